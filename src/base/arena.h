@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An arena: the memory of one piece of work (a request, a job, one parsed unit), dropped whole. Belongs to one thread.
+ */
+#pragma once
+
+#include <stddef.h>
+#include "base/view.h"
+
+struct arena_chunk;
+
+struct arena {
+	struct arena_chunk *head;
+	char *pos, *end;
+	size_t size; /* bytes handed out so far */
+};
+
+void arena_init(struct arena *a);
+void arena_done(struct arena *a);  /* AUTO(arena_done) struct arena a; takes the initialised or zeroed */
+void arena_reset(struct arena *a); /* drop all content, keep one chunk */
+
+void *arena_alloc(struct arena *a, size_t size);  /* aligned to 16, uninitialised; never NULL */
+void *arena_zalloc(struct arena *a, size_t size); /* zeroed */
+char *arena_strdup(struct arena *a, struct str s); /* a copy with NUL behind */
+struct str arena_str(struct arena *a, struct str s);
+struct bytes arena_bytes(struct arena *a, struct bytes b);
+char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+#define ARENA_NEW(a, type)      ((type *)arena_zalloc((a), sizeof(type)))
+#define ARENA_NEW_N(a, type, n) ((type *)arena_zalloc((a), sizeof(type) * (n)))

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * base: what every module stands on. One include for all of it; each part's header is its manual.
+ *
+ * err.h     how a failure is told
+ * mem.h     allocation that cannot fail, guards, overflow checks
+ * view.h    str and bytes: views that own nothing
+ * arena.h   memory of one piece of work, dropped whole
+ * buf.h     a growing byte buffer, also for text
+ * cursor.h  bounded reading of untrusted bytes
+ * map.h     hash map from byte keys to pointers
+ * lru.h     a bounded map that forgets what was not used for longest
+ * hash.h    64-bit content hash, CRC-32, build ID hex
+ * queue.h   bounded queue between threads
+ * pool.h    a fixed set of worker threads
+ * flight.h  single flight: one does the work, the others wait for its result
+ * clock.h   monotonic and wall time, replaceable in tests
+ * log.h     the log, one line an event
+ * metrics.h counters, gauges and histograms for /metrics
+ * file.h    descriptors and files: guards, whole reads, durable writes
+ */
+#pragma once
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/cursor.h"
+#include "base/err.h"
+#include "base/file.h"
+#include "base/flight.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/lru.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+#include "base/pool.h"
+#include "base/queue.h"
+#include "base/view.h"

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A growing byte buffer, on the heap. Zeroed is empty. What p points to moves when it grows.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include "base/view.h"
+
+struct buf {
+	uint8_t *p;
+	size_t size, room;
+};
+
+void buf_done(struct buf *b); /* AUTO(buf_done) struct buf b = { 0 }; */
+/* Room for @n more bytes at b->p + b->size; returns that place. */
+uint8_t *buf_reserve(struct buf *b, size_t n);
+void buf_add(struct buf *b, const void *p, size_t n);
+void buf_add_str(struct buf *b, struct str s);
+void buf_add_char(struct buf *b, char c);
+void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Little endian, and LEB128 (unsigned; signed ones zigzag first). */
+void buf_add_u16(struct buf *b, uint16_t v);
+void buf_add_u32(struct buf *b, uint32_t v);
+void buf_add_u64(struct buf *b, uint64_t v);
+void buf_add_uleb(struct buf *b, uint64_t v);
+static inline struct bytes buf_bytes(const struct buf *b)
+{
+	return (struct bytes){ b->p, b->size };
+}
+static inline struct str buf_str(const struct buf *b)
+{
+	return (struct str){ (const char *)b->p, b->size };
+}
+/* NUL behind the content, not counted in size; good for %s. */
+const char *buf_cstr(struct buf *b);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a failure is told.
+ *
+ * A function that can fail returns int: 0 is done, negative is a failure and @err says which, positive is an outcome
+ * that its header names. The text reads from the outside in, as callers add their place in front:
+ * "pool/a.rpm: member usr/bin/x: section table ends past the file". It lives inside the struct: nothing to free.
+ */
+#pragma once
+
+#include <stdarg.h>
+
+enum err_kind {
+	ERR_NONE = 0,
+	ERR_INVALID,   /* the input is damaged or not what it says it is; trying again does not help */
+	ERR_LIMIT,     /* a named limit was met: size, depth, count, memory */
+	ERR_IO,        /* the system failed us: read, write, disk full; trying again may help */
+	ERR_CHANGED,   /* the file is not the one that was looked at before; look again */
+	ERR_UPSTREAM,  /* another server failed */
+	ERR_CANCELLED, /* somebody asked us to stop, or a deadline passed */
+	ERR_INTERNAL,  /* our own mistake */
+};
+
+#define ERR_TEXT_SIZE 512
+
+struct err {
+	enum err_kind kind;
+	int os; /* errno where the system said no, else 0 */
+	char text[ERR_TEXT_SIZE];
+};
+
+/* Say what went wrong. Returns -1. @err may be NULL. */
+int err_set(struct err *err, enum err_kind kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* As err_set() with kind ERR_IO (ERR_LIMIT for ENOMEM, EMFILE, ENFILE), and ": <strerror>" behind the text. Returns -1. */
+int err_os(struct err *err, int os_errno, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* On the way up: put "<text>: " in front of what @err says. Returns -1. */
+int err_in(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The kind's name as logs and metrics print it: "invalid", "limit", "io", ... */
+const char *err_kind_name(enum err_kind kind);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors and files.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include "base/buf.h"
+#include "base/err.h"
+
+void fd_close(int *fd); /* AUTO(fd_close) int fd = -1; keeps errno */
+#define TAKE_FD(fd)                                                                                                    \
+	({                                                                                                             \
+		int take_fd_ = (fd);                                                                                   \
+		(fd) = -1;                                                                                             \
+		take_fd_;                                                                                              \
+	})
+
+enum { FILE_MISSING = 1 };
+
+/* O_RDONLY|O_CLOEXEC|O_NONBLOCK against FIFOs, then only a regular file is taken. 0, FILE_MISSING (ENOENT, ENOTDIR) or an error. */
+int file_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *err);
+/* Reads until @n bytes or the end; short reads and EINTR are seen to. */
+int fd_pread(int fd, void *buf, size_t n, uint64_t off, size_t *ret_got, struct err *err);
+int fd_write(int fd, const void *buf, size_t n, struct err *err);
+int fd_pwrite(int fd, const void *buf, size_t n, uint64_t off, struct err *err);
+/* The whole file, at most @max bytes (more: ERR_LIMIT). FILE_MISSING as above. */
+int file_read(const char *path, size_t max, struct buf *ret, struct err *err);
+/* Written aside in the same folder, synced, renamed, folder synced: after 0 the new content is there, and durable. */
+int file_write_durable(const char *path, const void *p, size_t n, mode_t mode, struct err *err);
+int dir_make(const char *path, mode_t mode, struct err *err); /* with its parents; an existing one is fine */
+int dir_sync(const char *path, struct err *err);
+
+/* A file mapped read-only. Not for files that others may truncate (SIGBUS): only for our own. */
+struct mapping {
+	struct bytes bytes;
+};
+int mapping_open(const char *path, struct mapping *ret, struct err *err); /* FILE_MISSING as above */
+void mapping_done(struct mapping *m);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hashes, and bytes as hexadecimal.
+ *
+ * hash64() is fast (several GB/s) and its value is part of our formats: it is the same on every machine, for ever. It is
+ * no defence against someone who chooses the input; where that matters, give it a secret seed.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/view.h"
+
+uint64_t hash64(const void *p, size_t size, uint64_t seed);
+
+/* The same value as hash64() over all that was fed, for content that comes in pieces. */
+struct hash64_state {
+	uint64_t acc[4];
+	uint64_t total;
+	uint64_t seed;
+	uint8_t tail[32];
+	unsigned n_tail;
+};
+void hash64_init(struct hash64_state *s, uint64_t seed);
+void hash64_feed(struct hash64_state *s, const void *p, size_t size);
+uint64_t hash64_end(const struct hash64_state *s);
+
+/* Lower-case hex; @out has room for 2 * b.size + 1. Returns out. */
+char *hex_encode(struct bytes b, char *out);
+/* @s must be an even number of hex digits (upper case only if @any_case), at most 2 * room of them. */
+bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *ret_size);
+
+/* A build ID: usually 20 bytes (SHA-1), also 8, 16, 32 or any other number. */
+#define BUILD_ID_MAX 64
+struct build_id {
+	uint8_t size; /* 0: none */
+	uint8_t b[BUILD_ID_MAX];
+};
+#define BUILD_ID_HEX_SIZE (2 * BUILD_ID_MAX + 1)
+static inline struct bytes build_id_bytes(const struct build_id *id)
+{
+	return (struct bytes){ id->b, id->size };
+}
+bool build_id_eq(const struct build_id *a, const struct build_id *b);
+char *build_id_hex(const struct build_id *id, char out[BUILD_ID_HEX_SIZE]); /* returns out */
+bool build_id_set(struct build_id *id, struct bytes b);                     /* false: empty or longer than BUILD_ID_MAX */
+bool build_id_parse(struct build_id *id, struct str hex);                   /* lower-case hex, at least one byte */
