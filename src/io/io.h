@@ -99,6 +99,11 @@ struct stream;
 struct stream_ops {
 	/* Up to @n (> 0) bytes; *ret_got 0 means the clean end, and only that. */
 	int (*read)(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err);
+	/*
+	 * NULL, or: lend up to @max (> 0) bytes instead of copying them; the view is good until the next call on this stream.
+	 * An empty view means the clean end.
+	 */
+	int (*next)(struct stream *s, size_t max, struct bytes *ret, struct err *err);
 	/* NULL, or: pass over up to @n bytes more cheaply than by reading them; *ret_got as read. */
 	int (*skip)(struct stream *s, uint64_t n, uint64_t *ret_got, struct err *err);
 	void (*close)(struct stream *s); /* free all, the struct too */
@@ -106,10 +111,13 @@ struct stream_ops {
 
 struct stream {
 	const struct stream_ops *ops;
-	uint64_t off; /* bytes delivered so far, skipped ones too; kept by stream_read() and stream_skip() */
+	uint64_t off; /* bytes delivered so far, skipped ones too; kept by stream_read(), stream_next() and stream_skip() */
+	uint8_t *lent; /* stream_next()'s own buffer where the op is missing; zeroed by implementers, freed by stream_close() */
 };
 
 int stream_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err);      /* as the op */
+/* As the op; without one, through a buffer of the stream's own (64 KiB). */
+int stream_next(struct stream *s, size_t max, struct bytes *ret, struct err *err);
 int stream_read_full(struct stream *s, void *buf, size_t n, struct err *err);                  /* an early end is ERR_INVALID */
 int stream_skip(struct stream *s, uint64_t n, struct err *err);                                /* exactly n, or ERR_INVALID */
 void stream_close(struct stream *s);                                                           /* takes NULL */
