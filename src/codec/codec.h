@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * codec: compressed bytes, as streams and as sources.
+ *
+ * Three ways to read gzip (RFC 1952), xz and .lzma, zstd (RFC 8878) and bzip2:
+ *
+ *   codec_stream_open()  from the start to the end, once
+ *   codec_scan_open()    the same, and on the way collects *resume points*: places where decoding can start again
+ *   codec_source_open()  at any offset, by starting at the nearest resume point
+ *
+ * What is decoded between two resume points is a *span*. Spans of xz are its blocks (its own index names them: their
+ * resume points are a list of places). A span of zstd starts with a dictionary that carries the decoder'"'"'s state and just
+ * those bytes of history that the span refers to; of gzip with a bit position and 32 KiB of history; of bzip2 with a bit
+ * position; of seekable zstd and of files of many frames or members at a frame. docs/formats/resume-points.md has the format.
+ * The decoders are unmodified zlib, liblzma, libzstd, libbz2.
+ *
+ * Concatenated gzip members, xz streams (with padding), zstd frames (skippable ones too) and bzip2 streams are one content.
+ * Bytes behind the last one that start none of these are ERR_INVALID, except zeros.
+ */
+#pragma once
+
+#include "io/io.h"
+
+enum codec_kind {
+	CODEC_NONE = 0, /* not compressed, or by nothing we know */
+	CODEC_GZIP,
+	CODEC_XZ,
+	CODEC_LZMA, /* .lzma, "LZMA alone" */
+	CODEC_ZSTD,
+	CODEC_BZIP2,
+	CODEC_N_KINDS
+};
+
+/* By the first bytes (16 are enough). .lzma has no magic: it is guessed last, by a plausible header. */
+enum codec_kind codec_detect(struct bytes head);
+const char *codec_name(enum codec_kind kind);                    /* "xz"; "none" */
+enum codec_kind codec_by_name(struct str name);                  /* rpm'"'"'s and dpkg'"'"'s words: gzip gz xz lzma zstd zst bzip2 bz2; else CODEC_NONE */
+
+/* What one decoder may take: a window or dictionary over this is ERR_LIMIT. */
+#define CODEC_MAX_WINDOW MIB(512)
+
+/* ---- sequential ---- */
+
+/* The decoded bytes of @raw. Takes @raw, also on failure. CODEC_NONE passes through. The stream has `next`. */
+int codec_stream_open(enum codec_kind kind, struct stream *raw, struct stream **ret, struct err *err);
+
+/*
+ * A small compressed thing, whole and at once (a section, a control file): more than @max decoded bytes is ERR_LIMIT.
+ */
+int codec_decode_all(enum codec_kind kind, struct bytes in, size_t max, struct buf *ret, struct err *err);
+
+/* ---- the scanning pass ---- */
+
+struct codec_scan;
+
+struct codec_scan_options {
+	uint64_t spacing;   /* decoded bytes between points; 0: the codec'"'"'s own (zstd max(32 MiB, 4 windows), gzip 16 MiB, ...) */
+	uint64_t min_size;  /* no points for a content decoded to less than this; 0: the default of 64 MiB (16 MiB gzip) */
+	unsigned budget_percent; /* zstd: open no more points once they take this part of the compressed size; 0: the default, 8 */
+	unsigned threads;   /* helper threads of its own that it may start (decode ahead, mark); 0: none */
+};
+
+/*
+ * Decode the bytes [off, off + size) of @raw, and collect. @raw is borrowed until close and used by the scan alone.
+ * Memory: bounded by a few windows or blocks; named in the implementation.
+ */
+int codec_scan_open(enum codec_kind kind, struct source *raw, uint64_t off, uint64_t size,
+		    const struct codec_scan_options *opts, struct codec_scan **ret, struct err *err);
+/* The decoded bytes; the stream belongs to the scan. Has `next`, which does not copy. */
+struct stream *codec_scan_stream(struct codec_scan *s);
+/*
+ * What reads the stream says: something large that will be asked for as a whole starts at this decoded offset, which lies in
+ * the piece that was delivered last, or behind it. A point will be put at or shortly before it, if the codec can.
+ */
+void codec_scan_landmark(struct codec_scan *s, uint64_t off);
+/*
+ * Points for what was decoded so far, appended to @ret in the format of resume-points.md; after the stream'"'"'s clean end it
+ * covers all, and *ret_complete is true. Before the end it may be called at any time between reads (a request waits for a member
+ * that has just passed). CODEC_NO_POINTS: nothing to keep, read from the start (small, or the codec cannot; the reason is in
+ * *ret_why, a static string).
+ */
+enum { CODEC_NO_POINTS = 1 };
+int codec_scan_points(struct codec_scan *s, struct buf *ret, bool *ret_complete, const char **ret_why, struct err *err);
+void codec_scan_close(struct codec_scan *s); /* takes NULL */
+
+/* ---- random access ---- */
+
+/*
+ * Decoded spans and decoders that stopped half-way, kept for whoever comes next; shared by all sources of a process, safe for
+ * many threads, bounded in bytes. A decoder that is parked counts with its window.
+ */
+struct codec_cache;
+struct codec_cache *codec_cache_new(size_t max_bytes);
+void codec_cache_free(struct codec_cache *c);
+
+struct codec_source_options {
+	uint64_t size;            /* decoded size */
+	struct bytes points;      /* from codec_scan_points(), borrowed until close; empty: none */
+	struct codec_cache *cache; /* NULL: keep nothing */
+	uint64_t cache_id;        /* names this very content in the cache: never the same for two */
+	struct pool *helpers;     /* NULL: one thread. Else SOURCE_SEQUENTIAL reads decode following spans on it, ahead */
+	unsigned max_ahead;       /* how many spans at most; each costs its decoded size */
+};
+
+/*
+ * The decoded content of @raw (all of it: pass a part) as a source. Takes @raw, also on failure. Without points, a read starts at
+ * the beginning, or where the last one ended. Points that do not fit the bytes (a check fails, a hash differs) are ERR_CHANGED.
+ *
+ * @raw is read by this source'"'"'s thread and, with helpers, by theirs: its read op must then be safe for many threads at once, as
+ * a plain file'"'"'s and its parts'"'"' is (pread).
+ */
+int codec_source_open(enum codec_kind kind, struct source *raw, const struct codec_source_options *opts, struct source **ret,
+		      struct err *err);
+
+/* What points hold, for `lode inspect`. */
+struct codec_points_info {
+	enum codec_kind kind;
+	uint32_t n_spans;
+	uint64_t decoded_size, size; /* of the content; of the points themselves */
+	uint64_t max_span;           /* longest, decoded bytes */
+};
+int codec_points_info(struct bytes points, struct codec_points_info *ret, struct err *err);
