@@ -9,7 +9,7 @@
  *   codec_source_open()  at any offset, by starting at the nearest resume point
  *
  * What is decoded between two resume points is a *span*. Spans of xz are its blocks (its own index names them: their
- * resume points are a list of places). A span of zstd starts with a dictionary that carries the decoder'"'"'s state and just
+ * resume points are a list of places). A span of zstd starts with a dictionary that carries the decoder's state and just
  * those bytes of history that the span refers to; of gzip with a bit position and 32 KiB of history; of bzip2 with a bit
  * position; of seekable zstd and of files of many frames or members at a frame. docs/formats/resume-points.md has the format.
  * The decoders are unmodified zlib, liblzma, libzstd, libbz2.
@@ -34,7 +34,7 @@ enum codec_kind {
 /* By the first bytes (16 are enough). .lzma has no magic: it is guessed last, by a plausible header. */
 enum codec_kind codec_detect(struct bytes head);
 const char *codec_name(enum codec_kind kind);                    /* "xz"; "none" */
-enum codec_kind codec_by_name(struct str name);                  /* rpm'"'"'s and dpkg'"'"'s words: gzip gz xz lzma zstd zst bzip2 bz2; else CODEC_NONE */
+enum codec_kind codec_by_name(struct str name);                  /* rpm's and dpkg's words: gzip gz xz lzma zstd zst bzip2 bz2; else CODEC_NONE */
 
 /* What one decoder may take: a window or dictionary over this is ERR_LIMIT. */
 #define CODEC_MAX_WINDOW MIB(512)
@@ -54,7 +54,7 @@ int codec_decode_all(enum codec_kind kind, struct bytes in, size_t max, struct b
 struct codec_scan;
 
 struct codec_scan_options {
-	uint64_t spacing;   /* decoded bytes between points; 0: the codec'"'"'s own (zstd max(32 MiB, 4 windows), gzip 16 MiB, ...) */
+	uint64_t spacing;   /* decoded bytes between points; 0: the codec's own (zstd max(32 MiB, 4 windows), gzip 16 MiB, ...) */
 	uint64_t min_size;  /* no points for a content decoded to less than this; 0: the default of 64 MiB (16 MiB gzip) */
 	unsigned budget_percent; /* zstd: open no more points once they take this part of the compressed size; 0: the default, 8 */
 	unsigned threads;   /* helper threads of its own that it may start (decode ahead, mark); 0: none */
@@ -74,7 +74,7 @@ struct stream *codec_scan_stream(struct codec_scan *s);
  */
 void codec_scan_landmark(struct codec_scan *s, uint64_t off);
 /*
- * Points for what was decoded so far, appended to @ret in the format of resume-points.md; after the stream'"'"'s clean end it
+ * Points for what was decoded so far, appended to @ret in the format of resume-points.md; after the stream's clean end it
  * covers all, and *ret_complete is true. Before the end it may be called at any time between reads (a request waits for a member
  * that has just passed). CODEC_NO_POINTS: nothing to keep, read from the start (small, or the codec cannot; the reason is in
  * *ret_why, a static string).
@@ -106,8 +106,8 @@ struct codec_source_options {
  * The decoded content of @raw (all of it: pass a part) as a source. Takes @raw, also on failure. Without points, a read starts at
  * the beginning, or where the last one ended. Points that do not fit the bytes (a check fails, a hash differs) are ERR_CHANGED.
  *
- * @raw is read by this source'"'"'s thread and, with helpers, by theirs: its read op must then be safe for many threads at once, as
- * a plain file'"'"'s and its parts'"'"' is (pread).
+ * @raw is read by this source's thread and, with helpers, by theirs: its read op must then be safe for many threads at once, as
+ * a plain file's and its parts' is (pread).
  */
 int codec_source_open(enum codec_kind kind, struct source *raw, const struct codec_source_options *opts, struct source **ret,
 		      struct err *err);

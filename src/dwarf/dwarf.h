@@ -2,10 +2,10 @@
 /*
  * dwarf: so far, the source files that a debug file names.
  *
- * Read from the line tables'"'"' file lists (DWARF 2 to 5, 32 and 64 bit, both byte orders) and, for DWARF before 5 or where the
- * table has no directory of its own, the unit'"'"'s DW_AT_comp_dir and DW_AT_name. A name is made absolute by its directory and
+ * Read from the line tables' file lists (DWARF 2 to 5, 32 and 64 bit, both byte orders) and, for DWARF before 5 or where the
+ * table has no directory of its own, the unit's DW_AT_comp_dir and DW_AT_name. A name is made absolute by its directory and
  * that by comp_dir, and canonical by path_canonical(); a name that stays relative is kept as it is; "<built-in>" and the like
- * are dropped. Names in a supplementary (dwz) file'"'"'s strings (DW_FORM_GNU_strp_alt, DW_FORM_strp_sup, DW_FORM_line_strp)
+ * are dropped. Names in a supplementary (dwz) file's strings (DW_FORM_GNU_strp_alt, DW_FORM_strp_sup, DW_FORM_line_strp)
  * need that file.
  */
 #pragma once
@@ -23,8 +23,8 @@ struct dwarf_sources_note {
 };
 
 /*
- * Every source name of @img, once each, canonical; @alt is the supplementary file or NULL. fn'"'"'s non-zero return ends it and is
- * returned. A damaged unit is skipped and noted; the rest is still read. Time and memory are linear in the sections'"'"' sizes.
+ * Every source name of @img, once each, canonical; @alt is the supplementary file or NULL. fn's non-zero return ends it and is
+ * returned. A damaged unit is skipped and noted; the rest is still read. Time and memory are linear in the sections' sizes.
  */
 int dwarf_sources_each(const struct elf_image *img, const struct elf_image *alt, int (*fn)(void *arg, struct str name),
 		       void *arg, struct dwarf_sources_note *ret_note, struct err *err);

@@ -57,7 +57,7 @@ struct elf_image {
  * stripped or cut file can still have segments and notes; see sections_err.
  */
 int elf_open(struct source *src, struct elf_image **ret, struct err *err);
-void elf_close(struct elf_image *img);   /* takes NULL; @src stays the caller'"'"'s */
+void elf_close(struct elf_image *img);   /* takes NULL; @src stays the caller's */
 void elf_closep(struct elf_image **img);
 
 /* By name; the first of several. NULL: none. */
@@ -83,7 +83,7 @@ const struct elf_section *elf_debug_section(const struct elf_image *img, const c
 
 /*
  * Notes. elf_notes_each() goes over every note of PT_NOTE segments, then of SHT_NOTE sections, with 4 and 8 byte alignment.
- * fn'"'"'s non-zero return ends it and is returned. A damaged note ends its own section only.
+ * fn's non-zero return ends it and is returned. A damaged note ends its own section only.
  */
 struct elf_note {
 	uint32_t type;
@@ -93,11 +93,11 @@ struct elf_note {
 int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struct elf_note *note), void *arg, struct err *err);
 
 /*
- * The build ID: the note of type 3 *with owner GNU* (a kernel'"'"'s .notes starts with a Xen note of type 3), in any segment or section.
+ * The build ID: the note of type 3 *with owner GNU* (a kernel's .notes starts with a Xen note of type 3), in any segment or section.
  * ELF_NO_BUILD_ID. One of 0 or more than BUILD_ID_MAX bytes is passed over.
  */
 int elf_build_id(const struct elf_image *img, struct build_id *ret, struct err *err);
-/* Go'"'"'s own build ID (note type 4, owner "Go", ".note.go.buildid"): text, in the arena. ELF_NO_BUILD_ID. */
+/* Go's own build ID (note type 4, owner "Go", ".note.go.buildid"): text, in the arena. ELF_NO_BUILD_ID. */
 int elf_go_build_id(const struct elf_image *img, struct arena *a, struct str *ret, struct err *err);
 
 /* .gnu_debuglink: a file name and the CRC-32 of the debug file. ELF_NO_LINK. Strings in @a. */
@@ -136,7 +136,7 @@ const char *elf_machine_name(uint16_t machine);
 /*
  * The same over a member that streams by and is not kept: feed all of its bytes in order, then finish.
  *
- * It keeps the head, the notes'"'"' places, the alt link and the tables at the tail as far as the head says where they are: a few
+ * It keeps the head, the notes' places, the alt link and the tables at the tail as far as the head says where they are: a few
  * hundred KiB at most. elf_probe_finish(): 0; ELF_NOT_ELF (known from the first 4 bytes: elf_probe_wants() says whether
  * more bytes are of any use); ELF_PROBE_AGAIN: something lies where it was not expected; read the file by elf_facts_read() over a
  * random-access source.

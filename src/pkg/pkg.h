@@ -3,7 +3,7 @@
  * pkg: packages and archives: what they say of themselves, their members, and the package map that finds a member again.
  *
  * Kinds: .deb .ddeb .ipk (ar: debian-binary, control.tar*, data.tar*; an .ipk may be a gzipped tar of the same), .rpm (v3, v4, v6;
- * cpio or, in v6 and large packages, the stripped cpio with file indices "07070X"), .tar and .cpio in any compression (Arch'"'"'s
+ * cpio or, in v6 and large packages, the stripped cpio with file indices "07070X"), .tar and .cpio in any compression (Arch's
  * .pkg.tar.* are tars), and every other archive that libarchive reads (zip, 7z, iso, ...).
  *
  * Reading a package is: pkg_open() reads the outer headers; pkg_reader_*() goes over the members of the decoded payload, which
@@ -42,7 +42,7 @@ struct pkg_info {
 	enum pkg_kind kind;
 	struct str name, version, arch, source_name; /* empty: not said */
 	struct pkg_payload payload;
-	struct build_id *build_ids; /* deb control'"'"'s Build-Ids; rpm'"'"'s .build-id links and provides. May be none. */
+	struct build_id *build_ids; /* deb control's Build-Ids; rpm's .build-id links and provides. May be none. */
 	size_t n_build_ids;
 	bool has_file_list;         /* rpm: the names, modes, sizes are known from the header (pkg_header_files) */
 	struct pkg_header_file *files;
@@ -57,11 +57,11 @@ struct pkg_header_file {
 };
 
 /*
- * Read what stands before the payload. PKG_NOT_A_PACKAGE when it is none of these kinds. @name_hint is the file'"'"'s name (".tar" has
+ * Read what stands before the payload. PKG_NOT_A_PACKAGE when it is none of these kinds. @name_hint is the file's name (".tar" has
  * no magic in old formats, ".lzma" none at all). Reads little: some KiB of a deb, the header of an rpm.
  */
 int pkg_open(struct source *src, struct str name_hint, struct arena *a, struct pkg_info *ret, struct err *err);
-/* By the file name'"'"'s ending alone: is it worth a look? 0: no. */
+/* By the file name's ending alone: is it worth a look? 0: no. */
 enum pkg_kind pkg_kind_by_name(struct str name);
 
 /* ---- members ---- */
@@ -85,14 +85,14 @@ struct pkg_member {
 struct pkg_reader;
 /*
  * Read members from @payload, the decoded payload (borrowed until close). For PKG_OTHER @payload is NULL and @src, the package
- * itself, is read through libarchive instead; @src is borrowed and else unused. @info must outlive the reader (rpm'"'"'s stripped cpio takes
+ * itself, is read through libarchive instead; @src is borrowed and else unused. @info must outlive the reader (rpm's stripped cpio takes
  * names and sizes from the header).
  */
 int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct source *src, struct pkg_reader **ret,
 		    struct err *err);
-/* The next member; content of the last one that was not read is passed over. PKG_END at the archive'"'"'s proper end; a cut one is an error. */
+/* The next member; content of the last one that was not read is passed over. PKG_END at the archive's proper end; a cut one is an error. */
 int pkg_reader_next(struct pkg_reader *r, struct pkg_member *ret, struct err *err);
-/* The next piece of the current member'"'"'s content, without copying; empty at its end; valid until the next call. */
+/* The next piece of the current member's content, without copying; empty at its end; valid until the next call. */
 int pkg_reader_data(struct pkg_reader *r, struct bytes *ret, struct err *err);
 void pkg_reader_close(struct pkg_reader *r); /* takes NULL */
 
@@ -132,7 +132,7 @@ struct pkg_entry { /* a regular file (or hard link to one) in the map */
 
 struct pkg_map_builder;
 struct pkg_map_builder *pkg_map_builder_new(const struct pkg_info *info, const struct pkg_identity *id);
-/* @e'"'"'s strings are copied. Symbolic links are added by pkg_map_add_link (they are how .build-id trees name files). */
+/* @e's strings are copied. Symbolic links are added by pkg_map_add_link (they are how .build-id trees name files). */
 void pkg_map_add(struct pkg_map_builder *b, const struct pkg_entry *e);
 void pkg_map_add_link(struct pkg_map_builder *b, struct str path, struct str target);
 void pkg_map_set_decoded_size(struct pkg_map_builder *b, uint64_t size);
@@ -154,12 +154,12 @@ struct pkg_map {
 /* Of @blob nothing is kept. A damaged or newer one is ERR_INVALID: map the package again. */
 int pkg_map_decode(struct bytes blob, struct pkg_map **ret, struct err *err);
 void pkg_map_free(struct pkg_map *m);
-/* By canonical path without leading slash, following the map'"'"'s links (at most 16). NULL: none. */
+/* By canonical path without leading slash, following the map's links (at most 16). NULL: none. */
 const struct pkg_entry *pkg_map_find(const struct pkg_map *m, struct str path);
 const struct pkg_entry *pkg_map_by_number(const struct pkg_map *m, uint32_t number);
 
 /*
- * A member'"'"'s bytes as a source, over the package @src (taken, also on failure): payload part -> codec source -> member part -> inner
+ * A member's bytes as a source, over the package @src (taken, also on failure): payload part -> codec source -> member part -> inner
  * codec. @points as for codec_source_open(), borrowed until close; likewise the rest of @opts (size is filled in here).
  */
 int pkg_entry_open(const struct pkg_map *m, const struct pkg_entry *e, struct source *src, const struct codec_source_options *opts,
