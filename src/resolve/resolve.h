@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * resolve: build ID (and section or path) -> bytes, or why not.
+ *
+ * One chain, one answer. Today's chain is the local index (plain files, then packages); store and upstream servers come
+ * behind it. Every answer says where it is from; every miss says, step by step, what was looked at. What is handed out is the thing
+ * asked for: an ELF file is opened and its build ID compared; a package that is not the one that was mapped is not read.
+ *
+ * The seam: `struct resolver` with its ops; resolve_mem.c is the one for tests, resolve_index.c the real one. Safe for many threads.
+ */
+#pragma once
+
+#include "dwarf/dwarf.h"
+#include "scan/scan.h"
+
+enum resolve_kind { RESOLVE_DEBUGINFO, RESOLVE_EXECUTABLE, RESOLVE_SOURCE, RESOLVE_SECTION, RESOLVE_N_KINDS };
+const char *resolve_kind_name(enum resolve_kind kind); /* "debuginfo" */
+
+struct resolve_request {
+	enum resolve_kind kind;
+	struct build_id id;
+	struct str arg; /* source: the path as asked for, decoded; section: its name */
+};
+
+struct resolve_answer {
+	struct source *source; /* the bytes, exactly; the asker's to close */
+	struct str file;       /* path on disk, or the member's with a leading slash; in the arena */
+	struct str archive;    /* path of the package; empty: none */
+	int64_t mtime;
+	uint64_t tag;          /* names this content: the same bytes give the same tag, a changed file another. For ETag and caches */
+	bool plain;            /* lies raw on disk: nothing is gained by caching it */
+	bool sequential_only;  /* no random access: a read at the end costs all before it */
+};
+
+/* What was looked at, in order, with what it said: "index: package a.deb: member x: ...". Lines in the arena. */
+struct resolve_why {
+	struct resolve_step {
+		struct str place, said;
+		struct resolve_step *next;
+	} *first, **last;
+};
+
+enum {
+	RESOLVE_MISSING = 1, /* it is not here: 404. @why says what was looked at */
+	RESOLVE_WAIT = 2,    /* a package must be looked into first: wake(arg) will be called once; ask again then */
+	RESOLVE_BUSY = 3,    /* too many wait: 503 */
+};
+
+struct resolver;
+struct resolver_ops {
+	/* See resolve(). */
+	int (*resolve)(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg), void *arg, struct arena *a,
+		       struct resolve_answer *ret, struct resolve_why *why, struct err *err);
+	/* See resolve_unknown(). */
+	bool (*unknown)(struct resolver *r, const struct resolve_request *req);
+	/* See resolve_metadata(). */
+	int (*metadata)(struct resolver *r, struct str key, struct str value, struct str cursor, size_t max, int64_t deadline_mono_ms,
+			int (*fn)(void *arg, const struct index_metadata *m), void *arg, struct buf *ret_next, bool *ret_complete,
+			struct err *err);
+	/* See resolve_epoch(). */
+	uint64_t (*epoch)(struct resolver *r);
+	void (*close)(struct resolver *r);
+};
+struct resolver {
+	const struct resolver_ops *ops;
+};
+
+/*
+ * Find the bytes. May decode and read disks: for worker threads. On RESOLVE_WAIT nothing is held and @wake will be called exactly once;
+ * on any other return it will not. @wake may come from any thread and even before this returns: it must only hand the request to a queue.
+ * An error (not a miss) means that something is here but cannot be read: 5xx, not 404.
+ */
+int resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg), void *arg, struct arena *a,
+	    struct resolve_answer *ret, struct resolve_why *why, struct err *err);
+/* Quick and without reading any file: true when it is certain that this build ID is nowhere here. For HTTP threads. */
+bool resolve_unknown(struct resolver *r, const struct resolve_request *req);
+/* As index_metadata(). */
+int resolve_metadata(struct resolver *r, struct str key, struct str value, struct str cursor, size_t max, int64_t deadline_mono_ms,
+		     int (*fn)(void *arg, const struct index_metadata *m), void *arg, struct buf *ret_next, bool *ret_complete,
+		     struct err *err);
+/* Something that was known before may be gone or other since this changed. */
+uint64_t resolve_epoch(struct resolver *r);
+void resolve_close(struct resolver *r); /* takes NULL */
+
+void resolve_why_init(struct resolve_why *w);
+void resolve_why_add(struct resolve_why *w, struct arena *a, struct str place, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+struct resolve_index_options {
+	const char *index_path, *points_dir;
+	struct scan *scan;         /* borrowed; NULL: what only the header pass has seen is RESOLVE_MISSING */
+	struct pool *helpers;      /* borrowed: decodes ahead for large members; NULL: none */
+	size_t map_cache_size;     /* bytes of decoded package maps kept; 0: 64 MiB */
+	size_t span_cache_size;    /* bytes of decoded spans and parked decoders; 0: 256 MiB */
+	size_t sources_cache_size; /* bytes of debug files' source name sets; 0: 64 MiB */
+	bool source_any;           /* plain source files need not be named by the debug file (never on a public server) */
+};
+int resolve_index_open(const struct resolve_index_options *opts, struct resolver **ret, struct err *err);
+
+/* Tests: put things in by hand; each is found under its kind, id and arg. Takes nothing; @content is copied. */
+struct resolver *resolve_mem_new(void);
+void resolve_mem_put(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg, struct bytes content, struct str file,
+		     struct str archive, int64_t mtime);
+void resolve_mem_put_waiting(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg); /* RESOLVE_WAIT until put */
+void resolve_mem_fail(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg, const struct err *why);
