@@ -21,9 +21,10 @@ void arena_reset(struct arena *a); /* drop all content, keep one chunk */
 
 void *arena_alloc(struct arena *a, size_t size);  /* aligned to 16, uninitialised; never NULL */
 void *arena_zalloc(struct arena *a, size_t size); /* zeroed */
+void *arena_zalloc_n(struct arena *a, size_t n, size_t size); /* n elements; overflow ends the process */
 char *arena_strdup(struct arena *a, struct str s); /* a copy with NUL behind */
 struct str arena_str(struct arena *a, struct str s);
 struct bytes arena_bytes(struct arena *a, struct bytes b);
 char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 #define ARENA_NEW(a, type)      ((type *)arena_zalloc((a), sizeof(type)))
-#define ARENA_NEW_N(a, type, n) ((type *)arena_zalloc((a), sizeof(type) * (n)))
+#define ARENA_NEW_N(a, type, n) ((type *)arena_zalloc_n((a), (n), sizeof(type)))

@@ -10,7 +10,7 @@
  * cursor.h  bounded reading of untrusted bytes
  * map.h     hash map from byte keys to pointers
  * lru.h     a bounded map that forgets what was not used for longest
- * hash.h    64-bit content hash, CRC-32, build ID hex
+ * hash.h    64-bit content hash, hexadecimal, build IDs
  * queue.h   bounded queue between threads
  * pool.h    a fixed set of worker threads
  * flight.h  single flight: one does the work, the others wait for its result

@@ -37,17 +37,19 @@ void mem_freep(void *pp); /* AUTO(mem_freep) char *s = NULL; */
 	})
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b)                                                                                                      \
+/* Each argument is evaluated once; they may nest. */
+#define MIN(a, b) MEM_PICK_((a), (b), <, __COUNTER__)
+#define MAX(a, b) MEM_PICK_((a), (b), >, __COUNTER__)
+/* The detour makes a number of __COUNTER__ before it becomes part of a name; the dead comparison is where the compiler warns
+ * of mixed signs, which it does not for constants. */
+#define MEM_PICK_(a, b, op, n) MEM_PICK_N_(a, b, op, n)
+#define MEM_PICK_N_(a, b, op, n)                                                                                       \
 	({                                                                                                             \
-		__typeof__(a) min_a_ = (a);                                                                            \
-		__typeof__(b) min_b_ = (b);                                                                            \
-		min_a_ < min_b_ ? min_a_ : min_b_;                                                                     \
-	})
-#define MAX(a, b)                                                                                                      \
-	({                                                                                                             \
-		__typeof__(a) max_a_ = (a);                                                                            \
-		__typeof__(b) max_b_ = (b);                                                                            \
-		max_a_ > max_b_ ? max_a_ : max_b_;                                                                     \
+		if (0)                                                                                                 \
+			(void)(a op b);                                                                                \
+		__typeof__(1 ? a : b) pick_a_##n = a;                                                                  \
+		__typeof__(1 ? a : b) pick_b_##n = b;                                                                  \
+		pick_a_##n op pick_b_##n ? pick_a_##n : pick_b_##n;                                                    \
 	})
 #define CONTAINER_OF(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
 
@@ -57,9 +59,19 @@ void mem_freep(void *pp); /* AUTO(mem_freep) char *s = NULL; */
 /* true on overflow; *ret is written only without. */
 static inline bool add_overflows(uint64_t a, uint64_t b, uint64_t *ret)
 {
-	return __builtin_add_overflow(a, b, ret);
+	uint64_t v;
+
+	if (__builtin_add_overflow(a, b, &v))
+		return true;
+	*ret = v;
+	return false;
 }
 static inline bool mul_overflows(uint64_t a, uint64_t b, uint64_t *ret)
 {
-	return __builtin_mul_overflow(a, b, ret);
+	uint64_t v;
+
+	if (__builtin_mul_overflow(a, b, &v))
+		return true;
+	*ret = v;
+	return false;
 }

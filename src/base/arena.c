@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An arena: chunks that double in size up to a bound, cut from the front. A request that is large beside a
+ * chunk gets one of its own, behind the current one, so that the room left in that is not lost.
+ *
+ * Under AddressSanitizer what is not handed out is poisoned, with a gap behind each piece: running past an
+ * arena's piece is then noticed as it would be with malloc().
+ */
+#include "base/arena.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#if __has_include(<sanitizer/asan_interface.h>)
+#include <sanitizer/asan_interface.h>
+#endif
+#include "base/mem.h"
+
+#ifndef ASAN_POISON_MEMORY_REGION
+#define ASAN_POISON_MEMORY_REGION(p, size)   ((void)(p), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(p, size) ((void)(p), (void)(size))
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+#define GAP 16
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define GAP 16
+#endif
+#endif
+#ifndef GAP
+#define GAP 0
+#endif
+
+#define ALIGN     16
+#define CHUNK_MIN KIB(4)
+#define CHUNK_MAX MIB(1)
+
+struct arena_chunk {
+	struct arena_chunk *next;
+	size_t size; /* of data */
+	_Alignas(ALIGN) char data[];
+};
+
+static struct arena_chunk *chunk_new(size_t size)
+{
+	struct arena_chunk *c;
+	size_t all;
+
+	if (__builtin_add_overflow(size, sizeof(*c), &all))
+		all = SIZE_MAX; /* which mem_alloc() answers as it should */
+	c = mem_alloc(all);
+	c->next = NULL;
+	c->size = size;
+	ASAN_POISON_MEMORY_REGION(c->data, size);
+	return c;
+}
+
+static void chunk_free(struct arena_chunk *c)
+{
+	ASAN_UNPOISON_MEMORY_REGION(c->data, c->size);
+	free(c);
+}
+
+void arena_init(struct arena *a)
+{
+	*a = (struct arena){ 0 };
+}
+
+void arena_done(struct arena *a)
+{
+	struct arena_chunk *next;
+
+	for (struct arena_chunk *c = a->head; c; c = next) {
+		next = c->next;
+		chunk_free(c);
+	}
+	arena_init(a);
+}
+
+void arena_reset(struct arena *a)
+{
+	struct arena_chunk *keep = a->head;
+
+	if (!keep)
+		return;
+	a->head = keep->next;
+	arena_done(a);
+	keep->next = NULL;
+	ASAN_POISON_MEMORY_REGION(keep->data, keep->size);
+	a->head = keep;
+	a->pos = keep->data;
+	a->end = keep->data + keep->size;
+}
+
+/* A place for @room bytes, which the current chunk does not have. */
+static char *arena_grow(struct arena *a, size_t room)
+{
+	size_t size = a->head ? MIN(a->head->size * 2, CHUNK_MAX) : CHUNK_MIN;
+	struct arena_chunk *c;
+
+	if (room > size / 4 && a->head) {
+		c = chunk_new(room);
+		c->next = a->head->next;
+		a->head->next = c;
+		return c->data;
+	}
+	c = chunk_new(MAX(size, room));
+	c->next = a->head;
+	a->head = c;
+	a->pos = c->data + room;
+	a->end = c->data + c->size;
+	return c->data;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+	size_t room;
+	char *p;
+
+	if (__builtin_add_overflow(size, ALIGN - 1 + GAP, &room))
+		return mem_alloc(size); /* ends the process */
+	room &= ~(size_t)(ALIGN - 1);
+	if (!room)
+		room = ALIGN;
+	if (room <= (size_t)(a->end - a->pos)) {
+		p = a->pos;
+		a->pos += room;
+	} else {
+		p = arena_grow(a, room);
+	}
+	ASAN_UNPOISON_MEMORY_REGION(p, size);
+	a->size += size;
+	return p;
+}
+
+void *arena_zalloc(struct arena *a, size_t size)
+{
+	return memset(arena_alloc(a, size), 0, size);
+}
+
+void *arena_zalloc_n(struct arena *a, size_t n, size_t size)
+{
+	size_t all;
+
+	if (__builtin_mul_overflow(n, size, &all))
+		all = SIZE_MAX;
+	return arena_zalloc(a, all);
+}
+
+char *arena_strdup(struct arena *a, struct str s)
+{
+	char *p = arena_alloc(a, s.size + 1);
+
+	if (s.size)
+		memcpy(p, s.p, s.size);
+	p[s.size] = '\0';
+	return p;
+}
+
+struct str arena_str(struct arena *a, struct str s)
+{
+	return (struct str){ arena_strdup(a, s), s.size };
+}
+
+struct bytes arena_bytes(struct arena *a, struct bytes b)
+{
+	uint8_t *p = arena_alloc(a, b.size);
+
+	if (b.size)
+		memcpy(p, b.p, b.size);
+	return (struct bytes){ p, b.size };
+}
+
+char *arena_printf(struct arena *a, const char *fmt, ...)
+{
+	va_list ap, again;
+	char *p;
+	int n;
+
+	va_start(ap, fmt);
+	va_copy(again, ap);
+	n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		n = 0;
+	p = arena_alloc(a, (size_t)n + 1);
+	p[0] = '\0';
+	vsnprintf(p, (size_t)n + 1, fmt, again);
+	va_end(again);
+	return p;
+}

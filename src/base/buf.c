@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A growing byte buffer.
+ */
+#include "base/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/mem.h"
+
+#define ROOM_MIN 64
+
+void buf_done(struct buf *b)
+{
+	free(b->p);
+	*b = (struct buf){ 0 };
+}
+
+uint8_t *buf_reserve(struct buf *b, size_t n)
+{
+	size_t want, room;
+
+	if (n <= b->room - b->size)
+		return b->p + b->size;
+	if (__builtin_add_overflow(b->size, n, &want))
+		want = SIZE_MAX; /* mem_realloc() ends the process */
+	room = b->room + b->room / 2;
+	if (room < ROOM_MIN)
+		room = ROOM_MIN;
+	if (room < want)
+		room = want;
+	b->p = mem_realloc(b->p, room, 1);
+	b->room = room;
+	return b->p + b->size;
+}
+
+void buf_add(struct buf *b, const void *p, size_t n)
+{
+	if (!n)
+		return;
+	memcpy(buf_reserve(b, n), p, n);
+	b->size += n;
+}
+
+void buf_add_str(struct buf *b, struct str s)
+{
+	buf_add(b, s.p, s.size);
+}
+
+void buf_add_char(struct buf *b, char c)
+{
+	*buf_reserve(b, 1) = (uint8_t)c;
+	b->size++;
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+	size_t room;
+	va_list ap;
+	int n;
+
+	buf_reserve(b, ROOM_MIN);
+	room = b->room - b->size;
+	va_start(ap, fmt);
+	n = vsnprintf((char *)b->p + b->size, room, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	if ((size_t)n >= room) {
+		buf_reserve(b, (size_t)n + 1);
+		va_start(ap, fmt);
+		vsnprintf((char *)b->p + b->size, (size_t)n + 1, fmt, ap);
+		va_end(ap);
+	}
+	b->size += (size_t)n;
+}
+
+static void add_le(struct buf *b, uint64_t v, unsigned n)
+{
+	uint8_t *p = buf_reserve(b, n);
+
+	for (unsigned i = 0; i < n; i++)
+		p[i] = (uint8_t)(v >> 8 * i);
+	b->size += n;
+}
+
+void buf_add_u16(struct buf *b, uint16_t v)
+{
+	add_le(b, v, 2);
+}
+
+void buf_add_u32(struct buf *b, uint32_t v)
+{
+	add_le(b, v, 4);
+}
+
+void buf_add_u64(struct buf *b, uint64_t v)
+{
+	add_le(b, v, 8);
+}
+
+void buf_add_uleb(struct buf *b, uint64_t v)
+{
+	uint8_t *p = buf_reserve(b, 10);
+
+	for (; v >= 0x80; v >>= 7) {
+		*p++ = (uint8_t)(v | 0x80);
+		b->size++;
+	}
+	*p = (uint8_t)v;
+	b->size++;
+}
+
+const char *buf_cstr(struct buf *b)
+{
+	*buf_reserve(b, 1) = '\0';
+	return (const char *)b->p;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bounded reading of untrusted bytes.
+ *
+ * cursor_take() is the only function that moves forward, and it is the one that checks. Once failed, a cursor
+ * stands at its end: nothing is left, so every later read fails by the same test.
+ */
+#include "base/cursor.h"
+
+#include <endian.h>
+#include <string.h>
+
+/* Where p is NULL (an empty view), pointer arithmetic needs a place to stand on. */
+static const uint8_t nothing[1];
+
+struct cursor cursor_at(struct bytes b, bool big, uint64_t base_off)
+{
+	const uint8_t *p = b.p ? b.p : nothing;
+
+	return (struct cursor){ .p = p, .end = p + b.size, .start = p, .base_off = base_off, .big = big };
+}
+
+struct cursor cursor_of(struct bytes b)
+{
+	return cursor_at(b, false, 0);
+}
+
+static void cursor_fail(struct cursor *c)
+{
+	c->failed = true;
+	c->p = c->end;
+}
+
+/* The next @n bytes, passed; NULL when there are fewer. */
+static const uint8_t *cursor_take(struct cursor *c, uint64_t n)
+{
+	const uint8_t *p = c->p;
+
+	if (n > cursor_left(c)) {
+		cursor_fail(c);
+		return NULL;
+	}
+	c->p += n;
+	return p;
+}
+
+uint8_t cursor_u8(struct cursor *c)
+{
+	const uint8_t *p = cursor_take(c, 1);
+
+	return p ? *p : 0;
+}
+
+uint16_t cursor_u16(struct cursor *c)
+{
+	const uint8_t *p = cursor_take(c, 2);
+	uint16_t v;
+
+	if (!p)
+		return 0;
+	memcpy(&v, p, 2);
+	return c->big ? be16toh(v) : le16toh(v);
+}
+
+uint32_t cursor_u24(struct cursor *c)
+{
+	const uint8_t *p = cursor_take(c, 3);
+
+	if (!p)
+		return 0;
+	if (c->big)
+		return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+	return (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
+}
+
+uint32_t cursor_u32(struct cursor *c)
+{
+	const uint8_t *p = cursor_take(c, 4);
+	uint32_t v;
+
+	if (!p)
+		return 0;
+	memcpy(&v, p, 4);
+	return c->big ? be32toh(v) : le32toh(v);
+}
+
+uint64_t cursor_u64(struct cursor *c)
+{
+	const uint8_t *p = cursor_take(c, 8);
+	uint64_t v;
+
+	if (!p)
+		return 0;
+	memcpy(&v, p, 8);
+	return c->big ? be64toh(v) : le64toh(v);
+}
+
+uint64_t cursor_uint(struct cursor *c, unsigned size)
+{
+	switch (size) {
+	case 1:
+		return cursor_u8(c);
+	case 2:
+		return cursor_u16(c);
+	case 3:
+		return cursor_u24(c);
+	case 4:
+		return cursor_u32(c);
+	case 8:
+		return cursor_u64(c);
+	default:
+		cursor_fail(c);
+		return 0;
+	}
+}
+
+uint64_t cursor_uleb(struct cursor *c)
+{
+	uint64_t v = 0;
+	unsigned shift = 0;
+
+	for (;;) {
+		const uint8_t *p = cursor_take(c, 1);
+		uint64_t bits;
+
+		if (!p)
+			return 0;
+		bits = *p & 0x7f;
+		if (shift < 64)
+			v |= bits << shift;
+		/* Writers pad with empty groups, so length alone is no error; bits that fall off are. */
+		if (shift >= 64 ? bits != 0 : shift == 63 && bits > 1) {
+			cursor_fail(c);
+			return 0;
+		}
+		if (!(*p & 0x80))
+			return v;
+		if (shift < 64)
+			shift += 7;
+	}
+}
+
+int64_t cursor_sleb(struct cursor *c)
+{
+	uint64_t v = 0;
+	unsigned shift = 0;
+
+	for (;;) {
+		const uint8_t *p = cursor_take(c, 1);
+		uint64_t bits;
+
+		if (!p)
+			return 0;
+		bits = *p & 0x7f;
+		if (shift < 63) {
+			v |= bits << shift;
+		} else {
+			/* From bit 63 on only copies of the sign may follow. In the group at 63 its lowest
+			 * bit is the sign. */
+			uint64_t sign = shift == 63 ? bits & 1 : v >> 63;
+
+			if (bits != (sign ? 0x7f : 0)) {
+				cursor_fail(c);
+				return 0;
+			}
+			v |= sign << 63;
+		}
+		shift = shift < 64 ? shift + 7 : shift;
+		if (!(*p & 0x80)) {
+			if (shift < 64 && (bits & 0x40))
+				v |= ~(uint64_t)0 << shift;
+			return (int64_t)v;
+		}
+	}
+}
+
+struct bytes cursor_bytes(struct cursor *c, uint64_t n)
+{
+	const uint8_t *p = cursor_take(c, n);
+
+	return p ? (struct bytes){ p, (size_t)n } : (struct bytes){ c->end, 0 };
+}
+
+struct cursor cursor_sub(struct cursor *c, uint64_t n)
+{
+	uint64_t off = cursor_off(c);
+	struct bytes b = cursor_bytes(c, n);
+	struct cursor sub = cursor_at(b, c->big, c->failed ? cursor_off(c) : off);
+
+	sub.failed = c->failed;
+	return sub;
+}
+
+struct str cursor_cstr(struct cursor *c)
+{
+	const uint8_t *p = c->p, *nul = cursor_left(c) ? memchr(p, 0, cursor_left(c)) : NULL;
+
+	if (!nul) {
+		cursor_fail(c);
+		return (struct str){ (const char *)c->end, 0 };
+	}
+	c->p = nul + 1;
+	return (struct str){ (const char *)p, (size_t)(nul - p) };
+}
+
+void cursor_skip(struct cursor *c, uint64_t n)
+{
+	cursor_take(c, n);
+}
+
+void cursor_align(struct cursor *c, unsigned align)
+{
+	size_t over = align ? (size_t)(c->p - c->start) % align : 0;
+
+	if (over)
+		c->p += align - over < cursor_left(c) ? align - over : cursor_left(c);
+}
+
+bool cursor_seek(struct cursor *c, uint64_t off)
+{
+	if (c->failed || off > (uint64_t)(c->end - c->start)) {
+		cursor_fail(c);
+		return false;
+	}
+	c->p = c->start + off;
+	return true;
+}
+
+int cursor_err(const struct cursor *c, const char *what, struct err *err)
+{
+	return err_set(err, ERR_INVALID, "%s ends early at offset %llu", what,
+		       (unsigned long long)cursor_off(c));
+}

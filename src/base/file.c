@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Descriptors and files: opening what may be anything, whole reads and writes, folders, mappings. Durable
+ * writes are in file_write.c.
+ */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "base/mem.h"
+
+void fd_close(int *fd)
+{
+	int err_no = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	errno = err_no;
+}
+
+int file_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *err)
+{
+	/* O_NONBLOCK: a FIFO without a writer would hold us for ever. On a regular file it does nothing. */
+	AUTO(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return FILE_MISSING;
+	if (fd < 0 && errno == ENXIO) /* a socket, or a device that is not there */
+		return err_set(err, ERR_INVALID, "%s: not a regular file", path);
+	if (fd < 0)
+		return err_os(err, errno, "%s: open", path);
+	if (fstat(fd, &st) < 0)
+		return err_os(err, errno, "%s: stat", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, ERR_INVALID, "%s: not a regular file", path);
+	*ret_fd = TAKE_FD(fd);
+	*ret_st = st;
+	return 0;
+}
+
+int fd_pread(int fd, void *buf, size_t n, uint64_t off, size_t *ret_got, struct err *err)
+{
+	size_t got = 0;
+
+	if (off > INT64_MAX - MIN(n, (size_t)INT64_MAX))
+		return err_os(err, EOVERFLOW, "read at %llu", (unsigned long long)off);
+	while (got < n) {
+		ssize_t r = pread(fd, (char *)buf + got, n - got, (off_t)(off + got));
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return err_os(err, errno, "read at %llu", (unsigned long long)(off + got));
+		if (r == 0)
+			break;
+		got += (size_t)r;
+	}
+	*ret_got = got;
+	return 0;
+}
+
+int fd_write(int fd, const void *buf, size_t n, struct err *err)
+{
+	size_t done = 0;
+
+	while (done < n) {
+		ssize_t r = write(fd, (const char *)buf + done, n - done);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return err_os(err, errno, "write");
+		done += (size_t)r;
+	}
+	return 0;
+}
+
+int fd_pwrite(int fd, const void *buf, size_t n, uint64_t off, struct err *err)
+{
+	size_t done = 0;
+
+	if (off > INT64_MAX - MIN(n, (size_t)INT64_MAX))
+		return err_os(err, EOVERFLOW, "write at %llu", (unsigned long long)off);
+	while (done < n) {
+		ssize_t r = pwrite(fd, (const char *)buf + done, n - done, (off_t)(off + done));
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return err_os(err, errno, "write at %llu", (unsigned long long)(off + done));
+		done += (size_t)r;
+	}
+	return 0;
+}
+
+int file_read(const char *path, size_t max, struct buf *ret, struct err *err)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	AUTO(fd_close) int fd = -1;
+	struct stat st;
+	int r;
+
+	r = file_open(path, &fd, &st, err);
+	if (r)
+		return r;
+	if ((uint64_t)st.st_size > max)
+		return err_set(err, ERR_LIMIT, "%s: longer than %zu bytes", path, max);
+	/*
+	 * What stat() says is only where to begin: files in /proc and /sys say 0, others grow. The room is
+	 * always one more byte than is expected or allowed, so that the end is seen by a read that comes back
+	 * short.
+	 */
+	for (size_t room = (size_t)st.st_size + 1;; room = MIN(room, max - b.size + 1)) {
+		size_t got;
+
+		if (fd_pread(fd, buf_reserve(&b, room), room, b.size, &got, err) < 0)
+			return err_in(err, "%s", path);
+		b.size += got;
+		if (b.size > max)
+			return err_set(err, ERR_LIMIT, "%s: longer than %zu bytes", path, max);
+		if (got < room)
+			break;
+		room = MAX(room, KIB(4));
+	}
+	buf_done(ret);
+	*ret = b;
+	b = (struct buf){ 0 };
+	return 0;
+}
+
+int dir_make(const char *path, mode_t mode, struct err *err)
+{
+	AUTO(mem_freep) char *part = mem_strdup(path);
+	struct stat st;
+	int why;
+
+	/* Each parent in turn: the path is cut at every slash that ends a name. */
+	for (char *p = part; *p; p++) {
+		if (*p != '/' || p == part || p[-1] == '/')
+			continue;
+		*p = '\0';
+		/* On a read-only or foreign file system a parent that is there may answer with another errno
+		 * than EEXIST. */
+		if (mkdir(part, mode) < 0 && errno != EEXIST) {
+			why = errno;
+			if (stat(part, &st) < 0)
+				return err_os(err, why, "%s: mkdir", part);
+		}
+		*p = '/';
+	}
+	if (mkdir(path, mode) == 0)
+		return 0;
+	why = errno;
+	if (stat(path, &st) < 0)
+		return err_os(err, why, "%s: mkdir", path);
+	return S_ISDIR(st.st_mode) ? 0 : err_os(err, ENOTDIR, "%s", path);
+}
+
+int dir_sync(const char *path, struct err *err)
+{
+	AUTO(fd_close) int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return err_os(err, errno, "%s: open", path);
+	if (fsync(fd) < 0)
+		return err_os(err, errno, "%s: sync", path);
+	return 0;
+}
+
+int mapping_open(const char *path, struct mapping *ret, struct err *err)
+{
+	AUTO(fd_close) int fd = -1;
+	struct stat st;
+	void *p;
+	int r;
+
+	r = file_open(path, &fd, &st, err);
+	if (r)
+		return r;
+	if (st.st_size == 0) { /* which mmap() refuses */
+		*ret = (struct mapping){ 0 };
+		return 0;
+	}
+	if ((uint64_t)st.st_size > SIZE_MAX)
+		return err_set(err, ERR_LIMIT, "%s: too large to map", path);
+	p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		return err_os(err, errno, "%s: map", path);
+	ret->bytes = bytes_of(p, (size_t)st.st_size);
+	return 0;
+}
+
+void mapping_done(struct mapping *m)
+{
+	if (m->bytes.size)
+		munmap((void *)m->bytes.p, m->bytes.size);
+	*m = (struct mapping){ 0 };
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Durable writes: a crash at any instant leaves the old content or the new one, never a part of it.
+ */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/mem.h"
+
+#define NAME_TRIES 8
+
+/* A file that is removed unless its path was taken out. */
+static void temp_remove(char **path)
+{
+	int err_no = errno;
+
+	if (*path)
+		unlink(*path);
+	free(*path);
+	*path = NULL;
+	errno = err_no;
+}
+
+static int temp_create(const char *dir, mode_t mode, char **ret_path, int *ret_fd, struct err *err)
+{
+	for (unsigned i = 0;; i++) {
+		AUTO(mem_freep) char *path = NULL;
+		uint64_t id;
+		int fd;
+
+		/* Only that two writers do not meet: O_EXCL is what keeps them apart. */
+		if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != sizeof(id))
+			id = (uint64_t)clock_mono_ns() ^ (uint64_t)getpid() << 40;
+		path = mem_printf("%s/.lode-tmp-%016llx", dir, (unsigned long long)id);
+		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+		if (fd >= 0) {
+			*ret_path = TAKE(path);
+			*ret_fd = fd;
+			return 0;
+		}
+		if (errno != EEXIST || i == NAME_TRIES)
+			return err_os(err, errno, "%s: create", path);
+	}
+}
+
+int file_write_durable(const char *path, const void *p, size_t n, mode_t mode, struct err *err)
+{
+	struct str d = path_dirname(str_of(path));
+	AUTO(mem_freep) char *dir = d.size ? mem_strndup(d.p, d.size) : mem_strdup(".");
+	AUTO(temp_remove) char *temp = NULL;
+	AUTO(fd_close) int fd = -1;
+
+	if (temp_create(dir, mode, &temp, &fd, err) < 0)
+		return -1;
+	if (fd_write(fd, p, n, err) < 0)
+		return err_in(err, "%s", path);
+	if (fsync(fd) < 0)
+		return err_os(err, errno, "%s: sync", path);
+	if (rename(temp, path) < 0)
+		return err_os(err, errno, "%s: rename", path);
+	mem_freep(&temp);
+	return dir_sync(dir, err);
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hash64(): a fast content hash whose values lie in our files.
+ *
+ * Stripes of 32 bytes go into four lanes that do not wait for each other; each step of a lane (add a product,
+ * rotate, multiply) can be undone, so a single changed word always changes its lane. The lanes are then
+ * folded into one another, the rest of the input follows by words, the last one filled up with zeros (the
+ * length, which goes in too, tells these from zeros of the input), and a final mix spreads every bit over
+ * all 64.
+ *
+ * Everything here is part of the on-disk formats. tests/unit/base/hash.c holds vectors: they must never
+ * change.
+ */
+#include "base/hash.h"
+
+#include <endian.h>
+#include "base/mem.h"
+
+#define STRIPE sizeof(((struct hash64_state *)0)->tail)
+
+/* Primes: the next ones from the fractions of the square roots of 2, 3, 5, 7 and 11 in 64 bits. */
+#define P1 0xea09e667f3bcc941u
+#define P2 0xbb67ae8584caa753u
+#define P3 0xbc6ef372fe94f867u
+#define P4 0xa54ff53a5f1d3753u
+#define P5 0xd10e527fade682efu
+
+static inline uint64_t rotl(uint64_t v, unsigned n)
+{
+	return v << n | v >> (64 - n);
+}
+
+static inline uint64_t load(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, 8);
+	return le64toh(v);
+}
+
+static inline uint64_t lane_add(uint64_t acc, uint64_t word)
+{
+	return rotl(acc + word * P2, 29) * P1;
+}
+
+static void lanes_init(uint64_t acc[4], uint64_t seed)
+{
+	acc[0] = seed + P3;
+	acc[1] = rotl(seed, 16) ^ P4;
+	acc[2] = seed * P5 + P1;
+	acc[3] = P2 - seed;
+}
+
+/* All whole stripes of @size bytes; returns what is behind them. */
+static const uint8_t *lanes_feed(uint64_t acc[4], const uint8_t *p, size_t size)
+{
+	uint64_t a = acc[0], b = acc[1], c = acc[2], d = acc[3];
+
+	for (; size >= STRIPE; size -= STRIPE, p += STRIPE) {
+		a = lane_add(a, load(p));
+		b = lane_add(b, load(p + 8));
+		c = lane_add(c, load(p + 16));
+		d = lane_add(d, load(p + 24));
+	}
+	acc[0] = a;
+	acc[1] = b;
+	acc[2] = c;
+	acc[3] = d;
+	return p;
+}
+
+static inline uint64_t mix(uint64_t h, uint64_t v)
+{
+	h ^= rotl(v * P2, 31) * P3;
+	return rotl(h, 27) * P1 + P4;
+}
+
+/* @p: the @n < STRIPE bytes behind the last whole stripe. */
+static uint64_t finish(const uint64_t acc[4], uint64_t seed, uint64_t total, const uint8_t *p, size_t n)
+{
+	uint64_t h = seed + P5;
+
+	if (total >= STRIPE)
+		for (unsigned i = 0; i < 4; i++)
+			h = mix(h, acc[i]);
+	h = mix(h, total);
+	for (; n >= 8; n -= 8, p += 8)
+		h = mix(h, load(p));
+	if (n) {
+		uint8_t last[8] = { 0 };
+
+		memcpy(last, p, n);
+		h = mix(h, load(last));
+	}
+	h ^= h >> 32;
+	h *= P2;
+	h ^= h >> 29;
+	h *= P5;
+	return h ^ h >> 32;
+}
+
+uint64_t hash64(const void *p, size_t size, uint64_t seed)
+{
+	uint64_t acc[4] = { 0 };
+	const uint8_t *rest = p;
+
+	if (size >= STRIPE) {
+		lanes_init(acc, seed);
+		rest = lanes_feed(acc, p, size);
+	}
+	return finish(acc, seed, size, rest, size % STRIPE);
+}
+
+void hash64_init(struct hash64_state *s, uint64_t seed)
+{
+	*s = (struct hash64_state){ .seed = seed };
+	lanes_init(s->acc, seed);
+}
+
+void hash64_feed(struct hash64_state *s, const void *p, size_t size)
+{
+	const uint8_t *at = p;
+
+	s->total += size;
+	if (s->n_tail) {
+		size_t n = MIN(size, STRIPE - s->n_tail);
+
+		if (n)
+			memcpy(s->tail + s->n_tail, at, n);
+		s->n_tail += (unsigned)n;
+		if (s->n_tail < STRIPE)
+			return;
+		lanes_feed(s->acc, s->tail, STRIPE);
+		s->n_tail = 0;
+		at += n;
+		size -= n;
+	}
+	if (size >= STRIPE)
+		at = lanes_feed(s->acc, at, size);
+	s->n_tail = (unsigned)(size % STRIPE);
+	if (s->n_tail)
+		memcpy(s->tail, at, s->n_tail);
+}
+
+uint64_t hash64_end(const struct hash64_state *s)
+{
+	return finish(s->acc, s->seed, s->total, s->tail, s->n_tail);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes as hexadecimal, and build IDs, which are written so.
+ */
+#include "base/hash.h"
+
+#include "base/mem.h"
+
+char *hex_encode(struct bytes b, char *out)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < b.size; i++) {
+		out[2 * i] = digits[b.p[i] >> 4];
+		out[2 * i + 1] = digits[b.p[i] & 15];
+	}
+	out[2 * b.size] = '\0';
+	return out;
+}
+
+static int digit_value(char c, bool any_case)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (any_case && c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *ret_size)
+{
+	if (s.size % 2 || s.size / 2 > room)
+		return false;
+	for (size_t i = 0; i < s.size / 2; i++) {
+		int hi = digit_value(s.p[2 * i], any_case);
+		int lo = digit_value(s.p[2 * i + 1], any_case);
+
+		if (hi < 0 || lo < 0)
+			return false;
+		out[i] = (uint8_t)(hi << 4 | lo);
+	}
+	*ret_size = s.size / 2;
+	return true;
+}
+
+bool build_id_eq(const struct build_id *a, const struct build_id *b)
+{
+	return bytes_eq(build_id_bytes(a), build_id_bytes(b));
+}
+
+char *build_id_hex(const struct build_id *id, char out[BUILD_ID_HEX_SIZE])
+{
+	return hex_encode(build_id_bytes(id), out);
+}
+
+bool build_id_set(struct build_id *id, struct bytes b)
+{
+	if (!b.size || b.size > BUILD_ID_MAX)
+		return false;
+	id->size = (uint8_t)b.size;
+	memcpy(id->b, b.p, b.size);
+	/* The rest is cleared, so that equal IDs are equal structs: callers may hash or store them whole. */
+	memset(id->b + b.size, 0, BUILD_ID_MAX - b.size);
+	return true;
+}
+
+bool build_id_parse(struct build_id *id, struct str hex)
+{
+	uint8_t b[BUILD_ID_MAX];
+	size_t size;
+
+	return hex_decode(hex, false, b, sizeof(b), &size) && build_id_set(id, bytes_of(b, size));
+}

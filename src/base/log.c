@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The log. A line is put together in a local buffer and goes out by one write(2), so that the lines of
+ * threads, and of processes that share the descriptor, do not mix.
+ */
+#include "base/log.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/clock.h"
+
+/* Not more than PIPE_BUF: a longer write into a pipe may be torn. */
+#define LINE_MAX_SIZE 4096
+/* What one input byte or character can become: "\xNN" for each of its bytes. */
+#define ESCAPE_MAX 16
+
+static atomic_int max_level = LOG_INFO;
+static atomic_int out_fd = 2;
+
+static pthread_mutex_t journal_lock = PTHREAD_MUTEX_INITIALIZER;
+static int journal_fd = -1; /* under journal_lock: the descriptor that `journal` speaks of */
+static bool journal;        /* under journal_lock */
+
+static const struct {
+	const char *name;
+	int priority; /* syslog's, for the journal */
+} levels[] = {
+	[LOG_ERROR] = { "error", 3 },
+	[LOG_WARN] = { "warn ", 4 },
+	[LOG_INFO] = { "info ", 6 },
+	[LOG_DEBUG] = { "debug", 7 },
+};
+
+/* JOURNAL_STREAM is "device:inode"; a child whose stderr went elsewhere inherits it too, hence the
+ * comparison. */
+static bool is_journal(int fd)
+{
+	const char *env = getenv("JOURNAL_STREAM");
+	unsigned long long dev, ino;
+	struct stat st;
+
+	return env && sscanf(env, "%llu:%llu", &dev, &ino) == 2 && fstat(fd, &st) == 0 && st.st_dev == dev &&
+	       st.st_ino == ino;
+}
+
+static bool fd_is_journal(int fd)
+{
+	bool r;
+
+	pthread_mutex_lock(&journal_lock);
+	if (journal_fd != fd) {
+		journal = is_journal(fd);
+		journal_fd = fd;
+	}
+	r = journal;
+	pthread_mutex_unlock(&journal_lock);
+	return r;
+}
+
+/*
+ * The size of the well-formed and harmless UTF-8 character at @s, else 0. Harmful are C1 controls, line
+ * separators and what turns the direction of writing: each can make a terminal show another line than the one
+ * that was logged.
+ */
+static size_t utf8_size(const unsigned char *s)
+{
+	uint32_t c, min;
+	size_t n;
+
+	if (s[0] >= 0xc2 && s[0] < 0xe0) {
+		n = 2;
+		c = s[0] & 0x1f;
+		min = 0x80;
+	} else if (s[0] >= 0xe0 && s[0] < 0xf0) {
+		n = 3;
+		c = s[0] & 0x0f;
+		min = 0x800;
+	} else if (s[0] >= 0xf0 && s[0] < 0xf5) {
+		n = 4;
+		c = s[0] & 0x07;
+		min = 0x10000;
+	} else {
+		return 0;
+	}
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80) /* the NUL at the end too */
+			return 0;
+		c = c << 6 | (s[i] & 0x3f);
+	}
+	if (c < min || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+		return 0;
+	if (c < 0xa0 || c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+	    (c >= 0x2066 && c <= 0x2069))
+		return 0;
+	return n;
+}
+
+/* Append @text to line[*at], escaped, at most up to @end; false when it did not fit. */
+static bool add_escaped(char *line, size_t *at, size_t end, const char *text)
+{
+	const unsigned char *s = (const unsigned char *)text;
+
+	while (*s) {
+		char piece[ESCAPE_MAX];
+		size_t used = 1, n;
+
+		if (*s == '\n' || *s == '\t' || *s == '\r' || *s == '\\') {
+			n = (size_t)snprintf(piece, sizeof(piece), "\\%c",
+					     *s == '\n'   ? 'n'
+					     : *s == '\t' ? 't'
+					     : *s == '\r' ? 'r'
+							  : '\\');
+		} else if (*s >= 0x20 && *s < 0x7f) {
+			piece[0] = (char)*s;
+			n = 1;
+		} else if ((n = utf8_size(s)) != 0) {
+			memcpy(piece, s, n);
+			used = n;
+		} else {
+			n = (size_t)snprintf(piece, sizeof(piece), "\\x%02x", *s);
+		}
+		if (*at + n > end)
+			return false;
+		memcpy(line + *at, piece, n);
+		*at += n;
+		s += used;
+	}
+	return true;
+}
+
+void log_set_level(enum log_level level)
+{
+	atomic_store_explicit(&max_level, (int)level, memory_order_relaxed);
+}
+
+enum log_level log_level(void)
+{
+	return (enum log_level)atomic_load_explicit(&max_level, memory_order_relaxed);
+}
+
+void log_set_fd(int fd)
+{
+	pthread_mutex_lock(&journal_lock);
+	journal_fd = -1; /* the same number may be another file by now */
+	pthread_mutex_unlock(&journal_lock);
+	atomic_store(&out_fd, fd);
+}
+
+void log_at(enum log_level level, const char *area, const char *fmt, ...)
+{
+	char text[LINE_MAX_SIZE], line[LINE_MAX_SIZE];
+	size_t n, end = sizeof(line) - 4; /* room for "...\n" */
+	int fd = atomic_load(&out_fd), err_no = errno;
+	va_list ap;
+	ssize_t r;
+
+	if (level > log_level())
+		return;
+	va_start(ap, fmt);
+	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
+		text[0] = '\0';
+	va_end(ap);
+
+	if (fd_is_journal(fd)) {
+		n = (size_t)snprintf(line, sizeof(line), "<%d>", levels[level].priority);
+	} else {
+		int64_t now = clock_wall_ms();
+		time_t s = now / 1000;
+		struct tm tm;
+
+		gmtime_r(&s, &tm);
+		n = strftime(line, sizeof(line), "%Y-%m-%dT%H:%M:%S", &tm);
+		n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03dZ %s ", (int)(now % 1000),
+				      levels[level].name);
+	}
+	if (!add_escaped(line, &n, end, area) || !add_escaped(line, &n, end, ": ") ||
+	    !add_escaped(line, &n, end, text)) {
+		memcpy(line + n, "...", 3);
+		n += 3;
+	}
+	line[n++] = '\n';
+	/* There is nobody to tell when this fails. */
+	do
+		r = write(fd, line, n);
+	while (r < 0 && errno == EINTR);
+	errno = err_no;
+}

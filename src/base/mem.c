@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Allocation that cannot fail: when a small one does, the process ends with a message.
+ */
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static _Noreturn void no_memory(size_t n, size_t size)
+{
+	/* stderr is unbuffered: this needs no memory. */
+	fprintf(stderr, "lode: out of memory: %zu x %zu bytes\n", n, size);
+	abort();
+}
+
+void *mem_alloc(size_t size)
+{
+	void *p = malloc(size ? size : 1);
+
+	if (!p)
+		no_memory(1, size);
+	return p;
+}
+
+void *mem_zalloc(size_t size)
+{
+	void *p = calloc(1, size ? size : 1);
+
+	if (!p)
+		no_memory(1, size);
+	return p;
+}
+
+void *mem_realloc(void *p, size_t n, size_t size)
+{
+	size_t all;
+
+	if (__builtin_mul_overflow(n, size, &all))
+		no_memory(n, size);
+	p = realloc(p, all ? all : 1);
+	if (!p)
+		no_memory(n, size);
+	return p;
+}
+
+void *mem_try(size_t size)
+{
+	return malloc(size ? size : 1);
+}
+
+char *mem_strdup(const char *s)
+{
+	return mem_strndup(s, strlen(s));
+}
+
+char *mem_strndup(const char *s, size_t n)
+{
+	size_t size = strnlen(s, n);
+	char *copy = mem_alloc(size + 1);
+
+	memcpy(copy, s, size);
+	copy[size] = '\0';
+	return copy;
+}
+
+char *mem_printf(const char *fmt, ...)
+{
+	va_list ap;
+	char *s;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&s, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		no_memory(1, strlen(fmt));
+	return s;
+}
+
+void mem_freep(void *pp)
+{
+	void **p = pp;
+
+	free(*p);
+	*p = NULL;
+}

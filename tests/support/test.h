@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every unit test includes: cmocka with the headers that it wants before it, and a few checks of our
+ * own.
+ */
+#pragma once
+
+/* clang-format off: cmocka.h needs these before it */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+/* clang-format on */
+#include "base/base.h"
+
+#define assert_done(call)                                                           \
+	({                                                                          \
+		int assert_r_ = (call);                                             \
+		if (assert_r_)                                                      \
+			fail_msg("%s returned %d: %s", #call, assert_r_, err.text); \
+	})
+
+/* @call fails, and `err` is of @want_kind with @part in its text. */
+#define assert_fails(call, want_kind, part)                                                          \
+	({                                                                                           \
+		err.kind = ERR_NONE;                                                                 \
+		err.text[0] = '\0';                                                                  \
+		assert_true((call) < 0);                                                             \
+		if (err.kind != (want_kind) || !strstr(err.text, (part)))                            \
+			fail_msg("%s: %s: \"%s\" is not %s: \"%s\"", #call, err_kind_name(err.kind), \
+				 err.text, err_kind_name(want_kind), (part));                        \
+	})
+
+#define assert_str(s, want)                                                                            \
+	({                                                                                             \
+		struct str assert_s_ = (s);                                                            \
+		if (!str_eq(assert_s_, str_of(want)))                                                  \
+			fail_msg("%s is \"" STR_FMT "\", not \"%s\"", #s, STR_ARG(assert_s_), (want)); \
+	})
+
+/* A fresh empty folder; test_dir_remove() takes it away with all that is in it. @path has room for
+ * TEST_PATH_SIZE. */
+#define TEST_PATH_SIZE 512
+char *test_dir_make(char *path);
+void test_dir_remove(const char *path);
+void test_file_write(const char *path, const void *p, size_t n);
+/* Bytes that look random and are the same each time. */
+void test_fill(void *p, size_t n, uint64_t seed);

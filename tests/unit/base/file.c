@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+static char dir[TEST_PATH_SIZE];
+
+static int setup(void **state)
+{
+	test_dir_make(dir);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	test_dir_remove(dir);
+	return 0;
+}
+
+/* A path in the test's folder; good until the fourth next call. */
+static const char *in_dir(const char *name)
+{
+	static char paths[4][2 * TEST_PATH_SIZE];
+	static unsigned i;
+	char *path = paths[i++ % 4];
+
+	snprintf(path, sizeof(paths[0]), "%s/%s", dir, name);
+	return path;
+}
+
+static unsigned count_files(void)
+{
+	DIR *d = opendir(dir);
+	unsigned n = 0;
+
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n - 2;
+}
+
+static void only_regular_files_are_opened(void **state)
+{
+	AUTO(fd_close) int fd = -1;
+	AUTO(fd_close) int sock = socket(AF_UNIX, SOCK_STREAM, 0);
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct err err = { 0 };
+	struct stat st;
+
+	test_file_write(in_dir("x"), "hello", 5);
+	assert_done(file_open(in_dir("x"), &fd, &st, &err));
+	assert_int_equal(st.st_size, 5);
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	fd_close(&fd);
+
+	assert_int_equal(file_open(in_dir("none"), &fd, &st, &err), FILE_MISSING);
+	assert_int_equal(file_open(in_dir("x/y"), &fd, &st, &err), FILE_MISSING);
+	assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
+	assert_fails(file_open(in_dir("fifo"), &fd, &st, &err), ERR_INVALID, "fifo: not a regular file");
+	assert_fails(file_open(dir, &fd, &st, &err), ERR_INVALID, "not a regular file");
+	assert_fails(file_open("/dev/null", &fd, &st, &err), ERR_INVALID, "not a regular file");
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", in_dir("sock"));
+	assert_int_equal(bind(sock, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_fails(file_open(in_dir("sock"), &fd, &st, &err), ERR_INVALID, "not a regular file");
+	assert_int_equal(symlink("loop", in_dir("loop")), 0);
+	assert_fails(file_open(in_dir("loop"), &fd, &st, &err), ERR_IO, "symbolic links");
+	assert_int_equal(fd, -1);
+}
+
+static void closing_keeps_errno_and_takes_none(void **state)
+{
+	int fd = -1, other;
+
+	fd_close(&fd);
+	fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	other = TAKE_FD(fd);
+	assert_int_equal(fd, -1);
+	errno = EPIPE;
+	fd_close(&other);
+	assert_int_equal(errno, EPIPE);
+	assert_int_equal(other, -1);
+}
+
+static void reads_and_writes_at_a_place(void **state)
+{
+	AUTO(fd_close) int fd = open(in_dir("x"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	struct err err = { 0 };
+	char b[16];
+	size_t got;
+
+	assert_done(fd_pwrite(fd, "world", 5, 6, &err));
+	assert_done(fd_pwrite(fd, "hello ", 6, 0, &err));
+	assert_done(fd_pread(fd, b, sizeof(b), 0, &got, &err));
+	assert_int_equal(got, 11);
+	assert_memory_equal(b, "hello world", 11);
+	assert_done(fd_pread(fd, b, 5, 6, &got, &err));
+	assert_int_equal(got, 5);
+	assert_done(fd_pread(fd, b, 5, 100, &got, &err));
+	assert_int_equal(got, 0);
+
+	assert_fails(fd_pread(fd, b, 5, UINT64_MAX - 2, &got, &err), ERR_IO, "read at 18446744073709551613");
+	assert_fails(fd_pwrite(fd, b, 5, INT64_MAX, &err), ERR_IO, "write at");
+	assert_fails(fd_pread(-1, b, 5, 0, &got, &err), ERR_IO, "Bad file descriptor");
+	assert_fails(fd_pwrite(-1, b, 5, 0, &err), ERR_IO, "Bad file descriptor");
+	assert_fails(fd_write(-1, b, 5, &err), ERR_IO, "Bad file descriptor");
+}
+
+static void whole_files_within_a_limit(void **state)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	struct err err = { 0 };
+	char big[10000];
+
+	test_fill(big, sizeof(big), 1);
+	test_file_write(in_dir("x"), big, sizeof(big));
+	assert_done(file_read(in_dir("x"), sizeof(big), &b, &err));
+	assert_int_equal(b.size, sizeof(big));
+	assert_memory_equal(b.p, big, sizeof(big));
+	assert_fails(file_read(in_dir("x"), sizeof(big) - 1, &b, &err), ERR_LIMIT, "longer than 9999 bytes");
+	assert_int_equal(b.size, sizeof(big)); /* a failure leaves what was there */
+	assert_int_equal(file_read(in_dir("none"), 10, &b, &err), FILE_MISSING);
+	assert_fails(file_read(dir, 10, &b, &err), ERR_INVALID, "not a regular file");
+
+	test_file_write(in_dir("empty"), "", 0);
+	assert_done(file_read(in_dir("empty"), 0, &b, &err));
+	assert_int_equal(b.size, 0);
+
+	/* These have content, though stat() says 0 bytes. */
+	assert_done(file_read("/proc/self/stat", 4096, &b, &err));
+	assert_true(b.size > 20);
+	assert_fails(file_read("/proc/self/stat", 20, &b, &err), ERR_LIMIT, "longer than 20 bytes");
+	assert_fails(file_read("/proc/self/stat", 0, &b, &err), ERR_LIMIT, "longer than 0 bytes");
+	assert_done(file_read("/proc/self/smaps", MIB(4), &b, &err));
+	assert_true(b.size > 4096);
+}
+
+static void a_durable_write_replaces(void **state)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	struct err err = { 0 };
+	struct stat st;
+
+	assert_done(file_write_durable(in_dir("x"), "one", 3, 0644, &err));
+	assert_done(file_write_durable(in_dir("x"), "two two", 7, 0600, &err));
+	assert_done(file_read(in_dir("x"), 100, &b, &err));
+	assert_str(buf_str(&b), "two two");
+	assert_int_equal(stat(in_dir("x"), &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_done(file_write_durable(in_dir("x"), NULL, 0, 0600, &err));
+	assert_int_equal(count_files(), 1);
+	/* The longest name there can be: that of the temporary file does not build on it. */
+	{
+		char name[256];
+
+		memset(name, 'n', 255);
+		name[255] = '\0';
+		assert_done(file_write_durable(in_dir(name), "x", 1, 0600, &err));
+	}
+	assert_int_equal(chdir(dir), 0);
+	assert_done(file_write_durable("rel", "x", 1, 0600, &err));
+	assert_int_equal(chdir("/"), 0);
+	assert_int_equal(count_files(), 3);
+}
+
+static void a_failed_durable_write_leaves_all_as_it_was(void **state)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	struct rlimit old, low = { .rlim_cur = 1000 };
+	static char big[5000];
+	struct err err = { 0 };
+
+	assert_fails(file_write_durable(in_dir("no/x"), "x", 1, 0600, &err), ERR_IO, "No such file");
+
+	assert_int_equal(mkdir(in_dir("d"), 0700), 0);
+	assert_fails(file_write_durable(in_dir("d"), "x", 1, 0600, &err), ERR_IO, "rename");
+	assert_int_equal(count_files(), 1);
+
+	/* A disk that is full in the middle of it. */
+	assert_done(file_write_durable(in_dir("x"), "one", 3, 0644, &err));
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &old);
+	low.rlim_max = old.rlim_max;
+	setrlimit(RLIMIT_FSIZE, &low);
+	err.kind = ERR_NONE;
+	assert_int_equal(file_write_durable(in_dir("x"), big, sizeof(big), 0644, &err), -1);
+	setrlimit(RLIMIT_FSIZE, &old);
+	assert_int_equal(err.kind, ERR_IO);
+	assert_int_equal(err.os, EFBIG);
+	assert_int_equal(count_files(), 2);
+	assert_done(file_read(in_dir("x"), 100, &b, &err));
+	assert_str(buf_str(&b), "one");
+}
+
+static void folders_are_made_with_their_parents(void **state)
+{
+	struct err err = { 0 };
+	struct stat st;
+
+	assert_done(dir_make(in_dir("a//b/c/"), 0755, &err));
+	assert_done(dir_make(in_dir("a/b/c"), 0755, &err));
+	assert_int_equal(stat(in_dir("a/b/c"), &st), 0);
+	assert_true(S_ISDIR(st.st_mode));
+	assert_done(dir_make("/", 0755, &err));
+	assert_done(dir_sync(in_dir("a"), &err));
+
+	test_file_write(in_dir("f"), "", 0);
+	assert_fails(dir_make(in_dir("f"), 0755, &err), ERR_IO, "Not a directory");
+	assert_fails(dir_make(in_dir("f/x"), 0755, &err), ERR_IO, "Not a directory");
+	assert_fails(dir_sync(in_dir("f"), &err), ERR_IO, "Not a directory");
+	assert_fails(dir_sync(in_dir("none"), &err), ERR_IO, "No such file");
+}
+
+static void mappings(void **state)
+{
+	struct mapping m = { 0 };
+	struct err err = { 0 };
+
+	mapping_done(&m);
+	test_file_write(in_dir("x"), "hello", 5);
+	assert_done(mapping_open(in_dir("x"), &m, &err));
+	assert_true(bytes_eq(m.bytes, bytes_of("hello", 5)));
+	mapping_done(&m);
+	assert_null(m.bytes.p);
+	test_file_write(in_dir("empty"), "", 0);
+	assert_done(mapping_open(in_dir("empty"), &m, &err));
+	assert_int_equal(m.bytes.size, 0);
+	mapping_done(&m);
+	assert_int_equal(mapping_open(in_dir("none"), &m, &err), FILE_MISSING);
+	assert_fails(mapping_open(dir, &m, &err), ERR_INVALID, "not a regular file");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(only_regular_files_are_opened, setup, teardown),
+		cmocka_unit_test_setup_teardown(closing_keeps_errno_and_takes_none, setup, teardown),
+		cmocka_unit_test_setup_teardown(reads_and_writes_at_a_place, setup, teardown),
+		cmocka_unit_test_setup_teardown(whole_files_within_a_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_durable_write_replaces, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_failed_durable_write_leaves_all_as_it_was, setup, teardown),
+		cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, setup, teardown),
+		cmocka_unit_test_setup_teardown(mappings, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

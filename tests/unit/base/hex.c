@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+static void there_and_back(void **state)
+{
+	uint8_t b[4];
+	char text[9];
+	size_t n;
+
+	assert_string_equal(hex_encode(bytes_of("\x00\x7f\x80\xff", 4), text), "007f80ff");
+	assert_true(hex_decode(STR("007f80ff"), false, b, 4, &n));
+	assert_int_equal(n, 4);
+	assert_memory_equal(b, "\x00\x7f\x80\xff", 4);
+	assert_string_equal(hex_encode((struct bytes){ 0 }, text), "");
+	assert_true(hex_decode(STR(""), false, b, 4, &n));
+	assert_int_equal(n, 0);
+}
+
+static void what_is_no_hex_is_refused(void **state)
+{
+	uint8_t b[4];
+	size_t n = 77;
+
+	assert_false(hex_decode(STR("abc"), false, b, 4, &n));
+	assert_false(hex_decode(STR("0g"), false, b, 4, &n));
+	assert_false(hex_decode(STR("AB"), false, b, 4, &n));
+	assert_false(hex_decode(STR("0x"), true, b, 4, &n));
+	assert_false(hex_decode(STR("0011223344"), true, b, 4, &n));
+	assert_false(hex_decode(STR("a "), true, b, 4, &n));
+	assert_int_equal(n, 77);
+	assert_true(hex_decode(STR("aB"), true, b, 4, &n));
+	assert_int_equal(b[0], 0xab);
+}
+
+static void build_ids(void **state)
+{
+	struct build_id a = { 0 }, b = { 0 };
+	char hex[BUILD_ID_HEX_SIZE], longest[2 * BUILD_ID_MAX + 3];
+
+	assert_true(build_id_parse(&a, STR("00aaff")));
+	assert_int_equal(a.size, 3);
+	assert_string_equal(build_id_hex(&a, hex), "00aaff");
+	assert_true(build_id_set(&b, bytes_of("\x00\xaa\xff", 3)));
+	assert_true(build_id_eq(&a, &b));
+	assert_true(build_id_parse(&b, STR("00aa")));
+	assert_false(build_id_eq(&a, &b));
+
+	assert_false(build_id_parse(&a, STR("")));
+	assert_false(build_id_parse(&a, STR("0")));
+	assert_false(build_id_parse(&a, STR("0A")));
+	assert_false(build_id_set(&a, (struct bytes){ 0 }));
+	memset(longest, 'f', sizeof(longest));
+	assert_true(build_id_parse(&a, (struct str){ longest, 2 * BUILD_ID_MAX }));
+	assert_int_equal(strlen(build_id_hex(&a, hex)), 2 * BUILD_ID_MAX);
+	assert_false(build_id_parse(&b, (struct str){ longest, 2 * BUILD_ID_MAX + 2 }));
+	assert_false(build_id_set(&b, bytes_of(longest, BUILD_ID_MAX + 1)));
+	assert_string_equal(build_id_hex(&b, hex), "00aa"); /* a refused one changes nothing */
+}
+
+static void a_shorter_id_leaves_nothing_of_the_longer(void **state)
+{
+	struct build_id a = { 0 }, b = { 0 };
+
+	build_id_parse(&a, STR("00112233445566778899"));
+	build_id_parse(&a, STR("0a"));
+	build_id_parse(&b, STR("0a"));
+	assert_memory_equal(&a, &b, sizeof(a));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(there_and_back),
+		cmocka_unit_test(what_is_no_hex_is_refused),
+		cmocka_unit_test(build_ids),
+		cmocka_unit_test(a_shorter_id_leaves_nothing_of_the_longer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
