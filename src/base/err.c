@@ -23,7 +23,8 @@ static void store(struct err *err, enum err_kind kind, int os, const char *text,
 	err->os = os;
 }
 
-static size_t text_vprintf(char text[ERR_TEXT_SIZE], const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static size_t text_vprintf(char text[ERR_TEXT_SIZE], const char *fmt,
+								 va_list ap)
 {
 	int n = vsnprintf(text, ERR_TEXT_SIZE, fmt, ap);
 
