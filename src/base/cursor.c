@@ -10,6 +10,8 @@
 #include <endian.h>
 #include <string.h>
 
+#undef cursor_err
+
 /* Where p is NULL (an empty view), pointer arithmetic needs a place to stand on. */
 static const uint8_t nothing[1];
 

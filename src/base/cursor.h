@@ -55,3 +55,4 @@ bool cursor_seek(struct cursor *c, uint64_t off);    /* from start; false and fa
 
 /* "<what> ends early at offset N": for use when !cursor_ok(). Returns -1 with ERR_INVALID. */
 int cursor_err(const struct cursor *c, const char *what, struct err *err);
+#define cursor_err(...) ({ (void)cursor_err(__VA_ARGS__); -1; }) /* see err_set() */

@@ -10,6 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Here they are the functions themselves. */
+#undef err_set
+#undef err_os
+#undef err_in
+
 /* The place in front gets at least this much of the text, however long the reason behind it is. */
 #define PLACE_MIN 160
 

@@ -38,5 +38,13 @@ int err_os(struct err *err, int os_errno, const char *fmt, ...) __attribute__((f
 /* On the way up: put "<text>: " in front of what @err says. Returns -1. */
 int err_in(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * The compiler is told that these return -1: else it sees a way on which a caller goes on after a failure, and warns of results
+ * that are not set there.
+ */
+#define err_set(...) ({ (void)err_set(__VA_ARGS__); -1; })
+#define err_os(...)  ({ (void)err_os(__VA_ARGS__); -1; })
+#define err_in(...)  ({ (void)err_in(__VA_ARGS__); -1; })
+
 /* The kind's name as logs and metrics print it: "invalid", "limit", "io", ... */
 const char *err_kind_name(enum err_kind kind);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What base's own files, and its tests, share.
+ */
+#pragma once
+
+#include "base/metrics.h"
+#include "base/view.h"
+
+/*
+ * How many of @n_cpus the cgroup lets us use: the smallest quota (cgroup v2, cpu.max) on the way from our
+ * group up to the root, rounded up, at least 1. @membership is the text of /proc/self/cgroup, @root where
+ * cgroups are mounted.
+ */
+unsigned pool_cpus_in_cgroup(unsigned n_cpus, struct str membership, const char *root);
+
+/* One series. It is never freed. */
+struct metric {
+	const struct metric_family *family;
+	const char *labels;    /* as they are printed, without the braces */
+	_Atomic int64_t value; /* counter, gauge */
+	unsigned n_bounds;
+	_Atomic uint64_t *buckets; /* n_bounds + 1, each of its own range only */
+	_Atomic double sum;
+};
+
+void metrics_collect(void);                 /* run the callbacks */
+struct metric **metrics_all(size_t *ret_n); /* a copy of the list, on the heap */

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many CPUs this process may use. What sysconf() says is the machine's; a container gets less, by
+ * affinity or by quota, and more threads than that only get in each other's way.
+ */
+#include "base/pool.h"
+
+#include <errno.h>
+#include <sched.h>
+#include "base/file.h"
+#include "base/internal.h"
+#include "base/mem.h"
+
+#define CPUS_MAX        65536
+#define CGROUP_TEXT_MAX KIB(64)
+#define CPU_MAX_SIZE    256
+
+static unsigned cpus_by_affinity(void)
+{
+	for (int room = 1024; room <= CPUS_MAX; room *= 4) {
+		size_t size = CPU_ALLOC_SIZE(room);
+		AUTO(mem_freep) cpu_set_t *set = mem_zalloc(size);
+
+		if (sched_getaffinity(0, size, set) == 0)
+			return (unsigned)MAX(CPU_COUNT_S(size, set), 1);
+		if (errno != EINVAL) /* which is: more CPUs than bits */
+			break;
+	}
+	return 1;
+}
+
+/* "max 100000" or "150000 100000": microseconds in each period. */
+static unsigned cpus_by_quota(unsigned n_cpus, struct str text)
+{
+	uint64_t quota, period, n;
+	struct str first = str_cut(&text, ' ');
+
+	if (!str_to_u64(first, &quota) || !str_to_u64(str_trim(text), &period) || !period)
+		return n_cpus;
+	n = quota / period + (quota % period != 0);
+	return (unsigned)MIN(MAX(n, 1), (uint64_t)n_cpus);
+}
+
+unsigned pool_cpus_in_cgroup(unsigned n_cpus, struct str membership, const char *root)
+{
+	struct str group = { 0 };
+
+	/* The line of v2 begins with "0::"; the others are v1's. */
+	while (membership.size) {
+		struct str line = str_cut(&membership, '\n');
+
+		if (str_starts(line, STR("0::/")))
+			group = (struct str){ line.p + 3, line.size - 3 };
+	}
+	while (group.size) {
+		AUTO(mem_freep) char *path = mem_printf("%s" STR_FMT "/cpu.max", root, STR_ARG(group));
+		AUTO(buf_done) struct buf text = { 0 };
+
+		if (file_read(path, CPU_MAX_SIZE, &text, NULL) == 0)
+			n_cpus = cpus_by_quota(n_cpus, buf_str(&text));
+		group = str_eq(group, STR("/")) ? (struct str){ 0 } : path_dirname(group);
+	}
+	return n_cpus;
+}
+
+unsigned pool_cpus(void)
+{
+	AUTO(buf_done) struct buf membership = { 0 };
+	unsigned n = cpus_by_affinity();
+
+	if (file_read("/proc/self/cgroup", CGROUP_TEXT_MAX, &membership, NULL) == 0)
+		n = pool_cpus_in_cgroup(n, buf_str(&membership), "/sys/fs/cgroup");
+	return n;
+}
