@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+/* A worker that stands still until the gate is opened, so that what is queued behind it can be looked at. */
+static struct queue *gate_reached, *gate_open;
+
+static void stand_still(void *arg)
+{
+	void *item;
+
+	queue_push(gate_reached, arg);
+	queue_pop(gate_open, -1, &item);
+}
+
+static int setup(void **state)
+{
+	gate_reached = queue_new(16);
+	gate_open = queue_new(16);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	queue_free(gate_reached);
+	queue_free(gate_open);
+	return 0;
+}
+
+static void hold_worker(struct pool *p)
+{
+	void *item;
+
+	assert_int_equal(pool_submit(p, POOL_NORMAL, stand_still, p), 0);
+	assert_int_equal(queue_pop(gate_reached, -1, &item), 0);
+}
+
+static char letters[] = "aXbYcZ";
+static char order[32];
+static size_t n_order;
+
+static void note(void *arg)
+{
+	order[n_order++] = *(char *)arg;
+}
+
+static void urgent_tasks_come_first_each_class_in_order(void **state)
+{
+	struct pool *p = pool_new("test", 1, 16);
+
+	n_order = 0;
+	hold_worker(p);
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(pool_submit(p, i % 2 ? POOL_URGENT : POOL_NORMAL, note, &letters[i]), 0);
+	assert_int_equal(pool_queued(p), 6);
+	assert_int_equal(pool_busy(p), 1);
+	queue_push(gate_open, p);
+	pool_free(p); /* runs what is queued */
+	assert_memory_equal(order, "XYZabc", 6);
+	assert_int_equal(n_order, 6);
+}
+
+static void a_full_pool_says_so(void **state)
+{
+	struct pool *p = pool_new("test", 1, 2);
+
+	n_order = 0;
+	hold_worker(p);
+	assert_int_equal(pool_submit(p, POOL_URGENT, note, &letters[0]), 0);
+	assert_int_equal(pool_submit(p, POOL_NORMAL, note, &letters[1]), 0);
+	assert_int_equal(pool_submit(p, POOL_URGENT, note, &letters[2]), POOL_FULL);
+	queue_push(gate_open, p);
+	pool_free(p);
+	assert_int_equal(n_order, 2);
+	pool_free(NULL);
+}
+
+static struct pool *resubmit_pool;
+static atomic_int resubmitted;
+
+static void resubmit(void *arg)
+{
+	int r;
+
+	/* Until the pool begins to close. */
+	while ((r = pool_submit(resubmit_pool, POOL_NORMAL, note, &letters[0])) != POOL_CLOSED)
+		;
+	atomic_store(&resubmitted, r);
+}
+
+static void a_closing_pool_takes_no_more(void **state)
+{
+	n_order = 0;
+	resubmit_pool = pool_new("test", 1, 4);
+	assert_int_equal(pool_submit(resubmit_pool, POOL_NORMAL, resubmit, NULL), 0);
+	pool_free(resubmit_pool);
+	assert_int_equal(resubmitted, POOL_CLOSED);
+	assert_in_range(n_order, 0, 4);
+}
+
+struct facts {
+	char name[16];
+	bool blocked;
+};
+
+static void look(void *arg)
+{
+	struct facts *f = arg;
+	sigset_t set;
+
+	pthread_getname_np(pthread_self(), f->name, sizeof(f->name));
+	pthread_sigmask(SIG_SETMASK, NULL, &set);
+	f->blocked = sigismember(&set, SIGTERM) && sigismember(&set, SIGUSR1);
+}
+
+static void workers_have_names_and_get_no_signals(void **state)
+{
+	struct pool *p = pool_new("a-very-long-name", 1, 4);
+	struct facts f = { 0 };
+
+	hold_worker(p); /* the name is given by the thread that starts it */
+	assert_int_equal(pool_submit(p, POOL_NORMAL, look, &f), 0);
+	queue_push(gate_open, p);
+	assert_int_equal(pool_threads(p), 1);
+	pool_free(p);
+	assert_string_equal(f.name, "a-very-long--0");
+	assert_true(f.blocked);
+}
+
+static atomic_int counted;
+
+static void count(void *arg)
+{
+	atomic_fetch_add(&counted, 1);
+}
+
+static void *submit_many(void *arg)
+{
+	for (int i = 0; i < 2000; i++)
+		while (pool_submit(arg, i % 3 ? POOL_NORMAL : POOL_URGENT, count, NULL) == POOL_FULL)
+			usleep(100);
+	return NULL;
+}
+
+static void every_task_runs_once(void **state)
+{
+	struct pool *p = pool_new("test", 4, 8);
+	pthread_t t[3];
+
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, submit_many, p), 0);
+	for (int i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+	pool_free(p);
+	assert_int_equal(counted, 6000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(urgent_tasks_come_first_each_class_in_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_full_pool_says_so, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_closing_pool_takes_no_more, setup, teardown),
+		cmocka_unit_test_setup_teardown(workers_have_names_and_get_no_signals, setup, teardown),
+		cmocka_unit_test_setup_teardown(every_task_runs_once, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
