@@ -28,13 +28,20 @@ enum { PKG_NOT_A_PACKAGE = 1, PKG_END = 2, PKG_NO_MEMBER = 3 };
 
 /* Limits: more is ERR_LIMIT. */
 #define PKG_MAX_HEADER  MIB(256)     /* rpm header, deb control archive decoded */
-#define PKG_MAX_MEMBERS (16u << 20)
+#define PKG_MAX_MEMBERS (2u << 20)   /* each costs some 200 bytes of memory while a package is mapped */
 #define PKG_MAX_NAME    KIB(64)
+#define PKG_MAX_NAMES   MIB(512)     /* of all members and link targets together */
+#define PKG_MAX_SPARSE  (UINT64_C(16) << 30) /* expanded size of a sparse member */
 
 struct pkg_payload {
 	enum codec_kind codec;
 	uint64_t off, size; /* of the compressed payload in the package file */
-	enum { PKG_FORMAT_TAR, PKG_FORMAT_CPIO, PKG_FORMAT_OTHER } format;
+	enum pkg_format {
+		PKG_FORMAT_TAR,
+		PKG_FORMAT_CPIO,
+		PKG_FORMAT_OTHER,
+		PKG_FORMAT_NESTED, /* an .ipk's second form: a tar that holds data.tar.*; its members are read, without random access */
+	} format;
 };
 
 /* What a package says of itself. All strings and arrays live in the arena that was given to pkg_open(). */
@@ -54,6 +61,7 @@ struct pkg_header_file {
 	uint64_t size;
 	int64_t mtime;
 	uint32_t mode;
+	uint32_t content; /* which file of the list carries the content in the payload: another one's number for a hard link */
 };
 
 /*

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The second form of an .ipk: a (gzipped) tar that holds debian-binary, control.tar.* and data.tar.*. The members are those of the
+ * data.tar inside. As it is compressed within a compressed file, there is no random access.
+ */
+#include <stdlib.h>
+#include "pkg/internal.h"
+
+struct nested_reader {
+	struct pkg_reader r;
+	struct pkg_info outer_info, inner_info;
+	struct pkg_reader *outer, *inner;
+	struct stream *data; /* the decoded data.tar */
+};
+
+static int open_inner(struct nested_reader *n, struct err *err)
+{
+	struct pkg_member m;
+	enum codec_kind codec;
+	int r;
+
+	n->outer_info = *n->r.info;
+	n->outer_info.payload.format = PKG_FORMAT_TAR;
+	n->inner_info = n->outer_info;
+	if (pkg_reader_open(&n->outer_info, n->r.feed.s, NULL, &n->outer, err) < 0)
+		return -1;
+	n->r.feed.s = NULL; /* from now on the outer reader's */
+	while ((r = pkg_reader_next(n->outer, &m, err)) == 0) {
+		if (m.type != PKG_FILE)
+			continue;
+		r = deb_member_codec(m.path, STR("data.tar"), &codec, err);
+		if (r < 0)
+			return r;
+		if (r == DEB_OTHER_NAME)
+			continue;
+		if (codec_stream_open(codec, stream_of_member(n->outer), &n->data, err) < 0)
+			return -1;
+		return pkg_reader_open(&n->inner_info, n->data, NULL, &n->inner, err);
+	}
+	return r < 0 ? r : err_set(err, ERR_INVALID, "no data.tar in the package");
+}
+
+static int nested_next(struct pkg_reader *r, struct raw_member *ret, struct err *err)
+{
+	struct nested_reader *n = (struct nested_reader *)r;
+	struct pkg_member m;
+	int res;
+
+	if (!n->inner && open_inner(n, err) < 0)
+		return -1;
+	res = pkg_reader_next(n->inner, &m, err);
+	if (res < 0)
+		return err_in(err, "data.tar");
+	if (res == PKG_END) {
+		/* The outer archive's proper end, and the stream's with it. */
+		while ((res = pkg_reader_next(n->outer, &m, err)) == 0)
+			;
+		return res;
+	}
+	*ret = (struct raw_member){
+		.name = m.path,
+		.link = m.link,
+		.type = m.type,
+		.mode = m.mode,
+		.size = m.size,
+		.mtime = m.mtime,
+		.off = PKG_NO_OFF,
+		.sparse = m.sparse,
+		.unsafe = m.unsafe,
+	};
+	return 0;
+}
+
+static int nested_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
+{
+	return pkg_reader_data(((struct nested_reader *)r)->inner, ret, err);
+}
+
+static void nested_close(struct pkg_reader *r)
+{
+	struct nested_reader *n = (struct nested_reader *)r;
+
+	pkg_reader_close(n->inner);
+	stream_close(n->data);
+	pkg_reader_close(n->outer);
+}
+
+static const struct reader_ops nested_ops = { nested_next, nested_data, nested_close };
+
+struct pkg_reader *nested_reader_new(void)
+{
+	struct nested_reader *n = NEW(struct nested_reader);
+
+	n->r.ops = &nested_ops;
+	return &n->r;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pkg_reader: what all archive formats have in common: members with canonical paths, limits on their number and names, a failure
+ * that stays, and an end that is only told after the whole payload was seen.
+ */
+#include <stdlib.h>
+#include "pkg/internal.h"
+
+int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct source *src, struct pkg_reader **ret,
+		    struct err *err)
+{
+	struct pkg_reader *r = NULL;
+
+	switch (info->payload.format) {
+	case PKG_FORMAT_TAR:
+		r = tar_reader_new();
+		break;
+	case PKG_FORMAT_CPIO:
+		r = cpio_reader_new();
+		break;
+	case PKG_FORMAT_NESTED:
+		r = nested_reader_new();
+		break;
+	case PKG_FORMAT_OTHER:
+		if (other_reader_new(src, &r, err) < 0)
+			return -1;
+		break;
+	}
+	assert(r);
+	r->info = info;
+	feed_init(&r->feed, payload);
+	*ret = r;
+	return 0;
+}
+
+static mode_t type_bits(enum pkg_type type)
+{
+	switch (type) {
+	case PKG_DIR:
+		return S_IFDIR;
+	case PKG_SYMLINK:
+		return S_IFLNK;
+	case PKG_FILE:
+	case PKG_HARDLINK:
+		return S_IFREG;
+	case PKG_SPECIAL:
+		break;
+	}
+	return 0;
+}
+
+static int take_names(struct pkg_reader *r, const struct raw_member *raw, struct pkg_member *m, struct err *err)
+{
+	bool link_unsafe;
+
+	if (member_path(raw->name, &r->path, &m->unsafe, err) < 0)
+		return -1;
+	m->unsafe |= raw->unsafe;
+	m->path = buf_str(&r->path);
+	/* Only the root directory has no name. */
+	if (!m->path.size && raw->type != PKG_DIR)
+		m->unsafe = true;
+	if (raw->type == PKG_HARDLINK) {
+		if (member_path(raw->link, &r->link, &link_unsafe, err) < 0)
+			return err_in(err, "hard link");
+		m->unsafe |= link_unsafe;
+		m->link = buf_str(&r->link);
+	} else if (raw->type == PKG_SYMLINK) {
+		if (raw->link.size > PKG_MAX_NAME)
+			return err_set(err, ERR_LIMIT, "a link of %zu bytes", raw->link.size);
+		m->link = raw->link;
+	}
+	r->names_size += m->path.size + m->link.size;
+	if (r->names_size > PKG_MAX_NAMES)
+		return err_set(err, ERR_LIMIT, "names of more than %zu bytes in all", PKG_MAX_NAMES);
+	return 0;
+}
+
+static int next_member(struct pkg_reader *r, struct pkg_member *ret, struct err *err)
+{
+	struct raw_member raw = { 0 };
+	int res;
+
+	res = r->ops->next(r, &raw, err);
+	if (res < 0)
+		return res;
+	if (res == PKG_END) {
+		/* What is behind the archive's end (padding) is read too: a compressed payload has its checks there. */
+		if (r->feed.s && feed_drain(&r->feed, err) < 0)
+			return err_in(err, "behind the end of the archive");
+		r->ended = true;
+		return PKG_END;
+	}
+	if (++r->n_members > PKG_MAX_MEMBERS)
+		return err_set(err, ERR_LIMIT, "more than %u members", PKG_MAX_MEMBERS);
+	*ret = (struct pkg_member){
+		.type = raw.type,
+		.mode = (raw.mode & 07777) | type_bits(raw.type),
+		.size = raw.size,
+		.mtime = raw.mtime,
+		.off = raw.off,
+		.sparse = raw.sparse,
+	};
+	return take_names(r, &raw, ret, err);
+}
+
+/* A reader that has failed stands at no member's place: it says the same again. */
+static int failed(struct pkg_reader *r, struct err *why, struct err *err)
+{
+	if (why)
+		r->failed = *why;
+	if (err)
+		*err = r->failed;
+	return -1;
+}
+
+int pkg_reader_next(struct pkg_reader *r, struct pkg_member *ret, struct err *err)
+{
+	struct err why = { 0 };
+	int res;
+
+	if (r->failed.kind)
+		return failed(r, NULL, err);
+	if (r->ended)
+		return PKG_END;
+	res = next_member(r, ret, &why);
+	return res < 0 ? failed(r, &why, err) : res;
+}
+
+int pkg_reader_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
+{
+	struct err why = { 0 };
+
+	if (r->failed.kind)
+		return failed(r, NULL, err);
+	if (r->ops->data(r, ret, &why) < 0)
+		return failed(r, &why, err);
+	return 0;
+}
+
+void pkg_reader_close(struct pkg_reader *r)
+{
+	if (!r)
+		return;
+	r->ops->close(r);
+	buf_done(&r->path);
+	buf_done(&r->link);
+	free(r);
+}
+
+/* ---- a member's content as a stream ---- */
+
+struct member_stream {
+	struct stream s;
+	struct pkg_reader *r;
+	struct bytes left; /* of the piece that the reader lent */
+};
+
+static int member_stream_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
+{
+	struct member_stream *m = (struct member_stream *)s;
+
+	if (!m->left.size && pkg_reader_data(m->r, &m->left, err) < 0)
+		return -1;
+	*ret = bytes_of(m->left.p, MIN(max, m->left.size));
+	m->left.p += ret->size;
+	m->left.size -= ret->size;
+	return 0;
+}
+
+static int member_stream_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	struct bytes piece;
+
+	if (member_stream_next(s, n, &piece, err) < 0)
+		return -1;
+	memcpy(buf, piece.p, piece.size);
+	*ret_got = piece.size;
+	return 0;
+}
+
+static void member_stream_close(struct stream *s)
+{
+	free(s);
+}
+
+static const struct stream_ops member_stream_ops = {
+	.read = member_stream_read,
+	.next = member_stream_next,
+	.close = member_stream_close,
+};
+
+struct stream *stream_of_member(struct pkg_reader *r)
+{
+	struct member_stream *m = NEW(struct member_stream);
+
+	m->s.ops = &member_stream_ops;
+	m->r = r;
+	return &m->s;
+}
