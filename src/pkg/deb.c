@@ -30,21 +30,6 @@ int deb_member_codec(struct str name, struct str stem, enum codec_kind *ret, str
 	return 0;
 }
 
-static int read_text(struct pkg_reader *r, uint64_t size, size_t max, struct buf *ret, struct err *err)
-{
-	struct bytes piece;
-
-	if (size > max)
-		return err_set(err, ERR_LIMIT, "%llu bytes", (unsigned long long)size);
-	for (;;) {
-		if (pkg_reader_data(r, &piece, err) < 0)
-			return -1;
-		if (!piece.size)
-			return 0;
-		buf_add(ret, piece.p, piece.size);
-	}
-}
-
 /* The decoded control.tar up to the control file, which stands near its start. */
 static int read_control_tar(struct stream *tar, struct arena *a, struct pkg_info *ret, struct err *err)
 {
@@ -60,7 +45,7 @@ static int read_control_tar(struct stream *tar, struct arena *a, struct pkg_info
 	while ((res = pkg_reader_next(r, &m, err)) == 0) {
 		if (m.type != PKG_FILE || !str_eq(m.path, STR("control")))
 			continue;
-		res = read_text(r, m.size, CONTROL_MAX, &text, err);
+		res = reader_read_all(r, m.size, CONTROL_MAX, &text, err);
 		if (res < 0)
 			err_in(err, "control file");
 		break;
@@ -90,7 +75,7 @@ static int check_version(struct bytes text, struct err *err)
 	struct str s = { (const char *)text.p, text.size }, line = str_cut(&s, '\n');
 
 	if (!str_starts(line, STR("2.")))
-		return err_set(err, ERR_INVALID, "debian-binary: format \"" %.*s\" is not known",
+		return err_set(err, ERR_INVALID, "debian-binary: format \"%.*s\" is not known",
 			       (int)MIN(line.size, (size_t)16), line.p);
 	return 0;
 }
@@ -138,32 +123,24 @@ int deb_open(struct source *src, struct arena *a, struct pkg_info *ret, struct e
 	return r < 0 ? r : err_set(err, ERR_INVALID, "no data.tar in the package");
 }
 
-int deb_open_nested(struct stream *payload, struct arena *a, struct pkg_info *ret, struct err *err)
+int deb_read_nested(struct pkg_reader *outer, struct arena *a, struct pkg_info *ret, struct err *err)
 {
-	static const struct pkg_info outer = { .payload.format = PKG_FORMAT_TAR };
 	enum codec_kind codec;
-	struct pkg_reader *r;
 	struct pkg_member m;
 	int res;
 
-	if (pkg_reader_open(&outer, payload, NULL, &r, err) < 0)
-		return -1;
-	r->feed.limit = NESTED_MAX;
-	while ((res = pkg_reader_next(r, &m, err)) == 0) {
+	outer->feed.limit = NESTED_MAX;
+	while ((res = pkg_reader_next(outer, &m, err)) == 0) {
 		if (m.type != PKG_FILE)
 			continue;
 		res = deb_member_codec(m.path, STR("control.tar"), &codec, err);
 		if (res == DEB_OTHER_NAME)
 			continue;
 		if (res == 0)
-			res = read_control(stream_of_member(r), codec, a, ret, err);
+			res = read_control(stream_of_member(outer), codec, a, ret, err);
 		break;
 	}
-	pkg_reader_close(r);
 	if (res == PKG_END)
 		return err_set(err, ERR_INVALID, "no control.tar in the package");
-	if (res < 0)
-		return err_in(err, "control.tar");
-	ret->kind = PKG_DEB;
-	return 0;
+	return res < 0 ? err_in(err, "control.tar") : 0;
 }

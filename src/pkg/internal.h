@@ -78,6 +78,7 @@ struct pkg_reader {
 	uint32_t n_members;
 	uint64_t names_size;
 	bool ended;
+	bool only_member_failed; /* set by ops->data beside its failure: the next member may still be had */
 	struct err failed; /* the first failure: a reader that has failed says it again */
 };
 
@@ -87,6 +88,8 @@ struct pkg_reader *cpio_reader_new(void);
 struct pkg_reader *nested_reader_new(void);
 int other_reader_new(struct source *src, struct pkg_reader **ret, struct err *err);
 
+/* The content of the current member, which says that it has @size bytes: over @max is ERR_LIMIT. */
+int reader_read_all(struct pkg_reader *r, uint64_t size, size_t max, struct buf *ret, struct err *err);
 /* The content of @r's current member as a stream; @r is borrowed, and stays at this member until the stream has been read. */
 struct stream *stream_of_member(struct pkg_reader *r);
 
@@ -163,10 +166,43 @@ enum { DEB_OTHER_NAME = 1 };
 int deb_member_codec(struct str name, struct str stem, enum codec_kind *ret, struct err *err);
 /* PKG_NOT_A_PACKAGE: an ar that is no Debian package. */
 int deb_open(struct source *src, struct arena *a, struct pkg_info *ret, struct err *err);
-/* The second form of an .ipk: @payload is the outer tar, whose first member is "debian-binary". */
-int deb_open_nested(struct stream *payload, struct arena *a, struct pkg_info *ret, struct err *err);
+/* The second form of an .ipk: @outer stands behind the member debian-binary of the outer tar. Fills in what the control file says. */
+int deb_read_nested(struct pkg_reader *outer, struct arena *a, struct pkg_info *ret, struct err *err);
 /* The first paragraph of a control file into @ret; strings are copied into @a. */
 void control_parse(struct str text, struct arena *a, struct pkg_info *ret);
+
+/* Arch's .PKGINFO: "key = value" lines. */
+void arch_parse(struct str text, struct arena *a, struct pkg_info *ret);
+
+/* ---- rpm_header.c: the tag store of which an rpm has two ---- */
+
+struct rpm_header {
+	uint64_t off, end; /* in the file */
+	struct bytes index, data;
+	uint32_t n_tags;
+};
+struct rpm_ints {
+	const uint8_t *p;
+	unsigned width;
+	uint32_t n; /* 0: the tag is not there */
+};
+struct rpm_texts {
+	struct cursor c;
+	uint32_t n; /* still to come */
+};
+/* The header at @off; @max: bytes in all. Its bytes live in @a. */
+int rpm_header_read(struct source *src, uint64_t off, size_t max, struct arena *a, struct rpm_header *ret, struct err *err);
+/* A tag that is there but of another type, or past the data: ERR_INVALID. */
+int rpm_header_ints(const struct rpm_header *h, uint32_t tag, struct rpm_ints *ret, struct err *err);
+uint64_t rpm_int(const struct rpm_ints *v, uint32_t i);
+int rpm_header_texts(const struct rpm_header *h, uint32_t tag, struct rpm_texts *ret, struct err *err);
+int rpm_text_next(struct rpm_texts *t, struct str *ret, struct err *err);               /* of one that has more (n > 0) */
+int rpm_header_text(const struct rpm_header *h, uint32_t tag, struct str *ret, struct err *err); /* the first; empty: none */
+
+/* rpm_files.c: the list of files, and the build IDs that it names, into @ret. */
+int rpm_files_read(const struct rpm_header *h, struct arena *a, struct pkg_info *ret, struct err *err);
+/* The build ID that a path names: "usr/lib/.build-id/ab/cdef", "usr/lib/debug/.build-id/ab/cdef.debug"; @path as in pkg_member. */
+bool build_id_of_path(struct str path, struct build_id *ret);
 
 bool rpm_detect(struct bytes head);
 int rpm_open(struct source *src, struct arena *a, struct pkg_info *ret, struct err *err);

@@ -61,7 +61,8 @@ struct pkg_header_file {
 	uint64_t size;
 	int64_t mtime;
 	uint32_t mode;
-	uint32_t content; /* which file of the list carries the content in the payload: another one's number for a hard link */
+	uint32_t content; /* number of the file that carries the content in the payload: another one for a hard link */
+	uint32_t n_links; /* names of its inode in this list; 0: not in the payload (a "ghost") */
 };
 
 /*
@@ -100,7 +101,10 @@ int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct 
 		    struct err *err);
 /* The next member; content of the last one that was not read is passed over. PKG_END at the archive's proper end; a cut one is an error. */
 int pkg_reader_next(struct pkg_reader *r, struct pkg_member *ret, struct err *err);
-/* The next piece of the current member's content, without copying; empty at its end; valid until the next call. */
+/*
+ * The next piece of the current member's content, without copying; empty at its end; valid until the next call. A failure is the whole
+ * reader's, bar this: a member of PKG_OTHER whose compression is not supported; then pkg_reader_next() goes on.
+ */
 int pkg_reader_data(struct pkg_reader *r, struct bytes *ret, struct err *err);
 void pkg_reader_close(struct pkg_reader *r); /* takes NULL */
 

@@ -3,6 +3,7 @@
  * pkg_reader: what all archive formats have in common: members with canonical paths, limits on their number and names, a failure
  * that stays, and an end that is only told after the whole payload was seen.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include "pkg/internal.h"
 
@@ -133,9 +134,29 @@ int pkg_reader_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
 
 	if (r->failed.kind)
 		return failed(r, NULL, err);
-	if (r->ops->data(r, ret, &why) < 0)
+	if (r->ops->data(r, ret, &why) == 0)
+		return 0;
+	if (!r->only_member_failed)
 		return failed(r, &why, err);
-	return 0;
+	r->only_member_failed = false;
+	if (err)
+		*err = why;
+	return -1;
+}
+
+int reader_read_all(struct pkg_reader *r, uint64_t size, size_t max, struct buf *ret, struct err *err)
+{
+	struct bytes piece;
+
+	if (size > max)
+		return err_set(err, ERR_LIMIT, "%llu bytes", (unsigned long long)size);
+	for (;;) {
+		if (pkg_reader_data(r, &piece, err) < 0)
+			return -1;
+		if (!piece.size)
+			return 0;
+		buf_add(ret, piece.p, piece.size);
+	}
 }
 
 void pkg_reader_close(struct pkg_reader *r)

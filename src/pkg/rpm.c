@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rpm packages of format v3, v4 and v6: a lead of 96 bytes that matters no more, the signature header (padded to 8), the header, the
+ * payload up to the end of the file. What compresses the payload its own first bytes say, before the header does: a payload may be
+ * repacked without a change of the (signed) header.
+ */
+#include "pkg/internal.h"
+
+#define LEAD_SIZE     96
+#define SIGNATURE_MAX MIB(64)
+
+enum {
+	LEAD_TYPE = 6,       /* 1: a source package */
+	LEAD_SIGNATURE = 78, /* 5: a signature header follows; others are older than any package worth reading */
+
+	SIG_LONGSIZE = 270,
+	SIG_SIZE = 1000,
+
+	TAG_NAME = 1000,
+	TAG_VERSION = 1001,
+	TAG_RELEASE = 1002,
+	TAG_EPOCH = 1003,
+	TAG_ARCH = 1022,
+	TAG_SOURCERPM = 1044,
+	TAG_PAYLOADFORMAT = 1124,
+	TAG_PAYLOADCOMPRESSOR = 1125,
+	TAG_PAYLOADSIZE = 5112,    /* compressed */
+	TAG_PAYLOADSIZEALT = 5113, /* not compressed */
+	TAG_SOURCENEVR = 5120,
+};
+
+bool rpm_detect(struct bytes head)
+{
+	static const uint8_t magic[4] = { 0xed, 0xab, 0xee, 0xdb };
+
+	return head.size >= sizeof(magic) && memcmp(head.p, magic, sizeof(magic)) == 0;
+}
+
+static int read_headers(struct source *src, struct arena *a, struct rpm_header *ret_sig, struct rpm_header *ret,
+			struct err *err)
+{
+	uint8_t lead[LEAD_SIZE];
+
+	if (source_read_full(src, 0, lead, sizeof(lead), SOURCE_SEQUENTIAL, err) < 0)
+		return err_in(err, "lead");
+	if (lead[LEAD_SIGNATURE] != 0 || lead[LEAD_SIGNATURE + 1] != 5)
+		return err_set(err, ERR_INVALID, "lead: signature type %u is not known",
+			       lead[LEAD_SIGNATURE] << 8 | lead[LEAD_SIGNATURE + 1]);
+	if (rpm_header_read(src, LEAD_SIZE, SIGNATURE_MAX, a, ret_sig, err) < 0)
+		return err_in(err, "signature");
+	if (rpm_header_read(src, ret_sig->end + (-ret_sig->end & 7), PKG_MAX_HEADER, a, ret, err) < 0)
+		return err_in(err, "header");
+	return 0;
+}
+
+/* "name-version-release", what stands before the last two dashes. */
+static struct str name_of_nevr(struct str s)
+{
+	for (int dashes = 0; s.size; s.size--)
+		if (s.p[s.size - 1] == '-' && ++dashes == 2)
+			return (struct str){ s.p, s.size - 1 };
+	return s;
+}
+
+static int read_names(const struct rpm_header *h, struct arena *a, struct pkg_info *ret, struct err *err)
+{
+	struct str version, release, source;
+	struct rpm_ints epoch;
+	AUTO(buf_done) struct buf full = { 0 };
+
+	if (rpm_header_text(h, TAG_NAME, &ret->name, err) < 0 || rpm_header_text(h, TAG_VERSION, &version, err) < 0 ||
+	    rpm_header_text(h, TAG_RELEASE, &release, err) < 0 || rpm_header_ints(h, TAG_EPOCH, &epoch, err) < 0 ||
+	    rpm_header_text(h, TAG_ARCH, &ret->arch, err) < 0 || rpm_header_text(h, TAG_SOURCENEVR, &source, err) < 0)
+		return -1;
+	if (!source.size && rpm_header_text(h, TAG_SOURCERPM, &source, err) < 0)
+		return -1;
+	if (source.size)
+		ret->source_name = name_of_nevr(source);
+	if (epoch.n)
+		buf_printf(&full, "%llu:", (unsigned long long)rpm_int(&epoch, 0));
+	buf_add_str(&full, version);
+	if (release.size)
+		buf_add_char(&full, '-');
+	buf_add_str(&full, release);
+	ret->version = arena_str(a, buf_str(&full));
+	return 0;
+}
+
+static int first_int(const struct rpm_header *h, uint32_t tag, uint64_t *ret, struct err *err)
+{
+	struct rpm_ints v;
+
+	if (rpm_header_ints(h, tag, &v, err) < 0)
+		return -1;
+	*ret = v.n ? rpm_int(&v, 0) : 0;
+	return 0;
+}
+
+/* How large the payload is said to be; 0: nothing is said. */
+static int said_size(const struct rpm_header *sig, const struct rpm_header *h, enum codec_kind codec, uint64_t *ret,
+		     struct err *err)
+{
+	uint64_t n, header_size = h->end - h->off;
+
+	if (first_int(h, codec == CODEC_NONE ? TAG_PAYLOADSIZEALT : TAG_PAYLOADSIZE, ret, err) < 0)
+		return -1;
+	if (*ret)
+		return 0;
+	/* The signature's size is that of header and payload. */
+	if (first_int(sig, SIG_LONGSIZE, &n, err) < 0 || (!n && first_int(sig, SIG_SIZE, &n, err) < 0))
+		return -1;
+	*ret = n > header_size ? n - header_size : 0;
+	return 0;
+}
+
+static int find_payload(struct source *src, const struct rpm_header *sig, const struct rpm_header *h,
+			struct pkg_payload *ret, struct err *err)
+{
+	struct str format, compressor;
+	uint8_t head[16];
+	size_t got = 0;
+	uint64_t size, said;
+	enum codec_kind codec, named;
+
+	if (rpm_header_text(h, TAG_PAYLOADFORMAT, &format, err) < 0 ||
+	    rpm_header_text(h, TAG_PAYLOADCOMPRESSOR, &compressor, err) < 0)
+		return -1;
+	/* Others are delta packages, and formats that never went into use. */
+	if (format.size && !str_eq(format, STR("cpio")))
+		return err_set(err, ERR_INVALID, "a payload of format \"%.*s\"", (int)MIN(format.size, (size_t)32),
+			       format.p);
+	size = src->size - h->end;
+	if (size && source_read(src, h->end, head, sizeof(head), SOURCE_SEQUENTIAL, &got, err) < 0)
+		return -1;
+	codec = codec_detect(bytes_of(head, got));
+	named = codec_by_name(compressor);
+	/* .lzma is no more than a guess, unless the header says so. */
+	if (codec == CODEC_LZMA || codec == CODEC_NONE)
+		codec = named == CODEC_LZMA ? CODEC_LZMA : CODEC_NONE;
+	if (said_size(sig, h, codec, &said, err) < 0)
+		return -1;
+	if (said > size)
+		return err_set(err, ERR_INVALID, "the payload has %llu bytes, but the file ends after %llu of them",
+			       (unsigned long long)said, (unsigned long long)size);
+	*ret = (struct pkg_payload){ codec, h->end, said ? said : size, PKG_FORMAT_CPIO };
+	return 0;
+}
+
+int rpm_open(struct source *src, struct arena *a, struct pkg_info *ret, struct err *err)
+{
+	struct pkg_info info = { .kind = PKG_RPM };
+	struct rpm_header sig, header;
+
+	if (read_headers(src, a, &sig, &header, err) < 0)
+		return -1;
+	if (read_names(&header, a, &info, err) < 0 || rpm_files_read(&header, a, &info, err) < 0 ||
+	    find_payload(src, &sig, &header, &info.payload, err) < 0)
+		return err_in(err, "header");
+	*ret = info;
+	return 0;
+}
