@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ar, the outer format of Debian packages: "!<arch>\n", then per member 60 bytes of text and the content, padded to even.
+ * ar, the outer format of Debian packages: "!<arch>\n", then per member 60 bytes of text and the content,
+ * padded to even.
  *
- * Names are those of dpkg (padded with blanks), of GNU (ended by "/", long ones in a table "//") and of BSD (long ones as "#1/N"
- * in front of the content).
+ * Names are those of dpkg (padded with blanks), of GNU (ended by "/", long ones in a table "//") and of BSD
+ * (long ones as "#1/N" in front of the content).
  */
 #include "pkg/internal.h"
 
-#define AR_MAGIC     STR("!<arch>\n")
-#define HEADER_SIZE  60
+#define AR_MAGIC       STR("!<arch>\n")
+#define HEADER_SIZE    60
 #define LONG_NAMES_MAX MIB(4)
 
 bool ar_detect(struct bytes head)
@@ -78,17 +79,19 @@ int ar_next(struct ar *ar, struct ar_member *ret, struct err *err)
 		if (source_read_full(ar->src, ar->pos, h, sizeof(h), SOURCE_RANDOM, err) < 0)
 			return err_in(err, "ar member header");
 		if (h[58] != '`' || h[59] != '\n')
-			return err_set(err, ERR_INVALID, "no ar member header at %llu", (unsigned long long)ar->pos);
+			return err_set(err, ERR_INVALID, "no ar member header at %llu",
+				       (unsigned long long)ar->pos);
 		if (!str_to_u64(field(h + 48, 10), &size))
 			return err_set(err, ERR_INVALID, "the ar member at %llu has no proper size",
 				       (unsigned long long)header_off);
 		m.off = ar->pos + HEADER_SIZE;
 		m.size = size;
 		if (size > ar->src->size - m.off)
-			return err_set(err, ERR_INVALID,
-				       "the ar member at %llu has %llu bytes, but the file ends after %llu of them",
-				       (unsigned long long)header_off, (unsigned long long)size,
-				       (unsigned long long)(ar->src->size - m.off));
+			return err_set(
+				err, ERR_INVALID,
+				"the ar member at %llu has %llu bytes, but the file ends after %llu of them",
+				(unsigned long long)header_off, (unsigned long long)size,
+				(unsigned long long)(ar->src->size - m.off));
 		ar->pos = m.off + size + (size & 1);
 		if (resolve_name(ar, field(h, 16), &m, err) < 0)
 			return err_in(err, "the ar member at %llu", (unsigned long long)header_off);

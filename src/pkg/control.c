@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Debian's control file (deb-control(5)): "Field: value", with continuation lines that begin with a blank. Only the first paragraph
- * speaks of the package. Build-Ids is what a package of detached debug information says it holds.
+ * Debian's control file (deb-control(5)): "Field: value", with continuation lines that begin with a blank.
+ * Only the first paragraph speaks of the package. Build-Ids is what a package of detached debug information
+ * says it holds.
  */
-#include <strings.h>
 #include "pkg/internal.h"
+
+#include <strings.h>
 
 static bool name_is(struct str name, const char *want)
 {

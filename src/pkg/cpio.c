@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpio: newc ("070701") and crc ("070702") with hexadecimal text, odc ("070707") with octal text, the old binary format in both byte
- * orders; and rpm's stripped headers ("07070X"), which give a file's number in the rpm header and nothing else.
+ * cpio: newc ("070701") and crc ("070702") with hexadecimal text, odc ("070707") with octal text, the old
+ * binary format in both byte orders; and rpm's stripped headers ("07070X"), which give a file's number in the
+ * rpm header and nothing else.
  *
- * The names of a hard-linked file share its inode number; newc stores the content with the last of them. Here the name that
- * carries the content always comes first, as a file, and then the others, as hard links to it.
+ * The names of a hard-linked file share its inode number; newc stores the content with the last of them. Here
+ * the name that carries the content always comes first, as a file, and then the others, as hard links to it.
  */
 #include "pkg/internal.h"
 
@@ -79,15 +80,21 @@ bool cpio_detect(struct bytes head)
 	return head.size >= HEAD_STRIPPED && is_text(head.p, "127X");
 }
 
+/* 16: none. */
+static unsigned digit(uint8_t c)
+{
+	if (c >= '0' && c <= '9')
+		return c - (unsigned)'0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - (unsigned)'a' + 10 : 16;
+}
+
 static bool parse_digits(const uint8_t *p, size_t n, unsigned shift, uint64_t *ret)
 {
 	uint64_t v = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		unsigned d = p[i] >= '0' && p[i] <= '9'   ? p[i] - '0'
-			     : p[i] >= 'a' && p[i] <= 'f' ? p[i] - 'a' + 10u
-			     : p[i] >= 'A' && p[i] <= 'F' ? p[i] - 'A' + 10u
-							  : 16u;
+		unsigned d = digit(p[i]);
 
 		if (d >> shift)
 			return false;
@@ -286,7 +293,8 @@ static int wait_for_content(struct cpio_reader *c, struct group *g, const struct
 	return 0;
 }
 
-static void tell_link(const struct group *g, uint32_t mode, int64_t mtime, struct str name, struct raw_member *ret)
+static void tell_link(const struct group *g, uint32_t mode, int64_t mtime, struct str name,
+		      struct raw_member *ret)
 {
 	*ret = (struct raw_member){
 		.name = name,

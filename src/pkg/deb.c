@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Debian packages (deb(5)): an ar of debian-binary, control.tar.* and data.tar.*, in this order; and .ipk, which is that or a tar of
- * the same members.
+ * Debian packages (deb(5)): an ar of debian-binary, control.tar.* and data.tar.*, in this order; and .ipk,
+ * which is that or a tar of the same members.
  */
 #include "pkg/internal.h"
 
@@ -60,7 +60,8 @@ static int read_control_tar(struct stream *tar, struct arena *a, struct pkg_info
 }
 
 /* Takes @raw. */
-static int read_control(struct stream *raw, enum codec_kind codec, struct arena *a, struct pkg_info *ret, struct err *err)
+static int read_control(struct stream *raw, enum codec_kind codec, struct arena *a, struct pkg_info *ret,
+			struct err *err)
 {
 	AUTO(stream_closep) struct stream *tar = NULL;
 
@@ -96,13 +97,15 @@ int deb_open(struct source *src, struct arena *a, struct pkg_info *ret, struct e
 		return r;
 	if (r == AR_END || !str_eq(m.name, STR("debian-binary")))
 		return PKG_NOT_A_PACKAGE;
-	if (source_read_arena(src, m.off, m.size, 64, a, &version, err) < 0 || check_version(version, err) < 0)
+	if (source_read_arena(src, m.off, m.size, 64, a, &version, err) < 0 ||
+	    check_version(version, err) < 0)
 		return -1;
 	while ((r = ar_next(&ar, &m, err)) == 0) {
 		/* Members whose names are not known are passed over, as those that begin with "_" must be. */
 		r = deb_member_codec(m.name, STR("control.tar"), &codec, err);
 		if (r == 0 && !has_control) {
-			if (read_control(stream_of_source(src, false, m.off, m.size), codec, a, &info, err) < 0)
+			if (read_control(stream_of_source(src, false, m.off, m.size), codec, a, &info, err) <
+			    0)
 				return err_in(err, STR_FMT, STR_ARG(m.name));
 			has_control = true;
 		}

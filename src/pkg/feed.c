@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A feed: the pieces that a stream lends, looked at as headers and content. Content is never copied; a header is only where it
- * lies across two pieces.
+ * A feed: the pieces that a stream lends, looked at as headers and content. Content is never copied; a header
+ * is only where it lies across two pieces.
  */
 #include "pkg/internal.h"
 

@@ -2,8 +2,9 @@
 /*
  * pkg's own: what its files share.
  *
- * A payload comes as a stream; `feed` looks into the pieces that the stream lends. Each archive format is a `reader_ops` with a
- * struct that begins with struct pkg_reader; reader.c does what all have in common: canonical paths, limits, the end.
+ * A payload comes as a stream; `feed` looks into the pieces that the stream lends. Each archive format is a
+ * `reader_ops` with a struct that begins with struct pkg_reader; reader.c does what all have in common:
+ * canonical paths, limits, the end.
  */
 #pragma once
 
@@ -14,11 +15,11 @@
 #define FEED_BLOCK 512
 
 struct feed {
-	struct stream *s;    /* borrowed */
-	struct bytes left;   /* not used yet: of what the stream lent, or of peeked[] */
-	struct bytes lent;   /* what the stream lent, while left is peeked[]; else empty */
-	uint64_t off;        /* where left begins in the stream, counted from where the feed began */
-	uint64_t limit;      /* more bytes than this are ERR_LIMIT; 0: none */
+	struct stream *s;  /* borrowed */
+	struct bytes left; /* not used yet: of what the stream lent, or of peeked[] */
+	struct bytes lent; /* what the stream lent, while left is peeked[]; else empty */
+	uint64_t off;      /* where left begins in the stream, counted from where the feed began */
+	uint64_t limit;    /* more bytes than this are ERR_LIMIT; 0: none */
 	uint8_t block[FEED_BLOCK], peeked[FEED_BLOCK];
 };
 
@@ -26,8 +27,8 @@ enum { FEED_END = 1 };
 
 void feed_init(struct feed *f, struct stream *s);
 /*
- * The next @n <= FEED_BLOCK bytes, in the lent piece if they lie there together. FEED_END when the stream has ended and nothing is
- * left; a part of @n is ERR_INVALID. @what is for the message.
+ * The next @n <= FEED_BLOCK bytes, in the lent piece if they lie there together. FEED_END when the stream has
+ * ended and nothing is left; a part of @n is ERR_INVALID. @what is for the message.
  */
 int feed_block(struct feed *f, size_t n, const char *what, const uint8_t **ret, struct err *err);
 /* As feed_block(), and the bytes are still to come; fewer only at the end of the stream. */
@@ -43,8 +44,8 @@ int feed_drain(struct feed *f, struct err *err);
 /* ---- path.c ---- */
 
 /*
- * @raw as a member's canonical path, into @out (emptied first): no leading "/" or "./", no "." or "..", no "//", no trailing slash.
- * *ret_unsafe: there was a "..". Over PKG_MAX_NAME: ERR_LIMIT.
+ * @raw as a member's canonical path, into @out (emptied first): no leading "/" or "./", no "." or "..", no
+ * "//", no trailing slash. *ret_unsafe: there was a "..". Over PKG_MAX_NAME: ERR_LIMIT.
  */
 int member_path(struct str raw, struct buf *out, bool *ret_unsafe, struct err *err);
 /* Up to the first NUL: names in fixed fields and those that lie. */
@@ -79,7 +80,7 @@ struct pkg_reader {
 	uint64_t names_size;
 	bool ended;
 	bool only_member_failed; /* set by ops->data beside its failure: the next member may still be had */
-	struct err failed; /* the first failure: a reader that has failed says it again */
+	struct err failed;       /* the first failure: a reader that has failed says it again */
 };
 
 /* Each allocates the reader; reader.c fills in the common part behind it. */
@@ -90,7 +91,8 @@ int other_reader_new(struct source *src, struct pkg_reader **ret, struct err *er
 
 /* The content of the current member, which says that it has @size bytes: over @max is ERR_LIMIT. */
 int reader_read_all(struct pkg_reader *r, uint64_t size, size_t max, struct buf *ret, struct err *err);
-/* The content of @r's current member as a stream; @r is borrowed, and stays at this member until the stream has been read. */
+/* The content of @r's current member as a stream; @r is borrowed, and stays at this member until the stream
+ * has been read. */
 struct stream *stream_of_member(struct pkg_reader *r);
 
 /* Does a payload begin like this? @head: 512 bytes, or all there are. */
@@ -127,7 +129,7 @@ int pax_parse(struct pax *p, struct sparse *map, struct bytes body, struct err *
 struct sparse {
 	struct sparse_part {
 		uint64_t off, size;
-	} *parts; /* rising, apart */
+	} * parts; /* rising, apart */
 	size_t n, room;
 	uint64_t real_size, stored; /* stored: sum of the parts' sizes */
 	size_t i;                   /* reading: the part at or behind pos */
@@ -137,7 +139,8 @@ void sparse_reset(struct sparse *m);
 void sparse_done(struct sparse *m);
 int sparse_add(struct sparse *m, uint64_t off, uint64_t size, struct err *err);
 int sparse_parse_list(struct sparse *m, struct str list, struct err *err); /* 0.1: "off,size,off,size" */
-/* The map is complete: does it fit a file of @real_size of which @stored bytes are there? Then reading starts at 0. */
+/* The map is complete: does it fit a file of @real_size of which @stored bytes are there? Then reading starts
+ * at 0. */
 int sparse_begin(struct sparse *m, uint64_t real_size, uint64_t stored, struct err *err);
 /* What is at pos: *ret_n bytes of hole, or of stored content. *ret_n 0: the end. The caller moves pos. */
 void sparse_at(struct sparse *m, bool *ret_hole, uint64_t *ret_n);
@@ -161,12 +164,14 @@ int ar_next(struct ar *ar, struct ar_member *ret, struct err *err);
 
 /* ---- deb.c, control.c, rpm.c, arch.c ---- */
 
-/* "data.tar.xz" with @stem "data.tar": is it, and what compresses it? An ending that is not known: ERR_INVALID. */
+/* "data.tar.xz" with @stem "data.tar": is it, and what compresses it? An ending that is not known:
+ * ERR_INVALID. */
 enum { DEB_OTHER_NAME = 1 };
 int deb_member_codec(struct str name, struct str stem, enum codec_kind *ret, struct err *err);
 /* PKG_NOT_A_PACKAGE: an ar that is no Debian package. */
 int deb_open(struct source *src, struct arena *a, struct pkg_info *ret, struct err *err);
-/* The second form of an .ipk: @outer stands behind the member debian-binary of the outer tar. Fills in what the control file says. */
+/* The second form of an .ipk: @outer stands behind the member debian-binary of the outer tar. Fills in what
+ * the control file says. */
 int deb_read_nested(struct pkg_reader *outer, struct arena *a, struct pkg_info *ret, struct err *err);
 /* The first paragraph of a control file into @ret; strings are copied into @a. */
 void control_parse(struct str text, struct arena *a, struct pkg_info *ret);
@@ -191,17 +196,20 @@ struct rpm_texts {
 	uint32_t n; /* still to come */
 };
 /* The header at @off; @max: bytes in all. Its bytes live in @a. */
-int rpm_header_read(struct source *src, uint64_t off, size_t max, struct arena *a, struct rpm_header *ret, struct err *err);
+int rpm_header_read(struct source *src, uint64_t off, size_t max, struct arena *a, struct rpm_header *ret,
+		    struct err *err);
 /* A tag that is there but of another type, or past the data: ERR_INVALID. */
 int rpm_header_ints(const struct rpm_header *h, uint32_t tag, struct rpm_ints *ret, struct err *err);
 uint64_t rpm_int(const struct rpm_ints *v, uint32_t i);
 int rpm_header_texts(const struct rpm_header *h, uint32_t tag, struct rpm_texts *ret, struct err *err);
-int rpm_text_next(struct rpm_texts *t, struct str *ret, struct err *err);               /* of one that has more (n > 0) */
-int rpm_header_text(const struct rpm_header *h, uint32_t tag, struct str *ret, struct err *err); /* the first; empty: none */
+int rpm_text_next(struct rpm_texts *t, struct str *ret, struct err *err); /* of one that has more (n > 0) */
+int rpm_header_text(const struct rpm_header *h, uint32_t tag, struct str *ret,
+		    struct err *err); /* the first; empty: none */
 
 /* rpm_files.c: the list of files, and the build IDs that it names, into @ret. */
 int rpm_files_read(const struct rpm_header *h, struct arena *a, struct pkg_info *ret, struct err *err);
-/* The build ID that a path names: "usr/lib/.build-id/ab/cdef", "usr/lib/debug/.build-id/ab/cdef.debug"; @path as in pkg_member. */
+/* The build ID that a path names: "usr/lib/.build-id/ab/cdef", "usr/lib/debug/.build-id/ab/cdef.debug"; @path
+ * as in pkg_member. */
 bool build_id_of_path(struct str path, struct build_id *ret);
 
 bool rpm_detect(struct bytes head);

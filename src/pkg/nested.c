@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second form of an .ipk: a (gzipped) tar that holds debian-binary, control.tar.* and data.tar.*. The members are those of the
- * data.tar inside. As it is compressed within a compressed file, there is no random access.
+ * The second form of an .ipk: a (gzipped) tar that holds debian-binary, control.tar.* and data.tar.*. The
+ * members are those of the data.tar inside. As it is compressed within a compressed file, there is no random
+ * access.
  */
-#include <stdlib.h>
 #include "pkg/internal.h"
+
+#include <stdlib.h>
 
 struct nested_reader {
 	struct pkg_reader r;

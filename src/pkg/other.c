@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every other archive (zip, 7z, iso, cab, rar, xar, lha, warc, ar; a tar in lz4, lzip or compress), through libarchive over a source.
+ * Every other archive (zip, 7z, iso, cab, rar, xar, lha, warc, ar; a tar in lz4, lzip or compress), through
+ * libarchive over a source.
  *
- * Its filters that run helper programs (lrzip, lzop, grzip) are left out, as is mtree, which names files outside of the archive. Names
- * come as UTF-8 where the archive knows Unicode, else as the bytes that are there: libarchive converts to the thread's locale.
+ * Its filters that run helper programs (lrzip, lzop, grzip) are left out, as is mtree, which names files
+ * outside of the archive. Names come as UTF-8 where the archive knows Unicode, else as the bytes that are
+ * there: libarchive converts to the thread's locale.
  */
 #include "pkg/internal.h"
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <errno.h>
 #include <locale.h>
 #include <stdlib.h>
 
@@ -22,9 +25,9 @@ struct other_reader {
 	struct err src_err; /* what the source said while libarchive asked it */
 	locale_t utf8;
 	struct buf link;
-	uint64_t size, pos;  /* of the current member's content */
-	struct bytes block;  /* lent by libarchive, not delivered yet */
-	uint64_t block_off;  /* in the content */
+	uint64_t size, pos; /* of the current member's content */
+	struct bytes block; /* lent by libarchive, not delivered yet */
+	uint64_t block_off; /* in the content */
 	bool content_ended;
 	uint8_t piece[PIECE_SIZE];
 };
@@ -38,7 +41,8 @@ static la_ssize_t on_read(struct archive *a, void *arg, const void **ret)
 
 	if (o->src_off >= o->src->size)
 		return 0;
-	if (source_read(o->src, o->src_off, o->piece, sizeof(o->piece), SOURCE_SEQUENTIAL, &got, &o->src_err) < 0) {
+	if (source_read(o->src, o->src_off, o->piece, sizeof(o->piece), SOURCE_SEQUENTIAL, &got,
+			&o->src_err) < 0) {
 		archive_set_error(a, EIO, "%s", o->src_err.text);
 		return ARCHIVE_FATAL;
 	}
@@ -139,8 +143,10 @@ static enum pkg_type type_of(struct archive_entry *e)
 	switch (archive_entry_filetype(e)) {
 	case AE_IFREG:
 	case 0:
-		/* Without a size there is no telling what its source would be; encrypted, nothing can be told at all. */
-		return archive_entry_size_is_set(e) && archive_entry_size(e) >= 0 && !archive_entry_is_data_encrypted(e)
+		/* Without a size there is no telling what its source would be; encrypted, nothing can be told
+		 * at all. */
+		return archive_entry_size_is_set(e) && archive_entry_size(e) >= 0 &&
+				       !archive_entry_is_data_encrypted(e)
 			       ? PKG_FILE
 			       : PKG_SPECIAL;
 	case AE_IFDIR:
@@ -228,7 +234,8 @@ static int other_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
 	hole = (o->content_ended ? o->size : o->block_off) - o->pos;
 	if (hole) {
 		if (o->size > PKG_MAX_SPARSE)
-			return err_set(err, ERR_LIMIT, "sparse member of %llu bytes", (unsigned long long)o->size);
+			return err_set(err, ERR_LIMIT, "sparse member of %llu bytes",
+				       (unsigned long long)o->size);
 		*ret = bytes_of(zeros, (size_t)MIN(hole, (uint64_t)sizeof(zeros)));
 	} else {
 		*ret = o->block;

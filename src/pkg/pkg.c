@@ -15,16 +15,20 @@ static const struct {
 	const char *suffix;
 	enum pkg_kind kind;
 } suffixes[] = {
-	{ ".deb", PKG_DEB },      { ".ddeb", PKG_DEB },   { ".udeb", PKG_DEB },  { ".ipk", PKG_DEB },
-	{ ".rpm", PKG_RPM },      { ".tar", PKG_TAR },    { ".tgz", PKG_TAR },   { ".tbz", PKG_TAR },
-	{ ".tbz2", PKG_TAR },     { ".txz", PKG_TAR },    { ".tlz", PKG_TAR },   { ".tzst", PKG_TAR },
-	{ ".tar.gz", PKG_TAR },   { ".tar.xz", PKG_TAR }, { ".tar.bz2", PKG_TAR }, { ".tar.zst", PKG_TAR },
-	{ ".tar.lzma", PKG_TAR }, { ".apk", PKG_TAR },    { ".crate", PKG_TAR }, { ".xbps", PKG_TAR },
-	{ ".gem", PKG_TAR },      { ".cpio", PKG_CPIO },  { ".cpio.gz", PKG_CPIO }, { ".cpio.xz", PKG_CPIO },
-	{ ".cpio.bz2", PKG_CPIO }, { ".cpio.zst", PKG_CPIO }, { ".cpio.lzma", PKG_CPIO }, { ".zip", PKG_OTHER },
-	{ ".jar", PKG_OTHER },    { ".whl", PKG_OTHER },  { ".7z", PKG_OTHER },  { ".iso", PKG_OTHER },
-	{ ".cab", PKG_OTHER },    { ".xar", PKG_OTHER },  { ".rar", PKG_OTHER }, { ".lha", PKG_OTHER },
-	{ ".lzh", PKG_OTHER },    { ".tar.lz4", PKG_OTHER }, { ".tar.lz", PKG_OTHER }, { ".tar.Z", PKG_OTHER },
+	{ ".deb", PKG_DEB },       { ".ddeb", PKG_DEB },      { ".udeb", PKG_DEB },
+	{ ".ipk", PKG_DEB },       { ".rpm", PKG_RPM },       { ".tar", PKG_TAR },
+	{ ".tgz", PKG_TAR },       { ".tbz", PKG_TAR },       { ".tbz2", PKG_TAR },
+	{ ".txz", PKG_TAR },       { ".tlz", PKG_TAR },       { ".tzst", PKG_TAR },
+	{ ".tar.gz", PKG_TAR },    { ".tar.xz", PKG_TAR },    { ".tar.bz2", PKG_TAR },
+	{ ".tar.zst", PKG_TAR },   { ".tar.lzma", PKG_TAR },  { ".apk", PKG_TAR },
+	{ ".crate", PKG_TAR },     { ".xbps", PKG_TAR },      { ".gem", PKG_TAR },
+	{ ".cpio", PKG_CPIO },     { ".cpio.gz", PKG_CPIO },  { ".cpio.xz", PKG_CPIO },
+	{ ".cpio.bz2", PKG_CPIO }, { ".cpio.zst", PKG_CPIO }, { ".cpio.lzma", PKG_CPIO },
+	{ ".zip", PKG_OTHER },     { ".jar", PKG_OTHER },     { ".whl", PKG_OTHER },
+	{ ".7z", PKG_OTHER },      { ".iso", PKG_OTHER },     { ".cab", PKG_OTHER },
+	{ ".xar", PKG_OTHER },     { ".rar", PKG_OTHER },     { ".lha", PKG_OTHER },
+	{ ".lzh", PKG_OTHER },     { ".tar.lz4", PKG_OTHER }, { ".tar.lz", PKG_OTHER },
+	{ ".tar.Z", PKG_OTHER },
 };
 
 const char *pkg_kind_name(enum pkg_kind kind)
@@ -55,8 +59,8 @@ enum pkg_kind pkg_kind_by_name(struct str name)
 }
 
 /*
- * What a tar says of itself in its first members. That it is cut or damaged behind its first header is not told here but by who
- * reads it all.
+ * What a tar says of itself in its first members. That it is cut or damaged behind its first header is not
+ * told here but by who reads it all.
  */
 static int read_self(struct pkg_reader *r, struct arena *a, struct pkg_info *ret, struct err *err)
 {
@@ -116,7 +120,8 @@ static int open_whole(struct source *src, enum codec_kind codec, struct str name
 		} else if (tar_detect(head)) {
 			info.kind = PKG_TAR;
 			res = read_self(r, a, &info, err);
-		} else if (head.size == HEAD_SIZE && all_zero(head) && pkg_kind_by_name(name_hint) == PKG_TAR) {
+		} else if (head.size == HEAD_SIZE && all_zero(head) &&
+			   pkg_kind_by_name(name_hint) == PKG_TAR) {
 			/* An empty tar has nothing but its end. */
 			info.kind = PKG_TAR;
 			res = 0;
@@ -148,7 +153,8 @@ int pkg_open(struct source *src, struct str name_hint, struct arena *a, struct p
 		return r;
 	codec = codec_detect(head);
 	r = open_whole(src, codec, name_hint, a, ret, &why);
-	/* A damaged package is told; something damaged that did not claim to be one (.lzma is only guessed) is none. */
+	/* A damaged package is told; something damaged that did not claim to be one (.lzma is only guessed)
+	 * is none. */
 	if (r < 0 && (why.kind != ERR_INVALID || by_name)) {
 		if (err)
 			*err = why;

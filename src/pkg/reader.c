@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pkg_reader: what all archive formats have in common: members with canonical paths, limits on their number and names, a failure
- * that stays, and an end that is only told after the whole payload was seen.
+ * pkg_reader: what all archive formats have in common: members with canonical paths, limits on their number
+ * and names, a failure that stays, and an end that is only told after the whole payload was seen.
  */
-#include <assert.h>
-#include <stdlib.h>
 #include "pkg/internal.h"
 
-int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct source *src, struct pkg_reader **ret,
-		    struct err *err)
+#include <assert.h>
+#include <stdlib.h>
+
+int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct source *src,
+		    struct pkg_reader **ret, struct err *err)
 {
 	struct pkg_reader *r = NULL;
 
@@ -50,7 +51,8 @@ static mode_t type_bits(enum pkg_type type)
 	return 0;
 }
 
-static int take_names(struct pkg_reader *r, const struct raw_member *raw, struct pkg_member *m, struct err *err)
+static int take_names(struct pkg_reader *r, const struct raw_member *raw, struct pkg_member *m,
+		      struct err *err)
 {
 	bool link_unsafe;
 
@@ -86,7 +88,8 @@ static int next_member(struct pkg_reader *r, struct pkg_member *ret, struct err 
 	if (res < 0)
 		return res;
 	if (res == PKG_END) {
-		/* What is behind the archive's end (padding) is read too: a compressed payload has its checks there. */
+		/* What is behind the archive's end (padding) is read too: a compressed payload has its checks
+		 * there. */
 		if (r->feed.s && feed_drain(&r->feed, err) < 0)
 			return err_in(err, "behind the end of the archive");
 		r->ended = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rpm packages of format v3, v4 and v6: a lead of 96 bytes that matters no more, the signature header (padded to 8), the header, the
- * payload up to the end of the file. What compresses the payload its own first bytes say, before the header does: a payload may be
- * repacked without a change of the (signed) header.
+ * rpm packages of format v3, v4 and v6: a lead of 96 bytes that matters no more, the signature header (padded
+ * to 8), the header, the payload up to the end of the file. What compresses the payload its own first bytes
+ * say, before the header does: a payload may be repacked without a change of the (signed) header.
  */
 #include "pkg/internal.h"
 
@@ -10,8 +10,9 @@
 #define SIGNATURE_MAX MIB(64)
 
 enum {
-	LEAD_TYPE = 6,       /* 1: a source package */
-	LEAD_SIGNATURE = 78, /* 5: a signature header follows; others are older than any package worth reading */
+	LEAD_TYPE = 6, /* 1: a source package */
+	LEAD_SIGNATURE =
+		78, /* 5: a signature header follows; others are older than any package worth reading */
 
 	SIG_LONGSIZE = 270,
 	SIG_SIZE = 1000,
@@ -36,8 +37,8 @@ bool rpm_detect(struct bytes head)
 	return head.size >= sizeof(magic) && memcmp(head.p, magic, sizeof(magic)) == 0;
 }
 
-static int read_headers(struct source *src, struct arena *a, struct rpm_header *ret_sig, struct rpm_header *ret,
-			struct err *err)
+static int read_headers(struct source *src, struct arena *a, struct rpm_header *ret_sig,
+			struct rpm_header *ret, struct err *err)
 {
 	uint8_t lead[LEAD_SIZE];
 
@@ -68,9 +69,12 @@ static int read_names(const struct rpm_header *h, struct arena *a, struct pkg_in
 	struct rpm_ints epoch;
 	AUTO(buf_done) struct buf full = { 0 };
 
-	if (rpm_header_text(h, TAG_NAME, &ret->name, err) < 0 || rpm_header_text(h, TAG_VERSION, &version, err) < 0 ||
-	    rpm_header_text(h, TAG_RELEASE, &release, err) < 0 || rpm_header_ints(h, TAG_EPOCH, &epoch, err) < 0 ||
-	    rpm_header_text(h, TAG_ARCH, &ret->arch, err) < 0 || rpm_header_text(h, TAG_SOURCENEVR, &source, err) < 0)
+	if (rpm_header_text(h, TAG_NAME, &ret->name, err) < 0 ||
+	    rpm_header_text(h, TAG_VERSION, &version, err) < 0 ||
+	    rpm_header_text(h, TAG_RELEASE, &release, err) < 0 ||
+	    rpm_header_ints(h, TAG_EPOCH, &epoch, err) < 0 ||
+	    rpm_header_text(h, TAG_ARCH, &ret->arch, err) < 0 ||
+	    rpm_header_text(h, TAG_SOURCENEVR, &source, err) < 0)
 		return -1;
 	if (!source.size && rpm_header_text(h, TAG_SOURCERPM, &source, err) < 0)
 		return -1;
@@ -97,8 +101,8 @@ static int first_int(const struct rpm_header *h, uint32_t tag, uint64_t *ret, st
 }
 
 /* How large the payload is said to be; 0: nothing is said. */
-static int said_size(const struct rpm_header *sig, const struct rpm_header *h, enum codec_kind codec, uint64_t *ret,
-		     struct err *err)
+static int said_size(const struct rpm_header *sig, const struct rpm_header *h, enum codec_kind codec,
+		     uint64_t *ret, struct err *err)
 {
 	uint64_t n, header_size = h->end - h->off;
 
@@ -127,8 +131,8 @@ static int find_payload(struct source *src, const struct rpm_header *sig, const 
 		return -1;
 	/* Others are delta packages, and formats that never went into use. */
 	if (format.size && !str_eq(format, STR("cpio")))
-		return err_set(err, ERR_INVALID, "a payload of format \"%.*s\"", (int)MIN(format.size, (size_t)32),
-			       format.p);
+		return err_set(err, ERR_INVALID, "a payload of format \"%.*s\"",
+			       (int)MIN(format.size, (size_t)32), format.p);
 	size = src->size - h->end;
 	if (size && source_read(src, h->end, head, sizeof(head), SOURCE_SEQUENTIAL, &got, err) < 0)
 		return -1;
@@ -140,7 +144,8 @@ static int find_payload(struct source *src, const struct rpm_header *sig, const 
 	if (said_size(sig, h, codec, &said, err) < 0)
 		return -1;
 	if (said > size)
-		return err_set(err, ERR_INVALID, "the payload has %llu bytes, but the file ends after %llu of them",
+		return err_set(err, ERR_INVALID,
+			       "the payload has %llu bytes, but the file ends after %llu of them",
 			       (unsigned long long)said, (unsigned long long)size);
 	*ret = (struct pkg_payload){ codec, h->end, said ? said : size, PKG_FORMAT_CPIO };
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file list of an rpm's header: names either whole (OLDFILENAMES) or as directory and base name, and per file its attributes; the
- * groups of hard links; and the build IDs that the list and the provides name.
+ * The file list of an rpm's header: names either whole (OLDFILENAMES) or as directory and base name, and per
+ * file its attributes; the groups of hard links; and the build IDs that the list and the provides name.
  */
 #include "pkg/internal.h"
 
@@ -67,7 +67,8 @@ static int read_paths(struct file_list *l, struct rpm_texts *names, bool split, 
 	bool unsafe;
 	char *p;
 
-	if (split && (file_ints(l, TAG_DIRINDEXES, &dir_of, err) < 0 || read_dirs(l, &dirs, &n_dirs, err) < 0))
+	if (split &&
+	    (file_ints(l, TAG_DIRINDEXES, &dir_of, err) < 0 || read_dirs(l, &dirs, &n_dirs, err) < 0))
 		return -1;
 	if (split && !dir_of.n)
 		return err_set(err, ERR_INVALID, "base names without directories");
@@ -81,7 +82,8 @@ static int read_paths(struct file_list *l, struct rpm_texts *names, bool split, 
 				return err_set(err, ERR_INVALID, "file %u is in directory %llu of %u", i,
 					       (unsigned long long)d, n_dirs);
 			if (dirs[d].size > PKG_MAX_NAME)
-				return err_set(err, ERR_LIMIT, "a directory's name of %zu bytes", dirs[d].size);
+				return err_set(err, ERR_LIMIT, "a directory's name of %zu bytes",
+					       dirs[d].size);
 			whole.size = 0;
 			buf_add_str(&whole, dirs[d]);
 			buf_add_str(&whole, name);
@@ -152,8 +154,8 @@ static int find_hard_links(struct file_list *l, struct err *err)
 	AUTO(mem_freep) struct inode *list = NULL;
 	size_t n = 0;
 
-	if (file_ints(l, TAG_FILEINODES, &inodes, err) < 0 || file_ints(l, TAG_FILEDEVICES, &devices, err) < 0 ||
-	    file_ints(l, TAG_FILEFLAGS, &flags, err) < 0)
+	if (file_ints(l, TAG_FILEINODES, &inodes, err) < 0 ||
+	    file_ints(l, TAG_FILEDEVICES, &devices, err) < 0 || file_ints(l, TAG_FILEFLAGS, &flags, err) < 0)
 		return -1;
 	list = NEW_N(struct inode, l->n);
 	for (uint32_t i = 0; i < l->n; i++) {
@@ -167,7 +169,8 @@ static int find_hard_links(struct file_list *l, struct err *err)
 	}
 	qsort(list, n, sizeof(*list), inode_cmp);
 	for (size_t i = 0, end; i < n; i = end) {
-		for (end = i + 1; end < n && list[end].dev == list[i].dev && list[end].ino == list[i].ino; end++)
+		for (end = i + 1; end < n && list[end].dev == list[i].dev && list[end].ino == list[i].ino;
+		     end++)
 			;
 		for (size_t k = i; k < end; k++) {
 			l->files[list[k].file].content = list[end - 1].file;
@@ -181,7 +184,8 @@ static int find_hard_links(struct file_list *l, struct err *err)
 
 bool build_id_of_path(struct str path, struct build_id *ret)
 {
-	static const struct str roots[] = { { "usr/lib/debug/.build-id/", 24 }, { "usr/lib/.build-id/", 18 } };
+	static const struct str roots[] = { { "usr/lib/debug/.build-id/", 24 },
+					    { "usr/lib/.build-id/", 18 } };
 	char hex[BUILD_ID_HEX_SIZE];
 	struct str rest = { 0 }, first, last;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The header structure of rpm (its "Package Header format"): magic, number of tags, size of the data; per tag 16 bytes of number, type,
- * offset, count; the data. Big endian. A tag's data are looked at, and checked, when they are asked for.
+ * The header structure of rpm (its "Package Header format"): magic, number of tags, size of the data; per tag
+ * 16 bytes of number, type, offset, count; the data. Big endian. A tag's data are looked at, and checked,
+ * when they are asked for.
  */
 #include "pkg/internal.h"
 
@@ -12,7 +13,8 @@
 
 enum { INT8 = 2, INT16 = 3, INT32 = 4, INT64 = 5, STRING = 6, STRING_ARRAY = 8, I18N_STRING = 9 };
 
-int rpm_header_read(struct source *src, uint64_t off, size_t max, struct arena *a, struct rpm_header *ret, struct err *err)
+int rpm_header_read(struct source *src, uint64_t off, size_t max, struct arena *a, struct rpm_header *ret,
+		    struct err *err)
 {
 	static const uint8_t magic[4] = { 0x8e, 0xad, 0xe8, 0x01 };
 	uint8_t intro[INTRO_SIZE];
@@ -76,7 +78,8 @@ int rpm_header_ints(const struct rpm_header *h, uint32_t tag, struct rpm_ints *r
 	if (!width)
 		return err_set(err, ERR_INVALID, "tag %u has type %u, not a number's", tag, e.type);
 	if (e.off > h->data.size || (uint64_t)e.n * width > h->data.size - e.off)
-		return err_set(err, ERR_INVALID, "tag %u: %u values at %u are past the header's data", tag, e.n, e.off);
+		return err_set(err, ERR_INVALID, "tag %u: %u values at %u are past the header's data", tag,
+			       e.n, e.off);
 	*ret = (struct rpm_ints){ h->data.p + e.off, width, e.n };
 	return 0;
 }
@@ -102,8 +105,10 @@ int rpm_header_texts(const struct rpm_header *h, uint32_t tag, struct rpm_texts 
 		return err_set(err, ERR_INVALID, "tag %u has type %u, not a string's", tag, e.type);
 	/* Each has at least its NUL. */
 	if (e.off > h->data.size || e.n > h->data.size - e.off)
-		return err_set(err, ERR_INVALID, "tag %u: %u strings at %u are past the header's data", tag, e.n, e.off);
-	ret->c = cursor_at(bytes_of(h->data.p + e.off, h->data.size - e.off), true, h->end - h->data.size + e.off);
+		return err_set(err, ERR_INVALID, "tag %u: %u strings at %u are past the header's data", tag,
+			       e.n, e.off);
+	ret->c = cursor_at(bytes_of(h->data.p + e.off, h->data.size - e.off), true,
+			   h->end - h->data.size + e.off);
 	ret->n = e.n;
 	return 0;
 }

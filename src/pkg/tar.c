@@ -2,11 +2,13 @@
 /*
  * tar: v7, ustar, pax, and GNU's with its long names, base-256 numbers and sparse files.
  *
- * Headers of 512 bytes, each followed by content padded to 512. Extended headers stand in front of the header they speak of. The end
- * is a block of zeros; like GNU tar, a payload that ends at a header's place without one is taken as whole.
+ * Headers of 512 bytes, each followed by content padded to 512. Extended headers stand in front of the header
+ * they speak of. The end is a block of zeros; like GNU tar, a payload that ends at a header's place without
+ * one is taken as whole.
  */
-#include <stdlib.h>
 #include "pkg/internal.h"
+
+#include <stdlib.h>
 
 #define BLOCK 512
 /* One pax header: names and times are small, attributes (xattr, ACL) may be some 100 KiB. */
@@ -56,8 +58,8 @@ static enum dialect dialect_of(const uint8_t *h)
 }
 
 /*
- * Octal text, blanks around it; or base-256, marked by the top bit, of any size and negative with a leading 0xff. @ret is the value
- * as two's complement.
+ * Octal text, blanks around it; or base-256, marked by the top bit, of any size and negative with a leading
+ * 0xff. @ret is the value as two's complement.
  */
 static bool parse_number(const uint8_t *p, size_t n, int64_t *ret)
 {
@@ -125,7 +127,8 @@ static struct str text_field(const uint8_t *h, size_t off, size_t n)
 	return str_until_nul((struct str){ (const char *)h + off, n });
 }
 
-static int body_into(struct tar_reader *t, uint64_t size, size_t max, struct buf *out, const char *what, struct err *err)
+static int body_into(struct tar_reader *t, uint64_t size, size_t max, struct buf *out, const char *what,
+		     struct err *err)
 {
 	if (size > max)
 		return err_set(err, ERR_LIMIT, "%s of %llu bytes", what, (unsigned long long)size);
@@ -197,8 +200,8 @@ static void choose_names(struct tar_reader *t, const uint8_t *h, struct raw_memb
 }
 
 /*
- * A hard link's header may give the size of the file without storing it again. POSIX pax archives may store it; in ustar only
- * a look at what follows tells.
+ * A hard link's header may give the size of the file without storing it again. POSIX pax archives may store
+ * it; in ustar only a look at what follows tells.
  */
 static int hardlink_has_content(struct tar_reader *t, const uint8_t *h, bool *ret, struct err *err)
 {
@@ -213,7 +216,8 @@ static int hardlink_has_content(struct tar_reader *t, const uint8_t *h, bool *re
 	return 0;
 }
 
-static int read_old_sparse_map(struct tar_reader *t, const uint8_t *h, uint64_t *ret_real_size, struct err *err)
+static int read_old_sparse_map(struct tar_reader *t, const uint8_t *h, uint64_t *ret_real_size,
+			       struct err *err)
 {
 	const uint8_t *p = h + GNU_SPARSE;
 	bool extended = h[GNU_EXTENDED] != 0;
@@ -224,8 +228,8 @@ static int read_old_sparse_map(struct tar_reader *t, const uint8_t *h, uint64_t 
 		return err_set(err, ERR_INVALID, "sparse header without a proper size");
 	for (;;) {
 		for (int i = 0; i < n && p[24 * i]; i++) {
-			if (!parse_number(p + 24 * i, 12, &off) || !parse_number(p + 24 * i + 12, 12, &size) || off < 0 ||
-			    size < 0)
+			if (!parse_number(p + 24 * i, 12, &off) ||
+			    !parse_number(p + 24 * i + 12, 12, &size) || off < 0 || size < 0)
 				return err_set(err, ERR_INVALID, "sparse map: not a number");
 			if (sparse_add(&t->sparse, (uint64_t)off, (uint64_t)size, err) < 0)
 				return -1;
@@ -306,7 +310,8 @@ static int set_up_sparse(struct tar_reader *t, const uint8_t *h, struct raw_memb
 			return -1;
 	} else if (t->local.sparse_major > 1 || (t->local.sparse_major == 1 && t->local.sparse_minor > 0)) {
 		return err_set(err, ERR_INVALID, "sparse format %llu.%llu is not known",
-			       (unsigned long long)t->local.sparse_major, (unsigned long long)t->local.sparse_minor);
+			       (unsigned long long)t->local.sparse_major,
+			       (unsigned long long)t->local.sparse_minor);
 	} else if (!t->local.has_sparse_size) {
 		return err_set(err, ERR_INVALID, "sparse member without its expanded size");
 	} else if (t->local.sparse_major == 1) {
@@ -375,7 +380,8 @@ static int set_type(struct tar_reader *t, const uint8_t *h, struct raw_member *m
 	return 0;
 }
 
-static int read_member(struct tar_reader *t, const uint8_t *block, uint64_t size, struct raw_member *m, struct err *err)
+static int read_member(struct tar_reader *t, const uint8_t *block, uint64_t size, struct raw_member *m,
+		       struct err *err)
 {
 	struct pax *l = &t->local, *g = &t->global;
 	uint8_t h[BLOCK];
@@ -426,7 +432,8 @@ static int tar_next(struct pkg_reader *r, struct raw_member *ret, struct err *er
 			return res;
 		if (res == FEED_END || is_zero_block(h)) {
 			if (t->pax_member || t->has_long_name || t->has_long_link)
-				return err_set(err, ERR_INVALID, "tar ends behind an extended header, at %llu",
+				return err_set(err, ERR_INVALID,
+					       "tar ends behind an extended header, at %llu",
 					       (unsigned long long)at);
 			return PKG_END;
 		}
@@ -434,7 +441,8 @@ static int tar_next(struct pkg_reader *r, struct raw_member *ret, struct err *er
 			return err_set(err, ERR_INVALID, "no tar header at %llu: its checksum is wrong",
 				       (unsigned long long)at);
 		if (!parse_number(h + SIZE, 12, &size) || size < 0)
-			return err_set(err, ERR_INVALID, "tar header at %llu: its size is not a number or negative",
+			return err_set(err, ERR_INVALID,
+				       "tar header at %llu: its size is not a number or negative",
 				       (unsigned long long)at);
 		res = take_extension(t, h[TYPE], (uint64_t)size, err);
 		if (res == 1)
@@ -463,7 +471,8 @@ static int tar_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
 		if (feed_piece(&r->feed, n, ret, err) < 0)
 			return -1;
 		if (!ret->size)
-			return err_set(err, ERR_INVALID, "tar ends %llu bytes before the end of a member's content",
+			return err_set(err, ERR_INVALID,
+				       "tar ends %llu bytes before the end of a member's content",
 				       (unsigned long long)t->left);
 		t->left -= ret->size;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pax extended headers (POSIX pax, "pax Extended Header"): records "LENGTH key=value\n", where LENGTH counts the whole record. Keys
- * that say nothing about name, place, size or time are passed over.
+ * pax extended headers (POSIX pax, "pax Extended Header"): records "LENGTH key=value\n", where LENGTH counts
+ * the whole record. Keys that say nothing about name, place, size or time are passed over.
  */
 #include "pkg/internal.h"
 
@@ -60,7 +60,8 @@ static int take_time(struct str value, bool *has, int64_t *out, struct err *err)
 	return 0;
 }
 
-/* GNU tar's sparse formats 0.0 (offset and numbytes, repeated), 0.1 (map) and 1.0 (the map lies in front of the content). */
+/* GNU tar's sparse formats 0.0 (offset and numbytes, repeated), 0.1 (map) and 1.0 (the map lies in front of
+ * the content). */
 static int take_sparse(struct pax *p, struct sparse *map, struct str key, struct str value, struct err *err)
 {
 	bool has = false;
@@ -105,7 +106,8 @@ static int take_record(struct pax *p, struct sparse *map, struct str key, struct
 	if (str_eq(key, STR("mtime")))
 		return take_time(value, &p->has_mtime, &p->mtime, err);
 	if (str_starts(key, gnu_sparse))
-		return take_sparse(p, map, (struct str){ key.p + gnu_sparse.size, key.size - gnu_sparse.size }, value,
+		return take_sparse(p, map,
+				   (struct str){ key.p + gnu_sparse.size, key.size - gnu_sparse.size }, value,
 				   err);
 	return 0;
 }
@@ -129,7 +131,8 @@ int pax_parse(struct pax *p, struct sparse *map, struct bytes body, struct err *
 		record.size--;
 		key = str_cut(&record, '=');
 		if (!record.p)
-			return err_set(err, ERR_INVALID, "pax record at %zu: no value", body.size - rest.size);
+			return err_set(err, ERR_INVALID, "pax record at %zu: no value",
+				       body.size - rest.size);
 		if (take_record(p, map, key, record, err) < 0)
 			return err_in(err, "pax record at %zu", body.size - rest.size);
 		rest = (struct str){ rest.p + length, rest.size - (size_t)length };

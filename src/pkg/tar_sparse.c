@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The map of a sparse tar member: which parts of the expanded file are stored. All of GNU tar's formats come down to this.
+ * The map of a sparse tar member: which parts of the expanded file are stored. All of GNU tar's formats come
+ * down to this.
  */
-#include <stdlib.h>
 #include "pkg/internal.h"
+
+#include <stdlib.h>
 
 void sparse_reset(struct sparse *m)
 {
@@ -25,7 +27,8 @@ int sparse_add(struct sparse *m, uint64_t off, uint64_t size, struct err *err)
 	if (add_overflows(off, size, &end) || end > PKG_MAX_SPARSE)
 		return err_set(err, ERR_LIMIT, "sparse map: a part at %llu", (unsigned long long)off);
 	if (last && off < last->off + last->size)
-		return err_set(err, ERR_INVALID, "sparse map: the part at %llu begins before the last one's end",
+		return err_set(err, ERR_INVALID,
+			       "sparse map: the part at %llu begins before the last one's end",
 			       (unsigned long long)off);
 	/* An empty part only says where the file ends. */
 	if (!size)
