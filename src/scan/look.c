@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A look at one candidate: the header pass of a package, or the facts of an ELF file. Runs on the looking
+ * threads; what it finds becomes one change for the writer.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "scan/internal.h"
+
+#define MIN_FILE_SIZE 52 /* an ELF header of 32 bits */
+
+void look_free(struct look *l)
+{
+	if (!l)
+		return;
+	free(l->path);
+	free(l);
+}
+
+int64_t retry_at(int64_t now_s, uint32_t tries)
+{
+	int64_t wait_s = SCAN_RETRY_FIRST_S;
+
+	for (uint32_t i = 0; i < tries && wait_s < SCAN_RETRY_LAST_S; i++)
+		wait_s *= 2;
+	return now_s + MIN(wait_s, (int64_t)SCAN_RETRY_LAST_S);
+}
+
+static void describe(struct change *c, const struct look *l, enum index_kind kind, enum index_state state)
+{
+	c->file.path = arena_str(&c->arena, str_of(l->path));
+	c->file.kind = kind;
+	c->file.state = state;
+	c->file.size = (uint64_t)l->st.st_size;
+	c->file.mtime_ns = (int64_t)l->st.st_mtim.tv_sec * 1000000000 + l->st.st_mtim.tv_nsec;
+	c->file.inode = l->st.st_ino;
+	c->file.dev = l->st.st_dev;
+	c->file.tries = l->tries;
+	c->file.scanned_s = clock_wall_s();
+}
+
+static void failed(struct scan *s, const struct look *l, enum index_kind kind, const struct err *why)
+{
+	struct change *c = change_new(CHANGE_FAIL);
+
+	describe(c, l, kind, INDEX_FAILED);
+	c->fail_after_put = true;
+	c->why = *why;
+	c->next_try_s = retry_at(clock_wall_s(), l->tries);
+	scan_count_failed(s);
+	log_warn("scan", "%s: %s", l->path, why->text);
+	writer_push(s->writer, c);
+}
+
+/* The header pass. */
+static bool look_package(struct scan *s, const struct look *l, struct source *src)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct pkg_info info = { 0 };
+	struct err err = { 0 };
+	struct change *c;
+	int r;
+
+	arena_init(&a);
+	r = pkg_open(src, path_basename(str_of(l->path)), &a, &info, &err);
+	if (r == PKG_NOT_A_PACKAGE)
+		err_set(&err, ERR_INVALID, "is no package or archive, though its name says so");
+	if (r != 0) {
+		failed(s, l, INDEX_PACKAGE, &err);
+		return true;
+	}
+	c = change_new(CHANGE_PUT);
+	describe(c, l, INDEX_PACKAGE, INDEX_HEADER);
+	c->artifacts = ARENA_NEW_N(&c->arena, struct index_artifact, info.n_build_ids + 1);
+	for (size_t i = 0; i < info.n_build_ids; i++)
+		c->artifacts[c->n_artifacts++] = (struct index_artifact){
+			.build_id = info.build_ids[i],
+			.member = INDEX_NO_MEMBER,
+		};
+	writer_push(s->writer, c);
+	return true;
+}
+
+static enum codec_kind module_codec(const char *path)
+{
+	struct str p = str_of(path);
+
+	if (str_ends(p, STR(".ko.xz")))
+		return CODEC_XZ;
+	if (str_ends(p, STR(".ko.zst")))
+		return CODEC_ZSTD;
+	if (str_ends(p, STR(".ko.gz")))
+		return CODEC_GZIP;
+	return CODEC_NONE;
+}
+
+static int read_facts(const struct look *l, struct source *src, enum codec_kind inner,
+		      struct elf_facts *facts, uint64_t *ret_inner_size, struct err *err)
+{
+	AUTO(buf_done) struct buf raw = { 0 };
+	AUTO(buf_done) struct buf module = { 0 };
+	AUTO(source_closep) struct source *mem = NULL;
+
+	*ret_inner_size = 0;
+	if (inner == CODEC_NONE)
+		return elf_facts_read(src, facts, err);
+	if (src->size > SCAN_MAX_INNER)
+		return err_set(err, ERR_LIMIT, "compressed module of %llu bytes",
+			       (unsigned long long)src->size);
+	if (source_read_full(src, 0, buf_reserve(&raw, src->size), src->size, SOURCE_SEQUENTIAL, err) < 0)
+		return -1;
+	raw.size = src->size;
+	if (codec_decode_all(inner, buf_bytes(&raw), SCAN_MAX_INNER, &module, err) < 0)
+		return -1;
+	*ret_inner_size = module.size;
+	mem = source_of_mem(buf_bytes(&module), l->path);
+	return elf_facts_read(mem, facts, err);
+}
+
+static bool look_file(struct scan *s, const struct look *l, struct source *src)
+{
+	enum codec_kind inner = module_codec(l->path);
+	struct elf_facts facts = { 0 };
+	struct err err = { 0 };
+	uint64_t inner_size;
+	struct change *c;
+	int r;
+
+	r = read_facts(l, src, inner, &facts, &inner_size, &err);
+	if (r < 0) {
+		failed(s, l, INDEX_PLAIN, &err);
+		return true;
+	}
+	if (r == ELF_NOT_ELF || !facts.build_id.size || !(facts.flags & (ELF_IS_EXECUTABLE | ELF_IS_DEBUG)))
+		return false;
+	c = change_new(CHANGE_PUT);
+	describe(c, l, INDEX_PLAIN, INDEX_SCANNED);
+	c->file.inner = inner;
+	c->file.inner_size = inner_size;
+	c->artifacts = ARENA_NEW(&c->arena, struct index_artifact);
+	c->artifacts[0] = (struct index_artifact){
+		.build_id = facts.build_id,
+		.flags = facts.flags,
+		.member = INDEX_NO_MEMBER,
+	};
+	c->n_artifacts = 1;
+	writer_push(s->writer, c);
+	return true;
+}
+
+bool look_run(struct scan *s, const struct look *l)
+{
+	AUTO(source_closep) struct source *src = NULL;
+	struct err err = { 0 };
+	int r;
+
+	if (!l->by_name && l->st.st_size < MIN_FILE_SIZE)
+		return false;
+	r = source_open_file(l->path, &src, &err);
+	if (r == FILE_MISSING)
+		return true; /* gone since the walk saw it: no fact about it is worth keeping */
+	if (r < 0) {
+		if (err.os == EACCES && !l->by_name)
+			return false;
+		failed(s, l, l->by_name ? INDEX_PACKAGE : INDEX_PLAIN, &err);
+		return true;
+	}
+	if (!l->by_name)
+		return look_file(s, l, src);
+	return look_package(s, l, src);
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scan as a whole: its threads, when they walk and groom, how far they are.
+ *
+ * One walking thread (walks, grooms, follows inotify), some looking threads (headers and ELF facts), some
+ * deep threads (job.c), one writer. Candidates flow from left to right through bounded queues; everything
+ * stops when `stopping` is set.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "scan/internal.h"
+
+#define LOOKS_QUEUED 1024u
+#define QUIET_MS     300 /* after the last inotify event, before its paths are looked at */
+
+/* ---- what the other files tell ---- */
+
+void scan_look(struct scan *s, struct look *l)
+{
+	uint64_t size = (uint64_t)l->st.st_size;
+	bool package = l->by_name;
+
+	pthread_mutex_lock(&s->lock);
+	s->n_looking++;
+	if (package) {
+		s->progress.n_packages++;
+		s->progress.bytes_total += size;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (queue_push(s->looks, l) != 0) {
+		look_free(l);
+		pthread_mutex_lock(&s->lock);
+		s->n_looking--;
+		pthread_mutex_unlock(&s->lock);
+	}
+}
+
+void scan_count_failed(struct scan *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->progress.n_failed++;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void scan_dirty(struct scan *s, const char *path)
+{
+	pthread_mutex_lock(&s->lock);
+	if (!path || s->n_dirty >= SCAN_MAX_DIRTY) {
+		s->want_walk = true;
+	} else if (!s->n_dirty || strcmp(s->dirty[s->n_dirty - 1], path) != 0) {
+		s->dirty = mem_realloc(s->dirty, s->n_dirty + 1, sizeof(*s->dirty));
+		s->dirty[s->n_dirty++] = mem_strdup(path);
+	}
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- looking threads ---- */
+
+static void *look_main(void *arg)
+{
+	struct scan *s = arg;
+	void *item;
+
+	pthread_setname_np(pthread_self(), "look");
+	while (queue_pop(s->looks, -1, &item) == 0) {
+		struct look *l = item;
+
+		if (!atomic_load(&s->stopping) && !look_run(s, l) && !l->by_name)
+			nothing_add(s->nothing, l->path, &l->st);
+		pthread_mutex_lock(&s->lock);
+		s->n_looking--;
+		s->progress.n_files_done++;
+		if (l->by_name)
+			s->progress.n_packages_headers++;
+		if (!s->n_looking)
+			pthread_cond_broadcast(&s->changed);
+		pthread_mutex_unlock(&s->lock);
+		look_free(l);
+	}
+	return NULL;
+}
+
+/* ---- the walking thread ---- */
+
+/* Wait under the lock until @at_ms (monotonic), or a change. */
+static void wait_until(struct scan *s, int64_t at_ms)
+{
+	struct timespec ts = { .tv_sec = at_ms / 1000, .tv_nsec = (at_ms % 1000) * 1000000 };
+
+	pthread_cond_timedwait(&s->changed, &s->lock, &ts);
+}
+
+/* All candidates are looked at, and what was found is committed. */
+static void settle(struct scan *s)
+{
+	pthread_mutex_lock(&s->lock);
+	while (s->n_looking && !atomic_load(&s->stopping))
+		wait_until(s, clock_mono_ms() + 200);
+	pthread_mutex_unlock(&s->lock);
+	writer_fence(s->writer);
+	jobs_kick(s->jobs);
+}
+
+static void walk_all(struct scan *s)
+{
+	int64_t from_ms = clock_mono_ms();
+
+	pthread_mutex_lock(&s->lock);
+	s->progress.walking = true;
+	s->progress.n_seen = s->progress.n_files_done = 0;
+	pthread_mutex_unlock(&s->lock);
+	for (size_t i = 0; i < s->opts.n_roots; i++)
+		walk_path(s, s->opts.roots[i].p);
+	settle(s);
+	pthread_mutex_lock(&s->lock);
+	s->progress.walking = false;
+	if (!s->progress.ready && !atomic_load(&s->stopping))
+		log_info("scan", "ready after %.1f s: %llu files seen, %llu packages",
+			 (double)(clock_mono_ms() - from_ms) / 1000.0, (unsigned long long)s->progress.n_seen,
+			 (unsigned long long)s->progress.n_packages);
+	s->progress.ready = true;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* What inotify told, once it has been quiet for a moment. */
+static void follow_changes(struct scan *s)
+{
+	char **dirty;
+	size_t n, before;
+
+	pthread_mutex_lock(&s->lock);
+	for (int round = 0; round < 10; round++) {
+		before = s->n_dirty;
+		wait_until(s, clock_mono_ms() + QUIET_MS);
+		if (s->n_dirty == before || atomic_load(&s->stopping))
+			break;
+	}
+	dirty = s->dirty;
+	n = s->n_dirty;
+	s->dirty = NULL;
+	s->n_dirty = 0;
+	pthread_mutex_unlock(&s->lock);
+	for (size_t i = 0; i < n; i++) {
+		if (!atomic_load(&s->stopping))
+			walk_changed(s, dirty[i]);
+		free(dirty[i]);
+	}
+	free(dirty);
+	settle(s);
+}
+
+static void *walk_main(void *arg)
+{
+	struct scan *s = arg;
+	int64_t next_walk_ms = 0,
+		next_groom_ms = s->opts.groom_s ? clock_mono_ms() + s->opts.groom_s * 1000 : INT64_MAX;
+	bool first = true;
+
+	pthread_setname_np(pthread_self(), "walk");
+	pthread_mutex_lock(&s->lock);
+	while (!atomic_load(&s->stopping)) {
+		int64_t now_ms = clock_mono_ms();
+
+		if (s->want_groom || now_ms >= next_groom_ms) {
+			s->want_groom = false;
+			next_groom_ms = s->opts.groom_s ? clock_mono_ms() + s->opts.groom_s * 1000
+							: INT64_MAX;
+			pthread_mutex_unlock(&s->lock);
+			groom_run(s);
+			pthread_mutex_lock(&s->lock);
+		} else if (s->want_walk || now_ms >= next_walk_ms) {
+			s->want_walk = false;
+			pthread_mutex_unlock(&s->lock);
+			walk_all(s);
+			pthread_mutex_lock(&s->lock);
+			next_walk_ms = s->opts.rescan_s ? clock_mono_ms() + s->opts.rescan_s * 1000
+							: INT64_MAX;
+			/* What vanished while we were not running is groomed once, behind the first walk. */
+			s->want_groom |= first;
+			first = false;
+		} else if (s->n_dirty) {
+			pthread_mutex_unlock(&s->lock);
+			follow_changes(s);
+			pthread_mutex_lock(&s->lock);
+		} else {
+			wait_until(s, MIN(MIN(next_walk_ms, next_groom_ms), now_ms + 60000));
+		}
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* ---- making and ending ---- */
+
+static int compile(regex_t *re, const char *text, bool *ret_has, const char *what, struct err *err)
+{
+	char why[128];
+	int r;
+
+	if (!text)
+		return 0;
+	r = regcomp(re, text, REG_EXTENDED | REG_NOSUB);
+	if (r != 0) {
+		regerror(r, re, why, sizeof(why));
+		return err_set(err, ERR_INVALID, "%s regex '%s': %s", what, text, why);
+	}
+	*ret_has = true;
+	return 0;
+}
+
+static const char *keep(struct scan *s, const char *text)
+{
+	return text ? arena_strdup(&s->arena, str_of(text)) : NULL;
+}
+
+static const struct str *keep_list(struct scan *s, const struct str *list, size_t n)
+{
+	struct str *ret = ARENA_NEW_N(&s->arena, struct str, n + 1);
+
+	for (size_t i = 0; i < n; i++)
+		ret[i] = (struct str){ arena_strdup(&s->arena, list[i]), list[i].size };
+	return ret;
+}
+
+int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err)
+{
+	struct scan *s = NEW(struct scan);
+	pthread_condattr_t attr;
+
+	arena_init(&s->arena);
+	s->opts = *opts;
+	s->opts.index_path = keep(s, opts->index_path);
+	s->opts.points_dir = keep(s, opts->points_dir);
+	s->opts.roots = keep_list(s, opts->roots, opts->n_roots);
+	s->opts.package_suffixes = keep_list(s, opts->package_suffixes, opts->n_package_suffixes);
+	if (!s->opts.threads)
+		s->opts.threads = pool_cpus();
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	s->nothing = nothing_new();
+	s->looks = queue_new(LOOKS_QUEUED);
+	s->jobs = jobs_new(s);
+	s->progress.started_mono_ms = clock_mono_ms();
+	if (compile(&s->include, opts->include_regex, &s->has_include, "include", err) < 0 ||
+	    compile(&s->exclude, opts->exclude_regex, &s->has_exclude, "exclude", err) < 0) {
+		scan_free(s);
+		return -1;
+	}
+	*ret = s;
+	return 0;
+}
+
+/* Packages that an earlier run left undone count in this one's progress. */
+static void count_due(struct scan *s)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct index_file *files;
+	struct err err = { 0 };
+	int64_t after = 0;
+	size_t n;
+
+	do {
+		arena_done(&a);
+		arena_init(&a);
+		if (index_list(s->walk_index, INDEX_PACKAGE, INDEX_HEADER, after, 1000, &a, &files, &n,
+			       &err) < 0)
+			return;
+		for (size_t i = 0; i < n; i++) {
+			s->progress.n_packages++;
+			s->progress.n_packages_headers++;
+			s->progress.bytes_total += files[i].size;
+			after = files[i].id;
+		}
+	} while (n);
+}
+
+int scan_start(struct scan *s, struct err *err)
+{
+	struct index_options read_only = { .read_only = true };
+
+	if (s->opts.passive) {
+		/* Somebody else scans; we only look on. */
+		if (index_open(s->opts.index_path, &read_only, &s->walk_index, err) < 0)
+			return -1;
+		s->progress.ready = true;
+		return 0;
+	}
+	if (s->opts.points_dir && dir_make(s->opts.points_dir, 0755, err) < 0)
+		return -1;
+	if (writer_start(s->opts.index_path, s->opts.points_dir, &s->writer, err) < 0 ||
+	    index_open(s->opts.index_path, &read_only, &s->walk_index, err) < 0)
+		return -1;
+	count_due(s);
+	if (s->opts.watch)
+		s->watch = watch_new(s);
+	jobs_start(s->jobs, s->opts.threads);
+	s->look_threads = NEW_N(pthread_t, s->opts.threads);
+	for (; s->n_look_threads < s->opts.threads; s->n_look_threads++)
+		if (pthread_create(&s->look_threads[s->n_look_threads], NULL, look_main, s) != 0)
+			break;
+	s->walk_running = s->n_look_threads && pthread_create(&s->walk_thread, NULL, walk_main, s) == 0;
+	if (!s->walk_running)
+		return err_set(err, ERR_LIMIT, "no threads to scan with");
+	return 0;
+}
+
+void scan_free(struct scan *s)
+{
+	void *item;
+
+	if (!s)
+		return;
+	atomic_store(&s->stopping, true);
+	pthread_mutex_lock(&s->lock);
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+	watch_stop(s->watch);
+	if (s->walk_running)
+		pthread_join(s->walk_thread, NULL);
+	queue_close(s->looks);
+	for (unsigned i = 0; i < s->n_look_threads; i++)
+		pthread_join(s->look_threads[i], NULL);
+	while (queue_try_pop(s->looks, &item) == 0)
+		look_free(item);
+	jobs_stop(s->jobs);
+	writer_stop(s->writer);
+	jobs_free(s->jobs);
+	index_close(s->walk_index);
+	queue_free(s->looks);
+	nothing_free(s->nothing);
+	for (size_t i = 0; i < s->n_dirty; i++)
+		free(s->dirty[i]);
+	free(s->dirty);
+	free(s->look_threads);
+	if (s->has_include)
+		regfree(&s->include);
+	if (s->has_exclude)
+		regfree(&s->exclude);
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->changed);
+	arena_done(&s->arena);
+	free(s);
+}
+
+/* ---- asking ---- */
+
+void scan_rescan(struct scan *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->want_walk = true;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void scan_groom(struct scan *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->want_groom = true;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void scan_progress(struct scan *s, struct scan_progress *ret)
+{
+	pthread_mutex_lock(&s->lock);
+	*ret = s->progress;
+	pthread_mutex_unlock(&s->lock);
+	jobs_progress(s->jobs, ret);
+}
+
+bool scan_wait_idle(struct scan *s, int64_t timeout_ms)
+{
+	int64_t end_ms = timeout_ms < 0 ? INT64_MAX : clock_mono_ms() + timeout_ms;
+
+	for (;;) {
+		bool idle;
+
+		pthread_mutex_lock(&s->lock);
+		idle = s->progress.ready && !s->progress.walking && !s->progress.grooming && !s->want_walk &&
+		       !s->want_groom && !s->n_dirty && !s->n_looking;
+		if (!idle)
+			wait_until(s, clock_mono_ms() + 50);
+		pthread_mutex_unlock(&s->lock);
+		if (idle && jobs_idle(s->jobs))
+			return true;
+		if (clock_mono_ms() >= end_ms)
+			return false;
+		if (idle) {
+			struct timespec ts = { .tv_nsec = 50000000 };
+
+			nanosleep(&ts, NULL);
+		}
+	}
+}
+
+int scan_want(struct scan *s, int64_t file, const struct build_id *id, void (*wake)(void *arg), void *arg,
+	      struct err *err)
+{
+	return jobs_want(s->jobs, file, id, wake, arg, err);
+}
+
+int scan_partial(struct scan *s, int64_t file, const struct build_id *id, struct pkg_map **ret_map,
+		 uint32_t *ret_number, struct buf *ret_points, struct err *err)
+{
+	return jobs_partial(s->jobs, file, id, ret_map, ret_number, ret_points, err);
+}

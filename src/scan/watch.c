@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * inotify: which paths below the roots changed. Events are gathered until it has been quiet for a moment (a
+ * package manager writes many files), then handed to the walking thread. Where there is no inotify, no watch
+ * left or an overflow, the walks by interval do the work, and the first such time is logged.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+#include "scan/internal.h"
+
+#define MASK                                                                                     \
+	(IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_DELETE_SELF | \
+	 IN_ONLYDIR | IN_EXCL_UNLINK)
+
+struct watch {
+	struct scan *scan;
+	int fd, stop_fd;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	struct map dirs; /* lock: watch descriptor -> path (heap) */
+	bool full;       /* lock: no more watches, said so */
+};
+
+void watch_dir(struct watch *w, const char *path)
+{
+	int wd = inotify_add_watch(w->fd, path, MASK);
+
+	pthread_mutex_lock(&w->lock);
+	if (wd >= 0) {
+		free(map_put(&w->dirs, bytes_of(&wd, sizeof(wd)), mem_strdup(path)));
+	} else if (errno == ENOSPC && !w->full) {
+		w->full = true;
+		log_warn("scan",
+			 "no inotify watches left (fs.inotify.max_user_watches) at %s: changes there are "
+			 "noticed by "
+			 "the next walk only",
+			 path);
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void event(struct watch *w, const struct inotify_event *e)
+{
+	AUTO(mem_freep) char *path = NULL;
+	const char *dir;
+
+	if (e->mask & IN_Q_OVERFLOW) {
+		scan_dirty(w->scan, NULL);
+		return;
+	}
+	pthread_mutex_lock(&w->lock);
+	if (e->mask & IN_IGNORED) {
+		free(map_del(&w->dirs, bytes_of(&e->wd, sizeof(e->wd))));
+		pthread_mutex_unlock(&w->lock);
+		return;
+	}
+	dir = map_get(&w->dirs, bytes_of(&e->wd, sizeof(e->wd)));
+	if (dir)
+		path = e->len ? mem_printf("%s/%s", dir, e->name) : mem_strdup(dir);
+	pthread_mutex_unlock(&w->lock);
+	/* A new file is looked at when it is closed; a new folder at once. */
+	if (!path || ((e->mask & IN_CREATE) && !(e->mask & IN_ISDIR)))
+		return;
+	if ((e->mask & IN_ISDIR) && (e->mask & (IN_MOVED_FROM | IN_DELETE)))
+		scan_groom(w->scan); /* all that was below it is gone */
+	else
+		scan_dirty(w->scan, path);
+}
+
+static void *watch_main(void *arg)
+{
+	struct watch *w = arg;
+	_Alignas(struct inotify_event) char buf[KIB(64)];
+
+	pthread_setname_np(pthread_self(), "watch");
+	for (;;) {
+		struct pollfd fds[2] = { { w->fd, POLLIN, 0 }, { w->stop_fd, POLLIN, 0 } };
+		ssize_t n;
+
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			return NULL;
+		if (fds[1].revents)
+			return NULL;
+		n = read(w->fd, buf, sizeof(buf));
+		for (char *p = buf; n > 0 && p < buf + n;) {
+			const struct inotify_event *e = (const struct inotify_event *)p;
+
+			event(w, e);
+			p += sizeof(*e) + e->len;
+		}
+	}
+}
+
+struct watch *watch_new(struct scan *s)
+{
+	struct watch *w = NEW(struct watch);
+
+	w->scan = s;
+	pthread_mutex_init(&w->lock, NULL);
+	w->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	w->stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (w->fd >= 0 && w->stop_fd >= 0 && pthread_create(&w->thread, NULL, watch_main, w) == 0)
+		return w;
+	log_warn("scan", "no inotify (%s): changes are noticed by the walks only", strerror(errno));
+	fd_close(&w->fd);
+	fd_close(&w->stop_fd);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+	return NULL;
+}
+
+void watch_stop(struct watch *w)
+{
+	uint64_t one = 1;
+	void *path;
+	struct bytes key;
+
+	if (!w)
+		return;
+	if (write(w->stop_fd, &one, sizeof(one)) == sizeof(one))
+		pthread_join(w->thread, NULL);
+	fd_close(&w->fd);
+	fd_close(&w->stop_fd);
+	map_each (&w->dirs, it, &key, &path)
+		free(path);
+	map_done(&w->dirs);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
