@@ -42,14 +42,16 @@ struct arena_chunk {
 	_Alignas(ALIGN) char data[];
 };
 
-static struct arena_chunk *chunk_new(size_t size)
+static struct arena_chunk *chunk_try(size_t size)
 {
 	struct arena_chunk *c;
 	size_t all;
 
 	if (__builtin_add_overflow(size, sizeof(*c), &all))
-		all = SIZE_MAX; /* which mem_alloc() answers as it should */
-	c = mem_alloc(all);
+		return NULL;
+	c = mem_try(all);
+	if (!c)
+		return NULL;
 	c->next = NULL;
 	c->size = size;
 	ASAN_POISON_MEMORY_REGION(c->data, size);
@@ -82,8 +84,11 @@ void arena_reset(struct arena *a)
 {
 	struct arena_chunk *keep = a->head;
 
-	if (!keep)
+	if (!keep ||
+	    keep->size > CHUNK_MAX) { /* one that was made for a single large piece is not worth keeping */
+		arena_done(a);
 		return;
+	}
 	a->head = keep->next;
 	arena_done(a);
 	keep->next = NULL;
@@ -93,19 +98,23 @@ void arena_reset(struct arena *a)
 	a->end = keep->data + keep->size;
 }
 
-/* A place for @room bytes, which the current chunk does not have. */
+/* A place for @room bytes, which the current chunk does not have; NULL when there is no memory. */
 static char *arena_grow(struct arena *a, size_t room)
 {
 	size_t size = a->head ? MIN(a->head->size * 2, CHUNK_MAX) : CHUNK_MIN;
 	struct arena_chunk *c;
 
 	if (room > size / 4 && a->head) {
-		c = chunk_new(room);
+		c = chunk_try(room);
+		if (!c)
+			return NULL;
 		c->next = a->head->next;
 		a->head->next = c;
 		return c->data;
 	}
-	c = chunk_new(MAX(size, room));
+	c = chunk_try(MAX(size, room));
+	if (!c)
+		return NULL;
 	c->next = a->head;
 	a->head = c;
 	a->pos = c->data + room;
@@ -113,13 +122,13 @@ static char *arena_grow(struct arena *a, size_t room)
 	return c->data;
 }
 
-void *arena_alloc(struct arena *a, size_t size)
+void *arena_try(struct arena *a, size_t size)
 {
 	size_t room;
 	char *p;
 
 	if (__builtin_add_overflow(size, ALIGN - 1 + GAP, &room))
-		return mem_alloc(size); /* ends the process */
+		return NULL;
 	room &= ~(size_t)(ALIGN - 1);
 	if (!room)
 		room = ALIGN;
@@ -128,9 +137,20 @@ void *arena_alloc(struct arena *a, size_t size)
 		a->pos += room;
 	} else {
 		p = arena_grow(a, room);
+		if (!p)
+			return NULL;
 	}
 	ASAN_UNPOISON_MEMORY_REGION(p, size);
 	a->size += size;
+	return p;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+	void *p = arena_try(a, size);
+
+	if (!p)
+		mem_none(1, size);
 	return p;
 }
 
@@ -144,7 +164,7 @@ void *arena_zalloc_n(struct arena *a, size_t n, size_t size)
 	size_t all;
 
 	if (__builtin_mul_overflow(n, size, &all))
-		all = SIZE_MAX;
+		mem_none(n, size);
 	return arena_zalloc(a, all);
 }
 

@@ -17,22 +17,35 @@ void buf_done(struct buf *b)
 	*b = (struct buf){ 0 };
 }
 
-uint8_t *buf_reserve(struct buf *b, size_t n)
+uint8_t *buf_try_reserve(struct buf *b, size_t n)
 {
 	size_t want, room;
+	uint8_t *p;
 
-	if (n <= b->room - b->size)
+	if (b->p && n <= b->room - b->size)
 		return b->p + b->size;
 	if (__builtin_add_overflow(b->size, n, &want))
-		want = SIZE_MAX; /* mem_realloc() ends the process */
+		return NULL;
 	room = b->room + b->room / 2;
 	if (room < ROOM_MIN)
 		room = ROOM_MIN;
 	if (room < want)
 		room = want;
-	b->p = mem_realloc(b->p, room, 1);
+	p = realloc(b->p, room);
+	if (!p)
+		return NULL;
+	b->p = p;
 	b->room = room;
 	return b->p + b->size;
+}
+
+uint8_t *buf_reserve(struct buf *b, size_t n)
+{
+	uint8_t *p = buf_try_reserve(b, n);
+
+	if (!p)
+		mem_none(1, n);
+	return p;
 }
 
 void buf_add(struct buf *b, const void *p, size_t n)

@@ -16,6 +16,8 @@ struct buf {
 void buf_done(struct buf *b); /* AUTO(buf_done) struct buf b = { 0 }; */
 /* Room for @n more bytes at b->p + b->size; returns that place. */
 uint8_t *buf_reserve(struct buf *b, size_t n);
+/* The same for what may be large (megabytes); NULL when there is no memory, and nothing has changed. */
+uint8_t *buf_try_reserve(struct buf *b, size_t n);
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_add_str(struct buf *b, struct str s);
 void buf_add_char(struct buf *b, char c);

@@ -2,13 +2,10 @@
 /*
  * Bounded reading of untrusted bytes.
  *
- * cursor_take() is the only function that moves forward, and it is the one that checks. Once failed, a cursor
- * stands at its end: nothing is left, so every later read fails by the same test.
+ * Once failed, a cursor stands at its end: nothing is left, so every later read fails by the check in
+ * cursor_take().
  */
 #include "base/cursor.h"
-
-#include <endian.h>
-#include <string.h>
 
 #undef cursor_err
 
@@ -33,37 +30,6 @@ static void cursor_fail(struct cursor *c)
 	c->p = c->end;
 }
 
-/* The next @n bytes, passed; NULL when there are fewer. */
-static const uint8_t *cursor_take(struct cursor *c, uint64_t n)
-{
-	const uint8_t *p = c->p;
-
-	if (n > cursor_left(c)) {
-		cursor_fail(c);
-		return NULL;
-	}
-	c->p += n;
-	return p;
-}
-
-uint8_t cursor_u8(struct cursor *c)
-{
-	const uint8_t *p = cursor_take(c, 1);
-
-	return p ? *p : 0;
-}
-
-uint16_t cursor_u16(struct cursor *c)
-{
-	const uint8_t *p = cursor_take(c, 2);
-	uint16_t v;
-
-	if (!p)
-		return 0;
-	memcpy(&v, p, 2);
-	return c->big ? be16toh(v) : le16toh(v);
-}
-
 uint32_t cursor_u24(struct cursor *c)
 {
 	const uint8_t *p = cursor_take(c, 3);
@@ -73,28 +39,6 @@ uint32_t cursor_u24(struct cursor *c)
 	if (c->big)
 		return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
 	return (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
-}
-
-uint32_t cursor_u32(struct cursor *c)
-{
-	const uint8_t *p = cursor_take(c, 4);
-	uint32_t v;
-
-	if (!p)
-		return 0;
-	memcpy(&v, p, 4);
-	return c->big ? be32toh(v) : le32toh(v);
-}
-
-uint64_t cursor_u64(struct cursor *c)
-{
-	const uint8_t *p = cursor_take(c, 8);
-	uint64_t v;
-
-	if (!p)
-		return 0;
-	memcpy(&v, p, 8);
-	return c->big ? be64toh(v) : le64toh(v);
 }
 
 uint64_t cursor_uint(struct cursor *c, unsigned size)
@@ -116,7 +60,7 @@ uint64_t cursor_uint(struct cursor *c, unsigned size)
 	}
 }
 
-uint64_t cursor_uleb(struct cursor *c)
+uint64_t cursor_uleb_long(struct cursor *c)
 {
 	uint64_t v = 0;
 	unsigned shift = 0;
@@ -203,11 +147,6 @@ struct str cursor_cstr(struct cursor *c)
 	}
 	c->p = nul + 1;
 	return (struct str){ (const char *)p, (size_t)(nul - p) };
-}
-
-void cursor_skip(struct cursor *c, uint64_t n)
-{
-	cursor_take(c, n);
 }
 
 void cursor_align(struct cursor *c, unsigned align)

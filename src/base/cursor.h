@@ -8,8 +8,10 @@
  */
 #pragma once
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include "base/err.h"
 #include "base/view.h"
 
@@ -37,19 +39,69 @@ static inline uint64_t cursor_off(const struct cursor *c)
 	return c->base_off + (uint64_t)(c->p - c->start);
 }
 
-uint8_t cursor_u8(struct cursor *c);
-uint16_t cursor_u16(struct cursor *c);
+/* The next @n bytes, passed; NULL when there are fewer. All reading comes down to this one check. */
+static inline const uint8_t *cursor_take(struct cursor *c, uint64_t n)
+{
+	const uint8_t *p = c->p;
+
+	if (n > cursor_left(c)) {
+		c->failed = true;
+		c->p = c->end;
+		return NULL;
+	}
+	c->p += n;
+	return p;
+}
+
+static inline uint8_t cursor_u8(struct cursor *c)
+{
+	const uint8_t *p = cursor_take(c, 1);
+
+	return p ? *p : 0;
+}
+static inline uint16_t cursor_u16(struct cursor *c)
+{
+	const uint8_t *p = cursor_take(c, 2);
+	uint16_t v = 0;
+
+	if (p)
+		memcpy(&v, p, 2);
+	return c->big ? be16toh(v) : le16toh(v);
+}
+static inline uint32_t cursor_u32(struct cursor *c)
+{
+	const uint8_t *p = cursor_take(c, 4);
+	uint32_t v = 0;
+
+	if (p)
+		memcpy(&v, p, 4);
+	return c->big ? be32toh(v) : le32toh(v);
+}
+static inline uint64_t cursor_u64(struct cursor *c)
+{
+	const uint8_t *p = cursor_take(c, 8);
+	uint64_t v = 0;
+
+	if (p)
+		memcpy(&v, p, 8);
+	return c->big ? be64toh(v) : le64toh(v);
+}
 uint32_t cursor_u24(struct cursor *c);
-uint32_t cursor_u32(struct cursor *c);
-uint64_t cursor_u64(struct cursor *c);
 uint64_t cursor_uint(struct cursor *c, unsigned size); /* 1, 2, 3, 4 or 8 bytes; any other size fails */
+uint64_t cursor_uleb_long(struct cursor *c); /* cursor_uleb() without its short cut for one byte */
 /* LEB128 of any length; bits that do not fit 64 must be zero (or sign), else it fails. */
-uint64_t cursor_uleb(struct cursor *c);
+static inline uint64_t cursor_uleb(struct cursor *c)
+{
+	return cursor_left(c) && *c->p < 0x80 ? *c->p++ : cursor_uleb_long(c);
+}
 int64_t cursor_sleb(struct cursor *c);
 struct bytes cursor_bytes(struct cursor *c, uint64_t n); /* the next n bytes */
 struct cursor cursor_sub(struct cursor *c, uint64_t n);  /* the same as a cursor of its own; a short one fails both */
 struct str cursor_cstr(struct cursor *c);                /* up to a NUL, which is passed; without one it fails */
-void cursor_skip(struct cursor *c, uint64_t n);
+static inline void cursor_skip(struct cursor *c, uint64_t n)
+{
+	cursor_take(c, n);
+}
 void cursor_align(struct cursor *c, unsigned align); /* to a multiple of align from start; at the end it stays there without failing */
 bool cursor_seek(struct cursor *c, uint64_t off);    /* from start; false and failed when past the end */
 

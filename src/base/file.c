@@ -116,9 +116,12 @@ int file_read(const char *path, size_t max, struct buf *ret, struct err *err)
 	 * short.
 	 */
 	for (size_t room = (size_t)st.st_size + 1;; room = MIN(room, max - b.size + 1)) {
+		uint8_t *p = buf_try_reserve(&b, room);
 		size_t got;
 
-		if (fd_pread(fd, buf_reserve(&b, room), room, b.size, &got, err) < 0)
+		if (!p)
+			return err_os(err, ENOMEM, "%s", path);
+		if (fd_pread(fd, p, room, b.size, &got, err) < 0)
 			return err_in(err, "%s", path);
 		b.size += got;
 		if (b.size > max)

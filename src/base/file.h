@@ -30,7 +30,12 @@ int fd_write(int fd, const void *buf, size_t n, struct err *err);
 int fd_pwrite(int fd, const void *buf, size_t n, uint64_t off, struct err *err);
 /* The whole file, at most @max bytes (more: ERR_LIMIT). FILE_MISSING as above. */
 int file_read(const char *path, size_t max, struct buf *ret, struct err *err);
-/* Written aside in the same folder, synced, renamed, folder synced: after 0 the new content is there, and durable. */
+/*
+ * Written aside in the same folder, synced, renamed, folder synced: after 0 the new content is there, and durable. @mode is
+ * that of open(2), so the umask takes from it. A process that is killed leaves a file of a name that begins with
+ * FILE_TEMP_PREFIX behind: the owner of the folder removes these when it starts.
+ */
+#define FILE_TEMP_PREFIX ".lode-tmp-"
 int file_write_durable(const char *path, const void *p, size_t n, mode_t mode, struct err *err);
 int dir_make(const char *path, mode_t mode, struct err *err); /* with its parents; an existing one is fine */
 int dir_sync(const char *path, struct err *err);

@@ -37,7 +37,7 @@ static int temp_create(const char *dir, mode_t mode, char **ret_path, int *ret_f
 		/* Only that two writers do not meet: O_EXCL is what keeps them apart. */
 		if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != sizeof(id))
 			id = (uint64_t)clock_mono_ns() ^ (uint64_t)getpid() << 40;
-		path = mem_printf("%s/.lode-tmp-%016llx", dir, (unsigned long long)id);
+		path = mem_printf("%s/" FILE_TEMP_PREFIX "%016llx", dir, (unsigned long long)id);
 		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
 		if (fd >= 0) {
 			*ret_path = TAKE(path);

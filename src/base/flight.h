@@ -18,5 +18,8 @@ void flight_free(struct flight_table *t); /* must be empty */
 /* The object in the air under @key, after take(obj) was called on it under the lock; or the one that make(arg) returns, and *ret_leader. */
 void *flight_join(struct flight_table *t, struct bytes key, void *(*make)(void *arg), void *arg, void (*take)(void *obj),
 		  bool *ret_leader);
-/* The leader is through: later callers start anew. Call it once, after the result can be found elsewhere. */
+/*
+ * The leader is through: later callers start anew. Call it once, after the result can be found elsewhere. The table has no
+ * reference of its own: the leader keeps the one that make() gave it until this is done.
+ */
 void flight_land(struct flight_table *t, struct bytes key);

@@ -20,7 +20,8 @@ void lru_free(struct lru *l); /* all holds must be back */
 struct lru_hold *lru_get(struct lru *l, struct bytes key);
 /*
  * Put a value, which the cache takes, and hold it. If another came first under that key, @value is freed and the other is
- * held instead. A value heavier than the whole cache is held but not kept.
+ * held instead. A value heavier than the whole cache is held but not kept. Nothing but the weight bounds the cache: count in
+ * what a value costs beside its bytes.
  */
 struct lru_hold *lru_put(struct lru *l, struct bytes key, void *value, size_t weight);
 void *lru_value(struct lru_hold *h);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static _Noreturn void no_memory(size_t n, size_t size)
+_Noreturn void mem_none(size_t n, size_t size)
 {
 	/* stderr is unbuffered: this needs no memory. */
 	fprintf(stderr, "lode: out of memory: %zu x %zu bytes\n", n, size);
@@ -20,7 +20,7 @@ void *mem_alloc(size_t size)
 	void *p = malloc(size ? size : 1);
 
 	if (!p)
-		no_memory(1, size);
+		mem_none(1, size);
 	return p;
 }
 
@@ -29,7 +29,7 @@ void *mem_zalloc(size_t size)
 	void *p = calloc(1, size ? size : 1);
 
 	if (!p)
-		no_memory(1, size);
+		mem_none(1, size);
 	return p;
 }
 
@@ -38,10 +38,10 @@ void *mem_realloc(void *p, size_t n, size_t size)
 	size_t all;
 
 	if (__builtin_mul_overflow(n, size, &all))
-		no_memory(n, size);
+		mem_none(n, size);
 	p = realloc(p, all ? all : 1);
 	if (!p)
-		no_memory(n, size);
+		mem_none(n, size);
 	return p;
 }
 
@@ -75,7 +75,7 @@ char *mem_printf(const char *fmt, ...)
 	n = vasprintf(&s, fmt, ap);
 	va_end(ap);
 	if (n < 0)
-		no_memory(1, strlen(fmt));
+		mem_none(1, strlen(fmt));
 	return s;
 }
 

@@ -17,6 +17,7 @@ void *mem_alloc(size_t size);                       /* uninitialised */
 void *mem_zalloc(size_t size);                      /* zeroed */
 void *mem_realloc(void *p, size_t n, size_t size);  /* n elements of size; overflow ends the process */
 void *mem_try(size_t size);                         /* NULL when there is none; uninitialised */
+_Noreturn void mem_none(size_t n, size_t size);     /* ends the process: n elements of size could not be had */
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n);
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -37,4 +37,5 @@ int64_t metric_value(const struct metric *m);        /* counter, gauge */
 /* Append all that is registered, sorted by name. Callbacks registered by metrics_on_collect() run first, to set gauges. */
 void metrics_write(struct buf *out);
 void metrics_on_collect(void (*fn)(void *arg), void *arg);
+/* When it returns the callback does not run any more, in no thread. Not to be called from a callback. */
 void metrics_off_collect(void (*fn)(void *arg), void *arg);

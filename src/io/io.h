@@ -80,7 +80,10 @@ struct source *source_of_heap(void *p, size_t size, const char *name);
  */
 int source_open_part(struct source *parent, bool takes, uint64_t off, uint64_t size, const char *name, struct source **ret,
 		     struct err *err);
-/* Keeps the last few blocks read in memory, so that many small reads become few large ones. Takes @parent if @takes. */
+/*
+ * Keeps the last few blocks read in memory, so that many small reads become few large ones. Large reads (sequential ones of a
+ * block or more, any of all blocks or more) go past it. @block_size is a power of two. Takes @parent if @takes.
+ */
 struct source *source_cached(struct source *parent, bool takes, size_t block_size, unsigned n_blocks);
 
 /*
@@ -89,7 +92,7 @@ struct source *source_cached(struct source *parent, bool takes, size_t block_siz
  */
 struct source *source_sparse_new(uint64_t size, const char *name);
 void source_sparse_add(struct source *s, uint64_t off, const void *p, size_t n); /* copies; adjacent ranges join; overlap is allowed */
-bool source_sparse_missed(struct source *s, uint64_t *ret_off, uint64_t *ret_n); /* the last read that missed */
+bool source_sparse_missed(struct source *s, uint64_t *ret_off, uint64_t *ret_n); /* the last read that missed, whole */
 size_t source_sparse_held(struct source *s);                                      /* bytes held */
 
 /* ---- stream ---- */

@@ -64,7 +64,9 @@ int source_read_arena(struct source *s, uint64_t off, uint64_t n, size_t max, st
 	if (n > max)
 		return err_set(err, ERR_LIMIT, "%llu bytes at %llu are more than the %zu allowed",
 			       (unsigned long long)n, (unsigned long long)off, max);
-	p = arena_alloc(a, (size_t)n);
+	p = arena_try(a, (size_t)n);
+	if (!p)
+		return err_set(err, ERR_LIMIT, "no memory for %llu bytes", (unsigned long long)n);
 	if (source_read_full(s, off, p, (size_t)n, SOURCE_RANDOM, err) < 0)
 		return -1;
 	*ret = bytes_of(p, (size_t)n);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arenas: pieces do not overlap, and go all at once.
+ */
 #include "test.h"
 
 static void pieces_are_aligned_and_apart(void **state)
@@ -69,6 +72,29 @@ static void copies(void **state)
 		assert_int_equal(n[i], 0);
 }
 
+static void memory_that_cannot_be_had_is_told(void **state)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	volatile size_t huge = SIZE_MAX;
+
+	assert_null(arena_try(&a, huge));
+	assert_null(arena_try(&a, huge - 100));
+	assert_null(arena_try(&a, huge / 4));
+	arena_alloc(&a, 1);
+	assert_null(arena_try(&a, huge / 4));
+	assert_int_equal(a.size, 1);
+}
+
+static void a_chunk_of_one_large_piece_is_not_kept(void **state)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+
+	arena_alloc(&a, MIB(8));
+	arena_reset(&a);
+	assert_null(a.head);
+	assert_non_null(arena_alloc(&a, 10));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -77,6 +103,8 @@ int main(void)
 		cmocka_unit_test(a_large_piece_does_not_end_the_chunk),
 		cmocka_unit_test(reset_drops_all_and_keeps_room),
 		cmocka_unit_test(copies),
+		cmocka_unit_test(memory_that_cannot_be_had_is_told),
+		cmocka_unit_test(a_chunk_of_one_large_piece_is_not_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The growing buffer.
+ */
 #include "test.h"
 
 static void grows_as_it_is_filled(void **state)
@@ -55,12 +58,28 @@ static void numbers_read_back(void **state)
 	assert_int_equal(cursor_left(&c), 0);
 }
 
+static void room_that_cannot_be_had_changes_nothing(void **state)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	volatile size_t huge = SIZE_MAX; /* volatile: the compiler warns of sizes that it sees */
+
+	assert_non_null(buf_reserve(&b, 0));
+	assert_null(buf_try_reserve(&b, huge));
+	buf_add_str(&b, STR("x"));
+	assert_null(buf_try_reserve(&b, huge));
+	assert_null(buf_try_reserve(&b, huge / 4));
+	assert_str(buf_str(&b), "x");
+	assert_non_null(buf_try_reserve(&b, 1000));
+	assert_true(b.room >= 1001);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(grows_as_it_is_filled),
 		cmocka_unit_test(text),
 		cmocka_unit_test(numbers_read_back),
+		cmocka_unit_test(room_that_cannot_be_had_changes_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

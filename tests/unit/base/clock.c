@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Time, and how a test moves it.
+ */
 #include "test.h"
 
 static void time_goes_on(void **state)

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cursor on good, short and hostile bytes.
+ */
 #include "test.h"
 
 #define CURSOR(literal) cursor_of(bytes_of("" literal "", sizeof(literal) - 1))

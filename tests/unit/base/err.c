@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How errors read when they reach the edge, and what gives way when a text is too long.
+ */
 #include "test.h"
 
 #include <errno.h>

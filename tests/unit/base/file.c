@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files that are there, are not, or are something else; durable writes that fail half-way.
+ */
 #include "test.h"
 
 #include <dirent.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Single flight, alone and among threads.
+ */
 #include "test.h"
 
 #include <pthread.h>

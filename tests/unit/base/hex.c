@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hexadecimal and build IDs.
+ */
 #include "test.h"
 
 static void there_and_back(void **state)

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log lines: their form, what is escaped in them, the journal, threads. They are read back from a pipe.
+ */
 #include "test.h"
 
 #include <errno.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cache: who goes, who is kept by a holder, who is freed when.
+ */
 #include "test.h"
 
 #include <pthread.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hash map, also against a plain array that does the same.
+ */
 #include "test.h"
 
 static void put_get_del(void **state)

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Allocation, guards, overflow checks.
+ */
 #include "test.h"
 
 #include <sys/wait.h>

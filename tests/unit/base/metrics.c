@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Metrics, by what they look like when written out.
+ */
 #include "test.h"
 
 #include <pthread.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Path text: dot segments, names and folders.
+ */
 #include "test.h"
 
 static void canonical(void **state)

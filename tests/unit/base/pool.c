@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Worker threads: order, bounds, the end.
+ */
 #include "test.h"
 
 #include <pthread.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many CPUs there are for us, from made-up cgroups.
+ */
 #include "test.h"
 
 #include <sched.h>

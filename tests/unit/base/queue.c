@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bounded queue, alone and among threads.
+ */
 #include "test.h"
 
 #include <assert.h>

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Views of text.
+ */
 #include "test.h"
 
 static void starts_and_ends(void **state)

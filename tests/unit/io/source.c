@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sources of every kind: each must give the same bytes for the same ranges, and an error for what it cannot
+ * give.
+ */
 #include "fault_source.h"
 #include "test.h"
 
@@ -256,6 +260,17 @@ static void a_source_that_gives_nothing_does_not_hang_us(void **state)
 	source_fini(&s);
 }
 
+static void more_than_memory_is_a_limit(void **state)
+{
+	AUTO(source_closep) struct source *s = source_sparse_new(1ull << 62, "huge");
+	AUTO(arena_done) struct arena a = { 0 };
+	struct err err = { 0 };
+	struct bytes b;
+
+	assert_fails(source_read_arena(s, 0, s->size, SIZE_MAX, &a, &b, &err), ERR_LIMIT,
+		     "no memory for 46116860");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -270,6 +285,7 @@ int main(void)
 		cmocka_unit_test(a_part_lies_within_its_parent),
 		cmocka_unit_test(short_reads_are_put_together),
 		cmocka_unit_test(faults_come_where_they_were_ordered),
+		cmocka_unit_test(more_than_memory_is_a_limit),
 		cmocka_unit_test(a_source_that_gives_nothing_does_not_hang_us),
 	};
 

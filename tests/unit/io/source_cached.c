@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cache of blocks: the bytes are the same, the reads are fewer.
+ */
 #include "fault_source.h"
 #include "test.h"
 

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sparse source: what was added, in any order, is there; all else is a miss.
+ */
 #include "test.h"
 
 #include "io/io.h"

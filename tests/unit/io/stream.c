@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams: read, lent or skipped, the bytes come once and in order.
+ */
 #include "fault_source.h"
 #include "test.h"
 
