@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A package's identity: is it still the file that was mapped? Head and tail are where packages of the same
+ * size differ: headers and checksums in front, the archive's end behind.
+ */
+#include "pkg/internal.h"
+
+#include <stdlib.h>
+
+#define PART KIB(64)
+
+int pkg_identity_read(struct source *src, const struct stat *st, struct pkg_identity *ret, struct err *err)
+{
+	size_t n = (size_t)MIN(src->size, (uint64_t)PART);
+	AUTO(mem_freep) uint8_t *buf = mem_alloc(PART);
+	uint64_t head;
+
+	if (source_read_full(src, 0, buf, n, SOURCE_RANDOM, err) < 0)
+		return -1;
+	head = hash64(buf, n, src->size);
+	if (source_read_full(src, src->size - n, buf, n, SOURCE_RANDOM, err) < 0)
+		return -1;
+	*ret = (struct pkg_identity){
+		.size = src->size,
+		.mtime_ns = st ? (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec : 0,
+		.inode = st ? st->st_ino : 0,
+		.digest = hash64(buf, n, head),
+	};
+	return 0;
+}
+
+bool pkg_identity_same(const struct pkg_identity *a, const struct pkg_identity *b)
+{
+	return a->size == b->size && a->digest == b->digest;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The package map as it is stored: what its writer (map.c) and its reader (map_read.c) share.
+ * docs/formats/package-map.md describes it.
+ */
+#pragma once
+
+#include "pkg/internal.h"
+
+#define MAP_MAGIC       0x4d4b504cu /* "LPKM" */
+#define MAP_VERSION     1u
+#define MAP_HEADER_SIZE 24u
+#define MAP_HASH_FROM   16u /* the hash is of everything from here on */
+
+/* Limits of what is read. What pkg_reader lets through fits: names and members have limits there. */
+#define MAP_MAX_COLUMNS (MIB(768) + PKG_MAX_NAME)
+#define MAP_MAX_STRINGS (2 * PKG_MAX_NAMES + 8 * PKG_MAX_NAME)
+#define MAP_MAX_PAIRS   16u
+
+/* The columns, in the order in which they are stored. */
+enum map_column {
+	COL_META,
+	COL_PATH_CODES,
+	COL_PATH_SHARED,
+	COL_PATH_SIZES,
+	COL_PATH_BYTES,
+	COL_RANKS,
+	COL_NUMBERS,
+	COL_MODES,
+	COL_MTIMES,
+	COL_SIZES,
+	COL_PLACES,
+	COL_INNER,
+	COL_ELF,
+	COL_LINK_FORMS,
+	COL_LINK_ENTRIES,
+	COL_LINK_SIZES,
+	COL_LINK_BYTES,
+	N_COLUMNS
+};
+
+/* How a link's target is stored. */
+enum map_link_form {
+	LINK_TEXT,
+	LINK_RELATIVE, /* to an entry, by the shortest relative path */
+	LINK_ABSOLUTE, /* to an entry, "/" and its path */
+};
+
+/* What stands before and behind the build ID in a path such as "usr/lib/debug/.build-id/ab/cdef.debug". */
+struct map_pair {
+	struct str before, after;
+};
+
+static inline uint64_t zigzag(int64_t v)
+{
+	return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63);
+}
+static inline int64_t unzigzag(uint64_t v)
+{
+	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
+}
+
+/* Where the content of the member behind one that lies at @off probably lies. */
+static inline uint64_t map_place_behind(enum pkg_format format, uint64_t off, uint64_t size)
+{
+	uint64_t align = format == PKG_FORMAT_CPIO ? 4 : 512;
+
+	return (off + size + align - 1) & ~(align - 1);
+}
+
+/* The target of a link at @path that leads to @entry, in the given form, appended to @out. */
+void map_target_text(enum map_link_form form, struct str path, struct str entry, struct buf *out);
+/* "<before>ab/cdef<after>", appended to @out. */
+void map_path_of_id(const struct map_pair *pair, const struct build_id *id, struct buf *out);
+/* Where a link at @path leads, as a canonical path without leading slash, into @out. */
+void map_resolve(struct str path, struct str target, struct buf *out);
+
+/* map_pack.c: the columns, compressed. */
+void map_pack(struct bytes in, struct buf *out);
+int map_unpack(struct bytes in, uint8_t *out, size_t size, struct err *err); /* exactly @size bytes */
