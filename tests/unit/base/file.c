@@ -139,6 +139,7 @@ static void whole_files_within_a_limit(void **state)
 	assert_true(b.size > 20);
 	assert_fails(file_read("/proc/self/stat", 20, &b, &err), ERR_LIMIT, "longer than 20 bytes");
 	assert_fails(file_read("/proc/self/stat", 0, &b, &err), ERR_LIMIT, "longer than 0 bytes");
+	assert_fails(file_read("/proc/self/mem", 20, &b, &err), ERR_IO, "/proc/self/mem: read at 0: ");
 	assert_done(file_read("/proc/self/smaps", MIB(4), &b, &err));
 	assert_true(b.size > 4096);
 }
@@ -216,6 +217,8 @@ static void folders_are_made_with_their_parents(void **state)
 	assert_fails(dir_make(in_dir("f"), 0755, &err), ERR_IO, "Not a directory");
 	assert_fails(dir_make(in_dir("f/x"), 0755, &err), ERR_IO, "Not a directory");
 	assert_fails(dir_sync(in_dir("f"), &err), ERR_IO, "Not a directory");
+	assert_fails(dir_make("/proc/none/x", 0755, &err), ERR_IO, "/proc/none: mkdir: No such file");
+	assert_fails(dir_sync("/proc", &err), ERR_IO, "/proc: sync: ");
 	assert_fails(dir_sync(in_dir("none"), &err), ERR_IO, "No such file");
 }
 

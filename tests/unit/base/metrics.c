@@ -5,6 +5,7 @@
 #include "test.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 /* The registry is the process's: each test here has names of its own, and they add up in the output. */
@@ -78,6 +79,10 @@ static void histograms_count_up_to_each_bound(void **state)
 		       "test_seconds_bucket{route=\"x\",le=\"+Inf\"} 5\n"
 		       "test_seconds_sum{route=\"x\"} 1000000000.115\n"
 		       "test_seconds_count{route=\"x\"} 5\n");
+	/* A sum that fifteen digits do not tell apart from its neighbour. */
+	metric_observe(metric_get(&seconds, "sum"), 0.1);
+	metric_observe(metric_get(&seconds, "sum"), 0.2);
+	assert_written("test_seconds_sum{route=\"sum\"} 0.30000000000000004\n");
 	metric_get(&plain);
 	assert_written("test_plain_seconds_bucket{le=\"+Inf\"} 0\n"
 		       "test_plain_seconds_sum 0\n"
@@ -184,6 +189,53 @@ static void a_callback_that_was_taken_out_does_not_run_any_more(void **state)
 	pthread_join(t, NULL);
 }
 
+static struct queue *callback_runs, *callback_may_end;
+static atomic_bool callback_ended;
+
+static void run_until_told(void *arg)
+{
+	void *item;
+
+	queue_push(callback_runs, arg);
+	queue_pop(callback_may_end, -1, &item);
+	sched_yield();
+	callback_ended = true;
+}
+
+static void *write_once(void *arg)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	metrics_write(&b);
+	return NULL;
+}
+
+static void *let_it_end(void *arg)
+{
+	queue_push(callback_may_end, arg);
+	return NULL;
+}
+
+static void taking_a_callback_out_waits_for_it(void **state)
+{
+	pthread_t writer, opener;
+	int value = 0;
+	void *item;
+
+	callback_runs = queue_new(1);
+	callback_may_end = queue_new(1);
+	metrics_on_collect(run_until_told, &value);
+	assert_int_equal(pthread_create(&writer, NULL, write_once, NULL), 0);
+	assert_int_equal(queue_pop(callback_runs, -1, &item), 0);
+	assert_int_equal(pthread_create(&opener, NULL, let_it_end, &value), 0);
+	metrics_off_collect(run_until_told, &value);
+	assert_true(callback_ended);
+	pthread_join(writer, NULL);
+	pthread_join(opener, NULL);
+	queue_free(callback_runs);
+	queue_free(callback_may_end);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -193,6 +245,7 @@ int main(void)
 		cmocka_unit_test(families_are_sorted_and_told_once),
 		cmocka_unit_test(callbacks_run_before_writing),
 		cmocka_unit_test(nothing_is_lost_among_threads),
+		cmocka_unit_test(taking_a_callback_out_waits_for_it),
 		cmocka_unit_test(a_callback_that_was_taken_out_does_not_run_any_more),
 	};
 

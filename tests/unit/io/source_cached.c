@@ -123,6 +123,16 @@ static void what_the_parent_lends_is_lent(void **state)
 	read_at(s, 99000, 1000, SOURCE_RANDOM);
 }
 
+static void a_block_that_there_is_no_memory_for_is_a_limit(void **state)
+{
+	AUTO(source_closep) struct source *parent = source_sparse_new(1ull << 62, "huge");
+	AUTO(source_closep) struct source *s = source_cached(parent, false, (size_t)1 << 61, 1);
+	struct err err = { 0 };
+	uint8_t b[10];
+
+	assert_fails(source_read_full(s, 0, b, 10, SOURCE_RANDOM, &err), ERR_LIMIT, "no memory for a block");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -131,6 +141,7 @@ int main(void)
 		cmocka_unit_test(the_block_not_used_for_longest_goes),
 		cmocka_unit_test(large_reads_go_past_it),
 		cmocka_unit_test(a_failed_read_is_not_kept),
+		cmocka_unit_test(a_block_that_there_is_no_memory_for_is_a_limit),
 		cmocka_unit_test(what_the_parent_lends_is_lent),
 	};
 
