@@ -13,7 +13,7 @@
 
 #define PAGE 1000u
 
-static bool is_gone(struct scan *s, const struct index_file *f, const char *path)
+static bool is_gone(struct scan *s, const char *path)
 {
 	struct stat st;
 
@@ -37,7 +37,7 @@ static void drop(struct scan *s, const struct index_file *f)
 }
 
 /* Resume points of packages that are no longer in the index: left by a crash between a file and its row. */
-static void orphans(struct scan *s)
+static void orphans(struct scan *s, struct index *ix)
 {
 	DIR *dir;
 	struct dirent *e;
@@ -55,7 +55,7 @@ static void orphans(struct scan *s)
 		if (sscanf(e->d_name, "%lld.%llx", &id, &generation) != 2)
 			continue;
 		arena_init(&a);
-		int r = index_file_by_id(s->walk_index, id, &a, &f, &err);
+		int r = index_file_by_id(ix, id, &a, &f, &err);
 
 		if (r < 0 || (r == 0 && f.generation == generation))
 			continue;
@@ -67,15 +67,12 @@ static void orphans(struct scan *s)
 	closedir(dir);
 }
 
-void groom_run(struct scan *s)
+static void groom(struct scan *s, struct index *ix)
 {
 	int64_t after = 0;
 	struct change *tidy;
 	size_t n_gone = 0;
 
-	pthread_mutex_lock(&s->lock);
-	s->progress.grooming = true;
-	pthread_mutex_unlock(&s->lock);
 	while (!atomic_load(&s->stopping)) {
 		AUTO(arena_done) struct arena a = { 0 };
 		struct index_file *files;
@@ -83,7 +80,7 @@ void groom_run(struct scan *s)
 		size_t n;
 
 		arena_init(&a);
-		if (index_list(s->walk_index, 0, 0, after, PAGE, &a, &files, &n, &err) < 0) {
+		if (index_list(ix, 0, 0, after, PAGE, &a, &files, &n, &err) < 0) {
 			log_error("groom", "%s", err.text);
 			break;
 		}
@@ -91,21 +88,55 @@ void groom_run(struct scan *s)
 			break;
 		for (size_t i = 0; i < n && !atomic_load(&s->stopping); i++) {
 			after = files[i].id;
-			if (!is_gone(s, &files[i], arena_strdup(&a, files[i].path)))
+			bool gone = is_gone(s, arena_strdup(&a, files[i].path));
+
+			stats_groomed(gone);
+			if (!gone)
 				continue;
 			drop(s, &files[i]);
 			n_gone++;
 		}
 	}
-	orphans(s);
+	orphans(s, ix);
 	tidy = change_new(CHANGE_TIDY);
 	tidy->all = s->opts.tidy_all;
 	writer_push(s->writer, tidy);
 	writer_fence(s->writer);
 	if (n_gone)
 		log_info("groom", "%zu files are gone", n_gone);
+}
+
+void *groom_main(void *arg)
+{
+	struct scan *s = arg;
+	struct index_options opts = { .read_only = true };
+	struct index *ix = NULL;
+	struct err err = { 0 };
+	int64_t next_ms = s->opts.groom_s ? clock_mono_ms() + s->opts.groom_s * 1000 : INT64_MAX;
+
+	pthread_setname_np(pthread_self(), "groom");
+	if (index_open(s->opts.index_path, &opts, &ix, &err) < 0) {
+		log_error("groom", "%s", err.text);
+		return NULL;
+	}
 	pthread_mutex_lock(&s->lock);
-	s->progress.grooming = false;
-	pthread_cond_broadcast(&s->changed);
+	while (!atomic_load(&s->stopping)) {
+		if (!s->want_groom && clock_mono_ms() < next_ms) {
+			scan_wait_until(s, MIN(next_ms, clock_mono_ms() + 60000));
+			continue;
+		}
+		s->want_groom = false;
+		s->progress.grooming = true;
+		pthread_mutex_unlock(&s->lock);
+		stats_busy(SCAN_ROLE_GROOM, true);
+		groom(s, ix);
+		stats_busy(SCAN_ROLE_GROOM, false);
+		pthread_mutex_lock(&s->lock);
+		s->progress.grooming = false;
+		pthread_cond_broadcast(&s->changed);
+		next_ms = s->opts.groom_s ? clock_mono_ms() + s->opts.groom_s * 1000 : INT64_MAX;
+	}
 	pthread_mutex_unlock(&s->lock);
+	index_close(ix);
+	return NULL;
 }

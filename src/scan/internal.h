@@ -116,6 +116,7 @@ bool jobs_idle(struct jobs *j); /* nothing runs and the last look found nothing 
 int jobs_want(struct jobs *j, int64_t file, const struct build_id *id, void (*wake)(void *arg), void *arg, struct err *err);
 int jobs_partial(struct jobs *j, int64_t file, const struct build_id *id, struct pkg_map **ret_map, uint32_t *ret_number,
 		 struct buf *ret_points, struct err *err);
+size_t jobs_pending(struct jobs *j);
 void jobs_progress(struct jobs *j, struct scan_progress *p);
 
 /* ---- walk.c ---- */
@@ -128,7 +129,14 @@ bool walk_admits(struct scan *s, const char *path, bool groom);
 void walk_changed(struct scan *s, const char *path);
 
 /* ---- groom.c ---- */
-void groom_run(struct scan *s);
+void *groom_main(void *scan); /* the grooming thread */
+
+/* ---- stats.c ---- */
+enum scan_role { SCAN_ROLE_SCAN, SCAN_ROLE_WALK, SCAN_ROLE_GROOM };
+void stats_busy(enum scan_role role, bool on);    /* a piece of work begins, or ends */
+void stats_committed(const struct change *c);     /* after its commit */
+void stats_groomed(bool stale);
+void stats_collect(void *scan);                   /* for metrics_on_collect() */
 
 /* ---- watch.c ---- */
 struct watch;
@@ -160,9 +168,9 @@ struct scan {
 	struct nothing *nothing;
 	struct index *walk_index; /* the walking thread's connection */
 
-	pthread_t walk_thread, *look_threads;
+	pthread_t walk_thread, groom_thread, *look_threads;
 	unsigned n_look_threads;
-	bool walk_running;
+	bool walk_running, groom_running;
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -176,6 +184,8 @@ struct scan {
 #define SCAN_MAX_DIRTY 65536u
 /* inotify saw this path change (copied). Too many: a whole walk instead. NULL: events were lost. */
 void scan_dirty(struct scan *s, const char *path);
+/* Wait under the lock until @at_ms (monotonic), or a change. */
+void scan_wait_until(struct scan *s, int64_t at_ms);
 /* Hand a candidate to the looking threads; takes it. */
 void scan_look(struct scan *s, struct look *l);
 void scan_count_failed(struct scan *s);

@@ -359,7 +359,7 @@ static void *job_main(void *arg)
 	struct arena a;
 	struct err err = { 0 };
 
-	pthread_setname_np(pthread_self(), "deep");
+	pthread_setname_np(pthread_self(), "scan-deep");
 	arena_init(&a);
 	if (index_open(j->scan->opts.index_path, &opts, &ix, &err) < 0) {
 		log_error("scan", "deep passes cannot read the index: %s", err.text);
@@ -374,7 +374,9 @@ static void *job_main(void *arg)
 		job = choose(j, ix, &a, &f);
 		if (job) {
 			pthread_mutex_unlock(&j->lock);
+			stats_busy(SCAN_ROLE_SCAN, true);
 			run(j, job, &f);
+			stats_busy(SCAN_ROLE_SCAN, false);
 			pthread_mutex_lock(&j->lock);
 			continue;
 		}
@@ -476,6 +478,18 @@ int jobs_partial(struct jobs *j, int64_t file, const struct build_id *id, struct
 	}
 	pkg_map_free(map);
 	return SCAN_NOT_YET;
+}
+
+size_t jobs_pending(struct jobs *j)
+{
+	size_t n;
+
+	pthread_mutex_lock(&j->lock);
+	n = j->maybe_due;
+	for (struct job *job = j->list; job; job = job->next)
+		n++;
+	pthread_mutex_unlock(&j->lock);
+	return n;
 }
 
 void jobs_progress(struct jobs *j, struct scan_progress *p)

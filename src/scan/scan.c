@@ -2,9 +2,9 @@
 /*
  * The scan as a whole: its threads, when they walk and groom, how far they are.
  *
- * One walking thread (walks, grooms, follows inotify), some looking threads (headers and ELF facts), some
- * deep threads (job.c), one writer. Candidates flow from left to right through bounded queues; everything
- * stops when `stopping` is set.
+ * One walking thread (walks, follows inotify), one that grooms, some looking threads (headers and ELF facts),
+ * some deep threads (job.c), one writer. Candidates flow from left to right through bounded queues;
+ * everything stops when `stopping` is set.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -62,12 +62,14 @@ static void *look_main(void *arg)
 	struct scan *s = arg;
 	void *item;
 
-	pthread_setname_np(pthread_self(), "look");
+	pthread_setname_np(pthread_self(), "scan");
 	while (queue_pop(s->looks, -1, &item) == 0) {
 		struct look *l = item;
 
+		stats_busy(SCAN_ROLE_SCAN, true);
 		if (!atomic_load(&s->stopping) && !look_run(s, l) && !l->by_name)
 			nothing_add(s->nothing, l->path, &l->st);
+		stats_busy(SCAN_ROLE_SCAN, false);
 		pthread_mutex_lock(&s->lock);
 		s->n_looking--;
 		s->progress.n_files_done++;
@@ -83,8 +85,7 @@ static void *look_main(void *arg)
 
 /* ---- the walking thread ---- */
 
-/* Wait under the lock until @at_ms (monotonic), or a change. */
-static void wait_until(struct scan *s, int64_t at_ms)
+void scan_wait_until(struct scan *s, int64_t at_ms)
 {
 	struct timespec ts = { .tv_sec = at_ms / 1000, .tv_nsec = (at_ms % 1000) * 1000000 };
 
@@ -96,7 +97,7 @@ static void settle(struct scan *s)
 {
 	pthread_mutex_lock(&s->lock);
 	while (s->n_looking && !atomic_load(&s->stopping))
-		wait_until(s, clock_mono_ms() + 200);
+		scan_wait_until(s, clock_mono_ms() + 200);
 	pthread_mutex_unlock(&s->lock);
 	writer_fence(s->writer);
 	jobs_kick(s->jobs);
@@ -133,7 +134,7 @@ static void follow_changes(struct scan *s)
 	pthread_mutex_lock(&s->lock);
 	for (int round = 0; round < 10; round++) {
 		before = s->n_dirty;
-		wait_until(s, clock_mono_ms() + QUIET_MS);
+		scan_wait_until(s, clock_mono_ms() + QUIET_MS);
 		if (s->n_dirty == before || atomic_load(&s->stopping))
 			break;
 	}
@@ -154,38 +155,33 @@ static void follow_changes(struct scan *s)
 static void *walk_main(void *arg)
 {
 	struct scan *s = arg;
-	int64_t next_walk_ms = 0,
-		next_groom_ms = s->opts.groom_s ? clock_mono_ms() + s->opts.groom_s * 1000 : INT64_MAX;
+	int64_t next_walk_ms = 0;
 	bool first = true;
 
-	pthread_setname_np(pthread_self(), "walk");
+	pthread_setname_np(pthread_self(), "traverse");
 	pthread_mutex_lock(&s->lock);
 	while (!atomic_load(&s->stopping)) {
 		int64_t now_ms = clock_mono_ms();
 
-		if (s->want_groom || now_ms >= next_groom_ms) {
-			s->want_groom = false;
-			next_groom_ms = s->opts.groom_s ? clock_mono_ms() + s->opts.groom_s * 1000
-							: INT64_MAX;
-			pthread_mutex_unlock(&s->lock);
-			groom_run(s);
-			pthread_mutex_lock(&s->lock);
-		} else if (s->want_walk || now_ms >= next_walk_ms) {
+		if (s->want_walk || now_ms >= next_walk_ms) {
 			s->want_walk = false;
 			pthread_mutex_unlock(&s->lock);
+			stats_busy(SCAN_ROLE_WALK, true);
 			walk_all(s);
+			stats_busy(SCAN_ROLE_WALK, false);
 			pthread_mutex_lock(&s->lock);
 			next_walk_ms = s->opts.rescan_s ? clock_mono_ms() + s->opts.rescan_s * 1000
 							: INT64_MAX;
 			/* What vanished while we were not running is groomed once, behind the first walk. */
 			s->want_groom |= first;
 			first = false;
+			pthread_cond_broadcast(&s->changed);
 		} else if (s->n_dirty) {
 			pthread_mutex_unlock(&s->lock);
 			follow_changes(s);
 			pthread_mutex_lock(&s->lock);
 		} else {
-			wait_until(s, MIN(MIN(next_walk_ms, next_groom_ms), now_ms + 60000));
+			scan_wait_until(s, MIN(next_walk_ms, now_ms + 60000));
 		}
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -246,6 +242,7 @@ int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err
 	s->looks = queue_new(LOOKS_QUEUED);
 	s->jobs = jobs_new(s);
 	s->progress.started_mono_ms = clock_mono_ms();
+	metrics_on_collect(stats_collect, s);
 	if (compile(&s->include, opts->include_regex, &s->has_include, "include", err) < 0 ||
 	    compile(&s->exclude, opts->exclude_regex, &s->has_exclude, "exclude", err) < 0) {
 		scan_free(s);
@@ -303,8 +300,9 @@ int scan_start(struct scan *s, struct err *err)
 	for (; s->n_look_threads < s->opts.threads; s->n_look_threads++)
 		if (pthread_create(&s->look_threads[s->n_look_threads], NULL, look_main, s) != 0)
 			break;
+	s->groom_running = pthread_create(&s->groom_thread, NULL, groom_main, s) == 0;
 	s->walk_running = s->n_look_threads && pthread_create(&s->walk_thread, NULL, walk_main, s) == 0;
-	if (!s->walk_running)
+	if (!s->walk_running || !s->groom_running)
 		return err_set(err, ERR_LIMIT, "no threads to scan with");
 	return 0;
 }
@@ -315,6 +313,7 @@ void scan_free(struct scan *s)
 
 	if (!s)
 		return;
+	metrics_off_collect(stats_collect, s);
 	atomic_store(&s->stopping, true);
 	pthread_mutex_lock(&s->lock);
 	pthread_cond_broadcast(&s->changed);
@@ -322,6 +321,8 @@ void scan_free(struct scan *s)
 	watch_stop(s->watch);
 	if (s->walk_running)
 		pthread_join(s->walk_thread, NULL);
+	if (s->groom_running)
+		pthread_join(s->groom_thread, NULL);
 	queue_close(s->looks);
 	for (unsigned i = 0; i < s->n_look_threads; i++)
 		pthread_join(s->look_threads[i], NULL);
@@ -383,8 +384,8 @@ bool scan_wait_idle(struct scan *s, int64_t timeout_ms)
 		pthread_mutex_lock(&s->lock);
 		idle = s->progress.ready && !s->progress.walking && !s->progress.grooming && !s->want_walk &&
 		       !s->want_groom && !s->n_dirty && !s->n_looking;
-		if (!idle)
-			wait_until(s, clock_mono_ms() + 50);
+		if (!idle && timeout_ms)
+			scan_wait_until(s, clock_mono_ms() + 50);
 		pthread_mutex_unlock(&s->lock);
 		if (idle && jobs_idle(s->jobs))
 			return true;

@@ -133,6 +133,8 @@ static int apply(struct writer *w, struct change *c, struct err *err)
 static void finish(struct change **list, size_t n, bool ok)
 {
 	for (size_t i = 0; i < n; i++) {
+		if (ok)
+			stats_committed(list[i]);
 		if (list[i]->done)
 			list[i]->done(list[i]->arg, ok);
 		change_free(list[i]);

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the scan counts for /metrics. The first families carry the names that dashboards and scripts made for
+ * elfutils' debuginfod poll; docs/protocol.md tells what each means here.
+ */
+#include "scan/internal.h"
+
+static const struct metric_family work_total = { "thread_work_total",
+						 "Pieces of work done, by the role of the thread.",
+						 METRIC_COUNTER, "role", NULL };
+static const struct metric_family work_pending = { "thread_work_pending",
+						   "Pieces of work that wait, by role.", METRIC_GAUGE, "role",
+						   NULL };
+static const struct metric_family busy = { "thread_busy", "Threads at work, by role.", METRIC_GAUGE, "role",
+					   NULL };
+static const struct metric_family scanned_files = { "scanned_files_total",
+						    "Files looked at, by what they are.", METRIC_COUNTER,
+						    "source", NULL };
+static const struct metric_family scanned_bytes = { "scanned_bytes_total", "Their sizes.", METRIC_COUNTER,
+						    "source", NULL };
+static const struct metric_family found_debug = { "found_debuginfo_total", "Debug files found.",
+						  METRIC_COUNTER, "source", NULL };
+static const struct metric_family found_executable = { "found_executable_total", "Executables found.",
+						       METRIC_COUNTER, "source", NULL };
+static const struct metric_family groomed = { "groomed_total", "Files compared with the disk while grooming.",
+					      METRIC_COUNTER, "decision", NULL };
+static const struct metric_family errors = {
+	"lode_scan_failures_total", "Files and packages that could not be scanned, each try counted.",
+	METRIC_COUNTER, "", NULL
+};
+static const struct metric_family idle = { "lode_scan_idle", "1: everything that was found is scanned.",
+					   METRIC_GAUGE, "", NULL };
+
+static const char *const role_names[] = {
+	[SCAN_ROLE_SCAN] = "scan", [SCAN_ROLE_WALK] = "traverse", [SCAN_ROLE_GROOM] = "groom"
+};
+
+void stats_busy(enum scan_role role, bool on)
+{
+	metric_add(metric_get(&busy, role_names[role]), on ? 1 : -1);
+	if (!on)
+		metric_count(&work_total, role_names[role]);
+}
+
+/* The reference's words: "file", ".deb archive". @source comes from file names: only the endings that we
+ * know, and "other archive". */
+static const char *source_name(const struct change *c)
+{
+	static const struct {
+		struct str suffix;
+		const char *name;
+	} kinds[] = {
+		{ STR(".rpm"), ".rpm archive" },       { STR(".deb"), ".deb archive" },
+		{ STR(".ddeb"), ".ddeb archive" },     { STR(".ipk"), ".ipk archive" },
+		{ STR(".tar.xz"), ".tar.xz archive" }, { STR(".tar.zst"), ".tar.zst archive" },
+		{ STR(".tar.gz"), ".tar.gz archive" }, { STR(".tar.bz2"), ".tar.bz2 archive" },
+		{ STR(".tar"), ".tar archive" },       { STR(".cpio"), ".cpio archive" },
+		{ STR(".zip"), ".zip archive" },
+	};
+
+	if (c->file.kind == INDEX_PLAIN)
+		return "file";
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (str_ends(c->file.path, kinds[i].suffix))
+			return kinds[i].name;
+	return "other archive";
+}
+
+void stats_committed(const struct change *c)
+{
+	const char *source = source_name(c);
+	const struct index_artifact *list = c->kind == CHANGE_MAP ? c->deep->artifacts : c->artifacts;
+	size_t n = c->kind == CHANGE_MAP ? c->deep->n_artifacts : c->n_artifacts;
+
+	switch (c->kind) {
+	case CHANGE_FAIL:
+		metric_count(&errors);
+		break;
+	case CHANGE_PUT:
+		/* A package counts when its content was read. */
+		if (c->file.kind == INDEX_PACKAGE)
+			break;
+		/* fallthrough */
+	case CHANGE_MAP:
+		metric_count(&scanned_files, source);
+		metric_add(metric_get(&scanned_bytes, source), (int64_t)c->file.size);
+		for (size_t i = 0; i < n; i++) {
+			if (list[i].flags & ELF_IS_DEBUG)
+				metric_count(&found_debug, source);
+			if (list[i].flags & ELF_IS_EXECUTABLE)
+				metric_count(&found_executable, source);
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+void stats_groomed(bool stale)
+{
+	metric_count(&groomed, stale ? "stale" : "fresh");
+}
+
+void stats_collect(void *arg)
+{
+	struct scan *s = arg;
+	size_t pending;
+
+	pthread_mutex_lock(&s->lock);
+	pending = s->n_looking + s->n_dirty;
+	pthread_mutex_unlock(&s->lock);
+	pending += jobs_pending(s->jobs);
+	metric_set(metric_get(&work_pending, "scan"), (int64_t)pending);
+	metric_set(metric_get(&idle), scan_wait_idle(s, 0));
+	for (unsigned role = 0; role < ARRAY_SIZE(role_names); role++) {
+		metric_add(metric_get(&busy, role_names[role]), 0);
+		metric_add(metric_get(&work_total, role_names[role]), 0);
+	}
+}
