@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What db's own files share: the connection, and how SQLite's failures are told.
+ */
+#pragma once
+
+#include <sqlite3.h>
+#include "db/db.h"
+
+struct db {
+	sqlite3 *sq;
+	char *path;            /* as it was given, for messages */
+	struct map statements; /* by text; owned */
+	int64_t deadline_ms;   /* monotonic; 0: none */
+	bool read_only;
+};
+
+/* What the connection says of @code, behind the first words of @sql (NULL: none). Returns -1. */
+int db_fail(struct db *db, int code, const char *sql, struct err *err);
+#define db_fail(...) ({ (void)db_fail(__VA_ARGS__); -1; }) /* see err_set() */
+
+void db_stmt_free(struct db_stmt *s);
+
+/* The first column of the first row of a PRAGMA or count; @sql is one of ours. */
+int db_get_i64(struct db *db, const char *sql, int64_t *ret, struct err *err);

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bringing a schema up to date, one migration after the other, each in a transaction of its own with the
+ * number that says it was done. A file of another program is left alone: PRAGMA application_id says whose it
+ * is.
+ */
+#include "db/internal.h"
+
+#include <stdio.h>
+
+#define APPLICATION_ID  1819239525 /* "lode" */
+#define SET_APPLICATION "PRAGMA application_id = 1819239525"
+
+static int look(struct db *db, int64_t *ret_version, struct err *err)
+{
+	int64_t application, n_tables;
+
+	if (db_get_i64(db, "PRAGMA user_version", ret_version, err) < 0 ||
+	    db_get_i64(db, "PRAGMA application_id", &application, err) < 0 ||
+	    db_get_i64(db, "SELECT count(*) FROM sqlite_schema", &n_tables, err) < 0)
+		return -1;
+	if (application != APPLICATION_ID && (application || *ret_version || n_tables))
+		return err_set(err, ERR_INVALID,
+			       "belongs to another program (application id %lld, schema %lld)",
+			       (long long)application, (long long)*ret_version);
+	return 0;
+}
+
+static int migrate_one(struct db *db, const struct db_migration *m, unsigned to, struct err *err)
+{
+	char set[64];
+	int r;
+
+	snprintf(set, sizeof(set), "PRAGMA user_version = %u", to);
+	r = db_exec(db, SET_APPLICATION, err);
+	if (r == 0)
+		r = db_exec(db, m->sql, err);
+	return r ? r : db_exec(db, set, err);
+}
+
+static int migrate(struct db *db, const struct db_migration *migrations, unsigned n, struct err *err)
+{
+	int64_t version;
+
+	for (;;) {
+		if (look(db, &version, err) < 0)
+			return -1;
+		if (version < 0 || version > n)
+			return err_set(err, ERR_INVALID,
+				       "made by a newer lode (schema %lld, this one knows %u)",
+				       (long long)version, n);
+		if (version == n)
+			return 0;
+		if (db->read_only)
+			return err_set(err, ERR_INVALID,
+				       "made by an older lode (schema %lld, this one needs %u), and opened "
+				       "for reading only",
+				       (long long)version, n);
+		if (db_begin(db, err) < 0)
+			return -1;
+		/* Another process may have done it while we waited for the lock. */
+		if (look(db, &version, err) < 0 ||
+		    (version >= 0 && version < n &&
+		     migrate_one(db, &migrations[version], (unsigned)version + 1, err) < 0)) {
+			db_rollback(db);
+			return err_in(err, "schema %lld", (long long)version + 1);
+		}
+		if (db_commit(db, err) < 0)
+			return -1;
+	}
+}
+
+int db_migrate(struct db *db, const struct db_migration *migrations, unsigned n, struct err *err)
+{
+	if (migrate(db, migrations, n, err) < 0)
+		return err_in(err, "database %s", db->path);
+	return 0;
+}

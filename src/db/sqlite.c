@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Statements and transactions over SQLite.
+ *
+ * A statement is prepared once per connection and found again by its text. What fails while values are bound
+ * is kept and told by the next step, so that callers bind a row without asking after each value.
+ */
+#include "db/internal.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#define TOLD_SQL_SIZE 48 /* of a statement's text, in a message */
+
+struct db_stmt {
+	struct db *db;
+	sqlite3_stmt *st;
+	const char *sql; /* SQLite's copy */
+	int bind_code;   /* of the first bind that failed */
+};
+
+#undef db_fail
+
+static enum err_kind kind_of(int code)
+{
+	switch (code & 0xff) {
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+	case SQLITE_FORMAT:
+	case SQLITE_SCHEMA:
+	case SQLITE_ERROR: /* a table that should be there is not */
+		return ERR_INVALID;
+	case SQLITE_NOMEM:
+	case SQLITE_TOOBIG:
+		return ERR_LIMIT;
+	case SQLITE_INTERRUPT:
+		return ERR_CANCELLED;
+	case SQLITE_IOERR:
+	case SQLITE_FULL:
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+	case SQLITE_CANTOPEN:
+	case SQLITE_READONLY:
+	case SQLITE_PERM:
+	case SQLITE_AUTH:
+	case SQLITE_PROTOCOL:
+		return ERR_IO;
+	default:
+		return ERR_INTERNAL;
+	}
+}
+
+int db_fail(struct db *db, int code, const char *sql, struct err *err)
+{
+	enum err_kind kind = kind_of(code);
+	int os = db->sq && kind == ERR_IO ? sqlite3_system_errno(db->sq) : 0;
+	const char *said = db->sq && sqlite3_extended_errcode(db->sq) == code ? sqlite3_errmsg(db->sq)
+									      : sqlite3_errstr(code);
+
+	if (!err)
+		return -1;
+	if (kind == ERR_CANCELLED)
+		said = "took too long and was cut off";
+	if (os)
+		(void)err_set(err, kind, "%s (%s)", said, strerror(os));
+	else
+		(void)err_set(err, kind, "%s", said);
+	err->os = os;
+	if (sql) {
+		size_t n = strnlen(sql, TOLD_SQL_SIZE);
+
+		(void)err_in(err, "%.*s%s", (int)n, sql, sql[n] ? "..." : "");
+	}
+	return -1;
+}
+#define db_fail(...)                        \
+	({                                  \
+		(void)db_fail(__VA_ARGS__); \
+		-1;                         \
+	})
+
+int db_exec(struct db *db, const char *sql, struct err *err)
+{
+	int code = sqlite3_exec(db->sq, sql, NULL, NULL, NULL);
+
+	return code == SQLITE_OK ? 0 : db_fail(db, code, sql, err);
+}
+
+int db_get_i64(struct db *db, const char *sql, int64_t *ret, struct err *err)
+{
+	struct db_stmt *s;
+	int r;
+
+	if (db_prepare(db, sql, &s, err) < 0)
+		return -1;
+	r = db_step(s, err);
+	if (r < 0)
+		return -1;
+	*ret = r == DB_ROW ? db_i64(s, 0) : 0;
+	db_reset(s);
+	return 0;
+}
+
+/* ---- statements ---- */
+
+int db_prepare(struct db *db, const char *sql, struct db_stmt **ret, struct err *err)
+{
+	struct bytes key = bytes_of(sql, strlen(sql));
+	struct db_stmt *s = map_get(&db->statements, key);
+
+	if (!s) {
+		sqlite3_stmt *st;
+		int code = sqlite3_prepare_v3(db->sq, sql, (int)key.size, SQLITE_PREPARE_PERSISTENT, &st,
+					      NULL);
+
+		if (code != SQLITE_OK)
+			return db_fail(db, code, sql, err);
+		s = NEW(struct db_stmt);
+		s->db = db;
+		s->st = st;
+		s->sql = sqlite3_sql(st);
+		map_put(&db->statements, key, s);
+	} else {
+		db_reset(s);
+		sqlite3_clear_bindings(s->st);
+	}
+	*ret = s;
+	return 0;
+}
+
+void db_stmt_free(struct db_stmt *s)
+{
+	sqlite3_finalize(s->st);
+	free(s);
+}
+
+static void bound(struct db_stmt *s, int code)
+{
+	assert(code != SQLITE_RANGE && code != SQLITE_MISUSE);
+	if (s->bind_code == SQLITE_OK)
+		s->bind_code = code;
+}
+
+void db_bind_i64(struct db_stmt *s, int at, int64_t v)
+{
+	bound(s, sqlite3_bind_int64(s->st, at, v));
+}
+
+void db_bind_str(struct db_stmt *s, int at, struct str v)
+{
+	bound(s, sqlite3_bind_text64(s->st, at, v.p ? v.p : "", v.size, SQLITE_TRANSIENT, SQLITE_UTF8));
+}
+
+void db_bind_bytes(struct db_stmt *s, int at, struct bytes v)
+{
+	/* A NULL pointer would bind NULL, not the empty blob. */
+	bound(s, sqlite3_bind_blob64(s->st, at, v.p ? v.p : (const uint8_t *)"", v.size, SQLITE_TRANSIENT));
+}
+
+void db_bind_null(struct db_stmt *s, int at)
+{
+	bound(s, sqlite3_bind_null(s->st, at));
+}
+
+int db_step(struct db_stmt *s, struct err *err)
+{
+	int code = s->bind_code;
+
+	if (code == SQLITE_OK)
+		code = sqlite3_step(s->st);
+	if (code == SQLITE_ROW)
+		return DB_ROW;
+	if (code == SQLITE_DONE) {
+		/* Else the read transaction would live on until somebody else resets it. */
+		sqlite3_reset(s->st);
+		return DB_DONE;
+	}
+	/* The message belongs to the connection: it must be taken before the reset. */
+	(void)db_fail(s->db, code, s->sql, err);
+	db_reset(s);
+	return -1;
+}
+
+void db_reset(struct db_stmt *s)
+{
+	sqlite3_reset(s->st);
+	s->bind_code = SQLITE_OK;
+}
+
+int64_t db_i64(struct db_stmt *s, int col)
+{
+	return sqlite3_column_int64(s->st, col);
+}
+
+struct str db_str(struct db_stmt *s, int col)
+{
+	/* The size is asked for behind the text, which may convert. */
+	const char *p = (const char *)sqlite3_column_text(s->st, col);
+
+	return (struct str){ p, p ? (size_t)sqlite3_column_bytes(s->st, col) : 0 };
+}
+
+struct bytes db_bytes(struct db_stmt *s, int col)
+{
+	const uint8_t *p = sqlite3_column_blob(s->st, col);
+
+	return (struct bytes){ p, p ? (size_t)sqlite3_column_bytes(s->st, col) : 0 };
+}
+
+bool db_is_null(struct db_stmt *s, int col)
+{
+	return sqlite3_column_type(s->st, col) == SQLITE_NULL;
+}
+
+int64_t db_last_id(struct db *db)
+{
+	return sqlite3_last_insert_rowid(db->sq);
+}
+
+int64_t db_changes(struct db *db)
+{
+	return sqlite3_changes64(db->sq);
+}
+
+/* ---- transactions ---- */
+
+static int run(struct db *db, const char *sql, struct err *err)
+{
+	struct db_stmt *s;
+
+	if (db_prepare(db, sql, &s, err) < 0)
+		return -1;
+	return db_step(s, err);
+}
+
+int db_begin(struct db *db, struct err *err)
+{
+	/* Takes the write lock now: one that turns from reading to writing later cannot wait for it, only
+	 * fail. */
+	return run(db, "BEGIN IMMEDIATE", err);
+}
+
+int db_commit(struct db *db, struct err *err)
+{
+	if (run(db, "COMMIT", err) == 0)
+		return 0;
+	/* A full disk may have ended it already; a busy one leaves it open. Either way it is over. */
+	db_rollback(db);
+	return -1;
+}
+
+void db_rollback(struct db *db)
+{
+	if (!sqlite3_get_autocommit(db->sq))
+		(void)run(db, "ROLLBACK", NULL);
+}
+
+void db_set_deadline(struct db *db, int64_t mono_ms)
+{
+	db->deadline_ms = mono_ms;
+}

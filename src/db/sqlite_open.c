@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening and closing a connection, with the settings that every one of them has.
+ *
+ * The file may have been written by anyone who can write our data folder, and may be damaged: SQLite is told
+ * to believe nothing of it (no functions out of the schema, cells checked, no mapping, which would turn an
+ * I/O error into SIGBUS).
+ */
+#include "db/internal.h"
+
+#include <stdlib.h>
+
+#define BUSY_TIMEOUT_MS 10000
+#define PROGRESS_STEPS  1000 /* virtual machine instructions between two looks at the clock: some 20 us */
+#define JOURNAL_SIZE    "67108864"
+#define MEMORY_PREFIX   ":memory:"
+
+/* The memory one is SQLite's "memdb": what its older shared cache locks, no busy time-out waits for. */
+static char *memory_uri(const char *name)
+{
+	struct buf uri = { 0 };
+
+	buf_add_str(&uri, STR("file:/lode-"));
+	for (const char *p = name; *p; p++)
+		buf_printf(&uri, "%%%02x", (unsigned char)*p);
+	buf_add_str(&uri, STR("?vfs=memdb"));
+	buf_add_char(&uri, '\0');
+	return (char *)uri.p;
+}
+
+static int on_progress(void *arg)
+{
+	struct db *db = arg;
+
+	return db->deadline_ms && clock_mono_ms() > db->deadline_ms;
+}
+
+static int set_up(struct db *db, const struct db_options *opts, bool memory, struct err *err)
+{
+	sqlite3_extended_result_codes(db->sq, 1);
+	sqlite3_busy_timeout(db->sq, opts->busy_timeout_ms > 0 ? opts->busy_timeout_ms : BUSY_TIMEOUT_MS);
+	sqlite3_db_config(db->sq, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(db->sq, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	sqlite3_db_config(db->sq, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+	sqlite3_db_config(db->sq, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
+	sqlite3_db_config(db->sq, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
+	sqlite3_progress_handler(db->sq, PROGRESS_STEPS, on_progress, db);
+	if (db_exec(db,
+		    "PRAGMA cell_size_check = ON;"
+		    "PRAGMA mmap_size = 0;"
+		    "PRAGMA temp_store = MEMORY;"
+		    "PRAGMA synchronous = NORMAL;"
+		    "PRAGMA journal_size_limit = " JOURNAL_SIZE,
+		    err) < 0)
+		return -1;
+	if (opts->read_only)
+		/* Nothing was read yet: let a file that is no database be told here. */
+		return db_exec(db, "PRAGMA user_version", err);
+	/* It takes effect in a new database only, before the first table. */
+	if (db_exec(db, "PRAGMA auto_vacuum = INCREMENTAL", err) < 0)
+		return -1;
+	return memory ? 0 : db_exec(db, "PRAGMA journal_mode = WAL", err);
+}
+
+int db_open(const char *path, const struct db_options *opts, struct db **ret, struct err *err)
+{
+	bool memory = str_starts(str_of(path), STR(MEMORY_PREFIX));
+	AUTO(mem_freep) char *uri = memory ? memory_uri(path + strlen(MEMORY_PREFIX)) : NULL;
+	int flags = SQLITE_OPEN_NOMUTEX, code;
+	struct db *db = NEW(struct db);
+
+	/* Nobody but this process has a memory one: who comes first makes it. */
+	if (opts->read_only && !memory)
+		flags |= SQLITE_OPEN_READONLY;
+	else
+		flags |= SQLITE_OPEN_READWRITE | (opts->create || memory ? SQLITE_OPEN_CREATE : 0);
+	if (memory)
+		flags |= SQLITE_OPEN_URI;
+	db->path = mem_strdup(path);
+	db->read_only = opts->read_only;
+	code = sqlite3_open_v2(uri ? uri : path, &db->sq, flags, NULL);
+	if (code != SQLITE_OK)
+		db_fail(db, code, NULL, err);
+	else if (set_up(db, opts, memory, err) == 0) {
+		*ret = db;
+		return 0;
+	}
+	db_close(db);
+	return err_in(err, "database %s", path);
+}
+
+void db_close(struct db *db)
+{
+	struct bytes key;
+	void *s;
+
+	if (!db)
+		return;
+	map_each (&db->statements, it, &key, &s) {
+		/* Ends whatever it was reading, too. */
+		db_stmt_free(s);
+	}
+	map_done(&db->statements);
+	sqlite3_close(db->sq);
+	free(db->path);
+	free(db);
+}
