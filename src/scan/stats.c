@@ -80,7 +80,7 @@ void stats_committed(const struct change *c)
 		/* A package counts when its content was read. */
 		if (c->file.kind == INDEX_PACKAGE)
 			break;
-		/* fallthrough */
+		__attribute__((fallthrough));
 	case CHANGE_MAP:
 		metric_count(&scanned_files, source);
 		metric_add(metric_get(&scanned_bytes, source), (int64_t)c->file.size);
