@@ -55,9 +55,10 @@ struct codec_scan;
 
 struct codec_scan_options {
 	uint64_t spacing;   /* decoded bytes between points; 0: the codec's own (zstd max(32 MiB, 4 windows), gzip 16 MiB, ...) */
-	uint64_t min_size;  /* no points for a content decoded to less than this; 0: the default of 64 MiB (16 MiB gzip) */
+	uint64_t min_size;  /* no points within a content decoded to less than this; 0: the codec's own (zstd 64 MiB, others 16) */
 	unsigned budget_percent; /* zstd: open no more points once they take this part of the compressed size; 0: the default, 8 */
-	unsigned threads;   /* helper threads of its own that it may start (decode ahead, mark); 0: none */
+	/* Helper threads of its own that it may start (decode ahead, mark); 0: none. They read @raw too, at the same time. */
+	unsigned threads;
 };
 
 /*
@@ -76,8 +77,8 @@ void codec_scan_landmark(struct codec_scan *s, uint64_t off);
 /*
  * Points for what was decoded so far, appended to @ret in the format of resume-points.md; after the stream's clean end it
  * covers all, and *ret_complete is true. Before the end it may be called at any time between reads (a request waits for a member
- * that has just passed). CODEC_NO_POINTS: nothing to keep, read from the start (small, or the codec cannot; the reason is in
- * *ret_why, a static string).
+ * that has just passed). *ret_why, if not NULL, is a static string that says why there is no point but the start (small, or the codec
+ * cannot): the points then hold only the sums that reads are checked by. CODEC_NO_POINTS: not even these.
  */
 enum { CODEC_NO_POINTS = 1 };
 int codec_scan_points(struct codec_scan *s, struct buf *ret, bool *ret_complete, const char **ret_why, struct err *err);
@@ -100,11 +101,13 @@ struct codec_source_options {
 	uint64_t cache_id;        /* names this very content in the cache: never the same for two */
 	struct pool *helpers;     /* NULL: one thread. Else SOURCE_SEQUENTIAL reads decode following spans on it, ahead */
 	unsigned max_ahead;       /* how many spans at most; each costs its decoded size */
+	uint64_t read_end;        /* sequential reads will not go beyond this: nothing that starts there is decoded ahead; 0: the end */
 };
 
 /*
  * The decoded content of @raw (all of it: pass a part) as a source. Takes @raw, also on failure. Without points, a read starts at
- * the beginning, or where the last one ended. Points that do not fit the bytes (a check fails, a hash differs) are ERR_CHANGED.
+ * the beginning, or where the last one ended. With points every byte is checked against their sums before it is delivered: bytes
+ * that do not fit are ERR_CHANGED. Points that end before @size (made while the scan was under way) are ERR_INVALID.
  *
  * @raw is read by this source's thread and, with helpers, by theirs: its read op must then be safe for many threads at once, as
  * a plain file's and its parts' is (pread).

@@ -1,27 +1,61 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * codec's own: what the shared parts (stream.c, scan.c, source.c, points.c, cache.c) ask of each codec (gzip.c, xz.c, zstd*.c,
- * bzip2.c). One row per codec in codec_table; one more codec is a file and a row.
+ * codec's own: what the shared parts (stream.c, scan.c, source.c, points.c, cache.c) ask of each codec
+ * (gzip.c, xz.c, zstd*.c, bzip2.c). One row per codec in codec_table; one more codec is a file and a row.
  */
 #pragma once
 
 #include "codec/codec.h"
 
 /*
- * A span: decoded bytes [out, out_end) come from the compressed bytes [in, in_end) of the content, decodable without anything
- * before them. `payload` is what its codec needs beside that (a dictionary, a bit position with a window); empty where the
- * place alone is enough (xz blocks, frame starts).
+ * Decoded content is checked and kept by *pieces*: from the start of its span on, each CODEC_PIECE decoded
+ * bytes are one; the last one of a span is shorter. Each has a sum in the points, so that a read from the
+ * middle is as sure as one of the whole.
+ */
+#define CODEC_PIECE KIB(128)
+
+/*
+ * A span: decoded bytes [out, out_end) come from the compressed bytes [in, in_end) of the content, decodable
+ * without anything before them. `payload` is what its codec needs beside that (a dictionary, a bit position
+ * with a window); empty where the place alone is enough (the start of the content, of a frame, of a member).
  */
 struct codec_span {
 	uint64_t in, in_end;
 	uint64_t out, out_end;
-	uint64_t hash;        /* hash64() of the decoded bytes with seed 0; 0: the codec checks them itself */
 	struct bytes payload; /* borrowed from the points, or from the scan */
+	uint32_t payload_sum; /* points.c's: what codec_span_start() checks the payload against; 0: nothing */
+	struct bytes sums;    /* 4 bytes a piece, from struct codec_sums; empty: none; borrowed likewise */
 };
+
+/*
+ * The sums of the pieces, in the order of the content. A scan feeds everything that it decodes, and cuts
+ * where a span ends and the next one starts. Zeroed is empty.
+ */
+struct codec_sums {
+	struct buf done;           /* 4 bytes a piece, little endian */
+	struct hash64_state state; /* of the piece at hand */
+	size_t fill;               /* bytes in it */
+};
+void codec_sums_feed(struct codec_sums *s, const void *p, size_t n);
+void codec_sums_cut(struct codec_sums *s);
+/* Right behind a cut: where the sums of the span that starts here begin. */
+size_t codec_sums_mark(const struct codec_sums *s);
+/* The sums from @mark to @end (another mark), or to now with that of the unfinished piece; good until the
+ * next call. */
+struct bytes codec_sums_between(struct codec_sums *s, size_t mark, size_t end);
+struct bytes codec_sums_since(struct codec_sums *s, size_t mark);
+void codec_sums_done(struct codec_sums *s);
+/* Also true when there are none. */
+bool codec_sums_match(struct bytes sums, size_t piece, const void *p, size_t n);
 
 /* Decodes one span from its start. Belongs to one thread at a time; can be parked and go on in another. */
 struct span_decoder {
 	const struct codec_ops *ops;
+	/*
+	 * Borrowed. A decoder that was parked outlives the source that opened it: whoever takes it sets this
+	 * to his own, which has the same bytes. So always read through here, and keep no other pointer to it.
+	 */
+	struct source *raw;
 	size_t weight; /* memory it holds, about */
 };
 
@@ -32,40 +66,48 @@ struct codec_scan {
 	struct codec_scan_options opts; /* defaults filled in */
 	struct source *raw;             /* borrowed; the content is its [off, off + size) */
 	uint64_t off, size;
-	uint64_t out;                   /* decoded and delivered so far */
-	bool ended;                     /* the clean end was seen */
+	uint64_t out; /* decoded and delivered so far */
+	bool ended;   /* the clean end was seen */
 };
 
 struct codec_ops {
 	enum codec_kind kind;
 	const char *name;
 	uint64_t default_spacing, default_min_size;
+	/* Decoding is so slow that what was decoded only to get to the right place is worth keeping. */
+	bool slow;
 
 	/* Sequential. Takes @raw. */
 	int (*stream_open)(struct stream *raw, struct stream **ret, struct err *err);
 
 	/*
-	 * The scan. scan_open allocates its own struct, which begins with a struct codec_scan, whose common fields scan.c
-	 * fills in behind the call; the stream's ops are the codec's. NULL: no points for this codec; scan.c then
+	 * The scan. scan_open allocates its own struct, which begins with a struct codec_scan, whose common
+	 * fields scan.c fills in behind the call; the stream's ops are the codec's. @opts has the defaults
+	 * filled in. NULL, or CODEC_NO_POINTS: this codec, or this content, gives no points; scan.c then
 	 * wraps stream_open.
 	 */
-	int (*scan_open)(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
-			 struct codec_scan **ret, struct err *err);
+	int (*scan_open)(struct source *raw, uint64_t off, uint64_t size,
+			 const struct codec_scan_options *opts, struct codec_scan **ret, struct err *err);
 	void (*scan_landmark)(struct codec_scan *s, uint64_t off); /* NULL: of no use */
 	/*
-	 * The spans so far, in order, without a gap, into @a; those after the end of the pass cover everything. CODEC_NO_POINTS with
-	 * *ret_why. Payloads stay valid until the next read or close.
+	 * The spans so far, in order, without a gap, into @a: at least what was delivered; after the end of
+	 * the pass all. What is too small for points is one span from its start, for the sake of its sums;
+	 * *ret_why then says why there is only one. CODEC_NO_POINTS with *ret_why: not even that. Payloads
+	 * and sums stay valid until the next read or close.
 	 */
-	int (*scan_spans)(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n, const char **ret_why,
-			  struct err *err);
+	int (*scan_spans)(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
+			  const char **ret_why, struct err *err);
 	void (*scan_close)(struct codec_scan *s);
 
 	/*
-	 * Start decoding @span of the content @raw (a source whose byte 0 is the content's first). @raw and the span's payload are
-	 * borrowed until close; raw's read may be called by whichever thread uses the decoder.
+	 * Start decoding @span of the content @raw (a source whose byte 0 is the content's first). The span
+	 * and its payload are borrowed for the call only. raw's read may be called by whichever thread uses
+	 * the decoder.
 	 */
-	int (*span_open)(struct source *raw, const struct codec_span *span, struct span_decoder **ret, struct err *err);
-	/* The next decoded bytes: up to @n > 0, at least 1 before out_end; never beyond out_end. @buf NULL: throw them away. */
+	int (*span_open)(struct source *raw, const struct codec_span *span, struct span_decoder **ret,
+			 struct err *err);
+	/* The next decoded bytes: up to @n > 0, at least 1 before out_end; never beyond out_end. @buf NULL:
+	 * throw them away. */
 	int (*span_read)(struct span_decoder *d, void *buf, size_t n, size_t *ret_got, struct err *err);
 	void (*span_close)(struct span_decoder *d);
 };
