@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The seam: what every resolver has in common, and the list of steps that explains a miss.
+ */
+#include "resolve/resolve.h"
+
+#include <stdio.h>
+
+static const char *const kind_names[RESOLVE_N_KINDS] = {
+	[RESOLVE_DEBUGINFO] = "debuginfo",
+	[RESOLVE_EXECUTABLE] = "executable",
+	[RESOLVE_SOURCE] = "source",
+	[RESOLVE_SECTION] = "section",
+};
+
+const char *resolve_kind_name(enum resolve_kind kind)
+{
+	return kind_names[kind];
+}
+
+int resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg), void *arg,
+	    struct arena *a, struct resolve_answer *ret, struct resolve_why *why, struct err *err)
+{
+	return r->ops->resolve(r, req, wake, arg, a, ret, why, err);
+}
+
+bool resolve_unknown(struct resolver *r, const struct resolve_request *req)
+{
+	return r->ops->unknown(r, req);
+}
+
+int resolve_metadata(struct resolver *r, struct str key, struct str value, struct str cursor, size_t max,
+		     int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m),
+		     void *arg, struct buf *ret_next, bool *ret_complete, struct err *err)
+{
+	return r->ops->metadata(r, key, value, cursor, max, deadline_mono_ms, fn, arg, ret_next, ret_complete,
+				err);
+}
+
+uint64_t resolve_epoch(struct resolver *r)
+{
+	return r->ops->epoch(r);
+}
+
+void resolve_close(struct resolver *r)
+{
+	if (r)
+		r->ops->close(r);
+}
+
+void resolve_why_init(struct resolve_why *w)
+{
+	w->first = NULL;
+	w->last = &w->first;
+}
+
+void resolve_why_add(struct resolve_why *w, struct arena *a, struct str place, const char *fmt, ...)
+{
+	struct resolve_step *step = ARENA_NEW(a, struct resolve_step);
+	char text[ERR_TEXT_SIZE];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	step->place = arena_str(a, place);
+	step->said = arena_str(a, str_of(text));
+	*w->last = step;
+	w->last = &step->next;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The resolver for tests: what was put in by hand is found, under its kind, build ID and argument. The
+ * contents are kept until resolve_close(), also those that were replaced, so that a source may outlive a
+ * second put.
+ */
+#include "resolve/resolve.h"
+
+#include <fnmatch.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define KEY_MAX_ARG 8192u
+
+struct waiter {
+	void (*wake)(void *arg);
+	void *arg;
+	struct waiter *next;
+};
+
+struct entry {
+	enum resolve_kind kind;
+	struct build_id id;
+	char *arg;
+	enum { ENTRY_WAITING, ENTRY_HERE, ENTRY_FAILS } state;
+	struct bytes content; /* owned by the resolver's list of contents */
+	char *file, *archive;
+	int64_t mtime;
+	struct err why;
+	struct waiter *waiters;
+	struct entry *next; /* in the order of the first put */
+};
+
+struct content {
+	void *p;
+	struct content *next;
+};
+
+struct resolver_mem {
+	struct resolver resolver;
+	pthread_mutex_t lock;
+	/* under the lock */
+	struct map map, ids; /* whole key -> entry; build ID -> any */
+	struct entry *entries, **last;
+	struct content *contents;
+	uint64_t epoch;
+};
+
+static void key_of(enum resolve_kind kind, const struct build_id *id, struct str arg, struct buf *ret)
+{
+	buf_add_char(ret, (char)kind);
+	buf_add_char(ret, (char)id->size);
+	buf_add(ret, id->b, id->size);
+	buf_add_str(ret, arg);
+}
+
+/* Under the lock. */
+static struct entry *entry_find(struct resolver_mem *m, enum resolve_kind kind, const struct build_id *id,
+				struct str arg)
+{
+	AUTO(buf_done) struct buf key = { 0 };
+
+	key_of(kind, id, arg, &key);
+	return map_get(&m->map, buf_bytes(&key));
+}
+
+/* Under the lock. */
+static struct entry *entry_make(struct resolver_mem *m, enum resolve_kind kind, const struct build_id *id,
+				struct str arg)
+{
+	AUTO(buf_done) struct buf key = { 0 };
+	struct entry *e = entry_find(m, kind, id, arg);
+
+	if (e) {
+		m->epoch++;
+		return e;
+	}
+	e = NEW(struct entry);
+	e->kind = kind;
+	e->id = *id;
+	e->arg = mem_strndup(arg.p, arg.size);
+	key_of(kind, id, arg, &key);
+	map_put(&m->map, buf_bytes(&key), e);
+	map_put(&m->ids, build_id_bytes(id), e);
+	*m->last = e;
+	m->last = &e->next;
+	return e;
+}
+
+static struct waiter *waiters_take(struct entry *e)
+{
+	return TAKE(e->waiters);
+}
+
+/* Not under the lock: a wake may ask again at once. */
+static void waiters_wake(struct waiter *w)
+{
+	while (w) {
+		struct waiter *next = w->next;
+
+		w->wake(w->arg);
+		free(w);
+		w = next;
+	}
+}
+
+static int mem_resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg),
+		       void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
+		       struct err *err)
+{
+	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
+	struct waiter *w;
+	struct entry *e;
+	int result = 0;
+
+	pthread_mutex_lock(&m->lock);
+	e = req->arg.size <= KEY_MAX_ARG ? entry_find(m, req->kind, &req->id, req->arg) : NULL;
+	if (!e) {
+		bool known = map_get(&m->ids, build_id_bytes(&req->id)) != NULL;
+
+		resolve_why_add(why, a, STR("memory"),
+				known ? "has that build ID, but not this" : "no such build ID");
+		result = RESOLVE_MISSING;
+	} else if (e->state == ENTRY_WAITING) {
+		w = NEW(struct waiter);
+		*w = (struct waiter){ wake, arg, e->waiters };
+		e->waiters = w;
+		result = RESOLVE_WAIT;
+	} else if (e->state == ENTRY_FAILS) {
+		if (err)
+			*err = e->why;
+		result = -1;
+	} else {
+		*ret = (struct resolve_answer){
+			.source = source_of_mem(e->content, e->file),
+			.file = arena_str(a, str_of(e->file)),
+			.archive = arena_str(a, str_of(e->archive)),
+			.mtime = e->mtime,
+			.tag = hash64(e->content.p, e->content.size, 0),
+		};
+		ret->source->mtime = e->mtime;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return result;
+}
+
+static bool mem_unknown(struct resolver *r, const struct resolve_request *req)
+{
+	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
+	bool unknown;
+
+	pthread_mutex_lock(&m->lock);
+	unknown = !map_get(&m->ids, build_id_bytes(&req->id));
+	pthread_mutex_unlock(&m->lock);
+	return unknown;
+}
+
+static bool metadata_matches(const struct entry *e, struct str key, const char *value)
+{
+	char hex[BUILD_ID_HEX_SIZE];
+
+	if (e->state != ENTRY_HERE || (e->kind != RESOLVE_DEBUGINFO && e->kind != RESOLVE_EXECUTABLE))
+		return false;
+	if (str_eq(key, STR("file")))
+		return strcmp(e->file, value) == 0;
+	if (str_eq(key, STR("glob")))
+		return fnmatch(value, e->file, FNM_PATHNAME) == 0;
+	return strcmp(build_id_hex(&e->id, hex), value) == 0;
+}
+
+static int mem_metadata(struct resolver *r, struct str key, struct str value, struct str cursor, size_t max,
+			int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m),
+			void *arg, struct buf *ret_next, bool *ret_complete, struct err *err)
+{
+	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
+	AUTO(mem_freep) char *z = mem_strndup(value.p, value.size);
+	uint64_t skip = 0, n = 0;
+	int result = 0;
+
+	*ret_complete = true;
+	if (!str_eq(key, STR("file")) && !str_eq(key, STR("glob")) && !str_eq(key, STR("buildid")))
+		return err_set(err, ERR_INVALID, "unknown key \"" STR_FMT "\"", STR_ARG(key));
+	if (cursor.size && !str_to_u64(cursor, &skip))
+		return err_set(err, ERR_INVALID, "bad cursor");
+	pthread_mutex_lock(&m->lock);
+	for (struct entry *e = m->entries; e && !result; e = e->next) {
+		struct index_metadata found;
+
+		if (!metadata_matches(e, key, z) || n++ < skip)
+			continue;
+		if (n > skip + max) {
+			buf_printf(ret_next, "%llu", (unsigned long long)(skip + max));
+			break;
+		}
+		if (deadline_mono_ms && clock_mono_ms() >= deadline_mono_ms) {
+			*ret_complete = false;
+			break;
+		}
+		found = (struct index_metadata){
+			.debuginfo = e->kind == RESOLVE_DEBUGINFO,
+			.build_id = e->id,
+			.file = str_of(e->file),
+			.archive = str_of(e->archive),
+		};
+		result = fn(arg, &found);
+	}
+	pthread_mutex_unlock(&m->lock);
+	return result;
+}
+
+static uint64_t mem_epoch(struct resolver *r)
+{
+	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
+	uint64_t epoch;
+
+	pthread_mutex_lock(&m->lock);
+	epoch = m->epoch;
+	pthread_mutex_unlock(&m->lock);
+	return epoch;
+}
+
+static void mem_close(struct resolver *r)
+{
+	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
+
+	for (struct entry *e = m->entries, *next; e; e = next) {
+		next = e->next;
+		waiters_wake(waiters_take(e));
+		free(e->arg);
+		free(e->file);
+		free(e->archive);
+		free(e);
+	}
+	for (struct content *c = m->contents, *next; c; c = next) {
+		next = c->next;
+		free(c->p);
+		free(c);
+	}
+	map_done(&m->map);
+	map_done(&m->ids);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+struct resolver *resolve_mem_new(void)
+{
+	static const struct resolver_ops ops = { mem_resolve, mem_unknown, mem_metadata, mem_epoch,
+						 mem_close };
+	struct resolver_mem *m = NEW(struct resolver_mem);
+
+	m->resolver.ops = &ops;
+	m->last = &m->entries;
+	pthread_mutex_init(&m->lock, NULL);
+	return &m->resolver;
+}
+
+void resolve_mem_put(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg,
+		     struct bytes content, struct str file, struct str archive, int64_t mtime)
+{
+	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
+	struct content *c = NEW(struct content);
+	struct waiter *w;
+	struct entry *e;
+
+	c->p = mem_alloc(content.size ? content.size : 1);
+	if (content.size)
+		memcpy(c->p, content.p, content.size);
+	pthread_mutex_lock(&m->lock);
+	c->next = m->contents;
+	m->contents = c;
+	e = entry_make(m, kind, id, arg);
+	e->state = ENTRY_HERE;
+	e->content = bytes_of(c->p, content.size);
+	free(e->file);
+	free(e->archive);
+	e->file = mem_strndup(file.p, file.size);
+	e->archive = mem_strndup(archive.p, archive.size);
+	e->mtime = mtime;
+	w = waiters_take(e);
+	pthread_mutex_unlock(&m->lock);
+	waiters_wake(w);
+}
+
+void resolve_mem_put_waiting(struct resolver *r, enum resolve_kind kind, const struct build_id *id,
+			     struct str arg)
+{
+	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
+
+	pthread_mutex_lock(&m->lock);
+	entry_make(m, kind, id, arg)->state = ENTRY_WAITING;
+	pthread_mutex_unlock(&m->lock);
+}
+
+void resolve_mem_fail(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg,
+		      const struct err *why)
+{
+	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
+	struct waiter *w;
+	struct entry *e;
+
+	pthread_mutex_lock(&m->lock);
+	e = entry_make(m, kind, id, arg);
+	e->state = ENTRY_FAILS;
+	e->why = *why;
+	w = waiters_take(e);
+	pthread_mutex_unlock(&m->lock);
+	waiters_wake(w);
+}
