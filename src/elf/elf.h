@@ -76,6 +76,8 @@ int elf_section_range(const struct elf_image *img, const struct elf_section *sec
  */
 int elf_section_read(const struct elf_image *img, const struct elf_section *sec, size_t max, struct arena *a,
 		     struct bytes *ret, struct err *err);
+/* The same as a stream, for what is read once from front to back: a few windows of memory, however large it is. @img is borrowed until close. */
+int elf_section_stream(const struct elf_image *img, const struct elf_section *sec, struct stream **ret, struct err *err);
 /* The decompressed size as the header says it; equal to size for others. */
 int elf_section_content_size(const struct elf_image *img, const struct elf_section *sec, uint64_t *ret, struct err *err);
 /* .debug_X or .zdebug_X (or .debug_X.dwo): the section that holds it, or NULL. @name is ".debug_line". */
@@ -83,7 +85,8 @@ const struct elf_section *elf_debug_section(const struct elf_image *img, const c
 
 /*
  * Notes. elf_notes_each() goes over every note of PT_NOTE segments, then of SHT_NOTE sections, with 4 and 8 byte alignment.
- * fn's non-zero return ends it and is returned. A damaged note ends its own section only.
+ * fn's non-zero return ends it and is returned. A damaged note ends its own section only. A note that lies in a segment and a
+ * section comes twice. Its views are good for the call.
  */
 struct elf_note {
 	uint32_t type;

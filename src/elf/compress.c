@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The content of sections, decompressed where they are compressed: SHF_COMPRESSED (gABI, "Section
+ * Compression") with zlib and zstd, and the older ".zdebug_*" with "ZLIB" and a size in front. All calls of
+ * zlib and libzstd are here.
+ *
+ * Decoding is a stream with a window, so that whoever reads a section from front to back needs neither its
+ * compressed nor its decompressed size in memory. The codec's own check sum is looked at before the last
+ * bytes go out.
+ */
+#include "elf/internal.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#ifndef ELFCOMPRESS_ZSTD
+#define ELFCOMPRESS_ZSTD 2
+#endif
+
+#define IN_SIZE KIB(64)
+
+/*
+ * No decoder makes more of a byte: deflate codes at most 258 bytes in 2 bits, zstd a block of 128 KiB in 4
+ * bytes. A header that promises more lies, and is not believed with an allocation.
+ */
+#define ZLIB_MAX_RATIO 1032
+#define ZSTD_MAX_RATIO 32768
+
+/* A frame that needs a larger window than this is refused; what linkers write needs at most 8 MiB, --ultra
+ * 128. */
+#define ZSTD_WINDOW_LOG 27
+
+enum packing { PLAIN, ZLIB, ZSTD };
+
+struct packed {
+	enum packing packing;
+	uint64_t off, size; /* in the file, without the compression header */
+	uint64_t content;   /* decompressed size as the header says it */
+};
+
+/* ELF_NO_SECTION as elf_section_range(). */
+static int packed_of(const struct elf_image *img, const struct elf_section *sec, struct packed *ret,
+		     struct err *err)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct packed out = { .packing = PLAIN };
+	unsigned head_size;
+	struct bytes b;
+	struct cursor c;
+	uint32_t type;
+	int r = elf_section_range(img, sec, &out.off, &out.size, err);
+
+	if (r)
+		return r;
+	out.content = out.size;
+	if (sec->flags & SHF_COMPRESSED) {
+		head_size = img->h.is64 ? 24 : 12;
+		if (elf_view(img, out.off, MIN(out.size, (uint64_t)head_size), &a, &b, err) < 0)
+			return -1;
+		c = cursor_at(b, img->h.big, out.off);
+		type = cursor_u32(&c);
+		if (img->h.is64)
+			cursor_u32(&c); /* reserved */
+		out.content = cursor_uint(&c, img->h.is64 ? 8 : 4);
+		cursor_uint(&c, img->h.is64 ? 8 : 4); /* alignment */
+		if (!cursor_ok(&c))
+			return cursor_err(&c, "compression header", err);
+		if (type != ELFCOMPRESS_ZLIB && type != ELFCOMPRESS_ZSTD)
+			return err_set(err, ERR_INVALID, "compression type %u is unknown", type);
+		out.packing = type == ELFCOMPRESS_ZLIB ? ZLIB : ZSTD;
+	} else if (str_starts(sec->name, STR(".zdebug_"))) {
+		head_size = 12;
+		if (elf_view(img, out.off, MIN(out.size, (uint64_t)head_size), &a, &b, err) < 0)
+			return -1;
+		c = cursor_at(b, true, out.off); /* big endian in any file */
+		if (!bytes_eq(cursor_bytes(&c, 4), bytes_of("ZLIB", 4)))
+			return err_set(err, ERR_INVALID, "there is no \"ZLIB\" at its start");
+		out.content = cursor_u64(&c);
+		if (!cursor_ok(&c))
+			return cursor_err(&c, "compression header", err);
+		out.packing = ZLIB;
+	} else {
+		*ret = out;
+		return 0;
+	}
+	out.off += head_size;
+	out.size -= head_size;
+	/* Also keeps the product from overflowing. */
+	if (out.content / (out.packing == ZLIB ? ZLIB_MAX_RATIO : ZSTD_MAX_RATIO) > out.size)
+		return err_set(err, ERR_INVALID,
+			       "%llu compressed bytes cannot be the %llu that the header says",
+			       (unsigned long long)out.size, (unsigned long long)out.content);
+	*ret = out;
+	return 0;
+}
+
+/* ---- decoding ---- */
+
+struct unpack {
+	struct stream base;
+	struct source *src; /* borrowed */
+	struct packed what;
+	uint64_t in_off, in_left; /* compressed bytes not read yet */
+	uint64_t left;            /* decompressed bytes not delivered yet */
+	bool ended;               /* the decoder says so */
+	z_stream z;
+	ZSTD_DStream *zstd;
+	uint8_t *in;
+	size_t in_pos, in_size;
+};
+
+/* One call of the decoder on what is in `in`: *ret_got bytes into @buf. */
+static int decode_zlib(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	int r;
+
+	u->z.next_in = u->in + u->in_pos;
+	u->z.avail_in = (uInt)(u->in_size - u->in_pos);
+	u->z.next_out = buf;
+	u->z.avail_out = (uInt)MIN(n, MIB(256));
+	n = u->z.avail_out;
+	r = inflate(&u->z, Z_NO_FLUSH);
+	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
+		return err_set(err, r == Z_MEM_ERROR ? ERR_LIMIT : ERR_INVALID, "zlib: %s",
+			       u->z.msg ? u->z.msg : zError(r));
+	u->in_pos = u->in_size - u->z.avail_in;
+	u->ended = r == Z_STREAM_END;
+	*ret_got = n - u->z.avail_out;
+	return 0;
+}
+
+static int decode_zstd(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	ZSTD_inBuffer in = { u->in, u->in_size, u->in_pos };
+	ZSTD_outBuffer out = { buf, n, 0 };
+	size_t r = ZSTD_decompressStream(u->zstd, &out, &in);
+
+	if (ZSTD_isError(r))
+		return err_set(err, ERR_INVALID, "zstd: %s", ZSTD_getErrorName(r));
+	u->in_pos = in.pos;
+	/* Several frames are one content. */
+	u->ended = r == 0 && in.pos == in.size && !u->in_left;
+	*ret_got = out.pos;
+	return 0;
+}
+
+/* At least one byte, unless the content is at its end: then u->ended. */
+static int decode(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	size_t got = 0;
+
+	while (!got && !u->ended) {
+		size_t before;
+
+		if (u->in_pos == u->in_size && u->in_left) {
+			size_t want = (size_t)MIN(u->in_left, (uint64_t)IN_SIZE);
+
+			if (source_read_full(u->src, u->in_off, u->in, want, SOURCE_SEQUENTIAL, err) < 0)
+				return -1;
+			u->in_off += want;
+			u->in_left -= want;
+			u->in_pos = 0;
+			u->in_size = want;
+		}
+		before = u->in_pos;
+		if ((u->what.packing == ZLIB ? decode_zlib : decode_zstd)(u, buf, n, &got, err) < 0)
+			return -1;
+		if (!got && !u->ended && u->in_pos == before && !u->in_left)
+			return err_set(err, ERR_INVALID,
+				       "compressed content ends early, %llu of %llu bytes are missing",
+				       (unsigned long long)u->left, (unsigned long long)u->what.content);
+	}
+	*ret_got = got;
+	return 0;
+}
+
+static int unpack_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	struct unpack *u = CONTAINER_OF(s, struct unpack, base);
+	size_t got = 0, more = 0;
+	uint8_t extra;
+
+	if (u->left && decode(u, buf, (size_t)MIN((uint64_t)n, u->left), &got, err) < 0)
+		return -1;
+	if (u->left && !got)
+		return err_set(err, ERR_INVALID,
+			       "compressed content is %llu bytes shorter than the %llu that the header says",
+			       (unsigned long long)u->left, (unsigned long long)u->what.content);
+	u->left -= got;
+	/* The end must be there too before the last bytes are delivered: the check sum is behind it. */
+	if (!u->left && !u->ended && decode(u, &extra, 1, &more, err) < 0)
+		return -1;
+	if (more)
+		return err_set(err, ERR_INVALID,
+			       "compressed content is longer than the %llu bytes that the header says",
+			       (unsigned long long)u->what.content);
+	*ret_got = got;
+	return 0;
+}
+
+static void unpack_close(struct stream *s)
+{
+	struct unpack *u = CONTAINER_OF(s, struct unpack, base);
+
+	if (u->what.packing == ZLIB)
+		inflateEnd(&u->z);
+	ZSTD_freeDStream(u->zstd);
+	free(u->in);
+	free(u);
+}
+
+static const struct stream_ops unpack_ops = {
+	.read = unpack_read,
+	.close = unpack_close,
+};
+
+static int unpack_open(const struct elf_image *img, const struct packed *what, struct stream **ret,
+		       struct err *err)
+{
+	struct unpack *u = NEW(struct unpack);
+
+	u->base.ops = &unpack_ops;
+	u->src = img->src;
+	u->what = *what;
+	u->in_off = what->off;
+	u->in_left = what->size;
+	u->left = what->content;
+	u->in = mem_alloc(IN_SIZE);
+	if (what->packing == ZLIB) {
+		if (inflateInit(&u->z) != Z_OK) {
+			u->what.packing = PLAIN; /* nothing to end */
+			unpack_close(&u->base);
+			return err_set(err, ERR_LIMIT, "no memory for zlib");
+		}
+	} else {
+		u->zstd = ZSTD_createDStream();
+		if (!u->zstd ||
+		    ZSTD_isError(ZSTD_DCtx_setParameter(u->zstd, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG))) {
+			unpack_close(&u->base);
+			return err_set(err, ERR_LIMIT, "no memory for zstd");
+		}
+	}
+	*ret = &u->base;
+	return 0;
+}
+
+static int section_err(const struct elf_section *sec, struct err *err)
+{
+	return err_in(err, "section %u %.*s", sec->index, (int)MIN(sec->name.size, (size_t)64), sec->name.p);
+}
+
+int elf_section_content_size(const struct elf_image *img, const struct elf_section *sec, uint64_t *ret,
+			     struct err *err)
+{
+	struct packed what;
+	int r = packed_of(img, sec, &what, err);
+
+	if (r)
+		return r < 0 ? section_err(sec, err) : r;
+	*ret = what.content;
+	return 0;
+}
+
+int elf_section_stream(const struct elf_image *img, const struct elf_section *sec, struct stream **ret,
+		       struct err *err)
+{
+	struct packed what;
+	int r = packed_of(img, sec, &what, err);
+
+	if (r > 0)
+		return r;
+	if (r == 0 && what.packing == PLAIN)
+		*ret = stream_of_source(img->src, false, what.off, what.size);
+	else if (r == 0)
+		r = unpack_open(img, &what, ret, err);
+	return r < 0 ? section_err(sec, err) : 0;
+}
+
+int elf_section_read(const struct elf_image *img, const struct elf_section *sec, size_t max, struct arena *a,
+		     struct bytes *ret, struct err *err)
+{
+	AUTO(stream_closep) struct stream *s = NULL;
+	struct packed what;
+	uint8_t *p;
+	int r = packed_of(img, sec, &what, err);
+
+	if (r)
+		return r < 0 ? section_err(sec, err) : r;
+	if (what.content > max) {
+		err_set(err, ERR_LIMIT, "%llu bytes are more than the %zu allowed",
+			(unsigned long long)what.content, max);
+		return section_err(sec, err);
+	}
+	p = arena_try(a, (size_t)what.content);
+	if (!p) {
+		err_set(err, ERR_LIMIT, "no memory for %llu bytes", (unsigned long long)what.content);
+		return section_err(sec, err);
+	}
+	if (what.packing == PLAIN)
+		r = source_read_full(img->src, what.off, p, (size_t)what.content, SOURCE_RANDOM, err);
+	else
+		r = unpack_open(img, &what, &s, err);
+	if (r == 0 && s)
+		r = stream_read_full(s, p, (size_t)what.content, err);
+	if (r < 0)
+		return section_err(sec, err);
+	*ret = bytes_of(p, (size_t)what.content);
+	return 0;
+}

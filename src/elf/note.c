@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Notes, and the two kinds of build ID that are written in them.
+ *
+ * A note is three words (size of the owner, size of the descriptor, type), the owner with its NUL, the
+ * descriptor; the latter two are padded. Padding is to 4 bytes, in 64-bit files too, as everyone but the
+ * specification has it; areas with an alignment of 8 (GNU properties) pad to 8.
+ */
+#include "elf/internal.h"
+
+#include <elf.h>
+
+#define NOTE_BUILD_ID    3 /* of owner "GNU"; Xen's and a core dump's type 3 are something else */
+#define NOTE_GO_BUILD_ID 4 /* of owner "Go" */
+
+/* All areas of one file together: 65536 segments may all say that the same MiB is theirs. */
+#define NOTES_MAX_TOTAL MIB(16)
+
+struct walk {
+	const struct elf_image *img;
+	int (*fn)(void *arg, const struct elf_note *note);
+	void *arg;
+	uint64_t left; /* of NOTES_MAX_TOTAL */
+};
+
+/* 0: a note. 1: none is left, or what is left is damaged. */
+static int note_next(struct cursor *c, unsigned align, struct elf_note *ret)
+{
+	uint32_t owner_size, desc_size;
+	struct bytes owner, desc;
+	uint32_t type;
+
+	if (cursor_left(c) < 12)
+		return 1;
+	owner_size = cursor_u32(c);
+	desc_size = cursor_u32(c);
+	type = cursor_u32(c);
+	owner = cursor_bytes(c, owner_size);
+	cursor_align(c, align);
+	desc = cursor_bytes(c, desc_size);
+	cursor_align(c, align);
+	if (!cursor_ok(c))
+		return 1;
+	if (owner.size && owner.p[owner.size - 1] == '\0')
+		owner.size--;
+	*ret = (struct elf_note){ .type = type,
+				  .owner = { (const char *)owner.p, owner.size },
+				  .desc = desc };
+	return 0;
+}
+
+/* One segment or section. Where it does not lie in the file there are no notes in it. */
+static int walk_area(struct walk *w, uint64_t off, uint64_t size, uint64_t align, struct err *err)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	uint64_t file_size = w->img->src->size;
+	struct elf_note note;
+	struct bytes b;
+	struct cursor c;
+
+	if (off >= file_size)
+		return 0;
+	size = MIN(MIN(size, file_size - off), MIN((uint64_t)ELF_MAX_NOTE_SIZE, w->left));
+	if (size < 12)
+		return 0;
+	w->left -= size;
+	if (elf_view(w->img, off, size, &a, &b, err) < 0)
+		return err_in(err, "notes");
+	c = cursor_at(b, w->img->h.big, off);
+	while (note_next(&c, align == 8 ? 8 : 4, &note) == 0) {
+		int r = w->fn(w->arg, &note);
+
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struct elf_note *note), void *arg,
+		   struct err *err)
+{
+	struct walk w = { .img = img, .fn = fn, .arg = arg, .left = NOTES_MAX_TOTAL };
+	int r = 0;
+
+	for (uint32_t i = 0; i < img->n_segments && !r; i++) {
+		const struct elf_segment *seg = &img->segments[i];
+
+		if (seg->type == PT_NOTE)
+			r = walk_area(&w, seg->off, seg->filesz, seg->align, err);
+	}
+	for (uint32_t i = 1; i < img->n_sections && !r; i++) {
+		const struct elf_section *sec = &img->sections[i];
+
+		if (sec->type == SHT_NOTE)
+			r = walk_area(&w, sec->off, sec->size, sec->align, err);
+	}
+	return r;
+}
+
+static int take_build_id(void *arg, const struct elf_note *note)
+{
+	return note->type == NOTE_BUILD_ID && str_eq(note->owner, STR("GNU")) &&
+	       build_id_set(arg, note->desc);
+}
+
+int elf_build_id(const struct elf_image *img, struct build_id *ret, struct err *err)
+{
+	struct build_id id = { 0 };
+	int r = elf_notes_each(img, take_build_id, &id, err);
+
+	if (r < 0)
+		return -1;
+	if (!r)
+		return ELF_NO_BUILD_ID;
+	*ret = id;
+	return 0;
+}
+
+struct go_id {
+	struct arena *a;
+	struct str text;
+};
+
+static int take_go_build_id(void *arg, const struct elf_note *note)
+{
+	struct go_id *id = arg;
+
+	if (note->type != NOTE_GO_BUILD_ID || !str_eq(note->owner, STR("Go")) || !note->desc.size)
+		return 0;
+	id->text = arena_str(id->a, (struct str){ (const char *)note->desc.p, note->desc.size });
+	return 1;
+}
+
+int elf_go_build_id(const struct elf_image *img, struct arena *a, struct str *ret, struct err *err)
+{
+	struct go_id id = { .a = a };
+	int r = elf_notes_each(img, take_go_build_id, &id, err);
+
+	if (r < 0)
+		return -1;
+	if (!r)
+		return ELF_NO_BUILD_ID;
+	*ret = id.text;
+	return 0;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The facts of a file that streams by.
+ *
+ * The head says where notes and section headers will come; those ranges are kept in a sparse source, and the
+ * ordinary elf_facts_read() runs over it. Where that asks for more, and it lies ahead, it is waited for too.
+ * So there is one reader, and what it says of a stream is what it says of the file. A piece with nothing in
+ * it that is waited for costs one comparison.
+ */
+#include "elf/internal.h"
+
+#include <elf.h>
+#include <stdlib.h>
+
+/* Names that do not lie right before the section headers: lld puts the string table in between. */
+#define TAIL_SLACK KIB(64)
+
+/* More is not waited for: the file is read again. */
+#define MAX_RANGES 64
+#define MAX_HELD   MIB(8)
+#define MAX_TRIES  16
+
+struct range {
+	uint64_t off, end;
+};
+
+struct elf_probe {
+	uint64_t size, pos;
+	uint64_t next; /* the next byte that is wanted; UINT64_MAX: none */
+	bool planned;  /* the head was looked at for what else is needed */
+	bool settled;  /* the outcome is known */
+	int outcome;   /* then */
+	struct elf_facts facts;
+	struct err err;
+	struct source *sparse;
+	struct range ranges[MAX_RANGES];
+	unsigned n_ranges, n_tries;
+	uint64_t wanted; /* bytes of all ranges */
+};
+
+struct elf_probe *elf_probe_new(void)
+{
+	return NEW(struct elf_probe);
+}
+
+void elf_probe_free(struct elf_probe *p)
+{
+	if (!p)
+		return;
+	source_close(p->sparse);
+	free(p);
+}
+
+static void settle(struct elf_probe *p, int outcome)
+{
+	p->settled = true;
+	p->outcome = outcome;
+	p->next = UINT64_MAX;
+}
+
+static void find_next(struct elf_probe *p)
+{
+	p->next = UINT64_MAX;
+	for (unsigned i = 0; i < p->n_ranges; i++)
+		if (p->ranges[i].end > p->pos)
+			p->next = MIN(p->next, MAX(p->ranges[i].off, p->pos));
+}
+
+/* Wait for [off, off + n), which is cut at the end of the file. False: it is too much, or has begun to pass
+ * unseen. */
+static bool want(struct elf_probe *p, uint64_t off, uint64_t n)
+{
+	uint64_t end;
+
+	if (off >= p->size || !n)
+		return true;
+	end = off + MIN(n, p->size - off);
+	if (off < p->pos || p->n_ranges == MAX_RANGES || end - off > MAX_HELD - MIN(p->wanted, MAX_HELD))
+		return false;
+	p->ranges[p->n_ranges++] = (struct range){ off, end };
+	p->wanted += end - off;
+	if (off < p->next)
+		p->next = off;
+	return true;
+}
+
+/* As want(), for a range of which a part may lie in the head, which is there. */
+static void want_behind_head(struct elf_probe *p, uint64_t off, uint64_t n)
+{
+	uint64_t end = n > UINT64_MAX - off ? UINT64_MAX : off + n;
+
+	off = MAX(off, p->pos);
+	if (off < end)
+		want(p, off, end - off);
+}
+
+/* From the head: the notes of the segments, and the section headers with the names that lie before them. */
+static void plan(struct elf_probe *p, struct bytes head)
+{
+	struct elf_header h;
+	struct elf_tables t;
+
+	p->planned = true;
+	if (elf_header_parse(head, &h, &t, NULL) != 0)
+		return; /* elf_facts_read() will say why */
+	if (h.phoff && t.phnum != PN_XNUM && t.phentsize >= elf_segment_size(h.is64)) {
+		for (uint32_t i = 0; i < t.phnum; i++) {
+			uint64_t off = h.phoff + (uint64_t)i * t.phentsize;
+			struct elf_segment seg;
+			struct cursor c;
+
+			if (off < h.phoff || !elf_range_fits(off, t.phentsize, head.size))
+				break;
+			c = cursor_at(bytes_of(head.p + off, t.phentsize), h.big, off);
+			elf_segment_parse(&c, h.is64, &seg);
+			if (seg.type == PT_NOTE)
+				want_behind_head(p, seg.off, MIN(seg.filesz, (uint64_t)ELF_MAX_NOTE_SIZE));
+		}
+	}
+	if (h.shoff && h.shoff < p->size) {
+		uint64_t slack = MIN(h.shoff, (uint64_t)TAIL_SLACK);
+		uint64_t n = t.shnum ? (uint64_t)t.shnum * t.shentsize : t.shentsize;
+
+		want_behind_head(p, h.shoff - slack, slack + n);
+	}
+}
+
+/* How far what is there goes without a gap from @off on, up to where the stream is. */
+static uint64_t held_to(const struct elf_probe *p, uint64_t off)
+{
+	bool moved = true;
+
+	while (moved && off < p->pos) {
+		moved = false;
+		for (unsigned i = 0; i < p->n_ranges; i++) {
+			if (p->ranges[i].off <= off && p->ranges[i].end > off) {
+				off = MIN(p->ranges[i].end, p->pos);
+				moved = true;
+			}
+		}
+	}
+	return off;
+}
+
+/* All that was wanted is there: see whether it is enough, else what else is needed. */
+static void try_facts(struct elf_probe *p)
+{
+	uint64_t off = 0, n = 0, last_off = 0, last_n = 0, from;
+	bool missed_before = source_sparse_missed(p->sparse, &last_off, &last_n);
+	int r = elf_facts_read(p->sparse, &p->facts, &p->err);
+
+	if (r >= 0 || !source_sparse_missed(p->sparse, &off, &n) ||
+	    (missed_before && off == last_off && n == last_n)) {
+		settle(p, r);
+		return;
+	}
+	from = held_to(p, off);
+	if (++p->n_tries == MAX_TRIES || from >= off + n || !want(p, from, off + n - from))
+		settle(p, ELF_PROBE_AGAIN);
+}
+
+void elf_probe_start(struct elf_probe *p, uint64_t size)
+{
+	source_close(p->sparse);
+	*p = (struct elf_probe){ .size = size, .next = UINT64_MAX };
+	want(p, 0, ELF_HEAD_SIZE);
+}
+
+bool elf_probe_wants(const struct elf_probe *p)
+{
+	return p->next != UINT64_MAX;
+}
+
+/* Keep what of the piece is waited for. */
+static void keep(struct elf_probe *p, struct bytes piece)
+{
+	uint64_t end = p->pos + piece.size;
+
+	if (!p->sparse)
+		p->sparse = source_sparse_new(p->size, "member");
+	for (unsigned i = 0; i < p->n_ranges; i++) {
+		uint64_t from = MAX(p->ranges[i].off, p->pos), to = MIN(p->ranges[i].end, end);
+
+		if (from < to)
+			source_sparse_add(p->sparse, from, piece.p + (from - p->pos), (size_t)(to - from));
+	}
+}
+
+/* Once the stream is past all that was wanted: what next. */
+static void advance(struct elf_probe *p)
+{
+	uint8_t head[ELF_HEAD_SIZE];
+	size_t n;
+
+	if (!p->planned && source_read(p->sparse, 0, head, sizeof(head), SOURCE_RANDOM, &n, NULL) == 0)
+		plan(p, bytes_of(head, n));
+	if (p->next == UINT64_MAX)
+		try_facts(p);
+}
+
+static bool is_elf_so_far(const struct elf_probe *p, struct bytes piece)
+{
+	size_t n = p->pos < SELFMAG ? MIN((size_t)(SELFMAG - p->pos), piece.size) : 0;
+
+	return !n || memcmp(piece.p, &ELFMAG[p->pos], n) == 0;
+}
+
+void elf_probe_feed(struct elf_probe *p, struct bytes piece)
+{
+	while (p->next != UINT64_MAX && p->next < p->pos + piece.size) {
+		uint64_t last = 0;
+		size_t n;
+
+		if (!is_elf_so_far(p, piece)) {
+			settle(p, ELF_NOT_ELF);
+			break;
+		}
+		for (unsigned i = 0; i < p->n_ranges; i++)
+			last = MAX(last, p->ranges[i].end);
+		n = (size_t)MIN((uint64_t)piece.size, last - p->pos);
+		keep(p, bytes_of(piece.p, n));
+		p->pos += n;
+		piece = bytes_of(piece.p + n, piece.size - n);
+		find_next(p);
+		/* What is wanted from here on may lie in the rest of this very piece. */
+		while (p->next == UINT64_MAX && !p->settled)
+			advance(p);
+	}
+	p->pos += piece.size;
+}
+
+int elf_probe_finish(struct elf_probe *p, struct elf_facts *ret, struct err *err)
+{
+	if (!p->settled && p->next != UINT64_MAX)
+		settle(p, ELF_PROBE_AGAIN); /* the stream ended before the size that was said */
+	if (!p->settled)
+		settle(p, ELF_NOT_ELF); /* an empty file */
+	source_close(TAKE(p->sparse));
+	if (p->outcome == 0)
+		*ret = p->facts;
+	else if (p->outcome < 0 && err)
+		*err = p->err;
+	return p->outcome;
+}
