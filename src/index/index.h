@@ -66,7 +66,11 @@ struct index;
 int index_open(const char *path, const struct index_options *opts, struct index **ret, struct err *err);
 void index_close(struct index *ix);
 
-/* ---- writing: many calls between begin and commit; each call alone is a transaction of its own ---- */
+/*
+ * ---- writing: many calls between begin and commit; each call alone is a transaction of its own ----
+ * A call that fails within a transaction spoils it: what is left is index_rollback(). What speaks of a file that is not there is
+ * INDEX_MISSING, and nothing was done.
+ */
 int index_begin(struct index *ix, struct err *err);
 int index_commit(struct index *ix, struct err *err);
 void index_rollback(struct index *ix);
@@ -84,12 +88,13 @@ int index_set_map(struct index *ix, int64_t file, struct bytes map, uint64_t poi
 int index_fail(struct index *ix, int64_t file, const struct err *why, int64_t next_try_s, struct err *err);
 int index_touch(struct index *ix, int64_t file, int64_t mtime_ns, uint64_t inode, uint64_t dev, struct err *err); /* same content, moved or copied */
 int index_del(struct index *ix, int64_t file, struct err *err);
-/* Vacuum incrementally, checkpoint the WAL, ANALYZE; @all: VACUUM. */
+/* Vacuum incrementally, checkpoint the WAL; @all: VACUUM. Not within a transaction. */
 int index_tidy(struct index *ix, bool all, struct err *err);
 
 /* ---- reading ---- */
 int index_find(struct index *ix, const struct build_id *id, struct arena *a, struct index_hit **ret, size_t *ret_n,
 	       struct err *err); /* newest mtime first; INDEX_MISSING */
+bool index_has(struct index *ix, const struct build_id *id); /* false only when it is certain that nothing has it */
 int index_file_by_path(struct index *ix, struct str path, struct arena *a, struct index_file *ret, struct err *err);
 int index_file_by_id(struct index *ix, int64_t id, struct arena *a, struct index_file *ret, struct err *err);
 int index_artifacts_of(struct index *ix, int64_t file, struct arena *a, struct index_artifact **ret, size_t *ret_n, struct err *err);
@@ -115,7 +120,9 @@ uint64_t index_epoch(void);
 /*
  * /metadata: what has this path? key file (exact), glob (dirname and basename separately, then fnmatch with FNM_PATHNAME), buildid.
  * One call gives a page: up to @max results behind @cursor (empty: from the start); *ret_next is empty when there are no more.
- * Past @deadline_mono_ms (0: none) it stops with *ret_complete false. fn's non-zero return ends it and is returned.
+ * Past @deadline_mono_ms (0: none) it stops with *ret_complete false; ret_next then says where to go on. *ret_complete is false, too, while
+ * packages wait for their deep pass: what they hold is not known. A cursor or a value that is none is ERR_INVALID. fn's non-zero return ends it
+ * and is returned.
  */
 struct index_metadata {
 	bool debuginfo;        /* else executable; a file that is both is told twice */

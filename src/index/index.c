@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A connection to the index, its transactions, and the epoch that tells caches that something is no longer
+ * what it was.
+ */
+#include "index/internal.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static _Atomic uint64_t epoch = 1;
+
+uint64_t index_epoch(void)
+{
+	return atomic_load_explicit(&epoch, memory_order_acquire);
+}
+
+uint64_t index_dir_hash(struct str dir)
+{
+	return hash64(dir.p, dir.size, 0);
+}
+
+int index_open(const char *path, const struct index_options *opts, struct index **ret, struct err *err)
+{
+	struct db_options db_opts = { .read_only = opts->read_only, .create = !opts->read_only };
+	struct index *ix = NEW(struct index);
+
+	if (db_open(path, &db_opts, &ix->db, err) < 0 ||
+	    db_migrate(ix->db, index_migrations, index_n_migrations, err) < 0) {
+		index_close(ix);
+		if (err && err->kind == ERR_INVALID)
+			/* Behind the reason, which says which file: what to do about it. */
+			return err_set(
+				err, ERR_INVALID,
+				"%.400s; use another file, or move it aside: a scan makes the index anew",
+				err->text);
+		return err_in(err, "index");
+	}
+	*ret = ix;
+	return 0;
+}
+
+void index_close(struct index *ix)
+{
+	if (!ix)
+		return;
+	if (ix->open)
+		index_rollback(ix);
+	db_close(ix->db);
+	free(ix);
+}
+
+int index_begin(struct index *ix, struct err *err)
+{
+	assert(!ix->open);
+	if (db_begin(ix->db, err) < 0)
+		return err_in(err, "index");
+	ix->open = true;
+	ix->broken = false;
+	ix->n_gone = 0;
+	return 0;
+}
+
+int index_commit(struct index *ix, struct err *err)
+{
+	assert(ix->open);
+	if (ix->broken) {
+		index_rollback(ix);
+		return err_set(err, ERR_INTERNAL,
+			       "index: a change in this transaction failed: nothing of it is kept");
+	}
+	ix->open = false;
+	if (db_commit(ix->db, err) < 0)
+		return err_in(err, "index");
+	/* Behind the commit: who sees the new epoch sees the new rows. */
+	if (ix->n_gone)
+		atomic_fetch_add_explicit(&epoch, 1, memory_order_release);
+	return 0;
+}
+
+void index_rollback(struct index *ix)
+{
+	if (!ix->open)
+		return;
+	ix->open = false;
+	db_rollback(ix->db);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What index's own files share.
+ */
+#pragma once
+
+#include "index/index.h"
+
+struct index {
+	struct db *db;
+	bool open;         /* a transaction of the caller's */
+	bool broken;       /* something failed in it: it may hold half a change, and is not to be committed */
+	uint64_t n_gone;   /* files removed or replaced in it */
+	struct index_stats stats; /* as of the two numbers below */
+	int64_t stats_version, stats_changes;
+	bool stats_known;
+};
+
+/* ---- schema.c ---- */
+extern const struct db_migration index_migrations[];
+extern const unsigned index_n_migrations;
+
+/* ---- row.c: a row of `file` ---- */
+
+/* For SELECT ... FROM file f JOIN dir d ON d.id = f.dir; they are columns 0 to INDEX_N_FILE_COLUMNS - 1. */
+#define INDEX_FILE_COLUMNS                                                                               \
+	"f.id, d.path, f.name, f.kind, f.state, f.size, f.mtime, f.inode, f.dev, f.reason, f.reason_kind, " \
+	"f.tries, f.next_try, f.scanned, f.inner, f.inner_size, f.points_size, f.generation"
+#define INDEX_N_FILE_COLUMNS 18
+#define INDEX_FILE_TABLES    "file f JOIN dir d ON d.id = f.dir"
+
+/* The row that @s stands on; strings are copied to @a. Values that cannot be are ERR_INVALID: the database is damaged. */
+int index_row_file(struct db_stmt *s, struct arena *a, struct index_file *ret, struct err *err);
+/* The same for columns @col (build ID), @col + 1 (member), @col + 2 (flags). */
+int index_row_artifact(struct db_stmt *s, int col, struct index_artifact *ret, struct err *err);
+int64_t index_member_value(uint32_t member);
+/* A path is kept in two parts, the folder with its slash and the name: folders are shared. */
+void index_path_split(struct str path, struct str *ret_dir, struct str *ret_name);
+/* All rows of @s, at most @max. */
+int index_row_files(struct db_stmt *s, size_t max, struct arena *a, struct index_file **ret, size_t *ret_n, struct err *err);
+
+/* ---- glob.c ---- */
+
+#define INDEX_GLOB_MAX 4096 /* bytes of a pattern */
+
+/*
+ * As fnmatch(3) with FNM_PATHNAME in the C locale: no wildcard matches a slash. Bytes are compared, whatever they are; the
+ * time is at most the product of both lengths.
+ */
+bool index_glob_match(struct str pattern, struct str s);
+/* The bytes before the first special one: what every match starts with. */
+struct str index_glob_prefix(struct str pattern);

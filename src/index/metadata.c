@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The metadata query: which build IDs have this path, or this build ID which paths.
+ *
+ * What is gone over has an order that does not depend on time: plain files by folder and id, then packages by
+ * id, within a file by position. A cursor is a place in this order, "phase-folder-file-skip": those of a file
+ * that were told before are passed over, so pages need no state between them.
+ *
+ * Plain files and exact paths are looked up; a pattern over packages reads their maps one after the other,
+ * which is what the deadline is for.
+ */
+#include "index/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define PACKAGES_AT_ONCE 64
+
+enum { PAGE_FULL = 1 << 20 }; /* of fn's own outcomes none should be so large */
+
+enum phase { PHASE_PLAIN = 1, PHASE_PACKAGES = 2 };
+
+struct place {
+	uint64_t phase, dir, file, skip;
+};
+
+struct query {
+	struct index *ix;
+	struct place from; /* where the cursor stands */
+	struct place at;   /* skip: how many of this file were told or passed over */
+	size_t max, n_told;
+	int64_t deadline_ms;
+	bool late;
+	bool complete;
+	int (*fn)(void *arg, const struct index_metadata *m);
+	void *arg;
+};
+
+/* ---- the cursor ---- */
+
+static int place_parse(struct str cursor, struct place *ret, struct err *err)
+{
+	struct place p = { PHASE_PLAIN, 0, 0, 0 };
+	struct str rest = cursor, phase, dir, file;
+
+	if (cursor.size) {
+		phase = str_cut(&rest, '-');
+		dir = str_cut(&rest, '-');
+		file = str_cut(&rest, '-');
+		if (!str_to_u64(phase, &p.phase) || !str_to_u64(dir, &p.dir) || !str_to_u64(file, &p.file) ||
+		    !str_to_u64(rest, &p.skip) || p.phase < PHASE_PLAIN || p.phase > PHASE_PACKAGES ||
+		    p.dir > INT64_MAX || p.file > INT64_MAX)
+			return err_set(err, ERR_INVALID, "metadata: not a cursor of this server");
+	}
+	*ret = p;
+	return 0;
+}
+
+static void place_print(const struct place *p, struct buf *ret)
+{
+	buf_printf(ret, "%llu-%llu-%llu-%llu", (unsigned long long)p->phase, (unsigned long long)p->dir,
+		   (unsigned long long)p->file, (unsigned long long)p->skip);
+}
+
+/* ---- telling ---- */
+
+static bool is_late(struct query *q)
+{
+	q->late = q->late || (q->deadline_ms && clock_mono_ms() > q->deadline_ms);
+	return q->late;
+}
+
+/* Go on to this file. PAGE_FULL when time is up. */
+static int enter(struct query *q, enum phase phase, int64_t dir, int64_t file)
+{
+	q->at = (struct place){ phase, (uint64_t)dir, (uint64_t)file, 0 };
+	return is_late(q) ? PAGE_FULL : 0;
+}
+
+static bool is_from(const struct query *q)
+{
+	return q->at.phase == q->from.phase && q->at.dir == q->from.dir && q->at.file == q->from.file;
+}
+
+static int tell_one(struct query *q, const struct index_metadata *m)
+{
+	if (is_from(q) && q->at.skip < q->from.skip) {
+		q->at.skip++;
+		return 0;
+	}
+	if (q->n_told == q->max)
+		return PAGE_FULL;
+	q->n_told++;
+	q->at.skip++;
+	return q->fn(q->arg, m);
+}
+
+static int tell(struct query *q, const struct build_id *id, uint32_t flags, struct str file,
+		struct str archive)
+{
+	struct index_metadata m = { .build_id = *id, .file = file, .archive = archive };
+	int r = 0;
+
+	if (flags & ELF_IS_EXECUTABLE)
+		r = tell_one(q, &m);
+	if (r == 0 && (flags & ELF_IS_DEBUG)) {
+		m.debuginfo = true;
+		r = tell_one(q, &m);
+	}
+	return r;
+}
+
+static int tell_entry(struct query *q, const struct pkg_entry *e, struct str archive)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+
+	if (!e->is_elf || !e->elf.build_id.size)
+		return 0;
+	buf_add_char(&path, '/');
+	buf_add_str(&path, e->path);
+	return tell(q, &e->elf.build_id, e->elf.flags, buf_str(&path), archive);
+}
+
+static int tell_plain(struct query *q, int64_t file, struct str path, struct err *err)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct index_artifact *list;
+	size_t n;
+	int r;
+
+	arena_init(&a);
+	r = index_artifacts_of(q->ix, file, &a, &list, &n, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = tell(q, &list[i].build_id, list[i].flags, path, (struct str){ 0 });
+	return r;
+}
+
+/* ---- maps ---- */
+
+/* The entries whose path starts with @prefix: [*ret_first, *ret_end). */
+static void entries_with_prefix(const struct pkg_map *m, struct str prefix, uint32_t *ret_first,
+				uint32_t *ret_end)
+{
+	uint32_t low = 0, high = m->n_entries;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (str_cmp(m->entries[mid].path, prefix) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	*ret_first = low;
+	while (low < m->n_entries && str_starts(m->entries[low].path, prefix))
+		low++;
+	*ret_end = low;
+}
+
+/*
+ * @pattern without its leading slash, or an exact path if @exact. A map that cannot be read is passed over:
+ * one damaged package is no reason to answer nothing. It makes the answer incomplete.
+ */
+static int tell_package(struct query *q, const struct index_file *f, struct str pattern, bool exact,
+			struct err *err)
+{
+	struct pkg_map *m;
+	uint32_t first, end;
+	int r = enter(q, PHASE_PACKAGES, 0, f->id);
+
+	if (r)
+		return r;
+	r = index_map(q->ix, f->id, &m, err);
+	if (r < 0 && err->kind == ERR_CANCELLED)
+		return r;
+	if (r) {
+		q->complete = q->complete && r == INDEX_MISSING;
+		return 0;
+	}
+	entries_with_prefix(m, exact ? pattern : index_glob_prefix(pattern), &first, &end);
+	for (uint32_t i = first; r == 0 && i < end; i++) {
+		const struct pkg_entry *e = &m->entries[i];
+
+		if (exact ? str_eq(e->path, pattern) : index_glob_match(pattern, e->path))
+			r = tell_entry(q, e, f->path);
+		if (r == 0 && i % 1024 == 1023 && is_late(q))
+			r = PAGE_FULL;
+	}
+	pkg_map_free(m);
+	return r;
+}
+
+/* ---- an exact path ---- */
+
+static int packages_with_dir(struct query *q, struct str dir, int64_t from, struct arena *a, int64_t **ret,
+			     size_t *ret_n, struct err *err)
+{
+	int64_t *list = NULL;
+	size_t n = 0, room = 0;
+	struct db_stmt *s;
+	int r;
+
+	if (db_prepare(q->ix->db, "SELECT file FROM package_dir WHERE hash = ? AND file >= ? ORDER BY file",
+		       &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, (int32_t)(uint32_t)index_dir_hash(dir));
+	db_bind_i64(s, 2, from);
+	while ((r = db_step(s, err)) == DB_ROW) {
+		if (n == room) {
+			room = room ? 2 * room : 16;
+			list = mem_realloc(list, room, sizeof(*list));
+		}
+		list[n++] = db_i64(s, 0);
+	}
+	db_reset(s);
+	*ret = ARENA_NEW_N(a, int64_t, n + 1);
+	if (n)
+		memcpy(*ret, list, n * sizeof(*list));
+	*ret_n = n;
+	free(list);
+	return r;
+}
+
+static int exact_in_packages(struct query *q, struct str path, struct err *err)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	int64_t *ids, from = q->from.phase == PHASE_PACKAGES ? (int64_t)q->from.file : 0;
+	size_t n;
+	int r;
+
+	arena_init(&a);
+	path = (struct str){ path.p + 1, path.size - 1 };
+	r = packages_with_dir(q, path_dirname(path), from, &a, &ids, &n, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		struct index_file f;
+
+		r = index_file_by_id(q->ix, ids[i], &a, &f, err);
+		if (r == 0)
+			r = tell_package(q, &f, path, true, err);
+		else if (r == INDEX_MISSING)
+			r = 0;
+	}
+	return r;
+}
+
+static int by_path(struct query *q, struct str value, struct err *err)
+{
+	AUTO(mem_freep) char *canonical = mem_alloc(value.size + 2);
+	AUTO(arena_done) struct arena a = { 0 };
+	struct str path = { canonical, path_canonical(value, canonical) };
+	struct index_file f;
+	int r = INDEX_MISSING;
+
+	arena_init(&a);
+	if (!path.size || path.p[0] != '/')
+		return 0;
+	if (q->from.phase == PHASE_PLAIN)
+		r = index_file_by_path(q->ix, path, &a, &f, err);
+	if (r == 0 && f.kind == INDEX_PLAIN) {
+		r = enter(q, PHASE_PLAIN, 0, f.id);
+		if (r == 0)
+			r = tell_plain(q, f.id, path, err);
+	} else if (r == INDEX_MISSING) {
+		r = 0;
+	}
+	return r ? r : exact_in_packages(q, path, err);
+}
+
+/* ---- a pattern ---- */
+
+struct dir_row {
+	int64_t id;
+	struct str path;
+};
+
+struct dir_rows {
+	struct dir_row *list;
+	size_t n, room;
+};
+
+static void dir_rows_done(struct dir_rows *d)
+{
+	free(d->list);
+}
+
+/* Collected before anything is told: no statement stays open meanwhile. */
+static int folders(struct query *q, struct str pattern, struct arena *a, struct dir_rows *ret,
+		   struct err *err)
+{
+	int64_t from = q->from.phase == PHASE_PLAIN ? (int64_t)q->from.dir : INT64_MAX;
+	struct db_stmt *s;
+	int r;
+
+	if (db_prepare(q->ix->db, "SELECT id, path FROM dir WHERE id >= ? ORDER BY id", &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, from);
+	while ((r = db_step(s, err)) == DB_ROW) {
+		struct bytes p = db_bytes(s, 1);
+		struct str path = { (const char *)p.p, p.size };
+
+		if (!index_glob_match(pattern, path))
+			continue;
+		if (ret->n == ret->room) {
+			ret->room = ret->room ? 2 * ret->room : 16;
+			ret->list = mem_realloc(ret->list, ret->room, sizeof(*ret->list));
+		}
+		ret->list[ret->n++] = (struct dir_row){ db_i64(s, 0), arena_str(a, path) };
+	}
+	db_reset(s);
+	return r;
+}
+
+static int glob_in_folder(struct query *q, const struct dir_row *dir, struct str pattern, struct err *err)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	AUTO(dir_rows_done) struct dir_rows files = { 0 };
+	bool again = q->from.phase == PHASE_PLAIN && (int64_t)q->from.dir == dir->id;
+	struct db_stmt *s;
+	int r;
+
+	arena_init(&a);
+	if (db_prepare(q->ix->db,
+		       "SELECT id, name FROM file WHERE dir = ? AND kind = 1 AND id >= ? ORDER BY id", &s,
+		       err) < 0)
+		return -1;
+	db_bind_i64(s, 1, dir->id);
+	db_bind_i64(s, 2, again ? (int64_t)q->from.file : 0);
+	while ((r = db_step(s, err)) == DB_ROW) {
+		struct bytes p = db_bytes(s, 1);
+		struct str name = { (const char *)p.p, p.size };
+
+		if (!index_glob_match(pattern, name))
+			continue;
+		if (files.n == files.room) {
+			files.room = files.room ? 2 * files.room : 16;
+			files.list = mem_realloc(files.list, files.room, sizeof(*files.list));
+		}
+		files.list[files.n++] = (struct dir_row){
+			db_i64(s, 0),
+			str_of(arena_printf(&a, STR_FMT STR_FMT, STR_ARG(dir->path), STR_ARG(name))),
+		};
+	}
+	db_reset(s);
+	for (size_t i = 0; r == 0 && i < files.n; i++) {
+		r = enter(q, PHASE_PLAIN, dir->id, files.list[i].id);
+		if (r == 0)
+			r = tell_plain(q, files.list[i].id, files.list[i].path, err);
+	}
+	return r;
+}
+
+static int glob_in_folders(struct query *q, struct str pattern, struct err *err)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	AUTO(dir_rows_done) struct dir_rows dirs = { 0 };
+	struct str dir_pattern, name_pattern;
+	int r;
+
+	arena_init(&a);
+	index_path_split(pattern, &dir_pattern, &name_pattern);
+	r = folders(q, dir_pattern, &a, &dirs, err);
+	for (size_t i = 0; r == 0 && i < dirs.n; i++)
+		r = glob_in_folder(q, &dirs.list[i], name_pattern, err);
+	return r;
+}
+
+static int glob_in_packages(struct query *q, struct str pattern, struct err *err)
+{
+	int64_t after = q->from.phase == PHASE_PACKAGES ? (int64_t)q->from.file - 1 : 0;
+	int r = 0;
+
+	for (;;) {
+		AUTO(arena_done) struct arena a = { 0 };
+		struct index_file *list;
+		size_t n;
+
+		arena_init(&a);
+		r = index_list(q->ix, INDEX_PACKAGE, INDEX_SCANNED, after, PACKAGES_AT_ONCE, &a, &list, &n,
+			       err);
+		for (size_t i = 0; r == 0 && i < n; i++) {
+			r = tell_package(q, &list[i], pattern, false, err);
+			after = list[i].id;
+		}
+		if (r || n < PACKAGES_AT_ONCE)
+			return r;
+	}
+}
+
+static int by_glob(struct query *q, struct str value, struct err *err)
+{
+	int r;
+
+	if (value.size > INDEX_GLOB_MAX)
+		return err_set(err, ERR_INVALID, "metadata: a pattern of more than %d bytes", INDEX_GLOB_MAX);
+	/* All paths are absolute, and no wildcard stands for a slash. */
+	if (!value.size || value.p[0] != '/')
+		return 0;
+	q->at = q->from;
+	r = q->from.phase == PHASE_PLAIN ? glob_in_folders(q, value, err) : 0;
+	return r ? r : glob_in_packages(q, (struct str){ value.p + 1, value.size - 1 }, err);
+}
+
+/* ---- a build ID ---- */
+
+static int tell_hit(struct query *q, const struct index_hit *h, struct err *err)
+{
+	const struct pkg_entry *e;
+	struct pkg_map *m;
+	int r;
+
+	if (h->file.kind == INDEX_PLAIN)
+		return tell(q, &h->artifact.build_id, h->artifact.flags, h->file.path, (struct str){ 0 });
+	/* Known by the header pass only, or by a map that cannot be read: it is there, but under which name?
+	 */
+	r = h->artifact.member == INDEX_NO_MEMBER ? INDEX_MISSING : index_map(q->ix, h->file.id, &m, err);
+	if (r < 0 && err->kind == ERR_CANCELLED)
+		return r;
+	if (r) {
+		q->complete = false;
+		return 0;
+	}
+	e = pkg_map_by_number(m, h->artifact.member);
+	if (e)
+		r = tell_entry(q, e, h->file.path);
+	pkg_map_free(m);
+	return r;
+}
+
+static int cmp_hit(const void *a, const void *b)
+{
+	const struct index_hit *x = a, *y = b;
+
+	if (x->file.id != y->file.id)
+		return x->file.id < y->file.id ? -1 : 1;
+	return (x->artifact.member > y->artifact.member) - (x->artifact.member < y->artifact.member);
+}
+
+static int by_build_id(struct query *q, struct str value, struct err *err)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct index_hit *hits;
+	struct build_id id;
+	size_t n;
+	int r;
+
+	arena_init(&a);
+	if (!build_id_parse(&id, value))
+		return err_set(err, ERR_INVALID, "metadata: the value is not a build ID");
+	r = index_find(q->ix, &id, &a, &hits, &n, err);
+	if (r)
+		return r == INDEX_MISSING ? 0 : r;
+	/* The order of the cursor, instead of that of time. */
+	qsort(hits, n, sizeof(*hits), cmp_hit);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if ((uint64_t)hits[i].file.id < q->from.file)
+			continue;
+		if (i == 0 || hits[i].file.id != hits[i - 1].file.id)
+			r = enter(q, PHASE_PLAIN, 0, hits[i].file.id);
+		if (r == 0)
+			r = tell_hit(q, &hits[i], err);
+	}
+	return r;
+}
+
+/* ---- */
+
+static int packages_wait(struct index *ix, bool *ret, struct err *err)
+{
+	struct db_stmt *s;
+	int r;
+
+	/* In the words of the partial index, which is all that is looked at. */
+	if (db_prepare(ix->db, "SELECT 1 FROM file WHERE kind = 2 AND state <> 2 AND state <> 3 LIMIT 1", &s,
+		       err) < 0)
+		return -1;
+	r = db_step(s, err);
+	if (r < 0)
+		return -1;
+	*ret = r == DB_ROW;
+	db_reset(s);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(struct query *q, struct str value, struct err *err);
+	bool by_name; /* what packages hold must be known */
+} keys[] = {
+	{ "file", by_path, true },
+	{ "glob", by_glob, true },
+	{ "buildid", by_build_id, false },
+};
+
+int index_metadata(struct index *ix, struct str key, struct str value, struct str cursor, size_t max,
+		   int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m), void *arg,
+		   struct buf *ret_next, bool *ret_complete, struct err *err)
+{
+	struct query q = {
+		.ix = ix, .max = max, .deadline_ms = deadline_mono_ms, .complete = true, .fn = fn, .arg = arg
+	};
+	struct err why = { 0 };
+	bool wait = false;
+	size_t k = 0;
+	int r;
+
+	assert(max > 0);
+	while (k < ARRAY_SIZE(keys) && !str_eq(key, str_of(keys[k].name)))
+		k++;
+	if (k == ARRAY_SIZE(keys))
+		return err_set(err, ERR_INVALID, "metadata: the key is none of file, glob, buildid");
+	if (place_parse(cursor, &q.from, err) < 0)
+		return -1;
+	q.at = q.from;
+
+	db_set_deadline(ix->db, deadline_mono_ms);
+	r = keys[k].by_name ? packages_wait(ix, &wait, &why) : 0;
+	if (r == 0)
+		r = keys[k].run(&q, value, &why);
+	db_set_deadline(ix->db, 0);
+
+	if (r < 0 && why.kind == ERR_CANCELLED) {
+		q.late = true;
+		r = PAGE_FULL;
+	}
+	if (r && r != PAGE_FULL) {
+		/* fn tells its own failures to whom it belongs to. */
+		if (r < 0 && why.kind && err)
+			*err = why;
+		return r;
+	}
+	ret_next->size = 0;
+	if (r == PAGE_FULL) {
+		if (is_from(&q))
+			q.at.skip = MAX(q.at.skip, q.from.skip);
+		place_print(&q.at, ret_next);
+	}
+	*ret_complete = q.complete && !q.late && !wait;
+	return 0;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Looking things up. Each call is one statement, so it sees one state of the database.
+ */
+#include "index/internal.h"
+
+#include <stdlib.h>
+
+/* Of one build ID, or of packages with files in one directory. More is hostile, or a mirror of mirrors: the
+ * newest are enough. */
+#define MAX_HITS 1024
+
+int index_find(struct index *ix, const struct build_id *id, struct arena *a, struct index_hit **ret,
+	       size_t *ret_n, struct err *err)
+{
+	struct index_hit *list = NULL;
+	struct db_stmt *s;
+	size_t n = 0, room = 0;
+	int r;
+
+	if (db_prepare(ix->db,
+		       "SELECT " INDEX_FILE_COLUMNS
+		       ", r.build_id, r.member, r.flags FROM artifact r JOIN file f ON f.id = r.file"
+		       " JOIN dir d ON d.id = f.dir WHERE r.build_id = ?1 ORDER BY f.mtime DESC, f.id DESC, "
+		       "r.member LIMIT ?2",
+		       &s, err) < 0)
+		return -1;
+	db_bind_bytes(s, 1, build_id_bytes(id));
+	db_bind_i64(s, 2, MAX_HITS);
+	while ((r = db_step(s, err)) == DB_ROW) {
+		if (n == room) {
+			room = room ? 2 * room : 4;
+			list = mem_realloc(list, room, sizeof(*list));
+		}
+		if (index_row_file(s, a, &list[n].file, err) < 0 ||
+		    index_row_artifact(s, INDEX_N_FILE_COLUMNS, &list[n].artifact, err) < 0) {
+			r = -1;
+			break;
+		}
+		n++;
+	}
+	db_reset(s);
+	if (r == 0 && n) {
+		*ret = ARENA_NEW_N(a, struct index_hit, n);
+		memcpy(*ret, list, n * sizeof(*list));
+		*ret_n = n;
+	}
+	free(list);
+	return r < 0 ? r : n ? 0 : INDEX_MISSING;
+}
+
+bool index_has(struct index *ix, const struct build_id *id)
+{
+	struct db_stmt *s;
+	bool has;
+
+	/* What cannot be asked is not certain to be missing. */
+	if (db_prepare(ix->db, "SELECT 1 FROM artifact WHERE build_id = ? LIMIT 1", &s, NULL) < 0)
+		return true;
+	db_bind_bytes(s, 1, build_id_bytes(id));
+	has = db_step(s, NULL) != DB_DONE;
+	db_reset(s);
+	return has;
+}
+
+static int one_file(struct db_stmt *s, struct arena *a, struct index_file *ret, struct err *err)
+{
+	int r = db_step(s, err);
+
+	if (r == DB_ROW)
+		r = index_row_file(s, a, ret, err);
+	else if (r == DB_DONE)
+		r = INDEX_MISSING;
+	db_reset(s);
+	return r;
+}
+
+int index_file_by_path(struct index *ix, struct str path, struct arena *a, struct index_file *ret,
+		       struct err *err)
+{
+	struct str dir, name;
+	struct db_stmt *s;
+
+	if (db_prepare(ix->db,
+		       "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
+		       " WHERE d.path = ? AND f.name = ?",
+		       &s, err) < 0)
+		return -1;
+	index_path_split(path, &dir, &name);
+	db_bind_bytes(s, 1, bytes_of(dir.p, dir.size));
+	db_bind_bytes(s, 2, bytes_of(name.p, name.size));
+	return one_file(s, a, ret, err);
+}
+
+int index_file_by_id(struct index *ix, int64_t id, struct arena *a, struct index_file *ret, struct err *err)
+{
+	struct db_stmt *s;
+
+	if (db_prepare(ix->db, "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES " WHERE f.id = ?", &s,
+		       err) < 0)
+		return -1;
+	db_bind_i64(s, 1, id);
+	return one_file(s, a, ret, err);
+}
+
+int index_artifacts_of(struct index *ix, int64_t file, struct arena *a, struct index_artifact **ret,
+		       size_t *ret_n, struct err *err)
+{
+	struct index_artifact *list = NULL;
+	struct db_stmt *s;
+	size_t n = 0, room = 0;
+	int r;
+
+	if (db_prepare(
+		    ix->db,
+		    "SELECT build_id, member, flags FROM artifact WHERE file = ? ORDER BY member, build_id",
+		    &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, file);
+	while ((r = db_step(s, err)) == DB_ROW) {
+		if (n == room) {
+			room = room ? 2 * room : 16;
+			list = mem_realloc(list, room, sizeof(*list));
+		}
+		r = index_row_artifact(s, 0, &list[n], err);
+		if (r < 0)
+			break;
+		n++;
+	}
+	db_reset(s);
+	if (r == 0) {
+		*ret = ARENA_NEW_N(a, struct index_artifact, n + 1);
+		if (n)
+			memcpy(*ret, list, n * sizeof(*list));
+		*ret_n = n;
+	}
+	free(list);
+	return r;
+}
+
+int index_map(struct index *ix, int64_t file, struct pkg_map **ret, struct err *err)
+{
+	struct db_stmt *s;
+	int r;
+
+	if (db_prepare(ix->db, "SELECT blob FROM map WHERE file = ?", &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, file);
+	r = db_step(s, err);
+	if (r == DB_ROW) {
+		r = pkg_map_decode(db_bytes(s, 0), ret, err);
+		if (r < 0)
+			err_in(err, "package map of file %lld", (long long)file);
+	} else if (r == DB_DONE) {
+		r = INDEX_MISSING;
+	}
+	db_reset(s);
+	return r;
+}
+
+int index_find_dir(struct index *ix, uint64_t hash, struct arena *a, struct index_file **ret, size_t *ret_n,
+		   struct err *err)
+{
+	struct db_stmt *s;
+
+	if (db_prepare(ix->db,
+		       "SELECT " INDEX_FILE_COLUMNS
+		       " FROM package_dir p JOIN file f ON f.id = p.file JOIN dir d ON d.id = f.dir"
+		       " WHERE p.hash = ?1 ORDER BY f.mtime DESC, f.id DESC LIMIT ?2",
+		       &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, (int32_t)(uint32_t)hash);
+	db_bind_i64(s, 2, MAX_HITS);
+	return index_row_files(s, MAX_HITS, a, ret, ret_n, err);
+}
+
+int index_list(struct index *ix, enum index_kind kind, enum index_state state, int64_t after, size_t max,
+	       struct arena *a, struct index_file **ret, size_t *ret_n, struct err *err)
+{
+	struct db_stmt *s;
+
+	if (db_prepare(ix->db,
+		       "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
+		       " WHERE f.id > ?1 AND (?2 = 0 OR f.kind = ?2)"
+		       " AND (?3 = 0 OR f.state = ?3) ORDER BY f.id LIMIT ?4",
+		       &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, after);
+	db_bind_i64(s, 2, kind);
+	db_bind_i64(s, 3, state);
+	db_bind_i64(s, 4, (int64_t)MIN(max, (size_t)INT64_MAX));
+	return index_row_files(s, max, a, ret, ret_n, err);
+}
+
+int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, struct index_file **ret,
+	      size_t *ret_n, struct err *err)
+{
+	struct db_stmt *s;
+
+	/* The newest first: they are what is asked for. */
+	if (db_prepare(ix->db,
+		       "SELECT " INDEX_FILE_COLUMNS " FROM " INDEX_FILE_TABLES
+		       " WHERE f.kind = 2 AND f.state <> 2 AND"
+		       " (f.state <> 3 OR (f.next_try > 0 AND f.next_try <= ?1)) ORDER BY f.mtime DESC, f.id "
+		       "DESC LIMIT ?2",
+		       &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, now_s);
+	db_bind_i64(s, 2, (int64_t)MIN(max, (size_t)INT64_MAX));
+	return index_row_files(s, max, a, ret, ret_n, err);
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows into structs. Others may have written the file: a value that no lode writes is told as damage, before
+ * anything is done by it.
+ */
+#include "index/internal.h"
+
+#include <stdlib.h>
+
+void index_path_split(struct str path, struct str *ret_dir, struct str *ret_name)
+{
+	size_t at = path.size;
+
+	while (at && path.p[at - 1] != '/')
+		at--;
+	*ret_dir = (struct str){ path.p, at };
+	*ret_name = (struct str){ path.p + at, path.size - at };
+}
+
+static bool in_range(struct db_stmt *s, int col, int64_t first, int64_t last)
+{
+	int64_t v = db_i64(s, col);
+
+	return v >= first && v <= last;
+}
+
+int index_row_file(struct db_stmt *s, struct arena *a, struct index_file *ret, struct err *err)
+{
+	struct bytes dir = db_bytes(s, 1), name = db_bytes(s, 2), reason = db_bytes(s, 9);
+	char *path;
+
+	if (!in_range(s, 3, INDEX_PLAIN, INDEX_PACKAGE) || !in_range(s, 4, INDEX_HEADER, INDEX_QUEUED) ||
+	    !in_range(s, 10, ERR_NONE, ERR_INTERNAL) || !in_range(s, 11, 0, UINT32_MAX) ||
+	    !in_range(s, 14, CODEC_NONE, CODEC_N_KINDS - 1))
+		return err_set(err, ERR_INVALID, "the row of file %lld is damaged", (long long)db_i64(s, 0));
+	path = arena_alloc(a, dir.size + name.size + 1);
+	memcpy(path, dir.p ? dir.p : (const uint8_t *)"", dir.size);
+	memcpy(path + dir.size, name.p ? name.p : (const uint8_t *)"", name.size);
+	path[dir.size + name.size] = '\0';
+	*ret = (struct index_file){
+		.id = db_i64(s, 0),
+		.path = { path, dir.size + name.size },
+		.kind = (enum index_kind)db_i64(s, 3),
+		.state = (enum index_state)db_i64(s, 4),
+		.size = (uint64_t)db_i64(s, 5),
+		.mtime_ns = db_i64(s, 6),
+		.inode = (uint64_t)db_i64(s, 7),
+		.dev = (uint64_t)db_i64(s, 8),
+		.reason = arena_str(a, (struct str){ (const char *)reason.p, reason.size }),
+		.reason_kind = (enum err_kind)db_i64(s, 10),
+		.tries = (uint32_t)db_i64(s, 11),
+		.next_try_s = db_i64(s, 12),
+		.scanned_s = db_i64(s, 13),
+		.inner = (enum codec_kind)db_i64(s, 14),
+		.inner_size = (uint64_t)db_i64(s, 15),
+		.points_size = (uint64_t)db_i64(s, 16),
+		.generation = (uint64_t)db_i64(s, 17),
+	};
+	return 0;
+}
+
+int64_t index_member_value(uint32_t member)
+{
+	/* -1 takes a byte, 2^32 - 1 eight. */
+	return member == INDEX_NO_MEMBER ? -1 : (int64_t)member;
+}
+
+int index_row_artifact(struct db_stmt *s, int col, struct index_artifact *ret, struct err *err)
+{
+	int64_t member = db_i64(s, col + 1);
+	struct index_artifact art;
+
+	if (!build_id_set(&art.build_id, db_bytes(s, col)) || member < -1 || member >= INDEX_NO_MEMBER)
+		return err_set(err, ERR_INVALID, "a row of artifact is damaged");
+	art.member = member < 0 ? INDEX_NO_MEMBER : (uint32_t)member;
+	art.flags = (uint32_t)db_i64(s, col + 2);
+	*ret = art;
+	return 0;
+}
+
+int index_row_files(struct db_stmt *s, size_t max, struct arena *a, struct index_file **ret, size_t *ret_n,
+		    struct err *err)
+{
+	struct index_file *list = NULL;
+	size_t n = 0, room = 0;
+	int r = DB_DONE;
+
+	while (n < max && (r = db_step(s, err)) == DB_ROW) {
+		if (n == room) {
+			room = room ? 2 * room : 16;
+			list = mem_realloc(list, room, sizeof(*list));
+		}
+		r = index_row_file(s, a, &list[n], err);
+		if (r < 0)
+			break;
+		n++;
+	}
+	db_reset(s);
+	if (r >= 0) {
+		*ret = ARENA_NEW_N(a, struct index_file, n + 1);
+		if (n)
+			memcpy(*ret, list, n * sizeof(*list));
+		*ret_n = n;
+		r = 0;
+	}
+	free(list);
+	return r;
+}

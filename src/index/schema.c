@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables, and how they came to be: each entry brings an older database one step further. An entry that
+ * was released is never changed. docs/formats/index.md describes what they hold.
+ */
+#include "index/internal.h"
+
+/*
+ * Paths and names are BLOBs: they are bytes, not text. The maps have a table of their own, so that going over
+ * `file` does not go over them. Rows of `artifact` and `package_dir` lie in the order they are asked for, and
+ * have a second index by the file that they go with.
+ */
+static const char first[] = "CREATE TABLE dir ("
+			    "  id INTEGER PRIMARY KEY,"
+			    "  path BLOB NOT NULL UNIQUE" /* with the slash behind */
+			    ") STRICT;"
+			    "CREATE TABLE file ("
+			    "  id INTEGER PRIMARY KEY AUTOINCREMENT,"
+			    "  dir INTEGER NOT NULL,"
+			    "  name BLOB NOT NULL,"
+			    "  kind INTEGER NOT NULL,"
+			    "  state INTEGER NOT NULL,"
+			    "  size INTEGER NOT NULL,"
+			    "  mtime INTEGER NOT NULL," /* nanoseconds */
+			    "  inode INTEGER NOT NULL,"
+			    "  dev INTEGER NOT NULL,"
+			    "  reason BLOB NOT NULL,"
+			    "  reason_kind INTEGER NOT NULL,"
+			    "  tries INTEGER NOT NULL,"
+			    "  next_try INTEGER NOT NULL,"
+			    "  scanned INTEGER NOT NULL,"
+			    "  inner INTEGER NOT NULL,"
+			    "  inner_size INTEGER NOT NULL,"
+			    "  points_size INTEGER NOT NULL,"
+			    "  map_size INTEGER NOT NULL,"
+			    "  generation INTEGER NOT NULL,"
+			    "  UNIQUE (dir, name)"
+			    ") STRICT;"
+			    /* Packages that want work: few, once all is scanned. */
+			    "CREATE INDEX file_due ON file (mtime) WHERE kind = 2 AND state <> 2;"
+			    "CREATE TABLE artifact ("
+			    "  build_id BLOB NOT NULL,"
+			    "  file INTEGER NOT NULL,"
+			    "  member INTEGER NOT NULL," /* -1: none */
+			    "  flags INTEGER NOT NULL,"
+			    "  PRIMARY KEY (build_id, file, member)"
+			    ") STRICT, WITHOUT ROWID;"
+			    "CREATE INDEX artifact_file ON artifact (file);"
+			    "CREATE TABLE map ("
+			    "  file INTEGER PRIMARY KEY,"
+			    "  blob BLOB NOT NULL"
+			    ") STRICT;"
+			    "CREATE TABLE package_dir ("
+			    "  hash INTEGER NOT NULL," /* the low 32 bits of index_dir_hash(), signed: four
+							  bytes a row instead of eight */
+			    "  file INTEGER NOT NULL,"
+			    "  PRIMARY KEY (hash, file)"
+			    ") STRICT, WITHOUT ROWID;"
+			    "CREATE INDEX package_dir_file ON package_dir (file);";
+
+const struct db_migration index_migrations[] = {
+	{ first },
+};
+const unsigned index_n_migrations = ARRAY_SIZE(index_migrations);

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Changes. Each is made within the caller's transaction or, without one, within its own. One that fails
+ * half-way spoils the transaction: it can only be rolled back.
+ */
+#include "index/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+/* Begins a transaction unless the caller has one; change_end() ends what was begun here. */
+static int change_begin(struct index *ix, bool *ret_own, struct err *err)
+{
+	*ret_own = !ix->open;
+	return ix->open ? 0 : index_begin(ix, err);
+}
+
+static int change_end(struct index *ix, bool own, int r, struct err *err)
+{
+	if (r < 0)
+		ix->broken = true;
+	if (!own)
+		return r;
+	if (r) {
+		index_rollback(ix);
+		return r;
+	}
+	return index_commit(ix, err);
+}
+
+/* Runs what has no result but an effect. */
+static int run(struct db_stmt *s, struct err *err)
+{
+	return db_step(s, err) < 0 ? -1 : 0;
+}
+
+static int delete_by_file(struct index *ix, const char *sql, int64_t file, struct err *err)
+{
+	struct db_stmt *s;
+
+	if (db_prepare(ix->db, sql, &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, file);
+	return run(s, err);
+}
+
+/* All that was known of the content. */
+static int forget_content(struct index *ix, int64_t file, struct err *err)
+{
+	if (delete_by_file(ix, "DELETE FROM artifact WHERE file = ?", file, err) < 0 ||
+	    delete_by_file(ix, "DELETE FROM package_dir WHERE file = ?", file, err) < 0 ||
+	    delete_by_file(ix, "DELETE FROM map WHERE file = ?", file, err) < 0)
+		return -1;
+	return 0;
+}
+
+static int dir_id(struct index *ix, struct str dir, int64_t *ret, struct err *err)
+{
+	struct db_stmt *s;
+	int r;
+
+	if (db_prepare(ix->db, "SELECT id FROM dir WHERE path = ?", &s, err) < 0)
+		return -1;
+	db_bind_bytes(s, 1, bytes_of(dir.p, dir.size));
+	r = db_step(s, err);
+	if (r == DB_ROW) {
+		*ret = db_i64(s, 0);
+		db_reset(s);
+		return 0;
+	}
+	if (r < 0 || db_prepare(ix->db, "INSERT INTO dir (path) VALUES (?)", &s, err) < 0)
+		return -1;
+	db_bind_bytes(s, 1, bytes_of(dir.p, dir.size));
+	if (run(s, err) < 0)
+		return -1;
+	*ret = db_last_id(ix->db);
+	return 0;
+}
+
+/* INDEX_MISSING, or the file that is at this path. */
+static int file_at(struct index *ix, int64_t dir, struct str name, int64_t *ret_id,
+		   enum index_state *ret_state, struct err *err)
+{
+	struct db_stmt *s;
+	int r;
+
+	if (db_prepare(ix->db, "SELECT id, state FROM file WHERE dir = ? AND name = ?", &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, dir);
+	db_bind_bytes(s, 2, bytes_of(name.p, name.size));
+	r = db_step(s, err);
+	if (r < 0)
+		return -1;
+	if (r == DB_DONE)
+		return INDEX_MISSING;
+	*ret_id = db_i64(s, 0);
+	*ret_state = (enum index_state)db_i64(s, 1);
+	db_reset(s);
+	return 0;
+}
+
+/*
+ * Random, not counted: files that are named by it (resume points, cached bytes) may outlive the database, and
+ * must not be taken for those of the next one.
+ */
+static uint64_t new_generation(const struct index_file *f)
+{
+	struct {
+		uint64_t random, size, inode;
+		int64_t mtime, now;
+	} seed = { .size = f->size, .inode = f->inode, .mtime = f->mtime_ns, .now = clock_mono_ns() };
+
+	if (getrandom(&seed.random, sizeof(seed.random), GRND_NONBLOCK) != sizeof(seed.random))
+		seed.random = hash64(f->path.p, f->path.size, (uint64_t)clock_wall_ms());
+	return hash64(&seed, sizeof(seed), 0);
+}
+
+static const char insert_file[] = "INSERT INTO file (dir, name, kind, state, size, mtime, inode, dev, "
+				  "reason, reason_kind, tries, next_try, scanned,"
+				  " inner, inner_size, points_size, map_size, generation) VALUES (?1, ?2, "
+				  "?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12,"
+				  " ?13, ?14, ?15, ?16, 0, ?17)";
+static const char replace_file[] = "UPDATE file SET dir = ?1, name = ?2, kind = ?3, state = ?4, size = ?5, "
+				   "mtime = ?6, inode = ?7, dev = ?8, reason = ?9,"
+				   " reason_kind = ?10, tries = ?11, next_try = ?12, scanned = ?13, inner = "
+				   "?14, inner_size = ?15, points_size = ?16,"
+				   " map_size = 0, generation = ?17 WHERE id = ?18";
+
+static int write_file(struct index *ix, int64_t id, int64_t dir, struct str name, uint64_t generation,
+		      const struct index_file *f, struct err *err)
+{
+	struct db_stmt *s;
+
+	if (db_prepare(ix->db, id ? replace_file : insert_file, &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, dir);
+	db_bind_bytes(s, 2, bytes_of(name.p, name.size));
+	db_bind_i64(s, 3, f->kind);
+	db_bind_i64(s, 4, f->state);
+	db_bind_i64(s, 5, (int64_t)f->size);
+	db_bind_i64(s, 6, f->mtime_ns);
+	db_bind_i64(s, 7, (int64_t)f->inode);
+	db_bind_i64(s, 8, (int64_t)f->dev);
+	db_bind_bytes(s, 9, bytes_of(f->reason.p, f->reason.size));
+	db_bind_i64(s, 10, f->reason_kind);
+	db_bind_i64(s, 11, f->tries);
+	db_bind_i64(s, 12, f->next_try_s);
+	db_bind_i64(s, 13, f->scanned_s);
+	db_bind_i64(s, 14, f->inner);
+	db_bind_i64(s, 15, (int64_t)f->inner_size);
+	db_bind_i64(s, 16, (int64_t)f->points_size);
+	db_bind_i64(s, 17, (int64_t)generation);
+	if (id)
+		db_bind_i64(s, 18, id);
+	return run(s, err);
+}
+
+static int put(struct index *ix, struct index_file *f, struct err *err)
+{
+	uint64_t generation = new_generation(f);
+	enum index_state state;
+	struct str dir, name;
+	int64_t dir_row, id = 0;
+	int r;
+
+	assert(f->kind && f->state);
+	index_path_split(f->path, &dir, &name);
+	if (dir_id(ix, dir, &dir_row, err) < 0)
+		return -1;
+	r = file_at(ix, dir_row, name, &id, &state, err);
+	if (r < 0)
+		return -1;
+	if (r == 0) {
+		if (forget_content(ix, id, err) < 0)
+			return -1;
+		if (state != INDEX_QUEUED)
+			ix->n_gone++;
+	}
+	if (write_file(ix, id, dir_row, name, generation, f, err) < 0)
+		return -1;
+	f->id = id ? id : db_last_id(ix->db);
+	f->generation = generation;
+	return 0;
+}
+
+int index_put(struct index *ix, struct index_file *f, struct err *err)
+{
+	bool own;
+
+	if (change_begin(ix, &own, err) < 0)
+		return -1;
+	return change_end(ix, own, put(ix, f, err), err);
+}
+
+static int cmp_artifact(const void *a, const void *b)
+{
+	const struct index_artifact *x = *(const struct index_artifact *const *)a;
+	const struct index_artifact *y = *(const struct index_artifact *const *)b;
+	struct bytes bx = build_id_bytes(&x->build_id), by = build_id_bytes(&y->build_id);
+
+	return str_cmp((struct str){ (const char *)bx.p, bx.size },
+		       (struct str){ (const char *)by.p, by.size });
+}
+
+static int add_artifacts(struct index *ix, int64_t file, const struct index_artifact *list, size_t n,
+			 struct err *err)
+{
+	AUTO(mem_freep) const struct index_artifact **sorted = NEW_N(const struct index_artifact *, n + 1);
+	struct db_stmt *s;
+
+	/* In the order of the table: thousands of random places in a large one would each touch a page of
+	 * their own. */
+	for (size_t i = 0; i < n; i++)
+		sorted[i] = &list[i];
+	qsort(sorted, n, sizeof(*sorted), cmp_artifact);
+	for (size_t i = 0; i < n; i++) {
+		assert(sorted[i]->build_id.size);
+		if (db_prepare(ix->db,
+			       "INSERT OR REPLACE INTO artifact (build_id, file, member, flags) VALUES (?, "
+			       "?, ?, ?)",
+			       &s, err) < 0)
+			return -1;
+		db_bind_bytes(s, 1, build_id_bytes(&sorted[i]->build_id));
+		db_bind_i64(s, 2, file);
+		db_bind_i64(s, 3, index_member_value(sorted[i]->member));
+		db_bind_i64(s, 4, sorted[i]->flags);
+		if (run(s, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int index_add_artifacts(struct index *ix, int64_t file, const struct index_artifact *list, size_t n,
+			struct err *err)
+{
+	bool own;
+
+	if (change_begin(ix, &own, err) < 0)
+		return -1;
+	return change_end(ix, own, add_artifacts(ix, file, list, n, err), err);
+}
+
+static int state_of(struct index *ix, int64_t file, enum index_state *ret, struct err *err)
+{
+	struct db_stmt *s;
+	int r;
+
+	if (db_prepare(ix->db, "SELECT state FROM file WHERE id = ?", &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, file);
+	r = db_step(s, err);
+	if (r < 0)
+		return -1;
+	if (r == DB_DONE)
+		return INDEX_MISSING;
+	*ret = (enum index_state)db_i64(s, 0);
+	db_reset(s);
+	return 0;
+}
+
+static int put_map(struct index *ix, int64_t file, struct bytes map, uint64_t points_size, struct err *err)
+{
+	struct db_stmt *s;
+
+	if (db_prepare(ix->db, "INSERT INTO map (file, blob) VALUES (?, ?)", &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, file);
+	db_bind_bytes(s, 2, map);
+	if (run(s, err) < 0 || db_prepare(ix->db,
+					  "UPDATE file SET state = 2, reason = x'', reason_kind = 0, tries = "
+					  "0, next_try = 0, scanned = ?,"
+					  " points_size = ?, map_size = ? WHERE id = ?",
+					  &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, clock_wall_s());
+	db_bind_i64(s, 2, (int64_t)points_size);
+	db_bind_i64(s, 3, (int64_t)map.size);
+	db_bind_i64(s, 4, file);
+	return run(s, err);
+}
+
+static int put_dirs(struct index *ix, int64_t file, const uint64_t *dirs, size_t n, struct err *err)
+{
+	struct db_stmt *s;
+
+	for (size_t i = 0; i < n; i++) {
+		if (db_prepare(ix->db, "INSERT OR IGNORE INTO package_dir (hash, file) VALUES (?, ?)", &s,
+			       err) < 0)
+			return -1;
+		db_bind_i64(s, 1, (int32_t)(uint32_t)dirs[i]);
+		db_bind_i64(s, 2, file);
+		if (run(s, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int set_map(struct index *ix, int64_t file, struct bytes map, uint64_t points_size,
+		   const struct index_artifact *list, size_t n, const uint64_t *dirs, size_t n_dirs,
+		   struct err *err)
+{
+	enum index_state state;
+	int r = state_of(ix, file, &state, err);
+
+	if (r)
+		return r;
+	/* What only the header pass had said was never an answer: nothing that is cached is wrong now. */
+	if (state == INDEX_SCANNED)
+		ix->n_gone++;
+	if (forget_content(ix, file, err) < 0 || add_artifacts(ix, file, list, n, err) < 0 ||
+	    put_dirs(ix, file, dirs, n_dirs, err) < 0)
+		return -1;
+	return put_map(ix, file, map, points_size, err);
+}
+
+int index_set_map(struct index *ix, int64_t file, struct bytes map, uint64_t points_size,
+		  const struct index_artifact *list, size_t n, const uint64_t *dirs, size_t n_dirs,
+		  struct err *err)
+{
+	bool own;
+
+	if (change_begin(ix, &own, err) < 0)
+		return -1;
+	return change_end(ix, own, set_map(ix, file, map, points_size, list, n, dirs, n_dirs, err), err);
+}
+
+static int fail(struct index *ix, int64_t file, const struct err *why, int64_t next_try_s, struct err *err)
+{
+	enum index_state state;
+	struct db_stmt *s;
+	int r = state_of(ix, file, &state, err);
+
+	if (r)
+		return r;
+	if (state == INDEX_SCANNED)
+		ix->n_gone++;
+	if (db_prepare(ix->db,
+		       "UPDATE file SET state = 3, reason = ?, reason_kind = ?, tries = min(tries + 1, "
+		       "1000000), next_try = ?,"
+		       " scanned = ? WHERE id = ?",
+		       &s, err) < 0)
+		return -1;
+	db_bind_bytes(s, 1, bytes_of(why->text, strlen(why->text)));
+	db_bind_i64(s, 2, why->kind);
+	db_bind_i64(s, 3, next_try_s);
+	db_bind_i64(s, 4, clock_wall_s());
+	db_bind_i64(s, 5, file);
+	return run(s, err);
+}
+
+int index_fail(struct index *ix, int64_t file, const struct err *why, int64_t next_try_s, struct err *err)
+{
+	bool own;
+
+	if (change_begin(ix, &own, err) < 0)
+		return -1;
+	return change_end(ix, own, fail(ix, file, why, next_try_s, err), err);
+}
+
+static int touch(struct index *ix, int64_t file, int64_t mtime_ns, uint64_t inode, uint64_t dev,
+		 struct err *err)
+{
+	struct db_stmt *s;
+
+	if (db_prepare(ix->db, "UPDATE file SET mtime = ?, inode = ?, dev = ? WHERE id = ?", &s, err) < 0)
+		return -1;
+	db_bind_i64(s, 1, mtime_ns);
+	db_bind_i64(s, 2, (int64_t)inode);
+	db_bind_i64(s, 3, (int64_t)dev);
+	db_bind_i64(s, 4, file);
+	if (run(s, err) < 0)
+		return -1;
+	/* Which of several is the newest may be another one now. */
+	ix->n_gone++;
+	return db_changes(ix->db) ? 0 : INDEX_MISSING;
+}
+
+int index_touch(struct index *ix, int64_t file, int64_t mtime_ns, uint64_t inode, uint64_t dev,
+		struct err *err)
+{
+	bool own;
+
+	if (change_begin(ix, &own, err) < 0)
+		return -1;
+	return change_end(ix, own, touch(ix, file, mtime_ns, inode, dev, err), err);
+}
+
+static int del(struct index *ix, int64_t file, struct err *err)
+{
+	if (forget_content(ix, file, err) < 0 ||
+	    delete_by_file(ix, "DELETE FROM file WHERE id = ?", file, err) < 0)
+		return -1;
+	if (!db_changes(ix->db))
+		return INDEX_MISSING;
+	ix->n_gone++;
+	return 0;
+}
+
+int index_del(struct index *ix, int64_t file, struct err *err)
+{
+	bool own;
+
+	if (change_begin(ix, &own, err) < 0)
+		return -1;
+	return change_end(ix, own, del(ix, file, err), err);
+}
