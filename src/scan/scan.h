@@ -76,3 +76,9 @@ int scan_partial(struct scan *s, int64_t file, const struct build_id *id, struct
 
 /* Path of a file's resume points. */
 void scan_points_path(const char *points_dir, const struct index_file *f, struct buf *ret);
+
+/*
+ * The deep pass of one package by itself, without any index: its map and its resume points (empty: none), both the caller's to free.
+ * @threads: helper threads it may start.
+ */
+int scan_one(const char *path, unsigned threads, struct pkg_map **ret_map, struct buf *ret_points, struct err *err);

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands, by hand."""
+
+import json
+import pathlib
+import re
+import signal
+import subprocess
+
+import pytest
+
+from conftest import LODE, ROOT, build_id, make_deb, tree_of
+
+
+def lode(*args):
+    return subprocess.run([LODE, *map(str, args)], capture_output=True, text=True, timeout=120)
+
+
+def test_usage_is_two_and_says_where_help_is():
+    for args in ([], ["no-such-command"], ["scan"], ["scan", "--no-such-option", "/"], ["inspect"]):
+        r = lode(*args)
+        assert r.returncode == 2 and "lode" in r.stderr, args
+
+
+def commands():
+    return re.findall(r"^  (\w+) ", lode("help").stdout, re.M)
+
+
+def test_every_option_is_in_its_man_page():
+    assert {"serve", "scan", "inspect", "stat", "debuginfod"} <= set(commands())
+    for command in ("serve", "scan", "inspect", "stat", "debuginfod"):
+        page = (ROOT / "docs" / "man" / f"lode-{command}.1").read_text().replace("\\-", "-")
+        for option in re.findall(r"--([a-z-]+)", lode("help", command).stdout.split("Options:")[1].split("Examples:")[0]):
+            assert f"-{option}" in page, (command, option)
+
+
+def test_completion_is_a_script():
+    out = lode("completion", "bash").stdout
+    assert subprocess.run(["bash", "-n"], input=out, text=True).returncode == 0
+    assert "--listen" in out
+
+
+def test_inspect_an_elf_file():
+    out = json.loads(lode("inspect", "--json", "--sections", "/usr/bin/bash").stdout)
+    assert out["build_id"] == build_id("/usr/bin/bash")
+    assert ".text" in [s["name"] for s in out["sections"]]
+
+
+def test_scan_and_stat(program, tmp_path):
+    pool = tmp_path / "pool"
+    pool.mkdir()
+    deb = make_deb(tree_of(program, tmp_path / "root"), pool / "hello.deb")
+    r = lode("scan", "--json", "--data", tmp_path / "data", pool)
+    assert r.returncode == 0, r.stderr
+    assert json.loads(r.stdout)["packages"] == 1
+    st = json.loads(lode("stat", "--json", "--data", tmp_path / "data").stdout)
+    assert st["packages_scanned"] == 1 and st["build_ids"] >= 1 and st["failures"] == []
+    members = json.loads(lode("inspect", "--json", "--members", deb).stdout)["members"]
+    assert program.build_id in [m.get("build_id") for m in members]
+    (pool / "cut.deb").write_bytes(deb.read_bytes()[:-100])
+    r = lode("scan", "--data", tmp_path / "data", pool)
+    assert r.returncode == 1 and "cut.deb" in r.stderr
+
+
+def test_one_process_a_data_directory(serve, tmp_path):
+    s = serve(["/usr/bin/true"]).ready()
+    r = lode("scan", "--data", s.data, "/usr/bin/true")
+    assert r.returncode == 1 and "another lode" in r.stderr
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+def test_it_stops_when_told(serve, sig):
+    s = serve(["/usr/bin/true"]).ready()
+    assert s.stop(sig) == 0
+
+
+def test_debuginfod_by_its_own_options(serve, program, tmp_path):
+    pool = tmp_path / "pool"
+    pool.mkdir()
+    make_deb(tree_of(program, tmp_path / "root"), pool / "hello.deb")
+    s = serve([pool], data=tmp_path / "db.sqlite", command="debuginfod", args=["-vU", "-F", "-t0", "-g0", "-C4", "--fdcache-mbs=10"])
+    s.wait(lambda: s.metric("ready") == 1, "ready")
+    s.wait(lambda: s.metric('thread_work_total{role="traverse"}') == 1, "the first walk")
+    s.wait(lambda: s.metric('thread_work_pending{role="scan"}') == 0 and s.metric('thread_busy{role="scan"}') == 0, "the scan")
+    assert s.get(f"/buildid/{program.build_id}/debuginfo").body == program.debug.read_bytes()
+    (pool / "hello.deb").unlink()
+    s.proc.send_signal(signal.SIGUSR2)
+    s.wait(lambda: s.get(f"/buildid/{program.build_id}/debuginfo").status == 404, "the groom")
+    assert pathlib.Path(tmp_path / "db.sqlite").exists()
+
+
+def test_a_path_needs_a_kind():
+    assert subprocess.run([LODE, "debuginfod", "/usr/bin"], capture_output=True).returncode == 2
