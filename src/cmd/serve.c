@@ -116,8 +116,8 @@ static int set(void *ctx, int key, const char *value, struct err *err)
 	struct server_options *server = &s->o.server;
 	/* A value from a file or the environment does not outlive the call. */
 	const char *kept = value ? arena_strdup(&s->arena, str_of(value)) : NULL;
-	int64_t time_s;
-	uint64_t size;
+	int64_t time_s = 0;
+	uint64_t size = 0;
 	int r;
 
 	switch (key) {
