@@ -57,7 +57,7 @@ struct str str_until_nul(struct str s);
 struct raw_member {
 	struct str name, link; /* as written */
 	enum pkg_type type;
-	uint32_t mode; /* permission bits; type bits are ignored */
+	uint32_t mode; /* the type bits count only for PKG_SPECIAL */
 	uint64_t size;
 	int64_t mtime;
 	uint64_t off;
@@ -87,6 +87,7 @@ struct pkg_reader {
 struct pkg_reader *tar_reader_new(void);
 struct pkg_reader *cpio_reader_new(void);
 struct pkg_reader *nested_reader_new(void);
+/* PKG_NOT_A_PACKAGE: nothing that libarchive knows. */
 int other_reader_new(struct source *src, struct pkg_reader **ret, struct err *err);
 
 /* The content of the current member, which says that it has @size bytes: over @max is ERR_LIMIT. */
@@ -217,5 +218,5 @@ int rpm_open(struct source *src, struct arena *a, struct pkg_info *ret, struct e
 
 /* ---- other.c ---- */
 
-/* PKG_NOT_A_PACKAGE: libarchive does not know it either. */
+/* PKG_NOT_A_PACKAGE: libarchive does not know it either; PKG_END: it has no members. */
 int other_open(struct source *src, struct pkg_info *ret, struct err *err);

@@ -90,6 +90,7 @@ static int told(struct other_reader *o, struct err *err)
 	return err_set(err, ERR_INVALID, "%s", text ? text : "damaged archive");
 }
 
+/* PKG_NOT_A_PACKAGE */
 static int open_archive(struct other_reader *o, struct err *err)
 {
 	struct archive *a = o->archive = archive_read_new();
@@ -120,7 +121,10 @@ static int open_archive(struct other_reader *o, struct err *err)
 	archive_read_set_read_callback(a, on_read);
 	archive_read_set_skip_callback(a, on_skip);
 	archive_read_set_seek_callback(a, on_seek);
-	return archive_read_open1(a) < ARCHIVE_WARN ? told(o, err) : 0;
+	if (archive_read_open1(a) >= ARCHIVE_WARN)
+		return 0;
+	/* It looks at the first bytes here, and this is how it says that they mean nothing to it. */
+	return o->src_err.kind || archive_errno(a) == ENOMEM ? told(o, err) : PKG_NOT_A_PACKAGE;
 }
 
 static int next_header(struct other_reader *o, struct archive_entry **ret, struct err *err)
@@ -170,7 +174,7 @@ static int other_next_member(struct other_reader *o, struct raw_member *ret, str
 	*ret = (struct raw_member){
 		.name = str_of(archive_entry_pathname(e)),
 		.type = type_of(e),
-		.mode = archive_entry_perm(e),
+		.mode = archive_entry_mode(e),
 		.mtime = archive_entry_mtime(e),
 		.off = PKG_NO_OFF,
 	};
@@ -270,9 +274,9 @@ int other_reader_new(struct source *src, struct pkg_reader **ret, struct err *er
 	old = uselocale(o->utf8);
 	r = open_archive(o, err);
 	uselocale(old);
-	if (r < 0) {
+	if (r != 0) {
 		pkg_reader_close(&o->r);
-		return -1;
+		return r;
 	}
 	*ret = &o->r;
 	return 0;
@@ -289,22 +293,19 @@ int other_open(struct source *src, struct pkg_info *ret, struct err *err)
 	struct err why = { 0 };
 	int res;
 
-	if (other_reader_new(src, &r, err) < 0)
-		return -1;
+	res = other_reader_new(src, &r, err);
+	if (res != 0)
+		return res;
 	res = other_next(r, &m, &why);
 	if (res < 0 && why.kind == ERR_INVALID && !archive_format(((struct other_reader *)r)->archive))
 		res = PKG_NOT_A_PACKAGE;
-	/* An archive without members is one. */
-	if (res == PKG_END)
-		res = archive_format(((struct other_reader *)r)->archive) ? 0 : PKG_NOT_A_PACKAGE;
 	pkg_reader_close(r);
 	if (res < 0) {
 		if (err)
 			*err = why;
 		return -1;
 	}
-	if (res == PKG_NOT_A_PACKAGE)
-		return res;
-	*ret = info;
-	return 0;
+	if (res != PKG_NOT_A_PACKAGE)
+		*ret = info;
+	return res;
 }

@@ -160,5 +160,9 @@ int pkg_open(struct source *src, struct str name_hint, struct arena *a, struct p
 			*err = why;
 		return r;
 	}
-	return r == 0 ? 0 : other_open(src, ret, err);
+	if (r == 0)
+		return 0;
+	r = other_open(src, ret, err);
+	/* Without members there is little proof: zeros alone are an empty tar. */
+	return r == PKG_END ? (by_name == PKG_OTHER ? 0 : PKG_NOT_A_PACKAGE) : r;
 }

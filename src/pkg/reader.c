@@ -12,6 +12,7 @@ int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct 
 		    struct pkg_reader **ret, struct err *err)
 {
 	struct pkg_reader *r = NULL;
+	int res;
 
 	switch (info->payload.format) {
 	case PKG_FORMAT_TAR:
@@ -24,8 +25,11 @@ int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct 
 		r = nested_reader_new();
 		break;
 	case PKG_FORMAT_OTHER:
-		if (other_reader_new(src, &r, err) < 0)
-			return -1;
+		res = other_reader_new(src, &r, err);
+		if (res == PKG_NOT_A_PACKAGE)
+			return err_set(err, ERR_CHANGED, "no archive any more");
+		if (res < 0)
+			return res;
 		break;
 	}
 	assert(r);
@@ -35,9 +39,9 @@ int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct 
 	return 0;
 }
 
-static mode_t type_bits(enum pkg_type type)
+static mode_t type_bits(const struct raw_member *raw)
 {
-	switch (type) {
+	switch (raw->type) {
 	case PKG_DIR:
 		return S_IFDIR;
 	case PKG_SYMLINK:
@@ -48,7 +52,7 @@ static mode_t type_bits(enum pkg_type type)
 	case PKG_SPECIAL:
 		break;
 	}
-	return 0;
+	return raw->mode & S_IFMT;
 }
 
 static int take_names(struct pkg_reader *r, const struct raw_member *raw, struct pkg_member *m,
@@ -99,7 +103,7 @@ static int next_member(struct pkg_reader *r, struct pkg_member *ret, struct err 
 		return err_set(err, ERR_LIMIT, "more than %u members", PKG_MAX_MEMBERS);
 	*ret = (struct pkg_member){
 		.type = raw.type,
-		.mode = (raw.mode & 07777) | type_bits(raw.type),
+		.mode = (raw.mode & 07777) | type_bits(&raw),
 		.size = raw.size,
 		.mtime = raw.mtime,
 		.off = raw.off,

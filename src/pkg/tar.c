@@ -351,9 +351,16 @@ static int set_type(struct tar_reader *t, const uint8_t *h, struct raw_member *m
 		m->type = PKG_DIR;
 		break;
 	case '3':
+		m->type = PKG_SPECIAL;
+		m->mode |= S_IFCHR;
+		break;
 	case '4':
+		m->type = PKG_SPECIAL;
+		m->mode |= S_IFBLK;
+		break;
 	case '6':
 		m->type = PKG_SPECIAL;
+		m->mode |= S_IFIFO;
 		break;
 	case 'D': /* GNU: a directory and the names in it */
 		m->type = PKG_DIR;

@@ -38,7 +38,7 @@ static void xz(struct buf *out, int level, struct bytes in)
 
 static void lzma(struct buf *out, int level, struct bytes in)
 {
-	size_t room = lzma_stream_buffer_bound(in.size) + 1024;
+	size_t room = in.size + in.size / 8 + KIB(64);
 	lzma_stream s = LZMA_STREAM_INIT;
 	lzma_options_lzma options;
 	lzma_ret r;

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All members of an archive with their content, for comparison; read in lent pieces of any size.
+ */
+#pragma once
+
+#include "test.h"
+
+#include "pkg/pkg.h"
+#include "pkg_writer.h"
+
+struct listed {
+	struct pkg_member m; /* path and link belong to the listing */
+	struct buf content;
+};
+struct listing {
+	struct arena arena;
+	struct listed *list;
+	size_t n;
+};
+
+/* A stream over @b that lends at most @piece bytes at once; 0: all. */
+struct stream *stream_in_pieces(struct bytes b, size_t piece);
+
+/* 0 at the archive's end, or the reader's failure; what came before it is in @ret either way. */
+int listing_of_payload(struct listing *ret, const struct pkg_info *info, struct bytes payload, size_t piece,
+		       struct err *err);
+/* The payload is a bare archive of this format. */
+int listing_of(struct listing *ret, enum pkg_format format, struct bytes payload, size_t piece,
+	       struct err *err);
+/* pkg_open() and all members. @ret_info, which may be NULL, lives in the listing's arena. */
+int listing_of_package(struct listing *ret, struct bytes package, const char *name, struct pkg_info *ret_info,
+		       struct err *err);
+void listing_done(struct listing *l);
+
+/* NULL: none. */
+const struct listed *listing_find(const struct listing *l, const char *path);
+/* The two say the same, bar places. */
+void assert_listings_same(const struct listing *a, const struct listing *b);
+/* @l is what @files were, in this order; @mtimes: compare them too. */
+void assert_listing_is(const struct listing *l, const struct pw_file *files, size_t n_files);
+/* What is at `off` in the payload is the content, for every member that has one. */
+void assert_places(const struct listing *l, struct bytes payload);
+
+/* Files of all sorts and sizes, good for every format but for the length of names. Static. */
+const struct pw_file *sample_files(size_t *ret_n);
