@@ -57,10 +57,11 @@ char *mem_strdup(const char *s)
 
 char *mem_strndup(const char *s, size_t n)
 {
-	size_t size = strnlen(s, n);
+	size_t size = n ? strnlen(s, n) : 0; /* an empty view may point nowhere */
 	char *copy = mem_alloc(size + 1);
 
-	memcpy(copy, s, size);
+	if (size)
+		memcpy(copy, s, size);
 	copy[size] = '\0';
 	return copy;
 }

@@ -46,7 +46,8 @@ static bool add_bytes(struct reader *r, const void *p, size_t n)
 {
 	if (n > r->strings_size - r->strings_used)
 		return false;
-	memcpy(r->o->strings + r->strings_used, p, n);
+	if (n)
+		memcpy(r->o->strings + r->strings_used, p, n);
 	r->strings_used += n;
 	return true;
 }
