@@ -48,6 +48,29 @@ void codec_sums_done(struct codec_sums *s);
 /* Also true when there are none. */
 bool codec_sums_match(struct bytes sums, size_t piece, const void *p, size_t n);
 
+/*
+ * One member (gzip), stream (xz, bzip2) or frame after the other, as filter.c wants it: the decoding itself,
+ * without any input or output of its own.
+ */
+struct coder;
+enum { CODER_END = 1 };
+struct coder_ops {
+	/*
+	 * Decode from *@in, which is moved on, to @out, up to @room > 0 bytes. CODER_END: the member's clean
+	 * end was reached; what is left in *@in lies behind it. Neither input taken nor output given: it
+	 * wants more input.
+	 */
+	int (*step)(struct coder *c, struct bytes *in, uint8_t *out, size_t room, size_t *ret_got,
+		    struct err *err);
+	int (*restart)(struct coder *c, struct err *err); /* for one more member; NULL: there can be none */
+	void (*close)(struct coder *c);
+};
+struct coder {
+	const struct coder_ops *ops;
+};
+/* The bytes of all members in @raw. Takes both. */
+struct stream *filter_new(struct stream *raw, struct coder *c);
+
 /* Decodes one span from its start. Belongs to one thread at a time; can be parked and go on in another. */
 struct span_decoder {
 	const struct codec_ops *ops;
@@ -61,8 +84,10 @@ struct span_decoder {
 
 /* Collects while the content streams by. */
 struct codec_scan {
-	struct stream stream; /* first: codec_scan_stream() returns it. Its close op must do nothing. */
+	struct stream
+		stream; /* first: codec_scan_stream() returns it. Has `next`; its close op does nothing. */
 	const struct codec_ops *ops;
+	enum codec_kind kind;
 	struct codec_scan_options opts; /* defaults filled in */
 	struct source *raw;             /* borrowed; the content is its [off, off + size) */
 	uint64_t off, size;
@@ -111,6 +136,28 @@ struct codec_ops {
 	int (*span_read)(struct span_decoder *d, void *buf, size_t n, size_t *ret_got, struct err *err);
 	void (*span_close)(struct span_decoder *d);
 };
+
+/* ops->span_open(), after a look at the payload's sum. A payload that does not fit is ERR_INVALID. */
+int codec_span_start(const struct codec_ops *ops, struct source *raw, const struct codec_span *span,
+		     struct span_decoder **ret, struct err *err);
+/*
+ * The decoder of a span that starts where the content does, over the codec's stream_open(): for span_open()
+ * of those that have nothing better for it.
+ */
+int codec_span_from_start(const struct codec_ops *ops, struct source *raw, const struct codec_span *span,
+			  struct span_decoder **ret, struct err *err);
+
+/* The points as they lie in a file: docs/formats/resume-points.md. */
+struct codec_points {
+	enum codec_kind kind;
+	bool complete;
+	uint64_t decoded_size;
+	struct codec_span *spans; /* owned; what they point to lies in the bytes that were read */
+	size_t n_spans;
+};
+void codec_points_write(const struct codec_points *p, struct buf *ret);
+int codec_points_read(struct bytes b, struct codec_points *ret, struct err *err);
+void codec_points_done(struct codec_points *p);
 
 extern const struct codec_ops codec_gzip, codec_xz, codec_lzma, codec_zstd, codec_bzip2;
 const struct codec_ops *codec_ops_of(enum codec_kind kind); /* NULL for CODEC_NONE */

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decoded pieces and parked decoders, each kind within its own part of the bytes that the cache may take.
+ * Pieces are shared and lie in an LRU map. A decoder can have one user: it is taken out, and put back when he
+ * is done.
+ */
+#include "codec/cache.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* Of the bytes: a piece serves exactly who wants it, a decoder everybody behind it. */
+#define PARKED_PART(max) ((max) / 4)
+/* The list is searched from end to end. */
+#define PARKED_MAX 256
+
+struct parked {
+	struct parked *newer, *older;
+	uint64_t id;
+	struct codec_run run;  /* its span pointer is nobody's */
+	uint64_t out, out_end; /* of its span */
+	size_t weight;
+};
+
+struct codec_cache {
+	struct lru *pieces;
+	size_t max_parked; /* bytes */
+	pthread_mutex_t lock;
+	/* under the lock */
+	struct parked *newest, *oldest;
+	size_t weight;
+	unsigned n_parked;
+};
+
+struct codec_cache *codec_cache_new(size_t max_bytes)
+{
+	struct codec_cache *c = NEW(struct codec_cache);
+
+	c->max_parked = PARKED_PART(max_bytes);
+	c->pieces = lru_new(max_bytes - c->max_parked, free);
+	pthread_mutex_init(&c->lock, NULL);
+	return c;
+}
+
+/* ---- pieces ---- */
+
+struct piece_key {
+	uint64_t id, off, size;
+};
+
+struct lru_hold *codec_cache_get(struct codec_cache *c, uint64_t id, uint64_t off, size_t size)
+{
+	struct piece_key key = { id, off, size };
+
+	return lru_get(c->pieces, bytes_of(&key, sizeof(key)));
+}
+
+struct lru_hold *codec_cache_put(struct codec_cache *c, uint64_t id, struct codec_piece *p)
+{
+	struct piece_key key = { id, p->off, p->size };
+
+	return lru_put(c->pieces, bytes_of(&key, sizeof(key)), p, sizeof(*p));
+}
+
+const struct codec_piece *codec_cache_piece(struct lru_hold *h)
+{
+	return lru_value(h);
+}
+
+void codec_cache_drop(struct codec_cache *c, struct lru_hold *h)
+{
+	lru_drop(c->pieces, h);
+}
+
+/* ---- decoders ---- */
+
+/* Under the lock. */
+static void unlink_parked(struct codec_cache *c, struct parked *p)
+{
+	*(p->newer ? &p->newer->older : &c->newest) = p->older;
+	*(p->older ? &p->older->newer : &c->oldest) = p->newer;
+	c->weight -= p->weight;
+	c->n_parked--;
+}
+
+static void parked_free(struct parked *list)
+{
+	while (list) {
+		struct parked *next = list->older;
+
+		codec_run_end(&list->run);
+		free(list);
+		list = next;
+	}
+}
+
+/* Under the lock: take out whom there is no room for beside @need bytes more, as a list. */
+static struct parked *make_room(struct codec_cache *c, size_t need)
+{
+	struct parked *out = NULL;
+
+	while (c->oldest && (c->weight > c->max_parked - need || c->n_parked >= PARKED_MAX)) {
+		struct parked *p = c->oldest;
+
+		unlink_parked(c, p);
+		p->older = out;
+		out = p;
+	}
+	return out;
+}
+
+void codec_cache_park(struct codec_cache *c, uint64_t id, struct codec_run *r)
+{
+	struct parked *p, *out;
+	size_t weight = r->d->weight + sizeof(*p);
+
+	if (weight > c->max_parked) {
+		codec_run_end(r);
+		return;
+	}
+	p = NEW(struct parked);
+	p->id = id;
+	p->run = *r;
+	p->run.d->raw = NULL;
+	p->out = r->span->out;
+	p->out_end = r->span->out_end;
+	p->weight = weight;
+	r->d = NULL;
+	pthread_mutex_lock(&c->lock);
+	out = make_room(c, weight);
+	p->older = c->newest;
+	*(c->newest ? &c->newest->newer : &c->oldest) = p;
+	c->newest = p;
+	c->weight += weight;
+	c->n_parked++;
+	pthread_mutex_unlock(&c->lock);
+	parked_free(out);
+}
+
+bool codec_cache_unpark(struct codec_cache *c, uint64_t id, const struct codec_span *span, uint64_t beyond,
+			uint64_t at, struct codec_run *ret)
+{
+	struct parked *best = NULL;
+
+	pthread_mutex_lock(&c->lock);
+	for (struct parked *p = c->newest; p; p = p->older)
+		if (p->id == id && p->out == span->out && p->out_end == span->out_end && p->run.at <= at &&
+		    p->run.at > beyond && (!best || p->run.at > best->run.at))
+			best = p;
+	if (best)
+		unlink_parked(c, best);
+	pthread_mutex_unlock(&c->lock);
+	if (!best)
+		return false;
+	*ret = best->run;
+	ret->span = span;
+	free(best);
+	return true;
+}
+
+void codec_cache_free(struct codec_cache *c)
+{
+	if (!c)
+		return;
+	parked_free(c->newest);
+	lru_free(c->pieces);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the xz and .lzma codecs share.
+ */
+#pragma once
+
+#include "codec/internal.h"
+
+#include <lzma.h>
+
+/* What a decoder may allocate: the dictionary and what liblzma needs beside it. */
+#define XZ_MEMLIMIT (CODEC_MAX_WINDOW + MIB(1))
+/* Read at once for a decoder of its own place in the file. */
+#define XZ_IN_SIZE KIB(64)
+
+/* Says what liblzma's @r means. Returns -1. */
+int xz_error(lzma_ret r, struct err *err);
+/* A coder whose members start with @init. */
+struct stream *xz_filter(struct stream *raw, lzma_ret (*init)(lzma_stream *lz), bool one_member);
+
+/*
+ * The spans that a file's own block index names: blocks, small ones joined to XZ_SPAN_MIN. XZ_NO_INDEX: it
+ * has none that can be used (cut, damaged, absurdly large), or nothing in it.
+ */
+#define XZ_SPAN_MIN MIB(1)
+enum { XZ_NO_INDEX = 1 };
+struct xz_spans {
+	struct codec_span *v; /* owned */
+	size_t n;
+};
+int xz_index_read(struct source *raw, uint64_t off, uint64_t size, struct xz_spans *ret, struct err *err);
+
+/*
+ * The payload of such a span is one byte: the kind of check behind each of its blocks, and whether the span
+ * ends within one (points made while the scan was under way). Without payload a span is the content from its
+ * start on.
+ */
+#define XZ_CHECK_MASK 0x0f
+#define XZ_OPEN_END   0x80
+struct bytes xz_payload(unsigned check, bool open_end); /* static */
+
+int xz_span_open(struct source *raw, const struct codec_span *span, struct span_decoder **ret,
+		 struct err *err);
+int xz_span_read(struct span_decoder *base, void *buf, size_t n, size_t *ret_got, struct err *err);
+void xz_span_close(struct span_decoder *base);
+
+int xz_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
+		 struct codec_scan **ret, struct err *err);
+int xz_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
+		  const char **ret_why, struct err *err);
+void xz_scan_close(struct codec_scan *s);

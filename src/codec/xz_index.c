@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The block index of an xz file. Each stream ends with one; liblzma reads them from the back of the file to
+ * the front, through padding, and checks each against its footer and CRC. That what the index says of a block
+ * is true shows only when the block is decoded.
+ */
+#include "codec/xz.h"
+
+#include <stdlib.h>
+
+/* Of 16 bytes a block: four million of them. */
+#define INDEX_MEMLIMIT MIB(64)
+/* Each stream takes two or three; a file of that many streams is read from the start. */
+#define SEEKS_MAX 200000
+#define IN_SIZE   KIB(8)
+
+static void index_end(lzma_index **i)
+{
+	lzma_index_end(*i, NULL);
+}
+
+/* 0, XZ_NO_INDEX, or a failed read. */
+static int run_decoder(lzma_stream *lz, struct source *raw, uint64_t off, uint64_t size, struct err *err)
+{
+	uint8_t buf[IN_SIZE];
+	uint64_t at = 0;
+	unsigned n_seeks = 0;
+
+	for (;;) {
+		lzma_ret r;
+
+		if (!lz->avail_in && at < size) {
+			size_t n = (size_t)MIN(size - at, sizeof(buf));
+
+			if (source_read_full(raw, off + at, buf, n, SOURCE_RANDOM, err) < 0)
+				return -1;
+			lz->next_in = buf;
+			lz->avail_in = n;
+			at += n;
+		}
+		r = lzma_code(lz, at == size ? LZMA_FINISH : LZMA_RUN);
+		if (r == LZMA_STREAM_END)
+			return 0;
+		if (r == LZMA_SEEK_NEEDED && n_seeks++ < SEEKS_MAX) {
+			at = lz->seek_pos;
+			lz->avail_in = 0;
+		} else if (r != LZMA_OK) {
+			return XZ_NO_INDEX;
+		}
+	}
+}
+
+static bool may_join(const struct codec_span *s, const lzma_index_iter *it)
+{
+	return s->out_end - s->out < XZ_SPAN_MIN && s->in_end == it->block.compressed_file_offset &&
+	       s->payload.p[0] == it->stream.flags->check;
+}
+
+static int spans_of(const lzma_index *index, struct xz_spans *ret, struct err *err)
+{
+	struct xz_spans spans = { 0 };
+	size_t room = 0;
+	lzma_index_iter it;
+
+	lzma_index_iter_init(&it, index);
+	while (!lzma_index_iter_next(&it, LZMA_INDEX_ITER_NONEMPTY_BLOCK)) {
+		uint64_t in = it.block.compressed_file_offset, out = it.block.uncompressed_file_offset;
+		struct codec_span *last = spans.n ? &spans.v[spans.n - 1] : NULL;
+
+		if (last && may_join(last, &it)) {
+			last->in_end = in + it.block.total_size;
+			last->out_end = out + it.block.uncompressed_size;
+			continue;
+		}
+		if (spans.n == room) {
+			room = MAX(room * 2, 64);
+			spans.v = mem_realloc(spans.v, room, sizeof(*spans.v));
+		}
+		spans.v[spans.n++] = (struct codec_span){
+			.in = in,
+			.in_end = in + it.block.total_size,
+			.out = out,
+			.out_end = out + it.block.uncompressed_size,
+			.payload = xz_payload(it.stream.flags->check, false),
+		};
+	}
+	if (!spans.n)
+		return XZ_NO_INDEX;
+	*ret = spans;
+	return 0;
+}
+
+int xz_index_read(struct source *raw, uint64_t off, uint64_t size, struct xz_spans *ret, struct err *err)
+{
+	AUTO(index_end) lzma_index *index = NULL;
+	lzma_stream lz = LZMA_STREAM_INIT;
+	int r = XZ_NO_INDEX;
+
+	if (lzma_file_info_decoder(&lz, &index, INDEX_MEMLIMIT, size) == LZMA_OK)
+		r = run_decoder(&lz, raw, off, size, err);
+	lzma_end(&lz);
+	if (r)
+		return r;
+	return spans_of(index, ret, err);
+}

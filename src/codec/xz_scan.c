@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scan of an xz file by its block index: the spans are known before the first byte is decoded, so helpers
+ * can decode the following ones. The pieces are lent to the reader as they are.
+ *
+ * Memory: HELD_MAX decoded bytes that wait, and for the reader and each helper a dictionary and a piece.
+ */
+#include "codec/ahead.h"
+#include "codec/xz.h"
+
+#include <stdlib.h>
+
+#define HELD_MAX MIB(48)
+
+struct xz_scan {
+	struct codec_scan base;
+	struct source *content; /* the part of raw */
+	struct xz_spans spans;
+	struct pool *pool; /* NULL: no helpers */
+	struct ahead *ahead;
+	struct codec_piece *piece; /* lent to the reader; NULL before the first and after the last */
+	size_t used;               /* of it */
+	struct codec_sums sums;
+	size_t *marks; /* of the spans that have begun: where their sums start */
+	size_t n_begun;
+	uint64_t summed; /* decoded bytes that have their sums */
+};
+
+static struct xz_scan *scan_of(struct stream *s)
+{
+	return CONTAINER_OF(s, struct xz_scan, base.stream);
+}
+
+/* On to the next piece. */
+static int fetch(struct xz_scan *x, struct err *err)
+{
+	ahead_recycle(x->ahead, x->piece);
+	x->piece = NULL;
+	x->used = 0;
+	if (ahead_next(x->ahead, &x->piece, err) < 0)
+		return -1;
+	if (!x->piece) {
+		x->base.ended = true;
+		return 0;
+	}
+	if (x->n_begun < x->spans.n && x->piece->off == x->spans.v[x->n_begun].out) {
+		codec_sums_cut(&x->sums);
+		x->marks[x->n_begun++] = codec_sums_mark(&x->sums);
+	}
+	codec_sums_feed(&x->sums, x->piece->data, x->piece->size);
+	x->summed += x->piece->size;
+	return 0;
+}
+
+static int scan_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
+{
+	struct xz_scan *x = scan_of(s);
+	size_t n;
+
+	if ((!x->piece || x->used == x->piece->size) && !x->base.ended && fetch(x, err) < 0)
+		return -1;
+	if (!x->piece) {
+		*ret = (struct bytes){ 0 };
+		return 0;
+	}
+	n = MIN(max, x->piece->size - x->used);
+	*ret = bytes_of(x->piece->data + x->used, n);
+	x->used += n;
+	x->base.out += n;
+	return 0;
+}
+
+static int scan_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	struct bytes b;
+
+	if (scan_next(s, n, &b, err) < 0)
+		return -1;
+	if (b.size)
+		memcpy(buf, b.p, b.size);
+	*ret_got = b.size;
+	return 0;
+}
+
+/* The stream is a part of the scan, which frees it. */
+static void scan_stream_close(struct stream *s)
+{
+}
+
+static const struct stream_ops scan_stream_ops = {
+	.read = scan_read,
+	.next = scan_next,
+	.close = scan_stream_close,
+};
+
+int xz_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
+		 struct codec_scan **ret, struct err *err)
+{
+	struct xz_spans spans;
+	struct xz_scan *x;
+	struct codec_run start = { 0 };
+	struct ahead_options o = { 0 };
+	int r = xz_index_read(raw, off, size, &spans, err);
+
+	if (r)
+		return r == XZ_NO_INDEX ? CODEC_NO_POINTS : r;
+	x = NEW(struct xz_scan);
+	x->base.stream.ops = &scan_stream_ops;
+	x->spans = spans;
+	x->marks = NEW_N(size_t, spans.n);
+	if (source_open_part(raw, false, off, size, NULL, &x->content, err) < 0) {
+		xz_scan_close(&x->base);
+		return -1;
+	}
+	if (opts->threads && spans.n > 1)
+		x->pool = pool_new("xz-scan", opts->threads, opts->threads + 1);
+	start.span = spans.v;
+	o = (struct ahead_options){
+		.ops = &codec_xz,
+		.raw = x->content,
+		.spans = spans.v,
+		.n_spans = spans.n,
+		.pool = x->pool,
+		.max_ahead = opts->threads + 1,
+		.max_pieces = HELD_MAX / CODEC_PIECE,
+		.until = UINT64_MAX,
+	};
+	x->ahead = ahead_new(&o, &start);
+	*ret = &x->base;
+	return 0;
+}
+
+int xz_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
+		  const char **ret_why, struct err *err)
+{
+	struct xz_scan *x = CONTAINER_OF(s, struct xz_scan, base);
+	struct codec_span *v = ARENA_NEW_N(a, struct codec_span, x->n_begun), *last = &v[x->n_begun - 1];
+
+	memcpy(v, x->spans.v, x->n_begun * sizeof(*v));
+	/* The last one first: the view of its sums may move the others. */
+	last->sums = codec_sums_since(&x->sums, x->marks[x->n_begun - 1]);
+	for (size_t i = 0; i < x->n_begun; i++)
+		if (&v[i] != last)
+			v[i].sums = codec_sums_between(&x->sums, x->marks[i], x->marks[i + 1]);
+	if (x->summed < last->out_end) {
+		last->out_end = x->summed;
+		last->payload = xz_payload(last->payload.p[0], true);
+	}
+	if (x->spans.n == 1)
+		*ret_why = "it has a single block";
+	*ret = v;
+	*ret_n = x->n_begun;
+	return 0;
+}
+
+void xz_scan_close(struct codec_scan *s)
+{
+	struct xz_scan *x = CONTAINER_OF(s, struct xz_scan, base);
+
+	if (x->ahead) {
+		ahead_recycle(x->ahead, x->piece);
+		ahead_close(x->ahead, NULL);
+	}
+	pool_free(x->pool);
+	source_close(x->content);
+	codec_sums_done(&x->sums);
+	free(x->marks);
+	free(x->spans.v);
+	free(x);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spans of xz: whole blocks, one or a few, decoded by liblzma's block decoder, which verifies the check
+ * behind each of them before its last byte is given out.
+ */
+#include "codec/xz.h"
+
+#include <stdlib.h>
+
+#define SKIP_SIZE KIB(64)
+
+struct xz_span {
+	struct span_decoder base;
+	lzma_stream lz;
+	lzma_block block; /* of the block at hand: liblzma keeps a pointer to it */
+	lzma_filter filters[LZMA_FILTERS_MAX + 1];
+	bool in_block;
+	bool open_end;
+	uint64_t in, in_end; /* not yet fetched */
+	uint64_t out, out_end;
+	uint8_t buf[XZ_IN_SIZE];
+};
+
+struct bytes xz_payload(unsigned check, bool open_end)
+{
+	static const uint8_t closed[] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+	static const uint8_t open[] = { 128, 129, 130, 131, 132, 133, 134, 135,
+					136, 137, 138, 139, 140, 141, 142, 143 };
+
+	return bytes_of((open_end ? open : closed) + (check & XZ_CHECK_MASK), 1);
+}
+
+/* Have at least @n bytes at hand, @n <= XZ_IN_SIZE. */
+static int xz_span_fetch(struct xz_span *d, size_t n, struct err *err)
+{
+	size_t have = d->lz.avail_in, more;
+
+	if (have >= n)
+		return 0;
+	if (have)
+		memmove(d->buf, d->lz.next_in, have);
+	more = (size_t)MIN(d->in_end - d->in, sizeof(d->buf) - have);
+	if (source_read_full(d->base.raw, d->in, d->buf + have, more, SOURCE_RANDOM, err) < 0)
+		return -1;
+	d->in += more;
+	d->lz.next_in = d->buf;
+	d->lz.avail_in = have + more;
+	if (have + more < n)
+		return err_set(err, ERR_INVALID, "block ends early, at %llu", (unsigned long long)d->in_end);
+	return 0;
+}
+
+static void free_filters(lzma_filter *filters)
+{
+	for (size_t i = 0; i < LZMA_FILTERS_MAX && filters[i].id != LZMA_VLI_UNKNOWN; i++)
+		free(filters[i].options);
+}
+
+static int start_decoder(struct xz_span *d, struct err *err)
+{
+	uint64_t memory;
+	lzma_ret r = lzma_block_header_decode(&d->block, NULL, d->lz.next_in);
+
+	if (r != LZMA_OK)
+		return xz_error(r, err);
+	memory = lzma_raw_decoder_memusage(d->filters);
+	/* liblzma says UINT64_MAX of what it does not support. */
+	if (memory > XZ_MEMLIMIT && memory != UINT64_MAX)
+		r = LZMA_MEMLIMIT_ERROR;
+	else
+		r = lzma_block_decoder(&d->lz, &d->block);
+	free_filters(d->filters);
+	if (r != LZMA_OK)
+		return xz_error(r, err);
+	d->base.weight = sizeof(*d) + (size_t)memory;
+	return 0;
+}
+
+static int start_block(struct xz_span *d, struct err *err)
+{
+	if (xz_span_fetch(d, 1, err) < 0)
+		return -1;
+	if (!*d->lz.next_in)
+		return err_set(err, ERR_INVALID, "no block where one should be");
+	d->block.header_size = lzma_block_header_size_decode(*d->lz.next_in);
+	d->block.filters = d->filters;
+	if (xz_span_fetch(d, d->block.header_size, err) < 0 || start_decoder(d, err) < 0)
+		return -1;
+	d->block.filters = NULL;
+	d->lz.next_in += d->block.header_size;
+	d->lz.avail_in -= d->block.header_size;
+	d->in_block = true;
+	return 0;
+}
+
+/* Decode some, or find the end of the block: then its check has been verified. @room may be 0 for only that.
+ */
+static int block_step(struct xz_span *d, uint8_t *out, size_t room, size_t *ret_got, struct err *err)
+{
+	lzma_ret r;
+
+	if (!d->lz.avail_in && d->in < d->in_end && xz_span_fetch(d, 1, err) < 0)
+		return -1;
+	d->lz.next_out = out;
+	d->lz.avail_out = room;
+	r = lzma_code(&d->lz, LZMA_RUN);
+	*ret_got = room - d->lz.avail_out;
+	if (r == LZMA_STREAM_END)
+		d->in_block = false;
+	else if (r == LZMA_BUF_ERROR)
+		return err_set(err, ERR_INVALID, "block does not end where the index says");
+	else if (r != LZMA_OK)
+		return xz_error(r, err);
+	return 0;
+}
+
+/* At the span's last byte, whose block must end here. */
+static int finish(struct xz_span *d, struct err *err)
+{
+	uint8_t none;
+	size_t got;
+
+	while (d->in_block)
+		if (block_step(d, &none, 0, &got, err) < 0)
+			return -1;
+	if (d->in - d->lz.avail_in != d->in_end)
+		return err_set(err, ERR_INVALID, "block ends before the index says");
+	return 0;
+}
+
+int xz_span_read(struct span_decoder *base, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	struct xz_span *d;
+	uint8_t thrown[SKIP_SIZE];
+	size_t got = 0;
+
+	d = CONTAINER_OF(base, struct xz_span, base);
+	if (!buf)
+		n = MIN(n, sizeof(thrown));
+	n = (size_t)MIN((uint64_t)n, d->out_end - d->out);
+	while (!got) {
+		if (!d->in_block && start_block(d, err) < 0)
+			return -1;
+		if (block_step(d, buf ? buf : thrown, n, &got, err) < 0)
+			return -1;
+	}
+	d->out += got;
+	if (d->out == d->out_end && !d->open_end && finish(d, err) < 0)
+		return -1;
+	*ret_got = got;
+	return 0;
+}
+
+void xz_span_close(struct span_decoder *base)
+{
+	struct xz_span *d = CONTAINER_OF(base, struct xz_span, base);
+
+	lzma_end(&d->lz);
+	free(d);
+}
+
+int xz_span_open(struct source *raw, const struct codec_span *span, struct span_decoder **ret,
+		 struct err *err)
+{
+	struct xz_span *d;
+
+	if (!span->payload.size)
+		return codec_span_from_start(&codec_xz, raw, span, ret, err);
+	if (span->payload.size != 1 || span->payload.p[0] & ~(XZ_CHECK_MASK | XZ_OPEN_END))
+		return err_set(err, ERR_INVALID, "resume point with an unknown payload");
+	d = NEW(struct xz_span);
+	d->base = (struct span_decoder){ .ops = &codec_xz, .raw = raw, .weight = sizeof(*d) };
+	d->lz = (lzma_stream)LZMA_STREAM_INIT;
+	d->block.check = span->payload.p[0] & XZ_CHECK_MASK;
+	d->open_end = span->payload.p[0] & XZ_OPEN_END;
+	d->in = span->in;
+	d->in_end = span->in_end;
+	d->out = span->out;
+	d->out_end = span->out_end;
+	*ret = &d->base;
+	return 0;
+}

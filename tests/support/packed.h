@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compressed content for tests, made with the libraries themselves. Each call appends: two in a row make two
+ * members or streams.
+ */
+#pragma once
+
+#include "base/base.h"
+
+enum content {
+	CONTENT_TEXT,   /* words: compresses well, many matches */
+	CONTENT_RANDOM, /* does not compress */
+	CONTENT_MIXED,  /* both in turn, with runs of zeros and copies from far back */
+	CONTENT_ZEROS,
+	CONTENT_N
+};
+void content_add(struct buf *b, enum content kind, size_t n, uint64_t seed);
+
+/* level 0 to 9; flush_every > 0 ends a deflate block that often */
+void packed_gzip(struct buf *out, struct bytes in, int level, size_t flush_every);
+/* preset 0 to 9; block_size 0: one block; check: liblzma's number */
+void packed_xz(struct buf *out, struct bytes in, unsigned preset, uint64_t block_size, int check);
+void packed_lzma(struct buf *out, struct bytes in, unsigned preset);
+void packed_bzip2(struct buf *out, struct bytes in, int level); /* 1 to 9 */

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What must hold for each codec and each content: every way to read gives the same bytes.
+ */
+#pragma once
+
+#include "codec/codec.h"
+#include "fault_source.h"
+#include "packed.h"
+#include "test.h"
+
+/* Points of a scan with these options, whose bytes must be @plain. */
+void check_scan(enum codec_kind kind, struct bytes packed, struct bytes plain,
+		const struct codec_scan_options *opts, struct buf *ret_points);
+/* @n_reads at random places with random hints, now and then many in a row. */
+void check_reads(struct source *s, struct bytes plain, unsigned n_reads, uint64_t seed);
+/* A source over @packed; @opts without size. */
+struct source *open_packed(enum codec_kind kind, struct bytes packed, struct bytes plain,
+			   const struct codec_source_options *opts);
+/* All of the above, by stream, scan and source, with and without points, cache and helpers. Returns the
+ * number of spans. */
+unsigned check_all_ways(enum codec_kind kind, struct bytes packed, struct bytes plain,
+			const struct codec_scan_options *opts);
+/* Like check_all_ways(), but with bytes of @packed cut or turned: errors or the right bytes. */
+void check_truncated(enum codec_kind kind, struct bytes packed, struct bytes plain, unsigned n);
+void check_flipped(enum codec_kind kind, struct bytes packed, struct bytes plain,
+		   const struct codec_scan_options *opts, unsigned n);
+/* Each read of the packed bytes fails once. */
+void check_faults(enum codec_kind kind, struct bytes packed, struct bytes plain,
+		  const struct codec_scan_options *opts);

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
+
+#include <lzma.h>
+
+static const struct codec_scan_options defaults;
+
+static void blocks_of_all_kinds(void **state)
+{
+	for (int kind = 0; kind < CONTENT_N; kind++) {
+		AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
+		unsigned n;
+
+		content_add(&plain, (enum content)kind, 2400001, 1);
+		packed_xz(&packed, buf_bytes(&plain), (unsigned)kind, KIB(1100), LZMA_CHECK_CRC64);
+		n = check_all_ways(CODEC_XZ, buf_bytes(&packed), buf_bytes(&plain), &defaults);
+		assert_int_equal(n, 3);
+	}
+}
+
+static void small_blocks_are_joined(void **state)
+{
+	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
+	unsigned n;
+
+	content_add(&plain, CONTENT_MIXED, 3500000, 2);
+	packed_xz(&packed, buf_bytes(&plain), 1, 30000, LZMA_CHECK_CRC32);
+	n = check_all_ways(CODEC_XZ, buf_bytes(&packed), buf_bytes(&plain), &defaults);
+	assert_int_equal(n, 4);
+}
+
+static void streams_with_padding_are_one_content(void **state)
+{
+	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
+	static const int checks[] = { LZMA_CHECK_NONE, LZMA_CHECK_CRC32, LZMA_CHECK_CRC64,
+				      LZMA_CHECK_SHA256 };
+
+	for (size_t i = 0; i < 12; i++) {
+		size_t at = plain.size;
+
+		content_add(&plain, (enum content)(i % CONTENT_N), i == 5 ? 0 : 200000, i);
+		packed_xz(&packed, bytes_of(plain.p + at, plain.size - at), 0, i % 2 ? 150000 : 0,
+			  checks[i % 4]);
+		for (size_t pad = 0; pad < i % 3 * 4; pad++)
+			buf_add_char(&packed, 0);
+	}
+	check_all_ways(CODEC_XZ, buf_bytes(&packed), buf_bytes(&plain), &defaults);
+}
+
+static void one_block_and_nothing(void **state)
+{
+	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 }, empty = { 0 };
+	unsigned n;
+
+	content_add(&plain, CONTENT_TEXT, 700000, 3);
+	packed_xz(&packed, buf_bytes(&plain), 6, 0, LZMA_CHECK_CRC64);
+	n = check_all_ways(CODEC_XZ, buf_bytes(&packed), buf_bytes(&plain), &defaults);
+	assert_int_equal(n, 1);
+	packed_xz(&empty, (struct bytes){ 0 }, 6, 0, LZMA_CHECK_CRC64);
+	n = check_all_ways(CODEC_XZ, buf_bytes(&empty), (struct bytes){ 0 }, &defaults);
+	assert_int_equal(n, 0);
+}
+
+static void damage_is_told(void **state)
+{
+	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
+	struct err err = { 0 };
+	struct buf out = { 0 };
+
+	content_add(&plain, CONTENT_MIXED, 1500000, 4);
+	packed_xz(&packed, buf_bytes(&plain), 1, KIB(600), LZMA_CHECK_CRC64);
+	check_truncated(CODEC_XZ, buf_bytes(&packed), buf_bytes(&plain), 60);
+	check_flipped(CODEC_XZ, buf_bytes(&packed), buf_bytes(&plain), &defaults, 40);
+	check_faults(CODEC_XZ, buf_bytes(&packed), buf_bytes(&plain), &defaults);
+
+	buf_add_str(&packed, STR("\0\0\0\0rubbish behind the end"));
+	assert_fails(codec_decode_all(CODEC_XZ, buf_bytes(&packed), MIB(10), &out, &err), ERR_INVALID,
+		     "no header where one should be");
+}
+
+static void a_file_that_lost_its_end_is_read_as_far_as_it_goes(void **state)
+{
+	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
+	AUTO(source_closep) struct source *raw = NULL;
+	struct codec_scan *s;
+	struct err err = { 0 };
+	struct bytes b;
+	uint64_t n = 0;
+	int r;
+
+	content_add(&plain, CONTENT_MIXED, 5000000, 4);
+	packed_xz(&packed, buf_bytes(&plain), 1, MIB(1), LZMA_CHECK_CRC64);
+	packed.size = packed.size / 2;
+	raw = source_of_mem(buf_bytes(&packed), "half");
+	assert_done(codec_scan_open(CODEC_XZ, raw, 0, raw->size, NULL, &s, &err));
+	while ((r = stream_next(codec_scan_stream(s), SIZE_MAX, &b, &err)) == 0) {
+		assert_memory_equal(b.p, plain.p + n, b.size);
+		n += b.size;
+	}
+	assert_true(r < 0 && n > plain.size / 3);
+	assert_int_equal(err.kind, ERR_INVALID);
+	codec_scan_close(s);
+}
+
+static void an_absurd_dictionary_is_a_limit(void **state)
+{
+	AUTO(buf_done) struct buf packed = { 0 };
+	struct buf out = { 0 };
+	struct err err = { 0 };
+
+	packed_lzma(&packed, bytes_of("hello", 5), 0);
+	packed.p[4] = 0x80; /* 2 GiB of dictionary */
+	assert_fails(codec_decode_all(CODEC_LZMA, buf_bytes(&packed), 100, &out, &err), ERR_LIMIT,
+		     "dictionary");
+}
+
+static void lzma_alone_reads_from_the_start(void **state)
+{
+	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
+	struct buf out = { 0 };
+	struct err err = { 0 };
+	unsigned n;
+
+	content_add(&plain, CONTENT_MIXED, 600000, 5);
+	packed_lzma(&packed, buf_bytes(&plain), 1);
+	assert_int_equal(codec_detect(bytes_of(packed.p, 16)), CODEC_LZMA);
+	n = check_all_ways(CODEC_LZMA, buf_bytes(&packed), buf_bytes(&plain), &defaults);
+	assert_int_equal(n, 1);
+	check_truncated(CODEC_LZMA, buf_bytes(&packed), buf_bytes(&plain), 60);
+	check_faults(CODEC_LZMA, buf_bytes(&packed), buf_bytes(&plain), &defaults);
+	buf_add_char(&packed, 0);
+	assert_done(codec_decode_all(CODEC_LZMA, buf_bytes(&packed), MIB(10), &out, &err));
+	buf_add_char(&packed, 'x');
+	assert_fails(codec_decode_all(CODEC_LZMA, buf_bytes(&packed), MIB(10), &out, &err), ERR_INVALID,
+		     "unknown bytes behind the end");
+	buf_done(&out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(blocks_of_all_kinds),
+		cmocka_unit_test(small_blocks_are_joined),
+		cmocka_unit_test(streams_with_padding_are_one_content),
+		cmocka_unit_test(one_block_and_nothing),
+		cmocka_unit_test(damage_is_told),
+		cmocka_unit_test(a_file_that_lost_its_end_is_read_as_far_as_it_goes),
+		cmocka_unit_test(an_absurd_dictionary_is_a_limit),
+		cmocka_unit_test(lzma_alone_reads_from_the_start),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
