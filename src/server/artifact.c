@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One artifact on its way to those who asked for it: joining, following and leaving its flight. What the
+ * workers do is in artifact_step.c.
+ *
+ * Everybody who asks for the same thing at once joins one flight. It is resolved once and decoded once, into
+ * a file of the cache that all follow while it grows. What no file takes goes through a ring: then one asker
+ * follows, and the others get flights of their own.
+ */
+#include "server/internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void key_of(const struct resolve_request *what, struct buf *ret)
+{
+	buf_add_char(ret, (char)what->kind);
+	buf_add_char(ret, (char)what->id.size);
+	buf_add(ret, what->id.b, what->id.size);
+	buf_add_str(ret, what->arg);
+}
+
+struct making {
+	struct request *req;
+	struct bytes key;
+	bool solo;
+};
+
+/* One reference is the maker's, the other the table's. */
+static void *make(void *arg)
+{
+	const struct making *m = arg;
+	struct artifact *a = NEW(struct artifact);
+	uint8_t *key = mem_alloc(m->key.size);
+
+	memcpy(key, m->key.p, m->key.size);
+	a->s = m->req->s;
+	a->key = bytes_of(key, m->key.size);
+	arena_init(&a->arena);
+	a->what = m->req->route.resolve;
+	a->what.arg = arena_str(&a->arena, a->what.arg);
+	a->solo = m->solo;
+	a->landed = m->solo;
+	a->spool_fd = -1;
+	atomic_init(&a->refs, m->solo ? 1u : 2u);
+	pthread_mutex_init(&a->lock, NULL);
+	wait_artifact_count(&a->s->wait, 1);
+	return a;
+}
+
+static void take(void *obj)
+{
+	atomic_fetch_add_explicit(&((struct artifact *)obj)->refs, 1, memory_order_relaxed);
+}
+
+void artifact_unref(struct artifact *a)
+{
+	struct server *s = a->s;
+
+	if (atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	assert(!a->askers && a->landed && !a->waker);
+	source_close(a->source);
+	cache_drop(s->cache, a->file);
+	if (a->spool_fd >= 0)
+		close(a->spool_fd);
+	if (a->ring)
+		atomic_fetch_sub(&s->ring_bytes, a->ring_size);
+	free(a->ring);
+	free(a->piece);
+	ready_unref(a->ready);
+	content_done(&a->content);
+	arena_done(&a->arena);
+	pthread_mutex_destroy(&a->lock);
+	free((void *)a->key.p);
+	free(a);
+	wait_artifact_count(&s->wait, -1);
+}
+
+/* Whoever asks from now on starts anew. */
+void artifact_land(struct artifact *a)
+{
+	bool mine;
+
+	pthread_mutex_lock(&a->lock);
+	mine = !a->landed;
+	a->landed = true;
+	pthread_mutex_unlock(&a->lock);
+	if (!mine)
+		return;
+	flight_land(a->s->flights, a->key);
+	artifact_unref(a);
+}
+
+/* ---- steps ---- */
+
+void artifact_kick(struct artifact *a)
+{
+	if (a->queued) {
+		a->again = true;
+		return;
+	}
+	a->queued = true;
+	take(a);
+	/* The pool has room for all connections' artifacts, and is there as long as one of them. */
+	if (pool_submit(a->s->workers, POOL_NORMAL, artifact_step, a) != 0)
+		abort();
+}
+
+void artifact_wake_all(struct artifact *a)
+{
+	for (struct request *req = a->askers; req; req = req->asker_next)
+		wait_wake(req);
+}
+
+/* ---- asking ---- */
+
+bool artifact_ask(struct request *req, bool solo)
+{
+	AUTO(buf_done) struct buf key = { 0 };
+	struct making m = { req, { 0 }, solo };
+	bool leader = true, suspended = false;
+	struct artifact *a;
+
+	key_of(&req->route.resolve, &key);
+	m.key = buf_bytes(&key);
+	a = solo ? make(&m) : flight_join(req->s->flights, m.key, make, &m, take, &leader);
+	pthread_mutex_lock(&a->lock);
+	req->artifact = a;
+	req->asker_prev = NULL;
+	req->asker_next = a->askers;
+	if (a->askers)
+		a->askers->asker_prev = req;
+	a->askers = req;
+	a->n_askers++;
+	a->body_wanted |= !req->head;
+	if (a->state == ARTIFACT_RESOLVING)
+		suspended = wait_suspend(req);
+	if (leader)
+		artifact_kick(a);
+	pthread_mutex_unlock(&a->lock);
+	return suspended;
+}
+
+void artifact_leave(struct request *req)
+{
+	struct artifact *a = req->artifact;
+
+	if (!a)
+		return;
+	pthread_mutex_lock(&a->lock);
+	*(req->asker_prev ? &req->asker_prev->asker_next : &a->askers) = req->asker_next;
+	if (req->asker_next)
+		req->asker_next->asker_prev = req->asker_prev;
+	req->artifact = NULL;
+	/* Nobody wants it any more: a step ends it. */
+	if (--a->n_askers == 0 && a->state != ARTIFACT_WHOLE && a->state != ARTIFACT_FAILED)
+		artifact_kick(a);
+	pthread_mutex_unlock(&a->lock);
+	artifact_unref(a);
+}
+
+/* ---- following ---- */
+
+static bool holds_all(const struct artifact *a)
+{
+	return a->spool == SPOOL_FILE || (a->spool == SPOOL_RING && !a->solo);
+}
+
+enum artifact_attached artifact_attach(struct request *req, uint64_t off, uint64_t size)
+{
+	struct artifact *a = req->artifact;
+	enum artifact_attached result = ATTACHED;
+
+	pthread_mutex_lock(&a->lock);
+	if (holds_all(a)) {
+		if (a->state == ARTIFACT_KNOWN) {
+			a->from = 0;
+			a->to = a->content.size;
+		}
+	} else if (a->solo && !a->owner) {
+		a->owner = req;
+		a->from = a->start = a->have = off;
+		a->to = off + size;
+	} else {
+		result = a->solo ? ATTACH_SOLO : a->spool == SPOOL_NONE ? ATTACH_ANEW : ATTACH_SOLO;
+	}
+	if (result == ATTACHED) {
+		req->body_off = off;
+		req->streaming = true;
+		if (a->state == ARTIFACT_KNOWN) {
+			a->state = ARTIFACT_FLOWING;
+			artifact_kick(a);
+		}
+	}
+	pthread_mutex_unlock(&a->lock);
+	return result;
+}
+
+/* Under the lock: bytes at @at out of the ring. */
+static size_t ring_read(struct artifact *a, uint64_t at, char *buf, size_t n)
+{
+	size_t place = (size_t)((at - a->from) % a->ring_size), first = MIN(n, a->ring_size - place);
+
+	memcpy(buf, a->ring + place, first);
+	memcpy(buf + first, a->ring, n - first);
+	return n;
+}
+
+ssize_t artifact_read(void *arg, uint64_t pos, char *buf, size_t max)
+{
+	struct request *req = arg;
+	struct artifact *a = req->artifact;
+	uint64_t at = req->body_off + pos;
+	ssize_t n = HTTP_STREAM_CUT;
+	bool from_file = false;
+
+	pthread_mutex_lock(&a->lock);
+	if (a->have > at) {
+		n = (ssize_t)MIN((uint64_t)max, a->have - at);
+		from_file = a->spool == SPOOL_FILE;
+		if (!from_file)
+			n = (ssize_t)ring_read(a, at, buf, (size_t)n);
+		if (a->owner == req) {
+			a->start = at + (uint64_t)n;
+			if (a->stalled && a->have - a->start <= a->ring_size / 2) {
+				a->stalled = false;
+				artifact_kick(a);
+			}
+		}
+	} else if (a->state == ARTIFACT_FLOWING && req->fate == FATE_NONE) {
+		req->wait_at = at;
+		if (wait_suspend(req))
+			n = 0;
+	}
+	pthread_mutex_unlock(&a->lock);
+	if (from_file)
+		n = pread(a->spool_fd, buf, (size_t)n, (off_t)at);
+	/* The end of the file where bytes were promised is no end. */
+	return n > 0 || !from_file ? n : HTTP_STREAM_CUT;
+}

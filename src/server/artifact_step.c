@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What workers do for an artifact, in steps: resolve it; then decode it, a slice at a time. Between two steps
+ * it waits in the queue behind the others, so that a large one takes turns with small ones; when a ring is
+ * full it leaves, and its reader's next read brings it back: a slow client holds a ring, never a worker.
+ */
+#include "server/internal.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define SLICE_MS    20 /* then somebody else has a turn, if there is one */
+#define RING_SIZE   MIB(1)
+#define RINGS_MAX   MIB(256) /* of all rings together */
+#define FIRST_PIECE KIB(64)  /* so that the first byte goes out early */
+
+/* ---- being woken by the resolver ---- */
+
+/*
+ * What the resolver holds while a package is looked into. It may call back long after the last asker and the
+ * server have gone, so it gets this and not the artifact. One lock for all: they are few and short.
+ */
+struct waker {
+	struct artifact *artifact; /* held; NULL: gone */
+};
+static pthread_mutex_t wakers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct waker *waker_new(struct artifact *a)
+{
+	struct waker *w = NEW(struct waker);
+
+	w->artifact = a;
+	atomic_fetch_add(&a->refs, 1);
+	pthread_mutex_lock(&wakers_lock);
+	a->waker = w;
+	pthread_mutex_unlock(&wakers_lock);
+	return w;
+}
+
+static bool waits(struct artifact *a)
+{
+	bool waiting;
+
+	pthread_mutex_lock(&wakers_lock);
+	waiting = a->waker != NULL;
+	pthread_mutex_unlock(&wakers_lock);
+	return waiting;
+}
+
+/* The resolver's callback; takes @arg. */
+static void waker_fire(void *arg)
+{
+	struct waker *w = arg;
+	struct artifact *a;
+
+	pthread_mutex_lock(&wakers_lock);
+	a = w->artifact;
+	if (a) {
+		a->waker = NULL;
+		pthread_mutex_lock(&a->lock);
+		artifact_kick(a);
+		pthread_mutex_unlock(&a->lock);
+		/* Under the lock too: after artifact_waker_drop() nothing of the server is touched from here.
+		 */
+		artifact_unref(a);
+	}
+	pthread_mutex_unlock(&wakers_lock);
+	free(w);
+}
+
+void artifact_waker_drop(struct artifact *a)
+{
+	bool held;
+
+	pthread_mutex_lock(&wakers_lock);
+	held = a->waker != NULL;
+	if (held) {
+		a->waker->artifact = NULL;
+		a->waker = NULL;
+	}
+	pthread_mutex_unlock(&wakers_lock);
+	if (held)
+		artifact_unref(a);
+}
+
+/* ---- ends ---- */
+
+/* Give back what only decoding needs. */
+static void stop_decoding(struct artifact *a)
+{
+	source_close(TAKE(a->source));
+	free(TAKE(a->piece));
+}
+
+static void publish(struct artifact *a, enum artifact_state state)
+{
+	pthread_mutex_lock(&a->lock);
+	a->state = state;
+	artifact_wake_all(a);
+	pthread_mutex_unlock(&a->lock);
+}
+
+static void fail(struct artifact *a, int outcome)
+{
+	stop_decoding(a);
+	cache_drop(a->s->cache, TAKE(a->file));
+	a->outcome = outcome;
+	a->result = "error";
+	publish(a, ARTIFACT_FAILED);
+	artifact_land(a);
+}
+
+/* true: nobody is there, and nobody will be. */
+static bool abandoned(struct artifact *a)
+{
+	bool none;
+
+	pthread_mutex_lock(&a->lock);
+	none = !a->n_askers;
+	pthread_mutex_unlock(&a->lock);
+	if (!none)
+		return false;
+	artifact_land(a);
+	/* Somebody may have come just before that. */
+	pthread_mutex_lock(&a->lock);
+	none = !a->n_askers;
+	pthread_mutex_unlock(&a->lock);
+	return none;
+}
+
+/* ---- resolving ---- */
+
+static void describe(struct artifact *a, const struct resolve_answer *answer)
+{
+	struct content *c = &a->content;
+	struct str file = answer->file, archive = answer->archive;
+
+	c->size = answer->source->size;
+	c->mtime = answer->mtime;
+	snprintf(c->etag, sizeof(c->etag), "\"%016llx\"", (unsigned long long)answer->tag);
+	if (answer->mtime > 0)
+		http_date(answer->mtime, c->modified);
+	/* As elfutils' server has it: of a plain file the base name, of a member its path. */
+	if (!archive.size)
+		file = path_basename(file);
+	if (file.size)
+		c->file = mem_strndup(file.p, file.size);
+	if (a->s->opts.hide_archive)
+		archive = path_basename(archive);
+	if (archive.size)
+		c->archive = mem_strndup(archive.p, archive.size);
+	a->tag = answer->tag;
+	a->sequential_only = answer->sequential_only;
+}
+
+/* The labels that elfutils' server has for where an answer came from. */
+static const char *result_name(const struct resolve_answer *answer)
+{
+	static const struct {
+		struct str suffix;
+		const char *name;
+	} names[] = {
+		{ STR(".rpm"), ".rpm archive" },
+		{ STR(".deb"), ".deb archive" },
+		{ STR(".ddeb"), ".ddeb archive" },
+		{ STR(".ipk"), ".ipk archive" },
+	};
+
+	if (!answer->archive.size)
+		return "file";
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (str_ends(answer->archive, names[i].suffix))
+			return names[i].name;
+	return "archive";
+}
+
+/* Takes @mem. */
+static void ready_in_memory(struct artifact *a, void *mem)
+{
+	struct content copy = a->content;
+
+	a->content.file = a->content.archive = NULL;
+	a->ready = ready_of_mem(a->s, &copy, mem);
+}
+
+static void ready_in_file(struct artifact *a, int fd, uint64_t off, const struct stat *plain)
+{
+	struct content copy = a->content;
+
+	a->content.file = a->content.archive = NULL;
+	a->ready = ready_of_fd(a->s, &copy, fd, off, plain);
+}
+
+/* A plain file is sent by its descriptor. false: its source has none. */
+static bool take_plain(struct artifact *a)
+{
+	struct stat st;
+	uint64_t off;
+	int fd;
+
+	if (!source_raw_fd(a->source, &fd, &off) || fstat(fd, &st) < 0 ||
+	    (fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
+		return false;
+	st.st_nlink = 1; /* marks it as plain, also when it was unlinked meanwhile */
+	ready_in_file(a, fd, off, &st);
+	return true;
+}
+
+static int take_small(struct artifact *a)
+{
+	size_t size = (size_t)a->content.size;
+	void *mem = mem_alloc(size ? size : 1);
+
+	if (size && source_read_full(a->source, 0, mem, size, SOURCE_SEQUENTIAL, &a->err) < 0) {
+		free(mem);
+		return -1;
+	}
+	ready_in_memory(a, mem);
+	return 0;
+}
+
+/* What costs work to make is kept, however small. After the reply: it is no part of it. */
+static void keep_small(struct artifact *a)
+{
+	struct cache_spool *sp;
+	int fd;
+
+	if (!a->s->cache || cache_begin(a->s->cache, a->content.size, &sp, &fd, NULL) != 0)
+		return;
+	if (fd_pwrite(fd, a->ready->mem, (size_t)a->content.size, 0, NULL) == 0)
+		cache_keep(a->s->cache, sp, &a->what, a->tag);
+	else
+		cache_drop(a->s->cache, sp);
+}
+
+static bool take_cached(struct artifact *a)
+{
+	size_t size = (size_t)a->content.size, got;
+	AUTO(fd_close) int fd = -1;
+	AUTO(mem_freep) void *mem = NULL;
+
+	if (!a->s->cache || cache_find(a->s->cache, &a->what, a->tag, a->content.size, &fd) != 0)
+		return false;
+	if (a->content.size > SERVER_SMALL) {
+		ready_in_file(a, TAKE_FD(fd), 0, NULL);
+	} else {
+		mem = mem_alloc(size ? size : 1);
+		if (fd_pread(fd, mem, size, 0, &got, NULL) < 0 || got != size)
+			return false;
+		ready_in_memory(a, TAKE(mem));
+	}
+	a->ready->cached = true;
+	return true;
+}
+
+/* Where its bytes go while it is decoded. A flight that holds them for nobody in common ends here. */
+static void choose_spool(struct artifact *a)
+{
+	struct err err = { 0 };
+	bool wanted;
+	int r;
+
+	pthread_mutex_lock(&a->lock);
+	wanted = a->body_wanted;
+	pthread_mutex_unlock(&a->lock);
+	if (a->solo)
+		a->spool = SPOOL_RING;
+	if (a->solo || !wanted) {
+		artifact_land(a);
+		return;
+	}
+	r = a->s->cache ? cache_begin(a->s->cache, a->content.size, &a->file, &a->spool_fd, &err)
+			: CACHE_NO_ROOM;
+	if (r < 0)
+		log_warn("cache", "%s", err.text);
+	if (r == 0) {
+		a->spool = SPOOL_FILE;
+		/* The cache closes its own when it is through with it, we ours. */
+		a->spool_fd = fcntl(a->spool_fd, F_DUPFD_CLOEXEC, 0);
+		if (a->spool_fd >= 0)
+			return;
+		cache_drop(a->s->cache, TAKE(a->file));
+	}
+	a->spool = SPOOL_RING;
+	if (a->content.size > RING_SIZE) {
+		a->solo = true;
+		artifact_land(a);
+	}
+}
+
+static void say_why(struct artifact *a, const struct resolve_why *why)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+
+	buf_add_str(&text, STR("not found"));
+	for (const struct resolve_step *step = why->first; step; step = step->next) {
+		buf_add_str(&text, step == why->first ? STR(": ") : STR("; "));
+		buf_add_str(&text, step->place);
+		buf_add_str(&text, STR(": "));
+		buf_add_str(&text, step->said);
+	}
+	/* It is one line, and member names may hold anything. */
+	for (size_t i = 0; i < text.size; i++)
+		if (text.p[i] < 0x20 || text.p[i] == 0x7f)
+			text.p[i] = '?';
+	buf_add_char(&text, '\n');
+	a->why = arena_str(&a->arena, buf_str(&text));
+	if (a->s->opts.hide_archive)
+		a->why = reply_hide_paths(&a->arena, a->why);
+}
+
+static void found(struct artifact *a, struct resolve_answer *answer)
+{
+	a->source = answer->source;
+	describe(a, answer);
+	a->result = result_name(answer);
+	if (answer->plain && a->content.size > SERVER_SMALL && take_plain(a)) {
+		/* by its descriptor */
+	} else if ((!answer->plain || a->content.size > SERVER_SMALL) && take_cached(a)) {
+		a->result = "archive fdcache";
+	} else if (a->content.size <= SERVER_SMALL) {
+		if (take_small(a) < 0) {
+			metrics_decoded(0, true);
+			fail(a, -1);
+			return;
+		}
+		if (answer->plain) {
+			/* Nobody tells when it changes: look again after a moment. */
+			a->ready->plain.st_nlink = 1;
+		} else {
+			metrics_decoded(a->content.size, false);
+		}
+	} else {
+		choose_spool(a);
+		publish(a, ARTIFACT_KNOWN);
+		return;
+	}
+	a->ready->result = a->result;
+	a->ready->type = (enum request_type)a->what.kind;
+	stop_decoding(a);
+	publish(a, ARTIFACT_WHOLE);
+	if (!answer->plain && !a->ready->cached)
+		keep_small(a);
+	artifact_land(a);
+}
+
+static void resolve_step(struct artifact *a)
+{
+	struct resolve_answer answer = { 0 };
+	struct resolve_why why;
+	struct waker *w;
+	int r;
+
+	resolve_why_init(&why);
+	a->epoch = resolve_epoch(a->s->resolver);
+	w = waker_new(a);
+	r = resolve(a->s->resolver, &a->what, waker_fire, w, &a->arena, &answer, &why, &a->err);
+	if (r == RESOLVE_WAIT)
+		return;
+	artifact_waker_drop(a);
+	free(w);
+	if (r == 0) {
+		found(a, &answer);
+		return;
+	}
+	if (r > 0)
+		say_why(a, &why);
+	fail(a, r > 0 ? r : -1);
+}
+
+/* ---- decoding ---- */
+
+static bool ring_make(struct artifact *a)
+{
+	size_t size = (size_t)MIN(a->to - a->from, (uint64_t)RING_SIZE);
+
+	if (a->ring)
+		return true;
+	if (atomic_fetch_add(&a->s->ring_bytes, size) + size > RINGS_MAX) {
+		atomic_fetch_sub(&a->s->ring_bytes, size);
+		err_set(&a->err, ERR_LIMIT, "too many large replies at once");
+		return false;
+	}
+	a->ring_size = size;
+	a->ring = mem_alloc(size);
+	return true;
+}
+
+/* Decode up to @n bytes at read_pos to where they belong. Returns how many, or -1. */
+static ssize_t decode_piece(struct artifact *a, size_t n)
+{
+	uint8_t *to = a->piece;
+	size_t got;
+
+	if (a->spool == SPOOL_RING && a->read_pos >= a->from) {
+		size_t place = (size_t)((a->read_pos - a->from) % a->ring_size);
+
+		to = a->ring + place;
+		n = MIN(n, a->ring_size - place);
+	}
+	if (source_read(a->source, a->read_pos, to, n, SOURCE_SEQUENTIAL, &got, &a->err) < 0)
+		return -1;
+	if (!got)
+		return err_set(&a->err, ERR_INVALID, "ends at %llu, %llu bytes were announced",
+			       (unsigned long long)a->read_pos, (unsigned long long)a->content.size);
+	if (a->spool == SPOOL_FILE && fd_pwrite(a->spool_fd, to, got, a->read_pos, &a->err) < 0)
+		return err_in(&a->err, "cache");
+	return (ssize_t)got;
+}
+
+/* Under the lock. */
+static void wake_followers(struct artifact *a)
+{
+	for (struct request *req = a->askers; req; req = req->asker_next)
+		if (!req->streaming || req->wait_at < a->have)
+			wait_wake(req);
+}
+
+/* Room for the next piece; 0: the ring is full and its reader will kick. */
+static size_t room(struct artifact *a)
+{
+	size_t n = a->have == a->from ? FIRST_PIECE : SERVER_PIECE;
+	uint64_t left = a->to - a->read_pos;
+
+	/* Without random access all before it has to go by first. */
+	if (a->read_pos < a->from)
+		return (size_t)MIN((uint64_t)n, a->from - a->read_pos);
+	if (a->spool == SPOOL_RING && a->owner) {
+		pthread_mutex_lock(&a->lock);
+		left = MIN(left, a->ring_size - (a->have - a->start));
+		a->stalled = left == 0;
+		pthread_mutex_unlock(&a->lock);
+	}
+	return (size_t)MIN(left, (uint64_t)n);
+}
+
+static void whole(struct artifact *a)
+{
+	stop_decoding(a);
+	metrics_decoded(a->to - a->from, false);
+	if (a->file)
+		cache_keep(a->s->cache, TAKE(a->file), &a->what, a->tag);
+	publish(a, ARTIFACT_WHOLE);
+	artifact_land(a);
+}
+
+static void broken(struct artifact *a)
+{
+	char hex[BUILD_ID_HEX_SIZE];
+
+	log_warn("http", "%s of %s: %s: the replies are cut", resolve_kind_name(a->what.kind),
+		 build_id_hex(&a->what.id, hex), a->err.text);
+	metrics_decoded(0, true);
+	fail(a, -1);
+}
+
+/* true: there is more to do at once. */
+static bool decode_step(struct artifact *a)
+{
+	int64_t end_ms = clock_mono_ms() + SLICE_MS;
+
+	if (!a->piece) {
+		a->piece = mem_alloc(SERVER_PIECE);
+		a->read_pos = a->sequential_only ? 0 : a->from;
+	}
+	if (a->spool == SPOOL_RING && !ring_make(a)) {
+		broken(a);
+		return false;
+	}
+	while (a->read_pos < a->to) {
+		size_t n = room(a);
+		ssize_t got;
+
+		if (!n)
+			return false;
+		got = decode_piece(a, n);
+		if (got < 0) {
+			broken(a);
+			return false;
+		}
+		a->read_pos += (uint64_t)got;
+		if (a->read_pos > a->from) {
+			pthread_mutex_lock(&a->lock);
+			a->have = a->read_pos;
+			wake_followers(a);
+			pthread_mutex_unlock(&a->lock);
+		}
+		if (clock_mono_ms() >= end_ms && a->read_pos < a->to)
+			return true;
+	}
+	whole(a);
+	return false;
+}
+
+void artifact_step(void *arg)
+{
+	struct artifact *a = arg;
+	enum artifact_state state;
+	bool more = false;
+
+	pthread_mutex_lock(&a->lock);
+	state = a->state;
+	a->again = false;
+	pthread_mutex_unlock(&a->lock);
+	if (state != ARTIFACT_WHOLE && state != ARTIFACT_FAILED) {
+		if (abandoned(a)) {
+			artifact_waker_drop(a);
+			fail(a, -1);
+		} else if (state == ARTIFACT_RESOLVING && !waits(a)) {
+			resolve_step(a);
+		} else if (state == ARTIFACT_FLOWING) {
+			more = decode_step(a);
+		}
+	}
+	pthread_mutex_lock(&a->lock);
+	a->queued = false;
+	if (more || a->again)
+		artifact_kick(a);
+	pthread_mutex_unlock(&a->lock);
+	artifact_unref(a);
+}

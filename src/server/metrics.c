@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the server counts, and /metrics.
+ *
+ * Two vocabularies. The families of elfutils' server come first and keep their names and labels, because
+ * dashboards and scripts poll them; those scripts search for a name anywhere in a line and take the last word
+ * for the value, so that `ready` must stand in one line only, without HELP and TYPE, and in no other name or
+ * text. Ours are called lode_* and are written as Prometheus wants them.
+ */
+#include "server/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const unsigned codes[] = { 200, 204, 206, 302, 304, 400, 404, 405, 406,
+				  414, 416, 429, 499, 500, 502, 503, 0 };
+static const char *const types[N_TYPES] = {
+	[RESOLVE_DEBUGINFO] = "debuginfo",
+	[RESOLVE_EXECUTABLE] = "executable",
+	[RESOLVE_SOURCE] = "source",
+	[RESOLVE_SECTION] = "section",
+	[TYPE_METADATA] = "metadata",
+	[TYPE_METRICS] = "metrics",
+	[TYPE_HEALTH] = "health",
+	[TYPE_STATUS] = "status",
+	[TYPE_PAGE] = "page",
+	[TYPE_OTHER] = "other",
+};
+static const char *const results[] = { "file",          ".rpm archive",    ".deb archive",
+				       ".ddeb archive", ".ipk archive",    "archive",
+				       "made",          "archive fdcache", "error" };
+#define N_CODES   ARRAY_SIZE(codes)
+#define N_RESULTS ARRAY_SIZE(results)
+
+/* Counters of one thread's requests would be summed up for reading; these few atomic additions do not show
+ * beside a system call. */
+static struct {
+	_Atomic uint64_t n, bytes, us;
+} responses[N_TYPES][N_CODES];
+static _Atomic uint64_t requests[N_TYPES], result_counts[N_RESULTS];
+static _Atomic int64_t open_requests[N_TYPES];
+
+static const double seconds[] = { 0.0001, 0.001, 0.01, 0.1, 0.3, 1, 3, 10, 30, 100, 0 };
+static const struct metric_family duration = { "lode_http_duration_seconds",
+					       "From a request's headers to the end of its reply.",
+					       METRIC_HISTOGRAM, "", seconds };
+static const struct metric_family refused = { "lode_http_refused_total",
+					      "Requests that met a limit, by which.", METRIC_COUNTER, "limit",
+					      NULL };
+static const struct metric_family connections = { "lode_http_connections", "Open connections.", METRIC_GAUGE,
+						  "", NULL };
+static const struct metric_family waiting = { "lode_http_waiting",
+					      "Requests that wait for a worker or for bytes.", METRIC_GAUGE,
+					      "", NULL };
+static const struct metric_family worker_queue = { "lode_worker_queue", "Tasks that wait for a worker.",
+						   METRIC_GAUGE, "", NULL };
+static const struct metric_family workers_at_work = { "lode_workers_at_work", "Workers that have a task.",
+						      METRIC_GAUGE, "", NULL };
+static const struct metric_family decoded = { "lode_artifacts_decoded_total",
+					      "Artifacts read out of where they lie, by how it went.",
+					      METRIC_COUNTER, "outcome", NULL };
+static const struct metric_family decoded_bytes = { "lode_artifacts_decoded_bytes_total", "Their sizes.",
+						    METRIC_COUNTER, "", NULL };
+static const struct metric_family cache_bytes = { "lode_cache_bytes",
+						  "Disk that the cache of artifacts takes.", METRIC_GAUGE, "",
+						  NULL };
+static const struct metric_family cache_max = { "lode_cache_max_bytes", "Disk that it may take.",
+						METRIC_GAUGE, "", NULL };
+static const struct metric_family cache_files = { "lode_cache_files", "Artifacts in it.", METRIC_GAUGE, "",
+						  NULL };
+static const struct metric_family cache_ops = { "lode_cache_operations",
+						"What was found in it, not found, and thrown out.",
+						METRIC_GAUGE, "operation", NULL };
+
+void metrics_begin(enum request_type type)
+{
+	atomic_fetch_add_explicit(&requests[type], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&open_requests[type], 1, memory_order_relaxed);
+}
+
+static unsigned code_index(unsigned status)
+{
+	unsigned i = 0;
+
+	while (i < N_CODES - 1 && codes[i] != status)
+		i++;
+	return i;
+}
+
+static unsigned result_index(const char *result)
+{
+	unsigned i = 0;
+
+	/* All are literals of our own; most are the very same. */
+	while (i < N_RESULTS - 1 && results[i] != result && strcmp(results[i], result) != 0)
+		i++;
+	return i;
+}
+
+void metrics_end(enum request_type type, unsigned status, const char *result, uint64_t bytes, int64_t ns)
+{
+	unsigned code = code_index(status);
+	static struct metric *_Atomic duration_series;
+	struct metric *d = atomic_load_explicit(&duration_series, memory_order_acquire);
+
+	if (!d) {
+		d = metric_get(&duration);
+		atomic_store_explicit(&duration_series, d, memory_order_release);
+	}
+	atomic_fetch_sub_explicit(&open_requests[type], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&responses[type][code].n, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&responses[type][code].bytes, bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&responses[type][code].us, (uint64_t)ns / 1000, memory_order_relaxed);
+	atomic_fetch_add_explicit(&result_counts[result_index(result)], 1, memory_order_relaxed);
+	metric_observe(d, (double)ns / 1e9);
+}
+
+void metrics_refused(const char *reason)
+{
+	metric_count(&refused, reason);
+}
+
+void metrics_decoded(uint64_t bytes, bool failed)
+{
+	metric_count(&decoded, failed ? "failed" : "whole");
+	metric_add(metric_get(&decoded_bytes), (int64_t)bytes);
+}
+
+static void collect(void *arg)
+{
+	struct server *s = arg;
+	struct cache_stats c = { 0 };
+
+	metric_set(metric_get(&connections), http_connections(s->http));
+	metric_set(metric_get(&waiting), wait_count(&s->wait));
+	metric_set(metric_get(&worker_queue), (int64_t)pool_queued(s->workers));
+	metric_set(metric_get(&workers_at_work), (int64_t)pool_busy(s->workers));
+	if (!s->cache)
+		return;
+	cache_stats(s->cache, &c);
+	metric_set(metric_get(&cache_bytes), (int64_t)c.bytes);
+	metric_set(metric_get(&cache_max), (int64_t)c.max_bytes);
+	metric_set(metric_get(&cache_files), (int64_t)c.n_files);
+	metric_set(metric_get(&cache_ops, "hit"), (int64_t)c.n_hits);
+	metric_set(metric_get(&cache_ops, "miss"), (int64_t)c.n_misses);
+	metric_set(metric_get(&cache_ops, "evict"), (int64_t)c.n_evicted);
+}
+
+static unsigned long long value(const _Atomic uint64_t *v)
+{
+	return atomic_load_explicit(v, memory_order_relaxed);
+}
+
+static void write_responses(struct buf *out)
+{
+	static const char *const units[] = { "transfer_bytes", "duration_milliseconds",
+					     "after_you_milliseconds" };
+
+	for (unsigned unit = 0; unit < ARRAY_SIZE(units); unit++)
+		for (unsigned type = 0; type < N_TYPES; type++)
+			for (unsigned code = 0; code < N_CODES; code++) {
+				unsigned long long n = value(&responses[type][code].n), sum;
+
+				if (!n)
+					continue;
+				/* Nobody waits for another's request here. */
+				sum = unit == 0   ? value(&responses[type][code].bytes)
+				      : unit == 1 ? value(&responses[type][code].us) / 1000
+						  : 0;
+				buf_printf(out, "http_responses_%s_count{code=\"%u\",type=\"%s\"} %llu\n",
+					   units[unit], codes[code], types[type], n);
+				buf_printf(out, "http_responses_%s_sum{code=\"%u\",type=\"%s\"} %llu\n",
+					   units[unit], codes[code], types[type], sum);
+			}
+}
+
+static void write_customary(struct server *s, struct buf *out)
+{
+	long long artifacts = 0;
+
+	buf_printf(out, "ready %d\n", atomic_load(&s->is_ready));
+	for (unsigned type = 0; type < N_TYPES; type++)
+		if (value(&requests[type]))
+			buf_printf(out, "http_requests_total{type=\"%s\"} %llu\n", types[type],
+				   value(&requests[type]));
+	for (unsigned i = 0; i < N_RESULTS; i++)
+		if (value(&result_counts[i]))
+			buf_printf(out, "http_responses_total{result=\"%s\"} %llu\n", results[i],
+				   value(&result_counts[i]));
+	write_responses(out);
+	for (unsigned type = 0; type < RESOLVE_N_KINDS; type++)
+		artifacts += atomic_load_explicit(&open_requests[type], memory_order_relaxed);
+	buf_printf(out, "thread_busy{role=\"http-buildid\"} %lld\n", artifacts);
+	buf_printf(out, "thread_busy{role=\"http-metadata\"} %lld\n",
+		   (long long)atomic_load(&open_requests[TYPE_METADATA]));
+	buf_printf(out, "thread_busy{role=\"http-metrics\"} %lld\n",
+		   (long long)atomic_load(&open_requests[TYPE_METRICS]));
+}
+
+void metrics_job(struct request *req)
+{
+	struct buf out = { 0 };
+
+	metrics_write(&out);
+	write_customary(req->s, &out);
+	req->bytes = out.size;
+	req->status = 200;
+	req->result = "made";
+	req->reply = reply_body(req->s, &out, "text/plain; version=0.0.4; charset=utf-8", true);
+}
+
+int metrics_start(struct server *s)
+{
+	metrics_on_collect(collect, s);
+	return 0;
+}
+
+void metrics_stop(struct server *s)
+{
+	metrics_off_collect(collect, s);
+}

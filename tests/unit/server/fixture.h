@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A server for tests: on a free port of the loopback, over a resolver in memory, with a cache in a folder of
+ * its own.
+ */
+#pragma once
+
+#include "test.h"
+
+#include "http_client.h"
+#include "server/server.h"
+
+struct fixture {
+	struct resolver *mem;
+	struct server_options opts; /* to be changed before fixture_start() */
+	struct server *server;
+	const char *url;
+	char dir[TEST_PATH_SIZE], cache_dir[TEST_PATH_SIZE + 8];
+};
+
+void fixture_init(struct fixture *f);
+void fixture_start(struct fixture *f);
+void fixture_stop(struct fixture *f);
+void fixture_done(struct fixture *f);
+
+struct build_id test_id(const char *hex);
+/* Contents that look random, of @size bytes; put under @kind and "aabb..". Returned, so that a reply can be
+ * compared. */
+struct bytes fixture_put(struct fixture *f, enum resolve_kind kind, const char *hex, const char *arg,
+			 size_t size, const char *file, const char *archive);
+/* The reply to GET @path has @status. */
+#define assert_status(f, path, want)                                                      \
+	({                                                                                \
+		struct http_answer assert_a_ = http_fetch((f)->url, "GET", (path), NULL); \
+		int assert_s_ = assert_a_.status;                                         \
+		http_answer_done(&assert_a_);                                             \
+		if (assert_s_ != (want))                                                  \
+			fail_msg("GET %s: %d, not %d", (path), assert_s_, (want));        \
+	})
+void assert_body(const struct http_answer *a, struct bytes want);
+void assert_header(const struct http_answer *a, const char *name, const char *want);
