@@ -287,7 +287,8 @@ static int wait_for_content(struct cpio_reader *c, struct group *g, const struct
 		return -1;
 	w = mem_alloc(sizeof(*w) + name.size);
 	*w = (struct waiting){ .mode = h->mode, .mtime = h->mtime, .name = { (char *)(w + 1), name.size } };
-	memcpy(w + 1, name.p, name.size);
+	if (name.size)
+		memcpy(w + 1, name.p, name.size);
 	*g->last = w;
 	g->last = &w->next;
 	return 0;
@@ -339,7 +340,8 @@ static int linked_file(struct cpio_reader *c, const struct head *h, struct raw_m
 	if (!g->has_content) {
 		if (hold(c, sizeof(*g) + m->name.size, err) < 0)
 			return -1;
-		g->content_name = (struct str){ mem_strndup(m->name.p, m->name.size), m->name.size };
+		g->content_name = (struct str){ mem_strndup(m->name.size ? m->name.p : "", m->name.size),
+						m->name.size };
 		g->has_content = true;
 		c->emit = g;
 	}

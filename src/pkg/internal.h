@@ -78,6 +78,7 @@ struct pkg_reader {
 	struct buf path, link; /* of the current member */
 	uint32_t n_members;
 	uint64_t names_size;
+	bool is_file; /* the current member */
 	bool ended;
 	bool only_member_failed; /* set by ops->data beside its failure: the next member may still be had */
 	struct err failed;       /* the first failure: a reader that has failed says it again */

@@ -270,11 +270,13 @@ static int read_path(struct reader *r, const struct build_id *id, struct str *re
 		if (code > r->n_pairs || !id || id->size < 2)
 			return damaged("a path by build ID that cannot be", err);
 		map_path_of_id(&r->pairs[code - 1], id, &made);
+		if (made.size > PKG_MAX_NAME)
+			return damaged("a path that cannot be", err);
 		return take_buf(r, &made, ret) ? 0 : damaged("its strings are longer than it says", err);
 	}
 	shared = cursor_uleb(&r->cols[COL_PATH_SHARED]);
 	size = cursor_uleb(&r->cols[COL_PATH_SIZES]);
-	if (shared > r->last_path.size || size > PKG_MAX_NAME || shared > PKG_MAX_NAME)
+	if (shared > r->last_path.size || size > PKG_MAX_NAME || shared + size > PKG_MAX_NAME)
 		return damaged("a path that cannot be", err);
 	*ret = (struct str){ r->o->strings + r->strings_used, (size_t)(shared + size) };
 	if (!add_bytes(r, r->last_path.p, (size_t)shared) ||

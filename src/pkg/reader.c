@@ -101,6 +101,7 @@ static int next_member(struct pkg_reader *r, struct pkg_member *ret, struct err 
 	}
 	if (++r->n_members > PKG_MAX_MEMBERS)
 		return err_set(err, ERR_LIMIT, "more than %u members", PKG_MAX_MEMBERS);
+	r->is_file = raw.type == PKG_FILE;
 	*ret = (struct pkg_member){
 		.type = raw.type,
 		.mode = (raw.mode & 07777) | type_bits(&raw),
@@ -141,6 +142,11 @@ int pkg_reader_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
 
 	if (r->failed.kind)
 		return failed(r, NULL, err);
+	/* What a directory's or a device's header says to follow is no content. */
+	if (!r->is_file) {
+		*ret = (struct bytes){ 0 };
+		return 0;
+	}
 	if (r->ops->data(r, ret, &why) == 0)
 		return 0;
 	if (!r->only_member_failed)
@@ -191,6 +197,8 @@ static int member_stream_next(struct stream *s, size_t max, struct bytes *ret, s
 	if (!m->left.size && pkg_reader_data(m->r, &m->left, err) < 0)
 		return -1;
 	*ret = bytes_of(m->left.p, MIN(max, m->left.size));
+	if (!ret->size)
+		return 0;
 	m->left.p += ret->size;
 	m->left.size -= ret->size;
 	return 0;
@@ -202,7 +210,8 @@ static int member_stream_read(struct stream *s, void *buf, size_t n, size_t *ret
 
 	if (member_stream_next(s, n, &piece, err) < 0)
 		return -1;
-	memcpy(buf, piece.p, piece.size);
+	if (piece.size)
+		memcpy(buf, piece.p, piece.size);
 	*ret_got = piece.size;
 	return 0;
 }

@@ -38,7 +38,7 @@ enum dialect { V7, USTAR, GNU };
 struct tar_reader {
 	struct pkg_reader r;
 	uint64_t left; /* stored content of this member, not delivered yet */
-	unsigned pad;  /* behind it */
+	uint64_t pad;  /* behind it */
 	bool sparse_now;
 	bool has_long_name, has_long_link;
 	bool pax_member; /* an extended header of its own stands in front of this member */
@@ -321,11 +321,14 @@ static int set_up_sparse(struct tar_reader *t, const uint8_t *h, struct raw_memb
 	}
 	if (sparse_begin(&t->sparse, real_size, t->left, err) < 0)
 		return -1;
-	m->off = t->r.feed.off;
+	m->off = real_size ? t->r.feed.off : PKG_NO_OFF;
 	m->size = real_size;
-	/* Everything is there: no different from any other file. */
-	if (t->sparse.stored == real_size)
+	/* Everything is there: no different from any other file. More may be stored than it has. */
+	if (t->sparse.stored == real_size) {
+		t->pad += t->left - real_size;
+		t->left = real_size;
 		return 0;
+	}
 	t->sparse_now = m->sparse = true;
 	m->off = PKG_NO_OFF;
 	return 0;

@@ -222,6 +222,22 @@ static void cut_anywhere(void **state)
 	}
 }
 
+/* The bytes behind a directory's header are passed over, not told as content. */
+static void a_directory_with_a_size(void **state)
+{
+	struct pw_file files[] = { { .path = "d", .content = bytes_of("abc", 3) }, { .path = "f" } };
+	AUTO(buf_done) struct buf cpio = { 0 };
+	struct listing l;
+
+	pw_cpio(&cpio, PW_NEWC, files, 2);
+	memcpy(cpio.p + 6 + 8, "000041ED", 8);
+	read_cpio(&l, &cpio);
+	assert_int_equal(l.n, 2);
+	assert_int_equal(l.list[0].m.type, PKG_DIR);
+	assert_int_equal(l.list[0].content.size, 0);
+	listing_done(&l);
+}
+
 static void headers_that_lie(void **state)
 {
 	AUTO(buf_done) struct buf cpio = { 0 };
@@ -275,6 +291,7 @@ int main(void)
 		cmocka_unit_test(stripped_headers),
 		cmocka_unit_test(large_files),
 		cmocka_unit_test(cut_anywhere),
+		cmocka_unit_test(a_directory_with_a_size),
 		cmocka_unit_test(headers_that_lie),
 		cmocka_unit_test(hard_links_that_wait_are_bounded),
 	};

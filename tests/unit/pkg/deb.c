@@ -79,12 +79,9 @@ static void build_ids_of_the_control_file(void **state)
 /* Only the first paragraph speaks of the package; field names in any case; CR at line ends. */
 static void control_files_as_people_write_them(void **state)
 {
-	struct pw_file files[] = {
-		{ .path = "control",
-		  .content = bytes_of("\n\npackage:   x  \r\nVERSION:1\nArchitecture: all\nno colon "
-				      "here\n:\n\nPackage: y\n",
-				      78) },
-	};
+	static const char text[] =
+		"\n\npackage:   x  \r\nVERSION:1\nArchitecture: all\nno colon here\n:\n\nPackage: y\n";
+	struct pw_file files[] = { { .path = "control", .content = bytes_of(text, sizeof(text) - 1) } };
 	AUTO(arena_done) struct arena a = { 0 };
 	AUTO(buf_done) struct buf tar = { 0 }, deb = { 0 };
 	struct err err = { 0 };

@@ -216,6 +216,43 @@ static void all_hole(void **state)
 	}
 }
 
+static void nothing_at_all(void **state)
+{
+	for (size_t f = 0; f < ARRAY_SIZE(formats); f++) {
+		static const struct part end[] = { { 0, 0 } };
+		AUTO(buf_done) struct buf tar = { 0 };
+		struct err err = { 0 };
+		struct listing l;
+
+		formats[f](&tar, end, 1, 0, content_of(""));
+		pw_tar_end(&tar);
+		assert_done(read_tar(&l, &tar, 0, &err));
+		assert_int_equal(l.list[0].m.size, 0);
+		assert_true(l.list[0].m.off == PKG_NO_OFF);
+		listing_done(&l);
+	}
+}
+
+/* What is stored behind the last part belongs to nothing. */
+static void more_is_stored_than_the_map_names(void **state)
+{
+	static const struct part whole[] = { { 0, 3 } };
+
+	for (size_t f = 0; f < ARRAY_SIZE(formats); f++) {
+		AUTO(buf_done) struct buf tar = { 0 };
+		struct err err = { 0 };
+		struct listing l;
+
+		formats[f](&tar, whole, 1, 3, content_of(stored));
+		pw_tar_header(&tar, PW_PAX, "next", '0', 0);
+		pw_tar_end(&tar);
+		assert_done(read_tar(&l, &tar, 0, &err));
+		assert_int_equal(l.n, 2);
+		assert_str(buf_str(&l.list[0].content), "ABC");
+		listing_done(&l);
+	}
+}
+
 static void maps_that_lie(void **state)
 {
 	static const struct {
@@ -319,6 +356,8 @@ int main(void)
 		cmocka_unit_test(many_parts),
 		cmocka_unit_test(without_holes_it_has_a_place),
 		cmocka_unit_test(all_hole),
+		cmocka_unit_test(nothing_at_all),
+		cmocka_unit_test(more_is_stored_than_the_map_names),
 		cmocka_unit_test(maps_that_lie),
 		cmocka_unit_test(a_huge_hole_is_passed_over),
 		cmocka_unit_test(maps_of_1_0_that_do_not_end),

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walking over any archive for fuzz targets: every member and some of its content, with what must hold for
+ * each; the sum of it all is for comparison with another walk.
+ */
+#pragma once
+
+#include "pkg/pkg.h"
+
+struct pkg_walk {
+	int end; /* PKG_END, or negative */
+	uint32_t n_members;
+	uint64_t sum;
+	struct err err;
+};
+
+/* @payload is closed; it lends at most @piece bytes at once (0: all). */
+void pkg_walk_bytes(const struct pkg_info *info, struct bytes payload, size_t piece, struct pkg_walk *ret);
+void pkg_walk_stream(const struct pkg_info *info, struct stream *payload, struct source *src,
+		     struct pkg_walk *ret);
+/* What pkg_open() has said. */
+void pkg_walk_info(const struct pkg_info *info, uint64_t src_size);
