@@ -182,7 +182,6 @@ static void what_libarchive_writes(void **state)
 		for (int sparse = 0; sparse <= formats[f].keeps_sparse; sparse++) {
 			AUTO(buf_done) struct buf out = { 0 };
 
-			print_message("%s%s\n", formats[f].name, sparse ? ", sparse" : "");
 			write_archive(&out, f, sparse);
 			compare(buf_bytes(&out), formats[f].format);
 		}
