@@ -9,7 +9,7 @@ static const enum codec_kind kinds[] = {
 };
 
 /* As the deep pass makes it, hard links with their own number and their target's place. */
-static struct pkg_map *map_of(const struct pkg_info *info, const struct listing *l, uint64_t decoded_size)
+static struct pkg_map *map_of(const struct pkg_info *info, const struct listing *l, uint64_t size)
 {
 	struct pkg_map_builder *b = pkg_map_builder_new(info, &(struct pkg_identity){ .size = UINT32_MAX });
 	AUTO(buf_done) struct buf blob = { 0 };
@@ -37,7 +37,7 @@ static struct pkg_map *map_of(const struct pkg_info *info, const struct listing 
 		};
 		pkg_map_add(b, &e);
 	}
-	pkg_map_set_decoded_size(b, decoded_size);
+	pkg_map_set_decoded_size(b, size);
 	pkg_map_encode(b, &blob);
 	assert_done(pkg_map_decode(buf_bytes(&blob), &m, &err));
 	pkg_map_builder_free(b);
@@ -70,7 +70,18 @@ static void assert_entry_is(const struct pkg_map *m, const struct pkg_entry *e, 
 	assert_int_equal(n, 0);
 }
 
-static void check_package(struct bytes package, const char *name, uint64_t decoded_size)
+static uint64_t decoded_size(const struct pkg_info *info, struct bytes package)
+{
+	AUTO(buf_done) struct buf decoded = { 0 };
+	struct err err = { 0 };
+
+	assert_done(codec_decode_all(info->payload.codec,
+				     bytes_of(package.p + info->payload.off, info->payload.size), MIB(64),
+				     &decoded, &err));
+	return decoded.size;
+}
+
+static void check_package(struct bytes package, const char *name)
 {
 	struct err err = { 0 };
 	struct pkg_info info;
@@ -79,7 +90,7 @@ static void check_package(struct bytes package, const char *name, uint64_t decod
 	size_t n = 0;
 
 	assert_done(listing_of_package(&l, package, name, &info, &err));
-	m = map_of(&info, &l, decoded_size);
+	m = map_of(&info, &l, decoded_size(&info, package));
 	for (uint32_t i = 0; i < m->n_entries; i++) {
 		const struct pkg_entry *e = &m->entries[i];
 		const struct listed *want = &l.list[e->number];
@@ -115,10 +126,9 @@ static void members_of_every_package(void **state)
 	const struct pw_file *files = sample_files(&n), *tar_files = files_with_links(&n_tar);
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		AUTO(buf_done) struct buf tar = { 0 }, cpio = { 0 }, out = { 0 };
+		AUTO(buf_done) struct buf tar = { 0 }, out = { 0 };
 
 		pw_tar(&tar, PW_GNU, tar_files, n_tar);
-		pw_cpio(&cpio, PW_NEWC, files, n);
 		for (int nested = 0; nested < 2; nested++) {
 			out.size = 0;
 			pw_deb(&out, &(struct pw_deb){ .control = kinds[i],
@@ -126,19 +136,18 @@ static void members_of_every_package(void **state)
 						       .files = tar_files,
 						       .n_files = n_tar,
 						       .nested = nested });
-			check_package(buf_bytes(&out), "a.deb", tar.size);
+			check_package(buf_bytes(&out), "a.deb");
 		}
 		for (int format = 3; format <= 6; format++) {
 			out.size = 0;
 			pw_rpm(&out,
 			       &(struct pw_rpm){
 				       .format = format, .codec = kinds[i], .files = files, .n_files = n });
-			/* With its names in front of ("./") it is a little longer than ours. */
-			check_package(buf_bytes(&out), "a.rpm", cpio.size + 4096);
+			check_package(buf_bytes(&out), "a.rpm");
 		}
 		out.size = 0;
 		pw_compress(&out, kinds[i], 0, buf_bytes(&tar));
-		check_package(buf_bytes(&out), "a.tar", tar.size);
+		check_package(buf_bytes(&out), "a.tar");
 	}
 }
 
@@ -185,10 +194,9 @@ static void what_is_inside_of_a_member(void **state)
 		file.content = buf_bytes(&packed);
 		pw_deb(&out, &(struct pw_deb){ .data = CODEC_ZSTD, .files = &file, .n_files = 1 });
 		assert_done(listing_of_package(&l, buf_bytes(&out), "a.deb", &info, &err));
-		m = map_of(&info, &l, 1000000);
+		m = map_of(&info, &l, decoded_size(&info, buf_bytes(&out)));
 		m->entries[0].inner = kinds[i];
 		m->entries[0].inner_size = 50000;
-		m->decoded_size = packed.size + 512 + (-packed.size & 511) + 1024;
 		assert_entry_is(m, &m->entries[0], buf_bytes(&out), bytes_of(module, 50000));
 		pkg_map_free(m);
 		listing_done(&l);
