@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * codec's zstd half, for its own files. What a word means here:
+ *
+ * boundary  between two blocks of a frame, where decoding could go on if the decoder's state were known
+ * entropy   that part of the state which blocks hand on: the Huffman tree of literals and three FSE tables
+ * repcodes  the three last offsets, which sequences may name by number
+ * point     a boundary of which entropy, repcodes and the referenced part of the window are kept
+ *
+ * Sections in comments are those of RFC 8878. Parsers here look at bytes that libzstd has decoded before, but
+ * they trust none: what they do not understand is a *doubt*, told as a static string. A doubt costs resume
+ * points, never the scan.
+ */
+#pragma once
+
+#include "codec/internal.h"
+
+#define ZSTD_FRAME_HEADER_MAX 18
+#define ZSTD_BLOCK_HEADER     3
+#define ZSTD_BLOCK_MAX        KIB(128)
+#define ZSTD_MAX_WINDOW_LOG   29 /* CODEC_MAX_WINDOW */
+
+/* ---- zstd_frame.c: frames ---- */
+
+#define ZSTD_SIZE_UNKNOWN UINT64_MAX
+
+struct zstd_frame {
+	uint64_t window;       /* of a single-segment frame: the content's size */
+	uint64_t content_size; /* or ZSTD_SIZE_UNKNOWN */
+	uint32_t dict_id;      /* 0: none */
+	unsigned header_size;
+	bool checksum;
+};
+
+enum zstd_block_type { ZSTD_BLOCK_RAW, ZSTD_BLOCK_RLE, ZSTD_BLOCK_COMPRESSED, ZSTD_BLOCK_RESERVED };
+
+struct zstd_block_header {
+	enum zstd_block_type type;
+	bool last;
+	uint32_t size;    /* as the header says: of RLE, the decoded one */
+	uint32_t content; /* bytes behind the header */
+};
+
+/* What starts here, by the first four bytes (fewer at the end of the input). */
+enum zstd_what {
+	ZSTD_WHAT_FRAME,
+	ZSTD_WHAT_SKIPPABLE,
+	ZSTD_WHAT_LEGACY, /* a frame of a format before RFC 8878 */
+	ZSTD_WHAT_ZEROS,  /* padding, if all that follows is zeros too */
+	ZSTD_WHAT_END,
+	ZSTD_WHAT_OTHER,
+};
+enum zstd_what zstd_what(struct bytes head);
+
+/* Outcome: @head (at most ZSTD_FRAME_HEADER_MAX bytes are looked at) ends within the header. */
+enum { ZSTD_FRAME_SHORT = 1 };
+/* @at: where @head lies, for messages. A window over CODEC_MAX_WINDOW is ERR_LIMIT; one with a dictionary is
+ * for the caller to refuse. */
+int zstd_frame_parse(struct bytes head, uint64_t at, struct zstd_frame *ret, struct err *err);
+struct zstd_block_header zstd_block_header(const uint8_t p[ZSTD_BLOCK_HEADER]);
+/* The descriptor of the smallest window of at least @window bytes. */
+uint8_t zstd_window_byte(uint64_t window);
+uint64_t zstd_window_size(uint8_t byte);
+
+/* ---- zstd.c: the codec's row, and what its files share ---- */
+
+/* @code is an error of libzstd's: ERR_LIMIT for memory and window, else ERR_INVALID. Returns -1. */
+int zstd_err(struct err *err, size_t code);
+/* Zeroed memory of which only what is touched becomes real; NULL when there is none. */
+void *zstd_map(size_t size);
+void zstd_unmap(void *p, size_t size); /* takes NULL */
+
+/* ---- zstd_fse.c: FSE tables (4.1) ---- */
+
+/* In the order in which the header of the sequences names them, which is not that of a dictionary. */
+enum zstd_table_id { ZSTD_LL, ZSTD_OF, ZSTD_ML, ZSTD_N_TABLES };
+enum zstd_table_kind { ZSTD_TABLE_NONE, ZSTD_TABLE_PREDEFINED, ZSTD_TABLE_RLE, ZSTD_TABLE_FSE };
+
+/* 53 symbols of at most 10 bits and 2 more for a zero are 80 bytes. */
+#define ZSTD_TABLE_DESC_MAX 88
+#define ZSTD_SYMBOLS_MAX    53
+#define ZSTD_TREE_DESC_MAX  129
+
+/* A table by its description: a few bytes that lie around for as long as somebody may need them. */
+struct zstd_table {
+	uint8_t kind;                      /* enum zstd_table_kind */
+	uint8_t size;                      /* of desc */
+	uint32_t serial;                   /* the same number is the same table */
+	uint8_t desc[ZSTD_TABLE_DESC_MAX]; /* FSE: verbatim; RLE: the symbol */
+};
+
+struct zstd_counts {
+	unsigned log, n_symbols;
+	int16_t count[ZSTD_SYMBOLS_MAX]; /* -1: "less than one" */
+};
+
+/* Read a description (4.1.1) of @table at the start of @in; *ret_size is its length. NULL, or the doubt. */
+const char *zstd_counts_read(enum zstd_table_id table, struct bytes in, struct zstd_counts *ret,
+			     size_t *ret_size);
+/* The description of a predefined table (3.1.1.3.2.2). */
+struct bytes zstd_predefined(enum zstd_table_id table);
+
+/* One state of a decoding table, with what its symbol stands for. */
+struct zstd_state {
+	uint16_t next;
+	uint8_t bits;  /* to read and add to next */
+	uint8_t extra; /* to read and add to base */
+	uint32_t base;
+};
+
+#define ZSTD_STATES_MAX 512
+
+struct zstd_states {
+	uint32_t serial; /* of the table it was built from; 0: none */
+	unsigned log;
+	struct zstd_state s[ZSTD_STATES_MAX];
+};
+/* Does nothing when @states are those of @table already. NULL, or the doubt. */
+const char *zstd_states_build(struct zstd_states *states, enum zstd_table_id id,
+			      const struct zstd_table *table);
+
+/* ---- zstd_block.c: what a compressed block says before its sequences ---- */
+
+struct zstd_entropy {
+	uint8_t tree_size; /* 0: no tree so far */
+	uint8_t tree[ZSTD_TREE_DESC_MAX];
+	struct zstd_table table[ZSTD_N_TABLES];
+	uint32_t last_serial; /* of the tables described so far */
+};
+void zstd_entropy_init(struct zstd_entropy *e); /* as at the start of a frame; serials go on */
+
+struct zstd_block {
+	uint32_t lit_size; /* decoded literals */
+	uint32_t n_seq;
+	uint8_t mode[ZSTD_N_TABLES]; /* enum zstd_mode, when n_seq > 0 */
+	struct bytes bits;           /* the bitstream of the sequences, when n_seq > 0 */
+};
+enum zstd_mode { ZSTD_MODE_PREDEFINED, ZSTD_MODE_RLE, ZSTD_MODE_FSE, ZSTD_MODE_REPEAT };
+
+/* Parse the content of a compressed block, and bring @e up to date. NULL, or the doubt: @e is then of no use.
+ */
+const char *zstd_block_parse(struct bytes content, struct zstd_entropy *e, struct zstd_block *ret);
+
+/* ---- zstd_seq.c: sequences ---- */
+
+/* Readable bytes that must lie in front of, and behind, what the decoder of sequences reads. Their values do
+ * not matter. */
+#define ZSTD_SEQ_PAD 32
+
+struct zstd_seq {
+	struct zstd_states table[ZSTD_N_TABLES];
+};
+const char *zstd_seq_prepare(struct zstd_seq *d, const struct zstd_table table[ZSTD_N_TABLES]);
+
+/*
+ * What a block does to the repcodes, whatever they were. A value below ZSTD_REP_IN is an offset; others stand
+ * for "the incoming repcode n less a little" and are resolved by zstd_rep_chain().
+ */
+#define ZSTD_REP_IN 0x80000000u
+struct zstd_rep {
+	uint32_t r[3];
+};
+extern const struct zstd_rep zstd_rep_any;   /* three unknown ones */
+extern const struct zstd_rep zstd_rep_start; /* at a frame's start: 1, 4, 8 */
+bool zstd_rep_known(const struct zstd_rep *r);
+/* @then behind @first. False: an offset would be 0. */
+bool zstd_rep_chain(const struct zstd_rep *first, const struct zstd_rep *then, struct zstd_rep *ret);
+
+/* Decode the sequences; @rep holds the repcodes before and after. NULL, or the doubt. Tables:
+ * zstd_seq_prepare(). */
+const char *zstd_seq_reps(const struct zstd_seq *d, struct bytes bits, uint32_t n_seq, struct zstd_rep *rep);
+
+/*
+ * The bytes in front of a point to which later sequences refer. Bit i stands for the byte that lies hist - i
+ * before it; all tests of the hot loop are unsigned 64 bit.
+ */
+struct zstd_marks {
+	uint64_t hist;  /* how far back a reference may go: the window, or less near a frame's start */
+	uint64_t dist;  /* decoded bytes since the point, at the start of the next sequence */
+	uint64_t *bits; /* (hist + 63) / 64 + 2 words */
+};
+/*
+ * The same, and mark. @lit_size: literals of the block; *ret_out: bytes it decodes to, by which marks->dist
+ * has grown. The repcodes must be known.
+ */
+const char *zstd_seq_mark(const struct zstd_seq *d, struct bytes bits, uint32_t n_seq, uint32_t lit_size,
+			  struct zstd_rep *rep, struct zstd_marks *marks, uint64_t *ret_out);
+
+/* ---- zstd_payload.c: what is kept of a point; docs/formats/resume-points.md has the format ---- */
+
+/* History, in at most two parts (a ring that wraps): the last byte of them is the one in front of the point.
+ */
+struct zstd_history {
+	struct bytes part[2];
+};
+
+struct zstd_payload_maker; /* keeps its compressor and its buffers from one point to the next */
+struct zstd_payload_maker *zstd_payload_maker_new(void);
+void zstd_payload_maker_free(struct zstd_payload_maker *m); /* takes NULL */
+/*
+ * Append the payload to @ret. @e and @rep are those at the point; @history has marks->hist bytes. A point
+ * that refers to more than a payload may hold is ERR_LIMIT.
+ */
+int zstd_payload_make(struct zstd_payload_maker *m, const struct zstd_entropy *e, const struct zstd_rep *rep,
+		      uint64_t window, const struct zstd_marks *marks, const struct zstd_history *history,
+		      struct buf *ret, struct err *err);
+
+struct zstd_payload {
+	uint64_t window;
+	uint8_t *dict; /* a dictionary in libzstd's sense, then its history; mapped */
+	size_t dict_size;
+	size_t history; /* bytes of it that are history */
+	size_t touched; /* bytes of it that are real memory, about */
+};
+/* @fill: what unreferenced bytes of the history hold; 0 costs nothing, tests take others. */
+int zstd_payload_open(struct bytes payload, uint8_t fill, struct zstd_payload *ret, struct err *err);
+void zstd_payload_done(struct zstd_payload *p); /* takes the zeroed */
+
+/* ---- zstd_mark.c: where points are, and what they need ---- */
+
+/* One thing that the scan has met, in the order of the content. Compressed and decoded bytes stay in the
+ * scan's rings. */
+struct zstd_item {
+	enum { ZSTD_ITEM_FRAME, ZSTD_ITEM_BLOCK, ZSTD_ITEM_FRAME_END, ZSTD_ITEM_PLAIN } kind;
+	uint64_t in, out; /* where it starts, in the content */
+	bool landmark;    /* FRAME, BLOCK: something that will be asked for starts in it */
+	/* FRAME */
+	uint64_t window;
+	const char *refused; /* why there can be no points within it, or NULL */
+	/* BLOCK; of PLAIN, what could not be told apart, only n_out */
+	uint8_t type;
+	uint32_t n_out;
+	struct bytes content;
+	uint64_t in_pos; /* where the content lies in the ring of compressed bytes */
+};
+
+struct zstd_marker;
+struct zstd_marker *zstd_marker_new(const struct codec_scan_options *opts, uint64_t in_size);
+void zstd_marker_free(struct zstd_marker *m); /* takes NULL */
+/* Decoded bytes lie in a ring: that of offset o at (o - base) % size. To be told before the first item and at
+ * frame starts. */
+void zstd_marker_set_ring(struct zstd_marker *m, const uint8_t *ring, size_t size, uint64_t base);
+void zstd_marker_feed(struct zstd_marker *m, const struct zstd_item *it);
+/* What the marker still needs of the rings: compressed bytes from the first, decoded ones from the second on.
+ */
+void zstd_marker_needs(const struct zstd_marker *m, uint64_t *ret_in_pos, uint64_t *ret_out);
+/*
+ * The spans of what was fed; @in_end and @out_end are where that ends. All into @a.
+ */
+int zstd_marker_spans(struct zstd_marker *m, uint64_t in_end, uint64_t out_end, struct arena *a,
+		      struct codec_span **ret, size_t *ret_n, const char **ret_why, struct err *err);
+
+/* ---- zstd_lane.c: the marker, in a thread of its own or in line ---- */
+
+struct zstd_lane;
+/* @threaded: start a helper thread once there is enough to do. */
+struct zstd_lane *zstd_lane_new(const struct codec_scan_options *opts, uint64_t in_size);
+void zstd_lane_free(struct zstd_lane *l); /* takes NULL */
+void zstd_lane_feed(struct zstd_lane *l, const struct zstd_item *it);
+/* Wait until bytes of the rings in front of these are no longer needed. */
+void zstd_lane_wait_in(struct zstd_lane *l, uint64_t in_pos);
+void zstd_lane_wait_out(struct zstd_lane *l, uint64_t out);
+/* Wait until everything was marked; the marker may be used by the caller until the next feed. */
+struct zstd_marker *zstd_lane_settle(struct zstd_lane *l);
+
+/* ---- zstd_input.c: compressed bytes, in a ring ---- */
+
+struct zstd_input {
+	struct source *raw; /* borrowed */
+	uint64_t off, size; /* the content in it */
+	uint64_t at;        /* of the content: the next byte to be taken */
+	uint64_t pos;  /* of the ring: the same; runs on for ever, and skips the end of the ring where a block
+			  does not fit */
+	size_t have;   /* bytes behind it that were read */
+	uint8_t *ring; /* mapped, with ZSTD_SEQ_PAD on both sides */
+	struct zstd_lane *lane; /* borrowed: whoever still needs older bytes */
+};
+int zstd_input_init(struct zstd_input *in, struct source *raw, uint64_t off, uint64_t size,
+		    struct zstd_lane *lane, struct err *err);
+void zstd_input_done(struct zstd_input *in);
+/* The next bytes, at least @n <= ZSTD_INPUT_MAX of them unless the content ends: a view into the ring. */
+int zstd_input_peek(struct zstd_input *in, size_t n, struct bytes *ret, struct err *err);
+void zstd_input_take(struct zstd_input *in, size_t n);   /* of what peek has shown */
+void zstd_input_skip(struct zstd_input *in, uint64_t n); /* up to the content's end, without reading */
+#define ZSTD_INPUT_MAX (ZSTD_BLOCK_HEADER + ZSTD_BLOCK_MAX)
+
+/* ---- zstd_scan.c, zstd_span.c, zstd_stream.c: the rows of the table ---- */
+
+int zstd_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
+		   struct codec_scan **ret, struct err *err);
+void zstd_scan_landmark(struct codec_scan *s, uint64_t off);
+int zstd_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
+		    const char **ret_why, struct err *err);
+void zstd_scan_close(struct codec_scan *s);
+
+struct zstd_span_options {
+	uint8_t fill;      /* as zstd_payload_open() */
+	bool only_history; /* give libzstd the history alone: what it decodes is then often wrong, which is
+			      what a test wants to see */
+};
+int zstd_span_open_with(struct source *raw, const struct codec_span *span,
+			const struct zstd_span_options *opts, struct span_decoder **ret, struct err *err);
+int zstd_span_open(struct source *raw, const struct codec_span *span, struct span_decoder **ret,
+		   struct err *err);
+int zstd_span_read(struct span_decoder *d, void *buf, size_t n, size_t *ret_got, struct err *err);
+void zstd_span_close(struct span_decoder *d);
+
+int zstd_stream_open(struct stream *raw, struct stream **ret, struct err *err);

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decode one span: an unmodified libzstd, a frame header that we make up, the dictionary of the point, and
+ * the original bytes from its boundary on.
+ *
+ * The made-up header has neither content size nor checksum, since only a part of the frame is decoded, and
+ * the smallest window that will do: a dictionary stays within reach until a window's worth of bytes was
+ * decoded, so that a span shorter than the original's window needs no larger one than itself. Input ends
+ * where the span does: what comes behind it would refer to history that only the next point has.
+ */
+#include "codec/zstd.h"
+
+#include <stdlib.h>
+/* For loading a dictionary without a copy of it. All versions of the library export that, whatever the header
+ * says of it. */
+#define ZSTD_STATIC_LINKING_ONLY
+#include <zstd.h>
+
+#define IN_SIZE      KIB(128)
+#define DISCARD_SIZE KIB(128)
+
+/* Besides window, block and dictionary: libzstd's context, our buffers. */
+#define OWN_WEIGHT KIB(512)
+
+struct zstd_span {
+	struct span_decoder base;
+	ZSTD_DCtx *zstd;
+	struct zstd_payload payload; /* zeroed: the span starts with a frame */
+	uint64_t in, in_end;         /* compressed bytes that were not read yet */
+	uint64_t left;               /* decoded bytes to come */
+	ZSTD_inBuffer input;
+	uint8_t header[6];
+	uint8_t *buf;     /* IN_SIZE */
+	uint8_t *discard; /* DISCARD_SIZE, NULL until needed */
+};
+
+static int load(struct zstd_span *s, const struct codec_span *span, const struct zstd_span_options *opts,
+		struct err *err)
+{
+	static const uint8_t magic[4] = { 0x28, 0xb5, 0x2f, 0xfd };
+	uint64_t need = MAX(span->out_end - span->out, ZSTD_BLOCK_MAX);
+	size_t head, r;
+
+	if (zstd_payload_open(span->payload, opts->fill, &s->payload, err) < 0)
+		return -1;
+	head = s->payload.dict_size - s->payload.history;
+	if (opts->only_history)
+		r = ZSTD_DCtx_loadDictionary_advanced(s->zstd, s->payload.dict + head, s->payload.history,
+						      ZSTD_dlm_byRef, ZSTD_dct_rawContent);
+	else
+		r = ZSTD_DCtx_loadDictionary_byReference(s->zstd, s->payload.dict, s->payload.dict_size);
+	if (ZSTD_isError(r)) {
+		zstd_err(err, r);
+		return err_in(err, "resume point");
+	}
+	memcpy(s->header, magic, 4);
+	s->header[4] = 0;
+	s->header[5] = zstd_window_byte(MIN(s->payload.window, need));
+	s->input = (ZSTD_inBuffer){ s->header, sizeof(s->header), 0 };
+	s->base.weight += s->payload.touched + MIN(s->payload.window, need);
+	return 0;
+}
+
+int zstd_span_open_with(struct source *raw, const struct codec_span *span,
+			const struct zstd_span_options *opts, struct span_decoder **ret, struct err *err)
+{
+	struct zstd_span *s = NEW(struct zstd_span);
+
+	s->base.ops = &codec_zstd;
+	s->base.raw = raw;
+	s->base.weight = OWN_WEIGHT;
+	s->in = span->in;
+	s->in_end = span->in_end;
+	s->left = span->out_end - span->out;
+	s->buf = mem_alloc(IN_SIZE);
+	s->zstd = ZSTD_createDCtx();
+	if (!s->zstd) {
+		zstd_span_close(&s->base);
+		return err_set(err, ERR_LIMIT, "zstd: no memory for a decoder");
+	}
+	ZSTD_DCtx_setParameter(s->zstd, ZSTD_d_windowLogMax, ZSTD_MAX_WINDOW_LOG);
+	if (span->payload.size && load(s, span, opts, err) < 0) {
+		zstd_span_close(&s->base);
+		return -1;
+	}
+	*ret = &s->base;
+	return 0;
+}
+
+int zstd_span_open(struct source *raw, const struct codec_span *span, struct span_decoder **ret,
+		   struct err *err)
+{
+	return zstd_span_open_with(raw, span, &(struct zstd_span_options){ 0 }, ret, err);
+}
+
+static int refill(struct zstd_span *s, struct err *err)
+{
+	size_t got;
+
+	if (s->input.pos < s->input.size)
+		return 0;
+	/* At the end of the input libzstd may still have bytes to give. */
+	s->input = (ZSTD_inBuffer){ s->buf, 0, 0 };
+	if (s->in >= s->in_end)
+		return 0;
+	if (source_read(s->base.raw, s->in, s->buf, MIN(IN_SIZE, s->in_end - s->in), SOURCE_SEQUENTIAL, &got,
+			err) < 0)
+		return -1;
+	if (!got)
+		return err_set(err, ERR_INVALID, "zstd: a span ends early at compressed offset %llu",
+			       (unsigned long long)s->in);
+	s->in += got;
+	s->input.size = got;
+	return 0;
+}
+
+static uint64_t span_at(const struct zstd_span *s)
+{
+	return s->in - (s->input.size - s->input.pos);
+}
+
+int zstd_span_read(struct span_decoder *d, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	struct zstd_span *s = CONTAINER_OF(d, struct zstd_span, base);
+	ZSTD_outBuffer out;
+
+	if (!buf) {
+		if (!s->discard)
+			s->discard = mem_alloc(DISCARD_SIZE);
+		buf = s->discard;
+		n = MIN(n, DISCARD_SIZE);
+	}
+	out = (ZSTD_outBuffer){ buf, MIN(n, s->left), 0 };
+	while (out.pos < out.size) {
+		size_t r, before = out.pos;
+
+		if (refill(s, err) < 0)
+			return -1;
+		r = ZSTD_decompressStream(s->zstd, &out, &s->input);
+		if (ZSTD_isError(r)) {
+			zstd_err(err, r);
+			return err_in(err, "near compressed offset %llu", (unsigned long long)span_at(s));
+		}
+		if (out.pos == before && s->input.pos == s->input.size && s->in >= s->in_end)
+			return err_set(err, ERR_INVALID, "zstd: a span ends early at compressed offset %llu",
+				       (unsigned long long)span_at(s));
+		/* Only a span without a dictionary may go on with the next frame. */
+		if (r == 0 && s->payload.dict && out.pos < out.size)
+			return err_set(err, ERR_INVALID,
+				       "zstd: the frame of a span ends early at compressed offset %llu",
+				       (unsigned long long)span_at(s));
+	}
+	s->left -= out.pos;
+	*ret_got = out.pos;
+	return 0;
+}
+
+void zstd_span_close(struct span_decoder *d)
+{
+	struct zstd_span *s;
+
+	if (!d)
+		return;
+	s = CONTAINER_OF(d, struct zstd_span, base);
+	ZSTD_freeDCtx(s->zstd);
+	zstd_payload_done(&s->payload);
+	free(s->buf);
+	free(s->discard);
+	free(s);
+}
