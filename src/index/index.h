@@ -116,6 +116,8 @@ int index_stats(struct index *ix, struct index_stats *ret, struct err *err);
 
 /* Grows with every commit that removed or replaced something, in any process' connection of this one: cached answers older than it are asked anew. */
 uint64_t index_epoch(void);
+/* Changes whenever another connection, of whichever process, has committed something. Comparable for one and the same @ix only. */
+int index_version(struct index *ix, int64_t *ret, struct err *err);
 
 /*
  * /metadata: what has this path? key file (exact), glob (dirname and basename separately, then fnmatch with FNM_PATHNAME), buildid.

@@ -71,13 +71,18 @@ _Static_assert(INDEX_PLAIN == 1 && INDEX_PACKAGE == 2 && INDEX_HEADER == 1 && IN
 		       INDEX_FAILED == 3 && INDEX_QUEUED == 4,
 	       "the database and the statements have them as numbers");
 
+int index_version(struct index *ix, int64_t *ret, struct err *err)
+{
+	return number(ix, "PRAGMA data_version", ret, err);
+}
+
 int index_stats(struct index *ix, struct index_stats *ret, struct err *err)
 {
 	struct index_stats st = { 0 };
 	int64_t version, changes;
 
 	/* The first changes when others commit, the second when this connection writes. */
-	if (number(ix, "PRAGMA data_version", &version, err) < 0 ||
+	if (index_version(ix, &version, err) < 0 ||
 	    number(ix, "SELECT total_changes()", &changes, err) < 0)
 		return err_in(err, "index");
 	if (!ix->stats_known || version != ix->stats_version || changes != ix->stats_changes) {

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One candidate: a row of the index that says that a file, or a member of a package, has the build ID.
+ */
+#include "resolve/internal.h"
+
+#include <elf.h>
+#include <stdio.h>
+
+#define MAX_NOTE_SIZE KIB(2)
+
+int work_failed(struct work *w, struct str place, const struct err *why)
+{
+	work_said(w, place, "%s", why->text);
+	if (w->failed.kind == ERR_NONE) {
+		w->failed = *why;
+		(void)err_in(&w->failed, STR_FMT, STR_ARG(place));
+	}
+	return NOT_THIS;
+}
+
+void answer_drop(struct resolve_answer *ans)
+{
+	source_close(ans->source);
+	ans->source = NULL;
+}
+
+struct str answer_place(struct work *w, const struct resolve_answer *ans)
+{
+	if (!ans->archive.size)
+		return ans->file;
+	return str_of(arena_printf(w->a, STR_FMT ": " STR_FMT, STR_ARG(ans->archive), STR_ARG(ans->file)));
+}
+
+/* ---- opening ---- */
+
+static int open_member(struct work *w, const struct index_hit *h, struct resolve_answer *ret)
+{
+	const struct pkg_entry *e;
+	struct held held;
+	struct mapped *m;
+	int r = mapped_get(w, &h->file, &m, &held);
+
+	if (r)
+		return r;
+	e = pkg_map_by_number(m->map, h->artifact.member);
+	if (!e) {
+		held_release(&held);
+		work_said(w, h->file.path, "its map has no member %u", h->artifact.member);
+		return NOT_THIS;
+	}
+	return package_open(w, &h->file, m, &held, e, ret);
+}
+
+int candidate_open(struct work *w, const struct index_hit *h, struct resolve_answer *ret)
+{
+	const struct index_file *f = &h->file;
+	struct err why = { .kind = f->reason_kind };
+
+	if (f->kind == INDEX_PLAIN)
+		return plain_open(w, h, ret);
+	if (f->state == INDEX_SCANNED && h->artifact.member != INDEX_NO_MEMBER)
+		return open_member(w, h, ret);
+	if (f->state != INDEX_FAILED)
+		return LATER;
+	snprintf(why.text, sizeof(why.text), "could not be scanned: " STR_FMT, STR_ARG(f->reason));
+	if (why.kind == ERR_NONE)
+		why.kind = ERR_IO;
+	return work_failed(w, f->path, &why);
+}
+
+int candidate_open_partial(struct work *w, const struct index_hit *h, struct resolve_answer *ret)
+{
+	AUTO(buf_done) struct buf points = { 0 };
+	const struct pkg_entry *e;
+	struct err why = { 0 };
+	struct pkg_map *map;
+	struct held held;
+	struct mapped *m;
+	uint32_t number;
+	int r = w->r->partial(w->r->scan, h->file.id, &h->artifact.build_id, &map, &number, &points, &why);
+
+	if (r < 0)
+		return work_failed(w, h->file.path, &why);
+	if (r)
+		return LATER;
+	m = mapped_of(&h->file, map, &points, &held);
+	e = pkg_map_by_number(map, number);
+	if (!e) {
+		held_release(&held);
+		return LATER;
+	}
+	return package_open(w, &h->file, m, &held, e, ret);
+}
+
+/* ---- checking ---- */
+
+/* The build ID note within @head, if the program headers lead to one. */
+static bool head_build_id(struct bytes head, struct build_id *ret)
+{
+	struct cursor c = cursor_of(head), phs;
+	bool is64;
+	uint64_t phoff;
+	uint16_t phentsize, phnum;
+
+	if (head.size < EI_NIDENT)
+		return false;
+	is64 = head.p[EI_CLASS] == ELFCLASS64;
+	c.big = head.p[EI_DATA] == ELFDATA2MSB;
+	cursor_seek(&c, is64 ? offsetof(Elf64_Ehdr, e_phoff) : offsetof(Elf32_Ehdr, e_phoff));
+	phoff = cursor_uint(&c, is64 ? 8 : 4);
+	cursor_seek(&c, is64 ? offsetof(Elf64_Ehdr, e_phentsize) : offsetof(Elf32_Ehdr, e_phentsize));
+	phentsize = cursor_u16(&c);
+	phnum = cursor_u16(&c);
+	if (!cursor_ok(&c) || phentsize < (is64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr)) ||
+	    !cursor_seek(&c, phoff))
+		return false;
+	for (unsigned i = 0; i < phnum; i++) {
+		uint64_t off, size;
+		struct cursor notes;
+
+		phs = cursor_sub(&c, phentsize);
+		if (!cursor_ok(&c))
+			return false;
+		if (cursor_u32(&phs) != PT_NOTE)
+			continue;
+		cursor_seek(&phs, is64 ? offsetof(Elf64_Phdr, p_offset) : offsetof(Elf32_Phdr, p_offset));
+		off = cursor_uint(&phs, is64 ? 8 : 4);
+		cursor_seek(&phs, is64 ? offsetof(Elf64_Phdr, p_filesz) : offsetof(Elf32_Phdr, p_filesz));
+		size = cursor_uint(&phs, is64 ? 8 : 4);
+		if (off > head.size || size > MAX_NOTE_SIZE || size > head.size - off)
+			continue;
+		notes = cursor_at(bytes_of(head.p + off, (size_t)size), c.big, off);
+		while (cursor_left(&notes) >= 12) {
+			uint32_t n_name = cursor_u32(&notes), n_desc = cursor_u32(&notes),
+				 type = cursor_u32(&notes);
+			struct bytes name = cursor_bytes(&notes, n_name), desc;
+
+			cursor_align(&notes, 4);
+			desc = cursor_bytes(&notes, n_desc);
+			cursor_align(&notes, 4);
+			if (!cursor_ok(&notes))
+				break;
+			if (type == NT_GNU_BUILD_ID && bytes_eq(name, bytes_of("GNU", 4)) &&
+			    build_id_set(ret, desc))
+				return true;
+		}
+	}
+	return false;
+}
+
+static int is_another(struct work *w, const struct build_id *id, struct str place)
+{
+	char hex[BUILD_ID_HEX_SIZE];
+
+	work_said(w, place, "is not what the index says: its build ID is %s", build_id_hex(id, hex));
+	return NOT_THIS;
+}
+
+int candidate_check_head(struct work *w, const struct build_id *id, const struct resolve_answer *ans)
+{
+	struct build_id there;
+	struct err why = { 0 };
+	struct bytes head;
+
+	if (held_head(ans->source, &head, &why) < 0)
+		return work_failed(w, answer_place(w, ans), &why);
+	if (head.size < SELFMAG || memcmp(head.p, ELFMAG, SELFMAG) != 0) {
+		work_said(w, answer_place(w, ans), "is not what the index says: no ELF file");
+		return NOT_THIS;
+	}
+	if (head_build_id(head, &there) && !build_id_eq(&there, id))
+		return is_another(w, &there, answer_place(w, ans));
+	return 0;
+}
+
+int candidate_check_image(struct work *w, const struct build_id *id, const struct elf_image *img,
+			  struct str place)
+{
+	struct build_id there = { 0 };
+	struct err why = { 0 };
+	int r = elf_build_id(img, &there, &why);
+
+	if (r < 0)
+		return work_failed(w, place, &why);
+	if (r) {
+		work_said(w, place, "is not what the index says: has no build ID");
+		return NOT_THIS;
+	}
+	return build_id_eq(&there, id) ? 0 : is_another(w, &there, place);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a build ID to an ELF file. What is known already comes first, the newest before the others, and only
+ * then what would have to be decoded first: the same build ID names the same content, so the quick one is as
+ * good.
+ */
+#include "resolve/internal.h"
+
+#define MAX_ROUNDS \
+	3 /* how often what was asked of the index may be out of date by the time it is acted upon */
+
+static bool is_wanted(const struct index_artifact *art, uint32_t flag)
+{
+	/* Of what only the header pass has seen it is not known which it is. */
+	return art->member == INDEX_NO_MEMBER && !art->flags ? true : (art->flags & flag) != 0;
+}
+
+static bool is_later(const struct index_hit *h)
+{
+	return h->file.kind == INDEX_PACKAGE && h->file.state != INDEX_FAILED &&
+	       (h->file.state != INDEX_SCANNED || h->artifact.member == INDEX_NO_MEMBER);
+}
+
+typedef int visit_fn(void *arg, struct work *w, struct resolve_answer *ans, struct err *err);
+
+static int visit_one(struct work *w, struct resolve_answer *ans, visit_fn *visit, void *arg, struct err *err)
+{
+	int r = visit(arg, w, ans, err);
+
+	if (r)
+		answer_drop(ans);
+	return r;
+}
+
+/* Those of which all is known. NOT_THIS: none was taken. */
+static int known_ones(struct work *w, const struct index_hit *hits, size_t n, uint32_t flag, uint32_t without,
+		      visit_fn *visit, void *arg, struct err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct index_hit *h = &hits[i];
+		struct resolve_answer ans = { 0 };
+		int r;
+
+		if (is_later(h) || !is_wanted(&h->artifact, flag) || (h->artifact.flags & without))
+			continue;
+		r = candidate_open(w, h, &ans);
+		if (r == 0)
+			r = visit_one(w, &ans, visit, arg, err);
+		if (r != NOT_THIS)
+			return r;
+	}
+	return NOT_THIS;
+}
+
+/* Is what was read of @h still so? A pass that has ended since then has written it into the index. */
+static bool is_same(struct work *w, const struct index_hit *h)
+{
+	struct index_file now;
+
+	return index_file_by_id(w->ix, h->file.id, w->a, &now, NULL) == 0 && now.state == h->file.state &&
+	       now.generation == h->file.generation;
+}
+
+/*
+ * Have its package looked into. It may be through with it, or with the file that is wanted, just before we
+ * are in the list of those who wait: so look once more behind that. 0: the answer was there after all. LATER:
+ * ask the index again.
+ */
+static int wait_for(struct work *w, const struct index_hit *h, struct resolve_answer *ret, struct err *err)
+{
+	struct ticket *t = ticket_new(w->wake, w->arg);
+	int r = w->r->want(w->r->scan, h->file.id, &h->artifact.build_id, ticket_fire, t, err);
+
+	if (r) {
+		ticket_unused(t);
+		if (r < 0)
+			return r;
+		work_said(w, h->file.path, "must be looked into first, and too many wait for that already");
+		return RESOLVE_BUSY;
+	}
+	if (!is_same(w, h)) {
+		r = LATER;
+	} else {
+		r = candidate_open_partial(w, h, ret);
+		if (r == LATER) {
+			work_said(w, h->file.path, "is being looked into");
+			ticket_leave(t);
+			return RESOLVE_WAIT;
+		}
+	}
+	if (ticket_cancel(t))
+		return r;
+	/* Woken already: that promise stands, whatever was found. */
+	if (r == 0)
+		answer_drop(ret);
+	return RESOLVE_WAIT;
+}
+
+static int later_one(struct work *w, const struct index_hit *h, struct resolve_answer *ret, struct err *err)
+{
+	int r;
+
+	if (!w->r->scan) {
+		work_said(w, h->file.path, "only its header was read so far");
+		return NOT_THIS;
+	}
+	r = candidate_open_partial(w, h, ret);
+	return r == LATER ? wait_for(w, h, ret, err) : r;
+}
+
+/* Those whose packages must be looked into. NOT_THIS; LATER: the index has changed. */
+static int later_ones(struct work *w, const struct index_hit *hits, size_t n, visit_fn *visit, void *arg,
+		      struct err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct resolve_answer ans = { 0 };
+		int r;
+
+		if (!is_later(&hits[i]))
+			continue;
+		r = later_one(w, &hits[i], &ans, err);
+		if (r == 0)
+			r = visit_one(w, &ans, visit, arg, err);
+		if (r != NOT_THIS)
+			return r;
+	}
+	return NOT_THIS;
+}
+
+/* A step for each that has the build ID, but is something else. */
+static void say_others(struct work *w, const struct index_hit *hits, size_t n, uint32_t flags)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!is_wanted(&hits[i].artifact, flags))
+			work_said(w, hits[i].file.path, "has it, but not as %s",
+				  flags == ELF_IS_DEBUG        ? "debuginfo"
+				  : flags == ELF_IS_EXECUTABLE ? "executable"
+							       : "either");
+}
+
+static int one_round(struct work *w, const struct build_id *id, enum which which, visit_fn *visit, void *arg,
+		     struct err *err)
+{
+	static const uint32_t flags[] = {
+		[WHICH_DEBUG] = ELF_IS_DEBUG,
+		[WHICH_EXECUTABLE] = ELF_IS_EXECUTABLE,
+		[WHICH_BOTH] = ELF_IS_DEBUG | ELF_IS_EXECUTABLE,
+	};
+	char hex[BUILD_ID_HEX_SIZE];
+	struct index_hit *hits;
+	size_t n;
+	int r = index_find(w->ix, id, w->a, &hits, &n, err);
+
+	if (r < 0)
+		return r;
+	if (r) {
+		work_said(w, STR("index"), "no file or package here has build ID %s", build_id_hex(id, hex));
+		return NOT_THIS;
+	}
+	if (which == WHICH_BOTH) {
+		r = known_ones(w, hits, n, ELF_IS_DEBUG, 0, visit, arg, err);
+		if (r == NOT_THIS)
+			r = known_ones(w, hits, n, ELF_IS_EXECUTABLE, ELF_IS_DEBUG, visit, arg, err);
+	} else {
+		r = known_ones(w, hits, n, flags[which], 0, visit, arg, err);
+	}
+	if (r == NOT_THIS)
+		r = later_ones(w, hits, n, visit, arg, err);
+	if (r == NOT_THIS)
+		say_others(w, hits, n, flags[which]);
+	return r;
+}
+
+int elf_find(struct work *w, const struct build_id *id, enum which which, visit_fn *visit, void *arg,
+	     struct err *err)
+{
+	int r = LATER;
+
+	for (int i = 0; r == LATER && i < MAX_ROUNDS; i++)
+		r = one_round(w, id, which, visit, arg, err);
+	if (r == LATER) {
+		work_said(w, STR("index"), "changes faster than it can be read");
+		return RESOLVE_BUSY;
+	}
+	if (r != NOT_THIS)
+		return r;
+	/* It is here, but could not be read: that is no answer to "is it here?". */
+	if (w->failed.kind != ERR_NONE) {
+		if (err)
+			*err = w->failed;
+		return -1;
+	}
+	return RESOLVE_MISSING;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The resolver over the index: what its files ask of each other.
+ *
+ *   resolve_index.c  the resolver itself: options, caches, the top of each flow
+ *   elf_find.c       build ID -> candidates of the index, in order -> the first that is taken
+ *   candidate.c      one candidate: which kind it is, and whether it is what the index says
+ *   plain.c          a file on disk -> source
+ *   package.c        a member of a mapped package -> source
+ *   section.c        ELF file -> part of it
+ *   source.c         path -> member of a package, or a file that the debug information names
+ *   names.c          the source names of debug files, kept
+ *   mapped.c         package maps and their resume points, kept
+ *   held.c           a source that keeps its first bytes, and what it needs, until it is closed
+ *   ticket.c         a wish to be woken that can be taken back
+ *   conn.c           connections to the index, one for each thread that is in here
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "resolve/resolve.h"
+
+/* ---- conn.c ---- */
+
+struct conn {
+	struct index *ix;
+	struct conn *next;
+};
+
+struct conns {
+	char *path; /* owned */
+	pthread_mutex_t lock;
+	struct conn *free; /* under the lock */
+};
+int conns_init(struct conns *c, const char *path, struct err *err); /* opens a first one: is it there, and sound? */
+void conns_done(struct conns *c);                                  /* all must be back */
+int conn_take(struct conns *c, struct conn **ret, struct err *err);
+void conn_give(struct conns *c, struct conn *conn);
+
+/* ---- resolve_index.c ---- */
+
+struct resolver_index {
+	struct resolver resolver;
+	/* fixed */
+	char *points_dir; /* may be NULL */
+	struct scan *scan; /* may be NULL */
+	int (*want)(struct scan *s, int64_t file, const struct build_id *id, void (*wake)(void *arg), void *arg,
+		    struct err *err); /* scan_want(), but in tests */
+	int (*partial)(struct scan *s, int64_t file, const struct build_id *id, struct pkg_map **ret_map, uint32_t *ret_number,
+		       struct buf *ret_points, struct err *err); /* scan_partial() */
+	struct pool *helpers;
+	bool source_any;
+	bool in_memory;
+	/* each safe for many threads */
+	struct conns conns;
+	struct codec_cache *spans;
+	struct lru *maps;  /* struct mapped */
+	struct lru *names; /* struct names */
+	/* of other processes' changes */
+	_Atomic int64_t next_look_ms;
+	_Atomic uint64_t n_others;
+	pthread_mutex_t watch_lock;
+	struct index *watch; /* under watch_lock */
+	int64_t watch_version;
+};
+
+/* One request while it is worked on. */
+struct work {
+	struct resolver_index *r;
+	struct index *ix;
+	const struct resolve_request *req;
+	void (*wake)(void *arg);
+	void *arg;
+	struct arena *a;
+	struct resolve_why *why;
+	struct err failed; /* the first candidate that is here but could not be read; kind ERR_NONE: none */
+};
+
+/*
+ * What came of one candidate. The reason is in the list of steps already.
+ * NOT_THIS: look at the next. LATER: nothing is known of its content yet.
+ */
+enum { NOT_THIS = 100, LATER = 101 };
+
+/* It is here, and cannot be read: noted as a step, and as the failure if nothing else is found. Returns NOT_THIS. */
+int work_failed(struct work *w, struct str place, const struct err *why);
+#define work_said(w, place, ...) resolve_why_add((w)->why, (w)->a, (place), __VA_ARGS__)
+
+/* ---- held.c ---- */
+
+#define HELD_HEAD KIB(4)
+
+/* Something that must live as long as something else; zeroed is nothing. */
+struct held {
+	void (*release)(void *arg, void *thing);
+	void *arg, *thing;
+};
+void held_release(struct held *h); /* and zero it */
+
+/*
+ * @inner (taken) with what must live as long (taken). The first HELD_HEAD bytes are kept once they were asked for: a decoder that has
+ * looked at the head of a member need not start again for its beginning.
+ */
+struct source *held_new(struct source *inner, struct held *held);
+/* The head, read now if it was not yet; shorter where the source is. Good until close. */
+int held_head(struct source *s, struct bytes *ret, struct err *err);
+
+/* ---- mapped.c ---- */
+
+struct mapped {
+	struct pkg_map *map;
+	struct bytes points;   /* empty: none */
+	struct mapping file;   /* that they are in, */
+	struct buf heap;       /* or the memory */
+	uint64_t cache_id;     /* of its decoded payload */
+	bool points_lost;      /* the index knows of some, but they are not there */
+};
+struct lru *mapped_lru(size_t max_weight);
+/* The map of @f; good until *ret_held is released. NOT_THIS (told): it has gone, or cannot be read. */
+int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct held *ret_held);
+/* The same from parts, both taken; nobody else gets it. */
+struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct buf *points, struct held *ret_held);
+/* The resume points of @f, if they are there and as long as the index says. */
+bool mapped_points(struct work *w, const struct index_file *f, struct mapping *ret);
+
+/* ---- plain.c, package.c: one candidate's bytes. NOT_THIS (told) ---- */
+
+int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer *ret);
+/* @held is what keeps @m; taken. */
+int package_open(struct work *w, const struct index_file *f, const struct mapped *m, struct held *held,
+		 const struct pkg_entry *e, struct resolve_answer *ret);
+/* Names content of @f (its member @member): the same bytes give the same tag, also after a restart. */
+uint64_t content_tag(const struct index_file *f, uint32_t member);
+
+/* ---- candidate.c ---- */
+
+/* 0, NOT_THIS (told), LATER. */
+int candidate_open(struct work *w, const struct index_hit *h, struct resolve_answer *ret);
+/* Of one whose package was not looked into: out of the pass that runs now. 0, NOT_THIS (told), LATER. */
+int candidate_open_partial(struct work *w, const struct index_hit *h, struct resolve_answer *ret);
+/*
+ * Does the head of this ELF file speak against @id? No magic, or a build ID note within the head that is another: NOT_THIS (told).
+ *
+ * Where the note is not in the head (relocatable files, some debug files), the package's identity and its map are believed: the
+ * section table that leads to it is at the file's end, and to decode all of a large member for it would cost more than the
+ * request itself. Whoever reads the section table anyway compares the build ID too.
+ */
+int candidate_check_head(struct work *w, const struct build_id *id, const struct resolve_answer *ans);
+/* The same by the whole file. */
+int candidate_check_image(struct work *w, const struct build_id *id, const struct elf_image *img, struct str place);
+struct str answer_place(struct work *w, const struct resolve_answer *ans); /* for a step */
+void answer_drop(struct resolve_answer *ans); /* closes the source */
+
+/* ---- elf_find.c ---- */
+
+enum which { WHICH_DEBUG, WHICH_EXECUTABLE, WHICH_BOTH }; /* both: debug files first */
+/*
+ * Go over the ELF files of @id until @visit takes one (0: it has taken over ans->source, or closed it). It returns NOT_THIS for the
+ * next one (having told why; the source is closed here), an error ends it. RESOLVE_MISSING, RESOLVE_WAIT, RESOLVE_BUSY as resolve().
+ */
+int elf_find(struct work *w, const struct build_id *id, enum which which,
+	     int (*visit)(void *arg, struct work *w, struct resolve_answer *ans, struct err *err), void *arg, struct err *err);
+
+/* ---- section.c, source.c, names.c ---- */
+
+int section_find(struct work *w, struct resolve_answer *ret, struct err *err);
+int source_find(struct work *w, struct resolve_answer *ret, struct err *err);
+
+struct lru *names_lru(size_t max_weight);
+/* Does the debug file of w->req->id name one of these paths? 0 and *ret; RESOLVE_WAIT, RESOLVE_BUSY, RESOLVE_MISSING. */
+int names_have(struct work *w, const struct str *paths, size_t n_paths, bool *ret, struct err *err);
+
+/* ---- ticket.c ---- */
+
+/*
+ * Whoever may wake cannot be told to forget; but the ticket that it wakes can be torn up. ticket_cancel() is true when @wake was not
+ * called and never will be.
+ */
+struct ticket;
+struct ticket *ticket_new(void (*wake)(void *arg), void *arg);
+void ticket_fire(void *ticket);              /* for the one who wakes: once, and it has the ticket no more */
+bool ticket_cancel(struct ticket *t);        /* for the one who asked: once, and it has the ticket no more */
+void ticket_leave(struct ticket *t);         /* the same without taking it back */
+void ticket_unused(struct ticket *t);        /* nobody was given it */

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Package maps, decoded, with their resume points mapped into memory: what is asked for next is mostly in a
+ * package that was just used.
+ */
+#include "resolve/internal.h"
+
+#include <stdlib.h>
+
+static void mapped_free(void *value)
+{
+	struct mapped *m = value;
+
+	pkg_map_free(m->map);
+	mapping_done(&m->file);
+	buf_done(&m->heap);
+	free(m);
+}
+
+struct lru *mapped_lru(size_t max_weight)
+{
+	return lru_new(max_weight, mapped_free);
+}
+
+/* One content, mapped once: a second pass over the same may place its points otherwise. */
+struct key {
+	int64_t id, scanned_s;
+	uint64_t generation, points_size;
+};
+
+static struct key key_of(const struct index_file *f)
+{
+	return (struct key){ f->id, f->scanned_s, f->generation, f->points_size };
+}
+
+static void release_hold(void *arg, void *thing)
+{
+	lru_drop(arg, thing);
+}
+
+static void release_own(void *arg, void *thing)
+{
+	mapped_free(thing);
+}
+
+bool mapped_points(struct work *w, const struct index_file *f, struct mapping *ret)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+	struct mapping file;
+
+	if (!w->r->points_dir)
+		return false;
+	scan_points_path(w->r->points_dir, f, &path);
+	if (mapping_open(buf_cstr(&path), &file, NULL) != 0)
+		return false;
+	if (file.bytes.size != f->points_size) {
+		mapping_done(&file);
+		return false;
+	}
+	*ret = file;
+	return true;
+}
+
+int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct held *ret_held)
+{
+	struct key key = key_of(f);
+	struct bytes k = bytes_of(&key, sizeof(key));
+	struct lru_hold *hold = lru_get(w->r->maps, k);
+	struct err why = { 0 };
+	struct mapped *m;
+	int r;
+
+	if (!hold) {
+		m = NEW(struct mapped);
+		r = index_map(w->ix, f->id, &m->map, &why);
+		if (r) {
+			free(m);
+			if (r < 0)
+				return work_failed(w, f->path, &why);
+			work_said(w, f->path, "was removed from the index just now");
+			return NOT_THIS;
+		}
+		if (f->points_size && mapped_points(w, f, &m->file))
+			m->points = m->file.bytes;
+		m->points_lost = f->points_size && !m->points.size;
+		m->cache_id = hash64(&key, sizeof(key), 0);
+		hold = lru_put(w->r->maps, k, m, m->map->weight + sizeof(*m));
+	}
+	m = lru_value(hold);
+	if (m->points_lost)
+		work_said(w, f->path, "its resume points are missing: decoded from the start");
+	*ret = m;
+	*ret_held = (struct held){ release_hold, w->r->maps, hold };
+	return 0;
+}
+
+struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct buf *points,
+			 struct held *ret_held)
+{
+	struct key key = key_of(f);
+	struct mapped *m = NEW(struct mapped);
+
+	m->map = map;
+	m->heap = *points;
+	*points = (struct buf){ 0 };
+	m->points = buf_bytes(&m->heap);
+	/* Spans of half a pass may end where those of a whole one do not: they have a name of their own. */
+	m->cache_id = hash64(&key, sizeof(key), 1 + hash64(m->points.p, m->points.size, map->decoded_size));
+	*ret_held = (struct held){ release_own, NULL, m };
+	return m;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The source names that debug files hold, kept per debug file. A supplementary (dwz) file is found by its
+ * build ID in the index, like any other; while it is not there, what is known without it answers, and is
+ * thrown away when it has come.
+ */
+#include "resolve/internal.h"
+
+#include <stdlib.h>
+
+#define ALT_AGAIN_MS \
+	5000 /* a supplementary file that is there but cannot be read is not tried at every request */
+
+struct names {
+	struct dwarf_sources *sources;
+	struct build_id alt; /* missing; size 0: none is */
+	int64_t made_ms;
+};
+
+static void names_free(void *value)
+{
+	struct names *n = value;
+
+	dwarf_sources_free(n->sources);
+	free(n);
+}
+
+struct lru *names_lru(size_t max_weight)
+{
+	return lru_new(max_weight, names_free);
+}
+
+static int take(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
+{
+	*(struct resolve_answer *)arg = *ans;
+	return 0;
+}
+
+/* @alt NULL: there is none, or it is not to be had. */
+static int build(struct work *w, const struct elf_image *img, const struct elf_image *alt, struct str place,
+		 struct dwarf_sources **ret)
+{
+	struct err why = { 0 };
+
+	return dwarf_sources_build(img, alt, ret, &why) < 0 ? work_failed(w, place, &why) : 0;
+}
+
+/* With the supplementary file *@alt_id; its size becomes 0 when it was read. RESOLVE_WAIT and RESOLVE_BUSY,
+ * too. */
+static int build_with_alt(struct work *w, const struct elf_image *img, struct build_id *alt_id,
+			  struct str place, struct dwarf_sources **ret, struct err *err)
+{
+	struct resolve_answer ans;
+	struct elf_image *alt = NULL;
+	struct err why = { 0 };
+	int r = elf_find(w, alt_id, WHICH_DEBUG, take, &ans, &why);
+
+	if (r == RESOLVE_WAIT || r == RESOLVE_BUSY)
+		return r;
+	if (r) {
+		work_said(w, place,
+			  "its supplementary file is not to be had: names that are in there are not known");
+		/* Not what was asked for: the main file answers without it. */
+		w->failed.kind = ERR_NONE;
+		return build(w, img, NULL, place, ret);
+	}
+	r = elf_open(ans.source, &alt, &why);
+	if (r == 0)
+		alt_id->size = 0;
+	else
+		work_said(w, answer_place(w, &ans), "%s", r < 0 ? why.text : "is no ELF file");
+	r = build(w, img, alt, place, ret);
+	elf_close(alt);
+	answer_drop(&ans);
+	return r;
+}
+
+static int read_names(struct work *w, struct resolve_answer *ans, struct names **ret, struct err *err)
+{
+	struct str place = answer_place(w, ans), alt_path;
+	struct dwarf_sources *sources = NULL;
+	struct build_id alt = { 0 };
+	struct elf_image *img;
+	struct err why = { 0 };
+	int r = elf_open(ans->source, &img, &why);
+
+	if (r < 0)
+		return work_failed(w, place, &why);
+	if (r) {
+		work_said(w, place, "is not what the index says: no ELF file");
+		return NOT_THIS;
+	}
+	r = candidate_check_image(w, &w->req->id, img, place);
+	if (r == 0) {
+		if (elf_alt_link(img, w->a, &alt_path, &alt, &why) != 0)
+			alt.size = 0;
+		r = alt.size ? build_with_alt(w, img, &alt, place, &sources, err)
+			     : build(w, img, NULL, place, &sources);
+	}
+	elf_close(img);
+	if (r)
+		return r;
+	*ret = NEW(struct names);
+	(*ret)->sources = sources;
+	(*ret)->alt = alt;
+	(*ret)->made_ms = clock_mono_ms();
+	return 0;
+}
+
+struct question {
+	const struct str *paths;
+	size_t n_paths;
+	bool has;
+};
+
+static bool is_stale(struct work *w, const struct names *n)
+{
+	return n->alt.size && clock_mono_ms() - n->made_ms >= ALT_AGAIN_MS && index_has(w->ix, &n->alt);
+}
+
+static int visit(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
+{
+	struct question *q = arg;
+	struct bytes key = bytes_of(&ans->tag, sizeof(ans->tag));
+	struct lru_hold *hold = lru_get(w->r->names, key);
+	struct names *n;
+
+	if (hold && is_stale(w, lru_value(hold))) {
+		lru_del(w->r->names, key);
+		lru_drop(w->r->names, TAKE(hold));
+	}
+	if (!hold) {
+		int r = read_names(w, ans, &n, err);
+
+		if (r)
+			return r;
+		hold = lru_put(w->r->names, key, n, dwarf_sources_weight(n->sources) + sizeof(*n));
+	}
+	n = lru_value(hold);
+	for (size_t i = 0; i < q->n_paths; i++)
+		q->has = q->has || dwarf_sources_has(n->sources, q->paths[i]);
+	if (!q->has)
+		work_said(w, answer_place(w, ans), "names %zu source files, but not this one%s",
+			  dwarf_sources_n(n->sources),
+			  n->alt.size ? " (its supplementary file is missing)" : "");
+	lru_drop(w->r->names, hold);
+	/* Another debug file of the same build ID, such as one that is not stripped of its lines, may name
+	 * more. */
+	if (!q->has)
+		return NOT_THIS;
+	answer_drop(ans);
+	return 0;
+}
+
+int names_have(struct work *w, const struct str *paths, size_t n_paths, bool *ret, struct err *err)
+{
+	struct question q = { paths, n_paths, false };
+	int r = elf_find(w, &w->req->id, WHICH_DEBUG, visit, &q, err);
+
+	if (r == 0)
+		*ret = q.has;
+	return r;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A member of a package as a source, if the package still is the one that was mapped.
+ */
+#include "resolve/internal.h"
+
+/*
+ * Size, time and inode as when it was mapped: it is the same. Another time or inode: a copy, or another
+ * package; the digest of its head and tail tells.
+ */
+static int check_identity(struct work *w, const struct index_file *f, const struct pkg_identity *want,
+			  struct source *src, const struct stat *st)
+{
+	int64_t mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+	struct pkg_identity now;
+	struct err why = { 0 };
+
+	if (src->size == want->size && ((mtime_ns == want->mtime_ns && st->st_ino == want->inode) ||
+					(mtime_ns == f->mtime_ns && st->st_ino == f->inode)))
+		return 0;
+	if (src->size == want->size) {
+		if (pkg_identity_read(src, st, &now, &why) < 0)
+			return work_failed(w, f->path, &why);
+		if (pkg_identity_same(&now, want))
+			return 0;
+	}
+	work_said(w, f->path, "is not the package that was scanned any more");
+	return NOT_THIS;
+}
+
+static int open_package(struct work *w, const struct index_file *f, const struct mapped *m,
+			struct source **ret)
+{
+	struct err why = { 0 };
+	struct source *src;
+	struct stat st;
+	int fd, r;
+
+	r = file_open(f->path.p, &fd, &st, &why);
+	if (r == FILE_MISSING) {
+		work_said(w, f->path, "is gone");
+		return NOT_THIS;
+	}
+	if (r < 0)
+		return work_failed(w, f->path, &why);
+	src = source_of_fd(fd, (uint64_t)st.st_size, st.st_mtime, f->path.p);
+	r = check_identity(w, f, &m->map->identity, src, &st);
+	if (r)
+		source_close(src);
+	else
+		*ret = src;
+	return r;
+}
+
+int package_open(struct work *w, const struct index_file *f, const struct mapped *m, struct held *held,
+		 const struct pkg_entry *e, struct resolve_answer *ret)
+{
+	struct codec_source_options opts = {
+		.points = m->points,
+		.cache = w->r->spans,
+		.cache_id = m->cache_id,
+		.helpers = w->r->helpers,
+	};
+	struct resolve_answer ans = { .archive = f->path };
+	struct source *src = NULL, *member;
+	struct err why = { 0 };
+	int r, fd;
+	uint64_t off;
+
+	if (opts.helpers)
+		opts.max_ahead = pool_threads(opts.helpers);
+	r = open_package(w, f, m, &src);
+	if (r == 0 && pkg_entry_open(m->map, e, src, &opts, &member, &why) < 0)
+		r = work_failed(w, f->path, &why);
+	if (r) {
+		held_release(held);
+		return r;
+	}
+	ans.file = str_of(arena_printf(w->a, "/" STR_FMT, STR_ARG(e->path)));
+	ans.mtime = e->mtime;
+	ans.tag = content_tag(f, e->number);
+	ans.plain = source_raw_fd(member, &fd, &off);
+	ans.sequential_only = e->off == PKG_NO_OFF ||
+			      (m->map->payload.codec != CODEC_NONE && !m->points.size);
+	/* Behind the last use of the map: closing the source may be what frees it. */
+	ans.source = held_new(member, held);
+	*ret = ans;
+	return 0;
+}

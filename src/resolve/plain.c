@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file on disk as a source, if it still is what the index says of it.
+ */
+#include "resolve/internal.h"
+
+#include <stdlib.h>
+
+static void release_mapping(void *arg, void *thing)
+{
+	struct mapping *m = thing;
+
+	mapping_done(m);
+	free(m);
+}
+
+/* It was changed since it was read. As long as its build ID is the same, it is what was asked for. */
+static int check_changed(struct work *w, const struct index_hit *h, struct source *src)
+{
+	struct elf_facts facts;
+	struct err why = { 0 };
+	int r;
+
+	if (h->file.inner != CODEC_NONE) {
+		work_said(w, h->file.path, "has changed since it was scanned");
+		return NOT_THIS;
+	}
+	r = elf_facts_read(src, &facts, &why);
+	if (r < 0)
+		return work_failed(w, h->file.path, &why);
+	if (r || !build_id_eq(&facts.build_id, &h->artifact.build_id)) {
+		work_said(w, h->file.path, "has changed since it was scanned: has another build ID, or none");
+		return NOT_THIS;
+	}
+	return 0;
+}
+
+/* @raw is taken. */
+static int open_inner(struct work *w, const struct index_file *f, struct source *raw,
+		      struct resolve_answer *ret)
+{
+	struct codec_source_options opts = { .size = f->inner_size, .cache = w->r->spans };
+	struct held held = { 0 };
+	struct source *decoded;
+	struct err why = { 0 };
+
+	opts.cache_id = content_tag(f, INDEX_NO_MEMBER);
+	if (f->points_size) {
+		struct mapping points;
+
+		if (mapped_points(w, f, &points)) {
+			struct mapping *m = NEW(struct mapping);
+
+			*m = points;
+			held = (struct held){ release_mapping, NULL, m };
+			opts.points = m->bytes;
+		}
+	}
+	ret->sequential_only = !opts.points.size;
+	if (codec_source_open(f->inner, raw, &opts, &decoded, &why) < 0) {
+		held_release(&held);
+		return work_failed(w, f->path, &why);
+	}
+	ret->source = held_new(decoded, &held);
+	ret->source->mtime = ret->mtime;
+	return 0;
+}
+
+int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer *ret)
+{
+	const struct index_file *f = &h->file;
+	struct resolve_answer ans = { .file = f->path };
+	struct held nothing = { 0 };
+	struct source *src;
+	struct err why = { 0 };
+	struct index_file now = *f;
+	struct stat st;
+	int fd, r;
+
+	r = file_open(f->path.p, &fd, &st, &why);
+	if (r == FILE_MISSING) {
+		work_said(w, f->path, "is gone");
+		return NOT_THIS;
+	}
+	if (r < 0)
+		return work_failed(w, f->path, &why);
+	now.size = (uint64_t)st.st_size;
+	now.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	src = source_of_fd(fd, now.size, st.st_mtime, f->path.p);
+	if (now.size != f->size || now.mtime_ns != f->mtime_ns || (f->inode && f->inode != st.st_ino)) {
+		r = check_changed(w, h, src);
+		if (r) {
+			source_close(src);
+			return r;
+		}
+		/* Other bytes under the same build ID are another content. */
+		now.generation = hash64(&now.mtime_ns, sizeof(now.mtime_ns), now.generation ^ now.size);
+	}
+	ans.mtime = st.st_mtime;
+	ans.tag = content_tag(&now, INDEX_NO_MEMBER);
+	if (f->inner != CODEC_NONE) {
+		r = open_inner(w, f, src, &ans);
+		if (r)
+			return r;
+	} else {
+		ans.source = held_new(src, &nothing);
+		ans.plain = true;
+	}
+	*ret = ans;
+	return 0;
+}
+
+uint64_t content_tag(const struct index_file *f, uint32_t member)
+{
+	uint64_t v[3] = { (uint64_t)f->id, f->generation, member };
+
+	return hash64(v, sizeof(v), 0);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The resolver over the index: files on disk and members of packages. Here is what lives as long as it does;
+ * each request gets a connection and a struct work, and goes to the file of its kind.
+ */
+#include "resolve/internal.h"
+
+#include <stdlib.h>
+
+#define MAP_CACHE     MIB(64)
+#define SPAN_CACHE    MIB(256)
+#define NAMES_CACHE   MIB(64)
+#define LOOK_EVERY_MS 1000 /* for what other processes have written */
+
+/* ---- ELF files ---- */
+
+static int take_elf(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
+{
+	/* A file on disk was compared with its row of the index, which was made from all of it. */
+	int r = ans->archive.size ? candidate_check_head(w, &w->req->id, ans) : 0;
+
+	if (r == 0)
+		*(struct resolve_answer *)arg = *ans;
+	return r;
+}
+
+static int debuginfo_find(struct work *w, struct resolve_answer *ret, struct err *err)
+{
+	return elf_find(w, &w->req->id, WHICH_DEBUG, take_elf, ret, err);
+}
+
+static int executable_find(struct work *w, struct resolve_answer *ret, struct err *err)
+{
+	return elf_find(w, &w->req->id, WHICH_EXECUTABLE, take_elf, ret, err);
+}
+
+static int (*const finders[RESOLVE_N_KINDS])(struct work *w, struct resolve_answer *ret, struct err *err) = {
+	[RESOLVE_DEBUGINFO] = debuginfo_find,
+	[RESOLVE_EXECUTABLE] = executable_find,
+	[RESOLVE_SECTION] = section_find,
+	[RESOLVE_SOURCE] = source_find,
+};
+
+/* ---- the seam ---- */
+
+static struct resolver_index *of(struct resolver *r)
+{
+	return CONTAINER_OF(r, struct resolver_index, resolver);
+}
+
+static int index_resolve(struct resolver *base, const struct resolve_request *req, void (*wake)(void *arg),
+			 void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
+			 struct err *err)
+{
+	struct resolver_index *r = of(base);
+	struct work w = { .r = r, .req = req, .wake = wake, .arg = arg, .a = a, .why = why };
+	struct resolve_answer ans = { 0 };
+	struct conn *conn;
+	int res;
+
+	if (conn_take(&r->conns, &conn, err) < 0)
+		return -1;
+	w.ix = conn->ix;
+	res = finders[req->kind](&w, &ans, err);
+	conn_give(&r->conns, conn);
+	if (res == 0)
+		*ret = ans;
+	return res;
+}
+
+static bool index_unknown(struct resolver *base, const struct resolve_request *req)
+{
+	struct resolver_index *r = of(base);
+	struct conn *conn;
+	bool has;
+
+	/* Who reads memory waits for its writer, which is nothing for an HTTP thread. */
+	if (r->in_memory || conn_take(&r->conns, &conn, NULL) < 0)
+		return false;
+	has = index_has(conn->ix, &req->id);
+	conn_give(&r->conns, conn);
+	return !has;
+}
+
+static int metadata_find(struct resolver *base, struct str key, struct str value, struct str cursor,
+			 size_t max, int64_t deadline_mono_ms,
+			 int (*fn)(void *arg, const struct index_metadata *m), void *arg,
+			 struct buf *ret_next, bool *ret_complete, struct err *err)
+{
+	struct resolver_index *r = of(base);
+	struct conn *conn;
+	int res;
+
+	if (conn_take(&r->conns, &conn, err) < 0)
+		return -1;
+	res = index_metadata(conn->ix, key, value, cursor, max, deadline_mono_ms, fn, arg, ret_next,
+			     ret_complete, err);
+	conn_give(&r->conns, conn);
+	return res;
+}
+
+/*
+ * What this process commits counts at once. Another one may write too (lode scan beside a passive server):
+ * its commits are looked for now and then. They are not told apart by what they did, so each of them makes
+ * cached answers be asked anew.
+ */
+static void look_at_others(struct resolver_index *r)
+{
+	int64_t now = clock_mono_ms(), next = atomic_load_explicit(&r->next_look_ms, memory_order_relaxed),
+		version;
+
+	if (r->in_memory || now < next ||
+	    !atomic_compare_exchange_strong(&r->next_look_ms, &next, now + LOOK_EVERY_MS))
+		return;
+	pthread_mutex_lock(&r->watch_lock);
+	if (index_version(r->watch, &version, NULL) == 0 && version != r->watch_version) {
+		r->watch_version = version;
+		atomic_fetch_add(&r->n_others, 1);
+	}
+	pthread_mutex_unlock(&r->watch_lock);
+}
+
+static uint64_t epoch(struct resolver *base)
+{
+	struct resolver_index *r = of(base);
+
+	look_at_others(r);
+	return index_epoch() + atomic_load(&r->n_others);
+}
+
+static void index_resolver_close(struct resolver *base)
+{
+	struct resolver_index *r = of(base);
+
+	index_close(r->watch);
+	conns_done(&r->conns);
+	lru_free(r->maps);
+	lru_free(r->names);
+	codec_cache_free(r->spans);
+	pthread_mutex_destroy(&r->watch_lock);
+	free(r->points_dir);
+	free(r);
+}
+
+static const struct resolver_ops index_ops = {
+	.resolve = index_resolve,
+	.unknown = index_unknown,
+	.metadata = metadata_find,
+	.epoch = epoch,
+	.close = index_resolver_close,
+};
+
+int resolve_index_open(const struct resolve_index_options *opts, struct resolver **ret, struct err *err)
+{
+	struct index_options read_only = { .read_only = true };
+	struct resolver_index *r = NEW(struct resolver_index);
+
+	if (index_open(opts->index_path, &read_only, &r->watch, err) < 0 ||
+	    index_version(r->watch, &r->watch_version, err) < 0 ||
+	    conns_init(&r->conns, opts->index_path, err) < 0) {
+		index_close(r->watch);
+		free(r->conns.path);
+		free(r);
+		return -1;
+	}
+	r->resolver.ops = &index_ops;
+	r->points_dir = opts->points_dir ? mem_strdup(opts->points_dir) : NULL;
+	r->scan = opts->scan;
+	r->want = scan_want;
+	r->partial = scan_partial;
+	r->helpers = opts->helpers;
+	r->source_any = opts->source_any;
+	r->in_memory = str_starts(str_of(opts->index_path), STR(":memory:"));
+	pthread_mutex_init(&r->watch_lock, NULL);
+	r->maps = mapped_lru(opts->map_cache_size ? opts->map_cache_size : MAP_CACHE);
+	r->names = names_lru(opts->sources_cache_size ? opts->sources_cache_size : NAMES_CACHE);
+	r->spans = codec_cache_new(opts->span_cache_size ? opts->span_cache_size : SPAN_CACHE);
+	*ret = &r->resolver;
+	return 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One section of an ELF file, as it lies there: compressed ones with their header. Of a member of a package
+ * only the header, the section table and the section itself are decoded.
+ */
+#include "resolve/internal.h"
+
+#define MAX_NAME 4096
+/* The section table and the names mostly lie side by side at the end: one piece of them serves both. */
+#define TAIL_BLOCK    KIB(64)
+#define N_TAIL_BLOCKS 4
+
+static int find_in(struct work *w, const struct elf_image *img, struct str place, uint64_t *ret_off,
+		   uint64_t *ret_size)
+{
+	const char *name = arena_strdup(w->a, w->req->arg);
+	const struct elf_section *sec;
+	struct err why = { 0 };
+	int r;
+
+	if (img->sections_err.kind != ERR_NONE)
+		return work_failed(w, place, &img->sections_err);
+	r = candidate_check_image(w, &w->req->id, img, place);
+	if (r)
+		return r;
+	sec = elf_section_find(img, name);
+	if (!sec) {
+		work_said(w, place, "has no such section");
+		return NOT_THIS;
+	}
+	r = elf_section_range(img, sec, ret_off, ret_size, &why);
+	if (r < 0)
+		return work_failed(w, place, &why);
+	if (r) {
+		work_said(w, place, "has that section, but it is empty or has no bytes in the file");
+		return NOT_THIS;
+	}
+	return 0;
+}
+
+static int visit(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
+{
+	struct str place = answer_place(w, ans), name = w->req->arg;
+	struct resolve_answer *ret = arg;
+	struct elf_image *img = NULL;
+	struct source *tables, *part;
+	uint64_t off = 0, size = 0;
+	struct bytes head;
+	struct err why = { 0 };
+	char *part_name;
+	int r;
+
+	/* Kept from now on: header and notes are read again, behind the tables. */
+	if (held_head(ans->source, &head, &why) < 0)
+		return work_failed(w, place, &why);
+	tables = source_cached(ans->source, false, TAIL_BLOCK, N_TAIL_BLOCKS);
+	r = elf_open(tables, &img, &why);
+	if (r < 0) {
+		r = work_failed(w, place, &why);
+	} else if (r) {
+		work_said(w, place, "is not what the index says: no ELF file");
+		r = NOT_THIS;
+	} else {
+		r = find_in(w, img, place, &off, &size);
+	}
+	elf_close(img);
+	source_close(tables);
+	if (r)
+		return r;
+	part_name = arena_printf(w->a, "%s: " STR_FMT, ans->source->name, STR_ARG(name));
+	r = source_open_part(TAKE(ans->source), true, off, size, part_name, &part, err);
+	if (r)
+		return r;
+	part->mtime = ans->mtime;
+	*ret = *ans;
+	ret->source = part;
+	ret->tag = hash64(name.p, name.size, ans->tag);
+	return 0;
+}
+
+int section_find(struct work *w, struct resolve_answer *ret, struct err *err)
+{
+	struct str name = w->req->arg;
+
+	if (!name.size || name.size > MAX_NAME || memchr(name.p, '\0', name.size)) {
+		work_said(w, STR("request"), "not a section name");
+		return RESOLVE_MISSING;
+	}
+	return elf_find(w, &w->req->id, WHICH_BOTH, visit, ret, err);
+}

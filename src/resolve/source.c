@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A source file: a member of a package that has this path, or a file on disk.
+ *
+ * A file on disk is served only if the debug information of the build ID names it: else every file of the
+ * machine could be asked for. A member of an indexed package is as public as the package, so its path is
+ * enough, and no debug information needs to be decoded for it. Where the debug information itself is in a
+ * package, its sources mostly are too, so packages are looked at first; where it is a file on disk, the disk.
+ *
+ * A path comes without a leading slash where the debug information has it relative, and where a client has
+ * cut it off: both are tried.
+ */
+#include "resolve/internal.h"
+
+#include <stdlib.h>
+
+#define MAX_PATH   KIB(16)
+#define MAX_OPENED 64 /* packages that are looked into for one request; they are the nearest by name */
+
+struct paths {
+	struct str absolute, relative; /* canonical; relative is the same without the slash */
+	struct str list[4];            /* what the debug information may call it */
+	size_t n;
+};
+
+static bool paths_of(struct work *w, struct str arg, struct paths *ret)
+{
+	char *p;
+	size_t n;
+
+	if (!arg.size || arg.size > MAX_PATH || memchr(arg.p, '\0', arg.size))
+		return false;
+	p = arena_alloc(w->a, arg.size + 3);
+	p[0] = '/';
+	n = path_canonical(arg, p + 1);
+	p[1 + n] = '\0';
+	if (n && p[1] == '/') {
+		p++;
+		n--;
+	}
+	if (n == 0)
+		return false;
+	ret->absolute = (struct str){ p, n + 1 };
+	ret->relative = (struct str){ p + 1, n };
+	ret->list[0] = ret->absolute;
+	ret->list[1] = ret->relative;
+	ret->list[2] = arg;
+	ret->n = 3;
+	return true;
+}
+
+/* ---- packages ---- */
+
+struct found {
+	const struct index_file *file;
+	size_t shared; /* bytes of path in common with where the debug information is */
+};
+
+static size_t shared_prefix(struct str a, struct str b)
+{
+	size_t n = 0;
+
+	while (n < a.size && n < b.size && a.p[n] == b.p[n])
+		n++;
+	return n;
+}
+
+static int cmp_found(const void *a, const void *b)
+{
+	const struct found *x = a, *y = b;
+
+	if (x->shared != y->shared)
+		return x->shared > y->shared ? -1 : 1;
+	return (x->file->mtime_ns < y->file->mtime_ns) - (x->file->mtime_ns > y->file->mtime_ns);
+}
+
+static int try_package(struct work *w, const struct index_file *f, struct str path,
+		       struct resolve_answer *ret)
+{
+	const struct pkg_entry *e;
+	struct held held;
+	struct mapped *m;
+	int r = mapped_get(w, f, &m, &held);
+
+	if (r)
+		return r;
+	e = pkg_map_find(m->map, path);
+	if (!e) {
+		/* Its directory's hash has the same low bits, or other files are in there. */
+		held_release(&held);
+		return NOT_THIS;
+	}
+	return package_open(w, f, m, &held, e, ret);
+}
+
+static int in_packages(struct work *w, const struct paths *p, struct str home, struct resolve_answer *ret,
+		       struct err *err)
+{
+	struct index_file *files;
+	struct found *list;
+	size_t n, n_opened = 0, n_found = 0;
+
+	if (index_find_dir(w->ix, index_dir_hash(path_dirname(p->relative)), w->a, &files, &n, err) < 0)
+		return -1;
+	list = ARENA_NEW_N(w->a, struct found, n + 1);
+	for (size_t i = 0; i < n; i++)
+		if (files[i].state == INDEX_SCANNED)
+			list[n_found++] = (struct found){ &files[i], shared_prefix(files[i].path, home) };
+	qsort(list, n_found, sizeof(*list), cmp_found);
+	for (; n_opened < n_found && n_opened < MAX_OPENED; n_opened++) {
+		int r = try_package(w, list[n_opened].file, p->relative, ret);
+
+		if (r != NOT_THIS)
+			return r;
+	}
+	work_said(w, STR("packages"),
+		  "%zu of %zu that have files in that directory were looked into: none has it", n_opened,
+		  n_found);
+	return NOT_THIS;
+}
+
+/* ---- disk ---- */
+
+static int open_file(struct work *w, struct str path, struct resolve_answer *ret, struct err *err)
+{
+	struct resolve_answer ans = { .file = path, .plain = true };
+	struct {
+		uint64_t path, size, inode;
+		int64_t mtime_s, mtime_ns;
+	} tag;
+	struct err why = { 0 };
+	struct stat st;
+	int fd, r = file_open(path.p, &fd, &st, &why);
+
+	if (r == FILE_MISSING) {
+		work_said(w, path, "does not exist");
+		return NOT_THIS;
+	}
+	if (r < 0) {
+		/* Not a regular file, or not for us to read: as if it were not there. */
+		work_said(w, path, "%s", why.text);
+		return NOT_THIS;
+	}
+	tag.path = hash64(path.p, path.size, 0);
+	tag.size = (uint64_t)st.st_size;
+	tag.inode = st.st_ino;
+	tag.mtime_s = st.st_mtim.tv_sec;
+	tag.mtime_ns = st.st_mtim.tv_nsec;
+	ans.source = source_of_fd(fd, (uint64_t)st.st_size, st.st_mtime, path.p);
+	ans.mtime = st.st_mtime;
+	ans.tag = hash64(&tag, sizeof(tag), 0);
+	*ret = ans;
+	return 0;
+}
+
+/* Whether it is there comes first: it costs nothing, the names may cost the decoding of a debug file. */
+static int on_disk(struct work *w, const struct paths *p, struct resolve_answer *ret, struct err *err)
+{
+	/* A relative name is one from where the program was built, or from where we were started. */
+	struct str forms[] = { p->absolute, p->relative };
+	struct resolve_answer ans;
+	bool named = false;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		r = open_file(w, forms[i], &ans, err);
+		if (r)
+			continue;
+		if (w->r->source_any) {
+			*ret = ans;
+			return 0;
+		}
+		/* The file at the absolute path may be served for either name; the other only for the
+		 * relative one. */
+		r = i == 0 ? names_have(w, p->list, p->n, &named, err)
+			   : names_have(w, &p->relative, 1, &named, err);
+		if (r == 0 && named) {
+			*ret = ans;
+			return 0;
+		}
+		answer_drop(&ans);
+		/* A debug file that cannot be read is noted; a package may have the source all the same. */
+		if (r > 0 ? r != RESOLVE_MISSING : w->failed.kind == ERR_NONE)
+			return r;
+	}
+	return NOT_THIS;
+}
+
+/* ---- */
+
+/* Where the debug information is, for what is near to it. */
+static const struct index_file *home_of(const struct index_hit *hits, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (hits[i].artifact.flags & ELF_IS_DEBUG)
+			return &hits[i].file;
+	return &hits[0].file;
+}
+
+int source_find(struct work *w, struct resolve_answer *ret, struct err *err)
+{
+	const struct index_file *home;
+	char hex[BUILD_ID_HEX_SIZE];
+	struct index_hit *hits;
+	struct paths p;
+	size_t n;
+	int r;
+
+	if (!paths_of(w, w->req->arg, &p)) {
+		work_said(w, STR("request"), "not a path");
+		return RESOLVE_MISSING;
+	}
+	r = index_find(w->ix, &w->req->id, w->a, &hits, &n, err);
+	if (r < 0)
+		return r;
+	if (r) {
+		work_said(w, STR("index"), "no file or package here has build ID %s",
+			  build_id_hex(&w->req->id, hex));
+		return RESOLVE_MISSING;
+	}
+	home = home_of(hits, n);
+	if (home->kind == INDEX_PACKAGE) {
+		r = in_packages(w, &p, home->path, ret, err);
+		if (r == NOT_THIS)
+			r = on_disk(w, &p, ret, err);
+	} else {
+		r = on_disk(w, &p, ret, err);
+		if (r == NOT_THIS)
+			r = in_packages(w, &p, home->path, ret, err);
+	}
+	if (r != NOT_THIS)
+		return r;
+	if (w->failed.kind != ERR_NONE) {
+		if (err)
+			*err = w->failed;
+		return -1;
+	}
+	return RESOLVE_MISSING;
+}

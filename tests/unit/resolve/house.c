@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "house.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+int house_set_up(void **state)
+{
+	struct house *h = NEW(struct house);
+	struct resolve_index_options opts = { 0 };
+	struct err err = { 0 };
+
+	arena_init(&h->a);
+	test_dir_make(h->dir);
+	assert_done(dir_make(house_path(h, "points"), 0755, &err));
+	assert_done(index_open(house_path(h, "index.db"), &(struct index_options){ 0 }, &h->ix, &err));
+	opts.index_path = house_path(h, "index.db");
+	opts.points_dir = house_path(h, "points");
+	assert_done(resolve_index_open(&opts, &h->r, &err));
+	*state = h;
+	return 0;
+}
+
+int house_tear_down(void **state)
+{
+	struct house *h = *state;
+
+	resolve_close(h->r);
+	index_close(h->ix);
+	arena_done(&h->a);
+	test_dir_remove(h->dir);
+	free(h);
+	return 0;
+}
+
+struct resolver_index *house_inside(struct house *h)
+{
+	return CONTAINER_OF(h->r, struct resolver_index, resolver);
+}
+
+char *house_path(struct house *h, const char *name)
+{
+	return arena_printf(&h->a, "%s/%s", h->dir, name);
+}
+
+const char *house_hex(uint32_t n)
+{
+	static char hex[8][41];
+	static unsigned at;
+
+	snprintf(hex[++at % 8], 41, "%032x%08x", n * 2654435761u, n);
+	return hex[at % 8];
+}
+
+struct build_id house_id(uint32_t n)
+{
+	struct build_id id;
+
+	assert_true(build_id_parse(&id, str_of(house_hex(n))));
+	return id;
+}
+
+static struct bytes keep(struct house *h, struct buf *b)
+{
+	struct bytes ret = arena_bytes(&h->a, buf_bytes(b));
+
+	buf_done(b);
+	return ret;
+}
+
+struct bytes house_program(struct house *h, uint32_t n, size_t size)
+{
+	struct buf out = { 0 };
+
+	elf_writer_program(&out, ET_DYN, house_hex(n), size);
+	return keep(h, &out);
+}
+
+struct bytes house_debug(struct house *h, uint32_t n, size_t size)
+{
+	struct buf out = { 0 };
+
+	elf_writer_debug_file(&out, ET_DYN, house_hex(n), size);
+	return keep(h, &out);
+}
+
+struct bytes house_deb(struct house *h, enum codec_kind codec, const struct pw_file *files, size_t n)
+{
+	struct pw_deb d = { .control = CODEC_NONE, .data = codec, .files = files, .n_files = n };
+	struct buf out = { 0 };
+
+	pw_deb(&out, &d);
+	return keep(h, &out);
+}
+
+void house_touch(struct house *h, const char *name, int64_t mtime_s)
+{
+	struct timespec times[2] = { { mtime_s, 7 }, { mtime_s, 7 } };
+
+	assert_int_equal(utimensat(AT_FDCWD, house_path(h, name), times, 0), 0);
+}
+
+/* Writes the file, and its row as a scan would. */
+static struct index_file file_of(struct house *h, const char *name, int64_t mtime_s, struct bytes content)
+{
+	struct index_file f = { .path = str_of(house_path(h, name)) };
+	struct stat st;
+
+	test_file_write(f.path.p, content.p, content.size);
+	house_touch(h, name, mtime_s);
+	assert_int_equal(stat(f.path.p, &st), 0);
+	f.size = (uint64_t)st.st_size;
+	f.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	f.inode = st.st_ino;
+	f.dev = st.st_dev;
+	return f;
+}
+
+int64_t house_plain(struct house *h, const char *name, int64_t mtime_s, struct bytes content,
+		    enum codec_kind inner)
+{
+	struct buf packed = { 0 };
+	struct elf_facts facts;
+	struct index_artifact art = { .member = INDEX_NO_MEMBER };
+	struct source *src = source_of_mem(content, name);
+	struct index_file f;
+	struct err err = { 0 };
+
+	assert_done(elf_facts_read(src, &facts, &err));
+	source_close(src);
+	if (inner != CODEC_NONE)
+		pw_compress(&packed, inner, 0, content);
+	f = file_of(h, name, mtime_s, inner ? buf_bytes(&packed) : content);
+	buf_done(&packed);
+	f.kind = INDEX_PLAIN;
+	f.state = INDEX_SCANNED;
+	f.inner = inner;
+	f.inner_size = content.size;
+	art.build_id = facts.build_id;
+	art.flags = facts.flags;
+	assert_done(index_put(h->ix, &f, &err));
+	assert_done(index_add_artifacts(h->ix, f.id, &art, 1, &err));
+	return f.id;
+}
+
+int64_t house_header(struct house *h, const char *name, int64_t mtime_s, struct bytes content,
+		     const uint32_t *ids, size_t n)
+{
+	struct index_file f = file_of(h, name, mtime_s, content);
+	struct err err = { 0 };
+
+	f.kind = INDEX_PACKAGE;
+	f.state = INDEX_HEADER;
+	assert_done(index_put(h->ix, &f, &err));
+	for (size_t i = 0; i < n; i++) {
+		struct index_artifact art = { .build_id = house_id(ids[i]), .member = INDEX_NO_MEMBER };
+
+		assert_done(index_add_artifacts(h->ix, f.id, &art, 1, &err));
+	}
+	return f.id;
+}
+
+static void add_member(struct pkg_map_builder *b, const struct pkg_member *m, uint32_t number,
+		       struct bytes content, struct house *h, struct index_artifact *arts, size_t *n_arts)
+{
+	struct pkg_entry e = { .path = m->path,
+			       .number = number,
+			       .mode = m->mode,
+			       .size = m->size,
+			       .off = m->off,
+			       .mtime = m->mtime };
+	struct source *src = source_of_mem(content, "member");
+	struct buf inner = { 0 };
+	struct err err = { 0 };
+
+	e.inner = codec_detect(content);
+	if (e.inner != CODEC_NONE && str_ends(m->path, STR(".xz"))) {
+		assert_done(codec_decode_all(e.inner, content, MIB(16), &inner, &err));
+		source_close(src);
+		src = source_of_mem(buf_bytes(&inner), "inner");
+		e.inner_size = inner.size;
+	} else {
+		e.inner = CODEC_NONE;
+	}
+	if (elf_facts_read(src, &e.elf, &err) == 0) {
+		e.is_elf = true;
+		arts[(*n_arts)++] = (struct index_artifact){ e.elf.build_id, e.elf.flags, number };
+	}
+	source_close(src);
+	buf_done(&inner);
+	pkg_map_add(b, &e);
+}
+
+void house_map(struct house *h, const char *name, struct buf *map, struct buf *points,
+	       struct index_artifact **ret_list, size_t *ret_n, uint64_t **ret_dirs, size_t *ret_n_dirs)
+{
+	struct codec_scan_options opts = { .min_size = 1, .spacing = KIB(64) };
+	struct pkg_identity identity;
+	struct pkg_map_builder *b;
+	struct pkg_reader *reader;
+	struct codec_scan *scan;
+	struct pkg_info info;
+	struct pkg_member m;
+	struct source *src;
+	struct stat st;
+	struct err err = { 0 };
+	const char *why;
+	bool complete;
+	int r;
+
+	*ret_list = ARENA_NEW_N(&h->a, struct index_artifact, 100);
+	*ret_dirs = ARENA_NEW_N(&h->a, uint64_t, 100);
+	*ret_n = *ret_n_dirs = 0;
+	assert_done(source_open_file(house_path(h, name), &src, &err));
+	assert_int_equal(stat(house_path(h, name), &st), 0);
+	assert_done(pkg_open(src, str_of(name), &h->a, &info, &err));
+	assert_done(pkg_identity_read(src, &st, &identity, &err));
+	assert_done(codec_scan_open(info.payload.codec, src, info.payload.off, info.payload.size, &opts,
+				    &scan, &err));
+	assert_done(pkg_reader_open(&info, codec_scan_stream(scan), src, &reader, &err));
+	b = pkg_map_builder_new(&info, &identity);
+	for (uint32_t number = 0; (r = pkg_reader_next(reader, &m, &err)) == 0; number++) {
+		struct buf content = { 0 };
+		struct bytes piece;
+
+		if (m.type == PKG_SYMLINK)
+			pkg_map_add_link(b, m.path, m.link);
+		if (m.type != PKG_FILE)
+			continue;
+		m.path = arena_str(&h->a, m.path);
+		for (;;) {
+			assert_done(pkg_reader_data(reader, &piece, &err));
+			if (!piece.size)
+				break;
+			buf_add(&content, piece.p, piece.size);
+		}
+		add_member(b, &m, number, buf_bytes(&content), h, *ret_list, ret_n);
+		(*ret_dirs)[(*ret_n_dirs)++] = index_dir_hash(path_dirname(m.path));
+		buf_done(&content);
+	}
+	assert_int_equal(r, PKG_END);
+	pkg_map_set_decoded_size(b, codec_scan_stream(scan)->off);
+	r = codec_scan_points(scan, points, &complete, &why, &err);
+	assert_true(r == 0 || r == CODEC_NO_POINTS);
+	pkg_map_encode(b, map);
+	pkg_map_builder_free(b);
+	pkg_reader_close(reader);
+	codec_scan_close(scan);
+	source_close(src);
+}
+
+void house_set_map(struct house *h, int64_t file, const char *name)
+{
+	struct buf map = { 0 }, points = { 0 }, path = { 0 };
+	struct index_artifact *list;
+	struct index_file f;
+	uint64_t *dirs;
+	struct err err = { 0 };
+	size_t n, n_dirs;
+
+	house_map(h, name, &map, &points, &list, &n, &dirs, &n_dirs);
+	assert_done(index_file_by_id(h->ix, file, &h->a, &f, &err));
+	scan_points_path(house_path(h, "points"), &f, &path);
+	if (points.size)
+		test_file_write(buf_cstr(&path), points.p, points.size);
+	assert_done(index_set_map(h->ix, file, buf_bytes(&map), points.size, list, n, dirs, n_dirs, &err));
+	buf_done(&map);
+	buf_done(&points);
+	buf_done(&path);
+}
+
+int64_t house_package(struct house *h, const char *name, int64_t mtime_s, struct bytes content)
+{
+	int64_t id = house_header(h, name, mtime_s, content, NULL, 0);
+
+	house_set_map(h, id, name);
+	return id;
+}
+
+static void woken(void *arg)
+{
+	((struct house *)arg)->n_woken++;
+}
+
+int house_ask(struct house *h, enum resolve_kind kind, uint32_t id, const char *arg)
+{
+	struct resolve_request req = { kind, house_id(id), str_of(arg) };
+
+	resolve_why_init(&h->why);
+	memset(&h->got, 0, sizeof(h->got));
+	memset(&h->err, 0, sizeof(h->err));
+	return resolve(h->r, &req, woken, h, &h->a, &h->got, &h->why, &h->err);
+}
+
+static void print_why(struct house *h)
+{
+	for (struct resolve_step *s = h->why.first; s; s = s->next)
+		fprintf(stderr, "# " STR_FMT ": " STR_FMT "\n", STR_ARG(s->place), STR_ARG(s->said));
+	fprintf(stderr, "# error: %s\n", h->err.text);
+}
+
+bool house_said(struct house *h, const char *part)
+{
+	for (struct resolve_step *s = h->why.first; s; s = s->next)
+		if (strstr(arena_printf(&h->a, STR_FMT ": " STR_FMT, STR_ARG(s->place), STR_ARG(s->said)),
+			   part))
+			return true;
+	print_why(h);
+	return false;
+}
+
+struct bytes house_read(struct house *h, struct source *s)
+{
+	uint8_t *p = arena_alloc(&h->a, (size_t)s->size + 1);
+	struct err err = { 0 };
+
+	assert_done(source_read_full(s, 0, p, (size_t)s->size, SOURCE_SEQUENTIAL, &err));
+	return bytes_of(p, (size_t)s->size);
+}
+
+void house_expect(struct house *h, enum resolve_kind kind, uint32_t id, const char *arg, struct bytes want)
+{
+	int r = house_ask(h, kind, id, arg);
+
+	if (r) {
+		print_why(h);
+		fail_msg("resolve %s: %d", resolve_kind_name(kind), r);
+	}
+	assert_true(bytes_eq(house_read(h, h->got.source), want));
+	source_close(h->got.source);
+	h->got.source = NULL;
+}
