@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attribute values (section 7.5.6), as they stand in DIEs and, from DWARF 5 on, in the entries of line
+ * tables.
+ */
+#include "dwarf/internal.h"
+
+enum {
+	FORM_ADDR = 0x01,
+	FORM_BLOCK2 = 0x03,
+	FORM_BLOCK4,
+	FORM_DATA2,
+	FORM_DATA4,
+	FORM_DATA8,
+	FORM_STRING,
+	FORM_BLOCK,
+	FORM_BLOCK1,
+	FORM_DATA1,
+	FORM_FLAG,
+	FORM_SDATA,
+	FORM_STRP,
+	FORM_UDATA,
+	FORM_REF_ADDR,
+	FORM_REF1,
+	FORM_REF2,
+	FORM_REF4,
+	FORM_REF8,
+	FORM_REF_UDATA,
+	FORM_INDIRECT,
+	FORM_SEC_OFFSET,
+	FORM_EXPRLOC,
+	FORM_FLAG_PRESENT,
+	FORM_STRX,
+	FORM_ADDRX,
+	FORM_REF_SUP4,
+	FORM_STRP_SUP,
+	FORM_DATA16,
+	FORM_LINE_STRP,
+	FORM_REF_SIG8,
+	FORM_IMPLICIT_CONST,
+	FORM_LOCLISTX,
+	FORM_RNGLISTX,
+	FORM_REF_SUP8,
+	FORM_STRX1,
+	FORM_STRX2,
+	FORM_STRX3,
+	FORM_STRX4,
+	FORM_ADDRX1,
+	FORM_ADDRX2,
+	FORM_ADDRX3,
+	FORM_ADDRX4,
+	FORM_GNU_ADDR_INDEX = 0x1f01,
+	FORM_GNU_STR_INDEX,
+	FORM_GNU_REF_ALT = 0x1f20,
+	FORM_GNU_STRP_ALT,
+	FORM_LLVM_ADDRX_OFFSET = 0x2001,
+};
+
+static struct dwarf_value number(uint64_t v)
+{
+	return (struct dwarf_value){ .class = DWARF_NUMBER, .number = v };
+}
+
+static struct dwarf_value reference(enum dwarf_class class, uint64_t v)
+{
+	return (struct dwarf_value){ .class = class, .number = v };
+}
+
+static struct dwarf_value block(struct bytes b)
+{
+	return (struct dwarf_value){ .class = DWARF_BLOCK, .bytes = b };
+}
+
+bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const struct dwarf_format *f,
+		     struct dwarf_value *ret)
+{
+	struct str s;
+
+	if (form == FORM_INDIRECT) {
+		form = cursor_uleb(c);
+		/* A constant that stands in the abbreviation has no place here, nor has another detour. */
+		if (form == FORM_INDIRECT || form == FORM_IMPLICIT_CONST)
+			return false;
+	}
+	switch (form) {
+	case FORM_DATA1:
+	case FORM_FLAG:
+	case FORM_REF1:
+	case FORM_ADDRX1:
+		*ret = number(cursor_u8(c));
+		return true;
+	case FORM_DATA2:
+	case FORM_REF2:
+	case FORM_ADDRX2:
+		*ret = number(cursor_u16(c));
+		return true;
+	case FORM_ADDRX3:
+		*ret = number(cursor_u24(c));
+		return true;
+	case FORM_DATA4:
+	case FORM_REF4:
+	case FORM_REF_SUP4:
+	case FORM_ADDRX4:
+		*ret = number(cursor_u32(c));
+		return true;
+	case FORM_DATA8:
+	case FORM_REF8:
+	case FORM_REF_SIG8:
+	case FORM_REF_SUP8:
+		*ret = number(cursor_u64(c));
+		return true;
+	case FORM_SDATA:
+		*ret = number((uint64_t)cursor_sleb(c));
+		return true;
+	case FORM_UDATA:
+	case FORM_REF_UDATA:
+	case FORM_ADDRX:
+	case FORM_LOCLISTX:
+	case FORM_RNGLISTX:
+	case FORM_GNU_ADDR_INDEX:
+		*ret = number(cursor_uleb(c));
+		return true;
+	case FORM_LLVM_ADDRX_OFFSET:
+		*ret = number(cursor_uleb(c));
+		cursor_skip(c, 4);
+		return true;
+	case FORM_ADDR:
+		*ret = number(cursor_uint(c, f->addr_size));
+		return true;
+	case FORM_REF_ADDR:
+		*ret = number(cursor_uint(c, f->version <= 2 ? f->addr_size : f->offset_size));
+		return true;
+	case FORM_SEC_OFFSET:
+	case FORM_GNU_REF_ALT:
+		*ret = number(cursor_uint(c, f->offset_size));
+		return true;
+	case FORM_FLAG_PRESENT:
+		*ret = number(1);
+		return true;
+	case FORM_IMPLICIT_CONST:
+		*ret = number((uint64_t)implicit);
+		return true;
+	case FORM_BLOCK1:
+		*ret = block(cursor_bytes(c, cursor_u8(c)));
+		return true;
+	case FORM_BLOCK2:
+		*ret = block(cursor_bytes(c, cursor_u16(c)));
+		return true;
+	case FORM_BLOCK4:
+		*ret = block(cursor_bytes(c, cursor_u32(c)));
+		return true;
+	case FORM_BLOCK:
+	case FORM_EXPRLOC:
+		*ret = block(cursor_bytes(c, cursor_uleb(c)));
+		return true;
+	case FORM_DATA16:
+		*ret = block(cursor_bytes(c, 16));
+		return true;
+	case FORM_STRING:
+		s = cursor_cstr(c);
+		*ret = (struct dwarf_value){ .class = DWARF_STRING,
+					     .bytes = { (const uint8_t *)s.p, s.size } };
+		return true;
+	case FORM_STRP:
+		*ret = reference(DWARF_STRP, cursor_uint(c, f->offset_size));
+		return true;
+	case FORM_LINE_STRP:
+		*ret = reference(DWARF_LINE_STRP, cursor_uint(c, f->offset_size));
+		return true;
+	case FORM_STRP_SUP:
+	case FORM_GNU_STRP_ALT:
+		*ret = reference(DWARF_SUP_STRP, cursor_uint(c, f->offset_size));
+		return true;
+	case FORM_STRX:
+	case FORM_GNU_STR_INDEX:
+		*ret = reference(DWARF_STRX, cursor_uleb(c));
+		return true;
+	case FORM_STRX1:
+		*ret = reference(DWARF_STRX, cursor_u8(c));
+		return true;
+	case FORM_STRX2:
+		*ret = reference(DWARF_STRX, cursor_u16(c));
+		return true;
+	case FORM_STRX3:
+		*ret = reference(DWARF_STRX, cursor_u24(c));
+		return true;
+	case FORM_STRX4:
+		*ret = reference(DWARF_STRX, cursor_u32(c));
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool dwarf_length_read(struct cursor *c, uint64_t *ret_length, uint8_t *ret_offset_size)
+{
+	uint64_t length = cursor_u32(c);
+	uint8_t offset_size = 4;
+
+	if (length == 0xffffffff) {
+		length = cursor_u64(c);
+		offset_size = 8;
+	} else if (length >= 0xfffffff0) {
+		return false;
+	}
+	*ret_length = length;
+	*ret_offset_size = offset_size;
+	return cursor_ok(c);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of dwarf share.
+ *
+ *   section  the bytes of a debug section: from front to back, or here and there; relocated where the file is
+ * relocatable form     attribute values as they are written strings  what the string forms point to abbrev
+ * the abbreviation of a unit's root unit     unit headers, and of each unit's root what a line table wants to
+ * know line     headers of line tables sources  names put together
+ *
+ * Numbers of sections, tables and figures are those of the DWARF 5 standard unless another is named.
+ */
+#pragma once
+
+#include "dwarf/dwarf.h"
+
+/* ---- sections ---- */
+
+struct dwarf_section {
+	const struct elf_image *img;
+	const struct elf_section *sec; /* NULL: there is none; then size is 0 */
+	uint64_t size;                 /* decompressed */
+	bool whole;                    /* all of it is in `held` */
+	struct bytes held;             /* some bytes, of which the first is at held_off */
+	uint64_t held_off;
+	struct buf room; /* what held lies in, unless in `arena` */
+	struct arena arena;
+	struct stream *stream; /* for dwarf_section_next(); stands behind what is held */
+};
+
+/*
+ * @name is ".debug_line" and the like. A section that is not there is an empty one. DWARF_MAX_SECTION is seen
+ * to. Damage found later, while decompressing, is ERR_INVALID of the call that meets it.
+ */
+int dwarf_section_open(struct dwarf_section *s, const struct elf_image *img, const char *name,
+		       struct err *err);
+void dwarf_section_close(struct dwarf_section *s); /* takes the zeroed */
+
+/*
+ * [off, off + n), cut at the section's end; good until the next call on this section. next() is for reading
+ * from front to back: @off never goes back before an earlier one; of a compressed section only this much is
+ * held. at() goes anywhere. A section is used by one of the two.
+ */
+int dwarf_section_next(struct dwarf_section *s, uint64_t off, size_t n, struct bytes *ret, struct err *err);
+int dwarf_section_at(struct dwarf_section *s, uint64_t off, size_t n, struct bytes *ret, struct err *err);
+/* The string at @off, likewise. One that has no end within DWARF_MAX_NAME is ERR_INVALID. */
+int dwarf_section_str(struct dwarf_section *s, uint64_t off, struct str *ret, struct err *err);
+
+/* Apply the relocations of @sec to its content. Relocations that the machine does not have for debug sections
+ * are passed over. */
+int dwarf_relocate(const struct elf_image *img, const struct elf_section *sec, uint8_t *p, size_t size,
+		   struct err *err);
+
+/* ---- forms ---- */
+
+/* What the size of some forms hangs on. */
+struct dwarf_format {
+	uint16_t version;
+	uint8_t addr_size;   /* 0: not known, as in line tables before DWARF 5 */
+	uint8_t offset_size; /* 4 or 8 */
+};
+
+enum dwarf_class {
+	DWARF_NONE,   /* no such attribute */
+	DWARF_NUMBER, /* constants, offsets, references, addresses */
+	DWARF_BLOCK,
+	DWARF_STRING, /* here, in `bytes` */
+	DWARF_STRP,   /* number is an offset in .debug_str */
+	DWARF_LINE_STRP,
+	DWARF_SUP_STRP, /* in the supplementary file's .debug_str */
+	DWARF_STRX,     /* an index in .debug_str_offsets */
+};
+
+struct dwarf_value {
+	enum dwarf_class class;
+	uint64_t number;
+	struct bytes bytes;
+};
+
+/*
+ * Read a value. False: the form is unknown, so nothing behind it can be read. That the cursor has failed is
+ * the caller's to see.
+ * @implicit is the constant that stands in the abbreviation (DW_FORM_implicit_const).
+ */
+bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const struct dwarf_format *format,
+		     struct dwarf_value *ret);
+
+/* unit_length and the format that it implies (section 7.4): false when it is one of the reserved ones, or
+ * cut. */
+bool dwarf_length_read(struct cursor *c, uint64_t *ret_length, uint8_t *ret_offset_size);
+
+/* ---- strings ---- */
+
+struct dwarf_strings {
+	struct dwarf_section str, line_str, str_offsets;
+	struct dwarf_section sup_str;
+	bool has_sup;
+	bool sup_missing; /* a string of the supplementary file was wanted, and there is none */
+};
+
+int dwarf_strings_open(struct dwarf_strings *s, const struct elf_image *img, const struct elf_image *alt,
+		       struct err *err);
+void dwarf_strings_close(struct dwarf_strings *s);
+
+/* Where a unit's part of .debug_str_offsets begins when the unit does not say it: behind the header. */
+uint64_t dwarf_str_offsets_base(const struct dwarf_format *format);
+
+/*
+ * The string that @v means, empty for DWARF_NONE. Good until the next string is asked for. DWARF_NO_STRING:
+ * it is in the supplementary file, which was not given.
+ */
+enum { DWARF_NO_STRING = 1 };
+int dwarf_string(struct dwarf_strings *s, const struct dwarf_value *v, const struct dwarf_format *format,
+		 uint64_t str_offsets_base, struct str *ret, struct err *err);
+
+/* ---- units ---- */
+
+/* The attributes and forms of one DIE. */
+struct dwarf_abbrev_attr {
+	uint64_t name, form;
+	int64_t implicit;
+};
+struct dwarf_abbrevs {
+	struct dwarf_section section;
+	uint64_t budget; /* bytes that may still be looked at */
+	/* The one that was found last. */
+	uint64_t table_off, code;
+	struct buf attrs; /* of struct dwarf_abbrev_attr */
+	size_t n_attrs;
+	bool valid;
+};
+
+int dwarf_abbrevs_open(struct dwarf_abbrevs *a, const struct elf_image *img, struct err *err);
+void dwarf_abbrevs_close(struct dwarf_abbrevs *a);
+/* The abbreviation @code of the table at @table_off, in a->attrs. ERR_INVALID: there is none. */
+int dwarf_abbrevs_find(struct dwarf_abbrevs *a, uint64_t table_off, uint64_t code, struct err *err);
+
+/* What a unit says that its line table does not. */
+struct dwarf_unit {
+	uint64_t stmt_list;
+	struct str comp_dir, name;
+};
+struct dwarf_units {
+	struct dwarf_unit *list; /* sorted by stmt_list; strings in the arena */
+	size_t n, room;
+	struct arena arena;
+};
+
+/*
+ * Of every unit of .debug_info that has a line table. Damaged ones are noted in @note and passed over.
+ * Strings that are not to be had are empty.
+ */
+int dwarf_units_read(struct dwarf_units *u, const struct elf_image *img, struct dwarf_strings *strings,
+		     struct dwarf_sources_note *note, struct err *err);
+void dwarf_units_free(struct dwarf_units *u);
+/* The first with @stmt_list or a later one; n: none. */
+size_t dwarf_units_find(const struct dwarf_units *u, uint64_t stmt_list);
+
+/* ---- line tables ---- */
+
+struct dwarf_line_file {
+	struct dwarf_value name;
+	uint64_t dir;
+};
+
+struct dwarf_entry_format {
+	uint64_t content, form;
+};
+
+/* Names as they are written: views of the header. */
+struct dwarf_line_header {
+	struct dwarf_format format;
+	struct dwarf_value *dirs; /* before DWARF 5, [0] is the unit's comp_dir: DWARF_NONE */
+	size_t n_dirs;
+	/* For dwarf_line_file_next(). */
+	struct cursor files;
+	uint64_t n_files_left; /* DWARF 5 */
+	struct dwarf_entry_format file_formats[255];
+	size_t n_file_formats;
+};
+
+/*
+ * The place of a table: where the header begins behind unit_length, and where the next table begins.
+ * ERR_INVALID: it cannot be told. *ret_end is *off for an empty one (padding).
+ */
+struct dwarf_line_place {
+	uint64_t header_off, end;
+	uint8_t offset_size;
+};
+int dwarf_line_place(struct dwarf_section *line, uint64_t off, struct dwarf_line_place *ret, struct err *err);
+/* The header of the table there, its directories in @a. What it points to is good until the next call on
+ * @line. */
+int dwarf_line_header(struct dwarf_section *line, const struct dwarf_line_place *place, struct arena *a,
+		      struct dwarf_line_header *ret, struct err *err);
+/* The next file. DWARF_LINE_END: that was the last. */
+enum { DWARF_LINE_END = 1 };
+int dwarf_line_file_next(struct dwarf_line_header *h, struct dwarf_line_file *ret, struct err *err);
+
+/*
+ * Damage in one unit or table: counted, and the first reason kept. What is not damage of the input
+ * (ERR_INVALID) is passed on as the failure that it is: -1 and *err.
+ */
+int dwarf_note_damage(struct dwarf_sources_note *note, const struct err *why, struct err *err);
+
+/* A seed for hashes that nobody who makes the input can know. */
+uint64_t dwarf_secret(void);

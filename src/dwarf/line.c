@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Headers of line tables (section 6.2.4, and of DWARF 2 to 4 the same section there): the directories and
+ * files that they list. The programs behind them are passed over.
+ */
+#include "dwarf/internal.h"
+
+#define HEADER_MAX MIB(64)
+
+/* The kinds of what an entry tells (section 6.2.4.1); others are passed over by their forms. */
+enum { LNCT_PATH = 1, LNCT_DIRECTORY_INDEX = 2 };
+
+/* Directories of one table. */
+#define DIRS_MAX (1u << 20)
+
+/* The shortest header that says how long it is: version, address and segment sizes, header_length. */
+#define START_SIZE 12
+
+int dwarf_line_place(struct dwarf_section *line, uint64_t off, struct dwarf_line_place *ret, struct err *err)
+{
+	uint8_t offset_size;
+	uint64_t length;
+	struct bytes b;
+	struct cursor c;
+
+	if (dwarf_section_next(line, off, 12, &b, err) < 0)
+		return -1;
+	c = cursor_at(b, line->img->h.big, off);
+	if (!dwarf_length_read(&c, &length, &offset_size) || length > line->size - cursor_off(&c))
+		return err_set(err, ERR_INVALID, "ends past the section");
+	*ret = (struct dwarf_line_place){ cursor_off(&c), cursor_off(&c) + length, offset_size };
+	return 0;
+}
+
+static size_t count_strings(struct cursor c)
+{
+	size_t n = 0;
+
+	while (cursor_cstr(&c).size)
+		n++;
+	return n;
+}
+
+static struct dwarf_value string_here(struct str s)
+{
+	return (struct dwarf_value){ .class = DWARF_STRING, .bytes = { (const uint8_t *)s.p, s.size } };
+}
+
+/* DWARF 2 to 4: strings up to an empty one. */
+static int dirs_read_v2(struct cursor *c, struct arena *a, struct dwarf_line_header *h, struct err *err)
+{
+	size_t n = count_strings(*c);
+	struct str s;
+
+	if (n > DIRS_MAX)
+		return err_set(err, ERR_INVALID, "%zu directories", n);
+	h->dirs = ARENA_NEW_N(a, struct dwarf_value, n + 1);
+	h->n_dirs = 1;
+	while ((s = cursor_cstr(c)).size)
+		h->dirs[h->n_dirs++] = string_here(s);
+	return cursor_ok(c) ? 0 : cursor_err(c, "line table header", err);
+}
+
+/* Likewise, each with directory, time and length. */
+static int file_next_v2(struct dwarf_line_header *h, struct dwarf_line_file *ret, struct err *err)
+{
+	struct str s = cursor_cstr(&h->files);
+
+	if (cursor_ok(&h->files) && !s.size)
+		return DWARF_LINE_END;
+	ret->name = string_here(s);
+	ret->dir = cursor_uleb(&h->files);
+	cursor_uleb(&h->files);
+	cursor_uleb(&h->files);
+	return cursor_ok(&h->files) ? 0 : cursor_err(&h->files, "line table header", err);
+}
+
+/* DWARF 5: what is in an entry, then how many there are. */
+static int formats_read(struct cursor *c, struct dwarf_entry_format *formats, size_t *ret_n,
+			uint64_t *ret_count, struct err *err)
+{
+	size_t n = cursor_u8(c);
+	uint64_t count;
+
+	for (size_t i = 0; i < n; i++) {
+		formats[i].content = cursor_uleb(c);
+		formats[i].form = cursor_uleb(c);
+	}
+	count = cursor_uleb(c);
+	if (!cursor_ok(c))
+		return cursor_err(c, "line table header", err);
+	/* Each entry takes a byte at least, so what follows is bounded by what is there. */
+	if (count > cursor_left(c))
+		return err_set(err, ERR_INVALID, "%llu entries in a header with %zu bytes left",
+			       (unsigned long long)count, cursor_left(c));
+	if (count && !n)
+		return err_set(err, ERR_INVALID, "%llu entries without a format", (unsigned long long)count);
+	*ret_n = n;
+	*ret_count = count;
+	return 0;
+}
+
+static int entry_read(struct cursor *c, const struct dwarf_entry_format *formats, size_t n,
+		      const struct dwarf_format *format, struct dwarf_line_file *ret, struct err *err)
+{
+	const uint8_t *start = c->p;
+
+	*ret = (struct dwarf_line_file){ 0 };
+	for (size_t i = 0; i < n; i++) {
+		struct dwarf_value v;
+
+		if (!dwarf_form_read(c, formats[i].form, 0, format, &v))
+			return err_set(err, ERR_INVALID, "unknown form %llu",
+				       (unsigned long long)formats[i].form);
+		if (formats[i].content == LNCT_PATH)
+			ret->name = v;
+		else if (formats[i].content == LNCT_DIRECTORY_INDEX && v.class == DWARF_NUMBER)
+			ret->dir = v.number;
+	}
+	if (!cursor_ok(c))
+		return cursor_err(c, "line table header", err);
+	if (c->p == start)
+		return err_set(err, ERR_INVALID, "entries that take no room");
+	return 0;
+}
+
+static int dirs_read_v5(struct cursor *c, struct arena *a, struct dwarf_line_header *h, struct err *err)
+{
+	struct dwarf_line_file dir;
+	uint64_t count;
+	size_t n;
+
+	if (formats_read(c, h->file_formats, &n, &count, err) < 0)
+		return -1;
+	if (count > DIRS_MAX)
+		return err_set(err, ERR_INVALID, "%llu directories", (unsigned long long)count);
+	h->dirs = ARENA_NEW_N(a, struct dwarf_value, (size_t)count);
+	for (; h->n_dirs < count; h->n_dirs++) {
+		if (entry_read(c, h->file_formats, n, &h->format, &dir, err) < 0)
+			return -1;
+		h->dirs[h->n_dirs] = dir.name;
+	}
+	return formats_read(c, h->file_formats, &h->n_file_formats, &h->n_files_left, err);
+}
+
+int dwarf_line_file_next(struct dwarf_line_header *h, struct dwarf_line_file *ret, struct err *err)
+{
+	if (h->format.version < 5)
+		return file_next_v2(h, ret, err);
+	if (!h->n_files_left)
+		return DWARF_LINE_END;
+	h->n_files_left--;
+	return entry_read(&h->files, h->file_formats, h->n_file_formats, &h->format, ret, err);
+}
+
+/* Version, sizes and header_length; *ret_size is how many bytes the header takes from its begin. */
+static int start_read(struct dwarf_section *line, const struct dwarf_line_place *place,
+		      struct dwarf_format *ret, uint64_t *ret_size, struct err *err)
+{
+	struct dwarf_format f = { .offset_size = place->offset_size };
+	uint64_t length, room = place->end - place->header_off;
+	struct bytes b;
+	struct cursor c;
+
+	if (dwarf_section_next(line, place->header_off, (size_t)MIN(room, (uint64_t)START_SIZE), &b, err) < 0)
+		return -1;
+	c = cursor_at(b, line->img->h.big, place->header_off);
+	f.version = cursor_u16(&c);
+	if (cursor_ok(&c) && (f.version < 2 || f.version > 5))
+		return err_set(err, ERR_INVALID, "unknown version %u", f.version);
+	if (f.version >= 5) {
+		f.addr_size = cursor_u8(&c);
+		cursor_u8(&c); /* segment selector size */
+	}
+	length = cursor_uint(&c, f.offset_size);
+	if (!cursor_ok(&c))
+		return cursor_err(&c, "line table header", err);
+	if (length > place->end - cursor_off(&c))
+		return err_set(err, ERR_INVALID, "header of %llu bytes ends past the table",
+			       (unsigned long long)length);
+	if (length > HEADER_MAX)
+		return err_set(err, ERR_INVALID, "header of %llu bytes", (unsigned long long)length);
+	*ret = f;
+	*ret_size = cursor_off(&c) + length - place->header_off;
+	return 0;
+}
+
+int dwarf_line_header(struct dwarf_section *line, const struct dwarf_line_place *place, struct arena *a,
+		      struct dwarf_line_header *ret, struct err *err)
+{
+	unsigned opcode_base;
+	struct bytes b;
+	struct cursor c;
+	uint64_t size;
+
+	ret->n_dirs = 0;
+	if (start_read(line, place, &ret->format, &size, err) < 0 ||
+	    dwarf_section_next(line, place->header_off, (size_t)size, &b, err) < 0)
+		return -1;
+	c = cursor_at(b, line->img->h.big, place->header_off);
+	cursor_skip(&c, (ret->format.version >= 5 ? 4 : 2) + ret->format.offset_size);
+	cursor_skip(&c,
+		    ret->format.version >= 4 ? 2 : 1); /* minimum_instruction_length, maximum_operations */
+	cursor_skip(&c, 3);                            /* default_is_stmt, line_base, line_range */
+	opcode_base = cursor_u8(&c);
+	cursor_skip(&c, opcode_base ? opcode_base - 1 : 0);
+	if (!cursor_ok(&c))
+		return cursor_err(&c, "line table header", err);
+	if ((ret->format.version >= 5 ? dirs_read_v5 : dirs_read_v2)(&c, a, ret, err) < 0)
+		return -1;
+	ret->files = c;
+	return 0;
+}

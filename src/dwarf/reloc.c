@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Relocations of debug sections in relocatable files: object files, and kernel modules, which stay
+ * relocatable for ever.
+ *
+ * Debug sections refer to one another by offsets, which in such files are written as relocations against a
+ * section's symbol. Only those kinds matter that write a word of 4 or 8 bytes, and RISC-V's that add to and
+ * subtract from one; what they say of code is of no interest here.
+ */
+#include "dwarf/internal.h"
+
+#include <elf.h>
+
+#define SYMTAB_MAX MIB(256)
+#define PIECE_SIZE KIB(48) /* a multiple of every entry size */
+
+enum op { SET, ADD, SUB };
+
+static const struct kind {
+	uint16_t machine;
+	uint32_t type;
+	uint8_t size;
+	uint8_t op;
+} kinds[] = {
+	{ EM_X86_64, 10, 4, SET },   /* R_X86_64_32 */
+	{ EM_X86_64, 1, 8, SET },    /* R_X86_64_64 */
+	{ EM_X86_64, 11, 4, SET },   /* R_X86_64_32S */
+	{ EM_386, 1, 4, SET },       /* R_386_32 */
+	{ EM_AARCH64, 258, 4, SET }, /* R_AARCH64_ABS32 */
+	{ EM_AARCH64, 257, 8, SET }, /* R_AARCH64_ABS64 */
+	{ EM_ARM, 2, 4, SET },       /* R_ARM_ABS32 */
+	{ EM_RISCV, 1, 4, SET },     /* R_RISCV_32 */
+	{ EM_RISCV, 2, 8, SET },     /* R_RISCV_64 */
+	{ EM_RISCV, 33, 1, ADD },    /* R_RISCV_ADD8 and so on */
+	{ EM_RISCV, 34, 2, ADD },    { EM_RISCV, 35, 4, ADD }, { EM_RISCV, 36, 8, ADD },
+	{ EM_RISCV, 37, 1, SUB },    { EM_RISCV, 38, 2, SUB }, { EM_RISCV, 39, 4, SUB },
+	{ EM_RISCV, 40, 8, SUB },    { EM_PPC64, 1, 4, SET }, /* R_PPC64_ADDR32 */
+	{ EM_PPC64, 38, 8, SET },                             /* R_PPC64_ADDR64 */
+	{ EM_PPC, 1, 4, SET },                                /* R_PPC_ADDR32 */
+	{ EM_S390, 4, 4, SET },                               /* R_390_32 */
+	{ EM_S390, 22, 8, SET },                              /* R_390_64 */
+	{ EM_LOONGARCH, 1, 4, SET },                          /* R_LARCH_32 */
+	{ EM_LOONGARCH, 2, 8, SET },                          /* R_LARCH_64 */
+	{ EM_MIPS, 2, 4, SET },                               /* R_MIPS_32 */
+};
+
+struct job {
+	const struct elf_image *img;
+	uint8_t *p; /* the content to be relocated */
+	size_t size;
+	bool rela;
+	struct bytes symtab;
+};
+
+static const struct kind *kind_find(uint16_t machine, uint32_t type)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (kinds[i].machine == machine && kinds[i].type == type)
+			return &kinds[i];
+	return NULL;
+}
+
+static uint64_t symbol_value(const struct job *j, uint32_t index)
+{
+	unsigned entry = j->img->h.is64 ? 24 : 16, at = j->img->h.is64 ? 8 : 4;
+	struct cursor c = cursor_at(j->symtab, j->img->h.big, 0);
+
+	if (!cursor_seek(&c, (uint64_t)index * entry + at))
+		return 0;
+	return cursor_uint(&c, j->img->h.is64 ? 8 : 4);
+}
+
+static void put(uint8_t *p, uint64_t v, unsigned size, bool big)
+{
+	for (unsigned i = 0; i < size; i++)
+		p[big ? size - 1 - i : i] = (uint8_t)(v >> 8 * i);
+}
+
+static uint64_t get(const uint8_t *p, unsigned size, bool big)
+{
+	uint64_t v = 0;
+
+	for (unsigned i = 0; i < size; i++)
+		v |= (uint64_t)p[big ? size - 1 - i : i] << 8 * i;
+	return v;
+}
+
+/* One entry. One that points outside of the section changes nothing. */
+static void apply(const struct job *j, struct cursor *c)
+{
+	bool is64 = j->img->h.is64, big = j->img->h.big;
+	uint64_t off = cursor_uint(c, is64 ? 8 : 4);
+	uint64_t info = cursor_uint(c, is64 ? 8 : 4);
+	uint64_t addend = j->rela ? cursor_uint(c, is64 ? 8 : 4) : 0;
+	const struct kind *k = kind_find(j->img->h.machine, is64 ? (uint32_t)info : (uint32_t)(info & 0xff));
+	uint64_t v, there;
+
+	if (!k || off > j->size || k->size > j->size - off)
+		return;
+	there = get(j->p + off, k->size, big);
+	v = symbol_value(j, (uint32_t)(is64 ? info >> 32 : info >> 8)) + addend;
+	if (k->op == ADD)
+		v = there + v;
+	else if (k->op == SUB)
+		v = there - v;
+	else if (!j->rela)
+		v += there;
+	put(j->p + off, v, k->size, big);
+}
+
+static int apply_section(struct job *j, const struct elf_section *rel, struct err *err)
+{
+	unsigned word = j->img->h.is64 ? 8 : 4, entry = word * (j->rela ? 3 : 2);
+	AUTO(stream_closep) struct stream *s = NULL;
+	AUTO(mem_freep) uint8_t *piece = NULL;
+	uint64_t left;
+	int r = elf_section_content_size(j->img, rel, &left, err);
+
+	if (r == 0)
+		r = elf_section_stream(j->img, rel, &s, err);
+	if (r)
+		return r < 0 ? -1 : 0;
+	piece = mem_alloc(PIECE_SIZE);
+	left -= left % entry;
+	while (left) {
+		size_t n = (size_t)MIN(left, (uint64_t)PIECE_SIZE);
+		struct cursor c;
+
+		if (stream_read_full(s, piece, n, err) < 0)
+			return -1;
+		left -= n;
+		c = cursor_at(bytes_of(piece, n), j->img->h.big, 0);
+		while (cursor_left(&c))
+			apply(j, &c);
+	}
+	return 0;
+}
+
+int dwarf_relocate(const struct elf_image *img, const struct elf_section *sec, uint8_t *p, size_t size,
+		   struct err *err)
+{
+	for (uint32_t i = 1; i < img->n_sections; i++) {
+		const struct elf_section *rel = &img->sections[i];
+		struct job j = { .img = img, .p = p, .size = size, .rela = rel->type == SHT_RELA };
+		AUTO(arena_done) struct arena a = { 0 };
+
+		if ((rel->type != SHT_RELA && rel->type != SHT_REL) || rel->info != sec->index)
+			continue;
+		/* Without symbols the addends are all there is, and for section symbols all that is needed.
+		 */
+		if (rel->link && rel->link < img->n_sections &&
+		    elf_section_read(img, &img->sections[rel->link], SYMTAB_MAX, &a, &j.symtab, err) < 0)
+			return -1;
+		if (apply_section(&j, rel, err) < 0)
+			return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bytes of a debug section, with no more of them in memory than must be.
+ *
+ * A debug file may be larger than memory, and most of it is of no interest here. Who reads from front to back
+ * gets a stream, decompressed on the way. Who goes here and there reads windows of the file; a compressed
+ * section has none, so it is decompressed as a whole. So is what has to be relocated: that is objects and
+ * kernel modules, which are small.
+ */
+#include "dwarf/internal.h"
+
+#include <elf.h>
+
+#define WINDOW_SIZE KIB(16)
+
+/* Up to this size one read of all costs less than the windows that would be read. */
+#define WHOLE_SIZE MIB(1)
+
+static bool has_relocations(const struct elf_image *img, const struct elf_section *sec)
+{
+	if (img->h.type != ET_REL)
+		return false;
+	for (uint32_t i = 1; i < img->n_sections; i++) {
+		const struct elf_section *rel = &img->sections[i];
+
+		if ((rel->type == SHT_RELA || rel->type == SHT_REL) && rel->info == sec->index)
+			return true;
+	}
+	return false;
+}
+
+static bool is_packed(const struct elf_section *sec)
+{
+	return sec->flags & SHF_COMPRESSED || str_starts(sec->name, STR(".zdebug_"));
+}
+
+static int load_whole(struct dwarf_section *s, bool relocate, struct err *err)
+{
+	if (elf_section_read(s->img, s->sec, DWARF_MAX_SECTION, &s->arena, &s->held, err) < 0)
+		return -1;
+	/* The bytes are the arena's, hence ours. */
+	if (relocate &&
+	    dwarf_relocate(s->img, s->sec, (uint8_t *)(uintptr_t)s->held.p, s->held.size, err) < 0)
+		return err_in(err, "relocations of %.*s", (int)MIN(s->sec->name.size, (size_t)64),
+			      s->sec->name.p);
+	s->held_off = 0;
+	s->whole = true;
+	return 0;
+}
+
+int dwarf_section_open(struct dwarf_section *s, const struct elf_image *img, const char *name,
+		       struct err *err)
+{
+	const struct elf_section *sec = elf_debug_section(img, name);
+	uint64_t size;
+	int r = sec ? elf_section_content_size(img, sec, &size, err) : ELF_NO_SECTION;
+
+	*s = (struct dwarf_section){ .img = img };
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (size > DWARF_MAX_SECTION)
+		return err_set(err, ERR_LIMIT, "%s: %llu bytes are more than the %zu allowed", name,
+			       (unsigned long long)size, (size_t)DWARF_MAX_SECTION);
+	s->sec = sec;
+	s->size = size;
+	return has_relocations(img, sec) ? load_whole(s, true, err) : 0;
+}
+
+void dwarf_section_close(struct dwarf_section *s)
+{
+	stream_close(s->stream);
+	buf_done(&s->room);
+	arena_done(&s->arena);
+	*s = (struct dwarf_section){ 0 };
+}
+
+/* What is held of [off, off + n): true when it is all of it. */
+static bool held(const struct dwarf_section *s, uint64_t off, size_t n, struct bytes *ret)
+{
+	if (off < s->held_off || off - s->held_off > s->held.size || n > s->held.size - (off - s->held_off))
+		return false;
+	*ret = bytes_of(s->held.p + (off - s->held_off), n);
+	return true;
+}
+
+static size_t cut(const struct dwarf_section *s, uint64_t off, size_t n)
+{
+	return off < s->size ? (size_t)MIN((uint64_t)n, s->size - off) : 0;
+}
+
+static int stream_forward(struct dwarf_section *s, uint64_t skip, void *buf, size_t n, struct err *err)
+{
+	if (!s->stream && elf_section_stream(s->img, s->sec, &s->stream, err) < 0)
+		return -1;
+	if (skip && stream_skip(s->stream, skip, err) < 0)
+		return -1;
+	return stream_read_full(s->stream, buf, n, err);
+}
+
+int dwarf_section_next(struct dwarf_section *s, uint64_t off, size_t n, struct bytes *ret, struct err *err)
+{
+	uint64_t end = s->held_off + s->room.size;
+	size_t keep, more;
+
+	n = cut(s, off, n);
+	if (!n) {
+		*ret = (struct bytes){ 0 };
+		return 0;
+	}
+	if (held(s, off, n, ret))
+		return 0;
+	keep = off < end ? (size_t)(end - off) : 0;
+	more = n - keep;
+	if (keep)
+		memmove(s->room.p, s->room.p + (s->room.size - keep), keep);
+	s->room.size = keep;
+	s->held_off = off;
+	if (stream_forward(s, off > end ? off - end : 0, buf_reserve(&s->room, more), more, err) < 0) {
+		s->held = (struct bytes){ 0 };
+		s->size = off; /* nothing more will come */
+		return -1;
+	}
+	s->room.size += more;
+	s->held = buf_bytes(&s->room);
+	*ret = s->held;
+	return 0;
+}
+
+int dwarf_section_at(struct dwarf_section *s, uint64_t off, size_t n, struct bytes *ret, struct err *err)
+{
+	uint64_t from, file_off, file_size;
+
+	n = cut(s, off, n);
+	if (!n) {
+		*ret = (struct bytes){ 0 };
+		return 0;
+	}
+	if (held(s, off, n, ret))
+		return 0;
+	if (is_packed(s->sec) || s->size <= WHOLE_SIZE) {
+		if (load_whole(s, false, err) < 0)
+			return -1;
+	} else {
+		if (elf_section_range(s->img, s->sec, &file_off, &file_size, err) < 0)
+			return -1;
+		from = off & ~(uint64_t)(KIB(4) - 1);
+		s->room.size = 0;
+		s->held = (struct bytes){ 0 };
+		n += (size_t)(off - from);
+		n = cut(s, from, MAX(n, WINDOW_SIZE));
+		if (source_read_full(s->img->src, file_off + from, buf_reserve(&s->room, n), n, SOURCE_RANDOM,
+				     err) < 0)
+			return -1;
+		s->room.size = n;
+		s->held = buf_bytes(&s->room);
+		s->held_off = from;
+		n -= (size_t)(off - from);
+	}
+	*ret = bytes_of(s->held.p + (off - s->held_off), n);
+	return 0;
+}
+
+int dwarf_section_str(struct dwarf_section *s, uint64_t off, struct str *ret, struct err *err)
+{
+	size_t n = 256;
+
+	if (off >= s->size)
+		return err_set(err, ERR_INVALID, "string at %llu of %llu bytes", (unsigned long long)off,
+			       (unsigned long long)s->size);
+	for (;;) {
+		struct bytes b;
+		const uint8_t *nul;
+
+		if (dwarf_section_at(s, off, n, &b, err) < 0)
+			return -1;
+		nul = memchr(b.p, 0, b.size);
+		if (nul) {
+			*ret = (struct str){ (const char *)b.p, (size_t)(nul - b.p) };
+			return 0;
+		}
+		if (b.size < n || n >= DWARF_MAX_NAME)
+			return err_set(err, ERR_INVALID, "string at %llu has no end within %zu bytes",
+				       (unsigned long long)off, b.size);
+		n = MIN(n * 8, DWARF_MAX_NAME);
+	}
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The source files that a debug file names: line tables from front to back, each entry's name put together
+ * and told once.
+ *
+ * Units of one program include the same headers: vmlinux has 1.5 million entries and 9 000 names. So an entry
+ * is first looked up by what it is made of (where its strings are, or what they are), and only one not seen
+ * before is joined, made canonical and looked up by its name.
+ */
+#include "dwarf/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+/* Bytes of names that are put together: else a table could have each of its millions of entries be 64 KiB
+ * long. */
+#define NAMES_MAX_TOTAL MIB(1024)
+
+/* Entries remembered; beyond it is started anew, which costs time only. */
+#define ENTRIES_MAX (1u << 21)
+
+/* ---- a set of 64-bit hashes ---- */
+
+struct hashes {
+	uint64_t *slots; /* 0: free */
+	size_t n, n_slots;
+};
+
+static bool hashes_add(struct hashes *h, uint64_t v);
+
+static void hashes_grow(struct hashes *h)
+{
+	struct hashes bigger = { .n_slots = h->n_slots ? h->n_slots * 2 : 1024 };
+
+	bigger.slots = mem_zalloc(bigger.n_slots * sizeof(*bigger.slots));
+	for (size_t i = 0; i < h->n_slots; i++)
+		if (h->slots[i])
+			hashes_add(&bigger, h->slots[i]);
+	free(h->slots);
+	*h = bigger;
+}
+
+/* False: it was there. */
+static bool hashes_add(struct hashes *h, uint64_t v)
+{
+	size_t i;
+
+	v += !v;
+	if (h->n * 3 >= h->n_slots * 2)
+		hashes_grow(h);
+	for (i = v & (h->n_slots - 1); h->slots[i]; i = (i + 1) & (h->n_slots - 1))
+		if (h->slots[i] == v)
+			return false;
+	h->slots[i] = v;
+	h->n++;
+	return true;
+}
+
+static void hashes_reset(struct hashes *h)
+{
+	memset(h->slots, 0, h->n_slots * sizeof(*h->slots));
+	h->n = 0;
+}
+
+/* ---- reading ---- */
+
+/* A directory of the table at hand, or the one that the others hang on. */
+struct dir {
+	uint64_t key; /* what it is made of */
+	bool joined;  /* path is made */
+	struct str path;
+};
+
+struct reader {
+	const struct elf_image *img;
+	struct dwarf_section line;
+	struct dwarf_strings strings;
+	struct dwarf_units units;
+	bool has_units;     /* they have been read */
+	struct arena arena; /* of the table at hand */
+	struct hashes entries, names;
+	uint64_t seed;
+	uint64_t name_bytes;   /* put together so far */
+	char *raw, *canonical; /* room for a name */
+	int (*fn)(void *arg, struct str name);
+	void *arg;
+	struct dwarf_sources_note *note;
+};
+
+uint64_t dwarf_secret(void)
+{
+	uint64_t v = 0;
+
+	if (getrandom(&v, sizeof(v), GRND_NONBLOCK) != sizeof(v))
+		v = (uint64_t)clock_mono_ns();
+	return v;
+}
+
+int dwarf_note_damage(struct dwarf_sources_note *note, const struct err *why, struct err *err)
+{
+	if (why->kind != ERR_INVALID) {
+		if (err)
+			*err = *why;
+		return -1;
+	}
+	if (!note->n_units_skipped++)
+		snprintf(note->reason, sizeof(note->reason), "%.*s", (int)sizeof(note->reason) - 1,
+			 why->text);
+	return 0;
+}
+
+static uint64_t mix(const struct reader *r, uint64_t a, uint64_t b)
+{
+	uint64_t pair[2] = { a, b };
+
+	return hash64(pair, sizeof(pair), r->seed);
+}
+
+/* The same for two values that are the same string by their places; not for all that are the same string. */
+static uint64_t value_key(const struct reader *r, const struct dwarf_value *v)
+{
+	if (v->class == DWARF_STRING)
+		return hash64(v->bytes.p, v->bytes.size, r->seed);
+	return mix(r, v->class, v->number);
+}
+
+/* Drive letters too: what a compiler on Windows wrote is not under any comp_dir of ours. */
+static bool is_absolute(struct str s)
+{
+	if (s.size && s.p[0] == '/')
+		return true;
+	return s.size >= 3 && s.p[1] == ':' && (s.p[2] == '\\' || s.p[2] == '/') &&
+	       ((s.p[0] | 0x20) >= 'a') && ((s.p[0] | 0x20) <= 'z');
+}
+
+/* "<built-in>", "<command-line>", "<stdin>": no files. */
+static bool is_pseudo(struct str s)
+{
+	return s.size >= 2 && s.p[0] == '<' && s.p[s.size - 1] == '>';
+}
+
+/* @s under @dir, in the arena or the one that needs no joining. One over the limit is ERR_INVALID: it is
+ * damage. */
+static int join(struct arena *a, struct str dir, struct str s, struct str *ret, struct err *err)
+{
+	char *p;
+
+	if (!dir.size || is_absolute(s)) {
+		*ret = s;
+		return 0;
+	}
+	if (!s.size) {
+		*ret = dir;
+		return 0;
+	}
+	if (dir.size + 1 + s.size > DWARF_MAX_NAME)
+		return err_set(err, ERR_INVALID, "name of %zu bytes", dir.size + 1 + s.size);
+	p = arena_alloc(a, dir.size + 1 + s.size);
+	memcpy(p, dir.p, dir.size);
+	p[dir.size] = '/';
+	memcpy(p + dir.size + 1, s.p, s.size);
+	*ret = (struct str){ p, dir.size + 1 + s.size };
+	return 0;
+}
+
+/* Tell @name, which stands under @dir, unless it was told before. */
+static int tell(struct reader *r, struct str dir, struct str name, struct err *err)
+{
+	size_t size;
+
+	if (is_absolute(name))
+		dir.size = 0;
+	if (!name.size || is_pseudo(name))
+		return 0;
+	if (dir.size + 1 + name.size > DWARF_MAX_NAME)
+		return err_set(err, ERR_INVALID, "name of %zu bytes", dir.size + 1 + name.size);
+	r->name_bytes += dir.size + 1 + name.size;
+	if (r->name_bytes > NAMES_MAX_TOTAL)
+		return err_set(err, ERR_LIMIT, "names of more than %zu bytes together", NAMES_MAX_TOTAL);
+	size = 0;
+	if (dir.size) {
+		memcpy(r->raw, dir.p, dir.size);
+		r->raw[dir.size] = '/';
+		size = dir.size + 1;
+	}
+	memcpy(r->raw + size, name.p, name.size);
+	size = path_canonical((struct str){ r->raw, size + name.size }, r->canonical);
+	if (!hashes_add(&r->names, hash64(r->canonical, size, r->seed)))
+		return 0;
+	if (r->names.n > DWARF_MAX_FILES)
+		return err_set(err, ERR_LIMIT, "more than the %u names allowed", DWARF_MAX_FILES);
+	return r->fn(r->arg, (struct str){ r->canonical, size });
+}
+
+static int load_units(struct reader *r, struct err *err)
+{
+	if (r->has_units)
+		return 0;
+	r->has_units = true;
+	return dwarf_units_read(&r->units, r->img, &r->strings, r->note, err);
+}
+
+/* The string of a value in a line table, copied into the table's arena; DWARF_NO_STRING as dwarf_string(). */
+static int table_string(struct reader *r, const struct dwarf_value *v, const struct dwarf_format *f,
+			struct str *ret, struct err *err)
+{
+	struct str s;
+	int rc = dwarf_string(&r->strings, v, f, dwarf_str_offsets_base(f), &s, err);
+
+	if (rc == 0)
+		*ret = v->class == DWARF_STRING ? s : arena_str(&r->arena, s);
+	return rc;
+}
+
+/* What relative directories of the table at @off stand under: the unit's comp_dir. Empty: nobody says. */
+static int unit_dir(struct reader *r, uint64_t off, struct str *ret, struct err *err)
+{
+	if (load_units(r, err) < 0)
+		return -1;
+	*ret = (struct str){ 0 };
+	for (size_t i = dwarf_units_find(&r->units, off); i < r->units.n && r->units.list[i].stmt_list == off;
+	     i++) {
+		*ret = r->units.list[i].comp_dir;
+		if (ret->size)
+			break;
+	}
+	return 0;
+}
+
+/* Before DWARF 5 the primary source file need not be in its table's list. */
+static int tell_unit_names(struct reader *r, uint64_t off, struct err *err)
+{
+	for (size_t i = dwarf_units_find(&r->units, off); i < r->units.n && r->units.list[i].stmt_list == off;
+	     i++) {
+		int rc = tell(r, r->units.list[i].comp_dir, r->units.list[i].name, err);
+
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int dirs_make(struct reader *r, uint64_t off, const struct dwarf_line_header *h, struct dir **ret,
+		     struct err *err)
+{
+	struct dir *dirs = ARENA_NEW_N(&r->arena, struct dir, MAX(h->n_dirs, (size_t)1));
+	int rc;
+
+	if (h->n_dirs && h->dirs[0].class != DWARF_NONE) {
+		rc = table_string(r, &h->dirs[0], &h->format, &dirs[0].path, err);
+		if (rc < 0)
+			return -1;
+	}
+	if (!dirs[0].path.size && unit_dir(r, off, &dirs[0].path, err) < 0)
+		return -1;
+	dirs[0].joined = true;
+	dirs[0].key = hash64(dirs[0].path.p, dirs[0].path.size, r->seed);
+	for (size_t i = 1; i < h->n_dirs; i++)
+		dirs[i].key = mix(r, dirs[0].key, value_key(r, &h->dirs[i]));
+	*ret = dirs;
+	return 0;
+}
+
+/* Make dirs[i].path. */
+static int dir_join(struct reader *r, const struct dwarf_line_header *h, struct dir *dirs, size_t i,
+		    struct err *err)
+{
+	struct str s;
+	int rc;
+
+	if (dirs[i].joined)
+		return 0;
+	rc = table_string(r, &h->dirs[i], &h->format, &s, err);
+	if (rc)
+		return rc;
+	if (join(&r->arena, dirs[0].path, s, &dirs[i].path, err) < 0)
+		return -1;
+	dirs[i].joined = true;
+	return 0;
+}
+
+/* One entry. What is wrong with it alone is noted. */
+static int tell_file(struct reader *r, const struct dwarf_line_header *h, struct dir *dirs,
+		     const struct dwarf_line_file *f, struct err *err)
+{
+	size_t n_dirs = MAX(h->n_dirs, (size_t)1);
+	struct str name;
+	int rc;
+
+	if (f->dir >= n_dirs)
+		return err_set(err, ERR_INVALID, "file in directory %llu of %zu", (unsigned long long)f->dir,
+			       n_dirs);
+	if (r->entries.n >= ENTRIES_MAX)
+		hashes_reset(&r->entries);
+	if (!hashes_add(&r->entries, mix(r, dirs[f->dir].key, value_key(r, &f->name))))
+		return 0;
+	rc = dir_join(r, h, dirs, (size_t)f->dir, err);
+	if (rc == 0)
+		rc = dwarf_string(&r->strings, &f->name, &h->format, dwarf_str_offsets_base(&h->format),
+				  &name, err);
+	if (rc == DWARF_NO_STRING)
+		return 0; /* strings.sup_missing tells it */
+	return rc < 0 ? -1 : tell(r, dirs[f->dir].path, name, err);
+}
+
+static int table_read(struct reader *r, uint64_t off, const struct dwarf_line_place *place, struct err *err)
+{
+	struct dwarf_line_header h;
+	struct dwarf_line_file f;
+	struct dir *dirs;
+	int rc;
+
+	arena_reset(&r->arena);
+	if (dwarf_line_header(&r->line, place, &r->arena, &h, err) < 0 ||
+	    dirs_make(r, off, &h, &dirs, err) < 0)
+		return -1;
+	while ((rc = dwarf_line_file_next(&h, &f, err)) == 0) {
+		struct err why = { 0 };
+
+		rc = tell_file(r, &h, dirs, &f, &why);
+		if (rc < 0 && why.kind != ERR_NONE)
+			rc = dwarf_note_damage(r->note, &why, err);
+		if (rc)
+			return rc;
+	}
+	if (rc < 0)
+		return -1;
+	return h.format.version < 5 ? tell_unit_names(r, off, err) : 0;
+}
+
+/* Where to go on when the end of the table at @off is not known: at the next one that a unit knows. */
+static int next_known(struct reader *r, uint64_t off, uint64_t *ret, struct err *err)
+{
+	size_t i;
+
+	if (load_units(r, err) < 0)
+		return -1;
+	i = dwarf_units_find(&r->units, off + 1);
+	*ret = i < r->units.n ? r->units.list[i].stmt_list : r->line.size;
+	return 0;
+}
+
+static int all_tables(struct reader *r, struct err *err)
+{
+	uint64_t next;
+
+	for (uint64_t off = 0; off < r->line.size; off = next) {
+		struct dwarf_line_place place;
+		struct err why = { 0 };
+		int rc = dwarf_line_place(&r->line, off, &place, &why);
+
+		next = rc == 0 ? place.end : r->line.size;
+		if (rc == 0 && place.end > place.header_off)
+			rc = table_read(r, off, &place, &why);
+		else if (rc < 0 && why.kind == ERR_INVALID && next_known(r, off, &next, err) < 0)
+			return -1;
+		if (rc > 0 || (rc < 0 && why.kind == ERR_NONE))
+			return rc; /* fn's */
+		if (rc < 0) {
+			err_in(&why, ".debug_line: table at %llu", (unsigned long long)off);
+			if (dwarf_note_damage(r->note, &why, err) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+int dwarf_sources_each(const struct elf_image *img, const struct elf_image *alt,
+		       int (*fn)(void *arg, struct str name), void *arg, struct dwarf_sources_note *ret_note,
+		       struct err *err)
+{
+	struct dwarf_sources_note note = { 0 };
+	struct reader r = { .img = img, .fn = fn, .arg = arg, .note = &note };
+	int rc;
+
+	r.seed = dwarf_secret();
+	r.raw = mem_alloc(DWARF_MAX_NAME);
+	r.canonical = mem_alloc(DWARF_MAX_NAME + 2);
+	rc = dwarf_section_open(&r.line, img, ".debug_line", err);
+	if (rc == 0 && r.line.size)
+		rc = dwarf_strings_open(&r.strings, img, alt, err);
+	if (rc == 0)
+		rc = all_tables(&r, err);
+	note.alt_missing = r.strings.sup_missing;
+	*ret_note = note;
+	dwarf_section_close(&r.line);
+	dwarf_strings_close(&r.strings);
+	dwarf_units_free(&r.units);
+	arena_done(&r.arena);
+	free(r.entries.slots);
+	free(r.names.slots);
+	free(r.raw);
+	free(r.canonical);
+	return rc;
+}
