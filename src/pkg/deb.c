@@ -42,6 +42,7 @@ static int read_control_tar(struct stream *tar, struct arena *a, struct pkg_info
 	if (pkg_reader_open(&info, tar, NULL, &r, err) < 0)
 		return -1;
 	r->feed.limit = PKG_MAX_HEADER;
+	feed_sip(&r->feed);
 	while ((res = pkg_reader_next(r, &m, err)) == 0) {
 		if (m.type != PKG_FILE || !str_eq(m.path, STR("control")))
 			continue;

@@ -7,17 +7,34 @@
 
 /* What is asked for at once; a stream that decodes into its own buffer lends what it has. */
 #define PIECE_MAX MIB(1)
+#define SIP_SIZE  KIB(4)
 
 void feed_init(struct feed *f, struct stream *s)
 {
 	*f = (struct feed){ .s = s };
 }
 
+void feed_done(struct feed *f)
+{
+	mem_freep(&f->sip);
+}
+
+void feed_sip(struct feed *f)
+{
+	if (!f->sip)
+		f->sip = mem_alloc(SIP_SIZE);
+}
+
 static int fill(struct feed *f, struct err *err)
 {
 	if (f->limit && f->off > f->limit)
 		return err_set(err, ERR_LIMIT, "over %llu bytes", (unsigned long long)f->limit);
-	if (stream_next(f->s, PIECE_MAX, &f->left, err) < 0) {
+	f->left = (struct bytes){ 0 };
+	if (f->sip) {
+		if (stream_read(f->s, f->sip, SIP_SIZE, &f->left.size, err) < 0)
+			return -1;
+		f->left.p = f->sip;
+	} else if (stream_next(f->s, PIECE_MAX, &f->left, err) < 0) {
 		f->left = (struct bytes){ 0 };
 		return -1;
 	}

@@ -21,11 +21,16 @@ struct feed {
 	uint64_t off;      /* where left begins in the stream, counted from where the feed began */
 	uint64_t limit;    /* more bytes than this are ERR_LIMIT; 0: none */
 	uint8_t block[FEED_BLOCK], peeked[FEED_BLOCK];
+	uint8_t *sip; /* see feed_sip(); owned */
 };
 
 enum { FEED_END = 1 };
 
 void feed_init(struct feed *f, struct stream *s);
+void feed_done(struct feed *f);
+/* Take little at a time, as only the beginning is wanted: a stream that decodes would lend, and decode, 100
+ * KiB. */
+void feed_sip(struct feed *f);
 /*
  * The next @n <= FEED_BLOCK bytes, in the lent piece if they lie there together. FEED_END when the stream has
  * ended and nothing is left; a part of @n is ERR_INVALID. @what is for the message.

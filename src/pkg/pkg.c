@@ -110,6 +110,7 @@ static int open_whole(struct source *src, enum codec_kind codec, struct str name
 		return -1;
 	if (pkg_reader_open(&info, payload, NULL, &r, err) < 0)
 		return -1;
+	feed_sip(&r->feed);
 	res = feed_peek(&r->feed, HEAD_SIZE, &head, err);
 	if (res == 0) {
 		res = PKG_NOT_A_PACKAGE;

@@ -177,6 +177,7 @@ void pkg_reader_close(struct pkg_reader *r)
 	if (!r)
 		return;
 	r->ops->close(r);
+	feed_done(&r->feed);
 	buf_done(&r->path);
 	buf_done(&r->link);
 	free(r);
