@@ -44,7 +44,7 @@ def test_gdb_stops_at_a_line_and_lists_it(packaged, program, tmp_path):
     shutil.copy(program.binary, alone / "hello")
     shutil.rmtree(program.binary.parent)
     line = next(i for i, text in enumerate(__import__("conftest").PROGRAM.split("\n"), 1) if "the line to stop at" in text)
-    r = subprocess.run(["gdb", "-q", "-nx", "-batch", "-ex", "set debuginfod enabled on", "-ex", f"break hello.c:{line}", "-ex", "list 5,7",
+    r = subprocess.run(["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled on", "-ex", f"break hello.c:{line}", "-ex", "list 5,7",
                         "-ex", "info line twice", str(alone / "hello")],
                        env=client_env(packaged, tmp_path), capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     assert f"hello.c, line {line}." in r.stdout, r.stdout + r.stderr
