@@ -108,7 +108,7 @@ int64_t retry_at(int64_t now_s, uint32_t tries);
 
 struct jobs;
 struct jobs *jobs_new(struct scan *s);
-void jobs_start(struct jobs *j, unsigned n_threads);
+int jobs_start(struct jobs *j, unsigned n_threads, struct err *err);
 void jobs_stop(struct jobs *j); /* joins the threads; results already made are still the writer's */
 void jobs_free(struct jobs *j); /* after the writer has stopped: it ends jobs */
 void jobs_kick(struct jobs *j); /* the index may have something due */

@@ -14,6 +14,9 @@
 #define LARGE_PACKAGE MIB(64) /* from here on: one at a time, with all CPUs */
 #define IDLE_LOOK_MS  5000    /* how often failed packages are looked up for their next try */
 #define DUE_AT_ONCE   64u
+#define DUE_AT_MOST   4096u
+#define NOT_STORED_MS \
+	60000 /* after a result that the index did not take (a full disk), before the next begins */
 
 struct waiter {
 	struct build_id id;
@@ -28,22 +31,32 @@ struct job {
 	struct job *next;
 	struct waiter *waiters;
 	unsigned n_wants; /* ever */
-	bool running, large;
+	bool running;     /* a thread has it, or its result is on the way into the index */
+	bool began;       /* there was something to do */
+	bool large;
 	uint64_t size, done;    /* compressed bytes */
 	struct buf map, points; /* the latest snapshot; empty: none */
+};
+
+struct job_thread {
+	struct jobs *jobs;
+	struct index *index; /* its own connection */
+	pthread_t id;
 };
 
 struct jobs {
 	struct scan *scan;
 	pthread_mutex_t lock;
 	pthread_cond_t kick;
-	pthread_t *threads;
-	unsigned n_threads, n_started;
+	struct job_thread *threads;
+	unsigned n_threads, n_started; /* threads with a connection; those that run */
 
 	/* under lock */
 	struct job *list; /* running, or wanted */
-	unsigned n_waiters, n_running;
-	bool maybe_due, stopping, large_running;
+	unsigned n_waiters, n_choosing;
+	bool maybe_due; /* index_due() may have something that was not there the last time */
+	bool stopping, large_running;
+	int64_t not_before_ms; /* monotonic: nothing but what is wanted begins before */
 	uint64_t bytes_done, n_done;
 };
 
@@ -64,7 +77,6 @@ struct jobs *jobs_new(struct scan *s)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&j->kick, &attr);
 	pthread_condattr_destroy(&attr);
-	j->maybe_due = true;
 	return j;
 }
 
@@ -107,15 +119,17 @@ static void job_remove(struct jobs *j, struct job *job)
 	while (*at != job)
 		at = &(*at)->next;
 	*at = job->next;
-	if (job->running)
-		j->n_running--;
 	if (job->large)
 		j->large_running = false;
 	w = job->waiters;
 	for (struct waiter *i = w; i; i = i->next)
 		j->n_waiters--;
-	j->bytes_done += job->size;
-	j->n_done++;
+	if (job->began) {
+		j->bytes_done += job->size;
+		j->n_done++;
+	}
+	/* What had to wait for this one (large, or wanted once more) may go now. */
+	j->maybe_due = j->n_started > 0;
 	pthread_cond_broadcast(&j->kick);
 	pthread_mutex_unlock(&j->lock);
 	wake_all(w);
@@ -192,9 +206,10 @@ static void stored(void *arg, bool ok)
 	struct running *r = arg;
 
 	if (!ok) {
-		/* The index took nothing: it is still due. Do not run at it again at once. */
+		/* The index took nothing: it is still due. To run at it again at once would be a loop that
+		 * decodes the same package for as long as the disk is full. */
 		pthread_mutex_lock(&r->jobs->lock);
-		r->jobs->maybe_due = false;
+		r->jobs->not_before_ms = clock_mono_ms() + NOT_STORED_MS;
 		pthread_mutex_unlock(&r->jobs->lock);
 	}
 	job_remove(r->jobs, r->job);
@@ -274,70 +289,115 @@ static void run(struct jobs *j, struct job *job, const struct index_file *f)
 
 /* ---- choosing ---- */
 
+/* Is there something to do for this row? A wish may come for one that another pass has just ended. */
+static bool is_due(const struct index_file *f)
+{
+	if (f->kind != INDEX_PACKAGE || f->state == INDEX_SCANNED)
+		return false;
+	return f->state != INDEX_FAILED || (f->next_try_s > 0 && f->next_try_s <= clock_wall_s());
+}
+
+/*
+ * Make @job this thread's, and read its row: behind the marking, so that what an earlier pass has stored is
+ * seen and nothing is decoded twice. NULL: there is nothing to do; it is ended, whoever waits asks the index
+ * again. Called and returns under the lock, which it lets go.
+ */
+static struct job *claim(struct jobs *j, struct index *ix, struct job *job, struct arena *a,
+			 struct index_file *ret)
+{
+	struct err err = { 0 };
+	int r;
+
+	job->running = true;
+	pthread_mutex_unlock(&j->lock);
+	r = index_file_by_id(ix, job->file, a, ret, &err);
+	pthread_mutex_lock(&j->lock);
+	if (r == 0 && is_due(ret)) {
+		job->began = true;
+		job->size = ret->size;
+		if (ret->size >= LARGE_PACKAGE && !j->large_running)
+			job->large = j->large_running = true;
+		return job;
+	}
+	if (r < 0)
+		j->not_before_ms = clock_mono_ms() + IDLE_LOOK_MS;
+	pthread_mutex_unlock(&j->lock);
+	if (r < 0)
+		log_error("scan", "file %lld: %s", (long long)job->file, err.text);
+	job_remove(j, job);
+	pthread_mutex_lock(&j->lock);
+	return NULL;
+}
+
+static struct job *first_wanted(struct jobs *j)
+{
+	for (struct job *job = j->list; job; job = job->next)
+		if (!job->running)
+			return job;
+	return NULL;
+}
+
+/* Of what the index says is due, the first that may begin now, added to the list; NULL: none. Lock as above.
+ */
+static struct job *first_due(struct jobs *j, struct index *ix, struct arena *a)
+{
+	for (size_t max = DUE_AT_ONCE;; max *= 8) {
+		struct index_file *due;
+		struct err err = { 0 };
+		size_t n = 0;
+		int r;
+
+		pthread_mutex_unlock(&j->lock);
+		r = index_due(ix, clock_wall_s(), max, a, &due, &n, &err);
+		if (r < 0)
+			log_error("scan", "what is due: %s", err.text);
+		pthread_mutex_lock(&j->lock);
+		if (r < 0 || j->stopping)
+			return NULL;
+		for (size_t i = 0; i < n; i++) {
+			bool large = due[i].size >= LARGE_PACKAGE;
+			struct job *job;
+
+			if (job_find(j, due[i].id) || (large && j->large_running))
+				continue;
+			job = job_add(j, due[i].id);
+			if (large)
+				job->large = j->large_running = true;
+			return job;
+		}
+		/* All of these run, or are large while another large one does: there may be others behind. */
+		if (n < max || max >= DUE_AT_MOST)
+			return NULL;
+	}
+}
+
 /*
  * The next job, marked as running, with its row: first what somebody waits for, then what the index says is
  * due. NULL: nothing now. Called and returns under the lock, which it lets go while it asks the index.
  */
 static struct job *choose(struct jobs *j, struct index *ix, struct arena *a, struct index_file *ret)
 {
-	struct index_file *due;
-	struct err err = { 0 };
-	size_t n = 0;
-	int r;
+	struct job *job = first_wanted(j);
 
-	for (struct job *job = j->list; job; job = job->next) {
-		if (job->running)
-			continue;
-		job->running = true;
-		j->n_running++;
-		pthread_mutex_unlock(&j->lock);
-		r = index_file_by_id(ix, job->file, a, ret, &err);
-		pthread_mutex_lock(&j->lock);
-		if (r == 0) {
-			job->size = ret->size;
-			return job;
-		}
-		/* It is gone: whoever waits asks the index again and finds nothing. */
-		pthread_mutex_unlock(&j->lock);
-		job_remove(j, job);
-		pthread_mutex_lock(&j->lock);
-		return NULL;
-	}
-	if (j->scan->opts.header_only)
-		j->maybe_due = false;
+	if (job)
+		return claim(j, ix, job, a, ret);
 	if (!j->maybe_due)
 		return NULL;
 	j->maybe_due = false;
-	pthread_mutex_unlock(&j->lock);
-	r = index_due(ix, clock_wall_s(), DUE_AT_ONCE, a, &due, &n, &err);
-	pthread_mutex_lock(&j->lock);
-	if (r < 0) {
-		log_error("scan", "what is due: %s", err.text);
+	if (j->scan->opts.header_only || clock_mono_ms() < j->not_before_ms)
 		return NULL;
-	}
-	if (n == DUE_AT_ONCE)
-		j->maybe_due = true;
-	for (size_t i = 0; i < n; i++) {
-		bool large = due[i].size >= LARGE_PACKAGE;
-		struct job *job;
-
-		if (job_find(j, due[i].id) || (large && j->large_running))
-			continue;
-		j->maybe_due = true;
-		job = job_add(j, due[i].id);
-		job->running = true;
-		job->large = large;
-		job->size = due[i].size;
-		j->n_running++;
-		if (large)
-			j->large_running = true;
-		*ret = due[i];
-		return job;
-	}
-	return NULL;
+	job = first_due(j, ix, a);
+	if (!job)
+		return NULL;
+	/* There may be more: for the threads that found `maybe_due` false meanwhile and went to sleep, too.
+	 */
+	j->maybe_due = true;
+	pthread_cond_broadcast(&j->kick);
+	return claim(j, ix, job, a, ret);
 }
 
-static void wait_ms(struct jobs *j, int64_t ms)
+/* Until something happens; true: nothing did in all that time. */
+static bool wait_ms(struct jobs *j, int64_t ms)
 {
 	struct timespec ts;
 
@@ -348,30 +408,26 @@ static void wait_ms(struct jobs *j, int64_t ms)
 		ts.tv_sec++;
 		ts.tv_nsec -= 1000000000;
 	}
-	pthread_cond_timedwait(&j->kick, &j->lock, &ts);
+	return pthread_cond_timedwait(&j->kick, &j->lock, &ts) == ETIMEDOUT;
 }
 
 static void *job_main(void *arg)
 {
-	struct jobs *j = arg;
-	struct index_options opts = { .read_only = true };
-	struct index *ix = NULL;
+	struct job_thread *self = arg;
+	struct jobs *j = self->jobs;
 	struct arena a;
-	struct err err = { 0 };
 
 	pthread_setname_np(pthread_self(), "scan-deep");
 	arena_init(&a);
-	if (index_open(j->scan->opts.index_path, &opts, &ix, &err) < 0) {
-		log_error("scan", "deep passes cannot read the index: %s", err.text);
-		return NULL;
-	}
 	pthread_mutex_lock(&j->lock);
 	while (!j->stopping) {
 		struct index_file f;
 		struct job *job;
 
 		arena_reset(&a);
-		job = choose(j, ix, &a, &f);
+		j->n_choosing++;
+		job = choose(j, self->index, &a, &f);
+		j->n_choosing--;
 		if (job) {
 			pthread_mutex_unlock(&j->lock);
 			stats_busy(SCAN_ROLE_SCAN, true);
@@ -380,33 +436,45 @@ static void *job_main(void *arg)
 			pthread_mutex_lock(&j->lock);
 			continue;
 		}
-		if (j->stopping)
-			break;
-		wait_ms(j, IDLE_LOOK_MS);
+		/* choose() lets the lock go: whoever came meanwhile has kicked nobody awake. */
+		if (j->stopping || j->maybe_due || first_wanted(j))
+			continue;
 		/* A failed one's time may have come; asking is cheap. */
-		j->maybe_due = true;
+		if (wait_ms(j, IDLE_LOOK_MS))
+			j->maybe_due = true;
 	}
 	pthread_mutex_unlock(&j->lock);
-	index_close(ix);
 	arena_done(&a);
 	return NULL;
 }
 
 /* ---- for the others ---- */
 
-void jobs_start(struct jobs *j, unsigned n_threads)
+int jobs_start(struct jobs *j, unsigned n_threads, struct err *err)
 {
-	j->threads = NEW_N(pthread_t, n_threads);
-	j->n_threads = n_threads;
-	for (; j->n_started < n_threads; j->n_started++)
-		if (pthread_create(&j->threads[j->n_started], NULL, job_main, j) != 0)
-			break;
+	struct index_options opts = { .read_only = true };
+
+	j->threads = NEW_N(struct job_thread, n_threads);
+	for (; j->n_threads < n_threads; j->n_threads++) {
+		struct job_thread *t = &j->threads[j->n_threads];
+
+		t->jobs = j;
+		if (index_open(j->scan->opts.index_path, &opts, &t->index, err) < 0)
+			return err_in(err, "deep passes");
+	}
+	pthread_mutex_lock(&j->lock);
+	j->maybe_due = true;
+	while (j->n_started < n_threads &&
+	       pthread_create(&j->threads[j->n_started].id, NULL, job_main, &j->threads[j->n_started]) == 0)
+		j->n_started++;
+	pthread_mutex_unlock(&j->lock);
+	return j->n_started ? 0 : err_set(err, ERR_LIMIT, "no thread for deep passes");
 }
 
 void jobs_kick(struct jobs *j)
 {
 	pthread_mutex_lock(&j->lock);
-	j->maybe_due = true;
+	j->maybe_due = j->n_started > 0;
 	pthread_cond_broadcast(&j->kick);
 	pthread_mutex_unlock(&j->lock);
 }
@@ -416,7 +484,7 @@ bool jobs_idle(struct jobs *j)
 	bool idle;
 
 	pthread_mutex_lock(&j->lock);
-	idle = !j->list && !j->maybe_due;
+	idle = !j->list && !j->maybe_due && !j->n_choosing;
 	pthread_mutex_unlock(&j->lock);
 	return idle;
 }
@@ -512,7 +580,7 @@ void jobs_stop(struct jobs *j)
 	pthread_cond_broadcast(&j->kick);
 	pthread_mutex_unlock(&j->lock);
 	for (unsigned i = 0; i < j->n_started; i++)
-		pthread_join(j->threads[i], NULL);
+		pthread_join(j->threads[i].id, NULL);
 }
 
 void jobs_free(struct jobs *j)
@@ -522,6 +590,8 @@ void jobs_free(struct jobs *j)
 	/* Wanted, but never begun. */
 	while (j->list)
 		job_remove(j, j->list);
+	for (unsigned i = 0; i < j->n_threads; i++)
+		index_close(j->threads[i].index);
 	pthread_mutex_destroy(&j->lock);
 	pthread_cond_destroy(&j->kick);
 	free(j->threads);

@@ -295,7 +295,8 @@ int scan_start(struct scan *s, struct err *err)
 	count_due(s);
 	if (s->opts.watch)
 		s->watch = watch_new(s);
-	jobs_start(s->jobs, s->opts.threads);
+	if (jobs_start(s->jobs, s->opts.threads, err) < 0)
+		return -1;
 	s->look_threads = NEW_N(pthread_t, s->opts.threads);
 	for (; s->n_look_threads < s->opts.threads; s->n_look_threads++)
 		if (pthread_create(&s->look_threads[s->n_look_threads], NULL, look_main, s) != 0)
