@@ -109,16 +109,9 @@ static void groom(struct scan *s, struct index *ix)
 void *groom_main(void *arg)
 {
 	struct scan *s = arg;
-	struct index_options opts = { .read_only = true };
-	struct index *ix = NULL;
-	struct err err = { 0 };
 	int64_t next_ms = s->opts.groom_s ? clock_mono_ms() + s->opts.groom_s * 1000 : INT64_MAX;
 
 	pthread_setname_np(pthread_self(), "groom");
-	if (index_open(s->opts.index_path, &opts, &ix, &err) < 0) {
-		log_error("groom", "%s", err.text);
-		return NULL;
-	}
 	pthread_mutex_lock(&s->lock);
 	while (!atomic_load(&s->stopping)) {
 		if (!s->want_groom && clock_mono_ms() < next_ms) {
@@ -129,7 +122,7 @@ void *groom_main(void *arg)
 		s->progress.grooming = true;
 		pthread_mutex_unlock(&s->lock);
 		stats_busy(SCAN_ROLE_GROOM, true);
-		groom(s, ix);
+		groom(s, s->groom_index);
 		stats_busy(SCAN_ROLE_GROOM, false);
 		pthread_mutex_lock(&s->lock);
 		s->progress.grooming = false;
@@ -137,6 +130,5 @@ void *groom_main(void *arg)
 		next_ms = s->opts.groom_s ? clock_mono_ms() + s->opts.groom_s * 1000 : INT64_MAX;
 	}
 	pthread_mutex_unlock(&s->lock);
-	index_close(ix);
 	return NULL;
 }

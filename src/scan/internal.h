@@ -85,6 +85,7 @@ struct writer;
 int writer_start(const char *index_path, const char *points_dir, struct writer **ret, struct err *err);
 void writer_push(struct writer *w, struct change *c); /* takes; waits for room */
 void writer_fence(struct writer *w);                  /* returns when all that was pushed before is committed */
+unsigned writer_lost(struct writer *w);               /* changes that could not be stored since the last call */
 void writer_stop(struct writer *w);                   /* commits what is queued; takes NULL */
 
 /* ---- look.c ---- */
@@ -93,7 +94,9 @@ void writer_stop(struct writer *w);                   /* commits what is queued;
 struct look {
 	char *path;
 	struct stat st;
-	bool is_new;      /* not in the index */
+	int64_t old;      /* its row as it was, 0: none */
+	uint64_t old_generation;
+	uint64_t old_points_size;
 	bool by_name;     /* package by its suffix */
 	uint32_t tries;   /* of a failed one that is tried again */
 };
@@ -121,8 +124,8 @@ void jobs_progress(struct jobs *j, struct scan_progress *p);
 
 /* ---- walk.c ---- */
 
-/* Walk a root (or any path below one). Candidates that are new or changed go to the looking threads. */
-void walk_path(struct scan *s, const char *path);
+/* Walk a root (or any path below one). Candidates that are new or changed go to the looking threads. @depth: of @path below its root. */
+void walk_path(struct scan *s, const char *path, unsigned depth);
 /* Is this one for us, by name and options? */
 bool walk_admits(struct scan *s, const char *path, bool groom);
 /* One path that is known to have changed: look at it if it is a file, walk it if it is a folder, drop it if it is gone. */
@@ -166,7 +169,7 @@ struct scan {
 	struct jobs *jobs;
 	struct watch *watch;
 	struct nothing *nothing;
-	struct index *walk_index; /* the walking thread's connection */
+	struct index *walk_index, *groom_index; /* the connections of these two threads */
 
 	pthread_t walk_thread, groom_thread, *look_threads;
 	unsigned n_look_threads;
@@ -176,6 +179,7 @@ struct scan {
 	pthread_cond_t changed;
 	atomic_bool stopping;
 	bool want_walk, want_groom;      /* lock */
+	bool following;                  /* lock: what inotify told is being looked at */
 	char **dirty;                    /* lock: paths that inotify told of */
 	size_t n_dirty;                  /* lock */
 	struct scan_progress progress;   /* lock */

@@ -148,7 +148,22 @@ static bool look_file(struct scan *s, const struct look *l, struct source *src)
 	return true;
 }
 
-bool look_run(struct scan *s, const struct look *l)
+/* What was known of it, when it held something, is no longer so. */
+static void forget_old(struct scan *s, const struct look *l)
+{
+	struct change *c;
+
+	if (!l->old)
+		return;
+	c = change_new(CHANGE_DEL);
+	c->file.path = arena_str(&c->arena, str_of(l->path));
+	c->file.id = l->old;
+	c->file.generation = l->old_generation;
+	c->file.points_size = l->old_points_size;
+	writer_push(s->writer, c);
+}
+
+static bool look(struct scan *s, const struct look *l)
 {
 	AUTO(source_closep) struct source *src = NULL;
 	struct err err = { 0 };
@@ -160,12 +175,23 @@ bool look_run(struct scan *s, const struct look *l)
 	if (r == FILE_MISSING)
 		return true; /* gone since the walk saw it: no fact about it is worth keeping */
 	if (r < 0) {
+		/* Not ours to read, which a change of its mode alone can end: worth no row, but another try.
+		 */
 		if (err.os == EACCES && !l->by_name)
-			return false;
+			return true;
 		failed(s, l, l->by_name ? INDEX_PACKAGE : INDEX_PLAIN, &err);
 		return true;
 	}
 	if (!l->by_name)
 		return look_file(s, l, src);
 	return look_package(s, l, src);
+}
+
+bool look_run(struct scan *s, const struct look *l)
+{
+	bool holds = look(s, l);
+
+	if (!holds)
+		forget_old(s, l);
+	return holds;
 }

@@ -11,7 +11,8 @@
 #include "scan/internal.h"
 
 #define LOOKS_QUEUED 1024u
-#define QUIET_MS     300 /* after the last inotify event, before its paths are looked at */
+#define LOST_MS      300000 /* after changes that could not be stored (a full disk), before the next walk */
+#define QUIET_MS     300    /* after the last inotify event, before its paths are looked at */
 
 /* ---- what the other files tell ---- */
 
@@ -46,7 +47,8 @@ void scan_dirty(struct scan *s, const char *path)
 {
 	pthread_mutex_lock(&s->lock);
 	if (!path || s->n_dirty >= SCAN_MAX_DIRTY) {
-		s->want_walk = true;
+		/* Among what we do not hear of may be that something is gone. */
+		s->want_walk = s->want_groom = true;
 	} else if (!s->n_dirty || strcmp(s->dirty[s->n_dirty - 1], path) != 0) {
 		s->dirty = mem_realloc(s->dirty, s->n_dirty + 1, sizeof(*s->dirty));
 		s->dirty[s->n_dirty++] = mem_strdup(path);
@@ -103,7 +105,7 @@ static void settle(struct scan *s)
 	jobs_kick(s->jobs);
 }
 
-static void walk_all(struct scan *s)
+static void walk_all(struct scan *s, bool first)
 {
 	int64_t from_ms = clock_mono_ms();
 
@@ -112,7 +114,7 @@ static void walk_all(struct scan *s)
 	s->progress.n_seen = s->progress.n_files_done = 0;
 	pthread_mutex_unlock(&s->lock);
 	for (size_t i = 0; i < s->opts.n_roots; i++)
-		walk_path(s, s->opts.roots[i].p);
+		walk_path(s, s->opts.roots[i].p, 0);
 	settle(s);
 	pthread_mutex_lock(&s->lock);
 	s->progress.walking = false;
@@ -121,6 +123,8 @@ static void walk_all(struct scan *s)
 			 (double)(clock_mono_ms() - from_ms) / 1000.0, (unsigned long long)s->progress.n_seen,
 			 (unsigned long long)s->progress.n_packages);
 	s->progress.ready = true;
+	/* What vanished while we were not running is groomed once, behind the first walk. */
+	s->want_groom |= first;
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -142,6 +146,7 @@ static void follow_changes(struct scan *s)
 	n = s->n_dirty;
 	s->dirty = NULL;
 	s->n_dirty = 0;
+	s->following = true;
 	pthread_mutex_unlock(&s->lock);
 	for (size_t i = 0; i < n; i++) {
 		if (!atomic_load(&s->stopping))
@@ -150,6 +155,9 @@ static void follow_changes(struct scan *s)
 	}
 	free(dirty);
 	settle(s);
+	pthread_mutex_lock(&s->lock);
+	s->following = false;
+	pthread_mutex_unlock(&s->lock);
 }
 
 static void *walk_main(void *arg)
@@ -167,15 +175,12 @@ static void *walk_main(void *arg)
 			s->want_walk = false;
 			pthread_mutex_unlock(&s->lock);
 			stats_busy(SCAN_ROLE_WALK, true);
-			walk_all(s);
+			walk_all(s, first);
 			stats_busy(SCAN_ROLE_WALK, false);
 			pthread_mutex_lock(&s->lock);
 			next_walk_ms = s->opts.rescan_s ? clock_mono_ms() + s->opts.rescan_s * 1000
 							: INT64_MAX;
-			/* What vanished while we were not running is groomed once, behind the first walk. */
-			s->want_groom |= first;
 			first = false;
-			pthread_cond_broadcast(&s->changed);
 		} else if (s->n_dirty) {
 			pthread_mutex_unlock(&s->lock);
 			follow_changes(s);
@@ -183,6 +188,9 @@ static void *walk_main(void *arg)
 		} else {
 			scan_wait_until(s, MIN(next_walk_ms, now_ms + 60000));
 		}
+		/* What could not be stored is found again by a walk, perhaps long before its time. */
+		if (writer_lost(s->writer))
+			next_walk_ms = MIN(next_walk_ms, clock_mono_ms() + LOST_MS);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -290,7 +298,8 @@ int scan_start(struct scan *s, struct err *err)
 	if (s->opts.points_dir && dir_make(s->opts.points_dir, 0755, err) < 0)
 		return -1;
 	if (writer_start(s->opts.index_path, s->opts.points_dir, &s->writer, err) < 0 ||
-	    index_open(s->opts.index_path, &read_only, &s->walk_index, err) < 0)
+	    index_open(s->opts.index_path, &read_only, &s->walk_index, err) < 0 ||
+	    index_open(s->opts.index_path, &read_only, &s->groom_index, err) < 0)
 		return -1;
 	count_due(s);
 	if (s->opts.watch)
@@ -319,9 +328,10 @@ void scan_free(struct scan *s)
 	pthread_mutex_lock(&s->lock);
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
-	watch_stop(s->watch);
 	if (s->walk_running)
 		pthread_join(s->walk_thread, NULL);
+	/* Behind the walk, which adds to it. */
+	watch_stop(s->watch);
 	if (s->groom_running)
 		pthread_join(s->groom_thread, NULL);
 	queue_close(s->looks);
@@ -333,6 +343,7 @@ void scan_free(struct scan *s)
 	writer_stop(s->writer);
 	jobs_free(s->jobs);
 	index_close(s->walk_index);
+	index_close(s->groom_index);
 	queue_free(s->looks);
 	nothing_free(s->nothing);
 	for (size_t i = 0; i < s->n_dirty; i++)
@@ -384,7 +395,7 @@ bool scan_wait_idle(struct scan *s, int64_t timeout_ms)
 
 		pthread_mutex_lock(&s->lock);
 		idle = s->progress.ready && !s->progress.walking && !s->progress.grooming && !s->want_walk &&
-		       !s->want_groom && !s->n_dirty && !s->n_looking;
+		       !s->want_groom && !s->n_dirty && !s->following && !s->n_looking;
 		if (!idle && timeout_ms)
 			scan_wait_until(s, clock_mono_ms() + 50);
 		pthread_mutex_unlock(&s->lock);

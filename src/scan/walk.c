@@ -36,15 +36,15 @@ static int64_t mtime_ns(const struct stat *st)
 }
 
 /* Is there anything to do about this file? */
-static bool is_known(struct scan *s, const char *path, const struct stat *st, bool by_name,
-		     uint32_t *ret_tries)
+static bool is_known(struct scan *s, struct look *l)
 {
+	const struct stat *st = &l->st;
+	const char *path = l->path;
 	AUTO(arena_done) struct arena a = { 0 };
 	struct index_file f;
 	struct err err = { 0 };
 	int r;
 
-	*ret_tries = 0;
 	arena_init(&a);
 	r = index_file_by_path(s->walk_index, str_of(path), &a, &f, &err);
 	if (r < 0) {
@@ -53,36 +53,38 @@ static bool is_known(struct scan *s, const char *path, const struct stat *st, bo
 	}
 	if (r == INDEX_MISSING)
 		return nothing_has(s->nothing, path, st);
+	l->old = f.id;
+	l->old_generation = f.generation;
+	l->old_points_size = f.points_size;
 	if (f.size != (uint64_t)st->st_size || f.mtime_ns != mtime_ns(st) || f.inode != st->st_ino)
 		return false;
 	if (f.state != INDEX_FAILED)
 		return true;
-	*ret_tries = f.tries;
-	/* A failed package whose header was read is tried again by the jobs; anything else by a new look. */
-	return by_name || f.next_try_s == 0 || f.next_try_s > clock_wall_s();
+	l->tries = f.tries;
+	/* A failed package is tried again by the jobs, where there are any; anything else by a new look. */
+	return (l->by_name && !s->opts.header_only) || f.next_try_s == 0 || f.next_try_s > clock_wall_s();
 }
 
 static void candidate(struct scan *s, const char *path, const struct stat *st)
 {
-	bool by_name = has_suffix(s, path_basename(str_of(path)));
+	bool package = has_suffix(s, path_basename(str_of(path)));
 	struct look *l;
-	uint32_t tries;
 
-	if (!by_name && !s->opts.files)
+	if (!package && !s->opts.files)
 		return;
 	if (!walk_admits(s, path, false))
 		return;
 	pthread_mutex_lock(&s->lock);
 	s->progress.n_seen++;
 	pthread_mutex_unlock(&s->lock);
-	if (is_known(s, path, st, by_name, &tries))
-		return;
 	l = NEW(struct look);
 	l->path = mem_strdup(path);
 	l->st = *st;
-	l->by_name = by_name;
-	l->tries = tries;
-	scan_look(s, l);
+	l->by_name = package;
+	if (is_known(s, l))
+		look_free(l);
+	else
+		scan_look(s, l);
 }
 
 static int by_name(const FTSENT **a, const FTSENT **b)
@@ -90,7 +92,7 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-void walk_path(struct scan *s, const char *path)
+void walk_path(struct scan *s, const char *path, unsigned depth)
 {
 	char real[PATH_MAX];
 	char *roots[2] = { real, NULL };
@@ -112,7 +114,8 @@ void walk_path(struct scan *s, const char *path)
 	while (!atomic_load(&s->stopping) && (e = fts_read(fts)) != NULL) {
 		switch (e->fts_info) {
 		case FTS_D:
-			if (s->opts.max_depth && e->fts_level > (int)s->opts.max_depth) {
+			/* What is in it is one deeper. */
+			if (s->opts.max_depth && depth + (unsigned)e->fts_level >= s->opts.max_depth) {
 				fts_set(fts, e, FTS_SKIP);
 				break;
 			}
@@ -154,16 +157,40 @@ static void drop(struct scan *s, const char *path)
 	writer_push(s->writer, c);
 }
 
+/* How many folders below its root @path lies. */
+static unsigned depth_of(const struct scan *s, const char *path)
+{
+	unsigned ret = 0;
+
+	for (size_t i = 0; i < s->opts.n_roots; i++) {
+		char root[PATH_MAX];
+		unsigned depth = 0;
+		size_t n;
+
+		if (!realpath(s->opts.roots[i].p, root))
+			continue;
+		n = strcmp(root, "/") == 0 ? 0 : strlen(root);
+		if (strncmp(path, root, n) != 0 || path[n] != '/')
+			continue;
+		for (const char *p = path + n; *p; p++)
+			depth += *p == '/';
+		ret = ret ? MIN(ret, depth) : depth;
+	}
+	return ret;
+}
+
 void walk_changed(struct scan *s, const char *path)
 {
 	struct stat st;
 
 	if (lstat(path, &st) != 0) {
-		drop(s, path);
+		/* A folder that may not be read says nothing about the file. */
+		if (errno == ENOENT || errno == ENOTDIR)
+			drop(s, path);
 		return;
 	}
 	if (S_ISDIR(st.st_mode))
-		walk_path(s, path);
+		walk_path(s, path, s->opts.max_depth ? depth_of(s, path) : 0);
 	else if (S_ISREG(st.st_mode))
 		candidate(s, path, &st);
 	else if (S_ISLNK(st.st_mode) && s->opts.follow_links && stat(path, &st) == 0 && S_ISREG(st.st_mode))

@@ -4,8 +4,9 @@
  * batches, so that a walk over a hundred thousand files is not a hundred thousand transactions. Who wants to
  * know is told after the commit.
  *
- * A batch that fails (disk full) is rolled back and lost, and its owners are told so: the walk or the job
- * that made a change makes it again, later. Nothing is half there.
+ * A batch that fails is rolled back, and its changes are tried one by one, so that one that cannot be stored
+ * takes no other with it. What is lost (disk full) its owners are told: the walk or the job that made a
+ * change makes it again, later. Nothing is half there.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,6 +19,8 @@ struct writer {
 	struct queue *queue;
 	char *points_dir;
 	pthread_t thread;
+	struct buf old_points; /* files, each with its NUL, to be removed once the transaction is through */
+	atomic_uint n_lost;
 };
 
 struct change *change_new(enum change_kind kind)
@@ -58,14 +61,24 @@ static bool still_that(struct writer *w, const struct index_file *f)
 	return index_file_by_id(w->index, f->id, &a, &now, &ignored) == 0 && now.generation == f->generation;
 }
 
-static void points_remove(struct writer *w, const struct index_file *f)
+/* The row that names these goes in this transaction: until it is through they are still needed. */
+static void points_forget(struct writer *w, const struct index_file *f)
 {
 	AUTO(buf_done) struct buf path = { 0 };
 
-	if (!w->points_dir)
+	if (!w->points_dir || !f->points_size)
 		return;
 	scan_points_path(w->points_dir, f, &path);
-	unlink(buf_cstr(&path));
+	buf_add(&w->old_points, buf_cstr(&path), strlen(buf_cstr(&path)) + 1);
+}
+
+static void points_remove_old(struct writer *w)
+{
+	const char *p = (const char *)w->old_points.p;
+
+	for (size_t at = 0; at < w->old_points.size; at += strlen(p + at) + 1)
+		unlink(p + at);
+	w->old_points.size = 0;
 }
 
 static int apply_map(struct writer *w, struct change *c, struct err *err)
@@ -94,8 +107,8 @@ static void forget_points_of(struct writer *w, struct str path)
 	struct err ignored;
 
 	arena_init(&a);
-	if (index_file_by_path(w->index, path, &a, &old, &ignored) == 0 && old.points_size)
-		points_remove(w, &old);
+	if (index_file_by_path(w->index, path, &a, &old, &ignored) == 0)
+		points_forget(w, &old);
 }
 
 static int apply(struct writer *w, struct change *c, struct err *err)
@@ -120,8 +133,10 @@ static int apply(struct writer *w, struct change *c, struct err *err)
 	case CHANGE_TOUCH:
 		return index_touch(w->index, c->file.id, c->file.mtime_ns, c->file.inode, c->file.dev, err);
 	case CHANGE_DEL:
-		if (c->file.points_size)
-			points_remove(w, &c->file);
+		/* It may be there again, as something else, since it was found to be gone. */
+		if (!still_that(w, &c->file))
+			return 0;
+		points_forget(w, &c->file);
 		return index_del(w->index, c->file.id, err);
 	case CHANGE_TIDY:
 	case CHANGE_FENCE:
@@ -141,16 +156,83 @@ static void finish(struct change **list, size_t n, bool ok)
 	}
 }
 
-/* A batch: one transaction. A tidy-up runs by itself, outside of any. */
+static void undo(struct writer *w)
+{
+	index_rollback(w->index);
+	w->old_points.size = 0;
+}
+
+/* One transaction. NOT_BEGUN: not even that could be begun, trying its parts is no use. */
+enum { NOT_BEGUN = -2 };
+static int store(struct writer *w, struct change **list, size_t n, struct err *err)
+{
+	if (index_begin(w->index, err) < 0)
+		return NOT_BEGUN;
+	for (size_t i = 0; i < n; i++) {
+		if (apply(w, list[i], err) < 0) {
+			undo(w);
+			return err_in(err, STR_FMT, STR_ARG(list[i]->file.path));
+		}
+	}
+	if (index_commit(w->index, err) < 0) {
+		undo(w);
+		return -1;
+	}
+	points_remove_old(w);
+	return 0;
+}
+
+/* A map that cannot be stored is a failure like any other: one that can be seen, and is tried again later. */
+static bool store_failure(struct writer *w, struct change *c, const struct err *why)
+{
+	struct err ignored;
+
+	if (c->kind != CHANGE_MAP)
+		return false;
+	c->kind = CHANGE_FAIL;
+	c->fail_after_put = false;
+	c->why = *why;
+	c->next_try_s = retry_at(clock_wall_s(), c->file.tries);
+	return store(w, &c, 1, &ignored) == 0;
+}
+
+static void store_all(struct writer *w, struct change **list, size_t n)
+{
+	struct err err = { 0 };
+	size_t n_lost = 0;
+	int r = store(w, list, n, &err);
+
+	if (r == 0) {
+		finish(list, n, true);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		bool ok = false;
+
+		if (r != NOT_BEGUN) {
+			struct err why = { 0 };
+
+			r = n > 1 ? store(w, &list[i], 1, &why) : -1;
+			if (n == 1)
+				why = err;
+			ok = r == 0 || (r != NOT_BEGUN && store_failure(w, list[i], &why));
+			if (r < 0)
+				err = why;
+		}
+		n_lost += !ok && list[i]->kind != CHANGE_FENCE;
+		finish(&list[i], 1, ok);
+	}
+	log_error("index", "%zu of %zu changes were not stored: %s", n_lost, n, err.text);
+	atomic_fetch_add(&w->n_lost, (unsigned)n_lost);
+}
+
+/* What is queued, up to a batch. A tidy-up runs by itself, outside of any transaction. */
 static void batch(struct writer *w, struct change *first)
 {
 	struct change *list[SCAN_BATCH], *tidy = NULL;
-	struct err err = { 0 };
 	size_t n = 0;
-	bool ok;
 	void *item = first;
 
-	ok = index_begin(w->index, &err) == 0;
 	do {
 		struct change *c = item;
 
@@ -159,20 +241,13 @@ static void batch(struct writer *w, struct change *first)
 			break;
 		}
 		list[n++] = c;
-		if (ok && apply(w, c, &err) < 0) {
-			err_in(&err, STR_FMT, STR_ARG(c->file.path));
-			ok = false;
-		}
 	} while (n < SCAN_BATCH && queue_try_pop(w->queue, &item) == 0);
-	if (ok)
-		ok = index_commit(w->index, &err) == 0;
-	if (!ok) {
-		index_rollback(w->index);
-		log_error("index", "%zu changes were not stored: %s", n, err.text);
-	}
-	finish(list, n, ok);
+	if (n)
+		store_all(w, list, n);
 	if (tidy) {
-		ok = index_tidy(w->index, tidy->all, &err) == 0;
+		struct err err = { 0 };
+		bool ok = index_tidy(w->index, tidy->all, &err) == 0;
+
 		if (!ok)
 			log_warn("index", "tidying up: %s", err.text);
 		finish(&tidy, 1, ok);
@@ -221,6 +296,11 @@ void writer_push(struct writer *w, struct change *c)
 	}
 }
 
+unsigned writer_lost(struct writer *w)
+{
+	return atomic_exchange(&w->n_lost, 0);
+}
+
 struct fence {
 	pthread_mutex_t lock;
 	pthread_cond_t passed;
@@ -261,6 +341,7 @@ void writer_stop(struct writer *w)
 	pthread_join(w->thread, NULL);
 	queue_free(w->queue);
 	index_close(w->index);
+	buf_done(&w->old_points);
 	free(w->points_dir);
 	free(w);
 }
