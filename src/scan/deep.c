@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include "scan/internal.h"
 
-#define MAX_AGAIN 100000u
+#define MAX_AGAIN      100000u
+#define MAX_AGAIN_SLOW 16u /* where each is a decoding from the start */
+#define SNAPSHOT_SHARE 4   /* between two snapshots, this many times what the last one took */
 
 struct deep {
 	struct source *src;
@@ -36,6 +38,8 @@ struct deep {
 	size_t n_hard_links, room_hard_links;
 	uint32_t *again; /* numbers of members that the probe could not tell, rising */
 	size_t n_again, room_again;
+	bool snapshot_due;
+	int64_t snapshot_end_ns, snapshot_took_ns;
 	size_t n_told;  /* entries that `seen` was asked about */
 	unsigned wants; /* the last answer of `wanted` */
 	uint32_t number;
@@ -99,10 +103,25 @@ static void snapshot(struct deep *d)
 	d->tap->partial(d->tap->arg, &map, &points);
 }
 
+/*
+ * One holds all that went by: where thousands of files of a large package are asked for at once, one for each
+ * would take longer than the pass. The first is made at once, others when they are due.
+ */
+static void snapshot_now_and_then(struct deep *d)
+{
+	int64_t now_ns = clock_mono_ns();
+
+	if (now_ns - d->snapshot_end_ns < SNAPSHOT_SHARE * d->snapshot_took_ns)
+		return;
+	d->snapshot_due = false;
+	snapshot(d);
+	d->snapshot_end_ns = clock_mono_ns();
+	d->snapshot_took_ns = d->snapshot_end_ns - now_ns;
+}
+
 static void tell_waiters(struct deep *d)
 {
 	unsigned wants = d->tap && d->scan ? d->tap->wanted(d->tap->arg) : 0;
-	bool make = false;
 
 	if (!wants)
 		return;
@@ -116,10 +135,10 @@ static void tell_waiters(struct deep *d)
 
 		if (e->is_elf && e->elf.build_id.size && e->off != PKG_NO_OFF &&
 		    d->tap->seen(d->tap->arg, &e->elf.build_id))
-			make = true;
+			d->snapshot_due = true;
 	}
-	if (make)
-		snapshot(d);
+	if (d->snapshot_due)
+		snapshot_now_and_then(d);
 }
 
 /* ---- one member ---- */
@@ -145,13 +164,26 @@ static struct pkg_entry *entry_new(struct deep *d)
 	return &d->entries[d->n_entries++];
 }
 
+/*
+ * The next piece of the current member. One of an archive that libarchive reads may be compressed in a way
+ * that it does not know: that is the end of this member, not of the package (of the reader it is if the next
+ * member fails, too).
+ */
+static int next_piece(struct deep *d, struct bytes *ret, struct err *err)
+{
+	if (pkg_reader_data(d->reader, ret, err) == 0)
+		return 0;
+	*ret = (struct bytes){ 0 };
+	return d->info.kind == PKG_OTHER ? 0 : -1;
+}
+
 /* The current member goes by, piece by piece (a stop or a new waiter is noticed in a 600 MB one too). */
 static int probe_plain(struct deep *d, struct err *err)
 {
 	for (;;) {
 		struct bytes piece;
 
-		if (pkg_reader_data(d->reader, &piece, err) < 0)
+		if (next_piece(d, &piece, err) < 0)
 			return -1;
 		if (!piece.size)
 			return 0;
@@ -176,7 +208,7 @@ static int probe_inner(struct deep *d, struct pkg_entry *e, bool *ret_is_elf, st
 	for (;;) {
 		struct bytes piece;
 
-		if (pkg_reader_data(d->reader, &piece, err) < 0)
+		if (next_piece(d, &piece, err) < 0 || told(d, err) < 0)
 			return -1;
 		if (!piece.size)
 			break;
@@ -238,7 +270,7 @@ static int regular(struct deep *d, const struct pkg_member *m, struct err *err)
 		/* One that is ELF by its magic but broken is served as a file by its path, not by any build
 		 * ID. */
 		e.is_elf = r == 0;
-		if (r == ELF_PROBE_AGAIN)
+		if (r == ELF_PROBE_AGAIN && !m->unsafe)
 			again_add(d, d->number);
 	}
 	if (!m->unsafe) {
@@ -348,9 +380,13 @@ static int look_again(struct deep *d, struct err *err)
 	if (r < 0)
 		return -1;
 
-	size_t at = 0;
+	/* Without random access the payload is decoded from its start for each: a package full of them would
+	 * keep us for days. */
+	size_t at = 0, max = d->n_again;
 
-	for (size_t i = 0; i < d->n_entries && at < d->n_again; i++) {
+	if (!d->scan || (d->info.payload.codec != CODEC_NONE && !d->out->points.size))
+		max = MIN(max, (size_t)MAX_AGAIN_SLOW);
+	for (size_t i = 0; i < d->n_entries && at < max; i++) {
 		struct pkg_entry *e = &d->entries[i];
 		struct codec_source_options opts = { .points = buf_bytes(&d->out->points) };
 		const struct pkg_entry *placed;
@@ -459,9 +495,10 @@ static int pass(struct deep *d, struct str name, unsigned threads, struct err *e
 		if (r < 0)
 			return -1;
 	}
-	settle_hard_links(d);
 	if (look_again(d, err) < 0)
 		return -1;
+	/* Behind that: a link takes over what its target turned out to be. */
+	settle_hard_links(d);
 	add_all(d, d->builder);
 	pkg_map_set_decoded_size(d->builder, d->scan ? codec_scan_stream(d->scan)->off : 0);
 	pkg_map_encode(d->builder, &d->out->map);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Grooming: what is in the index but no longer there goes. It reads the index a page at a time and hands
- * deletions to the writer like any other change, so that no request and no scan waits for it. Runs on the
- * walking thread.
+ * deletions to the writer like any other change, so that no request and no scan waits for it. Runs on a
+ * thread of its own.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -11,7 +11,8 @@
 #include <unistd.h>
 #include "scan/internal.h"
 
-#define PAGE 1000u
+#define PAGE         1000u
+#define ORPHAN_AGE_S 600
 
 static bool is_gone(struct scan *s, const char *path)
 {
@@ -36,7 +37,71 @@ static void drop(struct scan *s, const struct index_file *f)
 	writer_push(s->writer, c);
 }
 
-/* Resume points of packages that are no longer in the index: left by a crash between a file and its row. */
+/*
+ * Resume points that a row speaks of and that are not there (removed by hand, or only the index was
+ * restored): what the package holds is known, but each read decodes it from the start. It is mapped again,
+ * and stays findable meanwhile.
+ */
+static bool has_lost_points(struct scan *s, const struct index_file *f)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+	struct stat st;
+
+	if (!s->opts.points_dir || s->opts.header_only || f->state != INDEX_SCANNED || !f->points_size)
+		return false;
+	scan_points_path(s->opts.points_dir, f, &path);
+	if (stat(buf_cstr(&path), &st) == 0)
+		return (uint64_t)st.st_size != f->points_size;
+	return errno == ENOENT;
+}
+
+static void map_again(struct scan *s, struct index *ix, const struct index_file *f)
+{
+	struct change *c = change_new(CHANGE_PUT);
+	struct err err = { 0 };
+
+	c->only_if_same = true;
+	c->file = *f;
+	c->file.path = arena_str(&c->arena, f->path);
+	c->file.reason = (struct str){ 0 };
+	c->file.state = INDEX_HEADER;
+	c->file.points_size = 0;
+	if (index_artifacts_of(ix, f->id, &c->arena, &c->artifacts, &c->n_artifacts, &err) != 0) {
+		change_free(c);
+		return;
+	}
+	for (size_t i = 0; i < c->n_artifacts; i++) {
+		c->artifacts[i].flags = 0;
+		c->artifacts[i].member = INDEX_NO_MEMBER;
+	}
+	log_warn("groom", STR_FMT ": its resume points are gone: it is scanned again", STR_ARG(f->path));
+	writer_push(s->writer, c);
+}
+
+/* Is this file in the folder of the resume points without use? */
+static bool is_orphan(struct index *ix, const char *name)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct index_file f;
+	struct err err = { 0 };
+	unsigned long long generation;
+	long long id;
+	int r;
+
+	/* Of a write that a crash has ended. */
+	if (strncmp(name, FILE_TEMP_PREFIX, strlen(FILE_TEMP_PREFIX)) == 0)
+		return true;
+	if (sscanf(name, "%lld.%llx", &id, &generation) != 2)
+		return false;
+	arena_init(&a);
+	r = index_file_by_id(ix, id, &a, &f, &err);
+	if (r < 0)
+		return false;
+	return r == INDEX_MISSING || f.generation != generation || !f.points_size;
+}
+
+/* Left in the folder of the resume points by a crash between a file and its row, or before it had its name.
+ */
 static void orphans(struct scan *s, struct index *ix)
 {
 	DIR *dir;
@@ -45,22 +110,13 @@ static void orphans(struct scan *s, struct index *ix)
 	if (!s->opts.points_dir || !(dir = opendir(s->opts.points_dir)))
 		return;
 	while (!atomic_load(&s->stopping) && (e = readdir(dir)) != NULL) {
-		AUTO(arena_done) struct arena a = { 0 };
-		struct index_file f;
-		struct err err = { 0 };
 		struct stat st;
-		unsigned long long generation;
-		long long id;
 
-		if (sscanf(e->d_name, "%lld.%llx", &id, &generation) != 2)
-			continue;
-		arena_init(&a);
-		int r = index_file_by_id(ix, id, &a, &f, &err);
-
-		if (r < 0 || (r == 0 && f.generation == generation))
+		if (!is_orphan(ix, e->d_name))
 			continue;
 		/* The writer makes the file first, then the row: leave it time. */
-		if (fstatat(dirfd(dir), e->d_name, &st, 0) != 0 || clock_wall_s() - st.st_mtim.tv_sec < 600)
+		if (fstatat(dirfd(dir), e->d_name, &st, 0) != 0 ||
+		    clock_wall_s() - st.st_mtim.tv_sec < ORPHAN_AGE_S)
 			continue;
 		unlinkat(dirfd(dir), e->d_name, 0);
 	}
@@ -91,8 +147,11 @@ static void groom(struct scan *s, struct index *ix)
 			bool gone = is_gone(s, arena_strdup(&a, files[i].path));
 
 			stats_groomed(gone);
-			if (!gone)
+			if (!gone) {
+				if (has_lost_points(s, &files[i]))
+					map_again(s, ix, &files[i]);
 				continue;
+			}
 			drop(s, &files[i]);
 			n_gone++;
 		}
@@ -102,6 +161,7 @@ static void groom(struct scan *s, struct index *ix)
 	tidy->all = s->opts.tidy_all;
 	writer_push(s->writer, tidy);
 	writer_fence(s->writer);
+	jobs_kick(s->jobs);
 	if (n_gone)
 		log_info("groom", "%zu files are gone", n_gone);
 }

@@ -8,7 +8,7 @@
  *   job.c      which package is next; who waits for it        (deep threads)
  *   writer.c   all changes of the index, in batches           (one thread)
  *   watch.c    inotify                                        (one thread)
- *   groom.c    what is gone                                   (the walking thread)
+ *   groom.c    what is gone                                   (one thread)
  *   scan.c     puts them together
  */
 #pragma once
@@ -74,6 +74,7 @@ struct change {
 	struct err why;           /* CHANGE_FAIL */
 	int64_t next_try_s;
 	bool fail_after_put;      /* CHANGE_FAIL of a file that is not in the index yet: put it first */
+	bool only_if_same;        /* CHANGE_PUT: only if the row is still the one that `file` was taken from */
 	bool all;                 /* CHANGE_TIDY */
 	void (*done)(void *arg, bool ok);
 	void *arg;

@@ -115,6 +115,8 @@ static int apply(struct writer *w, struct change *c, struct err *err)
 {
 	switch (c->kind) {
 	case CHANGE_PUT:
+		if (c->only_if_same && !still_that(w, &c->file))
+			return 0;
 		forget_points_of(w, c->file.path);
 		if (index_put(w->index, &c->file, err) < 0)
 			return -1;
