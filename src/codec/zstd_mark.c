@@ -77,7 +77,7 @@ struct zstd_marker {
 	uint64_t frame_out, window, spacing;
 	struct zstd_entropy entropy;
 	struct zstd_seq seq;
-	bool wanted; /* a landmark was met and has no point yet */
+	bool wanted; /* a landmark lies in the block at hand */
 
 	/* repcodes between points: known at the anchor, and what came since */
 	struct zstd_rep anchor;
@@ -338,7 +338,6 @@ static void point_open(struct zstd_marker *m, uint64_t in, const struct sums_sta
 	m->rep = m->open_rep = m->anchor;
 	m->open_entropy = *e;
 	m->open = true;
-	m->wanted = false;
 }
 
 /* ---- where points are ---- */
@@ -438,7 +437,7 @@ static void feed_block(struct zstd_marker *m, const struct zstd_item *it)
 	struct zstd_block b = { 0 };
 	const char *doubt = NULL;
 
-	m->wanted |= it->landmark;
+	m->wanted = it->landmark;
 	if (m->live && it->type == ZSTD_BLOCK_COMPRESSED) {
 		struct zstd_entropy before = m->entropy;
 
@@ -474,7 +473,7 @@ static void feed_frame(struct zstd_marker *m, const struct zstd_item *it)
 	m->live = !it->refused;
 	if (it->refused)
 		m->why = it->refused;
-	m->wanted |= it->landmark;
+	m->wanted = it->landmark;
 	zstd_entropy_init(&m->entropy);
 	m->anchor = zstd_rep_start;
 	m->n_kept = 0;
@@ -484,7 +483,6 @@ static void feed_frame(struct zstd_marker *m, const struct zstd_item *it)
 		struct point *p = point_push(m, it->in, it->out);
 
 		p->at_frame = p->whole = true;
-		m->wanted = false;
 	}
 }
 
@@ -511,7 +509,6 @@ void zstd_marker_feed(struct zstd_marker *m, const struct zstd_item *it)
 		feed_frame_end(m);
 		break;
 	case ZSTD_ITEM_PLAIN:
-		m->wanted |= it->landmark;
 		sum(m, it->out, it->out + it->n_out);
 		m->out = it->out + it->n_out;
 		break;

@@ -16,8 +16,8 @@
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
-#define IN_SIZE      KIB(128)
-#define DISCARD_SIZE KIB(128)
+#define IN_SIZE      KIB(64)
+#define DISCARD_SIZE KIB(64)
 
 /* Besides window, block and dictionary: libzstd's context, our buffers. */
 #define OWN_WEIGHT KIB(512)

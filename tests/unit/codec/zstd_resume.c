@@ -178,6 +178,124 @@ static void points_everywhere_encoded(void **state)
 	assert_true(counts.resumed > 1000);
 }
 
+/* ---- which boundaries have no point ---- */
+
+/* Of one boundary: what the block behind it says of the tables in effect. */
+struct seen {
+	uint64_t in;
+	bool rle;   /* one of them is RLE */
+	bool empty; /* the block in front of it, or this one, decodes to nothing: no span can start or end
+		       here */
+	struct zstd_entropy entropy;
+};
+
+static bool live(const struct seen *b, const struct seen *end, struct bytes packed)
+{
+	const struct zstd_entropy *e = &b->entropy;
+
+	for (; b < end; b++) {
+		struct zstd_block_header h = zstd_block_header(packed.p + b->in);
+		struct zstd_entropy scratch = b->entropy;
+		struct zstd_block block;
+
+		if (h.type != ZSTD_BLOCK_COMPRESSED)
+			continue;
+		assert_null(zstd_block_parse(bytes_of(packed.p + b->in + 3, h.content), &scratch, &block));
+		if (!block.n_seq)
+			continue;
+		for (unsigned id = 0; id < ZSTD_N_TABLES; id++)
+			if (e->table[id].kind == ZSTD_TABLE_RLE && block.mode[id] == ZSTD_MODE_REPEAT)
+				return true;
+		return false;
+	}
+	return false;
+}
+
+static bool decodes_to_nothing(struct bytes packed, uint64_t in)
+{
+	struct zstd_block_header h = zstd_block_header(packed.p + in);
+
+	return h.type != ZSTD_BLOCK_COMPRESSED && h.size == 0;
+}
+
+/* All boundaries within the one frame @packed: a live one has no point, and others have one unless an RLE
+ * table is in effect. */
+static void check_boundaries(struct bytes packed, const struct codec_span *spans, size_t n, size_t counts[3])
+{
+	struct zstd_entropy e = { 0 };
+	struct seen *seen = NEW_N(struct seen, 100);
+	struct zstd_frame f;
+	struct err err = { 0 };
+	size_t n_seen = 0, span = 0;
+	uint64_t at;
+	bool last;
+
+	assert_done(zstd_frame_parse(packed, 0, &f, &err));
+	at = f.header_size;
+	zstd_entropy_init(&e);
+	do {
+		struct zstd_block_header h = zstd_block_header(packed.p + at);
+		struct zstd_block block;
+		struct seen *b = &seen[n_seen++];
+
+		*b = (struct seen){ .in = at, .empty = decodes_to_nothing(packed, at), .entropy = e };
+		if (n_seen > 1)
+			b->empty |= decodes_to_nothing(packed, b[-1].in);
+		for (unsigned id = 0; id < ZSTD_N_TABLES; id++)
+			b->rle |= e.table[id].kind == ZSTD_TABLE_RLE;
+		if (h.type == ZSTD_BLOCK_COMPRESSED)
+			assert_null(zstd_block_parse(bytes_of(packed.p + at + 3, h.content), &e, &block));
+		at += 3 + h.content;
+		last = h.last;
+	} while (!last);
+	/* The first is the frame's start. */
+	for (size_t i = 1; i < n_seen; i++) {
+		bool is_live = live(&seen[i], seen + n_seen, packed), has;
+
+		while (span < n && spans[span].in < seen[i].in)
+			span++;
+		has = span < n && spans[span].in == seen[i].in;
+		assert_true(!has || !is_live);
+		assert_true(has || seen[i].rle || seen[i].empty);
+		counts[has ? 0 : is_live ? 1 : 2]++;
+	}
+	free(seen);
+}
+
+static void only_live_rle_has_no_point(void **state)
+{
+	struct zstd_gen_rng r = { 4 };
+	size_t counts[3] = { 0 };
+
+	for (unsigned i = 0; i < 100 * factor; i++) {
+		AUTO(buf_done) struct buf packed = { 0 };
+		AUTO(buf_done) struct buf plain = { 0 };
+		AUTO(arena_done) struct arena arena;
+		struct source *raw;
+		struct codec_scan *s;
+		struct codec_span *spans;
+		struct err err = { 0 };
+		const char *why;
+		size_t n;
+
+		arena_init(&arena);
+		zstd_gen_exotic(&r, &packed, &plain);
+		if (!plain.size)
+			continue;
+		raw = source_of_mem(buf_bytes(&packed), "test");
+		s = scan_open(raw, 1, 0);
+		scan_read(s, buf_bytes(&plain), 0);
+		assert_done(codec_zstd.scan_spans(s, &arena, &spans, &n, &why, &err));
+		check_boundaries(buf_bytes(&packed), spans, n, counts);
+		codec_zstd.scan_close(s);
+		source_close(raw);
+	}
+	print_message("# boundaries: %zu with a point, %zu live, %zu others\n", counts[0], counts[1],
+		      counts[2]);
+	assert_true(counts[0] > counts[2] * 4);
+	assert_true(counts[1] > 50);
+}
+
 static void points_everywhere_exotic(void **state)
 {
 	AUTO(buf_done) struct buf packed = { 0 };
@@ -186,7 +304,9 @@ static void points_everywhere_exotic(void **state)
 	struct counts counts = { 0 };
 
 	for (unsigned i = 0; i < 150 * factor; i++) {
-		struct given g = { .spacing = 1, .span.fill = FILL };
+		struct given g = { .spacing = zstd_gen_one_in(&r, 3) ? 1 + zstd_gen_below(&r, 5000) : 1,
+				   .threads = zstd_gen_one_in(&r, 10),
+				   .span.fill = FILL };
 
 		packed.size = plain.size = 0;
 		for (unsigned k = 1 + zstd_gen_below(&r, 3); k > 0; k--)
@@ -199,11 +319,55 @@ static void points_everywhere_exotic(void **state)
 	assert_true(counts.resumed > 500);
 }
 
+/* What only a point far behind tells: blocks that name all their offsets by repcodes. */
+static void repcodes_from_far_back(void **state)
+{
+	AUTO(buf_done) struct buf packed = { 0 };
+	AUTO(buf_done) struct buf plain = { 0 };
+	struct zstd_gen_params p = { .level = 5, .window_log = 17, .chunk = 3000, .flush_one_in = 1 };
+	struct given g = { .spacing = KIB(700), .span.fill = FILL };
+	struct counts counts = { 0 };
+	struct zstd_gen_rng r = { 3 };
+
+	/* The same noise again and again, with a few bytes changed: always the same offset. */
+	test_fill(buf_reserve(&plain, MIB(3)), KIB(100), 1);
+	for (size_t i = KIB(100); i < MIB(3); i++)
+		plain.p[i] = (uint8_t)(plain.p[i - KIB(100)] + zstd_gen_one_in(&r, 500));
+	plain.size = MIB(3);
+	zstd_gen_encode(&p, buf_bytes(&plain), &packed);
+	for (g.threads = 0; g.threads < 2; g.threads++)
+		check(buf_bytes(&packed), buf_bytes(&plain), &g, &counts);
+	assert_int_equal(counts.wrong, 0);
+	assert_int_equal(counts.resumed, 2 * 4);
+}
+
+/* If history alone did as well, the test of everything else would prove nothing. */
+static void history_alone_is_not_enough(void **state)
+{
+	AUTO(buf_done) struct buf packed = { 0 };
+	AUTO(buf_done) struct buf plain = { 0 };
+	struct zstd_gen_rng r = { 13 };
+	struct counts counts = { 0 };
+
+	for (unsigned i = 0; i < 12; i++) {
+		struct zstd_gen_params p = { .level = i % 2 ? 3 : 15, .target_block = 2000 };
+		struct given g = { .spacing = KIB(32), .span = { .fill = FILL, .only_history = true } };
+
+		packed.size = plain.size = 0;
+		zstd_gen_text(&r, KIB(700), &plain);
+		zstd_gen_encode(&p, buf_bytes(&plain), &packed);
+		check(buf_bytes(&packed), buf_bytes(&plain), &g, &counts);
+	}
+	print_message("# %zu of %zu spans wrong, as they should\n", counts.wrong, counts.resumed);
+	assert_true(counts.wrong * 10 > counts.resumed * 3);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(points_everywhere_encoded),
-		cmocka_unit_test(points_everywhere_exotic),
+		cmocka_unit_test(points_everywhere_encoded),   cmocka_unit_test(points_everywhere_exotic),
+		cmocka_unit_test(only_live_rle_has_no_point),  cmocka_unit_test(repcodes_from_far_back),
+		cmocka_unit_test(history_alone_is_not_enough),
 	};
 
 	if (argc > 1)
