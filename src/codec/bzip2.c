@@ -93,18 +93,17 @@ static int bzip2_stream_open(struct stream *raw, struct stream **ret, struct err
 	return 0;
 }
 
-static int bzip2_span_open(struct source *raw, const struct codec_span *span, struct span_decoder **ret,
-			   struct err *err)
-{
-	return codec_span_from_start(&codec_bzip2, raw, span, ret, err);
-}
-
 const struct codec_ops codec_bzip2 = {
 	.kind = CODEC_BZIP2,
 	.name = "bzip2",
-	.default_spacing = MIB(8),
-	.default_min_size = MIB(16),
+	.default_spacing = MIB(1),
+	.default_min_size = MIB(1),
 	.slow = true,
 	.stream_open = bzip2_stream_open,
+	.scan_open = bzip2_scan_open,
+	.scan_spans = bzip2_scan_spans,
+	.scan_close = bzip2_scan_close,
 	.span_open = bzip2_span_open,
+	.span_read = bzip2_span_read,
+	.span_close = bzip2_span_close,
 };

@@ -14,3 +14,22 @@
 int bzip2_error(int r, struct err *err);
 /* One call of the decoder: as coder_ops.step. */
 int bzip2_step(bz_stream *bz, struct bytes *in, uint8_t *out, size_t room, size_t *ret_got, struct err *err);
+
+#define BZIP2_HEADER_SIZE 4 /* of a stream: "BZh" and the level */
+#define BZIP2_MAGIC_BITS  48
+#define BZIP2_BLOCK_MAGIC UINT64_C(0x314159265359)
+#define BZIP2_END_MAGIC   UINT64_C(0x177245385090) /* behind the last block; a CRC of 32 bits follows */
+#define BZIP2_END_BITS    (BZIP2_MAGIC_BITS + 32)
+/* What libbz2 allocates for blocks of 900 kB. */
+#define BZIP2_WEIGHT MIB(4)
+
+int bzip2_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
+		    struct codec_scan **ret, struct err *err);
+int bzip2_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
+		     const char **ret_why, struct err *err);
+void bzip2_scan_close(struct codec_scan *s);
+
+int bzip2_span_open(struct source *raw, const struct codec_span *span, struct span_decoder **ret,
+		    struct err *err);
+int bzip2_span_read(struct span_decoder *base, void *buf, size_t n, size_t *ret_got, struct err *err);
+void bzip2_span_close(struct span_decoder *base);

@@ -54,8 +54,8 @@ int codec_decode_all(enum codec_kind kind, struct bytes in, size_t max, struct b
 struct codec_scan;
 
 struct codec_scan_options {
-	uint64_t spacing;   /* decoded bytes between points; 0: the codec's own (zstd max(32 MiB, 4 windows), gzip 16 MiB, ...) */
-	uint64_t min_size;  /* no points within a content decoded to less than this; 0: the codec's own (zstd 64 MiB, others 16) */
+	uint64_t spacing;   /* decoded bytes between points; 0: the codec's own (zstd max(32 MiB, 4 windows), gzip 16 MiB, bzip2 1 MiB) */
+	uint64_t min_size;  /* no points within a content decoded to less than this; 0: the codec's own (zstd 64 MiB, gzip 16, bzip2 1) */
 	unsigned budget_percent; /* zstd: open no more points once they take this part of the compressed size; 0: the default, 8 */
 	/* Helper threads of its own that it may start (decode ahead, mark); 0: none. They read @raw too, at the same time. */
 	unsigned threads;

@@ -78,17 +78,17 @@ static int gzip_stream_open(struct stream *raw, struct stream **ret, struct err 
 	return 0;
 }
 
-static int gzip_span_open(struct source *raw, const struct codec_span *span, struct span_decoder **ret,
-			  struct err *err)
-{
-	return codec_span_from_start(&codec_gzip, raw, span, ret, err);
-}
-
 const struct codec_ops codec_gzip = {
 	.kind = CODEC_GZIP,
 	.name = "gzip",
 	.default_spacing = MIB(16),
 	.default_min_size = MIB(16),
 	.stream_open = gzip_stream_open,
+	.scan_open = gzip_scan_open,
+	.scan_landmark = gzip_scan_landmark,
+	.scan_spans = gzip_scan_spans,
+	.scan_close = gzip_scan_close,
 	.span_open = gzip_span_open,
+	.span_read = gzip_span_read,
+	.span_close = gzip_span_close,
 };

@@ -137,6 +137,22 @@ struct codec_ops {
 	void (*span_close)(struct span_decoder *d);
 };
 
+/* The compressed bytes of a span, fetched as they are needed. */
+#define SPAN_INPUT_SIZE KIB(64)
+struct span_input {
+	uint64_t at, end; /* not yet fetched */
+	struct bytes b;   /* fetched and not yet used: whoever uses some moves it on */
+	uint8_t buf[SPAN_INPUT_SIZE];
+};
+/* Have at least @n bytes (<= SPAN_INPUT_SIZE) in b, or all that are left when @n is 0. An early end is
+ * ERR_INVALID. */
+int span_input_fetch(struct span_input *in, struct source *raw, size_t n, struct err *err);
+/* Where b starts. */
+static inline uint64_t span_input_pos(const struct span_input *in)
+{
+	return in->at - in->b.size;
+}
+
 /* ops->span_open(), after a look at the payload's sum. A payload that does not fit is ERR_INVALID. */
 int codec_span_start(const struct codec_ops *ops, struct source *raw, const struct codec_span *span,
 		     struct span_decoder **ret, struct err *err);

@@ -5,11 +5,8 @@
 #include "codec/internal.h"
 
 static const struct codec_ops *const codec_table[CODEC_N_KINDS] = {
-	[CODEC_GZIP] = &codec_gzip,
-	[CODEC_XZ] = &codec_xz,
-	[CODEC_LZMA] = &codec_lzma,
-	[CODEC_ZSTD] = &codec_zstd,
-	[CODEC_BZIP2] = &codec_bzip2,
+	[CODEC_GZIP] = &codec_gzip, [CODEC_XZ] = &codec_xz,       [CODEC_LZMA] = &codec_lzma,
+	[CODEC_ZSTD] = &codec_zstd, [CODEC_BZIP2] = &codec_bzip2,
 };
 
 static const struct {

@@ -10,8 +10,6 @@
 
 /* What a decoder may allocate: the dictionary and what liblzma needs beside it. */
 #define XZ_MEMLIMIT (CODEC_MAX_WINDOW + MIB(1))
-/* Read at once for a decoder of its own place in the file. */
-#define XZ_IN_SIZE KIB(64)
 
 /* Says what liblzma's @r means. Returns -1. */
 int xz_error(lzma_ret r, struct err *err);

@@ -16,9 +16,8 @@ struct xz_span {
 	lzma_filter filters[LZMA_FILTERS_MAX + 1];
 	bool in_block;
 	bool open_end;
-	uint64_t in, in_end; /* not yet fetched */
-	uint64_t out, out_end;
-	uint8_t buf[XZ_IN_SIZE];
+	uint64_t in_end, out, out_end;
+	struct span_input in;
 };
 
 struct bytes xz_payload(unsigned check, bool open_end)
@@ -30,26 +29,6 @@ struct bytes xz_payload(unsigned check, bool open_end)
 	return bytes_of((open_end ? open : closed) + (check & XZ_CHECK_MASK), 1);
 }
 
-/* Have at least @n bytes at hand, @n <= XZ_IN_SIZE. */
-static int xz_span_fetch(struct xz_span *d, size_t n, struct err *err)
-{
-	size_t have = d->lz.avail_in, more;
-
-	if (have >= n)
-		return 0;
-	if (have)
-		memmove(d->buf, d->lz.next_in, have);
-	more = (size_t)MIN(d->in_end - d->in, sizeof(d->buf) - have);
-	if (source_read_full(d->base.raw, d->in, d->buf + have, more, SOURCE_RANDOM, err) < 0)
-		return -1;
-	d->in += more;
-	d->lz.next_in = d->buf;
-	d->lz.avail_in = have + more;
-	if (have + more < n)
-		return err_set(err, ERR_INVALID, "block ends early, at %llu", (unsigned long long)d->in_end);
-	return 0;
-}
-
 static void free_filters(lzma_filter *filters)
 {
 	for (size_t i = 0; i < LZMA_FILTERS_MAX && filters[i].id != LZMA_VLI_UNKNOWN; i++)
@@ -59,7 +38,7 @@ static void free_filters(lzma_filter *filters)
 static int start_decoder(struct xz_span *d, struct err *err)
 {
 	uint64_t memory;
-	lzma_ret r = lzma_block_header_decode(&d->block, NULL, d->lz.next_in);
+	lzma_ret r = lzma_block_header_decode(&d->block, NULL, d->in.b.p);
 
 	if (r != LZMA_OK)
 		return xz_error(r, err);
@@ -78,17 +57,17 @@ static int start_decoder(struct xz_span *d, struct err *err)
 
 static int start_block(struct xz_span *d, struct err *err)
 {
-	if (xz_span_fetch(d, 1, err) < 0)
+	if (span_input_fetch(&d->in, d->base.raw, 1, err) < 0)
 		return -1;
-	if (!*d->lz.next_in)
+	if (!*d->in.b.p)
 		return err_set(err, ERR_INVALID, "no block where one should be");
-	d->block.header_size = lzma_block_header_size_decode(*d->lz.next_in);
+	d->block.header_size = lzma_block_header_size_decode(*d->in.b.p);
 	d->block.filters = d->filters;
-	if (xz_span_fetch(d, d->block.header_size, err) < 0 || start_decoder(d, err) < 0)
+	if (span_input_fetch(&d->in, d->base.raw, d->block.header_size, err) < 0 || start_decoder(d, err) < 0)
 		return -1;
 	d->block.filters = NULL;
-	d->lz.next_in += d->block.header_size;
-	d->lz.avail_in -= d->block.header_size;
+	d->in.b.p += d->block.header_size;
+	d->in.b.size -= d->block.header_size;
 	d->in_block = true;
 	return 0;
 }
@@ -99,11 +78,14 @@ static int block_step(struct xz_span *d, uint8_t *out, size_t room, size_t *ret_
 {
 	lzma_ret r;
 
-	if (!d->lz.avail_in && d->in < d->in_end && xz_span_fetch(d, 1, err) < 0)
+	if (!d->in.b.size && span_input_fetch(&d->in, d->base.raw, 0, err) < 0)
 		return -1;
+	d->lz.next_in = d->in.b.p;
+	d->lz.avail_in = d->in.b.size;
 	d->lz.next_out = out;
 	d->lz.avail_out = room;
 	r = lzma_code(&d->lz, LZMA_RUN);
+	d->in.b = bytes_of(d->lz.next_in, d->lz.avail_in);
 	*ret_got = room - d->lz.avail_out;
 	if (r == LZMA_STREAM_END)
 		d->in_block = false;
@@ -123,7 +105,7 @@ static int finish(struct xz_span *d, struct err *err)
 	while (d->in_block)
 		if (block_step(d, &none, 0, &got, err) < 0)
 			return -1;
-	if (d->in - d->lz.avail_in != d->in_end)
+	if (span_input_pos(&d->in) != d->in_end)
 		return err_set(err, ERR_INVALID, "block ends before the index says");
 	return 0;
 }
@@ -173,8 +155,8 @@ int xz_span_open(struct source *raw, const struct codec_span *span, struct span_
 	d->lz = (lzma_stream)LZMA_STREAM_INIT;
 	d->block.check = span->payload.p[0] & XZ_CHECK_MASK;
 	d->open_end = span->payload.p[0] & XZ_OPEN_END;
-	d->in = span->in;
-	d->in_end = span->in_end;
+	d->in.at = span->in;
+	d->in.end = d->in_end = span->in_end;
 	d->out = span->out;
 	d->out_end = span->out_end;
 	*ret = &d->base;

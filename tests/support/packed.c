@@ -168,8 +168,125 @@ void packed_bzip2(struct buf *out, struct bytes in, int level)
 {
 	unsigned room = (unsigned)(in.size + in.size / 50 + 1000);
 	uint8_t *p = buf_reserve(out, room);
+	char none[1];
 
-	CHECK(BZ2_bzBuffToBuffCompress((char *)p, &room, (char *)in.p, (unsigned)in.size, level, 0, 0) ==
-	      BZ_OK);
+	CHECK(BZ2_bzBuffToBuffCompress((char *)p, &room, in.size ? (char *)in.p : none, (unsigned)in.size,
+				       level, 0, 0) == BZ_OK);
 	out->size += room;
+}
+
+/* ---- a bzip2 writer that chooses the coded bits ---- */
+
+struct bits {
+	struct buf *out;
+	uint32_t acc;
+	unsigned n;
+};
+
+static void put_bits(struct bits *b, uint64_t v, unsigned n)
+{
+	while (n--) {
+		b->acc = b->acc << 1 | (v >> n & 1);
+		if (++b->n == 8) {
+			buf_add_char(b->out, (char)b->acc);
+			b->n = 0;
+		}
+	}
+}
+
+/*
+ * Fourteen bytes are in use, which makes sixteen symbols, all coded with four bits: nibble 15 is the block's
+ * end, and any other nibble may stand anywhere. So whatever number has no nibble 15 can be written as it is.
+ */
+static void put_block(struct bits *b, uint32_t crc, uint64_t seed)
+{
+	static const uint64_t magics[] = { 0x314159265359, 0x177245385090 };
+	enum { N = 3000 };
+
+	put_bits(b, magics[0], 48);
+	put_bits(b, crc, 32);
+	put_bits(b, 0, 1);                /* not randomised */
+	put_bits(b, 1, 24);               /* where the sorted rotations start; libbz2 takes any */
+	put_bits(b, 1 << (15 - 6), 16);   /* bytes 0x60 to 0x6f: */
+	put_bits(b, 0x7ffe, 16);          /* 'a' to 'n' */
+	put_bits(b, 2, 3);                /* tables */
+	put_bits(b, N * 13 / 50 + 2, 15); /* selectors, each for 50 symbols */
+	for (int i = 0; i < N * 13 / 50 + 2; i++)
+		put_bits(b, 0, 1);
+	for (int table = 0; table < 2; table++) {
+		put_bits(b, 4, 5);
+		for (int symbol = 0; symbol < 16; symbol++)
+			put_bits(b, 0, 1);
+	}
+	for (unsigned i = 0; i < N; i++) {
+		uint64_t r = next_random(&seed), v = magics[r & 1];
+		unsigned before = r >> 8 & 3, nibbles = 13;
+
+		/* At each of the four bits within a nibble, with something harmless around. */
+		v = v << (4 - before) | (UINT64_C(2) << 48 << (4 - before));
+		v &= (UINT64_C(1) << 52) - 1;
+		for (unsigned k = nibbles; k-- > 0;) {
+			unsigned nibble = v >> (4 * k) & 15;
+
+			put_bits(b, nibble == 15 ? 14 : nibble, 4);
+		}
+	}
+	put_bits(b, 15, 4);
+}
+
+static uint32_t bzip2_crc(struct bytes b)
+{
+	uint32_t crc = UINT32_MAX;
+
+	for (size_t i = 0; i < b.size; i++) {
+		crc ^= (uint32_t)b.p[i] << 24;
+		for (int k = 0; k < 8; k++)
+			crc = crc << 1 ^ (crc >> 31 ? 0x04c11db7 : 0);
+	}
+	return ~crc;
+}
+
+/* The bytes that a block gives, whatever its CRC. */
+static void block_content(uint64_t seed, struct buf *plain)
+{
+	AUTO(buf_done) struct buf packed = { 0 };
+	struct bits b = { .out = &packed };
+	bz_stream bz = { 0 };
+	int r;
+
+	buf_add_str(&packed, STR("BZh9"));
+	put_block(&b, 0, seed);
+	put_bits(&b, 0, 64);
+	CHECK(BZ2_bzDecompressInit(&bz, 0, 0) == BZ_OK);
+	bz.next_in = (char *)packed.p;
+	bz.avail_in = (unsigned)packed.size;
+	do {
+		bz.next_out = (char *)buf_reserve(plain, KIB(64));
+		bz.avail_out = KIB(64);
+		r = BZ2_bzDecompress(&bz);
+		plain->size += KIB(64) - bz.avail_out;
+	} while (r == BZ_OK);
+	CHECK(r == BZ_DATA_ERROR);
+	BZ2_bzDecompressEnd(&bz);
+}
+
+void packed_bzip2_magics(struct buf *out, struct buf *plain, unsigned n_blocks, uint64_t seed)
+{
+	struct bits b = { .out = out };
+	uint32_t combined = 0;
+
+	buf_add_str(out, STR("BZh9"));
+	for (unsigned i = 0; i < n_blocks; i++) {
+		size_t at = plain->size;
+		uint32_t crc;
+
+		block_content(seed + i, plain);
+		crc = bzip2_crc(bytes_of(plain->p + at, plain->size - at));
+		combined = (combined << 1 | combined >> 31) ^ crc;
+		put_block(&b, crc, seed + i);
+	}
+	put_bits(&b, 0x177245385090, 48);
+	put_bits(&b, combined, 32);
+	while (b.n)
+		put_bits(&b, 0, 1);
 }

@@ -22,3 +22,8 @@ void packed_gzip(struct buf *out, struct bytes in, int level, size_t flush_every
 void packed_xz(struct buf *out, struct bytes in, unsigned preset, uint64_t block_size, int check);
 void packed_lzma(struct buf *out, struct bytes in, unsigned preset);
 void packed_bzip2(struct buf *out, struct bytes in, int level); /* 1 to 9 */
+/*
+ * A stream of @n_blocks whose blocks contain the magic numbers of blocks and of stream ends among their data,
+ * at all bits. Appends the decoded bytes to @plain.
+ */
+void packed_bzip2_magics(struct buf *out, struct buf *plain, unsigned n_blocks, uint64_t seed);

@@ -121,8 +121,8 @@ struct source *open_packed(enum codec_kind kind, struct bytes packed, struct byt
 	return s;
 }
 
-static void check_source(enum codec_kind kind, struct bytes packed, struct bytes plain,
-			 const struct codec_source_options *opts, unsigned n_reads)
+void check_source(enum codec_kind kind, struct bytes packed, struct bytes plain,
+		  const struct codec_source_options *opts, unsigned n_reads)
 {
 	struct source *s = open_packed(kind, packed, plain, opts);
 

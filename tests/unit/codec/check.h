@@ -17,6 +17,9 @@ void check_reads(struct source *s, struct bytes plain, unsigned n_reads, uint64_
 /* A source over @packed; @opts without size. */
 struct source *open_packed(enum codec_kind kind, struct bytes packed, struct bytes plain,
 			   const struct codec_source_options *opts);
+/* Random and sequential reads of such a source. */
+void check_source(enum codec_kind kind, struct bytes packed, struct bytes plain,
+		  const struct codec_source_options *opts, unsigned n_reads);
 /* All of the above, by stream, scan and source, with and without points, cache and helpers. Returns the
  * number of spans. */
 unsigned check_all_ways(enum codec_kind kind, struct bytes packed, struct bytes plain,

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scan of a gzip file. zlib is asked to stop at each deflate block's end; where the last point lies far
+ * enough behind, the place and the 32 KiB before it become the next one. Members' starts need no window.
+ *
+ * Bytes are decoded into a buffer that begins with the 32 KiB before them. They get their sums, and points
+ * are put among them, only when the reader comes for more: until then it may name a landmark in what it has
+ * got.
+ *
+ * Memory: the buffer, zlib, and the points made so far (some 12 KiB each).
+ */
+#include "codec/gzip.h"
+
+#include <stdlib.h>
+
+#define PIECE_SIZE CODEC_PIECE
+/* Boundaries nearer to each other than this are one. */
+#define BOUNDARY_GAP KIB(4)
+/* A landmark gets a point of its own when the last one is at least this part of the spacing away. */
+#define LANDMARK_PART 4
+
+/* Between two deflate blocks, or in front of a member's header. */
+struct boundary {
+	uint64_t in;   /* behind the last byte of which all or some bits lie in front */
+	unsigned bits; /* of that byte that lie behind */
+	bool member;
+	uint64_t out;
+	uint64_t member_out; /* where the member's content starts: nothing before that is referred to */
+};
+
+struct point {
+	uint64_t in, in_behind; /* the span's; the end of the one before */
+	uint64_t out;
+	size_t mark;
+	struct buf payload;
+};
+
+struct gzip_scan {
+	struct codec_scan base;
+	uint64_t spacing, min_size;
+	struct stream *raw; /* owned */
+	struct bytes in;    /* lent by it */
+	bool in_ended;
+	z_stream z;
+	bool between; /* members */
+	bool at_end;  /* nothing comes behind the piece */
+	uint64_t member_out;
+
+	uint8_t buf[GZIP_WINDOW + PIECE_SIZE]; /* decoded: the piece behind what came before it */
+	uint64_t piece_out;                    /* of the piece's first byte */
+	size_t have, used;                     /* of the piece: decoded, delivered */
+	bool settled;                          /* its sums and points are made */
+	struct boundary boundaries[PIECE_SIZE / BOUNDARY_GAP + 2];
+	size_t n_boundaries;
+	uint64_t landmark;  /* the first one that is not behind us; UINT64_MAX: none */
+	struct err failure; /* comes behind what was decoded before it */
+
+	struct codec_sums sums;
+	struct point *points;
+	size_t n_points;
+};
+
+static struct gzip_scan *scan_of(struct stream *s)
+{
+	return CONTAINER_OF(s, struct gzip_scan, base.stream);
+}
+
+static uint64_t in_pos(const struct gzip_scan *g)
+{
+	return g->raw->off - g->in.size;
+}
+
+static uint64_t out_pos(const struct gzip_scan *g)
+{
+	return g->piece_out + g->have;
+}
+
+/* ---- points ---- */
+
+static void pack_window(const uint8_t *p, size_t size, struct buf *out)
+{
+	z_stream z = { 0 };
+	uint8_t *to;
+
+	if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, GZIP_RAW, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		mem_none(1, size);
+	to = buf_reserve(out, deflateBound(&z, size));
+	z.next_in = p;
+	z.avail_in = (uInt)size;
+	z.next_out = to;
+	z.avail_out = (uInt)deflateBound(&z, size);
+	deflate(&z, Z_FINISH);
+	out->size += z.total_out;
+	deflateEnd(&z);
+}
+
+static void point_add(struct gzip_scan *g, const struct boundary *b)
+{
+	struct point *p;
+	size_t window = (size_t)MIN(b->out - b->member_out, GZIP_WINDOW);
+
+	/* Doubles at each power of two. */
+	if (!(g->n_points & (g->n_points - 1)))
+		g->points = mem_realloc(g->points, MAX(g->n_points * 2, 1), sizeof(*g->points));
+	p = &g->points[g->n_points++];
+	*p = (struct point){ .in = b->in - (b->bits > 0), .in_behind = b->in, .out = b->out };
+	p->mark = codec_sums_mark(&g->sums);
+	if (b->member)
+		return;
+	buf_add_char(&p->payload, (char)b->bits);
+	for (size_t v = window; v || p->payload.size == 1; v >>= 7)
+		buf_add_char(&p->payload, (char)((v & 0x7f) | (v > 0x7f ? 0x80 : 0)));
+	pack_window(g->buf + GZIP_WINDOW + (size_t)(b->out - g->piece_out) - window, window, &p->payload);
+}
+
+/* The last boundary of the piece from which a reader of the landmark would start. */
+static const struct boundary *landmark_boundary(const struct gzip_scan *g)
+{
+	const struct boundary *best = NULL;
+
+	/* One further away gets its boundary out of the piece before it, if there is none in its own. */
+	if (g->landmark > out_pos(g) + PIECE_SIZE)
+		return NULL;
+	for (size_t i = 0; i < g->n_boundaries && g->boundaries[i].out <= g->landmark; i++)
+		best = &g->boundaries[i];
+	return best;
+}
+
+/* The reader is through with the piece: put points where they are due, and make its sums. */
+static void settle(struct gzip_scan *g)
+{
+	const struct boundary *marked = landmark_boundary(g);
+	size_t fed = 0;
+
+	if (g->settled)
+		return;
+	g->settled = true;
+	for (size_t i = 0; i < g->n_boundaries; i++) {
+		const struct boundary *b = &g->boundaries[i];
+		uint64_t far = b->out - g->points[g->n_points - 1].out;
+		size_t upto = (size_t)(b->out - g->piece_out);
+
+		if (b->out < g->min_size || far < (b == marked ? g->spacing / LANDMARK_PART : g->spacing) ||
+		    !far)
+			continue;
+		codec_sums_feed(&g->sums, g->buf + GZIP_WINDOW + fed, upto - fed);
+		codec_sums_cut(&g->sums);
+		point_add(g, b);
+		fed = upto;
+	}
+	codec_sums_feed(&g->sums, g->buf + GZIP_WINDOW + fed, g->have - fed);
+	if (g->landmark < out_pos(g))
+		g->landmark = UINT64_MAX;
+}
+
+static void boundary_add(struct gzip_scan *g, bool member)
+{
+	struct boundary *last = g->n_boundaries ? &g->boundaries[g->n_boundaries - 1] : NULL;
+	struct boundary b = {
+		.in = in_pos(g), .member = member, .out = out_pos(g), .member_out = g->member_out
+	};
+
+	if (!member)
+		b.bits = (unsigned)g->z.data_type & 7;
+	/* A member's start is worth more than a block's end nearby. */
+	if (last && b.out - last->out < BOUNDARY_GAP) {
+		if (!member || last->member)
+			return;
+		g->n_boundaries--;
+	}
+	if (g->n_boundaries < ARRAY_SIZE(g->boundaries))
+		g->boundaries[g->n_boundaries++] = b;
+}
+
+/* ---- decoding ---- */
+
+static int next_member(struct gzip_scan *g, struct err *err)
+{
+	int r;
+
+	while (g->in.size && !*g->in.p) {
+		g->in.p++;
+		g->in.size--;
+	}
+	if (!g->in.size) {
+		g->at_end = g->in_ended;
+		return 0;
+	}
+	r = inflateReset(&g->z);
+	if (r != Z_OK)
+		return gzip_error(&g->z, r, err);
+	g->between = false;
+	g->member_out = out_pos(g);
+	if (g->member_out)
+		boundary_add(g, true);
+	return 0;
+}
+
+static int inflate_some(struct gzip_scan *g, struct err *err)
+{
+	uInt n_in = (uInt)MIN(g->in.size, GZIP_STEP_MAX);
+	uInt room = (uInt)(PIECE_SIZE - g->have);
+	int r;
+
+	g->z.next_in = g->in.p;
+	g->z.avail_in = n_in;
+	g->z.next_out = g->buf + GZIP_WINDOW + g->have;
+	g->z.avail_out = room;
+	r = inflate(&g->z, Z_BLOCK);
+	g->in = bytes_of(g->z.next_in, g->in.size - (n_in - g->z.avail_in));
+	g->have += room - g->z.avail_out;
+	if (r == Z_STREAM_END) {
+		g->between = true;
+		return 0;
+	}
+	if (r != Z_OK && r != Z_BUF_ERROR) {
+		gzip_error(&g->z, r, err);
+		return err_in(err, "near byte %llu", (unsigned long long)in_pos(g));
+	}
+	if (!n_in && room == g->z.avail_out)
+		return err_set(err, ERR_INVALID, "ends early, after %llu bytes",
+			       (unsigned long long)g->raw->off);
+	/* 128: stopped behind a block (or the header); 64: that was the member's last. */
+	if ((g->z.data_type & 128) && !(g->z.data_type & 64) && out_pos(g) > g->member_out)
+		boundary_add(g, false);
+	return 0;
+}
+
+static int decode(struct gzip_scan *g, struct err *err)
+{
+	while (g->have < PIECE_SIZE && !g->at_end) {
+		if (!g->in.size && !g->in_ended) {
+			if (stream_next(g->raw, SIZE_MAX, &g->in, err) < 0)
+				return -1;
+			g->in_ended = !g->in.size;
+		}
+		if (g->between ? next_member(g, err) < 0 : inflate_some(g, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The next piece; none at the end. */
+static int fill(struct gzip_scan *g, struct err *err)
+{
+	settle(g);
+	if (g->failure.kind) {
+		if (err)
+			*err = g->failure;
+		return -1;
+	}
+	/* The last 32 KiB of window and piece together. */
+	memmove(g->buf, g->buf + g->have, GZIP_WINDOW);
+	g->piece_out += g->have;
+	g->have = g->used = g->n_boundaries = 0;
+	g->settled = false;
+	if (decode(g, &g->failure) < 0 && !g->have) {
+		if (err)
+			*err = g->failure;
+		return -1;
+	}
+	return 0;
+}
+
+static int scan_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
+{
+	struct gzip_scan *g = scan_of(s);
+	size_t n;
+
+	if (g->used == g->have && !g->base.ended && fill(g, err) < 0)
+		return -1;
+	g->base.ended = !g->have;
+	n = MIN(max, g->have - g->used);
+	*ret = bytes_of(g->buf + GZIP_WINDOW + g->used, n);
+	g->used += n;
+	g->base.out += n;
+	return 0;
+}
+
+static int scan_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	struct bytes b;
+
+	if (scan_next(s, n, &b, err) < 0)
+		return -1;
+	memcpy(buf, b.p, b.size);
+	*ret_got = b.size;
+	return 0;
+}
+
+/* The stream is a part of the scan, which frees it. */
+static void scan_stream_close(struct stream *s)
+{
+}
+
+static const struct stream_ops scan_stream_ops = {
+	.read = scan_read,
+	.next = scan_next,
+	.close = scan_stream_close,
+};
+
+int gzip_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
+		   struct codec_scan **ret, struct err *err)
+{
+	static const struct boundary start = { .member = true };
+	struct gzip_scan *g = NEW(struct gzip_scan);
+	int r = inflateInit2(&g->z, GZIP_WITH_HEADER);
+
+	if (r != Z_OK) {
+		gzip_error(&g->z, r, err);
+		free(g);
+		return -1;
+	}
+	g->base.stream.ops = &scan_stream_ops;
+	g->spacing = opts->spacing;
+	g->min_size = opts->min_size;
+	g->raw = stream_of_source(raw, false, off, size);
+	g->settled = true;
+	g->landmark = UINT64_MAX;
+	point_add(g, &start);
+	*ret = &g->base;
+	return 0;
+}
+
+void gzip_scan_landmark(struct codec_scan *s, uint64_t off)
+{
+	struct gzip_scan *g = CONTAINER_OF(s, struct gzip_scan, base);
+
+	if (off >= g->piece_out && (g->landmark == UINT64_MAX || off < g->landmark))
+		g->landmark = off;
+}
+
+int gzip_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
+		    const char **ret_why, struct err *err)
+{
+	struct gzip_scan *g = CONTAINER_OF(s, struct gzip_scan, base);
+	struct codec_span *v;
+	size_t n;
+
+	settle(g);
+	n = g->n_points;
+	/* A point at the very end has nothing behind it. */
+	if (n > 1 && g->points[n - 1].out == out_pos(g))
+		n--;
+	v = ARENA_NEW_N(a, struct codec_span, n);
+	for (size_t i = n; i-- > 0;) {
+		const struct point *p = &g->points[i], *behind = i + 1 < g->n_points ? p + 1 : NULL;
+
+		v[i] = (struct codec_span){
+			.in = p->in,
+			.in_end = behind      ? behind->in_behind
+				  : g->at_end ? s->size
+					      : in_pos(g),
+			.out = p->out,
+			.out_end = behind ? behind->out : out_pos(g),
+			.payload = buf_bytes(&p->payload),
+			.sums = behind ? codec_sums_between(&g->sums, p->mark, behind->mark)
+				       : codec_sums_since(&g->sums, p->mark),
+		};
+	}
+	if (n == 1)
+		*ret_why = "it is small";
+	*ret = v;
+	*ret_n = n;
+	return 0;
+}
+
+void gzip_scan_close(struct codec_scan *s)
+{
+	struct gzip_scan *g = CONTAINER_OF(s, struct gzip_scan, base);
+
+	for (size_t i = 0; i < g->n_points; i++)
+		buf_done(&g->points[i].payload);
+	free(g->points);
+	codec_sums_done(&g->sums);
+	inflateEnd(&g->z);
+	stream_close(g->raw);
+	free(g);
+}
