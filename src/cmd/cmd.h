@@ -6,5 +6,6 @@
  */
 #pragma once
 
-/* Run the command that argv names: `lode COMMAND ...`, or `debuginfod ...` when called by that name. Returns the exit status. */
+/* Run the command that argv names: `lode COMMAND ...`, or `debuginfod ...` when called by that name. Returns
+ * the exit status. */
 int cmd_run(int argc, char **argv);

@@ -4,282 +4,241 @@
  * service file or a script made for that one runs unchanged. What makes no sense here is taken with a
  * warning.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/internal.h"
 
-#define MAX_SUFFIXES 32
-
-enum {
-	KEY_FDCACHE_MBS = 256,
-	KEY_FDCACHE_PREFETCH,
-	KEY_FDCACHE_MINTMP,
-	KEY_TTL,
-	KEY_PASSIVE,
-	KEY_NO_SOURCES,
-	KEY_CHECKPOINT,
-	KEY_METADATA_MAX,
-	KEY_LISTEN,
-	KEY_CORS,
-	KEY_KOJI,
-	KEY_FDS,
-	KEY_PREFETCH_FDS,
-	KEY_PREFETCH_MBS,
-};
-
-static const struct option_row options[] = {
-	{ 'F', "scan-file-dir", NULL, "look at ELF files" },
-	{ 'R', "scan-rpm-dir", NULL, "look at .rpm" },
-	{ 'U', "scan-deb-dir", NULL, "look at .deb, .ddeb, .ipk" },
-	{ 'Z', "scan-archive", "EXT[=CMD]",
-	  "look at archives named so; CMD is never run: they are read directly" },
-	{ 'L', "logical", NULL, "follow symbolic links and cross file systems" },
-	{ 'M', "max-depth", "N", "no deeper than this" },
-	{ 'r', "regex-groom", NULL, "use -I and -X while grooming too" },
-	{ 'I', "include", "REGEX", "only paths that match" },
-	{ 'X', "exclude", "REGEX", "no paths that match" },
-	{ 't', "rescan-time", "SECONDS", "walk again this often; 0: once [300]" },
-	{ 'g', "groom-time", "SECONDS", "groom this often; 0: once [86400]" },
-	{ 'G', "maxigroom", NULL, "groom and compact the database at start" },
-	{ 'c', "concurrency", "N", "scanning threads [CPUs]" },
-	{ 'C', "connection-pool", "[N]", "HTTP threads [CPUs]" },
-	{ 'd', "database", "FILE", "the index [$HOME/.debuginfod.sqlite]; :memory: too" },
-	{ 'D', "ddl", "SQL", "not taken: the index has another schema" },
-	{ 'p', "port", "PORT", "where to listen, on all addresses [8002]" },
-	{ KEY_LISTEN, "listen-address", "ADDR", "only on this one" },
-	{ KEY_CORS, "cors", NULL, "let pages of other sites ask" },
-	{ 'h', "home-redirect", "URL", "where / leads" },
-	{ 'H', "home-html", "FILE", "what / shows" },
-	{ 'v', "verbose", NULL, "log more; may be given again" },
-	{ KEY_FDCACHE_MBS, "fdcache-mbs", "MB", "hot artifacts kept on disk" },
-	{ KEY_FDCACHE_PREFETCH, "fdcache-prefetch", "N", "not needed: members are read at random" },
-	{ KEY_FDCACHE_MINTMP, "fdcache-mintmp", "PERCENT", "not needed: nothing is unpacked to TMPDIR" },
-	{ KEY_TTL, "forwarded-ttl-limit", "N", "X-Forwarded-For hops [8]" },
-	{ KEY_PASSIVE, "passive", NULL, "only serve what another process has scanned" },
-	{ KEY_NO_SOURCES, "disable-source-scan", NULL, "not needed: sources are not scanned" },
-	{ KEY_CHECKPOINT, "scan-checkpoint", "N", "not needed: changes are committed in batches" },
-	{ KEY_METADATA_MAX, "metadata-maxtime", "SECONDS", "a /metadata search takes no longer [5]" },
-	{ KEY_KOJI, "koji-sigcache", NULL, "not supported: no signatures are served" },
-	{ KEY_FDS, "fdcache-fds", "N", NULL },
-	{ KEY_PREFETCH_FDS, "fdcache-prefetch-fds", "N", NULL },
-	{ KEY_PREFETCH_MBS, "fdcache-prefetch-mbs", "N", NULL },
-	OPTION_END,
-};
-
-struct compat {
-	struct service_options o;
-	struct str suffixes[MAX_SUFFIXES];
-	size_t n_suffixes;
-	const char *database, *address;
-	uint64_t port;
-	unsigned verbose;
-	bool packages;
-};
-
-static int add_suffix(struct compat *c, struct str suffix, struct err *err)
+static int add_suffixes(struct settings *s, const char *const *list, enum setting_rank rank, struct err *err)
 {
-	if (c->n_suffixes == MAX_SUFFIXES)
-		return err_set(err, ERR_LIMIT, "more than %d kinds of archives", MAX_SUFFIXES);
-	c->suffixes[c->n_suffixes++] = suffix;
-	c->packages = true;
+	s->scan.packages = true;
+	for (; *list; list++)
+		if (setting_list_add(s, &s->suffixes, str_of(*list), rank, err) < 0)
+			return -1;
 	return 0;
 }
 
-static void ignored(const char *option, const char *why)
+static int set_rpm(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
 {
-	log_warn("debuginfod", "%s makes no difference here: %s", option, why);
+	static const char *const list[] = { ".rpm", NULL };
+
+	return add_suffixes(s, list, rank, err);
 }
 
-static int set_archive(struct compat *c, const char *value, struct err *err)
+static int set_deb(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
 {
-	struct str rest = str_of(value), suffix = str_cut(&rest, '=');
+	static const char *const list[] = { ".deb", ".ddeb", ".ipk", NULL };
+
+	return add_suffixes(s, list, rank, err);
+}
+
+/* EXT, or EXT=CMD. Archives are read by us alone: a command would be run with the name of a file that
+ * somebody else has chosen. */
+static int set_archive(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
+{
+	struct str cmd = str_of(value), suffix = str_cut(&cmd, '=');
 
 	if (!suffix.size)
-		return err_set(err, ERR_INVALID, "-Z needs a file name's ending");
-	if (rest.p && !str_eq(rest, STR("cat")) && rest.size)
-		log_warn("debuginfod", "-Z " STR_FMT ": the command is not run, such files are read directly",
-			 STR_ARG(suffix));
-	return add_suffix(c, suffix, err);
+		return err_set(err, ERR_INVALID, "needs the ending of a file name, not '%s'", value);
+	cmd = str_trim(cmd);
+	if (cmd.size && !str_eq(cmd, STR("cat")))
+		log_warn("debuginfod", "-Z %s: the command is not run, such files are read directly", value);
+	s->scan.packages = true;
+	return setting_list_add(s, &s->suffixes, suffix, rank, err);
 }
 
-static int set_small(const char *value, unsigned *ret, struct err *err)
+/* -C, -C8, and -C=8 as its manual has it. Less than two the reference does not take either. */
+static int set_pool(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
 {
-	uint64_t v;
+	uint64_t n;
 
-	if (value_u64(value, 100000, &v, err) < 0)
-		return -1;
-	*ret = (unsigned)v;
+	if (!value)
+		return 0;
+	value += *value == '=';
+	if (!str_to_u64(str_of(value), &n) || n > 100000)
+		return err_set(err, ERR_INVALID, "'%s' is not a number of threads", value);
+	s->server.http_threads = MAX((unsigned)n, 2u);
 	return 0;
 }
 
-static int set(void *ctx, int key, const char *value, struct err *err)
+static int set_port(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
 {
-	struct compat *c = ctx;
-	struct scan_options *scan = &c->o.scan;
-	struct server_options *server = &c->o.server;
-	uint64_t v;
+	uint64_t n;
 
-	switch (key) {
-	case 'F':
-		scan->files = true;
-		return 0;
-	case 'R':
-		return add_suffix(c, STR(".rpm"), err);
-	case 'U':
-		return add_suffix(c, STR(".deb"), err) < 0 || add_suffix(c, STR(".ddeb"), err) < 0
-			       ? -1
-			       : add_suffix(c, STR(".ipk"), err);
-	case 'Z':
-		return set_archive(c, value, err);
-	case 'L':
-		scan->follow_links = true;
-		return 0;
-	case 'M':
-		return set_small(value, &scan->max_depth, err);
-	case 'r':
-		scan->regex_groom = true;
-		return 0;
-	case 'I':
-		scan->include_regex = value;
-		return 0;
-	case 'X':
-		scan->exclude_regex = value;
-		return 0;
-	case 't':
-	case 'g':
-		if (value_u64(value, UINT32_MAX, &v, err) < 0)
-			return -1;
-		*(key == 't' ? &scan->rescan_s : &scan->groom_s) = (int64_t)v;
-		return 0;
-	case 'G':
-		scan->tidy_all = true;
-		return 0;
-	case 'c':
-		return set_small(value, &scan->threads, err);
-	case 'C':
-		return value ? set_small(value, &server->http_threads, err) : 0;
-	case 'd':
-		c->database = value;
-		return 0;
-	case 'D':
-		ignored("-D", "the index has another schema");
-		return 0;
-	case 'p':
-		return value_u64(value, 65535, &c->port, err);
-	case KEY_LISTEN:
-		c->address = value;
-		return 0;
-	case KEY_CORS:
-		server->cors = true;
-		return 0;
-	case 'h':
-		server->home_redirect = value;
-		return 0;
-	case 'H':
-		server->home_html = value;
-		return 0;
-	case 'v':
-		if (++c->verbose >= 2)
-			log_set_level(LOG_DEBUG);
-		return 0;
-	case KEY_FDCACHE_MBS:
-		if (value_u64(value, UINT32_MAX, &v, err) < 0)
-			return -1;
-		server->cache_max_bytes = MAX(v, (uint64_t)1) << 20;
-		return 0;
-	case KEY_FDCACHE_PREFETCH:
-		ignored("--fdcache-prefetch", "members are read at random");
-		return 0;
-	case KEY_FDCACHE_MINTMP:
-		ignored("--fdcache-mintmp", "nothing is unpacked to TMPDIR");
-		return 0;
-	case KEY_TTL:
-		return set_small(value, &server->forwarded_ttl_limit, err);
-	case KEY_PASSIVE:
-		scan->passive = true;
-		return 0;
-	case KEY_NO_SOURCES:
-	case KEY_CHECKPOINT:
-	case KEY_FDS:
-	case KEY_PREFETCH_FDS:
-	case KEY_PREFETCH_MBS:
-		return 0;
-	case KEY_METADATA_MAX:
-		if (value_u64(value, 86400, &v, err) < 0)
-			return -1;
-		server->metadata_max_ms = (int64_t)v * 1000;
-		return 0;
-	case KEY_KOJI:
-		ignored("--koji-sigcache", "no signatures are served");
-		return 0;
-	}
-	return err_set(err, ERR_INTERNAL, "option %d", key);
+	if (!str_to_u64(str_of(value), &n) || n == 0 || n > 65535)
+		return err_set(err, ERR_INVALID, "'%s' is not a port", value);
+	s->debuginfod.port = (unsigned)n;
+	return 0;
 }
 
-/* The folder that holds points and cache: beside the database; for :memory: one that goes with the process.
- */
-static char *state_beside(const char *database)
+static int set_cache(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
 {
-	const char *tmp = getenv("TMPDIR");
+	uint64_t mb;
 
-	if (strcmp(database, ":memory:") == 0)
-		return mem_printf("%s/lode-%ld", tmp && *tmp ? tmp : "/tmp", (long)getpid());
-	return mem_printf("%s.lode", database);
+	if (!str_to_u64(str_of(value), &mb) || mb > UINT32_MAX)
+		return err_set(err, ERR_INVALID, "'%s' is not a number of megabytes", value);
+	s->server.cache_max_bytes = mb << 20;
+	return 0;
 }
 
-static int debuginfod(const struct command *cmd, int argc, char **argv)
+static int more_verbose(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
 {
-	struct compat c = { .port = 8002 };
-	struct str *roots = NEW_N(struct str, (size_t)argc + 1);
-	AUTO(mem_freep) char *database = NULL;
-	AUTO(mem_freep) char *listen = NULL;
-	const char *home = getenv("HOME");
-	struct str listen_str;
-	int first, r, status = EXIT_USAGE;
+	/* Once is what we tell anyway. */
+	s->verbose = ++s->debuginfod.verbosity >= 2;
+	return 0;
+}
 
-	c.o.scan.rescan_s = 300;
-	c.o.scan.groom_s = 86400;
-	c.o.scan.watch = false; /* scripts made for the reference count its walks */
-	c.o.server.access_log = true;
-	c.o.server.forwarded_ttl_limit = 8;
-	r = options_read(cmd, argc, argv, set, &c, &first);
-	if (r != 0) {
-		status = r > 0 ? EXIT_DONE : EXIT_USAGE;
-		goto out;
+static const struct option_row scanner_rows[] = {
+	{ 'F', "scan-file-dir", NULL, "look at ELF files", OPT_ON(scan.files) },
+	{ 'R', "scan-rpm-dir", NULL, "look at .rpm", OPT_CALL(set_rpm) },
+	{ 'U', "scan-deb-dir", NULL, "look at .deb, .ddeb, .ipk", OPT_CALL(set_deb) },
+	{ 'Z', "scan-archive", "EXT[=CMD]",
+	  "look at archives named so; CMD is never run, they are read directly", OPT_CALL(set_archive) },
+	{ 'L', "logical", NULL, "follow symbolic links, and cross file systems", OPT_ON(scan.follow_links) },
+	{ 'M', "max-depth", "N", "go no deeper below a PATH [no limit]", OPT_NUMBER(scan.max_depth) },
+	{ 'I', "include", "REGEX", "only paths that match", OPT_TEXT(scan.include_regex) },
+	{ 'X', "exclude", "REGEX", "no paths that match", OPT_TEXT(scan.exclude_regex) },
+	{ 'r', "regex-groom", NULL, "use -I and -X while grooming too", OPT_ON(scan.regex_groom) },
+	{ 't', "rescan-time", "SECONDS", "walk again this often; 0: only at the start [300]",
+	  OPT_SECONDS(scan.rescan_s) },
+	{ 'g', "groom-time", "SECONDS", "groom this often; 0: only at the start [86400]",
+	  OPT_SECONDS(scan.groom_s) },
+	{ 'G', "maxigroom", NULL, "groom and compact the database at the start", OPT_ON(scan.tidy_all) },
+	{ 'c', "concurrency", "N", "scanning threads [CPUs]", OPT_NUMBER(scan.threads) },
+	{ 0, "passive", NULL, "only serve what another process has scanned", OPT_ON(scan.passive) },
+	{ 'd', "database", "FILE", "the index [$HOME/.debuginfod.sqlite]; :memory: too",
+	  OPT_TEXT(debuginfod.database) },
+	{ 0 },
+};
+static const struct option_group scanners = { "Scanning", scanner_rows };
+
+static const struct option_row web_rows[] = {
+	{ 'p', "port", "PORT", "where to listen, on all addresses [8002]", OPT_CALL(set_port) },
+	{ 0, "listen-address", "ADDR", "only on this one", OPT_TEXT(debuginfod.address) },
+	{ 'C', "connection-pool", "[N]", "HTTP threads [CPUs]", OPT_CALL(set_pool) },
+	{ 0, "cors", NULL, "let pages of other sites ask", OPT_ON(server.cors) },
+	{ 'h', "home-redirect", "URL", "where / leads", OPT_TEXT(server.home_redirect) },
+	{ 'H', "home-html", "FILE", "what / shows", OPT_TEXT(server.home_html) },
+	{ 0, "forwarded-ttl-limit", "N", "hops in X-Forwarded-For behind which no other server is asked [8]",
+	  OPT_NUMBER(server.forwarded_ttl_limit) },
+	{ 0, "metadata-maxtime", "SECONDS", "how long a /metadata search may take; 0: for ever [5]",
+	  OPT_MS(server.metadata_max_ms) },
+	{ 0, "fdcache-mbs", "MB", "how much of what is asked for often lies decoded on disk",
+	  OPT_CALL(set_cache) },
+	{ 'v', "verbose", NULL, "log more; may be given again", OPT_CALL(more_verbose) },
+	{ 0 },
+};
+static const struct option_group web = { "Serving", web_rows };
+
+static const struct option_row ignored_rows[] = {
+	{ 'D', "ddl", "SQL", "the index has another schema", OPTION_IGNORED },
+	{ 0, "disable-source-scan", NULL,
+	  "names of sources are not scanned, they are read when one is asked for", OPTION_IGNORED },
+	{ 0, "fdcache-prefetch", "N", "members of packages are read at random", OPTION_IGNORED },
+	{ 0, "fdcache-mintmp", "PERCENT", "nothing is unpacked to $TMPDIR", OPTION_IGNORED },
+	{ 0, "scan-checkpoint", "N", "changes are committed in batches anyway", OPTION_IGNORED },
+	{ 0, "koji-sigcache", NULL, "signatures are not served", OPTION_IGNORED },
+	{ 0, "fdcache-fds", "N", NULL, OPTION_SILENT },
+	{ 0, "fdcache-prefetch-fds", "N", NULL, OPTION_SILENT },
+	{ 0, "fdcache-prefetch-mbs", "N", NULL, OPTION_SILENT },
+	{ 0 },
+};
+static const struct option_group ignored = { "Taken, and without effect", ignored_rows };
+
+static void defaults(struct settings *s)
+{
+	service_defaults(s);
+	s->debuginfod.port = 8002;
+	s->scan.watch = false; /* scripts made for the reference count its walks */
+}
+
+/* Does another program's database lie there? Ours among its tables would be no good to either. */
+static bool is_foreign(const char *path)
+{
+	const struct db_options opts = { .read_only = true };
+	struct db_stmt *q;
+	struct db *db = NULL;
+	bool foreign = false;
+
+	if (access(path, F_OK) != 0 || db_open(path, &opts, &db, NULL) < 0)
+		return false;
+	if (db_prepare(db, "SELECT 1 FROM sqlite_master WHERE name GLOB 'buildids*'", &q, NULL) == 0)
+		foreign = db_step(q, NULL) == DB_ROW;
+	db_close(db);
+	return foreign;
+}
+
+/* Index and folder from -d, in the arena. The folder is named like the database; of :memory: it goes with the
+ * process. */
+static int find_places(struct settings *s, struct service_places *places, struct err *err)
+{
+	const char *file = s->debuginfod.database, *tmp = getenv("TMPDIR"), *home = getenv("HOME");
+	char *dir;
+
+	if (file && strcmp(file, ":memory:") == 0) {
+		dir = arena_printf(&s->arena, "%s/lode-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+		if (!mkdtemp(dir))
+			return err_os(err, errno, "%s", dir);
+		*places = (struct service_places){ .data = dir,
+						   .index = ":memory:debuginfod",
+						   .temporary = true };
+		return 0;
 	}
-	for (int i = first; i < argc; i++)
-		roots[c.o.scan.n_roots++] = str_of(argv[i]);
-	if (c.o.scan.n_roots && !c.packages && !c.o.scan.files) {
-		fail_usage(cmd, "a PATH needs at least one of -F -R -U -Z");
-		goto out;
+	if (!file)
+		file = arena_printf(&s->arena, "%s/.debuginfod.sqlite", home && *home ? home : ".");
+	dir = arena_printf(&s->arena, "%s.lode", file);
+	*places = (struct service_places){ .data = dir, .index = file };
+	if (is_foreign(file)) {
+		log_warn(
+			"debuginfod",
+			"%s is another program's database and is left as it is: the index is %s/index.sqlite",
+			file, dir);
+		places->index = NULL;
 	}
-	c.o.scan.roots = roots;
-	c.o.scan.packages = c.packages;
-	c.o.scan.package_suffixes = c.suffixes;
-	c.o.scan.n_package_suffixes = c.n_suffixes;
-	database = c.database ? mem_strdup(c.database)
-			      : mem_printf("%s/.debuginfod.sqlite", home ? home : ".");
-	c.o.data = state_beside(database);
-	c.o.index_path = strcmp(database, ":memory:") == 0 ? ":memory:debuginfod" : database;
-	listen = c.address && strchr(c.address, ':')
-			 ? mem_printf("[%s]:%u", c.address, (unsigned)c.port)
-			 : mem_printf("%s:%u", c.address ? c.address : "", (unsigned)c.port);
-	listen_str = str_of(listen);
-	c.o.server.listen = &listen_str;
-	c.o.server.n_listen = 1;
-	status = service_run(&c.o);
-	free(c.o.data);
-out:
-	free(roots);
-	return status;
+	return 0;
+}
+
+static void set_listen(struct settings *s)
+{
+	const char *address = s->debuginfod.address ? s->debuginfod.address : "";
+	bool bare_ipv6 = strchr(address, ':') && address[0] != '[';
+
+	setting_list_add(
+		s, &s->listen,
+		str_of(arena_printf(&s->arena, bare_ipv6 ? "[%s]:%u" : "%s:%u", address, s->debuginfod.port)),
+		RANK_COMMAND_LINE, NULL);
+}
+
+static int debuginfod(struct settings *s)
+{
+	struct service_places places;
+	struct err err = { 0 };
+
+	if (s->paths.n && !s->scan.packages && !s->scan.files) {
+		log_warn("debuginfod", "without -F -R -U -Z every PATH is ignored");
+		s->paths.n = 0;
+	}
+	if (s->scan.passive && s->paths.n) {
+		log_warn("debuginfod", "with --passive every PATH is ignored");
+		s->paths.n = 0;
+	}
+	if (getenv("DEBUGINFOD_URLS") && *getenv("DEBUGINFOD_URLS"))
+		log_warn("debuginfod",
+			 "$DEBUGINFOD_URLS is set, but other servers are not asked for what is missing here");
+	if (find_places(s, &places, &err) < 0)
+		return fail("debuginfod", &err);
+	set_listen(s);
+	return service_run(s, &places);
 }
 
 const struct command command_debuginfod = {
 	.name = "debuginfod",
 	.args = "[PATH...]",
-	.summary = "serve, with the options of elfutils' debuginfod",
-	.options = options,
-	.run = debuginfod,
+	.summary = "the same service, with the options of elfutils' debuginfod",
 	.examples = "  lode debuginfod -F -U -R /usr /srv/packages\n"
 		    "  ln -s lode debuginfod && ./debuginfod -p 8002 -d :memory: -F /usr/bin\n",
+	.groups = { &scanners, &web, &ignored },
+	.max_args = SIZE_MAX,
+	.defaults = defaults,
+	.run = debuginfod,
 };

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd's own: the commands' table, options, and the service that `serve` and `debuginfod` share.
+ * cmd's own: the rows that commands and options are made of, what the options set, and what several commands
+ * use.
+ *
+ * A command is a `struct command` in a file of its own and a row in table.c. Its options are groups of rows;
+ * each row says where in `struct settings` its value goes. Command line, configuration file, environment,
+ * help, completion and the test of the man pages all go by these rows.
  */
 #pragma once
 
@@ -11,66 +16,185 @@
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-/* One option. --help, completion and the test of the man pages are made from these rows. */
-struct option_row {
-	int key;          /* names it in `set`; from 256 on, or its short letter */
-	const char *name; /* long name; NULL: short only */
-	const char *arg;  /* what stands behind it; NULL: a switch. "[N]": may be missing (short form only) */
-	const char *help; /* NULL: hidden */
+/* ---- settings ---- */
+
+/* Where a value comes from. The later one wins; of a list, it replaces all that the earlier one gave. */
+enum setting_rank { RANK_DEFAULT, RANK_FILE, RANK_ENVIRONMENT, RANK_COMMAND_LINE };
+
+struct setting_list {
+	struct str *items; /* heap; the texts lie in the settings' arena */
+	size_t n;
+	enum setting_rank rank;
 };
-#define OPTION_END { 0, NULL, NULL, NULL }
-#define OPTION_HELP 'h'
+#define SETTING_LIST_MAX 4096u
 
-struct command {
-	const char *name, *args, *summary, *examples;
-	const struct option_row *options;
-	int (*run)(const struct command *cmd, int argc, char **argv);
-};
-extern const struct command command_serve, command_scan, command_inspect, command_stat, command_debuginfod, command_help,
-	command_version, command_completion;
-extern const struct command *const commands[]; /* NULL at the end */
-
-/*
- * Read the options of @argv: `set` is called for each, in order; what is no option is left in argv[*ret_first..]. --help
- * prints and gives 1. 0, 1 (answered: exit 0) or -1 (usage: told on stderr).
- */
-int options_read(const struct command *cmd, int argc, char **argv, int (*set)(void *ctx, int key, const char *value, struct err *err),
-		 void *ctx, int *ret_first);
-/*
- * The same from what comes before the command line: the file (--config, $LODE_CONFIG, else /etc/lode/lode.conf where it is), with lines
- * "long-name = value", and then the environment (LODE_LONG_NAME). Keys that this command does not have are another's.
- */
-int options_read_defaults(const struct command *cmd, int argc, char **argv, int (*set)(void *ctx, int key, const char *value, struct err *err),
-			  void *ctx);
-void options_help(const struct command *cmd, FILE *out);
-
-/* Values. All of @value, or ERR_INVALID. */
-int value_u64(const char *value, uint64_t max, uint64_t *ret, struct err *err);
-int value_size(const char *value, uint64_t *ret, struct err *err); /* 10, 64K, 256M, 2G */
-
-/* Bytes of any kind as a JSON string: what is no UTF-8 is escaped as \\xNN. */
-json_t *json_text(struct str s);
-
-/* "lode: what: why". Returns EXIT_FAILED. */
-int fail(const struct err *err);
-int fail_usage(const struct command *cmd, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* Where the state lies: @given, $LODE_DATA, /var/lib/lode for root, $XDG_STATE_HOME/lode. On the heap. */
-char *data_dir(const char *given);
-
-/* ---- the service ---- */
-
-#define SERVICE_MAX_LISTEN 16
-
-struct service_options {
-	struct scan_options scan;
-	struct server_options server;
-	char *data; /* heap */
-	const char *index_path; /* NULL: in data */
-	size_t span_cache, map_cache;
+/* All that options can set, for all commands; each reads its part. Texts live in the arena. */
+struct settings {
+	struct arena arena;
+	const char *data, *config;
+	struct setting_list paths; /* PATH... of the command line, or --path */
+	struct setting_list listen;
+	struct setting_list suffixes; /* of package files */
+	struct scan_options
+		scan; /* but roots, package_suffixes and places, which service.c and scan.c fill in */
+	struct server_options server; /* but listen, resolver, scan */
+	uint64_t span_cache, map_cache, sources_cache;
 	bool source_any;
+	bool json, sections, members, ids;
+	bool verbose;
+	struct debuginfod_settings {
+		const char *database, *address;
+		unsigned port, verbosity;
+	} debuginfod;
 };
-/* Lock the data directory, start scan, resolver and server, tell where to look, run until a signal, stop. Returns an exit status. */
-int service_run(struct service_options *opts);
-/* Take the data directory for this process: the lock is held until exit. */
-int service_lock(const char *data, struct err *err);
+
+void settings_init(struct settings *s);
+void settings_done(struct settings *s);
+/* Takes a copy of @text. */
+int setting_list_add(struct settings *s, struct setting_list *l, struct str text, enum setting_rank rank,
+		     struct err *err);
+
+/* ---- options ---- */
+
+enum option_kind {
+	OPTION_CALL,    /* .call sees to it */
+	OPTION_ON,      /* bool: a switch */
+	OPTION_OFF,     /* bool: a switch that clears it */
+	OPTION_TEXT,    /* const char * */
+	OPTION_LIST,    /* struct setting_list; may be given again */
+	OPTION_NUMBER,  /* unsigned */
+	OPTION_SIZE,    /* uint64_t: 10, 64K, 256M, 2G */
+	OPTION_SECONDS, /* int64_t */
+	OPTION_MS,      /* int64_t milliseconds, given in seconds; 0 means no limit: a very long time */
+	OPTION_IGNORED, /* taken with a warning; .help says why it is not needed */
+	OPTION_SILENT,  /* taken, and that is all */
+};
+
+struct option_row {
+	char letter;      /* short form; 0: none */
+	const char *name; /* long form; of every row */
+	const char *arg;  /* what stands behind it; NULL: a switch. "[N]": may be missing, else as one word
+			     with the option */
+	const char *help; /* NULL: hidden */
+	enum option_kind kind;
+	size_t at; /* of the value in struct settings: OPTION_AT(type, field) */
+	int (*call)(struct settings *s, const char *value, enum setting_rank rank, struct err *err);
+};
+
+/* The offset of a field; does not compile where the field is not of the type that the row's kind writes. */
+#define OPTION_AT(type, field)              \
+	(offsetof(struct settings, field) / \
+	 (size_t)__builtin_types_compatible_p(__typeof__(((struct settings *)0)->field), type))
+#define OPT_ON(field)      OPTION_ON, OPTION_AT(bool, field)
+#define OPT_OFF(field)     OPTION_OFF, OPTION_AT(bool, field)
+#define OPT_TEXT(field)    OPTION_TEXT, OPTION_AT(const char *, field)
+#define OPT_LIST(field)    OPTION_LIST, OPTION_AT(struct setting_list, field)
+#define OPT_NUMBER(field)  OPTION_NUMBER, OPTION_AT(unsigned, field)
+#define OPT_SIZE(field)    OPTION_SIZE, OPTION_AT(uint64_t, field)
+#define OPT_SECONDS(field) OPTION_SECONDS, OPTION_AT(int64_t, field)
+#define OPT_MS(field)      OPTION_MS, OPTION_AT(int64_t, field)
+#define OPT_CALL(fn)       OPTION_CALL, 0, fn
+
+struct option_group {
+	const char *title;
+	const struct option_row *rows; /* ended by one without a name */
+};
+/* Shared by commands, so that one configuration file serves them all. */
+extern const struct option_group group_state, group_scanning, group_output;
+
+#define COMMAND_MAX_GROUPS 8
+struct command {
+	const char *name, *args, *summary;
+	const char *examples;
+	const struct option_group *groups[COMMAND_MAX_GROUPS]; /* ended by NULL */
+	bool configured;                                       /* reads the configuration file and LODE_* */
+	size_t min_args, max_args;
+	const char *missing;                  /* what to say with less than min_args: "which FILE?" */
+	void (*defaults)(struct settings *s); /* NULL: all zero */
+	int (*run)(struct settings *s);       /* returns the exit status; s->paths holds the arguments */
+};
+extern const struct command command_serve, command_scan, command_inspect, command_stat, command_debuginfod,
+	command_completion, command_version, command_help;
+extern const struct command *const commands[];       /* ended by NULL */
+const struct command *command_find(struct str name); /* NULL: none */
+
+/* The row of this long name, NULL: none. */
+const struct option_row *option_find(const struct command *cmd, struct str name);
+const struct option_row *option_by_letter(const struct command *cmd, char letter);
+/* Over all rows of a command, hidden ones too; *it starts at zeros. NULL at the end. */
+struct option_iter {
+	size_t group, row;
+};
+const struct option_row *option_next(const struct command *cmd, struct option_iter *it);
+
+/* Give a value to what a row sets. Of a switch @value is NULL, or yes or no in some words. */
+int option_set(struct settings *s, const struct option_row *row, const char *value, enum setting_rank rank,
+	       struct err *err);
+
+/*
+ * The command line, after what comes before it: the file (--config, $LODE_CONFIG, else /etc/lode/lode.conf if
+ * it is there), then the environment. OPTIONS_HELP: --help was asked for. A failure is a mistake of the
+ * user's.
+ */
+enum { OPTIONS_HELP = 1 };
+int options_read(const struct command *cmd, int argc, char **argv, struct settings *s, struct err *err);
+/* The two things that come before it. @path NULL: the usual place. */
+int config_read_file(const struct command *cmd, const char *path, struct settings *s, struct err *err);
+int config_read_environment(const struct command *cmd, struct settings *s, struct err *err);
+
+void help_print(const struct command *cmd, FILE *out);
+void help_overview(FILE *out);
+
+/* ---- telling ---- */
+
+/* "lode: what: why" on stderr. Returns EXIT_FAILED. */
+int fail(const char *what, const struct err *err);
+/* Text that came from elsewhere, for people: what a terminal would obey is escaped. */
+void print_text(FILE *out, struct str s);
+/* Bytes of any kind as a JSON string: what is no UTF-8 is escaped as \xNN. */
+json_t *json_text(struct str s);
+/* To stdout, with a newline. Takes @j. Returns EXIT_DONE, or EXIT_FAILED where it could not be written. */
+int json_print(json_t *j);
+/* "1.2 MB" */
+const char *size_text(uint64_t size, char out[32]);
+
+/* ---- state ---- */
+
+/* Where the state lies: @given (--data, $LODE_DATA), /var/lib/lode for root, $XDG_STATE_HOME/lode,
+ * ~/.local/state/lode. Heap; NULL: nowhere. */
+char *data_dir(const char *given, struct err *err);
+/* This machine's own folders of programs, libraries and debug files, as far as they are there, into s->paths.
+ */
+void add_own_files(struct settings *s);
+/* Take the data directory for this process; the lock is held until exit. */
+int data_lock(const char *data, struct err *err);
+
+/* ---- what failed ---- */
+
+/*
+ * The files of the index whose last look failed, in the order of their paths' ids: {path, reason, kind,
+ * tries, next_try} each, up to
+ * @max of them. Only those at or below one of @roots (real paths), unless there are none. *ret_n counts all.
+ * The list is the caller's.
+ */
+int failures_collect(struct index *ix, const struct str *roots, size_t n_roots, size_t max, json_t **ret,
+		     uint64_t *ret_n, struct err *err);
+
+/* ---- progress of a scan, one line on a terminal that is written over ---- */
+
+void progress_show(const struct scan_progress *p);
+void progress_clear(void);
+
+/* ---- the service that `serve` and `debuginfod` run ---- */
+
+/* What both commands start from. server.cache_max_bytes: of CACHE_USUAL the server decides; 0 is none. */
+#define CACHE_USUAL UINT64_MAX
+void service_defaults(struct settings *s);
+
+struct service_places {
+	const char *data;  /* folder for lock, resume points, cache */
+	const char *index; /* NULL: in data */
+	bool temporary;    /* the folder goes when the service ends */
+};
+/* Start scan, resolver and server, tell where to look, run until a signal, stop. Returns the exit status. */
+int service_run(struct settings *s, const struct service_places *places);

@@ -2,79 +2,15 @@
 /*
  * lode scan: index files and packages without serving them, with progress on a terminal.
  */
-#include <jansson.h>
+#include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/internal.h"
 
+#define LOOK_EVERY_MS 200
 #define SHOW_FAILURES 20u
-
-enum {
-	KEY_DATA = 256,
-	KEY_CONFIG,
-	KEY_INCLUDE,
-	KEY_EXCLUDE,
-	KEY_FOLLOW,
-	KEY_THREADS,
-	KEY_HEADER_ONLY,
-	KEY_JSON
-};
-
-static const struct option_row options[] = {
-	{ KEY_DATA, "data", "DIR", "where the state lies [$LODE_DATA, /var/lib/lode, $XDG_STATE_HOME/lode]" },
-	{ KEY_CONFIG, "config", "FILE", "lines 'long-name = value' [/etc/lode/lode.conf]" },
-	{ KEY_INCLUDE, "include", "REGEX", "only paths that match (POSIX extended)" },
-	{ KEY_EXCLUDE, "exclude", "REGEX", "no paths that match; stronger than --include" },
-	{ KEY_FOLLOW, "follow-links", NULL, "follow symbolic links and cross file systems" },
-	{ KEY_THREADS, "scan-threads", "N", "threads that scan [CPUs]" },
-	{ KEY_HEADER_ONLY, "header-only", NULL, "only what packages say of themselves" },
-	{ KEY_JSON, "json", NULL, "a summary for programs" },
-	OPTION_END,
-};
-
-struct scan_cmd {
-	struct scan_options o;
-	const char *data;
-	bool json;
-	struct arena arena;
-};
-
-static int set(void *ctx, int key, const char *value, struct err *err)
-{
-	struct scan_cmd *s = ctx;
-	const char *kept = value ? arena_strdup(&s->arena, str_of(value)) : NULL;
-	uint64_t v;
-
-	switch (key) {
-	case KEY_DATA:
-		s->data = kept;
-		return 0;
-	case KEY_CONFIG:
-		return 0;
-	case KEY_INCLUDE:
-		s->o.include_regex = kept;
-		return 0;
-	case KEY_EXCLUDE:
-		s->o.exclude_regex = kept;
-		return 0;
-	case KEY_FOLLOW:
-		s->o.follow_links = true;
-		return 0;
-	case KEY_THREADS:
-		if (value_u64(value, 1024, &v, err) < 0)
-			return -1;
-		s->o.threads = (unsigned)v;
-		return 0;
-	case KEY_HEADER_ONLY:
-		s->o.header_only = true;
-		return 0;
-	case KEY_JSON:
-		s->json = true;
-		return 0;
-	}
-	return err_set(err, ERR_INTERNAL, "option %d", key);
-}
 
 static volatile sig_atomic_t interrupted;
 
@@ -83,181 +19,170 @@ static void on_signal(int sig)
 	interrupted = sig;
 }
 
-/* One line, written over: what is done, how fast, how long still. */
-static void show_progress(const struct scan_progress *p)
+static void catch_signals(void)
 {
-	double elapsed_s = (double)(clock_mono_ms() - p->started_mono_ms) / 1000.0;
-	double rate = elapsed_s > 0 ? (double)p->bytes_done / elapsed_s : 0;
-	int filled = p->bytes_total ? (int)(24.0 * (double)MIN(p->bytes_done, p->bytes_total) /
-					    (double)p->bytes_total)
-				    : 0;
+	/* The second one ends us at once. */
+	struct sigaction act = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
 
-	fprintf(stderr, "\r\033[K[%.*s%*s] %llu files, %llu of %llu packages, %.0f of %.0f MB, %.1f MB/s",
-		filled, "########################", 24 - filled, "", (unsigned long long)p->n_seen,
-		(unsigned long long)p->n_packages_deep, (unsigned long long)p->n_packages,
-		(double)p->bytes_done / 1e6, (double)p->bytes_total / 1e6, rate / 1e6);
-	if (rate > 0 && p->bytes_total > p->bytes_done)
-		fprintf(stderr, ", %.0f s left", (double)(p->bytes_total - p->bytes_done) / rate);
-	fflush(stderr);
+	sigaction(SIGINT, &act, NULL);
+	sigaction(SIGTERM, &act, NULL);
 }
 
-/* What failed, with its reason; counts all, collects the first. */
-static int failures(const char *index_path, json_t *list, uint64_t *ret_n, struct err *err)
+/* The roots as the index names what is below them. One that is not there is an error: who asks for a scan
+ * wants to know. */
+static int make_real(struct settings *s, struct err *err)
 {
-	struct index_options opts = { .read_only = true };
-	struct index *ix;
-	int64_t after = 0;
-	int r;
+	for (size_t i = 0; i < s->paths.n; i++) {
+		const char *path = s->paths.items[i].p;
+		char real[PATH_MAX];
 
-	*ret_n = 0;
-	if (index_open(index_path, &opts, &ix, err) < 0)
-		return -1;
-	for (;;) {
-		AUTO(arena_done) struct arena a = { 0 };
-		struct index_file *files;
-		size_t n;
-
-		arena_init(&a);
-		r = index_list(ix, 0, INDEX_FAILED, after, 1000, &a, &files, &n, err);
-		if (r < 0 || !n)
-			break;
-		for (size_t i = 0; i < n; i++) {
-			after = files[i].id;
-			if ((*ret_n)++ < SHOW_FAILURES)
-				json_array_append_new(list, json_pack("{s:o, s:o}", "path",
-								      json_text(files[i].path), "reason",
-								      json_text(files[i].reason)));
-		}
+		if (!realpath(path, real))
+			return err_os(err, errno, "%s", path);
+		s->paths.items[i] = arena_str(&s->arena, str_of(real));
 	}
-	index_close(ix);
-	return r;
+	return 0;
 }
 
-static int report(const struct scan_cmd *s, const char *index_path, const struct scan_progress *p,
+/* Returns when all is scanned, or a signal came. */
+static int scan_all(const struct scan_options *o, bool show, struct scan_progress *ret, struct err *err)
+{
+	struct scan *scan = NULL;
+
+	if (scan_new(o, &scan, err) < 0 || scan_start(scan, err) < 0) {
+		scan_free(scan);
+		return -1;
+	}
+	while (!scan_wait_idle(scan, LOOK_EVERY_MS) && !interrupted) {
+		scan_progress(scan, ret);
+		if (show)
+			progress_show(ret);
+	}
+	scan_progress(scan, ret);
+	if (show)
+		progress_clear();
+	scan_free(scan);
+	return 0;
+}
+
+static int report_json(const struct scan_progress *p, double took_s, uint64_t n_failed, json_t *failures)
+{
+	return json_print(json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:O}", "files_seen",
+				    (json_int_t)p->n_seen, "packages", (json_int_t)p->n_packages,
+				    "packages_decoded", (json_int_t)p->n_packages_deep, "bytes",
+				    (json_int_t)p->bytes_done, "seconds", took_s, "failed",
+				    (json_int_t)n_failed, "failures", failures));
+}
+
+static void report_text(const struct scan_progress *p, double took_s, uint64_t n_failed,
+			const json_t *failures)
+{
+	char size[32], rate[32];
+	json_t *one;
+	size_t i;
+
+	printf("%llu files seen, %llu packages, %s in %.1f s (%s/s), %llu failed\n",
+	       (unsigned long long)p->n_seen, (unsigned long long)p->n_packages,
+	       size_text(p->bytes_done, size), took_s,
+	       size_text(took_s > 0 ? (uint64_t)((double)p->bytes_done / took_s) : 0, rate),
+	       (unsigned long long)n_failed);
+	json_array_foreach(failures, i, one)
+	{
+		struct err why = { 0 };
+
+		err_set(&why, ERR_INVALID, "%s: %s", json_string_value(json_object_get(one, "path")),
+			json_string_value(json_object_get(one, "reason")));
+		fail("scan", &why);
+	}
+	if (n_failed > json_array_size(failures))
+		fprintf(stderr, "lode: scan: and %llu more, see: lode stat\n",
+			(unsigned long long)(n_failed - json_array_size(failures)));
+}
+
+static int report(const struct settings *s, const char *index_path, const struct scan_progress *p,
 		  double took_s)
 {
-	json_t *list = json_array();
+	const struct index_options opts = { .read_only = true };
 	struct err err = { 0 };
+	struct index *ix;
+	json_t *failures;
 	uint64_t n_failed;
-	size_t i;
-	json_t *one;
+	int r;
 
-	if (failures(index_path, list, &n_failed, &err) < 0) {
-		json_decref(list);
-		return fail(&err);
-	}
-	if (s->json) {
-		json_t *all = json_pack("{s:I, s:I, s:I, s:f, s:I, s:O}", "files_seen", (json_int_t)p->n_seen,
-					"packages", (json_int_t)p->n_packages, "bytes",
-					(json_int_t)p->bytes_done, "seconds", took_s, "failed",
-					(json_int_t)n_failed, "failures", list);
-
-		json_dumpf(all, stdout, JSON_INDENT(2));
-		printf("\n");
-		json_decref(all);
-	} else {
-		printf("%llu files seen, %llu packages, %.0f MB in %.1f s\n", (unsigned long long)p->n_seen,
-		       (unsigned long long)p->n_packages, (double)p->bytes_done / 1e6, took_s);
-		json_array_foreach(list, i, one) fprintf(stderr, "lode: scan: %s: %s\n",
-							 json_string_value(json_object_get(one, "path")),
-							 json_string_value(json_object_get(one, "reason")));
-		if (n_failed > SHOW_FAILURES)
-			fprintf(stderr, "lode: scan: and %llu more: lode stat\n",
-				(unsigned long long)(n_failed - SHOW_FAILURES));
-	}
-	json_decref(list);
+	if (index_open(index_path, &opts, &ix, &err) < 0)
+		return fail("scan", &err);
+	r = failures_collect(ix, s->paths.items, s->paths.n, s->json ? SIZE_MAX : SHOW_FAILURES, &failures,
+			     &n_failed, &err);
+	index_close(ix);
+	if (r < 0)
+		return fail("scan", &err);
+	if (s->json)
+		report_json(p, took_s, n_failed, failures);
+	else
+		report_text(p, took_s, n_failed, failures);
+	json_decref(failures);
 	return n_failed ? EXIT_FAILED : EXIT_DONE;
 }
 
-static int run(const struct scan_cmd *s, const char *data)
+static int run(struct settings *s, const char *data)
 {
 	AUTO(mem_freep) char *index = mem_printf("%s/index.sqlite", data);
 	AUTO(mem_freep) char *points = mem_printf("%s/points", data);
-	struct scan_options o = s->o;
-	struct scan_progress p;
-	struct scan *scan = NULL;
+	struct scan_options o = s->scan;
+	struct scan_progress p = { 0 };
 	struct err err = { 0 };
-	bool terminal = isatty(STDERR_FILENO) && !s->json;
+	bool show = isatty(STDERR_FILENO) && !s->verbose;
 	int64_t from_ms = clock_mono_ms();
-	struct sigaction act = { .sa_handler = on_signal };
 
-	if (service_lock(data, &err) < 0)
-		return fail(&err);
-	if (terminal)
-		log_set_level(LOG_ERROR);
-	else if (log_level() == LOG_INFO)
-		log_set_level(LOG_WARN);
-	sigaction(SIGINT, &act, NULL);
-	sigaction(SIGTERM, &act, NULL);
+	if (make_real(s, &err) < 0 || data_lock(data, &err) < 0)
+		return fail("scan", &err);
+	/* What failed is told at the end; on a terminal, a line in between would tear the progress. */
+	if (!s->verbose)
+		log_set_level(show ? LOG_ERROR : LOG_WARN);
+	catch_signals();
 	o.index_path = index;
 	o.points_dir = points;
-	if (scan_new(&o, &scan, &err) < 0 || scan_start(scan, &err) < 0) {
-		scan_free(scan);
-		return fail(&err);
-	}
-	while (!scan_wait_idle(scan, 200) && !interrupted) {
-		scan_progress(scan, &p);
-		if (terminal)
-			show_progress(&p);
-	}
-	scan_progress(scan, &p);
-	if (terminal)
-		fprintf(stderr, "\r\033[K");
-	scan_free(scan);
+	o.roots = s->paths.items;
+	o.n_roots = s->paths.n;
+	o.package_suffixes = s->suffixes.items;
+	o.n_package_suffixes = s->suffixes.n;
+	if (scan_all(&o, show, &p, &err) < 0)
+		return fail("scan", &err);
 	if (interrupted) {
 		fprintf(stderr,
-			"lode: scan: stopped; what is done is kept, the next scan goes on from there\n");
+			"lode: scan: stopped: what is done is kept, the next scan goes on from there\n");
 		return EXIT_FAILED;
 	}
 	return report(s, index, &p, (double)(clock_mono_ms() - from_ms) / 1000.0);
 }
 
-static int scan(const struct command *cmd, int argc, char **argv)
+static int scan(struct settings *s)
 {
-	struct scan_cmd s = { .o = { .files = true, .packages = true } };
-	struct str *roots = NEW_N(struct str, (size_t)argc + 1);
-	int first, r, status = EXIT_USAGE;
-	char *data;
+	AUTO(mem_freep) char *data = NULL;
+	struct err err = { 0 };
 
-	arena_init(&s.arena);
-	r = options_read_defaults(cmd, argc, argv, set, &s);
-	if (r == 0)
-		r = options_read(cmd, argc, argv, set, &s, &first);
-	if (r != 0) {
-		status = r > 0 ? EXIT_DONE : EXIT_USAGE;
-		goto out;
-	}
-	for (int i = first; i < argc; i++) {
-		struct stat st;
+	data = data_dir(s->data, &err);
+	if (!data)
+		return fail("scan", &err);
+	if (!s->paths.n)
+		add_own_files(s);
+	return run(s, data);
+}
 
-		if (stat(argv[i], &st) != 0) {
-			fprintf(stderr, "lode: scan: %s: no such file or folder\n", argv[i]);
-			status = EXIT_FAILED;
-			goto out;
-		}
-		roots[s.o.n_roots++] = str_of(argv[i]);
-	}
-	if (!s.o.n_roots) {
-		status = fail_usage(cmd, "which PATH?");
-		goto out;
-	}
-	s.o.roots = roots;
-	data = data_dir(s.data);
-	status = run(&s, data);
-	free(data);
-out:
-	free(roots);
-	arena_done(&s.arena);
-	return status;
+static void defaults(struct settings *s)
+{
+	s->scan.files = s->scan.packages = true;
 }
 
 const struct command command_scan = {
 	.name = "scan",
-	.args = "PATH...",
+	.args = "[PATH...]",
 	.summary = "index files and packages, without serving them",
-	.options = options,
-	.run = scan,
 	.examples = "  lode scan /srv/debs                 then: lode serve /srv/debs\n"
-		    "  lode scan --json --data /tmp/x .    a summary for programs; 1 if something could not "
-		    "be read\n",
+		    "  lode scan --json --data /tmp/x .    a summary for programs; exit status 1 if "
+		    "something failed\n",
+	.groups = { &group_state, &group_scanning, &group_output },
+	.configured = true,
+	.max_args = SIZE_MAX,
+	.defaults = defaults,
+	.run = scan,
 };

@@ -4,34 +4,34 @@
  * order and stopped in the other; signals are taken by one thread, this one.
  */
 #include <errno.h>
-#include <fcntl.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 #include "cmd/internal.h"
 
-#define STOP_GRACE_MS 5000
+#define STOP_GRACE_MS  5000
+#define LOOK_EVERY_MS  100 /* whether it is ready yet */
+#define HELPERS_QUEUED 64
 
-int service_lock(const char *data, struct err *err)
+struct service {
+	struct scan *scan;
+	struct resolver *resolver;
+	struct server *server;
+	struct pool *helpers; /* decode ahead */
+	sigset_t signals;
+};
+
+void service_defaults(struct settings *s)
 {
-	AUTO(mem_freep) char *path = mem_printf("%s/lock", data);
-	int fd;
-
-	if (dir_make(data, 0755, err) < 0)
-		return -1;
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return err_os(err, errno, "%s", path);
-	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-		close(fd);
-		return err_set(err, ERR_IO,
-			       "%s: another lode uses this data directory; give another one by --data", data);
-	}
-	return 0; /* held until exit: the descriptor stays open on purpose */
+	s->scan.rescan_s = 300;
+	s->scan.groom_s = 86400;
+	s->server.access_log = true;
+	s->server.cache_max_bytes = CACHE_USUAL;
+	s->server.forwarded_ttl_limit = 8;
 }
 
 /* sd_notify(3): one datagram to the socket that systemd names. */
@@ -39,123 +39,178 @@ static void notify(const char *state)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	int fd;
+	AUTO(fd_close) int fd = -1;
 
-	if (!path || strlen(path) >= sizeof(to.sun_path))
+	if (!path || !*path || strlen(path) >= sizeof(to.sun_path))
 		return;
 	memcpy(to.sun_path, path, strlen(path));
 	if (path[0] == '@')
 		to.sun_path[0] = '\0';
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	if (sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&to,
-		   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path))) < 0)
+	if (fd < 0 || sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&to,
+			     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path))) < 0)
 		log_warn("serve", "$NOTIFY_SOCKET: %s", strerror(errno));
-	close(fd);
 }
 
 static void raise_limits(void)
 {
 	struct rlimit r;
 
-	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
-		r.rlim_cur = MIN(r.rlim_max, (rlim_t)1 << 20);
-		if (setrlimit(RLIMIT_NOFILE, &r) != 0)
-			log_warn("serve", "more open files are not to be had: %s", strerror(errno));
-	}
+	if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= r.rlim_max)
+		return;
+	r.rlim_cur = MIN(r.rlim_max, (rlim_t)1 << 20);
+	if (setrlimit(RLIMIT_NOFILE, &r) != 0)
+		log_warn("serve", "the limit of open files stays low: %s", strerror(errno));
 }
 
-static sigset_t block_signals(void)
+/*
+ * Before any thread is made: they inherit that these are blocked. SIGINT stops even where it was ignored, as
+ * it is for a script's background jobs; SIGHUP does not, for nohup.
+ */
+static void block_signals(sigset_t *set)
 {
-	static const int ours[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 };
-	sigset_t set;
+	static const int ours[] = { SIGINT, SIGTERM, SIGUSR1, SIGUSR2 };
+	struct sigaction was;
 
-	sigemptyset(&set);
+	sigemptyset(set);
 	for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
-		sigaddset(&set, ours[i]);
-	pthread_sigmask(SIG_BLOCK, &set, NULL); /* before any thread is made: they inherit it */
+		sigaddset(set, ours[i]);
+	if (sigaction(SIGHUP, NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+		sigaddset(set, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, set, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	return set;
 }
 
-static void wait_for_the_end(struct scan *scan, const sigset_t *set)
+/* Whoever cannot wait for an orderly end asks twice. */
+static void let_signals_end_us(const sigset_t *set)
 {
-	for (;;) {
-		int sig;
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	pthread_sigmask(SIG_UNBLOCK, set, NULL);
+}
 
-		if (sigwait(set, &sig) != 0)
-			continue;
+static bool is_ready(struct service *v)
+{
+	struct scan_progress p;
+
+	scan_progress(v->scan, &p);
+	if (!p.ready)
+		return false;
+	notify("STATUS=ready");
+	return true;
+}
+
+static void wait_for_the_end(struct service *v)
+{
+	const struct timespec soon = { .tv_nsec = LOOK_EVERY_MS * 1000000L };
+	bool ready = false;
+
+	for (;;) {
+		int sig = sigtimedwait(&v->signals, NULL, ready ? NULL : &soon);
+
+		if (!ready)
+			ready = is_ready(v);
 		if (sig == SIGUSR1)
-			scan_rescan(scan);
+			scan_rescan(v->scan);
 		else if (sig == SIGUSR2)
-			scan_groom(scan);
-		else
+			scan_groom(v->scan);
+		else if (sig > 0)
 			return;
 	}
 }
 
-static void greet(struct server *server)
+static void greet(const struct server *server)
 {
-	for (const char *const *url = server_urls(server); *url; url++)
-		printf("lode: listening at %s\n", *url);
-	printf("lode: for gdb, perf, valgrind: export DEBUGINFOD_URLS=%s\n", server_urls(server)[0]);
+	const char *const *urls = server_urls(server);
+
+	for (size_t i = 0; urls[i]; i++)
+		printf("lode: listening at %s/\n", urls[i]);
+	if (urls[0])
+		printf("lode: for gdb, perf and others: export DEBUGINFOD_URLS=%s\n", urls[0]);
 	fflush(stdout);
 }
 
-int service_run(struct service_options *o)
+static int start(struct service *v, struct settings *s, const struct service_places *places, struct err *err)
 {
-	AUTO(mem_freep) char *index = mem_printf("%s/index.sqlite", o->data);
-	AUTO(mem_freep) char *points = mem_printf("%s/points", o->data);
-	AUTO(mem_freep) char *cache = mem_printf("%s/cache", o->data);
+	AUTO(mem_freep)
+	char *index = places->index ? mem_strdup(places->index) : mem_printf("%s/index.sqlite", places->data);
+	AUTO(mem_freep) char *points = mem_printf("%s/points", places->data);
+	AUTO(mem_freep) char *cache = mem_printf("%s/cache", places->data);
+	struct scan_options scan = s->scan;
 	struct resolve_index_options resolve = { 0 };
-	struct scan *scan = NULL;
-	struct resolver *resolver = NULL;
-	struct server *server = NULL;
-	struct pool *helpers = NULL;
-	struct err err = { 0 };
-	sigset_t signals;
-	int status = EXIT_FAILED;
+	struct server_options server = s->server;
 
-	/* Who only looks on shares the state with the process that scans. */
-	if (!o->scan.passive && service_lock(o->data, &err) < 0)
-		return fail(&err);
-	raise_limits();
-	signals = block_signals();
-	o->scan.index_path = o->index_path ? o->index_path : index;
-	o->scan.points_dir = points;
-	if (scan_new(&o->scan, &scan, &err) < 0 || scan_start(scan, &err) < 0)
-		goto out;
-	helpers = pool_new("decode", pool_cpus(), 64);
-	resolve.index_path = o->scan.index_path;
+	scan.index_path = index;
+	scan.points_dir = points;
+	scan.roots = s->paths.items;
+	scan.n_roots = s->paths.n;
+	scan.package_suffixes = s->suffixes.items;
+	scan.n_package_suffixes = s->suffixes.n;
+	if (scan_new(&scan, &v->scan, err) < 0 || scan_start(v->scan, err) < 0)
+		return -1;
+
+	v->helpers = pool_new("decode", pool_cpus(), HELPERS_QUEUED);
+	resolve.index_path = index;
 	resolve.points_dir = points;
-	resolve.scan = o->scan.passive ? NULL : scan;
-	resolve.helpers = helpers;
-	resolve.span_cache_size = o->span_cache;
-	resolve.map_cache_size = o->map_cache;
-	resolve.source_any = o->source_any;
-	if (resolve_index_open(&resolve, &resolver, &err) < 0)
-		goto out;
-	o->server.resolver = resolver;
-	o->server.scan = scan;
-	o->server.index_path = o->scan.index_path;
-	if (!o->server.cache_dir && !o->scan.passive)
-		o->server.cache_dir = cache;
-	if (server_start(&o->server, &server, &err) < 0)
-		goto out;
-	greet(server);
-	notify("READY=1");
-	wait_for_the_end(scan, &signals);
-	log_info("serve", "stopping");
-	notify("STOPPING=1");
-	status = EXIT_DONE;
-out:
-	if (status != EXIT_DONE)
-		fail(&err);
-	server_stop(server, STOP_GRACE_MS);
-	resolve_close(resolver);
-	if (helpers)
-		pool_free(helpers);
-	scan_free(scan);
+	resolve.scan = scan.passive ? NULL : v->scan;
+	resolve.helpers = v->helpers;
+	resolve.span_cache_size = s->span_cache;
+	resolve.map_cache_size = s->map_cache;
+	resolve.sources_cache_size = s->sources_cache;
+	resolve.source_any = s->source_any;
+	if (resolve_index_open(&resolve, &v->resolver, err) < 0)
+		return -1;
+
+	server.resolver = v->resolver;
+	server.scan = v->scan;
+	server.index_path = index;
+	server.listen = s->listen.items;
+	server.n_listen = s->listen.n;
+	/* A passive one is a guest in another's folder. */
+	if (!server.cache_dir && !scan.passive)
+		server.cache_dir = cache;
+	if (!server.cache_max_bytes)
+		server.cache_dir = NULL;
+	if (server.cache_max_bytes == CACHE_USUAL)
+		server.cache_max_bytes = 0;
+	return server_start(&server, &v->server, err);
+}
+
+static void stop(struct service *v)
+{
+	server_stop(v->server, STOP_GRACE_MS);
+	resolve_close(v->resolver);
+	if (v->helpers)
+		pool_free(v->helpers);
+	scan_free(v->scan);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	return remove(path);
+}
+
+int service_run(struct settings *s, const struct service_places *places)
+{
+	struct service v = { 0 };
+	struct err err = { 0 };
+	int status = EXIT_DONE;
+
+	raise_limits();
+	block_signals(&v.signals);
+	/* Who only looks on shares the folder with the process that scans. */
+	if ((s->scan.passive || data_lock(places->data, &err) == 0) && start(&v, s, places, &err) == 0) {
+		greet(v.server);
+		notify("READY=1\nSTATUS=first walk");
+		wait_for_the_end(&v);
+		log_info("serve", "stopping");
+		notify("STOPPING=1");
+	} else {
+		status = fail("serve", &err);
+	}
+	let_signals_end_us(&v.signals);
+	stop(&v);
+	if (places->temporary)
+		nftw(places->data, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 	return status;
 }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of commands, and what every command shares: telling errors, the data directory.
+ * The table of commands, and how one of them comes to run.
  */
-#include <stdarg.h>
-#include <stdlib.h>
-#include <unistd.h>
 #include "cmd/internal.h"
 
 const struct command *const commands[] = {
@@ -12,121 +9,85 @@ const struct command *const commands[] = {
 	&command_completion, &command_version, &command_help,    NULL,
 };
 
-int fail(const struct err *err)
-{
-	fprintf(stderr, "lode: %s\n", err->text);
-	return EXIT_FAILED;
-}
-
-int fail_usage(const struct command *cmd, const char *fmt, ...)
-{
-	va_list ap;
-
-	fprintf(stderr, "lode: %s: ", cmd->name);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fprintf(stderr, "\nlode: try: lode help %s\n", cmd->name);
-	return EXIT_USAGE;
-}
-
-char *data_dir(const char *given)
-{
-	const char *env = getenv("LODE_DATA"), *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-
-	if (given && *given)
-		return mem_strdup(given);
-	if (env && *env)
-		return mem_strdup(env);
-	if (geteuid() == 0)
-		return mem_strdup("/var/lib/lode");
-	if (state && *state)
-		return mem_printf("%s/lode", state);
-	return mem_printf("%s/.local/state/lode", home && *home ? home : "/tmp");
-}
-
-static const struct command *find(const char *name)
+const struct command *command_find(struct str name)
 {
 	for (size_t i = 0; commands[i]; i++)
-		if (strcmp(commands[i]->name, name) == 0)
+		if (str_eq(name, str_of(commands[i]->name)))
 			return commands[i];
 	return NULL;
 }
 
-/* ---- help ---- */
-
-static void overview(FILE *out)
+static int usage(const struct command *cmd, const char *why)
 {
-	fprintf(out, "lode finds, serves and keeps debug information.\n\n  lode COMMAND [OPTION...] "
-		     "[ARGUMENT...]\n\n");
-	for (size_t i = 0; commands[i]; i++)
-		fprintf(out, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-	fprintf(out, "\n`lode help COMMAND` tells its options, with examples.\n"
-		     "Serve this machine's own files: lode serve\n");
+	fprintf(stderr, "lode: %s: ", cmd->name);
+	print_text(stderr, str_of(why));
+	fprintf(stderr, "\nlode: see: lode help %s\n", cmd->name);
+	return EXIT_USAGE;
 }
 
-static int help(const struct command *cmd, int argc, char **argv)
+static int check_args(const struct command *cmd, const struct settings *s, struct err *err)
 {
-	const struct command *about;
+	size_t n = s->paths.n;
 
-	if (argc < 2) {
-		overview(stdout);
-		return EXIT_DONE;
+	if (n < cmd->min_args)
+		return err_set(err, ERR_INVALID, "%s", cmd->missing);
+	if (n > cmd->max_args)
+		return err_set(err, ERR_INVALID, "what is '" STR_FMT "' for?",
+			       STR_ARG(s->paths.items[cmd->max_args]));
+	return 0;
+}
+
+static int run(const struct command *cmd, int argc, char **argv)
+{
+	struct settings s;
+	struct err err = { 0 };
+	int r, status;
+
+	settings_init(&s);
+	if (cmd->defaults)
+		cmd->defaults(&s);
+	r = options_read(cmd, argc, argv, &s, &err);
+	if (r == 0)
+		r = check_args(cmd, &s, &err);
+	if (r < 0) {
+		status = usage(cmd, err.text);
+	} else if (r == OPTIONS_HELP) {
+		help_print(cmd, stdout);
+		status = EXIT_DONE;
+	} else {
+		if (s.verbose)
+			log_set_level(LOG_DEBUG);
+		status = cmd->run(&s);
 	}
-	about = find(argv[1]);
-	if (!about)
-		return fail_usage(cmd, "there is no command '%s'", argv[1]);
-	options_help(about, stdout);
-	return EXIT_DONE;
+	settings_done(&s);
+	/* What was printed is the result: one that did not arrive is none. */
+	if (fflush(stdout) != 0 && status == EXIT_DONE)
+		status = EXIT_FAILED;
+	return status;
 }
-
-static const struct option_row no_options[] = { OPTION_END };
-
-const struct command command_help = {
-	.name = "help",
-	.args = "[COMMAND]",
-	.summary = "what the commands do, and their options",
-	.options = no_options,
-	.run = help,
-};
-
-static int version(const struct command *cmd, int argc, char **argv)
-{
-	printf("lode %s\n", LODE_VERSION);
-	return EXIT_DONE;
-}
-
-const struct command command_version = {
-	.name = "version",
-	.args = "",
-	.summary = "print the version",
-	.options = no_options,
-	.run = version,
-};
 
 int cmd_run(int argc, char **argv)
 {
-	const char *self = argc ? strrchr(argv[0], '/') : NULL;
 	const struct command *cmd;
+	struct str first;
 
-	self = self ? self + 1 : argc ? argv[0] : "lode";
-	if (strcmp(self, "debuginfod") == 0)
-		return command_debuginfod.run(&command_debuginfod, argc, argv);
+	if (argc > 0 && str_eq(path_basename(str_of(argv[0])), STR("debuginfod")))
+		return run(&command_debuginfod, argc, argv);
 	if (argc < 2) {
-		overview(stderr);
+		help_overview(stderr);
 		return EXIT_USAGE;
 	}
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-		overview(stdout);
-		return EXIT_DONE;
-	}
-	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0)
-		return version(NULL, 0, NULL);
-	cmd = find(argv[1]);
+	first = str_of(argv[1]);
+	if (str_eq(first, STR("--help")) || str_eq(first, STR("-h")))
+		first = STR("help");
+	else if (str_eq(first, STR("--version")) || str_eq(first, STR("-V")))
+		first = STR("version");
+	cmd = command_find(first);
 	if (!cmd) {
-		fprintf(stderr, "lode: there is no command '%s'\n\n", argv[1]);
-		overview(stderr);
+		fprintf(stderr, "lode: there is no command '");
+		print_text(stderr, first);
+		fprintf(stderr, "'\nlode: see: lode help\n");
 		return EXIT_USAGE;
 	}
-	return cmd->run(cmd, argc - 1, argv + 1);
+	return run(cmd, argc - 1, argv + 1);
 }

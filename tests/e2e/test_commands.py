@@ -30,7 +30,7 @@ def test_every_option_is_in_its_man_page():
     assert {"serve", "scan", "inspect", "stat", "debuginfod"} <= set(commands())
     for command in ("serve", "scan", "inspect", "stat", "debuginfod"):
         page = (ROOT / "docs" / "man" / f"lode-{command}.1").read_text().replace("\\-", "-")
-        for option in re.findall(r"--([a-z-]+)", lode("help", command).stdout.split("Options:")[1].split("Examples:")[0]):
+        for option in re.findall(r"^ +(?:-., )?--([a-z-]+)", lode("help", command).stdout, re.M):
             assert f"-{option}" in page, (command, option)
 
 

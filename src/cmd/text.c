@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What commands print: for people, whose terminals obey control characters, and as JSON, which is UTF-8; what
+ * files hold is bytes.
+ */
+#include "cmd/internal.h"
+
+void print_text(FILE *out, struct str s)
+{
+	for (size_t i = 0; i < s.size; i++) {
+		unsigned char c = (unsigned char)s.p[i];
+
+		/* 0x80 to 0x9f alone are control characters too, but inside of UTF-8 they are not: they are
+		 * left. */
+		if (c < 0x20 || c == 0x7f)
+			fprintf(out, "\\x%02x", c);
+		else
+			putc(c, out);
+	}
+}
+
+int fail(const char *what, const struct err *err)
+{
+	fprintf(stderr, "lode: %s: ", what);
+	print_text(stderr, str_of(err->text));
+	putc('\n', stderr);
+	return EXIT_FAILED;
+}
+
+json_t *json_text(struct str s)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	json_t *j = json_stringn(s.size ? s.p : "", s.size);
+
+	if (j)
+		return j;
+	for (size_t i = 0; i < s.size; i++) {
+		if ((unsigned char)s.p[i] < 0x80)
+			buf_add_char(&b, s.p[i]);
+		else
+			buf_printf(&b, "\\x%02x", (unsigned char)s.p[i]);
+	}
+	return json_stringn((const char *)b.p, b.size);
+}
+
+int json_print(json_t *j)
+{
+	int r = json_dumpf(j, stdout, JSON_INDENT(2));
+
+	json_decref(j);
+	putchar('\n');
+	return r == 0 && fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+const char *size_text(uint64_t size, char out[32])
+{
+	static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
+	double v = (double)size;
+	size_t u = 0;
+
+	while (v >= 999.5 && u + 1 < ARRAY_SIZE(units)) {
+		v /= 1000;
+		u++;
+	}
+	snprintf(out, 32, u && v < 99.95 ? "%.1f %s" : "%.0f %s", v, units[u]);
+	return out;
+}
