@@ -96,20 +96,36 @@ static bool parse_number(const uint8_t *p, size_t n, int64_t *ret)
 	return true;
 }
 
-/* Old writers summed up signed chars. */
+/* The sum of all bytes, eight at a time: four sums of 16 bits, which 64 times two bytes do not fill. */
+static unsigned sum_of_block(const uint8_t *h)
+{
+	const uint64_t even = UINT64_C(0x00ff00ff00ff00ff);
+	uint64_t sums = 0, v;
+
+	for (int i = 0; i < BLOCK; i += 8) {
+		memcpy(&v, h + i, sizeof(v));
+		sums += (v & even) + (v >> 8 & even);
+	}
+	sums = (sums & 0x0000ffff0000ffff) + (sums >> 16 & 0x0000ffff0000ffff);
+	return (unsigned)(sums + (sums >> 32));
+}
+
+/* The checksum's own bytes count as blanks. */
 static bool checksum_fits(const uint8_t *h)
 {
-	int64_t want, plain = 0, as_signed = 0;
+	int64_t want, sum = sum_of_block(h) + 8 * ' ';
 
 	if (!parse_number(h + CHECKSUM, 8, &want))
 		return false;
-	for (int i = 0; i < BLOCK; i++) {
-		uint8_t b = i >= CHECKSUM && i < CHECKSUM + 8 ? ' ' : h[i];
-
-		plain += b;
-		as_signed += (int8_t)b;
-	}
-	return want == plain || want == as_signed;
+	for (int i = CHECKSUM; i < CHECKSUM + 8; i++)
+		sum -= h[i];
+	if (want == sum)
+		return true;
+	/* Old writers summed up signed chars. */
+	for (int i = 0; i < BLOCK; i++)
+		if (h[i] & 0x80 && (i < CHECKSUM || i >= CHECKSUM + 8))
+			sum -= 256;
+	return want == sum;
 }
 
 static bool is_zero_block(const uint8_t *h)

@@ -3,6 +3,7 @@
  * pkg_dump FILE...: what pkg reads out of a package, as JSON lines, for comparison with other programs: one
  * line about the package, one per member with the CRC-32 of its content, one at the end. Bytes of names are
  * told as the characters of the same number.
+ * pkg_dump --map FILE: its package map, as it is stored, on standard output.
  */
 #include "pkg/pkg.h"
 
@@ -81,14 +82,85 @@ static int print_member(struct pkg_reader *r, const struct pkg_member *m, struct
 	return 0;
 }
 
-static int dump(const char *path, struct err *err)
+static int print_members(struct pkg_reader *r, const char *path, struct err *err)
+{
+	struct pkg_member m;
+	int res;
+
+	while ((res = pkg_reader_next(r, &m, err)) == 0)
+		if (print_member(r, &m, err) < 0) {
+			/* Perhaps only this member's; the reader knows. */
+			printf(", \"error\": true}\n");
+			fprintf(stderr, "pkg_dump: %s: %s\n", path, err->text);
+		}
+	if (res == PKG_END)
+		printf("{\"end\": true}\n");
+	return res;
+}
+
+/* As the deep pass does, without hard links. */
+static int add_members(struct pkg_reader *r, struct pkg_map_builder *b, struct err *err)
+{
+	struct elf_probe *probe = elf_probe_new();
+	struct bytes piece;
+	struct pkg_member m;
+	uint32_t number = 0;
+	int res;
+
+	for (; (res = pkg_reader_next(r, &m, err)) == 0; number++) {
+		AUTO(mem_freep) char *path = mem_strndup(m.path.size ? m.path.p : "", m.path.size);
+		struct pkg_entry e = {
+			.path = { path, m.path.size },
+			.number = number,
+			.mode = m.mode,
+			.size = m.size,
+			.off = m.off,
+			.mtime = m.mtime,
+		};
+		struct err ignored;
+
+		if (m.type == PKG_SYMLINK && !m.unsafe)
+			pkg_map_add_link(b, m.path, m.link);
+		if (m.type != PKG_FILE || m.unsafe)
+			continue;
+		elf_probe_start(probe, m.size);
+		while ((res = pkg_reader_data(r, &piece, err)) == 0 && piece.size)
+			elf_probe_feed(probe, piece);
+		if (res < 0)
+			break;
+		e.is_elf = elf_probe_finish(probe, &e.elf, &ignored) == 0;
+		pkg_map_add(b, &e);
+	}
+	elf_probe_free(probe);
+	return res;
+}
+
+static int write_map(const struct pkg_info *info, struct source *src, struct pkg_reader *r,
+		     struct stream *payload, struct err *err)
+{
+	AUTO(buf_done) struct buf blob = { 0 };
+	struct pkg_map_builder *b;
+	struct pkg_identity id;
+	int res;
+
+	if (pkg_identity_read(src, NULL, &id, err) < 0)
+		return -1;
+	b = pkg_map_builder_new(info, &id);
+	res = add_members(r, b, err);
+	pkg_map_set_decoded_size(b, payload ? payload->off : 0);
+	pkg_map_encode(b, &blob);
+	pkg_map_builder_free(b);
+	fwrite(blob.p, 1, blob.size, stdout);
+	return res;
+}
+
+static int dump(const char *path, bool map, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	AUTO(source_closep) struct source *src = NULL;
 	AUTO(stream_closep) struct stream *payload = NULL;
 	struct pkg_info info;
 	struct pkg_reader *r;
-	struct pkg_member m;
 	int res;
 
 	arena_init(&a);
@@ -98,7 +170,6 @@ static int dump(const char *path, struct err *err)
 	res = pkg_open(src, str_of(path), &a, &info, err);
 	if (res != 0)
 		return res < 0 ? res : err_set(err, ERR_INVALID, "not a package");
-	print_info(&info);
 	if (info.kind != PKG_OTHER &&
 	    codec_stream_open(info.payload.codec,
 			      stream_of_source(src, false, info.payload.off, info.payload.size), &payload,
@@ -106,26 +177,25 @@ static int dump(const char *path, struct err *err)
 		return -1;
 	if (pkg_reader_open(&info, payload, src, &r, err) < 0)
 		return -1;
-	while ((res = pkg_reader_next(r, &m, err)) == 0)
-		if (print_member(r, &m, err) < 0) {
-			/* Perhaps only this member's; the reader knows. */
-			printf(", \"error\": true}\n");
-			fprintf(stderr, "pkg_dump: %s: %s\n", path, err->text);
-		}
+	if (map) {
+		res = write_map(&info, src, r, payload, err);
+	} else {
+		print_info(&info);
+		res = print_members(r, path, err);
+	}
 	pkg_reader_close(r);
-	if (res == PKG_END)
-		printf("{\"end\": true}\n");
 	return res == PKG_END ? 0 : -1;
 }
 
 int main(int argc, char **argv)
 {
+	bool map = argc > 1 && !strcmp(argv[1], "--map");
 	int status = 0;
 
-	for (int i = 1; i < argc; i++) {
+	for (int i = map ? 2 : 1; i < argc; i++) {
 		struct err err = { 0 };
 
-		if (dump(argv[i], &err) < 0) {
+		if (dump(argv[i], map, &err) < 0) {
 			fflush(stdout);
 			fprintf(stderr, "pkg_dump: %s: %s\n", argv[i], err.text);
 			status = 1;

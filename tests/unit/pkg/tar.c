@@ -412,6 +412,60 @@ static void limits(void **state)
 	assert_fails(fails(&tar, &err), ERR_INVALID, "18446744073709551615 bytes");
 }
 
+/* The same header for ever. */
+struct endless {
+	struct stream s;
+	uint8_t block[512];
+	uint64_t n_lent;
+};
+
+static int endless_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
+{
+	struct endless *e = (struct endless *)s;
+
+	e->n_lent++;
+	*ret = bytes_of(e->block, MIN(max, sizeof(e->block)));
+	return 0;
+}
+
+static int endless_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	*ret_got = MIN(n, (size_t)512);
+	memcpy(buf, ((struct endless *)s)->block, *ret_got);
+	return 0;
+}
+
+static void endless_close(struct stream *s)
+{
+}
+
+static const struct stream_ops endless_ops = { .read = endless_read,
+					       .next = endless_next,
+					       .close = endless_close };
+
+/* Members, and names, without end meet their limits, in little memory. */
+static void members_without_end(void **state)
+{
+	AUTO(buf_done) struct buf tar = { 0 };
+	struct pkg_info info = { .kind = PKG_TAR, .payload.format = PKG_FORMAT_TAR };
+	struct endless e = { .s.ops = &endless_ops };
+	struct err err = { 0 };
+	struct pkg_reader *r;
+	struct pkg_member m;
+	int res;
+
+	pw_tar_header(&tar, PW_USTAR, "x", '0', 0);
+	memcpy(e.block, tar.p, 512);
+	assert_done(pkg_reader_open(&info, &e.s, NULL, &r, &err));
+	while ((res = pkg_reader_next(r, &m, &err)) == 0)
+		;
+	assert_int_equal(res, -1);
+	assert_int_equal(err.kind, ERR_LIMIT);
+	assert_int_equal(e.n_lent, PKG_MAX_MEMBERS + 1);
+	assert_fails(pkg_reader_next(r, &m, &err), ERR_LIMIT, "more than 2097152 members");
+	pkg_reader_close(r);
+}
+
 /* A name in a pax record may hold a NUL, which no path can. */
 static void names_end_at_a_nul(void **state)
 {
@@ -443,6 +497,7 @@ int main(void)
 		cmocka_unit_test(where_a_tar_ends),
 		cmocka_unit_test(cut_anywhere),
 		cmocka_unit_test(limits),
+		cmocka_unit_test(members_without_end),
 		cmocka_unit_test(names_end_at_a_nul),
 	};
 
