@@ -60,3 +60,13 @@ int db_commit(struct db *db, struct err *err);
 void db_rollback(struct db *db);
 /* A query that runs longer than this is cut off with ERR_CANCELLED; 0: no limit. Until changed. */
 void db_set_deadline(struct db *db, int64_t mono_ms);
+
+/*
+ * A picture of the state that the database is in: two that are equal were taken with no commit between them, by whichever process.
+ * Costs no call of the system, and any thread may take it while the connection is open. false: there is none to be had (in memory,
+ * not WAL).
+ */
+struct db_mark {
+	uint32_t w[12];
+};
+bool db_mark(const struct db *db, struct db_mark *ret);

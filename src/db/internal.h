@@ -13,7 +13,10 @@ struct db {
 	struct map statements; /* by text; owned */
 	int64_t deadline_ms;   /* monotonic; 0: none */
 	bool read_only;
+	const uint32_t *wal_index; /* its header, mapped by SQLite; NULL: none */
 };
+
+void db_find_wal_index(struct db *db);
 
 /* What the connection says of @code, behind the first words of @sql (NULL: none). Returns -1. */
 int db_fail(struct db *db, int code, const char *sql, struct err *err);

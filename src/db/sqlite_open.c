@@ -82,6 +82,7 @@ int db_open(const char *path, const struct db_options *opts, struct db **ret, st
 	if (code != SQLITE_OK)
 		db_fail(db, code, NULL, err);
 	else if (set_up(db, opts, memory, err) == 0) {
+		db_find_wal_index(db);
 		*ret = db;
 		return 0;
 	}

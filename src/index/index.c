@@ -16,6 +16,11 @@ uint64_t index_epoch(void)
 	return atomic_load_explicit(&epoch, memory_order_acquire);
 }
 
+bool index_mark(const struct index *ix, struct db_mark *ret)
+{
+	return db_mark(ix->db, ret);
+}
+
 uint64_t index_dir_hash(struct str dir)
 {
 	return hash64(dir.p, dir.size, 0);

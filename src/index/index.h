@@ -94,6 +94,8 @@ int index_tidy(struct index *ix, bool all, struct err *err);
 /* ---- reading ---- */
 int index_find(struct index *ix, const struct build_id *id, struct arena *a, struct index_hit **ret, size_t *ret_n,
 	       struct err *err); /* newest mtime first; INDEX_MISSING */
+/* Every build ID that a file has, in rising order, each once. fn's non-zero return ends it and is returned. */
+int index_build_ids(struct index *ix, int (*fn)(void *arg, const struct build_id *id), void *arg, struct err *err);
 bool index_has(struct index *ix, const struct build_id *id); /* false only when it is certain that nothing has it */
 int index_file_by_path(struct index *ix, struct str path, struct arena *a, struct index_file *ret, struct err *err);
 int index_file_by_id(struct index *ix, int64_t id, struct arena *a, struct index_file *ret, struct err *err);
@@ -109,7 +111,7 @@ int index_list(struct index *ix, enum index_kind kind, enum index_state state, i
 int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, struct index_file **ret, size_t *ret_n, struct err *err);
 
 struct index_stats {
-	uint64_t n_files, n_packages, n_header_only, n_scanned, n_failed, n_build_ids, n_executables, n_debug;
+	uint64_t n_files /* packages too */, n_packages, n_header_only, n_scanned, n_failed, n_build_ids, n_executables, n_debug;
 	uint64_t package_bytes, map_bytes, points_bytes, db_bytes;
 };
 int index_stats(struct index *ix, struct index_stats *ret, struct err *err);
@@ -118,6 +120,8 @@ int index_stats(struct index *ix, struct index_stats *ret, struct err *err);
 uint64_t index_epoch(void);
 /* Changes whenever another connection, of whichever process, has committed something. Comparable for one and the same @ix only. */
 int index_version(struct index *ix, int64_t *ret, struct err *err);
+/* As db_mark(): equal ones were taken with no commit between them. Any thread. */
+bool index_mark(const struct index *ix, struct db_mark *ret);
 
 /*
  * /metadata: what has this path? key file (exact), glob (dirname and basename separately, then fnmatch with FNM_PATHNAME), buildid.

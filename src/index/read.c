@@ -63,6 +63,26 @@ bool index_has(struct index *ix, const struct build_id *id)
 	return has;
 }
 
+int index_build_ids(struct index *ix, int (*fn)(void *arg, const struct build_id *id), void *arg,
+		    struct err *err)
+{
+	struct build_id id;
+	struct db_stmt *s;
+	int r;
+
+	if (db_prepare(ix->db, "SELECT DISTINCT build_id FROM artifact ORDER BY build_id", &s, err) < 0)
+		return -1;
+	while ((r = db_step(s, err)) == DB_ROW) {
+		r = build_id_set(&id, db_bytes(s, 0))
+			    ? fn(arg, &id)
+			    : err_set(err, ERR_INVALID, "a row of artifact is damaged");
+		if (r)
+			break;
+	}
+	db_reset(s);
+	return r;
+}
+
 static int one_file(struct db_stmt *s, struct arena *a, struct index_file *ret, struct err *err)
 {
 	int r = db_step(s, err);

@@ -35,7 +35,7 @@ static int count(struct index *ix, struct index_stats *st, struct err *err)
 
 	if (first_row(
 		    ix,
-		    "SELECT sum(kind = 1), sum(kind = 2), sum(kind = 2 AND state IN (1, 4)), sum(kind = 2 "
+		    "SELECT count(*), sum(kind = 2), sum(kind = 2 AND state IN (1, 4)), sum(kind = 2 "
 		    "AND state = 2),"
 		    " sum(state = 3), sum(iif(kind = 2, size, 0)), sum(map_size), sum(points_size) FROM file",
 		    &s, err) < 0)
@@ -82,8 +82,7 @@ int index_stats(struct index *ix, struct index_stats *ret, struct err *err)
 	int64_t version, changes;
 
 	/* The first changes when others commit, the second when this connection writes. */
-	if (index_version(ix, &version, err) < 0 ||
-	    number(ix, "SELECT total_changes()", &changes, err) < 0)
+	if (index_version(ix, &version, err) < 0 || number(ix, "SELECT total_changes()", &changes, err) < 0)
 		return err_in(err, "index");
 	if (!ix->stats_known || version != ix->stats_version || changes != ix->stats_changes) {
 		if (count(ix, &st, err) < 0)

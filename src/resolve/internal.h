@@ -13,6 +13,7 @@
  *   mapped.c         package maps and their resume points, kept
  *   held.c           a source that keeps its first bytes, and what it needs, until it is closed
  *   ticket.c         a wish to be woken that can be taken back
+ *   known.c          which build IDs are here, in memory, for those who ask for one that is not
  *   conn.c           connections to the index, one for each thread that is in here
  */
 #pragma once
@@ -38,6 +39,16 @@ void conns_done(struct conns *c);                                  /* all must b
 int conn_take(struct conns *c, struct conn **ret, struct err *err);
 void conn_give(struct conns *c, struct conn *conn);
 
+/* ---- known.c ---- */
+
+struct known;
+struct known *known_new(const char *index_path, struct index *watch); /* @watch: borrowed, and only its mark is taken */
+void known_free(struct known *k);                                    /* takes NULL */
+/* true: it is certain that no file in the index has it. false: ask the index. */
+bool known_lacks(struct known *k, const struct build_id *id);
+/* Tests: do now what the thread does, if the index has changed. */
+int known_refresh(struct known *k, struct err *err);
+
 /* ---- resolve_index.c ---- */
 
 struct resolver_index {
@@ -57,6 +68,7 @@ struct resolver_index {
 	struct codec_cache *spans;
 	struct lru *maps;  /* struct mapped */
 	struct lru *names; /* struct names */
+	struct known *known;
 	/* of other processes' changes */
 	_Atomic int64_t next_look_ms;
 	_Atomic uint64_t n_others;

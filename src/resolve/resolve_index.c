@@ -74,6 +74,8 @@ static bool index_unknown(struct resolver *base, const struct resolve_request *r
 	struct conn *conn;
 	bool has;
 
+	if (known_lacks(r->known, &req->id))
+		return true;
 	/* Who reads memory waits for its writer, which is nothing for an HTTP thread. */
 	if (r->in_memory || conn_take(&r->conns, &conn, NULL) < 0)
 		return false;
@@ -132,6 +134,7 @@ static void index_resolver_close(struct resolver *base)
 {
 	struct resolver_index *r = of(base);
 
+	known_free(r->known);
 	index_close(r->watch);
 	conns_done(&r->conns);
 	lru_free(r->maps);
@@ -174,6 +177,7 @@ int resolve_index_open(const struct resolve_index_options *opts, struct resolver
 	pthread_mutex_init(&r->watch_lock, NULL);
 	r->maps = mapped_lru(opts->map_cache_size ? opts->map_cache_size : MAP_CACHE);
 	r->names = names_lru(opts->sources_cache_size ? opts->sources_cache_size : NAMES_CACHE);
+	r->known = known_new(opts->index_path, r->watch);
 	r->spans = codec_cache_new(opts->span_cache_size ? opts->span_cache_size : SPAN_CACHE);
 	*ret = &r->resolver;
 	return 0;

@@ -376,6 +376,48 @@ static void a_writer_that_is_killed_leaves_whole_transactions(void **state)
 	}
 }
 
+static void the_mark_changes_with_every_commit(void **state)
+{
+	struct fixture *f = *state;
+	struct db *w = open_at(f->path), *r, *memory = open_at(":memory:mark");
+	struct db_mark before, after;
+	struct err err = { 0 };
+	int status;
+	pid_t child;
+
+	run(w, "CREATE TABLE t (x)");
+	assert_done(db_open(f->path, &(struct db_options){ .read_only = true }, &r, &err));
+	assert_true(db_mark(r, &before));
+	assert_int_equal(ask(r, "SELECT count(*) FROM t"), 0);
+	assert_true(db_mark(r, &after));
+	assert_memory_equal(&before, &after, sizeof(before));
+	assert_done(db_begin(w, &err));
+	run(w, "INSERT INTO t VALUES (1)");
+	assert_true(db_mark(r, &after));
+	assert_memory_equal(&before, &after, sizeof(before));
+	assert_done(db_commit(w, &err));
+	assert_true(db_mark(r, &after));
+	assert_memory_not_equal(&before, &after, sizeof(before));
+	/* Also when it is another process that does it. */
+	child = fork();
+	if (child == 0) {
+		struct db *other;
+
+		if (db_open(f->path, &(struct db_options){ 0 }, &other, &err) < 0 ||
+		    db_exec(other, "INSERT INTO t VALUES (2)", &err) < 0)
+			_exit(1);
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	assert_int_equal(status, 0);
+	assert_true(db_mark(r, &before));
+	assert_memory_not_equal(&before, &after, sizeof(before));
+	assert_false(db_mark(memory, &before));
+	db_close(w);
+	db_close(r);
+	db_close(memory);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
@@ -391,6 +433,7 @@ int main(void)
 		T(a_query_past_its_deadline_is_cut_off),
 		T(memory_is_shared_by_name_and_gone_with_the_last),
 		T(readers_go_on_while_one_writes),
+		T(the_mark_changes_with_every_commit),
 		T(a_writer_that_is_killed_leaves_whole_transactions),
 	};
 

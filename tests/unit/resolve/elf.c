@@ -481,6 +481,45 @@ static void what_is_nowhere_is_unknown(void **state)
 	assert_true(resolve_epoch(h->r) > epoch);
 }
 
+/* The filter denies nothing that was committed, however its making and the commits fall together. */
+static void what_was_committed_is_never_unknown(void **state)
+{
+	struct house *h = *state;
+	struct resolve_request req = { .kind = RESOLVE_EXECUTABLE };
+	unsigned n_denied = 0;
+	struct err err = { 0 };
+
+	for (uint32_t i = 1; i < 300; i++) {
+		struct index_artifact art = { house_id(i), ELF_IS_EXECUTABLE, INDEX_NO_MEMBER };
+		struct index_file f = { .kind = INDEX_PLAIN, .state = INDEX_SCANNED };
+
+		f.path = str_of(arena_printf(&h->a, "/x/%u", i));
+		req.id = house_id(i);
+		assert_true(resolve_unknown(h->r, &req));
+		assert_done(index_begin(h->ix, &err));
+		assert_done(index_put(h->ix, &f, &err));
+		assert_done(index_add_artifacts(h->ix, f.id, &art, 1, &err));
+		if (i % 3 == 0)
+			assert_done(known_refresh(house_inside(h)->known, &err));
+		assert_done(index_commit(h->ix, &err));
+		assert_false(resolve_unknown(h->r, &req));
+		if (i % 2)
+			assert_done(known_refresh(house_inside(h)->known, &err));
+		assert_false(resolve_unknown(h->r, &req));
+	}
+	assert_done(known_refresh(house_inside(h)->known, &err));
+	for (uint32_t i = 1; i < 600; i++) {
+		struct build_id id = house_id(i);
+
+		assert_false(i < 300 && known_lacks(house_inside(h)->known, &id));
+		n_denied += known_lacks(house_inside(h)->known, &id);
+	}
+	assert_true(n_denied > 250);
+	assert_done(index_tidy(h->ix, true, &err));
+	req.id = house_id(7);
+	assert_false(resolve_unknown(h->r, &req));
+}
+
 static void another_process_commits_are_noticed(void **state)
 {
 	struct house *h = *state;
@@ -586,6 +625,7 @@ int main(void)
 		T(a_wake_that_came_early_counts),
 		T(what_is_known_already_does_not_wait),
 		T(what_is_nowhere_is_unknown),
+		T(what_was_committed_is_never_unknown),
 		T(another_process_commits_are_noticed),
 		T(many_threads_ask_at_once),
 	};

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The mark of the last commit: the header of the WAL index, which all processes that have the database open
+ * share in memory. Every commit changes it before it is through (https://sqlite.org/walformat.html,
+ * section 2.1).
+ *
+ * It is asked for through SQLite's own file object. To open the -shm file ourselves would be a trap: closing
+ * it again would drop the locks that this process' connections have on it.
+ */
+#include "db/internal.h"
+
+#define WAL_INDEX_REGION 32768 /* the unit in which SQLite maps it */
+#define IS_INIT          3     /* word 3: byte 0 is isInit in memory */
+
+void db_find_wal_index(struct db *db)
+{
+	void volatile *region = NULL;
+	sqlite3_file *file = NULL;
+
+	if (sqlite3_file_control(db->sq, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK || !file ||
+	    !file->pMethods || file->pMethods->iVersion < 2 || !file->pMethods->xShmMap)
+		return;
+	/* Not extended: it is there, or this is not a WAL database. */
+	if (file->pMethods->xShmMap(file, 0, WAL_INDEX_REGION, 0, &region) == SQLITE_OK)
+		db->wal_index = (const uint32_t *)(uintptr_t)region;
+}
+
+bool db_mark(const struct db *db, struct db_mark *ret)
+{
+	const uint8_t *is_init;
+
+	if (!db->wal_index)
+		return false;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	for (size_t i = 0; i < ARRAY_SIZE(ret->w); i++)
+		ret->w[i] = __atomic_load_n(&db->wal_index[i], __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	/* Not yet, while somebody recovers it. */
+	is_init = (const uint8_t *)&ret->w[IS_INIT];
+	return is_init[0] != 0;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which build IDs are here, as a Bloom filter in memory. Most of what clients ask for is nowhere here, and a
+ * question to the database costs some microseconds of an HTTP thread; this costs a cache line.
+ *
+ * It must never deny what is committed. So it holds for one state of the database only, told by the mark of
+ * the last commit: after the next commit, of whichever process, it says nothing, until a thread of its own
+ * has made a new one. While a scan commits all the time none is made, and every question goes to the
+ * database.
+ */
+#include "resolve/internal.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define BITS_PER_ID \
+	16 /* with five bits set in one word: 1 of 100 that are not here is asked of the database */
+#define N_BITS      5
+#define LOOK_MS     500
+#define REST_FACTOR 20 /* making it takes at most this part of a CPU */
+
+struct filter {
+	struct db_mark mark;
+	uint64_t seed;
+	size_t n_words; /* a power of two */
+	uint64_t words[];
+};
+
+struct known {
+	/* fixed */
+	char *path;
+	struct index *watch;
+	pthread_t thread;
+	bool has_thread;
+	/* under its lock */
+	pthread_rwlock_t filter_lock;
+	struct filter *filter; /* NULL: none yet */
+	/* under the lock */
+	pthread_mutex_t lock;
+	pthread_cond_t stop;
+	bool stopping;
+};
+
+/* The word, and the bits in it. */
+static uint64_t bits_of(const struct filter *f, const struct build_id *id, size_t *ret_word)
+{
+	uint64_t h = hash64(id->b, id->size, f->seed), bits = 0;
+
+	*ret_word = (size_t)(h >> 32) & (f->n_words - 1);
+	for (unsigned i = 0; i < N_BITS; i++)
+		bits |= 1ull << (h >> (6 * i) & 63);
+	return bits;
+}
+
+bool known_lacks(struct known *k, const struct build_id *id)
+{
+	struct db_mark now;
+	bool lacks = false;
+	uint64_t bits;
+	size_t word;
+
+	if (!index_mark(k->watch, &now))
+		return false;
+	pthread_rwlock_rdlock(&k->filter_lock);
+	if (k->filter && memcmp(&k->filter->mark, &now, sizeof(now)) == 0) {
+		bits = bits_of(k->filter, id, &word);
+		lacks = (k->filter->words[word] & bits) != bits;
+	}
+	pthread_rwlock_unlock(&k->filter_lock);
+	return lacks;
+}
+
+/* ---- making one ---- */
+
+static int count(void *arg, const struct build_id *id)
+{
+	++*(size_t *)arg;
+	return 0;
+}
+
+static int add(void *arg, const struct build_id *id)
+{
+	struct filter *f = arg;
+	size_t word;
+	uint64_t bits = bits_of(f, id, &word);
+
+	f->words[word] |= bits;
+	return 0;
+}
+
+static struct filter *filter_new(size_t n_ids)
+{
+	size_t n_words = 64;
+	struct filter *f;
+
+	while (n_words < n_ids * BITS_PER_ID / 64)
+		n_words *= 2;
+	f = mem_try(sizeof(*f) + n_words * sizeof(f->words[0]));
+	if (!f)
+		return NULL;
+	memset(f, 0, sizeof(*f) + n_words * sizeof(f->words[0]));
+	f->n_words = n_words;
+	if (getrandom(&f->seed, sizeof(f->seed), GRND_NONBLOCK) != sizeof(f->seed))
+		f->seed = (uint64_t)clock_mono_ns();
+	return f;
+}
+
+static void publish(struct known *k, struct filter *f)
+{
+	struct filter *old;
+
+	pthread_rwlock_wrlock(&k->filter_lock);
+	old = k->filter;
+	k->filter = f;
+	pthread_rwlock_unlock(&k->filter_lock);
+	free(old);
+}
+
+/* Holds for the mark that was the same before and behind it; else it is thrown away. */
+static int make(struct known *k, struct err *err)
+{
+	struct index_options opts = { .read_only = true };
+	struct filter *f = NULL;
+	struct db_mark behind;
+	struct index *ix;
+	size_t n = 0;
+	int r;
+
+	/* A connection of its own, for it is rarely needed. */
+	if (index_open(k->path, &opts, &ix, err) < 0)
+		return -1;
+	r = index_build_ids(ix, count, &n, err);
+	if (r == 0) {
+		f = filter_new(n);
+		if (!f)
+			r = err_set(err, ERR_LIMIT, "no memory for a filter of %zu build IDs", n);
+		else if (!index_mark(k->watch, &f->mark))
+			r = 1;
+	}
+	if (r == 0)
+		r = index_build_ids(ix, add, f, err);
+	index_close(ix);
+	if (r == 0 && (!index_mark(k->watch, &behind) || memcmp(&behind, &f->mark, sizeof(behind)) != 0))
+		r = 1;
+	if (r)
+		free(f);
+	else
+		publish(k, f);
+	return r < 0 ? -1 : 0;
+}
+
+static bool is_stale(struct known *k, struct db_mark *ret_now)
+{
+	bool stale;
+
+	if (!index_mark(k->watch, ret_now))
+		return false;
+	pthread_rwlock_rdlock(&k->filter_lock);
+	stale = !k->filter || memcmp(&k->filter->mark, ret_now, sizeof(*ret_now)) != 0;
+	pthread_rwlock_unlock(&k->filter_lock);
+	return stale;
+}
+
+int known_refresh(struct known *k, struct err *err)
+{
+	struct db_mark now;
+
+	return is_stale(k, &now) ? make(k, err) : 0;
+}
+
+/* Waits; true: it is over. */
+static bool rest(struct known *k, int64_t ms)
+{
+	struct timespec until;
+	bool stopping;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += ms / 1000;
+	until.tv_nsec += ms % 1000 * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	pthread_mutex_lock(&k->lock);
+	while (!k->stopping && pthread_cond_timedwait(&k->stop, &k->lock, &until) == 0)
+		;
+	stopping = k->stopping;
+	pthread_mutex_unlock(&k->lock);
+	return stopping;
+}
+
+static void *known_main(void *arg)
+{
+	struct known *k = arg;
+	struct db_mark last = { 0 }, now;
+	int64_t wait_ms = 0, started;
+	bool first = true;
+
+	pthread_setname_np(pthread_self(), "known-ids");
+	while (!rest(k, wait_ms)) {
+		wait_ms = LOOK_MS;
+		if (!is_stale(k, &now))
+			continue;
+		/* Still the same as at the last look: whoever writes has paused. The first one is made at
+		 * once. */
+		if (!first && memcmp(&now, &last, sizeof(now)) != 0) {
+			last = now;
+			continue;
+		}
+		first = false;
+		started = clock_mono_ns();
+		if (make(k, NULL) < 0)
+			wait_ms = 60 * 1000;
+		wait_ms = MAX(wait_ms, (clock_mono_ns() - started) / 1000000 * REST_FACTOR);
+	}
+	return NULL;
+}
+
+struct known *known_new(const char *index_path, struct index *watch)
+{
+	struct known *k = NEW(struct known);
+	pthread_condattr_t attr;
+
+	k->path = mem_strdup(index_path);
+	k->watch = watch;
+	pthread_rwlock_init(&k->filter_lock, NULL);
+	pthread_mutex_init(&k->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&k->stop, &attr);
+	pthread_condattr_destroy(&attr);
+	/* Without the thread every question goes to the database, which is no worse than slow. */
+	k->has_thread = pthread_create(&k->thread, NULL, known_main, k) == 0;
+	return k;
+}
+
+void known_free(struct known *k)
+{
+	if (!k)
+		return;
+	pthread_mutex_lock(&k->lock);
+	k->stopping = true;
+	pthread_cond_signal(&k->stop);
+	pthread_mutex_unlock(&k->lock);
+	if (k->has_thread)
+		pthread_join(k->thread, NULL);
+	free(k->filter);
+	pthread_rwlock_destroy(&k->filter_lock);
+	pthread_mutex_destroy(&k->lock);
+	pthread_cond_destroy(&k->stop);
+	free(k->path);
+	free(k);
+}
