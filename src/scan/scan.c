@@ -109,10 +109,6 @@ static void walk_all(struct scan *s, bool first)
 {
 	int64_t from_ms = clock_mono_ms();
 
-	pthread_mutex_lock(&s->lock);
-	s->progress.walking = true;
-	s->progress.n_seen = s->progress.n_files_done = 0;
-	pthread_mutex_unlock(&s->lock);
 	for (size_t i = 0; i < s->opts.n_roots; i++)
 		walk_path(s, s->opts.roots[i].p, 0);
 	settle(s);
@@ -172,7 +168,10 @@ static void *walk_main(void *arg)
 		int64_t now_ms = clock_mono_ms();
 
 		if (s->want_walk || now_ms >= next_walk_ms) {
+			/* At once: in between, scan_wait_idle() would see neither. */
 			s->want_walk = false;
+			s->progress.walking = true;
+			s->progress.n_seen = s->progress.n_files_done = 0;
 			pthread_mutex_unlock(&s->lock);
 			stats_busy(SCAN_ROLE_WALK, true);
 			walk_all(s, first);
