@@ -224,7 +224,10 @@ static void store_all(struct writer *w, struct change **list, size_t n)
 		n_lost += !ok && list[i]->kind != CHANGE_FENCE;
 		finish(&list[i], 1, ok);
 	}
-	log_error("index", "%zu of %zu changes were not stored: %s", n_lost, n, err.text);
+	if (n_lost)
+		log_error("index", "%zu of %zu changes were not stored: %s", n_lost, n, err.text);
+	else
+		log_warn("index", "%s", err.text);
 	atomic_fetch_add(&w->n_lost, (unsigned)n_lost);
 }
 
