@@ -12,6 +12,12 @@
 
 uint32_t zstd_gen_below(struct zstd_gen_rng *r, uint32_t n)
 {
+	if (r->tape.size >= 2) {
+		uint32_t v = r->tape.p[0] | (uint32_t)r->tape.p[1] << 8;
+
+		r->tape = bytes_of(r->tape.p + 2, r->tape.size - 2);
+		return (uint32_t)((uint64_t)v * n >> 16);
+	}
 	r->state = r->state * 6364136223846793005u + 1442695040888963407u;
 	return (uint32_t)((r->state >> 33) * n >> 31);
 }

@@ -13,6 +13,7 @@
 
 struct zstd_gen_rng {
 	uint64_t state;
+	struct bytes tape; /* drawn from first: two bytes a number */
 };
 uint32_t zstd_gen_below(struct zstd_gen_rng *r, uint32_t n); /* 0 to n - 1; n > 0 */
 bool zstd_gen_one_in(struct zstd_gen_rng *r, uint32_t n);

@@ -526,6 +526,7 @@ void zstd_gen_exotic(struct zstd_gen_rng *r, struct buf *ret, struct buf *ret_pl
 	unsigned n = 1 + zstd_gen_below(r, BLOCKS_MAX);
 	uint8_t window = (uint8_t)zstd_gen_below(r, 70);
 
+	buf_reserve(ret_plain, 1); /* so that it has a place, even if nothing comes to be there */
 	f->r = r;
 	f->out = ret;
 	f->plain = ret_plain;
