@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #define NAME_SIZE   256u
@@ -223,11 +224,24 @@ void cache_keep(struct cache *c, struct cache_spool *sp, const struct resolve_re
 	queue_push(c->keeps, sp);
 }
 
+/* With the full clock: the kernel's own is coarse, and many files are used within one of its ticks. */
+static void mark_used(int fd)
+{
+	struct timespec now[2];
+
+	clock_gettime(CLOCK_REALTIME, &now[0]);
+	now[1] = now[0];
+	futimens(fd, now);
+}
+
 /* It is found already; make it durable. */
 static void keep(struct cache *c, struct cache_spool *sp)
 {
 	struct entry *e = sp->entry;
-	bool ok = fdatasync(sp->fd) == 0 && renameat(c->dir_fd, sp->tmp, c->dir_fd, e->name) == 0;
+	bool ok;
+
+	mark_used(sp->fd);
+	ok = fdatasync(sp->fd) == 0 && renameat(c->dir_fd, sp->tmp, c->dir_fd, e->name) == 0;
 
 	if (!ok) {
 		log_warn("cache", "%s/%s: %s: not kept", c->dir, e->name, strerror(errno));
@@ -310,7 +324,7 @@ int cache_find(struct cache *c, const struct resolve_request *what, uint64_t tag
 		forget(c, name);
 		return CACHE_MISSING;
 	}
-	futimens(fd, NULL);
+	mark_used(fd);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }

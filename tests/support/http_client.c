@@ -154,7 +154,7 @@ void http_answer_done(struct http_answer *a)
 
 const char *http_answer_header(const struct http_answer *a, const char *name)
 {
-	static char value[8192];
+	static _Thread_local char value[8192];
 	size_t n = strlen(name);
 
 	for (const char *p = (const char *)a->head.p; p && (p = strstr(p, "\r\n"));) {

@@ -15,7 +15,7 @@ struct http_answer {
 	bool whole;     /* the body has `length` bytes */
 };
 void http_answer_done(struct http_answer *a);
-/* The value of a header, in a static buffer; NULL: not there. */
+/* The value of a header, in a buffer of this thread; NULL: not there. */
 const char *http_answer_header(const struct http_answer *a, const char *name);
 
 struct http_client {

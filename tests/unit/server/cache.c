@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include "server/internal.h"
+
+static char dir[TEST_PATH_SIZE];
+static struct err err;
+
+static int setup(void **state)
+{
+	log_set_level(LOG_ERROR);
+	test_dir_make(dir);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	test_dir_remove(dir);
+	return 0;
+}
+
+static struct cache *opened(uint64_t max)
+{
+	struct cache *c;
+
+	assert_done(cache_open(dir, max, &c, &err));
+	return c;
+}
+
+static struct resolve_request what(unsigned n)
+{
+	return (struct resolve_request){ RESOLVE_DEBUGINFO,
+					 { 2, { (uint8_t)(n >> 8), (uint8_t)n } },
+					 STR("") };
+}
+
+static void put(struct cache *c, unsigned n, size_t size)
+{
+	AUTO(mem_freep) uint8_t *p = mem_alloc(size + 1);
+	struct resolve_request w = what(n);
+	struct cache_spool *sp;
+	int fd;
+
+	test_fill(p, size, n);
+	assert_int_equal(cache_begin(c, size, &sp, &fd, &err), 0);
+	assert_done(fd_pwrite(fd, p, size, 0, &err));
+	cache_keep(c, sp, &w, 7);
+}
+
+static bool has(struct cache *c, unsigned n, size_t size)
+{
+	AUTO(mem_freep) uint8_t *p = mem_alloc(size + 1), *q = mem_alloc(size + 1);
+	AUTO(fd_close) int fd = -1;
+	struct resolve_request w = what(n);
+	size_t got;
+
+	if (cache_find(c, &w, 7, size, &fd) != 0)
+		return false;
+	test_fill(p, size, n);
+	assert_done(fd_pread(fd, q, size, 0, &got, &err));
+	assert_int_equal(got, size);
+	assert_memory_equal(p, q, size);
+	return true;
+}
+
+static unsigned count_files(const char *prefix)
+{
+	DIR *d = opendir(dir);
+	unsigned n = 0;
+
+	for (struct dirent *e; (e = readdir(d));)
+		n += strncmp(e->d_name, prefix, strlen(prefix)) == 0;
+	closedir(d);
+	return n;
+}
+
+static void what_is_kept_is_found_at_once_and_after_a_restart(void **state)
+{
+	struct cache *c = opened(MIB(1));
+	struct cache_stats st;
+
+	assert_false(has(c, 1, 1000));
+	put(c, 1, 1000);
+	put(c, 2, 0);
+	assert_true(has(c, 1, 1000));
+	assert_true(has(c, 2, 0));
+	cache_close(c);
+	assert_int_equal(count_files("tmp-"), 0);
+	c = opened(MIB(1));
+	assert_true(has(c, 1, 1000));
+	assert_true(has(c, 2, 0));
+	cache_stats(c, &st);
+	assert_int_equal(st.bytes, 1000);
+	assert_int_equal(st.n_files, 2);
+	cache_close(c);
+	cache_close(NULL);
+}
+
+static void another_content_is_not_found(void **state)
+{
+	struct cache *c = opened(MIB(1));
+	struct resolve_request w = what(1);
+	int fd;
+
+	put(c, 1, 1000);
+	assert_int_equal(cache_find(c, &w, 8, 1000, &fd), CACHE_MISSING);
+	w.kind = RESOLVE_EXECUTABLE;
+	assert_int_equal(cache_find(c, &w, 7, 1000, &fd), CACHE_MISSING);
+	w = what(1);
+	w.arg = STR("x");
+	assert_int_equal(cache_find(c, &w, 7, 1000, &fd), CACHE_MISSING);
+	cache_close(c);
+}
+
+static void a_file_of_another_size_is_forgotten(void **state)
+{
+	struct cache *c = opened(MIB(1));
+	struct cache_stats st;
+
+	put(c, 1, 1000);
+	cache_close(c);
+	c = opened(MIB(1));
+	assert_false(has(c, 1, 999));
+	cache_stats(c, &st);
+	assert_int_equal(st.bytes, 0);
+	assert_int_equal(count_files("debuginfo-"), 0);
+	cache_close(c);
+}
+
+static void the_least_used_goes_first(void **state)
+{
+	struct cache *c = opened(10000);
+
+	for (unsigned i = 0; i < 10; i++)
+		put(c, i, 1000);
+	cache_close(c); /* now all have their names */
+	c = opened(10000);
+	assert_true(has(c, 0, 1000));
+	put(c, 10, 1000);
+	assert_true(has(c, 0, 1000));
+	assert_false(has(c, 1, 1000));
+	assert_true(has(c, 2, 1000));
+	cache_close(c);
+	/* The order lives on, and a smaller budget is kept to from the start. */
+	c = opened(3000);
+	assert_true(has(c, 0, 1000));
+	assert_true(has(c, 10, 1000));
+	assert_true(has(c, 2, 1000));
+	assert_false(has(c, 3, 1000));
+	assert_int_equal(count_files("debuginfo-"), 3);
+	cache_close(c);
+}
+
+static void half_of_the_budget_is_the_most_for_one(void **state)
+{
+	struct cache *c = opened(10000);
+	struct cache_spool *a, *b;
+	struct cache_stats st;
+	int fd;
+
+	assert_int_equal(cache_begin(c, 5001, &a, &fd, &err), CACHE_NO_ROOM);
+	assert_int_equal(cache_begin(c, 5000, &a, &fd, &err), 0);
+	assert_int_equal(cache_begin(c, 5000, &b, &fd, &err), 0);
+	cache_drop(c, b);
+	assert_int_equal(cache_begin(c, 5000, &b, &fd, &err), 0);
+	/* What is on its way cannot be thrown out. */
+	assert_int_equal(cache_begin(c, 1, &(struct cache_spool *){ NULL }, &fd, &err), CACHE_NO_ROOM);
+	cache_drop(c, a);
+	cache_drop(c, b);
+	cache_drop(c, NULL);
+	cache_stats(c, &st);
+	assert_int_equal(st.bytes, 0);
+	assert_int_equal(count_files("tmp-"), 0);
+	cache_close(c);
+}
+
+static void a_full_disk_is_no_room(void **state)
+{
+	struct cache *c = opened(MIB(10));
+	struct rlimit old, small;
+	struct cache_spool *sp;
+	struct cache_stats st;
+	int fd;
+
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &old);
+	small = old;
+	small.rlim_cur = 4096;
+	setrlimit(RLIMIT_FSIZE, &small);
+	assert_int_equal(cache_begin(c, 100000, &sp, &fd, &err), CACHE_NO_ROOM);
+	setrlimit(RLIMIT_FSIZE, &old);
+	cache_stats(c, &st);
+	assert_int_equal(st.bytes, 0);
+	assert_int_equal(count_files("tmp-"), 0);
+	cache_close(c);
+}
+
+static void leftovers_of_a_crash_are_removed_and_strangers_left_alone(void **state)
+{
+	char path[TEST_PATH_SIZE + 300];
+	struct cache_stats st;
+	struct cache *c;
+
+	snprintf(path, sizeof(path), "%s/tmp-5", dir);
+	test_file_write(path, "half", 4);
+	snprintf(path, sizeof(path), "%s/README", dir);
+	test_file_write(path, "mine", 4);
+	snprintf(path, sizeof(path), "%s/debuginfo-zz-0-0", dir);
+	test_file_write(path, "mine", 4);
+	c = opened(MIB(1));
+	assert_int_equal(count_files("tmp-"), 0);
+	assert_int_equal(count_files("README"), 1);
+	assert_int_equal(count_files("debuginfo-zz"), 1);
+	cache_stats(c, &st);
+	assert_int_equal(st.n_files, 0);
+	cache_close(c);
+}
+
+static void two_processes_do_not_share_it(void **state)
+{
+	struct cache *c = opened(MIB(1)), *other;
+
+	assert_fails(cache_open(dir, MIB(1), &other, &err), ERR_LIMIT, "another process");
+	cache_close(c);
+	c = opened(MIB(1));
+	cache_close(c);
+}
+
+static void the_same_twice_is_kept_once(void **state)
+{
+	struct cache *c = opened(MIB(1));
+	struct cache_stats st;
+
+	put(c, 1, 1000);
+	put(c, 1, 1000);
+	assert_true(has(c, 1, 1000));
+	cache_stats(c, &st);
+	assert_int_equal(st.bytes, 1000);
+	cache_close(c);
+	assert_int_equal(count_files("debuginfo-"), 1);
+	assert_int_equal(count_files("tmp-"), 0);
+}
+
+static void a_budget_is_found_when_none_is_given(void **state)
+{
+	struct cache *c = opened(0);
+	struct cache_stats st;
+
+	cache_stats(c, &st);
+	assert_true(st.max_bytes > 0 && st.max_bytes <= (uint64_t)10 << 30);
+	cache_close(c);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(what_is_kept_is_found_at_once_and_after_a_restart, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(another_content_is_not_found, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_file_of_another_size_is_forgotten, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_least_used_goes_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(half_of_the_budget_is_the_most_for_one, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_full_disk_is_no_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(leftovers_of_a_crash_are_removed_and_strangers_left_alone,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(two_processes_do_not_share_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_same_twice_is_kept_once, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_budget_is_found_when_none_is_given, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
