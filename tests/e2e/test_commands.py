@@ -17,7 +17,7 @@ def lode(*args):
 
 
 def test_usage_is_two_and_says_where_help_is():
-    for args in ([], ["no-such-command"], ["scan"], ["scan", "--no-such-option", "/"], ["inspect"]):
+    for args in ([], ["no-such-command"], ["scan", "--no-such-option", "/"], ["inspect"]):
         r = lode(*args)
         assert r.returncode == 2 and "lode" in r.stderr, args
 
@@ -89,5 +89,7 @@ def test_debuginfod_by_its_own_options(serve, program, tmp_path):
     assert pathlib.Path(tmp_path / "db.sqlite").exists()
 
 
-def test_a_path_needs_a_kind():
-    assert subprocess.run([LODE, "debuginfod", "/usr/bin"], capture_output=True).returncode == 2
+def test_a_path_without_a_kind_is_ignored_with_a_warning(serve, tmp_path):
+    s = serve(["/usr/bin/true"], data=tmp_path / "db.sqlite", command="debuginfod").ready()
+    assert "without -F -R -U -Z every PATH is ignored" in s.log_path.read_text()
+    assert s.get(f"/buildid/{build_id('/usr/bin/true')}/executable").status == 404
