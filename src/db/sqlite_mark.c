@@ -31,10 +31,8 @@ bool db_mark(const struct db *db, struct db_mark *ret)
 
 	if (!db->wal_index)
 		return false;
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	for (size_t i = 0; i < ARRAY_SIZE(ret->w); i++)
-		ret->w[i] = __atomic_load_n(&db->wal_index[i], __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		ret->w[i] = __atomic_load_n(&db->wal_index[i], __ATOMIC_ACQUIRE);
 	/* Not yet, while somebody recovers it. */
 	is_init = (const uint8_t *)&ret->w[IS_INIT];
 	return is_init[0] != 0;
