@@ -13,8 +13,8 @@
 #define MAP_HASH_FROM   16u /* the hash is of everything from here on */
 
 /* Limits of what is read. What pkg_reader lets through fits: names and members have limits there. */
-#define MAP_MAX_COLUMNS (MIB(768) + PKG_MAX_NAME)
-#define MAP_MAX_STRINGS (2 * PKG_MAX_NAMES + 8 * PKG_MAX_NAME)
+#define MAP_MAX_COLUMNS (2 * PKG_MAX_NAMES)
+#define MAP_MAX_STRINGS (2 * PKG_MAX_NAMES)
 #define MAP_MAX_PAIRS   16u
 
 /* The columns, in the order in which they are stored. */

@@ -121,10 +121,10 @@ static int open_archive(struct other_reader *o, struct err *err)
 	archive_read_set_read_callback(a, on_read);
 	archive_read_set_skip_callback(a, on_skip);
 	archive_read_set_seek_callback(a, on_seek);
-	if (archive_read_open1(a) >= ARCHIVE_WARN)
-		return 0;
-	/* It looks at the first bytes here, and this is how it says that they mean nothing to it. */
-	return o->src_err.kind || archive_errno(a) == ENOMEM ? told(o, err) : PKG_NOT_A_PACKAGE;
+	/* It looks at the first bytes here, and its failure says that they mean nothing to it. */
+	if (archive_read_open1(a) < ARCHIVE_WARN && !o->src_err.kind && archive_errno(a) != ENOMEM)
+		return PKG_NOT_A_PACKAGE;
+	return o->src_err.kind || archive_errno(a) == ENOMEM ? told(o, err) : 0;
 }
 
 static int next_header(struct other_reader *o, struct archive_entry **ret, struct err *err)
@@ -134,6 +134,9 @@ static int next_header(struct other_reader *o, struct archive_entry **ret, struc
 	do
 		r = archive_read_next_header(o->archive, ret);
 	while (r == ARCHIVE_RETRY);
+	/* It may take a failed read for an end, or for another format. */
+	if (o->src_err.kind)
+		return told(o, err);
 	if (r == ARCHIVE_EOF)
 		return PKG_END;
 	/* A warning is about a name or an attribute: the member is there. */
@@ -210,6 +213,8 @@ static int fetch_block(struct other_reader *o, struct err *err)
 	do
 		r = archive_read_data_block(o->archive, &p, &n, &off);
 	while (r == ARCHIVE_RETRY || (r >= ARCHIVE_WARN && r != ARCHIVE_EOF && n == 0));
+	if (o->src_err.kind)
+		return told(o, err);
 	if (r < ARCHIVE_WARN) {
 		/* One member's content cannot be had (a method that is not supported); the others may. */
 		o->r.only_member_failed = r == ARCHIVE_FAILED;

@@ -28,9 +28,9 @@ enum { PKG_NOT_A_PACKAGE = 1, PKG_END = 2, PKG_NO_MEMBER = 3 };
 
 /* Limits: more is ERR_LIMIT. */
 #define PKG_MAX_HEADER  MIB(256)     /* rpm header, deb control archive decoded */
-#define PKG_MAX_MEMBERS (2u << 20)   /* each costs some 200 bytes of memory while a package is mapped */
+#define PKG_MAX_MEMBERS (1u << 20)   /* each costs some 400 bytes of memory while a package is mapped */
 #define PKG_MAX_NAME    KIB(64)
-#define PKG_MAX_NAMES   MIB(512)     /* of all members and link targets together */
+#define PKG_MAX_NAMES   MIB(128)     /* of all members and link targets together */
 #define PKG_MAX_SPARSE  (UINT64_C(16) << 30) /* expanded size of a sparse member */
 
 struct pkg_payload {

@@ -462,7 +462,7 @@ static void members_without_end(void **state)
 	assert_int_equal(res, -1);
 	assert_int_equal(err.kind, ERR_LIMIT);
 	assert_int_equal(e.n_lent, PKG_MAX_MEMBERS + 1);
-	assert_fails(pkg_reader_next(r, &m, &err), ERR_LIMIT, "more than 2097152 members");
+	assert_fails(pkg_reader_next(r, &m, &err), ERR_LIMIT, "more than 1048576 members");
 	pkg_reader_close(r);
 }
 
