@@ -226,7 +226,7 @@ static int debuginfod(struct settings *s)
 		log_warn("debuginfod",
 			 "$DEBUGINFOD_URLS is set, but other servers are not asked for what is missing here");
 	if (find_places(s, &places, &err) < 0)
-		return fail("debuginfod", &err);
+		return tell_error("debuginfod", &err);
 	set_listen(s);
 	return service_run(s, &places);
 }

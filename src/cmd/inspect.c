@@ -115,7 +115,7 @@ static int inspect(struct settings *s)
 
 		if (inspect_file(s, path, out, &err) < 0) {
 			err_in(&err, "%s", path);
-			status = fail("inspect", &err);
+			status = tell_error("inspect", &err);
 		} else if (show(s, path, out) != EXIT_DONE) {
 			status = EXIT_FAILED;
 		}

@@ -148,7 +148,7 @@ void help_overview(FILE *out);
 /* ---- telling ---- */
 
 /* "lode: what: why" on stderr. Returns EXIT_FAILED. */
-int fail(const char *what, const struct err *err);
+int tell_error(const char *what, const struct err *err);
 /* Text that came from elsewhere, for people: what a terminal would obey is escaped. */
 void print_text(FILE *out, struct str s);
 /* Bytes of any kind as a JSON string: what is no UTF-8 is escaped as \xNN. */

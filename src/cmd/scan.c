@@ -91,7 +91,7 @@ static void report_text(const struct scan_progress *p, double took_s, uint64_t n
 
 		err_set(&why, ERR_INVALID, "%s: %s", json_string_value(json_object_get(one, "path")),
 			json_string_value(json_object_get(one, "reason")));
-		fail("scan", &why);
+		tell_error("scan", &why);
 	}
 	if (n_failed > json_array_size(failures))
 		fprintf(stderr, "lode: scan: and %llu more, see: lode stat\n",
@@ -109,12 +109,12 @@ static int report(const struct settings *s, const char *index_path, const struct
 	int r;
 
 	if (index_open(index_path, &opts, &ix, &err) < 0)
-		return fail("scan", &err);
+		return tell_error("scan", &err);
 	r = failures_collect(ix, s->paths.items, s->paths.n, s->json ? SIZE_MAX : SHOW_FAILURES, &failures,
 			     &n_failed, &err);
 	index_close(ix);
 	if (r < 0)
-		return fail("scan", &err);
+		return tell_error("scan", &err);
 	if (s->json)
 		report_json(p, took_s, n_failed, failures);
 	else
@@ -134,7 +134,7 @@ static int run(struct settings *s, const char *data)
 	int64_t from_ms = clock_mono_ms();
 
 	if (make_real(s, &err) < 0 || data_lock(data, &err) < 0)
-		return fail("scan", &err);
+		return tell_error("scan", &err);
 	/* What failed is told at the end; on a terminal, a line in between would tear the progress. */
 	if (!s->verbose)
 		log_set_level(show ? LOG_ERROR : LOG_WARN);
@@ -146,7 +146,7 @@ static int run(struct settings *s, const char *data)
 	o.package_suffixes = s->suffixes.items;
 	o.n_package_suffixes = s->suffixes.n;
 	if (scan_all(&o, show, &p, &err) < 0)
-		return fail("scan", &err);
+		return tell_error("scan", &err);
 	if (interrupted) {
 		fprintf(stderr,
 			"lode: scan: stopped: what is done is kept, the next scan goes on from there\n");
@@ -162,7 +162,7 @@ static int scan(struct settings *s)
 
 	data = data_dir(s->data, &err);
 	if (!data)
-		return fail("scan", &err);
+		return tell_error("scan", &err);
 	if (!s->paths.n)
 		add_own_files(s);
 	return run(s, data);

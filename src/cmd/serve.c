@@ -100,7 +100,7 @@ static int serve(struct settings *s)
 
 	data = data_dir(s->data, &err);
 	if (!data)
-		return fail("serve", &err);
+		return tell_error("serve", &err);
 	if (!s->paths.n)
 		add_own_files(s);
 	if (!s->listen.n)

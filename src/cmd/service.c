@@ -206,7 +206,7 @@ int service_run(struct settings *s, const struct service_places *places)
 		log_info("serve", "stopping");
 		notify("STOPPING=1");
 	} else {
-		status = fail("serve", &err);
+		status = tell_error("serve", &err);
 	}
 	let_signals_end_us(&v.signals);
 	stop(&v);

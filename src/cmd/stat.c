@@ -74,7 +74,7 @@ static int run(const struct settings *s, const char *data)
 
 	if (access(path, F_OK) != 0) {
 		err_set(&err, ERR_IO, "%s: nothing is indexed there; see: lode help scan", data);
-		return fail("stat", &err);
+		return tell_error("stat", &err);
 	}
 	r = index_open(path, &opts, &ix, &err);
 	if (r == 0)
@@ -83,7 +83,7 @@ static int run(const struct settings *s, const char *data)
 		r = failures_collect(ix, NULL, 0, SIZE_MAX, &failures, &n_failures, &err);
 	index_close(ix);
 	if (r < 0)
-		return fail("stat", &err);
+		return tell_error("stat", &err);
 	if (s->json)
 		status = print_json(data, &st, failures);
 	else
@@ -98,7 +98,7 @@ static int stat_index(struct settings *s)
 	struct err err = { 0 };
 
 	data = data_dir(s->data, &err);
-	return data ? run(s, data) : fail("stat", &err);
+	return data ? run(s, data) : tell_error("stat", &err);
 }
 
 const struct command command_stat = {

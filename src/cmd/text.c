@@ -19,7 +19,7 @@ void print_text(FILE *out, struct str s)
 	}
 }
 
-int fail(const char *what, const struct err *err)
+int tell_error(const char *what, const struct err *err)
 {
 	fprintf(stderr, "lode: %s: ", what);
 	print_text(stderr, str_of(err->text));

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is printed of bytes that came from elsewhere.
+ */
+#include "test.h"
+#include "cmd/internal.h"
+
+static void check_printed(struct str in, const char *want)
+{
+	char *out = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&out, &size);
+
+	print_text(f, in);
+	fclose(f);
+	assert_string_equal(out, want);
+	free(out);
+}
+
+static void a_terminal_is_not_commanded(void **state)
+{
+	check_printed(STR("usr/bin/x"), "usr/bin/x");
+	check_printed(STR("\033[2Jx\r\n\t\177"), "\\x1b[2Jx\\x0d\\x0a\\x09\\x7f");
+	check_printed(STR("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
+	check_printed((struct str){ 0 }, "");
+}
+
+static void check_json(struct str in, const char *want)
+{
+	json_t *j = json_text(in);
+
+	assert_non_null(j);
+	assert_string_equal(json_string_value(j), want);
+	json_decref(j);
+}
+
+static void json_takes_any_bytes(void **state)
+{
+	check_json(STR("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
+	check_json(STR("a\xff\xc3z"), "a\\xff\\xc3z");
+	check_json((struct str){ 0 }, "");
+}
+
+static void sizes_are_short(void **state)
+{
+	char b[32];
+
+	assert_string_equal(size_text(0, b), "0 B");
+	assert_string_equal(size_text(999, b), "999 B");
+	assert_string_equal(size_text(1000, b), "1.0 kB");
+	assert_string_equal(size_text(99949, b), "99.9 kB");
+	assert_string_equal(size_text(99950, b), "100 kB");
+	assert_string_equal(size_text(858200000, b), "858 MB");
+	assert_string_equal(size_text(999600, b), "1.0 MB");
+	assert_string_equal(size_text(UINT64_MAX, b), "18.4 EB");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_terminal_is_not_commanded),
+		cmocka_unit_test(json_takes_any_bytes),
+		cmocka_unit_test(sizes_are_short),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
