@@ -15,7 +15,7 @@
 
 /* Bytes of names that are put together: else a table could have each of its millions of entries be 64 KiB
  * long. */
-#define NAMES_MAX_TOTAL MIB(1024)
+#define NAMES_MAX_TOTAL MIB(512)
 
 /* Entries remembered; beyond it is started anew, which costs time only. */
 #define ENTRIES_MAX (1u << 21)
