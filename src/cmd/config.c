@@ -43,7 +43,12 @@ int config_read_file(const struct command *cmd, const char *given, struct settin
 	AUTO(buf_done) struct buf text = { 0 };
 	const char *env = getenv("LODE_CONFIG"), *path = given ? given : env && *env ? env : DEFAULT_FILE;
 	struct str rest;
-	int r = file_read(path, MAX_FILE, &text, err);
+	int r;
+
+	/* The customary way to say "none". */
+	if (strcmp(path, "/dev/null") == 0)
+		return 0;
+	r = file_read(path, MAX_FILE, &text, err);
 
 	if (r == FILE_MISSING && strcmp(path, DEFAULT_FILE) == 0)
 		return 0;

@@ -264,8 +264,9 @@ static int step(struct bzip2_scan *z, struct err *err)
 	if (z->between)
 		return next_stream(z, err);
 	search(z);
-	/* Whatever waits to be given out comes first. */
-	if (decode_some(z, feed_limit(z), &got, err) < 0)
+	/* Whatever waits to be given out comes first, and with a boundary behind it nothing is fed meanwhile:
+	 * of the last block, which no other magic follows, it would come out together with the one before. */
+	if (decode_some(z, z->boundary == NO_BIT ? feed_limit(z) : z->fed, &got, err) < 0)
 		return -1;
 	if (got || z->between)
 		return 0;

@@ -126,8 +126,15 @@ bool artifact_ask(struct request *req, bool solo)
 
 	key_of(&req->route.resolve, &key);
 	m.key = buf_bytes(&key);
-	a = solo ? make(&m) : flight_join(req->s->flights, m.key, make, &m, take, &leader);
-	pthread_mutex_lock(&a->lock);
+	for (;;) {
+		a = solo ? make(&m) : flight_join(req->s->flights, m.key, make, &m, take, &leader);
+		pthread_mutex_lock(&a->lock);
+		if (!a->given_up)
+			break;
+		/* All others left at this very moment. It is out of the table, so the next one is another. */
+		pthread_mutex_unlock(&a->lock);
+		artifact_unref(a);
+	}
 	req->artifact = a;
 	req->asker_prev = NULL;
 	req->asker_next = a->askers;

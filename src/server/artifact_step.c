@@ -123,9 +123,11 @@ static bool abandoned(struct artifact *a)
 	if (!none)
 		return false;
 	artifact_land(a);
-	/* Somebody may have come just before that. */
+	/* Somebody may have come just before that. Who has found it in the table but is not in the list yet
+	 * will see that it was given up, and ask anew. */
 	pthread_mutex_lock(&a->lock);
 	none = !a->n_askers;
+	a->given_up = none;
 	pthread_mutex_unlock(&a->lock);
 	return none;
 }

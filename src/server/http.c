@@ -26,7 +26,8 @@
 struct daemon {
 	struct http *http;
 	struct MHD_Daemon *mhd;
-	int listen_fd; /* -1: quiesced */
+	int listen_fd; /* owned */
+	bool quiet;    /* nobody is let in any more */
 };
 
 struct http {
@@ -42,7 +43,7 @@ struct http {
 /* Stands in for a request's ctx while the handler has none of its own. */
 static char no_ctx;
 
-static void quiet(void *arg, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void quiet(void *arg, const char *fmt, va_list ap)
 {
 	/* Of clients that break off or send nonsense; nothing that whoever runs the server could act on. */
 	char text[256];
@@ -208,10 +209,12 @@ unsigned http_connections(struct http *h)
 void http_quiesce(struct http *h)
 {
 	for (size_t i = 0; i < h->n_daemons; i++)
-		if (h->daemons[i].listen_fd >= 0) {
+		if (!h->daemons[i].quiet) {
+			h->daemons[i].quiet = true;
 			MHD_quiesce_daemon(h->daemons[i].mhd);
-			fd_close(&h->daemons[i].listen_fd);
-			h->daemons[i].listen_fd = -1;
+			/* Its thread may still have the socket in its epoll set: nobody is let in from now
+			 * on, but the number stays taken until that thread has ended. */
+			shutdown(h->daemons[i].listen_fd, SHUT_RDWR);
 		}
 }
 
@@ -220,8 +223,10 @@ void http_stop(struct http *h)
 	if (!h)
 		return;
 	http_quiesce(h);
-	for (size_t i = 0; i < h->n_daemons; i++)
+	for (size_t i = 0; i < h->n_daemons; i++) {
 		MHD_stop_daemon(h->daemons[i].mhd);
+		fd_close(&h->daemons[i].listen_fd);
+	}
 	for (char **url = h->urls; *url; url++)
 		free(*url);
 	buf_done(&h->cert);

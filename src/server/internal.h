@@ -148,6 +148,7 @@ struct artifact {
 	enum artifact_state state;
 	bool landed;        /* not in the table any more */
 	bool queued, again; /* a step is queued or runs; and was asked for once more meanwhile */
+	bool given_up;      /* its last asker has left it: who comes now starts anew */
 	bool body_wanted;   /* somebody wants more than headers */
 	struct request *askers;
 	unsigned n_askers;
