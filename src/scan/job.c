@@ -58,6 +58,7 @@ struct jobs {
 	bool stopping, large_running;
 	int64_t not_before_ms; /* monotonic: nothing but what is wanted begins before */
 	uint64_t bytes_done, n_done;
+	int64_t ended_ms; /* the last job, monotonic */
 };
 
 /* One job's thread, as the tap sees it. */
@@ -127,6 +128,7 @@ static void job_remove(struct jobs *j, struct job *job)
 	if (job->began) {
 		j->bytes_done += job->size;
 		j->n_done++;
+		j->ended_ms = clock_mono_ms();
 	}
 	/* What had to wait for this one (large, or wanted once more) may go now. */
 	j->maybe_due = j->n_started > 0;
@@ -565,6 +567,7 @@ void jobs_progress(struct jobs *j, struct scan_progress *p)
 	pthread_mutex_lock(&j->lock);
 	p->bytes_done = j->bytes_done;
 	p->n_packages_deep = j->n_done;
+	p->worked_mono_ms = MAX(p->worked_mono_ms, j->ended_ms);
 	for (struct job *job = j->list; job; job = job->next)
 		if (job->running)
 			p->bytes_done += MIN(job->size, __atomic_load_n(&job->done, __ATOMIC_RELAXED));

@@ -75,6 +75,7 @@ static void *look_main(void *arg)
 		pthread_mutex_lock(&s->lock);
 		s->n_looking--;
 		s->progress.n_files_done++;
+		s->progress.worked_mono_ms = clock_mono_ms();
 		if (l->by_name)
 			s->progress.n_packages_headers++;
 		if (!s->n_looking)
@@ -114,6 +115,7 @@ static void walk_all(struct scan *s, bool first)
 	settle(s);
 	pthread_mutex_lock(&s->lock);
 	s->progress.walking = false;
+	s->progress.walked_mono_ms = clock_mono_ms();
 	if (!s->progress.ready && !atomic_load(&s->stopping))
 		log_info("scan", "ready after %.1f s: %llu files seen, %llu packages",
 			 (double)(clock_mono_ms() - from_ms) / 1000.0, (unsigned long long)s->progress.n_seen,
@@ -249,6 +251,7 @@ int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err
 	s->looks = queue_new(LOOKS_QUEUED);
 	s->jobs = jobs_new(s);
 	s->progress.started_mono_ms = clock_mono_ms();
+	s->progress.passive = opts->passive;
 	metrics_on_collect(stats_collect, s);
 	if (compile(&s->include, opts->include_regex, &s->has_include, "include", err) < 0 ||
 	    compile(&s->exclude, opts->exclude_regex, &s->has_exclude, "exclude", err) < 0) {

@@ -47,6 +47,7 @@ void scan_rescan(struct scan *s); /* USR1: walk now */
 void scan_groom(struct scan *s);  /* USR2 */
 
 struct scan_progress {
+	bool passive;                  /* as the option: all else is as it was at the start */
 	bool walking, ready;           /* ready: the first walk and its header pass are through */
 	bool grooming;
 	uint64_t n_seen, n_files_done; /* this walk */
@@ -54,6 +55,8 @@ struct scan_progress {
 	uint64_t bytes_total, bytes_done;  /* of packages to be scanned deep, compressed */
 	uint64_t n_failed;
 	int64_t started_mono_ms;
+	int64_t walked_mono_ms; /* the end of the last whole walk; 0: none yet */
+	int64_t worked_mono_ms; /* when the last file or package was through; 0: none was */
 };
 void scan_progress(struct scan *s, struct scan_progress *ret);
 /* Wait until everything that the walks have found is scanned, or @timeout_ms (negative: for ever) is over: true when done. */

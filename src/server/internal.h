@@ -11,7 +11,8 @@
  *   ready.c                         a content that can be sent at once
  *   hot.c                           those of them that were asked for lately, by URL
  *   reply.c                         headers and statuses
- *   metadata.c, status.c, page.c    the other routes
+ *   metadata.c, status.c, failures.c, page.c   the other routes
+ *   json.c                          what those of them that answer JSON share
  *   metrics.c, access.c, limit.c    counters, access log, rate limit
  *   server.c                        puts them together
  *
@@ -279,6 +280,7 @@ unsigned reply_status_of(const struct err *err);
 void metadata_job(struct request *req);
 void metrics_job(struct request *req);
 void status_job(struct request *req);
+void failures_job(struct request *req);
 
 /* ---- page.c ---- */
 
@@ -294,6 +296,22 @@ void metrics_begin(enum request_type type);
 void metrics_end(enum request_type type, unsigned status, const char *result, uint64_t bytes, int64_t ns);
 void metrics_refused(const char *reason);
 void metrics_decoded(uint64_t bytes, bool failed);
+/* How clients' requests ended, for the page: all but those for health, metrics and the page itself. */
+enum metrics_outcome {
+	OUTCOME_SERVED,
+	OUTCOME_UNCHANGED,  /* 304 */
+	OUTCOME_MISSING,    /* 404 */
+	OUTCOME_REFUSED,    /* what was asked for is wrong */
+	OUTCOME_BUSY,       /* a limit, or it took too long: ask again */
+	OUTCOME_FAILED,     /* our fault, or the disk's */
+	OUTCOME_BROKEN_OFF, /* the client hung up before there was an answer */
+	N_OUTCOMES,
+};
+extern const char *const metrics_outcome_names[N_OUTCOMES];
+struct metrics_outcomes {
+	uint64_t n[N_OUTCOMES], bytes;
+};
+void metrics_outcomes(struct metrics_outcomes *ret);
 int metrics_start(struct server *s);
 void metrics_stop(struct server *s);
 
@@ -331,6 +349,13 @@ struct server {
 	atomic_bool is_ready;     /* /readyz; the wait thread asks the scan */
 	pthread_mutex_t index_lock;
 	struct index *index; /* under index_lock; for status.c; NULL: not opened yet */
+	struct {
+		pthread_mutex_t lock;
+		/* under the lock */
+		struct index_stats stats;
+		bool known;
+		int64_t at_ms, took_ms;
+	} counted; /* by status.c */
 	struct {
 		struct http_reply *unknown, *ok, *not_up, *busy, *too_many, *method, *options;
 	} made; /* ready-made */

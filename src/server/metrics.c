@@ -115,6 +115,46 @@ void metrics_end(enum request_type type, unsigned status, const char *result, ui
 	metric_observe(d, (double)ns / 1e9);
 }
 
+const char *const metrics_outcome_names[N_OUTCOMES] = {
+	[OUTCOME_SERVED] = "served",         [OUTCOME_UNCHANGED] = "unchanged", [OUTCOME_MISSING] = "missing",
+	[OUTCOME_REFUSED] = "refused",       [OUTCOME_BUSY] = "busy",           [OUTCOME_FAILED] = "failed",
+	[OUTCOME_BROKEN_OFF] = "broken_off",
+};
+
+static enum metrics_outcome outcome_of(unsigned status)
+{
+	switch (status) {
+	case 304:
+		return OUTCOME_UNCHANGED;
+	case 404:
+		return OUTCOME_MISSING;
+	case 429:
+	case 503:
+		return OUTCOME_BUSY;
+	case 499:
+		return OUTCOME_BROKEN_OFF;
+	case 0: /* none of those that we know */
+		return OUTCOME_FAILED;
+	default:
+		return status < 400 ? OUTCOME_SERVED : status < 500 ? OUTCOME_REFUSED : OUTCOME_FAILED;
+	}
+}
+
+void metrics_outcomes(struct metrics_outcomes *ret)
+{
+	*ret = (struct metrics_outcomes){ 0 };
+	for (unsigned type = 0; type < N_TYPES; type++) {
+		if (type == TYPE_METRICS || type == TYPE_HEALTH || type == TYPE_STATUS || type == TYPE_PAGE)
+			continue;
+		for (unsigned code = 0; code < N_CODES; code++) {
+			ret->n[outcome_of(codes[code])] += atomic_load_explicit(&responses[type][code].n,
+										memory_order_relaxed);
+			ret->bytes += atomic_load_explicit(&responses[type][code].bytes,
+							   memory_order_relaxed);
+		}
+	}
+}
+
 void metrics_refused(const char *reason)
 {
 	metric_count(&refused, reason);

@@ -84,7 +84,8 @@ static enum request_type type_of(const struct route *route)
 	static const enum request_type types[ROUTE_N_KINDS] = {
 		[ROUTE_METADATA] = TYPE_METADATA, [ROUTE_METRICS] = TYPE_METRICS,
 		[ROUTE_HEALTHZ] = TYPE_HEALTH,    [ROUTE_READYZ] = TYPE_HEALTH,
-		[ROUTE_STATUS] = TYPE_STATUS,     [ROUTE_PAGE] = TYPE_PAGE,
+		[ROUTE_STATUS] = TYPE_STATUS,     [ROUTE_FAILURES] = TYPE_STATUS,
+		[ROUTE_PAGE] = TYPE_PAGE,
 	};
 
 	return route->kind == ROUTE_ARTIFACT ? (enum request_type)route->resolve.kind : types[route->kind];
@@ -275,7 +276,8 @@ static enum http_result begin_job(const struct first *f, const struct route *rou
 	*ctx = req;
 	if (!wait_job(req))
 		return send_stopped(req);
-	if (pool_submit(f->s->workers, job == metadata_job ? POOL_NORMAL : POOL_URGENT, run_job, req) != 0)
+	if (pool_submit(f->s->workers, job == metrics_job || job == status_job ? POOL_URGENT : POOL_NORMAL,
+			run_job, req) != 0)
 		abort(); /* the pool has room for all that may be suspended */
 	return HTTP_SUSPENDED;
 }
@@ -309,6 +311,8 @@ static enum http_result begin(struct first *f, void **ctx)
 		return begin_job(f, &route, metrics_job, ctx);
 	case ROUTE_STATUS:
 		return begin_job(f, &route, status_job, ctx);
+	case ROUTE_FAILURES:
+		return begin_job(f, &route, failures_job, ctx);
 	case ROUTE_HEALTHZ:
 		return send_made(f, 200, s->made.ok);
 	case ROUTE_READYZ:

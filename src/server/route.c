@@ -41,9 +41,13 @@ static const struct {
 	struct str path;
 	enum route_kind kind;
 } fixed[] = {
-	{ STR("/metadata"), ROUTE_METADATA }, { STR("/metrics"), ROUTE_METRICS },
-	{ STR("/healthz"), ROUTE_HEALTHZ },   { STR("/readyz"), ROUTE_READYZ },
-	{ STR("/api/status"), ROUTE_STATUS }, { STR("/"), ROUTE_PAGE },
+	{ STR("/metadata"), ROUTE_METADATA },
+	{ STR("/metrics"), ROUTE_METRICS },
+	{ STR("/healthz"), ROUTE_HEALTHZ },
+	{ STR("/readyz"), ROUTE_READYZ },
+	{ STR("/api/status"), ROUTE_STATUS },
+	{ STR("/api/failures"), ROUTE_FAILURES },
+	{ STR("/"), ROUTE_PAGE },
 };
 
 static const struct str buildid_prefix = STR("/buildid/"), page_prefix = STR("/web/");

@@ -15,6 +15,7 @@ enum route_kind {
 	ROUTE_HEALTHZ,
 	ROUTE_READYZ,
 	ROUTE_STATUS,
+	ROUTE_FAILURES,
 	ROUTE_PAGE, /* `file` of the page; empty: "/" */
 	ROUTE_N_KINDS,
 };

@@ -113,6 +113,7 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 	arena_init(&s->arena);
 	wait_init(&s->wait);
 	pthread_mutex_init(&s->index_lock, NULL);
+	pthread_mutex_init(&s->counted.lock, NULL);
 	set_options(s, opts);
 	s->flights = flight_new();
 	s->hot = hot_new();
@@ -178,6 +179,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 		http_reply_unref(*r);
 	index_close(s->index);
 	pthread_mutex_destroy(&s->index_lock);
+	pthread_mutex_destroy(&s->counted.lock);
 	wait_done(&s->wait);
 	arena_done(&s->arena);
 	free(s);

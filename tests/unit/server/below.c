@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "below.h"
 
-atomic_bool below_is_up = true;
+atomic_bool below_is_up = true, below_is_idle = true;
 bool below_index;
+unsigned below_counted;
 char below_failed[256], below_reason[256];
+unsigned below_n_failed;
 
 void scan_progress(struct scan *s, struct scan_progress *ret)
 {
 	*ret = (struct scan_progress){ .ready = atomic_load(&below_is_up) };
+}
+
+bool scan_wait_idle(struct scan *s, int64_t timeout_ms)
+{
+	return atomic_load(&below_is_idle);
 }
 
 int index_open(const char *path, const struct index_options *opts, struct index **ret, struct err *err)
@@ -24,6 +31,7 @@ void index_close(struct index *ix)
 
 int index_stats(struct index *ix, struct index_stats *ret, struct err *err)
 {
+	below_counted++;
 	*ret = (struct index_stats){ .n_build_ids = 42 };
 	return 0;
 }
@@ -31,9 +39,26 @@ int index_stats(struct index *ix, struct index_stats *ret, struct err *err)
 int index_list(struct index *ix, enum index_kind kind, enum index_state state, int64_t after, size_t max,
 	       struct arena *a, struct index_file **ret, size_t *ret_n, struct err *err)
 {
-	*ret_n = kind == INDEX_PACKAGE && below_failed[0];
-	*ret = ARENA_NEW(a, struct index_file);
-	(*ret)->path = str_of(below_failed);
-	(*ret)->reason = str_of(below_reason);
+	size_t all = below_n_failed ? below_n_failed : below_failed[0] != '\0';
+	struct index_file *list = ARENA_NEW_N(a, struct index_file, max + 1);
+	size_t n = 0;
+
+	if (kind == INDEX_PLAIN)
+		all = 0;
+	for (size_t id = (size_t)after + 1; n < max && id <= all; id++) {
+		list[n] = (struct index_file){
+			.id = (int64_t)id,
+			.kind = INDEX_PACKAGE,
+			.path = below_n_failed ? str_of(arena_printf(a, "%s.%zu", below_failed, id))
+					       : str_of(below_failed),
+			.reason = str_of(below_reason),
+			.reason_kind = ERR_INVALID,
+			.tries = 3,
+			.next_try_s = clock_wall_s() + 500,
+		};
+		n++;
+	}
+	*ret = list;
+	*ret_n = n;
 	return 0;
 }

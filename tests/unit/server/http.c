@@ -540,53 +540,6 @@ static void names_that_are_not_text_become_text_in_json(void **state)
 	free((void *)want.p);
 }
 
-static void with_index(struct server_options *o)
-{
-	o->index_path = "/nowhere/index";
-	o->scan = BELOW_SCAN;
-	o->hide_archive = true;
-	below_index = true;
-	strcpy(below_failed, "/srv/pool/secret/bad.deb");
-	strcpy(below_reason, "/srv/pool/secret/bad.deb: data.tar.xz: ends early");
-}
-
-static int setup_with_index(void **state)
-{
-	return setup_with(with_index);
-}
-
-static void the_page_gets_its_figures(void **state)
-{
-	struct http_answer a = get("/api/status", NULL);
-	const char *text = buf_cstr(&a.body);
-
-	assert_int_equal(a.status, 200);
-	assert_non_null(strstr(text, "\"build_ids\":42"));
-	assert_non_null(strstr(
-		text, "\"failures\":[{\"path\":\"bad.deb\",\"reason\":\"bad.deb: data.tar.xz: ends early\""));
-	assert_non_null(strstr(text, "\"scan\":{"));
-	assert_non_null(strstr(text, "\"cache\":{"));
-	http_answer_done(&a);
-}
-
-static void the_page_runs_nothing_but_its_own_script(void **state)
-{
-	struct http_answer a = get("/", NULL);
-
-	assert_int_equal(a.status, 200);
-	assert_header(&a, "Content-Type", "text/html; charset=utf-8");
-	assert_header(&a, "X-Content-Type-Options", "nosniff");
-	assert_non_null(strstr(http_answer_header(&a, "Content-Security-Policy"),
-			       "default-src 'none'; script-src 'self'"));
-	http_answer_done(&a);
-	a = get("/web/app.js", NULL);
-	assert_header(&a, "Content-Type", "text/javascript; charset=utf-8");
-	http_answer_done(&a);
-	assert_status(&f, "/web/style.css", 200);
-	assert_status(&f, "/web/none.js", 404);
-	assert_status(&f, "/web/../index.html", 404);
-}
-
 static void redirect(struct server_options *o)
 {
 	o->home_redirect = "https://example.org/";
@@ -784,8 +737,6 @@ int main(void)
 		T(metrics_speak_both_languages, setup),
 		T(metadata_is_json, setup),
 		T(names_that_are_not_text_become_text_in_json, setup),
-		T(the_page_gets_its_figures, setup_with_index),
-		T(the_page_runs_nothing_but_its_own_script, setup),
 		T(the_home_page_may_be_elsewhere, setup_redirect),
 		T(the_home_page_may_be_a_file, setup_own_home),
 		T(a_missing_home_page_is_no_reason_not_to_start, setup_missing_home),

@@ -25,6 +25,7 @@ static void paths_lead_to_routes(void **state)
 		{ "/healthz", ROUTE_HEALTHZ },
 		{ "/readyz", ROUTE_READYZ },
 		{ "/api/status", ROUTE_STATUS },
+		{ "/api/failures", ROUTE_FAILURES },
 		{ "//metrics", ROUTE_METRICS },
 		{ "/web/app.js", ROUTE_PAGE },
 		{ "///", ROUTE_PAGE },

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JSON replies: the few things that metadata.c, status.c and failures.c have in common.
+ */
+#pragma once
+
+#include <jansson.h>
+#include "server/internal.h"
+
+json_t *json_number(uint64_t n);
+/* JSON is UTF-8, file names are bytes: those that are not text become U+FFFD. */
+json_t *json_lossy(struct str s);
+/* The reply to a job's request; takes @all. */
+void json_reply(struct request *req, json_t *all);
+
+/* The reply is a line of text that says why not; @text ends in a newline. */
+void json_refuse(struct request *req, unsigned status, const char *text);
+/* A parameter of the query, decoded, in the request's arena; empty when it is not there. -1: it was refused.
+ */
+int json_arg(struct request *req, const char *name, struct str *ret);
