@@ -291,8 +291,8 @@ static void wrong_queries_are_refused(void **state)
 
 static void the_page_runs_nothing_but_its_own_script(void **state)
 {
-	static const char *const rules[] = { "default-src 'none'", "script-src 'self'",
-					     "connect-src 'self'" };
+	static const char *const rules[] = { "default-src 'none'", "script-src 'self'", "connect-src 'self'",
+					     "require-trusted-types-for 'script'" };
 	struct http_answer a = http_fetch(f.url, "GET", "/", NULL);
 
 	assert_int_equal(a.status, 200);

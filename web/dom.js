@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Making elements. Whatever is a string becomes a text node: file names and reasons come from packages that anybody may have made,
+// and nothing on this page is ever parsed as HTML.
+
+export const $ = (id) => document.getElementById(id);
+
+// el("td", { class: "number", title: "x" }, "text", otherElement). An attribute that is null or false is left out; a function is
+// a listener.
+export function el(tag, attributes = {}, ...children) {
+	const node = document.createElement(tag);
+	for (const [name, value] of Object.entries(attributes)) {
+		if (typeof value === "function")
+			node.addEventListener(name, value);
+		else if (value !== null && value !== undefined && value !== false)
+			node.setAttribute(name, value === true ? "" : value);
+	}
+	node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+	return node;
+}
+
+// Change a text only where it differs, so that a selection or a screen reader is not disturbed every few seconds.
+export function setText(node, text) {
+	if (node.textContent !== text)
+		node.textContent = text;
+}
+
+// Control characters, and those that change the direction of what follows, would make a name look like another one.
+// eslint-disable-next-line no-control-regex
+const deceiving = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+export function visible(text) {
+	return text.replace(deceiving, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+}
+
+// A path: its folders dim, its name not.
+export function pathOf(path) {
+	const shown = visible(path), cut = shown.lastIndexOf("/") + 1;
+	return el("bdi", { class: "path" }, cut ? el("span", { class: "dir" }, shown.slice(0, cut)) : null, shown.slice(cut));
+}
+
+export function toast(text) {
+	const node = $("toast");
+	node.textContent = text;
+	node.classList.add("shown");
+	clearTimeout(toast.timer);
+	toast.timer = setTimeout(() => node.classList.remove("shown"), 2000);
+}
+
+// The clipboard proper is only there over https and on localhost.
+async function copy(text) {
+	try {
+		await navigator.clipboard.writeText(text);
+		return true;
+	} catch {
+		const area = el("textarea", { class: "offscreen", readonly: true, "aria-hidden": "true" });
+		const focused = document.activeElement;
+		area.value = text;
+		document.body.append(area);
+		area.select();
+		const done = document.execCommand("copy");
+		area.remove();
+		focused?.focus();
+		return done;
+	}
+}
+
+export function copyButton(text, what) {
+	return el("button", {
+		type: "button", class: "copy", "aria-label": `Copy ${what}`, title: `Copy ${what}`,
+		click: async () => toast(await copy(text) ? "Copied" : "Your browser does not let pages copy; select the text instead"),
+	}, "Copy");
+}
+
+// A command line, ready to be copied.
+export function commandLine(text, what) {
+	return el("div", { class: "command" }, el("code", {}, text), copyButton(text, what));
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// What could not be read, and why: a table that the server pages and filters.
+import { $, el, pathOf, setText, visible } from "./dom.js";
+import { count, duration } from "./format.js";
+
+const AT_ONCE = 100;
+const AGAIN_MS = 20000; // tries and times change even where the number does not
+const TYPING_MS = 250;
+
+const shown = { known: -1, at: 0, filter: "", next: null, asked: null, pages: 1 };
+let filter, list, more, built = false;
+
+function nextTry(failure) {
+	if (!failure.next_try)
+		return "when it changes";
+	return failure.next_try_in > 0 ? `in ${duration(failure.next_try_in * 1000)}` : "soon";
+}
+
+function row(failure) {
+	return el("tr", {},
+		el("td", { "data-name": "File" }, pathOf(failure.path)),
+		el("td", { "data-name": "Reason" }, el("bdi", {}, visible(failure.reason))),
+		el("td", { class: "number", "data-name": "Tries" }, String(failure.tries)),
+		el("td", { class: "when", "data-name": "Next try" }, nextTry(failure)));
+}
+
+function build() {
+	built = true;
+	list = el("tbody", {});
+	more = el("button", { type: "button", class: "more", hidden: true, click: () => load(true) }, "Show more");
+	let timer;
+	filter = el("input", {
+		type: "search", "aria-label": "Filter by path or reason", placeholder: "Filter by path or reason", spellcheck: "false",
+		input: () => {
+			clearTimeout(timer);
+			timer = setTimeout(() => {
+				shown.filter = filter.value.trim();
+				load(false);
+			}, TYPING_MS);
+		},
+	});
+	const head = ["File", "Reason", "Tries", "Next try"].map((name) =>
+		el("th", { scope: "col", class: name === "Tries" ? "number" : null }, name));
+	$("failures-body").replaceChildren(filter,
+		el("table", { class: "list failures" }, el("thead", {}, el("tr", {}, head)), list),
+		el("p", { class: "dim", id: "failures-none", hidden: true }), more);
+}
+
+async function ask(cursor, limit, signal) {
+	const query = new URLSearchParams({ limit });
+	if (shown.filter)
+		query.set("match", shown.filter);
+	if (cursor)
+		query.set("cursor", cursor);
+	const reply = await fetch(`api/failures?${query}`, { signal });
+	if (!reply.ok)
+		throw new Error((await reply.text()).trim());
+	return reply.json();
+}
+
+async function load(further) {
+	shown.asked?.abort();
+	shown.asked = new AbortController();
+	shown.at = performance.now();
+	const none = $("failures-none");
+	try {
+		const limit = further ? AT_ONCE : Math.min(1000, AT_ONCE * shown.pages);
+		const page = await ask(further ? shown.next : null, limit, shown.asked.signal);
+		const rows = page.failures.map(row);
+		if (further) {
+			const first = rows[0];
+			shown.pages++;
+			list.append(...rows);
+			first?.setAttribute("tabindex", "-1");
+			first?.focus({ preventScroll: true });
+		} else {
+			list.replaceChildren(...rows);
+		}
+		shown.next = page.next ?? null;
+		more.hidden = !shown.next;
+		more.textContent = list.childElementCount ? "Show more" : "Search on";
+		none.hidden = list.childElementCount > 0;
+		none.textContent = shown.next ? "None so far." : shown.filter ? "None has this in its path or reason." : "None any more.";
+	} catch (error) {
+		if (error.name === "AbortError")
+			return;
+		none.hidden = false;
+		none.textContent = `The list cannot be had now: ${error.message}`;
+	}
+}
+
+export function showFailures(status) {
+	const n = status.index ? status.index.failed : 0;
+	const aside = $("failures-aside");
+	if (!status.index) {
+		setText(aside, "not known now");
+		return;
+	}
+	if (!n && !built) {
+		setText(aside, "nothing");
+		if (!$("failures-body").childElementCount)
+			$("failures-body").append(el("p", { class: "dim" },
+				"Everything that was met could be read. What cannot be is listed here with its reason, and tried again."));
+		return;
+	}
+	setText(aside, count(n, "file"));
+	if (!built) {
+		$("failures-body").replaceChildren();
+		build();
+	}
+	// Once more was asked for, the list stays as it is until its number changes.
+	if (n !== shown.known || (shown.pages === 1 && performance.now() - shown.at > AGAIN_MS)) {
+		shown.known = n;
+		load(false);
+	}
+}

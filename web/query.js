@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What somebody means who types or pastes something into the search box.
+//
+//   { kind: "id", id }             a build ID
+//   { kind: "file" | "glob", value }
+//   { kind: "word", value }        neither: `value` as a name, for suggestions
+//   { kind: "bad", why }
+
+const DIGITS_MAX = 128; // the server takes no longer one
+const DIGITS_MIN = 8;   // what is shorter is rather a word: "cafe", "dead"
+
+function idOf(digits) {
+	const id = digits.replace(/[\s:-]/g, "").replace(/^0x/i, "").toLowerCase();
+	if (id.length % 2)
+		return { kind: "bad", why: `A build ID has an even number of digits; this one has ${id.length}. One is missing, or one too many.` };
+	if (id.length > DIGITS_MAX)
+		return { kind: "bad", why: `A build ID has at most ${DIGITS_MAX} digits; this one has ${id.length}.` };
+	return { kind: "id", id };
+}
+
+// The clothes that a build ID is seen in: output of readelf, file and eu-unstrip, a URL of this protocol, a .build-id file.
+const clothes = [
+	/build[ -]?id(?:\[\w+\])?\s*[:=]\s*((?:0x)?[0-9a-f][0-9a-f ]*)/i,
+	/\/buildid\/([0-9a-f]+)/i,
+	/\.build-id\/([0-9a-f]{2}\/[0-9a-f]+)(?:\.debug)?$/i,
+];
+
+export function understand(typed) {
+	const text = typed.trim();
+	if (!text)
+		return null;
+	for (const pattern of clothes) {
+		const found = pattern.exec(text);
+		if (found)
+			return idOf(found[1].replace("/", ""));
+	}
+	const prefixed = /^0x/i.test(text);
+	if (/^(0x)?[0-9a-f][0-9a-f\s:-]*$/i.test(text) && (prefixed || text.replace(/[^0-9a-f]/gi, "").length >= DIGITS_MIN))
+		return idOf(text);
+	if (!text.includes("/"))
+		return { kind: "word", value: text };
+	return { kind: /[*?[]/.test(text) ? "glob" : "file", value: text.startsWith("/") ? text : `/${text}` };
+}
+
+// Where a file of this name would lie, as patterns to try.
+export function guesses(word) {
+	const name = word.replace(/\s+/g, "*"), stars = /[*?[]/.test(name) ? name : `${name}*`;
+	return [`/usr/bin/${name}`, `/usr/sbin/${name}`, `/usr/lib/*/${stars}`, `/usr/lib64/${stars}`];
+}
+
+// What else to try when nothing is at a path.
+export function alternatives(path) {
+	const list = [], cut = path.lastIndexOf("/") + 1, folder = path.slice(0, cut), name = path.slice(cut);
+	const merged = /^\/(bin|sbin|lib|lib32|lib64)\//;
+	if (merged.test(path))
+		list.push(`/usr${path}`);
+	else if (/^\/usr\/(bin|sbin|lib|lib32|lib64)\//.test(path))
+		list.push(path.slice("/usr".length));
+	if (name && !/[*?[]/.test(name))
+		list.push(`${folder}*${name}*`);
+	if (!path.startsWith("/usr/lib/debug/"))
+		list.push(`/usr/lib/debug${folder}${name.replace(/\*+$/, "")}*`);
+	return list;
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search: build IDs with what there is of them and how to get it; files by path or pattern with their build IDs. Nothing found
+// says why, and what to try.
+import { $, commandLine, copyButton, el, pathOf, visible } from "./dom.js";
+import { base, bytes, count, shellWord } from "./format.js";
+import { alternatives, guesses, understand } from "./query.js";
+
+const PAGE = 25;
+const STATUS_MS = 3000; // to wait for the first figures, which tell what may be missing
+
+let asked = null;     // AbortController of the search that runs
+let lastStatus = null, statusCame;
+const haveStatus = Promise.race([new Promise((done) => { statusCame = done; }), new Promise((done) => setTimeout(done, STATUS_MS))]);
+export function noteStatus(status) {
+	lastStatus = status;
+	statusCame();
+}
+
+/* ---- asking ---- */
+
+class Refused extends Error {}
+
+async function askMetadata(key, value, cursor, signal) {
+	const query = new URLSearchParams({ key, value, limit: PAGE });
+	if (cursor)
+		query.set("cursor", cursor);
+	const reply = await fetch(`metadata?${query}`, { signal });
+	if (!reply.ok)
+		throw new Refused((await reply.text()).trim() || `status ${reply.status}`);
+	return reply.json();
+}
+
+// { status, size, file, archive } or, where it is not to be had, { status, why }.
+async function askArtifact(id, kind, signal) {
+	const url = `buildid/${id}/${kind}`;
+	const head = await fetch(url, { method: "HEAD", signal });
+	if (head.ok)
+		return { status: head.status, size: Number(head.headers.get("X-DEBUGINFOD-SIZE") ?? head.headers.get("Content-Length")),
+			file: head.headers.get("X-DEBUGINFOD-FILE"), archive: head.headers.get("X-DEBUGINFOD-ARCHIVE") };
+	// The reason is in the body, which a HEAD has not.
+	const get = await fetch(url, { headers: { Range: "bytes=0-0" }, signal });
+	if (get.ok) {
+		get.body?.cancel();
+		return askArtifact(id, kind, signal);
+	}
+	return { status: get.status, why: (await get.text()).trim() };
+}
+
+/* ---- links and words ---- */
+
+function searchLink(query, text) {
+	return el("a", { class: "mono", href: `?${new URLSearchParams({ q: query })}`,
+		click: (event) => {
+			if (event.ctrlKey || event.metaKey || event.shiftKey)
+				return;
+			event.preventDefault();
+			search(query, true);
+		} }, text ?? visible(query));
+}
+
+function suggestions(text, queries) {
+	return queries.length ? el("div", { class: "suggestions" }, el("span", {}, text),
+		el("ul", {}, queries.map((query) => el("li", {}, searchLink(query))))) : null;
+}
+
+// What is not known yet, in words; null when all is.
+function stillUnknown() {
+	const { scan, index } = lastStatus ?? {};
+	if (scan && !scan.ready)
+		return "The first walk still runs: what it has not met yet is missing here. Search again in a while.";
+	if (index && index.header_only)
+		return `${count(index.header_only, "package has", "packages have")} not been looked into yet: what ` +
+			`${index.header_only === 1 ? "it holds" : "they hold"} may be missing here.`;
+	return null;
+}
+
+function failedHint() {
+	const n = lastStatus?.index?.failed;
+	return n ? el("li", {}, `${count(n, "file")} could not be read. It may be in one of them: see `, el("a", { href: "#failures" }, "the list"), ".") : null;
+}
+
+/* ---- a build ID ---- */
+
+const kinds = [
+	["debuginfo", "Debug information", ".debug"],
+	["executable", "Executable", ""],
+];
+
+// A name for the download that says what it is and does no harm.
+function fileName(found, id, suffix) {
+	const last = (found.file ?? "").split("/").pop().replace(/[^A-Za-z0-9._+@-]/g, "_").replace(/^[.-]+/, "");
+	const name = last && !/^[0-9a-f]{16,}(\.debug)?$/.test(last) ? last : id.slice(0, 16);
+	return name.endsWith(suffix) ? name : name + suffix;
+}
+
+function lineOfArchive(archive) {
+	return archive ? el("div", { class: "from" }, "in ", pathOf(archive)) : null;
+}
+
+function artifactCells(id, [kind, , suffix], found, retry) {
+	if (found.status < 300) {
+		const name = fileName(found, id, suffix);
+		return [
+			el("td", { class: "number", "data-name": "Size" }, bytes(found.size)),
+			el("td", { "data-name": "File" }, found.file ? pathOf(found.file) : "–", lineOfArchive(found.archive)),
+			el("td", { class: "acts" }, el("a", { class: "button", href: `buildid/${id}/${kind}`, download: name }, "Download")),
+		];
+	}
+	const missing = found.status === 404;
+	return [
+		el("td", { class: "number none", "data-name": "Size" }, "–"),
+		el("td", { "data-name": missing ? "Not here" : "Not now" },
+			el("span", { class: missing ? "none" : "bad" }, visible(found.why || (missing ? "not here" : `status ${found.status}`)))),
+		el("td", { class: "acts" }, missing ? null : el("button", { type: "button", click: retry }, "Ask again")),
+	];
+}
+
+function commandsFor(id, found) {
+	const lines = [], url = base();
+	for (const [kind, name, suffix] of kinds)
+		if (found[kind]?.status < 300)
+			lines.push(commandLine(`curl -fo ${shellWord(fileName(found[kind], id, suffix))} ${url}buildid/${id}/${kind}`,
+				`the curl command for ${name.toLowerCase()}`));
+	if (!lines.length)
+		return [];
+	const first = found.debuginfo?.status < 300 ? "debuginfo" : "executable";
+	lines.unshift(commandLine(`DEBUGINFOD_URLS=${url} debuginfod-find ${first} ${id}`, "the debuginfod-find command"));
+	lines.push(commandLine(`curl -fo text ${url}buildid/${id}/section/.text`, "the curl command for one section"));
+	return [el("h3", {}, "Commands"), ...lines];
+}
+
+function adviceForId(id, found) {
+	const hints = [];
+	if (Object.values(found).some((f) => f.status < 300))
+		return null;
+	if (Object.values(found).some((f) => f.status !== 404))
+		return null;
+	const unknown = stillUnknown();
+	if (unknown)
+		hints.push(el("li", {}, unknown));
+	if (id.length < 40)
+		hints.push(el("li", {}, `It has ${id.length} digits; most build IDs have 40, and only a whole one can be found.`));
+	hints.push(failedHint());
+	hints.push(el("li", {}, "If you have the file, compare with ", el("code", {}, "readelf -n FILE"), ": a rebuilt program has another build ID."));
+	hints.push(el("li", {}, "Search for its path: another version of it may be here."));
+	return el("div", { class: "note" }, el("p", {}, el("strong", {}, "No such build ID here.")), el("ul", {}, hints.filter(Boolean)));
+}
+
+async function showId(id, box, signal) {
+	const body = el("tbody", {}), places = el("div", {}), commands = el("div", { class: "commands" }), advice = el("div", {});
+	const found = {};
+	box.replaceChildren(el("h2", {}, "Build ID ", el("span", { class: "mono" }, id), " ", copyButton(id, "the build ID")),
+		el("table", { class: "list artifacts" }, body), advice, commands, places);
+	const askOne = async (kind, row) => {
+		const slow = setTimeout(() => row.lastElementChild.replaceChildren("Its package is being looked into for it…"), 1500);
+		const retry = () => {
+			row.replaceChildren(row.firstElementChild, el("td", { class: "dim", colspan: 3 }, "Asking…"));
+			askOne(kind, row);
+		};
+		try {
+			found[kind[0]] = await askArtifact(id, kind[0], signal);
+			row.replaceChildren(row.firstElementChild, ...artifactCells(id, kind, found[kind[0]], retry));
+		} catch (error) {
+			if (signal.aborted)
+				return;
+			row.replaceChildren(row.firstElementChild, ...artifactCells(id, kind, { status: 0, why: `The server does not answer: ${error.message}` }, retry));
+		} finally {
+			clearTimeout(slow);
+		}
+		await haveStatus;
+		if (!signal.aborted) {
+			commands.replaceChildren(...commandsFor(id, found));
+			advice.replaceChildren(...(Object.keys(found).length === kinds.length ? [adviceForId(id, found)].filter(Boolean) : []));
+		}
+	};
+	const asking = kinds.map((kind) => {
+		const row = el("tr", {}, el("th", { scope: "row" }, kind[1]), el("td", { class: "dim", colspan: 3 }, "Asking…"));
+		body.append(row);
+		return askOne(kind, row);
+	});
+	asking.push(showList("buildid", id, places, signal, false));
+	await Promise.all(asking);
+}
+
+/* ---- files ---- */
+
+function resultRow(result, withId) {
+	const debug = result.type === "debuginfo";
+	return el("tr", {},
+		el("td", { "data-name": "File" }, pathOf(result.file), lineOfArchive(result.archive)),
+		el("td", { "data-name": "Kind", class: "nowrap" }, debug ? "debug file" : "executable"),
+		withId ? el("td", { "data-name": "Build ID", class: "id" }, searchLink(result.buildid)) : null,
+		withId ? el("td", { class: "acts" }, el("a", { class: "button", href: `buildid/${result.buildid}/${result.type}`,
+			download: fileName(result, result.buildid, debug ? ".debug" : ""),
+			"aria-label": `Download ${visible(result.file)}` }, "Download")) : null);
+}
+
+function nothingAt(key, value) {
+	const hints = [], unknown = stillUnknown();
+	if (unknown)
+		hints.push(el("li", {}, unknown));
+	if (key === "glob")
+		hints.push(el("li", {}, "No wildcard stands for a slash: ", el("code", {}, "/usr/lib/*/libc.so*"), " has one for each folder."));
+	hints.push(el("li", {}, "Executables, libraries, kernel modules and debug files that have a build ID are listed. " +
+		"Source files are served by build ID, but not listed."));
+	hints.push(failedHint());
+	return el("div", { class: "note" },
+		el("p", {}, el("strong", {}, key === "glob" ? "Nothing here matches this pattern." : "Nothing here has this path.")),
+		el("ul", {}, hints.filter(Boolean)), suggestions("Try", alternatives(value)));
+}
+
+// One page after the other. @alone: it is all that was searched for, so that finding nothing needs words.
+async function showList(key, value, box, signal, alone) {
+	const rows = el("tbody", {}), said = el("p", { class: "dim", role: "status" }), none = el("div", {});
+	const names = alone ? ["File", "Kind", "Build ID", ""] : ["File", "Kind"];
+	const table = el("table", { class: "list" }, el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col" }, name)))), rows);
+	const more = el("button", { type: "button", class: "more", hidden: true, click: () => load() }, "Show more");
+	let cursor = null;
+
+	table.hidden = true;
+	box.append(...(alone ? [] : [el("h3", { hidden: true }, "Where it is")]), table, none, said, more);
+	const load = async () => {
+		more.disabled = true;
+		if (alone)
+			said.textContent = "Searching…";
+		try {
+			const page = await askMetadata(key, value, cursor, signal);
+			await haveStatus;
+			signal.throwIfAborted();
+			const first = rows.childElementCount;
+			rows.append(...page.results.map((result) => resultRow(result, alone)));
+			if (cursor && rows.children[first])
+				rows.children[first].querySelector("a")?.focus();
+			cursor = page.next ?? null;
+			const n = rows.childElementCount;
+			table.hidden = !n;
+			if (!alone)
+				box.firstElementChild.hidden = !n;
+			more.hidden = !cursor;
+			more.textContent = n ? "Show more" : "Search on";
+			const unknown = !cursor && !page.complete ? stillUnknown() : null;
+			if (n)
+				said.textContent = alone || cursor ? `${count(n, "result")}${cursor ? " so far" : ""}.${unknown ? ` ${unknown}` : ""}` : "";
+			else
+				said.textContent = cursor ? "Nothing so far; there is more to search." : "";
+			none.replaceChildren(...(alone && !n && !cursor ? [nothingAt(key, value)] : []));
+		} catch (error) {
+			if (signal.aborted)
+				return;
+			said.textContent = error instanceof Refused ? `The server says: ${visible(error.message)}` : `The server does not answer: ${error.message}`;
+			more.hidden = false;
+			more.textContent = "Ask again";
+		}
+		more.disabled = false;
+	};
+	await load();
+}
+
+async function showFiles(key, value, box, signal) {
+	box.replaceChildren(el("h2", {}, key === "glob" ? "Files that match " : "Files at ", el("bdi", { class: "mono" }, visible(value))));
+	await showList(key, value, box, signal, true);
+}
+
+function showWord(word, box) {
+	box.replaceChildren(el("div", { class: "note" },
+		el("p", {}, el("strong", {}, "Neither a build ID nor a path.")),
+		el("p", {}, "A build ID is at least 8 of the digits 0-9 a-f, a path begins with a slash."),
+		suggestions("Try", guesses(word))));
+}
+
+/* ---- */
+
+// @push: a new entry of the browser's history.
+export async function search(typed, push) {
+	const box = $("results"), meant = understand(typed);
+	asked?.abort();
+	asked = new AbortController();
+	$("query").value = typed;
+	if (push) {
+		const url = new URL(location.href);
+		url.hash = "";
+		if (meant)
+			url.searchParams.set("q", typed.trim());
+		else
+			url.searchParams.delete("q");
+		if (url.href !== location.href)
+			history.pushState(null, "", url);
+	}
+	box.hidden = !meant;
+	box.setAttribute("aria-busy", "true");
+	document.title = meant ? `${typed.trim()} – lode` : `lode – ${location.host}`;
+	switch (meant?.kind) {
+	case undefined:
+		box.replaceChildren();
+		break;
+	case "id":
+		await showId(meant.id, box, asked.signal);
+		break;
+	case "file":
+	case "glob":
+		await showFiles(meant.kind, meant.value, box, asked.signal);
+		break;
+	case "word":
+		showWord(meant.value, box);
+		break;
+	case "bad":
+		box.replaceChildren(el("div", { class: "note" }, el("p", {}, meant.why)));
+		break;
+	}
+	box.setAttribute("aria-busy", "false");
+}
+
+export function startSearch() {
+	const fromUrl = () => search(new URLSearchParams(location.search).get("q") ?? "", false);
+	$("search").addEventListener("submit", (event) => {
+		event.preventDefault();
+		search($("query").value, true);
+	});
+	addEventListener("popstate", fromUrl);
+	addEventListener("keydown", (event) => {
+		if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea"))
+			return;
+		event.preventDefault();
+		$("query").focus();
+		$("query").select();
+	});
+	fromUrl();
+	$("query").focus();
+}
