@@ -278,11 +278,12 @@ static int name_sections(struct elf_section *sections, const uint32_t *offs, siz
 	uint64_t budget = (uint64_t)names.size * NAMES_SHARED_MAX + KIB(64);
 
 	for (size_t i = 0; i < n; i++) {
-		const char *p = (const char *)names.p + offs[i];
+		const char *p;
 		size_t size;
 
 		if (offs[i] >= names.size)
 			continue;
+		p = (const char *)names.p + offs[i];
 		size = strnlen(p, names.size - offs[i]);
 		if (size > budget) {
 			err_set(why, ERR_LIMIT, "section names overlap each other too much");
