@@ -283,7 +283,8 @@ int elf_section_read(const struct elf_image *img, const struct elf_section *sec,
 {
 	AUTO(stream_closep) struct stream *s = NULL;
 	struct packed what;
-	uint8_t *p;
+	uint8_t *p, nothing;
+	size_t got;
 	int r = packed_of(img, sec, &what, err);
 
 	if (r)
@@ -302,8 +303,10 @@ int elf_section_read(const struct elf_image *img, const struct elf_section *sec,
 		r = source_read_full(img->src, what.off, p, (size_t)what.content, SOURCE_RANDOM, err);
 	else
 		r = unpack_open(img, &what, &s, err);
+	/* That there is nothing is looked at too. */
 	if (r == 0 && s)
-		r = stream_read_full(s, p, (size_t)what.content, err);
+		r = what.content ? stream_read_full(s, p, (size_t)what.content, err)
+				 : stream_read(s, &nothing, 1, &got, err);
 	if (r < 0)
 		return section_err(sec, err);
 	*ret = bytes_of(p, (size_t)what.content);

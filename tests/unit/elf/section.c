@@ -151,6 +151,10 @@ static void a_size_that_lies_is_an_error(void **state)
 			set_size(&file, &w, packings[k].kind, 1);
 			assert_fails(elf_section_read(img, sec, MIB(1), &a, &got, &err), ERR_INVALID,
 				     "longer than");
+			/* Nothing at all, says the header; what is there says otherwise. */
+			set_size(&file, &w, packings[k].kind, 0);
+			assert_fails(elf_section_read(img, sec, MIB(1), &a, &got, &err), ERR_INVALID,
+				     "longer than the 0");
 			/* Over the limit even though the file might hold it. */
 			set_size(&file, &w, packings[k].kind, MIB(2));
 			assert_fails(elf_section_read(img, sec, MIB(1), &a, &got, &err), ERR_LIMIT,
