@@ -186,6 +186,8 @@ static int tell(struct reader *r, struct str dir, struct str name, struct err *e
 	}
 	memcpy(r->raw + size, name.p, name.size);
 	size = path_canonical((struct str){ r->raw, size + name.size }, r->canonical);
+	if (!size)
+		return 0; /* "x/.." */
 	if (!hashes_add(&r->names, hash64(r->canonical, size, r->seed)))
 		return 0;
 	if (r->names.n > DWARF_MAX_FILES)

@@ -253,6 +253,20 @@ static void names_that_stay_relative_are_kept(void **state)
 	assert_sources(&old, NULL, "a.c\ninc/a.h\nc.h\n");
 }
 
+static void a_name_that_comes_to_nothing_is_none(void **state)
+{
+	static const char *const dirs[] = { "sub", NULL };
+	static const struct dwarf_writer_file some[] = {
+		{ "..", 0 }, { "../..", 0 }, { "a.c", 0 }, { NULL, 0 }
+	};
+	AUTO(input_done) struct input in = { 0 };
+	const struct dwarf_writer_table table = { .version = 5, .dirs = dirs, .files = some };
+
+	input_init(&in, ELF_WRITER_X86_64, ET_DYN);
+	dwarf_writer_table(&in.dwarf, &table);
+	assert_sources(&in, NULL, "sub/a.c\n");
+}
+
 static void a_table_without_a_directory_of_its_own_takes_the_units(void **state)
 {
 	static const char *const empty[] = { "", "sub", NULL };
@@ -455,6 +469,7 @@ int main(void)
 		cmocka_unit_test(entries_with_all_that_may_be_in_them),
 		cmocka_unit_test(the_primary_file_of_old_versions_is_told_even_if_its_table_does_not),
 		cmocka_unit_test(names_that_stay_relative_are_kept),
+		cmocka_unit_test(a_name_that_comes_to_nothing_is_none),
 		cmocka_unit_test(a_table_without_a_directory_of_its_own_takes_the_units),
 		cmocka_unit_test(names_of_windows_stay_what_they_are),
 		cmocka_unit_test(pseudo_files_are_dropped),
