@@ -44,8 +44,9 @@ static bool digits(const char *p, unsigned n, int *ret)
 bool http_date_parse(struct str s, int64_t *ret)
 {
 	static const char form[] = "Day, 00 Mon 0000 00:00:00 GMT";
-	struct tm tm = { 0 };
+	struct tm tm = { 0 }, read;
 	unsigned month;
+	time_t t;
 
 	if (s.size != sizeof(form) - 1 || memcmp(s.p + 3, ", ", 2) != 0 || s.p[7] != ' ' || s.p[11] != ' ' ||
 	    s.p[16] != ' ' || s.p[19] != ':' || s.p[22] != ':' || memcmp(s.p + 25, " GMT", 4) != 0)
@@ -59,7 +60,13 @@ bool http_date_parse(struct str s, int64_t *ret)
 		return false;
 	tm.tm_year -= 1900;
 	tm.tm_mon = (int)month;
-	*ret = timegm(&tm);
+	read = tm;
+	t = timegm(&tm);
+	/* It makes the 1st of March of a 30th of February, and hours of 61 minutes longer. */
+	if (tm.tm_mday != read.tm_mday || tm.tm_hour != read.tm_hour || tm.tm_min != read.tm_min ||
+	    tm.tm_sec != read.tm_sec)
+		return false;
+	*ret = t;
 	return true;
 }
 

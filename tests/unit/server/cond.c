@@ -36,6 +36,10 @@ static void dates_are_written_and_read(void **state)
 	assert_false(http_date_parse(STR("Tue, 14 Nov 2023 22:13:20 CET"), &back));
 	assert_false(http_date_parse(STR("Tue, 14 Foo 2023 22:13:20 GMT"), &back));
 	assert_false(http_date_parse(STR("Tue, 1x Nov 2023 22:13:20 GMT"), &back));
+	assert_false(http_date_parse(STR("Fri, 30 Feb 2024 22:13:20 GMT"), &back));
+	assert_false(http_date_parse(STR("Tue, 00 Nov 2023 22:13:20 GMT"), &back));
+	assert_false(http_date_parse(STR("Tue, 14 Nov 2023 24:13:20 GMT"), &back));
+	assert_false(http_date_parse(STR("Tue, 14 Nov 2023 22:61:20 GMT"), &back));
 	assert_false(http_date_parse(STR("Tuesday, 14-Nov-23 22:13:20 GMT"), &back));
 }
 
