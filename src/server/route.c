@@ -118,7 +118,7 @@ static int parse_buildid(struct str rest, struct route *ret, const char **ret_wh
 				   : "bad build ID: wanted is an even number of the digits 0-9 a-f\n";
 		return 400;
 	}
-	return parse_artifact(skip_slashes(rest), ret, ret_why);
+	return parse_artifact(rest.p ? skip_slashes(rest) : STR(""), ret, ret_why);
 }
 
 int route_parse(struct str url, char *room, struct route *ret, const char **ret_why)
