@@ -96,6 +96,12 @@ static void job_init(struct ahead *a, size_t span)
 	j->run.at = j->run.span->out;
 }
 
+/* Under the lock: there is something to decode ahead in @j, and nobody is at it. */
+static bool is_idle(const struct ahead *a, const struct job *j)
+{
+	return !j->busy && !j->done && j->run.at < a->opts.until;
+}
+
 /* Under the lock: the first span behind the front that may be worked on by anybody, or NULL. */
 static struct job *next_idle(struct ahead *a)
 {
@@ -104,7 +110,7 @@ static struct job *next_idle(struct ahead *a)
 	for (size_t i = a->front + 1; i < end && a->opts.spans[i].out < a->opts.until; i++) {
 		struct job *j = job_of(a, i);
 
-		if (!j->busy && !j->done)
+		if (is_idle(a, j))
 			return j;
 	}
 	return NULL;
@@ -172,7 +178,7 @@ static void help(void *arg)
 		do {
 			job_step(a, j);
 			pthread_cond_signal(&a->progress);
-		} while (!j->done && !a->closed && may_hold_more(a));
+		} while (is_idle(a, j) && !a->closed && may_hold_more(a));
 		a->n_running--;
 		pthread_cond_signal(&a->progress);
 	}
@@ -190,7 +196,7 @@ static void offer(struct ahead *a)
 	if (!a->opts.pool || a->n_pieces > a->opts.max_pieces - a->opts.max_pieces / 4)
 		return;
 	for (size_t i = a->front + 1; i < end && a->opts.spans[i].out < a->opts.until; i++)
-		n_idle += !job_of(a, i)->busy && !job_of(a, i)->done;
+		n_idle += is_idle(a, job_of(a, i));
 	while (a->n_tasks - a->n_running < n_idle && a->n_tasks < a->opts.max_ahead) {
 		/* A full pool is no failure: the reader goes on alone. */
 		if (pool_submit(a->opts.pool, POOL_NORMAL, help, a) != 0)

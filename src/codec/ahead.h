@@ -41,7 +41,7 @@ struct ahead_options {
 	struct pool *pool;  /* NULL: no helpers */
 	unsigned max_ahead; /* spans behind the reader's that may be in work or wait decoded */
 	size_t max_pieces;  /* pieces of them that may wait */
-	uint64_t until;     /* spans that start here or behind are not decoded ahead */
+	uint64_t until;     /* what lies here or behind is not decoded ahead */
 };
 
 /* From where @start stands, whose decoder it takes. */

@@ -101,7 +101,7 @@ struct codec_source_options {
 	uint64_t cache_id;        /* names this very content in the cache: never the same for two */
 	struct pool *helpers;     /* NULL: one thread. Else SOURCE_SEQUENTIAL reads decode following spans on it, ahead */
 	unsigned max_ahead;       /* how many spans at most; each costs its decoded size */
-	uint64_t read_end;        /* sequential reads will not go beyond this: nothing that starts there is decoded ahead; 0: the end */
+	uint64_t read_end;        /* sequential reads will not go beyond this: nothing behind it is decoded ahead; 0: the end */
 };
 
 /*

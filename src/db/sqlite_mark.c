@@ -12,11 +12,30 @@
 #define WAL_INDEX_REGION 32768 /* the unit in which SQLite maps it */
 #define IS_INIT          3     /* word 3: byte 0 is isInit in memory */
 
+/* To ask for the mode reads the database, and that is what has SQLite open its WAL. */
+static bool has_wal_open(struct db *db)
+{
+	sqlite3_stmt *s = NULL;
+	const char *mode;
+	bool is_wal = false;
+
+	if (sqlite3_prepare_v2(db->sq, "PRAGMA journal_mode", -1, &s, NULL) == SQLITE_OK &&
+	    sqlite3_step(s) == SQLITE_ROW) {
+		mode = (const char *)sqlite3_column_text(s, 0);
+		is_wal = mode && strcmp(mode, "wal") == 0;
+	}
+	sqlite3_finalize(s);
+	return is_wal;
+}
+
 void db_find_wal_index(struct db *db)
 {
 	void volatile *region = NULL;
 	sqlite3_file *file = NULL;
 
+	/* A connection that has no WAL open would never unmap what it maps here. */
+	if (!has_wal_open(db))
+		return;
 	if (sqlite3_file_control(db->sq, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK || !file ||
 	    !file->pMethods || file->pMethods->iVersion < 2 || !file->pMethods->xShmMap)
 		return;

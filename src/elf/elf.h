@@ -151,4 +151,14 @@ void elf_probe_start(struct elf_probe *p, uint64_t size);
 bool elf_probe_wants(const struct elf_probe *p);
 void elf_probe_feed(struct elf_probe *p, struct bytes piece); /* the piece is borrowed for the call */
 int elf_probe_finish(struct elf_probe *p, struct elf_facts *ret, struct err *err);
+/* Where a section's bytes lie in its file. size 0: it has none there. */
+struct elf_place {
+	struct str name;
+	uint64_t off, size;
+};
+/*
+ * After elf_probe_finish() has returned 0, until the next start: what elf_section_find() and elf_section_range() would say of each
+ * section, in the order of the table; names and array in @a. 0 of them when the table is unsound or not all of it was kept.
+ */
+size_t elf_probe_places(struct elf_probe *p, struct arena *a, const struct elf_place **ret);
 void elf_probe_free(struct elf_probe *p);

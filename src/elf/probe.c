@@ -235,10 +235,33 @@ int elf_probe_finish(struct elf_probe *p, struct elf_facts *ret, struct err *err
 		settle(p, ELF_PROBE_AGAIN); /* the stream ended before the size that was said */
 	if (!p->settled)
 		settle(p, ELF_NOT_ELF); /* an empty file */
-	source_close(TAKE(p->sparse));
+	if (p->outcome != 0)
+		source_close(TAKE(p->sparse));
 	if (p->outcome == 0)
 		*ret = p->facts;
 	else if (p->outcome < 0 && err)
 		*err = p->err;
 	return p->outcome;
+}
+
+size_t elf_probe_places(struct elf_probe *p, struct arena *a, const struct elf_place **ret)
+{
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct elf_place *v;
+	size_t n;
+
+	if (!p->sparse || elf_open(p->sparse, &img, NULL) != 0 || img->sections_err.kind != ERR_NONE ||
+	    img->n_sections < 2)
+		return 0;
+	n = img->n_sections - 1; /* but for the null section */
+	v = ARENA_NEW_N(a, struct elf_place, n);
+	for (size_t i = 0; i < n; i++) {
+		const struct elf_section *sec = &img->sections[i + 1];
+
+		v[i].name = arena_str(a, sec->name);
+		if (elf_section_range(img, sec, &v[i].off, &v[i].size, NULL) < 0)
+			return 0;
+	}
+	*ret = v;
+	return n;
 }

@@ -21,9 +21,11 @@ static bool next_word(struct str *s, struct str *ret)
 		i++;
 	while (i + n < s->size && !strchr(" \t\r\n", s->p[i + n]))
 		n++;
+	if (!n)
+		return false;
 	*ret = (struct str){ s->p + i, n };
 	*s = (struct str){ s->p + i + n, s->size - i - n };
-	return n > 0;
+	return true;
 }
 
 /* Words that are no build IDs are passed over: they name nothing that could be asked for. */

@@ -15,8 +15,8 @@ static struct source *empty_source(struct source *src)
 }
 
 /* Takes @src. */
-static int open_decoded(const struct pkg_map *m, struct source *src, const struct codec_source_options *opts,
-			struct source **ret, struct err *err)
+static int open_decoded(const struct pkg_map *m, const struct pkg_entry *e, struct source *src,
+			const struct codec_source_options *opts, struct source **ret, struct err *err)
 {
 	const struct pkg_payload *p = &m->payload;
 	struct codec_source_options o = *opts;
@@ -30,6 +30,7 @@ static int open_decoded(const struct pkg_map *m, struct source *src, const struc
 		return 0;
 	}
 	o.size = m->decoded_size;
+	o.read_end = e->off + MIN(opts->read_end ? opts->read_end : UINT64_MAX, e->size);
 	return codec_source_open(p->codec, payload, &o, ret, err);
 }
 
@@ -58,7 +59,7 @@ static int open_member(const struct pkg_map *m, const struct pkg_entry *e, struc
 	}
 	if (e->off == PKG_NO_OFF)
 		return pkg_member_open_slow(src, true, &info, e->number, e->size, ret, err);
-	if (open_decoded(m, src, opts, &decoded, err) < 0)
+	if (open_decoded(m, e, src, opts, &decoded, err) < 0)
 		return -1;
 	return source_open_part(decoded, true, e->off, e->size, NULL, ret, err);
 }

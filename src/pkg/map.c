@@ -19,7 +19,7 @@ struct pkg_map_builder {
 	struct pkg_identity identity;
 	uint64_t decoded_size;
 	struct pkg_entry *entries; /* in the order in which they came */
-	size_t n_entries, room_entries;
+	size_t n_entries, room_entries, n_sections;
 	struct link *links;
 	size_t n_links, room_links;
 };
@@ -62,6 +62,23 @@ struct pkg_map_builder *pkg_map_builder_new(const struct pkg_info *info, const s
 	return b;
 }
 
+static void add_places(struct pkg_map_builder *b, struct pkg_entry *e)
+{
+	struct elf_place *v;
+
+	if (e->n_places > MAP_MAX_SECTIONS - b->n_sections)
+		e->n_places = 0;
+	if (!e->n_places)
+		return;
+	b->n_sections += e->n_places;
+	v = ARENA_NEW_N(&b->arena, struct elf_place, e->n_places);
+	for (uint32_t i = 0; i < e->n_places; i++) {
+		v[i] = e->places[i];
+		v[i].name = arena_str(&b->arena, e->places[i].name);
+	}
+	e->places = v;
+}
+
 void pkg_map_add(struct pkg_map_builder *b, const struct pkg_entry *e)
 {
 	if (b->n_entries == b->room_entries) {
@@ -69,7 +86,8 @@ void pkg_map_add(struct pkg_map_builder *b, const struct pkg_entry *e)
 		b->entries = mem_realloc(b->entries, b->room_entries, sizeof(*b->entries));
 	}
 	b->entries[b->n_entries] = *e;
-	b->entries[b->n_entries++].path = arena_str(&b->arena, e->path);
+	b->entries[b->n_entries].path = arena_str(&b->arena, e->path);
+	add_places(b, &b->entries[b->n_entries++]);
 }
 
 void pkg_map_add_link(struct pkg_map_builder *b, struct str path, struct str target)
@@ -220,6 +238,26 @@ static void put_link(struct writer *w, const struct link *l, uint64_t *last_entr
 
 /* ---- entries, in the order of the archive ---- */
 
+static void put_sections(struct writer *w, const struct pkg_entry *e)
+{
+	struct buf *col = &w->cols[COL_SECTIONS];
+	uint64_t expected = 0;
+
+	buf_add_uleb(col, e->n_places);
+	for (uint32_t i = 0; i < e->n_places; i++) {
+		const struct elf_place *p = &e->places[i];
+
+		buf_add_uleb(col, p->name.size);
+		buf_add_str(&w->cols[COL_SECTION_NAMES], p->name);
+		w->strings_size += p->name.size;
+		buf_add_uleb(col, p->size);
+		if (!p->size)
+			continue;
+		buf_add_uleb(col, zigzag((int64_t)(p->off - expected)));
+		expected = p->off + p->size;
+	}
+}
+
 static void put_elf(struct writer *w, struct elf_kind *kinds, size_t *n_kinds, const struct pkg_entry *e)
 {
 	struct elf_kind k = { e->elf.flags, e->elf.type, e->elf.machine, e->elf.build_id.size };
@@ -245,6 +283,7 @@ static void put_elf(struct writer *w, struct elf_kind *kinds, size_t *n_kinds, c
 		buf_add_uleb(col, k.id_size);
 	}
 	buf_add(&w->ids, e->elf.build_id.b, e->elf.build_id.size);
+	put_sections(w, e);
 }
 
 static void put_place(struct writer *w, const struct pkg_entry *e, uint64_t *expected)
@@ -330,6 +369,7 @@ static void put_meta(struct writer *w)
 	put_text(w, b->info.source_name);
 	buf_add_uleb(col, b->n_entries);
 	buf_add_uleb(col, b->n_links);
+	buf_add_uleb(col, b->n_sections);
 	buf_add_uleb(col, w->n_pairs);
 	for (size_t i = 0; i < w->n_pairs; i++) {
 		buf_add_uleb(col, w->pairs[i].before.size);

@@ -8,7 +8,7 @@
 #include "pkg/internal.h"
 
 #define MAP_MAGIC       0x4d4b504cu /* "LPKM" */
-#define MAP_VERSION     1u
+#define MAP_VERSION     2u
 #define MAP_HEADER_SIZE 24u
 #define MAP_HASH_FROM   16u /* the hash is of everything from here on */
 
@@ -16,6 +16,7 @@
 #define MAP_MAX_COLUMNS (2 * PKG_MAX_NAMES)
 #define MAP_MAX_STRINGS (2 * PKG_MAX_NAMES)
 #define MAP_MAX_PAIRS   16u
+#define MAP_MAX_SECTIONS 65536u /* of all entries together; a writer leaves the others' out */
 
 /* The columns, in the order in which they are stored. */
 enum map_column {
@@ -32,6 +33,8 @@ enum map_column {
 	COL_PLACES,
 	COL_INNER,
 	COL_ELF,
+	COL_SECTIONS,
+	COL_SECTION_NAMES,
 	COL_LINK_FORMS,
 	COL_LINK_ENTRIES,
 	COL_LINK_SIZES,

@@ -11,6 +11,7 @@ struct map_own {
 	struct pkg_map m;    /* first */
 	uint32_t *by_number; /* indexes of entries, in the archive's order */
 	char *strings;
+	struct elf_place *places; /* of all entries */
 };
 
 struct kind {
@@ -29,7 +30,7 @@ struct reader {
 	size_t n_pairs;
 	struct pkg_entry
 		*in_order; /* entries in the archive's order, before they are put in the order of paths */
-	size_t strings_size, strings_used;
+	size_t strings_size, strings_used, n_places, places_used;
 	struct str last_path;
 	struct kind kinds[MAX_KINDS];
 	size_t n_kinds;
@@ -130,7 +131,7 @@ static int read_meta(struct reader *r, struct err *err)
 	struct pkg_map *m = &r->o->m;
 	struct bytes names[4];
 	struct str *const texts[4] = { &m->name, &m->version, &m->arch, &m->source_name };
-	uint64_t kind, codec, format, n_entries, n_links, strings_size, end;
+	uint64_t kind, codec, format, n_entries, n_links, n_places, strings_size, end;
 
 	m->identity.size = cursor_uleb(c);
 	m->identity.mtime_ns = unzigzag(cursor_uleb(c));
@@ -146,6 +147,7 @@ static int read_meta(struct reader *r, struct err *err)
 		names[i] = cursor_bytes(c, cursor_uleb(c));
 	n_entries = cursor_uleb(c);
 	n_links = cursor_uleb(c);
+	n_places = cursor_uleb(c);
 	if (read_pairs(r, err) < 0)
 		return -1;
 	strings_size = cursor_uleb(c);
@@ -157,24 +159,27 @@ static int read_meta(struct reader *r, struct err *err)
 		return damaged("its payload is past the package's end", err);
 	/* Each path takes a byte of its column at least. */
 	if (n_entries > PKG_MAX_MEMBERS || n_links > PKG_MAX_MEMBERS ||
-	    n_entries + n_links > cursor_left(&r->cols[COL_PATH_CODES]) || strings_size > MAP_MAX_STRINGS)
+	    n_entries + n_links > cursor_left(&r->cols[COL_PATH_CODES]) || n_places > MAP_MAX_SECTIONS ||
+	    strings_size > MAP_MAX_STRINGS)
 		return damaged("more members than it has room for", err);
 	m->kind = (enum pkg_kind)kind;
 	m->payload.codec = (enum codec_kind)codec;
 	m->payload.format = (enum pkg_format)format;
 	m->n_entries = (uint32_t)n_entries;
 	m->n_links = (uint32_t)n_links;
+	r->n_places = (size_t)n_places;
 	r->strings_size = (size_t)strings_size;
 	r->o->strings = mem_try(MAX(r->strings_size, (size_t)1));
 	m->entries = mem_try(MAX(n_entries, 1u) * sizeof(*m->entries));
 	r->in_order = mem_try(MAX(n_entries, 1u) * sizeof(*r->in_order));
 	m->links = mem_try(MAX(n_links, 1u) * sizeof(*m->links));
 	r->o->by_number = mem_try(MAX(n_entries, 1u) * sizeof(*r->o->by_number));
-	if (!r->o->strings || !m->entries || !r->in_order || !m->links || !r->o->by_number)
+	r->o->places = mem_try(MAX(n_places, 1u) * sizeof(*r->o->places));
+	if (!r->o->places || !r->o->strings || !m->entries || !r->in_order || !m->links || !r->o->by_number)
 		return err_set(err, ERR_LIMIT, "package map: no memory for %llu members",
 			       (unsigned long long)n_entries);
 	m->weight = sizeof(*r->o) + r->strings_size + n_entries * (sizeof(*m->entries) + sizeof(uint32_t)) +
-		    n_links * sizeof(*m->links);
+		    n_links * sizeof(*m->links) + n_places * sizeof(*r->o->places);
 	for (int i = 0; i < 4; i++) {
 		*texts[i] = (struct str){ r->o->strings + r->strings_used, names[i].size };
 		if (!add_bytes(r, names[i].p, names[i].size))
@@ -184,6 +189,32 @@ static int read_meta(struct reader *r, struct err *err)
 }
 
 /* ---- entries ---- */
+
+static int read_sections(struct reader *r, struct pkg_entry *e, struct err *err)
+{
+	struct cursor *c = &r->cols[COL_SECTIONS];
+	uint64_t n = cursor_uleb(c), expected = 0;
+	struct elf_place *v = r->o->places + r->places_used;
+
+	if (n > r->n_places - r->places_used)
+		return damaged("more sections than it says", err);
+	for (uint64_t i = 0; i < n; i++) {
+		if (!take_text(r, &r->cols[COL_SECTION_NAMES], cursor_uleb(c), &v[i].name))
+			return damaged("a section's name ends early", err);
+		v[i].off = 0;
+		v[i].size = cursor_uleb(c);
+		if (!v[i].size)
+			continue;
+		v[i].off = expected + (uint64_t)unzigzag(cursor_uleb(c));
+		if (v[i].off > e->size || v[i].size > e->size - v[i].off)
+			return damaged("a section that is past its member's end", err);
+		expected = v[i].off + v[i].size;
+	}
+	r->places_used += (size_t)n;
+	e->places = n ? v : NULL;
+	e->n_places = (uint32_t)n;
+	return 0;
+}
 
 static int read_elf(struct reader *r, struct pkg_entry *e, struct err *err)
 {
@@ -215,7 +246,7 @@ static int read_elf(struct reader *r, struct pkg_entry *e, struct err *err)
 		if (!cursor_ok(&r->ids) || !build_id_set(&e->elf.build_id, id))
 			return damaged("a build ID that is not there", err);
 	}
-	return 0;
+	return read_sections(r, e, err);
 }
 
 static int read_entries(struct reader *r, struct err *err)
@@ -252,7 +283,7 @@ static int read_entries(struct reader *r, struct err *err)
 			return -1;
 		r->in_order[i] = e;
 	}
-	for (int i = COL_NUMBERS; i <= COL_ELF; i++)
+	for (int i = COL_NUMBERS; i <= COL_SECTION_NAMES; i++)
 		if (!cursor_ok(&cols[i]))
 			return damaged("a column of members ends early", err);
 	return 0;
@@ -377,6 +408,7 @@ void pkg_map_free(struct pkg_map *m)
 	free(m->links);
 	free(o->by_number);
 	free(o->strings);
+	free(o->places);
 	free(o);
 }
 

@@ -140,11 +140,14 @@ struct pkg_entry { /* a regular file (or hard link to one) in the map */
 	uint64_t inner_size;   /* decoded size then */
 	bool is_elf;
 	struct elf_facts elf;
+	/* Of a large ELF file, where its sections lie in it (elf_probe_places()), so that one of them is read without its tables. */
+	const struct elf_place *places;
+	uint32_t n_places; /* 0: not kept */
 };
 
 struct pkg_map_builder;
 struct pkg_map_builder *pkg_map_builder_new(const struct pkg_info *info, const struct pkg_identity *id);
-/* @e's strings are copied. Symbolic links are added by pkg_map_add_link (they are how .build-id trees name files). */
+/* @e's strings and places are copied. Symbolic links are added by pkg_map_add_link (they are how .build-id trees name files). */
 void pkg_map_add(struct pkg_map_builder *b, const struct pkg_entry *e);
 void pkg_map_add_link(struct pkg_map_builder *b, struct str path, struct str target);
 void pkg_map_set_decoded_size(struct pkg_map_builder *b, uint64_t size);
@@ -172,7 +175,8 @@ const struct pkg_entry *pkg_map_by_number(const struct pkg_map *m, uint32_t numb
 
 /*
  * A member's bytes as a source, over the package @src (taken, also on failure): payload part -> codec source -> member part -> inner
- * codec. @points as for codec_source_open(), borrowed until close; likewise the rest of @opts (size is filled in here).
+ * codec. @points as for codec_source_open(), borrowed until close; likewise the rest of @opts. Its size is filled in here, and its
+ * read_end is an offset in the member; 0: its end.
  */
 int pkg_entry_open(const struct pkg_map *m, const struct pkg_entry *e, struct source *src, const struct codec_source_options *opts,
 		   struct source **ret, struct err *err);

@@ -87,6 +87,8 @@ struct work {
 	struct arena *a;
 	struct resolve_why *why;
 	struct err failed; /* the first candidate that is here but could not be read; kind ERR_NONE: none */
+	/* The candidate that was opened last, if its sections' places are known; as long as its source. */
+	const struct pkg_entry *entry;
 };
 
 /*
@@ -142,6 +144,8 @@ int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer 
 /* @held is what keeps @m; taken. */
 int package_open(struct work *w, const struct index_file *f, const struct mapped *m, struct held *held,
 		 const struct pkg_entry *e, struct resolve_answer *ret);
+/* A section of @e that has this name, the first of several; NULL: none. */
+const struct elf_place *package_section(const struct pkg_entry *e, struct str name);
 /* Names content of @f (its member @member): the same bytes give the same tag, also after a restart. */
 uint64_t content_tag(const struct index_file *f, uint32_t member);
 

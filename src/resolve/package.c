@@ -52,6 +52,33 @@ static int open_package(struct work *w, const struct index_file *f, const struct
 	return r;
 }
 
+const struct elf_place *package_section(const struct pkg_entry *e, struct str name)
+{
+	for (uint32_t i = 0; i < e->n_places; i++)
+		if (str_eq(e->places[i].name, name))
+			return &e->places[i];
+	return NULL;
+}
+
+/*
+ * Places are good where the bytes are compared with sums of those that the scan has seen. Of what lies there
+ * uncompressed nothing is compared: its own tables are read.
+ */
+static bool has_places(const struct mapped *m, const struct pkg_entry *e)
+{
+	return e->n_places && m->map->payload.codec != CODEC_NONE && m->points.size;
+}
+
+/* Of what is asked for, the end in the member; 0: the member's. */
+static uint64_t read_end(struct work *w)
+{
+	const struct elf_place *p = NULL;
+
+	if (w->entry && w->req->kind == RESOLVE_SECTION)
+		p = package_section(w->entry, w->req->arg);
+	return p ? p->off + p->size : 0;
+}
+
 int package_open(struct work *w, const struct index_file *f, const struct mapped *m, struct held *held,
 		 const struct pkg_entry *e, struct resolve_answer *ret)
 {
@@ -67,6 +94,8 @@ int package_open(struct work *w, const struct index_file *f, const struct mapped
 	int r, fd;
 	uint64_t off;
 
+	w->entry = has_places(m, e) ? e : NULL;
+	opts.read_end = read_end(w);
 	if (opts.helpers)
 		opts.max_ahead = pool_threads(opts.helpers);
 	r = open_package(w, f, m, &src);

@@ -77,6 +77,7 @@ int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer 
 	struct stat st;
 	int fd, r;
 
+	w->entry = NULL;
 	r = file_open(f->path.p, &fd, &st, &why);
 	if (r == FILE_MISSING) {
 		work_said(w, f->path, "is gone");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One section of an ELF file, as it lies there: compressed ones with their header. Of a member of a package
- * only the header, the section table and the section itself are decoded.
+ * only the header, the section table and the section itself are decoded; of a large one, whose map has its
+ * sections' places, only the section.
  */
 #include "resolve/internal.h"
 
@@ -38,16 +39,30 @@ static int find_in(struct work *w, const struct elf_image *img, struct str place
 	return 0;
 }
 
-static int visit(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
+static int find_in_places(struct work *w, struct str place, uint64_t *ret_off, uint64_t *ret_size)
 {
-	struct str place = answer_place(w, ans), name = w->req->arg;
-	struct resolve_answer *ret = arg;
+	const struct elf_place *p = package_section(w->entry, w->req->arg);
+
+	if (!p) {
+		work_said(w, place, "has no such section");
+		return NOT_THIS;
+	}
+	if (!p->size) {
+		work_said(w, place, "has that section, but it is empty or has no bytes in the file");
+		return NOT_THIS;
+	}
+	*ret_off = p->off;
+	*ret_size = p->size;
+	return 0;
+}
+
+static int find_in_file(struct work *w, struct resolve_answer *ans, struct str place, uint64_t *ret_off,
+			uint64_t *ret_size)
+{
 	struct elf_image *img = NULL;
-	struct source *tables, *part;
-	uint64_t off = 0, size = 0;
+	struct source *tables;
 	struct bytes head;
 	struct err why = { 0 };
-	char *part_name;
 	int r;
 
 	/* Kept from now on: header and notes are read again, behind the tables. */
@@ -61,10 +76,23 @@ static int visit(void *arg, struct work *w, struct resolve_answer *ans, struct e
 		work_said(w, place, "is not what the index says: no ELF file");
 		r = NOT_THIS;
 	} else {
-		r = find_in(w, img, place, &off, &size);
+		r = find_in(w, img, place, ret_off, ret_size);
 	}
 	elf_close(img);
 	source_close(tables);
+	return r;
+}
+
+static int visit(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
+{
+	struct str place = answer_place(w, ans), name = w->req->arg;
+	struct resolve_answer *ret = arg;
+	uint64_t off = 0, size = 0;
+	struct source *part;
+	char *part_name;
+	int r;
+
+	r = w->entry ? find_in_places(w, place, &off, &size) : find_in_file(w, ans, place, &off, &size);
 	if (r)
 		return r;
 	part_name = arena_printf(w->a, "%s: " STR_FMT, ans->source->name, STR_ARG(name));

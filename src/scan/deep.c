@@ -270,6 +270,8 @@ static int regular(struct deep *d, const struct pkg_member *m, struct err *err)
 		/* One that is ELF by its magic but broken is served as a file by its path, not by any build
 		 * ID. */
 		e.is_elf = r == 0;
+		if (e.is_elf && m->size >= SCAN_LANDMARK_SIZE)
+			e.n_places = (uint32_t)elf_probe_places(d->probe, &d->names, &e.places);
 		if (r == ELF_PROBE_AGAIN && !m->unsafe)
 			again_add(d, d->number);
 	}

@@ -27,6 +27,32 @@ static int probe(struct elf_probe *p, struct bytes file, size_t piece, struct el
 	return elf_probe_finish(p, ret, err);
 }
 
+/* The places of its sections are what the image says; none where its table is unsound. */
+static void expect_places(struct elf_probe *p, struct source *src)
+{
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	AUTO(arena_done) struct arena a = { 0 };
+	const struct elf_place *places = NULL;
+	struct err err = { 0 };
+	size_t n;
+
+	arena_init(&a);
+	n = elf_probe_places(p, &a, &places);
+	if (elf_open(src, &img, &err) != 0 || img->sections_err.kind != ERR_NONE || !img->n_sections) {
+		assert_int_equal(n, 0);
+		return;
+	}
+	assert_int_equal(n, img->n_sections - 1);
+	for (size_t i = 0; i < n; i++) {
+		const struct elf_section *sec = &img->sections[i + 1];
+		uint64_t off = 0, size = 0;
+
+		assert_true(str_eq(places[i].name, sec->name));
+		assert_true(elf_section_range(img, sec, &off, &size, &err) >= 0);
+		assert_true(places[i].off == off && places[i].size == size);
+	}
+}
+
 /* In pieces of any size the outcome is that of the file. */
 static void expect_same(struct elf_probe *p, struct buf *file)
 {
@@ -46,6 +72,8 @@ static void expect_same(struct elf_probe *p, struct buf *file)
 		assert_true(build_id_eq(&got.build_id, &want.build_id));
 		if (r < 0)
 			assert_string_equal(probe_err.text, err.text);
+		if (r == 0)
+			expect_places(p, src);
 	}
 }
 

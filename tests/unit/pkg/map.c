@@ -56,10 +56,20 @@ static void assert_entry(const struct pkg_entry *got, const struct pkg_entry *wa
 		assert_int_equal(got->elf.machine, want->elf.machine);
 		assert_true(build_id_eq(&got->elf.build_id, &want->elf.build_id));
 	}
+	assert_int_equal(got->n_places, want->n_places);
+	for (uint32_t i = 0; i < want->n_places; i++) {
+		assert_true(str_eq(got->places[i].name, want->places[i].name));
+		assert_true(got->places[i].off == want->places[i].off);
+		assert_true(got->places[i].size == want->places[i].size);
+	}
 }
 
 static void what_goes_in_comes_out(void **state)
 {
+	static const struct elf_place places[] = {
+		{ STR(".text"), 64, 13 }, { STR(".bss"), 0, 0 },    { STR(".text"), 76, 1 },
+		{ { 0 }, 0, 77 },         { STR(".symtab"), 1, 2 },
+	};
 	/* Not in the order of paths; extremes of every number; the same path twice. */
 	struct pkg_entry entries[] = {
 		{ .path = STR("usr/bin/z"),
@@ -75,7 +85,9 @@ static void what_goes_in_comes_out(void **state)
 		  .off = 2048,
 		  .mtime = INT64_MAX,
 		  .is_elf = true,
-		  .elf = { 0x7ff, 2, 62, id_of(1, 20) } },
+		  .elf = { 0x7ff, 2, 62, id_of(1, 20) },
+		  .places = places,
+		  .n_places = ARRAY_SIZE(places) },
 		{ .path = STR("usr/bin/a"),
 		  .number = 9,
 		  .mode = S_IFREG,
@@ -153,6 +165,30 @@ static void an_empty_map(void **state)
 	pkg_map_builder_free(b);
 	pkg_map_free(NULL);
 	pkg_map_builder_free(NULL);
+}
+
+/* Those of some, and then of none: a package of huge tables does not fill the database. */
+static void sections_have_a_limit(void **state)
+{
+	struct pkg_info info = info_of(PKG_FORMAT_TAR);
+	struct pkg_map_builder *b = pkg_map_builder_new(&info, &identity);
+	struct elf_place *many = NEW_N(struct elf_place, 40000);
+	struct pkg_entry e = {
+		.path = STR("a"), .size = 9, .off = PKG_NO_OFF, .is_elf = true, .places = many
+	};
+	struct pkg_map *m;
+
+	for (e.number = 0; e.number < 3; e.number++) {
+		e.n_places = e.number < 2 ? 40000 : 1;
+		pkg_map_add(b, &e);
+	}
+	m = decode(b);
+	assert_int_equal(pkg_map_by_number(m, 0)->n_places, 40000);
+	assert_int_equal(pkg_map_by_number(m, 1)->n_places, 0);
+	assert_int_equal(pkg_map_by_number(m, 2)->n_places, 1);
+	pkg_map_free(m);
+	pkg_map_builder_free(b);
+	free(many);
 }
 
 static struct pkg_map *with_links(const char *const (*links)[2], size_t n)
@@ -318,7 +354,7 @@ static void a_damaged_map_is_told(void **state)
 		blob.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 	blob.p[4]++;
-	assert_fails(pkg_map_decode(buf_bytes(&blob), &m, &err), ERR_INVALID, "version 2 is not known");
+	assert_fails(pkg_map_decode(buf_bytes(&blob), &m, &err), ERR_INVALID, "version 3 is not known");
 }
 
 /* The hash is no defence: what it covers may be wrong in itself. */
@@ -390,6 +426,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_goes_in_comes_out),
 		cmocka_unit_test(an_empty_map),
+		cmocka_unit_test(sections_have_a_limit),
 		cmocka_unit_test(links_are_followed),
 		cmocka_unit_test(at_most_sixteen_links),
 		cmocka_unit_test(what_follows_from_build_ids_is_not_stored),

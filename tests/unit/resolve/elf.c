@@ -275,6 +275,30 @@ static void a_section_comes_from_the_debug_file_then_from_the_program(void **sta
 	assert_int_equal(house_ask(h, RESOLVE_SECTION, 9, ".text"), RESOLVE_MISSING);
 }
 
+/* Of a large member it is known where its sections lie: not even its head is decoded. */
+static void a_section_of_a_large_member_costs_only_itself(void **state)
+{
+	struct house *h = *state;
+	struct bytes before = house_debug(h, 2, 190000), debug = house_debug(h, 1, 4000000);
+	struct pw_file files[] = { { .path = "./usr/lib/debug/a", .content = before },
+				   { .path = "./usr/lib/debug/x", .content = debug } };
+	static const struct metric_family decoded = { .name = "lode_codec_decoded_bytes_total",
+						      .type = METRIC_COUNTER,
+						      .labels = "codec" };
+	struct metric *m = metric_get(&decoded, "zstd");
+	int64_t from;
+
+	house_package(h, "x.deb", 1000, house_deb(h, CODEC_ZSTD, files, 2));
+	from = metric_value(m);
+	house_expect(h, RESOLVE_SECTION, 1, ".debug_line", section_of(h, debug, ".debug_line"));
+	/* A third of the file, and to the next point or piece. */
+	assert_in_range(metric_value(m) - from, debug.size / 3, debug.size / 2);
+	assert_int_equal(house_ask(h, RESOLVE_SECTION, 1, ".nothing"), RESOLVE_MISSING);
+	assert_true(house_said(h, "has no such section"));
+	assert_int_equal(house_ask(h, RESOLVE_SECTION, 1, ".text"), RESOLVE_MISSING);
+	assert_true(house_said(h, "has no bytes in the file"));
+}
+
 static void a_compressed_section_comes_as_it_lies(void **state)
 {
 	struct house *h = *state;
@@ -615,6 +639,7 @@ int main(void)
 		T(what_is_here_but_broken_is_an_error_not_a_miss),
 		T(lost_resume_points_cost_time_only),
 		T(a_section_comes_from_the_debug_file_then_from_the_program),
+		T(a_section_of_a_large_member_costs_only_itself),
 		T(a_compressed_section_comes_as_it_lies),
 		T(without_a_scan_it_is_missing),
 		T(it_is_waited_for_and_found_then),

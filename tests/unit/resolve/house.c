@@ -160,6 +160,23 @@ int64_t house_header(struct house *h, const char *name, int64_t mtime_s, struct 
 	return f.id;
 }
 
+/* Of large ones the places of the sections are kept, as a scan does. */
+#define LARGE 200000
+
+static void find_places(struct pkg_entry *e, struct bytes content, struct arena *a)
+{
+	struct elf_probe *p = elf_probe_new();
+	struct elf_facts f;
+	struct err err;
+
+	elf_probe_start(p, content.size);
+	elf_probe_feed(p, content);
+	assert_int_equal(elf_probe_finish(p, &f, &err), 0);
+	e->n_places = (uint32_t)elf_probe_places(p, a, &e->places);
+	assert_true(e->n_places > 0);
+	elf_probe_free(p);
+}
+
 static void add_member(struct pkg_map_builder *b, const struct pkg_member *m, uint32_t number,
 		       struct bytes content, struct house *h, struct index_artifact *arts, size_t *n_arts)
 {
@@ -188,6 +205,8 @@ static void add_member(struct pkg_map_builder *b, const struct pkg_member *m, ui
 	}
 	source_close(src);
 	buf_done(&inner);
+	if (e.is_elf && e.inner == CODEC_NONE && content.size >= LARGE)
+		find_places(&e, content, &h->a);
 	pkg_map_add(b, &e);
 }
 
