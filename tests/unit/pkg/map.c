@@ -172,7 +172,7 @@ static void sections_have_a_limit(void **state)
 {
 	struct pkg_info info = info_of(PKG_FORMAT_TAR);
 	struct pkg_map_builder *b = pkg_map_builder_new(&info, &identity);
-	struct elf_place *many = NEW_N(struct elf_place, 40000);
+	struct elf_place *many = mem_zalloc(40000 * sizeof(*many));
 	struct pkg_entry e = {
 		.path = STR("a"), .size = 9, .off = PKG_NO_OFF, .is_elf = true, .places = many
 	};
