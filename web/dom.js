@@ -18,6 +18,14 @@ export function el(tag, attributes = {}, ...children) {
 	return node;
 }
 
+// Replace what is in @node, unless it is the same again.
+export function swap(node, ...children) {
+	const next = node.cloneNode(false);
+	next.append(...children);
+	if (!node.isEqualNode(next))
+		node.replaceChildren(...next.childNodes);
+}
+
 // Change a text only where it differs, so that a selection or a screen reader is not disturbed every few seconds.
 export function setText(node, text) {
 	if (node.textContent !== text)

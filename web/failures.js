@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What could not be read, and why: a table that the server pages and filters.
-import { $, el, pathOf, setText, visible } from "./dom.js";
+import { $, el, pathOf, setText, swap, visible } from "./dom.js";
 import { count, duration } from "./format.js";
 
-const AT_ONCE = 100;
+const FIRST = 25, AT_ONCE = 100;
 const AGAIN_MS = 20000; // tries and times change even where the number does not
 const TYPING_MS = 250;
 
-const shown = { known: -1, at: 0, filter: "", next: null, asked: null, pages: 1 };
+const shown = { known: -1, at: 0, filter: "", next: null, asked: null, further: false };
 let filter, list, more, built = false;
 
 function nextTry(failure) {
@@ -64,17 +64,17 @@ async function load(further) {
 	shown.at = performance.now();
 	const none = $("failures-none");
 	try {
-		const limit = further ? AT_ONCE : Math.min(1000, AT_ONCE * shown.pages);
-		const page = await ask(further ? shown.next : null, limit, shown.asked.signal);
+		const page = await ask(further ? shown.next : null, further ? AT_ONCE : FIRST, shown.asked.signal);
 		const rows = page.failures.map(row);
 		if (further) {
 			const first = rows[0];
-			shown.pages++;
+			shown.further = true;
 			list.append(...rows);
 			first?.setAttribute("tabindex", "-1");
 			first?.focus({ preventScroll: true });
 		} else {
-			list.replaceChildren(...rows);
+			shown.further = false;
+			swap(list, ...rows);
 		}
 		shown.next = page.next ?? null;
 		more.hidden = !shown.next;
@@ -108,8 +108,8 @@ export function showFailures(status) {
 		$("failures-body").replaceChildren();
 		build();
 	}
-	// Once more was asked for, the list stays as it is until its number changes.
-	if (n !== shown.known || (shown.pages === 1 && performance.now() - shown.at > AGAIN_MS)) {
+	// Who has asked for more reads; the list stays as it is.
+	if (!shown.further && (n !== shown.known || performance.now() - shown.at > AGAIN_MS)) {
 		shown.known = n;
 		load(false);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is indexed, and how requests end: figures, with small curves over the time that the page has been open.
-import { $, el, setText } from "./dom.js";
+import { $, el, setText, swap } from "./dom.js";
 import { bytes, count, duration, number, percent, rate } from "./format.js";
 
 /* ---- what is indexed ---- */
@@ -18,10 +18,10 @@ function cacheFigure(cache) {
 export function showIndexed(status) {
 	const { index, cache } = status, body = $("indexed-body");
 	if (!index) {
-		body.replaceChildren(figure("Index", "–", index === null ? "being counted, or not readable now" : "this server has none"));
+		swap(body, figure("Index", "–", index === null ? "being counted, or not readable now" : "this server has none"));
 		return;
 	}
-	body.replaceChildren(
+	swap(body,
 		figure("Build IDs", number(index.build_ids)),
 		figure("Executables", number(index.executables), "with libraries, modules"),
 		figure("Debug files", number(index.debug_files)),
@@ -48,7 +48,7 @@ const outcomes = [
 	["broken_off", "Broken off", "the client hung up while it waited"],
 ];
 
-const history = { opened: performance.now(), last: null, spans: [] }; // spans: { ms, n: { served: 3, ... }, bytes }
+const past = { opened: performance.now(), last: null, spans: [] }; // spans: { ms, n: { served: 3, ... }, bytes }
 
 function halve(spans) {
 	const half = [];
@@ -64,16 +64,16 @@ function halve(spans) {
 }
 
 function remember(status) {
-	const now = { at: performance.now(), uptime: status.uptime_ms, n: status.requests }, last = history.last;
-	history.last = now;
+	const now = { at: performance.now(), uptime: status.uptime_ms, n: status.requests }, last = past.last;
+	past.last = now;
 	if (!last || now.uptime < last.uptime) {
-		history.spans = [];
+		past.spans = [];
 		return;
 	}
-	history.spans.push({ ms: now.at - last.at, bytes: now.n.bytes - last.n.bytes,
+	past.spans.push({ ms: now.at - last.at, bytes: now.n.bytes - last.n.bytes,
 		n: Object.fromEntries(outcomes.map(([key]) => [key, now.n[key] - last.n[key]])) });
-	if (history.spans.length > SAMPLES_MAX)
-		history.spans = halve(history.spans);
+	if (past.spans.length > SAMPLES_MAX)
+		past.spans = halve(past.spans);
 }
 
 const WIDTH = 160, HEIGHT = 22;
@@ -87,13 +87,13 @@ function svg(tag, attributes) {
 
 // A step for each span, as wide as it was long.
 function curve(values, name) {
-	const total = history.spans.reduce((sum, span) => sum + span.ms, 0);
+	const total = past.spans.reduce((sum, span) => sum + span.ms, 0);
 	const highest = Math.max(...values, 0);
 	const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", class: "curve", role: "img",
 		"aria-label": `${name}: at most ${rate(highest)}` });
 	const y = (value) => HEIGHT - 1 - (highest ? value / highest * (HEIGHT - 3) : 0);
 	let x = 0, line = "";
-	history.spans.forEach((span, i) => {
+	past.spans.forEach((span, i) => {
 		const to = x + span.ms / total * WIDTH;
 		line += `${i ? "L" : "M"}${x.toFixed(1)} ${y(values[i]).toFixed(1)}L${to.toFixed(1)} ${y(values[i]).toFixed(1)}`;
 		x = to;
@@ -107,7 +107,7 @@ function curve(values, name) {
 }
 
 function row(key, name, hint, total) {
-	const values = history.spans.map((span) => span.n[key] / Math.max(1, span.ms) * 1000);
+	const values = past.spans.map((span) => span.n[key] / Math.max(1, span.ms) * 1000);
 	return el("tr", { class: total ? null : "none" }, el("th", { scope: "row", title: hint }, name),
 		el("td", { class: "number" }, number(total)), el("td", { class: "number" }, values.length ? rate(values.at(-1)) : "–"),
 		el("td", { class: "drawn" }, curve(values, name)));
@@ -116,16 +116,16 @@ function row(key, name, hint, total) {
 export function showRequests(status) {
 	const { requests } = status;
 	remember(status);
-	const span = history.spans.at(-1);
+	const span = past.spans.at(-1);
 	// The question for these figures is itself one that waits for a worker.
 	const waiting = Math.max(0, requests.waiting - 1), atWork = Math.max(0, requests.workers_at_work - 1);
 	setText($("requests-aside"), `${count(status.connections, "connection")}, ${number(atWork)} of ${count(requests.workers, "worker")} busy` +
 		`${waiting ? `, ${count(waiting, "request waits", "requests wait")}` : ""}`);
-	$("requests-body").replaceChildren(
+	swap($("requests-body"),
 		el("table", { class: "requests" },
 			el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Outcome"), el("th", { scope: "col", class: "number" }, "Total"),
 				el("th", { scope: "col", class: "number" }, "Now"),
-				el("th", { scope: "col" }, span ? `Last ${duration(performance.now() - history.opened)}` : ""))),
+				el("th", { scope: "col" }, span ? `Last ${duration(performance.now() - past.opened)}` : ""))),
 			el("tbody", {}, outcomes.map(([key, name, hint]) => row(key, name, hint, requests[key])))),
 		el("p", { class: "dim" }, `${bytes(requests.bytes)} sent`, span ? `, ${bytes(span.bytes / Math.max(1, span.ms) * 1000)}/s now` : "",
 			". Health checks, metrics and this page do not count."));

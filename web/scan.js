@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far the scan is: how much of the packages is mapped, findable, or could not be read; and while it works, how fast and how
+// How far the scan is: of how many packages the content or the headers were read, or neither could be; and while it works, how fast and how
 // long still.
-import { $, el, setText } from "./dom.js";
+import { $, el, setText, swap } from "./dom.js";
 import { bytes, clock, count, duration, number, percent, rate } from "./format.js";
 
 const WINDOW_MS = 30000; // over which a rate is measured
@@ -37,6 +37,8 @@ function stateOfScan(status) {
 		return ["good", "Serving", ""];
 	if (scan.passive)
 		return ["good", "Serving", "what another process scans"];
+	if (scan.idle && index && !index.files)
+		return ["wait", "Serving", "nothing yet"];
 	if (!scan.ready)
 		return ["wait", "Starting", "the first walk runs: what it has not met yet is answered with 404"];
 	const waiting = index ? index.header_only : 0;
@@ -53,7 +55,7 @@ function stateOfScan(status) {
 
 const shares = [
 	["mapped", "mapped", "Their content was read once: whatever they hold is found by build ID and by path, and any part of it comes at once."],
-	["findable", "findable", "Their headers were read: build IDs that these name are found. The rest is known when their content was read."],
+	["findable", "headers read", "What their headers name (all build IDs of a debug package) is found. The rest is known when their content was read."],
 	["failed", "not readable", "See the list below."],
 ];
 
@@ -142,6 +144,6 @@ export function showScan(status) {
 	remember(scan);
 	setText($("scan-aside"), aside(scan));
 	const text = said(scan, index);
-	body.replaceChildren(...(index && index.packages ? coverage(index) : []), ...(scan.idle ? [] : passes(scan, index)),
+	swap(body, ...(index && index.packages ? coverage(index) : []), ...(scan.idle ? [] : passes(scan, index)),
 		...(text ? [el("p", { class: "dim" }, text)] : []));
 }

@@ -86,10 +86,10 @@ const kinds = [
 	["executable", "Executable", ""],
 ];
 
-// A name for the download that says what it is and does no harm.
-function fileName(found, id, suffix) {
-	const last = (found.file ?? "").split("/").pop().replace(/[^A-Za-z0-9._+@-]/g, "_").replace(/^[.-]+/, "");
-	const name = last && !/^[0-9a-f]{16,}(\.debug)?$/.test(last) ? last : id.slice(0, 16);
+// A name for the download that says what it is and does no harm; after the first of @files that is not itself named by a build ID.
+function fileName(files, id, suffix) {
+	const names = files.map((file) => (file ?? "").split("/").pop().replace(/[^A-Za-z0-9._+@-]/g, "_").replace(/^[.-]+/, ""));
+	const name = names.find((name) => name && !/^[0-9a-f]{16,}(\.debug)?$/.test(name)) ?? id.slice(0, 16);
 	return name.endsWith(suffix) ? name : name + suffix;
 }
 
@@ -99,7 +99,7 @@ function lineOfArchive(archive) {
 
 function artifactCells(id, [kind, , suffix], found, retry) {
 	if (found.status < 300) {
-		const name = fileName(found, id, suffix);
+		const name = fileName([found.file], id, suffix);
 		return [
 			el("td", { class: "number", "data-name": "Size" }, bytes(found.size)),
 			el("td", { "data-name": "File" }, found.file ? pathOf(found.file) : "–", lineOfArchive(found.archive)),
@@ -108,7 +108,7 @@ function artifactCells(id, [kind, , suffix], found, retry) {
 	}
 	const missing = found.status === 404;
 	return [
-		el("td", { class: "number none", "data-name": "Size" }, "–"),
+		el("td", { class: "number none" }),
 		el("td", { "data-name": missing ? "Not here" : "Not now" },
 			el("span", { class: missing ? "none" : "bad" }, visible(found.why || (missing ? "not here" : `status ${found.status}`)))),
 		el("td", { class: "acts" }, missing ? null : el("button", { type: "button", click: retry }, "Ask again")),
@@ -119,13 +119,14 @@ function commandsFor(id, found) {
 	const lines = [], url = base();
 	for (const [kind, name, suffix] of kinds)
 		if (found[kind]?.status < 300)
-			lines.push(commandLine(`curl -fo ${shellWord(fileName(found[kind], id, suffix))} ${url}buildid/${id}/${kind}`,
+			lines.push(commandLine(`curl -fo ${shellWord(fileName([found[kind].file, found.executable?.file], id, suffix))} ${url}buildid/${id}/${kind}`,
 				`the curl command for ${name.toLowerCase()}`));
 	if (!lines.length)
 		return [];
 	const first = found.debuginfo?.status < 300 ? "debuginfo" : "executable";
 	lines.unshift(commandLine(`DEBUGINFOD_URLS=${url} debuginfod-find ${first} ${id}`, "the debuginfod-find command"));
-	lines.push(commandLine(`curl -fo text ${url}buildid/${id}/section/.text`, "the curl command for one section"));
+	const section = first === "debuginfo" ? ".debug_line" : ".text";
+	lines.push(commandLine(`curl -fo ${section.slice(1)} ${url}buildid/${id}/section/${section}`, "the curl command for one section"));
 	return [el("h3", {}, "Commands"), ...lines];
 }
 
@@ -178,8 +179,12 @@ async function showId(id, box, signal) {
 		body.append(row);
 		return askOne(kind, row);
 	});
+	// Every place that has it; said again only if there are more than those above.
 	asking.push(showList("buildid", id, places, signal, false));
+	places.hidden = true;
 	await Promise.all(asking);
+	const above = Object.values(found).filter((f) => f.status < 300).length;
+	places.hidden = places.querySelectorAll("tbody tr").length <= above;
 }
 
 /* ---- files ---- */
@@ -191,7 +196,7 @@ function resultRow(result, withId) {
 		el("td", { "data-name": "Kind", class: "nowrap" }, debug ? "debug file" : "executable"),
 		withId ? el("td", { "data-name": "Build ID", class: "id" }, searchLink(result.buildid)) : null,
 		withId ? el("td", { class: "acts" }, el("a", { class: "button", href: `buildid/${result.buildid}/${result.type}`,
-			download: fileName(result, result.buildid, debug ? ".debug" : ""),
+			download: fileName([result.file], result.buildid, debug ? ".debug" : ""),
 			"aria-label": `Download ${visible(result.file)}` }, "Download")) : null);
 }
 
@@ -218,7 +223,7 @@ async function showList(key, value, box, signal, alone) {
 	let cursor = null;
 
 	table.hidden = true;
-	box.append(...(alone ? [] : [el("h3", { hidden: true }, "Where it is")]), table, none, said, more);
+	box.append(...(alone ? [] : [el("h3", { hidden: true }, "Every place that has it")]), table, none, said, more);
 	const load = async () => {
 		more.disabled = true;
 		if (alone)

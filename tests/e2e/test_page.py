@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page at /, in a real browser."""
+
+import json
+import pathlib
+import re
+import shutil
+import urllib.parse
+
+import pytest
+
+from browser import KEY_ENTER, Browser
+from conftest import Program, make_deb, tree_of
+
+HOSTILE = "<img src=x onerror=document.title='owned'>\u202e.deb"
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    b = Browser()
+    yield b
+    b.close()
+
+
+@pytest.fixture
+def page(chromium):
+    """Nothing that a test does may lead elsewhere, or to an error in the console."""
+    chromium.open("about:blank")
+    chromium.requests(), chromium.log("browser")
+    chromium.base = chromium.may_fail = None
+    yield chromium
+    asked = [url for url in chromium.requests() if not url.startswith(("about:", "data:"))]
+    assert asked and all(url.startswith(chromium.base + "/") for url in asked), asked
+    # A status above 400 stands in the console of its own accord; for a build ID that is not here it is the answer.
+    errors = [e["message"] for e in chromium.log("browser")]
+    assert not [e for e in errors if not (chromium.may_fail and re.search(chromium.may_fail, e))]
+    chromium.open("about:blank")
+
+
+def visit(page, service, query=None, may_fail=None):
+    page.base, page.may_fail = service.url, may_fail
+    page.open(service.url + ("/" if query is None else "/?" + urllib.parse.urlencode({"q": query})))
+
+
+NOT_HERE = r"/buildid/[0-9a-f]+/(debuginfo|executable) .*404"
+
+
+@pytest.fixture
+def pool(tmp_path, program):
+    """A package, and a damaged one whose name is an attack."""
+    folder = tmp_path / "pool"
+    folder.mkdir()
+    deb = make_deb(tree_of(program, tmp_path / "root"), folder / "hello.deb")
+    (folder / HOSTILE).write_bytes(deb.read_bytes()[:-500])
+    return folder
+
+
+def fetched(page, selector):
+    """What a link leads to, as the browser gets it."""
+    script = """
+        const reply = await fetch(document.querySelector(arguments[0]).href);
+        return [reply.status, Array.from(new Uint8Array(await reply.arrayBuffer()))];"""
+    status, data = page.run(script, selector)
+    assert status == 200
+    return bytes(data)
+
+
+def test_a_build_id_leads_to_what_there_is_of_it(serve, pool, program, page):
+    s = serve([pool]).scanned()
+    visit(page, s)
+    assert page.run("return document.activeElement.id") == "query"
+    spelled = "0x" + " ".join(program.build_id.upper()[i:i + 8] for i in range(0, 40, 8))
+    page.type("#query", spelled + KEY_ENTER)
+    page.wait_text("#results", "curl -fo hello.debug")
+    text = page.text("#results")
+    assert program.build_id in text and "/usr/bin/hello" in text and "hello.deb" in text
+    assert f"DEBUGINFOD_URLS={s.url}/ debuginfod-find debuginfo {program.build_id}" in text
+    assert fetched(page, f'a[href$="{program.build_id}/debuginfo"]') == program.debug.read_bytes()
+    assert fetched(page, f'a[href$="{program.build_id}/executable"]') == program.binary.read_bytes()
+    assert page.run("return document.querySelector('a[href$=executable]').download") == "hello"
+
+
+@pytest.mark.parametrize("pasted", ["Build ID: {}", "BuildID[sha1]={}, for GNU/Linux 3.2.0", "/usr/lib/debug/.build-id/{0:.2}/{1}.debug",
+                                    "http://elsewhere:8002/buildid/{}/debuginfo", "  {}  "])
+def test_a_build_id_may_be_pasted_as_other_programs_tell_it(serve, pool, program, page, pasted):
+    visit(page, serve([pool]).scanned(), pasted.format(program.build_id, program.build_id[2:]))
+    page.wait_text("#results", f"debuginfod-find debuginfo {program.build_id}")
+
+
+def test_paths_and_patterns_lead_to_build_ids(serve, pool, program, page):
+    visit(page, serve([pool]).scanned())
+    page.type("#query", "/usr/bin/hello" + KEY_ENTER)
+    page.wait_text("#results", "1 result.")
+    assert program.build_id in page.text("#results")
+    page.type("#query", "/usr/*/hel?o" + KEY_ENTER)
+    page.wait_text("#results h2", "Files that match")
+    page.wait_text("#results", "1 result.")
+    page.click("#results td.id a")
+    page.wait_text("#results", "debuginfod-find debuginfo")
+    assert page.run("return new URLSearchParams(location.search).get('q')") == program.build_id
+    page.say("POST", "/back")
+    page.wait_text("#results h2", "Files that match /usr/*/hel?o")
+    assert page.run("return document.querySelector('#query').value") == "/usr/*/hel?o"
+
+
+def test_a_search_can_be_linked_to(serve, pool, program, page):
+    visit(page, serve([pool]).scanned(), "/usr/bin/hello")
+    page.wait_text("#results", program.build_id)
+    assert page.run("return document.querySelector('#query').value") == "/usr/bin/hello"
+    assert page.run("return document.title").startswith("/usr/bin/hello")
+
+
+def test_what_is_not_here_says_why_and_what_to_try(serve, pool, page):
+    s = serve([pool]).scanned()
+    visit(page, s, "ab" * 20, NOT_HERE)
+    page.wait_text("#results", "No such build ID here.")
+    page.wait_text("#results", "1 file could not be read")
+    page.type("#query", "ab" * 19 + "a" + KEY_ENTER)
+    page.wait_text("#results", "even number of digits; this one has 39")
+    page.type("#query", "/bin/hello" + KEY_ENTER)
+    page.wait_text("#results", "Nothing here has this path.")
+    page.click("#results .suggestions a")
+    page.wait_text("#results", "1 result.")
+    page.type("#query", "hello" + KEY_ENTER)
+    page.wait_text("#results", "Neither a build ID nor a path.")
+    page.click("#results .suggestions a")
+    page.wait_text("#results", "1 result.")
+
+
+def test_many_results_come_in_pages(serve, program, tmp_path, page):
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for i in range(60):
+        shutil.copy2(program.binary, folder / f"hello{i:02}")
+    visit(page, serve([folder]).scanned(), f"{folder}/hello*")
+    page.wait_text("#results", "25 results so far")
+    page.click("#results .more")
+    page.wait_text("#results", "50 results so far")
+    page.click("#results .more")
+    page.wait_text("#results", "60 results.")
+    names = page.run("return Array.from(document.querySelectorAll('#results tbody tr .path'), (e) => e.textContent)")
+    assert sorted(names) == [f"{folder}/hello{i:02}" for i in range(60)]
+
+
+def test_hostile_names_are_text(serve, pool, program, tmp_path, page):
+    root = tmp_path / "hostile"
+    (root / "usr/bin").mkdir(parents=True)
+    shutil.copy2(program.binary, root / "usr/bin/<script>document.title='owned'<!--")
+    make_deb(root, tmp_path / "hostile.deb").rename(pool / "<b onmouseover=alert(1)>.deb")
+    visit(page, serve([pool]).scanned(), "/usr/bin/<*")
+    page.wait_text("#results", "/usr/bin/<script>document.title='owned'<!--")
+    page.wait_text("#results", "<b onmouseover=alert(1)>.deb")
+    # The character that turns the direction of what follows is told, not obeyed.
+    page.wait_text("#failures", HOSTILE.replace("\u202e", "\\u202e"))
+    assert page.run("return document.querySelectorAll('img, b, #results script').length") == 0
+    assert "owned" not in page.run("return document.title")
+
+
+def test_failures_are_told_with_their_reasons_and_filtered(serve, pool, page):
+    for i in range(140):
+        (pool / f"broken{i:03}.rpm").write_bytes(b"nonsense" * 100)
+    s = serve([pool]).scanned()
+    all_of_them = json.loads(s.get("/api/failures?limit=1000").body)["failures"]
+    visit(page, s)
+    page.wait_text("#failures-aside", "141 files")
+    page.wait_text("#state", "141 files could not be read")
+    rows = "return document.querySelectorAll('#failures tbody tr').length"
+    page.wait(lambda: page.run(rows) == 25, "the first failures")
+    page.click("#failures .more")
+    page.wait(lambda: page.run(rows) == 125, "more of them")
+    page.click("#failures .more")
+    page.wait(lambda: page.run(rows) == 141, "all of them")
+    shown = page.text("#failures tbody")
+    assert all(f["reason"] in shown and pathlib.Path(f["path"]).name.replace("\u202e", "\\u202e") in shown for f in all_of_them)
+    assert "in " in page.text("#failures td.when")
+    page.type("#failures input", "BROKEN07")
+    page.wait(lambda: page.run(rows) == 10, "those that match")
+    page.type("#failures input", "none of them")
+    page.wait_text("#failures", "None has this in its path or reason.")
+
+
+def test_figures_and_how_to_use_it(serve, pool, page):
+    s = serve([pool]).scanned()
+    visit(page, s)
+    page.wait_text("#scan", "1 mapped")
+    page.wait_text("#scan-aside", "idle since")
+    assert "1 not readable" in page.text("#scan")
+    figures = dict(zip(*(page.run(f"return Array.from(document.querySelectorAll('#indexed {tag}'), (e) => e.firstChild.data)")
+                         for tag in ("dt", "dd"))))
+    assert figures["Packages"] == "2" and figures["Build IDs"] == "1" and figures["Debug files"] == "1" and figures["Plain files"] == "0"
+    assert f"export DEBUGINFOD_URLS={s.url}/" in page.text("#use")
+    served = "return document.querySelector('#requests tbody td').innerText"
+    before = int(page.run(served))
+    s.get("/metadata?key=file&value=/usr/bin/hello")
+    page.wait(lambda: int(page.run(served)) > before, "the request to be counted")
+    page.click("#use .copy")
+    page.wait(lambda: page.text("#toast") == "Copied", "the line to be copied")
+
+
+def test_a_server_without_anything_says_so(serve, tmp_path, page):
+    (tmp_path / "empty").mkdir()
+    visit(page, serve([tmp_path / "empty"]).scanned())
+    page.wait_text("#scan", "Nothing was found that has a build ID.")
+    page.wait_text("#failures", "Everything that was met could be read.")
+
+
+def test_it_needs_no_mouse_and_little_room(serve, pool, program, page):
+    visit(page, serve([pool]).scanned(), program.build_id)
+    page.wait_text("#results", "Download")
+    page.wait_text("#failures", "onerror")
+    page.run("document.activeElement.blur()")
+    page.press("/")
+    assert page.run("return document.activeElement.id") == "query"
+    colours = set()
+    for dark in (False, True):
+        for width in (1280, 390, 320):
+            page.look(dark, width)
+            assert page.run("return document.documentElement.scrollWidth") <= width
+        colours.add(page.run("return getComputedStyle(document.body).backgroundColor"))
+    page.look()
+    assert len(colours) == 2
+    # Whatever can be used has a name.
+    nameless = """return Array.from(document.querySelectorAll("a, button, input")).filter((e) => e.checkVisibility() &&
+        !(e.innerText || e.ariaLabel || e.labels?.length)).map((e) => e.outerHTML)"""
+    assert page.run(nameless) == []
+
+
+def test_a_server_that_goes_away_is_noticed(serve, pool, page):
+    s = serve([pool]).scanned()
+    visit(page, s, may_fail="ERR_CONNECTION|ERR_EMPTY|Failed to load")
+    page.wait_text("#state", "Serving")
+    s.stop()
+    page.wait_text("#state", "No answer")
