@@ -69,7 +69,8 @@ int candidate_open(struct work *w, const struct index_hit *h, struct resolve_ans
 	return work_failed(w, f->path, &why);
 }
 
-int candidate_open_partial(struct work *w, const struct index_hit *h, struct resolve_answer *ret)
+int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t flags,
+			   struct resolve_answer *ret)
 {
 	AUTO(buf_done) struct buf points = { 0 };
 	const struct pkg_entry *e;
@@ -78,7 +79,8 @@ int candidate_open_partial(struct work *w, const struct index_hit *h, struct res
 	struct held held;
 	struct mapped *m;
 	uint32_t number;
-	int r = w->r->partial(w->r->scan, h->file.id, &h->artifact.build_id, &map, &number, &points, &why);
+	int r = w->r->partial(w->r->scan, h->file.id, &h->artifact.build_id, flags, &map, &number, &points,
+			      &why);
 
 	if (r < 0)
 		return work_failed(w, h->file.path, &why);

@@ -66,10 +66,11 @@ static bool is_same(struct work *w, const struct index_hit *h)
  * are in the list of those who wait: so look once more behind that. 0: the answer was there after all. LATER:
  * ask the index again.
  */
-static int wait_for(struct work *w, const struct index_hit *h, struct resolve_answer *ret, struct err *err)
+static int wait_for(struct work *w, const struct index_hit *h, uint32_t flags, struct resolve_answer *ret,
+		    struct err *err)
 {
 	struct ticket *t = ticket_new(w->wake, w->arg);
-	int r = w->r->want(w->r->scan, h->file.id, &h->artifact.build_id, ticket_fire, t, err);
+	int r = w->r->want(w->r->scan, h->file.id, &h->artifact.build_id, flags, ticket_fire, t, err);
 
 	if (r) {
 		ticket_unused(t);
@@ -81,7 +82,7 @@ static int wait_for(struct work *w, const struct index_hit *h, struct resolve_an
 	if (!is_same(w, h)) {
 		r = LATER;
 	} else {
-		r = candidate_open_partial(w, h, ret);
+		r = candidate_open_partial(w, h, flags, ret);
 		if (r == LATER) {
 			work_said(w, h->file.path, "is being looked into");
 			ticket_leave(t);
@@ -96,7 +97,8 @@ static int wait_for(struct work *w, const struct index_hit *h, struct resolve_an
 	return RESOLVE_WAIT;
 }
 
-static int later_one(struct work *w, const struct index_hit *h, struct resolve_answer *ret, struct err *err)
+static int later_one(struct work *w, const struct index_hit *h, uint32_t flags, struct resolve_answer *ret,
+		     struct err *err)
 {
 	int r;
 
@@ -104,13 +106,13 @@ static int later_one(struct work *w, const struct index_hit *h, struct resolve_a
 		work_said(w, h->file.path, "only its header was read so far");
 		return NOT_THIS;
 	}
-	r = candidate_open_partial(w, h, ret);
-	return r == LATER ? wait_for(w, h, ret, err) : r;
+	r = candidate_open_partial(w, h, flags, ret);
+	return r == LATER ? wait_for(w, h, flags, ret, err) : r;
 }
 
 /* Those whose packages must be looked into. NOT_THIS; LATER: the index has changed. */
-static int later_ones(struct work *w, const struct index_hit *hits, size_t n, visit_fn *visit, void *arg,
-		      struct err *err)
+static int later_ones(struct work *w, const struct index_hit *hits, size_t n, uint32_t flags, visit_fn *visit,
+		      void *arg, struct err *err)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct resolve_answer ans = { 0 };
@@ -118,7 +120,7 @@ static int later_ones(struct work *w, const struct index_hit *hits, size_t n, vi
 
 		if (!is_later(&hits[i]))
 			continue;
-		r = later_one(w, &hits[i], &ans, err);
+		r = later_one(w, &hits[i], flags, &ans, err);
 		if (r == 0)
 			r = visit_one(w, &ans, visit, arg, err);
 		if (r != NOT_THIS)
@@ -164,8 +166,10 @@ static int one_round(struct work *w, const struct build_id *id, enum which which
 	} else {
 		r = known_ones(w, hits, n, flags[which], 0, visit, arg, err);
 	}
+	/* Of either kind the debug file goes first here too: a program that goes by before it must not answer
+	 * for it. Where there is none, that is known, and the program found, when the pass has ended. */
 	if (r == NOT_THIS)
-		r = later_ones(w, hits, n, visit, arg, err);
+		r = later_ones(w, hits, n, flags[which == WHICH_BOTH ? WHICH_DEBUG : which], visit, arg, err);
 	if (r == NOT_THIS)
 		say_others(w, hits, n, flags[which]);
 	return r;

@@ -56,10 +56,10 @@ struct resolver_index {
 	/* fixed */
 	char *points_dir; /* may be NULL */
 	struct scan *scan; /* may be NULL */
-	int (*want)(struct scan *s, int64_t file, const struct build_id *id, void (*wake)(void *arg), void *arg,
-		    struct err *err); /* scan_want(), but in tests */
-	int (*partial)(struct scan *s, int64_t file, const struct build_id *id, struct pkg_map **ret_map, uint32_t *ret_number,
-		       struct buf *ret_points, struct err *err); /* scan_partial() */
+	int (*want)(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags, void (*wake)(void *arg),
+		    void *arg, struct err *err); /* scan_want(), but in tests */
+	int (*partial)(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags, struct pkg_map **ret_map,
+		       uint32_t *ret_number, struct buf *ret_points, struct err *err); /* scan_partial() */
 	struct pool *helpers;
 	bool source_any;
 	bool in_memory;
@@ -153,8 +153,8 @@ uint64_t content_tag(const struct index_file *f, uint32_t member);
 
 /* 0, NOT_THIS (told), LATER. */
 int candidate_open(struct work *w, const struct index_hit *h, struct resolve_answer *ret);
-/* Of one whose package was not looked into: out of the pass that runs now. 0, NOT_THIS (told), LATER. */
-int candidate_open_partial(struct work *w, const struct index_hit *h, struct resolve_answer *ret);
+/* Of one whose package was not looked into: out of the pass that runs now, if it is one of @flags (ELF_IS_*). 0, NOT_THIS (told), LATER. */
+int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t flags, struct resolve_answer *ret);
 /*
  * Does the head of this ELF file speak against @id? No magic, or a build ID note within the head that is another: NOT_THIS (told).
  *

@@ -134,7 +134,7 @@ static void tell_waiters(struct deep *d)
 		const struct pkg_entry *e = &d->entries[d->n_told];
 
 		if (e->is_elf && e->elf.build_id.size && e->off != PKG_NO_OFF &&
-		    d->tap->seen(d->tap->arg, &e->elf.build_id))
+		    d->tap->seen(d->tap->arg, &e->elf))
 			d->snapshot_due = true;
 	}
 	if (d->snapshot_due)

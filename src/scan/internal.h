@@ -36,7 +36,7 @@ struct deep_tap {
 	/* 0: nobody waits. Else how many ever did: `seen` is called for each ELF file, and after a change for all that went by */
 	unsigned (*wanted)(void *arg);
 	/* An ELF file has gone by, whole. true: make a snapshot (`partial`) now. */
-	bool (*seen)(void *arg, const struct build_id *id);
+	bool (*seen)(void *arg, const struct elf_facts *what);
 	/* The map and the points so far; both to be copied or taken (zeroed). */
 	void (*partial)(void *arg, struct buf *map, struct buf *points);
 };
@@ -117,9 +117,10 @@ void jobs_stop(struct jobs *j); /* joins the threads; results already made are s
 void jobs_free(struct jobs *j); /* after the writer has stopped: it ends jobs */
 void jobs_kick(struct jobs *j); /* the index may have something due */
 bool jobs_idle(struct jobs *j); /* nothing runs and the last look found nothing due */
-int jobs_want(struct jobs *j, int64_t file, const struct build_id *id, void (*wake)(void *arg), void *arg, struct err *err);
-int jobs_partial(struct jobs *j, int64_t file, const struct build_id *id, struct pkg_map **ret_map, uint32_t *ret_number,
-		 struct buf *ret_points, struct err *err);
+int jobs_want(struct jobs *j, int64_t file, const struct build_id *id, uint32_t flags, void (*wake)(void *arg), void *arg,
+	      struct err *err);
+int jobs_partial(struct jobs *j, int64_t file, const struct build_id *id, uint32_t flags, struct pkg_map **ret_map,
+		 uint32_t *ret_number, struct buf *ret_points, struct err *err);
 size_t jobs_pending(struct jobs *j);
 void jobs_progress(struct jobs *j, struct scan_progress *p);
 

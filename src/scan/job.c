@@ -4,8 +4,8 @@
  *
  * The index is the queue: what is due stands there (index_due), so nothing is lost at a crash. What runs, and
  * what requests wait for, stands here. A package that somebody waits for goes first. A waiter is woken once:
- * when its build ID has gone by in the running pass, or when the pass is through and its result committed,
- * either way.
+ * when what it waits for has gone by in the running pass, or when the pass is through and its result
+ * committed, either way.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,9 +20,10 @@
 
 struct waiter {
 	struct build_id id;
+	uint32_t flags; /* ELF_IS_*: any of these */
 	void (*wake)(void *arg);
 	void *arg;
-	bool passed; /* its build ID has gone by */
+	bool passed; /* it has gone by */
 	struct waiter *next;
 };
 
@@ -157,14 +158,19 @@ static unsigned tap_wanted(void *arg)
 	return __atomic_load_n(&r->job->n_wants, __ATOMIC_RELAXED);
 }
 
-static bool tap_seen(void *arg, const struct build_id *id)
+static bool is_it(const struct elf_facts *what, const struct build_id *id, uint32_t flags)
+{
+	return what->flags & flags && build_id_eq(&what->build_id, id);
+}
+
+static bool tap_seen(void *arg, const struct elf_facts *what)
 {
 	struct running *r = arg;
 	bool any = false;
 
 	pthread_mutex_lock(&r->jobs->lock);
 	for (struct waiter *w = r->job->waiters; w; w = w->next) {
-		if (build_id_eq(&w->id, id)) {
+		if (is_it(what, &w->id, w->flags)) {
 			w->passed = true;
 			any = true;
 		}
@@ -491,8 +497,8 @@ bool jobs_idle(struct jobs *j)
 	return idle;
 }
 
-int jobs_want(struct jobs *j, int64_t file, const struct build_id *id, void (*wake)(void *arg), void *arg,
-	      struct err *err)
+int jobs_want(struct jobs *j, int64_t file, const struct build_id *id, uint32_t flags,
+	      void (*wake)(void *arg), void *arg, struct err *err)
 {
 	struct waiter *w;
 	struct job *job;
@@ -507,6 +513,7 @@ int jobs_want(struct jobs *j, int64_t file, const struct build_id *id, void (*wa
 		job = job_add(j, file);
 	w = NEW(struct waiter);
 	w->id = *id;
+	w->flags = flags;
 	w->wake = wake;
 	w->arg = arg;
 	w->next = job->waiters;
@@ -518,8 +525,8 @@ int jobs_want(struct jobs *j, int64_t file, const struct build_id *id, void (*wa
 	return 0;
 }
 
-int jobs_partial(struct jobs *j, int64_t file, const struct build_id *id, struct pkg_map **ret_map,
-		 uint32_t *ret_number, struct buf *ret_points, struct err *err)
+int jobs_partial(struct jobs *j, int64_t file, const struct build_id *id, uint32_t flags,
+		 struct pkg_map **ret_map, uint32_t *ret_number, struct buf *ret_points, struct err *err)
 {
 	AUTO(buf_done) struct buf blob = { 0 };
 	AUTO(buf_done) struct buf points = { 0 };
@@ -538,7 +545,7 @@ int jobs_partial(struct jobs *j, int64_t file, const struct build_id *id, struct
 	if (pkg_map_decode(buf_bytes(&blob), &map, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < map->n_entries; i++) {
-		if (!map->entries[i].is_elf || !build_id_eq(&map->entries[i].elf.build_id, id))
+		if (!map->entries[i].is_elf || !is_it(&map->entries[i].elf, id, flags))
 			continue;
 		*ret_map = map;
 		*ret_number = map->entries[i].number;

@@ -413,14 +413,14 @@ bool scan_wait_idle(struct scan *s, int64_t timeout_ms)
 	}
 }
 
-int scan_want(struct scan *s, int64_t file, const struct build_id *id, void (*wake)(void *arg), void *arg,
-	      struct err *err)
+int scan_want(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
+	      void (*wake)(void *arg), void *arg, struct err *err)
 {
-	return jobs_want(s->jobs, file, id, wake, arg, err);
+	return jobs_want(s->jobs, file, id, flags, wake, arg, err);
 }
 
-int scan_partial(struct scan *s, int64_t file, const struct build_id *id, struct pkg_map **ret_map,
-		 uint32_t *ret_number, struct buf *ret_points, struct err *err)
+int scan_partial(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
+		 struct pkg_map **ret_map, uint32_t *ret_number, struct buf *ret_points, struct err *err)
 {
-	return jobs_partial(s->jobs, file, id, ret_map, ret_number, ret_points, err);
+	return jobs_partial(s->jobs, file, id, flags, ret_map, ret_number, ret_points, err);
 }

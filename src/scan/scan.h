@@ -64,18 +64,19 @@ bool scan_wait_idle(struct scan *s, int64_t timeout_ms);
 
 /*
  * A request needs this package looked into now. Its deep pass starts before all others (or is joined if it runs), and @wake(arg) is called
- * once, from a scanning thread, as soon as @id has gone by in it or the pass has ended, either way; then ask the index, or scan_partial(), again.
- * SCAN_BUSY: too many wait already.
+ * once, from a scanning thread, as soon as a file with @id and one of @flags (ELF_IS_*) has gone by in it or the pass has ended, either way;
+ * then ask the index, or scan_partial(), again. SCAN_BUSY: too many wait already.
  */
 enum { SCAN_BUSY = 1 };
-int scan_want(struct scan *s, int64_t file, const struct build_id *id, void (*wake)(void *arg), void *arg, struct err *err);
+int scan_want(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags, void (*wake)(void *arg), void *arg,
+	      struct err *err);
 /*
- * While the deep pass of @file runs: the entry that holds @id if it has gone by, with the map so far and the points so far, for
+ * While the deep pass of @file runs: the entry that has @id and one of @flags if it has gone by, with the map so far and the points so far, for
  * pkg_entry_open(). SCAN_NOT_YET: it has not gone by, or nothing runs. Both results are the caller's to free.
  */
 enum { SCAN_NOT_YET = 2 };
-int scan_partial(struct scan *s, int64_t file, const struct build_id *id, struct pkg_map **ret_map, uint32_t *ret_number,
-		 struct buf *ret_points, struct err *err);
+int scan_partial(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags, struct pkg_map **ret_map,
+		 uint32_t *ret_number, struct buf *ret_points, struct err *err);
 
 /* Path of a file's resume points. */
 void scan_points_path(const char *points_dir, const struct index_file *f, struct buf *ret);

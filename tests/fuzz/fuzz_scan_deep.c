@@ -68,12 +68,12 @@ static unsigned on_wanted(void *arg)
 	return 1;
 }
 
-static bool on_seen(void *arg, const struct build_id *id)
+static bool on_seen(void *arg, const struct elf_facts *what)
 {
 	const struct watch_over *w = arg;
 
-	FUZZ_CHECK(id->size);
-	return w->n_partial < 2 && (id->b[0] & 1);
+	FUZZ_CHECK(what->build_id.size);
+	return w->n_partial < 2 && (what->build_id.b[0] & 1);
 }
 
 static void on_partial(void *arg, struct buf *map, struct buf *points)

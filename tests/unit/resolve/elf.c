@@ -331,8 +331,8 @@ static struct {
 	int64_t file;
 } fake;
 
-static int fake_want(struct scan *s, int64_t file, const struct build_id *id, void (*wake)(void *arg),
-		     void *arg, struct err *err)
+static int fake_want(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
+		     void (*wake)(void *arg), void *arg, struct err *err)
 {
 	fake.n_wants++;
 	if (fake.busy)
@@ -346,8 +346,9 @@ static int fake_want(struct scan *s, int64_t file, const struct build_id *id, vo
 	return 0;
 }
 
-static int fake_partial(struct scan *s, int64_t file, const struct build_id *id, struct pkg_map **ret_map,
-			uint32_t *ret_number, struct buf *ret_points, struct err *err)
+static int fake_partial(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
+			struct pkg_map **ret_map, uint32_t *ret_number, struct buf *ret_points,
+			struct err *err)
 {
 	struct buf map = { 0 };
 	struct index_artifact *list;
@@ -360,7 +361,7 @@ static int fake_partial(struct scan *s, int64_t file, const struct build_id *id,
 		return r;
 	house_map(fake.h, fake.name, &map, ret_points, &list, &n, &dirs, &n_dirs);
 	for (size_t i = 0; i < n && r == SCAN_NOT_YET; i++)
-		if (build_id_eq(&list[i].build_id, id)) {
+		if (build_id_eq(&list[i].build_id, id) && list[i].flags & flags) {
 			*ret_number = list[i].member;
 			r = pkg_map_decode(buf_bytes(&map), ret_map, err);
 		}
@@ -426,6 +427,29 @@ static void it_is_served_while_it_streams_by(void **state)
 	fake.has_partial = true;
 	house_expect(h, RESOLVE_DEBUGINFO, 1, "", debug);
 	assert_int_equal(fake.n_wants, 0);
+	house_expect(h, RESOLVE_SECTION, 1, ".debug_info", section_of(h, debug, ".debug_info"));
+}
+
+/* A program that has gone by is no answer for its debug file, nor the other way round. */
+static void the_other_kind_is_no_answer(void **state)
+{
+	struct house *h = *state;
+	struct bytes debug = header_only(h, 1), program = house_program(h, 1, 20000);
+	const struct pw_file both[] = { { .path = "./usr/bin/x", .content = program },
+					{ .path = "./usr/lib/debug/x", .content = debug } };
+
+	fake.has_partial = true;
+	assert_int_equal(house_ask(h, RESOLVE_EXECUTABLE, 1, ""), RESOLVE_WAIT);
+	assert_int_equal(fake.n_wants, 1);
+	house_set_map(h, fake.file, "h.deb");
+	fake.wake(fake.arg);
+	assert_int_equal(house_ask(h, RESOLVE_EXECUTABLE, 1, ""), RESOLVE_MISSING);
+
+	fake.file = house_header(h, "b.deb", 1000, house_deb(h, CODEC_GZIP, both, 2), &(uint32_t){ 1 }, 1);
+	fake.name = "b.deb";
+	test_file_write(house_path(h, "h.deb"), "", 0);
+	house_expect(h, RESOLVE_DEBUGINFO, 1, "", debug);
+	house_expect(h, RESOLVE_EXECUTABLE, 1, "", program);
 	house_expect(h, RESOLVE_SECTION, 1, ".debug_info", section_of(h, debug, ".debug_info"));
 }
 
@@ -645,6 +669,7 @@ int main(void)
 		T(it_is_waited_for_and_found_then),
 		T(too_many_that_wait),
 		T(it_is_served_while_it_streams_by),
+		T(the_other_kind_is_no_answer),
 		T(what_passes_by_meanwhile_is_seen),
 		T(a_pass_that_ends_meanwhile_is_seen),
 		T(a_wake_that_came_early_counts),

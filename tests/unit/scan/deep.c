@@ -133,12 +133,12 @@ static unsigned on_wanted(void *arg)
 	return w->from && ++w->n_wanted >= w->from;
 }
 
-static bool on_seen(void *arg, const struct build_id *id)
+static bool on_seen(void *arg, const struct elf_facts *what)
 {
 	struct watcher *w = arg;
 
 	w->n_seen++;
-	return build_id_eq(&w->id, id);
+	return build_id_eq(&w->id, &what->build_id);
 }
 
 static void on_partial(void *arg, struct buf *map, struct buf *points)

@@ -605,6 +605,8 @@ static void suffixes_say_what_is_a_package(void **state)
 
 /* ---- who wants something now ---- */
 
+#define ANY_KIND UINT32_MAX
+
 struct waker {
 	pthread_mutex_t lock;
 	pthread_cond_t woken;
@@ -658,13 +660,14 @@ static void what_is_wanted_is_scanned_and_each_is_woken_once(void **state)
 	{
 		AUTO(buf_done) struct buf points = { 0 };
 
-		assert_int_equal(scan_partial(h->scan, f.id, &id, &m, &number, &points, &err), SCAN_NOT_YET);
+		assert_int_equal(scan_partial(h->scan, f.id, &id, ANY_KIND, &m, &number, &points, &err),
+				 SCAN_NOT_YET);
 	}
 	from_ms = clock_mono_ms();
 	for (unsigned i = 0; i < 20; i++) {
-		assert_int_equal(scan_want(h->scan, f.id, &id, wake, &has, &err), 0);
-		assert_int_equal(scan_want(h->scan, f.id, &other, wake, &has_not, &err), 0);
-		assert_int_equal(scan_want(h->scan, 424242, &id, wake, &gone, &err), 0);
+		assert_int_equal(scan_want(h->scan, f.id, &id, ANY_KIND, wake, &has, &err), 0);
+		assert_int_equal(scan_want(h->scan, f.id, &other, ANY_KIND, wake, &has_not, &err), 0);
+		assert_int_equal(scan_want(h->scan, 424242, &id, ANY_KIND, wake, &gone, &err), 0);
 	}
 	wait_for(&has, 20);
 	wait_for(&has_not, 20);
@@ -675,7 +678,7 @@ static void what_is_wanted_is_scanned_and_each_is_woken_once(void **state)
 	assert_int_equal(row_of(h, "a.deb").state, INDEX_SCANNED);
 	f = row_of(h, "a.deb");
 	/* It is through: there is nothing more to do, and nothing is done again. */
-	assert_int_equal(scan_want(h->scan, f.id, &id, wake, &later, &err), 0);
+	assert_int_equal(scan_want(h->scan, f.id, &id, ANY_KIND, wake, &later, &err), 0);
 	wait_for(&later, 1);
 	settle(h);
 	assert_int_equal(row_of(h, "a.deb").scanned_s, f.scanned_s);
@@ -711,9 +714,9 @@ static void what_a_waiter_is_woken_for_can_be_read(void **state)
 		uint32_t number;
 		int r;
 
-		assert_int_equal(scan_want(h->scan, f.id, &id, wake, &w, &err), 0);
+		assert_int_equal(scan_want(h->scan, f.id, &id, ANY_KIND, wake, &w, &err), 0);
 		wait_for(&w, 1);
-		r = scan_partial(h->scan, f.id, &id, &m, &number, &points, &err);
+		r = scan_partial(h->scan, f.id, &id, ANY_KIND, &m, &number, &points, &err);
 		assert_true(r >= 0);
 		if (r == 0) {
 			const struct pkg_entry *e = pkg_map_by_number(m, number);
@@ -751,7 +754,7 @@ static void those_who_still_wait_at_the_end_are_woken(void **state)
 	for (unsigned i = 0; i < 20; i++) {
 		struct index_file f = row_of(h, arena_printf(&h->a, "%u.deb", i));
 
-		n += scan_want(h->scan, f.id, &id, wake, &w, &err) == 0;
+		n += scan_want(h->scan, f.id, &id, ANY_KIND, wake, &w, &err) == 0;
 	}
 	stop(h);
 	assert_int_equal(n, 20);
@@ -809,7 +812,7 @@ static void who_only_looks_on_scans_nothing(void **state)
 	run(h);
 	assert_int_equal(n_hits_of(h, PROGRAM_A), 1);
 	assert_int_equal(n_hits_of(h, PROGRAM_B), 0);
-	assert_int_equal(scan_want(h->scan, 1, &id, wake, &w, &err), SCAN_BUSY);
+	assert_int_equal(scan_want(h->scan, 1, &id, ANY_KIND, wake, &w, &err), SCAN_BUSY);
 	assert_int_equal(w.n, 0);
 }
 
