@@ -89,9 +89,13 @@ static void model_route(const uint8_t *data, size_t size, char *room, struct mod
 	static const struct {
 		const char *path;
 		enum route_kind kind;
-	} fixed[] = { { "/metadata", ROUTE_METADATA }, { "/metrics", ROUTE_METRICS },
-		      { "/healthz", ROUTE_HEALTHZ },   { "/readyz", ROUTE_READYZ },
-		      { "/api/status", ROUTE_STATUS }, { "/", ROUTE_PAGE } };
+	} fixed[] = { { "/metadata", ROUTE_METADATA },
+		      { "/metrics", ROUTE_METRICS },
+		      { "/healthz", ROUTE_HEALTHZ },
+		      { "/readyz", ROUTE_READYZ },
+		      { "/api/status", ROUTE_STATUS },
+		      { "/api/failures", ROUTE_FAILURES },
+		      { "/", ROUTE_PAGE } };
 	const char *p = room;
 
 	*m = (struct model){ .status = 400 };
