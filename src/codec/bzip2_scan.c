@@ -222,6 +222,7 @@ static int decode_some(struct bzip2_scan *z, size_t limit, size_t *ret_got, stru
 	if (r == CODER_END) {
 		stream_ended(z);
 		z->between = true;
+		z->base.checked = z->out;
 		z->found = z->boundary = NO_BIT;
 	}
 	return 0;
@@ -271,6 +272,8 @@ static int step(struct bzip2_scan *z, struct err *err)
 	if (got || z->between)
 		return 0;
 	if (z->boundary != NO_BIT) {
+		/* It has given out all of its block, and has looked at the sum in the same call. */
+		z->base.checked = z->out;
 		point_add(z, z->boundary);
 		z->boundary = NO_BIT;
 		return 0;

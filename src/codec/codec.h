@@ -82,6 +82,11 @@ void codec_scan_landmark(struct codec_scan *s, uint64_t off);
  */
 enum { CODEC_NO_POINTS = 1 };
 int codec_scan_points(struct codec_scan *s, struct buf *ret, bool *ret_complete, const char **ret_why, struct err *err);
+/*
+ * What was decoded before this offset has been held against the format's own check sums, as far as it has any. They stand behind a block (xz,
+ * bzip2), a frame (zstd) or a member (gzip): what lies behind the last one that went by may still turn out to be damaged.
+ */
+uint64_t codec_scan_checked(const struct codec_scan *s);
 void codec_scan_close(struct codec_scan *s); /* takes NULL */
 
 /* ---- random access ---- */

@@ -211,6 +211,7 @@ static int inflate_some(struct gzip_scan *g, struct err *err)
 	g->have += room - g->z.avail_out;
 	if (r == Z_STREAM_END) {
 		g->between = true;
+		g->base.checked = out_pos(g);
 		return 0;
 	}
 	if (r != Z_OK && r != Z_BUF_ERROR) {

@@ -91,8 +91,9 @@ struct codec_scan {
 	struct codec_scan_options opts; /* defaults filled in */
 	struct source *raw;             /* borrowed; the content is its [off, off + size) */
 	uint64_t off, size;
-	uint64_t out; /* decoded and delivered so far */
-	bool ended;   /* the clean end was seen */
+	uint64_t out;     /* decoded and delivered so far */
+	uint64_t checked; /* codec_scan_checked(); may be ahead of out */
+	bool ended;       /* the clean end was seen */
 };
 
 struct codec_ops {

@@ -26,6 +26,9 @@ static void plain_passed(struct plain_scan *p, const void *buf, size_t n)
 		codec_sums_feed(&p->sums, buf, n);
 	p->base.out += n;
 	p->base.ended = !n;
+	/* The others have no check sums at all. */
+	if (p->base.kind != CODEC_XZ || p->base.ended)
+		p->base.checked = p->base.out;
 }
 
 static int plain_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
@@ -182,6 +185,11 @@ int codec_scan_points(struct codec_scan *s, struct buf *ret, bool *ret_complete,
 	p.decoded_size = p.spans[p.n_spans - 1].out_end;
 	codec_points_write(&p, ret);
 	return 0;
+}
+
+uint64_t codec_scan_checked(const struct codec_scan *s)
+{
+	return s->checked;
 }
 
 void codec_scan_close(struct codec_scan *s)

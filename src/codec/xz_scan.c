@@ -34,6 +34,8 @@ static struct xz_scan *scan_of(struct stream *s)
 /* On to the next piece. */
 static int fetch(struct xz_scan *x, struct err *err)
 {
+	const struct codec_span *span;
+
 	ahead_recycle(x->ahead, x->piece);
 	x->piece = NULL;
 	x->used = 0;
@@ -49,6 +51,9 @@ static int fetch(struct xz_scan *x, struct err *err)
 	}
 	codec_sums_feed(&x->sums, x->piece->data, x->piece->size);
 	x->summed += x->piece->size;
+	/* A span's last bytes come out only when its check holds. */
+	span = &x->spans.v[x->n_begun - 1];
+	x->base.checked = x->summed == span->out_end ? x->summed : span->out;
 	return 0;
 }
 

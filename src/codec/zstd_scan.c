@@ -397,6 +397,8 @@ static int scan_next(struct stream *stream, size_t max, struct bytes *ret, struc
 		}
 		if (r < 0)
 			return -1;
+		if (s->state != IN_PLAIN && (s->state != IN_FRAME || !s->frame.checksum))
+			s->base.checked = s->out;
 	}
 	if (s->lent == s->out) {
 		s->base.ended = true;

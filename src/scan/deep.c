@@ -119,9 +119,14 @@ static void snapshot_now_and_then(struct deep *d)
 	d->snapshot_took_ns = d->snapshot_end_ns - now_ns;
 }
 
+/*
+ * What the package's own check sums do not vouch for yet is nobody's: were it damaged, its reply would be out
+ * before that is known.
+ */
 static void tell_waiters(struct deep *d)
 {
 	unsigned wants = d->tap && d->scan ? d->tap->wanted(d->tap->arg) : 0;
+	uint64_t checked;
 
 	if (!wants)
 		return;
@@ -130,8 +135,12 @@ static void tell_waiters(struct deep *d)
 		d->wants = wants;
 		d->n_told = 0;
 	}
+	checked = codec_scan_checked(d->scan);
 	for (; d->n_told < d->n_entries; d->n_told++) {
 		const struct pkg_entry *e = &d->entries[d->n_told];
+
+		if (e->off != PKG_NO_OFF && e->off + e->size > checked)
+			break;
 
 		if (e->is_elf && e->elf.build_id.size && e->off != PKG_NO_OFF &&
 		    d->tap->seen(d->tap->arg, &e->elf))
@@ -493,6 +502,9 @@ static int pass(struct deep *d, struct str name, unsigned threads, struct err *e
 			    told(d, err) < 0)
 				return err_in(err, "behind the last member");
 		} while (piece.size);
+		tell_waiters(d);
+		if (d->snapshot_due)
+			snapshot(d);
 		r = codec_scan_points(d->scan, &d->out->points, &complete, &why, err);
 		if (r < 0)
 			return -1;

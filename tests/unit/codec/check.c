@@ -65,6 +65,7 @@ void check_scan(enum codec_kind kind, struct bytes packed, struct bytes plain,
 
 	assert_done(codec_scan_open(kind, raw, 0, packed.size, opts, &s, &err));
 	assert_done(drain(codec_scan_stream(s), plain, false, 5, &err));
+	assert_int_equal(codec_scan_checked(s), plain.size);
 	r = codec_scan_points(s, ret_points, &complete, &why, &err);
 	assert_true(complete);
 	assert_int_equal(r, plain.size ? 0 : CODEC_NO_POINTS);

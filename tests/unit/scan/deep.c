@@ -229,6 +229,61 @@ static void what_has_gone_by_can_be_read_while_the_pass_runs(void **state)
 	sample_done(&s);
 }
 
+/* Of a member that has gone by: its bytes, or an error where they are read. */
+static void expect_no_other(const struct sample *s, size_t file, const struct watcher *w,
+			    struct bytes package)
+{
+	struct codec_source_options opts = { .points = buf_bytes(&w->points) };
+	AUTO(mem_freep) uint8_t *got = mem_alloc(s->files[file].content.size);
+	struct source *member;
+	const struct pkg_entry *e;
+	struct pkg_map *m;
+	struct err err = { 0 };
+
+	assert_done(pkg_map_decode(buf_bytes(&w->map), &m, &err));
+	e = pkg_map_find(m, str_of(s->files[file].path));
+	if (e && pkg_entry_open(m, e, source_of_mem(package, "p"), &opts, &member, &err) == 0) {
+		if (member->size == s->files[file].content.size &&
+		    source_read_full(member, 0, got, member->size, SOURCE_SEQUENTIAL, &err) == 0)
+			assert_memory_equal(got, s->files[file].content.p, member->size);
+		source_close(member);
+	}
+	pkg_map_free(m);
+}
+
+/* Whoever waits gets nothing of what the check sums do not vouch for, though it has gone by. */
+static void damage_goes_by_unseen_by_those_who_wait(void **state)
+{
+	static const enum codec_kind checked[] = { CODEC_GZIP, CODEC_XZ, CODEC_BZIP2 };
+	struct sample s;
+	unsigned n_bad = 0;
+
+	sample_init(&s, 9, 3000);
+	for (size_t i = 0; i < ARRAY_SIZE(checked); i++) {
+		AUTO(buf_done) struct buf package = { 0 };
+
+		sample_package(&s, SAMPLE_DEB, checked[i], &package);
+		for (size_t at = package.size / 8; at < package.size; at += package.size / 97) {
+			struct watcher w = { .from = 1, .id = sample_id(&s, 1) };
+			struct deep_tap tap = tap_of(&w);
+			struct deep_result r;
+			struct err err = { 0 };
+
+			package.p[at] ^= 0x20;
+			if (pass_bytes(buf_bytes(&package), "a.deb", &tap, &r, &err) == 0)
+				deep_result_done(&r);
+			else
+				n_bad++;
+			if (w.n_partial)
+				expect_no_other(&s, 1, &w, buf_bytes(&package));
+			package.p[at] ^= 0x20;
+			watcher_done(&w);
+		}
+	}
+	assert_true(n_bad > 200);
+	sample_done(&s);
+}
+
 static void nobody_who_waits_costs_nothing(void **state)
 {
 	AUTO(buf_done) struct buf package = { 0 };
@@ -496,6 +551,7 @@ int main(void)
 		cmocka_unit_test(every_kind_and_codec_gives_every_member),
 		cmocka_unit_test(a_stop_anywhere_is_a_clean_end),
 		cmocka_unit_test(what_has_gone_by_can_be_read_while_the_pass_runs),
+		cmocka_unit_test(damage_goes_by_unseen_by_those_who_wait),
 		cmocka_unit_test(nobody_who_waits_costs_nothing),
 		cmocka_unit_test(one_of_many_blocks_is_read_by_its_points),
 		cmocka_unit_test(a_cut_package_is_an_error),
