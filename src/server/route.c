@@ -5,6 +5,8 @@
  */
 #include "server/route.h"
 
+#include <strings.h>
+
 static int hex_value(char c)
 {
 	if (c >= '0' && c <= '9')
@@ -121,6 +123,23 @@ static int parse_buildid(struct str rest, struct route *ret, const char **ret_wh
 	return parse_artifact(rest.p ? skip_slashes(rest) : STR(""), ret, ret_why);
 }
 
+/* "http://host/path", which a client may send as if to a proxy (RFC 9112, section 3.2.2): the path. */
+static struct str without_authority(struct str url)
+{
+	static const struct str schemes[] = { STR("http://"), STR("https://") };
+
+	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++) {
+		const char *slash;
+
+		if (url.size < schemes[i].size || strncasecmp(url.p, schemes[i].p, schemes[i].size) != 0)
+			continue;
+		url = (struct str){ url.p + schemes[i].size, url.size - schemes[i].size };
+		slash = memchr(url.p, '/', url.size);
+		return slash ? (struct str){ slash, (size_t)(url.p + url.size - slash) } : STR("/");
+	}
+	return url;
+}
+
 int route_parse(struct str url, char *room, struct route *ret, const char **ret_why)
 {
 	struct str path = { .p = room };
@@ -130,6 +149,7 @@ int route_parse(struct str url, char *room, struct route *ret, const char **ret_
 		*ret_why = "the path is too long\n";
 		return 414;
 	}
+	url = without_authority(url);
 	if (!route_unescape(url, room, &path.size)) {
 		*ret_why = "the path has a broken %-escape\n";
 		return 400;

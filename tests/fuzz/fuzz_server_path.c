@@ -6,6 +6,7 @@
  */
 #include "fuzz.h"
 
+#include <ctype.h>
 #include <string.h>
 #include "server/route.h"
 
@@ -84,6 +85,30 @@ static void model_artifact(const char *p, struct model *m)
 	}
 }
 
+/* A scheme and a host in front are as if they were not there. */
+static void absolute_form(const uint8_t **p, size_t *n)
+{
+	static const char form[] = "http://";
+	size_t i = 0, k = 0;
+
+	while (form[k] && i < *n && tolower((*p)[i]) == form[k]) {
+		/* The "s" of https. */
+		i += k == 3 && i + 1 < *n && tolower((*p)[i + 1]) == 's' ? 2 : 1;
+		k++;
+	}
+	if (form[k])
+		return;
+	while (i < *n && (*p)[i] != '/')
+		i++;
+	if (i == *n) {
+		*p = (const uint8_t *)"/";
+		*n = 1;
+	} else {
+		*p += i;
+		*n -= i;
+	}
+}
+
 static void model_route(const uint8_t *data, size_t size, char *room, struct model *m)
 {
 	static const struct {
@@ -99,6 +124,7 @@ static void model_route(const uint8_t *data, size_t size, char *room, struct mod
 	const char *p = room;
 
 	*m = (struct model){ .status = 400 };
+	absolute_form(&data, &size);
 	if (!model_unescape(data, size, room))
 		return;
 	m->status = 404;
@@ -195,7 +221,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		FUZZ_CHECK(status == m.status);
 		if (!status)
 			check_same(&route, &m);
-		if (model_unescape(data, size, model_room))
+		if (size && data[0] == '/' && model_unescape(data, size, model_room))
 			check_escaped(str_of(model_room), &route, status);
 	}
 	FUZZ_CHECK(!status || (why && why[0] && why[strlen(why) - 1] == '\n'));

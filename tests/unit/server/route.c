@@ -30,6 +30,11 @@ static void paths_lead_to_routes(void **state)
 		{ "/web/app.js", ROUTE_PAGE },
 		{ "///", ROUTE_PAGE },
 		{ "/%6detrics", ROUTE_METRICS },
+		{ "http://example.com/metrics", ROUTE_METRICS },
+		{ "HTTPS://[::1]:8002//metrics", ROUTE_METRICS },
+		{ "http://example.com", ROUTE_PAGE },
+		{ "http://", ROUTE_PAGE },
+		{ "http:///", ROUTE_PAGE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -84,6 +89,9 @@ static void what_is_wrong_is_refused_and_said(void **state)
 		{ "", 404, "no such path" },
 		{ "nothing", 404, "no such path" },
 		{ "/nothing", 404, "no such path" },
+		{ "http:/metrics", 404, "no such path" },
+		{ "ftp://example.com/metrics", 404, "no such path" },
+		{ "http%3A//example.com/metrics", 404, "no such path" },
 		{ "/buildid", 404, "no such path" },
 		{ "/metrics/", 404, "no such path" },
 		{ "/buildid/", 400, "bad build ID" },
