@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "server/listen.h"
+#include "server/slow.h"
 
 /*
  * All that libmicrohttpd keeps of a connection: the request's line and headers, and the reply's headers. It
@@ -22,6 +23,8 @@
 #define CONNECTION_MEMORY KIB(10)
 #define THREAD_STACK      KIB(256)
 #define PEM_MAX           MIB(1)
+/* A connection may be silent for the idle time-out, and then a request has as long again to come whole. */
+#define SLOW_FACTOR 2
 
 struct daemon {
 	struct http *http;
@@ -34,6 +37,7 @@ struct http {
 	struct http_handler handler;
 	unsigned max_connections;
 	atomic_uint n_connections;
+	struct slow *slow;
 	struct daemon daemons[LISTEN_MAX];
 	size_t n_daemons;
 	char *urls[LISTEN_MAX + 1];
@@ -52,6 +56,11 @@ __attribute__((format(printf, 2, 0))) static void quiet(void *arg, const char *f
 		return;
 	vsnprintf(text, sizeof(text), fmt, ap);
 	log_debug("http", "%s", text);
+}
+
+static struct slow_conn *slow_of(struct MHD_Connection *c)
+{
+	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
 /*
@@ -78,6 +87,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 		return MHD_YES;
 	}
 	ctx = *con_cls == &no_ctx ? NULL : *con_cls;
+	slow_asked(slow_of(c));
 	result = d->http->handler.request(d->http->handler.arg, &req, &ctx);
 	*con_cls = ctx ? ctx : &no_ctx;
 	return result == HTTP_CUT ? MHD_NO : MHD_YES;
@@ -92,6 +102,7 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **con_cls,
 		d->http->handler.done(d->http->handler.arg, (struct http_conn *)c, *con_cls,
 				      why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 	*con_cls = NULL;
+	slow_answered(slow_of(c));
 }
 
 /* The limit is for all daemons together; libmicrohttpd's own is one daemon's. */
@@ -108,7 +119,16 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **ctx,
 			  enum MHD_ConnectionNotificationCode what)
 {
 	struct daemon *d = arg;
+	int fd;
 
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+		*ctx = slow_add(d->http->slow, fd);
+	} else {
+		/* Its socket is still open: libmicrohttpd closes it behind this. */
+		slow_del(d->http->slow, *ctx);
+		*ctx = NULL;
+	}
 	atomic_fetch_add_explicit(&d->http->n_connections, what == MHD_CONNECTION_NOTIFY_STARTED ? 1u : -1u,
 				  memory_order_relaxed);
 }
@@ -178,7 +198,8 @@ int http_start(const struct http_options *opts, struct http **ret, struct err *e
 
 	h->handler = opts->handler;
 	h->max_connections = opts->max_connections;
-	if (opts->tls_cert)
+	r = slow_new((int64_t)opts->idle_timeout_s * 1000 * SLOW_FACTOR, &h->slow, err);
+	if (r == 0 && opts->tls_cert)
 		r = read_pem(opts->tls_cert, &h->cert, err);
 	if (r == 0 && opts->tls_cert)
 		r = read_pem(opts->tls_key, &h->key, err);
@@ -227,6 +248,7 @@ void http_stop(struct http *h)
 		MHD_stop_daemon(h->daemons[i].mhd);
 		fd_close(&h->daemons[i].listen_fd);
 	}
+	slow_free(h->slow);
 	for (char **url = h->urls; *url; url++)
 		free(*url);
 	buf_done(&h->cert);

@@ -2,7 +2,7 @@
 /*
  * server's own: what its files ask of each other.
  *
- *   http.c, http_reply.c, listen.c  the seam over libmicrohttpd
+ *   http.c, http_reply.c, listen.c, slow.c  the seam over libmicrohttpd
  *   route.c, cond.c                 what a request asks for; which part of it (pure functions)
  *   request.c                       one request from its headers to its reply
  *   wait.c                          requests that are suspended: who wakes them, until when, who has hung up

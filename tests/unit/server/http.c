@@ -669,6 +669,20 @@ static void idle_connections_are_closed(void **state)
 	http_client_close(&c);
 }
 
+/* A byte now and then is no silence, but no request either. */
+static void a_request_that_never_ends_is_closed(void **state)
+{
+	struct http_client c;
+	int64_t from_ms = clock_mono_ms();
+
+	http_client_open(&c, f.url);
+	http_client_send(&c, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ");
+	while (clock_mono_ms() - from_ms < 20000 && send(c.fd, "x", 1, MSG_NOSIGNAL) == 1)
+		usleep(100000);
+	assert_true(clock_mono_ms() - from_ms < 10000);
+	http_client_close(&c);
+}
+
 static void listening_is_told_by_url(void **state)
 {
 	static const struct str two[] = { STR("localhost:0"), STR("127.0.0.1:0") };
@@ -743,6 +757,7 @@ int main(void)
 		T(too_many_requests_of_one_address_are_429, setup_rate),
 		T(connections_have_a_limit, setup_few_connections),
 		T(idle_connections_are_closed, setup_impatient),
+		T(a_request_that_never_ends_is_closed, setup_impatient),
 		T(listening_is_told_by_url, setup),
 		T(a_port_in_use_is_said, setup),
 	};
