@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "base/mem.h"
 
 #define N_CLASSES        (POOL_NORMAL + 1)
@@ -60,6 +61,8 @@ static void *worker(void *arg)
 {
 	struct pool *p = arg;
 
+	/* Of this thread alone, on Linux. Who has an answer ready must not wait for those who make one. */
+	nice(POOL_NICE);
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
 		struct task *t = task_take(p);

@@ -15,6 +15,9 @@ struct pool;
 enum pool_class { POOL_URGENT, POOL_NORMAL };
 enum { POOL_FULL = 1, POOL_CLOSED = 2 };
 
+/* Its threads are there for long work: so much nicer than the thread that made them (nice(2)). */
+#define POOL_NICE 5
+
 /* @name: of the threads, as ps and gdb show them (at most 12 characters). */
 struct pool *pool_new(const char *name, unsigned n_threads, size_t max_queued);
 /* Runs fn(arg) on a worker. 0, POOL_FULL (nothing was queued: answer "busy") or POOL_CLOSED. */

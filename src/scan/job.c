@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "scan/internal.h"
 
 #define LARGE_PACKAGE MIB(64) /* from here on: one at a time, with all CPUs */
@@ -426,6 +427,8 @@ static void *job_main(void *arg)
 	struct arena a;
 
 	pthread_setname_np(pthread_self(), "scan-deep");
+	/* Of this thread, and of the helpers that it starts. */
+	nice(POOL_NICE);
 	arena_init(&a);
 	pthread_mutex_lock(&j->lock);
 	while (!j->stopping) {
