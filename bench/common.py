@@ -171,7 +171,7 @@ class Table:
     def line(r):
         def f(v):
             return "-" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v)
-        ratio = f"{r['theirs'] / r['ours']:.1f}x" if r["theirs"] and r["ours"] else "-"
+        ratio = f"{(r['ours'] / r['theirs'] if r['unit'] == '/s' else r['theirs'] / r['ours']):.1f}x" if r["theirs"] and r["ours"] else "-"
         return f"| {r['what']} | {f(r['ours'])} | {f(r['theirs'])} | {ratio} | {f(r['limit'])} | {f(r['target'])} | {r['unit']} |"
 
     def print(self):
