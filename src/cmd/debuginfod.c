@@ -187,13 +187,14 @@ static int find_places(struct settings *s, struct service_places *places, struct
 	if (!file)
 		file = arena_printf(&s->arena, "%s/.debuginfod.sqlite", home && *home ? home : ".");
 	dir = arena_printf(&s->arena, "%s.lode", file);
-	*places = (struct service_places){ .data = dir, .index = file };
+	*places = (struct service_places){ .data = dir, .index = file, .tidy = true };
 	if (is_foreign(file)) {
 		log_warn(
 			"debuginfod",
 			"%s is another program's database and is left as it is: the index is %s/index.sqlite",
 			file, dir);
 		places->index = NULL;
+		places->tidy = false;
 	}
 	return 0;
 }

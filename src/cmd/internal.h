@@ -195,6 +195,7 @@ struct service_places {
 	const char *data;  /* folder for lock, resume points, cache */
 	const char *index; /* NULL: in data */
 	bool temporary;    /* the folder goes when the service ends */
+	bool tidy;         /* ... if there are no resume points in it */
 };
 /* Start scan, resolver and server, tell where to look, run until a signal, stop. Returns the exit status. */
 int service_run(struct settings *s, const struct service_places *places);

@@ -190,6 +190,14 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return remove(path);
 }
 
+/* No resume points were worth making: then what is in the cache did not take long either. */
+static bool nothing_to_keep(const char *data)
+{
+	AUTO(mem_freep) char *points = mem_printf("%s/points", data);
+
+	return rmdir(points) == 0 || errno == ENOENT;
+}
+
 int service_run(struct settings *s, const struct service_places *places)
 {
 	struct service v = { 0 };
@@ -210,7 +218,7 @@ int service_run(struct settings *s, const struct service_places *places)
 	}
 	let_signals_end_us(&v.signals);
 	stop(&v);
-	if (places->temporary)
+	if (places->temporary || (places->tidy && !s->scan.passive && nothing_to_keep(places->data)))
 		nftw(places->data, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 	return status;
 }

@@ -7,6 +7,7 @@
 #include "pkg/map_format.h"
 
 #include <assert.h>
+#include <endian.h>
 #include <stdlib.h>
 
 struct link {
@@ -391,6 +392,7 @@ static void put_whole(struct writer *w, struct buf *ret)
 	map_pack(buf_bytes(&all), &packed);
 	buf_add_u32(&hashed, (uint32_t)all.size);
 	buf_add_u32(&hashed, (uint32_t)packed.size);
+	buf_add_u32(&hashed, 0); /* no resume points */
 	buf_add(&hashed, packed.p, packed.size);
 	buf_add(&hashed, w->ids.p, w->ids.size);
 	buf_add_u32(ret, MAP_MAGIC);
@@ -421,4 +423,16 @@ void pkg_map_encode(const struct pkg_map_builder *b, struct buf *ret)
 	free(w.by_path);
 	free(w.by_number);
 	free(w.links);
+}
+
+void pkg_map_attach_points(struct buf *blob, struct bytes points)
+{
+	uint32_t size = htole32((uint32_t)points.size);
+	uint64_t hash;
+
+	assert(blob->size >= MAP_HEADER_SIZE && points.size <= PKG_MAX_POINTS);
+	buf_add(blob, points.p, points.size);
+	memcpy(blob->p + MAP_POINTS_AT, &size, sizeof(size));
+	hash = htole64(hash64(blob->p + MAP_HASH_FROM, blob->size - MAP_HASH_FROM, 0));
+	memcpy(blob->p + MAP_HASH_AT, &hash, sizeof(hash));
 }

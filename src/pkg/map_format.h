@@ -9,8 +9,10 @@
 
 #define MAP_MAGIC       0x4d4b504cu /* "LPKM" */
 #define MAP_VERSION     2u
-#define MAP_HEADER_SIZE 24u
+#define MAP_HEADER_SIZE 28u
+#define MAP_HASH_AT     8u
 #define MAP_HASH_FROM   16u /* the hash is of everything from here on */
+#define MAP_POINTS_AT   24u
 
 /* Limits of what is read. What pkg_reader lets through fits: names and members have limits there. */
 #define MAP_MAX_COLUMNS (2 * PKG_MAX_NAMES)

@@ -12,6 +12,7 @@ struct map_own {
 	uint32_t *by_number; /* indexes of entries, in the archive's order */
 	char *strings;
 	struct elf_place *places; /* of all entries */
+	uint8_t *points;
 };
 
 struct kind {
@@ -70,15 +71,32 @@ static bool take_buf(struct reader *r, const struct buf *b, struct str *ret)
 
 /* ---- the blob and its columns ---- */
 
+/* They end the blob, behind the build IDs. */
+static int take_points(struct reader *r, size_t size, struct err *err)
+{
+	struct bytes ids = bytes_of(r->ids.p, cursor_left(&r->ids));
+
+	if (size > MIN(PKG_MAX_POINTS, ids.size))
+		return damaged("resume points that are not there", err);
+	ids.size -= size;
+	r->ids = cursor_of(ids);
+	r->o->points = mem_alloc(MAX(size, (size_t)1));
+	if (size)
+		memcpy(r->o->points, ids.p + ids.size, size);
+	r->o->m.points = bytes_of(r->o->points, size);
+	return 0;
+}
+
 static int open_columns(struct reader *r, struct bytes blob, struct err *err)
 {
 	struct cursor c = cursor_of(blob);
-	uint32_t magic = cursor_u32(&c), version = cursor_u32(&c), columns_size, packed_size;
+	uint32_t magic = cursor_u32(&c), version = cursor_u32(&c), columns_size, packed_size, points_size;
 	uint64_t hash = cursor_u64(&c), sizes[N_COLUMNS];
 	struct bytes packed;
 
 	columns_size = cursor_u32(&c);
 	packed_size = cursor_u32(&c);
+	points_size = cursor_u32(&c);
 	if (!cursor_ok(&c) || magic != MAP_MAGIC)
 		return damaged("it is none", err);
 	if (version != MAP_VERSION)
@@ -89,6 +107,8 @@ static int open_columns(struct reader *r, struct bytes blob, struct err *err)
 	if (!cursor_ok(&c))
 		return damaged("it ends early", err);
 	r->ids = cursor_of(bytes_of(c.p, cursor_left(&c)));
+	if (take_points(r, points_size, err) < 0)
+		return -1;
 	if (columns_size > MAP_MAX_COLUMNS)
 		return err_set(err, ERR_LIMIT, "package map: columns of %u bytes", columns_size);
 	r->columns = mem_try(MAX(columns_size, 1u));
@@ -179,7 +199,7 @@ static int read_meta(struct reader *r, struct err *err)
 		return err_set(err, ERR_LIMIT, "package map: no memory for %llu members",
 			       (unsigned long long)n_entries);
 	m->weight = sizeof(*r->o) + r->strings_size + n_entries * (sizeof(*m->entries) + sizeof(uint32_t)) +
-		    n_links * sizeof(*m->links) + n_places * sizeof(*r->o->places);
+		    n_links * sizeof(*m->links) + n_places * sizeof(*r->o->places) + m->points.size;
 	for (int i = 0; i < 4; i++) {
 		*texts[i] = (struct str){ r->o->strings + r->strings_used, names[i].size };
 		if (!add_bytes(r, names[i].p, names[i].size))
@@ -409,6 +429,7 @@ void pkg_map_free(struct pkg_map *m)
 	free(o->by_number);
 	free(o->strings);
 	free(o->places);
+	free(o->points);
 	free(o);
 }
 

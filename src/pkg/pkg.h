@@ -31,6 +31,7 @@ enum { PKG_NOT_A_PACKAGE = 1, PKG_END = 2, PKG_NO_MEMBER = 3 };
 #define PKG_MAX_MEMBERS (1u << 20)   /* each costs some 400 bytes of memory while a package is mapped */
 #define PKG_MAX_NAME    KIB(64)
 #define PKG_MAX_NAMES   MIB(128)     /* of all members and link targets together */
+#define PKG_MAX_POINTS  MIB(1)       /* in a map */
 #define PKG_MAX_SPARSE  (UINT64_C(16) << 30) /* expanded size of a sparse member */
 
 struct pkg_payload {
@@ -152,6 +153,8 @@ void pkg_map_add(struct pkg_map_builder *b, const struct pkg_entry *e);
 void pkg_map_add_link(struct pkg_map_builder *b, struct str path, struct str target);
 void pkg_map_set_decoded_size(struct pkg_map_builder *b, uint64_t size);
 void pkg_map_encode(const struct pkg_map_builder *b, struct buf *ret);
+/* Resume points that are few enough, PKG_MAX_POINTS at most, to lie in the map itself. @blob is what pkg_map_encode() made. */
+void pkg_map_attach_points(struct buf *blob, struct bytes points);
 void pkg_map_builder_free(struct pkg_map_builder *b);
 
 struct pkg_map {
@@ -164,6 +167,7 @@ struct pkg_map {
 	uint32_t n_entries;
 	struct pkg_link { struct str path, target; } *links; /* sorted by path */
 	uint32_t n_links;
+	struct bytes points; /* empty: they lie elsewhere, or there are none */
 	size_t weight; /* bytes of memory */
 };
 /* Of @blob nothing is kept. A damaged or newer one is ERR_INVALID: map the package again. */

@@ -80,7 +80,9 @@ int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, 
 			work_said(w, f->path, "was removed from the index just now");
 			return NOT_THIS;
 		}
-		if (f->points_size && mapped_points(w, f, &m->file))
+		if (!f->points_size)
+			m->points = m->map->points;
+		else if (mapped_points(w, f, &m->file))
 			m->points = m->file.bytes;
 		m->points_lost = f->points_size && !m->points.size;
 		m->cache_id = hash64(&key, sizeof(key), 0);

@@ -19,6 +19,7 @@
 #include "scan/scan.h"
 
 #define SCAN_MAX_INNER      MIB(512)  /* a compressed kernel module, decoded, while it is classified */
+#define SCAN_INLINE_POINTS  KIB(16)   /* resume points up to here lie in the package map, not in a file of their own */
 #define SCAN_LANDMARK_SIZE  MIB(8)    /* members from here on get a resume point of their own */
 #define SCAN_MAX_WAITERS    4096u
 #define SCAN_BATCH          512u      /* changes a transaction */
@@ -83,11 +84,13 @@ struct change *change_new(enum change_kind kind);
 void change_free(struct change *c);
 
 struct writer;
-int writer_start(const char *index_path, const char *points_dir, struct writer **ret, struct err *err);
+int writer_start(const struct scan_options *opts, struct writer **ret, struct err *err);
 void writer_push(struct writer *w, struct change *c); /* takes; waits for room */
 void writer_fence(struct writer *w);                  /* returns when all that was pushed before is committed */
 unsigned writer_lost(struct writer *w);               /* changes that could not be stored since the last call */
 void writer_stop(struct writer *w);                   /* commits what is queued; takes NULL */
+/* Last of all connections: only one that may write puts the WAL away when nobody else has the database open. Takes NULL. */
+void writer_free(struct writer *w);
 
 /* ---- look.c ---- */
 

@@ -299,7 +299,7 @@ int scan_start(struct scan *s, struct err *err)
 	}
 	if (s->opts.points_dir && dir_make(s->opts.points_dir, 0755, err) < 0)
 		return -1;
-	if (writer_start(s->opts.index_path, s->opts.points_dir, &s->writer, err) < 0 ||
+	if (writer_start(&s->opts, &s->writer, err) < 0 ||
 	    index_open(s->opts.index_path, &read_only, &s->walk_index, err) < 0 ||
 	    index_open(s->opts.index_path, &read_only, &s->groom_index, err) < 0)
 		return -1;
@@ -346,6 +346,7 @@ void scan_free(struct scan *s)
 	jobs_free(s->jobs);
 	index_close(s->walk_index);
 	index_close(s->groom_index);
+	writer_free(s->writer);
 	queue_free(s->looks);
 	nothing_free(s->nothing);
 	for (size_t i = 0; i < s->n_dirty; i++)

@@ -18,7 +18,8 @@ struct scan;
 
 struct scan_options {
 	const char *index_path;
-	const char *points_dir;    /* resume points: one file a package, "<file id>.<generation hex>" */
+	const char *points_dir;    /* resume points that are many: one file a package, "<file id>.<generation hex>" */
+	size_t max_inline_points;  /* bytes of those that lie in the package map itself; 0: 16 KiB */
 	const struct str *roots;   /* files or directories */
 	size_t n_roots;
 	bool files;                /* ELF files (-F) */

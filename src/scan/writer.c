@@ -18,6 +18,7 @@ struct writer {
 	struct index *index;
 	struct queue *queue;
 	char *points_dir;
+	size_t max_inline_points;
 	pthread_t thread;
 	struct buf old_points; /* files, each with its NUL, to be removed once the transaction is through */
 	atomic_uint n_lost;
@@ -88,6 +89,10 @@ static int apply_map(struct writer *w, struct change *c, struct err *err)
 
 	if (!still_that(w, &c->file))
 		return 0;
+	if (points_size && points_size <= w->max_inline_points) {
+		pkg_map_attach_points(&c->deep->map, buf_bytes(&c->deep->points));
+		points_size = 0;
+	}
 	if (!w->points_dir)
 		points_size = 0;
 	if (points_size) {
@@ -270,17 +275,18 @@ static void *writer_main(void *arg)
 	return NULL;
 }
 
-int writer_start(const char *index_path, const char *points_dir, struct writer **ret, struct err *err)
+int writer_start(const struct scan_options *o, struct writer **ret, struct err *err)
 {
 	struct writer *w = NEW(struct writer);
 	struct index_options opts = { 0 };
 
-	if (index_open(index_path, &opts, &w->index, err) < 0) {
+	if (index_open(o->index_path, &opts, &w->index, err) < 0) {
 		free(w);
 		return -1;
 	}
 	w->queue = queue_new(QUEUE_SIZE);
-	w->points_dir = points_dir ? mem_strdup(points_dir) : NULL;
+	w->points_dir = o->points_dir ? mem_strdup(o->points_dir) : NULL;
+	w->max_inline_points = o->max_inline_points ? o->max_inline_points : SCAN_INLINE_POINTS;
 	if (pthread_create(&w->thread, NULL, writer_main, w) != 0) {
 		queue_free(w->queue);
 		index_close(w->index);
@@ -344,6 +350,12 @@ void writer_stop(struct writer *w)
 		return;
 	queue_close(w->queue);
 	pthread_join(w->thread, NULL);
+}
+
+void writer_free(struct writer *w)
+{
+	if (!w)
+		return;
 	queue_free(w->queue);
 	index_close(w->index);
 	buf_done(&w->old_points);

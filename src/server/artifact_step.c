@@ -317,6 +317,9 @@ static void found(struct artifact *a, struct resolve_answer *answer)
 {
 	a->source = answer->source;
 	describe(a, answer);
+	/* In the words of elfutils' server, which scripts look for. */
+	log_debug("http", "serving %s " STR_FMT, answer->archive.size ? "archive" : "file",
+		  STR_ARG(answer->archive.size ? answer->archive : answer->file));
 	a->result = result_name(answer);
 	if (answer->plain && a->content.size > SERVER_SMALL && take_plain(a)) {
 		/* by its descriptor */

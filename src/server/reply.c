@@ -102,6 +102,7 @@ struct http_reply *reply_of_verdict(struct server *s, const struct verdict *v, c
 		validator_headers(s, r, c);
 		return r;
 	case 406:
+		log_debug("http", "File too large: %llu bytes", (unsigned long long)c->size);
 		snprintf(text, sizeof(text),
 			 "too large: it has %llu bytes, more than X-DEBUGINFOD-MAXSIZE allows\n",
 			 (unsigned long long)c->size);

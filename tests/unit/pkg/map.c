@@ -167,6 +167,35 @@ static void an_empty_map(void **state)
 	pkg_map_builder_free(NULL);
 }
 
+static void points_lie_behind_it(void **state)
+{
+	struct pkg_info info = info_of(PKG_FORMAT_TAR);
+	struct pkg_map_builder *b = pkg_map_builder_new(&info, &identity);
+	struct pkg_entry e = {
+		.path = STR("a"), .is_elf = true, .elf = { 1, 2, 3, id_of(7, 20) }, .off = PKG_NO_OFF
+	};
+	AUTO(buf_done) struct buf blob = { 0 };
+	struct err err = { 0 };
+	struct pkg_map *m;
+	size_t bare;
+
+	pkg_map_add(b, &e);
+	pkg_map_encode(b, &blob);
+	pkg_map_builder_free(b);
+	assert_done(pkg_map_decode(buf_bytes(&blob), &m, &err));
+	assert_int_equal(m->points.size, 0);
+	pkg_map_free(m);
+	bare = blob.size;
+	pkg_map_attach_points(&blob, bytes_of("points", 6));
+	assert_int_equal(blob.size, bare + 6);
+	assert_done(pkg_map_decode(buf_bytes(&blob), &m, &err));
+	assert_true(bytes_eq(m->points, bytes_of("points", 6)));
+	assert_entry(pkg_map_find(m, STR("a")), &e);
+	pkg_map_free(m);
+	blob.p[bare] ^= 1;
+	assert_fails(pkg_map_decode(buf_bytes(&blob), &m, &err), ERR_INVALID, "hash");
+}
+
 /* Those of some, and then of none: a package of huge tables does not fill the database. */
 static void sections_have_a_limit(void **state)
 {
@@ -426,6 +455,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_goes_in_comes_out),
 		cmocka_unit_test(an_empty_map),
+		cmocka_unit_test(points_lie_behind_it),
 		cmocka_unit_test(sections_have_a_limit),
 		cmocka_unit_test(links_are_followed),
 		cmocka_unit_test(at_most_sixteen_links),

@@ -42,6 +42,7 @@ static int set_up(void **state)
 	h->opts = (struct scan_options){
 		.index_path = h->index,
 		.points_dir = h->points,
+		.max_inline_points = 1,
 		.roots = h->roots,
 		.n_roots = 1,
 		.files = true,
