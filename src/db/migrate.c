@@ -49,8 +49,9 @@ static int migrate(struct db *db, const struct db_migration *migrations, unsigne
 			return err_set(err, ERR_INVALID,
 				       "made by a newer lode (schema %lld, this one knows %u)",
 				       (long long)version, n);
+		/* Ours, whatever somebody has made of it meanwhile. */
 		if (version == n)
-			return 0;
+			return db->read_only ? 0 : db_exec(db, "PRAGMA journal_mode = WAL", err);
 		if (db->read_only)
 			return err_set(err, ERR_INVALID,
 				       "made by an older lode (schema %lld, this one needs %u), and opened "

@@ -35,8 +35,26 @@ static int on_progress(void *arg)
 	return db->deadline_ms && clock_mono_ms() > db->deadline_ms;
 }
 
+/* A file that nobody has written into yet. */
+static int is_new(struct db *db, bool *ret, struct err *err)
+{
+	static const char *const zero_in_new[] = { "PRAGMA application_id", "PRAGMA user_version",
+						   "SELECT count(*) FROM sqlite_schema" };
+	int64_t v;
+
+	*ret = true;
+	for (size_t i = 0; i < ARRAY_SIZE(zero_in_new); i++) {
+		if (db_get_i64(db, zero_in_new[i], &v, err) < 0)
+			return -1;
+		*ret = *ret && !v;
+	}
+	return 0;
+}
+
 static int set_up(struct db *db, const struct db_options *opts, bool memory, struct err *err)
 {
+	bool fresh;
+
 	sqlite3_extended_result_codes(db->sq, 1);
 	sqlite3_busy_timeout(db->sq, opts->busy_timeout_ms > 0 ? opts->busy_timeout_ms : BUSY_TIMEOUT_MS);
 	sqlite3_db_config(db->sq, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
@@ -56,7 +74,15 @@ static int set_up(struct db *db, const struct db_options *opts, bool memory, str
 	if (opts->read_only)
 		/* Nothing was read yet: let a file that is no database be told here. */
 		return db_exec(db, "PRAGMA user_version", err);
-	/* It takes effect in a new database only, before the first table. */
+	/*
+	 * Both are kept in the file, and to set them writes into it: not into one that is another program's,
+	 * or a newer version's, which only its schema tells (migrate.c). The first has to come before the
+	 * first table anyway.
+	 */
+	if (is_new(db, &fresh, err) < 0)
+		return -1;
+	if (!fresh)
+		return 0;
 	if (db_exec(db, "PRAGMA auto_vacuum = INCREMENTAL", err) < 0)
 		return -1;
 	return memory ? 0 : db_exec(db, "PRAGMA journal_mode = WAL", err);

@@ -76,16 +76,22 @@ static void each_migration_is_done_once(void **state)
 
 static void a_newer_schema_is_left_alone(void **state)
 {
+	struct fixture *f = *state;
+	AUTO(buf_done) struct buf before = { 0 }, behind = { 0 };
 	struct err err = { 0 };
-	struct db *db = open_it(*state);
+	struct db *db = open_it(f);
 
 	assert_done(db_migrate(db, two, 2, &err));
 	db_close(db);
-	db = open_it(*state);
+	assert_done(file_read(f->path, MIB(1), &before, &err));
+	db = open_it(f);
 	assert_fails(db_migrate(db, two, 1, &err), ERR_INVALID,
 		     "made by a newer lode (schema 2, this one knows 1)");
 	assert_int_equal(ask(db, "SELECT y FROM b"), 8);
 	db_close(db);
+	/* Not a byte of it has changed. */
+	assert_done(file_read(f->path, MIB(1), &behind, &err));
+	assert_true(bytes_eq(buf_bytes(&before), buf_bytes(&behind)));
 }
 
 static void an_older_schema_opened_for_reading_is_refused(void **state)
