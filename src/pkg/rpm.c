@@ -8,6 +8,8 @@
 
 #define LEAD_SIZE     96
 #define SIGNATURE_MAX MIB(64)
+#define DIGEST_SHA256 8 /* OpenPGP's number of it (RFC 9580, section 9.5) */
+#define SHA256_SIZE   32
 
 enum {
 	LEAD_TYPE = 6, /* 1: a source package */
@@ -25,6 +27,8 @@ enum {
 	TAG_SOURCERPM = 1044,
 	TAG_PAYLOADFORMAT = 1124,
 	TAG_PAYLOADCOMPRESSOR = 1125,
+	TAG_PAYLOADDIGEST = 5092, /* of the compressed payload, in hex */
+	TAG_PAYLOADDIGESTALGO = 5093,
 	TAG_PAYLOADSIZE = 5112,    /* compressed */
 	TAG_PAYLOADSIZEALT = 5113, /* not compressed */
 	TAG_SOURCENEVR = 5120,
@@ -151,6 +155,22 @@ static int find_payload(struct source *src, const struct rpm_header *sig, const 
 	return 0;
 }
 
+/* Another kind of digest, or what is none, is passed over: then the payload is not vouched for. */
+static int read_digest(const struct rpm_header *h, struct arena *a, struct bytes *ret, struct err *err)
+{
+	uint8_t digest[SHA256_SIZE];
+	struct str hex;
+	uint64_t kind;
+	size_t n;
+
+	if (first_int(h, TAG_PAYLOADDIGESTALGO, &kind, err) < 0 ||
+	    rpm_header_text(h, TAG_PAYLOADDIGEST, &hex, err) < 0)
+		return -1;
+	if (kind == DIGEST_SHA256 && hex_decode(hex, true, digest, sizeof(digest), &n) && n == sizeof(digest))
+		*ret = arena_bytes(a, bytes_of(digest, sizeof(digest)));
+	return 0;
+}
+
 int rpm_open(struct source *src, struct arena *a, struct pkg_info *ret, struct err *err)
 {
 	struct pkg_info info = { .kind = PKG_RPM };
@@ -159,7 +179,8 @@ int rpm_open(struct source *src, struct arena *a, struct pkg_info *ret, struct e
 	if (read_headers(src, a, &sig, &header, err) < 0)
 		return -1;
 	if (read_names(&header, a, &info, err) < 0 || rpm_files_read(&header, a, &info, err) < 0 ||
-	    find_payload(src, &sig, &header, &info.payload, err) < 0)
+	    find_payload(src, &sig, &header, &info.payload, err) < 0 ||
+	    read_digest(&header, a, &info.payload_sha256, err) < 0)
 		return err_in(err, "header");
 	*ret = info;
 	return 0;

@@ -75,6 +75,11 @@ static int told(struct deep *d, struct err *err)
 	return 0;
 }
 
+static int told_by_digest(void *arg, struct err *err)
+{
+	return told(arg, err);
+}
+
 /* ---- who waits ---- */
 
 static void add_all(struct deep *d, struct pkg_map_builder *b)
@@ -483,6 +488,8 @@ static int pass(struct deep *d, struct str name, unsigned threads, struct err *e
 	if (r == PKG_NOT_A_PACKAGE)
 		return err_set(err, ERR_INVALID, "no package or archive of a known kind");
 	if (r < 0)
+		return -1;
+	if (digest_check(&d->info, d->src, told_by_digest, d, err) < 0)
 		return -1;
 	d->builder = pkg_map_builder_new(&d->info, &d->out->identity);
 	if (d->info.kind != PKG_OTHER && codec_scan_open(d->info.payload.codec, d->src, d->info.payload.off,

@@ -111,6 +111,11 @@ bool look_run(struct scan *s, const struct look *l);
 /* When a thing that failed @tries times is tried again, from @now_s. */
 int64_t retry_at(int64_t now_s, uint32_t tries);
 
+/* ---- digest.c ---- */
+
+/* ERR_INVALID: @info has a digest of the payload, and it is another. @told: between two pieces; its failure ends it. */
+int digest_check(const struct pkg_info *info, struct source *src, int (*told)(void *arg, struct err *err), void *arg, struct err *err);
+
 /* ---- job.c ---- */
 
 struct jobs;

@@ -22,7 +22,6 @@ import ssl
 import struct
 import subprocess
 import tarfile
-import threading
 import time
 
 import pytest
@@ -230,6 +229,26 @@ def test_bits_flipped_in_packages(serve, elf, pool, args):
     assert len(failures(s)) > len(truth) * 2 // 3
     for name in failures(s):
         told(s, name)
+    healthy(s)
+
+
+@pytest.mark.parametrize("payload", ["w3.zstdio", "w3.lzdio"])
+def test_bits_flipped_where_the_compression_has_no_sums(serve, elf, pool, tmp_path, payload):
+    """rpm's zstd has no check sums, and lzma never has; the header has a digest."""
+    root = tmp_path / "root"
+    (root / "usr/lib/debug").mkdir(parents=True)
+    (root / "usr/lib/debug/x.debug").write_bytes(elf.large)
+    whole = make_rpm(root, tmp_path, tmp_path / "rpm", payload).read_bytes()
+    for i in range(5):
+        content = bytearray(whole)
+        content[len(whole) * (i + 4) // 10] ^= 8
+        (pool / f"{i}.rpm").write_bytes(content)
+    s = serve([pool]).scanned()
+    assert fetch(s, f"/buildid/{elf.id}/debuginfo")[0] in (404, 500)
+    assert len(failures(s)) == 5
+    assert all("SHA-256" in told(s, f"{i}.rpm") for i in range(5))
+    (pool / "good.rpm").write_bytes(whole)
+    s.wait(lambda: fetch(s, f"/buildid/{elf.id}/debuginfo") == (200, elf.large, True), "the good one")
     healthy(s)
 
 

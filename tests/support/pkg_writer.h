@@ -66,7 +66,9 @@ struct pw_rpm {
 	size_t n_files;
 	const char *const *build_ids; /* hex, as "debuginfo(build-id)" provides */
 	size_t n_build_ids;
-	struct bytes payload; /* not empty: the cpio, instead of one of files */
+	struct bytes payload;       /* not empty: the cpio, instead of one of files */
+	const char *payload_digest; /* hex, of what pw_rpm() puts behind the header; NULL: none */
+	uint32_t digest_kind;       /* 8: SHA-256 */
 };
 void pw_rpm(struct buf *out, const struct pw_rpm *r);
 

@@ -7,6 +7,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <lzma.h>
+#include <openssl/evp.h>
 #include "fault_source.h"
 #include "packed.h"
 
@@ -284,6 +285,55 @@ static void damage_goes_by_unseen_by_those_who_wait(void **state)
 	sample_done(&s);
 }
 
+static void sha256_hex(struct bytes b, char *ret)
+{
+	uint8_t digest[32];
+
+	assert_int_equal(EVP_Digest(b.p, b.size, digest, NULL, EVP_sha256(), NULL), 1);
+	hex_encode(bytes_of(digest, sizeof(digest)), ret);
+}
+
+/* What the codec does not vouch for the header's digest does. */
+static void the_digest_in_the_header_is_held_against_the_payload(void **state)
+{
+	static const enum codec_kind unchecked[] = { CODEC_ZSTD, CODEC_LZMA, CODEC_NONE };
+	struct sample s;
+
+	sample_init(&s, 10, 3000);
+	for (size_t i = 0; i < ARRAY_SIZE(unchecked); i++) {
+		AUTO(buf_done) struct buf plain = { 0 }, package = { 0 }, other = { 0 };
+		AUTO(arena_done) struct arena a = { 0 };
+		struct pw_rpm rpm = {
+			.codec = unchecked[i], .files = s.list, .n_files = 2, .digest_kind = 8
+		};
+		char hex[65];
+		struct source *src;
+		struct pkg_info info;
+		struct deep_result r;
+		struct err err = { 0 };
+
+		pw_rpm(&plain, &rpm);
+		src = source_of_mem(buf_bytes(&plain), "a.rpm");
+		assert_done(pkg_open(src, STR("a.rpm"), &a, &info, &err));
+		sha256_hex(bytes_of(plain.p + info.payload.off, (size_t)info.payload.size), hex);
+		source_close(src);
+		rpm.payload_digest = hex;
+		pw_rpm(&package, &rpm);
+		assert_done(pass_bytes(buf_bytes(&package), "a.rpm", NULL, &r, &err));
+		deep_result_done(&r);
+		package.p[package.size - info.payload.size / 2] ^= 1;
+		assert_fails(pass_bytes(buf_bytes(&package), "a.rpm", NULL, &r, &err), ERR_INVALID,
+			     "SHA-256");
+		/* One of a kind that we do not know says nothing. */
+		rpm.digest_kind = 1;
+		hex[5] ^= 1;
+		pw_rpm(&other, &rpm);
+		assert_done(pass_bytes(buf_bytes(&other), "a.rpm", NULL, &r, &err));
+		deep_result_done(&r);
+	}
+	sample_done(&s);
+}
+
 static void nobody_who_waits_costs_nothing(void **state)
 {
 	AUTO(buf_done) struct buf package = { 0 };
@@ -552,6 +602,7 @@ int main(void)
 		cmocka_unit_test(a_stop_anywhere_is_a_clean_end),
 		cmocka_unit_test(what_has_gone_by_can_be_read_while_the_pass_runs),
 		cmocka_unit_test(damage_goes_by_unseen_by_those_who_wait),
+		cmocka_unit_test(the_digest_in_the_header_is_held_against_the_payload),
 		cmocka_unit_test(nobody_who_waits_costs_nothing),
 		cmocka_unit_test(one_of_many_blocks_is_read_by_its_points),
 		cmocka_unit_test(a_cut_package_is_an_error),
