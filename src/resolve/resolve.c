@@ -52,6 +52,7 @@ void resolve_why_init(struct resolve_why *w)
 {
 	w->first = NULL;
 	w->last = &w->first;
+	w->disk = false;
 }
 
 void resolve_why_add(struct resolve_why *w, struct arena *a, struct str place, const char *fmt, ...)
@@ -65,6 +66,7 @@ void resolve_why_add(struct resolve_why *w, struct arena *a, struct str place, c
 	va_end(ap);
 	step->place = arena_str(a, place);
 	step->said = arena_str(a, str_of(text));
+	step->disk = w->disk;
 	*w->last = step;
 	w->last = &step->next;
 }

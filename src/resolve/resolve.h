@@ -36,8 +36,10 @@ struct resolve_answer {
 struct resolve_why {
 	struct resolve_step {
 		struct str place, said;
+		bool disk; /* tells of files that are not indexed: whether they exist is no stranger's business */
 		struct resolve_step *next;
 	} *first, **last;
+	bool disk; /* of the steps that are added from now on */
 };
 
 enum {

@@ -154,7 +154,7 @@ static int open_file(struct work *w, struct str path, struct resolve_answer *ret
 }
 
 /* Whether it is there comes first: it costs nothing, the names may cost the decoding of a debug file. */
-static int on_disk(struct work *w, const struct paths *p, struct resolve_answer *ret, struct err *err)
+static int look_on_disk(struct work *w, const struct paths *p, struct resolve_answer *ret, struct err *err)
 {
 	/* A relative name is one from where the program was built, or from where we were started. */
 	struct str forms[] = { p->absolute, p->relative };
@@ -184,6 +184,16 @@ static int on_disk(struct work *w, const struct paths *p, struct resolve_answer 
 			return r;
 	}
 	return NOT_THIS;
+}
+
+static int on_disk(struct work *w, const struct paths *p, struct resolve_answer *ret, struct err *err)
+{
+	int r;
+
+	w->why->disk = true;
+	r = look_on_disk(w, p, ret, err);
+	w->why->disk = false;
+	return r;
 }
 
 /* ---- */

@@ -295,10 +295,21 @@ static void choose_spool(struct artifact *a)
 static void say_why(struct artifact *a, const struct resolve_why *why)
 {
 	AUTO(buf_done) struct buf text = { 0 };
+	bool disk_told = false;
 
 	buf_add_str(&text, STR("not found"));
 	for (const struct resolve_step *step = why->first; step; step = step->next) {
+		/* In the same words whether a file is there or not: else all of this machine's could be
+		 * guessed. */
+		if (step->disk && disk_told)
+			continue;
 		buf_add_str(&text, step == why->first ? STR(": ") : STR("; "));
+		if (step->disk) {
+			disk_told = true;
+			buf_add_str(&text,
+				    STR("disk: no such file, or none that the debug information names"));
+			continue;
+		}
 		buf_add_str(&text, step->place);
 		buf_add_str(&text, STR(": "));
 		buf_add_str(&text, step->said);

@@ -402,6 +402,17 @@ def test_names_and_links(serve, elf, pool, tmp_path):
     healthy(s)
 
 
+def test_a_request_does_not_tell_which_files_exist(serve, tmp_path):
+    """Sources lie on disk, and any path can be asked for: that a file is there must not show unless it is served."""
+    p = Program(tmp_path / "p", source_dir=str(tmp_path / "p"))
+    (tmp_path / "p/other.c").write_text("other")
+    s = serve([tmp_path / "p"]).scanned()
+    assert fetch(s, f"/buildid/{p.build_id}/source{p.source}")[0] == 200
+    answers = {fetch(s, f"/buildid/{p.build_id}/source{path}") for path in ("/etc/passwd", "/etc/none", "/etc", "/proc/1/environ", tmp_path / "p/other.c",
+                                                                         tmp_path / "p/none.c", "/README.md", "/none.md")}
+    assert len(answers) == 1 and answers.pop()[0] == 404
+
+
 def patched(data, off, form, *values):
     out = bytearray(data)
     struct.pack_into(form, out, off, *values)
