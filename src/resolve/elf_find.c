@@ -140,6 +140,16 @@ static void say_others(struct work *w, const struct index_hit *hits, size_t n, u
 							       : "either");
 }
 
+static size_t keep_plain(struct index_hit *hits, size_t n)
+{
+	size_t n_plain = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (hits[i].file.kind == INDEX_PLAIN)
+			hits[n_plain++] = hits[i];
+	return n_plain;
+}
+
 static int one_round(struct work *w, const struct build_id *id, enum which which, visit_fn *visit, void *arg,
 		     struct err *err)
 {
@@ -147,6 +157,7 @@ static int one_round(struct work *w, const struct build_id *id, enum which which
 		[WHICH_DEBUG] = ELF_IS_DEBUG,
 		[WHICH_EXECUTABLE] = ELF_IS_EXECUTABLE,
 		[WHICH_BOTH] = ELF_IS_DEBUG | ELF_IS_EXECUTABLE,
+		[WHICH_DEBUG_ON_DISK] = ELF_IS_DEBUG,
 	};
 	char hex[BUILD_ID_HEX_SIZE];
 	struct index_hit *hits;
@@ -159,6 +170,8 @@ static int one_round(struct work *w, const struct build_id *id, enum which which
 		work_said(w, STR("index"), "no file or package here has build ID %s", build_id_hex(id, hex));
 		return NOT_THIS;
 	}
+	if (which == WHICH_DEBUG_ON_DISK)
+		n = keep_plain(hits, n);
 	if (which == WHICH_BOTH) {
 		r = known_ones(w, hits, n, ELF_IS_DEBUG, 0, visit, arg, err);
 		if (r == NOT_THIS)

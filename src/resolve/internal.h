@@ -170,7 +170,12 @@ void answer_drop(struct resolve_answer *ans); /* closes the source */
 
 /* ---- elf_find.c ---- */
 
-enum which { WHICH_DEBUG, WHICH_EXECUTABLE, WHICH_BOTH }; /* both: debug files first */
+enum which {
+	WHICH_DEBUG,
+	WHICH_EXECUTABLE,
+	WHICH_BOTH,          /* debug files first */
+	WHICH_DEBUG_ON_DISK, /* files of their own, none of a package */
+};
 /*
  * Go over the ELF files of @id until @visit takes one (0: it has taken over ans->source, or closed it). It returns NOT_THIS for the
  * next one (having told why; the source is closed here), an error ends it. RESOLVE_MISSING, RESOLVE_WAIT, RESOLVE_BUSY as resolve().

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The source names that debug files hold, kept per debug file. A supplementary (dwz) file is found by its
- * build ID in the index, like any other; while it is not there, what is known without it answers, and is
- * thrown away when it has come.
+ * The source names that debug files hold, kept per debug file. They say which files of this machine may be
+ * served, so they are believed only of debug files that were put on its disk: in a package anybody may have
+ * written "/etc/shadow". A supplementary (dwz) file is found by its build ID in the index, like any other on
+ * disk; while it is not there, what is known without it answers, and is thrown away when it has come.
  */
 #include "resolve/internal.h"
 
@@ -53,7 +54,7 @@ static int build_with_alt(struct work *w, const struct elf_image *img, struct bu
 	struct resolve_answer ans;
 	struct elf_image *alt = NULL;
 	struct err why = { 0 };
-	int r = elf_find(w, alt_id, WHICH_DEBUG, take, &ans, &why);
+	int r = elf_find(w, alt_id, WHICH_DEBUG_ON_DISK, take, &ans, &why);
 
 	if (r == RESOLVE_WAIT || r == RESOLVE_BUSY)
 		return r;
@@ -155,7 +156,7 @@ static int visit(void *arg, struct work *w, struct resolve_answer *ans, struct e
 int names_have(struct work *w, const struct str *paths, size_t n_paths, bool *ret, struct err *err)
 {
 	struct question q = { paths, n_paths, false };
-	int r = elf_find(w, &w->req->id, WHICH_DEBUG, visit, &q, err);
+	int r = elf_find(w, &w->req->id, WHICH_DEBUG_ON_DISK, visit, &q, err);
 
 	if (r == 0)
 		*ret = q.has;

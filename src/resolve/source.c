@@ -2,10 +2,11 @@
 /*
  * A source file: a member of a package that has this path, or a file on disk.
  *
- * A file on disk is served only if the debug information of the build ID names it: else every file of the
- * machine could be asked for. A member of an indexed package is as public as the package, so its path is
- * enough, and no debug information needs to be decoded for it. Where the debug information itself is in a
- * package, its sources mostly are too, so packages are looked at first; where it is a file on disk, the disk.
+ * A file on disk is served only if debug information of the build ID names it that lies on disk too: else
+ * every file of the machine could be asked for, by whoever gets a package into the archive. A member of an
+ * indexed package is as public as the package, so its path is enough, and no debug information needs to be
+ * decoded for it. Where the debug information itself is in a package, its sources mostly are too, so packages
+ * are looked at first; where it is a file on disk, the disk.
  *
  * A path comes without a leading slash where the debug information has it relative, and where a client has
  * cut it off: both are tried.
