@@ -282,13 +282,20 @@ void metrics_job(struct request *req);
 void status_job(struct request *req);
 void failures_job(struct request *req);
 
+/* A reply that is the same for all, with what the log and the metrics say of it. */
+struct made {
+	unsigned status;
+	size_t size; /* of its body */
+	struct http_reply *reply;
+};
+
 /* ---- page.c ---- */
 
 struct page;
 int page_new(struct server *s, struct page **ret, struct err *err);
 void page_free(struct page *p);
 /* NULL: no such file. */
-struct http_reply *page_find(struct page *p, struct str file, unsigned *ret_status);
+const struct made *page_find(struct page *p, struct str file);
 
 /* ---- metrics.c ---- */
 
@@ -357,6 +364,6 @@ struct server {
 		int64_t at_ms, took_ms;
 	} counted; /* by status.c */
 	struct {
-		struct http_reply *unknown, *ok, *not_up, *busy, *too_many, *method, *options;
-	} made; /* ready-made */
+		struct made unknown, ok, not_up, busy, too_many, method, options;
+	} made;
 };

@@ -20,8 +20,7 @@
 struct page {
 	struct {
 		const char *name; /* "" is "/" */
-		unsigned status;
-		struct http_reply *reply;
+		struct made made;
 	} files[MAX_FILES];
 	size_t n;
 };
@@ -45,13 +44,12 @@ static const char *type_of(const char *name)
 }
 
 /* Takes @reply. */
-static void add(struct page *p, const char *name, unsigned status, struct http_reply *reply)
+static void add(struct page *p, const char *name, unsigned status, size_t size, struct http_reply *reply)
 {
 	if (p->n == MAX_FILES)
 		abort();
 	p->files[p->n].name = name;
-	p->files[p->n].status = status;
-	p->files[p->n++].reply = reply;
+	p->files[p->n++].made = (struct made){ status, size, reply };
 }
 
 static void headers(struct http_reply *r, const char *type)
@@ -75,7 +73,7 @@ static int add_from_disk(struct page *p, const char *name, const char *path, boo
 		headers(reply, type_of(path));
 		if (policy)
 			http_reply_header(reply, "Content-Security-Policy", POLICY);
-		add(p, name, 200, reply);
+		add(p, name, 200, b.size, reply);
 	}
 	buf_done(&b);
 	return r;
@@ -97,7 +95,7 @@ static int add_files(struct server *s, struct page *p, struct err *err)
 		reply = http_reply_mem(f->p, f->size, NULL, NULL);
 		headers(reply, type_of(f->name));
 		http_reply_header(reply, "Content-Security-Policy", POLICY);
-		add(p, name, 200, reply);
+		add(p, name, 200, f->size, reply);
 	}
 	return 0;
 }
@@ -113,7 +111,7 @@ int page_new(struct server *s, struct page **ret, struct err *err)
 		struct http_reply *r = http_reply_copy("", 0);
 
 		http_reply_header(r, "Location", s->opts.home_redirect);
-		add(p, "", 302, r);
+		add(p, "", 302, 0, r);
 	} else if (s->opts.home_html && add_from_disk(p, "", s->opts.home_html, false, &missing) < 0) {
 		log_warn("server", "%s", missing.text);
 	}
@@ -128,16 +126,14 @@ int page_new(struct server *s, struct page **ret, struct err *err)
 void page_free(struct page *p)
 {
 	for (size_t i = 0; p && i < p->n; i++)
-		http_reply_unref(p->files[i].reply);
+		http_reply_unref(p->files[i].made.reply);
 	free(p);
 }
 
-struct http_reply *page_find(struct page *p, struct str file, unsigned *ret_status)
+const struct made *page_find(struct page *p, struct str file)
 {
 	for (size_t i = 0; i < p->n; i++)
-		if (str_eq(file, str_of(p->files[i].name))) {
-			*ret_status = p->files[i].status;
-			return p->files[i].reply;
-		}
+		if (str_eq(file, str_of(p->files[i].name)))
+			return &p->files[i].made;
 	return NULL;
 }

@@ -171,7 +171,7 @@ enum http_result reply_ready(struct server *s, struct http_conn *conn, bool head
 		if (!own) {
 			*ret_status = 503;
 			*ret_bytes = 0;
-			return http_send(conn, 503, s->made.busy);
+			return http_send(conn, 503, s->made.busy.reply);
 		}
 		result = http_send(conn, v.status, own);
 		http_reply_unref(own);

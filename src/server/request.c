@@ -35,9 +35,10 @@ static enum http_result account(const struct first *f, enum http_result sent, un
 	return sent;
 }
 
-static enum http_result send_made(const struct first *f, unsigned status, struct http_reply *reply)
+static enum http_result send_made(const struct first *f, const struct made *m)
 {
-	return account(f, http_send(f->hr->conn, status, reply), status, status < 400 ? "made" : "error", 0);
+	return account(f, http_send(f->hr->conn, m->status, m->reply), m->status,
+		       m->status < 400 ? "made" : "error", f->head ? 0 : m->size);
 }
 
 static enum http_result send_text(const struct first *f, unsigned status, const char *text)
@@ -156,7 +157,7 @@ static enum http_result send_ready(struct request *req, struct ready *r, uint64_
 
 static enum http_result send_stopped(struct request *req)
 {
-	return send_reply(req, 503, req->s->made.busy, 0, "error");
+	return send_reply(req, 503, req->s->made.busy.reply, 0, "error");
 }
 
 static enum http_result ask_again(struct request *req, bool solo)
@@ -242,10 +243,10 @@ static enum http_result begin_artifact(const struct first *f, const struct route
 	struct request *req;
 
 	if (resolve_unknown(f->s->resolver, &route->resolve))
-		return send_made(f, 404, f->s->made.unknown);
+		return send_made(f, &f->s->made.unknown);
 	if (wait_count(&f->s->wait) >= f->s->opts.max_queued) {
 		metrics_refused("queue");
-		return send_made(f, 503, f->s->made.busy);
+		return send_made(f, &f->s->made.busy);
 	}
 	req = request_new(f, route);
 	*ctx = req;
@@ -269,7 +270,7 @@ static enum http_result begin_job(const struct first *f, const struct route *rou
 
 	if (wait_count(&f->s->wait) >= f->s->opts.max_queued) {
 		metrics_refused("queue");
-		return send_made(f, 503, f->s->made.busy);
+		return send_made(f, &f->s->made.busy);
 	}
 	req = request_new(f, route);
 	req->job = job;
@@ -284,10 +285,9 @@ static enum http_result begin_job(const struct first *f, const struct route *rou
 
 static enum http_result begin_page(const struct first *f, const struct route *route)
 {
-	unsigned status;
-	struct http_reply *r = page_find(f->s->page, route->file, &status);
+	const struct made *m = page_find(f->s->page, route->file);
 
-	return r ? send_made(f, status, r) : send_text(f, 404, "no such path\n");
+	return m ? send_made(f, m) : send_text(f, 404, "no such path\n");
 }
 
 static enum http_result begin(struct first *f, void **ctx)
@@ -314,10 +314,9 @@ static enum http_result begin(struct first *f, void **ctx)
 	case ROUTE_FAILURES:
 		return begin_job(f, &route, failures_job, ctx);
 	case ROUTE_HEALTHZ:
-		return send_made(f, 200, s->made.ok);
+		return send_made(f, &s->made.ok);
 	case ROUTE_READYZ:
-		return atomic_load(&s->is_ready) ? send_made(f, 200, s->made.ok)
-						 : send_made(f, 503, s->made.not_up);
+		return atomic_load(&s->is_ready) ? send_made(f, &s->made.ok) : send_made(f, &s->made.not_up);
 	case ROUTE_PAGE:
 	case ROUTE_N_KINDS:
 		break;
@@ -355,8 +354,8 @@ static enum http_result begin_other_method(struct first *f)
 	f->type = TYPE_OTHER;
 	metrics_begin(f->type);
 	if (strcmp(f->hr->method, "OPTIONS") == 0 && f->s->opts.cors)
-		return send_made(f, 204, f->s->made.options);
-	return send_made(f, 405, f->s->made.method);
+		return send_made(f, &f->s->made.options);
+	return send_made(f, &f->s->made.method);
 }
 
 enum http_result request_handle(void *arg, const struct http_request *hr, void **ctx)
@@ -367,7 +366,8 @@ enum http_result request_handle(void *arg, const struct http_request *hr, void *
 	struct ready *hot;
 
 	if (req)
-		return req->job ? send_reply(req, req->status, req->reply, req->bytes, req->result)
+		return req->job ? send_reply(req, req->status, req->reply, req->head ? 0 : req->bytes,
+					     req->result)
 				: continue_artifact(req);
 	f.head = strcmp(hr->method, "HEAD") == 0;
 	if (!f.head && strcmp(hr->method, "GET") != 0)
@@ -375,7 +375,7 @@ enum http_result request_handle(void *arg, const struct http_request *hr, void *
 	if (s->limit && !limit_take(s->limit, http_peer(hr->conn), clock_mono_ms())) {
 		metrics_begin(f.type);
 		metrics_refused("rate");
-		return send_made(&f, 429, s->made.too_many);
+		return send_made(&f, &s->made.too_many);
 	}
 	hot = hot_get(s->hot, str_of(hr->url), resolve_epoch(s->resolver));
 	return hot ? send_hot(&f, hot, ctx) : begin(&f, ctx);

@@ -57,22 +57,28 @@ static void set_options(struct server *s, const struct server_options *opts)
 	atomic_init(&s->is_ready, opts->scan == NULL);
 }
 
+static struct made made_text(struct server *s, unsigned status, struct str text)
+{
+	return (struct made){ status, text.size, reply_text(s, status, text) };
+}
+
 static void make_replies(struct server *s)
 {
-	s->made.unknown = reply_text(s, 404, STR(NOTHING_HERE));
-	s->made.ok = reply_text(s, 200, STR("ok\n"));
-	s->made.not_up = reply_text(s, 503, STR("the first scan still runs\n"));
-	s->made.busy = reply_text(s, 503, STR("busy\n"));
-	s->made.too_many = reply_text(s, 429, STR("too many requests from your address\n"));
-	s->made.method = reply_text(s, 405, STR("only GET and HEAD\n"));
-	s->made.options = http_reply_copy("", 0);
+	s->made.unknown = made_text(s, 404, STR(NOTHING_HERE));
+	s->made.ok = made_text(s, 200, STR("ok\n"));
+	s->made.not_up = made_text(s, 503, STR("the first scan still runs\n"));
+	s->made.busy = made_text(s, 503, STR("busy\n"));
+	s->made.too_many = made_text(s, 429, STR("too many requests from your address\n"));
+	s->made.method = made_text(s, 405, STR("only GET and HEAD\n"));
+	s->made.options = (struct made){ 204, 0, http_reply_copy("", 0) };
 	if (s->opts.cors) {
-		http_reply_header(s->made.options, "Allow", "GET, HEAD, OPTIONS");
-		http_reply_header(s->made.options, "Access-Control-Allow-Origin", "*");
-		http_reply_header(s->made.options, "Access-Control-Allow-Methods", "GET, HEAD, OPTIONS");
-		http_reply_header(s->made.options, "Access-Control-Allow-Headers",
+		http_reply_header(s->made.options.reply, "Allow", "GET, HEAD, OPTIONS");
+		http_reply_header(s->made.options.reply, "Access-Control-Allow-Origin", "*");
+		http_reply_header(s->made.options.reply, "Access-Control-Allow-Methods",
+				  "GET, HEAD, OPTIONS");
+		http_reply_header(s->made.options.reply, "Access-Control-Allow-Headers",
 				  "cache-control, range, x-debuginfod-maxsize");
-		http_reply_header(s->made.options, "Access-Control-Max-Age", "86400");
+		http_reply_header(s->made.options.reply, "Access-Control-Max-Age", "86400");
 	}
 }
 
@@ -174,9 +180,8 @@ void server_stop(struct server *s, int64_t grace_ms)
 	page_free(s->page);
 	access_free(s->access);
 	limit_free(s->limit);
-	for (struct http_reply **r = (struct http_reply **)&s->made; r < (struct http_reply **)(&s->made + 1);
-	     r++)
-		http_reply_unref(*r);
+	for (struct made *m = (struct made *)&s->made; m < (struct made *)(&s->made + 1); m++)
+		http_reply_unref(m->reply);
 	index_close(s->index);
 	pthread_mutex_destroy(&s->index_lock);
 	pthread_mutex_destroy(&s->counted.lock);

@@ -741,6 +741,7 @@ def test_the_access_log_is_a_line_a_request(serve, elf, pool):
         assert mine[0][1].startswith("a_b_c") and mine[0][2] == "192.0.2.1,_192.0.2.2"
         assert mine[0][8] is None
     assert int(next(g for g in lines if g[3:5] == ("GET", url))[6]) == len(elf.debug)
+    assert int(next(g for g in lines if g[3:5] == ("GET", "/healthz"))[6]) == len("ok\n")
     assert "\x1b" not in s.log_path.read_text()
     quiet = serve([pool], args=["--no-access-log"]).ready()
     assert " XFF:" not in quiet.log_path.read_text()
