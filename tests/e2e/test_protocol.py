@@ -5,11 +5,12 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 
 import pytest
 
-from conftest import build_id, make_deb, make_rpm, tree_of
+from conftest import ROOT, build_id, make_deb, make_rpm, tree_of
 
 BASH = pathlib.Path("/usr/bin/bash")
 
@@ -61,6 +62,20 @@ def test_statuses(serve):
     assert s.get("/healthz").status == 200
     assert s.get("/").status == 200
     assert b"lode_" in s.get("/metrics").body
+
+
+def test_the_page_about_the_protocol_names_all_there_is(serve):
+    page = (ROOT / "docs" / "protocol.md").read_text()
+    s = serve([BASH]).scanned()
+    for path in ("/", f"/buildid/{build_id(BASH)}/section/.text", "/metadata?key=file&value=/usr/bin/bash", "/api/status", "/api/failures", "/none"):
+        s.get(path)
+    metrics = set(re.findall(r"^(\w+?)(?:_bucket|_sum|_count)?(?:\{.*\})? \S+$", s.get("/metrics").body.decode(), re.M))
+    assert len(metrics) > 20 and not [m for m in metrics if m not in page]
+    named = re.findall(r"`(lode_\w+)", page)
+    source = "".join(f.read_text() for f in (ROOT / "src").rglob("*.c"))
+    assert named and not [m for m in named if f'"{m}"' not in source]
+    headers = s.get(f"/buildid/{build_id(BASH)}/executable").headers
+    assert not [h for h in headers if f"`{h}" not in page and h not in ("Date", "X-Content-Type-Options")]
 
 
 def test_sections_are_what_objcopy_dumps(serve, program, tmp_path):
