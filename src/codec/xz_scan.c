@@ -3,14 +3,17 @@
  * The scan of an xz file by its block index: the spans are known before the first byte is decoded, so helpers
  * can decode the following ones. The pieces are lent to the reader as they are.
  *
- * Memory: HELD_MAX decoded bytes that wait, and for the reader and each helper a dictionary and a piece.
+ * Memory: HELD decoded bytes that wait for each helper, and for it and the reader a dictionary and a piece.
  */
 #include "codec/ahead.h"
 #include "codec/xz.h"
 
 #include <stdlib.h>
 
-#define HELD_MAX MIB(48)
+/* More than a usual block. While the reader decodes one, a helper decodes the next; with much less they would
+ * wait for each other, and much more is never filled. */
+#define HELD        MIB(32)
+#define MAX_HELPERS 4
 
 struct xz_scan {
 	struct codec_scan base;
@@ -105,6 +108,8 @@ int xz_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct c
 	struct xz_scan *x;
 	struct codec_run start = { 0 };
 	struct ahead_options o = { 0 };
+	/* The reader decodes too, and takes a core. */
+	unsigned helpers = MIN(opts->threads > 1 ? opts->threads - 1 : opts->threads, MAX_HELPERS);
 	int r = xz_index_read(raw, off, size, &spans, err);
 
 	if (r)
@@ -117,8 +122,8 @@ int xz_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct c
 		xz_scan_close(&x->base);
 		return -1;
 	}
-	if (opts->threads && spans.n > 1)
-		x->pool = pool_new("xz-scan", opts->threads, opts->threads + 1);
+	if (helpers && spans.n > 1)
+		x->pool = pool_new("xz-scan", helpers, helpers + 1);
 	start.span = spans.v;
 	o = (struct ahead_options){
 		.ops = &codec_xz,
@@ -126,8 +131,8 @@ int xz_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct c
 		.spans = spans.v,
 		.n_spans = spans.n,
 		.pool = x->pool,
-		.max_ahead = opts->threads + 1,
-		.max_pieces = HELD_MAX / CODEC_PIECE,
+		.max_ahead = helpers + 1,
+		.max_pieces = MAX(helpers, 1) * HELD / CODEC_PIECE,
 		.until = UINT64_MAX,
 	};
 	x->ahead = ahead_new(&o, &start);
