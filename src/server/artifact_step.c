@@ -357,9 +357,10 @@ static void found(struct artifact *a, struct resolve_answer *answer)
 	a->ready->type = (enum request_type)a->what.kind;
 	stop_decoding(a);
 	publish(a, ARTIFACT_WHOLE);
+	/* First: who comes now is answered by what is hot, and does not join what may be of an older epoch. */
+	artifact_land(a);
 	if (!answer->plain && !a->ready->cached)
 		keep_small(a);
-	artifact_land(a);
 }
 
 static void resolve_step(struct artifact *a)
