@@ -450,6 +450,11 @@ int zstd_scan_spans(struct codec_scan *base, struct arena *a, struct codec_span 
 
 	/* What was decoded last is part of it, though something may yet be said to start in it. */
 	hand_over(s);
+	if (base->ended) {
+		/* Its window makes room for the points, which are many now. */
+		ZSTD_freeDCtx(s->zstd);
+		s->zstd = NULL;
+	}
 	return zstd_marker_spans(zstd_lane_settle(s->lane), scan_at(s), s->out, a, ret, ret_n, ret_why, err);
 }
 
