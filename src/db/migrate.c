@@ -75,5 +75,7 @@ int db_migrate(struct db *db, const struct db_migration *migrations, unsigned n,
 {
 	if (migrate(db, migrations, n, err) < 0)
 		return err_in(err, "database %s", db->path);
+	/* It was empty until now. */
+	db_find_wal_index(db);
 	return 0;
 }

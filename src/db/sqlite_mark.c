@@ -12,13 +12,19 @@
 #define WAL_INDEX_REGION 32768 /* the unit in which SQLite maps it */
 #define IS_INIT          3     /* word 3: byte 0 is isInit in memory */
 
-/* To ask for the mode reads the database, and that is what has SQLite open its WAL. */
+/*
+ * The first question reads the database, and that is what has SQLite open its WAL; not of an empty one,
+ * though its mode is said to be "wal" already.
+ */
 static bool has_wal_open(struct db *db)
 {
 	sqlite3_stmt *s = NULL;
+	int64_t n_pages;
 	const char *mode;
 	bool is_wal = false;
 
+	if (db_get_i64(db, "PRAGMA page_count", &n_pages, NULL) < 0 || !n_pages)
+		return false;
 	if (sqlite3_prepare_v2(db->sq, "PRAGMA journal_mode", -1, &s, NULL) == SQLITE_OK &&
 	    sqlite3_step(s) == SQLITE_ROW) {
 		mode = (const char *)sqlite3_column_text(s, 0);
@@ -34,7 +40,7 @@ void db_find_wal_index(struct db *db)
 	sqlite3_file *file = NULL;
 
 	/* A connection that has no WAL open would never unmap what it maps here. */
-	if (!has_wal_open(db))
+	if (db->wal_index || !has_wal_open(db))
 		return;
 	if (sqlite3_file_control(db->sq, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK || !file ||
 	    !file->pMethods || file->pMethods->iVersion < 2 || !file->pMethods->xShmMap)
