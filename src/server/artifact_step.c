@@ -356,9 +356,9 @@ static void found(struct artifact *a, struct resolve_answer *answer)
 	a->ready->result = a->result;
 	a->ready->type = (enum request_type)a->what.kind;
 	stop_decoding(a);
-	publish(a, ARTIFACT_WHOLE);
-	/* First: who comes now is answered by what is hot, and does not join what may be of an older epoch. */
+	/* First: who has seen this answer and asks again must not join what may be of an older epoch by then. */
 	artifact_land(a);
+	publish(a, ARTIFACT_WHOLE);
 	if (!answer->plain && !a->ready->cached)
 		keep_small(a);
 }
