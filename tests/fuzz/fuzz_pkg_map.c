@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A package map. The input is what is inside of one: two bytes that say how many of the last bytes are build
- * IDs, then the columns. The target packs them and puts a right hash in front, which no mutation would find.
- * What is decoded must be in order, be found, and be the same again after another turn.
+ * IDs, one byte for the resume points behind them, then the columns and these. The target packs them and puts
+ * a right hash in front, which no mutation would find. What is decoded must be in order, be found, and be the
+ * same again after another turn.
  */
 #include "fuzz.h"
 
@@ -10,22 +11,63 @@
 
 #include <zstd.h>
 
+#define N_NUMBERS 3 /* bytes in front of the input */
+
 static void make_blob(const uint8_t *data, size_t size, struct buf *ret)
 {
 	AUTO(buf_done) struct buf hashed = { 0 };
-	size_t n_ids = MIN((size_t)(data[0] | data[1] << 8), size - 2), n = size - 2 - n_ids,
+	size_t left = size - N_NUMBERS, n_points = MIN((size_t)data[2], left),
+	       n_ids = MIN((size_t)(data[0] | data[1] << 8), left - n_points), n = left - n_points - n_ids,
 	       room = ZSTD_compressBound(n);
 
 	buf_add_u32(&hashed, (uint32_t)n);
 	buf_add_u32(&hashed, 0);
-	hashed.size += ZSTD_compress(buf_reserve(&hashed, room), room, data + 2, n, 1);
+	buf_add_u32(&hashed, (uint32_t)n_points);
+	hashed.size += ZSTD_compress(buf_reserve(&hashed, room), room, data + N_NUMBERS, n, 1);
 	for (int i = 0; i < 4; i++)
-		hashed.p[4 + i] = (uint8_t)((hashed.size - 8) >> 8 * i);
-	buf_add(&hashed, data + 2 + n, n_ids);
+		hashed.p[4 + i] = (uint8_t)((hashed.size - 12) >> 8 * i);
+	buf_add(&hashed, data + N_NUMBERS + n, n_ids + n_points);
 	buf_add_u32(ret, MAP_MAGIC);
 	buf_add_u32(ret, MAP_VERSION);
 	buf_add_u64(ret, hash64(hashed.p, hashed.size, 0));
 	buf_add(ret, hashed.p, hashed.size);
+}
+
+/* A map of our own, taken apart and made again by make_blob(): else this target knows another format than the
+ * reader, and all that it makes is thrown away unread. */
+static void check_format(void)
+{
+	AUTO(buf_done) struct buf blob = { 0 }, input = { 0 }, made = { 0 };
+	struct pkg_info info = { .kind = PKG_DEB, .payload = { CODEC_NONE, 0, 100, PKG_FORMAT_TAR } };
+	struct pkg_map_builder *b = pkg_map_builder_new(&info, &(struct pkg_identity){ .size = 100 });
+	struct pkg_entry e = { .path = STR("usr/bin/x"), .size = 10, .off = 20, .is_elf = true };
+	struct cursor c;
+	uint32_t n, n_packed;
+	struct bytes packed, rest;
+	struct pkg_map *m;
+
+	e.elf.build_id.size = 3;
+	pkg_map_add(b, &e);
+	pkg_map_set_decoded_size(b, 100);
+	pkg_map_encode(b, &blob);
+	pkg_map_builder_free(b);
+	pkg_map_attach_points(&blob, bytes_of("points", 6));
+	c = cursor_of(buf_bytes(&blob));
+	cursor_skip(&c, MAP_HASH_FROM);
+	n = cursor_u32(&c);
+	n_packed = cursor_u32(&c);
+	FUZZ_CHECK(cursor_u32(&c) == 6 && cursor_off(&c) == MAP_HEADER_SIZE);
+	packed = cursor_bytes(&c, n_packed);
+	rest = cursor_bytes(&c, cursor_left(&c));
+	FUZZ_CHECK(cursor_ok(&c) && rest.size == 3 + 6);
+	buf_add(&input, "\3\0\6", N_NUMBERS);
+	FUZZ_CHECK(ZSTD_decompress(buf_reserve(&input, n), n, packed.p, packed.size) == n);
+	input.size += n;
+	buf_add(&input, rest.p, rest.size);
+	make_blob(input.p, input.size, &made);
+	FUZZ_CHECK(pkg_map_decode(buf_bytes(&made), &m, NULL) == 0);
+	FUZZ_CHECK(m->n_entries == 1 && bytes_eq(m->points, bytes_of("points", 6)));
+	pkg_map_free(m);
 }
 
 static void check_map(const struct pkg_map *m)
@@ -77,11 +119,15 @@ static void again(const struct pkg_map *m)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static bool format_checked;
 	AUTO(buf_done) struct buf blob = { 0 };
 	struct err err = { 0 };
 	struct pkg_map *m;
 
-	if (size < 2)
+	if (!format_checked)
+		check_format();
+	format_checked = true;
+	if (size < N_NUMBERS)
 		return 0;
 	make_blob(data, size, &blob);
 	if (pkg_map_decode(buf_bytes(&blob), &m, &err) == 0) {
