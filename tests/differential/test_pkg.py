@@ -8,6 +8,7 @@ LODE_PACKAGES=DIR: also every package found there, beside dpkg-deb and rpm2cpio.
 import io
 import json
 import os
+import re
 import pathlib
 import shutil
 import stat
@@ -374,21 +375,21 @@ class Reader:
 
 
 def decode_map(blob):
-    magic, version, _hash, size, packed = struct.unpack_from("<4sIQII", blob)
-    assert (magic, version) == (b"LPKM", 1)
-    columns = sh("zstd", "-dcq", input=blob[24 : 24 + packed])
+    magic, version, _hash, size, packed, points = struct.unpack_from("<4sIQIII", blob)
+    assert (magic, version) == (b"LPKM", 2)
+    columns = sh("zstd", "-dcq", input=blob[28 : 28 + packed])
     assert len(columns) == size
     all_columns = Reader(columns)
-    sizes = [all_columns.uleb() for _ in range(17)]
-    (meta, codes, shared, path_sizes, path_bytes, ranks, numbers, modes, mtimes, file_sizes, places, inner, elf, forms, link_entries,
-     link_sizes, link_bytes) = (Reader(all_columns.take(n)) for n in sizes)
+    sizes = [all_columns.uleb() for _ in range(19)]
+    (meta, codes, shared, path_sizes, path_bytes, ranks, numbers, modes, mtimes, file_sizes, places, inner, elf, sections,
+     section_names, forms, link_entries, link_sizes, link_bytes) = (Reader(all_columns.take(n)) for n in sizes)
     assert all_columns.at == size
-    ids = Reader(blob[24 + packed :])
+    ids = Reader(blob[28 + packed : len(blob) - points])
 
     m = {"size": meta.uleb(), "mtime_ns": meta.zigzag(), "inode": meta.uleb(), "digest": meta.take(8)}
     m.update(kind=meta.uleb(), codec=meta.uleb(), format=meta.uleb(), payload=(meta.uleb(), meta.uleb()), decoded=meta.uleb())
     m.update(zip(("name", "version", "arch", "source"), (meta.text() for _ in range(4))))
-    n_entries, n_links = meta.uleb(), meta.uleb()
+    n_entries, n_links, n_sections = meta.uleb(), meta.uleb(), meta.uleb()
     pairs = [(meta.text(), meta.text()) for _ in range(meta.uleb())]
     strings = meta.uleb()
 
@@ -414,6 +415,13 @@ def decode_map(blob):
                 kinds.append(tuple(elf.uleb() for _ in range(4)))
             e["elf"] = kinds[kind - 1]
             e["id"] = ids.take(e["elf"][3])
+            e["sections"], end = [], 0
+            for _ in range(sections.uleb()):
+                name, size_, off = section_names.take(sections.uleb()), sections.uleb(), 0
+                if size_:
+                    off = end + sections.zigzag()
+                    end = off + size_
+                e["sections"].append((name, off, size_))
         archive.append(e)
 
     last = b""
@@ -454,10 +462,13 @@ def decode_map(blob):
                 k += 1
             target = b"../" * (len(a) - 1 - k) + b"/".join(b[k:])
         links.append((here, target))
-    for c in (codes, shared, path_sizes, path_bytes, ranks, numbers, places, elf, forms, link_entries, link_sizes, link_bytes, ids, meta):
+    for c in (codes, shared, path_sizes, path_bytes, ranks, numbers, places, elf, sections, section_names, forms, link_entries, link_sizes,
+              link_bytes, ids, meta):
         assert c.at == len(c.data)
     texts = [m[k] for k in ("name", "version", "arch", "source")] + [e["path"] for e in entries] + [t for link in links for t in link]
-    assert strings == sum(map(len, texts))
+    names = [name for e in entries for name, _, _ in e.get("sections", [])]
+    assert n_sections == len(names)
+    assert strings == sum(map(len, texts + names))
     return m, entries, links
 
 
@@ -491,3 +502,10 @@ def test_map_by_its_description(tree, tmp_path):
     entries, links = compare_map(out)
     assert sum(1 for e in entries if e["id"]) >= 4
     assert len(links) == 4
+    for e in entries:
+        if e["elf"]:
+            lines = re.findall(r"^ +\[ *[1-9]\d*\] (\S+) +(\S+) +[0-9a-f]{16} ([0-9a-f]+) ([0-9a-f]+)",
+                               sh("readelf", "-SW", top / e["path"].decode()).decode(), re.M)
+            want = [(name.encode(), 0, 0) if kind == "NOBITS" or not int(size, 16) else (name.encode(), int(off, 16), int(size, 16))
+                    for name, kind, off, size in lines]
+            assert e["sections"] == want and want

@@ -102,11 +102,13 @@ static int print_members(struct pkg_reader *r, const char *path, struct err *err
 static int add_members(struct pkg_reader *r, struct pkg_map_builder *b, struct err *err)
 {
 	struct elf_probe *probe = elf_probe_new();
+	AUTO(arena_done) struct arena a = { 0 };
 	struct bytes piece;
 	struct pkg_member m;
 	uint32_t number = 0;
 	int res;
 
+	arena_init(&a);
 	for (; (res = pkg_reader_next(r, &m, err)) == 0; number++) {
 		AUTO(mem_freep) char *path = mem_strndup(m.path.size ? m.path.p : "", m.path.size);
 		struct pkg_entry e = {
@@ -129,6 +131,9 @@ static int add_members(struct pkg_reader *r, struct pkg_map_builder *b, struct e
 		if (res < 0)
 			break;
 		e.is_elf = elf_probe_finish(probe, &e.elf, &ignored) == 0;
+		/* A scan keeps those of large files only. */
+		if (e.is_elf)
+			e.n_places = (uint32_t)elf_probe_places(probe, &a, &e.places);
 		pkg_map_add(b, &e);
 	}
 	elf_probe_free(probe);
