@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists of servers as people write them, and URLs as text. What is made of a token here is what libcurl is
+ * given, so a token that could mean two things is refused.
+ */
+#include "net/net.h"
+
+#include <strings.h>
+
+#define SHOWN_MAX 80u
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static bool is_alnum(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+void net_escape(struct buf *out, struct str s, bool slashes)
+{
+	for (size_t i = 0; i < s.size; i++) {
+		char c = s.p[i];
+
+		if (is_alnum(c) || memchr("-._~", c, 4) || (c == '/' && slashes))
+			buf_add_char(out, c);
+		else
+			buf_printf(out, "%%%02X", (uint8_t)c);
+	}
+}
+
+/* The part between "//" and the path, and where it begins. */
+static struct str authority_of(struct str url, size_t *ret_at)
+{
+	const char *p = memmem(url.p, url.size, "://", 3);
+	size_t at = p ? (size_t)(p - url.p) + 3 : 0, end = at;
+
+	while (end < url.size && !memchr("/?#", url.p[end], 3))
+		end++;
+	*ret_at = at;
+	return (struct str){ url.p + at, end - at };
+}
+
+struct str net_url_shown(struct str url, struct arena *a)
+{
+	size_t at;
+	struct str authority = authority_of(url, &at);
+	const char *sign = memrchr(authority.p, '@', authority.size);
+	size_t cut = sign ? (size_t)(sign - authority.p) + 1 : 0;
+	char *p;
+
+	p = arena_alloc(a, url.size + 1);
+	memcpy(p, url.p, at);
+	memcpy(p + at, url.p + at + cut, url.size - at - cut);
+	p[url.size - cut] = '\0';
+	for (size_t i = 0; i < url.size - cut; i++)
+		if ((uint8_t)p[i] < 0x20 || p[i] == 0x7f)
+			p[i] = '?';
+	return (struct str){ p, url.size - cut };
+}
+
+static struct str token_shown(struct str token, struct arena *a)
+{
+	struct str shown = net_url_shown(token, a);
+
+	return (struct str){ shown.p, MIN(shown.size, (size_t)SHOWN_MAX) };
+}
+
+/* host, host:port, [v6], [v6]:port; with user:password@ before it. */
+static const char *host_fault(struct str authority)
+{
+	const char *sign = memrchr(authority.p, '@', authority.size);
+	struct str host = authority, port = { 0 };
+	uint64_t number;
+
+	if (sign)
+		host = (struct str){ sign + 1, authority.size - (size_t)(sign + 1 - authority.p) };
+	if (host.size && host.p[0] == '[') {
+		const char *close = memchr(host.p, ']', host.size);
+
+		if (!close)
+			return "not a URL: \"[\" without \"]\"";
+		port = (struct str){ close + 1, host.size - (size_t)(close + 1 - host.p) };
+		host = (struct str){ host.p + 1, (size_t)(close - host.p) - 1 };
+		for (size_t i = 0; i < host.size; i++)
+			if (!is_alnum(host.p[i]) && !memchr(":.%", host.p[i], 3))
+				return "not a URL: no address in the brackets";
+		if (port.size && port.p[0] != ':')
+			return "not a URL: something other than a port behind \"]\"";
+	} else {
+		const char *colon = memchr(host.p, ':', host.size);
+
+		if (colon) {
+			port = (struct str){ colon, host.size - (size_t)(colon - host.p) };
+			host.size = (size_t)(colon - host.p);
+		}
+		for (size_t i = 0; i < host.size; i++)
+			if (!is_alnum(host.p[i]) && !memchr("-._", host.p[i], 3) && (uint8_t)host.p[i] < 0x80)
+				return "not a URL: a character that host names do not have";
+	}
+	if (!host.size)
+		return "not a URL: no host";
+	if (!port.size)
+		return NULL;
+	port.p++;
+	port.size--;
+	if (!str_to_u64(port, &number) || number < 1 || number > 65535)
+		return "not a URL: the port is no number from 1 to 65535";
+	return NULL;
+}
+
+static const char *url_fault(struct str url)
+{
+	struct str scheme = url;
+	size_t at;
+	struct str authority = authority_of(url, &at);
+
+	for (size_t i = 0; i < url.size; i++)
+		if ((uint8_t)url.p[i] <= 0x20 || url.p[i] == 0x7f || memchr("\"<>\\^`{|}", url.p[i], 9))
+			return "not a URL: a character that must be escaped in one";
+	if (memchr(url.p, '#', url.size) || memchr(url.p, '?', url.size))
+		return "not a server's URL: it has a \"?\" or \"#\", but paths are added to its end";
+	scheme.size = at - 3;
+	if (str_eq(scheme, STR("file"))) {
+		if (authority.size && !str_eq(authority, STR("localhost")))
+			return "not a URL: file:// takes no host; is a slash missing?";
+		return at + authority.size < url.size ? NULL : "not a URL: file:// without a path";
+	}
+	if (!str_eq(scheme, STR("http")) && !str_eq(scheme, STR("https")))
+		return "not a scheme that is known: http, https and file are";
+	return host_fault(authority);
+}
+
+static bool has(const struct net_url_list *l, struct str url)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (str_eq(str_of(l->urls[i]), url))
+			return true;
+	return false;
+}
+
+/* With its scheme in lower case, and without slashes at the end. */
+static struct str normal(struct str token, struct arena *a)
+{
+	const char *p = memmem(token.p, token.size, "://", 3);
+	size_t n_scheme = p ? (size_t)(p - token.p) : 0, prefix = p ? 0 : strlen("http://"), size;
+	char *url;
+
+	while (token.size > n_scheme + 4 && token.p[token.size - 1] == '/')
+		token.size--;
+	size = prefix + token.size;
+	url = arena_alloc(a, size + 1);
+	memcpy(url, "http://", prefix);
+	memcpy(url + prefix, token.p, token.size);
+	url[size] = '\0';
+	for (size_t i = 0; i < n_scheme; i++)
+		if (url[i] >= 'A' && url[i] <= 'Z')
+			url[i] = (char)(url[i] | 0x20);
+	return (struct str){ url, size };
+}
+
+static void note(struct net_url_list *l, struct str token, const char *text, bool ignored, struct arena *a)
+{
+	if (l->n_notes < NET_SERVERS_MAX)
+		l->notes[l->n_notes++] = (struct net_url_note){ token_shown(token, a), text, ignored };
+}
+
+static void add_token(struct net_url_list *l, struct str token, struct arena *a)
+{
+	const char *fault;
+	struct str url;
+
+	if (str_starts(token, STR("ima:"))) {
+		note(l, token, "ignored: signatures of files are not checked; their build IDs are", true, a);
+		return;
+	}
+	if (token.size > NET_URL_MAX) {
+		note(l, (struct str){ token.p, SHOWN_MAX }, "not a URL: too long", false, a);
+		return;
+	}
+	url = normal(token, a);
+	fault = url_fault(url);
+	if (!fault && has(l, url))
+		return;
+	if (!fault && l->n == NET_SERVERS_MAX)
+		fault = "not used: there are too many servers";
+	if (fault)
+		note(l, token, fault, false, a);
+	else
+		l->urls[l->n++] = url.p;
+}
+
+void net_urls_parse(struct str text, bool commas, struct arena *a, struct net_url_list *ret)
+{
+	size_t i = 0;
+
+	*ret = (struct net_url_list){
+		.urls = arena_alloc(a, NET_SERVERS_MAX * sizeof(*ret->urls)),
+		.notes = arena_alloc(a, NET_SERVERS_MAX * sizeof(*ret->notes)),
+	};
+	while (i < text.size) {
+		size_t from;
+
+		while (i < text.size && (is_blank(text.p[i]) || (commas && text.p[i] == ',')))
+			i++;
+		from = i;
+		while (i < text.size && !is_blank(text.p[i]) && !(commas && text.p[i] == ','))
+			i++;
+		if (i > from)
+			add_token(ret, (struct str){ text.p + from, i - from }, a);
+	}
+}

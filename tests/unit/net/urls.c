@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+#include "net/net.h"
+
+struct fixture {
+	struct arena a;
+	struct net_url_list l;
+};
+
+static struct fixture parse(const char *text, bool commas)
+{
+	struct fixture f = { 0 };
+
+	arena_init(&f.a);
+	net_urls_parse(str_of(text), commas, &f.a, &f.l);
+	return f;
+}
+
+static void servers_are_apart_by_blanks_and_get_a_scheme(void **state)
+{
+	struct fixture f = parse("  https://a.example/\tlocalhost:8002 \n HTTP://b/x/y// file:///srv/tree",
+				 false);
+
+	assert_int_equal(f.l.n, 4);
+	assert_string_equal(f.l.urls[0], "https://a.example");
+	assert_string_equal(f.l.urls[1], "http://localhost:8002");
+	assert_string_equal(f.l.urls[2], "http://b/x/y");
+	assert_string_equal(f.l.urls[3], "file:///srv/tree");
+	assert_int_equal(f.l.n_notes, 0);
+	arena_done(&f.a);
+}
+
+static void commas_part_only_where_they_are_asked_for(void **state)
+{
+	struct fixture f = parse("http://a,http://b", true);
+
+	assert_int_equal(f.l.n, 2);
+	arena_done(&f.a);
+	f = parse("http://a/x,y", false);
+	assert_int_equal(f.l.n, 1);
+	assert_string_equal(f.l.urls[0], "http://a/x,y");
+	arena_done(&f.a);
+}
+
+static void the_same_server_is_asked_once(void **state)
+{
+	struct fixture f = parse("http://a http://a/ a http://b a", false);
+
+	assert_int_equal(f.l.n, 2);
+	assert_int_equal(f.l.n_notes, 0);
+	arena_done(&f.a);
+}
+
+static void nonsense_is_told_and_the_others_are_used(void **state)
+{
+	static const char *const bad[] = {
+		"ftp://a",
+		"http://",
+		"http://a:0",
+		"http://a:99999",
+		"http://a:x",
+		"://a",
+		"http://a?b=c",
+		"http://a#b",
+		"http://[::1",
+		"http://[::1]x",
+		"http://[x y]",
+		"file://",
+		"file://host/x",
+		"http://a|b",
+		"http://a\x01"
+		"b",
+		"javascript:alert(1)",
+		"http://a:b:c",
+		"http://u:p@",
+		"'http://a'",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		AUTO(mem_freep) char *text = mem_printf("http://good1 %s http://good2", bad[i]);
+		struct fixture f = parse(text, false);
+
+		if (f.l.n_notes < 1 || f.l.notes[0].ignored)
+			fail_msg("%s is taken", bad[i]);
+		assert_string_equal(f.l.urls[0], "http://good1");
+		assert_string_equal(f.l.urls[f.l.n - 1], "http://good2");
+		arena_done(&f.a);
+	}
+}
+
+static void ima_tokens_are_ignored_with_a_note(void **state)
+{
+	struct fixture f = parse("ima:enforcing https://a ima:ignore", false);
+
+	assert_int_equal(f.l.n, 1);
+	assert_int_equal(f.l.n_notes, 2);
+	assert_true(f.l.notes[0].ignored);
+	arena_done(&f.a);
+}
+
+static void too_long_and_too_many_are_told(void **state)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	struct fixture f;
+
+	for (unsigned i = 0; i < NET_SERVERS_MAX + 3; i++)
+		buf_printf(&b, "http://h%u ", i);
+	f = parse(buf_cstr(&b), false);
+	assert_int_equal(f.l.n, NET_SERVERS_MAX);
+	assert_int_equal(f.l.n_notes, 3);
+	arena_done(&f.a);
+	b.size = 0;
+	buf_add_str(&b, STR("http://"));
+	for (unsigned i = 0; i < NET_URL_MAX; i++)
+		buf_add_char(&b, 'x');
+	f = parse(buf_cstr(&b), false);
+	assert_int_equal(f.l.n, 0);
+	assert_int_equal(f.l.n_notes, 1);
+	assert_true(f.l.notes[0].token.size <= 80);
+	arena_done(&f.a);
+}
+
+static void passwords_are_not_shown(void **state)
+{
+	struct fixture f = parse("http://me:secret@a.example/x http://me:secret@:1", false);
+
+	assert_int_equal(f.l.n, 1);
+	assert_string_equal(f.l.urls[0], "http://me:secret@a.example/x");
+	assert_str(net_url_shown(str_of(f.l.urls[0]), &f.a), "http://a.example/x");
+	assert_null(memmem(f.l.notes[0].token.p, f.l.notes[0].token.size, "secret", 6));
+	arena_done(&f.a);
+}
+
+static void paths_are_escaped(void **state)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	net_escape(&b, STR("/usr/src/a b+c%2F..~\xc3\xa9"), true);
+	assert_string_equal(buf_cstr(&b), "/usr/src/a%20b%2Bc%252F..~%C3%A9");
+	b.size = 0;
+	net_escape(&b, STR("a/b"), false);
+	assert_string_equal(buf_cstr(&b), "a%2Fb");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(servers_are_apart_by_blanks_and_get_a_scheme),
+		cmocka_unit_test(commas_part_only_where_they_are_asked_for),
+		cmocka_unit_test(the_same_server_is_asked_once),
+		cmocka_unit_test(nonsense_is_told_and_the_others_are_used),
+		cmocka_unit_test(ima_tokens_are_ignored_with_a_note),
+		cmocka_unit_test(too_long_and_too_many_are_told),
+		cmocka_unit_test(passwords_are_not_shown),
+		cmocka_unit_test(paths_are_escaped),
+	};
+
+	return cmocka_run_group_tests_name("net-urls", tests, NULL, NULL);
+}
