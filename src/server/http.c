@@ -28,15 +28,14 @@
 
 struct daemon {
 	struct http *http;
-	struct MHD_Daemon *mhd;
-	int listen_fd; /* owned */
-	bool quiet;    /* nobody is let in any more */
+	struct MHD_Daemon *mhd; /* owns its listening socket */
 };
 
 struct http {
 	struct http_handler handler;
 	unsigned max_connections;
 	atomic_uint n_connections;
+	atomic_bool quiet; /* nobody is let in any more */
 	struct slow *slow;
 	struct daemon daemons[LISTEN_MAX];
 	size_t n_daemons;
@@ -108,11 +107,12 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **con_cls,
 /* The limit is for all daemons together; libmicrohttpd's own is one daemon's. */
 static enum MHD_Result on_accept(void *arg, const struct sockaddr *addr, socklen_t size)
 {
-	struct daemon *d = arg;
+	struct http *h = ((struct daemon *)arg)->http;
 
-	return atomic_load_explicit(&d->http->n_connections, memory_order_relaxed) < d->http->max_connections
-		       ? MHD_YES
-		       : MHD_NO;
+	if (atomic_load_explicit(&h->quiet, memory_order_relaxed))
+		return MHD_NO;
+	return atomic_load_explicit(&h->n_connections, memory_order_relaxed) < h->max_connections ? MHD_YES
+												  : MHD_NO;
 }
 
 static void on_connection(void *arg, struct MHD_Connection *c, void **ctx,
@@ -169,7 +169,6 @@ static int start_daemon(struct http *h, const struct http_options *opts, const s
 	if (opts->tls_cert)
 		flags |= MHD_USE_TLS;
 	d->http = h;
-	d->listen_fd = ls->fd;
 	errno = 0;
 	d->mhd = MHD_start_daemon(
 		flags, 0, on_accept, d, on_request, d, /* the logger comes first, else it is not in use yet */
@@ -227,16 +226,13 @@ unsigned http_connections(struct http *h)
 	return atomic_load(&h->n_connections);
 }
 
+/*
+ * Not by MHD_quiesce_daemon(): a thread that sees the mark takes the socket out of its epoll set at the same
+ * moment as the caller does, and libmicrohttpd (0.9.75) ends the process when the second of them fails.
+ */
 void http_quiesce(struct http *h)
 {
-	for (size_t i = 0; i < h->n_daemons; i++)
-		if (!h->daemons[i].quiet) {
-			h->daemons[i].quiet = true;
-			MHD_quiesce_daemon(h->daemons[i].mhd);
-			/* Its thread may still have the socket in its epoll set: nobody is let in from now
-			 * on, but the number stays taken until that thread has ended. */
-			shutdown(h->daemons[i].listen_fd, SHUT_RDWR);
-		}
+	atomic_store(&h->quiet, true);
 }
 
 void http_stop(struct http *h)
@@ -244,10 +240,8 @@ void http_stop(struct http *h)
 	if (!h)
 		return;
 	http_quiesce(h);
-	for (size_t i = 0; i < h->n_daemons; i++) {
+	for (size_t i = 0; i < h->n_daemons; i++)
 		MHD_stop_daemon(h->daemons[i].mhd);
-		fd_close(&h->daemons[i].listen_fd);
-	}
 	slow_free(h->slow);
 	for (char **url = h->urls; *url; url++)
 		free(*url);

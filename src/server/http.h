@@ -54,7 +54,7 @@ struct http_options {
 int http_start(const struct http_options *opts, struct http **ret, struct err *err);
 const char *const *http_urls(const struct http *h); /* NULL-terminated */
 unsigned http_connections(struct http *h);
-void http_quiesce(struct http *h); /* stop listening; open connections go on */
+void http_quiesce(struct http *h); /* new connections are closed at once; open ones go on */
 /* Close all connections. No request may be suspended. Takes NULL. */
 void http_stop(struct http *h);
 

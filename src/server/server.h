@@ -40,5 +40,5 @@ struct server_options {
 int server_start(const struct server_options *opts, struct server **ret, struct err *err);
 /* The addresses it listens on, "http://127.0.0.1:8002", NULL-terminated; live as long as the server. */
 const char *const *server_urls(const struct server *s);
-/* Stop listening, let running replies end for up to @grace_ms, then cut. Takes NULL. */
+/* Let nobody new in, let running replies end for up to @grace_ms, then cut. Takes NULL. */
 void server_stop(struct server *s, int64_t grace_ms);

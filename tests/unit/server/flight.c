@@ -29,8 +29,8 @@ enum {
 };
 static struct script_artifact scripts[N_SCRIPTS] = {
 	[GATED] = { "a0", .size = BIG, .seed = 1, .gate_at = KIB(900) },
-	[FAILS] = { "a1", .size = BIG, .seed = 2, .fail_at = MIB(1) },
-	[SHORT] = { "a2", .size = BIG, .seed = 3, .short_at = MIB(1) },
+	[FAILS] = { "a1", .size = BIG, .seed = 2, .gate_at = KIB(900), .fail_at = MIB(1) },
+	[SHORT] = { "a2", .size = BIG, .seed = 3, .gate_at = KIB(900), .short_at = MIB(1) },
 	[WAITS] = { "a3", .size = BIG, .seed = 4, .n_waits = 1 },
 	[BUSY] = { "a4", .busy = true },
 	[HUGE_ONE] = { "a5", .size = MIB(20), .seed = 5 },
@@ -124,10 +124,10 @@ static void check_fetched(unsigned which)
 	http_client_close(&c);
 }
 
-/* Until @ok() or a few seconds have passed. */
+/* Until @ok(), or half a minute: a loaded machine is slow. */
 static void wait_until(bool (*ok)(void))
 {
-	for (int i = 0; i < 500 && !ok(); i++)
+	for (int i = 0; i < 3000 && !ok(); i++)
 		usleep(10000);
 	assert_true(ok());
 }
@@ -333,16 +333,25 @@ static void the_whole_asked_for_as_a_part_is_shared_and_kept(void **state)
 
 /* ---- what fails ---- */
 
+/* The gate holds the failure back until the reply has begun: else it may come in time to be an honest 500. */
 static void check_cut(unsigned which)
 {
-	struct http_answer a = http_fetch(f.url, "GET", path_of(which), NULL);
+	struct http_answer a = { 0 };
+	struct http_client c;
 
+	script_close_gate(script);
+	http_client_open(&c, f.url);
+	http_client_ask(&c, "GET", path_of(which), NULL);
+	assert_true(http_client_head(&c, &a));
 	assert_int_equal(a.status, 200);
 	assert_int_equal(a.length, BIG);
+	script_open_gate(script);
+	assert_false(http_client_body(&c, &a, SIZE_MAX));
 	assert_false(a.whole);
 	assert_true(a.body.size <= MIB(1));
 	check_bytes(&a, which, 0);
 	http_answer_done(&a);
+	http_client_close(&c);
 }
 
 static void what_fails_in_the_middle_is_cut(void **state)
@@ -516,21 +525,31 @@ static void a_full_queue_refuses(void **state)
 
 /* ---- giving up ---- */
 
-static void what_nobody_wants_any_more_is_given_up(void **state)
+/* Whether a flight whose only asker hangs up @after_ms before its decoding goes on is given up. */
+static bool given_up(unsigned after_ms)
 {
+	uint64_t before = script_bytes_read(script);
 	struct http_answer a = { 0 };
 	struct http_client c;
 
+	script_close_gate(script);
 	http_client_open(&c, f.url);
 	http_client_ask(&c, "GET", path_of(GATED), NULL);
 	assert_true(http_client_head(&c, &a));
 	script_wait_at_gate(script, 1);
 	http_client_close(&c);
 	http_answer_done(&a);
-	usleep(300000); /* it is noticed while the request is suspended; nothing shows it from outside */
+	usleep(after_ms *
+	       1000); /* it is noticed while the request is suspended; nothing shows it from outside */
 	script_open_gate(script);
 	wait_until(nothing_open);
-	assert_true(script_bytes_read(script) < BIG);
+	return script_bytes_read(script) - before < BIG;
+}
+
+static void what_nobody_wants_any_more_is_given_up(void **state)
+{
+	/* However slow the machine is. Without a cache: what was read whole would be there the next time. */
+	assert_true(given_up(300) || given_up(3000) || given_up(10000));
 	check_fetched(GATED);
 }
 
@@ -717,7 +736,7 @@ int main(void)
 		T(a_wake_may_come_after_the_server_is_gone, setup),
 		T(too_many_waiting_are_refused, setup),
 		T(a_full_queue_refuses, setup_queue),
-		T(what_nobody_wants_any_more_is_given_up, setup),
+		T(what_nobody_wants_any_more_is_given_up, setup_no_cache),
 		T(who_hangs_up_while_waiting_is_forgotten, setup),
 		T(stop_ends_what_waits_and_what_streams, setup),
 		T(stop_lets_replies_end, setup),
