@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CRC-32 that a debug link carries: over every byte of the debug file. Files of gigabytes are read for
+ * it, so what was read once is remembered, as long as inode, size and times say that it is the same file. All
+ * calls of zlib are here.
+ */
+#include "local/internal.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#define PIECE_SIZE MIB(1)
+
+/* The key. Filled over zeros, so that padding does not tell two equal ones apart. */
+struct file_key {
+	uint64_t dev, ino, size, mtime_s, mtime_ns, ctime_s, ctime_ns;
+};
+
+struct local_crcs {
+	struct map crcs; /* of struct file_key: the CRC, plus CRC_KNOWN so that it is no NULL */
+};
+#define CRC_KNOWN (1ull << 32)
+
+static struct file_key key_of(const struct stat *st)
+{
+	return (struct file_key){
+		.dev = st->st_dev,
+		.ino = st->st_ino,
+		.size = (uint64_t)st->st_size,
+		.mtime_s = (uint64_t)st->st_mtim.tv_sec,
+		.mtime_ns = (uint64_t)st->st_mtim.tv_nsec,
+		.ctime_s = (uint64_t)st->st_ctim.tv_sec,
+		.ctime_ns = (uint64_t)st->st_ctim.tv_nsec,
+	};
+}
+
+/* Read, not mapped: somebody may cut the file short meanwhile, and a mapping would end the process. */
+static int read_crc(int fd, uint32_t *ret, struct err *err)
+{
+	AUTO(mem_freep) uint8_t *piece = mem_alloc(PIECE_SIZE);
+	uLong crc = crc32(0, NULL, 0);
+	uint64_t off = 0;
+	size_t got;
+
+	do {
+		if (fd_pread(fd, piece, PIECE_SIZE, off, &got, err) < 0)
+			return -1;
+		crc = crc32(crc, piece, (uInt)got);
+		off += got;
+	} while (got == PIECE_SIZE);
+	*ret = (uint32_t)crc;
+	return 0;
+}
+
+struct local_crcs *local_crcs_new(void)
+{
+	return NEW(struct local_crcs);
+}
+
+void local_crcs_free(struct local_crcs *c)
+{
+	if (!c)
+		return;
+	map_done(&c->crcs);
+	free(c);
+}
+
+int local_crcs_of(struct local_crcs *c, int fd, const struct stat *st, uint32_t *ret, struct err *err)
+{
+	struct file_key key = key_of(st);
+	uintptr_t known = (uintptr_t)map_get(&c->crcs, bytes_of(&key, sizeof(key)));
+	uint32_t crc;
+
+	if (known) {
+		*ret = (uint32_t)known;
+		return 0;
+	}
+	if (read_crc(fd, &crc, err) < 0)
+		return -1;
+	map_put(&c->crcs, bytes_of(&key, sizeof(key)), (void *)(uintptr_t)(CRC_KNOWN | crc));
+	*ret = crc;
+	return 0;
+}
