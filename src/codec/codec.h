@@ -120,6 +120,27 @@ struct codec_source_options {
 int codec_source_open(enum codec_kind kind, struct source *raw, const struct codec_source_options *opts, struct source **ret,
 		      struct err *err);
 
+/* ---- zstd in frames, with a seek table ---- */
+
+/*
+ * What we write ourselves to be read at random: a file of independent zstd frames of CODEC_FRAME_SIZE decoded bytes each, with check sums,
+ * and behind them the seek table of zstd's seekable format. Any zstd unpacks it.
+ */
+#define CODEC_FRAME_SIZE KIB(256)
+
+struct codec_frames;
+/* What is written goes to @out in pieces, in order. @level: of zstd. */
+struct codec_frames *codec_frames_new(int level, int (*out)(void *arg, struct bytes b, struct err *err), void *arg);
+int codec_frames_write(struct codec_frames *f, struct bytes b, struct err *err);
+int codec_frames_end(struct codec_frames *f, struct err *err); /* the last frame and the table: no more writes */
+void codec_frames_free(struct codec_frames *f);                /* takes NULL */
+/*
+ * The decoded bytes of such a file, also of another writer's whose frames decode to CODEC_FRAME_MAX at most. Takes @raw, also on failure. A read
+ * decodes the frame that it lies in; its check sum holds before a byte of it is delivered. No table, or one that does not fit: ERR_INVALID.
+ */
+#define CODEC_FRAME_MAX MIB(8)
+int codec_frames_open(struct source *raw, struct source **ret, struct err *err);
+
 /* What points hold, for `lode inspect`. */
 struct codec_points_info {
 	enum codec_kind kind;

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blobs as files of a folder.
+ *
+ * What is gathered lies in tmp/ and is locked (flock) by who writes it: a file there that nobody has locked
+ * was left by a process that is gone. It becomes a blob by a link or a rename, when it is synced; then the
+ * folder is. Changes of names are made under a lock of the whole folder, held for as long as a system call or
+ * two: so a condition and what depends on it are one.
+ */
+#include "store/blob.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define MARKER      "lode-store"
+#define MARKER_TEXT "lode store 1\n"
+#define MARKER_MAX  KIB(4)
+#define NAME_TRIES  8
+
+struct dir {
+	struct blobs blobs;
+	char *path;
+	int lock_fd;
+	pthread_mutex_t lock; /* flock() does not keep threads apart */
+};
+
+static struct dir *dir_of(struct blobs *b)
+{
+	return CONTAINER_OF(b, struct dir, blobs);
+}
+
+static char *path_of(const struct dir *d, const char *name)
+{
+	return mem_printf("%s/%s", d->path, name);
+}
+
+static void lock(struct dir *d)
+{
+	pthread_mutex_lock(&d->lock);
+	while (flock(d->lock_fd, LOCK_EX) < 0 && errno == EINTR)
+		;
+}
+
+static void unlock(struct dir *d)
+{
+	flock(d->lock_fd, LOCK_UN);
+	pthread_mutex_unlock(&d->lock);
+}
+
+static struct blob_stamp stamp_of(const struct stat *st)
+{
+	return (struct blob_stamp){ st->st_ino, (uint64_t)st->st_size,
+				    (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec };
+}
+
+/* BLOB_MISSING. */
+static int look(const char *path, struct blob_stamp *ret, struct err *err)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return errno == ENOENT || errno == ENOTDIR ? BLOB_MISSING
+							   : err_os(err, errno, "%s: stat", path);
+	*ret = stamp_of(&st);
+	return 0;
+}
+
+/* Our clock, not the file system's: times are compared with it. */
+static struct timespec now(void)
+{
+	int64_t ms = clock_wall_ms();
+
+	return (struct timespec){ ms / 1000, ms % 1000 * 1000000 };
+}
+
+static int set_time(int fd, const char *path, struct err *err)
+{
+	struct timespec t[2] = { now(), now() };
+
+	if ((fd >= 0 ? futimens(fd, t) : utimensat(AT_FDCWD, path, t, 0)) < 0)
+		return errno == ENOENT ? BLOB_MISSING : err_os(err, errno, "%s: set time", path);
+	return 0;
+}
+
+/* ---- spools ---- */
+
+static int dir_spool(struct blobs *b, struct spool *ret, struct err *err)
+{
+	struct dir *d = dir_of(b);
+
+	for (unsigned i = 0; i < NAME_TRIES; i++) {
+		AUTO(mem_freep) char *path = NULL;
+		AUTO(fd_close) int fd = -1;
+		uint64_t id[2];
+		struct stat st;
+
+		if (getrandom(id, sizeof(id), 0) != sizeof(id))
+			return err_os(err, errno, "getrandom");
+		path = mem_printf("%s/tmp/%016llx%016llx", d->path, (unsigned long long)id[0],
+				  (unsigned long long)id[1]);
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+		if (fd < 0)
+			return err_os(err, errno, "%s: create", path);
+		/* Somebody who sweeps may have come between. */
+		if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0 || !st.st_nlink)
+			continue;
+		*ret = (struct spool){ .fd = TAKE_FD(fd), .path = TAKE(path) };
+		return 0;
+	}
+	return err_set(err, ERR_IO, "%s/tmp: new files are taken away", d->path);
+}
+
+static void dir_spool_done(struct blobs *b, struct spool *s)
+{
+	if (s->path)
+		unlink(s->path);
+	mem_freep(&s->path);
+	fd_close(&s->fd);
+}
+
+static bool is_left_over(int dir_fd, const char *name)
+{
+	AUTO(fd_close) int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(dir_fd, name, 0) == 0;
+}
+
+static int dir_sweep(struct blobs *b, uint64_t *ret_n, struct err *err)
+{
+	AUTO(mem_freep) char *path = path_of(dir_of(b), "tmp");
+	DIR *dir = opendir(path);
+	uint64_t n = 0;
+	struct dirent *e;
+
+	if (!dir)
+		return err_os(err, errno, "%s: open", path);
+	while ((e = readdir(dir)))
+		if (e->d_name[0] != '.' && is_left_over(dirfd(dir), e->d_name))
+			n++;
+	closedir(dir);
+	*ret_n = n;
+	return 0;
+}
+
+/* ---- putting ---- */
+
+/* The folder that @path is in, made if it must be. */
+static int make_parent(const char *path, struct err *err)
+{
+	struct str parent = path_dirname(str_of(path)), above = path_dirname(parent);
+	AUTO(mem_freep) char *p = mem_strndup(parent.p, parent.size);
+	AUTO(mem_freep) char *a = mem_strndup(above.p, above.size);
+
+	if (mkdir(p, 0755) == 0)
+		return dir_sync(a, err);
+	return errno == EEXIST ? 0 : err_os(err, errno, "%s: mkdir", p);
+}
+
+static int sync_parent(const char *path, struct err *err)
+{
+	struct str parent = path_dirname(str_of(path));
+	AUTO(mem_freep) char *p = mem_strndup(parent.p, parent.size);
+
+	return dir_sync(p, err);
+}
+
+/* Under the lock. */
+static int place_spool(struct spool *s, const char *path, struct err *err)
+{
+	struct blob_stamp there;
+	int r = look(path, &there, err);
+
+	if (r < 0)
+		return -1;
+	if (r == 0 && there.size == s->size)
+		return set_time(-1, path, err);
+	if (!s->path) /* a file system without links, and it was put before */
+		return err_set(err, ERR_IO, "%s: was removed while it was put", path);
+	if (r == 0 && unlink(path) < 0 && errno != ENOENT)
+		return err_os(err, errno, "%s: unlink", path);
+	if (link(s->path, path) == 0)
+		return 0;
+	if (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS && errno != EMLINK)
+		return err_os(err, errno, "%s: link", path);
+	if (rename(s->path, path) < 0)
+		return err_os(err, errno, "%s: rename", path);
+	mem_freep(&s->path);
+	return 0;
+}
+
+static int dir_put_spool(struct blobs *b, const char *name, struct spool *s, struct err *err)
+{
+	struct dir *d = dir_of(b);
+	AUTO(mem_freep) char *path = path_of(d, name);
+	int r;
+
+	if (set_time(s->fd, name, err) != 0)
+		return -1;
+	if (fsync(s->fd) < 0)
+		return err_os(err, errno, "%s: sync", name);
+	if (make_parent(path, err) < 0)
+		return -1;
+	lock(d);
+	r = place_spool(s, path, err);
+	unlock(d);
+	return r == 0 ? sync_parent(path, err) : -1;
+}
+
+/* Under the lock. */
+static int replace(const char *temp, const char *path, const struct blob_stamp *expect, struct err *err)
+{
+	struct blob_stamp there = { 0 };
+
+	if (look(path, &there, err) < 0)
+		return -1;
+	if (there.id != expect->id || there.size != expect->size || there.time_ns != expect->time_ns)
+		return BLOB_CHANGED;
+	if (rename(temp, path) < 0)
+		return err_os(err, errno, "%s: rename", path);
+	return 0;
+}
+
+static int put_temp(struct dir *d, struct spool *s, const char *path, struct bytes content,
+		    const struct blob_stamp *expect, struct err *err)
+{
+	int r;
+
+	if (spool_write(s, content, err) < 0 || set_time(s->fd, path, err) != 0)
+		return -1;
+	if (fsync(s->fd) < 0)
+		return err_os(err, errno, "sync");
+	if (make_parent(path, err) < 0)
+		return -1;
+	lock(d);
+	r = replace(s->path, path, expect, err);
+	unlock(d);
+	if (r)
+		return r;
+	mem_freep(&s->path);
+	return sync_parent(path, err);
+}
+
+static int dir_put(struct blobs *b, const char *name, struct bytes content, const struct blob_stamp *expect,
+		   struct err *err)
+{
+	struct dir *d = dir_of(b);
+	AUTO(mem_freep) char *path = path_of(d, name);
+	struct spool s = { .fd = -1 };
+	int r;
+
+	if (dir_spool(b, &s, err) < 0)
+		return -1;
+	r = put_temp(d, &s, path, content, expect, err);
+	dir_spool_done(b, &s);
+	return r < 0 ? err_in(err, "%s", name) : r;
+}
+
+static int dir_settle(struct blobs *b, const char *name, struct err *err)
+{
+	AUTO(mem_freep) char *path = path_of(dir_of(b), name);
+	AUTO(fd_close) int fd = -1;
+	struct stat st;
+	int r = file_open(path, &fd, &st, err);
+
+	if (r)
+		return r < 0 ? -1 : BLOB_MISSING;
+	if (fsync(fd) < 0)
+		return err_os(err, errno, "%s: sync", path);
+	return sync_parent(path, err);
+}
+
+/* ---- reading ---- */
+
+static int dir_open(struct blobs *b, const char *name, struct source **ret, struct err *err)
+{
+	AUTO(mem_freep) char *path = path_of(dir_of(b), name);
+	int r = source_open_file(path, ret, err);
+
+	return r > 0 ? BLOB_MISSING : r;
+}
+
+static int dir_get(struct blobs *b, const char *name, size_t max, struct buf *ret,
+		   struct blob_stamp *ret_stamp, struct err *err)
+{
+	AUTO(mem_freep) char *path = path_of(dir_of(b), name);
+	AUTO(fd_close) int fd = -1;
+	struct stat st;
+	size_t got;
+	int r = file_open(path, &fd, &st, err);
+
+	if (r)
+		return r < 0 ? -1 : BLOB_MISSING;
+	if ((uint64_t)st.st_size > max)
+		return err_set(err, ERR_LIMIT, "%s: longer than %zu bytes", path, max);
+	ret->size = 0;
+	if (fd_pread(fd, buf_reserve(ret, (size_t)st.st_size + 1), (size_t)st.st_size, 0, &got, err) < 0)
+		return err_in(err, "%s", path);
+	ret->size = got;
+	*ret_stamp = stamp_of(&st);
+	return 0;
+}
+
+static int dir_stat(struct blobs *b, const char *name, struct blob_stamp *ret, struct err *err)
+{
+	AUTO(mem_freep) char *path = path_of(dir_of(b), name);
+
+	return look(path, ret, err);
+}
+
+static int dir_touch(struct blobs *b, const char *name, struct err *err)
+{
+	struct dir *d = dir_of(b);
+	AUTO(mem_freep) char *path = path_of(d, name);
+	int r;
+
+	lock(d);
+	r = set_time(-1, path, err);
+	unlock(d);
+	return r;
+}
+
+/* Under the lock. */
+static int remove_older(const char *path, int64_t not_after_ns, struct err *err)
+{
+	struct blob_stamp there;
+	int r = look(path, &there, err);
+
+	if (r)
+		return r;
+	if (there.time_ns > not_after_ns)
+		return BLOB_YOUNGER;
+	if (unlink(path) < 0)
+		return errno == ENOENT ? BLOB_MISSING : err_os(err, errno, "%s: unlink", path);
+	return 0;
+}
+
+static int dir_remove(struct blobs *b, const char *name, int64_t not_after_ns, struct err *err)
+{
+	struct dir *d = dir_of(b);
+	AUTO(mem_freep) char *path = path_of(d, name);
+	int r;
+
+	lock(d);
+	r = remove_older(path, not_after_ns, err);
+	unlock(d);
+	return r;
+}
+
+/* ---- listing ---- */
+
+struct names {
+	char **v;
+	size_t n, room;
+};
+
+static void names_done(struct names *n)
+{
+	for (size_t i = 0; i < n->n; i++)
+		free(n->v[i]);
+	free(n->v);
+	*n = (struct names){ 0 };
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Sorted. A folder that is not there is empty. */
+static int read_names(const char *path, struct names *ret, struct err *err)
+{
+	AUTO(names_done) struct names names = { 0 };
+	struct dirent *e;
+	DIR *dir = opendir(path);
+
+	if (!dir && errno != ENOENT)
+		return err_os(err, errno, "%s: open", path);
+	while (dir && (e = readdir(dir))) {
+		if (e->d_name[0] == '.')
+			continue;
+		if (names.n == names.room) {
+			names.room = MAX(2 * names.room, (size_t)64);
+			names.v = mem_realloc(names.v, names.room, sizeof(*names.v));
+		}
+		names.v[names.n++] = mem_strdup(e->d_name);
+	}
+	if (dir)
+		closedir(dir);
+	if (names.n)
+		qsort(names.v, names.n, sizeof(*names.v), by_name);
+	*ret = names;
+	names = (struct names){ 0 };
+	return 0;
+}
+
+struct listing {
+	const struct dir *dir;
+	struct str prefix, after;
+	int (*fn)(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err);
+	void *arg;
+};
+
+/* Could a name that begins with @s be wanted? */
+static bool may_hold(const struct listing *l, struct str s)
+{
+	struct str head = { l->prefix.p, MIN(l->prefix.size, s.size) };
+	struct str past = { l->after.p, MIN(l->after.size, s.size) };
+
+	return str_starts(s, head) && str_cmp(s, past) >= 0;
+}
+
+static int list_folder(const struct listing *l, const char *folder, struct err *err)
+{
+	AUTO(mem_freep) char *path = path_of(l->dir, folder);
+	AUTO(names_done) struct names leaves = { 0 };
+
+	if (read_names(path, &leaves, err) < 0)
+		return -1;
+	for (size_t i = 0; i < leaves.n; i++) {
+		AUTO(mem_freep) char *name = mem_printf("%s/%s", folder, leaves.v[i]);
+		AUTO(mem_freep) char *full = NULL;
+		struct blob_stamp stamp;
+		int r;
+
+		if (!str_starts(str_of(name), l->prefix) || str_cmp(str_of(name), l->after) <= 0)
+			continue;
+		full = path_of(l->dir, name);
+		r = look(full, &stamp, err);
+		if (r < 0)
+			return -1;
+		if (r == 0)
+			r = l->fn(l->arg, name, &stamp, err);
+		else
+			r = 0; /* it has gone meanwhile */
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+static int dir_list(struct blobs *b, struct str prefix, struct str after,
+		    int (*fn)(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err),
+		    void *arg, struct err *err)
+{
+	struct listing l = { dir_of(b), prefix, after, fn, arg };
+	struct str rest = prefix, top = str_cut(&rest, '/');
+	AUTO(mem_freep) char *top_name = mem_strndup(top.p, top.size);
+	AUTO(mem_freep) char *path = path_of(l.dir, top_name);
+	AUTO(names_done) struct names folders = { 0 };
+	int r = 0;
+
+	if (read_names(path, &folders, err) < 0)
+		return -1;
+	for (size_t i = 0; i < folders.n && !r; i++) {
+		AUTO(mem_freep) char *folder = mem_printf("%s/%s", top_name, folders.v[i]);
+
+		if (may_hold(&l, str_of(folder)))
+			r = list_folder(&l, folder, err);
+	}
+	return r;
+}
+
+/* ---- opening ---- */
+
+static void dir_close(struct blobs *b)
+{
+	struct dir *d = dir_of(b);
+
+	fd_close(&d->lock_fd);
+	pthread_mutex_destroy(&d->lock);
+	free(d->path);
+	free(d);
+}
+
+static const struct blobs_ops dir_ops = {
+	.spool = dir_spool,
+	.spool_done = dir_spool_done,
+	.put_spool = dir_put_spool,
+	.put = dir_put,
+	.settle = dir_settle,
+	.open = dir_open,
+	.get = dir_get,
+	.stat = dir_stat,
+	.touch = dir_touch,
+	.remove = dir_remove,
+	.list = dir_list,
+	.sweep = dir_sweep,
+	.close = dir_close,
+};
+
+static bool is_empty(const char *path)
+{
+	AUTO(names_done) struct names names = { 0 };
+
+	if (read_names(path, &names, NULL) < 0)
+		return false;
+	/* What a store that was begun has before its marker is there. */
+	for (size_t i = 0; i < names.n; i++)
+		if (strcmp(names.v[i], "tmp") != 0 && strcmp(names.v[i], "keys") != 0 &&
+		    strcmp(names.v[i], "data") != 0 && strcmp(names.v[i], "lock") != 0)
+			return false;
+	return true;
+}
+
+static int make(const char *path, struct err *err)
+{
+	static const char *const folders[] = { "tmp", "keys", "data" };
+	AUTO(mem_freep) char *marker = mem_printf("%s/" MARKER, path);
+
+	if (dir_make(path, 0755, err) < 0)
+		return -1;
+	if (!is_empty(path))
+		return err_set(err, ERR_INVALID, "%s: not a store, and not empty: name another folder", path);
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		AUTO(mem_freep) char *p = mem_printf("%s/%s", path, folders[i]);
+
+		if (dir_make(p, 0755, err) < 0)
+			return -1;
+	}
+	return file_write_durable(marker, MARKER_TEXT, sizeof(MARKER_TEXT) - 1, 0644, err);
+}
+
+static int check_marker(const char *path, bool create, struct err *err)
+{
+	AUTO(mem_freep) char *marker = mem_printf("%s/" MARKER, path);
+	AUTO(buf_done) struct buf text = { 0 };
+	int r = file_read(marker, MARKER_MAX, &text, err);
+
+	if (r < 0)
+		return -1;
+	if (r == FILE_MISSING)
+		return create ? make(path, err) : err_set(err, ERR_IO, "%s: there is no store", path);
+	if (!str_eq(buf_str(&text), STR(MARKER_TEXT)))
+		return err_set(err, ERR_INVALID, "%s: the store was made by a newer lode: '" STR_FMT "'",
+			       path, STR_ARG(str_trim(buf_str(&text))));
+	return 0;
+}
+
+int blobs_open_dir(const char *path, bool create, struct blobs **ret, struct err *err)
+{
+	AUTO(mem_freep) char *lock_path = mem_printf("%s/lock", path);
+	struct dir *d;
+	int fd;
+
+	if (check_marker(path, create, err) < 0)
+		return -1;
+	fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0 && (errno == EACCES || errno == EROFS)) /* to look only */
+		fd = open(lock_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return err_os(err, errno, "%s: open", lock_path);
+	d = NEW(struct dir);
+	d->blobs.ops = &dir_ops;
+	d->path = mem_strdup(path);
+	d->lock_fd = fd;
+	pthread_mutex_init(&d->lock, NULL);
+	*ret = &d->blobs;
+	return 0;
+}

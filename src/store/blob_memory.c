@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blobs in memory, for tests: a sorted array.
+ */
+#include "store/blob.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+struct blob {
+	char *name;
+	struct buf content;
+	struct blob_stamp stamp;
+};
+
+struct memory {
+	struct blobs blobs;
+	pthread_mutex_t lock;
+	/* under the lock */
+	struct blob *v;
+	size_t n, room;
+	uint64_t last_id;
+};
+
+static struct memory *memory_of(struct blobs *b)
+{
+	return CONTAINER_OF(b, struct memory, blobs);
+}
+
+/* Where it is, or would be. */
+static size_t place(const struct memory *m, const char *name)
+{
+	size_t low = 0, high = m->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (strcmp(m->v[mid].name, name) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static struct blob *find(struct memory *m, const char *name)
+{
+	size_t i = place(m, name);
+
+	return i < m->n && strcmp(m->v[i].name, name) == 0 ? &m->v[i] : NULL;
+}
+
+static void stamp_now(struct memory *m, struct blob *b)
+{
+	b->stamp = (struct blob_stamp){ ++m->last_id, b->content.size, clock_wall_ms() * 1000000 };
+}
+
+/* Takes the buffer's content. */
+static void set(struct memory *m, const char *name, struct buf *content)
+{
+	struct blob *b = find(m, name);
+
+	if (!b) {
+		size_t i = place(m, name);
+
+		if (m->n == m->room) {
+			m->room = MAX(2 * m->room, (size_t)16);
+			m->v = mem_realloc(m->v, m->room, sizeof(*m->v));
+		}
+		memmove(m->v + i + 1, m->v + i, (m->n - i) * sizeof(*m->v));
+		m->n++;
+		b = &m->v[i];
+		*b = (struct blob){ .name = mem_strdup(name) };
+	}
+	buf_done(&b->content);
+	b->content = *content;
+	*content = (struct buf){ 0 };
+	stamp_now(m, b);
+}
+
+static int memory_spool(struct blobs *b, struct spool *ret, struct err *err)
+{
+	int fd = memfd_create("spool", MFD_CLOEXEC);
+
+	if (fd < 0)
+		return err_os(err, errno, "memfd");
+	*ret = (struct spool){ .fd = fd };
+	return 0;
+}
+
+static void memory_spool_done(struct blobs *b, struct spool *s)
+{
+	fd_close(&s->fd);
+}
+
+static int memory_put_spool(struct blobs *base, const char *name, struct spool *s, struct err *err)
+{
+	struct memory *m = memory_of(base);
+	AUTO(buf_done) struct buf content = { 0 };
+	struct blob *b;
+
+	buf_reserve(&content, (size_t)s->size);
+	if (fd_pread(s->fd, content.p, (size_t)s->size, 0, &content.size, err) < 0)
+		return -1;
+	pthread_mutex_lock(&m->lock);
+	b = find(m, name);
+	if (b && b->stamp.size == content.size)
+		stamp_now(m, b);
+	else
+		set(m, name, &content);
+	pthread_mutex_unlock(&m->lock);
+	return 0;
+}
+
+static bool is_expected(const struct blob *b, const struct blob_stamp *expect)
+{
+	return b ? expect->id == b->stamp.id : !expect->id;
+}
+
+static int memory_put(struct blobs *base, const char *name, struct bytes content,
+		      const struct blob_stamp *expect, struct err *err)
+{
+	struct memory *m = memory_of(base);
+	AUTO(buf_done) struct buf copy = { 0 };
+	int r = BLOB_CHANGED;
+
+	buf_add(&copy, content.p, content.size);
+	pthread_mutex_lock(&m->lock);
+	if (is_expected(find(m, name), expect)) {
+		set(m, name, &copy);
+		r = 0;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
+static int memory_get(struct blobs *base, const char *name, size_t max, struct buf *ret,
+		      struct blob_stamp *ret_stamp, struct err *err)
+{
+	struct memory *m = memory_of(base);
+	struct blob *b;
+	int r = 0;
+
+	pthread_mutex_lock(&m->lock);
+	b = find(m, name);
+	if (!b) {
+		r = BLOB_MISSING;
+	} else if (b->content.size > max) {
+		r = err_set(err, ERR_LIMIT, "%s: longer than %zu bytes", name, max);
+	} else {
+		ret->size = 0;
+		buf_add(ret, b->content.p, b->content.size);
+		*ret_stamp = b->stamp;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
+static int memory_open(struct blobs *base, const char *name, struct source **ret, struct err *err)
+{
+	struct buf b = { 0 };
+	struct blob_stamp stamp;
+	int r = memory_get(base, name, SIZE_MAX, &b, &stamp, err);
+
+	if (r)
+		return r;
+	*ret = source_of_heap(b.p, b.size, name);
+	return 0;
+}
+
+static int memory_stat(struct blobs *base, const char *name, struct blob_stamp *ret, struct err *err)
+{
+	struct memory *m = memory_of(base);
+	struct blob *b;
+
+	pthread_mutex_lock(&m->lock);
+	b = find(m, name);
+	if (b)
+		*ret = b->stamp;
+	pthread_mutex_unlock(&m->lock);
+	return b ? 0 : BLOB_MISSING;
+}
+
+static int memory_settle(struct blobs *base, const char *name, struct err *err)
+{
+	struct blob_stamp stamp;
+
+	return memory_stat(base, name, &stamp, err);
+}
+
+static int memory_touch(struct blobs *base, const char *name, struct err *err)
+{
+	struct memory *m = memory_of(base);
+	struct blob *b;
+
+	pthread_mutex_lock(&m->lock);
+	b = find(m, name);
+	if (b)
+		stamp_now(m, b);
+	pthread_mutex_unlock(&m->lock);
+	return b ? 0 : BLOB_MISSING;
+}
+
+static void blob_done(struct blob *b)
+{
+	free(b->name);
+	buf_done(&b->content);
+}
+
+static int memory_remove(struct blobs *base, const char *name, int64_t not_after_ns, struct err *err)
+{
+	struct memory *m = memory_of(base);
+	struct blob *b;
+	int r = 0;
+
+	pthread_mutex_lock(&m->lock);
+	b = find(m, name);
+	if (!b) {
+		r = BLOB_MISSING;
+	} else if (b->stamp.time_ns > not_after_ns) {
+		r = BLOB_YOUNGER;
+	} else {
+		blob_done(b);
+		m->n--;
+		memmove(b, b + 1, (size_t)(m->v + m->n - b) * sizeof(*b));
+	}
+	pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
+static int memory_list(struct blobs *base, struct str prefix, struct str after,
+		       int (*fn)(void *arg, const char *name, const struct blob_stamp *stamp,
+				 struct err *err),
+		       void *arg, struct err *err)
+{
+	struct memory *m = memory_of(base);
+	AUTO(mem_freep) char *last = mem_strndup(after.size ? after.p : "", after.size);
+	int r = 0;
+
+	/* One at a time: the callback may call us. */
+	while (!r) {
+		AUTO(mem_freep) char *name = NULL;
+		struct blob_stamp stamp;
+		size_t i;
+
+		pthread_mutex_lock(&m->lock);
+		i = place(m, last);
+		while (i < m->n &&
+		       (strcmp(m->v[i].name, last) == 0 || !str_starts(str_of(m->v[i].name), prefix)))
+			i++;
+		if (i < m->n) {
+			name = mem_strdup(m->v[i].name);
+			stamp = m->v[i].stamp;
+		}
+		pthread_mutex_unlock(&m->lock);
+		if (!name)
+			break;
+		r = fn(arg, name, &stamp, err);
+		mem_freep(&last);
+		last = TAKE(name);
+	}
+	return r;
+}
+
+static int memory_sweep(struct blobs *b, uint64_t *ret_n, struct err *err)
+{
+	*ret_n = 0;
+	return 0;
+}
+
+static void memory_close(struct blobs *base)
+{
+	struct memory *m = memory_of(base);
+
+	for (size_t i = 0; i < m->n; i++)
+		blob_done(&m->v[i]);
+	free(m->v);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}
+
+static const struct blobs_ops memory_ops = {
+	.spool = memory_spool,
+	.spool_done = memory_spool_done,
+	.put_spool = memory_put_spool,
+	.put = memory_put,
+	.settle = memory_settle,
+	.open = memory_open,
+	.get = memory_get,
+	.stat = memory_stat,
+	.touch = memory_touch,
+	.remove = memory_remove,
+	.list = memory_list,
+	.sweep = memory_sweep,
+	.close = memory_close,
+};
+
+struct blobs *blobs_open_memory(void)
+{
+	struct memory *m = NEW(struct memory);
+
+	m->blobs.ops = &memory_ops;
+	pthread_mutex_init(&m->lock, NULL);
+	return &m->blobs;
+}

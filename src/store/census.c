@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A walk over all records and contents: who names what. About 200 bytes of memory an object.
+ */
+#include "store/internal.h"
+
+#include <stdlib.h>
+
+struct walk {
+	struct store *st;
+	struct census *c;
+	struct arena record; /* of the one at hand */
+	void (*bad)(void *arg, struct str what, const struct err *why);
+	void *arg;
+};
+
+static uint32_t content_of(struct census *c, const uint8_t sha256[STORE_SHA256_SIZE], bool raw)
+{
+	struct census_content *content;
+	uint8_t key[STORE_SHA256_SIZE + 1];
+	uintptr_t at;
+
+	memcpy(key, sha256, STORE_SHA256_SIZE);
+	key[STORE_SHA256_SIZE] = raw;
+	at = (uintptr_t)map_get(&c->by_name, bytes_of(key, sizeof(key)));
+	if (at)
+		return (uint32_t)(at - 1);
+	if (c->n_contents == c->room_contents) {
+		c->room_contents = MAX(2 * c->room_contents, (size_t)64);
+		c->contents = mem_realloc(c->contents, c->room_contents, sizeof(*c->contents));
+	}
+	content = &c->contents[c->n_contents];
+	*content = (struct census_content){ .raw = raw };
+	memcpy(content->sha256, sha256, STORE_SHA256_SIZE);
+	map_put(&c->by_name, bytes_of(key, sizeof(key)), (void *)(uintptr_t)(c->n_contents + 1));
+	return (uint32_t)c->n_contents++;
+}
+
+static int add_record(void *arg, const char *name, const struct blob_stamp *listed, struct err *err)
+{
+	struct walk *w = arg;
+	struct census *c = w->c;
+	struct blob_stamp stamp;
+	struct store_meta meta;
+	struct store_key key;
+	struct err why = { 0 };
+	int r;
+
+	arena_reset(&w->record);
+	r = store_record_get(w->st, name, &w->record, &key, &meta, &stamp, &why);
+	if (r == BLOB_MISSING)
+		return 0;
+	if (r < 0) {
+		c->n_bad++;
+		if (w->bad)
+			w->bad(w->arg, str_of(name), &why);
+		return 0;
+	}
+	if (c->n_records == c->room_records) {
+		c->room_records = MAX(2 * c->room_records, (size_t)64);
+		c->records = mem_realloc(c->records, c->room_records, sizeof(*c->records));
+	}
+	c->records[c->n_records] = (struct census_record){
+		.name = arena_strdup(&c->arena, str_of(name)),
+		.content = content_of(c, meta.sha256, meta.raw),
+		.origin = (uint8_t)meta.origin,
+		.time_ns = stamp.time_ns,
+	};
+	c->contents[c->records[c->n_records++].content].n_records++;
+	c->content_size += meta.size;
+	c->by_origin[meta.origin]++;
+	return 0;
+}
+
+/* What else lies among the contents is not ours to judge. */
+static bool parse_content(const char *name, uint8_t sha256[STORE_SHA256_SIZE], bool *ret_raw)
+{
+	char own[STORE_CONTENT_NAME_SIZE];
+	size_t n;
+
+	if (strlen(name) < 8 + 2 * STORE_SHA256_SIZE ||
+	    !hex_decode((struct str){ name + 8, 2 * STORE_SHA256_SIZE }, false, sha256, STORE_SHA256_SIZE,
+			&n))
+		return false;
+	*ret_raw = !name[8 + 2 * STORE_SHA256_SIZE];
+	return strcmp(store_content_name(sha256, *ret_raw, own), name) == 0;
+}
+
+static int add_content(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err)
+{
+	struct walk *w = arg;
+	struct census_content *content;
+	uint8_t sha256[STORE_SHA256_SIZE];
+	uint32_t at;
+	bool raw;
+
+	if (!parse_content(name, sha256, &raw))
+		return 0;
+	at = content_of(w->c, sha256, raw); /* which may move them */
+	content = &w->c->contents[at];
+	content->there = true;
+	content->stored_size = stamp->size;
+	w->c->bytes += stamp->size;
+	return 0;
+}
+
+void census_done(struct census *c)
+{
+	arena_done(&c->arena);
+	free(c->records);
+	free(c->contents);
+	map_done(&c->by_name);
+	*c = (struct census){ 0 };
+}
+
+int census_take(struct store *st, struct census *ret,
+		void (*bad)(void *arg, struct str what, const struct err *why), void *arg, struct err *err)
+{
+	struct blobs *b = st->blobs;
+	struct walk w = { st, ret, .bad = bad, .arg = arg };
+	int r;
+
+	*ret = (struct census){ .from_ns = store_now_ns() };
+	arena_init(&ret->arena);
+	arena_init(&w.record);
+	r = b->ops->list(b, STORE_KEYS, STR(""), add_record, &w, err);
+	if (r == 0)
+		r = b->ops->list(b, STORE_DATA, STR(""), add_content, &w, err);
+	arena_done(&w.record);
+	if (r < 0) {
+		census_done(ret);
+		return err_in(err, "store");
+	}
+	atomic_store(&st->usage, (int64_t)ret->bytes);
+	return 0;
+}
+
+int census_remove(struct store *st, const struct census *c, const struct census_content *content,
+		  struct err *err)
+{
+	char name[STORE_CONTENT_NAME_SIZE];
+	int r = st->blobs->ops->remove(st->blobs, store_content_name(content->sha256, content->raw, name),
+				       c->from_ns - st->settle_ns, err);
+
+	if (r == 0)
+		store_usage_add(st, -(int64_t)content->stored_size);
+	return r;
+}
+
+int store_stats(struct store *st, struct store_stats *ret, struct err *err)
+{
+	struct census c;
+
+	if (census_take(st, &c, NULL, NULL, err) < 0)
+		return -1;
+	*ret = (struct store_stats){ .n_objects = c.n_records,
+				     .bytes = c.bytes,
+				     .content_size = c.content_size };
+	memcpy(ret->by_origin, c.by_origin, sizeof(ret->by_origin));
+	for (size_t i = 0; i < c.n_contents; i++)
+		ret->n_contents += c.contents[i].there;
+	census_done(&c);
+	return 0;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Garbage: contents that no record names, since theirs was replaced or removed, or its writer died before it
+ * came to write one.
+ */
+#include "store/internal.h"
+
+static int collect(struct store *st, struct census *c, store_progress_fn *progress, void *arg,
+		   struct store_gc_result *ret, struct err *err)
+{
+	uint64_t done = 0;
+
+	for (size_t i = 0; i < c->n_contents; i++) {
+		const struct census_content *content = &c->contents[i];
+		int r;
+
+		if (progress && progress(arg, i, c->n_contents, done, c->bytes) != 0)
+			return err_set(err, ERR_CANCELLED, "stopped");
+		done += content->stored_size;
+		if (!content->there || content->n_records)
+			continue;
+		r = census_remove(st, c, content, err);
+		if (r < 0)
+			return -1;
+		if (r == 0) {
+			ret->n_contents++;
+			ret->bytes += content->stored_size;
+		}
+	}
+	return 0;
+}
+
+int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct store_gc_result *ret,
+	     struct err *err)
+{
+	struct store_gc_result result = { 0 };
+	struct census c;
+	int r;
+
+	if (census_take(st, &c, NULL, NULL, err) < 0)
+		return -1;
+	r = collect(st, &c, progress, arg, &result, err);
+	if (r == 0)
+		r = st->blobs->ops->sweep(st->blobs, &result.n_temporary, err);
+	census_done(&c);
+	if (r < 0)
+		return err_in(err, "store");
+	*ret = result;
+	return 0;
+}

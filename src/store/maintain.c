@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread that keeps house in a server: it counts at the start, makes room before it is needed, and
+ * collects garbage once a day and when something was removed.
+ */
+#include "store/internal.h"
+
+#include <stdlib.h>
+
+#define GC_EVERY_MS  (INT64_C(24) * 3600 * 1000)
+#define GC_SOON_MS   INT64_C(10000) /* after something was removed */
+#define ROOM_WAIT_MS INT64_C(10000) /* between two tries where there was nothing to evict */
+
+struct maintain {
+	struct store *st;
+	pthread_t thread;
+	bool running;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* under the lock */
+	bool stop, crowded, garbage;
+};
+
+static bool is_stopped(struct maintain *m)
+{
+	bool stop;
+
+	pthread_mutex_lock(&m->lock);
+	stop = m->stop;
+	pthread_mutex_unlock(&m->lock);
+	return stop;
+}
+
+static int go_on(void *arg, uint64_t n_done, uint64_t n_all, uint64_t bytes_done, uint64_t bytes_all)
+{
+	return is_stopped(arg) ? 1 : 0;
+}
+
+static void collect(struct maintain *m)
+{
+	struct store_gc_result result;
+	struct err err = { 0 };
+
+	if (store_gc(m->st, go_on, m, &result, &err) < 0) {
+		if (err.kind != ERR_CANCELLED)
+			log_warn("store", "%s", err.text);
+		return;
+	}
+	if (result.n_contents || result.n_temporary)
+		log_info("store",
+			 "removed %llu contents that nothing names (%llu bytes), %llu left-over files",
+			 (unsigned long long)result.n_contents, (unsigned long long)result.bytes,
+			 (unsigned long long)result.n_temporary);
+}
+
+/* Down to 7/8; it is crowded at 15/16. */
+static void make_room(struct maintain *m)
+{
+	struct store_evict_result result;
+	struct store *st = m->st;
+	struct err err = { 0 };
+	int r;
+
+	pthread_mutex_lock(&st->room);
+	r = store_evict(st, st->opts.quota - st->opts.quota / 8, &result, &err);
+	pthread_mutex_unlock(&st->room);
+	if (r < 0)
+		log_warn("store", "%s", err.text);
+	else if (result.n_objects)
+		log_info("store", "made room: %llu objects, %llu bytes", (unsigned long long)result.n_objects,
+			 (unsigned long long)result.bytes);
+}
+
+/* Until @until_ms, or somebody has something to be done. true: it is time to end. */
+static bool wait_until(struct maintain *m, int64_t until_ms, bool *ret_garbage)
+{
+	bool stop;
+
+	pthread_mutex_lock(&m->lock);
+	while (!m->stop && !m->crowded && !m->garbage) {
+		int64_t left_ms = until_ms - clock_mono_ms();
+		struct timespec t;
+
+		if (left_ms <= 0)
+			break;
+		clock_gettime(CLOCK_MONOTONIC, &t);
+		t.tv_sec += MIN(left_ms, INT64_C(60000)) / 1000 + 1;
+		pthread_cond_timedwait(&m->changed, &m->lock, &t);
+	}
+	*ret_garbage = m->garbage;
+	m->crowded = m->garbage = false;
+	stop = m->stop;
+	pthread_mutex_unlock(&m->lock);
+	return stop;
+}
+
+static void *run(void *arg)
+{
+	struct maintain *m = arg;
+	int64_t gc_ms = clock_mono_ms(), room_ms = 0;
+	bool garbage = false, stop = false;
+	uint64_t used;
+
+	pthread_setname_np(pthread_self(), "lode-store");
+	while (!stop) {
+		int64_t now = clock_mono_ms();
+		bool crowded;
+
+		if (now >= gc_ms || !store_usage(m->st, &used)) {
+			collect(m);
+			gc_ms = now + GC_EVERY_MS;
+		}
+		crowded = store_is_crowded(m->st);
+		if (crowded && now >= room_ms) {
+			make_room(m);
+			room_ms = now + ROOM_WAIT_MS;
+			crowded = store_is_crowded(m->st);
+		}
+		stop = wait_until(m, crowded ? MIN(gc_ms, room_ms) : gc_ms, &garbage);
+		if (garbage)
+			gc_ms = MIN(gc_ms, clock_mono_ms() + GC_SOON_MS);
+	}
+	return NULL;
+}
+
+struct maintain *maintain_start(struct store *st)
+{
+	struct maintain *m = NEW(struct maintain);
+	pthread_condattr_t attr;
+
+	m->st = st;
+	pthread_mutex_init(&m->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&m->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	m->running = pthread_create(&m->thread, NULL, run, m) == 0;
+	return m;
+}
+
+void maintain_wake(struct maintain *m, bool garbage)
+{
+	if (!m)
+		return;
+	pthread_mutex_lock(&m->lock);
+	m->garbage |= garbage;
+	m->crowded |= !garbage;
+	pthread_cond_signal(&m->changed);
+	pthread_mutex_unlock(&m->lock);
+}
+
+void maintain_stop(struct maintain *m)
+{
+	if (!m)
+		return;
+	pthread_mutex_lock(&m->lock);
+	m->stop = true;
+	pthread_cond_signal(&m->changed);
+	pthread_mutex_unlock(&m->lock);
+	if (m->running)
+		pthread_join(m->thread, NULL);
+	pthread_cond_destroy(&m->changed);
+	pthread_mutex_destroy(&m->lock);
+	free(m);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writing an object: its bytes are hashed, compressed and gathered in a spool as they come; the commit names
+ * the content by its hash, and then writes the record. So a record never names what is not there, and what
+ * has no record is garbage.
+ *
+ * Against whoever collects garbage meanwhile: a content that was put or touched less than settle_ns before he
+ * began to look is not his. So the record has that long to become visible; where it took longer the content
+ * is touched again behind it, and put again if it is gone.
+ */
+#include "store/internal.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+
+/* Somebody else may write the same record at the same time, again and again; but he gets on, and so there is
+ * an end. */
+#define COMMIT_TRIES 64
+
+struct store_put {
+	struct store *st;
+	struct store_put_options opts;
+	struct spool spool;
+	struct codec_frames *frames; /* NULL: raw */
+	EVP_MD_CTX *sha;
+	uint64_t size;
+	uint8_t sha256[STORE_SHA256_SIZE];
+	bool ended;
+};
+
+static int to_spool(void *arg, struct bytes b, struct err *err)
+{
+	struct store_put *p = arg;
+
+	return spool_write(&p->spool, b, err);
+}
+
+int store_put_begin(struct store *st, const struct store_put_options *opts, struct store_put **ret,
+		    struct err *err)
+{
+	struct store_put *p;
+
+	if (opts->raw && opts->size != STORE_SIZE_UNKNOWN) {
+		int r = store_make_room(st, opts->size, err);
+
+		if (r)
+			return r;
+	}
+	p = NEW(struct store_put);
+	p->st = st;
+	p->opts = *opts;
+	p->spool.fd = -1;
+	p->sha = EVP_MD_CTX_new();
+	if (!p->sha || !EVP_DigestInit_ex(p->sha, EVP_sha256(), NULL)) {
+		store_put_abort(p);
+		return err_set(err, ERR_LIMIT, "store: no memory for SHA-256");
+	}
+	if (st->blobs->ops->spool(st->blobs, &p->spool, err) < 0) {
+		store_put_abort(p);
+		return err_in(err, "store");
+	}
+	if (!opts->raw)
+		p->frames = codec_frames_new(st->opts.level, to_spool, p);
+	*ret = p;
+	return 0;
+}
+
+int store_put_write(struct store_put *p, struct bytes b, struct err *err)
+{
+	if (b.size > p->opts.size - p->size)
+		return err_set(err, ERR_INVALID, "store: more than the %llu bytes that were announced",
+			       (unsigned long long)p->opts.size);
+	EVP_DigestUpdate(p->sha, b.p, b.size);
+	p->size += b.size;
+	if ((p->frames ? codec_frames_write(p->frames, b, err) : spool_write(&p->spool, b, err)) < 0)
+		return err_in(err, "store");
+	return 0;
+}
+
+uint64_t store_put_size(const struct store_put *p)
+{
+	return p->size;
+}
+
+static int end(struct store_put *p, struct err *err)
+{
+	if (p->ended)
+		return 0;
+	if (p->opts.size != STORE_SIZE_UNKNOWN && p->size != p->opts.size)
+		return err_set(err, ERR_INVALID, "store: ends at %llu of %llu bytes",
+			       (unsigned long long)p->size, (unsigned long long)p->opts.size);
+	if (p->frames && codec_frames_end(p->frames, err) < 0)
+		return err_in(err, "store");
+	EVP_DigestFinal_ex(p->sha, p->sha256, NULL);
+	p->ended = true;
+	return 0;
+}
+
+int store_put_end(struct store_put *p, struct source **ret, uint8_t ret_sha256[STORE_SHA256_SIZE],
+		  struct err *err)
+{
+	struct source *s = NULL;
+
+	if (end(p, err) < 0)
+		return -1;
+	if (ret) {
+		if (spool_source(&p->spool, "upload", &s, err) < 0)
+			return -1;
+		if (p->frames && codec_frames_open(s, &s, err) < 0)
+			return err_in(err, "store");
+		*ret = s;
+	}
+	if (ret_sha256)
+		memcpy(ret_sha256, p->sha256, STORE_SHA256_SIZE);
+	return 0;
+}
+
+void store_put_abort(struct store_put *p)
+{
+	if (!p)
+		return;
+	codec_frames_free(p->frames);
+	EVP_MD_CTX_free(p->sha);
+	p->st->blobs->ops->spool_done(p->st->blobs, &p->spool);
+	free(p);
+}
+
+/* ---- the commit ---- */
+
+struct commit {
+	struct store *st;
+	struct store_put *put;
+	const struct store_key *key;
+	const struct store_meta *meta; /* as it will be */
+	enum store_policy policy;
+	struct buf name, record;
+	struct arena arena; /* of what is there */
+};
+
+static void commit_done(struct commit *c)
+{
+	buf_done(&c->name);
+	buf_done(&c->record);
+	arena_done(&c->arena);
+}
+
+/* 0: go on. STORE_KEPT, STORE_SAME. */
+static int judge(const struct commit *c, const struct store_meta *old)
+{
+	const struct store_meta *meta = c->meta;
+
+	if (memcmp(old->sha256, meta->sha256, STORE_SHA256_SIZE) == 0 && old->raw == meta->raw)
+		return old->origin >= meta->origin ? STORE_SAME : 0;
+	if (c->policy == STORE_ALWAYS)
+		return 0;
+	if (old->quality > meta->quality)
+		return STORE_KEPT;
+	if (old->quality == meta->quality && old->origin == STORE_PUSHED && meta->origin != STORE_PUSHED)
+		return STORE_KEPT;
+	return 0;
+}
+
+/* Whoever wrote it may not have come to make it durable yet. */
+static int settle(const struct commit *c, const struct store_meta *old, struct err *err)
+{
+	struct blobs *b = c->st->blobs;
+	char content[STORE_CONTENT_NAME_SIZE];
+	int r = b->ops->settle(b, store_content_name(old->sha256, old->raw, content), err);
+
+	return r ? r : b->ops->settle(b, (const char *)c->name.p, err);
+}
+
+static int put_content(const struct commit *c, struct err *err)
+{
+	struct blobs *b = c->st->blobs;
+	char name[STORE_CONTENT_NAME_SIZE];
+
+	return b->ops->put_spool(b, store_content_name(c->meta->sha256, c->meta->raw, name), &c->put->spool,
+				 err);
+}
+
+static int touch_content(const struct commit *c, struct err *err)
+{
+	struct blobs *b = c->st->blobs;
+	char name[STORE_CONTENT_NAME_SIZE];
+	int r = b->ops->touch(b, store_content_name(c->meta->sha256, c->meta->raw, name), err);
+
+	return r == BLOB_MISSING ? put_content(c, err) : r;
+}
+
+/* Content, then record, in the place of @expect. BLOB_CHANGED. */
+static int put_both(const struct commit *c, const struct blob_stamp *expect, bool *counted, struct err *err)
+{
+	struct blobs *b = c->st->blobs;
+	int64_t from_ns = store_now_ns();
+	bool there = false;
+	int r;
+
+	if (store_content_there(c->st, c->meta, &there, err) < 0 || put_content(c, err) < 0)
+		return -1;
+	if (!there && !*counted) {
+		store_usage_add(c->st, (int64_t)c->meta->stored_size);
+		*counted = true;
+	}
+	r = b->ops->put(b, (const char *)c->name.p, buf_bytes(&c->record), expect, err);
+	if (r)
+		return r;
+	return store_now_ns() - from_ns < c->st->settle_ns / 2 ? 0 : touch_content(c, err);
+}
+
+static int commit(struct commit *c, struct err *err)
+{
+	bool same = false, counted = false;
+
+	for (unsigned i = 0; i < COMMIT_TRIES; i++) {
+		struct blob_stamp stamp = { 0 };
+		struct store_meta old = { 0 };
+		struct store_key key;
+		struct err why = { 0 };
+		bool there = false;
+		int r, outcome;
+
+		r = store_record_get(c->st, (const char *)c->name.p, &c->arena, &key, &old, &stamp, &why);
+		if (r < 0 && why.kind != ERR_INVALID) {
+			*err = why;
+			return -1;
+		}
+		/* A record that is damaged is as good as none: this one takes its place. */
+		if (r == 0) {
+			if (store_content_there(c->st, &old, &there, err) < 0)
+				return -1;
+			outcome = there ? judge(c, &old) : 0;
+			r = outcome ? settle(c, &old, err) : BLOB_MISSING;
+			if (r <= 0)
+				return r < 0 ? -1 : outcome;
+			same = there && memcmp(old.sha256, c->meta->sha256, STORE_SHA256_SIZE) == 0;
+		}
+		r = put_both(c, &stamp, &counted, err);
+		if (r == 0 && there && !same)
+			maintain_wake(c->st->maintain, true);
+		if (r != BLOB_CHANGED)
+			return r ? r : same ? STORE_SAME : 0;
+	}
+	return err_set(err, ERR_IO, "too many write it at once; try again");
+}
+
+int store_put_commit(struct store_put *p, const struct store_key *key, const struct store_meta *meta,
+		     enum store_policy policy, struct err *err)
+{
+	AUTO(commit_done) struct commit c = { .st = p->st, .put = p, .key = key, .policy = policy };
+	struct store_meta full = *meta;
+	int r;
+
+	if (end(p, err) < 0) {
+		store_put_abort(p);
+		return -1;
+	}
+	memcpy(full.sha256, p->sha256, STORE_SHA256_SIZE);
+	full.size = p->size;
+	full.stored_size = p->spool.size;
+	full.raw = p->opts.raw;
+	full.created = clock_wall_s();
+	c.meta = &full;
+	store_record_name(key, &c.name);
+	buf_cstr(&c.name);
+	store_record_write(key, &full, &c.record);
+	if (c.record.size > STORE_MAX_RECORD)
+		r = err_set(err, ERR_LIMIT, "what is to be noted of it is longer than %zu bytes",
+			    STORE_MAX_RECORD);
+	else
+		r = store_make_room(p->st, full.stored_size, err);
+	if (r == 0)
+		r = commit(&c, err);
+	if (r < 0)
+		(void)err_in(err, "store");
+	store_put_abort(p);
+	return r;
+}
+
+int store_put_bytes(struct store *st, const struct store_key *key, const struct store_meta *meta, bool raw,
+		    struct bytes b, enum store_policy policy, struct err *err)
+{
+	const struct store_put_options opts = { .raw = raw, .size = b.size };
+	struct store_put *p;
+	int r = store_put_begin(st, &opts, &p, err);
+
+	if (r)
+		return r;
+	if (store_put_write(p, b, err) < 0) {
+		store_put_abort(p);
+		return -1;
+	}
+	return store_put_commit(p, key, meta, policy, err);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file that a content is gathered in.
+ */
+#include "store/blob.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+int spool_write(struct spool *s, struct bytes b, struct err *err)
+{
+	if (fd_pwrite(s->fd, b.p, b.size, s->size, err) < 0)
+		return -1;
+	s->size += b.size;
+	return 0;
+}
+
+int spool_source(const struct spool *s, const char *name, struct source **ret, struct err *err)
+{
+	int fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd < 0)
+		return err_os(err, errno, "%s: dup", name);
+	*ret = source_of_fd(fd, s->size, 0, name);
+	return 0;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading everything again: is each content still what its name says?
+ *
+ * A content that is not goes with all records that name it, if that is wanted: what is missing can be fetched
+ * or pushed again, what is wrong would be served.
+ */
+#include "store/internal.h"
+
+#include <openssl/evp.h>
+#include <stdlib.h>
+
+#define PIECE MIB(1)
+
+struct verify {
+	struct store *st;
+	struct census c;
+	void (*bad)(void *arg, struct str what, const struct err *why);
+	void *arg_bad;
+	store_progress_fn *progress;
+	void *arg;
+	uint8_t *piece; /* PIECE */
+	uint64_t done;
+	struct store_verify_result result;
+};
+
+static void tell(struct verify *v, const char *what, const struct err *why)
+{
+	v->result.n_bad++;
+	if (v->bad)
+		v->bad(v->arg_bad, str_of(what), why);
+}
+
+static void bad_record(void *arg, struct str what, const struct err *why)
+{
+	struct verify *v = arg;
+
+	v->result.n_bad++;
+	if (v->bad)
+		v->bad(v->arg_bad, what, why);
+}
+
+static int hash_source(struct verify *v, struct source *s, uint8_t sha256[STORE_SHA256_SIZE], struct err *err)
+{
+	EVP_MD_CTX *sha = EVP_MD_CTX_new();
+	int r = 0;
+
+	if (!sha || !EVP_DigestInit_ex(sha, EVP_sha256(), NULL))
+		r = err_set(err, ERR_LIMIT, "no memory for SHA-256");
+	for (uint64_t off = 0; r == 0 && off < s->size;) {
+		size_t got = 0;
+
+		r = source_read(s, off, v->piece, PIECE, SOURCE_SEQUENTIAL, &got, err);
+		EVP_DigestUpdate(sha, v->piece, got);
+		off += got;
+		if (r == 0 && v->progress &&
+		    v->progress(v->arg, v->result.n_contents, v->c.n_contents, v->done, v->c.bytes) != 0)
+			r = err_set(err, ERR_CANCELLED, "stopped");
+	}
+	if (r == 0)
+		EVP_DigestFinal_ex(sha, sha256, NULL);
+	EVP_MD_CTX_free(sha);
+	return r;
+}
+
+/* 0, BLOB_MISSING, or what is wrong with it. */
+static int check_content(struct verify *v, const struct census_content *content, const char *name,
+			 struct err *err)
+{
+	struct blobs *b = v->st->blobs;
+	AUTO(source_closep) struct source *s = NULL;
+	uint8_t sha256[STORE_SHA256_SIZE];
+	int r = b->ops->open(b, name, &s, err);
+
+	if (r)
+		return r;
+	if (!content->raw) {
+		struct source *frames;
+
+		if (codec_frames_open(TAKE(s), &frames, err) < 0)
+			return -1;
+		s = frames;
+	}
+	if (hash_source(v, s, sha256, err) < 0)
+		return -1;
+	if (memcmp(sha256, content->sha256, sizeof(sha256)) != 0)
+		return err_set(err, ERR_INVALID, "its SHA-256 is another");
+	return 0;
+}
+
+/* All that name content @at: told, and removed if that is wanted. */
+static int condemn(struct verify *v, size_t at, bool remove, const struct err *why, struct err *err)
+{
+	struct blobs *b = v->st->blobs;
+
+	for (size_t i = 0; i < v->c.n_records; i++) {
+		const struct census_record *record = &v->c.records[i];
+		int r;
+
+		if (record->content != at)
+			continue;
+		tell(v, record->name, why);
+		if (!remove)
+			continue;
+		r = b->ops->remove(b, record->name, record->time_ns, err);
+		if (r < 0)
+			return -1;
+		v->result.n_removed += r == 0;
+	}
+	return 0;
+}
+
+static int check_one(struct verify *v, size_t i, bool remove, struct err *err)
+{
+	const struct census_content *content = &v->c.contents[i];
+	struct blobs *b = v->st->blobs;
+	char name[STORE_CONTENT_NAME_SIZE];
+	struct err why = { 0 };
+	int r;
+
+	store_content_name(content->sha256, content->raw, name);
+	r = check_content(v, content, name, &why);
+	if (r == 0)
+		return 0;
+	if (r < 0 && why.kind != ERR_INVALID) {
+		*err = why;
+		return -1;
+	}
+	/* Evicted meanwhile, perhaps: its records are gone too then. */
+	if (r == BLOB_MISSING) {
+		if (content->there || !content->n_records)
+			return 0;
+		(void)err_set(&why, ERR_INVALID, "%s: its content is missing", name);
+	} else {
+		(void)err_in(&why, "%s", name);
+	}
+	if (!content->n_records)
+		tell(v, name, &why);
+	if (condemn(v, i, remove, &why, err) < 0)
+		return -1;
+	/* Now, and not with the garbage: it must not be taken for the same when it is pushed again. */
+	if (remove && content->there && b->ops->remove(b, name, v->c.from_ns, err) < 0)
+		return -1;
+	return 0;
+}
+
+int store_verify(struct store *st, bool remove,
+		 void (*bad)(void *arg, struct str what, const struct err *why), void *arg_bad,
+		 store_progress_fn *progress, void *arg, struct store_verify_result *ret, struct err *err)
+{
+	struct verify v = { st, .bad = bad, .arg_bad = arg_bad, .progress = progress, .arg = arg };
+	int r = 0;
+
+	if (census_take(st, &v.c, bad_record, &v, err) < 0)
+		return -1;
+	v.piece = mem_alloc(PIECE);
+	for (size_t i = 0; i < v.c.n_contents && r == 0; i++) {
+		r = check_one(&v, i, remove, err);
+		v.result.n_contents++;
+		v.done += v.c.contents[i].stored_size;
+	}
+	v.result.n_objects = v.c.n_records;
+	v.result.bytes = v.done;
+	free(v.piece);
+	census_done(&v.c);
+	if (r < 0)
+		return err_in(err, "store");
+	*ret = v.result;
+	return 0;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The seekable format: written, read at any place, and damaged. */
+#include "test.h"
+
+#include "codec/codec.h"
+
+static int to_buf(void *arg, struct bytes b, struct err *err)
+{
+	buf_add(arg, b.p, b.size);
+	return 0;
+}
+
+static int to_nowhere(void *arg, struct bytes b, struct err *err)
+{
+	return err_set(err, ERR_IO, "full");
+}
+
+static void pack(const uint8_t *p, size_t n, size_t piece, struct buf *ret)
+{
+	struct codec_frames *f = codec_frames_new(1, to_buf, ret);
+	struct err err = { 0 };
+
+	for (size_t off = 0; off < n; off += piece)
+		assert_done(codec_frames_write(f, bytes_of(p + off, MIN(piece, n - off)), &err));
+	assert_done(codec_frames_end(f, &err));
+	codec_frames_free(f);
+}
+
+static uint8_t *make(size_t n)
+{
+	uint8_t *p = mem_alloc(n + 1);
+
+	test_fill(p, n, 3);
+	for (size_t i = 0; i < n; i++)
+		p[i] = "abcdefgh"[p[i] & 7];
+	return p;
+}
+
+static void what_is_written_is_read_at_any_place(void **state)
+{
+	static const size_t sizes[] = { 0,
+					1,
+					CODEC_FRAME_SIZE - 1,
+					CODEC_FRAME_SIZE,
+					CODEC_FRAME_SIZE + 1,
+					5 * CODEC_FRAME_SIZE,
+					7 * CODEC_FRAME_SIZE + 99 };
+	static const size_t pieces[] = { 4096, 100003, CODEC_FRAME_SIZE, 3000000 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes) * ARRAY_SIZE(pieces); i++) {
+		size_t n = sizes[i / ARRAY_SIZE(pieces)];
+		AUTO(mem_freep) uint8_t *p = make(n), *got = mem_alloc(n + 1);
+		AUTO(buf_done) struct buf packed = { 0 }, straight = { 0 };
+		AUTO(source_closep) struct source *s = NULL;
+		struct err err = { 0 };
+
+		pack(p, n, pieces[i % ARRAY_SIZE(pieces)], &packed);
+		assert_done(codec_decode_all(CODEC_ZSTD, buf_bytes(&packed), n + 1, &straight, &err));
+		assert_int_equal(straight.size, n);
+		assert_true(n == 0 || memcmp(straight.p, p, n) == 0);
+		assert_done(codec_frames_open(source_of_mem(buf_bytes(&packed), "x"), &s, &err));
+		assert_int_equal(s->size, n);
+		assert_done(source_read_full(s, 0, got, n, SOURCE_SEQUENTIAL, &err));
+		assert_true(n == 0 || memcmp(got, p, n) == 0);
+		for (uint64_t k = 0, at = 12345; n > 100 && k < 30; k++, at = at * 1103515245 + 12345) {
+			uint64_t off = at % (n - 100);
+
+			assert_done(source_read_full(s, off, got, 100, SOURCE_RANDOM, &err));
+			assert_memory_equal(got, p + off, 100);
+		}
+	}
+}
+
+static void damage_is_noticed_wherever_it_is(void **state)
+{
+	const size_t n = 2 * CODEC_FRAME_SIZE + 5;
+	AUTO(mem_freep) uint8_t *p = make(n), *got = mem_alloc(n);
+	AUTO(buf_done) struct buf packed = { 0 };
+	struct err err = { 0 };
+
+	pack(p, n, n, &packed);
+	for (size_t i = 0; i < packed.size; i += i + 500 < packed.size && i > 500 ? 997 : 1) {
+		struct source *s = NULL;
+
+		packed.p[i] ^= 0x10;
+		if (codec_frames_open(source_of_mem(buf_bytes(&packed), "x"), &s, &err) == 0) {
+			/* A bit of a frame header may say the same in another way. */
+			if (s->size == n && source_read_full(s, 0, got, n, SOURCE_SEQUENTIAL, &err) == 0)
+				assert_memory_equal(got, p, n);
+			source_close(s);
+		}
+		packed.p[i] ^= 0x10;
+	}
+	for (size_t cut = 0; cut < 300; cut++) {
+		struct source *s = NULL;
+
+		assert_true(codec_frames_open(source_of_mem(bytes_of(packed.p, packed.size - 1 - cut), "x"),
+					      &s, &err) < 0);
+	}
+}
+
+static void a_full_disk_ends_it(void **state)
+{
+	AUTO(mem_freep) uint8_t *p = make(2 * CODEC_FRAME_SIZE);
+	struct codec_frames *f = codec_frames_new(1, to_nowhere, NULL);
+	struct err err = { 0 };
+
+	assert_done(codec_frames_write(f, bytes_of(p, 100), &err));
+	assert_fails(codec_frames_write(f, bytes_of(p, 2 * CODEC_FRAME_SIZE), &err), ERR_IO, "full");
+	codec_frames_free(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_written_is_read_at_any_place),
+		cmocka_unit_test(damage_is_noticed_wherever_it_is),
+		cmocka_unit_test(a_full_disk_ends_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Garbage, eviction, verification. */
+#include "test.h"
+
+#include "store/internal.h"
+
+struct fixture {
+	char dir[TEST_PATH_SIZE];
+	struct store *st;
+	struct arena arena;
+};
+
+static void reopen(struct fixture *f, const struct store_options *opts)
+{
+	struct store_options o = *opts;
+	struct err err = { 0 };
+
+	store_close(f->st);
+	o.create = true;
+	assert_done(store_open(f->dir, &o, &f->st, &err));
+}
+
+static int set_up(void **state)
+{
+	struct fixture *f = NEW(struct fixture);
+
+	clock_test_freeze(1000000);
+	test_dir_make(f->dir);
+	reopen(f, &(struct store_options){ 0 });
+	arena_init(&f->arena);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	clock_test_thaw();
+	store_close(f->st);
+	arena_done(&f->arena);
+	test_dir_remove(f->dir);
+	free(f);
+	return 0;
+}
+
+static struct store_key key_of(const char *text)
+{
+	struct store_key key;
+
+	if (!store_key_parse(str_of(text), &key))
+		fail_msg("not a key: %s", text);
+	return key;
+}
+
+/* 1000 bytes, raw, of their own. */
+static int put(struct fixture *f, const char *key_text, enum store_origin origin, unsigned seed)
+{
+	struct store_key key = key_of(key_text);
+	struct store_meta meta = { .origin = origin, .quality = STORE_DWARF };
+	struct err err = { 0 };
+	uint8_t p[1000];
+	int r;
+
+	test_fill(p, sizeof(p), seed);
+	r = store_put_bytes(f->st, &key, &meta, true, bytes_of(p, sizeof(p)), STORE_IF_BETTER, &err);
+	if (r < 0)
+		fail_msg("%s", err.text);
+	clock_test_advance(10000);
+	return r;
+}
+
+static bool has(struct fixture *f, const char *key_text)
+{
+	struct store_key key = key_of(key_text);
+	struct store_meta meta;
+	struct err err = { 0 };
+	int r = store_find(f->st, &key, &f->arena, &meta, &err);
+
+	if (r < 0)
+		fail_msg("%s", err.text);
+	return r == 0;
+}
+
+static void use(struct fixture *f, const char *key_text)
+{
+	struct store_key key = key_of(key_text);
+	struct source *s = NULL;
+	struct err err = { 0 };
+
+	clock_test_advance(100000);
+	assert_done(store_open_object(f->st, &key, &f->arena, NULL, &s, &err));
+	source_close(s);
+	clock_test_advance(10000);
+}
+
+static void contents_that_nothing_names_are_garbage(void **state)
+{
+	struct fixture *f = *state;
+	struct store_gc_result gc;
+	struct store_key key = key_of("ab/debuginfo");
+	char path[TEST_PATH_SIZE + 32];
+	struct err err = { 0 };
+
+	put(f, "ab/debuginfo", STORE_PUSHED, 1);
+	put(f, "ab/executable", STORE_PUSHED, 1);
+	put(f, "cd/debuginfo", STORE_PUSHED, 2);
+	assert_done(store_remove(f->st, &key, &err));
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_int_equal(gc.n_contents, 0);
+	put(f, "cd/debuginfo", STORE_PUSHED, 3);
+	snprintf(path, sizeof(path), "%s/tmp/left", f->dir);
+	test_file_write(path, "x", 1);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_int_equal(gc.n_contents, 1);
+	assert_int_equal(gc.bytes, 1000);
+	assert_int_equal(gc.n_temporary, 1);
+	assert_true(has(f, "ab/executable"));
+	assert_true(has(f, "cd/debuginfo"));
+}
+
+static void what_is_just_written_is_not_garbage(void **state)
+{
+	struct fixture *f = *state;
+	struct store_key key = key_of("ab/debuginfo");
+	struct store_gc_result gc;
+	struct err err = { 0 };
+
+	put(f, "ab/debuginfo", STORE_PUSHED, 1);
+	clock_test_advance(-9000);
+	assert_done(store_remove(f->st, &key, &err));
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_int_equal(gc.n_contents, 0);
+	clock_test_advance(9000);
+	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
+	assert_int_equal(gc.n_contents, 1);
+}
+
+static void what_was_not_used_for_longest_goes_first(void **state)
+{
+	struct fixture *f = *state;
+	struct store_evict_result ev;
+	struct err err = { 0 };
+
+	put(f, "a1/debuginfo", STORE_FETCHED, 1);
+	put(f, "a2/debuginfo", STORE_FETCHED, 2);
+	put(f, "a3/debuginfo", STORE_FETCHED, 3);
+	use(f, "a1/debuginfo");
+	assert_done(store_evict(f->st, 2000, &ev, &err));
+	assert_int_equal(ev.n_objects, 1);
+	assert_int_equal(ev.bytes, 1000);
+	assert_true(has(f, "a1/debuginfo"));
+	assert_false(has(f, "a2/debuginfo"));
+	assert_true(has(f, "a3/debuginfo"));
+}
+
+static void what_was_pushed_goes_last(void **state)
+{
+	struct fixture *f = *state;
+	struct store_evict_result ev;
+	struct err err = { 0 };
+
+	put(f, "a1/debuginfo", STORE_PUSHED, 1);
+	put(f, "a2/debuginfo", STORE_FETCHED, 2);
+	put(f, "a3/symtab", STORE_MADE, 3);
+	put(f, "a4/debuginfo", STORE_PUSHED, 4);
+	assert_done(store_evict(f->st, 2000, &ev, &err));
+	assert_true(has(f, "a1/debuginfo"));
+	assert_false(has(f, "a2/debuginfo"));
+	assert_false(has(f, "a3/symtab"));
+	assert_done(store_evict(f->st, 1000, &ev, &err));
+	assert_false(has(f, "a1/debuginfo"));
+	assert_true(has(f, "a4/debuginfo"));
+}
+
+static void a_content_goes_with_its_last_record(void **state)
+{
+	struct fixture *f = *state;
+	struct store_evict_result ev;
+	struct err err = { 0 };
+
+	put(f, "a1/debuginfo", STORE_FETCHED, 1);
+	put(f, "a2/debuginfo", STORE_PUSHED, 1);
+	put(f, "a3/debuginfo", STORE_FETCHED, 3);
+	assert_done(store_evict(f->st, 1000, &ev, &err));
+	assert_false(has(f, "a1/debuginfo"));
+	assert_true(has(f, "a2/debuginfo"));
+	assert_false(has(f, "a3/debuginfo"));
+}
+
+static void a_put_makes_its_own_room(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t used = 0;
+
+	reopen(f, &(struct store_options){ .quota = 3000 });
+	put(f, "a1/debuginfo", STORE_FETCHED, 1);
+	put(f, "a2/debuginfo", STORE_FETCHED, 2);
+	put(f, "a3/debuginfo", STORE_FETCHED, 3);
+	assert_int_equal(put(f, "a4/debuginfo", STORE_PUSHED, 4), 0);
+	assert_false(has(f, "a1/debuginfo"));
+	assert_true(has(f, "a4/debuginfo"));
+	assert_true(store_usage(f->st, &used) && used <= 3000);
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+	struct fixture *f = *state;
+
+	reopen(f, &(struct store_options){ .quota = 999 });
+	assert_int_equal(put(f, "a1/debuginfo", STORE_PUSHED, 1), STORE_FULL);
+	reopen(f, &(struct store_options){ .quota = 2500, .keep_pushed = true });
+	assert_int_equal(put(f, "a1/debuginfo", STORE_PUSHED, 1), 0);
+	assert_int_equal(put(f, "a2/debuginfo", STORE_PUSHED, 2), 0);
+	assert_int_equal(put(f, "a3/debuginfo", STORE_FETCHED, 3), STORE_FULL);
+	assert_true(has(f, "a1/debuginfo"));
+	assert_true(has(f, "a2/debuginfo"));
+}
+
+static void note_bad(void *arg, struct str what, const struct err *why)
+{
+	buf_printf(arg, STR_FMT " ", STR_ARG(what));
+}
+
+static void damage_is_found_and_removed(void **state)
+{
+	struct fixture *f = *state;
+	AUTO(buf_done) struct buf bad = { 0 };
+	struct store_verify_result v;
+	struct store_key key = key_of("a1/debuginfo");
+	char path[TEST_PATH_SIZE + STORE_CONTENT_NAME_SIZE + 8], name[STORE_CONTENT_NAME_SIZE];
+	struct store_meta meta;
+	struct err err = { 0 };
+
+	put(f, "a1/debuginfo", STORE_PUSHED, 1);
+	put(f, "a2/debuginfo", STORE_PUSHED, 1);
+	put(f, "a3/debuginfo", STORE_PUSHED, 3);
+	put(f, "a4/debuginfo", STORE_PUSHED, 4);
+	assert_done(store_verify(f->st, false, note_bad, &bad, NULL, NULL, &v, &err));
+	assert_int_equal(v.n_bad, 0);
+	assert_int_equal(v.n_objects, 4);
+	assert_int_equal(v.bytes, 3000);
+
+	assert_done(store_find(f->st, &key, &f->arena, &meta, &err));
+	snprintf(path, sizeof(path), "%s/%s", f->dir, store_content_name(meta.sha256, true, name));
+	test_file_write(path, "rotten", 6);
+	key = key_of("a3/debuginfo");
+	assert_done(store_find(f->st, &key, &f->arena, &meta, &err));
+	snprintf(path, sizeof(path), "%s/%s", f->dir, store_content_name(meta.sha256, true, name));
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/keys/a4/a4.debuginfo", f->dir);
+	test_file_write(path, "lode object 1\n", 14);
+	assert_done(store_verify(f->st, false, note_bad, &bad, NULL, NULL, &v, &err));
+	assert_int_equal(v.n_bad, 4);
+	assert_int_equal(v.n_removed, 0);
+	assert_str(buf_str(&bad),
+		   "keys/a4/a4.debuginfo keys/a1/a1.debuginfo keys/a2/a2.debuginfo keys/a3/a3.debuginfo ");
+	assert_done(store_verify(f->st, true, note_bad, &bad, NULL, NULL, &v, &err));
+	assert_int_equal(v.n_removed, 3);
+	/* And what is good can come again. */
+	assert_int_equal(put(f, "a1/debuginfo", STORE_PUSHED, 1), 0);
+	assert_int_equal(put(f, "a4/debuginfo", STORE_PUSHED, 4), 0);
+	assert_done(store_verify(f->st, false, note_bad, &bad, NULL, NULL, &v, &err));
+	assert_int_equal(v.n_bad, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(contents_that_nothing_names_are_garbage, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_is_just_written_is_not_garbage, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_was_not_used_for_longest_goes_first, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_was_pushed_goes_last, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_content_goes_with_its_last_record, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_put_makes_its_own_room, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(damage_is_found_and_removed, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

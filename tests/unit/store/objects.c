@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Putting and reading objects, alone and at once. */
+#include "test.h"
+
+#include <pthread.h>
+#include "store/internal.h"
+
+#define LONG (3 * CODEC_FRAME_SIZE + 12345)
+
+struct fixture {
+	char dir[TEST_PATH_SIZE];
+	struct store *st;
+	struct arena arena;
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = NEW(struct fixture);
+	struct err err = { 0 };
+
+	test_dir_make(f->dir);
+	assert_done(store_open(f->dir, &(struct store_options){ .create = true }, &f->st, &err));
+	arena_init(&f->arena);
+	*state = f;
+	return 0;
+}
+
+static int set_up_memory(void **state)
+{
+	struct fixture *f = NEW(struct fixture);
+
+	f->st = store_open_memory(&(struct store_options){ 0 });
+	arena_init(&f->arena);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	clock_test_thaw();
+	store_close(f->st);
+	arena_done(&f->arena);
+	if (f->dir[0])
+		test_dir_remove(f->dir);
+	free(f);
+	return 0;
+}
+
+static struct store_key key_of(const char *text)
+{
+	struct store_key key;
+
+	if (!store_key_parse(str_of(text), &key))
+		fail_msg("not a key: %s", text);
+	return key;
+}
+
+static int put(struct fixture *f, const char *key_text, enum store_origin origin, enum store_quality quality,
+	       const char *content)
+{
+	struct store_key key = key_of(key_text);
+	struct store_meta meta = { .origin = origin, .quality = quality, .from = str_of(content) };
+	struct err err = { 0 };
+	int r = store_put_bytes(f->st, &key, &meta, false, bytes_of(content, strlen(content)),
+				STORE_IF_BETTER, &err);
+
+	if (r < 0)
+		fail_msg("%s", err.text);
+	return r;
+}
+
+/* The content, or "" where there is none. */
+static const char *get(struct fixture *f, const char *key_text, struct store_meta *ret_meta)
+{
+	struct store_key key = key_of(key_text);
+	AUTO(source_closep) struct source *s = NULL;
+	struct err err = { 0 };
+	struct bytes b;
+	int r = store_open_object(f->st, &key, &f->arena, ret_meta, &s, &err);
+
+	if (r == STORE_MISSING)
+		return "";
+	if (r || source_read_arena(s, 0, s->size, MIB(64), &f->arena, &b, &err) < 0)
+		fail_msg("%s", err.text);
+	return arena_strdup(&f->arena, (struct str){ (const char *)b.p, b.size });
+}
+
+static void put_long(struct fixture *f, const char *key_text, bool raw, const uint8_t *p, size_t n)
+{
+	struct store_put_options opts = { .raw = raw, .size = STORE_SIZE_UNKNOWN };
+	struct store_meta meta = { .origin = STORE_FETCHED, .quality = STORE_DWARF, .mtime = 77 };
+	struct store_key key = key_of(key_text);
+	uint8_t sha256[STORE_SHA256_SIZE];
+	struct source *s = NULL;
+	struct store_put *put = NULL;
+	struct err err = { 0 };
+	uint8_t head[4];
+
+	assert_done(store_put_begin(f->st, &opts, &put, &err));
+	for (size_t off = 0, piece = 1; off < n; off += piece, piece = MIN(2 * piece + 7, (size_t)600000)) {
+		piece = MIN(piece, n - off);
+		assert_done(store_put_write(put, bytes_of(p + off, piece), &err));
+	}
+	assert_int_equal(store_put_size(put), n);
+	assert_done(store_put_end(put, &s, sha256, &err));
+	assert_int_equal(s->size, n);
+	assert_done(source_read_full(s, n - 4, head, 4, SOURCE_RANDOM, &err));
+	assert_memory_equal(head, p + n - 4, 4);
+	source_close(s);
+	assert_done(store_put_commit(put, &key, &meta, STORE_IF_BETTER, &err));
+}
+
+static void check_long(struct fixture *f, const char *key_text, const uint8_t *p, size_t n, bool raw)
+{
+	struct store_key key = key_of(key_text);
+	AUTO(source_closep) struct source *s = NULL;
+	uint8_t *got = mem_alloc(n);
+	struct store_meta meta;
+	struct err err = { 0 };
+	uint64_t off = 0;
+	int fd;
+
+	assert_done(store_open_object(f->st, &key, &f->arena, &meta, &s, &err));
+	assert_int_equal(meta.size, n);
+	assert_int_equal(meta.mtime, 77);
+	assert_int_equal(s->mtime, 77);
+	assert_int_equal(s->size, n);
+	assert_int_equal(meta.raw, raw);
+	assert_int_equal(source_raw_fd(s, &fd, &off), raw && f->dir[0]);
+	assert_done(source_read_full(s, 0, got, n, SOURCE_SEQUENTIAL, &err));
+	assert_memory_equal(got, p, n);
+	for (uint64_t i = 0, at = 5; i < 50; i++, at = (at * 1103515245 + 12345) % (n - 1000)) {
+		assert_done(source_read_full(s, at, got, 1000, SOURCE_RANDOM, &err));
+		assert_memory_equal(got, p + at, 1000);
+	}
+	free(got);
+}
+
+static void a_long_content_is_read_at_any_place(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t *p = mem_alloc(LONG);
+
+	test_fill(p, LONG, 1);
+	memset(p + 1000, 'x', LONG / 2);
+	put_long(f, "ab/debuginfo", false, p, LONG);
+	put_long(f, "ab/symtab/1", true, p, LONG);
+	put_long(f, "ab/executable", false, p, 2 * CODEC_FRAME_SIZE);
+	check_long(f, "ab/debuginfo", p, LONG, false);
+	check_long(f, "ab/symtab/1", p, LONG, true);
+	check_long(f, "ab/executable", p, 2 * CODEC_FRAME_SIZE, false);
+	free(p);
+}
+
+static void any_zstd_unpacks_a_content(void **state)
+{
+	struct fixture *f = *state;
+	AUTO(buf_done) struct buf packed = { 0 }, got = { 0 };
+	char path[TEST_PATH_SIZE + 16], name[STORE_CONTENT_NAME_SIZE];
+	struct store_meta meta;
+	struct err err = { 0 };
+
+	put(f, "ab/source/x.c", STORE_PUSHED, STORE_DWARF, "int main;\n");
+	assert_string_equal(get(f, "ab/source/x.c", &meta), "int main;\n");
+	snprintf(path, sizeof(path), "%s/%s", f->dir, store_content_name(meta.sha256, false, name));
+	assert_done(file_read(path, MIB(1), &packed, &err));
+	assert_int_equal(packed.size, meta.stored_size);
+	assert_done(codec_decode_all(CODEC_ZSTD, buf_bytes(&packed), 100, &got, &err));
+	assert_str(buf_str(&got), "int main;\n");
+}
+
+static void an_empty_content_is_kept_too(void **state)
+{
+	struct fixture *f = *state;
+	struct store_meta meta;
+
+	assert_int_equal(put(f, "ab/source/x.c", STORE_PUSHED, STORE_DWARF, ""), 0);
+	assert_string_equal(get(f, "ab/source/x.c", &meta), "");
+	assert_int_equal(meta.size, 0);
+	assert_int_equal(meta.origin, STORE_PUSHED);
+}
+
+static void the_better_one_stays(void **state)
+{
+	struct fixture *f = *state;
+	struct store_meta meta;
+
+	assert_int_equal(put(f, "ab/debuginfo", STORE_PUSHED, STORE_SYMBOLS, "symbols"), 0);
+	assert_int_equal(put(f, "ab/debuginfo", STORE_PUSHED, STORE_STRIPPED, "stripped"), STORE_KEPT);
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "symbols");
+	assert_int_equal(put(f, "ab/debuginfo", STORE_PUSHED, STORE_DWARF, "dwarf"), 0);
+	assert_int_equal(put(f, "ab/debuginfo", STORE_FETCHED, STORE_DWARF, "other"), STORE_KEPT);
+	assert_int_equal(put(f, "ab/debuginfo", STORE_PUSHED, STORE_SYMBOLS, "symbols"), STORE_KEPT);
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "dwarf");
+	assert_int_equal(put(f, "ab/debuginfo", STORE_PUSHED, STORE_DWARF, "newer"), 0);
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "newer");
+}
+
+static void the_same_bytes_again_change_nothing_but_who_vouches(void **state)
+{
+	struct fixture *f = *state;
+	struct store_meta meta;
+
+	assert_int_equal(put(f, "ab/debuginfo", STORE_FETCHED, STORE_DWARF, "x"), 0);
+	assert_int_equal(put(f, "ab/debuginfo", STORE_FETCHED, STORE_DWARF, "x"), STORE_SAME);
+	assert_int_equal(put(f, "ab/debuginfo", STORE_PUSHED, STORE_DWARF, "x"), STORE_SAME);
+	get(f, "ab/debuginfo", &meta);
+	assert_int_equal(meta.origin, STORE_PUSHED);
+	assert_int_equal(put(f, "ab/debuginfo", STORE_FETCHED, STORE_DWARF, "x"), STORE_SAME);
+	get(f, "ab/debuginfo", &meta);
+	assert_int_equal(meta.origin, STORE_PUSHED);
+}
+
+static void the_same_content_is_kept_once(void **state)
+{
+	struct fixture *f = *state;
+	struct store_stats stats;
+	struct err err = { 0 };
+
+	put(f, "ab/debuginfo", STORE_PUSHED, STORE_DWARF, "x");
+	put(f, "cd/debuginfo", STORE_PUSHED, STORE_DWARF, "x");
+	put(f, "ab/source/y", STORE_PUSHED, STORE_DWARF, "x");
+	put(f, "ab/source/z", STORE_PUSHED, STORE_DWARF, "y");
+	assert_done(store_stats(f->st, &stats, &err));
+	assert_int_equal(stats.n_objects, 4);
+	assert_int_equal(stats.n_contents, 2);
+	assert_int_equal(stats.content_size, 4);
+}
+
+static void announced_sizes_hold(void **state)
+{
+	struct fixture *f = *state;
+	struct store_put_options opts = { .size = 5 };
+	struct store_key key = key_of("ab/debuginfo");
+	struct store_meta meta = { 0 };
+	struct store_put *p = NULL;
+	struct err err = { 0 };
+
+	assert_done(store_put_begin(f->st, &opts, &p, &err));
+	assert_fails(store_put_write(p, bytes_of("123456", 6), &err), ERR_INVALID, "announced");
+	assert_done(store_put_write(p, bytes_of("123", 3), &err));
+	assert_fails(store_put_commit(p, &key, &meta, STORE_ALWAYS, &err), ERR_INVALID, "ends at 3 of 5");
+	assert_int_equal(store_find(f->st, &key, &f->arena, &meta, &err), STORE_MISSING);
+}
+
+static int gather(void *arg, const struct store_object *o)
+{
+	char id[BUILD_ID_HEX_SIZE];
+
+	buf_printf(arg, "%s/%s ", build_id_hex(&o->key.id, id), store_kind_name(o->key.kind));
+	return 0;
+}
+
+static void the_list_goes_by_pages(void **state)
+{
+	struct fixture *f = *state;
+	AUTO(buf_done) struct buf got = { 0 }, next = { 0 };
+	struct err err = { 0 };
+	int pages = 0;
+
+	put(f, "cd01/debuginfo", STORE_PUSHED, STORE_DWARF, "1");
+	put(f, "ab01/executable", STORE_PUSHED, STORE_DWARF, "2");
+	put(f, "ab01/debuginfo", STORE_PUSHED, STORE_DWARF, "3");
+	put(f, "ab02/debuginfo", STORE_PUSHED, STORE_DWARF, "4");
+	do {
+		assert_done(store_list(f->st, STR(""), buf_str(&next), 3, gather, &got, &next, &err));
+		pages++;
+	} while (next.size);
+	assert_int_equal(pages, 2);
+	assert_str(buf_str(&got), "ab01/debuginfo ab01/executable ab02/debuginfo cd01/debuginfo ");
+	got.size = 0;
+	assert_done(store_list(f->st, STR("ab01"), STR(""), 10, gather, &got, &next, &err));
+	assert_str(buf_str(&got), "ab01/debuginfo ab01/executable ");
+	assert_int_equal(next.size, 0);
+	got.size = 0;
+	assert_done(store_list(f->st, STR("a"), STR(""), 1, gather, &got, &next, &err));
+	assert_str(buf_str(&got), "ab01/debuginfo ");
+	assert_true(next.size > 0);
+}
+
+static void what_is_removed_is_gone(void **state)
+{
+	struct fixture *f = *state;
+	struct store_key key = key_of("ab/debuginfo");
+	struct store_meta meta;
+	struct err err = { 0 };
+
+	put(f, "ab/debuginfo", STORE_PUSHED, STORE_DWARF, "x");
+	assert_done(store_remove(f->st, &key, &err));
+	assert_int_equal(store_remove(f->st, &key, &err), STORE_MISSING);
+	assert_int_equal(store_find(f->st, &key, &f->arena, &meta, &err), STORE_MISSING);
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "");
+}
+
+/* ---- at once ---- */
+
+struct racer {
+	struct fixture *f;
+	pthread_t thread;
+	enum store_quality quality;
+	const char *content;
+	int r;
+};
+
+static void *race(void *arg)
+{
+	struct racer *racer = arg;
+
+	racer->r = put(racer->f, "ab/debuginfo", STORE_PUSHED, racer->quality, racer->content);
+	return NULL;
+}
+
+static void of_many_at_once_the_best_one_wins(void **state)
+{
+	struct racer racers[24];
+	struct fixture *f = *state;
+	struct store_meta meta;
+
+	for (size_t i = 0; i < ARRAY_SIZE(racers); i++) {
+		racers[i] = (struct racer){ f, .quality = (enum store_quality)(i % 3),
+					    .content = (const char *[]){ "stripped", "symbols",
+									 "dwarf" }[i % 3] };
+		assert_int_equal(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(racers); i++)
+		pthread_join(racers[i].thread, NULL);
+	assert_string_equal(get(f, "ab/debuginfo", &meta), "dwarf");
+	assert_int_equal(meta.quality, STORE_DWARF);
+}
+
+struct collector {
+	struct fixture *f;
+	pthread_t thread;
+	atomic_bool stop;
+};
+
+static void *collect(void *arg)
+{
+	struct collector *c = arg;
+	struct store_gc_result result;
+	struct store *st = NULL;
+	struct err err = { 0 };
+
+	/* As another process would. */
+	if (store_open(c->f->dir, &(struct store_options){ 0 }, &st, &err) < 0)
+		fail_msg("%s", err.text);
+	while (!atomic_load(&c->stop))
+		if (store_gc(st, NULL, NULL, &result, &err) < 0)
+			fail_msg("%s", err.text);
+	store_close(st);
+	return NULL;
+}
+
+/* Contents come and go all the time, and come again while they are collected. */
+static void garbage_is_collected_beside_writers_and_none_loses_anything(void **state)
+{
+	struct collector c = { .f = *state };
+	struct fixture *f = *state;
+	struct err err = { 0 };
+
+	f->st->settle_ns = 20000000;
+	assert_int_equal(pthread_create(&c.thread, NULL, collect, &c), 0);
+	for (unsigned i = 0; i < 300; i++) {
+		struct store_key key = key_of(i % 2 ? "ab/debuginfo" : "cd/debuginfo");
+		char text[16];
+		struct store_meta meta;
+
+		snprintf(text, sizeof(text), "%u", i % 7);
+		put(f, i % 2 ? "ab/debuginfo" : "cd/debuginfo", STORE_PUSHED, STORE_DWARF, text);
+		assert_string_equal(get(f, i % 2 ? "ab/debuginfo" : "cd/debuginfo", &meta), text);
+		if (i % 5 == 0)
+			assert_done(store_remove(f->st, &key, &err));
+		arena_reset(&f->arena);
+	}
+	atomic_store(&c.stop, true);
+	pthread_join(c.thread, NULL);
+}
+
+#define BOTH(test)                                                       \
+	cmocka_unit_test_setup_teardown(test, set_up_memory, tear_down), \
+		cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BOTH(a_long_content_is_read_at_any_place),
+		cmocka_unit_test_setup_teardown(any_zstd_unpacks_a_content, set_up, tear_down),
+		BOTH(an_empty_content_is_kept_too),
+		BOTH(the_better_one_stays),
+		BOTH(the_same_bytes_again_change_nothing_but_who_vouches),
+		BOTH(the_same_content_is_kept_once),
+		BOTH(announced_sizes_hold),
+		BOTH(the_list_goes_by_pages),
+		BOTH(what_is_removed_is_gone),
+		BOTH(of_many_at_once_the_best_one_wins),
+		cmocka_unit_test_setup_teardown(garbage_is_collected_beside_writers_and_none_loses_anything,
+						set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
