@@ -4,7 +4,7 @@ sections with objcopy --dump-section, ranges at random with slices, member lists
 
     bench/corpus.py DIR [--also rpm,tar.zst,tar.gz] [--sections 40] [--ranges 5] [--max-packages N]
 
-DIR holds .deb files. --also repacks each of them as the other kinds, too. Exits 1 if anything differs.
+DIR holds .deb files. --also repacks each of them as the other kinds, too; each kind is served by itself. Exits 1 if anything differs.
 """
 
 import argparse
@@ -97,6 +97,53 @@ def repack(tree, kind, out):
     return True
 
 
+def compare(name, folder, expect, files, args, work, rng, n, bad):
+    """One kind of package: whole files, ranges and sections out of it."""
+    with Server("lode", [str(folder)], work / "state" / name) as s:
+        s.wait_ready()
+        s.wait_scanned()
+        conn = http.client.HTTPConnection("127.0.0.1", s.port, timeout=600)
+
+        def get(path, headers={}):
+            conn.request("GET", path, headers=headers)
+            r = conn.getresponse()
+            return r.status, r.read()
+        for build_id, kinds in expect.items():
+            for kind, digests in kinds.items():
+                if not digests:
+                    continue
+                status, body = get(f"/buildid/{build_id}/{kind}")
+                got = hashlib.sha256(body).hexdigest()
+                n["whole"] += 1
+                if status != 200 or got not in digests:
+                    bad.append(f"{name}: {build_id}/{kind}: {status}, {len(body)} bytes, not what is in the package")
+                    continue
+                for _ in range(args.ranges):
+                    a = rng.randrange(len(body))
+                    b = min(len(body), a + rng.randrange(1, 200000))
+                    status, part = get(f"/buildid/{build_id}/{kind}", {"Range": f"bytes={a}-{b - 1}"})
+                    n["ranges"] += 1
+                    if status != 206 or part != body[a:b]:
+                        bad.append(f"{name}: {build_id}/{kind} bytes {a}-{b - 1}: {status}, {len(part)} bytes, another slice")
+        for digest, path in rng.sample(sorted(files.items()), min(args.sections, len(files))):
+            build_id, _, debug = build_id_and_kind(path)
+            names = subprocess.run(["readelf", "-SW", str(path)], capture_output=True, text=True).stdout
+            for line in names.splitlines():
+                words = line.split("]", 1)[-1].split()
+                if len(words) < 6 or not words[0].startswith(".") or words[1] == "NOBITS" or int(words[4], 16) == 0:
+                    continue
+                with tempfile.NamedTemporaryFile(dir=work) as t:
+                    subprocess.run(["objcopy", "-O", "binary", "--dump-section", f"{words[0]}={t.name}", str(path), "/dev/null"],
+                                   capture_output=True)
+                    want = path.read_bytes()[int(words[3], 16):int(words[3], 16) + int(words[4], 16)]
+                    dumped = pathlib.Path(t.name).read_bytes()
+                status, body = get(f"/buildid/{build_id}/section/{words[0]}")
+                n["sections"] += 1
+                twins = [files[d].read_bytes() for k in expect[build_id].values() for d in k if d in files]
+                if status != 200 or (body not in (want, dumped) and not any(body in t for t in twins)):
+                    bad.append(f"{name}: {build_id}/section/{words[0]}: {status}, {len(body)} bytes, wanted {len(want)}")
+
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("dir", type=pathlib.Path)
@@ -108,8 +155,10 @@ def main():
     args = ap.parse_args()
     rng = random.Random(args.seed)
     work = scratch("corpus-work")
-    served = work / "packages"
-    served.mkdir()
+    kinds_served = ["deb"] + list(filter(None, args.also.split(",")))
+    served = {kind: work / "packages" / kind for kind in kinds_served}
+    for folder in served.values():
+        folder.mkdir(parents=True)
     expect = collections.defaultdict(lambda: {"executable": set(), "debuginfo": set()})
     files = {}
     debs = sorted(args.dir.rglob("*.deb"))[:args.max_packages]
@@ -119,16 +168,19 @@ def main():
         tree = work / "tree"
         shutil.rmtree(tree, ignore_errors=True)
         subprocess.run(["dpkg-deb", "-x", str(deb), str(tree)], check=True)
-        os.link(deb, served / deb.name) if deb.stat().st_dev == served.stat().st_dev else shutil.copy(deb, served / deb.name)
-        for kind in filter(None, args.also.split(",")):
-            if not repack(tree, kind, served / f"{deb.stem}.{kind}"):
-                say(f"cannot be repacked as {kind}: {deb.name}")
-        ours = subprocess.run([LODE, "inspect", "--json", "--members", str(deb)], capture_output=True, check=True).stdout
-        ours = sorted(m["path"] for m in json.loads(ours)["members"])
         theirs = sorted(str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file() and not p.is_symlink())
-        n_lists += 1
-        if ours != theirs:
-            bad.append(f"{deb.name}: member lists differ: {sorted(set(ours) ^ set(theirs))[:5]}")
+        for kind, folder in served.items():
+            package = folder / f"{deb.stem}.{kind}"
+            if kind == "deb":
+                shutil.copy(deb, package)
+            elif not repack(tree, kind, package):
+                bad.append(f"{deb.name}: cannot be repacked as {kind}")
+                continue
+            ours = subprocess.run([LODE, "inspect", "--json", "--members", str(package)], capture_output=True, check=True).stdout
+            ours = sorted(m["path"] for m in json.loads(ours)["members"])
+            n_lists += 1
+            if ours != theirs:
+                bad.append(f"{package.name}: member lists differ: {sorted(set(ours) ^ set(theirs))[:5]}")
         for p in tree.rglob("*"):
             if p.is_symlink() or not p.is_file() or p.stat().st_size < 52:
                 continue
@@ -147,51 +199,12 @@ def main():
                     shutil.copy(p, keep)
                 files[digest] = keep
         say(f"{deb.name}: {len(expect)} build IDs so far")
-    with Server("lode", [str(served)], work / "state") as s:
-        s.wait_ready()
-        s.wait_scanned()
-        conn = http.client.HTTPConnection("127.0.0.1", s.port, timeout=600)
-
-        def get(path, headers={}):
-            conn.request("GET", path, headers=headers)
-            r = conn.getresponse()
-            return r.status, r.read()
-        n_whole = n_sections = n_ranges = 0
-        for build_id, kinds in expect.items():
-            for kind, digests in kinds.items():
-                if not digests:
-                    continue
-                status, body = get(f"/buildid/{build_id}/{kind}")
-                got = hashlib.sha256(body).hexdigest()
-                n_whole += 1
-                if status != 200 or got not in digests:
-                    bad.append(f"{build_id}/{kind}: {status}, {len(body)} bytes, not what is in the package")
-                    continue
-                for _ in range(args.ranges):
-                    a = rng.randrange(len(body))
-                    b = min(len(body), a + rng.randrange(1, 200000))
-                    status, part = get(f"/buildid/{build_id}/{kind}", {"Range": f"bytes={a}-{b - 1}"})
-                    n_ranges += 1
-                    if status != 206 or part != body[a:b]:
-                        bad.append(f"{build_id}/{kind} bytes {a}-{b - 1}: {status}, {len(part)} bytes, another slice")
-        for digest, path in rng.sample(sorted(files.items()), min(args.sections, len(files))):
-            build_id, _, debug = build_id_and_kind(path)
-            names = subprocess.run(["readelf", "-SW", str(path)], capture_output=True, text=True).stdout
-            for line in names.splitlines():
-                words = line.split("]", 1)[-1].split()
-                if len(words) < 6 or not words[0].startswith(".") or words[1] == "NOBITS" or int(words[4], 16) == 0:
-                    continue
-                with tempfile.NamedTemporaryFile(dir=work) as t:
-                    subprocess.run(["objcopy", "-O", "binary", "--dump-section", f"{words[0]}={t.name}", str(path), "/dev/null"],
-                                   capture_output=True)
-                    want = path.read_bytes()[int(words[3], 16):int(words[3], 16) + int(words[4], 16)]
-                    dumped = pathlib.Path(t.name).read_bytes()
-                status, body = get(f"/buildid/{build_id}/section/{words[0]}")
-                n_sections += 1
-                twins = [files[d].read_bytes() for k in expect[build_id].values() for d in k if d in files]
-                if status != 200 or (body not in (want, dumped) and not any(body in t for t in twins)):
-                    bad.append(f"{build_id}/section/{words[0]}: {status}, {len(body)} bytes, wanted {len(want)}")
-    print(f"{len(debs)} packages, {n_lists} member lists, {n_members} ELF members, {n_whole} whole files, {n_ranges} ranges, {n_sections} sections compared")
+    n = collections.Counter()
+    for kind, folder in served.items():
+        compare(kind, folder, expect, files, args, work, rng, n, bad)
+        say(f"{kind}: {len(bad)} differ so far")
+    print(f"{len(debs)} packages as {', '.join(served)}: {n_lists} member lists, {n_members} ELF members, {n['whole']} whole files, "
+          f"{n['ranges']} ranges, {n['sections']} sections compared")
     for line in bad[:50]:
         print("WRONG", line)
     print(f"{len(bad)} differ")

@@ -2,9 +2,35 @@
 /*
  * lode stat: what is indexed, how large it is, what failed and why.
  */
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 #include "cmd/internal.h"
+
+/* With less than this left SQLite's next batch may not fit: a full disk cannot be written down in the index,
+ * so it is looked at here. */
+#define DISK_FULL MIB(16)
+
+/* What the service may still write in its data directory; UINT64_MAX: nobody knows. */
+static uint64_t room_left(const char *data)
+{
+	struct statvfs vfs;
+
+	return statvfs(data, &vfs) == 0 ? (uint64_t)vfs.f_bavail * vfs.f_frsize : UINT64_MAX;
+}
+
+static void print_room(uint64_t left)
+{
+	char a[32];
+
+	if (left == UINT64_MAX)
+		return;
+	printf("room on disk   %s", size_text(left, a));
+	if (left < DISK_FULL)
+		printf(": the disk is full; what is found from now on is lost until there is room, and "
+		       "looked at again then");
+	printf("\n");
+}
 
 static void print_failure(const json_t *one)
 {
@@ -22,7 +48,8 @@ static void print_failure(const json_t *one)
 	       (long long)json_integer_value(json_object_get(one, "tries")), when);
 }
 
-static void print_people(const char *data, const struct index_stats *st, const json_t *failures)
+static void print_people(const char *data, const struct index_stats *st, uint64_t left,
+			 const json_t *failures)
 {
 	char a[32], b[32];
 	json_t *one;
@@ -44,21 +71,25 @@ static void print_people(const char *data, const struct index_stats *st, const j
 	if (st->package_bytes)
 		printf(", %.2f %% of the packages",
 		       100.0 * (double)st->points_bytes / (double)st->package_bytes);
-	printf("\nfailures       %zu\n", json_array_size(failures));
+	printf("\n");
+	print_room(left);
+	printf("failures       %zu\n", json_array_size(failures));
 	json_array_foreach(failures, i, one) print_failure(one);
 }
 
-static int print_json(const char *data, const struct index_stats *st, json_t *failures)
+static int print_json(const char *data, const struct index_stats *st, uint64_t left, json_t *failures)
 {
 	return json_print(json_pack(
-		"{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:O}", "data",
+		"{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:O}", "data",
 		json_text(str_of(data)), "files", (json_int_t)st->n_files, "packages",
 		(json_int_t)st->n_packages, "packages_scanned", (json_int_t)st->n_scanned,
 		"packages_header_only", (json_int_t)st->n_header_only, "failed", (json_int_t)st->n_failed,
 		"build_ids", (json_int_t)st->n_build_ids, "executables", (json_int_t)st->n_executables,
 		"debug_files", (json_int_t)st->n_debug, "package_bytes", (json_int_t)st->package_bytes,
 		"index_bytes", (json_int_t)st->db_bytes, "map_bytes", (json_int_t)st->map_bytes,
-		"points_bytes", (json_int_t)st->points_bytes, "failures", failures));
+		"points_bytes", (json_int_t)st->points_bytes, "free_bytes",
+		left == UINT64_MAX ? (json_int_t)-1 : (json_int_t)left, "disk_full", left < DISK_FULL,
+		"failures", failures));
 }
 
 static int run(const struct settings *s, const char *data)
@@ -69,7 +100,7 @@ static int run(const struct settings *s, const char *data)
 	struct index *ix = NULL;
 	json_t *failures = NULL;
 	struct err err = { 0 };
-	uint64_t n_failures;
+	uint64_t n_failures, left = room_left(data);
 	int r, status = EXIT_DONE;
 
 	if (access(path, F_OK) != 0) {
@@ -85,9 +116,9 @@ static int run(const struct settings *s, const char *data)
 	if (r < 0)
 		return tell_error("stat", &err);
 	if (s->json)
-		status = print_json(data, &st, failures);
+		status = print_json(data, &st, left, failures);
 	else
-		print_people(data, &st, failures);
+		print_people(data, &st, left, failures);
 	json_decref(failures);
 	return status;
 }

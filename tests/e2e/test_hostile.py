@@ -329,6 +329,8 @@ def test_a_full_disk(serve, elf, pool, tmp_path):
         os.close(filler)
         (pool / "second.deb").write_bytes(debug_deb("gz", second, elf.of(elf.large, second)))
         s.wait(lambda: "full" in s.log_path.read_text(), "the full disk to be told")
+        stat = subprocess.run([LODE, "stat", "--data", str(small / "data")], capture_output=True, text=True)
+        assert stat.returncode == 0 and "the disk is full" in stat.stdout, stat
         for _ in range(3):
             assert fetch_right(s, f"/buildid/{first}/debuginfo", elf.of(elf.debug, first)) == 200
             fetch_right(s, f"/buildid/{second}/debuginfo", elf.of(elf.large, second))
