@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One server asked for a fetch's artifact: what of its reply is believed, and where its bytes go.
+ *
+ * The first bytes are held back until the checker believes them. A server that is asked to go on where
+ * another broke off repeats some of the bytes that were written, or all; they are compared and passed over.
+ * Only then it becomes the winner, so what has been written never depends on a server that was not believed.
+ */
+#include "net/internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A body whose size nobody knows, as it was compressed on the way: no more than this for each byte of the
+ * transfer. */
+#define MAX_RATIO     100u
+#define RATIO_FROM    MIB(64)
+#define MAX_SAID      160u
+#define MAX_SAID_BODY KIB(64)
+
+struct attempt {
+	struct net_fetch *f;
+	struct candidate *c;
+	struct xfer *xfer;
+	char *url; /* owned */
+	int64_t started_ms;
+	uint64_t asked_from;              /* of the Range; 0: none */
+	bool answered, connected, judged; /* the head is in; and was looked at */
+	bool believed;                    /* its first bytes */
+	bool whole_hash; /* it begins at 0: all that was written before is compared by hash */
+	bool anew;       /* all that was written before is void when it wins */
+	bool second;     /* there was a winner when it was asked, which had stalled */
+	bool differs, lost;
+	struct fault_said fault; /* what we found */
+	struct net_reply reply;
+	struct arena arena; /* of the reply */
+	struct buf held;    /* bytes not handed on yet: the head, or what the sink did not take */
+	uint64_t pos;       /* in the artifact, of what comes next behind `held` */
+	uint64_t n_body;    /* bytes that came */
+	struct hash64_state hash;
+};
+
+/* ---- what the head says ---- */
+
+static void said_status(struct attempt *a)
+{
+	const struct head *h = xfer_head(a->xfer);
+	struct str line = { (char *)a->held.p, a->held.size };
+	char said[MAX_SAID + 1];
+
+	line = str_trim(str_cut(&line, '\n'));
+	/* A page of HTML begins with nothing worth telling. */
+	if (h->status == 404 || h->status == 410 || !line.size || line.p[0] == '<')
+		line.size = 0;
+	snprintf(said, sizeof(said), STR_FMT, (int)MIN(line.size, (size_t)MAX_SAID), line.p ? line.p : "");
+	fault_set(&a->fault, h->status == 406 || h->status == 413 ? FAULT_KIND_LIMIT : FAULT_KIND_STATUS, 0,
+		  "%u%s%s", h->status, said[0] ? ": " : "", said);
+}
+
+static int lie(struct attempt *a, const char *text)
+{
+	fault_set(&a->fault, FAULT_KIND_LIE, EIO, "%s", text);
+	return -1;
+}
+
+static int differs(struct attempt *a, const char *text)
+{
+	a->differs = true;
+	fault_set(&a->fault, FAULT_KIND_LIE, EIO, "%s", text);
+	return -1;
+}
+
+/* 206: does it go on where it was asked to, in a file of the same size? */
+static int judge_part(struct attempt *a, const struct head *h)
+{
+	if (!a->asked_from)
+		return lie(a, "it sends a part of a file when asked for all of it");
+	if (!h->has_range || h->from != a->asked_from)
+		return lie(a, "it sends another part of the file than it was asked for");
+	if (h->encoded)
+		return lie(a, "it sends an encoding that was not asked for");
+	if (!h->has_total || (a->f->size_known && h->total != a->f->size))
+		return differs(a, "its file has another size than the one that was begun");
+	a->reply.size_known = true;
+	a->reply.size = h->total;
+	a->pos = h->from;
+	/* The head of this file was believed when it was begun. */
+	a->believed = true;
+	return 0;
+}
+
+static int judge_whole(struct attempt *a, const struct head *h)
+{
+	struct net_fetch *f = a->f;
+
+	if (h->encoded && !(f->compressed && !a->asked_from))
+		return lie(a, "it sends an encoding that was not asked for");
+	if (!h->encoded && h->has_length) {
+		a->reply.size_known = true;
+		a->reply.size = h->length;
+	} else if (h->has_file_size) {
+		a->reply.size_known = true;
+		a->reply.size = h->file_size;
+	}
+	if (a->reply.size_known && a->reply.size > f->max_size) {
+		fault_set(&a->fault, FAULT_KIND_LIMIT, EFBIG, "its file has %llu bytes, more than wanted",
+			  (unsigned long long)a->reply.size);
+		return -1;
+	}
+	if (!f->have || a->c->from_start) {
+		a->anew = true;
+	} else if (a->reply.size_known && f->size_known && a->reply.size != f->size) {
+		/* It may still do, from its beginning. */
+		a->anew = true;
+	} else {
+		a->whole_hash = true;
+		hash64_init(&a->hash, 0);
+	}
+	return 0;
+}
+
+static void fill_reply(struct attempt *a, const struct head *h)
+{
+	struct net_reply *r = &a->reply;
+
+	r->server = a->c->server ? breaker_url(a->c->server) : "";
+	r->url = net_url_shown(str_of(xfer_url(a->xfer)), &a->arena).p;
+	r->status = h->status == 206 ? 200 : h->status;
+	r->mtime = h->mtime;
+	r->type = arena_str(&a->arena, buf_str(&h->type));
+	r->etag = arena_str(&a->arena, buf_str(&h->etag));
+	r->headers = arena_str(&a->arena, buf_str(&h->lines));
+}
+
+/* Once, with the first byte of the body or its end. */
+static int judge_head(struct attempt *a)
+{
+	const struct head *h = xfer_head(a->xfer);
+
+	a->judged = true;
+	if (h->status != 200 && h->status != 206)
+		return 0;
+	fill_reply(a, h);
+	return h->status == 206 ? judge_part(a, h) : judge_whole(a, h);
+}
+
+static bool is_refusal(const struct attempt *a)
+{
+	unsigned status = xfer_head(a->xfer)->status;
+
+	return status != 200 && status != 206;
+}
+
+/* ---- the body ---- */
+
+static int check(struct attempt *a, bool all)
+{
+	struct net_fetch *f = a->f;
+	struct err err = { 0 };
+	int r;
+
+	if (!f->sink.check)
+		return 0;
+	r = f->sink.check(f->sink.arg, &a->reply, bytes_of(a->held.p, MIN(a->held.size, NET_HEAD_MAX)), all,
+			  &err);
+	if (r == NET_MORE && (all || a->held.size >= NET_HEAD_MAX))
+		r = 0;
+	if (r < 0 && str_starts(a->reply.type, STR("text/html")))
+		return lie(a, "it sends a page of HTML instead of the file");
+	return r < 0 ? lie(a, err.text) : r;
+}
+
+/* The overlap with what was written. Passed bytes are taken off @piece. */
+static int pass_known(struct attempt *a, struct bytes *piece)
+{
+	struct net_fetch *f = a->f;
+	size_t n = (size_t)MIN((uint64_t)piece->size, f->have - a->pos);
+
+	if (a->whole_hash) {
+		hash64_feed(&a->hash, piece->p, n);
+		if (a->pos + n == f->have && hash64_end(&a->hash) != hash64_end(&f->hash))
+			return differs(a, "its file has other bytes than the one that was begun");
+	} else {
+		for (size_t i = 0; i < n; i++)
+			if (a->pos + i + FETCH_TAIL >= f->have &&
+			    f->tail[(a->pos + i) % FETCH_TAIL] != piece->p[i])
+				return differs(a, "its file has other bytes than the one that was begun");
+	}
+	a->pos += n;
+	piece->p += n;
+	piece->size -= n;
+	return 0;
+}
+
+/* It has come to where the next byte is wanted: from now on it is the one. */
+static int win(struct attempt *a)
+{
+	struct net_fetch *f = a->f;
+
+	if ((a->anew || !f->begun) && !fetch_begin_body(f, &a->reply)) {
+		if (f->sink_failed)
+			return -1;
+		return lie(a, "its file is another one than the one that was begun");
+	}
+	f->winner = a;
+	a->anew = false;
+	/* One that begins with W/ says nothing of single bytes. */
+	if (str_starts(a->reply.etag, STR("\"")) && a->reply.etag.size < sizeof(a->c->etag))
+		snprintf(a->c->etag, sizeof(a->c->etag), STR_FMT, STR_ARG(a->reply.etag));
+	return 0;
+}
+
+/* All of @piece, or nothing. */
+static int hand_on(struct attempt *a, struct bytes piece)
+{
+	struct net_fetch *f = a->f;
+	int r;
+
+	if (f->winner != a) {
+		/* Bytes that were had already; what is passed over is gone even if the sink pauses. */
+		if (!a->anew && a->pos < f->have && pass_known(a, &piece) < 0)
+			return XFER_ABORT;
+		if (!a->anew && a->pos < f->have)
+			return XFER_TAKEN;
+		if (win(a) < 0)
+			return XFER_ABORT;
+	}
+	if (!piece.size)
+		return XFER_TAKEN;
+	r = fetch_write(f, piece);
+	if (r == XFER_TAKEN) {
+		a->pos += piece.size;
+	} else if (r == XFER_PAUSE && !a->held.size) {
+		/* A part of it may have been passed over: the rest is kept here, not in libcurl. */
+		buf_add(&a->held, piece.p, piece.size);
+		return XFER_TAKEN;
+	}
+	return r;
+}
+
+static int flush_held(struct attempt *a)
+{
+	struct buf held = a->held;
+	int r;
+
+	a->held = (struct buf){ 0 };
+	if (!held.size && a->f->winner == a)
+		return XFER_TAKEN;
+	r = hand_on(a, buf_bytes(&held));
+	buf_done(&held);
+	return r;
+}
+
+static int too_much(struct attempt *a, size_t n)
+{
+	struct net_fetch *f = a->f;
+	uint64_t end = a->pos + a->held.size + n;
+
+	if (a->reply.size_known && end > a->reply.size)
+		return lie(a, "it sends more bytes than it announced");
+	if (end > f->max_size) {
+		fault_set(&a->fault, FAULT_KIND_LIMIT, EFBIG, "it sends more than %llu bytes",
+			  (unsigned long long)f->max_size);
+		return -1;
+	}
+	if (xfer_head(a->xfer)->encoded && a->n_body > RATIO_FROM &&
+	    a->n_body / MAX_RATIO > xfer_wire_bytes(a->xfer))
+		return lie(a, "it unpacks to more than a hundred times of what came");
+	return 0;
+}
+
+static int on_data(void *arg, struct bytes piece)
+{
+	struct attempt *a = arg;
+	int r;
+
+	if (a->lost)
+		return XFER_PAUSE;
+	a->answered = true;
+	if (!a->judged && judge_head(a) < 0)
+		return XFER_ABORT;
+	if (is_refusal(a)) {
+		if (a->held.size < MAX_SAID_BODY)
+			buf_add(&a->held, piece.p, piece.size);
+		return a->held.size < MAX_SAID_BODY ? XFER_TAKEN : XFER_ABORT;
+	}
+	if (a->f->winner && a->f->winner != a && !a->second) {
+		/* It was first; fetch_turn() ends this one. */
+		a->lost = true;
+		return XFER_PAUSE;
+	}
+	if (too_much(a, piece.size) < 0)
+		return XFER_ABORT;
+	if (a->believed) {
+		/* What the sink did not take goes first. */
+		if (a->held.size && (r = flush_held(a)) != XFER_TAKEN)
+			return r;
+		if (a->held.size)
+			return XFER_PAUSE;
+		r = hand_on(a, piece);
+		if (r == XFER_TAKEN)
+			a->n_body += piece.size;
+		return r;
+	}
+	buf_add(&a->held, piece.p, piece.size);
+	a->n_body += piece.size;
+	r = check(a, a->reply.size_known && a->held.size == a->reply.size);
+	if (r)
+		return r < 0 ? XFER_ABORT : XFER_TAKEN;
+	a->believed = true;
+	return flush_held(a) == XFER_ABORT ? XFER_ABORT : XFER_TAKEN;
+}
+
+static void on_connected(void *arg)
+{
+	((struct attempt *)arg)->connected = true;
+}
+
+static const struct xfer_events events = { .connected = on_connected, .data = on_data };
+
+/* ---- its life ---- */
+
+/* Where to go on from; the bytes before it that were had already are asked for again, to compare. */
+static uint64_t resume_from(const struct net_fetch *f, const struct candidate *c)
+{
+	uint64_t overlap = MIN(f->have, (uint64_t)FETCH_TAIL);
+
+	return c->from_start ? 0 : f->have - overlap;
+}
+
+struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t now_ms,
+			      struct fault_said *fault)
+{
+	struct attempt *a = NEW(struct attempt);
+	const char *headers[64];
+	AUTO(mem_freep) char *if_range = NULL;
+	struct xfer_request req = {
+		.headers = headers,
+		.from = resume_from(f, c),
+		.connect_ms = f->patience.connect_ms,
+		.events = &events,
+		.arg = a,
+	};
+
+	a->f = f;
+	a->c = c;
+	a->started_ms = now_ms;
+	a->second = f->winner != NULL;
+	a->asked_from = req.from;
+	arena_init(&a->arena);
+	a->url = mem_printf("%s/%s", breaker_url(c->server), f->path);
+	req.url = a->url;
+	req.compressed = f->compressed && !req.from;
+	for (size_t i = 0; i < f->n_headers; i++)
+		headers[req.n_headers++] = f->headers[i];
+	/* Its own file, as long as it is still the same one. */
+	if (req.from && c->etag[0])
+		headers[req.n_headers++] = if_range = mem_printf("If-Range: %s", c->etag);
+	if (xfer_start(f->net->wire, &req, &a->xfer, fault) < 0) {
+		attempt_drop(a);
+		return NULL;
+	}
+	c->attempt = a;
+	return a;
+}
+
+void attempt_drop(struct attempt *a)
+{
+	if (!a)
+		return;
+	if (a->f->winner == a)
+		a->f->winner = NULL;
+	if (a->c->attempt == a)
+		a->c->attempt = NULL;
+	xfer_drop(a->xfer);
+	buf_done(&a->held);
+	arena_done(&a->arena);
+	free(a->url);
+	free(a);
+}
+
+/* The body has ended well, as far as HTTP goes. */
+static void judge_end(struct attempt *a)
+{
+	if (a->reply.size_known && a->pos + a->held.size < a->reply.size) {
+		fault_set(&a->fault, FAULT_KIND_BROKEN, ECONNRESET, "it broke off after %llu of %llu bytes",
+			  (unsigned long long)(a->pos + a->held.size), (unsigned long long)a->reply.size);
+		return;
+	}
+	if (!a->believed) {
+		if (check(a, true) < 0)
+			return;
+		a->believed = true;
+	}
+	if ((a->held.size || a->f->winner != a) && flush_held(a) == XFER_ABORT && !a->fault.kind)
+		lie(a, "the rest of the file is missing");
+	if (!a->held.size && a->f->winner != a && !a->fault.kind)
+		differs(a, "its file is shorter than what was had already");
+}
+
+bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fault_said *ret)
+{
+	struct net_fetch *f = a->f;
+	int64_t limit_ms = xfer_heard_ms(a->xfer) + f->patience.silent_ms;
+	struct fault_said wire = { 0 };
+
+	if (f->winner == a && f->paused)
+		return false;
+	if (!xfer_ended(a->xfer, &wire)) {
+		/* Drops of a head do not count as a sign of life. */
+		if (!a->answered)
+			limit_ms = a->started_ms + f->patience.connect_ms + f->patience.silent_ms;
+		if (now_ms < limit_ms) {
+			*next_ms = MIN(*next_ms, limit_ms);
+			return false;
+		}
+		fault_set(ret, a->connected ? FAULT_KIND_TIMEOUT : FAULT_KIND_CONNECT, ETIME,
+			  a->pos ? "it fell silent after %llu bytes" : "it does not answer",
+			  (unsigned long long)a->pos);
+		return true;
+	}
+	if (xfer_head(a->xfer)->status)
+		a->answered = true;
+	if (a->fault.kind == FAULT_KIND_NONE && wire.kind == FAULT_KIND_NONE) {
+		if (!a->judged && judge_head(a) < 0)
+			/* the fault is set */;
+		else if (is_refusal(a))
+			said_status(a);
+		else
+			judge_end(a);
+		if (a->fault.kind == FAULT_KIND_NONE && a->held.size && f->paused)
+			return false;
+	} else if (a->answered && a->judged && is_refusal(a)) {
+		said_status(a);
+	}
+	*ret = a->fault.kind ? a->fault : wire;
+	if (a->fault.kind == FAULT_KIND_NONE && wire.kind == FAULT_KIND_BROKEN && a->pos)
+		fault_set(ret, FAULT_KIND_BROKEN, wire.os, "it broke off after %llu bytes",
+			  (unsigned long long)a->pos);
+	return true;
+}
+
+void attempt_resume(struct attempt *a)
+{
+	/* In this order: what is held goes before what libcurl still has. */
+	if (a->held.size && a->believed && flush_held(a) != XFER_TAKEN)
+		return;
+	if (!a->held.size)
+		xfer_resume(a->xfer);
+}
+
+bool attempt_connected(const struct attempt *a)
+{
+	return a->connected || a->answered;
+}
+
+bool attempt_answered(const struct attempt *a)
+{
+	return a->answered;
+}
+
+int64_t attempt_heard_ms(const struct attempt *a)
+{
+	return xfer_heard_ms(a->xfer);
+}
+
+int64_t attempt_started_ms(const struct attempt *a)
+{
+	return a->started_ms;
+}
+
+const struct head *attempt_head(const struct attempt *a)
+{
+	return xfer_head(a->xfer);
+}
+
+bool attempt_differs(const struct attempt *a)
+{
+	return a->differs;
+}
+
+uint64_t attempt_pos(const struct attempt *a)
+{
+	return a->pos;
+}
+
+uint64_t attempt_bytes(const struct attempt *a)
+{
+	return a->n_body;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is known of each server. One that is not there, or is silent, is passed over for a while (open); when
+ * that is over, one request tries it, and the others pass it over until that one is through. One that was
+ * only outrun by another is not passed over but asked last for a while (slow): so a machine that drops all
+ * packets costs the first request its hedge, and not every one.
+ */
+#include "net/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SLOW_AFTER 3   /* times outrun in a row; of a server that did connect */
+#define MAX_SHIFT  16u /* of the first pause */
+
+struct server {
+	char *url; /* fixed */
+	/* under the table's lock */
+	struct breaker_memory m;
+	bool trying; /* a request tries whether it is back */
+	unsigned n_active;
+	unsigned n_outrun;
+	uint64_t n_asked, n_counted[COUNT_FAILED + 1], n_bytes;
+};
+
+void breakers_init(struct breakers *b, unsigned first_ms, unsigned max_ms)
+{
+	*b = (struct breakers){ .first_ms = first_ms, .max_ms = max_ms };
+	pthread_mutex_init(&b->lock, NULL);
+}
+
+void breakers_done(struct breakers *b)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		free(b->all[i]->url);
+		free(b->all[i]);
+	}
+	free(b->all);
+	map_done(&b->by_url);
+	pthread_mutex_destroy(&b->lock);
+}
+
+struct server *breaker_server(struct breakers *b, const char *url)
+{
+	struct bytes key = bytes_of(url, strlen(url));
+	struct server *s;
+
+	pthread_mutex_lock(&b->lock);
+	s = map_get(&b->by_url, key);
+	if (!s) {
+		s = NEW(struct server);
+		s->url = mem_strdup(url);
+		map_put(&b->by_url, key, s);
+		b->all = mem_realloc(b->all, b->n + 1, sizeof(*b->all));
+		b->all[b->n++] = s;
+	}
+	pthread_mutex_unlock(&b->lock);
+	return s;
+}
+
+const char *breaker_url(const struct server *s)
+{
+	return s->url;
+}
+
+/* Under the lock. */
+static enum breaker_state state_of(const struct server *s, int64_t now_s)
+{
+	if (s->m.open_until_s > now_s)
+		return BREAKER_OPEN;
+	if (s->trying)
+		return BREAKER_TRYING;
+	return s->m.slow_until_s > now_s ? BREAKER_SLOW : BREAKER_CLOSED;
+}
+
+enum breaker_state breaker_look(struct breakers *b, struct server *s, int64_t *ret_again_s, char *said)
+{
+	int64_t now_s = clock_wall_s();
+	enum breaker_state state;
+
+	pthread_mutex_lock(&b->lock);
+	state = state_of(s, now_s);
+	if (ret_again_s)
+		*ret_again_s = state == BREAKER_OPEN ? s->m.open_until_s - now_s : 0;
+	if (said)
+		strcpy(said, s->m.said);
+	pthread_mutex_unlock(&b->lock);
+	return state;
+}
+
+bool breaker_take(struct breakers *b, struct server *s, unsigned max_active)
+{
+	bool ok;
+
+	pthread_mutex_lock(&b->lock);
+	ok = s->n_active < max_active;
+	if (ok) {
+		s->n_active++;
+		s->n_asked++;
+		s->trying |= s->m.n_failures > 0;
+	}
+	pthread_mutex_unlock(&b->lock);
+	return ok;
+}
+
+void breaker_give(struct breakers *b, struct server *s)
+{
+	pthread_mutex_lock(&b->lock);
+	s->n_active--;
+	pthread_mutex_unlock(&b->lock);
+}
+
+/* Under the lock. 10 s, 20 s, 40 s, ...; at least one. */
+static int64_t pause_s(const struct breakers *b, unsigned n_failures)
+{
+	uint64_t ms = (uint64_t)b->first_ms << MIN(n_failures ? n_failures - 1 : 0, MAX_SHIFT);
+
+	return (int64_t)((MIN(ms, (uint64_t)b->max_ms) + 999) / 1000);
+}
+
+static void say(struct server *s, const char *said)
+{
+	snprintf(s->m.said, sizeof(s->m.said), "%s", said);
+}
+
+void breaker_sent(struct breakers *b, struct server *s, enum breaker_event event, const char *said)
+{
+	struct breaker_memory was;
+	int64_t now_s = clock_wall_s();
+
+	pthread_mutex_lock(&b->lock);
+	was = s->m;
+	s->trying = false;
+	switch (event) {
+	case BREAKER_ANSWERED:
+		s->m = (struct breaker_memory){ .open_until_s = 0 };
+		s->n_outrun = 0;
+		break;
+	case BREAKER_FAILED:
+		s->m.n_failures++;
+		s->m.open_until_s = now_s + pause_s(b, s->m.n_failures);
+		say(s, said);
+		break;
+	case BREAKER_OUTRUN:
+		if (++s->n_outrun < SLOW_AFTER)
+			break;
+		/* fall through */
+	case BREAKER_UNHEARD:
+		s->m.slow_until_s = now_s + pause_s(b, 1);
+		say(s, said);
+		break;
+	case BREAKER_DROPPED:
+		break;
+	}
+	if (s->m.open_until_s != was.open_until_s || s->m.slow_until_s != was.slow_until_s)
+		atomic_fetch_add(&b->epoch, 1);
+	pthread_mutex_unlock(&b->lock);
+}
+
+void breaker_busy(struct breakers *b, struct server *s, int64_t seconds, const char *said)
+{
+	pthread_mutex_lock(&b->lock);
+	s->m.open_until_s = clock_wall_s() + MIN(seconds, (int64_t)BREAKER_MAX_S);
+	say(s, said);
+	atomic_fetch_add(&b->epoch, 1);
+	pthread_mutex_unlock(&b->lock);
+}
+
+void breaker_count(struct breakers *b, struct server *s, enum breaker_count what, uint64_t bytes)
+{
+	pthread_mutex_lock(&b->lock);
+	s->n_counted[what]++;
+	s->n_bytes += bytes;
+	pthread_mutex_unlock(&b->lock);
+}
+
+bool breaker_memory(struct server *s, struct breaker_memory *ret)
+{
+	int64_t now_s = clock_wall_s();
+
+	*ret = s->m;
+	/* One that failed is remembered as such for as long again: its next failure is not its first. */
+	return s->m.slow_until_s > now_s || s->m.open_until_s > now_s ||
+	       (s->m.n_failures && s->m.open_until_s + BREAKER_MAX_S > now_s);
+}
+
+void breaker_remember(struct breakers *b, const char *url, const struct breaker_memory *m)
+{
+	struct server *s = breaker_server(b, url);
+
+	pthread_mutex_lock(&b->lock);
+	if (m->open_until_s > s->m.open_until_s || m->slow_until_s > s->m.slow_until_s)
+		s->m = *m;
+	pthread_mutex_unlock(&b->lock);
+}
+
+void net_each_server(struct net *n, void (*fn)(void *arg, const struct net_server_state *s), void *arg)
+{
+	struct breakers *b = &n->breakers;
+	size_t n_all;
+
+	pthread_mutex_lock(&b->lock);
+	n_all = b->n;
+	pthread_mutex_unlock(&b->lock);
+	for (size_t i = 0; i < n_all; i++) {
+		int64_t now_s = clock_wall_s();
+		struct breaker_memory m;
+		struct net_server_state state;
+		struct server *s;
+
+		pthread_mutex_lock(&b->lock);
+		s = b->all[i];
+		m = s->m;
+		state = (struct net_server_state){
+			.url = s->url,
+			.open = m.open_until_s > now_s,
+			.again_s = MAX(m.open_until_s - now_s, (int64_t)0),
+			.n_failures = m.n_failures,
+			.said = m.said,
+			.n_asked = s->n_asked,
+			.n_found = s->n_counted[COUNT_FOUND],
+			.n_missing = s->n_counted[COUNT_MISSING],
+			.n_failed = s->n_counted[COUNT_FAILED],
+			.n_bytes = s->n_bytes,
+		};
+		pthread_mutex_unlock(&b->lock);
+		fn(arg, &state);
+	}
+}
+
+uint64_t net_breakers_epoch(struct net *n)
+{
+	return atomic_load(&n->breakers.epoch);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One plain request to one URL, its answer in memory.
+ */
+#include "net/internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define CONNECT_MS 5000
+#define SILENT_MS  90000
+#define MAX_ANSWER MIB(1)
+
+struct net_call {
+	struct net *net;
+	struct net_call *next;
+	atomic_uint refs;
+	atomic_bool cancel, ended; /* any thread */
+	/* fixed */
+	struct arena arena;
+	struct net_call_request req; /* its texts are in the arena */
+	int64_t deadline_ms;
+	struct server *server; /* NULL: none */
+	/* the loop's */
+	struct xfer *xfer;
+	bool taken; /* of the breaker */
+	struct buf body;
+	uint64_t n_sent;
+	struct err err;
+};
+
+struct net_call *call_next(struct net_call *c)
+{
+	return c->next;
+}
+
+void call_set_next(struct net_call *c, struct net_call *next)
+{
+	c->next = next;
+}
+
+static int on_data(void *arg, struct bytes piece)
+{
+	struct net_call *c = arg;
+
+	if (c->body.size + piece.size > c->req.max_answer)
+		return err_set(&c->err, ERR_LIMIT, "its answer is longer than %zu bytes", c->req.max_answer);
+	buf_add(&c->body, piece.p, piece.size);
+	return XFER_TAKEN;
+}
+
+static ssize_t on_upload(void *arg, void *buf, size_t n)
+{
+	struct net_call *c = arg;
+	size_t got = 0;
+
+	n = (size_t)MIN((uint64_t)n, c->req.body_size - c->n_sent);
+	if (!n)
+		return 0;
+	if (c->req.read(c->req.arg, buf, n, &got, &c->err) < 0)
+		return -1;
+	if (!got)
+		return err_set(&c->err, ERR_INVALID, "the body ends at %llu of %llu bytes",
+			       (unsigned long long)c->n_sent, (unsigned long long)c->req.body_size);
+	c->n_sent += got;
+	return (ssize_t)got;
+}
+
+static const struct xfer_events events = { .data = on_data, .upload = on_upload };
+
+static void release(struct net_call *c, enum breaker_event event, const char *said)
+{
+	if (c->taken) {
+		breaker_sent(&c->net->breakers, c->server, event, said);
+		breaker_give(&c->net->breakers, c->server);
+	}
+	c->taken = false;
+	xfer_drop(TAKE(c->xfer));
+}
+
+static void finish(struct net_call *c, int outcome, const struct net_call_answer *a)
+{
+	atomic_store(&c->ended, true);
+	c->req.done(c->req.arg, c, outcome, a, outcome ? &c->err : NULL);
+	xfer_drop(TAKE(c->xfer));
+}
+
+static void fail(struct net_call *c, enum err_kind kind, int os, const char *text)
+{
+	if (!c->err.kind)
+		err_set(&c->err, kind, "%s", text);
+	if (os)
+		c->err.os = os;
+	finish(c, -1, NULL);
+}
+
+void call_begin(struct net_call *c, int64_t now_ms)
+{
+	const struct xfer_request req = {
+		.url = c->req.url,
+		.method = c->req.method,
+		.headers = c->req.headers,
+		.n_headers = c->req.n_headers,
+		.has_upload = c->req.read != NULL,
+		.keep_all = true,
+		.upload_size = c->req.body_size,
+		.connect_ms = c->req.connect_ms,
+		.events = &events,
+		.arg = c,
+	};
+	struct fault_said fault;
+	char said[200];
+	int64_t again_s;
+
+	if (c->server && breaker_look(&c->net->breakers, c->server, &again_s, said) == BREAKER_OPEN) {
+		err_set(&c->err, ERR_UPSTREAM, "passed over: %s; will be asked again in %lld s", said,
+			(long long)again_s);
+		c->err.os = EHOSTUNREACH;
+		return;
+	}
+	if (c->server)
+		c->taken = breaker_take(&c->net->breakers, c->server, UINT32_MAX);
+	if (xfer_start(c->net->wire, &req, &c->xfer, &fault) < 0) {
+		err_set(&c->err, ERR_UPSTREAM, "%s", fault.text);
+		c->err.os = fault.os;
+	}
+}
+
+static void answered(struct net_call *c)
+{
+	const struct head *h = xfer_head(c->xfer);
+	const struct net_call_answer a = {
+		.status = h->status,
+		.type = buf_str(&h->type),
+		.headers = buf_str(&h->lines),
+		.body = buf_bytes(&c->body),
+		.retry_after_s = h->retry_after_s,
+	};
+
+	if (c->taken) {
+		breaker_sent(&c->net->breakers, c->server, BREAKER_ANSWERED, "");
+		breaker_give(&c->net->breakers, c->server);
+		c->taken = false;
+	}
+	finish(c, 0, &a);
+}
+
+bool call_turn(struct net_call *c, int64_t now_ms, int64_t *next_ms)
+{
+	struct fault_said fault = { 0 };
+	int64_t silent_at;
+
+	if (atomic_load(&c->cancel)) {
+		release(c, BREAKER_DROPPED, "");
+		fail(c, ERR_CANCELLED, ECANCELED, "cancelled");
+		return false;
+	}
+	if (!c->xfer) {
+		release(c, BREAKER_DROPPED, "");
+		fail(c, ERR_UPSTREAM, 0, "it cannot be asked");
+		return false;
+	}
+	if (c->deadline_ms && now_ms >= c->deadline_ms) {
+		release(c, BREAKER_DROPPED, "");
+		fail(c, ERR_CANCELLED, ETIME, "it was not done in time");
+		return false;
+	}
+	if (!xfer_ended(c->xfer, &fault)) {
+		silent_at = xfer_heard_ms(c->xfer) + c->req.silent_ms;
+		if (now_ms < silent_at) {
+			*next_ms = MIN(*next_ms, c->deadline_ms ? MIN(silent_at, c->deadline_ms) : silent_at);
+			return true;
+		}
+		fault_set(&fault, FAULT_KIND_TIMEOUT, ETIME, "it does not answer");
+	}
+	/* A server may refuse a body before it has read all of it. */
+	if (fault.kind == FAULT_KIND_NONE || (fault.kind == FAULT_KIND_BROKEN && !c->err.kind &&
+					      c->req.read && xfer_head(c->xfer)->status >= 400)) {
+		answered(c);
+		return false;
+	}
+	release(c,
+		fault.kind == FAULT_KIND_CONNECT || fault.kind == FAULT_KIND_TIMEOUT ? BREAKER_FAILED
+										     : BREAKER_DROPPED,
+		fault.text);
+	fail(c, ERR_UPSTREAM, fault.os, fault.text);
+	return false;
+}
+
+void call_abort(struct net_call *c)
+{
+	release(c, BREAKER_DROPPED, "");
+	fail(c, ERR_CANCELLED, ECANCELED, "cancelled");
+}
+
+void net_call_start(struct net *n, const struct net_call_request *req, struct net_call **ret)
+{
+	struct net_call *c = NEW(struct net_call);
+	const char **headers;
+
+	assert(req->done && req->url);
+	c->net = n;
+	atomic_init(&c->refs, ret ? 2u : 1u);
+	arena_init(&c->arena);
+	c->req = *req;
+	c->req.url = arena_strdup(&c->arena, str_of(req->url));
+	c->req.method = req->method ? arena_strdup(&c->arena, str_of(req->method)) : NULL;
+	headers = ARENA_NEW_N(&c->arena, const char *, req->n_headers + 1);
+	for (size_t i = 0; i < req->n_headers; i++)
+		headers[i] = arena_strdup(&c->arena, str_of(req->headers[i]));
+	c->req.headers = headers;
+	c->req.max_answer = req->max_answer ? req->max_answer : MAX_ANSWER;
+	c->req.connect_ms = req->connect_ms ? req->connect_ms : CONNECT_MS;
+	c->req.silent_ms = req->silent_ms ? req->silent_ms : SILENT_MS;
+	c->deadline_ms = req->deadline_ms ? clock_mono_ms() + req->deadline_ms : 0;
+	if (req->breaker && req->server)
+		c->server = breaker_server(&n->breakers, req->server);
+	if (ret)
+		*ret = c;
+	pthread_mutex_lock(&n->lock);
+	*n->new_calls_end = c;
+	n->new_calls_end = &c->next;
+	pthread_mutex_unlock(&n->lock);
+	wire_wake(n->wire);
+}
+
+void net_call_cancel(struct net_call *c)
+{
+	atomic_store(&c->cancel, true);
+	if (!atomic_load(&c->ended))
+		wire_wake(c->net->wire);
+}
+
+void net_call_unref(struct net_call *c)
+{
+	if (!c || atomic_fetch_sub(&c->refs, 1) != 1)
+		return;
+	buf_done(&c->body);
+	arena_done(&c->arena);
+	free(c);
+}

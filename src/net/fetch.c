@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One artifact from several servers: who is asked when, and how it ends. What one server's reply is worth is
+ * attempt.c's affair.
+ */
+#include "net/internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define HEDGE_MS      400
+#define STALL_MS      1500
+#define CONNECT_MS    1500
+#define SILENT_MS     90000
+#define BUSY_MS       3000
+#define RETRIES       2
+#define RETRY_MS      200 /* then twice that, ... */
+#define BUSY_USUAL_S  5   /* 429 without a Retry-After */
+#define LOOK_AGAIN_MS 50  /* for a free connection, for how another's try ends */
+#define WINDOW_MS     10000
+#define WINDOW_MIN    KIB(10)
+#define GOOD_PROGRESS MIB(1) /* a server that breaks off after so much may do so again */
+#define MAX_HEADERS   48u
+
+/* ---- the sink ---- */
+
+static void sink_fails(struct net_fetch *f, const struct err *err)
+{
+	f->sink_failed = true;
+	f->sink_err = *err;
+}
+
+int fetch_write(struct net_fetch *f, struct bytes piece)
+{
+	struct err err = { 0 };
+	size_t n_tail = MIN(piece.size, (size_t)FETCH_TAIL);
+	uint64_t tail_at = f->have + piece.size - n_tail;
+	size_t place = (size_t)(tail_at % FETCH_TAIL), first = MIN(n_tail, FETCH_TAIL - place);
+	int r = 0;
+
+	if (f->paused)
+		return XFER_PAUSE;
+	if (f->sink.write)
+		r = f->sink.write(f->sink.arg, piece, &err);
+	if (r == NET_PAUSE) {
+		f->paused = true;
+		return XFER_PAUSE;
+	}
+	if (r < 0) {
+		sink_fails(f, &err);
+		return XFER_ABORT;
+	}
+	hash64_feed(&f->hash, piece.p, piece.size);
+	memcpy(f->tail + place, piece.p + piece.size - n_tail, first);
+	memcpy(f->tail, piece.p + piece.size - n_tail + first, n_tail - first);
+	f->have += piece.size;
+	atomic_store(&f->shown_have, f->have);
+	return XFER_TAKEN;
+}
+
+static void nothing_had(struct net_fetch *f)
+{
+	f->have = 0;
+	hash64_init(&f->hash, 0);
+	atomic_store(&f->shown_have, 0);
+}
+
+bool fetch_begin_body(struct net_fetch *f, const struct net_reply *reply)
+{
+	struct err err = { 0 };
+	int r = 0;
+
+	if (f->sink.begin)
+		r = f->sink.begin(f->sink.arg, reply, &err);
+	else if (f->begun)
+		r = NET_REFUSED;
+	if (r < 0)
+		sink_fails(f, &err);
+	if (r)
+		return false;
+	nothing_had(f);
+	f->begun = f->has_reply = true;
+	f->reply = *reply;
+	f->reply.url = arena_strdup(&f->arena, str_of(reply->url));
+	f->reply.type = arena_str(&f->arena, reply->type);
+	f->reply.etag = arena_str(&f->arena, reply->etag);
+	f->reply.headers = arena_str(&f->arena, reply->headers);
+	f->size_known = reply->size_known;
+	f->size = reply->size;
+	atomic_store(&f->shown_size, f->size);
+	atomic_store(&f->shown_size_known, f->size_known);
+	atomic_store(&f->shown_server, reply->server);
+	return true;
+}
+
+/* ---- what becomes of attempts ---- */
+
+static void say(struct net_fetch *f, struct candidate *c, unsigned status, bool passed_over, const char *said)
+{
+	int64_t again_s;
+	enum breaker_state state = breaker_look(&f->net->breakers, c->server, &again_s, NULL);
+
+	note_add(&f->notes, breaker_url(c->server), status, passed_over, state == BREAKER_OPEN ? again_s : -1,
+		 said);
+}
+
+/* The attempt is over, and with it what the breaker waits to hear. */
+static void attempt_over(struct net_fetch *f, struct candidate *c)
+{
+	attempt_drop(c->attempt);
+	c->attempt = NULL;
+	breaker_give(&f->net->breakers, c->server);
+}
+
+static void tell_breaker(struct net_fetch *f, struct candidate *c, enum breaker_event event, const char *said)
+{
+	if (event != BREAKER_ANSWERED || !c->heard)
+		breaker_sent(&f->net->breakers, c->server, event, said);
+	c->heard = event == BREAKER_ANSWERED;
+}
+
+/* Another is the winner. */
+static void drop_loser(struct net_fetch *f, struct candidate *c, int64_t now_ms)
+{
+	struct attempt *a = c->attempt;
+	bool waited = now_ms - attempt_started_ms(a) >= f->patience.hedge_ms;
+	char said[80];
+
+	if (attempt_pos(a) > 0 && attempt_answered(a)) {
+		snprintf(said, sizeof(said), "it stalled after %llu bytes; another went on",
+			 (unsigned long long)attempt_pos(a));
+		tell_breaker(f, c, BREAKER_UNHEARD, said);
+	} else if (attempt_answered(a)) {
+		snprintf(said, sizeof(said), "another was first");
+		tell_breaker(f, c, BREAKER_ANSWERED, said);
+	} else {
+		snprintf(said, sizeof(said), "%s after %lld ms, when another had it",
+			 attempt_connected(a) ? "no answer" : "no connection",
+			 (long long)(now_ms - attempt_started_ms(a)));
+		tell_breaker(f, c,
+			     !waited                ? BREAKER_DROPPED
+			     : attempt_connected(a) ? BREAKER_OUTRUN
+						    : BREAKER_UNHEARD,
+			     said);
+	}
+	say(f, c, 0, false, said);
+	attempt_over(f, c);
+}
+
+static void later(struct net_fetch *f, struct candidate *c, int64_t at_ms)
+{
+	c->not_before_ms = at_ms;
+	if (c->n_tries > f->patience.retries)
+		c->over = true;
+}
+
+static int64_t retry_ms(const struct candidate *c)
+{
+	return RETRY_MS << MIN(c->n_tries ? c->n_tries - 1 : 0, 6u);
+}
+
+/* *ret_busy_s: it wants to be left alone for so long; else 0. */
+static void refused(struct net_fetch *f, struct candidate *c, const struct head *h, int64_t now_ms,
+		    int64_t *ret_busy_s)
+{
+	int64_t wait_s = h->retry_after_s;
+
+	c->missing = h->status == 404 || h->status == 410;
+	c->failed = !c->missing;
+	if (h->status == 416 && f->have) {
+		/* Its file is shorter. */
+		c->from_start = true;
+		later(f, c, now_ms);
+		return;
+	}
+	if (h->status == 429 && wait_s < 0)
+		wait_s = BUSY_USUAL_S;
+	/* 503 alone may be about this one thing only: elfutils' server says so of many. */
+	if (wait_s > 0 && (h->status == 429 || h->status == 503))
+		*ret_busy_s = wait_s;
+	if (h->status != 429 && (h->status < 500 || h->status == 501))
+		c->over = true;
+	else if (wait_s * 1000 > f->patience.busy_ms)
+		c->over = true;
+	else
+		later(f, c, now_ms + (wait_s >= 0 ? wait_s * 1000 : retry_ms(c)));
+}
+
+static void attempt_failed(struct net_fetch *f, struct candidate *c, const struct fault_said *fault,
+			   int64_t now_ms)
+{
+	struct attempt *a = c->attempt;
+	const struct head *h = attempt_head(a);
+	unsigned status = fault->kind == FAULT_KIND_STATUS || fault->kind == FAULT_KIND_LIMIT ? h->status : 0;
+	bool answered = attempt_answered(a);
+	int64_t busy_s = 0;
+
+	c->failed = true;
+	switch (fault->kind) {
+	case FAULT_KIND_CONNECT:
+	case FAULT_KIND_TIMEOUT:
+		tell_breaker(f, c, BREAKER_FAILED, fault->text);
+		c->over = true;
+		break;
+	case FAULT_KIND_BROKEN:
+		if (attempt_bytes(a) >= GOOD_PROGRESS)
+			c->n_tries = 0;
+		later(f, c, now_ms + retry_ms(c));
+		break;
+	case FAULT_KIND_LIE:
+		/* Another file than the one that was begun may do from its beginning, when nobody goes on
+		 * with that one. */
+		if (attempt_differs(a) && !c->from_start) {
+			c->from_start = true;
+			later(f, c, now_ms);
+		} else {
+			c->over = true;
+		}
+		break;
+	case FAULT_KIND_LIMIT:
+		c->too_large = c->over = true;
+		c->failed = false;
+		break;
+	default:
+		refused(f, c, h, now_ms, &busy_s);
+		break;
+	}
+	if (fault->kind != FAULT_KIND_CONNECT && fault->kind != FAULT_KIND_TIMEOUT && !c->heard)
+		breaker_sent(&f->net->breakers, c->server, answered ? BREAKER_ANSWERED : BREAKER_DROPPED,
+			     fault->text);
+	/* After ANSWERED, which forgets. */
+	if (busy_s)
+		breaker_busy(&f->net->breakers, c->server, busy_s, fault->text);
+	c->heard = false;
+	breaker_count(&f->net->breakers, c->server, c->missing ? COUNT_MISSING : COUNT_FAILED,
+		      attempt_bytes(a));
+	if (c->failed && fault->os != ECANCELED)
+		f->last_fault = *fault;
+	say(f, c, status, false, fault->text);
+	attempt_over(f, c);
+}
+
+/* ---- the end ---- */
+
+static void finish(struct net_fetch *f, int outcome, const struct err *err)
+{
+	int64_t now_ms = clock_mono_ms();
+
+	for (size_t i = 0; i < f->n_candidates; i++) {
+		struct candidate *c = &f->candidates[i];
+
+		if (!c->attempt)
+			continue;
+		if (outcome == 0 && c->attempt != f->winner) {
+			drop_loser(f, c, now_ms);
+			continue;
+		}
+		if (!c->heard)
+			breaker_sent(&f->net->breakers, c->server,
+				     attempt_answered(c->attempt) ? BREAKER_ANSWERED : BREAKER_DROPPED, "");
+		attempt_over(f, c);
+	}
+	atomic_store(&f->ended, true);
+	f->sink.done(f->sink.arg, f, outcome, err);
+}
+
+static void finish_failed(struct net_fetch *f, enum err_kind kind, int os, const char *text)
+{
+	struct err err = { 0 };
+
+	err_set(&err, kind, "%s", text);
+	err.os = os;
+	finish(f, -1, &err);
+}
+
+/* Every byte is written. true: that was it. */
+static bool whole(struct net_fetch *f, struct candidate *c)
+{
+	struct attempt *a = c->attempt;
+	struct err err = { 0 };
+
+	if (f->sink.verify && f->sink.verify(f->sink.arg, &err) < 0) {
+		c->over = c->failed = true;
+		fault_set(&f->last_fault, FAULT_KIND_LIE, EIO, "%s", err.text);
+		tell_breaker(f, c, BREAKER_ANSWERED, "");
+		breaker_count(&f->net->breakers, c->server, COUNT_FAILED, attempt_bytes(a));
+		say(f, c, 0, false, err.text);
+		attempt_over(f, c);
+		/* All that was written is void; only one that may begin again can win now. */
+		nothing_had(f);
+		return false;
+	}
+	tell_breaker(f, c, BREAKER_ANSWERED, "");
+	breaker_count(&f->net->breakers, c->server, COUNT_FOUND, attempt_bytes(a));
+	say(f, c, 200, false, "used");
+	finish(f, 0, NULL);
+	return true;
+}
+
+static void conclude(struct net_fetch *f)
+{
+	bool failed = f->begun || !f->n_candidates, too_large = false;
+	AUTO(buf_done) struct buf text = { 0 };
+
+	for (size_t i = 0; i < f->n_candidates; i++) {
+		failed |= f->candidates[i].failed;
+		too_large |= f->candidates[i].too_large;
+	}
+	if (!failed) {
+		finish(f, too_large ? NET_TOO_LARGE : NET_MISSING, NULL);
+		return;
+	}
+	for (size_t i = 0; i < f->notes.n; i++)
+		buf_printf(&text, "%s%s: %s", i ? "; " : "", f->notes.items[i].server,
+			   f->notes.items[i].said);
+	finish_failed(f, ERR_UPSTREAM, f->last_fault.os ? f->last_fault.os : EIO,
+		      text.size ? buf_cstr(&text) : "no server is known");
+}
+
+/* ---- who is asked next ---- */
+
+static void pass_over(struct net_fetch *f, struct candidate *c)
+{
+	char said[200], text[240];
+
+	breaker_look(&f->net->breakers, c->server, NULL, said);
+	snprintf(text, sizeof(text), "passed over: %s", said);
+	c->over = c->failed = true;
+	fault_set(&f->last_fault, FAULT_KIND_CONNECT, EHOSTUNREACH, "%s", text);
+	say(f, c, 0, true, text);
+}
+
+/* 0: it may be asked now, 1: later, 2: not at all. */
+static int look_at(struct net_fetch *f, struct candidate *c, int64_t now_ms, bool *ret_slow)
+{
+	enum breaker_state state;
+
+	if (c->over || c->attempt)
+		return 2;
+	if (now_ms < c->not_before_ms)
+		return 1;
+	state = breaker_look(&f->net->breakers, c->server, NULL, NULL);
+	if (state == BREAKER_TRYING && !c->waits_since_ms)
+		c->waits_since_ms = now_ms;
+	if (state == BREAKER_TRYING && now_ms - c->waits_since_ms < 2 * (int64_t)f->patience.connect_ms) {
+		c->not_before_ms = now_ms + LOOK_AGAIN_MS;
+		return 1;
+	}
+	if (state == BREAKER_OPEN || state == BREAKER_TRYING) {
+		pass_over(f, c);
+		return 2;
+	}
+	*ret_slow = state == BREAKER_SLOW;
+	return 0;
+}
+
+/* Those not asked yet, in order; then those that are slow; then those that failed once; then those with
+ * another file. */
+static unsigned rank_of(const struct candidate *c, bool slow)
+{
+	return c->from_start ? 3 : c->n_tries ? 2 : slow ? 1 : 0;
+}
+
+/* NULL: none now; *ret_later: but perhaps later. */
+static struct candidate *pick(struct net_fetch *f, int64_t now_ms, int64_t *next_ms, bool *ret_later)
+{
+	struct candidate *best = NULL;
+	unsigned best_rank = 4;
+
+	*ret_later = false;
+	for (size_t i = 0; i < f->n_candidates; i++) {
+		struct candidate *c = &f->candidates[i];
+		bool slow = false;
+		int r = look_at(f, c, now_ms, &slow);
+
+		if (r == 1) {
+			*next_ms = MIN(*next_ms, c->not_before_ms);
+			*ret_later = true;
+		}
+		if (r == 0 && rank_of(c, slow) < best_rank) {
+			best = c;
+			best_rank = rank_of(c, slow);
+		}
+	}
+	return best;
+}
+
+/* false: not now. */
+static bool ask(struct net_fetch *f, struct candidate *c, int64_t now_ms, int64_t *next_ms)
+{
+	struct fault_said fault;
+
+	if (!breaker_take(&f->net->breakers, c->server, f->net->opts.max_per_server)) {
+		*next_ms = MIN(*next_ms, now_ms + LOOK_AGAIN_MS);
+		return false;
+	}
+	c->n_tries++;
+	c->heard = false;
+	f->last_start_ms = now_ms;
+	if (!f->winner)
+		atomic_store(&f->shown_server, breaker_url(c->server));
+	if (attempt_start(f, c, now_ms, &fault))
+		return true;
+	c->over = c->failed = true;
+	f->last_fault = fault;
+	say(f, c, 0, false, fault.text);
+	breaker_sent(&f->net->breakers, c->server, BREAKER_DROPPED, "");
+	breaker_give(&f->net->breakers, c->server);
+	return true;
+}
+
+static unsigned n_running(const struct net_fetch *f)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < f->n_candidates; i++)
+		n += f->candidates[i].attempt != NULL;
+	return n;
+}
+
+static bool winner_stalled(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
+{
+	int64_t stall_at = attempt_heard_ms(f->winner) + f->patience.stall_ms;
+
+	if (f->paused)
+		return false;
+	if (now_ms - f->window_ms >= WINDOW_MS) {
+		f->weak = f->window_ms && f->have - f->window_have < WINDOW_MIN;
+		f->window_ms = now_ms;
+		f->window_have = f->have;
+	}
+	*next_ms = MIN(*next_ms, f->window_ms + WINDOW_MS);
+	if (now_ms < stall_at)
+		*next_ms = MIN(*next_ms, stall_at);
+	return f->weak || now_ms >= stall_at;
+}
+
+/* true: nobody is asked any more, and nobody will be. */
+static bool ask_more(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
+{
+	for (;;) {
+		unsigned running = n_running(f);
+		int64_t hedge_at = f->last_start_ms + f->patience.hedge_ms;
+		struct candidate *c;
+		bool maybe_later;
+
+		if (f->winner && !winner_stalled(f, now_ms, next_ms))
+			return false;
+		/* One beside a winner that stalled at once; else each has its time. */
+		if (running > (f->winner ? 1u : 0u) && now_ms < hedge_at) {
+			*next_ms = MIN(*next_ms, hedge_at);
+			return false;
+		}
+		c = pick(f, now_ms, next_ms, &maybe_later);
+		if (!c)
+			return !running && !maybe_later;
+		if (!ask(f, c, now_ms, next_ms))
+			return false;
+	}
+}
+
+/* ---- a turn ---- */
+
+/* true: it is whole, and done was called. */
+static bool attempts_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
+{
+	for (size_t i = 0; i < f->n_candidates; i++) {
+		struct candidate *c = &f->candidates[i];
+		struct fault_said fault = { 0 };
+
+		if (!c->attempt)
+			continue;
+		if (!attempt_turn(c->attempt, now_ms, next_ms, &fault)) {
+			if (attempt_answered(c->attempt) && attempt_head(c->attempt)->status < 400)
+				tell_breaker(f, c, BREAKER_ANSWERED, "");
+			continue;
+		}
+		if (f->sink_failed)
+			return false;
+		if (fault.kind == FAULT_KIND_NONE) {
+			if (whole(f, c))
+				return true;
+		} else {
+			attempt_failed(f, c, &fault, now_ms);
+		}
+	}
+	return false;
+}
+
+static void drop_losers(struct net_fetch *f, int64_t now_ms)
+{
+	int64_t never = INT64_MAX;
+
+	if (!f->winner || winner_stalled(f, now_ms, &never))
+		return;
+	for (size_t i = 0; i < f->n_candidates; i++)
+		if (f->candidates[i].attempt && f->candidates[i].attempt != f->winner)
+			drop_loser(f, &f->candidates[i], now_ms);
+}
+
+bool fetch_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
+{
+	if (atomic_load(&f->cancel)) {
+		finish_failed(f, ERR_CANCELLED, ECANCELED, "cancelled");
+		return false;
+	}
+	if (f->deadline_ms && now_ms >= f->deadline_ms) {
+		finish_failed(f, ERR_CANCELLED, ETIME, "it was not done in time");
+		return false;
+	}
+	if (f->deadline_ms)
+		*next_ms = MIN(*next_ms, f->deadline_ms);
+	if (atomic_exchange(&f->resume, false) && f->paused) {
+		f->paused = false;
+		f->window_ms = 0;
+		if (f->winner)
+			attempt_resume(f->winner);
+	}
+	if (attempts_turn(f, now_ms, next_ms))
+		return false;
+	if (f->sink_failed) {
+		finish(f, -1, &f->sink_err);
+		return false;
+	}
+	drop_losers(f, now_ms);
+	if (ask_more(f, now_ms, next_ms)) {
+		conclude(f);
+		return false;
+	}
+	return true;
+}
+
+void fetch_begin(struct net_fetch *f, int64_t now_ms)
+{
+	nothing_had(f);
+	f->last_start_ms = now_ms;
+}
+
+void fetch_abort(struct net_fetch *f)
+{
+	finish_failed(f, ERR_CANCELLED, ECANCELED, "cancelled");
+}
+
+/* ---- from outside ---- */
+
+static unsigned usual(unsigned value, unsigned otherwise)
+{
+	return value ? value : otherwise;
+}
+
+static void set_patience(struct net_fetch *f, const struct net_patience *p)
+{
+	f->patience = (struct net_patience){
+		.hedge_ms = usual(p->hedge_ms, HEDGE_MS),
+		.stall_ms = usual(p->stall_ms, STALL_MS),
+		.connect_ms = usual(p->connect_ms, CONNECT_MS),
+		.silent_ms = usual(p->silent_ms, SILENT_MS),
+		.busy_ms = usual(p->busy_ms, BUSY_MS),
+		.retries = p->retries == UINT32_MAX ? 0 : usual(p->retries, RETRIES),
+	};
+	f->started_ms = clock_mono_ms();
+	f->deadline_ms = p->deadline_ms ? f->started_ms + p->deadline_ms : 0;
+}
+
+static void copy_headers(struct net_fetch *f, const struct net_request *req)
+{
+	assert(req->n_headers <= MAX_HEADERS);
+	f->headers = ARENA_NEW_N(&f->arena, const char *, req->n_headers + 1);
+	for (size_t i = 0; i < req->n_headers; i++)
+		f->headers[f->n_headers++] = arena_strdup(&f->arena, str_of(req->headers[i]));
+	if (req->max_size)
+		f->headers[f->n_headers++] = arena_printf(&f->arena, "X-DEBUGINFOD-MAXSIZE: %llu",
+							  (unsigned long long)req->max_size);
+}
+
+void net_fetch_start(struct net *n, const struct net_request *req, struct net_fetch **ret)
+{
+	struct net_fetch *f = NEW(struct net_fetch);
+
+	assert(req->sink.done && req->path[0] != '/');
+	f->net = n;
+	atomic_init(&f->refs, ret ? 2u : 1u);
+	arena_init(&f->arena);
+	f->sink = req->sink;
+	f->path = arena_strdup(&f->arena, str_of(req->path));
+	f->max_size = req->max_size ? req->max_size : NET_SANE_SIZE;
+	f->compressed = req->compressed;
+	copy_headers(f, req);
+	set_patience(f, &req->patience);
+	f->n_candidates = MIN(req->n_urls, (size_t)NET_SERVERS_MAX);
+	f->candidates = ARENA_NEW_N(&f->arena, struct candidate, f->n_candidates + 1);
+	for (size_t i = 0; i < f->n_candidates; i++)
+		f->candidates[i].server = breaker_server(&n->breakers, req->urls[i]);
+	notes_init(&f->notes, f->n_candidates + 1);
+	if (ret)
+		*ret = f;
+	pthread_mutex_lock(&n->lock);
+	*n->new_fetches_end = f;
+	n->new_fetches_end = &f->next;
+	pthread_mutex_unlock(&n->lock);
+	wire_wake(n->wire);
+}
+
+void net_fetch_cancel(struct net_fetch *f)
+{
+	atomic_store(&f->cancel, true);
+	if (!atomic_load(&f->ended))
+		wire_wake(f->net->wire);
+}
+
+void net_fetch_resume(struct net_fetch *f)
+{
+	atomic_store(&f->resume, true);
+	if (!atomic_load(&f->ended))
+		wire_wake(f->net->wire);
+}
+
+struct net_fetch *net_fetch_ref(struct net_fetch *f)
+{
+	atomic_fetch_add(&f->refs, 1);
+	return f;
+}
+
+void net_fetch_unref(struct net_fetch *f)
+{
+	if (!f || atomic_fetch_sub(&f->refs, 1) != 1)
+		return;
+	notes_done(&f->notes);
+	arena_done(&f->arena);
+	free(f);
+}
+
+void net_fetch_progress(struct net_fetch *f, struct net_progress *ret)
+{
+	*ret = (struct net_progress){
+		.have = atomic_load(&f->shown_have),
+		.size_known = atomic_load(&f->shown_size_known),
+		.size = atomic_load(&f->shown_size),
+		.server = atomic_load(&f->shown_server),
+		.done = atomic_load(&f->ended),
+	};
+}
+
+size_t net_fetch_notes(struct net_fetch *f, const struct net_note **ret)
+{
+	*ret = f->notes.items;
+	return f->notes.n;
+}
+
+const struct net_reply *net_fetch_reply(struct net_fetch *f)
+{
+	return f->has_reply ? &f->reply : NULL;
+}

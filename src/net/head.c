@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The head of a reply, line by line. Any server may send anything: what is no number is as if it were not
+ * there.
+ */
+#include "net/internal.h"
+
+#include <strings.h>
+#include <time.h>
+
+#define MAX_RETRY_S 86400
+#define MAX_TYPE    200u
+#define MAX_ETAG    200u
+#define DAY_S       86400
+
+void head_init(struct head *h)
+{
+	*h = (struct head){ .retry_after_s = -1 };
+}
+
+void head_done(struct head *h)
+{
+	buf_done(&h->type);
+	buf_done(&h->etag);
+	buf_done(&h->lines);
+}
+
+static bool digits(struct str s, size_t at, size_t n, unsigned *ret)
+{
+	unsigned v = 0;
+
+	for (size_t i = at; i < at + n; i++) {
+		if (s.p[i] < '0' || s.p[i] > '9')
+			return false;
+		v = v * 10 + (unsigned)(s.p[i] - '0');
+	}
+	*ret = v;
+	return true;
+}
+
+/* Not strptime(): it goes by the locale. Of the three forms only the one that may be sent: "Sun, 06 Nov 1994
+ * 08:49:37 GMT". */
+bool head_date(struct str s, int64_t *ret)
+{
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	struct tm tm = { 0 };
+	unsigned day, year, hour, minute, second;
+
+	if (s.size != 29 || memcmp(s.p + 3, ", ", 2) != 0 || memcmp(s.p + 25, " GMT", 4) != 0 ||
+	    !digits(s, 5, 2, &day) || !digits(s, 12, 4, &year) || !digits(s, 17, 2, &hour) ||
+	    !digits(s, 20, 2, &minute) || !digits(s, 23, 2, &second))
+		return false;
+	if (day < 1 || day > 31 || year < 1970 || hour > 23 || minute > 59 || second > 60)
+		return false;
+	for (tm.tm_mon = 0; tm.tm_mon < 12; tm.tm_mon++)
+		if (memcmp(s.p + 8, months + (size_t)tm.tm_mon * 3, 3) == 0)
+			break;
+	if (tm.tm_mon == 12)
+		return false;
+	tm.tm_mday = (int)day;
+	tm.tm_year = (int)year - 1900;
+	tm.tm_hour = (int)hour;
+	tm.tm_min = (int)minute;
+	tm.tm_sec = (int)second;
+	*ret = timegm(&tm);
+	return true;
+}
+
+static void status_line(struct head *h, struct str line)
+{
+	struct head fresh = { .keep_all = h->keep_all, .n_read = h->n_read, .retry_after_s = -1 };
+	unsigned status;
+
+	head_done(h);
+	*h = fresh;
+	str_cut(&line, ' ');
+	line = str_trim(line);
+	if (line.size >= 3 && digits(line, 0, 3, &status))
+		h->status = status;
+}
+
+static void retry_after(struct head *h, struct str value, int64_t now_wall_s)
+{
+	uint64_t seconds;
+	int64_t at;
+
+	if (str_to_u64(value, &seconds))
+		h->retry_after_s = (int64_t)MIN(seconds, (uint64_t)MAX_RETRY_S);
+	else if (head_date(value, &at))
+		h->retry_after_s = MIN(MAX(at - now_wall_s, (int64_t)0), (int64_t)MAX_RETRY_S);
+}
+
+/* "bytes 5-9/10", "bytes 5-9/(star)" */
+static void content_range(struct head *h, struct str value)
+{
+	struct str from, to;
+	uint64_t first, last;
+
+	if (!str_starts(value, STR("bytes ")))
+		return;
+	str_cut(&value, ' ');
+	from = str_cut(&value, '-');
+	to = str_cut(&value, '/');
+	if (!str_to_u64(str_trim(from), &first) || !str_to_u64(str_trim(to), &last) || last < first)
+		return;
+	h->has_range = true;
+	h->from = first;
+	h->has_total = str_to_u64(str_trim(value), &h->total) && h->total > last;
+}
+
+static void keep(struct buf *to, struct str value, size_t max)
+{
+	to->size = 0;
+	if (value.size <= max)
+		buf_add_str(to, value);
+}
+
+/* Printable, one line each, so that whoever writes them into a file or a reply has nothing to fear. */
+static void keep_line(struct head *h, struct str name, struct str value)
+{
+	size_t from = h->lines.size;
+
+	if (h->lines.size + name.size + value.size + 3 > NET_MAX_KEPT_HEAD)
+		return;
+	buf_add_str(&h->lines, name);
+	buf_add_str(&h->lines, STR(": "));
+	buf_add_str(&h->lines, value);
+	for (size_t i = from; i < h->lines.size; i++)
+		if (h->lines.p[i] < 0x20 || h->lines.p[i] == 0x7f)
+			h->lines.p[i] = '?';
+	buf_add_char(&h->lines, '\n');
+}
+
+static bool is(struct str name, const char *wanted)
+{
+	return name.size == strlen(wanted) && strncasecmp(name.p, wanted, name.size) == 0;
+}
+
+static void field(struct head *h, struct str name, struct str value, int64_t now_wall_s)
+{
+	static const char ours[] = "X-DEBUGINFOD-";
+	int64_t at;
+
+	if (is(name, "Content-Length"))
+		h->has_length = str_to_u64(value, &h->length);
+	else if (is(name, "Content-Range"))
+		content_range(h, value);
+	else if (is(name, "Content-Type"))
+		keep(&h->type, value, MAX_TYPE);
+	else if (is(name, "Content-Encoding"))
+		h->encoded = value.size && !is(value, "identity");
+	else if (is(name, "ETag"))
+		keep(&h->etag, value, MAX_ETAG);
+	else if (is(name, "Last-Modified"))
+		h->mtime = head_date(value, &at) ? at : 0;
+	else if (is(name, "Retry-After"))
+		retry_after(h, value, now_wall_s);
+	else if (is(name, "X-DEBUGINFOD-SIZE"))
+		h->has_file_size = str_to_u64(value, &h->file_size);
+	if (h->keep_all || (name.size > strlen(ours) && strncasecmp(name.p, ours, strlen(ours)) == 0))
+		keep_line(h, name, value);
+}
+
+int head_line(struct head *h, struct str line, int64_t now_wall_s, struct err *err)
+{
+	struct str name;
+
+	h->n_read += line.size;
+	if (h->n_read > NET_MAX_REPLY_HEAD)
+		return err_set(err, ERR_LIMIT, "its headers are longer than %zu KiB",
+			       NET_MAX_REPLY_HEAD / 1024);
+	if (str_starts(line, STR("HTTP/"))) {
+		status_line(h, line);
+		return 0;
+	}
+	if (!memchr(line.p, ':', line.size))
+		return 0;
+	name = str_cut(&line, ':');
+	field(h, name, str_trim(line), now_wall_s);
+	return 0;
+}

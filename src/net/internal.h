@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * net's own: what its files ask of each other.
+ *
+ *   urls.c      lists of servers as people write them
+ *   head.c      the head of a reply, line by line (pure functions)
+ *   wire.c      the seam over libcurl: transfers, and the loop that they run in
+ *   wire_file.c the same for file://
+ *   breaker.c   what is known of each server
+ *   breaker_text.c  that as text, from one process to the next
+ *   fetch.c     one artifact from several servers: who is asked when, and how it ends
+ *   attempt.c   one server asked for it: what of its reply is believed, and where its bytes go
+ *   note.c      what became of each server, for people
+ *   call.c      one plain request
+ *   net.c       the loop, and how other threads come into it
+ *
+ * All but breaker.c's table and the fields that say so belong to the loop's thread. libcurl must not be
+ * called from its own callbacks, so these only change state; what follows from it is done in the next
+ * fetch_turn().
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "net/net.h"
+
+#define NET_MAX_REDIRECTS  6
+#define NET_MAX_REPLY_HEAD KIB(64) /* of all headers of all redirects together */
+#define NET_MAX_KEPT_HEAD  KIB(16) /* of it, X-DEBUGINFOD-* lines that are kept */
+#define NET_SANE_SIZE      ((uint64_t)64 << 30)
+
+/* ---- head.c ---- */
+
+/* The head of a reply. Zeroed is empty; numbers are what the last line of that name said. */
+struct head {
+	bool keep_all; /* all lines go to `lines`, not only X-DEBUGINFOD-* */
+	size_t n_read;
+	unsigned status;
+	bool has_length, has_total, has_range, has_file_size, encoded;
+	uint64_t length;       /* Content-Length */
+	uint64_t from, total;  /* Content-Range; the total may be unknown */
+	uint64_t file_size;    /* X-DEBUGINFOD-SIZE, if has_file_size */
+	int64_t mtime;         /* Last-Modified; 0: none */
+	int64_t retry_after_s; /* -1: none */
+	struct buf type, etag, lines;
+};
+void head_init(struct head *h);
+void head_done(struct head *h);
+/* One line as it came, with its end. A status line begins anew: of redirects only the last head counts. */
+int head_line(struct head *h, struct str line, int64_t now_wall_s, struct err *err);
+/* RFC 9110's date, seconds since 1970; false: it is none. */
+bool head_date(struct str s, int64_t *ret);
+
+/* ---- wire.c ---- */
+
+/* Why a transfer came to nothing. */
+enum fault_kind {
+	FAULT_KIND_NONE,
+	FAULT_KIND_CONNECT, /* name, connection, TLS: the server is not there */
+	FAULT_KIND_TIMEOUT, /* it is there and silent */
+	FAULT_KIND_BROKEN,  /* it broke off */
+	FAULT_KIND_LIE,     /* what it sends is not what it should be */
+	FAULT_KIND_STATUS,  /* it says no */
+	FAULT_KIND_LIMIT,   /* more than is wanted */
+};
+struct fault_said {
+	enum fault_kind kind;
+	int os;
+	char text[256];
+};
+void fault_set(struct fault_said *f, enum fault_kind kind, int os, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+struct wire;
+struct xfer;
+
+enum { XFER_TAKEN = 0, XFER_PAUSE = 1, XFER_ABORT = -1 };
+
+/* What the wire tells the owner of a transfer. None of these may call a function of the wire. */
+struct xfer_events {
+	void (*connected)(void *arg);
+	/* A piece of the body; h's status is final. XFER_PAUSE: none of it was taken; it comes again after
+	 * xfer_resume(). */
+	int (*data)(void *arg, struct bytes piece);
+	/* The next bytes of the body to be sent: how many, or -1. */
+	ssize_t (*upload)(void *arg, void *buf, size_t n);
+};
+struct xfer_request {
+	const char *url, *method; /* NULL: GET */
+	const char *const *headers;
+	size_t n_headers;
+	bool compressed, has_upload, keep_all;
+	uint64_t upload_size, from; /* from > 0: Range */
+	unsigned connect_ms;
+	const struct xfer_events *events;
+	void *arg;
+};
+
+int wire_new(const struct net_options *opts, struct wire **ret, struct err *err);
+void wire_free(struct wire *w); /* no transfer may be left; takes NULL */
+/* Wait for something for at most @timeout_ms, do what can be done. */
+void wire_turn(struct wire *w, int64_t timeout_ms);
+void wire_wake(struct wire *w); /* any thread */
+
+int xfer_start(struct wire *w, const struct xfer_request *req, struct xfer **ret, struct fault_said *fault);
+void xfer_drop(struct xfer *x); /* at any time but from an event; takes NULL */
+void xfer_resume(struct xfer *x);
+/* true: it has ended, and @ret says how: FAULT_KIND_NONE is well. */
+bool xfer_ended(struct xfer *x, struct fault_said *ret);
+const struct head *xfer_head(const struct xfer *x);
+/* When the last byte of any kind came; at first when it began. */
+int64_t xfer_heard_ms(const struct xfer *x);
+uint64_t xfer_wire_bytes(struct xfer *x); /* of the body, as they came */
+const char *xfer_url(struct xfer *x);     /* after redirects; good until xfer_drop() */
+
+/* ---- wire_file.c ---- */
+
+struct file_xfer;
+struct file_xfer *file_xfer_new(const struct xfer_request *req, struct head *h, struct fault_said *fault);
+void file_xfer_free(struct file_xfer *f); /* takes NULL */
+void file_xfer_resume(struct file_xfer *f);
+/* Read some. true: there is more to do at once. */
+bool file_xfer_turn(struct file_xfer *f);
+bool file_xfer_ended(struct file_xfer *f, struct fault_said *ret);
+uint64_t file_xfer_bytes(struct file_xfer *f);
+
+/* ---- breaker.c ---- */
+
+struct server; /* one entry; lives as long as the net */
+struct breakers {
+	pthread_mutex_t lock;
+	/* under the lock */
+	struct map by_url;
+	struct server **all; /* in the order in which they came */
+	size_t n;
+	/* */
+	unsigned first_ms, max_ms;
+	atomic_uint_least64_t epoch;
+};
+void breakers_init(struct breakers *b, unsigned first_ms, unsigned max_ms);
+void breakers_done(struct breakers *b);
+struct server *breaker_server(struct breakers *b, const char *url);
+
+enum breaker_state {
+	BREAKER_CLOSED,
+	BREAKER_SLOW,   /* ask the others first */
+	BREAKER_TRYING, /* one request tries whether it is back: wait for how that ends */
+	BREAKER_OPEN,   /* pass it over */
+};
+/* @ret_again_s, @said (of 200 bytes) may be NULL. */
+enum breaker_state breaker_look(struct breakers *b, struct server *s, int64_t *ret_again_s, char *said);
+/* A request will be sent, and breaker_give() called when it is over. false: there are @max_active already. */
+bool breaker_take(struct breakers *b, struct server *s, unsigned max_active);
+void breaker_give(struct breakers *b, struct server *s);
+enum breaker_event {
+	BREAKER_ANSWERED, /* any reply of HTTP */
+	BREAKER_FAILED,   /* not there, or silent for too long */
+	BREAKER_OUTRUN,   /* another answered sooner while this one was connected */
+	BREAKER_UNHEARD,  /* ... and this one was not even connected */
+	BREAKER_DROPPED,  /* nothing is known: we broke off */
+};
+void breaker_sent(struct breakers *b, struct server *s, enum breaker_event event, const char *said);
+/* It asks to be left alone for so long. */
+void breaker_busy(struct breakers *b, struct server *s, int64_t seconds, const char *said);
+enum breaker_count { COUNT_FOUND, COUNT_MISSING, COUNT_FAILED };
+void breaker_count(struct breakers *b, struct server *s, enum breaker_count what, uint64_t bytes);
+const char *breaker_url(const struct server *s);
+
+struct breaker_memory {                     /* what is kept of it from process to process */
+	int64_t open_until_s, slow_until_s; /* wall */
+	unsigned n_failures;
+	char said[200];
+};
+bool breaker_memory(struct server *s, struct breaker_memory *ret); /* under the lock; false: at rest */
+void breaker_remember(struct breakers *b, const char *url, const struct breaker_memory *m);
+#define BREAKER_MAX_S 3600 /* no text of another process closes a server for longer */
+
+/* ---- note.c ---- */
+
+struct notes {
+	struct arena arena;
+	struct net_note *items; /* one for each server at most */
+	size_t n;
+};
+void notes_init(struct notes *n, size_t max);
+void notes_done(struct notes *n);
+/* The last word on @server; an earlier one of the same server goes. @again_s -1: any time. */
+void note_add(struct notes *n, const char *server, unsigned status, bool passed_over, int64_t again_s,
+	      const char *said);
+
+/* ---- fetch.c, attempt.c ---- */
+
+struct attempt;
+
+/* One server of the list, as far as this fetch goes. */
+struct candidate {
+	struct server *server;
+	struct attempt *attempt; /* that runs; NULL: none */
+	unsigned n_tries;
+	int64_t not_before_ms;
+	bool over; /* it is not asked again */
+	bool missing, too_large, failed;
+	bool heard;             /* the breaker knows that the attempt was answered */
+	int64_t waits_since_ms; /* for how another's try of it ends; 0: it does not */
+	bool from_start;        /* it has other bytes than those that were written: no Range */
+	char etag[128];         /* of what it sent, if strong */
+};
+
+enum { FETCH_TAIL = 4096 }; /* of the bytes written, to compare what goes on elsewhere */
+
+struct net_fetch {
+	struct net *net;
+	atomic_uint refs;
+	atomic_bool cancel, resume, ended; /* any thread */
+	_Atomic uint64_t shown_have, shown_size;
+	_Atomic bool shown_size_known;
+	_Atomic(const char *) shown_server;
+	struct net_fetch *next;
+	/* fixed */
+	struct arena arena;
+	struct net_sink sink;
+	struct net_patience patience;
+	const char *path;
+	const char **headers;
+	size_t n_headers;
+	uint64_t max_size;
+	bool compressed;
+	int64_t started_ms, deadline_ms;
+	/* the loop's */
+	struct candidate *candidates;
+	size_t n_candidates;
+	struct notes notes;
+	struct attempt *winner; /* NULL: none yet, or lost */
+	int64_t last_start_ms;
+	bool begun, paused;
+	bool size_known;
+	uint64_t size, have;
+	struct hash64_state hash; /* of the bytes [0, have) */
+	uint8_t tail[FETCH_TAIL]; /* the last of them, the byte at n in place n % FETCH_TAIL */
+	struct net_reply reply;
+	bool has_reply;
+	uint64_t window_have; /* what was had when the window began */
+	int64_t window_ms;
+	bool weak; /* it drips: no more than a trickle in the last window */
+	bool sink_failed;
+	struct err sink_err;
+	struct fault_said last_fault; /* of the failures, the one that tells most */
+};
+
+/* Do what is to be done; false: it has ended, done was called, and it is off. *next_ms gets earlier. */
+bool fetch_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms);
+void fetch_begin(struct net_fetch *f, int64_t now_ms);
+void fetch_abort(struct net_fetch *f); /* the net ends */
+
+/* The bytes of the winner. 0, XFER_PAUSE, XFER_ABORT (sink_failed is set). */
+int fetch_write(struct net_fetch *f, struct bytes piece);
+/* true: it may begin (again); false: refused, or the sink failed. */
+bool fetch_begin_body(struct net_fetch *f, const struct net_reply *reply);
+
+struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t now_ms,
+			      struct fault_said *fault);
+void attempt_drop(struct attempt *a); /* takes NULL */
+/* After the wire's turn: has it ended? true: yes, *ret says how; FAULT_KIND_NONE: all bytes are written. */
+bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fault_said *ret);
+bool attempt_connected(const struct attempt *a);
+bool attempt_answered(const struct attempt *a); /* the head is in */
+int64_t attempt_heard_ms(const struct attempt *a);
+int64_t attempt_started_ms(const struct attempt *a);
+const struct head *attempt_head(const struct attempt *a);
+bool attempt_differs(const struct attempt *a); /* its bytes are not those that were written */
+void attempt_resume(struct attempt *a);
+uint64_t attempt_pos(const struct attempt *a);   /* where it is in the artifact */
+uint64_t attempt_bytes(const struct attempt *a); /* that came by it */
+
+/* ---- call.c ---- */
+
+bool call_turn(struct net_call *c, int64_t now_ms, int64_t *next_ms);
+void call_begin(struct net_call *c, int64_t now_ms);
+void call_abort(struct net_call *c);
+struct net_call *call_next(struct net_call *c);
+void call_set_next(struct net_call *c, struct net_call *next);
+
+/* ---- net.c ---- */
+
+struct net {
+	struct net_options opts;
+	struct wire *wire;
+	struct breakers breakers;
+	pthread_t thread;
+	bool has_thread;
+	atomic_bool stop;
+	pthread_mutex_t lock;
+	/* under the lock */
+	struct net_fetch *new_fetches, **new_fetches_end; /* held */
+	struct net_call *new_calls, **new_calls_end;
+	/* the loop's */
+	struct net_fetch *queued, **queued_end, *running;
+	struct net_call *calls;
+	unsigned n_running;
+};

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The seam over libcurl: transfers, and the loop that they run in. Nothing else in lode knows libcurl.
+ *
+ * libcurl's functions must not be called from its callbacks; so these hand on what they get, or remember it.
+ */
+#include "net/internal.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define KEPT_CONNECTIONS 32L
+#define READ_SIZE        (128L * 1024)
+#define KEEPALIVE_S      30L
+
+struct wire {
+	CURLM *multi;
+	char *user_agent, *ca_file; /* owned; ca_file may be NULL */
+	struct xfer *files;         /* those of file:// */
+};
+
+struct xfer {
+	struct wire *wire;
+	const struct xfer_events *events;
+	void *arg;
+	struct head head;
+	CURL *easy; /* NULL: file */
+	struct curl_slist *headers;
+	char error[CURL_ERROR_SIZE];
+	char url[NET_URL_MAX + 1];
+	int64_t heard_ms;
+	unsigned connect_ms;
+	bool connected, ended, aborted;
+	CURLcode code;
+	struct err head_err;
+	struct file_xfer *file;
+	struct xfer *next; /* of the wire's files */
+};
+
+void fault_set(struct fault_said *f, enum fault_kind kind, int os, const char *fmt, ...)
+{
+	va_list ap;
+
+	f->kind = kind;
+	f->os = os;
+	va_start(ap, fmt);
+	vsnprintf(f->text, sizeof(f->text), fmt, ap);
+	va_end(ap);
+}
+
+/* ---- the loop ---- */
+
+static pthread_once_t global_once = PTHREAD_ONCE_INIT;
+static CURLcode global_code;
+
+static void global_init(void)
+{
+	global_code = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+int wire_new(const struct net_options *opts, struct wire **ret, struct err *err)
+{
+	struct wire *w;
+
+	pthread_once(&global_once, global_init);
+	if (global_code != CURLE_OK)
+		return err_set(err, ERR_INTERNAL, "libcurl: %s", curl_easy_strerror(global_code));
+	w = NEW(struct wire);
+	w->multi = curl_multi_init();
+	if (!w->multi) {
+		free(w);
+		return err_set(err, ERR_LIMIT, "libcurl: no memory, or no descriptors");
+	}
+	curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, KEPT_CONNECTIONS);
+	w->user_agent = mem_strdup(opts->user_agent ? opts->user_agent : "lode/" LODE_VERSION);
+	w->ca_file = opts->ca_file ? mem_strdup(opts->ca_file) : NULL;
+	*ret = w;
+	return 0;
+}
+
+void wire_free(struct wire *w)
+{
+	if (!w)
+		return;
+	curl_multi_cleanup(w->multi);
+	free(w->user_agent);
+	free(w->ca_file);
+	free(w);
+}
+
+static void collect_ended(struct wire *w)
+{
+	CURLMsg *m;
+	int left;
+
+	while ((m = curl_multi_info_read(w->multi, &left))) {
+		struct xfer *x;
+
+		if (m->msg != CURLMSG_DONE)
+			continue;
+		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &x);
+		x->ended = true;
+		x->code = m->data.result;
+	}
+}
+
+static bool files_turn(struct wire *w)
+{
+	bool more = false;
+
+	for (struct xfer *x = w->files; x; x = x->next)
+		if (file_xfer_turn(x->file)) {
+			x->heard_ms = clock_mono_ms();
+			more = true;
+		}
+	return more;
+}
+
+void wire_turn(struct wire *w, int64_t timeout_ms)
+{
+	int running;
+
+	if (files_turn(w))
+		timeout_ms = 0;
+	curl_multi_perform(w->multi, &running);
+	collect_ended(w);
+	if (timeout_ms > 0)
+		curl_multi_poll(w->multi, NULL, 0, (int)MIN(timeout_ms, (int64_t)60000), NULL);
+	curl_multi_perform(w->multi, &running);
+	collect_ended(w);
+}
+
+void wire_wake(struct wire *w)
+{
+	curl_multi_wakeup(w->multi);
+}
+
+/* ---- what libcurl tells ---- */
+
+static size_t on_header(char *p, size_t size, size_t n, void *arg)
+{
+	struct xfer *x = arg;
+
+	x->heard_ms = clock_mono_ms();
+	if (head_line(&x->head, (struct str){ p, size * n }, clock_wall_s(), &x->head_err) < 0)
+		return 0;
+	return size * n;
+}
+
+static size_t on_data(char *p, size_t size, size_t n, void *arg)
+{
+	struct xfer *x = arg;
+	int r;
+
+	x->heard_ms = clock_mono_ms();
+	r = x->events->data(x->arg, bytes_of(p, size * n));
+	if (r == XFER_PAUSE)
+		return CURL_WRITEFUNC_PAUSE;
+	x->aborted |= r < 0;
+	return r < 0 ? CURL_WRITEFUNC_ERROR : size * n;
+}
+
+static size_t on_upload(char *p, size_t size, size_t n, void *arg)
+{
+	struct xfer *x = arg;
+	ssize_t got = x->events->upload(x->arg, p, size * n);
+
+	x->heard_ms = clock_mono_ms();
+	x->aborted |= got < 0;
+	return got < 0 ? CURL_READFUNC_ABORT : (size_t)got;
+}
+
+static int on_connected(void *arg, char *remote, char *local, int remote_port, int local_port)
+{
+	struct xfer *x = arg;
+
+	if (!x->connected && x->events->connected)
+		x->events->connected(x->arg);
+	x->connected = true;
+	return CURL_PREREQFUNC_OK;
+}
+
+static void fault_of_code(struct xfer *x, struct fault_said *f)
+{
+	const char *said = x->error[0] ? x->error : curl_easy_strerror(x->code);
+	long os = 0;
+
+	curl_easy_getinfo(x->easy, CURLINFO_OS_ERRNO, &os);
+	switch (x->code) {
+	case CURLE_COULDNT_RESOLVE_HOST:
+	case CURLE_COULDNT_RESOLVE_PROXY:
+		fault_set(f, FAULT_KIND_CONNECT, EHOSTUNREACH, "%s", said);
+		return;
+	case CURLE_COULDNT_CONNECT:
+		fault_set(f, FAULT_KIND_CONNECT, os ? (int)os : ECONNREFUSED, "no connection: %s",
+			  os ? strerror((int)os) : said);
+		return;
+	case CURLE_OPERATION_TIMEDOUT:
+		fault_set(f, x->connected ? FAULT_KIND_TIMEOUT : FAULT_KIND_CONNECT, ETIME,
+			  x->connected ? "it does not answer" : "no connection within %u ms", x->connect_ms);
+		return;
+	case CURLE_SSL_CONNECT_ERROR:
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_CERTPROBLEM:
+	case CURLE_SSL_CACERT_BADFILE:
+	case CURLE_SSL_ISSUER_ERROR:
+	case CURLE_SSL_INVALIDCERTSTATUS:
+		fault_set(f, FAULT_KIND_CONNECT, ENETUNREACH, "TLS: %s", said);
+		return;
+	case CURLE_TOO_MANY_REDIRECTS:
+		fault_set(f, FAULT_KIND_LIE, EMLINK, "it redirects more than %d times", NET_MAX_REDIRECTS);
+		return;
+	case CURLE_UNSUPPORTED_PROTOCOL:
+		fault_set(f, FAULT_KIND_LIE, EINVAL,
+			  x->head.status ? "it redirects to what is neither http nor https"
+					 : "its answer is no HTTP");
+		return;
+	case CURLE_BAD_CONTENT_ENCODING:
+		fault_set(f, FAULT_KIND_LIE, EIO, "its body is not encoded as it says");
+		return;
+	case CURLE_WEIRD_SERVER_REPLY:
+		fault_set(f, FAULT_KIND_LIE, EIO, "its answer is no HTTP");
+		return;
+	case CURLE_OUT_OF_MEMORY:
+		fault_set(f, FAULT_KIND_BROKEN, ENOMEM, "no memory");
+		return;
+	default:
+		fault_set(f, FAULT_KIND_BROKEN, os ? (int)os : ECONNRESET, "it broke off: %s", said);
+		return;
+	}
+}
+
+bool xfer_ended(struct xfer *x, struct fault_said *ret)
+{
+	if (x->file)
+		return file_xfer_ended(x->file, ret);
+	if (!x->ended)
+		return false;
+	ret->kind = FAULT_KIND_NONE;
+	if (x->head_err.kind)
+		fault_set(ret, FAULT_KIND_LIE, EIO, "%s", x->head_err.text);
+	else if (x->code != CURLE_OK && !x->aborted)
+		fault_of_code(x, ret);
+	else if (x->code != CURLE_OK)
+		fault_set(ret, FAULT_KIND_BROKEN, ECANCELED, "broken off");
+	return true;
+}
+
+/* ---- beginning and end ---- */
+
+static void set_headers(struct xfer *x, const struct xfer_request *req)
+{
+	for (size_t i = 0; i < req->n_headers; i++)
+		x->headers = curl_slist_append(x->headers, req->headers[i]);
+	/* libcurl would wait a second for "100 Continue" before it sends a body, where the server does not
+	 * say it. */
+	if (req->has_upload && req->upload_size < KIB(64))
+		x->headers = curl_slist_append(x->headers, "Expect:");
+	if (x->headers)
+		curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->headers);
+}
+
+static void set_method(struct xfer *x, const struct xfer_request *req)
+{
+	if (req->has_upload) {
+		curl_easy_setopt(x->easy, CURLOPT_UPLOAD, 1L);
+		curl_easy_setopt(x->easy, CURLOPT_READFUNCTION, on_upload);
+		curl_easy_setopt(x->easy, CURLOPT_READDATA, x);
+		curl_easy_setopt(x->easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)req->upload_size);
+	} else if (req->method && strcmp(req->method, "HEAD") == 0) {
+		curl_easy_setopt(x->easy, CURLOPT_NOBODY, 1L);
+	}
+	if (req->method && strcmp(req->method, "HEAD") != 0)
+		curl_easy_setopt(x->easy, CURLOPT_CUSTOMREQUEST, req->method);
+}
+
+static void set_options(struct xfer *x, const struct xfer_request *req)
+{
+	CURL *e = x->easy;
+
+	curl_easy_setopt(e, CURLOPT_URL, x->url);
+	curl_easy_setopt(e, CURLOPT_PRIVATE, x);
+	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, x->error);
+	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(e, CURLOPT_HEADERDATA, x);
+	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_data);
+	curl_easy_setopt(e, CURLOPT_WRITEDATA, x);
+	curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_connected);
+	curl_easy_setopt(e, CURLOPT_PREREQDATA, x);
+	curl_easy_setopt(e, CURLOPT_BUFFERSIZE, READ_SIZE);
+	curl_easy_setopt(e, CURLOPT_USERAGENT, x->wire->user_agent);
+	if (x->wire->ca_file)
+		curl_easy_setopt(e, CURLOPT_CAINFO, x->wire->ca_file);
+	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(e, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)req->connect_ms);
+	curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+	curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_S);
+	/* A library in somebody's process sets no signal handlers; and it does not wait for a name server's
+	 * answer that nobody wants any more. */
+	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
+	if (!req->has_upload) {
+		curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 1L);
+		curl_easy_setopt(e, CURLOPT_MAXREDIRS, (long)NET_MAX_REDIRECTS);
+	}
+	if (req->compressed)
+		curl_easy_setopt(e, CURLOPT_ACCEPT_ENCODING, "gzip");
+	if (req->from) {
+		char range[32];
+
+		snprintf(range, sizeof(range), "%llu-", (unsigned long long)req->from);
+		curl_easy_setopt(e, CURLOPT_RANGE, range);
+	}
+	set_method(x, req);
+	set_headers(x, req);
+}
+
+int xfer_start(struct wire *w, const struct xfer_request *req, struct xfer **ret, struct fault_said *fault)
+{
+	struct xfer *x = NEW(struct xfer);
+
+	x->wire = w;
+	x->events = req->events;
+	x->arg = req->arg;
+	x->heard_ms = clock_mono_ms();
+	x->connect_ms = req->connect_ms;
+	head_init(&x->head);
+	x->head.keep_all = req->keep_all;
+	if (strlen(req->url) > NET_URL_MAX) {
+		fault_set(fault, FAULT_KIND_STATUS, EINVAL, "the URL would be longer than %u bytes",
+			  NET_URL_MAX);
+		xfer_drop(x);
+		return -1;
+	}
+	strcpy(x->url, req->url);
+	if (str_starts(str_of(x->url), STR("file://"))) {
+		x->file = file_xfer_new(req, &x->head, fault);
+		if (!x->file) {
+			xfer_drop(x);
+			return -1;
+		}
+		x->connected = true;
+		x->next = w->files;
+		w->files = x;
+	} else {
+		x->easy = curl_easy_init();
+		if (!x->easy)
+			mem_none(1, sizeof(x));
+		set_options(x, req);
+		curl_multi_add_handle(w->multi, x->easy);
+	}
+	*ret = x;
+	return 0;
+}
+
+void xfer_drop(struct xfer *x)
+{
+	if (!x)
+		return;
+	if (x->easy) {
+		curl_multi_remove_handle(x->wire->multi, x->easy);
+		curl_easy_cleanup(x->easy);
+		curl_slist_free_all(x->headers);
+	}
+	for (struct xfer **at = &x->wire->files; *at; at = &(*at)->next)
+		if (*at == x) {
+			*at = x->next;
+			break;
+		}
+	file_xfer_free(x->file);
+	head_done(&x->head);
+	free(x);
+}
+
+void xfer_resume(struct xfer *x)
+{
+	x->heard_ms = clock_mono_ms();
+	if (x->file)
+		file_xfer_resume(x->file);
+	else if (!x->ended)
+		curl_easy_pause(x->easy, CURLPAUSE_CONT);
+}
+
+const struct head *xfer_head(const struct xfer *x)
+{
+	return &x->head;
+}
+
+int64_t xfer_heard_ms(const struct xfer *x)
+{
+	return x->heard_ms;
+}
+
+uint64_t xfer_wire_bytes(struct xfer *x)
+{
+	curl_off_t n = 0;
+
+	if (x->file)
+		return file_xfer_bytes(x->file);
+	curl_easy_getinfo(x->easy, CURLINFO_SIZE_DOWNLOAD_T, &n);
+	return (uint64_t)n;
+}
+
+const char *xfer_url(struct xfer *x)
+{
+	char *url = NULL;
+
+	if (x->easy)
+		curl_easy_getinfo(x->easy, CURLINFO_EFFECTIVE_URL, &url);
+	return url ? url : x->url;
+}

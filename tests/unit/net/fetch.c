@@ -1,0 +1,696 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One artifact from several servers, some of which misbehave. Waits that must come to nothing are set to a
+ * minute, so that a test which should not wait for them fails by its time-out and not by a clock.
+ */
+#include "test.h"
+#include "sink.h"
+
+#include <errno.h>
+#include <zlib.h>
+
+#define LONG_MS 60000
+#define TEXT(s) bytes_of((s), sizeof(s) - 1)
+
+static struct fault_rule good(void)
+{
+	return (struct fault_rule){ .body = sink_artifact() };
+}
+
+struct pair {
+	struct net *n;
+	struct fault_http *a, *b;
+	const char *urls[2];
+};
+
+static struct pair pair_of(struct fault_rule a, struct fault_rule b)
+{
+	struct pair p = { sink_net(), fault_http_new(&a, 1), fault_http_new(&b, 1), { 0 } };
+
+	p.urls[0] = fault_http_url(p.a);
+	p.urls[1] = fault_http_url(p.b);
+	return p;
+}
+
+static void pair_done(struct pair *p, struct sink *s)
+{
+	sink_done(s);
+	net_free(p->n);
+	fault_http_free(p->a);
+	fault_http_free(p->b);
+}
+
+static void the_first_server_is_enough(void **state)
+{
+	struct pair p = pair_of(good(), good());
+	const struct net_patience patience = { .hedge_ms = LONG_MS };
+	struct sink s = { 0 };
+	struct net_progress progress;
+
+	sink_fetch(p.n, &s, &patience, p.urls, 2);
+	sink_assert_got(&s);
+	assert_int_equal(s.n_begun, 1);
+	assert_int_equal(fault_http_requests(p.b, NULL), 0);
+	assert_string_equal(sink_said(&s, p.urls[0]), "used");
+	assert_string_equal(sink_said(&s, p.urls[1]), "");
+	net_fetch_progress(s.fetch, &progress);
+	assert_true(progress.done && progress.size_known);
+	assert_int_equal(progress.have, sink_artifact().size);
+	assert_int_equal(progress.size, sink_artifact().size);
+	assert_string_equal(progress.server, p.urls[0]);
+	assert_non_null(strstr(fault_http_head(p.a, 0), "GET /buildid/ab/debuginfo HTTP/1.1\r\n"));
+	assert_non_null(strstr(fault_http_head(p.a, 0), "User-Agent: lode/"));
+	pair_done(&p, &s);
+}
+
+static void the_next_is_asked_at_once_when_one_has_it_not_or_fails(void **state)
+{
+	const struct fault_rule bad[] = {
+		{ .status = 404 },
+		{ .status = 410 },
+		{ .status = 400 },
+		{ .status = 501 },
+		{ .status = 503, .headers = "Retry-After: 100\r\n" },
+		{ .status = 429, .headers = "Retry-After: Fri, 01 Jan 2100 00:00:00 GMT\r\n" },
+		{ .status = 304 },
+		{ .status = 302 },
+		{ .fault = FAULT_NOT_HTTP },
+		{ .fault = FAULT_LONG_HEAD },
+		{ .body = TEXT("<html><h1>Log in</h1></html>"), .headers = "Content-Type: text/html\r\n" },
+		{ .body = TEXT("short") },
+		{ .body = TEXT("") },
+		{ .body = sink_artifact(), .headers = "Content-Encoding: gzip\r\n" },
+		{ .body = sink_artifact(),
+		  .status = 206,
+		  .headers = "Content-Range: bytes 5-299999/300000\r\n",
+		  .no_range = true },
+		{ .status = 302, .headers = "Location: /again\r\n" },
+		{ .status = 302, .headers = "Location: file:///etc/passwd\r\n" },
+		{ .status = 302, .headers = "Location: ftp://127.0.0.1/\r\n" },
+		{ .fault = FAULT_ENDLESS, .body = TEXT("no ELF, but much of it. ") },
+	};
+	const struct net_patience patience = { .hedge_ms = LONG_MS };
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct pair p = pair_of(bad[i], good());
+		struct sink s = { 0 };
+
+		sink_fetch(p.n, &s, &patience, p.urls, 2);
+		sink_assert_got(&s);
+		if (s.n_begun != 1)
+			fail_msg("row %zu: begun %u times", i, s.n_begun);
+		if (!*sink_said(&s, p.urls[0]))
+			fail_msg("row %zu: nothing is said of the first", i);
+		print_message("# %zu: %s\n", i, sink_said(&s, p.urls[0]));
+		pair_done(&p, &s);
+	}
+}
+
+static void the_next_is_started_beside_one_that_does_not_answer(void **state)
+{
+	const struct fault_rule bad[] = { { .fault = FAULT_SILENT }, { .fault = FAULT_DRIP_HEAD } };
+	const struct net_patience patience = { .hedge_ms = 50 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct pair p = pair_of(bad[i], good());
+		struct sink s = { 0 };
+
+		sink_fetch(p.n, &s, &patience, p.urls, 2);
+		sink_assert_got(&s);
+		assert_non_null(strstr(sink_said(&s, p.urls[0]), "no answer"));
+		pair_done(&p, &s);
+	}
+}
+
+static void a_winner_that_breaks_off_is_replaced_at_any_byte(void **state)
+{
+	static const uint64_t cuts[] = { 1, 3, 4, 4095, 4096, 4097, 16384, 65536, 70000, 299999 };
+	const struct net_patience patience = { .hedge_ms = LONG_MS };
+
+	for (unsigned how = 0; how < 8; how++)
+		for (size_t i = 0; i < ARRAY_SIZE(cuts); i++) {
+			struct fault_rule bad = good(), next = good();
+			struct pair p;
+			struct sink s = { .no_again = true };
+
+			bad.fault = how & 1 ? FAULT_RESET : FAULT_CUT;
+			bad.at = cuts[i];
+			bad.no_range = true;
+			next.no_range = how & 2;
+			next.chunked = how & 4;
+			p = pair_of(bad, next);
+			sink_fetch(p.n, &s, &patience, p.urls, 2);
+			sink_assert_got(&s);
+			assert_int_equal(s.n_begun, 1);
+			pair_done(&p, &s);
+		}
+}
+
+static void a_winner_that_stalls_is_replaced_and_goes_on_by_range(void **state)
+{
+	const struct net_patience patience = { .hedge_ms = LONG_MS, .stall_ms = 50 };
+	struct fault_rule bad = good();
+	struct pair p;
+	struct sink s = { .no_again = true };
+
+	bad.fault = FAULT_STALL;
+	bad.at = 100000;
+	p = pair_of(bad, good());
+	sink_fetch(p.n, &s, &patience, p.urls, 2);
+	sink_assert_got(&s);
+	assert_non_null(strstr(fault_http_head(p.b, 0), "Range: bytes="));
+	assert_non_null(strstr(sink_said(&s, p.urls[0]), "stalled"));
+	assert_string_equal(sink_said(&s, p.urls[1]), "used");
+	pair_done(&p, &s);
+}
+
+static void a_lone_server_that_breaks_off_is_asked_to_go_on(void **state)
+{
+	struct fault_rule rules[3] = { good(), good(), good() };
+	const char *url;
+	struct fault_http *h;
+	struct net *n = sink_net();
+	struct sink s = { .no_again = true };
+
+	rules[0].headers = rules[1].headers = rules[2].headers = "ETag: \"one\"\r\n";
+	rules[0].fault = rules[1].fault = FAULT_CUT;
+	rules[0].times = rules[1].times = 1;
+	rules[0].at = 90000;
+	rules[1].at = 60000;
+	h = fault_http_new(rules, 3);
+	url = fault_http_url(h);
+	sink_fetch(n, &s, NULL, &url, 1);
+	sink_assert_got(&s);
+	assert_int_equal(fault_http_requests(h, NULL), 3);
+	assert_non_null(strstr(fault_http_head(h, 1), "If-Range: \"one\"\r\n"));
+	sink_done(&s);
+	net_free(n);
+	fault_http_free(h);
+}
+
+static void another_file_of_the_same_build_id_is_not_mixed_in(void **state)
+{
+	static uint8_t other[300000];
+	const struct net_patience patience = { .hedge_ms = LONG_MS };
+
+	for (unsigned how = 0; how < 8; how++) {
+		struct fault_rule bad = good(), next = good();
+		struct pair p;
+		struct sink s = { .no_again = how & 4 };
+		struct bytes want = bytes_of(other, how & 2 ? sizeof(other) : sizeof(other) - 10);
+
+		memcpy(other, sink_artifact().p, sizeof(other));
+		other[150000 - 3] ^= 1;
+		bad.fault = FAULT_CUT;
+		bad.at = 150000;
+		next.body = want;
+		next.no_range = how & 1;
+		p = pair_of(bad, next);
+		bad.fault = FAULT_HANG_UP;
+		sink_start(p.n, &s, &patience, p.urls, 2);
+		while (!s.got.size)
+			net_run(p.n, 1000);
+		fault_http_rules(p.a, &bad, 1);
+		sink_wait(p.n, &s);
+		if (s.no_again) {
+			assert_true(s.outcome < 0);
+			assert_int_equal(s.err.kind, ERR_UPSTREAM);
+		} else {
+			assert_int_equal(s.outcome, 0);
+			assert_true(bytes_eq(buf_bytes(&s.got), want));
+		}
+		pair_done(&p, &s);
+	}
+}
+
+static void what_proves_wrong_in_the_end_is_begun_again_elsewhere(void **state)
+{
+	static uint8_t other[300000];
+	struct fault_rule bad = good();
+	const struct net_patience patience = { .hedge_ms = LONG_MS };
+	struct pair p;
+	struct sink s = { .want = sink_artifact() };
+
+	memcpy(other, sink_artifact().p, sizeof(other));
+	other[299999] ^= 1;
+	bad.body = bytes_of(other, sizeof(other));
+	p = pair_of(bad, good());
+	sink_fetch(p.n, &s, &patience, p.urls, 2);
+	sink_assert_got(&s);
+	assert_int_equal(s.n_begun, 2);
+	assert_string_equal(sink_said(&s, p.urls[0]), "it is another file");
+	pair_done(&p, &s);
+}
+
+static void only_404_and_410_are_misses(void **state)
+{
+	static const struct {
+		unsigned a, b;
+		int outcome;
+	} rows[] = {
+		{ 404, 404, NET_MISSING }, { 410, 404, NET_MISSING },
+		{ 404, 500, -1 },          { 503, 404, -1 },
+		{ 404, 403, -1 },          { 429, 404, -1 },
+		{ 404, 400, -1 },          { 406, 404, NET_TOO_LARGE },
+		{ 501, 404, -1 },
+	};
+	const struct net_patience patience = { .retries = UINT32_MAX };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct pair p = pair_of((struct fault_rule){ .status = rows[i].a },
+					(struct fault_rule){ .status = rows[i].b });
+		struct sink s = { 0 };
+
+		sink_fetch(p.n, &s, &patience, p.urls, 2);
+		if (rows[i].outcome > 0 ? s.outcome != rows[i].outcome : s.outcome >= 0)
+			fail_msg("%u and %u: %d", rows[i].a, rows[i].b, s.outcome);
+		if (s.outcome < 0)
+			assert_int_equal(s.err.kind, ERR_UPSTREAM);
+		pair_done(&p, &s);
+	}
+}
+
+static void one_that_is_busy_is_asked_again(void **state)
+{
+	const struct fault_rule rules[] = {
+		{ .status = 503, .times = 1 },
+		{ .status = 429, .times = 1, .headers = "Retry-After: 1\r\n" },
+		{ .body = sink_artifact() },
+	};
+	struct fault_http *h = fault_http_new(rules, 3);
+	const char *url = fault_http_url(h);
+	struct net *n = sink_net();
+	struct sink s = { 0 };
+
+	sink_fetch(n, &s, NULL, &url, 1);
+	sink_assert_got(&s);
+	sink_done(&s);
+	net_free(n);
+	fault_http_free(h);
+}
+
+static void one_that_is_busy_for_long_is_passed_over_by_the_next(void **state)
+{
+	struct fault_rule bad = { .status = 429, .headers = "Retry-After: 77\r\n" };
+	struct fault_http *h = fault_http_new(&bad, 1);
+	const char *url = fault_http_url(h);
+	struct net *n = sink_net();
+	struct sink s = { 0 };
+	const struct net_note *notes;
+
+	sink_fetch(n, &s, NULL, &url, 1);
+	assert_true(s.outcome < 0);
+	assert_non_null(strstr(sink_said(&s, url), "429; will be asked again in 7"));
+	sink_done(&s);
+	sink_fetch(n, &s, NULL, &url, 1);
+	assert_true(s.outcome < 0);
+	assert_int_equal(net_fetch_notes(s.fetch, &notes), 1);
+	assert_true(notes[0].passed_over && notes[0].again_s > 0);
+	assert_int_equal(fault_http_requests(h, NULL), 1);
+	sink_done(&s);
+	net_free(n);
+	fault_http_free(h);
+}
+
+static void a_dead_server_costs_once(void **state)
+{
+	for (unsigned drops = 0; drops < 2; drops++) {
+		struct fault_rule rule = good();
+		struct fault_http *h = fault_http_new(&rule, 1);
+		struct fault_dead d;
+		char dead[64];
+		const char *urls[2] = { dead, fault_http_url(h) };
+		struct net *n = sink_net(), *other = sink_net();
+		const struct net_patience patience = { .hedge_ms = drops ? 50 : LONG_MS,
+						       .connect_ms = drops ? LONG_MS : 0 };
+		const struct net_patience no_hedge = { .hedge_ms = LONG_MS, .connect_ms = LONG_MS };
+		AUTO(buf_done) struct buf memory = { 0 };
+		struct sink s = { 0 };
+		uint64_t epoch = net_breakers_epoch(n);
+
+		if (drops)
+			fault_dead_drops(&d, dead);
+		else
+			fault_dead_refuses(&d, dead);
+		sink_fetch(n, &s, &patience, urls, 2);
+		sink_assert_got(&s);
+		assert_non_null(strstr(sink_said(&s, dead), "no connection"));
+		sink_done(&s);
+		assert_true(net_breakers_epoch(n) != epoch);
+		/* This would wait a minute. */
+		sink_fetch(n, &s, &no_hedge, urls, 2);
+		sink_assert_got(&s);
+		sink_done(&s);
+		/* And in the next process. */
+		net_breakers_save(n, &memory);
+		net_breakers_load(other, buf_str(&memory));
+		sink_fetch(other, &s, &no_hedge, urls, 2);
+		sink_assert_got(&s);
+		sink_done(&s);
+		net_free(n);
+		net_free(other);
+		fault_dead_done(&d);
+		fault_http_free(h);
+	}
+}
+
+static void nothing_but_a_dead_server_is_an_error_with_its_errno(void **state)
+{
+	const struct net_patience patience = { .connect_ms = 100 };
+	struct fault_dead refuses, drops;
+	char urls[2][64];
+	struct net *n = sink_net();
+	struct sink s = { 0 };
+	const char *url = urls[0];
+
+	fault_dead_refuses(&refuses, urls[0]);
+	fault_dead_drops(&drops, urls[1]);
+	sink_fetch(n, &s, &patience, &url, 1);
+	assert_true(s.outcome < 0);
+	assert_int_equal(s.err.os, ECONNREFUSED);
+	sink_done(&s);
+	url = urls[1];
+	sink_fetch(n, &s, &patience, &url, 1);
+	assert_true(s.outcome < 0);
+	assert_int_equal(s.err.os, ETIME);
+	assert_int_equal(s.err.kind, ERR_UPSTREAM);
+	sink_done(&s);
+	sink_fetch(n, &s, NULL, NULL, 0);
+	assert_true(s.outcome < 0);
+	sink_done(&s);
+	net_free(n);
+	fault_dead_done(&refuses);
+	fault_dead_done(&drops);
+}
+
+static void bodies_that_lie_about_their_size_are_not_believed(void **state)
+{
+	struct fault_rule rules[4] = { good(), good(), good(), good() };
+	const struct net_patience patience = { .retries = UINT32_MAX, .silent_ms = 300 };
+
+	rules[0].length = sink_artifact().size + 5; /* then it is silent */
+	rules[1].chunked = true;
+	rules[1].headers = "X-DEBUGINFOD-SIZE: 299999\r\n";
+	rules[2].chunked = true;
+	rules[2].headers = "X-DEBUGINFOD-SIZE: 300001\r\n";
+	rules[3].chunked = true;
+	rules[3].fault = FAULT_CUT;
+	rules[3].at = 299999;
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		struct fault_http *h = fault_http_new(&rules[i], 1);
+		const char *url = fault_http_url(h);
+		struct net *n = sink_net();
+		struct sink s = { 0 };
+
+		sink_fetch(n, &s, &patience, &url, 1);
+		if (s.outcome >= 0)
+			fail_msg("row %zu is believed", i);
+		assert_int_equal(s.err.kind, ERR_UPSTREAM);
+		sink_done(&s);
+		net_free(n);
+		fault_http_free(h);
+	}
+}
+
+static void a_sink_that_pauses_gets_all(void **state)
+{
+	for (unsigned every = 1; every < 8; every++) {
+		struct pair p = pair_of(good(), good());
+		struct sink s = { .pause_every = every + 1 };
+
+		sink_fetch(p.n, &s, NULL, p.urls, 2);
+		sink_assert_got(&s);
+		assert_true(s.n_paused > 0);
+		pair_done(&p, &s);
+	}
+}
+
+static void a_sink_that_pauses_for_long_is_no_stall(void **state)
+{
+	const struct net_patience patience = { .hedge_ms = LONG_MS, .stall_ms = 30, .silent_ms = 100 };
+	struct pair p = pair_of(good(), good());
+	struct sink s = { .pause_every = 5 };
+
+	sink_start(p.n, &s, &patience, p.urls, 2);
+	while (!s.pausing)
+		net_run(p.n, 1000);
+	for (unsigned i = 0; i < 5; i++)
+		net_run(p.n, 50);
+	assert_int_equal(fault_http_requests(p.b, NULL), 0);
+	s.pausing = false;
+	net_fetch_resume(s.fetch);
+	sink_wait(p.n, &s);
+	sink_assert_got(&s);
+	pair_done(&p, &s);
+}
+
+static void a_sink_that_fails_ends_it(void **state)
+{
+	struct pair p = pair_of(good(), good());
+	struct sink s = { .fail_at = 100000 };
+
+	sink_fetch(p.n, &s, NULL, p.urls, 2);
+	assert_true(s.outcome < 0);
+	assert_int_equal(s.err.kind, ERR_IO);
+	assert_string_equal(s.err.text, "disk full");
+	pair_done(&p, &s);
+}
+
+static void cancelling_and_deadlines_end_it_wherever_it_is(void **state)
+{
+	struct fault_rule rules[3] = { { .fault = FAULT_SILENT }, good(), good() };
+	const struct net_patience soon = { .deadline_ms = 50 };
+
+	rules[1].fault = FAULT_STALL;
+	rules[1].at = 5000;
+	rules[2].fault = FAULT_DRIP;
+	rules[2].at = 5000;
+	for (unsigned i = 0; i < 6; i++) {
+		struct pair p = pair_of(rules[i / 2], rules[i / 2]);
+		struct sink s = { 0 };
+
+		if (i % 2) {
+			sink_fetch(p.n, &s, &soon, p.urls, 2);
+			assert_int_equal(s.err.os, ETIME);
+		} else {
+			sink_start(p.n, &s, NULL, p.urls, 2);
+			net_run(p.n, 20);
+			net_fetch_cancel(s.fetch);
+			sink_wait(p.n, &s);
+			assert_int_equal(s.err.os, ECANCELED);
+		}
+		assert_true(s.outcome < 0);
+		assert_int_equal(s.err.kind, ERR_CANCELLED);
+		pair_done(&p, &s);
+	}
+}
+
+static void headers_go_out_and_come_in(void **state)
+{
+	const struct fault_rule rule = {
+		.body = sink_artifact(),
+		.headers = "x-debuginfod-file: /usr/lib/a\r\nX-DEBUGINFOD-ARCHIVE:  b.deb \r\n"
+			   "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nX-Other: c\r\n"
+	};
+	struct fault_http *h = fault_http_new(&rule, 1);
+	const char *url = fault_http_url(h),
+		   *headers[] = { "X-Forwarded-For: 10.0.0.1", "User-Agent: test/1" };
+	struct net *n = sink_net();
+	struct sink s = { 0 };
+	struct net_request req = { .urls = &url,
+				   .n_urls = 1,
+				   .path = "p/q",
+				   .headers = headers,
+				   .n_headers = 2,
+				   .max_size = 400000 };
+	const struct net_reply *reply;
+
+	sink_start(n, &s, NULL, &url, 1); /* for its functions */
+	sink_wait(n, &s);
+	reply = net_fetch_reply(s.fetch);
+	assert_str(reply->headers, "x-debuginfod-file: /usr/lib/a\nX-DEBUGINFOD-ARCHIVE: b.deb\n");
+	assert_int_equal(reply->mtime, 784111777);
+	assert_int_equal(reply->size, 300000);
+	sink_done(&s);
+	sink_custom(n, &s, &req);
+	assert_int_equal(s.outcome, 0);
+	assert_non_null(strstr(fault_http_head(h, 1), "GET /p/q "));
+	assert_non_null(strstr(fault_http_head(h, 1), "X-Forwarded-For: 10.0.0.1\r\n"));
+	assert_non_null(strstr(fault_http_head(h, 1), "User-Agent: test/1\r\n"));
+	assert_non_null(strstr(fault_http_head(h, 1), "X-DEBUGINFOD-MAXSIZE: 400000\r\n"));
+	sink_done(&s);
+	net_free(n);
+	fault_http_free(h);
+}
+
+static void more_than_wanted_is_not_taken(void **state)
+{
+	struct fault_rule rules[2] = { good(), good() };
+
+	rules[1].fault = FAULT_ENDLESS;
+	for (size_t i = 0; i < 2; i++) {
+		struct fault_http *h = fault_http_new(&rules[i], 1);
+		const char *url = fault_http_url(h);
+		struct net *n = sink_net();
+		struct net_request req = {
+			.urls = &url, .n_urls = 1, .path = "x", .max_size = i ? 1000000 : 299999
+		};
+		struct sink s = { 0 };
+
+		sink_custom(n, &s, &req);
+		/* What was begun and cannot be had is no longer "too large" alone. */
+		assert_int_equal(s.outcome, i ? -1 : NET_TOO_LARGE);
+		assert_true(s.got.size <= req.max_size);
+		sink_done(&s);
+		net_free(n);
+		fault_http_free(h);
+	}
+}
+
+/* @n times @in; 0: a bomb, 100 MB of zeros behind an ELF magic. */
+static void gzip(struct bytes in, unsigned n, struct buf *out)
+{
+	static uint8_t zeros[65536];
+	unsigned rounds = n ? n : 1600;
+	z_stream z = { 0 };
+
+	memcpy(zeros,
+	       "\x7f"
+	       "ELF",
+	       4);
+	deflateInit2(&z, 9, Z_DEFLATED, 31, 9, Z_DEFAULT_STRATEGY);
+	for (unsigned i = 0; i < rounds; i++) {
+		z.next_in = n ? (uint8_t *)in.p : zeros;
+		z.avail_in = n ? (unsigned)in.size : sizeof(zeros);
+		do {
+			z.next_out = buf_reserve(out, 65536);
+			z.avail_out = 65536;
+			deflate(&z, i + 1 == rounds ? Z_FINISH : Z_NO_FLUSH);
+			out->size += 65536 - z.avail_out;
+		} while (!z.avail_out);
+		memset(zeros, 0, 4);
+	}
+	deflateEnd(&z);
+}
+
+static void compressed_transfers_are_unpacked_and_bombs_are_not(void **state)
+{
+	AUTO(buf_done) struct buf packed = { 0 }, boom = { 0 };
+	struct fault_rule rules[2];
+
+	gzip(sink_artifact(), 1, &packed);
+	gzip(sink_artifact(), 0, &boom);
+	rules[0] = (struct fault_rule){
+		.body = buf_bytes(&packed),
+		.headers = "Content-Encoding: gzip\r\nX-DEBUGINFOD-SIZE: 300000\r\n"
+	};
+	rules[1] = (struct fault_rule){ .body = buf_bytes(&boom), .headers = "Content-Encoding: gzip\r\n" };
+	for (size_t i = 0; i < 2; i++) {
+		struct fault_http *h = fault_http_new(&rules[i], 1);
+		const char *url = fault_http_url(h);
+		struct net *n = sink_net();
+		struct net_request req = { .urls = &url, .n_urls = 1, .path = "x", .compressed = true };
+		struct sink s = { 0 };
+
+		sink_custom(n, &s, &req);
+		if (!i)
+			sink_assert_got(&s);
+		else
+			assert_true(s.outcome < 0 && strstr(s.err.text, "hundred times"));
+		sink_done(&s);
+		net_free(n);
+		fault_http_free(h);
+	}
+}
+
+static void a_tree_of_files_is_a_server_too(void **state)
+{
+	char dir[TEST_PATH_SIZE];
+	AUTO(mem_freep) char *path = NULL, *url = NULL, *folder = NULL;
+	const char *urls[2];
+	struct fault_rule bad = good();
+	struct fault_http *h;
+	struct net *n = sink_net();
+	struct sink s = { .pause_every = 3 };
+	struct err err = { 0 };
+
+	test_dir_make(dir);
+	folder = mem_printf("%s/a b/buildid/ab", dir);
+	assert_done(dir_make(folder, 0755, &err));
+	path = mem_printf("%s/debuginfo", folder);
+	url = mem_printf("file://%s/a%%20b", dir);
+	urls[0] = url;
+	sink_fetch(n, &s, NULL, urls, 1);
+	assert_int_equal(s.outcome, NET_MISSING);
+	sink_done(&s);
+	test_file_write(path, sink_artifact().p, sink_artifact().size);
+	s.pause_every = 3;
+	sink_fetch(n, &s, NULL, urls, 1);
+	sink_assert_got(&s);
+	sink_done(&s);
+	/* And it goes on where another broke off. */
+	bad.fault = FAULT_CUT;
+	bad.at = 123456;
+	h = fault_http_new(&bad, 1);
+	urls[0] = fault_http_url(h);
+	urls[1] = url;
+	s.no_again = true;
+	sink_fetch(n, &s, NULL, urls, 2);
+	sink_assert_got(&s);
+	sink_done(&s);
+	net_free(n);
+	fault_http_free(h);
+	test_dir_remove(dir);
+}
+
+static void many_share_few_connections(void **state)
+{
+	struct fault_rule rule = good();
+	struct fault_http *h = fault_http_new(&rule, 1);
+	const char *url = fault_http_url(h);
+	struct net *n = sink_net();
+	static struct sink s[100];
+
+	for (size_t i = 0; i < ARRAY_SIZE(s); i++)
+		sink_start(n, &s[i], NULL, &url, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(s); i++)
+		sink_wait(n, &s[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(s); i++) {
+		sink_assert_got(&s[i]);
+		sink_done(&s[i]);
+	}
+	assert_true(fault_http_connections(h) <= 16);
+	net_free(n);
+	fault_http_free(h);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_first_server_is_enough),
+		cmocka_unit_test(the_next_is_asked_at_once_when_one_has_it_not_or_fails),
+		cmocka_unit_test(the_next_is_started_beside_one_that_does_not_answer),
+		cmocka_unit_test(a_winner_that_breaks_off_is_replaced_at_any_byte),
+		cmocka_unit_test(a_winner_that_stalls_is_replaced_and_goes_on_by_range),
+		cmocka_unit_test(a_lone_server_that_breaks_off_is_asked_to_go_on),
+		cmocka_unit_test(another_file_of_the_same_build_id_is_not_mixed_in),
+		cmocka_unit_test(what_proves_wrong_in_the_end_is_begun_again_elsewhere),
+		cmocka_unit_test(only_404_and_410_are_misses),
+		cmocka_unit_test(one_that_is_busy_is_asked_again),
+		cmocka_unit_test(one_that_is_busy_for_long_is_passed_over_by_the_next),
+		cmocka_unit_test(a_dead_server_costs_once),
+		cmocka_unit_test(nothing_but_a_dead_server_is_an_error_with_its_errno),
+		cmocka_unit_test(bodies_that_lie_about_their_size_are_not_believed),
+		cmocka_unit_test(more_than_wanted_is_not_taken),
+		cmocka_unit_test(compressed_transfers_are_unpacked_and_bombs_are_not),
+		cmocka_unit_test(a_sink_that_pauses_gets_all),
+		cmocka_unit_test(a_sink_that_pauses_for_long_is_no_stall),
+		cmocka_unit_test(a_sink_that_fails_ends_it),
+		cmocka_unit_test(cancelling_and_deadlines_end_it_wherever_it_is),
+		cmocka_unit_test(headers_go_out_and_come_in),
+		cmocka_unit_test(a_tree_of_files_is_a_server_too),
+		cmocka_unit_test(many_share_few_connections),
+	};
+
+	return cmocka_run_group_tests_name("net-fetch", tests, NULL, NULL);
+}
