@@ -148,6 +148,7 @@ static const struct option_group ignored = { "Taken, and without effect", ignore
 static void defaults(struct settings *s)
 {
 	service_defaults(s);
+	s->store.off = true;
 	s->debuginfod.port = 8002;
 	s->scan.watch = false; /* scripts made for the reference count its walks */
 }

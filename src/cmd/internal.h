@@ -40,6 +40,11 @@ struct settings {
 	struct server_options server; /* but listen, resolver, scan */
 	uint64_t span_cache, map_cache, sources_cache;
 	bool source_any;
+	struct store_settings {
+		const char *dir; /* NULL: in the data directory */
+		uint64_t quota;
+		bool off, keep_pushed;
+	} store;
 	bool json, sections, members, ids;
 	bool verbose;
 	struct debuginfod_settings {

@@ -86,6 +86,16 @@ static const struct option_row cache_rows[] = {
 };
 static const struct option_group caches = { "Decoding and caches", cache_rows };
 
+static const struct option_row store_rows[] = {
+	{ 0, "store", "DIR", "where what was pushed or fetched is kept [DATA/store]", OPT_TEXT(store.dir) },
+	{ 0, "store-quota", "SIZE", "how much of it; what was not used for longest goes; 0: no limit [0]",
+	  OPT_SIZE(store.quota) },
+	{ 0, "store-keep-pushed", NULL, "never remove what was pushed: rather refuse more", OPT_ON(store.keep_pushed) },
+	{ 0, "no-store", NULL, "keep nothing, take no pushes", OPT_ON(store.off) },
+	{ 0 },
+};
+static const struct option_group storing = { "Store", store_rows };
+
 static void defaults(struct settings *s)
 {
 	service_defaults(s);
@@ -116,7 +126,7 @@ const struct command command_serve = {
 	.examples = "  lode serve                              this machine's own files, at localhost:8002\n"
 		    "  lode serve --listen :8002 /srv/debs     a package archive, for everybody\n"
 		    "  DEBUGINFOD_URLS=http://localhost:8002 gdb /usr/bin/ls\n",
-	.groups = { &group_state, &http, &group_scanning, &keeping, &caches, &limits },
+	.groups = { &group_state, &http, &group_scanning, &keeping, &storing, &caches, &limits },
 	.configured = true,
 	.max_args = SIZE_MAX,
 	.defaults = defaults,

@@ -19,6 +19,7 @@
 
 struct service {
 	struct scan *scan;
+	struct store *store; /* NULL: none */
 	struct resolver *resolver;
 	struct server *server;
 	struct pool *helpers; /* decode ahead */
@@ -130,6 +131,32 @@ static void greet(const struct server *server)
 	fflush(stdout);
 }
 
+static int open_store(struct service *v, const struct settings *s, const char *data, struct err *err)
+{
+	AUTO(mem_freep) char *dir = s->store.dir ? mem_strdup(s->store.dir) : mem_printf("%s/store", data);
+	const struct store_options opts = { .quota = s->store.quota,
+					    .keep_pushed = s->store.keep_pushed,
+					    .create = true,
+					    .maintain = true };
+
+	return s->store.off ? 0 : store_open(dir, &opts, &v->store, err);
+}
+
+/* Where is it? Here; in the store. */
+static int open_resolvers(struct service *v, const struct resolve_index_options *index, struct err *err)
+{
+	struct resolver *links[RESOLVE_MAX_LINKS];
+	size_t n = 0;
+
+	if (resolve_index_open(index, &links[n], err) < 0)
+		return -1;
+	n++;
+	if (v->store)
+		links[n++] = resolve_store_new(v->store);
+	v->resolver = n > 1 ? resolve_chain_new(links, n) : links[0];
+	return 0;
+}
+
 static int start(struct service *v, struct settings *s, const struct service_places *places, struct err *err)
 {
 	AUTO(mem_freep)
@@ -158,7 +185,7 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 	resolve.map_cache_size = s->map_cache;
 	resolve.sources_cache_size = s->sources_cache;
 	resolve.source_any = s->source_any;
-	if (resolve_index_open(&resolve, &v->resolver, err) < 0)
+	if (open_store(v, s, places->data, err) < 0 || open_resolvers(v, &resolve, err) < 0)
 		return -1;
 
 	server.resolver = v->resolver;
@@ -180,6 +207,7 @@ static void stop(struct service *v)
 {
 	server_stop(v->server, STOP_GRACE_MS);
 	resolve_close(v->resolver);
+	store_close(v->store);
 	if (v->helpers)
 		pool_free(v->helpers);
 	scan_free(v->scan);

@@ -192,6 +192,16 @@ struct lru *names_lru(size_t max_weight);
 /* Does the debug file of w->req->id name one of these paths? 0 and *ret; RESOLVE_WAIT, RESOLVE_BUSY, RESOLVE_MISSING. */
 int names_have(struct work *w, const struct str *paths, size_t n_paths, bool *ret, struct err *err);
 
+/* ---- sources_tar.c ---- */
+
+/* Where the files of a tar lie, kept by the tar's content. */
+struct sources_tar;
+struct lru *sources_tar_lru(size_t max_weight);
+/* Of @tar, read through if it is not known by @key yet; give it back with lru_drop(). */
+int sources_tar_get(struct lru *l, struct bytes key, struct source *tar, struct lru_hold **ret, struct err *err);
+/* @path without leading slash. */
+bool sources_tar_find(struct lru_hold *held, struct str path, uint64_t *ret_off, uint64_t *ret_size, int64_t *ret_mtime);
+
 /* ---- ticket.c ---- */
 
 /*

@@ -2,16 +2,16 @@
 /*
  * resolve: build ID (and section or path) -> bytes, or why not.
  *
- * One chain, one answer. Today's chain is the local index (plain files, then packages); store and upstream servers come
- * behind it. Every answer says where it is from; every miss says, step by step, what was looked at. What is handed out is the thing
+ * One chain, one answer: the local index (plain files, then packages), the store, other servers. Every answer says where it is from; every miss says, step by step, what was looked at. What is handed out is the thing
  * asked for: an ELF file is opened and its build ID compared; a package that is not the one that was mapped is not read.
  *
- * The seam: `struct resolver` with its ops; resolve_mem.c is the one for tests, resolve_index.c the real one. Safe for many threads.
+ * The seam: `struct resolver` with its ops; resolve_mem.c is the one for tests. Safe for many threads.
  */
 #pragma once
 
 #include "dwarf/dwarf.h"
 #include "scan/scan.h"
+#include "store/store.h"
 
 enum resolve_kind { RESOLVE_DEBUGINFO, RESOLVE_EXECUTABLE, RESOLVE_SOURCE, RESOLVE_SECTION, RESOLVE_N_KINDS };
 const char *resolve_kind_name(enum resolve_kind kind); /* "debuginfo" */
@@ -97,6 +97,19 @@ struct resolve_index_options {
 	bool source_any;           /* plain source files need not be named by the debug file (never on a public server) */
 };
 int resolve_index_open(const struct resolve_index_options *opts, struct resolver **ret, struct err *err);
+
+/*
+ * What is in the store: debug files (also unstripped programs), programs, sections of them, sources, also out of a tar of sources. @st is
+ * borrowed.
+ */
+struct resolver *resolve_store_new(struct store *st);
+
+/*
+ * One after the other, until one has it. Takes all of @links. One that fails is passed over; its failure counts if no other has it. The
+ * metadata are those of the first.
+ */
+#define RESOLVE_MAX_LINKS 8
+struct resolver *resolve_chain_new(struct resolver *const *links, size_t n);
 
 /* Tests: put things in by hand; each is found under its kind, id and arg. Takes nothing; @content is copied. */
 struct resolver *resolve_mem_new(void);

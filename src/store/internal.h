@@ -50,7 +50,8 @@ struct store {
 	struct store_options opts; /* level filled in */
 	int64_t settle_ns;
 	_Atomic int64_t usage; /* bytes of contents; negative: not known yet */
-	pthread_mutex_t room;  /* one makes room at a time */
+	_Atomic uint64_t generation;
+	pthread_mutex_t room; /* one makes room at a time */
 	struct maintain *maintain; /* NULL: none */
 };
 

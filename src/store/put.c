@@ -236,8 +236,10 @@ static int commit(struct commit *c, struct err *err)
 			same = there && memcmp(old.sha256, c->meta->sha256, STORE_SHA256_SIZE) == 0;
 		}
 		r = put_both(c, &stamp, &counted, err);
-		if (r == 0 && there && !same)
+		if (r == 0 && there && !same) {
+			atomic_fetch_add(&c->st->generation, 1);
 			maintain_wake(c->st->maintain, true);
+		}
 		if (r != BLOB_CHANGED)
 			return r ? r : same ? STORE_SAME : 0;
 	}

@@ -74,6 +74,11 @@ bool store_usage(struct store *st, uint64_t *ret_bytes)
 	return true;
 }
 
+uint64_t store_generation(struct store *st)
+{
+	return atomic_load(&st->generation);
+}
+
 int store_record_get(struct store *st, const char *name, struct arena *a, struct store_key *ret_key,
 		     struct store_meta *ret, struct blob_stamp *ret_stamp, struct err *err)
 {

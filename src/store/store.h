@@ -108,6 +108,9 @@ int store_find(struct store *st, const struct store_key *key, struct arena *a, s
 int store_open_object(struct store *st, const struct store_key *key, struct arena *a, struct store_meta *ret_meta,
 		      struct source **ret, struct err *err);
 
+/* Changes when an object was replaced or removed by this process: what was read before may be other now. */
+uint64_t store_generation(struct store *st);
+
 /* ---- writing ---- */
 
 struct store_put;

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The resolver over the store: one object is an answer, or what an answer is a part of.
+ */
+#include "resolve/internal.h"
+
+#include <stdlib.h>
+
+#define TARS_CACHE    MIB(32)
+#define MAX_NAME      4096
+#define TAIL_BLOCK    KIB(64)
+#define N_TAIL_BLOCKS 4
+
+struct resolver_store {
+	struct resolver resolver;
+	struct store *st; /* borrowed */
+	struct lru *tars;
+};
+
+/* One request. */
+struct ask {
+	struct resolver_store *r;
+	const struct resolve_request *req;
+	struct arena *a;
+	struct resolve_why *why;
+	struct store_meta meta; /* of what was opened last */
+};
+
+static struct resolver_store *of(struct resolver *base)
+{
+	return CONTAINER_OF(base, struct resolver_store, resolver);
+}
+
+static int missing(struct ask *k, const char *what)
+{
+	resolve_why_add(k->why, k->a, STR("store"), "%s", what);
+	return RESOLVE_MISSING;
+}
+
+/* RESOLVE_MISSING, told. */
+static int open_object(struct ask *k, enum store_kind kind, struct str arg, struct resolve_answer *ret,
+		       struct err *err)
+{
+	const struct store_key key = { k->req->id, kind, arg };
+	struct resolve_answer ans = { 0 };
+	int r = store_open_object(k->r->st, &key, k->a, &k->meta, &ans.source, err);
+
+	if (r < 0)
+		return -1;
+	if (r)
+		return missing(k, arena_printf(k->a, "has no %s of that build ID", store_kind_name(kind)));
+	ans.file = k->meta.file;
+	ans.archive = k->meta.archive;
+	ans.mtime = k->meta.mtime ? k->meta.mtime : k->meta.created;
+	memcpy(&ans.tag, k->meta.sha256, sizeof(ans.tag));
+	ans.plain = k->meta.raw;
+	*ret = ans;
+	return 0;
+}
+
+static int find_debuginfo(struct ask *k, struct resolve_answer *ret, struct err *err)
+{
+	int r = open_object(k, STORE_DEBUGINFO, STR(""), ret, err);
+
+	if (r != RESOLVE_MISSING)
+		return r;
+	/* A program that was never stripped is its own debug file. */
+	r = open_object(k, STORE_EXECUTABLE, STR(""), ret, err);
+	if (r || k->meta.quality == STORE_DWARF)
+		return r;
+	answer_drop(ret);
+	return missing(k, "has the executable, but that is stripped");
+}
+
+static int find_executable(struct ask *k, struct resolve_answer *ret, struct err *err)
+{
+	return open_object(k, STORE_EXECUTABLE, STR(""), ret, err);
+}
+
+/* Take the part out of @ans, which is taken. */
+static int answer_part(struct ask *k, struct resolve_answer *ans, uint64_t off, uint64_t size, int64_t mtime,
+		       struct resolve_answer *ret, struct err *err)
+{
+	struct str name = k->req->arg;
+	char *part_name = arena_printf(k->a, "%s: " STR_FMT, ans->source->name, STR_ARG(name));
+	struct source *part = NULL;
+
+	if (source_open_part(TAKE(ans->source), true, off, size, part_name, &part, err) < 0)
+		return -1;
+	part->mtime = mtime;
+	*ret = *ans;
+	ret->source = part;
+	ret->mtime = mtime;
+	ret->tag = hash64(name.p, name.size, ans->tag);
+	return 0;
+}
+
+/* ---- sections ---- */
+
+static int section_place(struct ask *k, struct source *src, const char *name, uint64_t *ret_off,
+			 uint64_t *ret_size, struct err *err)
+{
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	const struct elf_section *sec;
+	int r = elf_open(src, &img, err);
+
+	if (r < 0)
+		return -1;
+	if (r)
+		return err_set(err, ERR_INVALID, "no ELF file");
+	if (img->sections_err.kind != ERR_NONE) {
+		*err = img->sections_err;
+		return -1;
+	}
+	sec = elf_section_find(img, name);
+	if (!sec)
+		return missing(k, "has the file, but that has no such section");
+	r = elf_section_range(img, sec, ret_off, ret_size, err);
+	return r > 0 ? missing(k, "has the file, but that section is empty or has no bytes in it") : r;
+}
+
+static int section_of(struct ask *k, enum store_kind kind, const char *name, struct resolve_answer *ret,
+		      struct err *err)
+{
+	struct resolve_answer ans;
+	struct source *tables;
+	uint64_t off = 0, size = 0;
+	int r = open_object(k, kind, STR(""), &ans, err);
+
+	if (r)
+		return r;
+	tables = source_cached(ans.source, false, TAIL_BLOCK, N_TAIL_BLOCKS);
+	r = section_place(k, tables, name, &off, &size, err);
+	source_close(tables);
+	if (r) {
+		answer_drop(&ans);
+		return r < 0 ? err_in(err, "store: %s", store_kind_name(kind)) : r;
+	}
+	return answer_part(k, &ans, off, size, ans.mtime, ret, err);
+}
+
+static int find_section(struct ask *k, struct resolve_answer *ret, struct err *err)
+{
+	struct str arg = k->req->arg;
+	const char *name;
+	int r;
+
+	if (!arg.size || arg.size > MAX_NAME || memchr(arg.p, '\0', arg.size))
+		return missing(k, "not a section name");
+	name = arena_strdup(k->a, arg);
+	r = section_of(k, STORE_DEBUGINFO, name, ret, err);
+	if (r == RESOLVE_MISSING)
+		r = section_of(k, STORE_EXECUTABLE, name, ret, err);
+	/* Fetched by itself, from a server that gives out sections. */
+	if (r == RESOLVE_MISSING)
+		r = open_object(k, STORE_SECTION, arg, ret, err);
+	return r;
+}
+
+/* ---- sources ---- */
+
+static int find_in_tar(struct ask *k, struct str path, struct resolve_answer *ret, struct err *err)
+{
+	struct resolve_answer ans;
+	struct lru_hold *held;
+	uint64_t off = 0, size = 0;
+	int64_t mtime = 0;
+	bool found;
+	int r = open_object(k, STORE_SOURCES, STR(""), &ans, err);
+
+	if (r)
+		return r;
+	if (sources_tar_get(k->r->tars, bytes_of(k->meta.sha256, STORE_SHA256_SIZE), ans.source, &held, err) <
+	    0) {
+		answer_drop(&ans);
+		return err_in(err, "store");
+	}
+	found = sources_tar_find(held, path, &off, &size, &mtime);
+	lru_drop(k->r->tars, held);
+	if (!found) {
+		answer_drop(&ans);
+		return missing(k, "has sources of that build ID, but not this one");
+	}
+	ans.archive = ans.file;
+	ans.file = str_of(arena_printf(k->a, "/" STR_FMT, STR_ARG(path)));
+	return answer_part(k, &ans, off, size, mtime, ret, err);
+}
+
+static int find_source(struct ask *k, struct resolve_answer *ret, struct err *err)
+{
+	struct str arg = k->req->arg, path;
+	char *canonical;
+	int r;
+
+	if (!arg.size || arg.size > STORE_MAX_ARG || memchr(arg.p, '\0', arg.size))
+		return missing(k, "not a path");
+	canonical = arena_alloc(k->a, arg.size + 2);
+	path = (struct str){ canonical, path_canonical(arg, canonical) };
+	while (path.size && path.p[0] == '/')
+		path = (struct str){ path.p + 1, path.size - 1 };
+	r = open_object(k, STORE_SOURCE, arg, ret, err);
+	return r == RESOLVE_MISSING ? find_in_tar(k, path, ret, err) : r;
+}
+
+/* ---- the resolver ---- */
+
+static int (*const finders[RESOLVE_N_KINDS])(struct ask *k, struct resolve_answer *ret, struct err *err) = {
+	[RESOLVE_DEBUGINFO] = find_debuginfo,
+	[RESOLVE_EXECUTABLE] = find_executable,
+	[RESOLVE_SOURCE] = find_source,
+	[RESOLVE_SECTION] = find_section,
+};
+
+static int store_resolve(struct resolver *base, const struct resolve_request *req, void (*wake)(void *arg),
+			 void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
+			 struct err *err)
+{
+	struct ask k = { of(base), req, a, why };
+
+	return finders[req->kind](&k, ret, err);
+}
+
+/* Whether it is there is a question to a disk. */
+static bool store_unknown(struct resolver *base, const struct resolve_request *req)
+{
+	return false;
+}
+
+static int store_metadata(struct resolver *base, struct str key, struct str value, struct str cursor,
+			  size_t max, int64_t deadline_mono_ms,
+			  int (*fn)(void *arg, const struct index_metadata *m), void *arg,
+			  struct buf *ret_next, bool *ret_complete, struct err *err)
+{
+	ret_next->size = 0;
+	*ret_complete = true;
+	return 0;
+}
+
+static uint64_t store_epoch(struct resolver *base)
+{
+	return store_generation(of(base)->st);
+}
+
+static void store_resolver_close(struct resolver *base)
+{
+	struct resolver_store *r = of(base);
+
+	lru_free(r->tars);
+	free(r);
+}
+
+struct resolver *resolve_store_new(struct store *st)
+{
+	static const struct resolver_ops ops = { store_resolve, store_unknown, store_metadata, store_epoch,
+						 store_resolver_close };
+	struct resolver_store *r = NEW(struct resolver_store);
+
+	r->resolver.ops = &ops;
+	r->st = st;
+	r->tars = sources_tar_lru(TARS_CACHE);
+	return &r->resolver;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tars of source files that were pushed: which file lies where. A tar is read through when it is first asked,
+ * and what was found is kept.
+ */
+#include "resolve/internal.h"
+
+#include <stdlib.h>
+
+struct place {
+	uint64_t off, size;
+	int64_t mtime;
+};
+
+struct sources_tar {
+	struct map by_path; /* struct place, in the arena */
+	struct arena arena;
+	size_t weight;
+};
+
+static void tar_free(void *value)
+{
+	struct sources_tar *t = value;
+
+	map_done(&t->by_path);
+	arena_done(&t->arena);
+	free(t);
+}
+
+struct lru *sources_tar_lru(size_t max_weight)
+{
+	return lru_new(max_weight, tar_free);
+}
+
+static struct bytes key_of(struct str path)
+{
+	return bytes_of(path.p, path.size);
+}
+
+static void add(struct sources_tar *t, const struct pkg_member *m)
+{
+	struct place *place;
+
+	if (m->unsafe || m->sparse)
+		return;
+	if (m->type == PKG_HARDLINK) {
+		place = map_get(&t->by_path, key_of(m->link));
+		if (!place)
+			return;
+	} else if (m->type == PKG_FILE && (m->off != PKG_NO_OFF || !m->size)) {
+		place = ARENA_NEW(&t->arena, struct place);
+		*place = (struct place){ m->size ? m->off : 0, m->size, m->mtime };
+	} else {
+		return;
+	}
+	map_put(&t->by_path, key_of(m->path), place);
+	t->weight += m->path.size + 128;
+}
+
+static int read_members(struct sources_tar *t, struct stream *payload, struct err *err)
+{
+	const struct pkg_info info = { .kind = PKG_TAR, .payload.format = PKG_FORMAT_TAR };
+	struct pkg_reader *reader = NULL;
+	struct pkg_member m;
+	int r = pkg_reader_open(&info, payload, NULL, &reader, err);
+
+	while (r == 0) {
+		r = pkg_reader_next(reader, &m, err);
+		if (r == 0)
+			add(t, &m);
+	}
+	pkg_reader_close(reader);
+	return r == PKG_END ? 0 : r;
+}
+
+int sources_tar_get(struct lru *l, struct bytes key, struct source *tar, struct lru_hold **ret,
+		    struct err *err)
+{
+	struct sources_tar *t;
+	struct stream *payload;
+	int r;
+
+	*ret = lru_get(l, key);
+	if (*ret)
+		return 0;
+	t = NEW(struct sources_tar);
+	arena_init(&t->arena);
+	payload = stream_of_source(tar, false, 0, tar->size);
+	r = read_members(t, payload, err);
+	stream_close(payload);
+	if (r < 0) {
+		tar_free(t);
+		return err_in(err, "tar of sources");
+	}
+	*ret = lru_put(l, key, t, t->weight + sizeof(*t));
+	return 0;
+}
+
+bool sources_tar_find(struct lru_hold *held, struct str path, uint64_t *ret_off, uint64_t *ret_size,
+		      int64_t *ret_mtime)
+{
+	const struct sources_tar *t = lru_value(held);
+	const struct place *place = map_get(&t->by_path, key_of(path));
+
+	if (!place)
+		return false;
+	*ret_off = place->off;
+	*ret_size = place->size;
+	*ret_mtime = place->mtime;
+	return true;
+}
