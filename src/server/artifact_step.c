@@ -108,8 +108,9 @@ static void fail(struct artifact *a, int outcome)
 	cache_drop(a->s->cache, TAKE(a->file));
 	a->outcome = outcome;
 	a->result = "error";
-	publish(a, ARTIFACT_FAILED);
+	/* First: who has seen this failure and asks again gets a new try. */
 	artifact_land(a);
+	publish(a, ARTIFACT_FAILED);
 }
 
 /* true: nobody is there, and nobody will be. */

@@ -137,6 +137,25 @@ static bool nothing_open(void)
 	return script_n_open(script) == 0;
 }
 
+/* Until @n requests are suspended: they have all joined then. */
+static void wait_for_waiting(int n)
+{
+	int now = -1;
+
+	for (int i = 0; i < 3000; i++) {
+		struct http_answer a = http_fetch(f.url, "GET", "/metrics", NULL);
+		const char *at = strstr(buf_cstr(&a.body), "\nlode_http_waiting ");
+		now = at ? atoi(at + strlen("\nlode_http_waiting ")) : -1;
+
+		http_answer_done(&a);
+		/* The one that asks may count, too. */
+		if (now > n || (now == n && i > 100))
+			return;
+		usleep(10000);
+	}
+	fail_msg("there are never %d waiting, but %d", n, now);
+}
+
 /* ---- sharing ---- */
 
 static void the_same_asked_for_at_once_is_decoded_once(void **state)
@@ -169,6 +188,7 @@ static void the_same_small_one_is_decoded_once(void **state)
 		http_client_ask(&c[i], "GET", path_of(TINY_GATED), NULL);
 	}
 	script_wait_at_gate(script, 1);
+	wait_for_waiting((int)ARRAY_SIZE(c));
 	script_open_gate(script);
 	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
 		check_whole(&c[i], TINY_GATED);
