@@ -47,6 +47,7 @@ struct settings {
 	} store;
 	bool json, sections, members, ids;
 	bool verbose;
+	unsigned find_verbosity; /* of debuginfod-find */
 	struct debuginfod_settings {
 		const char *database, *address;
 		unsigned port, verbosity;
@@ -119,7 +120,7 @@ struct command {
 	int (*run)(struct settings *s);       /* returns the exit status; s->paths holds the arguments */
 };
 extern const struct command command_serve, command_scan, command_inspect, command_stat, command_debuginfod,
-	command_completion, command_version, command_help;
+	command_debuginfod_find, command_completion, command_version, command_help;
 extern const struct command *const commands[];       /* ended by NULL */
 const struct command *command_find(struct str name); /* NULL: none */
 

@@ -5,8 +5,8 @@
 #include "cmd/internal.h"
 
 const struct command *const commands[] = {
-	&command_serve,      &command_scan,    &command_inspect, &command_stat, &command_debuginfod,
-	&command_completion, &command_version, &command_help,    NULL,
+	&command_serve,           &command_scan,       &command_inspect, &command_stat, &command_debuginfod,
+	&command_debuginfod_find, &command_completion, &command_version, &command_help, NULL,
 };
 
 const struct command *command_find(struct str name)
@@ -73,6 +73,8 @@ int cmd_run(int argc, char **argv)
 
 	if (argc > 0 && str_eq(path_basename(str_of(argv[0])), STR("debuginfod")))
 		return run(&command_debuginfod, argc, argv);
+	if (argc > 0 && str_eq(path_basename(str_of(argv[0])), STR("debuginfod-find")))
+		return run(&command_debuginfod_find, argc, argv);
 	if (argc < 2) {
 		help_overview(stderr);
 		return EXIT_USAGE;

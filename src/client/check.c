@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Is this what was asked for? Of a debug file and an executable that can be known: they carry the build ID.
+ * Of a source there is only that it is not empty; of a section, see slice_check().
+ */
+#include <elf.h>
+#include <unistd.h>
+#include "client/internal.h"
+#include "elf/elf.h"
+
+static int wrong_id(const struct build_id *got, struct err *err)
+{
+	char hex[BUILD_ID_HEX_SIZE];
+
+	return err_set(err, ERR_INVALID, "is a file of another build ID, %s", build_id_hex(got, hex));
+}
+
+static int not_elf(struct bytes head, struct err *err)
+{
+	size_t i = 0;
+
+	while (i < head.size &&
+	       (head.p[i] == ' ' || head.p[i] == '\t' || head.p[i] == '\r' || head.p[i] == '\n'))
+		i++;
+	if (i < head.size && head.p[i] == '<')
+		return err_set(err, ERR_INVALID, "is a page for people (HTML), no ELF file");
+	return err_set(err, ERR_INVALID, "is no ELF file");
+}
+
+/*
+ * The head of a file is enough of one to read the segments' notes by: where that gives a build ID, it is the
+ * file's. Anything else is left to check_whole(): a kernel module has no segments, and notes may lie far
+ * back.
+ */
+static int check_head_id(const struct client_want *w, struct bytes head, struct err *err)
+{
+	AUTO(source_closep) struct source *src = source_of_mem(head, "the head");
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct build_id id;
+
+	if (elf_open(src, &img, NULL) != 0 || elf_build_id(img, &id, NULL) != 0 || build_id_eq(&id, &w->id))
+		return 0;
+	return wrong_id(&id, err);
+}
+
+/* What a portal or a proxy says instead of what was asked for, with status 200. Sources may be such pages
+ * themselves. */
+static int check_page(const struct client_want *w, struct bytes head, bool all, struct err *err)
+{
+	static const char *const starts[] = { "<!doctype html", "<html" };
+	struct str name = str_of(w->name), text = { (const char *)head.p, head.size };
+
+	if (w->kind == CLIENT_SOURCE && (str_ends(name, STR("html")) || str_ends(name, STR(".htm"))))
+		return 0;
+	if (head.size < CHECK_HEAD && !all)
+		return CHECK_MORE;
+	text = str_trim(text);
+	for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
+		if (text.size >= strlen(starts[i]) && strncasecmp(text.p, starts[i], strlen(starts[i])) == 0)
+			return err_set(err, ERR_INVALID, "is a page for people (HTML)");
+	return 0;
+}
+
+int check_head(const struct client_want *w, struct bytes head, bool all, struct err *err)
+{
+	if (all && head.size == 0)
+		return err_set(err, ERR_INVALID, "is empty");
+	if (w->kind != CLIENT_DEBUGINFO && w->kind != CLIENT_EXECUTABLE)
+		return check_page(w, head, all, err);
+	if (memcmp(head.p, ELFMAG, MIN(head.size, (size_t)SELFMAG)) != 0)
+		return not_elf(head, err);
+	if (head.size < CHECK_HEAD)
+		return all ? not_elf(head, err) : CHECK_MORE;
+	return check_head_id(w, head, err);
+}
+
+int check_whole(const struct client_want *w, int fd, uint64_t size, struct err *err)
+{
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct build_id id;
+	int copy, r;
+
+	if (size == 0)
+		return err_set(err, ERR_INVALID, "is empty");
+	if (w->kind != CLIENT_DEBUGINFO && w->kind != CLIENT_EXECUTABLE)
+		return 0;
+	copy = dup(fd);
+	if (copy < 0)
+		return err_set(err, ERR_LIMIT, "no more descriptors");
+	src = source_of_fd(copy, size, 0, "it");
+	r = elf_open(src, &img, err);
+	if (r < 0)
+		return -1;
+	if (r == ELF_NOT_ELF) {
+		uint8_t head[CHECK_HEAD];
+		size_t got = 0;
+
+		(void)!fd_pread(fd, head, sizeof(head), 0, &got, NULL);
+		return not_elf(bytes_of(head, got), err);
+	}
+	if (img->sections_err.kind != ERR_NONE) {
+		*err = img->sections_err;
+		return err_in(err, "is cut short or damaged");
+	}
+	r = elf_build_id(img, &id, err);
+	if (r < 0)
+		return -1;
+	if (r == ELF_NO_BUILD_ID)
+		return err_set(err, ERR_INVALID, "has no build ID");
+	return build_id_eq(&id, &w->id) ? 0 : wrong_id(&id, err);
+}
+
+bool check_is_not_elf(int fd)
+{
+	uint8_t head[SELFMAG];
+	size_t got = 0;
+
+	return fd_pread(fd, head, sizeof(head), 0, &got, NULL) == 0 &&
+	       (got < sizeof(head) || memcmp(head, ELFMAG, SELFMAG) != 0);
+}

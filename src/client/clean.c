@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cleaning the cache folder a little at a time, behind an answer and never before it.
+ *
+ * A pass goes over the folders of build IDs by their first byte. How far it came, and how many bytes of which
+ * age there are, stands in the file `lode_clean`, so that the next query, of whichever process, goes on from
+ * there; its lock keeps two from doing the same. A pass begins when others would clean too
+ * (CONTROL_CLEAN_INTERVAL and its modification time are shared with them), or when what was put in makes the
+ * folder too large. When a pass ends and what it saw is too much, the next one follows with an age that
+ * leaves as much as may be.
+ *
+ * Only names that clients give are touched, and only in folders that are named like build IDs, and in
+ * `metadata`.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include "client/internal.h"
+
+#define STATE_NAME      "lode_clean"
+#define N_AGES          128 /* of four to each power of two seconds: up to 136 years */
+#define NEXT_METADATA   256
+#define NEXT_IDLE       257
+#define TEMP_AGE_S      86400 /* a download that nobody has written to for so long is dead */
+#define YOUNGEST_S      600   /* what was used within this time is not too much, whatever the folder's size */
+#define FOLDERS_AT_ONCE 64    /* so many are done however short the time is: else it might never end */
+
+struct state {
+	int64_t next;    /* NEXT_IDLE: no pass is under way */
+	int64_t max_age; /* of this pass */
+	uint64_t bytes;  /* seen by this pass; when idle: what there is */
+	uint64_t ages[N_AGES];
+};
+
+struct pass {
+	struct state state;
+	int64_t now, deadline_ms;
+	int64_t since; /* what was used from then on stays: it is being answered */
+	unsigned n_folders;
+};
+
+static unsigned age_slot(int64_t age)
+{
+	unsigned log;
+
+	if (age < 4)
+		return age < 0 ? 0 : (unsigned)age;
+	log = 63 - (unsigned)__builtin_clzll((uint64_t)age);
+	return MIN(4 * (log - 1) + (unsigned)((age >> (log - 2)) & 3), N_AGES - 1u);
+}
+
+/* The least age in a slot. */
+static int64_t slot_age(unsigned slot)
+{
+	return slot < 4 ? (int64_t)slot : (int64_t)(4 + slot % 4) << (slot / 4 - 1);
+}
+
+/* ---- the state's file: numbers apart by blanks ---- */
+
+static void state_read(int fd, struct state *s)
+{
+	char text[KIB(4)], *p = text;
+	uint64_t n[3 + N_AGES];
+	size_t got;
+
+	*s = (struct state){ .next = NEXT_IDLE };
+	if (fd_pread(fd, text, sizeof(text) - 1, 0, &got, NULL) < 0)
+		return;
+	text[got] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(n); i++) {
+		char *end;
+
+		n[i] = strtoull(p, &end, 10);
+		if (end == p)
+			return; /* of another version, or nothing yet */
+		p = end;
+	}
+	if (n[0] > NEXT_IDLE)
+		return;
+	s->next = (int64_t)n[0];
+	s->max_age = (int64_t)(n[1] & INT64_MAX);
+	s->bytes = n[2];
+	memcpy(s->ages, n + 3, sizeof(s->ages));
+}
+
+static void state_write(int fd, const struct state *s)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	buf_printf(&b, "%lld %lld %llu", (long long)s->next, (long long)s->max_age,
+		   (unsigned long long)s->bytes);
+	for (size_t i = 0; i < N_AGES; i++)
+		buf_printf(&b, " %llu", (unsigned long long)s->ages[i]);
+	buf_add_char(&b, '\n');
+	if (b.size >= KIB(4) || fd_pwrite(fd, b.p, b.size, 0, NULL) < 0 || ftruncate(fd, (off_t)b.size) < 0)
+		(void)!ftruncate(fd, 0);
+}
+
+/* ---- which names are entries ---- */
+
+static bool is_temp(struct str name)
+{
+	return name.size > 7 && name.p[name.size - 7] == '.' && !memchr(name.p + name.size - 6, '.', 6);
+}
+
+static bool is_entry(struct str name)
+{
+	static const char *const starts[] = { "source",     "section-",    "hdr-debuginfo", "hdr-executable",
+					      "hdr-source", "hdr-section", "debuginfo.",    "executable." };
+
+	if (str_eq(name, STR("debuginfo")) || str_eq(name, STR("executable")))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
+		if (str_starts(name, str_of(starts[i])))
+			return i < 6 || is_temp(name);
+	return false;
+}
+
+static bool is_id(const char *name)
+{
+	return name[0] && strspn(name, "0123456789abcdef") == strlen(name);
+}
+
+static int bucket(const char *name)
+{
+	char first[3] = { name[0], name[1] ? name[1] : '0', '\0' };
+
+	return (int)strtol(first, NULL, 16);
+}
+
+/* ---- one folder ---- */
+
+static bool is_old(const struct pass *p, struct str name, const struct stat *st)
+{
+	int64_t unused = p->now - st->st_atime;
+
+	if (st->st_atime >= p->since)
+		return false;
+	/* It may be a download under way, or a source whose name happens to end like one. */
+	if (is_temp(name))
+		return unused >= MAX(p->state.max_age, (int64_t)TEMP_AGE_S) &&
+		       p->now - st->st_mtime >= TEMP_AGE_S;
+	return unused >= p->state.max_age;
+}
+
+static void clean_folder(struct pass *p, int root, const char *name, bool metadata)
+{
+	int fd = openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+	struct stat st;
+
+	if (!d) {
+		fd_close(&fd);
+		return;
+	}
+	while ((e = readdir(d))) {
+		struct str s = str_of(e->d_name);
+		uint64_t size;
+
+		if (metadata ? s.p[0] == '.' : !is_entry(s))
+			continue;
+		if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+			continue;
+		if (is_old(p, s, &st)) {
+			unlinkat(fd, e->d_name, 0);
+			continue;
+		}
+		size = (uint64_t)st.st_blocks * 512 / (st.st_nlink ? st.st_nlink : 1);
+		p->state.bytes += size;
+		p->state.ages[age_slot(p->now - st.st_atime)] += size;
+	}
+	/* One that was made a moment ago is empty because its file comes next. */
+	if (!metadata && fstat(fd, &st) == 0 && p->now - st.st_mtime >= p->state.max_age)
+		unlinkat(root, name, AT_REMOVEDIR);
+	closedir(d);
+}
+
+/* ---- a pass ---- */
+
+struct names {
+	char **items; /* heap */
+	size_t n, room;
+};
+
+static int by_bucket(const void *a, const void *b)
+{
+	return bucket(*(char *const *)a) - bucket(*(char *const *)b);
+}
+
+static void names_free(struct names *n)
+{
+	for (size_t i = 0; i < n->n; i++)
+		free(n->items[i]);
+	free(n->items);
+}
+
+/* The folders that this pass has not seen, in its order. */
+static void names_read(struct names *n, int root, int64_t from)
+{
+	int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (!d) {
+		fd_close(&fd);
+		return;
+	}
+	while ((e = readdir(d))) {
+		if (!is_id(e->d_name) || bucket(e->d_name) < from)
+			continue;
+		if (n->n == n->room) {
+			n->room = n->room ? 2 * n->room : 256;
+			n->items = mem_realloc(n->items, n->room, sizeof(*n->items));
+		}
+		n->items[n->n++] = mem_strdup(e->d_name);
+	}
+	closedir(d);
+	if (n->n)
+		qsort(n->items, n->n, sizeof(*n->items), by_bucket);
+}
+
+static bool time_is_up(const struct pass *p)
+{
+	return p->n_folders >= FOLDERS_AT_ONCE && clock_mono_ms() >= p->deadline_ms;
+}
+
+/* Goes on until the end of a bucket at which the time is up. */
+static void go_on(struct pass *p, int root)
+{
+	AUTO(names_free) struct names names = { 0 };
+
+	if (p->state.next < NEXT_METADATA)
+		names_read(&names, root, p->state.next);
+	for (size_t i = 0; i < names.n; i++) {
+		int at = bucket(names.items[i]);
+
+		if (at > p->state.next && time_is_up(p)) {
+			p->state.next = at;
+			return;
+		}
+		p->state.next = at;
+		clean_folder(p, root, names.items[i], false);
+		p->n_folders++;
+	}
+	p->state.next = NEXT_METADATA;
+	if (time_is_up(p))
+		return;
+	clean_folder(p, root, "metadata", true);
+	p->state.next = NEXT_IDLE;
+}
+
+static void begin(struct state *s, int64_t max_age)
+{
+	*s = (struct state){ .next = 0, .max_age = max_age };
+}
+
+/* A pass has seen all: if that is too much, the age that leaves nine tenths of what may be. */
+static void end(struct state *s, uint64_t max_bytes)
+{
+	uint64_t left = 0;
+	unsigned slot = 0;
+
+	if (s->bytes <= max_bytes)
+		return;
+	while (slot < N_AGES - 1 && left + s->ages[slot] <= max_bytes / 10 * 9)
+		left += s->ages[slot++];
+	/* Young ones stay, and a pass that found no more to remove than the last one would go on for ever. */
+	if (MAX(slot_age(slot), (int64_t)YOUNGEST_S) < s->max_age)
+		begin(s, MAX(slot_age(slot), (int64_t)YOUNGEST_S));
+}
+
+/* Is it time for a pass? Its beginning is noted where others look, so that one does it. */
+static bool is_due(const struct folder *f, int64_t now)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/" CONTROL_CLEAN_INTERVAL, f->path);
+	int64_t mtime, interval = folder_control(f, CONTROL_CLEAN_INTERVAL, USUAL_CLEAN_INTERVAL_S, &mtime);
+
+	if (!mtime || now - mtime < interval)
+		return false;
+	(void)!utimensat(AT_FDCWD, path, NULL, 0);
+	return true;
+}
+
+static uint64_t max_bytes_of(const struct folder *f)
+{
+	uint64_t bytes;
+	int64_t mb = folder_control(f, CONTROL_MAX_SIZE, USUAL_MAX_SIZE_MB, NULL);
+
+	return mb == 0 || mul_overflows((uint64_t)mb, 1000000, &bytes) ? UINT64_MAX : bytes;
+}
+
+static void step(const struct folder *f, int state_fd, int root, bool due, uint64_t added, int64_t since,
+		 int64_t budget_ms)
+{
+	struct pass p = { .now = clock_wall_s(), .since = since, .deadline_ms = clock_mono_ms() + budget_ms };
+	int64_t usual_age = folder_control(f, CONTROL_MAX_UNUSED, USUAL_MAX_UNUSED_S, NULL);
+	uint64_t max_bytes = max_bytes_of(f);
+
+	state_read(state_fd, &p.state);
+	if (p.state.next == NEXT_IDLE) {
+		bool full = p.state.bytes + added > max_bytes && added;
+
+		p.state.bytes += added;
+		if (due || full)
+			begin(&p.state, usual_age);
+	}
+	if (p.state.next != NEXT_IDLE) {
+		go_on(&p, root);
+		if (p.state.next == NEXT_IDLE)
+			end(&p.state, max_bytes);
+	} else if (!added) {
+		return;
+	}
+	state_write(state_fd, &p.state);
+}
+
+void clean_step(const struct folder *f, uint64_t added, int64_t since, int64_t budget_ms)
+{
+	AUTO(mem_freep) char *path = NULL;
+	AUTO(fd_close) int fd = -1, root = -1;
+	bool due;
+
+	if (!f->path || f->read_only)
+		return;
+	due = is_due(f, clock_wall_s());
+	path = mem_printf("%s/" STATE_NAME, f->path);
+	fd = open(path, O_RDWR | (due || added ? O_CREAT : 0) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	/* Somebody else is at it: it is theirs, and what was added is counted by the next pass. */
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return;
+	root = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (root >= 0)
+		step(f, fd, root, due, added, since, budget_ms);
+}

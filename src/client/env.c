@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the environment says of servers and patience. It is read anew for every call: debuggers change it
+ * while they run.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "client/internal.h"
+#include "net/net.h"
+
+#define HEADERS_FILE_MAX KIB(256)
+#define HEADERS_MAX      256u
+
+void client_say(const struct client_watch *w, const char *fmt, ...)
+{
+	char line[2048];
+	va_list ap;
+
+	if (!w || !w->say)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	w->say(w->arg, line);
+}
+
+/* Nonsense is @usual; more than @max is @max. */
+static int64_t number(const char *name, int64_t usual, int64_t max)
+{
+	const char *text = getenv(name);
+	long long n;
+	char *end;
+
+	if (!text || !*text)
+		return usual;
+	errno = 0;
+	n = strtoll(text, &end, 10);
+	if (end == text || n < 0)
+		return usual;
+	return errno == ERANGE || n > max ? max : n;
+}
+
+bool client_header_ok(struct str line)
+{
+	const char *colon = line.size ? memchr(line.p, ':', line.size) : NULL;
+
+	if (!colon || colon == line.p || colon == line.p + line.size - 1)
+		return false;
+	/* A line break in it would make it two. */
+	for (size_t i = 0; i < line.size; i++)
+		if (iscntrl((unsigned char)line.p[i]) && line.p[i] != '\t')
+			return false;
+	return true;
+}
+
+static void read_headers(struct client_env *e, const char *path, const struct client_watch *watch)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	struct err err = { 0 };
+	struct str rest;
+	int r = file_read(path, HEADERS_FILE_MAX, &b, &err);
+
+	if (r != 0) {
+		client_say(watch, "header file %s: %s", path, r < 0 ? err.text : "No such file or directory");
+		return;
+	}
+	rest = buf_str(&b);
+	while (rest.size && e->n_headers < HEADERS_MAX) {
+		struct str line = str_trim(str_cut(&rest, '\n'));
+
+		if (!line.size)
+			continue;
+		if (!client_header_ok(line)) {
+			client_say(watch, "skipping bad header: %s", strerror(EINVAL));
+			continue;
+		}
+		e->headers = mem_realloc(e->headers, e->n_headers + 1, sizeof(*e->headers));
+		e->headers[e->n_headers++] = mem_strndup(line.p, line.size);
+	}
+}
+
+/* What the list does not say: which of its URLs stood there before. */
+static void say_duplicates(const char *urls, const struct client_env *e, const struct client_watch *watch)
+{
+	bool seen[ENV_MAX_SERVERS] = { false };
+	struct str rest = str_of(urls);
+
+	if (!watch || !watch->say)
+		return;
+	while (rest.size) {
+		struct str token = str_trim(str_cut(&rest, ' '));
+		AUTO(arena_done) struct arena a = { 0 };
+		struct net_url_list one;
+
+		net_urls_parse(token, false, &a, &one);
+		for (size_t i = 0; one.n == 1 && i < e->n_urls; i++) {
+			if (strcmp(e->urls[i], one.urls[0]) != 0)
+				continue;
+			if (seen[i])
+				client_say(watch, "duplicate url: " STR_FMT ", skipping", STR_ARG(token));
+			seen[i] = true;
+		}
+	}
+}
+
+static void read_urls(struct client_env *e, const char *urls, const struct client_watch *watch)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct net_url_list list;
+
+	client_say(watch, "server urls \"%s\"", urls);
+	net_urls_parse(str_of(urls), false, &a, &list);
+	for (size_t i = 0; i < list.n_notes; i++)
+		client_say(watch, "DEBUGINFOD_URLS: " STR_FMT ": %s", STR_ARG(list.notes[i].token),
+			   list.notes[i].text);
+	e->urls = list.n ? NEW_N(char *, list.n) : NULL;
+	for (size_t i = 0; i < list.n; i++)
+		e->urls[e->n_urls++] = mem_strdup(list.urls[i]);
+	say_duplicates(urls, e, watch);
+}
+
+void client_env_read(struct client_env *e, const char *urls, const struct client_watch *watch)
+{
+	const char *headers = getenv("DEBUGINFOD_HEADERS_FILE"), *certs = getenv("DEBUGINFOD_IMA_CERT_PATH");
+
+	*e = (struct client_env){
+		.timeout_ms = number("DEBUGINFOD_TIMEOUT", 90, 86400) * 1000,
+		.max_time_ms = number("DEBUGINFOD_MAXTIME", 0, 30 * 86400) * 1000,
+		.retries = (unsigned)number("DEBUGINFOD_RETRY_LIMIT", 2, 1000),
+		.max_size = (uint64_t)number("DEBUGINFOD_MAXSIZE", 0, INT64_MAX),
+	};
+	urls = urls ? urls : getenv("DEBUGINFOD_URLS");
+	read_urls(e, urls ? urls : "", watch);
+	if (certs && *certs)
+		client_say(watch, "DEBUGINFOD_IMA_CERT_PATH: signatures are not checked; build IDs are");
+	if (headers && *headers)
+		read_headers(e, headers, watch);
+	if (e->max_time_ms)
+		client_say(watch, "using max time %llds", (long long)e->max_time_ms / 1000);
+	if (e->max_size)
+		client_say(watch, "using max size %lluB", (unsigned long long)e->max_size);
+	client_say(watch, "using timeout %lld", (long long)e->timeout_ms / 1000);
+}
+
+static void free_all(char **items, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(items[i]);
+	free(items);
+}
+
+void client_env_done(struct client_env *e)
+{
+	free_all(e->urls, e->n_urls);
+	free_all(e->headers, e->n_headers);
+	*e = (struct client_env){ 0 };
+}

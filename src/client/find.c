@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A call: all wants begin, the network runs until all are done, who watches is told, and what is due is
+ * cleaned behind it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "client/internal.h"
+#include "net/net.h"
+
+#define CLEAN_MS 10
+
+void client_result_done(struct client_result *r)
+{
+	fd_close(&r->fd);
+	free(r->path);
+	free(r->url);
+	free(r->headers);
+	buf_done(&r->why);
+	*r = (struct client_result){ .fd = -1 };
+}
+
+/* ---- progress ---- */
+
+static void sum_running(const struct find *f, struct client_progress *p)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		struct net_progress np;
+
+		if (f->items[i].done || !f->items[i].fetch)
+			continue;
+		net_fetch_progress(f->items[i].fetch, &np);
+		p->bytes += np.have;
+		p->bytes_expected += np.size_known ? np.size : 0;
+		if (np.have && np.server)
+			p->url = np.server;
+	}
+}
+
+static void cancel(struct find *f)
+{
+	f->cancelled = true;
+	for (size_t i = 0; i < f->n; i++)
+		if (!f->items[i].done && f->items[i].fetch)
+			net_fetch_cancel(f->items[i].fetch);
+}
+
+static void tick(struct find *f)
+{
+	struct client_progress p = { .n = f->n,
+				     .n_done = f->n_done,
+				     .n_found = f->n_found,
+				     .bytes = f->done_bytes,
+				     .bytes_expected = f->done_bytes };
+
+	if (!f->watch || !f->watch->progress || f->cancelled)
+		return;
+	sum_running(f, &p);
+	if (f->watch->progress(f->watch->arg, &p))
+		cancel(f);
+}
+
+/* ---- the end of an item ---- */
+
+/* Those that waited for it: what is here now is looked up; what is nowhere need not be asked for again. */
+static void wake_followers(struct item *it)
+{
+	struct item *next;
+
+	for (struct item *w = TAKE(it->next); w; w = next) {
+		next = TAKE(w->next);
+		if (it->result->outcome == CLIENT_FOUND) {
+			item_start(w);
+			continue;
+		}
+		w->result->outcome = it->result->outcome;
+		w->result->os = it->result->os;
+		w->result->err = it->result->err;
+		buf_add(&w->result->why, it->result->why.p, it->result->why.size);
+		w->done = true;
+		find_item_is_done(w);
+	}
+}
+
+void find_item_is_done(struct item *it)
+{
+	struct find *f = it->find;
+	struct client_result *r = it->result;
+
+	f->n_done++;
+	if (r->outcome == CLIENT_FOUND) {
+		f->n_found++;
+		client_say(f->watch, "found %s", r->path);
+	} else {
+		client_say(f->watch, "not found %s (err=%d)", strerror(r->os), -r->os);
+	}
+	wake_followers(it);
+	if (f->watch && f->watch->done)
+		f->watch->done(f->watch->arg, (size_t)(it - f->items), r);
+}
+
+/* ---- the call ---- */
+
+bool find_open(struct find *f, struct client *c, const struct client_watch *watch)
+{
+	*f = (struct find){ .client = c, .watch = watch, .since = clock_wall_s() };
+	client_env_read(&f->env, c->urls, watch);
+	f->n_headers = f->env.n_headers + c->n_headers;
+	f->headers = f->n_headers ? NEW_N(const char *, f->n_headers) : NULL;
+	for (size_t i = 0; i < f->env.n_headers; i++)
+		f->headers[i] = f->env.headers[i];
+	for (size_t i = 0; i < c->n_headers; i++)
+		f->headers[f->env.n_headers + i] = c->headers[i];
+	folder_open(&f->folder, folder_usual(c->cache_path));
+	client_say(watch, "checking cache dir %s", f->folder.path);
+	if (f->folder.read_only) {
+		client_say(watch, "%s", f->folder.read_only_why.text);
+		(void)!folder_open_spare(&f->spare);
+	}
+	return true;
+}
+
+void find_close(struct find *f)
+{
+	client_save_breakers(f->client, &f->folder);
+	clean_step(&f->folder, f->added, f->since, CLEAN_MS);
+	clean_step(&f->spare, 0, f->since, CLEAN_MS);
+	client_forget_headers(f->client);
+	free(f->headers);
+	folder_done(&f->folder);
+	folder_done(&f->spare);
+	client_env_done(&f->env);
+	map_done(&f->leaders);
+}
+
+static void run(struct find *f)
+{
+	int64_t next_ms = 0;
+
+	for (size_t i = 0; i < f->n && !f->cancelled; i++) {
+		item_start(&f->items[i]);
+		/* Thousands of files to look at take a while, too. */
+		if (clock_mono_ms() >= next_ms) {
+			tick(f);
+			next_ms = clock_mono_ms() + FIND_TICK_MS;
+		}
+	}
+	while (f->n_done < f->n && f->client->net) {
+		size_t left = net_run(f->client->net, FIND_TICK_MS);
+
+		if (clock_mono_ms() >= next_ms) {
+			tick(f);
+			next_ms = clock_mono_ms() + FIND_TICK_MS;
+		}
+		if (left == 0)
+			break;
+	}
+	/* Those that had not begun. */
+	for (size_t i = 0; i < f->n; i++) {
+		struct item *it = &f->items[i];
+
+		if (it->done)
+			continue;
+		err_set(&it->result->err, ERR_CANCELLED, "cancelled");
+		result_fail(it->result, CLIENT_CANCELLED, ECANCELED);
+		it->next = NULL;
+		it->done = true;
+		find_item_is_done(it);
+	}
+	tick(f);
+}
+
+int client_find(struct client *c, const struct client_want *wants, size_t n, const struct client_watch *watch,
+		struct client_result *results)
+{
+	AUTO(mem_freep) struct item *items = n ? mem_realloc(NULL, n, sizeof(*items)) : NULL;
+	struct find f;
+	bool stopped;
+
+	find_open(&f, c, watch);
+	f.items = items;
+	f.n = n;
+	for (size_t i = 0; i < n; i++) {
+		results[i] = (struct client_result){ .fd = -1 };
+		items[i] = (struct item){
+			.find = &f, .want = &wants[i], .result = &results[i], .put.fd = -1, .suspect.fd = -1
+		};
+	}
+	run(&f);
+	for (size_t i = 0; i < n; i++)
+		item_done(&items[i]);
+	stopped = f.cancelled;
+	find_close(&f);
+	return stopped ? CLIENT_STOPPED : 0;
+}

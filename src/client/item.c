@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One want on its way: looked up here, else fetched into a file beside its place, checked, and put there.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "client/internal.h"
+#include "net/net.h"
+
+#define NAME_MAX_SIZE 4096u
+#define SOURCE_MAX    MIB(256)
+#define ARTIFACT_MAX  (UINT64_C(16) << 30)
+
+/* ---- results ---- */
+
+void result_why(struct client_result *r, const struct client_watch *w, const char *fmt, ...)
+{
+	char line[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	for (char *p = line; *p; p++)
+		if ((unsigned char)*p < ' ')
+			*p = '?';
+	buf_printf(&r->why, "%s\n", line);
+	client_say(w, "%s", line);
+}
+
+int result_fail(struct client_result *r, enum client_outcome outcome, int os)
+{
+	r->outcome = outcome;
+	r->os = os;
+	return -1;
+}
+
+static void finish(struct item *it)
+{
+	net_fetch_unref(TAKE(it->fetch));
+	put_done(&it->put);
+	entry_done(&it->entry);
+	hit_done(&it->suspect);
+	it->done = true;
+	find_item_is_done(it);
+}
+
+void item_done(struct item *it)
+{
+	net_fetch_unref(TAKE(it->fetch));
+	put_done(&it->put);
+	entry_done(&it->entry);
+	hit_done(&it->suspect);
+}
+
+static void finish_as(struct item *it, enum client_outcome outcome, int os)
+{
+	result_fail(it->result, outcome, os);
+	finish(it);
+}
+
+/* Takes what @h holds. */
+static void finish_found(struct item *it, struct hit *h, bool cached)
+{
+	struct client_result *r = it->result;
+
+	r->outcome = CLIENT_FOUND;
+	r->cached = cached;
+	r->path = TAKE(h->path);
+	r->size = h->size;
+	r->fd = it->want->open ? TAKE_FD(h->fd) : -1;
+	r->headers = r->headers ? r->headers : TAKE(h->headers);
+	r->err = (struct err){ 0 };
+	hit_done(h);
+	finish(it);
+}
+
+/* ---- here ---- */
+
+/* Is what lies in the folder what it should be? One that is not is fetched anew. */
+static bool believe(struct item *it, struct hit *h)
+{
+	struct err err = { 0 };
+
+	if (check_whole(it->want, h->fd, h->size, &err) == 0)
+		return true;
+	result_why(it->result, it->find->watch, "%s: %s: it is fetched anew", h->path, err.text);
+	it->suspect = *h;
+	*h = (struct hit){ .fd = -1 };
+	return false;
+}
+
+static enum lookup look_here(struct item *it, struct hit *h)
+{
+	struct find *f = it->find;
+	enum lookup l = lookup(&f->folder, &it->entry, h);
+
+	/* What could not be put into the folder last time lies in the spare one. */
+	if (l == LOOKUP_MISS && f->spare.path)
+		l = lookup(&f->spare, &it->entry, h);
+	return l;
+}
+
+/* true: the item is done. */
+static bool start_here(struct item *it)
+{
+	struct find *f = it->find;
+	struct hit h = { .fd = -1 };
+	enum lookup l = look_here(it, &h);
+	struct err err = { 0 };
+	enum slice s;
+
+	if (l == LOOKUP_HIT && believe(it, &h)) {
+		result_why(it->result, f->watch, "%s: found", h.path);
+		finish_found(it, &h, true);
+		return true;
+	}
+	if (l == LOOKUP_ABSENT) {
+		err_set(&it->result->err, ERR_INVALID,
+			"no server has it: they said so within the last %lld s (%s/" CONTROL_MISS ")",
+			(long long)folder_control(&f->folder, CONTROL_MISS, USUAL_MISS_S, NULL),
+			f->folder.path);
+		result_why(it->result, f->watch, "%s/%s/%s: %s", f->folder.path, it->entry.id,
+			   it->entry.names[0], it->result->err.text);
+		finish_as(it, CLIENT_ABSENT, ENOENT);
+		return true;
+	}
+	result_why(it->result, f->watch, "%s/%s/%s: not there", f->folder.path, it->entry.id,
+		   it->entry.names[0]);
+	if (it->want->kind != CLIENT_SECTION)
+		return false;
+	s = slice(&f->folder, &f->spare, it->want, &h, &err);
+	if (s == SLICE_UNKNOWN && f->spare.path)
+		s = slice(&f->spare, NULL, it->want, &h, &err);
+	if (s == SLICE_FOUND) {
+		result_why(it->result, f->watch, "%s: cut out of the file that is there", h.path);
+		f->added += h.size;
+		finish_found(it, &h, true);
+		return true;
+	}
+	if (s == SLICE_NONE) {
+		err_set(&it->result->err, ERR_INVALID,
+			"the file of this build ID that is in the cache folder has no such section");
+		result_why(it->result, f->watch, "%s", it->result->err.text);
+		finish_as(it, CLIENT_ABSENT, ENOENT);
+		return true;
+	}
+	if (err.kind != ERR_NONE)
+		result_why(it->result, f->watch, "cut out of the file that is there: %s", err.text);
+	return false;
+}
+
+/* ---- from servers ---- */
+
+static int on_check(void *arg, const struct net_reply *reply, struct bytes head, bool all, struct err *err)
+{
+	struct item *it = arg;
+	int r = check_head(&it->fetched, head, all, err);
+
+	return r == CHECK_MORE ? NET_MORE : r;
+}
+
+static void say_headers(const struct client_watch *w, struct str headers)
+{
+	while (headers.size) {
+		struct str line = str_trim(str_cut(&headers, '\n'));
+
+		if (line.size)
+			client_say(w, "header " STR_FMT, STR_ARG(line));
+	}
+}
+
+static int on_begin(void *arg, const struct net_reply *reply, struct err *err)
+{
+	struct item *it = arg;
+	struct find *f = it->find;
+
+	client_say(f->watch, "committed to url %s", reply->url);
+	say_headers(f->watch, reply->headers);
+	if (it->put.fd >= 0)
+		return put_restart(&it->put, err);
+	return put_begin(&it->put, &f->folder, &f->spare, it->entry.id, it->entry.names[0],
+			 reply->size_known ? reply->size : 0, err);
+}
+
+static int on_write(void *arg, struct bytes piece, struct err *err)
+{
+	struct item *it = arg;
+
+	return put_write(&it->put, piece.p, piece.size, it->put.size, err);
+}
+
+static int on_verify(void *arg, struct err *err)
+{
+	struct item *it = arg;
+
+	if (check_whole(&it->fetched, it->put.fd, it->put.size, err) < 0)
+		return -1;
+	return it->fetched.kind == CLIENT_SECTION
+		       ? slice_check(&it->find->folder, &it->fetched, it->put.size, err)
+		       : 0;
+}
+
+static void fetch(struct item *it, enum item_stage stage);
+
+/* The file is here: it is the want, or has it. */
+static void fetched(struct item *it)
+{
+	const struct net_reply *reply = net_fetch_reply(it->fetch);
+	AUTO(mem_freep) char *headers = reply ? mem_strndup(reply->headers.p, reply->headers.size) : NULL;
+	struct client_result *r = it->result;
+	struct find *f = it->find;
+	struct hit h = { .fd = -1 };
+	struct err err = { 0 };
+	enum slice s;
+
+	if (reply) {
+		free(r->url);
+		r->url = mem_strdup(reply->url);
+	}
+	if (put_commit(&it->put, &it->entry, reply ? reply->mtime : 0, headers, &h.path, &r->err) < 0) {
+		result_why(r, f->watch, "%s", r->err.text);
+		finish_as(it, CLIENT_FAILED, r->err.os ? r->err.os : EIO);
+		return;
+	}
+	if (it->put.moved)
+		result_why(r, f->watch, "%s: it is kept there, since the cache folder cannot take it",
+			   h.path);
+	else
+		f->added += it->put.size;
+	f->done_bytes += it->put.size;
+	if (it->stage == STAGE_ASKED) {
+		h.fd = TAKE_FD(it->put.fd);
+		h.size = it->put.size;
+		h.headers = TAKE(headers);
+		finish_found(it, &h, false);
+		return;
+	}
+	hit_done(&h);
+	s = slice(it->put.moved ? &f->spare : &f->folder, it->put.moved ? NULL : &f->spare, it->want, &h,
+		  &err);
+	if (s == SLICE_FOUND) {
+		finish_found(it, &h, false);
+	} else if (s == SLICE_NONE) {
+		err_set(&r->err, ERR_INVALID, "the file of this build ID has no such section");
+		finish_as(it, CLIENT_ABSENT, ENOENT);
+	} else if (it->stage == STAGE_WHOLE_DEBUG) {
+		fetch(it, STAGE_WHOLE_EXECUTABLE);
+	} else {
+		r->err = err;
+		finish_as(it, CLIENT_FAILED, EIO);
+	}
+}
+
+/* Old servers know no sections, and say so in various ways. */
+static bool knows_no_sections(struct item *it)
+{
+	const struct net_note *notes;
+	size_t n = net_fetch_notes(it->fetch, &notes);
+
+	if (it->stage != STAGE_ASKED || it->want->kind != CLIENT_SECTION)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (notes[i].status == 503 || notes[i].status == 501 || notes[i].status == 400 ||
+		    notes[i].status == 405)
+			return true;
+	return false;
+}
+
+static void tell_notes(struct item *it, int outcome)
+{
+	const struct net_note *notes;
+	size_t n = net_fetch_notes(it->fetch, &notes), n_bad = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		bool bad = !notes[i].missing && notes[i].status != 200;
+
+		/* elfutils says so before it tries again, and people look for it. */
+		if (bad && n_bad++)
+			client_say(it->find->watch, "Retry failed query");
+		result_why(it->result, it->find->watch, "%s: %s", notes[i].server, notes[i].said);
+	}
+}
+
+static void missing(struct item *it)
+{
+	struct client_result *r = it->result;
+
+	if (it->stage == STAGE_WHOLE_DEBUG) {
+		fetch(it, STAGE_WHOLE_EXECUTABLE);
+		return;
+	}
+	/* It is nobody's: then what lies here was perhaps put here by hand. It is given for what it is,
+	 * unless it is something else. */
+	if (it->suspect.fd >= 0 && it->stage == STAGE_ASKED && check_is_not_elf(it->suspect.fd)) {
+		result_why(r, it->find->watch, "%s: no server has it; this is given as it is",
+			   it->suspect.path);
+		finish_found(it, &it->suspect, true);
+		return;
+	}
+	if (it->stage == STAGE_ASKED && it->suspect.fd < 0)
+		lookup_note_absent(&it->find->folder, &it->entry);
+	err_set(&r->err, ERR_INVALID,
+		it->find->env.n_urls == 1 ? "the server does not have it" : "no server has it");
+	finish_as(it, CLIENT_ABSENT, ENOENT);
+}
+
+static void on_done(void *arg, struct net_fetch *nf, int outcome, const struct err *err)
+{
+	struct item *it = arg;
+	struct client_result *r = it->result;
+
+	/* It may come before net_fetch_start() has returned. */
+	if (!it->fetch)
+		it->fetch = net_fetch_ref(nf);
+	tell_notes(it, outcome);
+	if (it->find->cancelled) {
+		err_set(&r->err, ERR_CANCELLED, "cancelled");
+		finish_as(it, CLIENT_CANCELLED, ECANCELED);
+	} else if (outcome == 0) {
+		fetched(it);
+	} else if (outcome < 0 && knows_no_sections(it)) {
+		result_why(r, it->find->watch, "the whole file is fetched, and the section cut out of it");
+		fetch(it, STAGE_WHOLE_DEBUG);
+	} else if (outcome == NET_MISSING) {
+		missing(it);
+	} else if (outcome == NET_TOO_LARGE) {
+		err_set(&r->err, ERR_LIMIT, "larger than %llu bytes (DEBUGINFOD_MAXSIZE)",
+			(unsigned long long)it->find->env.max_size);
+		result_why(r, it->find->watch, "%s", r->err.text);
+		finish_as(it, CLIENT_FAILED, EFBIG);
+	} else {
+		r->err = *err;
+		finish_as(it, CLIENT_FAILED, err->os ? err->os : EIO);
+	}
+}
+
+static void url_path(struct buf *b, const struct client_want *w)
+{
+	char hex[BUILD_ID_HEX_SIZE];
+
+	buf_printf(b, "buildid/%s/%s", build_id_hex(&w->id, hex), client_kind_name(w->kind));
+	if (w->kind != CLIENT_SOURCE && w->kind != CLIENT_SECTION)
+		return;
+	buf_add_char(b, '/');
+	/* The slash of an absolute path is the one in front of it. */
+	net_escape(b, str_of(w->kind == CLIENT_SOURCE && w->name[0] == '/' ? w->name + 1 : w->name),
+		   w->kind == CLIENT_SOURCE);
+}
+
+static uint64_t max_size(const struct item *it)
+{
+	uint64_t usual = it->fetched.kind == CLIENT_SOURCE ? SOURCE_MAX : ARTIFACT_MAX;
+
+	return it->find->env.max_size && it->find->env.max_size < usual ? it->find->env.max_size : usual;
+}
+
+/* 0 milliseconds are those that nobody waits out. */
+static unsigned wait_ms(int64_t ms)
+{
+	return ms > 0 && ms < UINT32_MAX ? (unsigned)ms : UINT32_MAX;
+}
+
+static void fetch(struct item *it, enum item_stage stage)
+{
+	static const enum client_kind kinds[] = { 0, CLIENT_DEBUGINFO, CLIENT_EXECUTABLE };
+	AUTO(buf_done) struct buf path = { 0 };
+	struct find *f = it->find;
+	struct net_fetch *handle = NULL;
+	struct net *net = client_net(f->client, &f->folder, &it->result->err);
+
+	if (!net) {
+		finish_as(it, CLIENT_FAILED, ENOMEM);
+		return;
+	}
+	/* The end of the last stage. */
+	net_fetch_unref(TAKE(it->fetch));
+	put_done(&it->put);
+	entry_done(&it->entry);
+	it->stage = stage;
+	it->fetched = *it->want;
+	if (stage != STAGE_ASKED)
+		it->fetched.kind = kinds[stage];
+	entry_init(&it->entry, &it->fetched);
+	url_path(&path, &it->fetched);
+	for (size_t i = 0; i < f->env.n_urls; i++) {
+		client_say(f->watch, "init server %zu %s/buildid", i, f->env.urls[i]);
+		client_say(f->watch, "url %zu %s/%s", i, f->env.urls[i], buf_cstr(&path));
+	}
+	net_fetch_start(net,
+			&(struct net_request){
+				.urls = (const char *const *)f->env.urls,
+				.n_urls = f->env.n_urls,
+				.path = buf_cstr(&path),
+				.headers = f->headers,
+				.n_headers = f->n_headers,
+				.max_size = max_size(it),
+				.patience = { .silent_ms = wait_ms(f->env.timeout_ms),
+					      .deadline_ms = f->env.max_time_ms,
+					      .retries = f->env.retries ? f->env.retries : UINT32_MAX },
+				.compressed = true,
+				.sink = { it, on_check, on_begin, on_write, on_verify, on_done },
+			},
+			&handle);
+	/* If it is done already its end is noted, and perhaps the next stage's beginning. */
+	if (it->done || it->fetch)
+		net_fetch_unref(handle);
+	else
+		it->fetch = handle;
+}
+
+/* ---- the beginning ---- */
+
+static int check_want(const struct client_want *w, struct err *err)
+{
+	bool named = w->kind == CLIENT_SOURCE || w->kind == CLIENT_SECTION;
+
+	if (w->id.size == 0)
+		return err_set(err, ERR_INVALID, "no build ID");
+	if (named && (!w->name || !w->name[0]))
+		return err_set(err, ERR_INVALID, "no name of a %s", client_kind_name(w->kind));
+	if (named && strlen(w->name) > NAME_MAX_SIZE)
+		return err_set(err, ERR_LIMIT, "a name of more than %u bytes", NAME_MAX_SIZE);
+	return 0;
+}
+
+void item_start(struct item *it)
+{
+	struct find *f = it->find;
+	struct item *leader;
+	AUTO(mem_freep) char *key = NULL;
+
+	if (check_want(it->want, &it->result->err) < 0) {
+		finish_as(it, CLIENT_FAILED, EINVAL);
+		return;
+	}
+	entry_done(&it->entry); /* of one that waited for the same */
+	entry_init(&it->entry, it->want);
+	key = mem_printf("%s/%s", it->entry.id, it->entry.names[0]);
+	leader = map_get(&f->leaders, bytes_of(key, strlen(key)));
+	if (leader && !leader->done) {
+		it->next = leader->next;
+		leader->next = it;
+		return;
+	}
+	if (start_here(it))
+		return;
+	if (f->env.n_urls == 0) {
+		err_set(&it->result->err, ERR_INVALID,
+			"there is no server to ask: DEBUGINFOD_URLS names none");
+		result_why(it->result, f->watch, "%s", it->result->err.text);
+		finish_as(it, CLIENT_FAILED, ENOSYS);
+		return;
+	}
+	map_put(&f->leaders, bytes_of(key, strlen(key)), it);
+	fetch(it, STAGE_ASKED);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Putting a file into the cache folder: beside its final name, renamed when it is complete. Whoever looks
+ * meanwhile, or after we were killed, finds all of it or nothing. It is not synced: this is a cache, and a
+ * file that a power cut has emptied is an entry of long ago that says "absent" and is too old to be believed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include "client/internal.h"
+
+#define COPY_PIECE MIB(1)
+#define ROOM_LEFT  MIB(16) /* that is left to others */
+
+static int has_room(const char *path, uint64_t expected, struct err *err)
+{
+	struct statvfs st;
+	uint64_t free_bytes;
+
+	if (!expected || statvfs(path, &st) < 0 || mul_overflows(st.f_bavail, st.f_frsize, &free_bytes) ||
+	    expected + ROOM_LEFT <= free_bytes)
+		return 0;
+	err_os(err, ENOSPC, "%s: %llu MB are wanted, %llu MB are free", path,
+	       (unsigned long long)expected / 1000000, (unsigned long long)free_bytes / 1000000);
+	return -1;
+}
+
+static int temp_in(struct put *p, const struct folder *f, const char *dir_name, const char *name,
+		   uint64_t expected, struct err *err)
+{
+	AUTO(mem_freep) char *dir = mem_printf("%s/%s", f->path, dir_name);
+	AUTO(mem_freep) char *temp = NULL;
+	int fd = -1;
+
+	if (has_room(f->path, expected, err) < 0)
+		return -1;
+
+	/* Twice: somebody may remove the folder, empty as it is, before there is a file in it. */
+	for (int i = 0; i < 2 && fd < 0; i++) {
+		mem_freep(&temp);
+		temp = mem_printf("%s/%s.XXXXXX", dir, name);
+		(void)!mkdir(dir, 0700);
+		fd = mkostemp(temp, O_CLOEXEC);
+	}
+	if (fd < 0)
+		return err_os(err, errno, "%s", dir);
+	free(p->dir);
+	free(p->temp);
+	p->dir = TAKE(dir);
+	p->temp = TAKE(temp);
+	p->fd = fd;
+	return 0;
+}
+
+/* Is it that the folder has no room, or may not be written to? Another one may do. */
+static bool another_may_do(int os)
+{
+	return os == ENOSPC || os == EDQUOT || os == EROFS || os == EACCES || os == EPERM || os == EFBIG ||
+	       os == ENOTDIR || os == ENOENT || os == EMLINK;
+}
+
+static int spare_in(struct put *p, const char *dir_name, const char *name, uint64_t expected,
+		    const struct err *first, struct err *err)
+{
+	struct folder *spare = p->spare;
+
+	p->spare = NULL;
+	if (!spare || (!spare->path && !folder_open_spare(spare)) ||
+	    temp_in(p, spare, dir_name, name, expected, NULL) < 0) {
+		*err = *first;
+		return -1;
+	}
+	p->moved = true;
+	return 0;
+}
+
+int put_begin(struct put *p, struct folder *f, struct folder *spare, const char *dir_name, const char *name,
+	      uint64_t expected, struct err *err)
+{
+	struct err first = { 0 };
+
+	*p = (struct put){ .spare = spare, .fd = -1 };
+	if (f->read_only)
+		return spare_in(p, dir_name, name, expected, &f->read_only_why, err);
+	if (temp_in(p, f, dir_name, name, expected, &first) == 0)
+		return 0;
+	if (another_may_do(first.os))
+		return spare_in(p, dir_name, name, expected, &first, err);
+	*err = first;
+	return -1;
+}
+
+static int copy(int from, int to, uint64_t size, struct err *err)
+{
+	AUTO(mem_freep) uint8_t *piece = mem_alloc(COPY_PIECE);
+	uint64_t at = 0;
+	size_t got;
+
+	for (; at < size; at += got) {
+		if (fd_pread(from, piece, MIN(COPY_PIECE, size - at), at, &got, err) < 0)
+			return -1;
+		if (got == 0) /* written with a hole at its end */
+			break;
+		if (fd_pwrite(to, piece, got, at, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The folder is full: take what there is of the file to the spare one. */
+static int move(struct put *p, const struct err *first, struct err *err)
+{
+	AUTO(fd_close) int from = TAKE_FD(p->fd);
+	AUTO(mem_freep) char *dir = mem_strdup(p->dir), *temp = mem_strdup(p->temp), *name = NULL;
+	struct str dir_name = path_basename(str_of(dir)), temp_name = path_basename(str_of(temp));
+	AUTO(mem_freep) char *dir_text = mem_strndup(dir_name.p, dir_name.size);
+	int r;
+
+	name = mem_strndup(temp_name.p, temp_name.size - strlen(".XXXXXX"));
+	r = spare_in(p, dir_text, name, 0, first, err);
+	if (r == 0)
+		r = copy(from, p->fd, p->size, err);
+	unlink(temp);
+	rmdir(dir);
+	return r;
+}
+
+int put_write(struct put *p, const void *data, size_t n, uint64_t off, struct err *err)
+{
+	struct err first = { 0 };
+
+	if (fd_pwrite(p->fd, data, n, off, &first) < 0) {
+		if (!another_may_do(first.os) || !p->spare) {
+			*err = first;
+			return err_in(err, "%s", p->temp);
+		}
+		if (move(p, &first, err) < 0 || fd_pwrite(p->fd, data, n, off, err) < 0)
+			return -1;
+	}
+	p->size = MAX(p->size, off + n);
+	return 0;
+}
+
+int put_restart(struct put *p, struct err *err)
+{
+	if (ftruncate(p->fd, 0) < 0)
+		return err_os(err, errno, "%s", p->temp);
+	p->size = 0;
+	return 0;
+}
+
+static void save_headers(const struct put *p, const struct entry *e, const char *headers)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/hdr-%s", p->dir, e->names[0]);
+	AUTO(mem_freep) char *temp = mem_printf("%s.XXXXXX", path);
+	AUTO(fd_close) int fd = mkostemp(temp, O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	/* With its NUL, as others read it. */
+	if (fd_write(fd, headers, strlen(headers) + 1, NULL) < 0 || rename(temp, path) < 0)
+		unlink(temp);
+}
+
+/* elfutils before 0.192 looks for another name. A link costs nothing, and if there can be none it will fetch.
+ */
+static void link_old(const struct put *p, const char *path, const char *name)
+{
+	AUTO(mem_freep) char *old = mem_printf("%s/%s", p->dir, name);
+	struct stat st;
+
+	if (link(path, old) == 0 || errno != EEXIST || stat(old, &st) < 0 || st.st_size > 0)
+		return;
+	unlink(old); /* it said "absent" */
+	(void)!link(path, old);
+}
+
+static int commit(struct put *p, const char *path, struct err *err)
+{
+	if (lseek(p->fd, 0, SEEK_SET) < 0)
+		return err_os(err, errno, "%s", p->temp);
+	/* Read-only, so that nobody changes by mistake what others believe. Best effort, as elsewhere. */
+	(void)!fchmod(p->fd, 0400);
+	if (rename(p->temp, path) < 0)
+		return err_os(err, errno, "%s: rename", path);
+	mem_freep(&p->temp);
+	return 0;
+}
+
+int put_commit(struct put *p, const struct entry *e, int64_t mtime, const char *headers, char **ret_path,
+	       struct err *err)
+{
+	struct timespec t[2] = { { .tv_nsec = UTIME_NOW },
+				 { .tv_sec = mtime, .tv_nsec = mtime ? 0 : UTIME_NOW } };
+	AUTO(mem_freep) char *path = mem_printf("%s/%s", p->dir, e->names[0]);
+
+	(void)!futimens(p->fd, t);
+	if (commit(p, path, err) < 0)
+		return -1;
+	if (e->names[1])
+		link_old(p, path, e->names[1]);
+	if (headers && *headers)
+		save_headers(p, e, headers);
+	*ret_path = TAKE(path);
+	return 0;
+}
+
+int put_commit_plain(struct put *p, const char *name, char **ret_path, struct err *err)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/%s", p->dir, name);
+
+	if (commit(p, path, err) < 0)
+		return -1;
+	*ret_path = TAKE(path);
+	return 0;
+}
+
+void put_done(struct put *p)
+{
+	fd_close(&p->fd);
+	if (p->temp) {
+		unlink(p->temp);
+		rmdir(p->dir); /* if it is empty */
+	}
+	free(p->temp);
+	free(p->dir);
+	*p = (struct put){ .fd = -1 };
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sections out of debug files and executables that lie in the cache folder: what is here need not be asked
+ * for.
+ */
+#include <elf.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "client/internal.h"
+#include "elf/elf.h"
+
+#define PIECE KIB(256)
+
+/* A whole file of this ID in the folder, checked and opened. */
+struct whole {
+	struct hit hit;
+	struct source *src;
+	struct elf_image *img;
+};
+
+static void whole_done(struct whole *w)
+{
+	elf_close(w->img);
+	source_close(w->src);
+	hit_done(&w->hit);
+}
+
+static bool whole_open(const struct folder *f, const struct client_want *section, enum client_kind kind,
+		       struct whole *ret)
+{
+	struct client_want want = { .kind = kind, .id = section->id };
+	struct entry e;
+	struct hit hit = { .fd = -1 };
+	bool found;
+
+	entry_init(&e, &want);
+	found = lookup(f, &e, &hit) == LOOKUP_HIT;
+	entry_done(&e);
+	if (found && check_whole(&want, hit.fd, hit.size, NULL) == 0) {
+		ret->hit = hit;
+		ret->src = source_of_fd(dup(hit.fd), hit.size, 0, hit.path);
+		if (elf_open(ret->src, &ret->img, NULL) == 0)
+			return true;
+		ret->img = NULL;
+		whole_done(ret);
+	} else {
+		hit_done(&hit);
+	}
+	*ret = (struct whole){ .hit.fd = -1 };
+	return false;
+}
+
+enum place { PLACE_FOUND, PLACE_EMPTY, PLACE_NONE, PLACE_ODD };
+
+static enum place find_place(const struct whole *w, const char *name, uint64_t *ret_off, uint64_t *ret_size)
+{
+	const struct elf_section *sec = elf_section_find(w->img, name);
+	int r;
+
+	if (!sec)
+		return PLACE_NONE;
+	r = elf_section_range(w->img, sec, ret_off, ret_size, NULL);
+	return r == 0 ? PLACE_FOUND : r == ELF_NO_SECTION ? PLACE_EMPTY : PLACE_ODD;
+}
+
+static int copy_out(const struct whole *w, uint64_t off, uint64_t size, struct put *p, struct err *err)
+{
+	AUTO(mem_freep) uint8_t *piece = mem_alloc(PIECE);
+	size_t n;
+
+	for (uint64_t at = 0; at < size; at += n) {
+		n = (size_t)MIN((uint64_t)PIECE, size - at);
+		if (source_read_full(w->src, off + at, piece, n, SOURCE_SEQUENTIAL, err) < 0)
+			return -1;
+		if (put_write(p, piece, n, at, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int cut(const struct whole *w, struct folder *f, struct folder *spare, const struct client_want *want,
+	       uint64_t off, uint64_t size, struct hit *ret, struct err *err)
+{
+	AUTO(put_done) struct put p = { .fd = -1 };
+	AUTO(entry_done) struct entry e = { 0 };
+	struct stat st;
+	char *path;
+
+	entry_init(&e, want);
+	if (put_begin(&p, f, spare, e.id, e.names[0], size, err) < 0 || copy_out(w, off, size, &p, err) < 0)
+		return -1;
+	if (put_commit(&p, &e, fstat(w->hit.fd, &st) == 0 ? st.st_mtime : 0, NULL, &path, err) < 0)
+		return -1;
+	*ret = (struct hit){ TAKE_FD(p.fd), path, size, NULL };
+	return 0;
+}
+
+enum slice slice(struct folder *f, struct folder *spare, const struct client_want *w, struct hit *ret,
+		 struct err *err)
+{
+	static const enum client_kind kinds[] = { CLIENT_DEBUGINFO, CLIENT_EXECUTABLE };
+	bool certain = false;
+
+	if (!f->path)
+		return SLICE_UNKNOWN;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct whole whole;
+		uint64_t off = 0, size = 0;
+		enum place place;
+		int r = 1;
+
+		if (!whole_open(f, w, kinds[i], &whole))
+			continue;
+		place = find_place(&whole, w->name, &off, &size);
+		if (place == PLACE_FOUND)
+			r = cut(&whole, f, spare, w, off, size, ret, err);
+		whole_done(&whole);
+		if (r == 0)
+			return SLICE_FOUND;
+		/*
+		 * A debug file has every section of the executable at least by name: what it does not have,
+		 * nobody has. What it has without contents is in the executable, if anywhere.
+		 */
+		if (kinds[i] == CLIENT_DEBUGINFO && place == PLACE_NONE)
+			return SLICE_NONE;
+		certain = kinds[i] == CLIENT_EXECUTABLE
+				  ? certain && (place == PLACE_EMPTY || place == PLACE_NONE)
+				  : place == PLACE_EMPTY;
+		if (kinds[i] == CLIENT_EXECUTABLE && certain)
+			return SLICE_NONE;
+	}
+	return SLICE_UNKNOWN;
+}
+
+int slice_check(const struct folder *f, const struct client_want *w, uint64_t size, struct err *err)
+{
+	struct whole whole;
+	const struct elf_section *sec;
+	uint64_t want = size;
+
+	/* Were it there with contents we had cut it out: so what is compared is the size that it has in the
+	 * executable. */
+	if (!f->path || !whole_open(f, w, CLIENT_DEBUGINFO, &whole))
+		return 0;
+	sec = elf_section_find(whole.img, w->name);
+	if (sec && sec->type == SHT_NOBITS && !(sec->flags & SHF_COMPRESSED))
+		want = sec->size;
+	whole_done(&whole);
+	if (want != size)
+		return err_set(err, ERR_INVALID, "has %llu bytes; by the debug file it must have %llu",
+			       (unsigned long long)size, (unsigned long long)want);
+	return 0;
+}
