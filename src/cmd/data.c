@@ -42,6 +42,11 @@ void add_own_files(struct settings *s)
 	}
 }
 
+char *tokens_path(const char *given, const char *data)
+{
+	return given ? mem_strdup(given) : mem_printf("%s/tokens", data);
+}
+
 /* Who holds the lock has written its number into the file. */
 static int taken(const char *data, int fd, struct err *err)
 {

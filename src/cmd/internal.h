@@ -43,8 +43,11 @@ struct settings {
 	struct store_settings {
 		const char *dir; /* NULL: in the data directory */
 		uint64_t quota;
-		bool off, keep_pushed;
+		bool off, keep_pushed, remove;
+		const char *prefix;
 	} store;
+	const char *tokens; /* NULL: in the data directory */
+	const char *scope;  /* of a new token */
 	bool json, sections, members, ids;
 	bool verbose;
 	unsigned find_verbosity; /* of debuginfod-find */
@@ -119,8 +122,10 @@ struct command {
 	void (*defaults)(struct settings *s); /* NULL: all zero */
 	int (*run)(struct settings *s);       /* returns the exit status; s->paths holds the arguments */
 };
-extern const struct command command_serve, command_scan, command_inspect, command_stat, command_debuginfod,
-	command_debuginfod_find, command_completion, command_version, command_help;
+extern const struct command command_serve, command_scan, command_inspect, command_stat;
+extern const struct command command_store, command_token;
+extern const struct command command_debuginfod, command_debuginfod_find;
+extern const struct command command_completion, command_version, command_help;
 extern const struct command *const commands[];       /* ended by NULL */
 const struct command *command_find(struct str name); /* NULL: none */
 
@@ -172,6 +177,8 @@ char *data_dir(const char *given, struct err *err);
 /* This machine's own folders of programs, libraries and debug files, as far as they are there, into s->paths.
  */
 void add_own_files(struct settings *s);
+/* Where the tokens lie: @given, or in @data. Heap. */
+char *tokens_path(const char *given, const char *data);
 /* Take the data directory for this process; the lock is held until exit. */
 int data_lock(const char *data, struct err *err);
 

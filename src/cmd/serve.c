@@ -91,10 +91,13 @@ static const struct option_row store_rows[] = {
 	{ 0, "store-quota", "SIZE", "how much of it; what was not used for longest goes; 0: no limit [0]",
 	  OPT_SIZE(store.quota) },
 	{ 0, "store-keep-pushed", NULL, "never remove what was pushed: rather refuse more", OPT_ON(store.keep_pushed) },
+	{ 0, "tokens", "FILE", "who may push, see lode help token [DATA/tokens]", OPT_TEXT(tokens) },
+	{ 0, "max-push", "SIZE", "the largest file that is taken [16G]", OPT_SIZE(server.max_push) },
+	{ 0, "require-read-token", NULL, "give nothing to who has no token either", OPT_ON(server.require_read_token) },
 	{ 0, "no-store", NULL, "keep nothing, take no pushes", OPT_ON(store.off) },
 	{ 0 },
 };
-static const struct option_group storing = { "Store", store_rows };
+static const struct option_group storing = { "Store and pushing", store_rows };
 
 static void defaults(struct settings *s)
 {

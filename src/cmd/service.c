@@ -163,6 +163,7 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 	char *index = places->index ? mem_strdup(places->index) : mem_printf("%s/index.sqlite", places->data);
 	AUTO(mem_freep) char *points = mem_printf("%s/points", places->data);
 	AUTO(mem_freep) char *cache = mem_printf("%s/cache", places->data);
+	AUTO(mem_freep) char *tokens = tokens_path(s->tokens, places->data);
 	struct scan_options scan = s->scan;
 	struct resolve_index_options resolve = { 0 };
 	struct server_options server = s->server;
@@ -189,6 +190,8 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 		return -1;
 
 	server.resolver = v->resolver;
+	server.store = v->store;
+	server.tokens_path = tokens;
 	server.scan = v->scan;
 	server.index_path = index;
 	server.listen = s->listen.items;

@@ -5,8 +5,20 @@
 #include "cmd/internal.h"
 
 const struct command *const commands[] = {
-	&command_serve,           &command_scan,       &command_inspect, &command_stat, &command_debuginfod,
-	&command_debuginfod_find, &command_completion, &command_version, &command_help, NULL,
+	/* clang-format off: one a line */
+	&command_serve,
+	&command_scan,
+	&command_inspect,
+	&command_stat,
+	&command_store,
+	&command_token,
+	&command_debuginfod,
+	&command_debuginfod_find,
+	&command_completion,
+	&command_version,
+	&command_help,
+	NULL,
+	/* clang-format on */
 };
 
 const struct command *command_find(struct str name)

@@ -25,6 +25,7 @@
 #define PEM_MAX           MIB(1)
 /* A connection may be silent for the idle time-out, and then a request has as long again to come whole. */
 #define SLOW_FACTOR 2
+#define SMALL_BODY  KIB(64)
 
 struct daemon {
 	struct http *http;
@@ -62,6 +63,15 @@ static struct slow_conn *slow_of(struct MHD_Connection *c)
 	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
+/* To be read though nobody wants it: a connection that is closed with bytes unread may take the reply along. */
+static bool has_small_body(struct MHD_Connection *c)
+{
+	const char *length = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Content-Length");
+	uint64_t n;
+
+	return length && str_to_u64(str_of(length), &n) && n <= SMALL_BODY;
+}
+
 /*
  * libmicrohttpd calls this when the headers are in, for each piece of a body, and when all is in. A reply to
  * the first of these calls closes the connection, so requests are looked at in the last; one with a body that
@@ -71,23 +81,30 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 				  const char *version, const char *upload, size_t *upload_size,
 				  void **con_cls)
 {
-	struct daemon *d = arg;
+	struct http_handler *handler = &((struct daemon *)arg)->http->handler;
 	struct http_request req = { (struct http_conn *)c, method, url };
 	enum http_result result;
-	void *ctx;
+	bool first = !*con_cls;
+	void *ctx = first || *con_cls == &no_ctx ? NULL : *con_cls;
 
-	if (!*con_cls) {
+	if (first) {
 		*con_cls = &no_ctx;
 		if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
 			return MHD_YES;
+		/* A body may take as long as it likes, as long as it is not silent. */
+		slow_asked(slow_of(c));
+		first = handler->begin(handler->arg, &req, &ctx);
+		*con_cls = ctx ? ctx : &no_ctx;
+		if (first || (ctx && has_small_body(c)))
+			return MHD_YES;
 	}
 	if (*upload_size) {
-		*upload_size = 0;
+		*upload_size -= ctx ? handler->body(handler->arg, &req, ctx, bytes_of(upload, *upload_size)) :
+				      *upload_size;
 		return MHD_YES;
 	}
-	ctx = *con_cls == &no_ctx ? NULL : *con_cls;
 	slow_asked(slow_of(c));
-	result = d->http->handler.request(d->http->handler.arg, &req, &ctx);
+	result = handler->request(handler->arg, &req, &ctx);
 	*con_cls = ctx ? ctx : &no_ctx;
 	return result == HTTP_CUT ? MHD_NO : MHD_YES;
 }

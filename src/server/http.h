@@ -36,6 +36,16 @@ struct http_handler {
 	 * is this request's own, NULL at first.
 	 */
 	enum http_result (*request)(void *arg, const struct http_request *req, void **ctx);
+	/*
+	 * Of a request with another method than GET and HEAD, as soon as its headers are in. true: its body is wanted, piece by piece;
+	 * request() is called behind it. false: request() is called at once, and must send; the body is not read.
+	 */
+	bool (*begin)(void *arg, const struct http_request *req, void **ctx);
+	/*
+	 * The next piece of it; returns how many bytes were taken. Less than all: it has suspended the request, and gets the rest
+	 * behind http_resume().
+	 */
+	size_t (*body)(void *arg, const struct http_request *req, void *ctx, struct bytes piece);
 	/* On an HTTP thread: it is over for a request whose ctx is not NULL. @complete: the whole reply went
 	 * out. */
 	void (*done)(void *arg, struct http_conn *c, void *ctx, bool complete);

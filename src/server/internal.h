@@ -12,6 +12,7 @@
  *   hot.c                           those of them that were asked for lately, by URL
  *   reply.c                         headers and statuses
  *   metadata.c, status.c, failures.c, page.c   the other routes
+ *   push.c, push_*.c, push.h, token.c          what changes the store, and who may
  *   json.c                          what those of them that answer JSON share
  *   metrics.c, access.c, limit.c    counters, access log, rate limit
  *   server.c                        puts them together
@@ -47,6 +48,7 @@ enum request_type { /* the first ones are enum resolve_kind */
 		    TYPE_HEALTH,
 		    TYPE_STATUS,
 		    TYPE_PAGE,
+		    TYPE_PUSH,
 		    TYPE_OTHER,
 		    N_TYPES,
 };
@@ -92,6 +94,7 @@ enum request_fate { FATE_NONE, FATE_EXPIRED, FATE_GONE, FATE_STOPPED };
  * runs. */
 struct request {
 	struct server *s;
+	enum request_type type;
 	struct http_conn *conn;
 	const char *method, *url; /* good as long as the request */
 	bool head;
@@ -113,12 +116,17 @@ struct request {
 	/* of a job: filled by it */
 	void (*job)(struct request *req);
 	struct http_reply *reply;
+	struct push_request *push; /* NULL: it changes nothing. In the arena */
 	/* what was replied, for the log */
 	unsigned status;
 	uint64_t bytes;
 	const char *result;
 };
 
+/* One for push.c. */
+struct request *request_new_push(struct server *s, const struct http_request *hr);
+bool request_begin(void *arg, const struct http_request *hr, void **ctx);
+size_t request_body(void *arg, const struct http_request *hr, void *ctx, struct bytes piece);
 enum http_result request_handle(void *arg, const struct http_request *hr, void **ctx);
 void request_done(void *arg, struct http_conn *c, void *ctx, bool complete);
 
@@ -350,6 +358,7 @@ struct server {
 	struct limit *limit;       /* NULL: none */
 	struct access_log *access; /* NULL: none */
 	struct page *page;
+	struct push *push;  /* NULL: there is no store */
 	atomic_uint n_open; /* struct requests */
 	int64_t started_mono_ms;
 	atomic_size_t ring_bytes; /* held by rings */

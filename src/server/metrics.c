@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const unsigned codes[] = { 200, 204, 206, 302, 304, 400, 404, 405, 406,
-				  414, 416, 429, 499, 500, 502, 503, 0 };
+static const unsigned codes[] = { 200, 201, 202, 204, 206, 302, 304, 400, 401, 403, 404, 405, 406, 409,
+				  411, 413, 414, 416, 422, 429, 499, 500, 502, 503, 507, 0 };
 static const char *const types[N_TYPES] = {
 	[RESOLVE_DEBUGINFO] = "debuginfo",
 	[RESOLVE_EXECUTABLE] = "executable",
@@ -24,6 +24,7 @@ static const char *const types[N_TYPES] = {
 	[TYPE_HEALTH] = "health",
 	[TYPE_STATUS] = "status",
 	[TYPE_PAGE] = "page",
+	[TYPE_PUSH] = "push",
 	[TYPE_OTHER] = "other",
 };
 static const char *const results[] = { "file",          ".rpm archive",    ".deb archive",

@@ -6,7 +6,7 @@
  * nothing behind. All else gets a struct request and is suspended: for its artifact's flight, or for a job on
  * a worker.
  */
-#include "server/internal.h"
+#include "server/push.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,6 +50,18 @@ static enum http_result send_text(const struct first *f, unsigned status, const 
 	return account(f, sent, status, status < 400 ? "made" : "error", f->head ? 0 : strlen(text));
 }
 
+static enum http_result send_unauthorized(const struct first *f, unsigned status, const char *why)
+{
+	AUTO(mem_freep) char *line = mem_printf("%s\n", why);
+	struct http_reply *r = reply_text(f->s, status, str_of(line));
+	enum http_result sent;
+
+	http_reply_header(r, "WWW-Authenticate", "Bearer realm=\"lode\"");
+	sent = http_send(f->hr->conn, status, r);
+	http_reply_unref(r);
+	return account(f, sent, status, "error", f->head ? 0 : strlen(line));
+}
+
 static struct request *request_new(const struct first *f, const struct route *route)
 {
 	struct request *req = NEW(struct request);
@@ -63,6 +75,7 @@ static struct request *request_new(const struct first *f, const struct route *ro
 	req->started_ns = f->started_ns;
 	req->deadline_ms = clock_mono_ms() + f->s->opts.request_deadline_ms;
 	arena_init(&req->arena);
+	req->type = f->type;
 	req->route = *route;
 	req->route.resolve.arg = arena_str(&req->arena, route->resolve.arg);
 	req->route.file = arena_str(&req->arena, route->file);
@@ -358,6 +371,33 @@ static enum http_result begin_other_method(struct first *f)
 	return send_made(f, &f->s->made.method);
 }
 
+struct request *request_new_push(struct server *s, const struct http_request *hr)
+{
+	const struct first f = { s, hr, false, clock_mono_ns(), TYPE_PUSH };
+	const struct route none = { .kind = ROUTE_N_KINDS };
+
+	metrics_begin(f.type);
+	return request_new(&f, &none);
+}
+
+bool request_begin(void *arg, const struct http_request *hr, void **ctx)
+{
+	struct server *s = arg;
+
+	return s->opts.store && strcmp(hr->method, "OPTIONS") != 0 ? push_begin(s, hr, ctx) : false;
+}
+
+size_t request_body(void *arg, const struct http_request *hr, void *ctx, struct bytes piece)
+{
+	return push_body(ctx, piece);
+}
+
+/* What tells nothing of what is here: for whoever watches over the server. */
+static bool is_open_to_all(const char *url)
+{
+	return strcmp(url, "/healthz") == 0 || strcmp(url, "/readyz") == 0;
+}
+
 enum http_result request_handle(void *arg, const struct http_request *hr, void **ctx)
 {
 	struct server *s = arg;
@@ -365,6 +405,8 @@ enum http_result request_handle(void *arg, const struct http_request *hr, void *
 	struct request *req = *ctx;
 	struct ready *hot;
 
+	if (req && req->push)
+		return push_request(req);
 	if (req)
 		return req->job ? send_reply(req, req->status, req->reply, req->head ? 0 : req->bytes,
 					     req->result)
@@ -377,6 +419,15 @@ enum http_result request_handle(void *arg, const struct http_request *hr, void *
 		metrics_refused("rate");
 		return send_made(&f, &s->made.too_many);
 	}
+	if (s->opts.require_read_token && !is_open_to_all(hr->url)) {
+		const char *why = "";
+		unsigned status = push_may_read(s->push, hr->conn, &why);
+
+		if (status) {
+			metrics_begin(f.type);
+			return send_unauthorized(&f, status, why);
+		}
+	}
 	hot = hot_get(s->hot, str_of(hr->url), resolve_epoch(s->resolver));
 	return hot ? send_hot(&f, hot, ctx) : begin(&f, ctx);
 }
@@ -385,8 +436,10 @@ void request_done(void *arg, struct http_conn *c, void *ctx, bool complete)
 {
 	struct request *req = ctx;
 	int64_t ns = clock_mono_ns() - req->started_ns;
-	enum request_type type = type_of(&req->route);
+	enum request_type type = req->type;
 
+	if (req->push)
+		push_done(req);
 	/* It was broken off before anything could be said. */
 	if (!req->status)
 		req->status = 499;

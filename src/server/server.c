@@ -2,7 +2,7 @@
 /*
  * The server's beginning and end.
  */
-#include "server/internal.h"
+#include "server/push.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -53,6 +53,8 @@ static void set_options(struct server *s, const struct server_options *opts)
 	o->max_queued = opts->max_queued ? opts->max_queued : QUEUED_MAX;
 	o->request_deadline_ms = opts->request_deadline_ms ? opts->request_deadline_ms : DEADLINE_MS;
 	o->metadata_max_ms = opts->metadata_max_ms ? opts->metadata_max_ms : METADATA_MS;
+	o->tokens_path = copied(s, opts->tokens_path);
+	o->max_push = opts->max_push ? opts->max_push : PUSH_MAX_SIZE;
 	s->resolver = opts->resolver;
 	atomic_init(&s->is_ready, opts->scan == NULL);
 }
@@ -102,7 +104,7 @@ static int start_http(struct server *s, const struct server_options *opts, struc
 		.idle_timeout_s = s->opts.idle_timeout_s,
 		.tls_cert = opts->tls_cert,
 		.tls_key = opts->tls_key,
-		.handler = { s, request_handle, request_done },
+		.handler = { s, request_handle, request_begin, request_body, request_done },
 	};
 
 	if (!!opts->tls_cert != !!opts->tls_key)
@@ -128,6 +130,8 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 		s->limit = limit_new(s->opts.rate_per_ip);
 	if (s->opts.access_log)
 		s->access = access_new(STDERR_FILENO);
+	if (s->opts.store || s->opts.require_read_token)
+		s->push = push_new(s);
 	make_replies(s);
 	r = page_new(s, &s->page, err);
 	if (r == 0) {
@@ -174,6 +178,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 	http_stop(s->http);
 	wait_artifacts_gone(&s->wait);
 	pool_free(s->workers);
+	push_free(s->push);
 	cache_close(s->cache);
 	hot_free(s->hot);
 	flight_free(s->flights);

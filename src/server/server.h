@@ -13,6 +13,10 @@ struct server;
 
 struct server_options {
 	struct resolver *resolver;  /* borrowed */
+	struct store *store;        /* borrowed: takes pushes; NULL: none */
+	const char *tokens_path;    /* who may push (token.h); NULL: none */
+	uint64_t max_push;          /* bytes of one object; 0: 16 GiB */
+	bool require_read_token;    /* all but /healthz and /readyz needs a token */
 	struct scan *scan;          /* borrowed, for the page, /readyz and the metrics; NULL: always ready */
 	const char *index_path;     /* for the page's figures; NULL: none */
 	const struct str *listen;   /* "ADDR:PORT", "[::1]:8002", ":8002" (all), "localhost:8002" (both families); port 0: any free */

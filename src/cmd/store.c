@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lode store: what a store holds, and keeping house in it. A server may use it meanwhile.
+ */
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmd/internal.h"
+
+#define PAGE          1000
+#define SHOW_EVERY_MS 200
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig)
+{
+	interrupted = sig;
+}
+
+/* ---- telling ---- */
+
+static const char *hex_of(const uint8_t sha256[STORE_SHA256_SIZE], char out[2 * STORE_SHA256_SIZE + 1])
+{
+	return hex_encode(bytes_of(sha256, STORE_SHA256_SIZE), out);
+}
+
+static json_t *object_json(const struct store_object *o, struct arena *a)
+{
+	char hex[2 * STORE_SHA256_SIZE + 1];
+	const struct store_meta *m = &o->meta;
+
+	return json_pack("{s:o, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "key",
+			 json_text(store_key_text(&o->key, a)), "sha256", hex_of(m->sha256, hex), "size",
+			 (json_int_t)m->size, "stored_size", (json_int_t)m->stored_size, "origin",
+			 store_origin_name(m->origin), "quality", store_quality_name(m->quality), "created",
+			 (json_int_t)m->created, "last_used", (json_int_t)m->last_used, "mtime",
+			 (json_int_t)m->mtime, "from", json_text(m->from), "address", json_text(m->address),
+			 "file", json_text(m->file), "archive", json_text(m->archive));
+}
+
+static void object_print(const struct store_object *o, struct arena *a)
+{
+	const struct store_meta *m = &o->meta;
+	time_t when = (time_t)m->created;
+	char size[32], date[32] = "-";
+	struct tm tm;
+
+	if (localtime_r(&when, &tm))
+		strftime(date, sizeof(date), "%Y-%m-%d %H:%M", &tm);
+	printf("%8s  %s  %-7s  %-8s  ", size_text(m->size, size), date, store_origin_name(m->origin),
+	       store_quality_name(m->quality));
+	print_text(stdout, store_key_text(&o->key, a));
+	if (m->from.size) {
+		printf("  ");
+		print_text(stdout, m->from);
+	}
+	if (m->file.size) {
+		printf("  ");
+		print_text(stdout, m->file);
+	}
+	putchar('\n');
+}
+
+struct progress {
+	bool show;
+	int64_t shown_ms;
+};
+
+static int progress(void *arg, uint64_t n_done, uint64_t n_all, uint64_t bytes_done, uint64_t bytes_all)
+{
+	struct progress *p = arg;
+	int64_t now_ms = clock_mono_ms();
+	char done[32], all[32];
+
+	if (interrupted)
+		return 1;
+	if (!p->show || now_ms - p->shown_ms < SHOW_EVERY_MS)
+		return 0;
+	p->shown_ms = now_ms;
+	fprintf(stderr, "\r\033[K%llu of %llu contents, %s of %s", (unsigned long long)n_done,
+		(unsigned long long)n_all, size_text(bytes_done, done), size_text(bytes_all, all));
+	return 0;
+}
+
+static void progress_end(const struct progress *p)
+{
+	if (p->shown_ms)
+		progress_clear();
+}
+
+/* ---- ls ---- */
+
+struct listing {
+	json_t *all; /* NULL: for people */
+	struct arena arena;
+	uint64_t n, size;
+};
+
+static int list_one(void *arg, const struct store_object *o)
+{
+	struct listing *l = arg;
+
+	arena_reset(&l->arena);
+	l->n++;
+	l->size += o->meta.size;
+	if (l->all)
+		json_array_append_new(l->all, object_json(o, &l->arena));
+	else
+		object_print(o, &l->arena);
+	return interrupted ? 1 : 0;
+}
+
+static int list(const struct settings *s, struct store *st)
+{
+	struct str prefix = s->paths.n > 1 ? s->paths.items[1] : STR("");
+	struct listing l = { .all = s->json ? json_array() : NULL };
+	AUTO(buf_done) struct buf next = { 0 };
+	struct err err = { 0 };
+	char size[32];
+	int r;
+
+	arena_init(&l.arena);
+	do
+		r = store_list(st, prefix, buf_str(&next), PAGE, list_one, &l, &next, &err);
+	while (r == 0 && next.size);
+	arena_done(&l.arena);
+	if (r < 0) {
+		json_decref(l.all);
+		return tell_error("store", &err);
+	}
+	if (s->json)
+		return json_print(l.all);
+	if (isatty(STDOUT_FILENO))
+		printf("%llu objects, %s unpacked\n", (unsigned long long)l.n, size_text(l.size, size));
+	return l.n || !prefix.size ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* ---- rm ---- */
+
+static int remove_keys(const struct settings *s, struct store *st)
+{
+	json_t *removed = json_array();
+	int status = EXIT_DONE;
+
+	for (size_t i = 1; i < s->paths.n; i++) {
+		struct str text = s->paths.items[i];
+		struct store_key key;
+		struct err err = { 0 };
+		int r = 0;
+
+		if (!store_key_parse(text, &key))
+			r = err_set(&err, ERR_INVALID,
+				    STR_FMT
+				    ": not a key: wanted is BUILD-ID/KIND, as lode store ls prints it",
+				    STR_ARG(text));
+		else
+			r = store_remove(st, &key, &err);
+		if (r > 0)
+			r = err_set(&err, ERR_INVALID, STR_FMT ": not in the store", STR_ARG(text));
+		if (r < 0)
+			status = tell_error("store", &err);
+		else
+			json_array_append_new(removed, json_text(text));
+	}
+	if (s->json) {
+		int printed = json_print(json_pack("{s:o}", "removed", removed));
+
+		return status != EXIT_DONE ? status : printed;
+	}
+	if (json_array_size(removed))
+		printf("%zu removed; 'lode store gc' gives their room back\n", json_array_size(removed));
+	json_decref(removed);
+	return status;
+}
+
+/* ---- gc ---- */
+
+static int collect(const struct settings *s, struct store *st)
+{
+	struct progress p = { .show = isatty(STDERR_FILENO) };
+	struct store_evict_result evicted = { 0 };
+	struct store_gc_result gc = { 0 };
+	struct err err = { 0 };
+	char size[32], more[32];
+	int r = store_gc(st, progress, &p, &gc, &err);
+
+	if (r == 0 && s->store.quota)
+		r = store_evict(st, s->store.quota, &evicted, &err);
+	progress_end(&p);
+	if (r < 0)
+		return tell_error("store", &err);
+	if (s->json)
+		return json_print(json_pack("{s:I, s:I, s:I, s:I, s:I}", "contents_removed",
+					    (json_int_t)gc.n_contents, "bytes_removed", (json_int_t)gc.bytes,
+					    "temporary_removed", (json_int_t)gc.n_temporary,
+					    "objects_evicted", (json_int_t)evicted.n_objects, "bytes_evicted",
+					    (json_int_t)evicted.bytes));
+	printf("%llu contents that nothing names, %s; %llu left-over files\n",
+	       (unsigned long long)gc.n_contents, size_text(gc.bytes, size),
+	       (unsigned long long)gc.n_temporary);
+	if (s->store.quota)
+		printf("%llu objects evicted, %s\n", (unsigned long long)evicted.n_objects,
+		       size_text(evicted.bytes, more));
+	return EXIT_DONE;
+}
+
+/* ---- verify ---- */
+
+struct verdicts {
+	json_t *list;
+	const struct progress *p;
+};
+
+static void note_bad(void *arg, struct str what, const struct err *why)
+{
+	struct verdicts *v = arg;
+
+	progress_end(v->p);
+	fprintf(stderr, "lode: store: ");
+	print_text(stderr, what);
+	fprintf(stderr, ": ");
+	print_text(stderr, str_of(why->text));
+	fputc('\n', stderr);
+	json_array_append_new(v->list, json_pack("{s:o, s:o}", "what", json_text(what), "why",
+						 json_text(str_of(why->text))));
+}
+
+static int verify(const struct settings *s, struct store *st)
+{
+	struct progress p = { .show = isatty(STDERR_FILENO) };
+	struct verdicts bad = { json_array(), &p };
+	struct store_verify_result v = { 0 };
+	struct err err = { 0 };
+	char size[32];
+	int r = store_verify(st, s->store.remove, note_bad, &bad, progress, &p, &v, &err),
+	    printed = EXIT_DONE;
+
+	progress_end(&p);
+	if (r < 0) {
+		json_decref(bad.list);
+		return tell_error("store", &err);
+	}
+	if (s->json) {
+		printed = json_print(json_pack("{s:I, s:I, s:I, s:I, s:o}", "objects",
+					       (json_int_t)v.n_objects, "contents", (json_int_t)v.n_contents,
+					       "bytes", (json_int_t)v.bytes, "removed",
+					       (json_int_t)v.n_removed, "bad", bad.list));
+	} else {
+		printf("%llu objects, %llu contents, %s: %llu bad, %llu removed\n",
+		       (unsigned long long)v.n_objects, (unsigned long long)v.n_contents,
+		       size_text(v.bytes, size), (unsigned long long)v.n_bad,
+		       (unsigned long long)v.n_removed);
+		if (v.n_bad > v.n_removed)
+			printf("with --remove what is bad goes, so that it can be fetched or pushed again\n");
+		json_decref(bad.list);
+	}
+	return v.n_bad ? EXIT_FAILED : printed;
+}
+
+/* ---- */
+
+static const struct {
+	const char *name;
+	int (*run)(const struct settings *s, struct store *st);
+	size_t min_args, max_args;
+} actions[] = {
+	{ "ls", list, 1, 2 },
+	{ "rm", remove_keys, 2, SIZE_MAX },
+	{ "gc", collect, 1, 1 },
+	{ "verify", verify, 1, 1 },
+};
+
+static int run_in(struct settings *s, int (*run)(const struct settings *s, struct store *st))
+{
+	const struct store_options opts = { .keep_pushed = s->store.keep_pushed };
+	AUTO(mem_freep) char *data = NULL;
+	AUTO(mem_freep) char *dir = NULL;
+	struct store *st = NULL;
+	struct err err = { 0 };
+	int status;
+
+	if (!s->store.dir) {
+		data = data_dir(s->data, &err);
+		if (!data)
+			return tell_error("store", &err);
+		dir = mem_printf("%s/store", data);
+	}
+	if (store_open(s->store.dir ? s->store.dir : dir, &opts, &st, &err) < 0)
+		return tell_error("store", &err);
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	status = run(s, st);
+	store_close(st);
+	return status;
+}
+
+static int store(struct settings *s)
+{
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
+		if (!str_eq(s->paths.items[0], str_of(actions[i].name)))
+			continue;
+		if (s->paths.n >= actions[i].min_args && s->paths.n <= actions[i].max_args)
+			return run_in(s, actions[i].run);
+		err_set(&err, ERR_INVALID, "%s",
+			s->paths.n < actions[i].min_args ? "which BUILD-ID/KIND?" : "too many arguments");
+		tell_error("store", &err);
+		return EXIT_USAGE;
+	}
+	err_set(&err, ERR_INVALID, "ls, rm, gc or verify, not '" STR_FMT "'", STR_ARG(s->paths.items[0]));
+	tell_error("store", &err);
+	return EXIT_USAGE;
+}
+
+static const struct option_row store_rows[] = {
+	{ 0, "store", "DIR", "where it lies [DATA/store]", OPT_TEXT(store.dir) },
+	{ 0, "remove", NULL, "verify: remove what is bad", OPT_ON(store.remove) },
+	{ 0, "store-quota", "SIZE",
+	  "gc: also remove what was not used for longest, until all takes no more than this",
+	  OPT_SIZE(store.quota) },
+	{ 0, "store-keep-pushed", NULL, "gc: but never what was pushed", OPT_ON(store.keep_pushed) },
+	{ 0 },
+};
+static const struct option_group store_group = { "Store", store_rows };
+
+const struct command command_store = {
+	.name = "store",
+	.args = "ls [BUILD-ID] | rm BUILD-ID/KIND... | gc | verify",
+	.summary = "what was pushed or fetched and is kept: list, remove, collect garbage, verify",
+	.examples = "  lode store ls                       all objects\n"
+		    "  lode store rm 2f18d5/debuginfo      one of them\n"
+		    "  lode store verify --remove          read everything, drop what is damaged\n",
+	.groups = { &group_state, &store_group, &group_output },
+	.configured = true,
+	.min_args = 1,
+	.max_args = SIZE_MAX,
+	.missing = "ls, rm, gc or verify?",
+	.run = store,
+};

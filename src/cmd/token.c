@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lode token: who may push to this machine's service. A running service sees a change within a second.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <time.h>
+#include "cmd/internal.h"
+#include "server/token.h"
+
+struct list {
+	struct token *v;
+	size_t n;
+};
+
+static void list_done(struct list *l)
+{
+	mem_freep(&l->v);
+}
+
+static int add(const struct settings *s, const char *path, struct list *l, struct err *err)
+{
+	struct str name = s->paths.items[1];
+	AUTO(buf_done) struct buf text = { 0 };
+	char secret[TOKEN_SECRET_SIZE];
+	struct token *t;
+	unsigned scopes;
+
+	if (!token_name_ok(name))
+		return err_set(err, ERR_INVALID, "a name has up to %d letters, digits or signs, no blanks",
+			       TOKEN_MAX_NAME - 1);
+	if (!token_scopes_parse(str_of(s->scope ? s->scope : "push"), &scopes))
+		return err_set(err, ERR_INVALID,
+			       "--scope: read, push, admin or several of them with commas, not '%s'",
+			       s->scope);
+	for (size_t i = 0; i < l->n; i++)
+		if (str_eq(name, str_of(l->v[i].name)))
+			return err_set(err, ERR_INVALID,
+				       "there is a token '" STR_FMT
+				       "' already: remove it, or take another name",
+				       STR_ARG(name));
+	if (l->n == TOKENS_MAX)
+		return err_set(err, ERR_LIMIT, "there are %u tokens: remove some", TOKENS_MAX);
+	l->v = mem_realloc(l->v, l->n + 1, sizeof(*l->v));
+	t = &l->v[l->n++];
+	if (token_make(name, scopes, t, secret, err) < 0 || tokens_write(path, l->v, l->n, err) < 0)
+		return -1;
+	token_scopes_print(scopes, &text);
+	if (s->json)
+		return json_print(json_pack("{s:s, s:s, s:s}", "name", t->name, "scope", buf_cstr(&text),
+					    "token", secret)) == EXIT_DONE
+			       ? 0
+			       : err_set(err, ERR_IO,
+					 "could not be printed; remove the token and make it again");
+	printf("%s\n", secret);
+	fprintf(stderr,
+		"lode: token: '%s' may %s. It is shown this once: put it into a file for lode push "
+		"--token-file\n",
+		t->name, buf_cstr(&text));
+	return 0;
+}
+
+static int print(const struct settings *s, const char *path, struct list *l, struct err *err)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < l->n; i++) {
+		AUTO(buf_done) struct buf scopes = { 0 };
+		time_t when = (time_t)l->v[i].created;
+		char date[32] = "-";
+		struct tm tm;
+
+		token_scopes_print(l->v[i].scopes, &scopes);
+		if (localtime_r(&when, &tm))
+			strftime(date, sizeof(date), "%Y-%m-%d %H:%M", &tm);
+		if (s->json)
+			json_array_append_new(all, json_pack("{s:s, s:s, s:I}", "name", l->v[i].name, "scope",
+							     buf_cstr(&scopes), "created",
+							     (json_int_t)l->v[i].created));
+		else
+			printf("%-30s %-12s %s\n", l->v[i].name, buf_cstr(&scopes), date);
+	}
+	if (s->json)
+		json_print(all);
+	else
+		json_decref(all);
+	return 0;
+}
+
+static int drop(const struct settings *s, const char *path, struct list *l, struct err *err)
+{
+	for (size_t k = 1; k < s->paths.n; k++) {
+		size_t i = 0;
+
+		while (i < l->n && !str_eq(s->paths.items[k], str_of(l->v[i].name)))
+			i++;
+		if (i == l->n)
+			return err_set(err, ERR_INVALID,
+				       "there is no token '" STR_FMT "': nothing was removed",
+				       STR_ARG(s->paths.items[k]));
+		memmove(&l->v[i], &l->v[i + 1], (--l->n - i) * sizeof(*l->v));
+	}
+	return tokens_write(path, l->v, l->n, err);
+}
+
+static const struct {
+	const char *name;
+	int (*run)(const struct settings *s, const char *path, struct list *l, struct err *err);
+	size_t min_args, max_args;
+} actions[] = {
+	{ "add", add, 2, 2 },
+	{ "ls", print, 1, 1 },
+	{ "rm", drop, 2, SIZE_MAX },
+};
+
+/* One at a time: each reads the file and writes it anew. */
+static int lock(const char *path, int *ret_fd, struct err *err)
+{
+	AUTO(mem_freep) char *lock_path = mem_printf("%s.lock", path);
+	int fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0 || flock(fd, LOCK_EX) < 0) {
+		fd_close(&fd);
+		return err_os(err, errno, "%s", lock_path);
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+static int run_on(const struct settings *s,
+		  int (*run)(const struct settings *s, const char *path, struct list *l, struct err *err))
+{
+	AUTO(list_done) struct list l = { 0 };
+	AUTO(mem_freep) char *data = NULL;
+	AUTO(mem_freep) char *path = NULL;
+	AUTO(fd_close) int fd = -1;
+	struct err err = { 0 };
+
+	data = data_dir(s->data, &err);
+	if (!data)
+		return tell_error("token", &err);
+	path = tokens_path(s->tokens, data);
+	if (!s->tokens && dir_make(data, 0755, &err) < 0)
+		return tell_error("token", &err);
+	if (lock(path, &fd, &err) < 0 || tokens_read(path, &l.v, &l.n, &err) < 0 ||
+	    run(s, path, &l, &err) < 0)
+		return tell_error("token", &err);
+	return EXIT_DONE;
+}
+
+static int token(struct settings *s)
+{
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
+		if (!str_eq(s->paths.items[0], str_of(actions[i].name)))
+			continue;
+		if (s->paths.n >= actions[i].min_args && s->paths.n <= actions[i].max_args)
+			return run_on(s, actions[i].run);
+		err_set(&err, ERR_INVALID, "%s",
+			s->paths.n < actions[i].min_args ? "which NAME?" : "too many arguments");
+		tell_error("token", &err);
+		return EXIT_USAGE;
+	}
+	err_set(&err, ERR_INVALID, "add, ls or rm, not '" STR_FMT "'", STR_ARG(s->paths.items[0]));
+	tell_error("token", &err);
+	return EXIT_USAGE;
+}
+
+static const struct option_row token_rows[] = {
+	{ 0, "tokens", "FILE", "where they are kept, hashed [DATA/tokens]", OPT_TEXT(tokens) },
+	{ 0, "scope", "SCOPE",
+	  "add: read; push, which may read too; admin, who may remove; several with commas [push]",
+	  OPT_TEXT(scope) },
+	{ 0 },
+};
+static const struct option_group token_group = { "Tokens", token_rows };
+
+const struct command command_token = {
+	.name = "token",
+	.args = "add NAME | ls | rm NAME...",
+	.summary = "who may push to this machine's service",
+	.examples = "  lode token add ci > ci.token       for: lode push --token-file ci.token\n"
+		    "  lode token add ops --scope admin\n"
+		    "  lode token rm ci\n",
+	.groups = { &group_state, &token_group, &group_output },
+	.configured = true,
+	.min_args = 1,
+	.max_args = SIZE_MAX,
+	.missing = "add, ls or rm?",
+	.run = token,
+};

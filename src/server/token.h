@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bearer tokens: who may read, push, remove.
+ *
+ * A small file of lines "name scopes created sha256", mode 0600, one a token: it is read whole by every request's thread (from memory, looked at
+ * again when it changes), written by `lode token` alone, aside and renamed. A token itself is 256 random bits and is shown once; the file has
+ * its SHA-256, which needs no salt and no slow hash against guessing, as a password would.
+ */
+#pragma once
+
+#include "base/base.h"
+
+enum token_scope {
+	TOKEN_READ = 1 << 0,
+	TOKEN_PUSH = 1 << 1,  /* and read */
+	TOKEN_ADMIN = 1 << 2, /* and all else */
+};
+
+#define TOKEN_MAX_NAME    64 /* with its NUL */
+#define TOKEN_HASH_SIZE   32
+#define TOKEN_SECRET_SIZE (5 + 64 + 1) /* "lode_" and 64 digits */
+#define TOKENS_MAX        10000u
+
+struct token {
+	char name[TOKEN_MAX_NAME];
+	unsigned scopes;
+	int64_t created;
+	uint8_t hash[TOKEN_HASH_SIZE];
+};
+
+bool token_name_ok(struct str name);
+/* "read,push": false for other words. */
+bool token_scopes_parse(struct str s, unsigned *ret);
+void token_scopes_print(unsigned scopes, struct buf *out);
+void token_hash(struct str secret, uint8_t ret[TOKEN_HASH_SIZE]);
+/* A new secret and its token. */
+int token_make(struct str name, unsigned scopes, struct token *ret, char secret[TOKEN_SECRET_SIZE], struct err *err);
+
+/* All of the file, on the heap; FILE_MISSING. A line that is none is ERR_INVALID. */
+int tokens_read(const char *path, struct token **ret, size_t *ret_n, struct err *err);
+int tokens_write(const char *path, const struct token *list, size_t n, struct err *err);
+
+/* For a server: the file at @path, whenever it comes, changes or goes. Safe for many threads. */
+struct tokens;
+struct tokens *tokens_new(const char *path);
+void tokens_free(struct tokens *t); /* takes NULL */
+/* Is there any? A file that cannot be read counts as one with tokens that nobody has. */
+bool tokens_any(struct tokens *t);
+enum { TOKEN_UNKNOWN = 1, TOKEN_NOT_ALLOWED = 2 };
+/* 0 and the name of the token @secret, if it has @scope. */
+int tokens_check(struct tokens *t, struct str secret, enum token_scope scope, char ret_name[TOKEN_MAX_NAME]);
