@@ -97,8 +97,7 @@ int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t f
 
 /* ---- checking ---- */
 
-/* The build ID note within @head, if the program headers lead to one. */
-static bool head_build_id(struct bytes head, struct build_id *ret)
+bool head_build_id(struct bytes head, struct build_id *ret)
 {
 	struct cursor c = cursor_of(head), phs;
 	bool is64;

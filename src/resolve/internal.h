@@ -15,6 +15,16 @@
  *   ticket.c         a wish to be woken that can be taken back
  *   known.c          which build IDs are here, in memory, for those who ask for one that is not
  *   conn.c           connections to the index, one for each thread that is in here
+ *
+ * And behind it:
+ *
+ *   resolve_chain.c     one resolver after the other
+ *   resolve_store.c, sources_tar.c   out of the store
+ *   resolve_upstream.c  from other servers
+ *   remote.c         one artifact on its way from another server, shared by all who want it
+ *   remote_check.c   whether it is what was asked for
+ *   remote_source.c  its bytes, as far as they have come
+ *   remembered.c     what nobody has
  */
 #pragma once
 
@@ -214,3 +224,104 @@ void ticket_fire(void *ticket);              /* for the one who wakes: once, and
 bool ticket_cancel(struct ticket *t);        /* for the one who asked: once, and it has the ticket no more */
 void ticket_leave(struct ticket *t);         /* the same without taking it back */
 void ticket_unused(struct ticket *t);        /* nobody was given it */
+
+/* ---- elf head, candidate.c ---- */
+
+/* The build ID note within the first bytes of an ELF file, if its program headers lead to one there. */
+bool head_build_id(struct bytes head, struct build_id *ret);
+
+/* ---- remembered.c ---- */
+
+/* What was said of something when it was asked for in vain. Shared, never changed. */
+struct remembered {
+	int64_t until_ms;
+	bool missing; /* every server says so; else `err` */
+	struct err err;
+	struct arena arena;
+	struct remembered_step {
+		struct str server, said;
+	} *steps;
+	size_t n_steps;
+};
+struct lru *remembered_new(void);
+/* NULL: nothing, or it is too old. To be given back by lru_drop(). */
+struct lru_hold *remembered_get(struct lru *l, struct bytes key);
+void remembered_put(struct lru *l, struct bytes key, int64_t until_ms, int outcome, const struct err *err, struct net_fetch *f);
+
+/* ---- resolve_upstream.c ---- */
+
+struct resolver_upstream {
+	struct resolver resolver;
+	/* fixed */
+	struct resolve_upstream_options opts;
+	struct arena arena; /* of its strings */
+	struct pool *keepers; /* into the store; NULL: none */
+	struct lru *misses;
+	atomic_bool closing;
+	_Atomic uint64_t n_asked, n_found, n_missing, n_failed, n_remembered, n_stored, n_not_stored, bytes;
+	pthread_mutex_t lock;
+	pthread_cond_t gone;
+	/* under the lock */
+	struct map remotes; /* key -> struct remote */
+	unsigned n_remotes; /* that exist */
+};
+/* Names content that came from elsewhere: the same, whether it still comes or is stored already. */
+uint64_t elsewhere_tag(const struct resolve_request *req, uint64_t size, int64_t mtime);
+
+/* ---- remote.c ---- */
+
+enum remote_state {
+	REMOTE_ASKING,  /* no byte that could be given out */
+	REMOTE_FLOWING, /* its first bytes were believed */
+	REMOTE_WHOLE,   /* all are there and were checked */
+	REMOTE_OVER,    /* it came to nothing; `remembered` knows why */
+};
+
+struct remote_waiter {
+	struct ticket *ticket;
+	uint64_t off;
+	struct remote_waiter *next;
+};
+
+struct remote {
+	struct resolver_upstream *up;
+	atomic_uint refs;
+	struct bytes key;            /* owned */
+	struct resolve_request what; /* its strings are in the arena, which belongs to the net's thread while that fetches */
+	struct arena arena;
+	pthread_mutex_t lock;
+	/* under the lock */
+	enum remote_state state;
+	int fd; /* the spool; -1: none yet; fixed from FLOWING on */
+	uint64_t have;
+	struct err err; /* OVER */
+	struct remote_waiter *waiters;
+	unsigned n_followers; /* open sources */
+	bool given_up;        /* nobody followed any more: who comes now starts anew */
+	struct net_fetch *fetch;
+	/* set before FLOWING, then fixed */
+	uint64_t size;
+	int64_t mtime;
+	struct str file, archive, url;
+	/* the net's thread */
+	bool size_known, confirmed; /* the build ID was seen in the first bytes */
+};
+/* As resolve(), for what is not here. */
+int remote_find(struct resolver_upstream *c, const struct resolve_request *req, void (*wake)(void *arg), void *arg, struct arena *a,
+		struct resolve_answer *ret, struct resolve_why *why, struct err *err);
+struct remote *remote_ref(struct remote *m);
+void remote_unref(struct remote *m);
+/* wake is called when the byte at @off is there, or never will be. Under the lock. */
+void remote_await(struct remote *m, uint64_t off, void (*wake)(void *arg), void *arg);
+/* A source was closed: nobody may want the rest any more. */
+void remote_left(struct remote *m);
+
+/* ---- remote_check.c: a net_sink's ---- */
+
+int remote_check(void *remote, const struct net_reply *reply, struct bytes head, bool all, struct err *err);
+int remote_verify(void *remote, struct err *err);
+
+/* ---- remote_source.c ---- */
+
+struct source *remote_source_new(struct remote *m); /* under its lock */
+int remote_arrived(struct source *s, uint64_t off, void (*wake)(void *arg), void *arg, uint64_t *ret_have, struct err *err);

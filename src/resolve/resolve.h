@@ -10,6 +10,7 @@
 #pragma once
 
 #include "dwarf/dwarf.h"
+#include "net/net.h"
 #include "scan/scan.h"
 #include "store/store.h"
 
@@ -20,6 +21,10 @@ struct resolve_request {
 	enum resolve_kind kind;
 	struct build_id id;
 	struct str arg; /* source: the path as asked for, decoded; section: its name */
+	/* For other servers, if it is not here. */
+	const char *not_further; /* not NULL: ask none, for this reason (static) */
+	unsigned n_hops;         /* servers that it came through: one that comes back to us must not wait for itself */
+	struct str forwarded_for, via, user_agent; /* headers to be sent; empty: none, and our own User-Agent */
 };
 
 struct resolve_answer {
@@ -30,6 +35,13 @@ struct resolve_answer {
 	uint64_t tag;          /* names this content: the same bytes give the same tag, a changed file another. For ETag and caches */
 	bool plain;            /* lies raw on disk: nothing is gained by caching it */
 	bool sequential_only;  /* no random access: a read at the end costs all before it */
+	enum resolve_origin { RESOLVE_HERE, RESOLVE_STORED, RESOLVE_UPSTREAM } origin;
+	/*
+	 * NULL: all bytes are there. Else they are on their way, into a file that the source has as its raw descriptor: 0, and all
+	 * before *ret_have can be read, @off at least; RESOLVE_WAIT: not yet, wake(arg) will be called once; negative: there will
+	 * be no more. On any other return than RESOLVE_WAIT wake is not called.
+	 */
+	int (*arrived)(struct source *s, uint64_t off, void (*wake)(void *arg), void *arg, uint64_t *ret_have, struct err *err);
 };
 
 /* What was looked at, in order, with what it said: "index: package a.deb: member x: ...". Lines in the arena. */
@@ -110,6 +122,32 @@ struct resolver *resolve_store_new(struct store *st);
  */
 #define RESOLVE_MAX_LINKS 8
 struct resolver *resolve_chain_new(struct resolver *const *links, size_t n);
+
+struct resolve_upstream_options {
+	struct net *net;         /* borrowed, with a thread of its own; to be freed before the resolver is closed */
+	const char *const *urls; /* other servers, in order; copied */
+	size_t n_urls;
+	struct store *store;     /* borrowed: what they have is kept there. NULL: it is not kept */
+	struct resolver *before; /* borrowed; NULL, or: they are not asked for sections of a debug file that this one has */
+	const char *spool_dir;   /* where bytes on their way lie, in files without names */
+	struct net_patience patience;
+	uint64_t max_size;       /* of what is taken from others; 0: no limit */
+	int64_t miss_ms;         /* a miss of all of them is remembered for so long. 0: 10 min */
+	int64_t error_ms;        /* a failure. 0: 5 s */
+};
+/*
+ * What other servers have: streamed while it is taken, and kept in the store when it has proved to be what was asked for. A miss of all of
+ * them is remembered; a failure, shortly, is ERR_UPSTREAM. It is to be the last of a chain.
+ */
+int resolve_upstream_open(const struct resolve_upstream_options *opts, struct resolver **ret, struct err *err);
+/* What it does, for the metrics. */
+struct resolve_upstream_stats {
+	uint64_t n_asked, n_found, n_missing, n_failed; /* fetches */
+	uint64_t n_remembered;                          /* requests that were answered by what was remembered */
+	uint64_t n_stored, n_not_stored;
+	uint64_t bytes;
+};
+void resolve_upstream_stats(struct resolver *r, struct resolve_upstream_stats *ret);
 
 /* Tests: put things in by hand; each is found under its kind, id and arg. Takes nothing; @content is copied. */
 struct resolver *resolve_mem_new(void);

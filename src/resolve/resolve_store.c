@@ -52,7 +52,11 @@ static int open_object(struct ask *k, enum store_kind kind, struct str arg, stru
 	ans.file = k->meta.file;
 	ans.archive = k->meta.archive;
 	ans.mtime = k->meta.mtime ? k->meta.mtime : k->meta.created;
-	memcpy(&ans.tag, k->meta.sha256, sizeof(ans.tag));
+	ans.origin = RESOLVE_STORED;
+	if (k->meta.origin == STORE_FETCHED)
+		ans.tag = elsewhere_tag(k->req, k->meta.size, k->meta.mtime);
+	else
+		memcpy(&ans.tag, k->meta.sha256, sizeof(ans.tag));
 	ans.plain = k->meta.raw;
 	*ret = ans;
 	return 0;

@@ -17,6 +17,8 @@
 static void key_of(const struct resolve_request *what, struct buf *ret)
 {
 	buf_add_char(ret, (char)what->kind);
+	/* One that comes back to us by way of other servers must not wait for itself. */
+	buf_add_char(ret, (char)(what->not_further ? 255u : MIN(what->n_hops, 254u)));
 	buf_add_char(ret, (char)what->id.size);
 	buf_add(ret, what->id.b, what->id.size);
 	buf_add_str(ret, what->arg);
@@ -41,6 +43,9 @@ static void *make(void *arg)
 	arena_init(&a->arena);
 	a->what = m->req->route.resolve;
 	a->what.arg = arena_str(&a->arena, a->what.arg);
+	a->what.forwarded_for = arena_str(&a->arena, a->what.forwarded_for);
+	a->what.via = arena_str(&a->arena, a->what.via);
+	a->what.user_agent = arena_str(&a->arena, a->what.user_agent);
 	a->solo = m->solo;
 	a->landed = m->solo;
 	a->spool_fd = -1;

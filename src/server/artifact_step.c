@@ -155,6 +155,7 @@ static void describe(struct artifact *a, const struct resolve_answer *answer)
 	if (archive.size)
 		c->archive = mem_strndup(archive.p, archive.size);
 	a->tag = answer->tag;
+	a->arrived = answer->arrived;
 	a->sequential_only = answer->sequential_only;
 }
 
@@ -171,6 +172,8 @@ static const char *result_name(const struct resolve_answer *answer)
 		{ STR(".ipk"), ".ipk archive" },
 	};
 
+	if (answer->origin != RESOLVE_HERE)
+		return answer->origin == RESOLVE_STORED ? "store" : "upstream";
 	if (!answer->archive.size)
 		return "file";
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
@@ -258,6 +261,20 @@ static bool take_cached(struct artifact *a)
 	return true;
 }
 
+/* What comes from another server lies in a file already, and more of it all the time: that is followed. */
+static bool follow_spool(struct artifact *a)
+{
+	uint64_t off;
+	int fd;
+
+	if (!source_raw_fd(a->source, &fd, &off) || off || (fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
+		return false;
+	a->spool = SPOOL_FILE;
+	a->spool_fd = fd;
+	a->follows = true;
+	return true;
+}
+
 /* Where its bytes go while it is decoded. A flight that holds them for nobody in common ends here. */
 static void choose_spool(struct artifact *a)
 {
@@ -274,6 +291,8 @@ static void choose_spool(struct artifact *a)
 		artifact_land(a);
 		return;
 	}
+	if (a->arrived && follow_spool(a))
+		return;
 	r = a->s->cache ? cache_begin(a->s->cache, a->content.size, &a->file, &a->spool_fd, &err)
 			: CACHE_NO_ROOM;
 	if (r < 0)
@@ -436,6 +455,18 @@ static void wake_followers(struct artifact *a)
 			wait_wake(req);
 }
 
+/* So many bytes more are there. */
+static void pass_on(struct artifact *a, uint64_t n)
+{
+	a->read_pos += n;
+	if (a->read_pos <= a->from)
+		return;
+	pthread_mutex_lock(&a->lock);
+	a->have = a->read_pos;
+	wake_followers(a);
+	pthread_mutex_unlock(&a->lock);
+}
+
 /* Room for the next piece; 0: the ring is full and its reader will kick. */
 static size_t room(struct artifact *a)
 {
@@ -474,6 +505,31 @@ static void broken(struct artifact *a)
 	fail(a, -1);
 }
 
+/*
+ * How many bytes can be read at read_pos. 0: not one yet, the artifact will be woken; or, and *ret_broken, there will be
+ * no more.
+ */
+static uint64_t arrived(struct artifact *a, bool *ret_broken)
+{
+	struct waker *w;
+	uint64_t have;
+	int r;
+
+	*ret_broken = false;
+	if (!a->arrived)
+		return UINT64_MAX;
+	if (waits(a))
+		return 0;
+	w = waker_new(a);
+	r = a->arrived(a->source, a->read_pos, waker_fire, w, &have, &a->err);
+	if (r == RESOLVE_WAIT)
+		return 0;
+	artifact_waker_drop(a);
+	free(w);
+	*ret_broken = r < 0 || have <= a->read_pos;
+	return *ret_broken ? 0 : have - a->read_pos;
+}
+
 /* true: there is more to do at once. */
 static bool decode_step(struct artifact *a)
 {
@@ -489,22 +545,24 @@ static bool decode_step(struct artifact *a)
 	}
 	while (a->read_pos < a->to) {
 		size_t n = room(a);
+		bool gone = false;
+		uint64_t there = n ? arrived(a, &gone) : 0;
 		ssize_t got;
 
-		if (!n)
+		if (gone)
+			broken(a);
+		if (!there)
 			return false;
-		got = decode_piece(a, n);
+		if (a->follows) {
+			pass_on(a, MIN(there, a->to - a->read_pos));
+			continue;
+		}
+		got = decode_piece(a, (size_t)MIN((uint64_t)n, there));
 		if (got < 0) {
 			broken(a);
 			return false;
 		}
-		a->read_pos += (uint64_t)got;
-		if (a->read_pos > a->from) {
-			pthread_mutex_lock(&a->lock);
-			a->have = a->read_pos;
-			wake_followers(a);
-			pthread_mutex_unlock(&a->lock);
-		}
+		pass_on(a, (uint64_t)got);
 		if (clock_mono_ms() >= end_ms && a->read_pos < a->to)
 			return true;
 	}

@@ -5,13 +5,14 @@
  *   http.c, http_reply.c, listen.c, slow.c  the seam over libmicrohttpd
  *   route.c, cond.c                 what a request asks for; which part of it (pure functions)
  *   request.c                       one request from its headers to its reply
+ *   forward.c                       what other servers are told of it, and whether they are asked at all
  *   wait.c                          requests that are suspended: who wakes them, until when, who has hung up
  *   artifact.c, artifact_step.c     one artifact on its way: single flight, decoded by workers in steps
  *   cache.c                         hot artifacts on disk
  *   ready.c                         a content that can be sent at once
  *   hot.c                           those of them that were asked for lately, by URL
  *   reply.c                         headers and statuses
- *   metadata.c, status.c, failures.c, page.c   the other routes
+ *   metadata.c, metadata_relay.c, status.c, failures.c, page.c   the other routes
  *   push.c, push_*.c, push.h, token.c          what changes the store, and who may
  *   json.c                          what those of them that answer JSON share
  *   metrics.c, access.c, limit.c    counters, access log, rate limit
@@ -127,6 +128,15 @@ struct request {
 struct request *request_new_push(struct server *s, const struct http_request *hr);
 bool request_begin(void *arg, const struct http_request *hr, void **ctx);
 size_t request_body(void *arg, const struct http_request *hr, void *ctx, struct bytes piece);
+
+/* ---- forward.c ---- */
+
+/* What this request tells other servers, into req->route.resolve; strings in its arena. */
+void forward_set(struct request *req);
+#define FORWARD_ID_SIZE 32
+/* A name for this process that is in no other's Via. */
+void forward_make_id(char out[FORWARD_ID_SIZE]);
+
 enum http_result request_handle(void *arg, const struct http_request *hr, void **ctx);
 void request_done(void *arg, struct http_conn *c, void *ctx, bool complete);
 
@@ -182,9 +192,12 @@ struct artifact {
 	/* the worker's */
 	struct arena arena;
 	struct source *source;
+	int (*arrived)(struct source *s, uint64_t off, void (*wake)(void *arg), void *arg, uint64_t *ret_have,
+		       struct err *err); /* resolve_answer's */
 	uint64_t read_pos, tag;
 	uint8_t *piece;
 	struct cache_spool *file;
+	bool follows; /* the spool is filled by the source itself */
 	/* under the lock of all wakers */
 	struct waker *waker;
 };
@@ -349,6 +362,7 @@ struct server {
 	struct server_options opts; /* strings are in the arena */
 	struct arena arena;
 	struct resolver *resolver;
+	char id[FORWARD_ID_SIZE]; /* in the Via of what we ask of others */
 	struct http *http;
 	struct pool *workers;
 	struct flight_table *flights;

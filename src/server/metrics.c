@@ -29,7 +29,7 @@ static const char *const types[N_TYPES] = {
 };
 static const char *const results[] = { "file",          ".rpm archive",    ".deb archive",
 				       ".ddeb archive", ".ipk archive",    "archive",
-				       "made",          "archive fdcache", "error" };
+				       "made",          "archive fdcache", "upstream", "store", "error" };
 #define N_CODES   ARRAY_SIZE(codes)
 #define N_RESULTS ARRAY_SIZE(results)
 

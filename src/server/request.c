@@ -146,9 +146,15 @@ static enum http_result send_failure(struct request *req, int outcome, const str
 	}
 	status = reply_status_of(err);
 	snprintf(text, sizeof(text), "%s: %s\n",
-		 status == 503 ? "it is here, but cannot be read now" : "it is here, but cannot be read",
+		 status == 502   ? "not here, and other servers could not tell"
+		 : status == 503 ? "it is here, but cannot be read now"
+				 : "it is here, but cannot be read",
 		 err->text);
-	log_warn("http", "%s: %s", req->url, err->text);
+	/* What is wrong with other servers is in the page and the metrics; without a network this would be all. */
+	if (status == 502)
+		log_debug("http", "%s: %s", req->url, err->text);
+	else
+		log_warn("http", "%s: %s", req->url, err->text);
 	said = str_of(text);
 	if (req->s->opts.hide_archive)
 		said = reply_hide_paths(&req->arena, said);
@@ -263,6 +269,7 @@ static enum http_result begin_artifact(const struct first *f, const struct route
 	}
 	req = request_new(f, route);
 	*ctx = req;
+	forward_set(req);
 	if (artifact_ask(req, wants_part(f->hr->conn)))
 		return HTTP_SUSPENDED;
 	return continue_artifact(req);

@@ -56,6 +56,7 @@ static void set_options(struct server *s, const struct server_options *opts)
 	o->tokens_path = copied(s, opts->tokens_path);
 	o->max_push = opts->max_push ? opts->max_push : PUSH_MAX_SIZE;
 	s->resolver = opts->resolver;
+	forward_make_id(s->id);
 	atomic_init(&s->is_ready, opts->scan == NULL);
 }
 

@@ -38,7 +38,10 @@ struct server_options {
 	const char *tls_cert, *tls_key; /* PEM files; NULL: plain HTTP */
 	const char *home_redirect, *home_html; /* --home-redirect URL, --home-html FILE */
 	const char *web_dir;        /* the page's files; NULL: the ones built in */
-	unsigned forwarded_ttl_limit; /* X-Forwarded-For hops */
+	unsigned forwarded_ttl_limit; /* X-Forwarded-For hops; from there on no other server is asked */
+	struct net *net;            /* borrowed: what the resolver asks other servers by, for metadata and figures; NULL: none are asked */
+	const char *const *upstreams; /* their URLs, in order; borrowed */
+	size_t n_upstreams;
 };
 
 int server_start(const struct server_options *opts, struct server **ret, struct err *err);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What other servers were asked for in vain: for ten minutes where all of them say that they have it not, for
+ * seconds where they failed.
+ */
+#include "resolve/internal.h"
+
+#include <stdlib.h>
+
+#define MAX_WEIGHT MIB(16)
+
+static void remembered_free(void *value)
+{
+	struct remembered *r = value;
+
+	arena_done(&r->arena);
+	free(r);
+}
+
+struct lru *remembered_new(void)
+{
+	return lru_new(MAX_WEIGHT, remembered_free);
+}
+
+struct lru_hold *remembered_get(struct lru *l, struct bytes key)
+{
+	struct lru_hold *h = lru_get(l, key);
+	const struct remembered *r = h ? lru_value(h) : NULL;
+
+	if (!r || clock_mono_ms() < r->until_ms)
+		return h;
+	lru_drop(l, h);
+	lru_del(l, key);
+	return NULL;
+}
+
+void remembered_put(struct lru *l, struct bytes key, int64_t until_ms, int outcome, const struct err *err,
+		    struct net_fetch *f)
+{
+	struct remembered *r = NEW(struct remembered);
+	const struct net_note *notes;
+	size_t n = net_fetch_notes(f, &notes);
+
+	arena_init(&r->arena);
+	r->until_ms = until_ms;
+	r->missing = outcome == NET_MISSING;
+	if (outcome < 0)
+		r->err = *err;
+	else if (outcome == NET_TOO_LARGE)
+		err_set(&r->err, ERR_LIMIT,
+			"other servers have it, but it is larger than may be taken from them");
+	r->steps = ARENA_NEW_N(&r->arena, struct remembered_step, n + 1);
+	for (size_t i = 0; i < n; i++) {
+		r->steps[i].server = arena_str(&r->arena, str_of(notes[i].server));
+		r->steps[i].said = arena_str(&r->arena, str_of(notes[i].said));
+	}
+	r->n_steps = n;
+	/* An older one of this key would stay. */
+	lru_del(l, key);
+	lru_drop(l, lru_put(l, key, r, sizeof(*r) + r->arena.size + key.size + 256));
+}

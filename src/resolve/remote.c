@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One artifact on its way from another server, shared by all who want it. Its bytes go into a file without a
+ * name, from the net's thread; whoever follows reads there. When it is whole and is what was asked for, a
+ * keeper copies it into the store; until then who asks for it is answered out of that file.
+ *
+ * Nothing is given out before its first bytes were believed. Where these do not tell the build ID (a
+ * relocatable file's note lies anywhere), a file that is not large is held back until all of it was checked.
+ */
+#include "resolve/internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define SMALL      KIB(64) /* given out when it is whole */
+#define HELD_BACK  MIB(32) /* ... as is what could not be confirmed by its first bytes */
+#define WORTH_IT   MIB(16) /* so much is still taken when nobody waits for it any more */
+#define KEEP_PIECE KIB(256)
+#define MISS_MS    600000
+#define ERROR_MS   5000
+
+/* ---- references ---- */
+
+struct remote *remote_ref(struct remote *m)
+{
+	atomic_fetch_add(&m->refs, 1);
+	return m;
+}
+
+void remote_unref(struct remote *m)
+{
+	struct resolver_upstream *c = m->up;
+
+	if (atomic_fetch_sub(&m->refs, 1) != 1)
+		return;
+	net_fetch_unref(m->fetch);
+	if (m->fd >= 0)
+		close(m->fd);
+	arena_done(&m->arena);
+	pthread_mutex_destroy(&m->lock);
+	free((void *)m->key.p);
+	free(m);
+	pthread_mutex_lock(&c->lock);
+	c->n_remotes--;
+	pthread_cond_broadcast(&c->gone);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* Who asks from now on does not find it. The table's hold goes. */
+static void remote_land(struct remote *m)
+{
+	struct resolver_upstream *c = m->up;
+	bool mine;
+
+	pthread_mutex_lock(&c->lock);
+	mine = map_get(&c->remotes, m->key) == m;
+	if (mine)
+		map_del(&c->remotes, m->key);
+	pthread_mutex_unlock(&c->lock);
+	if (mine)
+		remote_unref(m);
+}
+
+/* ---- waiting ---- */
+
+void remote_await(struct remote *m, uint64_t off, void (*wake)(void *arg), void *arg)
+{
+	struct remote_waiter *w = NEW(struct remote_waiter);
+
+	w->ticket = ticket_new(wake, arg);
+	w->off = off;
+	w->next = m->waiters;
+	m->waiters = w;
+}
+
+/* Under the lock: off the list, those whose byte is there, or all. */
+static struct remote_waiter *take_waiters(struct remote *m, bool all)
+{
+	struct remote_waiter *woken = NULL, **at = &m->waiters;
+
+	while (*at) {
+		struct remote_waiter *w = *at;
+
+		if (!all && w->off >= m->have) {
+			at = &w->next;
+			continue;
+		}
+		*at = w->next;
+		w->next = woken;
+		woken = w;
+	}
+	return woken;
+}
+
+static void wake_all(struct remote_waiter *w)
+{
+	while (w) {
+		struct remote_waiter *next = w->next;
+
+		/* Nobody takes it back: the asker has its own way to be gone. */
+		ticket_leave(w->ticket);
+		ticket_fire(w->ticket);
+		free(w);
+		w = next;
+	}
+}
+
+static void enter(struct remote *m, enum remote_state state, const struct err *err)
+{
+	struct remote_waiter *woken;
+
+	pthread_mutex_lock(&m->lock);
+	m->state = state;
+	if (err)
+		m->err = *err;
+	woken = take_waiters(m, true);
+	pthread_mutex_unlock(&m->lock);
+	wake_all(woken);
+}
+
+void remote_left(struct remote *m)
+{
+	bool stop;
+
+	pthread_mutex_lock(&m->lock);
+	/* Somebody will want it again: what is nearly there is taken nevertheless. */
+	stop = --m->n_followers == 0 && !m->waiters && m->state == REMOTE_FLOWING &&
+	       m->size - m->have > WORTH_IT;
+	m->given_up |= stop;
+	pthread_mutex_unlock(&m->lock);
+	if (!stop)
+		return;
+	remote_land(m);
+	net_fetch_cancel(m->fetch);
+}
+
+/* ---- the sink: on the net's thread ---- */
+
+static int spool_open(struct remote *m, struct err *err)
+{
+	const char *dir = m->up->opts.spool_dir;
+	AUTO(mem_freep) char *path = NULL;
+	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+		path = mem_printf("%s/" FILE_TEMP_PREFIX "XXXXXX", dir);
+		fd = mkostemp(path, O_CLOEXEC);
+		if (fd >= 0)
+			unlink(path);
+	}
+	if (fd < 0)
+		return err_os(err, errno, "%s", dir);
+	m->fd = fd;
+	return 0;
+}
+
+/* The value of "X-DEBUGINFOD-FILE: ..." in the lines. */
+static struct str header_of(struct str lines, struct str name)
+{
+	while (lines.size) {
+		struct str line = str_cut(&lines, '\n'), key = str_cut(&line, ':');
+
+		if (key.size == name.size && strncasecmp(key.p, name.p, name.size) == 0)
+			return str_trim(line);
+	}
+	return (struct str){ 0 };
+}
+
+static int on_begin(void *arg, const struct net_reply *reply, struct err *err)
+{
+	struct remote *m = arg;
+	bool refused;
+
+	pthread_mutex_lock(&m->lock);
+	/* Some may have gone out. */
+	refused = m->state != REMOTE_ASKING;
+	m->have = 0;
+	pthread_mutex_unlock(&m->lock);
+	if (refused)
+		return NET_REFUSED;
+	if (m->fd < 0 && spool_open(m, err) < 0)
+		return -1;
+	if (ftruncate(m->fd, 0) < 0)
+		return err_os(err, errno, "%s", m->up->opts.spool_dir);
+	m->size_known = reply->size_known;
+	m->size = reply->size;
+	m->mtime = reply->mtime;
+	m->url = arena_str(&m->arena, str_of(reply->url));
+	m->file = arena_str(&m->arena, header_of(reply->headers, STR("X-DEBUGINFOD-FILE")));
+	m->archive = arena_str(&m->arena, header_of(reply->headers, STR("X-DEBUGINFOD-ARCHIVE")));
+	return 0;
+}
+
+static bool may_flow(const struct remote *m)
+{
+	return m->size_known && m->size > (m->confirmed ? SMALL : HELD_BACK);
+}
+
+static int on_write(void *arg, struct bytes piece, struct err *err)
+{
+	struct remote *m = arg;
+	struct remote_waiter *woken;
+
+	if (fd_pwrite(m->fd, piece.p, piece.size, m->have, err) < 0)
+		return err_in(err, "%s", m->up->opts.spool_dir);
+	pthread_mutex_lock(&m->lock);
+	m->have += piece.size;
+	if (m->state == REMOTE_ASKING && may_flow(m))
+		m->state = REMOTE_FLOWING;
+	woken = m->state == REMOTE_FLOWING ? take_waiters(m, false) : NULL;
+	pthread_mutex_unlock(&m->lock);
+	wake_all(woken);
+	return 0;
+}
+
+/* ---- into the store ---- */
+
+static const enum store_kind store_kinds[RESOLVE_N_KINDS] = {
+	[RESOLVE_DEBUGINFO] = STORE_DEBUGINFO,
+	[RESOLVE_EXECUTABLE] = STORE_EXECUTABLE,
+	[RESOLVE_SOURCE] = STORE_SOURCE,
+	[RESOLVE_SECTION] = STORE_SECTION,
+};
+
+/* In pieces, so that a server that stops need not wait for the rest. */
+static int copy(struct remote *m, struct store_put *put, struct err *err)
+{
+	AUTO(mem_freep) uint8_t *piece = mem_alloc(KEEP_PIECE);
+	size_t got;
+
+	for (uint64_t at = 0; at < m->size; at += got) {
+		if (atomic_load(&m->up->closing))
+			return err_set(err, ERR_CANCELLED, "the server stops");
+		if (fd_pread(m->fd, piece, KEEP_PIECE, at, &got, err) < 0 ||
+		    store_put_write(put, bytes_of(piece, got), err) < 0)
+			return -1;
+		if (!got)
+			return err_set(err, ERR_INTERNAL, "the spool ends early");
+	}
+	return store_put_end(put, NULL, NULL, err);
+}
+
+static enum store_quality quality_of(struct remote *m)
+{
+	struct elf_facts facts;
+	struct source *src;
+	int fd, r;
+
+	if (m->what.kind != RESOLVE_DEBUGINFO && m->what.kind != RESOLVE_EXECUTABLE)
+		return STORE_DWARF;
+	fd = fcntl(m->fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return STORE_STRIPPED;
+	src = source_of_fd(fd, m->size, 0, "its file");
+	r = elf_facts_read(src, &facts, NULL);
+	source_close(src);
+	return r == 0 ? store_quality_of(facts.flags) : STORE_STRIPPED;
+}
+
+static int store_it(struct remote *m, struct err *err)
+{
+	const struct store_put_options opts = { .size = m->size };
+	const struct store_key key = { m->what.id, store_kinds[m->what.kind], m->what.arg };
+	const struct store_meta meta = {
+		.origin = STORE_FETCHED,
+		.quality = quality_of(m),
+		.mtime = m->mtime,
+		.from = m->url,
+		.file = m->file,
+		.archive = m->archive,
+	};
+	struct store_put *put;
+	int r = store_put_begin(m->up->opts.store, &opts, &put, err);
+
+	if (r)
+		return r;
+	if (copy(m, put, err) < 0) {
+		store_put_abort(put);
+		return -1;
+	}
+	return store_put_commit(put, &key, &meta, STORE_IF_BETTER, err);
+}
+
+static void keep(void *arg)
+{
+	struct remote *m = arg;
+	struct resolver_upstream *c = m->up;
+	struct err err = { 0 };
+	char hex[BUILD_ID_HEX_SIZE];
+	int r = store_it(m, &err);
+
+	if (r < 0 && err.kind != ERR_CANCELLED)
+		log_warn("store", "%s of %s is not kept: %s", resolve_kind_name(m->what.kind),
+			 build_id_hex(&m->what.id, hex), err.text);
+	atomic_fetch_add(r < 0 || r == STORE_FULL ? &c->n_not_stored : &c->n_stored, 1);
+	remote_land(m);
+	remote_unref(m);
+}
+
+/* ---- the end: on the net's thread ---- */
+
+static void found(struct remote *m)
+{
+	struct resolver_upstream *c = m->up;
+
+	if (!m->size_known)
+		m->size = m->have;
+	atomic_fetch_add(&c->n_found, 1);
+	atomic_fetch_add(&c->bytes, m->size);
+	enter(m, REMOTE_WHOLE, NULL);
+	remote_ref(m);
+	if (c->keepers && pool_submit(c->keepers, POOL_NORMAL, keep, m) == 0)
+		return;
+	atomic_fetch_add(&c->n_not_stored, c->keepers != NULL);
+	remote_land(m);
+	remote_unref(m);
+}
+
+static void on_done(void *arg, struct net_fetch *f, int outcome, const struct err *err)
+{
+	struct remote *m = arg;
+	struct resolver_upstream *c = m->up;
+	const struct resolve_upstream_options *o = &c->opts;
+	bool missing = outcome == NET_MISSING || outcome == NET_TOO_LARGE;
+	struct err why = { 0 };
+
+	if (outcome == 0) {
+		found(m);
+		remote_unref(m);
+		return;
+	}
+	if (err)
+		why = *err;
+	else
+		err_set(&why, ERR_UPSTREAM, "not found");
+	atomic_fetch_add(missing ? &c->n_missing : &c->n_failed, 1);
+	/* What was broken off by us says nothing. */
+	if (why.os != ECANCELED)
+		remembered_put(c->misses, m->key,
+			       clock_mono_ms() + (missing ? (o->miss_ms ? o->miss_ms : MISS_MS)
+							  : (o->error_ms ? o->error_ms : ERROR_MS)),
+			       outcome, err, f);
+	remote_land(m);
+	enter(m, REMOTE_OVER, &why);
+	remote_unref(m);
+}
+
+/* ---- asking ---- */
+
+static void key_of(const struct resolve_request *req, struct buf *ret)
+{
+	buf_add_char(ret, (char)req->kind);
+	buf_add_char(ret, (char)MIN(req->n_hops, 255u));
+	buf_add_char(ret, (char)req->id.size);
+	buf_add(ret, req->id.b, req->id.size);
+	buf_add_str(ret, req->arg);
+}
+
+static void path_of(const struct resolve_request *req, struct buf *ret)
+{
+	char hex[BUILD_ID_HEX_SIZE];
+	struct str arg = req->arg;
+
+	buf_printf(ret, "buildid/%s/%s", build_id_hex(&req->id, hex), resolve_kind_name(req->kind));
+	if (req->kind != RESOLVE_SOURCE && req->kind != RESOLVE_SECTION)
+		return;
+	/* A path's first slash is the one behind "source". */
+	if (!arg.size || arg.p[0] != '/')
+		buf_add_char(ret, '/');
+	net_escape(ret, arg, req->kind == RESOLVE_SOURCE);
+}
+
+static void ask(struct remote *m)
+{
+	const struct resolve_upstream_options *o = &m->up->opts;
+	AUTO(buf_done) struct buf path = { 0 };
+	const char *headers[3];
+	struct net_request req = {
+		.urls = o->urls,
+		.n_urls = o->n_urls,
+		.headers = headers,
+		.max_size = o->max_size,
+		.patience = o->patience,
+		.sink = { m, remote_check, on_begin, on_write, remote_verify, on_done },
+	};
+
+	path_of(&m->what, &path);
+	req.path = buf_cstr(&path);
+	if (m->what.forwarded_for.size)
+		headers[req.n_headers++] = arena_printf(&m->arena, "X-Forwarded-For: " STR_FMT,
+							STR_ARG(m->what.forwarded_for));
+	if (m->what.via.size)
+		headers[req.n_headers++] = arena_printf(&m->arena, "Via: " STR_FMT, STR_ARG(m->what.via));
+	if (m->what.user_agent.size)
+		headers[req.n_headers++] = arena_printf(&m->arena, "User-Agent: " STR_FMT,
+							STR_ARG(m->what.user_agent));
+	atomic_fetch_add(&m->up->n_asked, 1);
+	net_fetch_start(o->net, &req, &m->fetch);
+}
+
+/* Under the resolver's lock. One hold is the table's, one the sink's, one the caller's. */
+static struct remote *remote_new(struct resolver_upstream *c, const struct resolve_request *req,
+				 struct bytes key)
+{
+	struct remote *m = NEW(struct remote);
+	uint8_t *copied = mem_alloc(key.size);
+
+	memcpy(copied, key.p, key.size);
+	m->key = bytes_of(copied, key.size);
+	m->up = c;
+	m->fd = -1;
+	atomic_init(&m->refs, 3);
+	pthread_mutex_init(&m->lock, NULL);
+	arena_init(&m->arena);
+	m->what = *req;
+	m->what.arg = arena_str(&m->arena, req->arg);
+	m->what.forwarded_for = arena_str(&m->arena, req->forwarded_for);
+	m->what.via = arena_str(&m->arena, req->via);
+	m->what.user_agent = arena_str(&m->arena, req->user_agent);
+	map_put(&c->remotes, m->key, m);
+	c->n_remotes++;
+	ask(m);
+	return m;
+}
+
+static int tell_remembered(struct resolver_upstream *c, struct lru_hold *h, struct arena *a,
+			   struct resolve_why *why, struct err *err)
+{
+	const struct remembered *r = lru_value(h);
+	int res = RESOLVE_MISSING;
+
+	atomic_fetch_add(&c->n_remembered, 1);
+	for (size_t i = 0; i < r->n_steps; i++)
+		resolve_why_add(why, a, arena_str(a, r->steps[i].server), STR_FMT, STR_ARG(r->steps[i].said));
+	if (!r->missing) {
+		*err = r->err;
+		res = -1;
+	}
+	lru_drop(c->misses, h);
+	return res;
+}
+
+/* Under its lock. */
+static void answer(struct remote *m, struct arena *a, struct resolve_answer *ret)
+{
+	*ret = (struct resolve_answer){
+		.source = remote_source_new(m),
+		.file = arena_str(a, m->file),
+		.archive = arena_str(a, m->archive),
+		.mtime = m->mtime,
+		.tag = elsewhere_tag(&m->what, m->size, m->mtime),
+		.origin = RESOLVE_UPSTREAM,
+		.arrived = remote_arrived,
+	};
+}
+
+/* The one that is on its way, held; NULL: *ret_remembered. */
+static struct remote *join(struct resolver_upstream *c, const struct resolve_request *req,
+			   struct lru_hold **ret_remembered)
+{
+	AUTO(buf_done) struct buf key = { 0 };
+	struct remote *m;
+
+	key_of(req, &key);
+	pthread_mutex_lock(&c->lock);
+	m = map_get(&c->remotes, buf_bytes(&key));
+	if (m)
+		remote_ref(m);
+	else if (!(*ret_remembered = remembered_get(c->misses, buf_bytes(&key))))
+		m = remote_new(c, req, buf_bytes(&key));
+	pthread_mutex_unlock(&c->lock);
+	return m;
+}
+
+int remote_find(struct resolver_upstream *c, const struct resolve_request *req, void (*wake)(void *arg),
+		void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
+		struct err *err)
+{
+	struct lru_hold *remembered = NULL;
+	struct remote *m;
+	bool again;
+	int r = 0;
+
+	do {
+		m = join(c, req, &remembered);
+		if (!m)
+			return tell_remembered(c, remembered, a, why, err);
+		pthread_mutex_lock(&m->lock);
+		/* It leaves the table at this very moment; the next round finds another, or what is
+		 * remembered of it. */
+		again = m->given_up || m->state == REMOTE_OVER;
+		if (!again && m->state == REMOTE_ASKING) {
+			remote_await(m, 0, wake, arg);
+			r = RESOLVE_WAIT;
+		} else if (!again) {
+			answer(m, a, ret);
+		}
+		pthread_mutex_unlock(&m->lock);
+		remote_unref(m);
+	} while (again);
+	return r;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Is what another server sends what was asked for? By the first bytes, before any of them goes out; and by
+ * the whole, before it is kept.
+ */
+#include "resolve/internal.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <strings.h>
+#include <unistd.h>
+
+static bool is_elf_kind(const struct remote *m)
+{
+	return m->what.kind == RESOLVE_DEBUGINFO || m->what.kind == RESOLVE_EXECUTABLE;
+}
+
+static int is_another(const struct build_id *there, struct err *err)
+{
+	char hex[BUILD_ID_HEX_SIZE];
+
+	return err_set(err, ERR_INVALID, "it sends a file of another build ID: %s", build_id_hex(there, hex));
+}
+
+int remote_check(void *arg, const struct net_reply *reply, struct bytes head, bool all, struct err *err)
+{
+	struct remote *m = arg;
+	struct build_id there;
+
+	if (!head.size)
+		return all ? err_set(err, ERR_INVALID, "it sends an empty file") : NET_MORE;
+	if (reply->type.size >= 9 && strncasecmp(reply->type.p, "text/html", 9) == 0)
+		return err_set(err, ERR_INVALID, "it sends a page of HTML instead of the file");
+	if (!is_elf_kind(m))
+		return 0;
+	if (memcmp(head.p, ELFMAG, MIN(head.size, (size_t)SELFMAG)) != 0 || (all && head.size < SELFMAG))
+		return err_set(err, ERR_INVALID, "it sends what is no ELF file");
+	m->confirmed = head_build_id(head, &there);
+	if (m->confirmed)
+		return build_id_eq(&there, &m->what.id) ? 0 : is_another(&there, err);
+	return all ? 0 : NET_MORE;
+}
+
+int remote_verify(void *arg, struct err *err)
+{
+	struct remote *m = arg;
+	struct elf_facts facts;
+	struct source *src;
+	int fd, r;
+
+	if (!is_elf_kind(m))
+		return 0;
+	fd = fcntl(m->fd, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return err_os(err, errno, "the file's check");
+	src = source_of_fd(fd, m->have, 0, "its file");
+	r = elf_facts_read(src, &facts, err);
+	source_close(src);
+	if (r < 0)
+		return -1;
+	if (r || !facts.build_id.size)
+		return err_set(err, ERR_INVALID,
+			       r ? "it sends what is no ELF file" : "it sends a file without build ID");
+	return build_id_eq(&facts.build_id, &m->what.id) ? 0 : is_another(&facts.build_id, err);
+}

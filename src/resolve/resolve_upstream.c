@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The resolver over other servers. What one of them has is remote.c's affair.
+ */
+#include "resolve/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define KEEPERS     1
+#define KEEP_QUEUED 256
+
+static struct resolver_upstream *of(struct resolver *r)
+{
+	return CONTAINER_OF(r, struct resolver_upstream, resolver);
+}
+
+uint64_t elsewhere_tag(const struct resolve_request *req, uint64_t size, int64_t mtime)
+{
+	const uint64_t numbers[] = { htole64(size), htole64((uint64_t)mtime), req->kind };
+	uint64_t tag = hash64(numbers, sizeof(numbers), 0);
+
+	tag = hash64(req->id.b, req->id.size, tag);
+	return hash64(req->arg.p, req->arg.size, tag);
+}
+
+static void ignore_wake(void *arg)
+{
+}
+
+/*
+ * A debug file that is here and lacks the section: others of this build ID lack it too. So does the
+ * reference, and debuggers ask for sections that few files have.
+ */
+static bool is_here_without_section(struct resolver_upstream *u, const struct resolve_request *req,
+				    struct arena *a)
+{
+	struct resolve_request file = { .kind = RESOLVE_DEBUGINFO, .id = req->id };
+	struct resolve_answer ans = { 0 };
+	struct resolve_why why;
+	struct err err = { 0 };
+
+	if (req->kind != RESOLVE_SECTION || !u->opts.before)
+		return false;
+	resolve_why_init(&why);
+	if (resolve_unknown(u->opts.before, &file) ||
+	    resolve(u->opts.before, &file, ignore_wake, NULL, a, &ans, &why, &err) != 0)
+		return false;
+	source_close(ans.source);
+	return true;
+}
+
+static int upstream_resolve(struct resolver *base, const struct resolve_request *req, void (*wake)(void *arg),
+			    void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
+			    struct err *err)
+{
+	struct resolver_upstream *u = of(base);
+
+	if (req->not_further) {
+		resolve_why_add(why, a, STR("other servers"), "%s", req->not_further);
+		return RESOLVE_MISSING;
+	}
+	if (is_here_without_section(u, req, a))
+		return RESOLVE_MISSING;
+	return remote_find(u, req, wake, arg, a, ret, why, err);
+}
+
+static bool upstream_unknown(struct resolver *base, const struct resolve_request *req)
+{
+	return false;
+}
+
+static int upstream_metadata(struct resolver *base, struct str key, struct str value, struct str cursor,
+			     size_t max, int64_t deadline_mono_ms,
+			     int (*fn)(void *arg, const struct index_metadata *m), void *arg,
+			     struct buf *ret_next, bool *ret_complete, struct err *err)
+{
+	ret_next->size = 0;
+	*ret_complete = true;
+	return 0;
+}
+
+/* What they have may change, but not what was found of it. */
+static uint64_t upstream_epoch(struct resolver *base)
+{
+	return 0;
+}
+
+static void upstream_close(struct resolver *base)
+{
+	struct resolver_upstream *u = of(base);
+
+	atomic_store(&u->closing, true);
+	if (u->keepers)
+		pool_free(u->keepers);
+	/* The net has gone, and with it all fetches; what is left are sources that somebody still closes. */
+	pthread_mutex_lock(&u->lock);
+	while (u->n_remotes)
+		pthread_cond_wait(&u->gone, &u->lock);
+	pthread_mutex_unlock(&u->lock);
+	map_done(&u->remotes);
+	lru_free(u->misses);
+	pthread_mutex_destroy(&u->lock);
+	pthread_cond_destroy(&u->gone);
+	arena_done(&u->arena);
+	free(u);
+}
+
+static const struct resolver_ops ops = {
+	.resolve = upstream_resolve,
+	.unknown = upstream_unknown,
+	.metadata = upstream_metadata,
+	.epoch = upstream_epoch,
+	.close = upstream_close,
+};
+
+int resolve_upstream_open(const struct resolve_upstream_options *opts, struct resolver **ret, struct err *err)
+{
+	struct resolver_upstream *u;
+	const char **urls;
+
+	if (dir_make(opts->spool_dir, 0700, err) < 0)
+		return -1;
+	u = NEW(struct resolver_upstream);
+	u->resolver.ops = &ops;
+	u->opts = *opts;
+	arena_init(&u->arena);
+	urls = ARENA_NEW_N(&u->arena, const char *, opts->n_urls + 1);
+	for (size_t i = 0; i < opts->n_urls; i++)
+		urls[i] = arena_strdup(&u->arena, str_of(opts->urls[i]));
+	u->opts.urls = urls;
+	u->opts.spool_dir = arena_strdup(&u->arena, str_of(opts->spool_dir));
+	u->misses = remembered_new();
+	pthread_mutex_init(&u->lock, NULL);
+	pthread_cond_init(&u->gone, NULL);
+	if (opts->store)
+		u->keepers = pool_new("lode-keep", KEEPERS, KEEP_QUEUED);
+	*ret = &u->resolver;
+	return 0;
+}
+
+void resolve_upstream_stats(struct resolver *r, struct resolve_upstream_stats *ret)
+{
+	struct resolver_upstream *u = of(r);
+
+	assert(r->ops == &ops);
+	*ret = (struct resolve_upstream_stats){
+		.n_asked = atomic_load(&u->n_asked),
+		.n_found = atomic_load(&u->n_found),
+		.n_missing = atomic_load(&u->n_missing),
+		.n_failed = atomic_load(&u->n_failed),
+		.n_remembered = atomic_load(&u->n_remembered),
+		.n_stored = atomic_load(&u->n_stored),
+		.n_not_stored = atomic_load(&u->n_not_stored),
+		.bytes = atomic_load(&u->bytes),
+	};
+}

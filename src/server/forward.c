@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What other servers are told of a request when they are asked for what is not here: who asked, through whom.
+ * And whether they are asked at all: not when the request has been here before (our name is in its Via), nor
+ * when it came through too many servers.
+ */
+#include "server/internal.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <strings.h>
+#include <sys/random.h>
+
+#define MAX_HEADER     1024u /* of what is passed on */
+#define MAX_USER_AGENT 256u
+
+void forward_make_id(char out[FORWARD_ID_SIZE])
+{
+	uint64_t random = (uint64_t)clock_mono_ns();
+
+	/* Of a few bytes it never gives less. */
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) < 0)
+		random ^= (uint64_t)(uintptr_t)out;
+	snprintf(out, FORWARD_ID_SIZE, "lode-%016llx", (unsigned long long)random);
+}
+
+static const char *peer_text(const struct sockaddr *addr, char out[INET6_ADDRSTRLEN])
+{
+	const void *p = NULL;
+
+	if (addr && addr->sa_family == AF_INET)
+		p = &((const struct sockaddr_in *)addr)->sin_addr;
+	else if (addr && addr->sa_family == AF_INET6)
+		p = &((const struct sockaddr_in6 *)addr)->sin6_addr;
+	return p && inet_ntop(addr->sa_family, p, out, INET6_ADDRSTRLEN) ? out : "unknown";
+}
+
+static unsigned count_hops(const char *forwarded)
+{
+	unsigned n = 0;
+	struct str rest = str_of(forwarded);
+
+	while (rest.size)
+		n += str_trim(str_cut(&rest, ',')).size > 0;
+	return n;
+}
+
+/* Printable, so that it is one line of a request. */
+static struct str passed_on(struct request *req, const char *value, const char *also)
+{
+	char *text = arena_printf(&req->arena, "%s%s%s", value ? value : "", value && *value ? ", " : "",
+				  also);
+
+	for (char *p = text; *p; p++)
+		if ((uint8_t)*p < 0x20 || (uint8_t)*p > 0x7e)
+			*p = '?';
+	return str_of(text);
+}
+
+void forward_set(struct request *req)
+{
+	struct resolve_request *what = &req->route.resolve;
+	const struct server_options *o = &req->s->opts;
+	const char *forwarded = http_header(req->conn, "X-Forwarded-For"),
+		   *via = http_header(req->conn, "Via"), *agent = http_header(req->conn, "User-Agent");
+	char peer[INET6_ADDRSTRLEN], here[FORWARD_ID_SIZE + 8];
+
+	if (!o->net || !o->n_upstreams)
+		return;
+	what->n_hops = MAX(count_hops(forwarded ? forwarded : ""), count_hops(via ? via : ""));
+	if (via && strstr(via, req->s->id))
+		what->not_further = "not asked: this request came from here, by way of other servers";
+	else if (what->n_hops >= o->forwarded_ttl_limit)
+		what->not_further = "not asked: X-Forwarded-For: the request came through too many servers";
+	else if ((forwarded && strlen(forwarded) > MAX_HEADER) || (via && strlen(via) > MAX_HEADER))
+		what->not_further = "not asked: the headers of forwarding are too long";
+	if (what->not_further)
+		return;
+	what->forwarded_for = passed_on(req, forwarded, peer_text(http_peer(req->conn), peer));
+	snprintf(here, sizeof(here), "1.1 %s", req->s->id);
+	what->via = passed_on(req, via, here);
+	if (agent && *agent && strlen(agent) <= MAX_USER_AGENT)
+		what->user_agent = passed_on(req, NULL, agent);
+}
