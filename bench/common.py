@@ -62,7 +62,7 @@ class Server:
         env = dict(os.environ, TMPDIR=str(self.state))
         env.pop("DEBUGINFOD_URLS", None)
         if kind == "lode":
-            argv = [LODE, "serve", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.state), *extra, *paths]
+            argv = [LODE, "serve", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.state), "--no-upstream", *extra, *paths]
         else:
             argv = ["debuginfod", "-F", "-R", "-U", "-Z", ".tar.zst", "-Z", ".tar.gz", "-t", "0", "-g", "0", "-d", str(self.state / "index.sqlite"),
                     "-p", str(self.port), *extra, *paths]

@@ -119,7 +119,7 @@ static const struct option_row web_rows[] = {
 	{ 0, "cors", NULL, "let pages of other sites ask", OPT_ON(server.cors) },
 	{ 'h', "home-redirect", "URL", "where / leads", OPT_TEXT(server.home_redirect) },
 	{ 'H', "home-html", "FILE", "what / shows", OPT_TEXT(server.home_html) },
-	{ 0, "forwarded-ttl-limit", "N", "hops in X-Forwarded-For behind which no other server is asked [8]",
+	{ 0, "forwarded-ttl-limit", "N", "hops in X-Forwarded-For from which on no other server is asked [8]",
 	  OPT_NUMBER(server.forwarded_ttl_limit) },
 	{ 0, "metadata-maxtime", "SECONDS", "how long a /metadata search may take; 0: for ever [5]",
 	  OPT_MS(server.metadata_max_ms) },
@@ -224,9 +224,8 @@ static int debuginfod(struct settings *s)
 		log_warn("debuginfod", "with --passive every PATH is ignored");
 		s->paths.n = 0;
 	}
-	if (getenv("DEBUGINFOD_URLS") && *getenv("DEBUGINFOD_URLS"))
-		log_warn("debuginfod",
-			 "$DEBUGINFOD_URLS is set, but other servers are not asked for what is missing here");
+	/* What others have is kept, as the reference keeps it in the cache of its client. */
+	s->store.off = !getenv("DEBUGINFOD_URLS") || !*getenv("DEBUGINFOD_URLS");
 	if (find_places(s, &places, &err) < 0)
 		return tell_error("debuginfod", &err);
 	set_listen(s);

@@ -48,6 +48,11 @@ struct settings {
 	} store;
 	const char *tokens; /* NULL: in the data directory */
 	const char *scope;  /* of a new token */
+	struct upstream_settings {
+		struct setting_list servers;
+		bool off;
+		bool by_default; /* where nothing else names any */
+	} upstream;
 	bool json, sections, members, ids;
 	bool verbose;
 	unsigned find_verbosity; /* of debuginfod-find */
@@ -109,7 +114,7 @@ struct option_group {
 	const struct option_row *rows; /* ended by one without a name */
 };
 /* Shared by commands, so that one configuration file serves them all. */
-extern const struct option_group group_state, group_scanning, group_output;
+extern const struct option_group group_state, group_scanning, group_output, group_upstream;
 
 #define COMMAND_MAX_GROUPS 8
 struct command {
@@ -203,6 +208,9 @@ void progress_clear(void);
 /* What both commands start from. server.cache_max_bytes: of CACHE_USUAL the server decides; 0 is none. */
 #define CACHE_USUAL UINT64_MAX
 void service_defaults(struct settings *s);
+
+/* The servers to be asked, by options, environment, default; in the settings' arena. What is no URL is warned of. */
+void upstream_servers(struct settings *s, struct net_url_list *ret);
 
 struct service_places {
 	const char *data;  /* folder for lock, resume points, cache */

@@ -45,8 +45,6 @@ static const struct option_row limit_rows[] = {
 	  OPT_MS(server.request_deadline_ms) },
 	{ 0, "metadata-maxtime", "SECONDS", "how long a /metadata search may take; 0: for ever [5]",
 	  OPT_MS(server.metadata_max_ms) },
-	{ 0, "forwarded-ttl-limit", "N", "hops in X-Forwarded-For behind which no other server is asked [8]",
-	  OPT_NUMBER(server.forwarded_ttl_limit) },
 	{ 0 },
 };
 static const struct option_group limits = { "Limits", limit_rows };
@@ -102,6 +100,7 @@ static const struct option_group storing = { "Store and pushing", store_rows };
 static void defaults(struct settings *s)
 {
 	service_defaults(s);
+	s->upstream.by_default = true;
 	s->scan.files = s->scan.packages = s->scan.watch = true;
 }
 
@@ -129,7 +128,7 @@ const struct command command_serve = {
 	.examples = "  lode serve                              this machine's own files, at localhost:8002\n"
 		    "  lode serve --listen :8002 /srv/debs     a package archive, for everybody\n"
 		    "  DEBUGINFOD_URLS=http://localhost:8002 gdb /usr/bin/ls\n",
-	.groups = { &group_state, &http, &group_scanning, &keeping, &storing, &caches, &limits },
+	.groups = { &group_state, &http, &group_scanning, &keeping, &group_upstream, &storing, &caches, &limits },
 	.configured = true,
 	.max_args = SIZE_MAX,
 	.defaults = defaults,

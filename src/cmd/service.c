@@ -16,10 +16,14 @@
 #define STOP_GRACE_MS  5000
 #define LOOK_EVERY_MS  100 /* whether it is ready yet */
 #define HELPERS_QUEUED 64
+#define MAX_FETCHES    64 /* from other servers, at once */
+#define MAX_PER_SERVER 16
 
 struct service {
 	struct scan *scan;
-	struct store *store; /* NULL: none */
+	struct store *store;       /* NULL: none */
+	struct net *net;           /* NULL: no other server is asked */
+	struct resolver *upstream; /* belongs to the resolver; NULL: none */
 	struct resolver *resolver;
 	struct server *server;
 	struct pool *helpers; /* decode ahead */
@@ -134,16 +138,36 @@ static void greet(const struct server *server)
 static int open_store(struct service *v, const struct settings *s, const char *data, struct err *err)
 {
 	AUTO(mem_freep) char *dir = s->store.dir ? mem_strdup(s->store.dir) : mem_printf("%s/store", data);
-	const struct store_options opts = { .quota = s->store.quota,
-					    .keep_pushed = s->store.keep_pushed,
-					    .create = true,
-					    .maintain = true };
+	const struct store_options opts = {
+		.quota = s->store.quota, .keep_pushed = s->store.keep_pushed, .create = true, .maintain = true
+	};
 
 	return s->store.off ? 0 : store_open(dir, &opts, &v->store, err);
 }
 
-/* Where is it? Here; in the store. */
-static int open_resolvers(struct service *v, const struct resolve_index_options *index, struct err *err)
+static int open_upstream(struct service *v, const struct net_url_list *servers, const char *data,
+			 struct resolver *before, struct err *err)
+{
+	static const struct net_options net = { .max_fetches = MAX_FETCHES,
+						.max_per_server = MAX_PER_SERVER };
+	AUTO(mem_freep) char *spool = mem_printf("%s/spool", data);
+	struct resolve_upstream_options opts = {
+		.urls = servers->urls,
+		.n_urls = servers->n,
+		.store = v->store,
+		.spool_dir = spool,
+		.before = before,
+	};
+
+	if (net_new(&net, &v->net, err) < 0 || net_start_thread(v->net, err) < 0)
+		return -1;
+	opts.net = v->net;
+	return resolve_upstream_open(&opts, &v->upstream, err);
+}
+
+/* Where is it? Here; in the store; elsewhere. */
+static int open_resolvers(struct service *v, const struct resolve_index_options *index,
+			  const struct net_url_list *servers, const char *data, struct err *err)
 {
 	struct resolver *links[RESOLVE_MAX_LINKS];
 	size_t n = 0;
@@ -154,6 +178,11 @@ static int open_resolvers(struct service *v, const struct resolve_index_options 
 	if (v->store)
 		links[n++] = resolve_store_new(v->store);
 	v->resolver = n > 1 ? resolve_chain_new(links, n) : links[0];
+	if (!servers->n)
+		return 0;
+	if (open_upstream(v, servers, data, v->resolver, err) < 0)
+		return -1;
+	v->resolver = resolve_chain_new((struct resolver *const[]){ v->resolver, v->upstream }, 2);
 	return 0;
 }
 
@@ -167,7 +196,9 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 	struct scan_options scan = s->scan;
 	struct resolve_index_options resolve = { 0 };
 	struct server_options server = s->server;
+	struct net_url_list upstreams;
 
+	upstream_servers(s, &upstreams);
 	scan.index_path = index;
 	scan.points_dir = points;
 	scan.roots = s->paths.items;
@@ -186,13 +217,18 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 	resolve.map_cache_size = s->map_cache;
 	resolve.sources_cache_size = s->sources_cache;
 	resolve.source_any = s->source_any;
-	if (open_store(v, s, places->data, err) < 0 || open_resolvers(v, &resolve, err) < 0)
+	if (open_store(v, s, places->data, err) < 0 ||
+	    open_resolvers(v, &resolve, &upstreams, places->data, err) < 0)
 		return -1;
 
 	server.resolver = v->resolver;
 	server.store = v->store;
 	server.tokens_path = tokens;
 	server.scan = v->scan;
+	server.net = v->net;
+	server.upstream = v->upstream;
+	server.upstreams = upstreams.urls;
+	server.n_upstreams = upstreams.n;
 	server.index_path = index;
 	server.listen = s->listen.items;
 	server.n_listen = s->listen.n;
@@ -209,6 +245,8 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 static void stop(struct service *v)
 {
 	server_stop(v->server, STOP_GRACE_MS);
+	/* With it all that is on its way ends; then nobody holds the resolver any more. */
+	net_free(v->net);
 	resolve_close(v->resolver);
 	store_close(v->store);
 	if (v->helpers)

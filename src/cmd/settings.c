@@ -19,6 +19,7 @@ void settings_done(struct settings *s)
 	free(s->paths.items);
 	free(s->listen.items);
 	free(s->suffixes.items);
+	free(s->upstream.servers.items);
 	arena_done(&s->arena);
 }
 

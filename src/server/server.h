@@ -39,6 +39,7 @@ struct server_options {
 	const char *home_redirect, *home_html; /* --home-redirect URL, --home-html FILE */
 	const char *web_dir;        /* the page's files; NULL: the ones built in */
 	unsigned forwarded_ttl_limit; /* X-Forwarded-For hops; from there on no other server is asked */
+	struct resolver *upstream;  /* borrowed: resolve_upstream_open()'s, for the figures; NULL: none */
 	struct net *net;            /* borrowed: what the resolver asks other servers by, for metadata and figures; NULL: none are asked */
 	const char *const *upstreams; /* their URLs, in order; borrowed */
 	size_t n_upstreams;

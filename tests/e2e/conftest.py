@@ -31,15 +31,16 @@ class Reply:
 
 
 class Service:
-    def __init__(self, paths, data, args=(), command="serve"):
+    def __init__(self, paths, data, args=(), command="serve", extra=None):
         self.data = pathlib.Path(data)
         self.port = free_port()
         self.log_path = self.data.parent / (self.data.name + ".log")
         if command == "serve":
-            argv = [LODE, "serve", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data)]
+            argv = [LODE, "serve", "--listen", f"127.0.0.1:{self.port}", "--data", str(self.data), "--no-upstream"]
         else:
             argv = [LODE, "debuginfod", "-p", str(self.port), "--listen-address", "127.0.0.1", "-d", str(self.data)]
         env = {k: v for k, v in os.environ.items() if not k.startswith(("DEBUGINFOD_", "LODE_"))}
+        env.update(extra or {})
         self.log = open(self.log_path, "ab")
         self.proc = subprocess.Popen([*argv, *args, *map(str, paths)], stdout=self.log, stderr=self.log, env=env)
 
@@ -98,8 +99,8 @@ def serve(tmp_path):
     """serve([path...], args=[...]) -> Service; all are stopped at the end."""
     made = []
 
-    def start(paths, data=None, args=(), command="serve"):
-        s = Service(paths, data or tmp_path / f"data{len(made)}", args, command)
+    def start(paths, data=None, args=(), command="serve", extra=None):
+        s = Service(paths, data or tmp_path / f"data{len(made)}", args, command, extra)
         made.append(s)
         return s
 

@@ -370,7 +370,7 @@ def test_a_database_that_is_none_of_ours(elf, tmp_path):
     """Of a newer version, of another program, nonsense: said, exit status 1, and not a byte of it changed."""
     def runs(data):
         before = (data / "index.sqlite").read_bytes()
-        for command in (["serve", "--listen", "127.0.0.1:0"], ["scan"], ["stat"]):
+        for command in (["serve", "--no-upstream", "--listen", "127.0.0.1:0"], ["scan"], ["stat"]):
             r = subprocess.run([LODE, *command, "--data", str(data), *(["/usr/bin/true"] if command != ["stat"] else [])], capture_output=True,
                                text=True, timeout=30)
             assert r.returncode == 1 and str(data / "index.sqlite") in r.stderr, (command, r.stderr)

@@ -182,7 +182,7 @@ def test_tls(serve, elf, pool, tmp_path):
     assert get("/healthz")[0] == 200
     assert s.stop() == 0
     for args in (["--tls-cert", cert], ["--tls-cert", key, "--tls-key", cert], ["--tls-cert", "/nonexistent", "--tls-key", key]):
-        r = subprocess.run([LODE, "serve", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "d"), *map(str, args), str(pool)], capture_output=True, text=True,
+        r = subprocess.run([LODE, "serve", "--no-upstream", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "d"), *map(str, args), str(pool)], capture_output=True, text=True,
                            timeout=30)
         assert r.returncode == 1 and re.search("^lode: serve: ", r.stderr, re.M), args
 
@@ -229,6 +229,6 @@ def test_the_pages_files_may_lie_in_a_folder(serve, tmp_path):
     for path in ("/web/../secret", "/web/%2e%2e/secret", "/web/more.txt", "/web/", "/web//app.js", "/web/app.js/"):
         assert s.get(path).status in ((404,) if path != "/web/" else (200, 404)), path
     (web / "app.js").unlink()
-    r = subprocess.run([LODE, "serve", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "d"), "--web-dir", str(web), "/usr/bin/true"],
+    r = subprocess.run([LODE, "serve", "--no-upstream", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "d"), "--web-dir", str(web), "/usr/bin/true"],
                        capture_output=True, text=True, timeout=30)
     assert r.returncode == 1 and "app.js" in r.stderr
