@@ -107,7 +107,6 @@ static void fail(struct artifact *a, int outcome)
 	stop_decoding(a);
 	cache_drop(a->s->cache, TAKE(a->file));
 	a->outcome = outcome;
-	a->result = "error";
 	/* First: who has seen this failure and asks again gets a new try. */
 	artifact_land(a);
 	publish(a, ARTIFACT_FAILED);

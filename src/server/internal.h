@@ -188,7 +188,7 @@ struct artifact {
 	int outcome; /* RESOLVE_MISSING, RESOLVE_BUSY, or -1 and `err` */
 	struct err err;
 	struct str why;     /* in the arena */
-	const char *result; /* for the metrics */
+	const char *result; /* for the metrics, of what was found; set before that is published */
 	/* the worker's */
 	struct arena arena;
 	struct source *source;

@@ -31,9 +31,44 @@ struct script_source {
 	const struct script_artifact *artifact;
 };
 
-uint8_t script_byte(const struct script_artifact *a, uint64_t at)
+/* One stretch that looks random serves all, each at another place of it: its length is prime, so nothing else
+ * repeats with it. */
+#define PATTERN 65521u
+
+static uint8_t pattern[PATTERN];
+static pthread_once_t pattern_once = PTHREAD_ONCE_INIT;
+
+static void make_pattern(void)
 {
-	return (uint8_t)(((at + a->seed) * 0x9e3779b97f4a7c15ull) >> 56);
+	for (uint64_t i = 0; i < PATTERN; i++)
+		pattern[i] = (uint8_t)((i * i * 0x9e3779b97f4a7c15ull + i) >> 56);
+}
+
+/* The stretch that stands at @at, at most @n of it. */
+static struct bytes stretch(const struct script_artifact *a, uint64_t at, size_t n)
+{
+	size_t place = (size_t)((at + a->seed * 4099) % PATTERN);
+
+	pthread_once(&pattern_once, make_pattern);
+	return bytes_of(pattern + place, MIN(n, PATTERN - place));
+}
+
+void script_fill(const struct script_artifact *a, uint64_t at, void *p, size_t n)
+{
+	for (struct bytes b; n; at += b.size, p = (uint8_t *)p + b.size, n -= b.size) {
+		b = stretch(a, at, n);
+		memcpy(p, b.p, b.size);
+	}
+}
+
+bool script_same(const struct script_artifact *a, uint64_t at, const void *p, size_t n)
+{
+	for (struct bytes b; n; at += b.size, p = (const uint8_t *)p + b.size, n -= b.size) {
+		b = stretch(a, at, n);
+		if (memcmp(p, b.p, b.size) != 0)
+			return false;
+	}
+	return true;
 }
 
 static int script_read(struct source *s, uint64_t off, void *buf, size_t n, enum source_hint hint,
@@ -42,7 +77,6 @@ static int script_read(struct source *s, uint64_t off, void *buf, size_t n, enum
 	struct script_source *ss = CONTAINER_OF(s, struct script_source, source);
 	const struct script_artifact *a = ss->artifact;
 	struct script *sc = ss->script;
-	uint8_t *p = buf;
 
 	if (a->gate_at && off < a->gate_at)
 		n = MIN(n, (size_t)(a->gate_at - off));
@@ -63,8 +97,7 @@ static int script_read(struct source *s, uint64_t off, void *buf, size_t n, enum
 	}
 	if (a->short_at && off + n > a->short_at)
 		n = off >= a->short_at ? 0 : (size_t)(a->short_at - off);
-	for (size_t i = 0; i < n; i++)
-		p[i] = script_byte(a, off + i);
+	script_fill(a, off, buf, n);
 	*ret_got = n;
 	return 0;
 }

@@ -11,7 +11,7 @@
 struct script_artifact {
 	const char *hex;
 	uint64_t size;
-	uint64_t seed;     /* of its bytes; script_byte() */
+	uint64_t seed;     /* of its bytes; script_fill() */
 	uint64_t gate_at;  /* reads behind this offset wait until script_open_gate(); 0: none */
 	uint64_t fail_at;  /* reads behind this offset fail; 0: none */
 	uint64_t short_at; /* reads behind this offset give nothing; 0: none */
@@ -26,7 +26,10 @@ struct script_artifact {
 struct script;
 struct resolver *script_new(const struct script_artifact *list,
 			    size_t n); /* resolve_close() frees it, with its sources closed */
-uint8_t script_byte(const struct script_artifact *a, uint64_t at);
+/* Its bytes [@at, @at + @n); and whether @p are these. In whole pieces: byte by byte, sanitizers make it the
+ * slowest of all. */
+void script_fill(const struct script_artifact *a, uint64_t at, void *p, size_t n);
+bool script_same(const struct script_artifact *a, uint64_t at, const void *p, size_t n);
 void script_open_gate(struct resolver *r);
 void script_close_gate(struct resolver *r);
 /* Wait until so many reads stand at the gate. */
