@@ -46,6 +46,11 @@ struct settings {
 		bool off, keep_pushed, remove;
 		const char *prefix;
 	} store;
+	struct push_settings {
+		const char *to, *token_file;
+		unsigned parallel, retries;
+		bool sources;
+	} push;
 	const char *tokens; /* NULL: in the data directory */
 	const char *scope;  /* of a new token */
 	struct upstream_settings {
@@ -128,7 +133,7 @@ struct command {
 	int (*run)(struct settings *s);       /* returns the exit status; s->paths holds the arguments */
 };
 extern const struct command command_serve, command_scan, command_inspect, command_stat;
-extern const struct command command_store, command_token;
+extern const struct command command_store, command_token, command_push;
 extern const struct command command_debuginfod, command_debuginfod_find;
 extern const struct command command_completion, command_version, command_help;
 extern const struct command *const commands[];       /* ended by NULL */

@@ -10,6 +10,7 @@ const struct command *const commands[] = {
 	&command_scan,
 	&command_inspect,
 	&command_stat,
+	&command_push,
 	&command_store,
 	&command_token,
 	&command_debuginfod,

@@ -90,8 +90,9 @@ void wire_free(struct wire *w)
 	free(w);
 }
 
-static void collect_ended(struct wire *w)
+static bool collect_ended(struct wire *w)
 {
+	bool any = false;
 	CURLMsg *m;
 	int left;
 
@@ -103,7 +104,9 @@ static void collect_ended(struct wire *w)
 		curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &x);
 		x->ended = true;
 		x->code = m->data.result;
+		any = true;
 	}
+	return any;
 }
 
 static bool files_turn(struct wire *w)
@@ -125,8 +128,8 @@ void wire_turn(struct wire *w, int64_t timeout_ms)
 	if (files_turn(w))
 		timeout_ms = 0;
 	curl_multi_perform(w->multi, &running);
-	collect_ended(w);
-	if (timeout_ms > 0)
+	/* Nothing more may come of one that has ended: whoever waits for it is to be told now. */
+	if (!collect_ended(w) && timeout_ms > 0)
 		curl_multi_poll(w->multi, NULL, 0, (int)MIN(timeout_ms, (int64_t)60000), NULL);
 	curl_multi_perform(w->multi, &running);
 	collect_ended(w);

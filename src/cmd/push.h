@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lode push, in parts:
+ *
+ *   push.c       the command: options, progress, summary
+ *   push_find.c  the walk: what there is to push, and its SHA-256; a thread of its own
+ *   push_tar.c   a tar of the sources that a debug file names
+ *   push_send.c  asking what is wanted, uploads, retries
+ *
+ * The walk finds and hashes while uploads run; it is held back when too much waits. All bodies are read from
+ * their files as they are sent: no file is ever in memory.
+ */
+#pragma once
+
+#include <pthread.h>
+#include "cmd/internal.h"
+#include "net/net.h"
+
+enum push_state {
+	PUSH_FOUND,  /* hashed; it is not known yet whether it is wanted */
+	PUSH_ASKED,  /* ... and is being asked */
+	PUSH_WANTED, /* at next_ms */
+	PUSH_SENDING,
+	PUSH_STORED,
+	PUSH_HERE, /* the same or a better one is there already */
+	PUSH_FAILED,
+	PUSH_N_STATES,
+};
+
+struct push_item {
+	struct push_item *next;
+	struct push *push;
+	struct store_key key;
+	enum store_quality quality;
+	char *path; /* for messages */
+	int fd;     /* a tar of sources; -1: opened when it is sent */
+	int64_t mtime;
+	uint64_t size;
+	uint8_t sha256[STORE_SHA256_SIZE];
+	/* under the lock */
+	enum push_state state;
+	uint64_t off;        /* where the next part begins */
+	unsigned n_failures; /* in a row */
+	int64_t next_ms;
+	const char *result; /* static: "stored", "same", "better", "failed" */
+	char *why;          /* of a failure */
+	/* of the part that is sent, the loop's */
+	int sending_fd;
+	uint64_t part_off, part_size, part_sent;
+};
+
+struct push_options {
+	const char *to;    /* URL, without the slash at the end */
+	const char *token; /* NULL: none */
+	unsigned parallel, retries;
+	bool sources;
+};
+
+struct push {
+	struct push_options o;
+	struct net *net;
+	const struct setting_list *paths;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* under the lock */
+	struct push_item *first, **last; /* all */
+	struct push_item *open;          /* all before it are over; NULL: none is yet */
+	struct map known;                /* "key sha256" of them */
+	unsigned n_items, n_state[PUSH_N_STATES], n_asking, n_sending;
+	unsigned n_skipped; /* ELF files without a build ID, in folders */
+	unsigned n_errors;  /* files that could not be looked at */
+	uint64_t bytes_found, bytes_sent, bytes_stored;
+	bool walked;
+	char *fatal; /* nothing more can be done, and why */
+	bool stop;   /* no more work */
+};
+
+/* Beyond so many that wait, the walk does; tars of sources each hold a file open. */
+#define PUSH_MAX_WAITING 2000u
+#define PUSH_MAX_TARS    32u
+
+/* ---- push_find.c ---- */
+
+void *push_find(void *push); /* a thread */
+
+/* ---- push_tar.c ---- */
+
+/*
+ * A tar of those files that the debug file @img names and that are on this machine, in a nameless file.
+ * *ret_n may be 0: none. *ret_fd is the caller's.
+ */
+int push_tar(const struct elf_image *img, int *ret_fd, uint64_t *ret_size, size_t *ret_n, struct err *err);
+
+/* ---- push_send.c ---- */
+
+/* Start what can be started. Under the lock; returns when to be called again at the latest. */
+int64_t push_pump(struct push *p, int64_t now_ms);
+/* Change an item's state. Under the lock. */
+void push_set_state(struct push_item *item, enum push_state state);
+static inline bool push_is_over(enum push_state s)
+{
+	return s == PUSH_STORED || s == PUSH_HERE || s == PUSH_FAILED;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tar of sources: ustar headers, with a pax record where a name does not fit. Sorted, without owners, so
+ * that the same sources give the same bytes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "cmd/push.h"
+#include "dwarf/dwarf.h"
+
+#define BLOCK     512
+#define MAX_NAMES 200000u
+#define MAX_FILE  MIB(256)
+#define PIECE     KIB(64)
+
+struct names {
+	struct arena arena;
+	struct str *v;
+	size_t n, room;
+};
+
+static int add_name(void *arg, struct str name)
+{
+	struct names *names = arg;
+
+	/* A relative one could be anywhere, and clients ask by whole paths. */
+	if (!name.size || name.p[0] != '/' || names->n == MAX_NAMES)
+		return 0;
+	if (names->n == names->room) {
+		names->room = MAX(2 * names->room, (size_t)256);
+		names->v = mem_realloc(names->v, names->room, sizeof(*names->v));
+	}
+	names->v[names->n++] = arena_str(&names->arena, name);
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
+/* ---- headers ---- */
+
+static void put_octal(char *field, size_t size, uint64_t v)
+{
+	field[size - 1] = '\0';
+	for (size_t i = size - 1; i-- > 0; v >>= 3)
+		field[i] = (char)('0' + (v & 7));
+}
+
+static void put_sum(char *h)
+{
+	unsigned sum = 0;
+
+	memset(h + 148, ' ', 8);
+	for (size_t i = 0; i < BLOCK; i++)
+		sum += (unsigned char)h[i];
+	put_octal(h + 148, 7, sum);
+}
+
+static void put_header(struct buf *out, struct str name, char type, uint64_t size, int64_t mtime)
+{
+	char h[BLOCK] = { 0 };
+
+	memcpy(h, name.p, MIN(name.size, (size_t)100));
+	put_octal(h + 100, 8, 0644);
+	put_octal(h + 108, 8, 0);
+	put_octal(h + 116, 8, 0);
+	put_octal(h + 124, 12, size);
+	put_octal(h + 136, 12, mtime > 0 ? (uint64_t)mtime : 0);
+	h[156] = type;
+	memcpy(h + 257, "ustar\00000", 8);
+	put_sum(h);
+	buf_add(out, h, sizeof(h));
+}
+
+static void pad(struct buf *out)
+{
+	static const char zeros[BLOCK];
+
+	buf_add(out, zeros, (BLOCK - out->size % BLOCK) % BLOCK);
+}
+
+/* "27 path=usr/src/x.c\n": the number counts itself. */
+static void put_pax_path(struct buf *out, struct str name)
+{
+	AUTO(buf_done) struct buf record = { 0 };
+	size_t size = name.size + strlen(" path=\n"), digits = 1;
+
+	for (size_t v = size + digits; v >= 10; v /= 10)
+		digits++;
+	if (snprintf(NULL, 0, "%zu", size + digits) != (int)digits)
+		digits++;
+	buf_printf(&record, "%zu path=", size + digits);
+	buf_add_str(&record, name);
+	buf_add_char(&record, '\n');
+	put_header(out, STR("pax"), 'x', record.size, 0);
+	buf_add(out, record.p, record.size);
+	pad(out);
+}
+
+/* ---- content ---- */
+
+struct tar {
+	int fd;
+	uint64_t size;
+};
+
+static int put(struct tar *t, const void *p, size_t n, struct err *err)
+{
+	if (fd_pwrite(t->fd, p, n, t->size, err) < 0)
+		return err_in(err, "tar of sources");
+	t->size += n;
+	return 0;
+}
+
+static int copy(struct tar *t, int fd, uint64_t size, struct err *err)
+{
+	AUTO(mem_freep) char *piece = mem_alloc(PIECE);
+
+	for (uint64_t off = 0; off < size;) {
+		size_t n = (size_t)MIN(PIECE, size - off), got = 0;
+
+		if (fd_pread(fd, piece, n, off, &got, err) < 0)
+			return -1;
+		/* It has become shorter: the rest is zeros, as its header is written already. */
+		memset(piece + got, 0, n - got);
+		if (put(t, piece, n, err) < 0)
+			return -1;
+		off += n;
+	}
+	return 0;
+}
+
+/* 0, or 1: it is not here, or nothing that could be pushed. */
+static int add_file(struct tar *t, struct str path, struct err *err)
+{
+	AUTO(mem_freep) char *z = mem_strndup(path.p, path.size);
+	struct str name = { path.p + 1, path.size - 1 };
+	AUTO(buf_done) struct buf head = { 0 };
+	AUTO(fd_close) int fd = -1;
+	struct stat st;
+
+	if (file_open(z, &fd, &st, NULL) != 0 || (uint64_t)st.st_size > MAX_FILE || !name.size)
+		return 1;
+	if (name.size > 100)
+		put_pax_path(&head, name);
+	put_header(&head, name, '0', (uint64_t)st.st_size, st.st_mtime);
+	if (put(t, head.p, head.size, err) < 0 || copy(t, fd, (uint64_t)st.st_size, err) < 0)
+		return -1;
+	if (t->size % BLOCK) {
+		static const char zeros[BLOCK];
+
+		return put(t, zeros, BLOCK - t->size % BLOCK, err);
+	}
+	return 0;
+}
+
+static int make_file(int *ret, struct err *err)
+{
+	const char *dir = getenv("TMPDIR");
+	AUTO(mem_freep) char *path = mem_printf("%s/lode-push-XXXXXX", dir && *dir ? dir : "/var/tmp");
+	int fd = mkostemp(path, O_CLOEXEC);
+
+	if (fd < 0)
+		return err_os(err, errno, "%s", path);
+	unlink(path);
+	*ret = fd;
+	return 0;
+}
+
+static int write_tar(struct names *names, struct tar *t, size_t *ret_n, struct err *err)
+{
+	static const char end[2 * BLOCK];
+	size_t n = 0;
+
+	if (names->n)
+		qsort(names->v, names->n, sizeof(*names->v), by_name);
+	for (size_t i = 0; i < names->n; i++) {
+		int r = add_file(t, names->v[i], err);
+
+		if (r < 0)
+			return err_in(err, STR_FMT, STR_ARG(names->v[i]));
+		n += r == 0;
+	}
+	*ret_n = n;
+	return put(t, end, sizeof(end), err);
+}
+
+int push_tar(const struct elf_image *img, int *ret_fd, uint64_t *ret_size, size_t *ret_n, struct err *err)
+{
+	AUTO(fd_close) int fd = -1;
+	struct dwarf_sources_note note = { 0 };
+	struct names names = { 0 };
+	struct tar t = { -1, 0 };
+	int r;
+
+	arena_init(&names.arena);
+	r = dwarf_sources_each(img, NULL, add_name, &names, &note, err);
+	if (r == 0)
+		r = make_file(&fd, err);
+	t.fd = fd;
+	if (r == 0)
+		r = write_tar(&names, &t, ret_n, err);
+	free(names.v);
+	arena_done(&names.arena);
+	if (r < 0)
+		return -1;
+	*ret_fd = TAKE_FD(fd);
+	*ret_size = t.size;
+	return 0;
+}
