@@ -50,7 +50,63 @@ int dwarf_section_str(struct dwarf_section *s, uint64_t off, struct str *ret, st
 int dwarf_relocate(const struct elf_image *img, const struct elf_section *sec, uint8_t *p, size_t size,
 		   struct err *err);
 
+/* The same where code sections lie at other places than the file says. */
+int dwarf_relocate_at(const struct elf_image *img, const struct elf_section *sec, uint8_t *p, size_t size,
+		      const struct dwarf_section_place *code, size_t n_code, struct err *err);
+
 /* ---- forms ---- */
+
+/* DW_FORM_*. */
+enum dwarf_form {
+	FORM_ADDR = 0x01,
+	FORM_BLOCK2 = 0x03,
+	FORM_BLOCK4,
+	FORM_DATA2,
+	FORM_DATA4,
+	FORM_DATA8,
+	FORM_STRING,
+	FORM_BLOCK,
+	FORM_BLOCK1,
+	FORM_DATA1,
+	FORM_FLAG,
+	FORM_SDATA,
+	FORM_STRP,
+	FORM_UDATA,
+	FORM_REF_ADDR,
+	FORM_REF1,
+	FORM_REF2,
+	FORM_REF4,
+	FORM_REF8,
+	FORM_REF_UDATA,
+	FORM_INDIRECT,
+	FORM_SEC_OFFSET,
+	FORM_EXPRLOC,
+	FORM_FLAG_PRESENT,
+	FORM_STRX,
+	FORM_ADDRX,
+	FORM_REF_SUP4,
+	FORM_STRP_SUP,
+	FORM_DATA16,
+	FORM_LINE_STRP,
+	FORM_REF_SIG8,
+	FORM_IMPLICIT_CONST,
+	FORM_LOCLISTX,
+	FORM_RNGLISTX,
+	FORM_REF_SUP8,
+	FORM_STRX1,
+	FORM_STRX2,
+	FORM_STRX3,
+	FORM_STRX4,
+	FORM_ADDRX1,
+	FORM_ADDRX2,
+	FORM_ADDRX3,
+	FORM_ADDRX4,
+	FORM_GNU_ADDR_INDEX = 0x1f01,
+	FORM_GNU_STR_INDEX,
+	FORM_GNU_REF_ALT = 0x1f20,
+	FORM_GNU_STRP_ALT,
+	FORM_LLVM_ADDRX_OFFSET = 0x2001,
+};
 
 /* What the size of some forms hangs on. */
 struct dwarf_format {
@@ -171,6 +227,11 @@ struct dwarf_line_header {
 	struct dwarf_format format;
 	struct dwarf_value *dirs; /* before DWARF 5, [0] is the unit's comp_dir: DWARF_NONE */
 	size_t n_dirs;
+	/* Of the program. */
+	uint8_t min_length, max_ops, line_range, opcode_base;
+	int8_t line_base;
+	const uint8_t *opcode_lengths; /* opcode_base - 1 of them */
+	uint64_t program_off;          /* behind the header, in the section */
 	/* For dwarf_line_file_next(). */
 	struct cursor files;
 	uint64_t n_files_left; /* DWARF 5 */
@@ -191,6 +252,9 @@ int dwarf_line_place(struct dwarf_section *line, uint64_t off, struct dwarf_line
  * @line. */
 int dwarf_line_header(struct dwarf_section *line, const struct dwarf_line_place *place, struct arena *a,
 		      struct dwarf_line_header *ret, struct err *err);
+/* The same of bytes at hand: a table's from header_off to its end. */
+int dwarf_line_header_of(struct bytes table, const struct dwarf_line_place *place, bool big, struct arena *a,
+			 struct dwarf_line_header *ret, struct err *err);
 /* The next file. DWARF_LINE_END: that was the last. */
 enum { DWARF_LINE_END = 1 };
 int dwarf_line_file_next(struct dwarf_line_header *h, struct dwarf_line_file *ret, struct err *err);

@@ -154,60 +154,80 @@ int dwarf_line_file_next(struct dwarf_line_header *h, struct dwarf_line_file *re
 }
 
 /* Version, sizes and header_length; *ret_size is how many bytes the header takes from its begin. */
-static int start_read(struct dwarf_section *line, const struct dwarf_line_place *place,
-		      struct dwarf_format *ret, uint64_t *ret_size, struct err *err)
+static int start_parse(struct cursor *c, const struct dwarf_line_place *place, struct dwarf_format *ret,
+		       uint64_t *ret_size, struct err *err)
 {
 	struct dwarf_format f = { .offset_size = place->offset_size };
-	uint64_t length, room = place->end - place->header_off;
+	uint64_t length;
+
+	f.version = cursor_u16(c);
+	if (cursor_ok(c) && (f.version < 2 || f.version > 5))
+		return err_set(err, ERR_INVALID, "unknown version %u", f.version);
+	if (f.version >= 5) {
+		f.addr_size = cursor_u8(c);
+		cursor_u8(c); /* segment selector size */
+	}
+	length = cursor_uint(c, f.offset_size);
+	if (!cursor_ok(c))
+		return cursor_err(c, "line table header", err);
+	if (length > place->end - cursor_off(c))
+		return err_set(err, ERR_INVALID, "header of %llu bytes ends past the table",
+			       (unsigned long long)length);
+	if (length > HEADER_MAX)
+		return err_set(err, ERR_INVALID, "header of %llu bytes", (unsigned long long)length);
+	*ret = f;
+	*ret_size = cursor_off(c) + length - place->header_off;
+	return 0;
+}
+
+/* What is behind header_length. */
+static int rest_parse(struct cursor *c, struct arena *a, struct dwarf_line_header *ret, struct err *err)
+{
+	ret->n_dirs = 0;
+	ret->min_length = cursor_u8(c);
+	ret->max_ops = ret->format.version >= 4 ? cursor_u8(c) : 1;
+	cursor_skip(c, 1); /* default_is_stmt */
+	ret->line_base = (int8_t)cursor_u8(c);
+	ret->line_range = cursor_u8(c);
+	ret->opcode_base = cursor_u8(c);
+	ret->opcode_lengths = c->p;
+	cursor_skip(c, ret->opcode_base ? ret->opcode_base - 1 : 0);
+	if (!cursor_ok(c))
+		return cursor_err(c, "line table header", err);
+	if ((ret->format.version >= 5 ? dirs_read_v5 : dirs_read_v2)(c, a, ret, err) < 0)
+		return -1;
+	ret->files = *c;
+	return 0;
+}
+
+int dwarf_line_header_of(struct bytes table, const struct dwarf_line_place *place, bool big, struct arena *a,
+			 struct dwarf_line_header *ret, struct err *err)
+{
+	struct cursor c = cursor_at(table, big, place->header_off);
+	uint64_t size;
+
+	if (start_parse(&c, place, &ret->format, &size, err) < 0)
+		return -1;
+	c.end = c.start + size;
+	ret->program_off = place->header_off + size;
+	return rest_parse(&c, a, ret, err);
+}
+
+int dwarf_line_header(struct dwarf_section *line, const struct dwarf_line_place *place, struct arena *a,
+		      struct dwarf_line_header *ret, struct err *err)
+{
+	uint64_t size, room = place->end - place->header_off;
 	struct bytes b;
 	struct cursor c;
 
 	if (dwarf_section_next(line, place->header_off, (size_t)MIN(room, (uint64_t)START_SIZE), &b, err) < 0)
 		return -1;
 	c = cursor_at(b, line->img->h.big, place->header_off);
-	f.version = cursor_u16(&c);
-	if (cursor_ok(&c) && (f.version < 2 || f.version > 5))
-		return err_set(err, ERR_INVALID, "unknown version %u", f.version);
-	if (f.version >= 5) {
-		f.addr_size = cursor_u8(&c);
-		cursor_u8(&c); /* segment selector size */
-	}
-	length = cursor_uint(&c, f.offset_size);
-	if (!cursor_ok(&c))
-		return cursor_err(&c, "line table header", err);
-	if (length > place->end - cursor_off(&c))
-		return err_set(err, ERR_INVALID, "header of %llu bytes ends past the table",
-			       (unsigned long long)length);
-	if (length > HEADER_MAX)
-		return err_set(err, ERR_INVALID, "header of %llu bytes", (unsigned long long)length);
-	*ret = f;
-	*ret_size = cursor_off(&c) + length - place->header_off;
-	return 0;
-}
-
-int dwarf_line_header(struct dwarf_section *line, const struct dwarf_line_place *place, struct arena *a,
-		      struct dwarf_line_header *ret, struct err *err)
-{
-	unsigned opcode_base;
-	struct bytes b;
-	struct cursor c;
-	uint64_t size;
-
-	ret->n_dirs = 0;
-	if (start_read(line, place, &ret->format, &size, err) < 0 ||
+	if (start_parse(&c, place, &ret->format, &size, err) < 0 ||
 	    dwarf_section_next(line, place->header_off, (size_t)size, &b, err) < 0)
 		return -1;
 	c = cursor_at(b, line->img->h.big, place->header_off);
 	cursor_skip(&c, (ret->format.version >= 5 ? 4 : 2) + ret->format.offset_size);
-	cursor_skip(&c,
-		    ret->format.version >= 4 ? 2 : 1); /* minimum_instruction_length, maximum_operations */
-	cursor_skip(&c, 3);                            /* default_is_stmt, line_base, line_range */
-	opcode_base = cursor_u8(&c);
-	cursor_skip(&c, opcode_base ? opcode_base - 1 : 0);
-	if (!cursor_ok(&c))
-		return cursor_err(&c, "line table header", err);
-	if ((ret->format.version >= 5 ? dirs_read_v5 : dirs_read_v2)(&c, a, ret, err) < 0)
-		return -1;
-	ret->files = c;
-	return 0;
+	ret->program_off = place->header_off + size;
+	return rest_parse(&c, a, ret, err);
 }

@@ -50,6 +50,7 @@ struct job {
 	size_t size;
 	bool rela;
 	struct bytes symtab;
+	const uint64_t *bases; /* of the image's sections; NULL: all 0 */
 };
 
 static const struct kind *kind_find(uint16_t machine, uint32_t type)
@@ -65,9 +66,18 @@ static uint64_t symbol_value(const struct job *j, uint32_t index)
 	unsigned entry = j->img->h.is64 ? 24 : 16, at = j->img->h.is64 ? 8 : 4;
 	struct cursor c = cursor_at(j->symtab, j->img->h.big, 0);
 
+	uint64_t value;
+	uint32_t section;
+
 	if (!cursor_seek(&c, (uint64_t)index * entry + at))
 		return 0;
-	return cursor_uint(&c, j->img->h.is64 ? 8 : 4);
+	value = cursor_uint(&c, j->img->h.is64 ? 8 : 4);
+	if (j->bases && cursor_seek(&c, (uint64_t)index * entry + (j->img->h.is64 ? 6 : 14))) {
+		section = cursor_u16(&c);
+		if (section < j->img->n_sections && section < SHN_LORESERVE)
+			value += j->bases[section];
+	}
+	return value;
 }
 
 static void put(uint8_t *p, uint64_t v, unsigned size, bool big)
@@ -136,12 +146,19 @@ static int apply_section(struct job *j, const struct elf_section *rel, struct er
 	return 0;
 }
 
-int dwarf_relocate(const struct elf_image *img, const struct elf_section *sec, uint8_t *p, size_t size,
-		   struct err *err)
+int dwarf_relocate_at(const struct elf_image *img, const struct elf_section *sec, uint8_t *p, size_t size,
+		      const struct dwarf_section_place *code, size_t n_code, struct err *err)
 {
+	AUTO(mem_freep) uint64_t *bases = NULL;
+
+	if (n_code) {
+		bases = mem_zalloc(img->n_sections * sizeof(*bases));
+		for (size_t i = 0; i < n_code; i++)
+			bases[code[i].index] = code[i].base;
+	}
 	for (uint32_t i = 1; i < img->n_sections; i++) {
 		const struct elf_section *rel = &img->sections[i];
-		struct job j = { .img = img, .p = p, .size = size, .rela = rel->type == SHT_RELA };
+		struct job j = { .img = img, .p = p, .size = size, .rela = rel->type == SHT_RELA, .bases = bases };
 		AUTO(arena_done) struct arena a = { 0 };
 
 		if ((rel->type != SHT_RELA && rel->type != SHT_REL) || rel->info != sec->index)
@@ -155,4 +172,10 @@ int dwarf_relocate(const struct elf_image *img, const struct elf_section *sec, u
 			return -1;
 	}
 	return 0;
+}
+
+int dwarf_relocate(const struct elf_image *img, const struct elf_section *sec, uint8_t *p, size_t size,
+		   struct err *err)
+{
+	return dwarf_relocate_at(img, sec, p, size, NULL, 0, err);
 }

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files that read code share.
+ *
+ *   data     sections in memory, or read piece by piece; where code lies
+ *   program  abbreviations made into byte programs
+ *   open     a file's sections and units
+ *   root     unit headers and root DIEs; DIEs read one by one
+ *   walk     all DIEs of a unit
+ *   ranges   range lists
+ *   program_line   line programs
+ *   name     what functions are called
+ */
+#pragma once
+
+#include "dwarf/internal.h"
+
+/* Readable bytes behind every section and piece: a read of a number never has to look for the end first. */
+#define DWARF_PAD 32
+
+struct dwarf_data {
+	const struct elf_section *sec; /* NULL: there is none; then size is 0 */
+	uint64_t size;
+	const uint8_t *p; /* all of it, DWARF_PAD bytes behind it; NULL: read piece by piece */
+	uint64_t file_off;
+	uint8_t *heap;
+};
+
+enum dwarf_data_way { DWARF_WHOLE, DWARF_PIECES };
+int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *name, enum dwarf_data_way way,
+		    struct err *err);
+void dwarf_data_close(struct dwarf_data *s);
+/* [off, off + n), which lies within; in the section or in @room, DWARF_PAD bytes behind it. */
+int dwarf_data_piece(const struct dwarf *d, const struct dwarf_data *s, uint64_t off, size_t n,
+		     struct buf *room, const uint8_t **ret, struct err *err);
+/* The string at @off of a whole section; false: none, or one without an end. */
+bool dwarf_data_str(const struct dwarf_data *s, uint64_t off, struct str *ret);
+
+static inline struct cursor dwarf_data_cursor(const struct dwarf_data *s, bool big, uint64_t off)
+{
+	struct cursor c = cursor_at(bytes_of(s->p, s->size), big, 0);
+
+	cursor_seek(&c, off);
+	return c;
+}
+
+/* ---- the file ---- */
+
+struct dwarf_cu_place {
+	uint64_t off, end;
+};
+
+struct dwarf {
+	const struct elf_image *img;
+	struct dwarf *alt; /* of the supplementary file */
+	int fd;            /* the bytes of the image lie here, at fd_off; -1: nowhere but in its source */
+	uint64_t fd_off;
+	bool big;
+	uint8_t addr_size;
+	struct dwarf_data info, abbrev, str, line_str, str_offsets, line, ranges, rnglists, addr;
+	struct dwarf_cu_place *units;
+	size_t n_units, room_units;
+	struct err units_err;
+	struct arena arena;
+	const struct dwarf_section_place *code;
+	size_t n_code;
+};
+
+/* The unit that the byte at @off is in; SIZE_MAX: none. */
+size_t dwarf_unit_at(const struct dwarf *d, uint64_t off);
+
+/* The end of the code section that @addr is in; 0: it is in none. */
+uint64_t dwarf_code_end(const struct dwarf *d, uint64_t addr);
+
+/* ---- abbreviations ---- */
+
+/* What a DIE is to the walk. */
+enum dwarf_kind {
+	DWARF_KIND_OTHER,
+	DWARF_KIND_FUNCTION,
+	DWARF_KIND_INLINED,
+	DWARF_KIND_SCOPE, /* namespaces, and types that functions are declared in */
+	DWARF_KIND_TYPE,  /* no code within */
+};
+
+/* Instructions of a program: what to do with the next attribute. Those from DWARF_OP_SKIP on pass over op - DWARF_OP_SKIP bytes. */
+enum dwarf_op {
+	DWARF_OP_END,
+	DWARF_OP_ULEB,
+	DWARF_OP_STRING,
+	DWARF_OP_BLOCK1,
+	DWARF_OP_BLOCK2,
+	DWARF_OP_BLOCK4,
+	DWARF_OP_BLOCK,
+	DWARF_OP_INDIRECT,
+	DWARF_OP_VALUE, /* then: slot, how it is read, what it is */
+	DWARF_OP_SKIP,
+};
+/* How a value is read; those up to 8 are so many bytes. */
+enum { DWARF_READ_FLAG = 0, DWARF_READ_ULEB = 9, DWARF_READ_SLEB, DWARF_READ_IMPLICIT /* 8 bytes in the program */ };
+/* What the number is. */
+enum {
+	DWARF_IS_NUMBER,
+	DWARF_IS_ADDRESS,
+	DWARF_IS_ADDRESS_INDEX,
+	DWARF_IS_UNIT_REF,
+	DWARF_IS_REF,
+	DWARF_IS_ALT_REF,
+	DWARF_IS_OTHER_REF, /* by signature */
+	DWARF_IS_LIST_INDEX,
+};
+enum {
+	DWARF_SLOT_SIBLING,
+	DWARF_SLOT_LOW,
+	DWARF_SLOT_HIGH,
+	DWARF_SLOT_RANGES,
+	DWARF_SLOT_ORIGIN,
+	DWARF_SLOT_CALL_FILE,
+	DWARF_SLOT_CALL_LINE,
+	DWARF_SLOT_CALL_COLUMN,
+	DWARF_N_SLOTS,
+	DWARF_NO_SLOT = 255,
+};
+
+struct dwarf_decl {
+	uint64_t code;
+	uint32_t program; /* in the table's programs */
+	uint32_t spec;    /* in .debug_abbrev, from the table's start: where the attributes are listed */
+	uint16_t tag;
+	bool children;
+	uint8_t kind;
+};
+
+struct dwarf_table {
+	const struct dwarf *file;
+	uint64_t off;
+	struct dwarf_format format;
+	struct dwarf_decl *decls; /* decls[i] has code i + 1 if `dense`, else sorted by code */
+	size_t n_decls, room_decls;
+	bool dense;
+	struct buf programs;
+	uint64_t used; /* when, for throwing out */
+};
+
+#define DWARF_N_TABLES 16
+struct dwarf_tables {
+	struct dwarf_table tables[DWARF_N_TABLES];
+	uint64_t clock;
+};
+
+/* Attributes and tags that are looked at. */
+enum {
+	DW_TAG_class = 0x02,
+	DW_TAG_enumeration = 0x04,
+	DW_TAG_compile_unit = 0x11,
+	DW_TAG_structure = 0x13,
+	DW_TAG_union = 0x17,
+	DW_TAG_inlined = 0x1d,
+	DW_TAG_module = 0x1e,
+	DW_TAG_subprogram = 0x2e,
+	DW_TAG_interface = 0x38,
+	DW_TAG_namespace = 0x39,
+};
+enum {
+	DW_AT_sibling = 0x01,
+	DW_AT_name = 0x03,
+	DW_AT_stmt_list = 0x10,
+	DW_AT_low_pc = 0x11,
+	DW_AT_high_pc = 0x12,
+	DW_AT_language = 0x13,
+	DW_AT_comp_dir = 0x1b,
+	DW_AT_abstract_origin = 0x31,
+	DW_AT_decl_file = 0x3a,
+	DW_AT_decl_line = 0x3b,
+	DW_AT_specification = 0x47,
+	DW_AT_ranges = 0x55,
+	DW_AT_call_column = 0x57,
+	DW_AT_call_file = 0x58,
+	DW_AT_call_line = 0x59,
+	DW_AT_linkage_name = 0x6e,
+	DW_AT_str_offsets_base = 0x72,
+	DW_AT_addr_base = 0x73,
+	DW_AT_rnglists_base = 0x74,
+	DW_AT_dwo_name = 0x76,
+	DW_AT_MIPS_linkage_name = 0x2007,
+	DW_AT_GNU_dwo_name = 0x2130,
+	DW_AT_GNU_ranges_base = 0x2132,
+	DW_AT_GNU_addr_base = 0x2133,
+};
+enum { DW_UT_type = 2, DW_UT_skeleton = 4, DW_UT_split_compile = 5, DW_UT_split_type = 6 };
+
+static inline const struct dwarf_decl *dwarf_table_find(const struct dwarf_table *t, uint64_t code)
+{
+	size_t lo = 0, hi = t->n_decls;
+
+	if (t->dense)
+		return code - 1 < t->n_decls ? &t->decls[code - 1] : NULL;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (t->decls[mid].code < code)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < t->n_decls && t->decls[lo].code == code ? &t->decls[lo] : NULL;
+}
+
+/* How a value of @form is read and what it is; false: the form is no number. */
+bool dwarf_form_plan(uint64_t form, const struct dwarf_format *f, uint8_t *ret_read, uint8_t *ret_is);
+
+/* ---- units ---- */
+
+struct dwarf_cu {
+	const struct dwarf *file;
+	size_t index;
+	uint64_t off, end, die; /* die: where the root is */
+	struct dwarf_format format;
+	uint8_t type;
+	uint64_t abbrev_off;
+	/* Of the root. */
+	uint16_t tag;
+	uint64_t low_pc, addr_base, str_offsets_base, rnglists_base, ranges_base, stmt_list, language;
+	bool has_lines, is_c;
+	struct dwarf_value comp_dir, name, dwo_name;
+};
+
+struct dwarf_scope {
+	uint64_t off, end; /* of the DIE and of what is in it */
+	uint32_t parent;   /* UINT32_MAX: none */
+};
+
+struct dwarf_reader {
+	const struct dwarf *d;
+	uint64_t budget;
+	struct dwarf_tables tables;
+	/* The unit at hand. */
+	struct dwarf_cu cu;
+	struct dwarf_table *table;
+	const uint8_t *p; /* its bytes, from cu.off */
+	struct buf room;
+	/* Its lines. */
+	struct dwarf_lines lines;
+	struct err lines_err;
+	const struct dwarf *lines_file;
+	struct buf line_room;
+	const uint8_t *line_p;
+	struct dwarf_line_header line_header;
+	struct arena line_arena;
+	bool line_files_from_0;
+	uint32_t *file_offs; /* of each file's entry, in the header */
+	size_t n_files, room_files;
+	struct cursor files;
+	struct dwarf_row *rows;
+	size_t n_rows, room_rows;
+	struct dwarf_sequence *sequences;
+	size_t n_sequences, room_sequences;
+	/* Of the walk. */
+	struct dwarf_node *nodes;
+	size_t n_nodes, room_nodes;
+	struct dwarf_span *spans;
+	size_t n_spans, room_spans;
+	struct dwarf_scope *scopes;
+	size_t n_scopes, room_scopes;
+	struct dwarf_frame *stack;
+	size_t depth, room_stack;
+	/* DIEs elsewhere. */
+	struct dwarf_cu other;
+
+	struct buf other_room;
+	struct arena names;
+};
+
+/* Take @n bytes of the budget; -1 with ERR_LIMIT when there are no more. */
+int dwarf_reader_spend(struct dwarf_reader *r, uint64_t n, struct err *err);
+
+/* The table that @cu names, compiled; good until DWARF_N_TABLES others were asked for. */
+int dwarf_reader_table(struct dwarf_reader *r, const struct dwarf_cu *cu, struct dwarf_table **ret,
+		       struct err *err);
+void dwarf_tables_free(struct dwarf_tables *t);
+
+/* Header and root of a unit. @p is its bytes from cu->off, as many as there are. */
+int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct err *err);
+int dwarf_cu_root(struct dwarf_reader *r, struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, size_t size,
+		  struct err *err);
+
+/* One DIE, by its attributes' list. fn is called with each; @p is the DIE's bytes. */
+struct dwarf_attr {
+	uint64_t name, form;
+	struct dwarf_value value;
+};
+int dwarf_die_each(const struct dwarf_cu *cu, const struct dwarf_table *t, const uint8_t *p, size_t size,
+		   void (*fn)(void *arg, const struct dwarf_attr *a), void *arg, const struct dwarf_decl **ret,
+		   struct err *err);
+
+/* A string form's string. False: none, or it is not to be had (*ret_alt_missing). */
+bool dwarf_cu_string(const struct dwarf_cu *cu, const struct dwarf_value *v, struct str *ret, bool *ret_stable,
+		     bool *ret_alt_missing);
+/* .debug_addr[index]; false: none. */
+bool dwarf_cu_address(const struct dwarf_cu *cu, uint64_t index, uint64_t *ret);
+
+/* ---- ranges, lines ---- */
+
+/* Add what lives of [lo, hi) to the spans. */
+int dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_t node, struct err *err);
+int dwarf_reader_ranges(struct dwarf_reader *r, uint64_t v, bool is_index, uint32_t node, struct err *err);
+int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err);
+
+/* Room for one more element. */
+#define DWARF_GROW(list, n, room)                                                  \
+	do {                                                                       \
+		if ((n) == (room)) {                                               \
+			(room) = (room) ? (room) * 2 : 64;                         \
+			(list) = mem_realloc((list), (room), sizeof(*(list)));     \
+		}                                                                  \
+	} while (0)
+
+static inline uint64_t dwarf_get(const uint8_t *p, unsigned size, bool big)
+{
+	uint64_t v = 0;
+
+	switch (size) {
+	case 1:
+		return *p;
+	case 2: {
+		uint16_t x;
+		memcpy(&x, p, 2);
+		return big ? be16toh(x) : le16toh(x);
+	}
+	case 4: {
+		uint32_t x;
+		memcpy(&x, p, 4);
+		return big ? be32toh(x) : le32toh(x);
+	}
+	case 8:
+		memcpy(&v, p, 8);
+		return big ? be64toh(v) : le64toh(v);
+	case 3:
+		return big ? (uint64_t)p[0] << 16 | (uint64_t)p[1] << 8 | p[2]
+			   : (uint64_t)p[2] << 16 | (uint64_t)p[1] << 8 | p[0];
+	}
+	return 0;
+}
+
+/* LEB128 that ends before @end, which has DWARF_PAD bytes behind it; bits over 64 are dropped. NULL in *p: it does not end there. */
+static inline uint64_t dwarf_uleb(const uint8_t **p, const uint8_t *end)
+{
+	const uint8_t *q = *p;
+	uint64_t v = *q & 0x7f;
+	unsigned shift = 7;
+
+	if (*q++ < 0x80) {
+		*p = q;
+		return v;
+	}
+	for (; q < end; q++, shift += 7) {
+		if (shift < 64)
+			v |= (uint64_t)(*q & 0x7f) << shift;
+		if (*q < 0x80) {
+			*p = q + 1;
+			return v;
+		}
+	}
+	*p = end + 1;
+	return 0;
+}
+
+static inline int64_t dwarf_sleb(const uint8_t **p, const uint8_t *end)
+{
+	const uint8_t *q = *p;
+	uint64_t v = 0;
+	unsigned shift = 0;
+
+	for (; q < end; q++) {
+		if (shift < 64)
+			v |= (uint64_t)(*q & 0x7f) << shift;
+		shift += 7;
+		if (*q < 0x80) {
+			if (shift < 64 && *q & 0x40)
+				v |= ~(uint64_t)0 << shift;
+			*p = q + 1;
+			return (int64_t)v;
+		}
+	}
+	*p = end + 1;
+	return 0;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The bytes of debug sections for those who read code, and where code lies.
+ *
+ * What units refer to from everywhere (abbreviations, strings, lists) is held whole. .debug_info and
+ * .debug_line are many times larger; they are read unit by unit into a buffer that is used again, which costs
+ * as much as page faults of a mapping would, and a file that somebody cuts meanwhile is an error and no signal.
+ * Only what is compressed or has to be relocated is held whole too.
+ */
+#include "dwarf/code.h"
+
+#include <elf.h>
+#include <stdlib.h>
+
+static bool is_relocated(const struct elf_image *img, const struct elf_section *sec)
+{
+	if (img->h.type != ET_REL)
+		return false;
+	for (uint32_t i = 1; i < img->n_sections; i++)
+		if ((img->sections[i].type == SHT_RELA || img->sections[i].type == SHT_REL) &&
+		    img->sections[i].info == sec->index)
+			return true;
+	return false;
+}
+
+static bool is_compressed(const struct elf_section *sec)
+{
+	return sec->flags & SHF_COMPRESSED || str_starts(sec->name, STR(".zdebug_"));
+}
+
+static int read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *err)
+{
+	AUTO(stream_closep) struct stream *stream = NULL;
+
+	s->heap = mem_try(s->size + DWARF_PAD);
+	if (!s->heap)
+		return err_set(err, ERR_LIMIT, "no memory for %llu bytes", (unsigned long long)s->size);
+	memset(s->heap + s->size, 0, DWARF_PAD);
+	s->p = s->heap;
+	if (!is_compressed(s->sec)) {
+		if (source_read_full(d->img->src, s->file_off, s->heap, s->size, SOURCE_SEQUENTIAL, err) < 0)
+			return -1;
+	} else if (elf_section_stream(d->img, s->sec, &stream, err) < 0 ||
+		   stream_read_full(stream, s->heap, s->size, err) < 0) {
+		return -1;
+	}
+	if (is_relocated(d->img, s->sec))
+		return dwarf_relocate_at(d->img, s->sec, s->heap, s->size, d->code, d->n_code, err);
+	return 0;
+}
+
+int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *name, enum dwarf_data_way way,
+		    struct err *err)
+{
+	const struct elf_section *sec = elf_debug_section(d->img, name);
+	uint64_t size, raw;
+	int r = sec ? elf_section_content_size(d->img, sec, &size, err) : ELF_NO_SECTION;
+
+	*s = (struct dwarf_data){ 0 };
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (size > DWARF_MAX_SECTION)
+		return err_set(err, ERR_LIMIT, "%s: %llu bytes are more than the %zu allowed", name,
+			       (unsigned long long)size, (size_t)DWARF_MAX_SECTION);
+	s->sec = sec;
+	s->size = size;
+	if (!is_compressed(sec) && elf_section_range(d->img, sec, &s->file_off, &raw, err) < 0)
+		return err_in(err, "%s", name);
+	if (way == DWARF_PIECES && !is_compressed(sec) && !is_relocated(d->img, sec))
+		return 0;
+	return read_whole(s, d, err) < 0 ? err_in(err, "%s", name) : 0;
+}
+
+void dwarf_data_close(struct dwarf_data *s)
+{
+	free(s->heap);
+	*s = (struct dwarf_data){ 0 };
+}
+
+int dwarf_data_piece(const struct dwarf *d, const struct dwarf_data *s, uint64_t off, size_t n,
+		     struct buf *room, const uint8_t **ret, struct err *err)
+{
+	uint8_t *p;
+	size_t got;
+
+	if (s->p) {
+		*ret = s->p + off;
+		return 0;
+	}
+	room->size = 0;
+	p = buf_try_reserve(room, n + DWARF_PAD);
+	if (!p)
+		return err_set(err, ERR_LIMIT, "no memory for a unit of %zu bytes", n);
+	if (d->fd >= 0) {
+		if (fd_pread(d->fd, p, n, d->fd_off + s->file_off + off, &got, err) < 0)
+			return -1;
+		if (got < n)
+			return err_set(err, ERR_CHANGED, "the file has become shorter");
+	} else if (source_read_full(d->img->src, s->file_off + off, p, n, SOURCE_SEQUENTIAL, err) < 0) {
+		return -1;
+	}
+	memset(p + n, 0, DWARF_PAD);
+	*ret = p;
+	return 0;
+}
+
+bool dwarf_data_str(const struct dwarf_data *s, uint64_t off, struct str *ret)
+{
+	const uint8_t *nul;
+
+	if (off >= s->size)
+		return false;
+	nul = memchr(s->p + off, 0, MIN(s->size - off, DWARF_MAX_NAME));
+	if (!nul)
+		return false;
+	*ret = (struct str){ (const char *)s->p + off, (size_t)(nul - (s->p + off)) };
+	return true;
+}
+
+/* ---- where code lies ---- */
+
+static int by_base(const void *a, const void *b)
+{
+	const struct dwarf_section_place *x = a, *y = b;
+
+	return x->base < y->base ? -1 : x->base > y->base;
+}
+
+static size_t code_of_segments(const struct elf_image *img, struct dwarf_section_place *list)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < img->n_segments; i++) {
+		const struct elf_segment *seg = &img->segments[i];
+
+		if (seg->type == PT_LOAD && seg->flags & PF_X && seg->memsz &&
+		    seg->memsz <= UINT64_MAX - seg->vaddr)
+			list[n++] = (struct dwarf_section_place){ 0, seg->vaddr, seg->memsz };
+	}
+	return n;
+}
+
+size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwarf_section_place **ret)
+{
+	struct dwarf_section_place *list =
+		ARENA_NEW_N(a, struct dwarf_section_place, (size_t)img->n_sections + img->n_segments + 1);
+	uint64_t base = 0;
+	size_t n = 0, kept = 0;
+
+	for (uint32_t i = 1; i < img->n_sections; i++) {
+		const struct elf_section *sec = &img->sections[i];
+		uint64_t at = sec->addr, align = sec->align;
+
+		if (!(sec->flags & SHF_ALLOC) || !(sec->flags & SHF_EXECINSTR) || !sec->size)
+			continue;
+		if (img->h.type == ET_REL) {
+			if (!align || align & (align - 1) || align > MIB(2))
+				align = 16;
+			at = (base + align - 1) & ~(align - 1);
+			if (at < base)
+				break;
+		}
+		if (sec->size > UINT64_MAX - at)
+			continue;
+		base = at + sec->size;
+		list[n++] = (struct dwarf_section_place){ i, at, sec->size };
+	}
+	if (!n)
+		n = code_of_segments(img, list);
+	if (n)
+		qsort(list, n, sizeof(*list), by_base);
+	/* Of those that overlap the first is kept: the others can only be lies. */
+	for (size_t i = 0; i < n; i++)
+		if (!kept || list[i].base - list[kept - 1].base >= list[kept - 1].size)
+			list[kept++] = list[i];
+	*ret = list;
+	return kept;
+}
+
+uint64_t dwarf_code_end(const struct dwarf *d, uint64_t addr)
+{
+	size_t lo = 0, hi = d->n_code;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (d->code[mid].base <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (!lo || addr - d->code[lo - 1].base >= d->code[lo - 1].size)
+		return 0;
+	return d->code[lo - 1].base + d->code[lo - 1].size;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What functions are called: from a DIE along its abstract origins and specifications, through other units and the supplementary file, until
+ * there is no more to follow. What is said first counts.
+ */
+#include "dwarf/code.h"
+
+#define NEAR       512     /* bytes of a DIE elsewhere that are read at first */
+#define SCOPES_UP  64u     /* scopes that a name is put together of */
+#define JOINED_MAX KIB(16) /* a name put together */
+
+/* One DIE: where it is, and its unit. */
+struct place {
+	const struct dwarf_cu *cu;
+	const struct dwarf_table *table;
+	const uint8_t *p;
+	size_t size;
+	uint64_t off;
+};
+
+struct found {
+	struct dwarf_reader *r;
+	const struct dwarf_cu *cu;
+	struct dwarf_name *name;
+	uint64_t next; /* UINT64_MAX: nothing to follow */
+	bool next_alt, by_origin, has_file;
+	bool alt_missing;
+	struct str plain; /* of scopes */
+};
+
+/* The unit of @file that @off is in, as r->other, without its DIE. */
+static int other_unit(struct dwarf_reader *r, const struct dwarf *file, uint64_t off, struct dwarf_table **ret, struct err *err)
+{
+	size_t unit = dwarf_unit_at(file, off), size;
+	struct dwarf_cu *cu = &r->other;
+	const uint8_t *p;
+
+	if (unit == SIZE_MAX)
+		return err_set(err, ERR_INVALID, "no unit with a DIE at %llu", (unsigned long long)off);
+	if (cu->file == file && cu->index == unit)
+		return dwarf_reader_table(r, cu, ret, err);
+	*cu = (struct dwarf_cu){ .file = file, .index = unit, .off = file->units[unit].off, .end = file->units[unit].end };
+	size = (size_t)MIN(cu->end - cu->off, (uint64_t)KIB(4));
+	if (dwarf_reader_spend(r, size, err) < 0 || dwarf_data_piece(file, &file->info, cu->off, size, &r->other_room, &p, err) < 0 ||
+	    dwarf_cu_header(cu, p, size, err) < 0)
+		goto fail;
+	if (cu->die - cu->off >= size) {
+		err_set(err, ERR_INVALID, "unit without a DIE");
+		goto fail;
+	}
+	if (dwarf_reader_table(r, cu, ret, err) < 0 ||
+	    dwarf_cu_root(r, cu, *ret, p + (cu->die - cu->off), size - (size_t)(cu->die - cu->off), err) < 0)
+		goto fail;
+	return 0;
+fail:
+	cu->file = NULL;
+	return -1;
+}
+
+static int locate(struct dwarf_reader *r, const struct dwarf *file, uint64_t off, size_t near, struct place *ret, struct err *err)
+{
+	struct dwarf_table *t;
+
+	if (file == r->d && off >= r->cu.die && off < r->cu.end && r->table) {
+		*ret = (struct place){ &r->cu, r->table, r->p + (off - r->cu.off), (size_t)(r->cu.end - off), off };
+		return 0;
+	}
+	if (other_unit(r, file, off, &t, err) < 0)
+		return -1;
+	if (off < r->other.die)
+		return err_set(err, ERR_INVALID, "no DIE at %llu", (unsigned long long)off);
+	*ret = (struct place){ .cu = &r->other, .table = t, .off = off };
+	ret->size = (size_t)MIN(r->other.end - off, (uint64_t)near);
+	if (dwarf_reader_spend(r, ret->size, err) < 0)
+		return -1;
+	return dwarf_data_piece(file, &file->info, off, ret->size, &r->other_room, &ret->p, err);
+}
+
+/* A string that may lie in what is read over soon. */
+static void take_string(struct found *f, const struct dwarf_attr *a, struct str *ret, bool *ret_stable)
+{
+	struct str s;
+
+	if (ret->size || !dwarf_cu_string(f->cu, &a->value, &s, ret_stable, &f->alt_missing))
+		return;
+	*ret = *ret_stable ? s : arena_str(&f->r->names, s);
+}
+
+static void follow(struct found *f, const struct dwarf_attr *a, bool origin)
+{
+	uint8_t read, is;
+
+	if (f->by_origin || !dwarf_form_plan(a->form, &f->cu->format, &read, &is))
+		return;
+	f->next_alt = false;
+	f->by_origin = origin;
+	switch (is) {
+	case DWARF_IS_UNIT_REF:
+		f->next = f->cu->off + a->value.number;
+		f->next_alt = f->cu->file == f->r->d->alt;
+		break;
+	case DWARF_IS_REF:
+		f->next = a->value.number;
+		f->next_alt = f->cu->file == f->r->d->alt;
+		break;
+	case DWARF_IS_ALT_REF:
+		f->next = a->value.number;
+		f->next_alt = true;
+		break;
+	}
+}
+
+static void attr(void *arg, const struct dwarf_attr *a)
+{
+	struct found *f = arg;
+
+	switch (a->name) {
+	case DW_AT_name:
+		take_string(f, a, &f->name->name, &f->name->name_stable);
+		break;
+	case DW_AT_linkage_name:
+	case DW_AT_MIPS_linkage_name:
+		take_string(f, a, &f->name->linkage, &f->name->linkage_stable);
+		break;
+	case DW_AT_decl_line:
+		if (!f->name->decl_line && a->value.class == DWARF_NUMBER)
+			f->name->decl_line = (uint32_t)MIN(a->value.number, (uint64_t)UINT32_MAX);
+		break;
+	case DW_AT_decl_file:
+		if (!f->has_file && a->value.class == DWARF_NUMBER) {
+			f->has_file = true;
+			if (f->cu == &f->r->cu)
+				f->name->decl_file = (uint32_t)MIN(a->value.number, (uint64_t)UINT32_MAX);
+		}
+		break;
+	case DW_AT_abstract_origin:
+		follow(f, a, true);
+		break;
+	case DW_AT_specification:
+		follow(f, a, false);
+		break;
+	}
+}
+
+static void scope_attr(void *arg, const struct dwarf_attr *a)
+{
+	struct found *f = arg;
+	bool stable;
+
+	if (a->name == DW_AT_name && !f->plain.size)
+		dwarf_cu_string(f->cu, &a->value, &f->plain, &stable, &f->alt_missing);
+}
+
+/* The innermost scope of the unit at hand that the DIE at @off is in. */
+static uint32_t scope_of(const struct dwarf_reader *r, uint64_t off)
+{
+	size_t lo = 0, hi = r->n_scopes;
+	uint32_t s;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (r->scopes[mid].off < off)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	s = lo ? (uint32_t)lo - 1 : UINT32_MAX;
+	while (s != UINT32_MAX && r->scopes[s].end <= off)
+		s = r->scopes[s].parent;
+	return s;
+}
+
+/* "ns::type::name": the scopes' names before it. */
+static int qualify(struct dwarf_reader *r, uint64_t off, struct dwarf_name *name, struct err *err)
+{
+	struct str parts[SCOPES_UP + 1];
+	size_t n = 0, size = name->name.size;
+	char *p;
+
+	parts[n++] = name->name;
+	for (uint32_t s = scope_of(r, off); s != UINT32_MAX && n <= SCOPES_UP; s = r->scopes[s].parent) {
+		struct found f = { .r = r, .cu = &r->cu };
+		const struct dwarf_decl *decl;
+		uint64_t at = r->scopes[s].off;
+
+		if (dwarf_die_each(&r->cu, r->table, r->p + (at - r->cu.off), (size_t)(r->cu.end - at), scope_attr, &f, &decl, err) < 0)
+			return -1;
+		if (decl->tag == DW_TAG_namespace && !f.plain.size)
+			f.plain = STR("(anonymous namespace)");
+		if (!f.plain.size)
+			continue;
+		if (size + f.plain.size + 2 > JOINED_MAX)
+			break;
+		size += f.plain.size + 2;
+		parts[n++] = f.plain;
+	}
+	if (n == 1)
+		return 0;
+	if (dwarf_reader_spend(r, size, err) < 0)
+		return -1;
+	p = arena_alloc(&r->names, size);
+	name->name = (struct str){ p, size };
+	name->name_stable = false;
+	while (n--) {
+		memcpy(p, parts[n].p, parts[n].size);
+		p += parts[n].size;
+		if (n) {
+			memcpy(p, "::", 2);
+			p += 2;
+		}
+	}
+	return 0;
+}
+
+static int read_die(struct dwarf_reader *r, const struct dwarf *file, uint64_t off, struct found *f, struct err *err)
+{
+	const struct dwarf_decl *decl;
+
+	for (size_t near = NEAR;; near *= 16) {
+		struct place at;
+		struct dwarf_name before = *f->name;
+
+		if (locate(r, file, off, near, &at, err) < 0)
+			return -1;
+		f->cu = at.cu;
+		if (dwarf_die_each(at.cu, at.table, at.p, at.size, attr, f, &decl, err) == 0)
+			return 0;
+		/* Perhaps only because not all of it was read. */
+		if (at.cu == &r->cu || at.size == at.cu->end - off)
+			return -1;
+		*f->name = before;
+	}
+}
+
+int dwarf_reader_name(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name *ret, struct err *err)
+{
+	struct found f = { .r = r, .name = ret };
+	unsigned hops;
+
+	*ret = (struct dwarf_name){ .name_stable = true, .linkage_stable = true };
+	arena_reset(&r->names);
+	for (hops = 0; die != UINT64_MAX && hops < DWARF_MAX_HOPS; hops++) {
+		if (in_alt && !r->d->alt) {
+			ret->alt_missing = true;
+			return 0;
+		}
+		f.next = UINT64_MAX;
+		f.by_origin = false;
+		if (read_die(r, in_alt ? r->d->alt : r->d, die, &f, err) < 0)
+			return err_in(err, "name of the DIE at %llu", (unsigned long long)die);
+		ret->language = f.cu->language;
+		ret->alt_missing = f.alt_missing && !ret->name.size;
+		if (f.next == UINT64_MAX) {
+			if (!ret->linkage.size && ret->name.size && f.cu == &r->cu && !f.cu->is_c &&
+			    qualify(r, die, ret, err) < 0)
+				return -1;
+			break;
+		}
+		die = f.next;
+		in_alt = f.next_alt;
+	}
+	return dwarf_reader_spend(r, ret->name.size + ret->linkage.size, err);
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file's DWARF opened: its sections, and where its units are.
+ */
+#include "dwarf/code.h"
+
+#include <stdlib.h>
+
+struct scan {
+	struct dwarf *d;
+	struct buf room;
+	const uint8_t *p;
+	uint64_t from, to; /* what p shows */
+};
+
+/* The bytes of .debug_info from @off, @n of them unless it ends. */
+static int look(struct scan *s, uint64_t off, size_t n, struct bytes *ret, struct err *err)
+{
+	struct dwarf_data *info = &s->d->info;
+
+	if (info->p) {
+		*ret = bytes_of(info->p + off, MIN(info->size - off, (uint64_t)n));
+		return 0;
+	}
+	if (off < s->from || off + n > s->to) {
+		size_t size = (size_t)MIN(info->size - off, (uint64_t)KIB(4));
+
+		s->to = 0;
+		if (dwarf_data_piece(s->d, info, off, size, &s->room, &s->p, err) < 0)
+			return -1;
+		s->from = off;
+		s->to = off + size;
+	}
+	*ret = bytes_of(s->p + (off - s->from), (size_t)MIN(s->to - off, (uint64_t)n));
+	return 0;
+}
+
+static int scan_units(struct scan *s, struct err *err)
+{
+	struct dwarf *d = s->d;
+	uint64_t off = 0;
+
+	while (off < d->info.size) {
+		uint8_t offset_size;
+		uint64_t length, start;
+		struct bytes b;
+		struct cursor c;
+
+		if (look(s, off, 12, &b, err) < 0)
+			return -1;
+		c = cursor_at(b, d->big, off);
+		if (!dwarf_length_read(&c, &length, &offset_size) || length > d->info.size - cursor_off(&c))
+			return err_set(err, ERR_INVALID, ".debug_info: unit at %llu ends past the section",
+				       (unsigned long long)off);
+		start = cursor_off(&c);
+		if (d->n_units >= DWARF_MAX_UNITS)
+			return err_set(err, ERR_LIMIT, ".debug_info: more than the %u units allowed",
+				       DWARF_MAX_UNITS);
+		if (length) {
+			DWARF_GROW(d->units, d->n_units, d->room_units);
+			d->units[d->n_units++] = (struct dwarf_cu_place){ off, start + length };
+		}
+		off = start + length;
+	}
+	return 0;
+}
+
+static int open_sections(struct dwarf *d, struct err *err)
+{
+	const struct {
+		struct dwarf_data *s;
+		const char *name;
+		enum dwarf_data_way way;
+	} sections[] = {
+		{ &d->info, ".debug_info", DWARF_PIECES },
+		{ &d->line, ".debug_line", DWARF_PIECES },
+		{ &d->abbrev, ".debug_abbrev", DWARF_WHOLE },
+		{ &d->str, ".debug_str", DWARF_WHOLE },
+		{ &d->line_str, ".debug_line_str", DWARF_WHOLE },
+		{ &d->str_offsets, ".debug_str_offsets", DWARF_WHOLE },
+		{ &d->ranges, ".debug_ranges", DWARF_WHOLE },
+		{ &d->rnglists, ".debug_rnglists", DWARF_WHOLE },
+		{ &d->addr, ".debug_addr", DWARF_WHOLE },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+		if (dwarf_data_open(sections[i].s, d, sections[i].name, sections[i].way, err) < 0)
+			return -1;
+	return 0;
+}
+
+static int open_one(const struct elf_image *img, struct dwarf **ret, struct err *err)
+{
+	struct dwarf *d = NEW(struct dwarf);
+	struct scan s = { .d = d };
+	int r;
+
+	*ret = d;
+	d->img = img;
+	d->big = img->h.big;
+	d->addr_size = img->h.is64 ? 8 : 4;
+	if (!source_raw_fd(img->src, &d->fd, &d->fd_off))
+		d->fd = -1;
+	d->n_code = dwarf_code(img, &d->arena, &d->code);
+	r = open_sections(d, err);
+	if (r == 0 && !d->info.size && !d->line.size)
+		return DWARF_NO_CODE;
+	if (r == 0 && scan_units(&s, &d->units_err) < 0 && d->units_err.kind != ERR_INVALID &&
+	    d->units_err.kind != ERR_LIMIT) {
+		*err = d->units_err;
+		r = -1;
+	}
+	buf_done(&s.room);
+	return r;
+}
+
+int dwarf_open(const struct elf_image *img, const struct elf_image *alt, struct dwarf **ret, struct err *err)
+{
+	AUTO(dwarf_closep) struct dwarf *d = NULL;
+	int r = open_one(img, &d, err);
+
+	if (r == 0 && alt) {
+		r = open_one(alt, &d->alt, err);
+		if (r < 0)
+			err_in(err, "supplementary file");
+		if (r > 0)
+			r = 0;
+	}
+	if (r == 0)
+		*ret = TAKE(d);
+	return r;
+}
+
+void dwarf_close(struct dwarf *d)
+{
+	if (!d)
+		return;
+	dwarf_close(d->alt);
+	struct dwarf_data *sections[] = { &d->info,   &d->abbrev,   &d->str,  &d->line_str, &d->str_offsets, &d->line,
+					  &d->ranges, &d->rnglists, &d->addr };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+		dwarf_data_close(sections[i]);
+	free(d->units);
+	arena_done(&d->arena);
+	free(d);
+}
+
+void dwarf_closep(struct dwarf **d)
+{
+	dwarf_close(*d);
+}
+
+bool dwarf_threads(const struct dwarf *d)
+{
+	bool held = (d->info.p || !d->info.size) && (d->line.p || !d->line.size);
+
+	return (held || d->fd >= 0) && (!d->alt || dwarf_threads(d->alt));
+}
+
+size_t dwarf_n_units(const struct dwarf *d)
+{
+	return d->n_units;
+}
+
+uint64_t dwarf_unit_off(const struct dwarf *d, size_t unit)
+{
+	return d->units[unit].off;
+}
+
+uint64_t dwarf_unit_size(const struct dwarf *d, size_t unit)
+{
+	return d->units[unit].end - d->units[unit].off;
+}
+
+const struct err *dwarf_units_err(const struct dwarf *d)
+{
+	return &d->units_err;
+}
+
+uint64_t dwarf_shared_size(const struct dwarf *d)
+{
+	return d->abbrev.size + d->str.size + d->line_str.size + d->str_offsets.size + d->line.size + d->ranges.size +
+	       d->rnglists.size + d->addr.size + (d->alt ? dwarf_shared_size(d->alt) + d->alt->info.size : 0);
+}
+
+size_t dwarf_unit_at(const struct dwarf *d, uint64_t off)
+{
+	size_t lo = 0, hi = d->n_units;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (d->units[mid].off <= off)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo && off < d->units[lo - 1].end ? lo - 1 : SIZE_MAX;
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Abbreviations (section 7.5.3) made into byte programs.
+ *
+ * A unit has millions of DIEs and a few hundred abbreviations. Each abbreviation becomes a program that passes over what
+ * is of no interest, runs of fixed size in one step, and reads the few attributes that say where code is. Units that
+ * name the same table share it; the tables used last are kept. What is compiled is charged to the reader's
+ * budget: thousands of small units can each name the same large table, by another offset each time.
+ */
+#include "dwarf/code.h"
+
+#include <stdlib.h>
+
+#define DECLS_MAX (1u << 20) /* abbreviations of one table */
+#define ATTRS_MAX 4096u      /* attributes of one abbreviation */
+
+static const uint8_t kinds[] = {
+	[DW_TAG_class] = DWARF_KIND_SCOPE,
+	[DW_TAG_enumeration] = DWARF_KIND_TYPE,
+	[DW_TAG_structure] = DWARF_KIND_SCOPE,
+	[DW_TAG_union] = DWARF_KIND_SCOPE,
+	[DW_TAG_inlined] = DWARF_KIND_INLINED,
+	[DW_TAG_module] = DWARF_KIND_SCOPE,
+	[DW_TAG_subprogram] = DWARF_KIND_FUNCTION,
+	[DW_TAG_interface] = DWARF_KIND_SCOPE,
+	[DW_TAG_namespace] = DWARF_KIND_SCOPE,
+	[0x01] = DWARF_KIND_TYPE, /* array */
+	[0x15] = DWARF_KIND_TYPE, /* subroutine type */
+};
+
+bool dwarf_form_plan(uint64_t form, const struct dwarf_format *f, uint8_t *ret_read, uint8_t *ret_is)
+{
+	*ret_is = DWARF_IS_NUMBER;
+	switch (form) {
+	case FORM_DATA1:
+	case FORM_FLAG:
+		*ret_read = 1;
+		return true;
+	case FORM_DATA2:
+		*ret_read = 2;
+		return true;
+	case FORM_DATA4:
+		*ret_read = 4;
+		return true;
+	case FORM_DATA8:
+		*ret_read = 8;
+		return true;
+	case FORM_UDATA:
+		*ret_read = DWARF_READ_ULEB;
+		return true;
+	case FORM_SDATA:
+		*ret_read = DWARF_READ_SLEB;
+		return true;
+	case FORM_FLAG_PRESENT:
+		*ret_read = DWARF_READ_FLAG;
+		return true;
+	case FORM_IMPLICIT_CONST:
+		*ret_read = DWARF_READ_IMPLICIT;
+		return true;
+	case FORM_SEC_OFFSET:
+		*ret_read = f->offset_size;
+		return true;
+	case FORM_RNGLISTX:
+		*ret_read = DWARF_READ_ULEB;
+		*ret_is = DWARF_IS_LIST_INDEX;
+		return true;
+	case FORM_ADDR:
+		*ret_read = f->addr_size;
+		*ret_is = DWARF_IS_ADDRESS;
+		return true;
+	case FORM_ADDRX:
+	case FORM_GNU_ADDR_INDEX:
+		*ret_read = DWARF_READ_ULEB;
+		*ret_is = DWARF_IS_ADDRESS_INDEX;
+		return true;
+	case FORM_ADDRX1:
+	case FORM_ADDRX2:
+	case FORM_ADDRX3:
+	case FORM_ADDRX4:
+		*ret_read = (uint8_t)(form - FORM_ADDRX1 + 1);
+		*ret_is = DWARF_IS_ADDRESS_INDEX;
+		return true;
+	case FORM_REF1:
+		*ret_read = 1;
+		*ret_is = DWARF_IS_UNIT_REF;
+		return true;
+	case FORM_REF2:
+		*ret_read = 2;
+		*ret_is = DWARF_IS_UNIT_REF;
+		return true;
+	case FORM_REF4:
+		*ret_read = 4;
+		*ret_is = DWARF_IS_UNIT_REF;
+		return true;
+	case FORM_REF8:
+		*ret_read = 8;
+		*ret_is = DWARF_IS_UNIT_REF;
+		return true;
+	case FORM_REF_UDATA:
+		*ret_read = DWARF_READ_ULEB;
+		*ret_is = DWARF_IS_UNIT_REF;
+		return true;
+	case FORM_REF_ADDR:
+		*ret_read = f->version <= 2 ? f->addr_size : f->offset_size;
+		*ret_is = DWARF_IS_REF;
+		return true;
+	case FORM_GNU_REF_ALT:
+		*ret_read = f->offset_size;
+		*ret_is = DWARF_IS_ALT_REF;
+		return true;
+	case FORM_REF_SUP4:
+		*ret_read = 4;
+		*ret_is = DWARF_IS_ALT_REF;
+		return true;
+	case FORM_REF_SUP8:
+		*ret_read = 8;
+		*ret_is = DWARF_IS_ALT_REF;
+		return true;
+	case FORM_REF_SIG8:
+		*ret_read = 8;
+		*ret_is = DWARF_IS_OTHER_REF;
+		return true;
+	}
+	return false;
+}
+
+static uint8_t slot_of(uint64_t attr, uint8_t kind)
+{
+	if (attr == DW_AT_sibling)
+		return DWARF_SLOT_SIBLING;
+	if (kind != DWARF_KIND_FUNCTION && kind != DWARF_KIND_INLINED)
+		return DWARF_NO_SLOT;
+	switch (attr) {
+	case DW_AT_low_pc:
+		return DWARF_SLOT_LOW;
+	case DW_AT_high_pc:
+		return DWARF_SLOT_HIGH;
+	case DW_AT_ranges:
+		return DWARF_SLOT_RANGES;
+	case DW_AT_abstract_origin:
+		return DWARF_SLOT_ORIGIN;
+	case DW_AT_call_file:
+		return DWARF_SLOT_CALL_FILE;
+	case DW_AT_call_line:
+		return DWARF_SLOT_CALL_LINE;
+	case DW_AT_call_column:
+		return DWARF_SLOT_CALL_COLUMN;
+	}
+	return DWARF_NO_SLOT;
+}
+
+/* A program being written: fixed sizes are gathered until something else comes. */
+struct writer {
+	struct buf *out;
+	unsigned skip;
+};
+
+static void flush(struct writer *w)
+{
+	while (w->skip) {
+		unsigned n = MIN(w->skip, 255u - DWARF_OP_SKIP);
+
+		buf_add_char(w->out, (char)(DWARF_OP_SKIP + n));
+		w->skip -= n;
+	}
+}
+
+static void emit(struct writer *w, uint8_t op)
+{
+	flush(w);
+	buf_add_char(w->out, (char)op);
+}
+
+/* How an attribute that nobody looks at is passed over. */
+static bool compile_skip(struct writer *w, uint64_t form, const struct dwarf_format *f)
+{
+	uint8_t read, is;
+
+	if (dwarf_form_plan(form, f, &read, &is)) {
+		if (read == DWARF_READ_ULEB || read == DWARF_READ_SLEB)
+			emit(w, DWARF_OP_ULEB);
+		else if (read != DWARF_READ_IMPLICIT)
+			w->skip += read;
+		return true;
+	}
+	switch (form) {
+	case FORM_STRP:
+	case FORM_LINE_STRP:
+	case FORM_STRP_SUP:
+	case FORM_GNU_STRP_ALT:
+		w->skip += f->offset_size;
+		return true;
+	case FORM_STRX1:
+	case FORM_STRX2:
+	case FORM_STRX3:
+	case FORM_STRX4:
+		w->skip += (unsigned)(form - FORM_STRX1 + 1);
+		return true;
+	case FORM_DATA16:
+		w->skip += 16;
+		return true;
+	case FORM_STRX:
+	case FORM_GNU_STR_INDEX:
+	case FORM_LOCLISTX:
+		emit(w, DWARF_OP_ULEB);
+		return true;
+	case FORM_LLVM_ADDRX_OFFSET:
+		emit(w, DWARF_OP_ULEB);
+		w->skip += 4;
+		return true;
+	case FORM_STRING:
+		emit(w, DWARF_OP_STRING);
+		return true;
+	case FORM_BLOCK1:
+		emit(w, DWARF_OP_BLOCK1);
+		return true;
+	case FORM_BLOCK2:
+		emit(w, DWARF_OP_BLOCK2);
+		return true;
+	case FORM_BLOCK4:
+		emit(w, DWARF_OP_BLOCK4);
+		return true;
+	case FORM_BLOCK:
+	case FORM_EXPRLOC:
+		emit(w, DWARF_OP_BLOCK);
+		return true;
+	}
+	return false;
+}
+
+static bool compile_attr(struct writer *w, uint8_t slot, uint64_t form, int64_t implicit, const struct dwarf_format *f)
+{
+	uint8_t read, is;
+
+	if (form == FORM_INDIRECT) {
+		emit(w, DWARF_OP_INDIRECT);
+		buf_add_char(w->out, (char)slot);
+		return true;
+	}
+	if (slot == DWARF_NO_SLOT || !dwarf_form_plan(form, f, &read, &is))
+		return compile_skip(w, form, f);
+	emit(w, DWARF_OP_VALUE);
+	buf_add_char(w->out, (char)slot);
+	buf_add_char(w->out, (char)read);
+	buf_add_char(w->out, (char)is);
+	if (read == DWARF_READ_IMPLICIT)
+		buf_add_u64(w->out, (uint64_t)implicit);
+	return true;
+}
+
+/* One abbreviation behind its code. An unknown form makes the rest of its DIEs unreadable: ERR_INVALID. */
+static int compile_decl(struct dwarf_table *t, struct cursor *c, uint64_t code, struct err *err)
+{
+	struct writer w = { .out = &t->programs };
+	uint64_t tag = cursor_uleb(c);
+	struct dwarf_decl decl = { .code = code, .program = (uint32_t)t->programs.size };
+	unsigned n = 0;
+
+	decl.tag = (uint16_t)MIN(tag, (uint64_t)UINT16_MAX);
+	decl.children = cursor_u8(c);
+	decl.kind = decl.tag < sizeof(kinds) ? kinds[decl.tag] : DWARF_KIND_OTHER;
+	decl.spec = (uint32_t)(c->p - c->start);
+	for (;;) {
+		uint64_t attr = cursor_uleb(c), form = cursor_uleb(c);
+		int64_t implicit = form == FORM_IMPLICIT_CONST ? cursor_sleb(c) : 0;
+
+		if (!cursor_ok(c))
+			return cursor_err(c, ".debug_abbrev", err);
+		if (!attr && !form)
+			break;
+		if (++n > ATTRS_MAX)
+			return err_set(err, ERR_LIMIT, "abbreviation %llu has more than the %u attributes allowed",
+				       (unsigned long long)code, ATTRS_MAX);
+		if (!compile_attr(&w, slot_of(attr, decl.kind), form, implicit, &t->format))
+			return err_set(err, ERR_INVALID, "abbreviation %llu: unknown form %llu",
+				       (unsigned long long)code, (unsigned long long)form);
+	}
+	emit(&w, DWARF_OP_END);
+	DWARF_GROW(t->decls, t->n_decls, t->room_decls);
+	if (code != t->n_decls + 1)
+		t->dense = false;
+	t->decls[t->n_decls++] = decl;
+	return 0;
+}
+
+static int by_code(const void *a, const void *b)
+{
+	const struct dwarf_decl *x = a, *y = b;
+
+	if (x->code != y->code)
+		return x->code < y->code ? -1 : 1;
+	return x->spec < y->spec ? -1 : x->spec > y->spec; /* the first of two is taken */
+}
+
+static void sort_decls(struct dwarf_table *t)
+{
+	size_t n = 0;
+
+	qsort(t->decls, t->n_decls, sizeof(*t->decls), by_code);
+	for (size_t i = 0; i < t->n_decls; i++)
+		if (!n || t->decls[i].code != t->decls[n - 1].code)
+			t->decls[n++] = t->decls[i];
+	t->n_decls = n;
+}
+
+static int compile(struct dwarf_reader *r, struct dwarf_table *t, const struct dwarf_cu *cu, struct err *err)
+{
+	const struct dwarf_data *s = &cu->file->abbrev;
+	struct cursor c;
+	int rc = 0;
+
+	if (cu->abbrev_off >= s->size)
+		return err_set(err, ERR_INVALID, "abbreviations at %llu of %llu bytes",
+			       (unsigned long long)cu->abbrev_off, (unsigned long long)s->size);
+	c = cursor_at(bytes_of(s->p + cu->abbrev_off, s->size - cu->abbrev_off), cu->file->big, cu->abbrev_off);
+	t->dense = true;
+	while (rc == 0) {
+		uint64_t code = cursor_uleb(&c);
+
+		/* One whose end marker is missing ends with the section. */
+		if (!code)
+			break;
+		if (t->n_decls >= DECLS_MAX)
+			rc = err_set(err, ERR_LIMIT, "more than the %u abbreviations allowed", DECLS_MAX);
+		else
+			rc = compile_decl(t, &c, code, err);
+		if (rc == 0 && (size_t)(c.p - c.start) > r->budget)
+			rc = dwarf_reader_spend(r, (uint64_t)(c.p - c.start), err);
+	}
+	if (!t->dense)
+		sort_decls(t);
+	if (rc == 0)
+		rc = dwarf_reader_spend(r, (uint64_t)(c.p - c.start), err);
+	return rc;
+}
+
+static bool is_same(const struct dwarf_table *t, const struct dwarf_cu *cu)
+{
+	/* The programs hang on the file only by the sizes of its forms; its offset in another file is another. */
+	return t->used && t->off == cu->abbrev_off && t->format.version == cu->format.version &&
+	       t->format.addr_size == cu->format.addr_size && t->format.offset_size == cu->format.offset_size &&
+	       t->file == cu->file;
+}
+
+int dwarf_reader_table(struct dwarf_reader *r, const struct dwarf_cu *cu, struct dwarf_table **ret,
+		       struct err *err)
+{
+	struct dwarf_tables *ts = &r->tables;
+	struct dwarf_table *t = NULL;
+
+	for (unsigned i = 0; i < DWARF_N_TABLES; i++) {
+		struct dwarf_table *one = &ts->tables[i];
+
+		if (is_same(one, cu)) {
+			one->used = ++ts->clock;
+			*ret = one;
+			return 0;
+		}
+		/* The unit at hand needs its own all the time. */
+		if (one != r->table && (!t || one->used < t->used))
+			t = one;
+	}
+	t->used = 0;
+	t->off = cu->abbrev_off;
+	t->format = cu->format;
+	t->file = cu->file;
+	t->n_decls = 0;
+	t->programs.size = 0;
+	if (compile(r, t, cu, err) < 0)
+		return -1;
+	t->used = ++ts->clock;
+	*ret = t;
+	return 0;
+}
+
+void dwarf_tables_free(struct dwarf_tables *ts)
+{
+	for (unsigned i = 0; i < DWARF_N_TABLES; i++) {
+		free(ts->tables[i].decls);
+		buf_done(&ts->tables[i].programs);
+	}
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Range lists: .debug_ranges (DWARF 3 and 4, section 2.17.3 there) and .debug_rnglists (DWARF 5, section 2.17.3).
+ *
+ * Only what lies in a section of code is taken. That does away with all that linkers leave behind of code that they threw away (addresses
+ * of 0, 1, -1, -2, with or without something added), and with ranges that cover everything.
+ */
+#include "dwarf/code.h"
+
+int dwarf_reader_spend(struct dwarf_reader *r, uint64_t n, struct err *err)
+{
+	if (n > r->budget) {
+		r->budget = 0;
+		return err_set(err, ERR_LIMIT, "refers to more than a file of this size may");
+	}
+	r->budget -= n;
+	return 0;
+}
+
+int dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_t node, struct err *err)
+{
+	uint64_t end;
+
+	if (hi <= lo)
+		return 0;
+	end = dwarf_code_end(r->d, lo);
+	if (!end)
+		return 0;
+	hi = MIN(hi, end);
+	/* Neighbours in a list are one. */
+	if (r->n_spans && r->spans[r->n_spans - 1].node == node && r->spans[r->n_spans - 1].hi == lo) {
+		r->spans[r->n_spans - 1].hi = hi;
+		return 0;
+	}
+	DWARF_GROW(r->spans, r->n_spans, r->room_spans);
+	r->spans[r->n_spans++] = (struct dwarf_span){ lo, hi, node };
+	return 0;
+}
+
+static int ranges_v4(struct dwarf_reader *r, uint64_t off, uint32_t node, struct err *err)
+{
+	const struct dwarf_data *s = &r->d->ranges;
+	unsigned size = r->cu.format.addr_size;
+	uint64_t max = size == 8 ? UINT64_MAX : ((uint64_t)1 << size * 8) - 1, base = r->cu.low_pc, start;
+
+	if (add_overflows(off, r->cu.ranges_base, &off) || off > s->size)
+		return err_set(err, ERR_INVALID, ".debug_ranges has no list at %llu", (unsigned long long)off);
+	for (start = off; s->size - off >= 2 * size; off += 2 * size) {
+		uint64_t lo = dwarf_get(s->p + off, size, r->d->big);
+		uint64_t hi = dwarf_get(s->p + off + size, size, r->d->big);
+
+		if (!lo && !hi)
+			break;
+		if (lo == max)
+			base = hi;
+		else if (dwarf_reader_span(r, (base + lo) & max, (base + hi) & max, node, err) < 0)
+			return -1;
+		if (off - start > r->budget)
+			break;
+	}
+	return dwarf_reader_spend(r, off - start + 2 * size, err);
+}
+
+enum {
+	RLE_END,
+	RLE_BASE_ADDRESSX,
+	RLE_STARTX_ENDX,
+	RLE_STARTX_LENGTH,
+	RLE_OFFSET_PAIR,
+	RLE_BASE_ADDRESS,
+	RLE_START_END,
+	RLE_START_LENGTH,
+};
+
+static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struct err *err)
+{
+	const struct dwarf_data *s = &r->d->rnglists;
+	const uint8_t *p, *start, *end = s->p + s->size;
+	unsigned size = r->cu.format.addr_size;
+	uint64_t base = r->cu.low_pc;
+	bool big = r->d->big;
+
+	if (off >= s->size)
+		return err_set(err, ERR_INVALID, ".debug_rnglists has no list at %llu", (unsigned long long)off);
+	start = p = s->p + off;
+	while (p < end && (size_t)(p - start) <= r->budget) {
+		uint8_t kind = *p++;
+		uint64_t lo = 0, hi = 0, x;
+		bool live = true;
+
+		switch (kind) {
+		case RLE_END:
+			return dwarf_reader_spend(r, (uint64_t)(p - start), err);
+		case RLE_BASE_ADDRESSX:
+			x = dwarf_uleb(&p, end);
+			if (!dwarf_cu_address(&r->cu, x, &base))
+				return err_set(err, ERR_INVALID, ".debug_addr has no entry %llu",
+					       (unsigned long long)x);
+			continue;
+		case RLE_STARTX_ENDX:
+			x = dwarf_uleb(&p, end);
+			live = dwarf_cu_address(&r->cu, x, &lo);
+			x = dwarf_uleb(&p, end);
+			live = dwarf_cu_address(&r->cu, x, &hi) && live;
+			break;
+		case RLE_STARTX_LENGTH:
+			x = dwarf_uleb(&p, end);
+			live = dwarf_cu_address(&r->cu, x, &lo);
+			hi = lo + dwarf_uleb(&p, end);
+			break;
+		case RLE_OFFSET_PAIR:
+			lo = base + dwarf_uleb(&p, end);
+			hi = base + dwarf_uleb(&p, end);
+			break;
+		case RLE_BASE_ADDRESS:
+		case RLE_START_END:
+		case RLE_START_LENGTH:
+			if ((size_t)(end - p) < size)
+				goto cut;
+			lo = dwarf_get(p, size, big);
+			p += size;
+			if (kind == RLE_BASE_ADDRESS) {
+				base = lo;
+				continue;
+			}
+			if (kind == RLE_START_LENGTH) {
+				hi = lo + dwarf_uleb(&p, end);
+				break;
+			}
+			if ((size_t)(end - p) < size)
+				goto cut;
+			hi = dwarf_get(p, size, big);
+			p += size;
+			break;
+		default:
+			return err_set(err, ERR_INVALID, ".debug_rnglists: unknown entry %u at %zu", kind,
+				       (size_t)(p - 1 - s->p));
+		}
+		if (p > end)
+			goto cut;
+		if (live && dwarf_reader_span(r, lo, hi, node, err) < 0)
+			return -1;
+	}
+	if (p < end)
+		return dwarf_reader_spend(r, (uint64_t)(p - start), err);
+cut:
+	return err_set(err, ERR_INVALID, ".debug_rnglists ends within the list at %llu", (unsigned long long)off);
+}
+
+int dwarf_reader_ranges(struct dwarf_reader *r, uint64_t v, bool is_index, uint32_t node, struct err *err)
+{
+	const struct dwarf_data *s = &r->d->rnglists;
+	unsigned size = r->cu.format.offset_size;
+	uint64_t off;
+
+	if (r->cu.format.version < 5)
+		return ranges_v4(r, v, node, err);
+	if (!is_index)
+		return rnglist_at(r, v, node, err);
+	if (mul_overflows(v, size, &off) || add_overflows(off, r->cu.rnglists_base, &off) || off >= s->size ||
+	    s->size - off < size)
+		return err_set(err, ERR_INVALID, ".debug_rnglists has no list %llu", (unsigned long long)v);
+	if (add_overflows(dwarf_get(s->p + off, size, r->d->big), r->cu.rnglists_base, &off))
+		return err_set(err, ERR_INVALID, ".debug_rnglists has no list %llu", (unsigned long long)v);
+	return rnglist_at(r, off, node, err);
+}

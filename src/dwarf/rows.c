@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Line programs (section 6.2.5) of DWARF 2 to 5 made into rows.
+ *
+ * A program is cut into sequences, each a run of rising addresses up to its end mark. Some linkers and compilers write sequences
+ * with addresses that go back, or without an end: from where that happens another sequence begins, or there is no telling how far the last row
+ * goes and it is dropped. Sequences of code that a linker threw away are no sequences. Of rows at one address the last counts; whether a row is
+ * the begin of a statement does not matter to the question what an address belongs to.
+ */
+#include "dwarf/code.h"
+
+#include <stdlib.h>
+
+#define ROWS_MAX (64u << 20) /* of one table */
+
+enum {
+	DW_LNS_copy = 1,
+	DW_LNS_advance_pc,
+	DW_LNS_advance_line,
+	DW_LNS_set_file,
+	DW_LNS_set_column,
+	DW_LNS_negate_stmt,
+	DW_LNS_set_basic_block,
+	DW_LNS_const_add_pc,
+	DW_LNS_fixed_advance_pc,
+	DW_LNS_set_prologue_end,
+	DW_LNS_set_epilogue_begin,
+	DW_LNS_set_isa,
+};
+enum { DW_LNE_end_sequence = 1, DW_LNE_set_address };
+
+/* The registers, and the sequence that is being made. */
+struct machine {
+	struct dwarf_reader *r;
+	uint64_t addr, base;
+	uint32_t file, line;
+	uint32_t column;
+	unsigned op_index;
+	size_t first; /* row of the sequence */
+	bool live, open;
+};
+
+static void start(struct machine *m)
+{
+	m->addr = 0;
+	m->file = 1;
+	m->line = 1;
+	m->column = 0;
+	m->op_index = 0;
+	m->open = false;
+}
+
+static void sequence_end(struct machine *m, uint64_t end)
+{
+	struct dwarf_reader *r = m->r;
+	uint64_t limit;
+
+	if (!m->open)
+		return;
+	m->open = false;
+	if (r->n_rows == m->first)
+		return;
+	limit = dwarf_code_end(r->d, m->base);
+	end = MIN(end, limit);
+	if (end <= m->base || end - m->base > UINT32_MAX) {
+		r->n_rows = m->first;
+		return;
+	}
+	while (r->n_rows > m->first && r->rows[r->n_rows - 1].off >= end - m->base)
+		r->n_rows--;
+	DWARF_GROW(r->rows, r->n_rows, r->room_rows);
+	r->rows[r->n_rows++] = (struct dwarf_row){ .off = (uint32_t)(end - m->base), .end = 1 };
+	DWARF_GROW(r->sequences, r->n_sequences, r->room_sequences);
+	r->sequences[r->n_sequences++] = (struct dwarf_sequence){ m->base, end, m->first, r->n_rows - m->first };
+}
+
+static void sequence_begin(struct machine *m)
+{
+	m->base = m->addr;
+	m->first = m->r->n_rows;
+	m->open = true;
+	m->live = dwarf_code_end(m->r->d, m->addr) != 0;
+}
+
+static inline void row(struct machine *m)
+{
+	struct dwarf_reader *r = m->r;
+	struct dwarf_row *last, one;
+
+	if (!m->open)
+		sequence_begin(m);
+	if (!m->live)
+		return;
+	if (m->addr - m->base > UINT32_MAX) {
+		/* It went back, or on by more than code is long. The row before reaches to nowhere that we know. */
+		uint64_t end = r->n_rows > m->first ? m->base + r->rows[r->n_rows - 1].off : m->base;
+
+		sequence_end(m, end);
+		sequence_begin(m);
+		if (!m->live)
+			return;
+	}
+	one = (struct dwarf_row){ .off = (uint32_t)(m->addr - m->base),
+				  .line = m->line,
+				  .file = m->file,
+				  .column = (uint16_t)MIN(m->column, (uint32_t)UINT16_MAX) };
+	if (r->n_rows > m->first) {
+		last = &r->rows[r->n_rows - 1];
+		if (one.off < last->off) {
+			sequence_end(m, m->base + last->off);
+			sequence_begin(m);
+			one.off = 0;
+		} else if (one.off == last->off) {
+			/* The one before it may now be the same as this one: then there is no need for two. */
+			r->n_rows--;
+			if (r->n_rows > m->first) {
+				last = &r->rows[r->n_rows - 1];
+				if (last->line == one.line && last->file == one.file && last->column == one.column)
+					return;
+			}
+		} else if (last->line == one.line && last->file == one.file && last->column == one.column) {
+			return;
+		}
+	}
+	DWARF_GROW(r->rows, r->n_rows, r->room_rows);
+	r->rows[r->n_rows++] = one;
+}
+
+static inline void advance(struct machine *m, const struct dwarf_line_header *h, uint64_t n)
+{
+	if (h->max_ops <= 1) {
+		m->addr += n * h->min_length;
+	} else {
+		uint64_t ops = m->op_index + n;
+
+		m->addr += ops / h->max_ops * h->min_length;
+		m->op_index = (unsigned)(ops % h->max_ops);
+	}
+}
+
+/* An extended opcode; p is behind the 0. */
+static const uint8_t *extended(struct machine *m, const uint8_t *p, const uint8_t *end, bool big)
+{
+	uint64_t len = dwarf_uleb(&p, end);
+	const uint8_t *next;
+
+	if (p >= end || !len || len > (uint64_t)(end - p))
+		return len || p > end ? end + 1 : p;
+	next = p + len;
+	switch (*p++) {
+	case DW_LNE_end_sequence:
+		if (m->live)
+			sequence_end(m, m->addr);
+		start(m);
+		break;
+	case DW_LNE_set_address:
+		len--;
+		if (len == 1 || len == 2 || len == 4 || len == 8)
+			m->addr = dwarf_get(p, (unsigned)len, big);
+		m->op_index = 0;
+		break;
+	}
+	return next;
+}
+
+static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const struct dwarf_line_header *h, struct err *err)
+{
+	struct dwarf_reader *r = m->r;
+	const uint8_t *lengths = h->opcode_lengths;
+	unsigned op_adjust;
+
+	start(m);
+	/* An opcode over opcode_base divides by line_range. */
+	if (!h->line_range && h->opcode_base < 255)
+		return err_set(err, ERR_INVALID, "line_range is 0");
+	while (p < end) {
+		uint8_t op = *p++;
+
+		if (op >= h->opcode_base) {
+			unsigned adjusted = op - h->opcode_base;
+
+			if (!h->line_range)
+				return err_set(err, ERR_INVALID, "line_range is 0");
+			advance(m, h, adjusted / h->line_range);
+			m->line += (uint32_t)(h->line_base + (int)(adjusted % h->line_range));
+			row(m);
+			continue;
+		}
+		switch (op) {
+		case 0:
+			p = extended(m, p, end, r->d->big);
+			break;
+		case DW_LNS_copy:
+			row(m);
+			break;
+		case DW_LNS_advance_pc:
+			advance(m, h, dwarf_uleb(&p, end));
+			break;
+		case DW_LNS_advance_line:
+			m->line += (uint32_t)dwarf_sleb(&p, end);
+			break;
+		case DW_LNS_set_file:
+			m->file = (uint32_t)MIN(dwarf_uleb(&p, end), (uint64_t)UINT32_MAX);
+			break;
+		case DW_LNS_set_column:
+			m->column = (uint32_t)MIN(dwarf_uleb(&p, end), (uint64_t)UINT32_MAX);
+			break;
+		case DW_LNS_negate_stmt:
+		case DW_LNS_set_basic_block:
+		case DW_LNS_set_prologue_end:
+		case DW_LNS_set_epilogue_begin:
+			break;
+		case DW_LNS_const_add_pc:
+			op_adjust = 255u - h->opcode_base;
+			if (!h->line_range)
+				return err_set(err, ERR_INVALID, "line_range is 0");
+			advance(m, h, op_adjust / h->line_range);
+			break;
+		case DW_LNS_fixed_advance_pc:
+			m->addr += dwarf_get(p, 2, r->d->big);
+			m->op_index = 0;
+			p += 2;
+			break;
+		default: /* set_isa, and what we do not know: so many LEB128 */
+			for (unsigned i = lengths[op - 1]; i && p <= end; i--)
+				dwarf_uleb(&p, end);
+			break;
+		}
+		if (r->n_rows > ROWS_MAX)
+			return err_set(err, ERR_LIMIT, "more than the %u rows allowed", ROWS_MAX);
+	}
+	if (p > end)
+		return err_set(err, ERR_INVALID, "the program ends within an opcode");
+	return 0;
+}
+
+static int by_base(const void *a, const void *b)
+{
+	const struct dwarf_sequence *x = a, *y = b;
+
+	if (x->base != y->base)
+		return x->base < y->base ? -1 : 1;
+	if (x->end != y->end)
+		return x->end > y->end ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Where each file's entry is, so that it can be read when it is asked for. */
+static int files_index(struct dwarf_reader *r, struct err *err)
+{
+	struct dwarf_line_header h = r->line_header;
+	struct dwarf_line_file file;
+	int rc;
+
+	r->n_files = 0;
+	r->files = h.files;
+	for (;;) {
+		const uint8_t *at = h.files.p;
+
+		rc = dwarf_line_file_next(&h, &file, err);
+		if (rc)
+			return rc < 0 ? -1 : 0;
+		DWARF_GROW(r->file_offs, r->n_files, r->room_files);
+		r->file_offs[r->n_files++] = (uint32_t)(at - r->files.p);
+	}
+}
+
+static int read_table(struct dwarf_reader *r, struct err *err)
+{
+	const struct dwarf_data *line = &r->d->line;
+	struct dwarf_line_place place = { 0 };
+	struct machine m = { .r = r };
+	const uint8_t *p;
+	uint64_t off = r->cu.stmt_list, length;
+	struct cursor c;
+
+	if (off >= line->size)
+		return err_set(err, ERR_INVALID, "no line table at %llu", (unsigned long long)off);
+	if (dwarf_data_piece(r->d, line, off, (size_t)MIN(line->size - off, (uint64_t)12), &r->line_room, &p, err) < 0)
+		return -1;
+	c = cursor_at(bytes_of(p, (size_t)MIN(line->size - off, (uint64_t)12)), r->d->big, off);
+	if (!dwarf_length_read(&c, &length, &place.offset_size))
+		return err_set(err, ERR_INVALID, "its length");
+	place.header_off = cursor_off(&c);
+	/* What is there of a table that ends past the section may still be good. */
+	place.end = place.header_off + MIN(length, line->size - place.header_off);
+	if (dwarf_reader_spend(r, place.end - off, err) < 0 ||
+	    dwarf_data_piece(r->d, line, place.header_off, (size_t)(place.end - place.header_off), &r->line_room, &p, err) < 0)
+		return -1;
+	if (dwarf_line_header_of(bytes_of(p, (size_t)(place.end - place.header_off)), &place, r->d->big, &r->line_arena,
+				 &r->line_header, err) < 0 ||
+	    files_index(r, err) < 0)
+		return -1;
+	return run(&m, p + (r->line_header.program_off - place.header_off), p + (place.end - place.header_off),
+		   &r->line_header, err);
+}
+
+int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err)
+{
+	if (r->cu.has_lines && r->lines_file == r->d && r->lines.table == r->cu.stmt_list) {
+		r->lines.shared = true;
+		return 0;
+	}
+	r->n_rows = r->n_sequences = r->n_files = 0;
+	r->lines_file = NULL;
+	r->lines = (struct dwarf_lines){ .table = UINT64_MAX };
+	arena_reset(&r->line_arena);
+	if (!r->cu.has_lines)
+		return 0;
+	r->lines.table = r->cu.stmt_list;
+	r->lines_file = r->d;
+	if (read_table(r, &r->lines_err) < 0) {
+		err_in(&r->lines_err, "line table at %llu", (unsigned long long)r->cu.stmt_list);
+		if (r->lines_err.kind != ERR_INVALID && r->lines_err.kind != ERR_LIMIT) {
+			*err = r->lines_err;
+			return -1;
+		}
+	}
+	if (r->n_sequences > 1)
+		qsort(r->sequences, r->n_sequences, sizeof(*r->sequences), by_base);
+	r->lines.rows = r->rows;
+	r->lines.sequences = r->sequences;
+	r->lines.n_sequences = r->n_sequences;
+	return 0;
+}
+
+const struct dwarf_lines *dwarf_reader_lines(const struct dwarf_reader *r)
+{
+	return &r->lines;
+}
+
+bool dwarf_reader_file(struct dwarf_reader *r, uint64_t file, struct dwarf_file_name *ret)
+{
+	struct dwarf_line_header h = r->line_header;
+	struct dwarf_line_file entry;
+	bool stable, missing, first_is_0 = h.format.version >= 5;
+	struct err err = { 0 };
+
+	*ret = (struct dwarf_file_name){ .stable = true };
+	if (!r->cu.has_lines || (!first_is_0 && !file--) || file >= r->n_files)
+		return false;
+	cursor_skip(&h.files, r->file_offs[file]);
+	h.n_files_left = 1;
+	if (dwarf_line_file_next(&h, &entry, &err) != 0)
+		return false;
+	if (!dwarf_cu_string(&r->cu, &entry.name, &ret->name, &stable, &missing) || !ret->name.size)
+		return false;
+	ret->stable &= stable;
+	if (entry.dir < h.n_dirs && dwarf_cu_string(&r->cu, &h.dirs[entry.dir], &ret->dir, &stable, &missing))
+		ret->stable &= stable;
+	if (dwarf_cu_string(&r->cu, &r->cu.comp_dir, &ret->comp_dir, &stable, &missing))
+		ret->stable &= stable;
+	return true;
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All DIEs of a unit, one after the other, without a tree.
+ *
+ * What is kept is where we are (a stack), the functions that are being read with the calls inlined into them, and, where the language has
+ * them, the scopes that names hang on. Types of C are jumped over by their siblings; most of .debug_info is types.
+ *
+ * Every read of the loop may go up to DWARF_PAD bytes past the end; whether it did is asked once behind each attribute of a size of its
+ * own, and once a DIE.
+ */
+#include "dwarf/code.h"
+
+#include <stdlib.h>
+
+#define SCOPES_MAX (16u << 20)
+#define NO_NODE    UINT32_MAX
+
+struct dwarf_frame {
+	uint32_t node, scope, function; /* what was in force outside */
+	bool ends_function, ends_scope;
+};
+
+struct state {
+	uint32_t node;     /* the innermost call or function; NO_NODE: not in code */
+	uint32_t function; /* where its nodes begin */
+	uint32_t scope;
+};
+
+struct values {
+	uint64_t v[DWARF_N_SLOTS];
+	uint8_t is[DWARF_N_SLOTS];
+	unsigned has;
+};
+
+typedef int function_fn(void *arg, const struct dwarf_function *f, struct err *err);
+
+/* The bytes of the unit. */
+struct text {
+	const uint8_t *start, *end;
+	bool big;
+	const struct dwarf_format *format;
+};
+
+static uint64_t value_read(const struct text *t, const uint8_t **p, uint8_t read, const uint8_t **program)
+{
+	uint64_t v;
+
+	switch (read) {
+	case DWARF_READ_FLAG:
+		return 1;
+	case DWARF_READ_ULEB:
+		return dwarf_uleb(p, t->end);
+	case DWARF_READ_SLEB:
+		return (uint64_t)dwarf_sleb(p, t->end);
+	case DWARF_READ_IMPLICIT:
+		memcpy(&v, *program, 8);
+		*program += 8;
+		return le64toh(v);
+	}
+	v = dwarf_get(*p, read, t->big);
+	*p += read;
+	return v;
+}
+
+static void value_set(struct values *vs, uint8_t slot, uint64_t v, uint8_t is)
+{
+	vs->v[slot] = v;
+	vs->is[slot] = is;
+	vs->has |= 1u << slot;
+}
+
+/* DW_FORM_indirect: the form stands before the value. False: unknown. */
+static bool indirect(const struct text *t, const uint8_t **pp, uint8_t slot, struct values *vs)
+{
+	uint64_t form = dwarf_uleb(pp, t->end), v;
+	uint8_t read, is;
+
+	if (form == FORM_INDIRECT || form == FORM_IMPLICIT_CONST)
+		return false;
+	if (dwarf_form_plan(form, t->format, &read, &is)) {
+		v = value_read(t, pp, read, NULL);
+		if (slot != DWARF_NO_SLOT)
+			value_set(vs, slot, v, is);
+		return true;
+	}
+	if (*pp <= t->end) {
+		struct cursor c = cursor_at(bytes_of(*pp, (size_t)(t->end - *pp)), t->big, 0);
+		struct dwarf_value ignored;
+
+		if (!dwarf_form_read(&c, form, 0, t->format, &ignored))
+			return false;
+		*pp = cursor_ok(&c) ? c.p : t->end + 1;
+	}
+	return true;
+}
+
+/* A block of @n bytes. */
+static inline const uint8_t *pass(const struct text *t, const uint8_t *p, uint64_t n)
+{
+	return p <= t->end && n <= (uint64_t)(t->end - p) ? p + n : t->end + 1;
+}
+
+/*
+ * Run a program over a DIE's attributes; returns what is behind them: end + 1 if they do not end before it. NULL: an unknown form.
+ */
+static inline const uint8_t *run(const struct text *t, const uint8_t *p, const uint8_t *program, struct values *vs)
+{
+	const uint8_t *nul;
+	uint64_t n;
+	uint8_t op, slot;
+
+	for (;;) {
+		op = *program++;
+		if (op >= DWARF_OP_SKIP) {
+			p += op - DWARF_OP_SKIP;
+			if (p > t->end)
+				return t->end + 1;
+			continue;
+		}
+		switch (op) {
+		case DWARF_OP_END:
+			return p;
+		case DWARF_OP_ULEB:
+			dwarf_uleb(&p, t->end);
+			break;
+		case DWARF_OP_STRING:
+			nul = memchr(p, 0, (size_t)(t->end - p));
+			p = nul ? nul + 1 : t->end + 1;
+			break;
+		case DWARF_OP_BLOCK1:
+			n = *p++;
+			p = pass(t, p, n);
+			break;
+		case DWARF_OP_BLOCK2:
+			n = dwarf_get(p, 2, t->big);
+			p = pass(t, p + 2, n);
+			break;
+		case DWARF_OP_BLOCK4:
+			n = dwarf_get(p, 4, t->big);
+			p = pass(t, p + 4, n);
+			break;
+		case DWARF_OP_BLOCK:
+			n = dwarf_uleb(&p, t->end);
+			p = pass(t, p, n);
+			break;
+		case DWARF_OP_INDIRECT:
+			slot = *program++;
+			if (!indirect(t, &p, slot, vs))
+				return NULL;
+			break;
+		default: /* DWARF_OP_VALUE */
+			slot = *program++;
+			{
+				uint8_t read = *program++, is = *program++;
+
+				value_set(vs, slot, value_read(t, &p, read, &program), is);
+			}
+			break;
+		}
+		if (p > t->end)
+			return t->end + 1;
+	}
+}
+
+/* The DIE that a reference means, in the section; *ret_alt: in the supplementary file's. UINT64_MAX: none that we can find. */
+static uint64_t ref_of(const struct dwarf_reader *r, uint64_t v, uint8_t is, bool *ret_alt)
+{
+	*ret_alt = is == DWARF_IS_ALT_REF;
+	switch (is) {
+	case DWARF_IS_UNIT_REF:
+		return v < r->cu.end - r->cu.off ? r->cu.off + v : UINT64_MAX;
+	case DWARF_IS_REF:
+	case DWARF_IS_ALT_REF:
+		return v;
+	}
+	return UINT64_MAX;
+}
+
+/* The spans of a node, by its low and high pc or its list. */
+static int spans_of(struct dwarf_reader *r, const struct values *vs, uint32_t node, struct err *err)
+{
+	uint64_t lo, hi;
+
+	if (vs->has & 1u << DWARF_SLOT_RANGES)
+		return dwarf_reader_ranges(r, vs->v[DWARF_SLOT_RANGES],
+					   vs->is[DWARF_SLOT_RANGES] == DWARF_IS_LIST_INDEX, node, err);
+	if (!(vs->has & 1u << DWARF_SLOT_LOW) || !(vs->has & 1u << DWARF_SLOT_HIGH))
+		return 0;
+	lo = vs->v[DWARF_SLOT_LOW];
+	hi = vs->v[DWARF_SLOT_HIGH];
+	if (vs->is[DWARF_SLOT_LOW] == DWARF_IS_ADDRESS_INDEX && !dwarf_cu_address(&r->cu, lo, &lo))
+		return 0;
+	if (vs->is[DWARF_SLOT_HIGH] == DWARF_IS_ADDRESS_INDEX && !dwarf_cu_address(&r->cu, hi, &hi))
+		return 0;
+	if (vs->is[DWARF_SLOT_HIGH] == DWARF_IS_NUMBER && add_overflows(lo, hi, &hi))
+		return 0;
+	return dwarf_reader_span(r, lo, hi, node, err);
+}
+
+static int function_done(struct dwarf_reader *r, uint32_t first, function_fn *fn, void *arg, struct err *err)
+{
+	struct dwarf_function f = { .nodes = r->nodes + first, .n_nodes = r->n_nodes - first };
+	size_t span = r->n_spans;
+	int rc = 0;
+
+	while (span && r->spans[span - 1].node >= first)
+		span--;
+	for (size_t i = span; i < r->n_spans; i++)
+		r->spans[i].node -= first;
+	f.spans = r->spans + span;
+	f.n_spans = r->n_spans - span;
+	if (f.n_spans)
+		rc = fn(arg, &f, err);
+	r->n_nodes = first;
+	r->n_spans = span;
+	return rc;
+}
+
+static int push(struct dwarf_reader *r, const struct state *outside, bool ends_function, bool ends_scope, struct err *err)
+{
+	if (r->depth >= DWARF_MAX_DEPTH)
+		return err_set(err, ERR_LIMIT, "DIEs within one another, more than the %u allowed", DWARF_MAX_DEPTH);
+	DWARF_GROW(r->stack, r->depth, r->room_stack);
+	r->stack[r->depth++] = (struct dwarf_frame){ .node = outside->node,
+						     .scope = outside->scope,
+						     .function = outside->function,
+						     .ends_function = ends_function,
+						     .ends_scope = ends_scope };
+	return 0;
+}
+
+static int node_add(struct dwarf_reader *r, const struct values *vs, uint64_t die, uint32_t parent, struct err *err)
+{
+	struct dwarf_node n = { .die = die, .parent = parent };
+
+	if (r->n_nodes >= DWARF_MAX_NODES)
+		return err_set(err, ERR_LIMIT, "more than the %u inlined calls allowed", DWARF_MAX_NODES);
+	if (vs->has & 1u << DWARF_SLOT_CALL_FILE) {
+		n.call_file = (uint32_t)MIN(vs->v[DWARF_SLOT_CALL_FILE], (uint64_t)UINT32_MAX);
+		n.has_call_file = true;
+	}
+	if (vs->has & 1u << DWARF_SLOT_CALL_LINE)
+		n.call_line = (uint32_t)MIN(vs->v[DWARF_SLOT_CALL_LINE], (uint64_t)UINT32_MAX);
+	if (vs->has & 1u << DWARF_SLOT_CALL_COLUMN)
+		n.call_column = (uint32_t)MIN(vs->v[DWARF_SLOT_CALL_COLUMN], (uint64_t)UINT16_MAX);
+	DWARF_GROW(r->nodes, r->n_nodes, r->room_nodes);
+	r->nodes[r->n_nodes++] = n;
+	return 0;
+}
+
+/* A subprogram with code: the state is within it from here on. 1: it has none. */
+static int function_begin(struct dwarf_reader *r, struct state *st, const struct values *vs, uint64_t die, struct err *err)
+{
+	uint32_t first = (uint32_t)r->n_nodes;
+	size_t n_spans = r->n_spans;
+
+	if (node_add(r, vs, die, 0, err) < 0 || spans_of(r, vs, first, err) < 0)
+		return -1;
+	if (r->n_spans == n_spans) {
+		r->n_nodes = first;
+		return 1;
+	}
+	st->node = first;
+	st->function = first;
+	return 0;
+}
+
+static int inlined_begin(struct dwarf_reader *r, struct state *st, const struct values *vs, struct err *err)
+{
+	uint32_t node = (uint32_t)r->n_nodes;
+	uint64_t die = UINT64_MAX;
+	bool in_alt = false;
+
+	if (vs->has & 1u << DWARF_SLOT_ORIGIN)
+		die = ref_of(r, vs->v[DWARF_SLOT_ORIGIN], vs->is[DWARF_SLOT_ORIGIN], &in_alt);
+	if (node_add(r, vs, die, st->node - st->function, err) < 0)
+		return -1;
+	r->nodes[node].in_alt = in_alt;
+	if (spans_of(r, vs, node, err) < 0)
+		return -1;
+	st->node = node;
+	return 0;
+}
+
+static int scope_begin(struct dwarf_reader *r, struct state *st, uint64_t off, struct err *err)
+{
+	if (r->n_scopes >= SCOPES_MAX)
+		return err_set(err, ERR_LIMIT, "more than the %u scopes allowed", SCOPES_MAX);
+	DWARF_GROW(r->scopes, r->n_scopes, r->room_scopes);
+	r->scopes[r->n_scopes] = (struct dwarf_scope){ off, UINT64_MAX, st->scope };
+	st->scope = (uint32_t)r->n_scopes++;
+	return 0;
+}
+
+/* Where to go on when what is in a DIE is of no interest: NULL: there is no telling. */
+static const uint8_t *sibling(const struct dwarf_reader *r, const struct text *t, const struct values *vs, const uint8_t *p)
+{
+	uint64_t off;
+
+	if (!(vs->has & 1u << DWARF_SLOT_SIBLING) || vs->is[DWARF_SLOT_SIBLING] != DWARF_IS_UNIT_REF)
+		return NULL;
+	off = vs->v[DWARF_SLOT_SIBLING];
+	return off < (uint64_t)(t->end - t->start) && t->start + off >= p ? t->start + off : NULL;
+}
+
+static int bad_die(const struct dwarf_reader *r, const struct text *t, const uint8_t *p, const char *why, struct err *err)
+{
+	return err_set(err, ERR_INVALID, "DIE at %llu: %s", (unsigned long long)(r->cu.off + (uint64_t)(p - t->start)), why);
+}
+
+static int walk(struct dwarf_reader *r, const struct text *t, function_fn *fn, void *arg, struct err *err)
+{
+	const uint8_t *p = t->start + (r->cu.die - r->cu.off), *die, *to;
+	struct state st = { NO_NODE, 0, UINT32_MAX };
+	bool is_c = r->cu.is_c;
+	struct values vs;
+	int rc;
+
+	while (p < t->end) {
+		const struct dwarf_decl *decl;
+		struct state outside = st;
+		bool begun = false, scoped = false;
+		uint64_t code;
+
+		die = p;
+		code = dwarf_uleb(&p, t->end);
+		if (!code) {
+			struct dwarf_frame *f;
+
+			if (!r->depth)
+				continue; /* padding */
+			f = &r->stack[--r->depth];
+			if (f->ends_scope)
+				r->scopes[st.scope].end = r->cu.off + (uint64_t)(die - t->start);
+			if (f->ends_function && (rc = function_done(r, st.function, fn, arg, err)) != 0)
+				return rc;
+			st = (struct state){ f->node, f->function, f->scope };
+			continue;
+		}
+		decl = dwarf_table_find(r->table, code);
+		if (!decl)
+			return bad_die(r, t, die, "its abbreviation is not in the table", err);
+		vs.has = 0;
+		p = run(t, p, r->table->programs.p + decl->program, &vs);
+		if (!p)
+			return bad_die(r, t, die, "unknown form", err);
+		if (p > t->end)
+			return bad_die(r, t, die, "ends past the unit", err);
+		switch (decl->kind) {
+		case DWARF_KIND_FUNCTION:
+			rc = 1;
+			if (vs.has & (1u << DWARF_SLOT_LOW | 1u << DWARF_SLOT_RANGES))
+				rc = function_begin(r, &st, &vs, r->cu.off + (uint64_t)(die - t->start), err);
+			if (rc < 0)
+				return -1;
+			begun = rc == 0;
+			if (!begun) {
+				/* Nothing in it is code of the function that it stands in. */
+				st.node = NO_NODE;
+				if (is_c && decl->children && (to = sibling(r, t, &vs, p)) != NULL) {
+					st = outside;
+					p = to;
+					continue;
+				}
+			}
+			scoped = !is_c && decl->children;
+			break;
+		case DWARF_KIND_INLINED:
+			if (st.node != NO_NODE && inlined_begin(r, &st, &vs, err) < 0)
+				return -1;
+			break;
+		case DWARF_KIND_SCOPE:
+			if (is_c && decl->children && (to = sibling(r, t, &vs, p)) != NULL) {
+				p = to;
+				continue;
+			}
+			scoped = !is_c && decl->children;
+			break;
+		case DWARF_KIND_TYPE:
+			if (decl->children && (to = sibling(r, t, &vs, p)) != NULL) {
+				p = to;
+				continue;
+			}
+			break;
+		}
+		if (!decl->children) {
+			if (begun && (rc = function_done(r, st.function, fn, arg, err)) != 0)
+				return rc;
+			st = outside;
+			continue;
+		}
+		if (scoped && scope_begin(r, &st, r->cu.off + (uint64_t)(die - t->start), err) < 0)
+			return -1;
+		if (push(r, &outside, begun, scoped, err) < 0)
+			return -1;
+	}
+	/* A unit may end without the marks that end its children. */
+	while (r->depth) {
+		struct dwarf_frame *f = &r->stack[--r->depth];
+
+		if (f->ends_function && (rc = function_done(r, st.function, fn, arg, err)) != 0)
+			return rc;
+		st = (struct state){ f->node, f->function, f->scope };
+	}
+	return 0;
+}
+
+int dwarf_reader_walk(struct dwarf_reader *r, int (*fn)(void *arg, const struct dwarf_function *f, struct err *err), void *arg,
+		      struct err *err)
+{
+	struct text t = { r->p, r->p + (r->cu.end - r->cu.off), r->d->big, &r->cu.format };
+
+	r->n_nodes = r->n_spans = r->n_scopes = r->depth = 0;
+	return walk(r, &t, fn, arg, err) < 0 ? -1 : 0;
+}
+
+/* ---- the unit at hand ---- */
+
+struct dwarf_reader *dwarf_reader_new(const struct dwarf *d)
+{
+	struct dwarf_reader *r = NEW(struct dwarf_reader);
+
+	r->d = d;
+	r->budget = UINT64_MAX;
+	r->cu.file = d;
+	return r;
+}
+
+void dwarf_reader_budget(struct dwarf_reader *r, uint64_t bytes)
+{
+	r->budget = bytes;
+}
+
+int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err)
+{
+	const struct dwarf_cu_place *place = &r->d->units[unit];
+	size_t size = (size_t)(place->end - place->off);
+
+	r->lines_err = (struct err){ 0 };
+	r->cu.index = unit;
+	r->cu.off = place->off;
+	r->cu.end = place->end;
+	r->table = NULL;
+	r->n_scopes = 0;
+	if (dwarf_data_piece(r->d, &r->d->info, place->off, size, &r->room, &r->p, err) < 0 ||
+	    dwarf_cu_header(&r->cu, r->p, size, err) < 0)
+		return -1;
+	if (r->cu.type == DW_UT_type || r->cu.type == DW_UT_split_type)
+		return DWARF_NO_UNIT;
+	if (r->cu.die >= r->cu.end)
+		return err_set(err, ERR_INVALID, "unit without a DIE");
+	/* Padding where the root should be: linkers blank out what they drop. */
+	if (!r->p[r->cu.die - r->cu.off])
+		return DWARF_NO_UNIT;
+	if (dwarf_reader_table(r, &r->cu, &r->table, err) < 0 ||
+	    dwarf_cu_root(r, &r->cu, r->table, r->p + (r->cu.die - r->cu.off), (size_t)(r->cu.end - r->cu.die), err) < 0)
+		return -1;
+	return dwarf_reader_read_lines(r, err);
+}
+
+const struct err *dwarf_reader_lines_err(const struct dwarf_reader *r)
+{
+	return &r->lines_err;
+}
+
+uint64_t dwarf_reader_language(const struct dwarf_reader *r)
+{
+	return r->cu.language;
+}
+
+struct str dwarf_reader_dwo(const struct dwarf_reader *r)
+{
+	struct str s = { 0 };
+	bool stable, missing;
+
+	dwarf_cu_string(&r->cu, &r->cu.dwo_name, &s, &stable, &missing);
+	return s;
+}
+
+void dwarf_reader_free(struct dwarf_reader *r)
+{
+	if (!r)
+		return;
+	dwarf_tables_free(&r->tables);
+	buf_done(&r->room);
+	buf_done(&r->line_room);
+	buf_done(&r->other_room);
+	arena_done(&r->names);
+	arena_done(&r->line_arena);
+	free(r->file_offs);
+	free(r->rows);
+	free(r->sequences);
+	free(r->nodes);
+	free(r->spans);
+	free(r->scopes);
+	free(r->stack);
+	free(r);
+}
