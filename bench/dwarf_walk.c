@@ -78,10 +78,11 @@ int main(int argc, char **argv)
 	c.r = dwarf_reader_new(d);
 	for (size_t i = 0; i < dwarf_n_units(d); i++)
 		one_unit(&c, i);
-	printf("open %.3f s, walk %.3f s: %zu units, %llu functions, %llu inlined, %llu spans, %llu sequences, %llu rows, %llu names\n",
-	       (double)(t1 - t0) / 1e9, (double)(clock_cpu_ns() - t1) / 1e9, dwarf_n_units(d), (unsigned long long)c.functions,
-	       (unsigned long long)c.nodes, (unsigned long long)c.spans, (unsigned long long)c.sequences,
-	       (unsigned long long)c.rows, (unsigned long long)c.names);
+	printf("open %.3f s, walk %.3f s: %zu units, %llu functions, %llu inlined, %llu spans, %llu "
+	       "sequences, %llu rows, %llu names\n",
+	       (double)(t1 - t0) / 1e9, (double)(clock_cpu_ns() - t1) / 1e9, dwarf_n_units(d),
+	       (unsigned long long)c.functions, (unsigned long long)c.nodes, (unsigned long long)c.spans,
+	       (unsigned long long)c.sequences, (unsigned long long)c.rows, (unsigned long long)c.names);
 	free(c.dies);
 	dwarf_reader_free(c.r);
 	dwarf_close(d);

@@ -83,7 +83,8 @@ enum dwarf_kind {
 	DWARF_KIND_TYPE,  /* no code within */
 };
 
-/* Instructions of a program: what to do with the next attribute. Those from DWARF_OP_SKIP on pass over op - DWARF_OP_SKIP bytes. */
+/* Instructions of a program: what to do with the next attribute. Those from DWARF_OP_SKIP on pass over op -
+ * DWARF_OP_SKIP bytes. */
 enum dwarf_op {
 	DWARF_OP_END,
 	DWARF_OP_ULEB,
@@ -97,7 +98,12 @@ enum dwarf_op {
 	DWARF_OP_SKIP,
 };
 /* How a value is read; those up to 8 are so many bytes. */
-enum { DWARF_READ_FLAG = 0, DWARF_READ_ULEB = 9, DWARF_READ_SLEB, DWARF_READ_IMPLICIT /* 8 bytes in the program */ };
+enum {
+	DWARF_READ_FLAG = 0,
+	DWARF_READ_ULEB = 9,
+	DWARF_READ_SLEB,
+	DWARF_READ_IMPLICIT /* 8 bytes in the program */
+};
 /* What the number is. */
 enum {
 	DWARF_IS_NUMBER,
@@ -281,8 +287,8 @@ void dwarf_tables_free(struct dwarf_tables *t);
 
 /* Header and root of a unit. @p is its bytes from cu->off, as many as there are. */
 int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct err *err);
-int dwarf_cu_root(struct dwarf_reader *r, struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, size_t size,
-		  struct err *err);
+int dwarf_cu_root(struct dwarf_reader *r, struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p,
+		  size_t size, struct err *err);
 
 /* One DIE, by its attributes' list. fn is called with each; @p is the DIE's bytes. */
 struct dwarf_attr {
@@ -290,12 +296,12 @@ struct dwarf_attr {
 	struct dwarf_value value;
 };
 int dwarf_die_each(const struct dwarf_cu *cu, const struct dwarf_table *t, const uint8_t *p, size_t size,
-		   void (*fn)(void *arg, const struct dwarf_attr *a), void *arg, const struct dwarf_decl **ret,
-		   struct err *err);
+		   void (*fn)(void *arg, const struct dwarf_attr *a), void *arg,
+		   const struct dwarf_decl **ret, struct err *err);
 
 /* A string form's string. False: none, or it is not to be had (*ret_alt_missing). */
-bool dwarf_cu_string(const struct dwarf_cu *cu, const struct dwarf_value *v, struct str *ret, bool *ret_stable,
-		     bool *ret_alt_missing);
+bool dwarf_cu_string(const struct dwarf_cu *cu, const struct dwarf_value *v, struct str *ret,
+		     bool *ret_stable, bool *ret_alt_missing);
 /* .debug_addr[index]; false: none. */
 bool dwarf_cu_address(const struct dwarf_cu *cu, uint64_t index, uint64_t *ret);
 
@@ -307,12 +313,12 @@ int dwarf_reader_ranges(struct dwarf_reader *r, uint64_t v, bool is_index, uint3
 int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err);
 
 /* Room for one more element. */
-#define DWARF_GROW(list, n, room)                                                  \
-	do {                                                                       \
-		if ((n) == (room)) {                                               \
-			(room) = (room) ? (room) * 2 : 64;                         \
-			(list) = mem_realloc((list), (room), sizeof(*(list)));     \
-		}                                                                  \
+#define DWARF_GROW(list, n, room)                                              \
+	do {                                                                   \
+		if ((n) == (room)) {                                           \
+			(room) = (room) ? (room)*2 : 64;                       \
+			(list) = mem_realloc((list), (room), sizeof(*(list))); \
+		}                                                              \
 	} while (0)
 
 static inline uint64_t dwarf_get(const uint8_t *p, unsigned size, bool big)
@@ -342,7 +348,8 @@ static inline uint64_t dwarf_get(const uint8_t *p, unsigned size, bool big)
 	return 0;
 }
 
-/* LEB128 that ends before @end, which has DWARF_PAD bytes behind it; bits over 64 are dropped. NULL in *p: it does not end there. */
+/* LEB128 that ends before @end, which has DWARF_PAD bytes behind it; bits over 64 are dropped. NULL in *p: it
+ * does not end there. */
 static inline uint64_t dwarf_uleb(const uint8_t **p, const uint8_t *end)
 {
 	const uint8_t *q = *p;

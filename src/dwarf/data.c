@@ -4,8 +4,8 @@
  *
  * What units refer to from everywhere (abbreviations, strings, lists) is held whole. .debug_info and
  * .debug_line are many times larger; they are read unit by unit into a buffer that is used again, which costs
- * as much as page faults of a mapping would, and a file that somebody cuts meanwhile is an error and no signal.
- * Only what is compressed or has to be relocated is held whole too.
+ * as much as page faults of a mapping would, and a file that somebody cuts meanwhile is an error and no
+ * signal. Only what is compressed or has to be relocated is held whole too.
  */
 #include "dwarf/code.h"
 
@@ -142,8 +142,8 @@ static size_t code_of_segments(const struct elf_image *img, struct dwarf_section
 
 size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwarf_section_place **ret)
 {
-	struct dwarf_section_place *list =
-		ARENA_NEW_N(a, struct dwarf_section_place, (size_t)img->n_sections + img->n_segments + 1);
+	struct dwarf_section_place *list = ARENA_NEW_N(a, struct dwarf_section_place,
+						       (size_t)img->n_sections + img->n_segments + 1);
 	uint64_t base = 0;
 	size_t n = 0, kept = 0;
 

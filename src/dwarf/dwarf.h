@@ -2,14 +2,15 @@
 /*
  * dwarf: DWARF 2 to 5, 32 and 64 bit, both byte orders, every byte untrusted.
  *
- * Two readers: dwarf_sources_*() for the source files that a debug file names, and below it `struct dwarf` for its code: functions, calls
- * inlined into them, lines.
+ * Two readers: dwarf_sources_*() for the source files that a debug file names, and below it `struct dwarf`
+ * for its code: functions, calls inlined into them, lines.
  *
- * The names of sources are read from the line tables' file lists (DWARF 2 to 5, 32 and 64 bit, both byte orders) and, for DWARF before 5 or where the
- * table has no directory of its own, the unit's DW_AT_comp_dir and DW_AT_name. A name is made absolute by its directory and
- * that by comp_dir, and canonical by path_canonical(); a name that stays relative is kept as it is; "<built-in>" and the like
- * are dropped. Names in a supplementary (dwz) file's strings (DW_FORM_GNU_strp_alt, DW_FORM_strp_sup, DW_FORM_line_strp)
- * need that file.
+ * The names of sources are read from the line tables' file lists (DWARF 2 to 5, 32 and 64 bit, both byte
+ * orders) and, for DWARF before 5 or where the table has no directory of its own, the unit's DW_AT_comp_dir
+ * and DW_AT_name. A name is made absolute by its directory and that by comp_dir, and canonical by
+ * path_canonical(); a name that stays relative is kept as it is; "<built-in>" and the like are dropped. Names
+ * in a supplementary (dwz) file's strings (DW_FORM_GNU_strp_alt, DW_FORM_strp_sup, DW_FORM_line_strp) need
+ * that file.
  */
 #pragma once
 
@@ -26,15 +27,19 @@ struct dwarf_sources_note {
 };
 
 /*
- * Every source name of @img, once each, canonical; @alt is the supplementary file or NULL. fn's non-zero return ends it and is
- * returned. A damaged unit is skipped and noted; the rest is still read. Time and memory are linear in the sections' sizes.
+ * Every source name of @img, once each, canonical; @alt is the supplementary file or NULL. fn's non-zero
+ * return ends it and is returned. A damaged unit is skipped and noted; the rest is still read. Time and
+ * memory are linear in the sections' sizes.
  */
-int dwarf_sources_each(const struct elf_image *img, const struct elf_image *alt, int (*fn)(void *arg, struct str name),
-		       void *arg, struct dwarf_sources_note *ret_note, struct err *err);
+int dwarf_sources_each(const struct elf_image *img, const struct elf_image *alt,
+		       int (*fn)(void *arg, struct str name), void *arg, struct dwarf_sources_note *ret_note,
+		       struct err *err);
 
-/* The same as a set that answers "does this debug file name this path?" in constant time; built once, then read by many threads. */
+/* The same as a set that answers "does this debug file name this path?" in constant time; built once, then
+ * read by many threads. */
 struct dwarf_sources;
-int dwarf_sources_build(const struct elf_image *img, const struct elf_image *alt, struct dwarf_sources **ret, struct err *err);
+int dwarf_sources_build(const struct elf_image *img, const struct elf_image *alt, struct dwarf_sources **ret,
+			struct err *err);
 bool dwarf_sources_has(const struct dwarf_sources *s, struct str canonical);
 size_t dwarf_sources_n(const struct dwarf_sources *s);
 size_t dwarf_sources_weight(const struct dwarf_sources *s); /* bytes of memory */
@@ -44,30 +49,33 @@ void dwarf_sources_free(struct dwarf_sources *s);
 /* ---- code: functions, calls inlined into them, lines ---- */
 
 #define DWARF_MAX_UNITS (8u << 20)
-#define DWARF_MAX_DEPTH 4096u /* of DIEs within one another */
-#define DWARF_MAX_HOPS  16u   /* abstract origins and specifications, one after the other */
+#define DWARF_MAX_DEPTH 4096u       /* of DIEs within one another */
+#define DWARF_MAX_HOPS  16u         /* abstract origins and specifications, one after the other */
 #define DWARF_MAX_NODES (16u << 20) /* calls inlined into one function */
 
 /*
- * The DWARF of one file. Small sections are held in memory; .debug_info and .debug_line are read unit by unit where they are neither
- * compressed nor relocated. When it is open it does not change: many readers, one a thread, may use it if `threads` says so.
+ * The DWARF of one file. Small sections are held in memory; .debug_info and .debug_line are read unit by unit
+ * where they are neither compressed nor relocated. When it is open it does not change: many readers, one a
+ * thread, may use it if `threads` says so.
  */
 struct dwarf;
 
 enum { DWARF_NO_CODE = 2 };
 /*
- * @img and @alt (the supplementary file, or NULL) are borrowed until close. DWARF_NO_CODE: there is neither .debug_info nor .debug_line. A
- * section that cannot be read is an error; damage within units is told by the reader.
+ * @img and @alt (the supplementary file, or NULL) are borrowed until close. DWARF_NO_CODE: there is neither
+ * .debug_info nor .debug_line. A section that cannot be read is an error; damage within units is told by the
+ * reader.
  *
- * In a relocatable file every section begins at address 0. Its code sections are laid out one after the other, in their order and
- * aligned; dwarf_sections() tells where.
+ * In a relocatable file every section begins at address 0. Its code sections are laid out one after the
+ * other, in their order and aligned; dwarf_sections() tells where.
  */
 int dwarf_open(const struct elf_image *img, const struct elf_image *alt, struct dwarf **ret, struct err *err);
 void dwarf_close(struct dwarf *d); /* takes NULL */
 void dwarf_closep(struct dwarf **d);
 bool dwarf_threads(const struct dwarf *d); /* readers of several threads may be used at once */
 
-/* Where a section of code lies. Code elsewhere is dead: a linker has thrown it away and left its description. */
+/* Where a section of code lies. Code elsewhere is dead: a linker has thrown it away and left its description.
+ */
 struct dwarf_section_place {
 	uint32_t index; /* in the image */
 	uint64_t base, size;
@@ -86,17 +94,19 @@ uint64_t dwarf_shared_size(const struct dwarf *d);
 
 struct dwarf_reader;
 struct dwarf_reader *dwarf_reader_new(const struct dwarf *d); /* @d is borrowed */
-void dwarf_reader_free(struct dwarf_reader *r);              /* takes NULL */
+void dwarf_reader_free(struct dwarf_reader *r);               /* takes NULL */
 /*
- * How many bytes may be read from now on, beside those of the units, before a unit is given up with ERR_LIMIT: tables, lists and names can
- * be referred to from many places, so that a small file could cost any time.
+ * How many bytes may be read from now on, beside those of the units, before a unit is given up with
+ * ERR_LIMIT: tables, lists and names can be referred to from many places, so that a small file could cost any
+ * time.
  */
 void dwarf_reader_budget(struct dwarf_reader *r, uint64_t bytes);
 
 enum { DWARF_NO_UNIT = 3 }; /* type units and the like: no code in it */
 /*
- * Go to a unit: its header, its root, its line table. ERR_INVALID, ERR_LIMIT: damage; the next unit may be good. That the line table
- * alone is damaged is told by dwarf_reader_lines_err(); the rows before the damage are there.
+ * Go to a unit: its header, its root, its line table. ERR_INVALID, ERR_LIMIT: damage; the next unit may be
+ * good. That the line table alone is damaged is told by dwarf_reader_lines_err(); the rows before the damage
+ * are there.
  */
 int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err);
 const struct err *dwarf_reader_lines_err(const struct dwarf_reader *r);
@@ -117,7 +127,8 @@ struct dwarf_sequence {
 	uint64_t base, end;
 	size_t row, n_rows;
 };
-/* Those of live code, sorted by base; of rows at one address the last, and none that repeats the one before it. */
+/* Those of live code, sorted by base; of rows at one address the last, and none that repeats the one before
+ * it. */
 struct dwarf_lines {
 	const struct dwarf_row *rows;
 	const struct dwarf_sequence *sequences;
@@ -127,7 +138,8 @@ struct dwarf_lines {
 };
 const struct dwarf_lines *dwarf_reader_lines(const struct dwarf_reader *r);
 
-/* A file of the unit's table. @comp_dir, @dir and @name are what a path is joined of, any but name may be empty. Views good until close
+/* A file of the unit's table. @comp_dir, @dir and @name are what a path is joined of, any but name may be
+ * empty. Views good until close
  * (`stable`) or until the next unit. False: no such file. */
 struct dwarf_file_name {
 	struct str comp_dir, dir, name;
@@ -148,23 +160,25 @@ struct dwarf_span {
 	uint64_t lo, hi;
 	uint32_t node;
 };
-/* In the order of the DIEs: a node stands behind its parent. Where spans overlap, the one of the later node tells what the code is. */
+/* In the order of the DIEs: a node stands behind its parent. Where spans overlap, the one of the later node
+ * tells what the code is. */
 struct dwarf_function {
 	const struct dwarf_node *nodes;
 	const struct dwarf_span *spans;
 	size_t n_nodes, n_spans;
 };
 /*
- * Every function of the unit that has live code, when its last DIE is read. fn's non-zero return ends it and is returned. Damage is told
- * after all functions before it.
+ * Every function of the unit that has live code, when its last DIE is read. fn's non-zero return ends it and
+ * is returned. Damage is told after all functions before it.
  */
-int dwarf_reader_walk(struct dwarf_reader *r, int (*fn)(void *arg, const struct dwarf_function *f, struct err *err), void *arg,
+int dwarf_reader_walk(struct dwarf_reader *r,
+		      int (*fn)(void *arg, const struct dwarf_function *f, struct err *err), void *arg,
 		      struct err *err);
 
 /*
- * What a function is called: DW_AT_linkage_name, and DW_AT_name, which has the names of what it is declared in before it ("ns::type::f")
- * where there is no linkage name to tell them. Empty: not said. `decl_file` is of the line table of the unit at hand, 0 where
- * it is of another's.
+ * What a function is called: DW_AT_linkage_name, and DW_AT_name, which has the names of what it is declared
+ * in before it ("ns::type::f") where there is no linkage name to tell them. Empty: not said. `decl_file` is
+ * of the line table of the unit at hand, 0 where it is of another's.
  */
 struct dwarf_name {
 	struct str name, linkage;
@@ -173,4 +187,5 @@ struct dwarf_name {
 	uint64_t language; /* of the unit that it is declared in */
 	bool alt_missing;  /* it is told in the supplementary file, which was not given */
 };
-int dwarf_reader_name(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name *ret, struct err *err);
+int dwarf_reader_name(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name *ret,
+		      struct err *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What functions are called: from a DIE along its abstract origins and specifications, through other units and the supplementary file, until
- * there is no more to follow. What is said first counts.
+ * What functions are called: from a DIE along its abstract origins and specifications, through other units
+ * and the supplementary file, until there is no more to follow. What is said first counts.
  */
 #include "dwarf/code.h"
 
@@ -29,7 +29,8 @@ struct found {
 };
 
 /* The unit of @file that @off is in, as r->other, without its DIE. */
-static int other_unit(struct dwarf_reader *r, const struct dwarf *file, uint64_t off, struct dwarf_table **ret, struct err *err)
+static int other_unit(struct dwarf_reader *r, const struct dwarf *file, uint64_t off,
+		      struct dwarf_table **ret, struct err *err)
 {
 	size_t unit = dwarf_unit_at(file, off), size;
 	struct dwarf_cu *cu = &r->other;
@@ -39,9 +40,12 @@ static int other_unit(struct dwarf_reader *r, const struct dwarf *file, uint64_t
 		return err_set(err, ERR_INVALID, "no unit with a DIE at %llu", (unsigned long long)off);
 	if (cu->file == file && cu->index == unit)
 		return dwarf_reader_table(r, cu, ret, err);
-	*cu = (struct dwarf_cu){ .file = file, .index = unit, .off = file->units[unit].off, .end = file->units[unit].end };
+	*cu = (struct dwarf_cu){
+		.file = file, .index = unit, .off = file->units[unit].off, .end = file->units[unit].end
+	};
 	size = (size_t)MIN(cu->end - cu->off, (uint64_t)KIB(4));
-	if (dwarf_reader_spend(r, size, err) < 0 || dwarf_data_piece(file, &file->info, cu->off, size, &r->other_room, &p, err) < 0 ||
+	if (dwarf_reader_spend(r, size, err) < 0 ||
+	    dwarf_data_piece(file, &file->info, cu->off, size, &r->other_room, &p, err) < 0 ||
 	    dwarf_cu_header(cu, p, size, err) < 0)
 		goto fail;
 	if (cu->die - cu->off >= size) {
@@ -57,12 +61,14 @@ fail:
 	return -1;
 }
 
-static int locate(struct dwarf_reader *r, const struct dwarf *file, uint64_t off, size_t near, struct place *ret, struct err *err)
+static int locate(struct dwarf_reader *r, const struct dwarf *file, uint64_t off, size_t near,
+		  struct place *ret, struct err *err)
 {
 	struct dwarf_table *t;
 
 	if (file == r->d && off >= r->cu.die && off < r->cu.end && r->table) {
-		*ret = (struct place){ &r->cu, r->table, r->p + (off - r->cu.off), (size_t)(r->cu.end - off), off };
+		*ret = (struct place){ &r->cu, r->table, r->p + (off - r->cu.off), (size_t)(r->cu.end - off),
+				       off };
 		return 0;
 	}
 	if (other_unit(r, file, off, &t, err) < 0)
@@ -184,7 +190,8 @@ static int qualify(struct dwarf_reader *r, uint64_t off, struct dwarf_name *name
 		const struct dwarf_decl *decl;
 		uint64_t at = r->scopes[s].off;
 
-		if (dwarf_die_each(&r->cu, r->table, r->p + (at - r->cu.off), (size_t)(r->cu.end - at), scope_attr, &f, &decl, err) < 0)
+		if (dwarf_die_each(&r->cu, r->table, r->p + (at - r->cu.off), (size_t)(r->cu.end - at),
+				   scope_attr, &f, &decl, err) < 0)
 			return -1;
 		if (decl->tag == DW_TAG_namespace && !f.plain.size)
 			f.plain = STR("(anonymous namespace)");
@@ -213,7 +220,8 @@ static int qualify(struct dwarf_reader *r, uint64_t off, struct dwarf_name *name
 	return 0;
 }
 
-static int read_die(struct dwarf_reader *r, const struct dwarf *file, uint64_t off, struct found *f, struct err *err)
+static int read_die(struct dwarf_reader *r, const struct dwarf *file, uint64_t off, struct found *f,
+		    struct err *err)
 {
 	const struct dwarf_decl *decl;
 
@@ -233,7 +241,8 @@ static int read_die(struct dwarf_reader *r, const struct dwarf *file, uint64_t o
 	}
 }
 
-int dwarf_reader_name(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name *ret, struct err *err)
+int dwarf_reader_name(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name *ret,
+		      struct err *err)
 {
 	struct found f = { .r = r, .name = ret };
 	unsigned hops;

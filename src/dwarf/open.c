@@ -136,8 +136,8 @@ void dwarf_close(struct dwarf *d)
 	if (!d)
 		return;
 	dwarf_close(d->alt);
-	struct dwarf_data *sections[] = { &d->info,   &d->abbrev,   &d->str,  &d->line_str, &d->str_offsets, &d->line,
-					  &d->ranges, &d->rnglists, &d->addr };
+	struct dwarf_data *sections[] = { &d->info, &d->abbrev, &d->str,      &d->line_str, &d->str_offsets,
+					  &d->line, &d->ranges, &d->rnglists, &d->addr };
 
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
 		dwarf_data_close(sections[i]);
@@ -180,8 +180,9 @@ const struct err *dwarf_units_err(const struct dwarf *d)
 
 uint64_t dwarf_shared_size(const struct dwarf *d)
 {
-	return d->abbrev.size + d->str.size + d->line_str.size + d->str_offsets.size + d->line.size + d->ranges.size +
-	       d->rnglists.size + d->addr.size + (d->alt ? dwarf_shared_size(d->alt) + d->alt->info.size : 0);
+	return d->abbrev.size + d->str.size + d->line_str.size + d->str_offsets.size + d->line.size +
+	       d->ranges.size + d->rnglists.size + d->addr.size +
+	       (d->alt ? dwarf_shared_size(d->alt) + d->alt->info.size : 0);
 }
 
 size_t dwarf_unit_at(const struct dwarf *d, uint64_t off)

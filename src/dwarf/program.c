@@ -2,10 +2,11 @@
 /*
  * Abbreviations (section 7.5.3) made into byte programs.
  *
- * A unit has millions of DIEs and a few hundred abbreviations. Each abbreviation becomes a program that passes over what
- * is of no interest, runs of fixed size in one step, and reads the few attributes that say where code is. Units that
- * name the same table share it; the tables used last are kept. What is compiled is charged to the reader's
- * budget: thousands of small units can each name the same large table, by another offset each time.
+ * A unit has millions of DIEs and a few hundred abbreviations. Each abbreviation becomes a program that
+ * passes over what is of no interest, runs of fixed size in one step, and reads the few attributes that say
+ * where code is. Units that name the same table share it; the tables used last are kept. What is compiled is
+ * charged to the reader's budget: thousands of small units can each name the same large table, by another
+ * offset each time.
  */
 #include "dwarf/code.h"
 
@@ -228,7 +229,8 @@ static bool compile_skip(struct writer *w, uint64_t form, const struct dwarf_for
 	return false;
 }
 
-static bool compile_attr(struct writer *w, uint8_t slot, uint64_t form, int64_t implicit, const struct dwarf_format *f)
+static bool compile_attr(struct writer *w, uint8_t slot, uint64_t form, int64_t implicit,
+			 const struct dwarf_format *f)
 {
 	uint8_t read, is;
 
@@ -269,7 +271,8 @@ static int compile_decl(struct dwarf_table *t, struct cursor *c, uint64_t code, 
 		if (!attr && !form)
 			break;
 		if (++n > ATTRS_MAX)
-			return err_set(err, ERR_LIMIT, "abbreviation %llu has more than the %u attributes allowed",
+			return err_set(err, ERR_LIMIT,
+				       "abbreviation %llu has more than the %u attributes allowed",
 				       (unsigned long long)code, ATTRS_MAX);
 		if (!compile_attr(&w, slot_of(attr, decl.kind), form, implicit, &t->format))
 			return err_set(err, ERR_INVALID, "abbreviation %llu: unknown form %llu",
@@ -312,7 +315,8 @@ static int compile(struct dwarf_reader *r, struct dwarf_table *t, const struct d
 	if (cu->abbrev_off >= s->size)
 		return err_set(err, ERR_INVALID, "abbreviations at %llu of %llu bytes",
 			       (unsigned long long)cu->abbrev_off, (unsigned long long)s->size);
-	c = cursor_at(bytes_of(s->p + cu->abbrev_off, s->size - cu->abbrev_off), cu->file->big, cu->abbrev_off);
+	c = cursor_at(bytes_of(s->p + cu->abbrev_off, s->size - cu->abbrev_off), cu->file->big,
+		      cu->abbrev_off);
 	t->dense = true;
 	while (rc == 0) {
 		uint64_t code = cursor_uleb(&c);
@@ -336,10 +340,11 @@ static int compile(struct dwarf_reader *r, struct dwarf_table *t, const struct d
 
 static bool is_same(const struct dwarf_table *t, const struct dwarf_cu *cu)
 {
-	/* The programs hang on the file only by the sizes of its forms; its offset in another file is another. */
+	/* The programs hang on the file only by the sizes of its forms; its offset in another file is
+	 * another. */
 	return t->used && t->off == cu->abbrev_off && t->format.version == cu->format.version &&
-	       t->format.addr_size == cu->format.addr_size && t->format.offset_size == cu->format.offset_size &&
-	       t->file == cu->file;
+	       t->format.addr_size == cu->format.addr_size &&
+	       t->format.offset_size == cu->format.offset_size && t->file == cu->file;
 }
 
 int dwarf_reader_table(struct dwarf_reader *r, const struct dwarf_cu *cu, struct dwarf_table **ret,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Range lists: .debug_ranges (DWARF 3 and 4, section 2.17.3 there) and .debug_rnglists (DWARF 5, section 2.17.3).
+ * Range lists: .debug_ranges (DWARF 3 and 4, section 2.17.3 there) and .debug_rnglists (DWARF 5,
+ * section 2.17.3).
  *
- * Only what lies in a section of code is taken. That does away with all that linkers leave behind of code that they threw away (addresses
- * of 0, 1, -1, -2, with or without something added), and with ranges that cover everything.
+ * Only what lies in a section of code is taken. That does away with all that linkers leave behind of code
+ * that they threw away (addresses of 0, 1, -1, -2, with or without something added), and with ranges that
+ * cover everything.
  */
 #include "dwarf/code.h"
 
@@ -44,7 +46,8 @@ static int ranges_v4(struct dwarf_reader *r, uint64_t off, uint32_t node, struct
 	uint64_t max = size == 8 ? UINT64_MAX : ((uint64_t)1 << size * 8) - 1, base = r->cu.low_pc, start;
 
 	if (add_overflows(off, r->cu.ranges_base, &off) || off > s->size)
-		return err_set(err, ERR_INVALID, ".debug_ranges has no list at %llu", (unsigned long long)off);
+		return err_set(err, ERR_INVALID, ".debug_ranges has no list at %llu",
+			       (unsigned long long)off);
 	for (start = off; s->size - off >= 2 * size; off += 2 * size) {
 		uint64_t lo = dwarf_get(s->p + off, size, r->d->big);
 		uint64_t hi = dwarf_get(s->p + off + size, size, r->d->big);
@@ -81,7 +84,8 @@ static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struc
 	bool big = r->d->big;
 
 	if (off >= s->size)
-		return err_set(err, ERR_INVALID, ".debug_rnglists has no list at %llu", (unsigned long long)off);
+		return err_set(err, ERR_INVALID, ".debug_rnglists has no list at %llu",
+			       (unsigned long long)off);
 	start = p = s->p + off;
 	while (p < end && (size_t)(p - start) <= r->budget) {
 		uint8_t kind = *p++;
@@ -144,7 +148,8 @@ static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struc
 	if (p < end)
 		return dwarf_reader_spend(r, (uint64_t)(p - start), err);
 cut:
-	return err_set(err, ERR_INVALID, ".debug_rnglists ends within the list at %llu", (unsigned long long)off);
+	return err_set(err, ERR_INVALID, ".debug_rnglists ends within the list at %llu",
+		       (unsigned long long)off);
 }
 
 int dwarf_reader_ranges(struct dwarf_reader *r, uint64_t v, bool is_index, uint32_t node, struct err *err)

@@ -158,7 +158,9 @@ int dwarf_relocate_at(const struct elf_image *img, const struct elf_section *sec
 	}
 	for (uint32_t i = 1; i < img->n_sections; i++) {
 		const struct elf_section *rel = &img->sections[i];
-		struct job j = { .img = img, .p = p, .size = size, .rela = rel->type == SHT_RELA, .bases = bases };
+		struct job j = {
+			.img = img, .p = p, .size = size, .rela = rel->type == SHT_RELA, .bases = bases
+		};
 		AUTO(arena_done) struct arena a = { 0 };
 
 		if ((rel->type != SHT_RELA && rel->type != SHT_REL) || rel->info != sec->index)

@@ -41,8 +41,8 @@ int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct e
 }
 
 int dwarf_die_each(const struct dwarf_cu *cu, const struct dwarf_table *t, const uint8_t *p, size_t size,
-		   void (*fn)(void *arg, const struct dwarf_attr *a), void *arg, const struct dwarf_decl **ret,
-		   struct err *err)
+		   void (*fn)(void *arg, const struct dwarf_attr *a), void *arg,
+		   const struct dwarf_decl **ret, struct err *err)
 {
 	struct cursor c = cursor_at(bytes_of(p, size), cu->file->big, 0), spec;
 	const struct dwarf_data *abbrev = &cu->file->abbrev;
@@ -54,8 +54,8 @@ int dwarf_die_each(const struct dwarf_cu *cu, const struct dwarf_table *t, const
 	if (!cursor_ok(&c))
 		return cursor_err(&c, "DIE", err);
 	if (!decl)
-		return err_set(err, ERR_INVALID, "no abbreviation %llu in the table at %llu", (unsigned long long)code,
-			       (unsigned long long)t->off);
+		return err_set(err, ERR_INVALID, "no abbreviation %llu in the table at %llu",
+			       (unsigned long long)code, (unsigned long long)t->off);
 	spec = cursor_of(bytes_of(abbrev->p + t->off + decl->spec, abbrev->size - t->off - decl->spec));
 	for (;;) {
 		struct dwarf_attr a = { .name = cursor_uleb(&spec), .form = 0 };
@@ -69,7 +69,8 @@ int dwarf_die_each(const struct dwarf_cu *cu, const struct dwarf_table *t, const
 		if (a.form == FORM_INDIRECT) {
 			a.form = cursor_uleb(&c);
 			if (a.form == FORM_INDIRECT || a.form == FORM_IMPLICIT_CONST)
-				return err_set(err, ERR_INVALID, "indirect form %llu", (unsigned long long)a.form);
+				return err_set(err, ERR_INVALID, "indirect form %llu",
+					       (unsigned long long)a.form);
 		}
 		if (!dwarf_form_read(&c, a.form, implicit, &cu->format, &a.value))
 			return err_set(err, ERR_INVALID, "unknown form %llu", (unsigned long long)a.form);
@@ -133,8 +134,8 @@ static bool language_is_c(uint64_t lang)
 	return lang == 0x01 || lang == 0x02 || lang == 0x0c || lang == 0x1d || lang == 0x2c || lang == 0x8001;
 }
 
-int dwarf_cu_root(struct dwarf_reader *r, struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, size_t size,
-		  struct err *err)
+int dwarf_cu_root(struct dwarf_reader *r, struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p,
+		  size_t size, struct err *err)
 {
 	struct root root = { .cu = cu };
 	const struct dwarf_decl *decl;
@@ -172,8 +173,8 @@ bool dwarf_cu_address(const struct dwarf_cu *cu, uint64_t index, uint64_t *ret)
 	return true;
 }
 
-bool dwarf_cu_string(const struct dwarf_cu *cu, const struct dwarf_value *v, struct str *ret, bool *ret_stable,
-		     bool *ret_alt_missing)
+bool dwarf_cu_string(const struct dwarf_cu *cu, const struct dwarf_value *v, struct str *ret,
+		     bool *ret_stable, bool *ret_alt_missing)
 {
 	const struct dwarf *d = cu->file;
 	uint64_t off;
@@ -199,8 +200,8 @@ bool dwarf_cu_string(const struct dwarf_cu *cu, const struct dwarf_value *v, str
 		    add_overflows(off, cu->str_offsets_base, &off) || off >= d->str_offsets.size ||
 		    d->str_offsets.size - off < cu->format.offset_size)
 			return false;
-		return dwarf_data_str(
-			&d->str, dwarf_get(d->str_offsets.p + off, cu->format.offset_size, d->big), ret);
+		return dwarf_data_str(&d->str,
+				      dwarf_get(d->str_offsets.p + off, cu->format.offset_size, d->big), ret);
 	case DWARF_NONE:
 	case DWARF_NUMBER:
 	case DWARF_BLOCK:

@@ -2,10 +2,11 @@
 /*
  * Line programs (section 6.2.5) of DWARF 2 to 5 made into rows.
  *
- * A program is cut into sequences, each a run of rising addresses up to its end mark. Some linkers and compilers write sequences
- * with addresses that go back, or without an end: from where that happens another sequence begins, or there is no telling how far the last row
- * goes and it is dropped. Sequences of code that a linker threw away are no sequences. Of rows at one address the last counts; whether a row is
- * the begin of a statement does not matter to the question what an address belongs to.
+ * A program is cut into sequences, each a run of rising addresses up to its end mark. Some linkers and
+ * compilers write sequences with addresses that go back, or without an end: from where that happens another
+ * sequence begins, or there is no telling how far the last row goes and it is dropped. Sequences of code that
+ * a linker threw away are no sequences. Of rows at one address the last counts; whether a row is the begin of
+ * a statement does not matter to the question what an address belongs to.
  */
 #include "dwarf/code.h"
 
@@ -71,7 +72,8 @@ static void sequence_end(struct machine *m, uint64_t end)
 	DWARF_GROW(r->rows, r->n_rows, r->room_rows);
 	r->rows[r->n_rows++] = (struct dwarf_row){ .off = (uint32_t)(end - m->base), .end = 1 };
 	DWARF_GROW(r->sequences, r->n_sequences, r->room_sequences);
-	r->sequences[r->n_sequences++] = (struct dwarf_sequence){ m->base, end, m->first, r->n_rows - m->first };
+	r->sequences[r->n_sequences++] = (struct dwarf_sequence){ m->base, end, m->first,
+								  r->n_rows - m->first };
 }
 
 static void sequence_begin(struct machine *m)
@@ -92,7 +94,8 @@ static inline void row(struct machine *m)
 	if (!m->live)
 		return;
 	if (m->addr - m->base > UINT32_MAX) {
-		/* It went back, or on by more than code is long. The row before reaches to nowhere that we know. */
+		/* It went back, or on by more than code is long. The row before reaches to nowhere that we
+		 * know. */
 		uint64_t end = r->n_rows > m->first ? m->base + r->rows[r->n_rows - 1].off : m->base;
 
 		sequence_end(m, end);
@@ -111,11 +114,13 @@ static inline void row(struct machine *m)
 			sequence_begin(m);
 			one.off = 0;
 		} else if (one.off == last->off) {
-			/* The one before it may now be the same as this one: then there is no need for two. */
+			/* The one before it may now be the same as this one: then there is no need for two.
+			 */
 			r->n_rows--;
 			if (r->n_rows > m->first) {
 				last = &r->rows[r->n_rows - 1];
-				if (last->line == one.line && last->file == one.file && last->column == one.column)
+				if (last->line == one.line && last->file == one.file &&
+				    last->column == one.column)
 					return;
 			}
 		} else if (last->line == one.line && last->file == one.file && last->column == one.column) {
@@ -163,7 +168,8 @@ static const uint8_t *extended(struct machine *m, const uint8_t *p, const uint8_
 	return next;
 }
 
-static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const struct dwarf_line_header *h, struct err *err)
+static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const struct dwarf_line_header *h,
+	       struct err *err)
 {
 	struct dwarf_reader *r = m->r;
 	const uint8_t *lengths = h->opcode_lengths;
@@ -276,7 +282,8 @@ static int read_table(struct dwarf_reader *r, struct err *err)
 
 	if (off >= line->size)
 		return err_set(err, ERR_INVALID, "no line table at %llu", (unsigned long long)off);
-	if (dwarf_data_piece(r->d, line, off, (size_t)MIN(line->size - off, (uint64_t)12), &r->line_room, &p, err) < 0)
+	if (dwarf_data_piece(r->d, line, off, (size_t)MIN(line->size - off, (uint64_t)12), &r->line_room, &p,
+			     err) < 0)
 		return -1;
 	c = cursor_at(bytes_of(p, (size_t)MIN(line->size - off, (uint64_t)12)), r->d->big, off);
 	if (!dwarf_length_read(&c, &length, &place.offset_size))
@@ -285,14 +292,15 @@ static int read_table(struct dwarf_reader *r, struct err *err)
 	/* What is there of a table that ends past the section may still be good. */
 	place.end = place.header_off + MIN(length, line->size - place.header_off);
 	if (dwarf_reader_spend(r, place.end - off, err) < 0 ||
-	    dwarf_data_piece(r->d, line, place.header_off, (size_t)(place.end - place.header_off), &r->line_room, &p, err) < 0)
+	    dwarf_data_piece(r->d, line, place.header_off, (size_t)(place.end - place.header_off),
+			     &r->line_room, &p, err) < 0)
 		return -1;
-	if (dwarf_line_header_of(bytes_of(p, (size_t)(place.end - place.header_off)), &place, r->d->big, &r->line_arena,
-				 &r->line_header, err) < 0 ||
+	if (dwarf_line_header_of(bytes_of(p, (size_t)(place.end - place.header_off)), &place, r->d->big,
+				 &r->line_arena, &r->line_header, err) < 0 ||
 	    files_index(r, err) < 0)
 		return -1;
-	return run(&m, p + (r->line_header.program_off - place.header_off), p + (place.end - place.header_off),
-		   &r->line_header, err);
+	return run(&m, p + (r->line_header.program_off - place.header_off),
+		   p + (place.end - place.header_off), &r->line_header, err);
 }
 
 int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err)

@@ -2,11 +2,12 @@
 /*
  * All DIEs of a unit, one after the other, without a tree.
  *
- * What is kept is where we are (a stack), the functions that are being read with the calls inlined into them, and, where the language has
- * them, the scopes that names hang on. Types of C are jumped over by their siblings; most of .debug_info is types.
+ * What is kept is where we are (a stack), the functions that are being read with the calls inlined into them,
+ * and, where the language has them, the scopes that names hang on. Types of C are jumped over by their
+ * siblings; most of .debug_info is types.
  *
- * Every read of the loop may go up to DWARF_PAD bytes past the end; whether it did is asked once behind each attribute of a size of its
- * own, and once a DIE.
+ * Every read of the loop may go up to DWARF_PAD bytes past the end; whether it did is asked once behind each
+ * attribute of a size of its own, and once a DIE.
  */
 #include "dwarf/code.h"
 
@@ -101,9 +102,11 @@ static inline const uint8_t *pass(const struct text *t, const uint8_t *p, uint64
 }
 
 /*
- * Run a program over a DIE's attributes; returns what is behind them: end + 1 if they do not end before it. NULL: an unknown form.
+ * Run a program over a DIE's attributes; returns what is behind them: end + 1 if they do not end before it.
+ * NULL: an unknown form.
  */
-static inline const uint8_t *run(const struct text *t, const uint8_t *p, const uint8_t *program, struct values *vs)
+static inline const uint8_t *run(const struct text *t, const uint8_t *p, const uint8_t *program,
+				 struct values *vs)
 {
 	const uint8_t *nul;
 	uint64_t n;
@@ -162,7 +165,8 @@ static inline const uint8_t *run(const struct text *t, const uint8_t *p, const u
 	}
 }
 
-/* The DIE that a reference means, in the section; *ret_alt: in the supplementary file's. UINT64_MAX: none that we can find. */
+/* The DIE that a reference means, in the section; *ret_alt: in the supplementary file's. UINT64_MAX: none
+ * that we can find. */
 static uint64_t ref_of(const struct dwarf_reader *r, uint64_t v, uint8_t is, bool *ret_alt)
 {
 	*ret_alt = is == DWARF_IS_ALT_REF;
@@ -216,10 +220,12 @@ static int function_done(struct dwarf_reader *r, uint32_t first, function_fn *fn
 	return rc;
 }
 
-static int push(struct dwarf_reader *r, const struct state *outside, bool ends_function, bool ends_scope, struct err *err)
+static int push(struct dwarf_reader *r, const struct state *outside, bool ends_function, bool ends_scope,
+		struct err *err)
 {
 	if (r->depth >= DWARF_MAX_DEPTH)
-		return err_set(err, ERR_LIMIT, "DIEs within one another, more than the %u allowed", DWARF_MAX_DEPTH);
+		return err_set(err, ERR_LIMIT, "DIEs within one another, more than the %u allowed",
+			       DWARF_MAX_DEPTH);
 	DWARF_GROW(r->stack, r->depth, r->room_stack);
 	r->stack[r->depth++] = (struct dwarf_frame){ .node = outside->node,
 						     .scope = outside->scope,
@@ -229,7 +235,8 @@ static int push(struct dwarf_reader *r, const struct state *outside, bool ends_f
 	return 0;
 }
 
-static int node_add(struct dwarf_reader *r, const struct values *vs, uint64_t die, uint32_t parent, struct err *err)
+static int node_add(struct dwarf_reader *r, const struct values *vs, uint64_t die, uint32_t parent,
+		    struct err *err)
 {
 	struct dwarf_node n = { .die = die, .parent = parent };
 
@@ -249,7 +256,8 @@ static int node_add(struct dwarf_reader *r, const struct values *vs, uint64_t di
 }
 
 /* A subprogram with code: the state is within it from here on. 1: it has none. */
-static int function_begin(struct dwarf_reader *r, struct state *st, const struct values *vs, uint64_t die, struct err *err)
+static int function_begin(struct dwarf_reader *r, struct state *st, const struct values *vs, uint64_t die,
+			  struct err *err)
 {
 	uint32_t first = (uint32_t)r->n_nodes;
 	size_t n_spans = r->n_spans;
@@ -293,7 +301,8 @@ static int scope_begin(struct dwarf_reader *r, struct state *st, uint64_t off, s
 }
 
 /* Where to go on when what is in a DIE is of no interest: NULL: there is no telling. */
-static const uint8_t *sibling(const struct dwarf_reader *r, const struct text *t, const struct values *vs, const uint8_t *p)
+static const uint8_t *sibling(const struct dwarf_reader *r, const struct text *t, const struct values *vs,
+			      const uint8_t *p)
 {
 	uint64_t off;
 
@@ -303,9 +312,11 @@ static const uint8_t *sibling(const struct dwarf_reader *r, const struct text *t
 	return off < (uint64_t)(t->end - t->start) && t->start + off >= p ? t->start + off : NULL;
 }
 
-static int bad_die(const struct dwarf_reader *r, const struct text *t, const uint8_t *p, const char *why, struct err *err)
+static int bad_die(const struct dwarf_reader *r, const struct text *t, const uint8_t *p, const char *why,
+		   struct err *err)
 {
-	return err_set(err, ERR_INVALID, "DIE at %llu: %s", (unsigned long long)(r->cu.off + (uint64_t)(p - t->start)), why);
+	return err_set(err, ERR_INVALID, "DIE at %llu: %s",
+		       (unsigned long long)(r->cu.off + (uint64_t)(p - t->start)), why);
 }
 
 static int walk(struct dwarf_reader *r, const struct text *t, function_fn *fn, void *arg, struct err *err)
@@ -405,7 +416,8 @@ static int walk(struct dwarf_reader *r, const struct text *t, function_fn *fn, v
 	return 0;
 }
 
-int dwarf_reader_walk(struct dwarf_reader *r, int (*fn)(void *arg, const struct dwarf_function *f, struct err *err), void *arg,
+int dwarf_reader_walk(struct dwarf_reader *r,
+		      int (*fn)(void *arg, const struct dwarf_function *f, struct err *err), void *arg,
 		      struct err *err)
 {
 	struct text t = { r->p, r->p + (r->cu.end - r->cu.off), r->d->big, &r->cu.format };
@@ -453,7 +465,8 @@ int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err)
 	if (!r->p[r->cu.die - r->cu.off])
 		return DWARF_NO_UNIT;
 	if (dwarf_reader_table(r, &r->cu, &r->table, err) < 0 ||
-	    dwarf_cu_root(r, &r->cu, r->table, r->p + (r->cu.die - r->cu.off), (size_t)(r->cu.end - r->cu.die), err) < 0)
+	    dwarf_cu_root(r, &r->cu, r->table, r->p + (r->cu.die - r->cu.off),
+			  (size_t)(r->cu.end - r->cu.die), err) < 0)
 		return -1;
 	return dwarf_reader_read_lines(r, err);
 }

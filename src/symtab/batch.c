@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Units made into pieces: contiguous code of one function, with the calls inlined into it and its rows, all
+ * in ids of the batch.
+ *
+ * Of code that a line table tells of and no function, pieces without a function are made.
+ */
+#include "symtab/batch.h"
+
+#include <stdlib.h>
+
+#define SKIPPED_MAX 1000u
+
+struct batch *batch_new(const struct dwarf *d, uint32_t index, bool columns)
+{
+	struct batch *b = NEW(struct batch);
+
+	b->dwarf = d;
+	b->index = index;
+	b->columns = columns;
+	intern_init(&b->in);
+	b->work = NEW(struct unit_work);
+	b->reader = d ? dwarf_reader_new(d) : NULL;
+	return b;
+}
+
+void batch_free(struct batch *b)
+{
+	struct unit_work *w;
+
+	if (!b)
+		return;
+	w = b->work;
+	dwarf_reader_free(b->reader);
+	intern_done(&b->in);
+	free(b->pieces);
+	free(b->entries);
+	buf_done(&b->rows);
+	for (size_t i = 0; i < b->n_skipped && i < SKIPPED_MAX; i++)
+		free(b->skipped[i].reason);
+	free(b->skipped);
+	free(w->file_ids);
+	id_map_done(&w->refs);
+	free(w->names);
+	free(w->nodes);
+	free(w->own);
+	free(w->calls);
+	free(w->heap);
+	buf_done(&w->path);
+	free(w);
+	free(b);
+}
+
+void batch_skip(struct batch *b, size_t unit, const struct err *why)
+{
+	b->flags |= SYMTAB_PARTIAL;
+	if (b->n_skipped >= SKIPPED_MAX) {
+		b->n_skipped++;
+		return;
+	}
+	GROW(b->skipped, b->n_skipped, b->room_skipped);
+	b->skipped[b->n_skipped++] = (struct skipped){
+		unit, mem_printf(".debug_info: unit at %llu: %s",
+				 (unsigned long long)dwarf_unit_off(b->dwarf, unit), why->text)
+	};
+}
+
+/* ---- files and names ---- */
+
+static void join(struct buf *out, struct str part)
+{
+	if (!part.size)
+		return;
+	if (part.p[0] == '/')
+		out->size = 0;
+	else if (out->size && out->p[out->size - 1] != '/')
+		buf_add_char(out, '/');
+	buf_add_str(out, part);
+}
+
+static uint32_t file_look_up(struct batch *b, uint32_t file)
+{
+	struct unit_work *w = b->work;
+	struct dwarf_file_name f;
+	uint32_t dir;
+
+	if (!dwarf_reader_file(b->reader, file, &f))
+		return 0;
+	w->path.size = 0;
+	if (f.name.size && f.name.p[0] != '/') {
+		join(&w->path, f.comp_dir);
+		join(&w->path, f.dir);
+		/* "dir/" and "dir" are the same; "/" stays. */
+		while (w->path.size > 1 && w->path.p[w->path.size - 1] == '/')
+			w->path.size--;
+	}
+	dir = intern_str(&b->in, buf_str(&w->path), false);
+	return intern_file(&b->in, dir, intern_str(&b->in, f.name, f.stable));
+}
+
+/* The id of a unit's file, 0: none. */
+uint32_t batch_file(struct batch *b, uint32_t file)
+{
+	struct unit_work *w = b->work;
+	uint32_t id;
+
+	if (file >= w->n_file_ids) {
+		size_t n = (size_t)file + 1;
+
+		if (file > (8u << 20))
+			return 0;
+		if (n > w->room_file_ids) {
+			w->room_file_ids = MAX(n, w->room_file_ids * 2);
+			w->file_ids = mem_realloc(w->file_ids, w->room_file_ids, sizeof(*w->file_ids));
+		}
+		memset(w->file_ids + w->n_file_ids, 0, (n - w->n_file_ids) * sizeof(*w->file_ids));
+		w->n_file_ids = n;
+	}
+	id = w->file_ids[file];
+	if (!id) {
+		id = file_look_up(b, file);
+		w->file_ids[file] = id ? id : UINT32_MAX;
+	}
+	return id == UINT32_MAX ? 0 : id;
+}
+
+/* Functions are noted by their DIEs first; a name may stand behind its use, so they are looked up at the
+ * unit's end. */
+uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt)
+{
+	struct unit_work *w = b->work;
+	uint32_t *at;
+
+	if (die == UINT64_MAX)
+		return 0;
+	at = id_map_at(&w->refs, die * 2 + in_alt);
+	if (*at)
+		return *at;
+	GROW(w->names, w->n_names, w->room_names);
+	w->names[w->n_names++] = (struct name_ref){ .die = die, .in_alt = in_alt };
+	*at = (uint32_t)w->n_names;
+	return *at;
+}
+
+static int names_look_up(struct batch *b, struct err *err)
+{
+	struct unit_work *w = b->work;
+
+	for (size_t i = 0; i < w->n_names; i++) {
+		struct function_id f = { 0 };
+		struct dwarf_name name;
+		struct err why = { 0 };
+
+		if (dwarf_reader_name(b->reader, w->names[i].die, w->names[i].in_alt, &name, &why) < 0) {
+			if (why.kind != ERR_INVALID && why.kind != ERR_LIMIT) {
+				*err = why;
+				return -1;
+			}
+			batch_skip(b, w->unit, &why);
+		}
+		if (name.alt_missing)
+			b->flags |= SYMTAB_ALT_MISSING;
+		f.name = intern_str(&b->in, name.name, name.name_stable);
+		f.linkage = intern_str(&b->in, name.linkage, name.linkage_stable);
+		if (f.linkage == f.name)
+			f.linkage = 0;
+		f.line = name.decl_line;
+		f.file = name.decl_file ? batch_file(b, name.decl_file) : 0;
+		w->names[i].function = intern_function(&b->in, &f);
+	}
+	for (size_t i = w->first_piece; i < b->n_pieces; i++)
+		if (b->pieces[i].function)
+			b->pieces[i].function = w->names[b->pieces[i].function - 1].function;
+	for (size_t i = w->first_entry; i < b->n_entries; i++)
+		if (b->entries[i].function)
+			b->entries[i].function = w->names[b->entries[i].function - 1].function;
+	return 0;
+}
+
+/* ---- units ---- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct dwarf_span *x = a, *y = b;
+
+	return x->lo < y->lo ? -1 : x->lo > y->lo;
+}
+
+/* What the unit's functions have taken, sorted. */
+static size_t taken(struct batch *b, struct dwarf_span **ret)
+{
+	struct unit_work *w = b->work;
+	size_t n = 0;
+
+	for (size_t i = w->first_piece; i < b->n_pieces; i++) {
+		GROW(w->own, n, w->room_own);
+		w->own[n++] = (struct dwarf_span){ .lo = b->pieces[i].start,
+						   .hi = b->pieces[i].start + b->pieces[i].size };
+	}
+	if (n)
+		qsort(w->own, n, sizeof(*w->own), by_place);
+	*ret = w->own;
+	return n;
+}
+
+/* Pieces of what is in the line table and in no function. */
+static int lines_alone(struct batch *b, struct err *err)
+{
+	const struct dwarf_lines *l = dwarf_reader_lines(b->reader);
+	struct dwarf_span *own;
+	size_t n, i = 0;
+	uint64_t done = 0;
+
+	if (l->shared)
+		return 0;
+	n = taken(b, &own);
+	for (size_t k = 0; k < l->n_sequences; k++) {
+		uint64_t at = MAX(l->sequences[k].base, done), end = l->sequences[k].end;
+
+		while (at < end) {
+			uint64_t to = end;
+
+			while (i < n && own[i].hi <= at)
+				i++;
+			if (i < n && own[i].lo <= at) {
+				at = own[i].hi;
+				continue;
+			}
+			if (i < n)
+				to = MIN(to, own[i].lo);
+			/* Behind a function its last row goes on over the padding, which is nobody's code. */
+			at = MIN(to, lines_begin(b, at));
+			if (at < to && piece_make(b, NULL, at, to, err) < 0)
+				return -1;
+			at = to;
+		}
+		done = MAX(done, end);
+	}
+	return 0;
+}
+
+static int on_function(void *arg, const struct dwarf_function *f, struct err *err)
+{
+	struct batch *b = arg;
+
+	b->n_functions++;
+	return function_make(b, f, err);
+}
+
+static bool is_damage(const struct err *err)
+{
+	return err->kind == ERR_INVALID || err->kind == ERR_LIMIT;
+}
+
+static int run_unit(struct batch *b, size_t unit, struct err *err)
+{
+	struct unit_work *w = b->work;
+	struct err why = { 0 };
+	int r = dwarf_reader_unit(b->reader, unit, &why);
+
+	if (r > 0)
+		return 0;
+	w->unit = unit;
+	w->n_file_ids = w->n_names = 0;
+	w->sequence = 0;
+	w->first_piece = b->n_pieces;
+	w->first_entry = b->n_entries;
+	id_map_clear(&w->refs);
+	if (r == 0) {
+		if (dwarf_reader_dwo(b->reader).size)
+			b->flags |= SYMTAB_SPLIT_MISSING;
+		if (dwarf_reader_lines_err(b->reader)->kind)
+			batch_skip(b, unit, dwarf_reader_lines_err(b->reader));
+		r = dwarf_reader_walk(b->reader, on_function, b, &why);
+		/* What comes before the damage is good. */
+		if (r < 0 && is_damage(&why)) {
+			batch_skip(b, unit, &why);
+			why = (struct err){ 0 };
+			r = 0;
+		}
+	}
+	if (r == 0)
+		r = lines_alone(b, &why);
+	if (r < 0 && is_damage(&why)) {
+		batch_skip(b, unit, &why);
+		r = 0;
+	}
+	if (r < 0) {
+		*err = why;
+		return -1;
+	}
+	return names_look_up(b, err);
+}
+
+int batch_run(struct batch *b, size_t first, size_t end, struct err *err)
+{
+	uint64_t bytes = 0, shared = dwarf_shared_size(b->dwarf);
+
+	for (size_t i = first; i < end; i++)
+		bytes += dwarf_unit_size(b->dwarf, i);
+	/* Ordinary files need a small part of this. */
+	dwarf_reader_budget(b->reader, bytes * 16 + shared * 4 + MIB(16));
+	b->row_budget = bytes * 16 + shared * 4 + MIB(16);
+	for (size_t i = first; i < end; i++)
+		if (run_unit(b, i, err) < 0)
+			return -1;
+	return 0;
+}

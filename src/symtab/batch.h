@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What batch.c and piece.c share: the unit at hand.
+ */
+#pragma once
+
+#include "symtab/internal.h"
+
+/* What a node has become in the piece that is being made. */
+struct node_state {
+	uint32_t stamp; /* of the piece; of another one: not yet part of this one */
+	uint32_t entry;
+};
+
+struct name_ref {
+	uint64_t die;
+	bool in_alt;
+	uint32_t function;
+};
+
+struct unit_work {
+	size_t unit;
+	uint32_t *file_ids; /* of the unit's files: 0 not looked up, UINT32_MAX none */
+	size_t n_file_ids, room_file_ids;
+	struct id_map refs; /* DIE to name_ref + 1 */
+	struct name_ref *names;
+	size_t n_names, room_names;
+	size_t first_piece, first_entry;
+	struct node_state *nodes;
+	size_t room_nodes;
+	uint32_t stamp;
+	struct dwarf_span *own, *calls; /* of the function at hand: its own spans; those of calls */
+	size_t room_own, room_calls;
+	uint32_t *heap; /* of calls: those that have begun */
+	size_t n_heap, room_heap;
+	size_t sequence; /* where the last row was found */
+	struct buf path;
+};
+
+/* The batch's id of a file of the unit's table, 0: none. */
+uint32_t batch_file(struct batch *b, uint32_t file);
+/* What stands for the function of a DIE until names are looked up; 0: none. */
+uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt);
+
+/* Make pieces of a function's code. ERR_LIMIT: of more rows than may be. */
+int function_make(struct batch *b, const struct dwarf_function *f, struct err *err);
+/* One piece, [lo, hi). @f NULL: lines of no function. */
+int piece_make(struct batch *b, const struct dwarf_function *f, uint64_t lo, uint64_t hi, struct err *err);
+/* The first begin of a row at or behind @addr; UINT64_MAX: none. */
+uint64_t lines_begin(struct batch *b, uint64_t addr);

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file's table, step by step: units into pieces, symbols, what is seen of all these, blocks, head.
+ *
+ * Threads take chunks of units and have ids of their own. Ids do not come into the table, and what lies over
+ * one another is told apart by the order of the units, so it does not matter who made what.
+ */
+#include "symtab/internal.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define CHUNK_SIZE  MIB(8) /* of .debug_info. Budgets go by chunks, so it must not hang on the threads */
+#define THREADS_MAX 64u
+#define ALIASES_MAX 64u
+#define REASONS_MAX 100u
+#define REASON_MAX  KIB(1)
+
+struct chunk {
+	size_t first, end;
+};
+
+/* What a span shows: a piece, a symbol, or lines that a symbol names. */
+struct shown {
+	uint32_t piece, symbol; /* + 1; 0: none */
+};
+
+struct build {
+	const struct elf_image *img;
+	const struct symtab_options *o;
+	struct dwarf *dwarf;
+	struct arena arena;
+	const struct dwarf_section_place *code;
+	size_t n_code;
+	struct chunk *chunks;
+	size_t n_chunks, room_chunks;
+	_Atomic size_t next_chunk;
+	struct batch *batches[THREADS_MAX];
+	unsigned n_batches;
+	const struct piece **pieces; /* of all batches, in the order of the units */
+	size_t n_pieces;
+	struct symbols symbols;
+	struct span *symbol_spans;
+	size_t n_symbol_spans;
+	struct shown *shown;
+	size_t n_shown, room_shown;
+	struct span *spans;
+	size_t n_spans, room_spans;
+	struct err symbols_err;
+	uint32_t flags;
+	struct block_writer *blocks;
+	struct buf block_bytes;
+};
+
+/* ---- units ---- */
+
+static void cut_chunks(struct build *b)
+{
+	uint64_t bytes = 0;
+	size_t first = 0, n = dwarf_n_units(b->dwarf);
+
+	for (size_t i = 0; i < n; i++) {
+		bytes += dwarf_unit_size(b->dwarf, i);
+		if (bytes < CHUNK_SIZE && i + 1 < n)
+			continue;
+		GROW(b->chunks, b->n_chunks, b->room_chunks);
+		b->chunks[b->n_chunks++] = (struct chunk){ first, i + 1 };
+		first = i + 1;
+		bytes = 0;
+	}
+}
+
+struct worker {
+	struct build *b;
+	struct batch *batch;
+	pthread_t thread;
+	bool started;
+	int r;
+	struct err err;
+};
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	size_t i;
+
+	while (w->r == 0 && (i = atomic_fetch_add(&w->b->next_chunk, 1)) < w->b->n_chunks)
+		w->r = batch_run(w->batch, w->b->chunks[i].first, w->b->chunks[i].end, &w->err);
+	return NULL;
+}
+
+static int run_units(struct build *b, struct err *err)
+{
+	struct worker workers[THREADS_MAX] = { 0 };
+	unsigned n = MIN(MAX(b->o->n_threads, 1u), THREADS_MAX);
+	int r = 0;
+
+	if (b->dwarf)
+		cut_chunks(b);
+	if (!b->dwarf || !dwarf_threads(b->dwarf))
+		n = 1;
+	n = (unsigned)MAX(MIN((size_t)n, b->n_chunks), (size_t)1);
+	b->n_batches = n;
+	for (unsigned i = 0; i < n; i++) {
+		b->batches[i] = batch_new(b->dwarf, i, !b->o->no_columns);
+		workers[i].b = b;
+		workers[i].batch = b->batches[i];
+	}
+	for (unsigned i = 1; i < n; i++)
+		workers[i].started = pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
+	work(&workers[0]);
+	for (unsigned i = 0; i < n; i++) {
+		if (workers[i].started)
+			pthread_join(workers[i].thread, NULL);
+		if (workers[i].r < 0 && r == 0) {
+			*err = workers[i].err;
+			r = -1;
+		}
+	}
+	return r;
+}
+
+/* Give the ids of all batches the meaning that they have in the first one. */
+static void ids_join(struct build *b)
+{
+	struct intern *in = &b->batches[0]->in;
+
+	for (unsigned k = 1; k < b->n_batches; k++) {
+		struct batch *one = b->batches[k];
+		AUTO(mem_freep) uint32_t *strings = NEW_N(uint32_t, one->in.n_strings);
+		AUTO(mem_freep) uint32_t *files = NEW_N(uint32_t, one->in.n_files);
+		AUTO(mem_freep) uint32_t *functions = NEW_N(uint32_t, one->in.n_functions);
+
+		for (size_t i = 0; i < one->in.n_strings; i++)
+			strings[i] = intern_str(in, one->in.strings[i], true);
+		for (size_t i = 0; i < one->in.n_files; i++)
+			files[i] = i ? intern_file(in, strings[one->in.files[i].dir],
+						   strings[one->in.files[i].name])
+				     : 0;
+		for (size_t i = 0; i < one->in.n_functions; i++) {
+			struct function_id f = one->in.functions[i];
+
+			f.name = strings[f.name];
+			f.linkage = strings[f.linkage];
+			f.file = files[f.file];
+			functions[i] = intern_function(in, &f);
+		}
+		for (size_t i = 0; i < one->n_pieces; i++)
+			one->pieces[i].function = functions[one->pieces[i].function];
+		for (size_t i = 0; i < one->n_entries; i++) {
+			struct entry *e = &one->entries[i];
+
+			e->function = functions[e->function];
+			e->file = files[e->file];
+			e->call_file = files[e->call_file];
+		}
+	}
+}
+
+static int by_unit(const void *a, const void *b)
+{
+	const struct piece *x = *(const struct piece *const *)a, *y = *(const struct piece *const *)b;
+
+	if (x->unit != y->unit)
+		return x->unit < y->unit ? -1 : 1;
+	/* Of one unit, hence of one batch's array. */
+	return x < y ? -1 : x > y;
+}
+
+static void pieces_collect(struct build *b)
+{
+	size_t n = 0;
+
+	for (unsigned k = 0; k < b->n_batches; k++)
+		b->n_pieces += b->batches[k]->n_pieces;
+	b->pieces = NEW_N(const struct piece *, b->n_pieces + 1);
+	for (unsigned k = 0; k < b->n_batches; k++)
+		for (size_t i = 0; i < b->batches[k]->n_pieces; i++)
+			b->pieces[n++] = &b->batches[k]->pieces[i];
+	if (b->n_batches > 1)
+		qsort(b->pieces, n, sizeof(*b->pieces), by_unit);
+}
+
+/* ---- what is seen ---- */
+
+enum { RANK_DWARF, RANK_LINES, RANK_SYMBOL };
+
+static void show(struct build *b, uint64_t start, uint64_t end, uint32_t rank, struct shown what)
+{
+	if (end <= start)
+		return;
+	GROW(b->shown, b->n_shown, b->room_shown);
+	b->shown[b->n_shown] = what;
+	GROW(b->spans, b->n_spans, b->room_spans);
+	b->spans[b->n_spans++] = (struct span){ start, end, rank, (uint32_t)b->n_shown++ };
+}
+
+static uint64_t code_end(const struct build *b, uint64_t addr)
+{
+	for (size_t i = 0; i < b->n_code; i++)
+		if (addr - b->code[i].base < b->code[i].size)
+			return b->code[i].base + b->code[i].size;
+	return addr;
+}
+
+/*
+ * Where each symbol is in force. One without a size reaches to the next symbol of its section, under those
+ * that have one; of .dynsym, where it is nothing but an address, it does not.
+ */
+static void paint_symbols(struct build *b)
+{
+	struct span *spans = NEW_N(struct span, b->symbols.n + 1);
+	const struct symbol *list = b->symbols.list;
+	uint64_t section_end = 0;
+	size_t n = 0;
+
+	for (size_t i = 0, next; i < b->symbols.n; i++) {
+		uint64_t end = list[i].end;
+
+		if (end == list[i].start && list[i].origin == SYMTAB_DYNAMIC)
+			end = list[i].start + 1;
+		if (end == list[i].start) {
+			if (list[i].start >= section_end)
+				section_end = code_end(b, list[i].start);
+			for (next = i + 1; next < b->symbols.n && list[next].start == list[i].start; next++)
+				;
+			end = next < b->symbols.n ? MIN(list[next].start, section_end) : section_end;
+			/* Of several at one address the first is the best; the others add nothing. */
+			spans[n++] = (struct span){ list[i].start, end, 1, (uint32_t)i };
+			i = next - 1;
+			continue;
+		}
+		spans[n++] = (struct span){ list[i].start, end, 0, (uint32_t)i };
+	}
+	b->n_symbol_spans = paint(spans, n, &b->symbol_spans);
+	free(spans);
+}
+
+/* Lines of no function are cut where the symbols change. */
+static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
+{
+	uint64_t at = p->start, end = p->start + p->size;
+	size_t lo = 0, hi = b->n_symbol_spans;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (b->symbol_spans[mid].end <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (; at < end; lo++) {
+		const struct span *s = lo < b->n_symbol_spans && b->symbol_spans[lo].start < end
+					       ? &b->symbol_spans[lo]
+					       : NULL;
+
+		show(b, at, s ? s->start : end, RANK_LINES, (struct shown){ piece + 1, 0 });
+		if (!s)
+			break;
+		at = MAX(at, s->start);
+		show(b, at, MIN(end, s->end), RANK_LINES, (struct shown){ piece + 1, s->what + 1 });
+		at = s->end;
+	}
+}
+
+static void show_all(struct build *b)
+{
+	paint_symbols(b);
+	for (size_t i = 0; i < b->n_pieces; i++) {
+		const struct piece *p = b->pieces[i];
+
+		if (p->origin == SYMTAB_LINES)
+			show_lines(b, (uint32_t)i, p);
+		else
+			show(b, p->start, p->start + p->size, RANK_DWARF,
+			     (struct shown){ (uint32_t)i + 1, 0 });
+	}
+	for (size_t i = 0; i < b->n_symbol_spans; i++)
+		show(b, b->symbol_spans[i].start, b->symbol_spans[i].end, RANK_SYMBOL,
+		     (struct shown){ 0, b->symbol_spans[i].what + 1 });
+}
+
+/* The first symbol at @addr. */
+static size_t symbol_at(const struct build *b, uint64_t addr)
+{
+	size_t lo = 0, hi = b->symbols.n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (b->symbols.list[mid].start < addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+/*
+ * What the linker calls a function where DWARF says something else: GCC's clones have a suffix (f.isra.0,
+ * f.cold) that only the symbol has. A symbol of some other name (an alias, identical code) counts only if
+ * DWARF has no linkage name.
+ */
+static uint32_t linkage_of(struct build *b, const struct piece *p)
+{
+	struct intern *in = &b->batches[0]->in;
+	const struct function_id *f = &in->functions[p->function];
+	struct str base = in->strings[f->linkage ? f->linkage : f->name];
+	const struct symbol *other = NULL;
+	size_t i = symbol_at(b, p->start);
+
+	for (unsigned n = 0; i < b->symbols.n && b->symbols.list[i].start == p->start && n < ALIASES_MAX;
+	     i++, n++) {
+		const struct symbol *s = &b->symbols.list[i];
+
+		if (str_eq(s->name, base))
+			return 0;
+		if (base.size && str_starts(s->name, base) && s->name.p[base.size] == '.')
+			return intern_str(in, s->name, true);
+		if (!other)
+			other = s;
+	}
+	return other && !f->linkage ? intern_str(in, other->name, true) : 0;
+}
+
+static int write_blocks(struct build *b, struct err *err)
+{
+	struct intern *in = &b->batches[0]->in;
+	AUTO(mem_freep) struct span *seen = NULL;
+	size_t n = paint(b->spans, b->n_spans, &seen);
+	uint32_t last_piece = UINT32_MAX;
+	uint64_t again = 0;
+
+	b->blocks = block_writer_new(in, &b->block_bytes, !b->o->no_columns);
+	for (size_t i = 0; i < n; i++) {
+		const struct shown *what = &b->shown[seen[i].what];
+		const struct symbol *sym = what->symbol ? &b->symbols.list[what->symbol - 1] : NULL;
+		struct seen_piece out = { .start = seen[i].start, .end = seen[i].end };
+
+		if (what->piece) {
+			const struct piece *p = b->pieces[what->piece - 1];
+			const struct batch *batch = b->batches[p->batch];
+
+			out.piece = p;
+			out.origin = p->origin;
+			out.entries = batch->entries + p->first_entry;
+			out.rows = batch->rows.p ? batch->rows.p + p->rows_off : (const uint8_t *)"";
+			if (sym)
+				out.name = intern_str(in, sym->name, true);
+			else if (p->origin == SYMTAB_DWARF)
+				out.linkage = linkage_of(b, p);
+			/* A piece in parts has its rows in each of them. Ordinary files have few such. */
+			if (out.start != p->start || what->piece == last_piece) {
+				again += p->rows_size + (uint64_t)p->n_entries * 8;
+				if (again > b->block_bytes.size + MIB(4))
+					out.rows = NULL;
+			}
+			last_piece = what->piece;
+		} else {
+			out.origin = sym->origin;
+			out.name = intern_str(in, sym->name, true);
+		}
+		if (block_writer_add(b->blocks, &out, err) < 0)
+			return -1;
+	}
+	block_writer_finish(b->blocks);
+	return 0;
+}
+
+/* ---- the head ---- */
+
+static void align(struct buf *b, size_t to)
+{
+	while (b->size % to)
+		buf_add_char(b, 0);
+}
+
+static void put32(struct buf *b, size_t at, uint64_t v)
+{
+	uint32_t x = htole32((uint32_t)v);
+
+	memcpy(b->p + at, &x, 4);
+}
+
+static void put64(struct buf *b, size_t at, uint64_t v)
+{
+	v = htole64(v);
+	memcpy(b->p + at, &v, 8);
+}
+
+static void add_sections(struct build *b, struct buf *out)
+{
+	if (b->img->h.type != 1) /* ET_REL */
+		return;
+	put32(out, 48, b->n_code);
+	put32(out, 52, out->size);
+	for (size_t i = 0; i < b->n_code; i++) {
+		struct str name = b->img->sections[b->code[i].index].name;
+
+		buf_add_u32(out, b->code[i].index);
+		buf_add_u32(out, (uint32_t)name.size);
+		buf_add_u64(out, b->code[i].base);
+		buf_add_u64(out, b->code[i].size);
+		buf_add_str(out, name);
+		align(out, 8);
+	}
+}
+
+static void add_reason(struct buf *out, struct str s)
+{
+	s.size = MIN(s.size, REASON_MAX);
+	buf_add_u32(out, (uint32_t)s.size);
+	buf_add_str(out, s);
+	align(out, 4);
+}
+
+static int by_place_of_unit(const void *a, const void *b)
+{
+	const struct skipped *x = a, *y = b;
+
+	return x->unit < y->unit ? -1 : x->unit > y->unit;
+}
+
+/* What was left out: the units' in their order, then the rest. Of many the first ones. */
+static uint64_t add_reasons(struct build *b, struct buf *out)
+{
+	struct skipped *all = NULL;
+	size_t n = 0, room = 0, written = 0;
+	uint64_t total = 0;
+
+	for (unsigned k = 0; k < b->n_batches; k++) {
+		const struct batch *one = b->batches[k];
+
+		total += one->n_skipped;
+		for (size_t i = 0; i < MIN(one->n_skipped, (size_t)REASONS_MAX); i++) {
+			GROW(all, n, room);
+			all[n++] = one->skipped[i];
+		}
+	}
+	if (n)
+		qsort(all, n, sizeof(*all), by_place_of_unit);
+	put32(out, 68, out->size);
+	for (; written < MIN(n, (size_t)REASONS_MAX); written++)
+		add_reason(out, str_of(all[written].reason));
+	free(all);
+	if (b->symbols_err.kind) {
+		add_reason(out, str_of(b->symbols_err.text));
+		written++;
+		total++;
+	}
+	if (b->dwarf && dwarf_units_err(b->dwarf)->kind) {
+		add_reason(out, str_of(dwarf_units_err(b->dwarf)->text));
+		written++;
+		total++;
+	}
+	put64(out, 56, total);
+	put32(out, 64, written);
+	if (total)
+		b->flags |= SYMTAB_PARTIAL;
+	return total;
+}
+
+static int write_head(struct build *b, struct buf *out, uint64_t *ret_skipped, struct err *err)
+{
+	static const char producer[] = "lode " LODE_VERSION;
+	const struct block_index *index;
+	size_t n = block_writer_index(b->blocks, &index), index_at;
+	struct build_id id = { 0 };
+	struct err ignored = { 0 };
+
+	out->size = 0;
+	memset(buf_reserve(out, HEAD_SIZE), 0, HEAD_SIZE);
+	out->size = HEAD_SIZE;
+	memcpy(out->p, HEAD_MAGIC, 8);
+	put32(out, 8, SYMTAB_VERSION);
+	put32(out, 36, b->img->h.machine);
+	put32(out, 40, n);
+	put32(out, 72, out->size);
+	put32(out, 76, sizeof(producer) - 1);
+	buf_add(out, producer, sizeof(producer) - 1);
+	align(out, 8);
+	if (elf_build_id(b->img, &id, &ignored) == 0) {
+		put32(out, 80, id.size);
+		memcpy(out->p + 84, id.b, id.size);
+	}
+	add_sections(b, out);
+	align(out, 8);
+	*ret_skipped = add_reasons(b, out);
+	align(out, 8);
+	put32(out, 32, b->flags);
+	index_at = out->size;
+	put32(out, 44, index_at);
+	if (index_at + (uint64_t)n * INDEX_SIZE > SYMTAB_MAX_HEAD)
+		return err_set(err, ERR_LIMIT, "%zu blocks are too many", n);
+	put32(out, 12, index_at + n * INDEX_SIZE);
+	for (size_t i = 0; i < n; i++) {
+		buf_add_u64(out, index[i].first);
+		buf_add_u64(out, index[i].last);
+		buf_add_u64(out, index[i].off + index_at + n * INDEX_SIZE);
+		buf_add_u32(out, index[i].size);
+		buf_add_u32(out, index[i].check);
+	}
+	put64(out, 16, out->size + b->block_bytes.size + TABLE_PAD);
+	put64(out, 24, hash64(out->p, out->size, 0));
+	return 0;
+}
+
+static int write_all(struct build *b, struct buf *out, struct symtab_stats *stats, struct err *err)
+{
+	uint8_t *p;
+
+	for (unsigned k = 0; k < b->n_batches; k++)
+		b->flags |= b->batches[k]->flags;
+	b->flags |= b->symbols.flags;
+	if (b->dwarf)
+		b->flags |= (dwarf_n_units(b->dwarf) ? SYMTAB_HAS_DWARF : 0) | SYMTAB_HAS_LINES;
+	if (!b->o->no_columns)
+		b->flags |= SYMTAB_HAS_COLUMNS;
+	if (b->img->h.type == 1)
+		b->flags |= SYMTAB_RELOCATABLE;
+	if (b->o->alt)
+		b->flags |= SYMTAB_ALT_APPLIED;
+	if (write_head(b, out, &stats->n_skipped, err) < 0)
+		return -1;
+	p = buf_try_reserve(out, b->block_bytes.size + TABLE_PAD);
+	if (!p)
+		return err_set(err, ERR_LIMIT, "no memory for a table of %zu bytes", b->block_bytes.size);
+	if (b->block_bytes.size)
+		memcpy(p, b->block_bytes.p, b->block_bytes.size);
+	memset(p + b->block_bytes.size, 0, TABLE_PAD);
+	out->size += b->block_bytes.size + TABLE_PAD;
+	return 0;
+}
+
+static void count(const struct build *b, struct symtab_stats *s)
+{
+	const struct block_index *index;
+
+	s->n_units = b->dwarf ? dwarf_n_units(b->dwarf) : 0;
+	for (unsigned k = 0; k < b->n_batches; k++) {
+		s->n_functions += b->batches[k]->n_functions;
+		s->n_inlined += b->batches[k]->n_inlined;
+		s->n_rows += b->batches[k]->n_rows;
+	}
+	s->n_symbols = b->symbols.n;
+	s->n_pieces = b->n_pieces;
+	s->n_blocks = block_writer_index(b->blocks, &index);
+}
+
+static void build_done(struct build *b)
+{
+	block_writer_free(b->blocks);
+	buf_done(&b->block_bytes);
+	for (unsigned k = 0; k < b->n_batches; k++)
+		batch_free(b->batches[k]);
+	free(b->chunks);
+	free(b->pieces);
+	free(b->shown);
+	free(b->spans);
+	free(b->symbol_spans);
+	symbols_done(&b->symbols);
+	dwarf_close(b->dwarf);
+	arena_done(&b->arena);
+}
+
+static int build(struct build *b, struct buf *out, struct symtab_stats *stats, struct err *err)
+{
+	int r = dwarf_open(b->img, b->o->alt, &b->dwarf, err);
+
+	if (r < 0)
+		return -1;
+	b->n_code = dwarf_code(b->img, &b->arena, &b->code);
+	if (run_units(b, err) < 0)
+		return -1;
+	ids_join(b);
+	pieces_collect(b);
+	if (symbols_read(&b->symbols, b->img, b->code, b->n_code, &b->symbols_err, err) < 0)
+		return -1;
+	if (!b->dwarf && !b->symbols.n)
+		return SYMTAB_NOTHING;
+	show_all(b);
+	if (write_blocks(b, err) < 0 || write_all(b, out, stats, err) < 0)
+		return -1;
+	count(b, stats);
+	return 0;
+}
+
+int symtab_build(const struct elf_image *img, const struct symtab_options *o, struct buf *out,
+		 struct symtab_stats *ret_stats, struct err *err)
+{
+	AUTO(build_done) struct build b = { .img = img, .o = o };
+
+	*ret_stats = (struct symtab_stats){ 0 };
+	return build(&b, out, ret_stats, err);
+}

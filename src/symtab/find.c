@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An address to its frames.
+ *
+ * The block is found in the head's index, the piece in the block's, then the piece's rows are gone through up
+ * to the one that the address lies in. Where we are is kept: the next address in the same row has the same
+ * answer, and one further on goes on from there.
+ */
+#include "symtab/internal.h"
+
+#include <stdlib.h>
+
+#define ENTRIES_MAX (DWARF_MAX_NODES + 1)
+
+/* An entry as it is read. */
+struct place {
+	uint32_t parent, function; /* function: in the block's functions */
+	uint32_t file, line, last;
+	uint32_t call_file, call_line;
+	uint16_t call_column, column;
+	uint8_t head;
+};
+
+struct symtab_finder {
+	struct symtab *t;
+	struct buf room;
+	size_t block; /* SIZE_MAX: none */
+	struct block b;
+	/* The piece at hand. */
+	uint32_t piece; /* UINT32_MAX: none */
+	uint64_t start, end, skip;
+	uint8_t flags;
+	uint32_t name, linkage, decl_file, decl_line;
+	struct place *places;
+	uint32_t n_places, room_places;
+	uint32_t *last_call;
+	const uint8_t *rows, *rows_end, *next_op;
+	/* The row that `frames` tell of, [lo, hi) from the piece's rows' begin, and what follows it. */
+	struct row_state st; /* behind the row that follows */
+	uint32_t row_lo, row_hi;
+	uint32_t entry, line, next_line;
+	uint16_t column;
+	bool have_frames;
+	struct symtab_frame *frames;
+	size_t n_frames, room_frames;
+};
+
+struct symtab_finder *symtab_finder_new(struct symtab *t)
+{
+	struct symtab_finder *f = NEW(struct symtab_finder);
+
+	f->t = t;
+	f->block = SIZE_MAX;
+	f->piece = UINT32_MAX;
+	return f;
+}
+
+void symtab_finder_free(struct symtab_finder *f)
+{
+	if (!f)
+		return;
+	buf_done(&f->room);
+	free(f->places);
+	free(f->last_call);
+	free(f->frames);
+	free(f);
+}
+
+static int damaged(const struct symtab_finder *f, struct err *err)
+{
+	return err_set(err, ERR_INVALID, "block %zu: piece %u is damaged", f->block, f->piece);
+}
+
+/* ---- the block's tables ---- */
+
+static struct str string_at(const struct symtab_finder *f, uint32_t off)
+{
+	const uint8_t *p, *end = f->b.bytes.p + f->b.bytes.size;
+	uint64_t size;
+
+	if (!off || off >= f->b.bytes.size - f->b.strings)
+		return (struct str){ 0 };
+	p = f->b.bytes.p + f->b.strings + off;
+	size = get_uleb(&p, end);
+	if (p > end || size > (uint64_t)(end - p))
+		return (struct str){ 0 };
+	return (struct str){ (const char *)p, (size_t)size };
+}
+
+static void file_at(const struct symtab_finder *f, uint32_t file, struct str *ret_dir, struct str *ret_name)
+{
+	const uint8_t *p;
+
+	*ret_dir = *ret_name = (struct str){ 0 };
+	if (!file || file > f->b.n_files)
+		return;
+	p = f->b.bytes.p + f->b.files + (size_t)(file - 1) * 8;
+	*ret_dir = string_at(f, get32(p));
+	*ret_name = string_at(f, get32(p + 4));
+}
+
+struct function {
+	uint32_t name, linkage, file, line;
+};
+
+static struct function function_at(const struct symtab_finder *f, uint32_t off)
+{
+	const uint8_t *p = f->b.bytes.p + f->b.functions + off, *end = f->b.bytes.p + f->b.files;
+	struct function ret = { 0 };
+
+	if (off >= f->b.files - f->b.functions)
+		return ret;
+	ret.name = (uint32_t)get_uleb(&p, end);
+	ret.linkage = (uint32_t)get_uleb(&p, end);
+	ret.file = (uint32_t)get_uleb(&p, end);
+	ret.line = (uint32_t)get_uleb(&p, end);
+	return ret;
+}
+
+/* ---- a piece ---- */
+
+static const uint8_t *begin_read(const struct symtab_finder *f, const uint8_t *p, const uint8_t *end,
+				 struct place *at, uint32_t decl_file, uint32_t line_base)
+{
+	at->file = at->head & ENTRY_DECL_FILE ? decl_file : (uint32_t)get_uleb(&p, end);
+	at->line = at->last = line_base + (uint32_t)unzigzag(get_uleb(&p, end));
+	if (f->t->info.flags & SYMTAB_HAS_COLUMNS)
+		at->column = (uint16_t)get_uleb(&p, end);
+	return p;
+}
+
+static int parent_read(const uint8_t **p, const uint8_t *end, uint8_t head, uint32_t k, uint32_t before,
+		       uint32_t *ret)
+{
+	uint64_t back;
+
+	switch (head & ENTRY_PARENT) {
+	case ENTRY_PARENT_LAST:
+		*ret = k - 1;
+		return 0;
+	case ENTRY_PARENT_SAME:
+		*ret = before;
+		return 0;
+	case ENTRY_PARENT_FIRST:
+		*ret = 0;
+		return 0;
+	}
+	back = get_uleb(p, end);
+	*ret = (uint32_t)(k - back);
+	return back && back <= k ? 0 : -1;
+}
+
+static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t *end, struct err *err)
+{
+	uint64_t n = get_uleb(&p, end) + 1, size;
+	uint32_t before = 0;
+	struct place *list;
+
+	/* Each entry takes two bytes at least. */
+	if (p > end || n > ENTRIES_MAX || n - 1 > (uint64_t)(end - p) / 2 + 1)
+		return damaged(f, err);
+	if (n > f->room_places) {
+		f->room_places = (uint32_t)n * 2;
+		f->places = mem_realloc(f->places, f->room_places, sizeof(*f->places));
+		f->last_call = mem_realloc(f->last_call, f->room_places, sizeof(*f->last_call));
+	}
+	list = f->places;
+	f->n_places = (uint32_t)n;
+	list[0] = (struct place){ .head = *p++ };
+	p = begin_read(f, p, end, &list[0], f->decl_file, f->decl_line);
+	f->last_call[0] = list[0].line;
+	for (uint32_t k = 1; k < n; k++) {
+		struct place *at = &list[k];
+		struct function callee;
+
+		if (p >= end)
+			return damaged(f, err);
+		*at = (struct place){ .head = *p++ };
+		if (parent_read(&p, end, at->head, k, before, &at->parent) < 0)
+			return damaged(f, err);
+		if (at->head & ENTRY_OTHER_FILE) {
+			at->file = (uint32_t)get_uleb(&p, end);
+			at->line = at->last = f->last_call[at->parent] +
+					      (uint32_t)unzigzag(get_uleb(&p, end));
+			if (f->t->info.flags & SYMTAB_HAS_COLUMNS)
+				at->column = (uint16_t)get_uleb(&p, end);
+			f->last_call[k] = at->line;
+			continue;
+		}
+		at->function = (uint32_t)get_uleb(&p, end);
+		callee = function_at(f, at->function);
+		at->call_file = at->head & ENTRY_CALL_FILE ? (uint32_t)get_uleb(&p, end)
+							   : list[at->parent].file;
+		at->call_line = f->last_call[at->parent] + (uint32_t)unzigzag(get_uleb(&p, end));
+		if (at->head & ENTRY_CALL_COLUMN)
+			at->call_column = (uint16_t)get_uleb(&p, end);
+		p = begin_read(f, p, end, at, callee.file, callee.line);
+		f->last_call[at->parent] = at->call_line;
+		f->last_call[k] = at->line;
+		before = at->parent;
+	}
+	size = get_uleb(&p, end);
+	if (p > end || size > (uint64_t)(end - p))
+		return damaged(f, err);
+	f->rows = p;
+	f->rows_end = p + size;
+	return 0;
+}
+
+static int piece_read(struct symtab_finder *f, uint32_t piece, struct err *err)
+{
+	const uint8_t *row = f->b.bytes.p + BLOCK_HEAD + (size_t)piece * 8, *p,
+		      *end = f->b.bytes.p + f->b.functions;
+	uint32_t off = get32(row + 4);
+
+	f->piece = piece;
+	f->have_frames = false;
+	if (off >= f->b.functions - f->b.records) {
+		damaged(f, err);
+		goto fail;
+	}
+	p = f->b.bytes.p + f->b.records + off;
+	f->start = f->b.first + get32(row);
+	f->end = f->start + get_uleb(&p, end);
+	f->flags = *p++;
+	f->skip = f->flags & PIECE_SKIP ? get_uleb(&p, end) : 0;
+	f->name = (uint32_t)get_uleb(&p, end);
+	f->linkage = f->flags & PIECE_LINKAGE ? (uint32_t)get_uleb(&p, end) : 0;
+	f->decl_file = f->decl_line = 0;
+	if (f->flags & PIECE_DECL) {
+		f->decl_file = (uint32_t)get_uleb(&p, end);
+		f->decl_line = (uint32_t)get_uleb(&p, end);
+	}
+	if (p > end || f->end <= f->start) {
+		damaged(f, err);
+		goto fail;
+	}
+	f->n_places = 0;
+	f->rows = f->rows_end = NULL;
+	if (f->flags & PIECE_ROWS && places_read(f, p, end, err) < 0)
+		goto fail;
+	f->next_op = NULL;
+	return 0;
+fail:
+	f->piece = UINT32_MAX;
+	return -1;
+}
+
+/* ---- rows ---- */
+
+/* Read the op that follows into f->st: where the next row begins and what it is. No op: it begins at the end
+ * of all. */
+static int op_read(struct symtab_finder *f, struct err *err)
+{
+	const uint8_t *p = f->next_op, *end = f->rows_end;
+	struct row_state *st = &f->st;
+	uint32_t entry = st->entry, step;
+	bool is_new = false, line = true;
+	int64_t line_step = 0;
+	uint8_t op;
+
+	if (p >= end) {
+		f->row_hi = UINT32_MAX;
+		return 0;
+	}
+	op = *p++;
+	if (op < ROW_SWITCH) {
+		step = op % ROW_NEAR_ADDRS + 1;
+		line_step = (int)(op / ROW_NEAR_ADDRS) + ROW_NEAR_FIRST;
+		line = false;
+	} else if (op < ROW_FAR) {
+		unsigned k = (op - ROW_SWITCH) / ROW_NEAR_ADDRS;
+
+		step = op % ROW_NEAR_ADDRS + 1;
+		if (k)
+			entry = st->recent[k - 1];
+		else
+			is_new = true;
+	} else if (op >= ROW_LINE) {
+		step = op - ROW_LINE + 1;
+	} else {
+		if (op == ROW_FAR + ROW_FAR_ENTRY)
+			entry = (uint32_t)get_uleb(&p, end);
+		else if (op == ROW_FAR + ROW_FAR_NEW)
+			is_new = true;
+		step = (uint32_t)get_uleb(&p, end);
+	}
+	if (is_new) {
+		while (st->n_new < f->n_places && f->places[st->n_new].head & ENTRY_PASSIVE)
+			st->n_new++;
+		entry = st->n_new++;
+		line = false;
+	}
+	if (line)
+		line_step = unzigzag(get_uleb(&p, end));
+	if (f->t->info.flags & SYMTAB_HAS_COLUMNS)
+		st->column = (uint16_t)get_uleb(&p, end);
+	if (p > end || entry >= f->n_places || step > UINT32_MAX - 1 - st->addr)
+		return damaged(f, err);
+	row_state_switch(st, entry);
+	st->addr += step;
+	f->places[entry].last += (uint32_t)line_step;
+	f->next_line = f->places[entry].last;
+	f->row_hi = st->addr;
+	f->next_op = p;
+	return 0;
+}
+
+static int rows_start(struct symtab_finder *f, struct err *err)
+{
+	/* Reading changes what the entries' lines are. */
+	for (uint32_t i = 0; i < f->n_places; i++)
+		f->places[i].last = f->places[i].line;
+	f->st = (struct row_state){ .n_new = 1, .column = f->places[0].column };
+	f->row_lo = 0;
+	f->entry = 0;
+	f->line = f->places[0].line;
+	f->column = f->places[0].column;
+	f->next_op = f->rows;
+	return op_read(f, err);
+}
+
+/* Go to the row that @off lies in. */
+static int rows_seek(struct symtab_finder *f, uint32_t off, struct err *err)
+{
+	if (!f->next_op || off < f->row_lo) {
+		f->have_frames = false;
+		if (rows_start(f, err) < 0)
+			return -1;
+	}
+	while (off >= f->row_hi) {
+		f->have_frames = false;
+		f->row_lo = f->row_hi;
+		f->entry = f->st.entry;
+		f->line = f->next_line;
+		f->column = f->st.column;
+		if (op_read(f, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- frames ---- */
+
+static struct symtab_frame *frame_add(struct symtab_finder *f, const struct function *fn, uint32_t file,
+				      uint32_t line, uint32_t column)
+{
+	struct symtab_frame *frame;
+
+	GROW(f->frames, f->n_frames, f->room_frames);
+	frame = &f->frames[f->n_frames++];
+	*frame = (struct symtab_frame){
+		.name = string_at(f, fn->name),
+		.linkage = fn->linkage ? string_at(f, fn->linkage) : (struct str){ 0 },
+		.line = line,
+		.column = column,
+		.start_line = fn->line,
+		.origin = f->flags & PIECE_ORIGIN,
+	};
+	file_at(f, file, &frame->dir, &frame->file);
+	if (fn->file == file) {
+		frame->start_file_dir = frame->dir;
+		frame->start_file = frame->file;
+	} else {
+		file_at(f, fn->file, &frame->start_file_dir, &frame->start_file);
+	}
+	return frame;
+}
+
+static void frames_make(struct symtab_finder *f)
+{
+	const struct function outer = { f->name, f->linkage, f->decl_file, f->decl_line };
+	uint32_t file = 0, line = 0, column = 0, at;
+
+	f->have_frames = true;
+	f->n_frames = 0;
+	if (f->n_places) {
+		at = f->entry;
+		file = f->places[at].file;
+		line = f->line;
+		column = f->column;
+		if (f->places[at].head & ENTRY_OTHER_FILE)
+			at = f->places[at].parent;
+		/* Parents stand before their children: this ends. */
+		for (; at; at = f->places[at].parent) {
+			const struct place *p = &f->places[at];
+			struct function fn = function_at(f, p->function);
+
+			if (f->n_frames == SYMTAB_MAX_FRAMES)
+				break;
+			frame_add(f, &fn, file, line, column)->inlined = true;
+			file = p->call_file;
+			line = p->call_line;
+			column = p->call_column;
+		}
+	}
+	frame_add(f, &outer, file, line, column);
+}
+
+/* ---- where it is ---- */
+
+/* The last piece of the block that begins at or before @addr; it is where a search of rising addresses goes
+ * on. */
+static uint32_t piece_at(const struct symtab_finder *f, uint64_t addr)
+{
+	const uint8_t *pieces = f->b.bytes.p + BLOCK_HEAD;
+	uint32_t lo = 0, hi = f->b.n_pieces;
+
+	if (addr - f->b.first > UINT32_MAX)
+		return hi - 1;
+	addr -= f->b.first;
+	if (f->piece != UINT32_MAX && get32(pieces + (size_t)f->piece * 8) <= addr) {
+		/* Here, or one of the next. */
+		lo = f->piece;
+		for (unsigned step = 0; step < 4 && lo + 1 < hi; step++, lo++)
+			if (get32(pieces + (size_t)(lo + 1) * 8) > addr)
+				return lo;
+	}
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+
+		if (get32(pieces + (size_t)mid * 8) <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo ? lo - 1 : 0;
+}
+
+static int go_to_block(struct symtab_finder *f, size_t block, struct err *err)
+{
+	if (block == f->block)
+		return 0;
+	f->block = SIZE_MAX;
+	f->piece = UINT32_MAX;
+	if (symtab_block(f->t, block, &f->room, &f->b, err) < 0)
+		return -1;
+	f->block = block;
+	return 0;
+}
+
+static int answer(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
+{
+	uint64_t base = f->start - f->skip;
+
+	ret->lo = f->start;
+	ret->hi = f->end;
+	if (f->n_places) {
+		if (addr - base >= UINT32_MAX)
+			return damaged(f, err);
+		if (rows_seek(f, (uint32_t)(addr - base), err) < 0) {
+			f->next_op = NULL;
+			return -1;
+		}
+		ret->lo = MAX(ret->lo, base + f->row_lo);
+		if (f->row_hi != UINT32_MAX)
+			ret->hi = MIN(ret->hi, base + f->row_hi);
+	}
+	if (!f->have_frames)
+		frames_make(f);
+	ret->list = f->frames;
+	ret->n = f->n_frames;
+	ret->start = f->start;
+	ret->end = f->end;
+	return 0;
+}
+
+static int find(struct symtab_finder *f, uint64_t addr, bool or_next, struct symtab_frames *ret,
+		struct err *err)
+{
+	size_t block;
+	uint32_t piece;
+
+	if (f->piece != UINT32_MAX && addr >= f->start && addr < f->end)
+		return answer(f, addr, ret, err);
+	if (f->block != SIZE_MAX && addr >= f->b.first && addr < f->b.last)
+		block = f->block;
+	else
+		block = symtab_block_at(f->t, addr);
+	if (block == SIZE_MAX) {
+		if (!or_next || !f->t->n_blocks)
+			return SYMTAB_NONE;
+		block = 0;
+	}
+	for (;;) {
+		if (go_to_block(f, block, err) < 0)
+			return -1;
+		piece = addr < f->b.first ? 0 : piece_at(f, addr);
+		if (piece != f->piece && piece_read(f, piece, err) < 0)
+			return -1;
+		if (addr >= f->start && addr < f->end)
+			return answer(f, addr, ret, err);
+		if (!or_next)
+			return SYMTAB_NONE;
+		if (addr < f->start)
+			return answer(f, f->start, ret, err);
+		if (piece + 1 < f->b.n_pieces) {
+			if (piece_read(f, piece + 1, err) < 0)
+				return -1;
+			return answer(f, f->start, ret, err);
+		}
+		if (++block >= f->t->n_blocks)
+			return SYMTAB_NONE;
+	}
+}
+
+int symtab_find(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
+{
+	return find(f, addr, false, ret, err);
+}
+
+int symtab_next(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
+{
+	return find(f, addr, true, ret, err);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Strings, files and functions, each kept once.
+ *
+ * Most strings come again and again from the same place in .debug_str: so a string that stays where it is is
+ * first looked for by its address. Hashes are seeded by what nobody who makes the input can know; ids follow
+ * the order in which things came, so what comes out does not depend on the seed.
+ */
+#include "symtab/internal.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+static uint64_t mix(uint64_t v)
+{
+	v *= 0x9e3779b97f4a7c15;
+	return v ^ v >> 29;
+}
+
+static void id_map_grow(struct id_map *m)
+{
+	struct id_map old = *m;
+
+	m->n_slots = old.n_slots ? old.n_slots * 2 : 256;
+	m->keys = mem_realloc(NULL, m->n_slots, sizeof(*m->keys));
+	m->values = mem_zalloc(m->n_slots * sizeof(*m->values));
+	for (size_t i = 0; i < old.n_slots; i++)
+		if (old.values[i]) {
+			size_t at = mix(old.keys[i]) & (m->n_slots - 1);
+
+			while (m->values[at])
+				at = (at + 1) & (m->n_slots - 1);
+			m->keys[at] = old.keys[i];
+			m->values[at] = old.values[i];
+		}
+	free(old.keys);
+	free(old.values);
+}
+
+uint32_t *id_map_at(struct id_map *m, uint64_t key)
+{
+	size_t at;
+
+	if (m->n * 2 >= m->n_slots)
+		id_map_grow(m);
+	for (at = mix(key) & (m->n_slots - 1); m->values[at]; at = (at + 1) & (m->n_slots - 1))
+		if (m->keys[at] == key)
+			return &m->values[at];
+	m->keys[at] = key;
+	m->n++;
+	return &m->values[at];
+}
+
+void id_map_clear(struct id_map *m)
+{
+	/* A table that one large unit made large is not cleared for each small one behind it. */
+	if (m->n_slots > 4096 && m->n * 16 < m->n_slots) {
+		id_map_done(m);
+		return;
+	}
+	if (m->n)
+		memset(m->values, 0, m->n_slots * sizeof(*m->values));
+	m->n = 0;
+}
+
+void id_map_done(struct id_map *m)
+{
+	free(m->keys);
+	free(m->values);
+	*m = (struct id_map){ 0 };
+}
+
+void intern_init(struct intern *in)
+{
+	*in = (struct intern){ 0 };
+	if (getrandom(&in->seed, sizeof(in->seed), 0) != (ssize_t)sizeof(in->seed))
+		in->seed = (uint64_t)clock_mono_ns();
+	/* Id 0 of each. */
+	GROW(in->strings, in->n_strings, in->room_strings);
+	in->strings[in->n_strings++] = STR("");
+	GROW(in->files, in->n_files, in->room_files);
+	in->files[in->n_files++] = (struct file_id){ 0 };
+	GROW(in->functions, in->n_functions, in->room_functions);
+	in->functions[in->n_functions++] = (struct function_id){ 0 };
+}
+
+void intern_done(struct intern *in)
+{
+	arena_done(&in->arena);
+	free(in->strings);
+	free(in->files);
+	free(in->functions);
+	free(in->string_slots);
+	free(in->function_slots);
+	id_map_done(&in->by_place);
+	id_map_done(&in->by_files);
+	*in = (struct intern){ 0 };
+}
+
+static uint64_t string_hash(const struct intern *in, struct str s)
+{
+	return hash64(s.p, s.size, in->seed);
+}
+
+static uint64_t function_hash(const struct intern *in, const struct function_id *f)
+{
+	return hash64(f, sizeof(*f), in->seed);
+}
+
+static void strings_grow(struct intern *in)
+{
+	free(in->string_slots);
+	in->n_string_slots = in->n_string_slots ? in->n_string_slots * 2 : 1024;
+	in->string_slots = mem_zalloc(in->n_string_slots * sizeof(*in->string_slots));
+	for (uint32_t id = 1; id < in->n_strings; id++) {
+		size_t at = string_hash(in, in->strings[id]) & (in->n_string_slots - 1);
+
+		while (in->string_slots[at])
+			at = (at + 1) & (in->n_string_slots - 1);
+		in->string_slots[at] = id;
+	}
+}
+
+static uint32_t string_find(struct intern *in, struct str s, bool stays)
+{
+	size_t at;
+
+	if (in->n_strings * 2 >= in->n_string_slots)
+		strings_grow(in);
+	for (at = string_hash(in, s) & (in->n_string_slots - 1); in->string_slots[at];
+	     at = (at + 1) & (in->n_string_slots - 1))
+		if (str_eq(in->strings[in->string_slots[at]], s))
+			return in->string_slots[at];
+	GROW(in->strings, in->n_strings, in->room_strings);
+	in->strings[in->n_strings] = stays ? s : arena_str(&in->arena, s);
+	in->string_slots[at] = (uint32_t)in->n_strings;
+	return (uint32_t)in->n_strings++;
+}
+
+uint32_t intern_str(struct intern *in, struct str s, bool stays)
+{
+	uint32_t id, *at;
+
+	if (!s.size)
+		return 0;
+	if (!stays)
+		return string_find(in, s, false);
+	at = id_map_at(&in->by_place, (uint64_t)(uintptr_t)s.p);
+	if (*at && in->strings[*at].size == s.size)
+		return *at;
+	id = string_find(in, s, true);
+	*at = id;
+	return id;
+}
+
+uint32_t intern_file(struct intern *in, uint32_t dir, uint32_t name)
+{
+	uint32_t *at = id_map_at(&in->by_files, (uint64_t)dir << 32 | name);
+
+	if (*at)
+		return *at;
+	GROW(in->files, in->n_files, in->room_files);
+	in->files[in->n_files] = (struct file_id){ dir, name };
+	*at = (uint32_t)in->n_files;
+	return (uint32_t)in->n_files++;
+}
+
+static void functions_grow(struct intern *in)
+{
+	free(in->function_slots);
+	in->n_function_slots = in->n_function_slots ? in->n_function_slots * 2 : 1024;
+	in->function_slots = mem_zalloc(in->n_function_slots * sizeof(*in->function_slots));
+	for (uint32_t id = 1; id < in->n_functions; id++) {
+		size_t at = function_hash(in, &in->functions[id]) & (in->n_function_slots - 1);
+
+		while (in->function_slots[at])
+			at = (at + 1) & (in->n_function_slots - 1);
+		in->function_slots[at] = id;
+	}
+}
+
+uint32_t intern_function(struct intern *in, const struct function_id *f)
+{
+	size_t at;
+
+	if (!f->name && !f->linkage && !f->file && !f->line)
+		return 0;
+	if (in->n_functions * 2 >= in->n_function_slots)
+		functions_grow(in);
+	for (at = function_hash(in, f) & (in->n_function_slots - 1); in->function_slots[at];
+	     at = (at + 1) & (in->n_function_slots - 1))
+		if (memcmp(&in->functions[in->function_slots[at]], f, sizeof(*f)) == 0)
+			return in->function_slots[at];
+	GROW(in->functions, in->n_functions, in->room_functions);
+	in->functions[in->n_functions] = *f;
+	in->function_slots[at] = (uint32_t)in->n_functions;
+	return (uint32_t)in->n_functions++;
+}

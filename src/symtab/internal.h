@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of symtab share.
+ *
+ *   intern   strings, files, functions: each once
+ *   batch    units made into pieces: contiguous code of one function, with its calls and rows
+ *   rows     the byte code of rows, written and read
+ *   symbols  ELF symbols
+ *   paint    of what lies over one another, what is seen
+ *   block    pieces made into blocks
+ *   build    all of it in its order, and the head
+ *   open     a table's head and blocks
+ *   find     an address to its frames
+ *   verify   the table against DWARF
+ */
+#pragma once
+
+#include "symtab/symtab.h"
+
+#define GROW(list, n, room)                                                    \
+	do {                                                                   \
+		if ((n) == (room)) {                                           \
+			(room) = (room) ? (room)*2 : 64;                       \
+			(list) = mem_realloc((list), (room), sizeof(*(list))); \
+		}                                                              \
+	} while (0)
+
+/* ---- intern ---- */
+
+/* From numbers to numbers; open addressing. */
+struct id_map {
+	uint64_t *keys;
+	uint32_t *values; /* 0: free */
+	size_t n, n_slots;
+};
+/* The place of the value under @key, which is 0 if the key is new: the caller then sets it to something else.
+ * Good until the next call. */
+uint32_t *id_map_at(struct id_map *m, uint64_t key);
+void id_map_clear(struct id_map *m);
+void id_map_done(struct id_map *m);
+
+struct file_id {
+	uint32_t dir, name; /* strings */
+};
+struct function_id {
+	uint32_t name, linkage; /* strings */
+	uint32_t file, line;    /* where it is declared */
+};
+
+/* Ids are those of the order in which things came, from 1; 0 is the empty one, "not known". */
+struct intern {
+	uint64_t seed;
+	struct arena arena;
+	struct str *strings;
+	struct file_id *files;
+	struct function_id *functions;
+	size_t n_strings, room_strings, n_files, room_files, n_functions, room_functions;
+	struct id_map by_place, by_files; /* of strings that stay where they are; of two numbers */
+	uint32_t *string_slots, *function_slots;
+	size_t n_string_slots, n_function_slots;
+};
+void intern_init(struct intern *in);
+void intern_done(struct intern *in);
+/* @stays: the bytes are there as long as the intern; else they are copied if they are new. */
+uint32_t intern_str(struct intern *in, struct str s, bool stays);
+uint32_t intern_file(struct intern *in, uint32_t dir, uint32_t name);
+uint32_t intern_function(struct intern *in, const struct function_id *f);
+
+/* ---- batch ---- */
+
+/* A place that rows refer to: a call (or the function itself) in its usual file, or the same in another file.
+ */
+struct entry {
+	uint32_t parent;   /* entry of the piece; of `other_file` the one that it is another file of */
+	uint32_t function; /* of a call; 0 for the first and for `other_file` */
+	uint32_t file, line;
+	uint32_t call_file, call_line;
+	uint16_t call_column, column;
+	uint8_t other_file;
+	uint8_t passive; /* was needed as a parent before it had rows; PASSIVE_USED: has them by now */
+	/* While it is made: the same call in another file, 0: none; the line of its last row. */
+	uint32_t next, last;
+};
+
+enum { PASSIVE_USED = 2 };
+
+struct piece {
+	uint64_t start;
+	uint32_t size;
+	uint32_t function; /* 0: not known */
+	uint32_t batch;
+	uint32_t first_entry, n_entries;
+	uint64_t rows_off;
+	uint32_t rows_size;
+	uint32_t unit;
+	uint8_t origin;
+};
+
+struct skipped {
+	size_t unit;
+	char *reason;
+};
+
+/* What one thread makes of its units. */
+struct batch {
+	const struct dwarf *dwarf;
+	struct dwarf_reader *reader;
+	struct intern in;
+	struct piece *pieces;
+	struct entry *entries;
+	struct buf rows;
+	size_t n_pieces, room_pieces, n_entries, room_entries;
+	struct skipped *skipped;
+	size_t n_skipped, room_skipped;
+	uint32_t flags;
+	uint64_t n_functions, n_inlined, n_rows;
+	uint64_t row_budget; /* steps over rows that may still be made */
+	bool columns;
+	uint32_t index;
+	struct unit_work *work;
+};
+
+struct batch *batch_new(const struct dwarf *d, uint32_t index, bool columns);
+void batch_free(struct batch *b);
+/* The units [first, end). Damage is listed; what is returned is a failure of the system. */
+int batch_run(struct batch *b, size_t first, size_t end, struct err *err);
+void batch_skip(struct batch *b, size_t unit, const struct err *why);
+
+/* ---- rows ---- */
+
+/*
+ * The code of rows: each op moves on to the next row. docs/formats/symtab.md says what they are.
+ */
+enum {
+	ROW_NEAR_LINES = 11, /* same entry: line -3..+7, address +1..16, one byte */
+	ROW_NEAR_FIRST = -3,
+	ROW_NEAR_ADDRS = 16,
+	ROW_SWITCH = ROW_NEAR_LINES * ROW_NEAR_ADDRS, /* 176: new entry, or one of the three before */
+	ROW_SWITCH_NEW = 0,
+	ROW_FAR = ROW_SWITCH + 4 * ROW_NEAR_ADDRS, /* 240: all explicit */
+	ROW_FAR_SAME = 0,
+	ROW_FAR_ENTRY,
+	ROW_FAR_NEW,
+	ROW_LINE = ROW_FAR + 4, /* 244: same entry, address +1..12, line explicit */
+};
+
+struct row_state {
+	uint32_t addr, entry;
+	uint32_t recent[3]; /* entries in force before this one, the last first */
+	uint32_t n_new;     /* entries that have been in force, or passed by as passive ones */
+	uint16_t column;
+};
+
+struct row_writer {
+	struct row_state st;
+	struct buf *out;
+	bool columns;
+};
+
+/* Returns what is behind; there is room for 10 bytes. */
+static inline uint8_t *put_uleb(uint8_t *p, uint64_t v)
+{
+	while (v >= 0x80) {
+		*p++ = (uint8_t)(v | 0x80);
+		v >>= 7;
+	}
+	*p++ = (uint8_t)v;
+	return p;
+}
+
+/* Write the row that begins at @addr; @is_new: of an entry that has just been added. @line_step: from the
+ * entry's last line. */
+void row_write(struct row_writer *w, uint32_t addr, uint32_t entry, bool is_new, int64_t line_step,
+	       uint16_t column);
+
+static inline uint64_t zigzag(int64_t v)
+{
+	return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63);
+}
+static inline int64_t unzigzag(uint64_t v)
+{
+	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
+}
+
+static inline void row_state_switch(struct row_state *st, uint32_t to)
+{
+	if (to == st->entry)
+		return;
+	if (st->recent[0] == to) {
+		st->recent[0] = st->entry;
+	} else if (st->recent[1] == to) {
+		st->recent[1] = st->recent[0];
+		st->recent[0] = st->entry;
+	} else {
+		st->recent[2] = st->recent[1];
+		st->recent[1] = st->recent[0];
+		st->recent[0] = st->entry;
+	}
+	st->entry = to;
+}
+
+/* ---- symbols ---- */
+
+struct symbol {
+	uint64_t start, end; /* end == start: its size is not known */
+	struct str name;
+	uint8_t origin;
+	uint8_t rank; /* among those at one address, the lower the better */
+};
+struct symbols {
+	struct symbol *list; /* sorted by start, then the best first */
+	size_t n, room;
+	struct arena arena;
+	uint32_t flags;
+};
+/* Symbols of code out of .symtab, .gnu_debugdata and .dynsym. What is damaged is told in @ret_damage
+ * (ERR_NONE: nothing). */
+int symbols_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
+		 size_t n_code, struct err *ret_damage, struct err *err);
+void symbols_done(struct symbols *s);
+
+/* ---- paint ---- */
+
+struct span {
+	uint64_t start, end;
+	uint32_t rank; /* the lower is seen; of equal ones the one that starts later, then the one of the
+			  lower `what` */
+	uint32_t what;
+};
+/* What is seen of @in, into *ret (heap), disjoint and sorted. @in is sorted in place. */
+size_t paint(struct span *in, size_t n, struct span **ret);
+
+/* ---- block ---- */
+
+struct block_index {
+	uint64_t first, last; /* addresses: the first piece's begin; the last one's end */
+	uint64_t off;
+	uint32_t size, check;
+};
+struct block_writer;
+struct seen_piece {
+	uint64_t start, end;
+	const struct piece *piece; /* NULL: a symbol alone */
+	const struct entry *entries;
+	const uint8_t *rows;
+	uint32_t name, linkage; /* strings; 0: the function's */
+	uint8_t origin;
+};
+/* Blocks go to @out, which must be empty or have only what is before them. */
+struct block_writer *block_writer_new(struct intern *in, struct buf *out, bool columns);
+int block_writer_add(struct block_writer *w, const struct seen_piece *p, struct err *err);
+void block_writer_finish(struct block_writer *w);
+size_t block_writer_index(const struct block_writer *w, const struct block_index **ret);
+void block_writer_free(struct block_writer *w);
+
+/* ---- the bytes of a table ---- */
+
+#define HEAD_MAGIC   "LODE\x01SYM"
+#define HEAD_SIZE    192u /* of the fixed part */
+#define INDEX_SIZE   32u  /* of one block's row */
+#define BLOCK_HEAD   20u
+#define BLOCK_TARGET KIB(128)
+#define TABLE_PAD    32u /* zeros behind everything: reads of numbers need not look for the end first */
+#define FIRST_READ   KIB(32)
+
+/* Of a piece's record. */
+enum {
+	PIECE_ORIGIN = 7,
+	PIECE_ROWS = 1 << 3,
+	PIECE_SKIP = 1 << 4, /* rows begin before the piece */
+	PIECE_LINKAGE = 1 << 5,
+	PIECE_DECL = 1 << 6,
+};
+/* Of an entry. */
+enum {
+	ENTRY_OTHER_FILE = 1 << 0,
+	ENTRY_PASSIVE = 1 << 1,
+	ENTRY_DECL_FILE = 1 << 2, /* its file is that of the declaration; of other_file: unused */
+	ENTRY_CALL_FILE = 1 << 3, /* explicit; else the parent's file */
+	ENTRY_PARENT = 3 << 4,
+	ENTRY_PARENT_LAST = 0 << 4,  /* the entry before */
+	ENTRY_PARENT_SAME = 1 << 4,  /* the same as that of the call before */
+	ENTRY_PARENT_FIRST = 2 << 4, /* the function */
+	ENTRY_PARENT_OTHER = 3 << 4,
+	ENTRY_CALL_COLUMN = 1 << 6,
+};
+
+struct symtab {
+	struct source *src; /* NULL: in memory */
+	bool takes;
+	struct bytes bytes; /* in memory: all of it */
+	uint8_t *head;      /* heap, if over a source */
+	struct arena arena;
+	struct symtab_info info;
+	const uint8_t *index; /* n_blocks rows */
+	size_t n_blocks;
+	_Atomic uint8_t *checked; /* of each block: it has been held against its sum. In memory only */
+};
+
+struct block {
+	struct bytes bytes; /* TABLE_PAD readable bytes behind */
+	uint64_t first, last;
+	uint32_t n_pieces, records, functions, files, strings;
+	uint32_t n_files;
+};
+void symtab_index(const struct symtab *t, size_t i, struct block_index *ret);
+/* The last block that begins at or before @addr; SIZE_MAX: none. */
+size_t symtab_block_at(const struct symtab *t, uint64_t addr);
+/* Block @i; in @room if the table is over a source. */
+int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret, struct err *err);
+
+/* LEB128 that ends before @end, which has TABLE_PAD bytes behind it; else *p is behind @end afterwards. */
+static inline uint64_t get_uleb(const uint8_t **p, const uint8_t *end)
+{
+	const uint8_t *q = *p;
+	uint64_t v = 0;
+	unsigned shift = 0;
+
+	for (; q < end; q++, shift += 7) {
+		if (shift < 64)
+			v |= (uint64_t)(*q & 0x7f) << shift;
+		if (*q < 0x80) {
+			*p = q + 1;
+			return v;
+		}
+	}
+	*p = end + 1;
+	return 0;
+}
+
+static inline uint32_t get32(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, 4);
+	return le32toh(v);
+}
+static inline uint64_t get64(const uint8_t *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, 8);
+	return le64toh(v);
+}

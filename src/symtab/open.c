@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A table's head, and its blocks when they are asked for. Every byte is untrusted: a table may come from
+ * another machine.
+ */
+#include "symtab/internal.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define SECTIONS_MAX (1u << 20)
+#define REASONS_MAX  1000u
+
+const char *symtab_origin_name(enum symtab_origin o)
+{
+	static const char *const names[] = { "dwarf", "go", "lines", "symtab", "minidebug", "dynsym", "plt" };
+
+	return (unsigned)o < ARRAY_SIZE(names) ? names[o] : "?";
+}
+
+static uint64_t head_hash(struct bytes head)
+{
+	static const uint8_t zeros[8];
+	struct hash64_state s;
+
+	hash64_init(&s, 0);
+	hash64_feed(&s, head.p, 24);
+	hash64_feed(&s, zeros, 8);
+	hash64_feed(&s, head.p + 32, head.size - 32);
+	return hash64_end(&s);
+}
+
+static int read_sections(struct symtab *t, struct bytes head, struct err *err)
+{
+	uint32_t n = get32(head.p + 48);
+	struct cursor c = cursor_at(head, false, 0);
+	struct symtab_section *list;
+
+	if (n > SECTIONS_MAX || !cursor_seek(&c, get32(head.p + 52)) || n > cursor_left(&c) / 24)
+		return err_set(err, ERR_INVALID, "its sections");
+	list = ARENA_NEW_N(&t->arena, struct symtab_section, (size_t)n + 1);
+	for (uint32_t i = 0; i < n; i++) {
+		struct bytes name;
+		uint32_t size;
+
+		list[i].index = cursor_u32(&c);
+		size = cursor_u32(&c);
+		list[i].base = cursor_u64(&c);
+		list[i].size = cursor_u64(&c);
+		name = cursor_bytes(&c, size);
+		list[i].name = arena_str(&t->arena, (struct str){ (const char *)name.p, name.size });
+		cursor_align(&c, 8);
+	}
+	if (!cursor_ok(&c))
+		return cursor_err(&c, "sections", err);
+	t->info.sections = list;
+	t->info.n_sections = n;
+	return 0;
+}
+
+static int read_reasons(struct symtab *t, struct bytes head, struct err *err)
+{
+	uint32_t n = get32(head.p + 64);
+	struct cursor c = cursor_at(head, false, 0);
+	struct str *list;
+
+	if (n > REASONS_MAX || !cursor_seek(&c, get32(head.p + 68)))
+		return err_set(err, ERR_INVALID, "its list of what was skipped");
+	list = ARENA_NEW_N(&t->arena, struct str, (size_t)n + 1);
+	for (uint32_t i = 0; i < n; i++) {
+		struct bytes text = cursor_bytes(&c, cursor_u32(&c));
+
+		list[i] = arena_str(&t->arena, (struct str){ (const char *)text.p, text.size });
+		cursor_align(&c, 4);
+	}
+	if (!cursor_ok(&c))
+		return cursor_err(&c, "list of what was skipped", err);
+	t->info.skipped = list;
+	t->info.n_reasons = n;
+	return 0;
+}
+
+static int read_head(struct symtab *t, struct bytes head, uint64_t size, struct err *err)
+{
+	uint32_t producer = get32(head.p + 72), producer_size = get32(head.p + 76),
+		 index = get32(head.p + 44);
+
+	if (get64(head.p + 16) != size)
+		return err_set(err, ERR_INVALID, "is of %llu bytes, should be of %llu",
+			       (unsigned long long)size, (unsigned long long)get64(head.p + 16));
+	if (head_hash(head) != get64(head.p + 24))
+		return err_set(err, ERR_INVALID, "its head is damaged");
+	t->info.flags = get32(head.p + 32);
+	t->info.machine = (uint16_t)get32(head.p + 36);
+	t->info.size = size;
+	t->info.n_skipped = get64(head.p + 56);
+	t->n_blocks = t->info.n_blocks = get32(head.p + 40);
+	if (index > head.size || t->n_blocks > (head.size - index) / INDEX_SIZE || producer > head.size ||
+	    producer_size > head.size - producer)
+		return err_set(err, ERR_INVALID, "its head is damaged");
+	t->index = head.p + index;
+	t->info.producer = arena_str(&t->arena,
+				     (struct str){ (const char *)head.p + producer, producer_size });
+	if (get32(head.p + 80) &&
+	    !build_id_set(&t->info.build_id,
+			  bytes_of(head.p + 84, MIN(get32(head.p + 80), (uint32_t)BUILD_ID_MAX))))
+		return err_set(err, ERR_INVALID, "its build ID");
+	return read_sections(t, head, err) < 0 || read_reasons(t, head, err) < 0 ? -1 : 0;
+}
+
+/* From the fixed part; *ret is how many bytes the head takes. */
+static int head_size(const uint8_t *p, uint64_t size, uint32_t *ret, struct err *err)
+{
+	if (size < HEAD_SIZE || memcmp(p, HEAD_MAGIC, 8) != 0)
+		return err_set(err, ERR_INVALID, "is no symbol table");
+	if (get32(p + 8) != SYMTAB_VERSION)
+		return err_set(err, ERR_INVALID,
+			       "is a symbol table of version %u, this program reads version %u", get32(p + 8),
+			       SYMTAB_VERSION);
+	*ret = get32(p + 12);
+	if (*ret < HEAD_SIZE || *ret > size || *ret > SYMTAB_MAX_HEAD)
+		return err_set(err, ERR_INVALID, "its head is of %u bytes", *ret);
+	return 0;
+}
+
+int symtab_open_mem(struct bytes b, struct symtab **ret, struct err *err)
+{
+	AUTO(symtab_closep) struct symtab *t = NULL;
+	uint32_t size;
+
+	if (head_size(b.p, b.size, &size, err) < 0)
+		return -1;
+	t = NEW(struct symtab);
+	t->bytes = b;
+	if (read_head(t, bytes_of(b.p, size), b.size, err) < 0)
+		return -1;
+	t->checked = mem_zalloc(t->n_blocks + 1);
+	*ret = TAKE(t);
+	return 0;
+}
+
+int symtab_open(struct source *src, bool takes, struct symtab **ret, struct err *err)
+{
+	AUTO(symtab_closep) struct symtab *t = NEW(struct symtab);
+	size_t n = (size_t)MIN(src->size, (uint64_t)FIRST_READ);
+	uint32_t size;
+
+	t->src = src;
+	t->takes = takes;
+	t->head = mem_zalloc(FIRST_READ);
+	if (source_read_full(src, 0, t->head, n, SOURCE_RANDOM, err) < 0 ||
+	    head_size(t->head, src->size, &size, err) < 0)
+		return -1;
+	if (size > n) {
+		t->head = mem_realloc(t->head, size, 1);
+		if (source_read_full(src, n, t->head + n, size - n, SOURCE_RANDOM, err) < 0)
+			return -1;
+	}
+	if (read_head(t, bytes_of(t->head, size), src->size, err) < 0)
+		return -1;
+	*ret = TAKE(t);
+	return 0;
+}
+
+void symtab_close(struct symtab *t)
+{
+	if (!t)
+		return;
+	if (t->takes)
+		source_close(t->src);
+	arena_done(&t->arena);
+	free(t->head);
+	free((void *)t->checked);
+	free(t);
+}
+
+void symtab_closep(struct symtab **t)
+{
+	symtab_close(*t);
+}
+
+const struct symtab_info *symtab_info(const struct symtab *t)
+{
+	return &t->info;
+}
+
+void symtab_index(const struct symtab *t, size_t i, struct block_index *ret)
+{
+	const uint8_t *p = t->index + i * INDEX_SIZE;
+
+	*ret = (struct block_index){ get64(p), get64(p + 8), get64(p + 16), get32(p + 24), get32(p + 28) };
+}
+
+size_t symtab_block_at(const struct symtab *t, uint64_t addr)
+{
+	size_t lo = 0, hi = t->n_blocks;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (get64(t->index + mid * INDEX_SIZE) <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo - 1;
+}
+
+static int check_block(struct symtab *t, size_t i, const struct block_index *at, const uint8_t *p,
+		       struct err *err)
+{
+	if ((uint32_t)hash64(p, at->size, 0) != at->check)
+		return err_set(err, ERR_INVALID, "block %zu is damaged", i);
+	return 0;
+}
+
+int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret, struct err *err)
+{
+	struct block_index at;
+	const uint8_t *p;
+	uint32_t offs[5];
+
+	symtab_index(t, i, &at);
+	if (at.size < BLOCK_HEAD || at.size > SYMTAB_MAX_BLOCK || at.off > t->info.size ||
+	    at.size > t->info.size - at.off || t->info.size - at.off - at.size < TABLE_PAD)
+		return err_set(err, ERR_INVALID, "block %zu ends past the table", i);
+	if (t->src) {
+		room->size = 0;
+		p = buf_try_reserve(room, at.size + TABLE_PAD);
+		if (!p)
+			return err_set(err, ERR_LIMIT, "no memory for a block of %u bytes", at.size);
+		if (source_read_full(t->src, at.off, room->p, at.size, SOURCE_RANDOM, err) < 0 ||
+		    check_block(t, i, &at, p, err) < 0)
+			return -1;
+		memset(room->p + at.size, 0, TABLE_PAD);
+	} else {
+		p = t->bytes.p + at.off;
+		if (!atomic_load_explicit(&t->checked[i], memory_order_relaxed)) {
+			if (check_block(t, i, &at, p, err) < 0)
+				return -1;
+			atomic_store_explicit(&t->checked[i], 1, memory_order_relaxed);
+		}
+	}
+	for (int k = 0; k < 5; k++)
+		offs[k] = get32(p + 4 * k);
+	if (!offs[0] || offs[0] > (at.size - BLOCK_HEAD) / 8 || offs[1] < BLOCK_HEAD + offs[0] * 8 ||
+	    offs[2] < offs[1] || offs[3] < offs[2] || offs[4] < offs[3] || offs[4] > at.size)
+		return err_set(err, ERR_INVALID, "block %zu is damaged", i);
+	*ret = (struct block){ .bytes = bytes_of(p, at.size),
+			       .first = at.first,
+			       .last = at.last,
+			       .n_pieces = offs[0],
+			       .records = offs[1],
+			       .functions = offs[2],
+			       .files = offs[3],
+			       .strings = offs[4],
+			       .n_files = (offs[4] - offs[3]) / 8 };
+	return 0;
+}
+
+void symtab_path(struct str dir, struct str file, struct buf *out)
+{
+	buf_add_str(out, dir);
+	if (dir.size && dir.p[dir.size - 1] != '/')
+		buf_add_char(out, '/');
+	buf_add_str(out, file);
+}

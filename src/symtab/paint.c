@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Of spans that lie over one another, what is seen from above.
+ */
+#include "symtab/internal.h"
+
+#include <stdlib.h>
+
+static bool above(const struct span *a, const struct span *b)
+{
+	if (a->rank != b->rank)
+		return a->rank < b->rank;
+	if (a->start != b->start)
+		return a->start > b->start;
+	return a->what < b->what;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return above(x, y) ? -1 : above(y, x);
+}
+
+/* A heap of what begins at or before here, the topmost first; what has ended goes when it comes up. */
+struct heap {
+	const struct span **list;
+	size_t n, room;
+};
+
+static void heap_add(struct heap *h, const struct span *s)
+{
+	size_t at;
+
+	GROW(h->list, h->n, h->room);
+	for (at = h->n++; at && above(s, h->list[(at - 1) / 2]); at = (at - 1) / 2)
+		h->list[at] = h->list[(at - 1) / 2];
+	h->list[at] = s;
+}
+
+static void heap_pop(struct heap *h)
+{
+	const struct span *last = h->list[--h->n];
+	size_t at = 0, child;
+
+	while ((child = 2 * at + 1) < h->n) {
+		if (child + 1 < h->n && above(h->list[child + 1], h->list[child]))
+			child++;
+		if (!above(h->list[child], last))
+			break;
+		h->list[at] = h->list[child];
+		at = child;
+	}
+	h->list[at] = last;
+}
+
+size_t paint(struct span *in, size_t n, struct span **ret)
+{
+	struct heap h = { 0 };
+	struct span *out = NULL;
+	size_t n_out = 0, room = 0, next = 0;
+	uint64_t at = 0, to;
+
+	if (n)
+		qsort(in, n, sizeof(*in), by_start);
+	while (next < n || h.n) {
+		while (h.n && h.list[0]->end <= at)
+			heap_pop(&h);
+		if (!h.n) {
+			if (next == n)
+				break;
+			at = in[next].start;
+		}
+		for (; next < n && in[next].start <= at; next++)
+			if (in[next].end > at)
+				heap_add(&h, &in[next]);
+		if (!h.n)
+			continue;
+		to = h.list[0]->end;
+		if (next < n)
+			to = MIN(to, in[next].start);
+		if (n_out && out[n_out - 1].what == h.list[0]->what && out[n_out - 1].end == at) {
+			out[n_out - 1].end = to;
+		} else {
+			GROW(out, n_out, room);
+			out[n_out++] = (struct span){ at, to, h.list[0]->rank, h.list[0]->what };
+		}
+		at = to;
+	}
+	free(h.list);
+	*ret = out;
+	return n_out;
+}

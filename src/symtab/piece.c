@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One function's code made into pieces.
+ *
+ * A piece is swept once from its begin to its end: which call is the innermost changes at the begins and ends
+ * of spans, file and line at the rows. Where spans lie over one another the later DIE is seen, whatever its
+ * parent's spans say. Rows become byte code at once; of the millions of them none is kept.
+ */
+#include "symtab/batch.h"
+
+#include <stdlib.h>
+
+#define CHAIN_MAX 32u /* other files of one call that are looked through before it is noted anew */
+
+struct sweep {
+	struct batch *b;
+	const struct dwarf_function *f; /* NULL: lines of no function */
+	size_t piece;
+	struct row_writer rows;
+	/* The last row that was written. */
+	uint32_t node, file, line;
+	uint16_t column;
+	bool any;
+};
+
+static struct entry *entry_at(struct sweep *s, uint32_t i)
+{
+	return &s->b->entries[s->b->pieces[s->piece].first_entry + i];
+}
+
+static uint32_t entry_add(struct sweep *s, const struct entry *e)
+{
+	struct batch *b = s->b;
+
+	GROW(b->entries, b->n_entries, b->room_entries);
+	b->entries[b->n_entries++] = *e;
+	return b->pieces[s->piece].n_entries++;
+}
+
+/* The entry of a call; with those that it stands in, if they are not there yet. */
+static uint32_t node_entry(struct sweep *s, uint32_t node)
+{
+	struct unit_work *w = s->b->work;
+	uint32_t n = node, down = 0;
+
+	/* Up to the first that is there, noting the way back in those that are not. */
+	while (w->nodes[n].stamp != w->stamp) {
+		w->nodes[n].stamp = w->stamp;
+		w->nodes[n].entry = down;
+		down = n;
+		n = s->f->nodes[n].parent;
+	}
+	while (down) {
+		const struct dwarf_node *d = &s->f->nodes[down];
+		uint32_t next = w->nodes[down].entry;
+		struct entry e = { .parent = w->nodes[n].entry,
+				   .function = batch_name(s->b, d->die, d->in_alt),
+				   .call_line = d->call_line,
+				   .call_column = s->b->columns ? (uint16_t)d->call_column : 0,
+				   .passive = 1 };
+
+		e.call_file = d->has_call_file ? batch_file(s->b, d->call_file) : 0;
+		w->nodes[down].entry = entry_add(s, &e);
+		n = down;
+		down = next;
+	}
+	return w->nodes[node].entry;
+}
+
+/* The entry for rows of a call in a file. *ret_new: it has just been added. */
+static uint32_t row_entry(struct sweep *s, uint32_t node, const struct entry *row, bool *ret_new)
+{
+	uint32_t before = s->b->pieces[s->piece].n_entries, i = node_entry(s, node), k;
+	struct entry *e = entry_at(s, i);
+	unsigned tries = 0;
+
+	*ret_new = i >= before;
+	if (e->passive == 1) {
+		e->passive = *ret_new ? 0 : PASSIVE_USED;
+		e->file = row->file;
+		e->line = e->last = row->line;
+		e->column = row->column;
+		return i;
+	}
+	if (e->file == row->file)
+		return i;
+	for (k = e->next; k && tries < CHAIN_MAX; k = entry_at(s, k)->next, tries++)
+		if (entry_at(s, k)->file == row->file)
+			return k;
+	k = entry_add(s, &(struct entry){ .parent = i,
+					  .file = row->file,
+					  .line = row->line,
+					  .last = row->line,
+					  .column = row->column,
+					  .other_file = 1,
+					  .next = e->next });
+	entry_at(s, i)->next = k;
+	*ret_new = true;
+	return k;
+}
+
+void row_write(struct row_writer *w, uint32_t addr, uint32_t entry, bool is_new, int64_t line_step,
+	       uint16_t column)
+{
+	struct row_state *st = &w->st;
+	uint32_t step = addr - st->addr;
+	bool near = step >= 1 && step <= ROW_NEAR_ADDRS, line = true;
+	unsigned k;
+	uint8_t *p;
+
+	p = buf_reserve(w->out, 32);
+	if (is_new) {
+		if (near) {
+			*p++ = (uint8_t)(ROW_SWITCH + ROW_SWITCH_NEW * ROW_NEAR_ADDRS + step - 1);
+		} else {
+			*p++ = ROW_FAR + ROW_FAR_NEW;
+			p = put_uleb(p, step);
+		}
+		line = false;
+	} else if (entry == st->entry) {
+		if (near && line_step >= ROW_NEAR_FIRST && line_step < ROW_NEAR_FIRST + ROW_NEAR_LINES) {
+			*p++ = (uint8_t)((line_step - ROW_NEAR_FIRST) * ROW_NEAR_ADDRS + step - 1);
+			line = false;
+		} else if (step >= 1 && step <= 256 - ROW_LINE) {
+			*p++ = (uint8_t)(ROW_LINE + step - 1);
+		} else {
+			*p++ = ROW_FAR + ROW_FAR_SAME;
+			p = put_uleb(p, step);
+		}
+	} else {
+		for (k = 0; k < 3 && st->recent[k] != entry; k++)
+			;
+		if (near && k < 3) {
+			*p++ = (uint8_t)(ROW_SWITCH + (1 + k) * ROW_NEAR_ADDRS + step - 1);
+		} else {
+			*p++ = ROW_FAR + ROW_FAR_ENTRY;
+			p = put_uleb(p, entry);
+			p = put_uleb(p, step);
+		}
+	}
+	if (line)
+		p = put_uleb(p, zigzag(line_step));
+	if (w->columns)
+		p = put_uleb(p, column);
+	w->out->size = (size_t)(p - w->out->p);
+	st->addr = addr;
+	st->column = column;
+	row_state_switch(st, entry);
+}
+
+/* From @addr on, the row is this. @file: of the unit; UINT32_MAX: none. */
+static void row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint16_t column)
+{
+	struct entry r = { .line = line, .column = s->b->columns ? column : 0 };
+	bool is_new, first = !s->any;
+	struct entry *e;
+	uint32_t i;
+	int64_t step;
+
+	if (!first && node == s->node && file == s->file && line == s->line && r.column == s->column)
+		return;
+	r.file = file == UINT32_MAX ? 0 : batch_file(s->b, file);
+	s->node = node;
+	s->file = file;
+	s->line = line;
+	s->column = r.column;
+	s->any = true;
+	i = row_entry(s, node, &r, &is_new);
+	e = entry_at(s, i);
+	if (first && !i) {
+		/* The piece begins with it: nothing to write. */
+		e->passive = 0;
+		return;
+	}
+	step = (int64_t)line - (int64_t)e->last;
+	e->last = line;
+	row_write(&s->rows, addr, i, is_new, step, r.column);
+	s->b->n_rows++;
+}
+
+/* ---- rows of the line table ---- */
+
+struct lines_at {
+	const struct dwarf_sequence *seq;
+	const struct dwarf_row *row; /* NULL: none here */
+	uint64_t until;              /* up to where that holds */
+};
+
+/* The row in force at @addr. */
+static void lines_find(struct batch *b, uint64_t addr, struct lines_at *ret)
+{
+	const struct dwarf_lines *l = dwarf_reader_lines(b->reader);
+	size_t lo = 0, hi = l->n_sequences, back;
+	const struct dwarf_row *rows;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (l->sequences[mid].base <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	ret->row = NULL;
+	ret->until = lo < l->n_sequences ? l->sequences[lo].base : UINT64_MAX;
+	/* Sequences may lie over one another: a short one hides the longer before it, up to here. */
+	for (back = 0; back < 4 && lo > back; back++)
+		if (l->sequences[lo - 1 - back].end > addr)
+			break;
+	if (back == 4 || lo <= back)
+		return;
+	ret->seq = &l->sequences[lo - 1 - back];
+	rows = l->rows + ret->seq->row;
+	lo = 0;
+	hi = ret->seq->n_rows;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (rows[mid].off <= addr - ret->seq->base)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	/* The last row is the end, so there is one behind. */
+	if (lo) {
+		ret->row = &rows[lo - 1];
+		ret->until = ret->seq->base + ret->row[1].off;
+	} else {
+		ret->until = ret->seq->base + rows[0].off;
+	}
+}
+
+uint64_t lines_begin(struct batch *b, uint64_t addr)
+{
+	struct lines_at at;
+
+	lines_find(b, addr, &at);
+	return at.row && at.seq->base + at.row->off == addr ? addr : at.until;
+}
+
+static void lines_next(struct batch *b, uint64_t addr, struct lines_at *l)
+{
+	if (l->row && !l->row[1].end) {
+		l->row++;
+		l->until = l->seq->base + l->row[1].off;
+	} else {
+		lines_find(b, addr, l);
+	}
+}
+
+/* ---- calls that are in force ---- */
+
+static bool call_above(const struct unit_work *w, uint32_t a, uint32_t b)
+{
+	return w->calls[a].node > w->calls[b].node;
+}
+
+static void heap_add(struct unit_work *w, uint32_t call)
+{
+	size_t at;
+
+	GROW(w->heap, w->n_heap, w->room_heap);
+	for (at = w->n_heap++; at && call_above(w, call, w->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		w->heap[at] = w->heap[(at - 1) / 2];
+	w->heap[at] = call;
+}
+
+static void heap_pop(struct unit_work *w)
+{
+	uint32_t last = w->heap[--w->n_heap];
+	size_t at = 0, child;
+
+	while ((child = 2 * at + 1) < w->n_heap) {
+		if (child + 1 < w->n_heap && call_above(w, w->heap[child + 1], w->heap[child]))
+			child++;
+		if (!call_above(w, w->heap[child], last))
+			break;
+		w->heap[at] = w->heap[child];
+		at = child;
+	}
+	w->heap[at] = last;
+}
+
+static int over_budget(struct err *err)
+{
+	return err_set(err, ERR_LIMIT,
+		       "functions lie over one another so often that their rows are too many");
+}
+
+static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, size_t *next_call, size_t n_calls,
+		 struct err *err)
+{
+	struct batch *b = s->b;
+	struct unit_work *w = b->work;
+	struct lines_at lines;
+	uint64_t at = lo;
+
+	lines_find(b, at, &lines);
+	while (at < hi) {
+		uint64_t to;
+
+		if (!b->row_budget--) {
+			b->row_budget = 0;
+			return over_budget(err);
+		}
+		for (; *next_call < n_calls && w->calls[*next_call].lo <= at; ++*next_call)
+			if (w->calls[*next_call].hi > at)
+				heap_add(w, (uint32_t)*next_call);
+		while (w->n_heap && w->calls[w->heap[0]].hi <= at)
+			heap_pop(w);
+		to = MIN(hi, lines.until);
+		if (w->n_heap)
+			to = MIN(to, w->calls[w->heap[0]].hi);
+		if (*next_call < n_calls)
+			to = MIN(to, w->calls[*next_call].lo);
+		if (lines.row)
+			row(s, (uint32_t)(at - lo), w->n_heap ? w->calls[w->heap[0]].node : 0,
+			    lines.row->file, lines.row->line, lines.row->column);
+		else
+			row(s, (uint32_t)(at - lo), w->n_heap ? w->calls[w->heap[0]].node : 0, UINT32_MAX, 0,
+			    0);
+		at = to;
+		if (at >= lines.until)
+			lines_next(b, at, &lines);
+	}
+	return 0;
+}
+
+static void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin)
+{
+	struct batch *b = s->b;
+	struct unit_work *w = b->work;
+
+	GROW(b->pieces, b->n_pieces, b->room_pieces);
+	s->piece = b->n_pieces;
+	s->rows = (struct row_writer){ .st.n_new = 1, .out = &b->rows, .columns = b->columns };
+	s->any = false;
+	b->pieces[b->n_pieces++] = (struct piece){ .start = lo,
+						   .size = (uint32_t)(hi - lo),
+						   .batch = b->index,
+						   .first_entry = (uint32_t)b->n_entries,
+						   .rows_off = b->rows.size,
+						   .unit = (uint32_t)w->unit,
+						   .origin = origin };
+	w->stamp++;
+	if (!w->room_nodes) {
+		w->room_nodes = 64;
+		w->nodes = mem_zalloc(w->room_nodes * sizeof(*w->nodes));
+	}
+	w->nodes[0] = (struct node_state){ .stamp = w->stamp };
+	entry_add(s, &(struct entry){ .passive = 1 });
+}
+
+static void piece_end(struct sweep *s)
+{
+	struct piece *p = &s->b->pieces[s->piece];
+
+	p->rows_size = (uint32_t)(s->b->rows.size - p->rows_off);
+}
+
+int piece_make(struct batch *b, const struct dwarf_function *f, uint64_t lo, uint64_t hi, struct err *err)
+{
+	struct sweep s = { .b = b, .f = f };
+	size_t next = 0;
+	int r;
+
+	b->work->n_heap = 0;
+	hi = lo + MIN(hi - lo, (uint64_t)UINT32_MAX);
+	piece_begin(&s, lo, hi, SYMTAB_LINES);
+	r = sweep(&s, lo, hi, &next, 0, err);
+	piece_end(&s);
+	return r;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct dwarf_span *x = a, *y = b;
+
+	if (x->lo != y->lo)
+		return x->lo < y->lo ? -1 : 1;
+	return x->node < y->node ? -1 : x->node > y->node;
+}
+
+/* Most are short and nearly sorted. */
+static void sort_spans(struct dwarf_span *list, size_t n)
+{
+	if (n > 64) {
+		qsort(list, n, sizeof(*list), by_place);
+		return;
+	}
+	for (size_t i = 1; i < n; i++) {
+		struct dwarf_span one = list[i];
+		size_t k = i;
+
+		for (; k && by_place(&list[k - 1], &one) > 0; k--)
+			list[k] = list[k - 1];
+		list[k] = one;
+	}
+}
+
+int function_make(struct batch *b, const struct dwarf_function *f, struct err *err)
+{
+	struct unit_work *w = b->work;
+	size_t n_own = 0, n_calls = 0, next = 0;
+	uint64_t done = 0;
+	uint32_t function = batch_name(b, f->nodes[0].die, f->nodes[0].in_alt);
+
+	for (size_t i = 0; i < f->n_spans; i++) {
+		if (f->spans[i].node) {
+			GROW(w->calls, n_calls, w->room_calls);
+			w->calls[n_calls++] = f->spans[i];
+		} else {
+			GROW(w->own, n_own, w->room_own);
+			w->own[n_own++] = f->spans[i];
+		}
+	}
+	sort_spans(w->own, n_own);
+	sort_spans(w->calls, n_calls);
+	if (f->n_nodes > w->room_nodes) {
+		free(w->nodes);
+		w->room_nodes = f->n_nodes * 2;
+		w->nodes = mem_zalloc(w->room_nodes * sizeof(*w->nodes));
+	}
+	w->n_heap = 0;
+	b->n_inlined += f->n_nodes - 1;
+	for (size_t i = 0; i < n_own; i++) {
+		struct sweep s = { .b = b, .f = f };
+		uint64_t lo = MAX(w->own[i].lo, done), hi = w->own[i].hi;
+		int r;
+
+		if (lo >= hi)
+			continue;
+		hi = lo + MIN(hi - lo, (uint64_t)UINT32_MAX);
+		done = hi;
+		piece_begin(&s, lo, hi, SYMTAB_DWARF);
+		b->pieces[s.piece].function = function;
+		r = sweep(&s, lo, hi, &next, n_calls, err);
+		piece_end(&s);
+		if (r < 0)
+			return -1;
+	}
+	return 0;
+}

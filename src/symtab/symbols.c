@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ELF symbols of code: .symtab, the .symtab within .gnu_debugdata, .dynsym.
+ *
+ * The last is what a stripped file has left; .gnu_debugdata has what is not in .dynsym. So all are taken
+ * together, and of those at one address the best comes first.
+ */
+#include "codec/codec.h"
+#include "symtab/internal.h"
+
+#include <elf.h>
+#include <stdlib.h>
+
+#define TABLE_MAX MIB(1024)
+#define MINI_MAX  MIB(256) /* .gnu_debugdata unpacked */
+
+struct reader {
+	struct symbols *s;
+	const struct elf_image *img;
+	const struct dwarf_section_place *code;
+	size_t n_code;
+	const uint64_t *bases; /* of a relocatable file's sections */
+	uint8_t origin;
+};
+
+static const struct dwarf_section_place *place_of(const struct reader *r, uint64_t addr)
+{
+	size_t lo = 0, hi = r->n_code;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (r->code[mid].base <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo && addr - r->code[lo - 1].base < r->code[lo - 1].size ? &r->code[lo - 1] : NULL;
+}
+
+/* Names that no person gave: mapping symbols ($a, $x.1), local labels, and what a compiler puts in front of
+ * functions. */
+static bool is_noise(struct str name)
+{
+	if (!name.size)
+		return true;
+	if (name.p[0] == '$' && name.size > 1 && strchr("adtx", name.p[1]) &&
+	    (name.size == 2 || name.p[2] == '.' || (name.p[1] == 'x' && name.p[2] == 'r')))
+		return true;
+	return str_starts(name, STR(".L")) || str_starts(name, STR("__cfi_"));
+}
+
+/* Among those at one address: functions before labels, global before local, names without underscores before
+ * others. */
+static uint8_t rank_of(uint8_t type, uint8_t binding, struct str name)
+{
+	uint8_t rank = 0;
+
+	if (type == STT_NOTYPE)
+		rank |= 16;
+	if (binding == STB_LOCAL)
+		rank |= 8;
+	else if (binding != STB_GLOBAL)
+		rank |= 4;
+	if (str_starts(name, STR("__")))
+		rank |= 2;
+	return rank;
+}
+
+static int symbol_read(struct reader *r, struct cursor *c, struct bytes names, uint32_t index,
+		       struct bytes shndx, struct err *err)
+{
+	bool is64 = r->img->h.is64;
+	struct symbol sym = { .origin = r->origin };
+	uint64_t value = 0, size = 0;
+	uint32_t name = cursor_u32(c), section;
+	const struct dwarf_section_place *place;
+	uint8_t info, type;
+	const uint8_t *nul;
+
+	if (!is64) {
+		value = cursor_u32(c);
+		size = cursor_u32(c);
+	}
+	info = cursor_u8(c);
+	cursor_u8(c);
+	section = cursor_u16(c);
+	if (is64) {
+		value = cursor_u64(c);
+		size = cursor_u64(c);
+	}
+	type = info & 15;
+	if ((type != STT_NOTYPE && type != STT_FUNC && type != STT_GNU_IFUNC) || name >= names.size)
+		return 0;
+	if (section == SHN_XINDEX && shndx.size / 4 > index)
+		section = r->img->h.big
+				  ? be32toh(*(const uint32_t *)(const void *)(shndx.p + 4 * (size_t)index))
+				  : get32(shndx.p + 4 * (size_t)index);
+	else if (section == SHN_UNDEF || section >= SHN_LORESERVE)
+		return 0;
+	nul = memchr(names.p + name, 0, MIN(names.size - name, DWARF_MAX_NAME));
+	if (!nul)
+		return 0;
+	sym.name = (struct str){ (const char *)names.p + name, (size_t)(nul - (names.p + name)) };
+	if (is_noise(sym.name))
+		return 0;
+	if (r->img->h.machine == EM_ARM || r->img->h.machine == EM_MIPS)
+		value &= ~(uint64_t)1; /* marks another instruction set */
+	if (r->bases) {
+		if (section >= r->img->n_sections || (!r->bases[section] && section != r->code[0].index))
+			return 0;
+		value += r->bases[section];
+	}
+	place = place_of(r, value);
+	if (!place)
+		return 0;
+	sym.start = value;
+	sym.end = value + MIN(size, place->base + place->size - value);
+	sym.rank = rank_of(type, info >> 4, sym.name);
+	if (r->s->n >= SYMTAB_MAX_SYMBOLS)
+		return err_set(err, ERR_LIMIT, "more than the %u symbols allowed", SYMTAB_MAX_SYMBOLS);
+	GROW(r->s->list, r->s->n, r->s->room);
+	r->s->list[r->s->n++] = sym;
+	return 0;
+}
+
+static int table_read(struct reader *r, const struct elf_section *sec, struct err *err)
+{
+	struct bytes table = { 0 }, names = { 0 }, shndx = { 0 };
+	struct cursor c;
+	unsigned entry = r->img->h.is64 ? 24 : 16;
+	uint32_t index = 0;
+	int rc;
+
+	if (!sec->link || sec->link >= r->img->n_sections)
+		return err_set(err, ERR_INVALID, "symbols without names");
+	rc = elf_section_read(r->img, sec, TABLE_MAX, &r->s->arena, &table, err);
+	if (rc == 0)
+		rc = elf_section_read(r->img, &r->img->sections[sec->link], TABLE_MAX, &r->s->arena, &names,
+				      err);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	for (uint32_t i = 1; i < r->img->n_sections; i++)
+		if (r->img->sections[i].type == SHT_SYMTAB_SHNDX && r->img->sections[i].link == sec->index &&
+		    elf_section_read(r->img, &r->img->sections[i], TABLE_MAX, &r->s->arena, &shndx, err) < 0)
+			return -1;
+	c = cursor_at(table, r->img->h.big, 0);
+	for (; cursor_left(&c) >= entry; index++)
+		if (symbol_read(r, &c, names, index, shndx, err) < 0)
+			return -1;
+	return 0;
+}
+
+static int image_read(struct reader *r, struct err *err)
+{
+	AUTO(mem_freep) uint64_t *bases = NULL;
+
+	if (r->img->h.type == ET_REL && r->n_code) {
+		bases = mem_zalloc(r->img->n_sections * sizeof(*bases));
+		for (size_t i = 0; i < r->n_code; i++)
+			bases[r->code[i].index] = r->code[i].base;
+	}
+	r->bases = bases;
+	for (uint32_t i = 1; i < r->img->n_sections; i++) {
+		const struct elf_section *sec = &r->img->sections[i];
+
+		if (sec->type != SHT_SYMTAB && sec->type != SHT_DYNSYM)
+			continue;
+		if (r->origin != SYMTAB_MINIDEBUG)
+			r->s->flags |= SYMTAB_HAS_SYMBOLS;
+		if (sec->type == SHT_DYNSYM && r->origin == SYMTAB_MINIDEBUG)
+			continue;
+		if (r->origin != SYMTAB_MINIDEBUG)
+			r->origin = sec->type == SHT_SYMTAB ? SYMTAB_SYMBOL : SYMTAB_DYNAMIC;
+		if (table_read(r, sec, err) < 0)
+			return err_in(err, "section %u", i);
+	}
+	return 0;
+}
+
+static int keep(void *arg, struct bytes piece, struct err *err)
+{
+	struct buf *b = arg;
+
+	if (piece.size > MINI_MAX - b->size)
+		return err_set(err, ERR_LIMIT, "more than %zu bytes", (size_t)MINI_MAX);
+	buf_add(b, piece.p, piece.size);
+	return 0;
+}
+
+/* An ELF file with a symbol table, compressed by xz, within this one. */
+static int mini_read(struct reader *r, struct err *err)
+{
+	const struct elf_section *sec = elf_section_find(r->img, ".gnu_debugdata");
+	AUTO(stream_closep) struct stream *xz = NULL;
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(buf_done) struct buf content = { 0 };
+	struct reader mini = *r;
+	struct elf_image *img = NULL;
+	struct stream *raw = NULL;
+	int rc;
+
+	if (!sec)
+		return 0;
+	rc = elf_section_stream(r->img, sec, &raw, err);
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	if (codec_stream_open(CODEC_XZ, raw, &xz, err) < 0 || stream_each(xz, keep, &content, err) < 0)
+		return -1;
+	src = source_of_mem(buf_bytes(&content), ".gnu_debugdata");
+	rc = elf_open(src, &img, err);
+	if (rc)
+		return rc < 0 ? -1 : err_set(err, ERR_INVALID, "is not ELF");
+	mini.img = img;
+	mini.origin = SYMTAB_MINIDEBUG;
+	rc = image_read(&mini, err);
+	elf_close(img);
+	return rc;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct symbol *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	if (x->name.size != y->name.size)
+		return x->name.size < y->name.size ? -1 : 1;
+	if (str_cmp(x->name, y->name))
+		return str_cmp(x->name, y->name);
+	if (x->origin != y->origin)
+		return x->origin < y->origin ? -1 : 1;
+	return x->end > y->end ? -1 : x->end < y->end;
+}
+
+int symbols_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
+		 size_t n_code, struct err *ret_damage, struct err *err)
+{
+	struct reader r = { .s = s, .img = img, .code = code, .n_code = n_code };
+	struct err why = { 0 };
+
+	*s = (struct symbols){ 0 };
+	*ret_damage = (struct err){ 0 };
+	if (image_read(&r, &why) < 0)
+		err_in(&why, "symbols");
+	else if (mini_read(&r, &why) < 0)
+		err_in(&why, ".gnu_debugdata");
+	if (why.kind && why.kind != ERR_INVALID && why.kind != ERR_LIMIT) {
+		*err = why;
+		return -1;
+	}
+	*ret_damage = why;
+	if (s->n)
+		qsort(s->list, s->n, sizeof(*s->list), by_place);
+	return 0;
+}
+
+void symbols_done(struct symbols *s)
+{
+	free(s->list);
+	arena_done(&s->arena);
+	*s = (struct symbols){ 0 };
+}
