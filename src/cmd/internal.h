@@ -65,6 +65,12 @@ struct settings {
 		const char *database, *address;
 		unsigned port, verbosity;
 	} debuginfod;
+	struct symbols_settings {
+		const char *file, *style, *section, *alt, *output;
+		unsigned threads;
+		bool functions, inlines, no_inlines, addresses, pretty, basenames, demangle, no_demangle;
+		bool no_columns, summary;
+	} symbols;
 };
 
 void settings_init(struct settings *s);
@@ -135,6 +141,7 @@ struct command {
 extern const struct command command_serve, command_scan, command_inspect, command_stat;
 extern const struct command command_store, command_token, command_push;
 extern const struct command command_debuginfod, command_debuginfod_find;
+extern const struct command command_symbolize, command_addr2line, command_symtab;
 extern const struct command command_completion, command_version, command_help;
 extern const struct command *const commands[];       /* ended by NULL */
 const struct command *command_find(struct str name); /* NULL: none */

@@ -18,6 +18,11 @@ const char *symtab_origin_name(enum symtab_origin o)
 	return (unsigned)o < ARRAY_SIZE(names) ? names[o] : "?";
 }
 
+bool symtab_is_table(struct bytes head)
+{
+	return head.size >= 8 && memcmp(head.p, HEAD_MAGIC, 8) == 0;
+}
+
 static uint64_t head_hash(struct bytes head)
 {
 	static const uint8_t zeros[8];

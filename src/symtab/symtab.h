@@ -78,6 +78,8 @@ int symtab_open_mem(struct bytes b, struct symtab **ret, struct err *err);
 void symtab_close(struct symtab *t); /* takes NULL */
 void symtab_closep(struct symtab **t);
 
+bool symtab_is_table(struct bytes head); /* by its first 8 bytes */
+
 struct symtab_section {
 	struct str name;
 	uint32_t index;
@@ -130,6 +132,17 @@ int symtab_next(struct symtab_finder *f, uint64_t addr, struct symtab_frames *re
 
 /* dir/file of a frame, appended. */
 void symtab_path(struct str dir, struct str file, struct buf *out);
+
+/* ---- names ---- */
+
+#define SYMTAB_MAX_DEMANGLED KIB(64) /* a longer name stays as it is */
+enum symtab_demangling {
+	SYMTAB_MANGLED,
+	SYMTAB_SIMPLE, /* without parameters */
+	SYMTAB_FULL,
+};
+/* A linkage name of C++, Rust or D as it is in the source, appended; another one as it is. */
+void symtab_demangle(struct str name, enum symtab_demangling how, struct buf *out);
 
 /* ---- checking one ---- */
 

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lode symbolize, lode addr2line: addresses of a file to functions, inlined calls, files and lines.
+ *
+ * Addresses that come on standard input are answered as they come: other programs keep us running and wait
+ * for each answer.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "cmd/symbols.h"
+
+#define LINE_MAX_SIZE KIB(64)
+
+struct answers {
+	struct settings *s;
+	const struct symbols_style *style;
+	struct symbols_file file;
+	struct str module;
+	struct buf out;
+	size_t n_missing, n;
+};
+
+static int answer(struct answers *a, struct str text, struct err *err)
+{
+	struct symtab_frames frames;
+	uint64_t addr = 0;
+	int r;
+
+	if (!symbols_address(&a->file, a->s->symbols.section, text, &addr)) {
+		if (a->style->echo) {
+			buf_add_str(&a->out, text);
+			buf_add_char(&a->out, '\n');
+			a->n_missing++;
+			return 0;
+		}
+		addr = 0;
+	}
+	r = symtab_find(a->file.finder, addr, &frames, err);
+	if (r < 0)
+		return -1;
+	a->n++;
+	if (r == SYMTAB_NONE)
+		a->n_missing++;
+	a->style->write(a->s, a->module, addr, r == 0 ? &frames : NULL, &a->out);
+	return 0;
+}
+
+static int flush(struct answers *a, struct err *err)
+{
+	int r = 0;
+
+	if (a->out.size)
+		r = fd_write(STDOUT_FILENO, a->out.p, a->out.size, err);
+	a->out.size = 0;
+	return r;
+}
+
+static int answer_arguments(struct answers *a, struct err *err)
+{
+	for (size_t i = 0; i < a->s->paths.n; i++) {
+		if (a->style->list)
+			buf_add_char(&a->out, i ? ',' : '[');
+		if (answer(a, a->s->paths.items[i], err) < 0)
+			return -1;
+		if (a->style->list)
+			a->out.size--; /* the newline */
+	}
+	if (a->style->list)
+		buf_add_str(&a->out, STR("]\n"));
+	return flush(a, err);
+}
+
+static int answer_input(struct answers *a, struct err *err)
+{
+	AUTO(mem_freep) char *line = mem_alloc(LINE_MAX_SIZE);
+	size_t have = 0;
+
+	for (;;) {
+		ssize_t n = read(STDIN_FILENO, line + have, LINE_MAX_SIZE - have);
+		struct str left, one;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_os(err, errno, "standard input");
+		have += (size_t)n;
+		left = (struct str){ line, have };
+		while (left.size && (memchr(left.p, '\n', left.size) || !n || left.size == LINE_MAX_SIZE)) {
+			one = str_cut(&left, '\n');
+			if (answer(a, one, err) < 0)
+				return -1;
+			if (a->out.size > KIB(256) && flush(a, err) < 0)
+				return -1;
+		}
+		if (flush(a, err) < 0)
+			return -1;
+		if (!n)
+			return 0;
+		memmove(line, left.p ? left.p : line, left.size);
+		have = left.size;
+	}
+}
+
+int symbols_answer(struct settings *s, const char *path, const struct symbols_style *style)
+{
+	struct answers a = { .s = s, .style = style, .module = str_of(path) };
+	struct err err = { 0 };
+	int r = symbols_open(&a.file, s, path, &err);
+
+	if (r < 0)
+		err_in(&err, "%s", path);
+	else
+		r = s->paths.n ? answer_arguments(&a, &err) : answer_input(&a, &err);
+	symbols_file_done(&a.file);
+	buf_done(&a.out);
+	if (r < 0)
+		return tell_error("symbolize", &err);
+	/* One that was asked for by hand and is not known is a failure; of many some may be unknown. */
+	return a.n_missing && a.n_missing == s->paths.n ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int symbolize(struct settings *s)
+{
+	const struct symbols_style *style = symbols_style_find(
+		str_of(s->symbols.style ? s->symbols.style : "lode"));
+
+	if (!style || !s->symbols.file) {
+		fprintf(stderr, "lode: symbolize: %s\nlode: see: lode help symbolize\n",
+			style ? "which file? -e FILE" : "the output styles are lode, gnu, llvm, json");
+		return EXIT_USAGE;
+	}
+	s->symbols.functions = s->symbols.inlines = true;
+	return symbols_answer(s, s->symbols.file, style);
+}
+
+static const struct option_row symbolize_rows[] = {
+	{ 'e', "exe", "FILE", "the ELF file, or a table that `lode symtab build` has made",
+	  OPT_TEXT(symbols.file) },
+	{ 0, "obj", "FILE", NULL, OPT_TEXT(symbols.file) },
+	{ 'j', "section", "NAME", "addresses are offsets in this section of a relocatable file",
+	  OPT_TEXT(symbols.section) },
+	{ 0, "alt", "FILE", "the supplementary (dwz) file, where it is not found by itself",
+	  OPT_TEXT(symbols.alt) },
+	{ 0, "threads", "N", "that make the table; without it one a CPU", OPT_NUMBER(symbols.threads) },
+	{ 0 },
+};
+static const struct option_group symbolize_group = { "What is asked", symbolize_rows };
+
+static const struct option_row style_rows[] = {
+	{ 0, "output-style", "STYLE", "lode, gnu (as addr2line -fi), llvm or json (as llvm-symbolizer)",
+	  OPT_TEXT(symbols.style) },
+	{ 0, "no-demangle", NULL, "names as the linker sees them", OPT_ON(symbols.no_demangle) },
+	{ 0, "no-inlines", NULL, "in style llvm only the innermost frame", OPT_ON(symbols.no_inlines) },
+	{ 's', "basenames", NULL, "files without their folders", OPT_ON(symbols.basenames) },
+	{ 'a', "addresses", NULL, "the address before each answer, in styles gnu and llvm",
+	  OPT_ON(symbols.addresses) },
+	{ 'p', "pretty-print", NULL, "one line a frame in style gnu", OPT_ON(symbols.pretty) },
+	{ 0 },
+};
+static const struct option_group style_group = { "Output", style_rows };
+
+const struct command command_symbolize = {
+	.name = "symbolize",
+	.args = "-e FILE [ADDRESS...]",
+	.summary = "addresses in, functions, inlined calls, files and lines out",
+	.examples = "  lode symbolize -e /usr/bin/ls 0x6b10\n"
+		    "  lode symbolize -e vmlinux --output-style llvm <addresses\n"
+		    "  lode symbolize -e xfs.ko .init.text+0x10\n",
+	.groups = { &symbolize_group, &style_group },
+	.max_args = SIZE_MAX,
+	.run = symbolize,
+};
+
+static int addr2line(struct settings *s)
+{
+	s->symbols.no_demangle = !s->symbols.demangle;
+	return symbols_answer(s, s->symbols.file ? s->symbols.file : "a.out", symbols_style_find(STR("gnu")));
+}
+
+static int addr2line_demangle(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
+{
+	s->symbols.demangle = !value || !str_eq(str_of(value), STR("none"));
+	return 0;
+}
+
+static const struct option_row addr2line_rows[] = {
+	{ 'e', "exe", "FILE", "the ELF file; without it a.out", OPT_TEXT(symbols.file) },
+	{ 'f', "functions", NULL, "function names too", OPT_ON(symbols.functions) },
+	{ 'i', "inlines", NULL, "the calls that were inlined, up to the function", OPT_ON(symbols.inlines) },
+	{ 'C', "demangle", "[STYLE]", "names as they are in the source", OPT_CALL(addr2line_demangle) },
+	{ 'a', "addresses", NULL, "the address before each answer", OPT_ON(symbols.addresses) },
+	{ 'p', "pretty-print", NULL, "one line a frame", OPT_ON(symbols.pretty) },
+	{ 's', "basenames", NULL, "files without their folders", OPT_ON(symbols.basenames) },
+	{ 'j', "section", "NAME", "addresses are offsets in this section", OPT_TEXT(symbols.section) },
+	{ 'b', "target", "NAME", "not needed: the file says what it is", OPTION_SILENT },
+	{ 'r', "recurse-limit", NULL, "not needed: names have a limit", OPTION_SILENT },
+	{ 'R', "no-recurse-limit", NULL, "not needed: names have a limit", OPTION_SILENT },
+	{ 0 },
+};
+static const struct option_group addr2line_group = { "As addr2line's", addr2line_rows };
+
+const struct command command_addr2line = {
+	.name = "addr2line",
+	.args = "[-e FILE] [ADDRESS...]",
+	.summary = "the same with addr2line's options and output, to be put in its place",
+	.examples = "  lode addr2line -fi -e /usr/bin/ls 6b10\n"
+		    "  perf report --addr2line=/usr/local/bin/lode-addr2line\n",
+	.groups = { &addr2line_group },
+	.max_args = SIZE_MAX,
+	.run = addr2line,
+};

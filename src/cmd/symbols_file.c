@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file's symbol table: opened, or made of the debug file that is found for it.
+ */
+#include <stdlib.h>
+#include "cmd/symbols.h"
+
+void symbols_file_done(struct symbols_file *f)
+{
+	symtab_finder_free(f->finder);
+	symtab_close(f->table);
+	mapping_done(&f->mapping);
+	buf_done(&f->made);
+	if (f->debug != f->img)
+		elf_close(f->debug);
+	elf_close(f->alt);
+	elf_close(f->img);
+	local_found_done(&f->found);
+	local_found_done(&f->found_alt);
+	source_close(f->src);
+	*f = (struct symbols_file){ 0 };
+}
+
+static int open_image(struct source *src, struct elf_image **ret, struct err *err)
+{
+	int r = elf_open(src, ret, err);
+
+	if (r > 0)
+		return err_set(err, ERR_INVALID, "is not an ELF file");
+	if (r == 0 && (*ret)->sections_err.kind) {
+		*err = (*ret)->sections_err;
+		return -1;
+	}
+	return r;
+}
+
+static int open_source(const char *path, struct source **ret, struct err *err)
+{
+	int r = source_open_file(path, ret, err);
+
+	return r == FILE_MISSING ? err_set(err, ERR_IO, "there is no such file") : r;
+}
+
+/* What names are missing without it is told by the table, so that it is not found is no failure. */
+static void find_alt(struct symbols_file *f, struct local *local, const char *path)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct err ignored = { 0 };
+	struct build_id id = { 0 };
+	struct str alt;
+
+	if (elf_alt_link(f->debug, &a, &alt, &id, &ignored) != 0)
+		return;
+	if (local_alt_file(local, f->found.path ? f->found.path : path, arena_strdup(&a, alt), &id, NULL,
+			   &f->found_alt) != 0)
+		return;
+	if (open_image(f->found_alt.src, &f->alt, &ignored) < 0)
+		f->alt = NULL;
+}
+
+int symbols_find(struct symbols_file *f, const struct settings *s, const char *path, struct err *err)
+{
+	AUTO(local_freep) struct local *local = local_new(NULL);
+
+	if (!f->src && open_source(path, &f->src, err) < 0)
+		return -1;
+	if (open_image(f->src, &f->img, err) < 0)
+		return -1;
+	f->debug = f->img;
+	if (local_debug_file(local, f->img, path, 0, NULL, &f->found) == 0 && f->found.src) {
+		struct err why = { 0 };
+
+		/* A damaged one is no reason not to use the file's own symbols. */
+		if (open_image(f->found.src, &f->debug, &why) < 0)
+			f->debug = f->img;
+	}
+	if (s->symbols.alt) {
+		if (open_source(s->symbols.alt, &f->found_alt.src, err) < 0 ||
+		    open_image(f->found_alt.src, &f->alt, err) < 0)
+			return err_in(err, "%s", s->symbols.alt);
+	} else {
+		find_alt(f, local, path);
+	}
+	return 0;
+}
+
+static int make_table(struct symbols_file *f, const struct settings *s, const char *path, struct err *err)
+{
+	struct symtab_options o = { .n_threads = s->symbols.threads ? s->symbols.threads : pool_cpus() };
+	struct symtab_stats stats;
+	int r;
+
+	if (symbols_find(f, s, path, err) < 0)
+		return -1;
+	o.alt = f->alt;
+	r = symtab_build(f->debug, &o, &f->made, &stats, err);
+	if (r == SYMTAB_NOTHING)
+		return err_set(err, ERR_INVALID, "has no symbols, and no debug file of it was found");
+	return r < 0 ? -1 : symtab_open_mem(buf_bytes(&f->made), &f->table, err);
+}
+
+int symbols_open(struct symbols_file *f, const struct settings *s, const char *path, struct err *err)
+{
+	uint8_t magic[8];
+	size_t got;
+	int r;
+
+	if (open_source(path, &f->src, err) < 0 ||
+	    source_read(f->src, 0, magic, sizeof(magic), SOURCE_RANDOM, &got, err) < 0)
+		return -1;
+	if (symtab_is_table(bytes_of(magic, got))) {
+		r = mapping_open(path, &f->mapping, err);
+		if (r > 0)
+			return err_set(err, ERR_IO, "there is no such file");
+		if (r == 0)
+			r = symtab_open_mem(f->mapping.bytes, &f->table, err);
+	} else {
+		r = make_table(f, s, path, err);
+	}
+	if (r == 0)
+		f->finder = symtab_finder_new(f->table);
+	return r;
+}
+
+static bool number(struct str s, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	if (str_starts(s, STR("0x")) || str_starts(s, STR("0X"))) {
+		s.p += 2;
+		s.size -= 2;
+	}
+	if (!s.size || s.size > 16)
+		return false;
+	for (size_t i = 0; i < s.size; i++) {
+		unsigned c = (unsigned char)s.p[i], d = c - '0' < 10         ? c - '0'
+							: (c | 32) - 'a' < 6 ? (c | 32) - 'a' + 10
+									     : 16;
+
+		if (d == 16)
+			return false;
+		v = v << 4 | d;
+	}
+	*ret = v;
+	return true;
+}
+
+bool symbols_address(const struct symbols_file *f, const char *section, struct str text, uint64_t *ret)
+{
+	const struct symtab_info *info = symtab_info(f->table);
+	struct str name = section ? str_of(section) : (struct str){ 0 }, off = text = str_trim(text);
+	const char *plus = memrchr(text.p ? text.p : "", '+', text.size);
+
+	if (plus) {
+		name = (struct str){ text.p, (size_t)(plus - text.p) };
+		off = (struct str){ plus + 1, text.size - name.size - 1 };
+		if (name.size > 2 && name.p[0] == '(' && name.p[name.size - 1] == ')')
+			name = (struct str){ name.p + 1, name.size - 2 };
+	}
+	if (!number(off, ret))
+		return false;
+	/* In a relocatable file a bare number is an offset in the first section of code. */
+	if (!name.size)
+		return true;
+	for (size_t i = 0; i < info->n_sections; i++)
+		if (str_eq(info->sections[i].name, name)) {
+			*ret += info->sections[i].base;
+			return *ret - info->sections[i].base < info->sections[i].size;
+		}
+	return false;
+}

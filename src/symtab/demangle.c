@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names as they are in the source: C++ (Itanium), Rust (both schemes), D, by libiberty.
+ *
+ * A mangled name can say "the same again" of a part that says it twice of another one, and so on: a hundred
+ * bytes stand for more text than there is memory. So what comes out is counted, and what is too long is not
+ * demangled at all. libiberty hands the text out piece by piece and keeps what it needs on the stack, so
+ * leaving from within is sound; it bounds its own recursion.
+ */
+#include "symtab/symtab.h"
+
+#include <setjmp.h>
+#include <libiberty/demangle.h>
+#include <stdlib.h>
+
+#define MANGLED_MAX KIB(16) /* libiberty's stack goes by this */
+#define D_MAX       KIB(2)  /* D's comes out whole */
+
+struct sink {
+	struct buf *out;
+	size_t from;
+	jmp_buf full;
+};
+
+static void take(const char *text, size_t size, void *arg)
+{
+	struct sink *s = arg;
+
+	if (s->out->size - s->from + size > SYMTAB_MAX_DEMANGLED)
+		longjmp(s->full, 1);
+	buf_add(s->out, text, size);
+}
+
+typedef int demangle_fn(const char *mangled, int options, demangle_callbackref callback, void *arg);
+
+static bool run(struct sink *s, demangle_fn *fn, const char *mangled, int options)
+{
+	if (setjmp(s->full))
+		return false;
+	return fn(mangled, options, take, s) && s->out->size > s->from;
+}
+
+/* Rust's old scheme is C++'s with a hash at the end: "17h" and 16 hex digits. */
+static bool is_old_rust(struct str s)
+{
+	return s.size > 22 && s.p[s.size - 1] == 'E' && memcmp(s.p + s.size - 20, "17h", 3) == 0;
+}
+
+static bool demangle_one(struct sink *s, const char *z, struct str name, bool full)
+{
+	int options = full ? DMGL_PARAMS | DMGL_ANSI : 0;
+
+	if (str_starts(name, STR("_Z"))) {
+		if (is_old_rust(name) && run(s, rust_demangle_callback, z, options))
+			return true;
+		s->out->size = s->from;
+		return run(s, cplus_demangle_v3_callback, z, options);
+	}
+	if (str_starts(name, STR("_R")))
+		return run(s, rust_demangle_callback, z, options);
+	if (str_starts(name, STR("_D")) && name.size <= D_MAX) {
+		AUTO(mem_freep) char *text = dlang_demangle(z, options);
+
+		if (!text || strlen(text) > SYMTAB_MAX_DEMANGLED)
+			return false;
+		buf_add(s->out, text, strlen(text));
+		return true;
+	}
+	return false;
+}
+
+void symtab_demangle(struct str name, enum symtab_demangling how, struct buf *out)
+{
+	struct sink s = { .out = out, .from = out->size };
+	AUTO(mem_freep) char *z = NULL;
+	const char *suffix;
+	size_t n = name.size;
+
+	if (how == SYMTAB_MANGLED || name.size < 3 || name.size > MANGLED_MAX ||
+	    memchr(name.p, 0, name.size)) {
+		buf_add_str(out, name);
+		return;
+	}
+	z = mem_strndup(name.p, name.size);
+	if (demangle_one(&s, z, name, how == SYMTAB_FULL))
+		return;
+	out->size = s.from;
+	/* A suffix that the demangler does not know ("@@VERSION", ".lto_priv") is kept as it is. */
+	suffix = memchr(name.p, '@', name.size);
+	if (!suffix)
+		suffix = memchr(name.p, '.', name.size);
+	if (suffix && suffix > name.p) {
+		n = (size_t)(suffix - name.p);
+		z[n] = 0;
+		if (demangle_one(&s, z, (struct str){ name.p, n }, how == SYMTAB_FULL)) {
+			buf_add(out, suffix, name.size - n);
+			return;
+		}
+		out->size = s.from;
+	}
+	buf_add_str(out, name);
+}

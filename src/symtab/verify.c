@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A table held against the DWARF that it was made of.
+ *
+ * Done in the plainest way that there is, so that it does not share the mistakes of the way in which tables
+ * are made: for each begin of a row, of a call and of a function the innermost call is looked for among all
+ * spans of its function, the row among all rows of its sequence, and the frames that follow must be those of
+ * the table. Functions that lie over one another are told apart by nothing in DWARF; what the table says of
+ * an address of two functions must be what one of them says.
+ */
+#include "symtab/internal.h"
+
+#include <stdlib.h>
+
+struct verifier {
+	struct symtab_finder *finder;
+	struct dwarf_reader *r;
+	struct symtab_check *check;
+	void (*fn)(void *arg, uint64_t addr, const char *text);
+	void *arg;
+	bool columns;
+	/* All functions' spans; `node` is unused. */
+	struct dwarf_span *all;
+	size_t n_all, room_all;
+	/* The unit's functions. */
+	struct dwarf_node *nodes;
+	struct dwarf_span *spans;
+	size_t n_nodes, room_nodes, n_spans, room_spans;
+	struct one {
+		size_t node, n_nodes, span, n_spans;
+	} * functions;
+	size_t n_functions, room_functions;
+	/* What is expected. */
+	struct buf expected, got;
+};
+
+static int keep_all(void *arg, const struct dwarf_function *f, struct err *err)
+{
+	struct verifier *v = arg;
+
+	for (size_t i = 0; i < f->n_spans; i++)
+		if (!f->spans[i].node) {
+			GROW(v->all, v->n_all, v->room_all);
+			v->all[v->n_all++] = f->spans[i];
+		}
+	return 0;
+}
+
+static int keep(void *arg, const struct dwarf_function *f, struct err *err)
+{
+	struct verifier *v = arg;
+
+	GROW(v->functions, v->n_functions, v->room_functions);
+	v->functions[v->n_functions++] = (struct one){ v->n_nodes, f->n_nodes, v->n_spans, f->n_spans };
+	for (size_t i = 0; i < f->n_nodes; i++) {
+		GROW(v->nodes, v->n_nodes, v->room_nodes);
+		v->nodes[v->n_nodes++] = f->nodes[i];
+	}
+	for (size_t i = 0; i < f->n_spans; i++) {
+		GROW(v->spans, v->n_spans, v->room_spans);
+		v->spans[v->n_spans++] = f->spans[i];
+	}
+	return 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct dwarf_span *x = a, *y = b;
+
+	if (x->lo != y->lo)
+		return x->lo < y->lo ? -1 : 1;
+	return x->hi < y->hi ? -1 : x->hi > y->hi;
+}
+
+/* How many functions' spans have @addr: looked for among those that begin shortly before it. */
+static bool is_shadowed(const struct verifier *v, uint64_t addr)
+{
+	size_t lo = 0, hi = v->n_all, n = 0;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (v->all[mid].lo <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (size_t back = 0; back < lo && back < 1000 && n < 2; back++)
+		n += v->all[lo - 1 - back].hi > addr;
+	return n > 1;
+}
+
+static const struct dwarf_row *row_of(const struct verifier *v, uint64_t addr)
+{
+	const struct dwarf_lines *l = dwarf_reader_lines(v->r);
+	const struct dwarf_sequence *in = NULL;
+	const struct dwarf_row *row = NULL;
+
+	/* Of sequences over one another the one that begins last, as in the table. */
+	for (size_t i = 0; i < l->n_sequences && l->sequences[i].base <= addr; i++)
+		if (l->sequences[i].end > addr)
+			in = &l->sequences[i];
+	for (size_t i = 0; in && i < in->n_rows && in->base + l->rows[in->row + i].off <= addr; i++)
+		row = &l->rows[in->row + i];
+	return row;
+}
+
+static void add_location(struct verifier *v, bool known, uint64_t file, uint32_t line, uint32_t column)
+{
+	struct dwarf_file_name f = { 0 };
+	AUTO(buf_done) struct buf path = { 0 };
+	struct str parts[] = { { 0 }, { 0 }, { 0 } };
+	char *clean;
+
+	if (known && dwarf_reader_file(v->r, file, &f)) {
+		parts[0] = f.comp_dir;
+		parts[1] = f.dir;
+		parts[2] = f.name;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (!parts[i].size)
+			continue;
+		if (parts[i].p[0] == '/')
+			path.size = 0;
+		else if (path.size)
+			buf_add_char(&path, '/');
+		buf_add_str(&path, parts[i]);
+	}
+	clean = mem_alloc(path.size + 2);
+	buf_printf(&v->expected, " at %.*s:%u", (int)path_canonical(buf_str(&path), clean), clean, line);
+	if (v->columns)
+		buf_printf(&v->expected, ":%u", column);
+	free(clean);
+}
+
+static int add_function(struct verifier *v, const struct dwarf_node *n, struct err *err)
+{
+	struct dwarf_name name = { 0 };
+
+	if (n->die != UINT64_MAX && dwarf_reader_name(v->r, n->die, n->in_alt, &name, err) < 0) {
+		/* Damage: the table has none either. */
+		if (err->kind != ERR_INVALID && err->kind != ERR_LIMIT)
+			return -1;
+		name = (struct dwarf_name){ 0 };
+	}
+	buf_printf(&v->expected, "%s" STR_FMT, v->expected.size ? " in " : "", STR_ARG(name.name));
+	return 0;
+}
+
+/* What DWARF says of @addr, which is in this function. */
+static int expect(struct verifier *v, const struct one *f, uint64_t addr, struct err *err)
+{
+	const struct dwarf_node *nodes = v->nodes + f->node;
+	const struct dwarf_row *row = row_of(v, addr);
+	uint64_t file = row ? row->file : 0;
+	uint32_t line = row ? row->line : 0, column = row ? row->column : 0, at = 0;
+	bool known = row;
+
+	v->expected.size = 0;
+	for (size_t i = 0; i < f->n_spans; i++) {
+		const struct dwarf_span *s = &v->spans[f->span + i];
+
+		if (s->lo <= addr && addr < s->hi)
+			at = MAX(at, s->node);
+	}
+	for (;; at = nodes[at].parent) {
+		if (add_function(v, &nodes[at], err) < 0)
+			return -1;
+		add_location(v, known, file, line, column);
+		if (!at)
+			return 0;
+		if (nodes[at].has_call_file) {
+			known = true;
+			file = nodes[at].call_file;
+		}
+		line = nodes[at].call_line;
+		column = nodes[at].call_column;
+	}
+}
+
+static void tell(struct verifier *v, const struct symtab_frames *frames)
+{
+	v->got.size = 0;
+	for (size_t i = 0; i < frames->n; i++) {
+		const struct symtab_frame *f = &frames->list[i];
+		AUTO(buf_done) struct buf path = { 0 };
+		char *clean;
+
+		symtab_path(f->dir, f->file, &path);
+		clean = mem_alloc(path.size + 2);
+		buf_printf(&v->got, "%s" STR_FMT " at %.*s:%u", i ? " in " : "", STR_ARG(f->name),
+			   (int)path_canonical(buf_str(&path), clean), clean, f->line);
+		if (v->columns)
+			buf_printf(&v->got, ":%u", f->column);
+		free(clean);
+	}
+}
+
+static int check_addr(struct verifier *v, const struct one *f, uint64_t addr, struct err *err)
+{
+	struct symtab_frames frames = { 0 };
+	int r;
+
+	if (expect(v, f, addr, err) < 0)
+		return -1;
+	r = symtab_find(v->finder, addr, &frames, err);
+	if (r < 0)
+		return -1;
+	v->check->n_rows++;
+	tell(v, &frames);
+	if (r == 0 && str_eq(buf_str(&v->got), buf_str(&v->expected))) {
+		v->check->n_equal++;
+	} else if (is_shadowed(v, addr)) {
+		v->check->n_shadowed++;
+	} else {
+		v->check->n_different++;
+		if (v->fn) {
+			AUTO(mem_freep)
+			char *text = mem_printf("DWARF: " STR_FMT "; table: " STR_FMT,
+						STR_ARG(buf_str(&v->expected)), STR_ARG(buf_str(&v->got)));
+
+			v->fn(v->arg, addr, text);
+		}
+	}
+	return 0;
+}
+
+/* The rows that begin within [lo, hi), and what begins it. */
+static int check_span(struct verifier *v, const struct one *f, const struct dwarf_span *s, struct err *err)
+{
+	const struct dwarf_lines *l = dwarf_reader_lines(v->r);
+
+	if (check_addr(v, f, s->lo, err) < 0)
+		return -1;
+	/* Rows within calls are rows of the function. */
+	for (size_t i = 0; !s->node && i < l->n_sequences && l->sequences[i].base < s->hi; i++) {
+		const struct dwarf_sequence *q = &l->sequences[i];
+
+		if (q->end <= s->lo)
+			continue;
+		for (size_t k = 0; k + 1 < q->n_rows; k++) {
+			uint64_t addr = q->base + l->rows[q->row + k].off;
+
+			if (addr > s->lo && addr < s->hi && check_addr(v, f, addr, err) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+/* What a child's span has over its function's is not the function's code. */
+static bool is_within(const struct verifier *v, const struct one *f, uint64_t addr)
+{
+	for (size_t i = 0; i < f->n_spans; i++) {
+		const struct dwarf_span *s = &v->spans[f->span + i];
+
+		if (!s->node && s->lo <= addr && addr < s->hi)
+			return true;
+	}
+	return false;
+}
+
+static int verify_unit(struct verifier *v, size_t unit, struct err *err)
+{
+	struct err why = { 0 };
+	int r = dwarf_reader_unit(v->r, unit, &why);
+
+	v->n_nodes = v->n_spans = v->n_functions = 0;
+	if (r == 0)
+		r = dwarf_reader_walk(v->r, keep, v, &why);
+	if (r < 0 && why.kind != ERR_INVALID && why.kind != ERR_LIMIT) {
+		*err = why;
+		return -1;
+	}
+	for (size_t i = 0; i < v->n_functions; i++) {
+		const struct one *f = &v->functions[i];
+
+		for (size_t k = 0; k < f->n_spans; k++)
+			if (is_within(v, f, v->spans[f->span + k].lo) &&
+			    check_span(v, f, &v->spans[f->span + k], err) < 0)
+				return -1;
+	}
+	return 0;
+}
+
+static int run(struct verifier *v, const struct dwarf *d, struct err *err)
+{
+	struct err ignored = { 0 };
+
+	for (size_t i = 0; i < dwarf_n_units(d); i++)
+		if (dwarf_reader_unit(v->r, i, &ignored) == 0)
+			dwarf_reader_walk(v->r, keep_all, v, &ignored);
+	if (v->n_all)
+		qsort(v->all, v->n_all, sizeof(*v->all), by_place);
+	for (size_t i = 0; i < dwarf_n_units(d); i++)
+		if (verify_unit(v, i, err) < 0)
+			return -1;
+	return 0;
+}
+
+static int check_id(const struct symtab *t, const struct elf_image *img, struct err *err)
+{
+	struct build_id id = { 0 };
+	struct err ignored = { 0 };
+
+	if (elf_build_id(img, &id, &ignored) < 0)
+		return 0;
+	if (id.size != t->info.build_id.size || memcmp(id.b, t->info.build_id.b, id.size) != 0)
+		return err_set(err, ERR_INVALID, "the table is of another build ID");
+	return 0;
+}
+
+int symtab_verify(struct symtab *t, const struct elf_image *img, const struct symtab_options *o,
+		  void (*fn)(void *arg, uint64_t addr, const char *text), void *arg, struct symtab_check *ret,
+		  struct err *err)
+{
+	AUTO(dwarf_closep) struct dwarf *d = NULL;
+	struct verifier v = {
+		.check = ret, .fn = fn, .arg = arg, .columns = t->info.flags & SYMTAB_HAS_COLUMNS
+	};
+	int r;
+
+	*ret = (struct symtab_check){ 0 };
+	if (check_id(t, img, err) < 0)
+		return -1;
+	r = dwarf_open(img, o->alt, &d, err);
+	if (r)
+		return r < 0 ? -1 : 0;
+	v.r = dwarf_reader_new(d);
+	v.finder = symtab_finder_new(t);
+	r = run(&v, d, err);
+	symtab_finder_free(v.finder);
+	dwarf_reader_free(v.r);
+	buf_done(&v.expected);
+	buf_done(&v.got);
+	free(v.all);
+	free(v.nodes);
+	free(v.spans);
+	free(v.functions);
+	return r;
+}
