@@ -137,7 +137,6 @@ static int symbolize(struct settings *s)
 static const struct option_row symbolize_rows[] = {
 	{ 'e', "exe", "FILE", "the ELF file, or a table that `lode symtab build` has made",
 	  OPT_TEXT(symbols.file) },
-	{ 0, "obj", "FILE", NULL, OPT_TEXT(symbols.file) },
 	{ 'j', "section", "NAME", "addresses are offsets in this section of a relocatable file",
 	  OPT_TEXT(symbols.section) },
 	{ 0, "alt", "FILE", "the supplementary (dwz) file, where it is not found by itself",
