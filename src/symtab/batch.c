@@ -195,7 +195,8 @@ static size_t taken(struct batch *b, struct dwarf_span **ret)
 	for (size_t i = w->first_piece; i < b->n_pieces; i++) {
 		GROW(w->own, n, w->room_own);
 		w->own[n++] = (struct dwarf_span){ .lo = b->pieces[i].start,
-						   .hi = b->pieces[i].start + b->pieces[i].size };
+						   .hi = b->pieces[i].start + b->pieces[i].size,
+						   .node = (uint32_t)(i - w->first_piece) };
 	}
 	if (n)
 		qsort(w->own, n, sizeof(*w->own), by_place);
@@ -206,10 +207,13 @@ static size_t taken(struct batch *b, struct dwarf_span **ret)
 /* Pieces of what is in the line table and in no function. */
 static int lines_alone(struct batch *b, struct err *err)
 {
+	struct unit_work *w = b->work;
 	const struct dwarf_lines *l = dwarf_reader_lines(b->reader);
 	struct dwarf_span *own;
+	struct piece *last = NULL;
 	size_t n, i = 0;
-	uint64_t done = 0;
+	uint64_t done = 0, begin;
+	bool in_row;
 
 	if (l->shared)
 		return 0;
@@ -224,14 +228,19 @@ static int lines_alone(struct batch *b, struct err *err)
 				i++;
 			if (i < n && own[i].lo <= at) {
 				at = own[i].hi;
+				last = &b->pieces[w->first_piece + own[i].node];
 				continue;
 			}
 			if (i < n)
 				to = MIN(to, own[i].lo);
-			/* Behind a function its last row goes on over the padding, which is nobody's code. */
-			at = MIN(to, lines_begin(b, at));
-			if (at < to && piece_make(b, NULL, at, to, err) < 0)
+			/* Behind a function its last row goes on over the padding: that is no code of its
+			 * own. */
+			begin = MIN(to, lines_begin(b, at, &in_row));
+			if (in_row && last && last->start + last->size == at)
+				last->tail = (uint32_t)MIN(begin - at, (uint64_t)UINT32_MAX);
+			if (begin < to && piece_make(b, NULL, begin, to, err) < 0)
 				return -1;
+			last = NULL; /* the list may have moved */
 			at = to;
 		}
 		done = MAX(done, end);

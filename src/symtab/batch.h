@@ -46,5 +46,6 @@ uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt);
 int function_make(struct batch *b, const struct dwarf_function *f, struct err *err);
 /* One piece, [lo, hi). @f NULL: lines of no function. */
 int piece_make(struct batch *b, const struct dwarf_function *f, uint64_t lo, uint64_t hi, struct err *err);
-/* The first begin of a row at or behind @addr; UINT64_MAX: none. */
-uint64_t lines_begin(struct batch *b, uint64_t addr);
+/* The first begin of a row at or behind @addr, UINT64_MAX: none. *ret_in_row: a row that began earlier goes
+ * up to there. */
+uint64_t lines_begin(struct batch *b, uint64_t addr, bool *ret_in_row);

@@ -287,6 +287,8 @@ int block_writer_add(struct block_writer *w, const struct seen_piece *p, struct 
 		flags |= PIECE_ROWS;
 	if (p->rows && p->start > p->piece->start)
 		flags |= PIECE_SKIP;
+	if (p->rows && p->tail)
+		flags |= PIECE_TAIL;
 	if (f.linkage)
 		flags |= PIECE_LINKAGE;
 	if (f.file || f.line)
@@ -294,6 +296,8 @@ int block_writer_add(struct block_writer *w, const struct seen_piece *p, struct 
 	buf_add_char(b, (char)flags);
 	if (flags & PIECE_SKIP)
 		buf_add_uleb(b, p->start - p->piece->start);
+	if (flags & PIECE_TAIL)
+		buf_add_uleb(b, p->tail);
 	buf_add_uleb(b, local_string(w, f.name));
 	if (flags & PIECE_LINKAGE)
 		buf_add_uleb(b, local_string(w, f.linkage));
@@ -304,7 +308,7 @@ int block_writer_add(struct block_writer *w, const struct seen_piece *p, struct 
 	if (p->rows)
 		add_entries(w, p, &f);
 	w->n_pieces++;
-	w->last = p->end;
+	w->last = p->end + (flags & PIECE_TAIL ? p->tail : 0);
 	if (b->size > SYMTAB_MAX_BLOCK / 2 || w->strings.size > SYMTAB_MAX_BLOCK / 4)
 		return err_set(err, ERR_LIMIT, "a function's table is over the %zu bytes allowed",
 			       (size_t)SYMTAB_MAX_BLOCK / 2);

@@ -21,9 +21,10 @@ struct chunk {
 	size_t first, end;
 };
 
-/* What a span shows: a piece, a symbol, or lines that a symbol names. */
+/* What a span shows: a piece, a symbol, lines that a symbol names, or a piece's tail. */
 struct shown {
 	uint32_t piece, symbol; /* + 1; 0: none */
+	bool tail;
 };
 
 struct build {
@@ -184,7 +185,7 @@ static void pieces_collect(struct build *b)
 
 /* ---- what is seen ---- */
 
-enum { RANK_DWARF, RANK_LINES, RANK_SYMBOL };
+enum { RANK_DWARF, RANK_LINES, RANK_SYMBOL, RANK_TAIL };
 
 static void show(struct build *b, uint64_t start, uint64_t end, uint32_t rank, struct shown what)
 {
@@ -256,11 +257,12 @@ static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
 					       ? &b->symbol_spans[lo]
 					       : NULL;
 
-		show(b, at, s ? s->start : end, RANK_LINES, (struct shown){ piece + 1, 0 });
+		show(b, at, s ? s->start : end, RANK_LINES, (struct shown){ .piece = piece + 1 });
 		if (!s)
 			break;
 		at = MAX(at, s->start);
-		show(b, at, MIN(end, s->end), RANK_LINES, (struct shown){ piece + 1, s->what + 1 });
+		show(b, at, MIN(end, s->end), RANK_LINES,
+		     (struct shown){ .piece = piece + 1, .symbol = s->what + 1 });
 		at = s->end;
 	}
 }
@@ -275,11 +277,13 @@ static void show_all(struct build *b)
 			show_lines(b, (uint32_t)i, p);
 		else
 			show(b, p->start, p->start + p->size, RANK_DWARF,
-			     (struct shown){ (uint32_t)i + 1, 0 });
+			     (struct shown){ .piece = (uint32_t)i + 1 });
+		show(b, p->start + p->size, p->start + p->size + p->tail, RANK_TAIL,
+		     (struct shown){ .piece = (uint32_t)i + 1, .tail = true });
 	}
 	for (size_t i = 0; i < b->n_symbol_spans; i++)
 		show(b, b->symbol_spans[i].start, b->symbol_spans[i].end, RANK_SYMBOL,
-		     (struct shown){ 0, b->symbol_spans[i].what + 1 });
+		     (struct shown){ .symbol = b->symbol_spans[i].what + 1 });
 }
 
 /* The first symbol at @addr. */
@@ -339,6 +343,9 @@ static int write_blocks(struct build *b, struct err *err)
 		const struct symbol *sym = what->symbol ? &b->symbols.list[what->symbol - 1] : NULL;
 		struct seen_piece out = { .start = seen[i].start, .end = seen[i].end };
 
+		/* One that does not follow its piece is cut off from what it tells. */
+		if (what->tail)
+			continue;
 		if (what->piece) {
 			const struct piece *p = b->pieces[what->piece - 1];
 			const struct batch *batch = b->batches[p->batch];
@@ -351,6 +358,10 @@ static int write_blocks(struct build *b, struct err *err)
 				out.name = intern_str(in, sym->name, true);
 			else if (p->origin == SYMTAB_DWARF)
 				out.linkage = linkage_of(b, p);
+			if (i + 1 < n && b->shown[seen[i + 1].what].tail &&
+			    b->shown[seen[i + 1].what].piece == what->piece && seen[i + 1].start == out.end &&
+			    out.end == p->start + p->size)
+				out.tail = seen[i + 1].end - seen[i + 1].start;
 			/* A piece in parts has its rows in each of them. Ordinary files have few such. */
 			if (out.start != p->start || what->piece == last_piece) {
 				again += p->rows_size + (uint64_t)p->n_entries * 8;

@@ -29,6 +29,7 @@ struct symtab_finder {
 	/* The piece at hand. */
 	uint32_t piece; /* UINT32_MAX: none */
 	uint64_t start, end, skip;
+	uint64_t tail; /* bytes behind end that have the last row, and no function */
 	uint8_t flags;
 	uint32_t name, linkage, decl_file, decl_line;
 	struct place *places;
@@ -212,6 +213,7 @@ static int piece_read(struct symtab_finder *f, uint32_t piece, struct err *err)
 	const uint8_t *row = f->b.bytes.p + BLOCK_HEAD + (size_t)piece * 8, *p,
 		      *end = f->b.bytes.p + f->b.functions;
 	uint32_t off = get32(row + 4);
+	uint64_t all;
 
 	f->piece = piece;
 	f->have_frames = false;
@@ -224,6 +226,7 @@ static int piece_read(struct symtab_finder *f, uint32_t piece, struct err *err)
 	f->end = f->start + get_uleb(&p, end);
 	f->flags = *p++;
 	f->skip = f->flags & PIECE_SKIP ? get_uleb(&p, end) : 0;
+	f->tail = f->flags & PIECE_TAIL ? get_uleb(&p, end) : 0;
 	f->name = (uint32_t)get_uleb(&p, end);
 	f->linkage = f->flags & PIECE_LINKAGE ? (uint32_t)get_uleb(&p, end) : 0;
 	f->decl_file = f->decl_line = 0;
@@ -231,7 +234,7 @@ static int piece_read(struct symtab_finder *f, uint32_t piece, struct err *err)
 		f->decl_file = (uint32_t)get_uleb(&p, end);
 		f->decl_line = (uint32_t)get_uleb(&p, end);
 	}
-	if (p > end || f->end <= f->start) {
+	if (p > end || f->end <= f->start || add_overflows(f->end, f->tail, &all)) {
 		damaged(f, err);
 		goto fail;
 	}
@@ -439,10 +442,34 @@ static int go_to_block(struct symtab_finder *f, size_t block, struct err *err)
 	return 0;
 }
 
+/* Behind the function: the line goes on, the function does not. */
+static int answer_tail(struct symtab_finder *f, struct symtab_frames *ret, struct err *err)
+{
+	static const struct function nobody;
+	uint64_t last = f->end - 1 - (f->start - f->skip);
+
+	if (!f->n_places || last >= UINT32_MAX)
+		return damaged(f, err);
+	if (rows_seek(f, (uint32_t)last, err) < 0) {
+		f->next_op = NULL;
+		return -1;
+	}
+	f->have_frames = false;
+	f->n_frames = 0;
+	frame_add(f, &nobody, f->places[f->entry].file, f->line, f->column)->origin = SYMTAB_LINES;
+	ret->list = f->frames;
+	ret->n = f->n_frames;
+	ret->lo = ret->start = f->end;
+	ret->hi = ret->end = f->end + f->tail;
+	return 0;
+}
+
 static int answer(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
 {
 	uint64_t base = f->start - f->skip;
 
+	if (addr >= f->end)
+		return answer_tail(f, ret, err);
 	ret->lo = f->start;
 	ret->hi = f->end;
 	if (f->n_places) {
@@ -471,7 +498,7 @@ static int find(struct symtab_finder *f, uint64_t addr, bool or_next, struct sym
 	size_t block;
 	uint32_t piece;
 
-	if (f->piece != UINT32_MAX && addr >= f->start && addr < f->end)
+	if (f->piece != UINT32_MAX && addr >= f->start && addr < f->end + f->tail)
 		return answer(f, addr, ret, err);
 	if (f->block != SIZE_MAX && addr >= f->b.first && addr < f->b.last)
 		block = f->block;
@@ -488,7 +515,7 @@ static int find(struct symtab_finder *f, uint64_t addr, bool or_next, struct sym
 		piece = addr < f->b.first ? 0 : piece_at(f, addr);
 		if (piece != f->piece && piece_read(f, piece, err) < 0)
 			return -1;
-		if (addr >= f->start && addr < f->end)
+		if (addr >= f->start && addr < f->end + f->tail)
 			return answer(f, addr, ret, err);
 		if (!or_next)
 			return SYMTAB_NONE;

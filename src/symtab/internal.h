@@ -87,6 +87,7 @@ enum { PASSIVE_USED = 2 };
 struct piece {
 	uint64_t start;
 	uint32_t size;
+	uint32_t tail;     /* bytes behind it that its last row goes on over: padding, nobody's code */
 	uint32_t function; /* 0: not known */
 	uint32_t batch;
 	uint32_t first_entry, n_entries;
@@ -243,6 +244,7 @@ struct seen_piece {
 	const struct piece *piece; /* NULL: a symbol alone */
 	const struct entry *entries;
 	const uint8_t *rows;
+	uint64_t tail;          /* bytes behind end that have the last row and no function */
 	uint32_t name, linkage; /* strings; 0: the function's */
 	uint8_t origin;
 };
@@ -270,6 +272,7 @@ enum {
 	PIECE_SKIP = 1 << 4, /* rows begin before the piece */
 	PIECE_LINKAGE = 1 << 5,
 	PIECE_DECL = 1 << 6,
+	PIECE_TAIL = 1 << 7,
 };
 /* Of an entry. */
 enum {

@@ -230,12 +230,13 @@ static void lines_find(struct batch *b, uint64_t addr, struct lines_at *ret)
 	}
 }
 
-uint64_t lines_begin(struct batch *b, uint64_t addr)
+uint64_t lines_begin(struct batch *b, uint64_t addr, bool *ret_in_row)
 {
 	struct lines_at at;
 
 	lines_find(b, addr, &at);
-	return at.row && at.seq->base + at.row->off == addr ? addr : at.until;
+	*ret_in_row = at.row && at.seq->base + at.row->off < addr;
+	return at.row && !*ret_in_row ? addr : at.until;
 }
 
 static void lines_next(struct batch *b, uint64_t addr, struct lines_at *l)
