@@ -13,9 +13,10 @@
 #include "client/internal.h"
 #include "net/net.h"
 
-#define BREAKERS_NAME "lode_servers"
-#define BREAKERS_MAX  KIB(64)
-#define OS_MAX        KIB(16)
+#define BREAKERS_NAME  "lode_servers"
+#define BREAKERS_MAX   KIB(64)
+#define BREAKER_MAX_MS 60000 /* somebody waits, and may have repaired the server */
+#define OS_MAX         KIB(16)
 
 struct client *client_new(const struct client_options *o)
 {
@@ -137,7 +138,7 @@ static void load_breakers(struct client *c, const struct folder *f)
 struct net *client_net(struct client *c, const struct folder *f, struct err *err)
 {
 	AUTO(buf_done) struct buf agent = { 0 };
-	struct net_options o = { .max_per_server = c->connections };
+	struct net_options o = { .max_per_server = c->connections, .breaker_max_ms = BREAKER_MAX_MS };
 
 	if (c->net && c->pid != getpid())
 		forget_net(c);

@@ -51,7 +51,8 @@ static void tick(struct find *f)
 				     .n_done = f->n_done,
 				     .n_found = f->n_found,
 				     .bytes = f->done_bytes,
-				     .bytes_expected = f->done_bytes };
+				     .bytes_expected = f->done_bytes,
+				     .url = f->last_url };
 
 	if (!f->watch || !f->watch->progress || f->cancelled)
 		return;
@@ -127,6 +128,7 @@ void find_close(struct find *f)
 	clean_step(&f->spare, 0, f->since, CLEAN_MS);
 	client_forget_headers(f->client);
 	free(f->headers);
+	free(f->last_url);
 	folder_done(&f->folder);
 	folder_done(&f->spare);
 	client_env_done(&f->env);

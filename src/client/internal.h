@@ -197,6 +197,7 @@ struct find {
 	uint64_t done_bytes; /* fetched by items that are done */
 	uint64_t added;      /* put into the folder */
 	int64_t since;       /* wall time of the beginning */
+	char *last_url;      /* that a file came from; for the last progress */
 	struct map leaders;  /* id + name -> item that fetches it */
 	bool cancelled;
 };

@@ -220,6 +220,8 @@ static void fetched(struct item *it)
 	if (reply) {
 		free(r->url);
 		r->url = mem_strdup(reply->url);
+		free(f->last_url);
+		f->last_url = mem_strdup(reply->url);
 	}
 	if (put_commit(&it->put, &it->entry, reply ? reply->mtime : 0, headers, &h.path, &r->err) < 0) {
 		result_why(r, f->watch, "%s", r->err.text);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define REFUSED_S  1   /* one where nobody listens costs nothing to ask, and may have been started by then */
 #define SLOW_AFTER 3   /* times outrun in a row; of a server that did connect */
 #define MAX_SHIFT  16u /* of the first pause */
 
@@ -139,6 +140,10 @@ void breaker_sent(struct breakers *b, struct server *s, enum breaker_event event
 	case BREAKER_FAILED:
 		s->m.n_failures++;
 		s->m.open_until_s = now_s + pause_s(b, s->m.n_failures);
+		say(s, said);
+		break;
+	case BREAKER_REFUSED:
+		s->m.open_until_s = now_s + REFUSED_S;
 		say(s, said);
 		break;
 	case BREAKER_OUTRUN:

@@ -181,8 +181,9 @@ bool call_turn(struct net_call *c, int64_t now_ms, int64_t *next_ms)
 		return false;
 	}
 	release(c,
-		fault.kind == FAULT_KIND_CONNECT || fault.kind == FAULT_KIND_TIMEOUT ? BREAKER_FAILED
-										     : BREAKER_DROPPED,
+		fault.os == ECONNREFUSED                                               ? BREAKER_REFUSED
+		: fault.kind == FAULT_KIND_CONNECT || fault.kind == FAULT_KIND_TIMEOUT ? BREAKER_FAILED
+										       : BREAKER_DROPPED,
 		fault.text);
 	fail(c, ERR_UPSTREAM, fault.os, fault.text);
 	return false;

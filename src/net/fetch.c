@@ -201,7 +201,7 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 	switch (fault->kind) {
 	case FAULT_KIND_CONNECT:
 	case FAULT_KIND_TIMEOUT:
-		tell_breaker(f, c, BREAKER_FAILED, fault->text);
+		tell_breaker(f, c, fault->os == ECONNREFUSED ? BREAKER_REFUSED : BREAKER_FAILED, fault->text);
 		c->over = true;
 		break;
 	case FAULT_KIND_BROKEN:

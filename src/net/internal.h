@@ -155,6 +155,7 @@ void breaker_give(struct breakers *b, struct server *s);
 enum breaker_event {
 	BREAKER_ANSWERED, /* any reply of HTTP */
 	BREAKER_FAILED,   /* not there, or silent for too long */
+	BREAKER_REFUSED,  /* nobody listens there */
 	BREAKER_OUTRUN,   /* another answered sooner while this one was connected */
 	BREAKER_UNHEARD,  /* ... and this one was not even connected */
 	BREAKER_DROPPED,  /* nothing is known: we broke off */

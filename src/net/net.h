@@ -15,7 +15,7 @@
  * from any thread, also from callbacks.
  *
  * A *breaker* per server: one that cannot be connected, or does not answer, is passed over for a while,
- * longer each time; then one request may try it. 429, and 503 with a Retry-After, do the same for as long as
+ * longer each time (a second where the connection is refused); then one request may try it. 429, and 503 with a Retry-After, do the same for as long as
  * they say.
  */
 #pragma once
@@ -24,7 +24,7 @@
 
 /* ---- lists of servers ---- */
 
-#define NET_URL_MAX     2048u
+#define NET_URL_MAX     16384u /* a source's path of 4096 bytes, escaped */
 #define NET_SERVERS_MAX 64u
 
 /*

@@ -284,6 +284,8 @@ static void set_options(struct xfer *x, const struct xfer_request *req)
 	CURL *e = x->easy;
 
 	curl_easy_setopt(e, CURLOPT_URL, x->url);
+	/* Dots are part of a source's name: servers look for it as the debug information has it. */
+	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(e, CURLOPT_PRIVATE, x);
 	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, x->error);
 	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
