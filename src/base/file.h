@@ -37,6 +37,18 @@ int file_read(const char *path, size_t max, struct buf *ret, struct err *err);
  */
 #define FILE_TEMP_PREFIX ".lode-tmp-"
 int file_write_durable(const char *path, const void *p, size_t n, mode_t mode, struct err *err);
+/*
+ * The same for what is written piece by piece: file_temp_open() makes the file aside, with exactly this mode; file_temp_commit()
+ * syncs, renames, syncs the folder. One that is not committed is removed.
+ */
+struct file_temp {
+	int fd; /* for reading and writing */
+	char *temp, *path;
+};
+int file_temp_open(const char *path, mode_t mode, struct file_temp *ret, struct err *err);
+int file_temp_commit(struct file_temp *t, struct err *err);
+void file_temp_done(struct file_temp *t); /* AUTO(file_temp_done) struct file_temp t = FILE_TEMP_NONE; */
+#define FILE_TEMP_NONE { .fd = -1 }
 int dir_make(const char *path, mode_t mode, struct err *err); /* with its parents; an existing one is fine */
 int dir_sync(const char *path, struct err *err);
 

@@ -38,7 +38,7 @@ static int temp_create(const char *dir, mode_t mode, char **ret_path, int *ret_f
 		if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != sizeof(id))
 			id = (uint64_t)clock_mono_ns() ^ (uint64_t)getpid() << 40;
 		path = mem_printf("%s/" FILE_TEMP_PREFIX "%016llx", dir, (unsigned long long)id);
-		fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
 		if (fd >= 0) {
 			*ret_path = TAKE(path);
 			*ret_fd = fd;
@@ -49,10 +49,51 @@ static int temp_create(const char *dir, mode_t mode, char **ret_path, int *ret_f
 	}
 }
 
-int file_write_durable(const char *path, const void *p, size_t n, mode_t mode, struct err *err)
+static char *dir_of(const char *path)
 {
 	struct str d = path_dirname(str_of(path));
-	AUTO(mem_freep) char *dir = d.size ? mem_strndup(d.p, d.size) : mem_strdup(".");
+
+	return d.size ? mem_strndup(d.p, d.size) : mem_strdup(".");
+}
+
+int file_temp_open(const char *path, mode_t mode, struct file_temp *ret, struct err *err)
+{
+	AUTO(mem_freep) char *dir = dir_of(path);
+	AUTO(file_temp_done) struct file_temp t = FILE_TEMP_NONE;
+
+	/* Nobody else's until it is whole: the mode comes with the content. */
+	if (temp_create(dir, 0600, &t.temp, &t.fd, err) < 0)
+		return -1;
+	if (fchmod(t.fd, mode & 07777) < 0)
+		return err_os(err, errno, "%s: set permissions", t.temp);
+	t.path = mem_strdup(path);
+	*ret = t;
+	t = (struct file_temp)FILE_TEMP_NONE;
+	return 0;
+}
+
+int file_temp_commit(struct file_temp *t, struct err *err)
+{
+	AUTO(mem_freep) char *dir = dir_of(t->path);
+
+	if (fsync(t->fd) < 0)
+		return err_os(err, errno, "%s: sync", t->path);
+	if (rename(t->temp, t->path) < 0)
+		return err_os(err, errno, "%s: rename", t->path);
+	mem_freep(&t->temp);
+	return dir_sync(dir, err);
+}
+
+void file_temp_done(struct file_temp *t)
+{
+	temp_remove(&t->temp);
+	mem_freep(&t->path);
+	fd_close(&t->fd);
+}
+
+int file_write_durable(const char *path, const void *p, size_t n, mode_t mode, struct err *err)
+{
+	AUTO(mem_freep) char *dir = dir_of(path);
 	AUTO(temp_remove) char *temp = NULL;
 	AUTO(fd_close) int fd = -1;
 

@@ -61,6 +61,10 @@ struct settings {
 	bool json, sections, members, ids;
 	bool verbose;
 	unsigned find_verbosity; /* of debuginfod-find */
+	struct split_settings {
+		const char *output, *debug_file, *tree, *compress;
+		bool executable_link;
+	} split;
 	struct debuginfod_settings {
 		const char *database, *address;
 		unsigned port, verbosity;
@@ -139,6 +143,7 @@ struct command {
 	int (*run)(struct settings *s);       /* returns the exit status; s->paths holds the arguments */
 };
 extern const struct command command_serve, command_scan, command_inspect, command_stat;
+extern const struct command command_split;
 extern const struct command command_store, command_token, command_push;
 extern const struct command command_debuginfod, command_debuginfod_find;
 extern const struct command command_symbolize, command_addr2line, command_symtab;

@@ -9,6 +9,7 @@ const struct command *const commands[] = {
 	&command_serve,
 	&command_scan,
 	&command_inspect,
+	&command_split,
 	&command_stat,
 	&command_push,
 	&command_store,

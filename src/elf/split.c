@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What can be split, and which sections a stripped file goes without.
+ */
+#include "elf/write.h"
+
+#include <elf.h>
+
+bool elf_section_is_stripped(const struct elf_section *s)
+{
+	static const struct str prefixes[] = {
+		STR(".debug"), STR(".zdebug"), STR(".gnu.debuglto_.debug_"), STR(".gnu.linkonce.wi."),
+		STR(".line"),  STR(".stab"),
+	};
+
+	if (elf_is_alloc(s) || s->type == SHT_REL || s->type == SHT_RELA)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		if (str_starts(s->name, prefixes[i]))
+			return true;
+	return str_eq(s->name, STR(".gdb_index"));
+}
+
+static bool has_bits(const struct elf_section *s)
+{
+	return s->type != SHT_NULL && s->type != SHT_NOBITS && s->size;
+}
+
+/* Everything that the tables speak of lies in the file; *ret_end is where the last of it ends. */
+static int check_ranges(const struct elf_image *img, uint64_t *ret_end, struct err *err)
+{
+	const struct elf_header *h = &img->h;
+	uint64_t end = h->shoff + (uint64_t)h->n_sections * elf_section_size(h->is64), off, size;
+
+	end = MAX(end, h->phoff + (uint64_t)h->n_segments * elf_segment_size(h->is64));
+	for (uint32_t i = 1; i < img->n_sections; i++) {
+		int r = elf_section_range(img, &img->sections[i], &off, &size, err);
+
+		if (r < 0)
+			return -1;
+		if (r == 0)
+			end = MAX(end, off + size);
+	}
+	for (uint32_t i = 0; i < img->n_segments; i++) {
+		const struct elf_segment *s = &img->segments[i];
+
+		if (!s->filesz)
+			continue;
+		if (!elf_range_fits(s->off, s->filesz, img->src->size))
+			return err_set(err, ERR_INVALID,
+				       "segment %u of %llu bytes at %llu ends past the file of %llu bytes", i,
+				       (unsigned long long)s->filesz, (unsigned long long)s->off,
+				       (unsigned long long)img->src->size);
+		end = MAX(end, s->off + s->filesz);
+	}
+	*ret_end = end;
+	return 0;
+}
+
+/* Padding behind the tables is nothing that anybody would miss. */
+static int check_rest(const struct elf_image *img, uint64_t end, struct err *err)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	uint64_t left = img->src->size - end;
+	struct bytes rest;
+	bool zeros = left <= KIB(64);
+
+	if (zeros && source_read_arena(img->src, end, left, SIZE_MAX, &a, &rest, err) < 0)
+		return -1;
+	for (uint64_t i = 0; zeros && i < left; i++)
+		zeros = rest.p[i] == 0;
+	if (zeros)
+		return 0;
+	return err_set(err, ERR_INVALID,
+		       "%llu bytes behind its end would be lost (a signature, an archive?): split it before "
+		       "they are added",
+		       (unsigned long long)left);
+}
+
+/* Types that have no room for sections without bytes, and headers of entries that are not what they should
+ * be. */
+static int check_sections(const struct elf_image *img, bool *ret_debug, bool *ret_program, struct err *err)
+{
+	bool debug = false, program = false;
+	unsigned n_symtabs = 0;
+
+	for (uint32_t i = 1; i < img->n_sections; i++) {
+		const struct elf_section *s = &img->sections[i];
+
+		debug |= elf_section_is_stripped(s) && has_bits(s);
+		program |= elf_is_alloc(s) && has_bits(s) && s->type != SHT_NOTE;
+		n_symtabs += s->type == SHT_SYMTAB;
+		if (s->link >= img->n_sections && s->type != SHT_NULL && s->link < SHN_LORESERVE)
+			return err_set(err, ERR_INVALID, "section %u links to section %u of %u", i, s->link,
+				       img->n_sections);
+	}
+	if (n_symtabs > 1)
+		return err_set(err, ERR_INVALID, "it has %u symbol tables", n_symtabs);
+	*ret_debug = debug;
+	*ret_program = program;
+	return 0;
+}
+
+/* We write entries of the usual sizes, and count on them when reading again. */
+static int check_header(const struct elf_image *img, struct err *err)
+{
+	const struct elf_header *h = &img->h;
+	unsigned at = h->is64 ? 52 : 40; /* e_ehsize, e_phentsize, e_phnum, e_shentsize */
+	uint8_t head[64];
+
+	if (source_read_full(img->src, 0, head, h->is64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr),
+			     SOURCE_RANDOM, err) < 0)
+		return -1;
+	if ((h->n_segments && elf_get(h->big, head + at + 2, 2) != elf_segment_size(h->is64)) ||
+	    (h->n_sections && elf_get(h->big, head + at + 6, 2) != elf_section_size(h->is64)))
+		return err_set(err, ERR_INVALID, "its headers are of an unusual size");
+	return 0;
+}
+
+int elf_split_check(const struct elf_image *img, struct err *err)
+{
+	bool debug, program;
+	uint64_t end;
+
+	if (img->sections_err.kind)
+		return err_set(err, img->sections_err.kind, "%s", img->sections_err.text);
+	if (img->h.type == ET_CORE)
+		return err_set(err, ERR_INVALID, "a core dump");
+	if (img->h.type != ET_EXEC && img->h.type != ET_DYN && img->h.type != ET_REL)
+		return err_set(err, ERR_INVALID, "an ELF file of the unknown type %u", img->h.type);
+	if (check_header(img, err) < 0 || check_sections(img, &debug, &program, err) < 0)
+		return -1;
+	if (!debug)
+		return ELF_NOTHING_TO_SPLIT;
+	if (!program)
+		return err_set(err, ERR_INVALID, "a debug file: there is no program in it");
+	if (check_ranges(img, &end, err) < 0)
+		return -1;
+	return check_rest(img, end, err);
+}
