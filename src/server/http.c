@@ -99,6 +99,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 			return MHD_YES;
 	}
 	if (*upload_size) {
+		slow_fed(((struct daemon *)arg)->http->slow, slow_of(c));
 		*upload_size -= ctx ? handler->body(handler->arg, &req, ctx, bytes_of(upload, *upload_size)) :
 				      *upload_size;
 		return MHD_YES;

@@ -5,6 +5,7 @@
  */
 #include "server/slow.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -15,10 +16,12 @@
 #define LOOK_MIN  50   /* ms */
 #define LOOK_MAX  5000 /* ms */
 #define ANSWERING INT64_MAX
+#define FED_MS    500 /* without a piece, before it is asked whether it is there */
 
 struct slow_conn {
 	int fd;
 	_Atomic int64_t since_ms; /* when it began to be slow; ANSWERING */
+	_Atomic int64_t fed_ms;   /* of the last piece of its body; 0: none comes */
 	struct slow_conn *prev, *next;
 };
 
@@ -30,22 +33,46 @@ struct slow {
 	/* under the lock */
 	struct slow_conn *first;
 	bool stopping;
+	/* */
+	atomic_bool feeding; /* there was a body lately: look more often */
 };
+
+static bool has_hung_up(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+/* Under the lock. true: a body comes. */
+static bool look_at_body(struct slow_conn *c, int64_t now_ms)
+{
+	int64_t fed_ms = atomic_load_explicit(&c->fed_ms, memory_order_relaxed);
+
+	if (!fed_ms)
+		return false;
+	if (now_ms - fed_ms >= FED_MS && has_hung_up(c->fd) && atomic_compare_exchange_strong(&c->fed_ms, &fed_ms, 0))
+		shutdown(c->fd, SHUT_RDWR);
+	return true;
+}
 
 /* Under the lock, so that no descriptor is closed and given to somebody else meanwhile. */
 static void look(struct slow *s)
 {
-	int64_t before_ms = clock_mono_ms() - s->max_ms;
+	int64_t now_ms = clock_mono_ms(), before_ms = now_ms - s->max_ms;
+	bool feeding = false;
 
 	for (struct slow_conn *c = s->first; c; c = c->next) {
 		int64_t since_ms = atomic_load_explicit(&c->since_ms, memory_order_relaxed);
 
+		feeding |= look_at_body(c, now_ms);
 		if (since_ms == ANSWERING || since_ms > before_ms)
 			continue;
 		/* Once; unless it has just asked, and then the end of that answer starts it anew. */
 		if (atomic_compare_exchange_strong(&c->since_ms, &since_ms, ANSWERING))
 			shutdown(c->fd, SHUT_RDWR);
 	}
+	atomic_store(&s->feeding, feeding);
 }
 
 static void *run(void *arg)
@@ -56,11 +83,12 @@ static void *run(void *arg)
 	pthread_setname_np(pthread_self(), "lode-slow");
 	pthread_mutex_lock(&s->lock);
 	while (!s->stopping) {
+		int64_t wait_ms = atomic_load(&s->feeding) ? MIN(look_ms, FED_MS) : look_ms;
 		struct timespec until;
 
 		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += look_ms / 1000;
-		until.tv_nsec += look_ms % 1000 * 1000000;
+		until.tv_sec += wait_ms / 1000;
+		until.tv_nsec += wait_ms % 1000 * 1000000;
 		until.tv_sec += until.tv_nsec / 1000000000;
 		until.tv_nsec %= 1000000000;
 		pthread_cond_timedwait(&s->stop, &s->lock, &until);
@@ -132,8 +160,20 @@ void slow_del(struct slow *s, struct slow_conn *c)
 	free(c);
 }
 
+void slow_fed(struct slow *s, struct slow_conn *c)
+{
+	atomic_store_explicit(&c->fed_ms, clock_mono_ms(), memory_order_relaxed);
+	if (atomic_load_explicit(&s->feeding, memory_order_relaxed))
+		return;
+	pthread_mutex_lock(&s->lock);
+	atomic_store(&s->feeding, true);
+	pthread_cond_signal(&s->stop);
+	pthread_mutex_unlock(&s->lock);
+}
+
 void slow_asked(struct slow_conn *c)
 {
+	atomic_store_explicit(&c->fed_ms, 0, memory_order_relaxed);
 	atomic_store_explicit(&c->since_ms, ANSWERING, memory_order_relaxed);
 }
 
