@@ -116,6 +116,7 @@ struct request {
 	uint64_t wait_at;   /* the byte that it waits for then; under its lock */
 	/* of a job: filled by it */
 	void (*job)(struct request *req);
+	bool *goes_on; /* set by the job: it is not over when it returns; whoever ends it calls wait_job_done() */
 	struct http_reply *reply;
 	struct push_request *push; /* NULL: it changes nothing. In the arena */
 	/* what was replied, for the log */

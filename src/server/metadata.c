@@ -5,9 +5,9 @@
  *   { "results": [ { "type", "buildid", "file", "archive" } ], "complete": true, "next": "CURSOR" }
  *
  * `limit` and `cursor` are ours: a page of results and where the next one begins. Without `limit` there is
- * one page, of all up to a bound.
+ * one page, of all up to a bound. What other servers know stands behind the last page.
  */
-#include "server/json.h"
+#include "server/metadata.h"
 
 #define MAX_RESULTS 50000u
 
@@ -32,15 +32,20 @@ static int add_result(void *arg, const struct index_metadata *m)
 	return 0;
 }
 
-static void reply_with(struct request *req, struct collecting *c, struct buf *next, bool complete)
+static void reply_with(struct request *req, json_t *results, struct str next, bool complete)
 {
 	json_t *all = json_object();
 
-	json_object_set(all, "results", c->results);
+	json_object_set(all, "results", results);
 	json_object_set_new(all, "complete", json_boolean(complete));
-	if (next->size)
-		json_object_set_new(all, "next", json_lossy(buf_str(next)));
+	if (next.size)
+		json_object_set_new(all, "next", json_lossy(next));
 	json_reply(req, all);
+}
+
+static void reply_all(struct request *req, json_t *results, bool complete)
+{
+	reply_with(req, results, (struct str){ 0 }, complete);
 }
 
 static void query(struct request *req, struct str key, struct str value, struct str cursor, uint64_t limit)
@@ -53,8 +58,10 @@ static void query(struct request *req, struct str key, struct str value, struct 
 				 clock_mono_ms() + req->s->opts.metadata_max_ms, add_result, &c, &next,
 				 &complete, &err);
 
-	if (r == 0) {
-		reply_with(req, &c, &next, complete && !next.size);
+	if (r == 0 && complete && !next.size && metadata_relay(req, key, value, c.results, MAX_RESULTS, reply_all)) {
+		/* it goes on there */
+	} else if (r == 0) {
+		reply_with(req, c.results, buf_str(&next), complete && !next.size);
 	} else if (err.kind == ERR_INVALID) {
 		json_refuse(req, 400, arena_printf(&req->arena, "%s\n", err.text));
 	} else {

@@ -73,6 +73,25 @@ static const struct metric_family cache_ops = { "lode_cache_operations",
 						"What was found in it, not found, and thrown out.",
 						METRIC_GAUGE, "operation", NULL };
 
+static const struct metric_family upstream_fetches = { "lode_upstream_fetches",
+						       "What other servers were asked for, by how it went.",
+						       METRIC_GAUGE, "outcome", NULL };
+static const struct metric_family upstream_remembered = {
+	"lode_upstream_remembered", "Requests answered by what was asked in vain before.", METRIC_GAUGE, "", NULL
+};
+static const struct metric_family upstream_stored = { "lode_upstream_stored",
+						      "What of it went into the store, and what did not.",
+						      METRIC_GAUGE, "outcome", NULL };
+static const struct metric_family upstream_bytes = { "lode_upstream_bytes",
+						     "Sizes of what other servers had.", METRIC_GAUGE, "",
+						     NULL };
+static const struct metric_family upstream_open = { "lode_upstream_breaker_open",
+						    "1: this server is passed over for a while.",
+						    METRIC_GAUGE, "server", NULL };
+static const struct metric_family upstream_asked = { "lode_upstream_requests",
+						     "Requests to this server, by how they went.",
+						     METRIC_GAUGE, "server,outcome", NULL };
+
 void metrics_begin(enum request_type type)
 {
 	atomic_fetch_add_explicit(&requests[type], 1, memory_order_relaxed);
@@ -167,6 +186,35 @@ void metrics_decoded(uint64_t bytes, bool failed)
 	metric_add(metric_get(&decoded_bytes), (int64_t)bytes);
 }
 
+static void collect_server(void *arg, const struct net_server_state *s)
+{
+	struct arena a;
+	const char *url;
+
+	arena_init(&a);
+	url = net_url_shown(str_of(s->url), &a).p;
+	metric_set(metric_get(&upstream_open, url), s->open);
+	metric_set(metric_get(&upstream_asked, url, "found"), (int64_t)s->n_found);
+	metric_set(metric_get(&upstream_asked, url, "missing"), (int64_t)s->n_missing);
+	metric_set(metric_get(&upstream_asked, url, "failed"), (int64_t)s->n_failed);
+	arena_done(&a);
+}
+
+static void collect_upstream(struct server *s)
+{
+	struct resolve_upstream_stats st;
+
+	resolve_upstream_stats(s->opts.upstream, &st);
+	metric_set(metric_get(&upstream_fetches, "found"), (int64_t)st.n_found);
+	metric_set(metric_get(&upstream_fetches, "missing"), (int64_t)st.n_missing);
+	metric_set(metric_get(&upstream_fetches, "failed"), (int64_t)st.n_failed);
+	metric_set(metric_get(&upstream_remembered), (int64_t)st.n_remembered);
+	metric_set(metric_get(&upstream_stored, "stored"), (int64_t)st.n_stored);
+	metric_set(metric_get(&upstream_stored, "not_stored"), (int64_t)st.n_not_stored);
+	metric_set(metric_get(&upstream_bytes), (int64_t)st.bytes);
+	net_each_server(s->opts.net, collect_server, NULL);
+}
+
 static void collect(void *arg)
 {
 	struct server *s = arg;
@@ -176,6 +224,8 @@ static void collect(void *arg)
 	metric_set(metric_get(&waiting), wait_count(&s->wait));
 	metric_set(metric_get(&worker_queue), (int64_t)pool_queued(s->workers));
 	metric_set(metric_get(&workers_at_work), (int64_t)pool_busy(s->workers));
+	if (s->opts.upstream)
+		collect_upstream(s);
 	if (!s->cache)
 		return;
 	cache_stats(s->cache, &c);

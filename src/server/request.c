@@ -278,9 +278,13 @@ static enum http_result begin_artifact(const struct first *f, const struct route
 static void run_job(void *arg)
 {
 	struct request *req = arg;
+	bool goes_on = false;
 
+	req->goes_on = &goes_on;
 	req->job(req);
-	wait_job_done(req);
+	/* If so, it may be gone. */
+	if (!goes_on)
+		wait_job_done(req);
 }
 
 static enum http_result begin_job(const struct first *f, const struct route *route,

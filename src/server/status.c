@@ -138,6 +138,47 @@ static json_t *cache_figures(struct cache *cache)
 	return j;
 }
 
+static void add_upstream(void *arg, const struct net_server_state *s)
+{
+	struct arena a;
+	json_t *one = json_object();
+
+	arena_init(&a);
+	json_object_set_new(one, "url", json_lossy(net_url_shown(str_of(s->url), &a)));
+	arena_done(&a);
+	json_object_set_new(one, "open", json_boolean(s->open));
+	if (s->open)
+		json_object_set_new(one, "again_s", json_integer(s->again_s));
+	json_object_set_new(one, "failures_in_a_row", json_number(s->n_failures));
+	if (*s->said)
+		json_object_set_new(one, "said", json_lossy(str_of(s->said)));
+	json_object_set_new(one, "asked", json_number(s->n_asked));
+	json_object_set_new(one, "found", json_number(s->n_found));
+	json_object_set_new(one, "missing", json_number(s->n_missing));
+	json_object_set_new(one, "failed", json_number(s->n_failed));
+	json_object_set_new(one, "bytes", json_number(s->n_bytes));
+	json_array_append_new(arg, one);
+}
+
+static json_t *upstream_figures(struct server *s)
+{
+	struct resolve_upstream_stats st;
+	json_t *j = json_object(), *servers = json_array();
+
+	resolve_upstream_stats(s->opts.upstream, &st);
+	json_object_set_new(j, "asked", json_number(st.n_asked));
+	json_object_set_new(j, "found", json_number(st.n_found));
+	json_object_set_new(j, "missing", json_number(st.n_missing));
+	json_object_set_new(j, "failed", json_number(st.n_failed));
+	json_object_set_new(j, "remembered", json_number(st.n_remembered));
+	json_object_set_new(j, "stored", json_number(st.n_stored));
+	json_object_set_new(j, "not_stored", json_number(st.n_not_stored));
+	json_object_set_new(j, "bytes", json_number(st.bytes));
+	net_each_server(s->opts.net, add_upstream, servers);
+	json_object_set_new(j, "servers", servers);
+	return j;
+}
+
 void status_job(struct request *req)
 {
 	struct server *s = req->s;
@@ -152,6 +193,8 @@ void status_job(struct request *req)
 		json_object_set_new(all, "scan", scan_figures(s->opts.scan));
 	if (s->opts.index_path)
 		json_object_set_new(all, "index", index_figures(s));
+	if (s->opts.upstream)
+		json_object_set_new(all, "upstream", upstream_figures(s));
 	if (s->cache)
 		json_object_set_new(all, "cache", cache_figures(s->cache));
 	json_reply(req, all);
