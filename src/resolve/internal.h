@@ -313,6 +313,8 @@ struct remote *remote_ref(struct remote *m);
 void remote_unref(struct remote *m);
 /* wake is called when the byte at @off is there, or never will be. Under the lock. */
 void remote_await(struct remote *m, uint64_t off, void (*wake)(void *arg), void *arg);
+/* Bytes that may be given out, under the lock: the last one not before all were checked, so that a wrong file is never a whole reply. */
+uint64_t remote_visible(const struct remote *m);
 /* A source was closed: nobody may want the rest any more. */
 void remote_left(struct remote *m);
 

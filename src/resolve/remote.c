@@ -77,6 +77,11 @@ void remote_await(struct remote *m, uint64_t off, void (*wake)(void *arg), void 
 	m->waiters = w;
 }
 
+uint64_t remote_visible(const struct remote *m)
+{
+	return m->state == REMOTE_FLOWING && m->have == m->size ? m->have - 1 : m->have;
+}
+
 /* Under the lock: off the list, those whose byte is there, or all. */
 static struct remote_waiter *take_waiters(struct remote *m, bool all)
 {
@@ -85,7 +90,7 @@ static struct remote_waiter *take_waiters(struct remote *m, bool all)
 	while (*at) {
 		struct remote_waiter *w = *at;
 
-		if (!all && w->off >= m->have) {
+		if (!all && w->off >= remote_visible(m)) {
 			at = &w->next;
 			continue;
 		}

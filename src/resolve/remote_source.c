@@ -24,7 +24,7 @@ static int read_some(struct source *s, uint64_t off, void *buf, size_t n, enum s
 	uint64_t have;
 
 	pthread_mutex_lock(&m->lock);
-	have = m->have;
+	have = remote_visible(m);
 	pthread_mutex_unlock(&m->lock);
 	if (off >= have)
 		return err_set(err, ERR_INTERNAL, "%s: read at %llu, %llu bytes have come", s->name,
@@ -72,8 +72,8 @@ int remote_arrived(struct source *s, uint64_t off, void (*wake)(void *arg), void
 	if (m->state == REMOTE_OVER) {
 		*err = m->err;
 		r = -1;
-	} else if (off < m->have || m->state == REMOTE_WHOLE) {
-		*ret_have = m->have;
+	} else if (off < remote_visible(m) || m->state == REMOTE_WHOLE) {
+		*ret_have = remote_visible(m);
 	} else {
 		remote_await(m, off, wake, arg);
 		r = RESOLVE_WAIT;

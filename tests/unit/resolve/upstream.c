@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What other servers have, and what they say instead. */
+#include "test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include "elf_writer.h"
+#include "fault_http.h"
+#include "resolve/resolve.h"
+
+#define ID         "00112233445566778899aabbccddeeff00112233"
+#define OTHER      "ff112233445566778899aabbccddeeff00112233"
+#define DEADLINE_S 60
+#define LONG_MS    60000
+
+struct house {
+	char dir[TEST_PATH_SIZE];
+	struct fault_http *a, *b;
+	struct store *store;
+	struct net *net;
+	struct resolver *upstream, *chain;
+};
+
+static struct house house_of(struct fault_rule a, struct fault_rule b, const struct net_patience *p)
+{
+	struct house h = { .a = fault_http_new(&a, 1), .b = fault_http_new(&b, 1) };
+	const char *urls[] = { fault_http_url(h.a), fault_http_url(h.b) };
+	struct resolve_upstream_options opts = { .urls = urls, .n_urls = 2, .error_ms = LONG_MS };
+	struct resolver *links[2];
+	struct err err = { 0 };
+
+	test_dir_make(h.dir);
+	h.store = store_open_memory(&(struct store_options){ 0 });
+	assert_done(net_new(NULL, &h.net, &err));
+	assert_done(net_start_thread(h.net, &err));
+	links[0] = resolve_store_new(h.store);
+	opts.net = h.net;
+	opts.store = h.store;
+	opts.spool_dir = h.dir;
+	opts.before = links[0];
+	if (p)
+		opts.patience = *p;
+	if (!opts.patience.hedge_ms)
+		opts.patience.hedge_ms = LONG_MS;
+	assert_done(resolve_upstream_open(&opts, &links[1], &err));
+	h.upstream = links[1];
+	h.chain = resolve_chain_new(links, 2);
+	return h;
+}
+
+static void house_done(struct house *h)
+{
+	net_free(h->net);
+	resolve_close(h->chain);
+	store_close(h->store);
+	fault_http_free(h->a);
+	fault_http_free(h->b);
+	test_dir_remove(h->dir);
+}
+
+/* ---- asking, as a worker does ---- */
+
+struct bell {
+	pthread_mutex_t lock;
+	pthread_cond_t rung;
+	unsigned n;
+};
+#define BELL                                                           \
+	{                                                              \
+		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 \
+	}
+
+static void ring(void *arg)
+{
+	struct bell *b = arg;
+
+	pthread_mutex_lock(&b->lock);
+	b->n++;
+	pthread_cond_signal(&b->rung);
+	pthread_mutex_unlock(&b->lock);
+}
+
+static void hear(struct bell *b)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += DEADLINE_S;
+	pthread_mutex_lock(&b->lock);
+	while (!b->n)
+		if (pthread_cond_timedwait(&b->rung, &b->lock, &until) == ETIMEDOUT)
+			fail_msg("nobody wakes");
+	b->n = 0;
+	pthread_mutex_unlock(&b->lock);
+}
+
+struct got {
+	int r;
+	struct resolve_answer answer;
+	struct buf bytes;
+	struct arena a;
+	struct resolve_why why;
+	struct err err;
+};
+
+static struct resolve_request request(enum resolve_kind kind, const char *id, const char *arg)
+{
+	struct resolve_request req = { .kind = kind, .arg = str_of(arg) };
+
+	assert_true(build_id_parse(&req.id, str_of(id)));
+	return req;
+}
+
+static void ask(struct house *h, const struct resolve_request *req, struct got *g)
+{
+	struct bell b = BELL;
+
+	*g = (struct got){ 0 };
+	arena_init(&g->a);
+	do {
+		resolve_why_init(&g->why);
+		g->r = resolve(h->chain, req, ring, &b, &g->a, &g->answer, &g->why, &g->err);
+		if (g->r == RESOLVE_WAIT)
+			hear(&b);
+	} while (g->r == RESOLVE_WAIT);
+}
+
+/* Up to @max bytes. */
+static int read_on(struct got *g, uint64_t max)
+{
+	struct source *s = g->answer.source;
+	struct bell b = BELL;
+
+	while (g->bytes.size < MIN(s->size, max)) {
+		uint64_t have = s->size;
+		size_t got;
+		int r = 0;
+
+		if (g->answer.arrived)
+			r = g->answer.arrived(s, g->bytes.size, ring, &b, &have, &g->err);
+		if (r == RESOLVE_WAIT) {
+			hear(&b);
+			continue;
+		}
+		if (r < 0)
+			return r;
+		assert_true(have > g->bytes.size);
+		buf_reserve(&g->bytes, 65536);
+		if (source_read(s, g->bytes.size, g->bytes.p + g->bytes.size,
+				(size_t)MIN(have - g->bytes.size, UINT64_C(65536)), SOURCE_SEQUENTIAL, &got,
+				&g->err) < 0)
+			return -1;
+		g->bytes.size += got;
+	}
+	return 0;
+}
+
+static void got_done(struct got *g)
+{
+	source_close(g->answer.source);
+	buf_done(&g->bytes);
+	arena_done(&g->a);
+}
+
+/* It is had, and is exactly this. */
+static void ask_for(struct house *h, const struct resolve_request *req, struct bytes want,
+		    enum resolve_origin origin)
+{
+	struct got g;
+
+	ask(h, req, &g);
+	if (g.r)
+		fail_msg("%d: %s", g.r, g.err.text);
+	assert_int_equal(g.answer.origin, origin);
+	assert_int_equal(g.answer.source->size, want.size);
+	if (read_on(&g, UINT64_MAX) < 0)
+		fail_msg("%s", g.err.text);
+	assert_true(bytes_eq(buf_bytes(&g.bytes), want));
+	got_done(&g);
+}
+
+static void wait_stored(struct house *h, uint64_t n)
+{
+	struct resolve_upstream_stats st;
+	int64_t end_ms = clock_mono_ms() + DEADLINE_S * 1000;
+
+	do {
+		resolve_upstream_stats(h->upstream, &st);
+		if (clock_mono_ms() > end_ms)
+			fail_msg("only %u are stored", (unsigned)st.n_stored);
+		usleep(1000);
+	} while (st.n_stored < n);
+}
+
+static const char *why_text(struct got *g, const char *place)
+{
+	for (struct resolve_step *s = g->why.first; s; s = s->next)
+		if (str_eq(s->place, str_of(place)))
+			return arena_strdup(&g->a, s->said);
+	return "";
+}
+
+static struct fault_rule has(const struct buf *file)
+{
+	return (struct fault_rule){ .path = "/buildid/" ID "/debuginfo", .body = buf_bytes(file) };
+}
+
+/* ---- ---- */
+
+static const struct fault_rule no = { .status = 404 };
+static struct buf program, other, module, other_module;
+
+static int make(void **state)
+{
+	elf_writer_program(&program, ET_DYN, ID, 400000);
+	elf_writer_program(&other, ET_DYN, OTHER, 400000);
+	elf_writer_program(&module, ET_REL, ID, 400000);
+	elf_writer_program(&other_module, ET_REL, OTHER, 400000);
+	return 0;
+}
+
+static int unmake(void **state)
+{
+	buf_done(&program);
+	buf_done(&other);
+	buf_done(&module);
+	buf_done(&other_module);
+	return 0;
+}
+
+static void what_another_server_has_is_found_and_stored(void **state)
+{
+	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
+	struct fault_rule rule = has(&program);
+	struct house h;
+	struct got first, g;
+
+	rule.headers = "X-DEBUGINFOD-FILE: a.debug\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+	h = house_of(no, rule, NULL);
+	ask(&h, &req, &first);
+	assert_int_equal(first.r, 0);
+	assert_int_equal(read_on(&first, UINT64_MAX), 0);
+	assert_true(bytes_eq(buf_bytes(&first.bytes), buf_bytes(&program)));
+	assert_str(first.answer.file, "a.debug");
+	assert_int_equal(first.answer.mtime, 784111777);
+	wait_stored(&h, 1);
+	fault_http_rules(h.b, &no, 1);
+	ask_for(&h, &req, buf_bytes(&program), RESOLVE_STORED);
+	ask(&h, &req, &g);
+	assert_int_equal(g.r, 0);
+	assert_true(g.answer.tag == first.answer.tag);
+	assert_str(g.answer.file, "a.debug");
+	got_done(&g);
+	got_done(&first);
+	assert_int_equal(fault_http_requests(h.a, NULL), 1);
+	assert_int_equal(fault_http_requests(h.b, NULL), 1);
+	house_done(&h);
+}
+
+static void bytes_go_out_while_they_come_and_another_server_goes_on(void **state)
+{
+	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
+	const struct net_patience patience = { .stall_ms = 50 };
+	struct fault_rule stalls = has(&program), silent = { .fault = FAULT_SILENT };
+	struct house h;
+	struct got g;
+
+	stalls.fault = FAULT_STALL;
+	stalls.at = 200000;
+	h = house_of(stalls, silent, &patience);
+	ask(&h, &req, &g);
+	assert_int_equal(g.r, 0);
+	/* The first has sent so much, and will send no more. */
+	assert_int_equal(read_on(&g, 200000), 0);
+	net_free(h.net);
+	h.net = NULL;
+	assert_true(read_on(&g, UINT64_MAX) < 0);
+	got_done(&g);
+	house_done(&h);
+
+	h = house_of(stalls, has(&program), &patience);
+	ask_for(&h, &req, buf_bytes(&program), RESOLVE_UPSTREAM);
+	assert_int_equal(fault_http_requests(h.b, NULL), 1);
+	house_done(&h);
+}
+
+static void a_file_of_another_build_id_is_not_believed(void **state)
+{
+	const struct buf *wrong[] = { &other, &other_module };
+	const struct buf *right[] = { &program, &module };
+	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct house h = house_of(has(wrong[i]), has(right[i]), NULL);
+		struct got g;
+
+		ask_for(&h, &req, buf_bytes(right[i]), RESOLVE_UPSTREAM);
+		house_done(&h);
+		h = house_of(has(wrong[i]), no, NULL);
+		for (unsigned again = 0; again < 2; again++) {
+			ask(&h, &req, &g);
+			assert_true(g.r < 0);
+			assert_int_equal(g.err.kind, ERR_UPSTREAM);
+			assert_non_null(strstr(g.err.text, "another build ID: " OTHER));
+			got_done(&g);
+		}
+		/* It lies; asking at once again helps nobody. */
+		assert_int_equal(fault_http_requests(h.a, NULL), 1);
+		house_done(&h);
+	}
+}
+
+static void pages_and_cut_files_are_not_believed(void **state)
+{
+	static const char page[] = "<html>Log in, please</html>";
+	const struct fault_rule bad[] = {
+		{ .body = bytes_of(page, sizeof(page) - 1),
+		  .headers = "Content-Type: text/html; charset=utf-8\r\n" },
+		{ .body = bytes_of(page, sizeof(page) - 1) },
+		{ .body = bytes_of(program.p, 100000) }, /* announced so, too: its section table is missing */
+		{ .body = bytes_of("", 0) },
+		{ .status = 503 },
+	};
+	const struct net_patience once = { .retries = UINT32_MAX };
+	struct resolve_request req = request(RESOLVE_EXECUTABLE, ID, "");
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct house h = house_of(bad[i], no, &once);
+		struct got g;
+
+		ask(&h, &req, &g);
+		if (g.r >= 0) {
+			/* Its first bytes were right, so they may have gone out; but it is not whole. */
+			assert_int_equal(i, 2);
+			assert_true(read_on(&g, UINT64_MAX) < 0);
+		}
+		got_done(&g);
+		house_done(&h);
+	}
+}
+
+static void a_miss_of_all_is_remembered_with_its_reasons(void **state)
+{
+	struct resolve_request req = request(RESOLVE_SECTION, ID, ".debug_line");
+	struct house h = house_of(no, (struct fault_rule){ .status = 410 }, NULL);
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct got g;
+
+		ask(&h, &req, &g);
+		assert_int_equal(g.r, RESOLVE_MISSING);
+		assert_string_equal(why_text(&g, fault_http_url(h.a)), "404");
+		assert_string_equal(why_text(&g, fault_http_url(h.b)), "410");
+		got_done(&g);
+	}
+	assert_int_equal(fault_http_requests(h.a, "/buildid/" ID "/section/.debug_line"), 1);
+	house_done(&h);
+}
+
+static void paths_are_escaped_on_the_way(void **state)
+{
+	struct resolve_request req = request(RESOLVE_SOURCE, ID, "/usr/src/a b/c+d.c");
+	const struct fault_rule rule = { .path = "/buildid/" ID "/source/usr/src/a%20b/c%2Bd.c ",
+					 .body = bytes_of("int x;", 6) };
+	struct house h = house_of(rule, no, NULL);
+
+	ask_for(&h, &req, bytes_of("int x;", 6), RESOLVE_UPSTREAM);
+	wait_stored(&h, 1);
+	ask_for(&h, &req, bytes_of("int x;", 6), RESOLVE_STORED);
+	house_done(&h);
+}
+
+static void sections_of_a_file_that_is_here_are_not_asked_for(void **state)
+{
+	struct resolve_request file = request(RESOLVE_DEBUGINFO, ID, ""),
+			       section = request(RESOLVE_SECTION, ID, ".nope");
+	struct house h = house_of(has(&program), no, NULL);
+	struct got g;
+
+	ask_for(&h, &file, buf_bytes(&program), RESOLVE_UPSTREAM);
+	wait_stored(&h, 1);
+	ask(&h, &section, &g);
+	assert_int_equal(g.r, RESOLVE_MISSING);
+	got_done(&g);
+	assert_int_equal(fault_http_requests(h.a, NULL), 1);
+	house_done(&h);
+}
+
+static void who_must_not_ask_further_does_not(void **state)
+{
+	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
+	struct house h = house_of(has(&program), no, NULL);
+	struct got g;
+
+	req.not_further = "it came from here";
+	ask(&h, &req, &g);
+	assert_int_equal(g.r, RESOLVE_MISSING);
+	assert_string_equal(why_text(&g, "other servers"), "it came from here");
+	got_done(&g);
+	assert_int_equal(fault_http_requests(h.a, NULL), 0);
+	house_done(&h);
+}
+
+static void headers_are_passed_on(void **state)
+{
+	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
+	struct house h = house_of(has(&program), no, NULL);
+
+	req.forwarded_for = STR("10.1.1.1, 10.2.2.2");
+	req.via = STR("1.1 lode-7");
+	req.user_agent = STR("gdb/13");
+	ask_for(&h, &req, buf_bytes(&program), RESOLVE_UPSTREAM);
+	assert_non_null(strstr(fault_http_head(h.a, 0), "X-Forwarded-For: 10.1.1.1, 10.2.2.2\r\n"));
+	assert_non_null(strstr(fault_http_head(h.a, 0), "Via: 1.1 lode-7\r\n"));
+	assert_non_null(strstr(fault_http_head(h.a, 0), "User-Agent: gdb/13\r\n"));
+	house_done(&h);
+}
+
+struct asker {
+	pthread_t thread;
+	struct house *h;
+	bool right;
+};
+
+static void *one_asker(void *arg)
+{
+	struct asker *k = arg;
+	struct resolve_request req = { .kind = RESOLVE_DEBUGINFO };
+	struct got g;
+
+	build_id_parse(&req.id, STR(ID));
+	ask(k->h, &req, &g);
+	k->right = g.r == 0 && read_on(&g, UINT64_MAX) == 0 &&
+		   bytes_eq(buf_bytes(&g.bytes), buf_bytes(&program));
+	got_done(&g);
+	return NULL;
+}
+
+static void many_who_want_the_same_share_one_fetch(void **state)
+{
+	struct fault_rule slow = has(&program);
+	struct asker askers[16];
+	struct house h;
+
+	slow.delay_ms = 100;
+	h = house_of(slow, no, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(askers); i++) {
+		askers[i] = (struct asker){ .h = &h };
+		assert_int_equal(pthread_create(&askers[i].thread, NULL, one_asker, &askers[i]), 0);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(askers); i++) {
+		pthread_join(askers[i].thread, NULL);
+		assert_true(askers[i].right);
+	}
+	assert_int_equal(fault_http_requests(h.a, NULL), 1);
+	house_done(&h);
+}
+
+static void what_nobody_waits_for_any_more_is_let_go(void **state)
+{
+	static struct buf large;
+	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
+	struct resolve_upstream_stats st = { 0 };
+	struct fault_rule stalls;
+	struct house h;
+	struct got g;
+	struct fault_rule whole;
+
+	elf_writer_program(&large, ET_DYN, ID, 40 << 20);
+	whole = stalls = has(&large);
+	stalls.fault = FAULT_STALL;
+	stalls.at = 200000;
+	h = house_of(stalls, no, NULL);
+	ask(&h, &req, &g);
+	assert_int_equal(g.r, 0);
+	assert_int_equal(read_on(&g, 100000), 0);
+	fault_http_rules(h.a, &whole, 1);
+	got_done(&g);
+	/* Whoever comes now has it from the beginning. */
+	ask_for(&h, &req, buf_bytes(&large), RESOLVE_UPSTREAM);
+	resolve_upstream_stats(h.upstream, &st);
+	assert_int_equal(st.n_asked, 2);
+	house_done(&h);
+	buf_done(&large);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_another_server_has_is_found_and_stored),
+		cmocka_unit_test(bytes_go_out_while_they_come_and_another_server_goes_on),
+		cmocka_unit_test(a_file_of_another_build_id_is_not_believed),
+		cmocka_unit_test(pages_and_cut_files_are_not_believed),
+		cmocka_unit_test(a_miss_of_all_is_remembered_with_its_reasons),
+		cmocka_unit_test(paths_are_escaped_on_the_way),
+		cmocka_unit_test(sections_of_a_file_that_is_here_are_not_asked_for),
+		cmocka_unit_test(who_must_not_ask_further_does_not),
+		cmocka_unit_test(headers_are_passed_on),
+		cmocka_unit_test(many_who_want_the_same_share_one_fetch),
+		cmocka_unit_test(what_nobody_waits_for_any_more_is_let_go),
+	};
+
+	return cmocka_run_group_tests_name("resolve-upstream", tests, make, unmake);
+}
