@@ -5,6 +5,7 @@
  *   resolve_index.c  the resolver itself: options, caches, the top of each flow
  *   elf_find.c       build ID -> candidates of the index, in order -> the first that is taken
  *   candidate.c      one candidate: which kind it is, and whether it is what the index says
+ *   head.c           the build ID in the first bytes of an ELF file
  *   plain.c          a file on disk -> source
  *   package.c        a member of a mapped package -> source
  *   section.c        ELF file -> part of it
@@ -225,7 +226,7 @@ bool ticket_cancel(struct ticket *t);        /* for the one who asked: once, and
 void ticket_leave(struct ticket *t);         /* the same without taking it back */
 void ticket_unused(struct ticket *t);        /* nobody was given it */
 
-/* ---- elf head, candidate.c ---- */
+/* ---- head.c ---- */
 
 /* The build ID note within the first bytes of an ELF file, if its program headers lead to one there. */
 bool head_build_id(struct bytes head, struct build_id *ret);
