@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is not here, asked of other servers: that it comes whole, is kept, and what becomes of servers that lie, stall, fail and loop."""
+
+import http.client
+import json
+import os
+import threading
+import time
+
+import pytest
+
+from conftest import free_port
+from faulty import Dead, Faulty
+from making import elf
+
+WAIT = 60
+
+
+@pytest.fixture
+def faulty():
+    made = []
+
+    def start(*args, **kw):
+        made.append(Faulty(*args, **kw))
+        return made[-1]
+
+    yield start
+    for f in made:
+        f.stop()
+
+
+def through(serve, *urls, args=()):
+    return serve([], args=["--debuginfod-upstream-servers", ",".join(urls), *args]).ready()
+
+
+@pytest.fixture
+def path(elf):
+    return f"/buildid/{elf.id}/debuginfo"
+
+
+def status(s):
+    return json.loads(s.get("/api/status").body)["upstream"]
+
+
+def test_it_comes_whole_and_is_kept(serve, faulty, elf, path):
+    up = faulty({path: elf.debug}, headers=["X-DEBUGINFOD-FILE: x.debug", "X-DEBUGINFOD-ARCHIVE: /pool/x.deb", "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"])
+    s = through(serve, up.url)
+    first = s.get(path)
+    assert first.status == 200 and first.body == elf.debug
+    assert first.headers["X-DEBUGINFOD-FILE"] == "x.debug" and first.headers["X-DEBUGINFOD-ARCHIVE"] == "/pool/x.deb"
+    assert first.headers["Last-Modified"] == "Sun, 06 Nov 1994 08:49:37 GMT"
+    s.wait(lambda: status(s)["stored"] == 1, "stored")
+    up.how = lambda path, n: "404"
+    assert s.get(path).body == elf.debug
+    part = s.get(path, headers={"Range": "bytes=5-104", "If-Range": first.headers["ETag"]})
+    assert part.status == 206 and part.body == elf.debug[5:105]
+    head = s.get(path, method="HEAD")
+    assert head.status == 200 and int(head.headers["Content-Length"]) == len(elf.debug)
+    assert len(up.requests()) == 1
+    assert s.metric(r'http_responses_total\{result="upstream"\}') == 1
+    assert s.metric(rf'lode_upstream_requests\{{server="{up.url}",outcome="found"\}}') == 1
+    # And after a restart.
+    s.stop()
+    again = serve([], data=s.data, args=["--debuginfod-upstream-servers", up.url]).ready()
+    assert again.get(path).body == elf.debug and len(up.requests()) == 1
+
+
+def test_first_bytes_go_out_before_the_last_come(serve, faulty, elf):
+    large = elf.large
+    path = f"/buildid/{elf.id}/debuginfo"
+    up = faulty({path: large}, how=lambda p, n: f"stall {len(large) - 1000}")
+    s = through(serve, up.url)
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=WAIT)
+    c.request("GET", path)
+    r = c.getresponse()
+    assert r.status == 200 and int(r.headers["Content-Length"]) == len(large)
+    assert r.read(len(large) - 1000) == large[:-1000]
+    c.close()
+
+
+FAULTS = ["503 Retry-After: 100\r\n", "429 Retry-After: 100\r\n", "500", "404", "loop", "html", "bomb", "cut 0", "cut 1", "cut 3", "cut 5000", "stall 0",
+          "stall 1000", "longer", "endless", "silent"]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_the_first_does_the_second_is_enough(serve, faulty, elf, path, fault):
+    bad = faulty({path: elf.debug}, how=lambda p, n: fault)
+    good = faulty({path: elf.debug})
+    s = through(serve, bad.url, good.url)
+    r = s.get(path)
+    # What goes on for ever after it was believed cannot be taken back.
+    assert r.status == 200 and r.body == elf.debug, (fault, r.status, r.body[:200])
+    assert len(bad.requests()) >= 1
+
+
+@pytest.mark.parametrize("fault", ["503", "html", "cut 5000", "bomb", "loop"])
+def test_what_one_server_alone_does_wrong_is_told_and_not_kept(serve, faulty, elf, path, fault):
+    bad = faulty({path: elf.debug}, how=lambda p, n: fault)
+    s = through(serve, bad.url)
+    try:
+        r = s.get(path)
+        assert r.status == 502 and bad.url in r.body.decode(), (r.status, r.body)
+        assert "other servers could not tell" in r.body.decode()
+    except http.client.IncompleteRead:
+        assert fault.startswith("cut")
+    assert status(s)["stored"] == 0
+    bad.how = lambda p, n: None
+    s.wait(lambda: s.get(path).status == 200, "had when it is well again", timeout=30)
+    assert s.get(path).body == elf.debug
+
+
+def test_a_file_of_another_build_id_is_never_given_out(serve, faulty, elf):
+    wrong = "00" * 20
+    up = faulty({f"/buildid/{wrong}/debuginfo": elf.debug})
+    s = through(serve, up.url)
+    r = s.get(f"/buildid/{wrong}/debuginfo")
+    assert r.status == 502 and elf.id in r.body.decode()
+    assert status(s)["stored"] == 0
+
+
+def test_a_miss_tells_of_every_server_and_is_remembered(serve, faulty):
+    a, b = faulty({}), faulty({})
+    s = through(serve, a.url, b.url)
+    for _ in range(3):
+        r = s.get("/buildid/" + "ab" * 20 + "/debuginfo")
+        assert r.status == 404
+        assert f"{a.url}: 404" in r.body.decode() and f"{b.url}: 404" in r.body.decode()
+    assert len(a.requests()) == len(b.requests()) == 1
+    assert status(s)["remembered"] == 2
+
+
+def test_a_dead_server_costs_once(serve, faulty, elf, path):
+    dead, good = Dead(), faulty({path: elf.debug})
+    s = through(serve, dead.url, good.url)
+    assert s.get(path).body == elf.debug
+    for i in range(30):
+        assert s.get(f"/buildid/{i:040x}/debuginfo").status in (404, 502)
+    server = next(x for x in status(s)["servers"] if x["url"] == dead.url)
+    assert server["open"] and server["asked"] < 10
+    assert s.metric(rf'lode_upstream_breaker_open\{{server="{dead.url}"\}}') == 1
+    dead.stop()
+
+
+def test_two_servers_that_name_each_other_answer(serve, elf):
+    ports = [free_port(), free_port()]
+    pair = []
+    for i in range(2):
+        s = serve([], args=["--listen", f"127.0.0.1:{ports[i]}", "--debuginfod-upstream-servers", f"http://127.0.0.1:{ports[1 - i]}"])
+        s.port = ports[i]
+        pair.append(s.ready())
+    for i, s in enumerate(pair):
+        began = time.monotonic()
+        r = s.get("/buildid/" + f"{i}c" * 20 + "/debuginfo")
+        took = time.monotonic() - began
+        assert r.status == 404 and took < WAIT / 2, (r.status, took)
+        r = s.get("/metadata?key=glob&value=/x/*")
+        assert r.status == 200 and json.loads(r.body)["complete"] is True
+
+
+def test_who_asks_is_told_and_hops_are_counted(serve, faulty, elf, path):
+    up = faulty({path: elf.debug})
+    s = through(serve, up.url, args=["--forwarded-ttl-limit", "2"])
+    r = s.get(path, headers={"X-Forwarded-For": "10.0.0.1, 10.0.0.2"})
+    assert r.status == 404 and "X-Forwarded-For" in r.body.decode() and not up.requests()
+    assert s.get(path, headers={"X-Forwarded-For": "10.0.0.1", "User-Agent": "some/1"}).body == elf.debug
+    head = up.requests()[0]
+    assert "X-Forwarded-For: 10.0.0.1, 127.0.0.1" in head and "User-Agent: some/1" in head and "Via: 1.1 lode-" in head
+
+
+def test_many_at_once_are_one_request(serve, faulty, elf, path):
+    up = faulty({path: elf.debug}, how=lambda p, n: f"slow {len(elf.debug) // 5}")
+    s = through(serve, up.url)
+    replies = []
+    threads = [threading.Thread(target=lambda: replies.append(s.get(path).body)) for _ in range(20)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert replies == [elf.debug] * 20 and len(up.requests()) == 1
+
+
+def test_sources_and_sections(serve, faulty, elf):
+    files = {f"/buildid/{elf.id}/source/usr/src/a%20b.c": b"int a;\n", f"/buildid/{elf.id}/section/.text": b"\x90" * 100}
+    up = faulty(files)
+    s = through(serve, up.url)
+    for path, content in files.items():
+        assert s.get(path).body == content
+    assert s.get(f"/buildid/{elf.id}/source/usr/src/b.c").status == 404
+    assert all(h.split(" ")[1].startswith("/buildid/") for h in up.requests())
+
+
+def test_metadata_of_others_stands_behind_ours(serve, faulty):
+    key = "/metadata?key=glob&value=%2Fusr%2Flib%2F%2A"
+    theirs = {"results": [{"type": "debuginfo", "buildid": "aa" * 20, "file": "/usr/lib/x", "archive": "y.deb", "evil": {"a": [1]}}], "complete": True}
+    a, b = faulty({key: json.dumps(theirs).encode()}), faulty({key: b"<html>"})
+    s = through(serve, a.url)
+    r = json.loads(s.get("/metadata?key=glob&value=/usr/lib/*").body)
+    assert r == {"results": [{k: v for k, v in theirs["results"][0].items() if k != "evil"}], "complete": True}
+    s = through(serve, a.url, b.url)
+    r = json.loads(s.get("/metadata?key=glob&value=/usr/lib/*").body)
+    assert len(r["results"]) == 1 and r["complete"] is False
+    s = through(serve, "http://127.0.0.1:1")
+    assert json.loads(s.get("/metadata?key=glob&value=/usr/lib/*").body) == {"results": [], "complete": False}
+
+
+@pytest.mark.parametrize("command", ["serve", "debuginfod"])
+def test_the_environment_names_servers(serve, faulty, elf, path, command, tmp_path):
+    up = faulty({path: elf.debug})
+    args = {"serve": ["--forwarded-ttl-limit", "8"], "debuginfod": []}[command]
+    s = serve([], command=command, data=tmp_path / "d.sqlite", args=args, extra={"DEBUGINFOD_URLS": f"nonsense://x {up.url}"})
+    s.ready()
+    if command == "serve":
+        # The tests' own --no-upstream is stronger than the environment.
+        assert s.get(path).status == 404
+    else:
+        assert s.get(path).body == elf.debug
+        s.wait(lambda: status(s)["stored"] == 1, "stored")
+        assert "nonsense://x" in s.log_path.read_text()
+
+
+def test_a_stop_in_the_middle_is_orderly(serve, faulty, elf, path):
+    up = faulty({path: elf.debug}, how=lambda p, n: "silent")
+    s = through(serve, up.url)
+
+    def ask():
+        try:
+            s.get(path)
+        except (OSError, http.client.HTTPException):
+            pass
+
+    t = threading.Thread(target=ask)
+    t.start()
+    s.wait(lambda: up.requests(), "asked")
+    assert s.stop() == 0
+    t.join()
+    assert not [f for f in os.listdir(s.data / "spool")]
