@@ -264,6 +264,8 @@ static int too_much(struct attempt *a, size_t n)
 			  (unsigned long long)f->max_size);
 		return -1;
 	}
+	if (!a->reply.size_known && end > f->max_unknown)
+		return lie(a, "it sends without end");
 	if (xfer_head(a->xfer)->encoded && a->n_body > RATIO_FROM &&
 	    a->n_body / MAX_RATIO > xfer_wire_bytes(a->xfer))
 		return lie(a, "it unpacks to more than a hundred times of what came");

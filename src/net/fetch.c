@@ -210,6 +210,9 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 		later(f, c, now_ms + retry_ms(c));
 		break;
 	case FAULT_KIND_LIE:
+		/* What came from one that lies is worth nothing. */
+		if (f->winner == a)
+			nothing_had(f);
 		/* Another file than the one that was begun may do from its beginning, when nobody goes on
 		 * with that one. */
 		if (attempt_differs(a) && !c->from_start) {
@@ -586,6 +589,7 @@ void net_fetch_start(struct net *n, const struct net_request *req, struct net_fe
 	f->sink = req->sink;
 	f->path = arena_strdup(&f->arena, str_of(req->path));
 	f->max_size = req->max_size ? req->max_size : NET_SANE_SIZE;
+	f->max_unknown = req->max_unknown ? req->max_unknown : NET_SANE_UNKNOWN;
 	f->compressed = req->compressed;
 	copy_headers(f, req);
 	set_patience(f, &req->patience);

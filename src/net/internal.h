@@ -28,6 +28,7 @@
 #define NET_MAX_REPLY_HEAD KIB(64) /* of all headers of all redirects together */
 #define NET_MAX_KEPT_HEAD  KIB(16) /* of it, X-DEBUGINFOD-* lines that are kept */
 #define NET_SANE_SIZE      ((uint64_t)64 << 30)
+#define NET_SANE_UNKNOWN   ((uint64_t)1 << 30)
 
 /* ---- head.c ---- */
 
@@ -224,7 +225,7 @@ struct net_fetch {
 	const char *path;
 	const char **headers;
 	size_t n_headers;
-	uint64_t max_size;
+	uint64_t max_size, max_unknown;
 	bool compressed;
 	int64_t started_ms, deadline_ms;
 	/* the loop's */

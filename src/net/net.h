@@ -176,6 +176,7 @@ struct net_request {
 	uint64_t max_size; /* sent as X-DEBUGINFOD-MAXSIZE, and held to; 0: no limit but one of sanity, 64 GiB
 			    */
 	struct net_patience patience;
+	uint64_t max_unknown; /* the same of a body whose size is not announced; 0: 1 GiB */
 	bool compressed; /* the transfer may be: asks for gzip. Not with a sink that wants to know the size
 			    before */
 	struct net_sink sink;

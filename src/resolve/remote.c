@@ -16,12 +16,14 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define SMALL      KIB(64) /* given out when it is whole */
-#define HELD_BACK  MIB(32) /* ... as is what could not be confirmed by its first bytes */
-#define WORTH_IT   MIB(16) /* so much is still taken when nobody waits for it any more */
-#define KEEP_PIECE KIB(256)
-#define MISS_MS    600000
-#define ERROR_MS   5000
+#define SMALL       KIB(64) /* given out when it is whole */
+#define HELD_BACK   MIB(32) /* ... as is what could not be confirmed by its first bytes */
+#define WORTH_IT    MIB(16) /* so much is still taken when nobody waits for it any more */
+#define KEEP_PIECE  KIB(256)
+#define MAX_SOURCE  MIB(32)  /* without an announced size */
+#define MAX_UNKNOWN MIB(256) /* servers of debug information tell the size of what is large */
+#define MISS_MS     600000
+#define ERROR_MS    5000
 
 /* ---- references ---- */
 
@@ -389,6 +391,7 @@ static void ask(struct remote *m)
 		.n_urls = o->n_urls,
 		.headers = headers,
 		.max_size = o->max_size,
+		.max_unknown = m->what.kind == RESOLVE_SOURCE ? MAX_SOURCE : MAX_UNKNOWN,
 		.patience = o->patience,
 		.sink = { m, remote_check, on_begin, on_write, remote_verify, on_done },
 	};

@@ -16,6 +16,7 @@ struct relay {
 	struct request *req;
 	void (*over)(struct request *req, json_t *results, bool complete);
 	json_t *results; /* ours; theirs are added at the end */
+	bool complete;   /* they are */
 	size_t max_results;
 	size_t n;
 	struct relay_part {
@@ -74,7 +75,7 @@ static void finish(void *arg)
 {
 	struct relay *r = arg;
 	struct request *req = r->req;
-	bool complete = true;
+	bool complete = r->complete;
 
 	for (size_t i = 0; i < r->n; i++) {
 		complete &= merge(r, &r->parts[i]);
@@ -137,7 +138,7 @@ static void ask(struct relay *r, size_t which, struct str key, struct str value)
 	net_call_start(req->s->opts.net, &call, NULL);
 }
 
-bool metadata_relay(struct request *req, struct str key, struct str value, json_t *results,
+bool metadata_relay(struct request *req, struct str key, struct str value, json_t *results, bool complete,
 		    size_t max_results, void (*over)(struct request *req, json_t *results, bool complete))
 {
 	const struct server_options *o = &req->s->opts;
@@ -152,6 +153,7 @@ bool metadata_relay(struct request *req, struct str key, struct str value, json_
 	r->req = req;
 	r->over = over;
 	r->results = json_incref(results);
+	r->complete = complete;
 	r->max_results = max_results;
 	r->n = o->n_upstreams;
 	r->parts = NEW_N(struct relay_part, r->n);

@@ -74,6 +74,9 @@ class Faulty:
                 first = int(line.split("=")[1].split("-")[0])
                 status = "206 Part"
                 extra += f"Content-Range: bytes {first}-{len(body) - 1}/{len(body)}\r\n"
+        if first >= len(body) and first:
+            c.sendall(b"HTTP/1.1 416 no\r\nContent-Length: 0\r\n\r\n")
+            return True
         if name == "bomb":
             body, extra = gzip.compress(b"\x7fELF" + bytes(50 << 20)), "Content-Encoding: gzip\r\n"
         if name == "longer":
