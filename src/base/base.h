@@ -18,6 +18,7 @@
  * log.h     the log, one line an event
  * metrics.h counters, gauges and histograms for /metrics
  * file.h    descriptors and files: guards, whole reads, durable writes
+ * lazy.h    libraries that are loaded when they are first needed (to be included by who does)
  */
 #pragma once
 

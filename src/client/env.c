@@ -116,6 +116,10 @@ static void read_urls(struct client_env *e, const char *urls, const struct clien
 	for (size_t i = 0; i < list.n_notes; i++)
 		client_say(watch, "DEBUGINFOD_URLS: " STR_FMT ": %s", STR_ARG(list.notes[i].token),
 			   list.notes[i].text);
+	for (size_t i = 0; i < list.n_notes && !e->nonsense; i++)
+		if (!list.notes[i].ignored)
+			e->nonsense = mem_printf(STR_FMT ": %s", STR_ARG(list.notes[i].token),
+						 list.notes[i].text);
 	e->urls = list.n ? NEW_N(char *, list.n) : NULL;
 	for (size_t i = 0; i < list.n; i++)
 		e->urls[e->n_urls++] = mem_strdup(list.urls[i]);
@@ -156,5 +160,16 @@ void client_env_done(struct client_env *e)
 {
 	free_all(e->urls, e->n_urls);
 	free_all(e->headers, e->n_headers);
+	free(e->nonsense);
 	*e = (struct client_env){ 0 };
+}
+
+void client_no_servers(const struct client_env *e, struct client_result *ret)
+{
+	if (e->nonsense)
+		err_set(&ret->err, ERR_INVALID, "there is no server to ask: DEBUGINFOD_URLS: %s",
+			e->nonsense);
+	else
+		err_set(&ret->err, ERR_INVALID, "there is no server to ask: DEBUGINFOD_URLS names none");
+	result_fail(ret, CLIENT_FAILED, e->nonsense ? EINVAL : ENOSYS);
 }

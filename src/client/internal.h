@@ -14,6 +14,7 @@
 struct client_env {
 	char **urls; /* heap; scheme added, without trailing slashes, each once */
 	size_t n_urls;
+	char *nonsense; /* the first of what is no URL, and why; NULL: none */
 	int64_t timeout_ms;  /* 0: none */
 	int64_t max_time_ms; /* 0: none */
 	unsigned retries;
@@ -26,6 +27,8 @@ void client_env_read(struct client_env *e, const char *urls, const struct client
 void client_env_done(struct client_env *e);
 /* "Name: value", without anything that would make it two lines. */
 bool client_header_ok(struct str line);
+/* There is nobody to ask: why, in @ret's err, and errno. */
+void client_no_servers(const struct client_env *e, struct client_result *ret);
 void client_say(const struct client_watch *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- names of entries (name.c) ---- */

@@ -451,10 +451,9 @@ void item_start(struct item *it)
 	if (start_here(it))
 		return;
 	if (f->env.n_urls == 0) {
-		err_set(&it->result->err, ERR_INVALID,
-			"there is no server to ask: DEBUGINFOD_URLS names none");
+		client_no_servers(&f->env, it->result);
 		result_why(it->result, f->watch, "%s", it->result->err.text);
-		finish_as(it, CLIENT_FAILED, ENOSYS);
+		finish(it);
 		return;
 	}
 	map_put(&f->leaders, bytes_of(key, strlen(key)), it);

@@ -204,8 +204,7 @@ static void find_metadata(struct metadata *m)
 	if (remembered(m))
 		return;
 	if (m->f.env.n_urls == 0) {
-		err_set(&r->err, ERR_INVALID, "there is no server to ask: DEBUGINFOD_URLS names none");
-		result_fail(r, CLIENT_FAILED, ENOSYS);
+		client_no_servers(&m->f.env, r);
 		return;
 	}
 	net = client_net(m->f.client, &m->f.folder, &r->err);

@@ -6,10 +6,10 @@
  */
 #include "net/internal.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "net/curl_lazy.h"
 
 #define KEPT_CONNECTIONS 32L
 #define READ_SIZE        (128L * 1024)
@@ -53,11 +53,17 @@ void fault_set(struct fault_said *f, enum fault_kind kind, int os, const char *f
 /* ---- the loop ---- */
 
 static pthread_once_t global_once = PTHREAD_ONCE_INIT;
-static CURLcode global_code;
+static struct err global_err;
 
 static void global_init(void)
 {
-	global_code = curl_global_init(CURL_GLOBAL_DEFAULT);
+	CURLcode code;
+
+	if (curl_load(&global_err) < 0)
+		return;
+	code = curl_global_init(CURL_GLOBAL_DEFAULT);
+	if (code != CURLE_OK)
+		err_set(&global_err, ERR_INTERNAL, "libcurl: %s", curl_easy_strerror(code));
 }
 
 int wire_new(const struct net_options *opts, struct wire **ret, struct err *err)
@@ -65,8 +71,8 @@ int wire_new(const struct net_options *opts, struct wire **ret, struct err *err)
 	struct wire *w;
 
 	pthread_once(&global_once, global_init);
-	if (global_code != CURLE_OK)
-		return err_set(err, ERR_INTERNAL, "libcurl: %s", curl_easy_strerror(global_code));
+	if (global_err.kind != ERR_NONE)
+		return err_set(err, global_err.kind, "%s", global_err.text);
 	w = NEW(struct wire);
 	w->multi = curl_multi_init();
 	if (!w->multi) {
