@@ -114,10 +114,11 @@ bool find_open(struct find *f, struct client *c, const struct client_watch *watc
 		f->headers[f->env.n_headers + i] = c->headers[i];
 	folder_open(&f->folder, folder_usual(c->cache_path));
 	client_say(watch, "checking cache dir %s", f->folder.path);
-	if (f->folder.read_only) {
+	if (f->folder.read_only)
 		client_say(watch, "%s", f->folder.read_only_why.text);
-		(void)!folder_open_spare(&f->spare);
-	}
+	/* Also where the folder itself can be written to: one of a build ID in it may be someone else's, or
+	 * it was full. */
+	(void)!folder_open_spare(&f->spare, f->folder.read_only);
 	return true;
 }
 

@@ -64,11 +64,11 @@ void folder_open(struct folder *f, char *path)
 }
 
 /* Of a folder in a place where everybody may make some: a link, or someone else's, may be a trap. */
-static bool is_ours(const char *path, struct err *err)
+static bool is_ours(const char *path, bool make, struct err *err)
 {
 	struct stat st;
 
-	if (mkdir(path, 0700) < 0 && errno != EEXIST) {
+	if (make && mkdir(path, 0700) < 0 && errno != EEXIST) {
 		err_os(err, errno, "%s", path);
 		return false;
 	}
@@ -82,7 +82,7 @@ static bool is_ours(const char *path, struct err *err)
 	return false;
 }
 
-bool folder_open_spare(struct folder *f)
+bool folder_open_spare(struct folder *f, bool make)
 {
 	const char *places[] = { getenv("TMPDIR"), "/var/tmp", "/tmp" };
 
@@ -93,7 +93,10 @@ bool folder_open_spare(struct folder *f)
 		if (!places[i] || places[i][0] != '/')
 			continue;
 		path = mem_printf("%s/debuginfod_client-%u", places[i], (unsigned)geteuid());
-		if (!is_ours(path, &f->read_only_why) || access(path, W_OK) < 0)
+		/* It would be here. */
+		if (!make && access(path, F_OK) < 0 && access(places[i], W_OK) == 0)
+			break;
+		if (!is_ours(path, make, &f->read_only_why) || access(path, W_OK) < 0)
 			continue;
 		f->path = TAKE(path);
 		f->read_only_why = (struct err){ 0 };

@@ -61,9 +61,9 @@ char *folder_usual(const char *given);
 void folder_open(struct folder *f, char *path); /* takes @path */
 /*
  * The place for what the customary one cannot take: $TMPDIR/debuginfod_client-UID, else below /var/tmp or
- * /tmp. Only one that is ours and closed to others is used. false: there is none; f->read_only_why says why.
+ * /tmp. Only one that is ours and closed to others is used. @make it where it is missing. false: there is none; f->read_only_why says why.
  */
-bool folder_open_spare(struct folder *f);
+bool folder_open_spare(struct folder *f, bool make);
 void folder_done(struct folder *f);
 
 /* A control file: a decimal, made with @usual where it is missing. *ret_mtime may be NULL; 0 where there is

@@ -68,7 +68,7 @@ static int spare_in(struct put *p, const char *dir_name, const char *name, uint6
 	struct folder *spare = p->spare;
 
 	p->spare = NULL;
-	if (!spare || (!spare->path && !folder_open_spare(spare)) ||
+	if (!spare || (!spare->path && !folder_open_spare(spare, true)) ||
 	    temp_in(p, spare, dir_name, name, expected, NULL) < 0) {
 		*err = *first;
 		return -1;

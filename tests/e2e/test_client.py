@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 
 import pytest
@@ -170,6 +171,29 @@ def test_a_full_folder_has_a_spare_one(serve, tmp_path, cache):
     assert r.returncode == 0, r.stderr
     assert r.stdout == f"{tmp_path}/debuginfod_client-0/{p.build_id}/debuginfo\n"
     assert pathlib.Path(r.stdout.strip()).read_bytes() == p.debug.read_bytes()
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
+def test_a_folder_of_somebody_else_has_a_spare_one(packaged, program, tmp_path):
+    top = pathlib.Path(tempfile.mkdtemp(prefix="lode-client-"))
+    try:
+        top.chmod(0o755)
+        cache, tmp = top / "cache", top / "tmp"
+        cache.mkdir(mode=0o755)
+        tmp.mkdir()
+        tmp.chmod(0o777)
+        lode = top / "lode"
+        shutil.copy(LODE, lode)
+        env = dict(environment(cache, packaged.url), TMPDIR=str(tmp))
+        argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(lode), "debuginfod-find", "-v", "debuginfo", program.build_id]
+        for _ in range(2):
+            r = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, cwd="/")
+            assert r.returncode == 0, r.stderr
+            assert r.stdout == f"{tmp}/debuginfod_client-65534/{program.build_id}/debuginfo\n"
+        assert "Downloaded" not in r.stderr  # the second time it is there
+        assert list(cache.iterdir()) == []
+    finally:
+        shutil.rmtree(top)
 
 
 # ---- one folder, two clients ----

@@ -211,7 +211,7 @@ static void a_spare_folder_that_others_can_write_to_is_a_trap(void **state)
 	snprintf(path, sizeof(path), "%s/debuginfod_client-%u", h.top, (unsigned)geteuid());
 	assert_int_equal(mkdir(path, 0700), 0);
 	assert_int_equal(chmod(path, 0777), 0);
-	if (folder_open_spare(&f))
+	if (folder_open_spare(&f, false))
 		assert_string_not_equal(f.path, path);
 	folder_done(&f);
 	house_close(&h);
