@@ -9,11 +9,11 @@
  */
 #include "pkg/internal.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <locale.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include "pkg/archive_lazy.h"
 
 #define PIECE_SIZE KIB(64)
 
@@ -266,12 +266,24 @@ static void other_close(struct pkg_reader *r)
 
 static const struct reader_ops other_ops = { other_next, other_data, other_close };
 
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
+static struct err load_err;
+
+static void load(void)
+{
+	archive_load(&load_err);
+}
+
 int other_reader_new(struct source *src, struct pkg_reader **ret, struct err *err)
 {
-	struct other_reader *o = NEW(struct other_reader);
+	struct other_reader *o;
 	locale_t old;
 	int r;
 
+	pthread_once(&load_once, load);
+	if (load_err.kind != ERR_NONE)
+		return err_set(err, load_err.kind, "%s", load_err.text);
+	o = NEW(struct other_reader);
 	o->r.ops = &other_ops;
 	o->src = src;
 	/* Without it (0) the thread's own locale stays. */
