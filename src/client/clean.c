@@ -26,7 +26,6 @@
 #define NEXT_METADATA   256
 #define NEXT_IDLE       257
 #define TEMP_AGE_S      86400 /* a download that nobody has written to for so long is dead */
-#define YOUNGEST_S      600   /* what was used within this time is not too much, whatever the folder's size */
 #define FOLDERS_AT_ONCE 64    /* so many are done however short the time is: else it might never end */
 
 struct state {
@@ -39,7 +38,6 @@ struct state {
 struct pass {
 	struct state state;
 	int64_t now, deadline_ms;
-	int64_t since; /* what was used from then on stays: it is being answered */
 	unsigned n_folders;
 };
 
@@ -138,13 +136,12 @@ static bool is_old(const struct pass *p, struct str name, const struct stat *st)
 {
 	int64_t unused = p->now - st->st_atime;
 
-	if (st->st_atime >= p->since)
-		return false;
 	/* It may be a download under way, or a source whose name happens to end like one. */
 	if (is_temp(name))
 		return unused >= MAX(p->state.max_age, (int64_t)TEMP_AGE_S) &&
 		       p->now - st->st_mtime >= TEMP_AGE_S;
-	return unused >= p->state.max_age;
+	/* Also what was answered just now. */
+	return unused >= MAX(p->state.max_age, (int64_t)YOUNG_S);
 }
 
 static void clean_folder(struct pass *p, int root, const char *name, bool metadata)
@@ -270,8 +267,8 @@ static void end(struct state *s, uint64_t max_bytes)
 	while (slot < N_AGES - 1 && left + s->ages[slot] <= max_bytes / 10 * 9)
 		left += s->ages[slot++];
 	/* Young ones stay, and a pass that found no more to remove than the last one would go on for ever. */
-	if (MAX(slot_age(slot), (int64_t)YOUNGEST_S) < s->max_age)
-		begin(s, MAX(slot_age(slot), (int64_t)YOUNGEST_S));
+	if (MAX(slot_age(slot), (int64_t)YOUNG_S) < s->max_age)
+		begin(s, MAX(slot_age(slot), (int64_t)YOUNG_S));
 }
 
 /* Is it time for a pass? Its beginning is noted where others look, so that one does it. */
@@ -294,10 +291,9 @@ static uint64_t max_bytes_of(const struct folder *f)
 	return mb == 0 || mul_overflows((uint64_t)mb, 1000000, &bytes) ? UINT64_MAX : bytes;
 }
 
-static void step(const struct folder *f, int state_fd, int root, bool due, uint64_t added, int64_t since,
-		 int64_t budget_ms)
+static void step(const struct folder *f, int state_fd, int root, bool due, uint64_t added, int64_t budget_ms)
 {
-	struct pass p = { .now = clock_wall_s(), .since = since, .deadline_ms = clock_mono_ms() + budget_ms };
+	struct pass p = { .now = clock_wall_s(), .deadline_ms = clock_mono_ms() + budget_ms };
 	int64_t usual_age = folder_control(f, CONTROL_MAX_UNUSED, USUAL_MAX_UNUSED_S, NULL);
 	uint64_t max_bytes = max_bytes_of(f);
 
@@ -319,7 +315,7 @@ static void step(const struct folder *f, int state_fd, int root, bool due, uint6
 	state_write(state_fd, &p.state);
 }
 
-void clean_step(const struct folder *f, uint64_t added, int64_t since, int64_t budget_ms)
+void clean_step(const struct folder *f, uint64_t added, int64_t budget_ms)
 {
 	AUTO(mem_freep) char *path = NULL;
 	AUTO(fd_close) int fd = -1, root = -1;
@@ -335,5 +331,5 @@ void clean_step(const struct folder *f, uint64_t added, int64_t since, int64_t b
 		return;
 	root = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root >= 0)
-		step(f, fd, root, due, added, since, budget_ms);
+		step(f, fd, root, due, added, budget_ms);
 }

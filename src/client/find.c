@@ -104,7 +104,7 @@ void find_item_is_done(struct item *it)
 
 bool find_open(struct find *f, struct client *c, const struct client_watch *watch)
 {
-	*f = (struct find){ .client = c, .watch = watch, .since = clock_wall_s() };
+	*f = (struct find){ .client = c, .watch = watch };
 	client_env_read(&f->env, c->urls, watch);
 	f->n_headers = f->env.n_headers + c->n_headers;
 	f->headers = f->n_headers ? NEW_N(const char *, f->n_headers) : NULL;
@@ -125,8 +125,8 @@ bool find_open(struct find *f, struct client *c, const struct client_watch *watc
 void find_close(struct find *f)
 {
 	client_save_breakers(f->client, &f->folder);
-	clean_step(&f->folder, f->added, f->since, CLEAN_MS);
-	clean_step(&f->spare, 0, f->since, CLEAN_MS);
+	clean_step(&f->folder, f->added, CLEAN_MS);
+	clean_step(&f->spare, 0, CLEAN_MS);
 	client_forget_headers(f->client);
 	free(f->headers);
 	free(f->last_url);

@@ -14,7 +14,7 @@
 struct client_env {
 	char **urls; /* heap; scheme added, without trailing slashes, each once */
 	size_t n_urls;
-	char *nonsense; /* the first of what is no URL, and why; NULL: none */
+	char *nonsense;      /* the first of what is no URL, and why; NULL: none */
 	int64_t timeout_ms;  /* 0: none */
 	int64_t max_time_ms; /* 0: none */
 	unsigned retries;
@@ -61,7 +61,8 @@ char *folder_usual(const char *given);
 void folder_open(struct folder *f, char *path); /* takes @path */
 /*
  * The place for what the customary one cannot take: $TMPDIR/debuginfod_client-UID, else below /var/tmp or
- * /tmp. Only one that is ours and closed to others is used. @make it where it is missing. false: there is none; f->read_only_why says why.
+ * /tmp. Only one that is ours and closed to others is used. @make it where it is missing. false: there is
+ * none; f->read_only_why says why.
  */
 bool folder_open_spare(struct folder *f, bool make);
 void folder_done(struct folder *f);
@@ -82,6 +83,10 @@ int64_t folder_control(const struct folder *f, const char *name, int64_t usual, 
 
 /* ---- looking up (lookup.c) ---- */
 
+/* What was used within this time is left alone by cleaning, whatever the folder's size, and its access time
+ * by a hit. */
+#define YOUNG_S 600
+
 enum lookup { LOOKUP_MISS, LOOKUP_HIT, LOOKUP_ABSENT };
 
 struct hit {
@@ -91,8 +96,8 @@ struct hit {
 	char *headers; /* NULL: none */
 };
 /*
- * A hit is at offset 0 and its access time is now. LOOKUP_ABSENT: a negative entry that is not too old yet;
- * one that is has been removed.
+ * A hit is at offset 0 and its access time is not older than YOUNG_S. LOOKUP_ABSENT: a negative entry that is
+ * not too old yet; one that is has been removed.
  */
 enum lookup lookup(const struct folder *f, const struct entry *e, struct hit *ret);
 void hit_done(struct hit *h);
@@ -137,9 +142,10 @@ void put_done(struct put *p);          /* what was not committed goes, its folde
 /*
  * A part of the cleaning that is due, for about @budget_ms: what was not used for long, then, where the
  * folder is larger than it may be, what was not used for longest. @added: bytes put into it since the last
- * call. What was used at or after the wall time @since stays. Nothing of what is not an entry is touched.
+ * call. Nothing of
+ * what is not an entry is touched.
  */
-void clean_step(const struct folder *f, uint64_t added, int64_t since, int64_t budget_ms);
+void clean_step(const struct folder *f, uint64_t added, int64_t budget_ms);
 
 /* ---- checking (check.c) ---- */
 
@@ -199,7 +205,6 @@ struct find {
 	size_t n, n_done, n_found;
 	uint64_t done_bytes; /* fetched by items that are done */
 	uint64_t added;      /* put into the folder */
-	int64_t since;       /* wall time of the beginning */
 	char *last_url;      /* that a file came from; for the last progress */
 	struct map leaders;  /* id + name -> item that fetches it */
 	bool cancelled;

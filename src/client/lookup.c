@@ -70,7 +70,9 @@ static enum lookup lookup_name(const struct folder *f, const struct entry *e, si
 			unlink(path);
 		return LOOKUP_MISS;
 	}
-	lookup_touch(fd);
+	/* Writing it down each time would cost more than all else of a hit. Cleaning knows of this. */
+	if (clock_wall_s() - st.st_atime >= YOUNG_S || clock_wall_s() < st.st_atime)
+		lookup_touch(fd);
 	*ret = (struct hit){ TAKE_FD(fd), TAKE(path), (uint64_t)st.st_size, read_headers(f, e) };
 	return LOOKUP_HIT;
 }

@@ -56,7 +56,7 @@ static void what_was_not_used_for_a_week_goes_and_nothing_else(void **state)
 		put_aged(&h, young[i], 10, 6 * DAY);
 	age_folder(&h, ID_B);
 	due_now(&h, &f);
-	clean_step(&f, 0, INT64_MAX, 1000);
+	clean_step(&f, 0, 1000);
 	for (size_t i = 0; i < ARRAY_SIZE(old); i++)
 		assert_int_equal(house_size(&h, old[i]), -1);
 	for (size_t i = 0; i < ARRAY_SIZE(foreign); i++)
@@ -65,7 +65,7 @@ static void what_was_not_used_for_a_week_goes_and_nothing_else(void **state)
 		assert_int_equal(house_size(&h, young[i]), 10);
 	/* It is not due again: the shared file says when it was done. */
 	put_aged(&h, ID_A "/debuginfo", 10, 8 * DAY);
-	clean_step(&f, 0, INT64_MAX, 1000);
+	clean_step(&f, 0, 1000);
 	assert_int_equal(house_size(&h, ID_A "/debuginfo"), 10);
 	folder_done(&f);
 	house_close(&h);
@@ -86,7 +86,7 @@ static void a_pass_is_done_in_steps(void **state)
 	due_now(&h, &f);
 	/* No time at all: each step does the least that it may. */
 	do {
-		clean_step(&f, 0, INT64_MAX, 0);
+		clean_step(&f, 0, 0);
 		n_steps++;
 		assert_true(n_steps < 20);
 	} while (house_size(&h, "ffaa00ff/debuginfo") >= 0 || house_size(&h, "00aa0000/debuginfo") >= 0);
@@ -113,8 +113,8 @@ static void of_too_much_what_was_unused_for_longest_goes(void **state)
 	}
 	folder_open(&f, mem_strdup(h.cache));
 	folder_control(&f, CONTROL_CLEAN_INTERVAL, USUAL_CLEAN_INTERVAL_S, NULL);
-	clean_step(&f, 2000000, INT64_MAX, 1000); /* it was told of what came: a pass sees how old all is */
-	clean_step(&f, 0, INT64_MAX, 1000);       /* and the next one removes */
+	clean_step(&f, 2000000, 1000); /* it was told of what came: a pass sees how old all is */
+	clean_step(&f, 0, 1000);       /* and the next one removes */
 	assert_int_equal(house_size(&h, "00/debuginfo"), 100000);
 	assert_int_equal(house_size(&h, "03/debuginfo"), 100000);
 	assert_int_equal(house_size(&h, "0f/debuginfo"), -1);
@@ -131,9 +131,9 @@ static void what_was_answered_just_now_stays(void **state)
 	house_open(&h);
 	house_put(&h, CONTROL_MAX_UNUSED, bytes_of("0", 1));
 	put_aged(&h, ID_A "/debuginfo", 10, 0);
-	put_aged(&h, ID_B "/debuginfo", 10, 100);
+	put_aged(&h, ID_B "/debuginfo", 10, 1000);
 	due_now(&h, &f);
-	clean_step(&f, 0, time(NULL) - 60, 1000);
+	clean_step(&f, 0, 1000);
 	assert_int_equal(house_size(&h, ID_A "/debuginfo"), 10);
 	assert_int_equal(house_size(&h, ID_B "/debuginfo"), -1);
 	folder_done(&f);
@@ -152,7 +152,7 @@ static void a_damaged_state_begins_anew(void **state)
 		house_put(&h, "lode_clean", bytes_of(texts[i], strlen(texts[i])));
 		put_aged(&h, ID_A "/debuginfo", 10, 8 * DAY);
 		due_now(&h, &f);
-		clean_step(&f, 0, INT64_MAX, 1000);
+		clean_step(&f, 0, 1000);
 		assert_int_equal(house_size(&h, ID_A "/debuginfo"), -1);
 		folder_done(&f);
 	}
