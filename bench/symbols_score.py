@@ -5,7 +5,7 @@
     symbols_score.py [-n ADDRESSES] FILE...
 
 The rule: where the two agree on the innermost file and line, lode must say the same; the whole chain likewise, with the suffixes that GCC
-gives to clones (f.isra.0) left out of names. Differences are listed by kind, the first of each with its address.
+gives to clones (f.isra.0) left out of names. A name that has no linkage name may be qualified in ours. Differences are listed by kind, the first of each with its address.
 """
 
 import argparse
@@ -76,6 +76,11 @@ def parse_eu(text, n):
     return chains
 
 
+def same_names(ours, theirs):
+    """Where there is no linkage name ours is qualified, theirs is not."""
+    return all(a == b or a.endswith("::" + b) for (a, _, _), (b, _, _) in zip(ours, theirs))
+
+
 def lines_only(chain):
     return [(f, l) for _, f, l in chain]
 
@@ -97,7 +102,7 @@ def score(path, n, seed, section):
     text = "".join(f"0x{a:x}\n" for a in addrs)
     ours = parse_llvm(run([LODE, "symbolize", "-e", path, "--output-style", "llvm", "--no-demangle"] + (["-j", section] if section else []), text), n)
     llvm = parse_llvm(run(["llvm-symbolizer", "-e", path, "--no-demangle"], text), n)
-    eu = parse_eu(run(["eu-addr2line", "-a", "-f", "-i", "-e", path] + (["-j", section] if section else []), text), n)
+    eu = parse_eu(run(["eu-addr2line", "-a", "-A", "-f", "-i", "-e", path] + (["-j", section] if section else []), text), n)
     c = collections.Counter()
     first = {}
     for a, o, l, e in zip(addrs, ours, llvm, eu):
@@ -112,8 +117,9 @@ def score(path, n, seed, section):
         c["same depth as llvm"] += len(o) == len(l)
         if l == e:
             c["agree on the chain"] += 1
-            c["same chain"] += o == l
-            if o != l:
+            same = lines_only(o) == lines_only(l) and same_names(o, l)
+            c["same chain"] += same
+            if not same:
                 kind = "depth" if len(o) != len(l) else "names" if lines_only(o) == lines_only(l) else "lines"
                 c["chain differs in " + kind] += 1
                 first.setdefault(("chain", kind), (hex(a), o, l))

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tables of damaged DWARF: units, abbreviations, ranges, line programs, relocations, symbols. The input is a
+ * byte for the target, a byte of flags, then for each of the sections below its size (2 bytes, little endian)
+ * and its bytes.
+ *
+ * Whatever is made must be a table that opens, the same with several threads, whose answers cover what they
+ * say they cover, and which verify finds to be what DWARF says.
+ */
+#include "elf_writer.h"
+#include "fuzz.h"
+
+#include <string.h>
+#include "symtab/symtab.h"
+
+enum { REL = 1, COMPRESSED = 2, NO_COLUMNS = 4 };
+
+static const char *const names[] = { ".debug_info",     ".debug_abbrev",   ".debug_line",
+				     ".debug_str",      ".debug_line_str", ".debug_ranges",
+				     ".debug_rnglists", ".debug_addr",     ".debug_str_offsets",
+				     ".symtab",         ".strtab",         ".rela.debug_info" };
+enum { SYMTAB = 9, STRTAB = 10, RELA = 11, N_SECTIONS };
+
+static void file_make(struct cursor *c, unsigned flags, enum elf_writer_target target, struct buf *ret)
+{
+	unsigned at[N_SECTIONS] = { 0 }, text;
+	struct elf_writer w;
+
+	elf_writer_init(&w, target, flags & REL ? ET_REL : ET_DYN);
+	text = elf_writer_nobits(&w, ".text", SHF_ALLOC | SHF_EXECINSTR, 0x1000);
+	elf_writer_at(&w, text)->addr = flags & REL ? 0 : 0x1000;
+	for (unsigned i = 0; i < N_SECTIONS; i++) {
+		size_t n = cursor_u16(c);
+		struct bytes b = cursor_bytes(c, MIN(n, cursor_left(c)));
+
+		if (!b.size)
+			continue;
+		if (i >= SYMTAB)
+			at[i] = elf_writer_section(&w, names[i],
+						   i == SYMTAB   ? SHT_SYMTAB
+						   : i == STRTAB ? SHT_STRTAB
+								 : SHT_RELA,
+						   0, b);
+		else if (flags & COMPRESSED)
+			at[i] = elf_writer_compressed(&w, names[i], ELFCOMPRESS_ZLIB, b);
+		else
+			at[i] = elf_writer_section(&w, names[i], SHT_PROGBITS, 0, b);
+	}
+	if (at[SYMTAB])
+		elf_writer_at(&w, at[SYMTAB])->link = at[STRTAB];
+	if (at[RELA]) {
+		elf_writer_at(&w, at[RELA])->link = at[SYMTAB];
+		elf_writer_at(&w, at[RELA])->info = at[0];
+	}
+	elf_writer_finish(&w, ret);
+	elf_writer_done(&w);
+}
+
+static void on_difference(void *arg, uint64_t addr, const char *text)
+{
+}
+
+static void check_table(struct bytes table, const struct elf_image *img)
+{
+	struct symtab_options o = { 0 };
+	struct symtab_frames frames;
+	struct symtab_check check;
+	struct symtab_finder *f;
+	struct symtab *t;
+	struct err err = { 0 };
+	uint64_t at = 0;
+	int r;
+
+	FUZZ_CHECK(symtab_open_mem(table, &t, &err) == 0);
+	f = symtab_finder_new(t);
+	while ((r = symtab_next(f, at, &frames, &err)) == 0) {
+		FUZZ_CHECK(frames.lo >= at && frames.hi > frames.lo && frames.n >= 1);
+		at = frames.hi;
+	}
+	FUZZ_CHECK(r == SYMTAB_NONE);
+	symtab_finder_free(f);
+	FUZZ_CHECK(symtab_verify(t, img, &o, on_difference, NULL, &check, &err) == 0);
+	symtab_close(t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	AUTO(buf_done) struct buf file = { 0 }, one = { 0 }, three = { 0 };
+	AUTO(source_closep) struct source *src = NULL;
+	struct cursor c = cursor_of(bytes_of(data, size));
+	enum elf_writer_target target = cursor_u8(&c) % ELF_WRITER_N_TARGETS;
+	unsigned flags = cursor_u8(&c);
+	struct symtab_options o = { .n_threads = 1, .no_columns = flags & NO_COLUMNS }, many = o;
+	struct symtab_stats st;
+	struct elf_image *img;
+	struct err err = { 0 };
+	int r;
+
+	file_make(&c, flags, target, &file);
+	src = source_of_mem(buf_bytes(&file), "x");
+	FUZZ_CHECK(elf_open(src, &img, &err) == 0);
+	r = symtab_build(img, &o, &one, &st, &err);
+	FUZZ_CHECK(r >= 0 || err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
+	many.n_threads = 3;
+	if (r == 0) {
+		FUZZ_CHECK(symtab_build(img, &many, &three, &st, &err) == 0);
+		FUZZ_CHECK(bytes_eq(buf_bytes(&one), buf_bytes(&three)));
+		check_table(buf_bytes(&one), img);
+	}
+	elf_close(img);
+	return 0;
+}

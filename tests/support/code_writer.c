@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes files with DWARF of code for tests.
+ */
+#include "code_writer.h"
+
+#include <stdarg.h>
+
+static void put(struct code_writer *w, struct buf *b, uint64_t v, unsigned size)
+{
+	elf_writer_put(&w->elf, b, v, size);
+}
+
+static void put_sleb(struct buf *b, int64_t v)
+{
+	for (;;) {
+		uint8_t byte = v & 0x7f;
+
+		v >>= 7;
+		if ((v == 0 && !(byte & 0x40)) || (v == -1 && byte & 0x40)) {
+			buf_add_char(b, (char)byte);
+			return;
+		}
+		buf_add_char(b, (char)(byte | 0x80));
+	}
+}
+
+static unsigned offset_size(const struct code_writer *w)
+{
+	return w->dwarf64 ? 8 : 4;
+}
+
+void code_writer_init(struct code_writer *w, enum elf_writer_target target, uint16_t type)
+{
+	*w = (struct code_writer){
+		.version = 4, .abbrev_step = 1, .min_length = 1, .text = 0x1000, .text_size = 0x1000
+	};
+	elf_writer_init(&w->elf, target, type);
+	buf_add_char(&w->names, 0);
+	buf_add_char(&w->str, 0);
+	code_symbol(w, "", 0, 0, 0, 0);
+}
+
+void code_writer_done(struct code_writer *w)
+{
+	struct buf *bufs[] = { &w->info,     &w->abbrev, &w->line,    &w->str,  &w->ranges,
+			       &w->rnglists, &w->addr,   &w->symbols, &w->names };
+
+	for (size_t i = 0; i < ARRAY_SIZE(bufs); i++)
+		buf_done(bufs[i]);
+	elf_writer_done(&w->elf);
+}
+
+static size_t length_begin(struct code_writer *w, struct buf *b)
+{
+	if (w->dwarf64)
+		put(w, b, 0xffffffff, 4);
+	put(w, b, 0, offset_size(w));
+	return b->size;
+}
+
+static void length_end(struct code_writer *w, struct buf *b, size_t start)
+{
+	AUTO(buf_done) struct buf length = { 0 };
+
+	put(w, &length, b->size - start, offset_size(w));
+	memcpy(b->p + start - length.size, length.p, length.size);
+}
+
+/* ---- lines ---- */
+
+uint64_t code_lines_begin(struct code_writer *w, const char *const *files)
+{
+	static const uint8_t lengths[] = { 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1 };
+	struct buf *b = &w->line;
+	uint64_t at = b->size;
+	size_t header, n = 0;
+
+	while (files[n])
+		n++;
+	w->table_start = length_begin(w, b);
+	put(w, b, w->version, 2);
+	if (w->version >= 5) {
+		buf_add_char(b, (char)elf_writer_word(&w->elf));
+		buf_add_char(b, 0);
+	}
+	put(w, b, 0, offset_size(w));
+	header = b->size;
+	buf_add_char(b, (char)w->min_length);
+	if (w->version >= 4)
+		buf_add_char(b, 1);
+	buf_add_char(b, 1);
+	buf_add_char(b, -5);
+	buf_add_char(b, 14);
+	buf_add_char(b, sizeof(lengths) + 1);
+	buf_add(b, lengths, sizeof(lengths));
+	if (w->version >= 5) {
+		/* Folders: /src alone; files with a name and the folder's number. */
+		buf_add(b, "\x01\x01\x08\x01/src\0\x02\x01\x08\x02\x0b", 14);
+		buf_add_uleb(b, n);
+	} else {
+		buf_add_char(b, 0);
+	}
+	for (size_t i = 0; i < n; i++) {
+		buf_add(b, files[i], strlen(files[i]) + 1);
+		buf_add(b, "\0\0\0", w->version >= 5 ? 1 : 3);
+	}
+	if (w->version < 5)
+		buf_add_char(b, 0);
+	length_end(w, b, header);
+	w->addr_now = 0;
+	w->line_now = 1;
+	w->file_now = 1;
+	return at;
+}
+
+void code_address(struct code_writer *w, uint64_t addr)
+{
+	unsigned word = elf_writer_word(&w->elf);
+
+	buf_add_char(&w->line, 0);
+	buf_add_uleb(&w->line, word + 1);
+	buf_add_char(&w->line, 2);
+	put(w, &w->line, addr, word);
+	w->addr_now = addr;
+}
+
+static void advance(struct code_writer *w, uint64_t addr)
+{
+	if (!w->addr_now || addr < w->addr_now) {
+		code_address(w, addr);
+	} else if (addr != w->addr_now) {
+		buf_add_char(&w->line, 2); /* DW_LNS_advance_pc */
+		buf_add_uleb(&w->line, (addr - w->addr_now) / w->min_length);
+	}
+	w->addr_now = addr;
+}
+
+void code_row(struct code_writer *w, uint64_t addr, uint32_t file, uint32_t line)
+{
+	advance(w, addr);
+	if (file != w->file_now) {
+		buf_add_char(&w->line, 4);
+		buf_add_uleb(&w->line, file);
+		w->file_now = file;
+	}
+	if (line != w->line_now) {
+		buf_add_char(&w->line, 3);
+		put_sleb(&w->line, (int64_t)line - w->line_now);
+		w->line_now = line;
+	}
+	buf_add_char(&w->line, 1); /* DW_LNS_copy */
+}
+
+void code_sequence_end(struct code_writer *w, uint64_t addr)
+{
+	advance(w, addr);
+	buf_add(&w->line, "\0\x01\x01", 3);
+	w->addr_now = 0;
+	w->line_now = 1;
+	w->file_now = 1;
+}
+
+void code_lines_end(struct code_writer *w)
+{
+	length_end(w, &w->line, w->table_start);
+}
+
+/* ---- DIEs ---- */
+
+uint64_t code_unit_begin(struct code_writer *w)
+{
+	struct buf *b = &w->info;
+
+	w->unit = b->size;
+	w->table = w->abbrev.size;
+	w->n_abbrevs = 0;
+	w->unit_start = length_begin(w, b);
+	put(w, b, w->version, 2);
+	if (w->version >= 5) {
+		buf_add_char(b, 1);
+		buf_add_char(b, (char)elf_writer_word(&w->elf));
+	}
+	put(w, b, w->table, offset_size(w));
+	if (w->version < 5)
+		buf_add_char(b, (char)elf_writer_word(&w->elf));
+	return w->unit;
+}
+
+static void put_value(struct code_writer *w, unsigned form, uint64_t v)
+{
+	const char *text = (const char *)(uintptr_t)v;
+	struct buf *b = &w->info;
+
+	switch (form) {
+	case F_ADDR:
+		put(w, b, v, elf_writer_word(&w->elf));
+		break;
+	case F_DATA1:
+		put(w, b, v, 1);
+		break;
+	case F_DATA2:
+		put(w, b, v, 2);
+		break;
+	case F_DATA4:
+		put(w, b, v, 4);
+		break;
+	case F_DATA8:
+		put(w, b, v, 8);
+		break;
+	case F_REF4:
+		put(w, b, v - w->unit, 4);
+		break;
+	case F_STRING:
+		buf_add(b, text, strlen(text) + 1);
+		break;
+	case F_STRP:
+		put(w, b, w->str.size, offset_size(w));
+		buf_add(&w->str, text, strlen(text) + 1);
+		break;
+	case F_SDATA:
+		put_sleb(b, (int64_t)v);
+		break;
+	case F_UDATA:
+	case F_ADDRX:
+	case F_RNGLISTX:
+		buf_add_uleb(b, v);
+		break;
+	case F_REF_ADDR:
+		put(w, b, v, w->version <= 2 ? elf_writer_word(&w->elf) : offset_size(w));
+		break;
+	case F_SEC_OFFSET:
+	case F_GNU_REF_ALT:
+		put(w, b, v, offset_size(w));
+		break;
+	case F_BLOCK1:
+		buf_add_char(b, (char)v);
+		for (uint64_t i = 0; i < v; i++)
+			buf_add_char(b, 'b');
+		break;
+	case F_INDIRECT: /* a number, as data4 */
+		buf_add_uleb(b, F_DATA4);
+		put(w, b, v, 4);
+		break;
+	}
+}
+
+uint64_t code_die(struct code_writer *w, unsigned tag, bool children, ...)
+{
+	uint64_t at = w->info.size, code = ++w->n_abbrevs * w->abbrev_step;
+	struct buf *a = &w->abbrev;
+	va_list ap;
+
+	buf_add_uleb(a, code);
+	buf_add_uleb(a, tag);
+	buf_add_char(a, children);
+	buf_add_uleb(&w->info, code);
+	va_start(ap, children);
+	for (;;) {
+		unsigned name = va_arg(ap, unsigned), form;
+		uint64_t v;
+
+		if (!name)
+			break;
+		form = va_arg(ap, unsigned);
+		v = va_arg(ap, uint64_t);
+		buf_add_uleb(a, name);
+		buf_add_uleb(a, form);
+		if (form == F_IMPLICIT)
+			put_sleb(a, (int64_t)v);
+		else
+			put_value(w, form, v);
+	}
+	va_end(ap);
+	buf_add(a, "\0", 2);
+	return at;
+}
+
+void code_up(struct code_writer *w)
+{
+	buf_add_char(&w->info, 0);
+}
+
+void code_unit_end(struct code_writer *w)
+{
+	length_end(w, &w->info, w->unit_start);
+	if (!w->no_terminator)
+		buf_add_char(&w->abbrev, 0);
+}
+
+uint64_t code_unit_c(struct code_writer *w, uint64_t lines)
+{
+	code_unit_begin(w);
+	return code_die(w, T_COMPILE, true, A_NAME, F_STRING, (uint64_t)(uintptr_t) "a.c", A_COMP_DIR,
+			F_STRING, (uint64_t)(uintptr_t) "/src", A_LANGUAGE, F_DATA1, (uint64_t)0x1d,
+			A_STMT_LIST, w->version >= 4 ? F_SEC_OFFSET : F_DATA4, lines, 0u);
+}
+
+/* ---- the file ---- */
+
+void code_symbol(struct code_writer *w, const char *name, unsigned type, unsigned binding, uint64_t value,
+		 uint64_t size)
+{
+	struct buf *b = &w->symbols;
+	unsigned section = value ? 1 : 0;
+
+	put(w, b, *name ? w->names.size : 0, 4);
+	if (w->elf.is64) {
+		put(w, b, binding << 4 | type, 1);
+		put(w, b, 0, 1);
+		put(w, b, section, 2);
+		put(w, b, value, 8);
+		put(w, b, size, 8);
+	} else {
+		put(w, b, value, 4);
+		put(w, b, size, 4);
+		put(w, b, binding << 4 | type, 1);
+		put(w, b, 0, 1);
+		put(w, b, section, 2);
+	}
+	if (*name)
+		buf_add(&w->names, name, strlen(name) + 1);
+}
+
+void code_writer_finish(struct code_writer *w, struct buf *out)
+{
+	const struct {
+		const char *name;
+		struct buf *b;
+	} sections[] = {
+		{ ".debug_info", &w->info },     { ".debug_abbrev", &w->abbrev },
+		{ ".debug_line", &w->line },     { ".debug_str", &w->str },
+		{ ".debug_ranges", &w->ranges }, { ".debug_rnglists", &w->rnglists },
+		{ ".debug_addr", &w->addr },
+	};
+	unsigned at = elf_writer_nobits(&w->elf, ".text", SHF_ALLOC | SHF_EXECINSTR, w->text_size);
+
+	elf_writer_at(&w->elf, at)->addr = w->text;
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+		if (sections[i].b->size)
+			elf_writer_section(&w->elf, sections[i].name, SHT_PROGBITS, 0,
+					   buf_bytes(sections[i].b));
+	if (w->symbols.size > (w->elf.is64 ? 24u : 16u)) {
+		unsigned symtab = elf_writer_section(&w->elf, ".symtab", SHT_SYMTAB, 0,
+						     buf_bytes(&w->symbols));
+		unsigned strtab = elf_writer_section(&w->elf, ".strtab", SHT_STRTAB, 0, buf_bytes(&w->names));
+
+		elf_writer_at(&w->elf, symtab)->link = strtab;
+	}
+	elf_writer_finish(&w->elf, out);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include "answers.h"
+
+void answers_init(struct answers *a, enum elf_writer_target target, uint16_t type)
+{
+	*a = (struct answers){ 0 };
+	code_writer_init(&a->w, target, type);
+}
+
+void answers_done(struct answers *a)
+{
+	symtab_finder_free(a->f);
+	symtab_close(a->t);
+	elf_close(a->img);
+	source_close(a->src);
+	buf_done(&a->file);
+	buf_done(&a->table);
+	buf_done(&a->text);
+	code_writer_done(&a->w);
+}
+
+static void on_difference(void *arg, uint64_t addr, const char *text)
+{
+	fail_msg("0x%llx: %s", (unsigned long long)addr, text);
+}
+
+void answers_open(struct answers *a)
+{
+	AUTO(buf_done) struct buf again = { 0 };
+	struct symtab_options o = { .n_threads = 1 }, three = { .n_threads = 3 };
+	struct symtab_check check;
+	struct symtab_stats stats;
+	struct err err = { 0 };
+
+	code_writer_finish(&a->w, &a->file);
+	a->src = source_of_mem(buf_bytes(&a->file), "x");
+	assert_done(elf_open(a->src, &a->img, &err));
+	assert_done(symtab_build(a->img, &o, &a->table, &a->stats, &err));
+	assert_done(symtab_build(a->img, &three, &again, &stats, &err));
+	assert_true(bytes_eq(buf_bytes(&a->table), buf_bytes(&again)));
+	assert_done(symtab_open_mem(buf_bytes(&a->table), &a->t, &err));
+	assert_done(symtab_verify(a->t, a->img, &o, on_difference, NULL, &check, &err));
+	assert_int_equal(check.n_different, 0);
+	a->f = symtab_finder_new(a->t);
+}
+
+const char *answer(struct answers *a, uint64_t addr)
+{
+	struct symtab_frames frames;
+	struct err err = { 0 };
+	int r = symtab_find(a->f, addr, &frames, &err);
+
+	a->text.size = 0;
+	if (r < 0)
+		fail_msg("0x%llx: %s", (unsigned long long)addr, err.text);
+	if (r == SYMTAB_NONE)
+		return "-";
+	assert_true(frames.lo <= addr && addr < frames.hi && frames.start <= frames.lo &&
+		    frames.hi <= frames.end);
+	for (size_t i = 0; i < frames.n; i++) {
+		const struct symtab_frame *f = &frames.list[i];
+		struct str name = f->linkage.size ? f->linkage : f->name;
+
+		assert_int_equal(f->inlined, i + 1 < frames.n);
+		buf_printf(&a->text, "%s" STR_FMT, i ? " in " : "", STR_ARG(name));
+		if (!f->file.size)
+			continue;
+		buf_add_str(&a->text, STR(" at "));
+		symtab_path(f->dir, f->file, &a->text);
+		buf_printf(&a->text, ":%u", f->line);
+	}
+	return buf_cstr(&a->text);
+}
+
+void assert_answer(struct answers *a, uint64_t addr, const char *want)
+{
+	const char *got = answer(a, addr);
+
+	if (strcmp(got, want) != 0)
+		fail_msg("0x%llx is \"%s\", not \"%s\"", (unsigned long long)addr, got, want);
+}
+
+uint64_t add_lines(struct answers *a)
+{
+	static const char *const v4[] = { "a.c", "b.h", NULL };
+	static const char *const v5[] = { "a.c", "a.c", "b.h", NULL };
+	uint64_t at = code_lines_begin(&a->w, a->w.version >= 5 ? v5 : v4);
+
+	for (unsigned i = 0; i < 16; i++)
+		code_row(&a->w, 0x1000 + 16 * i, 1, 10 + i);
+	code_sequence_end(&a->w, 0x1100);
+	code_lines_end(&a->w);
+	return at;
+}
+
+void add_plain(struct answers *a)
+{
+	code_unit_c(&a->w, add_lines(a));
+	code_die(&a->w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x100), A_DECL_LINE, F_DATA1, U(9), 0u);
+	code_up(&a->w);
+	code_unit_end(&a->w);
+}

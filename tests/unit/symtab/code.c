@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Units, functions and inlined calls, each with one of the things that symbolizers have got wrong.
+ */
+#include "test.h"
+
+#include "answers.h"
+
+static void every_version_target_and_offset_size(void **state)
+{
+	for (unsigned version = 2; version <= 5; version++)
+		for (int target = 0; target < ELF_WRITER_N_TARGETS; target++)
+			for (int dwarf64 = 0; dwarf64 < 2; dwarf64++) {
+				AUTO(answers_done) struct answers a;
+
+				answers_init(&a, target, ET_DYN);
+				a.w.version = version;
+				a.w.dwarf64 = dwarf64;
+				/* DWARF 2 and 3 have no constant class of high_pc. */
+				code_unit_c(&a.w, add_lines(&a));
+				code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRP, S("f"), A_LOW, F_ADDR,
+					 U(0x1000), A_HIGH, F_ADDR, U(0x1100), 0u);
+				code_up(&a.w);
+				code_unit_end(&a.w);
+				answers_open(&a);
+				assert_answer(&a, 0xfff, "-");
+				assert_answer(&a, 0x1000, "f at /src/a.c:10");
+				assert_answer(&a, 0x10ff, "f at /src/a.c:25");
+				assert_answer(&a, 0x1100, "-");
+			}
+}
+
+/* Calls within calls, a call whose file is the caller's by default, one whose block has no range of its own.
+ */
+static void inlined_calls_and_where_they_stand(void **state)
+{
+	for (unsigned version = 4; version <= 5; version++) {
+		AUTO(answers_done) struct answers a;
+		uint64_t g, h;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		a.w.version = version;
+		code_unit_c(&a.w, add_lines(&a));
+		g = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_INLINE, F_DATA1, U(1),
+			     A_DECL_LINE, F_DATA1, U(40), 0u);
+		h = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("h"), A_INLINE, F_DATA1, U(1),
+			     0u);
+		code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+			 F_DATA4, U(0x100), 0u);
+		code_die(&a.w, T_BLOCK, true, 0u);
+		code_die(&a.w, T_CALL_SITE, true, 0u);
+		code_die(&a.w, T_INLINED, true, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, U(0x1010), A_HIGH,
+			 F_DATA4, U(0x30), A_CALL_FILE, F_DATA1, U(1), A_CALL_LINE, F_DATA1, U(77), 0u);
+		code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, h, A_LOW, F_ADDR, U(0x1018), A_HIGH,
+			 F_DATA4, U(8), A_CALL_LINE, F_DATA1, U(41), 0u);
+		for (int i = 0; i < 4; i++)
+			code_up(&a.w);
+		code_up(&a.w);
+		code_unit_end(&a.w);
+		answers_open(&a);
+		assert_answer(&a, 0x100f, "f at /src/a.c:10");
+		assert_answer(&a, 0x1010, "g at /src/a.c:11 in f at /src/a.c:77");
+		assert_answer(&a, 0x101f, "h at /src/a.c:11 in g at /src/a.c:41 in f at /src/a.c:77");
+		assert_answer(&a, 0x1020, "g at /src/a.c:12 in f at /src/a.c:77");
+		assert_answer(&a, 0x1040, "f at /src/a.c:14");
+		assert_answer(&a, 0x1018, "h at /src/a.c:11 in g at /src/a.c:41 in f at /src/a.c:77");
+	}
+}
+
+static void a_child_over_its_parent_keeps_the_deepest(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t g, h;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	g = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_INLINE, F_DATA1, U(1), 0u);
+	h = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("h"), A_INLINE, F_DATA1, U(1), 0u);
+	code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x40), 0u);
+	code_die(&a.w, T_INLINED, true, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, U(0x1010), A_HIGH, F_DATA4,
+		 U(0x10), 0u);
+	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, h, A_LOW, F_ADDR, U(0x1018), A_HIGH, F_DATA4,
+		 U(0x100), 0u);
+	code_up(&a.w);
+	/* A sibling over the one before it: the later one. */
+	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, U(0x1028), A_HIGH, F_DATA4, U(8),
+		 0u);
+	code_up(&a.w);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1018, "h at /src/a.c:11 in g at /src/a.c:0 in f at /src/a.c:0");
+	assert_answer(&a, 0x1020, "h at /src/a.c:12 in g at /src/a.c:0 in f at /src/a.c:0");
+	assert_answer(&a, 0x1028, "g at /src/a.c:12 in f at /src/a.c:0");
+	assert_answer(&a, 0x103f, "h at /src/a.c:13 in g at /src/a.c:0 in f at /src/a.c:0");
+	/* Beyond the function it is nobody's: only the line is known. */
+	assert_answer(&a, 0x1040, " at /src/a.c:14");
+}
+
+static void an_inlined_call_of_no_size_is_none(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t g;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	g = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_INLINE, F_DATA1, U(1), 0u);
+	code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x40), 0u);
+	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, U(0x1010), A_HIGH, F_DATA4, U(0),
+		 0u);
+	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, g, A_ENTRY, F_ADDR, U(0x1010), 0u);
+	code_up(&a.w);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1010, "f at /src/a.c:11");
+}
+
+/* Ranges of DWARF 4 with a base selection, an empty one, one that goes back, one of code that the linker
+ * threw away. */
+static void ranges_of_version_4(void **state)
+{
+	static const uint64_t list[] = { 0x1000, 0x1010, UINT64_MAX, 0x1000, 0x40,       0x60,
+					 0x70,   0x70,   0x90,       0x80,   UINT64_MAX, 0,
+					 1,      1,      1,          0x100,  0,          0 };
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		elf_writer_put(&a.w.elf, &a.w.ranges, list[i], 8);
+	code_unit_c(&a.w, add_lines(&a));
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_RANGES,
+		 F_SEC_OFFSET, U(0), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x100f, "f at /src/a.c:10");
+	assert_answer(&a, 0x1040, "f at /src/a.c:14");
+	assert_answer(&a, 0x105f, "f at /src/a.c:15");
+	assert_answer(&a, 0x1070, " at /src/a.c:17");
+	assert_answer(&a, 0, "-");
+}
+
+/* All kinds of DWARF 5's lists, by .debug_addr and by index; the bases stand behind what needs them. */
+static void ranges_of_version_5(void **state)
+{
+	static const uint64_t addrs[] = { 0x1000, 0x1010, 0x1080, UINT64_MAX };
+	AUTO(answers_done) struct answers a;
+	struct buf *r;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.version = 5;
+	r = &a.w.rnglists;
+	elf_writer_put(&a.w.elf, &a.w.addr, 0x24, 4);
+	buf_add(&a.w.addr, "\x05\0\x08\0", 4);
+	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
+		elf_writer_put(&a.w.elf, &a.w.addr, addrs[i], 8);
+	elf_writer_put(&a.w.elf, r, 100, 4);
+	buf_add(r, "\x05\0\x08\0\x01\0\0\0", 8);
+	elf_writer_put(&a.w.elf, r, 4, 4);
+	buf_add(r, "\x02\x00\x01", 3); /* startx_endx 0, 1 */
+	buf_add(r, "\x03\x03\x10", 3); /* startx_length of a tombstone */
+	buf_add(r, "\x01\x02", 2);     /* base_addressx 2: 0x1080 */
+	buf_add(r, "\x04\x00\x10", 3); /* offset_pair */
+	buf_add(r, "\x07", 1);
+	elf_writer_put(&a.w.elf, r, 0x10a0, 8);
+	buf_add(r, "\x08\x00", 2); /* start_length, and the end */
+	code_unit_begin(&a.w);
+	code_die(&a.w, T_COMPILE, true, A_NAME, F_STRING, S("a.c"), A_COMP_DIR, F_STRING, S("/src"), A_LOW,
+		 F_ADDRX, U(0), A_STMT_LIST, F_SEC_OFFSET, add_lines(&a), A_RNGLISTS_BASE, F_SEC_OFFSET,
+		 U(12), A_ADDR_BASE, F_SEC_OFFSET, U(8), 0u);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_RANGES, F_RNGLISTX, U(0), 0u);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("tiny"), A_LOW, F_ADDRX, U(1), A_HIGH,
+		 F_DATA4, U(0x10), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_answer(&a, 0x1010, "tiny at /src/a.c:11");
+	assert_answer(&a, 0x108f, "f at /src/a.c:18");
+	assert_answer(&a, 0x10a7, "f at /src/a.c:20");
+	assert_answer(&a, 0x10a8, " at /src/a.c:20");
+}
+
+static void high_pc_of_any_form(void **state)
+{
+	static const unsigned forms[] = { F_DATA1, F_DATA2, F_DATA4,    F_DATA8,
+					  F_UDATA, F_SDATA, F_IMPLICIT, F_INDIRECT };
+
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		AUTO(answers_done) struct answers a;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		a.w.version = 5;
+		code_unit_c(&a.w, add_lines(&a));
+		code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000),
+			 A_HIGH, forms[i], U(0x20), 0u);
+		code_up(&a.w);
+		code_unit_end(&a.w);
+		answers_open(&a);
+		assert_answer(&a, 0x101f, "f at /src/a.c:11");
+		assert_answer(&a, 0x1020, " at /src/a.c:12");
+	}
+}
+
+static void dead_code_is_nowhere(void **state)
+{
+	static const uint64_t lows[] = { 0, 1, UINT64_MAX, UINT64_MAX - 1, 0x3000 };
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	for (size_t i = 0; i < ARRAY_SIZE(lows); i++)
+		code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("dead"), A_LOW, F_ADDR, lows[i],
+			 A_HIGH, F_DATA8, U(0x2000), 0u);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x20), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_int_equal(a.stats.n_functions, 1);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_answer(&a, 0, "-");
+	assert_answer(&a, UINT64_MAX, "-");
+}
+
+static void abbreviations_in_any_order_and_without_an_end(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.abbrev_step = 1000000007;
+	a.w.no_terminator = true;
+	add_plain(&a);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+}
+
+static void names_through_origin_and_specification_of_another_unit(void **state)
+{
+	for (unsigned version = 2; version <= 5; version++) {
+		AUTO(answers_done) struct answers a;
+		uint64_t declared, abstract, lines;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		a.w.version = version;
+		lines = add_lines(&a);
+		code_unit_begin(&a.w);
+		code_die(&a.w, T_PARTIAL, true, A_NAME, F_STRING, S("other.c"), A_LANGUAGE, F_DATA1, U(4),
+			 0u);
+		declared = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRP, S("m"), A_MIPS_LINKAGE,
+				    F_STRING, S("_ZN1S1mEv"), 0u);
+		abstract = code_die(&a.w, T_SUBPROGRAM, false, A_SPECIFICATION, F_REF_ADDR, declared,
+				    A_INLINE, F_DATA1, U(1), A_DECL_LINE, F_DATA2, U(500), 0u);
+		code_up(&a.w);
+		code_unit_end(&a.w);
+		code_unit_c(&a.w, lines);
+		code_die(&a.w, T_SUBPROGRAM, false, A_ORIGIN, F_REF_ADDR, abstract, A_LOW, F_ADDR, U(0x1000),
+			 A_HIGH, F_ADDR, U(0x1020), 0u);
+		code_up(&a.w);
+		code_unit_end(&a.w);
+		answers_open(&a);
+		assert_answer(&a, 0x1000, "_ZN1S1mEv at /src/a.c:10");
+	}
+}
+
+static void origins_in_a_circle_end(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t at;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	at = a.w.info.size;
+	code_die(&a.w, T_SUBPROGRAM, false, A_ORIGIN, F_REF4, at, A_LOW, F_ADDR, U(0x1000), A_HIGH, F_DATA4,
+		 U(0x20), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, " at /src/a.c:10");
+}
+
+static void names_without_linkage_name_are_qualified_by_scopes(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t declared, at;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_begin(&a.w);
+	code_die(&a.w, T_COMPILE, true, A_NAME, F_STRING, S("a.cc"), A_COMP_DIR, F_STRING, S("/src"),
+		 A_LANGUAGE, F_DATA1, U(4), A_STMT_LIST, F_SEC_OFFSET, add_lines(&a), 0u);
+	/* The definition stands before the declaration. */
+	at = a.w.info.size;
+	code_die(&a.w, T_SUBPROGRAM, false, A_SPECIFICATION, F_REF4, U(0), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x20), 0u);
+	code_die(&a.w, T_NAMESPACE, true, A_NAME, F_STRING, S("ns"), 0u);
+	code_die(&a.w, T_NAMESPACE, true, 0u);
+	code_die(&a.w, T_STRUCT, true, A_NAME, F_STRING, S("Type"), 0u);
+	declared = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("method"), 0u);
+	for (int i = 0; i < 4; i++)
+		code_up(&a.w);
+	code_unit_end(&a.w);
+	memcpy(a.w.info.p + at + 1, &(uint32_t){ (uint32_t)declared }, 4);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "ns::(anonymous namespace)::Type::method at /src/a.c:10");
+}
+
+static void code_of_one_function_in_two_places(void **state)
+{
+	static const uint64_t list[] = { 0x1080, 0x1090, 0x1000, 0x1010, 0, 0 };
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		elf_writer_put(&a.w.elf, &a.w.ranges, list[i], 8);
+	code_symbol(&a.w, "f.cold", STT_FUNC, STB_LOCAL, 0x1000, 0x10);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1080, 0x10);
+	code_unit_c(&a.w, add_lines(&a));
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_RANGES, F_SEC_OFFSET, U(0), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	/* What the symbol says is the linkage name. */
+	assert_answer(&a, 0x1000, "f.cold at /src/a.c:10");
+	assert_answer(&a, 0x1080, "f at /src/a.c:18");
+}
+
+static void functions_at_one_address_are_always_the_same_one(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	add_plain(&a);
+	code_unit_c(&a.w, 0);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("folded"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x100), 0u);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("within"), A_LOW, F_ADDR, U(0x1040), A_HIGH,
+		 F_DATA4, U(0x10), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_answer(&a, 0x1040, "within at /src/a.c:14");
+	assert_answer(&a, 0x1050, "f at /src/a.c:15");
+	assert_answer(&a, 0x10ff, "f at /src/a.c:25");
+}
+
+static void a_missing_supplementary_file_is_told(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	code_die(&a.w, T_SUBPROGRAM, false, A_ORIGIN, F_GNU_REF_ALT, U(0x55), A_LOW, F_ADDR, U(0x1000),
+		 A_HIGH, F_DATA4, U(0x20), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, " at /src/a.c:10");
+	assert_true(symtab_info(a.t)->flags & SYMTAB_ALT_MISSING);
+}
+
+static void a_missing_split_file_leaves_lines_and_symbols(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x40);
+	code_unit_begin(&a.w);
+	code_die(&a.w, T_COMPILE, false, A_DWO_NAME, F_STRING, S("a.dwo"), A_COMP_DIR, F_STRING, S("/src"),
+		 A_STMT_LIST, F_SEC_OFFSET, add_lines(&a), 0u);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_answer(&a, 0x1040, " at /src/a.c:14");
+	assert_true(symtab_info(a.t)->flags & SYMTAB_SPLIT_MISSING);
+}
+
+/* The rest of the file is used, and what is not is listed. */
+static void damage_in_one_unit_costs_that_unit(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t bad;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	bad = code_unit_c(&a.w, UINT32_MAX);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("before"), A_LOW, F_ADDR, U(0x1200), A_HIGH,
+		 F_DATA4, U(0x10), 0u);
+	buf_add_uleb(&a.w.info, 9999); /* an abbreviation that is not there */
+	code_unit_end(&a.w);
+	add_plain(&a);
+	answers_open(&a);
+	assert_answer(&a, 0x1200, "before");
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_int_equal(symtab_info(a.t)->n_skipped, 2);
+	assert_true(symtab_info(a.t)->flags & SYMTAB_PARTIAL);
+	assert_non_null(memmem(symtab_info(a.t)->skipped[1].p, symtab_info(a.t)->skipped[1].size,
+			       "abbreviation", 12));
+	(void)bad;
+}
+
+static void a_deep_tree_is_given_up(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x10), 0u);
+	for (unsigned i = 0; i < DWARF_MAX_DEPTH + 10; i++)
+		code_die(&a.w, T_BLOCK, true, 0u);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_int_equal(symtab_info(a.t)->n_skipped, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_version_target_and_offset_size),
+		cmocka_unit_test(inlined_calls_and_where_they_stand),
+		cmocka_unit_test(a_child_over_its_parent_keeps_the_deepest),
+		cmocka_unit_test(an_inlined_call_of_no_size_is_none),
+		cmocka_unit_test(ranges_of_version_4),
+		cmocka_unit_test(ranges_of_version_5),
+		cmocka_unit_test(high_pc_of_any_form),
+		cmocka_unit_test(dead_code_is_nowhere),
+		cmocka_unit_test(abbreviations_in_any_order_and_without_an_end),
+		cmocka_unit_test(names_through_origin_and_specification_of_another_unit),
+		cmocka_unit_test(origins_in_a_circle_end),
+		cmocka_unit_test(names_without_linkage_name_are_qualified_by_scopes),
+		cmocka_unit_test(code_of_one_function_in_two_places),
+		cmocka_unit_test(functions_at_one_address_are_always_the_same_one),
+		cmocka_unit_test(a_missing_supplementary_file_is_told),
+		cmocka_unit_test(a_missing_split_file_leaves_lines_and_symbols),
+		cmocka_unit_test(damage_in_one_unit_costs_that_unit),
+		cmocka_unit_test(a_deep_tree_is_given_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include "answers.h"
+
+static void check(const char *mangled, const char *full, const char *simple)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	symtab_demangle(str_of(mangled), SYMTAB_FULL, &b);
+	assert_str(buf_str(&b), full);
+	b.size = 0;
+	symtab_demangle(str_of(mangled), SYMTAB_SIMPLE, &b);
+	assert_str(buf_str(&b), simple);
+	b.size = 0;
+	symtab_demangle(str_of(mangled), SYMTAB_MANGLED, &b);
+	assert_str(buf_str(&b), mangled);
+}
+
+static void names_of_every_language(void **state)
+{
+	check("_ZN2ns4workEi", "ns::work(int)", "ns::work");
+	check("_ZN2ns4workEi.constprop.0", "ns::work(int) [clone .constprop.0]",
+	      "ns::work");
+	check("_ZNSt6vectorIiSaIiEE9push_backERKi@@V1",
+	      "std::vector<int, std::allocator<int> >::push_back(int const&)@@V1",
+	      "std::vector<int, std::allocator<int> >::push_back@@V1");
+	check("_RNvCs1234_7mycrate3foo", "mycrate::foo", "mycrate::foo");
+	check("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write", "core::fmt::write");
+	check("_D3std5stdio7writelnFZv", "std.stdio.writeln()", "std.stdio.writeln()");
+	check("main", "main", "main");
+	check("_Znonsense", "_Znonsense", "_Znonsense");
+	check("", "", "");
+}
+
+/* Each substitution is twice the one before: a name of 1 kB is more text than there is memory. */
+static void names_that_grow_without_end_stay_as_they_are(void **state)
+{
+	AUTO(buf_done) struct buf name = { 0 }, out = { 0 };
+
+	buf_add_str(&name, STR("_Z1fI1aS_S_E"));
+	name.size = 0;
+	buf_add_str(&name, STR("_Z1f"));
+	buf_add_str(&name, STR("1AIiiE"));
+	for (unsigned i = 0; i < 30; i++)
+		buf_printf(&name, "S0_IS%c_S%c_E", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i],
+			   "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i]);
+	symtab_demangle(buf_str(&name), SYMTAB_FULL, &out);
+	assert_true(out.size <= SYMTAB_MAX_DEMANGLED);
+	out.size = name.size = 0;
+	buf_add_str(&name, STR("_Z1f"));
+	for (unsigned i = 0; i < 5000; i++)
+		buf_add_char(&name, 'P');
+	buf_add_char(&name, 'i');
+	symtab_demangle(buf_str(&name), SYMTAB_FULL, &out);
+	assert_true(out.size <= SYMTAB_MAX_DEMANGLED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_of_every_language),
+		cmocka_unit_test(names_that_grow_without_end_stay_as_they_are),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

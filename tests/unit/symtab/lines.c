@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Line programs, each with one of the things that symbolizers have got wrong.
+ */
+#include "test.h"
+
+#include "answers.h"
+
+static const char *const files[] = { "a.c", "b.h", NULL };
+
+/* One function over all of the code, and what add() writes of lines. */
+static void open_with(struct answers *a, void (*add)(struct code_writer *w))
+{
+	uint64_t lines = code_lines_begin(&a->w, files);
+
+	add(&a->w);
+	code_lines_end(&a->w);
+	code_unit_c(&a->w, lines);
+	code_die(&a->w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x100), 0u);
+	code_up(&a->w);
+	code_unit_end(&a->w);
+	answers_open(a);
+}
+
+static void add_same_address(struct code_writer *w)
+{
+	code_row(w, 0x1000, 1, 5);
+	code_row(w, 0x1000, 2, 6);
+	code_row(w, 0x1000, 1, 7);
+	code_row(w, 0x1008, 1, 0);
+	code_row(w, 0x1010, 2, 9);
+	code_sequence_end(w, 0x1020);
+}
+
+static void of_rows_at_one_address_the_last_counts(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	open_with(&a, add_same_address);
+	assert_answer(&a, 0x1000, "f at /src/a.c:7");
+	/* Line 0 is no line of the file. */
+	assert_answer(&a, 0x1008, "f at /src/a.c:0");
+	assert_answer(&a, 0x1010, "f at /src/b.h:9");
+	/* What is behind a sequence's end has no line. */
+	assert_answer(&a, 0x1020, "f");
+}
+
+static void add_unsorted(struct code_writer *w)
+{
+	code_row(w, 0x1080, 1, 80);
+	code_sequence_end(w, 0x1090);
+	code_row(w, 0x1000, 1, 1);
+	code_row(w, 0x1010, 1, 2);
+	code_sequence_end(w, 0x1020);
+	/* Back within a sequence. */
+	code_row(w, 0x1040, 1, 40);
+	code_row(w, 0x1050, 1, 50);
+	code_address(w, 0x1030);
+	code_row(w, 0x1030, 1, 30);
+	code_sequence_end(w, 0x1038);
+	/* Dead ones. */
+	code_address(w, 0);
+	code_row(w, 0x10, 1, 1000);
+	code_sequence_end(w, 0x2000);
+	code_address(w, UINT64_MAX - 1);
+	code_row(w, UINT64_MAX - 1, 1, 1001);
+	code_sequence_end(w, UINT64_MAX);
+}
+
+static void sequences_in_any_order(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	open_with(&a, add_unsorted);
+	assert_answer(&a, 0x1000, "f at /src/a.c:1");
+	assert_answer(&a, 0x101f, "f at /src/a.c:2");
+	assert_answer(&a, 0x1020, "f");
+	assert_answer(&a, 0x1030, "f at /src/a.c:30");
+	assert_answer(&a, 0x1045, "f at /src/a.c:40");
+	assert_answer(&a, 0x108f, "f at /src/a.c:80");
+}
+
+static void add_long_instructions(struct code_writer *w)
+{
+	code_row(w, 0x1000, 1, 1);
+	code_row(w, 0x1010, 1, 2);    /* advance_pc by 4 */
+	buf_add(&w->line, "\x08", 1); /* const_add_pc: 17 instructions */
+	code_row(w, w->addr_now, 1, 3);
+	w->addr_now += 17 * 4;
+	buf_add(&w->line, "\x09\x03\0", 3); /* fixed_advance_pc: 3 bytes */
+	w->addr_now += 3;
+	code_row(w, w->addr_now, 1, 4);
+	code_sequence_end(w, w->addr_now + 8);
+}
+
+static void instructions_of_four_bytes(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_AARCH64, ET_DYN);
+	a.w.min_length = 4;
+	open_with(&a, add_long_instructions);
+	assert_answer(&a, 0x1053, "f at /src/a.c:2");
+	assert_answer(&a, 0x1054, "f at /src/a.c:3");
+	assert_answer(&a, 0x1056, "f at /src/a.c:3");
+	assert_answer(&a, 0x1057, "f at /src/a.c:4");
+}
+
+static void add_unknown(struct code_writer *w)
+{
+	code_row(w, 0x1000, 1, 1);
+	buf_add(&w->line, "\0\x05\x80xxxx", 7); /* an extended opcode of nobody's */
+	buf_add(&w->line, "\0\x02\x04\x07", 4); /* discriminator */
+	code_row(w, 0x1008, 77, 2);             /* no such file */
+	code_row(w, 0x1010, 1, 3);
+	code_sequence_end(w, 0x1020);
+}
+
+static void what_is_not_known_is_passed_over(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	open_with(&a, add_unknown);
+	assert_answer(&a, 0x1000, "f at /src/a.c:1");
+	assert_answer(&a, 0x1008, "f");
+	assert_answer(&a, 0x1010, "f at /src/a.c:3");
+}
+
+static void add_cut(struct code_writer *w)
+{
+	code_row(w, 0x1000, 1, 1);
+	code_sequence_end(w, 0x1010);
+	code_row(w, 0x1010, 1, 2);
+	buf_add(&w->line, "\x02\xff\xff", 3);
+}
+
+static void what_comes_before_a_cut_is_used(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	open_with(&a, add_cut);
+	assert_answer(&a, 0x1000, "f at /src/a.c:1");
+	assert_answer(&a, 0x1010, "f");
+	assert_int_equal(symtab_info(a.t)->n_skipped, 1);
+}
+
+static void a_line_range_of_zero_divides_nothing(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	lines = add_lines(&a);
+	a.w.line.p[lines + 14] = 0;
+	code_unit_c(&a.w, lines);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x100), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f");
+	assert_int_equal(symtab_info(a.t)->n_skipped, 1);
+}
+
+/* GCC's wrappers of identical code, assembler: lines and a symbol, and no function in DWARF. */
+static void lines_without_a_function_have_the_symbols_name(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_symbol(&a.w, "one", STT_FUNC, STB_GLOBAL, 0x1000, 0x20);
+	code_symbol(&a.w, "two", STT_FUNC, STB_GLOBAL, 0x1028, 0x20);
+	code_unit_c(&a.w, add_lines(&a));
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "one at /src/a.c:10");
+	assert_answer(&a, 0x101f, "one at /src/a.c:11");
+	assert_answer(&a, 0x1020, " at /src/a.c:12");
+	assert_answer(&a, 0x1028, "two at /src/a.c:12");
+	assert_answer(&a, 0x1030, "two at /src/a.c:13");
+	assert_answer(&a, 0x1048, " at /src/a.c:14");
+}
+
+static void padding_between_functions_is_nobodys(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x18);
+	code_unit_c(&a.w, add_lines(&a));
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x18), 0u);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_LOW, F_ADDR, U(0x1020), A_HIGH,
+		 F_DATA4, U(0xe0), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1017, "f at /src/a.c:11");
+	assert_answer(&a, 0x1018, " at /src/a.c:11");
+	assert_answer(&a, 0x101f, " at /src/a.c:11");
+	assert_answer(&a, 0x1010, "f at /src/a.c:11");
+	assert_answer(&a, 0x1020, "g at /src/a.c:12");
+}
+
+static void two_units_share_one_table(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	lines = add_lines(&a);
+	for (unsigned i = 0; i < 2; i++) {
+		code_unit_c(&a.w, lines);
+		code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S(i ? "g" : "f"), A_LOW, F_ADDR,
+			 U(0x1000 + 0x80 * i), A_HIGH, F_DATA4, U(0x80), 0u);
+		code_up(&a.w);
+		code_unit_end(&a.w);
+	}
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_answer(&a, 0x1080, "g at /src/a.c:18");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(of_rows_at_one_address_the_last_counts),
+		cmocka_unit_test(sequences_in_any_order),
+		cmocka_unit_test(instructions_of_four_bytes),
+		cmocka_unit_test(what_is_not_known_is_passed_over),
+		cmocka_unit_test(what_comes_before_a_cut_is_used),
+		cmocka_unit_test(a_line_range_of_zero_divides_nothing),
+		cmocka_unit_test(lines_without_a_function_have_the_symbols_name),
+		cmocka_unit_test(padding_between_functions_is_nobodys),
+		cmocka_unit_test(two_units_share_one_table),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include "answers.h"
+
+/* A label without a size goes on to the next symbol, but not over one that has a size. */
+static void symbols_without_a_size(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_symbol(&a.w, "label", STT_NOTYPE, STB_LOCAL, 0x1000, 0);
+	code_symbol(&a.w, "sized", STT_FUNC, STB_GLOBAL, 0x1010, 0x20);
+	code_symbol(&a.w, "inside", STT_NOTYPE, STB_LOCAL, 0x1018, 0);
+	code_symbol(&a.w, "last", STT_FUNC, STB_GLOBAL, 0x1040, 0);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "label");
+	assert_answer(&a, 0x100f, "label");
+	assert_answer(&a, 0x1018, "sized");
+	assert_answer(&a, 0x1030, "inside");
+	assert_answer(&a, 0x1fff, "last");
+	assert_answer(&a, 0x2000, "-");
+}
+
+static void of_aliases_the_best_is_taken(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_symbol(&a.w, "__f", STT_FUNC, STB_GLOBAL, 0x1000, 0x10);
+	code_symbol(&a.w, "f_local", STT_FUNC, STB_LOCAL, 0x1000, 0x10);
+	code_symbol(&a.w, "f_weak", STT_FUNC, STB_WEAK, 0x1000, 0x10);
+	code_symbol(&a.w, "f_long_name", STT_FUNC, STB_GLOBAL, 0x1000, 0x10);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x10);
+	code_symbol(&a.w, "a", STT_NOTYPE, STB_GLOBAL, 0x1000, 0x10);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f");
+}
+
+static void noise_is_no_name(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_ARM, ET_DYN);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1001, 0x10); /* Thumb */
+	code_symbol(&a.w, "$a", STT_NOTYPE, STB_LOCAL, 0x1004, 0);
+	code_symbol(&a.w, "$t.1", STT_NOTYPE, STB_LOCAL, 0x1040, 0);
+	code_symbol(&a.w, ".Ltmp", STT_NOTYPE, STB_LOCAL, 0x1044, 0);
+	code_symbol(&a.w, "data", STT_OBJECT, STB_GLOBAL, 0x1048, 8);
+	code_symbol(&a.w, "file.c", STT_FILE, STB_LOCAL, 0x1050, 0);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f");
+	assert_answer(&a, 0x100f, "f");
+	assert_answer(&a, 0x1044, "-");
+	assert_answer(&a, 0x1048, "-");
+}
+
+/* Sections of a relocatable file all begin at 0: they are laid out one behind the other. */
+static void sections_of_a_relocatable_file_have_places_of_their_own(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	const struct symtab_info *info;
+	unsigned init;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_REL);
+	a.w.text = 0;
+	init = elf_writer_nobits(&a.w.elf, ".init.text", SHF_ALLOC | SHF_EXECINSTR, 0x30);
+	elf_writer_at(&a.w.elf, init)->align = 16;
+	code_symbol(&a.w, "start", STT_FUNC, STB_GLOBAL, 0x8, 0x10);
+	answers_open(&a);
+	info = symtab_info(a.t);
+	assert_true(info->flags & SYMTAB_RELOCATABLE);
+	assert_int_equal(info->n_sections, 2);
+	assert_str(info->sections[0].name, ".init.text");
+	assert_int_equal(info->sections[1].base, 0x30);
+	assert_answer(&a, 0x8, "start");
+	assert_answer(&a, 0x30, "-");
+}
+
+static void a_file_without_anything_is_an_outcome(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	struct symtab_options o = { 0 };
+	struct err err = { 0 };
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_writer_finish(&a.w, &a.file);
+	a.src = source_of_mem(buf_bytes(&a.file), "x");
+	assert_done(elf_open(a.src, &a.img, &err));
+	assert_int_equal(symtab_build(a.img, &o, &a.table, &a.stats, &err), SYMTAB_NOTHING);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(symbols_without_a_size),
+		cmocka_unit_test(of_aliases_the_best_is_taken),
+		cmocka_unit_test(noise_is_no_name),
+		cmocka_unit_test(sections_of_a_relocatable_file_have_places_of_their_own),
+		cmocka_unit_test(a_file_without_anything_is_an_outcome),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table itself: over a source, damaged, of another version.
+ */
+#include "test.h"
+
+#include "answers.h"
+#include "fault_source.h"
+
+static void one_answer_takes_two_reads(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	struct source *src;
+	struct symtab *t;
+	struct symtab_finder *f;
+	struct symtab_frames frames;
+	struct err err = { 0 };
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	add_plain(&a);
+	answers_open(&a);
+	src = fault_source_new(source_of_mem(buf_bytes(&a.table), "t"), true);
+	assert_done(symtab_open(src, true, &t, &err));
+	f = symtab_finder_new(t);
+	assert_done(symtab_find(f, 0x1010, &frames, &err));
+	assert_str(frames.list[0].name, "f");
+	assert_int_equal(frames.list[0].line, 11);
+	assert_int_equal(frames.list[0].start_line, 9);
+	assert_int_equal(fault_reads(src), 2);
+	/* Outside of any code there is nothing to be read. */
+	assert_int_equal(symtab_find(f, 0x10, &frames, &err), SYMTAB_NONE);
+	assert_int_equal(fault_reads(src), 2);
+	symtab_finder_free(f);
+	symtab_close(t);
+}
+
+static void failed_reads_are_failures(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	add_plain(&a);
+	answers_open(&a);
+	for (unsigned n = 0; n < 2; n++) {
+		struct source *src = fault_source_new(source_of_mem(buf_bytes(&a.table), "t"), true);
+		struct symtab_frames frames;
+		struct symtab *t = NULL;
+		struct err err = { 0 };
+
+		fault_fail_at(src, n);
+		if (n == 0) {
+			assert_fails(symtab_open(src, false, &t, &err), ERR_IO, "injected");
+		} else {
+			struct symtab_finder *f;
+
+			assert_done(symtab_open(src, false, &t, &err));
+			f = symtab_finder_new(t);
+			assert_fails(symtab_find(f, 0x1010, &frames, &err), ERR_IO, "injected");
+			/* The next try is a new one. */
+			assert_done(symtab_find(f, 0x1010, &frames, &err));
+			symtab_finder_free(f);
+		}
+		symtab_close(t);
+		source_close(src);
+	}
+}
+
+static void every_damaged_byte_is_noticed_or_harmless(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	add_plain(&a);
+	answers_open(&a);
+	/* Behind the blocks is padding. */
+	for (size_t i = 0; i + 32 < a.table.size; i++) {
+		struct symtab_frames frames;
+		struct symtab *t = NULL;
+		struct err err = { 0 };
+		int r;
+
+		a.table.p[i] ^= 0x10;
+		r = symtab_open_mem(buf_bytes(&a.table), &t, &err);
+		if (r == 0) {
+			struct symtab_finder *f = symtab_finder_new(t);
+
+			assert_fails(symtab_find(f, 0x1010, &frames, &err), ERR_INVALID, "damaged");
+			symtab_finder_free(f);
+			symtab_close(t);
+		}
+		a.table.p[i] ^= 0x10;
+	}
+}
+
+static void another_version_and_a_cut_table_are_refused(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	struct symtab *t;
+	struct err err = { 0 };
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	add_plain(&a);
+	answers_open(&a);
+	assert_fails(symtab_open_mem(bytes_of(a.table.p, a.table.size - 1), &t, &err), ERR_INVALID, "bytes");
+	assert_fails(symtab_open_mem(bytes_of(a.table.p, 100), &t, &err), ERR_INVALID, "no symbol table");
+	a.table.p[8]++;
+	assert_fails(symtab_open_mem(buf_bytes(&a.table), &t, &err), ERR_INVALID, "version 2");
+	a.table.p[8]--;
+	assert_fails(symtab_open_mem(bytes_of("\x7f"
+					      "ELF",
+					      4),
+				     &t, &err),
+		     ERR_INVALID, "no symbol table");
+}
+
+static void going_through_all_of_it(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	struct symtab_frames frames;
+	struct err err = { 0 };
+	uint64_t at = 0;
+	unsigned n = 0;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_symbol(&a.w, "far", STT_FUNC, STB_GLOBAL, 0x1f00, 0x10);
+	add_plain(&a);
+	answers_open(&a);
+	for (; symtab_next(a.f, at, &frames, &err) == 0; at = frames.hi, n++)
+		assert_true(frames.lo >= at && frames.hi > frames.lo);
+	assert_int_equal(n, 17);
+	assert_int_equal(at, 0x1f10);
+}
+
+/* Many functions: several blocks, each asked for in both directions. */
+static void many_blocks(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	const unsigned n = 20000;
+	char name[64];
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.text_size = n * 16;
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "function_with_a_name_of_some_length_%u", i);
+		code_symbol(&a.w, name, STT_FUNC, STB_GLOBAL, 0x1000 + i * 16, 12);
+	}
+	answers_open(&a);
+	assert_true(symtab_info(a.t)->n_blocks > 4);
+	for (unsigned i = 0; i < n; i += 7) {
+		unsigned k = i % 2 ? i : n - 1 - i;
+
+		snprintf(name, sizeof(name), "function_with_a_name_of_some_length_%u", k);
+		assert_answer(&a, 0x1000 + k * 16 + 11, name);
+		assert_answer(&a, 0x1000 + k * 16 + 12, "-");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_answer_takes_two_reads),
+		cmocka_unit_test(failed_reads_are_failures),
+		cmocka_unit_test(every_damaged_byte_is_noticed_or_harmless),
+		cmocka_unit_test(another_version_and_a_cut_table_are_refused),
+		cmocka_unit_test(going_through_all_of_it),
+		cmocka_unit_test(many_blocks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
