@@ -24,7 +24,7 @@ static void names_of_every_language(void **state)
 	      "ns::work");
 	check("_ZNSt6vectorIiSaIiEE9push_backERKi@@V1",
 	      "std::vector<int, std::allocator<int> >::push_back(int const&)@@V1",
-	      "std::vector<int, std::allocator<int> >::push_back@@V1");
+	      "std::vector<int, std::allocator<int> >::push_back");
 	check("_RNvCs1234_7mycrate3foo", "mycrate::foo", "mycrate::foo");
 	check("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write", "core::fmt::write");
 	check("_D3std5stdio7writelnFZv", "std.stdio.writeln()", "std.stdio.writeln()");
