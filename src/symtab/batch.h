@@ -49,3 +49,19 @@ int piece_make(struct batch *b, const struct dwarf_function *f, uint64_t lo, uin
 /* The first begin of a row at or behind @addr, UINT64_MAX: none. *ret_in_row: a row that began earlier goes
  * up to there. */
 uint64_t lines_begin(struct batch *b, uint64_t addr, bool *ret_in_row);
+
+/* A piece being made: begin, rows of rising addresses, end. */
+struct sweep {
+	struct batch *b;
+	const struct dwarf_function *f; /* NULL: lines of no function */
+	size_t piece;
+	struct row_writer rows;
+	/* The last row that was written. */
+	uint32_t node, file, line;
+	uint16_t column;
+	bool any;
+};
+void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin);
+/* From @addr (of the piece) on, the row is this. @file is the batch's id. */
+void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint16_t column);
+void piece_end(struct sweep *s);

@@ -48,7 +48,7 @@ struct build {
 	size_t n_shown, room_shown;
 	struct span *spans;
 	size_t n_spans, room_spans;
-	struct err symbols_err;
+	struct err symbols_err, go_err;
 	uint32_t flags;
 	struct block_writer *blocks;
 	struct buf block_bytes;
@@ -185,7 +185,7 @@ static void pieces_collect(struct build *b)
 
 /* ---- what is seen ---- */
 
-enum { RANK_DWARF, RANK_LINES, RANK_SYMBOL, RANK_TAIL };
+enum { RANK_DWARF, RANK_GO, RANK_LINES, RANK_SYMBOL, RANK_TAIL };
 
 static void show(struct build *b, uint64_t start, uint64_t end, uint32_t rank, struct shown what)
 {
@@ -437,6 +437,7 @@ static int by_place_of_unit(const void *a, const void *b)
 /* What was left out: the units' in their order, then the rest. Of many the first ones. */
 static uint64_t add_reasons(struct build *b, struct buf *out)
 {
+	static const struct err none;
 	struct skipped *all = NULL;
 	size_t n = 0, room = 0, written = 0;
 	uint64_t total = 0;
@@ -456,13 +457,13 @@ static uint64_t add_reasons(struct build *b, struct buf *out)
 	for (; written < MIN(n, (size_t)REASONS_MAX); written++)
 		add_reason(out, str_of(all[written].reason));
 	free(all);
-	if (b->symbols_err.kind) {
-		add_reason(out, str_of(b->symbols_err.text));
-		written++;
-		total++;
-	}
-	if (b->dwarf && dwarf_units_err(b->dwarf)->kind) {
-		add_reason(out, str_of(dwarf_units_err(b->dwarf)->text));
+	const struct err *others[] = { &b->symbols_err, &b->go_err,
+				       b->dwarf ? dwarf_units_err(b->dwarf) : &none };
+
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		if (!others[i]->kind)
+			continue;
+		add_reason(out, str_of(others[i]->text));
 		written++;
 		total++;
 	}
@@ -576,6 +577,17 @@ static void build_done(struct build *b)
 	arena_done(&b->arena);
 }
 
+static int read_go(struct build *b, struct err *err)
+{
+	if (go_read(b->batches[0], b->img, b->code, b->n_code, &b->go_err) == 0)
+		return 0;
+	err_in(&b->go_err, "Go's table");
+	if (b->go_err.kind == ERR_INVALID || b->go_err.kind == ERR_LIMIT)
+		return 0;
+	*err = b->go_err;
+	return -1;
+}
+
 static int build(struct build *b, struct buf *out, struct symtab_stats *stats, struct err *err)
 {
 	int r = dwarf_open(b->img, b->o->alt, &b->dwarf, err);
@@ -586,10 +598,12 @@ static int build(struct build *b, struct buf *out, struct symtab_stats *stats, s
 	if (run_units(b, err) < 0)
 		return -1;
 	ids_join(b);
+	if (read_go(b, err) < 0)
+		return -1;
 	pieces_collect(b);
 	if (symbols_read(&b->symbols, b->img, b->code, b->n_code, &b->symbols_err, err) < 0)
 		return -1;
-	if (!b->dwarf && !b->symbols.n)
+	if (!b->dwarf && !b->symbols.n && !b->n_pieces)
 		return SYMTAB_NOTHING;
 	show_all(b);
 	if (write_blocks(b, err) < 0 || write_all(b, out, stats, err) < 0)

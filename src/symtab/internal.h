@@ -5,6 +5,7 @@
  *   intern   strings, files, functions: each once
  *   batch    units made into pieces: contiguous code of one function, with its calls and rows
  *   rows     the byte code of rows, written and read
+ *   go       Go's own table into pieces
  *   symbols  ELF symbols
  *   paint    of what lies over one another, what is seen
  *   block    pieces made into blocks
@@ -126,6 +127,10 @@ void batch_free(struct batch *b);
 /* The units [first, end). Damage is listed; what is returned is a failure of the system. */
 int batch_run(struct batch *b, size_t first, size_t end, struct err *err);
 void batch_skip(struct batch *b, size_t unit, const struct err *why);
+
+/* Go's table into pieces of @b. ERR_INVALID, ERR_LIMIT: damage; what was read before it is there. */
+int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_section_place *code,
+	    size_t n_code, struct err *err);
 
 /* ---- rows ---- */
 

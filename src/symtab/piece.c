@@ -12,17 +12,6 @@
 
 #define CHAIN_MAX 32u /* other files of one call that are looked through before it is noted anew */
 
-struct sweep {
-	struct batch *b;
-	const struct dwarf_function *f; /* NULL: lines of no function */
-	size_t piece;
-	struct row_writer rows;
-	/* The last row that was written. */
-	uint32_t node, file, line;
-	uint16_t column;
-	bool any;
-};
-
 static struct entry *entry_at(struct sweep *s, uint32_t i)
 {
 	return &s->b->entries[s->b->pieces[s->piece].first_entry + i];
@@ -148,8 +137,7 @@ void row_write(struct row_writer *w, uint32_t addr, uint32_t entry, bool is_new,
 	row_state_switch(st, entry);
 }
 
-/* From @addr on, the row is this. @file: of the unit; UINT32_MAX: none. */
-static void row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint16_t column)
+void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint16_t column)
 {
 	struct entry r = { .line = line, .column = s->b->columns ? column : 0 };
 	bool is_new, first = !s->any;
@@ -159,7 +147,7 @@ static void row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, ui
 
 	if (!first && node == s->node && file == s->file && line == s->line && r.column == s->column)
 		return;
-	r.file = file == UINT32_MAX ? 0 : batch_file(s->b, file);
+	r.file = file;
 	s->node = node;
 	s->file = file;
 	s->line = line;
@@ -298,6 +286,7 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, size_t *next_call, s
 
 	lines_find(b, at, &lines);
 	while (at < hi) {
+		uint32_t node;
 		uint64_t to;
 
 		if (!b->row_budget--) {
@@ -314,12 +303,12 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, size_t *next_call, s
 			to = MIN(to, w->calls[w->heap[0]].hi);
 		if (*next_call < n_calls)
 			to = MIN(to, w->calls[*next_call].lo);
+		node = w->n_heap ? w->calls[w->heap[0]].node : 0;
 		if (lines.row)
-			row(s, (uint32_t)(at - lo), w->n_heap ? w->calls[w->heap[0]].node : 0,
-			    lines.row->file, lines.row->line, lines.row->column);
+			piece_row(s, (uint32_t)(at - lo), node, batch_file(b, lines.row->file),
+				  lines.row->line, lines.row->column);
 		else
-			row(s, (uint32_t)(at - lo), w->n_heap ? w->calls[w->heap[0]].node : 0, UINT32_MAX, 0,
-			    0);
+			piece_row(s, (uint32_t)(at - lo), node, 0, 0, 0);
 		at = to;
 		if (at >= lines.until)
 			lines_next(b, at, &lines);
@@ -327,7 +316,7 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, size_t *next_call, s
 	return 0;
 }
 
-static void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin)
+void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin)
 {
 	struct batch *b = s->b;
 	struct unit_work *w = b->work;
@@ -352,7 +341,7 @@ static void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origi
 	entry_add(s, &(struct entry){ .passive = 1 });
 }
 
-static void piece_end(struct sweep *s)
+void piece_end(struct sweep *s)
 {
 	struct piece *p = &s->b->pieces[s->piece];
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of damaged DWARF: units, abbreviations, ranges, line programs, relocations, symbols. The input is a
- * byte for the target, a byte of flags, then for each of the sections below its size (2 bytes, little endian)
- * and its bytes.
+ * Tables of damaged DWARF: units, abbreviations, ranges, line programs, relocations, symbols, Go's table. The
+ * input is a byte for the target, a byte of flags, then for each of the sections below its size (2 bytes,
+ * little endian) and its bytes.
  *
  * Whatever is made must be a table that opens, the same with several threads, whose answers cover what they
  * say they cover, and which verify finds to be what DWARF says.
@@ -18,8 +18,9 @@ enum { REL = 1, COMPRESSED = 2, NO_COLUMNS = 4 };
 static const char *const names[] = { ".debug_info",     ".debug_abbrev",   ".debug_line",
 				     ".debug_str",      ".debug_line_str", ".debug_ranges",
 				     ".debug_rnglists", ".debug_addr",     ".debug_str_offsets",
-				     ".symtab",         ".strtab",         ".rela.debug_info" };
-enum { SYMTAB = 9, STRTAB = 10, RELA = 11, N_SECTIONS };
+				     ".symtab",         ".strtab",         ".rela.debug_info",
+				     ".gopclntab" };
+enum { SYMTAB = 9, STRTAB = 10, RELA = 11, GO = 12, N_SECTIONS };
 
 static void file_make(struct cursor *c, unsigned flags, enum elf_writer_target target, struct buf *ret)
 {
@@ -35,7 +36,9 @@ static void file_make(struct cursor *c, unsigned flags, enum elf_writer_target t
 
 		if (!b.size)
 			continue;
-		if (i >= SYMTAB)
+		if (i == GO)
+			elf_writer_section(&w, names[i], SHT_PROGBITS, SHF_ALLOC, b);
+		else if (i >= SYMTAB)
 			at[i] = elf_writer_section(&w, names[i],
 						   i == SYMTAB   ? SHT_SYMTAB
 						   : i == STRTAB ? SHT_STRTAB

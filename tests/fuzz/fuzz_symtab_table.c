@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct symtab *t;
 	struct symtab_frames frames;
 	struct err err = { 0 };
-	uint64_t at = 0, bytes = 0;
+	uint64_t at = 0;
 
 	memcpy(p, data, size);
 	if (size >= HEAD_SIZE)
@@ -58,8 +58,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	f = symtab_finder_new(t);
 	for (unsigned i = 0; i < 2000 && symtab_next(f, at, &frames, &err) == 0 && frames.hi > at; i++) {
-		for (size_t k = 0; k < frames.n; k++)
-			bytes += frames.list[k].name.size + frames.list[k].dir.size;
+		AUTO(buf_done) struct buf path = { 0 };
+
+		for (size_t k = 0; k < frames.n; k++) {
+			buf_add_str(&path, frames.list[k].name);
+			symtab_path(frames.list[k].dir, frames.list[k].file, &path);
+		}
 		at = frames.hi;
 	}
 	for (uint64_t a = 0x1000; a < 0x1200; a += 7) {

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Go's own table of functions, files and lines (.gopclntab), which stays when a program is stripped.
+ *
+ * Four layouts, by the magic: Go 1.2, 1.16, 1.18, 1.20. A function has two programs, of its files and of its
+ * lines: steps of a value and of a number of instructions. What was inlined is told by file and line only:
+ * the trees of calls lie elsewhere, where only the runtime finds them.
+ */
+#include "symtab/batch.h"
+
+#define TABLE_MAX   MIB(1024)
+#define FUNCS_MAX   (16u << 20)
+#define NAME_MAX_GO KIB(64)
+
+enum layout { GO_2, GO_16, GO_18, GO_20 };
+
+struct go {
+	struct batch *b;
+	struct bytes table;
+	bool big;
+	enum layout layout;
+	unsigned ptr, quantum;
+	uint64_t n_funcs, text;
+	/* Where in the table things begin. */
+	uint64_t names, units, files, programs, funcs;
+};
+
+/* The table's bytes from @off, none where it does not reach. */
+static struct cursor at(const struct go *g, uint64_t off)
+{
+	struct cursor c = cursor_at(g->table, g->big, 0);
+
+	cursor_seek(&c, off);
+	return c;
+}
+
+static struct str string_at(const struct go *g, uint64_t off)
+{
+	struct cursor c = at(g, off);
+	struct str s;
+
+	if (cursor_left(&c) > NAME_MAX_GO)
+		c.end = c.p + NAME_MAX_GO;
+	s = cursor_cstr(&c);
+	return cursor_ok(&c) ? s : (struct str){ 0 };
+}
+
+static int head_read(struct go *g, uint64_t text, struct err *err)
+{
+	struct cursor c = at(g, 0);
+	uint32_t magic = cursor_u32(&c);
+
+	cursor_skip(&c, 2);
+	g->quantum = cursor_u8(&c);
+	g->ptr = cursor_u8(&c);
+	g->layout = magic == 0xfffffffb   ? GO_2
+		    : magic == 0xfffffffa ? GO_16
+		    : magic == 0xfffffff0 ? GO_18
+					  : GO_20;
+	if (!cursor_ok(&c) || (g->layout == GO_20 && magic != 0xfffffff1) || (g->ptr != 4 && g->ptr != 8) ||
+	    (g->quantum != 1 && g->quantum != 2 && g->quantum != 4))
+		return err_set(err, ERR_INVALID, "unknown layout %08x", magic);
+	g->n_funcs = cursor_uint(&c, g->ptr);
+	g->text = text;
+	if (g->layout == GO_2) {
+		struct cursor end;
+
+		g->funcs = cursor_off(&c);
+		end = at(g, g->funcs + g->n_funcs * 2 * g->ptr + g->ptr);
+		g->files = cursor_u32(&end);
+		c.failed |= end.failed;
+	} else {
+		uint64_t start;
+
+		cursor_uint(&c, g->ptr); /* number of files */
+		start = g->layout >= GO_18 ? cursor_uint(&c, g->ptr) : 0;
+		if (start)
+			g->text = start;
+		g->names = cursor_uint(&c, g->ptr);
+		g->units = cursor_uint(&c, g->ptr);
+		g->files = cursor_uint(&c, g->ptr);
+		g->programs = cursor_uint(&c, g->ptr);
+		g->funcs = cursor_uint(&c, g->ptr);
+	}
+	if (!cursor_ok(&c))
+		return cursor_err(&c, "header", err);
+	if (g->n_funcs > FUNCS_MAX || g->names > g->table.size || g->units > g->table.size ||
+	    g->files > g->table.size || g->programs > g->table.size || g->funcs > g->table.size)
+		return err_set(err, ERR_INVALID, "header");
+	return 0;
+}
+
+/* Row @i of the functions: its address, and where it is described. Behind the last one is the end's address.
+ */
+static uint64_t func_at(const struct go *g, uint64_t i, uint64_t *ret_off)
+{
+	unsigned size = g->layout >= GO_18 ? 4 : g->ptr;
+	struct cursor c = at(g, g->funcs + i * 2 * size);
+	uint64_t pc = cursor_uint(&c, size);
+
+	*ret_off = (g->layout == GO_2 ? 0 : g->funcs) + cursor_uint(&c, size);
+	return g->layout >= GO_18 ? g->text + pc : pc;
+}
+
+/* A program being read: its value holds up to `until`, from the function's begin. */
+struct steps {
+	struct cursor c;
+	int32_t value;
+	uint64_t until;
+	bool over;
+};
+
+static uint64_t varint(struct cursor *c)
+{
+	uint64_t v = 0;
+
+	for (unsigned shift = 0; shift < 64; shift += 7) {
+		uint8_t b = cursor_u8(c);
+
+		v |= (uint64_t)(b & 0x7f) << shift;
+		if (b < 0x80)
+			break;
+	}
+	return v;
+}
+
+static void step(struct steps *s, unsigned quantum)
+{
+	uint64_t v = varint(&s->c);
+
+	/* 0 ends it, but the first may be 0. */
+	if ((!v && s->until) || !cursor_ok(&s->c)) {
+		s->over = true;
+		s->until = UINT64_MAX;
+		return;
+	}
+	s->value += (int32_t)unzigzag(v);
+	s->until += varint(&s->c) * quantum;
+}
+
+/* Programs may be shared, but not so that they cost more than a table of this size may. */
+static int seek(struct go *g, struct steps *s, uint64_t pc, struct err *err)
+{
+	for (; s->until <= pc; step(s, g->quantum)) {
+		if (!g->b->row_budget) {
+			s->until = UINT64_MAX;
+			return err_set(err, ERR_LIMIT,
+				       ".gopclntab: functions have more lines than it has room for");
+		}
+		g->b->row_budget--;
+	}
+	return 0;
+}
+
+static struct steps steps_at(const struct go *g, uint32_t off)
+{
+	struct steps s = { .c = at(g, g->programs + off), .value = -1 };
+
+	s.over = !off;
+	s.until = off ? 0 : UINT64_MAX;
+	if (off)
+		step(&s, g->quantum);
+	return s;
+}
+
+/* File @file of the unit whose files begin at @unit. */
+static uint32_t file_of(const struct go *g, uint32_t unit, int32_t file)
+{
+	struct str path;
+	struct cursor c;
+	uint64_t off;
+
+	if (file < 0)
+		return 0;
+	c = at(g, g->layout == GO_2 ? g->files + 4 * (uint64_t)file
+				    : g->units + 4 * ((uint64_t)unit + (uint64_t)file));
+	off = cursor_u32(&c);
+	if (!cursor_ok(&c) || off == UINT32_MAX)
+		return 0;
+	path = string_at(g, g->layout == GO_2 ? off : g->files + off);
+	if (!path.size)
+		return 0;
+	return intern_file(&g->b->in, intern_str(&g->b->in, path_dirname(path), true),
+			   intern_str(&g->b->in, path_basename(path), true));
+}
+
+static int rows(struct go *g, struct sweep *s, uint64_t size, struct steps files, struct steps lines,
+		uint32_t unit, struct err *err)
+{
+	uint64_t pc = 0, to;
+	int32_t last = -2;
+	uint32_t file = 0;
+
+	for (; pc < size; pc = to) {
+		if (seek(g, &files, pc, err) < 0 || seek(g, &lines, pc, err) < 0)
+			return -1;
+		if (!files.over && files.value != last) {
+			last = files.value;
+			file = file_of(g, unit, last);
+		}
+		piece_row(s, (uint32_t)pc, 0, files.over ? 0 : file,
+			  lines.over || lines.value < 0 ? 0 : (uint32_t)lines.value, 0);
+		to = MIN(size, MIN(files.until, lines.until));
+	}
+	return 0;
+}
+
+static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place *code, size_t n_code,
+		     struct err *err)
+{
+	uint64_t off, next, pc = func_at(g, i, &off), end = func_at(g, i + 1, &next);
+	struct function_id f = { 0 };
+	struct sweep s = { .b = g->b };
+	uint32_t name, file_steps, line_steps, unit = 0;
+	struct cursor c = at(g, off);
+	struct str text;
+	size_t k = 0;
+	int r;
+
+	while (k < n_code && pc - code[k].base >= code[k].size)
+		k++;
+	if (k == n_code || end <= pc)
+		return 0;
+	end = pc + MIN(end - pc, MIN(code[k].base + code[k].size - pc, (uint64_t)UINT32_MAX));
+	cursor_skip(&c, g->layout >= GO_18 ? 4 : g->ptr);
+	name = cursor_u32(&c);
+	cursor_skip(&c, 12); /* arguments, deferreturn, stack */
+	file_steps = cursor_u32(&c);
+	line_steps = cursor_u32(&c);
+	cursor_skip(&c, 4);
+	if (g->layout >= GO_16)
+		unit = cursor_u32(&c);
+	if (g->layout >= GO_20)
+		f.line = cursor_u32(&c);
+	if (!cursor_ok(&c))
+		return 0;
+	text = string_at(g, g->names + name);
+	g->b->row_budget -= MIN(g->b->row_budget, (uint64_t)text.size);
+	f.name = intern_str(&g->b->in, text, true);
+	piece_begin(&s, pc, end, SYMTAB_GO);
+	r = rows(g, &s, end - pc, steps_at(g, file_steps), steps_at(g, line_steps), unit, err);
+	piece_end(&s);
+	f.file = g->b->entries[g->b->pieces[s.piece].first_entry].file;
+	g->b->pieces[s.piece].function = intern_function(&g->b->in, &f);
+	g->b->n_functions++;
+	return r;
+}
+
+int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_section_place *code,
+	    size_t n_code, struct err *err)
+{
+	const struct elf_section *sec = elf_section_find(img, ".gopclntab"),
+				 *text = elf_section_find(img, ".text");
+	struct go g = { .b = b, .big = img->h.big };
+	int r;
+
+	if (!sec)
+		sec = elf_section_find(img, ".data.rel.ro.gopclntab");
+	if (!sec)
+		return 0;
+	/* Names are views of it. */
+	r = elf_section_read(img, sec, TABLE_MAX, &b->in.arena, &g.table, err);
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (head_read(&g, text ? text->addr : 0, err) < 0)
+		return -1;
+	b->flags |= SYMTAB_HAS_GO | SYMTAB_HAS_LINES;
+	b->row_budget = g.table.size * 16 + MIB(1);
+	b->work->unit = UINT32_MAX;
+	for (uint64_t i = 0; i < g.n_funcs; i++)
+		if (func_read(&g, i, code, n_code, err) < 0)
+			return -1;
+	return 0;
+}

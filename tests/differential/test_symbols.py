@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers against llvm-symbolizer and eu-addr2line, for programs of every DWARF version and compiler."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LODE = os.environ.get("LODE", str(ROOT / "build" / "lode"))
+
+C = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static inline int square(int x) { if (x > 10) return x * x; return x + 1; }
+static inline int twice(int x) { int y = square(x); return square(y) + y; }
+__attribute__((noinline)) static int slow(int n)
+{
+	int s = 0;
+	for (int i = 0; i < n; i++)
+		s += twice(i) ^ square(s);
+	return s;
+}
+__attribute__((cold, noinline)) static void never(int c) { printf("%d\\n", c); abort(); }
+int main(int c, char **v)
+{
+	if (c > 3)
+		never(c);
+	printf("%d %d\\n", slow(c), (int)strlen(v[0]));
+	return twice(c);
+}
+"""
+
+CC = """
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+namespace ns {
+namespace { struct Hidden { int v; int get() const { return v * 3; } }; }
+template <class T> struct Box { T t; explicit Box(T x) : t(x) {} T twice() { return t + t; } };
+int work(int n)
+{
+	std::vector<int> v;
+	for (int i = 0; i < n; i++)
+		v.push_back(i * 7 % 13);
+	std::sort(v.begin(), v.end(), [](int a, int b) { return a % 5 < b % 5; });
+	std::map<std::string, int> m;
+	for (int x : v)
+		m[std::to_string(x)] += Hidden{x}.get();
+	return Box<int>(m.size()).twice();
+}
+}
+int main(int c, char **) { return ns::work(c * 10); }
+"""
+
+KINDS = [(compiler, flags) for compiler in ("gcc", "clang") for flags in
+         ("-gdwarf-2", "-gdwarf-3", "-gdwarf-4", "-gdwarf-5", "-gdwarf-5 -gz", "-gdwarf-4 -ffunction-sections", "-gdwarf-5 -O0")]
+KINDS += [("g++", "-gdwarf-5"), ("g++", "-gdwarf-4 -fdebug-types-section"), ("clang++", "-gdwarf-5"), ("g++", "-gdwarf-5 -flto"), ("gcc", "-gdwarf-5 -flto")]
+
+
+def run(*argv, text=None):
+    return subprocess.run([str(a) for a in argv], input=text, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def addresses(path):
+    """Every third byte of the sections of code."""
+    out = run("readelf", "-SW", path)
+    for m in re.finditer(r"\] (\S+) +PROGBITS +([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+) [0-9a-f]+ +AX", out):
+        if not m[1].startswith(".plt"):
+            yield from range(int(m[2], 16), int(m[2], 16) + int(m[3], 16), 3)
+
+
+def chains(text):
+    """[(name without what a compiler adds to it, path, line)]"""
+    ret = []
+    for block in text.strip("\n").split("\n\n"):
+        lines = block.strip("\n").split("\n")
+        chain = []
+        for name, place in zip(lines[::2], lines[1::2]):
+            path, line, _ = place.rsplit(":", 2)
+            chain.append((re.sub(r"\.(isra|constprop|part|cold|lto_priv).*", "", name), os.path.normpath(path), int(line)))
+        ret.append(chain)
+    return ret
+
+
+def eu_lines(path, text):
+    """What eu-addr2line says of the innermost frames."""
+    return [(os.path.normpath(m[1]), int(m[2])) for m in
+            re.finditer(r"^(.*?):(\d+)(?::\d+)?(?: \(.*\))?$", run("eu-addr2line", "-A", "-e", path, text=text), re.M)]
+
+
+@pytest.mark.parametrize("compiler,flags", KINDS, ids=lambda x: str(x).replace(" ", ""))
+def test_as_the_others_say(compiler, flags, tmp_path):
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
+    source = tmp_path / ("a.cc" if compiler.endswith("+") else "a.c")
+    source.write_text(CC if compiler.endswith("+") else C)
+    program = tmp_path / "program"
+    subprocess.run([compiler, "-O2", *flags.split(), "-o", program, source], check=True, cwd=tmp_path)
+    text = "".join(f"0x{a:x}\n" for a in addresses(program))
+    n = text.count("\n")
+    ours = chains(run(LODE, "symbolize", "-e", program, "--output-style", "llvm", "--no-demangle", text=text))
+    theirs = chains(run("llvm-symbolizer", "-e", program, "--no-demangle", text=text))
+    elfutils = eu_lines(program, text)
+    assert len(ours) == len(theirs) == len(elfutils) == n
+    agreed = different = 0
+    for address, o, t, e in zip(text.split(), ours, theirs, elfutils):
+        # elfutils does not read every table of clang's
+        if e[0] != "??" and t[0][1:] != e:
+            continue
+        agreed += 1
+        same = [x[1:] for x in o] == [x[1:] for x in t]
+        same = same and all(a == b or a.endswith("::" + b) for (a, _, _), (b, _, _) in zip(o, t))
+        if not same:
+            different += 1
+            print(address, o, t)
+    assert agreed > n // 20 and different * 1000 <= agreed
+
+
+def test_addr2line_says_the_same(tmp_path):
+    source = tmp_path / "a.c"
+    source.write_text(C)
+    program = tmp_path / "program"
+    subprocess.run(["gcc", "-O2", "-g", "-o", program, source], check=True, cwd=tmp_path)
+    nm = {m[2]: int(m[1], 16) for m in re.finditer(r"^(\S+) [tT] (\S+)$", run("nm", program), re.M)}
+    where = [f"{a:x}" for start in (nm["main"], nm["slow"]) for a in range(start, start + 24)]
+    for options in ("-e", "-fe", "-fie", "-fiae", "-fipae", "-fise"):
+        ours = run(LODE, "addr2line", options, program, *where)
+        theirs = re.sub(r" \(discriminator \d+\)", "", run("addr2line", options, program, *where))
+        assert ours == theirs, options
+    assert run(LODE, "addr2line", "-fie", program, text="\n".join(where)) == run(LODE, "addr2line", "-fie", program, *where)
+
+
+def test_a_table_is_verified_and_the_same_with_threads(tmp_path):
+    source = tmp_path / "a.cc"
+    source.write_text(CC)
+    program = tmp_path / "program"
+    subprocess.run(["g++", "-O2", "-g", "-o", program, source], check=True, cwd=tmp_path)
+    for threads in (1, 2, 5):
+        run(LODE, "symtab", "build", "--threads", threads, "-o", tmp_path / f"{threads}.sym", program)
+    assert len({(tmp_path / f"{t}.sym").read_bytes() for t in (1, 2, 5)}) == 1
+    assert " 0 different" in run(LODE, "symtab", "verify", "-e", program, tmp_path / "1.sym")
+    main = re.search(r"^(\S+) T main$", run("nm", program), re.M)[1]
+    assert run(LODE, "symbolize", "-e", tmp_path / "1.sym", main) == run(LODE, "symbolize", "-e", program, main)
+    assert "main" in run(LODE, "symtab", "dump", tmp_path / "1.sym")
+
+
+def test_the_debug_file_is_found_by_its_link(tmp_path):
+    source = tmp_path / "a.c"
+    source.write_text(C)
+    program = tmp_path / "program"
+    subprocess.run(["gcc", "-O2", "-g", "-o", program, source], check=True, cwd=tmp_path)
+    slow = re.search(r"^(\S+) t slow$", run("nm", program), re.M)[1]
+    before = run(LODE, "symbolize", "-e", program, slow)
+    subprocess.run(["objcopy", "--only-keep-debug", program, f"{program}.debug"], check=True)
+    subprocess.run(["strip", program], check=True)
+    subprocess.run(["objcopy", f"--add-gnu-debuglink={program}.debug", program], check=True)
+    assert "a.c:" in before and run(LODE, "symbolize", "-e", program, slow) == before
