@@ -30,7 +30,7 @@ def code(path):
     """The sections of code: (name, address, size)."""
     out = subprocess.run(["readelf", "-SW", path], capture_output=True, text=True).stdout
     return [(m[1], int(m[2], 16), int(m[3], 16)) for m in
-            re.finditer(r"\] (\S+) +(?:PROGBITS|NOBITS) +([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+) [0-9a-f]+ +AX", out)]
+            re.finditer(r"\] (\S+) +(?:PROGBITS|NOBITS) +([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+) [0-9a-f]+ +AX", out) if not m[1].startswith(".plt")]
 
 
 def clean(path):
@@ -106,7 +106,8 @@ def score(path, n, seed, section):
     c = collections.Counter()
     first = {}
     for a, o, l, e in zip(addrs, ours, llvm, eu):
-        inner = l[0][1:] == e[0][1:] or (l[0][2] == 0 and e[0][2] == 0)
+        # elfutils does not read every table of clang's: then LLVM's word counts.
+        inner = l[0][1:] == e[0][1:] or (l[0][2] == 0 and e[0][2] == 0) or e[0][1] == "??"
         c["agree on the line"] += inner
         if inner and l[0][1] != "??" and l[0][2]:
             c["known line"] += 1

@@ -106,8 +106,10 @@ int symbols_answer(struct settings *s, const char *path, const struct symbols_st
 {
 	struct answers a = { .s = s, .style = style, .module = str_of(path) };
 	struct err err = { 0 };
-	int r = symbols_open(&a.file, s, path, &err);
+	int r;
 
+	symbols_only(&a.file, s);
+	r = symbols_open(&a.file, s, path, &err);
 	if (r < 0)
 		err_in(&err, "%s", path);
 	else

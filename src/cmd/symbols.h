@@ -8,6 +8,8 @@
 #include "local/local.h"
 #include "symtab/symtab.h"
 
+#define SYMBOLS_ONLY_MAX 64u
+
 /* The table of a file: one that was made before, or made now of what is found for it. */
 struct symbols_file {
 	struct symtab *table;
@@ -18,6 +20,9 @@ struct symbols_file {
 	struct source *src;
 	struct elf_image *img, *debug, *alt;
 	struct local_found found, found_alt;
+	/* All that will be asked for, if that is known and little. */
+	uint64_t only[SYMBOLS_ONLY_MAX];
+	size_t n_only;
 };
 void symbols_file_done(struct symbols_file *f); /* zeroed is empty */
 
@@ -26,6 +31,9 @@ void symbols_file_done(struct symbols_file *f); /* zeroed is empty */
  * f->alt if it has one and it is found.
  */
 int symbols_find(struct symbols_file *f, const struct settings *s, const char *path, struct err *err);
+/* Note what the command line asks for: of a file without a table only the units of these addresses are read.
+ */
+void symbols_only(struct symbols_file *f, const struct settings *s);
 /* The table of @path, which is a table or an ELF file. */
 int symbols_open(struct symbols_file *f, const struct settings *s, const char *path, struct err *err);
 

@@ -93,6 +93,10 @@ static int make_table(struct symbols_file *f, const struct settings *s, const ch
 	if (symbols_find(f, s, path, err) < 0)
 		return -1;
 	o.alt = f->alt;
+	if (f->n_only) {
+		o.only = f->only;
+		o.n_only = f->n_only;
+	}
 	r = symtab_build(f->debug, &o, &f->made, &stats, err);
 	if (r == SYMTAB_NOTHING)
 		return err_set(err, ERR_INVALID, "has no symbols, and no debug file of it was found");
@@ -143,6 +147,26 @@ static bool number(struct str s, uint64_t *ret)
 	}
 	*ret = v;
 	return true;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+void symbols_only(struct symbols_file *f, const struct settings *s)
+{
+	if (!s->paths.n || s->paths.n > SYMBOLS_ONLY_MAX)
+		return;
+	f->n_only = 0;
+	for (size_t i = 0; i < s->paths.n; i++)
+		if (!number(str_trim(s->paths.items[i]), &f->only[f->n_only++])) {
+			f->n_only = 0;
+			return;
+		}
+	qsort(f->only, f->n_only, sizeof(*f->only), by_value);
 }
 
 bool symbols_address(const struct symbols_file *f, const char *section, struct str text, uint64_t *ret)

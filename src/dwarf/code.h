@@ -4,6 +4,7 @@
  *
  *   data     sections in memory, or read piece by piece; where code lies
  *   program  abbreviations made into byte programs
+ *   aranges  units by address, a hint
  *   open     a file's sections and units
  *   root     unit headers and root DIEs; DIEs read one by one
  *   walk     all DIEs of a unit

@@ -92,6 +92,12 @@ const struct err *dwarf_units_err(const struct dwarf *d);
 /* The bytes of all that units refer to and that may be read again for each of them. */
 uint64_t dwarf_shared_size(const struct dwarf *d);
 
+/*
+ * Units that .debug_aranges says have code at one of @addrs (sorted), on the heap, sorted. A hint: there may be more of them, and
+ * these may have none.
+ */
+int dwarf_units_of(const struct dwarf *d, const uint64_t *addrs, size_t n, size_t **ret, size_t *ret_n, struct err *err);
+
 struct dwarf_reader;
 struct dwarf_reader *dwarf_reader_new(const struct dwarf *d); /* @d is borrowed */
 void dwarf_reader_free(struct dwarf_reader *r);               /* takes NULL */

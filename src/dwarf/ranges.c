@@ -78,7 +78,7 @@ enum {
 static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struct err *err)
 {
 	const struct dwarf_data *s = &r->d->rnglists;
-	const uint8_t *p, *start, *end = s->p + s->size;
+	const uint8_t *p, *start, *end;
 	unsigned size = r->cu.format.addr_size;
 	uint64_t base = r->cu.low_pc;
 	bool big = r->d->big;
@@ -87,6 +87,7 @@ static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struc
 		return err_set(err, ERR_INVALID, ".debug_rnglists has no list at %llu",
 			       (unsigned long long)off);
 	start = p = s->p + off;
+	end = s->p + s->size;
 	while (p < end && (size_t)(p - start) <= r->budget) {
 		uint8_t kind = *p++;
 		uint64_t lo = 0, hi = 0, x;

@@ -50,11 +50,18 @@ struct build {
 	size_t n_spans, room_spans;
 	struct err symbols_err, go_err;
 	uint32_t flags;
+	bool some; /* not all units were read, and symbols alone are of no interest */
 	struct block_writer *blocks;
 	struct buf block_bytes;
 };
 
 /* ---- units ---- */
+
+static void chunk_add(struct build *b, size_t first, size_t end)
+{
+	GROW(b->chunks, b->n_chunks, b->room_chunks);
+	b->chunks[b->n_chunks++] = (struct chunk){ first, end };
+}
 
 static void cut_chunks(struct build *b)
 {
@@ -65,8 +72,7 @@ static void cut_chunks(struct build *b)
 		bytes += dwarf_unit_size(b->dwarf, i);
 		if (bytes < CHUNK_SIZE && i + 1 < n)
 			continue;
-		GROW(b->chunks, b->n_chunks, b->room_chunks);
-		b->chunks[b->n_chunks++] = (struct chunk){ first, i + 1 };
+		chunk_add(b, first, i + 1);
 		first = i + 1;
 		bytes = 0;
 	}
@@ -97,8 +103,6 @@ static int run_units(struct build *b, struct err *err)
 	unsigned n = MIN(MAX(b->o->n_threads, 1u), THREADS_MAX);
 	int r = 0;
 
-	if (b->dwarf)
-		cut_chunks(b);
 	if (!b->dwarf || !dwarf_threads(b->dwarf))
 		n = 1;
 	n = (unsigned)MAX(MIN((size_t)n, b->n_chunks), (size_t)1);
@@ -269,7 +273,8 @@ static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
 
 static void show_all(struct build *b)
 {
-	paint_symbols(b);
+	if (!b->some)
+		paint_symbols(b);
 	for (size_t i = 0; i < b->n_pieces; i++) {
 		const struct piece *p = b->pieces[i];
 
@@ -561,20 +566,79 @@ static void count(const struct build *b, struct symtab_stats *s)
 	s->n_blocks = block_writer_index(b->blocks, &index);
 }
 
+static int by_start(const void *a, const void *b)
+{
+	const struct piece *x = *(const struct piece *const *)a, *y = *(const struct piece *const *)b;
+
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Every address that is wanted is in a function's piece. */
+static bool only_found(const struct build *b)
+{
+	AUTO(mem_freep) const struct piece **list = NEW_N(const struct piece *, b->n_pieces + 1);
+	size_t n = 0, i = 0, k = 0;
+
+	for (; i < b->n_pieces; i++)
+		if (b->pieces[i]->origin == SYMTAB_DWARF)
+			list[n++] = b->pieces[i];
+	if (n)
+		qsort(list, n, sizeof(*list), by_start);
+	for (i = 0; i < b->o->n_only; i++) {
+		while (k < n && list[k]->start + list[k]->size + list[k]->tail <= b->o->only[i])
+			k++;
+		if (k == n || list[k]->start > b->o->only[i])
+			return false;
+	}
+	return true;
+}
+
+static void batches_free(struct build *b)
+{
+	for (unsigned k = 0; k < b->n_batches; k++)
+		batch_free(b->batches[k]);
+	free(b->pieces);
+	b->pieces = NULL;
+	b->n_batches = 0;
+	b->n_pieces = b->n_chunks = 0;
+	atomic_store(&b->next_chunk, 0);
+}
+
 static void build_done(struct build *b)
 {
 	block_writer_free(b->blocks);
 	buf_done(&b->block_bytes);
-	for (unsigned k = 0; k < b->n_batches; k++)
-		batch_free(b->batches[k]);
+	batches_free(b);
 	free(b->chunks);
-	free(b->pieces);
 	free(b->shown);
 	free(b->spans);
 	free(b->symbol_spans);
 	symbols_done(&b->symbols);
 	dwarf_close(b->dwarf);
 	arena_done(&b->arena);
+}
+
+/* The units that .debug_aranges names. 1: that was not enough, nothing is kept. */
+static int run_only(struct build *b, struct err *err)
+{
+	AUTO(mem_freep) size_t *units = NULL;
+	struct err ignored = { 0 };
+	size_t n = 0;
+
+	if (!b->o->only || !b->dwarf || b->img->h.type == 1 ||
+	    dwarf_units_of(b->dwarf, b->o->only, b->o->n_only, &units, &n, &ignored) < 0 || !n)
+		return 1;
+	for (size_t i = 0; i < n; i++)
+		chunk_add(b, units[i], units[i] + 1);
+	if (run_units(b, err) < 0)
+		return -1;
+	ids_join(b);
+	pieces_collect(b);
+	b->some = only_found(b);
+	if (b->some)
+		return 0;
+	batches_free(b);
+	return 1;
 }
 
 static int read_go(struct build *b, struct err *err)
@@ -595,12 +659,19 @@ static int build(struct build *b, struct buf *out, struct symtab_stats *stats, s
 	if (r < 0)
 		return -1;
 	b->n_code = dwarf_code(b->img, &b->arena, &b->code);
-	if (run_units(b, err) < 0)
+	r = run_only(b, err);
+	if (r > 0) {
+		if (b->dwarf)
+			cut_chunks(b);
+		r = run_units(b, err);
+		if (r == 0) {
+			ids_join(b);
+			r = read_go(b, err);
+			pieces_collect(b);
+		}
+	}
+	if (r < 0)
 		return -1;
-	ids_join(b);
-	if (read_go(b, err) < 0)
-		return -1;
-	pieces_collect(b);
 	if (symbols_read(&b->symbols, b->img, b->code, b->n_code, &b->symbols_err, err) < 0)
 		return -1;
 	if (!b->dwarf && !b->symbols.n && !b->n_pieces)

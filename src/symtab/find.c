@@ -234,7 +234,7 @@ static int piece_read(struct symtab_finder *f, uint32_t piece, struct err *err)
 		f->decl_file = (uint32_t)get_uleb(&p, end);
 		f->decl_line = (uint32_t)get_uleb(&p, end);
 	}
-	if (p > end || f->end <= f->start || add_overflows(f->end, f->tail, &all)) {
+	if (p > end || f->end <= f->start || f->skip > f->start || add_overflows(f->end, f->tail, &all)) {
 		damaged(f, err);
 		goto fail;
 	}

@@ -7,6 +7,7 @@
  *   rows     the byte code of rows, written and read
  *   go       Go's own table into pieces
  *   symbols  ELF symbols
+ *   plt      names of linkage table entries
  *   paint    of what lies over one another, what is seen
  *   block    pieces made into blocks
  *   build    all of it in its order, and the head
@@ -224,6 +225,8 @@ struct symbols {
 int symbols_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
 		 size_t n_code, struct err *ret_damage, struct err *err);
 void symbols_done(struct symbols *s);
+/* Add names of procedure linkage table entries. */
+int plt_read(struct symbols *s, const struct elf_image *img, struct err *err);
 
 /* ---- paint ---- */
 

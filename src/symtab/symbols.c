@@ -247,6 +247,8 @@ int symbols_read(struct symbols *s, const struct elf_image *img, const struct dw
 		err_in(&why, "symbols");
 	else if (mini_read(&r, &why) < 0)
 		err_in(&why, ".gnu_debugdata");
+	else if (plt_read(s, img, &why) < 0)
+		err_in(&why, "procedure linkage table");
 	if (why.kind && why.kind != ERR_INVALID && why.kind != ERR_LIMIT) {
 		*err = why;
 		return -1;

@@ -50,6 +50,12 @@ struct symtab_options {
 	const struct elf_image *alt; /* supplementary file, or NULL */
 	unsigned n_threads;          /* 0: 1 */
 	bool no_columns;
+	/*
+	 * Not NULL: only these addresses (sorted) will be asked for. Where .debug_aranges leads to functions
+	 * for all of them the other units are not read, which takes a small part of the time.
+	 */
+	const uint64_t *only;
+	size_t n_only;
 };
 
 struct symtab_stats {

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of procedure linkage table entries: "puts@plt".
+ *
+ * Linkers lay these tables out in many ways, but each entry jumps through a slot of the global offset table,
+ * and the relocation of the slot names the function. So the jump is decoded, and it does not matter whose
+ * layout it is. x86-64 and aarch64.
+ */
+#include "symtab/internal.h"
+
+#include <elf.h>
+#include <stdlib.h>
+
+#define SECTION_MAX MIB(64)
+
+struct slot {
+	uint64_t addr;
+	uint32_t symbol;
+};
+
+struct plt {
+	struct symbols *s;
+	const struct elf_image *img;
+	struct arena arena;
+	struct slot *slots; /* sorted */
+	size_t n_slots, room_slots;
+	struct bytes symbols, names;
+};
+
+static int by_addr(const void *a, const void *b)
+{
+	const struct slot *x = a, *y = b;
+
+	return x->addr < y->addr ? -1 : x->addr > y->addr;
+}
+
+static int read_slots(struct plt *p, struct err *err)
+{
+	for (uint32_t i = 1; i < p->img->n_sections; i++) {
+		const struct elf_section *sec = &p->img->sections[i], *dynsym;
+		struct bytes b;
+		struct cursor c;
+		int r;
+
+		if (sec->type != SHT_RELA || !(sec->flags & SHF_ALLOC) || !sec->link ||
+		    sec->link >= p->img->n_sections)
+			continue;
+		dynsym = &p->img->sections[sec->link];
+		if (dynsym->type != SHT_DYNSYM || !dynsym->link || dynsym->link >= p->img->n_sections)
+			continue;
+		r = elf_section_read(p->img, sec, SECTION_MAX, &p->arena, &b, err);
+		if (r == 0 && !p->symbols.size) {
+			r = elf_section_read(p->img, dynsym, SECTION_MAX, &p->arena, &p->symbols, err);
+			if (r == 0)
+				r = elf_section_read(p->img, &p->img->sections[dynsym->link], SECTION_MAX,
+						     &p->arena, &p->names, err);
+		}
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			continue;
+		c = cursor_at(b, p->img->h.big, 0);
+		while (cursor_left(&c) >= 24) {
+			struct slot one = { .addr = cursor_u64(&c), .symbol = 0 };
+
+			one.symbol = (uint32_t)(cursor_u64(&c) >> 32);
+			cursor_skip(&c, 8);
+			if (!one.symbol)
+				continue;
+			GROW(p->slots, p->n_slots, p->room_slots);
+			p->slots[p->n_slots++] = one;
+		}
+	}
+	if (p->n_slots)
+		qsort(p->slots, p->n_slots, sizeof(*p->slots), by_addr);
+	return 0;
+}
+
+static struct str name_of(const struct plt *p, uint32_t symbol)
+{
+	struct cursor c = cursor_at(p->symbols, p->img->h.big, 0);
+	const uint8_t *nul;
+	uint32_t off;
+
+	if (!cursor_seek(&c, (uint64_t)symbol * 24))
+		return (struct str){ 0 };
+	off = cursor_u32(&c);
+	if (!cursor_ok(&c) || off >= p->names.size)
+		return (struct str){ 0 };
+	nul = memchr(p->names.p + off, 0, MIN(p->names.size - off, DWARF_MAX_NAME));
+	return nul ? (struct str){ (const char *)p->names.p + off, (size_t)(nul - (p->names.p + off)) }
+		   : (struct str){ 0 };
+}
+
+/* The slot that the entry of @size bytes at @addr jumps through; 0: it does not. */
+static uint64_t slot_x86(const uint8_t *e, size_t size, uint64_t addr)
+{
+	for (size_t i = 0; i + 6 <= size && i < 8; i++)
+		if (e[i] == 0xff && e[i + 1] == 0x25)
+			return addr + i + 6 + (uint64_t)(int64_t)(int32_t)get32(e + i + 2);
+	return 0;
+}
+
+static uint64_t slot_aarch64(const uint8_t *e, size_t size, uint64_t addr)
+{
+	for (size_t i = 0; i + 8 <= size && i < 8; i += 4) {
+		uint32_t adrp = get32(e + i), ldr = get32(e + i + 4);
+		int64_t pages;
+
+		if ((adrp & 0x9f00001f) != 0x90000010 || (ldr & 0xffc003ff) != 0xf9400211)
+			continue;
+		pages = (int64_t)(int32_t)((adrp >> 5 & 0x7ffff) << 13 | (adrp >> 29 & 3) << 11) >> 11;
+		return ((addr + i) & ~(uint64_t)0xfff) + ((uint64_t)pages << 12) +
+		       (uint64_t)(ldr >> 10 & 0xfff) * 8;
+	}
+	return 0;
+}
+
+static void add_entry(struct plt *p, uint64_t slot, uint64_t addr, unsigned size)
+{
+	struct slot *at = slot ? bsearch(&(struct slot){ .addr = slot }, p->slots, p->n_slots,
+					 sizeof(*p->slots), by_addr)
+			       : NULL;
+	struct str name = at ? name_of(p, at->symbol) : (struct str){ 0 };
+
+	if (!name.size || p->s->n >= SYMTAB_MAX_SYMBOLS)
+		return;
+	GROW(p->s->list, p->s->n, p->s->room);
+	p->s->list[p->s->n++] = (struct symbol){
+		.start = addr,
+		.end = addr + size,
+		.name = str_of(arena_printf(&p->s->arena, STR_FMT "@plt", STR_ARG(name))),
+		.origin = SYMTAB_PLT,
+		.rank = 32,
+	};
+}
+
+static int read_entries(struct plt *p, const struct elf_section *sec, struct err *err)
+{
+	/* .plt.got has entries of 8 bytes, unless they begin with endbr64. */
+	unsigned size = sec->entsize == 8 ? 8 : 16;
+	struct bytes b;
+	int r = elf_section_read(p->img, sec, SECTION_MAX, &p->arena, &b, err);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	for (size_t i = 0; i + size <= b.size; i += size) {
+		uint64_t addr = sec->addr + i;
+
+		add_entry(p,
+			  p->img->h.machine == EM_X86_64 ? slot_x86(b.p + i, size, addr)
+							 : slot_aarch64(b.p + i, size, addr),
+			  addr, size);
+	}
+	return 0;
+}
+
+int plt_read(struct symbols *s, const struct elf_image *img, struct err *err)
+{
+	struct plt p = { .s = s, .img = img };
+	int r = 0;
+
+	if ((img->h.machine != EM_X86_64 && img->h.machine != EM_AARCH64) || img->h.big || !img->h.is64 ||
+	    img->h.type == ET_REL)
+		return 0;
+	r = read_slots(&p, err);
+	for (uint32_t i = 1; r == 0 && p.n_slots && i < img->n_sections; i++) {
+		const struct elf_section *sec = &img->sections[i];
+
+		if (sec->type == SHT_PROGBITS && sec->flags & SHF_EXECINSTR &&
+		    (str_eq(sec->name, STR(".plt")) || str_starts(sec->name, STR(".plt."))))
+			r = read_entries(&p, sec, err);
+	}
+	free(p.slots);
+	arena_done(&p.arena);
+	return r;
+}
