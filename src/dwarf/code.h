@@ -56,6 +56,7 @@ struct dwarf {
 	struct dwarf *alt; /* of the supplementary file */
 	int fd;            /* the bytes of the image lie here, at fd_off; -1: nowhere but in its source */
 	uint64_t fd_off;
+	const uint8_t *mem; /* ... or here; NULL: nowhere */
 	bool big;
 	uint8_t addr_size;
 	struct dwarf_data info, abbrev, str, line_str, str_offsets, line, ranges, rnglists, addr;

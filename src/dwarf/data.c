@@ -91,7 +91,9 @@ int dwarf_data_piece(const struct dwarf *d, const struct dwarf_data *s, uint64_t
 	p = buf_try_reserve(room, n + DWARF_PAD);
 	if (!p)
 		return err_set(err, ERR_LIMIT, "no memory for a unit of %zu bytes", n);
-	if (d->fd >= 0) {
+	if (d->mem) {
+		memcpy(p, d->mem + s->file_off + off, n);
+	} else if (d->fd >= 0) {
 		if (fd_pread(d->fd, p, n, d->fd_off + s->file_off + off, &got, err) < 0)
 			return -1;
 		if (got < n)

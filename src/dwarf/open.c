@@ -101,6 +101,7 @@ static int open_one(const struct elf_image *img, struct dwarf **ret, struct err 
 	d->addr_size = img->h.is64 ? 8 : 4;
 	if (!source_raw_fd(img->src, &d->fd, &d->fd_off))
 		d->fd = -1;
+	d->mem = source_raw_mem(img->src);
 	d->n_code = dwarf_code(img, &d->arena, &d->code);
 	r = open_sections(d, err);
 	if (r == 0 && !d->info.size && !d->line.size)
@@ -155,7 +156,7 @@ bool dwarf_threads(const struct dwarf *d)
 {
 	bool held = (d->info.p || !d->info.size) && (d->line.p || !d->line.size);
 
-	return (held || d->fd >= 0) && (!d->alt || dwarf_threads(d->alt));
+	return (held || d->fd >= 0 || d->mem) && (!d->alt || dwarf_threads(d->alt));
 }
 
 size_t dwarf_n_units(const struct dwarf *d)

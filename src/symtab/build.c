@@ -65,12 +65,12 @@ static void chunk_add(struct build *b, size_t first, size_t end)
 
 static void cut_chunks(struct build *b)
 {
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, size = b->o->chunk_size ? b->o->chunk_size : CHUNK_SIZE;
 	size_t first = 0, n = dwarf_n_units(b->dwarf);
 
 	for (size_t i = 0; i < n; i++) {
 		bytes += dwarf_unit_size(b->dwarf, i);
-		if (bytes < CHUNK_SIZE && i + 1 < n)
+		if (bytes < size && i + 1 < n)
 			continue;
 		chunk_add(b, first, i + 1);
 		first = i + 1;

@@ -50,6 +50,7 @@ struct symtab_options {
 	const struct elf_image *alt; /* supplementary file, or NULL */
 	unsigned n_threads;          /* 0: 1 */
 	bool no_columns;
+	uint64_t chunk_size; /* for tests: of .debug_info, what one thread takes at once; 0: the usual */
 	/*
 	 * Not NULL: only these addresses (sorted) will be asked for. Where .debug_aranges leads to functions
 	 * for all of them the other units are not read, which takes a small part of the time.

@@ -105,6 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	r = symtab_build(img, &o, &one, &st, &err);
 	FUZZ_CHECK(r >= 0 || err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
 	many.n_threads = 3;
+	many.chunk_size = 1;
 	if (r == 0) {
 		FUZZ_CHECK(symtab_build(img, &many, &three, &st, &err) == 0);
 		FUZZ_CHECK(bytes_eq(buf_bytes(&one), buf_bytes(&three)));
