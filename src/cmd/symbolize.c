@@ -10,39 +10,98 @@
 #include <unistd.h>
 #include "cmd/symbols.h"
 
-#define LINE_MAX_SIZE KIB(64)
+#define INPUT_SIZE MIB(1) /* of standard input at once */
 
 struct answers {
 	struct settings *s;
 	const struct symbols_style *style;
 	struct symbols_file file;
 	struct str module;
-	struct buf out;
-	size_t n_missing, n;
+	struct buf out, sorted; /* what is to be written; what was answered in the order of addresses */
+	struct question *questions;
+	size_t n_questions, room;
+	size_t n_missing;
 };
 
-static int answer(struct answers *a, struct str text, struct err *err)
+/* One address, and where its answer is in `sorted`. */
+struct question {
+	struct str text;
+	uint64_t addr;
+	size_t number, off, size;
+	bool known; /* is an address */
+};
+
+static void ask(struct answers *a, struct str text)
+{
+	struct question q = { .text = text, .number = a->n_questions };
+
+	q.known = symbols_address(&a->file, a->s->symbols.section, text, &q.addr);
+	if (!q.known)
+		q.addr = 0;
+	if (a->n_questions == a->room) {
+		a->room = a->room ? a->room * 2 : 64;
+		a->questions = mem_realloc(a->questions, a->room, sizeof(*a->questions));
+	}
+	a->questions[a->n_questions++] = q;
+}
+
+static int by_addr(const void *x, const void *y)
+{
+	const struct question *a = x, *b = y;
+
+	return a->addr < b->addr ? -1 : a->addr > b->addr;
+}
+
+static int by_number(const void *x, const void *y)
+{
+	const struct question *a = x, *b = y;
+
+	return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static int answer_one(struct answers *a, struct question *q, struct err *err)
 {
 	struct symtab_frames frames;
-	uint64_t addr = 0;
 	int r;
 
-	if (!symbols_address(&a->file, a->s->symbols.section, text, &addr)) {
-		if (a->style->echo) {
-			buf_add_str(&a->out, text);
-			buf_add_char(&a->out, '\n');
-			a->n_missing++;
-			return 0;
-		}
-		addr = 0;
-	}
-	r = symtab_find(a->file.finder, addr, &frames, err);
-	if (r < 0)
-		return -1;
-	a->n++;
-	if (r == SYMTAB_NONE)
+	q->off = a->sorted.size;
+	if (!q->known && a->style->echo) {
+		buf_add_str(&a->sorted, q->text);
+		buf_add_char(&a->sorted, '\n');
 		a->n_missing++;
-	a->style->write(a->s, a->module, addr, r == 0 ? &frames : NULL, &a->out);
+	} else {
+		r = symtab_find(a->file.finder, q->addr, &frames, err);
+		if (r < 0)
+			return -1;
+		a->n_missing += r == SYMTAB_NONE;
+		a->style->write(a->s, a->module, q->addr, r == 0 ? &frames : NULL, &a->sorted);
+	}
+	q->size = a->sorted.size - q->off;
+	return 0;
+}
+
+/* What was asked is answered in the order of addresses, which is several times faster, and told in the order
+ * of asking. */
+static int answer_all(struct answers *a, bool list, struct err *err)
+{
+	a->sorted.size = 0;
+	if (a->n_questions > 1)
+		qsort(a->questions, a->n_questions, sizeof(*a->questions), by_addr);
+	for (size_t i = 0; i < a->n_questions; i++)
+		if (answer_one(a, &a->questions[i], err) < 0)
+			return -1;
+	if (a->n_questions > 1)
+		qsort(a->questions, a->n_questions, sizeof(*a->questions), by_number);
+	for (size_t i = 0; i < a->n_questions; i++) {
+		const struct question *q = &a->questions[i];
+
+		if (list)
+			buf_add_char(&a->out, i ? ',' : '[');
+		buf_add(&a->out, a->sorted.p + q->off, q->size - list); /* without its newline */
+	}
+	if (list)
+		buf_add_str(&a->out, STR("]\n"));
+	a->n_questions = 0;
 	return 0;
 }
 
@@ -58,46 +117,34 @@ static int flush(struct answers *a, struct err *err)
 
 static int answer_arguments(struct answers *a, struct err *err)
 {
-	for (size_t i = 0; i < a->s->paths.n; i++) {
-		if (a->style->list)
-			buf_add_char(&a->out, i ? ',' : '[');
-		if (answer(a, a->s->paths.items[i], err) < 0)
-			return -1;
-		if (a->style->list)
-			a->out.size--; /* the newline */
-	}
-	if (a->style->list)
-		buf_add_str(&a->out, STR("]\n"));
-	return flush(a, err);
+	for (size_t i = 0; i < a->s->paths.n; i++)
+		ask(a, a->s->paths.items[i]);
+	return answer_all(a, a->style->list, err) < 0 ? -1 : flush(a, err);
 }
 
 static int answer_input(struct answers *a, struct err *err)
 {
-	AUTO(mem_freep) char *line = mem_alloc(LINE_MAX_SIZE);
+	AUTO(mem_freep) char *lines = mem_alloc(INPUT_SIZE);
 	size_t have = 0;
 
 	for (;;) {
-		ssize_t n = read(STDIN_FILENO, line + have, LINE_MAX_SIZE - have);
-		struct str left, one;
+		ssize_t n = read(STDIN_FILENO, lines + have, INPUT_SIZE - have);
+		struct str left;
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return err_os(err, errno, "standard input");
 		have += (size_t)n;
-		left = (struct str){ line, have };
-		while (left.size && (memchr(left.p, '\n', left.size) || !n || left.size == LINE_MAX_SIZE)) {
-			one = str_cut(&left, '\n');
-			if (answer(a, one, err) < 0)
-				return -1;
-			if (a->out.size > KIB(256) && flush(a, err) < 0)
-				return -1;
-		}
-		if (flush(a, err) < 0)
+		left = (struct str){ lines, have };
+		/* Whole lines; what is left at the end, and a line without end, too. */
+		while (left.size && (memchr(left.p, '\n', left.size) || !n || left.size == INPUT_SIZE))
+			ask(a, str_cut(&left, '\n'));
+		if (answer_all(a, false, err) < 0 || flush(a, err) < 0)
 			return -1;
 		if (!n)
 			return 0;
-		memmove(line, left.p ? left.p : line, left.size);
+		memmove(lines, left.p ? left.p : lines, left.size);
 		have = left.size;
 	}
 }
@@ -116,6 +163,8 @@ int symbols_answer(struct settings *s, const char *path, const struct symbols_st
 		r = s->paths.n ? answer_arguments(&a, &err) : answer_input(&a, &err);
 	symbols_file_done(&a.file);
 	buf_done(&a.out);
+	buf_done(&a.sorted);
+	free(a.questions);
 	if (r < 0)
 		return tell_error("symbolize", &err);
 	/* One that was asked for by hand and is not known is a failure; of many some may be unknown. */

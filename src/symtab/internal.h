@@ -269,7 +269,7 @@ void block_writer_free(struct block_writer *w);
 #define HEAD_SIZE    192u /* of the fixed part */
 #define INDEX_SIZE   32u  /* of one block's row */
 #define BLOCK_HEAD   20u
-#define BLOCK_TARGET KIB(128)
+#define BLOCK_TARGET  KIB(192)
 #define TABLE_PAD    32u /* zeros behind everything: reads of numbers need not look for the end first */
 #define FIRST_READ   KIB(32)
 
