@@ -61,6 +61,11 @@ struct settings {
 	bool json, sections, members, ids;
 	bool verbose;
 	unsigned find_verbosity; /* of debuginfod-find */
+	struct find_settings {
+		struct setting_list pids, cores, packages, sources, sections, servers;
+		const char *kernel_release, *debug_file_directory, *sysroot;
+		bool kernel, debuginfo, executable, all, here, why, zero;
+	} find;
 	struct split_settings {
 		const char *output, *debug_file, *tree, *compress;
 		bool executable_link;
@@ -143,7 +148,7 @@ struct command {
 	int (*run)(struct settings *s);       /* returns the exit status; s->paths holds the arguments */
 };
 extern const struct command command_serve, command_scan, command_inspect, command_stat;
-extern const struct command command_split;
+extern const struct command command_split, find_command; /* command_find() is the search in the table */
 extern const struct command command_store, command_token, command_push;
 extern const struct command command_debuginfod, command_debuginfod_find;
 extern const struct command command_symbolize, command_addr2line, command_symtab;

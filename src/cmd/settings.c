@@ -19,6 +19,12 @@ void settings_done(struct settings *s)
 	free(s->paths.items);
 	free(s->listen.items);
 	free(s->suffixes.items);
+	free(s->find.pids.items);
+	free(s->find.cores.items);
+	free(s->find.packages.items);
+	free(s->find.sources.items);
+	free(s->find.sections.items);
+	free(s->find.servers.items);
 	free(s->upstream.servers.items);
 	arena_done(&s->arena);
 }

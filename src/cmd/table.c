@@ -9,6 +9,7 @@ const struct command *const commands[] = {
 	&command_serve,
 	&command_scan,
 	&command_inspect,
+	&find_command,
 	&command_split,
 	&command_stat,
 	&command_push,

@@ -100,6 +100,8 @@ int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struc
  * ELF_NO_BUILD_ID. One of 0 or more than BUILD_ID_MAX bytes is passed over.
  */
 int elf_build_id(const struct elf_image *img, struct build_id *ret, struct err *err);
+/* The same in bare notes, such as those of /sys/kernel/notes. */
+int elf_notes_build_id(struct bytes notes, bool big, struct build_id *ret);
 /* Go's own build ID (note type 4, owner "Go", ".note.go.buildid"): text, in the arena. ELF_NO_BUILD_ID. */
 int elf_go_build_id(const struct elf_image *img, struct arena *a, struct str *ret, struct err *err);
 

@@ -116,6 +116,17 @@ int elf_build_id(const struct elf_image *img, struct build_id *ret, struct err *
 	return 0;
 }
 
+int elf_notes_build_id(struct bytes notes, bool big, struct build_id *ret)
+{
+	struct cursor c = cursor_at(notes, big, 0);
+	struct elf_note note;
+
+	while (note_next(&c, 4, &note) == 0)
+		if (take_build_id(ret, &note))
+			return 0;
+	return ELF_NO_BUILD_ID;
+}
+
 struct go_id {
 	struct arena *a;
 	struct str text;

@@ -73,8 +73,7 @@ static int choose_sections(struct elf_strip *t, struct err *err)
 	for (uint32_t i = 0; i < img->n_sections; i++) {
 		const struct elf_section *s = &img->sections[i];
 
-		t->keep[i] = !elf_section_is_stripped(s) &&
-			     (elf_is_alloc(s) || !str_eq(s->name, STR(".gnu_debuglink")));
+		t->keep[i] = !elf_section_is_stripped(s) && !str_eq(s->name, STR(".gnu_debuglink"));
 	}
 	for (uint32_t i = 1; i < img->n_sections; i++) {
 		const struct elf_section *s = &img->sections[i];

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of `lode find` share. Targets become items: build IDs, with the file that each came from
+ * where there is one. Each item is wanted in one or more kinds; each want is looked for on this machine, and
+ * what is not there on servers.
+ */
+#pragma once
+
+#include "client/client.h"
+#include "cmd/internal.h"
+#include "local/local.h"
+
+#define FIND_MAX_ITEMS 262144u
+
+struct find_item {
+	const char *name;      /* for people, and for gdb's rules: the path, else what it is */
+	const char *open_path; /* where the file can be read; NULL: it cannot, only its build ID is known */
+	struct build_id id;    /* size 0: unknown */
+	bool named;            /* the name is as a dynamic linker had it */
+	bool packed;           /* the file is compressed as a whole */
+	bool optional;         /* the kernel's own library in a process: hardly anybody has its debug file, and it being missing is no failure */
+};
+
+struct find_want {
+	const struct find_item *item;
+	enum client_kind kind;
+	const char *arg; /* of a source or a section */
+	bool found, failed;
+	const char *path; /* found */
+	const char *from; /* found: "itself", "build ID", "cache", a URL, ... */
+	const char *why;  /* not found: in one line */
+	struct local_trail trail;
+	struct buf steps; /* the client's, a line each */
+};
+
+struct finder {
+	const struct settings *s;
+	struct arena a;
+	struct local *local;
+	struct find_item **items; /* in the arena */
+	size_t n_items, room_items;
+	struct find_want *wants; /* in the arena */
+	size_t n_wants;
+};
+
+/* A new item; the texts are copied. NULL: too many. */
+struct find_item *find_add(struct finder *f, const char *name, const char *open_path,
+			   const struct build_id *id, struct err *err);
+/* "/sys/kernel/notes" below --sysroot. In the arena. */
+const char *find_path(struct finder *f, const char *path);
+/* The file is an ELF file: its build ID, size 0 if it has none. ELF_NOT_ELF, FILE_MISSING become 1. */
+int find_read_id(const char *path, bool packed, struct build_id *ret, struct err *err);
+/* The whole of a file that is compressed; of any other @src as it is. Takes @src. */
+int find_unpack(struct source *src, struct source **ret, struct err *err);
+
+/* Targets. Each adds items, or fails with what to do. */
+int find_target(struct finder *f, struct str target, struct err *err);
+int find_process(struct finder *f, const char *pid, struct err *err);
+int find_core(struct finder *f, const char *path, struct err *err);
+int find_kernel(struct finder *f, const char *release, struct err *err); /* NULL: the running one */
+int find_package(struct finder *f, const char *name, struct err *err);
+
+/* All wants, here and on servers. */
+void find_look(struct finder *f);

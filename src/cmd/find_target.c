@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Items, and the plain targets: a build ID, an ELF file, the files of a package.
+ */
+#include "cmd/find.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "codec/codec.h"
+#include "elf/elf.h"
+
+#define MAX_UNPACKED MIB(512) /* of a kernel module that is compressed as a whole */
+#define MAX_LIST     MIB(64)
+#define DPKG_INFO    "/var/lib/dpkg/info"
+
+struct find_item *find_add(struct finder *f, const char *name, const char *open_path,
+			   const struct build_id *id, struct err *err)
+{
+	struct find_item *item;
+
+	if (f->n_items == FIND_MAX_ITEMS) {
+		err_set(err, ERR_LIMIT, "more than %u files", FIND_MAX_ITEMS);
+		return NULL;
+	}
+	if (f->n_items == f->room_items) {
+		size_t room = MAX(2 * f->room_items, (size_t)64);
+		struct find_item **more = ARENA_NEW_N(&f->a, struct find_item *, room);
+
+		if (f->n_items)
+			memcpy(more, f->items, f->n_items * sizeof(*more));
+		f->items = more;
+		f->room_items = room;
+	}
+	item = ARENA_NEW(&f->a, struct find_item);
+	item->name = arena_strdup(&f->a, str_of(name));
+	item->open_path = open_path ? arena_strdup(&f->a, str_of(open_path)) : NULL;
+	if (id)
+		item->id = *id;
+	f->items[f->n_items++] = item;
+	return item;
+}
+
+const char *find_path(struct finder *f, const char *path)
+{
+	return f->s->find.sysroot ? arena_printf(&f->a, "%s%s", f->s->find.sysroot, path) : path;
+}
+
+static int keep(void *arg, struct bytes piece, struct err *err)
+{
+	struct buf *b = arg;
+
+	if (piece.size > MAX_UNPACKED - b->size)
+		return err_set(err, ERR_LIMIT, "more than %zu bytes when decoded", (size_t)MAX_UNPACKED);
+	buf_add(b, piece.p, piece.size);
+	return 0;
+}
+
+int find_unpack(struct source *src, struct source **ret, struct err *err)
+{
+	AUTO(source_closep) struct source *in = src;
+	AUTO(stream_closep) struct stream *stream = NULL;
+	AUTO(buf_done) struct buf content = { 0 };
+	enum codec_kind codec;
+	uint8_t head[16];
+	size_t n;
+
+	if (source_read(in, 0, head, sizeof(head), SOURCE_RANDOM, &n, err) < 0)
+		return -1;
+	codec = codec_detect(bytes_of(head, n));
+	if (codec == CODEC_NONE) {
+		*ret = TAKE(in);
+		return 0;
+	}
+	if (codec_stream_open(codec, stream_of_source(in, false, 0, in->size), &stream, err) < 0 ||
+	    stream_each(stream, keep, &content, err) < 0)
+		return err_in(err, "%s", codec_name(codec));
+	*ret = source_of_heap(TAKE(content.p), content.size, in->name);
+	return 0;
+}
+
+int find_read_id(const char *path, bool packed, struct build_id *ret, struct err *err)
+{
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct source *file;
+	int r = source_open_file(path, &file, err);
+
+	if (r)
+		return r < 0 ? -1 : 1;
+	if (packed) {
+		if (find_unpack(file, &src, err) < 0)
+			return -1;
+	} else {
+		src = file;
+	}
+	r = elf_open(src, &img, err);
+	if (r)
+		return r < 0 ? -1 : 1;
+	*ret = (struct build_id){ 0 };
+	return elf_build_id(img, ret, err) < 0 ? -1 : 0;
+}
+
+static int target_file(struct finder *f, const char *path, struct err *err)
+{
+	struct find_item *item;
+	struct build_id id;
+	int r;
+
+	if (access(path, F_OK) < 0)
+		return err_set(err, ERR_IO,
+			       "there is no such file, and it is no build ID (two or more hexadecimal digits "
+			       "for each byte)");
+	r = find_read_id(path, true, &id, err);
+	if (r)
+		return r < 0 ? -1 : err_set(err, ERR_INVALID, "is no ELF file");
+	item = find_add(f, path, path, &id, err);
+	if (!item)
+		return -1;
+	item->packed = true;
+	return 0;
+}
+
+int find_target(struct finder *f, struct str target, struct err *err)
+{
+	AUTO(mem_freep) char *text = mem_strndup(target.p, target.size);
+	uint8_t bytes[BUILD_ID_MAX];
+	struct build_id id;
+	size_t n;
+
+	/* Hexadecimal digits are a build ID, in either case; "./abcd" is a file of such a name. */
+	if (hex_decode(target, true, bytes, sizeof(bytes), &n) && build_id_set(&id, bytes_of(bytes, n))) {
+		char hex[BUILD_ID_HEX_SIZE];
+
+		return find_add(f, build_id_hex(&id, hex), NULL, &id, err) ? 0 : -1;
+	}
+	return target_file(f, text, err);
+}
+
+/* ---- packages ---- */
+
+/* dpkg's list of what the package put where. */
+static int read_list(struct finder *f, const char *name, struct buf *ret, struct err *err)
+{
+	AUTO(buf_done) struct buf arch = { 0 };
+	const char *dir = find_path(f, DPKG_INFO);
+	struct str line;
+	int r;
+
+	r = file_read(arena_printf(&f->a, "%s/%s.list", dir, name), MAX_LIST, ret, err);
+	if (r != FILE_MISSING)
+		return r;
+	/*
+	 * Packages that can be installed for several architectures at once have theirs in their names. dpkg
+	 * keeps the list of architectures only if there is a foreign one, so its own package is looked for in
+	 * each usual one.
+	 */
+	if (file_read(find_path(f, "/var/lib/dpkg/arch"), KIB(64), &arch, err) < 0)
+		return -1;
+	buf_add_str(&arch,
+		    STR("\namd64\narm64\narmhf\narmel\ni386\nppc64el\nriscv64\ns390x\nmips64el\nloong64\n"));
+	for (struct str rest = buf_str(&arch); rest.size;) {
+		line = str_trim(str_cut(&rest, '\n'));
+		if (!line.size)
+			continue;
+		r = file_read(arena_printf(&f->a, "%s/%s:%.*s.list", dir, name, STR_ARG(line)), MAX_LIST, ret,
+			      err);
+		if (r != FILE_MISSING)
+			return r;
+	}
+	return FILE_MISSING;
+}
+
+static int add_packaged(struct finder *f, const char *path, struct err *err)
+{
+	struct build_id id;
+	struct stat st;
+	int r;
+
+	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	/* One that cannot be read is told when it is opened again; the others are found all the same. */
+	r = find_read_id(path, false, &id, err);
+	if (r == 0 && !find_add(f, path, path, &id, err))
+		return -1;
+	return 0;
+}
+
+int find_package(struct finder *f, const char *name, struct err *err)
+{
+	AUTO(buf_done) struct buf list = { 0 };
+	size_t before = f->n_items;
+	int r;
+
+	if (strchr(name, '/') || !*name)
+		return err_set(err, ERR_INVALID, "%s is no name of a package", name);
+	r = read_list(f, name, &list, err);
+	if (r < 0)
+		return -1;
+	if (r == FILE_MISSING)
+		return err_set(err, ERR_IO, "there is no package %s in %s", name, find_path(f, DPKG_INFO));
+	for (struct str rest = buf_str(&list); rest.size;) {
+		struct str line = str_trim(str_cut(&rest, '\n'));
+		const char *path = find_path(f, arena_strdup(&f->a, line));
+
+		if (line.size && add_packaged(f, path, err) < 0)
+			return -1;
+	}
+	if (f->n_items == before)
+		return err_set(err, ERR_INVALID, "there is no ELF file in package %s", name);
+	return 0;
+}
