@@ -77,8 +77,33 @@ static int check_rest(const struct elf_image *img, uint64_t end, struct err *err
 		       (unsigned long long)left);
 }
 
-/* Types that have no room for sections without bytes, and headers of entries that are not what they should
- * be. */
+/* Tables that are written anew lie in the file as they are, neither compressed nor without bytes. */
+static int check_table(const struct elf_image *img, uint32_t i, struct err *err)
+{
+	const struct elf_section *s = &img->sections[i];
+	struct str base;
+
+	if (i == img->h.names_index && s->type != SHT_STRTAB)
+		return err_set(err, ERR_INVALID,
+			       "section %u, which should have the names of sections, is of type %u", i,
+			       s->type);
+	switch (s->type) {
+	case SHT_SYMTAB:
+	case SHT_STRTAB:
+	case SHT_SYMTAB_SHNDX:
+	case SHT_GROUP:
+	case SHT_REL:
+	case SHT_RELA:
+		if ((s->flags & SHF_COMPRESSED) || str_starts(s->name, STR(".zdebug")) ||
+		    elf_section_is_debug(s, &base))
+			return err_set(err, ERR_INVALID,
+				       "section %u of type %u is compressed, or named as a debug section", i,
+				       s->type);
+	}
+	return 0;
+}
+
+/* What there is, and whether what is said of it fits together. */
 static int check_sections(const struct elf_image *img, bool *ret_debug, bool *ret_program, struct err *err)
 {
 	bool debug = false, program = false;
@@ -90,6 +115,8 @@ static int check_sections(const struct elf_image *img, bool *ret_debug, bool *re
 		debug |= elf_section_is_stripped(s) && has_bits(s);
 		program |= elf_is_alloc(s) && has_bits(s) && s->type != SHT_NOTE;
 		n_symtabs += s->type == SHT_SYMTAB;
+		if (check_table(img, i, err) < 0)
+			return -1;
 		if (s->link >= img->n_sections && s->type != SHT_NULL && s->link < SHN_LORESERVE)
 			return err_set(err, ERR_INVALID, "section %u links to section %u of %u", i, s->link,
 				       img->n_sections);
