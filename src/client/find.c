@@ -149,7 +149,7 @@ static void run(struct find *f)
 		}
 	}
 	while (f->n_done < f->n && f->client->net) {
-		size_t left = net_run(f->client->net, FIND_TICK_MS);
+		size_t left = net_run(f->client->net, MAX(next_ms - clock_mono_ms(), (int64_t)1));
 
 		if (clock_mono_ms() >= next_ms) {
 			tick(f);
