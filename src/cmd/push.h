@@ -13,6 +13,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include "cmd/internal.h"
 #include "net/net.h"
 
@@ -72,7 +73,7 @@ struct push {
 	uint64_t bytes_found, bytes_sent, bytes_stored;
 	bool walked;
 	char *fatal; /* nothing more can be done, and why */
-	bool stop;   /* no more work */
+	atomic_bool stop; /* no more work; written under the lock */
 };
 
 /* Beyond so many that wait, the walk does; tars of sources each hold a file open. */

@@ -63,7 +63,8 @@ static struct slow_conn *slow_of(struct MHD_Connection *c)
 	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-/* To be read though nobody wants it: a connection that is closed with bytes unread may take the reply along. */
+/* To be read though nobody wants it: a connection that is closed with bytes unread may take the reply along.
+ */
 static bool has_small_body(struct MHD_Connection *c)
 {
 	const char *length = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Content-Length");
@@ -100,8 +101,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 	}
 	if (*upload_size) {
 		slow_fed(((struct daemon *)arg)->http->slow, slow_of(c));
-		*upload_size -= ctx ? handler->body(handler->arg, &req, ctx, bytes_of(upload, *upload_size)) :
-				      *upload_size;
+		*upload_size -= ctx ? handler->body(handler->arg, &req, ctx, bytes_of(upload, *upload_size))
+				    : *upload_size;
 		return MHD_YES;
 	}
 	slow_asked(slow_of(c));

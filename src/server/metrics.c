@@ -7,13 +7,13 @@
  * for the value, so that `ready` must stand in one line only, without HELP and TYPE, and in no other name or
  * text. Ours are called lode_* and are written as Prometheus wants them.
  */
-#include "server/internal.h"
+#include "server/push.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static const unsigned codes[] = { 200, 201, 202, 204, 206, 302, 304, 400, 401, 403, 404, 405, 406, 409,
-				  411, 413, 414, 416, 422, 429, 499, 500, 502, 503, 507, 0 };
+static const unsigned codes[] = { 200, 201, 202, 204, 206, 302, 304, 400, 401, 403, 404, 405, 406,
+				  409, 411, 413, 414, 416, 422, 429, 499, 500, 502, 503, 507, 0 };
 static const char *const types[N_TYPES] = {
 	[RESOLVE_DEBUGINFO] = "debuginfo",
 	[RESOLVE_EXECUTABLE] = "executable",
@@ -27,9 +27,9 @@ static const char *const types[N_TYPES] = {
 	[TYPE_PUSH] = "push",
 	[TYPE_OTHER] = "other",
 };
-static const char *const results[] = { "file",          ".rpm archive",    ".deb archive",
-				       ".ddeb archive", ".ipk archive",    "archive",
-				       "made",          "archive fdcache", "upstream", "store", "error" };
+static const char *const results[] = { "file",         ".rpm archive", ".deb archive", ".ddeb archive",
+				       ".ipk archive", "archive",      "made",         "archive fdcache",
+				       "upstream",     "store",        "error" };
 #define N_CODES   ARRAY_SIZE(codes)
 #define N_RESULTS ARRAY_SIZE(results)
 
@@ -69,6 +69,10 @@ static const struct metric_family cache_max = { "lode_cache_max_bytes", "Disk th
 						METRIC_GAUGE, "", NULL };
 static const struct metric_family cache_files = { "lode_cache_files", "Artifacts in it.", METRIC_GAUGE, "",
 						  NULL };
+static const struct metric_family store_bytes = { "lode_store_bytes", "Disk that the store's contents take.",
+						  METRIC_GAUGE, "", NULL };
+static const struct metric_family uploads = { "lode_uploads", "Bodies that are coming in.", METRIC_GAUGE, "",
+					      NULL };
 static const struct metric_family cache_ops = { "lode_cache_operations",
 						"What was found in it, not found, and thrown out.",
 						METRIC_GAUGE, "operation", NULL };
@@ -77,7 +81,8 @@ static const struct metric_family upstream_fetches = { "lode_upstream_fetches",
 						       "What other servers were asked for, by how it went.",
 						       METRIC_GAUGE, "outcome", NULL };
 static const struct metric_family upstream_remembered = {
-	"lode_upstream_remembered", "Requests answered by what was asked in vain before.", METRIC_GAUGE, "", NULL
+	"lode_upstream_remembered", "Requests answered by what was asked in vain before.", METRIC_GAUGE, "",
+	NULL
 };
 static const struct metric_family upstream_stored = { "lode_upstream_stored",
 						      "What of it went into the store, and what did not.",
@@ -200,6 +205,15 @@ static void collect_server(void *arg, const struct net_server_state *s)
 	arena_done(&a);
 }
 
+static void collect_store(struct server *s)
+{
+	uint64_t bytes;
+
+	metric_set(metric_get(&uploads), atomic_load(&s->push->n_uploads));
+	if (store_usage(s->opts.store, &bytes))
+		metric_set(metric_get(&store_bytes), (int64_t)bytes);
+}
+
 static void collect_upstream(struct server *s)
 {
 	struct resolve_upstream_stats st;
@@ -226,6 +240,8 @@ static void collect(void *arg)
 	metric_set(metric_get(&workers_at_work), (int64_t)pool_busy(s->workers));
 	if (s->opts.upstream)
 		collect_upstream(s);
+	if (s->opts.store)
+		collect_store(s);
 	if (!s->cache)
 		return;
 	cache_stats(s->cache, &c);

@@ -150,7 +150,8 @@ static enum http_result send_failure(struct request *req, int outcome, const str
 		 : status == 503 ? "it is here, but cannot be read now"
 				 : "it is here, but cannot be read",
 		 err->text);
-	/* What is wrong with other servers is in the page and the metrics; without a network this would be all. */
+	/* What is wrong with other servers is in the page and the metrics; without a network this would be
+	 * all. */
 	if (status == 502)
 		log_debug("http", "%s: %s", req->url, err->text);
 	else

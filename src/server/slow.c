@@ -51,7 +51,8 @@ static bool look_at_body(struct slow_conn *c, int64_t now_ms)
 
 	if (!fed_ms)
 		return false;
-	if (now_ms - fed_ms >= FED_MS && has_hung_up(c->fd) && atomic_compare_exchange_strong(&c->fed_ms, &fed_ms, 0))
+	if (now_ms - fed_ms >= FED_MS && has_hung_up(c->fd) &&
+	    atomic_compare_exchange_strong(&c->fed_ms, &fed_ms, 0))
 		shutdown(c->fd, SHUT_RDWR);
 	return true;
 }

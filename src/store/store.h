@@ -87,7 +87,7 @@ struct store_options {
 	bool create;        /* make it if it is not there; else that is an error */
 	int level;          /* of zstd; 0: STORE_LEVEL */
 };
-#define STORE_LEVEL 3
+#define STORE_LEVEL 1
 
 /*
  * The store in @dir. A folder that holds something else is ERR_INVALID, "not a store"; one of a newer version too.

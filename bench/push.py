@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pushing many gigabytes over loopback: how fast, beside copying them on the same disk, and with how much memory on both sides.
+
+    bench/push.py [--size 4000] [--parallel 4] [ELF...]
+
+The files are copies of ELF (default: the programs of this build), each with another build ID,
+so that nothing of them is known to the server.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+from common import CORPUS, LODE, ROOT, Server, Table, peak_rss_mb, say
+
+
+def build_id(path):
+    out = subprocess.run(["readelf", "-nW", path], capture_output=True, text=True).stdout
+    m = re.search(r"Build ID: ([0-9a-f]{40})", out)
+    return m and bytes.fromhex(m.group(1))
+
+
+def originals(given):
+    if given:
+        return [pathlib.Path(p) for p in given]
+    return [p for p in (ROOT / "build").rglob("*") if p.is_file() and p.stat().st_size > 300_000 and p.suffix == "" and build_id(p)]
+
+
+def make(files, folder, size):
+    """Copies, each with a build ID of its own."""
+    made = n = 0
+    while made < size:
+        before = made
+        for p in files:
+            old = build_id(p)
+            content = p.read_bytes()
+            if not old or content.count(old) != 1 or made >= size:
+                continue
+            n += 1
+            (folder / f"{n}.debug").write_bytes(content.replace(old, hashlib.sha1(f"{n}".encode()).digest()))
+            made += len(content)
+        if made == before:
+            raise SystemExit("none of these files has a build ID")
+    return n, made
+
+
+def wait_watching(argv):
+    """Wall seconds, CPU seconds and peak RSS (MB) of a command."""
+    t0, rss = time.monotonic(), 0
+    with tempfile.TemporaryFile() as out:
+        p = subprocess.Popen(argv, stdout=out)
+        while True:
+            pid, status, usage = os.wait4(p.pid, os.WNOHANG)
+            if pid:
+                break
+            # What wait4() says of it may be ours, from before the exec.
+            with contextlib.suppress(OSError, AttributeError):
+                rss = max(rss, peak_rss_mb(p.pid))
+            time.sleep(0.05)
+        out.seek(0)
+        text = out.read()
+    if status:
+        raise SystemExit(f"{argv[0]} failed: {text.decode()[-2000:]}")
+    return time.monotonic() - t0, usage.ru_utime + usage.ru_stime, rss, text
+
+
+def copied(folder, to):
+    t0 = time.monotonic()
+    shutil.copytree(folder, to)
+    os.sync()
+    took = time.monotonic() - t0
+    shutil.rmtree(to)
+    return took
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__)
+    a.add_argument("--size", type=float, default=4000, help="MB")
+    a.add_argument("--parallel", type=int, default=4)
+    a.add_argument("elf", nargs="*")
+    a = a.parse_args()
+    CORPUS.mkdir(parents=True, exist_ok=True)
+    work = pathlib.Path(tempfile.mkdtemp(prefix="bench-push-", dir=CORPUS))
+    try:
+        (work / "files").mkdir()
+        (work / "empty").mkdir()
+        n, size = make(originals(a.elf), work / "files", a.size * 1e6)
+        say(f"{n} files, {size / 1e6:.0f} MB")
+        os.sync()
+        cp = copied(work / "files", work / "copy")
+        t = Table()
+        with Server("lode", [str(work / "empty")], state=work / "state", extra=["--no-access-log"]) as s:
+            s.wait_ready()
+            before = s.cpu()
+            wall, cpu, rss, out = wait_watching([LODE, "push", str(work / "files"), "--to", f"http://127.0.0.1:{s.port}", "--json",
+                                                 "--parallel", str(a.parallel)])
+            r = json.loads(out)
+            assert r["stored"] == n and not r["failed"], (r["stored"], r["failed"])
+            t.add(f"push of {n} files, {size / 1e6:.0f} MB; beside cp and sync", wall, cp)
+            t.add("  its speed", size / wall / 1e6, size / cp / 1e6, unit="MB/s")
+            t.add("  CPU, client", cpu)
+            t.add("  CPU, server", s.cpu() - before)
+            t.add("  peak RSS, client", rss, target=64, unit="MB")
+            t.add("  peak RSS, server", s.rss(), target=64, unit="MB")
+            wall, cpu, rss, out = wait_watching([LODE, "push", str(work / "files"), "--to", f"http://127.0.0.1:{s.port}", "--json"])
+            assert json.loads(out)["already_there"] == n
+            t.add("the same again: nothing is sent", wall)
+            kept = sum(p.stat().st_size for p in (work / "state/store/data").rglob("*") if p.is_file())
+            wall, cpu, rss, _ = wait_watching([LODE, "store", "verify", "--json", "--data", str(work / "state")])
+            t.add("lode store verify", wall)
+        t.print()
+        print(f"kept in {kept / 1e6:.0f} MB, {100 * kept / size:.0f} %")
+    finally:
+        shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main()
