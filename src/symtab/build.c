@@ -271,6 +271,42 @@ static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
 	}
 }
 
+/*
+ * Go's table says that a function goes up to the next one. Where DWARF has the function it knows better where
+ * the padding begins.
+ */
+static bool is_within(const struct span *dwarf, size_t n, uint64_t addr)
+{
+	size_t lo = 0, hi = n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (dwarf[mid].start <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo && addr < dwarf[lo - 1].end;
+}
+
+static void show_go(struct build *b)
+{
+	AUTO(mem_freep) struct span *dwarf = NULL;
+	size_t n;
+
+	if (!(b->batches[0]->flags & SYMTAB_HAS_GO))
+		return;
+	n = paint(b->spans, b->n_spans, &dwarf);
+	for (size_t i = 0; i < b->n_pieces; i++) {
+		const struct piece *p = b->pieces[i];
+
+		if (p->origin == SYMTAB_GO && !is_within(dwarf, n, p->start))
+			show(b, p->start, p->start + p->size, RANK_GO,
+			     (struct shown){ .piece = (uint32_t)i + 1 });
+	}
+}
+
 static void show_all(struct build *b)
 {
 	if (!b->some)
@@ -278,11 +314,16 @@ static void show_all(struct build *b)
 	for (size_t i = 0; i < b->n_pieces; i++) {
 		const struct piece *p = b->pieces[i];
 
-		if (p->origin == SYMTAB_LINES)
-			show_lines(b, (uint32_t)i, p);
-		else
+		if (p->origin == SYMTAB_DWARF)
 			show(b, p->start, p->start + p->size, RANK_DWARF,
 			     (struct shown){ .piece = (uint32_t)i + 1 });
+	}
+	show_go(b);
+	for (size_t i = 0; i < b->n_pieces; i++) {
+		const struct piece *p = b->pieces[i];
+
+		if (p->origin == SYMTAB_LINES)
+			show_lines(b, (uint32_t)i, p);
 		show(b, p->start + p->size, p->start + p->size + p->tail, RANK_TAIL,
 		     (struct shown){ .piece = (uint32_t)i + 1, .tail = true });
 	}
