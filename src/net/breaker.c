@@ -124,6 +124,12 @@ static void say(struct server *s, const char *said)
 	snprintf(s->m.said, sizeof(s->m.said), "%s", said);
 }
 
+static void slow_down(const struct breakers *b, struct server *s, int64_t now_s, const char *said)
+{
+	s->m.slow_until_s = now_s + pause_s(b, 1);
+	say(s, said);
+}
+
 void breaker_sent(struct breakers *b, struct server *s, enum breaker_event event, const char *said)
 {
 	struct breaker_memory was;
@@ -147,12 +153,11 @@ void breaker_sent(struct breakers *b, struct server *s, enum breaker_event event
 		say(s, said);
 		break;
 	case BREAKER_OUTRUN:
-		if (++s->n_outrun < SLOW_AFTER)
-			break;
-		/* fall through */
+		if (++s->n_outrun >= SLOW_AFTER)
+			slow_down(b, s, now_s, said);
+		break;
 	case BREAKER_UNHEARD:
-		s->m.slow_until_s = now_s + pause_s(b, 1);
-		say(s, said);
+		slow_down(b, s, now_s, said);
 		break;
 	case BREAKER_DROPPED:
 		break;
