@@ -148,7 +148,7 @@ static struct str normal(struct str token, struct arena *a)
 	size_t n_scheme = p ? (size_t)(p - token.p) : 0, prefix = p ? 0 : strlen("http://"), size;
 	char *url;
 
-	while (token.size > n_scheme + 4 && token.p[token.size - 1] == '/')
+	while (token.size > (p ? n_scheme + 4 : 1) && token.p[token.size - 1] == '/')
 		token.size--;
 	size = prefix + token.size;
 	url = arena_alloc(a, size + 1);
