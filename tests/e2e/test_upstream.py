@@ -58,7 +58,7 @@ def test_it_comes_whole_and_is_kept(serve, faulty, elf, path):
     head = s.get(path, method="HEAD")
     assert head.status == 200 and int(head.headers["Content-Length"]) == len(elf.debug)
     assert len(up.requests()) == 1
-    assert s.metric(r'http_responses_total\{result="upstream"\}') >= 1
+    assert s.metric(r'lode_upstream_fetches\{outcome="found"\}') == 1
     assert s.metric(rf'lode_upstream_requests\{{server="{up.url}",outcome="found"\}}') == 1
     # And after a restart.
     s.stop()
