@@ -117,7 +117,7 @@ static int check_sections(const struct elf_image *img, bool *ret_debug, bool *re
 		n_symtabs += s->type == SHT_SYMTAB;
 		if (check_table(img, i, err) < 0)
 			return -1;
-		if (s->link >= img->n_sections && s->type != SHT_NULL && s->link < SHN_LORESERVE)
+		if (s->link >= img->n_sections && s->type != SHT_NULL)
 			return err_set(err, ERR_INVALID, "section %u links to section %u of %u", i, s->link,
 				       img->n_sections);
 	}

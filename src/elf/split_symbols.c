@@ -217,13 +217,14 @@ static int stays(const struct elf_strip *t, size_t i, const struct symbol *s, st
 static int name_of(const struct elf_strip *t, struct bytes names, size_t i, uint32_t off, struct str *ret,
 		   struct err *err)
 {
-	const char *p = (const char *)names.p + off;
-	const char *end;
+	const char *p, *end = NULL;
 
 	*ret = (struct str){ 0 };
 	if (!off)
 		return 0;
-	end = off < names.size ? memchr(p, 0, names.size - off) : NULL;
+	p = off < names.size ? (const char *)names.p + off : NULL;
+	if (p)
+		end = memchr(p, 0, names.size - off);
 	if (!end)
 		return err_set(err, ERR_INVALID,
 			       "the name of symbol %zu is at %u, which is not in the %zu bytes of names", i,
