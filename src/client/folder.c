@@ -53,12 +53,15 @@ void folder_open(struct folder *f, char *path)
 	struct stat st;
 
 	*f = (struct folder){ .path = path };
-	if (stat(path, &st) < 0 && dir_make(path, 0700, &f->read_only_why) < 0)
+	if (stat(path, &st) < 0 && dir_make(path, 0700, &f->read_only_why) < 0) {
 		f->read_only = true;
-	else if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
-		f->read_only = true, err_os(&f->read_only_why, ENOTDIR, "%s", path);
-	else if (access(path, R_OK | W_OK | X_OK) < 0)
-		f->read_only = true, err_os(&f->read_only_why, errno, "%s", path);
+	} else if (stat(path, &st) == 0 && !S_ISDIR(st.st_mode)) {
+		err_os(&f->read_only_why, ENOTDIR, "%s", path);
+		f->read_only = true;
+	} else if (access(path, R_OK | W_OK | X_OK) < 0) {
+		err_os(&f->read_only_why, errno, "%s", path);
+		f->read_only = true;
+	}
 	if (f->read_only)
 		err_in(&f->read_only_why, "cache folder");
 }
