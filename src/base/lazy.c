@@ -7,8 +7,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-int lazy_load(const char *soname, const char *package, const char *const *names, void *table, size_t n,
-	      struct err *err)
+static int load(const char *soname, const char *package, const char *const *names, void *table, size_t n,
+		struct err *err)
 {
 	void *lib = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
@@ -23,4 +23,20 @@ int lazy_load(const char *soname, const char *package, const char *const *names,
 		memcpy((char *)table + i * sizeof(f), &f, sizeof(f));
 	}
 	return 0;
+}
+
+int lazy_load(struct lazy *l, const char *soname, const char *package, const char *const *names, void *table,
+	      size_t n, struct err *err)
+{
+	bool failed;
+
+	pthread_mutex_lock(&l->lock);
+	if (!l->tried)
+		(void)!load(soname, package, names, table, n, &l->err);
+	l->tried = true;
+	failed = l->err.kind != ERR_NONE;
+	if (failed && err)
+		*err = l->err;
+	pthread_mutex_unlock(&l->lock);
+	return failed ? -1 : 0;
 }

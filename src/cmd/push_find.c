@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/push.h"
@@ -19,10 +18,8 @@
 static int hash_fd(struct push *p, int fd, uint64_t size, uint8_t sha256[STORE_SHA256_SIZE], struct err *err)
 {
 	AUTO(mem_freep) char *piece = mem_alloc(PIECE);
-	EVP_MD_CTX *sha = EVP_MD_CTX_new();
-	int r = sha && EVP_DigestInit_ex(sha, EVP_sha256(), NULL)
-			? 0
-			: err_set(err, ERR_LIMIT, "no memory for SHA-256");
+	AUTO(sha256_freep) struct sha256 *sha = NULL;
+	int r = sha256_new(&sha, err);
 
 	for (uint64_t off = 0; r == 0 && off < size;) {
 		size_t got = 0;
@@ -30,14 +27,13 @@ static int hash_fd(struct push *p, int fd, uint64_t size, uint8_t sha256[STORE_S
 		r = fd_pread(fd, piece, (size_t)MIN(PIECE, size - off), off, &got, err);
 		if (r == 0 && !got)
 			r = err_set(err, ERR_CHANGED, "became shorter while it was read");
-		EVP_DigestUpdate(sha, piece, got);
+		sha256_add(sha, bytes_of(piece, got));
 		off += got;
 		if (r == 0 && p->stop)
 			r = err_set(err, ERR_CANCELLED, "stopped");
 	}
 	if (r == 0)
-		EVP_DigestFinal_ex(sha, sha256, NULL);
-	EVP_MD_CTX_free(sha);
+		sha256_end(sha, sha256);
 	return r;
 }
 

@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include <sqlite3.h>
 #include "db/db.h"
+#include "db/sqlite_lazy.h"
 
 struct db {
 	sqlite3 *sq;

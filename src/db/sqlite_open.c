@@ -15,6 +15,17 @@
 #define JOURNAL_SIZE    "67108864"
 #define MEMORY_PREFIX   ":memory:"
 
+struct sqlite_functions sqlite_functions;
+
+static int load(struct err *err)
+{
+	static const char *const names[] = { SQLITE_FUNCTIONS(LAZY_NAME) };
+	static struct lazy lib = LAZY_INIT;
+
+	return lazy_load(&lib, "libsqlite3.so.0", "libsqlite3-0", names, &sqlite_functions, ARRAY_SIZE(names),
+			 err);
+}
+
 /* The memory one is SQLite's "memdb": what its older shared cache locks, no busy time-out waits for. */
 static char *memory_uri(const char *name)
 {
@@ -93,7 +104,11 @@ int db_open(const char *path, const struct db_options *opts, struct db **ret, st
 	bool memory = str_starts(str_of(path), STR(MEMORY_PREFIX));
 	AUTO(mem_freep) char *uri = memory ? memory_uri(path + strlen(MEMORY_PREFIX)) : NULL;
 	int flags = SQLITE_OPEN_NOMUTEX, code;
-	struct db *db = NEW(struct db);
+	struct db *db;
+
+	if (load(err) < 0)
+		return -1;
+	db = NEW(struct db);
 
 	/* Nobody but this process has a memory one: who comes first makes it. */
 	if (opts->read_only && !memory)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl's functions as the net uses them, loaded with the first struct net: libcurl brings some thirty libraries with it. To be
- * included by the one file that calls it.
+ * libcurl's functions as the net uses them, loaded with the first struct net: libcurl brings some thirty
+ * libraries with it. To be included by the one file that calls it.
  */
 #pragma once
 
@@ -41,8 +41,9 @@ static struct {
 static int curl_load(struct err *err)
 {
 	static const char *const names[] = { CURL_FUNCTIONS(LAZY_NAME) };
+	static struct lazy lib = LAZY_INIT;
 
-	return lazy_load("libcurl.so.4", "libcurl4", names, &curl, sizeof(names) / sizeof(names[0]), err);
+	return lazy_load(&lib, "libcurl.so.4", "libcurl4", names, &curl, ARRAY_SIZE(names), err);
 }
 
 #define curl_easy_cleanup        curl.curl_easy_cleanup

@@ -60,9 +60,10 @@ static struct {
 static int archive_load(struct err *err)
 {
 	static const char *const names[] = { ARCHIVE_FUNCTIONS(LAZY_NAME) };
+	static struct lazy lib = LAZY_INIT;
 
-	return lazy_load("libarchive.so.13", "libarchive13", names, &libarchive,
-			 sizeof(names) / sizeof(names[0]), err);
+	return lazy_load(&lib, "libarchive.so.13", "libarchive13", names, &libarchive, ARRAY_SIZE(names),
+			 err);
 }
 
 #define archive_entry_filetype               libarchive.archive_entry_filetype

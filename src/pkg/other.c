@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <locale.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include "pkg/archive_lazy.h"
 
@@ -266,23 +265,14 @@ static void other_close(struct pkg_reader *r)
 
 static const struct reader_ops other_ops = { other_next, other_data, other_close };
 
-static pthread_once_t load_once = PTHREAD_ONCE_INIT;
-static struct err load_err;
-
-static void load(void)
-{
-	archive_load(&load_err);
-}
-
 int other_reader_new(struct source *src, struct pkg_reader **ret, struct err *err)
 {
 	struct other_reader *o;
 	locale_t old;
 	int r;
 
-	pthread_once(&load_once, load);
-	if (load_err.kind != ERR_NONE)
-		return err_set(err, load_err.kind, "%s", load_err.text);
+	if (archive_load(err) < 0)
+		return -1;
 	o = NEW(struct other_reader);
 	o->r.ops = &other_ops;
 	o->src = src;

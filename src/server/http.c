@@ -7,13 +7,13 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <microhttpd.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "server/listen.h"
+#include "server/mhd_lazy.h"
 #include "server/slow.h"
 
 /*
@@ -43,6 +43,8 @@ struct http {
 	char *urls[LISTEN_MAX + 1];
 	struct buf cert, key;
 };
+
+struct mhd_functions mhd_functions;
 
 /* Stands in for a request's ctx while the handler has none of its own. */
 static char no_ctx;
@@ -205,6 +207,15 @@ static int start_daemon(struct http *h, const struct http_options *opts, const s
 			       opts->tls_cert ? ": certificate or key are no good, or no resources" : "");
 	h->urls[h->n_daemons++] = mem_printf("%s://%s", opts->tls_cert ? "https" : "http", ls->url_host);
 	return 0;
+}
+
+int http_load(struct err *err)
+{
+	static const char *const names[] = { MHD_FUNCTIONS(LAZY_NAME) };
+	static struct lazy lib = LAZY_INIT;
+
+	return lazy_load(&lib, "libmicrohttpd.so.12", "libmicrohttpd12", names, &mhd_functions,
+			 ARRAY_SIZE(names), err);
 }
 
 int http_start(const struct http_options *opts, struct http **ret, struct err *err)

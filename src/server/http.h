@@ -61,6 +61,8 @@ struct http_options {
 	struct http_handler handler;
 };
 
+/* Have libmicrohttpd: before anything else of this, replies too. Again is nothing. */
+int http_load(struct err *err);
 int http_start(const struct http_options *opts, struct http **ret, struct err *err);
 const char *const *http_urls(const struct http *h); /* NULL-terminated */
 unsigned http_connections(struct http *h);

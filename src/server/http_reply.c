@@ -4,8 +4,8 @@
  */
 #include "server/http.h"
 
-#include <microhttpd.h>
 #include <stdlib.h>
+#include "server/mhd_lazy.h"
 
 /* What a stream's read may fill at once; each reply that streams holds one such buffer. */
 #define STREAM_BLOCK KIB(64)

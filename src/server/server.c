@@ -115,9 +115,12 @@ static int start_http(struct server *s, const struct server_options *opts, struc
 
 int server_start(const struct server_options *opts, struct server **ret, struct err *err)
 {
-	struct server *s = NEW(struct server);
+	struct server *s;
 	int r;
 
+	if (http_load(err) < 0 || sha256_load(err) < 0)
+		return -1;
+	s = NEW(struct server);
 	s->started_mono_ms = clock_mono_ms();
 	arena_init(&s->arena);
 	wait_init(&s->wait);

@@ -5,13 +5,12 @@
 #include "server/token.h"
 
 #include <errno.h>
-#include <openssl/crypto.h>
-#include <openssl/sha.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include "store/sha256.h"
 
 #define FILE_MAX      MIB(4)
 #define LOOK_EVERY_MS 500
@@ -75,7 +74,7 @@ static bool has_scope(unsigned scopes, enum token_scope scope)
 
 void token_hash(struct str secret, uint8_t ret[TOKEN_HASH_SIZE])
 {
-	SHA256((const unsigned char *)secret.p, secret.size, ret);
+	sha256_of(bytes_of(secret.p, secret.size), ret);
 }
 
 int token_make(struct str name, unsigned scopes, struct token *ret, char secret[TOKEN_SECRET_SIZE],
@@ -83,6 +82,8 @@ int token_make(struct str name, unsigned scopes, struct token *ret, char secret[
 {
 	uint8_t bits[32];
 
+	if (sha256_load(err) < 0)
+		return -1;
 	if (getrandom(bits, sizeof(bits), 0) != sizeof(bits))
 		return err_os(err, errno, "getrandom");
 	memcpy(secret, "lode_", 5);
@@ -222,6 +223,16 @@ bool tokens_any(struct tokens *t)
 	return any;
 }
 
+/* In the same time wherever the two differ. */
+static bool hash_eq(const uint8_t a[TOKEN_HASH_SIZE], const uint8_t b[TOKEN_HASH_SIZE])
+{
+	volatile uint8_t differ = 0;
+
+	for (size_t i = 0; i < TOKEN_HASH_SIZE; i++)
+		differ |= a[i] ^ b[i];
+	return differ == 0;
+}
+
 int tokens_check(struct tokens *t, struct str secret, enum token_scope scope, char ret_name[TOKEN_MAX_NAME])
 {
 	uint8_t hash[TOKEN_HASH_SIZE];
@@ -231,7 +242,7 @@ int tokens_check(struct tokens *t, struct str secret, enum token_scope scope, ch
 	pthread_mutex_lock(&t->lock);
 	look(t);
 	for (size_t i = 0; i < t->n; i++) {
-		if (CRYPTO_memcmp(hash, t->list[i].hash, sizeof(hash)) != 0)
+		if (!hash_eq(hash, t->list[i].hash))
 			continue;
 		r = has_scope(t->list[i].scopes, scope) ? 0 : TOKEN_NOT_ALLOWED;
 		memcpy(ret_name, t->list[i].name, TOKEN_MAX_NAME);

@@ -7,7 +7,6 @@
  */
 #include "store/internal.h"
 
-#include <openssl/sha.h>
 #include <stdio.h>
 
 #include "elf/elf.h"
@@ -98,7 +97,7 @@ void store_record_name(const struct store_key *key, struct buf *ret)
 	buf_printf(ret, "%.2s/%s.%s", id, id, kind_names[key->kind]);
 	if (!key->arg.size)
 		return;
-	SHA256((const unsigned char *)key->arg.p, key->arg.size, sum);
+	sha256_of(bytes_of(key->arg.p, key->arg.size), sum);
 	buf_printf(ret, "-%s", hex_encode(bytes_of(sum, sizeof(sum)), hex));
 }
 

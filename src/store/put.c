@@ -10,7 +10,6 @@
  */
 #include "store/internal.h"
 
-#include <openssl/evp.h>
 #include <stdlib.h>
 
 /* Somebody else may write the same record at the same time, again and again; but he gets on, and so there is
@@ -22,7 +21,7 @@ struct store_put {
 	struct store_put_options opts;
 	struct spool spool;
 	struct codec_frames *frames; /* NULL: raw */
-	EVP_MD_CTX *sha;
+	struct sha256 *sha;
 	uint64_t size;
 	uint8_t sha256[STORE_SHA256_SIZE];
 	bool ended;
@@ -50,12 +49,7 @@ int store_put_begin(struct store *st, const struct store_put_options *opts, stru
 	p->st = st;
 	p->opts = *opts;
 	p->spool.fd = -1;
-	p->sha = EVP_MD_CTX_new();
-	if (!p->sha || !EVP_DigestInit_ex(p->sha, EVP_sha256(), NULL)) {
-		store_put_abort(p);
-		return err_set(err, ERR_LIMIT, "store: no memory for SHA-256");
-	}
-	if (st->blobs->ops->spool(st->blobs, &p->spool, err) < 0) {
+	if (sha256_new(&p->sha, err) < 0 || st->blobs->ops->spool(st->blobs, &p->spool, err) < 0) {
 		store_put_abort(p);
 		return err_in(err, "store");
 	}
@@ -70,7 +64,7 @@ int store_put_write(struct store_put *p, struct bytes b, struct err *err)
 	if (b.size > p->opts.size - p->size)
 		return err_set(err, ERR_INVALID, "store: more than the %llu bytes that were announced",
 			       (unsigned long long)p->opts.size);
-	EVP_DigestUpdate(p->sha, b.p, b.size);
+	sha256_add(p->sha, b);
 	p->size += b.size;
 	if ((p->frames ? codec_frames_write(p->frames, b, err) : spool_write(&p->spool, b, err)) < 0)
 		return err_in(err, "store");
@@ -91,7 +85,7 @@ static int end(struct store_put *p, struct err *err)
 			       (unsigned long long)p->size, (unsigned long long)p->opts.size);
 	if (p->frames && codec_frames_end(p->frames, err) < 0)
 		return err_in(err, "store");
-	EVP_DigestFinal_ex(p->sha, p->sha256, NULL);
+	sha256_end(p->sha, p->sha256);
 	p->ended = true;
 	return 0;
 }
@@ -120,7 +114,7 @@ void store_put_abort(struct store_put *p)
 	if (!p)
 		return;
 	codec_frames_free(p->frames);
-	EVP_MD_CTX_free(p->sha);
+	sha256_free(p->sha);
 	p->st->blobs->ops->spool_done(p->st->blobs, &p->spool);
 	free(p);
 }

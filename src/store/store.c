@@ -32,7 +32,7 @@ int store_open(const char *dir, const struct store_options *opts, struct store *
 {
 	struct blobs *blobs = NULL;
 
-	if (blobs_open_dir(dir, opts->create, &blobs, err) < 0)
+	if (sha256_load(err) < 0 || blobs_open_dir(dir, opts->create, &blobs, err) < 0)
 		return err_in(err, "store");
 	*ret = store_new(blobs, opts);
 	return 0;

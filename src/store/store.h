@@ -16,6 +16,7 @@
 #pragma once
 
 #include "io/io.h"
+#include "store/sha256.h"
 
 enum store_kind {
 	STORE_DEBUGINFO,
@@ -49,7 +50,7 @@ enum store_quality { STORE_STRIPPED, STORE_SYMBOLS, STORE_DWARF, STORE_N_QUALITI
 const char *store_quality_name(enum store_quality quality); /* "stripped", "symtab", "dwarf" */
 enum store_quality store_quality_of(uint32_t elf_flags); /* by ELF_HAS_* of elf/elf.h */
 
-#define STORE_SHA256_SIZE 32
+#define STORE_SHA256_SIZE SHA256_SIZE
 
 /* What a record says. Its strings lie where the call that filled it in says. */
 struct store_meta {

@@ -7,7 +7,6 @@
  */
 #include "store/internal.h"
 
-#include <openssl/evp.h>
 #include <stdlib.h>
 
 #define PIECE MIB(1)
@@ -42,24 +41,22 @@ static void bad_record(void *arg, struct str what, const struct err *why)
 
 static int hash_source(struct verify *v, struct source *s, uint8_t sha256[STORE_SHA256_SIZE], struct err *err)
 {
-	EVP_MD_CTX *sha = EVP_MD_CTX_new();
-	int r = 0;
+	struct sha256 *sha = NULL;
+	int r = sha256_new(&sha, err);
 
-	if (!sha || !EVP_DigestInit_ex(sha, EVP_sha256(), NULL))
-		r = err_set(err, ERR_LIMIT, "no memory for SHA-256");
 	for (uint64_t off = 0; r == 0 && off < s->size;) {
 		size_t got = 0;
 
 		r = source_read(s, off, v->piece, PIECE, SOURCE_SEQUENTIAL, &got, err);
-		EVP_DigestUpdate(sha, v->piece, got);
+		sha256_add(sha, bytes_of(v->piece, got));
 		off += got;
 		if (r == 0 && v->progress &&
 		    v->progress(v->arg, v->result.n_contents, v->c.n_contents, v->done, v->c.bytes) != 0)
 			r = err_set(err, ERR_CANCELLED, "stopped");
 	}
 	if (r == 0)
-		EVP_DigestFinal_ex(sha, sha256, NULL);
-	EVP_MD_CTX_free(sha);
+		sha256_end(sha, sha256);
+	sha256_free(sha);
 	return r;
 }
 

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libmicrohttpd's functions as http.c and http_reply.c use them, loaded when a server starts: with GnuTLS and
+ * all that it brings they cost each start of the program 3 ms, whatever it is for.
+ */
+#pragma once
+
+#include <microhttpd.h>
+#include "base/lazy.h"
+
+#define MHD_FUNCTIONS(X)                                          \
+	X(MHD_add_response_header)                                \
+	X(MHD_create_response_from_buffer)                        \
+	X(MHD_create_response_from_buffer_with_free_callback_cls) \
+	X(MHD_create_response_from_callback)                      \
+	X(MHD_create_response_from_fd_at_offset64)                \
+	X(MHD_destroy_response)                                   \
+	X(MHD_get_connection_info)                                \
+	X(MHD_lookup_connection_value)                            \
+	X(MHD_lookup_connection_value_n)                          \
+	X(MHD_queue_response)                                     \
+	X(MHD_resume_connection)                                  \
+	X(MHD_start_daemon)                                       \
+	X(MHD_stop_daemon)                                        \
+	X(MHD_suspend_connection)
+
+struct mhd_functions {
+	MHD_FUNCTIONS(LAZY_FIELD)
+};
+extern struct mhd_functions mhd_functions;
+
+/* Behind http_load(). */
+
+#define MHD_add_response_header         mhd_functions.MHD_add_response_header
+#define MHD_create_response_from_buffer mhd_functions.MHD_create_response_from_buffer
+#define MHD_create_response_from_buffer_with_free_callback_cls \
+	mhd_functions.MHD_create_response_from_buffer_with_free_callback_cls
+#define MHD_create_response_from_callback       mhd_functions.MHD_create_response_from_callback
+#define MHD_create_response_from_fd_at_offset64 mhd_functions.MHD_create_response_from_fd_at_offset64
+#define MHD_destroy_response                    mhd_functions.MHD_destroy_response
+#define MHD_get_connection_info                 mhd_functions.MHD_get_connection_info
+#define MHD_lookup_connection_value             mhd_functions.MHD_lookup_connection_value
+#define MHD_lookup_connection_value_n           mhd_functions.MHD_lookup_connection_value_n
+#define MHD_queue_response                      mhd_functions.MHD_queue_response
+#define MHD_resume_connection                   mhd_functions.MHD_resume_connection
+#define MHD_start_daemon                        mhd_functions.MHD_start_daemon
+#define MHD_stop_daemon                         mhd_functions.MHD_stop_daemon
+#define MHD_suspend_connection                  mhd_functions.MHD_suspend_connection
