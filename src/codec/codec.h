@@ -135,6 +135,12 @@ int codec_frames_write(struct codec_frames *f, struct bytes b, struct err *err);
 int codec_frames_end(struct codec_frames *f, struct err *err); /* the last frame and the table: no more writes */
 void codec_frames_free(struct codec_frames *f);                /* takes NULL */
 /*
+ * Before the first write: go on behind what another one has written to @raw, all of it or up to any byte. Whole frames are taken up to the first
+ * that is cut or damaged, @fn is told their decoded bytes in order (its failure is handed on). *ret_raw is what they take of @raw: what lies behind is void.
+ */
+int codec_frames_resume(struct codec_frames *f, struct source *raw, int (*fn)(void *arg, struct bytes b, struct err *err), void *arg,
+			uint64_t *ret_raw, struct err *err);
+/*
  * The decoded bytes of such a file, also of another writer's whose frames decode to CODEC_FRAME_MAX at most. Takes @raw, also on failure. A read
  * decodes the frame that it lies in; its check sum holds before a byte of it is delivered. No table, or one that does not fit: ERR_INVALID.
  */

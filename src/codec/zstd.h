@@ -20,12 +20,15 @@
 #define ZSTD_BLOCK_MAX        KIB(128)
 #define ZSTD_MAX_WINDOW_LOG   29 /* CODEC_MAX_WINDOW */
 
-/* ---- zstd_frames_write.c, zstd_frames_read.c: the seekable format ---- */
+/* ---- zstd_frames_write.c, zstd_frames_resume.c, zstd_frames_read.c: the seekable format ---- */
 
 #define ZSTD_SEEK_SKIPPABLE  0x184d2a5eu
 #define ZSTD_SEEK_MAGIC      0x8f92eab1u
 #define ZSTD_SEEK_FOOTER     9
 #define ZSTD_SEEK_MAX_FRAMES (1u << 22) /* the format itself allows 2^27: 1 GiB of table */
+
+/* A frame that is there already. */
+int zstd_frames_add(struct codec_frames *f, size_t raw_size, size_t size, struct err *err);
 
 /* ---- zstd_frame.c: frames ---- */
 

@@ -68,6 +68,16 @@ static struct press *press_own(struct err *err)
 
 /* ---- frames ---- */
 
+int zstd_frames_add(struct codec_frames *f, size_t raw_size, size_t size, struct err *err)
+{
+	if (f->n_frames == ZSTD_SEEK_MAX_FRAMES)
+		return err_set(err, ERR_LIMIT, "zstd: more than %u frames", ZSTD_SEEK_MAX_FRAMES);
+	buf_add_u32(&f->sizes, (uint32_t)raw_size);
+	buf_add_u32(&f->sizes, (uint32_t)size);
+	f->n_frames++;
+	return 0;
+}
+
 static int put_frame(struct codec_frames *f, struct bytes b, struct err *err)
 {
 	struct press *p = press_own(err);
@@ -75,16 +85,13 @@ static int put_frame(struct codec_frames *f, struct bytes b, struct err *err)
 
 	if (!p)
 		return -1;
-	if (f->n_frames == ZSTD_SEEK_MAX_FRAMES)
-		return err_set(err, ERR_LIMIT, "zstd: more than %u frames", ZSTD_SEEK_MAX_FRAMES);
 	ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_compressionLevel, f->level);
 	ZSTD_CCtx_setParameter(p->zstd, ZSTD_c_checksumFlag, 1);
 	n = ZSTD_compress2(p->zstd, p->out, p->out_size, b.p, b.size);
 	if (ZSTD_isError(n))
 		return zstd_err(err, n);
-	buf_add_u32(&f->sizes, (uint32_t)n);
-	buf_add_u32(&f->sizes, (uint32_t)b.size);
-	f->n_frames++;
+	if (zstd_frames_add(f, n, b.size, err) < 0)
+		return -1;
 	return f->out(f->arg, bytes_of(p->out, n), err);
 }
 

@@ -24,7 +24,7 @@ struct push *push_new(struct server *s)
 
 	p->s = s;
 	p->tokens = tokens_new(s->opts.tokens_path ? s->opts.tokens_path : "/nonexistent");
-	p->sessions = sessions_new();
+	p->sessions = sessions_new(s->opts.store, s->opts.max_push);
 	return p;
 }
 
@@ -277,7 +277,7 @@ static bool take_session(struct request *req)
 	}
 	off = session_offset(session);
 	if (!pr->off && off)
-		session_reset(session);
+		session_reset(p->sessions, session);
 	else if (pr->off != off) {
 		push_reply_offset(req, 409, "offset", off,
 				  "that is not where this upload has got to: go on from X-LODE-OFFSET");

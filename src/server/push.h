@@ -75,13 +75,15 @@ void upload_gone(struct upload *up);   /* takes the request's hold */
 /* Belongs to whoever has checked it out. */
 struct session {
 	char *name;
-	struct store_put *put; /* NULL: nothing yet */
+	struct store_put *put; /* NULL: nothing yet, or not yet opened */
+	uint64_t left;         /* by the last process: so much, until it is opened */
 	bool named;            /* can be parked */
 	int64_t parked_ms;
 	struct session *prev, *next;
 };
-struct sessions *sessions_new(void);
-void sessions_free(struct sessions *t);
+/* With those that the last process left in @store (NULL: there is none). Those that wait for their next part have @max_bytes together, or are one. */
+struct sessions *sessions_new(struct store *store, uint64_t max_bytes);
+void sessions_free(struct sessions *t); /* what waits is left for the next process */
 /* The session of this upload, to be continued or new; NULL: another connection has it. Without SHA-256: always one of its own. */
 struct session *session_take(struct sessions *t, const struct push_request *pr);
 uint64_t session_offset(const struct session *s);
@@ -89,7 +91,12 @@ uint64_t session_offset(const struct session *s);
 bool session_peek(struct sessions *t, const struct push_request *pr, uint64_t *ret_off, bool *ret_busy);
 void session_park(struct sessions *t, struct session *s); /* for its next part */
 void session_drop(struct sessions *t, struct session *s); /* for good */
-void session_reset(struct session *s);                    /* from the start again */
+void session_reset(struct sessions *t, struct session *s); /* from the start again */
+/*
+ * Before it is written to. What the last process left is read and hashed for that, and of bytes that were damaged by a crash it is as much as is sound:
+ * look at session_offset() again. STORE_FULL.
+ */
+int session_open(struct sessions *t, struct session *s, uint64_t size, struct err *err);
 
 /* ---- push_check.c ---- */
 

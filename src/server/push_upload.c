@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { UPLOAD_ELSEWHERE = -2 }; /* an outcome: less is here than we said, after a crash; the session stays */
+
 struct upload {
 	struct server *s;
 	struct request *req; /* the HTTP thread's; the worker's while it is suspended */
@@ -30,7 +32,7 @@ struct upload {
 	/* the worker's */
 	struct session *session;
 	struct err err;
-	int outcome; /* STORE_FULL, or negative */
+	int outcome; /* STORE_FULL, UPLOAD_ELSEWHERE, or negative */
 };
 
 static void copy_meta(struct upload *up)
@@ -61,15 +63,22 @@ struct upload *upload_new(struct request *req, struct session *session)
 	return up;
 }
 
-/* A connection that is gone leaves what has arrived to its next one. */
+/* What has arrived waits for the next connection, or is of no use. */
+static void let_go(struct upload *up)
+{
+	struct session *session = TAKE(up->session);
+
+	if (session && up->failed && up->outcome != UPLOAD_ELSEWHERE)
+		session_drop(up->s->push->sessions, session);
+	else if (session)
+		session_park(up->s->push->sessions, session);
+}
+
 static void unref(struct upload *up)
 {
 	if (atomic_fetch_sub(&up->refs, 1) != 1)
 		return;
-	if (up->session && up->failed)
-		session_drop(up->s->push->sessions, up->session);
-	else if (up->session)
-		session_park(up->s->push->sessions, up->session);
+	let_go(up);
 	atomic_fetch_sub(&up->s->push->n_uploads, 1);
 	pthread_mutex_destroy(&up->lock);
 	free(up->fill);
@@ -83,13 +92,14 @@ static void unref(struct upload *up)
 static int begin(struct upload *up, struct bytes b)
 {
 	const struct push_request *pr = &up->pr;
-	const struct store_put_options opts = { .size = pr->total };
+	int r;
 
 	if (up->session->put)
 		return 0;
-	if (push_check_head(pr, b, &up->err) < 0)
+	if (!pr->off && push_check_head(pr, b, &up->err) < 0)
 		return -1;
-	return store_put_begin(up->s->opts.store, &opts, &up->session->put, &up->err);
+	r = session_open(up->s->push->sessions, up->session, pr->total, &up->err);
+	return r == 0 && session_offset(up->session) != pr->off ? UPLOAD_ELSEWHERE : r;
 }
 
 static void write_piece(struct upload *up, struct bytes b)
@@ -107,6 +117,20 @@ static void write_piece(struct upload *up, struct bytes b)
 	up->outcome = r;
 	up->failed = true;
 	pthread_mutex_unlock(&up->lock);
+}
+
+static void reply_offset(struct upload *up)
+{
+	uint64_t off = session_offset(up->session);
+
+	/* Before the reply: who has it may send the next part on another connection. */
+	let_go(up);
+	if (up->failed)
+		push_reply_offset(
+			up->req, 409, "offset", off,
+			"not all that was sent before has outlived a crash: go on from X-LODE-OFFSET");
+	else
+		push_reply_offset(up->req, 202, "partial", off, "go on from X-LODE-OFFSET");
 }
 
 static void reply_failure(struct upload *up)
@@ -176,24 +200,15 @@ static void commit(struct upload *up)
 
 static void finish(struct upload *up)
 {
-	if (up->failed) {
+	if (up->failed && up->outcome == UPLOAD_ELSEWHERE)
+		reply_offset(up);
+	else if (up->failed)
 		reply_failure(up);
-	} else if (session_offset(up->session) == up->pr.total) {
+	else if (session_offset(up->session) == up->pr.total)
 		commit(up);
-	} else {
-		uint64_t off = session_offset(up->session);
-
-		/* Before the reply: who has it may send the next part on another connection. */
-		session_park(up->s->push->sessions, TAKE(up->session));
-		push_reply_offset(up->req, 202, "partial", off, "go on from X-LODE-OFFSET");
-	}
-	if (up->session) {
-		if (up->failed)
-			session_drop(up->s->push->sessions, up->session);
-		else
-			session_park(up->s->push->sessions, up->session);
-		up->session = NULL;
-	}
+	else
+		reply_offset(up);
+	let_go(up);
 }
 
 static void work(void *arg)

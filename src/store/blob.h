@@ -26,18 +26,38 @@ struct blob_stamp {
 
 /*
  * Where a content is gathered until its name is known: a local file, whatever the blobs lie in. It goes with the process that
- * made it, at the latest when another one sweeps.
+ * made it, at the latest when another one sweeps; but one that has a name and a note stays for SPOOL_KEEP_S, for who goes on with it.
  */
 struct spool {
 	int fd;
 	uint64_t size;
-	char *path; /* blob_dir.c's; NULL: it has no name */
+	char *path;       /* spool_dir.c's; NULL: it has none */
+	char *note_path;  /* of its note; NULL: it cannot have one */
+};
+#define SPOOL_KEEP_S   7200
+#define SPOOL_MAX_NAME 1024u
+
+/* What is noted of a spool that has a name. */
+struct spool_note {
+	struct str name;  /* whose it is: any text of up to SPOOL_MAX_NAME bytes, without line feeds */
+	uint64_t size;    /* of the spool: what comes behind was not noted */
+	uint64_t content; /* bytes that went into that */
+	uint64_t all;     /* ... of so many */
+	int64_t time_s;   /* wall time of the note; given back */
 };
 
 struct blobs;
 struct blobs_ops {
-	int (*spool)(struct blobs *b, struct spool *ret, struct err *err);
-	void (*spool_done)(struct blobs *b, struct spool *s); /* takes the zeroed with fd -1 */
+	/*
+	 * With a @name (else empty): the one that was left under it, with its bytes, or a new one. One name is one writer's: another gets a spool
+	 * that has none. Implementations that keep nothing give such to all.
+	 */
+	int (*spool)(struct blobs *b, struct str name, struct spool *ret, struct err *err);
+	void (*spool_done)(struct blobs *b, struct spool *s, bool keep); /* takes the zeroed with fd -1. @keep it, if it has a note */
+	/* Note how far it is. Not durable: who goes on must see for himself that the bytes are right. */
+	int (*spool_note)(struct blobs *b, struct spool *s, const struct spool_note *note, struct err *err);
+	/* The notes of all spools, also of those that are being written. */
+	int (*notes)(struct blobs *b, int (*fn)(void *arg, const struct spool_note *note), void *arg, struct err *err);
 	/*
 	 * The spool's content under @name, durable when this returns. If one of that size is there it stays, and is as good as put now.
 	 * The spool stays the caller's, and may be put again.
@@ -74,6 +94,14 @@ struct blobs {
 /* 0 and *ret; one that is not there is made with @create, else ERR_IO; what is no store is ERR_INVALID. */
 int blobs_open_dir(const char *dir, bool create, struct blobs **ret, struct err *err);
 struct blobs *blobs_open_memory(void);
+
+/* ---- spool_dir.c: spools in the folder tmp/ of the store at @dir ---- */
+
+int spool_dir_open(const char *dir, struct str name, struct spool *ret, struct err *err);
+void spool_dir_done(struct spool *s, bool keep);
+int spool_dir_note(const char *dir, struct spool *s, const struct spool_note *note, struct err *err);
+int spool_dir_notes(const char *dir, int (*fn)(void *arg, const struct spool_note *note), void *arg, struct err *err);
+int spool_dir_sweep(const char *dir, uint64_t *ret_n, struct err *err);
 
 /* ---- spool.c ---- */
 

@@ -2,9 +2,8 @@
 /*
  * Blobs as files of a folder.
  *
- * What is gathered lies in tmp/ and is locked (flock) by who writes it: a file there that nobody has locked
- * was left by a process that is gone. It becomes a blob by a link or a rename, when it is synced; then the
- * folder is. Changes of names are made under a lock of the whole folder, held for as long as a system call or
+ * What is gathered lies in tmp/ (spool_dir.c). It becomes a blob by a link or a rename, when it is synced; then
+ * the folder is. Changes of names are made under a lock of the whole folder, held for as long as a system call or
  * two: so a condition and what depends on it are one.
  */
 #include "store/blob.h"
@@ -16,13 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define MARKER      "lode-store"
 #define MARKER_TEXT "lode store 1\n"
 #define MARKER_MAX  KIB(4)
-#define NAME_TRIES  8
 
 struct dir {
 	struct blobs blobs;
@@ -89,64 +86,32 @@ static int set_time(int fd, const char *path, struct err *err)
 	return 0;
 }
 
-/* ---- spools ---- */
+/* ---- spools: spool_dir.c ---- */
 
-static int dir_spool(struct blobs *b, struct spool *ret, struct err *err)
+static int dir_spool(struct blobs *b, struct str name, struct spool *ret, struct err *err)
 {
-	struct dir *d = dir_of(b);
-
-	for (unsigned i = 0; i < NAME_TRIES; i++) {
-		AUTO(mem_freep) char *path = NULL;
-		AUTO(fd_close) int fd = -1;
-		uint64_t id[2];
-		struct stat st;
-
-		if (getrandom(id, sizeof(id), 0) != sizeof(id))
-			return err_os(err, errno, "getrandom");
-		path = mem_printf("%s/tmp/%016llx%016llx", d->path, (unsigned long long)id[0],
-				  (unsigned long long)id[1]);
-		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-		if (fd < 0)
-			return err_os(err, errno, "%s: create", path);
-		/* Somebody who sweeps may have come between. */
-		if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &st) < 0 || !st.st_nlink)
-			continue;
-		*ret = (struct spool){ .fd = TAKE_FD(fd), .path = TAKE(path) };
-		return 0;
-	}
-	return err_set(err, ERR_IO, "%s/tmp: new files are taken away", d->path);
+	return spool_dir_open(dir_of(b)->path, name, ret, err);
 }
 
-static void dir_spool_done(struct blobs *b, struct spool *s)
+static void dir_spool_done(struct blobs *b, struct spool *s, bool keep)
 {
-	if (s->path)
-		unlink(s->path);
-	mem_freep(&s->path);
-	fd_close(&s->fd);
+	spool_dir_done(s, keep);
 }
 
-static bool is_left_over(int dir_fd, const char *name)
+static int dir_spool_note(struct blobs *b, struct spool *s, const struct spool_note *note, struct err *err)
 {
-	AUTO(fd_close) int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	return spool_dir_note(dir_of(b)->path, s, note, err);
+}
 
-	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(dir_fd, name, 0) == 0;
+static int dir_notes(struct blobs *b, int (*fn)(void *arg, const struct spool_note *note), void *arg,
+		     struct err *err)
+{
+	return spool_dir_notes(dir_of(b)->path, fn, arg, err);
 }
 
 static int dir_sweep(struct blobs *b, uint64_t *ret_n, struct err *err)
 {
-	AUTO(mem_freep) char *path = path_of(dir_of(b), "tmp");
-	DIR *dir = opendir(path);
-	uint64_t n = 0;
-	struct dirent *e;
-
-	if (!dir)
-		return err_os(err, errno, "%s: open", path);
-	while ((e = readdir(dir)))
-		if (e->d_name[0] != '.' && is_left_over(dirfd(dir), e->d_name))
-			n++;
-	closedir(dir);
-	*ret_n = n;
-	return 0;
+	return spool_dir_sweep(dir_of(b)->path, ret_n, err);
 }
 
 /* ---- putting ---- */
@@ -255,10 +220,10 @@ static int dir_put(struct blobs *b, const char *name, struct bytes content, cons
 	struct spool s = { .fd = -1 };
 	int r;
 
-	if (dir_spool(b, &s, err) < 0)
+	if (dir_spool(b, STR(""), &s, err) < 0)
 		return -1;
 	r = put_temp(d, &s, path, content, expect, err);
-	dir_spool_done(b, &s);
+	dir_spool_done(b, &s, false);
 	return r < 0 ? err_in(err, "%s", name) : r;
 }
 
@@ -482,6 +447,8 @@ static void dir_close(struct blobs *b)
 static const struct blobs_ops dir_ops = {
 	.spool = dir_spool,
 	.spool_done = dir_spool_done,
+	.spool_note = dir_spool_note,
+	.notes = dir_notes,
 	.put_spool = dir_put_spool,
 	.put = dir_put,
 	.settle = dir_settle,

@@ -81,7 +81,7 @@ static void set(struct memory *m, const char *name, struct buf *content)
 	stamp_now(m, b);
 }
 
-static int memory_spool(struct blobs *b, struct spool *ret, struct err *err)
+static int memory_spool(struct blobs *b, struct str name, struct spool *ret, struct err *err)
 {
 	int fd = memfd_create("spool", MFD_CLOEXEC);
 
@@ -91,9 +91,21 @@ static int memory_spool(struct blobs *b, struct spool *ret, struct err *err)
 	return 0;
 }
 
-static void memory_spool_done(struct blobs *b, struct spool *s)
+static void memory_spool_done(struct blobs *b, struct spool *s, bool keep)
 {
 	fd_close(&s->fd);
+}
+
+/* What is in memory goes with the process. */
+static int memory_spool_note(struct blobs *b, struct spool *s, const struct spool_note *note, struct err *err)
+{
+	return 0;
+}
+
+static int memory_notes(struct blobs *b, int (*fn)(void *arg, const struct spool_note *note), void *arg,
+			struct err *err)
+{
+	return 0;
 }
 
 static int memory_put_spool(struct blobs *base, const char *name, struct spool *s, struct err *err)
@@ -285,6 +297,8 @@ static void memory_close(struct blobs *base)
 static const struct blobs_ops memory_ops = {
 	.spool = memory_spool,
 	.spool_done = memory_spool_done,
+	.spool_note = memory_spool_note,
+	.notes = memory_notes,
 	.put_spool = memory_put_spool,
 	.put = memory_put,
 	.settle = memory_settle,

@@ -10,11 +10,19 @@
  */
 #include "store/internal.h"
 
+#include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Somebody else may write the same record at the same time, again and again; but he gets on, and so there is
  * an end. */
 #define COMMIT_TRIES 64
+
+struct partials {
+	int (*fn)(void *arg, const struct store_partial *p);
+	void *arg;
+};
 
 struct store_put {
 	struct store *st;
@@ -23,9 +31,12 @@ struct store_put {
 	struct codec_frames *frames; /* NULL: raw */
 	struct sha256 *sha;
 	uint64_t size;
+	uint64_t saved;
 	uint8_t sha256[STORE_SHA256_SIZE];
 	bool ended;
 };
+
+static_assert(STORE_PARTIAL_S == SPOOL_KEEP_S && STORE_MAX_PARTIAL == SPOOL_MAX_NAME, "the seam's own");
 
 static int to_spool(void *arg, struct bytes b, struct err *err)
 {
@@ -33,6 +44,79 @@ static int to_spool(void *arg, struct bytes b, struct err *err)
 
 	return spool_write(&p->spool, b, err);
 }
+
+/* ---- what outlives the process ---- */
+
+static int hash_piece(void *arg, struct bytes b, struct err *err)
+{
+	struct store_put *p = arg;
+
+	sha256_add(p->sha, b);
+	p->size += b.size;
+	return 0;
+}
+
+/* What another process left of it: as much as is sound. */
+static int resume(struct store_put *p, struct err *err)
+{
+	AUTO(source_closep) struct source *raw = NULL;
+	uint64_t good = 0;
+
+	if (!p->spool.size)
+		return 0;
+	if (spool_source(&p->spool, "upload", &raw, err) < 0 ||
+	    codec_frames_resume(p->frames, raw, hash_piece, p, &good, err) < 0)
+		return -1;
+	if (p->size > p->opts.size)
+		return err_set(err, ERR_INVALID, "what was left of it is longer than all of it");
+	if (ftruncate(p->spool.fd, (off_t)good) < 0)
+		return err_os(err, errno, "truncate");
+	p->spool.size = good;
+	p->saved = p->size;
+	return 0;
+}
+
+/* That it cannot be noted is no reason not to go on. */
+static void save(struct store_put *p)
+{
+	const struct spool_note note = {
+		.name = p->opts.name,
+		.size = p->spool.size,
+		.content = p->size - p->size % CODEC_FRAME_SIZE,
+		.all = p->opts.size,
+		.time_s = clock_wall_s(),
+	};
+
+	p->saved = p->size;
+	p->st->blobs->ops->spool_note(p->st->blobs, &p->spool, &note, NULL);
+}
+
+static int each_note(void *arg, const struct spool_note *note)
+{
+	struct store_partial p = { note->name, note->content, note->all, note->time_s };
+	struct partials *each = arg;
+
+	return each->fn(each->arg, &p);
+}
+
+int store_partials(struct store *st, int (*fn)(void *arg, const struct store_partial *p), void *arg,
+		   struct err *err)
+{
+	struct partials each = { fn, arg };
+	int r = st->blobs->ops->notes(st->blobs, each_note, &each, err);
+
+	return r < 0 ? err_in(err, "store") : r;
+}
+
+void store_forget_partial(struct store *st, struct str name)
+{
+	struct spool s = { .fd = -1 };
+
+	if (st->blobs->ops->spool(st->blobs, name, &s, NULL) == 0)
+		st->blobs->ops->spool_done(st->blobs, &s, false);
+}
+
+/* ---- writing ---- */
 
 int store_put_begin(struct store *st, const struct store_put_options *opts, struct store_put **ret,
 		    struct err *err)
@@ -48,13 +132,20 @@ int store_put_begin(struct store *st, const struct store_put_options *opts, stru
 	p = NEW(struct store_put);
 	p->st = st;
 	p->opts = *opts;
+	p->opts.name = (struct str){ mem_strndup(opts->name.p ? opts->name.p : "", opts->name.size),
+				     opts->name.size };
 	p->spool.fd = -1;
-	if (sha256_new(&p->sha, err) < 0 || st->blobs->ops->spool(st->blobs, &p->spool, err) < 0) {
+	if (sha256_new(&p->sha, err) < 0 ||
+	    st->blobs->ops->spool(st->blobs, opts->name, &p->spool, err) < 0) {
 		store_put_abort(p);
 		return err_in(err, "store");
 	}
 	if (!opts->raw)
 		p->frames = codec_frames_new(st->opts.level, to_spool, p);
+	if (resume(p, err) < 0) {
+		store_put_abort(p);
+		return err_in(err, "store");
+	}
 	*ret = p;
 	return 0;
 }
@@ -68,6 +159,8 @@ int store_put_write(struct store_put *p, struct bytes b, struct err *err)
 	p->size += b.size;
 	if ((p->frames ? codec_frames_write(p->frames, b, err) : spool_write(&p->spool, b, err)) < 0)
 		return err_in(err, "store");
+	if (p->opts.name.size && p->size - p->saved >= STORE_SAVE_EVERY)
+		save(p);
 	return 0;
 }
 
@@ -109,14 +202,29 @@ int store_put_end(struct store_put *p, struct source **ret, uint8_t ret_sha256[S
 	return 0;
 }
 
-void store_put_abort(struct store_put *p)
+static void put_free(struct store_put *p, bool keep)
 {
-	if (!p)
-		return;
 	codec_frames_free(p->frames);
 	sha256_free(p->sha);
-	p->st->blobs->ops->spool_done(p->st->blobs, &p->spool);
+	p->st->blobs->ops->spool_done(p->st->blobs, &p->spool, keep);
+	free((void *)p->opts.name.p);
 	free(p);
+}
+
+void store_put_abort(struct store_put *p)
+{
+	if (p)
+		put_free(p, false);
+}
+
+void store_put_leave(struct store_put *p)
+{
+	bool keep = p && p->opts.name.size && !p->ended && p->size >= CODEC_FRAME_SIZE;
+
+	if (keep && fdatasync(p->spool.fd) == 0)
+		save(p);
+	if (p)
+		put_free(p, keep);
 }
 
 /* ---- the commit ---- */

@@ -119,7 +119,16 @@ struct store_put;
 struct store_put_options {
 	bool raw;      /* kept as it is, not compressed: what is mapped, or cannot be compressed */
 	uint64_t size; /* what to expect; STORE_SIZE_UNKNOWN */
+	/*
+	 * Not empty (and then not raw, and of known size): every STORE_SAVE_EVERY bytes or so that are written it is noted how far it is, and when the
+	 * process ends without a commit or an abort, also by kill -9, that much is kept for STORE_PARTIAL_S: who begins with the same name and size goes
+	 * on at store_put_size(). Any text up to STORE_MAX_PARTIAL bytes without line feeds. What two begin by one name at once is only kept for the first.
+	 */
+	struct str name;
 };
+#define STORE_SAVE_EVERY  MIB(1)
+#define STORE_PARTIAL_S   7200
+#define STORE_MAX_PARTIAL 1024u
 #define STORE_SIZE_UNKNOWN UINT64_MAX
 
 /*
@@ -148,6 +157,18 @@ enum store_policy { STORE_ALWAYS, STORE_IF_BETTER };
 int store_put_commit(struct store_put *p, const struct store_key *key, const struct store_meta *meta, enum store_policy policy,
 		     struct err *err);
 void store_put_abort(struct store_put *p); /* takes NULL */
+/* The same, but what was saved of one with a name stays, and is on disk. */
+void store_put_leave(struct store_put *p);
+
+/* Those that were left, or are being written. */
+struct store_partial {
+	struct str name;
+	uint64_t size, all; /* so much is saved, of so much */
+	int64_t saved;      /* wall time */
+};
+int store_partials(struct store *st, int (*fn)(void *arg, const struct store_partial *p), void *arg, struct err *err);
+/* Nobody will go on with it. */
+void store_forget_partial(struct store *st, struct str name);
 
 /* For what is at hand whole. */
 int store_put_bytes(struct store *st, const struct store_key *key, const struct store_meta *meta, bool raw, struct bytes b,

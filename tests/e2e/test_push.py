@@ -302,6 +302,54 @@ def test_an_upload_goes_on_where_it_was_cut(server, elf):
     assert os.listdir(s.data / "store/tmp") == []
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_an_upload_outlives_the_server(server, elf, how):
+    s = server()
+    path, n = f"/buildid/{elf.id}/debuginfo", len(elf.large)
+    asked = one(elf.id, elf.large)
+    send_part(s, path, elf.large, 0, n - 1, cut=n // 2)
+    s.wait(lambda: not want(s, asked)[0].get("busy"), "the cut to be noticed")
+    before = want(s, asked)[0]["offset"]
+    s.proc.send_signal(how)
+    s.proc.wait(30)
+    s = server(data=s.data)
+    off = want(s, asked)[0]["offset"]
+    assert 0 < off <= before and (how == signal.SIGKILL or off + (256 << 10) > before), (off, before)
+    assert fetch(s, path)[0] == 404
+    # It is this one's alone: not of who sends other bytes, nor of who sends them under another name.
+    assert want(s, one(elf.id, elf.large[:-1]))[0]["offset"] == 0
+    assert want(s, one(new_id("other"), elf.large))[0]["offset"] == 0
+    status, headers, _ = send_part(s, path, elf.large, off + 1, n - 1)
+    assert (status, headers["X-LODE-OFFSET"]) == (409, str(off))
+    status, _, text = send_part(s, path, elf.large, off, n - 1)
+    assert status == 201, text
+    assert fetch(s, path) == (200, elf.large, True)
+    assert os.listdir(s.data / "store/tmp") == []
+    sound(s)
+
+
+def test_what_a_crash_of_the_machine_took_is_sent_again(server, elf):
+    s = server()
+    path, n = f"/buildid/{elf.id}/debuginfo", len(elf.large)
+    asked = one(elf.id, elf.large)
+    send_part(s, path, elf.large, 0, n - 1, cut=n * 3 // 4)
+    s.wait(lambda: not want(s, asked)[0].get("busy"), "the cut to be noticed")
+    s.stop()
+    part = next((s.data / "store/tmp").glob("part-*"))
+    content = bytearray(part.read_bytes())
+    content[len(content) // 2:] = bytes(len(content) - len(content) // 2)
+    part.write_bytes(content)
+    s = server(data=s.data)
+    off = want(s, asked)[0]["offset"]
+    status, headers, text = send_part(s, path, elf.large, off, n - 1)
+    assert status == 409 and 0 < int(headers["X-LODE-OFFSET"]) < off and "crash" in text
+    off = int(headers["X-LODE-OFFSET"])
+    assert want(s, asked)[0]["offset"] == off
+    assert send_part(s, path, elf.large, off, n - 1)[0] == 201
+    assert fetch(s, path) == (200, elf.large, True)
+    sound(s)
+
+
 def test_parts(server, elf):
     s = server()
     path, n = f"/buildid/{elf.id}/debuginfo", len(elf.large)

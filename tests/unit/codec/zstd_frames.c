@@ -110,12 +110,70 @@ static void a_full_disk_ends_it(void **state)
 	codec_frames_free(f);
 }
 
+static void it_is_gone_on_with_behind_the_last_whole_frame(void **state)
+{
+	const size_t n = 3 * CODEC_FRAME_SIZE + 777;
+	AUTO(mem_freep) uint8_t *p = make(n), *got = mem_alloc(n);
+	AUTO(buf_done) struct buf whole = { 0 };
+	struct err err = { 0 };
+	size_t ends[4] = { 0 }, n_ends = 0;
+
+	pack(p, n, n, &whole);
+	for (size_t i = 0; i <= 12; i++) {
+		const size_t cut = MIN(i * whole.size / 12, whole.size - 1);
+		AUTO(buf_done) struct buf b = { 0 }, seen = { 0 };
+		AUTO(source_closep)
+		struct source *s = NULL,
+			      *raw = source_of_mem(bytes_of(whole.p, cut), "x");
+		struct codec_frames *f = codec_frames_new(1, to_buf, &b);
+		uint64_t good = 1;
+
+		assert_done(codec_frames_resume(f, raw, to_buf, &seen, &good, &err));
+		assert_true(good <= cut && seen.size % CODEC_FRAME_SIZE == 0 && seen.size < n);
+		assert_true(seen.size == 0 || memcmp(seen.p, p, seen.size) == 0);
+		if (n_ends < 4 && (!n_ends || good != ends[n_ends - 1]))
+			ends[n_ends++] = good;
+		buf_add(&b, whole.p, good);
+		assert_done(codec_frames_write(f, bytes_of(p + seen.size, n - seen.size), &err));
+		assert_done(codec_frames_end(f, &err));
+		codec_frames_free(f);
+		assert_int_equal(b.size, whole.size);
+		assert_memory_equal(b.p, whole.p, b.size);
+	}
+	assert_int_equal(n_ends, 4);
+}
+
+static void of_what_is_damaged_it_is_gone_on_with_before(void **state)
+{
+	const size_t n = 3 * CODEC_FRAME_SIZE;
+	AUTO(mem_freep) uint8_t *p = make(n);
+	AUTO(buf_done) struct buf whole = { 0 };
+	struct err err = { 0 };
+
+	pack(p, n, n, &whole);
+	for (size_t i = 0; i < whole.size; i += 19997) {
+		AUTO(buf_done) struct buf seen = { 0 };
+		AUTO(source_closep) struct source *raw = source_of_mem(buf_bytes(&whole), "x");
+		struct codec_frames *f = codec_frames_new(1, to_nowhere, NULL);
+		uint64_t good = 0;
+
+		whole.p[i] ^= 0x40;
+		assert_done(codec_frames_resume(f, raw, to_buf, &seen, &good, &err));
+		assert_true(good <= whole.size && seen.size <= n);
+		assert_true(seen.size == 0 || memcmp(seen.p, p, seen.size) == 0);
+		codec_frames_free(f);
+		whole.p[i] ^= 0x40;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_read_at_any_place),
 		cmocka_unit_test(damage_is_noticed_wherever_it_is),
 		cmocka_unit_test(a_full_disk_ends_it),
+		cmocka_unit_test(it_is_gone_on_with_behind_the_last_whole_frame),
+		cmocka_unit_test(of_what_is_damaged_it_is_gone_on_with_before),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,14 +67,14 @@ static void put_spool(struct blobs *b, const char *name, const char *text)
 	struct spool s = { .fd = -1 };
 	struct err err = { 0 };
 
-	assert_done(b->ops->spool(b, &s, &err));
+	assert_done(b->ops->spool(b, STR(""), &s, &err));
 	for (const char *p = text; *p; p++)
 		assert_done(spool_write(&s, bytes_of(p, 1), &err));
 	assert_done(b->ops->put_spool(b, name, &s, &err));
 	assert_done(b->ops->put_spool(b, name, &s, &err));
 	assert_done(b->ops->remove(b, name, INT64_MAX, &err));
 	assert_done(b->ops->put_spool(b, name, &s, &err));
-	b->ops->spool_done(b, &s);
+	b->ops->spool_done(b, &s, false);
 }
 
 static void what_is_put_is_read(void **state)
@@ -190,14 +190,14 @@ static void spools_of_the_living_are_not_swept(void **state)
 	uint64_t n = 0;
 
 	assert_done(blobs_open_dir(f->dir, false, &other, &err));
-	assert_done(b->ops->spool(b, &s, &err));
+	assert_done(b->ops->spool(b, STR(""), &s, &err));
 	assert_done(spool_write(&s, bytes_of("abc", 3), &err));
 	snprintf(path, sizeof(path), "%s/tmp/dead", f->dir);
 	test_file_write(path, "x", 1);
 	assert_done(other->ops->sweep(other, &n, &err));
 	assert_int_equal(n, 1);
 	assert_done(b->ops->put_spool(b, "data/00/a", &s, &err));
-	b->ops->spool_done(b, &s);
+	b->ops->spool_done(b, &s, false);
 	check(b, "data/00/a", "abc");
 	assert_done(other->ops->sweep(other, &n, &err));
 	assert_int_equal(n, 0);

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spools as files in the folder tmp/ of a store. Each is locked (flock) by who writes it: one that nobody has
+ * locked was left by a process that is gone, and is swept away.
+ *
+ * But one that has a name, part-HASH, and beside it its note, note-HASH, which says how much of it is good to
+ * go on with, stays for a while. The note is put in the place of the one before by a rename and is not
+ * synced: after a crash of the machine it may tell of bytes that are not there, and who goes on looks at them
+ * anyway.
+ */
+#include "store/blob.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define NAME_TRIES 8
+#define NOTE_MAX   KIB(4)
+#define FIRST_LINE "lode partial 1\n"
+#define LAST_NAME  "sum: "
+#define SUM_LINE   (sizeof(LAST_NAME) - 1 + 16 + 1)
+#define PART       "part-"
+#define NOTE       "note-"
+
+/* ---- notes ---- */
+
+static void note_write(const struct spool_note *n, struct buf *ret)
+{
+	buf_printf(ret, FIRST_LINE "name: " STR_FMT "\n", STR_ARG(n->name));
+	buf_printf(ret, "size: %llu\ncontent: %llu\nall: %llu\ntime: %llu\n", (unsigned long long)n->size,
+		   (unsigned long long)n->content, (unsigned long long)n->all, (unsigned long long)n->time_s);
+	buf_printf(ret, LAST_NAME "%016llx\n", (unsigned long long)hash64(ret->p, ret->size, 0));
+}
+
+static bool line_text(struct str *s, struct str name, struct str *ret)
+{
+	struct str line = str_cut(s, '\n');
+
+	if (!str_starts(line, name))
+		return false;
+	*ret = (struct str){ line.p + name.size, line.size - name.size };
+	return true;
+}
+
+static bool line_number(struct str *s, struct str name, uint64_t *ret)
+{
+	struct str v;
+
+	return line_text(s, name, &v) && str_to_u64(v, ret) && *ret <= INT64_MAX;
+}
+
+/* Views into @b. false: it is no whole and sound note. */
+static bool note_read(struct bytes b, struct spool_note *ret)
+{
+	struct str s = { (const char *)b.p, b.size }, first, sum;
+	struct spool_note n = { 0 };
+	uint64_t time_s, hash;
+	uint8_t raw[8];
+	size_t got;
+
+	if (b.size < SUM_LINE)
+		return false;
+	hash = hash64(b.p, b.size - SUM_LINE, 0);
+	first = str_cut(&s, '\n');
+	if (!str_eq(first, STR("lode partial 1")) || !line_text(&s, STR("name: "), &n.name) ||
+	    !line_number(&s, STR("size: "), &n.size) || !line_number(&s, STR("content: "), &n.content) ||
+	    !line_number(&s, STR("all: "), &n.all) || !line_number(&s, STR("time: "), &time_s) ||
+	    !line_text(&s, STR(LAST_NAME), &sum) || s.size)
+		return false;
+	if (!hex_decode(sum, false, raw, sizeof(raw), &got) || got != sizeof(raw))
+		return false;
+	for (size_t i = 0; i < sizeof(raw); i++)
+		if (raw[i] != (uint8_t)(hash >> (56 - 8 * i)))
+			return false;
+	n.time_s = (int64_t)time_s;
+	*ret = n;
+	return n.name.size <= SPOOL_MAX_NAME && n.content <= n.all;
+}
+
+/* Into @b. false: there is none that is sound. */
+static bool note_get(const char *path, struct buf *b, struct spool_note *ret)
+{
+	return file_read(path, NOTE_MAX, b, NULL) == 0 && note_read(buf_bytes(b), ret);
+}
+
+int spool_dir_note(const char *dir, struct spool *s, const struct spool_note *note, struct err *err)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	AUTO(mem_freep) char *temp = NULL;
+	AUTO(fd_close) int fd = -1;
+
+	if (!s->note_path)
+		return 0;
+	/* Its own: nobody but the holder of the spool's lock writes it. */
+	temp = mem_printf("%s.new", s->note_path);
+	note_write(note, &text);
+	fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		return err_os(err, errno, "%s: create", temp);
+	if (fd_write(fd, text.p, text.size, err) < 0)
+		return err_in(err, "%s", temp);
+	/* ENOENT: who sweeps came between. */
+	return rename(temp, s->note_path) < 0 && errno != ENOENT ? err_os(err, errno, "%s: rename", temp) : 0;
+}
+
+int spool_dir_notes(const char *dir, int (*fn)(void *arg, const struct spool_note *note), void *arg,
+		    struct err *err)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/tmp", dir);
+	DIR *d = opendir(path);
+	struct dirent *e;
+	int r = 0;
+
+	if (!d)
+		return err_os(err, errno, "%s: open", path);
+	while (r == 0 && (e = readdir(d))) {
+		AUTO(mem_freep) char *note_path = mem_printf("%s/%s", path, e->d_name);
+		AUTO(buf_done) struct buf b = { 0 };
+		struct spool_note note;
+
+		if (str_starts(str_of(e->d_name), STR(NOTE)) && note_get(note_path, &b, &note))
+			r = fn(arg, &note);
+	}
+	closedir(d);
+	return r;
+}
+
+/* ---- opening ---- */
+
+/* Locked, and not swept away before it was. */
+static bool is_ours(int fd)
+{
+	struct stat st;
+
+	return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink;
+}
+
+static int open_new(const char *dir, struct spool *ret, struct err *err)
+{
+	for (unsigned i = 0; i < NAME_TRIES; i++) {
+		AUTO(mem_freep) char *path = NULL;
+		AUTO(fd_close) int fd = -1;
+		uint64_t id[2];
+
+		if (getrandom(id, sizeof(id), 0) != sizeof(id))
+			return err_os(err, errno, "getrandom");
+		path = mem_printf("%s/tmp/%016llx%016llx", dir, (unsigned long long)id[0],
+				  (unsigned long long)id[1]);
+		fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+		if (fd < 0)
+			return err_os(err, errno, "%s: create", path);
+		if (!is_ours(fd))
+			continue;
+		*ret = (struct spool){ .fd = TAKE_FD(fd), .path = TAKE(path) };
+		return 0;
+	}
+	return err_set(err, ERR_IO, "%s/tmp: new files are taken away", dir);
+}
+
+/* So much of it as its note tells; without one, nothing. */
+static int cut_to_note(struct spool *s, struct str name, struct err *err)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	struct spool_note note = { 0 };
+	struct stat st;
+
+	if (fstat(s->fd, &st) < 0)
+		return err_os(err, errno, "%s: stat", s->path);
+	if (note_get(s->note_path, &b, &note) && str_eq(note.name, name) && note.size <= (uint64_t)st.st_size)
+		s->size = note.size;
+	if (ftruncate(s->fd, (off_t)s->size) < 0)
+		return err_os(err, errno, "%s: truncate", s->path);
+	return 0;
+}
+
+/* Another one has it: *ret is not set. */
+static int open_named(const char *dir, struct str name, struct spool *ret, struct err *err)
+{
+	struct spool s = { .fd = -1 };
+	char hash[33];
+	int r = 0;
+
+	snprintf(hash, sizeof(hash), "%016llx%016llx", (unsigned long long)hash64(name.p, name.size, 0),
+		 (unsigned long long)hash64(name.p, name.size, 1));
+	s.path = mem_printf("%s/tmp/" PART "%s", dir, hash);
+	s.note_path = mem_printf("%s/tmp/" NOTE "%s", dir, hash);
+	s.fd = open(s.path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (s.fd < 0)
+		r = err_os(err, errno, "%s: create", s.path);
+	else if (is_ours(s.fd))
+		r = cut_to_note(&s, name, err);
+	else
+		fd_close(&s.fd);
+	if (r == 0 && s.fd >= 0) {
+		*ret = s;
+		return 0;
+	}
+	fd_close(&s.fd);
+	free(s.path);
+	free(s.note_path);
+	return r;
+}
+
+int spool_dir_open(const char *dir, struct str name, struct spool *ret, struct err *err)
+{
+	struct spool s = { .fd = -1 };
+
+	if (name.size && name.size <= SPOOL_MAX_NAME && open_named(dir, name, &s, err) < 0)
+		return -1;
+	if (s.fd < 0)
+		return open_new(dir, ret, err);
+	*ret = s;
+	return 0;
+}
+
+void spool_dir_done(struct spool *s, bool keep)
+{
+	if (!keep || !s->note_path) {
+		if (s->note_path)
+			unlink(s->note_path);
+		if (s->path)
+			unlink(s->path);
+	}
+	mem_freep(&s->path);
+	mem_freep(&s->note_path);
+	fd_close(&s->fd);
+}
+
+/* ---- what was left ---- */
+
+static bool may_stay(const char *dir, const char *name)
+{
+	AUTO(mem_freep) char *path = NULL;
+	AUTO(buf_done) struct buf b = { 0 };
+	struct spool_note note;
+
+	if (!str_starts(str_of(name), STR(PART)))
+		return false;
+	path = mem_printf("%s/tmp/" NOTE "%s", dir, name + sizeof(PART) - 1);
+	return note_get(path, &b, &note) && note.time_s + SPOOL_KEEP_S > clock_wall_s();
+}
+
+/* A note is worth as much as its spool. */
+static bool note_left_over(int dir_fd, const char *name)
+{
+	AUTO(mem_freep) char *part = mem_printf(PART "%s", name + sizeof(NOTE) - 1);
+	struct stat st;
+
+	return fstatat(dir_fd, part, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT &&
+	       unlinkat(dir_fd, name, 0) == 0;
+}
+
+static bool is_left_over(const char *dir, int dir_fd, const char *name)
+{
+	AUTO(fd_close) int fd = -1;
+
+	if (str_starts(str_of(name), STR(NOTE)))
+		return note_left_over(dir_fd, name);
+	if (may_stay(dir, name))
+		return false;
+	fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(dir_fd, name, 0) == 0;
+}
+
+int spool_dir_sweep(const char *dir, uint64_t *ret_n, struct err *err)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/tmp", dir);
+	DIR *d = opendir(path);
+	uint64_t n = 0;
+	struct dirent *e;
+
+	if (!d)
+		return err_os(err, errno, "%s: open", path);
+	while ((e = readdir(d)))
+		if (e->d_name[0] != '.' && is_left_over(dir, dirfd(d), e->d_name))
+			n++;
+	closedir(d);
+	*ret_n = n;
+	return 0;
+}

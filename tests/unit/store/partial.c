@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What was written of an object, when its writer is gone before the end: kept, gone on with, swept away. */
+#include "test.h"
+
+#include <sys/wait.h>
+#include "store/internal.h"
+
+#define LONG (11 * CODEC_FRAME_SIZE + 4321)
+#define NAME "ab/debuginfo 1234 ci"
+
+struct fixture {
+	char dir[TEST_PATH_SIZE];
+	struct store *st;
+	uint8_t *p;
+};
+
+static void reopen(struct fixture *f)
+{
+	struct err err = { 0 };
+
+	store_close(f->st);
+	assert_done(store_open(f->dir, &(struct store_options){ .create = true }, &f->st, &err));
+}
+
+static int set_up(void **state)
+{
+	struct fixture *f = NEW(struct fixture);
+
+	test_dir_make(f->dir);
+	f->p = mem_alloc(LONG);
+	test_fill(f->p, LONG, 9);
+	reopen(f);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	clock_test_thaw();
+	store_close(f->st);
+	test_dir_remove(f->dir);
+	free(f->p);
+	free(f);
+	return 0;
+}
+
+static struct store_put *begin(struct store *st, uint64_t size, const char *name)
+{
+	const struct store_put_options opts = { .size = size, .name = str_of(name) };
+	struct store_put *p = NULL;
+	struct err err = { 0 };
+
+	assert_done(store_put_begin(st, &opts, &p, &err));
+	return p;
+}
+
+static void write_to(struct fixture *f, struct store_put *p, uint64_t end)
+{
+	struct err err = { 0 };
+
+	while (store_put_size(p) < end) {
+		uint64_t at = store_put_size(p), n = MIN(end - at, (uint64_t)100000);
+
+		assert_done(store_put_write(p, bytes_of(f->p + at, n), &err));
+	}
+}
+
+/* All that is missing; and then it is what it should be. */
+static void end_and_check(struct fixture *f, struct store_put *p)
+{
+	struct store_meta meta = { .origin = STORE_PUSHED, .quality = STORE_DWARF };
+	AUTO(source_closep) struct source *s = NULL;
+	AUTO(mem_freep) uint8_t *got = mem_alloc(LONG);
+	struct store_key key;
+	struct arena a;
+	struct err err = { 0 };
+	struct store_stats stats;
+
+	arena_init(&a);
+	assert_true(store_key_parse(STR("ab/debuginfo"), &key));
+	write_to(f, p, LONG);
+	assert_done(store_put_commit(p, &key, &meta, STORE_IF_BETTER, &err));
+	assert_done(store_open_object(f->st, &key, &a, &meta, &s, &err));
+	assert_int_equal(s->size, LONG);
+	assert_done(source_read_full(s, 0, got, LONG, SOURCE_SEQUENTIAL, &err));
+	assert_memory_equal(got, f->p, LONG);
+	assert_done(store_stats(f->st, &stats, &err));
+	assert_int_equal(stats.n_contents, 1);
+	arena_done(&a);
+}
+
+static int tell(void *arg, const struct store_partial *p)
+{
+	buf_printf(arg, STR_FMT " %llu/%llu;", STR_ARG(p->name), (unsigned long long)p->size,
+		   (unsigned long long)p->all);
+	return 0;
+}
+
+static void assert_partials(struct fixture *f, const char *want)
+{
+	AUTO(buf_done) struct buf got = { 0 };
+	struct err err = { 0 };
+
+	assert_done(store_partials(f->st, tell, &got, &err));
+	assert_str(buf_str(&got), want);
+}
+
+static unsigned n_temporary(struct fixture *f)
+{
+	AUTO(mem_freep) char *command = mem_printf("exit $(ls '%s/tmp' | wc -l)", f->dir);
+
+	return (unsigned)WEXITSTATUS(system(command));
+}
+
+/* A process that ends, whatever it holds, as kill -9 ends it. */
+static void in_another_process(struct fixture *f, uint64_t end)
+{
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		write_to(f, begin(f->st, LONG, NAME), end);
+		_exit(0);
+	}
+	assert_true(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void what_was_left_is_gone_on_with(void **state)
+{
+	struct fixture *f = *state;
+	struct store_put *p = begin(f->st, LONG, NAME);
+
+	write_to(f, p, 5 * CODEC_FRAME_SIZE + 1000);
+	store_put_leave(p);
+	reopen(f);
+	assert_partials(f, NAME " 1310720/2887905;");
+	p = begin(f->st, LONG, NAME);
+	assert_int_equal(store_put_size(p), 5 * CODEC_FRAME_SIZE);
+	end_and_check(f, p);
+	assert_partials(f, "");
+	assert_int_equal(n_temporary(f), 0);
+}
+
+static void a_killed_process_loses_little(void **state)
+{
+	struct fixture *f = *state;
+	struct store_put *p;
+
+	for (uint64_t end = MIB(1) + 50000; end < LONG; end += 700001) {
+		in_another_process(f, end);
+		p = begin(f->st, LONG, NAME);
+		assert_true(store_put_size(p) <= end &&
+			    store_put_size(p) + MIB(1) + CODEC_FRAME_SIZE + 100000 > end);
+		store_put_leave(p);
+	}
+	end_and_check(f, begin(f->st, LONG, NAME));
+}
+
+static void of_what_is_damaged_the_sound_part_is_gone_on_with(void **state)
+{
+	struct fixture *f = *state;
+	AUTO(mem_freep) char *command = NULL;
+	struct store_put *p = begin(f->st, LONG, NAME);
+
+	write_to(f, p, 9 * CODEC_FRAME_SIZE);
+	store_put_leave(p);
+	/* As the blocks of a disk that were never written. */
+	command = mem_printf(
+		"dd if=/dev/zero of=$(echo '%s'/tmp/part-*) bs=1 seek=800000 count=5000 conv=notrunc "
+		"2>/dev/null",
+		f->dir);
+	assert_int_equal(system(command), 0);
+	p = begin(f->st, LONG, NAME);
+	assert_true(store_put_size(p) > 0 && store_put_size(p) < 5 * CODEC_FRAME_SIZE);
+	end_and_check(f, p);
+}
+
+static void one_name_is_one_writers(void **state)
+{
+	struct fixture *f = *state;
+	struct store_put *p = begin(f->st, LONG, NAME), *q = begin(f->st, LONG, NAME), *r;
+
+	write_to(f, p, MIB(2));
+	write_to(f, q, MIB(1));
+	store_put_leave(q);
+	assert_partials(f, NAME " 1048576/2887905;");
+	r = begin(f->st, LONG, "another");
+	assert_int_equal(store_put_size(r), 0);
+	store_put_abort(r);
+	end_and_check(f, p);
+	assert_int_equal(n_temporary(f), 0);
+}
+
+static void who_sweeps_leaves_it_for_a_while(void **state)
+{
+	struct fixture *f = *state;
+	struct store_gc_result result;
+	struct err err = { 0 };
+	struct store_put *p;
+
+	clock_test_freeze(1000000);
+	in_another_process(f, MIB(2));
+	assert_done(store_gc(f->st, NULL, NULL, &result, &err));
+	assert_int_equal(result.n_temporary, 0);
+	p = begin(f->st, LONG, NAME);
+	assert_true(store_put_size(p) >= MIB(1));
+	store_put_leave(p);
+	clock_test_advance((STORE_PARTIAL_S + 60) * 1000);
+	assert_done(store_gc(f->st, NULL, NULL, &result, &err));
+	assert_true(result.n_temporary >= 1);
+	assert_done(store_gc(f->st, NULL, NULL, &result, &err));
+	assert_int_equal(n_temporary(f), 0);
+	p = begin(f->st, LONG, NAME);
+	assert_int_equal(store_put_size(p), 0);
+	store_put_abort(p);
+}
+
+static void what_is_forgotten_begins_anew(void **state)
+{
+	struct fixture *f = *state;
+	struct store_put *p = begin(f->st, LONG, NAME);
+
+	write_to(f, p, MIB(2));
+	store_put_leave(p);
+	store_forget_partial(f->st, STR(NAME));
+	assert_int_equal(n_temporary(f), 0);
+	p = begin(f->st, LONG, NAME);
+	assert_int_equal(store_put_size(p), 0);
+	write_to(f, p, MIB(2));
+	store_put_abort(p);
+	assert_int_equal(n_temporary(f), 0);
+}
+
+/* Foreign files where notes are looked for, and notes that were cut. */
+static void notes_that_are_none_are_passed_over(void **state)
+{
+	struct fixture *f = *state;
+	char path[TEST_PATH_SIZE + 32];
+	struct store_gc_result result;
+	struct err err = { 0 };
+
+	snprintf(path, sizeof(path), "%s/tmp/note-1", f->dir);
+	test_file_write(path, "lode partial 1\nname: x\n", 23);
+	snprintf(path, sizeof(path), "%s/tmp/part-1", f->dir);
+	test_file_write(path, "x", 1);
+	snprintf(path, sizeof(path), "%s/tmp/note-", f->dir);
+	test_file_write(path, "", 0);
+	assert_partials(f, "");
+	assert_done(store_gc(f->st, NULL, NULL, &result, &err));
+	assert_done(store_gc(f->st, NULL, NULL, &result, &err));
+	assert_int_equal(n_temporary(f), 0);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(what_was_left_is_gone_on_with),
+		T(a_killed_process_loses_little),
+		T(of_what_is_damaged_the_sound_part_is_gone_on_with),
+		T(one_name_is_one_writers),
+		T(who_sweeps_leaves_it_for_a_while),
+		T(what_is_forgotten_begins_anew),
+		T(notes_that_are_none_are_passed_over),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
