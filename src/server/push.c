@@ -23,7 +23,7 @@ struct push *push_new(struct server *s)
 	struct push *p = NEW(struct push);
 
 	p->s = s;
-	p->tokens = tokens_new(s->opts.tokens_path ? s->opts.tokens_path : "/nonexistent");
+	p->tokens = tokens_new(s->opts.tokens_path);
 	p->sessions = sessions_new(s->opts.store, s->opts.max_push);
 	return p;
 }

@@ -157,7 +157,7 @@ int tokens_write(const char *path, const struct token *list, size_t n, struct er
 /* ---- a server's ---- */
 
 struct tokens {
-	char *path;
+	char *path; /* NULL: none */
 	pthread_mutex_t lock;
 	/* under the lock */
 	struct token *list;
@@ -176,7 +176,7 @@ static void look(struct tokens *t)
 	struct stat st = { 0 };
 	size_t n = 0;
 
-	if (now_ms < t->look_ms)
+	if (!t->path || now_ms < t->look_ms)
 		return;
 	t->look_ms = now_ms + LOOK_EVERY_MS;
 	if (stat(t->path, &st) < 0)
@@ -197,7 +197,7 @@ struct tokens *tokens_new(const char *path)
 {
 	struct tokens *t = NEW(struct tokens);
 
-	t->path = mem_strdup(path);
+	t->path = path ? mem_strdup(path) : NULL;
 	pthread_mutex_init(&t->lock, NULL);
 	return t;
 }

@@ -40,7 +40,7 @@ int token_make(struct str name, unsigned scopes, struct token *ret, char secret[
 int tokens_read(const char *path, struct token **ret, size_t *ret_n, struct err *err);
 int tokens_write(const char *path, const struct token *list, size_t n, struct err *err);
 
-/* For a server: the file at @path, whenever it comes, changes or goes. Safe for many threads. */
+/* For a server: the file at @path, whenever it comes, changes or goes; NULL: there are no tokens. Safe for many threads. */
 struct tokens;
 struct tokens *tokens_new(const char *path);
 void tokens_free(struct tokens *t); /* takes NULL */

@@ -2,6 +2,7 @@
 /* Garbage, eviction, verification. */
 #include "test.h"
 
+#include "keys.h"
 #include "store/internal.h"
 
 struct fixture {
@@ -42,15 +43,6 @@ static int tear_down(void **state)
 	test_dir_remove(f->dir);
 	free(f);
 	return 0;
-}
-
-static struct store_key key_of(const char *text)
-{
-	struct store_key key;
-
-	if (!store_key_parse(str_of(text), &key))
-		fail_msg("not a key: %s", text);
-	return key;
 }
 
 /* 1000 bytes, raw, of their own. */

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <pthread.h>
+#include "keys.h"
 #include "store/internal.h"
 
 #define LONG (3 * CODEC_FRAME_SIZE + 12345)
@@ -46,15 +47,6 @@ static int tear_down(void **state)
 		test_dir_remove(f->dir);
 	free(f);
 	return 0;
-}
-
-static struct store_key key_of(const char *text)
-{
-	struct store_key key;
-
-	if (!store_key_parse(str_of(text), &key))
-		fail_msg("not a key: %s", text);
-	return key;
 }
 
 static int put(struct fixture *f, const char *key_text, enum store_origin origin, enum store_quality quality,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test.h"
 
+#include "keys.h"
 #include "store/internal.h"
 
 static const struct store_meta full = {
@@ -17,15 +18,6 @@ static const struct store_meta full = {
 	.raw = true,
 	.created = 1700000000,
 };
-
-static struct store_key key_of(const char *text)
-{
-	struct store_key key;
-
-	if (!store_key_parse(str_of(text), &key))
-		fail_msg("not a key: %s", text);
-	return key;
-}
 
 static void a_record_says_what_was_written(void **state)
 {
