@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Holds: what one who asks has of tables and layouts, and the wait for them.
+ */
+#include <stdlib.h>
+#include "symbolize/internal.h"
+
+#define MAX_IDS (1u << 20)
+
+/* Under the lock. */
+void hold_unlist(struct symbolize_hold *h)
+{
+	struct symbolizer *s = h->s;
+
+	if (!h->listed)
+		return;
+	for (size_t i = 0; i < h->n * h->per_id; i++) {
+		struct want *w = &h->wants[i];
+
+		if (!w->flight)
+			continue;
+		*(w->prev ? &w->prev->next : &w->flight->wants) = w->next;
+		if (w->next)
+			w->next->prev = w->prev;
+		w->flight = NULL;
+	}
+	*(h->prev ? &h->prev->next : &s->waiting) = h->next;
+	if (h->next)
+		h->next->prev = h->prev;
+	h->listed = false;
+}
+
+static void hold_list(struct symbolize_hold *h)
+{
+	struct symbolizer *s = h->s;
+
+	h->prev = NULL;
+	h->next = s->waiting;
+	if (s->waiting)
+		s->waiting->prev = h;
+	s->waiting = h;
+	h->listed = true;
+	pthread_cond_broadcast(&s->changed);
+}
+
+/* ---- for those who wait in their own thread ---- */
+
+struct gate {
+	pthread_mutex_t lock;
+	pthread_cond_t opened;
+	bool open; /* under the lock */
+};
+
+static void gate_open(void *arg)
+{
+	struct gate *g = arg;
+
+	pthread_mutex_lock(&g->lock);
+	g->open = true;
+	pthread_cond_signal(&g->opened);
+	pthread_mutex_unlock(&g->lock);
+}
+
+static void gate_wait(struct gate *g)
+{
+	pthread_mutex_lock(&g->lock);
+	while (!g->open)
+		pthread_cond_wait(&g->opened, &g->lock);
+	pthread_mutex_unlock(&g->lock);
+	pthread_mutex_destroy(&g->lock);
+	pthread_cond_destroy(&g->opened);
+}
+
+/* ---- beginning ---- */
+
+/* What is known already. true: nothing is to be waited for. */
+static bool look(struct symbolize_hold *h)
+{
+	for (size_t i = 0; i < h->n * h->per_id; i++) {
+		struct entry_key key = { .kind = i < h->n ? ENTRY_TABLE : ENTRY_LAYOUT,
+					 .id = h->ids[i % h->n] };
+		struct want *w = &h->wants[i];
+		bool refresh = false;
+
+		w->hold = h;
+		if (!key.id.size)
+			continue;
+		w->entry = symbolizer_peek(h->s, &key, &refresh);
+		if (refresh) {
+			pthread_mutex_lock(&h->s->lock);
+			symbolizer_want(h->s, &key, NULL);
+			pthread_mutex_unlock(&h->s->lock);
+		}
+		h->n_missing += !w->entry;
+	}
+	return !h->n_missing;
+}
+
+static void start_waiting(struct symbolize_hold *h)
+{
+	struct symbolizer *s = h->s;
+	bool waits = clock_mono_ms() < h->deadline_ms && !s->stopping;
+
+	h->none_because = SYMBOLIZE_PENDING;
+	for (size_t i = 0; i < h->n * h->per_id; i++) {
+		struct entry_key key = { .kind = i < h->n ? ENTRY_TABLE : ENTRY_LAYOUT,
+					 .id = h->ids[i % h->n] };
+
+		if (h->wants[i].entry || !key.id.size)
+			continue;
+		/* Who does not wait has it made all the same: the next one finds it. */
+		switch (symbolizer_want(s, &key, waits ? &h->wants[i] : NULL)) {
+		case SYMBOLIZE_BUSY:
+			h->none_because = SYMBOLIZE_BUSY;
+			h->n_missing--;
+			break;
+		case SYMBOLIZE_FOUND:
+			h->n_missing--;
+			break;
+		default:
+			break;
+		}
+	}
+	if (!waits)
+		h->n_missing = 0;
+	if (h->n_missing)
+		hold_list(h);
+}
+
+int symbolize_hold_new(struct symbolizer *s, const struct build_id *ids, size_t n, unsigned flags,
+		       int64_t deadline_mono_ms, void (*ready)(void *arg), void *arg,
+		       struct symbolize_hold **ret)
+{
+	struct symbolize_hold *h = NEW(struct symbolize_hold);
+	struct gate gate = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false };
+	bool waits;
+
+	n = MIN(n, (size_t)MAX_IDS);
+	h->s = s;
+	h->n = n;
+	h->per_id = flags & SYMBOLIZE_LAYOUTS ? 2 : 1;
+	h->wants = NEW_N(struct want, n * h->per_id + 1);
+	memset(h->wants, 0, (n * h->per_id + 1) * sizeof(*h->wants));
+	h->ids = NEW_N(struct build_id, n + 1);
+	if (n)
+		memcpy(h->ids, ids, n * sizeof(*ids));
+	h->finders = NEW_N(struct symtab_finder *, n + 1);
+	memset(h->finders, 0, (n + 1) * sizeof(*h->finders));
+	h->ready = ready ? ready : gate_open;
+	h->arg = ready ? arg : &gate;
+	h->deadline_ms = deadline_mono_ms;
+	*ret = h;
+	if (look(h))
+		return 0;
+	pthread_mutex_lock(&s->lock);
+	start_waiting(h);
+	waits = h->listed;
+	pthread_mutex_unlock(&s->lock);
+	/* From here on it may be ready, and gone. */
+	if (!waits)
+		return 0;
+	if (ready)
+		return SYMBOLIZE_WAITS;
+	gate_wait(&gate);
+	return 0;
+}
+
+void symbolize_hold_free(struct symbolize_hold *h)
+{
+	if (!h)
+		return;
+	for (size_t i = 0; i < h->n; i++)
+		symtab_finder_free(h->finders[i]);
+	for (size_t i = 0; i < h->n * h->per_id; i++)
+		entry_unref(h->wants[i].entry);
+	free(h->finders);
+	free(h->wants);
+	free(h->ids);
+	free(h);
+}
+
+void symbolize_hold_module(const struct symbolize_hold *h, size_t i, struct symbolize_module *ret)
+{
+	const struct entry *e = h->wants[i].entry, *l = h->per_id > 1 ? h->wants[h->n + i].entry : NULL;
+
+	*ret = (struct symbolize_module){ .why = "" };
+	if (!h->ids[i].size) {
+		ret->reason = SYMBOLIZE_NO_BUILD_ID;
+	} else if (!e) {
+		ret->reason = h->none_because;
+	} else {
+		ret->reason = e->reason;
+		ret->why = e->why;
+		ret->info = e->table ? symtab_info(e->table) : NULL;
+	}
+	if (l)
+		ret->layout = l->layout;
+}

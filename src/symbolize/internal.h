@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of symbolize share.
+ *
+ *   symbolizer  the table of flights, the timer, beginning and end
+ *   hold        who asks: wants of one or many entries, until a deadline
+ *   entry       a table or a layout that is there, or why not
+ *   make        makes an entry, in steps, on the symbolizer's pool
+ *   ask         questions to a hold
+ *   layout, name, reason  pure functions
+ *
+ * One lock, of the symbolizer, for flights and for holds that wait. Nothing is called under it that waits.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "symbolize/symbolize.h"
+
+#define TABLES_SIZE    MIB(512)
+#define BUILDING_SIZE  (UINT64_C(1) << 30)
+#define MAX_FLIGHTS    4096u
+#define MISS_MS        15000
+#define ERROR_MS       5000
+#define THREADS_MAX    4u
+#define ENTRY_OVERHEAD 4096u /* of memory, beside what is mapped */
+
+/* ---- entry ---- */
+
+enum entry_kind { ENTRY_TABLE, ENTRY_LAYOUT };
+
+struct entry_key {
+	uint8_t kind; /* enum entry_kind */
+	struct build_id id;
+};
+static inline struct bytes entry_key_bytes(const struct entry_key *k)
+{
+	return bytes_of(k, offsetof(struct entry_key, id.b) + k->id.size);
+}
+
+/* Shared, and does not change but for `spoiled`. */
+struct entry {
+	atomic_uint refs;
+	struct entry_key key;
+	enum symbolize_reason reason; /* SYMBOLIZE_FOUND, or why there is nothing */
+	char why[256];
+	atomic_int_fast64_t good_until_ms; /* then it is made again: a miss, a failure; or, while it is used
+				  on, one that lacks something. INT64_MAX: for ever */
+	bool lacking;                      /* a better one may be had */
+	atomic_bool spoiled;               /* a block turned out to be damaged */
+	size_t weight;
+	/* of a table */
+	struct symtab *table;
+	struct buf made;    /* its bytes are here, */
+	struct source *src; /* or here, */
+	void *mapped;       /* or mapped */
+	size_t mapped_size;
+	/* of a layout */
+	struct symbolize_layout *layout;
+};
+struct entry *entry_new(const struct entry_key *key);
+struct entry *entry_ref(struct entry *e);
+void entry_unref(struct entry *e); /* takes NULL */
+/* Use what the store has. Takes @src. */
+int entry_take_source(struct entry *e, struct source *src, struct err *err);
+int entry_take_bytes(struct entry *e, struct buf *b, struct err *err); /* takes the buffer's content */
+void entry_fail(struct entry *e, enum symbolize_reason reason, const char *why, int64_t for_ms);
+
+/* ---- flights: entries that are being made ---- */
+
+struct waker;
+
+struct flight {
+	struct symbolizer *s;
+	struct entry_key key;
+	/* under the symbolizer's lock */
+	struct want *wants;
+	bool queued, again; /* a step is queued or runs; and was asked for once more meanwhile */
+	bool parked;        /* waits for others to be through with their large files */
+	struct flight *prev, *next;
+	/* the maker's */
+	struct maker *maker;
+	struct entry *old; /* what it is to replace; held */
+	/* under the lock of all wakers */
+	struct waker *waker;
+};
+
+/* One step of making it, up to where it has to wait. NULL: it waits, and flight_kick() will be called. Else
+ * the entry, with one hold. */
+struct entry *make_step(struct flight *f);
+void make_drop(struct flight *f); /* what it holds */
+
+/* ---- symbolizer ---- */
+
+struct want {
+	struct symbolize_hold *hold;
+	/* under the lock: */
+	struct flight *flight;
+	struct want *prev, *next; /* of the same flight */
+	/* */
+	struct entry *entry; /* when it is there */
+};
+
+struct symbolizer {
+	struct symbolize_options opts;
+	char *spool_dir;
+	struct pool *pool;
+	struct lru *entries; /* of struct entry */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* under the lock */
+	struct map flights; /* key -> struct flight */
+	struct flight *first_flight;
+	unsigned n_flights;
+	struct symbolize_hold *waiting; /* holds with a deadline */
+	uint64_t building;              /* bytes of files that tables are made of now */
+	unsigned n_building;
+	bool stopping, closing;
+	/* */
+	pthread_t timer;
+	bool has_timer;
+	atomic_uint_fast64_t n_made, n_from_store, n_failed, n_replaced, n_wanted, n_hits;
+};
+
+struct symbolize_hold {
+	struct symbolizer *s;
+	size_t n;
+	unsigned per_id;    /* wants of each build ID: table, layout */
+	struct want *wants; /* n * per_id: tables, then layouts */
+	struct build_id *ids;
+	struct symtab_finder **finders;
+	struct symtab_frames frames; /* of the last answer */
+	void (*ready)(void *arg);
+	void *arg;
+	int64_t deadline_ms;
+	/* under the lock */
+	size_t n_missing;
+	bool listed;
+	struct symbolize_hold *prev, *next;
+	enum symbolize_reason none_because; /* of wants without an entry */
+};
+
+/* The entry as it is now, held; NULL: it is not known. */
+struct entry *symbolizer_peek(struct symbolizer *s, const struct entry_key *key, bool *ret_refresh);
+/*
+ * Under the lock: add @w to the flight of @key, or start it; @w NULL: nobody waits. SYMBOLIZE_PENDING: it
+ * waits; BUSY; FOUND: it is in w->entry by now.
+ */
+enum symbolize_reason symbolizer_want(struct symbolizer *s, const struct entry_key *key, struct want *w);
+/* Run another step. Under the lock. */
+void flight_kick(struct flight *f);
+/* Room for making a table of a file of @size bytes. false: it waits, and is kicked. Not under the lock. */
+bool building_begin(struct flight *f, uint64_t size);
+void building_end(struct symbolizer *s, uint64_t size);
+
+/* ---- hold ---- */
+
+/* Under the lock: take it out of the list of those that wait, and its wants out of their flights. */
+void hold_unlist(struct symbolize_hold *h);

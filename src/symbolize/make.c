@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making a table or a layout, in steps: where the resolver has to wait (for a package to be looked into, for
+ * another server) the step ends, and the next one begins when it says so. No thread of the pool waits for
+ * anybody else.
+ *
+ * A table: what the store has; else the debug file, or the program; its supplementary file; converted; into
+ * the store.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "symbolize/internal.h"
+
+/* The argument of a table's key: one of another version is another object. */
+#define VERSION_TEXT(v)  VERSION_TEXT_(v)
+#define VERSION_TEXT_(v) #v
+
+enum { WAITS = 100 }; /* of a fetch, beside resolve()'s */
+
+enum stage { AT_STORE, AT_DEBUG, AT_EXECUTABLE, AT_ALT, AT_TABLE };
+
+/* A file on its way. */
+struct fetched {
+	struct resolve_answer answer;
+	struct source *src;
+	struct elf_image *img;
+};
+
+struct maker {
+	enum stage stage;
+	struct arena arena;
+	struct resolve_why why;
+	struct fetched file, alt;
+	bool from_executable;
+	bool is_empty; /* the debug file has nothing in it */
+	bool said_404; /* by another server */
+	bool failed;   /* to look for the debug file; `err` says why */
+	struct err err;
+};
+
+/* ---- being woken ---- */
+
+/*
+ * What the resolver holds of a flight. It may call back long after that has ended, so it gets this. One lock
+ * for all: they are few and short.
+ */
+struct waker {
+	struct flight *flight; /* NULL: gone */
+};
+static pthread_mutex_t wakers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct waker *waker_new(struct flight *f)
+{
+	struct waker *w = NEW(struct waker);
+
+	w->flight = f;
+	pthread_mutex_lock(&wakers_lock);
+	f->waker = w;
+	pthread_mutex_unlock(&wakers_lock);
+	return w;
+}
+
+/* The resolver's callback; takes @arg. */
+static void waker_fire(void *arg)
+{
+	struct waker *w = arg;
+	struct flight *f;
+
+	pthread_mutex_lock(&wakers_lock);
+	f = w->flight;
+	if (f) {
+		f->waker = NULL;
+		pthread_mutex_lock(&f->s->lock);
+		flight_kick(f);
+		pthread_mutex_unlock(&f->s->lock);
+	}
+	pthread_mutex_unlock(&wakers_lock);
+	free(w);
+}
+
+/* It was not needed, and will not be called. */
+static void waker_free(struct flight *f, struct waker *w)
+{
+	pthread_mutex_lock(&wakers_lock);
+	f->waker = NULL;
+	pthread_mutex_unlock(&wakers_lock);
+	free(w);
+}
+
+/* It may still be called, but is to do nothing. */
+static void waker_drop(struct flight *f)
+{
+	pthread_mutex_lock(&wakers_lock);
+	if (f->waker)
+		f->waker->flight = NULL;
+	f->waker = NULL;
+	pthread_mutex_unlock(&wakers_lock);
+}
+
+static bool waits(struct flight *f)
+{
+	bool w;
+
+	pthread_mutex_lock(&wakers_lock);
+	w = f->waker != NULL;
+	pthread_mutex_unlock(&wakers_lock);
+	return w;
+}
+
+/* ---- files ---- */
+
+static void fetched_done(struct fetched *t)
+{
+	elf_close(t->img);
+	source_close(t->src);
+	*t = (struct fetched){ 0 };
+}
+
+void make_drop(struct flight *f)
+{
+	struct maker *m = f->maker;
+
+	waker_drop(f);
+	if (!m)
+		return;
+	fetched_done(&m->alt);
+	fetched_done(&m->file);
+	arena_done(&m->arena);
+	free(m);
+	f->maker = NULL;
+}
+
+static void note_404(struct maker *m)
+{
+	for (const struct resolve_step *step = m->why.first; step; step = step->next)
+		if (str_starts(step->place, STR("http")) &&
+		    (str_starts(step->said, STR("404")) || str_starts(step->said, STR("410"))))
+			m->said_404 = true;
+}
+
+static int spool(struct flight *f, struct fetched *t, struct err *err)
+{
+	AUTO(mem_freep) char *name = mem_strdup(t->src->name);
+	AUTO(fd_close) int fd = open(f->s->spool_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	struct stream *in = stream_of_source(t->src, false, 0, t->src->size);
+	uint64_t size = t->src->size;
+	int64_t mtime = t->src->mtime;
+	struct bytes piece;
+	int r = fd < 0 ? err_os(err, errno, "%s", f->s->spool_dir) : 0;
+
+	while (r == 0 && (r = stream_next(in, MIB(1), &piece, err)) == 0 && piece.size)
+		r = fd_write(fd, piece.p, piece.size, err);
+	stream_close(in);
+	if (r < 0)
+		return -1;
+	source_close(t->src);
+	t->src = source_of_fd(TAKE_FD(fd), size, mtime, name);
+	return 0;
+}
+
+/* All bytes of what was found, at random. 0, WAITS, -1. */
+static int gather(struct flight *f, struct fetched *t, struct err *err)
+{
+	if (t->answer.arrived) {
+		struct waker *w = waker_new(f);
+		uint64_t have;
+		int r = t->answer.arrived(t->src, t->src->size ? t->src->size - 1 : 0, waker_fire, w, &have,
+					  err);
+
+		if (r == RESOLVE_WAIT)
+			return WAITS;
+		waker_free(f, w);
+		if (r < 0)
+			return -1;
+		t->answer.arrived = NULL;
+	}
+	return t->answer.sequential_only ? spool(f, t, err) : 0;
+}
+
+/* Find it, and open it as ELF. 0, RESOLVE_MISSING, RESOLVE_BUSY, WAITS, -1; SYMBOLIZE_NOT_ELF is ERR_INVALID.
+ */
+static int fetch(struct flight *f, struct fetched *t, enum resolve_kind kind, const struct build_id *id,
+		 struct err *err)
+{
+	const struct resolve_request req = { .kind = kind, .id = *id };
+	struct maker *m = f->maker;
+	int r;
+
+	if (!t->src) {
+		struct waker *w = waker_new(f);
+
+		resolve_why_init(&m->why);
+		r = resolve(f->s->opts.resolver, &req, waker_fire, w, &m->arena, &t->answer, &m->why, err);
+		if (r == RESOLVE_WAIT)
+			return WAITS;
+		waker_free(f, w);
+		if (r == RESOLVE_MISSING)
+			note_404(m);
+		if (r)
+			return r;
+		t->src = t->answer.source;
+	}
+	r = gather(f, t, err);
+	if (r == WAITS)
+		return r;
+	if (r == 0)
+		r = elf_open(t->src, &t->img, err);
+	if (r > 0)
+		r = err_set(err, ERR_INVALID, "is no ELF file");
+	if (r < 0)
+		fetched_done(t);
+	return r;
+}
+
+/* ---- ends ---- */
+
+static enum symbolize_reason reason_of(const struct err *err)
+{
+	if (strstr(err->text, "is no ELF file"))
+		return SYMBOLIZE_NOT_ELF;
+	if (err->kind == ERR_UPSTREAM)
+		return err->os == ETIMEDOUT || err->os == ETIME ? SYMBOLIZE_TIMED_OUT
+								: SYMBOLIZE_UPSTREAM_FAILED;
+	if (err->kind == ERR_CANCELLED)
+		return SYMBOLIZE_TIMED_OUT;
+	return SYMBOLIZE_DAMAGED;
+}
+
+static struct entry *fail(struct flight *f, enum symbolize_reason reason, const char *why, int64_t for_ms)
+{
+	struct entry *e = entry_new(&f->key);
+
+	entry_fail(e, reason, why, for_ms);
+	return e;
+}
+
+static struct entry *fail_by(struct flight *f, const struct err *err)
+{
+	return fail(f, reason_of(err), err->text, f->s->opts.error_ms);
+}
+
+static struct entry *fail_missing(struct flight *f)
+{
+	struct maker *m = f->maker;
+
+	if (m->failed)
+		return fail_by(f, &m->err);
+	if (m->is_empty)
+		return fail(f, SYMBOLIZE_NO_SYMBOLS, "", f->s->opts.miss_ms);
+	return fail(f, m->said_404 ? SYMBOLIZE_UPSTREAM_404 : SYMBOLIZE_UNKNOWN, "", f->s->opts.miss_ms);
+}
+
+/* There is still nothing better. */
+static struct entry *keep_old(struct flight *f)
+{
+	atomic_store(&f->old->good_until_ms, clock_mono_ms() + f->s->opts.miss_ms);
+	return entry_ref(f->old);
+}
+
+/* What is to be replaced can be used on. */
+static bool has_old(const struct flight *f)
+{
+	return f->old && f->old->reason == SYMBOLIZE_FOUND && !atomic_load(&f->old->spoiled);
+}
+
+/* ---- layouts ---- */
+
+static struct entry *make_layout(struct flight *f)
+{
+	struct maker *m = f->maker;
+	struct err err = { 0 };
+	struct entry *e;
+	int r = RESOLVE_MISSING;
+
+	if (m->stage == AT_STORE)
+		m->stage = AT_EXECUTABLE;
+	if (m->stage == AT_EXECUTABLE) {
+		r = fetch(f, &m->file, RESOLVE_EXECUTABLE, &f->key.id, &err);
+		if (r == WAITS)
+			return NULL;
+		if (r)
+			m->stage = AT_DEBUG;
+	}
+	if (m->stage == AT_DEBUG) {
+		r = fetch(f, &m->file, RESOLVE_DEBUGINFO, &f->key.id, &err);
+		if (r == WAITS)
+			return NULL;
+	}
+	if (r)
+		return r < 0 ? fail_by(f, &err)
+			     : fail(f, SYMBOLIZE_NO_LAYOUT, "", r == RESOLVE_BUSY ? 0 : f->s->opts.miss_ms);
+	e = entry_new(&f->key);
+	e->layout = NEW(struct symbolize_layout);
+	symbolize_layout_of(m->file.img, e->layout);
+	if (!e->layout->offsets_known) {
+		e->lacking = true;
+		atomic_store(&e->good_until_ms, clock_mono_ms() + f->s->opts.miss_ms);
+	}
+	e->weight += sizeof(*e->layout);
+	return e;
+}
+
+/* ---- tables ---- */
+
+static struct store_key store_key_of(const struct flight *f)
+{
+	return (struct store_key){ f->key.id, STORE_SYMTAB, STR(VERSION_TEXT(SYMTAB_VERSION)) };
+}
+
+/* What would be better than this one, if it turned up. */
+static void judge(struct flight *f, struct entry *e, bool fresh)
+{
+	uint32_t flags = symtab_info(e->table)->flags;
+
+	e->lacking = (flags & SYMTAB_ALT_MISSING) || !(flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO));
+	if (e->lacking)
+		atomic_store(&e->good_until_ms, clock_mono_ms() + (fresh ? f->s->opts.miss_ms : 0));
+}
+
+/* NULL: there is none, or it cannot be used. */
+static struct entry *from_store(struct flight *f)
+{
+	struct store_key key = store_key_of(f);
+	struct source *src;
+	struct err err = { 0 };
+	struct entry *e;
+
+	if (!f->s->opts.store ||
+	    store_open_object(f->s->opts.store, &key, &f->maker->arena, NULL, &src, &err) != 0)
+		return NULL;
+	e = entry_new(&f->key);
+	if (entry_take_source(e, src, &err) == 0)
+		return e;
+	log_debug("symbolize", "a table in the store: %s", err.text);
+	entry_unref(e);
+	return NULL;
+}
+
+/* That it cannot be kept is no failure: then it is in memory. */
+static void into_store(struct flight *f, struct bytes table, enum store_quality quality)
+{
+	const struct resolve_answer *a = &f->maker->file.answer;
+	const struct store_meta meta = { .origin = STORE_MADE,
+					 .quality = quality,
+					 .mtime = a->mtime,
+					 .file = a->file,
+					 .archive = a->archive };
+	struct store_key key = store_key_of(f);
+	struct err err = { 0 };
+
+	if (f->s->opts.store &&
+	    store_put_bytes(f->s->opts.store, &key, &meta, true, table, STORE_ALWAYS, &err) < 0)
+		log_debug("symbolize", "a table is not kept: %s", err.text);
+}
+
+static struct entry *built(struct flight *f, struct buf *table)
+{
+	struct entry *e = entry_new(&f->key);
+	struct err err = { 0 };
+	uint32_t flags;
+
+	if (entry_take_bytes(e, table, &err) < 0) {
+		entry_unref(e);
+		return fail_by(f, &err);
+	}
+	flags = symtab_info(e->table)->flags;
+	into_store(f, buf_bytes(&e->made),
+		   flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO) ? STORE_DWARF : STORE_SYMBOLS);
+	atomic_fetch_add(&f->s->n_made, 1);
+	/* Mapped it costs no memory of ours. */
+	if (f->s->opts.store) {
+		struct entry *mapped = from_store(f);
+
+		if (mapped) {
+			entry_unref(e);
+			e = mapped;
+		}
+	}
+	judge(f, e, true);
+	return e;
+}
+
+/* SYMTAB_NOTHING is told by *ret_nothing. NULL: it has to wait. */
+static struct entry *convert(struct flight *f, bool *ret_nothing)
+{
+	struct maker *m = f->maker;
+	const struct symtab_options o = { .alt = m->alt.img, .n_threads = 1 };
+	AUTO(buf_done) struct buf table = { 0 };
+	struct symtab_stats stats;
+	struct err err = { 0 };
+	int r;
+
+	if (!building_begin(f, m->file.src->size))
+		return NULL;
+	r = symtab_build(m->file.img, &o, &table, &stats, &err);
+	building_end(f->s, m->file.src->size);
+	if (r == SYMTAB_NOTHING) {
+		*ret_nothing = true;
+		return NULL;
+	}
+	return r < 0 ? fail_by(f, &err) : built(f, &table);
+}
+
+/* 0, WAITS. Without it the table is made all the same. */
+static int find_alt(struct flight *f)
+{
+	struct maker *m = f->maker;
+	struct build_id id = { 0 };
+	struct err ignored = { 0 };
+	struct str path;
+
+	if (elf_alt_link(m->file.img, &m->arena, &path, &id, &ignored) != 0 || !id.size)
+		return 0;
+	return fetch(f, &m->alt, RESOLVE_DEBUGINFO, &id, &ignored) == WAITS ? WAITS : 0;
+}
+
+/* RESOLVE_MISSING: go on elsewhere. */
+static int find_debug(struct flight *f)
+{
+	struct maker *m = f->maker;
+	struct err err = { 0 };
+	int r = fetch(f, &m->file, RESOLVE_DEBUGINFO, &f->key.id, &err);
+
+	if (r >= 0)
+		return r;
+	m->failed = true;
+	m->err = err;
+	return RESOLVE_MISSING;
+}
+
+/* Is a table of what was found worth more than the one that is there? */
+static bool is_better(const struct flight *f)
+{
+	const struct maker *m = f->maker;
+
+	if (symtab_info(f->old->table)->flags & SYMTAB_ALT_MISSING)
+		return m->alt.img != NULL;
+	return !m->from_executable && (elf_debug_section(m->file.img, ".debug_info") ||
+				       elf_debug_section(m->file.img, ".debug_line"));
+}
+
+static struct entry *make_table(struct flight *f)
+{
+	struct maker *m = f->maker;
+	struct err err = { 0 };
+	bool nothing = false;
+	struct entry *e;
+	int r;
+
+	switch (m->stage) {
+	case AT_STORE:
+		/* What is to be replaced may have come from there. */
+		e = f->old && f->old->reason == SYMBOLIZE_FOUND ? NULL : from_store(f);
+		if (e) {
+			atomic_fetch_add(&f->s->n_from_store, 1);
+			judge(f, e, false);
+			return e;
+		}
+		m->stage = AT_DEBUG;
+		/* fall through */
+	case AT_DEBUG:
+		r = find_debug(f);
+		if (r == WAITS)
+			return NULL;
+		if (r == RESOLVE_BUSY)
+			return fail(f, SYMBOLIZE_BUSY, "", 0);
+		if (r && has_old(f))
+			return keep_old(f);
+		m->stage = r ? AT_EXECUTABLE : AT_ALT;
+		if (r == 0)
+			goto alt;
+		/* fall through */
+	case AT_EXECUTABLE:
+		r = fetch(f, &m->file, RESOLVE_EXECUTABLE, &f->key.id, &err);
+		if (r == WAITS)
+			return NULL;
+		if (r < 0 && !m->failed)
+			return fail_by(f, &err);
+		if (r)
+			return fail_missing(f);
+		m->from_executable = true;
+		m->stage = AT_ALT;
+		/* fall through */
+	case AT_ALT:
+	alt:
+		if (find_alt(f) == WAITS)
+			return NULL;
+		if (has_old(f) && !is_better(f))
+			return keep_old(f);
+		m->stage = AT_TABLE;
+		/* fall through */
+	case AT_TABLE:
+		e = convert(f, &nothing);
+		if (e || !nothing)
+			return e;
+	}
+	if (m->from_executable)
+		return fail(f, SYMBOLIZE_NO_SYMBOLS, "", f->s->opts.miss_ms);
+	/* A debug file of nothing: the program may have symbols. */
+	fetched_done(&m->alt);
+	fetched_done(&m->file);
+	m->is_empty = true;
+	m->stage = AT_EXECUTABLE;
+	return make_table(f);
+}
+
+struct entry *make_step(struct flight *f)
+{
+	bool closing, parked;
+
+	pthread_mutex_lock(&f->s->lock);
+	closing = f->s->closing;
+	parked = f->parked;
+	pthread_mutex_unlock(&f->s->lock);
+	if (closing)
+		return fail(f, SYMBOLIZE_PENDING, "", 0);
+	/* Woken too early: by nobody but a kick that was meant for the step before. */
+	if (parked || waits(f))
+		return NULL;
+	if (!f->maker) {
+		f->maker = NEW(struct maker);
+		arena_init(&f->maker->arena);
+	}
+	return f->key.kind == ENTRY_LAYOUT ? make_layout(f) : make_table(f);
+}

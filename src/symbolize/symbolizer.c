@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The symbolizer: what is known (an LRU), what is being made (flights), who waits until when (the timer).
+ *
+ * An entry goes into the LRU before its flight leaves the map, so whoever looks under the lock finds one of
+ * them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include "symbolize/internal.h"
+
+#define TICK_MS 1000 /* the timer looks at least so often: a test's clock may have been moved */
+
+/* ---- entries ---- */
+
+static void drop_entry(void *value)
+{
+	entry_unref(value);
+}
+
+static struct entry *find(struct symbolizer *s, const struct entry_key *key)
+{
+	struct lru_hold *held = lru_get(s->entries, entry_key_bytes(key));
+	struct entry *e = held ? entry_ref(lru_value(held)) : NULL;
+
+	lru_drop(s->entries, held);
+	return e;
+}
+
+struct entry *symbolizer_peek(struct symbolizer *s, const struct entry_key *key, bool *ret_refresh)
+{
+	struct entry *e = find(s, key);
+	bool old = e && clock_mono_ms() >= atomic_load(&e->good_until_ms);
+
+	atomic_fetch_add(&s->n_wanted, 1);
+	if (e && (atomic_load(&e->spoiled) || (old && e->reason != SYMBOLIZE_FOUND))) {
+		entry_unref(e);
+		return NULL;
+	}
+	atomic_fetch_add(&s->n_hits, e != NULL);
+	*ret_refresh = old;
+	return e;
+}
+
+static void keep(struct symbolizer *s, struct entry *e)
+{
+	lru_del(s->entries, entry_key_bytes(&e->key));
+	lru_drop(s->entries, lru_put(s->entries, entry_key_bytes(&e->key), entry_ref(e), e->weight));
+}
+
+/* ---- flights ---- */
+
+static void flight_run(void *arg);
+
+void flight_kick(struct flight *f)
+{
+	if (f->queued) {
+		f->again = true;
+		return;
+	}
+	f->queued = true;
+	if (pool_submit(f->s->pool, POOL_NORMAL, flight_run, f) != 0)
+		abort(); /* it has room for all flights, and outlives them */
+}
+
+static struct flight *flight_start(struct symbolizer *s, const struct entry_key *key, struct entry *old)
+{
+	struct flight *f = NEW(struct flight);
+
+	f->s = s;
+	f->key = *key;
+	f->old = old;
+	map_put(&s->flights, entry_key_bytes(key), f);
+	f->next = s->first_flight;
+	if (f->next)
+		f->next->prev = f;
+	s->first_flight = f;
+	s->n_flights++;
+	flight_kick(f);
+	return f;
+}
+
+enum symbolize_reason symbolizer_want(struct symbolizer *s, const struct entry_key *key, struct want *w)
+{
+	struct flight *f = map_get(&s->flights, entry_key_bytes(key));
+
+	if (!f) {
+		struct entry *e = find(s, key);
+
+		if (e && !atomic_load(&e->spoiled) && clock_mono_ms() < atomic_load(&e->good_until_ms)) {
+			/* It landed just now. */
+			if (w)
+				w->entry = e;
+			else
+				entry_unref(e);
+			return SYMBOLIZE_FOUND;
+		}
+		if (s->n_flights >= s->opts.max_flights || s->closing) {
+			entry_unref(e);
+			return SYMBOLIZE_BUSY;
+		}
+		f = flight_start(s, key, e);
+	}
+	if (w) {
+		w->flight = f;
+		w->prev = NULL;
+		w->next = f->wants;
+		if (w->next)
+			w->next->prev = w;
+		f->wants = w;
+	}
+	return SYMBOLIZE_PENDING;
+}
+
+/* Under the lock: give @e to all who want it; those who want nothing else any more are chained. */
+static struct symbolize_hold *hand_out(struct flight *f, struct entry *e)
+{
+	struct symbolize_hold *ready = NULL;
+
+	for (struct want *w = f->wants, *next; w; w = next) {
+		struct symbolize_hold *h = w->hold;
+
+		next = w->next;
+		w->entry = entry_ref(e);
+		w->flight = NULL;
+		if (--h->n_missing)
+			continue;
+		hold_unlist(h);
+		h->next = ready;
+		ready = h;
+	}
+	f->wants = NULL;
+	return ready;
+}
+
+static void tell_all(struct symbolize_hold *ready)
+{
+	while (ready) {
+		struct symbolize_hold *next = ready->next;
+
+		ready->ready(ready->arg); /* it may be gone */
+		ready = next;
+	}
+}
+
+/* Takes @e. */
+static void land(struct flight *f, struct entry *e)
+{
+	struct symbolizer *s = f->s;
+	struct symbolize_hold *ready;
+
+	make_drop(f);
+	if (f->old && e != f->old && e->reason == SYMBOLIZE_FOUND)
+		atomic_fetch_add(&s->n_replaced, 1);
+	atomic_fetch_add(&s->n_failed, e->reason != SYMBOLIZE_FOUND);
+	keep(s, e);
+	pthread_mutex_lock(&s->lock);
+	map_del(&s->flights, entry_key_bytes(&f->key));
+	*(f->prev ? &f->prev->next : &s->first_flight) = f->next;
+	if (f->next)
+		f->next->prev = f->prev;
+	ready = hand_out(f, e);
+	pthread_mutex_unlock(&s->lock);
+	tell_all(ready);
+	entry_unref(f->old);
+	entry_unref(e);
+	free(f);
+	/* Last: symbolizer_free() waits for it. */
+	pthread_mutex_lock(&s->lock);
+	s->n_flights--;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void flight_run(void *arg)
+{
+	struct flight *f = arg;
+	struct symbolizer *s = f->s;
+
+	for (;;) {
+		struct entry *e = make_step(f);
+		bool again;
+
+		if (e) {
+			land(f, e);
+			return;
+		}
+		pthread_mutex_lock(&s->lock);
+		again = f->again || s->closing;
+		f->again = false;
+		f->queued = again;
+		pthread_mutex_unlock(&s->lock);
+		/* If not, it may be gone. */
+		if (!again)
+			return;
+	}
+}
+
+bool building_begin(struct flight *f, uint64_t size)
+{
+	struct symbolizer *s = f->s;
+	bool may;
+
+	pthread_mutex_lock(&s->lock);
+	may = !s->n_building || s->building + size <= s->opts.building_size;
+	if (may) {
+		s->n_building++;
+		s->building += size;
+	}
+	f->parked = !may;
+	pthread_mutex_unlock(&s->lock);
+	return may;
+}
+
+void building_end(struct symbolizer *s, uint64_t size)
+{
+	pthread_mutex_lock(&s->lock);
+	s->n_building--;
+	s->building -= size;
+	for (struct flight *f = s->first_flight; f; f = f->next)
+		if (f->parked) {
+			f->parked = false;
+			flight_kick(f);
+		}
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- the timer ---- */
+
+/* Under the lock: those whose time is over, chained. *ret_next_ms: when to look again. */
+static struct symbolize_hold *expire(struct symbolizer *s, int64_t *ret_next_ms)
+{
+	int64_t now_ms = clock_mono_ms();
+	struct symbolize_hold *ready = NULL;
+
+	*ret_next_ms = now_ms + TICK_MS;
+	for (struct symbolize_hold *h = s->waiting, *next; h; h = next) {
+		next = h->next;
+		if (!s->stopping && now_ms < h->deadline_ms) {
+			*ret_next_ms = MIN(*ret_next_ms, h->deadline_ms);
+			continue;
+		}
+		hold_unlist(h);
+		h->next = ready;
+		ready = h;
+	}
+	*ret_next_ms -= now_ms;
+	return ready;
+}
+
+static void *run_timer(void *arg)
+{
+	struct symbolizer *s = arg;
+
+	pthread_setname_np(pthread_self(), "lode-symb-time");
+	pthread_mutex_lock(&s->lock);
+	while (!s->closing) {
+		int64_t wait_ms;
+		struct symbolize_hold *ready = expire(s, &wait_ms);
+		struct timespec until;
+
+		if (ready) {
+			pthread_mutex_unlock(&s->lock);
+			tell_all(ready);
+			pthread_mutex_lock(&s->lock);
+			continue;
+		}
+		if (!s->waiting) {
+			pthread_cond_wait(&s->changed, &s->lock);
+			continue;
+		}
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_sec += wait_ms / 1000;
+		until.tv_nsec += wait_ms % 1000 * 1000000;
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+		pthread_cond_timedwait(&s->changed, &s->lock, &until);
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+/* ---- beginning, end ---- */
+
+static void set_options(struct symbolizer *s, const struct symbolize_options *o)
+{
+	s->opts = *o;
+	s->spool_dir = mem_strdup(o->spool_dir ? o->spool_dir : "/var/tmp");
+	s->opts.tables_size = o->tables_size ? o->tables_size : TABLES_SIZE;
+	s->opts.building_size = o->building_size ? o->building_size : BUILDING_SIZE;
+	s->opts.n_threads = o->n_threads ? o->n_threads : MIN(pool_cpus(), THREADS_MAX);
+	s->opts.max_flights = o->max_flights ? o->max_flights : MAX_FLIGHTS;
+	s->opts.miss_ms = o->miss_ms ? o->miss_ms : MISS_MS;
+	s->opts.error_ms = o->error_ms ? o->error_ms : ERROR_MS;
+}
+
+struct symbolizer *symbolizer_new(const struct symbolize_options *o)
+{
+	struct symbolizer *s = NEW(struct symbolizer);
+	pthread_condattr_t attr;
+
+	set_options(s, o);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	s->entries = lru_new(s->opts.tables_size, drop_entry);
+	s->pool = pool_new("lode-symb", s->opts.n_threads, s->opts.max_flights + 1);
+	s->has_timer = pthread_create(&s->timer, NULL, run_timer, s) == 0;
+	/* Nobody could wait then: all is answered at once. */
+	s->stopping = !s->has_timer;
+	return s;
+}
+
+void symbolizer_stop(struct symbolizer *s)
+{
+	struct symbolize_hold *ready;
+	int64_t ignored;
+
+	if (!s)
+		return;
+	pthread_mutex_lock(&s->lock);
+	s->stopping = true;
+	ready = expire(s, &ignored);
+	pthread_mutex_unlock(&s->lock);
+	tell_all(ready);
+}
+
+void symbolizer_free(struct symbolizer *s)
+{
+	if (!s)
+		return;
+	symbolizer_stop(s);
+	pthread_mutex_lock(&s->lock);
+	s->closing = true;
+	pthread_cond_broadcast(&s->changed);
+	for (struct flight *f = s->first_flight; f; f = f->next)
+		flight_kick(f);
+	while (s->n_flights)
+		pthread_cond_wait(&s->changed, &s->lock);
+	pthread_mutex_unlock(&s->lock);
+	if (s->has_timer)
+		pthread_join(s->timer, NULL);
+	pool_free(s->pool);
+	lru_free(s->entries);
+	map_done(&s->flights);
+	pthread_mutex_destroy(&s->lock);
+	pthread_cond_destroy(&s->changed);
+	free(s->spool_dir);
+	free(s);
+}
+
+void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
+{
+	pthread_mutex_lock(&s->lock);
+	ret->n_flights = s->n_flights;
+	pthread_mutex_unlock(&s->lock);
+	ret->n_made = atomic_load(&s->n_made);
+	ret->n_from_store = atomic_load(&s->n_from_store);
+	ret->n_failed = atomic_load(&s->n_failed);
+	ret->n_replaced = atomic_load(&s->n_replaced);
+	ret->n_wanted = atomic_load(&s->n_wanted);
+	ret->n_hits = atomic_load(&s->n_hits);
+	ret->tables_size = lru_weight(s->entries);
+}

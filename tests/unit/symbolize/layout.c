@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <elf.h>
+#include "symbolize/symbolize.h"
+
+/* As GNU ld and lld lay a shared object out. */
+static struct symbolize_layout shared(void)
+{
+	return (struct symbolize_layout){
+		.type = ET_DYN,
+		.offsets_known = true,
+		.n_segments = 3,
+		.segments = { { 0, 0x600, 0, 0x600, false },
+			      { 0x600, 0x1a00, 0x1600, 0x1a00, true },
+			      { 0x2000, 0x200, 0x4000, 0x400, false } },
+	};
+}
+
+static uint64_t at(const struct symbolize_layout *l, const struct symbolize_mapping *maps, size_t n,
+		   uint64_t addr)
+{
+	uint64_t v = 0;
+	enum symbolize_reason r = symbolize_translate(l, SYMBOLIZE_RUNTIME, maps, n, addr, &v);
+
+	if (r != SYMBOLIZE_FOUND)
+		fail_msg("0x%llx: %s", (unsigned long long)addr, symbolize_reason_name(r));
+	return v;
+}
+
+static void a_shared_object_is_where_its_mapping_says(void **state)
+{
+	struct symbolize_layout l = shared();
+	const struct symbolize_mapping maps[] = { { 0x7f0000000000, 0x7f0000001000, 0, { 0 } },
+						  { 0x7f0000001000, 0x7f0000003000, 0, { 0 } },
+						  { 0x7f0000004000, 0x7f0000005000, 0x2000, { 0 } } };
+	uint64_t v;
+
+	/* The text's mapping begins at the page that its first byte is in: offset 0 of the file. */
+	assert_int_equal(at(&l, maps, 3, 0x7f0000001700), 0x1700);
+	assert_int_equal(at(&l, maps, 3, 0x7f0000002fff), 0x2fff);
+	assert_int_equal(at(&l, maps + 1, 1, 0x7f0000001700), 0x1700);
+	assert_int_equal(symbolize_translate(&l, SYMBOLIZE_RUNTIME, maps, 3, 0x7f0000003000, &v),
+			 SYMBOLIZE_NO_MAPPING);
+	assert_int_equal(symbolize_translate(NULL, SYMBOLIZE_RUNTIME, maps, 3, 0x7f0000001700, &v),
+			 SYMBOLIZE_NO_LAYOUT);
+}
+
+static void a_mapping_of_a_part_of_the_text(void **state)
+{
+	struct symbolize_layout l = shared();
+	const struct symbolize_mapping maps[] = { { 0x7f0000002000, 0x7f0000003000, 0x1000, { 0 } } };
+
+	assert_int_equal(at(&l, maps, 1, 0x7f0000002010), 0x2010);
+}
+
+static void a_mapping_without_end(void **state)
+{
+	struct symbolize_layout l = shared();
+	const struct symbolize_mapping maps[] = { { 0x7f0000001000, 0, 0, { 0 } } };
+
+	assert_int_equal(at(&l, maps, 1, 0x7f0000001700), 0x1700);
+}
+
+static void file_offsets_go_by_the_segment_of_code(void **state)
+{
+	struct symbolize_layout l = shared();
+	uint64_t v;
+
+	assert_int_equal(symbolize_translate(&l, SYMBOLIZE_OFFSET, NULL, 0, 0x700, &v), SYMBOLIZE_FOUND);
+	assert_int_equal(v, 0x1700);
+	assert_int_equal(symbolize_translate(&l, SYMBOLIZE_OFFSET, NULL, 0, 0x2010, &v), SYMBOLIZE_FOUND);
+	assert_int_equal(v, 0x4010);
+	assert_int_equal(symbolize_translate(&l, SYMBOLIZE_OFFSET, NULL, 0, 0x9000, &v), SYMBOLIZE_OUTSIDE);
+	l.offsets_known = false;
+	assert_int_equal(symbolize_translate(&l, SYMBOLIZE_OFFSET, NULL, 0, 0x700, &v), SYMBOLIZE_NO_LAYOUT);
+	assert_int_equal(symbolize_translate(&l, SYMBOLIZE_VADDR, NULL, 0, 0x700, &v), SYMBOLIZE_FOUND);
+	assert_int_equal(v, 0x700);
+}
+
+static void a_fixed_program_is_where_it_was_linked(void **state)
+{
+	struct symbolize_layout l = { .type = ET_EXEC,
+				      .offsets_known = true,
+				      .n_segments = 1,
+				      .segments = { { 0, 0x5000, 0x400000, 0x5000, true } } };
+	/* Also where a mapping says otherwise, as one that was moved to huge pages. */
+	const struct symbolize_mapping maps[] = { { 0x401000, 0x405000, 0, { 0 } } };
+
+	assert_int_equal(at(&l, maps, 1, 0x401234), 0x401234);
+}
+
+static void a_prelinked_object_has_addresses_of_its_own(void **state)
+{
+	struct symbolize_layout l = { .type = ET_DYN,
+				      .offsets_known = true,
+				      .n_segments = 1,
+				      .segments = { { 0, 0x5000, 0x3000000000, 0x5000, true } } };
+	const struct symbolize_mapping maps[] = { { 0x3000000000, 0x3000005000, 0, { 0 } } },
+				       moved[] = { { 0x7f0000000000, 0x7f0000005000, 0, { 0 } } };
+
+	assert_int_equal(at(&l, maps, 1, 0x3000001234), 0x3000001234);
+	assert_int_equal(at(&l, moved, 1, 0x7f0000001234), 0x3000001234);
+}
+
+static void text_on_huge_pages_goes_by_its_neighbours(void **state)
+{
+	struct symbolize_layout l = { .type = ET_DYN,
+				      .offsets_known = true,
+				      .n_segments = 2,
+				      .segments = { { 0, 0x200000, 0, 0x200000, false },
+						    { 0x200000, 0x800000, 0x200000, 0x800000, true } } };
+	const struct symbolize_mapping maps[] = { { 0x7f0000000000, 0x7f0000200000, 0, { 0 } },
+						  { 0x7f0000200000, 0x7f0000400000, 0x200000, { 0 } },
+						  { 0x7f0000400000, 0x7f0000800000, 0, { 0 } } };
+
+	assert_int_equal(at(&l, maps, 3, 0x7f0000500000), 0x500000);
+	assert_int_equal(at(&l, maps, 3, 0x7f0000200010), 0x200010);
+}
+
+static void of_a_debug_file_only_addresses_count(void **state)
+{
+	struct symbolize_layout l = shared();
+	const struct symbolize_mapping maps[] = { { 0x7f0000000000, 0x7f0000001000, 0, { 0 } },
+						  { 0x7f0000001000, 0x7f0000003000, 0x600, { 0 } } };
+
+	l.offsets_known = false;
+	l.segments[1].filesz = 0;
+	assert_int_equal(at(&l, maps, 2, 0x7f0000001700), 0x1700);
+	assert_int_equal(at(&l, maps + 1, 1, 0x7f0000001700), 0x1700);
+}
+
+static void a_kernel_is_moved_as_a_whole(void **state)
+{
+	struct symbolize_layout l = { .type = ET_EXEC,
+				      .offsets_known = true,
+				      .is_kernel = true,
+				      .text = 0xffffffff81000000,
+				      .stext = 0xffffffff81000080,
+				      .n_segments = 1,
+				      .segments = { { 0x200000, 0x1000000, 0xffffffff81000000, 0x1000000,
+						      true } } };
+	const struct symbolize_mapping text[] = { { 0xffffffffa5000000, 0xffffffffa7000000,
+						    0xffffffffa5000000, STR("_text") } },
+				       stext[] = { { 0xffffffffa5000080, 0, 0xffffffffa5000080,
+						     STR("_stext") } },
+				       all[] = { { 0, UINT64_MAX, 0, { 0 } } };
+
+	assert_int_equal(at(&l, text, 1, 0xffffffffa5001234), 0xffffffff81001234);
+	assert_int_equal(at(&l, stext, 1, 0xffffffffa5001234), 0xffffffff81001234);
+	/* Whoever wrote this has moved the addresses already. */
+	assert_int_equal(at(&l, all, 1, 0xffffffff81001234), 0xffffffff81001234);
+}
+
+static void numbers_at_the_ends_do_not_run_over(void **state)
+{
+	struct symbolize_layout l = { .type = ET_DYN,
+				      .offsets_known = true,
+				      .n_segments = 2,
+				      .segments = { { UINT64_MAX - 10, 100, 0, 100, true },
+						    { 0, UINT64_MAX, 0, UINT64_MAX, true } } };
+	const struct symbolize_mapping maps[] = { { UINT64_MAX - 5, UINT64_MAX, UINT64_MAX, { 0 } } };
+	uint64_t v;
+
+	for (uint64_t a = UINT64_MAX - 20; a; a++) {
+		symbolize_translate(&l, SYMBOLIZE_RUNTIME, maps, 1, a, &v);
+		symbolize_translate(&l, SYMBOLIZE_OFFSET, maps, 1, a, &v);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_shared_object_is_where_its_mapping_says),
+		cmocka_unit_test(a_mapping_of_a_part_of_the_text),
+		cmocka_unit_test(a_mapping_without_end),
+		cmocka_unit_test(file_offsets_go_by_the_segment_of_code),
+		cmocka_unit_test(a_fixed_program_is_where_it_was_linked),
+		cmocka_unit_test(a_prelinked_object_has_addresses_of_its_own),
+		cmocka_unit_test(text_on_huge_pages_goes_by_its_neighbours),
+		cmocka_unit_test(of_a_debug_file_only_addresses_count),
+		cmocka_unit_test(a_kernel_is_moved_as_a_whole),
+		cmocka_unit_test(numbers_at_the_ends_do_not_run_over),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

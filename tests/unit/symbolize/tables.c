@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <errno.h>
+#include "shop.h"
+
+static void an_address_becomes_a_function_file_and_line(void **state)
+{
+	struct buf file = { 0 };
+	struct shop p;
+
+	shop_open(&p, false);
+	shop_debug(1, &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	assert_string_equal(shop_ask(&p, 1, 0x1010), "f1 /src/a.c:11");
+	assert_string_equal(shop_ask(&p, 1, 0x2000), "outside");
+	assert_string_equal(shop_ask_at_once(&p, 1, 0x1000), "f1 /src/a.c:10");
+	shop_close(&p);
+}
+
+static void a_return_address_is_that_of_its_call(void **state)
+{
+	struct symbolize_query q = { .addr = 0x1010, .is_return = true },
+			       end = { .addr = 0x1100, .is_return = true };
+	struct build_id id = shop_id(1);
+	struct symbolize_hold *h;
+	struct symbolize_answer a;
+	struct buf file = { 0 };
+	struct shop p;
+
+	shop_open(&p, false);
+	shop_debug(1, &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	symbolize_hold_new(p.s, &id, 1, 0, INT64_MAX, NULL, NULL, &h);
+	symbolize_ask(h, &q, &a);
+	assert_int_equal(a.frames->list[0].line, 10);
+	assert_int_equal(a.addr, 0x1010);
+	/* A call that does not come back may be the last thing in its function. */
+	symbolize_ask(h, &end, &a);
+	assert_int_equal(a.reason, SYMBOLIZE_FOUND);
+	q.addr = 0;
+	symbolize_ask(h, &q, &a);
+	assert_int_equal(a.reason, SYMBOLIZE_OUTSIDE);
+	symbolize_hold_free(h);
+	shop_close(&p);
+}
+
+static void who_does_not_wait_is_told_that_it_is_pending(void **state)
+{
+	struct build_id id = shop_id(1);
+	struct buf file = { 0 };
+	struct shop p;
+
+	shop_open(&p, false);
+	resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &id, STR(""));
+	assert_string_equal(shop_ask_at_once(&p, 1, 0x1000), "pending");
+	shop_debug(1, &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	shop_close(&p);
+}
+
+static void a_deadline_ends_the_wait(void **state)
+{
+	struct build_id id = shop_id(1);
+	struct symbolize_hold *h;
+	struct symbolize_module m;
+	struct shop p;
+
+	shop_open(&p, false);
+	resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &id, STR(""));
+	symbolize_hold_new(p.s, &id, 1, 0, clock_mono_ms() + 50, NULL, NULL, &h);
+	symbolize_hold_module(h, 0, &m);
+	assert_int_equal(m.reason, SYMBOLIZE_PENDING);
+	assert_true(symbolize_reason_passes(m.reason));
+	symbolize_hold_free(h);
+	shop_close(&p);
+}
+
+static void what_is_made_is_found_in_the_store_by_the_next_one(void **state)
+{
+	struct symbolizer_stats stats;
+	struct buf file = { 0 };
+	struct shop p;
+
+	shop_open(&p, true);
+	shop_debug(1, &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	symbolizer_stats(p.s, &stats);
+	assert_int_equal(stats.n_made, 1);
+	shop_reopen(&p);
+	assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	symbolizer_stats(p.s, &stats);
+	assert_int_equal(stats.n_made, 0);
+	assert_int_equal(stats.n_from_store, 1);
+	shop_close(&p);
+}
+
+static void a_damaged_table_in_the_store_is_made_again(void **state)
+{
+	struct build_id id = shop_id(1);
+	struct store_key key = { id, STORE_SYMTAB, STR("1") };
+	const struct store_meta meta = { .origin = STORE_MADE };
+	struct buf file = { 0 };
+	struct err err = { 0 };
+	struct shop p;
+
+	shop_open(&p, true);
+	shop_debug(1, &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	assert_done(store_put_bytes(p.store, &key, &meta, true, bytes_of("no table", 8), STORE_ALWAYS, &err));
+	assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	shop_close(&p);
+}
+
+static void without_a_debug_file_the_programs_symbols_do(void **state)
+{
+	struct buf file = { 0 };
+	struct shop p;
+
+	shop_open(&p, true);
+	p.opts.miss_ms = 1;
+	shop_reopen(&p);
+	shop_program(1, true, &file);
+	shop_put(&p, RESOLVE_EXECUTABLE, 1, &file);
+	assert_string_equal(shop_ask(&p, 1, 0x1000), "s1");
+	/* Until one turns up. */
+	shop_debug(1, &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	for (int64_t end = clock_mono_ms() + 30000; strcmp(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10") != 0;) {
+		assert_true(clock_mono_ms() < end);
+		usleep(1000);
+	}
+	shop_reopen(&p);
+	assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	shop_close(&p);
+}
+
+static void names_of_the_supplementary_file_come_when_it_turns_up(void **state)
+{
+	struct symbolizer_stats stats;
+	struct buf file = { 0 };
+	struct shop p;
+
+	shop_open(&p, true);
+	p.opts.miss_ms = 1;
+	shop_reopen(&p);
+	shop_debug_with_alt(1, 2, &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	assert_string_equal(shop_ask(&p, 1, 0x1000), "alt-missing  /src/a.c:10");
+	shop_alt(2, &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 2, &file);
+	for (int64_t end = clock_mono_ms() + 30000;
+	     strcmp(shop_ask(&p, 1, 0x1000), "shared /src/a.c:10") != 0;) {
+		assert_true(clock_mono_ms() < end);
+		usleep(1000);
+	}
+	symbolizer_stats(p.s, &stats);
+	assert_int_equal(stats.n_replaced, 1);
+	shop_close(&p);
+}
+
+static void each_miss_has_its_reason(void **state)
+{
+	struct build_id timeout = shop_id(5), broken = shop_id(6), upstream = shop_id(7), none = { 0 };
+	struct err late = { .kind = ERR_UPSTREAM, .os = ETIMEDOUT, .text = "no answer" },
+		   bad = { .kind = ERR_INVALID, .text = "damaged" },
+		   failed = { .kind = ERR_UPSTREAM, .text = "500" };
+	struct symbolize_query q = { .module = 0 };
+	struct symbolize_answer a;
+	struct symbolize_hold *h;
+	struct buf file = { 0 };
+	struct shop p;
+
+	shop_open(&p, false);
+	assert_string_equal(shop_ask(&p, 1, 0x1000), "unknown");
+	shop_program(2, false, &file);
+	shop_put(&p, RESOLVE_EXECUTABLE, 2, &file);
+	assert_string_equal(shop_ask(&p, 2, 0x1000), "no-symbols");
+	buf_add_str(&file, STR("<html>"));
+	shop_put(&p, RESOLVE_DEBUGINFO, 3, &file);
+	assert_string_equal(shop_ask(&p, 3, 0x1000), "not-elf");
+	resolve_mem_fail(p.r, RESOLVE_DEBUGINFO, &timeout, STR(""), &late);
+	resolve_mem_fail(p.r, RESOLVE_DEBUGINFO, &broken, STR(""), &bad);
+	resolve_mem_fail(p.r, RESOLVE_DEBUGINFO, &upstream, STR(""), &failed);
+	assert_string_equal(shop_ask(&p, 5, 0x1000), "timed-out");
+	assert_string_equal(shop_ask(&p, 6, 0x1000), "damaged");
+	assert_string_equal(shop_ask(&p, 7, 0x1000), "upstream-failed");
+	symbolize_hold_new(p.s, &none, 1, 0, INT64_MAX, NULL, NULL, &h);
+	symbolize_ask(h, &q, &a);
+	assert_int_equal(a.reason, SYMBOLIZE_NO_BUILD_ID);
+	q.module = SYMBOLIZE_NO_MODULE;
+	symbolize_ask(h, &q, &a);
+	assert_int_equal(a.reason, SYMBOLIZE_NO_BUILD_ID);
+	symbolize_hold_free(h);
+	shop_close(&p);
+}
+
+static void a_miss_is_forgotten_after_a_while(void **state)
+{
+	struct buf file = { 0 };
+	struct shop p;
+
+	shop_open(&p, false);
+	p.opts.miss_ms = 1;
+	shop_reopen(&p);
+	assert_string_equal(shop_ask(&p, 1, 0x1000), "unknown");
+	shop_debug(1, &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	for (int64_t end = clock_mono_ms() + 30000; strcmp(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10") != 0;)
+		assert_true(clock_mono_ms() < end);
+	shop_close(&p);
+}
+
+struct order {
+	size_t n;
+	uint64_t sum;
+	char seen[8];
+};
+
+static void note(void *arg, size_t i, const struct symbolize_answer *a)
+{
+	struct order *o = arg;
+
+	o->n++;
+	o->seen[i]++;
+	o->sum += a->frames ? a->frames->list[0].line : 0;
+}
+
+static void all_addresses_are_answered_once(void **state)
+{
+	struct build_id ids[2] = { shop_id(1), shop_id(2) };
+	struct symbolize_query q[8] = { { .module = 1, .addr = 0x1000 },
+					{ .module = 0, .addr = 0x1020 },
+					{ .module = 7 },
+					{ .module = 0, .addr = 0x1000 },
+					{ .module = 0, .addr = 0x1000 },
+					{ .module = 1, .addr = 9 },
+					{ .module = 1, .addr = 0x1010 },
+					{ .module = 0, .addr = UINT64_MAX } };
+	struct order o = { 0 };
+	struct symbolize_hold *h;
+	struct buf file = { 0 };
+	struct shop p;
+
+	shop_open(&p, false);
+	for (uint32_t n = 1; n <= 2; n++) {
+		shop_debug(n, &file);
+		shop_put(&p, RESOLVE_DEBUGINFO, n, &file);
+	}
+	symbolize_hold_new(p.s, ids, 2, SYMBOLIZE_LAYOUTS, clock_mono_ms() + 30000, NULL, NULL, &h);
+	symbolize_ask_all(h, q, ARRAY_SIZE(q), note, &o);
+	assert_int_equal(o.n, 8);
+	assert_int_equal(o.sum, 10 + 12 + 10 + 10 + 11);
+	for (size_t i = 0; i < 8; i++)
+		assert_int_equal(o.seen[i], 1);
+	symbolize_hold_free(h);
+	shop_close(&p);
+}
+
+static void more_flights_than_allowed_are_busy(void **state)
+{
+	struct build_id a = shop_id(1), b = shop_id(2);
+	struct shop p;
+
+	shop_open(&p, false);
+	p.opts.max_flights = 1;
+	shop_reopen(&p);
+	resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &a, STR(""));
+	resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &b, STR(""));
+	assert_string_equal(shop_ask_at_once(&p, 1, 0x1000), "pending");
+	assert_string_equal(shop_ask(&p, 2, 0x1000), "busy");
+	shop_close(&p);
+}
+
+static void a_relocatable_file_is_asked_by_section(void **state)
+{
+	struct build_id id = shop_id(1);
+	struct symbolize_query q = { .kind = SYMBOLIZE_SECTION, .addr = 0x10 };
+	struct symbolize_mapping map = { .start = 0xffffffffc0001000, .limit = 0xffffffffc0002000 };
+	struct symbolize_hold *h;
+	struct symbolize_answer a;
+	struct code_writer w;
+	struct buf file = { 0 };
+	struct shop p;
+
+	shop_open(&p, false);
+	code_writer_init(&w, ELF_WRITER_X86_64, ET_REL);
+	w.text = 0;
+	elf_writer_build_id(&w.elf, build_id_bytes(&id));
+	code_symbol(&w, "m", STT_FUNC, STB_GLOBAL, 0, 0x100);
+	code_writer_finish(&w, &file);
+	code_writer_done(&w);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	symbolize_hold_new(p.s, &id, 1, SYMBOLIZE_LAYOUTS, clock_mono_ms() + 30000, NULL, NULL, &h);
+	symbolize_ask(h, &q, &a);
+	if (a.reason == SYMBOLIZE_FOUND)
+		assert_str(a.frames->list[0].name, "m");
+	q = (struct symbolize_query){ .kind = SYMBOLIZE_SECTION, .addr = 0x10, .section = STR(".nothing") };
+	symbolize_ask(h, &q, &a);
+	assert_int_not_equal(a.reason, SYMBOLIZE_FOUND);
+	q = (struct symbolize_query){
+		.kind = SYMBOLIZE_RUNTIME, .addr = 0xffffffffc0001010, .maps = &map, .n_maps = 1
+	};
+	symbolize_ask(h, &q, &a);
+	q.addr = 5;
+	symbolize_ask(h, &q, &a);
+	assert_int_not_equal(a.reason, SYMBOLIZE_FOUND);
+	symbolize_hold_free(h);
+	shop_close(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_address_becomes_a_function_file_and_line),
+		cmocka_unit_test(a_return_address_is_that_of_its_call),
+		cmocka_unit_test(who_does_not_wait_is_told_that_it_is_pending),
+		cmocka_unit_test(a_deadline_ends_the_wait),
+		cmocka_unit_test(what_is_made_is_found_in_the_store_by_the_next_one),
+		cmocka_unit_test(a_damaged_table_in_the_store_is_made_again),
+		cmocka_unit_test(without_a_debug_file_the_programs_symbols_do),
+		cmocka_unit_test(names_of_the_supplementary_file_come_when_it_turns_up),
+		cmocka_unit_test(each_miss_has_its_reason),
+		cmocka_unit_test(a_miss_is_forgotten_after_a_while),
+		cmocka_unit_test(all_addresses_are_answered_once),
+		cmocka_unit_test(more_flights_than_allowed_are_busy),
+		cmocka_unit_test(a_relocatable_file_is_asked_by_section),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
