@@ -12,22 +12,6 @@
 #include <elf.h>
 #include <stdlib.h>
 
-static bool is_relocated(const struct elf_image *img, const struct elf_section *sec)
-{
-	if (img->h.type != ET_REL)
-		return false;
-	for (uint32_t i = 1; i < img->n_sections; i++)
-		if ((img->sections[i].type == SHT_RELA || img->sections[i].type == SHT_REL) &&
-		    img->sections[i].info == sec->index)
-			return true;
-	return false;
-}
-
-static bool is_compressed(const struct elf_section *sec)
-{
-	return sec->flags & SHF_COMPRESSED || str_starts(sec->name, STR(".zdebug_"));
-}
-
 static int read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *err)
 {
 	AUTO(stream_closep) struct stream *stream = NULL;
@@ -37,14 +21,14 @@ static int read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *e
 		return err_set(err, ERR_LIMIT, "no memory for %llu bytes", (unsigned long long)s->size);
 	memset(s->heap + s->size, 0, DWARF_PAD);
 	s->p = s->heap;
-	if (!is_compressed(s->sec)) {
+	if (!dwarf_is_compressed(s->sec)) {
 		if (source_read_full(d->img->src, s->file_off, s->heap, s->size, SOURCE_SEQUENTIAL, err) < 0)
 			return -1;
 	} else if (elf_section_stream(d->img, s->sec, &stream, err) < 0 ||
 		   stream_read_full(stream, s->heap, s->size, err) < 0) {
 		return -1;
 	}
-	if (is_relocated(d->img, s->sec))
+	if (dwarf_is_relocated(d->img, s->sec))
 		return dwarf_relocate_at(d->img, s->sec, s->heap, s->size, d->code, d->n_code, err);
 	return 0;
 }
@@ -52,21 +36,19 @@ static int read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *e
 int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *name, enum dwarf_data_way way,
 		    struct err *err)
 {
-	const struct elf_section *sec = elf_debug_section(d->img, name);
+	const struct elf_section *sec;
 	uint64_t size, raw;
-	int r = sec ? elf_section_content_size(d->img, sec, &size, err) : ELF_NO_SECTION;
 
 	*s = (struct dwarf_data){ 0 };
-	if (r)
-		return r < 0 ? -1 : 0;
-	if (size > DWARF_MAX_SECTION)
-		return err_set(err, ERR_LIMIT, "%s: %llu bytes are more than the %zu allowed", name,
-			       (unsigned long long)size, (size_t)DWARF_MAX_SECTION);
+	if (dwarf_section_find(d->img, name, &sec, &size, err) < 0)
+		return -1;
+	if (!sec)
+		return 0;
 	s->sec = sec;
 	s->size = size;
-	if (!is_compressed(sec) && elf_section_range(d->img, sec, &s->file_off, &raw, err) < 0)
+	if (!dwarf_is_compressed(sec) && elf_section_range(d->img, sec, &s->file_off, &raw, err) < 0)
 		return err_in(err, "%s", name);
-	if (way == DWARF_PIECES && !is_compressed(sec) && !is_relocated(d->img, sec))
+	if (way == DWARF_PIECES && !dwarf_is_compressed(sec) && !dwarf_is_relocated(d->img, sec))
 		return 0;
 	return read_whole(s, d, err) < 0 ? err_in(err, "%s", name) : 0;
 }
@@ -179,19 +161,24 @@ size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwa
 	return kept;
 }
 
-uint64_t dwarf_code_end(const struct dwarf *d, uint64_t addr)
+const struct dwarf_section_place *dwarf_place_at(const struct dwarf_section_place *list, size_t n, uint64_t addr)
 {
-	size_t lo = 0, hi = d->n_code;
+	size_t lo = 0, hi = n;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (d->code[mid].base <= addr)
+		if (list[mid].base <= addr)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	if (!lo || addr - d->code[lo - 1].base >= d->code[lo - 1].size)
-		return 0;
-	return d->code[lo - 1].base + d->code[lo - 1].size;
+	return lo && addr - list[lo - 1].base < list[lo - 1].size ? &list[lo - 1] : NULL;
+}
+
+uint64_t dwarf_code_end(const struct dwarf *d, uint64_t addr)
+{
+	const struct dwarf_section_place *p = dwarf_place_at(d->code, d->n_code, addr);
+
+	return p ? p->base + p->size : 0;
 }

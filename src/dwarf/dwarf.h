@@ -67,7 +67,7 @@ enum { DWARF_NO_CODE = 2 };
  * reader.
  *
  * In a relocatable file every section begins at address 0. Its code sections are laid out one after the
- * other, in their order and aligned; dwarf_sections() tells where.
+ * other, in their order and aligned; dwarf_code() tells where.
  */
 int dwarf_open(const struct elf_image *img, const struct elf_image *alt, struct dwarf **ret, struct err *err);
 void dwarf_close(struct dwarf *d); /* takes NULL */
@@ -82,6 +82,8 @@ struct dwarf_section_place {
 };
 /* Sorted by base. */
 size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwarf_section_place **ret);
+/* The one of them that has @addr; NULL: none. */
+const struct dwarf_section_place *dwarf_place_at(const struct dwarf_section_place *list, size_t n, uint64_t addr);
 
 /* The units of .debug_info in their order; each has its bytes, so that work can be cut in parts. */
 size_t dwarf_n_units(const struct dwarf *d);

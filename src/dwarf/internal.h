@@ -3,9 +3,13 @@
  * What the files of dwarf share.
  *
  *   section  the bytes of a debug section: from front to back, or here and there; relocated where the file is
- * relocatable form     attribute values as they are written strings  what the string forms point to abbrev
- * the abbreviation of a unit's root unit     unit headers, and of each unit's root what a line table wants to
- * know line     headers of line tables sources  names put together
+ *            relocatable
+ *   form     attribute values as they are written
+ *   strings  what the string forms point to
+ *   abbrev   the abbreviation of a unit's root
+ *   unit     unit headers, and of each unit's root what a line table wants to know
+ *   line     headers of line tables
+ *   sources  names put together
  *
  * Numbers of sections, tables and figures are those of the DWARF 5 standard unless another is named.
  */
@@ -26,6 +30,14 @@ struct dwarf_section {
 	struct arena arena;
 	struct stream *stream; /* for dwarf_section_next(); stands behind what is held */
 };
+
+/*
+ * The section @name (".debug_line") and its size, decompressed, which is within DWARF_MAX_SECTION; NULL and 0: there is none.
+ */
+int dwarf_section_find(const struct elf_image *img, const char *name, const struct elf_section **ret,
+		       uint64_t *ret_size, struct err *err);
+bool dwarf_is_compressed(const struct elf_section *sec);
+bool dwarf_is_relocated(const struct elf_image *img, const struct elf_section *sec);
 
 /*
  * @name is ".debug_line" and the like. A section that is not there is an empty one. DWARF_MAX_SECTION is seen

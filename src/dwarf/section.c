@@ -16,7 +16,7 @@
 /* Up to this size one read of all costs less than the windows that would be read. */
 #define WHOLE_SIZE MIB(1)
 
-static bool has_relocations(const struct elf_image *img, const struct elf_section *sec)
+bool dwarf_is_relocated(const struct elf_image *img, const struct elf_section *sec)
 {
 	if (img->h.type != ET_REL)
 		return false;
@@ -29,9 +29,26 @@ static bool has_relocations(const struct elf_image *img, const struct elf_sectio
 	return false;
 }
 
-static bool is_packed(const struct elf_section *sec)
+bool dwarf_is_compressed(const struct elf_section *sec)
 {
 	return sec->flags & SHF_COMPRESSED || str_starts(sec->name, STR(".zdebug_"));
+}
+
+int dwarf_section_find(const struct elf_image *img, const char *name, const struct elf_section **ret,
+		       uint64_t *ret_size, struct err *err)
+{
+	const struct elf_section *sec = elf_debug_section(img, name);
+	uint64_t size = 0;
+	int r = sec ? elf_section_content_size(img, sec, &size, err) : ELF_NO_SECTION;
+
+	if (r < 0)
+		return -1;
+	if (size > DWARF_MAX_SECTION)
+		return err_set(err, ERR_LIMIT, "%s: %llu bytes are more than the %zu allowed", name,
+			       (unsigned long long)size, (size_t)DWARF_MAX_SECTION);
+	*ret = r ? NULL : sec;
+	*ret_size = size;
+	return 0;
 }
 
 static int load_whole(struct dwarf_section *s, bool relocate, struct err *err)
@@ -51,19 +68,10 @@ static int load_whole(struct dwarf_section *s, bool relocate, struct err *err)
 int dwarf_section_open(struct dwarf_section *s, const struct elf_image *img, const char *name,
 		       struct err *err)
 {
-	const struct elf_section *sec = elf_debug_section(img, name);
-	uint64_t size;
-	int r = sec ? elf_section_content_size(img, sec, &size, err) : ELF_NO_SECTION;
-
 	*s = (struct dwarf_section){ .img = img };
-	if (r)
-		return r < 0 ? -1 : 0;
-	if (size > DWARF_MAX_SECTION)
-		return err_set(err, ERR_LIMIT, "%s: %llu bytes are more than the %zu allowed", name,
-			       (unsigned long long)size, (size_t)DWARF_MAX_SECTION);
-	s->sec = sec;
-	s->size = size;
-	return has_relocations(img, sec) ? load_whole(s, true, err) : 0;
+	if (dwarf_section_find(img, name, &s->sec, &s->size, err) < 0)
+		return -1;
+	return s->sec && dwarf_is_relocated(img, s->sec) ? load_whole(s, true, err) : 0;
 }
 
 void dwarf_section_close(struct dwarf_section *s)
@@ -137,7 +145,7 @@ int dwarf_section_at(struct dwarf_section *s, uint64_t off, size_t n, struct byt
 	}
 	if (held(s, off, n, ret))
 		return 0;
-	if (is_packed(s->sec) || s->size <= WHOLE_SIZE) {
+	if (dwarf_is_compressed(s->sec) || s->size <= WHOLE_SIZE) {
 		if (load_whole(s, false, err) < 0)
 			return -1;
 	} else {

@@ -5,55 +5,13 @@
  * Threads take chunks of units and have ids of their own. Ids do not come into the table, and what lies over
  * one another is told apart by the order of the units, so it does not matter who made what.
  */
-#include "symtab/internal.h"
+#include "symtab/build.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #define CHUNK_SIZE  MIB(8) /* of .debug_info. Budgets go by chunks, so it must not hang on the threads */
-#define THREADS_MAX 64u
 #define ALIASES_MAX 64u
-#define REASONS_MAX 100u
-#define REASON_MAX  KIB(1)
-
-struct chunk {
-	size_t first, end;
-};
-
-/* What a span shows: a piece, a symbol, lines that a symbol names, or a piece's tail. */
-struct shown {
-	uint32_t piece, symbol; /* + 1; 0: none */
-	bool tail;
-};
-
-struct build {
-	const struct elf_image *img;
-	const struct symtab_options *o;
-	struct dwarf *dwarf;
-	struct arena arena;
-	const struct dwarf_section_place *code;
-	size_t n_code;
-	struct chunk *chunks;
-	size_t n_chunks, room_chunks;
-	_Atomic size_t next_chunk;
-	struct batch *batches[THREADS_MAX];
-	unsigned n_batches;
-	const struct piece **pieces; /* of all batches, in the order of the units */
-	size_t n_pieces;
-	struct symbols symbols;
-	struct span *symbol_spans;
-	size_t n_symbol_spans;
-	struct shown *shown;
-	size_t n_shown, room_shown;
-	struct span *spans;
-	size_t n_spans, room_spans;
-	struct err symbols_err, go_err;
-	uint32_t flags;
-	bool some; /* not all units were read, and symbols alone are of no interest */
-	struct block_writer *blocks;
-	struct buf block_bytes;
-};
 
 /* ---- units ---- */
 
@@ -187,150 +145,7 @@ static void pieces_collect(struct build *b)
 		qsort(b->pieces, n, sizeof(*b->pieces), by_unit);
 }
 
-/* ---- what is seen ---- */
-
-enum { RANK_DWARF, RANK_GO, RANK_LINES, RANK_SYMBOL, RANK_TAIL };
-
-static void show(struct build *b, uint64_t start, uint64_t end, uint32_t rank, struct shown what)
-{
-	if (end <= start)
-		return;
-	GROW(b->shown, b->n_shown, b->room_shown);
-	b->shown[b->n_shown] = what;
-	GROW(b->spans, b->n_spans, b->room_spans);
-	b->spans[b->n_spans++] = (struct span){ start, end, rank, (uint32_t)b->n_shown++ };
-}
-
-static uint64_t code_end(const struct build *b, uint64_t addr)
-{
-	for (size_t i = 0; i < b->n_code; i++)
-		if (addr - b->code[i].base < b->code[i].size)
-			return b->code[i].base + b->code[i].size;
-	return addr;
-}
-
-/*
- * Where each symbol is in force. One without a size reaches to the next symbol of its section, under those
- * that have one; of .dynsym, where it is nothing but an address, it does not.
- */
-static void paint_symbols(struct build *b)
-{
-	struct span *spans = NEW_N(struct span, b->symbols.n + 1);
-	const struct symbol *list = b->symbols.list;
-	uint64_t section_end = 0;
-	size_t n = 0;
-
-	for (size_t i = 0, next; i < b->symbols.n; i++) {
-		uint64_t end = list[i].end;
-
-		if (end == list[i].start && list[i].origin == SYMTAB_DYNAMIC)
-			end = list[i].start + 1;
-		if (end == list[i].start) {
-			if (list[i].start >= section_end)
-				section_end = code_end(b, list[i].start);
-			for (next = i + 1; next < b->symbols.n && list[next].start == list[i].start; next++)
-				;
-			end = next < b->symbols.n ? MIN(list[next].start, section_end) : section_end;
-			/* Of several at one address the first is the best; the others add nothing. */
-			spans[n++] = (struct span){ list[i].start, end, 1, (uint32_t)i };
-			i = next - 1;
-			continue;
-		}
-		spans[n++] = (struct span){ list[i].start, end, 0, (uint32_t)i };
-	}
-	b->n_symbol_spans = paint(spans, n, &b->symbol_spans);
-	free(spans);
-}
-
-/* Lines of no function are cut where the symbols change. */
-static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
-{
-	uint64_t at = p->start, end = p->start + p->size;
-	size_t lo = 0, hi = b->n_symbol_spans;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (b->symbol_spans[mid].end <= at)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	for (; at < end; lo++) {
-		const struct span *s = lo < b->n_symbol_spans && b->symbol_spans[lo].start < end
-					       ? &b->symbol_spans[lo]
-					       : NULL;
-
-		show(b, at, s ? s->start : end, RANK_LINES, (struct shown){ .piece = piece + 1 });
-		if (!s)
-			break;
-		at = MAX(at, s->start);
-		show(b, at, MIN(end, s->end), RANK_LINES,
-		     (struct shown){ .piece = piece + 1, .symbol = s->what + 1 });
-		at = s->end;
-	}
-}
-
-/*
- * Go's table says that a function goes up to the next one. Where DWARF has the function it knows better where
- * the padding begins.
- */
-static bool is_within(const struct span *dwarf, size_t n, uint64_t addr)
-{
-	size_t lo = 0, hi = n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (dwarf[mid].start <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo && addr < dwarf[lo - 1].end;
-}
-
-static void show_go(struct build *b)
-{
-	AUTO(mem_freep) struct span *dwarf = NULL;
-	size_t n;
-
-	if (!(b->batches[0]->flags & SYMTAB_HAS_GO))
-		return;
-	n = paint(b->spans, b->n_spans, &dwarf);
-	for (size_t i = 0; i < b->n_pieces; i++) {
-		const struct piece *p = b->pieces[i];
-
-		if (p->origin == SYMTAB_GO && !is_within(dwarf, n, p->start))
-			show(b, p->start, p->start + p->size, RANK_GO,
-			     (struct shown){ .piece = (uint32_t)i + 1 });
-	}
-}
-
-static void show_all(struct build *b)
-{
-	if (!b->some)
-		paint_symbols(b);
-	for (size_t i = 0; i < b->n_pieces; i++) {
-		const struct piece *p = b->pieces[i];
-
-		if (p->origin == SYMTAB_DWARF)
-			show(b, p->start, p->start + p->size, RANK_DWARF,
-			     (struct shown){ .piece = (uint32_t)i + 1 });
-	}
-	show_go(b);
-	for (size_t i = 0; i < b->n_pieces; i++) {
-		const struct piece *p = b->pieces[i];
-
-		if (p->origin == SYMTAB_LINES)
-			show_lines(b, (uint32_t)i, p);
-		show(b, p->start + p->size, p->start + p->size + p->tail, RANK_TAIL,
-		     (struct shown){ .piece = (uint32_t)i + 1, .tail = true });
-	}
-	for (size_t i = 0; i < b->n_symbol_spans; i++)
-		show(b, b->symbol_spans[i].start, b->symbol_spans[i].end, RANK_SYMBOL,
-		     (struct shown){ .symbol = b->symbol_spans[i].what + 1 });
-}
+/* ---- blocks ---- */
 
 /* The first symbol at @addr. */
 static size_t symbol_at(const struct build *b, uint64_t addr)
@@ -426,144 +241,7 @@ static int write_blocks(struct build *b, struct err *err)
 	return 0;
 }
 
-/* ---- the head ---- */
-
-static void align(struct buf *b, size_t to)
-{
-	while (b->size % to)
-		buf_add_char(b, 0);
-}
-
-static void put32(struct buf *b, size_t at, uint64_t v)
-{
-	uint32_t x = htole32((uint32_t)v);
-
-	memcpy(b->p + at, &x, 4);
-}
-
-static void put64(struct buf *b, size_t at, uint64_t v)
-{
-	v = htole64(v);
-	memcpy(b->p + at, &v, 8);
-}
-
-static void add_sections(struct build *b, struct buf *out)
-{
-	if (b->img->h.type != 1) /* ET_REL */
-		return;
-	put32(out, 48, b->n_code);
-	put32(out, 52, out->size);
-	for (size_t i = 0; i < b->n_code; i++) {
-		struct str name = b->img->sections[b->code[i].index].name;
-
-		buf_add_u32(out, b->code[i].index);
-		buf_add_u32(out, (uint32_t)name.size);
-		buf_add_u64(out, b->code[i].base);
-		buf_add_u64(out, b->code[i].size);
-		buf_add_str(out, name);
-		align(out, 8);
-	}
-}
-
-static void add_reason(struct buf *out, struct str s)
-{
-	s.size = MIN(s.size, REASON_MAX);
-	buf_add_u32(out, (uint32_t)s.size);
-	buf_add_str(out, s);
-	align(out, 4);
-}
-
-static int by_place_of_unit(const void *a, const void *b)
-{
-	const struct skipped *x = a, *y = b;
-
-	return x->unit < y->unit ? -1 : x->unit > y->unit;
-}
-
-/* What was left out: the units' in their order, then the rest. Of many the first ones. */
-static uint64_t add_reasons(struct build *b, struct buf *out)
-{
-	static const struct err none;
-	struct skipped *all = NULL;
-	size_t n = 0, room = 0, written = 0;
-	uint64_t total = 0;
-
-	for (unsigned k = 0; k < b->n_batches; k++) {
-		const struct batch *one = b->batches[k];
-
-		total += one->n_skipped;
-		for (size_t i = 0; i < MIN(one->n_skipped, (size_t)REASONS_MAX); i++) {
-			GROW(all, n, room);
-			all[n++] = one->skipped[i];
-		}
-	}
-	if (n)
-		qsort(all, n, sizeof(*all), by_place_of_unit);
-	put32(out, 68, out->size);
-	for (; written < MIN(n, (size_t)REASONS_MAX); written++)
-		add_reason(out, str_of(all[written].reason));
-	free(all);
-	const struct err *others[] = { &b->symbols_err, &b->go_err,
-				       b->dwarf ? dwarf_units_err(b->dwarf) : &none };
-
-	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
-		if (!others[i]->kind)
-			continue;
-		add_reason(out, str_of(others[i]->text));
-		written++;
-		total++;
-	}
-	put64(out, 56, total);
-	put32(out, 64, written);
-	if (total)
-		b->flags |= SYMTAB_PARTIAL;
-	return total;
-}
-
-static int write_head(struct build *b, struct buf *out, uint64_t *ret_skipped, struct err *err)
-{
-	static const char producer[] = "lode " LODE_VERSION;
-	const struct block_index *index;
-	size_t n = block_writer_index(b->blocks, &index), index_at;
-	struct build_id id = { 0 };
-	struct err ignored = { 0 };
-
-	out->size = 0;
-	memset(buf_reserve(out, HEAD_SIZE), 0, HEAD_SIZE);
-	out->size = HEAD_SIZE;
-	memcpy(out->p, HEAD_MAGIC, 8);
-	put32(out, 8, SYMTAB_VERSION);
-	put32(out, 36, b->img->h.machine);
-	put32(out, 40, n);
-	put32(out, 72, out->size);
-	put32(out, 76, sizeof(producer) - 1);
-	buf_add(out, producer, sizeof(producer) - 1);
-	align(out, 8);
-	if (elf_build_id(b->img, &id, &ignored) == 0) {
-		put32(out, 80, id.size);
-		memcpy(out->p + 84, id.b, id.size);
-	}
-	add_sections(b, out);
-	align(out, 8);
-	*ret_skipped = add_reasons(b, out);
-	align(out, 8);
-	put32(out, 32, b->flags);
-	index_at = out->size;
-	put32(out, 44, index_at);
-	if (index_at + (uint64_t)n * INDEX_SIZE > SYMTAB_MAX_HEAD)
-		return err_set(err, ERR_LIMIT, "%zu blocks are too many", n);
-	put32(out, 12, index_at + n * INDEX_SIZE);
-	for (size_t i = 0; i < n; i++) {
-		buf_add_u64(out, index[i].first);
-		buf_add_u64(out, index[i].last);
-		buf_add_u64(out, index[i].off + index_at + n * INDEX_SIZE);
-		buf_add_u32(out, index[i].size);
-		buf_add_u32(out, index[i].check);
-	}
-	put64(out, 16, out->size + b->block_bytes.size + TABLE_PAD);
-	put64(out, 24, hash64(out->p, out->size, 0));
-	return 0;
-}
+/* ---- all of it ---- */
 
 static int write_all(struct build *b, struct buf *out, struct symtab_stats *stats, struct err *err)
 {
@@ -580,7 +258,7 @@ static int write_all(struct build *b, struct buf *out, struct symtab_stats *stat
 		b->flags |= SYMTAB_RELOCATABLE;
 	if (b->o->alt)
 		b->flags |= SYMTAB_ALT_APPLIED;
-	if (write_head(b, out, &stats->n_skipped, err) < 0)
+	if (build_head(b, out, &stats->n_skipped, err) < 0)
 		return -1;
 	p = buf_try_reserve(out, b->block_bytes.size + TABLE_PAD);
 	if (!p)
@@ -717,7 +395,7 @@ static int build(struct build *b, struct buf *out, struct symtab_stats *stats, s
 		return -1;
 	if (!b->dwarf && !b->symbols.n && !b->n_pieces)
 		return SYMTAB_NOTHING;
-	show_all(b);
+	build_show(b);
 	if (write_blocks(b, err) < 0 || write_all(b, out, stats, err) < 0)
 		return -1;
 	count(b, stats);

@@ -213,15 +213,13 @@ static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place 
 	struct sweep s = { .b = g->b };
 	uint32_t name, file_steps, line_steps, unit = 0;
 	struct cursor c = at(g, off);
+	const struct dwarf_section_place *place = dwarf_place_at(code, n_code, pc);
 	struct str text;
-	size_t k = 0;
 	int r;
 
-	while (k < n_code && pc - code[k].base >= code[k].size)
-		k++;
-	if (k == n_code || end <= pc)
+	if (!place || end <= pc)
 		return 0;
-	end = pc + MIN(end - pc, MIN(code[k].base + code[k].size - pc, (uint64_t)UINT32_MAX));
+	end = pc + MIN(end - pc, MIN(place->base + place->size - pc, (uint64_t)UINT32_MAX));
 	cursor_skip(&c, g->layout >= GO_18 ? 4 : g->ptr);
 	name = cursor_u32(&c);
 	cursor_skip(&c, 12); /* arguments, deferreturn, stack */

@@ -23,21 +23,6 @@ struct reader {
 	uint8_t origin;
 };
 
-static const struct dwarf_section_place *place_of(const struct reader *r, uint64_t addr)
-{
-	size_t lo = 0, hi = r->n_code;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (r->code[mid].base <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo && addr - r->code[lo - 1].base < r->code[lo - 1].size ? &r->code[lo - 1] : NULL;
-}
-
 /* Names that no person gave: mapping symbols ($a, $x.1), local labels, and what a compiler puts in front of
  * functions. */
 static bool is_noise(struct str name)
@@ -111,7 +96,7 @@ static int symbol_read(struct reader *r, struct cursor *c, struct bytes names, u
 			return 0;
 		value += r->bases[section];
 	}
-	place = place_of(r, value);
+	place = dwarf_place_at(r->code, r->n_code, value);
 	if (!place)
 		return 0;
 	sym.start = value;

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is seen of a file's pieces and symbols: DWARF's functions, then Go's, lines of no function, symbols, padding.
+ */
+#include "symtab/build.h"
+
+#include <stdlib.h>
+
+enum { RANK_DWARF, RANK_GO, RANK_LINES, RANK_SYMBOL, RANK_TAIL };
+
+static void show(struct build *b, uint64_t start, uint64_t end, uint32_t rank, struct shown what)
+{
+	if (end <= start)
+		return;
+	GROW(b->shown, b->n_shown, b->room_shown);
+	b->shown[b->n_shown] = what;
+	GROW(b->spans, b->n_spans, b->room_spans);
+	b->spans[b->n_spans++] = (struct span){ start, end, rank, (uint32_t)b->n_shown++ };
+}
+
+/*
+ * Where each symbol is in force. One without a size reaches to the next symbol of its section, under those
+ * that have one; of .dynsym, where it is nothing but an address, it does not.
+ */
+static void paint_symbols(struct build *b)
+{
+	struct span *spans = NEW_N(struct span, b->symbols.n + 1);
+	const struct symbol *list = b->symbols.list;
+	uint64_t section_end = 0;
+	size_t n = 0;
+
+	for (size_t i = 0, next; i < b->symbols.n; i++) {
+		uint64_t end = list[i].end;
+
+		if (end == list[i].start && list[i].origin == SYMTAB_DYNAMIC)
+			end = list[i].start + 1;
+		if (end == list[i].start) {
+			if (list[i].start >= section_end) {
+				const struct dwarf_section_place *place =
+					dwarf_place_at(b->code, b->n_code, list[i].start);
+
+				section_end = place ? place->base + place->size : list[i].start;
+			}
+			for (next = i + 1; next < b->symbols.n && list[next].start == list[i].start; next++)
+				;
+			end = next < b->symbols.n ? MIN(list[next].start, section_end) : section_end;
+			/* Of several at one address the first is the best; the others add nothing. */
+			spans[n++] = (struct span){ list[i].start, end, 1, (uint32_t)i };
+			i = next - 1;
+			continue;
+		}
+		spans[n++] = (struct span){ list[i].start, end, 0, (uint32_t)i };
+	}
+	b->n_symbol_spans = paint(spans, n, &b->symbol_spans);
+	free(spans);
+}
+
+/* Lines of no function are cut where the symbols change. */
+static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
+{
+	uint64_t at = p->start, end = p->start + p->size;
+	size_t lo = 0, hi = b->n_symbol_spans;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (b->symbol_spans[mid].end <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (; at < end; lo++) {
+		const struct span *s = lo < b->n_symbol_spans && b->symbol_spans[lo].start < end
+					       ? &b->symbol_spans[lo]
+					       : NULL;
+
+		show(b, at, s ? s->start : end, RANK_LINES, (struct shown){ .piece = piece + 1 });
+		if (!s)
+			break;
+		at = MAX(at, s->start);
+		show(b, at, MIN(end, s->end), RANK_LINES,
+		     (struct shown){ .piece = piece + 1, .symbol = s->what + 1 });
+		at = s->end;
+	}
+}
+
+/*
+ * Go's table says that a function goes up to the next one. Where DWARF has the function it knows better where
+ * the padding begins.
+ */
+static bool is_within(const struct span *dwarf, size_t n, uint64_t addr)
+{
+	size_t lo = 0, hi = n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (dwarf[mid].start <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo && addr < dwarf[lo - 1].end;
+}
+
+static void show_go(struct build *b)
+{
+	AUTO(mem_freep) struct span *dwarf = NULL;
+	size_t n;
+
+	if (!(b->batches[0]->flags & SYMTAB_HAS_GO))
+		return;
+	n = paint(b->spans, b->n_spans, &dwarf);
+	for (size_t i = 0; i < b->n_pieces; i++) {
+		const struct piece *p = b->pieces[i];
+
+		if (p->origin == SYMTAB_GO && !is_within(dwarf, n, p->start))
+			show(b, p->start, p->start + p->size, RANK_GO,
+			     (struct shown){ .piece = (uint32_t)i + 1 });
+	}
+}
+
+void build_show(struct build *b)
+{
+	if (!b->some)
+		paint_symbols(b);
+	for (size_t i = 0; i < b->n_pieces; i++) {
+		const struct piece *p = b->pieces[i];
+
+		if (p->origin == SYMTAB_DWARF)
+			show(b, p->start, p->start + p->size, RANK_DWARF,
+			     (struct shown){ .piece = (uint32_t)i + 1 });
+	}
+	show_go(b);
+	for (size_t i = 0; i < b->n_pieces; i++) {
+		const struct piece *p = b->pieces[i];
+
+		if (p->origin == SYMTAB_LINES)
+			show_lines(b, (uint32_t)i, p);
+		show(b, p->start + p->size, p->start + p->size + p->tail, RANK_TAIL,
+		     (struct shown){ .piece = (uint32_t)i + 1, .tail = true });
+	}
+	for (size_t i = 0; i < b->n_symbol_spans; i++)
+		show(b, b->symbol_spans[i].start, b->symbol_spans[i].end, RANK_SYMBOL,
+		     (struct shown){ .symbol = b->symbol_spans[i].what + 1 });
+}
