@@ -185,7 +185,10 @@ def test_a_folder_of_somebody_else_has_a_spare_one(packaged, program, tmp_path):
         lode = top / "lode"
         shutil.copy(LODE, lode)
         env = dict(environment(cache, packaged.url), TMPDIR=str(tmp))
-        argv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(lode), "debuginfod-find", "-v", "debuginfo", program.build_id]
+        other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        if subprocess.run([*other, "true"], capture_output=True).returncode != 0:
+            pytest.skip("somebody else may run nothing here")
+        argv = [*other, str(lode), "debuginfod-find", "-v", "debuginfo", program.build_id]
         for _ in range(2):
             r = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, cwd="/")
             assert r.returncode == 0, r.stderr
