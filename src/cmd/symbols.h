@@ -18,8 +18,11 @@ struct symbols_file {
 	struct buf made;
 	/* What it was made of. */
 	struct source *src;
-	struct elf_image *img, *debug, *alt;
+	struct elf_image *img, *debug, *alt, *dwp;
 	struct local_found found, found_alt;
+	const char *path; /* borrowed */
+	struct source *dwp_src;
+	struct dwarf_split split;
 	/* All that will be asked for, if that is known and little. */
 	uint64_t only[SYMBOLS_ONLY_MAX];
 	size_t n_only;

@@ -14,9 +14,11 @@ void symbols_file_done(struct symbols_file *f)
 	if (f->debug != f->img)
 		elf_close(f->debug);
 	elf_close(f->alt);
+	elf_close(f->dwp);
 	elf_close(f->img);
 	local_found_done(&f->found);
 	local_found_done(&f->found_alt);
+	source_close(f->dwp_src);
 	source_close(f->src);
 	*f = (struct symbols_file){ 0 };
 }
@@ -58,6 +60,31 @@ static void find_alt(struct symbols_file *f, struct local *local, const char *pa
 		f->alt = NULL;
 }
 
+static int open_dwo(void *arg, struct str comp_dir, struct str name, uint64_t id, struct source **ret,
+		    struct err *err)
+{
+	const struct symbols_file *f = arg;
+
+	if (local_dwo_file(f->path, comp_dir, name, ret) == 0)
+		return 0;
+	return f->found.path && local_dwo_file(f->found.path, comp_dir, name, ret) == 0 ? 0 : DWARF_NO_SPLIT;
+}
+
+/* A table without them says what they are. */
+static void find_split(struct symbols_file *f, const char *path)
+{
+	struct err ignored = { 0 };
+
+	f->path = path;
+	f->split = (struct dwarf_split){ .open = open_dwo, .arg = f };
+	if (local_dwp_file(path, &f->dwp_src) != 0 &&
+	    (!f->found.path || local_dwp_file(f->found.path, &f->dwp_src) != 0))
+		return;
+	if (open_image(f->dwp_src, &f->dwp, &ignored) < 0)
+		f->dwp = NULL;
+	f->split.dwp = f->dwp;
+}
+
 int symbols_find(struct symbols_file *f, const struct settings *s, const char *path, struct err *err)
 {
 	AUTO(local_freep) struct local *local = local_new(NULL);
@@ -74,6 +101,7 @@ int symbols_find(struct symbols_file *f, const struct settings *s, const char *p
 		if (open_image(f->found.src, &f->debug, &why) < 0)
 			f->debug = f->img;
 	}
+	find_split(f, path);
 	if (s->symbols.alt) {
 		if (open_source(s->symbols.alt, &f->found_alt.src, err) < 0 ||
 		    open_image(f->found_alt.src, &f->alt, err) < 0)
@@ -93,6 +121,7 @@ static int make_table(struct symbols_file *f, const struct settings *s, const ch
 	if (symbols_find(f, s, path, err) < 0)
 		return -1;
 	o.alt = f->alt;
+	o.split = &f->split;
 	if (f->n_only) {
 		o.only = f->only;
 		o.n_only = f->n_only;

@@ -18,6 +18,7 @@ static int build(struct settings *s, const char *path, struct err *err)
 	if (symbols_find(&f, s, path, err) < 0)
 		return -1;
 	o.alt = f.alt;
+	o.split = &f.split;
 	r = symtab_build(f.debug, &o, &out, &st, err);
 	if (r == SYMTAB_NOTHING)
 		return err_set(err, ERR_INVALID, "has no symbols, and no debug file of it was found");
@@ -124,6 +125,7 @@ static int verify(struct settings *s, const char *path, struct err *err)
 	if (symbols_find(&f, s, s->symbols.file, err) < 0)
 		return err_in(err, "%s", s->symbols.file);
 	o.alt = f.alt;
+	o.split = &f.split;
 	if (symtab_verify(table.table, f.debug, &o, tell_difference, &told, &c, err) < 0)
 		return -1;
 	printf("%llu addresses: %llu as DWARF says, %llu of functions that lie under others, %llu "

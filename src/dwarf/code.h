@@ -6,6 +6,8 @@
  *   program  abbreviations made into byte programs
  *   aranges  units by address, a hint
  *   open     a file's sections and units
+ *   index    the index of a .dwp
+ *   split    skeleton units' other halves
  *   root     unit headers and root DIEs; DIEs read one by one
  *   walk     all DIEs of a unit
  *   ranges   range lists
@@ -45,6 +47,33 @@ static inline struct cursor dwarf_data_cursor(const struct dwarf_data *s, bool b
 	return c;
 }
 
+/* ---- the index of a .dwp ---- */
+
+/* Where a unit's parts of the sections begin: all 0 except in a .dwp. */
+struct dwarf_part {
+	uint64_t info, info_end, abbrev, str_offsets, rnglists;
+};
+
+struct dwarf_index_place {
+	uint64_t off, end; /* in .debug_info.dwo */
+	uint32_t row;
+};
+struct dwarf_index {
+	struct dwarf_data data;
+	bool big;
+	uint32_t n_columns, n_rows, n_slots; /* n_slots is a power of 2; 0: there is no index */
+	const uint8_t *ids, *rows, *offsets, *sizes;
+	uint32_t info, abbrev, str_offsets, rnglists; /* columns + 1; 0: none */
+	struct dwarf_index_place *places;             /* sorted by off */
+	size_t n_places;
+};
+int dwarf_index_open(struct dwarf_index *x, const struct dwarf *d, struct err *err);
+void dwarf_index_close(struct dwarf_index *x);
+/* False: no such unit. *ret_steps: how many slots were looked at. */
+bool dwarf_index_find(const struct dwarf_index *x, uint64_t id, struct dwarf_part *ret, uint32_t *ret_steps);
+/* The part that the unit at @off belongs to. */
+bool dwarf_index_at(const struct dwarf_index *x, uint64_t off, struct dwarf_part *ret);
+
 /* ---- the file ---- */
 
 struct dwarf_cu_place {
@@ -54,7 +83,13 @@ struct dwarf_cu_place {
 struct dwarf {
 	const struct elf_image *img;
 	struct dwarf *alt; /* of the supplementary file */
-	int fd;            /* the bytes of the image lie here, at fd_off; -1: nowhere but in its source */
+	/* Of split DWARF: `split` is a .dwo or .dwp, whose sections are called .debug_info.dwo and so on. The
+	 * other file has the .dwp, and whom to ask for a .dwo. */
+	bool split, passes; /* passes: it is closed while its strings may still be wanted */
+	struct dwarf_index index;
+	struct dwarf *dwp;
+	const struct dwarf_split *finder;
+	int fd; /* the bytes of the image lie here, at fd_off; -1: nowhere but in its source */
 	uint64_t fd_off;
 	const uint8_t *mem; /* ... or here; NULL: nowhere */
 	bool big;
@@ -67,6 +102,9 @@ struct dwarf {
 	const struct dwarf_section_place *code;
 	size_t n_code;
 };
+
+/* A .dwo or .dwp. */
+int dwarf_open_one_split(const struct elf_image *img, struct dwarf **ret, struct err *err);
 
 /* The unit that the byte at @off is in; SIZE_MAX: none. */
 size_t dwarf_unit_at(const struct dwarf *d, uint64_t off);
@@ -192,6 +230,7 @@ enum {
 	DW_AT_dwo_name = 0x76,
 	DW_AT_MIPS_linkage_name = 0x2007,
 	DW_AT_GNU_dwo_name = 0x2130,
+	DW_AT_GNU_dwo_id = 0x2131,
 	DW_AT_GNU_ranges_base = 0x2132,
 	DW_AT_GNU_addr_base = 0x2133,
 };
@@ -225,7 +264,9 @@ struct dwarf_cu {
 	uint64_t off, end, die; /* die: where the root is */
 	struct dwarf_format format;
 	uint8_t type;
-	uint64_t abbrev_off;
+	uint64_t abbrev_off, dwo_id;
+	struct dwarf_part part;
+	const struct dwarf_cu *skeleton; /* of a split unit: the one that has its addresses */
 	/* Of the root. */
 	uint16_t tag;
 	uint64_t low_pc, addr_base, str_offsets_base, rnglists_base, ranges_base, stmt_list, language;
@@ -247,6 +288,12 @@ struct dwarf_reader {
 	struct dwarf_table *table;
 	const uint8_t *p; /* its bytes, from cu.off */
 	struct buf room;
+	/* Split DWARF: the unit that has lines and addresses, which is `cu` itself or `skeleton`, and the
+	 * .dwo at hand. */
+	const struct dwarf_cu *lines_cu;
+	struct dwarf_cu skeleton;
+	struct dwarf_dwo *dwo;
+	struct err split_err;
 	/* Its lines. */
 	struct dwarf_lines lines;
 	struct err lines_err;
@@ -282,12 +329,19 @@ struct dwarf_reader {
 /* Take @n bytes of the budget; -1 with ERR_LIMIT when there are no more. */
 int dwarf_reader_spend(struct dwarf_reader *r, uint64_t n, struct err *err);
 
+/* Go from the skeleton at hand to its split unit, if that is to be had; else r->split_err says why not. */
+int dwarf_reader_split(struct dwarf_reader *r, struct err *err);
+void dwarf_reader_split_start(struct dwarf_reader *r); /* what is allowed is counted anew */
+void dwarf_reader_split_done(struct dwarf_reader *r);
+
 /* The table that @cu names, compiled; good until DWARF_N_TABLES others were asked for. */
 int dwarf_reader_table(struct dwarf_reader *r, const struct dwarf_cu *cu, struct dwarf_table **ret,
 		       struct err *err);
 void dwarf_tables_free(struct dwarf_tables *t);
+void dwarf_tables_forget(struct dwarf_tables *t, const struct dwarf *file); /* that is being closed */
 
-/* Header and root of a unit. @p is its bytes from cu->off, as many as there are. */
+/* Header and root of a unit. @p is its bytes from cu->off, as many as there are. cu->skeleton is set before.
+ */
 int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct err *err);
 int dwarf_cu_root(struct dwarf_reader *r, struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p,
 		  size_t size, struct err *err);

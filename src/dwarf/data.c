@@ -10,7 +10,10 @@
 #include "dwarf/code.h"
 
 #include <elf.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+#define SECTION_NAME 64
 
 static int read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *err)
 {
@@ -33,13 +36,37 @@ static int read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *e
 	return 0;
 }
 
+static bool is_dwo(const struct elf_section *sec)
+{
+	return sec && sec->name.size > 4 && memcmp(sec->name.p + sec->name.size - 4, ".dwo", 4) == 0;
+}
+
+/*
+ * What the section is called here. An object file may have both .debug_info and .debug_info.dwo: then what
+ * has no .dwo in its name belongs to the first. NULL: there is none.
+ */
+static const char *section_name(const struct dwarf *d, const char *name, char room[SECTION_NAME])
+{
+	if (d->split && !str_eq(str_of(name), STR(".debug_cu_index"))) {
+		snprintf(room, SECTION_NAME, "%s.dwo", name);
+		return room;
+	}
+	return is_dwo(elf_debug_section(d->img, name)) && !is_dwo(elf_debug_section(d->img, ".debug_info"))
+		       ? NULL
+		       : name;
+}
+
 int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *name, enum dwarf_data_way way,
 		    struct err *err)
 {
 	const struct elf_section *sec;
 	uint64_t size, raw;
+	char room[SECTION_NAME];
 
 	*s = (struct dwarf_data){ 0 };
+	name = section_name(d, name, room);
+	if (!name)
+		return 0;
 	if (dwarf_section_find(d->img, name, &sec, &size, err) < 0)
 		return -1;
 	if (!sec)
@@ -161,7 +188,8 @@ size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwa
 	return kept;
 }
 
-const struct dwarf_section_place *dwarf_place_at(const struct dwarf_section_place *list, size_t n, uint64_t addr)
+const struct dwarf_section_place *dwarf_place_at(const struct dwarf_section_place *list, size_t n,
+						 uint64_t addr)
 {
 	size_t lo = 0, hi = n;
 

@@ -74,6 +74,26 @@ void dwarf_close(struct dwarf *d); /* takes NULL */
 void dwarf_closep(struct dwarf **d);
 bool dwarf_threads(const struct dwarf *d); /* readers of several threads may be used at once */
 
+/*
+ * Split DWARF: a skeleton unit has lines and addresses, and the name of a .dwo file that has its functions.
+ * Where these files are is known to the caller alone.
+ */
+struct dwarf_split {
+	const struct elf_image *dwp; /* a .dwp, which has many of them, or NULL */
+	/*
+	 * Open the file that is called @name, absolute or from @comp_dir, which may be empty. It is looked at
+	 * whether it is the right one (@id). Several threads may call this at once. DWARF_NO_SPLIT: there is
+	 * none. NULL: there are none but those in the .dwp.
+	 */
+	int (*open)(void *arg, struct str comp_dir, struct str name, uint64_t id, struct source **ret,
+		    struct err *err);
+	void *arg;
+};
+enum { DWARF_NO_SPLIT = 1 };
+/* To be called before there are readers; @split and its image are borrowed until close. An error is the
+ * .dwp's: then it is as if there were none. */
+int dwarf_open_split(struct dwarf *d, const struct dwarf_split *split, struct err *err);
+
 /* Where a section of code lies. Code elsewhere is dead: a linker has thrown it away and left its description.
  */
 struct dwarf_section_place {
@@ -95,10 +115,11 @@ const struct err *dwarf_units_err(const struct dwarf *d);
 uint64_t dwarf_shared_size(const struct dwarf *d);
 
 /*
- * Units that .debug_aranges says have code at one of @addrs (sorted), on the heap, sorted. A hint: there may be more of them, and
- * these may have none.
+ * Units that .debug_aranges says have code at one of @addrs (sorted), on the heap, sorted. A hint: there may
+ * be more of them, and these may have none.
  */
-int dwarf_units_of(const struct dwarf *d, const uint64_t *addrs, size_t n, size_t **ret, size_t *ret_n, struct err *err);
+int dwarf_units_of(const struct dwarf *d, const uint64_t *addrs, size_t n, size_t **ret, size_t *ret_n,
+		   struct err *err);
 
 struct dwarf_reader;
 struct dwarf_reader *dwarf_reader_new(const struct dwarf *d); /* @d is borrowed */
@@ -118,9 +139,11 @@ enum { DWARF_NO_UNIT = 3 }; /* type units and the like: no code in it */
  */
 int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err);
 const struct err *dwarf_reader_lines_err(const struct dwarf_reader *r);
-/* DW_AT_dwo_name of a skeleton unit, else empty: its functions are in another file. */
-struct str dwarf_reader_dwo(const struct dwarf_reader *r);
-uint64_t dwarf_reader_language(const struct dwarf_reader *r); /* DW_LANG_*; 0: not said */
+/* Of a skeleton unit: why what is in its .dwo file is not to be had. ERR_NONE: it is at hand, or there is
+ * none. */
+const struct err *dwarf_reader_split_err(const struct dwarf_reader *r);
+uint64_t dwarf_reader_split_size(const struct dwarf_reader *r); /* bytes of the split unit at hand; 0: none */
+uint64_t dwarf_reader_language(const struct dwarf_reader *r);   /* DW_LANG_*; 0: not said */
 
 /* One row of the line table, in force from its address to that of the next row. */
 struct dwarf_row {

@@ -66,7 +66,7 @@ static int locate(struct dwarf_reader *r, const struct dwarf *file, uint64_t off
 {
 	struct dwarf_table *t;
 
-	if (file == r->d && off >= r->cu.die && off < r->cu.end && r->table) {
+	if (file == r->cu.file && off >= r->cu.die && off < r->cu.end && r->table) {
 		*ret = (struct place){ &r->cu, r->table, r->p + (off - r->cu.off), (size_t)(r->cu.end - off),
 				       off };
 		return 0;
@@ -103,11 +103,11 @@ static void follow(struct found *f, const struct dwarf_attr *a, bool origin)
 	switch (is) {
 	case DWARF_IS_UNIT_REF:
 		f->next = f->cu->off + a->value.number;
-		f->next_alt = f->cu->file == f->r->d->alt;
+		f->next_alt = f->r->d->alt && f->cu->file == f->r->d->alt;
 		break;
 	case DWARF_IS_REF:
-		f->next = a->value.number;
-		f->next_alt = f->cu->file == f->r->d->alt;
+		f->next = f->cu->part.info + a->value.number;
+		f->next_alt = f->r->d->alt && f->cu->file == f->r->d->alt;
 		break;
 	case DWARF_IS_ALT_REF:
 		f->next = a->value.number;
@@ -256,7 +256,7 @@ int dwarf_reader_name(struct dwarf_reader *r, uint64_t die, bool in_alt, struct 
 		}
 		f.next = UINT64_MAX;
 		f.by_origin = false;
-		if (read_die(r, in_alt ? r->d->alt : r->d, die, &f, err) < 0)
+		if (read_die(r, in_alt ? r->d->alt : r->cu.file, die, &f, err) < 0)
 			return err_in(err, "name of the DIE at %llu", (unsigned long long)die);
 		ret->language = f.cu->language;
 		ret->alt_missing = f.alt_missing && !ret->name.size;

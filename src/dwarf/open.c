@@ -84,12 +84,15 @@ static int open_sections(struct dwarf *d, struct err *err)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
-		if (dwarf_data_open(sections[i].s, d, sections[i].name, sections[i].way, err) < 0)
+		/* Split units have these in the other file; .debug_line.dwo has the files of types alone. */
+		if (!(d->split && (sections[i].s == &d->line || sections[i].s == &d->ranges ||
+				   sections[i].s == &d->addr)) &&
+		    dwarf_data_open(sections[i].s, d, sections[i].name, sections[i].way, err) < 0)
 			return -1;
 	return 0;
 }
 
-static int open_one(const struct elf_image *img, struct dwarf **ret, struct err *err)
+static int open_one(const struct elf_image *img, bool split, struct dwarf **ret, struct err *err)
 {
 	struct dwarf *d = NEW(struct dwarf);
 	struct scan s = { .d = d };
@@ -97,6 +100,7 @@ static int open_one(const struct elf_image *img, struct dwarf **ret, struct err 
 
 	*ret = d;
 	d->img = img;
+	d->split = split;
 	d->big = img->h.big;
 	d->addr_size = img->h.is64 ? 8 : 4;
 	if (!source_raw_fd(img->src, &d->fd, &d->fd_off))
@@ -118,10 +122,10 @@ static int open_one(const struct elf_image *img, struct dwarf **ret, struct err 
 int dwarf_open(const struct elf_image *img, const struct elf_image *alt, struct dwarf **ret, struct err *err)
 {
 	AUTO(dwarf_closep) struct dwarf *d = NULL;
-	int r = open_one(img, &d, err);
+	int r = open_one(img, false, &d, err);
 
 	if (r == 0 && alt) {
-		r = open_one(alt, &d->alt, err);
+		r = open_one(alt, false, &d->alt, err);
 		if (r < 0)
 			err_in(err, "supplementary file");
 		if (r > 0)
@@ -132,11 +136,41 @@ int dwarf_open(const struct elf_image *img, const struct elf_image *alt, struct 
 	return r;
 }
 
+int dwarf_open_one_split(const struct elf_image *img, struct dwarf **ret, struct err *err)
+{
+	AUTO(dwarf_closep) struct dwarf *d = NULL;
+	int r = open_one(img, true, &d, err);
+
+	if (r > 0)
+		return err_set(err, ERR_INVALID, "has no .debug_info.dwo");
+	if (r == 0 && d->units_err.kind && !d->n_units) {
+		*err = d->units_err;
+		r = -1;
+	}
+	if (r == 0)
+		r = dwarf_index_open(&d->index, d, err);
+	if (r == 0)
+		*ret = TAKE(d);
+	return r;
+}
+
+int dwarf_open_split(struct dwarf *d, const struct dwarf_split *split, struct err *err)
+{
+	d->finder = split;
+	if (!split->dwp)
+		return 0;
+	if (split->dwp->h.big != d->big)
+		return err_set(err, ERR_INVALID, "is of the other byte order");
+	return dwarf_open_one_split(split->dwp, &d->dwp, err);
+}
+
 void dwarf_close(struct dwarf *d)
 {
 	if (!d)
 		return;
 	dwarf_close(d->alt);
+	dwarf_close(d->dwp);
+	dwarf_index_close(&d->index);
 	struct dwarf_data *sections[] = { &d->info, &d->abbrev, &d->str,      &d->line_str, &d->str_offsets,
 					  &d->line, &d->ranges, &d->rnglists, &d->addr };
 
@@ -156,7 +190,8 @@ bool dwarf_threads(const struct dwarf *d)
 {
 	bool held = (d->info.p || !d->info.size) && (d->line.p || !d->line.size);
 
-	return (held || d->fd >= 0 || d->mem) && (!d->alt || dwarf_threads(d->alt));
+	return (held || d->fd >= 0 || d->mem) && (!d->alt || dwarf_threads(d->alt)) &&
+	       (!d->dwp || dwarf_threads(d->dwp));
 }
 
 size_t dwarf_n_units(const struct dwarf *d)

@@ -378,6 +378,13 @@ int dwarf_reader_table(struct dwarf_reader *r, const struct dwarf_cu *cu, struct
 	return 0;
 }
 
+void dwarf_tables_forget(struct dwarf_tables *ts, const struct dwarf *file)
+{
+	for (unsigned i = 0; i < DWARF_N_TABLES; i++)
+		if (ts->tables[i].file == file)
+			ts->tables[i].used = 0;
+}
+
 void dwarf_tables_free(struct dwarf_tables *ts)
 {
 	for (unsigned i = 0; i < DWARF_N_TABLES; i++) {

@@ -45,7 +45,8 @@ static int ranges_v4(struct dwarf_reader *r, uint64_t off, uint32_t node, struct
 	unsigned size = r->cu.format.addr_size;
 	uint64_t max = size == 8 ? UINT64_MAX : ((uint64_t)1 << size * 8) - 1, base = r->cu.low_pc, start;
 
-	if (add_overflows(off, r->cu.ranges_base, &off) || off > s->size)
+	/* The base is for the split unit's lists; the skeleton's own are told by their offsets. */
+	if (add_overflows(off, r->cu.skeleton ? r->cu.ranges_base : 0, &off) || off > s->size)
 		return err_set(err, ERR_INVALID, ".debug_ranges has no list at %llu",
 			       (unsigned long long)off);
 	for (start = off; s->size - off >= 2 * size; off += 2 * size) {
@@ -77,7 +78,7 @@ enum {
 
 static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struct err *err)
 {
-	const struct dwarf_data *s = &r->d->rnglists;
+	const struct dwarf_data *s = &r->cu.file->rnglists;
 	const uint8_t *p, *start, *end;
 	unsigned size = r->cu.format.addr_size;
 	uint64_t base = r->cu.low_pc;
@@ -155,14 +156,17 @@ cut:
 
 int dwarf_reader_ranges(struct dwarf_reader *r, uint64_t v, bool is_index, uint32_t node, struct err *err)
 {
-	const struct dwarf_data *s = &r->d->rnglists;
+	const struct dwarf_data *s = &r->cu.file->rnglists;
 	unsigned size = r->cu.format.offset_size;
 	uint64_t off;
 
 	if (r->cu.format.version < 5)
 		return ranges_v4(r, v, node, err);
 	if (!is_index)
-		return rnglist_at(r, v, node, err);
+		return add_overflows(v, r->cu.part.rnglists, &off)
+			       ? err_set(err, ERR_INVALID, ".debug_rnglists has no list %llu",
+					 (unsigned long long)v)
+			       : rnglist_at(r, off, node, err);
 	if (mul_overflows(v, size, &off) || add_overflows(off, r->cu.rnglists_base, &off) || off >= s->size ||
 	    s->size - off < size)
 		return err_set(err, ERR_INVALID, ".debug_rnglists has no list %llu", (unsigned long long)v);

@@ -18,12 +18,14 @@ int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct e
 	if (cursor_ok(&c) && (cu->format.version < 2 || cu->format.version > 5))
 		return err_set(err, ERR_INVALID, "unit of the unknown version %u", cu->format.version);
 	cu->type = 0;
+	cu->dwo_id = 0;
+	cu->part = (struct dwarf_part){ 0 };
 	if (cu->format.version >= 5) {
 		cu->type = cursor_u8(&c);
 		cu->format.addr_size = cursor_u8(&c);
 		cu->abbrev_off = cursor_uint(&c, cu->format.offset_size);
 		if (cu->type == DW_UT_skeleton || cu->type == DW_UT_split_compile)
-			cursor_u64(&c); /* dwo_id */
+			cu->dwo_id = cursor_u64(&c);
 		if (cu->type == DW_UT_type || cu->type == DW_UT_split_type) {
 			cursor_u64(&c);
 			cursor_uint(&c, cu->format.offset_size);
@@ -36,6 +38,9 @@ int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct e
 		return cursor_err(&c, "unit header", err);
 	if (cu->format.addr_size != 2 && cu->format.addr_size != 4 && cu->format.addr_size != 8)
 		return err_set(err, ERR_INVALID, "unit with addresses of %u bytes", cu->format.addr_size);
+	if (cu->file->index.n_slots && dwarf_index_at(&cu->file->index, cu->off, &cu->part) &&
+	    add_overflows(cu->abbrev_off, cu->part.abbrev, &cu->abbrev_off))
+		return err_set(err, ERR_INVALID, "abbreviations at an offset of no section");
 	cu->die = cursor_off(&c);
 	return 0;
 }
@@ -112,20 +117,37 @@ static void root_attr(void *arg, const struct dwarf_attr *a)
 	case DW_AT_GNU_dwo_name:
 		cu->dwo_name = a->value;
 		break;
+	case DW_AT_GNU_dwo_id:
+		cu->dwo_id = v;
+		break;
 	case DW_AT_str_offsets_base:
-		cu->str_offsets_base = v;
+		if (!cu->file->split)
+			cu->str_offsets_base = v;
 		break;
 	case DW_AT_addr_base:
 	case DW_AT_GNU_addr_base:
 		cu->addr_base = v;
 		break;
 	case DW_AT_rnglists_base:
-		cu->rnglists_base = v;
+		if (!cu->file->split)
+			cu->rnglists_base = v;
 		break;
 	case DW_AT_GNU_ranges_base:
 		cu->ranges_base = v;
 		break;
 	}
+}
+
+/* What holds where the root says nothing (section 7.3.5); a split unit's lists and strings are where its file
+ * has them. */
+static void bases_default(struct dwarf_cu *cu)
+{
+	uint64_t header = cu->format.offset_size == 8 ? 16 : 8;
+
+	cu->addr_base = cu->format.version >= 5 ? header : 0;
+	cu->ranges_base = 0;
+	cu->str_offsets_base = cu->part.str_offsets + dwarf_str_offsets_base(&cu->format);
+	cu->rnglists_base = cu->format.version >= 5 ? cu->part.rnglists + header + 4 : 0;
 }
 
 /* C and assembler have no scopes that names hang on. */
@@ -139,21 +161,22 @@ int dwarf_cu_root(struct dwarf_reader *r, struct dwarf_cu *cu, struct dwarf_tabl
 {
 	struct root root = { .cu = cu };
 	const struct dwarf_decl *decl;
-	uint64_t header = cu->format.offset_size == 8 ? 16 : 8;
 	uint8_t read, is;
 
 	cu->tag = 0;
-	cu->low_pc = cu->stmt_list = cu->language = cu->ranges_base = 0;
-	cu->addr_base = cu->format.version >= 5 ? header : 0;
-	cu->str_offsets_base = dwarf_str_offsets_base(&cu->format);
-	cu->rnglists_base = cu->format.version >= 5 ? header + 4 : 0;
+	cu->low_pc = cu->stmt_list = cu->language = 0;
+	bases_default(cu);
 	cu->has_lines = false;
 	cu->comp_dir = cu->name = cu->dwo_name = (struct dwarf_value){ 0 };
 	if (dwarf_die_each(cu, t, p, size, root_attr, &root, &decl, err) < 0)
 		return err_in(err, "root");
 	cu->tag = decl->tag;
 	cu->is_c = language_is_c(cu->language);
-	if (root.low_pc.name && dwarf_form_plan(root.low_pc.form, &cu->format, &read, &is)) {
+	if (cu->skeleton) {
+		cu->addr_base = cu->skeleton->addr_base;
+		cu->ranges_base = cu->skeleton->ranges_base;
+		cu->low_pc = cu->skeleton->low_pc;
+	} else if (root.low_pc.name && dwarf_form_plan(root.low_pc.form, &cu->format, &read, &is)) {
 		cu->low_pc = root.low_pc.value.number;
 		if (is == DWARF_IS_ADDRESS_INDEX && !dwarf_cu_address(cu, cu->low_pc, &cu->low_pc))
 			cu->low_pc = 0;
@@ -163,7 +186,7 @@ int dwarf_cu_root(struct dwarf_reader *r, struct dwarf_cu *cu, struct dwarf_tabl
 
 bool dwarf_cu_address(const struct dwarf_cu *cu, uint64_t index, uint64_t *ret)
 {
-	const struct dwarf_data *s = &cu->file->addr;
+	const struct dwarf_data *s = cu->skeleton ? &cu->skeleton->file->addr : &cu->file->addr;
 	uint64_t off;
 
 	if (mul_overflows(index, cu->format.addr_size, &off) || add_overflows(off, cu->addr_base, &off) ||
@@ -179,7 +202,7 @@ bool dwarf_cu_string(const struct dwarf_cu *cu, const struct dwarf_value *v, str
 	const struct dwarf *d = cu->file;
 	uint64_t off;
 
-	*ret_stable = true;
+	*ret_stable = !d->passes;
 	switch (v->class) {
 	case DWARF_STRING:
 		if (v->bytes.size >= DWARF_MAX_NAME)

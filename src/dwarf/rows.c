@@ -345,18 +345,19 @@ bool dwarf_reader_file(struct dwarf_reader *r, uint64_t file, struct dwarf_file_
 	struct err err = { 0 };
 
 	*ret = (struct dwarf_file_name){ .stable = true };
-	if (!r->cu.has_lines || (!first_is_0 && !file--) || file >= r->n_files)
+	if (!r->lines_cu->has_lines || (!first_is_0 && !file--) || file >= r->n_files)
 		return false;
 	cursor_skip(&h.files, r->file_offs[file]);
 	h.n_files_left = 1;
 	if (dwarf_line_file_next(&h, &entry, &err) != 0)
 		return false;
-	if (!dwarf_cu_string(&r->cu, &entry.name, &ret->name, &stable, &missing) || !ret->name.size)
+	if (!dwarf_cu_string(r->lines_cu, &entry.name, &ret->name, &stable, &missing) || !ret->name.size)
 		return false;
 	ret->stable &= stable;
-	if (entry.dir < h.n_dirs && dwarf_cu_string(&r->cu, &h.dirs[entry.dir], &ret->dir, &stable, &missing))
+	if (entry.dir < h.n_dirs &&
+	    dwarf_cu_string(r->lines_cu, &h.dirs[entry.dir], &ret->dir, &stable, &missing))
 		ret->stable &= stable;
-	if (dwarf_cu_string(&r->cu, &r->cu.comp_dir, &ret->comp_dir, &stable, &missing))
+	if (dwarf_cu_string(r->lines_cu, &r->lines_cu->comp_dir, &ret->comp_dir, &stable, &missing))
 		ret->stable &= stable;
 	return true;
 }

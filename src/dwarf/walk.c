@@ -174,6 +174,7 @@ static uint64_t ref_of(const struct dwarf_reader *r, uint64_t v, uint8_t is, boo
 	case DWARF_IS_UNIT_REF:
 		return v < r->cu.end - r->cu.off ? r->cu.off + v : UINT64_MAX;
 	case DWARF_IS_REF:
+		return r->cu.part.info + v;
 	case DWARF_IS_ALT_REF:
 		return v;
 	}
@@ -435,12 +436,14 @@ struct dwarf_reader *dwarf_reader_new(const struct dwarf *d)
 	r->d = d;
 	r->budget = UINT64_MAX;
 	r->cu.file = d;
+	r->lines_cu = &r->cu;
 	return r;
 }
 
 void dwarf_reader_budget(struct dwarf_reader *r, uint64_t bytes)
 {
 	r->budget = bytes;
+	dwarf_reader_split_start(r);
 }
 
 int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err)
@@ -448,10 +451,9 @@ int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err)
 	const struct dwarf_cu_place *place = &r->d->units[unit];
 	size_t size = (size_t)(place->end - place->off);
 
-	r->lines_err = (struct err){ 0 };
-	r->cu.index = unit;
-	r->cu.off = place->off;
-	r->cu.end = place->end;
+	r->lines_err = r->split_err = (struct err){ 0 };
+	r->cu = (struct dwarf_cu){ .file = r->d, .index = unit, .off = place->off, .end = place->end };
+	r->lines_cu = &r->cu;
 	r->table = NULL;
 	r->n_scopes = 0;
 	if (dwarf_data_piece(r->d, &r->d->info, place->off, size, &r->room, &r->p, err) < 0 ||
@@ -468,7 +470,9 @@ int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err)
 	    dwarf_cu_root(r, &r->cu, r->table, r->p + (r->cu.die - r->cu.off),
 			  (size_t)(r->cu.end - r->cu.die), err) < 0)
 		return -1;
-	return dwarf_reader_read_lines(r, err);
+	if (dwarf_reader_read_lines(r, err) < 0)
+		return -1;
+	return r->cu.dwo_name.class == DWARF_NONE ? 0 : dwarf_reader_split(r, err);
 }
 
 const struct err *dwarf_reader_lines_err(const struct dwarf_reader *r)
@@ -481,19 +485,11 @@ uint64_t dwarf_reader_language(const struct dwarf_reader *r)
 	return r->cu.language;
 }
 
-struct str dwarf_reader_dwo(const struct dwarf_reader *r)
-{
-	struct str s = { 0 };
-	bool stable, missing;
-
-	dwarf_cu_string(&r->cu, &r->cu.dwo_name, &s, &stable, &missing);
-	return s;
-}
-
 void dwarf_reader_free(struct dwarf_reader *r)
 {
 	if (!r)
 		return;
+	dwarf_reader_split_done(r);
 	dwarf_tables_free(&r->tables);
 	buf_done(&r->room);
 	buf_done(&r->line_room);

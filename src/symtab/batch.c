@@ -276,8 +276,11 @@ static int run_unit(struct batch *b, size_t unit, struct err *err)
 	w->first_entry = b->n_entries;
 	id_map_clear(&w->refs);
 	if (r == 0) {
-		if (dwarf_reader_dwo(b->reader).size)
+		if (dwarf_reader_split_err(b->reader)->kind) {
 			b->flags |= SYMTAB_SPLIT_MISSING;
+			batch_skip(b, unit, dwarf_reader_split_err(b->reader));
+		}
+		b->row_budget += dwarf_reader_split_size(b->reader) * 16;
 		if (dwarf_reader_lines_err(b->reader)->kind)
 			batch_skip(b, unit, dwarf_reader_lines_err(b->reader));
 		r = dwarf_reader_walk(b->reader, on_function, b, &why);

@@ -371,11 +371,23 @@ static int read_go(struct build *b, struct err *err)
 	return -1;
 }
 
+/* A damaged .dwp is as good as none. */
+static int open_split(struct build *b, struct err *err)
+{
+	if (!b->dwarf || !b->o->split || dwarf_open_split(b->dwarf, b->o->split, &b->split_err) == 0)
+		return 0;
+	err_in(&b->split_err, ".dwp");
+	if (b->split_err.kind == ERR_INVALID || b->split_err.kind == ERR_LIMIT)
+		return 0;
+	*err = b->split_err;
+	return -1;
+}
+
 static int build(struct build *b, struct buf *out, struct symtab_stats *stats, struct err *err)
 {
 	int r = dwarf_open(b->img, b->o->alt, &b->dwarf, err);
 
-	if (r < 0)
+	if (r < 0 || open_split(b, err) < 0)
 		return -1;
 	b->n_code = dwarf_code(b->img, &b->arena, &b->code);
 	r = run_only(b, err);

@@ -41,7 +41,7 @@ struct build {
 	size_t n_shown, room_shown;
 	struct span *spans;
 	size_t n_spans, room_spans;
-	struct err symbols_err, go_err;
+	struct err symbols_err, go_err, split_err;
 	uint32_t flags;
 	bool some; /* not all units were read, and symbols alone are of no interest */
 	struct block_writer *blocks;

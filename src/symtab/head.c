@@ -84,7 +84,7 @@ static uint64_t add_reasons(struct build *b, struct buf *out)
 	for (; written < MIN(n, (size_t)REASONS_MAX); written++)
 		add_reason(out, str_of(all[written].reason));
 	free(all);
-	const struct err *others[] = { &b->symbols_err, &b->go_err,
+	const struct err *others[] = { &b->symbols_err, &b->go_err, &b->split_err,
 				       b->dwarf ? dwarf_units_err(b->dwarf) : &none };
 
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {

@@ -39,7 +39,8 @@ enum symtab_flags {
 	SYMTAB_ALT_APPLIED = 1 << 5,   /* with a supplementary file */
 	SYMTAB_ALT_MISSING = 1 << 6,   /* some names are in a supplementary file that was not given: another
 					  table would be better */
-	SYMTAB_SPLIT_MISSING = 1 << 7, /* some functions are in .dwo files that were not given */
+	SYMTAB_SPLIT_MISSING = 1 << 7, /* some functions are in .dwo files that were not given: the list says
+					  in which */
 	SYMTAB_PARTIAL = 1 << 8,       /* something was damaged, see the list */
 	SYMTAB_HAS_GO = 1 << 9,
 };
@@ -47,8 +48,9 @@ enum symtab_flags {
 /* ---- making one ---- */
 
 struct symtab_options {
-	const struct elf_image *alt; /* supplementary file, or NULL */
-	unsigned n_threads;          /* 0: 1 */
+	const struct elf_image *alt;     /* supplementary file, or NULL */
+	const struct dwarf_split *split; /* who finds split (.dwo, .dwp) files; NULL: nobody */
+	unsigned n_threads;              /* 0: 1 */
 	bool no_columns;
 	uint64_t chunk_size; /* for tests: of .debug_info, what one thread takes at once; 0: the usual */
 	/*

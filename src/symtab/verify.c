@@ -318,6 +318,7 @@ int symtab_verify(struct symtab *t, const struct elf_image *img, const struct sy
 	struct verifier v = {
 		.check = ret, .fn = fn, .arg = arg, .columns = t->info.flags & SYMTAB_HAS_COLUMNS
 	};
+	struct err ignored = { 0 };
 	int r;
 
 	*ret = (struct symtab_check){ 0 };
@@ -326,6 +327,9 @@ int symtab_verify(struct symtab *t, const struct elf_image *img, const struct sy
 	r = dwarf_open(img, o->alt, &d, err);
 	if (r)
 		return r < 0 ? -1 : 0;
+	/* The table was made without a damaged .dwp too. */
+	if (o->split)
+		(void)dwarf_open_split(d, o->split, &ignored);
 	v.r = dwarf_reader_new(d);
 	v.finder = symtab_finder_new(t);
 	r = run(&v, d, err);

@@ -61,6 +61,7 @@ int main(int c, char **) { return ns::work(c * 10); }
 KINDS = [(compiler, flags) for compiler in ("gcc", "clang") for flags in
          ("-gdwarf-2", "-gdwarf-3", "-gdwarf-4", "-gdwarf-5", "-gdwarf-5 -gz", "-gdwarf-4 -ffunction-sections", "-gdwarf-5 -O0")]
 KINDS += [("g++", "-gdwarf-5"), ("g++", "-gdwarf-4 -fdebug-types-section"), ("clang++", "-gdwarf-5"), ("g++", "-gdwarf-5 -flto"), ("gcc", "-gdwarf-5 -flto")]
+KINDS += [(compiler, f"-gdwarf-{version} -gsplit-dwarf") for compiler in ("g++", "clang++") for version in (4, 5)]
 
 
 def run(*argv, text=None):
@@ -120,6 +121,33 @@ def test_as_the_others_say(compiler, flags, tmp_path):
             different += 1
             print(address, o, t)
     assert agreed > n // 20 and different * 1000 <= agreed
+
+
+@pytest.mark.parametrize("compiler,packer,version", (("g++", "llvm-dwp", 4), ("g++", "dwp", 4), ("clang++", "llvm-dwp", 5)))
+def test_a_dwp_gives_the_same_table_as_the_dwo_files(compiler, packer, version, tmp_path):
+    if not shutil.which(compiler) or not shutil.which(packer):
+        pytest.skip(f"{compiler} or {packer} is not installed")
+    for name, text in (("a", CC.replace("int main", "int one(); int main").replace("ns::work(c * 10)", "one() + ns::work(c * 10)")),
+                       ("b", CC.replace("ns::work(c * 10)", "ns::work(c)").replace("int main(int c, char **)", "int one(int c)")
+                        .replace("namespace ns", "namespace other").replace("ns::", "other::").replace("int one(int c)", "int one() { int c = 3;") + "}")):
+        (tmp_path / f"{name}.cc").write_text(text)
+        subprocess.run([compiler, "-O2", f"-gdwarf-{version}", "-gsplit-dwarf", "-c", f"{name}.cc"], check=True, cwd=tmp_path)
+    subprocess.run([compiler, "-o", "program", "a.o", "b.o"], check=True, cwd=tmp_path)
+    build = (LODE, "symtab", "build", "-o")
+    run(*build, tmp_path / "dwo.sym", tmp_path / "program")
+    if subprocess.run([packer, "-e", "program", "-o", "program.dwp"], cwd=tmp_path, capture_output=True).returncode:
+        pytest.skip(f"{packer} cannot do it")
+    for dwo in tmp_path.glob("*.dwo"):
+        dwo.unlink()
+    run(*build, tmp_path / "dwp.sym", tmp_path / "program")
+    assert (tmp_path / "dwo.sym").read_bytes() == (tmp_path / "dwp.sym").read_bytes()
+    assert " 0 different" in run(LODE, "symtab", "verify", "-e", tmp_path / "program", tmp_path / "dwp.sym")
+    dump = run(LODE, "symtab", "dump", tmp_path / "dwp.sym")
+    assert "ns::work" in dump and "missing" not in dump
+    (tmp_path / "program.dwp").unlink()
+    run(*build, tmp_path / "none.sym", tmp_path / "program")
+    dump = run(LODE, "symtab", "dump", "--summary", tmp_path / "none.sym")
+    assert "split files missing" in dump and "a.dwo: was not found" in dump
 
 
 def test_addr2line_says_the_same(tmp_path):

@@ -5,6 +5,7 @@
 #include "code_writer.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 
 static void put(struct code_writer *w, struct buf *b, uint64_t v, unsigned size)
 {
@@ -43,8 +44,8 @@ void code_writer_init(struct code_writer *w, enum elf_writer_target target, uint
 
 void code_writer_done(struct code_writer *w)
 {
-	struct buf *bufs[] = { &w->info,     &w->abbrev, &w->line,    &w->str,  &w->ranges,
-			       &w->rnglists, &w->addr,   &w->symbols, &w->names };
+	struct buf *bufs[] = { &w->info,        &w->abbrev,   &w->line, &w->str,     &w->ranges,
+			       &w->str_offsets, &w->rnglists, &w->addr, &w->symbols, &w->names };
 
 	for (size_t i = 0; i < ARRAY_SIZE(bufs); i++)
 		buf_done(bufs[i]);
@@ -178,13 +179,27 @@ uint64_t code_unit_begin(struct code_writer *w)
 	w->unit_start = length_begin(w, b);
 	put(w, b, w->version, 2);
 	if (w->version >= 5) {
-		buf_add_char(b, 1);
+		buf_add_char(b, w->unit_type ? (char)w->unit_type : 1);
 		buf_add_char(b, (char)elf_writer_word(&w->elf));
 	}
 	put(w, b, w->table, offset_size(w));
 	if (w->version < 5)
 		buf_add_char(b, (char)elf_writer_word(&w->elf));
+	if (w->version >= 5 && (w->unit_type == 4 || w->unit_type == 5))
+		put(w, b, w->dwo_id, 8);
 	return w->unit;
+}
+
+/* DWARF 5's index of strings has a header, GNU's has none. */
+static uint64_t add_indexed(struct code_writer *w, const char *text)
+{
+	uint64_t header = w->version >= 5 ? 2 * offset_size(w) : 0;
+
+	while (w->str_offsets.size < header)
+		buf_add_char(&w->str_offsets, 'h');
+	put(w, &w->str_offsets, w->str.size, offset_size(w));
+	buf_add(&w->str, text, strlen(text) + 1);
+	return (w->str_offsets.size - header) / offset_size(w) - 1;
 }
 
 static void put_value(struct code_writer *w, unsigned form, uint64_t v)
@@ -218,11 +233,16 @@ static void put_value(struct code_writer *w, unsigned form, uint64_t v)
 		put(w, b, w->str.size, offset_size(w));
 		buf_add(&w->str, text, strlen(text) + 1);
 		break;
+	case F_STRX:
+	case F_GNU_STR_INDEX:
+		buf_add_uleb(b, add_indexed(w, text));
+		break;
 	case F_SDATA:
 		put_sleb(b, (int64_t)v);
 		break;
 	case F_UDATA:
 	case F_ADDRX:
+	case F_GNU_ADDR_INDEX:
 	case F_RNGLISTX:
 		buf_add_uleb(b, v);
 		break;
@@ -331,15 +351,20 @@ void code_writer_finish(struct code_writer *w, struct buf *out)
 		{ ".debug_info", &w->info },     { ".debug_abbrev", &w->abbrev },
 		{ ".debug_line", &w->line },     { ".debug_str", &w->str },
 		{ ".debug_ranges", &w->ranges }, { ".debug_rnglists", &w->rnglists },
-		{ ".debug_addr", &w->addr },
+		{ ".debug_addr", &w->addr },     { ".debug_str_offsets", &w->str_offsets },
 	};
-	unsigned at = elf_writer_nobits(&w->elf, ".text", SHF_ALLOC | SHF_EXECINSTR, w->text_size);
+	char name[64];
 
-	elf_writer_at(&w->elf, at)->addr = w->text;
-	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+	if (!w->dwo) {
+		unsigned at = elf_writer_nobits(&w->elf, ".text", SHF_ALLOC | SHF_EXECINSTR, w->text_size);
+
+		elf_writer_at(&w->elf, at)->addr = w->text;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
+		snprintf(name, sizeof(name), "%s%s", sections[i].name, w->dwo ? ".dwo" : "");
 		if (sections[i].b->size)
-			elf_writer_section(&w->elf, sections[i].name, SHT_PROGBITS, 0,
-					   buf_bytes(sections[i].b));
+			elf_writer_section(&w->elf, name, SHT_PROGBITS, 0, buf_bytes(sections[i].b));
+	}
 	if (w->symbols.size > (w->elf.is64 ? 24u : 16u)) {
 		unsigned symtab = elf_writer_section(&w->elf, ".symtab", SHT_SYMTAB, 0,
 						     buf_bytes(&w->symbols));
@@ -348,4 +373,98 @@ void code_writer_finish(struct code_writer *w, struct buf *out)
 		elf_writer_at(&w->elf, symtab)->link = strtab;
 	}
 	elf_writer_finish(&w->elf, out);
+}
+
+/* ---- .dwp ---- */
+
+/* The columns, in an order that is not that of their numbers. */
+static struct buf *column(struct code_writer *w, unsigned what)
+{
+	return what == 6 ? &w->str_offsets : what == 1 ? &w->info : what == 3 ? &w->abbrev : &w->rnglists;
+}
+
+static void add_index(struct code_writer *all, struct code_writer *const *units, size_t n, unsigned version,
+		      const uint32_t *offs)
+{
+	static const unsigned what[] = { 6, 1, 3, 8 };
+	unsigned n_columns = version == 5 ? 4 : 3, slots = 4;
+	AUTO(buf_done) struct buf b = { 0 };
+	uint32_t rows[64] = { 0 };
+	uint64_t ids[64] = { 0 };
+
+	while (slots < n * 3 / 2)
+		slots *= 2;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t id = units[i]->dwo_id;
+		unsigned at = id & (slots - 1), by = ((id >> 32) & (slots - 1)) | 1;
+
+		while (rows[at])
+			at = (at + by) & (slots - 1);
+		rows[at] = i + 1;
+		ids[at] = id;
+	}
+	put(all, &b, version, version == 5 ? 2 : 4);
+	if (version == 5)
+		put(all, &b, 0, 2);
+	put(all, &b, n_columns, 4);
+	put(all, &b, n, 4);
+	put(all, &b, slots, 4);
+	for (unsigned i = 0; i < slots; i++)
+		put(all, &b, ids[i], 8);
+	for (unsigned i = 0; i < slots; i++)
+		put(all, &b, rows[i], 4);
+	for (unsigned k = 0; k < n_columns; k++)
+		put(all, &b, what[k], 4);
+	for (size_t i = 0; i < n; i++)
+		for (unsigned k = 0; k < n_columns; k++)
+			put(all, &b, offs[i * 4 + k], 4);
+	for (size_t i = 0; i < n; i++)
+		for (unsigned k = 0; k < n_columns; k++)
+			put(all, &b, column(units[i], what[k])->size, 4);
+	elf_writer_section(&all->elf, ".debug_cu_index", SHT_PROGBITS, 0, buf_bytes(&b));
+}
+
+/* Strings are not shared here: what indexes them is moved on. */
+static void add_str_offsets(struct code_writer *all, const struct code_writer *w)
+{
+	size_t header = w->version >= 5 ? 8 : 0;
+
+	if (!w->str_offsets.size)
+		return;
+	buf_add(&all->str_offsets, w->str_offsets.p, header);
+	for (size_t i = header; i < w->str_offsets.size; i += 4) {
+		uint32_t v;
+
+		memcpy(&v, w->str_offsets.p + i, 4);
+		v = w->elf.big ? be32toh(v) : le32toh(v);
+		put(all, &all->str_offsets, v + all->str.size, 4);
+	}
+}
+
+void code_writer_dwp(struct code_writer *const *units, size_t n, unsigned version, struct buf *out)
+{
+	struct code_writer all = { .dwo = true };
+	uint32_t offs[64 * 4];
+
+	elf_writer_init(&all.elf, ELF_WRITER_X86_64, ET_REL);
+	all.elf.big = units[0]->elf.big;
+	all.elf.machine = units[0]->elf.machine;
+	/* So that no part begins at 0. */
+	buf_add(&all.abbrev, "\0\0", 2);
+	for (size_t i = 0; i < n; i++) {
+		const struct code_writer *w = units[i];
+
+		offs[i * 4] = (uint32_t)all.str_offsets.size;
+		offs[i * 4 + 1] = (uint32_t)all.info.size;
+		offs[i * 4 + 2] = (uint32_t)all.abbrev.size;
+		offs[i * 4 + 3] = (uint32_t)all.rnglists.size;
+		add_str_offsets(&all, w);
+		buf_add_str(&all.info, buf_str(&w->info));
+		buf_add_str(&all.abbrev, buf_str(&w->abbrev));
+		buf_add_str(&all.rnglists, buf_str(&w->rnglists));
+		buf_add_str(&all.str, buf_str(&w->str));
+	}
+	add_index(&all, units, n, version, offs);
+	code_writer_finish(&all, out);
+	code_writer_done(&all);
 }

@@ -12,8 +12,9 @@
  *	code_unit_end(&w);
  *	code_writer_finish(&w, &out);
  *
- * A DIE's attributes are triples of name, form and value (a string for F_STRING and F_STRP), up to a 0. Each
- *DIE has an abbreviation of its own. What it returns is its offset in .debug_info.
+ * A DIE's attributes are triples of name, form and value (a string for F_STRING, F_STRP, F_STRX and
+ *F_GNU_STR_INDEX), up to a 0. Each DIE has an abbreviation of its own. What it returns is its offset in
+ *.debug_info.
  */
 #pragma once
 
@@ -54,6 +55,10 @@ enum {
 	A_RNGLISTS_BASE = 0x74,
 	A_DWO_NAME = 0x76,
 	A_MIPS_LINKAGE = 0x2007,
+	A_GNU_DWO_NAME = 0x2130,
+	A_GNU_DWO_ID,
+	A_GNU_RANGES_BASE,
+	A_GNU_ADDR_BASE,
 };
 enum {
 	F_ADDR = 0x01,
@@ -70,15 +75,18 @@ enum {
 	F_REF4 = 0x13,
 	F_INDIRECT = 0x16,
 	F_SEC_OFFSET = 0x17,
+	F_STRX = 0x1a,
 	F_ADDRX = 0x1b,
 	F_IMPLICIT = 0x21,
 	F_RNGLISTX = 0x23,
+	F_GNU_ADDR_INDEX = 0x1f01,
+	F_GNU_STR_INDEX,
 	F_GNU_REF_ALT = 0x1f20,
 };
 
 struct code_writer {
 	struct elf_writer elf;
-	struct buf info, abbrev, line, str, ranges, rnglists, addr, symbols, names;
+	struct buf info, abbrev, line, str, str_offsets, ranges, rnglists, addr, symbols, names;
 	unsigned version;
 	bool dwarf64;
 	uint64_t n_abbrevs, abbrev_step; /* codes go up by this; 1 */
@@ -87,6 +95,10 @@ struct code_writer {
 	int64_t line_now;
 	uint32_t file_now;
 	unsigned min_length;
+	/* Of DWARF 5's unit headers: DW_UT_*, 0 is compile; the id of skeleton and split units. */
+	unsigned unit_type;
+	uint64_t dwo_id;
+	bool dwo;                 /* sections are called .dwo, and there is no code */
 	bool no_terminator;       /* abbreviation tables have no end mark */
 	uint64_t text, text_size; /* 0x1000, 0x1000; before finish */
 };
@@ -112,3 +124,6 @@ uint64_t code_unit_c(struct code_writer *w, uint64_t lines);
 void code_symbol(struct code_writer *w, const char *name, unsigned type, unsigned binding, uint64_t value,
 		 uint64_t size);
 void code_writer_finish(struct code_writer *w, struct buf *out);
+
+/* A .dwp of split units, each of a writer of its own whose dwo_id is set. @version of the index: 2 or 5. */
+void code_writer_dwp(struct code_writer *const *units, size_t n, unsigned version, struct buf *out);

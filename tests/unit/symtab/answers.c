@@ -29,7 +29,8 @@ static void on_difference(void *arg, uint64_t addr, const char *text)
 void answers_open(struct answers *a)
 {
 	AUTO(buf_done) struct buf again = { 0 };
-	struct symtab_options o = { .n_threads = 1 }, three = { .n_threads = 3, .chunk_size = 1 };
+	struct symtab_options o = { .n_threads = 1, .split = a->split },
+			      three = { .n_threads = 3, .chunk_size = 1, .split = a->split };
 	struct symtab_check check;
 	struct symtab_stats stats;
 	struct err err = { 0 };

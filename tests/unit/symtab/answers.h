@@ -19,6 +19,7 @@ struct answers {
 	struct symtab_finder *f;
 	struct symtab_stats stats;
 	struct buf text;
+	const struct dwarf_split *split; /* before answers_open() */
 };
 
 void answers_init(struct answers *a, enum elf_writer_target target, uint16_t type);

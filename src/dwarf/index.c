@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The index of a .dwp (section 7.3.5.3; version 2 is GNU's, before DWARF 5): which part of each section a
+ * split unit has, by its id. A hash table of ids, then a table with a row a unit and a column a section.
+ */
+#include "dwarf/code.h"
+
+#include <stdlib.h>
+
+#define COLUMNS_MAX 64u
+
+enum { SECT_INFO = 1, SECT_ABBREV = 3, SECT_STR_OFFSETS = 6, SECT_RNGLISTS = 8 };
+
+static uint32_t u32_at(const struct dwarf_index *x, const uint8_t *p, uint64_t i)
+{
+	return (uint32_t)dwarf_get(p + i * 4, 4, x->big);
+}
+
+static int head_read(struct dwarf_index *x, struct err *err)
+{
+	struct cursor c = dwarf_data_cursor(&x->data, x->big, 0);
+	/* Of version 5 it has two bytes, and two of padding follow. */
+	uint32_t word = cursor_u32(&c), version = x->big && word >> 16 ? word >> 16 : word;
+	const uint8_t *columns;
+	uint64_t cells;
+
+	x->n_columns = cursor_u32(&c);
+	x->n_rows = cursor_u32(&c);
+	x->n_slots = cursor_u32(&c);
+	if (!cursor_ok(&c))
+		return cursor_err(&c, "header", err);
+	if (version != 2 && version != 5)
+		return err_set(err, ERR_INVALID, "unknown version %u", version);
+	if (x->n_columns > COLUMNS_MAX || x->n_slots & (x->n_slots - 1))
+		return err_set(err, ERR_INVALID, "of %u columns and %u slots", x->n_columns, x->n_slots);
+	cells = (uint64_t)x->n_rows * x->n_columns;
+	x->ids = cursor_bytes(&c, (uint64_t)x->n_slots * 8).p;
+	x->rows = cursor_bytes(&c, (uint64_t)x->n_slots * 4).p;
+	columns = cursor_bytes(&c, (uint64_t)x->n_columns * 4).p;
+	x->offsets = cursor_bytes(&c, cells * 4).p;
+	x->sizes = cursor_bytes(&c, cells * 4).p;
+	if (!cursor_ok(&c))
+		return cursor_err(&c, "table", err);
+	for (uint32_t i = 0; i < x->n_columns; i++) {
+		uint32_t what = u32_at(x, columns, i);
+
+		if (what == SECT_INFO)
+			x->info = i + 1;
+		else if (what == SECT_ABBREV)
+			x->abbrev = i + 1;
+		else if (what == SECT_STR_OFFSETS)
+			x->str_offsets = i + 1;
+		else if (what == SECT_RNGLISTS && version == 5)
+			x->rnglists = i + 1;
+	}
+	return x->info ? 0 : err_set(err, ERR_INVALID, "has no column of .debug_info");
+}
+
+static uint64_t cell(const struct dwarf_index *x, const uint8_t *table, uint32_t row, uint32_t column)
+{
+	return column ? u32_at(x, table, (uint64_t)row * x->n_columns + column - 1) : 0;
+}
+
+static void part_of(const struct dwarf_index *x, uint32_t row, struct dwarf_part *ret)
+{
+	uint64_t info = cell(x, x->offsets, row, x->info);
+
+	*ret = (struct dwarf_part){ .info = info,
+				    .info_end = info + cell(x, x->sizes, row, x->info),
+				    .abbrev = cell(x, x->offsets, row, x->abbrev),
+				    .str_offsets = cell(x, x->offsets, row, x->str_offsets),
+				    .rnglists = cell(x, x->offsets, row, x->rnglists) };
+}
+
+static int by_off(const void *a, const void *b)
+{
+	const struct dwarf_index_place *x = a, *y = b;
+
+	if (x->off != y->off)
+		return x->off < y->off ? -1 : 1;
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+int dwarf_index_open(struct dwarf_index *x, const struct dwarf *d, struct err *err)
+{
+	*x = (struct dwarf_index){ .big = d->big };
+	if (dwarf_data_open(&x->data, d, ".debug_cu_index", DWARF_WHOLE, err) < 0)
+		return -1;
+	if (!x->data.size)
+		return 0;
+	if (head_read(x, err) < 0) {
+		x->n_slots = 0;
+		return err_in(err, ".debug_cu_index");
+	}
+	x->places = NEW_N(struct dwarf_index_place, (size_t)x->n_rows + 1);
+	for (uint32_t i = 0; i < x->n_rows; i++) {
+		uint64_t off = cell(x, x->offsets, i, x->info);
+
+		x->places[i] = (struct dwarf_index_place){ off, off + cell(x, x->sizes, i, x->info), i };
+	}
+	x->n_places = x->n_rows;
+	qsort(x->places, x->n_places, sizeof(*x->places), by_off);
+	return 0;
+}
+
+void dwarf_index_close(struct dwarf_index *x)
+{
+	dwarf_data_close(&x->data);
+	free(x->places);
+	*x = (struct dwarf_index){ 0 };
+}
+
+bool dwarf_index_find(const struct dwarf_index *x, uint64_t id, struct dwarf_part *ret, uint32_t *ret_steps)
+{
+	uint32_t mask = x->n_slots - 1, at = (uint32_t)id & mask, by = ((uint32_t)(id >> 32) & mask) | 1;
+
+	for (*ret_steps = 0; *ret_steps < x->n_slots; at = (at + by) & mask) {
+		uint32_t row = u32_at(x, x->rows, at);
+
+		++*ret_steps;
+		if (!row)
+			return false;
+		if (row <= x->n_rows && dwarf_get(x->ids + (uint64_t)at * 8, 8, x->big) == id) {
+			part_of(x, row - 1, ret);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool dwarf_index_at(const struct dwarf_index *x, uint64_t off, struct dwarf_part *ret)
+{
+	size_t lo = 0, hi = x->n_places;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (x->places[mid].off <= off)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (!lo || off >= x->places[lo - 1].end)
+		return false;
+	part_of(x, x->places[lo - 1].row, ret);
+	return true;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a skeleton unit to its other half (section 3.1.3): in the .dwp if there is one and it has it, else in
+ * the .dwo file that the skeleton names.
+ *
+ * A reader has one .dwo open at a time. Most skeletons have one of their own; those of a program that was
+ * compiled as a whole name the same one, and come in the order of its units. Each file and each unit adds to
+ * what the reader may read once: a small file of many skeletons that name the same large unit must not cost
+ * any time.
+ */
+#include "dwarf/code.h"
+
+#include <stdlib.h>
+
+#define ROOT_NEAR KIB(4) /* bytes of a unit's begin that are read for its root */
+
+struct dwarf_dwo {
+	/* The file at hand: the one that was opened last. */
+	struct source *src;
+	struct elf_image *img;
+	struct dwarf *d;
+	uint64_t key;
+	struct err err; /* why there is none under this key */
+	size_t next;    /* the unit behind the one that was found last */
+	struct buf room;
+	/* Files and units that were counted. */
+	uint64_t *seen;
+	size_t n_seen, n_slots;
+};
+
+static struct dwarf_dwo *dwo_of(struct dwarf_reader *r)
+{
+	if (!r->dwo)
+		r->dwo = NEW(struct dwarf_dwo);
+	return r->dwo;
+}
+
+static void dwo_close(struct dwarf_reader *r)
+{
+	struct dwarf_dwo *o = r->dwo;
+
+	if (o->d) {
+		dwarf_tables_forget(&r->tables, o->d);
+		if (r->other.file == o->d)
+			r->other.file = NULL;
+	}
+	dwarf_close(o->d);
+	elf_close(o->img);
+	source_close(o->src);
+	o->d = NULL;
+	o->img = NULL;
+	o->src = NULL;
+	o->key = 0;
+	o->next = 0;
+	o->err = (struct err){ 0 };
+}
+
+void dwarf_reader_split_start(struct dwarf_reader *r)
+{
+	if (r->dwo && r->dwo->n_seen) {
+		memset(r->dwo->seen, 0, r->dwo->n_slots * sizeof(*r->dwo->seen));
+		r->dwo->n_seen = 0;
+	}
+}
+
+void dwarf_reader_split_done(struct dwarf_reader *r)
+{
+	if (!r->dwo)
+		return;
+	dwo_close(r);
+	buf_done(&r->dwo->room);
+	free(r->dwo->seen);
+	free(r->dwo);
+	r->dwo = NULL;
+}
+
+static bool seen_add(struct dwarf_dwo *o, uint64_t key)
+{
+	size_t at;
+
+	if (o->n_seen * 2 >= o->n_slots) {
+		uint64_t *old = o->seen;
+		size_t n = o->n_slots;
+
+		o->n_slots = n ? n * 2 : 64;
+		o->seen = mem_zalloc(o->n_slots * sizeof(*o->seen));
+		o->n_seen = 0;
+		for (size_t i = 0; i < n; i++)
+			if (old[i])
+				seen_add(o, old[i]);
+		free(old);
+	}
+	for (at = key & (o->n_slots - 1); o->seen[at]; at = (at + 1) & (o->n_slots - 1))
+		if (o->seen[at] == key)
+			return false;
+	o->seen[at] = key;
+	o->n_seen++;
+	return true;
+}
+
+/* True the first time since the budget was set. */
+static bool is_new(struct dwarf_dwo *o, const void *p, size_t size, uint64_t seed)
+{
+	return seen_add(o, hash64(p, size, dwarf_secret() + seed) | 1);
+}
+
+/* ---- the unit in its file ---- */
+
+/* The units of [lo, hi) are looked at until one has the id; from the one on that is expected. */
+static int unit_find(struct dwarf_reader *r, struct dwarf *file, uint64_t lo, uint64_t hi, size_t expected,
+		     struct dwarf_cu *ret, struct err *err)
+{
+	size_t first = dwarf_unit_at(file, lo), end = first, n;
+
+	if (first == SIZE_MAX)
+		return err_set(err, ERR_INVALID, "has no unit at %llu", (unsigned long long)lo);
+	while (end < file->n_units && file->units[end].off < hi)
+		end++;
+	n = end - first;
+	for (size_t i = 0; i < n; i++) {
+		size_t unit = expected > first && expected < end ? first + (expected - first + i) % n
+								 : first + i;
+		struct dwarf_cu cu = { .file = file, .index = unit, .skeleton = &r->skeleton };
+		struct dwarf_table *table;
+		struct err why = { 0 };
+		const uint8_t *p;
+		size_t size;
+
+		cu.off = file->units[unit].off;
+		cu.end = file->units[unit].end;
+		size = (size_t)MIN(cu.end - cu.off, (uint64_t)ROOT_NEAR);
+		if (dwarf_reader_spend(r, 64, err) < 0 ||
+		    dwarf_data_piece(file, &file->info, cu.off, size, &r->dwo->room, &p, err) < 0)
+			return -1;
+		if (dwarf_cu_header(&cu, p, size, &why) < 0 || cu.type == DW_UT_split_type ||
+		    cu.type == DW_UT_type || cu.die - cu.off >= size)
+			continue;
+		if (cu.format.version < 5 && (dwarf_reader_table(r, &cu, &table, &why) < 0 ||
+					      dwarf_cu_root(r, &cu, table, p + (cu.die - cu.off),
+							    size - (size_t)(cu.die - cu.off), &why) < 0))
+			continue;
+		if (cu.dwo_id != r->skeleton.dwo_id)
+			continue;
+		*ret = cu;
+		return 0;
+	}
+	return err_set(err, ERR_INVALID, "has no unit of the id %016llx: it is of another build",
+		       (unsigned long long)r->skeleton.dwo_id);
+}
+
+/* Make it the unit at hand. */
+static int unit_take(struct dwarf_reader *r, struct dwarf_cu *cu, struct err *err)
+{
+	size_t size = (size_t)(cu->end - cu->off);
+	struct dwarf_table *table;
+	const uint8_t *p;
+
+	if (!is_new(r->dwo, &cu->dwo_id, sizeof(cu->dwo_id), 1)) {
+		if (dwarf_reader_spend(r, size, err) < 0)
+			return -1;
+	} else if (add_overflows(r->budget, (uint64_t)size * 16, &r->budget)) {
+		r->budget = UINT64_MAX;
+	}
+	if (dwarf_data_piece(cu->file, &cu->file->info, cu->off, size, &r->dwo->room, &p, err) < 0 ||
+	    dwarf_reader_table(r, cu, &table, err) < 0 ||
+	    dwarf_cu_root(r, cu, table, p + (cu->die - cu->off), size - (size_t)(cu->die - cu->off), err) < 0)
+		return -1;
+	r->cu = *cu;
+	r->p = p;
+	r->table = table;
+	r->lines_cu = &r->skeleton;
+	return 0;
+}
+
+/* ---- the file ---- */
+
+static int dwo_open(struct dwarf_reader *r, struct str name, struct err *err)
+{
+	const struct dwarf_split *finder = r->d->finder;
+	struct dwarf_dwo *o = r->dwo;
+	struct str comp_dir = { 0 };
+	bool stable, missing;
+	int rc;
+
+	if (!finder || !finder->open)
+		return err_set(err, ERR_INVALID, "was not found");
+	dwarf_cu_string(&r->skeleton, &r->skeleton.comp_dir, &comp_dir, &stable, &missing);
+	rc = finder->open(finder->arg, comp_dir, name, r->skeleton.dwo_id, &o->src, err);
+	if (rc > 0)
+		return err_set(err, ERR_INVALID, "was not found");
+	if (rc < 0)
+		return -1;
+	rc = elf_open(o->src, &o->img, err);
+	if (rc == 0 && o->img->sections_err.kind) {
+		*err = o->img->sections_err;
+		rc = -1;
+	}
+	if (rc > 0)
+		return err_set(err, ERR_INVALID, "is not ELF");
+	if (rc < 0)
+		return -1;
+	if (o->img->h.big != r->d->big)
+		return err_set(err, ERR_INVALID, "is of the other byte order");
+	if (dwarf_open_one_split(o->img, &o->d, err) < 0)
+		return -1;
+	o->d->passes = true;
+	return 0;
+}
+
+/* The .dwo that the skeleton names, as o->d. */
+static int dwo_go(struct dwarf_reader *r, struct str name, struct err *err)
+{
+	struct dwarf_dwo *o = r->dwo;
+	struct str comp_dir = { 0 };
+	bool stable, missing;
+	uint64_t key, shared;
+
+	dwarf_cu_string(&r->skeleton, &r->skeleton.comp_dir, &comp_dir, &stable, &missing);
+	key = hash64(name.p, name.size, hash64(comp_dir.p, comp_dir.size, dwarf_secret())) | 1;
+	if (o->key != key) {
+		dwo_close(r);
+		if (dwo_open(r, name, &o->err) < 0) {
+			struct err why = o->err;
+
+			dwo_close(r);
+			o->err = why;
+		}
+		o->key = key;
+		shared = o->d ? dwarf_shared_size(o->d) + o->d->info.size / 64 : 0;
+		if (!is_new(o, &key, sizeof(key), 0)) {
+			if (dwarf_reader_spend(r, shared, err) < 0)
+				return -1;
+		} else if (add_overflows(r->budget, shared * 4, &r->budget)) {
+			r->budget = UINT64_MAX;
+		}
+	}
+	if (!o->err.kind)
+		return 0;
+	*err = o->err;
+	return -1;
+}
+
+static int dwo_find(struct dwarf_reader *r, struct str name, struct dwarf_cu *ret, struct err *err)
+{
+	struct dwarf_dwo *o = r->dwo;
+	struct dwarf_part part;
+	uint32_t steps;
+	bool found;
+
+	if (r->d->dwp && r->d->dwp->index.n_slots) {
+		found = dwarf_index_find(&r->d->dwp->index, r->skeleton.dwo_id, &part, &steps);
+		if (dwarf_reader_spend(r, (uint64_t)steps * 4, err) < 0)
+			return -1;
+		if (found)
+			return unit_find(r, r->d->dwp, part.info, part.info_end, 0, ret, err);
+	}
+	if (dwo_go(r, name, err) < 0 || unit_find(r, o->d, 0, o->d->info.size, o->next, ret, err) < 0)
+		return -1;
+	o->next = ret->index + 1;
+	return 0;
+}
+
+int dwarf_reader_split(struct dwarf_reader *r, struct err *err)
+{
+	struct str name = { 0 };
+	struct err why = { 0 };
+	bool stable, missing;
+	struct dwarf_cu cu;
+
+	/* A .dwo read as if it were a whole file names itself. */
+	if (r->cu.type == DW_UT_split_compile || str_eq(r->d->info.sec->name, STR(".debug_info.dwo")))
+		return 0;
+	r->skeleton = r->cu;
+	dwo_of(r);
+	dwarf_cu_string(&r->cu, &r->cu.dwo_name, &name, &stable, &missing);
+	if (dwo_find(r, name, &cu, &why) == 0 && unit_take(r, &cu, &why) == 0)
+		return 0;
+	r->lines_cu = &r->cu;
+	if (why.kind == ERR_CANCELLED || why.kind == ERR_INTERNAL) {
+		*err = why;
+		return -1;
+	}
+	r->split_err = why;
+	err_in(&r->split_err, "its functions are in " STR_FMT, STR_ARG(name));
+	return 0;
+}
+
+const struct err *dwarf_reader_split_err(const struct dwarf_reader *r)
+{
+	return &r->split_err;
+}
+
+uint64_t dwarf_reader_split_size(const struct dwarf_reader *r)
+{
+	return r->cu.skeleton ? r->cu.end - r->cu.off : 0;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Split DWARF: a file of skeletons, and a .dwp, or a .dwo that all of them get. The input is a byte of flags,
+ * then for each of the sections below its size (2 bytes, little endian) and its bytes.
+ *
+ * The table must be the same with several threads, and verify must find it to be what DWARF says.
+ */
+#include "elf_writer.h"
+#include "fuzz.h"
+
+#include <string.h>
+#include "symtab/symtab.h"
+
+enum { BIG = 1, DWO = 2, IS_32 = 4 };
+
+static const char *const skeletons[] = { ".debug_info", ".debug_abbrev", ".debug_line", ".debug_addr",
+					 ".debug_ranges" };
+static const char *const splits[] = { ".debug_cu_index", ".debug_info.dwo",        ".debug_abbrev.dwo",
+				      ".debug_str.dwo",  ".debug_str_offsets.dwo", ".debug_rnglists.dwo" };
+
+static void file_make(struct cursor *c, unsigned flags, const char *const *names, size_t n, struct buf *ret)
+{
+	enum elf_writer_target target = flags & BIG ? (flags & IS_32 ? ELF_WRITER_PPC : ELF_WRITER_S390X)
+						    : (flags & IS_32 ? ELF_WRITER_I386 : ELF_WRITER_X86_64);
+	struct elf_writer w;
+	unsigned text;
+
+	elf_writer_init(&w, target, ET_DYN);
+	text = elf_writer_nobits(&w, ".text", SHF_ALLOC | SHF_EXECINSTR, 0x1000);
+	elf_writer_at(&w, text)->addr = 0x1000;
+	for (size_t i = 0; i < n; i++) {
+		size_t size = cursor_u16(c);
+		struct bytes b = cursor_bytes(c, MIN(size, cursor_left(c)));
+
+		if (b.size)
+			elf_writer_section(&w, names[i], SHT_PROGBITS, 0, b);
+	}
+	elf_writer_finish(&w, ret);
+	elf_writer_done(&w);
+}
+
+static int open_dwo(void *arg, struct str comp_dir, struct str name, uint64_t id, struct source **ret,
+		    struct err *err)
+{
+	*ret = source_of_mem(buf_bytes(arg), "a.dwo");
+	return 0;
+}
+
+static void on_difference(void *arg, uint64_t addr, const char *text)
+{
+}
+
+static void check(const struct elf_image *img, const struct dwarf_split *split)
+{
+	AUTO(buf_done) struct buf one = { 0 }, three = { 0 };
+	struct symtab_options o = { .n_threads = 1, .split = split },
+			      many = { .n_threads = 3, .chunk_size = 1, .split = split };
+	struct symtab_check check;
+	struct symtab_stats st;
+	struct err err = { 0 };
+	struct symtab *t;
+	int r = symtab_build(img, &o, &one, &st, &err);
+
+	FUZZ_CHECK(r >= 0 || err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
+	if (r)
+		return;
+	FUZZ_CHECK(symtab_build(img, &many, &three, &st, &err) == 0);
+	FUZZ_CHECK(bytes_eq(buf_bytes(&one), buf_bytes(&three)));
+	FUZZ_CHECK(symtab_open_mem(buf_bytes(&one), &t, &err) == 0);
+	FUZZ_CHECK(symtab_verify(t, img, &o, on_difference, NULL, &check, &err) == 0);
+	symtab_close(t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	AUTO(buf_done) struct buf file = { 0 }, split_file = { 0 };
+	AUTO(source_closep) struct source *src = NULL, *split_src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL, *dwp = NULL;
+	struct cursor c = cursor_of(bytes_of(data, size));
+	unsigned flags = cursor_u8(&c);
+	struct dwarf_split split = { .open = open_dwo, .arg = &split_file };
+	struct err err = { 0 };
+
+	file_make(&c, flags, skeletons, ARRAY_SIZE(skeletons), &file);
+	file_make(&c, flags, splits, ARRAY_SIZE(splits), &split_file);
+	src = source_of_mem(buf_bytes(&file), "x");
+	split_src = source_of_mem(buf_bytes(&split_file), "x.dwp");
+	FUZZ_CHECK(elf_open(src, &img, &err) == 0 && elf_open(split_src, &dwp, &err) == 0);
+	if (!(flags & DWO))
+		split.dwp = dwp;
+	check(img, &split);
+	return 0;
+}
