@@ -296,7 +296,10 @@ struct dwarf_reader {
 	struct err split_err;
 	/* Its lines. */
 	struct dwarf_lines lines;
-	struct err lines_err;
+	struct err lines_err, table_err;
+	size_t at_hand;        /* the unit + 1; 0: none yet */
+	bool before_has_lines; /* the unit before this one: its table */
+	uint64_t before_stmt_list;
 	const struct dwarf *lines_file;
 	struct buf line_room;
 	const uint8_t *line_p;

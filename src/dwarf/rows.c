@@ -303,12 +303,11 @@ static int read_table(struct dwarf_reader *r, struct err *err)
 		   p + (place.end - place.header_off), &r->line_header, err);
 }
 
-int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err)
+static int lines_at_hand(struct dwarf_reader *r, struct err *err)
 {
-	if (r->cu.has_lines && r->lines_file == r->d && r->lines.table == r->cu.stmt_list) {
-		r->lines.shared = true;
+	if (r->cu.has_lines && r->lines_file == r->d && r->lines.table == r->cu.stmt_list)
 		return 0;
-	}
+	r->table_err = (struct err){ 0 };
 	r->n_rows = r->n_sequences = r->n_files = 0;
 	r->lines_file = NULL;
 	r->lines = (struct dwarf_lines){ .table = UINT64_MAX };
@@ -317,10 +316,11 @@ int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err)
 		return 0;
 	r->lines.table = r->cu.stmt_list;
 	r->lines_file = r->d;
-	if (read_table(r, &r->lines_err) < 0) {
-		err_in(&r->lines_err, "line table at %llu", (unsigned long long)r->cu.stmt_list);
-		if (r->lines_err.kind != ERR_INVALID && r->lines_err.kind != ERR_LIMIT) {
-			*err = r->lines_err;
+	if (read_table(r, &r->table_err) < 0) {
+		err_in(&r->table_err, "line table at %llu", (unsigned long long)r->cu.stmt_list);
+		if (r->table_err.kind != ERR_INVALID && r->table_err.kind != ERR_LIMIT) {
+			*err = r->table_err;
+			r->lines_file = NULL;
 			return -1;
 		}
 	}
@@ -329,6 +329,24 @@ int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err)
 	r->lines.rows = r->rows;
 	r->lines.sequences = r->sequences;
 	r->lines.n_sequences = r->n_sequences;
+	return 0;
+}
+
+/*
+ * Whether the unit before had the same table must not hang on what this reader happened to read before:
+ * another thread may have had that unit.
+ */
+int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err)
+{
+	bool shared = r->cu.has_lines && r->before_has_lines && r->before_stmt_list == r->cu.stmt_list;
+
+	r->before_has_lines = r->cu.has_lines;
+	r->before_stmt_list = r->cu.stmt_list;
+	if (lines_at_hand(r, err) < 0)
+		return -1;
+	r->lines.shared = shared;
+	if (!shared)
+		r->lines_err = r->table_err;
 	return 0;
 }
 

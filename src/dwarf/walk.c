@@ -15,6 +15,7 @@
 
 #define SCOPES_MAX (16u << 20)
 #define NO_NODE    UINT32_MAX
+#define UNIT_NEAR  KIB(4) /* of a unit whose root alone is wanted */
 
 struct dwarf_frame {
 	uint32_t node, scope, function; /* what was in force outside */
@@ -446,10 +447,11 @@ void dwarf_reader_budget(struct dwarf_reader *r, uint64_t bytes)
 	dwarf_reader_split_start(r);
 }
 
-int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err)
+/* Header and root. @near: so much of the unit is read. */
+static int unit_go(struct dwarf_reader *r, size_t unit, uint64_t near, struct err *err)
 {
 	const struct dwarf_cu_place *place = &r->d->units[unit];
-	size_t size = (size_t)(place->end - place->off);
+	size_t size = (size_t)MIN(place->end - place->off, near);
 
 	r->lines_err = r->split_err = (struct err){ 0 };
 	r->cu = (struct dwarf_cu){ .file = r->d, .index = unit, .off = place->off, .end = place->end };
@@ -461,15 +463,44 @@ int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err)
 		return -1;
 	if (r->cu.type == DW_UT_type || r->cu.type == DW_UT_split_type)
 		return DWARF_NO_UNIT;
-	if (r->cu.die >= r->cu.end)
+	if (r->cu.die >= r->cu.off + size)
 		return err_set(err, ERR_INVALID, "unit without a DIE");
 	/* Padding where the root should be: linkers blank out what they drop. */
 	if (!r->p[r->cu.die - r->cu.off])
 		return DWARF_NO_UNIT;
-	if (dwarf_reader_table(r, &r->cu, &r->table, err) < 0 ||
-	    dwarf_cu_root(r, &r->cu, r->table, r->p + (r->cu.die - r->cu.off),
-			  (size_t)(r->cu.end - r->cu.die), err) < 0)
+	if (dwarf_reader_table(r, &r->cu, &r->table, err) < 0)
 		return -1;
+	return dwarf_cu_root(r, &r->cu, r->table, r->p + (r->cu.die - r->cu.off),
+			     size - (size_t)(r->cu.die - r->cu.off), err);
+}
+
+/* What the unit before one says that matters to it, if it has not just been at hand. */
+static void look_before(struct dwarf_reader *r, size_t unit)
+{
+	struct err ignored = { 0 };
+
+	if (r->at_hand == unit)
+		return;
+	r->before_has_lines = false;
+	if (!unit ||
+	    (unit_go(r, unit - 1, UNIT_NEAR, &ignored) < 0 && unit_go(r, unit - 1, UINT64_MAX, &ignored) < 0))
+		return;
+	/* A unit without code has no table, and r->cu none of it. */
+	r->before_has_lines = r->cu.has_lines;
+	r->before_stmt_list = r->cu.stmt_list;
+}
+
+int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err)
+{
+	int rc;
+
+	look_before(r, unit);
+	r->at_hand = unit + 1;
+	rc = unit_go(r, unit, UINT64_MAX, err);
+	if (rc) {
+		r->before_has_lines = false;
+		return rc;
+	}
 	if (dwarf_reader_read_lines(r, err) < 0)
 		return -1;
 	return r->cu.dwo_name.class == DWARF_NONE ? 0 : dwarf_reader_split(r, err);

@@ -227,6 +227,26 @@ static void two_units_share_one_table(void **state)
 	assert_answer(&a, 0x1080, "g at /src/a.c:18");
 }
 
+/* Which thread has which unit must not matter to what is told of the table. */
+static void damage_of_a_shared_table_is_told_once(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	lines = add_lines(&a);
+	a.w.line.p[lines + 14] = 0;
+	for (unsigned i = 0; i < 6; i++) {
+		code_unit_c(&a.w, lines);
+		code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR,
+			 U(0x1000 + 16 * i), A_HIGH, F_DATA4, U(16), 0u);
+		code_up(&a.w);
+		code_unit_end(&a.w);
+	}
+	answers_open(&a);
+	assert_int_equal(symtab_info(a.t)->n_skipped, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +259,7 @@ int main(void)
 		cmocka_unit_test(lines_without_a_function_have_the_symbols_name),
 		cmocka_unit_test(padding_between_functions_is_nobodys),
 		cmocka_unit_test(two_units_share_one_table),
+		cmocka_unit_test(damage_of_a_shared_table_is_told_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
