@@ -19,6 +19,7 @@
  */
 #pragma once
 
+#include "elf/elf.h"
 #include "io/io.h"
 
 struct client;
@@ -56,6 +57,7 @@ void client_result_done(struct client_result *r);
 
 struct client_progress {
 	size_t n, n_done, n_found;      /* wants */
+	size_t n_unsized;               /* that are neither done nor of a known size yet */
 	uint64_t bytes, bytes_expected; /* fetched; expected as far as servers have said: less than bytes
 					   where some did not */
 	const char *url;                /* one that delivers now, NULL: none does yet */
@@ -99,6 +101,15 @@ int client_add_header(struct client *c, const char *line, struct err *err);
 enum { CLIENT_STOPPED = 1 };
 int client_find(struct client *c, const struct client_want *wants, size_t n, const struct client_watch *watch,
 		struct client_result *results);
+
+/*
+ * The section @want cut out of @img, a file of that build ID which lies elsewhere on this machine, into the
+ * cache folder: there it has a path, and is found from now on. What is in the folder already is taken. @mtime
+ * is that of @img's file. CLIENT_ABSENT: it is not in
+ * @img, or has no contents there.
+ */
+void client_cut(struct client *c, const struct client_want *want, const struct elf_image *img,
+		struct source *src, int64_t mtime, struct client_result *ret);
 
 /*
  * Metadata: `key` is file, glob or buildid. All servers are asked; found is a JSON file of {"results": [...],

@@ -27,9 +27,14 @@ static void sum_running(const struct find *f, struct client_progress *p)
 	for (size_t i = 0; i < f->n; i++) {
 		struct net_progress np;
 
-		if (f->items[i].done || !f->items[i].fetch)
+		if (f->items[i].done)
 			continue;
+		if (!f->items[i].fetch) {
+			p->n_unsized++;
+			continue;
+		}
 		net_fetch_progress(f->items[i].fetch, &np);
+		p->n_unsized += !np.size_known;
 		p->bytes += np.have;
 		p->bytes_expected += np.size_known ? np.size : 0;
 		if (np.have && np.server)
@@ -195,4 +200,35 @@ int client_find(struct client *c, const struct client_want *wants, size_t n, con
 	stopped = f.cancelled;
 	find_close(&f);
 	return stopped ? CLIENT_STOPPED : 0;
+}
+
+void client_cut(struct client *c, const struct client_want *want, const struct elf_image *img,
+		struct source *src, int64_t mtime, struct client_result *ret)
+{
+	AUTO(entry_done) struct entry e = { 0 };
+	struct hit h = { .fd = -1 };
+	struct find f;
+	bool cached;
+	enum slice s;
+
+	*ret = (struct client_result){ .fd = -1 };
+	find_open(&f, c, NULL);
+	entry_init(&e, want);
+	cached = lookup(&f.folder, &e, &h) == LOOKUP_HIT;
+	s = cached ? SLICE_FOUND : slice_of(&f.folder, &f.spare, want, img, src, mtime, &h, &ret->err);
+	if (s == SLICE_FOUND) {
+		ret->outcome = CLIENT_FOUND;
+		ret->path = TAKE(h.path);
+		ret->size = h.size;
+		ret->fd = want->open ? TAKE_FD(h.fd) : -1;
+		ret->cached = true;
+		f.added += cached ? 0 : h.size;
+	} else if (s == SLICE_NONE) {
+		err_set(&ret->err, ERR_INVALID, "it has no such section with contents");
+		result_fail(ret, CLIENT_ABSENT, ENOENT);
+	} else {
+		result_fail(ret, CLIENT_FAILED, ret->err.os ? ret->err.os : EIO);
+	}
+	hit_done(&h);
+	find_close(&f);
 }

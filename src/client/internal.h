@@ -167,6 +167,10 @@ enum slice {
 /* @f's file of this ID cut up; what is found is put into the folder and returned as a hit. */
 enum slice slice(struct folder *f, struct folder *spare, const struct client_want *w, struct hit *ret,
 		 struct err *err);
+/* The same of a file that lies elsewhere: @src, opened as @img. */
+enum slice slice_of(struct folder *f, struct folder *spare, const struct client_want *w,
+		    const struct elf_image *img, struct source *src, int64_t mtime, struct hit *ret,
+		    struct err *err);
 /* Compare a fetched section with the header in the cached debug file, if there is one. 0, or ERR_INVALID. */
 int slice_check(const struct folder *f, const struct client_want *w, uint64_t size, struct err *err);
 

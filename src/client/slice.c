@@ -52,25 +52,26 @@ static bool whole_open(const struct folder *f, const struct client_want *section
 
 enum place { PLACE_FOUND, PLACE_EMPTY, PLACE_NONE, PLACE_ODD };
 
-static enum place find_place(const struct whole *w, const char *name, uint64_t *ret_off, uint64_t *ret_size)
+static enum place find_place(const struct elf_image *img, const char *name, uint64_t *ret_off,
+			     uint64_t *ret_size)
 {
-	const struct elf_section *sec = elf_section_find(w->img, name);
+	const struct elf_section *sec = elf_section_find(img, name);
 	int r;
 
 	if (!sec)
 		return PLACE_NONE;
-	r = elf_section_range(w->img, sec, ret_off, ret_size, NULL);
+	r = elf_section_range(img, sec, ret_off, ret_size, NULL);
 	return r == 0 ? PLACE_FOUND : r == ELF_NO_SECTION ? PLACE_EMPTY : PLACE_ODD;
 }
 
-static int copy_out(const struct whole *w, uint64_t off, uint64_t size, struct put *p, struct err *err)
+static int copy_out(struct source *src, uint64_t off, uint64_t size, struct put *p, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(PIECE);
 	size_t n;
 
 	for (uint64_t at = 0; at < size; at += n) {
 		n = (size_t)MIN((uint64_t)PIECE, size - at);
-		if (source_read_full(w->src, off + at, piece, n, SOURCE_SEQUENTIAL, err) < 0)
+		if (source_read_full(src, off + at, piece, n, SOURCE_SEQUENTIAL, err) < 0)
 			return -1;
 		if (put_write(p, piece, n, at, err) < 0)
 			return -1;
@@ -78,21 +79,43 @@ static int copy_out(const struct whole *w, uint64_t off, uint64_t size, struct p
 	return 0;
 }
 
-static int cut(const struct whole *w, struct folder *f, struct folder *spare, const struct client_want *want,
-	       uint64_t off, uint64_t size, struct hit *ret, struct err *err)
+static int cut(struct source *src, int64_t mtime, struct folder *f, struct folder *spare,
+	       const struct client_want *want, uint64_t off, uint64_t size, struct hit *ret, struct err *err)
 {
 	AUTO(put_done) struct put p = { .fd = -1 };
 	AUTO(entry_done) struct entry e = { 0 };
-	struct stat st;
 	char *path;
 
 	entry_init(&e, want);
-	if (put_begin(&p, f, spare, e.id, e.names[0], size, err) < 0 || copy_out(w, off, size, &p, err) < 0)
+	if (put_begin(&p, f, spare, e.id, e.names[0], size, err) < 0 || copy_out(src, off, size, &p, err) < 0)
 		return -1;
-	if (put_commit(&p, &e, fstat(w->hit.fd, &st) == 0 ? st.st_mtime : 0, NULL, &path, err) < 0)
+	if (put_commit(&p, &e, mtime, NULL, &path, err) < 0)
 		return -1;
 	*ret = (struct hit){ TAKE_FD(p.fd), path, size, NULL };
 	return 0;
+}
+
+static int64_t mtime_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 ? st.st_mtime : 0;
+}
+
+enum slice slice_of(struct folder *f, struct folder *spare, const struct client_want *w,
+		    const struct elf_image *img, struct source *src, int64_t mtime, struct hit *ret,
+		    struct err *err)
+{
+	uint64_t off = 0, size = 0;
+	enum place place = find_place(img, w->name, &off, &size);
+
+	if (place == PLACE_NONE || place == PLACE_EMPTY)
+		return SLICE_NONE;
+	if (place == PLACE_ODD) {
+		err_set(err, ERR_INVALID, "%s: section %s: its place is not in the file", src->name, w->name);
+		return SLICE_UNKNOWN;
+	}
+	return cut(src, mtime, f, spare, w, off, size, ret, err) == 0 ? SLICE_FOUND : SLICE_UNKNOWN;
 }
 
 enum slice slice(struct folder *f, struct folder *spare, const struct client_want *w, struct hit *ret,
@@ -111,9 +134,9 @@ enum slice slice(struct folder *f, struct folder *spare, const struct client_wan
 
 		if (!whole_open(f, w, kinds[i], &whole))
 			continue;
-		place = find_place(&whole, w->name, &off, &size);
+		place = find_place(whole.img, w->name, &off, &size);
 		if (place == PLACE_FOUND)
-			r = cut(&whole, f, spare, w, off, size, ret, err);
+			r = cut(whole.src, mtime_of(whole.hit.fd), f, spare, w, off, size, ret, err);
 		whole_done(&whole);
 		if (r == 0)
 			return SLICE_FOUND;

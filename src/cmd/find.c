@@ -12,7 +12,9 @@ static void finder_done(struct finder *f)
 	for (size_t i = 0; i < f->n_wants; i++) {
 		local_trail_done(&f->wants[i].trail);
 		buf_done(&f->wants[i].steps);
+		local_trail_done(&f->wants[i].after);
 	}
+	client_free(f->client);
 	local_free(f->local);
 	arena_done(&f->a);
 }
@@ -52,7 +54,7 @@ static void add_wants(struct finder *f, const struct settings *s)
 {
 	const struct find_settings *o = &s->find;
 	bool debuginfo = o->debuginfo || o->all || (!o->executable && !o->sources.n && !o->sections.n);
-	size_t each = 2 + o->sources.n + o->sections.n;
+	size_t each = 3 + o->sources.n + o->sections.n; /* with a supplementary file (find_alt.c) */
 
 	f->wants = ARENA_NEW_N(&f->a, struct find_want, f->n_items * each + 1);
 	for (size_t i = 0; i < f->n_items; i++) {
@@ -83,15 +85,16 @@ static void print_want(FILE *out, const struct find_want *w)
 		fprintf(out, " ");
 		print_text(out, str_of(w->arg));
 	}
+	if (w->alt_of) {
+		fprintf(out, ", a part of ");
+		print_text(out, str_of(w->alt_of));
+	}
 }
 
-static void print_why(const struct find_want *w)
+static void print_trail(const struct local_trail *t)
 {
-	fprintf(stderr, "lode: find: ");
-	print_want(stderr, w);
-	fprintf(stderr, ":\n");
-	for (size_t i = 0; i < w->trail.n_steps; i++) {
-		const struct local_step *step = &w->trail.steps[i];
+	for (size_t i = 0; i < t->n_steps; i++) {
+		const struct local_step *step = &t->steps[i];
 
 		fprintf(stderr, "  %s: ", local_way_name(step->way));
 		if (step->path) {
@@ -101,6 +104,14 @@ static void print_why(const struct find_want *w)
 		print_text(stderr, str_of(step->said));
 		fprintf(stderr, "\n");
 	}
+}
+
+static void print_why(const struct find_want *w)
+{
+	fprintf(stderr, "lode: find: ");
+	print_want(stderr, w);
+	fprintf(stderr, ":\n");
+	print_trail(&w->trail);
 	for (struct str rest = buf_str(&w->steps); rest.size;) {
 		struct str line = str_cut(&rest, '\n');
 
@@ -110,14 +121,13 @@ static void print_why(const struct find_want *w)
 		print_text(stderr, line);
 		fprintf(stderr, "\n");
 	}
+	print_trail(&w->after);
 }
 
-static json_t *steps_json(const struct find_want *w)
+static void add_trail(json_t *out, const struct local_trail *t)
 {
-	json_t *out = json_array();
-
-	for (size_t i = 0; i < w->trail.n_steps; i++) {
-		const struct local_step *step = &w->trail.steps[i];
+	for (size_t i = 0; i < t->n_steps; i++) {
+		const struct local_step *step = &t->steps[i];
 		json_t *one = json_pack("{s:s, s:b, s:o}", "by", local_way_name(step->way), "taken",
 					step->verdict == LOCAL_TAKEN, "said", json_text(str_of(step->said)));
 
@@ -125,6 +135,13 @@ static json_t *steps_json(const struct find_want *w)
 			json_object_set_new(one, "place", json_text(str_of(step->path)));
 		json_array_append_new(out, one);
 	}
+}
+
+static json_t *steps_json(const struct find_want *w)
+{
+	json_t *out = json_array();
+
+	add_trail(out, &w->trail);
 	for (struct str rest = buf_str(&w->steps); rest.size;) {
 		struct str line = str_cut(&rest, '\n');
 
@@ -132,6 +149,7 @@ static json_t *steps_json(const struct find_want *w)
 			json_array_append_new(out, json_pack("{s:s, s:b, s:o}", "by", "client", "taken",
 							     false, "said", json_text(line)));
 	}
+	add_trail(out, &w->after);
 	return out;
 }
 
@@ -148,6 +166,8 @@ static int print_json(const struct find_want *w, bool why)
 		json_object_set_new(o, "build_id", json_string(build_id_hex(&w->item->id, hex)));
 	if (w->arg)
 		json_object_set_new(o, "name", json_text(str_of(w->arg)));
+	if (w->alt_of)
+		json_object_set_new(o, "part_of", json_text(str_of(w->alt_of)));
 	if (w->found) {
 		json_object_set_new(o, "path", json_text(str_of(w->path)));
 		json_object_set_new(o, "from", json_text(str_of(w->from)));
@@ -228,7 +248,8 @@ static const struct option_row target_rows[] = {
 	{ 'k', "kernel", NULL, "the running kernel and its loaded modules", OPT_ON(find.kernel) },
 	{ 0, "kernel-release", "RELEASE", "an installed kernel and all its modules",
 	  OPT_TEXT(find.kernel_release) },
-	{ 0, "package", "NAME", "the ELF files of an installed Debian package; may be given again",
+	{ 0, "package", "NAME",
+	  "the ELF files of an installed Debian package, or of a package file; may be given again",
 	  OPT_LIST(find.packages) },
 	{ 0 },
 };
@@ -241,7 +262,8 @@ static const struct option_row kind_rows[] = {
 	{ 0, "source", "PATH", "a source file, as the debug file names it; may be given again",
 	  OPT_LIST(find.sources) },
 	{ 0, "section", "NAME", "one section of it; may be given again", OPT_LIST(find.sections) },
-	{ 'a', "all", NULL, "debug files and what was stripped", OPT_ON(find.all) },
+	{ 'a', "all", NULL, "debug files, what they share parts of (dwz), and what was stripped",
+	  OPT_ON(find.all) },
 	{ 0 },
 };
 static const struct option_group kind_group = { "What is wanted", kind_rows };
@@ -253,7 +275,7 @@ static const struct option_row place_rows[] = {
 	  OPT_TEXT(find.sysroot) },
 	{ 0, "server", "URL", "ask this debuginfod server; may be given again [$DEBUGINFOD_URLS]",
 	  OPT_LIST(find.servers) },
-	{ 'l', "local", NULL, "ask no server, and leave the cache folder alone", OPT_ON(find.here) },
+	{ 'l', "local", NULL, "ask no server, and do not look into the cache folder", OPT_ON(find.here) },
 	{ 0 },
 };
 static const struct option_group place_group = { "Where", place_rows };
@@ -270,10 +292,11 @@ static const struct option_group output_group = { "Output", output_rows };
 const struct command find_command = {
 	.name = "find",
 	.args = "[TARGET...]",
-	.summary = "where the debug information of a build ID, file, process, core dump, kernel is",
+	.summary = "where the debug information of a build ID, file, process, core dump, kernel, package is",
 	.examples = "  lode find /usr/bin/ls\n"
 		    "  lode find --why 4f3a0c5e1f7d2b8890aa4c2d1e9b7f6055d3c1e1\n"
 		    "  lode find --core core.1234 --all\n"
+		    "  lode find hello_1.0_amd64.deb\n"
 		    "  lode find --kernel --server http://localhost:8002\n"
 		    "  lode find --section .debug_line --pid $$\n",
 	.groups = { &target_group, &kind_group, &place_group, &output_group },

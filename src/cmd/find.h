@@ -18,7 +18,8 @@ struct find_item {
 	struct build_id id;    /* size 0: unknown */
 	bool named;            /* the name is as a dynamic linker had it */
 	bool packed;           /* the file is compressed as a whole */
-	bool optional;         /* the kernel's own library in a process: hardly anybody has its debug file, and it being missing is no failure */
+	bool optional; /* the kernel's own library in a process: hardly anybody has its debug file, and it
+			  being missing is no failure */
 };
 
 struct find_want {
@@ -26,17 +27,21 @@ struct find_want {
 	enum client_kind kind;
 	const char *arg; /* of a source or a section */
 	bool found, failed;
-	const char *path; /* found */
-	const char *from; /* found: "itself", "build ID", "cache", a URL, ... */
-	const char *why;  /* not found: in one line */
+	bool nowhere; /* nobody need be asked */
+	const char *path;   /* found */
+	const char *from;   /* found: "itself", "build ID", "cache", a URL, ... */
+	const char *why;    /* not found: in one line */
+	const char *alt_of; /* a supplementary file: the debug file that names it; else NULL */
 	struct local_trail trail;
-	struct buf steps; /* the client's, a line each */
+	struct buf steps;         /* the client's, a line each */
+	struct local_trail after; /* what comes behind them */
 };
 
 struct finder {
 	const struct settings *s;
 	struct arena a;
 	struct local *local;
+	struct client *client;    /* made when it is needed */
 	struct find_item **items; /* in the arena */
 	size_t n_items, room_items;
 	struct find_want *wants; /* in the arena */
@@ -58,7 +63,20 @@ int find_target(struct finder *f, struct str target, struct err *err);
 int find_process(struct finder *f, const char *pid, struct err *err);
 int find_core(struct finder *f, const char *path, struct err *err);
 int find_kernel(struct finder *f, const char *release, struct err *err); /* NULL: the running one */
-int find_package(struct finder *f, const char *name, struct err *err);
+int find_package(struct finder *f, const char *name,
+		 struct err *err); /* an installed one, or a package file */
+/* The ELF files in a package file. 1: it is none. */
+int find_package_file(struct finder *f, const char *path, struct err *err);
 
 /* All wants, here and on servers. */
 void find_look(struct finder *f);
+void find_found(struct finder *f, struct find_want *w, const char *path, const char *from);
+int find_open_item(const struct find_item *item, struct source **ret_src, struct elf_image **ret_img,
+		   struct err *err);
+struct client *find_client(struct finder *f);
+/* Of a section, of a supplementary file: on this machine. */
+void find_look_section(struct finder *f, struct find_want *w);
+void find_look_alt(struct finder *f, struct find_want *w);
+/* Behind the look for debug files: wants for the supplementary files that they name, with --all; else they
+ * are told of. */
+void find_alts(struct finder *f);

@@ -11,7 +11,6 @@
 
 #define SHOW_AFTER_MS 1000 /* a progress line for what takes longer */
 #define SHOW_EACH_MS  100
-#define BAR           20
 
 static volatile sig_atomic_t stop;
 
@@ -20,7 +19,7 @@ static void on_signal(int signo)
 	stop = 1;
 }
 
-static void found(struct finder *f, struct find_want *w, const char *path, const char *from)
+void find_found(struct finder *f, struct find_want *w, const char *path, const char *from)
 {
 	w->found = true;
 	w->path = arena_strdup(&f->a, str_of(path));
@@ -29,8 +28,8 @@ static void found(struct finder *f, struct find_want *w, const char *path, const
 
 /* ---- here ---- */
 
-static int open_item(const struct find_item *item, struct source **ret_src, struct elf_image **ret_img,
-		     struct err *err)
+int find_open_item(const struct find_item *item, struct source **ret_src, struct elf_image **ret_img,
+		   struct err *err)
 {
 	AUTO(source_closep) struct source *src = NULL;
 	struct source *file;
@@ -57,13 +56,14 @@ static void look_debuginfo(struct finder *f, struct find_want *w)
 	struct err err = { 0 };
 	int r = LOCAL_MISSING;
 
-	if (item->open_path && open_item(item, &src, &img, &err) == 0)
+	if (item->open_path && find_open_item(item, &src, &img, &err) == 0)
 		r = local_debug_file(f->local, img, item->name, item->named ? LOCAL_AS_NAMED : 0, &w->trail,
 				     &got);
 	else if (item->id.size)
 		r = local_build_id(f->local, &item->id, LOCAL_DEBUGINFO, &w->trail, &got);
 	if (r == 0)
-		found(f, w, got.way == LOCAL_BY_ITSELF ? item->open_path : got.path, local_way_name(got.way));
+		find_found(f, w, got.way == LOCAL_BY_ITSELF ? item->open_path : got.path,
+			   local_way_name(got.way));
 	local_found_done(&got);
 }
 
@@ -76,14 +76,14 @@ static void look_executable(struct finder *f, struct find_want *w)
 	AUTO(elf_closep) struct elf_image *img = NULL;
 	struct err err = { 0 };
 
-	if (item->open_path && open_item(item, &src, &img, &err) == 0 &&
+	if (item->open_path && find_open_item(item, &src, &img, &err) == 0 &&
 	    elf_facts_read(src, &facts, &err) == 0 && (facts.flags & ELF_IS_EXECUTABLE)) {
 		local_trail_add(&w->trail, LOCAL_BY_ITSELF, LOCAL_TAKEN, item->open_path, "the file itself");
-		found(f, w, item->open_path, "itself");
+		find_found(f, w, item->open_path, "itself");
 		return;
 	}
 	if (item->id.size && local_build_id(f->local, &item->id, LOCAL_EXECUTABLE, &w->trail, &got) == 0)
-		found(f, w, got.path, local_way_name(got.way));
+		find_found(f, w, got.path, local_way_name(got.way));
 	local_found_done(&got);
 }
 
@@ -96,7 +96,7 @@ static void look_source(struct finder *f, struct find_want *w)
 	if (access(path, R_OK) == 0) {
 		local_trail_add(&w->trail, LOCAL_BY_ITSELF, LOCAL_TAKEN, path,
 				"it is there; whether it has changed is not known");
-		found(f, w, path, "path");
+		find_found(f, w, path, "path");
 	} else {
 		local_trail_add(&w->trail, LOCAL_BY_ITSELF, LOCAL_ABSENT, path, "not there");
 	}
@@ -106,7 +106,10 @@ static void look_here(struct finder *f, struct find_want *w)
 {
 	switch (w->kind) {
 	case CLIENT_DEBUGINFO:
-		look_debuginfo(f, w);
+		if (w->alt_of)
+			find_look_alt(f, w);
+		else
+			look_debuginfo(f, w);
 		break;
 	case CLIENT_EXECUTABLE:
 		look_executable(f, w);
@@ -114,10 +117,11 @@ static void look_here(struct finder *f, struct find_want *w)
 	case CLIENT_SOURCE:
 		look_source(f, w);
 		break;
-	case CLIENT_SECTION: /* cut out by the client, into the cache folder */
+	case CLIENT_SECTION:
+		find_look_section(f, w);
 		break;
 	}
-	if (!w->found)
+	if (!w->why)
 		w->why = w->item->id.size
 				 ? "not on this machine"
 				 : "not on this machine, and without a build ID no server can be asked";
@@ -136,8 +140,6 @@ static int show_progress(void *arg, const struct client_progress *p)
 {
 	struct asking *a = arg;
 	int64_t now_ms = clock_mono_ms();
-	int filled = p->n ? (int)(BAR * p->n_done / p->n) : 0;
-	char done[32], all[32];
 
 	if (stop)
 		return 1;
@@ -145,12 +147,7 @@ static int show_progress(void *arg, const struct client_progress *p)
 		return 0;
 	a->shown_ms = now_ms;
 	a->shown = true;
-	fprintf(stderr, "\r\033[K[%.*s%*s] %zu of %zu, %s", filled, "####################", BAR - filled, "",
-		p->n_done, p->n, size_text(p->bytes, done));
-	if (p->bytes_expected > p->bytes)
-		fprintf(stderr, " of %s", size_text(p->bytes_expected, all));
-	fprintf(stderr, ", %zu found", p->n_found);
-	fflush(stderr);
+	progress_show_find(p, a->started_ms);
 	return 0;
 }
 
@@ -159,7 +156,7 @@ static void take_result(struct finder *f, struct find_want *w, struct client_res
 	w->steps = r->why;
 	r->why = (struct buf){ 0 };
 	if (r->outcome == CLIENT_FOUND) {
-		found(f, w, r->path, r->cached ? "cache" : r->url ? r->url : "server");
+		find_found(f, w, r->path, r->cached ? "cache" : r->url ? r->url : "server");
 		return;
 	}
 	w->failed = r->outcome != CLIENT_ABSENT;
@@ -175,44 +172,63 @@ static const char *asked_urls(struct finder *f)
 	return b.size ? arena_strdup(&f->a, buf_str(&b)) : NULL;
 }
 
-static void ask(struct finder *f, struct asking *a, const struct client_want *wants, size_t n)
+struct client *find_client(struct finder *f)
 {
 	const struct client_options opts = { .urls = asked_urls(f) };
+
+	if (!f->client)
+		f->client = client_new(&opts);
+	return f->client;
+}
+
+static void ask(struct finder *f, struct asking *a, const struct client_want *wants, size_t n)
+{
 	const struct client_watch watch = { .arg = a, .progress = show_progress };
 	struct client_result *results = NEW_N(struct client_result, n);
-	struct client *c = client_new(&opts);
 
 	memset(results, 0, n * sizeof(*results));
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	signal(SIGPIPE, SIG_IGN);
-	client_find(c, wants, n, &watch, results);
+	client_find(find_client(f), wants, n, &watch, results);
 	if (a->shown)
-		fprintf(stderr, "\r\033[K");
+		progress_clear();
 	for (size_t i = 0; i < n; i++) {
 		take_result(f, a->wants[i], &results[i]);
 		client_result_done(&results[i]);
 	}
 	free(results);
-	client_free(c);
 }
 
-void find_look(struct finder *f)
+/* The wants from @first on. */
+static void look(struct finder *f, size_t first)
 {
 	struct asking a = { .f = f, .started_ms = clock_mono_ms(), .terminal = isatty(STDERR_FILENO) };
-	struct client_want *wants = ARENA_NEW_N(&f->a, struct client_want, f->n_wants + 1);
+	struct client_want *wants = ARENA_NEW_N(&f->a, struct client_want, f->n_wants - first + 1);
 	size_t n = 0;
 
-	a.wants = ARENA_NEW_N(&f->a, struct find_want *, f->n_wants + 1);
-	for (size_t i = 0; i < f->n_wants; i++) {
+	a.wants = ARENA_NEW_N(&f->a, struct find_want *, f->n_wants - first + 1);
+	for (size_t i = first; i < f->n_wants; i++) {
 		struct find_want *w = &f->wants[i];
 
 		look_here(f, w);
-		if (w->found || f->s->find.here || !w->item->id.size)
+		if (w->found || w->failed || w->nowhere || f->s->find.here || !w->item->id.size)
 			continue;
 		a.wants[n] = w;
 		wants[n++] = (struct client_want){ .kind = w->kind, .id = w->item->id, .name = w->arg };
 	}
 	if (n)
 		ask(f, &a, wants, n);
+}
+
+void find_look(struct finder *f)
+{
+	size_t n = f->n_wants;
+
+	look(f, 0);
+	if (stop || (!f->s->find.all && !f->s->find.why))
+		return;
+	find_alts(f);
+	if (f->n_wants > n)
+		look(f, n);
 }

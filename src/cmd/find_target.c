@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Items, and the plain targets: a build ID, an ELF file, the files of a package.
+ * Items, and the plain targets: a build ID, an ELF file, the files of a package, installed or not.
  */
 #include "cmd/find.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "codec/codec.h"
 #include "elf/elf.h"
+#include "pkg/pkg.h"
+#include "scan/scan.h"
 
 #define MAX_UNPACKED MIB(512) /* of a kernel module that is compressed as a whole */
 #define MAX_LIST     MIB(64)
@@ -108,12 +111,19 @@ static int target_file(struct finder *f, const char *path, struct err *err)
 	int r;
 
 	if (access(path, F_OK) < 0)
-		return err_set(err, ERR_IO,
-			       "there is no such file, and it is no build ID (two or more hexadecimal digits "
-			       "for each byte)");
+		return err_set(
+			err, ERR_IO,
+			"there is no such file, and it is no build ID (two hexadecimal digits for each "
+			"byte, at most %u bytes)",
+			BUILD_ID_MAX);
+	if (pkg_kind_by_name(path_basename(str_of(path)))) {
+		r = find_package_file(f, path, err);
+		if (r <= 0)
+			return r;
+	}
 	r = find_read_id(path, true, &id, err);
 	if (r)
-		return r < 0 ? -1 : err_set(err, ERR_INVALID, "is no ELF file");
+		return r < 0 ? -1 : err_set(err, ERR_INVALID, "is no ELF file and no package");
 	item = find_add(f, path, path, &id, err);
 	if (!item)
 		return -1;
@@ -186,19 +196,73 @@ static int add_packaged(struct finder *f, const char *path, struct err *err)
 	return 0;
 }
 
+/* What rpm has installed is in a database of its own; its files, and package files, can be given. */
+static int no_such_package(struct finder *f, const char *name, struct err *err)
+{
+	const char *dir = find_path(f, DPKG_INFO);
+
+	if (access(dir, F_OK) < 0)
+		return err_set(err, ERR_IO,
+			       "package %s: there is no dpkg here (%s): give the package's file (.rpm), or "
+			       "its programs",
+			       name, dir);
+	return err_set(err, ERR_IO, "there is no package %s in %s", name, dir);
+}
+
+/* Its files are not here, but what they are is: each build ID once, as a debug file has that of its program.
+ */
+int find_package_file(struct finder *f, const char *path, struct err *err)
+{
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(map_done) struct map seen = { 0 };
+	AUTO(buf_done) struct buf points = { 0 };
+	struct pkg_map *map = NULL;
+	struct pkg_info info;
+	int r = source_open_file(path, &src, err);
+
+	if (r)
+		return r < 0 ? -1 : err_os(err, ENOENT, "%s", path);
+	r = pkg_open(src, path_basename(str_of(path)), &f->a, &info, err);
+	if (r)
+		return r < 0 ? -1 : 1;
+	if (scan_one(path, pool_cpus(), &map, &points, err) < 0)
+		return -1;
+	for (uint32_t i = 0; r == 0 && i < map->n_entries; i++) {
+		const struct pkg_entry *e = &map->entries[i];
+		const struct build_id *id = &e->elf.build_id;
+
+		if (!e->is_elf || !id->size || map_put(&seen, build_id_bytes(id), map))
+			continue;
+		r = find_add(f, arena_printf(&f->a, "%s: /" STR_FMT, path, STR_ARG(e->path)), NULL, id, err)
+			    ? 0
+			    : -1;
+	}
+	pkg_map_free(map);
+	if (r == 0 && !seen.n)
+		return err_set(err, ERR_INVALID, "there is no ELF file with a build ID in it");
+	return r;
+}
+
 int find_package(struct finder *f, const char *name, struct err *err)
 {
 	AUTO(buf_done) struct buf list = { 0 };
 	size_t before = f->n_items;
 	int r;
 
-	if (strchr(name, '/') || !*name)
+	/* The name of a package has neither. */
+	if (strchr(name, '/') || pkg_kind_by_name(str_of(name))) {
+		r = find_package_file(f, name, err);
+		return r < 0 ? err_in(err, "%s", name)
+		       : r   ? err_set(err, ERR_INVALID, "%s is no package", name)
+			     : 0;
+	}
+	if (!*name)
 		return err_set(err, ERR_INVALID, "%s is no name of a package", name);
 	r = read_list(f, name, &list, err);
 	if (r < 0)
 		return -1;
 	if (r == FILE_MISSING)
-		return err_set(err, ERR_IO, "there is no package %s in %s", name, find_path(f, DPKG_INFO));
+		return no_such_package(f, name, err);
 	for (struct str rest = buf_str(&list); rest.size;) {
 		struct str line = str_trim(str_cut(&rest, '\n'));
 		const char *path = find_path(f, arena_strdup(&f->a, line));

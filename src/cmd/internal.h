@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include "client/client.h"
 #include "cmd/cmd.h"
 #include "server/server.h"
 
@@ -220,9 +221,10 @@ int data_lock(const char *data, struct err *err);
 int failures_collect(struct index *ix, const struct str *roots, size_t n_roots, size_t max, json_t **ret,
 		     uint64_t *ret_n, struct err *err);
 
-/* ---- progress of a scan, one line on a terminal that is written over ---- */
+/* ---- progress, one line on a terminal that is written over ---- */
 
 void progress_show(const struct scan_progress *p);
+void progress_show_find(const struct client_progress *p, int64_t started_mono_ms);
 void progress_clear(void);
 
 /* ---- the service that `serve` and `debuginfod` run ---- */
@@ -231,7 +233,8 @@ void progress_clear(void);
 #define CACHE_USUAL UINT64_MAX
 void service_defaults(struct settings *s);
 
-/* The servers to be asked, by options, environment, default; in the settings' arena. What is no URL is warned of. */
+/* The servers to be asked, by options, environment, default; in the settings' arena. What is no URL is warned
+ * of. */
 void upstream_servers(struct settings *s, struct net_url_list *ret);
 
 struct service_places {

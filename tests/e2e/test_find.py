@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """lode find: files, build IDs, processes, core dumps, packages, kernels; on this machine, in the cache folder, on a server."""
 
+import fcntl
 import json
 import lzma
 import os
 import pathlib
+import pty
+import re
 import shutil
 import signal
+import struct
 import subprocess
+import termios
 import time
 
 import pytest
 
-from conftest import LODE, Program, build_id, make_deb, tree_of
+from conftest import LODE, Program, build_id, make_deb, make_rpm, tree_of
+from faulty import Faulty
+from making import elf, new_id  # noqa: F401
 
 WAITING = """
 #include <stdio.h>
@@ -285,3 +292,178 @@ def test_it_stops_when_told(find, tmp_path):
         t = time.monotonic()
         p.send_signal(signal.SIGINT)
         assert p.wait(30) == 1 and time.monotonic() - t < 20
+
+
+# ---- sections and supplementary files on this machine ----
+
+
+def objcopy_section(path, name, out):
+    subprocess.run(["objcopy", "--dump-section", f"{name}={out}", path, "/dev/null"], check=True)
+    return out.read_bytes()
+
+
+def test_a_section_is_cut_out_of_what_is_here(find, program, tmp_path):
+    r = find("--local", "--section", ".debug_line", "--section", ".text", program.binary)
+    assert r.returncode == 0, r.stderr
+    line, text = map(pathlib.Path, r.stdout.split())
+    assert line.parent == text.parent == find.cache / program.build_id
+    assert line.read_bytes() == objcopy_section(program.debug, ".debug_line", tmp_path / "line")
+    assert text.read_bytes() == objcopy_section(program.binary, ".text", tmp_path / "text")
+    # From now on it is there for other clients, too.
+    again = subprocess.run([LODE, "debuginfod-find", "section", program.build_id, ".debug_line"], capture_output=True, text=True,
+                           env=find.env | {"DEBUGINFOD_URLS": "http://127.0.0.1:1"}, timeout=60)
+    assert again.stdout == f"{line}\n", again.stderr
+
+
+def test_a_section_that_is_nowhere_is_asked_of_nobody(find, program, server):
+    before = server.metric("lode_http_requests_total")
+    status, (one,) = find.json("--server", server.url, "--section", ".no_such", program.binary)
+    assert status == 1 and one["outcome"] == "missing" and str(program.debug) in one["reason"]
+    assert (server.metric("lode_http_requests_total") or 0) - (before or 0) <= 1
+
+
+def test_a_section_by_build_id_of_the_executable(find, program, tmp_path):
+    tree = tmp_path / "d"
+    debug_tree(program, tree)
+    shutil.copy(program.binary, tree / f".build-id/{program.build_id[:2]}/{program.build_id[2:]}")
+    status, found = find.json("--local", "--debug-file-directory", tree, "--section", ".text", "--section", ".debug_info", program.build_id)
+    assert status == 0 and ["cut out of" in f["from"] for f in found] == [True, True]
+    assert pathlib.Path(found[0]["path"]).read_bytes() == objcopy_section(program.binary, ".text", tmp_path / "text")
+
+
+def test_a_section_of_a_file_without_build_id_has_no_place(find, tmp_path):
+    (tmp_path / "x.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["gcc", "-g", "-Wl,--build-id=none", "-o", "x", "x.c"], cwd=tmp_path, check=True)
+    r = find("--local", "--why", "--section", ".debug_line", tmp_path / "x")
+    assert r.returncode == 1 and "no build ID" in r.stderr
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """Two programs whose debug files share a third (dwz -m): their tree, the shared file."""
+    tree, programs = tmp_path / "shared", [Program(tmp_path / f"s{i}", f"sharing{i}") for i in range(2)]
+    files = [debug_tree(p, tree) for p in programs]
+    dwz = tree / ".dwz/common.debug"
+    dwz.parent.mkdir()
+    made = subprocess.run(["dwz", "-m", dwz, "-M", dwz, *files], capture_output=True, text=True)
+    if not dwz.exists():
+        pytest.skip(f"dwz shares nothing here: {made.stderr}")
+    return tree, programs, files, dwz
+
+
+def test_the_file_that_debug_files_share_comes_with_all(find, shared):
+    tree, programs, files, dwz = shared
+    ids = [p.build_id for p in programs]
+    r = find("--local", "--debug-file-directory", tree, *ids)
+    assert (r.returncode, r.stdout.split()) == (0, [*map(str, files)]), r.stderr
+    # Once, though both name it.
+    status, found = find.json("--local", "--debug-file-directory", tree, "--all", *ids)
+    assert [f["path"] for f in found if f["outcome"] == "found"] == [*map(str, files), str(dwz)]
+    assert found[-1]["part_of"] == str(files[0]) and found[-1]["build_id"] == build_id(dwz)
+    r = find("--local", "--debug-file-directory", tree, "--why", ids[0])
+    assert r.stdout == f"{files[0]}\n" and f"alt link: {dwz}: its build ID agrees" in r.stderr and "--all finds too" in r.stderr
+
+
+def test_the_file_that_debug_files_share_comes_from_a_server(find, serve, shared, tmp_path):
+    tree, programs, files, dwz = shared
+    shared_id, content = build_id(dwz), dwz.read_bytes()
+    s = serve([tree]).scanned()
+    dwz.rename(tree / "elsewhere.debug")  # not where the link says, but the server has it
+    s.wait(lambda: s.get(f"/buildid/{shared_id}/debuginfo").status == 200, "the shared file")
+    (tmp_path / "here").mkdir()
+    status, found = find.json("--server", s.url, "--debug-file-directory", tmp_path / "here", "--all", programs[0].build_id)
+    got = {f["build_id"]: f for f in found if f["kind"] == "debuginfo"}
+    assert pathlib.Path(got[shared_id]["path"]).read_bytes() == content, found
+    assert got[shared_id]["path"] == str(find.cache / shared_id / "debuginfo")
+
+
+# ---- package files ----
+
+
+@pytest.mark.parametrize("form", ["deb", "rpm"])
+@pytest.mark.parametrize("how", ["target", "option"])
+def test_the_files_in_a_package_file(find, program, tmp_path, form, how):
+    pool = tmp_path / "pool"
+    pool.mkdir()
+    root = tree_of(program, tmp_path / "root")
+    if form == "rpm" and not shutil.which("rpmbuild"):
+        pytest.skip("no rpmbuild")
+    package = make_deb(root, pool / "hello.deb") if form == "deb" else make_rpm(root, pool, tmp_path / "work", "w2.xzdio")
+    debug = debug_tree(program, tmp_path / "d")
+    status, found = find.json("--local", "--debug-file-directory", tmp_path / "d", *(["--package"] if how == "option" else []), package)
+    assert status == 0 and [f["path"] for f in found] == [str(debug)]
+    assert found[0]["build_id"] == program.build_id and found[0]["target"].startswith(f"{package}: /usr/")
+
+
+def test_what_is_no_package_is_told(find, tmp_path):
+    (tmp_path / "x.deb").write_text("nonsense")
+    for args in ([tmp_path / "x.deb"], ["--package", tmp_path / "x.deb"], ["--package", tmp_path / "missing.deb"]):
+        r = find("--local", *args)
+        assert r.returncode == 1 and ("no package" in r.stderr or "No such file" in r.stderr), (args, r.stderr)
+    cut = make_deb_of_nothing(tmp_path)
+    r = find("--local", cut)
+    assert r.returncode == 1 and "no ELF file" in r.stderr
+    r = find("--local", "--sysroot", tmp_path / "nowhere", "--package", "hello")
+    assert r.returncode == 1 and "no dpkg here" in r.stderr and ".rpm" in r.stderr
+
+
+def make_deb_of_nothing(tmp_path):
+    root = tmp_path / "nothing"
+    (root / "usr/share/doc").mkdir(parents=True)
+    (root / "usr/share/doc/x").write_text("x")
+    return make_deb(root, tmp_path / "nothing.deb")
+
+
+# ---- progress ----
+
+
+def on_terminal(argv, env, columns=100):
+    """What a command writes to a terminal of that width on its stderr, and its stdout."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=slave, env=env)
+    os.close(slave)
+    shown = b""
+    with open(master, "rb", buffering=0) as m:
+        while True:
+            try:
+                piece = m.read(65536)
+            except OSError:  # EIO: the other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+    out = p.stdout.read()
+    p.stdout.close()
+    return p.wait(), out.decode(), shown.decode()
+
+
+@pytest.fixture
+def slow_server(elf):
+    """Gives three files in pieces, for some two seconds each."""
+    ids = [new_id("slow", i) for i in range(3)]
+    files = {f"/buildid/{i}/debuginfo": elf.of(elf.large, i) for i in ids}
+    f = Faulty(files, lambda path, n: f"slow {len(elf.large) // 40}")
+    yield f, ids
+    f.stop()
+
+
+def test_progress_on_a_terminal(find, slow_server):
+    server, ids = slow_server
+    status, out, shown = on_terminal([LODE, "find", "--server", server.url, *ids], find.env)
+    assert status == 0 and len(out.split()) == 3, shown
+    lines = [x for x in shown.split("\r\x1b[K") if x]
+    assert lines and all(len(x) < 100 for x in lines), shown
+    assert any(re.match(r"\[#+ *\] \d of 3, [\d.]+ MB of 9\.\d MB, [\d.]+ .B/s, \d+ s left$", x) for x in lines), lines
+    assert shown.endswith("\r\x1b[K")  # nothing stays behind
+    # A narrow one is not broken into lines.
+    for p in find.cache.rglob("debuginfo"):
+        p.unlink()
+    _, _, shown = on_terminal([LODE, "find", "--server", server.url, ids[0]], find.env, columns=30)
+    assert shown and all(len(x) < 30 for x in shown.split("\r\x1b[K")) and "\n" not in shown
+
+
+def test_no_progress_where_there_is_no_terminal(find, slow_server):
+    server, ids = slow_server
+    r = find("--server", server.url, *ids)
+    assert r.returncode == 0 and r.stderr == ""
