@@ -45,7 +45,8 @@ export function understand(typed) {
 // Where a file of this name would lie, as patterns to try.
 export function guesses(word) {
 	const name = word.replace(/\s+/g, "*"), stars = /[*?[]/.test(name) ? name : `${name}*`;
-	return [`/usr/bin/${name}`, `/usr/sbin/${name}`, `/usr/lib/*/${stars}`, `/usr/lib64/${stars}`];
+	// What was pushed by itself has no folder.
+	return [`/usr/bin/${name}`, `/usr/sbin/${name}`, `/usr/lib/*/${stars}`, `/usr/lib64/${stars}`, `/${stars}`];
 }
 
 // What else to try when nothing is at a path.

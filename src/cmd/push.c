@@ -208,6 +208,7 @@ static void push_done(struct push *p)
 		next = item->next;
 		fd_close(&item->fd);
 		free(item->path);
+		free(item->name);
 		free(item->why);
 		free(item);
 	}

@@ -34,6 +34,7 @@ struct push_item {
 	struct store_key key;
 	enum store_quality quality;
 	char *path; /* for messages */
+	char *name; /* that the server is told; NULL: none */
 	int fd;     /* a tar of sources; -1: opened when it is sent */
 	int64_t mtime;
 	uint64_t size;

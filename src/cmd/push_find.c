@@ -50,6 +50,7 @@ static void item_free(struct push_item *item)
 {
 	fd_close(&item->fd);
 	free(item->path);
+	free(item->name);
 	free(item);
 }
 
@@ -128,7 +129,8 @@ static int find_sources(struct push *p, struct source *src, const struct build_i
 }
 
 /* 1: nothing to be pushed, as @err says. */
-static int look(struct push *p, int fd, const struct stat *st, const char *path, struct err *err)
+static int look(struct push *p, int fd, const struct stat *st, const char *path, const char *name,
+		struct err *err)
 {
 	AUTO(source_closep)
 	struct source *src = source_of_fd(fcntl(fd, F_DUPFD_CLOEXEC, 0), (uint64_t)st->st_size, st->st_mtime,
@@ -157,6 +159,7 @@ static int look(struct push *p, int fd, const struct stat *st, const char *path,
 	item->key.kind = facts.flags & ELF_IS_EXECUTABLE ? STORE_EXECUTABLE : STORE_DEBUGINFO;
 	item->quality = store_quality_of(facts.flags);
 	item->path = mem_strdup(path);
+	item->name = mem_strdup(name);
 	item->size = (uint64_t)st->st_size;
 	item->mtime = st->st_mtime;
 	if (hash_fd(p, fd, item->size, item->sha256, err) < 0) {
@@ -178,11 +181,17 @@ static bool is_elf(int fd)
 	       memcmp(magic, "\177ELF", 4) == 0;
 }
 
-/* @named: by the user, who then wants to know why it is not pushed. */
-static void find_file(struct push *p, const char *path, bool named)
+/*
+ * @root: of how many bytes the path of the folder is that is walked over; what is below it is the file's
+ * name, as if that folder were the topmost. 0: named by the user, who then wants to know why it is not
+ * pushed.
+ */
+static void find_file(struct push *p, const char *path, size_t root)
 {
+	const char *name = root ? path + root : path_basename(str_of(path)).p;
 	AUTO(fd_close) int fd = -1;
 	struct err err = { 0 };
+	bool named = root == 0;
 	struct stat st;
 	int r = file_open(path, &fd, &st, &err);
 
@@ -194,7 +203,7 @@ static void find_file(struct push *p, const char *path, bool named)
 	}
 	if (!named && !is_elf(fd))
 		return;
-	r = look(p, fd, &st, path, &err);
+	r = look(p, fd, &st, path, name, &err);
 	if (r < 0 || (r && named)) {
 		(void)err_in(&err, "%s", path);
 		note_error(p, &err);
@@ -224,7 +233,7 @@ static void folder_push(struct folders *f, char *path, unsigned depth)
 	f->v[f->n++] = (struct folder){ path, depth };
 }
 
-static void read_folder(struct push *p, struct folders *todo, const struct folder *at)
+static void read_folder(struct push *p, struct folders *todo, const struct folder *at, size_t root)
 {
 	DIR *dir = opendir(at->path);
 	struct err err = { 0 };
@@ -248,7 +257,7 @@ static void read_folder(struct push *p, struct folders *todo, const struct folde
 		if (S_ISDIR(st.st_mode) && at->depth < MAX_DEPTH)
 			folder_push(todo, TAKE(path), at->depth + 1);
 		else if (S_ISREG(st.st_mode))
-			find_file(p, path, false);
+			find_file(p, path, root);
 	}
 	closedir(dir);
 }
@@ -256,13 +265,17 @@ static void read_folder(struct push *p, struct folders *todo, const struct folde
 static void find_in_folder(struct push *p, const char *path)
 {
 	struct folders todo = { 0 };
+	size_t root = strlen(path);
 
-	folder_push(&todo, mem_strdup(path), 0);
+	/* "x/" is "x", and "/" is nothing before the first slash. */
+	while (root > 1 && path[root - 1] == '/')
+		root--;
+	folder_push(&todo, mem_strndup(path, root), 0);
 	while (todo.n) {
 		struct folder at = todo.v[--todo.n];
 
 		if (!p->stop)
-			read_folder(p, &todo, &at);
+			read_folder(p, &todo, &at, root);
 		free(at.path);
 	}
 	free(todo.v);
@@ -279,7 +292,7 @@ void *push_find(void *arg)
 		if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 			find_in_folder(p, path);
 		else
-			find_file(p, path, true);
+			find_file(p, path, 0);
 	}
 	pthread_mutex_lock(&p->lock);
 	p->walked = true;

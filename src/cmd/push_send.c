@@ -378,7 +378,7 @@ static void send_part(struct push *p, struct push_item *item)
 						  (unsigned long long)item->size);
 	if (item->fd < 0) {
 		buf_printf(&file, "X-LODE-FILE: ");
-		net_escape(&file, path_basename(str_of(item->path)), true);
+		net_escape(&file, str_of(item->name), true);
 		headers[n++] = buf_cstr(&file);
 		headers[n++] = mtime = mem_printf("X-LODE-MTIME: %lld", (long long)item->mtime);
 	}

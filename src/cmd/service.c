@@ -139,7 +139,7 @@ static int open_store(struct service *v, const struct settings *s, const char *d
 {
 	AUTO(mem_freep) char *dir = s->store.dir ? mem_strdup(s->store.dir) : mem_printf("%s/store", data);
 	const struct store_options opts = {
-		.quota = s->store.quota, .keep_pushed = s->store.keep_pushed, .create = true, .maintain = true
+		.quota = s->store.quota, .keep_pushed = s->store.keep_pushed, .create = true, .maintain = true, .catalogue = true
 	};
 
 	return s->store.off ? 0 : store_open(dir, &opts, &v->store, err);

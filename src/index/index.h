@@ -136,6 +136,11 @@ struct index_metadata {
 	struct str file;       /* absolute, or the member's path with a leading slash */
 	struct str archive;    /* empty: plain */
 };
+/*
+ * What "glob" means, for others who have paths: as fnmatch(3) with FNM_PATHNAME in the C locale. No wildcard matches a slash; bytes are compared,
+ * whatever they are; the time is at most the product of both lengths.
+ */
+bool index_glob_match(struct str pattern, struct str s);
 int index_metadata(struct index *ix, struct str key, struct str value, struct str cursor, size_t max, int64_t deadline_mono_ms,
 		   int (*fn)(void *arg, const struct index_metadata *m), void *arg, struct buf *ret_next, bool *ret_complete,
 		   struct err *err);

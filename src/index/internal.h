@@ -43,10 +43,5 @@ int index_row_files(struct db_stmt *s, size_t max, struct arena *a, struct index
 
 #define INDEX_GLOB_MAX 4096 /* bytes of a pattern */
 
-/*
- * As fnmatch(3) with FNM_PATHNAME in the C locale: no wildcard matches a slash. Bytes are compared, whatever they are; the
- * time is at most the product of both lengths.
- */
-bool index_glob_match(struct str pattern, struct str s);
 /* The bytes before the first special one: what every match starts with. */
 struct str index_glob_prefix(struct str pattern);

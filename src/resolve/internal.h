@@ -20,7 +20,7 @@
  * And behind it:
  *
  *   resolve_chain.c     one resolver after the other
- *   resolve_store.c, sources_tar.c   out of the store
+ *   resolve_store.c, sources_tar.c, store_metadata.c   out of the store
  *   resolve_upstream.c  from other servers
  *   remote.c         one artifact on its way from another server, shared by all who want it
  *   remote_check.c   whether it is what was asked for
@@ -212,6 +212,13 @@ struct lru *sources_tar_lru(size_t max_weight);
 int sources_tar_get(struct lru *l, struct bytes key, struct source *tar, struct lru_hold **ret, struct err *err);
 /* @path without leading slash. */
 bool sources_tar_find(struct lru_hold *held, struct str path, uint64_t *ret_off, uint64_t *ret_size, int64_t *ret_mtime);
+
+/* ---- store_metadata.c ---- */
+
+/* As index_metadata(). */
+int store_metadata(struct store *st, struct str key, struct str value, struct str cursor, size_t max, int64_t deadline_mono_ms,
+		   int (*fn)(void *arg, const struct index_metadata *m), void *arg, struct buf *ret_next, bool *ret_complete,
+		   struct err *err);
 
 /* ---- ticket.c ---- */
 

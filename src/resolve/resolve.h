@@ -118,7 +118,7 @@ struct resolver *resolve_store_new(struct store *st);
 
 /*
  * One after the other, until one has it. Takes all of @links. One that fails is passed over; its failure counts if no other has it. The
- * metadata are those of the first.
+ * metadata are those of all, in their order; the same may be told by several.
  */
 #define RESOLVE_MAX_LINKS 8
 struct resolver *resolve_chain_new(struct resolver *const *links, size_t n);

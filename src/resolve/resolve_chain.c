@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Resolvers in a row.
+ *
+ * What they know of a path or a build ID is told in their order. A cursor is that of the first, or "@N:" and
+ * that of the one with the number N; and the first one's too, if it looks like that.
  */
 #include "resolve/resolve.h"
 
@@ -51,13 +54,73 @@ static bool chain_unknown(struct resolver *base, const struct resolve_request *r
 	return true;
 }
 
+struct told {
+	int (*fn)(void *arg, const struct index_metadata *m);
+	void *arg;
+	size_t n;
+};
+
+static int tell(void *arg, const struct index_metadata *m)
+{
+	struct told *t = arg;
+
+	t->n++;
+	return t->fn(t->arg, m);
+}
+
+/* "@2:rest" is the cursor "rest" of the third. */
+static int cursor_read(const struct resolver_chain *c, struct str *cursor, size_t *ret_link, struct err *err)
+{
+	struct str rest = *cursor, number;
+	uint64_t link = 0;
+
+	if (rest.size && rest.p[0] == '@') {
+		number = str_cut(&rest, ':');
+		number = (struct str){ number.p + 1, number.size - 1 };
+		if (!str_to_u64(number, &link) || link >= c->n)
+			return err_set(err, ERR_INVALID, "metadata: not a cursor of this server");
+		*cursor = rest;
+	}
+	*ret_link = (size_t)link;
+	return 0;
+}
+
+static void cursor_write(size_t link, struct str cursor, struct buf *ret)
+{
+	ret->size = 0;
+	if (link || (cursor.size && cursor.p[0] == '@'))
+		buf_printf(ret, "@%zu:", link);
+	buf_add_str(ret, cursor);
+}
+
 static int chain_metadata(struct resolver *base, struct str key, struct str value, struct str cursor,
 			  size_t max, int64_t deadline_mono_ms,
 			  int (*fn)(void *arg, const struct index_metadata *m), void *arg,
 			  struct buf *ret_next, bool *ret_complete, struct err *err)
 {
-	return resolve_metadata(of(base)->links[0], key, value, cursor, max, deadline_mono_ms, fn, arg,
-				ret_next, ret_complete, err);
+	struct resolver_chain *c = of(base);
+	struct told told = { fn, arg };
+	AUTO(buf_done) struct buf next = { 0 };
+	bool complete = true, all = true;
+	size_t i = 0;
+
+	if (cursor_read(c, &cursor, &i, err) < 0)
+		return -1;
+	for (; i < c->n && told.n < max && !next.size; i++, cursor = (struct str){ 0 }) {
+		int r = resolve_metadata(c->links[i], key, value, cursor, max - told.n, deadline_mono_ms,
+					 tell, &told, &next, &all, err);
+
+		if (r)
+			return r;
+		complete = complete && all;
+	}
+	ret_next->size = 0;
+	if (next.size)
+		cursor_write(i - 1, buf_str(&next), ret_next);
+	else if (i < c->n)
+		cursor_write(i, (struct str){ 0 }, ret_next);
+	*ret_complete = complete;
+	return 0;
 }
 
 static uint64_t chain_epoch(struct resolver *base)

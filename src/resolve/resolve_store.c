@@ -230,14 +230,13 @@ static bool store_unknown(struct resolver *base, const struct resolve_request *r
 	return false;
 }
 
-static int store_metadata(struct resolver *base, struct str key, struct str value, struct str cursor,
-			  size_t max, int64_t deadline_mono_ms,
-			  int (*fn)(void *arg, const struct index_metadata *m), void *arg,
-			  struct buf *ret_next, bool *ret_complete, struct err *err)
+static int find_metadata(struct resolver *base, struct str key, struct str value, struct str cursor,
+			 size_t max, int64_t deadline_mono_ms,
+			 int (*fn)(void *arg, const struct index_metadata *m), void *arg,
+			 struct buf *ret_next, bool *ret_complete, struct err *err)
 {
-	ret_next->size = 0;
-	*ret_complete = true;
-	return 0;
+	return store_metadata(of(base)->st, key, value, cursor, max, deadline_mono_ms, fn, arg, ret_next,
+			      ret_complete, err);
 }
 
 static uint64_t store_epoch(struct resolver *base)
@@ -255,7 +254,7 @@ static void store_resolver_close(struct resolver *base)
 
 struct resolver *resolve_store_new(struct store *st)
 {
-	static const struct resolver_ops ops = { store_resolve, store_unknown, store_metadata, store_epoch,
+	static const struct resolver_ops ops = { store_resolve, store_unknown, find_metadata, store_epoch,
 						 store_resolver_close };
 	struct resolver_store *r = NEW(struct resolver_store);
 

@@ -67,6 +67,7 @@ static int add_record(void *arg, const char *name, const struct blob_stamp *list
 		.time_ns = stamp.time_ns,
 	};
 	c->contents[c->records[c->n_records++].content].n_records++;
+	catalogue_put(w->st->catalogue, name, &key, &meta);
 	c->content_size += meta.size;
 	c->by_origin[meta.origin]++;
 	return 0;
@@ -118,6 +119,7 @@ int census_take(struct store *st, struct census *ret,
 {
 	struct blobs *b = st->blobs;
 	struct walk w = { st, ret, .bad = bad, .arg = arg };
+	uint64_t walk = catalogue_walk(st->catalogue);
 	int r;
 
 	*ret = (struct census){ .from_ns = store_now_ns() };
@@ -131,6 +133,7 @@ int census_take(struct store *st, struct census *ret,
 		census_done(ret);
 		return err_in(err, "store");
 	}
+	catalogue_walked(st->catalogue, walk);
 	atomic_store(&st->usage, (int64_t)ret->bytes);
 	return 0;
 }

@@ -61,6 +61,7 @@ static int evict(struct store *st, struct census *c, uint64_t target, struct sto
 		if (r == BLOB_YOUNGER)
 			continue;
 		atomic_fetch_add(&st->generation, 1);
+		catalogue_del(st->catalogue, record->name);
 		result->n_objects++;
 		if (--content->n_records == 0 && content->there &&
 		    drop_content(st, c, content, result, err) < 0)

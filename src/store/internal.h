@@ -8,6 +8,7 @@
  *   store.c       opening, finding, reading
  *   put.c         writing
  *   list.c        listing, removal
+ *   catalogue.c   what all records say, in memory
  *   census.c      all records and contents, and who names what
  *   gc.c          contents that no record names
  *   evict.c       making room
@@ -53,6 +54,7 @@ struct store {
 	_Atomic uint64_t generation;
 	pthread_mutex_t room; /* one makes room at a time */
 	struct maintain *maintain; /* NULL: none */
+	struct catalogue *catalogue; /* NULL: none */
 };
 
 /*
@@ -108,6 +110,17 @@ int census_take(struct store *st, struct census *ret, void (*bad)(void *arg, str
 void census_done(struct census *c);
 /* Remove a content that no record names any more. 0, or BLOB_MISSING, BLOB_YOUNGER. */
 int census_remove(struct store *st, const struct census *c, const struct census_content *content, struct err *err);
+
+/* ---- catalogue.c: all take NULL ---- */
+
+struct catalogue *catalogue_new(void);
+void catalogue_free(struct catalogue *c);
+/* The record of that name is this one. */
+void catalogue_put(struct catalogue *c, const char *name, const struct store_key *key, const struct store_meta *meta);
+void catalogue_del(struct catalogue *c, const char *name);
+/* A walk begins, and puts all records; at its end those that it has not met, and that were not put meanwhile, go. */
+uint64_t catalogue_walk(struct catalogue *c);
+void catalogue_walked(struct catalogue *c, uint64_t walk);
 
 /* ---- evict.c ---- */
 

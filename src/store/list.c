@@ -70,6 +70,8 @@ int store_remove(struct store *st, const struct store_key *key, struct err *err)
 	r = st->blobs->ops->remove(st->blobs, buf_cstr(&name), INT64_MAX, err);
 	if (r < 0)
 		return err_in(err, "store");
+	if (r >= 0)
+		catalogue_del(st->catalogue, buf_cstr(&name));
 	if (r == 0) {
 		atomic_fetch_add(&st->generation, 1);
 		maintain_wake(st->maintain, true);

@@ -338,6 +338,8 @@ static int commit(struct commit *c, struct err *err)
 			same = there && memcmp(old.sha256, c->meta->sha256, STORE_SHA256_SIZE) == 0;
 		}
 		r = put_both(c, &stamp, &counted, err);
+		if (r == 0)
+			catalogue_put(c->st->catalogue, (const char *)c->name.p, c->key, c->meta);
 		if (r == 0 && there && !same) {
 			atomic_fetch_add(&c->st->generation, 1);
 			maintain_wake(c->st->maintain, true);

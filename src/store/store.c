@@ -23,6 +23,8 @@ static struct store *store_new(struct blobs *blobs, const struct store_options *
 		st->opts.level = STORE_LEVEL;
 	atomic_init(&st->usage, -1);
 	pthread_mutex_init(&st->room, NULL);
+	if (opts->catalogue)
+		st->catalogue = catalogue_new();
 	if (opts->maintain)
 		st->maintain = maintain_start(st);
 	return st;
@@ -48,6 +50,7 @@ void store_close(struct store *st)
 	if (!st)
 		return;
 	maintain_stop(st->maintain);
+	catalogue_free(st->catalogue);
 	pthread_mutex_destroy(&st->room);
 	st->blobs->ops->close(st->blobs);
 	free(st);

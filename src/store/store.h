@@ -85,6 +85,7 @@ struct store_options {
 	uint64_t quota;     /* bytes that contents may take together; 0: no limit */
 	bool keep_pushed;   /* never evict what was pushed: rather STORE_FULL */
 	bool maintain;      /* a thread of its own evicts, and collects garbage once a day: for servers */
+	bool catalogue;     /* what is in it is known by heart, for store_names(), store_latest(), store_figures(): about 200 bytes an object */
 	bool create;        /* make it if it is not there; else that is an error */
 	int level;          /* of zstd; 0: STORE_LEVEL */
 };
@@ -173,6 +174,32 @@ void store_forget_partial(struct store *st, struct str name);
 /* For what is at hand whole. */
 int store_put_bytes(struct store *st, const struct store_key *key, const struct store_meta *meta, bool raw, struct bytes b,
 		    enum store_policy policy, struct err *err);
+
+/* ---- the catalogue ---- */
+
+/* With store_options.catalogue; else it is empty. It is made by the first walk over all records, and follows what this process does; what others did meanwhile, it learns by the next one. */
+struct store_known {
+	struct str name;         /* what it is sorted by, for a cursor */
+	struct store_key key;    /* without its arg */
+	enum store_origin origin;
+	enum store_quality quality;
+	int64_t created;
+	uint64_t size;
+	struct str file, archive, from;
+};
+/*
+ * Debug files and programs whose `file` @match likes (called under a lock: it looks at the text and does nothing else), behind the name @after, up to
+ * @max in the order of their names. They may be gone meanwhile. Strings in @a. *ret_all false: not all objects are known yet.
+ */
+int store_names(struct store *st, bool (*match)(void *arg, struct str file), void *arg, struct str after, size_t max, struct arena *a,
+		struct store_known **ret, size_t *ret_n, bool *ret_all, struct err *err);
+/* Those that came last by that origin, the last first. */
+void store_latest(struct store *st, enum store_origin origin, size_t max, struct arena *a, struct store_known **ret, size_t *ret_n);
+struct store_figures {
+	bool all; /* of all objects */
+	uint64_t n[STORE_N_ORIGINS], bytes[STORE_N_ORIGINS]; /* as they lie there, each object counted */
+};
+void store_figures(struct store *st, struct store_figures *ret);
 
 /* ---- keeping house ---- */
 

@@ -151,6 +151,37 @@ def test_what_is_not_what_it_says_is_refused(server, elf, tmp_path, body, kind, 
     healthy(s)
 
 
+def metadata(s, key, value):
+    r = s.get(f"/metadata?key={key}&value={value}")
+    assert r.status == 200
+    r = json.loads(r.body)
+    assert r["complete"] is True
+    return sorted((x["buildid"], x["type"], x["file"]) for x in r["results"])
+
+
+def test_metadata_know_what_was_pushed(server, elf, tmp_path):
+    s = server()
+    root = tmp_path / "root"
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "usr/bin/app").write_bytes(elf.program)
+    lode("push", root, "--to", s.url)
+    put(s, f"/buildid/{elf.id}/debuginfo", elf.debug, {"X-LODE-FILE": "app.debug"})
+    program, debug = (elf.id, "executable", "/usr/bin/app"), (elf.id, "debuginfo", "/app.debug")
+    s.wait(lambda: json.loads(s.get("/metadata?key=file&value=/x").body)["complete"], "the store to be counted")
+    for _ in range(2):
+        assert metadata(s, "buildid", elf.id) == [debug, program]
+        assert metadata(s, "file", "/usr/bin/app") == [program] and metadata(s, "file", "/app.debug") == [debug]
+        assert metadata(s, "glob", "/usr/*/a?p") == [program] and metadata(s, "glob", "/app*") == [debug]
+        assert metadata(s, "glob", "/*/app*") == [] and metadata(s, "file", "/app") == []
+        assert s.get(f"/buildid/{elf.id}/executable").headers["X-DEBUGINFOD-FILE"] == "app"
+        s.stop()
+        s = server(data=s.data)
+        s.wait(lambda: json.loads(s.get("/metadata?key=file&value=/x").body)["complete"], "the store to be counted")
+    # Another process' doing is seen at once where it takes something away.
+    lode("store", "rm", f"{elf.id}/debuginfo", "--data", s.data)
+    assert metadata(s, "buildid", elf.id) == [program] and metadata(s, "glob", "/app*") == []
+
+
 def test_sources_are_served_out_of_their_tar(server, elf):
     s = server()
     tar = tar_of([("usr/src/hello.c", b"int main;\n"), ("usr/src/" + "long/" * 60 + "x.h", b"x"), ("./usr/src/dot.c", b"dot")])

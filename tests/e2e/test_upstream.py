@@ -60,10 +60,15 @@ def test_it_comes_whole_and_is_kept(serve, faulty, elf, path):
     assert len(up.requests()) == 1
     assert s.metric(r'lode_upstream_fetches\{outcome="found"\}') == 1
     assert s.metric(rf'lode_upstream_requests\{{server="{up.url}",outcome="found"\}}') == 1
+    # It is known by its name, too.
+    for query in (f"key=buildid&value={elf.id}", "key=file&value=/x.debug", "key=glob&value=/*.debug"):
+        r = json.loads(s.get(f"/metadata?{query}").body)["results"]
+        assert r == [{"type": "debuginfo", "buildid": elf.id, "file": "/x.debug", "archive": "/pool/x.deb"}], query
     # And after a restart.
+    asked = len(up.requests("/buildid/"))
     s.stop()
     again = serve([NOTHING], data=s.data, args=["--debuginfod-upstream-servers", up.url]).ready()
-    assert again.get(path).body == elf.debug and len(up.requests()) == 1
+    assert again.get(path).body == elf.debug and len(up.requests("/buildid/")) == asked == 1
 
 
 def test_first_bytes_go_out_before_the_last_come(serve, faulty, elf):

@@ -169,6 +169,112 @@ static void a_chain_asks_one_after_the_other(void **state)
 	assert_fails(resolve(f->r, &req, NULL, NULL, &f->arena, &f->ans, &f->why, &err), ERR_IO, "broken");
 }
 
+static int gather(void *arg, const struct index_metadata *m)
+{
+	char id[BUILD_ID_HEX_SIZE];
+
+	buf_printf(arg, "%.4s %c " STR_FMT " " STR_FMT ";", build_id_hex(&m->build_id, id),
+		   m->debuginfo ? 'd' : 'e', STR_ARG(m->file), STR_ARG(m->archive));
+	return 0;
+}
+
+/* All that is told in pages of @max. */
+static const char *metadata(struct fixture *f, const char *key, const char *value, size_t max)
+{
+	AUTO(buf_done) struct buf b = { 0 }, next = { 0 }, cursor = { 0 };
+	struct err err = { 0 };
+	bool complete = false;
+
+	do {
+		cursor.size = 0;
+		buf_add_str(&cursor, buf_str(&next));
+		assert_done(resolve_metadata(f->r, str_of(key), str_of(value), buf_str(&cursor), max, 0,
+					     gather, &b, &next, &complete, &err));
+		assert_true(complete);
+	} while (next.size);
+	return arena_strdup(&f->arena, buf_str(&b));
+}
+
+static void put_named(struct fixture *f, const char *id, enum store_kind kind, enum store_quality quality,
+		      const char *file, const char *archive)
+{
+	struct store_meta meta = {
+		.origin = STORE_PUSHED, .quality = quality, .file = str_of(file), .archive = str_of(archive)
+	};
+	struct store_key key = { .kind = kind };
+	struct err err = { 0 };
+
+	build_id_parse(&key.id, str_of(id));
+	assert_done(store_put_bytes(f->st, &key, &meta, false, text(id), STORE_ALWAYS, &err));
+}
+
+static void paths_and_build_ids_are_known(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = { 0 };
+	bool complete;
+	struct buf next = { 0 };
+
+	resolve_close(f->r);
+	store_close(f->st);
+	f->st = store_open_memory(&(struct store_options){ .catalogue = true });
+	f->r = resolve_store_new(f->st);
+	put_named(f, "ab01", STORE_EXECUTABLE, STORE_DWARF, "app", "");
+	put_named(f, "ab02", STORE_EXECUTABLE, STORE_STRIPPED, "/usr/bin/app", "");
+	put_named(f, "ab02", STORE_DEBUGINFO, STORE_DWARF, "/usr/lib/debug/app", "/pool/a.deb");
+	put_named(f, "ab03", STORE_DEBUGINFO, STORE_DWARF, "", "");
+	for (size_t max = 1; max < 5; max++) {
+		assert_string_equal(metadata(f, "file", "/usr/./bin//app", max), "ab02 e /usr/bin/app ;");
+		assert_string_equal(metadata(f, "file", "/app", max), "ab01 e /app ;ab01 d /app ;");
+		assert_string_equal(metadata(f, "glob", "/a*", max), "ab01 e /app ;ab01 d /app ;");
+		assert_string_equal(metadata(f, "glob", "/usr/*/a*", max), "ab02 e /usr/bin/app ;");
+		assert_string_equal(metadata(f, "glob", "*", max), "");
+		assert_string_equal(metadata(f, "buildid", "ab01", max), "ab01 e /app ;ab01 d /app ;");
+		assert_string_equal(metadata(f, "buildid", "ab02", max),
+				    "ab02 d /usr/lib/debug/app /pool/a.deb;ab02 e /usr/bin/app ;");
+		assert_string_equal(metadata(f, "buildid", "ab03", max), "ab03 d  ;");
+		assert_string_equal(metadata(f, "buildid", "ab04", max), "");
+	}
+	assert_fails(resolve_metadata(f->r, STR("buildid"), STR("x"), STR(""), 1, 0, gather, &next, &next,
+				      &complete, &err),
+		     ERR_INVALID, "build ID");
+	assert_fails(resolve_metadata(f->r, STR("file"), STR("/x"), STR("y"), 1, 0, gather, &next, &next,
+				      &complete, &err),
+		     ERR_INVALID, "cursor");
+	buf_done(&next);
+}
+
+static void a_chain_tells_what_each_knows(void **state)
+{
+	struct fixture *f = *state;
+	struct resolver *first = resolve_mem_new(), *last = resolve_mem_new(), *inner[2], *outer[2];
+	struct build_id id;
+	bool complete;
+	struct buf next = { 0 };
+	struct err err = { 0 };
+
+	build_id_parse(&id, STR("ab01"));
+	resolve_mem_put(first, RESOLVE_DEBUGINFO, &id, STR(""), text("x"), STR("/x/1"), STR(""), 1);
+	resolve_mem_put(first, RESOLVE_EXECUTABLE, &id, STR(""), text("x"), STR("/x/2"), STR(""), 1);
+	resolve_mem_put(last, RESOLVE_EXECUTABLE, &id, STR(""), text("x"), STR("/x/4"), STR(""), 1);
+	put_named(f, "ab01", STORE_EXECUTABLE, STORE_DWARF, "/x/3", "");
+	inner[0] = first;
+	inner[1] = f->r;
+	outer[0] = resolve_chain_new(inner, 2);
+	outer[1] = last;
+	f->r = resolve_chain_new(outer, 2);
+	for (size_t max = 1; max < 7; max++) {
+		const char *all = metadata(f, "buildid", "ab01", max);
+
+		assert_string_equal(all + strlen(all) - 39, "ab01 e /x/3 ;ab01 d /x/3 ;ab01 e /x/4 ;");
+		assert_int_equal(strlen(all), 5 * 13);
+	}
+	assert_fails(resolve_metadata(f->r, STR("buildid"), STR("ab01"), STR("@7:x"), 1, 0, gather, &next,
+				      &next, &complete, &err),
+		     ERR_INVALID, "cursor");
+	buf_done(&next);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -178,6 +284,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_section_is_a_part_of_a_file, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_source_is_taken_out_of_a_tar, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_chain_asks_one_after_the_other, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(paths_and_build_ids_are_known, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_chain_tells_what_each_knows, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known by heart: names, the latest, figures. */
+#include "test.h"
+
+#include "keys.h"
+#include "store/internal.h"
+
+struct fixture {
+	char dir[TEST_PATH_SIZE];
+	struct store *st;
+	struct arena arena;
+};
+
+static struct store *open_it(struct fixture *f)
+{
+	struct store *st = NULL;
+	struct err err = { 0 };
+
+	assert_done(
+		store_open(f->dir, &(struct store_options){ .create = true, .catalogue = true }, &st, &err));
+	return st;
+}
+
+static int set_up(void **state)
+{
+	struct fixture *f = NEW(struct fixture);
+
+	clock_test_freeze(1000000);
+	test_dir_make(f->dir);
+	f->st = open_it(f);
+	arena_init(&f->arena);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	clock_test_thaw();
+	store_close(f->st);
+	arena_done(&f->arena);
+	test_dir_remove(f->dir);
+	free(f);
+	return 0;
+}
+
+/* 100 bytes. */
+static void put(struct store *st, const char *key_text, enum store_origin origin, const char *file)
+{
+	struct store_key key = key_of(key_text);
+	struct store_meta meta = {
+		.origin = origin, .quality = STORE_DWARF, .file = str_of(file), .from = STR("ci")
+	};
+	struct err err = { 0 };
+	uint8_t p[100];
+
+	test_fill(p, sizeof(p), hash64(key_text, strlen(key_text), 0));
+	if (store_put_bytes(st, &key, &meta, true, bytes_of(p, sizeof(p)), STORE_ALWAYS, &err) < 0)
+		fail_msg("%s", err.text);
+	clock_test_advance(10000);
+}
+
+static bool any(void *arg, struct str file)
+{
+	return file.size > 0;
+}
+
+static const char *names(struct fixture *f, const char *after, size_t max, bool *ret_all)
+{
+	struct buf b = { 0 };
+	struct store_known *list;
+	struct err err = { 0 };
+	const char *text;
+	bool all;
+	size_t n;
+
+	assert_done(store_names(f->st, any, NULL, str_of(after), max, &f->arena, &list, &n,
+				ret_all ? ret_all : &all, &err));
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&b, STR_FMT "=" STR_FMT " ", STR_ARG(list[i].name), STR_ARG(list[i].file));
+	text = arena_strdup(&f->arena, buf_str(&b));
+	buf_done(&b);
+	return text;
+}
+
+static void names_come_in_pages_and_follow_what_changes(void **state)
+{
+	struct fixture *f = *state;
+	struct store_key key = key_of("ab02/executable");
+	struct err err = { 0 };
+	bool all = false;
+
+	put(f->st, "ab02/executable", STORE_PUSHED, "/usr/bin/two");
+	put(f->st, "ab01/debuginfo", STORE_FETCHED, "one");
+	put(f->st, "ab03/debuginfo", STORE_PUSHED, "");
+	put(f->st, "ab01/source/x.c", STORE_PUSHED, "x.c");
+	assert_string_equal(names(f, "", 10, &all),
+			    "keys/ab/ab01.debuginfo=one keys/ab/ab02.executable=/usr/bin/two ");
+	assert_true(all);
+	assert_string_equal(names(f, "", 1, NULL), "keys/ab/ab01.debuginfo=one ");
+	assert_string_equal(names(f, "keys/ab/ab01.debuginfo", 1, NULL),
+			    "keys/ab/ab02.executable=/usr/bin/two ");
+	put(f->st, "ab01/debuginfo", STORE_PUSHED, "other");
+	assert_done(store_remove(f->st, &key, &err));
+	assert_string_equal(names(f, "", 10, NULL), "keys/ab/ab01.debuginfo=other ");
+}
+
+static void another_process_is_seen_by_the_next_walk(void **state)
+{
+	struct fixture *f = *state;
+	struct store *other;
+	struct store_gc_result result;
+	struct store_key key = key_of("ab01/debuginfo");
+	struct err err = { 0 };
+
+	put(f->st, "ab01/debuginfo", STORE_PUSHED, "one");
+	assert_string_equal(names(f, "", 10, NULL), "keys/ab/ab01.debuginfo=one ");
+	other = open_it(f);
+	put(other, "ab02/debuginfo", STORE_PUSHED, "two");
+	assert_done(store_remove(other, &key, &err));
+	assert_string_equal(names(f, "", 10, NULL), "keys/ab/ab01.debuginfo=one ");
+	assert_done(store_gc(f->st, NULL, NULL, &result, &err));
+	assert_string_equal(names(f, "", 10, NULL), "keys/ab/ab02.debuginfo=two ");
+	store_close(other);
+}
+
+static void the_latest_come_first(void **state)
+{
+	struct fixture *f = *state;
+	struct store_known *list;
+	size_t n;
+
+	for (unsigned i = 0; i < 9; i++) {
+		char key[32], file[8];
+
+		snprintf(key, sizeof(key), "ab%02u/debuginfo", i * 7 % 9);
+		snprintf(file, sizeof(file), "%u", i);
+		put(f->st, key, i == 8 ? STORE_FETCHED : STORE_PUSHED, file);
+	}
+	store_latest(f->st, STORE_PUSHED, 3, &f->arena, &list, &n);
+	assert_int_equal(n, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		char file[8];
+
+		snprintf(file, sizeof(file), "%u", 7 - i);
+		assert_str(list[i].file, file);
+		assert_str(list[i].from, "ci");
+	}
+	store_latest(f->st, STORE_MADE, 3, &f->arena, &list, &n);
+	assert_int_equal(n, 0);
+}
+
+static void figures_add_up(void **state)
+{
+	struct fixture *f = *state;
+	struct store_evict_result result;
+	struct store_figures figures;
+	struct err err = { 0 };
+
+	put(f->st, "ab01/debuginfo", STORE_FETCHED, "one");
+	put(f->st, "ab02/debuginfo", STORE_FETCHED, "two");
+	put(f->st, "ab03/source/x", STORE_PUSHED, "x");
+	store_figures(f->st, &figures);
+	assert_int_equal(figures.n[STORE_FETCHED], 2);
+	assert_int_equal(figures.bytes[STORE_FETCHED], 200);
+	assert_int_equal(figures.n[STORE_PUSHED], 1);
+	put(f->st, "ab01/debuginfo", STORE_PUSHED, "one");
+	assert_done(store_evict(f->st, 200, &result, &err));
+	store_figures(f->st, &figures);
+	assert_int_equal(figures.n[STORE_FETCHED], 0);
+	assert_int_equal(figures.n[STORE_PUSHED], 2);
+	assert_int_equal(figures.bytes[STORE_PUSHED], 200);
+	assert_true(figures.all);
+}
+
+static void without_one_nothing_is_known(void **state)
+{
+	struct fixture *f = *state;
+	struct store_figures figures;
+	struct store_known *list;
+	bool all = true;
+	size_t n;
+
+	store_close(f->st);
+	f->st = store_open_memory(&(struct store_options){ 0 });
+	put(f->st, "ab01/debuginfo", STORE_PUSHED, "one");
+	assert_string_equal(names(f, "", 10, &all), "");
+	assert_false(all);
+	store_latest(f->st, STORE_PUSHED, 3, &f->arena, &list, &n);
+	assert_int_equal(n, 0);
+	store_figures(f->st, &figures);
+	assert_false(figures.all);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		T(names_come_in_pages_and_follow_what_changes),
+		T(another_process_is_seen_by_the_next_walk),
+		T(the_latest_come_first),
+		T(figures_add_up),
+		T(without_one_nothing_is_known),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
