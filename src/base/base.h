@@ -18,6 +18,7 @@
  * log.h     the log, one line an event
  * metrics.h counters, gauges and histograms for /metrics
  * file.h    descriptors and files: guards, whole reads, durable writes
+ * leb.h     LEB128, inline (to be included by who needs it to be)
  * lazy.h    libraries that are loaded when they are first needed (to be included by who does)
  */
 #pragma once

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "base/leb.h"
 #include "base/mem.h"
 
 #define ROOM_MIN 64
@@ -115,14 +116,9 @@ void buf_add_u64(struct buf *b, uint64_t v)
 
 void buf_add_uleb(struct buf *b, uint64_t v)
 {
-	uint8_t *p = buf_reserve(b, 10);
+	uint8_t *end = leb_put(buf_reserve(b, LEB_MAX), v);
 
-	for (; v >= 0x80; v >>= 7) {
-		*p++ = (uint8_t)(v | 0x80);
-		b->size++;
-	}
-	*p = (uint8_t)v;
-	b->size++;
+	b->size = (size_t)(end - b->p);
 }
 
 const char *buf_cstr(struct buf *b)

@@ -8,6 +8,7 @@
  *
  * Memory: libbz2 (4 MB), two small buffers, and some 20 bytes a point.
  */
+#include "base/leb.h"
 #include "codec/bzip2.h"
 
 #include <stdlib.h>
@@ -80,16 +81,6 @@ static bool in_ended(const struct bzip2_scan *z)
 
 /* ---- points ---- */
 
-static size_t put_uleb(uint8_t *p, uint64_t v)
-{
-	size_t n = 0;
-
-	for (; v > 0x7f; v >>= 7)
-		p[n++] = (uint8_t)(v | 0x80);
-	p[n++] = (uint8_t)v;
-	return n;
-}
-
 /* A point at the end of what was decoded: at a block that starts at @bit, or at a stream's header (NO_BIT).
  */
 static void point_add(struct bzip2_scan *z, uint64_t bit)
@@ -134,7 +125,7 @@ static void stream_ended(struct bzip2_scan *z)
 			v = v << 8 | z->in[at + i];
 		if ((v >> (8 - bit % 8) & ((UINT64_C(1) << BZIP2_MAGIC_BITS) - 1)) != BZIP2_END_MAGIC)
 			continue;
-		p->n_payload = 1 + put_uleb(p->payload + 1, bit - z->open_bit);
+		p->n_payload = (size_t)(leb_put(p->payload + 1, bit - z->open_bit) - p->payload);
 		break;
 	}
 	z->open_bit = NO_BIT;

@@ -30,14 +30,6 @@ static void put_uint(struct buf *b, uint64_t v, size_t size)
 	buf_add(b, &v, size);
 }
 
-static void put_uleb(struct buf *b, uint64_t v)
-{
-	do {
-		buf_add_char(b, (char)((v & 0x7f) | (v > 0x7f ? 0x80 : 0)));
-		v >>= 7;
-	} while (v);
-}
-
 static void put_sleb(struct buf *b, int64_t v)
 {
 	for (;;) {
@@ -63,9 +55,9 @@ static uint32_t payload_sum(struct bytes payload)
 static void put_span(struct buf *table, const struct codec_span *s, uint64_t in_before)
 {
 	put_sleb(table, (int64_t)(s->in - in_before));
-	put_uleb(table, s->in_end - s->in);
-	put_uleb(table, s->out_end - s->out);
-	put_uleb(table, s->payload.size);
+	buf_add_uleb(table, s->in_end - s->in);
+	buf_add_uleb(table, s->out_end - s->out);
+	buf_add_uleb(table, s->payload.size);
 	if (s->payload.size > INLINE_MAX)
 		put_uint(table, payload_sum(s->payload), 4);
 	else

@@ -16,6 +16,7 @@
  */
 #pragma once
 
+#include "base/leb.h"
 #include "dwarf/internal.h"
 
 /* Readable bytes behind every section and piece: a read of a number never has to look for the end first. */
@@ -404,50 +405,5 @@ static inline uint64_t dwarf_get(const uint8_t *p, unsigned size, bool big)
 		return big ? (uint64_t)p[0] << 16 | (uint64_t)p[1] << 8 | p[2]
 			   : (uint64_t)p[2] << 16 | (uint64_t)p[1] << 8 | p[0];
 	}
-	return 0;
-}
-
-/* LEB128 that ends before @end, which has DWARF_PAD bytes behind it; bits over 64 are dropped. NULL in *p: it
- * does not end there. */
-static inline uint64_t dwarf_uleb(const uint8_t **p, const uint8_t *end)
-{
-	const uint8_t *q = *p;
-	uint64_t v = *q & 0x7f;
-	unsigned shift = 7;
-
-	if (*q++ < 0x80) {
-		*p = q;
-		return v;
-	}
-	for (; q < end; q++, shift += 7) {
-		if (shift < 64)
-			v |= (uint64_t)(*q & 0x7f) << shift;
-		if (*q < 0x80) {
-			*p = q + 1;
-			return v;
-		}
-	}
-	*p = end + 1;
-	return 0;
-}
-
-static inline int64_t dwarf_sleb(const uint8_t **p, const uint8_t *end)
-{
-	const uint8_t *q = *p;
-	uint64_t v = 0;
-	unsigned shift = 0;
-
-	for (; q < end; q++) {
-		if (shift < 64)
-			v |= (uint64_t)(*q & 0x7f) << shift;
-		shift += 7;
-		if (*q < 0x80) {
-			if (shift < 64 && *q & 0x40)
-				v |= ~(uint64_t)0 << shift;
-			*p = q + 1;
-			return (int64_t)v;
-		}
-	}
-	*p = end + 1;
 	return 0;
 }

@@ -98,25 +98,25 @@ static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struc
 		case RLE_END:
 			return dwarf_reader_spend(r, (uint64_t)(p - start), err);
 		case RLE_BASE_ADDRESSX:
-			x = dwarf_uleb(&p, end);
+			x = leb_u(&p, end);
 			if (!dwarf_cu_address(&r->cu, x, &base))
 				return err_set(err, ERR_INVALID, ".debug_addr has no entry %llu",
 					       (unsigned long long)x);
 			continue;
 		case RLE_STARTX_ENDX:
-			x = dwarf_uleb(&p, end);
+			x = leb_u(&p, end);
 			live = dwarf_cu_address(&r->cu, x, &lo);
-			x = dwarf_uleb(&p, end);
+			x = leb_u(&p, end);
 			live = dwarf_cu_address(&r->cu, x, &hi) && live;
 			break;
 		case RLE_STARTX_LENGTH:
-			x = dwarf_uleb(&p, end);
+			x = leb_u(&p, end);
 			live = dwarf_cu_address(&r->cu, x, &lo);
-			hi = lo + dwarf_uleb(&p, end);
+			hi = lo + leb_u(&p, end);
 			break;
 		case RLE_OFFSET_PAIR:
-			lo = base + dwarf_uleb(&p, end);
-			hi = base + dwarf_uleb(&p, end);
+			lo = base + leb_u(&p, end);
+			hi = base + leb_u(&p, end);
 			break;
 		case RLE_BASE_ADDRESS:
 		case RLE_START_END:
@@ -130,7 +130,7 @@ static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struc
 				continue;
 			}
 			if (kind == RLE_START_LENGTH) {
-				hi = lo + dwarf_uleb(&p, end);
+				hi = lo + leb_u(&p, end);
 				break;
 			}
 			if ((size_t)(end - p) < size)

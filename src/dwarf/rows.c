@@ -146,7 +146,7 @@ static inline void advance(struct machine *m, const struct dwarf_line_header *h,
 /* An extended opcode; p is behind the 0. */
 static const uint8_t *extended(struct machine *m, const uint8_t *p, const uint8_t *end, bool big)
 {
-	uint64_t len = dwarf_uleb(&p, end);
+	uint64_t len = leb_u(&p, end);
 	const uint8_t *next;
 
 	if (p >= end || !len || len > (uint64_t)(end - p))
@@ -200,16 +200,16 @@ static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const st
 			row(m);
 			break;
 		case DW_LNS_advance_pc:
-			advance(m, h, dwarf_uleb(&p, end));
+			advance(m, h, leb_u(&p, end));
 			break;
 		case DW_LNS_advance_line:
-			m->line += (uint32_t)dwarf_sleb(&p, end);
+			m->line += (uint32_t)leb_s(&p, end);
 			break;
 		case DW_LNS_set_file:
-			m->file = (uint32_t)MIN(dwarf_uleb(&p, end), (uint64_t)UINT32_MAX);
+			m->file = (uint32_t)MIN(leb_u(&p, end), (uint64_t)UINT32_MAX);
 			break;
 		case DW_LNS_set_column:
-			m->column = (uint32_t)MIN(dwarf_uleb(&p, end), (uint64_t)UINT32_MAX);
+			m->column = (uint32_t)MIN(leb_u(&p, end), (uint64_t)UINT32_MAX);
 			break;
 		case DW_LNS_negate_stmt:
 		case DW_LNS_set_basic_block:
@@ -229,7 +229,7 @@ static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const st
 			break;
 		default: /* set_isa, and what we do not know: so many LEB128 */
 			for (unsigned i = lengths[op - 1]; i && p <= end; i--)
-				dwarf_uleb(&p, end);
+				leb_u(&p, end);
 			break;
 		}
 		if (r->n_rows > ROWS_MAX)

@@ -51,9 +51,9 @@ static uint64_t value_read(const struct text *t, const uint8_t **p, uint8_t read
 	case DWARF_READ_FLAG:
 		return 1;
 	case DWARF_READ_ULEB:
-		return dwarf_uleb(p, t->end);
+		return leb_u(p, t->end);
 	case DWARF_READ_SLEB:
-		return (uint64_t)dwarf_sleb(p, t->end);
+		return (uint64_t)leb_s(p, t->end);
 	case DWARF_READ_IMPLICIT:
 		memcpy(&v, *program, 8);
 		*program += 8;
@@ -74,7 +74,7 @@ static void value_set(struct values *vs, uint8_t slot, uint64_t v, uint8_t is)
 /* DW_FORM_indirect: the form stands before the value. False: unknown. */
 static bool indirect(const struct text *t, const uint8_t **pp, uint8_t slot, struct values *vs)
 {
-	uint64_t form = dwarf_uleb(pp, t->end), v;
+	uint64_t form = leb_u(pp, t->end), v;
 	uint8_t read, is;
 
 	if (form == FORM_INDIRECT || form == FORM_IMPLICIT_CONST)
@@ -125,7 +125,7 @@ static inline const uint8_t *run(const struct text *t, const uint8_t *p, const u
 		case DWARF_OP_END:
 			return p;
 		case DWARF_OP_ULEB:
-			dwarf_uleb(&p, t->end);
+			leb_u(&p, t->end);
 			break;
 		case DWARF_OP_STRING:
 			nul = memchr(p, 0, (size_t)(t->end - p));
@@ -144,7 +144,7 @@ static inline const uint8_t *run(const struct text *t, const uint8_t *p, const u
 			p = pass(t, p + 4, n);
 			break;
 		case DWARF_OP_BLOCK:
-			n = dwarf_uleb(&p, t->end);
+			n = leb_u(&p, t->end);
 			p = pass(t, p, n);
 			break;
 		case DWARF_OP_INDIRECT:
@@ -336,7 +336,7 @@ static int walk(struct dwarf_reader *r, const struct text *t, function_fn *fn, v
 		uint64_t code;
 
 		die = p;
-		code = dwarf_uleb(&p, t->end);
+		code = leb_u(&p, t->end);
 		if (!code) {
 			struct dwarf_frame *f;
 

@@ -12,11 +12,16 @@
 
 #define ENTRIES_MAX (DWARF_MAX_NODES + 1)
 
-/* An entry as it is read. */
+/*
+ * An entry as it is read. Of most pieces few entries are asked for, so what hangs on the function (where it
+ * is declared) is looked up for those alone: lines are counted from that of the declaration, which for
+ * another file of a call is the call's.
+ */
 struct place {
-	uint32_t parent, function; /* function: in the block's functions */
-	uint32_t file, line, last;
-	uint32_t call_file, call_line;
+	uint32_t parent, function;     /* function: in the block's functions */
+	uint32_t file;                 /* unless it is that of the declaration */
+	uint32_t line, last;           /* of its first row, and of the one that was read last */
+	uint32_t call_file, call_line; /* call_line: counted from the parent's declaration */
 	uint16_t call_column, column;
 	uint8_t head;
 };
@@ -35,11 +40,12 @@ struct symtab_finder {
 	struct place *places;
 	uint32_t n_places, room_places;
 	uint32_t *last_call;
+	bool fresh; /* no row has been read: each place's `last` is its `line` */
 	const uint8_t *rows, *rows_end, *next_op;
 	/* The row that `frames` tell of, [lo, hi) from the piece's rows' begin, and what follows it. */
 	struct row_state st; /* behind the row that follows */
 	uint32_t row_lo, row_hi;
-	uint32_t entry, line, next_line;
+	uint32_t entry, line, next_line; /* counted as the entry's lines are */
 	uint16_t column;
 	bool have_frames;
 	struct symtab_frame *frames;
@@ -82,7 +88,7 @@ static struct str string_at(const struct symtab_finder *f, uint32_t off)
 	if (!off || off >= f->b.bytes.size - f->b.strings)
 		return (struct str){ 0 };
 	p = f->b.bytes.p + f->b.strings + off;
-	size = get_uleb(&p, end);
+	size = leb_u(&p, end);
 	if (p > end || size > (uint64_t)(end - p))
 		return (struct str){ 0 };
 	return (struct str){ (const char *)p, (size_t)size };
@@ -111,22 +117,44 @@ static struct function function_at(const struct symtab_finder *f, uint32_t off)
 
 	if (off >= f->b.files - f->b.functions)
 		return ret;
-	ret.name = (uint32_t)get_uleb(&p, end);
-	ret.linkage = (uint32_t)get_uleb(&p, end);
-	ret.file = (uint32_t)get_uleb(&p, end);
-	ret.line = (uint32_t)get_uleb(&p, end);
+	ret.name = (uint32_t)leb_u(&p, end);
+	ret.linkage = (uint32_t)leb_u(&p, end);
+	ret.file = (uint32_t)leb_u(&p, end);
+	ret.line = (uint32_t)leb_u(&p, end);
 	return ret;
 }
 
 /* ---- a piece ---- */
 
-static const uint8_t *begin_read(const struct symtab_finder *f, const uint8_t *p, const uint8_t *end,
-				 struct place *at, uint32_t decl_file, uint32_t line_base)
+/* Where the function of a place is declared. */
+static uint32_t call_of(const struct symtab_finder *f, uint32_t place)
 {
-	at->file = at->head & ENTRY_DECL_FILE ? decl_file : (uint32_t)get_uleb(&p, end);
-	at->line = at->last = line_base + (uint32_t)unzigzag(get_uleb(&p, end));
-	if (f->t->info.flags & SYMTAB_HAS_COLUMNS)
-		at->column = (uint16_t)get_uleb(&p, end);
+	return f->places[place].head & ENTRY_OTHER_FILE ? f->places[place].parent : place;
+}
+
+static struct function function_of(const struct symtab_finder *f, uint32_t call)
+{
+	if (call)
+		return function_at(f, f->places[call].function);
+	return (struct function){ f->name, f->linkage, f->decl_file, f->decl_line };
+}
+
+/* The file of a place's rows. */
+static uint32_t file_of(const struct symtab_finder *f, uint32_t place)
+{
+	const struct place *p = &f->places[place];
+
+	return p->head & ENTRY_DECL_FILE && !(p->head & ENTRY_OTHER_FILE) ? function_of(f, place).file
+									  : p->file;
+}
+
+static inline const uint8_t *begin_read(const uint8_t *p, const uint8_t *end, struct place *at, bool columns)
+{
+	if (!(at->head & ENTRY_DECL_FILE))
+		at->file = (uint32_t)leb_u(&p, end);
+	at->line = at->last = (uint32_t)unzigzag(leb_u(&p, end));
+	if (columns)
+		at->column = (uint16_t)leb_u(&p, end);
 	return p;
 }
 
@@ -146,15 +174,16 @@ static int parent_read(const uint8_t **p, const uint8_t *end, uint8_t head, uint
 		*ret = 0;
 		return 0;
 	}
-	back = get_uleb(p, end);
+	back = leb_u(p, end);
 	*ret = (uint32_t)(k - back);
 	return back && back <= k ? 0 : -1;
 }
 
 static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t *end, struct err *err)
 {
-	uint64_t n = get_uleb(&p, end) + 1, size;
-	uint32_t before = 0;
+	uint64_t n = leb_u(&p, end) + 1, size;
+	bool columns = f->t->info.flags & SYMTAB_HAS_COLUMNS;
+	uint32_t before = 0, *last_call;
 	struct place *list;
 
 	/* Each entry takes two bytes at least. */
@@ -166,45 +195,46 @@ static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t 
 		f->last_call = mem_realloc(f->last_call, f->room_places, sizeof(*f->last_call));
 	}
 	list = f->places;
+	last_call = f->last_call;
 	f->n_places = (uint32_t)n;
-	list[0] = (struct place){ .head = *p++ };
-	p = begin_read(f, p, end, &list[0], f->decl_file, f->decl_line);
-	f->last_call[0] = list[0].line;
+	list[0] = (struct place){ .head = *p++ & (uint8_t)~ENTRY_OTHER_FILE };
+	p = begin_read(p, end, &list[0], columns);
+	last_call[0] = list[0].line;
 	for (uint32_t k = 1; k < n; k++) {
 		struct place *at = &list[k];
-		struct function callee;
 
 		if (p >= end)
 			return damaged(f, err);
 		*at = (struct place){ .head = *p++ };
 		if (parent_read(&p, end, at->head, k, before, &at->parent) < 0)
 			return damaged(f, err);
+		/* It is another file of a call, not of another file of one. */
 		if (at->head & ENTRY_OTHER_FILE) {
-			at->file = (uint32_t)get_uleb(&p, end);
-			at->line = at->last = f->last_call[at->parent] +
-					      (uint32_t)unzigzag(get_uleb(&p, end));
-			if (f->t->info.flags & SYMTAB_HAS_COLUMNS)
-				at->column = (uint16_t)get_uleb(&p, end);
-			f->last_call[k] = at->line;
+			at->parent = call_of(f, at->parent);
+			at->file = (uint32_t)leb_u(&p, end);
+			at->line = at->last = last_call[at->parent] + (uint32_t)unzigzag(leb_u(&p, end));
+			if (columns)
+				at->column = (uint16_t)leb_u(&p, end);
 			continue;
 		}
-		at->function = (uint32_t)get_uleb(&p, end);
-		callee = function_at(f, at->function);
-		at->call_file = at->head & ENTRY_CALL_FILE ? (uint32_t)get_uleb(&p, end)
-							   : list[at->parent].file;
-		at->call_line = f->last_call[at->parent] + (uint32_t)unzigzag(get_uleb(&p, end));
+		at->parent = call_of(f, at->parent);
+		at->function = (uint32_t)leb_u(&p, end);
+		if (at->head & ENTRY_CALL_FILE)
+			at->call_file = (uint32_t)leb_u(&p, end);
+		at->call_line = last_call[at->parent] + (uint32_t)unzigzag(leb_u(&p, end));
 		if (at->head & ENTRY_CALL_COLUMN)
-			at->call_column = (uint16_t)get_uleb(&p, end);
-		p = begin_read(f, p, end, at, callee.file, callee.line);
-		f->last_call[at->parent] = at->call_line;
-		f->last_call[k] = at->line;
+			at->call_column = (uint16_t)leb_u(&p, end);
+		p = begin_read(p, end, at, columns);
+		last_call[at->parent] = at->call_line;
+		last_call[k] = at->line;
 		before = at->parent;
 	}
-	size = get_uleb(&p, end);
+	size = leb_u(&p, end);
 	if (p > end || size > (uint64_t)(end - p))
 		return damaged(f, err);
 	f->rows = p;
 	f->rows_end = p + size;
+	f->fresh = true;
 	return 0;
 }
 
@@ -223,16 +253,16 @@ static int piece_read(struct symtab_finder *f, uint32_t piece, struct err *err)
 	}
 	p = f->b.bytes.p + f->b.records + off;
 	f->start = f->b.first + get32(row);
-	f->end = f->start + get_uleb(&p, end);
+	f->end = f->start + leb_u(&p, end);
 	f->flags = *p++;
-	f->skip = f->flags & PIECE_SKIP ? get_uleb(&p, end) : 0;
-	f->tail = f->flags & PIECE_TAIL ? get_uleb(&p, end) : 0;
-	f->name = (uint32_t)get_uleb(&p, end);
-	f->linkage = f->flags & PIECE_LINKAGE ? (uint32_t)get_uleb(&p, end) : 0;
+	f->skip = f->flags & PIECE_SKIP ? leb_u(&p, end) : 0;
+	f->tail = f->flags & PIECE_TAIL ? leb_u(&p, end) : 0;
+	f->name = (uint32_t)leb_u(&p, end);
+	f->linkage = f->flags & PIECE_LINKAGE ? (uint32_t)leb_u(&p, end) : 0;
 	f->decl_file = f->decl_line = 0;
 	if (f->flags & PIECE_DECL) {
-		f->decl_file = (uint32_t)get_uleb(&p, end);
-		f->decl_line = (uint32_t)get_uleb(&p, end);
+		f->decl_file = (uint32_t)leb_u(&p, end);
+		f->decl_line = (uint32_t)leb_u(&p, end);
 	}
 	if (p > end || f->end <= f->start || f->skip > f->start || add_overflows(f->end, f->tail, &all)) {
 		damaged(f, err);
@@ -251,96 +281,99 @@ fail:
 
 /* ---- rows ---- */
 
-/* Read the op that follows into f->st: where the next row begins and what it is. No op: it begins at the end
- * of all. */
-static int op_read(struct symtab_finder *f, struct err *err)
+/*
+ * Read ops up to the row that @off lies in, and the one behind it: it tells where that row ends. No op: it
+ * ends at the end of all.
+ */
+static int rows_run(struct symtab_finder *f, uint32_t off, struct err *err)
 {
 	const uint8_t *p = f->next_op, *end = f->rows_end;
-	struct row_state *st = &f->st;
-	uint32_t entry = st->entry, step;
-	bool is_new = false, line = true;
-	int64_t line_step = 0;
-	uint8_t op;
+	bool columns = f->t->info.flags & SYMTAB_HAS_COLUMNS;
+	struct place *places = f->places;
+	struct row_state st = f->st;
+	uint32_t next_line = f->next_line;
 
-	if (p >= end) {
-		f->row_hi = UINT32_MAX;
-		return 0;
-	}
-	op = *p++;
-	if (op < ROW_SWITCH) {
-		step = op % ROW_NEAR_ADDRS + 1;
-		line_step = (int)(op / ROW_NEAR_ADDRS) + ROW_NEAR_FIRST;
-		line = false;
-	} else if (op < ROW_FAR) {
-		unsigned k = (op - ROW_SWITCH) / ROW_NEAR_ADDRS;
+	f->fresh = false;
+	while (off >= f->row_hi) {
+		uint32_t entry = st.entry, step;
+		bool is_new = false, line = true;
+		int64_t line_step = 0;
+		uint8_t op;
 
-		step = op % ROW_NEAR_ADDRS + 1;
-		if (k)
-			entry = st->recent[k - 1];
-		else
-			is_new = true;
-	} else if (op >= ROW_LINE) {
-		step = op - ROW_LINE + 1;
-	} else {
-		if (op == ROW_FAR + ROW_FAR_ENTRY)
-			entry = (uint32_t)get_uleb(&p, end);
-		else if (op == ROW_FAR + ROW_FAR_NEW)
-			is_new = true;
-		step = (uint32_t)get_uleb(&p, end);
+		f->row_lo = f->row_hi;
+		f->entry = st.entry;
+		f->line = next_line;
+		f->column = st.column;
+		if (p >= end) {
+			f->row_hi = UINT32_MAX;
+			break;
+		}
+		op = *p++;
+		if (op < ROW_SWITCH) {
+			step = op % ROW_NEAR_ADDRS + 1;
+			line_step = (int)(op / ROW_NEAR_ADDRS) + ROW_NEAR_FIRST;
+			line = false;
+		} else if (op < ROW_FAR) {
+			unsigned k = (op - ROW_SWITCH) / ROW_NEAR_ADDRS;
+
+			step = op % ROW_NEAR_ADDRS + 1;
+			if (k)
+				entry = st.recent[k - 1];
+			else
+				is_new = true;
+		} else if (op >= ROW_LINE) {
+			step = op - ROW_LINE + 1;
+		} else {
+			if (op == ROW_FAR + ROW_FAR_ENTRY)
+				entry = (uint32_t)leb_u(&p, end);
+			else if (op == ROW_FAR + ROW_FAR_NEW)
+				is_new = true;
+			step = (uint32_t)leb_u(&p, end);
+		}
+		if (is_new) {
+			while (st.n_new < f->n_places && places[st.n_new].head & ENTRY_PASSIVE)
+				st.n_new++;
+			entry = st.n_new++;
+			line = false;
+		}
+		if (line)
+			line_step = unzigzag(leb_u(&p, end));
+		if (columns)
+			st.column = (uint16_t)leb_u(&p, end);
+		if (p > end || entry >= f->n_places || step > UINT32_MAX - 1 - st.addr)
+			return damaged(f, err);
+		row_state_switch(&st, entry);
+		st.addr += step;
+		next_line = places[entry].last += (uint32_t)line_step;
+		f->row_hi = st.addr;
 	}
-	if (is_new) {
-		while (st->n_new < f->n_places && f->places[st->n_new].head & ENTRY_PASSIVE)
-			st->n_new++;
-		entry = st->n_new++;
-		line = false;
-	}
-	if (line)
-		line_step = unzigzag(get_uleb(&p, end));
-	if (f->t->info.flags & SYMTAB_HAS_COLUMNS)
-		st->column = (uint16_t)get_uleb(&p, end);
-	if (p > end || entry >= f->n_places || step > UINT32_MAX - 1 - st->addr)
-		return damaged(f, err);
-	row_state_switch(st, entry);
-	st->addr += step;
-	f->places[entry].last += (uint32_t)line_step;
-	f->next_line = f->places[entry].last;
-	f->row_hi = st->addr;
+	f->st = st;
+	f->next_line = next_line;
 	f->next_op = p;
 	return 0;
 }
 
-static int rows_start(struct symtab_finder *f, struct err *err)
+static void rows_start(struct symtab_finder *f)
 {
 	/* Reading changes what the entries' lines are. */
-	for (uint32_t i = 0; i < f->n_places; i++)
+	for (uint32_t i = 0; !f->fresh && i < f->n_places; i++)
 		f->places[i].last = f->places[i].line;
+	/* The first row begins at 0: it is as if one before it had ended there. */
 	f->st = (struct row_state){ .n_new = 1, .column = f->places[0].column };
-	f->row_lo = 0;
-	f->entry = 0;
-	f->line = f->places[0].line;
-	f->column = f->places[0].column;
+	f->next_line = f->places[0].line;
+	f->row_hi = 0;
 	f->next_op = f->rows;
-	return op_read(f, err);
 }
 
 /* Go to the row that @off lies in. */
 static int rows_seek(struct symtab_finder *f, uint32_t off, struct err *err)
 {
-	if (!f->next_op || off < f->row_lo) {
-		f->have_frames = false;
-		if (rows_start(f, err) < 0)
-			return -1;
-	}
-	while (off >= f->row_hi) {
-		f->have_frames = false;
-		f->row_lo = f->row_hi;
-		f->entry = f->st.entry;
-		f->line = f->next_line;
-		f->column = f->st.column;
-		if (op_read(f, err) < 0)
-			return -1;
-	}
-	return 0;
+	if (f->next_op && off >= f->row_lo && off < f->row_hi)
+		return 0;
+	f->have_frames = false;
+	if (!f->next_op || off < f->row_lo)
+		rows_start(f);
+	return rows_run(f, off, err);
 }
 
 /* ---- frames ---- */
@@ -372,32 +405,31 @@ static struct symtab_frame *frame_add(struct symtab_finder *f, const struct func
 
 static void frames_make(struct symtab_finder *f)
 {
-	const struct function outer = { f->name, f->linkage, f->decl_file, f->decl_line };
-	uint32_t file = 0, line = 0, column = 0, at;
+	uint32_t file = 0, line = 0, column = 0, at = 0;
+	struct function fn;
 
 	f->have_frames = true;
 	f->n_frames = 0;
 	if (f->n_places) {
-		at = f->entry;
-		file = f->places[at].file;
-		line = f->line;
+		at = call_of(f, f->entry);
+		file = file_of(f, f->entry);
+		fn = function_of(f, at);
+		line = fn.line + f->line;
 		column = f->column;
-		if (f->places[at].head & ENTRY_OTHER_FILE)
-			at = f->places[at].parent;
 		/* Parents stand before their children: this ends. */
-		for (; at; at = f->places[at].parent) {
+		while (at && f->n_frames < SYMTAB_MAX_FRAMES) {
 			const struct place *p = &f->places[at];
-			struct function fn = function_at(f, p->function);
 
-			if (f->n_frames == SYMTAB_MAX_FRAMES)
-				break;
 			frame_add(f, &fn, file, line, column)->inlined = true;
-			file = p->call_file;
-			line = p->call_line;
+			file = p->head & ENTRY_CALL_FILE ? p->call_file : file_of(f, p->parent);
+			fn = function_of(f, p->parent);
+			line = fn.line + p->call_line;
 			column = p->call_column;
+			at = p->parent;
 		}
 	}
-	frame_add(f, &outer, file, line, column);
+	fn = function_of(f, 0);
+	frame_add(f, &fn, file, line, column);
 }
 
 /* ---- where it is ---- */
@@ -456,7 +488,9 @@ static int answer_tail(struct symtab_finder *f, struct symtab_frames *ret, struc
 	}
 	f->have_frames = false;
 	f->n_frames = 0;
-	frame_add(f, &nobody, f->places[f->entry].file, f->line, f->column)->origin = SYMTAB_LINES;
+	frame_add(f, &nobody, file_of(f, f->entry), function_of(f, call_of(f, f->entry)).line + f->line,
+		  f->column)
+		->origin = SYMTAB_LINES;
 	ret->list = f->frames;
 	ret->n = f->n_frames;
 	ret->lo = ret->start = f->end;

@@ -17,6 +17,7 @@
  */
 #pragma once
 
+#include "base/leb.h"
 #include "symtab/symtab.h"
 
 #define GROW(list, n, room)                                                    \
@@ -164,17 +165,6 @@ struct row_writer {
 	bool columns;
 };
 
-/* Returns what is behind; there is room for 10 bytes. */
-static inline uint8_t *put_uleb(uint8_t *p, uint64_t v)
-{
-	while (v >= 0x80) {
-		*p++ = (uint8_t)(v | 0x80);
-		v >>= 7;
-	}
-	*p++ = (uint8_t)v;
-	return p;
-}
-
 /* Write the row that begins at @addr; @is_new: of an entry that has just been added. @line_step: from the
  * entry's last line. */
 void row_write(struct row_writer *w, uint32_t addr, uint32_t entry, bool is_new, int64_t line_step,
@@ -319,25 +309,6 @@ void symtab_index(const struct symtab *t, size_t i, struct block_index *ret);
 size_t symtab_block_at(const struct symtab *t, uint64_t addr);
 /* Block @i; in @room if the table is over a source. */
 int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret, struct err *err);
-
-/* LEB128 that ends before @end, which has TABLE_PAD bytes behind it; else *p is behind @end afterwards. */
-static inline uint64_t get_uleb(const uint8_t **p, const uint8_t *end)
-{
-	const uint8_t *q = *p;
-	uint64_t v = 0;
-	unsigned shift = 0;
-
-	for (; q < end; q++, shift += 7) {
-		if (shift < 64)
-			v |= (uint64_t)(*q & 0x7f) << shift;
-		if (*q < 0x80) {
-			*p = q + 1;
-			return v;
-		}
-	}
-	*p = end + 1;
-	return 0;
-}
 
 static inline uint32_t get32(const uint8_t *p)
 {

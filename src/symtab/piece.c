@@ -103,7 +103,7 @@ void row_write(struct row_writer *w, uint32_t addr, uint32_t entry, bool is_new,
 			*p++ = (uint8_t)(ROW_SWITCH + ROW_SWITCH_NEW * ROW_NEAR_ADDRS + step - 1);
 		} else {
 			*p++ = ROW_FAR + ROW_FAR_NEW;
-			p = put_uleb(p, step);
+			p = leb_put(p, step);
 		}
 		line = false;
 	} else if (entry == st->entry) {
@@ -114,7 +114,7 @@ void row_write(struct row_writer *w, uint32_t addr, uint32_t entry, bool is_new,
 			*p++ = (uint8_t)(ROW_LINE + step - 1);
 		} else {
 			*p++ = ROW_FAR + ROW_FAR_SAME;
-			p = put_uleb(p, step);
+			p = leb_put(p, step);
 		}
 	} else {
 		for (k = 0; k < 3 && st->recent[k] != entry; k++)
@@ -123,14 +123,14 @@ void row_write(struct row_writer *w, uint32_t addr, uint32_t entry, bool is_new,
 			*p++ = (uint8_t)(ROW_SWITCH + (1 + k) * ROW_NEAR_ADDRS + step - 1);
 		} else {
 			*p++ = ROW_FAR + ROW_FAR_ENTRY;
-			p = put_uleb(p, entry);
-			p = put_uleb(p, step);
+			p = leb_put(p, entry);
+			p = leb_put(p, step);
 		}
 	}
 	if (line)
-		p = put_uleb(p, zigzag(line_step));
+		p = leb_put(p, zigzag(line_step));
 	if (w->columns)
-		p = put_uleb(p, column);
+		p = leb_put(p, column);
 	w->out->size = (size_t)(p - w->out->p);
 	st->addr = addr;
 	st->column = column;
