@@ -14,7 +14,8 @@
 #include "cmd/internal.h"
 
 #define STOP_GRACE_MS  5000
-#define LOOK_EVERY_MS  100 /* whether it is ready yet */
+#define LOOK_EVERY_MS  100  /* whether it is ready yet */
+#define SAVE_EVERY_MS  1000 /* which other servers are passed over, if that has changed */
 #define HELPERS_QUEUED 64
 #define MAX_FETCHES    64 /* from other servers, at once */
 #define MAX_PER_SERVER 16
@@ -27,6 +28,8 @@ struct service {
 	struct resolver *resolver;
 	struct server *server;
 	struct pool *helpers; /* decode ahead */
+	const char *data;
+	uint64_t states_epoch; /* of what is known of other servers, when it was saved */
 	sigset_t signals;
 };
 
@@ -108,13 +111,16 @@ static bool is_ready(struct service *v)
 static void wait_for_the_end(struct service *v)
 {
 	const struct timespec soon = { .tv_nsec = LOOK_EVERY_MS * 1000000L };
+	const struct timespec later = { .tv_sec = SAVE_EVERY_MS / 1000 };
 	bool ready = false;
 
 	for (;;) {
-		int sig = sigtimedwait(&v->signals, NULL, ready ? NULL : &soon);
+		int sig = sigtimedwait(&v->signals, NULL, !ready ? &soon : v->net ? &later : NULL);
 
 		if (!ready)
 			ready = is_ready(v);
+		if (v->net)
+			upstream_save_states(v->net, v->data, &v->states_epoch);
 		if (sig == SIGUSR1)
 			scan_rescan(v->scan);
 		else if (sig == SIGUSR2)
@@ -138,9 +144,11 @@ static void greet(const struct server *server)
 static int open_store(struct service *v, const struct settings *s, const char *data, struct err *err)
 {
 	AUTO(mem_freep) char *dir = s->store.dir ? mem_strdup(s->store.dir) : mem_printf("%s/store", data);
-	const struct store_options opts = {
-		.quota = s->store.quota, .keep_pushed = s->store.keep_pushed, .create = true, .maintain = true, .catalogue = true
-	};
+	const struct store_options opts = { .quota = s->store.quota,
+					    .keep_pushed = s->store.keep_pushed,
+					    .create = true,
+					    .maintain = true,
+					    .catalogue = true };
 
 	return s->store.off ? 0 : store_open(dir, &opts, &v->store, err);
 }
@@ -161,6 +169,7 @@ static int open_upstream(struct service *v, const struct net_url_list *servers, 
 
 	if (net_new(&net, &v->net, err) < 0 || net_start_thread(v->net, err) < 0)
 		return -1;
+	v->states_epoch = upstream_load_states(v->net, data);
 	opts.net = v->net;
 	return resolve_upstream_open(&opts, &v->upstream, err);
 }
@@ -269,7 +278,7 @@ static bool nothing_to_keep(const char *data)
 
 int service_run(struct settings *s, const struct service_places *places)
 {
-	struct service v = { 0 };
+	struct service v = { .data = places->data };
 	struct err err = { 0 };
 	int status = EXIT_DONE;
 

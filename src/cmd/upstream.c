@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which other servers `lode serve` and `lode debuginfod` ask for what is not here.
+ * Which other servers `lode serve` and `lode debuginfod` ask for what is not here, and what is known of them
+ * from one process to the next: the file `servers` of the data directory, as the client has one in its cache.
  */
 #include <stdlib.h>
 #include "cmd/internal.h"
@@ -60,4 +61,36 @@ void upstream_servers(struct settings *s, struct net_url_list *ret)
 		net_urls_parse(STR(DEFAULT_SERVERS), false, &s->arena, ret);
 	}
 	tell_notes(ret, where);
+}
+
+/* ---- those that are passed over ---- */
+
+#define STATES_NAME "servers"
+#define STATES_MAX  KIB(256)
+
+uint64_t upstream_load_states(struct net *net, const char *data)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/" STATES_NAME, data);
+	AUTO(buf_done) struct buf text = { 0 };
+
+	/* Without it, or where it cannot be read, each server is asked once more. */
+	if (file_read(path, STATES_MAX, &text, NULL) == 0)
+		net_breakers_load(net, buf_str(&text));
+	return net_breakers_epoch(net);
+}
+
+void upstream_save_states(struct net *net, const char *data, uint64_t *epoch)
+{
+	AUTO(mem_freep) char *path = NULL;
+	AUTO(buf_done) struct buf text = { 0 };
+	uint64_t now = net_breakers_epoch(net);
+	struct err err = { 0 };
+
+	if (now == *epoch)
+		return;
+	*epoch = now;
+	path = mem_printf("%s/" STATES_NAME, data);
+	net_breakers_save(net, &text);
+	if (file_write_durable(path, text.p, text.size, 0644, &err) < 0)
+		log_warn("serve", "what is known of other servers is not kept: %s", err.text);
 }

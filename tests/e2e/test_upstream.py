@@ -4,6 +4,7 @@
 import http.client
 import json
 import os
+import signal
 import threading
 import time
 
@@ -146,6 +147,32 @@ def test_a_dead_server_costs_once(serve, faulty, elf, path):
     server = next(x for x in status(s)["servers"] if x["url"] == dead.url)
     assert server["open"] and server["asked"] < 10
     assert s.metric(rf'lode_upstream_breaker_open\{{server="{dead.url}"\}}') == 1
+    dead.stop()
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_restart_does_not_ask_the_dead_again(serve, faulty, elf, path, how):
+    dead, good = Dead(), faulty({path: elf.debug})
+    args = ["--debuginfod-upstream-servers", f"{dead.url},{good.url}"]
+    s = through(serve, dead.url, good.url)
+
+    def state(s):
+        return next((x for x in status(s)["servers"] if x["url"] == dead.url), None)
+
+    for i in range(100):
+        s.get(f"/buildid/{i:040x}/debuginfo")
+        if state(s)["open"]:
+            break
+    assert state(s)["open"] and state(s)["failures_in_a_row"] >= 1
+    s.wait(lambda: dead.url in (s.data / "servers").read_text(), "what is known of it to be kept")
+    s.proc.send_signal(how)
+    s.proc.wait(30)
+    # Whatever is in that file, it does no harm.
+    with open(s.data / "servers", "ab") as f:
+        f.write(b"nonsense\n\0\xff\n" + good.url.encode() + b" 99999999999999 0 0 closed for ever\n")
+    s = serve([NOTHING], data=s.data, args=args).ready()
+    assert s.get(path).body == elf.debug
+    assert state(s)["open"] and state(s)["asked"] == 0
     dead.stop()
 
 
