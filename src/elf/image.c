@@ -258,7 +258,12 @@ static int check_section_table(const struct image *im, const struct elf_tables *
 /* As check_section_table(), for the section that holds the names. */
 static int check_names(const struct image *im, const struct elf_section *names, struct err *why)
 {
-	if (names->type == SHT_NOBITS || !elf_range_fits(names->off, names->size, im->pub.src->size))
+	/* A file whose end was never written, and is zeros, looks like this. */
+	if (names->type == SHT_NULL)
+		err_set(why, ERR_INVALID,
+			"section names are in section %u, which is none: the section table is damaged",
+			names->index);
+	else if (names->type == SHT_NOBITS || !elf_range_fits(names->off, names->size, im->pub.src->size))
 		err_set(why, ERR_INVALID,
 			"section names of %llu bytes at %llu are not in the file of %llu bytes",
 			(unsigned long long)names->size, (unsigned long long)names->off,

@@ -18,6 +18,8 @@
 #define RATIO_FROM    MIB(64)
 #define MAX_SAID      160u
 #define MAX_SAID_BODY KIB(64)
+#define MIN_RATE \
+	1024u /* bytes a second: who is slower for as long as silence is borne is as good as silent */
 
 struct attempt {
 	struct net_fetch *f;
@@ -38,6 +40,8 @@ struct attempt {
 	struct buf held;    /* bytes not handed on yet: the head, or what the sink did not take */
 	uint64_t pos;       /* in the artifact, of what comes next behind `held` */
 	uint64_t n_body;    /* bytes that came */
+	int64_t mark_ms;    /* then it had sent mark_bytes; 0: not yet */
+	uint64_t mark_bytes;
 	struct hash64_state hash;
 };
 
@@ -401,24 +405,47 @@ static void judge_end(struct attempt *a)
 		differs(a, "its file is shorter than what was had already");
 }
 
+/* A byte a second is no silence, and would go on for years. When is it to be given up if it goes on like
+ * that? */
+static int64_t crawl_limit_ms(struct attempt *a, int64_t now_ms)
+{
+	uint64_t bytes = xfer_wire_bytes(a->xfer),
+		 enough = (uint64_t)a->f->patience.silent_ms * MIN_RATE / 1000;
+
+	if (!a->mark_ms || bytes - a->mark_bytes >= enough) {
+		a->mark_ms = now_ms;
+		a->mark_bytes = bytes;
+	}
+	return a->mark_ms + a->f->patience.silent_ms;
+}
+
 bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fault_said *ret)
 {
 	struct net_fetch *f = a->f;
 	int64_t limit_ms = xfer_heard_ms(a->xfer) + f->patience.silent_ms;
 	struct fault_said wire = { 0 };
+	bool crawls = false;
 
-	if (f->winner == a && f->paused)
+	if (f->winner == a && f->paused) {
+		a->mark_ms = 0;
 		return false;
+	}
 	if (!xfer_ended(a->xfer, &wire)) {
+		int64_t crawl_ms = a->answered ? crawl_limit_ms(a, now_ms) : INT64_MAX;
+
 		/* Drops of a head do not count as a sign of life. */
 		if (!a->answered)
 			limit_ms = a->started_ms + f->patience.connect_ms + f->patience.silent_ms;
+		crawls = now_ms < limit_ms;
+		limit_ms = MIN(limit_ms, crawl_ms);
 		if (now_ms < limit_ms) {
 			*next_ms = MIN(*next_ms, limit_ms);
 			return false;
 		}
 		fault_set(ret, a->connected ? FAULT_KIND_TIMEOUT : FAULT_KIND_CONNECT, ETIME,
-			  a->pos ? "it fell silent after %llu bytes" : "it does not answer",
+			  crawls   ? "it sends less than 1 kB a second, after %llu bytes"
+			  : a->pos ? "it fell silent after %llu bytes"
+				   : "it does not answer",
 			  (unsigned long long)a->pos);
 		return true;
 	}

@@ -56,7 +56,7 @@ struct net;
 
 struct net_options {
 	const char *user_agent;    /* NULL: lode/VERSION */
-	const char *ca_file;       /* PEM; NULL: the system's */
+	const char *ca_file;       /* PEM; NULL: $SSL_CERT_FILE, else the system's */
 	unsigned max_fetches;      /* that run at once; others wait in order. 0: 16 */
 	unsigned max_per_server;   /* connections to one server. 0: 8 */
 	unsigned breaker_first_ms; /* a server that failed is passed over for so long, then twice that, ... 0:

@@ -17,8 +17,8 @@
 
 struct wire {
 	CURLM *multi;
-	char *user_agent, *ca_file; /* owned; ca_file may be NULL */
-	struct xfer *files;         /* those of file:// */
+	char *user_agent, *ca_file, *ca_dir; /* owned; those of certificates may be NULL */
+	struct xfer *files;                  /* those of file:// */
 };
 
 struct xfer {
@@ -66,6 +66,14 @@ static void global_init(void)
 		err_set(&global_err, ERR_INTERNAL, "libcurl: %s", curl_easy_strerror(code));
 }
 
+/* libcurl's own command goes by these variables, as most programs do; the library does not. Heap, or NULL. */
+static char *certificates(const char *given, const char *variable)
+{
+	const char *path = given ? given : getenv(variable);
+
+	return path && *path ? mem_strdup(path) : NULL;
+}
+
 int wire_new(const struct net_options *opts, struct wire **ret, struct err *err)
 {
 	struct wire *w;
@@ -81,7 +89,8 @@ int wire_new(const struct net_options *opts, struct wire **ret, struct err *err)
 	}
 	curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, KEPT_CONNECTIONS);
 	w->user_agent = mem_strdup(opts->user_agent ? opts->user_agent : "lode/" LODE_VERSION);
-	w->ca_file = opts->ca_file ? mem_strdup(opts->ca_file) : NULL;
+	w->ca_file = certificates(opts->ca_file, "SSL_CERT_FILE");
+	w->ca_dir = certificates(NULL, "SSL_CERT_DIR");
 	*ret = w;
 	return 0;
 }
@@ -93,6 +102,7 @@ void wire_free(struct wire *w)
 	curl_multi_cleanup(w->multi);
 	free(w->user_agent);
 	free(w->ca_file);
+	free(w->ca_dir);
 	free(w);
 }
 
@@ -191,9 +201,50 @@ static int on_connected(void *arg, char *remote, char *local, int remote_port, i
 	return CURL_PREREQFUNC_OK;
 }
 
+/* What to do about a certificate; by OpenSSL's numbers (X509_V_ERR_*), of which libcurl passes on the one. */
+static const char *tls_advice(struct xfer *x)
+{
+	long said = 0;
+
+	curl_easy_getinfo(x->easy, CURLINFO_SSL_VERIFYRESULT, &said);
+	switch (said) {
+	case 0: /* the certificate is good; where libcurl has not come to setting it, it is 1 */
+	case 1:
+		return strstr(x->error, "target host name") ? ": name the server as its certificate does"
+							    : "";
+	case 9: /* not yet valid */
+	case 10:
+		return ": it has to be renewed there, or the clock here is wrong";
+	case 18: /* self-signed; 19: one of the chain; 20, 21: nobody known has signed it */
+	case 19:
+	case 20:
+	case 21:
+		return ": if it is to be trusted, put it, or who signed it, into a file and set "
+		       "SSL_CERT_FILE to that";
+	default:
+		return "";
+	}
+}
+
+/* Who it was that could not be connected, where that was not the server: a proxy, of which the user may know
+ * nothing. */
+static void name_proxy(struct xfer *x, char out[64])
+{
+	const char *url = x->url;
+	char host[48];
+	unsigned port;
+
+	out[0] = '\0';
+	curl_easy_getinfo(x->easy, CURLINFO_EFFECTIVE_URL, &url);
+	if (sscanf(x->error, "Failed to connect to %47s port %u", host, &port) == 2 && url &&
+	    !strstr(url, host))
+		snprintf(out, 64, " to the proxy %s:%u", host, port);
+}
+
 static void fault_of_code(struct xfer *x, struct fault_said *f)
 {
 	const char *said = x->error[0] ? x->error : curl_easy_strerror(x->code);
+	char proxy[64];
 	long os = 0;
 
 	curl_easy_getinfo(x->easy, CURLINFO_OS_ERRNO, &os);
@@ -203,7 +254,8 @@ static void fault_of_code(struct xfer *x, struct fault_said *f)
 		fault_set(f, FAULT_KIND_CONNECT, EHOSTUNREACH, "%s", said);
 		return;
 	case CURLE_COULDNT_CONNECT:
-		fault_set(f, FAULT_KIND_CONNECT, os ? (int)os : ECONNREFUSED, "no connection: %s",
+		name_proxy(x, proxy);
+		fault_set(f, FAULT_KIND_CONNECT, os ? (int)os : ECONNREFUSED, "no connection%s: %s", proxy,
 			  os ? strerror((int)os) : said);
 		return;
 	case CURLE_OPERATION_TIMEDOUT:
@@ -216,7 +268,7 @@ static void fault_of_code(struct xfer *x, struct fault_said *f)
 	case CURLE_SSL_CACERT_BADFILE:
 	case CURLE_SSL_ISSUER_ERROR:
 	case CURLE_SSL_INVALIDCERTSTATUS:
-		fault_set(f, FAULT_KIND_CONNECT, ENETUNREACH, "TLS: %s", said);
+		fault_set(f, FAULT_KIND_CONNECT, ENETUNREACH, "TLS: %s%s", said, tls_advice(x));
 		return;
 	case CURLE_TOO_MANY_REDIRECTS:
 		fault_set(f, FAULT_KIND_LIE, EMLINK, "it redirects more than %d times", NET_MAX_REDIRECTS);
@@ -304,6 +356,8 @@ static void set_options(struct xfer *x, const struct xfer_request *req)
 	curl_easy_setopt(e, CURLOPT_USERAGENT, x->wire->user_agent);
 	if (x->wire->ca_file)
 		curl_easy_setopt(e, CURLOPT_CAINFO, x->wire->ca_file);
+	if (x->wire->ca_dir)
+		curl_easy_setopt(e, CURLOPT_CAPATH, x->wire->ca_dir);
 	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(e, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);

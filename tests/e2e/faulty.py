@@ -11,11 +11,11 @@ import time
 class Faulty:
     """Files by path. `how(path, n)` names the fault of the n-th request of a path (from 0); None: none."""
 
-    def __init__(self, files, how=lambda path, n: None, headers=()):
-        self.files, self.how, self.headers = files, how, list(headers)
+    def __init__(self, files, how=lambda path, n: None, headers=(), tls=None):
+        self.files, self.how, self.headers, self.tls = files, how, list(headers), tls
         self.heads, self.lock, self.stopping = [], threading.Lock(), threading.Event()
         self.socket = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.socket.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
 
     def requests(self, part=""):
@@ -34,6 +34,9 @@ class Faulty:
                 threading.Thread(target=self.serve, args=[c], daemon=True).start()
 
     def serve(self, c):
+        with contextlib.suppress(OSError):
+            if self.tls:
+                c = self.tls.wrap_socket(c, server_side=True)
         with contextlib.suppress(OSError), c:
             data = b""
             while True:
@@ -48,8 +51,10 @@ class Faulty:
 
     def answer(self, c, head):
         path = head.split(" ")[1]
+        if path.startswith("http://"):  # asked as a proxy
+            path = "/" + path.split("/", 3)[3]
         with self.lock:
-            n = sum(1 for h in self.heads if h.split(" ")[1] == path)
+            n = sum(1 for h in self.heads if h.split(" ")[1].endswith(path))
             self.heads.append(head)
         fault = self.how(path, n)
         name, _, arg = (fault or "").partition(" ")
@@ -62,6 +67,9 @@ class Faulty:
             return False
         if name == "loop":
             c.sendall(f"HTTP/1.1 302 There\r\nLocation: {path}\r\nContent-Length: 0\r\n\r\n".encode())
+            return True
+        if name == "redirect":
+            c.sendall(f"HTTP/1.1 302 There\r\nLocation: {arg}\r\nContent-Length: 0\r\n\r\n".encode())
             return True
         if name == "html":
             body = b"<html><h1>Welcome to the hotel</h1></html>"
@@ -78,9 +86,13 @@ class Faulty:
             c.sendall(b"HTTP/1.1 416 no\r\nContent-Length: 0\r\n\r\n")
             return True
         if name == "bomb":
-            body, extra = gzip.compress(b"\x7fELF" + bytes(50 << 20)), "Content-Encoding: gzip\r\n"
+            body, extra = gzip.compress(body[:4096] + bytes(int(arg or 50) << 20), 1), "Content-Encoding: gzip\r\n"
         if name == "longer":
             extra += f"Content-Length: {len(body) + 100}\r\n"
+        elif name == "shorter":
+            extra += f"Content-Length: {len(body) - 100}\r\n"
+        elif name == "huge":
+            extra += f"Content-Length: {1 << 50}\r\n"
         elif name == "endless":
             extra += "Transfer-Encoding: chunked\r\n"
         else:
@@ -94,6 +106,13 @@ class Faulty:
             c.sendall(body[:int(arg)] if arg else body)
             if name == "stall" or name == "longer":
                 self.stopping.wait(60)
+            return False
+        if name == "drip":
+            c.sendall(body[:1000])
+            for i in range(1000, len(body)):
+                if self.stopping.wait(float(arg)):
+                    break
+                c.sendall(body[i:i + 1])
             return False
         if name == "slow":
             for i in range(0, len(body), int(arg)):

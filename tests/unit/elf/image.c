@@ -259,6 +259,26 @@ static void a_section_table_that_lies_leaves_the_segments(void **state)
 	}
 }
 
+/* The end of a file that was never written: after a crash, of a transfer that made room first. */
+static void a_section_table_of_zeros_is_none(void **state)
+{
+	AUTO(elf_writer_done) struct elf_writer w = { 0 };
+	AUTO(buf_done) struct buf file = { 0 };
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct err err = { 0 };
+	uint64_t shoff;
+
+	make_usual(&w, ELF_WRITER_X86_64, &file);
+	memcpy(&shoff, file.p + E_SHOFF, sizeof(shoff));
+	memset(file.p + shoff, 0, file.size - shoff);
+	src = source_of_mem(buf_bytes(&file), "x");
+	assert_done(elf_open(src, &img, &err));
+	assert_int_equal(img->n_sections, 0);
+	assert_int_equal(img->sections_err.kind, ERR_INVALID);
+	assert_non_null(strstr(img->sections_err.text, "which is none"));
+}
+
 static void a_number_of_sections_that_lies_in_section_zero(void **state)
 {
 	static const uint64_t numbers[] = { 6, ELF_MAX_SECTIONS + 1, UINT32_MAX, UINT64_MAX,
@@ -557,6 +577,7 @@ int main(void)
 		cmocka_unit_test(more_sections_than_the_header_can_count),
 		cmocka_unit_test(more_segments_than_the_header_can_count),
 		cmocka_unit_test(a_section_table_that_lies_leaves_the_segments),
+		cmocka_unit_test(a_section_table_of_zeros_is_none),
 		cmocka_unit_test(a_number_of_sections_that_lies_in_section_zero),
 		cmocka_unit_test(a_program_header_table_that_lies_is_an_error),
 		cmocka_unit_test(larger_table_entries_are_stepped_over),
