@@ -26,6 +26,7 @@ struct service {
 	struct net *net;           /* NULL: no other server is asked */
 	struct resolver *upstream; /* belongs to the resolver; NULL: none */
 	struct resolver *resolver;
+	struct symbolizer *symbolizer;
 	struct server *server;
 	struct pool *helpers; /* decode ahead */
 	const char *data;
@@ -205,6 +206,7 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 	struct scan_options scan = s->scan;
 	struct resolve_index_options resolve = { 0 };
 	struct server_options server = s->server;
+	struct symbolize_options symbolize = { 0 };
 	struct net_url_list upstreams;
 
 	upstream_servers(s, &upstreams);
@@ -230,6 +232,10 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 	    open_resolvers(v, &resolve, &upstreams, places->data, err) < 0)
 		return -1;
 
+	symbolize.resolver = v->resolver;
+	symbolize.store = v->store;
+	v->symbolizer = symbolizer_new(&symbolize);
+	server.symbolizer = v->symbolizer;
 	server.resolver = v->resolver;
 	server.store = v->store;
 	server.tokens_path = tokens;
@@ -254,6 +260,7 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 static void stop(struct service *v)
 {
 	server_stop(v->server, STOP_GRACE_MS);
+	symbolizer_free(v->symbolizer);
 	/* With it all that is on its way ends; then nobody holds the resolver any more. */
 	net_free(v->net);
 	resolve_close(v->resolver);

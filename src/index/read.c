@@ -63,6 +63,41 @@ bool index_has(struct index *ix, const struct build_id *id)
 	return has;
 }
 
+int index_complete(struct index *ix, struct bytes prefix, struct build_id *ret, struct err *err)
+{
+	uint8_t last[BUILD_ID_MAX];
+	struct build_id id;
+	struct db_stmt *s;
+	size_t n = 0;
+	int r;
+
+	if (!prefix.size || prefix.size > sizeof(last))
+		return INDEX_MISSING;
+	memset(last, 0xff, sizeof(last));
+	memcpy(last, prefix.p, prefix.size);
+	if (db_prepare(
+		    ix->db,
+		    "SELECT DISTINCT build_id FROM artifact WHERE build_id >= ?1 AND build_id <= ?2 LIMIT 2",
+		    &s, err) < 0)
+		return -1;
+	db_bind_bytes(s, 1, prefix);
+	db_bind_bytes(s, 2, bytes_of(last, sizeof(last)));
+	while ((r = db_step(s, err)) == DB_ROW) {
+		if (!build_id_set(&id, db_bytes(s, 0))) {
+			r = err_set(err, ERR_INVALID, "a row of artifact is damaged");
+			break;
+		}
+		n++;
+	}
+	db_reset(s);
+	if (r < 0)
+		return -1;
+	if (n != 1)
+		return INDEX_MISSING;
+	*ret = id;
+	return 0;
+}
+
 int index_build_ids(struct index *ix, int (*fn)(void *arg, const struct build_id *id), void *arg,
 		    struct err *err)
 {

@@ -304,6 +304,28 @@ const char *http_arg(struct http_conn *c, const char *name)
 	return value ? value : "";
 }
 
+struct args {
+	const char *name;
+	void (*fn)(void *arg, const char *value);
+	void *arg;
+};
+
+static enum MHD_Result one_arg(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct args *a = arg;
+
+	if (strcmp(name, a->name) == 0)
+		a->fn(a->arg, value ? value : "");
+	return MHD_YES;
+}
+
+void http_args(struct http_conn *c, const char *name, void (*fn)(void *arg, const char *value), void *arg)
+{
+	struct args a = { name, fn, arg };
+
+	MHD_get_connection_values(mhd(c), MHD_GET_ARGUMENT_KIND, one_arg, &a);
+}
+
 const struct sockaddr *http_peer(struct http_conn *c)
 {
 	return MHD_get_connection_info(mhd(c), MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;

@@ -76,6 +76,8 @@ void http_stop(struct http *h);
 const char *http_header(struct http_conn *c, const char *name);
 const char *http_arg(struct http_conn *c,
 		     const char *name); /* of the query, still escaped but for '+'; "" when it has no '=' */
+/* Each value that the query has under this name, escaped likewise. */
+void http_args(struct http_conn *c, const char *name, void (*fn)(void *arg, const char *value), void *arg);
 const struct sockaddr *http_peer(struct http_conn *c);
 /* From the handler or a stream's read: hold it until http_resume(), which may be called from now on, by any
  * thread, once. */

@@ -14,6 +14,7 @@
  *   reply.c                         headers and statuses
  *   metadata.c, metadata_relay.c, status.c, failures.c, page.c   the other routes
  *   push.c, push_*.c, push.h, token.c          what changes the store, and who may
+ *   symbolize.c, symbolize_*.c, symbolize.h   addresses to frames
  *   json.c                          what those of them that answer JSON share
  *   metrics.c, access.c, limit.c    counters, access log, rate limit
  *   server.c                        puts them together
@@ -36,6 +37,7 @@
 #define SERVER_RETRY_S "5"      /* Retry-After */
 
 struct artifact;
+struct ask;
 struct cache;
 struct hot;
 struct limit;
@@ -50,6 +52,7 @@ enum request_type { /* the first ones are enum resolve_kind */
 		    TYPE_STATUS,
 		    TYPE_PAGE,
 		    TYPE_PUSH,
+		    TYPE_SYMBOLIZE,
 		    TYPE_OTHER,
 		    N_TYPES,
 };
@@ -118,6 +121,7 @@ struct request {
 	void (*job)(struct request *req);
 	bool *goes_on; /* set by the job: it is not over when it returns; whoever ends it calls wait_job_done() */
 	struct http_reply *reply;
+	struct ask *ask;           /* NULL: it asks for no frames. In the arena */
 	struct push_request *push; /* NULL: it changes nothing. In the arena */
 	/* what was replied, for the log */
 	unsigned status;
@@ -127,6 +131,8 @@ struct request {
 
 /* One for push.c. */
 struct request *request_new_push(struct server *s, const struct http_request *hr);
+/* One for symbolize.c. */
+struct request *request_new_ask(struct server *s, const struct http_request *hr, const struct route *route);
 bool request_begin(void *arg, const struct http_request *hr, void **ctx);
 size_t request_body(void *arg, const struct http_request *hr, void *ctx, struct bytes piece);
 
@@ -377,6 +383,7 @@ struct server {
 	atomic_uint n_open; /* struct requests */
 	int64_t started_mono_ms;
 	atomic_size_t ring_bytes; /* held by rings */
+	atomic_size_t ask_bytes;  /* of bodies that ask for frames */
 	atomic_bool is_ready;     /* /readyz; the wait thread asks the scan */
 	pthread_mutex_t index_lock;
 	struct index *index; /* under index_lock; for status.c; NULL: not opened yet */

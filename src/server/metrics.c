@@ -25,6 +25,7 @@ static const char *const types[N_TYPES] = {
 	[TYPE_STATUS] = "status",
 	[TYPE_PAGE] = "page",
 	[TYPE_PUSH] = "push",
+	[TYPE_SYMBOLIZE] = "symbolize",
 	[TYPE_OTHER] = "other",
 };
 static const char *const results[] = { "file",         ".rpm archive", ".deb archive", ".ddeb archive",
@@ -96,6 +97,21 @@ static const struct metric_family upstream_open = { "lode_upstream_breaker_open"
 static const struct metric_family upstream_asked = { "lode_upstream_requests",
 						     "Requests to this server, by how they went.",
 						     METRIC_GAUGE, "server,outcome", NULL };
+
+static const struct metric_family symbolize_tables = {
+	"lode_symbolize_tables", "Symbol tables that were wanted and not mapped, by how they were had.",
+	METRIC_GAUGE, "outcome", NULL
+};
+static const struct metric_family symbolize_wanted = {
+	"lode_symbolize_wanted", "Symbol tables that requests needed: mapped yet, or not.", METRIC_GAUGE,
+	"outcome", NULL
+};
+static const struct metric_family symbolize_bytes = { "lode_symbolize_bytes",
+						      "Symbol tables that are mapped.", METRIC_GAUGE, "",
+						      NULL };
+static const struct metric_family symbolize_flights = { "lode_symbolize_flights",
+							"Symbol tables that are being made or waited for.",
+							METRIC_GAUGE, "", NULL };
 
 void metrics_begin(enum request_type type)
 {
@@ -214,6 +230,22 @@ static void collect_store(struct server *s)
 		metric_set(metric_get(&store_bytes), (int64_t)bytes);
 }
 
+static void collect_symbolizer(struct server *s)
+{
+	struct symbolizer_stats st;
+
+	symbolizer_stats(s->opts.symbolizer, &st);
+	metric_set(metric_get(&symbolize_tables, "made"), (int64_t)st.n_made);
+	metric_set(metric_get(&symbolize_tables, "stored"), (int64_t)st.n_from_store);
+	metric_set(metric_get(&symbolize_tables, "replaced"), (int64_t)st.n_replaced);
+	metric_set(metric_get(&symbolize_tables, "failed"), (int64_t)st.n_failed);
+	metric_set(metric_get(&symbolize_wanted, "hit"), (int64_t)st.n_hits);
+	metric_set(metric_get(&symbolize_wanted, "miss"),
+		   (int64_t)(st.n_wanted - MIN(st.n_hits, st.n_wanted)));
+	metric_set(metric_get(&symbolize_bytes), (int64_t)st.tables_size);
+	metric_set(metric_get(&symbolize_flights), st.n_flights);
+}
+
 static void collect_upstream(struct server *s)
 {
 	struct resolve_upstream_stats st;
@@ -242,6 +274,8 @@ static void collect(void *arg)
 		collect_upstream(s);
 	if (s->opts.store)
 		collect_store(s);
+	if (s->opts.symbolizer)
+		collect_symbolizer(s);
 	if (!s->cache)
 		return;
 	cache_stats(s->cache, &c);

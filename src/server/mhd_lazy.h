@@ -16,6 +16,7 @@
 	X(MHD_create_response_from_fd_at_offset64)                \
 	X(MHD_destroy_response)                                   \
 	X(MHD_get_connection_info)                                \
+	X(MHD_get_connection_values)                              \
 	X(MHD_lookup_connection_value)                            \
 	X(MHD_lookup_connection_value_n)                          \
 	X(MHD_queue_response)                                     \
@@ -39,6 +40,7 @@ extern struct mhd_functions mhd_functions;
 #define MHD_create_response_from_fd_at_offset64 mhd_functions.MHD_create_response_from_fd_at_offset64
 #define MHD_destroy_response                    mhd_functions.MHD_destroy_response
 #define MHD_get_connection_info                 mhd_functions.MHD_get_connection_info
+#define MHD_get_connection_values               mhd_functions.MHD_get_connection_values
 #define MHD_lookup_connection_value             mhd_functions.MHD_lookup_connection_value
 #define MHD_lookup_connection_value_n           mhd_functions.MHD_lookup_connection_value_n
 #define MHD_queue_response                      mhd_functions.MHD_queue_response

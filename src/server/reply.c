@@ -72,7 +72,7 @@ struct http_reply *reply_text(struct server *s, unsigned status, struct str text
 	if (status == 503 || status == 429)
 		http_reply_header(r, "Retry-After", SERVER_RETRY_S);
 	if (status == 405)
-		http_reply_header(r, "Allow", s->opts.cors ? "GET, HEAD, OPTIONS" : "GET, HEAD");
+		http_reply_header(r, "Allow", s->opts.cors ? "GET, HEAD, POST, OPTIONS" : "GET, HEAD");
 	common_headers(s, r);
 	return r;
 }

@@ -7,6 +7,7 @@
  * a worker.
  */
 #include "server/push.h"
+#include "server/symbolize.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +100,8 @@ static enum request_type type_of(const struct route *route)
 		[ROUTE_METADATA] = TYPE_METADATA, [ROUTE_METRICS] = TYPE_METRICS,
 		[ROUTE_HEALTHZ] = TYPE_HEALTH,    [ROUTE_READYZ] = TYPE_HEALTH,
 		[ROUTE_STATUS] = TYPE_STATUS,     [ROUTE_FAILURES] = TYPE_STATUS,
-		[ROUTE_PAGE] = TYPE_PAGE,
+		[ROUTE_PAGE] = TYPE_PAGE,         [ROUTE_SYMBOLIZE] = TYPE_SYMBOLIZE,
+		[ROUTE_SYMBOLZ] = TYPE_SYMBOLIZE, [ROUTE_SYMBOLICATE_V5] = TYPE_SYMBOLIZE,
 	};
 
 	return route->kind == ROUTE_ARTIFACT ? (enum request_type)route->resolve.kind : types[route->kind];
@@ -338,6 +340,10 @@ static enum http_result begin(struct first *f, void **ctx)
 		return begin_job(f, &route, status_job, ctx);
 	case ROUTE_FAILURES:
 		return begin_job(f, &route, failures_job, ctx);
+	case ROUTE_SYMBOLIZE:
+	case ROUTE_SYMBOLZ:
+	case ROUTE_SYMBOLICATE_V5:
+		return begin_job(f, &route, ask_get_job, ctx);
 	case ROUTE_HEALTHZ:
 		return send_made(f, &s->made.ok);
 	case ROUTE_READYZ:
@@ -392,16 +398,30 @@ struct request *request_new_push(struct server *s, const struct http_request *hr
 	return request_new(&f, &none);
 }
 
+struct request *request_new_ask(struct server *s, const struct http_request *hr, const struct route *route)
+{
+	const struct first f = { s, hr, false, clock_mono_ns(), TYPE_SYMBOLIZE };
+
+	metrics_begin(f.type);
+	return request_new(&f, route);
+}
+
 bool request_begin(void *arg, const struct http_request *hr, void **ctx)
 {
 	struct server *s = arg;
 
+	if (ask_begin(s, hr, ctx))
+		return true;
+	if (*ctx)
+		return false; /* it was refused */
 	return s->opts.store && strcmp(hr->method, "OPTIONS") != 0 ? push_begin(s, hr, ctx) : false;
 }
 
 size_t request_body(void *arg, const struct http_request *hr, void *ctx, struct bytes piece)
 {
-	return push_body(ctx, piece);
+	struct request *req = ctx;
+
+	return req->ask ? ask_body(req, piece) : push_body(req, piece);
 }
 
 /* What tells nothing of what is here: for whoever watches over the server. */
@@ -419,6 +439,8 @@ enum http_result request_handle(void *arg, const struct http_request *hr, void *
 
 	if (req && req->push)
 		return push_request(req);
+	if (req && req->ask && !req->job)
+		return ask_request(req);
 	if (req)
 		return req->job ? send_reply(req, req->status, req->reply, req->head ? 0 : req->bytes,
 					     req->result)
@@ -452,6 +474,8 @@ void request_done(void *arg, struct http_conn *c, void *ctx, bool complete)
 
 	if (req->push)
 		push_done(req);
+	if (req->ask)
+		ask_done(req);
 	/* It was broken off before anything could be said. */
 	if (!req->status)
 		req->status = 499;

@@ -49,7 +49,21 @@ static const struct {
 	{ STR("/readyz"), ROUTE_READYZ },
 	{ STR("/api/status"), ROUTE_STATUS },
 	{ STR("/api/failures"), ROUTE_FAILURES },
+	{ STR("/symbolize"), ROUTE_SYMBOLIZE },
+	{ STR("/symbolz"), ROUTE_SYMBOLZ },
+	{ STR("/pprof/symbol"), ROUTE_SYMBOLZ },
+	{ STR("/symbolicate/v5"), ROUTE_SYMBOLICATE_V5 },
 	{ STR("/"), ROUTE_PAGE },
+};
+
+/* What may stand behind a build ID for its addresses. */
+static const struct {
+	struct str path;
+	enum route_kind kind;
+} addresses[] = {
+	{ STR("symbolize"), ROUTE_SYMBOLIZE },
+	{ STR("symbolz"), ROUTE_SYMBOLZ },
+	{ STR("pprof/symbol"), ROUTE_SYMBOLZ },
 };
 
 static const struct str buildid_prefix = STR("/buildid/"), page_prefix = STR("/web/");
@@ -72,6 +86,11 @@ static int parse_artifact(struct str rest, struct route *ret, const char **ret_w
 		if (rest.p[i] == '/') {
 			type.size = i;
 			break;
+		}
+	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++)
+		if (str_eq(rest, addresses[i].path)) {
+			ret->kind = addresses[i].kind;
+			return 0;
 		}
 	rest = (struct str){ rest.p + type.size, rest.size - type.size }; /* from its slash on */
 	for (unsigned kind = 0; kind < RESOLVE_N_KINDS; kind++) {
@@ -103,8 +122,8 @@ static int parse_artifact(struct str rest, struct route *ret, const char **ret_w
 		}
 		return 0;
 	}
-	*ret_why =
-		"no such path: after the build ID comes debuginfo, executable, source/PATH or section/NAME\n";
+	*ret_why = "no such path: after the build ID comes debuginfo, executable, source/PATH, section/NAME "
+		   "or symbolize\n";
 	return 404;
 }
 

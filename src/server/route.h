@@ -16,6 +16,9 @@ enum route_kind {
 	ROUTE_READYZ,
 	ROUTE_STATUS,
 	ROUTE_FAILURES,
+	ROUTE_SYMBOLIZE,      /* of a build ID in `resolve`, if it has one */
+	ROUTE_SYMBOLZ,        /* likewise */
+	ROUTE_SYMBOLICATE_V5,
 	ROUTE_PAGE, /* `file` of the page; empty: "/" */
 	ROUTE_N_KINDS,
 };

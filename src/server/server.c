@@ -75,12 +75,12 @@ static void make_replies(struct server *s)
 	s->made.method = made_text(s, 405, STR("only GET and HEAD\n"));
 	s->made.options = (struct made){ 204, 0, http_reply_copy("", 0) };
 	if (s->opts.cors) {
-		http_reply_header(s->made.options.reply, "Allow", "GET, HEAD, OPTIONS");
+		http_reply_header(s->made.options.reply, "Allow", "GET, HEAD, POST, OPTIONS");
 		http_reply_header(s->made.options.reply, "Access-Control-Allow-Origin", "*");
 		http_reply_header(s->made.options.reply, "Access-Control-Allow-Methods",
-				  "GET, HEAD, OPTIONS");
+				  "GET, HEAD, POST, OPTIONS");
 		http_reply_header(s->made.options.reply, "Access-Control-Allow-Headers",
-				  "cache-control, range, x-debuginfod-maxsize");
+				  "cache-control, content-type, range, x-debuginfod-maxsize");
 		http_reply_header(s->made.options.reply, "Access-Control-Max-Age", "86400");
 	}
 }
@@ -178,6 +178,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 	}
 	/* First nobody may be suspended, then connections can be closed, then nobody asks for artifacts any
 	 * more. */
+	symbolizer_stop(s->opts.symbolizer);
 	wait_stop(&s->wait);
 	http_stop(s->http);
 	wait_artifacts_gone(&s->wait);

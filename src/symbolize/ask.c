@@ -53,7 +53,7 @@ static enum symbolize_reason place(const struct symbolize_hold *h, const struct 
 		return of_section(info, q->section, q->addr, ret);
 	if (of_relocatable(info, q, &r, ret))
 		return r;
-	if (q->kind != SYMBOLIZE_VADDR && (!l || !l->layout)) {
+	if (q->kind != SYMBOLIZE_VADDR && q->kind != SYMBOLIZE_RELATIVE && (!l || !l->layout)) {
 		if (q->kind == SYMBOLIZE_RUNTIME && !q->n_maps)
 			return SYMBOLIZE_NO_MAPPING;
 		return l ? SYMBOLIZE_NO_LAYOUT : h->per_id > 1 ? h->none_because : SYMBOLIZE_NO_LAYOUT;

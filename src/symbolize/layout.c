@@ -208,6 +208,9 @@ enum symbolize_reason symbolize_translate(const struct symbolize_layout *l, enum
 		if (!l || !l->n_segments)
 			return SYMBOLIZE_NO_LAYOUT;
 		return in_process(l, maps, n_maps, m, addr, ret) ? SYMBOLIZE_FOUND : SYMBOLIZE_NO_LAYOUT;
+	case SYMBOLIZE_RELATIVE:
+		*ret = addr + (l && l->n_segments ? page_of(l->segments[0].vaddr) : 0);
+		return SYMBOLIZE_FOUND;
 	case SYMBOLIZE_VADDR:
 	case SYMBOLIZE_SECTION:
 		break;

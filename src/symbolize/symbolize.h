@@ -112,10 +112,11 @@ struct symbolize_mapping {
 };
 
 enum symbolize_kind {
-	SYMBOLIZE_VADDR,   /* as in the ELF file: what nm and objdump print */
-	SYMBOLIZE_OFFSET,  /* where the byte lies in the file */
-	SYMBOLIZE_RUNTIME, /* in a process: needs mappings */
-	SYMBOLIZE_SECTION, /* relative to a section: of relocatable files, whose sections all begin at 0 */
+	SYMBOLIZE_VADDR,    /* as in the ELF file: what nm and objdump print */
+	SYMBOLIZE_OFFSET,   /* where the byte lies in the file */
+	SYMBOLIZE_RUNTIME,  /* in a process: needs mappings */
+	SYMBOLIZE_SECTION,  /* relative to a section: of relocatable files, whose sections all begin at 0 */
+	SYMBOLIZE_RELATIVE, /* to where the file's first page is, as crash reporters count */
 };
 
 /*

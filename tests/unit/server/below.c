@@ -36,6 +36,11 @@ int index_stats(struct index *ix, struct index_stats *ret, struct err *err)
 	return 0;
 }
 
+int index_complete(struct index *ix, struct bytes prefix, struct build_id *ret, struct err *err)
+{
+	return INDEX_MISSING;
+}
+
 int index_list(struct index *ix, enum index_kind kind, enum index_state state, int64_t after, size_t max,
 	       struct arena *a, struct index_file **ret, size_t *ret_n, struct err *err)
 {

@@ -221,13 +221,13 @@ static void pages_elsewhere_may_ask_with_cors(void **state)
 
 	assert_int_equal(a.status, 204);
 	assert_header(&a, "Access-Control-Allow-Origin", "*");
-	assert_header(&a, "Access-Control-Allow-Methods", "GET, HEAD, OPTIONS");
+	assert_header(&a, "Access-Control-Allow-Methods", "GET, HEAD, POST, OPTIONS");
 	http_answer_done(&a);
 	a = get(PATH, NULL);
 	assert_header(&a, "Access-Control-Allow-Origin", "*");
 	http_answer_done(&a);
 	a = http_fetch(f.url, "POST", PATH, NULL);
-	assert_header(&a, "Allow", "GET, HEAD, OPTIONS");
+	assert_header(&a, "Allow", "GET, HEAD, POST, OPTIONS");
 	http_answer_done(&a);
 }
 

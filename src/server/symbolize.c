@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A request for frames, from its headers to its reply. See symbolize.h.
+ */
+#include "server/symbolize.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include "server/push.h"
+
+/* ---- replies ---- */
+
+static void refuse(struct request *req, unsigned status, const char *text)
+{
+	AUTO(mem_freep) char *line = mem_printf("%s\n", text);
+
+	if (req->reply)
+		return;
+	json_refuse(req, status, line);
+	req->ask->refused = true;
+}
+
+static void reply(struct ask *a, const char *type)
+{
+	struct request *req = a->req;
+
+	req->status = a->passes ? 202 : 200;
+	req->bytes = a->out.size;
+	req->result = "made";
+	req->reply = reply_body(req->s, &a->out, type, true);
+	if (a->passes)
+		http_reply_header(req->reply, "Retry-After", "1");
+}
+
+/* ---- answering ---- */
+
+bool ask_is_full(const struct ask *a)
+{
+	return a->parts.size > ASK_MAX_REPLY;
+}
+
+void ask_part_begin(struct ask *a, size_t i)
+{
+	a->at[i].off = a->parts.size;
+}
+
+void ask_part_end(struct ask *a, size_t i)
+{
+	a->at[i].size = a->parts.size - a->at[i].off;
+}
+
+static void on_answer(void *arg, size_t i, const struct symbolize_answer *ans)
+{
+	struct ask *a = arg;
+
+	a->passes |= symbolize_reason_passes(ans->reason);
+	a->form->answer(a, i, ans);
+}
+
+static void answer_all(struct ask *a)
+{
+	a->at = NEW_N(struct ask_part, a->n + 1);
+	memset(a->at, 0, (a->n + 1) * sizeof(*a->at));
+	symbolize_ask_all(a->hold, a->queries, a->n, on_answer, a);
+	for (size_t i = 0; i < a->n_ids; i++) {
+		struct symbolize_module m;
+
+		symbolize_hold_module(a->hold, i, &m);
+		a->passes |= symbolize_reason_passes(m.reason);
+	}
+	reply(a, a->form->finish(a));
+}
+
+static void run_answer(void *arg)
+{
+	struct request *req = arg;
+
+	answer_all(req->ask);
+	wait_job_done(req);
+}
+
+/* Tables are there, or the deadline is over. From any thread. */
+static void on_ready(void *arg)
+{
+	struct request *req = arg;
+
+	if (pool_submit(req->s->workers, POOL_NORMAL, run_answer, req) != 0)
+		abort(); /* the pool has room for all that may be suspended */
+}
+
+static void start(struct ask *a)
+{
+	struct request *req = a->req;
+	bool *goes_on = req->goes_on;
+	int64_t max_ms = req->s->opts.request_deadline_ms;
+	int64_t deadline_ms = clock_mono_ms() + MIN(a->timeout_ms, max_ms);
+
+	/* It may be answered, and gone, before the hold is returned. */
+	*goes_on = true;
+	if (symbolize_hold_new(req->s->opts.symbolizer, a->ids, a->n_ids, a->hold_flags, deadline_ms,
+			       on_ready, req, &a->hold) == SYMBOLIZE_WAITS)
+		return;
+	*goes_on = false;
+	answer_all(a);
+}
+
+static void run(struct ask *a)
+{
+	struct err err = { 0 };
+
+	if (a->form->parse(a, &err) < 0) {
+		char text[ERR_TEXT_SIZE + 32];
+
+		snprintf(text, sizeof(text), "the request: %s", err.text);
+		refuse(a->req, err.kind == ERR_LIMIT ? 413 : 400, text);
+		return;
+	}
+	start(a);
+}
+
+static struct ask *ask_new(struct request *req, const struct ask_form *form)
+{
+	struct ask *a = ARENA_NEW(&req->arena, struct ask);
+
+	a->req = req;
+	a->arena = &req->arena;
+	a->form = form;
+	a->timeout_ms = ASK_TIMEOUT_MS;
+	req->ask = a;
+	return a;
+}
+
+static void post_job(struct request *req)
+{
+	run(req->ask);
+}
+
+void ask_get_job(struct request *req)
+{
+	bool pprof = req->route.kind == ROUTE_SYMBOLZ;
+	struct ask *a = ask_new(req, &ask_get);
+
+	if (!req->s->opts.symbolizer) {
+		refuse(req, 404, "addresses are not translated here");
+	} else if (pprof) {
+		/* pprof asks first whether there are symbols at all. */
+		buf_add_str(&a->out, STR("num_symbols: 1\n"));
+		reply(a, "text/plain; charset=utf-8");
+	} else if (!req->route.resolve.id.size) {
+		refuse(req, 400, "this path takes POST");
+	} else {
+		run(a);
+	}
+}
+
+/* ---- POST ---- */
+
+static const struct ask_form *form_of(const struct request *req)
+{
+	const char *type = http_header(req->conn, "Content-Type");
+
+	if (req->route.kind == ROUTE_SYMBOLICATE_V5)
+		return &ask_v5;
+	if (req->route.kind == ROUTE_SYMBOLZ)
+		return &ask_pprof;
+	return type && strncasecmp(type, "application/x-lode-symbolize", 28) == 0 ? &ask_binary : &ask_json;
+}
+
+bool ask_begin(struct server *s, const struct http_request *hr, void **ctx)
+{
+	char room[ROUTE_URL_MAX + 1];
+	struct request *req;
+	struct route route;
+	const char *why = "";
+	unsigned status;
+
+	if (!s->opts.symbolizer || strcmp(hr->method, "POST") != 0 ||
+	    route_parse(str_of(hr->url), room, &route, &why) != 0 ||
+	    (route.kind != ROUTE_SYMBOLIZE && route.kind != ROUTE_SYMBOLZ &&
+	     route.kind != ROUTE_SYMBOLICATE_V5))
+		return false;
+	req = request_new_ask(s, hr, &route);
+	*ctx = req;
+	ask_new(req, form_of(req));
+	if (s->limit && !limit_take(s->limit, http_peer(hr->conn), clock_mono_ms())) {
+		metrics_refused("rate");
+		refuse(req, 429, "too many requests from your address");
+	} else if (s->opts.require_read_token && (status = push_may_read(s->push, hr->conn, &why))) {
+		refuse(req, status, why);
+	} else if (wait_count(&s->wait) >= s->opts.max_queued) {
+		metrics_refused("queue");
+		refuse(req, 503, "busy");
+	}
+	return !req->ask->refused;
+}
+
+size_t ask_body(struct request *req, struct bytes piece)
+{
+	struct ask *a = req->ask;
+
+	if (a->refused || a->too_long)
+		return piece.size;
+	if (piece.size > ASK_MAX_BODY - a->body.size ||
+	    atomic_fetch_add(&req->s->ask_bytes, piece.size) + piece.size > ASK_MAX_BODIES) {
+		a->too_long = true;
+		if (piece.size <= ASK_MAX_BODY - a->body.size)
+			atomic_fetch_sub(&req->s->ask_bytes, piece.size);
+		return piece.size;
+	}
+	a->counted += piece.size;
+	buf_add(&a->body, piece.p, piece.size);
+	return piece.size;
+}
+
+static void run_post(void *arg)
+{
+	struct request *req = arg;
+	bool goes_on = false;
+
+	req->goes_on = &goes_on;
+	req->job(req);
+	/* If so, it may be gone. */
+	if (!goes_on)
+		wait_job_done(req);
+}
+
+enum http_result ask_request(struct request *req)
+{
+	if (req->ask->too_long)
+		refuse(req, 413, "it has more than 16 MiB, or too many are under way: ask in several");
+	if (!req->reply) {
+		req->job = post_job;
+		if (wait_job(req)) {
+			if (pool_submit(req->s->workers, POOL_NORMAL, run_post, req) != 0)
+				abort(); /* the pool has room for all that may be suspended */
+			return HTTP_SUSPENDED;
+		}
+		refuse(req, 503, "the server stops; ask again");
+	}
+	return http_send(req->conn, req->status, req->reply);
+}
+
+void ask_done(struct request *req)
+{
+	struct ask *a = req->ask;
+
+	atomic_fetch_sub(&req->s->ask_bytes, a->counted);
+	symbolize_hold_free(a->hold);
+	buf_done(&a->body);
+	buf_done(&a->parts);
+	buf_done(&a->out);
+	free(a->at);
+}
+
+/* ---- which build ID begins like this? ---- */
+
+struct only_one {
+	struct build_id id;
+	size_t n;
+};
+
+static int take_object(void *arg, const struct store_object *o)
+{
+	struct only_one *one = arg;
+
+	if (!one->n || !build_id_eq(&one->id, &o->key.id))
+		one->n++;
+	one->id = o->key.id;
+	return 0;
+}
+
+bool ask_complete_id(struct server *s, struct bytes prefix, struct build_id *ret)
+{
+	static const struct index_options read_only = { .read_only = true };
+	AUTO(buf_done) struct buf next = { 0 };
+	struct only_one one = { 0 };
+	char hex[BUILD_ID_HEX_SIZE];
+	struct err ignored = { 0 };
+	int r = INDEX_MISSING;
+
+	if (s->opts.index_path) {
+		pthread_mutex_lock(&s->index_lock);
+		if (!s->index && index_open(s->opts.index_path, &read_only, &s->index, &ignored) < 0)
+			s->index = NULL;
+		if (s->index)
+			r = index_complete(s->index, prefix, ret, &ignored);
+		pthread_mutex_unlock(&s->index_lock);
+	}
+	if (r == 0)
+		return true;
+	if (!s->opts.store || store_list(s->opts.store, str_of(hex_encode(prefix, hex)), STR(""), 16,
+					 take_object, &one, &next, &ignored) < 0)
+		return false;
+	*ret = one.id;
+	return one.n == 1;
+}
+
+/* ---- writing JSON ---- */
+
+/* The length of the valid UTF-8 character at @p; 0: there is none. */
+static size_t utf8_at(const uint8_t *p, size_t n)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t size = *p < 0x80 ? 1 : *p >= 0xf0 ? 4 : *p >= 0xe0 ? 3 : 2;
+	uint32_t c = size == 1 ? *p : *p & (0xffu >> (size + 1));
+
+	if (*p >= 0xf8 || (*p >= 0x80 && *p < 0xc0) || size > n)
+		return 0;
+	for (size_t i = 1; i < size; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	return c < least[size] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : size;
+}
+
+void ask_add_string(struct buf *b, struct str s)
+{
+	const uint8_t *p = (const uint8_t *)s.p, *end = p + s.size;
+
+	buf_add_char(b, '"');
+	while (p < end) {
+		const uint8_t *from = p;
+		size_t n;
+
+		while (p < end && *p >= ' ' && *p < 0x7f && *p != '"' && *p != '\\')
+			p++;
+		buf_add(b, from, (size_t)(p - from));
+		if (p == end)
+			break;
+		if (*p == '"' || *p == '\\') {
+			buf_add_char(b, '\\');
+			buf_add_char(b, (char)*p++);
+		} else if (*p < ' ' || *p == 0x7f) {
+			buf_printf(b, "\\u%04x", *p++);
+		} else if ((n = utf8_at(p, (size_t)(end - p)))) {
+			buf_add(b, p, n);
+			p += n;
+		} else {
+			buf_add_str(b, STR("\\ufffd"));
+			p++;
+		}
+	}
+	buf_add_char(b, '"');
+}
+
+void ask_add_name(struct ask *a, const struct symtab_frame *f, struct buf *b)
+{
+	AUTO(buf_done) struct buf name = { 0 };
+
+	symbolize_name(f, a->demangling, &name);
+	ask_add_string(b, buf_str(&name));
+}
+
+void ask_add_path(const struct symtab_frame *f, struct buf *b)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+
+	symtab_path(f->dir, f->file, &path);
+	ask_add_string(b, buf_str(&path));
+}
+
+/* ---- reading numbers ---- */
+
+bool ask_number_text(struct str s, bool hex, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	s = str_trim(s);
+	if (str_starts(s, STR("0x")) || str_starts(s, STR("0X"))) {
+		hex = true;
+		s = (struct str){ s.p + 2, s.size - 2 };
+	}
+	if (!hex)
+		return str_to_u64(s, ret);
+	if (!s.size || s.size > 16)
+		return false;
+	for (size_t i = 0; i < s.size; i++) {
+		unsigned c = (unsigned char)s.p[i], d = 16;
+
+		if (c - '0' < 10)
+			d = c - '0';
+		else if ((c | 32) - 'a' < 6)
+			d = (c | 32) - 'a' + 10;
+		if (d == 16)
+			return false;
+		v = v << 4 | d;
+	}
+	*ret = v;
+	return true;
+}
+
+bool ask_number(const json_t *j, uint64_t *ret)
+{
+	if (json_is_integer(j)) {
+		*ret = (uint64_t)json_integer_value(j);
+		return json_integer_value(j) >= 0;
+	}
+	return json_is_string(j) &&
+	       ask_number_text((struct str){ json_string_value(j), json_string_length(j) }, false, ret);
+}

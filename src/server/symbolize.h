@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Addresses to frames over HTTP: what its files share.
+ *
+ *   symbolize.c         a request from its headers to its reply, whatever its form
+ *   symbolize_json.c    POST /symbolize, GET /buildid/ID/symbolize
+ *   symbolize_binary.c  the compact form of the first
+ *   symbolize_v5.c      POST /symbolicate/v5, Mozilla's
+ *   symbolize_pprof.c   /symbolz, pprof's
+ *
+ * A worker reads what is asked, takes a hold of the tables, and leaves; when they are there, or the deadline
+ * is over, a worker writes the reply. Nobody waits meanwhile.
+ */
+#pragma once
+
+#include "server/json.h"
+#include "symbolize/symbolize.h"
+
+#define ASK_MAX_BODY   MIB(16)
+#define ASK_MAX_BODIES MIB(256) /* of all that are under way */
+#define ASK_MAX_IDS    4096u
+#define ASK_MAX_MAPS   65536u
+#define ASK_MAX_ADDRS  200000u
+#define ASK_MAX_REPLY  MIB(128)
+#define ASK_TIMEOUT_MS 20000 /* unless something else is asked for */
+#define ASK_MAX_STRING 4096u
+
+struct ask;
+
+struct ask_form {
+	/* What is asked for, into the ask. ERR_INVALID, ERR_LIMIT: 400, 413, with the text. */
+	int (*parse)(struct ask *a, struct err *err);
+	/* One answer; @i is the place in a->queries. They come in any order. */
+	void (*answer)(void *ask, size_t i, const struct symbolize_answer *ans);
+	/* The body in a->out, and its type. */
+	const char *(*finish)(struct ask *a);
+};
+extern const struct ask_form ask_json, ask_get, ask_binary, ask_v5, ask_pprof;
+
+struct ask {
+	struct request *req; /* NULL: for fuzzing */
+	struct arena *arena;
+	const struct ask_form *form;
+	struct buf body;
+	size_t counted; /* of it, in the server's sum */
+	bool refused, too_long;
+	/* What is asked; in the arena. */
+	struct build_id *ids;
+	struct symbolize_query *queries;
+	size_t n_ids, n;
+	unsigned hold_flags;
+	int64_t timeout_ms;
+	enum symbolize_demangling demangling;
+	void *own; /* the form's */
+	/* What comes of it. */
+	struct symbolize_hold *hold;
+	struct buf parts; /* answers as they come */
+	struct ask_part {
+		size_t off, size;
+	} * at;      /* of each query, in `parts` */
+	bool passes; /* of some asking again may help */
+	struct buf out;
+};
+
+/* ---- for request.c ---- */
+
+/* Is this one for us? Then @ctx is its request, and its body is wanted. */
+bool ask_begin(struct server *s, const struct http_request *hr, void **ctx);
+size_t ask_body(struct request *req, struct bytes piece);
+enum http_result ask_request(struct request *req); /* all is in */
+void ask_done(struct request *req);
+/* GET. */
+void ask_get_job(struct request *req);
+
+/* ---- for the forms ---- */
+
+/* Begin and end what is written of answer @i. */
+void ask_part_begin(struct ask *a, size_t i);
+void ask_part_end(struct ask *a, size_t i);
+bool ask_is_full(const struct ask *a); /* the reply would get too long */
+
+/* JSON: numbers of 64 bits also as text, "0x10" or "16". */
+bool ask_number(const json_t *j, uint64_t *ret);
+bool ask_number_text(struct str s, bool hex, uint64_t *ret);
+/* A string with its quotes; what is no UTF-8 becomes U+FFFD. */
+void ask_add_string(struct buf *b, struct str s);
+void ask_add_name(struct ask *a, const struct symtab_frame *f, struct buf *b); /* likewise */
+void ask_add_path(const struct symtab_frame *f, struct buf *b);
+
+/* The build IDs that begin with these bytes: the one there is, else 0 and nothing. */
+bool ask_complete_id(struct server *s, struct bytes prefix, struct build_id *ret);

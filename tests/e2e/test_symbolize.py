@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses to frames over HTTP, by a server that has nothing but a package; llvm-symbolizer tells what is right."""
+
+import http.client
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import build_id, make_deb
+
+SOURCE = """
+#include <stdio.h>
+#include <vector>
+
+namespace shop {
+
+static inline __attribute__((always_inline)) int twice(int n)
+{
+	return n * 2 + (n >> 3);
+}
+
+template <typename T> __attribute__((noinline)) T sum(const std::vector<T> &all)
+{
+	T s = 0;
+
+	for (T one : all)
+		s += twice(one);
+	return s;
+}
+
+}
+
+__attribute__((noinline)) int more(int argc)
+{
+	std::vector<int> all;
+
+	for (int i = 0; i < argc + 20; i++)
+		all.push_back(i);
+	return shop::sum(all);
+}
+
+int main(int argc, char **argv)
+{
+	printf("%d\\n", more(argc));
+	return 0;
+}
+"""
+
+
+def plain(name):
+    """Without the suffix of a clone, which demanglers write each in a way of its own, and without the scope where no linkage name has one."""
+    return re.sub(r"^shop::twice$", "twice", re.sub(r" (\[clone )?\(?\.cold[\])]", "", name))
+
+
+class Built:
+    """A C++ program with inlined calls and templates: its debug file in one package, its stripped self in another."""
+
+    def __init__(self, work, flags=()):
+        self.dir = work
+        work.mkdir(parents=True, exist_ok=True)
+        (work / "shop.cc").write_text(SOURCE)
+        self.full, self.stripped, self.debug = work / "full", work / "shop", work / "shop.debug"
+        subprocess.run(["g++", "-g", "-O2", "-Wl,--build-id=sha1", *flags, "-o", str(self.full), "shop.cc"], cwd=work, check=True)
+        subprocess.run(["objcopy", "--only-keep-debug", str(self.full), str(self.debug)], check=True)
+        subprocess.run(["strip", "-o", str(self.stripped), str(self.full)], check=True)
+        self.id = build_id(self.full)
+        out = subprocess.run(["nm", "-S", "--defined-only", str(self.full)], capture_output=True, text=True, check=True).stdout
+        self.code = []
+        for line in out.splitlines():
+            m = re.match(r"([0-9a-f]+) ([0-9a-f]+) [tTwW] (\S+)", line)
+            if m and m.group(3).startswith(("_Z", "main")):
+                start, size = int(m.group(1), 16), int(m.group(2), 16)
+                self.code += range(start, start + size, 3)
+
+    def debs(self, pool):
+        pool.mkdir(exist_ok=True)
+        root = self.dir / "dbg"
+        to = root / f"usr/lib/debug/.build-id/{self.id[:2]}/{self.id[2:]}.debug"
+        to.parent.mkdir(parents=True)
+        shutil.copy(self.debug, to)
+        make_deb(root, pool / "shop-dbgsym.deb", "xz", [self.id])
+        root = self.dir / "bin"
+        (root / "usr/bin").mkdir(parents=True)
+        shutil.copy(self.stripped, root / "usr/bin/shop")
+        make_deb(root, pool / "shop.deb", "xz")
+        return pool
+
+    def oracle(self, addrs, *more):
+        """Of each address its chain: (function, file, line), the innermost first."""
+        tool = shutil.which("llvm-symbolizer") or shutil.which("llvm-symbolizer-19") or shutil.which("llvm-symbolizer-14")
+        if not tool:
+            pytest.skip("there is no llvm-symbolizer")
+        out = subprocess.run([tool, "-e", str(self.full), "--output-style=JSON", "-i", *more], capture_output=True, text=True, check=True,
+                             input="".join(f"{a:#x}\n" for a in addrs)).stdout
+        chains = []
+        for line in out.splitlines():
+            chains.append([(plain(f["FunctionName"]), f["FileName"], f["Line"]) for f in json.loads(line)["Symbol"]])
+        return chains
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    return Built(tmp_path_factory.mktemp("shop"))
+
+
+@pytest.fixture
+def service(built, serve, tmp_path):
+    pool = tmp_path / "pool"
+    if not (built.dir / "pool").exists():
+        built.debs(built.dir / "pool")
+    shutil.copytree(built.dir / "pool", pool)
+    return serve([pool]).scanned()
+
+
+def post(s, path, body, type_="application/json", headers=None):
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+    try:
+        c.request("POST", path, body=body, headers={"Content-Type": type_, **(headers or {})})
+        r = c.getresponse()
+        return r.status, r.read(), r.headers
+    finally:
+        c.close()
+
+
+def ask(s, request):
+    status, body, _ = post(s, "/symbolize", json.dumps(request))
+    assert status == 200, body
+    return json.loads(body)
+
+
+def chain_of(answer):
+    return [(plain(f["function"]), f.get("file", ""), f.get("line", 0)) for f in answer.get("frames", [])]
+
+
+def test_chains_are_those_of_the_oracle(built, service):
+    r = ask(service, {"modules": [{"id": built.id}], "addresses": [[0, a] for a in built.code], "demangle": "none"})
+    assert r["modules"][0]["status"] == "found" and "dwarf" in r["modules"][0]["has"]
+    want = built.oracle(built.code, "--no-demangle")
+    assert len(r["addresses"]) == len(want)
+    different = [(hex(a), chain_of(x), w) for a, x, w in zip(built.code, r["addresses"], want) if chain_of(x) != w]
+    assert not different, different[:3]
+    assert any(len(w) > 1 for w in want)
+
+
+def test_get_has_json_and_text(built, service):
+    addr = built.code[len(built.code) // 2]
+    first = service.get(f"/buildid/{built.id}/symbolize?addr={addr:#x}&addr={built.code[0]:x},{built.code[1]:x}")
+    assert first.status == 200 and first.headers["Content-Type"] == "application/json"
+    r = json.loads(first.body)
+    assert [a["address"] for a in r["addresses"]] == [hex(addr), hex(built.code[0]), hex(built.code[1])]
+    assert chain_of(r["addresses"][0]) == built.oracle([addr])[0]
+    text = service.get(f"/buildid/{built.id}/symbolize?addr={addr:#x}", headers={"Accept": "text/plain"})
+    assert text.headers["Content-Type"].startswith("text/plain")
+    assert plain(text.body.decode().splitlines()[1].split("  ")[1]) == built.oracle([addr])[0][0][0]
+    assert service.get(f"/buildid/{built.id}/symbolize").status == 400
+    assert service.get(f"/buildid/{built.id}/symbolize?addr=zz").status == 400
+    assert service.get(f"/buildid/{built.id}/symbolize?addr=1&kind=runtime").status == 400
+    assert service.get("/symbolize").status == 400
+
+
+def test_names_in_the_degree_that_is_wanted(built, service):
+    addr = next(a for a, c in zip(built.code, built.oracle(built.code)) if c[-1][0].startswith("int shop::sum"))
+    names = {}
+    for how in ("full", "templates", "simple", "none"):
+        r = ask(service, {"modules": [{"id": built.id}], "addresses": [[0, addr]], "demangle": how})
+        names[how] = r["addresses"][0]["frames"][-1]["function"]
+    assert names["full"].startswith("int shop::sum<int>(")
+    assert (names["templates"], names["simple"]) == ("shop::sum<int>", "shop::sum")
+    assert names["none"].startswith("_ZN4shop3sumIiEE")
+
+
+def test_run_time_addresses_and_file_offsets(built, service):
+    out = subprocess.run(["readelf", "-lW", str(built.full)], capture_output=True, text=True, check=True).stdout
+    loads = [[int(x, 16) for x in m.groups()] for m in re.finditer(r"LOAD\s+(0x\w+) (0x\w+) 0x\w+ (0x\w+)", out)]
+    off, vaddr, filesz = next(l for l in loads if l[1] <= built.code[0] < l[1] + l[2])
+    base = 0x7f1200000000
+    start = (base + vaddr) & ~0xfff
+    m = {"id": built.id, "mappings": [{"start": hex(start), "end": hex(start + 0x10000), "offset": off & ~0xfff}]}
+    want = ask(service, {"modules": [{"id": built.id}], "addresses": [[0, a] for a in built.code[:50]]})["addresses"]
+    run = ask(service, {"modules": [m], "addresses": [hex(base + a) for a in built.code[:50]], "kind": "runtime"})["addresses"]
+    offs = ask(service, {"modules": [{"id": built.id}], "kind": "offset",
+                         "addresses": [[0, a - vaddr + off] for a in built.code[:50]]})["addresses"]
+    for a, w, r, o in zip(built.code, want, run, offs):
+        assert chain_of(w) == chain_of(r) == chain_of(o)
+        assert int(r["vaddr"], 16) == a
+    r = ask(service, {"modules": [m], "addresses": ["0x10"], "kind": "runtime"})
+    assert r["addresses"][0]["status"] in ("no-mapping", "no-build-id")
+    back = ask(service, {"modules": [{"id": built.id}], "addresses": [{"module": 0, "address": built.code[1], "return": True}]})
+    assert chain_of(back["addresses"][0]) == built.oracle([built.code[1] - 1])[0]
+
+
+def test_every_miss_has_its_reason(built, service):
+    r = ask(service, {"modules": [{"id": "00" * 20}, {"id": built.id}, {}],
+                      "addresses": [[0, 1], [1, 1], [2, 1], [1, built.code[0]], [1, "0xffffffffffffffff"]]})
+    assert [a["status"] for a in r["addresses"]] == ["unknown", "outside", "no-build-id", "found", "outside"]
+    assert [m["status"] for m in r["modules"]] == ["unknown", "found", "no-build-id"]
+    assert r["modules"][0]["why"]
+
+
+def test_a_request_that_does_not_wait_is_told_when_to_come_back(built, service):
+    for _ in range(2000):
+        status, body, headers = post(service, "/symbolize", json.dumps({"modules": [{"id": built.id}], "addresses": [[0, built.code[0]]],
+                                                                       "timeout": 0}))
+        r = json.loads(body)
+        if status == 200:
+            break
+        assert status == 202 and headers["Retry-After"] == "1"
+        assert r["retry_ms"] == 1000 and r["addresses"][0]["status"] == "pending"
+    assert r["addresses"][0]["status"] == "found"
+
+
+def test_the_table_is_kept_in_the_store(built, service, serve):
+    ask(service, {"modules": [{"id": built.id}], "addresses": [[0, built.code[0]]]})
+    assert service.metric(r'lode_symbolize_tables\{outcome="made"\}') == 1
+    data = service.data
+    service.stop()
+    again = serve([built.dir / "pool"], data=data).scanned()
+    ask(again, {"modules": [{"id": built.id}], "addresses": [[0, built.code[0]]]})
+    assert again.metric(r'lode_symbolize_tables\{outcome="made"\}') == 0
+    assert again.metric(r'lode_symbolize_tables\{outcome="stored"\}') == 1
+
+
+def uleb(n):
+    out = bytearray()
+    while True:
+        out.append((n & 0x7f) | (0x80 if n > 0x7f else 0))
+        n >>= 7
+        if not n:
+            return bytes(out)
+
+
+class Reader:
+    def __init__(self, b):
+        self.b, self.at = b, 0
+
+    def take(self, n):
+        self.at += n
+        assert self.at <= len(self.b)
+        return self.b[self.at - n:self.at]
+
+    def uleb(self):
+        n = shift = 0
+        while True:
+            c = self.take(1)[0]
+            n |= (c & 0x7f) << shift
+            shift += 7
+            if c < 0x80:
+                return n
+
+
+def binary_request(modules, flags=0, timeout_ms=20000):
+    out = b"LSQ1" + uleb(flags) + uleb(timeout_ms) + uleb(len(modules))
+    for build, addrs in modules:
+        out += bytes([len(build)]) + build + uleb(len(addrs))
+        before = 0
+        for a in addrs:
+            d = a - before
+            out += uleb((d << 1) ^ (d >> 63) if d >= 0 else ((-d) << 1) - 1)
+            before = a
+    return out
+
+
+def binary_reply(body):
+    r = Reader(body)
+    assert r.take(4) == b"LSA1"
+    retry = r.uleb()
+    strings = [r.take(r.uleb()).decode() for _ in range(r.uleb())]
+    frames = [(r.uleb(), r.uleb(), r.uleb(), r.uleb(), r.uleb(), r.take(1)[0]) for _ in range(r.uleb())]
+    chains = [[r.uleb() for _ in range(r.uleb())] for _ in range(r.uleb())]
+    modules = [r.take(1)[0] for _ in range(r.uleb())]
+    answers = []
+    for _ in range(r.uleb()):
+        c = r.uleb()
+        answers.append([(plain(strings[frames[f][0]]), strings[frames[f][1]], frames[f][2]) for f in chains[c - 1]] if c else r.take(1)[0])
+    assert r.at == len(body)
+    return retry, modules, answers
+
+
+def test_the_compact_form_says_the_same(built, service):
+    addrs = built.code + built.code[::-1] + [1]
+    body = binary_request([(bytes.fromhex(built.id), addrs), (b"\1\2\3", [5])])
+    status, reply, headers = post(service, "/symbolize", body, "application/x-lode-symbolize")
+    assert status == 200 and headers["Content-Type"] == "application/x-lode-symbolize"
+    retry, modules, answers = binary_reply(reply)
+    want = ask(service, {"modules": [{"id": built.id}], "addresses": [[0, a] for a in addrs]})
+    assert retry == 0 and modules == [0, 3]
+    assert answers[-1] == 3 and answers[-2] == 11
+    assert answers[:-2] == [chain_of(a) for a in want["addresses"]][:-1]
+    assert len(reply) < len(json.dumps(want)) / 10
+    for cut in range(len(body) - 1):
+        if cut % 7 == 0:
+            assert post(service, "/symbolize", body[:cut], "application/x-lode-symbolize")[0] == 400
+
+
+def debug_id(build):
+    b = bytes.fromhex(build)[:16].ljust(16, b"\0")
+    return (b[3::-1] + b[5:3:-1] + b[7:5:-1] + b[8:]).hex().upper() + "0"
+
+
+def test_mozillas_form(built, service):
+    name = "shop"
+    job = {"memoryMap": [[name, debug_id(built.id)], ["other", "0" * 33], ["not-asked", debug_id("11" * 20)]],
+           "stacks": [[[0, built.code[k]] for k in (0, 10, 20)], [[-1, 4096], [1, 16]], []]}
+    status, body, _ = post(service, "/symbolicate/v5", json.dumps({"jobs": [job]}))
+    assert status == 200, body
+    (r,) = json.loads(body)["results"]
+    assert r["found_modules"] == {f"{name}/{debug_id(built.id)}": True, f"other/{'0' * 33}": False,
+                                  f"not-asked/{debug_id('11' * 20)}": None}
+    assert [len(s) for s in r["stacks"]] == [3, 2, 0]
+    for k, frame in zip((0, 10, 20), r["stacks"][0]):
+        want = built.oracle([built.code[k]])[0]
+        assert frame["module"] == name and frame["module_offset"] == hex(built.code[k])
+        assert (plain(frame["function"]), frame["file"], frame.get("line", 0)) == want[-1]
+        assert [(plain(i["function"]), i["file"], i.get("line", 0)) for i in frame.get("inlines", [])] == want[:-1]
+    assert "function" not in r["stacks"][1][0] and r["stacks"][1][0]["frame"] == 0
+    single = json.loads(post(service, "/symbolicate/v5", json.dumps({**job, "version": 5}))[1])
+    assert single["stacks"] == r["stacks"]
+    for bad in ("{}", "[]", '{"jobs":[{}]}', '{"memoryMap":[],"stacks":[[[0,1]]]}', '{"memoryMap":[["a"]],"stacks":[]}', "x"):
+        assert post(service, "/symbolicate/v5", bad)[0] in (200, 400), bad
+
+
+def test_pprofs_form(built, service):
+    assert service.get("/pprof/symbol").body == b"num_symbols: 1\n"
+    a, b = built.code[0], built.code[40]
+    for path in (f"/buildid/{built.id}/symbolz", f"/buildid/{built.id}/pprof/symbol", f"/symbolz?buildid={built.id}"):
+        status, body, _ = post(service, path, f"{a:#x}+{b:#x}+0x1", "text/plain")
+        lines = [l.split("\t") for l in body.decode().splitlines()]
+        assert status == 200 and [l[0] for l in lines] == [hex(a), hex(b)]
+        assert all(l[1].startswith("_Z") or l[1] == "main" for l in lines)
+    assert post(service, "/symbolz", "0x1", "text/plain")[0] == 400
+    assert post(service, f"/buildid/{built.id}/symbolz", "hello", "text/plain")[0] == 400
+
+
+def test_bad_requests_are_refused_with_a_reason(built, service):
+    ok = {"modules": [{"id": built.id}], "addresses": [[0, 1]]}
+    for change in ({"modules": None}, {"addresses": None}, {"modules": [{"id": "xyz"}]}, {"addresses": [[1, 1]]}, {"addresses": [[0, -1]]},
+                   {"addresses": [[0, "0x11112222333344445"]]}, {"addresses": [{}]}, {"kind": "none"}, {"demangle": "much"},
+                   {"modules": [{"id": built.id, "mappings": [{}]}]}):
+        status, body, _ = post(service, "/symbolize", json.dumps({**ok, **change}))
+        assert status == 400 and body.startswith(b"the request: ") and body.endswith(b"\n"), (change, status, body)
+    for text in ("", "{", "[" * 5000, "\0", '{"modules":[],"modules":[]}'):
+        assert post(service, "/symbolize", text)[0] == 400
+    many = {"modules": [{"id": built.id}], "addresses": [[0, 1]] * 200001}
+    assert post(service, "/symbolize", json.dumps(many))[0] == 413
+    assert post(service, "/symbolize", json.dumps({**ok, "modules": [{}] * 4097}))[0] == 413
+    assert post(service, "/symbolize", b" " * (17 << 20))[0] == 413
+    assert service.get("/healthz").status == 200
+
+
+def test_two_hundred_thousand_addresses_at_once(built, service):
+    body = binary_request([(bytes.fromhex(built.id), built.code[:1] * 200000)])
+    status, reply, _ = post(service, "/symbolize", body, "application/x-lode-symbolize")
+    assert status == 200
+    _, _, answers = binary_reply(reply)
+    assert len(answers) == 200000 and not any(isinstance(a, int) for a in answers)
+
+
+def test_the_names_of_a_supplementary_file(built, serve, tmp_path):
+    """dwz -m moves what two debug files have in common into a third one."""
+    if not shutil.which("dwz"):
+        pytest.skip("there is no dwz")
+    other = Built(tmp_path / "other", ["-DOTHER"])
+    pool = tmp_path / "pool"
+    pool.mkdir()
+    common = tmp_path / "common.debug"
+    a, b = tmp_path / "a.debug", tmp_path / "b.debug"
+    (tmp_path / "o").mkdir()
+    shutil.copy(built.debug, a)
+    shutil.copy(other.debug, b)
+    if built.id == other.id:
+        pytest.skip("both have one build ID")
+    subprocess.run(["dwz", "-m", str(common), "-M", "/usr/lib/debug/.dwz/common.debug", str(a), str(b)], check=True)
+    if not common.exists():
+        pytest.skip("dwz found nothing in common")
+    shutil.copy(a, pool / "a.debug")
+    s = serve([pool]).scanned()
+    r = ask(s, {"modules": [{"id": built.id}], "addresses": [[0, x] for x in built.code]})
+    assert "alt-missing" in r["modules"][0]["has"]
+    assert "alt-missing" in {x["status"] for x in r["addresses"]}
+    s.stop()
+    shutil.copy(common, pool / "common.debug")
+    s = serve([pool]).scanned()
+    r = ask(s, {"modules": [{"id": built.id}], "addresses": [[0, x] for x in built.code], "demangle": "none"})
+    assert [chain_of(x) for x in r["addresses"]] == built.oracle(built.code, "--no-demangle")

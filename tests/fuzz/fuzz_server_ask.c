@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bodies of requests for frames: the first byte chooses the form, the rest is the body. What is taken is
+ * asked of a symbolizer that knows nothing, and the reply is written.
+ */
+#include "fuzz.h"
+
+#include <stdlib.h>
+#include "server/symbolize.h"
+
+static struct symbolizer *nothing(void)
+{
+	static struct symbolizer *s;
+	static const struct symbolize_options none = { .n_threads = 1 };
+
+	if (!s) {
+		struct symbolize_options o = none;
+
+		o.resolver = resolve_mem_new();
+		s = symbolizer_new(&o);
+	}
+	return s;
+}
+
+static void on_answer(void *arg, size_t i, const struct symbolize_answer *ans)
+{
+	struct ask *a = arg;
+
+	a->form->answer(a, i, ans);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const struct ask_form *const forms[] = { &ask_json, &ask_binary, &ask_v5, &ask_pprof };
+	struct arena arena;
+	struct ask a = { 0 };
+	struct err err = { 0 };
+
+	if (!size)
+		return 0;
+	arena_init(&arena);
+	a.arena = &arena;
+	a.form = forms[data[0] % ARRAY_SIZE(forms)];
+	buf_add(&a.body, data + 1, size - 1);
+	if (a.form->parse(&a, &err) == 0) {
+		/* Without a wait all that is not there is pending; what the flights come to is of no
+		 * interest. */
+		symbolize_hold_new(nothing(), a.ids, MIN(a.n_ids, (size_t)8), a.hold_flags, 0, NULL, NULL,
+				   &a.hold);
+		a.at = NEW_N(struct ask_part, a.n + 1);
+		memset(a.at, 0, (a.n + 1) * sizeof(*a.at));
+		symbolize_ask_all(a.hold, a.queries, a.n, on_answer, &a);
+		a.n_ids = MIN(a.n_ids, (size_t)8);
+		if (a.form != &ask_v5 && a.form != &ask_json)
+			a.form->finish(&a);
+		symbolize_hold_free(a.hold);
+	} else if (err.kind == ERR_NONE) {
+		abort();
+	}
+	buf_done(&a.body);
+	buf_done(&a.parts);
+	buf_done(&a.out);
+	free(a.at);
+	arena_done(&arena);
+	return 0;
+}
