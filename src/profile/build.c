@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building a profile: what is equal is found by hash and becomes one entry.
+ *
+ * Each table has an open hash table of numbers beside it; entries are compared where they lie. Hashes are
+ * seeded, so that no input can choose its collisions.
+ */
+#include "profile/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define SLOTS_MIN 64u
+
+struct profile_index *profile_index_of(struct profile *p)
+{
+	if (!p->index) {
+		p->index = NEW(struct profile_index);
+		if (getrandom(&p->index->seed, sizeof(p->index->seed), GRND_NONBLOCK) !=
+		    sizeof(p->index->seed))
+			p->index->seed = (uint64_t)clock_mono_ns() ^ (uint64_t)getpid() << 32;
+	}
+	return p->index;
+}
+
+void profile_index_free(struct profile_index *x)
+{
+	if (!x)
+		return;
+	free(x->strings.slots);
+	free(x->functions.slots);
+	free(x->mappings.slots);
+	free(x->locations.slots);
+	free(x->stacks.slots);
+	free(x->label_sets.slots);
+	free(x->samples.slots);
+	free(x);
+}
+
+static uint64_t slots_size(const struct profile_hash *h)
+{
+	return h->mask ? ((uint64_t)h->mask + 1) * sizeof(*h->slots) : 0;
+}
+
+void profile_index_drop(struct profile *p)
+{
+	const struct profile_index *x = p->index;
+
+	if (!x)
+		return;
+	p->memory -= slots_size(&x->strings) + slots_size(&x->functions) + slots_size(&x->mappings) +
+		     slots_size(&x->locations) + slots_size(&x->stacks) + slots_size(&x->label_sets) +
+		     slots_size(&x->samples);
+	profile_index_free(p->index);
+	p->index = NULL;
+}
+
+bool profile_hash_room(struct profile *p, struct profile_hash *h,
+		       uint64_t (*hash_of)(const struct profile *p, uint32_t i))
+{
+	uint64_t room = h->mask ? ((uint64_t)h->mask + 1) * 2 : SLOTS_MIN, was = slots_size(h);
+	uint32_t *slots;
+
+	if (h->mask && ((uint64_t)h->n + 1) * 3 <= ((uint64_t)h->mask + 1) * 2)
+		return true;
+	if (room > UINT32_MAX || p->memory - was + room * sizeof(*slots) > p->max_memory)
+		return false;
+	slots = calloc(room, sizeof(*slots));
+	if (!slots)
+		return false;
+	p->memory += room * sizeof(*slots) - was;
+	for (uint64_t i = 0; h->mask && i <= h->mask; i++) {
+		uint64_t at;
+
+		if (!h->slots[i])
+			continue;
+		at = hash_of(p, h->slots[i] - 1) & (room - 1);
+		while (slots[at])
+			at = (at + 1) & (room - 1);
+		slots[at] = h->slots[i];
+	}
+	free(h->slots);
+	h->slots = slots;
+	h->mask = (uint32_t)(room - 1);
+	return true;
+}
+
+/*
+ * The slot of the entry @i for which @equal holds, or the free one where it would be: *at is the slot, and
+ * the expression is true when it was found.
+ */
+#define FIND(h, hash, at, i, equal)                                                                  \
+	({                                                                                           \
+		bool find_found_ = false;                                                            \
+		for (at = (uint32_t)(hash) & (h)->mask; (h)->slots[at]; at = (at + 1) & (h)->mask) { \
+			i = (h)->slots[at] - 1;                                                      \
+			if (equal) {                                                                 \
+				find_found_ = true;                                                  \
+				break;                                                               \
+			}                                                                            \
+		}                                                                                    \
+		find_found_;                                                                         \
+	})
+
+static void put(struct profile_hash *h, uint32_t at, uint32_t i)
+{
+	h->slots[at] = i + 1;
+	h->n++;
+}
+
+/*
+ * Room for one more. What a reader has put into the table by itself, entries [first, n), is found too. Once
+ * the limit was met nothing is added or looked at any more.
+ */
+static bool ready(struct profile *p, struct profile_hash *h, uint32_t first, uint32_t n,
+		  uint64_t (*hash_of)(const struct profile *p, uint32_t i))
+{
+	if (p->index->failed)
+		return false;
+	for (uint32_t i = h->n ? n : first, at; i < n; i++) {
+		if (!profile_hash_room(p, h, hash_of))
+			return false;
+		for (at = (uint32_t)hash_of(p, i) & h->mask; h->slots[at]; at = (at + 1) & h->mask)
+			;
+		put(h, at, i);
+	}
+	return profile_hash_room(p, h, hash_of);
+}
+
+static uint32_t fail(struct profile_index *x)
+{
+	x->failed = true;
+	return 0;
+}
+
+/* ---- strings ---- */
+
+static uint64_t hash_string(const struct profile *p, uint32_t i)
+{
+	return hash64(p->strings.p[i].p, p->strings.p[i].size, p->index->seed);
+}
+
+uint32_t profile_add_string(struct profile *p, struct str s)
+{
+	struct profile_index *x = profile_index_of(p);
+	uint32_t at, i;
+	uint64_t hash;
+
+	if (!s.size)
+		return 0;
+	if (!ready(p, &x->strings, 1, p->strings.n, hash_string))
+		return fail(x);
+	hash = hash64(s.p, s.size, x->seed);
+	if (FIND(&x->strings, hash, at, i, str_eq(p->strings.p[i], s)))
+		return i;
+	if (!profile_room(p, &p->strings, 1) || p->memory + s.size > p->max_memory)
+		return fail(x);
+	p->memory += s.size;
+	p->strings.p[p->strings.n] = arena_str(&p->arena, s);
+	put(&x->strings, at, p->strings.n);
+	return p->strings.n++;
+}
+
+/* ---- functions, mappings ---- */
+
+static uint64_t hash_of_function(const struct profile *p, const struct profile_function *f)
+{
+	uint64_t h = profile_mix((uint64_t)f->name << 32 | f->system_name, p->index->seed);
+
+	return profile_mix(h ^ f->file, (uint64_t)f->start_line);
+}
+
+static uint64_t hash_function(const struct profile *p, uint32_t i)
+{
+	return hash_of_function(p, &p->functions.p[i]);
+}
+
+static bool function_eq(const struct profile_function *a, const struct profile_function *b)
+{
+	return a->name == b->name && a->system_name == b->system_name && a->file == b->file &&
+	       a->start_line == b->start_line;
+}
+
+uint32_t profile_add_function(struct profile *p, const struct profile_function *f)
+{
+	struct profile_index *x = profile_index_of(p);
+	uint32_t at, i;
+
+	if (!ready(p, &x->functions, 0, p->functions.n, hash_function))
+		return fail(x);
+	if (FIND(&x->functions, hash_of_function(p, f), at, i, function_eq(&p->functions.p[i], f)))
+		return i;
+	if (!profile_room(p, &p->functions, 1))
+		return fail(x);
+	p->functions.p[p->functions.n] = *f;
+	put(&x->functions, at, p->functions.n);
+	return p->functions.n++;
+}
+
+static uint64_t hash_of_mapping(const struct profile *p, const struct profile_mapping *m)
+{
+	uint64_t h = profile_mix(m->start, p->index->seed);
+
+	h = profile_mix(h ^ m->limit, m->offset);
+	return profile_mix(h, (uint64_t)m->file << 32 | m->build_id);
+}
+
+static uint64_t hash_mapping(const struct profile *p, uint32_t i)
+{
+	return hash_of_mapping(p, &p->mappings.p[i]);
+}
+
+static bool mapping_eq(const struct profile_mapping *a, const struct profile_mapping *b)
+{
+	return a->start == b->start && a->limit == b->limit && a->offset == b->offset && a->file == b->file &&
+	       a->build_id == b->build_id;
+}
+
+uint32_t profile_add_mapping(struct profile *p, const struct profile_mapping *m)
+{
+	struct profile_index *x = profile_index_of(p);
+	uint32_t at, i;
+
+	if (!ready(p, &x->mappings, 0, p->mappings.n, hash_mapping))
+		return fail(x);
+	if (FIND(&x->mappings, hash_of_mapping(p, m), at, i, mapping_eq(&p->mappings.p[i], m))) {
+		p->mappings.p[i].flags &= m->flags;
+		return i;
+	}
+	if (!profile_room(p, &p->mappings, 1))
+		return fail(x);
+	p->mappings.p[p->mappings.n] = *m;
+	put(&x->mappings, at, p->mappings.n);
+	return p->mappings.n++;
+}
+
+/* ---- locations ---- */
+
+static uint64_t hash_of_location(const struct profile *p, const struct profile_location *l,
+				 const struct profile_line *lines, uint32_t n)
+{
+	uint64_t h = profile_mix(l->addr, p->index->seed);
+
+	h = profile_mix(h ^ l->mapping, (uint64_t)n << 1 | l->folded);
+	for (uint32_t i = 0; i < n; i++)
+		h = profile_mix(h ^ lines[i].function,
+				(uint64_t)lines[i].line ^ (uint64_t)lines[i].column << 40);
+	return h;
+}
+
+static uint64_t hash_location(const struct profile *p, uint32_t i)
+{
+	const struct profile_location *l = &p->locations.p[i];
+
+	return hash_of_location(p, l, p->lines.p + l->first_line, l->n_lines);
+}
+
+static bool lines_eq(const struct profile_line *a, const struct profile_line *b, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (a[i].function != b[i].function || a[i].line != b[i].line || a[i].column != b[i].column)
+			return false;
+	return true;
+}
+
+static bool location_eq(const struct profile *p, uint32_t i, const struct profile_location *l,
+			const struct profile_line *lines, uint32_t n)
+{
+	const struct profile_location *o = &p->locations.p[i];
+
+	return o->addr == l->addr && o->mapping == l->mapping && o->folded == l->folded && o->n_lines == n &&
+	       lines_eq(p->lines.p + o->first_line, lines, n);
+}
+
+uint32_t profile_add_location(struct profile *p, const struct profile_location *l,
+			      const struct profile_line *lines, uint32_t n)
+{
+	struct profile_index *x = profile_index_of(p);
+	struct profile_location *new;
+	uint32_t at, i;
+
+	if (!ready(p, &x->locations, 0, p->locations.n, hash_location))
+		return fail(x);
+	if (FIND(&x->locations, hash_of_location(p, l, lines, n), at, i, location_eq(p, i, l, lines, n)))
+		return i;
+	if (!profile_room(p, &p->locations, 1) || !profile_room(p, &p->lines, n))
+		return fail(x);
+	new = &p->locations.p[p->locations.n];
+	*new = *l;
+	new->first_line = p->lines.n;
+	new->n_lines = n;
+	if (n)
+		memcpy(p->lines.p + p->lines.n, lines, n * sizeof(*lines));
+	p->lines.n += n;
+	put(&x->locations, at, p->locations.n);
+	return p->locations.n++;
+}
+
+/* ---- stacks ---- */
+
+static uint64_t hash_of_stack(const struct profile *p, uint32_t parent, uint32_t location)
+{
+	return profile_mix((uint64_t)parent << 32 | location, p->index->seed);
+}
+
+static uint64_t hash_stack(const struct profile *p, uint32_t i)
+{
+	return hash_of_stack(p, p->stacks.p[i].parent, p->stacks.p[i].location);
+}
+
+uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t location)
+{
+	struct profile_index *x = profile_index_of(p);
+	uint32_t at, i;
+
+	if (!ready(p, &x->stacks, 1, p->stacks.n, hash_stack))
+		return fail(x);
+	if (FIND(&x->stacks, hash_of_stack(p, callers, location), at, i,
+		 p->stacks.p[i].parent == callers && p->stacks.p[i].location == location))
+		return i;
+	if (!profile_room(p, &p->stacks, 1))
+		return fail(x);
+	p->stacks.p[p->stacks.n] = (struct profile_stack){ callers, location };
+	put(&x->stacks, at, p->stacks.n);
+	return p->stacks.n++;
+}
+
+/* ---- labels ---- */
+
+static uint64_t hash_of_labels(const struct profile *p, const struct profile_label *l, uint32_t n)
+{
+	uint64_t h = profile_mix(n, p->index->seed);
+
+	for (uint32_t i = 0; i < n; i++) {
+		h = profile_mix(h ^ ((uint64_t)l[i].key << 32 | l[i].str), (uint64_t)l[i].num);
+		h ^= l[i].unit;
+	}
+	return profile_mix(h, n);
+}
+
+static uint64_t hash_labels(const struct profile *p, uint32_t i)
+{
+	return hash_of_labels(p, p->labels.p + p->label_sets.p[i].first, p->label_sets.p[i].n);
+}
+
+static bool labels_eq(const struct profile_label *a, const struct profile_label *b, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (a[i].key != b[i].key || a[i].str != b[i].str || a[i].unit != b[i].unit ||
+		    a[i].num != b[i].num)
+			return false;
+	return true;
+}
+
+uint32_t profile_add_labels(struct profile *p, const struct profile_label *labels, uint32_t n)
+{
+	struct profile_index *x = profile_index_of(p);
+	uint32_t at, i;
+
+	if (!n)
+		return 0;
+	if (!ready(p, &x->label_sets, 1, p->label_sets.n, hash_labels))
+		return fail(x);
+	if (FIND(&x->label_sets, hash_of_labels(p, labels, n), at, i,
+		 p->label_sets.p[i].n == n && labels_eq(p->labels.p + p->label_sets.p[i].first, labels, n)))
+		return i;
+	if (!profile_room(p, &p->label_sets, 1) || !profile_room(p, &p->labels, n))
+		return fail(x);
+	p->label_sets.p[p->label_sets.n] = (struct profile_label_set){ p->labels.n, n };
+	memcpy(p->labels.p + p->labels.n, labels, n * sizeof(*labels));
+	p->labels.n += n;
+	put(&x->label_sets, at, p->label_sets.n);
+	return p->label_sets.n++;
+}
+
+/* ---- samples ---- */
+
+static uint64_t hash_of_sample(const struct profile *p, uint32_t stack, uint32_t labels)
+{
+	return profile_mix((uint64_t)labels << 32 | stack, p->index->seed);
+}
+
+static uint64_t hash_sample(const struct profile *p, uint32_t i)
+{
+	return hash_of_sample(p, p->sample_stack[i], p->sample_labels[i]);
+}
+
+void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, const int64_t *values)
+{
+	struct profile_index *x = profile_index_of(p);
+	int64_t *row;
+	uint32_t at, i;
+
+	if (!ready(p, &x->samples, 0, p->n_samples, hash_sample)) {
+		fail(x);
+		return;
+	}
+	if (FIND(&x->samples, hash_of_sample(p, stack, labels), at, i,
+		 p->sample_stack[i] == stack && p->sample_labels[i] == labels)) {
+		row = p->values + (size_t)i * p->types.n;
+		for (uint32_t t = 0; t < p->types.n; t++)
+			row[t] = profile_add_saturating(row[t], values[t]);
+		return;
+	}
+	if (!profile_room_samples(p, 1)) {
+		fail(x);
+		return;
+	}
+	p->sample_stack[p->n_samples] = stack;
+	p->sample_labels[p->n_samples] = labels;
+	row = p->values + (size_t)p->n_samples * p->types.n;
+	for (uint32_t t = 0; t < p->types.n; t++)
+		row[t] = values[t];
+	put(&x->samples, at, p->n_samples);
+	p->n_samples++;
+}
+
+void profile_add_type(struct profile *p, struct str type, struct str unit)
+{
+	assert(!p->n_samples && p->types.n < PROFILE_MAX_TYPES);
+	struct profile_type t = { profile_add_string(p, type), profile_add_string(p, unit) };
+
+	if (!profile_room(p, &p->types, 1)) {
+		fail(profile_index_of(p));
+		return;
+	}
+	p->types.p[p->types.n++] = t;
+}
+
+int profile_build_end(struct profile *p, struct err *err)
+{
+	if (p->index && p->index->failed)
+		return profile_err_memory(p, err);
+	return 0;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gzip, written: pprof's files are compressed by it. Reading is codec's.
+ */
+#include "profile/internal.h"
+
+#include <zlib.h>
+
+#define PIECE        MIB(1)
+#define LEVEL        6
+#define WINDOW_GZIP  (15 + 16) /* the largest window, gzip's header and check sum */
+#define MEMORY_LEVEL 8
+
+static int deflate_all(z_stream *z, struct bytes in, struct buf *out, struct err *err)
+{
+	int r = Z_OK;
+
+	while (r != Z_STREAM_END) {
+		uint8_t *to = buf_try_reserve(out, PIECE);
+
+		if (!to)
+			return err_set(err, ERR_LIMIT, "no memory");
+		if (!z->avail_in) {
+			z->avail_in = (uInt)MIN(in.size, PIECE);
+			z->next_in = (Bytef *)in.p;
+			in.p += z->avail_in;
+			in.size -= z->avail_in;
+		}
+		z->next_out = to;
+		z->avail_out = (uInt)PIECE;
+		r = deflate(z, in.size ? Z_NO_FLUSH : Z_FINISH);
+		if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
+			return err_set(err, ERR_INTERNAL, "zlib: %s", z->msg ? z->msg : "failed");
+		out->size += PIECE - z->avail_out;
+	}
+	return 0;
+}
+
+int profile_gzip(struct bytes in, struct buf *out, struct err *err)
+{
+	z_stream z = { 0 };
+	int r;
+
+	if (deflateInit2(&z, LEVEL, Z_DEFLATED, WINDOW_GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
+		return err_set(err, ERR_LIMIT, "no memory for zlib");
+	r = deflate_all(&z, in, out, err);
+	deflateEnd(&z);
+	return r;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * profile's own: growing tables, the index over them, profile.proto's wire format.
+ */
+#pragma once
+
+#include "profile/profile.h"
+
+#define PROFILE_MAX_ENTRIES (1u << 31) /* of one table */
+
+/*
+ * Room for one more entry at t->p[t->n]; false: no memory is left, or the limit was met. profile_room() makes room for @n more.
+ */
+bool profile_grow(struct profile *p, void **table, uint32_t *room, uint64_t want, size_t entry_size);
+#define profile_room(profile, t, more)                                    \
+	((uint64_t)(t)->n + (more) <= (t)->room ||                        \
+	 profile_grow((profile), (void **)&(t)->p, &(t)->room, (uint64_t)(t)->n + (more), sizeof(*(t)->p)))
+bool profile_room_samples(struct profile *p, uint32_t more);
+int profile_err_memory(const struct profile *p, struct err *err);
+
+/*
+ * An open hash table of numbers of entries, which are compared by who asks. Slots hold number + 1.
+ */
+struct profile_hash {
+	uint32_t *slots;
+	uint32_t n, mask; /* mask 0: no slots yet */
+};
+/* Room for one more; false as above. @hash_of(arg, number) tells an entry's hash again. */
+bool profile_hash_room(struct profile *p, struct profile_hash *h, uint64_t (*hash_of)(const struct profile *p, uint32_t i));
+
+struct profile_index {
+	uint64_t seed;
+	bool failed; /* the limit of memory was met */
+	struct profile_hash strings, functions, mappings, locations, stacks, label_sets, samples;
+};
+struct profile_index *profile_index_of(struct profile *p);
+void profile_index_free(struct profile_index *x);
+/* The index is made anew by who needs it: of this profile it is not complete any more. */
+void profile_index_drop(struct profile *p);
+
+/* A fast mix of two numbers, and the seed in it. */
+static inline uint64_t profile_mix(uint64_t a, uint64_t b)
+{
+	__uint128_t m = (__uint128_t)(a ^ 0x9e3779b97f4a7c15) * (b ^ 0xe7037ed1a0b428db);
+
+	return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
+int64_t profile_add_saturating(int64_t a, int64_t b);
+
+/* ---- profile.proto's field numbers ---- */
+
+enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LEN = 2, WIRE_32 = 5 };
+enum {
+	PPROF_SAMPLE_TYPE = 1,
+	PPROF_SAMPLE,
+	PPROF_MAPPING,
+	PPROF_LOCATION,
+	PPROF_FUNCTION,
+	PPROF_STRING,
+	PPROF_DROP_FRAMES,
+	PPROF_KEEP_FRAMES,
+	PPROF_TIME,
+	PPROF_DURATION,
+	PPROF_PERIOD_TYPE,
+	PPROF_PERIOD,
+	PPROF_COMMENT,
+	PPROF_DEFAULT_TYPE,
+	PPROF_DOC_URL,
+};
+
+/* @in as gzip, appended to @out. */
+int profile_gzip(struct bytes in, struct buf *out, struct err *err);

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A profile's tables: made, grown within the limit of memory, freed; and what is asked of them.
+ */
+#include "profile/internal.h"
+
+#include <stdlib.h>
+
+struct profile *profile_new(const struct profile_limits *limits)
+{
+	struct profile *p = NEW(struct profile);
+
+	arena_init(&p->arena);
+	p->max_memory = limits && limits->max_memory ? limits->max_memory : PROFILE_MAX_MEMORY;
+	/* Of each of these 0 is the empty one. */
+	p->strings.p = NEW_N(struct str, 1);
+	p->strings.p[0] = STR("");
+	p->stacks.p = NEW_N(struct profile_stack, 1);
+	p->stacks.p[0] = (struct profile_stack){ 0 };
+	p->label_sets.p = NEW_N(struct profile_label_set, 1);
+	p->label_sets.p[0] = (struct profile_label_set){ 0 };
+	p->strings.n = p->strings.room = p->stacks.n = p->stacks.room = p->label_sets.n = p->label_sets.room =
+		1;
+	return p;
+}
+
+void profile_free(struct profile *p)
+{
+	if (!p)
+		return;
+	free(p->strings.p);
+	free(p->types.p);
+	free(p->mappings.p);
+	free(p->functions.p);
+	free(p->lines.p);
+	free(p->locations.p);
+	free(p->stacks.p);
+	free(p->labels.p);
+	free(p->label_sets.p);
+	free(p->sample_stack);
+	free(p->sample_labels);
+	free(p->values);
+	free(p->comments.p);
+	profile_index_free(p->index);
+	arena_done(&p->arena);
+	free(p);
+}
+
+void profile_freep(struct profile **p)
+{
+	profile_free(*p);
+}
+
+int profile_err_memory(const struct profile *p, struct err *err)
+{
+	return err_set(err, ERR_LIMIT, "takes more memory than the limit of %llu MiB, or than there is",
+		       (unsigned long long)(p->max_memory >> 20));
+}
+
+/* The limit is checked before anything is allocated. */
+static bool take_memory(struct profile *p, void **table, uint64_t was, uint64_t will)
+{
+	void *q;
+
+	if (p->memory - was + will > p->max_memory)
+		return false;
+	q = realloc(*table, will);
+	if (!q)
+		return false;
+	*table = q;
+	p->memory = p->memory - was + will;
+	return true;
+}
+
+bool profile_grow(struct profile *p, void **table, uint32_t *room, uint64_t want, size_t entry_size)
+{
+	uint64_t more = MAX(want, MIN((uint64_t)*room * 2, (uint64_t)PROFILE_MAX_ENTRIES));
+
+	if (want > PROFILE_MAX_ENTRIES)
+		return false;
+	more = MAX(more, (uint64_t)16);
+	if (!take_memory(p, table, (uint64_t)*room * entry_size, more * entry_size)) {
+		/* What doubles is too much: perhaps just enough is not. */
+		if (more == want || !take_memory(p, table, (uint64_t)*room * entry_size, want * entry_size))
+			return false;
+		more = want;
+	}
+	*room = (uint32_t)more;
+	return true;
+}
+
+bool profile_room_samples(struct profile *p, uint32_t more)
+{
+	uint64_t want = (uint64_t)p->n_samples + more;
+	uint32_t stacks = p->room_samples, labels = p->room_samples, values = p->room_samples;
+
+	if (want <= p->room_samples)
+		return true;
+	if (!profile_grow(p, (void **)&p->sample_stack, &stacks, want, sizeof(uint32_t)) ||
+	    !profile_grow(p, (void **)&p->sample_labels, &labels, want, sizeof(uint32_t)) ||
+	    !profile_grow(p, (void **)&p->values, &values, want, sizeof(int64_t) * MAX(p->types.n, 1u)))
+		return false;
+	p->room_samples = MIN(stacks, MIN(labels, values));
+	return true;
+}
+
+uint32_t profile_type_find(const struct profile *p, struct str name)
+{
+	if (!name.size && p->default_type)
+		name = profile_str(p, p->default_type);
+	if (!name.size)
+		return p->types.n ? p->types.n - 1 : PROFILE_NONE;
+	for (uint32_t i = 0; i < p->types.n; i++)
+		if (str_eq(profile_str(p, p->types.p[i].type), name))
+			return i;
+	return PROFILE_NONE;
+}
+
+int64_t profile_add_saturating(int64_t a, int64_t b)
+{
+	int64_t v;
+
+	if (__builtin_add_overflow(a, b, &v))
+		return a < 0 ? INT64_MIN : INT64_MAX;
+	return v;
+}
+
+int64_t profile_total(const struct profile *p, uint32_t type)
+{
+	int64_t sum = 0;
+
+	for (uint32_t i = 0; i < p->n_samples; i++)
+		sum = profile_add_saturating(sum, profile_value(p, i, type));
+	return sum;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * profile: what was sampled, in one form, whatever it was read from and whatever it is written to.
+ *
+ * The form is that of pprof's profile.proto in columns: tables of strings, functions, mappings, locations, and samples that are a
+ * stack, a set of labels and one value for each sample type. Two things are shared that profile.proto repeats: stacks are a trie,
+ * each a location and the stack of its callers, and sets of labels are kept once. A caller's stack always has a smaller number
+ * than its callee's, so whatever goes over a tree of calls is one loop over an array, up or down, without recursion.
+ *
+ * profile.h  the form; pprof in and out; building, merging, comparing
+ * input.h    other formats in
+ * tree.h     the tree of calls: filters, groups, top, callers and callees
+ * output.h   other formats out
+ * name.h     naming what is not named yet
+ *
+ * A profile belongs to one thread; one that nobody changes may be read by many.
+ */
+#pragma once
+
+#include "io/io.h"
+
+#define PROFILE_NONE UINT32_MAX /* no mapping */
+
+/* What one reader may take. Zeros mean these. */
+#define PROFILE_MAX_SIZE   ((uint64_t)1 << 30) /* decoded bytes */
+#define PROFILE_MAX_MEMORY ((uint64_t)4 << 30) /* of the profile made of them */
+#define PROFILE_MAX_DEPTH  65536u              /* locations of one stack */
+#define PROFILE_MAX_TYPES  256u                /* sample types */
+#define PROFILE_MAX_LABELS 4096u               /* of one sample */
+struct profile_limits {
+	uint64_t max_size, max_memory;
+};
+
+/* A growing array; index 0 to n - 1. Numbers of entries are 32 bits wide. */
+#define PROFILE_TABLE(type)       \
+	struct {                  \
+		type *p;          \
+		uint32_t n, room; \
+	}
+
+/* Numbers called so are of the table of strings; 0 is the empty one. */
+struct profile_type {
+	uint32_t type, unit;
+};
+
+enum {
+	PROFILE_HAS_FUNCTIONS = 1 << 0,
+	PROFILE_HAS_FILENAMES = 1 << 1,
+	PROFILE_HAS_LINES = 1 << 2,
+	PROFILE_HAS_INLINES = 1 << 3,
+};
+struct profile_mapping {
+	uint64_t start, limit, offset; /* addresses [start, limit) are the file's bytes from offset */
+	uint32_t file, build_id;       /* strings; build IDs as they came: mostly lower-case hex */
+	uint32_t flags;                /* what all of its locations have */
+};
+
+struct profile_function {
+	uint32_t name, system_name, file; /* strings */
+	int64_t start_line;
+};
+
+struct profile_line {
+	uint32_t function;
+	int64_t line, column; /* 0: not known */
+};
+
+struct profile_location {
+	uint64_t addr;
+	uint32_t mapping;             /* PROFILE_NONE: none */
+	uint32_t first_line, n_lines; /* innermost first: each is inlined into the next */
+	bool folded;                  /* other functions at this address were folded into it by the linker */
+};
+
+struct profile_stack {
+	uint32_t parent, location; /* of stack 0, the empty one, neither means anything */
+};
+
+struct profile_label {
+	uint32_t key, str, unit; /* str 0: the label is num, in unit */
+	int64_t num;
+};
+struct profile_label_set {
+	uint32_t first, n;
+};
+
+struct profile_index; /* finds what is in a table already */
+
+struct profile {
+	struct arena arena; /* the strings' bytes */
+	PROFILE_TABLE(struct str) strings;
+	PROFILE_TABLE(struct profile_type) types; /* of values */
+	PROFILE_TABLE(struct profile_mapping) mappings;
+	PROFILE_TABLE(struct profile_function) functions;
+	PROFILE_TABLE(struct profile_line) lines;
+	PROFILE_TABLE(struct profile_location) locations;
+	PROFILE_TABLE(struct profile_stack) stacks;
+	PROFILE_TABLE(struct profile_label) labels;
+	PROFILE_TABLE(struct profile_label_set) label_sets; /* 0 is the empty one */
+
+	/* One row a sample: its stack, its labels, and types.n values. */
+	uint32_t n_samples, room_samples;
+	uint32_t *sample_stack, *sample_labels;
+	int64_t *values;
+
+	uint32_t drop_frames, keep_frames, default_type, doc_url; /* strings */
+	int64_t time_ns, duration_ns, period;
+	struct profile_type period_type;
+	PROFILE_TABLE(uint32_t) comments;
+
+	uint64_t memory, max_memory; /* bytes of all tables, and how many they may be */
+	struct profile_index *index; /* NULL: not needed so far */
+};
+
+struct profile *profile_new(const struct profile_limits *limits); /* empty; @limits may be NULL */
+void profile_free(struct profile *p);                             /* takes NULL */
+void profile_freep(struct profile **p);
+
+static inline struct str profile_str(const struct profile *p, uint32_t string)
+{
+	return p->strings.p[string];
+}
+static inline int64_t profile_value(const struct profile *p, uint32_t sample, uint32_t type)
+{
+	return p->values[(size_t)sample * p->types.n + type];
+}
+
+/* The type of this name, "cpu"; empty: the profile's own default, else its last one. PROFILE_NONE: there is none. */
+uint32_t profile_type_find(const struct profile *p, struct str name);
+/* The sum of a type's values. */
+int64_t profile_total(const struct profile *p, uint32_t type);
+
+/* ---- pprof ---- */
+
+/* The first bytes look like it: gzip, or a message of profile.proto. */
+bool profile_is_pprof(struct bytes head);
+/*
+ * All of profile.proto, compressed (by gzip, zstd, xz or bzip2) or not. Fields that it does not have are passed over. What refers to
+ * something that is not there is ERR_INVALID.
+ */
+int profile_read_pprof(struct bytes in, const struct profile_limits *limits, struct profile **ret, struct err *err);
+/* Numbers of mappings, functions and locations are their places, from 1. */
+int profile_write_pprof(const struct profile *p, bool gzip, struct buf *out, struct err *err);
+
+/* The same profile, entry for entry. For tests; @what (64 bytes) says where the first difference is. */
+bool profile_same(const struct profile *a, const struct profile *b, char *what);
+
+/* ---- building ---- */
+
+/*
+ * Each of these finds what is equal, or adds it, and returns its number; stacks and labels too. They fail only by the limit of
+ * memory, which is kept in the profile: the number is then one that can be used, and profile_build_end() fails.
+ */
+uint32_t profile_add_string(struct profile *p, struct str s); /* copied */
+uint32_t profile_add_function(struct profile *p, const struct profile_function *f);
+uint32_t profile_add_mapping(struct profile *p, const struct profile_mapping *m);
+/* l->first_line and n_lines are set here. */
+uint32_t profile_add_location(struct profile *p, const struct profile_location *l, const struct profile_line *lines, uint32_t n);
+uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t location);
+uint32_t profile_add_labels(struct profile *p, const struct profile_label *labels, uint32_t n); /* order counts */
+/* Values are added to those of the sample with the same stack and labels, if there is one. Sums stop at the ends of int64_t. */
+void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, const int64_t *values);
+void profile_add_type(struct profile *p, struct str type, struct str unit); /* before the first sample */
+int profile_build_end(struct profile *p, struct err *err);
+
+/* ---- merging ---- */
+
+/*
+ * Add all samples of @from, times @scale, to @to. What is equal becomes one: mappings by build ID (else file), size and offset,
+ * wherever they lay in memory; locations, functions, stacks, labels. Sample types and the period's must be the same (ERR_INVALID);
+ * those of an empty @to become those of @from. Of times the earliest stays, durations add up, of periods the largest.
+ *
+ * profile_merge_end() takes samples away that are all zeros; until then @to is not complete. Labels of a sample are sorted by key.
+ */
+int profile_merge(struct profile *to, const struct profile *from, double scale, struct err *err);
+int profile_merge_end(struct profile *to, struct err *err);
+
+/*
+ * @profile minus @base. @normalise: @base is scaled so that its sums, type by type, are those of @profile.
+ */
+int profile_diff(const struct profile *profile, const struct profile *base, bool normalise, struct profile **ret,
+		 struct err *err);

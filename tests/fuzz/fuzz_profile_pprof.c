@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* profile.proto: what can be read can be written, and is the same then. Merged with itself it doubles. */
+#include "fuzz.h"
+
+#include "profile/profile.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const struct profile_limits limits = { .max_size = 1 << 20, .max_memory = 64 << 20 };
+	struct profile *p = NULL, *q = NULL, *m;
+	struct buf b = { 0 };
+	struct err err = { 0 };
+	char what[64];
+
+	profile_is_pprof(bytes_of(data, size < 16 ? size : 16));
+	if (profile_read_pprof(bytes_of(data, size), &limits, &p, &err) < 0) {
+		FUZZ_CHECK(err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
+		return 0;
+	}
+	FUZZ_CHECK(profile_write_pprof(p, false, &b, &err) == 0);
+	FUZZ_CHECK(profile_read_pprof(buf_bytes(&b), NULL, &q, &err) == 0);
+	FUZZ_CHECK(profile_same(p, q, what));
+	m = profile_new(&limits);
+	if (profile_merge(m, p, 1, &err) == 0 && profile_merge(m, q, -1, &err) == 0 &&
+	    profile_merge_end(m, &err) == 0)
+		FUZZ_CHECK(m->n_samples == 0 || m->types.n);
+	profile_free(m);
+	profile_free(p);
+	profile_free(q);
+	buf_done(&b);
+	return 0;
+}
