@@ -4,8 +4,10 @@ import { $, setText } from "./dom.js";
 import { showFailures } from "./failures.js";
 import { showIndexed, showRequests } from "./figures.js";
 import { duration } from "./format.js";
+import { showOthers } from "./others.js";
 import { showScan, stateOf } from "./scan.js";
 import { noteStatus, startSearch } from "./search.js";
+import { showStore } from "./store.js";
 import { showUse } from "./use.js";
 
 const BUSY_MS = 2000, IDLE_MS = 5000, PATIENCE_MS = 15000, LOST_MAX_MS = 30000;
@@ -25,6 +27,8 @@ function show(status) {
 	showScan(status);
 	showIndexed(status);
 	showRequests(status);
+	showOthers(status);
+	showStore(status);
 	showFailures(status);
 }
 

@@ -38,7 +38,8 @@ function stateOfScan(status) {
 	if (scan.passive)
 		return ["good", "Serving", "what another process scans"];
 	if (scan.idle && index && !index.files)
-		return ["wait", "Serving", "nothing yet"];
+		return status.upstream ? ["good", "Serving", "what other servers have, and what is pushed"]
+			: status.store?.pushed.objects ? ["good", "Serving", "what was pushed"] : ["wait", "Serving", "nothing yet"];
 	if (!scan.ready)
 		return ["wait", "Starting", "the first walk runs: what it has not met yet is answered with 404"];
 	const waiting = index ? index.header_only : 0;

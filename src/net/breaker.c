@@ -225,6 +225,7 @@ void net_each_server(struct net *n, void (*fn)(void *arg, const struct net_serve
 			.url = s->url,
 			.open = m.open_until_s > now_s,
 			.again_s = MAX(m.open_until_s - now_s, (int64_t)0),
+			.slow = m.slow_until_s > now_s,
 			.n_failures = m.n_failures,
 			.said = m.said,
 			.n_asked = s->n_asked,

@@ -83,6 +83,7 @@ struct net_server_state {
 	const char *url;                                /* as given, good during the call */
 	bool open;                                      /* passed over now */
 	int64_t again_s;                                /* then: asked again in so many seconds */
+	bool slow;                                      /* asked last for a while */
 	unsigned n_failures;                            /* in a row */
 	const char *said;                               /* the last failure; "" */
 	uint64_t n_asked, n_found, n_missing, n_failed; /* by this process */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include "server/page.h"
 
-#define MAX_FILES     16u
+#define MAX_FILES     32u
 #define MAX_FILE_SIZE MIB(4)
 
 /* Everything that the page uses comes from here, and nothing that it shows is code: it never parses HTML. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /api/status: the figures that the page shows, as JSON: the index, how far the scan is, requests, the cache.
- * What failed is in failures.c.
+ * /api/status: the figures that the page shows, as JSON: the index, how far the scan is, requests, the cache,
+ * other servers, the store. What failed is in failures.c.
  */
 #include "server/json.h"
+#include "server/push.h"
 
 /*
  * Counting walks over the whole index, and whoever looks at the page asks every few seconds. So counting gets
@@ -11,6 +12,8 @@
  */
 #define COUNT_PART   20
 #define COUNT_MIN_MS 500
+
+#define LATEST_PUSHES 8
 
 static json_t *scan_figures(struct scan *scan)
 {
@@ -138,17 +141,15 @@ static json_t *cache_figures(struct cache *cache)
 	return j;
 }
 
-static void add_upstream(void *arg, const struct net_server_state *s)
+static json_t *upstream_figure(const struct net_server_state *s, struct arena *a)
 {
-	struct arena a;
 	json_t *one = json_object();
 
-	arena_init(&a);
-	json_object_set_new(one, "url", json_lossy(net_url_shown(str_of(s->url), &a)));
-	arena_done(&a);
+	json_object_set_new(one, "url", json_lossy(net_url_shown(str_of(s->url), a)));
 	json_object_set_new(one, "open", json_boolean(s->open));
 	if (s->open)
 		json_object_set_new(one, "again_s", json_integer(s->again_s));
+	json_object_set_new(one, "slow", json_boolean(s->slow));
 	json_object_set_new(one, "failures_in_a_row", json_number(s->n_failures));
 	if (*s->said)
 		json_object_set_new(one, "said", json_lossy(str_of(s->said)));
@@ -157,13 +158,42 @@ static void add_upstream(void *arg, const struct net_server_state *s)
 	json_object_set_new(one, "missing", json_number(s->n_missing));
 	json_object_set_new(one, "failed", json_number(s->n_failed));
 	json_object_set_new(one, "bytes", json_number(s->n_bytes));
-	json_array_append_new(arg, one);
+	return one;
 }
 
-static json_t *upstream_figures(struct server *s)
+struct seeking {
+	const char *url;
+	struct arena *arena;
+	json_t *found;
+};
+
+static void seek(void *arg, const struct net_server_state *s)
+{
+	struct seeking *k = arg;
+
+	if (!k->found && strcmp(s->url, k->url) == 0)
+		k->found = upstream_figure(s, k->arena);
+}
+
+/* Those that are to be asked, in their order, also before they were. */
+static json_t *upstream_servers(struct server *s, struct arena *a)
+{
+	json_t *all = json_array();
+
+	for (size_t i = 0; i < s->opts.n_upstreams; i++) {
+		const struct net_server_state none = { .url = s->opts.upstreams[i], .said = "" };
+		struct seeking k = { .url = none.url, .arena = a };
+
+		net_each_server(s->opts.net, seek, &k);
+		json_array_append_new(all, k.found ? k.found : upstream_figure(&none, a));
+	}
+	return all;
+}
+
+static json_t *upstream_figures(struct server *s, struct arena *a)
 {
 	struct resolve_upstream_stats st;
-	json_t *j = json_object(), *servers = json_array();
+	json_t *j = json_object();
 
 	resolve_upstream_stats(s->opts.upstream, &st);
 	json_object_set_new(j, "asked", json_number(st.n_asked));
@@ -174,8 +204,48 @@ static json_t *upstream_figures(struct server *s)
 	json_object_set_new(j, "stored", json_number(st.n_stored));
 	json_object_set_new(j, "not_stored", json_number(st.n_not_stored));
 	json_object_set_new(j, "bytes", json_number(st.bytes));
-	net_each_server(s->opts.net, add_upstream, servers);
-	json_object_set_new(j, "servers", servers);
+	json_object_set_new(j, "servers", upstream_servers(s, a));
+	return j;
+}
+
+static json_t *pushed_figure(const struct store_known *k)
+{
+	char hex[BUILD_ID_HEX_SIZE];
+	json_t *one = json_object();
+
+	json_object_set_new(one, "build_id", json_string(build_id_hex(&k->key.id, hex)));
+	json_object_set_new(one, "kind", json_string(store_kind_name(k->key.kind)));
+	json_object_set_new(one, "quality", json_string(store_quality_name(k->quality)));
+	json_object_set_new(one, "file", json_lossy(k->file));
+	json_object_set_new(one, "from", json_lossy(k->from));
+	json_object_set_new(one, "size", json_number(k->size));
+	json_object_set_new(one, "ms_ago", json_integer(MAX(clock_wall_s() - k->created, INT64_C(0)) * 1000));
+	return one;
+}
+
+static json_t *store_json(struct server *s, struct arena *a)
+{
+	struct store_known *latest;
+	struct store_figures f;
+	json_t *j = json_object(), *list = json_array();
+	size_t n;
+
+	store_figures(s->opts.store, &f);
+	json_object_set_new(j, "counted", json_boolean(f.all && f.used_known));
+	json_object_set_new(j, "bytes", json_number(f.used));
+	json_object_set_new(j, "quota", json_number(f.quota));
+	for (unsigned i = 0; i < STORE_N_ORIGINS; i++) {
+		json_t *one = json_object();
+
+		json_object_set_new(one, "objects", json_number(f.n[i]));
+		json_object_set_new(one, "bytes", json_number(f.bytes[i]));
+		json_object_set_new(j, store_origin_name((enum store_origin)i), one);
+	}
+	store_latest(s->opts.store, STORE_PUSHED, LATEST_PUSHES, a, &latest, &n);
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(list, pushed_figure(&latest[i]));
+	json_object_set_new(j, "latest", list);
+	json_object_set_new(j, "uploads", json_number(atomic_load(&s->push->n_uploads)));
 	return j;
 }
 
@@ -194,7 +264,9 @@ void status_job(struct request *req)
 	if (s->opts.index_path)
 		json_object_set_new(all, "index", index_figures(s));
 	if (s->opts.upstream)
-		json_object_set_new(all, "upstream", upstream_figures(s));
+		json_object_set_new(all, "upstream", upstream_figures(s, &req->arena));
+	if (s->opts.store)
+		json_object_set_new(all, "store", store_json(s, &req->arena));
 	if (s->cache)
 		json_object_set_new(all, "cache", cache_figures(s->cache));
 	json_reply(req, all);

@@ -198,6 +198,8 @@ void store_latest(struct store *st, enum store_origin origin, size_t max, struct
 struct store_figures {
 	bool all; /* of all objects */
 	uint64_t n[STORE_N_ORIGINS], bytes[STORE_N_ORIGINS]; /* as they lie there, each object counted */
+	bool used_known;
+	uint64_t used, quota; /* bytes that contents take, each once; 0: no limit */
 };
 void store_figures(struct store *st, struct store_figures *ret);
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page at /, in a real browser."""
 
+import http.client
 import json
 import pathlib
 import re
@@ -10,7 +11,9 @@ import urllib.parse
 import pytest
 
 from browser import KEY_ENTER, Browser
-from conftest import Program, make_deb, tree_of
+from conftest import Program, free_port, make_deb, tree_of
+from faulty import Faulty
+from making import elf, new_id
 
 HOSTILE = "<img src=x onerror=document.title='owned'>\u202e.deb"
 
@@ -42,7 +45,7 @@ def visit(page, service, query=None, may_fail=None):
     page.open(service.url + ("/" if query is None else "/?" + urllib.parse.urlencode({"q": query})))
 
 
-NOT_HERE = r"/buildid/[0-9a-f]+/(debuginfo|executable) .*404"
+NOT_HERE = r"/buildid/[0-9a-f]+/(debuginfo|executable) .*(404|502)"
 
 
 @pytest.fixture
@@ -231,3 +234,50 @@ def test_a_server_that_goes_away_is_noticed(serve, pool, page):
     page.wait_text("#state", "Serving")
     s.stop()
     page.wait_text("#state", "No answer")
+
+
+def test_other_servers_and_the_store(serve, elf, tmp_path, page):
+    (tmp_path / "empty").mkdir()
+    other = new_id("other")
+    up = Faulty({f"/buildid/{other}/debuginfo": elf.of(elf.debug, other)})
+    dead = f"http://127.0.0.1:{free_port()}"
+    s = serve([tmp_path / "empty"], args=["--debuginfod-upstream-servers", f"{dead},{up.url}", "--store-quota", "50M"]).scanned()
+    visit(page, s, may_fail=NOT_HERE)
+    page.wait_text("#others", "not asked yet")
+    page.wait_text("#others", "Nothing was asked of them yet")
+    page.wait_text("#store", "Nothing was pushed yet.")
+    assert f"lode push BUILD-FOLDER --to {s.url}" in page.text("#store")
+
+    assert s.get(f"/buildid/{other}/debuginfo").status == 200
+    assert s.get(f"/buildid/{new_id('nowhere')}/debuginfo").status in (404, 502)
+    hostile = "usr/bin/<img src=x onerror=document.title='owned'>\u202e.debug"
+    for name in (hostile, "last.debug"):
+        made = new_id(name)
+        c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+        c.request("PUT", f"/buildid/{made}/debuginfo", elf.of(elf.debug, made), {"X-LODE-FILE": urllib.parse.quote(name)})
+        assert c.getresponse().status == 201
+        c.close()
+    page.wait_text("#others", "answers")
+    page.wait(lambda: "Connection refused" in page.text("#others"), "what is wrong with the other one")
+    rows = "return Array.from(document.querySelectorAll('#others tbody tr'), (e) => e.innerText)"
+    assert [up.url in r for r in page.run(rows)] == [False, True]
+    figures = "return Object.fromEntries(Array.from(document.querySelectorAll('#store .figures > div'), (e) => [e.firstChild.innerText, e.lastChild.firstChild.data]))"
+    page.wait(lambda: (page.run(figures).get("Pushed"), page.run(figures).get("Fetched")) == ("2", "1"), "the store's figures")
+    pushes = page.run("return Array.from(document.querySelectorAll('#store tbody tr'), (e) => e.innerText)")
+    assert "last.debug" in pushes[0] and "loopback" in pushes[0] and "\\u202e" in pushes[1] and "ago" in pushes[1]
+    assert page.run("return document.querySelectorAll('#store img').length") == 0
+    for dark, width in ((False, 1280), (True, 390)):
+        page.look(dark, width)
+        assert page.run("return document.documentElement.scrollWidth") <= width
+    page.look()
+    page.click("#store tbody a")
+    page.wait_text("#results", new_id("last.debug"))
+    page.wait_text("#results", "Download")
+    up.stop()
+
+
+def test_a_server_by_itself_says_so(serve, tmp_path, page):
+    (tmp_path / "empty").mkdir()
+    visit(page, serve([tmp_path / "empty"], args=["--no-store"]).scanned())
+    page.wait_text("#others", "asked of no other server")
+    page.wait_text("#store", "keeps nothing and takes no pushes")
