@@ -441,69 +441,94 @@ static bool is_better(const struct flight *f)
 				       elf_debug_section(m->file.img, ".debug_line"));
 }
 
-static struct entry *make_table(struct flight *f)
+/* Steps of a table; each leaves the stage that comes next, or an end in *ret, or waits. */
+enum { GOES_ON, ENDS };
+
+static int at_store(struct flight *f, struct entry **ret)
+{
+	f->maker->stage = AT_DEBUG;
+	/* What is to be replaced may have come from there. */
+	if (f->old && f->old->reason == SYMBOLIZE_FOUND)
+		return GOES_ON;
+	*ret = from_store(f);
+	if (!*ret)
+		return GOES_ON;
+	atomic_fetch_add(&f->s->n_from_store, 1);
+	judge(f, *ret, false);
+	return ENDS;
+}
+
+static int at_debug(struct flight *f, struct entry **ret)
+{
+	struct maker *m = f->maker;
+	int r = find_debug(f);
+
+	if (r == WAITS)
+		return ENDS;
+	m->stage = r ? AT_EXECUTABLE : AT_ALT;
+	if (r == RESOLVE_BUSY)
+		*ret = fail(f, SYMBOLIZE_BUSY, "", 0);
+	else if (r && has_old(f))
+		*ret = keep_old(f);
+	return *ret ? ENDS : GOES_ON;
+}
+
+static int at_executable(struct flight *f, struct entry **ret)
 {
 	struct maker *m = f->maker;
 	struct err err = { 0 };
-	bool nothing = false;
-	struct entry *e;
-	int r;
+	int r = fetch(f, &m->file, RESOLVE_EXECUTABLE, &f->key.id, &err);
 
-	switch (m->stage) {
-	case AT_STORE:
-		/* What is to be replaced may have come from there. */
-		e = f->old && f->old->reason == SYMBOLIZE_FOUND ? NULL : from_store(f);
-		if (e) {
-			atomic_fetch_add(&f->s->n_from_store, 1);
-			judge(f, e, false);
-			return e;
-		}
-		m->stage = AT_DEBUG;
-		/* fall through */
-	case AT_DEBUG:
-		r = find_debug(f);
-		if (r == WAITS)
-			return NULL;
-		if (r == RESOLVE_BUSY)
-			return fail(f, SYMBOLIZE_BUSY, "", 0);
-		if (r && has_old(f))
-			return keep_old(f);
-		m->stage = r ? AT_EXECUTABLE : AT_ALT;
-		if (r == 0)
-			goto alt;
-		/* fall through */
-	case AT_EXECUTABLE:
-		r = fetch(f, &m->file, RESOLVE_EXECUTABLE, &f->key.id, &err);
-		if (r == WAITS)
-			return NULL;
-		if (r < 0 && !m->failed)
-			return fail_by(f, &err);
-		if (r)
-			return fail_missing(f);
-		m->from_executable = true;
-		m->stage = AT_ALT;
-		/* fall through */
-	case AT_ALT:
-	alt:
-		if (find_alt(f) == WAITS)
-			return NULL;
-		if (has_old(f) && !is_better(f))
-			return keep_old(f);
-		m->stage = AT_TABLE;
-		/* fall through */
-	case AT_TABLE:
-		e = convert(f, &nothing);
-		if (e || !nothing)
-			return e;
+	if (r == WAITS)
+		return ENDS;
+	if (r)
+		*ret = r < 0 && !m->failed ? fail_by(f, &err) : fail_missing(f);
+	m->from_executable = true;
+	m->stage = AT_ALT;
+	return *ret ? ENDS : GOES_ON;
+}
+
+static int at_alt(struct flight *f, struct entry **ret)
+{
+	if (find_alt(f) == WAITS)
+		return ENDS;
+	if (has_old(f) && !is_better(f))
+		*ret = keep_old(f);
+	f->maker->stage = AT_TABLE;
+	return *ret ? ENDS : GOES_ON;
+}
+
+static int at_table(struct flight *f, struct entry **ret)
+{
+	struct maker *m = f->maker;
+	bool nothing = false;
+
+	*ret = convert(f, &nothing);
+	if (*ret || !nothing)
+		return ENDS;
+	if (m->from_executable) {
+		*ret = fail(f, SYMBOLIZE_NO_SYMBOLS, "", f->s->opts.miss_ms);
+		return ENDS;
 	}
-	if (m->from_executable)
-		return fail(f, SYMBOLIZE_NO_SYMBOLS, "", f->s->opts.miss_ms);
 	/* A debug file of nothing: the program may have symbols. */
 	fetched_done(&m->alt);
 	fetched_done(&m->file);
 	m->is_empty = true;
 	m->stage = AT_EXECUTABLE;
-	return make_table(f);
+	return GOES_ON;
+}
+
+static struct entry *make_table(struct flight *f)
+{
+	static int (*const steps[])(struct flight * f, struct entry * *ret) = {
+		[AT_STORE] = at_store, [AT_DEBUG] = at_debug, [AT_EXECUTABLE] = at_executable,
+		[AT_ALT] = at_alt,     [AT_TABLE] = at_table,
+	};
+	struct entry *e = NULL;
+
+	while (steps[f->maker->stage](f, &e) == GOES_ON)
+		;
+	return e;
 }
 
 struct entry *make_step(struct flight *f)
