@@ -43,6 +43,14 @@ size_t path_canonical(struct str s, char *out)
 	return n;
 }
 
+bool path_is_absolute(struct str s)
+{
+	if (s.size && (s.p[0] == '/' || s.p[0] == '\\'))
+		return true;
+	return s.size >= 3 && (s.p[0] | 32) >= 'a' && (s.p[0] | 32) <= 'z' && s.p[1] == ':' &&
+	       (s.p[2] == '/' || s.p[2] == '\\');
+}
+
 struct str path_basename(struct str s)
 {
 	const char *slash = s.size ? memrchr(s.p, '/', s.size) : NULL;

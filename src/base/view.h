@@ -57,5 +57,6 @@ bool str_to_u64(struct str s, uint64_t *ret);
  * climbs above the start. Returns the size written without the NUL; @out has room for s.size + 2 bytes.
  */
 size_t path_canonical(struct str s, char *out);
+bool path_is_absolute(struct str s); /* also "C:\\dir", "C:/dir" and "\\\\host\\dir": files may name what another system has */
 struct str path_basename(struct str s);
 struct str path_dirname(struct str s); /* without trailing slash; empty when there is none; "/" for "/x" */

@@ -310,6 +310,7 @@ struct dwarf_reader {
 	uint32_t *file_offs; /* of each file's entry, in the header */
 	size_t n_files, room_files;
 	struct cursor files;
+	const uint8_t *lines_end;
 	struct dwarf_row *rows;
 	size_t n_rows, room_rows;
 	struct dwarf_sequence *sequences;

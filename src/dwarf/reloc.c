@@ -4,9 +4,10 @@
  * relocatable for ever.
  *
  * Debug sections refer to one another by offsets, which in such files are written as relocations against a
- * section's symbol. Only those kinds matter that write a word of 4 or 8 bytes, and RISC-V's that add to and
- * subtract from one; what they say of code is of no interest here.
+ * section's symbol. Only those kinds matter that write a word of 4 or 8 bytes, and RISC-V's that write
+ * differences, also in LEB128, which keeps its size; what they say of code is of no interest here.
  */
+#include "base/leb.h"
 #include "dwarf/internal.h"
 
 #include <elf.h>
@@ -14,7 +15,7 @@
 #define SYMTAB_MAX MIB(256)
 #define PIECE_SIZE KIB(48) /* a multiple of every entry size */
 
-enum op { SET, ADD, SUB };
+enum op { SET, ADD, SUB, SET_LEB, SUB_LEB };
 
 static const struct kind {
 	uint16_t machine;
@@ -32,16 +33,18 @@ static const struct kind {
 	{ EM_RISCV, 1, 4, SET },     /* R_RISCV_32 */
 	{ EM_RISCV, 2, 8, SET },     /* R_RISCV_64 */
 	{ EM_RISCV, 33, 1, ADD },    /* R_RISCV_ADD8 and so on */
-	{ EM_RISCV, 34, 2, ADD },    { EM_RISCV, 35, 4, ADD }, { EM_RISCV, 36, 8, ADD },
-	{ EM_RISCV, 37, 1, SUB },    { EM_RISCV, 38, 2, SUB }, { EM_RISCV, 39, 4, SUB },
-	{ EM_RISCV, 40, 8, SUB },    { EM_PPC64, 1, 4, SET }, /* R_PPC64_ADDR32 */
-	{ EM_PPC64, 38, 8, SET },                             /* R_PPC64_ADDR64 */
-	{ EM_PPC, 1, 4, SET },                                /* R_PPC_ADDR32 */
-	{ EM_S390, 4, 4, SET },                               /* R_390_32 */
-	{ EM_S390, 22, 8, SET },                              /* R_390_64 */
-	{ EM_LOONGARCH, 1, 4, SET },                          /* R_LARCH_32 */
-	{ EM_LOONGARCH, 2, 8, SET },                          /* R_LARCH_64 */
-	{ EM_MIPS, 2, 4, SET },                               /* R_MIPS_32 */
+	{ EM_RISCV, 34, 2, ADD },    { EM_RISCV, 35, 4, ADD },     { EM_RISCV, 36, 8, ADD },
+	{ EM_RISCV, 37, 1, SUB },    { EM_RISCV, 38, 2, SUB },     { EM_RISCV, 39, 4, SUB },
+	{ EM_RISCV, 40, 8, SUB },    { EM_RISCV, 54, 1, SET },     { EM_RISCV, 55, 2, SET },
+	{ EM_RISCV, 56, 4, SET },    { EM_RISCV, 60, 1, SET_LEB }, { EM_RISCV, 61, 1, SUB_LEB },
+	{ EM_PPC64, 1, 4, SET },     /* R_PPC64_ADDR32 */
+	{ EM_PPC64, 38, 8, SET },    /* R_PPC64_ADDR64 */
+	{ EM_PPC, 1, 4, SET },       /* R_PPC_ADDR32 */
+	{ EM_S390, 4, 4, SET },      /* R_390_32 */
+	{ EM_S390, 22, 8, SET },     /* R_390_64 */
+	{ EM_LOONGARCH, 1, 4, SET }, /* R_LARCH_32 */
+	{ EM_LOONGARCH, 2, 8, SET }, /* R_LARCH_64 */
+	{ EM_MIPS, 2, 4, SET },      /* R_MIPS_32 */
 };
 
 struct job {
@@ -95,6 +98,23 @@ static uint64_t get(const uint8_t *p, unsigned size, bool big)
 	return v;
 }
 
+/* Add @v to the LEB128 at @off, or set it: in as many bytes as it has. */
+static void apply_leb(const struct job *j, uint64_t off, uint64_t v, bool add)
+{
+	size_t n = 0;
+	uint64_t there = 0;
+
+	for (bool more = true; more; n++) {
+		if (n == LEB_MAX || n == j->size - off)
+			return;
+		there |= (uint64_t)(j->p[off + n] & 0x7f) << 7 * n;
+		more = j->p[off + n] & 0x80;
+	}
+	v = add ? there + v : v;
+	for (size_t i = 0; i < n; i++, v >>= 7)
+		j->p[off + i] = (uint8_t)((v & 0x7f) | (i + 1 < n ? 0x80 : 0));
+}
+
 /* One entry. One that points outside of the section changes nothing. */
 static void apply(const struct job *j, struct cursor *c)
 {
@@ -109,6 +129,10 @@ static void apply(const struct job *j, struct cursor *c)
 		return;
 	there = get(j->p + off, k->size, big);
 	v = symbol_value(j, (uint32_t)(is64 ? info >> 32 : info >> 8)) + addend;
+	if (k->op == SET_LEB || k->op == SUB_LEB) {
+		apply_leb(j, off, k->op == SUB_LEB ? -v : v, k->op == SUB_LEB);
+		return;
+	}
 	if (k->op == ADD)
 		v = there + v;
 	else if (k->op == SUB)

@@ -28,7 +28,7 @@ enum {
 	DW_LNS_set_epilogue_begin,
 	DW_LNS_set_isa,
 };
-enum { DW_LNE_end_sequence = 1, DW_LNE_set_address };
+enum { DW_LNE_end_sequence = 1, DW_LNE_set_address, DW_LNE_define_file };
 
 /* The registers, and the sequence that is being made. */
 struct machine {
@@ -163,6 +163,13 @@ static const uint8_t *extended(struct machine *m, const uint8_t *p, const uint8_
 		if (len == 1 || len == 2 || len == 4 || len == 8)
 			m->addr = dwarf_get(p, (unsigned)len, big);
 		m->op_index = 0;
+		break;
+	case DW_LNE_define_file:
+		/* An entry as in the header, of versions before 5. */
+		if (m->r->line_header.format.version >= 5 || m->r->n_files >= DWARF_MAX_FILES)
+			break;
+		DWARF_GROW(m->r->file_offs, m->r->n_files, m->r->room_files);
+		m->r->file_offs[m->r->n_files++] = (uint32_t)(p - m->r->files.p);
 		break;
 	}
 	return next;
@@ -299,6 +306,7 @@ static int read_table(struct dwarf_reader *r, struct err *err)
 				 &r->line_arena, &r->line_header, err) < 0 ||
 	    files_index(r, err) < 0)
 		return -1;
+	r->lines_end = p + (place.end - place.header_off);
 	return run(&m, p + (r->line_header.program_off - place.header_off),
 		   p + (place.end - place.header_off), &r->line_header, err);
 }
@@ -365,6 +373,8 @@ bool dwarf_reader_file(struct dwarf_reader *r, uint64_t file, struct dwarf_file_
 	*ret = (struct dwarf_file_name){ .stable = true };
 	if (!r->lines_cu->has_lines || (!first_is_0 && !file--) || file >= r->n_files)
 		return false;
+	if (r->file_offs[file] > cursor_left(&h.files))
+		h.files.end = r->lines_end; /* of the program's own */
 	cursor_skip(&h.files, r->file_offs[file]);
 	h.n_files_left = 1;
 	if (dwarf_line_file_next(&h, &entry, &err) != 0)

@@ -71,7 +71,7 @@ static void join(struct buf *out, struct str part)
 {
 	if (!part.size)
 		return;
-	if (part.p[0] == '/')
+	if (path_is_absolute(part))
 		out->size = 0;
 	else if (out->size && out->p[out->size - 1] != '/')
 		buf_add_char(out, '/');
@@ -87,7 +87,7 @@ static uint32_t file_look_up(struct batch *b, uint32_t file)
 	if (!dwarf_reader_file(b->reader, file, &f))
 		return 0;
 	w->path.size = 0;
-	if (f.name.size && f.name.p[0] != '/') {
+	if (f.name.size && !path_is_absolute(f.name)) {
 		join(&w->path, f.comp_dir);
 		join(&w->path, f.dir);
 		/* "dir/" and "dir" are the same; "/" stays. */

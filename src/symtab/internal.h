@@ -7,6 +7,7 @@
  *   rows     the byte code of rows, written and read
  *   go       Go's own table into pieces
  *   symbols  ELF symbols
+ *   dynamic  those of a file without sections
  *   plt      names of linkage table entries
  *   paint    of what lies over one another, what is seen
  *   block    pieces made into blocks
@@ -215,6 +216,9 @@ struct symbols {
 int symbols_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
 		 size_t n_code, struct err *ret_damage, struct err *err);
 void symbols_done(struct symbols *s);
+/* The dynamic symbols of a file without sections, and their names, in @a. 1: there are none. */
+int dynamic_symbols(const struct elf_image *img, struct arena *a, struct bytes *ret_symbols,
+		    struct bytes *ret_names, struct err *err);
 /* Add names of procedure linkage table entries. */
 int plt_read(struct symbols *s, const struct elf_image *img, struct err *err);
 
@@ -259,7 +263,7 @@ void block_writer_free(struct block_writer *w);
 #define HEAD_SIZE    192u /* of the fixed part */
 #define INDEX_SIZE   32u  /* of one block's row */
 #define BLOCK_HEAD   20u
-#define BLOCK_TARGET  KIB(192)
+#define BLOCK_TARGET KIB(192)
 #define TABLE_PAD    32u /* zeros behind everything: reads of numbers need not look for the end first */
 #define FIRST_READ   KIB(32)
 

@@ -20,6 +20,8 @@ struct reader {
 	const struct dwarf_section_place *code;
 	size_t n_code;
 	const uint64_t *bases; /* of a relocatable file's sections */
+	struct bytes opd;      /* descriptors of functions, at opd_addr: 64-bit PowerPC, first ABI */
+	uint64_t opd_addr;
 	uint8_t origin;
 };
 
@@ -62,6 +64,7 @@ static int symbol_read(struct reader *r, struct cursor *c, struct bytes names, u
 	const struct dwarf_section_place *place;
 	uint8_t info, type;
 	const uint8_t *nul;
+	const char *at;
 
 	if (!is64) {
 		value = cursor_u32(c);
@@ -87,6 +90,9 @@ static int symbol_read(struct reader *r, struct cursor *c, struct bytes names, u
 	if (!nul)
 		return 0;
 	sym.name = (struct str){ (const char *)names.p + name, (size_t)(nul - (names.p + name)) };
+	at = memchr(sym.name.p, '@', sym.name.size);
+	if (at && at != sym.name.p)
+		sym.name.size = (size_t)(at - sym.name.p); /* f@@VERSION */
 	if (is_noise(sym.name))
 		return 0;
 	if (r->img->h.machine == EM_ARM || r->img->h.machine == EM_MIPS)
@@ -95,6 +101,12 @@ static int symbol_read(struct reader *r, struct cursor *c, struct bytes names, u
 		if (section >= r->img->n_sections || (!r->bases[section] && section != r->code[0].index))
 			return 0;
 		value += r->bases[section];
+	}
+	if (value - r->opd_addr < r->opd.size && r->opd.size - (value - r->opd_addr) >= 8) {
+		struct cursor d = cursor_at(r->opd, r->img->h.big, 0);
+
+		cursor_skip(&d, value - r->opd_addr);
+		value = cursor_u64(&d);
 	}
 	place = dwarf_place_at(r->code, r->n_code, value);
 	if (!place)
@@ -109,12 +121,21 @@ static int symbol_read(struct reader *r, struct cursor *c, struct bytes names, u
 	return 0;
 }
 
+static int symbols_each(struct reader *r, struct bytes table, struct bytes names, struct bytes shndx,
+			struct err *err)
+{
+	struct cursor c = cursor_at(table, r->img->h.big, 0);
+	unsigned entry = r->img->h.is64 ? 24 : 16;
+
+	for (uint32_t index = 0; cursor_left(&c) >= entry; index++)
+		if (symbol_read(r, &c, names, index, shndx, err) < 0)
+			return -1;
+	return 0;
+}
+
 static int table_read(struct reader *r, const struct elf_section *sec, struct err *err)
 {
 	struct bytes table = { 0 }, names = { 0 }, shndx = { 0 };
-	struct cursor c;
-	unsigned entry = r->img->h.is64 ? 24 : 16;
-	uint32_t index = 0;
 	int rc;
 
 	if (!sec->link || sec->link >= r->img->n_sections)
@@ -129,11 +150,29 @@ static int table_read(struct reader *r, const struct elf_section *sec, struct er
 		if (r->img->sections[i].type == SHT_SYMTAB_SHNDX && r->img->sections[i].link == sec->index &&
 		    elf_section_read(r->img, &r->img->sections[i], TABLE_MAX, &r->s->arena, &shndx, err) < 0)
 			return -1;
-	c = cursor_at(table, r->img->h.big, 0);
-	for (; cursor_left(&c) >= entry; index++)
-		if (symbol_read(r, &c, names, index, shndx, err) < 0)
-			return -1;
-	return 0;
+	return symbols_each(r, table, names, shndx, err);
+}
+
+static int opd_read(struct reader *r, struct err *err)
+{
+	const struct elf_section *sec = elf_section_find(r->img, ".opd");
+
+	if (!sec || r->img->h.machine != EM_PPC64 || r->img->h.type == ET_REL)
+		return 0;
+	r->opd_addr = sec->addr;
+	return elf_section_read(r->img, sec, TABLE_MAX, &r->s->arena, &r->opd, err) < 0 ? -1 : 0;
+}
+
+static int dynamic_read(struct reader *r, struct err *err)
+{
+	struct bytes table, names, none = { 0 };
+	int rc = dynamic_symbols(r->img, &r->s->arena, &table, &names, err);
+
+	if (rc)
+		return rc < 0 ? -1 : 0;
+	r->origin = SYMTAB_DYNAMIC;
+	r->s->flags |= SYMTAB_HAS_SYMBOLS;
+	return symbols_each(r, table, names, none, err);
 }
 
 static int image_read(struct reader *r, struct err *err)
@@ -146,6 +185,10 @@ static int image_read(struct reader *r, struct err *err)
 			bases[r->code[i].index] = r->code[i].base;
 	}
 	r->bases = bases;
+	if (opd_read(r, err) < 0)
+		return -1;
+	if (r->img->n_sections <= 1)
+		return dynamic_read(r, err);
 	for (uint32_t i = 1; i < r->img->n_sections; i++) {
 		const struct elf_section *sec = &r->img->sections[i];
 

@@ -120,7 +120,7 @@ static void add_location(struct verifier *v, bool known, uint64_t file, uint32_t
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
 		if (!parts[i].size)
 			continue;
-		if (parts[i].p[0] == '/')
+		if (path_is_absolute(parts[i]))
 			path.size = 0;
 		else if (path.size)
 			buf_add_char(&path, '/');

@@ -33,9 +33,14 @@ static unsigned offset_size(const struct code_writer *w)
 
 void code_writer_init(struct code_writer *w, enum elf_writer_target target, uint16_t type)
 {
-	*w = (struct code_writer){
-		.version = 4, .abbrev_step = 1, .min_length = 1, .text = 0x1000, .text_size = 0x1000
-	};
+	*w = (struct code_writer){ .version = 4,
+				   .abbrev_step = 1,
+				   .min_length = 1,
+				   .opcode_base = 13,
+				   .max_ops = 1,
+				   .section_type = SHT_PROGBITS,
+				   .text = 0x1000,
+				   .text_size = 0x1000 };
 	elf_writer_init(&w->elf, target, type);
 	buf_add_char(&w->names, 0);
 	buf_add_char(&w->str, 0);
@@ -72,7 +77,8 @@ static void length_end(struct code_writer *w, struct buf *b, size_t start)
 
 uint64_t code_lines_begin(struct code_writer *w, const char *const *files)
 {
-	static const uint8_t lengths[] = { 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1 };
+	/* Those from 13 on are nobody's. */
+	static const uint8_t lengths[] = { 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 1, 2, 3, 4 };
 	struct buf *b = &w->line;
 	uint64_t at = b->size;
 	size_t header, n = 0;
@@ -89,12 +95,12 @@ uint64_t code_lines_begin(struct code_writer *w, const char *const *files)
 	header = b->size;
 	buf_add_char(b, (char)w->min_length);
 	if (w->version >= 4)
-		buf_add_char(b, 1);
+		buf_add_char(b, (char)w->max_ops);
 	buf_add_char(b, 1);
 	buf_add_char(b, -5);
 	buf_add_char(b, 14);
-	buf_add_char(b, sizeof(lengths) + 1);
-	buf_add(b, lengths, sizeof(lengths));
+	buf_add_char(b, (char)w->opcode_base);
+	buf_add(b, lengths, w->opcode_base - 1);
 	if (w->version >= 5) {
 		/* Folders: /src alone; files with a name and the folder's number. */
 		buf_add(b, "\x01\x01\x08\x01/src\0\x02\x01\x08\x02\x0b", 14);
@@ -187,6 +193,10 @@ uint64_t code_unit_begin(struct code_writer *w)
 		buf_add_char(b, (char)elf_writer_word(&w->elf));
 	if (w->version >= 5 && (w->unit_type == 4 || w->unit_type == 5))
 		put(w, b, w->dwo_id, 8);
+	if (w->version >= 5 && (w->unit_type == 2 || w->unit_type == 6)) {
+		put(w, b, 0x1122334455667788, 8); /* signature, and where the type is */
+		put(w, b, 0, offset_size(w));
+	}
 	return w->unit;
 }
 
@@ -362,11 +372,17 @@ void code_writer_finish(struct code_writer *w, struct buf *out)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++) {
 		snprintf(name, sizeof(name), "%s%s", sections[i].name, w->dwo ? ".dwo" : "");
-		if (sections[i].b->size)
-			elf_writer_section(&w->elf, name, SHT_PROGBITS, 0, buf_bytes(sections[i].b));
+		if (!sections[i].b->size)
+			continue;
+		if (w->compress)
+			elf_writer_compressed(&w->elf, name, w->compress == UINT32_MAX ? 0 : w->compress,
+					      buf_bytes(sections[i].b));
+		else
+			elf_writer_section(&w->elf, name, w->section_type, 0, buf_bytes(sections[i].b));
 	}
 	if (w->symbols.size > (w->elf.is64 ? 24u : 16u)) {
-		unsigned symtab = elf_writer_section(&w->elf, ".symtab", SHT_SYMTAB, 0,
+		unsigned symtab = elf_writer_section(&w->elf, w->dynamic ? ".dynsym" : ".symtab",
+						     w->dynamic ? SHT_DYNSYM : SHT_SYMTAB, 0,
 						     buf_bytes(&w->symbols));
 		unsigned strtab = elf_writer_section(&w->elf, ".strtab", SHT_STRTAB, 0, buf_bytes(&w->names));
 
@@ -443,7 +459,7 @@ static void add_str_offsets(struct code_writer *all, const struct code_writer *w
 
 void code_writer_dwp(struct code_writer *const *units, size_t n, unsigned version, struct buf *out)
 {
-	struct code_writer all = { .dwo = true };
+	struct code_writer all = { .dwo = true, .section_type = SHT_PROGBITS };
 	uint32_t offs[64 * 4];
 
 	elf_writer_init(&all.elf, ELF_WRITER_X86_64, ET_REL);

@@ -98,9 +98,13 @@ struct code_writer {
 	/* Of DWARF 5's unit headers: DW_UT_*, 0 is compile; the id of skeleton and split units. */
 	unsigned unit_type;
 	uint64_t dwo_id;
-	bool dwo;                 /* sections are called .dwo, and there is no code */
-	bool no_terminator;       /* abbreviation tables have no end mark */
-	uint64_t text, text_size; /* 0x1000, 0x1000; before finish */
+	unsigned opcode_base, max_ops; /* of line tables; 13, 1 */
+	uint32_t compress;             /* ELFCOMPRESS_*; UINT32_MAX: as .zdebug_*; 0: not */
+	uint32_t section_type;         /* of debug sections; SHT_PROGBITS */
+	bool dynamic;                  /* symbols are those of .dynsym */
+	bool dwo;                      /* sections are called .dwo, and there is no code */
+	bool no_terminator;            /* abbreviation tables have no end mark */
+	uint64_t text, text_size;      /* 0x1000, 0x1000; before finish */
 };
 
 void code_writer_init(struct code_writer *w, enum elf_writer_target target, uint16_t type);

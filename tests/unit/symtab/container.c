@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files as they come: relocated or not, compressed, with a supplementary file, without sections.
+ */
+#include "test.h"
+
+#include "answers.h"
+#include "packed.h"
+
+/* A kernel that was linked with --emit-relocs still has the relocations of its debug sections. */
+static void relocations_of_a_linked_file_are_not_applied_again(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf rela = { 0 };
+	unsigned at;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_EXEC);
+	add_plain(&a);
+	for (size_t off = 0; off + 8 < a.w.info.size; off++) {
+		elf_writer_put(&a.w.elf, &rela, off, 8);
+		elf_writer_put(&a.w.elf, &rela, 1, 8); /* R_X86_64_64 */
+		elf_writer_put(&a.w.elf, &rela, 0x666, 8);
+	}
+	at = elf_writer_section(&a.w.elf, ".rela.debug_info", SHT_RELA, 0, buf_bytes(&rela));
+	elf_writer_at(&a.w.elf, at)->info = 3; /* .text is 2 */
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+}
+
+static void put_reloc(struct answers *a, struct buf *b, bool rel, uint64_t off, uint32_t type,
+		      uint64_t addend)
+{
+	unsigned word = elf_writer_word(&a->w.elf);
+
+	elf_writer_put(&a->w.elf, b, off, word);
+	elf_writer_put(&a->w.elf, b, type, word);
+	if (!rel)
+		elf_writer_put(&a->w.elf, b, addend, word);
+}
+
+static void relocations_of_every_machine(void **state)
+{
+	static const struct {
+		enum elf_writer_target target;
+		uint32_t address, word;
+		bool rel;
+	} machines[] = {
+		{ ELF_WRITER_X86_64, 1, 10, false },     { ELF_WRITER_I386, 1, 1, true },
+		{ ELF_WRITER_AARCH64, 257, 258, false }, { ELF_WRITER_ARM, 2, 2, true },
+		{ ELF_WRITER_RISCV64, 2, 1, false },     { ELF_WRITER_PPC64LE, 38, 1, false },
+		{ ELF_WRITER_S390X, 22, 4, false },      { ELF_WRITER_PPC, 1, 1, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(machines); i++) {
+		AUTO(answers_done) struct answers a;
+		AUTO(buf_done) struct buf relocs = { 0 };
+		bool rel = machines[i].rel;
+		uint64_t low, abbrev;
+		unsigned at;
+
+		answers_init(&a, machines[i].target, ET_REL);
+		a.w.text = 0;
+		code_unit_begin(&a.w);
+		abbrev = 6; /* behind length and version */
+		code_die(&a.w, T_COMPILE, true, A_LANGUAGE, F_DATA1, U(0x1d), 0u);
+		/* With REL what is added stands there already. */
+		low = code_die(&a.w, T_SUBPROGRAM, false, A_LOW, F_ADDR, U(rel ? 0x10 : 0x777), A_HIGH,
+			       F_DATA4, U(0x20), A_NAME, F_STRING, S("f"), 0u) +
+		      1;
+		code_up(&a.w);
+		code_unit_end(&a.w);
+		put_reloc(&a, &relocs, rel, low, machines[i].address, 0x10);
+		put_reloc(&a, &relocs, rel, abbrev, machines[i].word, 0);
+		at = elf_writer_section(&a.w.elf, rel ? ".rel.debug_info" : ".rela.debug_info",
+					rel ? SHT_REL : SHT_RELA, 0, buf_bytes(&relocs));
+		elf_writer_at(&a.w.elf, at)->info = 3;
+		answers_open(&a);
+		assert_answer(&a, 0xf, "-");
+		assert_answer(&a, 0x10, "f");
+		assert_answer(&a, 0x2f, "f");
+		assert_answer(&a, 0x30, "-");
+	}
+}
+
+/* RISC-V's linker may make code shorter, so lengths are differences, also in LEB128. */
+static void differences_that_riscv_writes(void **state)
+{
+	static const struct {
+		uint32_t add, sub;
+		unsigned form;
+	} pairs[] = { { 33, 37, F_DATA1 },
+		      { 34, 38, F_DATA2 },
+		      { 35, 39, F_DATA4 },
+		      { 36, 40, F_DATA8 },
+		      { 60, 61, F_UDATA } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+		AUTO(answers_done) struct answers a;
+		AUTO(buf_done) struct buf relocs = { 0 };
+		bool uleb = pairs[i].form == F_UDATA;
+		uint64_t high;
+		unsigned at;
+
+		answers_init(&a, ELF_WRITER_RISCV64, ET_REL);
+		a.w.text = 0;
+		code_unit_begin(&a.w);
+		code_die(&a.w, T_COMPILE, true, A_LANGUAGE, F_DATA1, U(0x1d), 0u);
+		/* Two bytes of LEB128 stay two bytes. */
+		high = code_die(&a.w, T_SUBPROGRAM, false, A_HIGH, pairs[i].form, U(uleb ? 0x80 : 0), A_LOW,
+				F_ADDR, U(0x10), A_NAME, F_STRING, S("f"), 0u) +
+		       1;
+		code_up(&a.w);
+		code_unit_end(&a.w);
+		put_reloc(&a, &relocs, false, high, pairs[i].add, 0x50);
+		put_reloc(&a, &relocs, false, high, pairs[i].sub, 0x30);
+		at = elf_writer_section(&a.w.elf, ".rela.debug_info", SHT_RELA, 0, buf_bytes(&relocs));
+		elf_writer_at(&a.w.elf, at)->info = 3;
+		answers_open(&a);
+		assert_answer(&a, 0x2f, "f");
+		assert_answer(&a, 0x30, "-");
+	}
+}
+
+static void compressed_debug_sections(void **state)
+{
+	static const uint32_t kinds[] = { ELFCOMPRESS_ZLIB, ELFCOMPRESS_ZSTD, UINT32_MAX };
+	static const enum elf_writer_target targets[] = { ELF_WRITER_X86_64, ELF_WRITER_I386,
+							  ELF_WRITER_S390X };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		for (size_t k = 0; k < ARRAY_SIZE(targets); k++) {
+			AUTO(answers_done) struct answers a;
+
+			answers_init(&a, targets[k], ET_DYN);
+			a.w.compress = kinds[i];
+			add_plain(&a);
+			answers_open(&a);
+			assert_answer(&a, 0x1010, "f at /src/a.c:11");
+		}
+}
+
+/* SHT_MIPS_DWARF. */
+static void debug_sections_of_a_type_of_their_own(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_PPC, ET_DYN);
+	a.w.elf.machine = EM_MIPS;
+	a.w.section_type = 0x7000001e;
+	add_plain(&a);
+	answers_open(&a);
+	assert_answer(&a, 0x1010, "f at /src/a.c:11");
+}
+
+static void offsets_of_4_and_8_bytes_in_one_file(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	lines = add_lines(&a);
+	for (unsigned i = 0; i < 4; i++) {
+		a.w.dwarf64 = i & 1;
+		code_unit_c(&a.w, lines);
+		code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRP, S(i & 1 ? "long" : "short"), A_LOW,
+			 F_ADDR, U(0x1000 + 0x10 * i), A_HIGH, F_DATA4, U(0x10), 0u);
+		code_up(&a.w);
+		code_unit_end(&a.w);
+	}
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "short at /src/a.c:10");
+	assert_answer(&a, 0x1010, "long at /src/a.c:11");
+	assert_answer(&a, 0x1020, "short at /src/a.c:12");
+	assert_answer(&a, 0x1030, "long at /src/a.c:13");
+}
+
+/* ---- symbols from elsewhere ---- */
+
+static void mini_debug_information_adds_to_dynamic_symbols(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	AUTO(code_writer_done) struct code_writer mini;
+	AUTO(buf_done) struct buf file = { 0 }, xz = { 0 };
+
+	code_writer_init(&mini, ELF_WRITER_X86_64, ET_DYN);
+	code_symbol(&mini, "hidden", STT_FUNC, STB_LOCAL, 0x1020, 0x10);
+	code_writer_finish(&mini, &file);
+	packed_xz(&xz, buf_bytes(&file), 6, 0, 4);
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.dynamic = true;
+	code_symbol(&a.w, "exported", STT_FUNC, STB_GLOBAL, 0x1000, 0x10);
+	elf_writer_section(&a.w.elf, ".gnu_debugdata", SHT_PROGBITS, 0, buf_bytes(&xz));
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "exported");
+	assert_answer(&a, 0x1020, "hidden");
+	assert_answer(&a, 0x1010, "-");
+}
+
+/* Of a dynamic symbol without a size nothing but its address is known. */
+static void a_dynamic_symbol_without_a_size_is_one_address(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.dynamic = true;
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f");
+	assert_answer(&a, 0x1001, "-");
+}
+
+/* A file whose section table was stripped: symbols are found as a dynamic linker finds them. */
+static void dynamic_symbols_without_sections(void **state)
+{
+	for (int gnu = 0; gnu < 2; gnu++) {
+		AUTO(answers_done) struct answers a;
+		AUTO(buf_done) struct buf b = { 0 };
+		struct elf_writer *w = &a.w.elf;
+		unsigned at;
+		size_t dynamic;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		a.w.dynamic = true;
+		code_symbol(&a.w, "one", STT_FUNC, STB_GLOBAL, 0x1000, 0x10);
+		code_symbol(&a.w, "two", STT_FUNC, STB_GLOBAL, 0x1010, 0x10);
+		/* One segment of data at 0x5000: symbols, names, hash table, dynamic section. */
+		buf_add_str(&b, buf_str(&a.w.symbols));
+		buf_add_str(&b, buf_str(&a.w.names));
+		while (b.size % 8)
+			buf_add_char(&b, 0);
+		dynamic = b.size;
+		if (gnu) {
+			elf_writer_put(w, &b, 1, 4); /* buckets, first symbol, bloom words, shift */
+			elf_writer_put(w, &b, 1, 4);
+			elf_writer_put(w, &b, 1, 4);
+			elf_writer_put(w, &b, 0, 4);
+			elf_writer_put(w, &b, 0, 8);
+			elf_writer_put(w, &b, 1, 4);
+			elf_writer_put(w, &b, 0x10, 4); /* chain: one more, the last */
+			elf_writer_put(w, &b, 0x11, 4);
+		} else {
+			elf_writer_put(w, &b, 1, 4);
+			elf_writer_put(w, &b, 3, 4);
+			elf_writer_put(w, &b, 0, 4);
+		}
+		while (b.size % 8)
+			buf_add_char(&b, 0);
+		at = elf_writer_section(w, ".data", SHT_PROGBITS, SHF_ALLOC, buf_bytes(&b));
+		elf_writer_at(w, at)->addr = 0x5000;
+		elf_writer_segment(w, PT_LOAD, PF_R, at);
+		buf_done(&b);
+		elf_writer_put(w, &b, 5, 8);
+		elf_writer_put(w, &b, 0x5000 + a.w.symbols.size, 8);
+		elf_writer_put(w, &b, 6, 8);
+		elf_writer_put(w, &b, 0x5000, 8);
+		elf_writer_put(w, &b, 10, 8);
+		elf_writer_put(w, &b, a.w.names.size, 8);
+		elf_writer_put(w, &b, gnu ? 0x6ffffef5 : 4, 8);
+		elf_writer_put(w, &b, 0x5000 + dynamic, 8);
+		elf_writer_put(w, &b, 0, 8);
+		elf_writer_put(w, &b, 0, 8);
+		at = elf_writer_section(w, ".dynamic", SHT_DYNAMIC, SHF_ALLOC, buf_bytes(&b));
+		elf_writer_at(w, at)->addr = 0x6000;
+		elf_writer_segment(w, PT_DYNAMIC, PF_R, at);
+		elf_writer_segment(w, PT_LOAD, PF_R, at);
+		at = elf_writer_segment(w, PT_LOAD, PF_R | PF_X, 0);
+		elf_writer_segment_at(w, at)->vaddr = 0x1000;
+		elf_writer_segment_at(w, at)->memsz = 0x1000;
+		w->no_sections = true;
+		answers_open(&a);
+		assert_answer(&a, 0x1000, "one");
+		assert_answer(&a, 0x101f, "two");
+		assert_answer(&a, 0x1020, "-");
+		assert_true(symtab_info(a.t)->flags & SYMTAB_HAS_SYMBOLS);
+	}
+}
+
+/* 64-bit PowerPC of old: a function's symbol is the address of its descriptor. */
+static void symbols_that_name_descriptors(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf opd = { 0 };
+	unsigned at;
+
+	answers_init(&a, ELF_WRITER_S390X, ET_DYN);
+	a.w.elf.machine = EM_PPC64;
+	for (unsigned i = 0; i < 2; i++) {
+		elf_writer_put(&a.w.elf, &opd, 0x1000 + 0x40 * i, 8);
+		elf_writer_put(&a.w.elf, &opd, 0, 8);
+		elf_writer_put(&a.w.elf, &opd, 0, 8);
+	}
+	at = elf_writer_section(&a.w.elf, ".opd", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, buf_bytes(&opd));
+	elf_writer_at(&a.w.elf, at)->addr = 0x8000;
+	code_symbol(&a.w, "one", STT_FUNC, STB_GLOBAL, 0x8000, 0x20);
+	code_symbol(&a.w, "two", STT_FUNC, STB_GLOBAL, 0x8018, 0x20);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "one");
+	assert_answer(&a, 0x1020, "-");
+	assert_answer(&a, 0x1040, "two");
+}
+
+/* Calls by way of the linkage table: the entry is called as what it jumps to. */
+static void entries_of_the_linkage_table(void **state)
+{
+	static const char code[] =
+		"\xf3\x0f\x1e\xfa\xf2\xff\x25\x00\x30\x00\x00\x0f\x1f\x44\0\0" /* 0x1800: endbr64; jmp
+										  *0x3000(%rip) */
+		"\xff\x25\x02\x30\x00\x00\x68\0\0\0\0\xe9\0\0\0\0";            /* 0x1810 */
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf rela = { 0 };
+	struct elf_writer *w = &a.w.elf;
+	unsigned names, symbols, at;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.text_size = 0x800;
+	a.w.dynamic = true;
+	at = elf_writer_section(w, ".plt.sec", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, bytes_of(code, 32));
+	elf_writer_at(w, at)->addr = 0x1800;
+	elf_writer_at(w, at)->entsize = 16;
+	names = elf_writer_section(w, ".dynstr", SHT_STRTAB, SHF_ALLOC, bytes_of("\0puts\0exit", 11));
+	symbols = elf_writer_section(w, ".dynsym", SHT_DYNSYM, SHF_ALLOC, (struct bytes){ 0 });
+	elf_writer_at(w, symbols)->link = names;
+	for (unsigned i = 0; i < 3; i++) {
+		elf_writer_put(w, &elf_writer_at(w, symbols)->data, i == 1 ? 1 : i == 2 ? 6 : 0, 4);
+		elf_writer_put(w, &elf_writer_at(w, symbols)->data, i ? 0x12 : 0, 4);
+		elf_writer_put(w, &elf_writer_at(w, symbols)->data, 0, 8);
+		elf_writer_put(w, &elf_writer_at(w, symbols)->data, 0, 8);
+	}
+	elf_writer_at(w, symbols)->size = elf_writer_at(w, symbols)->data.size;
+	for (unsigned i = 0; i < 2; i++) {
+		elf_writer_put(w, &rela, i ? 0x4818 : 0x480b, 8);
+		elf_writer_put(w, &rela, (uint64_t)(i + 1) << 32 | 7, 8);
+		elf_writer_put(w, &rela, 0, 8);
+	}
+	at = elf_writer_section(w, ".rela.plt", SHT_RELA, SHF_ALLOC, buf_bytes(&rela));
+	elf_writer_at(w, at)->link = symbols;
+	answers_open(&a);
+	assert_answer(&a, 0x1800, "puts@plt");
+	assert_answer(&a, 0x181f, "exit@plt");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(relocations_of_a_linked_file_are_not_applied_again),
+		cmocka_unit_test(relocations_of_every_machine),
+		cmocka_unit_test(differences_that_riscv_writes),
+		cmocka_unit_test(compressed_debug_sections),
+		cmocka_unit_test(debug_sections_of_a_type_of_their_own),
+		cmocka_unit_test(offsets_of_4_and_8_bytes_in_one_file),
+		cmocka_unit_test(mini_debug_information_adds_to_dynamic_symbols),
+		cmocka_unit_test(a_dynamic_symbol_without_a_size_is_one_address),
+		cmocka_unit_test(dynamic_symbols_without_sections),
+		cmocka_unit_test(symbols_that_name_descriptors),
+		cmocka_unit_test(entries_of_the_linkage_table),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Units and tables that are right but unusual, and hints that are wrong.
+ */
+#include "test.h"
+
+#include "answers.h"
+
+static void add_function(struct answers *a, const char *name, uint64_t lo, uint64_t size)
+{
+	code_die(&a->w, T_SUBPROGRAM, false, A_NAME, F_STRING, S(name), A_LOW, F_ADDR, lo, A_HIGH, F_DATA4,
+		 size, 0u);
+}
+
+static void type_units_have_no_code(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.version = 5;
+	lines = add_lines(&a);
+	a.w.unit_type = 2;
+	code_unit_begin(&a.w);
+	code_die(&a.w, 0x41, true, A_LANGUAGE, F_DATA1, U(4), A_STMT_LIST, F_SEC_OFFSET, lines, 0u);
+	add_function(&a, "declared", 0x1000, 0x100);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	a.w.unit_type = 0;
+	code_unit_c(&a.w, lines);
+	add_function(&a, "f", 0x1010, 0x10);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1010, "f at /src/a.c:11");
+	assert_answer(&a, 0x1000, " at /src/a.c:10");
+}
+
+/* clang and LTO: one table of abbreviations for many units. */
+static void units_that_share_their_abbreviations(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf copy = { 0 };
+	size_t start;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	add_function(&a, "f", 0x1000, 0x10);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	buf_add_str(&copy, buf_str(&a.w.info));
+	for (unsigned i = 1; i < 4; i++) {
+		uint8_t *p;
+
+		start = a.w.info.size;
+		buf_add_str(&a.w.info, buf_str(&copy));
+		p = memmem(a.w.info.p + start, copy.size, "f\0\0\x10\0\0\0\0\0\0", 10);
+		assert_non_null(p);
+		p[0] = (uint8_t)('f' + i);
+		p[2] = (uint8_t)(0x10 * i);
+	}
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_answer(&a, 0x1010, "g at /src/a.c:11");
+	assert_answer(&a, 0x1030, "i at /src/a.c:13");
+}
+
+/* Firmware begins at 0, where elsewhere a linker's dead code is. */
+static void code_at_address_0(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_ARM, ET_EXEC);
+	a.w.text = 0;
+	lines = code_lines_begin(&a.w, (const char *const[]){ "a.c", NULL });
+	code_address(&a.w, 0);
+	code_row(&a.w, 0, 1, 10);
+	code_row(&a.w, 0x10, 1, 11);
+	code_sequence_end(&a.w, 0x20);
+	code_lines_end(&a.w);
+	code_unit_c(&a.w, lines);
+	add_function(&a, "reset", 0, 0x20);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0, "reset at /src/a.c:10");
+	assert_answer(&a, 0x1f, "reset at /src/a.c:11");
+}
+
+/* ---- .debug_aranges ---- */
+
+static void put_set(struct answers *a, struct buf *b, uint64_t unit, uint64_t lo, uint64_t size)
+{
+	struct elf_writer *w = &a->w.elf;
+
+	elf_writer_put(w, b, 12 + 4 + 3 * 16 - 4, 4);
+	elf_writer_put(w, b, 2, 2);
+	elf_writer_put(w, b, unit, 4);
+	elf_writer_put(w, b, 8, 1);
+	elf_writer_put(w, b, 0, 1);
+	elf_writer_put(w, b, 0, 4);
+	elf_writer_put(w, b, lo, 8);
+	elf_writer_put(w, b, size, 8);
+	elf_writer_put(w, b, lo, 8); /* of no size */
+	elf_writer_put(w, b, 0, 8);
+	elf_writer_put(w, b, 0, 8);
+	elf_writer_put(w, b, 0, 8);
+}
+
+static void wrong_hints_of_where_units_are(void **state)
+{
+	/* The right one; the other unit; one that covers everything; none at all. */
+	for (int kind = 0; kind < 4; kind++) {
+		AUTO(answers_done) struct answers a;
+		AUTO(buf_done) struct buf aranges = { 0 }, table = { 0 };
+		static const uint64_t only[] = { 0x1000 };
+		struct symtab_options o = { .only = only, .n_only = 1 };
+		struct symtab_stats stats;
+		struct err err = { 0 };
+		uint64_t units[2], lines;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		lines = add_lines(&a);
+		for (unsigned i = 0; i < 2; i++) {
+			units[i] = a.w.info.size;
+			code_unit_c(&a.w, lines);
+			add_function(&a, i ? "g" : "f", 0x1000 + 0x80 * i, 0x80);
+			code_up(&a.w);
+			code_unit_end(&a.w);
+		}
+		put_set(&a, &aranges, units[kind == 1], kind == 2 ? 0 : 0x1000,
+			kind == 2 ? UINT64_MAX : 0x80);
+		if (kind < 3)
+			elf_writer_section(&a.w.elf, ".debug_aranges", SHT_PROGBITS, 0, buf_bytes(&aranges));
+		answers_open(&a);
+		assert_answer(&a, 0x1000, "f at /src/a.c:10");
+		assert_answer(&a, 0x1080, "g at /src/a.c:18");
+		/* Where the hint is followed. */
+		assert_done(symtab_build(a.img, &o, &table, &stats, &err));
+		symtab_finder_free(a.f);
+		symtab_close(a.t);
+		assert_done(symtab_open_mem(buf_bytes(&table), &a.t, &err));
+		a.f = symtab_finder_new(a.t);
+		assert_answer(&a, 0x1000, "f at /src/a.c:10");
+		symtab_finder_free(a.f);
+		symtab_close(a.t);
+		a.f = NULL;
+		a.t = NULL;
+	}
+}
+
+/* ---- line tables ---- */
+
+static void open_lines(struct answers *a, uint64_t lines)
+{
+	code_lines_end(&a->w);
+	code_unit_c(&a->w, lines);
+	add_function(a, "f", 0x1000, 0x100);
+	code_up(&a->w);
+	code_unit_end(&a->w);
+	answers_open(a);
+}
+
+static void tables_with_fewer_and_more_opcodes(void **state)
+{
+	static const char *const files[] = { "a.c", NULL };
+
+	for (unsigned base = 10; base <= 16; base += 6) {
+		AUTO(answers_done) struct answers a;
+		uint64_t lines;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		a.w.opcode_base = base;
+		lines = code_lines_begin(&a.w, files);
+		code_row(&a.w, 0x1000, 1, 5);
+		if (base == 10)
+			/* What is set_prologue_end elsewhere is a row: the address as it is, line - 5 + 0. */
+			buf_add(&a.w.line, "\x02\x10\x0a", 3);
+		else
+			/* Nobody's: three numbers. */
+			buf_add(&a.w.line, "\x0f\x80\x01\x02\x03\x02\x10\x03\x7b\x01", 10);
+		a.w.addr_now = 0x1010;
+		a.w.line_now = 0;
+		code_row(&a.w, 0x1020, 1, 7);
+		code_sequence_end(&a.w, 0x1030);
+		open_lines(&a, lines);
+		assert_answer(&a, 0x1000, "f at /src/a.c:5");
+		assert_answer(&a, 0x1010, "f at /src/a.c:0");
+		assert_answer(&a, 0x1020, "f at /src/a.c:7");
+	}
+}
+
+/* Bundles of instructions: an advance counts instructions, an address bundles. */
+static void instructions_in_bundles(void **state)
+{
+	static const char *const files[] = { "a.c", NULL };
+	AUTO(answers_done) struct answers a;
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.min_length = 16;
+	a.w.max_ops = 3;
+	lines = code_lines_begin(&a.w, files);
+	code_row(&a.w, 0x1000, 1, 1);
+	buf_add(&a.w.line, "\x02\x04\x03\x01\x01", 5); /* 4 on: the second of the next bundle; line 2 */
+	buf_add(&a.w.line, "\x02\x02\x03\x01\x01", 5); /* 2 on: the first of the one behind */
+	buf_add(&a.w.line, "\x02\x03\0\x01\x01", 5);   /* 3 on, the end */
+	a.w.addr_now = 0;
+	open_lines(&a, lines);
+	assert_answer(&a, 0x100f, "f at /src/a.c:1");
+	assert_answer(&a, 0x1010, "f at /src/a.c:2");
+	assert_answer(&a, 0x1020, "f at /src/a.c:3");
+	assert_answer(&a, 0x1030, "f");
+}
+
+static void files_that_the_program_defines(void **state)
+{
+	static const char *const files[] = { "a.c", NULL };
+	AUTO(answers_done) struct answers a;
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.version = 3;
+	lines = code_lines_begin(&a.w, files);
+	buf_add(&a.w.line, "\0\x08\x03g.y\0\0\0\0", 10);
+	code_row(&a.w, 0x1000, 2, 5);
+	code_row(&a.w, 0x1010, 1, 6);
+	code_sequence_end(&a.w, 0x1020);
+	open_lines(&a, lines);
+	assert_answer(&a, 0x1000, "f at /src/g.y:5");
+	assert_answer(&a, 0x1010, "f at /src/a.c:6");
+}
+
+static void addresses_of_another_size_and_steps_around_the_end(void **state)
+{
+	static const char *const files[] = { "a.c", NULL };
+	AUTO(answers_done) struct answers a;
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	lines = code_lines_begin(&a.w, files);
+	buf_add(&a.w.line, "\0\x05\x02\0\x10\0\0", 7); /* 4 bytes where addresses have 8 */
+	a.w.addr_now = 0x1000;
+	code_row(&a.w, 0x1000, 1, 5);
+	code_row(&a.w, 0x1010, 1, 6);
+	buf_add(&a.w.line, "\x02\xe0\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01", 12); /* -32 */
+	a.w.addr_now = 0x10000;
+	code_address(&a.w, 0x1040);
+	code_row(&a.w, 0x1040, 1, 8);
+	code_sequence_end(&a.w, 0x1050);
+	open_lines(&a, lines);
+	assert_answer(&a, 0x1000, "f at /src/a.c:5");
+	/* How far the row before the step back goes is not known; what follows it belongs to what is dead. */
+	assert_answer(&a, 0x1010, "f");
+	assert_answer(&a, 0x1040, "f");
+}
+
+static void paths_of_windows(void **state)
+{
+	static const char *const files[] = { "C:\\sdk\\b.h", "sub\\c.c", "d:/e.h", "\\\\host\\share\\f.h",
+					     NULL };
+	AUTO(answers_done) struct answers a;
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	lines = code_lines_begin(&a.w, files);
+	for (unsigned i = 0; i < 4; i++)
+		code_row(&a.w, 0x1000 + 16 * i, i + 1, 10 + i);
+	code_sequence_end(&a.w, 0x1100);
+	open_lines(&a, lines);
+	assert_answer(&a, 0x1000, "f at C:\\sdk\\b.h:10");
+	assert_answer(&a, 0x1010, "f at /src/sub\\c.c:11");
+	assert_answer(&a, 0x1020, "f at d:/e.h:12");
+	assert_answer(&a, 0x1030, "f at \\\\host\\share\\f.h:13");
+}
+
+/* ---- symbols ---- */
+
+static void versions_are_no_part_of_a_name(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_symbol(&a.w, "f@@LIB_2", STT_FUNC, STB_GLOBAL, 0x1000, 0x10);
+	code_symbol(&a.w, "g@LIB_1", STT_FUNC, STB_GLOBAL, 0x1010, 0x10);
+	code_symbol(&a.w, "@", STT_FUNC, STB_GLOBAL, 0x1020, 0x10);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f");
+	assert_answer(&a, 0x1010, "g");
+	assert_answer(&a, 0x1020, "@");
+}
+
+/* The linker's resolver and what it resolves to are two functions. Kernels have room in front of functions.
+ */
+static void resolvers_and_prefixes_are_functions_of_their_own(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_symbol(&a.w, "memcpy", STT_GNU_IFUNC, STB_GLOBAL, 0x1000, 0x10);
+	code_symbol(&a.w, "memcpy_avx", STT_FUNC, STB_LOCAL, 0x1010, 0x10);
+	code_symbol(&a.w, "__pfx_f", STT_FUNC, STB_LOCAL, 0x1020, 0x10);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1030, 0x10);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "memcpy");
+	assert_answer(&a, 0x1010, "memcpy_avx");
+	assert_answer(&a, 0x102f, "__pfx_f");
+	assert_answer(&a, 0x1030, "f");
+}
+
+/* RISC-V's say which instruction set, and may have any letters behind. */
+static void marks_of_instruction_sets_are_no_names(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_RISCV64, ET_DYN);
+	code_symbol(&a.w, "$xrv64i2p1_m2p0", STT_NOTYPE, STB_LOCAL, 0x1000, 0);
+	code_symbol(&a.w, "$d", STT_NOTYPE, STB_LOCAL, 0x1010, 0);
+	code_symbol(&a.w, "__cfi_f", STT_FUNC, STB_GLOBAL, 0x1020, 0x10);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1030, 0x10);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "-");
+	assert_answer(&a, 0x1020, "-");
+	assert_answer(&a, 0x1030, "f");
+}
+
+/* Clones that a compiler makes have a suffix that DWARF does not tell: both are kept. */
+static void clones_have_both_names(void **state)
+{
+	static const char *const suffixes[] = { ".isra.0", ".constprop.1", ".part.2", ".lto_priv.0" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+		AUTO(answers_done) struct answers a;
+		struct symtab_frames frames;
+		struct err err = { 0 };
+		char name[32];
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		snprintf(name, sizeof(name), "f%s", suffixes[i]);
+		code_symbol(&a.w, "alias", STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
+		code_symbol(&a.w, name, STT_FUNC, STB_LOCAL, 0x1000, 0x100);
+		add_plain(&a);
+		answers_open(&a);
+		assert_done(symtab_find(a.f, 0x1000, &frames, &err));
+		assert_str(frames.list[0].name, "f");
+		assert_str(frames.list[0].linkage, name);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(type_units_have_no_code),
+		cmocka_unit_test(units_that_share_their_abbreviations),
+		cmocka_unit_test(code_at_address_0),
+		cmocka_unit_test(wrong_hints_of_where_units_are),
+		cmocka_unit_test(tables_with_fewer_and_more_opcodes),
+		cmocka_unit_test(instructions_in_bundles),
+		cmocka_unit_test(files_that_the_program_defines),
+		cmocka_unit_test(addresses_of_another_size_and_steps_around_the_end),
+		cmocka_unit_test(paths_of_windows),
+		cmocka_unit_test(versions_are_no_part_of_a_name),
+		cmocka_unit_test(resolvers_and_prefixes_are_functions_of_their_own),
+		cmocka_unit_test(marks_of_instruction_sets_are_no_names),
+		cmocka_unit_test(clones_have_both_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
