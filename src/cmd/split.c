@@ -11,6 +11,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 #include "cmd/internal.h"
+#include "codec/codec.h"
 #include "elf/split.h"
 
 struct job {
@@ -23,6 +24,7 @@ struct job {
 	const char *out;    /* of the stripped file */
 	const char *debug;  /* of the debug file */
 	struct stat st;     /* of the original */
+	bool is_signed;     /* a kernel module */
 	uint64_t out_size, debug_size;
 };
 
@@ -52,6 +54,22 @@ static int packing_of(const char *word, enum elf_split_packing *ret, struct err 
 
 /* ---- one file ---- */
 
+static int not_elf(struct source *src, struct err *err)
+{
+	enum codec_kind codec;
+	uint8_t head[16];
+	size_t n;
+
+	if (source_read(src, 0, head, sizeof(head), SOURCE_RANDOM, &n, err) < 0)
+		return -1;
+	codec = codec_detect(bytes_of(head, n));
+	if (codec == CODEC_NONE)
+		return err_set(err, ERR_INVALID, "not an ELF file");
+	return err_set(err, ERR_INVALID,
+		       "compressed as a whole (%s): unpack it first, and pack the stripped file again",
+		       codec_name(codec));
+}
+
 static int open_original(struct job *j, const char *path, struct err *err)
 {
 	char real[PATH_MAX];
@@ -69,8 +87,8 @@ static int open_original(struct job *j, const char *path, struct err *err)
 		return err_os(err, errno, "stat");
 	r = elf_open(j->src, &j->img, err);
 	if (r)
-		return r < 0 ? -1 : err_set(err, ERR_INVALID, "not an ELF file");
-	r = elf_split_check(j->img, err);
+		return r < 0 ? -1 : not_elf(j->src, err);
+	r = elf_split_check(j->img, &j->is_signed, err);
 	if (r)
 		return r < 0 ? -1
 			     : err_set(err, ERR_INVALID,
@@ -175,11 +193,19 @@ static int show(const struct job *j)
 	char a[32], b[32], c[32], hex[BUILD_ID_HEX_SIZE];
 
 	if (j->s->json)
-		return json_print(json_pack(
-			"{s:o, s:o, s:o, s:s, s:I, s:I, s:I}", "path", json_text(str_of(j->in)), "output",
-			json_text(str_of(j->out)), "debug_file", json_text(str_of(j->debug)), "build_id",
-			build_id_hex(&j->id, hex), "size", (json_int_t)j->src->size, "output_size",
-			(json_int_t)j->out_size, "debug_size", (json_int_t)j->debug_size));
+		return json_print(json_pack("{s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:b}", "path",
+					    json_text(str_of(j->in)), "output", json_text(str_of(j->out)),
+					    "debug_file", json_text(str_of(j->debug)), "build_id",
+					    build_id_hex(&j->id, hex), "size", (json_int_t)j->src->size,
+					    "output_size", (json_int_t)j->out_size, "debug_size",
+					    (json_int_t)j->debug_size, "signature_dropped", j->is_signed));
+	if (j->is_signed) {
+		fprintf(stderr, "lode: split: ");
+		print_text(stderr, str_of(j->out));
+		fprintf(stderr, ": is not signed any more, for the signature was over the debug sections "
+				"too: sign it again (scripts/sign-file of "
+				"the kernel)\n");
+	}
 	print_text(stdout, str_of(j->debug));
 	printf("  %s = %s + %s\n", size_text(j->src->size, a), size_text(j->out_size, b),
 	       size_text(j->debug_size, c));

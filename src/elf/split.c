@@ -6,6 +6,8 @@
 
 #include <elf.h>
 
+#define REST_MAX KIB(64) /* padding, and the signature of a module */
+
 bool elf_section_is_stripped(const struct elf_section *s)
 {
 	static const struct str prefixes[] = {
@@ -57,24 +59,47 @@ static int check_ranges(const struct elf_image *img, uint64_t *ret_end, struct e
 	return 0;
 }
 
+/*
+ * What Linux appends to a module: names and signature, twelve bytes that say how long each is (struct
+ * module_signature), a line of text. Returns the size of all that, 0: there is none.
+ * Documentation/admin-guide/module-signing.rst.
+ */
+static uint64_t signature_size(struct bytes rest)
+{
+	static const char magic[] = "~Module signature appended~\n";
+	const uint64_t tail = 12 + sizeof(magic) - 1;
+	uint64_t size;
+	const uint8_t *p;
+
+	if (rest.size < tail ||
+	    memcmp(rest.p + rest.size - (sizeof(magic) - 1), magic, sizeof(magic) - 1) != 0)
+		return 0;
+	p = rest.p + rest.size - tail;
+	size = tail + p[3] + p[4] + elf_get(true, p + 8, 4);
+	return size <= rest.size ? size : 0;
+}
+
 /* Padding behind the tables is nothing that anybody would miss. */
-static int check_rest(const struct elf_image *img, uint64_t end, struct err *err)
+static int check_rest(const struct elf_image *img, uint64_t end, bool *ret_signed, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
-	uint64_t left = img->src->size - end;
-	struct bytes rest;
-	bool zeros = left <= KIB(64);
+	uint64_t left = img->src->size - end, signature = 0;
+	struct bytes rest = { 0 };
+	bool zeros = left <= REST_MAX;
 
 	if (zeros && source_read_arena(img->src, end, left, SIZE_MAX, &a, &rest, err) < 0)
 		return -1;
-	for (uint64_t i = 0; zeros && i < left; i++)
+	if (img->h.type == ET_REL)
+		signature = signature_size(rest);
+	for (uint64_t i = 0; zeros && i < left - signature; i++)
 		zeros = rest.p[i] == 0;
+	*ret_signed = zeros && signature;
 	if (zeros)
 		return 0;
-	return err_set(err, ERR_INVALID,
-		       "%llu bytes behind its end would be lost (a signature, an archive?): split it before "
-		       "they are added",
-		       (unsigned long long)left);
+	return err_set(
+		err, ERR_INVALID,
+		"%llu bytes behind its end would be lost (an archive?): split it before they are added",
+		(unsigned long long)left);
 }
 
 /* Tables that are written anew lie in the file as they are, neither compressed nor without bytes. */
@@ -144,7 +169,7 @@ static int check_header(const struct elf_image *img, struct err *err)
 	return 0;
 }
 
-int elf_split_check(const struct elf_image *img, struct err *err)
+int elf_split_check(const struct elf_image *img, bool *ret_signed, struct err *err)
 {
 	bool debug, program;
 	uint64_t end;
@@ -152,7 +177,9 @@ int elf_split_check(const struct elf_image *img, struct err *err)
 	if (img->sections_err.kind)
 		return err_set(err, img->sections_err.kind, "%s", img->sections_err.text);
 	if (img->h.type == ET_CORE)
-		return err_set(err, ERR_INVALID, "a core dump");
+		return err_set(err, ERR_INVALID,
+			       "a core dump, of a process and not of a build: lode find --core has what "
+			       "belongs to it");
 	if (img->h.type != ET_EXEC && img->h.type != ET_DYN && img->h.type != ET_REL)
 		return err_set(err, ERR_INVALID, "an ELF file of the unknown type %u", img->h.type);
 	if (check_header(img, err) < 0 || check_sections(img, &debug, &program, err) < 0)
@@ -163,5 +190,5 @@ int elf_split_check(const struct elf_image *img, struct err *err)
 		return err_set(err, ERR_INVALID, "a debug file: there is no program in it");
 	if (check_ranges(img, &end, err) < 0)
 		return -1;
-	return check_rest(img, end, err);
+	return check_rest(img, end, ret_signed, err);
 }

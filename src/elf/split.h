@@ -18,9 +18,10 @@ enum { ELF_NOTHING_TO_SPLIT = 6 };
 
 /*
  * Whether the file can be split. ELF_NOTHING_TO_SPLIT: it has no debug sections. ERR_INVALID: what it is, or what there is in it that
- * would be lost: a core dump, a debug file, bytes behind its end (a signature, an archive), a damaged table.
+ * would be lost: a core dump, a debug file, bytes behind its end (an archive), a damaged table. *ret_signed: it is a signed kernel
+ * module. Its signature is over all of its bytes, so the stripped file goes without, as binutils' has none.
  */
-int elf_split_check(const struct elf_image *img, struct err *err);
+int elf_split_check(const struct elf_image *img, bool *ret_signed, struct err *err);
 
 /* How the debug sections are stored in the debug file. One that would become larger stays as it is. */
 enum elf_split_packing {

@@ -401,3 +401,51 @@ def test_elflint_has_nothing_to_say(sources, way, tmp_path):
     assert b"No errors" in run("eu-elflint", "--gnu-ld", path, check=False).stdout
     r = run("eu-elflint", "--gnu-ld", "-d", f"{path}.debug", check=False)
     assert b"No errors" in r.stdout, r.stdout + r.stderr
+
+
+def module(sources, out):
+    """What the kernel's build makes of an object, as far as it matters here."""
+    run("gcc", "-g", "-c", "-o", f"{out}.o", "c.c", cwd=sources)
+    (out.parent / "mod.S").write_text('.section .modinfo,"a"\n.asciz "license=GPL"\n')
+    run("gcc", "-c", "-o", f"{out}.mod.o", out.parent / "mod.S")
+    run("ld", "-r", "--build-id=sha1", "-o", out, f"{out}.o", f"{out}.mod.o")
+    return out
+
+
+def test_a_signed_module(sources, tmp_path):
+    """binutils' strip takes the signature away without a word."""
+    path = module(sources, tmp_path / "x.ko")
+    plain = path.read_bytes()
+    signature = os.urandom(700)
+    path.write_bytes(plain + signature + struct.pack(">BBBBB3xI", 0, 0, 2, 0, 0, len(signature)) + b"~Module signature appended~\n")
+    ours, debug = check(path, tmp_path)
+    r = run(LODE, "split", "-o", tmp_path / "again.ko", path)
+    assert b"not signed any more" in r.stderr and b"sign-file" in r.stderr
+    assert b"~Module signature" not in ours.read_bytes() + debug.read_bytes()
+    # The same as of the module before it was signed.
+    unsigned = tmp_path / "u" / "x.ko"
+    unsigned.parent.mkdir()
+    unsigned.write_bytes(plain)
+    unsigned.chmod(path.stat().st_mode)
+    r = run(LODE, "split", "-o", tmp_path / "v.ko", "-f", tmp_path / "x.ko.debug", unsigned)
+    assert r.stderr == b"" and (tmp_path / "v.ko").read_bytes() == ours.read_bytes() and (tmp_path / "x.ko.debug").read_bytes() == debug.read_bytes()
+
+
+@pytest.mark.parametrize("what, says", [("gzip", b"compressed as a whole (gzip)"), ("xz", b"compressed as a whole (xz)"), ("text", b"not an ELF file"),
+                                        ("behind", b"bytes behind its end would be lost"), ("core", b"lode find --core")])
+def test_what_is_refused_stays_as_it_is(sources, tmp_path, what, says):
+    path = module(sources, tmp_path / "x.ko")
+    if what in ("gzip", "xz"):
+        path.write_bytes(run(what, "-c", path).stdout)
+    elif what == "text":
+        path.write_text("text")
+    elif what == "behind":
+        path.write_bytes(path.read_bytes() + b"archive" * 100)
+    else:
+        data = bytearray(path.read_bytes())
+        data[16] = 4  # ET_CORE
+        path.write_bytes(data)
+    before = path.read_bytes()
+    r = run(LODE, "split", path, check=False)
+    assert r.returncode == 1 and says in r.stderr, r.stderr
+    assert path.read_bytes() == before and [p.name for p in tmp_path.glob("*.debug")] == []

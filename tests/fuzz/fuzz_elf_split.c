@@ -73,6 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct elf_image *img = NULL, *made;
 	struct err err = { 0 };
 	uint32_t crc = 0;
+	bool is_signed;
 	int fd, r;
 
 	if (size > MAX_SIZE)
@@ -80,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	src = source_of_mem(bytes_of(data, size), "x");
 	r = elf_open(src, &img, &err);
 	if (r == 0)
-		r = elf_split_check(img, &err);
+		r = elf_split_check(img, &is_signed, &err);
 	check_failure(r, &err);
 	if (r == 0) {
 		fd = memfd_create("debug", MFD_CLOEXEC);
