@@ -76,6 +76,8 @@ struct settings {
 		unsigned port, verbosity;
 	} debuginfod;
 	struct symbols_settings {
+		const char *build_id, *pid;
+		bool kernel, text;
 		const char *file, *style, *section, *alt, *output;
 		unsigned threads;
 		bool functions, inlines, no_inlines, addresses, pretty, basenames, demangle, no_demangle;

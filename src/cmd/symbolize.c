@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "cmd/symbols.h"
+#include "cmd/symbolize.h"
 
 #define INPUT_SIZE MIB(1) /* of standard input at once */
 
@@ -16,6 +16,7 @@ struct answers {
 	struct settings *s;
 	const struct symbols_style *style;
 	struct symbols_file file;
+	const struct finding *by; /* NULL: the file */
 	struct str module;
 	struct buf out, sorted; /* what is to be written; what was answered in the order of addresses */
 	struct question *questions;
@@ -35,7 +36,8 @@ static void ask(struct answers *a, struct str text)
 {
 	struct question q = { .text = text, .number = a->n_questions };
 
-	q.known = symbols_address(&a->file, a->s->symbols.section, text, &q.addr);
+	q.known = a->by ? symbols_number(str_trim(text), &q.addr)
+			: symbols_address(&a->file, a->s->symbols.section, text, &q.addr);
 	if (!q.known)
 		q.addr = 0;
 	if (a->n_questions == a->room) {
@@ -70,7 +72,10 @@ static int answer_one(struct answers *a, struct question *q, struct err *err)
 		buf_add_char(&a->sorted, '\n');
 		a->n_missing++;
 	} else {
-		r = symtab_find(a->file.finder, q->addr, &frames, err);
+		if (a->by)
+			r = a->by->find(a->by->arg, q->addr, &a->module, &frames) ? 0 : SYMTAB_NONE;
+		else
+			r = symtab_find(a->file.finder, q->addr, &frames, err);
 		if (r < 0)
 			return -1;
 		a->n_missing += r == SYMTAB_NONE;
@@ -122,20 +127,31 @@ static int answer_arguments(struct answers *a, struct err *err)
 	return answer_all(a, a->style->list, err) < 0 ? -1 : flush(a, err);
 }
 
+int symbols_read_input(char *p, size_t room, size_t *ret_got, struct err *err)
+{
+	ssize_t n;
+
+	do
+		n = read(STDIN_FILENO, p, room);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return err_os(err, errno, "standard input");
+	*ret_got = (size_t)n;
+	return 0;
+}
+
 static int answer_input(struct answers *a, struct err *err)
 {
 	AUTO(mem_freep) char *lines = mem_alloc(INPUT_SIZE);
 	size_t have = 0;
 
 	for (;;) {
-		ssize_t n = read(STDIN_FILENO, lines + have, INPUT_SIZE - have);
 		struct str left;
+		size_t n;
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_os(err, errno, "standard input");
-		have += (size_t)n;
+		if (symbols_read_input(lines + have, INPUT_SIZE - have, &n, err) < 0)
+			return -1;
+		have += n;
 		left = (struct str){ lines, have };
 		/* Whole lines; what is left at the end, and a line without end, too. */
 		while (left.size && (memchr(left.p, '\n', left.size) || !n || left.size == INPUT_SIZE))
@@ -149,47 +165,115 @@ static int answer_input(struct answers *a, struct err *err)
 	}
 }
 
+static int answer(struct answers *a)
+{
+	struct err err = { 0 };
+	int r = a->s->paths.n ? answer_arguments(a, &err) : answer_input(a, &err);
+
+	buf_done(&a->out);
+	buf_done(&a->sorted);
+	free(a->questions);
+	if (r < 0)
+		return tell_error("symbolize", &err);
+	/* One that was asked for by hand and is not known is a failure; of many some may be unknown. */
+	return a->n_missing && a->n_missing == a->s->paths.n ? EXIT_FAILED : EXIT_DONE;
+}
+
 int symbols_answer(struct settings *s, const char *path, const struct symbols_style *style)
 {
 	struct answers a = { .s = s, .style = style, .module = str_of(path) };
 	struct err err = { 0 };
-	int r;
+	int status;
 
 	symbols_only(&a.file, s);
-	r = symbols_open(&a.file, s, path, &err);
-	if (r < 0)
-		err_in(&err, "%s", path);
-	else
-		r = s->paths.n ? answer_arguments(&a, &err) : answer_input(&a, &err);
+	if (symbols_open(&a.file, s, path, &err) < 0) {
+		(void)err_in(&err, "%s", path);
+		status = tell_error("symbolize", &err);
+	} else {
+		status = answer(&a);
+		symbols_behind(&a.file);
+	}
 	symbols_file_done(&a.file);
-	buf_done(&a.out);
-	buf_done(&a.sorted);
-	free(a.questions);
-	if (r < 0)
-		return tell_error("symbolize", &err);
-	/* One that was asked for by hand and is not known is a failure; of many some may be unknown. */
-	return a.n_missing && a.n_missing == s->paths.n ? EXIT_FAILED : EXIT_DONE;
+	return status;
+}
+
+int symbolize_addresses(struct settings *s, const struct symbols_style *style, const struct finding *f)
+{
+	struct answers a = { .s = s, .style = style, .by = f };
+
+	return answer(&a);
+}
+
+static int symbolize_build_id(struct settings *s, const struct symbols_style *style)
+{
+	struct answers a = { .s = s, .style = style, .module = str_of(s->symbols.build_id) };
+	struct err err = { 0 };
+	struct build_id id;
+	int status;
+
+	if (!build_id_parse(&id, a.module)) {
+		fprintf(stderr,
+			"lode: symbolize: --build-id: wanted is an even number of the digits 0-9 a-f\n");
+		return EXIT_USAGE;
+	}
+	symbols_only(&a.file, s);
+	if (symbols_open_module(&a.file, s, NULL, &id, &err) < 0) {
+		(void)err_in(&err, "%s", s->symbols.build_id);
+		status = tell_error("symbolize", &err);
+	} else {
+		status = answer(&a);
+		symbols_behind(&a.file);
+	}
+	symbols_file_done(&a.file);
+	return status;
+}
+
+static int usage(const char *text)
+{
+	fprintf(stderr, "lode: symbolize: %s\nlode: see: lode help symbolize\n", text);
+	return EXIT_USAGE;
 }
 
 static int symbolize(struct settings *s)
 {
-	const struct symbols_style *style = symbols_style_find(
-		str_of(s->symbols.style ? s->symbols.style : "lode"));
+	const struct symbols_settings *o = &s->symbols;
+	const struct symbols_style *style = symbols_style_find(str_of(o->style ? o->style : "lode"));
+	unsigned n = (o->file != NULL) + (o->build_id != NULL) + (o->pid != NULL) + o->kernel;
 
-	if (!style || !s->symbols.file) {
-		fprintf(stderr, "lode: symbolize: %s\nlode: see: lode help symbolize\n",
-			style ? "which file? -e FILE" : "the output styles are lode, gnu, llvm, json");
-		return EXIT_USAGE;
-	}
 	s->symbols.functions = s->symbols.inlines = true;
-	return symbols_answer(s, s->symbols.file, style);
+	if (!style)
+		return usage("the output styles are lode, gnu, llvm, json");
+	if (n > 1)
+		return usage("one of -e, --build-id, --pid, --kernel");
+	if (o->text || (!n && !s->paths.n && !isatty(STDIN_FILENO)))
+		return s->paths.n ? usage("crash text comes on standard input, without addresses")
+				  : symbolize_text(s);
+	if (o->build_id)
+		return symbolize_build_id(s, style);
+	if (o->pid)
+		return symbolize_process(s, o->pid, style);
+	if (o->kernel)
+		return symbolize_kernel(s, style);
+	if (!o->file)
+		return usage("which file? -e FILE, --build-id ID, --pid PID, --kernel; or crash text on "
+			     "standard input");
+	return symbols_answer(s, o->file, style);
 }
 
 static const struct option_row symbolize_rows[] = {
 	{ 'e', "exe", "FILE", "the ELF file, or a table that `lode symtab build` has made",
 	  OPT_TEXT(symbols.file) },
+	{ 'b', "build-id", "ID", "the file of this build ID, on this machine or from servers",
+	  OPT_TEXT(symbols.build_id) },
+	{ 0, "pid", "PID", "addresses of this process", OPT_TEXT(symbols.pid) },
+	{ 'k', "kernel", NULL, "addresses of the running kernel and its modules", OPT_ON(symbols.kernel) },
+	{ 't', "text", NULL, "crash text on standard input, also with -e, which names its vmlinux",
+	  OPT_ON(symbols.text) },
 	{ 'j', "section", "NAME", "addresses are offsets in this section of a relocatable file",
 	  OPT_TEXT(symbols.section) },
+	{ 0, "server", "URL", "ask this debuginfod server; may be given again [$DEBUGINFOD_URLS]",
+	  OPT_LIST(find.servers) },
+	{ 'l', "local", NULL, "ask no server", OPT_ON(find.here) },
 	{ 0, "alt", "FILE", "the supplementary (dwz) file, where it is not found by itself",
 	  OPT_TEXT(symbols.alt) },
 	{ 0, "threads", "N", "that make the table; without it one a CPU", OPT_NUMBER(symbols.threads) },
@@ -206,15 +290,19 @@ static const struct option_row style_rows[] = {
 	{ 'a', "addresses", NULL, "the address before each answer, in styles gnu and llvm",
 	  OPT_ON(symbols.addresses) },
 	{ 'p', "pretty-print", NULL, "one line a frame in style gnu", OPT_ON(symbols.pretty) },
+	{ 'v', "verbose", NULL, "tell of modules that have no symbols", OPT_ON(verbose) },
 	{ 0 },
 };
 static const struct option_group style_group = { "Output", style_rows };
 
 const struct command command_symbolize = {
 	.name = "symbolize",
-	.args = "-e FILE [ADDRESS...]",
+	.args = "[ADDRESS...]",
 	.summary = "addresses in, functions, inlined calls, files and lines out",
 	.examples = "  lode symbolize -e /usr/bin/ls 0x6b10\n"
+		    "  lode symbolize --build-id 4f3a0c5e1f7d2b8890aa4c2d1e9b7f6055d3c1e1 0x6b10\n"
+		    "  perf script | lode symbolize >stacks\n"
+		    "  ./test 2>&1 | lode symbolize\n"
 		    "  lode symbolize -e vmlinux --output-style llvm <addresses\n"
 		    "  lode symbolize -e xfs.ko .init.text+0x10\n",
 	.groups = { &symbolize_group, &style_group },

@@ -26,6 +26,9 @@ struct symbols_file {
 	/* All that will be asked for, if that is known and little. */
 	uint64_t only[SYMBOLS_ONLY_MAX];
 	size_t n_only;
+	char *named;  /* owned; what `path` may be */
+	char *behind; /* owned: the name under which a whole table is to be kept when the answer is out; NULL:
+			 none */
 };
 void symbols_file_done(struct symbols_file *f); /* zeroed is empty */
 
@@ -37,6 +40,29 @@ int symbols_find(struct symbols_file *f, const struct settings *s, const char *p
 /* Note what the command line asks for: of a file without a table only the units of these addresses are read.
  */
 void symbols_only(struct symbols_file *f, const struct settings *s);
+/* The ELF file's image; what is none, or has no sound section table, is ERR_INVALID. */
+int symbols_open_image(struct source *src, struct elf_image **ret, struct err *err);
+/* f->alt by the link in f->debug, on this machine. */
+void symbols_find_alt(struct symbols_file *f, struct local *local, const char *path);
+/* The table of what was found: kept before, or made now. */
+int symbols_table(struct symbols_file *f, const struct settings *s, struct err *err);
+int symbols_build(struct symbols_file *f, unsigned n_threads, struct err *err); /* into f->made */
+/*
+ * The table of a module: of the file @path (NULL: not known), or, where that is another one by now, of what
+ * has build ID @id (NULL: not known) on this machine, in the cache folder of debug files, on servers.
+ */
+int symbols_open_module(struct symbols_file *f, const struct settings *s, const char *path,
+			const struct build_id *id, struct err *err);
+/* The answer is out: what was left for later. */
+void symbols_behind(struct symbols_file *f);
+
+/* ---- symbols_cache.c ---- */
+
+char *symbols_cache_name(const struct symbols_file *f); /* heap; NULL: its table is not kept */
+bool symbols_cache_open(struct symbols_file *f, const char *name);
+void symbols_cache_keep(const struct symbols_file *f, const char *name);
+void symbols_cache_make_behind(struct symbols_file *f, const char *name);
+
 /* The table of @path, which is a table or an ELF file. */
 int symbols_open(struct symbols_file *f, const struct settings *s, const char *path, struct err *err);
 
@@ -52,6 +78,11 @@ struct symbols_style {
 	bool echo; /* what is no address is repeated; else it counts as address 0 */
 };
 const struct symbols_style *symbols_style_find(struct str name); /* NULL: none */
+
+/* "0x10" or "10". */
+bool symbols_number(struct str s, uint64_t *ret);
+/* Some bytes of standard input; 0: its end. */
+int symbols_read_input(char *p, size_t room, size_t *ret_got, struct err *err);
 
 /* Answer what the command line or standard input asks. Returns the exit status. */
 int symbols_answer(struct settings *s, const char *path, const struct symbols_style *style);

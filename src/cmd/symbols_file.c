@@ -20,10 +20,12 @@ void symbols_file_done(struct symbols_file *f)
 	local_found_done(&f->found_alt);
 	source_close(f->dwp_src);
 	source_close(f->src);
+	free(f->named);
+	free(f->behind);
 	*f = (struct symbols_file){ 0 };
 }
 
-static int open_image(struct source *src, struct elf_image **ret, struct err *err)
+int symbols_open_image(struct source *src, struct elf_image **ret, struct err *err)
 {
 	int r = elf_open(src, ret, err);
 
@@ -44,7 +46,7 @@ static int open_source(const char *path, struct source **ret, struct err *err)
 }
 
 /* What names are missing without it is told by the table, so that it is not found is no failure. */
-static void find_alt(struct symbols_file *f, struct local *local, const char *path)
+void symbols_find_alt(struct symbols_file *f, struct local *local, const char *path)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct err ignored = { 0 };
@@ -56,7 +58,7 @@ static void find_alt(struct symbols_file *f, struct local *local, const char *pa
 	if (local_alt_file(local, f->found.path ? f->found.path : path, arena_strdup(&a, alt), &id, NULL,
 			   &f->found_alt) != 0)
 		return;
-	if (open_image(f->found_alt.src, &f->alt, &ignored) < 0)
+	if (symbols_open_image(f->found_alt.src, &f->alt, &ignored) < 0)
 		f->alt = NULL;
 }
 
@@ -80,7 +82,7 @@ static void find_split(struct symbols_file *f, const char *path)
 	if (local_dwp_file(path, &f->dwp_src) != 0 &&
 	    (!f->found.path || local_dwp_file(f->found.path, &f->dwp_src) != 0))
 		return;
-	if (open_image(f->dwp_src, &f->dwp, &ignored) < 0)
+	if (symbols_open_image(f->dwp_src, &f->dwp, &ignored) < 0)
 		f->dwp = NULL;
 	f->split.dwp = f->dwp;
 }
@@ -91,45 +93,66 @@ int symbols_find(struct symbols_file *f, const struct settings *s, const char *p
 
 	if (!f->src && open_source(path, &f->src, err) < 0)
 		return -1;
-	if (open_image(f->src, &f->img, err) < 0)
+	if (symbols_open_image(f->src, &f->img, err) < 0)
 		return -1;
 	f->debug = f->img;
 	if (local_debug_file(local, f->img, path, 0, NULL, &f->found) == 0 && f->found.src) {
 		struct err why = { 0 };
 
 		/* A damaged one is no reason not to use the file's own symbols. */
-		if (open_image(f->found.src, &f->debug, &why) < 0)
+		if (symbols_open_image(f->found.src, &f->debug, &why) < 0)
 			f->debug = f->img;
 	}
 	find_split(f, path);
 	if (s->symbols.alt) {
 		if (open_source(s->symbols.alt, &f->found_alt.src, err) < 0 ||
-		    open_image(f->found_alt.src, &f->alt, err) < 0)
+		    symbols_open_image(f->found_alt.src, &f->alt, err) < 0)
 			return err_in(err, "%s", s->symbols.alt);
 	} else {
-		find_alt(f, local, path);
+		symbols_find_alt(f, local, path);
 	}
 	return 0;
 }
 
-static int make_table(struct symbols_file *f, const struct settings *s, const char *path, struct err *err)
+int symbols_build(struct symbols_file *f, unsigned n_threads, struct err *err)
 {
-	struct symtab_options o = { .n_threads = s->symbols.threads ? s->symbols.threads : pool_cpus() };
+	struct symtab_options o = { .alt = f->alt, .split = &f->split, .n_threads = n_threads };
 	struct symtab_stats stats;
 	int r;
 
-	if (symbols_find(f, s, path, err) < 0)
-		return -1;
-	o.alt = f->alt;
-	o.split = &f->split;
 	if (f->n_only) {
 		o.only = f->only;
 		o.n_only = f->n_only;
 	}
 	r = symtab_build(f->debug, &o, &f->made, &stats, err);
-	if (r == SYMTAB_NOTHING)
-		return err_set(err, ERR_INVALID, "has no symbols, and no debug file of it was found");
-	return r < 0 ? -1 : symtab_open_mem(buf_bytes(&f->made), &f->table, err);
+	return r == SYMTAB_NOTHING
+		       ? err_set(err, ERR_INVALID, "has no symbols, and no debug file of it was found")
+		       : r;
+}
+
+int symbols_table(struct symbols_file *f, const struct settings *s, struct err *err)
+{
+	/* What is named by hand may be another one's. */
+	AUTO(mem_freep) char *name = s->symbols.alt ? NULL : symbols_cache_name(f);
+
+	if (!name || !symbols_cache_open(f, name)) {
+		if (symbols_build(f, s->symbols.threads ? s->symbols.threads : pool_cpus(), err) < 0 ||
+		    symtab_open_mem(buf_bytes(&f->made), &f->table, err) < 0)
+			return -1;
+		if (name && !f->n_only)
+			symbols_cache_keep(f, name);
+		else
+			f->behind = TAKE(name);
+	}
+	if (!f->finder)
+		f->finder = symtab_finder_new(f->table);
+	return 0;
+}
+
+void symbols_behind(struct symbols_file *f)
+{
+	if (f->behind)
+		symbols_cache_make_behind(f, f->behind);
 }
 
 int symbols_open(struct symbols_file *f, const struct settings *s, const char *path, struct err *err)
@@ -148,14 +171,15 @@ int symbols_open(struct symbols_file *f, const struct settings *s, const char *p
 		if (r == 0)
 			r = symtab_open_mem(f->mapping.bytes, &f->table, err);
 	} else {
-		r = make_table(f, s, path, err);
+		r = symbols_find(f, s, path, err);
+		return r < 0 ? -1 : symbols_table(f, s, err);
 	}
 	if (r == 0)
 		f->finder = symtab_finder_new(f->table);
 	return r;
 }
 
-static bool number(struct str s, uint64_t *ret)
+bool symbols_number(struct str s, uint64_t *ret)
 {
 	uint64_t v = 0;
 
@@ -191,7 +215,7 @@ void symbols_only(struct symbols_file *f, const struct settings *s)
 		return;
 	f->n_only = 0;
 	for (size_t i = 0; i < s->paths.n; i++)
-		if (!number(str_trim(s->paths.items[i]), &f->only[f->n_only++])) {
+		if (!symbols_number(str_trim(s->paths.items[i]), &f->only[f->n_only++])) {
 			f->n_only = 0;
 			return;
 		}
@@ -210,7 +234,7 @@ bool symbols_address(const struct symbols_file *f, const char *section, struct s
 		if (name.size > 2 && name.p[0] == '(' && name.p[name.size - 1] == ')')
 			name = (struct str){ name.p + 1, name.size - 2 };
 	}
-	if (!number(off, ret))
+	if (!symbols_number(off, ret))
 		return false;
 	/* In a relocatable file a bare number is an offset in the first section of code. */
 	if (!name.size)

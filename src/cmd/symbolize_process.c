@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lode symbolize --pid: addresses of a running process, by its mappings.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+#include "cmd/symbolize.h"
+
+#define MAX_MAPS MIB(256)
+#define DELETED  STR(" (deleted)")
+
+/* A mapping with a file. */
+struct place {
+	uint64_t start, limit;
+	struct module *module;
+};
+
+struct process {
+	struct modules modules;
+	struct place *places; /* rising */
+	size_t n, room;
+};
+
+static struct str word(struct str *rest)
+{
+	while (rest->size && *rest->p == ' ')
+		*rest = (struct str){ rest->p + 1, rest->size - 1 };
+	return str_cut(rest, ' ');
+}
+
+static uint64_t hex(struct str s)
+{
+	char text[20] = "";
+
+	if (s.size < sizeof(text))
+		memcpy(text, s.p, s.size);
+	return strtoull(text, NULL, 16);
+}
+
+/* The file as it was mapped, which may have been replaced or deleted since. */
+static char *readable(const char *pid, struct str range, struct str path, uint64_t ino)
+{
+	AUTO(mem_freep) char *mapped = mem_printf("/proc/%s/map_files/" STR_FMT, pid, STR_ARG(range));
+	AUTO(mem_freep) char *own = mem_strndup(path.p, path.size);
+	AUTO(mem_freep) char *there = mem_printf("/proc/%s/root%s", pid, own);
+	struct stat st;
+
+	if (stat(own, &st) == 0 && st.st_ino == ino)
+		return TAKE(own);
+	if (access(mapped, R_OK) == 0)
+		return TAKE(mapped);
+	return TAKE(there);
+}
+
+static void add_line(struct process *p, const char *pid, struct str line)
+{
+	struct symbolize_mapping map = { 0 };
+	struct str rest = line, range = word(&rest), path, both = range;
+	struct module *m;
+	uint64_t ino = 0;
+
+	word(&rest); /* permissions */
+	map.offset = hex(word(&rest));
+	word(&rest); /* device */
+	if (!str_to_u64(word(&rest), &ino) || !ino)
+		return;
+	map.start = hex(str_cut(&both, '-'));
+	map.limit = hex(both);
+	path = str_trim(rest);
+	if (str_ends(path, DELETED))
+		path.size -= DELETED.size;
+	if (!path.size || path.p[0] != '/')
+		return;
+	m = modules_get(&p->modules, path, NULL);
+	if (!m)
+		return;
+	if (!m->n_maps) {
+		free(m->path);
+		m->path = readable(pid, range, path, ino);
+	}
+	module_add_map(m, &map);
+	if (p->n == p->room) {
+		p->room = p->room ? 2 * p->room : 64;
+		p->places = mem_realloc(p->places, p->room, sizeof(*p->places));
+	}
+	p->places[p->n++] = (struct place){ map.start, map.limit, m };
+}
+
+static int read_maps(struct process *p, const char *pid, struct err *err)
+{
+	AUTO(mem_freep) char *path = mem_printf("/proc/%s/maps", pid);
+	AUTO(buf_done) struct buf maps = { 0 };
+	uint64_t number;
+	int r;
+
+	if (!str_to_u64(str_of(pid), &number))
+		return err_set(err, ERR_INVALID, "%s is no number of a process", pid);
+	r = file_read(path, MAX_MAPS, &maps, err);
+	if (r)
+		return r < 0 ? -1 : err_set(err, ERR_IO, "there is no process %s", pid);
+	for (struct str rest = buf_str(&maps); rest.size;)
+		add_line(p, pid, str_cut(&rest, '\n'));
+	return p->n ? 0 : err_set(err, ERR_IO, "process %s has no files mapped", pid);
+}
+
+static bool find(void *arg, uint64_t addr, struct str *ret_module, struct symtab_frames *ret)
+{
+	struct process *p = arg;
+	size_t lo = 0, hi = p->n;
+	uint64_t ignored;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (p->places[mid].limit <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == p->n || addr < p->places[lo].start)
+		return false;
+	*ret_module = str_of(p->places[lo].module->name);
+	return module_find(&p->modules, p->places[lo].module, SYMBOLIZE_RUNTIME, addr, false, &ignored, ret);
+}
+
+int symbolize_process(struct settings *s, const char *pid, const struct symbols_style *style)
+{
+	struct process p = { .modules = { .s = s, .verbose = true } };
+	const struct finding f = { find, &p };
+	struct err err = { 0 };
+	int status;
+
+	if (read_maps(&p, pid, &err) < 0)
+		status = tell_error("symbolize", &err);
+	else
+		status = symbolize_addresses(s, style, &f);
+	free(p.places);
+	modules_done(&p.modules);
+	return status;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A module whose file is named, or of which only the build ID is known: found on this machine by gdb's rules,
+ * else in the cache folder of debug files and on servers, as `lode find` does it.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+#include "client/client.h"
+#include "cmd/symbols.h"
+
+static char *urls_of(const struct settings *s)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	for (size_t i = 0; i < s->find.servers.n; i++)
+		buf_printf(&b, "%s" STR_FMT, i ? " " : "", STR_ARG(s->find.servers.items[i]));
+	return b.size ? mem_strdup(buf_cstr(&b)) : NULL;
+}
+
+/* Heap; NULL: nobody has it, and err says so. */
+static char *ask_client(const struct settings *s, enum client_kind kind, const struct build_id *id,
+			struct err *err)
+{
+	AUTO(mem_freep) char *urls = urls_of(s);
+	const struct client_options opts = { .urls = urls };
+	const struct client_want want = { .kind = kind, .id = *id };
+	struct client_result result = { .fd = -1 };
+	struct client *c;
+	char *path = NULL;
+
+	if (s->find.here) {
+		(void)err_set(err, ERR_IO, "not on this machine, and --local asks nobody else");
+		return NULL;
+	}
+	c = client_new(&opts);
+	client_find(c, &want, 1, NULL, &result);
+	if (result.outcome == CLIENT_FOUND)
+		path = mem_strdup(result.path);
+	else
+		*err = result.err;
+	client_result_done(&result);
+	client_free(c);
+	return path;
+}
+
+static int open_at(struct symbols_file *f, struct source *src, const char *path, struct err *err)
+{
+	int r;
+
+	f->src = src;
+	f->named = mem_strdup(path);
+	r = symbols_open_image(src, &f->img, err);
+	f->debug = f->img;
+	return r;
+}
+
+/* The debug file of this build ID, or the program. */
+static int open_by_id(struct symbols_file *f, const struct settings *s, struct local *local,
+		      const struct build_id *id, struct err *err)
+{
+	struct local_found found = { 0 };
+	AUTO(mem_freep) char *path = NULL;
+	struct err why = { 0 };
+	int r;
+
+	if (local_build_id(local, id, LOCAL_DEBUGINFO, NULL, &found) == 0) {
+		r = open_at(f, TAKE(found.src), found.path, err);
+		local_found_done(&found);
+		return r;
+	}
+	path = ask_client(s, CLIENT_DEBUGINFO, id, err);
+	if (!path && local_build_id(local, id, LOCAL_EXECUTABLE, NULL, &found) == 0) {
+		r = open_at(f, TAKE(found.src), found.path, err);
+		local_found_done(&found);
+		return r;
+	}
+	if (!path)
+		path = ask_client(s, CLIENT_EXECUTABLE, id, &why);
+	if (!path)
+		return -1;
+	r = source_open_file(path, &f->src, err);
+	if (r)
+		return r < 0 ? -1 : err_set(err, ERR_IO, "%s has gone", path);
+	return open_at(f, f->src, path, err);
+}
+
+/* Nothing but what the file itself has: is its debug file elsewhere? */
+static void look_elsewhere(struct symbols_file *f, const struct settings *s)
+{
+	struct err ignored = { 0 };
+	struct build_id id;
+	AUTO(mem_freep) char *path = NULL;
+	struct source *src;
+
+	if (f->debug != f->img || elf_debug_section(f->img, ".debug_info") ||
+	    elf_build_id(f->img, &id, &ignored) != 0)
+		return;
+	path = ask_client(s, CLIENT_DEBUGINFO, &id, &ignored);
+	if (!path || source_open_file(path, &src, &ignored) != 0)
+		return;
+	f->found.src = src;
+	f->found.path = TAKE(path);
+	if (symbols_open_image(src, &f->debug, &ignored) < 0)
+		f->debug = f->img;
+}
+
+static void look_for_alt(struct symbols_file *f, const struct settings *s)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	struct build_id id = { 0 };
+	struct err ignored = { 0 };
+	AUTO(mem_freep) char *path = NULL;
+	struct str link;
+
+	if (f->alt || elf_alt_link(f->debug, &a, &link, &id, &ignored) != 0 || !id.size)
+		return;
+	path = ask_client(s, CLIENT_DEBUGINFO, &id, &ignored);
+	if (!path || source_open_file(path, &f->found_alt.src, &ignored) != 0)
+		return;
+	f->found_alt.path = TAKE(path);
+	if (symbols_open_image(f->found_alt.src, &f->alt, &ignored) < 0)
+		f->alt = NULL;
+}
+
+int symbols_open_module(struct symbols_file *f, const struct settings *s, const char *path,
+			const struct build_id *id, struct err *err)
+{
+	AUTO(local_freep) struct local *local = local_new(NULL);
+	struct build_id found = { 0 };
+	int r = -1;
+
+	if (path) {
+		r = symbols_find(f, s, path, err);
+		/* What is there now may be another one. */
+		if (r == 0 && id && id->size &&
+		    (elf_build_id(f->img, &found, err) != 0 || !build_id_eq(&found, id))) {
+			symbols_file_done(f);
+			r = -1;
+		}
+	}
+	if (r < 0 && id && id->size) {
+		r = open_by_id(f, s, local, id, err);
+		if (r == 0)
+			symbols_find_alt(f, local, f->named);
+	}
+	if (r < 0)
+		return -1;
+	look_elsewhere(f, s);
+	look_for_alt(f, s);
+	return symbols_table(f, s, err);
+}

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lode symbolize: by build ID, of a process, of the kernel, in crash text; and what it keeps."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from conftest import LODE, build_id
+from test_symbolize import Built, built  # noqa: F401
+
+CRASH = r"""
+#include <execinfo.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static inline __attribute__((always_inline)) void inner(char *p, int n)
+{
+	p[n] = 1; /* the bad line */
+}
+
+__attribute__((noinline)) void outer(char *p, int n)
+{
+	inner(p, n);
+	__asm__("");
+}
+
+__attribute__((noinline)) void trace(void)
+{
+	void *list[10];
+
+	backtrace_symbols_fd(list, backtrace(list, 10), 1);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1) {
+		printf("%p\n", (void *)outer);
+		fflush(stdout);
+		getchar();
+		return 0;
+	}
+	trace();
+	fflush(stdout);
+#ifdef __SANITIZE_ADDRESS__
+	outer(malloc(5), 5);
+#endif
+	return 0;
+}
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("DEBUGINFOD_", "LODE_"))}
+    env.update(XDG_CACHE_HOME=str(tmp_path / "cache"), HOME=str(tmp_path / "home"))
+
+    def call(*args, text=None, status=0, extra=None):
+        r = subprocess.run([LODE, "symbolize", *map(str, args)], input=text, capture_output=True, text=True,
+                           stdin=subprocess.DEVNULL if text is None else None, env={**env, **(extra or {})})
+        assert r.returncode == status, (r.returncode, r.stderr, r.stdout)
+        return r.stdout if status == 0 else r.stderr
+
+    return call
+
+
+def program(tmp_path, *flags):
+    (tmp_path / "crash.c").write_text(CRASH)
+    subprocess.run(["gcc", "-g", "-O1", "-Wl,--build-id=sha1", *flags, "-o", "crash", "crash.c"], cwd=tmp_path, check=True)
+    return tmp_path / "crash"
+
+
+def line_of(text):
+    return next(i for i, l in enumerate(CRASH.splitlines(), 1) if text in l)
+
+
+def test_by_build_id_from_a_server_with_packages(built, serve, run, tmp_path):  # noqa: F811
+    if not (built.dir / "pool").exists():
+        built.debs(built.dir / "pool")
+    s = serve([built.dir / "pool"]).scanned()
+    addrs = built.code[::40]
+    out = run("--build-id", built.id, "--server", s.url, "--output-style", "llvm", "--no-demangle", *map(hex, addrs))
+    chains = [[(n, *p.rsplit(":", 2)[:2]) for n, p in zip(c.splitlines()[::2], c.splitlines()[1::2])] for c in out.split("\n\n") if c]
+    want = [[(f, p or "??", str(l)) for f, p, l in c] for c in built.oracle(addrs, "--no-demangle")]
+    assert [[(re.sub("^shop::", "", n), p, l) for n, p, l in c] for c in chains] == want
+    # From now on it is in the cache folder.
+    s.stop()
+    assert run("--build-id", built.id, "--output-style", "llvm", "--no-demangle", *map(hex, addrs)) == out
+    assert "not" in run("--build-id", "00" * 20, "--local", "0x1", status=1)
+    run("--build-id", "xyz", "0x1", status=2)
+
+
+def test_addresses_of_a_process(run, tmp_path):
+    exe = program(tmp_path, "-fPIE", "-pie")
+    p = subprocess.Popen([str(exe), "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        addr = p.stdout.readline().strip()
+        out = run("--pid", p.pid, addr)
+        assert re.search(r"^  outer  \S*crash\.c:%d" % line_of("outer(char"), out, re.M) or "  inner  " in out
+        assert "outer" in run("--pid", p.pid, text=addr + "\n")
+        run("--pid", p.pid, "0x1", status=1)
+    finally:
+        p.communicate("\n")
+    assert "no process" in run("--pid", "999999999", "0x1", status=1)
+
+
+def test_sanitizer_stacks_get_functions_and_lines(run, tmp_path):
+    exe = program(tmp_path, "-fsanitize=address", "-fPIE", "-pie")
+    r = subprocess.run([str(exe)], capture_output=True, text=True, env={**os.environ, "ASAN_OPTIONS": "symbolize=0:detect_leaks=0"})
+    assert "AddressSanitizer" in r.stderr
+    out = run(text=r.stderr)
+    assert re.search(r"^    #0 0x\w+ in inner \S*crash\.c:%d" % line_of("the bad line"), out, re.M), out
+    assert re.search(r"^    #0 0x\w+ in outer \S*crash\.c:%d" % line_of("inner(p, n);"), out, re.M), out
+    assert re.search(r"^    #1 0x\w+ in main \S*crash\.c:%d" % line_of("outer(malloc"), out, re.M), out
+    # All else is as it was.
+    keep = [l for l in r.stderr.splitlines() if not l.lstrip().startswith("#")]
+    assert [l for l in out.splitlines() if not l.lstrip().startswith("#")] == keep
+
+
+def test_lines_of_glibcs_backtrace(run, tmp_path):
+    exe = program(tmp_path, "-fPIE", "-pie")
+    text = subprocess.run([str(exe)], capture_output=True, text=True).stdout
+    assert f"{exe}(" in text
+    out = run(text=text)
+    assert re.search(r"^        trace  \S*crash\.c:%d" % line_of("backtrace_symbols_fd"), out, re.M), out
+    assert re.search(r"^        main  \S*crash\.c:%d" % line_of("	trace();"), out, re.M), out
+    assert [l for l in out.splitlines() if not l.startswith("        ")] == text.splitlines()
+
+
+def test_perf_script(run, tmp_path):
+    exe = program(tmp_path, "-fPIE", "-pie")
+    out = subprocess.run(["nm", str(exe)], capture_output=True, text=True).stdout
+    outer = int(re.search(r"(\w+) T outer", out).group(1), 16)
+    loads = subprocess.run(["readelf", "-lW", str(exe)], capture_output=True, text=True).stdout
+    off, vaddr = (int(x, 16) for x in re.search(r"LOAD\s+(0x\w+) (0x\w+) \S+ \S+ \S+ R E", loads).groups())
+    base = 0x550000000000
+    pc = base + outer
+    text = (f"crash 1 0.0: PERF_RECORD_MMAP2 1/1: [{base + (vaddr & ~0xfff):#x}(0x1000) @ {off & ~0xfff:#x} fe:01 12 0]: r-xp {exe}\n"
+            f"crash 1 0.1: 1 cycles:\n\t    {pc:x} [unknown] ({exe})\n\t    {pc + 1:x} outer+0x1 ({exe})\n"
+            f"\t    {pc:x} [unknown] ([kernel.kallsyms])\n\n"
+            f"crash 1 0.2: 1 cycles:\n\t    {pc:x} [unknown] ({exe}+{outer - vaddr + off:#x})\n\n")
+    got = run(text=text)
+    assert len(re.findall(rf"^\t    {pc:x} (?:inner \(inlined\)|outer \({exe}\)) \S*crash\.c:[0-9:]+$", got, re.M)) >= 2, got
+    assert re.search(rf"^\t    {pc + 1:x} outer \({exe}\)", got, re.M), got
+    assert "[kernel.kallsyms]" in got
+
+
+def test_other_text_passes_unchanged(run):
+    text = ("panic: oh\n\ngoroutine 1 [running]:\nmain.f(0x1)\n\t/x/a.go:12 +0x1d\n#0 \n#x 0x1 (a+0x1)\n(+0x1) [0x2]\n/nowhere(+0x1) [0x2]\n"
+            "  1 f (/nowhere)\n f+0x1/0x2\n" + "x" * 3000 + "\n    #0 0x1  (/nowhere/at/all+0x12) (BuildId: zz)\n\0\x01\n")
+    assert run(text=text) == text
+    assert run(text="no newline") == "no newline\n"
+    assert run(text="") == ""
+
+
+def test_call_traces_of_linux(run, tmp_path):
+    exe = program(tmp_path, "-no-pie")
+    size = int(re.search(r"\w+ (\w+) T outer", subprocess.run(["nm", "-S", str(exe)], capture_output=True, text=True).stdout).group(1), 16)
+    text = (f"[    1.0] RIP: 0010:outer+0x0/{size:#x}\n[    1.0]  outer+0x1/{size:#x}\n[    1.0]  ? nobody+0x1/0x20\n"
+            f"[    1.0]  outer+0x1/{size + 5000:#x}\n")
+    out = run("--text", "-e", exe, text=text)
+    assert len(re.findall(r"^        (?:inner|outer)  \S*crash\.c:\d+", out, re.M)) >= 2, out
+    assert [l for l in out.splitlines() if not l.startswith("        ")] == text.splitlines()
+    # Another version of the function is not taken for this one.
+    assert out.endswith(text.splitlines()[-1] + "\n")
+
+
+def test_addresses_of_the_kernel(run):
+    names = {}
+    for line in pathlib.Path("/proc/kallsyms").read_text().splitlines():
+        addr, kind, name = line.split("\t")[0].split(" ")[:3]
+        if kind in "tT":
+            names.setdefault(int(addr, 16), set()).add(name)
+    if 0 in names or not names:
+        assert "hides" in run("--kernel", "0x1", status=1)
+        pytest.skip("addresses are hidden")
+    for addr in sorted(names)[1000:1010]:
+        out = run("--kernel", hex(addr))
+        assert any(f"  {n}" in out for n in names[addr]), (hex(addr), out)
+
+
+def wait_for(condition):
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_tables_are_kept_for_the_second_call(run, tmp_path):
+    exe = pathlib.Path(LODE)  # large enough to be worth it
+    if not re.search(r"\.debug_info", subprocess.run(["readelf", "-SW", str(exe)], capture_output=True, text=True).stdout):
+        pytest.skip("it has no debug information")
+    main = re.search(r"(\w+) T main", subprocess.run(["nm", str(exe)], capture_output=True, text=True).stdout).group(1)
+    first = run("-e", exe, main)
+    folder = tmp_path / "cache" / "lode" / "symtab"
+    wait_for(lambda: list(folder.glob("*.symtab")))
+    (kept,) = folder.glob("*.symtab")
+    assert kept.name.startswith(build_id(exe))
+    assert run("-e", exe, main) == first
+    # One that is damaged is not used, and made anew.
+    kept.write_bytes(b"x" * 100)
+    assert run("-e", exe, text=main + "\n") == first
+    assert kept.stat().st_size > 100
+    other = tmp_path / "none"
+    assert run("-e", exe, main, extra={"LODE_SYMTAB_CACHE": ""}) == first
+    copy = tmp_path / "copy"
+    shutil.copy(exe, copy)
+    run("-e", copy, text=main + "\n")
+    assert len(list(folder.glob("*.symtab"))) == 2 and not other.exists()
+
+
+def test_wrong_use_is_told(run, tmp_path):
+    run("-e", "a", "--pid", "1", "0x1", status=2)
+    run("--text", "0x1", text="", status=2)
+    run("--output-style", "none", "0x1", status=2)
+    run("0x1", status=2)
