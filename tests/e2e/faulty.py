@@ -71,6 +71,8 @@ class Faulty:
         if name == "redirect":
             c.sendall(f"HTTP/1.1 302 There\r\nLocation: {arg}\r\nContent-Length: 0\r\n\r\n".encode())
             return True
+        if name == "other":
+            body = self.files["other"]
         if name == "html":
             body = b"<html><h1>Welcome to the hotel</h1></html>"
         if body is None:
@@ -93,6 +95,8 @@ class Faulty:
             extra += f"Content-Length: {len(body) - 100}\r\n"
         elif name == "huge":
             extra += f"Content-Length: {1 << 50}\r\n"
+        elif name == "shorter":
+            extra += f"Content-Length: {len(body) - int(arg)}\r\n"
         elif name == "endless":
             extra += "Transfer-Encoding: chunked\r\n"
         else:

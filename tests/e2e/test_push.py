@@ -381,6 +381,41 @@ def test_what_a_crash_of_the_machine_took_is_sent_again(server, elf):
     sound(s)
 
 
+def test_who_falls_silent_in_a_body_is_let_go(server, elf):
+    s = server(["--idle-timeout", "1"])
+    path, n = f"/buildid/{elf.id}/debuginfo", len(elf.large)
+    head = (f"PUT {path} HTTP/1.1\r\nHost: x\r\nX-LODE-SHA256: {sha(elf.large)}\r\nContent-Length: {n}\r\n\r\n").encode()
+    silent = []
+    for sent in (b"", elf.large[:1], elf.large[:2_000_000]):
+        k = socket.create_connection(("127.0.0.1", s.port), timeout=60)
+        k.sendall(head.replace(sha(elf.large).encode(), sha(sent).encode()) + sent)
+        silent.append(k)
+    # More of them than there may be uploads at once: that is a 503 for others, and not for long.
+    for i in range(70):
+        k = socket.create_connection(("127.0.0.1", s.port), timeout=60)
+        k.sendall(head.replace(sha(elf.large).encode(), sha(b"%d" % i).encode()) + elf.large[:100])
+        silent.append(k)
+    for k in silent:
+        try:
+            while k.recv(65536):
+                pass
+        except ConnectionError:
+            pass
+        k.close()
+    s.wait(lambda: s.metric("lode_uploads") == 0, "all of them to be gone")
+    # What had come waits for the rest; and somebody slow, who says something now and then, is waited for.
+    left = {"id": elf.id, "kind": "debuginfo", "size": n, "sha256": sha(elf.large[:2_000_000]), "quality": "dwarf"}
+    assert 2_000_000 - (256 << 10) <= want(s, left)[0]["offset"] <= 2_000_000
+    with socket.create_connection(("127.0.0.1", s.port), timeout=60) as k:
+        k.sendall(head.replace(str(n).encode(), str(len(elf.debug)).encode()).replace(sha(elf.large).encode(), sha(elf.debug).encode()))
+        step = len(elf.debug) // 6
+        for at in range(0, len(elf.debug), step):
+            k.sendall(elf.debug[at:at + step])
+            time.sleep(0.4)
+        assert b"201 Created" in k.recv(65536)
+    assert fetch(s, path) == (200, elf.debug, True)
+
+
 def test_parts(server, elf):
     s = server()
     path, n = f"/buildid/{elf.id}/debuginfo", len(elf.large)

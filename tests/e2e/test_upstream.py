@@ -12,7 +12,7 @@ import pytest
 
 from conftest import free_port
 from faulty import Dead, Faulty
-from making import elf
+from making import elf, new_id
 
 WAIT = 60
 NOTHING = "/proc/self/fdinfo" # a folder that has none of what is looked for; without a path it would be all of this machine
@@ -86,12 +86,12 @@ def test_first_bytes_go_out_before_the_last_come(serve, faulty, elf):
 
 
 FAULTS = ["503 Retry-After: 100\r\n", "429 Retry-After: 100\r\n", "500", "404", "loop", "html", "bomb", "cut 0", "cut 1", "cut 3", "cut 5000", "stall 0",
-          "stall 1000", "longer", "endless", "silent"]
+          "stall 1000", "longer", "shorter 100", "endless", "silent", "other"]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_whatever_the_first_does_the_second_is_enough(serve, faulty, elf, path, fault):
-    bad = faulty({path: elf.debug}, how=lambda p, n: fault)
+    bad = faulty({path: elf.debug, "other": elf.of(elf.debug, new_id("other"))}, how=lambda p, n: fault)
     good = faulty({path: elf.debug})
     s = through(serve, bad.url, good.url)
     r = s.get(path)
@@ -100,9 +100,9 @@ def test_whatever_the_first_does_the_second_is_enough(serve, faulty, elf, path, 
     assert len(bad.requests()) >= 1
 
 
-@pytest.mark.parametrize("fault", ["503", "html", "cut 5000", "bomb", "loop"])
+@pytest.mark.parametrize("fault", ["503", "html", "cut 5000", "bomb", "loop", "shorter 100", "other", "endless"])
 def test_what_one_server_alone_does_wrong_is_told_and_not_kept(serve, faulty, elf, path, fault):
-    bad = faulty({path: elf.debug}, how=lambda p, n: fault)
+    bad = faulty({path: elf.debug, "other": elf.of(elf.debug, new_id("other"))}, how=lambda p, n: fault)
     s = through(serve, bad.url)
     try:
         r = s.get(path)
