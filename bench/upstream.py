@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to have a file by way of lode instead of from its server, and what servers cost that are dead or stall.
+"""What it costs to have a file by way of lode instead of from its server, what servers cost that are dead or stall, or that ask each other.
 
-    bench/upstream.py [--size MB] [--rate MB/s] [--runs N]
+    bench/upstream.py [--size MB] [--rate MB/s] [--runs N] [--circle]
 
 The upstream is nginx, once as fast as loopback goes and once at a given rate, as a network has it; beside lode, Debian's debuginfod
 with DEBUGINFOD_URLS, which sends its first byte when it has the last.
@@ -145,17 +145,42 @@ def troubles(work, table):
     good.stop()
 
 
+def circle(work, table):
+    """Servers that name each other: nobody has it, and how soon is that known? Each build ID is asked for once."""
+    for n in (2, 3):
+        ports, ring = [free_port() for _ in range(n)], []
+        for i, port in enumerate(ports):
+            s = Server("lode", [str(work / "nothing")], state=work / f"ring{n}-{i}", extra=[
+                "--listen", f"127.0.0.1:{port}", "--debuginfod-upstream-servers", f"http://127.0.0.1:{ports[(i + 1) % n]}", "--no-access-log"])
+            s.port = port
+            ring.append(s)
+        for s in ring:
+            s.wait_ready()
+        took = []
+        for i in range(50):
+            status, _, _, seconds, _ = ring[0].get(f"/buildid/{n}{i:039x}/debuginfo")
+            assert status == 404, status
+            took.append(seconds)
+        for s in ring:
+            s.stop()
+        table.add(f"{n} servers in a circle, 404: median of 50", statistics.median(took), target=0.05)
+        table.add(f"{n} servers in a circle, 404: the longest", max(took), target=0.05)
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--size", type=int, default=400)
     p.add_argument("--rate", type=int, default=100)
     p.add_argument("--runs", type=int, default=3)
     p.add_argument("--no-reference", dest="reference", action="store_false")
+    p.add_argument("--circle", action="store_true", help="only servers that name each other")
     args = p.parse_args()
     table, work = Table(), scratch("upstream")
     (work / "nothing").mkdir()
-    troubles(work, table)
-    transfers(work, table, args)
+    circle(work, table)
+    if not args.circle:
+        troubles(work, table)
+        transfers(work, table, args)
     table.print()
     shutil.rmtree(work)
 
