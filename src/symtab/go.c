@@ -3,30 +3,17 @@
  * Go's own table of functions, files and lines (.gopclntab), which stays when a program is stripped.
  *
  * Four layouts, by the magic: Go 1.2, 1.16, 1.18, 1.20. A function has two programs, of its files and of its
- * lines: steps of a value and of a number of instructions. What was inlined is told by file and line only:
- * the trees of calls lie elsewhere, where only the runtime finds them.
+ * lines: steps of a value and of a number of instructions. What was inlined is in go_inline.c.
  */
-#include "symtab/batch.h"
+#include "symtab/go.h"
+
+#include <stdlib.h>
 
 #define TABLE_MAX   MIB(1024)
 #define FUNCS_MAX   (16u << 20)
 #define NAME_MAX_GO KIB(64)
 
-enum layout { GO_2, GO_16, GO_18, GO_20 };
-
-struct go {
-	struct batch *b;
-	struct bytes table;
-	bool big;
-	enum layout layout;
-	unsigned ptr, quantum;
-	uint64_t n_funcs, text;
-	/* Where in the table things begin. */
-	uint64_t names, units, files, programs, funcs;
-};
-
-/* The table's bytes from @off, none where it does not reach. */
-static struct cursor at(const struct go *g, uint64_t off)
+struct cursor go_at(const struct go *g, uint64_t off)
 {
 	struct cursor c = cursor_at(g->table, g->big, 0);
 
@@ -34,9 +21,9 @@ static struct cursor at(const struct go *g, uint64_t off)
 	return c;
 }
 
-static struct str string_at(const struct go *g, uint64_t off)
+struct str go_string(const struct go *g, uint64_t off)
 {
-	struct cursor c = at(g, off);
+	struct cursor c = go_at(g, off);
 	struct str s;
 
 	if (cursor_left(&c) > NAME_MAX_GO)
@@ -47,7 +34,7 @@ static struct str string_at(const struct go *g, uint64_t off)
 
 static int head_read(struct go *g, uint64_t text, struct err *err)
 {
-	struct cursor c = at(g, 0);
+	struct cursor c = go_at(g, 0);
 	uint32_t magic = cursor_u32(&c);
 
 	cursor_skip(&c, 2);
@@ -66,7 +53,7 @@ static int head_read(struct go *g, uint64_t text, struct err *err)
 		struct cursor end;
 
 		g->funcs = cursor_off(&c);
-		end = at(g, g->funcs + g->n_funcs * 2 * g->ptr + g->ptr);
+		end = go_at(g, g->funcs + g->n_funcs * 2 * g->ptr + g->ptr);
 		g->files = cursor_u32(&end);
 		c.failed |= end.failed;
 	} else {
@@ -95,20 +82,12 @@ static int head_read(struct go *g, uint64_t text, struct err *err)
 static uint64_t func_at(const struct go *g, uint64_t i, uint64_t *ret_off)
 {
 	unsigned size = g->layout >= GO_18 ? 4 : g->ptr;
-	struct cursor c = at(g, g->funcs + i * 2 * size);
+	struct cursor c = go_at(g, g->funcs + i * 2 * size);
 	uint64_t pc = cursor_uint(&c, size);
 
 	*ret_off = (g->layout == GO_2 ? 0 : g->funcs) + cursor_uint(&c, size);
 	return g->layout >= GO_18 ? g->text + pc : pc;
 }
-
-/* A program being read: its value holds up to `until`, from the function's begin. */
-struct steps {
-	struct cursor c;
-	int32_t value;
-	uint64_t until;
-	bool over;
-};
 
 static uint64_t varint(struct cursor *c)
 {
@@ -124,7 +103,7 @@ static uint64_t varint(struct cursor *c)
 	return v;
 }
 
-static void step(struct steps *s, unsigned quantum)
+static void step(struct go_steps *s, unsigned quantum)
 {
 	uint64_t v = varint(&s->c);
 
@@ -138,8 +117,7 @@ static void step(struct steps *s, unsigned quantum)
 	s->until += varint(&s->c) * quantum;
 }
 
-/* Programs may be shared, but not so that they cost more than a table of this size may. */
-static int seek(struct go *g, struct steps *s, uint64_t pc, struct err *err)
+int go_seek(struct go *g, struct go_steps *s, uint64_t pc, struct err *err)
 {
 	for (; s->until <= pc; step(s, g->quantum)) {
 		if (!g->b->row_budget) {
@@ -152,9 +130,9 @@ static int seek(struct go *g, struct steps *s, uint64_t pc, struct err *err)
 	return 0;
 }
 
-static struct steps steps_at(const struct go *g, uint32_t off)
+struct go_steps go_steps_at(const struct go *g, uint32_t off)
 {
-	struct steps s = { .c = at(g, g->programs + off), .value = -1 };
+	struct go_steps s = { .c = go_at(g, g->programs + off), .value = -1 };
 
 	s.over = !off;
 	s.until = off ? 0 : UINT64_MAX;
@@ -163,8 +141,7 @@ static struct steps steps_at(const struct go *g, uint32_t off)
 	return s;
 }
 
-/* File @file of the unit whose files begin at @unit. */
-static uint32_t file_of(const struct go *g, uint32_t unit, int32_t file)
+uint32_t go_file(const struct go *g, uint32_t unit, int32_t file)
 {
 	struct str path;
 	struct cursor c;
@@ -172,35 +149,40 @@ static uint32_t file_of(const struct go *g, uint32_t unit, int32_t file)
 
 	if (file < 0)
 		return 0;
-	c = at(g, g->layout == GO_2 ? g->files + 4 * (uint64_t)file
-				    : g->units + 4 * ((uint64_t)unit + (uint64_t)file));
+	c = go_at(g, g->layout == GO_2 ? g->files + 4 * (uint64_t)file
+				       : g->units + 4 * ((uint64_t)unit + (uint64_t)file));
 	off = cursor_u32(&c);
 	if (!cursor_ok(&c) || off == UINT32_MAX)
 		return 0;
-	path = string_at(g, g->layout == GO_2 ? off : g->files + off);
+	path = go_string(g, g->layout == GO_2 ? off : g->files + off);
 	if (!path.size)
 		return 0;
 	return intern_file(&g->b->in, intern_str(&g->b->in, path_dirname(path), true),
 			   intern_str(&g->b->in, path_basename(path), true));
 }
 
-static int rows(struct go *g, struct sweep *s, uint64_t size, struct steps files, struct steps lines,
-		uint32_t unit, struct err *err)
+static int rows(struct go *g, struct sweep *s, const struct go_func *f, struct err *err)
 {
+	struct go_steps files = go_steps_at(g, f->file_steps), lines = go_steps_at(g, f->line_steps),
+			calls = go_steps_at(g, s->f->n_nodes > 1 ? f->call_steps : 0);
 	uint64_t pc = 0, to;
 	int32_t last = -2;
-	uint32_t file = 0;
+	uint32_t file = 0, node;
 
-	for (; pc < size; pc = to) {
-		if (seek(g, &files, pc, err) < 0 || seek(g, &lines, pc, err) < 0)
+	for (; pc < f->size; pc = to) {
+		if (go_seek(g, &files, pc, err) < 0 || go_seek(g, &lines, pc, err) < 0 ||
+		    go_seek(g, &calls, pc, err) < 0)
 			return -1;
 		if (!files.over && files.value != last) {
 			last = files.value;
-			file = file_of(g, unit, last);
+			file = go_file(g, f->unit, last);
 		}
-		piece_row(s, (uint32_t)pc, 0, files.over ? 0 : file,
+		node = !calls.over && calls.value >= 0 && (uint32_t)calls.value < s->f->n_nodes - 1
+			       ? (uint32_t)calls.value + 1
+			       : 0;
+		piece_row(s, (uint32_t)pc, node, files.over ? 0 : file,
 			  lines.over || lines.value < 0 ? 0 : (uint32_t)lines.value, 0);
-		to = MIN(size, MIN(files.until, lines.until));
+		to = MIN(MIN(f->size, calls.until), MIN(files.until, lines.until));
 	}
 	return 0;
 }
@@ -209,10 +191,13 @@ static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place 
 		     struct err *err)
 {
 	uint64_t off, next, pc = func_at(g, i, &off), end = func_at(g, i + 1, &next);
-	struct function_id f = { 0 };
-	struct sweep s = { .b = g->b };
-	uint32_t name, file_steps, line_steps, unit = 0;
-	struct cursor c = at(g, off);
+	struct function_id id = { 0 };
+	struct dwarf_function calls = { 0 };
+	struct sweep s = { .b = g->b, .f = &calls, .ids = true };
+	struct go_func f = { 0 };
+	uint32_t name, n_programs;
+	uint8_t n_data;
+	struct cursor c = go_at(g, off);
 	const struct dwarf_section_place *place = dwarf_place_at(code, n_code, pc);
 	struct str text;
 	int r;
@@ -220,28 +205,44 @@ static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place 
 	if (!place || end <= pc)
 		return 0;
 	end = pc + MIN(end - pc, MIN(place->base + place->size - pc, (uint64_t)UINT32_MAX));
+	f.size = end - pc;
 	cursor_skip(&c, g->layout >= GO_18 ? 4 : g->ptr);
 	name = cursor_u32(&c);
 	cursor_skip(&c, 12); /* arguments, deferreturn, stack */
-	file_steps = cursor_u32(&c);
-	line_steps = cursor_u32(&c);
-	cursor_skip(&c, 4);
+	f.file_steps = cursor_u32(&c);
+	f.line_steps = cursor_u32(&c);
+	n_programs = cursor_u32(&c);
 	if (g->layout >= GO_16)
-		unit = cursor_u32(&c);
+		f.unit = cursor_u32(&c);
 	if (g->layout >= GO_20)
-		f.line = cursor_u32(&c);
+		id.line = cursor_u32(&c);
 	if (!cursor_ok(&c))
 		return 0;
-	text = string_at(g, g->names + name);
+	cursor_skip(&c, 3); /* kind, flags */
+	n_data = cursor_u8(&c);
+	if (cursor_ok(&c))
+		go_tree_of(g, c, n_programs, n_data, &f);
+	text = go_string(g, g->names + name);
 	g->b->row_budget -= MIN(g->b->row_budget, (uint64_t)text.size);
-	f.name = intern_str(&g->b->in, text, true);
+	id.name = intern_str(&g->b->in, text, true);
+	if (go_tree_read(g, &f, &calls.n_nodes, err) < 0)
+		return -1;
+	calls.nodes = g->nodes;
+	piece_nodes(g->b, calls.n_nodes);
 	piece_begin(&s, pc, end, SYMTAB_GO);
-	r = rows(g, &s, end - pc, steps_at(g, file_steps), steps_at(g, line_steps), unit, err);
+	r = rows(g, &s, &f, err);
 	piece_end(&s);
-	f.file = g->b->entries[g->b->pieces[s.piece].first_entry].file;
-	g->b->pieces[s.piece].function = intern_function(&g->b->in, &f);
+	id.file = g->b->entries[g->b->pieces[s.piece].first_entry].file;
+	g->b->pieces[s.piece].function = intern_function(&g->b->in, &id);
 	g->b->n_functions++;
+	g->b->n_inlined += calls.n_nodes - 1;
 	return r;
+}
+
+static void go_done(struct go *g)
+{
+	arena_done(&g->arena);
+	free(g->nodes);
 }
 
 int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_section_place *code,
@@ -249,7 +250,7 @@ int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_sec
 {
 	const struct elf_section *sec = elf_section_find(img, ".gopclntab"),
 				 *text = elf_section_find(img, ".text");
-	struct go g = { .b = b, .big = img->h.big };
+	AUTO(go_done) struct go g = { .b = b, .img = img, .big = img->h.big };
 	int r;
 
 	if (!sec)
@@ -260,7 +261,8 @@ int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_sec
 	r = elf_section_read(img, sec, TABLE_MAX, &b->in.arena, &g.table, err);
 	if (r)
 		return r < 0 ? -1 : 0;
-	if (head_read(&g, text ? text->addr : 0, err) < 0)
+	g.addr = sec->addr;
+	if (head_read(&g, text ? text->addr : 0, err) < 0 || go_trees_find(&g, err) < 0)
 		return -1;
 	b->flags |= SYMTAB_HAS_GO | SYMTAB_HAS_LINES;
 	b->row_budget = g.table.size * 16 + MIB(1);

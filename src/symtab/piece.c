@@ -43,12 +43,14 @@ static uint32_t node_entry(struct sweep *s, uint32_t node)
 		const struct dwarf_node *d = &s->f->nodes[down];
 		uint32_t next = w->nodes[down].entry;
 		struct entry e = { .parent = w->nodes[n].entry,
-				   .function = batch_name(s->b, d->die, d->in_alt),
+				   .function = s->ids ? (uint32_t)d->die
+						      : batch_name(s->b, d->die, d->in_alt),
 				   .call_line = d->call_line,
 				   .call_column = s->b->columns ? (uint16_t)d->call_column : 0,
 				   .passive = 1 };
 
-		e.call_file = d->has_call_file ? batch_file(s->b, d->call_file) : 0;
+		if (d->has_call_file)
+			e.call_file = s->ids ? d->call_file : batch_file(s->b, d->call_file);
 		w->nodes[down].entry = entry_add(s, &e);
 		n = down;
 		down = next;
@@ -316,6 +318,17 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, size_t *next_call, s
 	return 0;
 }
 
+void piece_nodes(struct batch *b, size_t n)
+{
+	struct unit_work *w = b->work;
+
+	if (n <= w->room_nodes)
+		return;
+	free(w->nodes);
+	w->room_nodes = MAX(n * 2, (size_t)64);
+	w->nodes = mem_zalloc(w->room_nodes * sizeof(*w->nodes));
+}
+
 void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin)
 {
 	struct batch *b = s->b;
@@ -333,10 +346,7 @@ void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin)
 						   .unit = (uint32_t)w->unit,
 						   .origin = origin };
 	w->stamp++;
-	if (!w->room_nodes) {
-		w->room_nodes = 64;
-		w->nodes = mem_zalloc(w->room_nodes * sizeof(*w->nodes));
-	}
+	piece_nodes(b, 1);
 	w->nodes[0] = (struct node_state){ .stamp = w->stamp };
 	entry_add(s, &(struct entry){ .passive = 1 });
 }
@@ -406,11 +416,7 @@ int function_make(struct batch *b, const struct dwarf_function *f, struct err *e
 	}
 	sort_spans(w->own, n_own);
 	sort_spans(w->calls, n_calls);
-	if (f->n_nodes > w->room_nodes) {
-		free(w->nodes);
-		w->room_nodes = f->n_nodes * 2;
-		w->nodes = mem_zalloc(w->room_nodes * sizeof(*w->nodes));
-	}
+	piece_nodes(b, f->n_nodes);
 	w->n_heap = 0;
 	b->n_inlined += f->n_nodes - 1;
 	for (size_t i = 0; i < n_own; i++) {

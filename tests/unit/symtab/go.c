@@ -10,7 +10,11 @@ struct made {
 	struct answers *a;
 	struct buf b;
 	unsigned ptr;
+	bool calls;   /* the second function has a tree of calls */
+	size_t names; /* where they begin */
 };
+
+enum { TABLE = 0x20000, TREES = 0x30000, MODULE = 0x40000 };
 
 static void put(struct made *m, uint64_t v, unsigned size)
 {
@@ -53,13 +57,67 @@ static void add_func(struct made *m, bool small, uint64_t pc, uint64_t name, uin
 	put(m, 0, 8);
 }
 
+/* None for 16 bytes, call 0, call 1 in it, none. */
+static const char call_steps[] = "\x00\x10\x02\x10\x02\x10\x03\x10";
+
+/* What is behind a function's fixed part: its programs, of which the third is that of calls, and its data, of
+ * which the fourth is their tree. */
+static void add_calls(struct made *m, uint32_t magic, uint64_t steps, uint64_t tree)
+{
+	bool small = magic != 0xfffffffa;
+
+	buf_add(&m->b, "\0\0\0\x04", 4);
+	put(m, 0, 8);
+	put(m, steps, 4);
+	while (!small && m->b.size % m->ptr)
+		buf_add_char(&m->b, 0);
+	for (int i = 0; i < 3; i++)
+		put(m, small ? UINT32_MAX : 0, small ? 4 : m->ptr);
+	put(m, small ? tree : TREES + tree, small ? 4 : m->ptr);
+}
+
+/* A module's description, of which the table and the begin of all trees matter; and the trees. */
+static void add_module(struct made *m, uint32_t magic)
+{
+	struct elf_writer *w = &m->a->w.elf;
+	AUTO(buf_done) struct buf module = { 0 }, trees = { 0 };
+	unsigned word = magic == 0xfffffff0 ? 38 : 40, at;
+
+	/* Something that looks like one at first. */
+	elf_writer_put(w, &module, TABLE, m->ptr);
+	for (unsigned i = 0; i <= word; i++)
+		elf_writer_put(w, &module,
+			       i == 0      ? TABLE
+			       : i == 1    ? TABLE + m->names
+			       : i < 4     ? 24
+			       : i == word ? TREES
+					   : 0x666,
+			       m->ptr);
+	at = elf_writer_section(w, ".noptrdata", SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, buf_bytes(&module));
+	elf_writer_at(w, at)->addr = MODULE;
+	buf_add(&trees, "whatever", 8);
+	for (unsigned i = 0; i < 2; i++) {
+		uint32_t name = i ? 29 : 24, line = i ? 0x18 : 8;
+
+		elf_writer_put(w, &trees, 0, 4);
+		if (magic != 0xfffffff1)
+			elf_writer_put(w, &trees, 0, 8);
+		elf_writer_put(w, &trees, name, 4);
+		elf_writer_put(w, &trees, line, 4);
+		if (magic == 0xfffffff1)
+			elf_writer_put(w, &trees, 3, 4);
+	}
+	at = elf_writer_section(w, ".rodata", SHT_PROGBITS, SHF_ALLOC, buf_bytes(&trees));
+	elf_writer_at(w, at)->addr = TREES;
+}
+
 /* Go 1.16, 1.18, 1.20. */
 static void make_new(struct made *m, uint32_t magic, uint64_t text)
 {
 	bool small = magic != 0xfffffffa;
 	unsigned row = small ? 4 : m->ptr;
 	size_t head, names, units, files, steps, funcs;
-	uint64_t f, l;
+	uint64_t f, l, c;
 
 	put(m, magic, 4);
 	buf_add(&m->b, "\0\0\x01", 3);
@@ -71,8 +129,8 @@ static void make_new(struct made *m, uint32_t magic, uint64_t text)
 	head = m->b.size;
 	for (int i = 0; i < 5; i++)
 		put(m, 0, m->ptr);
-	names = m->b.size;
-	buf_add(&m->b, "main.main\0main.(*T).add", 24);
+	names = m->names = m->b.size;
+	buf_add(&m->b, "main.main\0main.(*T).add\0leaf\0deep", 34);
 	units = m->b.size;
 	put(m, 99999, 4);
 	put(m, 0, 4);
@@ -83,6 +141,10 @@ static void make_new(struct made *m, uint32_t magic, uint64_t text)
 	buf_add_char(&m->b, 0);
 	f = add_steps(m, file_steps) - steps;
 	l = add_steps(m, line_steps) - steps;
+	c = m->b.size - steps;
+	buf_add(&m->b, call_steps, sizeof(call_steps));
+	while (m->b.size % 8)
+		buf_add_char(&m->b, 0);
 	funcs = m->b.size;
 	for (unsigned i = 0; i < 2; i++) {
 		put(m, (small ? 0 : text) + 0x40 * i, row);
@@ -91,6 +153,12 @@ static void make_new(struct made *m, uint32_t magic, uint64_t text)
 	put(m, (small ? 0 : text) + 0x80, row);
 	add_func(m, small, 0, 0, 0, 0, 1);
 	add_func(m, small, 0x40, 10, f, l, 1);
+	if (m->calls) {
+		/* Instead of no programs and no data. */
+		m->b.size -= magic == 0xfffffff1 ? 8 : 12;
+		set(m, m->b.size - (magic == 0xfffffff1 ? 12 : 8), 3, 4);
+		add_calls(m, magic, c, 8);
+	}
 	set(m, head, names, m->ptr);
 	set(m, head + m->ptr, units, m->ptr);
 	set(m, head + 2 * m->ptr, files, m->ptr);
@@ -161,6 +229,36 @@ static void every_layout_of_gos_table(void **state)
 			check(targets[k], magics[i], true);
 }
 
+static void calls_that_were_inlined(void **state)
+{
+	static const uint32_t magics[] = { 0xfffffffa, 0xfffffff0, 0xfffffff1 };
+	static const enum elf_writer_target targets[] = { ELF_WRITER_X86_64, ELF_WRITER_S390X,
+							  ELF_WRITER_I386 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(magics); i++)
+		for (size_t k = 0; k < ARRAY_SIZE(targets); k++) {
+			AUTO(answers_done) struct answers a;
+			struct made m = { .a = &a, .calls = true };
+			unsigned at;
+
+			answers_init(&a, targets[k], ET_EXEC);
+			m.ptr = elf_writer_word(&a.w.elf);
+			make_new(&m, magics[i], 0x1000);
+			add_module(&m, magics[i]);
+			at = elf_writer_section(&a.w.elf, ".gopclntab", SHT_PROGBITS, SHF_ALLOC,
+						buf_bytes(&m.b));
+			elf_writer_at(&a.w.elf, at)->addr = TABLE;
+			answers_open(&a);
+			assert_answer(&a, 0x1040, "main.(*T).add at /src/a.go:10");
+			assert_answer(&a, 0x1050, "leaf at /src/b.go:20 in main.(*T).add at /src/a.go:10");
+			assert_answer(&a, 0x106f,
+				      "deep at /src/a.go:11 in leaf at /src/b.go:20 in main.(*T).add at "
+				      "/src/a.go:10");
+			assert_answer(&a, 0x1070, "main.(*T).add at /src/a.go:11");
+			buf_done(&m.b);
+		}
+}
+
 /* In a position-independent program the begin of the text is written by a relocation. */
 static void where_the_text_is_not_told(void **state)
 {
@@ -184,6 +282,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_layout_of_gos_table),
+		cmocka_unit_test(calls_that_were_inlined),
 		cmocka_unit_test(where_the_text_is_not_told),
 		cmocka_unit_test(a_damaged_table_is_listed),
 	};

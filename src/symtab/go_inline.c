@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The calls that Go's compiler inlined. A third program of each function says which call an instruction is
+ * of; calls are described in an array (a tree: each names an instruction of the function that has the line of
+ * the call, and is of the caller). Where a function's array lies is told, from Go 1.18 on, from the begin of
+ * all of them, which only the runtime's description of the module (moduledata) has: it is looked for by its
+ * first words, which point at the table.
+ *
+ * Layouts of Go 1.16 (calls of 20 bytes, by their addresses), 1.18 (from the begin of all) and 1.20 (of 16
+ * bytes). In a position-independent program of 1.16, and where a linker leaves addresses to be written when
+ * it is loaded, there is nothing to be found; nor before Go 1.16.
+ */
+#include "symtab/go.h"
+
+#include <elf.h>
+#include <stdlib.h>
+
+#define DATA_MAX      MIB(1024)
+#define CALLS_MAX     (1u << 16) /* of one function */
+#define PROGRAM_CALLS 2u         /* PCDATA_InlTreeIndex */
+#define DATA_TREE     3u         /* FUNCDATA_InlTree */
+
+/* The bytes from @addr to its section's end; empty: there are none. */
+static int bytes_at(struct go *g, uint64_t addr, struct bytes *ret, struct err *err)
+{
+	const struct elf_section *sec = g->data_section;
+	int r;
+
+	*ret = (struct bytes){ 0 };
+	if (addr - g->addr < g->table.size) {
+		*ret = bytes_of(g->table.p + (addr - g->addr), g->table.size - (addr - g->addr));
+		return 0;
+	}
+	if (!sec || addr - sec->addr >= g->data.size) {
+		for (uint32_t i = 1; i < g->img->n_sections; i++) {
+			sec = &g->img->sections[i];
+			if (sec->flags & SHF_ALLOC && sec->type == SHT_PROGBITS &&
+			    addr - sec->addr < sec->size)
+				break;
+			sec = NULL;
+		}
+		if (!sec)
+			return 0;
+		arena_reset(&g->arena);
+		g->data_section = NULL;
+		r = elf_section_read(g->img, sec, DATA_MAX, &g->arena, &g->data, err);
+		if (r)
+			return r < 0 ? -1 : 0;
+		g->data_section = sec;
+		if (addr - sec->addr >= g->data.size)
+			return 0;
+	}
+	*ret = bytes_of(g->data.p + (addr - sec->addr), g->data.size - (addr - sec->addr));
+	return 0;
+}
+
+/* The word of moduledata that has the begin of all trees. */
+static unsigned trees_word(const struct go *g)
+{
+	return g->layout == GO_18 ? 38 : 40;
+}
+
+/* moduledata begins with the table's address and the view of the functions' names. */
+static bool is_moduledata(const struct go *g, struct cursor c)
+{
+	uint64_t size;
+
+	if (cursor_left(&c) < (trees_word(g) + 1) * (uint64_t)g->ptr || cursor_uint(&c, g->ptr) != g->addr ||
+	    cursor_uint(&c, g->ptr) != g->addr + g->names)
+		return false;
+	size = cursor_uint(&c, g->ptr);
+	return size == cursor_uint(&c, g->ptr) && size <= g->table.size;
+}
+
+int go_trees_find(struct go *g, struct err *err)
+{
+	if (g->layout < GO_18)
+		return 0;
+	for (uint32_t i = 1; i < g->img->n_sections && !g->trees; i++) {
+		const struct elf_section *sec = &g->img->sections[i];
+		AUTO(arena_done) struct arena a = { 0 };
+		struct bytes b;
+		int r;
+
+		if (sec->type != SHT_PROGBITS || !(sec->flags & SHF_ALLOC) || sec->flags & SHF_EXECINSTR ||
+		    !g->addr || (!(sec->flags & SHF_WRITE) && !str_eq(sec->name, STR(".go.module"))))
+			continue;
+		r = elf_section_read(g->img, sec, DATA_MAX, &a, &b, err);
+		if (r < 0)
+			return -1;
+		for (size_t off = 0; r == 0 && off + g->ptr <= b.size; off += g->ptr) {
+			struct cursor c = cursor_at(bytes_of(b.p + off, b.size - off), g->big, 0);
+
+			if (!is_moduledata(g, c))
+				continue;
+			cursor_skip(&c, (uint64_t)trees_word(g) * g->ptr);
+			g->trees = cursor_uint(&c, g->ptr);
+			break;
+		}
+	}
+	return 0;
+}
+
+void go_tree_of(const struct go *g, struct cursor c, uint32_t n_programs, uint8_t n_data, struct go_func *f)
+{
+	uint64_t off = cursor_off(&c);
+
+	f->call_steps = 0;
+	f->tree = 0;
+	if (g->layout < GO_16 || n_programs <= PROGRAM_CALLS || n_data <= DATA_TREE)
+		return;
+	cursor_skip(&c, 4 * PROGRAM_CALLS);
+	f->call_steps = cursor_u32(&c);
+	off += 4 * (uint64_t)n_programs;
+	if (g->layout >= GO_18) {
+		uint32_t at;
+
+		cursor_seek(&c, off + 4 * DATA_TREE);
+		at = cursor_u32(&c);
+		if (cursor_ok(&c) && at != UINT32_MAX && g->trees)
+			f->tree = g->trees + at;
+		return;
+	}
+	off = (off + g->ptr - 1) & ~(uint64_t)(g->ptr - 1);
+	cursor_seek(&c, off + (uint64_t)g->ptr * DATA_TREE);
+	f->tree = cursor_uint(&c, g->ptr);
+	if (!cursor_ok(&c))
+		f->tree = 0;
+}
+
+/* How many calls the program of the function's calls names. */
+static int count(struct go *g, const struct go_func *f, int32_t *ret, struct err *err)
+{
+	struct go_steps s = go_steps_at(g, f->call_steps);
+	int32_t max = -1;
+
+	for (uint64_t pc = 0; pc < f->size && !s.over; pc = s.until) {
+		if (go_seek(g, &s, pc, err) < 0)
+			return -1;
+		if (!s.over)
+			max = MAX(max, s.value);
+	}
+	*ret = MIN(max, (int32_t)CALLS_MAX - 1) + 1;
+	return 0;
+}
+
+struct call {
+	uint32_t node;
+	int32_t at; /* the instruction that has the call's line */
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct call *x = a, *y = b;
+
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	return x->node < y->node ? -1 : x->node > y->node;
+}
+
+/* Callers and lines of the calls, by the instructions that they name. */
+static int callers(struct go *g, const struct go_func *f, struct call *calls, size_t n, struct err *err)
+{
+	struct go_steps files = go_steps_at(g, f->file_steps), lines = go_steps_at(g, f->line_steps),
+			tree = go_steps_at(g, f->call_steps);
+
+	qsort(calls, n, sizeof(*calls), by_place);
+	for (size_t i = 0; i < n; i++) {
+		struct dwarf_node *node = &g->nodes[calls[i].node];
+		uint64_t pc = (uint64_t)calls[i].at;
+
+		if (calls[i].at < 0 || pc >= f->size)
+			continue;
+		if (go_seek(g, &files, pc, err) < 0 || go_seek(g, &lines, pc, err) < 0 ||
+		    go_seek(g, &tree, pc, err) < 0)
+			return -1;
+		node->call_file = files.over ? 0 : go_file(g, f->unit, files.value);
+		node->call_line = lines.over || lines.value < 0 ? 0 : (uint32_t)lines.value;
+		/* Callers stand before what they call. */
+		if (!tree.over && tree.value >= 0 && (uint32_t)tree.value + 1 < calls[i].node)
+			node->parent = (uint32_t)tree.value + 1;
+	}
+	return 0;
+}
+
+int go_tree_read(struct go *g, const struct go_func *f, size_t *ret_n, struct err *err)
+{
+	unsigned size = g->layout >= GO_20 ? 16 : 20;
+	AUTO(mem_freep) struct call *calls = NULL;
+	struct bytes b;
+	int32_t n = 0;
+
+	*ret_n = 1;
+	if (!g->room_nodes) {
+		g->room_nodes = 64;
+		g->nodes = NEW_N(struct dwarf_node, g->room_nodes);
+	}
+	g->nodes[0] = (struct dwarf_node){ 0 };
+	if (!f->tree || !f->call_steps)
+		return 0;
+	if (count(g, f, &n, err) < 0 || bytes_at(g, f->tree, &b, err) < 0)
+		return -1;
+	if (n <= 0 || (uint64_t)n * size > b.size)
+		return 0;
+	if ((size_t)n + 1 > g->room_nodes) {
+		g->room_nodes = (size_t)n * 2;
+		g->nodes = mem_realloc(g->nodes, g->room_nodes, sizeof(*g->nodes));
+		g->nodes[0] = (struct dwarf_node){ 0 };
+	}
+	calls = NEW_N(struct call, (size_t)n);
+	for (int32_t i = 0; i < n; i++) {
+		struct cursor c = cursor_at(bytes_of(b.p + (size_t)i * size, size), g->big, 0);
+		struct function_id id = { 0 };
+		struct str name;
+
+		cursor_skip(&c, size == 16 ? 4 : 12);
+		name = go_string(g, g->names + cursor_u32(&c));
+		g->b->row_budget -= MIN(g->b->row_budget, (uint64_t)name.size);
+		calls[i] = (struct call){ (uint32_t)i + 1, (int32_t)cursor_u32(&c) };
+		if (size == 16)
+			id.line = cursor_u32(&c);
+		id.name = intern_str(&g->b->in, name, true);
+		g->nodes[i + 1] = (struct dwarf_node){ .die = intern_function(&g->b->in, &id),
+						       .has_call_file = true };
+	}
+	*ret_n = (size_t)n + 1;
+	return callers(g, f, calls, (size_t)n, err);
+}

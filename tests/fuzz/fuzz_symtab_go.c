@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Go's own table with its trees of calls. The input is a byte for the target, then the table, the data that
+ * describes the module and the trees: of each its size (2 bytes, little endian) and its bytes, which lie at
+ * 0x20000, 0x40000 and 0x30000.
+ *
+ * What is made must be a table whose answers cover what they say they cover.
+ */
+#include "elf_writer.h"
+#include "fuzz.h"
+
+#include "symtab/symtab.h"
+
+static void file_make(struct cursor *c, enum elf_writer_target target, struct buf *ret)
+{
+	static const struct {
+		const char *name;
+		uint64_t flags, addr;
+	} parts[] = {
+		{ ".gopclntab", SHF_ALLOC, 0x20000 },
+		{ ".noptrdata", SHF_ALLOC | SHF_WRITE, 0x40000 },
+		{ ".rodata", SHF_ALLOC, 0x30000 },
+	};
+	struct elf_writer w;
+	unsigned at;
+
+	elf_writer_init(&w, target, ET_EXEC);
+	at = elf_writer_nobits(&w, ".text", SHF_ALLOC | SHF_EXECINSTR, 0x1000);
+	elf_writer_at(&w, at)->addr = 0x1000;
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		size_t size = cursor_u16(c);
+		struct bytes b = cursor_bytes(c, MIN(size, cursor_left(c)));
+
+		if (!b.size)
+			continue;
+		at = elf_writer_section(&w, parts[i].name, SHT_PROGBITS, parts[i].flags, b);
+		elf_writer_at(&w, at)->addr = parts[i].addr;
+	}
+	elf_writer_finish(&w, ret);
+	elf_writer_done(&w);
+}
+
+static void check(struct bytes table)
+{
+	struct symtab_frames frames;
+	struct symtab_finder *f;
+	struct symtab *t;
+	struct err err = { 0 };
+	uint64_t at = 0;
+	int r;
+
+	FUZZ_CHECK(symtab_open_mem(table, &t, &err) == 0);
+	f = symtab_finder_new(t);
+	while ((r = symtab_next(f, at, &frames, &err)) == 0) {
+		FUZZ_CHECK(frames.lo >= at && frames.hi > frames.lo && frames.n >= 1);
+		at = frames.hi;
+	}
+	FUZZ_CHECK(r == SYMTAB_NONE);
+	symtab_finder_free(f);
+	symtab_close(t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	AUTO(buf_done) struct buf file = { 0 }, table = { 0 };
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct cursor c = cursor_of(bytes_of(data, size));
+	struct symtab_options o = { 0 };
+	struct symtab_stats st;
+	struct err err = { 0 };
+	int r;
+
+	file_make(&c, cursor_u8(&c) % ELF_WRITER_N_TARGETS, &file);
+	src = source_of_mem(buf_bytes(&file), "x");
+	FUZZ_CHECK(elf_open(src, &img, &err) == 0);
+	r = symtab_build(img, &o, &table, &st, &err);
+	FUZZ_CHECK(r >= 0 || err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
+	if (r == 0)
+		check(buf_bytes(&table));
+	return 0;
+}
