@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any profile: unpacked, and its format found out.
+ */
+#include "profile/input.h"
+
+#include "codec/codec.h"
+
+#define HEAD KIB(64) /* of text, by which its format is told */
+
+static const char *const names[] = {
+	[PROFILE_FORMAT_AUTO] = "auto",
+	[PROFILE_FORMAT_PPROF] = "pprof",
+	[PROFILE_FORMAT_PERF] = "perf",
+	[PROFILE_FORMAT_FOLDED] = "folded",
+};
+
+const char *profile_format_name(enum profile_format f)
+{
+	return names[f];
+}
+
+bool profile_format_parse(struct str s, enum profile_format *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (str_eq(s, str_of(names[i]))) {
+			*ret = (enum profile_format)i;
+			return true;
+		}
+	return false;
+}
+
+static enum profile_format detect(struct bytes in)
+{
+	struct str head = { (const char *)in.p, MIN(in.size, HEAD) };
+
+	if (memchr(head.p, '\0', head.size) || profile_is_pprof(bytes_of(in.p, MIN(in.size, (size_t)16))))
+		return PROFILE_FORMAT_PPROF;
+	return profile_is_perf(head) ? PROFILE_FORMAT_PERF : PROFILE_FORMAT_FOLDED;
+}
+
+int profile_read(struct bytes in, enum profile_format format, const struct profile_limits *limits,
+		 struct profile **ret, struct err *err)
+{
+	uint64_t max = limits && limits->max_size ? limits->max_size : PROFILE_MAX_SIZE;
+	enum codec_kind kind = codec_detect(in);
+	AUTO(buf_done) struct buf plain = { 0 };
+	struct str text;
+
+	if (!in.size)
+		return err_set(err, ERR_INVALID, "is empty");
+	if (in.size >= 8 && memcmp(in.p, "PERFILE2", 8) == 0)
+		return err_set(
+			err, ERR_INVALID,
+			"is perf's own file: use the text that perf script --show-mmap-events makes of it");
+	if (kind != CODEC_NONE && kind != CODEC_LZMA) {
+		if (codec_decode_all(kind, in, max, &plain, err) < 0)
+			return -1;
+		in = buf_bytes(&plain);
+	}
+	if (in.size > max)
+		return err_set(err, ERR_LIMIT, "is larger than the limit of %llu MiB",
+			       (unsigned long long)(max >> 20));
+	if (!in.size)
+		return err_set(err, ERR_INVALID, "is empty");
+	text = (struct str){ (const char *)in.p, in.size };
+	switch (format == PROFILE_FORMAT_AUTO ? detect(in) : format) {
+	case PROFILE_FORMAT_PERF:
+		return profile_read_perf(text, limits, ret, err);
+	case PROFILE_FORMAT_FOLDED:
+		return profile_read_folded(text, limits, ret, err);
+	default:
+		return profile_read_pprof(in, limits, ret, err);
+	}
+}

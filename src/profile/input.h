@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles in other formats than pprof's: text of `perf script`, folded stacks.
+ */
+#pragma once
+
+#include "profile/profile.h"
+
+enum profile_format {
+	PROFILE_FORMAT_AUTO,
+	PROFILE_FORMAT_PPROF,
+	PROFILE_FORMAT_PERF,   /* perf script, best with --show-mmap-events: then addresses can be named */
+	PROFILE_FORMAT_FOLDED, /* "main;f;g 12" */
+	PROFILE_N_FORMATS
+};
+const char *profile_format_name(enum profile_format f); /* "auto", "pprof", "perf", "folded" */
+bool profile_format_parse(struct str s, enum profile_format *ret);
+
+/*
+ * @in may be compressed (gzip, zstd, xz, bzip2). PROFILE_FORMAT_AUTO: what it is is told by how it begins. ERR_INVALID says at which
+ * line.
+ */
+int profile_read(struct bytes in, enum profile_format format, const struct profile_limits *limits, struct profile **ret,
+		 struct err *err);
+
+/* These want plain text. */
+int profile_read_perf(struct str text, const struct profile_limits *limits, struct profile **ret, struct err *err);
+int profile_read_folded(struct str text, const struct profile_limits *limits, struct profile **ret, struct err *err);
+bool profile_is_perf(struct str head);

@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What `perf script` prints.
+ *
+ * A sample is a line with the command, its process, the time, the period and the event; then a line a frame,
+ * the innermost first, each an address, a symbol and in parentheses the file; then an empty line. Which
+ * fields there are depends on options: what is not there is done without. With --show-mmap-events there are
+ * lines that say where files are mapped, and addresses can be looked up.
+ */
+#include "profile/input.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include "profile/internal.h"
+
+#define MAX_EVENTS 16u
+#define MAX_MAPS   (1u << 20)
+#define MAX_LINES  1024u /* frames at one address */
+
+struct mapped {
+	uint64_t start, end;
+	uint32_t pid, mapping; /* of the profile */
+	bool kernel;
+};
+
+struct head {
+	struct str comm, event, rest;
+	uint64_t pid, tid, period;
+	bool has_pid, has_time, has_period;
+};
+
+struct reader {
+	struct profile *p;
+	PROFILE_TABLE(struct mapped) maps;
+	PROFILE_TABLE(uint32_t) stack;        /* locations, leaf first */
+	struct profile_line lines[MAX_LINES]; /* of the frame that is being read */
+	uint32_t n_lines;
+	struct str events[MAX_EVENTS];
+	uint32_t n_events;
+	/* The sample that is being read. */
+	bool open;
+	struct head head;
+};
+
+/* ---- words ---- */
+
+static struct str word(struct str *s)
+{
+	struct str w;
+
+	while (s->size && (s->p[0] == ' ' || s->p[0] == '\t')) {
+		s->p++;
+		s->size--;
+	}
+	w = (struct str){ s->p, 0 };
+	while (w.size < s->size && s->p[w.size] != ' ' && s->p[w.size] != '\t')
+		w.size++;
+	s->p += w.size;
+	s->size -= w.size;
+	return w;
+}
+
+static bool hex(struct str s, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	if (str_starts(s, STR("0x"))) {
+		s.p += 2;
+		s.size -= 2;
+	}
+	if (!s.size || s.size > 16)
+		return false;
+	for (size_t i = 0; i < s.size; i++) {
+		if (!isxdigit((unsigned char)s.p[i]))
+			return false;
+		v = v << 4 |
+		    (uint64_t)(isdigit((unsigned char)s.p[i]) ? s.p[i] - '0' : (s.p[i] | 32) - 'a' + 10);
+	}
+	*ret = v;
+	return true;
+}
+
+/* "12345.678901:" */
+static bool is_time(struct str s)
+{
+	bool dot = false;
+
+	if (s.size < 4 || s.p[s.size - 1] != ':' || !isdigit((unsigned char)s.p[0]))
+		return false;
+	for (size_t i = 0; i + 1 < s.size; i++) {
+		if (s.p[i] == '.' && !dot)
+			dot = true;
+		else if (!isdigit((unsigned char)s.p[i]))
+			return false;
+	}
+	return dot;
+}
+
+/* "123", "123/124" */
+static bool is_pid(struct str s, uint64_t *ret_pid, uint64_t *ret_tid)
+{
+	struct str pid = str_cut(&s, '/');
+
+	if (pid.size && pid.p[0] == '-') { /* the kernel's own are of -1 */
+		pid.p++;
+		pid.size--;
+	}
+	if (!str_to_u64(pid, ret_pid))
+		return false;
+	*ret_tid = *ret_pid;
+	return !s.p || str_to_u64(s, ret_tid);
+}
+
+/* ---- heads ---- */
+
+/* A command's name may have blanks: it ends where a number is followed by a CPU or a time, or by the end. */
+static bool find_pid(struct str line, struct head *h, struct str *rest)
+{
+	struct str left = line;
+
+	while (left.size) {
+		struct str w = word(&left), next, after = left;
+		uint64_t pid, tid;
+
+		if (!w.size)
+			return false;
+		if (w.p == str_trim(line).p || !is_pid(w, &pid, &tid))
+			continue;
+		next = word(&after);
+		if (next.size && next.p[0] != '[' && !is_time(next))
+			continue;
+		h->comm = str_trim((struct str){ line.p, (size_t)(w.p - line.p) });
+		h->pid = pid;
+		h->tid = tid;
+		h->has_pid = true;
+		*rest = left;
+		return true;
+	}
+	return false;
+}
+
+static bool read_head(struct str line, struct head *h)
+{
+	struct str rest, w, before;
+	uint64_t v;
+
+	*h = (struct head){ 0 };
+	if (!find_pid(line, h, &rest))
+		return false;
+	before = rest;
+	w = word(&rest);
+	if (w.size && w.p[0] == '[') {
+		before = rest;
+		w = word(&rest);
+	}
+	h->has_time = is_time(w);
+	if (!h->has_time)
+		rest = before;
+	before = rest;
+	w = word(&rest);
+	if (str_to_u64(w, &v)) {
+		h->period = v;
+		h->has_period = true;
+		w = word(&rest);
+	} else if (!w.size) {
+		rest = before;
+	}
+	/* "cycles:u:", "sched:sched_switch:" */
+	if (w.size > 1 && w.p[w.size - 1] == ':') {
+		h->event = (struct str){ w.p, w.size - 1 };
+		h->rest = rest;
+	} else {
+		h->rest = before;
+	}
+	return true;
+}
+
+static bool is_frame(struct str line)
+{
+	uint64_t addr;
+	struct str rest = line, first = word(&rest);
+
+	return line.size && (line.p[0] == '\t' || line.p[0] == ' ') && hex(first, &addr);
+}
+
+static bool is_record(const struct head *h)
+{
+	struct str rest = h->rest;
+
+	return str_starts(word(&rest), STR("PERF_RECORD_")) || str_starts(h->event, STR("PERF_RECORD_"));
+}
+
+bool profile_is_perf(struct str head)
+{
+	for (unsigned n = 0; n < 100 && head.p && head.size; n++) {
+		struct str line = str_cut(&head, '\n');
+		struct head h;
+
+		if (read_head(line, &h) && (h.has_time || h.event.size || is_record(&h)))
+			return true;
+		/* Without these the frames below it tell. */
+		if (line.size && line.p[0] == '\t' && is_frame(line))
+			return true;
+	}
+	return false;
+}
+
+/* ---- where files are mapped ---- */
+
+/* "[0x7f00(0x1000) @ 0x2000 08:01 123 0]: r-xp /usr/lib/libc.so.6"; with "<build ID>" in place of device and
+ * inode. */
+static bool read_map(struct reader *r, uint64_t pid, struct str s)
+{
+	struct str at = s, start = { 0 }, size, off, id = { 0 }, prot;
+	struct profile_mapping m = { 0 };
+	struct mapped *map;
+	uint64_t v;
+
+	str_cut(&at, '[');
+	if (!at.p)
+		return false;
+	start = str_cut(&at, '(');
+	size = str_cut(&at, ')');
+	if (!at.p || !hex(start, &m.start) || !hex(size, &v) || add_overflows(m.start, v, &m.limit))
+		return false;
+	word(&at); /* "@" */
+	off = word(&at);
+	if (off.size && off.p[off.size - 1] == ':')
+		off.size--;
+	if (off.size && off.p[off.size - 1] == ']')
+		off.size--;
+	if (!hex(off, &m.offset))
+		return false;
+	if (memchr(at.p, '<', at.size)) {
+		struct str more = at;
+
+		str_cut(&more, '<');
+		id = str_cut(&more, '>');
+	}
+	while (at.size && !str_starts(at, STR("]:")) && !str_starts(at, STR(": "))) {
+		at.p++;
+		at.size--;
+	}
+	if (off.p + off.size + 1 < at.p || at.size)
+		str_cut(&at, ':');
+	prot = word(&at);
+	at = str_trim(at);
+	if (!memchr(prot.p, 'x', prot.size) || !at.size)
+		return true; /* data */
+	if (r->maps.n == MAX_MAPS || !profile_room(r->p, &r->maps, 1))
+		return false;
+	m.file = profile_add_string(r->p, at);
+	m.build_id = profile_add_string(r->p, id);
+	map = &r->maps.p[r->maps.n++];
+	*map = (struct mapped){ m.start, m.limit, (uint32_t)pid, 0, str_starts(at, STR("[kernel")) };
+	map->mapping = profile_add_mapping(r->p, &m);
+	return true;
+}
+
+/* "(123:124):(120:120)": the new process has the maps of its parent. They are looked for by the number that
+ * frames come with. */
+static void read_fork(struct reader *r, struct str s)
+{
+	struct str at = s, child, parent;
+	uint64_t c, p;
+	uint32_t n = r->maps.n;
+
+	str_cut(&at, '(');
+	if (!at.p)
+		return;
+	child = str_cut(&at, ':');
+	str_cut(&at, '(');
+	if (!at.p)
+		return;
+	parent = str_cut(&at, ':');
+	if (!str_to_u64(child, &c) || !str_to_u64(parent, &p) || c == p)
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		if (r->maps.p[i].pid != (uint32_t)p || r->maps.p[i].kernel)
+			continue;
+		if (r->maps.n == MAX_MAPS || !profile_room(r->p, &r->maps, 1))
+			return;
+		r->maps.p[r->maps.n] = r->maps.p[i];
+		r->maps.p[r->maps.n++].pid = (uint32_t)c;
+	}
+}
+
+static void read_record(struct reader *r, const struct head *h, struct str line)
+{
+	struct str at = line;
+	const char *what = memmem(line.p, line.size, "PERF_RECORD_", 12);
+	struct str name, pid;
+	uint64_t p = h->pid, tid;
+
+	at.size -= (size_t)(what - at.p);
+	at.p = what;
+	name = at;
+	if (str_starts(name, STR("PERF_RECORD_FORK"))) {
+		read_fork(r, at);
+		return;
+	}
+	if (!str_starts(name, STR("PERF_RECORD_MMAP")))
+		return;
+	word(&at);
+	pid = word(&at);
+	if (pid.size && pid.p[pid.size - 1] == ':')
+		pid.size--;
+	is_pid(pid, &p, &tid);
+	read_map(r, p, at);
+}
+
+/*
+ * The newest map counts. With call chains perf prints places in files in place of addresses, unless they are
+ * the kernel's; these become addresses again where it is known where the file was mapped.
+ */
+static uint32_t mapping_of(struct reader *r, uint64_t *addr, struct str file)
+{
+	const struct mapped *at_place = NULL;
+	struct profile_mapping m = { 0 };
+
+	for (uint32_t i = r->maps.n; i-- > 0;) {
+		const struct mapped *map = &r->maps.p[i];
+		const struct profile_mapping *to = &r->p->mappings.p[map->mapping];
+
+		if (!map->kernel && map->pid != (uint32_t)r->head.pid)
+			continue;
+		if (*addr >= map->start && *addr < map->end)
+			return map->mapping;
+		if (!at_place && !map->kernel && *addr >= to->offset &&
+		    *addr - to->offset < map->end - map->start && str_eq(profile_str(r->p, to->file), file))
+			at_place = map;
+	}
+	if (at_place) {
+		*addr = *addr - r->p->mappings.p[at_place->mapping].offset + at_place->start;
+		return at_place->mapping;
+	}
+	if (!file.size || str_eq(file, STR("[unknown]")))
+		return PROFILE_NONE;
+	/* As if the file was mapped at 0. */
+	m.file = profile_add_string(r->p, file);
+	return profile_add_mapping(r->p, &m);
+}
+
+/* ---- frames ---- */
+
+/* The file in the last parentheses, which is taken off; those within them belong to it. */
+static struct str cut_file(struct str *s)
+{
+	struct str file = { 0 };
+	unsigned depth = 0;
+
+	*s = str_trim(*s);
+	if (!s->size || s->p[s->size - 1] != ')')
+		return file;
+	for (size_t i = s->size; i-- > 0;) {
+		depth += s->p[i] == ')';
+		if (s->p[i] == '(' && --depth == 0) {
+			file = (struct str){ s->p + i + 1, s->size - i - 2 };
+			s->size = i;
+			break;
+		}
+	}
+	*s = str_trim(*s);
+	if (str_ends(file, STR(" (deleted)")))
+		file.size -= 10;
+	return file;
+}
+
+static struct str without_offset(struct str name)
+{
+	const char *plus = memrchr(name.p, '+', name.size);
+	uint64_t v;
+
+	if (plus && str_starts((struct str){ plus, (size_t)(name.p + name.size - plus) }, STR("+0x")) &&
+	    hex((struct str){ plus + 1, (size_t)(name.p + name.size - plus) - 1 }, &v))
+		name.size = (size_t)(plus - name.p);
+	return name;
+}
+
+static void add_name(struct reader *r, struct str name)
+{
+	struct profile_function f = { 0 };
+
+	if (!name.size || str_eq(name, STR("[unknown]")) || r->n_lines == MAX_LINES)
+		return;
+	f.name = f.system_name = profile_add_string(r->p, name);
+	r->lines[r->n_lines++] = (struct profile_line){ .function = profile_add_function(r->p, &f) };
+}
+
+static int read_frame(struct reader *r, struct str line, struct err *err)
+{
+	struct profile_location l = { .mapping = PROFILE_NONE };
+	struct str rest = line, addr = word(&rest), file = cut_file(&rest);
+
+	if (!hex(addr, &l.addr))
+		return 0; /* a source line, or what else may be asked for */
+	add_name(r, without_offset(rest));
+	if (str_eq(file, STR("inlined")))
+		return 0; /* into the next, which has the address too */
+	if (r->stack.n == PROFILE_MAX_DEPTH)
+		return err_set(err, ERR_LIMIT, "the stack is deeper than %u", PROFILE_MAX_DEPTH);
+	l.mapping = mapping_of(r, &l.addr, file);
+	/* Callers are told by where the call returns to; the call is before that. */
+	if (r->stack.n && l.addr)
+		l.addr--;
+	if (!profile_room(r->p, &r->stack, 1))
+		return profile_err_memory(r->p, err);
+	r->stack.p[r->stack.n++] = profile_add_location(r->p, &l, r->lines, r->n_lines);
+	r->n_lines = 0;
+	return 0;
+}
+
+/* ---- samples ---- */
+
+static int end_sample(struct reader *r, struct err *err)
+{
+	struct profile_label labels[3] = { 0 };
+	int64_t values[MAX_EVENTS + 1] = { 1 };
+	uint32_t stack = 0, n = 0;
+
+	if (!r->open)
+		return 0;
+	r->open = false;
+	for (uint32_t i = 0; i < r->n_events; i++)
+		if (str_eq(r->events[i], r->head.event))
+			values[i + 1] = r->head.has_period ? (int64_t)MIN(r->head.period, (uint64_t)INT64_MAX)
+							   : 1;
+	for (uint32_t i = r->stack.n; i-- > 0;)
+		stack = profile_add_stack(r->p, stack, r->stack.p[i]);
+	labels[n++] = (struct profile_label){ .key = profile_add_string(r->p, STR("comm")),
+					      .str = profile_add_string(r->p, r->head.comm) };
+	labels[n++] = (struct profile_label){ .key = profile_add_string(r->p, STR("pid")),
+					      .num = (int64_t)r->head.pid };
+	labels[n++] = (struct profile_label){ .key = profile_add_string(r->p, STR("tid")),
+					      .num = (int64_t)r->head.tid };
+	profile_add_sample(r->p, stack, profile_add_labels(r->p, labels, n), values);
+	r->stack.n = r->n_lines = 0;
+	return profile_build_end(r->p, err);
+}
+
+static int read_line(struct reader *r, struct str line, struct err *err)
+{
+	struct str trimmed = str_trim(line), rest;
+	struct head h;
+
+	if (!trimmed.size)
+		return end_sample(r, err);
+	if (line.p[0] == '#')
+		return 0;
+	if (r->open && (line.p[0] == '\t' || (is_frame(line) && !(read_head(line, &h) && h.has_time))))
+		return read_frame(r, line, err);
+	if (!read_head(line, &h))
+		return line.p[0] == ' ' || line.p[0] == '\t'
+			       ? 0
+			       : err_set(err, ERR_INVALID, "is not what perf script prints");
+	if (end_sample(r, err) < 0)
+		return -1;
+	if (is_record(&h)) {
+		read_record(r, &h, line);
+		return profile_build_end(r->p, err);
+	}
+	r->head = h;
+	r->open = true;
+	/* Without call chains the one frame stands in the same line. */
+	rest = h.rest;
+	return str_trim(rest).size && is_frame(rest) ? read_frame(r, rest, err) : 0;
+}
+
+static bool in_nanoseconds(struct str event)
+{
+	return str_starts(event, STR("cpu-clock")) || str_starts(event, STR("task-clock"));
+}
+
+/* Events become types of samples, so they are to be known before the first sample. */
+static int find_events(struct reader *r, struct str text, struct err *err)
+{
+	while (text.p && text.size) {
+		struct str line = str_cut(&text, '\n');
+		struct head h;
+		uint32_t i = 0;
+
+		if (!line.size || line.p[0] == '\t' || !read_head(line, &h) || !h.event.size || is_record(&h))
+			continue;
+		while (i < r->n_events && !str_eq(r->events[i], h.event))
+			i++;
+		if (i < r->n_events)
+			continue;
+		if (r->n_events == MAX_EVENTS)
+			return err_set(err, ERR_LIMIT, "has more than %u kinds of events", MAX_EVENTS);
+		r->events[r->n_events++] = h.event;
+	}
+	profile_add_type(r->p, STR("samples"), STR("count"));
+	for (uint32_t i = 0; i < r->n_events; i++)
+		profile_add_type(r->p, r->events[i],
+				 in_nanoseconds(r->events[i]) ? STR("nanoseconds") : STR("count"));
+	return 0;
+}
+
+static int read_all(struct reader *r, struct str text, struct err *err)
+{
+	uint64_t n = 0;
+
+	if (find_events(r, text, err) < 0)
+		return -1;
+	while (text.p && text.size) {
+		struct str line = str_cut(&text, '\n');
+
+		n++;
+		if (line.size && read_line(r, line, err) < 0)
+			return err_in(err, "line %llu", (unsigned long long)n);
+		if (!line.size && end_sample(r, err) < 0)
+			return -1;
+	}
+	if (end_sample(r, err) < 0)
+		return -1;
+	return r->p->n_samples ? 0 : err_set(err, ERR_INVALID, "has no samples");
+}
+
+int profile_read_perf(struct str text, const struct profile_limits *limits, struct profile **ret,
+		      struct err *err)
+{
+	struct reader *r = NEW(struct reader);
+	int done;
+
+	r->p = profile_new(limits);
+	done = read_all(r, text, err);
+	free(r->maps.p);
+	free(r->stack.p);
+	if (done < 0)
+		profile_free(r->p);
+	else
+		*ret = r->p;
+	free(r);
+	return done;
+}

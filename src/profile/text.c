@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names in texts of several kinds: JSON, XML, lines. What is no UTF-8 becomes U+FFFD, byte by byte.
+ */
+#include "profile/text.h"
+
+#define REPLACEMENT "\xef\xbf\xbd"
+
+/* The length of the character that @s begins with; 0: it is none (RFC 3629: no surrogates, nothing overlong,
+ * nothing above U+10FFFF). */
+static size_t utf8_size(struct str s)
+{
+	const uint8_t *p = (const uint8_t *)s.p;
+	uint8_t lo = 0x80, hi = 0xbf;
+	size_t n;
+
+	if (p[0] < 0x80)
+		return 1;
+	n = p[0] >= 0xc2 && p[0] <= 0xdf   ? 2
+	    : (p[0] & 0xf0) == 0xe0        ? 3
+	    : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4
+					   : 0;
+	if (!n || s.size < n)
+		return 0;
+	if (p[0] == 0xe0)
+		lo = 0xa0;
+	else if (p[0] == 0xed)
+		hi = 0x9f;
+	else if (p[0] == 0xf0)
+		lo = 0x90;
+	else if (p[0] == 0xf4)
+		hi = 0x8f;
+	if (p[1] < lo || p[1] > hi)
+		return 0;
+	for (size_t i = 2; i < n; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	return n;
+}
+
+/* Each character of @s goes through @one; @c is its first byte. */
+static void each(struct str s, struct buf *out,
+		 void (*one)(struct str character, char avoid, struct buf *out), char avoid)
+{
+	while (s.size) {
+		size_t n = utf8_size(s);
+
+		if (n)
+			one((struct str){ s.p, n }, avoid, out);
+		else
+			buf_add_str(out, STR(REPLACEMENT));
+		s.p += n ? n : 1;
+		s.size -= n ? n : 1;
+	}
+}
+
+static void one_json(struct str c, char avoid, struct buf *out)
+{
+	unsigned char b = (unsigned char)c.p[0];
+
+	if (b == '"' || b == '\\')
+		buf_printf(out, "\\%c", b);
+	else if (b < 0x20 || b == '<' || b == '>' || b == '&' || b == 0x7f)
+		buf_printf(out, "\\u%04x", b);
+	else if (c.size == 3 && memcmp(c.p, "\xe2\x80", 2) == 0 && ((unsigned char)c.p[2] & 0xfe) == 0xa8)
+		buf_printf(out, "\\u%04x", 0x2028 + (c.p[2] & 1)); /* line ends in old JavaScript */
+	else
+		buf_add_str(out, c);
+}
+
+void text_json(struct str s, struct buf *out)
+{
+	buf_add_char(out, '"');
+	each(s, out, one_json, 0);
+	buf_add_char(out, '"');
+}
+
+static void one_xml(struct str c, char avoid, struct buf *out)
+{
+	switch (c.p[0]) {
+	case '&':
+		buf_add_str(out, STR("&amp;"));
+		break;
+	case '<':
+		buf_add_str(out, STR("&lt;"));
+		break;
+	case '>':
+		buf_add_str(out, STR("&gt;"));
+		break;
+	case '"':
+		buf_add_str(out, STR("&quot;"));
+		break;
+	case '\'':
+		buf_add_str(out, STR("&#39;"));
+		break;
+	default:
+		/* XML 1.0 has no control characters, and not U+FFFE and U+FFFF. */
+		if ((unsigned char)c.p[0] < 0x20 || c.p[0] == 0x7f)
+			buf_add_char(out, ' ');
+		else if (c.size == 3 && memcmp(c.p, "\xef\xbf", 2) == 0 && (unsigned char)c.p[2] >= 0xbe)
+			buf_add_str(out, STR(REPLACEMENT));
+		else
+			buf_add_str(out, c);
+	}
+}
+
+void text_xml(struct str s, struct buf *out)
+{
+	each(s, out, one_xml, 0);
+}
+
+static void one_plain(struct str c, char avoid, struct buf *out)
+{
+	unsigned char b = (unsigned char)c.p[0];
+	bool c1 = c.size == 2 && b == 0xc2 && (unsigned char)c.p[1] < 0xa0;
+
+	if (b < 0x20 || b == 0x7f || c1)
+		buf_add_char(out, ' ');
+	else if (avoid && b == (unsigned char)avoid)
+		buf_add_char(out, ':');
+	else
+		buf_add_str(out, c);
+}
+
+void text_line(struct str s, char avoid, struct buf *out)
+{
+	each(s, out, one_plain, avoid);
+}

@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tree of calls, made.
+ *
+ * A profile's stacks are a trie, so a tree node for each of them is found by one step from its caller's. Only
+ * where that order does not help (inverted, or with a label's values as roots) is a step made for each frame
+ * of each sample.
+ */
+#include "profile/tree_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NODE_NONE UINT32_MAX /* the samples of it are left out */
+
+bool profile_group_parse(struct str s, enum profile_group *ret)
+{
+	static const char *const names[] = { "function", "file", "binary", "line", "address" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (str_eq(s, str_of(names[i]))) {
+			*ret = (enum profile_group)i;
+			return true;
+		}
+	return false;
+}
+
+/* ---- patterns ---- */
+
+static int compile(struct profile_tree *t, unsigned which, const char *what, const char *pattern,
+		   struct err *err)
+{
+	char why[128];
+	int r;
+
+	if (!pattern)
+		return 0;
+	r = regcomp(&t->patterns[which], pattern, REG_EXTENDED | REG_NOSUB);
+	if (r) {
+		regerror(r, &t->patterns[which], why, sizeof(why));
+		return err_set(err, ERR_INVALID, "%s: '%s': %s", what, pattern, why);
+	}
+	t->has_pattern[which] = true;
+	return 0;
+}
+
+static bool matches(const regex_t *re, struct str s)
+{
+	AUTO(mem_freep) char *z = NULL;
+	char small[256];
+
+	if (s.size < sizeof(small)) {
+		memcpy(small, s.p, s.size);
+		small[s.size] = '\0';
+		return regexec(re, small, 0, NULL, 0) == 0;
+	}
+	z = mem_strndup(s.p, s.size);
+	return regexec(re, z, 0, NULL, 0) == 0;
+}
+
+static uint8_t look_at_frame(const struct profile_tree *t, const struct profile_function *f)
+{
+	const uint32_t texts[] = { f->name, f->file, f->system_name };
+	uint8_t bits = 0;
+
+	for (unsigned i = 0; i < N_MATCHES; i++)
+		for (size_t k = 0; t->has_pattern[i] && k < ARRAY_SIZE(texts); k++)
+			if (texts[k] && matches(&t->patterns[i], profile_str(t->p, texts[k])))
+				bits |= (uint8_t)(1u << i);
+	return bits;
+}
+
+static uint8_t frame_bits(struct profile_tree *t, uint32_t frame)
+{
+	while (t->frame_matches.n <= frame) {
+		if (!profile_room(t->p, &t->frame_matches, 1)) {
+			profile_index_of(t->p)->failed = true;
+			return 0;
+		}
+		t->frame_matches.p[t->frame_matches.n] = look_at_frame(
+			t, &t->p->functions.p[t->frame_matches.n]);
+		t->frame_matches.n++;
+	}
+	return t->frame_matches.p[frame];
+}
+
+/* ---- making one ---- */
+
+int profile_tree_new(const struct profile_view *view, const struct profile_limits *limits,
+		     struct profile_tree **ret, struct err *err)
+{
+	AUTO(profile_tree_freep) struct profile_tree *t = NEW(struct profile_tree);
+
+	t->view = *view;
+	t->p = profile_new(limits);
+	if (compile(t, MATCH_FOCUS, "focus", view->focus, err) < 0 ||
+	    compile(t, MATCH_IGNORE, "ignore", view->ignore, err) < 0 ||
+	    compile(t, MATCH_HIDE, "hide", view->hide, err) < 0 ||
+	    compile(t, MATCH_SHOW, "show", view->show, err) < 0)
+		return -1;
+	*ret = TAKE(t);
+	return 0;
+}
+
+void profile_tree_free(struct profile_tree *t)
+{
+	if (!t)
+		return;
+	for (unsigned i = 0; i < N_MATCHES; i++)
+		if (t->has_pattern[i])
+			regfree(&t->patterns[i]);
+	for (unsigned i = 0; i < PROFILE_COLUMNS; i++) {
+		free(t->columns[i].self.p);
+		free(t->columns[i].total.p);
+	}
+	free(t->frame_matches.p);
+	free(t->outlined.p);
+	free(t->first_child);
+	free(t->children);
+	profile_free(t->p);
+	free(t);
+}
+
+void profile_tree_freep(struct profile_tree **t)
+{
+	profile_tree_free(*t);
+}
+
+/* ---- frames ---- */
+
+/* The frames of the locations of one profile, outermost first. */
+struct frames {
+	PROFILE_TABLE(uint32_t) list;
+	uint32_t *first; /* of each location, and one behind the last */
+};
+
+static struct str binary_of(const struct profile *p, const struct profile_location *l)
+{
+	return l->mapping == PROFILE_NONE ? STR("") : profile_str(p, p->mappings.p[l->mapping].file);
+}
+
+static uint64_t file_address(const struct profile *p, const struct profile_location *l)
+{
+	const struct profile_mapping *m = l->mapping == PROFILE_NONE ? NULL : &p->mappings.p[l->mapping];
+
+	return m && l->addr >= m->start ? l->addr - m->start + m->offset : l->addr;
+}
+
+/* Nothing is known of it but where it is. */
+static uint32_t address_frame(struct profile_tree *t, const struct profile *p,
+			      const struct profile_location *l)
+{
+	struct str binary = binary_of(p, l), base = path_basename(binary);
+	struct profile_function f = { .system_name = profile_add_string(t->p, binary) };
+	char text[288];
+
+	if (!base.size)
+		base = l->mapping == PROFILE_NONE ? STR("") : STR("unknown");
+	if (l->addr || !base.size)
+		snprintf(text, sizeof(text), "%.*s%s0x%llx", (int)MIN(base.size, (size_t)240), base.p,
+			 base.size ? "+" : "", (unsigned long long)file_address(p, l));
+	else
+		snprintf(text, sizeof(text), "%.*s", (int)MIN(base.size, (size_t)240), base.p);
+	f.name = profile_add_string(t->p, str_of(text));
+	return profile_add_function(t->p, &f);
+}
+
+static struct str name_of(const struct profile *p, const struct profile_function *f)
+{
+	struct str name = profile_str(p, f->name);
+
+	return name.size ? name : profile_str(p, f->system_name);
+}
+
+static uint32_t line_frame(struct profile_tree *t, const struct profile *p, const struct profile_location *l,
+			   const struct profile_line *line)
+{
+	const struct profile_function *of = &p->functions.p[line->function];
+	struct str name = name_of(p, of), file = profile_str(p, of->file);
+	struct profile_function f = { 0 };
+	AUTO(buf_done) struct buf text = { 0 };
+
+	switch (t->view.by) {
+	case PROFILE_BY_FILE:
+		f.name = f.file = profile_add_string(t->p, file.size ? file : STR("unknown file"));
+		break;
+	case PROFILE_BY_LINE:
+		buf_printf(&text, STR_FMT " " STR_FMT ":%lld", STR_ARG(name), STR_ARG(file),
+			   (long long)line->line);
+		f.name = profile_add_string(t->p, buf_str(&text));
+		f.file = profile_add_string(t->p, file);
+		f.system_name = profile_add_string(t->p, binary_of(p, l));
+		f.start_line = line->line;
+		break;
+	default:
+		f.name = profile_add_string(t->p, name.size ? name : STR("unknown"));
+		f.file = profile_add_string(t->p, file);
+		f.system_name = profile_add_string(t->p, binary_of(p, l));
+		f.start_line = of->start_line;
+	}
+	return profile_add_function(t->p, &f);
+}
+
+static uint32_t binary_frame(struct profile_tree *t, const struct profile *p,
+			     const struct profile_location *l)
+{
+	struct str binary = binary_of(p, l);
+	struct profile_function f = { 0 };
+
+	f.name = f.system_name = profile_add_string(t->p, binary.size ? binary : STR("unknown binary"));
+	return profile_add_function(t->p, &f);
+}
+
+/* The low bit says that it is inlined. */
+static bool push_frame(struct profile_tree *t, struct frames *f, uint32_t frame, bool inlined)
+{
+	if (!profile_room(t->p, &f->list, 1))
+		return false;
+	f->list.p[f->list.n++] = frame << 1 | inlined;
+	return true;
+}
+
+static bool location_frames(struct profile_tree *t, const struct profile *p, const struct profile_location *l,
+			    struct frames *f)
+{
+	if (t->view.by == PROFILE_BY_BINARY)
+		return push_frame(t, f, binary_frame(t, p, l), false);
+	if (!l->n_lines || t->view.by == PROFILE_BY_ADDRESS)
+		return push_frame(t, f, address_frame(t, p, l), false);
+	for (uint32_t i = l->n_lines; i-- > 0;) {
+		if (!push_frame(t, f, line_frame(t, p, l, &p->lines.p[l->first_line + i]),
+				i + 1 < l->n_lines))
+			return false;
+		if (t->view.no_inlines)
+			break;
+	}
+	return true;
+}
+
+/* Only of locations that some stack has. */
+static int make_frames(struct profile_tree *t, const struct profile *p, struct frames *f, struct err *err)
+{
+	f->first = calloc((size_t)p->locations.n + 1, sizeof(*f->first));
+	if (!f->first)
+		return profile_err_memory(t->p, err);
+	for (uint32_t i = 0; i < p->locations.n; i++) {
+		f->first[i] = f->list.n;
+		if (!location_frames(t, p, &p->locations.p[i], f))
+			return profile_err_memory(t->p, err);
+	}
+	f->first[p->locations.n] = f->list.n;
+	return profile_build_end(t->p, err);
+}
+
+static void frames_done(struct profile_tree *t, struct frames *f)
+{
+	t->p->memory -= (uint64_t)f->list.room * sizeof(*f->list.p);
+	free(f->list.p);
+	free(f->first);
+}
+
+/* ---- nodes ---- */
+
+/* Where a sample is while its frames are gone over: the node, and what was seen on the way. */
+struct place {
+	uint32_t node;
+	bool focus, ignore;
+};
+
+static void go_down(struct profile_tree *t, struct place *at, uint32_t tagged)
+{
+	uint32_t frame = tagged >> 1;
+	uint8_t bits = frame_bits(t, frame);
+
+	at->focus |= bits >> MATCH_FOCUS & 1;
+	at->ignore |= bits >> MATCH_IGNORE & 1;
+	if (bits >> MATCH_HIDE & 1 || (t->has_pattern[MATCH_SHOW] && !(bits >> MATCH_SHOW & 1)))
+		return;
+	/* Nodes of files and binaries that call themselves are one. */
+	if ((t->view.by == PROFILE_BY_FILE || t->view.by == PROFILE_BY_BINARY) && at->node &&
+	    t->p->stacks.p[at->node].location == frame)
+		return;
+	at->node = profile_add_stack(t->p, at->node, frame);
+	if (profile_room(t->p, &t->outlined, at->node + 1)) {
+		while (t->outlined.n <= at->node)
+			t->outlined.p[t->outlined.n++] = 0;
+		t->outlined.p[at->node] |= !(tagged & 1);
+	}
+}
+
+static uint32_t kept(const struct profile_tree *t, const struct place *at)
+{
+	return (t->has_pattern[MATCH_FOCUS] && !at->focus) || at->ignore ? NODE_NONE : at->node;
+}
+
+/* One step a stack of the trie. */
+static int nodes_by_trie(struct profile_tree *t, const struct profile *p, const struct frames *f,
+			 uint32_t *nodes, struct err *err)
+{
+	AUTO(mem_freep) struct place *places = mem_try((size_t)p->stacks.n * sizeof(*places));
+
+	if (!places)
+		return profile_err_memory(t->p, err);
+	places[0] = (struct place){ 0 };
+	nodes[0] = kept(t, &places[0]);
+	for (uint32_t s = 1; s < p->stacks.n; s++) {
+		uint32_t l = p->stacks.p[s].location;
+
+		places[s] = places[p->stacks.p[s].parent];
+		for (uint32_t i = f->first[l]; i < f->first[l + 1]; i++)
+			go_down(t, &places[s], f->list.p[i]);
+		nodes[s] = kept(t, &places[s]);
+	}
+	return profile_build_end(t->p, err);
+}
+
+static uint32_t label_frame(struct profile_tree *t, const struct profile *p, uint32_t labels, struct str key)
+{
+	const struct profile_label_set *set = &p->label_sets.p[labels];
+	struct profile_function f = { 0 };
+	char text[64] = "";
+
+	for (uint32_t i = 0; i < set->n && !f.name; i++) {
+		const struct profile_label *l = &p->labels.p[set->first + i];
+		struct str value = profile_str(p, l->str);
+
+		if (!str_eq(profile_str(p, l->key), key))
+			continue;
+		if (!l->str) {
+			struct str unit = profile_str(p, l->unit);
+
+			snprintf(text, sizeof(text), "%lld%s%.*s", (long long)l->num, unit.size ? " " : "",
+				 (int)MIN(unit.size, (size_t)32), unit.p);
+			value = str_of(text);
+		}
+		f.name = profile_add_string(t->p, value);
+	}
+	if (!f.name)
+		f.name = profile_add_string(t->p, STR("(no label)"));
+	return profile_add_function(t->p, &f);
+}
+
+/* Frame by frame. */
+static uint32_t node_of_sample(struct profile_tree *t, const struct profile *p, const struct frames *f,
+			       uint32_t stack, uint32_t labels, uint32_t *path)
+{
+	struct place at = { 0 };
+	uint32_t n = 0;
+
+	if (t->view.label)
+		go_down(t, &at, label_frame(t, p, labels, str_of(t->view.label)) << 1);
+	for (uint32_t s = stack; s && n < PROFILE_MAX_DEPTH; s = p->stacks.p[s].parent)
+		path[n++] = p->stacks.p[s].location;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t l = path[t->view.invert ? i : n - 1 - i], first = f->first[l], end = f->first[l + 1];
+
+		for (uint32_t k = first; k < end; k++)
+			go_down(t, &at, f->list.p[t->view.invert ? end - 1 - (k - first) : k]);
+	}
+	return kept(t, &at);
+}
+
+static bool column_room(struct profile_tree *t, struct profile_column *c)
+{
+	uint32_t was = c->self.n;
+
+	if (c->self.n >= t->p->stacks.n)
+		return true;
+	if (!profile_room(t->p, &c->self, t->p->stacks.n - was))
+		return false;
+	memset(c->self.p + was, 0, (size_t)(t->p->stacks.n - was) * sizeof(*c->self.p));
+	c->self.n = t->p->stacks.n;
+	return true;
+}
+
+static int64_t scaled(int64_t v, double scale)
+{
+	double d;
+
+	if (scale == 1)
+		return v;
+	d = round((double)v * scale);
+	return d >= 0x1p63 ? INT64_MAX : d < -0x1p63 ? INT64_MIN : (int64_t)d;
+}
+
+static void add_to(struct profile_column *c, uint32_t node, int64_t v)
+{
+	c->self.p[node] = profile_add_saturating(c->self.p[node], v);
+}
+
+static int add_by_trie(struct profile_tree *t, const struct profile *p, const struct frames *f, uint32_t type,
+		       unsigned column, double scale, struct err *err)
+{
+	AUTO(mem_freep) uint32_t *nodes = mem_try((size_t)p->stacks.n * sizeof(*nodes));
+	struct profile_column *c = &t->columns[column];
+
+	if (!nodes)
+		return profile_err_memory(t->p, err);
+	if (nodes_by_trie(t, p, f, nodes, err) < 0)
+		return -1;
+	if (!column_room(t, c))
+		return profile_err_memory(t->p, err);
+	for (uint32_t i = 0; i < p->n_samples; i++)
+		if (nodes[p->sample_stack[i]] != NODE_NONE)
+			add_to(c, nodes[p->sample_stack[i]], scaled(profile_value(p, i, type), scale));
+	return 0;
+}
+
+static int add_by_sample(struct profile_tree *t, const struct profile *p, const struct frames *f,
+			 uint32_t type, unsigned column, double scale, struct err *err)
+{
+	AUTO(mem_freep) uint32_t *path = mem_alloc(PROFILE_MAX_DEPTH * sizeof(*path));
+	struct profile_column *c = &t->columns[column];
+
+	for (uint32_t i = 0; i < p->n_samples; i++) {
+		uint32_t node = node_of_sample(t, p, f, p->sample_stack[i], p->sample_labels[i], path);
+
+		if (!column_room(t, c))
+			return profile_err_memory(t->p, err);
+		if (node != NODE_NONE)
+			add_to(c, node, scaled(profile_value(p, i, type), scale));
+	}
+	return profile_build_end(t->p, err);
+}
+
+/* What is counted is of the first profile; minutes are not added to bytes. */
+static int same_unit(struct profile_tree *t, const struct profile *p, uint32_t type, struct err *err)
+{
+	struct str unit = profile_str(p, p->types.p[type].unit), ours;
+
+	if (!t->named) {
+		t->type = profile_add_string(t->p, profile_str(p, p->types.p[type].type));
+		t->unit = profile_add_string(t->p, unit);
+		t->named = true;
+		return 0;
+	}
+	ours = profile_tree_unit(t);
+	if (!str_eq(unit, ours))
+		return err_set(err, ERR_INVALID, "counts " STR_FMT ", and others " STR_FMT, STR_ARG(unit),
+			       STR_ARG(ours));
+	return 0;
+}
+
+int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t type, unsigned column,
+		     double scale, struct err *err)
+{
+	struct frames f = { 0 };
+	int r;
+
+	t->used[column] = true;
+	if (type >= p->types.n)
+		return p->n_samples ? err_set(err, ERR_INVALID, "there is no such sample type") : 0;
+	if (same_unit(t, p, type, err) < 0)
+		return -1;
+	r = make_frames(t, p, &f, err);
+	if (r == 0)
+		r = (t->view.invert || t->view.label ? add_by_sample : add_by_trie)(t, p, &f, type, column,
+										    scale, err);
+	frames_done(t, &f);
+	return r;
+}
+
+int profile_tree_add_stacks(struct profile_tree *t, const struct profile *p, const uint32_t *stacks,
+			    const int64_t *values, size_t n, unsigned column, struct err *err)
+{
+	AUTO(mem_freep) int64_t *sums = mem_try((size_t)p->stacks.n * sizeof(*sums));
+	AUTO(mem_freep) uint32_t *nodes = mem_try((size_t)p->stacks.n * sizeof(*nodes));
+	struct profile_column *c = &t->columns[column];
+	struct frames f = { 0 };
+	int r;
+
+	t->used[column] = true;
+	if (t->view.invert || t->view.label)
+		return err_set(err, ERR_INTERNAL, "not of stacks alone");
+	if (!sums || !nodes)
+		return profile_err_memory(t->p, err);
+	memset(sums, 0, (size_t)p->stacks.n * sizeof(*sums));
+	for (size_t i = 0; i < n; i++)
+		sums[stacks[i]] = profile_add_saturating(sums[stacks[i]], values[i]);
+	r = make_frames(t, p, &f, err);
+	if (r == 0)
+		r = nodes_by_trie(t, p, &f, nodes, err);
+	if (r == 0 && !column_room(t, c))
+		r = profile_err_memory(t->p, err);
+	for (uint32_t s = 0; r == 0 && s < p->stacks.n; s++)
+		if (sums[s] && nodes[s] != NODE_NONE)
+			add_to(c, nodes[s], sums[s]);
+	frames_done(t, &f);
+	return r;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tree of calls of one profile, of many, or of two that are compared: what flame graphs, tables of functions, callers and
+ * callees are made of.
+ *
+ * A frame is what the view groups by: a function, a file, a binary, a line, an address. A node is a frame below its callers' node;
+ * node 0 is the root, and callers have smaller numbers. Profiles are added to a tree one after the other, each to a column: 0, or 1
+ * for the base of a comparison. To add one takes a step a stack of its trie, not one a frame of every sample.
+ */
+#pragma once
+
+#include "profile/profile.h"
+
+enum profile_group {
+	PROFILE_BY_FUNCTION,
+	PROFILE_BY_FILE,
+	PROFILE_BY_BINARY,
+	PROFILE_BY_LINE,    /* function, file and line */
+	PROFILE_BY_ADDRESS, /* binary and address in its file */
+};
+bool profile_group_parse(struct str s, enum profile_group *ret); /* "function", "file", "binary", "line", "address" */
+
+/* What is looked at. Zeroed is all, by function. The patterns are POSIX extended, found anywhere in a frame's function, file or binary. */
+struct profile_view {
+	enum profile_group by;
+	const char *label;   /* the values of this label are the outermost frames */
+	const char *focus;   /* only samples with a frame that matches */
+	const char *ignore;  /* no samples with a frame that matches */
+	const char *hide;    /* these frames are left out, their callees stay */
+	const char *show;    /* all others are left out */
+	bool invert;         /* callees are roots */
+	bool no_inlines;     /* only the functions that are there by themselves */
+};
+
+enum { PROFILE_COLUMNS = 2 };
+
+struct profile_tree;
+
+int profile_tree_new(const struct profile_view *view, const struct profile_limits *limits, struct profile_tree **ret,
+		     struct err *err); /* ERR_INVALID: a pattern */
+void profile_tree_free(struct profile_tree *t); /* takes NULL */
+void profile_tree_freep(struct profile_tree **t);
+
+/* Values of @type, times @scale, to @column. The first one's type and unit are the tree's; a later one's unit has to be the same. */
+int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t type, unsigned column, double scale,
+		     struct err *err);
+/*
+ * The same of samples that lie elsewhere: @n stacks of @p (they may come again and again) and a value for each. How profiles that share
+ * one @p, each a list of stacks and values, are added: the steps over @p's trie are made once for all.
+ */
+int profile_tree_add_stacks(struct profile_tree *t, const struct profile *p, const uint32_t *stacks, const int64_t *values,
+			    size_t n, unsigned column, struct err *err);
+/* Sums and children; nothing can be added after this. */
+int profile_tree_end(struct profile_tree *t, struct err *err);
+
+/* ---- looking at it; all of these after profile_tree_end() ---- */
+
+struct profile_frame {
+	struct str name;         /* what is shown */
+	struct str file, binary; /* empty: not known, or of many */
+	int64_t line;            /* of the function, or in the file; 0: not known */
+};
+struct profile_node {
+	uint32_t parent, frame;
+	int64_t self[PROFILE_COLUMNS], total[PROFILE_COLUMNS]; /* total: with all below it */
+	const uint32_t *children;                              /* by size, then by name */
+	uint32_t n_children;
+	bool inlined; /* wherever it was seen */
+};
+uint32_t profile_tree_n(const struct profile_tree *t); /* nodes, the root too */
+void profile_tree_node(const struct profile_tree *t, uint32_t node, struct profile_node *ret);
+uint32_t profile_tree_n_frames(const struct profile_tree *t);
+void profile_tree_frame(const struct profile_tree *t, uint32_t frame, struct profile_frame *ret);
+struct str profile_tree_type(const struct profile_tree *t);
+struct str profile_tree_unit(const struct profile_tree *t);
+bool profile_tree_compares(const struct profile_tree *t); /* something was added to column 1 */
+
+/*
+ * Over all nodes, callers first, the children of each in their order: enter() going down, leave() (may be NULL) going up. Non-zero from enter()
+ * leaves out what is below.
+ */
+struct profile_walk {
+	int (*enter)(void *arg, uint32_t node, unsigned depth);
+	void (*leave)(void *arg, uint32_t node, unsigned depth);
+	void *arg;
+};
+void profile_tree_walk(const struct profile_tree *t, const struct profile_walk *w);
+
+/* A frame's own values and those of all that it calls, each sample once however often the frame is in it. */
+struct profile_top {
+	uint32_t frame;
+	int64_t flat[PROFILE_COLUMNS], cum[PROFILE_COLUMNS];
+};
+/* All frames, the largest flat value first (@by_cum: the largest cumulative one). Heap. */
+struct profile_top *profile_tree_top(const struct profile_tree *t, bool by_cum, uint32_t *ret_n);
+/* Who calls @frame, or whom it calls, and how much of its time that is (in cum), the largest first. Heap. */
+struct profile_top *profile_tree_callers(const struct profile_tree *t, uint32_t frame, uint32_t *ret_n);
+struct profile_top *profile_tree_callees(const struct profile_tree *t, uint32_t frame, uint32_t *ret_n);

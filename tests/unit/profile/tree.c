@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include "profile/input.h"
+#include "profile/output.h"
+#include "profile_maker.h"
+
+static struct profile *folded(const char *text)
+{
+	struct profile *p = NULL;
+	struct err err = { 0 };
+
+	assert_done(profile_read(bytes_of(text, strlen(text)), PROFILE_FORMAT_FOLDED, NULL, &p, &err));
+	return p;
+}
+
+static struct profile_tree *tree_of(const struct profile *p, const struct profile_view *view)
+{
+	struct profile_tree *t = NULL;
+	struct err err = { 0 };
+
+	assert_done(profile_tree_new(view, NULL, &t, &err));
+	assert_done(profile_tree_add(t, p, 0, 0, 1, &err));
+	assert_done(profile_tree_end(t, &err));
+	return t;
+}
+
+static void assert_folded(const char *in, const struct profile_view *view, const char *want)
+{
+	AUTO(profile_freep) struct profile *p = folded(in);
+	AUTO(profile_tree_freep) struct profile_tree *t = tree_of(p, view);
+	AUTO(buf_done) struct buf b = { 0 };
+
+	profile_write_folded(t, &(struct profile_output){ 0 }, &b);
+	assert_string_equal(buf_cstr(&b), want);
+}
+
+static const char example[] = "main;a;b 3\nmain;a;c 2\nmain;a 1\nmain;d;a;b 4\n";
+
+static void all_of_it(void **state)
+{
+	assert_folded(example, &(struct profile_view){ 0 },
+		      "main;a 1\nmain;a;b 3\nmain;a;c 2\nmain;d;a;b 4\n");
+}
+
+static void filters(void **state)
+{
+	assert_folded(example, &(struct profile_view){ .focus = "^d$" }, "main;d;a;b 4\n");
+	assert_folded(example, &(struct profile_view){ .ignore = "^(c|d)$" }, "main;a 1\nmain;a;b 3\n");
+	assert_folded(example, &(struct profile_view){ .hide = "^a$" },
+		      "main 1\nmain;d;b 4\nmain;b 3\nmain;c 2\n");
+	assert_folded(example, &(struct profile_view){ .show = "^[bc]$" }, "[no stack] 1\nb 7\nc 2\n");
+	assert_folded(example, &(struct profile_view){ .invert = true },
+		      "b;a;d;main 4\nb;a;main 3\nc;a;main 2\na;main 1\n");
+}
+
+static void a_pattern_that_is_none_is_told(void **state)
+{
+	struct profile_tree *t = NULL;
+	struct err err = { 0 };
+
+	assert_fails(profile_tree_new(&(struct profile_view){ .hide = "(" }, NULL, &t, &err), ERR_INVALID,
+		     "hide: '('");
+}
+
+static uint32_t frame_named(const struct profile_tree *t, const char *name)
+{
+	for (uint32_t i = 0; i < profile_tree_n_frames(t); i++) {
+		struct profile_frame f;
+
+		profile_tree_frame(t, i, &f);
+		if (str_eq(f.name, str_of(name)))
+			return i;
+	}
+	fail_msg("there is no %s", name);
+	return 0;
+}
+
+static int64_t cum_of(struct profile_top *top, uint32_t n, uint32_t frame)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (top[i].frame == frame)
+			return top[i].cum[0];
+	return 0;
+}
+
+static void recursion_counts_once(void **state)
+{
+	AUTO(profile_freep) struct profile *p = folded("main;f;f;g;f 5\nmain;f;g 2\nmain 1\n");
+	AUTO(profile_tree_freep) struct profile_tree *t = tree_of(p, &(struct profile_view){ 0 });
+	uint32_t f = frame_named(t, "f"), g = frame_named(t, "g"), n;
+	struct profile_top *top = profile_tree_top(t, true, &n);
+
+	assert_int_equal(n, 3);
+	assert_int_equal(top[0].frame, frame_named(t, "main"));
+	assert_int_equal(top[0].cum[0], 8);
+	assert_int_equal(cum_of(top, n, f), 7);
+	assert_int_equal(cum_of(top, n, g), 7);
+	free(top);
+	top = profile_tree_callers(t, g, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(cum_of(top, n, f), 7);
+	free(top);
+	top = profile_tree_callees(t, f, &n);
+	assert_int_equal(cum_of(top, n, f), 5);
+	assert_int_equal(cum_of(top, n, g), 7);
+	free(top);
+	top = profile_tree_callers(t, f, &n);
+	assert_int_equal(cum_of(top, n, frame_named(t, "main")), 7);
+	assert_int_equal(cum_of(top, n, g), 5);
+	free(top);
+}
+
+static void totals_are_sums(void **state)
+{
+	for (uint64_t seed = 0; seed < 6; seed++) {
+		const struct profile_maker m = { seed, 1, 300, 100, 25, seed == 5 };
+		AUTO(profile_freep) struct profile *p = profile_make(&m);
+
+		for (enum profile_group by = PROFILE_BY_FUNCTION; by <= PROFILE_BY_ADDRESS; by++) {
+			const struct profile_view views[] = { { .by = by },
+							      { .by = by, .invert = true },
+							      { .by = by, .label = "key 0" },
+							      { .by = by, .no_inlines = true } };
+
+			for (size_t i = 0; i < ARRAY_SIZE(views); i++) {
+				AUTO(profile_tree_freep) struct profile_tree *t = tree_of(p, &views[i]);
+				struct profile_node root, node;
+				int64_t self = 0;
+
+				profile_tree_node(t, 0, &root);
+				for (uint32_t k = 0; k < profile_tree_n(t); k++) {
+					profile_tree_node(t, k, &node);
+					self += node.self[0];
+					assert_true(k == 0 || node.parent < k);
+				}
+				assert_int_equal(root.total[0], profile_total(p, 0));
+				assert_int_equal(self, profile_total(p, 0));
+			}
+		}
+	}
+}
+
+/* Whether profiles are merged first or added to the tree one after the other is the same. */
+static void trees_merge(void **state)
+{
+	AUTO(profile_freep) struct profile *both = profile_new(NULL);
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	AUTO(profile_tree_freep) struct profile_tree *of_both = NULL;
+	AUTO(buf_done) struct buf a = { 0 };
+	AUTO(buf_done) struct buf b = { 0 };
+	struct err err = { 0 };
+
+	assert_done(profile_tree_new(&(struct profile_view){ 0 }, NULL, &t, &err));
+	for (uint64_t seed = 0; seed < 4; seed++) {
+		const struct profile_maker m = { seed, 1, 100, 50, 10, false };
+		AUTO(profile_freep) struct profile *p = profile_make(&m);
+
+		assert_done(profile_merge(both, p, 1, &err));
+		assert_done(profile_tree_add(t, p, 1, 0, 1, &err));
+	}
+	assert_done(profile_tree_end(t, &err));
+	assert_done(profile_tree_new(&(struct profile_view){ 0 }, NULL, &of_both, &err));
+	assert_done(profile_tree_add_stacks(of_both, both, both->sample_stack, NULL, 0, 0, &err));
+	assert_done(profile_tree_add(of_both, both, 1, 0, 1, &err));
+	assert_done(profile_tree_end(of_both, &err));
+	profile_write_folded(t, &(struct profile_output){ 0 }, &a);
+	profile_write_folded(of_both, &(struct profile_output){ 0 }, &b);
+	assert_string_equal(buf_cstr(&a), buf_cstr(&b));
+}
+
+static void labels_are_roots(void **state)
+{
+	AUTO(profile_freep) struct profile *p = folded("main;f 1\n");
+	AUTO(buf_done) struct buf b = { 0 };
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	const struct profile_label l[] = {
+		{ .key = profile_add_string(p, STR("thread")), .str = profile_add_string(p, STR("io;1")) },
+		{ .key = profile_add_string(p, STR("size")),
+		  .num = 64,
+		  .unit = profile_add_string(p, STR("bytes")) },
+	};
+
+	profile_add_sample(p, p->sample_stack[0], profile_add_labels(p, l, 2), (int64_t[]){ 5 });
+	t = tree_of(p, &(struct profile_view){ .label = "thread" });
+	profile_write_folded(t, &(struct profile_output){ 0 }, &b);
+	assert_string_equal(buf_cstr(&b), "io:1;main;f 5\n(no label);main;f 1\n");
+	profile_tree_freep(&t);
+	b.size = 0;
+	t = tree_of(p, &(struct profile_view){ .label = "size" });
+	profile_write_folded(t, &(struct profile_output){ 0 }, &b);
+	assert_string_equal(buf_cstr(&b), "64 bytes;main;f 5\n(no label);main;f 1\n");
+}
+
+static void two_are_compared(void **state)
+{
+	AUTO(profile_freep) struct profile *p = folded("main;f 3\nmain;g 2\n");
+	AUTO(profile_freep) struct profile *base = folded("main;f 1\nmain;h 4\n");
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	AUTO(buf_done) struct buf b = { 0 };
+	struct err err = { 0 };
+
+	assert_done(profile_tree_new(&(struct profile_view){ 0 }, NULL, &t, &err));
+	assert_done(profile_tree_add(t, p, 0, 0, 1, &err));
+	assert_done(profile_tree_add(t, base, 0, 1, 1, &err));
+	assert_done(profile_tree_end(t, &err));
+	profile_write_folded(t, &(struct profile_output){ 0 }, &b);
+	assert_string_equal(buf_cstr(&b), "main;f 1 3\nmain;g 0 2\nmain;h 4 0\n");
+}
+
+static void names_are_escaped(void **state)
+{
+	AUTO(profile_freep) struct profile *p = folded("</script><b>\"&'\xff;x\x01\xe2\x80\xa8 7\n");
+	AUTO(profile_tree_freep) struct profile_tree *t = tree_of(p, &(struct profile_view){ 0 });
+	AUTO(buf_done) struct buf b = { 0 };
+	const struct profile_output o = { .title = "<i>" };
+
+	profile_write_svg(t, &o, &b);
+	assert_null(strstr(buf_cstr(&b), "<b>"));
+	assert_null(strstr(buf_cstr(&b), "<i>"));
+	assert_non_null(strstr(buf_cstr(&b), "&lt;/script&gt;&lt;b&gt;&quot;&amp;&#39;\xef\xbf\xbd"));
+	b.size = 0;
+	profile_write_html(t, &o, &b);
+	assert_null(strstr(buf_cstr(&b), "<b>"));
+	assert_non_null(strstr(buf_cstr(&b), "\\u003c/script\\u003e\\u003cb\\u003e\\\"\\u0026'\xef\xbf\xbd"));
+	assert_non_null(strstr(buf_cstr(&b), "x\\u0001\\u2028"));
+	b.size = 0;
+	profile_write_speedscope(t, &o, &b);
+	assert_non_null(strstr(buf_cstr(&b), "\"samples\":[[0,1]],\"weights\":[7]"));
+	b.size = 0;
+	profile_write_top(t, &o, &b);
+	assert_null(strchr(buf_cstr(&b), '\x01'));
+}
+
+static void deep_trees_need_no_stack(void **state)
+{
+	AUTO(buf_done) struct buf text = { 0 };
+	AUTO(profile_freep) struct profile *p = NULL;
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	AUTO(buf_done) struct buf out = { 0 };
+	struct err err = { 0 };
+
+	for (unsigned i = 0; i < PROFILE_MAX_DEPTH; i++)
+		buf_printf(&text, "%sf%u", i ? ";" : "", i % 10);
+	buf_add_str(&text, STR(" 1\n"));
+	p = folded(buf_cstr(&text));
+	t = tree_of(p, &(struct profile_view){ 0 });
+	profile_write_svg(t, &(struct profile_output){ 0 }, &out);
+	out.size = 0;
+	profile_write_html(t, &(struct profile_output){ 0 }, &out);
+	text.size -= 3;
+	buf_add_str(&text, STR(";x 1\n"));
+	profile_freep(&p);
+	p = NULL;
+	assert_fails(profile_read_folded(buf_str(&text), NULL, &p, &err), ERR_LIMIT, "deeper than 65536");
+}
+
+static void values_have_units(void **state)
+{
+	static const struct {
+		int64_t v;
+		const char *unit, *text;
+	} cases[] = { { 12, "count", "12" },
+		      { 999, "nanoseconds", "999ns" },
+		      { 1500000, "nanoseconds", "1.50ms" },
+		      { 90000000000, "nanoseconds", "1.50min" },
+		      { -2048, "bytes", "-2.00kB" },
+		      { 5, "", "5" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		AUTO(buf_done) struct buf b = { 0 };
+
+		profile_value_text(cases[i].v, str_of(cases[i].unit), &b);
+		assert_string_equal(buf_cstr(&b), cases[i].text);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_of_it),
+		cmocka_unit_test(filters),
+		cmocka_unit_test(a_pattern_that_is_none_is_told),
+		cmocka_unit_test(recursion_counts_once),
+		cmocka_unit_test(totals_are_sums),
+		cmocka_unit_test(trees_merge),
+		cmocka_unit_test(labels_are_roots),
+		cmocka_unit_test(two_are_compared),
+		cmocka_unit_test(names_are_escaped),
+		cmocka_unit_test(deep_trees_need_no_stack),
+		cmocka_unit_test(values_have_units),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
