@@ -90,6 +90,13 @@ struct flight {
 struct entry *make_step(struct flight *f);
 void make_drop(struct flight *f); /* what it holds */
 
+/* ---- spool ---- */
+
+/*
+ * A copy of @src in a file without a name in @dir; of @img, if there is one, which lies in @src, only what a table may be made of.
+ */
+int spool(struct source *src, const struct elf_image *img, const char *dir, struct source **ret, struct err *err);
+
 /* ---- symbolizer ---- */
 
 struct want {

@@ -140,27 +140,20 @@ static void note_404(struct maker *m)
 			m->said_404 = true;
 }
 
-static int spool(struct flight *f, struct fetched *t, struct err *err)
+/* From now on it is read from a file of ours. */
+static int take_spooled(struct flight *f, struct fetched *t, struct err *err)
 {
-	AUTO(mem_freep) char *name = mem_strdup(t->src->name);
-	AUTO(fd_close) int fd = open(f->s->spool_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	struct stream *in = stream_of_source(t->src, false, 0, t->src->size);
-	uint64_t size = t->src->size;
-	int64_t mtime = t->src->mtime;
-	struct bytes piece;
-	int r = fd < 0 ? err_os(err, errno, "%s", f->s->spool_dir) : 0;
+	struct source *src;
 
-	while (r == 0 && (r = stream_next(in, MIB(1), &piece, err)) == 0 && piece.size)
-		r = fd_write(fd, piece.p, piece.size, err);
-	stream_close(in);
-	if (r < 0)
+	if (spool(t->src, t->img, f->s->spool_dir, &src, err) < 0)
 		return -1;
+	elf_close(TAKE(t->img));
 	source_close(t->src);
-	t->src = source_of_fd(TAKE_FD(fd), size, mtime, name);
+	t->src = src;
 	return 0;
 }
 
-/* All bytes of what was found, at random. 0, WAITS, -1. */
+/* All bytes of what was found are here. 0, WAITS, -1. */
 static int gather(struct flight *f, struct fetched *t, struct err *err)
 {
 	if (t->answer.arrived) {
@@ -176,7 +169,7 @@ static int gather(struct flight *f, struct fetched *t, struct err *err)
 			return -1;
 		t->answer.arrived = NULL;
 	}
-	return t->answer.sequential_only ? spool(f, t, err) : 0;
+	return t->answer.sequential_only ? take_spooled(f, t, err) : 0;
 }
 
 /* Find it, and open it as ELF. 0, RESOLVE_MISSING, RESOLVE_BUSY, WAITS, -1; SYMBOLIZE_NOT_ELF is ERR_INVALID.
@@ -382,20 +375,39 @@ static struct entry *built(struct flight *f, struct buf *table)
 	return e;
 }
 
+/* Before all of it is read. */
+static int make_cheap_to_read(struct flight *f, struct fetched *t, struct err *err)
+{
+	uint64_t off;
+	int fd;
+
+	if (!t->img || source_raw_fd(t->src, &fd, &off))
+		return 0;
+	if (take_spooled(f, t, err) < 0)
+		return -1;
+	return elf_open(t->src, &t->img, err) > 0 ? err_set(err, ERR_INVALID, "is no ELF file")
+	       : t->img                           ? 0
+						  : -1;
+}
+
 /* SYMTAB_NOTHING is told by *ret_nothing. NULL: it has to wait. */
 static struct entry *convert(struct flight *f, bool *ret_nothing)
 {
 	struct maker *m = f->maker;
-	const struct symtab_options o = { .alt = m->alt.img, .n_threads = 1 };
+	struct symtab_options o = { .n_threads = 1 };
 	AUTO(buf_done) struct buf table = { 0 };
 	struct symtab_stats stats;
+	uint64_t size = m->file.src->size;
 	struct err err = { 0 };
 	int r;
 
-	if (!building_begin(f, m->file.src->size))
+	if (!building_begin(f, size))
 		return NULL;
-	r = symtab_build(m->file.img, &o, &table, &stats, &err);
-	building_end(f->s, m->file.src->size);
+	r = make_cheap_to_read(f, &m->file, &err) < 0 || make_cheap_to_read(f, &m->alt, &err) < 0 ? -1 : 0;
+	o.alt = m->alt.img;
+	if (r == 0)
+		r = symtab_build(m->file.img, &o, &table, &stats, &err);
+	building_end(f->s, size);
 	if (r == SYMTAB_NOTHING) {
 		*ret_nothing = true;
 		return NULL;
