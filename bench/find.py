@@ -1,32 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`lode find` for vmlinux and 100 modules from a lode service that has them in one package, cold on both sides, beside debuginfod-find
-asking the same service (and Debian's debuginfod) for one after the other; and what a build ID costs that is in the cache folder.
+"""`lode find` for vmlinux and 100 modules in one call, from a lode service that has them in one package, cold on both sides; beside
+debuginfod-find for one after the other, from the same service and (a few of them) from Debian's debuginfod. And what a build ID costs that is
+in the cache folder already.
 
-The limit is the time to decode the package's part that they lie in: all of it, as they are spread over the whole.
+    bench/find.py                                   the kernel's debug package (858 MB of xz; some ten minutes with the first scan)
+    bench/find.py --package FILE.deb                another one, such as that of the cloud kernel (283 MB)
+    bench/find.py --modules 20 --reference 0        less of it, and without Debian's debuginfod, which scans the package for minutes
+    bench/find.py --warm                            only the build ID in the cache folder: seconds
+
+The limit is the time to decode the package's payload by its own program, in the same run: vmlinux and 100 modules lie all over it. CPU is what
+the kernel accounts for client and service; wall time is only worth something on a quiet machine.
 """
 
 import argparse
 import os
 import pathlib
 import random
-import resource
 import shutil
 import subprocess
 import tempfile
 import time
 
-from common import CORPUS, LODE, Server, Table, kernel_packages, median, say, scratch
+from common import CORPUS, LODE, Server, Table, kernel_packages, median, say
 from kernel import decode, members
+
+CODECS = {"data.tar.xz": "xz", "data.tar.zst": "zstd", "data.tar.gz": "gzip"}
 
 
 def timed(argv, env):
-    """(CPU, wall) of a client."""
-    before, t0 = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    r = subprocess.run(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    wall, after = time.monotonic() - t0, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if r.returncode:
-        say(f"{argv[:2]}: {r.stderr[-300:].decode()}")
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall, r.stdout.decode().split()
+    """(CPU, wall, lines) of a client."""
+    t0 = time.monotonic()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        p = subprocess.Popen(argv, env=env, stdout=out, stderr=err)
+        _, status, use = os.wait4(p.pid, 0)
+        p.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.monotonic() - t0
+        out.seek(0)
+        err.seek(0)
+        if p.returncode:
+            say(f"{argv[:2]}: {err.read()[-300:].decode()}")
+        return use.ru_utime + use.ru_stime, wall, out.read().decode().split()
 
 
 def client_env(cache, port):
@@ -36,68 +49,118 @@ def client_env(cache, port):
 
 
 def cold(kind, folder, state, ask):
-    """Wall and server CPU of one client, the server's own cache of hot artifacts empty."""
+    """(client CPU, service CPU, wall, bytes) of one client, the service's own cache of hot artifacts empty."""
     for junk in pathlib.Path(state).glob("cache/*"):
         shutil.rmtree(junk, ignore_errors=True) if junk.is_dir() else junk.unlink()
     with Server(kind, [str(folder)], state) as s:
         s.wait_ready()
         s.wait_scanned()
-        c0 = s.cpu()
-        wall, size = ask(s.port)
-        return wall, s.cpu() - c0, size
+        c0, t0 = s.cpu(), time.monotonic()
+        cpu, size = ask(s.port)
+        return cpu, s.cpu() - c0, time.monotonic() - t0, size
 
 
-def by_lode(ids, cache):
+def in_one_call(ids, cache):
     def ask(port):
-        _, wall, paths = timed([LODE, "find", *ids], client_env(cache, port))
-        return wall, sum(os.path.getsize(p) for p in paths)
+        cpu, _, paths = timed([LODE, "find", *ids], client_env(cache, port))
+        return cpu, sum(os.path.getsize(p) for p in paths)
     return ask
 
 
-def by_reference(ids, cache):
+def one_by_one(ids, cache):
     def ask(port):
-        env, size, t0 = client_env(cache, port), 0, time.monotonic()
+        env, cpu, size = client_env(cache, port), 0, 0
         for i in ids:
-            paths = timed(["debuginfod-find", "debuginfo", i], env)[2]
+            one, _, paths = timed(["debuginfod-find", "debuginfo", i], env)
+            cpu += one
             size += sum(os.path.getsize(p) for p in paths)
-        return time.monotonic() - t0, size
+        return cpu, size
     return ask
 
 
-def bench_warm(table, build_id, cache):
+def bench_cold(table, package, args, cache):
+    folder = CORPUS / f"find-{package.stem}"
+    folder.mkdir(exist_ok=True)
+    if not (folder / package.name).exists():
+        os.link(package, folder / package.name)
+    member = next(m for m in subprocess.run(["ar", "t", str(package)], check=True, capture_output=True, text=True).stdout.split() if m in CODECS)
+    known = members(package)
+    vmlinux = max(known, key=lambda m: m[2])
+    modules = [m for m in known if m != vmlinux and (m[1].endswith(".ko") or "/.build-id/" in m[1])]
+    random.Random(1).shuffle(modules)
+    ids = [m[0] for m in [vmlinux, *modules[:args.modules]]]
+    what = f"vmlinux and {len(ids) - 1} modules"
+    # Scanned before anything is measured; the index stays for the next time.
+    state = CORPUS / f"find-state-lode-{package.stem}"
+    with Server("lode", [str(folder)], state) as s:
+        s.wait_ready()
+        s.wait_scanned()
+    limit_cpu, limit_wall, payload = decode(package, CODECS[member], os.cpu_count())
+    say(f"{package.name}: {payload} bytes decoded; {what}: {sum(m[2] for m in [vmlinux, *modules[:args.modules]])} bytes of them")
+    cpu, server, wall, size = cold("lode", folder, state, in_one_call(ids, cache))
+    few = ids[:1] + ids[1:1 + args.reference] if args.reference else []
+    ref_cpu, ref_server, ref_wall, ref_size = cold("lode", folder, state, one_by_one(ids, cache))
+    say(f"{size} bytes by lode find, {ref_size} by debuginfod-find")
+    table.add(f"{what}, one call: service and client, CPU", cpu + server, ref_cpu + ref_server, limit_cpu, 1.2 * limit_cpu)
+    table.add("of which the client, CPU", cpu, ref_cpu)
+    table.add("of which the service, CPU", server, ref_server)
+    table.add("the same, wall", wall, ref_wall, limit_wall, 1.2 * limit_wall)
+    if few:
+        far_state = CORPUS / f"find-state-ref-{package.stem}"
+        near = cold("lode", folder, state, in_one_call(few, cache))
+        far = cold("debuginfod", folder, far_state, one_by_one(few, cache))
+        say(f"{near[3]} bytes by lode find from lode, {far[3]} by debuginfod-find from debuginfod")
+        table.add(f"vmlinux and {len(few) - 1} modules, one call; beside debuginfod, one by one: CPU", near[0] + near[1], far[0] + far[1], limit_cpu)
+        table.add("the same, wall", near[2], far[2], limit_wall)
+    return vmlinux[0]
+
+
+def bench_warm(table, build_id, cache, n=200):
+    """Interleaved, so that what else the machine does meets all alike."""
     env = dict(os.environ, DEBUGINFOD_CACHE_PATH=str(cache), DEBUGINFOD_URLS="http://127.0.0.1:9")
-    runs = {name: [timed(argv, env)[0] for _ in range(50)] for name, argv in
-            {"find": [LODE, "find", build_id], "version": [LODE, "version"], "ref": ["debuginfod-find", "debuginfo", build_id]}.items()}
-    table.add("a build ID in the cache, CPU", median(runs["find"]), median(runs["ref"]), None, 0.003)
-    table.add("starting the program alone, CPU", median(runs["version"]))
+    argvs = {"true": ["/bin/true"], "version": [LODE, "version"], "find": [LODE, "find", build_id],
+             "debuginfod-find": [LODE, "debuginfod-find", "debuginfo", build_id], "reference": ["debuginfod-find", "debuginfo", build_id]}
+    runs = {name: [] for name in argvs}
+    for _ in range(n):
+        for name, argv in argvs.items():
+            runs[name].append(timed(argv, env)[:2])
+    for what, i, pick in (("CPU, median", 0, median), ("CPU, least", 0, min), ("wall, median", 1, median), ("wall, least", 1, min)):
+        f = {name: pick([1000 * r[i] for r in rs]) for name, rs in runs.items()}
+        target = 3 if i == 0 else None
+        table.add(f"lode find of a build ID in the cache, {what}; limit: /bin/true", f["find"], f["reference"], f["true"], target, "ms")
+        table.add(f"lode debuginfod-find of it, {what}", f["debuginfod-find"], f["reference"], f["true"], target, "ms")
+        table.add(f"lode version, {what}", f["version"], None, f["true"], None, "ms")
+
+
+def some_cached(cache):
+    """This machine's own program as if it had been fetched."""
+    program = pathlib.Path("/usr/bin/ls")
+    out = subprocess.run([LODE, "find", "--json", "--local", "--executable", str(program)], capture_output=True, text=True).stdout
+    build_id = out.split('"build_id": "')[1].split('"')[0]
+    (cache / build_id).mkdir(parents=True)
+    shutil.copy(program, cache / build_id / "debuginfo")
+    return build_id
 
 
 def main():
     ap = argparse.ArgumentParser()
+    ap.add_argument("--package", type=pathlib.Path, help="a kernel's debug package")
     ap.add_argument("--modules", type=int, default=100)
-    ap.add_argument("--reference", action="store_true", help="Debian's debuginfod too: it scans the package for minutes")
+    ap.add_argument("--reference", type=int, default=3, metavar="N", help="so many modules (and vmlinux) also from Debian's debuginfod; 0: none")
+    ap.add_argument("--warm", action="store_true")
     args = ap.parse_args()
-    package = kernel_packages(("xz",))["xz"]
-    folder, table = CORPUS / "only-xz", Table()
-    if not folder.exists():
-        os.link(package, scratch("only-xz") / package.name)
-    known = members(package)
-    modules = [m for m in known if m[1].endswith(".ko") or "/.build-id/" in m[1] and m[2] < 5_000_000]
-    random.Random(1).shuffle(modules)
-    ids = [max(known, key=lambda m: m[2])[0]] + [m[0] for m in modules[:args.modules]]
-    _, limit, _ = decode(package, "xz", os.cpu_count())
+    CORPUS.mkdir(parents=True, exist_ok=True)
+    table = Table()
     with tempfile.TemporaryDirectory(dir=CORPUS) as work:
-        cache = pathlib.Path(work) / "cache"
-        state = CORPUS / "state-lode-xz"
-        ref_wall, ref_cpu, ref_size = cold("lode", folder, state, by_reference(ids, cache))
-        wall, cpu, size = cold("lode", folder, state, by_lode(ids, cache))
-        say(f"{size} bytes by lode find, {ref_size} by debuginfod-find")
-        table.add(f"vmlinux and {args.modules} modules, wall", wall, ref_wall, limit, 1.2 * limit)
-        table.add("the same, the service's CPU", cpu, ref_cpu)
-        bench_warm(table, ids[1], cache)
-        if args.reference:
-            far = cold("debuginfod", folder, CORPUS / "state-ref-xz", by_reference(ids, cache))
-            table.add("the same from Debian's debuginfod, wall", wall, far[0])
+        if args.warm:
+            cache = pathlib.Path(work) / "warm"
+            bench_warm(table, some_cached(cache), cache)
+        else:
+            package = args.package or kernel_packages(("xz",))["xz"]
+            cache = pathlib.Path(work) / "cache"
+            bench_cold(table, package, args, cache)
+            shutil.rmtree(cache, ignore_errors=True)
+            bench_warm(table, some_cached(cache), cache)
     table.print()
 
 

@@ -136,6 +136,8 @@ void client_env_read(struct client_env *e, const char *urls, const struct client
 		.retries = (unsigned)number("DEBUGINFOD_RETRY_LIMIT", 2, 1000),
 		.max_size = (uint64_t)number("DEBUGINFOD_MAXSIZE", 0, INT64_MAX),
 	};
+	if (getenv("DEBUGINFOD_RETRY_LIMIT"))
+		e->connect_retries = e->retries;
 	urls = urls ? urls : getenv("DEBUGINFOD_URLS");
 	read_urls(e, urls ? urls : "", watch);
 	if (certs && *certs)

@@ -18,6 +18,7 @@ struct client_env {
 	int64_t timeout_ms;  /* 0: none */
 	int64_t max_time_ms; /* 0: none */
 	unsigned retries;
+	unsigned connect_retries; /* only if somebody has asked for retries */
 	uint64_t max_size; /* 0: none */
 	char **headers;    /* heap; from DEBUGINFOD_HEADERS_FILE */
 	size_t n_headers;

@@ -275,14 +275,18 @@ static bool knows_no_sections(struct item *it)
 static void tell_notes(struct item *it, int outcome)
 {
 	const struct net_note *notes;
-	size_t n = net_fetch_notes(it->fetch, &notes), n_bad = 0;
+	size_t n = net_fetch_notes(it->fetch, &notes);
+	bool tried = false;
 
 	for (size_t i = 0; i < n; i++) {
-		bool bad = !notes[i].missing && notes[i].status != 200;
-
-		/* elfutils says so before it tries again, and people look for it. */
-		if (bad && n_bad++)
-			client_say(it->find->watch, "Retry failed query");
+		/* elfutils says so before it tries again, and people look for it. All but the very first are
+		 * such. */
+		if (!notes[i].missing && notes[i].status != 200)
+			for (unsigned k = 0; k < notes[i].n_tries; k++) {
+				if (tried)
+					client_say(it->find->watch, "Retry failed query");
+				tried = true;
+			}
 		result_why(it->result, it->find->watch, "%s: %s", notes[i].server, notes[i].said);
 	}
 }
@@ -402,6 +406,7 @@ static void fetch(struct item *it, enum item_stage stage)
 				.max_size = max_size(it),
 				.patience = { .silent_ms = wait_ms(f->env.timeout_ms),
 					      .deadline_ms = f->env.max_time_ms,
+					      .connect_retries = f->env.connect_retries,
 					      .retries = f->env.retries ? f->env.retries : UINT32_MAX },
 				.compressed = true,
 				.sink = { it, on_check, on_begin, on_write, on_verify, on_done },

@@ -17,6 +17,7 @@
 #define BUSY_MS       3000
 #define RETRIES       2
 #define RETRY_MS      200 /* then twice that, ... */
+#define RECONNECT_MS  100 /* of one that could not be connected */
 #define BUSY_USUAL_S  5   /* 429 without a Retry-After */
 #define LOOK_AGAIN_MS 50  /* for a free connection, for how another's try ends */
 #define WINDOW_MS     10000
@@ -102,8 +103,8 @@ static void say(struct net_fetch *f, struct candidate *c, unsigned status, bool 
 	int64_t again_s;
 	enum breaker_state state = breaker_look(&f->net->breakers, c->server, &again_s, NULL);
 
-	note_add(&f->notes, breaker_url(c->server), status, passed_over, state == BREAKER_OPEN ? again_s : -1,
-		 said);
+	note_add(&f->notes, breaker_url(c->server), passed_over ? 0 : c->n_asked, status, passed_over,
+		 state == BREAKER_OPEN ? again_s : -1, said);
 }
 
 /* The attempt is over, and with it what the breaker waits to hear. */
@@ -200,6 +201,12 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 	c->failed = true;
 	switch (fault->kind) {
 	case FAULT_KIND_CONNECT:
+		if (fault->os != ETIME && c->n_tries <= f->patience.connect_retries) {
+			tell_breaker(f, c, BREAKER_DROPPED, fault->text);
+			c->not_before_ms = now_ms + RECONNECT_MS;
+			break;
+		}
+		/* fallthrough */
 	case FAULT_KIND_TIMEOUT:
 		tell_breaker(f, c, fault->os == ECONNREFUSED ? BREAKER_REFUSED : BREAKER_FAILED, fault->text);
 		c->over = true;
@@ -400,6 +407,7 @@ static bool ask(struct net_fetch *f, struct candidate *c, int64_t now_ms, int64_
 		return false;
 	}
 	c->n_tries++;
+	c->n_asked++;
 	c->heard = false;
 	f->last_start_ms = now_ms;
 	if (!f->winner)
@@ -561,6 +569,7 @@ static void set_patience(struct net_fetch *f, const struct net_patience *p)
 		.connect_ms = usual(p->connect_ms, CONNECT_MS),
 		.silent_ms = usual(p->silent_ms, SILENT_MS),
 		.busy_ms = usual(p->busy_ms, BUSY_MS),
+		.connect_retries = p->connect_retries,
 		.retries = p->retries == UINT32_MAX ? 0 : usual(p->retries, RETRIES),
 	};
 	f->started_ms = clock_mono_ms();

@@ -187,7 +187,7 @@ struct notes {
 void notes_init(struct notes *n, size_t max);
 void notes_done(struct notes *n);
 /* The last word on @server; an earlier one of the same server goes. @again_s -1: any time. */
-void note_add(struct notes *n, const char *server, unsigned status, bool passed_over, int64_t again_s,
+void note_add(struct notes *n, const char *server, unsigned n_tries, unsigned status, bool passed_over, int64_t again_s,
 	      const char *said);
 
 /* ---- fetch.c, attempt.c ---- */
@@ -202,6 +202,7 @@ struct candidate {
 	int64_t not_before_ms;
 	bool over; /* it is not asked again */
 	bool missing, too_large, failed;
+	unsigned n_asked;       /* in all; n_tries starts anew when there was progress */
 	bool heard;             /* the breaker knows that the attempt was answered */
 	int64_t waits_since_ms; /* for how another's try of it ends; 0: it does not */
 	bool from_start;        /* it has other bytes than those that were written: no Range */

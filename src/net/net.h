@@ -111,6 +111,9 @@ struct net_patience {
 			     it: 3 s */
 	int64_t deadline_ms; /* for the whole fetch, from its start: none */
 	unsigned retries;    /* of one server that failed, beside the first try: 2; UINT_MAX: none */
+	/* As many of them also where no connection was made because somebody said no at once (no route, nobody listens): none. Of a machine
+	 * that does not answer there are never any: that costs seconds each. */
+	unsigned connect_retries;
 };
 
 #define NET_HEAD_MAX KIB(64)
@@ -210,6 +213,7 @@ struct net_note {
 	const char
 		*said;   /* "404", "no connection: Connection refused; will be asked again in 10 s", "used" */
 	unsigned status; /* HTTP's; 0: it did not come to that */
+	unsigned n_tries; /* so often it was asked */
 	bool missing;    /* 404, 410 */
 	bool passed_over; /* its breaker is open: nothing was sent */
 	int64_t again_s;  /* -1: any time */

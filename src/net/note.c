@@ -29,14 +29,15 @@ static char *printable(struct arena *a, const char *said)
 	return text;
 }
 
-void note_add(struct notes *n, const char *server, unsigned status, bool passed_over, int64_t again_s,
-	      const char *said)
+void note_add(struct notes *n, const char *server, unsigned n_tries, unsigned status, bool passed_over,
+	      int64_t again_s, const char *said)
 {
 	struct str shown = net_url_shown(str_of(server), &n->arena);
 	struct net_note note = {
 		.server = shown.p,
 		.said = printable(&n->arena, said),
 		.status = status,
+		.n_tries = n_tries,
 		.missing = status == 404 || status == 410,
 		.passed_over = passed_over,
 		.again_s = again_s,

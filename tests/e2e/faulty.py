@@ -11,10 +11,10 @@ import time
 class Faulty:
     """Files by path. `how(path, n)` names the fault of the n-th request of a path (from 0); None: none."""
 
-    def __init__(self, files, how=lambda path, n: None, headers=(), tls=None):
+    def __init__(self, files, how=lambda path, n: None, headers=(), tls=None, port=0):
         self.files, self.how, self.headers, self.tls = files, how, list(headers), tls
         self.heads, self.lock, self.stopping = [], threading.Lock(), threading.Event()
-        self.socket = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.socket = socket.create_server(("127.0.0.1", port), backlog=128)
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.socket.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
 

@@ -479,3 +479,28 @@ def test_only_all_misses_are_a_miss(client, one, faulty):
     failed(client, r, build_id, "503")
     r = client.ask("find", none.url, build_id)
     assert r.returncode == 1 and client.kept(build_id) == ["debuginfo"] and (client.cache / build_id / "debuginfo").stat().st_size == 0
+
+
+def test_retries_of_who_refuses_are_for_those_who_ask_for_them(client, one):
+    """Unset, one that refuses is not asked again: it would cost those who have a dead server in their list. Set, it is, as elfutils does."""
+    url, build_id = f"http://127.0.0.1:{free_port()}", one[0]
+    for limit, retries in ((None, 0), ("0", 0), ("3", 3)):
+        client.env.pop("DEBUGINFOD_RETRY_LIMIT")
+        if limit:
+            client.env["DEBUGINFOD_RETRY_LIMIT"] = limit
+        r = client.run("debuginfod-find", url, "-vv", "debuginfo", build_id)
+        assert r.returncode == 1 and r.stderr.count("Retry failed query") == retries, (limit, r.stderr)
+        client.env["DEBUGINFOD_RETRY_LIMIT"] = "1"
+        client.forget_servers()
+
+
+def test_a_server_that_comes_meanwhile_is_found_by_a_retry(client, one, faulty):
+    build_id, path, content = one
+    port = free_port()
+    p = subprocess.Popen([LODE, "find", build_id], stdout=subprocess.PIPE, text=True,
+                         env=client.env | {"DEBUGINFOD_URLS": f"http://127.0.0.1:{port}", "DEBUGINFOD_RETRY_LIMIT": "900"})
+    with pytest.raises(subprocess.TimeoutExpired):
+        p.wait(0.3)
+    faulty({path: content}, port=port)
+    out, _ = p.communicate(timeout=60)
+    assert p.returncode == 0 and pathlib.Path(out.strip()).read_bytes() == content

@@ -275,7 +275,7 @@ static void put_value(struct code_writer *w, unsigned form, uint64_t v)
 	}
 }
 
-uint64_t code_die(struct code_writer *w, unsigned tag, bool children, ...)
+uint64_t code_die(struct code_writer *w, unsigned tag, int children, ...)
 {
 	uint64_t at = w->info.size, code = ++w->n_abbrevs * w->abbrev_step;
 	struct buf *a = &w->abbrev;

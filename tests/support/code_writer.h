@@ -118,7 +118,7 @@ void code_sequence_end(struct code_writer *w, uint64_t addr);
 void code_lines_end(struct code_writer *w);
 
 uint64_t code_unit_begin(struct code_writer *w);
-uint64_t code_die(struct code_writer *w, unsigned tag, bool children, ...);
+uint64_t code_die(struct code_writer *w, unsigned tag, int children, ...);
 void code_up(struct code_writer *w); /* the end of a DIE's children */
 void code_unit_end(struct code_writer *w);
 
