@@ -30,6 +30,28 @@ static void mend(uint8_t *p, size_t size)
 	put32(p + size - table - 4, (uint32_t)table);
 }
 
+static int add_size(void *arg, struct bytes b, struct err *err)
+{
+	*(uint64_t *)arg += b.size;
+	return 0;
+}
+
+/* What a writer has left that was killed, or a disk that lost power. */
+static void resume(const uint8_t *data, size_t size)
+{
+	AUTO(source_closep) struct source *raw = source_of_mem(bytes_of(data, size), "fuzz");
+	uint64_t seen = 0, written = 0, good = 0;
+	struct codec_frames *f = codec_frames_new(1, add_size, &written);
+	struct err err = { 0 };
+
+	if (codec_frames_resume(f, raw, add_size, &seen, &good, &err) == 0)
+		FUZZ_CHECK(good <= size && seen % CODEC_FRAME_SIZE == 0 && !seen == !good);
+	else
+		FUZZ_CHECK(err.kind && err.text[0]);
+	FUZZ_CHECK(written == 0);
+	codec_frames_free(f);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	AUTO(mem_freep) uint8_t *p = NULL;
@@ -38,6 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < FOOTER)
 		return 0;
+	resume(data, size);
 	p = mem_alloc(size);
 	memcpy(p, data, size);
 	mend(p, size);
