@@ -382,7 +382,7 @@ def test_what_a_crash_of_the_machine_took_is_sent_again(server, elf):
 
 
 def test_who_falls_silent_in_a_body_is_let_go(server, elf):
-    s = server(["--idle-timeout", "1"])
+    s = server(["--idle-timeout", "3"])
     path, n = f"/buildid/{elf.id}/debuginfo", len(elf.large)
     head = (f"PUT {path} HTTP/1.1\r\nHost: x\r\nX-LODE-SHA256: {sha(elf.large)}\r\nContent-Length: {n}\r\n\r\n").encode()
     silent = []
@@ -408,10 +408,10 @@ def test_who_falls_silent_in_a_body_is_let_go(server, elf):
     assert 2_000_000 - (256 << 10) <= want(s, left)[0]["offset"] <= 2_000_000
     with socket.create_connection(("127.0.0.1", s.port), timeout=60) as k:
         k.sendall(head.replace(str(n).encode(), str(len(elf.debug)).encode()).replace(sha(elf.large).encode(), sha(elf.debug).encode()))
-        step = len(elf.debug) // 6
+        step = len(elf.debug) // 8
         for at in range(0, len(elf.debug), step):
             k.sendall(elf.debug[at:at + step])
-            time.sleep(0.4)
+            time.sleep(0.5)
         assert b"201 Created" in k.recv(65536)
     assert fetch(s, path) == (200, elf.debug, True)
 
