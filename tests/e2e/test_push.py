@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -596,7 +597,7 @@ class Cutter(threading.Thread):
 
     def __init__(self, port, budgets):
         super().__init__(daemon=True)
-        self.to, self.budgets, self.n_cut = port, list(budgets), 0
+        self.to, self.budgets, self.n_cut, self.starts = port, list(budgets), 0, []
         self.lock = threading.Lock()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -617,6 +618,7 @@ class Cutter(threading.Thread):
     def pump(self, a, b, budget):
         try:
             while piece := a.recv(65536):
+                self.starts += [int(n) for n in re.findall(rb"Content-Range: bytes ([0-9]+)-", piece)]
                 if budget is not None:
                     budget -= len(piece)
                     if budget < 0:
@@ -659,6 +661,25 @@ def test_lode_push_outlives_a_server_that_is_killed(server, serve, tree):
     assert p.returncode == 0 and r["failed"] == 0, r
     for k, content in made.items():
         assert fetch(s, f"/buildid/{k}/debuginfo") == (200, content, True)
+    sound(s)
+
+
+def test_lode_push_goes_on_behind_a_server_that_was_killed(server, elf, tmp_path):
+    (tmp_path / "large.debug").write_bytes(elf.large)
+    s = server()
+    cutter = Cutter(s.port, [2_500_000])
+    p = subprocess.Popen([LODE, "push", str(tmp_path / "large.debug"), "--to", f"http://127.0.0.1:{cutter.port}", "--json"],
+                         stdout=subprocess.PIPE, text=True)
+    s.wait(lambda: cutter.n_cut and list((s.data / "store/tmp").glob("note-*")), "the cut, and something of it to be kept")
+    s.proc.kill()
+    s.proc.wait()
+    s.proc = subprocess.Popen([LODE, "serve", "--listen", f"127.0.0.1:{s.port}", "--data", str(s.data), "--no-upstream",
+                               "--no-packages", str(tmp_path / "empty")], stdout=s.log, stderr=s.log)
+    out, _ = p.communicate(timeout=120)
+    r = json.loads(out)
+    assert p.returncode == 0 and (r["stored"], r["failed"]) == (1, 0), r
+    assert cutter.starts and cutter.starts[0] >= 1 << 20, cutter.starts
+    assert fetch(s, f"/buildid/{elf.id}/debuginfo") == (200, elf.large, True)
     sound(s)
 
 
