@@ -75,6 +75,12 @@ struct settings {
 		const char *database, *address;
 		unsigned port, verbosity;
 	} debuginfod;
+	struct profile_settings {
+		const char *output, *output_format, *input_format, *type, *base, *by, *label, *title, *names;
+		const char *focus, *ignore, *hide, *show;
+		unsigned rows;
+		bool invert, normalise, cum, quiet;
+	} profile;
 	struct symbols_settings {
 		const char *build_id, *pid;
 		bool kernel, text;
@@ -138,6 +144,8 @@ struct option_group {
 };
 /* Shared by commands, so that one configuration file serves them all. */
 extern const struct option_group group_state, group_scanning, group_output, group_upstream;
+/* Of profiles: files and their formats; what of them is shown. */
+extern const struct option_group group_profile_files, group_profile_view;
 
 #define COMMAND_MAX_GROUPS 8
 struct command {
@@ -154,7 +162,7 @@ extern const struct command command_serve, command_scan, command_inspect, comman
 extern const struct command command_split, find_command; /* command_find() is the search in the table */
 extern const struct command command_store, command_token, command_push;
 extern const struct command command_debuginfod, command_debuginfod_find;
-extern const struct command command_symbolize, command_addr2line, command_symtab;
+extern const struct command command_symbolize, command_addr2line, command_symtab, command_profile;
 extern const struct command command_completion, command_version, command_help;
 extern const struct command *const commands[];       /* ended by NULL */
 const struct command *command_find(struct str name); /* NULL: none */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "cmd/profile.h"
 #include "cmd/symbolize.h"
 
 #define INPUT_SIZE MIB(1) /* of standard input at once */
@@ -245,6 +246,8 @@ static int symbolize(struct settings *s)
 		return usage("the output styles are lode, gnu, llvm, json");
 	if (n > 1)
 		return usage("one of -e, --build-id, --pid, --kernel");
+	if (!n && !o->text && profile_wanted(s))
+		return profile_run(s, true);
 	if (o->text || (!n && !s->paths.n && !isatty(STDIN_FILENO)))
 		return s->paths.n ? usage("crash text comes on standard input, without addresses")
 				  : symbolize_text(s);
@@ -297,15 +300,17 @@ static const struct option_group style_group = { "Output", style_rows };
 
 const struct command command_symbolize = {
 	.name = "symbolize",
-	.args = "[ADDRESS...]",
-	.summary = "addresses in, functions, inlined calls, files and lines out",
+	.args = "[ADDRESS... | PROFILE...]",
+	.summary = "addresses in, functions, inlined calls, files and lines out; profiles too",
 	.examples = "  lode symbolize -e /usr/bin/ls 0x6b10\n"
 		    "  lode symbolize --build-id 4f3a0c5e1f7d2b8890aa4c2d1e9b7f6055d3c1e1 0x6b10\n"
 		    "  perf script | lode symbolize >stacks\n"
 		    "  ./test 2>&1 | lode symbolize\n"
+		    "  lode symbolize cpu.pb.gz -o named.pb.gz\n"
+		    "  perf script --show-mmap-events | lode symbolize -o flame.html\n"
 		    "  lode symbolize -e vmlinux --output-style llvm <addresses\n"
 		    "  lode symbolize -e xfs.ko .init.text+0x10\n",
-	.groups = { &symbolize_group, &style_group },
+	.groups = { &symbolize_group, &style_group, &group_profile_files, &group_profile_view },
 	.max_args = SIZE_MAX,
 	.run = symbolize,
 };

@@ -18,6 +18,7 @@ const struct command *const commands[] = {
 	&command_debuginfod,
 	&command_debuginfod_find,
 	&command_symbolize,
+	&command_profile,
 	&command_addr2line,
 	&command_symtab,
 	&command_completion,

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench-profile N SAMPLES [OUT]: N profiles of SAMPLES samples each, of one service: reading them, merging
+ * them, making a flame graph of them, each by itself and when they share their stacks. CPU seconds, one
+ * thread, as JSON. With OUT the merged one is written there.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include "profile/output.h"
+
+#define FUNCTIONS 4000u
+#define PATHS     20000u /* stacks of the service, of which each profile has some */
+#define DEPTH     24u
+
+static uint64_t next(uint64_t *s)
+{
+	uint64_t z = *s += 0x9e3779b97f4a7c15;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+	z = (z ^ z >> 27) * 0x94d049bb133111eb;
+	return z ^ z >> 31;
+}
+
+static double seconds(int64_t since_ns)
+{
+	return (double)(clock_cpu_ns() - since_ns) / 1e9;
+}
+
+static void must(int r, const struct err *err)
+{
+	if (r < 0) {
+		fprintf(stderr, "bench-profile: %s\n", err->text);
+		exit(1);
+	}
+}
+
+static uint32_t location(struct profile *p, uint64_t n)
+{
+	const struct profile_mapping m = { 0x400000,
+					   0x4000000,
+					   0,
+					   profile_add_string(p, STR("/usr/bin/service")),
+					   profile_add_string(
+						   p, STR("0123456789abcdef0123456789abcdef01234567")),
+					   15 };
+	struct profile_location l = { .addr = 0x400000 + n * 32, .mapping = profile_add_mapping(p, &m) };
+	struct profile_line line = { .line = (int64_t)(n % 900) };
+	struct profile_function f = { 0 };
+	char text[64];
+
+	snprintf(text, sizeof(text), "service::module%llu::function%llu(int)",
+		 (unsigned long long)(n / 3 % 90), (unsigned long long)(n / 3));
+	f.name = f.system_name = profile_add_string(p, str_of(text));
+	snprintf(text, sizeof(text), "src/module%llu.cc", (unsigned long long)(n / 3 % 90));
+	f.file = profile_add_string(p, str_of(text));
+	line.function = profile_add_function(p, &f);
+	return profile_add_location(p, &l, &line, 1);
+}
+
+/* The stack of a path: paths share their beginnings. */
+static uint32_t path(struct profile *p, uint32_t n)
+{
+	uint32_t stack = 0;
+
+	for (uint32_t d = 0; d < DEPTH; d++) {
+		uint64_t s = ((uint64_t)d << 32) + n / (1u << (d < 14 ? 14 - d : 0));
+
+		stack = profile_add_stack(p, stack, location(p, next(&s) % (FUNCTIONS * 3)));
+	}
+	return stack;
+}
+
+/* Like most services': few paths take most of the time. */
+static struct profile *make(uint32_t seed, uint32_t n_samples)
+{
+	struct profile *p = profile_new(NULL);
+	uint64_t s = seed;
+
+	profile_add_type(p, STR("samples"), STR("count"));
+	profile_add_type(p, STR("cpu"), STR("nanoseconds"));
+	for (uint32_t i = 0; i < n_samples; i++) {
+		uint64_t r = next(&s);
+		uint32_t of = (uint32_t)(r % PATHS * (r >> 32 & 0xff) / 255);
+		struct profile_label l = { .key = profile_add_string(p, STR("thread")),
+					   .num = (int64_t)(i + 1) };
+
+		profile_add_sample(p, path(p, of), profile_add_labels(p, &l, 1), (int64_t[]){ 1, 10000000 });
+	}
+	return p;
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t n = argc > 1 ? (uint32_t)atoi(argv[1]) : 1000,
+		 n_samples = argc > 2 ? (uint32_t)atoi(argv[2]) : 1000;
+	struct profile **list = calloc(n, sizeof(*list));
+	struct buf *files = calloc(n, sizeof(*files)), html = { 0 }, out = { 0 };
+	double read_s, own_s, shared_s, merge_s, html_s;
+	struct profile *all = profile_new(NULL);
+	struct profile_tree *t = NULL;
+	struct err err = { 0 };
+	uint64_t bytes = 0;
+	uint32_t *stacks;
+	int64_t *values, at;
+	size_t total = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct profile *p = make(i + 1, n_samples);
+
+		must(profile_write_pprof(p, false, &files[i], &err), &err);
+		bytes += files[i].size;
+		profile_free(p);
+	}
+	at = clock_cpu_ns();
+	for (uint32_t i = 0; i < n; i++)
+		must(profile_read_pprof(buf_bytes(&files[i]), NULL, &list[i], &err), &err);
+	read_s = seconds(at);
+
+	at = clock_cpu_ns();
+	must(profile_tree_new(&(struct profile_view){ 0 }, NULL, &t, &err), &err);
+	for (uint32_t i = 0; i < n; i++)
+		must(profile_tree_add(t, list[i], 1, 0, 1, &err), &err);
+	must(profile_tree_end(t, &err), &err);
+	own_s = seconds(at);
+	at = clock_cpu_ns();
+	profile_write_html(t, &(struct profile_output){ 0 }, &html);
+	html_s = seconds(at);
+	profile_tree_free(t);
+
+	at = clock_cpu_ns();
+	for (uint32_t i = 0; i < n; i++)
+		must(profile_merge(all, list[i], 1, &err), &err);
+	must(profile_merge_end(all, &err), &err);
+	merge_s = seconds(at);
+
+	/* What a store would have: numbers of stacks that all profiles share. */
+	stacks = calloc((size_t)n * n_samples, sizeof(*stacks));
+	values = calloc((size_t)n * n_samples, sizeof(*values));
+	for (; total < (size_t)n * n_samples; total++) {
+		stacks[total] = all->sample_stack[(total * 7919) % all->n_samples];
+		values[total] = 10000000;
+	}
+	at = clock_cpu_ns();
+	must(profile_tree_new(&(struct profile_view){ 0 }, NULL, &t, &err), &err);
+	must(profile_tree_add_stacks(t, all, stacks, values, total, 0, &err), &err);
+	must(profile_tree_end(t, &err), &err);
+	shared_s = seconds(at);
+	printf("{\"profiles\": %u, \"samples\": %zu, \"bytes\": %llu, \"stacks\": %u, \"nodes\": %u, "
+	       "\"read_s\": %.3f, "
+	       "\"merge_s\": %.3f, \"flame_of_each_s\": %.3f, \"flame_of_shared_s\": %.3f, \"html_s\": %.3f, "
+	       "\"html_bytes\": %zu}\n",
+	       n, total, (unsigned long long)bytes, all->stacks.n, profile_tree_n(t), read_s, merge_s, own_s,
+	       shared_s, html_s, html.size);
+	if (argc > 3) {
+		must(profile_write_pprof(all, true, &out, &err), &err);
+		must(file_write_durable(argv[3], out.p, out.size, 0644, &err), &err);
+	}
+	return 0;
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Naming what a profile has only addresses of: locations by module, and of each module by address.
+ */
+#include "profile/name.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include "profile/internal.h"
+
+#define PROGRESS_EVERY 1024u
+#define MAX_MODULES    (1u << 16)
+
+struct naming {
+	struct profile *p;
+	const struct profile_namer *n;
+	struct profile_named *modules;
+	size_t n_modules;
+	uint32_t *module_of; /* of each mapping */
+	uint32_t *order;     /* locations, by module and address */
+	uint32_t n_done, n_all;
+	struct symbolize_mapping *maps; /* of the module that is being asked for */
+	struct buf text;
+	PROFILE_TABLE(struct profile_line) lines;
+};
+
+/* ---- modules ---- */
+
+/* What begins so is no file. */
+static bool is_no_file(struct str file)
+{
+	return !file.size || file.p[0] == '[' || str_starts(file, STR("//anon")) ||
+	       str_starts(file, STR("anon_inode:")) || str_starts(file, STR("/memfd:")) ||
+	       str_starts(file, STR("/SYSV")) || str_starts(file, STR("/dev/zero")) ||
+	       str_starts(file, STR("linux-vdso"));
+}
+
+/* Mappings of one build ID are one module; without one, those of one file. */
+static int find_modules(struct naming *x, struct err *err)
+{
+	struct profile *p = x->p;
+	struct map by_key = { 0 };
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < p->mappings.n; i++) {
+		const struct profile_mapping *m = &p->mappings.p[i];
+		uint64_t key = m->build_id ? (uint64_t)m->build_id << 32 : m->file;
+		void *known = map_get(&by_key, bytes_of(&key, sizeof(key)));
+
+		if (!known && x->n_modules == MAX_MODULES) {
+			r = err_set(err, ERR_LIMIT, "has mappings of more than %u files", MAX_MODULES);
+			break;
+		}
+		if (!known) {
+			x->modules[x->n_modules++] = (struct profile_named){
+				.file = profile_str(p, m->file), .build_id = profile_str(p, m->build_id)
+			};
+			known = (void *)(uintptr_t)x->n_modules;
+			map_put(&by_key, bytes_of(&key, sizeof(key)), known);
+		}
+		x->module_of[i] = (uint32_t)((uintptr_t)known - 1);
+	}
+	map_done(&by_key);
+	return r;
+}
+
+/* ---- locations ---- */
+
+static bool is_named(const struct profile *p, const struct profile_location *l)
+{
+	for (uint32_t i = 0; i < l->n_lines; i++) {
+		const struct profile_line *line = &p->lines.p[l->first_line + i];
+
+		if (line->line || p->functions.p[line->function].file)
+			return true;
+	}
+	return false;
+}
+
+static int by_module(const void *a, const void *b, void *arg)
+{
+	const struct naming *x = arg;
+	const struct profile_location *l = &x->p->locations.p[*(const uint32_t *)a],
+				      *o = &x->p->locations.p[*(const uint32_t *)b];
+	uint32_t m = x->module_of[l->mapping], n = x->module_of[o->mapping];
+
+	if (m != n)
+		return m < n ? -1 : 1;
+	return l->addr < o->addr ? -1 : l->addr > o->addr;
+}
+
+static void not_named(struct profile_named *m, const struct profile_location *l, enum symbolize_reason reason,
+		      const char *why)
+{
+	if (l->n_lines) {
+		m->n_named++;
+		return;
+	}
+	if (!m->n_unnamed++) {
+		m->reason = reason;
+		snprintf(m->why, sizeof(m->why), "%s", why ? why : "");
+	}
+}
+
+/* What has no mapping is a module of its own, behind the others. */
+static void sort_locations(struct naming *x)
+{
+	struct profile *p = x->p;
+
+	for (uint32_t i = 0; i < p->locations.n; i++) {
+		const struct profile_location *l = &p->locations.p[i];
+
+		if (l->mapping == PROFILE_NONE && !l->n_lines)
+			not_named(&x->modules[x->n_modules], l, SYMBOLIZE_NO_MAPPING, NULL);
+		if (l->mapping == PROFILE_NONE)
+			continue;
+		if (is_named(p, l))
+			x->modules[x->module_of[l->mapping]].n_named++;
+		else
+			x->order[x->n_all++] = i;
+	}
+	qsort_r(x->order, x->n_all, sizeof(*x->order), by_module, x);
+}
+
+static uint32_t path_string(struct naming *x, struct str dir, struct str file)
+{
+	x->text.size = 0;
+	symtab_path(dir, file, &x->text);
+	return profile_add_string(x->p, buf_str(&x->text));
+}
+
+static void add_line(struct naming *x, const struct symtab_frame *f)
+{
+	struct profile_function fn = { .start_line = f->start_line };
+	struct profile_line line = { .line = f->line, .column = f->column };
+
+	x->text.size = 0;
+	symbolize_name(f, x->n->demangling, &x->text);
+	fn.name = profile_add_string(x->p, buf_str(&x->text));
+	fn.system_name = profile_add_string(x->p, f->linkage.size ? f->linkage : f->name);
+	/* pprof's file is of the function, but is shown with the line: where a function has parts of several,
+	 * that of the line. */
+	fn.file = path_string(x, f->dir, f->file);
+	line.function = profile_add_function(x->p, &fn);
+	if (profile_room(x->p, &x->lines, 1))
+		x->lines.p[x->lines.n++] = line;
+}
+
+/* Names without files are no gain over names without files. */
+static bool is_better(const struct profile_location *l, const struct symtab_frames *f)
+{
+	return f->n && (!l->n_lines || f->list[0].line || f->list[0].file.size);
+}
+
+static int put_lines(struct naming *x, struct profile_location *l, const struct symtab_frames *f,
+		     struct err *err)
+{
+	x->lines.n = 0;
+	for (size_t i = 0; i < f->n; i++)
+		add_line(x, &f->list[i]);
+	if (profile_build_end(x->p, err) < 0 || x->lines.n != f->n ||
+	    !profile_room(x->p, &x->p->lines, x->lines.n))
+		return profile_err_memory(x->p, err);
+	l->first_line = x->p->lines.n;
+	l->n_lines = x->lines.n;
+	memcpy(x->p->lines.p + x->p->lines.n, x->lines.p, x->lines.n * sizeof(*x->lines.p));
+	x->p->lines.n += x->lines.n;
+	return 0;
+}
+
+/* ---- one module ---- */
+
+static size_t list_maps(struct naming *x, uint32_t module)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < x->p->mappings.n; i++) {
+		const struct profile_mapping *m = &x->p->mappings.p[i];
+		struct str file = profile_str(x->p, m->file);
+
+		if (x->module_of[i] != module)
+			continue;
+		x->maps[n] = (struct symbolize_mapping){ .start = m->start,
+							 .limit = m->limit,
+							 .offset = m->offset };
+		/* "[kernel.kallsyms]_text": at which symbol the mapping begins. */
+		if (str_starts(file, STR("[kernel.kallsyms]_")))
+			x->maps[n].symbol = (struct str){ file.p + 17, file.size - 17 };
+		n++;
+	}
+	return n;
+}
+
+static enum symbolize_reason begin(struct naming *x, const struct profile_module *m, struct str id,
+				   const char **ret_why)
+{
+	*ret_why = NULL;
+	if (id.size && !m->id.size)
+		*ret_why = "its build ID is none that a file could be found by";
+	if (!m->id.size && is_no_file(m->file)) {
+		if (!*ret_why)
+			*ret_why = "there is no file of it";
+		return SYMBOLIZE_NO_BUILD_ID;
+	}
+	return x->n->begin(x->n->arg, m, ret_why);
+}
+
+static int ask_one(struct naming *x, const struct profile_module *m, struct profile_named *to,
+		   struct profile_location *l, struct err *err)
+{
+	struct symtab_frames frames = { 0 };
+	enum symbolize_reason reason = x->n->ask(x->n->arg, m, l->addr, &frames);
+
+	if (!is_better(l, &frames)) {
+		not_named(to, l, reason, NULL);
+		return 0;
+	}
+	to->n_new++;
+	return put_lines(x, l, &frames, err);
+}
+
+static int report(struct naming *x, struct err *err)
+{
+	if (x->n->progress && x->n->progress(x->n->arg, x->n_done, x->n_all))
+		return err_set(err, ERR_CANCELLED, "stopped");
+	return 0;
+}
+
+static int name_module(struct naming *x, uint32_t module, const uint32_t *list, uint32_t n, struct err *err)
+{
+	struct profile_named *to = &x->modules[module];
+	struct profile_module m = { .file = to->file, .maps = x->maps, .n_maps = list_maps(x, module) };
+	enum symbolize_reason reason;
+	const char *why;
+	int r = 0;
+
+	if (!build_id_parse(&m.id, to->build_id))
+		m.id.size = 0;
+	reason = begin(x, &m, to->build_id, &why);
+	for (uint32_t i = 0; r == 0 && i < n; i++) {
+		struct profile_location *l = &x->p->locations.p[list[i]];
+
+		if (reason == SYMBOLIZE_FOUND)
+			r = ask_one(x, &m, to, l, err);
+		else
+			not_named(to, l, reason, why);
+		if (r == 0 && ++x->n_done % PROGRESS_EVERY == 0)
+			r = report(x, err);
+	}
+	if (reason == SYMBOLIZE_FOUND)
+		x->n->end(x->n->arg);
+	return r;
+}
+
+static int name_all(struct naming *x, struct err *err)
+{
+	for (uint32_t i = 0, end; i < x->n_all; i = end) {
+		uint32_t module = x->module_of[x->p->locations.p[x->order[i]].mapping];
+
+		for (end = i + 1; end < x->n_all; end++)
+			if (x->module_of[x->p->locations.p[x->order[end]].mapping] != module)
+				break;
+		if (report(x, err) < 0 || name_module(x, module, x->order + i, end - i, err) < 0)
+			return -1;
+	}
+	return report(x, err);
+}
+
+/* pprof asks no more where these are set. */
+static void set_flags(struct naming *x)
+{
+	for (uint32_t i = 0; i < x->p->mappings.n; i++)
+		if (x->modules[x->module_of[i]].n_new)
+			x->p->mappings.p[i].flags |= PROFILE_HAS_FUNCTIONS | PROFILE_HAS_FILENAMES |
+						     PROFILE_HAS_LINES | PROFILE_HAS_INLINES;
+}
+
+static int by_unnamed(const void *a, const void *b)
+{
+	const struct profile_named *m = a, *n = b;
+
+	if (m->n_unnamed != n->n_unnamed)
+		return m->n_unnamed > n->n_unnamed ? -1 : 1;
+	return str_cmp(m->file, n->file);
+}
+
+int profile_name(struct profile *p, const struct profile_namer *n, struct profile_named **ret_list,
+		 size_t *ret_n, struct err *err)
+{
+	struct naming x = { .p = p, .n = n };
+	int r = 0;
+
+	x.modules = calloc((size_t)p->mappings.n + 1, sizeof(*x.modules));
+	x.module_of = calloc((size_t)p->mappings.n + 1, sizeof(*x.module_of));
+	x.maps = calloc((size_t)p->mappings.n + 1, sizeof(*x.maps));
+	x.order = calloc((size_t)p->locations.n + 1, sizeof(*x.order));
+	if (!x.modules || !x.module_of || !x.maps || !x.order)
+		r = profile_err_memory(p, err);
+	if (r == 0)
+		r = find_modules(&x, err);
+	if (r == 0) {
+		sort_locations(&x);
+		r = name_all(&x, err);
+		set_flags(&x);
+	}
+	p->memory -= (uint64_t)x.lines.room * sizeof(*x.lines.p);
+	free(x.lines.p);
+	free(x.module_of);
+	free(x.maps);
+	free(x.order);
+	buf_done(&x.text);
+	/* Locations are others now. */
+	profile_index_drop(p);
+	if (r < 0) {
+		free(x.modules);
+		return -1;
+	}
+	x.n_modules += x.modules[x.n_modules].n_unnamed != 0;
+	qsort(x.modules, x.n_modules, sizeof(*x.modules), by_unnamed);
+	*ret_list = x.modules;
+	*ret_n = x.n_modules;
+	return 0;
+}
