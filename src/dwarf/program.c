@@ -150,26 +150,33 @@ static uint8_t slot_of(uint64_t attr, uint8_t kind)
 	return DWARF_NO_SLOT;
 }
 
-/* A program being written: fixed sizes are gathered until something else comes. */
+/*
+ * A program being written: fixed sizes are gathered until something else comes. There is room for one
+ * attribute: a value's number of 8 bytes, and what has been gathered, which is passed over before it becomes
+ * too much for that.
+ */
+#define ROOM     64u
+#define SKIP_MAX 4096u
+
 struct writer {
-	struct buf *out;
+	uint8_t *p;
 	unsigned skip;
 };
 
-static void flush(struct writer *w)
+static inline void flush(struct writer *w)
 {
 	while (w->skip) {
 		unsigned n = MIN(w->skip, 255u - DWARF_OP_SKIP);
 
-		buf_add_char(w->out, (char)(DWARF_OP_SKIP + n));
+		*w->p++ = (uint8_t)(DWARF_OP_SKIP + n);
 		w->skip -= n;
 	}
 }
 
-static void emit(struct writer *w, uint8_t op)
+static inline void emit(struct writer *w, uint8_t op)
 {
 	flush(w);
-	buf_add_char(w->out, (char)op);
+	*w->p++ = op;
 }
 
 /* How an attribute that nobody looks at is passed over. */
@@ -236,38 +243,48 @@ static bool compile_attr(struct writer *w, uint8_t slot, uint64_t form, int64_t 
 
 	if (form == FORM_INDIRECT) {
 		emit(w, DWARF_OP_INDIRECT);
-		buf_add_char(w->out, (char)slot);
+		*w->p++ = slot;
 		return true;
 	}
 	if (slot == DWARF_NO_SLOT || !dwarf_form_plan(form, f, &read, &is))
 		return compile_skip(w, form, f);
 	emit(w, DWARF_OP_VALUE);
-	buf_add_char(w->out, (char)slot);
-	buf_add_char(w->out, (char)read);
-	buf_add_char(w->out, (char)is);
-	if (read == DWARF_READ_IMPLICIT)
-		buf_add_u64(w->out, (uint64_t)implicit);
+	*w->p++ = slot;
+	*w->p++ = read;
+	*w->p++ = is;
+	if (read == DWARF_READ_IMPLICIT) {
+		uint64_t v = htole64((uint64_t)implicit);
+
+		memcpy(w->p, &v, 8);
+		w->p += 8;
+	}
 	return true;
 }
 
 /* One abbreviation behind its code. An unknown form makes the rest of its DIEs unreadable: ERR_INVALID. */
-static int compile_decl(struct dwarf_table *t, struct cursor *c, uint64_t code, struct err *err)
+static int compile_decl(struct dwarf_table *t, const uint8_t **pp, const uint8_t *start, const uint8_t *end,
+			uint64_t code, struct err *err)
 {
-	struct writer w = { .out = &t->programs };
-	uint64_t tag = cursor_uleb(c);
+	const uint8_t *p = *pp;
+	struct writer w = { 0 };
+	uint64_t tag = leb_u(&p, end);
 	struct dwarf_decl decl = { .code = code, .program = (uint32_t)t->programs.size };
 	unsigned n = 0;
 
 	decl.tag = (uint16_t)MIN(tag, (uint64_t)UINT16_MAX);
-	decl.children = cursor_u8(c);
+	decl.children = *p++;
 	decl.kind = decl.tag < sizeof(kinds) ? kinds[decl.tag] : DWARF_KIND_OTHER;
-	decl.spec = (uint32_t)(c->p - c->start);
+	decl.spec = (uint32_t)(p - start);
 	for (;;) {
-		uint64_t attr = cursor_uleb(c), form = cursor_uleb(c);
-		int64_t implicit = form == FORM_IMPLICIT_CONST ? cursor_sleb(c) : 0;
+		uint64_t attr = leb_u(&p, end), form = leb_u(&p, end);
+		int64_t implicit = form == FORM_IMPLICIT_CONST ? leb_s(&p, end) : 0;
 
-		if (!cursor_ok(c))
-			return cursor_err(c, ".debug_abbrev", err);
+		if (p > end)
+			return err_set(err, ERR_INVALID, ".debug_abbrev ends within abbreviation %llu",
+				       (unsigned long long)code);
+		w.p = buf_reserve(&t->programs, ROOM);
+		if (w.skip > SKIP_MAX)
+			flush(&w);
 		if (!attr && !form)
 			break;
 		if (++n > ATTRS_MAX)
@@ -277,8 +294,11 @@ static int compile_decl(struct dwarf_table *t, struct cursor *c, uint64_t code, 
 		if (!compile_attr(&w, slot_of(attr, decl.kind), form, implicit, &t->format))
 			return err_set(err, ERR_INVALID, "abbreviation %llu: unknown form %llu",
 				       (unsigned long long)code, (unsigned long long)form);
+		t->programs.size = (size_t)(w.p - t->programs.p);
 	}
 	emit(&w, DWARF_OP_END);
+	t->programs.size = (size_t)(w.p - t->programs.p);
+	*pp = p;
 	DWARF_GROW(t->decls, t->n_decls, t->room_decls);
 	if (code != t->n_decls + 1)
 		t->dense = false;
@@ -309,32 +329,32 @@ static void sort_decls(struct dwarf_table *t)
 static int compile(struct dwarf_reader *r, struct dwarf_table *t, const struct dwarf_cu *cu, struct err *err)
 {
 	const struct dwarf_data *s = &cu->file->abbrev;
-	struct cursor c;
+	const uint8_t *start, *p, *end;
 	int rc = 0;
 
 	if (cu->abbrev_off >= s->size)
 		return err_set(err, ERR_INVALID, "abbreviations at %llu of %llu bytes",
 			       (unsigned long long)cu->abbrev_off, (unsigned long long)s->size);
-	c = cursor_at(bytes_of(s->p + cu->abbrev_off, s->size - cu->abbrev_off), cu->file->big,
-		      cu->abbrev_off);
+	start = p = s->p + cu->abbrev_off;
+	end = s->p + s->size;
 	t->dense = true;
-	while (rc == 0) {
-		uint64_t code = cursor_uleb(&c);
+	while (rc == 0 && p < end) {
+		uint64_t code = leb_u(&p, end);
 
 		/* One whose end marker is missing ends with the section. */
-		if (!code)
+		if (!code || p > end)
 			break;
 		if (t->n_decls >= DECLS_MAX)
 			rc = err_set(err, ERR_LIMIT, "more than the %u abbreviations allowed", DECLS_MAX);
 		else
-			rc = compile_decl(t, &c, code, err);
-		if (rc == 0 && (size_t)(c.p - c.start) > r->budget)
-			rc = dwarf_reader_spend(r, (uint64_t)(c.p - c.start), err);
+			rc = compile_decl(t, &p, start, end, code, err);
+		if (rc == 0 && (size_t)(p - start) > r->budget)
+			break;
 	}
 	if (!t->dense)
 		sort_decls(t);
 	if (rc == 0)
-		rc = dwarf_reader_spend(r, (uint64_t)(c.p - c.start), err);
+		rc = dwarf_reader_spend(r, (uint64_t)(p - start), err);
 	return rc;
 }
 

@@ -49,8 +49,9 @@ int dwarf_die_each(const struct dwarf_cu *cu, const struct dwarf_table *t, const
 		   void (*fn)(void *arg, const struct dwarf_attr *a), void *arg,
 		   const struct dwarf_decl **ret, struct err *err)
 {
-	struct cursor c = cursor_at(bytes_of(p, size), cu->file->big, 0), spec;
+	struct cursor c = cursor_at(bytes_of(p, size), cu->file->big, 0);
 	const struct dwarf_data *abbrev = &cu->file->abbrev;
+	const uint8_t *spec, *end = abbrev->p + abbrev->size;
 	uint64_t code = cursor_uleb(&c);
 	const struct dwarf_decl *decl;
 
@@ -61,15 +62,15 @@ int dwarf_die_each(const struct dwarf_cu *cu, const struct dwarf_table *t, const
 	if (!decl)
 		return err_set(err, ERR_INVALID, "no abbreviation %llu in the table at %llu",
 			       (unsigned long long)code, (unsigned long long)t->off);
-	spec = cursor_of(bytes_of(abbrev->p + t->off + decl->spec, abbrev->size - t->off - decl->spec));
+	spec = abbrev->p + t->off + decl->spec;
 	for (;;) {
-		struct dwarf_attr a = { .name = cursor_uleb(&spec), .form = 0 };
+		struct dwarf_attr a = { .name = leb_u(&spec, end), .form = 0 };
 		int64_t implicit = 0;
 
-		a.form = cursor_uleb(&spec);
+		a.form = leb_u(&spec, end);
 		if (a.form == FORM_IMPLICIT_CONST)
-			implicit = cursor_sleb(&spec);
-		if ((!a.name && !a.form) || !cursor_ok(&spec))
+			implicit = leb_s(&spec, end);
+		if ((!a.name && !a.form) || spec > end)
 			return 0;
 		if (a.form == FORM_INDIRECT) {
 			a.form = cursor_uleb(&c);

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What holds of every table that is made, whatever it is made of: the same with several threads, it opens, its answers cover what
+ * they say they cover, and verify finds it to be what DWARF says.
+ */
+#pragma once
+
+#include "code_writer.h"
+#include "fuzz.h"
+#include "symtab/symtab.h"
+
+static inline void on_difference(void *arg, uint64_t addr, const char *text)
+{
+}
+
+static inline void check_answers(struct symtab *t)
+{
+	struct symtab_finder *f = symtab_finder_new(t);
+	struct symtab_frames frames;
+	struct err err = { 0 };
+	uint64_t at = 0;
+	int r;
+
+	while ((r = symtab_next(f, at, &frames, &err)) == 0) {
+		FUZZ_CHECK(frames.lo >= at && frames.hi > frames.lo && frames.n >= 1);
+		at = frames.hi;
+	}
+	FUZZ_CHECK(r == SYMTAB_NONE);
+	symtab_finder_free(f);
+}
+
+/* Finish the file and make its table. */
+static inline void check_file(struct code_writer *w)
+{
+	AUTO(buf_done) struct buf file = { 0 }, one = { 0 }, three = { 0 };
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	AUTO(symtab_closep) struct symtab *t = NULL;
+	struct symtab_options o = { .n_threads = 1 }, many = { .n_threads = 3, .chunk_size = 1 };
+	struct symtab_check check;
+	struct symtab_stats st;
+	struct err err = { 0 };
+	int r;
+
+	code_writer_finish(w, &file);
+	src = source_of_mem(buf_bytes(&file), "x");
+	FUZZ_CHECK(elf_open(src, &img, &err) == 0);
+	r = symtab_build(img, &o, &one, &st, &err);
+	FUZZ_CHECK(r >= 0 || err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
+	if (r)
+		return;
+	FUZZ_CHECK(symtab_build(img, &many, &three, &st, &err) == 0);
+	FUZZ_CHECK(bytes_eq(buf_bytes(&one), buf_bytes(&three)));
+	FUZZ_CHECK(symtab_open_mem(buf_bytes(&one), &t, &err) == 0);
+	check_answers(t);
+	FUZZ_CHECK(symtab_verify(t, img, &o, on_difference, NULL, &check, &err) == 0);
+}
+
+/* The first bytes say which target, version and size of offsets. */
+static inline void writer_of(struct code_writer *w, struct cursor *c, uint16_t type)
+{
+	enum elf_writer_target target = cursor_u8(c) % ELF_WRITER_N_TARGETS;
+	uint8_t how = cursor_u8(c);
+
+	code_writer_init(w, target, type);
+	w->version = 2 + how % 4;
+	w->dwarf64 = how & 4;
+}
+
+static inline void rest_add(struct buf *b, struct cursor *c)
+{
+	struct bytes rest = cursor_bytes(c, cursor_left(c));
+
+	if (rest.size)
+		buf_add(b, rest.p, rest.size);
+}
