@@ -71,8 +71,10 @@ static int head_read(struct go *g, uint64_t text, struct err *err)
 	}
 	if (!cursor_ok(&c))
 		return cursor_err(&c, "header", err);
-	if (g->n_funcs > FUNCS_MAX || g->names > g->table.size || g->units > g->table.size ||
-	    g->files > g->table.size || g->programs > g->table.size || g->funcs > g->table.size)
+	/* Each function has a row of two numbers. */
+	if (g->n_funcs > FUNCS_MAX || g->n_funcs > g->table.size / 8 || g->names > g->table.size ||
+	    g->units > g->table.size || g->files > g->table.size || g->programs > g->table.size ||
+	    g->funcs > g->table.size)
 		return err_set(err, ERR_INVALID, "header");
 	return 0;
 }

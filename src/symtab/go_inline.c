@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #define DATA_MAX      MIB(1024)
+#define CALL_COST     16u        /* of what a table of a size may cost */
 #define CALLS_MAX     (1u << 16) /* of one function */
 #define PROGRAM_CALLS 2u         /* PCDATA_InlTreeIndex */
 #define DATA_TREE     3u         /* FUNCDATA_InlTree */
@@ -215,7 +216,10 @@ int go_tree_read(struct go *g, const struct go_func *f, size_t *ret_n, struct er
 
 		cursor_skip(&c, size == 16 ? 4 : 12);
 		name = go_string(g, g->names + cursor_u32(&c));
-		g->b->row_budget -= MIN(g->b->row_budget, (uint64_t)name.size);
+		g->b->row_budget -= MIN(g->b->row_budget, (uint64_t)name.size + CALL_COST);
+		if (!g->b->row_budget)
+			return err_set(err, ERR_LIMIT,
+				       ".gopclntab: functions have more calls than it has room for");
 		calls[i] = (struct call){ (uint32_t)i + 1, (int32_t)cursor_u32(&c) };
 		if (size == 16)
 			id.line = cursor_u32(&c);

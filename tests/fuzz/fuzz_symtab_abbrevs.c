@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Abbreviations: the input is the number of bytes of DIEs (2 bytes, little endian), these, and .debug_abbrev. Two units have the same DIEs
- * and the table at 0 and at 1.
+ * Abbreviations: the input is the number of bytes of DIEs (2 bytes, little endian), these, and .debug_abbrev.
+ * Two units have the same DIEs and the table at 0 and at 1.
  */
 #include "symtab_check.h"
 

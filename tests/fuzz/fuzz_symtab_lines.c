@@ -14,8 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < 3; i++) {
 		code_unit_c(&w, i == 2 ? 16 : 0);
 		code_die(&w, T_SUBPROGRAM, false, A_NAME, F_STRING, (uint64_t)(uintptr_t) "f", A_LOW, F_ADDR,
-			 (uint64_t)(0x1000 + 0x100 * i), A_HIGH, F_ADDR, (uint64_t)(0x10c0 + 0x100 * i), A_DECL_FILE, F_DATA1,
-			 (uint64_t)2, 0u);
+			 (uint64_t)(0x1000 + 0x100 * i), A_HIGH, F_ADDR, (uint64_t)(0x10c0 + 0x100 * i),
+			 A_DECL_FILE, F_DATA1, (uint64_t)2, 0u);
 		code_up(&w);
 		code_unit_end(&w);
 	}

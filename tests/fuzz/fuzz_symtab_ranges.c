@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Range lists: the input is the size of .debug_addr (a byte), that section, and .debug_ranges or .debug_rnglists. Functions have lists at
- * several offsets, one within the other, and by index.
+ * Range lists: the input is the size of .debug_addr (a byte), that section, and .debug_ranges or
+ * .debug_rnglists. Functions have lists at several offsets, one within the other, and by index.
  */
 #include "symtab_check.h"
 
@@ -21,13 +21,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		buf_add(&w.addr, addrs.p, addrs.size);
 	rest_add(five ? &w.rnglists : &w.ranges, &c);
 	code_unit_begin(&w);
-	code_die(&w, T_COMPILE, true, A_LANGUAGE, F_DATA1, (uint64_t)0x1d, A_LOW, F_ADDR, (uint64_t)0x1000, A_ADDR_BASE, F_DATA4,
-		 (uint64_t)0, A_RNGLISTS_BASE, F_DATA4, (uint64_t)8, 0u);
+	code_die(&w, T_COMPILE, true, A_LANGUAGE, F_DATA1, (uint64_t)0x1d, A_LOW, F_ADDR, (uint64_t)0x1000,
+		 A_ADDR_BASE, F_DATA4, (uint64_t)0, A_RNGLISTS_BASE, F_DATA4, (uint64_t)8, 0u);
 	for (unsigned i = 0; i < 4; i++) {
-		uint64_t f = code_die(&w, T_SUBPROGRAM, true, A_NAME, F_STRING, (uint64_t)(uintptr_t) "f", A_RANGES, F_DATA4,
-				      (uint64_t)(i * 8), 0u);
+		uint64_t f = code_die(&w, T_SUBPROGRAM, true, A_NAME, F_STRING, (uint64_t)(uintptr_t) "f",
+				      A_RANGES, F_DATA4, (uint64_t)(i * 8), 0u);
 
-		code_die(&w, T_INLINED, false, A_ORIGIN, F_REF4, f, A_RANGES, five ? F_RNGLISTX : F_DATA4, (uint64_t)i, 0u);
+		code_die(&w, T_INLINED, false, A_ORIGIN, F_REF4, f, A_RANGES, five ? F_RNGLISTX : F_DATA4,
+			 (uint64_t)i, 0u);
 		code_up(&w);
 	}
 	code_up(&w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Relocations: the input is those of .debug_info, after the second byte of which bit 3 says whether they are REL or RELA. The symbols are
- * those of two functions.
+ * Relocations: the input is those of .debug_info, after the second byte of which bit 3 says whether they are
+ * REL or RELA. The symbols are those of two functions.
  */
 #include "symtab_check.h"
 
@@ -22,12 +22,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	code_die(&w, T_COMPILE, true, A_LANGUAGE, F_DATA1, (uint64_t)0x1d, 0u);
 	for (unsigned i = 0; i < 2; i++)
 		code_die(&w, T_SUBPROGRAM, false, A_LOW, F_ADDR, (uint64_t)(0x10 + 0x10 * i), A_HIGH, F_ADDR,
-			 (uint64_t)(0x20 + 0x10 * i), A_NAME, F_STRP, (uint64_t)(uintptr_t) "f", A_DECL_LINE, F_UDATA, (uint64_t)300,
-			 0u);
+			 (uint64_t)(0x20 + 0x10 * i), A_NAME, F_STRP, (uint64_t)(uintptr_t) "f", A_DECL_LINE,
+			 F_UDATA, (uint64_t)300, 0u);
 	code_up(&w);
 	code_unit_end(&w);
-	at = elf_writer_section(&w.elf, rel ? ".rel.debug_info" : ".rela.debug_info", rel ? SHT_REL : SHT_RELA, 0,
-				buf_bytes(&relocs));
+	at = elf_writer_section(&w.elf, rel ? ".rel.debug_info" : ".rela.debug_info",
+				rel ? SHT_REL : SHT_RELA, 0, buf_bytes(&relocs));
 	/* .text is 2, .debug_info 3, .debug_abbrev 4, .debug_str 5, then the symbols. */
 	elf_writer_at(&w.elf, at)->info = 3;
 	elf_writer_at(&w.elf, at)->link = 6;

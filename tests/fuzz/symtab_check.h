@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What holds of every table that is made, whatever it is made of: the same with several threads, it opens, its answers cover what
- * they say they cover, and verify finds it to be what DWARF says.
+ * What holds of every table that is made, whatever it is made of: the same with several threads, it opens,
+ * its answers cover what they say they cover, and verify finds it to be what DWARF says.
  */
 #pragma once
 

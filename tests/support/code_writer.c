@@ -283,7 +283,7 @@ uint64_t code_die(struct code_writer *w, unsigned tag, int children, ...)
 
 	buf_add_uleb(a, code);
 	buf_add_uleb(a, tag);
-	buf_add_char(a, children);
+	buf_add_char(a, children ? 1 : 0);
 	buf_add_uleb(&w->info, code);
 	va_start(ap, children);
 	for (;;) {
