@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "client/client.h"
 #include "cmd/internal.h"
 #include "local/local.h"
 #include "symtab/symtab.h"
@@ -53,6 +54,10 @@ int symbols_build(struct symbols_file *f, unsigned n_threads, struct err *err); 
  */
 int symbols_open_module(struct symbols_file *f, const struct settings *s, const char *path,
 			const struct build_id *id, struct err *err);
+/* The path of the file of a build ID, in the cache folder or fetched into it; heap. NULL: it is not to be
+ * had. */
+char *symbols_ask_client(const struct settings *s, enum client_kind kind, const struct build_id *id,
+			 struct err *err);
 /* The answer is out: what was left for later. */
 void symbols_behind(struct symbols_file *f);
 

@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 #include <unistd.h>
-#include "client/client.h"
 #include "cmd/symbols.h"
 
 static char *urls_of(const struct settings *s)
@@ -18,8 +17,8 @@ static char *urls_of(const struct settings *s)
 }
 
 /* Heap; NULL: nobody has it, and err says so. */
-static char *ask_client(const struct settings *s, enum client_kind kind, const struct build_id *id,
-			struct err *err)
+char *symbols_ask_client(const struct settings *s, enum client_kind kind, const struct build_id *id,
+			 struct err *err)
 {
 	AUTO(mem_freep) char *urls = urls_of(s);
 	const struct client_options opts = { .urls = urls };
@@ -68,14 +67,14 @@ static int open_by_id(struct symbols_file *f, const struct settings *s, struct l
 		local_found_done(&found);
 		return r;
 	}
-	path = ask_client(s, CLIENT_DEBUGINFO, id, err);
+	path = symbols_ask_client(s, CLIENT_DEBUGINFO, id, err);
 	if (!path && local_build_id(local, id, LOCAL_EXECUTABLE, NULL, &found) == 0) {
 		r = open_at(f, TAKE(found.src), found.path, err);
 		local_found_done(&found);
 		return r;
 	}
 	if (!path)
-		path = ask_client(s, CLIENT_EXECUTABLE, id, &why);
+		path = symbols_ask_client(s, CLIENT_EXECUTABLE, id, &why);
 	if (!path)
 		return -1;
 	r = source_open_file(path, &f->src, err);
@@ -95,7 +94,7 @@ static void look_elsewhere(struct symbols_file *f, const struct settings *s)
 	if (f->debug != f->img || elf_debug_section(f->img, ".debug_info") ||
 	    elf_build_id(f->img, &id, &ignored) != 0)
 		return;
-	path = ask_client(s, CLIENT_DEBUGINFO, &id, &ignored);
+	path = symbols_ask_client(s, CLIENT_DEBUGINFO, &id, &ignored);
 	if (!path || source_open_file(path, &src, &ignored) != 0)
 		return;
 	f->found.src = src;
@@ -114,7 +113,7 @@ static void look_for_alt(struct symbols_file *f, const struct settings *s)
 
 	if (f->alt || elf_alt_link(f->debug, &a, &link, &id, &ignored) != 0 || !id.size)
 		return;
-	path = ask_client(s, CLIENT_DEBUGINFO, &id, &ignored);
+	path = symbols_ask_client(s, CLIENT_DEBUGINFO, &id, &ignored);
 	if (!path || source_open_file(path, &f->found_alt.src, &ignored) != 0)
 		return;
 	f->found_alt.path = TAKE(path);

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * liblode, over what the commands use: files are found and tables made as `lode symbolize` does it.
+ */
+#include "lode/lode.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include "client/client.h"
+#include "cmd/symbols.h"
+#include "symbolize/symbolize.h"
+
+#define MAX_MAPS 65536u
+
+struct lode {
+	struct settings settings;
+	struct err err;
+};
+
+struct lode_table {
+	struct symbols_file file;
+	struct symbolize_layout layout;
+	char build_id[BUILD_ID_HEX_SIZE];
+};
+
+struct lode_finder {
+	struct symtab_finder *finder;
+	struct arena arena;
+};
+
+static int failed(struct lode *l)
+{
+	return l->err.kind ? -1 : err_set(&l->err, ERR_INTERNAL, "it failed");
+}
+
+struct lode *lode_new(const struct lode_options *o)
+{
+	struct lode *l = NEW(struct lode);
+	struct lode_options known = { 0 };
+	struct err ignored = { 0 };
+
+	if (o)
+		memcpy(&known, o, MIN(o->size, sizeof(known)));
+	settings_init(&l->settings);
+	l->settings.find.here = known.local_only;
+	l->settings.symbols.threads = known.threads;
+	for (struct str rest = str_of(known.urls); rest.size;) {
+		struct str one = str_trim(str_cut(&rest, ' '));
+
+		if (one.size)
+			setting_list_add(&l->settings, &l->settings.find.servers, one, RANK_COMMAND_LINE,
+					 &ignored);
+	}
+	return l;
+}
+
+void lode_free(struct lode *l)
+{
+	if (!l)
+		return;
+	settings_done(&l->settings);
+	free(l);
+}
+
+const char *lode_error(const struct lode *l)
+{
+	return l->err.text;
+}
+
+static int read_id(struct lode *l, const char *text, struct build_id *ret)
+{
+	if (build_id_parse(ret, str_of(text)))
+		return 0;
+	return err_set(&l->err, ERR_INVALID,
+		       "\"%s\" is no build ID: wanted is an even number of the digits 0-9 a-f", text);
+}
+
+/* ---- finding ---- */
+
+int lode_find(struct lode *l, enum lode_kind kind, const char *build_id, char **ret_path)
+{
+	AUTO(local_freep) struct local *local = local_new(NULL);
+	bool debug = kind == LODE_DEBUGINFO;
+	struct local_found found = { 0 };
+	struct build_id id;
+	char *path;
+
+	l->err = (struct err){ 0 };
+	if (read_id(l, build_id, &id) < 0)
+		return -1;
+	if (local_build_id(local, &id, debug ? LOCAL_DEBUGINFO : LOCAL_EXECUTABLE, NULL, &found) == 0) {
+		*ret_path = strdup(found.path);
+		local_found_done(&found);
+		return 0;
+	}
+	if (l->settings.find.here)
+		return LODE_NONE;
+	path = symbols_ask_client(&l->settings, debug ? CLIENT_DEBUGINFO : CLIENT_EXECUTABLE, &id, &l->err);
+	if (path) {
+		*ret_path = path;
+		return 0;
+	}
+	return l->err.os == ENOENT || l->err.os == ENOSYS ? LODE_NONE : failed(l);
+}
+
+/* ---- tables ---- */
+
+int lode_open(struct lode *l, const char *path, const char *build_id, struct lode_table **ret)
+{
+	struct lode_table *t = NEW(struct lode_table);
+	struct build_id id = { 0 };
+
+	l->err = (struct err){ 0 };
+	if (!path && !build_id) {
+		free(t);
+		return err_set(&l->err, ERR_INVALID, "which file? A path or a build ID");
+	}
+	if ((build_id && read_id(l, build_id, &id) < 0) ||
+	    symbols_open_module(&t->file, &l->settings, path, &id, &l->err) < 0) {
+		lode_close(t);
+		return failed(l);
+	}
+	symbolize_layout_of(t->file.img, &t->layout);
+	build_id_hex(&symtab_info(t->file.table)->build_id, t->build_id);
+	*ret = t;
+	return 0;
+}
+
+void lode_close(struct lode_table *t)
+{
+	if (!t)
+		return;
+	symbols_file_done(&t->file);
+	free(t);
+}
+
+const char *lode_build_id(const struct lode_table *t)
+{
+	return t->build_id;
+}
+
+int lode_is_incomplete(const struct lode_table *t)
+{
+	return (symtab_info(t->file.table)->flags & SYMTAB_ALT_MISSING) != 0;
+}
+
+/* ---- addresses ---- */
+
+int lode_translate(const struct lode_table *t, const struct lode_mapping *maps, size_t n, uint64_t addr,
+		   uint64_t *ret)
+{
+	AUTO(mem_freep) struct symbolize_mapping *list = NULL;
+
+	n = MIN(n, (size_t)MAX_MAPS);
+	list = NEW_N(struct symbolize_mapping, n + 1);
+	for (size_t i = 0; i < n; i++)
+		list[i] = (struct symbolize_mapping){ .start = maps[i].start,
+						      .limit = maps[i].end,
+						      .offset = maps[i].offset };
+	return symbolize_translate(&t->layout, SYMBOLIZE_RUNTIME, list, n, addr, ret) == SYMBOLIZE_FOUND
+		       ? 0
+		       : LODE_NONE;
+}
+
+struct lode_finder *lode_finder_new(struct lode_table *t)
+{
+	struct lode_finder *f = NEW(struct lode_finder);
+
+	f->finder = symtab_finder_new(t->file.table);
+	arena_init(&f->arena);
+	return f;
+}
+
+void lode_finder_free(struct lode_finder *f)
+{
+	if (!f)
+		return;
+	symtab_finder_free(f->finder);
+	arena_done(&f->arena);
+	free(f);
+}
+
+static const char *text_of(struct lode_finder *f, struct buf *b)
+{
+	const char *text = arena_strdup(&f->arena, buf_str(b));
+
+	b->size = 0;
+	return text;
+}
+
+int lode_frames(struct lode_finder *f, uint64_t addr, unsigned flags, const struct lode_frame **ret,
+		size_t *ret_n)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	struct symtab_frames frames;
+	struct lode_frame *list;
+	struct err err = { 0 };
+	int r = symtab_find(f->finder, flags & LODE_RETURN_ADDRESS && addr ? addr - 1 : addr, &frames, &err);
+
+	if (r)
+		return r < 0 ? -1 : LODE_NONE;
+	arena_reset(&f->arena);
+	list = ARENA_NEW_N(&f->arena, struct lode_frame, frames.n);
+	for (size_t i = 0; i < frames.n; i++) {
+		const struct symtab_frame *s = &frames.list[i];
+
+		symbolize_name(s, flags & LODE_MANGLED ? SYMBOLIZE_NONE : SYMBOLIZE_FULL, &b);
+		list[i].function = text_of(f, &b);
+		list[i].linkage = arena_strdup(&f->arena, s->linkage);
+		if (s->file.size)
+			symtab_path(s->dir, s->file, &b);
+		list[i].file = text_of(f, &b);
+		list[i].line = s->line;
+		list[i].column = s->column;
+		list[i].start_line = s->start_line;
+		list[i].inlined = s->inlined;
+	}
+	*ret = list;
+	*ret_n = frames.n;
+	return 0;
+}

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""liblode: the example is built and run as a stranger would, and threads share a table."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from conftest import LODE, ROOT
+from test_symbolize import Built, built  # noqa: F401
+
+BUILD = pathlib.Path(LODE).resolve().parent
+LIBRARY = BUILD / "lib" / "liblode.so.1"
+
+THREADS = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <lode/lode.h>
+
+static struct lode_table *table;
+static uint64_t from, to;
+
+static void *ask(void *arg)
+{
+	struct lode_finder *f = lode_finder_new(table);
+	const struct lode_frame *frames;
+	size_t n, found = 0;
+
+	for (int round = 0; round < 20; round++)
+		for (uint64_t a = from; a < to; a++)
+			found += lode_frames(f, a, round % 2 ? LODE_MANGLED : 0, &frames, &n) == 0 && n && frames[0].line;
+	lode_finder_free(f);
+	return found ? &table : NULL;
+}
+
+int main(int argc, char **argv)
+{
+	struct lode_options o = { .size = sizeof(o), .local_only = 1, .threads = 1 };
+	struct lode *l = lode_new(&o);
+	char *path = NULL;
+	pthread_t t[4];
+	int bad = 0;
+
+	if (lode_open(l, "/nowhere", NULL, &table) >= 0 || !*lode_error(l) || lode_open(l, NULL, NULL, &table) >= 0)
+		return 2;
+	if (lode_find(l, LODE_DEBUGINFO, "0011223344556677", &path) != LODE_NONE || lode_find(l, LODE_DEBUGINFO, "xyz", &path) >= 0)
+		return 3;
+	if (lode_open(l, argv[1], NULL, &table) < 0)
+		return 4;
+	lode_free(l);
+	if (strcmp(lode_build_id(table), argv[4]) != 0 || lode_is_incomplete(table))
+		return 5;
+	from = strtoull(argv[2], NULL, 16);
+	to = strtoull(argv[3], NULL, 16);
+	for (int i = 0; i < 4; i++)
+		pthread_create(&t[i], NULL, ask, NULL);
+	for (int i = 0; i < 4; i++) {
+		void *ok;
+
+		pthread_join(t[i], &ok);
+		bad += !ok;
+	}
+	lode_close(table);
+	return bad ? 6 : 0;
+}
+"""
+
+
+@pytest.fixture
+def cc(tmp_path):
+    if not LIBRARY.exists():
+        pytest.skip("liblode is not built")
+    sanitized = re.findall(r"lib([at])san", subprocess.run(["ldd", str(LIBRARY)], capture_output=True, text=True).stdout)
+    flags = ["-fsanitize=address,undefined"] if "a" in sanitized else ["-fsanitize=thread"] if sanitized else []
+    (tmp_path / "liblode.so").symlink_to(LIBRARY)
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("DEBUGINFOD_", "LODE_"))}
+    env.update(LD_LIBRARY_PATH=str(BUILD / "lib"), XDG_CACHE_HOME=str(tmp_path / "cache"))
+
+    def build(source, name):
+        out = tmp_path / name
+        subprocess.run(["gcc", "-g", "-O1", "-Wall", "-Werror", "-pthread", *flags, f"-I{ROOT / 'include'}", "-o", str(out), str(source),
+                        f"-L{tmp_path}", "-llode"], check=True)
+        return lambda *args: subprocess.run([str(out), *map(str, args)], capture_output=True, text=True, env=env)
+
+    return build
+
+
+def test_the_example_tells_its_own_stack(cc):
+    r = cc(ROOT / "examples" / "frames.c", "frames")()
+    assert r.returncode == 0, r.stderr
+    text = (ROOT / "examples" / "frames.c").read_text().splitlines()
+    line = next(i for i, l in enumerate(text, 1) if "backtrace(stack" in l)
+    assert re.search(rf"^tell_stack \S*frames\.c:{line}$", r.stdout, re.M), r.stdout
+    assert re.search(r"^main \S*frames\.c:\d+$", r.stdout, re.M), r.stdout
+
+
+def test_the_example_tells_an_address_as_the_command_does(cc, built):  # noqa: F811
+    frames = cc(ROOT / "examples" / "frames.c", "frames")
+    for addr in built.code[::30]:
+        r = frames(built.full, hex(addr))
+        want = built.oracle([addr], "--no-demangle")[0]
+        assert r.returncode == 0
+        got = [re.match(r"(.*) (\S*):(\d+)( \(inlined\))?$", l).groups() for l in r.stdout.splitlines()]
+        assert [(g[1], int(g[2])) for g in got] == [(w[1], w[2]) for w in want]
+        assert [bool(g[3]) for g in got] == [True] * (len(got) - 1) + [False]
+    r = frames("/nowhere", "1")
+    assert r.returncode == 1 and "no such file" in r.stderr
+    assert frames(built.full, "1").returncode == 1
+
+
+def test_threads_share_a_table(cc, built, tmp_path):  # noqa: F811
+    (tmp_path / "threads.c").write_text(THREADS)
+    r = cc(tmp_path / "threads.c", "threads")(built.full, hex(built.code[0]), hex(built.code[0] + 64), built.id)
+    assert r.returncode == 0, r.stderr
+
+
+def test_only_its_own_names_are_exported():
+    if not LIBRARY.exists():
+        pytest.skip("liblode is not built")
+    out = subprocess.run(["nm", "-D", "--defined-only", str(LIBRARY)], capture_output=True, text=True, check=True).stdout
+    names = {l.split()[2] for l in out.splitlines()} - {"LODE_1"}
+    header = (ROOT / "include" / "lode" / "lode.h").read_text()
+    declared = set(re.findall(r"^[a-z].*?\b(lode_\w+)\(", header, re.M))
+    assert {n.split("@")[0] for n in names} == declared
