@@ -50,6 +50,12 @@ void ask_part_end(struct ask *a, size_t i)
 	a->at[i].size = a->parts.size - a->at[i].off;
 }
 
+void ask_add_part(struct ask *a, size_t i)
+{
+	if (a->at[i].size)
+		buf_add(&a->out, a->parts.p + a->at[i].off, a->at[i].size);
+}
+
 static void on_answer(void *arg, size_t i, const struct symbolize_answer *ans)
 {
 	struct ask *a = arg;

@@ -77,7 +77,8 @@ void ask_get_job(struct request *req);
 /* Begin and end what is written of answer @i. */
 void ask_part_begin(struct ask *a, size_t i);
 void ask_part_end(struct ask *a, size_t i);
-bool ask_is_full(const struct ask *a); /* the reply would get too long */
+void ask_add_part(struct ask *a, size_t i); /* to a->out */
+bool ask_is_full(const struct ask *a);      /* the reply would get too long */
 
 /* JSON: numbers of 64 bits also as text, "0x10" or "16". */
 bool ask_number(const json_t *j, uint64_t *ret);

@@ -357,7 +357,7 @@ static void add_parts(struct ask *a, char between)
 	for (size_t i = 0; i < a->n; i++) {
 		if (i && between)
 			buf_add_char(&a->out, between);
-		buf_add(&a->out, a->parts.p + a->at[i].off, a->at[i].size);
+		ask_add_part(a, i);
 	}
 }
 

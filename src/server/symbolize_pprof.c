@@ -60,7 +60,7 @@ static void answer(void *arg, size_t i, const struct symbolize_answer *ans)
 static const char *finish(struct ask *a)
 {
 	for (size_t i = 0; i < a->n; i++)
-		buf_add(&a->out, a->parts.p + a->at[i].off, a->at[i].size);
+		ask_add_part(a, i);
 	return "text/plain; charset=utf-8";
 }
 

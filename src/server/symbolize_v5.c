@@ -275,7 +275,7 @@ static void add_job(struct ask *a, size_t i)
 		buf_add_str(b, k ? STR(",[") : STR("["));
 		for (size_t q = from; q < v->stack_ends[stack]; q++) {
 			buf_printf(b, "%s{\"frame\":%zu", q > from ? "," : "", q - from);
-			buf_add(b, a->parts.p + a->at[q].off, a->at[q].size);
+			ask_add_part(a, q);
 			buf_add_char(b, '}');
 		}
 		buf_add_char(b, ']');
