@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: asks the server for its figures every few seconds, while somebody looks, and hands them to the panels.
+import { startAddress } from "./address.js";
 import { $, setText } from "./dom.js";
 import { showFailures } from "./failures.js";
 import { showIndexed, showRequests } from "./figures.js";
@@ -67,4 +68,5 @@ document.addEventListener("visibilitychange", round);
 addEventListener("online", round);
 showUse();
 startSearch();
+startAddress();
 round();

@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import shutil
+import subprocess
 import urllib.parse
 
 import pytest
@@ -281,3 +282,23 @@ def test_a_server_by_itself_says_so(serve, tmp_path, page):
     visit(page, serve([tmp_path / "empty"], args=["--no-store"]).scanned())
     page.wait_text("#others", "asked of no other server")
     page.wait_text("#store", "keeps nothing and takes no pushes")
+
+
+def test_an_address_leads_to_its_chain_and_the_source(serve, pool, program, page):
+    s = serve([pool]).scanned()
+    symbols = subprocess.run(["nm", str(program.debug)], capture_output=True, text=True, check=True).stdout
+    addr = "0x" + re.search(r"0*(\w+) t twice", symbols).group(1)
+    visit(page, s)
+    page.type("#address-id", program.build_id)
+    page.type("#address-addr", addr + KEY_ENTER)
+    line = 1 + next(i for i, text in enumerate(program.source.read_text().splitlines(), 1) if "static int twice" in text)
+    page.wait_text("#address-body .source .meant", str(line))
+    assert page.text("#address-body .chain .function") == "twice"
+    assert page.text("#address-body .chain .path").endswith("/hello.c")
+    # It can be linked to.
+    page.open(f"{s.url}/?id={program.build_id}&addr={addr}")
+    page.wait_text("#address-body .source .meant", str(line))
+    for id_, at, said in (("00" * 20, "1", "Nothing here has this build ID"), (program.build_id, "1", "outside of any function"),
+                          ("xyz", "1", "Wanted are")):
+        page.open(f"{s.url}/?id={id_}&addr={at}")
+        page.wait_text("#address-body", said)

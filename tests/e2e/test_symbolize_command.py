@@ -184,6 +184,55 @@ def test_addresses_of_the_kernel(run):
         assert any(f"  {n}" in out for n in names[addr]), (hex(addr), out)
 
 
+WORK = r"""
+#include <stdio.h>
+static inline __attribute__((always_inline)) unsigned mix(unsigned x)
+{
+	x ^= x << 13;
+	x ^= x >> 17;
+	return x ^ x << 5;
+}
+__attribute__((noinline)) unsigned work(unsigned n)
+{
+	unsigned x = 1;
+	for (unsigned i = 0; i < n; i++)
+		x = mix(x);
+	return x;
+}
+int main(void)
+{
+	printf("%u\\n", work(60000000));
+	return 0;
+}
+"""
+
+
+def test_perf_has_the_same_lines_with_ours_in_addr2lines_place(run, tmp_path):
+    if not shutil.which("perf") or not shutil.which("addr2line"):
+        pytest.skip("there is no perf")
+    (tmp_path / "work.c").write_text(WORK)
+    subprocess.run(["gcc", "-g", "-O2", "-fno-omit-frame-pointer", "-o", "work", "work.c"], cwd=tmp_path, check=True)
+    if subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-g", "-o", "data", "./work"], cwd=tmp_path, capture_output=True).returncode:
+        pytest.skip("perf may not record here")
+    ours = tmp_path / "bin"
+    ours.mkdir()
+    (ours / "addr2line").write_text(f'#!/bin/sh\nexec {LODE} addr2line "$@"\n')
+    (ours / "addr2line").chmod(0o755)
+
+    def lines(path, *args):
+        env = {**os.environ, "PATH": path, "HOME": str(tmp_path), "DEBUGINFOD_URLS": "", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        return subprocess.run(["perf", "script", "-i", "data", *args], cwd=tmp_path, capture_output=True, text=True, env=env).stdout
+
+    theirs = lines(os.environ["PATH"], "-F", "+srcline")
+    mine = lines(f"{ours}:{os.environ['PATH']}", "-F", "+srcline")
+    of_work = re.compile(r"work\+0x\w+ \(\S*/work\)\n +(work\.c:\d+)")
+    assert of_work.findall(theirs) and of_work.findall(mine) == of_work.findall(theirs)
+    # A flame graph's script reads what the filter writes: functions, also those that were inlined.
+    text = lines(os.environ["PATH"], "--no-inline")
+    stacks = [re.findall(r"^\s+\w+ (.+) \((\S+)\)", s, re.M) for s in run(text=text).split("\n\n")]
+    assert any([f for f, _ in s][:2] == ["mix", "work"] and s[0][1] == "inlined" for s in stacks), stacks[:3]
+
+
 def wait_for(condition):
     end = time.monotonic() + 30
     while not condition():

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Addresses over HTTP by a server that has only a kernel's debug package: first and second time, and how many a second.
+
+    bench/symbolize.py [--package FILE.deb] [--modules 10] [--addresses 100000]
+
+Modules and vmlinux, each the first time (the table is made) and again; then many addresses of vmlinux in JSON and in the compact form, beside llvm-symbolizer
+over the unpacked vmlinux that --vmlinux names.
+"""
+
+import argparse
+import http.client
+import json
+import pathlib
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import time
+
+from common import CORPUS, Server, Table, median, say
+
+
+def uleb(n):
+    out = bytearray()
+    while True:
+        out.append((n & 0x7f) | (0x80 if n > 0x7f else 0))
+        n >>= 7
+        if not n:
+            return bytes(out)
+
+
+def compact(build_id, addrs):
+    out = bytearray(b"LSQ1" + uleb(12) + uleb(120000) + uleb(1) + bytes([len(build_id) // 2]) + bytes.fromhex(build_id) + uleb(len(addrs)))
+    before = 0
+    for a in addrs:
+        d = a - before
+        out += uleb(d << 1 if d >= 0 else (-d << 1) - 1)
+        before = a
+    return bytes(out)
+
+
+def post(s, body, kind):
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=300)
+    c.request("POST", "/symbolize", body=body, headers={"Content-Type": kind})
+    r = c.getresponse()
+    out = r.read()
+    c.close()
+    assert r.status == 200, (r.status, out[:200])
+    return out
+
+
+def ask(s, build_id, addr):
+    """Until it is answered: (seconds, CPU seconds, frames)."""
+    cpu, t0 = s.cpu(), time.monotonic()
+    while True:
+        c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=300)
+        c.request("GET", f"/buildid/{build_id}/symbolize?addr={addr:#x}&timeout=60")
+        r = json.loads(c.getresponse().read())
+        c.close()
+        if r["addresses"][0]["status"] != "pending":
+            break
+    return time.monotonic() - t0, s.cpu() - cpu, r["addresses"][0].get("frames", [])
+
+
+def find(s, pattern, n):
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=300)
+    c.request("GET", f"/metadata?key=glob&value={pattern}")
+    found = json.loads(c.getresponse().read())["results"]
+    c.close()
+    ids = sorted({r["buildid"] for r in found if r["type"] == "debuginfo"})
+    random.Random(1).shuffle(ids)
+    return ids[:n]
+
+
+def oracle(vmlinux, addrs):
+    """Addresses a CPU second of llvm-symbolizer; None where it is not there."""
+    if not shutil.which("llvm-symbolizer"):
+        return None
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(["llvm-symbolizer", "-e", str(vmlinux), "--no-demangle"], input="".join(f"{a:#x}\n" for a in addrs), text=True,
+                   stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return len(addrs) / (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--package", type=pathlib.Path)
+    p.add_argument("--vmlinux", type=pathlib.Path, help="the same one, unpacked: for llvm-symbolizer")
+    p.add_argument("--modules", type=int, default=10)
+    p.add_argument("--addresses", type=int, default=100000)
+    o = p.parse_args()
+    package = o.package or next(iter(sorted(CORPUS.glob("linux-image-*-dbg_*.deb"))), None)
+    if not package:
+        sys.exit("which package? --package")
+    folder = CORPUS / "symbolize-http"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    (folder / package.name).symlink_to(package.resolve())
+    s = Server("lode", [str(package.resolve())], state=folder / "state")
+    t = Table()
+    try:
+        s.wait_ready()
+        s.wait_scanned()
+        say("scanned")
+        first, again = [], []
+        for build_id in find(s, "/usr/lib/debug/lib/modules/*/kernel/drivers/*/*.ko", o.modules):
+            first.append(ask(s, build_id, 0x40))
+            again.append(ask(s, build_id, 0x40))
+        t.add(f"module, first time, wall (median of {len(first)})", median([x[0] for x in first]))
+        t.add("module, first time, CPU", median([x[1] for x in first]))
+        t.add("module, again, wall", median([x[0] for x in again]))
+        (vmlinux,) = find(s, "/usr/lib/debug/boot/vmlinux*", 1)
+        wall, cpu, frames = ask(s, vmlinux, 0xffffffff81100010)
+        t.add(f"vmlinux, first time, wall ({len(frames)} frames)", wall)
+        t.add("vmlinux, first time, CPU", cpu)
+        t.add("vmlinux, again, wall", ask(s, vmlinux, 0xffffffff81100010)[0])
+        r = random.Random(2)
+        addrs = [0xffffffff81000000 + r.randrange(12 << 20) for _ in range(o.addresses)]
+        theirs = oracle(o.vmlinux, addrs) if o.vmlinux else None
+        plain = {"modules": [{"id": vmlinux}], "addresses": [[0, a] for a in addrs], "demangle": "none"}
+        for name, kind, body in (("JSON", "application/json", json.dumps(plain)),
+                                 ("compact", "application/x-lode-symbolize", compact(vmlinux, addrs)),
+                                 ("compact, sorted", "application/x-lode-symbolize", compact(vmlinux, sorted(addrs)))):
+            cpu = s.cpu()
+            out = post(s, body, kind)
+            t.add(f"addresses a CPU second, {name} ({len(out) / 1e6:.1f} MB for {len(addrs)})", len(addrs) / max(s.cpu() - cpu, 1e-3), theirs, unit="/s")
+        t.add("peak memory", s.rss(), unit="MB")
+        t.print()
+    finally:
+        s.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// An address of a build ID: the function there, the calls that were inlined into it, files, lines, and the source where it is here.
+import { $, copyButton, el, pathOf, visible } from "./dom.js";
+import { base, shellWord } from "./format.js";
+
+const AROUND = 4;          // lines before and behind the one that is meant
+const SOURCE_MAX = 8 << 20;
+const WAIT_S = 20;         // of the server, before it says that the table is still being made
+const LINE_MAX = 400;
+
+let asked = null;          // AbortController of the question that runs
+
+const words = {
+	"no-build-id": "It has no build ID.",
+	"unknown": "Nothing here has this build ID.",
+	"upstream-404": "Neither this server nor the others that it asks have this build ID.",
+	"upstream-failed": "It is not here, and another server could not tell. Ask again in a while.",
+	"timed-out": "It is not here, and another server did not answer in time. Ask again in a while.",
+	"not-elf": "What has this build ID is no ELF file.",
+	"damaged": "Its file is here, but cannot be read.",
+	"no-symbols": "Its file has neither debug information nor symbols.",
+	"outside": "The address lies outside of any function. Is it an address of the ELF file, as nm and objdump print them?",
+	"busy": "Too many tables are being made. Ask again in a while.",
+};
+
+/* ---- sources ---- */
+
+// The lines of a file, or why it is not to be had. Each is asked for once for a chain.
+async function linesOf(id, path, known, signal) {
+	if (!known.has(path))
+		known.set(path, (async () => {
+			const url = `buildid/${id}/source/${path.replace(/^\/+/, "").split("/").map(encodeURIComponent).join("/")}`;
+			const reply = await fetch(url, { signal, headers: { "X-DEBUGINFOD-MAXSIZE": SOURCE_MAX } });
+			if (!reply.ok)
+				return { why: reply.status === 404 ? "The source is not here." : (await reply.text()).trim() };
+			return { lines: (await reply.text()).split("\n") };
+		})());
+	return known.get(path);
+}
+
+function listing(lines, line) {
+	const from = Math.max(1, line - AROUND), to = Math.min(lines.length, line + AROUND);
+	if (line > lines.length)
+		return el("p", { class: "dim" }, `The source that is here has only ${lines.length} lines.`);
+	return el("pre", { class: "source" }, lines.slice(from - 1, to).map((text, i) => el("span", { class: from + i === line ? "meant" : null },
+		el("span", { class: "line" }, String(from + i)), visible(text.replaceAll("\t", "        ").slice(0, LINE_MAX)), "\n")));
+}
+
+// Asked for when it is opened.
+function sourceOf(id, frame, known, signal, open) {
+	const body = el("div", {}, el("p", { class: "dim" }, "Asking for the source…"));
+	let begun = false;
+	const load = async () => {
+		if (begun)
+			return;
+		begun = true;
+		try {
+			const got = await linesOf(id, frame.file, known, signal);
+			body.replaceChildren(got.lines ? listing(got.lines, frame.line) : el("p", { class: "dim" }, visible(got.why)));
+		} catch (error) {
+			if (!signal.aborted)
+				body.replaceChildren(el("p", { class: "bad" }, `The server does not answer: ${error.message}`));
+		}
+	};
+	const box = el("details", { open, toggle: () => box.open && load() }, el("summary", {}, "Source"), body);
+	if (open)
+		load();
+	return box;
+}
+
+/* ---- the chain ---- */
+
+function placeOf(frame) {
+	if (!frame.file)
+		return el("p", { class: "dim" }, `no file is known; the name is from ${frame.from}`);
+	return el("p", {}, pathOf(frame.file), frame.line ? `:${frame.line}${frame.column ? `:${frame.column}` : ""}` : "");
+}
+
+function chain(id, answer, signal) {
+	const known = new Map();
+	return el("ol", { class: "chain" }, answer.frames.map((frame, i) => el("li", {},
+		el("p", {}, el("code", { class: "function" }, visible(frame.function || "??")), frame.inlined ? el("span", { class: "dim" }, " inlined into") : null),
+		placeOf(frame), frame.file && frame.line ? sourceOf(id, frame, known, signal, i === 0) : null)));
+}
+
+function show(id, addr, reply, signal) {
+	const answer = reply.addresses[0], module = reply.modules[0], box = $("address-body");
+	const command = `curl -s ${shellWord(`${base()}buildid/${id}/symbolize?addr=${addr}`)}`;
+	const notes = [];
+	if (answer.status === "alt-missing")
+		notes.push(el("p", { class: "note" }, "Some names are in a supplementary file that is not here."));
+	if (answer.frames)
+		box.replaceChildren(...notes, chain(id, answer, signal), el("p", { class: "dim" }, el("code", {}, command), " ", copyButton(command, "the curl command")));
+	else
+		box.replaceChildren(el("div", { class: "note" }, el("p", {}, words[answer.status] ?? visible(module.why ?? answer.status))));
+}
+
+async function ask(id, addr) {
+	const box = $("address-body");
+	asked?.abort();
+	asked = new AbortController();
+	const signal = asked.signal;
+	box.hidden = false;
+	box.setAttribute("aria-busy", "true");
+	box.replaceChildren(el("p", { class: "dim", role: "status" }, "Asking…"));
+	try {
+		for (;;) {
+			const reply = await fetch(`buildid/${id}/symbolize?${new URLSearchParams({ addr, timeout: WAIT_S })}`, { signal });
+			if (!reply.ok) {
+				box.replaceChildren(el("div", { class: "note" }, el("p", {}, visible((await reply.text()).trim()))));
+				break;
+			}
+			const said = await reply.json();
+			if (said.addresses[0].status !== "pending") {
+				show(id, addr, said, signal);
+				break;
+			}
+			box.replaceChildren(el("p", { class: "dim", role: "status" }, "Its table is being made; this takes a while the first time…"));
+			await new Promise((done) => setTimeout(done, said.retry_ms ?? 1000));
+			signal.throwIfAborted();
+		}
+	} catch (error) {
+		if (signal.aborted)
+			return;
+		box.replaceChildren(el("div", { class: "note" }, el("p", {}, `The server does not answer: ${error.message}`)));
+	}
+	box.setAttribute("aria-busy", "false");
+}
+
+/* ---- */
+
+export function startAddress() {
+	const given = new URLSearchParams(location.search);
+	const go = (keep) => {
+		const id = $("address-id").value.replace(/[\s:-]/g, "").replace(/^0x/i, "").toLowerCase();
+		const addr = $("address-addr").value.trim();
+		if (!/^([0-9a-f]{2})+$/.test(id) || !/^(0x)?[0-9a-f]+$/i.test(addr)) {
+			$("address-body").hidden = false;
+			$("address-body").replaceChildren(el("div", { class: "note" }, el("p", {},
+				"Wanted are a whole build ID and an address in that file, hexadecimal.")));
+			return;
+		}
+		if (keep) {
+			const url = new URL(location.href);
+			url.searchParams.set("id", id);
+			url.searchParams.set("addr", addr);
+			history.replaceState(null, "", url);
+		}
+		ask(id, addr);
+	};
+	$("address-form").addEventListener("submit", (event) => {
+		event.preventDefault();
+		go(true);
+	});
+	if (given.has("id") && given.has("addr")) {
+		$("address-id").value = given.get("id");
+		$("address-addr").value = given.get("addr");
+		go(false);
+	}
+}
