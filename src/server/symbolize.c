@@ -9,6 +9,8 @@
 #include <strings.h>
 #include "server/push.h"
 
+#define TOO_LONG "it has more than 16 MiB, or too many are under way: ask in several"
+
 /* ---- replies ---- */
 
 static void refuse(struct request *req, unsigned status, const char *text)
@@ -178,8 +180,9 @@ bool ask_begin(struct server *s, const struct http_request *hr, void **ctx)
 	char room[ROUTE_URL_MAX + 1];
 	struct request *req;
 	struct route route;
-	const char *why = "";
+	const char *why = "", *length = http_header(hr->conn, "Content-Length");
 	unsigned status;
+	uint64_t size;
 
 	if (!s->opts.symbolizer || strcmp(hr->method, "POST") != 0 ||
 	    route_parse(str_of(hr->url), room, &route, &why) != 0 ||
@@ -197,6 +200,8 @@ bool ask_begin(struct server *s, const struct http_request *hr, void **ctx)
 	} else if (wait_count(&s->wait) >= s->opts.max_queued) {
 		metrics_refused("queue");
 		refuse(req, 503, "busy");
+	} else if (length && str_to_u64(str_trim(str_of(length)), &size) && size > ASK_MAX_BODY) {
+		refuse(req, 413, TOO_LONG);
 	}
 	return !req->ask->refused;
 }
@@ -234,7 +239,7 @@ static void run_post(void *arg)
 enum http_result ask_request(struct request *req)
 {
 	if (req->ask->too_long)
-		refuse(req, 413, "it has more than 16 MiB, or too many are under way: ask in several");
+		refuse(req, 413, TOO_LONG);
 	if (!req->reply) {
 		req->job = post_job;
 		if (wait_job(req)) {
@@ -367,7 +372,31 @@ void ask_add_path(const struct symtab_frame *f, struct buf *b)
 	ask_add_string(b, buf_str(&path));
 }
 
-/* ---- reading numbers ---- */
+/* ---- reading ---- */
+
+/* Two bytes, "[]", make a list of a hundred: they are counted before any is made. */
+json_t *ask_load_json(const struct ask *a, struct err *err)
+{
+	size_t n_lists = 0, n_values = 0;
+	json_error_t why;
+	json_t *all;
+
+	for (size_t i = 0; i < a->body.size; i++) {
+		uint8_t c = a->body.p[i];
+
+		n_lists += c == '[' || c == '{';
+		n_values += c == ',';
+	}
+	if (n_lists > ASK_MAX_LISTS || n_values > ASK_MAX_VALUES) {
+		(void)err_set(err, ERR_LIMIT, "more than %u lists and objects, or %u values: ask in several",
+			      ASK_MAX_LISTS, ASK_MAX_VALUES);
+		return NULL;
+	}
+	all = json_loadb((const char *)a->body.p, a->body.size, JSON_REJECT_DUPLICATES, &why);
+	if (!all)
+		(void)err_set(err, ERR_INVALID, "no JSON: line %d: %s", why.line, why.text);
+	return all;
+}
 
 bool ask_number_text(struct str s, bool hex, uint64_t *ret)
 {

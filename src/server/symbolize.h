@@ -24,6 +24,8 @@
 #define ASK_MAX_REPLY  MIB(128)
 #define ASK_TIMEOUT_MS 20000 /* unless something else is asked for */
 #define ASK_MAX_STRING 4096u
+#define ASK_MAX_LISTS  (ASK_MAX_ADDRS + ASK_MAX_MAPS + 2 * ASK_MAX_IDS) /* and objects, of a body of JSON */
+#define ASK_MAX_VALUES (2u << 20)
 
 struct ask;
 
@@ -80,6 +82,8 @@ void ask_part_end(struct ask *a, size_t i);
 void ask_add_part(struct ask *a, size_t i); /* to a->out */
 bool ask_is_full(const struct ask *a);      /* the reply would get too long */
 
+/* The body as JSON. What would take much more memory than it has bytes is ERR_LIMIT. NULL: err says why. */
+json_t *ask_load_json(const struct ask *a, struct err *err);
 /* JSON: numbers of 64 bits also as text, "0x10" or "16". */
 bool ask_number(const json_t *j, uint64_t *ret);
 bool ask_number_text(struct str s, bool hex, uint64_t *ret);

@@ -175,12 +175,11 @@ static int parse_post(struct ask *a, struct err *err)
 {
 	struct form_json *f = a->own = ARENA_NEW(a->arena, struct form_json);
 	const json_t *timeout;
-	json_error_t why;
-	json_t *all = json_loadb((const char *)a->body.p, a->body.size, JSON_REJECT_DUPLICATES, &why);
+	json_t *all = ask_load_json(a, err);
 	int r;
 
 	if (!all)
-		return err_set(err, ERR_INVALID, "no JSON: line %d: %s", why.line, why.text);
+		return -1;
 	timeout = json_object_get(all, "timeout");
 	r = parse_modules(a, f, json_object_get(all, "modules"), err);
 	if (r == 0)

@@ -178,12 +178,11 @@ static int parse_all(struct ask *a, struct v5 *v, const json_t *all, struct err 
 
 static int parse(struct ask *a, struct err *err)
 {
-	json_error_t why;
-	json_t *all = json_loadb((const char *)a->body.p, a->body.size, JSON_REJECT_DUPLICATES, &why);
+	json_t *all = ask_load_json(a, err);
 	int r;
 
 	if (!all)
-		return err_set(err, ERR_INVALID, "no JSON: line %d: %s", why.line, why.text);
+		return -1;
 	a->own = ARENA_NEW(a->arena, struct v5);
 	r = parse_all(a, a->own, all, err);
 	json_decref(all);

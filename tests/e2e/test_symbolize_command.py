@@ -234,7 +234,7 @@ def test_perf_has_the_same_lines_with_ours_in_addr2lines_place(run, tmp_path):
 
 
 def wait_for(condition):
-    end = time.monotonic() + 30
+    end = time.monotonic() + 180
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
