@@ -234,6 +234,7 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 
 	symbolize.resolver = v->resolver;
 	symbolize.store = v->store;
+	symbolize.spool_dir = places->data;
 	v->symbolizer = symbolizer_new(&symbolize);
 	server.symbolizer = v->symbolizer;
 	server.resolver = v->resolver;
