@@ -206,7 +206,7 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 			c->not_before_ms = now_ms + RECONNECT_MS;
 			break;
 		}
-		/* fallthrough */
+		__attribute__((fallthrough));
 	case FAULT_KIND_TIMEOUT:
 		tell_breaker(f, c, fault->os == ECONNREFUSED ? BREAKER_REFUSED : BREAKER_FAILED, fault->text);
 		c->over = true;
