@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is seen of a file's pieces and symbols: DWARF's functions, then Go's, lines of no function, symbols, padding.
+ * What is seen of a file's pieces and symbols: DWARF's functions, then Go's, lines of no function, symbols,
+ * padding.
  */
 #include "symtab/build.h"
 
@@ -26,7 +27,8 @@ static void paint_symbols(struct build *b)
 {
 	struct span *spans = NEW_N(struct span, b->symbols.n + 1);
 	const struct symbol *list = b->symbols.list;
-	uint64_t section_end = 0;
+	uint64_t section_end = 0, label = 0;
+	bool have_label = false;
 	size_t n = 0;
 
 	for (size_t i = 0, next; i < b->symbols.n; i++) {
@@ -35,18 +37,21 @@ static void paint_symbols(struct build *b)
 		if (end == list[i].start && list[i].origin == SYMTAB_DYNAMIC)
 			end = list[i].start + 1;
 		if (end == list[i].start) {
+			/* Of several at one address the first is the best; the others add nothing. */
+			if (have_label && label == list[i].start)
+				continue;
+			have_label = true;
+			label = list[i].start;
 			if (list[i].start >= section_end) {
-				const struct dwarf_section_place *place =
-					dwarf_place_at(b->code, b->n_code, list[i].start);
+				const struct dwarf_section_place *place = dwarf_place_at(b->code, b->n_code,
+											 list[i].start);
 
 				section_end = place ? place->base + place->size : list[i].start;
 			}
 			for (next = i + 1; next < b->symbols.n && list[next].start == list[i].start; next++)
 				;
 			end = next < b->symbols.n ? MIN(list[next].start, section_end) : section_end;
-			/* Of several at one address the first is the best; the others add nothing. */
 			spans[n++] = (struct span){ list[i].start, end, 1, (uint32_t)i };
-			i = next - 1;
 			continue;
 		}
 		spans[n++] = (struct span){ list[i].start, end, 0, (uint32_t)i };

@@ -22,6 +22,21 @@ static void symbols_without_a_size(void **state)
 	assert_answer(&a, 0x2000, "-");
 }
 
+/* A mark of a section's begin is shorter, and hides nothing. */
+static void a_size_counts_more_than_a_shorter_name(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_symbol(&a.w, "handler_array", STT_NOTYPE, STB_GLOBAL, 0x1000, 0x20);
+	code_symbol(&a.w, "_sinit", STT_NOTYPE, STB_GLOBAL, 0x1000, 0);
+	code_symbol(&a.w, "_sinittext", STT_NOTYPE, STB_GLOBAL, 0x1000, 0);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "handler_array");
+	assert_answer(&a, 0x101f, "handler_array");
+	assert_answer(&a, 0x1020, "_sinit");
+}
+
 static void of_aliases_the_best_is_taken(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -94,6 +109,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(symbols_without_a_size),
+		cmocka_unit_test(a_size_counts_more_than_a_shorter_name),
 		cmocka_unit_test(of_aliases_the_best_is_taken),
 		cmocka_unit_test(noise_is_no_name),
 		cmocka_unit_test(sections_of_a_relocatable_file_have_places_of_their_own),
