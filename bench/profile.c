@@ -9,7 +9,7 @@
 #include "profile/output.h"
 
 #define FUNCTIONS 4000u
-#define PATHS     20000u /* stacks of the service, of which each profile has some */
+#define PATHS     8000u /* stacks of the service, of which each profile has some */
 #define DEPTH     24u
 
 static uint64_t next(uint64_t *s)
@@ -63,7 +63,8 @@ static uint32_t path(struct profile *p, uint32_t n)
 	uint32_t stack = 0;
 
 	for (uint32_t d = 0; d < DEPTH; d++) {
-		uint64_t s = ((uint64_t)d << 32) + n / (1u << (d < 14 ? 14 - d : 0));
+		uint32_t bits = d < 10 ? 13 - d : d < DEPTH - 2 ? 3 : DEPTH - 1 - d;
+		uint64_t s = ((uint64_t)d << 32) + (n >> bits);
 
 		stack = profile_add_stack(p, stack, location(p, next(&s) % (FUNCTIONS * 3)));
 	}
@@ -80,9 +81,9 @@ static struct profile *make(uint32_t seed, uint32_t n_samples)
 	profile_add_type(p, STR("cpu"), STR("nanoseconds"));
 	for (uint32_t i = 0; i < n_samples; i++) {
 		uint64_t r = next(&s);
-		uint32_t of = (uint32_t)(r % PATHS * (r >> 32 & 0xff) / 255);
-		struct profile_label l = { .key = profile_add_string(p, STR("thread")),
-					   .num = (int64_t)(i + 1) };
+		double at = (double)(r >> 11) / 0x1p53;
+		uint32_t of = (uint32_t)(at * at * at * PATHS);
+		struct profile_label l = { .key = profile_add_string(p, STR("thread")), .num = i % 16 + 1 };
 
 		profile_add_sample(p, path(p, of), profile_add_labels(p, &l, 1), (int64_t[]){ 1, 10000000 });
 	}

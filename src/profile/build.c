@@ -250,11 +250,17 @@ static uint64_t hash_of_location(const struct profile *p, const struct profile_l
 	return h;
 }
 
+/* Where there are no lines at all there is no table of them either. */
+static const struct profile_line *lines_of(const struct profile *p, const struct profile_location *l)
+{
+	return l->n_lines ? &p->lines.p[l->first_line] : NULL;
+}
+
 static uint64_t hash_location(const struct profile *p, uint32_t i)
 {
 	const struct profile_location *l = &p->locations.p[i];
 
-	return hash_of_location(p, l, p->lines.p + l->first_line, l->n_lines);
+	return hash_of_location(p, l, lines_of(p, l), l->n_lines);
 }
 
 static bool lines_eq(const struct profile_line *a, const struct profile_line *b, uint32_t n)
@@ -271,7 +277,7 @@ static bool location_eq(const struct profile *p, uint32_t i, const struct profil
 	const struct profile_location *o = &p->locations.p[i];
 
 	return o->addr == l->addr && o->mapping == l->mapping && o->folded == l->folded && o->n_lines == n &&
-	       lines_eq(p->lines.p + o->first_line, lines, n);
+	       lines_eq(lines_of(p, o), lines, n);
 }
 
 uint32_t profile_add_location(struct profile *p, const struct profile_location *l,

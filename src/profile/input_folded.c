@@ -26,6 +26,8 @@ static bool number(struct str s, int64_t *ret)
 	bool minus = s.size && s.p[0] == '-';
 	uint64_t v;
 
+	if (!s.size)
+		return false;
 	s.p += minus;
 	s.size -= minus;
 	if (!str_to_u64(s, &v) || v > INT64_MAX)

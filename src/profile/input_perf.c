@@ -46,8 +46,10 @@ struct reader {
 
 static struct str word(struct str *s)
 {
-	struct str w;
+	struct str w = { 0 };
 
+	if (!s->size)
+		return w;
 	while (s->size && (s->p[0] == ' ' || s->p[0] == '\t')) {
 		s->p++;
 		s->size--;
@@ -214,6 +216,7 @@ static bool read_map(struct reader *r, uint64_t pid, struct str s)
 	struct str at = s, start = { 0 }, size, off, id = { 0 }, prot;
 	struct profile_mapping m = { 0 };
 	struct mapped *map;
+	bool ends;
 	uint64_t v;
 
 	str_cut(&at, '[');
@@ -225,10 +228,9 @@ static bool read_map(struct reader *r, uint64_t pid, struct str s)
 		return false;
 	word(&at); /* "@" */
 	off = word(&at);
-	if (off.size && off.p[off.size - 1] == ':')
-		off.size--;
-	if (off.size && off.p[off.size - 1] == ']')
-		off.size--;
+	ends = str_ends(off, STR("]:"));
+	if (ends)
+		off.size -= 2;
 	if (!hex(off, &m.offset))
 		return false;
 	if (memchr(at.p, '<', at.size)) {
@@ -237,15 +239,15 @@ static bool read_map(struct reader *r, uint64_t pid, struct str s)
 		str_cut(&more, '<');
 		id = str_cut(&more, '>');
 	}
-	while (at.size && !str_starts(at, STR("]:")) && !str_starts(at, STR(": "))) {
+	while (!ends && at.size && !str_starts(at, STR("]:"))) {
 		at.p++;
 		at.size--;
 	}
-	if (off.p + off.size + 1 < at.p || at.size)
+	if (!ends)
 		str_cut(&at, ':');
 	prot = word(&at);
 	at = str_trim(at);
-	if (!memchr(prot.p, 'x', prot.size) || !at.size)
+	if (!prot.size || !memchr(prot.p, 'x', prot.size) || !at.size)
 		return true; /* data */
 	if (r->maps.n == MAX_MAPS || !profile_room(r->p, &r->maps, 1))
 		return false;
@@ -368,7 +370,7 @@ static struct str cut_file(struct str *s)
 
 static struct str without_offset(struct str name)
 {
-	const char *plus = memrchr(name.p, '+', name.size);
+	const char *plus = name.size ? memrchr(name.p, '+', name.size) : NULL;
 	uint64_t v;
 
 	if (plus && str_starts((struct str){ plus, (size_t)(name.p + name.size - plus) }, STR("+0x")) &&

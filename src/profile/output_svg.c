@@ -15,7 +15,7 @@
 #define HEAD      52
 #define FOOT      24
 #define MARGIN    10
-#define CHAR      7.0 /* width of a character, about */
+#define CHAR      7.3 /* width of a character, about */
 #define MIN_SHARE 1e-5
 #define MIN_PX    0.1
 
@@ -89,20 +89,22 @@ static void add_title(const struct drawing *d, const struct profile_node *n, con
 	}
 }
 
-/* As much of a name as there is room for, in characters and not in the middle of one. */
+/* As much of a name as there is room for, with two dots behind; in characters and not in the middle of one.
+ */
 static struct str shortened(struct str s, double width, bool *ret_cut)
 {
-	size_t n = 0, room = (size_t)((width - 6) / CHAR);
+	size_t n = 0, room = (size_t)((width - 6) / CHAR), cut = s.size;
 
-	*ret_cut = false;
 	for (size_t i = 0; i < s.size; i++) {
 		if (((unsigned char)s.p[i] & 0xc0) == 0x80)
 			continue;
-		if (n++ >= room) {
-			*ret_cut = true;
-			s.size = i;
-		}
+		if (n == (room > 2 ? room - 2 : 0))
+			cut = i;
+		n++;
 	}
+	*ret_cut = n > room;
+	if (*ret_cut)
+		s.size = cut;
 	return s;
 }
 

@@ -73,6 +73,9 @@ static uint8_t look_at_frame(const struct profile_tree *t, const struct profile_
 
 static uint8_t frame_bits(struct profile_tree *t, uint32_t frame)
 {
+	/* Only where the limit of memory was met, which is told at the end. */
+	if (frame >= t->p->functions.n)
+		return 0;
 	while (t->frame_matches.n <= frame) {
 		if (!profile_room(t->p, &t->frame_matches, 1)) {
 			profile_index_of(t->p)->failed = true;
@@ -129,11 +132,31 @@ void profile_tree_freep(struct profile_tree **t)
 
 /* ---- frames ---- */
 
-/* The frames of the locations of one profile, outermost first. */
+/*
+ * The frames of the locations of one profile, outermost first, while it is added. What was found for its
+ * strings and functions is kept: names are hashed once a profile, not once a location.
+ */
 struct frames {
-	PROFILE_TABLE(uint32_t) list;
-	uint32_t *first; /* of each location, and one behind the last */
+	const struct profile *p;
+	PROFILE_TABLE(uint32_t) list; /* frame << 1; the low bit says that it is inlined */
+	uint32_t *first;              /* of each location, and one behind the last */
+	uint32_t *strings;            /* of the tree + 1 */
+	struct named_frame {
+		uint32_t binary, frame; /* frame + 1 */
+	} * functions;
 };
+
+static uint32_t string_in(struct profile_tree *t, struct frames *f, uint32_t s)
+{
+	if (!f->strings[s])
+		f->strings[s] = profile_add_string(t->p, profile_str(f->p, s)) + 1;
+	return f->strings[s] - 1;
+}
+
+static uint32_t binary_in(struct profile_tree *t, struct frames *f, const struct profile_location *l)
+{
+	return l->mapping == PROFILE_NONE ? 0 : string_in(t, f, f->p->mappings.p[l->mapping].file);
+}
 
 static struct str binary_of(const struct profile *p, const struct profile_location *l)
 {
@@ -148,11 +171,11 @@ static uint64_t file_address(const struct profile *p, const struct profile_locat
 }
 
 /* Nothing is known of it but where it is. */
-static uint32_t address_frame(struct profile_tree *t, const struct profile *p,
-			      const struct profile_location *l)
+static uint32_t address_frame(struct profile_tree *t, struct frames *frames, const struct profile_location *l)
 {
-	struct str binary = binary_of(p, l), base = path_basename(binary);
-	struct profile_function f = { .system_name = profile_add_string(t->p, binary) };
+	const struct profile *p = frames->p;
+	struct str base = path_basename(binary_of(p, l));
+	struct profile_function f = { .system_name = binary_in(t, frames, l) };
 	char text[288];
 
 	if (!base.size)
@@ -166,53 +189,64 @@ static uint32_t address_frame(struct profile_tree *t, const struct profile *p,
 	return profile_add_function(t->p, &f);
 }
 
-static struct str name_of(const struct profile *p, const struct profile_function *f)
+/* Most frames are of a function in a binary, and nothing more. */
+static uint32_t function_frame(struct profile_tree *t, struct frames *frames,
+			       const struct profile_location *l, uint32_t function)
 {
-	struct str name = profile_str(p, f->name);
+	const struct profile_function *of = &frames->p->functions.p[function];
+	struct named_frame *known = &frames->functions[function];
+	uint32_t binary = binary_in(t, frames, l);
+	struct profile_function f = { .system_name = binary, .start_line = of->start_line };
 
-	return name.size ? name : profile_str(p, f->system_name);
+	if (known->frame && known->binary == binary)
+		return known->frame - 1;
+	f.name = string_in(t, frames, of->name ? of->name : of->system_name);
+	if (!f.name)
+		f.name = profile_add_string(t->p, STR("unknown"));
+	f.file = string_in(t, frames, of->file);
+	*known = (struct named_frame){ binary, profile_add_function(t->p, &f) + 1 };
+	return known->frame - 1;
 }
 
-static uint32_t line_frame(struct profile_tree *t, const struct profile *p, const struct profile_location *l,
+static uint32_t line_frame(struct profile_tree *t, struct frames *frames, const struct profile_location *l,
 			   const struct profile_line *line)
 {
+	const struct profile *p = frames->p;
 	const struct profile_function *of = &p->functions.p[line->function];
-	struct str name = name_of(p, of), file = profile_str(p, of->file);
-	struct profile_function f = { 0 };
+	struct str name = profile_str(p, of->name ? of->name : of->system_name),
+		   file = profile_str(p, of->file);
+	struct profile_function f = { .file = string_in(t, frames, of->file) };
 	AUTO(buf_done) struct buf text = { 0 };
 
 	switch (t->view.by) {
 	case PROFILE_BY_FILE:
-		f.name = f.file = profile_add_string(t->p, file.size ? file : STR("unknown file"));
+		if (!f.file)
+			f.file = profile_add_string(t->p, STR("unknown file"));
+		f.name = f.file;
 		break;
 	case PROFILE_BY_LINE:
 		buf_printf(&text, STR_FMT " " STR_FMT ":%lld", STR_ARG(name), STR_ARG(file),
 			   (long long)line->line);
 		f.name = profile_add_string(t->p, buf_str(&text));
-		f.file = profile_add_string(t->p, file);
-		f.system_name = profile_add_string(t->p, binary_of(p, l));
+		f.system_name = binary_in(t, frames, l);
 		f.start_line = line->line;
 		break;
 	default:
-		f.name = profile_add_string(t->p, name.size ? name : STR("unknown"));
-		f.file = profile_add_string(t->p, file);
-		f.system_name = profile_add_string(t->p, binary_of(p, l));
-		f.start_line = of->start_line;
+		return function_frame(t, frames, l, line->function);
 	}
 	return profile_add_function(t->p, &f);
 }
 
-static uint32_t binary_frame(struct profile_tree *t, const struct profile *p,
-			     const struct profile_location *l)
+static uint32_t binary_frame(struct profile_tree *t, struct frames *frames, const struct profile_location *l)
 {
-	struct str binary = binary_of(p, l);
-	struct profile_function f = { 0 };
+	struct profile_function f = { .name = binary_in(t, frames, l) };
 
-	f.name = f.system_name = profile_add_string(t->p, binary.size ? binary : STR("unknown binary"));
+	if (!f.name)
+		f.name = profile_add_string(t->p, STR("unknown binary"));
+	f.system_name = f.name;
 	return profile_add_function(t->p, &f);
 }
 
-/* The low bit says that it is inlined. */
 static bool push_frame(struct profile_tree *t, struct frames *f, uint32_t frame, bool inlined)
 {
 	if (!profile_room(t->p, &f->list, 1))
@@ -221,15 +255,14 @@ static bool push_frame(struct profile_tree *t, struct frames *f, uint32_t frame,
 	return true;
 }
 
-static bool location_frames(struct profile_tree *t, const struct profile *p, const struct profile_location *l,
-			    struct frames *f)
+static bool location_frames(struct profile_tree *t, struct frames *f, const struct profile_location *l)
 {
 	if (t->view.by == PROFILE_BY_BINARY)
-		return push_frame(t, f, binary_frame(t, p, l), false);
+		return push_frame(t, f, binary_frame(t, f, l), false);
 	if (!l->n_lines || t->view.by == PROFILE_BY_ADDRESS)
-		return push_frame(t, f, address_frame(t, p, l), false);
+		return push_frame(t, f, address_frame(t, f, l), false);
 	for (uint32_t i = l->n_lines; i-- > 0;) {
-		if (!push_frame(t, f, line_frame(t, p, l, &p->lines.p[l->first_line + i]),
+		if (!push_frame(t, f, line_frame(t, f, l, &f->p->lines.p[l->first_line + i]),
 				i + 1 < l->n_lines))
 			return false;
 		if (t->view.no_inlines)
@@ -238,15 +271,17 @@ static bool location_frames(struct profile_tree *t, const struct profile *p, con
 	return true;
 }
 
-/* Only of locations that some stack has. */
 static int make_frames(struct profile_tree *t, const struct profile *p, struct frames *f, struct err *err)
 {
+	f->p = p;
 	f->first = calloc((size_t)p->locations.n + 1, sizeof(*f->first));
-	if (!f->first)
+	f->strings = calloc((size_t)p->strings.n + 1, sizeof(*f->strings));
+	f->functions = calloc((size_t)p->functions.n + 1, sizeof(*f->functions));
+	if (!f->first || !f->strings || !f->functions)
 		return profile_err_memory(t->p, err);
 	for (uint32_t i = 0; i < p->locations.n; i++) {
 		f->first[i] = f->list.n;
-		if (!location_frames(t, p, &p->locations.p[i], f))
+		if (!location_frames(t, f, &p->locations.p[i]))
 			return profile_err_memory(t->p, err);
 	}
 	f->first[p->locations.n] = f->list.n;
@@ -258,6 +293,8 @@ static void frames_done(struct profile_tree *t, struct frames *f)
 	t->p->memory -= (uint64_t)f->list.room * sizeof(*f->list.p);
 	free(f->list.p);
 	free(f->first);
+	free(f->strings);
+	free(f->functions);
 }
 
 /* ---- nodes ---- */

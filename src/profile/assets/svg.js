@@ -5,14 +5,14 @@
 	var frames = Array.prototype.slice.call(document.querySelectorAll('#frames > g'));
 	var said = document.getElementById('said'), found = document.getElementById('found');
 	var reset = document.getElementById('reset'), search = document.getElementById('search');
-	var width = 1180, left = 10, letter = 7;
+	var width = 1180, left = 10, letter = 7.3;
 
 	function name(g) {
 		return g.querySelector('title').textContent;
 	}
 	function label(g, w) {
 		var text = g.querySelector('text'), full = name(g).replace(/ \([^(]*%.*$/, ''), room = Math.floor((w - 6) / letter);
-		text.textContent = w < 3 * letter ? '' : full.length > room ? full.slice(0, Math.max(0, room)) + '..' : full;
+		text.textContent = w < 3 * letter ? '' : full.length > room ? full.slice(0, Math.max(0, room - 2)) + '..' : full;
 	}
 	function zoom(to) {
 		var x0 = to ? +to.dataset.x : 0, w0 = to ? +to.dataset.w : 1, d0 = to ? +to.dataset.d : 0;

@@ -82,6 +82,11 @@ static void call_chains_of_perf(void **state)
 	assert_int_equal(l->n_lines, 2);
 	assert_str(profile_str(p, p->mappings.p[l->mapping].build_id), "0123abcd");
 
+	l = &p->locations.p[p->stacks.p[p->sample_stack[0]].location];
+	m = &p->mappings.p[l->mapping];
+	assert_str(profile_str(p, m->file), "[kernel.kallsyms]_text");
+	assert_int_equal(m->offset, 0xffffffff81000000);
+
 	set = &p->label_sets.p[p->sample_labels[0]];
 	assert_int_equal(set->n, 3);
 	assert_str(profile_str(p, p->labels.p[set->first].str), "busy worker");
