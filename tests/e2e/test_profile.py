@@ -186,6 +186,16 @@ def test_images_and_pages_are_well_formed(run, tmp_path):
     assert gzip.decompress((tmp_path / "out.pb.gz").read_bytes()) == (tmp_path / "out.pb").read_bytes()
 
 
+def test_what_is_no_file_is_written_to_and_stays(run, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True) as reader:
+        assert run("profile", "-o", tmp_path / "pipe", "--output-format", "folded", input=FOLDED).returncode == 0
+        assert sorted(reader.stdout.read().splitlines()) == sorted(FOLDED.splitlines())
+    assert (tmp_path / "pipe").is_fifo()
+    r = run("profile", "-o", "/dev/stdout", "--output-format", "folded", input=FOLDED)
+    assert sorted(r.stdout.splitlines()) == sorted(FOLDED.splitlines())
+
+
 def test_profiles_are_merged_and_compared(run, tmp_path):
     (tmp_path / "a").write_text("main;f 3\nmain;g 1\n")
     (tmp_path / "b").write_text("main;f 1\nmain;h 2\n")
