@@ -34,7 +34,7 @@ def compact(build_id, addrs):
     out = bytearray(b"LSQ1" + uleb(12) + uleb(120000) + uleb(1) + bytes([len(build_id) // 2]) + bytes.fromhex(build_id) + uleb(len(addrs)))
     before = 0
     for a in addrs:
-        d = a - before
+        d = (a - before + (1 << 63)) % (1 << 64) - (1 << 63)
         out += uleb(d << 1 if d >= 0 else (-d << 1) - 1)
         before = a
     return bytes(out)
@@ -119,7 +119,7 @@ def main():
         r = random.Random(2)
         addrs = [0xffffffff81000000 + r.randrange(12 << 20) for _ in range(o.addresses)]
         theirs = oracle(o.vmlinux, addrs) if o.vmlinux else None
-        plain = {"modules": [{"id": vmlinux}], "addresses": [[0, a] for a in addrs], "demangle": "none"}
+        plain = {"modules": [{"id": vmlinux}], "addresses": [[0, hex(a)] for a in addrs], "demangle": "none"}
         for name, kind, body in (("JSON", "application/json", json.dumps(plain)),
                                  ("compact", "application/x-lode-symbolize", compact(vmlinux, addrs)),
                                  ("compact, sorted", "application/x-lode-symbolize", compact(vmlinux, sorted(addrs)))):
