@@ -28,7 +28,7 @@ def commands():
 
 def test_every_option_is_in_its_man_page():
     assert {"serve", "scan", "inspect", "stat", "debuginfod"} <= set(commands())
-    for command in ("serve", "scan", "inspect", "stat", "debuginfod", "symbolize", "addr2line", "symtab", "split", "find"):
+    for command in ("serve", "scan", "inspect", "stat", "debuginfod", "symbolize", "addr2line", "symtab", "split", "find", "profile"):
         page = (ROOT / "docs" / "man" / f"lode-{command}.1").read_text().replace("\\-", "-")
         for option in re.findall(r"^ +(?:-., )?--([a-z-]+)", lode("help", command).stdout, re.M):
             assert f"-{option}" in page, (command, option)
