@@ -88,10 +88,12 @@ static const struct option_row store_rows[] = {
 	{ 0, "store", "DIR", "where what was pushed or fetched is kept [DATA/store]", OPT_TEXT(store.dir) },
 	{ 0, "store-quota", "SIZE", "how much of it; what was not used for longest goes; 0: no limit [0]",
 	  OPT_SIZE(store.quota) },
-	{ 0, "store-keep-pushed", NULL, "never remove what was pushed: rather refuse more", OPT_ON(store.keep_pushed) },
+	{ 0, "store-keep-pushed", NULL, "never remove what was pushed: rather refuse more",
+	  OPT_ON(store.keep_pushed) },
 	{ 0, "tokens", "FILE", "who may push, see lode help token [DATA/tokens]", OPT_TEXT(tokens) },
 	{ 0, "max-push", "SIZE", "the largest file that is taken [16G]", OPT_SIZE(server.max_push) },
-	{ 0, "require-read-token", NULL, "give nothing to who has no token either", OPT_ON(server.require_read_token) },
+	{ 0, "require-read-token", NULL, "give nothing to who has no token either",
+	  OPT_ON(server.require_read_token) },
 	{ 0, "no-store", NULL, "keep nothing, take no pushes", OPT_ON(store.off) },
 	{ 0 },
 };
@@ -128,7 +130,8 @@ const struct command command_serve = {
 	.examples = "  lode serve                              this machine's own files, at localhost:8002\n"
 		    "  lode serve --listen :8002 /srv/debs     a package archive, for everybody\n"
 		    "  DEBUGINFOD_URLS=http://localhost:8002 gdb /usr/bin/ls\n",
-	.groups = { &group_state, &http, &group_scanning, &keeping, &group_upstream, &storing, &caches, &limits },
+	.groups = { &group_state, &http, &group_scanning, &keeping, &group_upstream, &storing, &caches,
+		    &limits },
 	.configured = true,
 	.max_args = SIZE_MAX,
 	.defaults = defaults,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The content of sections, decompressed where they are compressed: SHF_COMPRESSED (gABI, "Section
- * Compression") with zlib and zstd, and the older ".zdebug_*" with "ZLIB" and a size in front. Compressing them is
- * in write_packed.c.
+ * Compression") with zlib and zstd, and the older ".zdebug_*" with "ZLIB" and a size in front. Compressing
+ * them is in write_packed.c.
  *
  * Decoding is a stream with a window, so that whoever reads a section from front to back needs neither its
  * compressed nor its decompressed size in memory. The codec's own check sum is looked at before the last

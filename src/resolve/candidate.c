@@ -7,7 +7,6 @@
 #include <elf.h>
 #include <stdio.h>
 
-
 int work_failed(struct work *w, struct str place, const struct err *why)
 {
 	work_said(w, place, "%s", why->text);

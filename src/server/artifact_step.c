@@ -375,7 +375,7 @@ static void found(struct artifact *a, struct resolve_answer *answer)
 	a->ready->result = a->result;
 	a->ready->type = (enum request_type)a->what.kind;
 	stop_decoding(a);
-	/* First: who has seen this answer and asks again must not join what may be of an older epoch by then. */
+	/* First: who has seen this answer and asks again must not join what is of an older epoch by then. */
 	artifact_land(a);
 	publish(a, ARTIFACT_WHOLE);
 	if (!answer->plain && !a->ready->cached)
@@ -505,8 +505,8 @@ static void broken(struct artifact *a)
 }
 
 /*
- * How many bytes can be read at read_pos. 0: not one yet, the artifact will be woken; or, and *ret_broken, there will be
- * no more.
+ * How many bytes can be read at read_pos. 0: not one yet, the artifact will be woken; or, and *ret_broken,
+ * there will be no more.
  */
 static uint64_t arrived(struct artifact *a, bool *ret_broken)
 {

@@ -58,7 +58,8 @@ static void query(struct request *req, struct str key, struct str value, struct 
 				 clock_mono_ms() + req->s->opts.metadata_max_ms, add_result, &c, &next,
 				 &complete, &err);
 
-	if (r == 0 && !next.size && metadata_relay(req, key, value, c.results, complete, MAX_RESULTS, reply_all)) {
+	if (r == 0 && !next.size &&
+	    metadata_relay(req, key, value, c.results, complete, MAX_RESULTS, reply_all)) {
 		/* it goes on there */
 	} else if (r == 0) {
 		reply_with(req, c.results, buf_str(&next), complete && !next.size);

@@ -2,9 +2,9 @@
 /*
  * Blobs as files of a folder.
  *
- * What is gathered lies in tmp/ (spool_dir.c). It becomes a blob by a link or a rename, when it is synced; then
- * the folder is. Changes of names are made under a lock of the whole folder, held for as long as a system call or
- * two: so a condition and what depends on it are one.
+ * What is gathered lies in tmp/ (spool_dir.c). It becomes a blob by a link or a rename, when it is synced;
+ * then the folder is. Changes of names are made under a lock of the whole folder, held for as long as a
+ * system call or two: so a condition and what depends on it are one.
  */
 #include "store/blob.h"
 

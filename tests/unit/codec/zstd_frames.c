@@ -123,8 +123,7 @@ static void it_is_gone_on_with_behind_the_last_whole_frame(void **state)
 		const size_t cut = MIN(i * whole.size / 12, whole.size - 1);
 		AUTO(buf_done) struct buf b = { 0 }, seen = { 0 };
 		AUTO(source_closep)
-		struct source *s = NULL,
-			      *raw = source_of_mem(bytes_of(whole.p, cut), "x");
+		struct source *s = NULL, *raw = source_of_mem(bytes_of(whole.p, cut), "x");
 		struct codec_frames *f = codec_frames_new(1, to_buf, &b);
 		uint64_t good = 1;
 

@@ -304,7 +304,7 @@ static void entries_of_the_linkage_table(void **state)
 {
 	static const char code[] =
 		"\xf3\x0f\x1e\xfa\xf2\xff\x25\x00\x30\x00\x00\x0f\x1f\x44\0\0" /* 0x1800: endbr64; jmp
-										  *0x3000(%rip) */
+										*0x3000(%rip) */
 		"\xff\x25\x02\x30\x00\x00\x68\0\0\0\0\xe9\0\0\0\0";            /* 0x1810 */
 	AUTO(answers_done) struct answers a;
 	AUTO(buf_done) struct buf rela = { 0 };

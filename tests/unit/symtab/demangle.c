@@ -20,8 +20,7 @@ static void check(const char *mangled, const char *full, const char *simple)
 static void names_of_every_language(void **state)
 {
 	check("_ZN2ns4workEi", "ns::work(int)", "ns::work");
-	check("_ZN2ns4workEi.constprop.0", "ns::work(int) [clone .constprop.0]",
-	      "ns::work");
+	check("_ZN2ns4workEi.constprop.0", "ns::work(int) [clone .constprop.0]", "ns::work");
 	check("_ZNSt6vectorIiSaIiEE9push_backERKi@@V1",
 	      "std::vector<int, std::allocator<int> >::push_back(int const&)@@V1",
 	      "std::vector<int, std::allocator<int> >::push_back");
