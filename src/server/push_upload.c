@@ -276,7 +276,11 @@ size_t upload_body(struct upload *up, struct bytes piece)
 	up->n_fill += n;
 	if (up->n_fill == PUSH_BUFFER && !up->working)
 		start_work(up);
-	if (!n && piece.size) {
+	/*
+	 * Not only when nothing fits: libmicrohttpd shows what is left of a piece again when more comes from
+	 * the client, or when the connection is resumed. Where that was the last of the body, nothing comes.
+	 */
+	if (n < piece.size) {
 		up->suspended = wait_job(up->req);
 		if (!up->suspended) {
 			up->outcome = err_set(&up->err, ERR_CANCELLED, "the server stops");
