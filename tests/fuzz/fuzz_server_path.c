@@ -58,6 +58,12 @@ static const char *past_slashes(const char *p)
 static void model_artifact(const char *p, struct model *m)
 {
 	static const char *const kinds[] = { "debuginfo", "executable", "source", "section" };
+	static const struct {
+		const char *path;
+		enum route_kind kind;
+	} addresses[] = { { "symbolize", ROUTE_SYMBOLIZE },
+			  { "symbolz", ROUTE_SYMBOLZ },
+			  { "pprof/symbol", ROUTE_SYMBOLZ } };
 	size_t n;
 
 	p = past_slashes(p);
@@ -68,6 +74,12 @@ static void model_artifact(const char *p, struct model *m)
 	}
 	memcpy(m->id, p, n);
 	p = past_slashes(p + n);
+	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++)
+		if (strcmp(p, addresses[i].path) == 0) {
+			m->kind = addresses[i].kind;
+			m->status = 0;
+			return;
+		}
 	n = strcspn(p, "/");
 	m->status = 404;
 	for (unsigned i = 0; i < 4; i++) {
@@ -120,6 +132,10 @@ static void model_route(const uint8_t *data, size_t size, char *room, struct mod
 		      { "/readyz", ROUTE_READYZ },
 		      { "/api/status", ROUTE_STATUS },
 		      { "/api/failures", ROUTE_FAILURES },
+		      { "/symbolize", ROUTE_SYMBOLIZE },
+		      { "/symbolz", ROUTE_SYMBOLZ },
+		      { "/pprof/symbol", ROUTE_SYMBOLZ },
+		      { "/symbolicate/v5", ROUTE_SYMBOLICATE_V5 },
 		      { "/", ROUTE_PAGE } };
 	const char *p = room;
 
@@ -177,10 +193,10 @@ static void check_same(const struct route *route, const struct model *m)
 	FUZZ_CHECK(route->kind == m->kind);
 	if (route->kind == ROUTE_PAGE)
 		FUZZ_CHECK(str_eq(route->file, str_of(m->arg)));
+	FUZZ_CHECK(strcmp(build_id_hex(&what->id, hex), m->id) == 0);
 	if (route->kind != ROUTE_ARTIFACT)
 		return;
 	FUZZ_CHECK(what->kind == m->what && str_eq(what->arg, str_of(m->arg)));
-	FUZZ_CHECK(strcmp(build_id_hex(&what->id, hex), m->id) == 0);
 	FUZZ_CHECK(!memchr(what->arg.size ? what->arg.p : "x", 0, what->arg.size));
 	if (what->kind == RESOLVE_SOURCE)
 		check_source(what->arg);
