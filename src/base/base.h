@@ -18,6 +18,7 @@
  * log.h     the log, one line an event
  * metrics.h counters, gauges and histograms for /metrics
  * file.h    descriptors and files: guards, whole reads, durable writes
+ * search.h  binary search
  * leb.h     LEB128, inline (to be included by who needs it to be)
  * lazy.h    libraries that are loaded when they are first needed (to be included by who does)
  */
@@ -38,4 +39,5 @@
 #include "base/metrics.h"
 #include "base/pool.h"
 #include "base/queue.h"
+#include "base/search.h"
 #include "base/view.h"

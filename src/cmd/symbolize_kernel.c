@@ -130,16 +130,7 @@ static int read_kallsyms(struct kernel *k, struct err *err)
 
 static const struct symbol *symbol_at(const struct kernel *k, uint64_t addr)
 {
-	size_t lo = 0, hi = k->n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (k->list[mid].addr <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	size_t lo = SEARCH(0, k->n, i, k->list[i].addr <= addr);
 	return lo ? &k->list[lo - 1] : NULL;
 }
 

@@ -106,17 +106,9 @@ static int read_maps(struct process *p, const char *pid, struct err *err)
 static bool find(void *arg, uint64_t addr, struct str *ret_module, struct symtab_frames *ret)
 {
 	struct process *p = arg;
-	size_t lo = 0, hi = p->n;
+	size_t lo = SEARCH(0, p->n, i, p->places[i].limit <= addr);
 	uint64_t ignored;
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (p->places[mid].limit <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
 	if (lo == p->n || addr < p->places[lo].start)
 		return false;
 	*ret_module = str_of(p->places[lo].module->name);

@@ -19,16 +19,7 @@ struct wanted {
 
 static bool is_wanted(const struct wanted *w, uint64_t lo, uint64_t size)
 {
-	size_t a = 0, b = w->n;
-
-	while (a < b) {
-		size_t mid = a + (b - a) / 2;
-
-		if (w->addrs[mid] < lo)
-			a = mid + 1;
-		else
-			b = mid;
-	}
+	size_t a = SEARCH(0, w->n, i, w->addrs[i] < lo);
 	return a < w->n && w->addrs[a] - lo < size;
 }
 

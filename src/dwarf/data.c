@@ -191,16 +191,7 @@ size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwa
 const struct dwarf_section_place *dwarf_place_at(const struct dwarf_section_place *list, size_t n,
 						 uint64_t addr)
 {
-	size_t lo = 0, hi = n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (list[mid].base <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	size_t lo = SEARCH(0, n, i, list[i].base <= addr);
 	return lo && addr - list[lo - 1].base < list[lo - 1].size ? &list[lo - 1] : NULL;
 }
 

@@ -130,16 +130,7 @@ bool dwarf_index_find(const struct dwarf_index *x, uint64_t id, struct dwarf_par
 
 bool dwarf_index_at(const struct dwarf_index *x, uint64_t off, struct dwarf_part *ret)
 {
-	size_t lo = 0, hi = x->n_places;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (x->places[mid].off <= off)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	size_t lo = SEARCH(0, x->n_places, i, x->places[i].off <= off);
 	if (!lo || off >= x->places[lo - 1].end)
 		return false;
 	part_of(x, x->places[lo - 1].row, ret);

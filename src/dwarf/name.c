@@ -160,17 +160,9 @@ static void scope_attr(void *arg, const struct dwarf_attr *a)
 /* The innermost scope of the unit at hand that the DIE at @off is in. */
 static uint32_t scope_of(const struct dwarf_reader *r, uint64_t off)
 {
-	size_t lo = 0, hi = r->n_scopes;
+	size_t lo = SEARCH(0, r->n_scopes, i, r->scopes[i].off < off);
 	uint32_t s;
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (r->scopes[mid].off < off)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
 	s = lo ? (uint32_t)lo - 1 : UINT32_MAX;
 	while (s != UINT32_MAX && r->scopes[s].end <= off)
 		s = r->scopes[s].parent;

@@ -223,15 +223,6 @@ uint64_t dwarf_shared_size(const struct dwarf *d)
 
 size_t dwarf_unit_at(const struct dwarf *d, uint64_t off)
 {
-	size_t lo = 0, hi = d->n_units;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (d->units[mid].off <= off)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	size_t lo = SEARCH(0, d->n_units, i, d->units[i].off <= off);
 	return lo && off < d->units[lo - 1].end ? lo - 1 : SIZE_MAX;
 }

@@ -225,15 +225,5 @@ void dwarf_units_free(struct dwarf_units *u)
 
 size_t dwarf_units_find(const struct dwarf_units *u, uint64_t stmt_list)
 {
-	size_t lo = 0, hi = u->n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (u->list[mid].stmt_list < stmt_list)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return SEARCH(0, u->n, i, u->list[i].stmt_list < stmt_list);
 }

@@ -141,16 +141,7 @@ static int tell_plain(struct query *q, int64_t file, struct str path, struct err
 static void entries_with_prefix(const struct pkg_map *m, struct str prefix, uint32_t *ret_first,
 				uint32_t *ret_end)
 {
-	uint32_t low = 0, high = m->n_entries;
-
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (str_cmp(m->entries[mid].path, prefix) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	uint32_t low = (uint32_t)SEARCH(0, m->n_entries, i, str_cmp(m->entries[i].path, prefix) < 0);
 	*ret_first = low;
 	while (low < m->n_entries && str_starts(m->entries[low].path, prefix))
 		low++;

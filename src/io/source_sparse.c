@@ -30,17 +30,7 @@ static uint64_t range_end(const struct range *r)
 /* The first range that ends at @off or behind it, or n. */
 static size_t range_find(const struct sparse_source *s, uint64_t off)
 {
-	size_t lo = 0, hi = s->n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (range_end(&s->ranges[mid]) < off)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return SEARCH(0, s->n, i, range_end(&s->ranges[i]) < off);
 }
 
 static int sparse_read(struct source *base, uint64_t off, void *buf, size_t n, enum source_hint hint,

@@ -9,32 +9,14 @@
 
 static const struct pkg_entry *find_entry(const struct pkg_map *m, struct str path)
 {
-	uint32_t low = 0, high = m->n_entries;
-
 	/* The last one that is not greater: of several the archive's last. */
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (str_cmp(m->entries[mid].path, path) <= 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	uint32_t low = (uint32_t)SEARCH(0, m->n_entries, i, str_cmp(m->entries[i].path, path) <= 0);
 	return low && str_eq(m->entries[low - 1].path, path) ? &m->entries[low - 1] : NULL;
 }
 
 static const struct pkg_link *find_link(const struct pkg_map *m, struct str path)
 {
-	uint32_t low = 0, high = m->n_links;
-
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (str_cmp(m->links[mid].path, path) <= 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	uint32_t low = (uint32_t)SEARCH(0, m->n_links, i, str_cmp(m->links[i].path, path) <= 0);
 	return low && str_eq(m->links[low - 1].path, path) ? &m->links[low - 1] : NULL;
 }
 

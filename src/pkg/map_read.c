@@ -437,16 +437,7 @@ void pkg_map_free(struct pkg_map *m)
 const struct pkg_entry *pkg_map_by_number(const struct pkg_map *m, uint32_t number)
 {
 	const struct map_own *o = (const struct map_own *)m;
-	uint32_t low = 0, high = m->n_entries;
-
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (m->entries[o->by_number[mid]].number < number)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	uint32_t low = (uint32_t)SEARCH(0, m->n_entries, i, m->entries[o->by_number[i]].number < number);
 	if (low == m->n_entries || m->entries[o->by_number[low]].number != number)
 		return NULL;
 	return &m->entries[o->by_number[low]];

@@ -33,17 +33,7 @@ static struct memory *memory_of(struct blobs *b)
 /* Where it is, or would be. */
 static size_t place(const struct memory *m, const char *name)
 {
-	size_t low = 0, high = m->n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (strcmp(m->v[mid].name, name) < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return SEARCH(0, m->n, i, strcmp(m->v[i].name, name) < 0);
 }
 
 static struct blob *find(struct memory *m, const char *name)

@@ -150,17 +150,7 @@ static void pieces_collect(struct build *b)
 /* The first symbol at @addr. */
 static size_t symbol_at(const struct build *b, uint64_t addr)
 {
-	size_t lo = 0, hi = b->symbols.n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (b->symbols.list[mid].start < addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return SEARCH(0, b->symbols.n, i, b->symbols.list[i].start < addr);
 }
 
 /*

@@ -451,14 +451,7 @@ static uint32_t piece_at(const struct symtab_finder *f, uint64_t addr)
 			if (get32(pieces + (size_t)(lo + 1) * 8) > addr)
 				return lo;
 	}
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (get32(pieces + (size_t)mid * 8) <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	lo = (uint32_t)SEARCH(lo, hi, i, get32(pieces + i * 8) <= addr);
 	return lo ? lo - 1 : 0;
 }
 

@@ -198,16 +198,7 @@ void symtab_index(const struct symtab *t, size_t i, struct block_index *ret)
 
 size_t symtab_block_at(const struct symtab *t, uint64_t addr)
 {
-	size_t lo = 0, hi = t->n_blocks;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (get64(t->index + mid * INDEX_SIZE) <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	size_t lo = SEARCH(0, t->n_blocks, i, get64(t->index + i * INDEX_SIZE) <= addr);
 	return lo - 1;
 }
 

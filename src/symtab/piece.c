@@ -180,17 +180,9 @@ struct lines_at {
 static void lines_find(struct batch *b, uint64_t addr, struct lines_at *ret)
 {
 	const struct dwarf_lines *l = dwarf_reader_lines(b->reader);
-	size_t lo = 0, hi = l->n_sequences, back;
+	size_t lo = SEARCH(0, l->n_sequences, i, l->sequences[i].base <= addr), back;
 	const struct dwarf_row *rows;
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (l->sequences[mid].base <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
 	ret->row = NULL;
 	ret->until = lo < l->n_sequences ? l->sequences[lo].base : UINT64_MAX;
 	/* Sequences may lie over one another: a short one hides the longer before it, up to here. */
@@ -201,16 +193,7 @@ static void lines_find(struct batch *b, uint64_t addr, struct lines_at *ret)
 		return;
 	ret->seq = &l->sequences[lo - 1 - back];
 	rows = l->rows + ret->seq->row;
-	lo = 0;
-	hi = ret->seq->n_rows;
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (rows[mid].off <= addr - ret->seq->base)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	lo = SEARCH(0, ret->seq->n_rows, i, rows[i].off <= addr - ret->seq->base);
 	/* The last row is the end, so there is one behind. */
 	if (lo) {
 		ret->row = &rows[lo - 1];

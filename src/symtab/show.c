@@ -64,16 +64,7 @@ static void paint_symbols(struct build *b)
 static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
 {
 	uint64_t at = p->start, end = p->start + p->size;
-	size_t lo = 0, hi = b->n_symbol_spans;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (b->symbol_spans[mid].end <= at)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	size_t lo = SEARCH(0, b->n_symbol_spans, i, b->symbol_spans[i].end <= at);
 	for (; at < end; lo++) {
 		const struct span *s = lo < b->n_symbol_spans && b->symbol_spans[lo].start < end
 					       ? &b->symbol_spans[lo]
@@ -95,16 +86,7 @@ static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
  */
 static bool is_within(const struct span *dwarf, size_t n, uint64_t addr)
 {
-	size_t lo = 0, hi = n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (dwarf[mid].start <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	size_t lo = SEARCH(0, n, i, dwarf[i].start <= addr);
 	return lo && addr < dwarf[lo - 1].end;
 }
 

@@ -75,16 +75,7 @@ static int by_place(const void *a, const void *b)
 /* How many functions' spans have @addr: looked for among those that begin shortly before it. */
 static bool is_shadowed(const struct verifier *v, uint64_t addr)
 {
-	size_t lo = 0, hi = v->n_all, n = 0;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (v->all[mid].lo <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	size_t lo = SEARCH(0, v->n_all, i, v->all[i].lo <= addr), n = 0;
 	for (size_t back = 0; back < lo && back < 1000 && n < 2; back++)
 		n += v->all[lo - 1 - back].hi > addr;
 	return n > 1;
