@@ -15,6 +15,9 @@ bool profile_grow(struct profile *p, void **table, uint32_t *room, uint64_t want
 #define profile_room(profile, t, more)                                    \
 	((uint64_t)(t)->n + (more) <= (t)->room ||                        \
 	 profile_grow((profile), (void **)&(t)->p, &(t)->room, (uint64_t)(t)->n + (more), sizeof(*(t)->p)))
+/* Append @entry; false as above. */
+#define profile_push(profile, t, entry) \
+	(profile_room((profile), (t), 1) && ((t)->p[(t)->n++] = (entry), true))
 bool profile_room_samples(struct profile *p, uint32_t more);
 int profile_err_memory(const struct profile *p, struct err *err);
 

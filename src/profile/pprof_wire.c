@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * profile.proto's fields, and the numbers that its entries have.
+ */
+#include "profile/pprof_read.h"
+
+#include <stdlib.h>
+
+bool pprof_field(struct cursor *c, struct field *f)
+{
+	uint64_t key;
+
+	if (!cursor_left(c) || !cursor_ok(c))
+		return false;
+	key = cursor_uleb(c);
+	f->number = (uint32_t)MIN(key >> 3, (uint64_t)UINT32_MAX);
+	f->wire = key & 7;
+	f->b = (struct bytes){ 0 };
+	f->v = 0;
+	switch (f->wire) {
+	case WIRE_VARINT:
+		f->v = cursor_uleb(c);
+		break;
+	case WIRE_LEN:
+		f->b = cursor_bytes(c, cursor_uleb(c));
+		break;
+	case WIRE_64:
+		cursor_skip(c, 8);
+		break;
+	case WIRE_32:
+		cursor_skip(c, 4);
+		break;
+	default:
+		c->failed = true;
+	}
+	if (!f->number)
+		c->failed = true;
+	return cursor_ok(c);
+}
+
+struct cursor pprof_cursor(const struct pprof_reader *r, struct bytes b)
+{
+	return cursor_at(b, false, (uint64_t)(b.p ? b.p - r->in.p : 0));
+}
+
+int pprof_err_wire(const struct cursor *c, struct err *err)
+{
+	return err_set(err, ERR_INVALID, "is not a message of profile.proto at offset %llu",
+		       (unsigned long long)cursor_off(c));
+}
+
+int pprof_err_kind(const struct field *f, struct err *err)
+{
+	return err_set(err, ERR_INVALID, "field %u is of wire type %u", f->number, f->wire);
+}
+
+uint32_t pprof_string(struct pprof_reader *r, uint64_t v)
+{
+	uint32_t s = (uint32_t)MIN(v, (uint64_t)UINT32_MAX);
+
+	r->string_max = MAX(r->string_max, s);
+	return s;
+}
+
+int pprof_numbers(struct pprof_reader *r, struct bytes b, uint32_t n, uint32_t strings, uint64_t *ret,
+		  struct err *err)
+{
+	struct cursor c = pprof_cursor(r, b);
+	struct field f;
+
+	memset(ret, 0, (n + 1) * sizeof(*ret));
+	while (pprof_field(&c, &f)) {
+		if (f.number > n)
+			continue;
+		if (f.wire != WIRE_VARINT)
+			return pprof_err_kind(&f, err);
+		ret[f.number] = strings >> f.number & 1 ? pprof_string(r, f.v) : f.v;
+	}
+	return cursor_ok(&c) ? 0 : pprof_err_wire(&c, err);
+}
+
+/* ---- numbers of entries ---- */
+
+int pprof_id_add(struct pprof_reader *r, struct ids *ids, uint64_t id, struct err *err)
+{
+	if (!id)
+		return err_set(err, ERR_INVALID, "has the number 0");
+	return profile_push(r->p, &ids->list, id) ? 0 : profile_err_memory(r->p, err);
+}
+
+int pprof_ids_end(struct pprof_reader *r, struct ids *ids, struct err *err)
+{
+	uint64_t room = 64;
+	uint32_t i = 0;
+
+	while (i < ids->list.n && ids->list.p[i] == (uint64_t)i + 1)
+		i++;
+	if (i == ids->list.n)
+		return 0;
+	while (room < (uint64_t)ids->list.n * 2)
+		room *= 2;
+	if (room > UINT32_MAX || r->p->memory + room * 4 > r->p->max_memory)
+		return profile_err_memory(r->p, err);
+	ids->slots = calloc(room, sizeof(*ids->slots));
+	if (!ids->slots)
+		return profile_err_memory(r->p, err);
+	r->p->memory += room * 4;
+	ids->mask = (uint32_t)(room - 1);
+	for (i = 0; i < ids->list.n; i++) {
+		uint64_t at = pprof_id_hash(ids->list.p[i]) & ids->mask;
+
+		for (; ids->slots[at]; at = (at + 1) & ids->mask)
+			if (ids->list.p[ids->slots[at] - 1] == ids->list.p[i])
+				return err_set(err, ERR_INVALID, "two %ss have the number %llu", ids->what,
+					       (unsigned long long)ids->list.p[i]);
+		ids->slots[at] = i + 1;
+	}
+	return 0;
+}
+
+void pprof_ids_done(struct pprof_reader *r, struct ids *ids)
+{
+	r->p->memory -= (uint64_t)ids->list.room * sizeof(*ids->list.p) +
+			(ids->slots ? (uint64_t)ids->mask * 4 + 4 : 0);
+	free(ids->list.p);
+	free(ids->slots);
+}
