@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gzip, written: pprof's files are compressed by it. Reading is codec's.
+ * What files of profiles are packed in: gzip, written, since pprof's are; any of codec's, read.
  */
 #include "profile/internal.h"
 
 #include <zlib.h>
+#include "codec/codec.h"
 
 #define PIECE        MIB(1)
 #define LEVEL        6
@@ -46,4 +47,21 @@ int profile_gzip(struct bytes in, struct buf *out, struct err *err)
 	r = deflate_all(&z, in, out, err);
 	deflateEnd(&z);
 	return r;
+}
+
+int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct buf *room, struct err *err)
+{
+	uint64_t max = limits && limits->max_size ? limits->max_size : PROFILE_MAX_SIZE;
+	enum codec_kind kind = codec_detect(*in);
+
+	/* .lzma has no magic: a message of profile.proto may look like it. */
+	if (kind != CODEC_NONE && kind != CODEC_LZMA) {
+		if (codec_decode_all(kind, *in, max, room, err) < 0)
+			return -1;
+		*in = buf_bytes(room);
+	}
+	if (in->size > max)
+		return err_set(err, ERR_LIMIT, "is larger than the limit of %llu MiB",
+			       (unsigned long long)(max >> 20));
+	return in->size ? 0 : err_set(err, ERR_INVALID, "is empty");
 }

@@ -4,7 +4,7 @@
  */
 #include "profile/input.h"
 
-#include "codec/codec.h"
+#include "profile/internal.h"
 
 #define HEAD KIB(64) /* of text, by which its format is told */
 
@@ -42,27 +42,15 @@ static enum profile_format detect(struct bytes in)
 int profile_read(struct bytes in, enum profile_format format, const struct profile_limits *limits,
 		 struct profile **ret, struct err *err)
 {
-	uint64_t max = limits && limits->max_size ? limits->max_size : PROFILE_MAX_SIZE;
-	enum codec_kind kind = codec_detect(in);
 	AUTO(buf_done) struct buf plain = { 0 };
 	struct str text;
 
-	if (!in.size)
-		return err_set(err, ERR_INVALID, "is empty");
 	if (in.size >= 8 && memcmp(in.p, "PERFILE2", 8) == 0)
 		return err_set(
 			err, ERR_INVALID,
 			"is perf's own file: use the text that perf script --show-mmap-events makes of it");
-	if (kind != CODEC_NONE && kind != CODEC_LZMA) {
-		if (codec_decode_all(kind, in, max, &plain, err) < 0)
-			return -1;
-		in = buf_bytes(&plain);
-	}
-	if (in.size > max)
-		return err_set(err, ERR_LIMIT, "is larger than the limit of %llu MiB",
-			       (unsigned long long)(max >> 20));
-	if (!in.size)
-		return err_set(err, ERR_INVALID, "is empty");
+	if (profile_unpack(&in, limits, &plain, err) < 0)
+		return -1;
 	text = (struct str){ (const char *)in.p, in.size };
 	switch (format == PROFILE_FORMAT_AUTO ? detect(in) : format) {
 	case PROFILE_FORMAT_PERF:

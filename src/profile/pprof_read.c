@@ -238,20 +238,7 @@ bool profile_is_pprof(struct bytes head)
 int profile_read_pprof(struct bytes in, const struct profile_limits *limits, struct profile **ret,
 		       struct err *err)
 {
-	uint64_t max = limits && limits->max_size ? limits->max_size : PROFILE_MAX_SIZE;
-	enum codec_kind kind = codec_detect(in);
 	AUTO(buf_done) struct buf plain = { 0 };
 
-	if (!in.size)
-		return err_set(err, ERR_INVALID, "is empty");
-	/* .lzma has no magic: a message of ours may look like it. */
-	if (kind != CODEC_NONE && kind != CODEC_LZMA) {
-		if (codec_decode_all(kind, in, max, &plain, err) < 0)
-			return -1;
-		in = buf_bytes(&plain);
-	}
-	if (in.size > max)
-		return err_set(err, ERR_LIMIT, "is larger than the limit of %llu MiB",
-			       (unsigned long long)(max >> 20));
-	return read_plain(in, limits, ret, err);
+	return profile_unpack(&in, limits, &plain, err) < 0 ? -1 : read_plain(in, limits, ret, err);
 }

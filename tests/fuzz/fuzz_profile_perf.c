@@ -1,35 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What perf script prints. */
-#include "fuzz.h"
-
-#include "profile/input.h"
-#include "profile/output.h"
+#include "profile_check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct profile_limits limits = { .max_size = 1 << 20, .max_memory = 64 << 20 };
-	struct profile_tree *t = NULL;
-	struct profile *p = NULL;
-	struct buf b = { 0 };
-	struct err err = { 0 };
-
-	if (profile_read_perf((struct str){ (const char *)data, size }, &limits, &p, &err) < 0) {
-		FUZZ_CHECK(err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
-		return 0;
-	}
-	FUZZ_CHECK(p->n_samples && p->types.n);
-	if (profile_tree_new(&(struct profile_view){ 0 }, &limits, &t, &err) == 0 &&
-	    profile_tree_add(t, p, 0, 0, 1, &err) == 0 && profile_tree_end(t, &err) == 0) {
-		const struct profile_output o = { 0 };
-
-		profile_write_folded(t, &o, &b);
-		profile_write_speedscope(t, &o, &b);
-		profile_write_top(t, &o, &b);
-		profile_write_svg(t, &o, &b);
-		profile_write_html(t, &o, &b);
-	}
-	buf_done(&b);
-	profile_tree_free(t);
-	profile_free(p);
-	return 0;
+	return check_profile_reader(data, size, profile_read_perf);
 }
