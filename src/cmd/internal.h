@@ -87,7 +87,8 @@ struct settings {
 		const char *file, *style, *section, *alt, *output;
 		unsigned threads;
 		bool functions, inlines, no_inlines, addresses, pretty, basenames, demangle, no_demangle;
-		bool no_columns, summary;
+		bool no_columns, summary, version;
+		bool may_miss; /* that an address is not known is no failure */
 	} symbols;
 };
 
@@ -179,6 +180,20 @@ const struct option_row *option_next(const struct command *cmd, struct option_it
 /* Give a value to what a row sets. Of a switch @value is NULL, or yes or no in some words. */
 int option_set(struct settings *s, const struct option_row *row, const char *value, enum setting_rank rank,
 	       struct err *err);
+
+/*
+ * Of a command that does one of several things: which options are for which of them. An option that would
+ * change nothing is a mistake that is worth being told of.
+ */
+struct option_use {
+	const struct option_group *group; /* the last row's is NULL */
+	const char *name;                 /* NULL: all of the group */
+	unsigned modes;                   /* bits of the command's own */
+};
+/* One that is set and is not for @mode; NULL: there is none. Not for rows whose default is not zero. */
+const struct option_row *option_useless(const struct settings *s, const struct option_use *uses,
+					unsigned mode);
+bool option_is_set(const struct settings *s, const struct option_row *row);
 
 /*
  * The command line, after what comes before it: the file (--config, $LODE_CONFIG, else /etc/lode/lode.conf if

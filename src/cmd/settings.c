@@ -134,3 +134,32 @@ int option_set(struct settings *s, const struct option_row *row, const char *val
 	}
 	return err_set(err, ERR_INTERNAL, "option kind %d", (int)row->kind);
 }
+
+bool option_is_set(const struct settings *s, const struct option_row *row)
+{
+	const void *at = (const char *)s + row->at;
+
+	switch (row->kind) {
+	case OPTION_ON:
+		return *(const bool *)at;
+	case OPTION_TEXT:
+		return *(const char *const *)at;
+	case OPTION_LIST:
+		return ((const struct setting_list *)at)->n;
+	case OPTION_NUMBER:
+		return *(const unsigned *)at;
+	default:
+		return false;
+	}
+}
+
+const struct option_row *option_useless(const struct settings *s, const struct option_use *uses,
+					unsigned mode)
+{
+	for (; uses->group; uses++)
+		for (const struct option_row *row = uses->group->rows; row->name; row++)
+			if ((!uses->name || strcmp(uses->name, row->name) == 0) && !(uses->modes & mode) &&
+			    option_is_set(s, row))
+				return row;
+	return NULL;
+}

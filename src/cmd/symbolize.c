@@ -65,6 +65,7 @@ static int by_number(const void *x, const void *y)
 static int answer_one(struct answers *a, struct question *q, struct err *err)
 {
 	struct symtab_frames frames;
+	struct symtab_frame folded;
 	int r;
 
 	q->off = a->sorted.size;
@@ -79,6 +80,8 @@ static int answer_one(struct answers *a, struct question *q, struct err *err)
 			r = symtab_find(a->file.finder, q->addr, &frames, err);
 		if (r < 0)
 			return -1;
+		if (r == 0 && !a->by && a->s->symbols.no_inlines)
+			symbols_fold(&frames, &folded);
 		a->n_missing += r == SYMTAB_NONE;
 		a->style->write(a->s, a->module, q->addr, r == 0 ? &frames : NULL, &a->sorted);
 	}
@@ -177,7 +180,8 @@ static int answer(struct answers *a)
 	if (r < 0)
 		return tell_error("symbolize", &err);
 	/* One that was asked for by hand and is not known is a failure; of many some may be unknown. */
-	return a->n_missing && a->n_missing == a->s->paths.n ? EXIT_FAILED : EXIT_DONE;
+	return a->n_missing && a->n_missing == a->s->paths.n && !a->s->symbols.may_miss ? EXIT_FAILED
+											: EXIT_DONE;
 }
 
 int symbols_answer(struct settings *s, const char *path, const struct symbols_style *style)
@@ -235,34 +239,6 @@ static int usage(const char *text)
 	return EXIT_USAGE;
 }
 
-static int symbolize(struct settings *s)
-{
-	const struct symbols_settings *o = &s->symbols;
-	const struct symbols_style *style = symbols_style_find(str_of(o->style ? o->style : "lode"));
-	unsigned n = (o->file != NULL) + (o->build_id != NULL) + (o->pid != NULL) + o->kernel;
-
-	s->symbols.functions = s->symbols.inlines = true;
-	if (!style)
-		return usage("the output styles are lode, gnu, llvm, json");
-	if (n > 1)
-		return usage("one of -e, --build-id, --pid, --kernel");
-	if (!n && !o->text && profile_wanted(s))
-		return profile_run(s, true);
-	if (o->text || (!n && !s->paths.n && !isatty(STDIN_FILENO)))
-		return s->paths.n ? usage("crash text comes on standard input, without addresses")
-				  : symbolize_text(s);
-	if (o->build_id)
-		return symbolize_build_id(s, style);
-	if (o->pid)
-		return symbolize_process(s, o->pid, style);
-	if (o->kernel)
-		return symbolize_kernel(s, style);
-	if (!o->file)
-		return usage("which file? -e FILE, --build-id ID, --pid PID, --kernel; or crash text on "
-			     "standard input");
-	return symbols_answer(s, o->file, style);
-}
-
 static const struct option_row symbolize_rows[] = {
 	{ 'e', "exe", "FILE", "the ELF file, or a table that `lode symtab build` has made",
 	  OPT_TEXT(symbols.file) },
@@ -288,15 +264,102 @@ static const struct option_row style_rows[] = {
 	{ 0, "output-style", "STYLE", "lode, gnu (as addr2line -fi), llvm or json (as llvm-symbolizer)",
 	  OPT_TEXT(symbols.style) },
 	{ 0, "no-demangle", NULL, "names as the linker sees them", OPT_ON(symbols.no_demangle) },
-	{ 0, "no-inlines", NULL, "in style llvm only the innermost frame", OPT_ON(symbols.no_inlines) },
+	{ 0, "no-inlines", NULL, "one frame: the function that is there by itself, and the innermost line",
+	  OPT_ON(symbols.no_inlines) },
 	{ 's', "basenames", NULL, "files without their folders", OPT_ON(symbols.basenames) },
-	{ 'a', "addresses", NULL, "the address before each answer, in styles gnu and llvm",
+	{ 'a', "addresses", NULL, "the address before each answer; lode and json always have it",
 	  OPT_ON(symbols.addresses) },
-	{ 'p', "pretty-print", NULL, "one line a frame in style gnu", OPT_ON(symbols.pretty) },
+	{ 'p', "pretty-print", NULL, "one line a frame, in styles gnu and llvm", OPT_ON(symbols.pretty) },
 	{ 'v', "verbose", NULL, "tell of modules that have no symbols", OPT_ON(verbose) },
 	{ 0 },
 };
 static const struct option_group style_group = { "Output", style_rows };
+
+/* ---- what is asked ---- */
+
+enum {
+	OF_FILE = 1 << 0,
+	OF_BUILD_ID = 1 << 1,
+	OF_PROCESS = 1 << 2,
+	OF_KERNEL = 1 << 3,
+	OF_TEXT = 1 << 4,
+	OF_PROFILE = 1 << 5,
+	OF_ADDRESSES = OF_FILE | OF_BUILD_ID | OF_PROCESS | OF_KERNEL,
+};
+
+static const struct option_use uses[] = {
+	{ &symbolize_group, "section", OF_FILE | OF_BUILD_ID },
+	{ &symbolize_group, "alt", OF_FILE | OF_BUILD_ID },
+	{ &style_group, "output-style", OF_ADDRESSES },
+	{ &style_group, "basenames", OF_ADDRESSES | OF_TEXT },
+	{ &style_group, "addresses", OF_ADDRESSES },
+	{ &style_group, "pretty-print", OF_ADDRESSES },
+	{ &style_group, "verbose", OF_PROCESS | OF_KERNEL | OF_TEXT },
+	{ &group_profile_files, NULL, OF_PROFILE },
+	{ &group_profile_view, NULL, OF_PROFILE },
+	{ 0 },
+};
+
+/* 0: that is not clear. */
+static unsigned mode_of(const struct settings *s)
+{
+	const struct symbols_settings *o = &s->symbols;
+	bool named = o->file || o->build_id || o->pid || o->kernel;
+
+	if (o->text)
+		return OF_TEXT;
+	if (!named && profile_wanted(s))
+		return OF_PROFILE;
+	if (!named)
+		return s->paths.n || isatty(STDIN_FILENO) ? 0 : OF_TEXT;
+	return o->build_id ? OF_BUILD_ID : o->pid ? OF_PROCESS : o->kernel ? OF_KERNEL : OF_FILE;
+}
+
+static int symbolize(struct settings *s)
+{
+	const struct symbols_settings *o = &s->symbols;
+	const struct symbols_style *style = symbols_style_find(str_of(o->style ? o->style : "lode"));
+	unsigned n = (o->file != NULL) + (o->build_id != NULL) + (o->pid != NULL) + o->kernel;
+	unsigned mode = mode_of(s);
+	const struct option_row *useless = option_useless(s, uses, mode);
+
+	s->symbols.functions = s->symbols.inlines = true;
+	if (!style)
+		return usage("the output styles are lode, gnu, llvm, json");
+	if (n > 1 || (o->text && n && !o->file))
+		return usage(o->text ? "crash text says of which modules it is; -e names its vmlinux"
+				     : "one of -e, --build-id, --pid, --kernel");
+	if (!mode)
+		return usage("which file? -e FILE, --build-id ID, --pid PID, --kernel; or crash text on "
+			     "standard input");
+	if (useless) {
+		fprintf(stderr, "lode: symbolize: --%s changes nothing %s\nlode: see: lode help symbolize\n",
+			useless->name,
+			mode == OF_PROFILE   ? "of a profile"
+			: mode == OF_TEXT    ? "in crash text"
+			: mode == OF_PROCESS ? "with --pid"
+			: mode == OF_KERNEL  ? "with --kernel"
+					     : "of addresses");
+		return EXIT_USAGE;
+	}
+	if (o->pretty && !style->pretty)
+		return usage("--pretty-print is for the output styles gnu and llvm");
+	switch (mode) {
+	case OF_PROFILE:
+		return profile_run(s, true);
+	case OF_TEXT:
+		return s->paths.n ? usage("crash text comes on standard input, without addresses")
+				  : symbolize_text(s);
+	case OF_BUILD_ID:
+		return symbolize_build_id(s, style);
+	case OF_PROCESS:
+		return symbolize_process(s, o->pid, style);
+	case OF_KERNEL:
+		return symbolize_kernel(s, style);
+	default:
+		return symbols_answer(s, o->file, style);
+	}
+}
 
 const struct command command_symbolize = {
 	.name = "symbolize",
@@ -317,7 +380,12 @@ const struct command command_symbolize = {
 
 static int addr2line(struct settings *s)
 {
+	if (s->symbols.version) {
+		printf("lode addr2line %s\n", LODE_VERSION);
+		return EXIT_DONE;
+	}
 	s->symbols.no_demangle = !s->symbols.demangle;
+	s->symbols.may_miss = true;
 	return symbols_answer(s, s->symbols.file ? s->symbols.file : "a.out", symbols_style_find(STR("gnu")));
 }
 
@@ -336,6 +404,7 @@ static const struct option_row addr2line_rows[] = {
 	{ 'p', "pretty-print", NULL, "one line a frame", OPT_ON(symbols.pretty) },
 	{ 's', "basenames", NULL, "files without their folders", OPT_ON(symbols.basenames) },
 	{ 'j', "section", "NAME", "addresses are offsets in this section", OPT_TEXT(symbols.section) },
+	{ 'v', "version", NULL, "print the version", OPT_ON(symbols.version) },
 	{ 'b', "target", "NAME", "not needed: the file says what it is", OPTION_SILENT },
 	{ 'r', "recurse-limit", NULL, "not needed: names have a limit", OPTION_SILENT },
 	{ 'R', "no-recurse-limit", NULL, "not needed: names have a limit", OPTION_SILENT },

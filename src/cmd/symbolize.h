@@ -23,7 +23,8 @@ struct module {
 	bool tried, read_symbols;
 	struct symbols_file file; /* when it was opened */
 	struct symbolize_layout layout;
-	struct map symbols, sizes; /* name -> address + 1, size */
+	struct map symbols, sizes;  /* name -> address + 1, size */
+	struct symtab_frame folded; /* of the last answer, where inlined calls are not wanted */
 };
 
 struct modules {

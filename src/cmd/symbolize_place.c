@@ -80,11 +80,23 @@ static bool is_open(struct modules *m, struct module *one)
 	return true;
 }
 
+/* What is in the table there. */
+static bool look_up(struct modules *m, struct module *one, uint64_t addr, bool is_return,
+		    struct symtab_frames *ret)
+{
+	struct err ignored = { 0 };
+
+	if (symtab_find(one->file.finder, is_return && addr ? addr - 1 : addr, ret, &ignored) != 0)
+		return false;
+	if (m->s->symbols.no_inlines)
+		symbols_fold(ret, &one->folded);
+	return true;
+}
+
 bool module_find(struct modules *m, struct module *one, enum symbolize_kind kind, uint64_t addr,
 		 bool is_return, uint64_t *ret_addr, struct symtab_frames *ret)
 {
 	const struct symtab_info *info;
-	struct err err = { 0 };
 	uint64_t vaddr = addr;
 
 	if (!is_open(m, one))
@@ -103,7 +115,7 @@ bool module_find(struct modules *m, struct module *one, enum symbolize_kind kind
 		return false;
 	}
 	*ret_addr = vaddr;
-	return symtab_find(one->file.finder, is_return && vaddr ? vaddr - 1 : vaddr, ret, &err) == 0;
+	return look_up(m, one, vaddr, is_return, ret);
 }
 
 /* ---- by name and offset ---- */
@@ -173,7 +185,6 @@ static void read_symbols(struct module *one, const struct elf_image *img, const 
 bool module_find_symbol(struct modules *m, struct module *one, struct str name, uint64_t off, uint64_t size,
 			bool is_return, struct symtab_frames *ret)
 {
-	struct err err = { 0 };
 	void *at;
 
 	if (!is_open(m, one))
@@ -188,7 +199,7 @@ bool module_find_symbol(struct modules *m, struct module *one, struct str name, 
 	if (!at)
 		return false;
 	off += (uint64_t)(uintptr_t)at - 1;
-	if (symtab_find(one->file.finder, is_return && off ? off - 1 : off, ret, &err) != 0)
+	if (!look_up(m, one, off, is_return, ret))
 		return false;
 	/* Of another size it is another function, in another version of the file. What is said counts
 	 * padding. */

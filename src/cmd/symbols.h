@@ -43,8 +43,9 @@ int symbols_find(struct symbols_file *f, const struct settings *s, const char *p
 void symbols_only(struct symbols_file *f, const struct settings *s);
 /* The ELF file's image; what is none, or has no sound section table, is ERR_INVALID. */
 int symbols_open_image(struct source *src, struct elf_image **ret, struct err *err);
-/* f->alt by the link in f->debug, on this machine. */
-void symbols_find_alt(struct symbols_file *f, struct local *local, const char *path);
+/* f->alt by the link in f->debug, and split files, on this machine. */
+int symbols_find_more(struct symbols_file *f, const struct settings *s, struct local *local, const char *path,
+		      struct err *err);
 /* The table of what was found: kept before, or made now. */
 int symbols_table(struct symbols_file *f, const struct settings *s, struct err *err);
 int symbols_build(struct symbols_file *f, unsigned n_threads, struct err *err); /* into f->made */
@@ -68,7 +69,7 @@ bool symbols_cache_open(struct symbols_file *f, const char *name);
 void symbols_cache_keep(const struct symbols_file *f, const char *name);
 void symbols_cache_make_behind(struct symbols_file *f, const char *name);
 
-/* The table of @path, which is a table or an ELF file. */
+/* The table of @path, which is a table or an ELF file; its debug file may come from a server. */
 int symbols_open(struct symbols_file *f, const struct settings *s, const char *path, struct err *err);
 
 /* "4010", "0x4010"; of relocatable files also ".text+0x10" and "(.text)+0x10". All hexadecimal. */
@@ -79,10 +80,13 @@ struct symbols_style {
 	/* Append the answer for @addr; @frames NULL: none. @text: as it was asked for. */
 	void (*write)(const struct settings *s, struct str module, uint64_t addr,
 		      const struct symtab_frames *frames, struct buf *out);
-	bool list; /* addresses of the command line are elements of a list */
-	bool echo; /* what is no address is repeated; else it counts as address 0 */
+	bool list;   /* addresses of the command line are elements of a list */
+	bool echo;   /* what is no address is repeated; else it counts as address 0 */
+	bool pretty; /* can write one line a frame */
 };
 const struct symbols_style *symbols_style_find(struct str name); /* NULL: none */
+/* Without inlined calls: one frame in *room, the function that is there by itself, and the innermost place. */
+void symbols_fold(struct symtab_frames *f, struct symtab_frame *room);
 
 /* "0x10" or "10". */
 bool symbols_number(struct str s, uint64_t *ret);

@@ -46,20 +46,27 @@ static int open_source(const char *path, struct source **ret, struct err *err)
 }
 
 /* What names are missing without it is told by the table, so that it is not found is no failure. */
-void symbols_find_alt(struct symbols_file *f, struct local *local, const char *path)
+static int find_alt(struct symbols_file *f, const struct settings *s, struct local *local, const char *path,
+		    struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct err ignored = { 0 };
 	struct build_id id = { 0 };
 	struct str alt;
 
+	if (s->symbols.alt)
+		return open_source(s->symbols.alt, &f->found_alt.src, err) < 0 ||
+				       symbols_open_image(f->found_alt.src, &f->alt, err) < 0
+			       ? err_in(err, "%s", s->symbols.alt)
+			       : 0;
 	if (elf_alt_link(f->debug, &a, &alt, &id, &ignored) != 0)
-		return;
+		return 0;
 	if (local_alt_file(local, f->found.path ? f->found.path : path, arena_strdup(&a, alt), &id, NULL,
 			   &f->found_alt) != 0)
-		return;
+		return 0;
 	if (symbols_open_image(f->found_alt.src, &f->alt, &ignored) < 0)
 		f->alt = NULL;
+	return 0;
 }
 
 static int open_dwo(void *arg, struct str comp_dir, struct str name, uint64_t id, struct source **ret,
@@ -87,6 +94,13 @@ static void find_split(struct symbols_file *f, const char *path)
 	f->split.dwp = f->dwp;
 }
 
+int symbols_find_more(struct symbols_file *f, const struct settings *s, struct local *local, const char *path,
+		      struct err *err)
+{
+	find_split(f, path);
+	return find_alt(f, s, local, path, err);
+}
+
 int symbols_find(struct symbols_file *f, const struct settings *s, const char *path, struct err *err)
 {
 	AUTO(local_freep) struct local *local = local_new(NULL);
@@ -103,15 +117,7 @@ int symbols_find(struct symbols_file *f, const struct settings *s, const char *p
 		if (symbols_open_image(f->found.src, &f->debug, &why) < 0)
 			f->debug = f->img;
 	}
-	find_split(f, path);
-	if (s->symbols.alt) {
-		if (open_source(s->symbols.alt, &f->found_alt.src, err) < 0 ||
-		    symbols_open_image(f->found_alt.src, &f->alt, err) < 0)
-			return err_in(err, "%s", s->symbols.alt);
-	} else {
-		symbols_find_alt(f, local, path);
-	}
-	return 0;
+	return symbols_find_more(f, s, local, path, err);
 }
 
 int symbols_build(struct symbols_file *f, unsigned n_threads, struct err *err)
@@ -171,8 +177,7 @@ int symbols_open(struct symbols_file *f, const struct settings *s, const char *p
 		if (r == 0)
 			r = symtab_open_mem(f->mapping.bytes, &f->table, err);
 	} else {
-		r = symbols_find(f, s, path, err);
-		return r < 0 ? -1 : symbols_table(f, s, err);
+		return symbols_open_module(f, s, path, NULL, err);
 	}
 	if (r == 0)
 		f->finder = symtab_finder_new(f->table);

@@ -140,7 +140,7 @@ int symbols_open_module(struct symbols_file *f, const struct settings *s, const 
 	if (r < 0 && id && id->size) {
 		r = open_by_id(f, s, local, id, err);
 		if (r == 0)
-			symbols_find_alt(f, local, f->named);
+			r = symbols_find_more(f, s, local, f->named, err);
 	}
 	if (r < 0)
 		return -1;

@@ -110,15 +110,17 @@ static void write_llvm(const struct settings *s, struct str module, uint64_t add
 		       const struct symtab_frames *frames, struct buf *out)
 {
 	static const struct symtab_frame none;
-	size_t n = frames && !s->symbols.no_inlines ? frames->n : 1;
+	size_t n = frames ? frames->n : 1;
 
 	if (s->symbols.addresses)
-		buf_printf(out, "0x%llx\n", (unsigned long long)addr);
+		buf_printf(out, "0x%llx%s", (unsigned long long)addr, s->symbols.pretty ? ": " : "\n");
 	for (size_t i = 0; i < n; i++) {
 		const struct symtab_frame *f = frames ? &frames->list[i] : &none;
 
+		if (s->symbols.pretty && i)
+			buf_add_str(out, STR(" (inlined by) "));
 		add_name(s, f, "??", out);
-		buf_add_char(out, '\n');
+		buf_add_str(out, s->symbols.pretty ? STR(" at ") : STR("\n"));
 		add_path(s, f, out);
 		buf_add_char(out, ':');
 		add_number(out, f->line);
@@ -180,11 +182,24 @@ static void write_json(const struct settings *s, struct str module, uint64_t add
 }
 
 static const struct symbols_style styles[] = {
-	{ "lode", write_ours, false, true },
-	{ "gnu", write_gnu, false, false },
-	{ "llvm", write_llvm, false, true },
-	{ "json", write_json, true, true },
+	{ "lode", write_ours, .echo = true },
+	{ "gnu", write_gnu, .pretty = true },
+	{ "llvm", write_llvm, .echo = true, .pretty = true },
+	{ "json", write_json, .list = true, .echo = true },
 };
+
+void symbols_fold(struct symtab_frames *f, struct symtab_frame *room)
+{
+	const struct symtab_frame *inner = &f->list[0];
+
+	*room = f->list[f->n - 1];
+	room->dir = inner->dir;
+	room->file = inner->file;
+	room->line = inner->line;
+	room->column = inner->column;
+	f->list = room;
+	f->n = 1;
+}
 
 const struct symbols_style *symbols_style_find(struct str name)
 {

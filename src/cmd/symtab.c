@@ -135,37 +135,6 @@ static int verify(struct settings *s, const char *path, struct err *err)
 	return c.n_different ? err_set(err, ERR_INVALID, "the table is not that of the file") : 0;
 }
 
-static const struct {
-	const char *name;
-	int (*run)(struct settings *s, const char *path, struct err *err);
-} actions[] = { { "build", build }, { "dump", dump }, { "verify", verify } };
-
-static int symtab(struct settings *s)
-{
-	const char *action = s->paths.items[0].p, *path = s->paths.items[1].p,
-		   *why = "the actions are build, dump and verify";
-	struct err err = { 0 };
-
-	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
-		if (!str_eq(str_of(action), str_of(actions[i].name)))
-			continue;
-		if (actions[i].run == build && !s->symbols.output) {
-			why = "where to? -o TABLE";
-			break;
-		}
-		if (actions[i].run == verify && !s->symbols.file) {
-			why = "against which file? -e FILE";
-			break;
-		}
-		if (actions[i].run(s, path, &err) == 0)
-			return EXIT_DONE;
-		err_in(&err, "%s", path);
-		return tell_error("symtab", &err);
-	}
-	fprintf(stderr, "lode: symtab: %s\nlode: see: lode help symtab\n", why);
-	return EXIT_USAGE;
-}
-
 static const struct option_row rows[] = {
 	{ 'o', "output", "TABLE", "build: where the table goes", OPT_TEXT(symbols.output) },
 	{ 'e', "exe", "FILE", "verify: the file that the table was made of", OPT_TEXT(symbols.file) },
@@ -180,6 +149,52 @@ static const struct option_row rows[] = {
 	{ 0 },
 };
 static const struct option_group group = { "Options", rows };
+
+enum { BUILD = 1 << 0, DUMP = 1 << 1, VERIFY = 1 << 2 };
+
+static const struct {
+	const char *name;
+	unsigned mode;
+	int (*run)(struct settings *s, const char *path, struct err *err);
+} actions[] = { { "build", BUILD, build }, { "dump", DUMP, dump }, { "verify", VERIFY, verify } };
+
+static const struct option_use uses[] = {
+	{ &group, "output", BUILD },     { &group, "exe", VERIFY },   { &group, "threads", BUILD | DUMP },
+	{ &group, "no-columns", BUILD }, { &group, "summary", DUMP }, { 0 },
+};
+
+static int usage(const char *text)
+{
+	fprintf(stderr, "lode: symtab: %s\nlode: see: lode help symtab\n", text);
+	return EXIT_USAGE;
+}
+
+static int symtab(struct settings *s)
+{
+	const char *path = s->paths.items[1].p;
+	const struct option_row *useless;
+	struct err err = { 0 };
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(actions) && !str_eq(s->paths.items[0], str_of(actions[i].name)))
+		i++;
+	if (i == ARRAY_SIZE(actions))
+		return usage("the actions are build, dump and verify");
+	useless = option_useless(s, uses, actions[i].mode);
+	if (useless) {
+		fprintf(stderr, "lode: symtab: %s: --%s changes nothing there\nlode: see: lode help symtab\n",
+			actions[i].name, useless->name);
+		return EXIT_USAGE;
+	}
+	if (actions[i].mode == BUILD && !s->symbols.output)
+		return usage("where to? -o TABLE");
+	if (actions[i].mode == VERIFY && !s->symbols.file)
+		return usage("against which file? -e FILE");
+	if (actions[i].run(s, path, &err) == 0)
+		return EXIT_DONE;
+	err_in(&err, "%s", path);
+	return tell_error("symtab", &err);
+}
 
 const struct command command_symtab = {
 	.name = "symtab",

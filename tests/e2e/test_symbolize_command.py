@@ -268,3 +268,49 @@ def test_wrong_use_is_told(run, tmp_path):
     run("--text", "0x1", text="", status=2)
     run("--output-style", "none", "0x1", status=2)
     run("0x1", status=2)
+    # An option that would do nothing is refused, and said to be.
+    for args in (["-e", "a", "-o", "x", "0x1"], ["-e", "a", "--focus", "x", "0x1"], ["--pid", "1", "--alt", "x", "0x1"],
+                 ["--kernel", "--section", "x", "0x1"], ["--text", "--output-style", "llvm"], ["--text", "--pid", "1"],
+                 ["-e", "a", "--verbose", "0x1"], ["-o", "x.svg", "--addresses", "/dev/null"]):
+        said = run(*args, text="", status=2)
+        assert "changes nothing" in said or "crash text says" in said, (args, said)
+    assert "gnu and llvm" in run("-e", "a", "--output-style", "json", "--pretty-print", "0x1", status=2)
+    for args in (["dump", "-o", "x", "t"], ["build", "-e", "x", "-o", "y", "t"], ["verify", "--summary", "-e", "x", "t"]):
+        r = subprocess.run([LODE, "symtab", *args], capture_output=True, text=True)
+        assert r.returncode == 2 and "changes nothing" in r.stderr, (args, r)
+
+
+def test_one_frame_of_each_address(run, tmp_path):
+    exe = program(tmp_path, "-fPIE", "-pie")
+    inner = line_of("the bad line")
+    nm = subprocess.run(["nm", str(exe)], capture_output=True, text=True).stdout
+    outer = int(re.search(r"(\w+) T outer", nm).group(1), 16)
+    all_of = [run("-e", exe, "--output-style", "llvm", hex(outer + i)) for i in range(12)]
+    at = next(outer + i for i, o in enumerate(all_of) if o.startswith("inner\n") and f"crash.c:{inner}:" in o)
+    for style, form in (("llvm", r"outer\n\S*crash\.c:%d:\d+\n\n"), ("gnu", r"outer\n\S*crash\.c:%d\n"),
+                        ("lode", r"0x\w+  \+0x\w+\n  outer  \S*crash\.c:%d:\d+\n")):
+        assert re.fullmatch(form % inner, run("-e", exe, "--output-style", style, "--no-inlines", hex(at)))
+    llvm = shutil.which("llvm-symbolizer") or shutil.which("llvm-symbolizer-14")
+    for extra in ([], ["-p"], ["-a"], ["-p", "-a"], ["--no-inlines"]) if llvm else ():
+        theirs = subprocess.run([llvm, "-e", str(exe), *extra, hex(at)], capture_output=True, text=True).stdout
+        assert run("-e", exe, "--output-style", "llvm", *extra, hex(at)) == theirs
+
+
+def test_addr2line_fails_as_addr2line_does(run, tmp_path):
+    exe = program(tmp_path)
+    for args in (["-e", str(exe), "0x1"], ["-e", str(exe), "-fi", "zzz"], ["-e", "/nowhere/at/all", "0x1"], ["-v"]):
+        ours, theirs = (subprocess.run([*tool, *args], capture_output=True, text=True)
+                        for tool in ([LODE, "addr2line"], ["addr2line"]))
+        assert ours.returncode == theirs.returncode and (args == ["-v"] or ours.stdout == theirs.stdout), args
+
+
+def test_a_servers_debug_file_is_used_for_a_file(run, serve, tmp_path):
+    exe = program(tmp_path)
+    (tmp_path / "debug").mkdir()
+    (tmp_path / "bare").mkdir()
+    subprocess.run(["objcopy", "--only-keep-debug", exe, tmp_path / "debug" / "crash.debug"], check=True)
+    subprocess.run(["strip", "-o", tmp_path / "bare" / "crash", exe], check=True)
+    s = serve([tmp_path / "debug"]).scanned()
+    main = re.search(r"(\w+) T main", subprocess.run(["nm", str(exe)], capture_output=True, text=True).stdout).group(1)
+    out = run("-e", tmp_path / "bare" / "crash", "--server", s.url, main)
+    assert re.search(r"  main  \S*crash\.c:\d+", out), out
