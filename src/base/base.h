@@ -19,6 +19,7 @@
  * metrics.h counters, gauges and histograms for /metrics
  * file.h    descriptors and files: guards, whole reads, durable writes
  * search.h  binary search
+ * embedded.h files that are part of the program (to be included by who has some)
  * leb.h     LEB128, inline (to be included by who needs it to be)
  * lazy.h    libraries that are loaded when they are first needed (to be included by who does)
  */

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that are part of the program: assets/ beside this, made into C by embed.py.
+ * The files of assets/ beside this, built in.
  */
 #pragma once
 
-#include "base/view.h"
+#include "base/base.h"
+#include "base/embedded.h"
 
-extern const struct bytes profile_asset_svg_js, profile_asset_page_js, profile_asset_page_css, profile_asset_page_html;
+extern const struct embedded profile_assets[];
+
+static inline void profile_add_asset(const char *name, struct buf *out)
+{
+	struct bytes b = embedded_get(profile_assets, name);
+
+	buf_add(out, b.p, b.size);
+}

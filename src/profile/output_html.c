@@ -84,9 +84,9 @@ void profile_write_html(const struct profile_tree *t, const struct profile_outpu
 			     "content=\"width=device-width\">\n<title>"));
 	text_xml(title, out);
 	buf_add_str(out, STR("</title>\n<style>\n"));
-	buf_add(out, profile_asset_page_css.p, profile_asset_page_css.size);
+	profile_add_asset("page.css", out);
 	buf_add_str(out, STR("</style></head><body>\n"));
-	buf_add(out, profile_asset_page_html.p, profile_asset_page_html.size);
+	profile_add_asset("page.html", out);
 	buf_add_str(out, STR("<script type=\"application/json\" id=\"data\">{\"title\":"));
 	text_json(title, out);
 	buf_add_str(out, STR(",\"type\":"));
@@ -98,7 +98,7 @@ void profile_write_html(const struct profile_tree *t, const struct profile_outpu
 	buf_add_str(out, STR("],\n\"frames\":["));
 	add_frames(&p, out);
 	buf_add_str(out, STR("]}</script>\n<script>\n"));
-	buf_add(out, profile_asset_page_js.p, profile_asset_page_js.size);
+	profile_add_asset("page.js", out);
 	buf_add_str(out, STR("</script>\n</body></html>\n"));
 	free(p.number);
 	free(p.used);

@@ -207,7 +207,7 @@ void profile_write_svg(const struct profile_tree *t, const struct profile_output
 		   MARGIN, WIDTH - MARGIN, WIDTH - MARGIN, MARGIN, height - 8);
 	profile_tree_walk(t, &w);
 	buf_add_str(out, STR("</g>\n<script><![CDATA[\n"));
-	buf_add(out, profile_asset_svg_js.p, profile_asset_svg_js.size);
+	profile_add_asset("svg.js", out);
 	buf_add_str(out, STR("]]></script>\n</svg>\n"));
 	free(d.left);
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include "server/page.h"
 
-#define MAX_FILES     32u
+#define MAX_FILES     96u
 #define MAX_FILE_SIZE MIB(4)
 
 /* Everything that the page uses comes from here, and nothing that it shows is code: it never parses HTML. */
@@ -81,7 +81,7 @@ static int add_from_disk(struct page *p, const char *name, const char *path, boo
 
 static int add_files(struct server *s, struct page *p, struct err *err)
 {
-	for (const struct page_file *f = page_files; f->name; f++) {
+	for (const struct embedded *f = page_files; f->name; f++) {
 		const char *name = strcmp(f->name, "index.html") == 0 ? "" : f->name;
 		struct http_reply *reply;
 
@@ -92,10 +92,10 @@ static int add_files(struct server *s, struct page *p, struct err *err)
 				return -1;
 			continue;
 		}
-		reply = http_reply_mem(f->p, f->size, NULL, NULL);
+		reply = http_reply_mem(f->data.p, f->data.size, NULL, NULL);
 		headers(reply, type_of(f->name));
 		http_reply_header(reply, "Content-Security-Policy", POLICY);
-		add(p, name, 200, f->size, reply);
+		add(p, name, 200, f->data.size, reply);
 	}
 	return 0;
 }
