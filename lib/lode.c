@@ -13,7 +13,8 @@
 #define MAX_MAPS 65536u
 
 struct lode {
-	struct settings settings;
+	struct symbols_options options;
+	char *urls;
 	struct err err;
 };
 
@@ -37,20 +38,13 @@ struct lode *lode_new(const struct lode_options *o)
 {
 	struct lode *l = NEW(struct lode);
 	struct lode_options known = { 0 };
-	struct err ignored = { 0 };
 
 	if (o)
 		memcpy(&known, o, MIN(o->size, sizeof(known)));
-	settings_init(&l->settings);
-	l->settings.find.here = known.local_only;
-	l->settings.symbols.threads = known.threads;
-	for (struct str rest = str_of(known.urls); rest.size;) {
-		struct str one = str_trim(str_cut(&rest, ' '));
-
-		if (one.size)
-			setting_list_add(&l->settings, &l->settings.find.servers, one, RANK_COMMAND_LINE,
-					 &ignored);
-	}
+	l->urls = known.urls ? mem_strdup(known.urls) : NULL;
+	l->options = (struct symbols_options){ .urls = l->urls,
+					       .local_only = known.local_only,
+					       .threads = known.threads };
 	return l;
 }
 
@@ -58,7 +52,7 @@ void lode_free(struct lode *l)
 {
 	if (!l)
 		return;
-	settings_done(&l->settings);
+	free(l->urls);
 	free(l);
 }
 
@@ -93,9 +87,9 @@ int lode_find(struct lode *l, enum lode_kind kind, const char *build_id, char **
 		local_found_done(&found);
 		return 0;
 	}
-	if (l->settings.find.here)
+	if (l->options.local_only)
 		return LODE_NONE;
-	path = symbols_ask_client(&l->settings, debug ? CLIENT_DEBUGINFO : CLIENT_EXECUTABLE, &id, &l->err);
+	path = symbols_ask_client(&l->options, debug ? CLIENT_DEBUGINFO : CLIENT_EXECUTABLE, &id, &l->err);
 	if (path) {
 		*ret_path = path;
 		return 0;
@@ -116,7 +110,7 @@ int lode_open(struct lode *l, const char *path, const char *build_id, struct lod
 		return err_set(&l->err, ERR_INVALID, "which file? A path or a build ID");
 	}
 	if ((build_id && read_id(l, build_id, &id) < 0) ||
-	    symbols_open_module(&t->file, &l->settings, path, &id, &l->err) < 0) {
+	    symbols_open_module(&t->file, &l->options, path, &id, &l->err) < 0) {
 		lode_close(t);
 		return failed(l);
 	}

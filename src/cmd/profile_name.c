@@ -14,7 +14,7 @@
 #define TELL_MAX      10u /* files */
 
 struct naming {
-	struct settings *s;
+	struct symbols_options places;
 	struct symbols_file file;
 	struct symbolize_layout layout;
 	struct err err;
@@ -40,7 +40,7 @@ static enum symbolize_reason begin(void *arg, const struct profile_module *m, co
 	if (m->file.size && m->file.p[0] == '/' && !memchr(m->file.p, '\0', m->file.size))
 		path = n->path = mem_strndup(m->file.p, m->file.size);
 	n->err = (struct err){ 0 };
-	if (symbols_open_module(&n->file, n->s, path, &m->id, &n->err) < 0) {
+	if (symbols_open_module(&n->file, &n->places, path, &m->id, &n->err) < 0) {
 		symbols_file_done(&n->file);
 		*ret_why = n->err.text;
 		return SYMBOLIZE_UNKNOWN;
@@ -126,7 +126,7 @@ static void tell(const struct profile_named *list, size_t n)
 
 int profile_name_here(struct profile *p, struct settings *s, struct err *err)
 {
-	struct naming n = { .s = s, .show = isatty(STDERR_FILENO) };
+	struct naming n = { .places = symbols_options_of(s), .show = isatty(STDERR_FILENO) };
 	struct profile_namer namer = {
 		.begin = begin, .ask = ask, .end = end, .progress = progress, .arg = &n
 	};

@@ -114,6 +114,19 @@ static int answer_all(struct answers *a, bool list, struct err *err)
 	return 0;
 }
 
+struct symbols_options symbols_options_of(struct settings *s)
+{
+	AUTO(buf_done) struct buf urls = { 0 };
+	const struct setting_list *servers = &s->find.servers;
+
+	for (size_t i = 0; i < servers->n; i++)
+		buf_printf(&urls, "%s" STR_FMT, i ? " " : "", STR_ARG(servers->items[i]));
+	return (struct symbols_options){ .urls = servers->n ? arena_strdup(&s->arena, buf_str(&urls)) : NULL,
+					 .local_only = s->find.here,
+					 .alt = s->symbols.alt,
+					 .threads = s->symbols.threads };
+}
+
 static int flush(struct answers *a, struct err *err)
 {
 	int r = 0;
@@ -187,11 +200,12 @@ static int answer(struct answers *a)
 int symbols_answer(struct settings *s, const char *path, const struct symbols_style *style)
 {
 	struct answers a = { .s = s, .style = style, .module = str_of(path) };
+	const struct symbols_options o = symbols_options_of(s);
 	struct err err = { 0 };
 	int status;
 
-	symbols_only(&a.file, s);
-	if (symbols_open(&a.file, s, path, &err) < 0) {
+	symbols_only(&a.file, s->paths.items, s->paths.n);
+	if (symbols_open(&a.file, &o, path, &err) < 0) {
 		(void)err_in(&err, "%s", path);
 		status = tell_error("symbolize", &err);
 	} else {
@@ -212,6 +226,7 @@ int symbolize_addresses(struct settings *s, const struct symbols_style *style, c
 static int symbolize_build_id(struct settings *s, const struct symbols_style *style)
 {
 	struct answers a = { .s = s, .style = style, .module = str_of(s->symbols.build_id) };
+	const struct symbols_options o = symbols_options_of(s);
 	struct err err = { 0 };
 	struct build_id id;
 	int status;
@@ -221,8 +236,8 @@ static int symbolize_build_id(struct settings *s, const struct symbols_style *st
 			"lode: symbolize: --build-id: wanted is an even number of the digits 0-9 a-f\n");
 		return EXIT_USAGE;
 	}
-	symbols_only(&a.file, s);
-	if (symbols_open_module(&a.file, s, NULL, &id, &err) < 0) {
+	symbols_only(&a.file, s->paths.items, s->paths.n);
+	if (symbols_open_module(&a.file, &o, NULL, &id, &err) < 0) {
 		(void)err_in(&err, "%s", s->symbols.build_id);
 		status = tell_error("symbolize", &err);
 	} else {

@@ -29,11 +29,13 @@ struct module {
 
 struct modules {
 	const struct settings *s;
+	struct symbols_options places;
 	bool verbose; /* tell of modules that cannot be opened */
 	struct module **list;
 	size_t n, room;
 	struct map by_name;
 };
+void modules_init(struct modules *m, struct settings *s);
 void modules_done(struct modules *m);
 /* The one of this path (or name) and build ID (NULL: not known), made if it is new. NULL: too many. */
 struct module *modules_get(struct modules *m, struct str name, const struct build_id *id);

@@ -201,11 +201,12 @@ static bool find(void *arg, uint64_t addr, struct str *ret_module, struct symtab
 
 int symbolize_kernel(struct settings *s, const struct symbols_style *style)
 {
-	struct kernel k = { .modules.s = s };
+	struct kernel k = { 0 };
 	const struct finding f = { find, &k };
 	struct err err = { 0 };
 	int status;
 
+	modules_init(&k.modules, s);
 	if (read_kallsyms(&k, &err) < 0)
 		status = tell_error("symbolize", &err);
 	else

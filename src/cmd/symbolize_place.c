@@ -5,6 +5,11 @@
 #include <stdlib.h>
 #include "cmd/symbolize.h"
 
+void modules_init(struct modules *m, struct settings *s)
+{
+	*m = (struct modules){ .s = s, .places = symbols_options_of(s) };
+}
+
 void modules_done(struct modules *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
@@ -64,7 +69,7 @@ static bool is_open(struct modules *m, struct module *one)
 	if (one->tried)
 		return one->file.finder != NULL;
 	one->tried = true;
-	if (symbols_open_module(&one->file, m->s, one->path, &one->id, &err) < 0) {
+	if (symbols_open_module(&one->file, &m->places, one->path, &one->id, &err) < 0) {
 		symbols_file_done(&one->file);
 		if (m->verbose || m->s->verbose) {
 			fprintf(stderr, "lode: symbolize: ");

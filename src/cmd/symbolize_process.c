@@ -117,11 +117,13 @@ static bool find(void *arg, uint64_t addr, struct str *ret_module, struct symtab
 
 int symbolize_process(struct settings *s, const char *pid, const struct symbols_style *style)
 {
-	struct process p = { .modules = { .s = s, .verbose = true } };
+	struct process p = { 0 };
 	const struct finding f = { find, &p };
 	struct err err = { 0 };
 	int status;
 
+	modules_init(&p.modules, s);
+	p.modules.verbose = true;
 	if (read_maps(&p, pid, &err) < 0)
 		status = tell_error("symbolize", &err);
 	else

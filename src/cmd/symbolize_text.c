@@ -372,7 +372,7 @@ struct text_filter *text_filter_new(struct settings *s)
 	struct text_filter *t = NEW(struct text_filter);
 
 	t->s = s;
-	t->modules.s = s;
+	modules_init(&t->modules, s);
 	return t;
 }
 

@@ -11,6 +11,13 @@
 
 #define SYMBOLS_ONLY_MAX 64u
 
+struct symbols_options {
+	const char *urls; /* of servers, separated by blanks; NULL: those of the environment */
+	bool local_only;  /* ask no server, and leave the cache folder of debug files alone */
+	const char *alt;  /* the supplementary file; NULL: it is looked for */
+	unsigned threads; /* that make a table; 0: one a CPU */
+};
+
 /* The table of a file: one that was made before, or made now of what is found for it. */
 struct symbols_file {
 	struct symtab *table;
@@ -37,27 +44,28 @@ void symbols_file_done(struct symbols_file *f); /* zeroed is empty */
  * The debug file that belongs to @path (itself, or by gdb's rules) in f->debug, and its supplementary file in
  * f->alt if it has one and it is found.
  */
-int symbols_find(struct symbols_file *f, const struct settings *s, const char *path, struct err *err);
-/* Note what the command line asks for: of a file without a table only the units of these addresses are read.
+int symbols_find(struct symbols_file *f, const struct symbols_options *o, const char *path, struct err *err);
+/* Note that nothing but these will be asked for: of a file without a table only the units of these addresses
+ * are read.
  */
-void symbols_only(struct symbols_file *f, const struct settings *s);
+void symbols_only(struct symbols_file *f, const struct str *addresses, size_t n);
 /* The ELF file's image; what is none, or has no sound section table, is ERR_INVALID. */
 int symbols_open_image(struct source *src, struct elf_image **ret, struct err *err);
 /* f->alt by the link in f->debug, and split files, on this machine. */
-int symbols_find_more(struct symbols_file *f, const struct settings *s, struct local *local, const char *path,
-		      struct err *err);
+int symbols_find_more(struct symbols_file *f, const struct symbols_options *o, struct local *local,
+		      const char *path, struct err *err);
 /* The table of what was found: kept before, or made now. */
-int symbols_table(struct symbols_file *f, const struct settings *s, struct err *err);
+int symbols_table(struct symbols_file *f, const struct symbols_options *o, struct err *err);
 int symbols_build(struct symbols_file *f, unsigned n_threads, struct err *err); /* into f->made */
 /*
  * The table of a module: of the file @path (NULL: not known), or, where that is another one by now, of what
  * has build ID @id (NULL: not known) on this machine, in the cache folder of debug files, on servers.
  */
-int symbols_open_module(struct symbols_file *f, const struct settings *s, const char *path,
+int symbols_open_module(struct symbols_file *f, const struct symbols_options *o, const char *path,
 			const struct build_id *id, struct err *err);
 /* The path of the file of a build ID, in the cache folder or fetched into it; heap. NULL: it is not to be
  * had. */
-char *symbols_ask_client(const struct settings *s, enum client_kind kind, const struct build_id *id,
+char *symbols_ask_client(const struct symbols_options *o, enum client_kind kind, const struct build_id *id,
 			 struct err *err);
 /* The answer is out: what was left for later. */
 void symbols_behind(struct symbols_file *f);
@@ -70,10 +78,13 @@ void symbols_cache_keep(const struct symbols_file *f, const char *name);
 void symbols_cache_make_behind(struct symbols_file *f, const char *name);
 
 /* The table of @path, which is a table or an ELF file; its debug file may come from a server. */
-int symbols_open(struct symbols_file *f, const struct settings *s, const char *path, struct err *err);
+int symbols_open(struct symbols_file *f, const struct symbols_options *o, const char *path, struct err *err);
 
 /* "4010", "0x4010"; of relocatable files also ".text+0x10" and "(.text)+0x10". All hexadecimal. */
 bool symbols_address(const struct symbols_file *f, const char *section, struct str text, uint64_t *ret);
+
+/* As the command line has it. */
+struct symbols_options symbols_options_of(struct settings *s);
 
 struct symbols_style {
 	const char *name;
@@ -85,7 +96,8 @@ struct symbols_style {
 	bool pretty; /* can write one line a frame */
 };
 const struct symbols_style *symbols_style_find(struct str name); /* NULL: none */
-/* Without inlined calls: one frame in *room, the function that is there by itself, and the innermost place. */
+/* Without inlined calls: one frame in *room, the function that is there by itself, and the innermost place.
+ */
 void symbols_fold(struct symtab_frames *f, struct symtab_frame *room);
 
 /* "0x10" or "10". */

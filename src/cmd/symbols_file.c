@@ -46,18 +46,18 @@ static int open_source(const char *path, struct source **ret, struct err *err)
 }
 
 /* What names are missing without it is told by the table, so that it is not found is no failure. */
-static int find_alt(struct symbols_file *f, const struct settings *s, struct local *local, const char *path,
-		    struct err *err)
+static int find_alt(struct symbols_file *f, const struct symbols_options *o, struct local *local,
+		    const char *path, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct err ignored = { 0 };
 	struct build_id id = { 0 };
 	struct str alt;
 
-	if (s->symbols.alt)
-		return open_source(s->symbols.alt, &f->found_alt.src, err) < 0 ||
+	if (o->alt)
+		return open_source(o->alt, &f->found_alt.src, err) < 0 ||
 				       symbols_open_image(f->found_alt.src, &f->alt, err) < 0
-			       ? err_in(err, "%s", s->symbols.alt)
+			       ? err_in(err, "%s", o->alt)
 			       : 0;
 	if (elf_alt_link(f->debug, &a, &alt, &id, &ignored) != 0)
 		return 0;
@@ -94,14 +94,14 @@ static void find_split(struct symbols_file *f, const char *path)
 	f->split.dwp = f->dwp;
 }
 
-int symbols_find_more(struct symbols_file *f, const struct settings *s, struct local *local, const char *path,
-		      struct err *err)
+int symbols_find_more(struct symbols_file *f, const struct symbols_options *o, struct local *local,
+		      const char *path, struct err *err)
 {
 	find_split(f, path);
-	return find_alt(f, s, local, path, err);
+	return find_alt(f, o, local, path, err);
 }
 
-int symbols_find(struct symbols_file *f, const struct settings *s, const char *path, struct err *err)
+int symbols_find(struct symbols_file *f, const struct symbols_options *o, const char *path, struct err *err)
 {
 	AUTO(local_freep) struct local *local = local_new(NULL);
 
@@ -117,7 +117,7 @@ int symbols_find(struct symbols_file *f, const struct settings *s, const char *p
 		if (symbols_open_image(f->found.src, &f->debug, &why) < 0)
 			f->debug = f->img;
 	}
-	return symbols_find_more(f, s, local, path, err);
+	return symbols_find_more(f, o, local, path, err);
 }
 
 int symbols_build(struct symbols_file *f, unsigned n_threads, struct err *err)
@@ -136,13 +136,13 @@ int symbols_build(struct symbols_file *f, unsigned n_threads, struct err *err)
 		       : r;
 }
 
-int symbols_table(struct symbols_file *f, const struct settings *s, struct err *err)
+int symbols_table(struct symbols_file *f, const struct symbols_options *o, struct err *err)
 {
 	/* What is named by hand may be another one's. */
-	AUTO(mem_freep) char *name = s->symbols.alt ? NULL : symbols_cache_name(f);
+	AUTO(mem_freep) char *name = o->alt ? NULL : symbols_cache_name(f);
 
 	if (!name || !symbols_cache_open(f, name)) {
-		if (symbols_build(f, s->symbols.threads ? s->symbols.threads : pool_cpus(), err) < 0 ||
+		if (symbols_build(f, o->threads ? o->threads : pool_cpus(), err) < 0 ||
 		    symtab_open_mem(buf_bytes(&f->made), &f->table, err) < 0)
 			return -1;
 		if (name && !f->n_only)
@@ -161,7 +161,7 @@ void symbols_behind(struct symbols_file *f)
 		symbols_cache_make_behind(f, f->behind);
 }
 
-int symbols_open(struct symbols_file *f, const struct settings *s, const char *path, struct err *err)
+int symbols_open(struct symbols_file *f, const struct symbols_options *o, const char *path, struct err *err)
 {
 	uint8_t magic[8];
 	size_t got;
@@ -177,7 +177,7 @@ int symbols_open(struct symbols_file *f, const struct settings *s, const char *p
 		if (r == 0)
 			r = symtab_open_mem(f->mapping.bytes, &f->table, err);
 	} else {
-		return symbols_open_module(f, s, path, NULL, err);
+		return symbols_open_module(f, o, path, NULL, err);
 	}
 	if (r == 0)
 		f->finder = symtab_finder_new(f->table);
@@ -214,13 +214,13 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-void symbols_only(struct symbols_file *f, const struct settings *s)
+void symbols_only(struct symbols_file *f, const struct str *addresses, size_t n)
 {
-	if (!s->paths.n || s->paths.n > SYMBOLS_ONLY_MAX)
+	if (!n || n > SYMBOLS_ONLY_MAX)
 		return;
 	f->n_only = 0;
-	for (size_t i = 0; i < s->paths.n; i++)
-		if (!symbols_number(str_trim(s->paths.items[i]), &f->only[f->n_only++])) {
+	for (size_t i = 0; i < n; i++)
+		if (!symbols_number(str_trim(addresses[i]), &f->only[f->n_only++])) {
 			f->n_only = 0;
 			return;
 		}

@@ -7,27 +7,17 @@
 #include <unistd.h>
 #include "cmd/symbols.h"
 
-static char *urls_of(const struct settings *s)
-{
-	AUTO(buf_done) struct buf b = { 0 };
-
-	for (size_t i = 0; i < s->find.servers.n; i++)
-		buf_printf(&b, "%s" STR_FMT, i ? " " : "", STR_ARG(s->find.servers.items[i]));
-	return b.size ? mem_strdup(buf_cstr(&b)) : NULL;
-}
-
 /* Heap; NULL: nobody has it, and err says so. */
-char *symbols_ask_client(const struct settings *s, enum client_kind kind, const struct build_id *id,
+char *symbols_ask_client(const struct symbols_options *o, enum client_kind kind, const struct build_id *id,
 			 struct err *err)
 {
-	AUTO(mem_freep) char *urls = urls_of(s);
-	const struct client_options opts = { .urls = urls };
+	const struct client_options opts = { .urls = o->urls };
 	const struct client_want want = { .kind = kind, .id = *id };
 	struct client_result result = { .fd = -1 };
 	struct client *c;
 	char *path = NULL;
 
-	if (s->find.here) {
+	if (o->local_only) {
 		(void)err_set(err, ERR_IO, "not on this machine, and --local asks nobody else");
 		return NULL;
 	}
@@ -54,7 +44,7 @@ static int open_at(struct symbols_file *f, struct source *src, const char *path,
 }
 
 /* The debug file of this build ID, or the program. */
-static int open_by_id(struct symbols_file *f, const struct settings *s, struct local *local,
+static int open_by_id(struct symbols_file *f, const struct symbols_options *o, struct local *local,
 		      const struct build_id *id, struct err *err)
 {
 	struct local_found found = { 0 };
@@ -67,14 +57,14 @@ static int open_by_id(struct symbols_file *f, const struct settings *s, struct l
 		local_found_done(&found);
 		return r;
 	}
-	path = symbols_ask_client(s, CLIENT_DEBUGINFO, id, err);
+	path = symbols_ask_client(o, CLIENT_DEBUGINFO, id, err);
 	if (!path && local_build_id(local, id, LOCAL_EXECUTABLE, NULL, &found) == 0) {
 		r = open_at(f, TAKE(found.src), found.path, err);
 		local_found_done(&found);
 		return r;
 	}
 	if (!path)
-		path = symbols_ask_client(s, CLIENT_EXECUTABLE, id, &why);
+		path = symbols_ask_client(o, CLIENT_EXECUTABLE, id, &why);
 	if (!path)
 		return -1;
 	r = source_open_file(path, &f->src, err);
@@ -84,7 +74,7 @@ static int open_by_id(struct symbols_file *f, const struct settings *s, struct l
 }
 
 /* Nothing but what the file itself has: is its debug file elsewhere? */
-static void look_elsewhere(struct symbols_file *f, const struct settings *s)
+static void look_elsewhere(struct symbols_file *f, const struct symbols_options *o)
 {
 	struct err ignored = { 0 };
 	struct build_id id;
@@ -94,7 +84,7 @@ static void look_elsewhere(struct symbols_file *f, const struct settings *s)
 	if (f->debug != f->img || elf_debug_section(f->img, ".debug_info") ||
 	    elf_build_id(f->img, &id, &ignored) != 0)
 		return;
-	path = symbols_ask_client(s, CLIENT_DEBUGINFO, &id, &ignored);
+	path = symbols_ask_client(o, CLIENT_DEBUGINFO, &id, &ignored);
 	if (!path || source_open_file(path, &src, &ignored) != 0)
 		return;
 	f->found.src = src;
@@ -103,7 +93,7 @@ static void look_elsewhere(struct symbols_file *f, const struct settings *s)
 		f->debug = f->img;
 }
 
-static void look_for_alt(struct symbols_file *f, const struct settings *s)
+static void look_for_alt(struct symbols_file *f, const struct symbols_options *o)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct build_id id = { 0 };
@@ -113,7 +103,7 @@ static void look_for_alt(struct symbols_file *f, const struct settings *s)
 
 	if (f->alt || elf_alt_link(f->debug, &a, &link, &id, &ignored) != 0 || !id.size)
 		return;
-	path = symbols_ask_client(s, CLIENT_DEBUGINFO, &id, &ignored);
+	path = symbols_ask_client(o, CLIENT_DEBUGINFO, &id, &ignored);
 	if (!path || source_open_file(path, &f->found_alt.src, &ignored) != 0)
 		return;
 	f->found_alt.path = TAKE(path);
@@ -121,7 +111,7 @@ static void look_for_alt(struct symbols_file *f, const struct settings *s)
 		f->alt = NULL;
 }
 
-int symbols_open_module(struct symbols_file *f, const struct settings *s, const char *path,
+int symbols_open_module(struct symbols_file *f, const struct symbols_options *o, const char *path,
 			const struct build_id *id, struct err *err)
 {
 	AUTO(local_freep) struct local *local = local_new(NULL);
@@ -129,7 +119,7 @@ int symbols_open_module(struct symbols_file *f, const struct settings *s, const 
 	int r = -1;
 
 	if (path) {
-		r = symbols_find(f, s, path, err);
+		r = symbols_find(f, o, path, err);
 		/* What is there now may be another one. */
 		if (r == 0 && id && id->size &&
 		    (elf_build_id(f->img, &found, err) != 0 || !build_id_eq(&found, id))) {
@@ -138,13 +128,13 @@ int symbols_open_module(struct symbols_file *f, const struct settings *s, const 
 		}
 	}
 	if (r < 0 && id && id->size) {
-		r = open_by_id(f, s, local, id, err);
+		r = open_by_id(f, o, local, id, err);
 		if (r == 0)
-			r = symbols_find_more(f, s, local, f->named, err);
+			r = symbols_find_more(f, o, local, f->named, err);
 	}
 	if (r < 0)
 		return -1;
-	look_elsewhere(f, s);
-	look_for_alt(f, s);
-	return symbols_table(f, s, err);
+	look_elsewhere(f, o);
+	look_for_alt(f, o);
+	return symbols_table(f, o, err);
 }

@@ -9,13 +9,14 @@ static int build(struct settings *s, const char *path, struct err *err)
 {
 	AUTO(symbols_file_done) struct symbols_file f = { 0 };
 	AUTO(buf_done) struct buf out = { 0 };
+	const struct symbols_options places = symbols_options_of(s);
 	struct symtab_options o = { .n_threads = s->symbols.threads ? s->symbols.threads : pool_cpus(),
 				    .no_columns = s->symbols.no_columns };
 	struct symtab_stats st;
 	char a[32];
 	int r;
 
-	if (symbols_find(&f, s, path, err) < 0)
+	if (symbols_find(&f, &places, path, err) < 0)
 		return -1;
 	o.alt = f.alt;
 	o.split = &f.split;
@@ -83,11 +84,12 @@ static int dump(struct settings *s, const char *path, struct err *err)
 	AUTO(symbols_file_done) struct symbols_file f = { 0 };
 	AUTO(buf_done) struct buf out = { 0 };
 	const struct symbols_style *style = symbols_style_find(STR("lode"));
+	const struct symbols_options places = symbols_options_of(s);
 	struct symtab_frames frames;
 	uint64_t at = 0;
 	int r;
 
-	if (symbols_open(&f, s, path, err) < 0)
+	if (symbols_open(&f, &places, path, err) < 0)
 		return -1;
 	dump_info(symtab_info(f.table));
 	while (!s->symbols.summary && (r = symtab_next(f.finder, at, &frames, err)) == 0) {
@@ -116,13 +118,14 @@ static void tell_difference(void *arg, uint64_t addr, const char *text)
 static int verify(struct settings *s, const char *path, struct err *err)
 {
 	AUTO(symbols_file_done) struct symbols_file table = { 0 }, f = { 0 };
+	const struct symbols_options places = symbols_options_of(s);
 	struct symtab_options o = { 0 };
 	struct symtab_check c;
 	unsigned told = 0;
 
-	if (symbols_open(&table, s, path, err) < 0)
+	if (symbols_open(&table, &places, path, err) < 0)
 		return -1;
-	if (symbols_find(&f, s, s->symbols.file, err) < 0)
+	if (symbols_find(&f, &places, s->symbols.file, err) < 0)
 		return err_in(err, "%s", s->symbols.file);
 	o.alt = f.alt;
 	o.split = &f.split;
