@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * liblode, over what the commands use: files are found and tables made as `lode symbolize` does it.
+ * liblode, over `symbols`: files are found and tables made as `lode symbolize` does it.
  */
 #include "lode/lode.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include "client/client.h"
-#include "cmd/symbols.h"
 #include "symbolize/symbolize.h"
+#include "symbols/symbols.h"
 
 #define MAX_MAPS 65536u
 

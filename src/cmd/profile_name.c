@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/profile.h"
-#include "cmd/symbols.h"
+#include "cmd/symbolize.h"
 #include "profile/name.h"
 
 #define SHOW_EVERY_MS 200

@@ -15,7 +15,7 @@
 
 struct answers {
 	struct settings *s;
-	const struct symbols_style *style;
+	const struct symbolize_style *style;
 	struct symbols_file file;
 	const struct finding *by; /* NULL: the file */
 	struct str module;
@@ -81,7 +81,7 @@ static int answer_one(struct answers *a, struct question *q, struct err *err)
 		if (r < 0)
 			return -1;
 		if (r == 0 && !a->by && a->s->symbols.no_inlines)
-			symbols_fold(&frames, &folded);
+			symbolize_fold(&frames, &folded);
 		a->n_missing += r == SYMTAB_NONE;
 		a->style->write(a->s, a->module, q->addr, r == 0 ? &frames : NULL, &a->sorted);
 	}
@@ -144,7 +144,7 @@ static int answer_arguments(struct answers *a, struct err *err)
 	return answer_all(a, a->style->list, err) < 0 ? -1 : flush(a, err);
 }
 
-int symbols_read_input(char *p, size_t room, size_t *ret_got, struct err *err)
+int symbolize_read_input(char *p, size_t room, size_t *ret_got, struct err *err)
 {
 	ssize_t n;
 
@@ -166,7 +166,7 @@ static int answer_input(struct answers *a, struct err *err)
 		struct str left;
 		size_t n;
 
-		if (symbols_read_input(lines + have, INPUT_SIZE - have, &n, err) < 0)
+		if (symbolize_read_input(lines + have, INPUT_SIZE - have, &n, err) < 0)
 			return -1;
 		have += n;
 		left = (struct str){ lines, have };
@@ -197,7 +197,7 @@ static int answer(struct answers *a)
 											: EXIT_DONE;
 }
 
-int symbols_answer(struct settings *s, const char *path, const struct symbols_style *style)
+int symbolize_file(struct settings *s, const char *path, const struct symbolize_style *style)
 {
 	struct answers a = { .s = s, .style = style, .module = str_of(path) };
 	const struct symbols_options o = symbols_options_of(s);
@@ -216,14 +216,14 @@ int symbols_answer(struct settings *s, const char *path, const struct symbols_st
 	return status;
 }
 
-int symbolize_addresses(struct settings *s, const struct symbols_style *style, const struct finding *f)
+int symbolize_addresses(struct settings *s, const struct symbolize_style *style, const struct finding *f)
 {
 	struct answers a = { .s = s, .style = style, .by = f };
 
 	return answer(&a);
 }
 
-static int symbolize_build_id(struct settings *s, const struct symbols_style *style)
+static int symbolize_build_id(struct settings *s, const struct symbolize_style *style)
 {
 	struct answers a = { .s = s, .style = style, .module = str_of(s->symbols.build_id) };
 	const struct symbols_options o = symbols_options_of(s);
@@ -333,7 +333,7 @@ static unsigned mode_of(const struct settings *s)
 static int symbolize(struct settings *s)
 {
 	const struct symbols_settings *o = &s->symbols;
-	const struct symbols_style *style = symbols_style_find(str_of(o->style ? o->style : "lode"));
+	const struct symbolize_style *style = symbolize_style_find(str_of(o->style ? o->style : "lode"));
 	unsigned n = (o->file != NULL) + (o->build_id != NULL) + (o->pid != NULL) + o->kernel;
 	unsigned mode = mode_of(s);
 	const struct option_row *useless = option_useless(s, uses, mode);
@@ -372,7 +372,7 @@ static int symbolize(struct settings *s)
 	case OF_KERNEL:
 		return symbolize_kernel(s, style);
 	default:
-		return symbols_answer(s, o->file, style);
+		return symbolize_file(s, o->file, style);
 	}
 }
 
@@ -401,7 +401,8 @@ static int addr2line(struct settings *s)
 	}
 	s->symbols.no_demangle = !s->symbols.demangle;
 	s->symbols.may_miss = true;
-	return symbols_answer(s, s->symbols.file ? s->symbols.file : "a.out", symbols_style_find(STR("gnu")));
+	return symbolize_file(s, s->symbols.file ? s->symbols.file : "a.out",
+			      symbolize_style_find(STR("gnu")));
 }
 
 static int addr2line_demangle(struct settings *s, const char *value, enum setting_rank rank, struct err *err)

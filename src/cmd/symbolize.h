@@ -7,13 +7,38 @@
  *   symbolize_process.c  --pid
  *   symbolize_kernel.c   --kernel
  *   symbolize_text.c     crash text, copied with its frames filled in
+ *   symbolize_style.c    how answers are written
  */
 #pragma once
 
-#include "cmd/symbols.h"
+#include "cmd/internal.h"
 #include "symbolize/symbolize.h"
+#include "symbols/symbols.h"
 
 #define MODULES_MAX 65536u
+
+/* As the command line has it. */
+struct symbols_options symbols_options_of(struct settings *s);
+
+struct symbolize_style {
+	const char *name;
+	/* Append the answer for @addr; @frames NULL: none. @text: as it was asked for. */
+	void (*write)(const struct settings *s, struct str module, uint64_t addr,
+		      const struct symtab_frames *frames, struct buf *out);
+	bool list;   /* addresses of the command line are elements of a list */
+	bool echo;   /* what is no address is repeated; else it counts as address 0 */
+	bool pretty; /* can write one line a frame */
+};
+const struct symbolize_style *symbolize_style_find(struct str name); /* NULL: none */
+/* Without inlined calls: one frame in *room, the function that is there by itself, and the innermost place.
+ */
+void symbolize_fold(struct symtab_frames *f, struct symtab_frame *room);
+
+/* Some bytes of standard input; 0: its end. */
+int symbolize_read_input(char *p, size_t room, size_t *ret_got, struct err *err);
+
+/* Answer what the command line or standard input asks. Returns the exit status. */
+int symbolize_file(struct settings *s, const char *path, const struct symbolize_style *style);
 
 struct module {
 	char *name, *path; /* path NULL: only its build ID is known */
@@ -52,10 +77,10 @@ struct finding {
 	bool (*find)(void *arg, uint64_t addr, struct str *ret_module, struct symtab_frames *ret);
 	void *arg;
 };
-int symbolize_addresses(struct settings *s, const struct symbols_style *style, const struct finding *f);
+int symbolize_addresses(struct settings *s, const struct symbolize_style *style, const struct finding *f);
 
-int symbolize_process(struct settings *s, const char *pid, const struct symbols_style *style);
-int symbolize_kernel(struct settings *s, const struct symbols_style *style);
+int symbolize_process(struct settings *s, const char *pid, const struct symbolize_style *style);
+int symbolize_kernel(struct settings *s, const struct symbolize_style *style);
 int symbolize_text(struct settings *s);
 
 /* The running kernel's, by its notes. A module's: 1, it has none. */

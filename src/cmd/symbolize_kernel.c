@@ -199,7 +199,7 @@ static bool find(void *arg, uint64_t addr, struct str *ret_module, struct symtab
 	return true;
 }
 
-int symbolize_kernel(struct settings *s, const struct symbols_style *style)
+int symbolize_kernel(struct settings *s, const struct symbolize_style *style)
 {
 	struct kernel k = { 0 };
 	const struct finding f = { find, &k };

@@ -94,7 +94,7 @@ static bool look_up(struct modules *m, struct module *one, uint64_t addr, bool i
 	if (symtab_find(one->file.finder, is_return && addr ? addr - 1 : addr, ret, &ignored) != 0)
 		return false;
 	if (m->s->symbols.no_inlines)
-		symbols_fold(ret, &one->folded);
+		symbolize_fold(ret, &one->folded);
 	return true;
 }
 

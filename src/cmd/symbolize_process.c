@@ -115,7 +115,7 @@ static bool find(void *arg, uint64_t addr, struct str *ret_module, struct symtab
 	return module_find(&p->modules, p->places[lo].module, SYMBOLIZE_RUNTIME, addr, false, &ignored, ret);
 }
 
-int symbolize_process(struct settings *s, const char *pid, const struct symbols_style *style)
+int symbolize_process(struct settings *s, const char *pid, const struct symbolize_style *style)
 {
 	struct process p = { 0 };
 	const struct finding f = { find, &p };

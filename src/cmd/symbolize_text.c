@@ -404,7 +404,7 @@ static int filter(struct text_filter *t, struct err *err)
 		struct str left;
 		size_t got;
 
-		if (symbols_read_input(room + have, INPUT_SIZE - have, &got, err) < 0)
+		if (symbolize_read_input(room + have, INPUT_SIZE - have, &got, err) < 0)
 			return -1;
 		have += got;
 		left = (struct str){ room, have };

@@ -3,7 +3,7 @@
  * lode symtab: symbol tables made, shown, and held against what they were made of.
  */
 #include <stdlib.h>
-#include "cmd/symbols.h"
+#include "cmd/symbolize.h"
 
 static int build(struct settings *s, const char *path, struct err *err)
 {
@@ -83,7 +83,7 @@ static int dump(struct settings *s, const char *path, struct err *err)
 {
 	AUTO(symbols_file_done) struct symbols_file f = { 0 };
 	AUTO(buf_done) struct buf out = { 0 };
-	const struct symbols_style *style = symbols_style_find(STR("lode"));
+	const struct symbolize_style *style = symbolize_style_find(STR("lode"));
 	const struct symbols_options places = symbols_options_of(s);
 	struct symtab_frames frames;
 	uint64_t at = 0;

@@ -3,7 +3,7 @@
  * A file's symbol table: opened, or made of the debug file that is found for it.
  */
 #include <stdlib.h>
-#include "cmd/symbols.h"
+#include "symbols/internal.h"
 
 void symbols_file_done(struct symbols_file *f)
 {

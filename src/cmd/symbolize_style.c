@@ -4,7 +4,7 @@
  * these.
  */
 #include <stdlib.h>
-#include "cmd/symbols.h"
+#include "cmd/symbolize.h"
 
 static void add_name(const struct settings *s, const struct symtab_frame *f, const char *unknown,
 		     struct buf *out)
@@ -181,14 +181,14 @@ static void write_json(const struct settings *s, struct str module, uint64_t add
 	json_decref(j);
 }
 
-static const struct symbols_style styles[] = {
+static const struct symbolize_style styles[] = {
 	{ "lode", write_ours, .echo = true },
 	{ "gnu", write_gnu, .pretty = true },
 	{ "llvm", write_llvm, .echo = true, .pretty = true },
 	{ "json", write_json, .list = true, .echo = true },
 };
 
-void symbols_fold(struct symtab_frames *f, struct symtab_frame *room)
+void symbolize_fold(struct symtab_frames *f, struct symtab_frame *room)
 {
 	const struct symtab_frame *inner = &f->list[0];
 
@@ -201,7 +201,7 @@ void symbols_fold(struct symtab_frames *f, struct symtab_frame *room)
 	f->n = 1;
 }
 
-const struct symbols_style *symbols_style_find(struct str name)
+const struct symbolize_style *symbolize_style_find(struct str name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(styles); i++)
 		if (str_eq(name, str_of(styles[i].name)))

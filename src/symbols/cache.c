@@ -11,10 +11,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <unistd.h>
-#include "cmd/symbols.h"
+#include "symbols/internal.h"
 
 #define KEEP_FROM  KIB(256) /* a table of a smaller file is made faster than it is kept */
 #define FOLDER_MAX (UINT64_C(1) << 30)

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 #include <unistd.h>
-#include "cmd/symbols.h"
+#include "symbols/internal.h"
 
 /* Heap; NULL: nobody has it, and err says so. */
 char *symbols_ask_client(const struct symbols_options *o, enum client_kind kind, const struct build_id *id,
