@@ -36,6 +36,12 @@ struct scan_options {
 	bool header_only;          /* no deep pass unless asked for */
 	bool tidy_all;             /* -G */
 	bool passive;              /* read only: no scanning at all */
+	/*
+	 * NULL, or: a file or package that has this build ID can be found by now; it may have been there before. @path: of a plain file;
+	 * empty: in a package. From the writer's thread, after its commit: it must be quick.
+	 */
+	void (*indexed)(void *arg, const struct build_id *id, struct str path);
+	void *indexed_arg;
 };
 
 int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err);

@@ -19,6 +19,8 @@ struct writer {
 	struct queue *queue;
 	char *points_dir;
 	size_t max_inline_points;
+	void (*indexed)(void *arg, const struct build_id *id, struct str path);
+	void *indexed_arg;
 	pthread_t thread;
 	struct buf old_points; /* files, each with its NUL, to be removed once the transaction is through */
 	atomic_uint n_lost;
@@ -152,11 +154,24 @@ static int apply(struct writer *w, struct change *c, struct err *err)
 	return 0;
 }
 
-static void finish(struct change **list, size_t n, bool ok)
+/* What can be found from now on. */
+static void tell(struct writer *w, const struct change *c)
+{
+	bool plain = c->kind == CHANGE_PUT && c->file.kind == INDEX_PLAIN;
+	const struct index_artifact *list = c->kind == CHANGE_MAP ? c->deep->artifacts : c->artifacts;
+	size_t n = c->kind == CHANGE_MAP ? c->deep->n_artifacts : c->kind == CHANGE_PUT ? c->n_artifacts : 0;
+
+	for (size_t i = 0; w->indexed && i < n; i++)
+		w->indexed(w->indexed_arg, &list[i].build_id, plain ? c->file.path : STR(""));
+}
+
+static void finish(struct writer *w, struct change **list, size_t n, bool ok)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (ok)
+		if (ok) {
 			stats_committed(list[i]);
+			tell(w, list[i]);
+		}
 		if (list[i]->done)
 			list[i]->done(list[i]->arg, ok);
 		change_free(list[i]);
@@ -210,7 +225,7 @@ static void store_all(struct writer *w, struct change **list, size_t n)
 	int r = store(w, list, n, &err);
 
 	if (r == 0) {
-		finish(list, n, true);
+		finish(w, list, n, true);
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -227,7 +242,7 @@ static void store_all(struct writer *w, struct change **list, size_t n)
 				err = why;
 		}
 		n_lost += !ok && list[i]->kind != CHANGE_FENCE;
-		finish(&list[i], 1, ok);
+		finish(w, &list[i], 1, ok);
 	}
 	if (n_lost)
 		log_error("index", "%zu of %zu changes were not stored: %s", n_lost, n, err.text);
@@ -260,7 +275,7 @@ static void batch(struct writer *w, struct change *first)
 
 		if (!ok)
 			log_warn("index", "tidying up: %s", err.text);
-		finish(&tidy, 1, ok);
+		finish(w, &tidy, 1, ok);
 	}
 }
 
@@ -287,6 +302,8 @@ int writer_start(const struct scan_options *o, struct writer **ret, struct err *
 	w->queue = queue_new(QUEUE_SIZE);
 	w->points_dir = o->points_dir ? mem_strdup(o->points_dir) : NULL;
 	w->max_inline_points = o->max_inline_points ? o->max_inline_points : SCAN_INLINE_POINTS;
+	w->indexed = o->indexed;
+	w->indexed_arg = o->indexed_arg;
 	if (pthread_create(&w->thread, NULL, writer_main, w) != 0) {
 		queue_free(w->queue);
 		index_close(w->index);

@@ -310,7 +310,7 @@ static int put_both(const struct commit *c, const struct blob_stamp *expect, boo
 	return store_now_ns() - from_ns < c->st->settle_ns / 2 ? 0 : touch_content(c, err);
 }
 
-static int commit(struct commit *c, struct err *err)
+static int commit(struct commit *c, bool *ret_replaced, struct err *err)
 {
 	bool same = false, counted = false;
 
@@ -344,6 +344,7 @@ static int commit(struct commit *c, struct err *err)
 			atomic_fetch_add(&c->st->generation, 1);
 			maintain_wake(c->st->maintain, true);
 		}
+		*ret_replaced = there;
 		if (r != BLOB_CHANGED)
 			return r ? r : same ? STORE_SAME : 0;
 	}
@@ -354,7 +355,9 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 		     enum store_policy policy, struct err *err)
 {
 	AUTO(commit_done) struct commit c = { .st = p->st, .put = p, .key = key, .policy = policy };
+	const struct store_options *o = &p->st->opts;
 	struct store_meta full = *meta;
+	bool replaced = false;
 	int r;
 
 	if (end(p, err) < 0) {
@@ -376,7 +379,9 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 	else
 		r = store_make_room(p->st, full.stored_size, err);
 	if (r == 0)
-		r = commit(&c, err);
+		r = commit(&c, &replaced, err);
+	if (r == 0 && o->committed)
+		o->committed(o->committed_arg, key, &full, replaced);
 	if (r < 0)
 		(void)err_in(err, "store");
 	store_put_abort(p);

@@ -88,6 +88,12 @@ struct store_options {
 	bool catalogue;     /* what is in it is known by heart, for store_names(), store_latest(), store_figures(): about 200 bytes an object */
 	bool create;        /* make it if it is not there; else that is an error */
 	int level;          /* of zstd; 0: STORE_LEVEL */
+	/*
+	 * NULL, or: an object was committed whose bytes were not there before; @replaced: others were. In the thread that commits, before
+	 * that returns: it must be quick.
+	 */
+	void (*committed)(void *arg, const struct store_key *key, const struct store_meta *meta, bool replaced);
+	void *committed_arg;
 };
 #define STORE_LEVEL 1
 

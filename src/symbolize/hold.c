@@ -74,7 +74,7 @@ static void gate_wait(struct gate *g)
 /* ---- beginning ---- */
 
 /* What is known already. true: nothing is to be waited for. */
-static bool look(struct symbolize_hold *h)
+static bool look(struct symbolize_hold *h, bool fresh)
 {
 	for (size_t i = 0; i < h->n * h->per_id; i++) {
 		struct entry_key key = { .kind = i < h->n ? ENTRY_TABLE : ENTRY_LAYOUT,
@@ -86,7 +86,9 @@ static bool look(struct symbolize_hold *h)
 		if (!key.id.size)
 			continue;
 		w->entry = symbolizer_peek(h->s, &key, &refresh);
-		if (refresh) {
+		if (refresh && fresh) {
+			entry_unref(TAKE(w->entry));
+		} else if (refresh) {
 			pthread_mutex_lock(&h->s->lock);
 			symbolizer_want(h->s, &key, NULL);
 			pthread_mutex_unlock(&h->s->lock);
@@ -150,7 +152,7 @@ int symbolize_hold_new(struct symbolizer *s, const struct build_id *ids, size_t 
 	h->arg = ready ? arg : &gate;
 	h->deadline_ms = deadline_mono_ms;
 	*ret = h;
-	if (look(h))
+	if (look(h, (flags & SYMBOLIZE_FRESH) != 0))
 		return 0;
 	pthread_mutex_lock(&s->lock);
 	start_waiting(h);
@@ -183,7 +185,7 @@ void symbolize_hold_module(const struct symbolize_hold *h, size_t i, struct symb
 {
 	const struct entry *e = h->wants[i].entry, *l = h->per_id > 1 ? h->wants[h->n + i].entry : NULL;
 
-	*ret = (struct symbolize_module){ .why = "" };
+	*ret = (struct symbolize_module){ .why = "", .origin = "" };
 	if (!h->ids[i].size) {
 		ret->reason = SYMBOLIZE_NO_BUILD_ID;
 	} else if (!e) {
@@ -191,6 +193,8 @@ void symbolize_hold_module(const struct symbolize_hold *h, size_t i, struct symb
 	} else {
 		ret->reason = e->reason;
 		ret->why = e->why;
+		ret->origin = e->origin;
+		ret->lacking = e->lacking;
 		ret->info = e->table ? symtab_info(e->table) : NULL;
 	}
 	if (l)

@@ -44,6 +44,7 @@ struct entry {
 	struct entry_key key;
 	enum symbolize_reason reason; /* SYMBOLIZE_FOUND, or why there is nothing */
 	char why[256];
+	char origin[512];                  /* of a table: what file it was made of */
 	atomic_int_fast64_t good_until_ms; /* then it is made again: a miss, a failure; or, while it is used
 				  on, one that lacks something. INT64_MAX: for ever */
 	bool lacking;                      /* a better one may be had */
@@ -77,6 +78,7 @@ struct flight {
 	struct want *wants;
 	bool queued, again; /* a step is queued or runs; and was asked for once more meanwhile */
 	bool parked;        /* waits for others to be through with their large files */
+	enum { NOTHING_NEW, SOMETHING_NEW, REPLACED } news; /* came while it was made */
 	struct flight *prev, *next;
 	/* the maker's */
 	struct maker *maker;
@@ -89,13 +91,17 @@ struct flight {
  * the entry, with one hold. */
 struct entry *make_step(struct flight *f);
 void make_drop(struct flight *f); /* what it holds */
+/* Of what was made before nothing is kept in the store any more. */
+void make_forget(struct symbolizer *s, const struct build_id *id);
 
 /* ---- spool ---- */
 
 /*
- * A copy of @src in a file without a name in @dir; of @img, if there is one, which lies in @src, only what a table may be made of.
+ * A copy of @src in a file without a name in @dir; of @img, if there is one, which lies in @src, only what a
+ * table may be made of.
  */
-int spool(struct source *src, const struct elf_image *img, const char *dir, struct source **ret, struct err *err);
+int spool(struct source *src, const struct elf_image *img, const char *dir, struct source **ret,
+	  struct err *err);
 
 /* ---- symbolizer ---- */
 

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "symbolize/internal.h"
@@ -312,23 +313,40 @@ static void judge(struct flight *f, struct entry *e, bool fresh)
 		atomic_store(&e->good_until_ms, clock_mono_ms() + (fresh ? f->s->opts.miss_ms : 0));
 }
 
+static void made_of(struct entry *e, struct str file, struct str archive)
+{
+	snprintf(e->origin, sizeof(e->origin), STR_FMT "%s" STR_FMT, STR_ARG(archive),
+		 archive.size && file.size ? ": " : "", STR_ARG(file));
+}
+
 /* NULL: there is none, or it cannot be used. */
 static struct entry *from_store(struct flight *f)
 {
 	struct store_key key = store_key_of(f);
+	struct store_meta meta;
 	struct source *src;
 	struct err err = { 0 };
 	struct entry *e;
 
 	if (!f->s->opts.store ||
-	    store_open_object(f->s->opts.store, &key, &f->maker->arena, NULL, &src, &err) != 0)
+	    store_open_object(f->s->opts.store, &key, &f->maker->arena, &meta, &src, &err) != 0)
 		return NULL;
 	e = entry_new(&f->key);
+	made_of(e, meta.file, meta.archive);
 	if (entry_take_source(e, src, &err) == 0)
 		return e;
 	log_debug("symbolize", "a table in the store: %s", err.text);
 	entry_unref(e);
 	return NULL;
+}
+
+void make_forget(struct symbolizer *s, const struct build_id *id)
+{
+	struct store_key key = { *id, STORE_SYMTAB, STR(VERSION_TEXT(SYMTAB_VERSION)) };
+	struct err err = { 0 };
+
+	if (s->opts.store && store_remove(s->opts.store, &key, &err) < 0)
+		log_warn("symbolize", "a table of another file is still in the store: %s", err.text);
 }
 
 /* That it cannot be kept is no failure: then it is in memory. */
@@ -359,6 +377,7 @@ static struct entry *built(struct flight *f, struct buf *table)
 		return fail_by(f, &err);
 	}
 	flags = symtab_info(e->table)->flags;
+	made_of(e, f->maker->file.answer.file, f->maker->file.answer.archive);
 	into_store(f, buf_bytes(&e->made),
 		   flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO) ? STORE_DWARF : STORE_SYMBOLS);
 	atomic_fetch_add(&f->s->n_made, 1);
@@ -545,14 +564,22 @@ static struct entry *make_table(struct flight *f)
 
 struct entry *make_step(struct flight *f)
 {
-	bool closing, parked;
+	bool waiting = waits(f), closing, parked, again;
 
 	pthread_mutex_lock(&f->s->lock);
 	closing = f->s->closing;
+	again = f->news == REPLACED || (f->news && waiting);
+	if (again) {
+		f->news = NOTHING_NEW;
+		f->parked = false;
+	}
 	parked = f->parked;
 	pthread_mutex_unlock(&f->s->lock);
 	if (closing)
 		return fail(f, SYMBOLIZE_PENDING, "", 0);
+	/* Who waits, perhaps long, for what is elsewhere looks here once more. */
+	if (again)
+		make_drop(f);
 	/* Woken too early: by nobody but a kick that was meant for the step before. */
 	if (parked || waits(f))
 		return NULL;

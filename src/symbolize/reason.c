@@ -1,36 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why an address has no frames: names for programs, texts for people.
+ * Why an address has no frames: names for programs, texts for people, and what would help.
  */
 #include "symbolize/symbolize.h"
 
 static const struct {
 	const char *name, *text;
 	bool passes;
+	const char *help;
 } reasons[SYMBOLIZE_N_REASONS] = {
-	[SYMBOLIZE_FOUND] = { "found", "found", false },
-	[SYMBOLIZE_NO_BUILD_ID] = { "no-build-id", "its module has no build ID", false },
-	[SYMBOLIZE_NO_MAPPING] = { "no-mapping", "it lies in none of the mappings", false },
-	[SYMBOLIZE_UNKNOWN] = { "unknown", "nothing here has this build ID", false },
+	[SYMBOLIZE_FOUND] = { "found", "found", false, "" },
+	[SYMBOLIZE_NO_BUILD_ID] = { "no-build-id", "its module has no build ID", false,
+				    "build it with -Wl,--build-id, or send profiles that have build IDs" },
+	[SYMBOLIZE_NO_MAPPING] = { "no-mapping", "it lies in none of the mappings", false,
+				   "send profiles with their mappings" },
+	[SYMBOLIZE_UNKNOWN] = { "unknown", "nothing here has this build ID", false,
+				"push the debug file: lode push FILE --to URL; or put its package (Debian: "
+				"-dbgsym, Fedora: -debuginfo) into a scanned folder; or name other servers: "
+				"--debuginfod-upstream-servers URL" },
 	[SYMBOLIZE_UPSTREAM_404] = { "upstream-404", "neither this server nor the others have this build ID",
-				     false },
+				     false,
+				     "push the debug file: lode push FILE --to URL; or put its package "
+				     "(Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder" },
 	[SYMBOLIZE_UPSTREAM_FAILED] = { "upstream-failed",
-					"it is not here, and another server could not tell", true },
+					"it is not here, and another server could not tell", true,
+					"wait, it is asked again; or push the debug file: lode push FILE "
+					"--to URL" },
 	[SYMBOLIZE_TIMED_OUT] = { "timed-out", "it is not here, and another server did not answer in time",
-				  true },
-	[SYMBOLIZE_NOT_ELF] = { "not-elf", "what has this build ID is no ELF file", false },
-	[SYMBOLIZE_DAMAGED] = { "damaged", "its file is here, but cannot be read", false },
-	[SYMBOLIZE_NO_SYMBOLS] = { "no-symbols", "its file has neither debug information nor symbols",
-				   false },
+				  true,
+				  "wait, it is asked again; or push the debug file: lode push FILE --to "
+				  "URL" },
+	[SYMBOLIZE_NOT_ELF] = { "not-elf", "what has this build ID is no ELF file", false,
+				"push the debug file: lode push FILE --to URL" },
+	[SYMBOLIZE_DAMAGED] = { "damaged", "its file is here, but cannot be read", false,
+				"put a sound copy of its file or package in its place, or push the debug "
+				"file: lode push FILE --to URL" },
+	[SYMBOLIZE_NO_SYMBOLS] = { "no-symbols", "its file has neither debug information nor symbols", false,
+				   "push the debug file: lode push FILE --to URL; or put its package "
+				   "(Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder" },
 	[SYMBOLIZE_NO_LAYOUT] = { "no-layout",
-				  "the program headers that translate such an address are not known", false },
-	[SYMBOLIZE_OUTSIDE] = { "outside", "it lies outside of any function", false },
+				  "the program headers that translate such an address are not known", false,
+				  "push the program itself beside its debug file: lode push FILE --to URL" },
+	[SYMBOLIZE_OUTSIDE] = { "outside", "it lies outside of any function", false,
+				"nothing: its debug information has no function there" },
 	[SYMBOLIZE_ALT_MISSING] = { "alt-missing", "some names are in a supplementary file that is not here",
-				    false },
+				    false,
+				    "push the supplementary (dwz) file, or put its package into a scanned "
+				    "folder" },
 	[SYMBOLIZE_SPLIT_MISSING] = { "split-missing", "some calls are in a .dwo file that is not here",
-				      false },
-	[SYMBOLIZE_PENDING] = { "pending", "its table is being made: ask again", true },
-	[SYMBOLIZE_BUSY] = { "busy", "too many tables are being made: ask again", true },
+				      false,
+				      "push a debug file that has its .dwo files in it, or keep its .dwp "
+				      "file beside it" },
+	[SYMBOLIZE_PENDING] = { "pending", "its table is being made: ask again", true, "wait" },
+	[SYMBOLIZE_BUSY] = { "busy", "too many tables are being made: ask again", true, "wait" },
 };
 
 const char *symbolize_reason_name(enum symbolize_reason r)
@@ -46,4 +68,9 @@ const char *symbolize_reason_text(enum symbolize_reason r)
 bool symbolize_reason_passes(enum symbolize_reason r)
 {
 	return reasons[r].passes;
+}
+
+const char *symbolize_reason_help(enum symbolize_reason r)
+{
+	return reasons[r].help;
 }

@@ -46,6 +46,8 @@ enum symbolize_reason {
 };
 const char *symbolize_reason_name(enum symbolize_reason r); /* "no-build-id" */
 const char *symbolize_reason_text(enum symbolize_reason r); /* a sentence without full stop */
+const char *symbolize_reason_help(
+	enum symbolize_reason r); /* what would help, likewise; "": nothing is wrong */
 /* Asking again soon may help. */
 bool symbolize_reason_passes(enum symbolize_reason r);
 #define SYMBOLIZE_RETRY_MS 1000 /* when */
@@ -80,6 +82,13 @@ struct symbolizer_stats {
 	unsigned n_flights;        /* being made or waited for */
 };
 void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret);
+
+/*
+ * Something new is here for this build ID: what is known to be missing, or lacks something, is looked for
+ * anew when it is asked for next, and what is being made or waited for takes the new one in. @replaced: its
+ * file is another now, so its table is made again whatever it has. May wait for disks.
+ */
+void symbolizer_renew(struct symbolizer *s, const struct build_id *id, bool replaced);
 
 /* ---- how a file lies in memory ---- */
 
@@ -132,7 +141,12 @@ enum symbolize_reason symbolize_translate(const struct symbolize_layout *l, enum
 
 struct symbolize_hold;
 
-enum { SYMBOLIZE_LAYOUTS = 1 << 0 }; /* file offsets and run-time addresses will be asked for */
+enum {
+	SYMBOLIZE_LAYOUTS = 1 << 0, /* file offsets and run-time addresses will be asked for */
+	/* A table that may be had better by now is not used meanwhile: who asks waits until that was looked
+	   for. */
+	SYMBOLIZE_FRESH = 1 << 1,
+};
 enum { SYMBOLIZE_WAITS = 1 };
 /*
  * The tables of @n build IDs (one of size 0 is SYMBOLIZE_NO_BUILD_ID). 0: *ret can be used now, and @ready
@@ -146,9 +160,11 @@ int symbolize_hold_new(struct symbolizer *s, const struct build_id *ids, size_t 
 void symbolize_hold_free(struct symbolize_hold *h); /* takes NULL */
 
 struct symbolize_module {
-	enum symbolize_reason reason;          /* SYMBOLIZE_FOUND: there is a table */
-	const char *why;                       /* more about the reason; "": nothing */
-	const struct symtab_info *info;        /* of a table */
+	enum symbolize_reason reason;   /* SYMBOLIZE_FOUND: there is a table */
+	const char *why;                /* more about the reason; "": nothing */
+	const char *origin;             /* of a table: the file it was made of, "PACKAGE: FILE", or "" */
+	bool lacking;                   /* a better table may be had some day */
+	const struct symtab_info *info; /* of a table */
 	const struct symbolize_layout *layout; /* NULL: not known */
 };
 /* What there is of the @i-th build ID; good as long as the hold. */

@@ -144,18 +144,34 @@ static void tell_all(struct symbolize_hold *ready)
 	}
 }
 
-/* Takes @e. */
-static void land(struct flight *f, struct entry *e)
+/* Under the lock: is it old already? */
+static bool overtaken(const struct flight *f, const struct entry *e)
+{
+	if (f->s->closing)
+		return false;
+	return f->news == REPLACED ||
+	       (f->news == SOMETHING_NEW && (e->reason != SYMBOLIZE_FOUND || e->lacking));
+}
+
+/* Takes @e. false: it is to be made once more, with this as what is to be replaced. */
+static bool land(struct flight *f, struct entry *e)
 {
 	struct symbolizer *s = f->s;
 	struct symbolize_hold *ready;
 
 	make_drop(f);
+	keep(s, e);
+	pthread_mutex_lock(&s->lock);
+	if (overtaken(f, e)) {
+		f->news = NOTHING_NEW;
+		pthread_mutex_unlock(&s->lock);
+		entry_unref(f->old);
+		f->old = e;
+		return false;
+	}
 	if (f->old && e != f->old && e->reason == SYMBOLIZE_FOUND)
 		atomic_fetch_add(&s->n_replaced, 1);
 	atomic_fetch_add(&s->n_failed, e->reason != SYMBOLIZE_FOUND);
-	keep(s, e);
-	pthread_mutex_lock(&s->lock);
 	map_del(&s->flights, entry_key_bytes(&f->key));
 	*(f->prev ? &f->prev->next : &s->first_flight) = f->next;
 	if (f->next)
@@ -171,6 +187,7 @@ static void land(struct flight *f, struct entry *e)
 	s->n_flights--;
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
+	return true;
 }
 
 static void flight_run(void *arg)
@@ -183,8 +200,9 @@ static void flight_run(void *arg)
 		bool again;
 
 		if (e) {
-			land(f, e);
-			return;
+			if (land(f, e))
+				return;
+			continue;
 		}
 		pthread_mutex_lock(&s->lock);
 		again = f->again || s->closing;
@@ -195,6 +213,38 @@ static void flight_run(void *arg)
 		if (!again)
 			return;
 	}
+}
+
+/* ---- news ---- */
+
+static void renew_one(struct symbolizer *s, const struct entry_key *key, bool replaced)
+{
+	struct flight *f;
+	struct entry *e;
+
+	pthread_mutex_lock(&s->lock);
+	e = find(s, key);
+	if (e && (replaced || e->lacking || e->reason != SYMBOLIZE_FOUND))
+		atomic_store(&e->good_until_ms, 0);
+	f = map_get(&s->flights, entry_key_bytes(key));
+	if (f) {
+		f->news = MAX(f->news, replaced ? REPLACED : SOMETHING_NEW);
+		flight_kick(f);
+	}
+	pthread_mutex_unlock(&s->lock);
+	entry_unref(e);
+}
+
+void symbolizer_renew(struct symbolizer *s, const struct build_id *id, bool replaced)
+{
+	struct entry_key table = { .kind = ENTRY_TABLE, .id = *id },
+			 layout = { .kind = ENTRY_LAYOUT, .id = *id };
+
+	/* Before the flights are told: what one of them took from there is overtaken then. */
+	if (replaced)
+		make_forget(s, id);
+	renew_one(s, &table, replaced);
+	renew_one(s, &layout, replaced);
 }
 
 bool building_begin(struct flight *f, uint64_t size)

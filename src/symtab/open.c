@@ -98,6 +98,8 @@ static int read_head(struct symtab *t, struct bytes head, uint64_t size, struct 
 	t->info.flags = get32(head.p + 32);
 	t->info.machine = (uint16_t)get32(head.p + 36);
 	t->info.size = size;
+	/* The head has the sums of all blocks. */
+	t->info.hash = get64(head.p + 24);
 	t->info.n_skipped = get64(head.p + 56);
 	t->n_blocks = t->info.n_blocks = get32(head.p + 40);
 	if (index > head.size || t->n_blocks > (head.size - index) / INDEX_SIZE || producer > head.size ||

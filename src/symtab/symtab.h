@@ -99,6 +99,7 @@ struct symtab_info {
 	struct build_id build_id; /* size 0: the file had none */
 	uint16_t machine;
 	uint64_t size, n_blocks;
+	uint64_t hash; /* of all of it: the same in tables of the same content, and hardly ever in others */
 	uint64_t n_skipped;
 	const struct str *skipped; /* the first of them, n_reasons */
 	size_t n_reasons;

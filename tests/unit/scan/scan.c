@@ -199,6 +199,45 @@ static void files_and_packages_are_found(void **state)
 	assert_int_equal(p.n_failed, 0);
 }
 
+struct told {
+	pthread_mutex_t lock;
+	unsigned n_plain, n_packed, n_wanted;
+	struct build_id wanted;
+};
+
+static void indexed(void *arg, const struct build_id *id, struct str path)
+{
+	struct told *t = arg;
+
+	pthread_mutex_lock(&t->lock);
+	if (path.size)
+		t->n_plain++;
+	else
+		t->n_packed++;
+	t->n_wanted += build_id_eq(id, &t->wanted);
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void who_wants_to_know_is_told_of_build_ids(void **state)
+{
+	struct house *h = *state;
+	struct told told = { .lock = PTHREAD_MUTEX_INITIALIZER, .wanted = sample_id(&h->s, 0) };
+
+	h->opts.indexed = indexed;
+	h->opts.indexed_arg = &told;
+	put_program(h, "program", PROGRAM_A);
+	put_package(h, "a.deb", SAMPLE_DEB, CODEC_XZ);
+	run(h);
+	assert_int_equal(told.n_plain, 1);
+	assert_true(told.n_packed > 0);
+	assert_true(told.n_wanted > 0);
+	/* What was looked at before is not news. */
+	told.n_plain = told.n_packed = 0;
+	scan_rescan(h->scan);
+	settle(h);
+	assert_int_equal(told.n_plain + told.n_packed, 0);
+}
+
 static void what_is_unchanged_is_not_looked_at_again(void **state)
 {
 	struct house *h = *state;
@@ -823,6 +862,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		test_in_house(files_and_packages_are_found),
+		test_in_house(who_wants_to_know_is_told_of_build_ids),
 		test_in_house(what_is_unchanged_is_not_looked_at_again),
 		test_in_house(a_changed_file_is_looked_at_again),
 		test_in_house(a_failure_has_its_reason_and_is_tried_again),

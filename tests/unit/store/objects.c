@@ -374,6 +374,38 @@ static void garbage_is_collected_beside_writers_and_none_loses_anything(void **s
 	cmocka_unit_test_setup_teardown(test, set_up_memory, tear_down), \
 		cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+struct told {
+	unsigned n, n_replaced;
+};
+
+static void committed(void *arg, const struct store_key *key, const struct store_meta *meta, bool replaced)
+{
+	struct told *t = arg;
+
+	assert_int_equal(key->kind, STORE_DEBUGINFO);
+	assert_true(meta->size > 0);
+	t->n++;
+	t->n_replaced += replaced;
+}
+
+static void who_wants_to_know_is_told_of_new_bytes(void **state)
+{
+	struct told told = { 0 };
+	struct store_options o = { .committed = committed, .committed_arg = &told };
+	struct fixture f = { .st = store_open_memory(&o) };
+
+	assert_int_equal(put(&f, "aa/debuginfo", STORE_PUSHED, STORE_SYMBOLS, "one"), 0);
+	assert_int_equal(told.n, 1);
+	assert_int_equal(told.n_replaced, 0);
+	assert_int_equal(put(&f, "aa/debuginfo", STORE_PUSHED, STORE_SYMBOLS, "one"), STORE_SAME);
+	assert_int_equal(put(&f, "aa/debuginfo", STORE_PUSHED, STORE_STRIPPED, "poorer"), STORE_KEPT);
+	assert_int_equal(told.n, 1);
+	assert_int_equal(put(&f, "aa/debuginfo", STORE_PUSHED, STORE_DWARF, "better"), 0);
+	assert_int_equal(told.n, 2);
+	assert_int_equal(told.n_replaced, 1);
+	store_close(f.st);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -387,6 +419,7 @@ int main(void)
 		BOTH(the_list_goes_by_pages),
 		BOTH(what_is_removed_is_gone),
 		BOTH(of_many_at_once_the_best_one_wins),
+		cmocka_unit_test(who_wants_to_know_is_told_of_new_bytes),
 		cmocka_unit_test_setup_teardown(garbage_is_collected_beside_writers_and_none_loses_anything,
 						set_up, tear_down),
 	};

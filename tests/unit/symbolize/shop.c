@@ -59,12 +59,10 @@ static void begin(struct code_writer *w, uint32_t n)
 	elf_writer_build_id(&w->elf, build_id_bytes(&id));
 }
 
-void shop_debug(uint32_t n, struct buf *out)
+void shop_debug_named(uint32_t n, const char *name, struct buf *out)
 {
 	struct code_writer w;
-	char name[24];
 
-	snprintf(name, sizeof(name), "f%u", n);
 	begin(&w, n);
 	code_unit_c(&w, add_lines(&w));
 	code_die(&w, T_SUBPROGRAM, false, A_NAME, F_STRING, S(name), A_LOW, F_ADDR, U(0x1000), A_HIGH,
@@ -73,6 +71,14 @@ void shop_debug(uint32_t n, struct buf *out)
 	code_unit_end(&w);
 	code_writer_finish(&w, out);
 	code_writer_done(&w);
+}
+
+void shop_debug(uint32_t n, struct buf *out)
+{
+	char name[24];
+
+	snprintf(name, sizeof(name), "f%u", n);
+	shop_debug_named(n, name, out);
 }
 
 /* The name's DIE is the first behind the unit's; its offset is the same in every supplementary file. */

@@ -24,6 +24,7 @@ struct build_id shop_id(uint32_t n);
  * supplementary file of @alt; or, without DWARF, a program with a symbol of that name.
  */
 void shop_debug(uint32_t n, struct buf *out);
+void shop_debug_named(uint32_t n, const char *name, struct buf *out); /* another name for "f<n>" */
 void shop_debug_with_alt(uint32_t n, uint32_t alt, struct buf *out);
 void shop_alt(uint32_t alt, struct buf *out);
 void shop_program(uint32_t n, bool symbols, struct buf *out);

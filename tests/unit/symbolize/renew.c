@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Something new for a build ID is seen at once, whatever is remembered, under way or kept in the store.
+ */
+#include "test.h"
+
+#include <stdatomic.h>
+#include "shop.h"
+
+static void renew(struct shop *p, uint32_t n, bool replaced)
+{
+	struct build_id id = shop_id(n);
+
+	symbolizer_renew(p->s, &id, replaced);
+}
+
+/* What who waits for the best is told; @ret may be NULL. */
+static const char *ask_fresh(struct shop *p, uint32_t n, struct symbolize_module *ret)
+{
+	struct symbolize_query q = { .addr = 0x1000 };
+	struct build_id id = shop_id(n);
+	struct symbolize_hold *h;
+	struct symbolize_module m;
+	struct symbolize_answer a;
+
+	symbolize_hold_new(p->s, &id, 1, SYMBOLIZE_FRESH | SYMBOLIZE_LAYOUTS, clock_mono_ms() + 30000, NULL,
+			   NULL, &h);
+	symbolize_hold_module(h, 0, &m);
+	if (ret)
+		*ret = (struct symbolize_module){ .reason = m.reason, .lacking = m.lacking };
+	symbolize_ask(h, &q, &a);
+	p->text.size = 0;
+	shop_answer_text(&a, &p->text);
+	if (m.info)
+		buf_printf(&p->text, " of %s", m.origin);
+	symbolize_hold_free(h);
+	return buf_cstr(&p->text);
+}
+
+static void a_miss_is_forgotten_when_something_new_is_here(void **state)
+{
+	struct buf file = { 0 };
+	struct shop p;
+
+	shop_open(&p, false);
+	assert_string_equal(shop_ask(&p, 1, 0x1000), "unknown");
+	shop_debug(1, &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	assert_string_equal(shop_ask(&p, 1, 0x1000), "unknown");
+	renew(&p, 1, false);
+	assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	shop_close(&p);
+}
+
+static void what_lacks_something_is_replaced_before_the_answer(void **state)
+{
+	struct symbolize_module m;
+	struct buf file = { 0 };
+	struct shop p;
+
+	shop_open(&p, true);
+	shop_program(1, true, &file);
+	shop_put(&p, RESOLVE_EXECUTABLE, 1, &file);
+	assert_string_equal(ask_fresh(&p, 1, &m), "s1 of /file");
+	assert_true(m.lacking);
+	shop_debug(1, &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "s1 of /file");
+	renew(&p, 1, false);
+	assert_string_equal(ask_fresh(&p, 1, &m), "f1 /src/a.c:10 of /file");
+	assert_false(m.lacking);
+	shop_close(&p);
+}
+
+static void a_table_of_a_replaced_file_is_made_again(void **state)
+{
+	struct symbolizer_stats stats;
+	struct buf file = { 0 };
+	struct shop p;
+
+	shop_open(&p, true);
+	shop_debug(1, &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "f1 /src/a.c:10 of /file");
+	/* Of a whole table nothing better is looked for, */
+	renew(&p, 1, false);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "f1 /src/a.c:10 of /file");
+	symbolizer_stats(p.s, &stats);
+	assert_int_equal(stats.n_made, 1);
+	/* unless its file is another. */
+	shop_debug_named(1, "g", &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	renew(&p, 1, true);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "g /src/a.c:10 of /file");
+	/* Also while nobody has it in memory: the store's is of the other file. */
+	shop_reopen(&p);
+	shop_debug_named(1, "h", &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	renew(&p, 1, true);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "h /src/a.c:10 of /file");
+	shop_reopen(&p);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "h /src/a.c:10 of /file");
+	shop_close(&p);
+}
+
+/* ---- a resolver that never says when, until something is pushed ---- */
+
+struct slow {
+	struct resolver resolver;
+	struct resolver *here;
+	atomic_bool pushed;
+	atomic_int n_waiting;
+	void (*wake)(void *arg);
+	void *arg;
+};
+
+static int slow_resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg),
+			void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
+			struct err *err)
+{
+	struct slow *s = CONTAINER_OF(r, struct slow, resolver);
+
+	if (atomic_load(&s->pushed))
+		return resolve(s->here, req, wake, arg, a, ret, why, err);
+	/* The other server does not answer before the end. */
+	s->wake = wake;
+	s->arg = arg;
+	atomic_fetch_add(&s->n_waiting, 1);
+	return RESOLVE_WAIT;
+}
+
+static void ready(void *arg)
+{
+	atomic_store((atomic_bool *)arg, true);
+}
+
+static void who_waits_for_another_server_is_answered_by_what_is_pushed(void **state)
+{
+	static const struct resolver_ops ops = { .resolve = slow_resolve };
+	struct slow slow = { .resolver.ops = &ops };
+	struct symbolize_query q = { .addr = 0x1000 };
+	struct build_id id = shop_id(1);
+	struct symbolize_hold *h;
+	struct symbolize_answer a;
+	struct buf file = { 0 };
+	atomic_bool is_ready = false;
+	struct shop p;
+
+	shop_open(&p, false);
+	slow.here = p.r;
+	p.opts.resolver = &slow.resolver;
+	shop_reopen(&p);
+	assert_int_equal(symbolize_hold_new(p.s, &id, 1, SYMBOLIZE_FRESH, INT64_MAX, ready, &is_ready, &h),
+			 SYMBOLIZE_WAITS);
+	while (!atomic_load(&slow.n_waiting))
+		usleep(1000);
+	shop_debug(1, &file);
+	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	atomic_store(&slow.pushed, true);
+	renew(&p, 1, true);
+	while (!atomic_load(&is_ready))
+		usleep(1000);
+	symbolize_ask(h, &q, &a);
+	assert_int_equal(a.reason, SYMBOLIZE_FOUND);
+	symbolize_hold_free(h);
+	slow.wake(slow.arg);
+	shop_close(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_miss_is_forgotten_when_something_new_is_here),
+		cmocka_unit_test(what_lacks_something_is_replaced_before_the_answer),
+		cmocka_unit_test(a_table_of_a_replaced_file_is_made_again),
+		cmocka_unit_test(who_waits_for_another_server_is_answered_by_what_is_pushed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
