@@ -20,6 +20,7 @@
  * file.h    descriptors and files: guards, whole reads, durable writes
  * search.h  binary search
  * embedded.h files that are part of the program (to be included by who has some)
+ * pattern.h regular expressions that strangers write
  * leb.h     LEB128, inline (to be included by who needs it to be)
  * lazy.h    libraries that are loaded when they are first needed (to be included by who does)
  */
@@ -38,6 +39,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "base/pattern.h"
 #include "base/pool.h"
 #include "base/queue.h"
 #include "base/search.h"

@@ -31,32 +31,9 @@ bool profile_group_parse(struct str s, enum profile_group *ret)
 static int compile(struct profile_tree *t, unsigned which, const char *what, const char *pattern,
 		   struct err *err)
 {
-	char why[128];
-	int r;
-
-	if (!pattern)
-		return 0;
-	r = regcomp(&t->patterns[which], pattern, REG_EXTENDED | REG_NOSUB);
-	if (r) {
-		regerror(r, &t->patterns[which], why, sizeof(why));
-		return err_set(err, ERR_INVALID, "%s: '%s': %s", what, pattern, why);
-	}
-	t->has_pattern[which] = true;
+	if (pattern && pattern_new(str_of(pattern), false, &t->patterns[which], err) < 0)
+		return err_in(err, "%s: '%s'", what, pattern);
 	return 0;
-}
-
-static bool matches(const regex_t *re, struct str s)
-{
-	AUTO(mem_freep) char *z = NULL;
-	char small[256];
-
-	if (s.size < sizeof(small)) {
-		memcpy(small, s.p, s.size);
-		small[s.size] = '\0';
-		return regexec(re, small, 0, NULL, 0) == 0;
-	}
-	z = mem_strndup(s.p, s.size);
-	return regexec(re, z, 0, NULL, 0) == 0;
 }
 
 static uint8_t look_at_frame(const struct profile_tree *t, const struct profile_function *f)
@@ -65,8 +42,8 @@ static uint8_t look_at_frame(const struct profile_tree *t, const struct profile_
 	uint8_t bits = 0;
 
 	for (unsigned i = 0; i < N_MATCHES; i++)
-		for (size_t k = 0; t->has_pattern[i] && k < ARRAY_SIZE(texts); k++)
-			if (texts[k] && matches(&t->patterns[i], profile_str(t->p, texts[k])))
+		for (size_t k = 0; t->patterns[i] && k < ARRAY_SIZE(texts); k++)
+			if (texts[k] && pattern_matches(t->patterns[i], profile_str(t->p, texts[k])))
 				bits |= (uint8_t)(1u << i);
 	return bits;
 }
@@ -111,13 +88,13 @@ void profile_tree_free(struct profile_tree *t)
 	if (!t)
 		return;
 	for (unsigned i = 0; i < N_MATCHES; i++)
-		if (t->has_pattern[i])
-			regfree(&t->patterns[i]);
+		pattern_free(t->patterns[i]);
 	for (unsigned i = 0; i < PROFILE_COLUMNS; i++) {
 		free(t->columns[i].self.p);
 		free(t->columns[i].total.p);
 	}
 	free(t->frame_matches.p);
+	free(t->addresses.p);
 	free(t->outlined.p);
 	free(t->first_child);
 	free(t->children);
@@ -170,13 +147,34 @@ static uint64_t file_address(const struct profile *p, const struct profile_locat
 	return m && l->addr >= m->start ? l->addr - m->start + m->offset : l->addr;
 }
 
-/* Nothing is known of it but where it is. */
+static uint32_t build_id_in(struct profile_tree *t, struct frames *f, const struct profile_location *l)
+{
+	return l->mapping == PROFILE_NONE ? 0 : string_in(t, f, f->p->mappings.p[l->mapping].build_id);
+}
+
+static void mark_address(struct profile_tree *t, uint32_t frame)
+{
+	uint32_t was = t->addresses.n;
+
+	if (frame >= was) {
+		if (!profile_room(t->p, &t->addresses, frame + 1 - was))
+			return; /* profile_build_end() tells */
+		memset(t->addresses.p + was, 0, frame + 1 - was);
+		t->addresses.n = frame + 1;
+	}
+	t->addresses.p[frame] = 1;
+}
+
+/* Nothing is known of it but where it is: build ID and address stand where others have file and line. */
 static uint32_t address_frame(struct profile_tree *t, struct frames *frames, const struct profile_location *l)
 {
 	const struct profile *p = frames->p;
 	struct str base = path_basename(binary_of(p, l));
-	struct profile_function f = { .system_name = binary_in(t, frames, l) };
+	struct profile_function f = { .system_name = binary_in(t, frames, l),
+				      .file = build_id_in(t, frames, l),
+				      .start_line = (int64_t)file_address(p, l) };
 	char text[288];
+	uint32_t frame;
 
 	if (!base.size)
 		base = l->mapping == PROFILE_NONE ? STR("") : STR("unknown");
@@ -186,7 +184,9 @@ static uint32_t address_frame(struct profile_tree *t, struct frames *frames, con
 	else
 		snprintf(text, sizeof(text), "%.*s", (int)MIN(base.size, (size_t)240), base.p);
 	f.name = profile_add_string(t->p, str_of(text));
-	return profile_add_function(t->p, &f);
+	frame = profile_add_function(t->p, &f);
+	mark_address(t, frame);
+	return frame;
 }
 
 /* Most frames are of a function in a binary, and nothing more. */
@@ -312,7 +312,7 @@ static void go_down(struct profile_tree *t, struct place *at, uint32_t tagged)
 
 	at->focus |= bits >> MATCH_FOCUS & 1;
 	at->ignore |= bits >> MATCH_IGNORE & 1;
-	if (bits >> MATCH_HIDE & 1 || (t->has_pattern[MATCH_SHOW] && !(bits >> MATCH_SHOW & 1)))
+	if (bits >> MATCH_HIDE & 1 || (t->patterns[MATCH_SHOW] && !(bits >> MATCH_SHOW & 1)))
 		return;
 	/* Nodes of files and binaries that call themselves are one. */
 	if ((t->view.by == PROFILE_BY_FILE || t->view.by == PROFILE_BY_BINARY) && at->node &&
@@ -328,7 +328,7 @@ static void go_down(struct profile_tree *t, struct place *at, uint32_t tagged)
 
 static uint32_t kept(const struct profile_tree *t, const struct place *at)
 {
-	return (t->has_pattern[MATCH_FOCUS] && !at->focus) || at->ignore ? NODE_NONE : at->node;
+	return (t->patterns[MATCH_FOCUS] && !at->focus) || at->ignore ? NODE_NONE : at->node;
 }
 
 /* One step a stack of the trie. */

@@ -20,7 +20,7 @@ enum profile_group {
 };
 bool profile_group_parse(struct str s, enum profile_group *ret); /* "function", "file", "binary", "line", "address" */
 
-/* What is looked at. Zeroed is all, by function. The patterns are POSIX extended, found anywhere in a frame's function, file or binary. */
+/* What is looked at. Zeroed is all, by function. The patterns are POSIX extended (base/pattern.h), found anywhere in a frame's function, file or binary. */
 struct profile_view {
 	enum profile_group by;
 	const char *label;   /* the values of this label are the outermost frames */
@@ -59,6 +59,12 @@ struct profile_frame {
 	struct str name;         /* what is shown */
 	struct str file, binary; /* empty: not known, or of many */
 	int64_t line;            /* of the function, or in the file; 0: not known */
+	/* Nothing but where it is: no name is known, or addresses are what the view is by. Then there is neither file nor line. */
+	bool is_address;
+	struct str build_id;
+	uint64_t address;        /* in the file */
+	/* Equal texts have equal numbers, below profile_tree_n_strings(); 0 is the empty one. For who writes each once. */
+	uint32_t name_string, file_string, binary_string, build_id_string;
 };
 struct profile_node {
 	uint32_t parent, frame;
@@ -71,6 +77,7 @@ uint32_t profile_tree_n(const struct profile_tree *t); /* nodes, the root too */
 void profile_tree_node(const struct profile_tree *t, uint32_t node, struct profile_node *ret);
 uint32_t profile_tree_n_frames(const struct profile_tree *t);
 void profile_tree_frame(const struct profile_tree *t, uint32_t frame, struct profile_frame *ret);
+uint32_t profile_tree_n_strings(const struct profile_tree *t);
 struct str profile_tree_type(const struct profile_tree *t);
 struct str profile_tree_unit(const struct profile_tree *t);
 bool profile_tree_compares(const struct profile_tree *t); /* something was added to column 1 */

@@ -106,9 +106,26 @@ uint32_t profile_tree_n_frames(const struct profile_tree *t)
 void profile_tree_frame(const struct profile_tree *t, uint32_t frame, struct profile_frame *ret)
 {
 	const struct profile_function *f = &t->p->functions.p[frame];
+	bool address = frame < t->addresses.n && t->addresses.p[frame];
 
-	*ret = (struct profile_frame){ profile_str(t->p, f->name), profile_str(t->p, f->file),
-				       profile_str(t->p, f->system_name), f->start_line };
+	*ret = (struct profile_frame){
+		.name_string = f->name,
+		.file_string = address ? 0 : f->file,
+		.binary_string = f->system_name,
+		.build_id_string = address ? f->file : 0,
+		.line = address ? 0 : f->start_line,
+		.address = address ? (uint64_t)f->start_line : 0,
+		.is_address = address,
+	};
+	ret->name = profile_str(t->p, ret->name_string);
+	ret->file = profile_str(t->p, ret->file_string);
+	ret->binary = profile_str(t->p, ret->binary_string);
+	ret->build_id = profile_str(t->p, ret->build_id_string);
+}
+
+uint32_t profile_tree_n_strings(const struct profile_tree *t)
+{
+	return t->p->strings.n;
 }
 
 struct str profile_tree_type(const struct profile_tree *t)

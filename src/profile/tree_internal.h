@@ -8,16 +8,14 @@
 #include "profile/internal.h"
 #include "profile/tree.h"
 
-#include <regex.h>
-
 enum { MATCH_FOCUS, MATCH_IGNORE, MATCH_HIDE, MATCH_SHOW, N_MATCHES };
 
 struct profile_tree {
 	struct profile *p;
 	struct profile_view view;
-	regex_t patterns[N_MATCHES];
-	bool has_pattern[N_MATCHES];
+	struct pattern *patterns[N_MATCHES]; /* NULL: none */
 	PROFILE_TABLE(uint8_t) frame_matches; /* bits, of each frame that was looked at */
+	PROFILE_TABLE(uint8_t) addresses;     /* of frames: they are no more than a binary and an address in it */
 	PROFILE_TABLE(uint8_t) outlined;      /* of nodes: seen as a function by itself */
 	struct profile_column {
 		PROFILE_TABLE(int64_t) self, total;
