@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Selectors, read once from left to right: a type, then matchers in braces.
+ */
+#include "profilestore/profilestore.h"
+
+#include <stdlib.h>
+
+enum how { IS, IS_NOT, MATCHES, MATCHES_NOT };
+
+struct matcher {
+	struct str name, value;
+	struct pattern *pattern; /* of MATCHES and MATCHES_NOT */
+	enum how how;
+};
+
+struct selector {
+	struct arena arena; /* texts */
+	struct str type;
+	struct matcher matchers[SELECTOR_MAX_MATCHERS];
+	size_t n;
+};
+
+struct reader {
+	const char *start, *p, *end;
+};
+
+/* ---- words ---- */
+
+static int wanted(const struct reader *r, struct err *err, const char *what)
+{
+	size_t at = (size_t)(r->p - r->start) + 1;
+
+	if (r->p == r->end)
+		return err_set(err, ERR_INVALID, "at its end: %s is missing", what);
+	return err_set(err, ERR_INVALID, "at character %zu: %s was expected", at, what);
+}
+
+static void skip_blanks(struct reader *r)
+{
+	while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r'))
+		r->p++;
+}
+
+/* One character, with blanks before it. */
+static bool take(struct reader *r, char c)
+{
+	skip_blanks(r);
+	if (r->p == r->end || *r->p != c)
+		return false;
+	r->p++;
+	return true;
+}
+
+static bool begins_name(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool in_name(char c)
+{
+	return begins_name(c) || (c >= '0' && c <= '9') || c == '.';
+}
+
+/* Types have colons, and whatever programs call their values. */
+static bool in_type(char c)
+{
+	return in_name(c) || c == ':' || c == '-' || c == '/' || (unsigned char)c >= 0x80;
+}
+
+static int read_type(struct reader *r, struct selector *s, struct err *err)
+{
+	const char *from;
+
+	skip_blanks(r);
+	from = r->p;
+	while (r->p < r->end && in_type(*r->p))
+		r->p++;
+	s->type = arena_str(&s->arena, (struct str){ from, (size_t)(r->p - from) });
+	skip_blanks(r);
+	if (r->p < r->end && *r->p != '{')
+		return wanted(r, err, s->type.size ? "{" : "a profile type or {");
+	return 0;
+}
+
+/* ---- strings, as Go has them ---- */
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static size_t add_utf8(char *out, uint32_t c)
+{
+	if (c < 0x80) {
+		out[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		out[0] = (char)(0xc0 | c >> 6);
+		out[1] = (char)(0x80 | (c & 0x3f));
+		return 2;
+	}
+	if (c < 0x10000) {
+		out[0] = (char)(0xe0 | c >> 12);
+		out[1] = (char)(0x80 | (c >> 6 & 0x3f));
+		out[2] = (char)(0x80 | (c & 0x3f));
+		return 3;
+	}
+	out[0] = (char)(0xf0 | c >> 18);
+	out[1] = (char)(0x80 | (c >> 12 & 0x3f));
+	out[2] = (char)(0x80 | (c >> 6 & 0x3f));
+	out[3] = (char)(0x80 | (c & 0x3f));
+	return 4;
+}
+
+/* @n digits of @base bits; false: there are none such. */
+static bool digits(struct reader *r, unsigned n, unsigned bits, uint32_t *ret)
+{
+	uint32_t v = 0;
+
+	for (unsigned i = 0; i < n; i++, r->p++) {
+		int d = r->p < r->end ? hex_digit(*r->p) : -1;
+
+		if (d < 0 || d >= 1 << bits)
+			return false;
+		v = v << bits | (uint32_t)d;
+	}
+	*ret = v;
+	return true;
+}
+
+/* Behind the backslash. */
+static int read_escape(struct reader *r, char quote, char *out, size_t *n, struct err *err)
+{
+	static const char letters[] = "abfnrtv\\", meanings[] = "\a\b\f\n\r\t\v\\";
+	char c = *r->p++;
+	const char *at = c ? strchr(letters, c) : NULL;
+	uint32_t v = 0;
+	bool ok;
+
+	if (at || c == quote) {
+		out[(*n)++] = at ? meanings[at - letters] : quote;
+		return 0;
+	}
+	switch (c) {
+	case 'x':
+		ok = digits(r, 2, 4, &v);
+		break;
+	case 'u':
+		ok = digits(r, 4, 4, &v);
+		break;
+	case 'U':
+		ok = digits(r, 8, 4, &v);
+		break;
+	default:
+		r->p--;
+		ok = digits(r, 3, 3, &v) && v < 0x100;
+	}
+	if (!ok || v > 0x10ffff || (v >= 0xd800 && v < 0xe000))
+		return wanted(r, err, "an escape such as \\n, \\x41, \\u00e4");
+	if (c == 'u' || c == 'U')
+		*n += add_utf8(out + *n, v);
+	else
+		out[(*n)++] = (char)v;
+	return 0;
+}
+
+static int read_string(struct reader *r, struct arena *a, struct str *ret, struct err *err)
+{
+	char quote, *out;
+	size_t n = 0;
+
+	skip_blanks(r);
+	if (r->p == r->end || !strchr("\"'`", *r->p) || !*r->p)
+		return wanted(r, err, "a string in quotes");
+	quote = *r->p++;
+	/* What is decoded is never longer. */
+	out = arena_alloc(a, (size_t)(r->end - r->p) + 1);
+	while (r->p < r->end && *r->p != quote) {
+		char c = *r->p++;
+
+		if (c == '\\' && quote != '`') {
+			if (r->p == r->end)
+				break;
+			if (read_escape(r, quote, out, &n, err) < 0)
+				return -1;
+		} else {
+			out[n++] = c;
+		}
+	}
+	if (r->p == r->end)
+		return err_set(err, ERR_INVALID, "at its end: the string has no closing %c", quote);
+	r->p++;
+	*ret = (struct str){ out, n };
+	return 0;
+}
+
+/* ---- matchers ---- */
+
+static int read_how(struct reader *r, enum how *ret, struct err *err)
+{
+	skip_blanks(r);
+	if (r->end - r->p >= 2 && r->p[0] == '=' && r->p[1] == '~')
+		*ret = MATCHES;
+	else if (r->end - r->p >= 2 && r->p[0] == '!' && r->p[1] == '~')
+		*ret = MATCHES_NOT;
+	else if (r->end - r->p >= 2 && r->p[0] == '!' && r->p[1] == '=')
+		*ret = IS_NOT;
+	else if (r->p < r->end && *r->p == '=')
+		*ret = IS;
+	else
+		return wanted(r, err, "=, !=, =~ or !~");
+	r->p += *ret == IS ? 1 : 2;
+	return 0;
+}
+
+static int read_matcher(struct reader *r, struct selector *s, struct err *err)
+{
+	struct matcher *m = &s->matchers[s->n];
+	const char *from;
+
+	skip_blanks(r);
+	if (s->n == SELECTOR_MAX_MATCHERS)
+		return err_set(err, ERR_LIMIT, "more than %u matchers", SELECTOR_MAX_MATCHERS);
+	from = r->p;
+	if (r->p == r->end || !begins_name(*r->p))
+		return wanted(r, err, s->n ? "the name of a label" : "the name of a label or }");
+	while (r->p < r->end && in_name(*r->p))
+		r->p++;
+	*m = (struct matcher){ 0 };
+	m->name = arena_str(&s->arena, (struct str){ from, (size_t)(r->p - from) });
+	if (read_how(r, &m->how, err) < 0)
+		return -1;
+	skip_blanks(r);
+	from = r->p;
+	if (read_string(r, &s->arena, &m->value, err) < 0)
+		return -1;
+	if (m->how >= MATCHES && pattern_new(m->value, true, &m->pattern, err) < 0)
+		return err_in(err, "at character %zu: the pattern", (size_t)(from - r->start) + 1);
+	s->n++;
+	return 0;
+}
+
+static int read_matchers(struct reader *r, struct selector *s, struct err *err)
+{
+	if (!take(r, '{'))
+		return 0;
+	/* As in PromQL, a comma may stand behind the last one. */
+	while (!take(r, '}')) {
+		if (read_matcher(r, s, err) < 0)
+			return -1;
+		if (!take(r, ',')) {
+			if (!take(r, '}'))
+				return wanted(r, err, ", or }");
+			break;
+		}
+	}
+	skip_blanks(r);
+	return r->p < r->end ? wanted(r, err, "nothing more") : 0;
+}
+
+int selector_parse(struct str text, struct selector **ret, struct err *err)
+{
+	AUTO(selector_freep) struct selector *s = NULL;
+	struct reader r;
+
+	if (text.size > SELECTOR_MAX_SIZE)
+		return err_set(err, ERR_LIMIT, "the selector has more than %u bytes", SELECTOR_MAX_SIZE);
+	if (!text.p)
+		text = STR("");
+	r = (struct reader){ text.p, text.p, text.p + text.size };
+	s = NEW(struct selector);
+	arena_init(&s->arena);
+	if (read_type(&r, s, err) < 0 || read_matchers(&r, s, err) < 0)
+		return err_in(err, "the selector");
+	*ret = TAKE(s);
+	return 0;
+}
+
+void selector_free(struct selector *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->n; i++)
+		pattern_free(s->matchers[i].pattern);
+	arena_done(&s->arena);
+	free(s);
+}
+
+void selector_freep(struct selector **s)
+{
+	selector_free(*s);
+}
+
+/* ---- matching ---- */
+
+struct str selector_type(const struct selector *s)
+{
+	return s->type;
+}
+
+static struct str value_of(const struct profilestore_label *labels, size_t n, struct str name)
+{
+	size_t i = SEARCH(0, n, k, str_cmp(labels[k].name, name) < 0);
+
+	return i < n && str_eq(labels[i].name, name) ? labels[i].value : STR("");
+}
+
+static bool holds(const struct matcher *m, struct str value)
+{
+	switch (m->how) {
+	case IS:
+		return str_eq(value, m->value);
+	case IS_NOT:
+		return !str_eq(value, m->value);
+	case MATCHES:
+		return pattern_matches(m->pattern, value);
+	case MATCHES_NOT:
+		return !pattern_matches(m->pattern, value);
+	}
+	return false;
+}
+
+bool selector_matches(const struct selector *s, struct str type, const struct profilestore_label *labels,
+		      size_t n)
+{
+	if (s->type.size && !str_eq(s->type, type))
+		return false;
+	for (size_t i = 0; i < s->n; i++)
+		if (!holds(&s->matchers[i], value_of(labels, n, s->matchers[i].name)))
+			return false;
+	return true;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Selectors: whatever the text, it is one or the reason is told; and what it matches does not depend on how
+ * often it is asked.
+ */
+#include "fuzz.h"
+
+#include "profilestore/profilestore.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const struct profilestore_label labels[] = {
+		{ STR("host"), STR("a1") },
+		{ STR("service"), STR("web") },
+	};
+	struct selector *s = NULL;
+	struct err err = { 0 };
+
+	if (selector_parse((struct str){ (const char *)data, size }, &s, &err) < 0) {
+		FUZZ_CHECK(err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
+		FUZZ_CHECK(!s);
+		return 0;
+	}
+	FUZZ_CHECK(selector_matches(s, selector_type(s), labels, 2) ==
+		   selector_matches(s, selector_type(s), labels, 2));
+	FUZZ_CHECK(!selector_type(s).size || !selector_matches(s, STR(""), labels, 2));
+	selector_free(s);
+	return 0;
+}
