@@ -119,7 +119,8 @@ static int read_one(const struct settings *s, const char *path, struct profile *
 	int r;
 
 	if (s->profile.input_format && !profile_format_parse(str_of(s->profile.input_format), &format))
-		return err_set(err, ERR_INVALID, "--input-format: auto, pprof, perf or folded, not '%s'",
+		return err_set(err, ERR_INVALID,
+			       "--input-format: auto, pprof, perf, folded, legacy or cpu, not '%s'",
 			       s->profile.input_format);
 	r = is_input ? read_input(&b, err) : file_read(path, PROFILE_MAX_SIZE, &b, err);
 	if (r == FILE_MISSING)
@@ -310,7 +311,10 @@ static const struct option_row file_rows[] = {
 	{ 0, "output-format", "FORMAT",
 	  "pprof, folded, speedscope, svg, html, top [by the suffix; without a file top]",
 	  OPT_TEXT(profile.output_format) },
-	{ 0, "input-format", "FORMAT", "auto, pprof, perf (what perf script prints), folded [auto]",
+	{ 0, "input-format", "FORMAT",
+	  "auto, pprof, perf (what perf script prints), folded, legacy (text of Go, gperftools, jemalloc), "
+	  "cpu "
+	  "(gperftools) [auto]",
 	  OPT_TEXT(profile.input_format) },
 	{ 0, "names", "HOW",
 	  "that are looked up: full, templates (without parameters), simple (without both) [templates]",

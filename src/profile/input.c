@@ -9,10 +9,9 @@
 #define HEAD KIB(64) /* of text, by which its format is told */
 
 static const char *const names[] = {
-	[PROFILE_FORMAT_AUTO] = "auto",
-	[PROFILE_FORMAT_PPROF] = "pprof",
-	[PROFILE_FORMAT_PERF] = "perf",
-	[PROFILE_FORMAT_FOLDED] = "folded",
+	[PROFILE_FORMAT_AUTO] = "auto",     [PROFILE_FORMAT_PPROF] = "pprof",
+	[PROFILE_FORMAT_PERF] = "perf",     [PROFILE_FORMAT_FOLDED] = "folded",
+	[PROFILE_FORMAT_LEGACY] = "legacy", [PROFILE_FORMAT_CPU] = "cpu",
 };
 
 const char *profile_format_name(enum profile_format f)
@@ -30,12 +29,21 @@ bool profile_format_parse(struct str s, enum profile_format *ret)
 	return false;
 }
 
+bool profile_is_perf_data(struct bytes head)
+{
+	return head.size >= 8 && (memcmp(head.p, "PERFILE2", 8) == 0 || memcmp(head.p, "2ELIFREP", 8) == 0);
+}
+
 static enum profile_format detect(struct bytes in)
 {
 	struct str head = { (const char *)in.p, MIN(in.size, HEAD) };
 
+	if (profile_is_cpu(in))
+		return PROFILE_FORMAT_CPU;
 	if (memchr(head.p, '\0', head.size) || profile_is_pprof(bytes_of(in.p, MIN(in.size, (size_t)16))))
 		return PROFILE_FORMAT_PPROF;
+	if (profile_is_legacy(head))
+		return PROFILE_FORMAT_LEGACY;
 	return profile_is_perf(head) ? PROFILE_FORMAT_PERF : PROFILE_FORMAT_FOLDED;
 }
 
@@ -45,18 +53,22 @@ int profile_read(struct bytes in, enum profile_format format, const struct profi
 	AUTO(buf_done) struct buf plain = { 0 };
 	struct str text;
 
-	if (in.size >= 8 && memcmp(in.p, "PERFILE2", 8) == 0)
+	if (profile_unpack(&in, limits, &plain, err) < 0)
+		return -1;
+	if (profile_is_perf_data(in))
 		return err_set(
 			err, ERR_INVALID,
 			"is perf's own file: use the text that perf script --show-mmap-events makes of it");
-	if (profile_unpack(&in, limits, &plain, err) < 0)
-		return -1;
 	text = (struct str){ (const char *)in.p, in.size };
 	switch (format == PROFILE_FORMAT_AUTO ? detect(in) : format) {
 	case PROFILE_FORMAT_PERF:
 		return profile_read_perf(text, limits, ret, err);
 	case PROFILE_FORMAT_FOLDED:
 		return profile_read_folded(text, limits, ret, err);
+	case PROFILE_FORMAT_LEGACY:
+		return profile_read_legacy(text, limits, ret, err);
+	case PROFILE_FORMAT_CPU:
+		return profile_read_cpu(in, limits, ret, err);
 	default:
 		return profile_read_pprof(in, limits, ret, err);
 	}

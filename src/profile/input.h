@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles in other formats than pprof's: text of `perf script`, folded stacks.
+ * Profiles in other formats than pprof's: text of `perf script`, folded stacks, what Go, gperftools and jemalloc write.
  */
 #pragma once
 
@@ -11,9 +11,11 @@ enum profile_format {
 	PROFILE_FORMAT_PPROF,
 	PROFILE_FORMAT_PERF,   /* perf script, best with --show-mmap-events: then addresses can be named */
 	PROFILE_FORMAT_FOLDED, /* "main;f;g 12" */
+	PROFILE_FORMAT_LEGACY, /* text: Go's profiles with debug=1, heap dumps of gperftools and jemalloc */
+	PROFILE_FORMAT_CPU,    /* gperftools' CPU profiles */
 	PROFILE_N_FORMATS
 };
-const char *profile_format_name(enum profile_format f); /* "auto", "pprof", "perf", "folded" */
+const char *profile_format_name(enum profile_format f); /* "auto", "pprof", "perf", "folded", "legacy", "cpu" */
 bool profile_format_parse(struct str s, enum profile_format *ret);
 
 /*
@@ -26,4 +28,12 @@ int profile_read(struct bytes in, enum profile_format format, const struct profi
 /* These want plain text. */
 int profile_read_perf(struct str text, const struct profile_limits *limits, struct profile **ret, struct err *err);
 int profile_read_folded(struct str text, const struct profile_limits *limits, struct profile **ret, struct err *err);
+int profile_read_legacy(struct str text, const struct profile_limits *limits, struct profile **ret, struct err *err);
 bool profile_is_perf(struct str head);
+bool profile_is_legacy(struct str head);
+
+int profile_read_cpu(struct bytes in, const struct profile_limits *limits, struct profile **ret, struct err *err);
+bool profile_is_cpu(struct bytes head);
+
+/* perf's own file. It is not read here: perf script makes text of it. */
+bool profile_is_perf_data(struct bytes head);

@@ -6,6 +6,7 @@
 #include "profile/input.h"
 
 #include "profile/internal.h"
+#include "profile/words.h"
 
 /* The last word; what is before it stays in @line. */
 static struct str cut_last(struct str *line)
@@ -19,21 +20,6 @@ static struct str cut_last(struct str *line)
 	last.size = (size_t)(line->p + line->size - last.p);
 	line->size = (size_t)(blank - line->p);
 	return last;
-}
-
-static bool number(struct str s, int64_t *ret)
-{
-	bool minus = s.size && s.p[0] == '-';
-	uint64_t v;
-
-	if (!s.size)
-		return false;
-	s.p += minus;
-	s.size -= minus;
-	if (!str_to_u64(s, &v) || v > INT64_MAX)
-		return false;
-	*ret = minus ? -(int64_t)v : (int64_t)v;
-	return true;
 }
 
 static uint32_t named_location(struct profile *p, struct str name)
@@ -54,7 +40,7 @@ static int read_line(struct profile *p, struct str line, struct err *err)
 	unsigned depth = 0;
 	int64_t v;
 
-	if (!number(count, &v))
+	if (!words_int(count, &v))
 		return err_set(err, ERR_INVALID, "is no stack with a count behind it");
 	for (struct str rest = line; rest.p && rest.size; depth++) {
 		if (depth == PROFILE_MAX_DEPTH)

@@ -12,6 +12,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include "profile/internal.h"
+#include "profile/words.h"
 
 #define MAX_EVENTS 16u
 #define MAX_MAPS   (1u << 20)
@@ -43,44 +44,6 @@ struct reader {
 };
 
 /* ---- words ---- */
-
-static struct str word(struct str *s)
-{
-	struct str w = { 0 };
-
-	if (!s->size)
-		return w;
-	while (s->size && (s->p[0] == ' ' || s->p[0] == '\t')) {
-		s->p++;
-		s->size--;
-	}
-	w = (struct str){ s->p, 0 };
-	while (w.size < s->size && s->p[w.size] != ' ' && s->p[w.size] != '\t')
-		w.size++;
-	s->p += w.size;
-	s->size -= w.size;
-	return w;
-}
-
-static bool hex(struct str s, uint64_t *ret)
-{
-	uint64_t v = 0;
-
-	if (str_starts(s, STR("0x"))) {
-		s.p += 2;
-		s.size -= 2;
-	}
-	if (!s.size || s.size > 16)
-		return false;
-	for (size_t i = 0; i < s.size; i++) {
-		if (!isxdigit((unsigned char)s.p[i]))
-			return false;
-		v = v << 4 |
-		    (uint64_t)(isdigit((unsigned char)s.p[i]) ? s.p[i] - '0' : (s.p[i] | 32) - 'a' + 10);
-	}
-	*ret = v;
-	return true;
-}
 
 /* "12345.678901:" */
 static bool is_time(struct str s)
@@ -121,14 +84,14 @@ static bool find_pid(struct str line, struct head *h, struct str *rest)
 	struct str left = line;
 
 	while (left.size) {
-		struct str w = word(&left), next, after = left;
+		struct str w = words_next(&left), next, after = left;
 		uint64_t pid, tid;
 
 		if (!w.size)
 			return false;
 		if (w.p == str_trim(line).p || !is_pid(w, &pid, &tid))
 			continue;
-		next = word(&after);
+		next = words_next(&after);
 		if (next.size && next.p[0] != '[' && !is_time(next))
 			continue;
 		h->comm = str_trim((struct str){ line.p, (size_t)(w.p - line.p) });
@@ -150,20 +113,20 @@ static bool read_head(struct str line, struct head *h)
 	if (!find_pid(line, h, &rest))
 		return false;
 	before = rest;
-	w = word(&rest);
+	w = words_next(&rest);
 	if (w.size && w.p[0] == '[') {
 		before = rest;
-		w = word(&rest);
+		w = words_next(&rest);
 	}
 	h->has_time = is_time(w);
 	if (!h->has_time)
 		rest = before;
 	before = rest;
-	w = word(&rest);
+	w = words_next(&rest);
 	if (str_to_u64(w, &v)) {
 		h->period = v;
 		h->has_period = true;
-		w = word(&rest);
+		w = words_next(&rest);
 	} else if (!w.size) {
 		rest = before;
 	}
@@ -180,16 +143,17 @@ static bool read_head(struct str line, struct head *h)
 static bool is_frame(struct str line)
 {
 	uint64_t addr;
-	struct str rest = line, first = word(&rest);
+	struct str rest = line, first = words_next(&rest);
 
-	return line.size && (line.p[0] == '\t' || line.p[0] == ' ') && hex(first, &addr);
+	return line.size && (line.p[0] == '\t' || line.p[0] == ' ') && words_hex(first, &addr);
 }
 
 static bool is_record(const struct head *h)
 {
 	struct str rest = h->rest;
 
-	return str_starts(word(&rest), STR("PERF_RECORD_")) || str_starts(h->event, STR("PERF_RECORD_"));
+	return str_starts(words_next(&rest), STR("PERF_RECORD_")) ||
+	       str_starts(h->event, STR("PERF_RECORD_"));
 }
 
 bool profile_is_perf(struct str head)
@@ -224,14 +188,15 @@ static bool read_map(struct reader *r, uint64_t pid, struct str s)
 		return false;
 	start = str_cut(&at, '(');
 	size = str_cut(&at, ')');
-	if (!at.p || !hex(start, &m.start) || !hex(size, &v) || add_overflows(m.start, v, &m.limit))
+	if (!at.p || !words_hex(start, &m.start) || !words_hex(size, &v) ||
+	    add_overflows(m.start, v, &m.limit))
 		return false;
-	word(&at); /* "@" */
-	off = word(&at);
+	words_next(&at); /* "@" */
+	off = words_next(&at);
 	ends = str_ends(off, STR("]:"));
 	if (ends)
 		off.size -= 2;
-	if (!hex(off, &m.offset))
+	if (!words_hex(off, &m.offset))
 		return false;
 	if (memchr(at.p, '<', at.size)) {
 		struct str more = at;
@@ -245,7 +210,7 @@ static bool read_map(struct reader *r, uint64_t pid, struct str s)
 	}
 	if (!ends)
 		str_cut(&at, ':');
-	prot = word(&at);
+	prot = words_next(&at);
 	at = str_trim(at);
 	if (!prot.size || !memchr(prot.p, 'x', prot.size) || !at.size)
 		return true; /* data */
@@ -303,8 +268,8 @@ static void read_record(struct reader *r, const struct head *h, struct str line)
 	}
 	if (!str_starts(name, STR("PERF_RECORD_MMAP")))
 		return;
-	word(&at);
-	pid = word(&at);
+	words_next(&at);
+	pid = words_next(&at);
 	if (pid.size && pid.p[pid.size - 1] == ':')
 		pid.size--;
 	is_pid(pid, &p, &tid);
@@ -374,7 +339,7 @@ static struct str without_offset(struct str name)
 	uint64_t v;
 
 	if (plus && str_starts((struct str){ plus, (size_t)(name.p + name.size - plus) }, STR("+0x")) &&
-	    hex((struct str){ plus + 1, (size_t)(name.p + name.size - plus) - 1 }, &v))
+	    words_hex((struct str){ plus + 1, (size_t)(name.p + name.size - plus) - 1 }, &v))
 		name.size = (size_t)(plus - name.p);
 	return name;
 }
@@ -392,9 +357,9 @@ static void add_name(struct reader *r, struct str name)
 static int read_frame(struct reader *r, struct str line, struct err *err)
 {
 	struct profile_location l = { .mapping = PROFILE_NONE };
-	struct str rest = line, addr = word(&rest), file = cut_file(&rest);
+	struct str rest = line, addr = words_next(&rest), file = cut_file(&rest);
 
-	if (!hex(addr, &l.addr))
+	if (!words_hex(addr, &l.addr))
 		return 0; /* a source line, or what else may be asked for */
 	add_name(r, without_offset(rest));
 	if (str_eq(file, STR("inlined")))

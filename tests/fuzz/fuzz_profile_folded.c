@@ -4,5 +4,5 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	return check_profile_reader(data, size, profile_read_folded);
+	return check_profile_text(data, size, profile_read_folded);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What holds of every reader of a profile's text: it fails by a reason, or there is a profile, of which every format of output can be made.
+ * What holds of every reader of profiles: it fails by a reason, or there is a profile that can be written and read again, of which
+ * nothing is left less itself, and of which every format of output can be made.
  */
 #pragma once
 
@@ -8,22 +9,33 @@
 #include "profile/input.h"
 #include "profile/output.h"
 
-static inline int check_profile_reader(const uint8_t *data, size_t size,
-				       int (*read)(struct str text, const struct profile_limits *limits,
-						   struct profile **ret, struct err *err))
+static const struct profile_limits check_limits = { .max_size = 1 << 20, .max_memory = 64 << 20 };
+
+static inline void check_written(const struct profile *p)
 {
-	static const struct profile_limits limits = { .max_size = 1 << 20, .max_memory = 64 << 20 };
+	struct profile *q = NULL;
+	struct buf b = { 0 };
+	struct err err = { 0 };
+	char what[64];
+
+	FUZZ_CHECK(profile_write_pprof(p, false, &b, &err) == 0);
+	FUZZ_CHECK(profile_read_pprof(buf_bytes(&b), NULL, &q, &err) == 0);
+	FUZZ_CHECK(profile_same(p, q, what));
+	profile_free(q);
+	q = NULL;
+	FUZZ_CHECK(profile_diff(p, p, false, &q, &err) == 0);
+	FUZZ_CHECK(q->n_samples == 0);
+	profile_free(q);
+	buf_done(&b);
+}
+
+static inline void check_outputs(const struct profile *p)
+{
 	struct profile_tree *t = NULL;
-	struct profile *p = NULL;
 	struct buf b = { 0 };
 	struct err err = { 0 };
 
-	if (read((struct str){ (const char *)data, size }, &limits, &p, &err) < 0) {
-		FUZZ_CHECK(err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
-		return 0;
-	}
-	FUZZ_CHECK(p->n_samples && p->types.n);
-	if (profile_tree_new(&(struct profile_view){ 0 }, &limits, &t, &err) == 0 &&
+	if (profile_tree_new(&(struct profile_view){ 0 }, &check_limits, &t, &err) == 0 &&
 	    profile_tree_add(t, p, 0, 0, 1, &err) == 0 && profile_tree_end(t, &err) == 0) {
 		const struct profile_output o = { 0 };
 
@@ -35,6 +47,29 @@ static inline int check_profile_reader(const uint8_t *data, size_t size,
 	}
 	buf_done(&b);
 	profile_tree_free(t);
+}
+
+/* Takes @p, which is one if @done is 0. */
+static inline int check_profile(int done, struct profile *p, const struct err *err)
+{
+	if (done < 0) {
+		FUZZ_CHECK(err->kind == ERR_INVALID || err->kind == ERR_LIMIT);
+		return 0;
+	}
+	FUZZ_CHECK(p->n_samples && p->types.n);
+	check_written(p);
+	check_outputs(p);
 	profile_free(p);
 	return 0;
+}
+
+static inline int check_profile_text(const uint8_t *data, size_t size,
+				     int (*read)(struct str text, const struct profile_limits *limits,
+						 struct profile **ret, struct err *err))
+{
+	struct profile *p = NULL;
+	struct err err = { 0 };
+	int done = read((struct str){ (const char *)data, size }, &check_limits, &p, &err);
+
+	return check_profile(done, p, &err);
 }

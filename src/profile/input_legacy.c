@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles that are text: Go's (debug=1), heap dumps of gperftools and jemalloc.
+ *
+ *	heap profile: 1: 512 [9: 4608] @ heap/1048576         one line a stack; Go, gperftools
+ *	1: 512 [9: 4608] @ 0x46b2b5 0x46c9a1
+ *	#	0x46b2b4	main.f+0x12	/src/f.go:12        Go says whose these are
+ *
+ *	heap_v2/524288                                        jemalloc: the stack, then its numbers
+ *	@ 0x46b2b5 0x46c9a1
+ *	  t*: 1: 512 [0: 0]
+ *
+ *	goroutine profile: total 7                            a number a stack
+ *	--- contention:                                       time and number a stack
+ *
+ * Behind "MAPPED_LIBRARIES:" or "--- Memory map: ---" is the text of /proc/self/maps. Addresses are those
+ *that calls return to.
+ */
+#include "profile/input.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include "profile/internal.h"
+#include "profile/maps.h"
+#include "profile/words.h"
+
+enum kind { KIND_HEAP, KIND_JEMALLOC, KIND_COUNT, KIND_CONTENTION };
+
+/* What a comment says of an address. */
+struct named {
+	uint64_t addr;
+	struct profile_line line;
+};
+
+struct reader {
+	struct profile *p;
+	enum kind kind;
+	struct profile_maps maps;
+	bool has_allocs;    /* what was freed is counted too */
+	uint64_t rate;      /* of heaps: bytes between two samples; 0: all are there */
+	int64_t period, hz; /* of contentions */
+	/* The sample that is being read. */
+	bool open;
+	int64_t v[4];
+	PROFILE_TABLE(uint64_t) addrs; /* leaf first */
+	PROFILE_TABLE(struct named) named;
+	PROFILE_TABLE(uint32_t) stack;
+	PROFILE_TABLE(struct profile_line) lines;
+	PROFILE_TABLE(struct profile_label) labels;
+};
+
+/* ---- the first line ---- */
+
+static bool heap_head(struct str line, int64_t v[4], struct str *ret_what)
+{
+	if (!str_starts(line, STR("heap profile:")))
+		return false;
+	line.p += 13;
+	line.size -= 13;
+	if (!words_scan(&line, "n:n[n:n]@", v))
+		return false;
+	*ret_what = str_trim(line);
+	return true;
+}
+
+/* "goroutine profile: total 7" */
+static bool count_head(struct str line, struct str *ret_what)
+{
+	uint64_t n;
+
+	*ret_what = words_next(&line);
+	return str_eq(words_next(&line), STR("profile:")) && str_eq(words_next(&line), STR("total")) &&
+	       str_to_u64(str_trim(line), &n) && ret_what->size;
+}
+
+static bool contention_head(struct str line)
+{
+	return str_starts(line, STR("--- contention")) || str_starts(line, STR("--- mutex"));
+}
+
+bool profile_is_legacy(struct str head)
+{
+	struct str line = str_trim(str_cut(&head, '\n')), what;
+	int64_t v[4];
+
+	return heap_head(line, v, &what) || str_starts(line, STR("heap_v2/")) || count_head(line, &what) ||
+	       contention_head(line);
+}
+
+/* "heap_v2/524288", "heap/1048576", "heapprofile" */
+static int set_rate(struct reader *r, struct str what, struct err *err)
+{
+	struct str name = str_cut(&what, '/');
+	bool sampled = str_eq(name, STR("heap")) || str_eq(name, STR("heap_v2")) ||
+		       str_eq(name, STR("heapz_v2"));
+
+	if (sampled && what.p && !str_to_u64(what, &r->rate))
+		return err_set(err, ERR_INVALID, "has no number in its first line");
+	/* Go prints twice the rate. */
+	if (str_eq(name, STR("heap")))
+		r->rate /= 2;
+	r->p->period = r->rate ? (int64_t)MIN(r->rate, (uint64_t)INT64_MAX) : 1;
+	return 0;
+}
+
+static void heap_types(struct reader *r)
+{
+	struct profile *p = r->p;
+
+	/* The last is what is shown when nobody says which. */
+	if (r->has_allocs) {
+		profile_add_type(p, STR("alloc_objects"), STR("count"));
+		profile_add_type(p, STR("alloc_space"), STR("bytes"));
+	}
+	profile_add_type(p, r->has_allocs ? STR("inuse_objects") : STR("objects"), STR("count"));
+	profile_add_type(p, r->has_allocs ? STR("inuse_space") : STR("space"), STR("bytes"));
+	p->period_type.type = profile_add_string(p, STR("space"));
+	p->period_type.unit = profile_add_string(p, STR("bytes"));
+}
+
+/* jemalloc counts what was freed only if it was told to: the first "t*:" is of all. */
+static bool jemalloc_has_allocs(struct str text)
+{
+	for (unsigned n = 0; n < 8 && text.p && text.size; n++) {
+		struct str line = str_cut(&text, '\n');
+		int64_t v[4];
+
+		if (words_scan(&line, "t*:n:n[n:n]", v))
+			return v[2] || v[3];
+	}
+	return false;
+}
+
+static int read_head(struct reader *r, struct str line, struct str text, struct err *err)
+{
+	struct profile *p = r->p;
+	struct str what;
+	int64_t v[4];
+
+	if (heap_head(line, v, &what)) {
+		r->kind = KIND_HEAP;
+		r->has_allocs = (v[2] != v[0] && v[2]) || (v[3] != v[1] && v[3]);
+		heap_types(r);
+		return set_rate(r, what, err);
+	}
+	if (str_starts(line, STR("heap_v2/"))) {
+		r->kind = KIND_JEMALLOC;
+		r->has_allocs = jemalloc_has_allocs(text);
+		heap_types(r);
+		return set_rate(r, line, err);
+	}
+	p->period = 1;
+	if (count_head(line, &what)) {
+		r->kind = KIND_COUNT;
+		profile_add_type(p, what, STR("count"));
+		p->period_type = p->types.p[0];
+		return 0;
+	}
+	if (!contention_head(line))
+		return err_set(err, ERR_INVALID, "is no profile of Go, gperftools or jemalloc");
+	r->kind = KIND_CONTENTION;
+	r->period = 1;
+	profile_add_type(p, STR("contentions"), STR("count"));
+	profile_add_type(p, STR("delay"), STR("nanoseconds"));
+	p->period_type = p->types.p[0];
+	return 0;
+}
+
+/* ---- values ---- */
+
+static int64_t rounded(double v)
+{
+	return v >= (double)INT64_MAX ? INT64_MAX : v <= (double)INT64_MIN ? INT64_MIN : (int64_t)v;
+}
+
+/* How many there were if so many were seen, one in about @rate bytes: a sample is as likely as its size. */
+static void scale_heap(int64_t *n, int64_t *size, uint64_t rate)
+{
+	double scale;
+
+	if (!*n || !*size) {
+		*n = *size = 0;
+		return;
+	}
+	if (rate <= 1)
+		return;
+	scale = 1 / (1 - exp(-((double)*size / (double)*n) / (double)rate));
+	*n = rounded((double)*n * scale);
+	*size = rounded((double)*size * scale);
+}
+
+static int64_t multiply(int64_t a, int64_t b)
+{
+	int64_t v;
+
+	return __builtin_mul_overflow(a, b, &v) ? ((a < 0) == (b < 0) ? INT64_MAX : INT64_MIN) : v;
+}
+
+static void heap_values(struct reader *r, int64_t *values)
+{
+	int64_t *inuse = values + (r->has_allocs ? 2 : 0);
+
+	inuse[0] = r->v[0];
+	inuse[1] = r->v[1];
+	scale_heap(&inuse[0], &inuse[1], r->rate);
+	if (r->has_allocs) {
+		values[0] = r->v[2];
+		values[1] = r->v[3];
+		scale_heap(&values[0], &values[1], r->rate);
+	}
+}
+
+static void values_of(struct reader *r, int64_t *values)
+{
+	switch (r->kind) {
+	case KIND_HEAP:
+	case KIND_JEMALLOC:
+		heap_values(r, values);
+		break;
+	case KIND_COUNT:
+		values[0] = r->v[0];
+		break;
+	case KIND_CONTENTION:
+		values[0] = multiply(r->v[1], r->period);
+		values[1] = r->hz > 0 ? rounded((double)r->v[0] * (double)r->period / ((double)r->hz / 1e9))
+				      : r->v[0];
+		break;
+	}
+}
+
+/* ---- samples ---- */
+
+static int push_location(struct reader *r, uint64_t addr, uint32_t *named, struct err *err)
+{
+	struct profile_location l = { .addr = addr - (addr != 0) };
+
+	l.mapping = profile_maps_find(&r->maps, l.addr);
+	/* Comments come in the order of addresses; some have none, inlined calls have one each. */
+	r->lines.n = 0;
+	while (*named < r->named.n && r->named.p[*named].addr == l.addr)
+		if (!profile_push(r->p, &r->lines, r->named.p[(*named)++].line))
+			return profile_err_memory(r->p, err);
+	if (!profile_push(r->p, &r->stack, profile_add_location(r->p, &l, r->lines.p, r->lines.n)))
+		return profile_err_memory(r->p, err);
+	return 0;
+}
+
+/* Of what size things are that were allocated here; two sizes are two samples. */
+static int size_label(struct reader *r, struct err *err)
+{
+	unsigned of = r->v[0] ? 0 : 2;
+	struct profile_label l = { .key = profile_add_string(r->p, STR("bytes")) };
+
+	if (r->kind != KIND_HEAP || !r->v[of])
+		return 0;
+	l.unit = l.key;
+	/* The one quotient that does not fit is of INT64_MIN. */
+	l.num = r->v[of] == -1 ? multiply(r->v[of + 1], -1) : r->v[of + 1] / r->v[of];
+	return profile_push(r->p, &r->labels, l) ? 0 : profile_err_memory(r->p, err);
+}
+
+static int end_sample(struct reader *r, struct err *err)
+{
+	uint32_t stack = 0, named = 0;
+	int64_t values[4] = { 0 };
+
+	if (!r->open)
+		return 0;
+	r->open = false;
+	r->stack.n = 0;
+	for (uint32_t i = 0; i < r->addrs.n; i++)
+		if (push_location(r, r->addrs.p[i], &named, err) < 0)
+			return -1;
+	while (r->stack.n)
+		stack = profile_add_stack(r->p, stack, r->stack.p[--r->stack.n]);
+	if (size_label(r, err) < 0)
+		return -1;
+	values_of(r, values);
+	profile_add_sample(r->p, stack, profile_add_labels(r->p, r->labels.p, r->labels.n), values);
+	return profile_build_end(r->p, err);
+}
+
+static int read_stack(struct reader *r, struct str line, struct err *err)
+{
+	r->addrs.n = r->named.n = r->labels.n = 0;
+	for (struct str w = words_next(&line); w.size; w = words_next(&line)) {
+		uint64_t addr;
+
+		if (!words_hex(w, &addr))
+			return err_set(err, ERR_INVALID, "has something among its addresses that is none");
+		if (r->addrs.n == PROFILE_MAX_DEPTH)
+			return err_set(err, ERR_LIMIT, "the stack is deeper than %u", PROFILE_MAX_DEPTH);
+		if (!profile_push(r->p, &r->addrs, addr))
+			return profile_err_memory(r->p, err);
+	}
+	return 0;
+}
+
+/* ---- comments ---- */
+
+/* "0x46b2b4	main.f+0x12	/src/f.go:12": the file may have ':' in it, the name '+'. */
+static int read_name(struct reader *r, struct str line, struct err *err)
+{
+	struct profile_function f = { 0 };
+	struct named n = { 0 };
+	struct str addr, name;
+	const char *at;
+	int64_t v;
+
+	line = str_trim(line);
+	addr = str_trim(str_cut(&line, '\t'));
+	line = str_trim(line);
+	name = str_trim(str_cut(&line, '\t'));
+	line = str_trim(line);
+	if (!str_starts(addr, STR("0x")) || !words_hex(addr, &n.addr) || !name.size ||
+	    r->named.n == PROFILE_MAX_DEPTH)
+		return 0;
+	at = memrchr(name.p, '+', name.size);
+	if (at)
+		name.size = (size_t)(at - name.p);
+	at = line.size ? memrchr(line.p, ':', line.size) : NULL;
+	if (at && words_int((struct str){ at + 1, line.size - (size_t)(at + 1 - line.p) }, &v) && v >= 0) {
+		n.line.line = v;
+		line.size = (size_t)(at - line.p);
+	}
+	f.name = f.system_name = profile_add_string(r->p, name);
+	f.file = profile_add_string(r->p, line);
+	n.line.function = profile_add_function(r->p, &f);
+	return profile_push(r->p, &r->named, n) ? 0 : profile_err_memory(r->p, err);
+}
+
+/* A string in quotes, with \" and \\ in it; what else is escaped is taken as it is. */
+static bool cut_quoted(struct str *s, struct buf *out)
+{
+	size_t i = 1;
+
+	out->size = 0;
+	*s = str_trim(*s);
+	if (!s->size || s->p[0] != '"')
+		return false;
+	for (; i < s->size && s->p[i] != '"'; i++) {
+		if (s->p[i] == '\\' && i + 1 < s->size && (s->p[i + 1] == '"' || s->p[i + 1] == '\\'))
+			i++;
+		buf_add(out, s->p + i, 1);
+	}
+	if (i >= s->size)
+		return false;
+	*s = (struct str){ s->p + i + 1, s->size - i - 1 };
+	return true;
+}
+
+/* "{"key":"value", "other":"value"}" */
+static int read_labels(struct reader *r, struct str line, struct err *err)
+{
+	AUTO(buf_done) struct buf key = { 0 }, value = { 0 };
+
+	if (!words_scan(&line, "{", NULL))
+		return 0;
+	do {
+		struct profile_label l = { 0 };
+
+		if (!cut_quoted(&line, &key) || !words_scan(&line, ":", NULL) || !cut_quoted(&line, &value))
+			return 0;
+		if (r->labels.n == PROFILE_MAX_LABELS)
+			return err_set(err, ERR_LIMIT, "has more than %u labels", PROFILE_MAX_LABELS);
+		l.key = profile_add_string(r->p, buf_str(&key));
+		l.str = profile_add_string(r->p, buf_str(&value));
+		if (!profile_push(r->p, &r->labels, l))
+			return profile_err_memory(r->p, err);
+	} while (words_scan(&line, ",", NULL));
+	return 0;
+}
+
+static int read_comment(struct reader *r, struct str line, struct err *err)
+{
+	struct str text = { line.p + 1, line.size - 1 };
+
+	if (!r->open)
+		return 0;
+	if (text.size && text.p[0] == '\t')
+		return read_name(r, text, err);
+	text = str_trim(text);
+	if (!str_starts(text, STR("labels:")))
+		return 0;
+	return read_labels(r, (struct str){ text.p + 7, text.size - 7 }, err);
+}
+
+/* ---- lines ---- */
+
+/* "cycles/second = 3100000000" */
+static void read_attribute(struct reader *r, struct str line)
+{
+	struct str name = str_trim(str_cut(&line, '='));
+	int64_t v;
+
+	if (!words_int(str_trim(line), &v) || v <= 0)
+		return;
+	if (str_eq(name, STR("cycles/second")))
+		r->hz = v;
+	else if (str_eq(name, STR("sampling period")))
+		r->period = r->p->period = v;
+	else if (str_eq(name, STR("ms since reset")))
+		r->p->duration_ns = multiply(v, 1000000);
+}
+
+static int read_jemalloc(struct reader *r, struct str line, struct err *err)
+{
+	if (words_scan(&line, "@", NULL)) {
+		if (end_sample(r, err) < 0)
+			return -1;
+		r->open = true;
+		memset(r->v, 0, sizeof(r->v));
+		return read_stack(r, line, err);
+	}
+	if (r->open && words_scan(&line, "t*:n:n[n:n]", r->v))
+		return 0;
+	/* Of one thread, or of all before the first stack. */
+	return line.size && line.p[0] == 't' ? 0 : err_set(err, ERR_INVALID, "is not understood");
+}
+
+static int read_line(struct reader *r, struct str line, struct err *err)
+{
+	static const char *const forms[] = {
+		[KIND_HEAP] = "n:n[n:n]@",
+		[KIND_COUNT] = "n@",
+		[KIND_CONTENTION] = "nn@",
+	};
+
+	line = str_trim(line);
+	if (!line.size)
+		return 0;
+	if (line.p[0] == '#')
+		return read_comment(r, line, err);
+	if (r->kind == KIND_JEMALLOC)
+		return read_jemalloc(r, line, err);
+	if (end_sample(r, err) < 0)
+		return -1;
+	if (words_scan(&line, forms[r->kind], r->v)) {
+		r->open = true;
+		return read_stack(r, line, err);
+	}
+	if (r->kind == KIND_CONTENTION && memchr(line.p, '=', line.size)) {
+		read_attribute(r, line);
+		return 0;
+	}
+	return err_set(err, ERR_INVALID, "is not understood");
+}
+
+/* What is behind the samples is taken off. */
+static struct str cut_maps(struct str *text)
+{
+	static const char *const heads[] = { "\nMAPPED_LIBRARIES:\n", "\n--- Memory map: ---\n" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
+		const char *at = memmem(text->p, text->size, heads[i], strlen(heads[i]));
+		struct str maps;
+
+		if (!at)
+			continue;
+		maps.p = at + strlen(heads[i]);
+		maps.size = text->size - (size_t)(maps.p - text->p);
+		text->size = (size_t)(at - text->p);
+		return maps;
+	}
+	return (struct str){ 0 };
+}
+
+static int read_all(struct reader *r, struct str text, struct err *err)
+{
+	struct str maps = cut_maps(&text), line;
+	uint64_t n = 1;
+
+	while (text.size && (text.p[0] == '\n' || text.p[0] == '\r')) {
+		n += text.p[0] == '\n';
+		text.p++;
+		text.size--;
+	}
+	line = str_trim(str_cut(&text, '\n'));
+	if (read_head(r, line, text, err) < 0)
+		return err_in(err, "line %llu", (unsigned long long)n);
+	profile_maps_read(&r->maps, r->p, maps);
+	while (text.p && text.size) {
+		n++;
+		if (read_line(r, str_cut(&text, '\n'), err) < 0)
+			return err_in(err, "line %llu", (unsigned long long)n);
+	}
+	if (end_sample(r, err) < 0)
+		return -1;
+	return r->p->n_samples ? 0 : err_set(err, ERR_INVALID, "has no samples");
+}
+
+#define DONE(t)                                                       \
+	do {                                                          \
+		r.p->memory -= (uint64_t)(t)->room * sizeof(*(t)->p); \
+		free((t)->p);                                         \
+	} while (0)
+
+int profile_read_legacy(struct str text, const struct profile_limits *limits, struct profile **ret,
+			struct err *err)
+{
+	struct reader r = { .p = profile_new(limits) };
+	int done = read_all(&r, text, err);
+
+	profile_maps_done(&r.maps);
+	DONE(&r.addrs);
+	DONE(&r.named);
+	DONE(&r.stack);
+	DONE(&r.lines);
+	DONE(&r.labels);
+	if (done < 0)
+		profile_free(r.p);
+	else
+		*ret = r.p;
+	return done;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The text of /proc/PID/maps, which gperftools and jemalloc write behind their profiles: what lies where.
+ */
+#pragma once
+
+#include "profile/profile.h"
+
+struct profile_maps_part {
+	uint64_t start, end;
+	uint32_t mapping; /* of the profile */
+};
+struct profile_maps {
+	struct profile *p;
+	PROFILE_TABLE(struct profile_maps_part) list; /* by address */
+};
+
+/* What can be executed becomes mappings of @p; lines of another form are passed over. No memory left is seen by profile_build_end(). */
+void profile_maps_read(struct profile_maps *m, struct profile *p, struct str text);
+void profile_maps_done(struct profile_maps *m);
+/* PROFILE_NONE: nothing is there. */
+uint32_t profile_maps_find(const struct profile_maps *m, uint64_t addr);

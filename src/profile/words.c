@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The words of a line, for the formats that are text.
+ */
+#include "profile/words.h"
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static struct str skip(struct str s, size_t n)
+{
+	return (struct str){ s.p + n, s.size - n };
+}
+
+static struct str skip_blanks(struct str s)
+{
+	while (s.size && is_blank(s.p[0]))
+		s = skip(s, 1);
+	return s;
+}
+
+struct str words_next(struct str *s)
+{
+	struct str w = { 0 };
+
+	if (!s->size)
+		return w;
+	*s = skip_blanks(*s);
+	w.p = s->p;
+	while (w.size < s->size && !is_blank(s->p[w.size]))
+		w.size++;
+	*s = skip(*s, w.size);
+	return w;
+}
+
+static int hex_digit(char c)
+{
+	if (is_digit(c))
+		return c - '0';
+	c |= 32;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool words_hex(struct str s, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	if (str_starts(s, STR("0x")))
+		s = skip(s, 2);
+	if (!s.size || s.size > 16)
+		return false;
+	for (size_t i = 0; i < s.size; i++) {
+		int digit = hex_digit(s.p[i]);
+
+		if (digit < 0)
+			return false;
+		v = v << 4 | (uint64_t)digit;
+	}
+	*ret = v;
+	return true;
+}
+
+bool words_int(struct str s, int64_t *ret)
+{
+	bool minus = s.size && s.p[0] == '-';
+	uint64_t v;
+
+	if (minus)
+		s = skip(s, 1);
+	if (!str_to_u64(s, &v) || v > INT64_MAX)
+		return false;
+	*ret = minus ? -(int64_t)v : (int64_t)v;
+	return true;
+}
+
+static bool scan_number(struct str *s, int64_t *v)
+{
+	size_t n = s->size && s->p[0] == '-';
+
+	while (n < s->size && is_digit(s->p[n]))
+		n++;
+	if (!words_int((struct str){ s->p, n }, v))
+		return false;
+	*s = skip(*s, n);
+	return true;
+}
+
+bool words_scan(struct str *s, const char *form, int64_t *v)
+{
+	struct str at = *s;
+
+	for (; *form; form++) {
+		at = skip_blanks(at);
+		if (*form == 'n') {
+			if (!scan_number(&at, v++))
+				return false;
+		} else if (at.size && at.p[0] == *form) {
+			at = skip(at, 1);
+		} else {
+			return false;
+		}
+	}
+	*s = at;
+	return true;
+}
