@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names, and what came of tries, on their way to disk and then into the locations: one job of the writer.
+ */
+#include "profilestore/names_internal.h"
+
+struct naming_job {
+	struct job job;
+	const struct profilestore_name *names;
+	size_t n;
+	const struct profilestore_tried *tried;
+	size_t n_tried;
+	uint64_t *words; /* of each name, struct meta_names */
+};
+
+static int32_t fits(int64_t v)
+{
+	return v == (int32_t)v ? (int32_t)v : 0;
+}
+
+/* ---- lines ---- */
+
+static bool intern_line(struct meta *m, const struct profilestore_name_line *l, struct meta_line *ret)
+{
+	struct meta_function f = { meta_string(m, l->name), meta_string(m, l->system_name),
+				   meta_string(m, l->file), fits(l->start_line) };
+
+	if (f.name == META_FAILED || f.system_name == META_FAILED || f.file == META_FAILED)
+		return false;
+	*ret = (struct meta_line){ meta_function(m, &f), fits(l->line), fits(l->column) };
+	return ret->function != META_FAILED;
+}
+
+/* Looked up in another table it is mostly called the same. */
+static bool same_lines(const struct meta *m, struct meta_names n, const struct meta_line *lines,
+		       size_t n_lines)
+{
+	if (n.n_lines != n_lines)
+		return false;
+	for (size_t i = 0; i < n_lines; i++) {
+		const struct meta_line *l = meta_line_at(m, n.first_line + (uint32_t)i);
+
+		if (l->function != lines[i].function || l->line != lines[i].line ||
+		    l->column != lines[i].column)
+			return false;
+	}
+	return true;
+}
+
+static int intern(struct meta *m, const struct profilestore_name *name, struct meta_names *ret,
+		  struct err *err)
+{
+	struct meta_line lines[NAMES_MAX_LINES];
+	uint32_t n = MIN(name->n_lines, NAMES_MAX_LINES), first;
+
+	ret->reason = (uint8_t)name->reason;
+	/* A name that it has it keeps. */
+	if (!n)
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (!intern_line(m, &name->lines[i], &lines[i]))
+			return meta_err_limit(m, err);
+	if (same_lines(m, *ret, lines, n))
+		return 0;
+	first = meta_lines(m, lines, n);
+	if (first == META_FAILED)
+		return meta_err_limit(m, err);
+	ret->first_line = first;
+	ret->n_lines = (uint16_t)n;
+	return 0;
+}
+
+static struct tracked *tracked_of(struct profilestore *s, uint32_t location)
+{
+	return names_of(s, meta_binary_of(&s->meta, meta_location_at(&s->meta, location)));
+}
+
+/* ---- rows ---- */
+
+/* As it will be. Strings are the try's, or what does not change while it is written. */
+static struct profilestore_tried row_of(struct profilestore *s, const struct tracked *t,
+					const struct profilestore_tried *tried, int64_t *ret_last_ms)
+{
+	struct profilestore_tried row = { .binary = t->binary, .origin = str_of(t->origin) };
+
+	if (tried) {
+		row = *tried;
+		row.origin = tried->origin.size ? tried->origin : str_of(t->origin);
+		*ret_last_ms = s->now_ms();
+		return row;
+	}
+	pthread_mutex_lock(&s->names->lock);
+	row.state = t->state;
+	row.reason = t->reason;
+	row.why = str_of(t->why);
+	row.n_tries = t->n_tries;
+	row.next_try_ms = t->next_try_ms;
+	*ret_last_ms = t->last_try_ms;
+	pthread_mutex_unlock(&s->names->lock);
+	return row;
+}
+
+static int write_row(struct profilestore *s, const struct tracked *t, const struct profilestore_tried *tried,
+		     struct err *err)
+{
+	int64_t last_ms;
+	struct profilestore_tried row = row_of(s, t, tried, &last_ms);
+	struct db_stmt *st;
+
+	if (db_prepare(s->db, "INSERT OR REPLACE INTO naming VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", &st,
+		       err) < 0)
+		return -1;
+	db_bind_i64(st, 1, row.binary);
+	db_bind_i64(st, 2, (int)row.state);
+	db_bind_i64(st, 3, row.reason);
+	db_bind_bytes(st, 4, bytes_of(row.why.p, row.why.size));
+	db_bind_bytes(st, 5, bytes_of(row.origin.p, row.origin.size));
+	db_bind_bytes(st, 6, bytes_of(t->named_by, str_of(t->named_by).size));
+	db_bind_i64(st, 7, t->table);
+	db_bind_i64(st, 8, row.n_tries);
+	db_bind_i64(st, 9, last_ms);
+	db_bind_i64(st, 10, row.next_try_ms);
+	return db_step(st, err);
+}
+
+static int write_rows(struct profilestore *s, const struct naming_job *j, struct err *err)
+{
+	const struct tracked *last = NULL;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < j->n; i++) {
+		const struct tracked *t = tracked_of(s, j->names[i].location);
+
+		/* Names without the table that they are of would be looked up again, and no more. */
+		if (t != last && t->unsaved)
+			r = write_row(s, t, NULL, err);
+		last = t;
+	}
+	for (size_t i = 0; r == 0 && i < j->n_tried; i++) {
+		const struct tracked *t = names_of(s, j->tried[i].binary);
+
+		if (t)
+			r = write_row(s, t, &j->tried[i], err);
+	}
+	return r;
+}
+
+/* ---- the job ---- */
+
+static int apply(struct profilestore *s, struct job *job, struct err *err)
+{
+	struct naming_job *j = CONTAINER_OF(job, struct naming_job, job);
+
+	for (size_t i = 0; i < j->n; i++) {
+		const struct meta_location *l = meta_location_at(&s->meta, j->names[i].location);
+		struct meta_names n = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed));
+
+		if (intern(&s->meta, &j->names[i], &n, err) < 0)
+			return JOB_REFUSED;
+		n.table = tracked_of(s, j->names[i].location)->table;
+		j->words[i] = meta_names_word(n);
+	}
+	for (size_t i = 0; i < j->n; i++)
+		segment_add_names(&s->segments, j->names[i].location, meta_names_of(j->words[i]),
+				  j->names[i].elf_addr);
+	return write_rows(s, j, err);
+}
+
+static void publish(struct profilestore *s, const struct profilestore_name *name, uint64_t word)
+{
+	struct meta_location *l = meta_location_at(&s->meta, name->location);
+	struct meta_names was = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed)),
+			  is = meta_names_of(word);
+	struct tracked *t = tracked_of(s, name->location);
+
+	t->n_bare_named += !l->n_lines && !was.n_lines && is.n_lines;
+	t->unsaved = false;
+	atomic_store_explicit(&l->elf_addr, name->elf_addr, memory_order_relaxed);
+	atomic_store_explicit(&l->names, word, memory_order_release);
+}
+
+static void done(struct profilestore *s, struct job *job, const struct err *err)
+{
+	struct naming_job *j = CONTAINER_OF(job, struct naming_job, job);
+	struct tracked *last = NULL;
+
+	if (err)
+		return;
+	pthread_mutex_lock(&s->names->lock);
+	for (size_t i = 0; i < j->n; i++) {
+		publish(s, &j->names[i], j->words[i]);
+		if (last && last != tracked_of(s, j->names[i].location))
+			names_shorten(s, last);
+		last = tracked_of(s, j->names[i].location);
+	}
+	if (last)
+		names_shorten(s, last);
+	for (size_t i = 0; i < j->n_tried; i++) {
+		struct tracked *t = names_of(s, j->tried[i].binary);
+
+		if (!t)
+			continue;
+		t->unsaved = false;
+		names_tried(s, t, &j->tried[i], s->now_ms());
+	}
+	pthread_mutex_unlock(&s->names->lock);
+}
+
+int profilestore_name(struct profilestore *s, const struct profilestore_name *names, size_t n,
+		      const struct profilestore_tried *tried, size_t n_tried, struct err *err)
+{
+	AUTO(mem_freep) uint64_t *words = NEW_N(uint64_t, n + 1);
+	struct naming_job j = { .job = { .apply = apply, .done = done },
+				.names = names,
+				.n = n,
+				.tried = tried,
+				.n_tried = n_tried,
+				.words = words };
+
+	return writer_run(s, &j.job, err);
+}
