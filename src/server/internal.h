@@ -14,6 +14,7 @@
  *   reply.c                         headers and statuses
  *   metadata.c, metadata_relay.c, status.c, failures.c, page.c   the other routes
  *   push.c, push_*.c, push.h, token.c          what changes the store, and who may
+ *   post.c, post.h                  bodies that are taken whole, for those below
  *   symbolize.c, symbolize_*.c, symbolize.h   addresses to frames
  *   json.c                          what those of them that answer JSON share
  *   metrics.c, access.c, limit.c    counters, access log, rate limit
@@ -41,6 +42,7 @@ struct ask;
 struct cache;
 struct hot;
 struct limit;
+struct post;
 struct access_log;
 struct ready;
 struct request;
@@ -120,7 +122,9 @@ struct request {
 	/* of a job: filled by it */
 	void (*job)(struct request *req);
 	bool *goes_on; /* set by the job: it is not over when it returns; whoever ends it calls wait_job_done() */
+	int64_t sleep_ms; /* of a job that returns without a reply: it runs again so much later */
 	struct http_reply *reply;
+	struct post *post;         /* NULL: its body is not taken by post.c. In the arena */
 	struct ask *ask;           /* NULL: it asks for no frames. In the arena */
 	struct push_request *push; /* NULL: it changes nothing. In the arena */
 	/* what was replied, for the log */
@@ -131,8 +135,11 @@ struct request {
 
 /* One for push.c. */
 struct request *request_new_push(struct server *s, const struct http_request *hr);
-/* One for symbolize.c. */
-struct request *request_new_ask(struct server *s, const struct http_request *hr, const struct route *route);
+/* One whose body is taken by post.c. */
+struct request *request_new_post(struct server *s, const struct http_request *hr, const struct route *route,
+				 enum request_type type);
+/* Suspend it, and have a worker run its job; on its HTTP thread. false: the server stops, nothing was done. */
+bool request_run(struct request *req, void (*job)(struct request *req));
 bool request_begin(void *arg, const struct http_request *hr, void **ctx);
 size_t request_body(void *arg, const struct http_request *hr, void *ctx, struct bytes piece);
 

@@ -10,6 +10,8 @@
 json_t *json_number(uint64_t n);
 /* JSON is UTF-8, file names are bytes: those that are not text become U+FFFD. */
 json_t *json_lossy(struct str s);
+/* A string with its quotes, likewise, for JSON that is written without making objects of it. */
+void json_add_string(struct buf *b, struct str s);
 /* The reply to a job's request; takes @all. */
 void json_reply(struct request *req, json_t *all);
 

@@ -6,6 +6,7 @@
  * nothing behind. All else gets a struct request and is suspended: for its artifact's flight, or for a job on
  * a worker.
  */
+#include "server/post.h"
 #include "server/push.h"
 #include "server/symbolize.h"
 
@@ -290,6 +291,39 @@ static void run_job(void *arg)
 		wait_job_done(req);
 }
 
+bool request_run(struct request *req, void (*job)(struct request *req))
+{
+	req->job = job;
+	if (!wait_job(req))
+		return false;
+	if (pool_submit(req->s->workers, job == metrics_job || job == status_job ? POOL_URGENT : POOL_NORMAL,
+			run_job, req) != 0)
+		abort(); /* the pool has room for all that may be suspended */
+	return true;
+}
+
+/* Its job has run; or has slept, and runs again. */
+static enum http_result continue_job(struct request *req)
+{
+	if (req->reply)
+		return send_reply(req, req->status, req->reply, req->head ? 0 : req->bytes, req->result);
+	switch (req->fate) {
+	case FATE_NONE:
+		req->deadline_ms = clock_mono_ms() + req->sleep_ms;
+		return wait_suspend(req) ? HTTP_SUSPENDED : send_stopped(req);
+	case FATE_EXPIRED:
+		req->fate = FATE_NONE;
+		return request_run(req, req->job) ? HTTP_SUSPENDED : send_stopped(req);
+	case FATE_GONE:
+		req->status = 499;
+		req->result = "error";
+		return HTTP_CUT;
+	case FATE_STOPPED:
+		break;
+	}
+	return send_stopped(req);
+}
+
 static enum http_result begin_job(const struct first *f, const struct route *route,
 				  void (*job)(struct request *req), void **ctx)
 {
@@ -300,14 +334,8 @@ static enum http_result begin_job(const struct first *f, const struct route *rou
 		return send_made(f, &f->s->made.busy);
 	}
 	req = request_new(f, route);
-	req->job = job;
 	*ctx = req;
-	if (!wait_job(req))
-		return send_stopped(req);
-	if (pool_submit(f->s->workers, job == metrics_job || job == status_job ? POOL_URGENT : POOL_NORMAL,
-			run_job, req) != 0)
-		abort(); /* the pool has room for all that may be suspended */
-	return HTTP_SUSPENDED;
+	return request_run(req, job) ? HTTP_SUSPENDED : send_stopped(req);
 }
 
 static enum http_result begin_page(const struct first *f, const struct route *route)
@@ -398,9 +426,10 @@ struct request *request_new_push(struct server *s, const struct http_request *hr
 	return request_new(&f, &none);
 }
 
-struct request *request_new_ask(struct server *s, const struct http_request *hr, const struct route *route)
+struct request *request_new_post(struct server *s, const struct http_request *hr, const struct route *route,
+				 enum request_type type)
 {
-	const struct first f = { s, hr, false, clock_mono_ns(), TYPE_SYMBOLIZE };
+	const struct first f = { s, hr, false, clock_mono_ns(), type };
 
 	metrics_begin(f.type);
 	return request_new(&f, route);
@@ -421,7 +450,7 @@ size_t request_body(void *arg, const struct http_request *hr, void *ctx, struct 
 {
 	struct request *req = ctx;
 
-	return req->ask ? ask_body(req, piece) : push_body(req, piece);
+	return req->post ? post_body(req, piece) : push_body(req, piece);
 }
 
 /* What tells nothing of what is here: for whoever watches over the server. */
@@ -439,12 +468,10 @@ enum http_result request_handle(void *arg, const struct http_request *hr, void *
 
 	if (req && req->push)
 		return push_request(req);
-	if (req && req->ask && !req->job)
-		return ask_request(req);
+	if (req && req->post && !req->job)
+		return post_request(req);
 	if (req)
-		return req->job ? send_reply(req, req->status, req->reply, req->head ? 0 : req->bytes,
-					     req->result)
-				: continue_artifact(req);
+		return req->job ? continue_job(req) : continue_artifact(req);
 	f.head = strcmp(hr->method, "HEAD") == 0;
 	if (!f.head && strcmp(hr->method, "GET") != 0)
 		return begin_other_method(&f);
@@ -476,6 +503,8 @@ void request_done(void *arg, struct http_conn *c, void *ctx, bool complete)
 		push_done(req);
 	if (req->ask)
 		ask_done(req);
+	if (req->post)
+		post_done(req);
 	/* It was broken off before anything could be said. */
 	if (!req->status)
 		req->status = 499;

@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
+#include "server/post.h"
 #include "server/push.h"
-
-#define TOO_LONG "it has more than 16 MiB, or too many are under way: ask in several"
 
 /* ---- replies ---- */
 
@@ -17,10 +16,7 @@ static void refuse(struct request *req, unsigned status, const char *text)
 {
 	AUTO(mem_freep) char *line = mem_printf("%s\n", text);
 
-	if (req->reply)
-		return;
 	json_refuse(req, status, line);
-	req->ask->refused = true;
 }
 
 static void reply(struct ask *a, const char *type)
@@ -141,8 +137,18 @@ static struct ask *ask_new(struct request *req, const struct ask_form *form)
 
 static void post_job(struct request *req)
 {
+	/* The form reads it where it lies. */
+	req->ask->body = buf_bytes(&req->post->body);
 	run(req->ask);
 }
+
+static const struct post_kind ask_post = {
+	.max = ASK_MAX_BODY,
+	.max_together = ASK_MAX_BODIES,
+	.too_long = "it has more than 16 MiB: ask in several",
+	.refuse = refuse,
+	.job = post_job,
+};
 
 void ask_get_job(struct request *req)
 {
@@ -180,85 +186,28 @@ bool ask_begin(struct server *s, const struct http_request *hr, void **ctx)
 	char room[ROUTE_URL_MAX + 1];
 	struct request *req;
 	struct route route;
-	const char *why = "", *length = http_header(hr->conn, "Content-Length");
+	const char *why = "";
 	unsigned status;
-	uint64_t size;
 
 	if (!s->opts.symbolizer || strcmp(hr->method, "POST") != 0 ||
 	    route_parse(str_of(hr->url), room, &route, &why) != 0 ||
 	    (route.kind != ROUTE_SYMBOLIZE && route.kind != ROUTE_SYMBOLZ &&
 	     route.kind != ROUTE_SYMBOLICATE_V5))
 		return false;
-	req = request_new_ask(s, hr, &route);
+	req = request_new_post(s, hr, &route, TYPE_SYMBOLIZE);
 	*ctx = req;
 	ask_new(req, form_of(req));
-	if (s->limit && !limit_take(s->limit, http_peer(hr->conn), clock_mono_ms())) {
-		metrics_refused("rate");
-		refuse(req, 429, "too many requests from your address");
-	} else if (s->opts.require_read_token && (status = push_may_read(s->push, hr->conn, &why))) {
+	post_begin(req, &ask_post, &s->ask_bytes);
+	if (!req->reply && s->opts.require_read_token && (status = push_may_read(s->push, hr->conn, &why)))
 		refuse(req, status, why);
-	} else if (wait_count(&s->wait) >= s->opts.max_queued) {
-		metrics_refused("queue");
-		refuse(req, 503, "busy");
-	} else if (length && str_to_u64(str_trim(str_of(length)), &size) && size > ASK_MAX_BODY) {
-		refuse(req, 413, TOO_LONG);
-	}
-	return !req->ask->refused;
-}
-
-size_t ask_body(struct request *req, struct bytes piece)
-{
-	struct ask *a = req->ask;
-
-	if (a->refused || a->too_long)
-		return piece.size;
-	if (piece.size > ASK_MAX_BODY - a->body.size ||
-	    atomic_fetch_add(&req->s->ask_bytes, piece.size) + piece.size > ASK_MAX_BODIES) {
-		a->too_long = true;
-		if (piece.size <= ASK_MAX_BODY - a->body.size)
-			atomic_fetch_sub(&req->s->ask_bytes, piece.size);
-		return piece.size;
-	}
-	a->counted += piece.size;
-	buf_add(&a->body, piece.p, piece.size);
-	return piece.size;
-}
-
-static void run_post(void *arg)
-{
-	struct request *req = arg;
-	bool goes_on = false;
-
-	req->goes_on = &goes_on;
-	req->job(req);
-	/* If so, it may be gone. */
-	if (!goes_on)
-		wait_job_done(req);
-}
-
-enum http_result ask_request(struct request *req)
-{
-	if (req->ask->too_long)
-		refuse(req, 413, TOO_LONG);
-	if (!req->reply) {
-		req->job = post_job;
-		if (wait_job(req)) {
-			if (pool_submit(req->s->workers, POOL_NORMAL, run_post, req) != 0)
-				abort(); /* the pool has room for all that may be suspended */
-			return HTTP_SUSPENDED;
-		}
-		refuse(req, 503, "the server stops; ask again");
-	}
-	return http_send(req->conn, req->status, req->reply);
+	return !req->reply;
 }
 
 void ask_done(struct request *req)
 {
 	struct ask *a = req->ask;
 
-	atomic_fetch_sub(&req->s->ask_bytes, a->counted);
 	symbolize_hold_free(a->hold);
-	buf_done(&a->body);
 	buf_done(&a->parts);
 	buf_done(&a->out);
 	free(a->at);
@@ -309,59 +258,12 @@ bool ask_complete_id(struct server *s, struct bytes prefix, struct build_id *ret
 
 /* ---- writing JSON ---- */
 
-/* The length of the valid UTF-8 character at @p; 0: there is none. */
-static size_t utf8_at(const uint8_t *p, size_t n)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t size = *p < 0x80 ? 1 : *p >= 0xf0 ? 4 : *p >= 0xe0 ? 3 : 2;
-	uint32_t c = size == 1 ? *p : *p & (0xffu >> (size + 1));
-
-	if (*p >= 0xf8 || (*p >= 0x80 && *p < 0xc0) || size > n)
-		return 0;
-	for (size_t i = 1; i < size; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (p[i] & 0x3f);
-	}
-	return c < least[size] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : size;
-}
-
-void ask_add_string(struct buf *b, struct str s)
-{
-	const uint8_t *p = (const uint8_t *)s.p, *end = p + s.size;
-
-	buf_add_char(b, '"');
-	while (p < end) {
-		const uint8_t *from = p;
-		size_t n;
-
-		while (p < end && *p >= ' ' && *p < 0x7f && *p != '"' && *p != '\\')
-			p++;
-		buf_add(b, from, (size_t)(p - from));
-		if (p == end)
-			break;
-		if (*p == '"' || *p == '\\') {
-			buf_add_char(b, '\\');
-			buf_add_char(b, (char)*p++);
-		} else if (*p < ' ' || *p == 0x7f) {
-			buf_printf(b, "\\u%04x", *p++);
-		} else if ((n = utf8_at(p, (size_t)(end - p)))) {
-			buf_add(b, p, n);
-			p += n;
-		} else {
-			buf_add_str(b, STR("\\ufffd"));
-			p++;
-		}
-	}
-	buf_add_char(b, '"');
-}
-
 void ask_add_name(struct ask *a, const struct symtab_frame *f, struct buf *b)
 {
 	AUTO(buf_done) struct buf name = { 0 };
 
 	symbolize_name(f, a->demangling, &name);
-	ask_add_string(b, buf_str(&name));
+	json_add_string(b, buf_str(&name));
 }
 
 void ask_add_path(const struct symtab_frame *f, struct buf *b)
@@ -369,7 +271,7 @@ void ask_add_path(const struct symtab_frame *f, struct buf *b)
 	AUTO(buf_done) struct buf path = { 0 };
 
 	symtab_path(f->dir, f->file, &path);
-	ask_add_string(b, buf_str(&path));
+	json_add_string(b, buf_str(&path));
 }
 
 /* ---- reading ---- */

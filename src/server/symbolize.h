@@ -43,9 +43,7 @@ struct ask {
 	struct request *req; /* NULL: for fuzzing */
 	struct arena *arena;
 	const struct ask_form *form;
-	struct buf body;
-	size_t counted; /* of it, in the server's sum */
-	bool refused, too_long;
+	struct bytes body; /* borrowed */
 	/* What is asked; in the arena. */
 	struct build_id *ids;
 	struct symbolize_query *queries;
@@ -68,8 +66,6 @@ struct ask {
 
 /* Is this one for us? Then @ctx is its request, and its body is wanted. */
 bool ask_begin(struct server *s, const struct http_request *hr, void **ctx);
-size_t ask_body(struct request *req, struct bytes piece);
-enum http_result ask_request(struct request *req); /* all is in */
 void ask_done(struct request *req);
 /* GET. */
 void ask_get_job(struct request *req);
@@ -87,9 +83,8 @@ json_t *ask_load_json(const struct ask *a, struct err *err);
 /* JSON: numbers of 64 bits also as text, "0x10" or "16". */
 bool ask_number(const json_t *j, uint64_t *ret);
 bool ask_number_text(struct str s, bool hex, uint64_t *ret);
-/* A string with its quotes; what is no UTF-8 becomes U+FFFD. */
-void ask_add_string(struct buf *b, struct str s);
-void ask_add_name(struct ask *a, const struct symtab_frame *f, struct buf *b); /* likewise */
+/* Strings with their quotes, as json_add_string() has them. */
+void ask_add_name(struct ask *a, const struct symtab_frame *f, struct buf *b);
 void ask_add_path(const struct symtab_frame *f, struct buf *b);
 
 /* The build IDs that begin with these bytes: the one there is, else 0 and nothing. */

@@ -67,7 +67,7 @@ static int parse_module(struct ask *a, struct cursor *c, size_t i, size_t *room,
 
 static int parse(struct ask *a, struct err *err)
 {
-	struct cursor c = cursor_of(buf_bytes(&a->body));
+	struct cursor c = cursor_of(a->body);
 	struct bytes magic = cursor_bytes(&c, 4);
 	struct symbolize_query usual = { 0 };
 	uint64_t flags, timeout, n;

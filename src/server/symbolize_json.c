@@ -274,7 +274,7 @@ static void add_frame(struct ask *a, const struct symtab_frame *f, struct buf *b
 	ask_add_name(a, f, b);
 	if (f->linkage.size && a->demangling != SYMBOLIZE_NONE && !str_eq(f->linkage, f->name)) {
 		buf_add_str(b, STR(",\"linkage\":"));
-		ask_add_string(b, f->linkage);
+		json_add_string(b, f->linkage);
 	}
 	if (f->file.size) {
 		buf_add_str(b, STR(",\"file\":"));
@@ -385,7 +385,7 @@ static void add_module(struct ask *a, size_t i)
 		if (m.why[0] && !a->req->s->opts.hide_archive)
 			buf_printf(&why, ": %s", m.why);
 		buf_add_str(b, STR(",\"why\":"));
-		ask_add_string(b, buf_str(&why));
+		json_add_string(b, buf_str(&why));
 	}
 	if (m.info) {
 		buf_add_str(b, STR(",\"has\":["));

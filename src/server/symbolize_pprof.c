@@ -8,7 +8,7 @@
 
 static int parse(struct ask *a, struct err *err)
 {
-	struct str body = buf_str(&a->body), id = STR("");
+	struct str body = { (const char *)a->body.p, a->body.size }, id = STR("");
 	size_t n = 1;
 
 	for (size_t i = 0; i < body.size; i++)

@@ -212,7 +212,7 @@ static void answer(void *arg, size_t i, const struct symbolize_answer *ans)
 
 	ask_part_begin(a, i);
 	buf_add_str(b, STR(",\"module\":"));
-	ask_add_string(b, q->module < a->n_ids ? v->names[q->module] : STR("<unknown>"));
+	json_add_string(b, q->module < a->n_ids ? v->names[q->module] : STR("<unknown>"));
 	buf_printf(b, ",\"module_offset\":\"0x%llx\"", (unsigned long long)q->addr);
 	if (frames) {
 		const struct symtab_frame *outer = &frames->list[frames->n - 1];
@@ -252,7 +252,7 @@ static void add_modules(struct ask *a, const struct job *job, struct buf *b)
 		buf_add_str(&key, v->debug_ids[i]);
 		if (k)
 			buf_add_char(b, ',');
-		ask_add_string(b, buf_str(&key));
+		json_add_string(b, buf_str(&key));
 		/* null: it was not looked for. */
 		buf_add_str(b, !v->used[i]                   ? STR(":null")
 			       : m.reason == SYMBOLIZE_FOUND ? STR(":true")

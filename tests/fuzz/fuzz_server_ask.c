@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	arena_init(&arena);
 	a.arena = &arena;
 	a.form = forms[data[0] % ARRAY_SIZE(forms)];
-	buf_add(&a.body, data + 1, size - 1);
+	a.body = bytes_of(data + 1, size - 1);
 	if (a.form->parse(&a, &err) == 0) {
 		/* Without a wait all that is not there is pending; what the flights come to is of no
 		 * interest. */
@@ -57,7 +57,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else if (err.kind == ERR_NONE) {
 		abort();
 	}
-	buf_done(&a.body);
 	buf_done(&a.parts);
 	buf_done(&a.out);
 	free(a.at);
