@@ -23,11 +23,14 @@ struct db_options {
 	bool read_only;
 	bool create;
 	int busy_timeout_ms; /* 0: 10 000 */
+	/* A commit is on disk when it returns; without, it may be lost with the power, though nothing is damaged by that. */
+	bool sync;
+	unsigned page_size; /* of a file that is made now; 0: SQLite's own */
 };
 
 /*
  * @path: a file, or ":memory:NAME" for one that all connections of this process with that NAME share while one is open.
- * WAL, synchronous=NORMAL, foreign keys on. A file that is not a database, or is damaged, is ERR_INVALID.
+ * WAL, synchronous=NORMAL (FULL with `sync`), foreign keys on. A file that is not a database, or is damaged, is ERR_INVALID.
  */
 int db_open(const char *path, const struct db_options *opts, struct db **ret, struct err *err);
 void db_close(struct db *db); /* takes NULL */

@@ -8,6 +8,7 @@
  */
 #include "db/internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define BUSY_TIMEOUT_MS 10000
@@ -82,6 +83,8 @@ static int set_up(struct db *db, const struct db_options *opts, bool memory, str
 		    "PRAGMA journal_size_limit = " JOURNAL_SIZE,
 		    err) < 0)
 		return -1;
+	if (opts->sync && db_exec(db, "PRAGMA synchronous = FULL", err) < 0)
+		return -1;
 	if (opts->read_only)
 		/* Nothing was read yet: let a file that is no database be told here. */
 		return db_exec(db, "PRAGMA user_version", err);
@@ -94,6 +97,13 @@ static int set_up(struct db *db, const struct db_options *opts, bool memory, str
 		return -1;
 	if (!fresh)
 		return 0;
+	if (opts->page_size) {
+		char set[64];
+
+		snprintf(set, sizeof(set), "PRAGMA page_size = %u", opts->page_size);
+		if (db_exec(db, set, err) < 0)
+			return -1;
+	}
 	if (db_exec(db, "PRAGMA auto_vacuum = INCREMENTAL", err) < 0)
 		return -1;
 	return memory ? 0 : db_exec(db, "PRAGMA journal_mode = WAL", err);

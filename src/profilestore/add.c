@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A profile taken in: checked in the thread of who brings it; interned and written, as one row for each type
+ * and set of labels, by the writer.
+ */
+#include "profilestore/add.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* One sample on its way: `key` has its group above its stack. */
+struct sorted {
+	uint64_t key;
+	uint32_t sample;
+};
+
+/* A row to be written. */
+struct row {
+	struct series *series;
+	size_t off, size; /* of its samples, in the buffer of them */
+	int64_t total;
+	uint64_t n_samples;
+};
+
+/* ---- sorting ---- */
+
+#define RADIX_BITS 11
+
+/* By rising key. @v and @w are of @n; returns the one where they are sorted in the end. */
+static struct sorted *sort(struct sorted *v, struct sorted *w, size_t n)
+{
+	uint64_t any = 0, all = ~(uint64_t)0;
+
+	for (size_t i = 0; i < n; i++) {
+		any |= v[i].key;
+		all &= v[i].key;
+	}
+	for (unsigned shift = 0; shift < 64; shift += RADIX_BITS) {
+		size_t at[1 << RADIX_BITS] = { 0 }, sum = 0;
+		struct sorted *swap = v;
+
+		/* Digits that are the same everywhere sort nothing. */
+		if (!((any ^ all) >> shift & ((1 << RADIX_BITS) - 1)))
+			continue;
+		for (size_t i = 0; i < n; i++)
+			at[v[i].key >> shift & ((1 << RADIX_BITS) - 1)]++;
+		for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
+			size_t m = at[i];
+
+			at[i] = sum;
+			sum += m;
+		}
+		for (size_t i = 0; i < n; i++)
+			w[at[v[i].key >> shift & ((1 << RADIX_BITS) - 1)]++] = v[i];
+		v = w;
+		w = swap;
+	}
+	return v;
+}
+
+/* ---- rows ---- */
+
+static struct series *series_for(struct profilestore *s, const struct add *a, uint32_t group, uint32_t type,
+				 struct buf *key, struct err *err)
+{
+	const struct profile *p = a->p;
+	const struct profile_type *t = &p->types.p[type];
+	const struct add_group *g = &a->groups[group];
+	const struct str texts[SERIES_N_TEXTS] = {
+		[SERIES_NAME] = a->name,
+		[SERIES_TYPE] = profile_str(p, t->type),
+		[SERIES_UNIT] = profile_str(p, t->unit),
+		[SERIES_PERIOD_TYPE] = profile_str(p, p->period_type.type),
+		[SERIES_PERIOD_UNIT] = profile_str(p, p->period_type.unit),
+	};
+
+	series_key(key, texts, p->duration_ns != 0, g->labels, g->n_labels);
+	return series_get(s, bytes_of(key->p, key->size), err);
+}
+
+struct rows {
+	struct row *v;
+	size_t n, room;
+	struct buf data, key;
+	struct sample *samples;
+};
+
+/* The samples v[0..n) of one group, of each type. */
+static int rows_of_group(struct profilestore *s, struct add *a, const struct sorted *v, size_t n,
+			 struct rows *rows, struct err *err)
+{
+	const struct profile *p = a->p;
+	uint32_t group = (uint32_t)(v[0].key >> 32);
+
+	for (uint32_t t = 0; t < p->types.n; t++) {
+		struct row row = { .off = rows->data.size };
+
+		for (size_t i = 0; i < n;) {
+			struct sample x = { (uint32_t)v[i].key, 0 };
+
+			for (; i < n && (uint32_t)v[i].key == x.stack; i++)
+				x.value = sum_of(x.value, profile_value(p, v[i].sample, t));
+			if (!x.value)
+				continue;
+			rows->samples[row.n_samples++] = x;
+			row.total = sum_of(row.total, x.value);
+		}
+		if (!row.n_samples)
+			continue;
+		row.series = series_for(s, a, group, t, &rows->key, err);
+		if (!row.series)
+			return -1;
+		samples_write(rows->samples, row.n_samples, &rows->data);
+		row.size = rows->data.size - row.off;
+		if (rows->n == rows->room) {
+			rows->room = rows->room ? rows->room * 2 : 8;
+			rows->v = mem_realloc(rows->v, rows->room, sizeof(*rows->v));
+		}
+		rows->v[rows->n++] = row;
+	}
+	return 0;
+}
+
+static int make_rows(struct profilestore *s, struct add *a, const uint32_t *stacks, struct rows *rows,
+		     struct err *err)
+{
+	const struct profile *p = a->p;
+	AUTO(mem_freep) struct sorted *room = mem_try(2 * (size_t)p->n_samples * sizeof(*room) + 1);
+	struct sorted *v;
+
+	rows->samples = mem_try((size_t)p->n_samples * sizeof(*rows->samples) + 1);
+	if (!room || !rows->samples)
+		return err_set(err, ERR_LIMIT, "no memory for %u samples", p->n_samples);
+	for (uint32_t i = 0; i < p->n_samples; i++)
+		room[i] = (struct sorted){
+			(uint64_t)a->group_of[p->sample_labels[i]] << 32 | stacks[p->sample_stack[i]], i
+		};
+	v = sort(room, room + p->n_samples, p->n_samples);
+	for (size_t from = 0, to; from < p->n_samples; from = to) {
+		for (to = from; to < p->n_samples && v[to].key >> 32 == v[from].key >> 32; to++)
+			a->receipt.n_samples += to == from || v[to].key != v[to - 1].key;
+		if (rows_of_group(s, a, v + from, to - from, rows, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- writing ---- */
+
+/* 1: it is there. Only a profile with a time of its own can come again. */
+static int is_there(struct db *db, const struct row *row, int64_t time_ms, uint64_t digest, struct err *err)
+{
+	struct db_stmt *st;
+	int r;
+
+	if (db_prepare(db, "SELECT digest FROM profile WHERE series = ? AND time_ms = ? AND total = ?", &st,
+		       err) < 0)
+		return -1;
+	db_bind_i64(st, 1, row->series->id);
+	db_bind_i64(st, 2, time_ms);
+	db_bind_i64(st, 3, row->total);
+	while ((r = db_step(st, err)) == DB_ROW)
+		if ((uint64_t)db_i64(st, 0) == digest)
+			break;
+	db_reset(st);
+	return r;
+}
+
+static int insert(struct profilestore *s, const struct add *a, const struct row *row, uint64_t digest,
+		  struct bytes data, struct err *err)
+{
+	struct db_stmt *st;
+
+	if (db_prepare(s->db, "INSERT INTO profile VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, s->next_id);
+	db_bind_i64(st, 2, row->series->id);
+	db_bind_i64(st, 3, a->time_ms);
+	db_bind_i64(st, 4, a->duration_ms);
+	db_bind_i64(st, 5, row->total);
+	db_bind_i64(st, 6, (int64_t)row->n_samples);
+	db_bind_i64(st, 7, a->p->period);
+	db_bind_i64(st, 8, (int64_t)digest);
+	db_bind_bytes(st, 9, data);
+	return db_step(st, err);
+}
+
+/* Sums that it would have to be in are made again. */
+static int drop_rollups(struct profilestore *s, struct series *x, int64_t time_ms, struct err *err)
+{
+	if (atomic_load(&x->groom_ms) > time_ms)
+		atomic_store(&x->groom_ms, time_ms);
+	if (time_ms >= atomic_load(&x->rolled_ms))
+		return 0;
+	for (int level = 0; level < ROLLUP_LEVELS; level++) {
+		struct db_stmt *st;
+
+		if (db_prepare(s->db, "DELETE FROM rollup WHERE series = ? AND level = ? AND start_ms = ?",
+			       &st, err) < 0)
+			return -1;
+		db_bind_i64(st, 1, x->id);
+		db_bind_i64(st, 2, level);
+		db_bind_i64(st, 3, time_ms - time_ms % rollup_ms[level]);
+		if (db_step(st, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int write_row(struct profilestore *s, struct add *a, const struct row *row, struct bytes data,
+		     bool *ret_new, struct err *err)
+{
+	uint64_t digest = samples_digest(row->series->id, a->time_ms, a->duration_ms, data);
+	struct series *x = row->series;
+	int r = a->has_time ? is_there(s->db, row, a->time_ms, digest, err) : 0;
+
+	*ret_new = r == 0;
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (insert(s, a, row, digest, data, err) < 0 || drop_rollups(s, x, a->time_ms, err) < 0)
+		return -1;
+	if (a->time_ms < atomic_load(&x->first_ms))
+		atomic_store(&x->first_ms, a->time_ms);
+	if (a->time_ms > atomic_load(&x->last_ms))
+		atomic_store(&x->last_ms, a->time_ms);
+	if (!a->receipt.first_id)
+		a->receipt.first_id = s->next_id;
+	s->next_id++;
+	atomic_fetch_add(&s->n_profiles, 1);
+	atomic_fetch_add(&s->n_samples, row->n_samples);
+	return 0;
+}
+
+static int write_rows(struct profilestore *s, struct add *a, const struct rows *rows, struct err *err)
+{
+	size_t n_new = 0;
+	bool new;
+
+	for (size_t i = 0; i < rows->n; i++) {
+		const struct row *row = &rows->v[i];
+
+		if (write_row(s, a, row, bytes_of(rows->data.p + row->off, row->size), &new, err) < 0)
+			return -1;
+		n_new += new;
+	}
+	a->receipt.n_profiles = (uint32_t)n_new;
+	a->receipt.duplicate = rows->n && !n_new;
+	return 0;
+}
+
+static int apply(struct profilestore *s, struct job *j, struct err *err)
+{
+	struct add *a = CONTAINER_OF(j, struct add, job);
+	AUTO(mem_freep) uint32_t *stacks = NULL;
+	struct rows rows = { 0 };
+	int r;
+
+	/* All that can be refused is refused before the first row is written. */
+	stacks = add_stacks(s, a->p, err);
+	r = stacks && make_rows(s, a, stacks, &rows, err) == 0 ? 0 : JOB_REFUSED;
+	if (r == 0)
+		r = write_rows(s, a, &rows, err);
+	free(rows.v);
+	free(rows.samples);
+	buf_done(&rows.data);
+	buf_done(&rows.key);
+	return r;
+}
+
+static void done(struct profilestore *s, struct job *j, const struct err *err)
+{
+	struct add *a = CONTAINER_OF(j, struct add, job);
+
+	atomic_fetch_add(err ? &s->n_refused : a->receipt.duplicate ? &s->n_duplicates : &s->n_added, 1);
+	a->done(a->arg, &a->receipt, err);
+	arena_done(&a->arena);
+	free(a);
+}
+
+/* ---- coming in ---- */
+
+static int check_time(const struct profilestore *s, struct add *a, struct err *err)
+{
+	int64_t now_ms = s->now_ms(), ns = a->p->time_ns;
+
+	a->has_time = ns != 0;
+	a->time_ms = ns ? ns / 1000000 : now_ms;
+	a->duration_ms = MAX(a->p->duration_ns / 1000000, (int64_t)0);
+	if (ns < 0)
+		return err_set(err, ERR_INVALID, "is from before 1970");
+	if (a->time_ms > now_ms + PROFILESTORE_MAX_AHEAD_MS)
+		return err_set(err, ERR_INVALID,
+			       "is from %lld s ahead of now: are the clocks right? %d s may be",
+			       (long long)((a->time_ms - now_ms) / 1000), PROFILESTORE_MAX_AHEAD_MS / 1000);
+	if (s->max_age_ms && a->time_ms < now_ms - s->max_age_ms)
+		return err_set(err, ERR_INVALID, "is %lld s old, and profiles are kept for %lld s",
+			       (long long)((now_ms - a->time_ms) / 1000), (long long)(s->max_age_ms / 1000));
+	return 0;
+}
+
+int profilestore_add(struct profilestore *s, const struct profile *p, const struct profilestore_label *labels,
+		     size_t n_labels,
+		     void (*tell)(void *arg, const struct profilestore_receipt *r, const struct err *err),
+		     void *arg, struct err *err)
+{
+	struct add *a = NEW(struct add);
+
+	arena_init(&a->arena);
+	a->p = p;
+	a->done = tell;
+	a->arg = arg;
+	a->job.apply = apply;
+	a->job.done = done;
+	if (check_time(s, a, err) < 0 || add_labels(a, labels, n_labels, err) < 0) {
+		atomic_fetch_add(&s->n_refused, 1);
+		arena_done(&a->arena);
+		free(a);
+		return -1;
+	}
+	writer_submit(s, &a->job);
+	return 0;
+}
+
+struct waiting {
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	bool over;
+	int r;
+	struct profilestore_receipt receipt;
+	struct err *err;
+};
+
+static void tell_waiting(void *arg, const struct profilestore_receipt *r, const struct err *err)
+{
+	struct waiting *w = arg;
+
+	pthread_mutex_lock(&w->lock);
+	w->receipt = *r;
+	w->r = err ? -1 : 0;
+	if (err && w->err)
+		*w->err = *err;
+	w->over = true;
+	pthread_cond_signal(&w->cond);
+	pthread_mutex_unlock(&w->lock);
+}
+
+int profilestore_add_wait(struct profilestore *s, const struct profile *p,
+			  const struct profilestore_label *labels, size_t n_labels,
+			  struct profilestore_receipt *ret, struct err *err)
+{
+	struct waiting w = { .err = err };
+	int r;
+
+	pthread_mutex_init(&w.lock, NULL);
+	pthread_cond_init(&w.cond, NULL);
+	r = profilestore_add(s, p, labels, n_labels, tell_waiting, &w, err);
+	if (r == 0) {
+		pthread_mutex_lock(&w.lock);
+		while (!w.over)
+			pthread_cond_wait(&w.cond, &w.lock);
+		pthread_mutex_unlock(&w.lock);
+		r = w.r;
+		if (r == 0)
+			*ret = w.receipt;
+	}
+	pthread_cond_destroy(&w.cond);
+	pthread_mutex_destroy(&w.lock);
+	return r;
+}

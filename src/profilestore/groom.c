@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Housekeeping, one step at a time.
+ */
+#include <pthread.h>
+#include "profilestore/internal.h"
+
+#define STEP_SERIES 16u /* looked at in one step */
+
+static int groom_series(struct profilestore *s, bool *ret_more, struct err *err)
+{
+	uint32_t n = column_n(&s->series);
+	struct sums sums;
+	bool more;
+	int r = 0;
+
+	if (s->groom_series >= n)
+		s->groom_series = 0;
+	if (!n)
+		return 0;
+	if (sums_init(&sums, &s->meta, err) < 0)
+		return -1;
+	for (uint32_t i = 0; r == 0 && i < STEP_SERIES && s->groom_series < n; i++) {
+		struct series *x = *(struct series **)column_at(&s->series, s->groom_series);
+
+		r = rollup_groom(s, x, &sums, &more, err);
+		if (r == 0 && more)
+			*ret_more = true;
+		else
+			s->groom_series++;
+	}
+	sums_done(&sums);
+	if (s->groom_series < n)
+		*ret_more = true;
+	else
+		s->groom_series = 0;
+	return r;
+}
+
+int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err)
+{
+	bool more = false;
+	int r;
+
+	*ret_more = false;
+	pthread_mutex_lock(&s->groom_lock);
+	r = retain_groom(s, &more, err);
+	*ret_more |= more;
+	if (r == 0 && !more) {
+		r = segments_groom(s, &more, err);
+		*ret_more |= more;
+	}
+	if (r == 0 && !more)
+		r = groom_series(s, ret_more, err);
+	pthread_mutex_unlock(&s->groom_lock);
+	return r;
+}

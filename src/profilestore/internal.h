@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What profilestore's own files share.
+ *
+ * column.h, meta.h   the metadata store in memory: read by all, written by the writer's thread
+ * segment.c          the same on disk: rows that are appended
+ * series.c           which series there are
+ * samples.c          a list of stacks and values as bytes; sums of many
+ * add.c              a profile taken apart
+ * writer.c           the one thread that writes: takes what waits, commits once
+ * load.c             what is on disk read back
+ * read.c             connections for who asks; what lies in a range, by rollups and profile by profile
+ * query.c, merge.c   what is asked
+ * rollup.c, retain.c housekeeping
+ * names.c            names for locations
+ */
+#pragma once
+
+#include "db/db.h"
+#include "profilestore/meta.h"
+#include "profilestore/names.h"
+
+/* ---- series ---- */
+
+#define ROLLUP_LEVELS 4
+extern const int64_t
+	rollup_ms[ROLLUP_LEVELS]; /* how long a rollup of each level is; each a multiple of the one before */
+
+enum { SERIES_NAME, SERIES_TYPE, SERIES_UNIT, SERIES_PERIOD_TYPE, SERIES_PERIOD_UNIT, SERIES_N_TEXTS };
+
+/* Never freed while the store is open. All but the atomic fields never change. */
+struct series {
+	uint32_t id;
+	bool delta;
+	struct str texts[SERIES_N_TEXTS];
+	struct str type; /* "NAME:TYPE:UNIT:PERIODTYPE:PERIODUNIT[:delta]" */
+	size_t n_labels;
+	struct profilestore_label *labels; /* by name */
+	struct bytes key;
+	_Atomic int64_t first_ms, last_ms; /* of its profiles: not later, not earlier. None: first > last */
+	_Atomic int64_t rolled_ms;         /* rollups of it may be there before this */
+	_Atomic int64_t groom_ms;          /* there may be rollups to be made from here on */
+};
+
+/* The key of a series: its texts, and its labels by name, each a uleb size and bytes. */
+void series_key(struct buf *out, const struct str texts[SERIES_N_TEXTS], bool delta,
+		const struct profilestore_label *labels, size_t n);
+struct series *series_of_key(struct bytes key, uint32_t id, struct err *err); /* NULL: it is damaged */
+void series_free(struct series *x);
+struct series *series_of_id(const struct profilestore *s, uint32_t id); /* NULL: none */
+/* Those that @r is about: next from *it, NULL: no more. The range is of first_ms to last_ms. */
+struct series *series_next(const struct profilestore *s, const struct profilestore_range *r, uint32_t *it);
+struct str series_label(const struct series *x, struct str name); /* empty: none */
+/* The one of this key, or a new one; NULL: see @err. The writer's. */
+struct series *series_get(struct profilestore *s, struct bytes key, struct err *err);
+void series_put(struct profilestore *s, struct series *x, struct series **at);
+int series_write(struct profilestore *s, struct err *err);
+void series_commit(struct profilestore *s, bool done);
+
+int label_check(struct profilestore_label l, struct err *err);
+bool label_name_char(char c); /* within a name */
+/* The number of bytes of the character at the beginning of @s; 0: it is none, or one that controls. */
+size_t label_char_size(struct str s);
+
+/* ---- samples ---- */
+
+struct sample {
+	uint32_t stack;
+	int64_t value;
+};
+/* @v by rising stack, none twice, none 0. */
+void samples_write(const struct sample *v, size_t n, struct buf *out);
+
+/* Values by number of stack, and what they are the sum of. */
+struct sums {
+	const struct meta *meta;
+	uint32_t n; /* stacks that there is room for */
+	int64_t *values;
+	uint64_t *seen; /* a bit for each */
+	uint64_t n_profiles, n_samples;
+	int64_t total, duration_ms, period, first_ms;
+};
+int sums_init(struct sums *x, const struct meta *meta, struct err *err);
+void sums_done(struct sums *x); /* takes the zeroed */
+void sums_clear(struct sums *x);
+int sums_add(struct sums *x, struct bytes samples, struct err *err);
+void sums_write(const struct sums *x, struct buf *out);
+static inline bool sums_has(const struct sums *x, uint32_t stack)
+{
+	return x->seen[stack / 64] >> stack % 64 & 1;
+}
+int64_t sum_of(int64_t a, int64_t b); /* stops at the ends */
+
+/* What a row of samples goes by; it is a checksum, too. */
+uint64_t samples_digest(uint32_t series, int64_t time_ms, int64_t duration_ms, struct bytes samples);
+
+/* ---- segments: the metadata store on disk ---- */
+
+enum segment_kind {
+	SEGMENT_STRINGS = 1,
+	SEGMENT_FUNCTIONS,
+	SEGMENT_LINES,
+	SEGMENT_BINARIES,
+	SEGMENT_PARTS,
+	SEGMENT_LOCATIONS,
+	SEGMENT_STACKS,
+	SEGMENT_NAMES, /* what came of looking locations up, the last one counts */
+	SEGMENT_N_KINDS
+};
+struct segments {
+	uint32_t saved[SEGMENT_N_KINDS];   /* entries that are on disk */
+	uint32_t written[SEGMENT_N_KINDS]; /* and those that are with this transaction */
+	struct buf names;                  /* entries of SEGMENT_NAMES, to be written */
+	uint32_t n_names;
+};
+/* To be on disk with this transaction; the location itself is the caller's to change, once it is. */
+void segment_add_names(struct segments *g, uint32_t location, struct meta_names n, uint64_t elf_addr);
+int segments_write(struct profilestore *s, struct err *err);
+void segments_commit(struct segments *g, bool done);
+/* Appends what is in it to @m. What does not fit to what is there already is ERR_INVALID. */
+int segment_read(struct meta *m, enum segment_kind kind, uint32_t n, struct bytes data, struct err *err);
+/* All of them, in the order in which they build on each other. */
+int segments_load(struct profilestore *s, struct db *db, struct err *err);
+/* Some small ones made one. *ret_more: there are others. */
+int segments_groom(struct profilestore *s, bool *ret_more, struct err *err);
+
+/* ---- the writer ---- */
+
+enum { JOB_REFUSED = 1 };
+struct job {
+	struct job *next;
+	/*
+	 * In the writer's thread, within a transaction. JOB_REFUSED: nothing was written, @err says why not.
+	 * An error: the transaction is rolled back, with all that others did in it.
+	 */
+	int (*apply)(struct profilestore *s, struct job *j, struct err *err);
+	/* In the writer's thread, behind the commit: @err NULL, it is on disk. The job is not touched any
+	 * more. */
+	void (*done)(struct profilestore *s, struct job *j, const struct err *err);
+	struct err err;
+	bool refused;
+};
+int writer_start(struct profilestore *s, struct err *err);
+void writer_stop(struct profilestore *s); /* does what is waiting */
+/* Waits for room. */
+void writer_submit(struct profilestore *s, struct job *j);
+/* Submits it and waits: 0 and error as told to done(), which may be NULL. */
+int writer_run(struct profilestore *s, struct job *j, struct err *err);
+
+/* ---- reading ---- */
+
+struct db *reader_take(struct profilestore *s, struct err *err); /* NULL: failed */
+void reader_give(struct profilestore *s, struct db *db);
+
+/* All profiles of the range and its series, added up in @sums. */
+struct range_options {
+	int64_t deadline_mono_ms; /* 0: none */
+	/*
+	 * Called once for each value of @label (empty: once for all), in order: @sums is of those that have
+	 * it, and @x is one of them. It has to clear @sums. NULL: they stay.
+	 */
+	int (*part)(void *arg, const struct series *x, struct sums *sums, struct err *err);
+	struct str label;
+	void *arg;
+};
+int range_sums(struct profilestore *s, const struct profilestore_range *r, const struct range_options *o,
+	       struct sums *sums, struct err *err);
+/* Of one series, from inclusive, to exclusive. @below: only rollups of lower levels than this. */
+int series_sums(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms, unsigned below,
+		int64_t deadline_mono_ms, struct sums *sums, struct err *err);
+
+/* Totals of one series by points: what they are, without what they are made of. */
+int series_points(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms, int64_t step_ms,
+		  int64_t *points, int64_t *ret_total, uint64_t *ret_n_profiles, struct err *err);
+
+/* ---- housekeeping ---- */
+
+int rollup_groom(struct profilestore *s, struct series *x, struct sums *sums, bool *ret_more,
+		 struct err *err);
+int retain_groom(struct profilestore *s, bool *ret_more, struct err *err);
+
+/* ---- all of it ---- */
+
+struct names; /* names.c's own */
+
+struct profilestore {
+	struct meta meta;
+	struct column series; /* struct series *; the writer adds to it */
+	char *dir, *path;
+	int64_t max_age_ms;
+	uint64_t max_size;
+	uint32_t max_series;
+	int64_t (*now_ms)(void);
+
+	/* the writer's */
+	struct db *db;
+	struct map series_by_key;
+	struct segments segments;
+	uint32_t n_series_saved, n_series_written, next_series;
+	int64_t next_id;
+	bool told_unnamed; /* locations that want names came in with this transaction */
+	struct writer *writer;
+
+	pthread_mutex_t readers_lock;
+	struct db *readers[8]; /* idle ones, under the lock */
+	size_t n_readers;
+
+	pthread_mutex_t groom_lock; /* one grooms at a time */
+	uint32_t groom_series;      /* whose turn it is, under the lock */
+
+	_Atomic uint64_t n_profiles, n_samples;                       /* that are there */
+	_Atomic uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */
+	struct names *names;
+};
+
+int profilestore_load(struct profilestore *s, struct err *err);
+extern const struct db_migration profilestore_migrations[];
+extern const unsigned profilestore_n_migrations;
+
+/* names.c: what is kept of binaries. names_load() comes behind the segments. */
+int names_open(struct profilestore *s, struct db *db, struct err *err);
+void names_close(struct profilestore *s);
+/* A location that wants a name was added, in the writer's thread; and it is on disk. */
+void names_added(struct profilestore *s, uint32_t binary);
+void names_committed(struct profilestore *s);
+uint64_t names_pending(struct profilestore *s, uint32_t location); /* 1: it may get a name yet */
+uint64_t names_n_unnamed(struct profilestore *s);                  /* locations that have none */

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is on disk read back into memory: the metadata store, series, counters. Profiles stay where they are.
+ */
+#include "profilestore/internal.h"
+
+static int load_counters(struct profilestore *s, struct err *err)
+{
+	struct db_stmt *st;
+	int r;
+
+	if (db_prepare(s->db, "SELECT next_profile, n_profiles, n_samples FROM counter WHERE id = 1", &st,
+		       err) < 0)
+		return -1;
+	r = db_step(st, err);
+	if (r < 0)
+		return -1;
+	if (r != DB_ROW)
+		return err_set(err, ERR_INVALID, "the row of counter is missing");
+	s->next_id = db_i64(st, 0);
+	atomic_store(&s->n_profiles, (uint64_t)db_i64(st, 1));
+	atomic_store(&s->n_samples, (uint64_t)db_i64(st, 2));
+	db_reset(st);
+	return 0;
+}
+
+/* The first column of the first row, if there is any. */
+static int get(struct db *db, const char *sql, int64_t series, int64_t level, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st;
+	int r;
+
+	if (db_prepare(db, sql, &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, series);
+	if (level >= 0)
+		db_bind_i64(st, 2, level);
+	r = db_step(st, err);
+	if (r == DB_ROW)
+		*ret = db_i64(st, 0);
+	db_reset(st);
+	return r;
+}
+
+/* From when to when there are profiles and sums of it: two looks into an index, however many there are. */
+static int load_times(struct profilestore *s, struct series *x, struct err *err)
+{
+	int64_t first = INT64_MAX, last = INT64_MIN, rolled = INT64_MIN;
+
+	if (get(s->db, "SELECT time_ms FROM profile WHERE series = ? ORDER BY time_ms LIMIT 1", x->id, -1,
+		&first, err) < 0 ||
+	    get(s->db, "SELECT time_ms FROM profile WHERE series = ? ORDER BY time_ms DESC LIMIT 1", x->id,
+		-1, &last, err) < 0)
+		return -1;
+	for (int level = 0; level < ROLLUP_LEVELS; level++) {
+		int64_t start = INT64_MIN;
+		int r = get(s->db,
+			    "SELECT start_ms FROM rollup WHERE series = ? AND level = ? ORDER BY start_ms "
+			    "DESC LIMIT 1",
+			    x->id, level, &start, err);
+
+		if (r < 0)
+			return -1;
+		if (r == DB_ROW)
+			rolled = MAX(rolled, start + rollup_ms[level]);
+	}
+	if (first < 0 || last > INT64_MAX / 2)
+		return err_set(err, ERR_INVALID, "times of series %u are damaged", x->id);
+	atomic_store(&x->first_ms, first);
+	atomic_store(&x->last_ms, last);
+	atomic_store(&x->rolled_ms, rolled);
+	return 0;
+}
+
+static int load_series(struct profilestore *s, struct err *err)
+{
+	struct db_stmt *st;
+	int r;
+
+	if (db_prepare(s->db, "SELECT id, key FROM series ORDER BY id", &st, err) < 0)
+		return -1;
+	while ((r = db_step(st, err)) == DB_ROW) {
+		struct bytes key = db_bytes(st, 1);
+		struct series *x = NULL, **at = column_next(&s->series);
+		int64_t id = db_i64(st, 0);
+
+		if (id < s->next_series || id >= UINT32_MAX || map_get(&s->series_by_key, key))
+			return err_set(err, ERR_INVALID, "series %lld is damaged", (long long)id);
+		if (!at)
+			return err_set(err, ERR_LIMIT, "no memory for the series");
+		x = series_of_key(key, (uint32_t)id, err);
+		if (!x)
+			return -1;
+		series_put(s, x, at);
+		s->next_series = (uint32_t)id + 1;
+	}
+	s->n_series_saved = s->n_series_written = column_n(&s->series);
+	for (uint32_t i = 0; r == 0 && i < s->n_series_saved; i++)
+		r = load_times(s, *(struct series **)column_at(&s->series, i), err);
+	return r;
+}
+
+/* Series of which nothing is left are forgotten: their labels may never come again. */
+static int drop_series(struct profilestore *s, struct err *err)
+{
+	return db_exec(s->db,
+		       "DELETE FROM series WHERE NOT EXISTS (SELECT 1 FROM profile WHERE profile.series = "
+		       "series.id)",
+		       err);
+}
+
+int profilestore_load(struct profilestore *s, struct err *err)
+{
+	uint64_t limit = s->meta.max_memory;
+
+	/* What was within the limit then is to be read, whatever the limit is now. */
+	s->meta.max_memory = UINT64_MAX;
+	if (drop_series(s, err) < 0 || load_counters(s, err) < 0 || segments_load(s, s->db, err) < 0 ||
+	    load_series(s, err) < 0)
+		return -1;
+	s->meta.max_memory = limit;
+	return 0;
+}

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lies in a range as one profile: values are summed up by number of stack, and what the stacks with a
+ * value lead to is copied out of the metadata store into a profile of its own.
+ */
+#include "profilestore/internal.h"
+
+#include <stdlib.h>
+
+/* Numbers of one table's entries in the new profile, + 1. */
+struct numbers {
+	uint32_t *v;
+	uint32_t n;
+};
+
+struct merge {
+	struct profilestore *s;
+	const struct meta *meta;
+	struct profile *p;
+	struct str label;
+	struct numbers stacks, locations, functions, strings;
+	struct profile_line *lines;
+	uint32_t room_lines;
+	bool no_memory;
+	uint32_t none; /* what is written to without memory */
+
+	const struct series *first; /* NULL: nothing so far */
+	uint64_t n_profiles, n_samples, n_pending;
+	int64_t duration_ms, period, first_ms;
+};
+
+/*
+ * The number of entry @i. Tables grow while we read: what is found in one of them may lead to entries of
+ * another that were not there when we began.
+ */
+static uint32_t *number(struct merge *m, struct numbers *x, uint32_t i, const struct column *c)
+{
+	if (i >= x->n) {
+		uint32_t n = column_n(c) + 1024;
+		uint32_t *v = calloc(n, sizeof(*v));
+
+		if (!v) {
+			m->no_memory = true;
+			m->none = 0;
+			return &m->none;
+		}
+		if (x->n)
+			memcpy(v, x->v, x->n * sizeof(*v));
+		free(x->v);
+		x->v = v;
+		x->n = n;
+	}
+	return &x->v[i];
+}
+
+/* ---- what locations are made of ---- */
+
+static uint32_t string_of(struct merge *m, uint32_t i)
+{
+	uint32_t *at = number(m, &m->strings, i, &m->meta->strings);
+
+	if (!*at)
+		*at = profile_add_string(m->p, meta_str(m->meta, i)) + 1;
+	return *at - 1;
+}
+
+static uint32_t function_of(struct merge *m, uint32_t i)
+{
+	uint32_t *at = number(m, &m->functions, i, &m->meta->functions);
+
+	if (!*at) {
+		const struct meta_function *f = meta_function_at(m->meta, i);
+		struct profile_function new = { string_of(m, f->name), string_of(m, f->system_name),
+						string_of(m, f->file), f->start_line };
+
+		*at = profile_add_function(m->p, &new) + 1;
+	}
+	return *at - 1;
+}
+
+/*
+ * The mapping says what addresses count from: one that begins at 0 has those of the ELF file; one that begins
+ * in memory where it does in the file has the file's own.
+ */
+static uint32_t mapping_of(struct merge *m, const struct meta_part *part, bool elf_addr)
+{
+	const struct meta_binary *b = meta_binary_at(m->meta, part->binary);
+	struct profile_mapping new = { 0 };
+
+	if (!part->binary)
+		return PROFILE_NONE;
+	new.file = string_of(m, b->file);
+	new.build_id = string_of(m, b->build_id);
+	if (part->kind == META_OFFSET && !elf_addr) {
+		new.start = new.offset = part->offset;
+		new.limit = part->size && part->offset + part->size > part->offset ? part->offset + part->size
+										   : UINT64_MAX;
+	} else {
+		new.limit = UINT64_MAX;
+	}
+	return profile_add_mapping(m->p, &new);
+}
+
+static void flags_of(struct merge *m, const struct profile_location *l, uint32_t n)
+{
+	struct profile_mapping *map = l->mapping == PROFILE_NONE ? NULL : &m->p->mappings.p[l->mapping];
+	uint32_t flags = n ? PROFILE_HAS_FUNCTIONS : 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (m->p->functions.p[m->lines[i].function].file)
+			flags |= PROFILE_HAS_FILENAMES;
+		if (m->lines[i].line)
+			flags |= PROFILE_HAS_LINES;
+	}
+	if (n > 1)
+		flags |= PROFILE_HAS_INLINES;
+	if (map)
+		map->flags |= flags;
+}
+
+static uint32_t location_of(struct merge *m, uint32_t i)
+{
+	const struct meta_location *l = meta_location_at(m->meta, i);
+	uint64_t word = atomic_load_explicit(&l->names, memory_order_acquire);
+	struct meta_names names = meta_names_of(word);
+	uint64_t elf_addr = word ? atomic_load_explicit(&l->elf_addr, memory_order_relaxed) : 0;
+	uint32_t first = l->first_line, n = l->n_lines;
+	struct profile_location new = { .addr = elf_addr ? elf_addr : l->addr,
+					.folded = l->flags & LOCATION_FOLDED };
+
+	if (word && names.n_lines) {
+		first = names.first_line;
+		n = names.n_lines;
+	}
+	if (n > m->room_lines) {
+		m->room_lines = MAX(n, 64u);
+		m->lines = mem_realloc(m->lines, m->room_lines, sizeof(*m->lines));
+	}
+	for (uint32_t k = 0; k < n; k++) {
+		const struct meta_line *line = meta_line_at(m->meta, first + k);
+
+		m->lines[k] = (struct profile_line){ function_of(m, line->function), line->line,
+						     line->column };
+	}
+	new.mapping = mapping_of(m, meta_part_at(m->meta, l->part), elf_addr != 0);
+	flags_of(m, &new, n);
+	m->n_pending += names_pending(m->s, i);
+	return profile_add_location(m->p, &new, m->lines, n);
+}
+
+/* ---- stacks and samples ---- */
+
+/* Callers come before callees, so one pass down marks all that is wanted, and one up copies it. */
+static void copy_stacks(struct merge *m, struct sums *sums)
+{
+	uint64_t *wanted = sums->seen;
+
+	for (size_t w = sums->n / 64 + 1; w-- > 0;)
+		/* A caller may be in the same word: it is looked at anew each time. */
+		for (uint64_t below = ~(uint64_t)0; wanted[w] & below;) {
+			unsigned bit = 63 - (unsigned)__builtin_clzll(wanted[w] & below);
+			uint32_t parent = meta_stack_at(m->meta, (uint32_t)(w * 64 + bit))->parent;
+
+			wanted[parent / 64] |= (uint64_t)1 << parent % 64;
+			below = ((uint64_t)1 << bit) - 1;
+		}
+	for (size_t w = 0; w <= sums->n / 64 && !m->no_memory; w++)
+		for (uint64_t bits = wanted[w]; bits; bits &= bits - 1) {
+			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
+			uint32_t *at = number(m, &m->stacks, i, &m->meta->stacks), *location;
+			const struct meta_stack *st = meta_stack_at(m->meta, i);
+
+			if (!i || *at)
+				continue;
+			location = number(m, &m->locations, st->location, &m->meta->locations);
+			if (!*location)
+				*location = location_of(m, st->location) + 1;
+			*at = profile_add_stack(m->p, m->stacks.v[st->parent], *location - 1);
+		}
+}
+
+static void copy_samples(struct merge *m, const struct sums *sums, uint32_t labels)
+{
+	for (size_t w = 0; w <= sums->n / 64; w++)
+		for (uint64_t bits = sums->seen[w]; bits; bits &= bits - 1) {
+			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
+
+			if (sums->values[i])
+				profile_add_sample(m->p, m->stacks.v[i], labels, &sums->values[i]);
+		}
+}
+
+static uint32_t labels_of(struct merge *m, const struct series *x)
+{
+	struct str value = series_label(x, m->label);
+	struct profile_label l = { 0 };
+
+	if (!m->label.size || !value.size)
+		return 0;
+	l.key = profile_add_string(m->p, m->label);
+	l.str = profile_add_string(m->p, value);
+	return profile_add_labels(m->p, &l, 1);
+}
+
+static void take_type(struct merge *m, const struct series *x)
+{
+	m->first = x;
+	profile_add_type(m->p, x->texts[SERIES_TYPE], x->texts[SERIES_UNIT]);
+	m->p->period_type.type = profile_add_string(m->p, x->texts[SERIES_PERIOD_TYPE]);
+	m->p->period_type.unit = profile_add_string(m->p, x->texts[SERIES_PERIOD_UNIT]);
+}
+
+static int part(void *arg, const struct series *x, struct sums *sums, struct err *err)
+{
+	struct merge *m = arg;
+
+	if (!m->first)
+		take_type(m, x);
+	copy_stacks(m, sums);
+	if (m->no_memory)
+		return err_set(err, ERR_LIMIT, "no memory for %u stacks", sums->n);
+	copy_samples(m, sums, labels_of(m, x));
+	m->n_profiles += sums->n_profiles;
+	m->n_samples += sums->n_samples;
+	m->duration_ms = sum_of(m->duration_ms, sums->duration_ms);
+	m->period = MAX(m->period, sums->period);
+	m->first_ms = MIN(m->first_ms, sums->first_ms);
+	sums_clear(sums);
+	return profile_build_end(m->p, err);
+}
+
+static void head(struct merge *m)
+{
+	struct profile *p = m->p;
+
+	if (!m->n_profiles)
+		return;
+	if (__builtin_mul_overflow(m->first_ms, 1000000, &p->time_ns))
+		p->time_ns = 0;
+	if (__builtin_mul_overflow(m->duration_ms, 1000000, &p->duration_ns))
+		p->duration_ns = INT64_MAX;
+	p->period = m->period;
+}
+
+int profilestore_merge(struct profilestore *s, const struct profilestore_range *r, struct str label,
+		       const struct profile_limits *limits, int64_t deadline_mono_ms,
+		       struct profilestore_merged *ret, struct err *err)
+{
+	struct merge m = { .s = s, .meta = &s->meta, .label = label, .first_ms = INT64_MAX };
+	struct range_options o = { deadline_mono_ms, part, label, &m };
+	struct sums sums;
+	int res;
+
+	if (sums_init(&sums, &s->meta, err) < 0)
+		return -1;
+	m.p = profile_new(limits);
+	res = range_sums(s, r, &o, &sums, err);
+	sums_done(&sums);
+	free(m.stacks.v);
+	free(m.locations.v);
+	free(m.functions.v);
+	free(m.strings.v);
+	free(m.lines);
+	if (res < 0) {
+		profile_free(m.p);
+		return -1;
+	}
+	head(&m);
+	*ret = (struct profilestore_merged){ m.p, m.n_profiles, m.n_samples, m.n_pending };
+	return 0;
+}

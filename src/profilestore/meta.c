@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Interning: each string, function, binary, location and stack is there once, and found by one look into a
+ * hash table. Hashes are seeded, so that no input can choose its collisions. All of this is the writer's
+ * thread's alone; what it adds can be read by others at once.
+ */
+#include "profilestore/meta.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define SLOTS_MIN    256u
+#define STRING_CHUNK KIB(64)
+
+struct meta_string_chunk {
+	struct meta_string_chunk *next;
+	char text[];
+};
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+	__uint128_t m = (__uint128_t)(a ^ 0x9e3779b97f4a7c15) * (b ^ 0xe7037ed1a0b428db);
+
+	return (uint64_t)m ^ (uint64_t)(m >> 64);
+}
+
+static bool take_memory(struct meta *m, uint64_t size)
+{
+	if (atomic_load_explicit(&m->memory, memory_order_relaxed) + size > m->max_memory)
+		return false;
+	atomic_fetch_add_explicit(&m->memory, size, memory_order_relaxed);
+	return true;
+}
+
+int meta_err_limit(const struct meta *m, struct err *err)
+{
+	return err_set(
+		err, ERR_LIMIT,
+		"what is known of binaries, functions and stacks takes the %llu MiB of memory that it may",
+		(unsigned long long)(m->max_memory >> 20));
+}
+
+/* ---- hash tables ---- */
+
+static bool hash_room(struct meta *m, struct meta_hash *h,
+		      uint64_t (*hash_of)(const struct meta *m, uint32_t i))
+{
+	uint64_t was = h->mask ? (uint64_t)h->mask + 1 : 0, room = was ? was * 2 : SLOTS_MIN;
+	uint32_t *slots;
+
+	if (((uint64_t)h->n + 1) * 3 <= was * 2)
+		return true;
+	if (room > UINT32_MAX || !take_memory(m, (room - was) * sizeof(*slots)))
+		return false;
+	slots = calloc(room, sizeof(*slots));
+	if (!slots)
+		return false;
+	for (uint64_t i = 0; i < was; i++) {
+		uint64_t at;
+
+		if (!h->slots[i])
+			continue;
+		at = hash_of(m, h->slots[i] - 1) & (room - 1);
+		while (slots[at])
+			at = (at + 1) & (room - 1);
+		slots[at] = h->slots[i];
+	}
+	free(h->slots);
+	h->slots = slots;
+	h->mask = (uint32_t)(room - 1);
+	return true;
+}
+
+/* Whether there is an entry @i for which @equal holds; else *at is the free slot for it. */
+#define FIND(h, hash, at, i, equal)                                                                  \
+	({                                                                                           \
+		bool find_found_ = false;                                                            \
+		for (at = (uint32_t)(hash) & (h)->mask; (h)->slots[at]; at = (at + 1) & (h)->mask) { \
+			i = (h)->slots[at] - 1;                                                      \
+			if (equal) {                                                                 \
+				find_found_ = true;                                                  \
+				break;                                                               \
+			}                                                                            \
+		}                                                                                    \
+		find_found_;                                                                         \
+	})
+
+/* The new entry of @c is complete: everybody may see it, and it is found from now on. */
+static uint32_t put(struct meta_hash *h, uint32_t at, struct column *c)
+{
+	uint32_t i = column_publish(c);
+
+	h->slots[at] = i + 1;
+	h->n++;
+	return i;
+}
+
+static void *next(struct meta *m, struct column *c)
+{
+	return take_memory(m, c->entry_size) ? column_next(c) : NULL;
+}
+
+/* ---- strings ---- */
+
+static uint64_t hash_string(const struct meta *m, uint32_t i)
+{
+	struct str s = meta_str(m, i);
+
+	return hash64(s.p, s.size, m->seed);
+}
+
+static const char *keep_text(struct meta *m, struct str s)
+{
+	char *p = m->text;
+
+	if ((size_t)(m->text_end - m->text) < s.size) {
+		size_t size = MAX(s.size, STRING_CHUNK);
+		struct meta_string_chunk *c = malloc(sizeof(*c) + size);
+
+		if (!c)
+			return NULL;
+		c->next = m->chunk;
+		m->chunk = c;
+		p = c->text;
+		m->text_end = p + size;
+	}
+	memcpy(p, s.p, s.size);
+	m->text = p + s.size;
+	return p;
+}
+
+uint32_t meta_string(struct meta *m, struct str s)
+{
+	uint64_t hash = hash64(s.p, s.size, m->seed);
+	struct meta_hash *h = &m->by_string;
+	struct str *new;
+	uint32_t at, i;
+
+	if (!s.size)
+		return 0;
+	if (!hash_room(m, h, hash_string))
+		return META_FAILED;
+	if (FIND(h, hash, at, i, str_eq(meta_str(m, i), s)))
+		return i;
+	new = take_memory(m, s.size) ? next(m, &m->strings) : NULL;
+	if (!new)
+		return META_FAILED;
+	new->p = keep_text(m, s);
+	new->size = s.size;
+	return new->p ? put(h, at, &m->strings) : META_FAILED;
+}
+
+/* ---- functions, lines ---- */
+
+static uint64_t hash_of_function(const struct meta *m, const struct meta_function *f)
+{
+	return mix(mix((uint64_t)f->name << 32 | f->system_name, m->seed) ^ f->file, (uint32_t)f->start_line);
+}
+
+static uint64_t hash_function(const struct meta *m, uint32_t i)
+{
+	return hash_of_function(m, meta_function_at(m, i));
+}
+
+static bool function_eq(const struct meta_function *a, const struct meta_function *b)
+{
+	return a->name == b->name && a->system_name == b->system_name && a->file == b->file &&
+	       a->start_line == b->start_line;
+}
+
+uint32_t meta_function(struct meta *m, const struct meta_function *f)
+{
+	struct meta_hash *h = &m->by_function;
+	struct meta_function *new;
+	uint32_t at, i;
+
+	if (!hash_room(m, h, hash_function))
+		return META_FAILED;
+	if (FIND(h, hash_of_function(m, f), at, i, function_eq(meta_function_at(m, i), f)))
+		return i;
+	new = next(m, &m->functions);
+	if (!new)
+		return META_FAILED;
+	*new = *f;
+	return put(h, at, &m->functions);
+}
+
+uint32_t meta_lines(struct meta *m, const struct meta_line *lines, size_t n)
+{
+	uint32_t first = column_n(&m->lines);
+
+	for (size_t i = 0; i < n; i++) {
+		struct meta_line *new = next(m, &m->lines);
+
+		if (!new)
+			return META_FAILED;
+		*new = lines[i];
+		column_publish(&m->lines);
+	}
+	return first;
+}
+
+/* ---- binaries ---- */
+
+static uint64_t hash_of_binary(const struct meta *m, struct str file, struct str build_id)
+{
+	return build_id.size ? hash64(build_id.p, build_id.size, m->seed)
+			     : hash64(file.p, file.size, ~m->seed);
+}
+
+static uint64_t hash_binary(const struct meta *m, uint32_t i)
+{
+	const struct meta_binary *b = meta_binary_at(m, i);
+
+	return hash_of_binary(m, meta_str(m, b->file), meta_str(m, b->build_id));
+}
+
+static bool binary_eq(const struct meta *m, uint32_t i, struct str file, struct str build_id)
+{
+	const struct meta_binary *b = meta_binary_at(m, i);
+
+	return str_eq(meta_str(m, b->build_id), build_id) &&
+	       (build_id.size || str_eq(meta_str(m, b->file), file));
+}
+
+uint32_t meta_binary(struct meta *m, struct str file, struct str build_id)
+{
+	struct meta_hash *h = &m->by_binary;
+	struct meta_binary *new;
+	uint32_t at, i, f, id;
+
+	if (!hash_room(m, h, hash_binary))
+		return META_FAILED;
+	if (FIND(h, hash_of_binary(m, file, build_id), at, i, binary_eq(m, i, file, build_id)))
+		return i;
+	f = meta_string(m, file);
+	id = meta_string(m, build_id);
+	new = f == META_FAILED || id == META_FAILED ? NULL : next(m, &m->binaries);
+	if (!new)
+		return META_FAILED;
+	new->file = f;
+	new->build_id = id;
+	return put(h, at, &m->binaries);
+}
+
+static uint64_t hash_of_part(const struct meta *m, const struct meta_part *p)
+{
+	return mix(mix((uint64_t)p->binary << 8 | p->kind, m->seed), p->offset);
+}
+
+static uint64_t hash_part(const struct meta *m, uint32_t i)
+{
+	return hash_of_part(m, meta_part_at(m, i));
+}
+
+static bool part_eq(const struct meta_part *a, const struct meta_part *b)
+{
+	return a->binary == b->binary && a->kind == b->kind && a->offset == b->offset;
+}
+
+uint32_t meta_part(struct meta *m, const struct meta_part *p)
+{
+	struct meta_hash *h = &m->by_part;
+	struct meta_part *new;
+	uint32_t at, i;
+
+	if (!hash_room(m, h, hash_part))
+		return META_FAILED;
+	if (FIND(h, hash_of_part(m, p), at, i, part_eq(meta_part_at(m, i), p)))
+		return i;
+	new = next(m, &m->parts);
+	if (!new)
+		return META_FAILED;
+	*new = *p;
+	return put(h, at, &m->parts);
+}
+
+/* ---- locations ---- */
+
+/*
+ * A location is its binary, its address and the lines that it came with: not the part of the binary, since
+ * two mappings of different sizes may hold the same code.
+ */
+static uint64_t hash_begin(const struct meta *m, const struct meta_location *l)
+{
+	const struct meta_part *p = meta_part_at(m, l->part);
+
+	return mix(mix(l->addr, m->seed) ^ (uint64_t)p->binary << 8 ^ p->kind,
+		   (uint64_t)l->n_lines << 1 | (l->flags & LOCATION_FOLDED));
+}
+
+static uint64_t hash_line(uint64_t h, const struct meta_line *l)
+{
+	return mix(h ^ l->function, (uint64_t)(uint32_t)l->line << 32 | (uint32_t)l->column);
+}
+
+static uint64_t hash_location(const struct meta *m, uint32_t i)
+{
+	const struct meta_location *l = meta_location_at(m, i);
+	uint64_t h = hash_begin(m, l);
+
+	for (uint32_t k = 0; k < l->n_lines; k++)
+		h = hash_line(h, meta_line_at(m, l->first_line + k));
+	return h;
+}
+
+/* Lines that are in the table already are not given. */
+static const struct meta_line *line_of(const struct meta *m, const struct meta_location *l,
+				       const struct meta_line *lines, uint32_t k)
+{
+	return lines ? &lines[k] : meta_line_at(m, l->first_line + k);
+}
+
+static bool location_eq(const struct meta *m, uint32_t i, const struct meta_location *l,
+			const struct meta_line *lines)
+{
+	const struct meta_location *o = meta_location_at(m, i);
+	const struct meta_part *a, *b;
+
+	if (o->addr != l->addr || o->n_lines != l->n_lines || (o->flags ^ l->flags) & LOCATION_FOLDED)
+		return false;
+	a = meta_part_at(m, o->part);
+	b = meta_part_at(m, l->part);
+	if (a->binary != b->binary || a->kind != b->kind)
+		return false;
+	for (uint32_t k = 0; k < l->n_lines; k++) {
+		const struct meta_line *x = meta_line_at(m, o->first_line + k), *y = line_of(m, l, lines, k);
+
+		if (x->function != y->function || x->line != y->line || x->column != y->column)
+			return false;
+	}
+	return true;
+}
+
+uint32_t meta_location(struct meta *m, const struct meta_location *l, const struct meta_line *lines)
+{
+	struct meta_hash *h = &m->by_location;
+	uint64_t hash = hash_begin(m, l);
+	struct meta_location *new;
+	struct meta_binary *b;
+	uint32_t at, i, first;
+
+	for (uint32_t k = 0; k < l->n_lines; k++)
+		hash = hash_line(hash, line_of(m, l, lines, k));
+	if (!hash_room(m, h, hash_location))
+		return META_FAILED;
+	if (FIND(h, hash, at, i, location_eq(m, i, l, lines)))
+		return i;
+	first = lines ? meta_lines(m, lines, l->n_lines) : l->first_line;
+	new = first == META_FAILED ? NULL : next(m, &m->locations);
+	if (!new)
+		return META_FAILED;
+	b = meta_binary_at(m, meta_binary_of(m, l));
+	*new = (struct meta_location){ .addr = l->addr,
+				       .part = l->part,
+				       .first_line = first,
+				       .n_lines = l->n_lines,
+				       .flags = l->flags,
+				       .next = atomic_load_explicit(&b->last_location,
+								    memory_order_relaxed) };
+	i = put(h, at, &m->locations);
+	atomic_store_explicit(&b->last_location, i + 1, memory_order_release);
+	atomic_fetch_add_explicit(&b->n_locations, 1, memory_order_relaxed);
+	if (l->flags & LOCATION_BARE)
+		atomic_fetch_add_explicit(&b->n_bare, 1, memory_order_relaxed);
+	return i;
+}
+
+/* ---- stacks ---- */
+
+static uint64_t hash_of_stack(const struct meta *m, uint32_t parent, uint32_t location)
+{
+	return mix((uint64_t)parent << 32 | location, m->seed);
+}
+
+static uint64_t hash_stack(const struct meta *m, uint32_t i)
+{
+	const struct meta_stack *s = meta_stack_at(m, i);
+
+	return hash_of_stack(m, s->parent, s->location);
+}
+
+uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location)
+{
+	struct meta_hash *h = &m->by_stack;
+	struct meta_stack *new;
+	uint32_t at, i;
+
+	if (!hash_room(m, h, hash_stack))
+		return META_FAILED;
+	if (FIND(h, hash_of_stack(m, parent, location), at, i, ({
+			 const struct meta_stack *s = meta_stack_at(m, i);
+
+			 s->parent == parent && s->location == location;
+		 })))
+		return i;
+	new = next(m, &m->stacks);
+	if (!new)
+		return META_FAILED;
+	*new = (struct meta_stack){ parent, location };
+	return put(h, at, &m->stacks);
+}
+
+/* ---- all of it ---- */
+
+void meta_init(struct meta *m, uint64_t max_memory)
+{
+	memset(m, 0, sizeof(*m));
+	m->max_memory = max_memory;
+	if (getrandom(&m->seed, sizeof(m->seed), GRND_NONBLOCK) != sizeof(m->seed))
+		m->seed = (uint64_t)clock_mono_ns() ^ (uint64_t)getpid() << 32;
+	m->strings.entry_size = sizeof(struct str);
+	m->functions.entry_size = sizeof(struct meta_function);
+	m->lines.entry_size = sizeof(struct meta_line);
+	m->binaries.entry_size = sizeof(struct meta_binary);
+	m->parts.entry_size = sizeof(struct meta_part);
+	m->locations.entry_size = sizeof(struct meta_location);
+	m->stacks.entry_size = sizeof(struct meta_stack);
+	/* Those that have number 0; of the columns' first chunks there is always memory, or none for
+	 * anything. */
+	*(struct str *)column_next(&m->strings) = STR("");
+	column_publish(&m->strings);
+	column_next(&m->stacks);
+	column_publish(&m->stacks);
+	meta_function(m, &(struct meta_function){ 0 });
+	meta_binary(m, STR(""), STR(""));
+}
+
+void meta_done(struct meta *m)
+{
+	struct column *columns[] = { &m->strings, &m->functions, &m->lines, &m->binaries,
+				     &m->parts,   &m->locations, &m->stacks };
+	struct meta_hash *hashes[] = { &m->by_string, &m->by_function, &m->by_binary,
+				       &m->by_part,   &m->by_location, &m->by_stack };
+
+	for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
+		column_done(columns[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(hashes); i++)
+		free(hashes[i]->slots);
+	while (m->chunk) {
+		struct meta_string_chunk *c = m->chunk;
+
+		m->chunk = c->next;
+		free(c);
+	}
+}

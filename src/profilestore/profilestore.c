@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A profile store opened and closed, and what it has to say of itself.
+ */
+#include "profilestore/internal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define MAX_SERIES_USUAL   100000u
+#define MAX_METADATA_USUAL ((uint64_t)1 << 30)
+#define MAX_METADATA_LEAST ((uint64_t)1 << 20)
+#define PAGE_SIZE          8192 /* holds two profiles of 1000 samples, and wastes less than 4096 would */
+
+static int open_db(struct profilestore *s, struct err *err)
+{
+	const struct db_options o = { .create = true, .sync = true, .page_size = PAGE_SIZE };
+
+	if (dir_make(s->dir, 0750, err) < 0 || db_open(s->path, &o, &s->db, err) < 0)
+		return -1;
+	return db_migrate(s->db, profilestore_migrations, profilestore_n_migrations, err);
+}
+
+int profilestore_open(const struct profilestore_options *o, struct profilestore **ret, struct err *err)
+{
+	struct profilestore *s = NEW(struct profilestore);
+
+	s->dir = mem_strdup(o->dir);
+	s->path = mem_printf("%s/profiles.db", o->dir);
+	s->max_age_ms = o->max_age_ms;
+	s->max_size = o->max_size;
+	s->max_series = o->max_series ? o->max_series : MAX_SERIES_USUAL;
+	s->now_ms = o->now_ms ? o->now_ms : clock_wall_ms;
+	s->series.entry_size = sizeof(struct series *);
+	s->next_series = 1;
+	pthread_mutex_init(&s->readers_lock, NULL);
+	pthread_mutex_init(&s->groom_lock, NULL);
+	meta_init(&s->meta, o->max_metadata ? MAX(o->max_metadata, MAX_METADATA_LEAST) : MAX_METADATA_USUAL);
+	if (open_db(s, err) == 0 && profilestore_load(s, err) == 0 && names_open(s, s->db, err) == 0 &&
+	    writer_start(s, err) == 0) {
+		*ret = s;
+		return 0;
+	}
+	profilestore_close(s);
+	return err_in(err, "profiles in %s", o->dir);
+}
+
+void profilestore_close(struct profilestore *s)
+{
+	if (!s)
+		return;
+	writer_stop(s);
+	names_close(s);
+	while (s->n_readers)
+		db_close(s->readers[--s->n_readers]);
+	db_close(s->db);
+	for (uint32_t i = 0; i < column_n(&s->series); i++)
+		series_free(*(struct series **)column_at(&s->series, i));
+	column_done(&s->series);
+	map_done(&s->series_by_key);
+	buf_done(&s->segments.names);
+	meta_done(&s->meta);
+	pthread_mutex_destroy(&s->groom_lock);
+	pthread_mutex_destroy(&s->readers_lock);
+	free(s->path);
+	free(s->dir);
+	free(s);
+}
+
+/* The database and what belongs to it. */
+static uint64_t size_on_disk(const struct profilestore *s)
+{
+	static const char *const behind[] = { "", "-wal", "-shm" };
+	uint64_t size = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(behind); i++) {
+		AUTO(mem_freep) char *path = mem_printf("%s%s", s->path, behind[i]);
+		struct stat st;
+
+		if (stat(path, &st) == 0)
+			size += (uint64_t)st.st_blocks * 512;
+	}
+	return size;
+}
+
+void profilestore_stats(struct profilestore *s, struct profilestore_stats *ret)
+{
+	const struct meta *m = &s->meta;
+
+	*ret = (struct profilestore_stats){
+		.n_profiles = atomic_load(&s->n_profiles),
+		.n_samples = atomic_load(&s->n_samples),
+		.n_series = column_n(&s->series),
+		.n_locations = column_n(&m->locations),
+		.n_unnamed = names_n_unnamed(s),
+		.n_stacks = column_n(&m->stacks) - 1,
+		.n_functions = column_n(&m->functions) - 1,
+		.n_strings = column_n(&m->strings),
+		.n_binaries = column_n(&m->binaries) - 1,
+		.data_size = size_on_disk(s),
+		.metadata_size = atomic_load(&m->memory),
+		.n_added = atomic_load(&s->n_added),
+		.n_duplicates = atomic_load(&s->n_duplicates),
+		.n_refused = atomic_load(&s->n_refused),
+		.n_expired = atomic_load(&s->n_expired),
+		.oldest_ms = INT64_MAX,
+	};
+	for (uint32_t i = 0; i < column_n(&s->series); i++) {
+		const struct series *x = *(struct series **)column_at(&s->series, i);
+
+		ret->oldest_ms = MIN(ret->oldest_ms, atomic_load(&x->first_ms));
+		ret->latest_ms = MAX(ret->latest_ms, atomic_load(&x->last_ms));
+	}
+	if (ret->oldest_ms == INT64_MAX)
+		ret->oldest_ms = 0;
+}

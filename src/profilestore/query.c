@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Series over time, and lists of profiles.
+ */
+#include "profilestore/internal.h"
+
+#include <stdlib.h>
+
+#define POINTS_USUAL 200
+#define MAX_POINTS   11000u /* of one series */
+#define LIMIT_USUAL  100u
+
+/* ---- series over time ---- */
+
+/* Steps that people know, and of which the longer ones are multiples of what there are sums of. */
+static const int64_t steps_ms[] = { 1000,     2000,     5000,     10000,    15000,     30000,    60000,
+				    120000,   300000,   600000,   1200000,  1800000,   3600000,  7200000,
+				    10800000, 21600000, 43200000, 86400000, 172800000, 604800000 };
+
+/* Times that the asked for can mean: what there is at all. */
+static void clip(const struct profilestore *s, const struct profilestore_range *r, int64_t *from_ms,
+		 int64_t *to_ms)
+{
+	int64_t first = INT64_MAX, last = INT64_MIN;
+	const struct series *x;
+	uint32_t it = 0;
+
+	while ((x = series_next(s, r, &it))) {
+		first = MIN(first, atomic_load(&x->first_ms));
+		last = MAX(last, atomic_load(&x->last_ms));
+	}
+	*from_ms = first > last ? MAX(r->from_ms, (int64_t)0) : MAX(r->from_ms, first);
+	*to_ms = first > last ? *from_ms : MIN(r->to_ms, last + 1);
+}
+
+static int64_t usual_step(int64_t length_ms)
+{
+	size_t i = 0;
+
+	while (i + 1 < ARRAY_SIZE(steps_ms) && length_ms / steps_ms[i] > POINTS_USUAL)
+		i++;
+	return length_ms / steps_ms[i] > (int64_t)MAX_POINTS ? length_ms / POINTS_USUAL : steps_ms[i];
+}
+
+struct group {
+	struct profilestore_label *labels;
+	size_t n_labels;
+	int64_t total;
+	uint64_t n_profiles;
+	int64_t *points;
+};
+
+struct groups {
+	struct arena arena;
+	struct map by_key;
+	struct group **v;
+	size_t n, room, n_points;
+	struct buf key;
+};
+
+static void labels_by(struct arena *a, const struct series *x, const struct profilestore_series_options *o,
+		      struct group *g)
+{
+	if (o->one)
+		return;
+	if (!o->n_by) {
+		/* Those of the series live as long as the store. */
+		g->labels = x->labels;
+		g->n_labels = x->n_labels;
+		return;
+	}
+	g->labels = ARENA_NEW_N(a, struct profilestore_label, o->n_by);
+	for (size_t i = 0; i < o->n_by; i++) {
+		struct str v = series_label(x, o->by[i]);
+
+		if (v.size)
+			g->labels[g->n_labels++] = (struct profilestore_label){ o->by[i], v };
+	}
+}
+
+static struct group *group_of(struct groups *gs, const struct series *x,
+			      const struct profilestore_series_options *o)
+{
+	static const struct str no_texts[SERIES_N_TEXTS];
+	struct group g = { 0 }, *at;
+
+	labels_by(&gs->arena, x, o, &g);
+	series_key(&gs->key, no_texts, false, g.labels, g.n_labels);
+	at = map_get(&gs->by_key, bytes_of(gs->key.p, gs->key.size));
+	if (at)
+		return at;
+	at = ARENA_NEW(&gs->arena, struct group);
+	*at = g;
+	if (gs->n == gs->room) {
+		gs->room = gs->room ? gs->room * 2 : 64;
+		gs->v = mem_realloc(gs->v, gs->room, sizeof(struct group *));
+	}
+	gs->v[gs->n++] = at;
+	map_put(&gs->by_key, bytes_of(gs->key.p, gs->key.size), at);
+	return at;
+}
+
+static int by_total(const void *a, const void *b)
+{
+	const struct group *x = *(struct group *const *)a, *y = *(struct group *const *)b;
+
+	return x->total != y->total ? (x->total > y->total ? -1 : 1) : x->n_profiles < y->n_profiles ? 1 : -1;
+}
+
+static size_t text_size(const struct group *g)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < g->n_labels; i++)
+		size += g->labels[i].name.size + g->labels[i].value.size;
+	return size;
+}
+
+static struct str put_text(char **p, struct str s)
+{
+	struct str ret = { *p, s.size };
+
+	if (s.size)
+		memcpy(*p, s.p, s.size);
+	*p += s.size;
+	return ret;
+}
+
+/* All in one piece: series, points, labels, texts. */
+static struct profilestore_series_list *list_of(const struct groups *gs, size_t n)
+{
+	size_t n_labels = 0, size = sizeof(struct profilestore_series_list);
+	struct profilestore_series_list *l;
+	struct profilestore_label *labels;
+	int64_t *points;
+	char *text;
+
+	for (size_t i = 0; i < n; i++) {
+		n_labels += gs->v[i]->n_labels;
+		size += sizeof(*l->v) + gs->n_points * sizeof(int64_t) + text_size(gs->v[i]);
+	}
+	l = mem_zalloc(size + n_labels * sizeof(*labels));
+	l->v = (struct profilestore_series *)(l + 1);
+	points = (int64_t *)(l->v + n);
+	labels = (struct profilestore_label *)(points + n * gs->n_points);
+	text = (char *)(labels + n_labels);
+	for (size_t i = 0; i < n; i++) {
+		const struct group *g = gs->v[i];
+
+		l->v[i] = (struct profilestore_series){ labels, g->n_labels, g->total, g->n_profiles,
+							points };
+		if (gs->n_points)
+			memcpy(points, g->points, gs->n_points * sizeof(*points));
+		points += gs->n_points;
+		for (size_t k = 0; k < g->n_labels; k++)
+			*labels++ = (struct profilestore_label){ put_text(&text, g->labels[k].name),
+								 put_text(&text, g->labels[k].value) };
+	}
+	l->n = n;
+	l->n_left_out = gs->n - n;
+	return l;
+}
+
+static int add_series(struct groups *gs, struct db *db, const struct series *x,
+		      const struct profilestore_series_options *o, int64_t from_ms, int64_t to_ms,
+		      int64_t step_ms, struct err *err)
+{
+	struct group *g = group_of(gs, x, o);
+	uint64_t n_profiles;
+	int64_t total;
+
+	if (!g->points)
+		g->points = ARENA_NEW_N(&gs->arena, int64_t, gs->n_points);
+	if (series_points(db, x, from_ms, to_ms, step_ms, g->points, &total, &n_profiles, err) < 0)
+		return -1;
+	g->total = sum_of(g->total, total);
+	g->n_profiles += n_profiles;
+	return 0;
+}
+
+int profilestore_series(struct profilestore *s, const struct profilestore_range *r,
+			const struct profilestore_series_options *o, struct profilestore_series_list **ret,
+			struct err *err)
+{
+	struct groups gs = { 0 };
+	int64_t from_ms, to_ms, step_ms;
+	struct db *db;
+	struct series *x;
+	uint32_t it = 0;
+	int res = 0;
+
+	clip(s, r, &from_ms, &to_ms);
+	step_ms = o->step_ms > 0 ? o->step_ms : usual_step(to_ms - from_ms);
+	from_ms -= from_ms % step_ms;
+	gs.n_points = (size_t)((to_ms - from_ms + step_ms - 1) / step_ms);
+	if (gs.n_points > MAX_POINTS)
+		return err_set(err, ERR_LIMIT,
+			       "%zu points; %u may be asked for: take a longer step, or a shorter time",
+			       gs.n_points, MAX_POINTS);
+	db = reader_take(s, err);
+	if (!db)
+		return -1;
+	arena_init(&gs.arena);
+	while (res == 0 && gs.n_points && (x = series_next(s, r, &it)))
+		res = add_series(&gs, db, x, o, MAX(from_ms, r->from_ms), MIN(to_ms, r->to_ms), step_ms, err);
+	reader_give(s, db);
+	if (res == 0) {
+		qsort(gs.v, gs.n, sizeof(struct group *), by_total);
+		*ret = list_of(&gs, MIN(gs.n, (size_t)(o->limit ? o->limit : LIMIT_USUAL)));
+		(*ret)->from_ms = from_ms;
+		(*ret)->step_ms = step_ms;
+		(*ret)->n_points = gs.n_points;
+	}
+	free(gs.v);
+	map_done(&gs.by_key);
+	buf_done(&gs.key);
+	arena_done(&gs.arena);
+	return res;
+}
+
+/* ---- one by one ---- */
+
+struct entry {
+	struct profilestore_entry e;
+	const struct series *x;
+};
+struct latest {
+	struct entry *v;
+	size_t n, room;
+};
+
+static const char latest_sql[] =
+	"SELECT id, time_ms, duration_ms, total, n_samples, series FROM profile "
+	"WHERE series = ? AND time_ms >= ? AND time_ms < ? ORDER BY time_ms DESC, id DESC LIMIT ?";
+static const char one_sql[] =
+	"SELECT id, time_ms, duration_ms, total, n_samples, series FROM profile WHERE id = ?";
+
+static int later_first(const void *a, const void *b)
+{
+	const struct profilestore_entry *x = &((const struct entry *)a)->e,
+					*y = &((const struct entry *)b)->e;
+
+	return x->time_ms != y->time_ms ? (x->time_ms > y->time_ms ? -1 : 1) : x->id > y->id ? -1 : 1;
+}
+
+static void keep(struct latest *l, size_t n)
+{
+	qsort(l->v, l->n, sizeof(*l->v), later_first);
+	l->n = MIN(l->n, n);
+}
+
+static int take_rows(struct latest *l, struct db_stmt *st, const struct series *x, struct err *err)
+{
+	int r;
+
+	while ((r = db_step(st, err)) == DB_ROW) {
+		if (l->n == l->room) {
+			l->room = l->room ? l->room * 2 : 64;
+			l->v = mem_realloc(l->v, l->room, sizeof(*l->v));
+		}
+		l->v[l->n++] = (struct entry){ { .id = db_i64(st, 0),
+						 .time_ms = db_i64(st, 1),
+						 .duration_ms = db_i64(st, 2),
+						 .total = db_i64(st, 3),
+						 .n_samples = (uint64_t)db_i64(st, 4) },
+					       x ? x : NULL };
+	}
+	return r;
+}
+
+static int take_one(struct profilestore *s, struct db *db, int64_t id, struct latest *l, struct err *err)
+{
+	struct db_stmt *st;
+	const struct series *x;
+	int r;
+
+	if (db_prepare(db, one_sql, &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, id);
+	r = db_step(st, err);
+	if (r != DB_ROW)
+		return r;
+	x = series_of_id(s, (uint32_t)db_i64(st, 5));
+	db_reset(st);
+	db_bind_i64(st, 1, id);
+	return x ? take_rows(l, st, x, err) : 0;
+}
+
+static int take_latest(struct profilestore *s, struct db *db, const struct profilestore_range *r,
+		       size_t limit, struct latest *l, struct err *err)
+{
+	const struct series *x;
+	uint32_t it = 0;
+
+	while ((x = series_next(s, r, &it))) {
+		struct db_stmt *st;
+
+		/* What is later than all of a series leaves nothing of it. */
+		if (l->n == limit && l->v[limit - 1].e.time_ms > atomic_load(&x->last_ms))
+			continue;
+		if (db_prepare(db, latest_sql, &st, err) < 0)
+			return -1;
+		db_bind_i64(st, 1, x->id);
+		db_bind_i64(st, 2, r->from_ms);
+		db_bind_i64(st, 3, r->to_ms);
+		db_bind_i64(st, 4, (int64_t)limit);
+		if (take_rows(l, st, x, err) < 0)
+			return -1;
+		keep(l, limit);
+	}
+	return 0;
+}
+
+static struct profilestore_entries *entries_of(const struct latest *l)
+{
+	struct profilestore_entries *e = mem_zalloc(sizeof(*e) + l->n * sizeof(*e->v));
+
+	e->v = (struct profilestore_entry *)(e + 1);
+	e->n = l->n;
+	for (size_t i = 0; i < l->n; i++) {
+		e->v[i] = l->v[i].e;
+		/* Labels live as long as the store. */
+		e->v[i].labels = l->v[i].x->labels;
+		e->v[i].n_labels = l->v[i].x->n_labels;
+	}
+	return e;
+}
+
+int profilestore_profiles(struct profilestore *s, const struct profilestore_range *r, uint32_t limit,
+			  struct profilestore_entries **ret, struct err *err)
+{
+	struct db *db = reader_take(s, err);
+	struct latest l = { 0 };
+	int res;
+
+	if (!db)
+		return -1;
+	if (r->profile_id)
+		res = take_one(s, db, r->profile_id, &l, err);
+	else
+		res = take_latest(s, db, r, limit ? limit : LIMIT_USUAL, &l, err);
+	reader_give(s, db);
+	if (res == 0)
+		*ret = entries_of(&l);
+	free(l.v);
+	return res;
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lies in a range. Who asks has a connection of his own, and so a picture of the database that no writer
+ * disturbs or waits for.
+ *
+ * Of each series the largest sums that lie in the range are taken, then smaller ones for what is left on both
+ * sides and between, and single profiles for the rest. A sum that is not there is no error: it was not made
+ * yet.
+ */
+#include "profilestore/internal.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define LONGEST_MS rollup_ms[ROLLUP_LEVELS - 1]
+
+/* ---- connections ---- */
+
+struct db *reader_take(struct profilestore *s, struct err *err)
+{
+	struct db *db = NULL;
+
+	pthread_mutex_lock(&s->readers_lock);
+	if (s->n_readers)
+		db = s->readers[--s->n_readers];
+	pthread_mutex_unlock(&s->readers_lock);
+	if (!db && db_open(s->path, &(struct db_options){ .read_only = true }, &db, err) < 0)
+		return NULL;
+	/* Of all that is read until reader_give() the same state is seen. */
+	if (db_exec(db, "BEGIN", err) < 0) {
+		db_close(db);
+		return NULL;
+	}
+	return db;
+}
+
+void reader_give(struct profilestore *s, struct db *db)
+{
+	if (!db)
+		return;
+	db_set_deadline(db, 0);
+	db_rollback(db);
+	pthread_mutex_lock(&s->readers_lock);
+	if (s->n_readers < ARRAY_SIZE(s->readers)) {
+		s->readers[s->n_readers++] = db;
+		db = NULL;
+	}
+	pthread_mutex_unlock(&s->readers_lock);
+	db_close(db);
+}
+
+/* ---- pieces ---- */
+
+/* What is done with each row of a range; sums come as such, with level >= 0. */
+struct visit {
+	struct db *db;
+	const struct series *x;
+	unsigned below; /* only sums of levels less than this */
+	int64_t deadline_ms;
+	bool data; /* the rows, not only what is in the index */
+	/* Of a sum: whether it is wanted as a whole. NULL: always. */
+	bool (*fits)(struct visit *v, int64_t start_ms, int64_t size_ms);
+	int (*row)(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err);
+	void *arg;
+};
+
+static const char profiles_sql[] =
+	"SELECT time_ms, total, duration_ms, period, n_samples, digest, series, data FROM profile "
+	"WHERE series = ? AND time_ms >= ? AND time_ms < ?";
+static const char profile_totals_sql[] =
+	"SELECT time_ms, total FROM profile WHERE series = ? AND time_ms >= ? AND time_ms < ?";
+static const char rollups_sql[] =
+	"SELECT start_ms, total, duration_ms, period, n_samples, digest, series, data, n_profiles, first_ms "
+	"FROM rollup "
+	"WHERE series = ? AND level = ? AND start_ms >= ? AND start_ms < ? ORDER BY start_ms";
+static const char rollup_totals_sql[] =
+	"SELECT start_ms, total, n_profiles FROM rollup "
+	"WHERE series = ? AND level = ? AND start_ms >= ? AND start_ms < ? ORDER BY start_ms";
+enum {
+	COL_TIME,
+	COL_TOTAL,
+	COL_DURATION,
+	COL_PERIOD,
+	COL_N_SAMPLES,
+	COL_DIGEST,
+	COL_SERIES,
+	COL_DATA,
+	COL_N,
+	COL_FIRST
+};
+enum { COL_TOTALS_N = 2 };
+
+static int late(const struct visit *v, struct err *err)
+{
+	if (v->deadline_ms && clock_mono_ms() > v->deadline_ms)
+		return err_set(err, ERR_CANCELLED, "took too long");
+	return 0;
+}
+
+static int visit_profiles(struct visit *v, int64_t from_ms, int64_t to_ms, struct err *err)
+{
+	struct db_stmt *st;
+	int r;
+
+	if (from_ms >= to_ms)
+		return 0;
+	if (db_prepare(v->db, v->data ? profiles_sql : profile_totals_sql, &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, v->x->id);
+	db_bind_i64(st, 2, from_ms);
+	db_bind_i64(st, 3, to_ms);
+	while ((r = db_step(st, err)) == DB_ROW) {
+		r = v->row(v, st, db_i64(st, COL_TIME), -1, err);
+		if (r < 0)
+			break;
+		r = late(v, err);
+		if (r < 0)
+			break;
+	}
+	db_reset(st);
+	return r;
+}
+
+/* What is between two sums of a level is asked of the level below: the list of it. */
+struct gap {
+	int64_t from_ms, to_ms;
+};
+struct gaps {
+	struct gap *v;
+	size_t n, room;
+};
+
+static void add_gap(struct gaps *g, int64_t from_ms, int64_t to_ms)
+{
+	if (from_ms >= to_ms)
+		return;
+	if (g->n == g->room) {
+		g->room = g->room ? g->room * 2 : 16;
+		g->v = mem_realloc(g->v, g->room, sizeof(*g->v));
+	}
+	g->v[g->n++] = (struct gap){ from_ms, to_ms };
+}
+
+static int visit_level(struct visit *v, int level, struct gap in, struct gaps *out, struct err *err)
+{
+	int64_t size = rollup_ms[level], first = in.from_ms, end;
+	struct db_stmt *st;
+	int r;
+
+	/* Only those that lie in it as a whole. */
+	if (first % size)
+		first += size - first % size;
+	end = in.to_ms - in.to_ms % size;
+	if (first >= end) {
+		add_gap(out, in.from_ms, in.to_ms);
+		return 0;
+	}
+	if (db_prepare(v->db, v->data ? rollups_sql : rollup_totals_sql, &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, v->x->id);
+	db_bind_i64(st, 2, level);
+	db_bind_i64(st, 3, first);
+	db_bind_i64(st, 4, end);
+	while ((r = db_step(st, err)) == DB_ROW) {
+		int64_t start = db_i64(st, COL_TIME);
+
+		if (start < in.from_ms || (v->fits && !v->fits(v, start, size)))
+			continue;
+		r = v->row(v, st, start, level, err);
+		if (r < 0)
+			break;
+		add_gap(out, in.from_ms, start);
+		in.from_ms = start + size;
+		r = late(v, err);
+		if (r < 0)
+			break;
+	}
+	db_reset(st);
+	add_gap(out, in.from_ms, in.to_ms);
+	return r;
+}
+
+static int visit(struct visit *v, int64_t from_ms, int64_t to_ms, struct err *err)
+{
+	struct gaps in = { 0 }, out = { 0 };
+	int r = 0;
+
+	/* Outside of these there is nothing, so that the range may as well be that of all sums of it. */
+	int64_t first = atomic_load(&v->x->first_ms), last = atomic_load(&v->x->last_ms);
+
+	if (first > last)
+		return 0;
+	if (from_ms <= first)
+		from_ms = first - first % LONGEST_MS;
+	if (to_ms > last)
+		to_ms = last - last % LONGEST_MS + LONGEST_MS;
+	add_gap(&in, from_ms, to_ms);
+	for (int level = (int)v->below - 1; r == 0 && level >= 0; level--) {
+		struct gaps swap = in;
+
+		out.n = 0;
+		for (size_t i = 0; r == 0 && i < in.n; i++)
+			r = visit_level(v, level, in.v[i], &out, err);
+		in = out;
+		out = swap;
+	}
+	for (size_t i = 0; r == 0 && i < in.n; i++)
+		r = visit_profiles(v, in.v[i].from_ms, in.v[i].to_ms, err);
+	free(in.v);
+	free(out.v);
+	return r;
+}
+
+/* ---- sums ---- */
+
+static int add_row(struct sums *sums, struct db_stmt *st, bool rollup, struct err *err)
+{
+	struct bytes data = db_bytes(st, COL_DATA);
+	int64_t time_ms = db_i64(st, COL_TIME), duration_ms = db_i64(st, COL_DURATION);
+
+	if ((uint64_t)db_i64(st, COL_DIGEST) !=
+	    samples_digest((uint32_t)db_i64(st, COL_SERIES), time_ms, duration_ms, data))
+		return err_set(err, ERR_INVALID, "samples are damaged");
+	if (sums_add(sums, data, err) < 0)
+		return -1;
+	sums->total = sum_of(sums->total, db_i64(st, COL_TOTAL));
+	sums->duration_ms = sum_of(sums->duration_ms, duration_ms);
+	sums->period = MAX(sums->period, db_i64(st, COL_PERIOD));
+	sums->n_samples += (uint64_t)db_i64(st, COL_N_SAMPLES);
+	sums->n_profiles += rollup ? (uint64_t)db_i64(st, COL_N) : 1;
+	sums->first_ms = MIN(sums->first_ms, rollup ? db_i64(st, COL_FIRST) : time_ms);
+	return 0;
+}
+
+static int sum_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err)
+{
+	if (add_row(v->arg, st, level >= 0, err) < 0)
+		return err_in(err, "%s of series %u at %lld", level < 0 ? "profile" : "sums", v->x->id,
+			      (long long)time_ms);
+	return 0;
+}
+
+int series_sums(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms, unsigned below,
+		int64_t deadline_mono_ms, struct sums *sums, struct err *err)
+{
+	struct visit v = { .db = db,
+			   .x = x,
+			   .below = below,
+			   .deadline_ms = deadline_mono_ms,
+			   .data = true,
+			   .row = sum_row,
+			   .arg = sums };
+
+	return visit(&v, from_ms, to_ms, err);
+}
+
+static const char profile_sql[] = "SELECT time_ms, total, duration_ms, period, n_samples, digest, series, "
+				  "data FROM profile WHERE id = ?";
+
+static int one_profile(struct db *db, int64_t id, struct sums *sums, uint32_t *ret_series, struct err *err)
+{
+	struct db_stmt *st;
+	int r;
+
+	if (db_prepare(db, profile_sql, &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, id);
+	r = db_step(st, err);
+	if (r == DB_ROW) {
+		*ret_series = (uint32_t)db_i64(st, COL_SERIES);
+		r = add_row(sums, st, false, err);
+		if (r < 0)
+			r = err_in(err, "profile %lld", (long long)id);
+	}
+	db_reset(st);
+	return r;
+}
+
+static int by_value(const void *a, const void *b, void *arg)
+{
+	const struct str *label = arg;
+
+	return str_cmp(series_label(*(struct series *const *)a, *label),
+		       series_label(*(struct series *const *)b, *label));
+}
+
+static int same_type(const struct series *a, const struct series *b, struct err *err)
+{
+	if (str_eq(a->texts[SERIES_TYPE], b->texts[SERIES_TYPE]) &&
+	    str_eq(a->texts[SERIES_UNIT], b->texts[SERIES_UNIT]))
+		return 0;
+	return err_set(err, ERR_INVALID,
+		       "profiles of different types cannot be added up: " STR_FMT " and " STR_FMT
+		       "; begin the selector with one of them",
+		       STR_ARG(a->type), STR_ARG(b->type));
+}
+
+static int list_series(struct profilestore *s, const struct profilestore_range *r, struct str label,
+		       struct series ***ret, size_t *ret_n, struct err *err)
+{
+	AUTO(mem_freep) struct series **list = NULL;
+	size_t n = 0, room = 0;
+	struct series *x;
+	uint32_t it = 0;
+
+	while ((x = series_next(s, r, &it))) {
+		if (n && same_type(list[0], x, err) < 0)
+			return -1;
+		if (n == room) {
+			room = room ? room * 2 : 64;
+			list = mem_realloc(list, room, sizeof(*list));
+		}
+		list[n++] = x;
+	}
+	if (label.size && n)
+		qsort_r(list, n, sizeof(*list), by_value, &label);
+	*ret = TAKE(list);
+	*ret_n = n;
+	return 0;
+}
+
+static int sum_series(struct db *db, const struct profilestore_range *r, const struct range_options *o,
+		      struct series **list, size_t n, struct sums *sums, struct err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (series_sums(db, list[i], r->from_ms, r->to_ms, ROLLUP_LEVELS, o->deadline_mono_ms, sums,
+				err) < 0)
+			return -1;
+		if (!o->part || (i + 1 < n && by_value(&list[i], &list[i + 1], (void *)&o->label) == 0))
+			continue;
+		if (o->part(o->arg, list[i], sums, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int range_sums(struct profilestore *s, const struct profilestore_range *r, const struct range_options *o,
+	       struct sums *sums, struct err *err)
+{
+	struct db *db = reader_take(s, err);
+	AUTO(mem_freep) struct series **list = NULL;
+	struct series *x;
+	uint32_t id = 0;
+	size_t n;
+	int res;
+
+	if (!db)
+		return -1;
+	if (r->profile_id) {
+		res = one_profile(db, r->profile_id, sums, &id, err);
+		x = id ? series_of_id(s, id) : NULL;
+		if (res == 0 && x && o->part)
+			res = o->part(o->arg, x, sums, err);
+	} else {
+		res = list_series(s, r, o->label, &list, &n, err);
+		if (res == 0)
+			res = sum_series(db, r, o, list, n, sums, err);
+	}
+	reader_give(s, db);
+	return res;
+}
+
+/* ---- points ---- */
+
+struct points {
+	int64_t from_ms, step_ms;
+	int64_t *v, total;
+	uint64_t n_profiles;
+};
+
+/* All of it in one point. */
+static bool in_one_point(struct visit *v, int64_t start_ms, int64_t size_ms)
+{
+	const struct points *p = v->arg;
+
+	return start_ms >= p->from_ms &&
+	       (start_ms - p->from_ms) / p->step_ms == (start_ms + size_ms - 1 - p->from_ms) / p->step_ms;
+}
+
+static int point_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err)
+{
+	struct points *p = v->arg;
+	int64_t *at = &p->v[(time_ms - p->from_ms) / p->step_ms], total = db_i64(st, COL_TOTAL);
+
+	(void)err;
+	*at = sum_of(*at, total);
+	p->total = sum_of(p->total, total);
+	p->n_profiles += level < 0 ? 1 : (uint64_t)db_i64(st, COL_TOTALS_N);
+	return 0;
+}
+
+int series_points(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms, int64_t step_ms,
+		  int64_t *points, int64_t *ret_total, uint64_t *ret_n_profiles, struct err *err)
+{
+	struct points p = { from_ms, step_ms, points, 0, 0 };
+	struct visit v = {
+		.db = db, .x = x, .below = ROLLUP_LEVELS, .fits = in_one_point, .row = point_row, .arg = &p
+	};
+
+	if (visit(&v, from_ms, to_ms, err) < 0)
+		return -1;
+	*ret_total = p.total;
+	*ret_n_profiles = p.n_profiles;
+	return 0;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sums made beforehand: of each series and five minutes, hour, six hours and day that are over, one row.
+ * Shorter ones are made first, and the longer ones out of them.
+ *
+ * The sum is made by who grooms, out of a picture of the database; the writer takes it only if the profiles
+ * are still as many: one that came late has thrown it away before it was there.
+ */
+#include "profilestore/internal.h"
+
+#define GRACE_MS  30000 /* behind its end: profiles are sent when they are over */
+#define STEP_ROWS 64    /* of one step */
+#define LEAST     2     /* profiles that are worth a sum */
+
+struct rollup {
+	struct job job;
+	struct series *x;
+	int level;
+	int64_t start_ms;
+	uint64_t n_profiles;
+	int64_t total, duration_ms, period, first_ms;
+	uint64_t n_samples;
+	struct buf data;
+};
+
+static int count(struct db *db, uint32_t series, int64_t from_ms, int64_t to_ms, uint64_t *ret,
+		 struct err *err)
+{
+	struct db_stmt *st;
+	int r;
+
+	if (db_prepare(db, "SELECT count(*) FROM profile WHERE series = ? AND time_ms >= ? AND time_ms < ?",
+		       &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, series);
+	db_bind_i64(st, 2, from_ms);
+	db_bind_i64(st, 3, to_ms);
+	r = db_step(st, err);
+	if (r == DB_ROW)
+		*ret = (uint64_t)db_i64(st, 0);
+	db_reset(st);
+	return r < 0 ? -1 : 0;
+}
+
+static int insert(struct profilestore *s, const struct rollup *u, struct err *err)
+{
+	struct bytes data = buf_bytes(&u->data);
+	struct db_stmt *st;
+
+	if (db_prepare(s->db,
+		       "INSERT INTO rollup (series, level, start_ms, n_profiles, total, n_samples, "
+		       "duration_ms, period, "
+		       "first_ms, digest, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		       &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, u->x->id);
+	db_bind_i64(st, 2, u->level);
+	db_bind_i64(st, 3, u->start_ms);
+	db_bind_i64(st, 4, (int64_t)u->n_profiles);
+	db_bind_i64(st, 5, u->total);
+	db_bind_i64(st, 6, (int64_t)u->n_samples);
+	db_bind_i64(st, 7, u->duration_ms);
+	db_bind_i64(st, 8, u->period);
+	db_bind_i64(st, 9, u->first_ms);
+	db_bind_i64(st, 10, (int64_t)samples_digest(u->x->id, u->start_ms, u->duration_ms, data));
+	db_bind_bytes(st, 11, data);
+	return db_step(st, err);
+}
+
+static int apply(struct profilestore *s, struct job *j, struct err *err)
+{
+	struct rollup *u = CONTAINER_OF(j, struct rollup, job);
+	int64_t end = u->start_ms + rollup_ms[u->level];
+	uint64_t n = 0;
+
+	if (count(s->db, u->x->id, u->start_ms, end, &n, err) < 0)
+		return -1;
+	if (n != u->n_profiles)
+		return 0;
+	if (insert(s, u, err) < 0)
+		return -1;
+	if (atomic_load(&u->x->rolled_ms) < end)
+		atomic_store(&u->x->rolled_ms, end);
+	return 0;
+}
+
+/* ---- what is to be made ---- */
+
+static const char missing_sql[] =
+	"SELECT time_ms / ?1, count(*) FROM profile WHERE series = ?2 AND time_ms >= ?3 AND time_ms < ?4 "
+	"GROUP BY 1 HAVING count(*) >= ?5 AND NOT EXISTS (SELECT 1 FROM rollup WHERE series = ?2 AND level = "
+	"?6 AND "
+	"start_ms = time_ms / ?1 * ?1) ORDER BY 1 LIMIT ?7";
+
+/* Starts of sums that could be there and are not: of [from, to), as many as there is room for. */
+static int missing(struct db *db, const struct series *x, int level, int64_t from_ms, int64_t to_ms,
+		   int64_t ret[STEP_ROWS], size_t *ret_n, struct err *err)
+{
+	int64_t size = rollup_ms[level];
+	struct db_stmt *st;
+	size_t n = 0;
+	int r;
+
+	if (db_prepare(db, missing_sql, &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, size);
+	db_bind_i64(st, 2, x->id);
+	db_bind_i64(st, 3, from_ms - from_ms % size);
+	db_bind_i64(st, 4, to_ms - to_ms % size);
+	db_bind_i64(st, 5, LEAST);
+	db_bind_i64(st, 6, level);
+	db_bind_i64(st, 7, STEP_ROWS);
+	while ((r = db_step(st, err)) == DB_ROW)
+		ret[n++] = db_i64(st, 0) * size;
+	*ret_n = n;
+	return r;
+}
+
+static int make(struct profilestore *s, struct db *db, struct series *x, int level, int64_t start_ms,
+		struct sums *sums, struct err *err)
+{
+	struct rollup u = { .job = { .apply = apply }, .x = x, .level = level, .start_ms = start_ms };
+	int r;
+
+	sums_clear(sums);
+	if (series_sums(db, x, start_ms, start_ms + rollup_ms[level], (unsigned)level, 0, sums, err) < 0)
+		return -1;
+	u.n_profiles = sums->n_profiles;
+	u.n_samples = sums->n_samples;
+	u.total = sums->total;
+	u.duration_ms = sums->duration_ms;
+	u.period = sums->period;
+	u.first_ms = sums->first_ms;
+	sums_write(sums, &u.data);
+	r = writer_run(s, &u.job, err);
+	buf_done(&u.data);
+	return r;
+}
+
+static int make_level(struct profilestore *s, struct series *x, int level, int64_t from_ms, int64_t to_ms,
+		      struct sums *sums, bool *ret_more, struct err *err)
+{
+	struct db *db = reader_take(s, err);
+	int64_t starts[STEP_ROWS];
+	size_t n = 0;
+	int r = db ? missing(db, x, level, from_ms, to_ms, starts, &n, err) : -1;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = make(s, db, x, level, starts[i], sums, err);
+	reader_give(s, db);
+	*ret_more = n == STEP_ROWS;
+	return r;
+}
+
+int rollup_groom(struct profilestore *s, struct series *x, struct sums *sums, bool *ret_more, struct err *err)
+{
+	int64_t from = atomic_load(&x->groom_ms), first = atomic_load(&x->first_ms),
+		to = MIN(s->now_ms() - GRACE_MS, INT64_MAX / 2);
+
+	*ret_more = false;
+	from = MAX(from, first);
+	if (first > atomic_load(&x->last_ms) || from > to - to % rollup_ms[0])
+		return 0;
+	/* A profile that comes from here on moves it back, if it is for before. */
+	atomic_store(&x->groom_ms, to - to % rollup_ms[0]);
+	for (int level = 0; level < ROLLUP_LEVELS && !*ret_more; level++)
+		if (make_level(s, x, level, from, to, sums, ret_more, err) < 0) {
+			atomic_store(&x->groom_ms, from);
+			return -1;
+		}
+	if (*ret_more)
+		atomic_store(&x->groom_ms, from);
+	return 0;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists of stacks and values, as bytes; and sums of many of them.
+ *
+ * uleb n, uleb unit (the greatest number that all values are a multiple of), then for each the difference to
+ * the stack before it (uleb), and the value in units (uleb, zigzag). A value of a typical profile is then
+ * one byte, whatever it counts.
+ */
+#include "profilestore/internal.h"
+
+#include <stdlib.h>
+#include "base/leb.h"
+
+#define SAMPLE_MAX (2 * LEB_MAX)
+
+int64_t sum_of(int64_t a, int64_t b)
+{
+	int64_t v;
+
+	if (__builtin_add_overflow(a, b, &v))
+		return a < 0 ? INT64_MIN : INT64_MAX;
+	return v;
+}
+
+static uint64_t size_of(int64_t v)
+{
+	return v < 0 ? -(uint64_t)v : (uint64_t)v;
+}
+
+static uint64_t zigzag(int64_t v)
+{
+	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
+}
+
+static uint64_t common(uint64_t a, uint64_t b)
+{
+	while (b) {
+		uint64_t c = a % b;
+
+		a = b;
+		b = c;
+	}
+	return a;
+}
+
+static uint8_t *put(uint8_t *p, uint32_t *last, uint32_t stack, int64_t value, uint64_t unit)
+{
+	p = leb_put(p, stack - *last);
+	*last = stack;
+	value = (int64_t)(value < 0 ? -(size_of(value) / unit) : (uint64_t)value / unit);
+	return leb_put(p, zigzag(value));
+}
+
+void samples_write(const struct sample *v, size_t n, struct buf *out)
+{
+	uint64_t unit = 0;
+	uint32_t last = 0;
+	uint8_t *p;
+
+	for (size_t i = 0; i < n && unit != 1; i++)
+		unit = common(unit, size_of(v[i].value));
+	if (!unit)
+		unit = 1;
+	buf_add_uleb(out, n);
+	buf_add_uleb(out, unit);
+	p = buf_reserve(out, n * SAMPLE_MAX);
+	for (size_t i = 0; i < n; i++)
+		p = put(p, &last, v[i].stack, v[i].value, unit);
+	out->size = (size_t)(p - out->p);
+}
+
+uint64_t samples_digest(uint32_t series, int64_t time_ms, int64_t duration_ms, struct bytes samples)
+{
+	uint64_t head[3] = { htole64(series), htole64((uint64_t)time_ms), htole64((uint64_t)duration_ms) };
+
+	return hash64(samples.p, samples.size, hash64(head, sizeof(head), 0));
+}
+
+/* ---- sums ---- */
+
+static int room_for(struct sums *x, uint32_t n, struct err *err)
+{
+	/* Stacks that come while we read shall not make us copy. What is not touched takes no memory. */
+	uint32_t room = n + n / 8 + 65536;
+	int64_t *values = calloc(room, sizeof(*values));
+	uint64_t *seen = calloc(room / 64 + 1, sizeof(*seen));
+
+	if (!values || !seen) {
+		free(values);
+		free(seen);
+		return err_set(err, ERR_LIMIT, "no memory for sums of %u stacks", n);
+	}
+	if (x->n) {
+		memcpy(values, x->values, x->n * sizeof(*values));
+		memcpy(seen, x->seen, (x->n / 64 + 1) * sizeof(*seen));
+	}
+	free(x->values);
+	free(x->seen);
+	x->values = values;
+	x->seen = seen;
+	x->n = room;
+	return 0;
+}
+
+int sums_init(struct sums *x, const struct meta *meta, struct err *err)
+{
+	*x = (struct sums){ .meta = meta, .first_ms = INT64_MAX };
+	return room_for(x, column_n(&meta->stacks), err);
+}
+
+void sums_done(struct sums *x)
+{
+	free(x->values);
+	free(x->seen);
+	*x = (struct sums){ 0 };
+}
+
+void sums_clear(struct sums *x)
+{
+	for (size_t w = 0; w <= x->n / 64; w++)
+		for (uint64_t bits = x->seen[w]; bits; bits &= bits - 1)
+			x->values[w * 64 + (size_t)__builtin_ctzll(bits)] = 0;
+	memset(x->seen, 0, (x->n / 64 + 1) * sizeof(*x->seen));
+	x->n_profiles = x->n_samples = 0;
+	x->total = x->duration_ms = x->period = 0;
+	x->first_ms = INT64_MAX;
+}
+
+static int damaged(struct err *err)
+{
+	return err_set(err, ERR_INVALID, "samples are damaged");
+}
+
+/* There are rows of more stacks than there were when we began, perhaps: none of more than there are now. */
+static int more_stacks(struct sums *x, uint64_t stack, struct err *err)
+{
+	uint32_t n = column_n(&x->meta->stacks);
+
+	return stack < n ? room_for(x, n, err) : damaged(err);
+}
+
+int sums_add(struct sums *x, struct bytes samples, struct err *err)
+{
+	const uint8_t *p = samples.p, *end = p + samples.size;
+	struct cursor c = cursor_of(samples);
+	uint64_t n = cursor_uleb(&c), unit = cursor_uleb(&c), stack = 0;
+
+	p = c.p;
+	if (!cursor_ok(&c) || n > (uint64_t)(end - p) / 2)
+		return damaged(err);
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t v;
+		int64_t value;
+
+		if (p >= end)
+			return damaged(err);
+		v = leb_u(&p, end);
+		if (p >= end || v > UINT32_MAX)
+			return damaged(err);
+		stack += v;
+		if (stack >= x->n && more_stacks(x, stack, err) < 0)
+			return -1;
+		v = leb_u(&p, end);
+		if (p > end)
+			return damaged(err);
+		value = (int64_t)((v >> 1 ^ -(v & 1)) * unit);
+		x->seen[stack / 64] |= (uint64_t)1 << stack % 64;
+		x->values[stack] = sum_of(x->values[stack], value);
+	}
+	return p == end ? 0 : damaged(err);
+}
+
+void sums_write(const struct sums *x, struct buf *out)
+{
+	uint64_t unit = 0;
+	uint32_t last = 0;
+	size_t n = 0;
+	uint8_t *p;
+
+	for (size_t w = 0; w <= x->n / 64; w++)
+		for (uint64_t bits = x->seen[w]; bits; bits &= bits - 1) {
+			int64_t v = x->values[w * 64 + (size_t)__builtin_ctzll(bits)];
+
+			n += v != 0;
+			unit = unit == 1 ? 1 : common(unit, size_of(v));
+		}
+	if (!unit)
+		unit = 1;
+	buf_add_uleb(out, n);
+	buf_add_uleb(out, unit);
+	for (size_t w = 0; w <= x->n / 64; w++) {
+		if (!x->seen[w])
+			continue;
+		p = buf_reserve(out, 64 * SAMPLE_MAX);
+		for (uint64_t bits = x->seen[w]; bits; bits &= bits - 1) {
+			uint32_t stack = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
+
+			if (x->values[stack])
+				p = put(p, &last, stack, x->values[stack], unit);
+		}
+		out->size = (size_t)(p - out->p);
+	}
+}

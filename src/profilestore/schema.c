@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables, and how they came to be: each entry brings an older database one step further. An entry that
+ * was released is never changed. docs/formats/profilestore.md describes what they hold.
+ */
+#include "profilestore/internal.h"
+
+/*
+ * The indexes have the totals, so that sums over time need not touch the rows. What is in `data` comes last:
+ * a long one goes over into pages of its own, which are not read where only the columns before it are asked
+ * for.
+ */
+static const char first[] = "CREATE TABLE segment ("
+			    "  id INTEGER PRIMARY KEY," /* kind << 40 | number of its first entry */
+			    "  n INTEGER NOT NULL,"
+			    "  digest INTEGER NOT NULL,"
+			    "  data BLOB NOT NULL"
+			    ") STRICT;"
+			    "CREATE TABLE series ("
+			    "  id INTEGER PRIMARY KEY,"
+			    "  key BLOB NOT NULL"
+			    ") STRICT;"
+			    "CREATE TABLE profile ("
+			    "  id INTEGER PRIMARY KEY,"
+			    "  series INTEGER NOT NULL,"
+			    "  time_ms INTEGER NOT NULL,"
+			    "  duration_ms INTEGER NOT NULL,"
+			    "  total INTEGER NOT NULL,"
+			    "  n_samples INTEGER NOT NULL,"
+			    "  period INTEGER NOT NULL,"
+			    "  digest INTEGER NOT NULL,"
+			    "  data BLOB NOT NULL"
+			    ") STRICT;"
+			    "CREATE INDEX profile_at ON profile (series, time_ms, total);"
+			    "CREATE TABLE rollup ("
+			    "  id INTEGER PRIMARY KEY,"
+			    "  series INTEGER NOT NULL,"
+			    "  level INTEGER NOT NULL,"
+			    "  start_ms INTEGER NOT NULL,"
+			    "  n_profiles INTEGER NOT NULL,"
+			    "  total INTEGER NOT NULL,"
+			    "  n_samples INTEGER NOT NULL,"
+			    "  duration_ms INTEGER NOT NULL,"
+			    "  period INTEGER NOT NULL,"
+			    "  first_ms INTEGER NOT NULL,"
+			    "  digest INTEGER NOT NULL,"
+			    "  data BLOB NOT NULL"
+			    ") STRICT;"
+			    "CREATE INDEX rollup_at ON rollup (series, level, start_ms, n_profiles, total);"
+			    "CREATE TABLE counter ("
+			    "  id INTEGER PRIMARY KEY," /* 1 */
+			    "  next_profile INTEGER NOT NULL,"
+			    "  n_profiles INTEGER NOT NULL,"
+			    "  n_samples INTEGER NOT NULL"
+			    ") STRICT;"
+			    "INSERT INTO counter VALUES (1, 1, 0, 0);"
+			    /* What is known of naming a binary. */
+			    "CREATE TABLE naming ("
+			    "  binary INTEGER PRIMARY KEY,"
+			    "  state INTEGER NOT NULL,"
+			    "  reason INTEGER NOT NULL,"
+			    "  why BLOB NOT NULL,"
+			    "  origin BLOB NOT NULL,"
+			    "  named_by BLOB NOT NULL,"
+			    "  named_by_number INTEGER NOT NULL,"
+			    "  n_tries INTEGER NOT NULL,"
+			    "  last_try_ms INTEGER NOT NULL,"
+			    "  next_try_ms INTEGER NOT NULL"
+			    ") STRICT;";
+
+const struct db_migration profilestore_migrations[] = {
+	{ first },
+};
+const unsigned profilestore_n_migrations = ARRAY_SIZE(profilestore_migrations);

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Series: a type and a set of labels. All of them are in memory; which ones a selector means is asked of
+ * each.
+ */
+#include "profilestore/internal.h"
+
+#include <stdlib.h>
+
+/* Five minutes, an hour, six, a day. */
+const int64_t rollup_ms[ROLLUP_LEVELS] = { 300000, 3600000, 6 * 3600000, 24 * 3600000 };
+
+/* ---- labels ---- */
+
+size_t label_char_size(struct str s)
+{
+	const uint8_t *p = (const uint8_t *)s.p;
+	size_t n = p[0] < 0x80 ? 1 : p[0] >> 5 == 6 ? 2 : p[0] >> 4 == 14 ? 3 : p[0] >> 3 == 30 ? 4 : 0;
+	uint32_t c = n == 1 ? p[0] : n == 2 ? p[0] & 0x1f : n == 3 ? p[0] & 0xf : p[0] & 7;
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+
+	if (!n || n > s.size)
+		return 0;
+	for (size_t i = 1; i < n; i++) {
+		if (p[i] >> 6 != 2)
+			return 0;
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || c < 0x20 ||
+	    (c >= 0x7f && c < 0xa0))
+		return 0;
+	return n;
+}
+
+bool label_name_char(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= '0' && c <= '9') ||
+	       c == '.';
+}
+
+int label_check(struct profilestore_label l, struct err *err)
+{
+	if (!l.name.size || l.name.size > PROFILESTORE_MAX_LABEL_NAME)
+		return err_set(err, ERR_INVALID, "the name of a label has 1 to %u characters, not %zu",
+			       PROFILESTORE_MAX_LABEL_NAME, l.name.size);
+	for (size_t i = 0; i < l.name.size; i++)
+		if (!label_name_char(l.name.p[i]) || (!i && (l.name.p[i] == '.' || l.name.p[i] <= '9')))
+			return err_set(
+				err, ERR_INVALID,
+				"'%.*s' is no name of a label: these are of letters, digits, '_' and '.', "
+				"and do not begin with a digit",
+				(int)MIN(l.name.size, (size_t)80), l.name.p);
+	if (l.value.size > PROFILESTORE_MAX_LABEL_VALUE)
+		return err_set(err, ERR_LIMIT, "the value of the label " STR_FMT " has %zu bytes; %u may be",
+			       STR_ARG(l.name), l.value.size, PROFILESTORE_MAX_LABEL_VALUE);
+	for (size_t i = 0, n; i < l.value.size; i += n) {
+		n = label_char_size((struct str){ l.value.p + i, l.value.size - i });
+		if (!n)
+			return err_set(err, ERR_INVALID,
+				       "the value of the label " STR_FMT
+				       " is no UTF-8 text, or has control characters (byte %zu)",
+				       STR_ARG(l.name), i);
+	}
+	return 0;
+}
+
+/* ---- keys ---- */
+
+static void key_text(struct buf *out, struct str s)
+{
+	buf_add_uleb(out, s.size);
+	buf_add_str(out, s);
+}
+
+void series_key(struct buf *out, const struct str texts[SERIES_N_TEXTS], bool delta,
+		const struct profilestore_label *labels, size_t n)
+{
+	out->size = 0;
+	for (size_t i = 0; i < SERIES_N_TEXTS; i++)
+		key_text(out, texts[i]);
+	buf_add_char(out, delta);
+	buf_add_uleb(out, n);
+	for (size_t i = 0; i < n; i++) {
+		key_text(out, labels[i].name);
+		key_text(out, labels[i].value);
+	}
+}
+
+static struct str read_text(struct cursor *c)
+{
+	struct bytes b = cursor_bytes(c, cursor_uleb(c));
+
+	return (struct str){ (const char *)b.p, b.size };
+}
+
+/* The texts point into the key, which is the series' own. */
+static bool read_key(struct series *x)
+{
+	struct cursor c = cursor_of(x->key);
+	uint64_t n;
+
+	for (size_t i = 0; i < SERIES_N_TEXTS; i++)
+		x->texts[i] = read_text(&c);
+	x->delta = cursor_u8(&c) != 0;
+	n = cursor_uleb(&c);
+	if (!cursor_ok(&c) || n > PROFILESTORE_MAX_LABELS)
+		return false;
+	x->n_labels = n;
+	x->labels = NEW_N(struct profilestore_label, n + 1);
+	for (size_t i = 0; i < n; i++) {
+		x->labels[i].name = read_text(&c);
+		x->labels[i].value = read_text(&c);
+		if (i && str_cmp(x->labels[i - 1].name, x->labels[i].name) >= 0)
+			return false;
+	}
+	return cursor_ok(&c) && !cursor_left(&c);
+}
+
+static struct str type_of(const struct series *x)
+{
+	struct buf b = { 0 };
+
+	for (size_t i = 0; i < SERIES_N_TEXTS; i++) {
+		if (i)
+			buf_add_char(&b, ':');
+		buf_add_str(&b, x->texts[i]);
+	}
+	if (x->delta)
+		buf_add_str(&b, STR(":delta"));
+	return buf_str(&b);
+}
+
+struct series *series_of_key(struct bytes key, uint32_t id, struct err *err)
+{
+	struct series *x = NEW(struct series);
+	uint8_t *copy = mem_alloc(key.size + 1);
+
+	if (key.size)
+		memcpy(copy, key.p, key.size);
+	x->key = (struct bytes){ copy, key.size };
+	x->id = id;
+	atomic_store(&x->first_ms, INT64_MAX);
+	atomic_store(&x->last_ms, INT64_MIN);
+	atomic_store(&x->rolled_ms, INT64_MIN);
+	atomic_store(&x->groom_ms, INT64_MIN);
+	if (!read_key(x)) {
+		series_free(x);
+		(void)err_set(err, ERR_INVALID, "series %u is damaged", id);
+		return NULL;
+	}
+	x->type = type_of(x);
+	return x;
+}
+
+void series_free(struct series *x)
+{
+	if (!x)
+		return;
+	free((void *)x->key.p);
+	free((void *)x->type.p);
+	free(x->labels);
+	free(x);
+}
+
+struct str series_label(const struct series *x, struct str name)
+{
+	size_t i = SEARCH(0, x->n_labels, k, str_cmp(x->labels[k].name, name) < 0);
+
+	return i < x->n_labels && str_eq(x->labels[i].name, name) ? x->labels[i].value : STR("");
+}
+
+struct series *series_of_id(const struct profilestore *s, uint32_t id)
+{
+	uint32_t n = column_n(&s->series);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct series *x = *(struct series **)column_at(&s->series, i);
+
+		if (x->id == id)
+			return x;
+	}
+	return NULL;
+}
+
+struct series *series_next(const struct profilestore *s, const struct profilestore_range *r, uint32_t *it)
+{
+	uint32_t n = column_n(&s->series);
+
+	while (*it < n) {
+		struct series *x = *(struct series **)column_at(&s->series, (*it)++);
+
+		if (atomic_load(&x->first_ms) >= r->to_ms || atomic_load(&x->last_ms) < r->from_ms)
+			continue;
+		if (!r->sel || selector_matches(r->sel, x->type, x->labels, x->n_labels))
+			return x;
+	}
+	return NULL;
+}
+
+/* ---- on disk ---- */
+
+int series_write(struct profilestore *s, struct err *err)
+{
+	uint32_t n = column_n(&s->series);
+	struct db_stmt *st;
+
+	s->n_series_written = n;
+	for (uint32_t i = s->n_series_saved; i < n; i++) {
+		const struct series *x = *(struct series **)column_at(&s->series, i);
+
+		if (db_prepare(s->db, "INSERT INTO series VALUES (?, ?)", &st, err) < 0)
+			return -1;
+		db_bind_i64(st, 1, x->id);
+		db_bind_bytes(st, 2, x->key);
+		if (db_step(st, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+void series_commit(struct profilestore *s, bool done)
+{
+	if (done)
+		s->n_series_saved = s->n_series_written;
+}
+
+struct series *series_get(struct profilestore *s, struct bytes key, struct err *err)
+{
+	struct series *x = map_get(&s->series_by_key, key);
+	struct series **at;
+
+	if (x)
+		return x;
+	if (column_n(&s->series) >= s->max_series) {
+		(void)err_set(
+			err, ERR_LIMIT,
+			"there are %u series, as many as may be: is there a label with a new value for each "
+			"profile?",
+			s->max_series);
+		return NULL;
+	}
+	at = column_next(&s->series);
+	if (!at) {
+		(void)err_set(err, ERR_LIMIT, "no memory for another series");
+		return NULL;
+	}
+	x = series_of_key(key, s->next_series, err);
+	if (!x)
+		return NULL;
+	s->next_series++;
+	series_put(s, x, at);
+	return x;
+}
+
+void series_put(struct profilestore *s, struct series *x, struct series **at)
+{
+	*at = x;
+	map_put(&s->series_by_key, x->key, x);
+	column_publish(&s->series);
+}
+
+/* ---- what there is ---- */
+
+struct found {
+	struct map known;
+	size_t size; /* of the texts */
+};
+
+static void add_found(struct found *f, struct str s)
+{
+	if (!map_put(&f->known, bytes_of(s.p, s.size), f))
+		f->size += s.size;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
+static struct profilestore_list *list_of(struct found *f)
+{
+	struct profilestore_list *l = mem_alloc(sizeof(*l) + f->known.n * sizeof(*l->v) + f->size);
+	char *text;
+	struct bytes key;
+	void *value;
+
+	*l = (struct profilestore_list){ .v = (struct str *)(l + 1) };
+	text = (char *)(l->v + f->known.n);
+	map_each (&f->known, it, &key, &value) {
+		if (key.size)
+			memcpy(text, key.p, key.size);
+		l->v[l->n++] = (struct str){ text, key.size };
+		text += key.size;
+	}
+	qsort(l->v, l->n, sizeof(*l->v), by_text);
+	map_done(&f->known);
+	return l;
+}
+
+int profilestore_types(struct profilestore *s, const struct profilestore_range *r,
+		       struct profilestore_list **ret, struct err *err)
+{
+	struct found f = { 0 };
+	uint32_t it = 0;
+
+	for (struct series *x; (x = series_next(s, r, &it));)
+		add_found(&f, x->type);
+	*ret = list_of(&f);
+	return 0;
+}
+
+int profilestore_label_names(struct profilestore *s, const struct profilestore_range *r,
+			     struct profilestore_list **ret, struct err *err)
+{
+	struct found f = { 0 };
+	uint32_t it = 0;
+
+	for (struct series *x; (x = series_next(s, r, &it));)
+		for (size_t i = 0; i < x->n_labels; i++)
+			add_found(&f, x->labels[i].name);
+	*ret = list_of(&f);
+	return 0;
+}
+
+int profilestore_label_values(struct profilestore *s, const struct profilestore_range *r, struct str name,
+			      struct profilestore_list **ret, struct err *err)
+{
+	struct found f = { 0 };
+	uint32_t it = 0;
+
+	for (struct series *x; (x = series_next(s, r, &it));) {
+		struct str v = series_label(x, name);
+
+		if (v.size)
+			add_found(&f, v);
+	}
+	*ret = list_of(&f);
+	return 0;
+}

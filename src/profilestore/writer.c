@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The writer: one thread that does all that changes the store. It takes what waits, does it in one
+ * transaction, commits, which syncs, and then tells everybody: one sync for as many as came while the last
+ * one was under way.
+ */
+#include "profilestore/internal.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define MAX_WAITING 256u /* jobs; who brings more waits */
+
+struct writer {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t more, room;
+	struct job *first, **last; /* under the lock, as all below */
+	unsigned n;
+	bool stop;
+};
+
+static int write_counters(struct profilestore *s, struct err *err)
+{
+	struct db_stmt *st;
+
+	if (db_prepare(s->db,
+		       "UPDATE counter SET next_profile = ?, n_profiles = ?, n_samples = ? WHERE id = 1", &st,
+		       err) < 0)
+		return -1;
+	db_bind_i64(st, 1, s->next_id);
+	db_bind_i64(st, 2, (int64_t)atomic_load(&s->n_profiles));
+	db_bind_i64(st, 3, (int64_t)atomic_load(&s->n_samples));
+	return db_step(st, err);
+}
+
+static int apply_all(struct profilestore *s, struct job *jobs, struct err *err)
+{
+	bool any = false;
+
+	for (struct job *j = jobs; j; j = j->next) {
+		int r = j->apply(s, j, &j->err);
+
+		if (r < 0) {
+			*err = j->err;
+			return -1;
+		}
+		j->refused = r == JOB_REFUSED;
+		any |= !j->refused;
+	}
+	if (!any)
+		return 0;
+	return series_write(s, err) < 0 || segments_write(s, err) < 0 || write_counters(s, err) < 0 ? -1 : 0;
+}
+
+/* What is in memory of a transaction that failed stays there, and comes with the next one. */
+static void run(struct profilestore *s, struct job *jobs)
+{
+	uint64_t n_profiles = atomic_load(&s->n_profiles), n_samples = atomic_load(&s->n_samples);
+	int64_t next_id = s->next_id;
+	struct err err = { 0 };
+	int r = db_begin(s->db, &err);
+
+	s->told_unnamed = false;
+	if (r == 0) {
+		r = apply_all(s, jobs, &err);
+		if (r == 0)
+			r = db_commit(s->db, &err);
+		else
+			db_rollback(s->db);
+	}
+	segments_commit(&s->segments, r == 0);
+	series_commit(s, r == 0);
+	if (r < 0) {
+		atomic_store(&s->n_profiles, n_profiles);
+		atomic_store(&s->n_samples, n_samples);
+		s->next_id = next_id;
+	} else if (s->told_unnamed) {
+		names_committed(s);
+	}
+	while (jobs) {
+		struct job *j = jobs;
+
+		jobs = j->next;
+		j->done(s, j, r < 0 ? &err : j->refused ? &j->err : NULL);
+	}
+}
+
+static void *work(void *arg)
+{
+	struct profilestore *s = arg;
+	struct writer *w = s->writer;
+
+	pthread_setname_np(pthread_self(), "lode-profiles");
+	pthread_mutex_lock(&w->lock);
+	for (;;) {
+		struct job *jobs;
+
+		while (!w->first && !w->stop)
+			pthread_cond_wait(&w->more, &w->lock);
+		if (!w->first)
+			break;
+		jobs = w->first;
+		w->first = NULL;
+		w->last = &w->first;
+		w->n = 0;
+		pthread_cond_broadcast(&w->room);
+		pthread_mutex_unlock(&w->lock);
+		run(s, jobs);
+		pthread_mutex_lock(&w->lock);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+int writer_start(struct profilestore *s, struct err *err)
+{
+	struct writer *w = NEW(struct writer);
+	int code;
+
+	w->last = &w->first;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->more, NULL);
+	pthread_cond_init(&w->room, NULL);
+	s->writer = w;
+	code = pthread_create(&w->thread, NULL, work, s);
+	if (!code)
+		return 0;
+	s->writer = NULL;
+	free(w);
+	return err_os(err, code, "starting the thread that writes profiles");
+}
+
+void writer_stop(struct profilestore *s)
+{
+	struct writer *w = s->writer;
+
+	if (!w)
+		return;
+	pthread_mutex_lock(&w->lock);
+	w->stop = true;
+	pthread_cond_broadcast(&w->more);
+	pthread_mutex_unlock(&w->lock);
+	pthread_join(w->thread, NULL);
+	pthread_cond_destroy(&w->room);
+	pthread_cond_destroy(&w->more);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+	s->writer = NULL;
+}
+
+void writer_submit(struct profilestore *s, struct job *j)
+{
+	struct writer *w = s->writer;
+
+	j->next = NULL;
+	pthread_mutex_lock(&w->lock);
+	while (w->n >= MAX_WAITING)
+		pthread_cond_wait(&w->room, &w->lock);
+	*w->last = j;
+	w->last = &j->next;
+	w->n++;
+	pthread_cond_signal(&w->more);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- waiting for one ---- */
+
+struct waiting {
+	struct job job;
+	struct job *inner;
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	bool over;
+	int r;
+	struct err *err;
+};
+
+static int apply_inner(struct profilestore *s, struct job *j, struct err *err)
+{
+	struct waiting *w = CONTAINER_OF(j, struct waiting, job);
+
+	return w->inner->apply(s, w->inner, err);
+}
+
+static void done_inner(struct profilestore *s, struct job *j, const struct err *err)
+{
+	struct waiting *w = CONTAINER_OF(j, struct waiting, job);
+
+	if (w->inner->done)
+		w->inner->done(s, w->inner, err);
+	pthread_mutex_lock(&w->lock);
+	w->r = err ? -1 : 0;
+	if (err && w->err)
+		*w->err = *err;
+	w->over = true;
+	pthread_cond_signal(&w->cond);
+	pthread_mutex_unlock(&w->lock);
+}
+
+int writer_run(struct profilestore *s, struct job *j, struct err *err)
+{
+	struct waiting w = { .job = { .apply = apply_inner, .done = done_inner }, .inner = j, .err = err };
+
+	pthread_mutex_init(&w.lock, NULL);
+	pthread_cond_init(&w.cond, NULL);
+	writer_submit(s, &w.job);
+	pthread_mutex_lock(&w.lock);
+	while (!w.over)
+		pthread_cond_wait(&w.cond, &w.lock);
+	pthread_mutex_unlock(&w.lock);
+	pthread_cond_destroy(&w.cond);
+	pthread_mutex_destroy(&w.lock);
+	return w.r;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the tests of profilestore share: a store in a fresh folder with a clock that stands still, and what
+ * a profile says in an order of its own.
+ */
+#pragma once
+
+#include "profile_maker.h"
+#include "profilestore/internal.h"
+#include "test.h"
+
+#define NOW_MS INT64_C(1790000000000)
+#define MINUTE INT64_C(60000)
+#define HOUR   (60 * MINUTE)
+
+extern int64_t stored_now_ms;
+
+struct stored {
+	char dir[TEST_PATH_SIZE];
+	struct profilestore *s;
+	struct profilestore_options o;
+};
+void stored_open(struct stored *t);  /* a fresh folder */
+void stored_again(struct stored *t); /* closed and opened */
+void stored_done(struct stored *t);
+
+/* A profile of the maker's, at @time_ms. */
+struct profile *stored_profile(uint64_t seed, int64_t time_ms);
+/* With one label, "service". */
+struct profilestore_receipt stored_add(struct stored *t, const struct profile *p, const char *service);
+
+#define CPU "profile:cpu:nanoseconds:cpu:nanoseconds:delta"
+struct profilestore_range stored_range(const char *selector, int64_t from_ms, int64_t to_ms);
+void stored_range_done(struct profilestore_range *r);
+struct profilestore_merged stored_merge(struct stored *t, const char *selector, int64_t from_ms,
+					int64_t to_ms);
+
+/* Stacks and their sums, one a line, sorted: of one type, without labels. Addresses are those in the file. */
+char *stored_text(const struct profile *p, uint32_t type);
+void stored_groom(struct stored *t); /* until there is no more to do */
