@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lode push: what is found, sent, gone on with after cuts and kills, and what it tells of it."""
+
+import json
+import random
+import re
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from conftest import LODE, free_port
+from making import elf, fetch, new_id, peak_mib
+from pushing import lode, server, sound, token
+
+
+@pytest.fixture
+def tree(tmp_path, elf):
+    """A build folder: programs, debug files, a large one, and what is none of these."""
+    root = tmp_path / "build"
+    (root / "sub").mkdir(parents=True)
+    made = {}
+    for i in range(20):
+        k = new_id("tree", i)
+        made[k] = elf.of(elf.debug, k)
+        (root / "sub" / f"{i}.debug").write_bytes(made[k])
+    made[elf.id] = elf.large
+    (root / "large.debug").write_bytes(elf.large)
+    (root / "notes.txt").write_text("hello")
+    (root / "link").symlink_to("sub")
+    return root, made
+
+
+def test_lode_push(server, tree):
+    root, made = tree
+    s = server()
+    r = json.loads(lode("push", root, "--to", s.url, "--json").stdout)
+    assert (r["stored"], r["already_there"], r["failed"]) == (21, 0, 0)
+    for k, content in made.items():
+        assert fetch(s, f"/buildid/{k}/debuginfo") == (200, content, True)
+    r = json.loads(lode("push", root, "--to", s.url + "/", "--json").stdout)
+    assert (r["stored"], r["already_there"], r["bytes_sent"]) == (0, 21, 0)
+    assert {o["result"] for o in r["objects"]} == {"same"}
+    r = lode("push", root / "notes.txt", root / "missing", "--to", s.url, ok=False)
+    assert r.returncode == 1 and "not an ELF file" in r.stderr and "missing" in r.stderr
+    assert lode("push", root, ok=False).returncode == 2
+    assert lode("push", "--to", "ftp://x", root, ok=False).returncode == 2
+    r = lode("push", root, "--to", f"http://127.0.0.1:{free_port()}", "--retries", "1", ok=False)
+    assert r.returncode == 1 and "Connection refused" in r.stderr
+
+
+def test_no_upload_is_left_hanging(server, elf, tmp_path):
+    """The server gathers 256 KiB at a time: a file may end anywhere behind that, and all of it may be there before that is written."""
+    s = server(["--idle-timeout", "600"])
+    root = tmp_path / "many"
+    root.mkdir()
+    for i in range(150):
+        k = new_id("ends anywhere", i)
+        (root / f"{i}.debug").write_bytes(elf.of(elf.debug, k) + bytes((256 << 10) * (1 + i % 2) + i * 331 - len(elf.debug)))
+    r = json.loads(lode("push", root, "--to", s.url, "--json", "--parallel", "4", timeout=60).stdout)
+    assert (r["stored"], r["failed"]) == (150, 0)
+
+
+def test_lode_push_with_tokens(server, tree, tmp_path):
+    root, made = tree
+    s = server()
+    t = token(s, "ci")
+    r = lode("push", root, "--to", s.url, ok=False)
+    assert r.returncode == 1 and "token" in r.stderr and "(401)" in r.stderr
+    (tmp_path / "t").write_text(t + "\n")
+    r = lode("push", root, "--to", s.url, ok=False, env={"LODE_TOKEN": "lode_wrong"})
+    assert r.returncode == 1
+    lode("push", root, "--to", s.url, "--token-file", tmp_path / "t")
+    assert json.loads(lode("push", root, "--to", s.url, "--json", env={"LODE_TOKEN": t}).stdout)["already_there"] == 21
+
+
+def test_lode_push_of_sources(server, tmp_path):
+    src = tmp_path / "src" / ("deep/" * 30)
+    src.mkdir(parents=True)
+    (src / "a.c").write_text("#include \"a.h\"\nint main(void) { return A; }\n")
+    (src / "a.h").write_text("#define A 0\nstruct a { int x; } a;\n")
+    exe = tmp_path / "a"
+    subprocess.run(["gcc", "-g", "-Wl,--build-id", "-o", str(exe), str(src / "a.c")], check=True, cwd=src)
+    s = server()
+    r = json.loads(lode("push", exe, "--sources", "--to", s.url, "--json").stdout)
+    assert sorted(o["kind"] for o in r["objects"]) == ["executable", "sources"] and r["stored"] == 2
+    build_id = r["objects"][0]["build_id"]
+    for name in ("a.c", "a.h"):
+        assert fetch(s, f"/buildid/{build_id}/source{src / name}")[1] == (src / name).read_bytes()
+    assert fetch(s, f"/buildid/{build_id}/debuginfo")[1] == exe.read_bytes()
+    # The same sources make the same tar.
+    assert json.loads(lode("push", exe, "--sources", "--to", s.url, "--json").stdout)["already_there"] == 2
+
+
+class Cutter(threading.Thread):
+    """Between client and server: lets so many bytes of each connection through, then cuts it; a list, then no more cuts."""
+
+    def __init__(self, port, budgets):
+        super().__init__(daemon=True)
+        self.to, self.budgets, self.n_cut, self.starts = port, list(budgets), 0, []
+        self.lock = threading.Lock()
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.start()
+
+    def run(self):
+        while True:
+            try:
+                a, _ = self.listener.accept()
+            except OSError:
+                return
+            b = socket.create_connection(("127.0.0.1", self.to))
+            with self.lock:
+                budget = self.budgets.pop(0) if self.budgets else None
+            threading.Thread(target=self.pump, args=(a, b, budget), daemon=True).start()
+            threading.Thread(target=self.pump, args=(b, a, None), daemon=True).start()
+
+    def pump(self, a, b, budget):
+        try:
+            while piece := a.recv(65536):
+                self.starts += [int(n) for n in re.findall(rb"Content-Range: bytes ([0-9]+)-", piece)]
+                if budget is not None:
+                    budget -= len(piece)
+                    if budget < 0:
+                        self.n_cut += 1
+                        break
+                b.sendall(piece)
+        except OSError:
+            pass
+        for k in (a, b):
+            try:
+                k.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+def test_lode_push_goes_on_after_cuts(server, tree):
+    root, made = tree
+    s = server()
+    cutter = Cutter(s.port, [1_000_000, 50_000, 700_000, 100, 900_000, 5_000])
+    r = json.loads(lode("push", root, "--to", f"http://127.0.0.1:{cutter.port}", "--json").stdout)
+    assert (r["stored"] + r["already_there"], r["failed"]) == (21, 0), r
+    assert cutter.n_cut > 0
+    for k, content in made.items():
+        assert fetch(s, f"/buildid/{k}/debuginfo") == (200, content, True)
+    sound(s)
+
+
+def test_lode_push_outlives_a_server_that_is_killed(server, serve, tree):
+    root, made = tree
+    s = server()
+    p = subprocess.Popen([LODE, "push", str(root), "--to", s.url, "--json"], stdout=subprocess.PIPE, text=True)
+    time.sleep(0.02)
+    s.proc.kill()
+    s.proc.wait()
+    again = subprocess.Popen([LODE, "serve", "--listen", f"127.0.0.1:{s.port}", "--data", str(s.data), "--no-upstream",
+                              "--no-packages", str(root.parent / "empty")], stdout=s.log, stderr=s.log)
+    s.proc = again
+    out, _ = p.communicate(timeout=120)
+    r = json.loads(out)
+    assert p.returncode == 0 and r["failed"] == 0, r
+    for k, content in made.items():
+        assert fetch(s, f"/buildid/{k}/debuginfo") == (200, content, True)
+    sound(s)
+
+
+def test_lode_push_goes_on_behind_a_server_that_was_killed(server, elf, tmp_path):
+    (tmp_path / "large.debug").write_bytes(elf.large)
+    s = server()
+    cutter = Cutter(s.port, [2_500_000])
+    p = subprocess.Popen([LODE, "push", str(tmp_path / "large.debug"), "--to", f"http://127.0.0.1:{cutter.port}", "--json"],
+                         stdout=subprocess.PIPE, text=True)
+    s.wait(lambda: cutter.n_cut and list((s.data / "store/tmp").glob("note-*")), "the cut, and something of it to be kept")
+    s.proc.kill()
+    s.proc.wait()
+    s.proc = subprocess.Popen([LODE, "serve", "--listen", f"127.0.0.1:{s.port}", "--data", str(s.data), "--no-upstream",
+                               "--no-packages", str(tmp_path / "empty")], stdout=s.log, stderr=s.log)
+    out, _ = p.communicate(timeout=120)
+    r = json.loads(out)
+    assert p.returncode == 0 and (r["stored"], r["failed"]) == (1, 0), r
+    assert cutter.starts and cutter.starts[0] >= 1 << 20, cutter.starts
+    assert fetch(s, f"/buildid/{elf.id}/debuginfo") == (200, elf.large, True)
+    sound(s)
+
+
+def test_memory_stays_small(server, tmp_path, elf):
+    s = server()
+    root = tmp_path / "big"
+    root.mkdir()
+    noise = tmp_path / "noise"
+    rng = random.Random(3)
+    block = rng.randbytes(1 << 20)
+    noise.write_bytes(block * 40)
+    debug = tmp_path / "x.debug"
+    debug.write_bytes(elf.debug)
+    subprocess.run(["objcopy", "--add-section", f".noise={noise}", str(debug)], check=True)
+    big = debug.read_bytes()
+    for i in range(4):
+        (root / f"{i}.debug").write_bytes(elf.of(big, new_id("big", i)))
+    r = json.loads(lode("push", root, "--to", s.url, "--json").stdout)
+    assert r["stored"] == 4
+    assert peak_mib(s) < 128  # with sanitizers in mind; bench/push.py measures it
