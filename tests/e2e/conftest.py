@@ -13,6 +13,8 @@ import time
 
 import pytest
 
+from faulty import Faulty
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LODE = os.environ.get("LODE", str(ROOT / "build" / "lode"))
 
@@ -145,6 +147,20 @@ class Program:
         subprocess.run(["strip", "-g", str(self.binary)], check=True)
         subprocess.run(["objcopy", f"--add-gnu-debuglink={self.debug}", str(self.binary)], check=True)
         self.build_id = build_id(self.binary)
+
+
+@pytest.fixture
+def faulty():
+    """Starts servers that misbehave as told."""
+    made = []
+
+    def start(*args, **kw):
+        made.append(Faulty(*args, **kw))
+        return made[-1]
+
+    yield start
+    for f in made:
+        f.stop()
 
 
 @pytest.fixture

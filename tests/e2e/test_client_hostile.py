@@ -15,7 +15,7 @@ import time
 import pytest
 
 from conftest import LODE, free_port
-from faulty import Dead, Faulty
+from faulty import Dead
 from making import elf, new_id  # noqa: F401
 
 COMMANDS = ["find", "debuginfod-find"]
@@ -55,19 +55,6 @@ def one(elf):
     """A build ID, its path on servers, its file."""
     build_id = new_id("hostile client")
     return build_id, f"/buildid/{build_id}/debuginfo", elf.of(elf.large, build_id)
-
-
-@pytest.fixture
-def faulty():
-    made = []
-
-    def start(*args, **kw):
-        made.append(Faulty(*args, **kw))
-        return made[-1]
-
-    yield start
-    for f in made:
-        f.stop()
 
 
 def failed(client, r, build_id, *says):

@@ -18,7 +18,6 @@ import time
 import pytest
 
 from conftest import LODE, Program, build_id, make_deb, make_rpm, tree_of
-from faulty import Faulty
 from making import elf, new_id  # noqa: F401
 
 WAITING = """
@@ -439,13 +438,11 @@ def on_terminal(argv, env, columns=100):
 
 
 @pytest.fixture
-def slow_server(elf):
+def slow_server(elf, faulty):
     """Gives three files in pieces, for some two seconds each."""
     ids = [new_id("slow", i) for i in range(3)]
     files = {f"/buildid/{i}/debuginfo": elf.of(elf.large, i) for i in ids}
-    f = Faulty(files, lambda path, n: f"slow {len(elf.large) // 40}")
-    yield f, ids
-    f.stop()
+    return faulty(files, lambda path, n: f"slow {len(elf.large) // 40}"), ids
 
 
 def test_progress_on_a_terminal(find, slow_server):

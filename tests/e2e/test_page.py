@@ -13,7 +13,6 @@ import pytest
 
 from browser import KEY_ENTER, Browser
 from conftest import Program, free_port, make_deb, tree_of
-from faulty import Faulty
 from making import elf, new_id
 
 HOSTILE = "<img src=x onerror=document.title='owned'>\u202e.deb"
@@ -237,10 +236,10 @@ def test_a_server_that_goes_away_is_noticed(serve, pool, page):
     page.wait_text("#state", "No answer")
 
 
-def test_other_servers_and_the_store(serve, elf, tmp_path, page):
+def test_other_servers_and_the_store(serve, faulty, elf, tmp_path, page):
     (tmp_path / "empty").mkdir()
     other = new_id("other")
-    up = Faulty({f"/buildid/{other}/debuginfo": elf.of(elf.debug, other)})
+    up = faulty({f"/buildid/{other}/debuginfo": elf.of(elf.debug, other)})
     dead = f"http://127.0.0.1:{free_port()}"
     s = serve([tmp_path / "empty"], args=["--debuginfod-upstream-servers", f"{dead},{up.url}", "--store-quota", "50M"]).scanned()
     visit(page, s, may_fail=NOT_HERE)
@@ -274,7 +273,6 @@ def test_other_servers_and_the_store(serve, elf, tmp_path, page):
     page.click("#store tbody a")
     page.wait_text("#results", new_id("last.debug"))
     page.wait_text("#results", "Download")
-    up.stop()
 
 
 def test_a_server_by_itself_says_so(serve, tmp_path, page):

@@ -11,24 +11,11 @@ import time
 import pytest
 
 from conftest import free_port
-from faulty import Dead, Faulty
+from faulty import Dead
 from making import elf, new_id
 
 WAIT = 60
 NOTHING = "/proc/self/fdinfo" # a folder that has none of what is looked for; without a path it would be all of this machine
-
-
-@pytest.fixture
-def faulty():
-    made = []
-
-    def start(*args, **kw):
-        made.append(Faulty(*args, **kw))
-        return made[-1]
-
-    yield start
-    for f in made:
-        f.stop()
 
 
 def through(serve, *urls, args=()):
