@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is known by heart: names, the latest, figures. */
-#include "test.h"
-
-#include "keys.h"
+#include "fixture.h"
 #include "store/internal.h"
-
-struct fixture {
-	char dir[TEST_PATH_SIZE];
-	struct store *st;
-	struct arena arena;
-};
 
 static struct store *open_it(struct fixture *f)
 {
@@ -21,27 +13,13 @@ static struct store *open_it(struct fixture *f)
 	return st;
 }
 
-static int set_up(void **state)
+static int set_up_known(void **state)
 {
-	struct fixture *f = NEW(struct fixture);
+	struct fixture *f;
 
-	clock_test_freeze(1000000);
-	test_dir_make(f->dir);
-	f->st = open_it(f);
-	arena_init(&f->arena);
-	*state = f;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct fixture *f = *state;
-
-	clock_test_thaw();
-	store_close(f->st);
-	arena_done(&f->arena);
-	test_dir_remove(f->dir);
-	free(f);
+	set_up_frozen(state);
+	f = *state;
+	reopen(f, &(struct store_options){ .catalogue = true });
 	return 0;
 }
 
@@ -195,7 +173,7 @@ static void without_one_nothing_is_known(void **state)
 
 int main(void)
 {
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up_known, tear_down)
 	const struct CMUnitTest tests[] = {
 		T(names_come_in_pages_and_follow_what_changes),
 		T(another_process_is_seen_by_the_next_walk),

@@ -1,49 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Garbage, eviction, verification. */
-#include "test.h"
-
-#include "keys.h"
+#include "fixture.h"
 #include "store/internal.h"
-
-struct fixture {
-	char dir[TEST_PATH_SIZE];
-	struct store *st;
-	struct arena arena;
-};
-
-static void reopen(struct fixture *f, const struct store_options *opts)
-{
-	struct store_options o = *opts;
-	struct err err = { 0 };
-
-	store_close(f->st);
-	o.create = true;
-	assert_done(store_open(f->dir, &o, &f->st, &err));
-}
-
-static int set_up(void **state)
-{
-	struct fixture *f = NEW(struct fixture);
-
-	clock_test_freeze(1000000);
-	test_dir_make(f->dir);
-	reopen(f, &(struct store_options){ 0 });
-	arena_init(&f->arena);
-	*state = f;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct fixture *f = *state;
-
-	clock_test_thaw();
-	store_close(f->st);
-	arena_done(&f->arena);
-	test_dir_remove(f->dir);
-	free(f);
-	return 0;
-}
 
 /* 1000 bytes, raw, of their own. */
 static int put(struct fixture *f, const char *key_text, enum store_origin origin, unsigned seed)
@@ -259,14 +217,18 @@ static void damage_is_found_and_removed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(contents_that_nothing_names_are_garbage, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_is_just_written_is_not_garbage, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_was_not_used_for_longest_goes_first, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_was_pushed_goes_last, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_content_goes_with_its_last_record, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_put_makes_its_own_room, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(damage_is_found_and_removed, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(contents_that_nothing_names_are_garbage, set_up_frozen,
+						tear_down),
+		cmocka_unit_test_setup_teardown(what_is_just_written_is_not_garbage, set_up_frozen,
+						tear_down),
+		cmocka_unit_test_setup_teardown(what_was_not_used_for_longest_goes_first, set_up_frozen,
+						tear_down),
+		cmocka_unit_test_setup_teardown(what_was_pushed_goes_last, set_up_frozen, tear_down),
+		cmocka_unit_test_setup_teardown(a_content_goes_with_its_last_record, set_up_frozen,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_put_makes_its_own_room, set_up_frozen, tear_down),
+		cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, set_up_frozen, tear_down),
+		cmocka_unit_test_setup_teardown(damage_is_found_and_removed, set_up_frozen, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

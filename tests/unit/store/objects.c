@@ -1,53 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Putting and reading objects, alone and at once. */
-#include "test.h"
-
 #include <pthread.h>
-#include "keys.h"
+#include "fixture.h"
 #include "store/internal.h"
 
 #define LONG (3 * CODEC_FRAME_SIZE + 12345)
-
-struct fixture {
-	char dir[TEST_PATH_SIZE];
-	struct store *st;
-	struct arena arena;
-};
-
-static int set_up(void **state)
-{
-	struct fixture *f = NEW(struct fixture);
-	struct err err = { 0 };
-
-	test_dir_make(f->dir);
-	assert_done(store_open(f->dir, &(struct store_options){ .create = true }, &f->st, &err));
-	arena_init(&f->arena);
-	*state = f;
-	return 0;
-}
-
-static int set_up_memory(void **state)
-{
-	struct fixture *f = NEW(struct fixture);
-
-	f->st = store_open_memory(&(struct store_options){ 0 });
-	arena_init(&f->arena);
-	*state = f;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct fixture *f = *state;
-
-	clock_test_thaw();
-	store_close(f->st);
-	arena_done(&f->arena);
-	if (f->dir[0])
-		test_dir_remove(f->dir);
-	free(f);
-	return 0;
-}
 
 static int put(struct fixture *f, const char *key_text, enum store_origin origin, enum store_quality quality,
 	       const char *content)

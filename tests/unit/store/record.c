@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "test.h"
-
-#include "keys.h"
+#include "fixture.h"
 #include "store/internal.h"
 
 static const struct store_meta full = {
