@@ -9,10 +9,15 @@ const origins = [
 	["made", "Made here", "symbol tables"],
 ];
 
+function limits(store) {
+	const quota = store.quota ? `${percent(store.bytes, store.quota)} of ${bytes(store.quota)}` : "no limit but the disk's";
+	return store.to_compress.bytes ? `${quota}; ${bytes(store.to_compress.bytes)} to be compressed yet` : quota;
+}
+
 function figures(store) {
 	return el("dl", { class: "figures" },
 		el("div", {}, el("dt", {}, "On disk"), el("dd", {}, bytes(store.bytes),
-			el("small", {}, store.quota ? `${percent(store.bytes, store.quota)} of ${bytes(store.quota)}` : "no limit but the disk's"))),
+			el("small", {}, limits(store)))),
 		...origins.filter(([key]) => key !== "made" || store.made.objects).map(([key, name, hint]) =>
 			el("div", { title: hint }, el("dt", {}, name), el("dd", {}, number(store[key].objects),
 				el("small", {}, store[key].objects ? bytes(store[key].bytes) : hint)))));

@@ -29,9 +29,10 @@ static json_t *object_json(const struct store_object *o, struct arena *a)
 	char hex[2 * STORE_SHA256_SIZE + 1];
 	const struct store_meta *m = &o->meta;
 
-	return json_pack("{s:o, s:s, s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "key",
+	return json_pack("{s:o, s:s, s:I, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "key",
 			 json_text(store_key_text(&o->key, a)), "sha256", hex_of(m->sha256, hex), "size",
-			 (json_int_t)m->size, "stored_size", (json_int_t)m->stored_size, "origin",
+			 (json_int_t)m->size, "stored_size", (json_int_t)m->stored_size, "form",
+			 m->raw ? "raw" : "zstd", "to_compress", m->later, "origin",
 			 store_origin_name(m->origin), "quality", store_quality_name(m->quality), "created",
 			 (json_int_t)m->created, "last_used", (json_int_t)m->last_used, "mtime",
 			 (json_int_t)m->mtime, "from", json_text(m->from), "address", json_text(m->address),
@@ -93,7 +94,7 @@ static void progress_end(const struct progress *p)
 struct listing {
 	json_t *all; /* NULL: for people */
 	struct arena arena;
-	uint64_t n, size;
+	uint64_t n, size, n_later, later;
 };
 
 static int list_one(void *arg, const struct store_object *o)
@@ -103,6 +104,8 @@ static int list_one(void *arg, const struct store_object *o)
 	arena_reset(&l->arena);
 	l->n++;
 	l->size += o->meta.size;
+	l->n_later += o->meta.later;
+	l->later += o->meta.later ? o->meta.size : 0;
 	if (l->all)
 		json_array_append_new(l->all, object_json(o, &l->arena));
 	else
@@ -132,6 +135,9 @@ static int list(const struct settings *s, struct store *st)
 		return json_print(l.all);
 	if (isatty(STDOUT_FILENO))
 		printf("%llu objects, %s unpacked\n", (unsigned long long)l.n, size_text(l.size, size));
+	if (isatty(STDOUT_FILENO) && l.n_later)
+		printf("%llu of them, %s, are to be compressed yet: the server does that when it has time\n",
+		       (unsigned long long)l.n_later, size_text(l.later, size));
 	return l.n || !prefix.size ? EXIT_DONE : EXIT_FAILED;
 }
 

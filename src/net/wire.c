@@ -13,6 +13,7 @@
 
 #define KEPT_CONNECTIONS 32L
 #define READ_SIZE        (128L * 1024)
+#define UPLOAD_SIZE      KIB(256) /* handed to the kernel at once */
 #define KEEPALIVE_S      30L
 
 struct wire {
@@ -329,6 +330,8 @@ static void set_method(struct xfer *x, const struct xfer_request *req)
 		curl_easy_setopt(x->easy, CURLOPT_UPLOAD, 1L);
 		curl_easy_setopt(x->easy, CURLOPT_READFUNCTION, on_upload);
 		curl_easy_setopt(x->easy, CURLOPT_READDATA, x);
+		if (req->upload_size > UPLOAD_SIZE)
+			curl_easy_setopt(x->easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_SIZE);
 		curl_easy_setopt(x->easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)req->upload_size);
 	} else if (req->method && strcmp(req->method, "HEAD") == 0) {
 		curl_easy_setopt(x->easy, CURLOPT_NOBODY, 1L);

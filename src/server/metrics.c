@@ -72,6 +72,9 @@ static const struct metric_family cache_files = { "lode_cache_files", "Artifacts
 						  NULL };
 static const struct metric_family store_bytes = { "lode_store_bytes", "Disk that the store's contents take.",
 						  METRIC_GAUGE, "", NULL };
+static const struct metric_family store_to_compress = { "lode_store_to_compress_bytes",
+							"What was pushed and is to be compressed yet.",
+							METRIC_GAUGE, "", NULL };
 static const struct metric_family uploads = { "lode_uploads", "Bodies that are coming in.", METRIC_GAUGE, "",
 					      NULL };
 static const struct metric_family cache_ops = { "lode_cache_operations",
@@ -223,8 +226,11 @@ static void collect_server(void *arg, const struct net_server_state *s)
 
 static void collect_store(struct server *s)
 {
+	struct store_figures f;
 	uint64_t bytes;
 
+	store_figures(s->opts.store, &f);
+	metric_set(metric_get(&store_to_compress), (int64_t)f.waiting);
 	metric_set(metric_get(&uploads), atomic_load(&s->push->n_uploads));
 	if (store_usage(s->opts.store, &bytes))
 		metric_set(metric_get(&store_bytes), (int64_t)bytes);

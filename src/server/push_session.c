@@ -254,7 +254,9 @@ void session_reset(struct sessions *t, struct session *s)
 
 int session_open(struct sessions *t, struct session *s, uint64_t size, struct err *err)
 {
-	const struct store_put_options opts = { .size = size, .name = str_of(s->name ? s->name : "") };
+	const struct store_put_options opts = { .later = true,
+						.size = size,
+						.name = str_of(s->name ? s->name : "") };
 	int r = s->put ? 0 : store_put_begin(t->store, &opts, &s->put, err);
 
 	if (r == 0)

@@ -234,6 +234,9 @@ static json_t *store_json(struct server *s, struct arena *a)
 	json_object_set_new(j, "counted", json_boolean(f.all && f.used_known));
 	json_object_set_new(j, "bytes", json_number(f.used));
 	json_object_set_new(j, "quota", json_number(f.quota));
+	json_object_set_new(
+		j, "to_compress",
+		json_pack("{s:I, s:I}", "objects", (json_int_t)f.n_waiting, "bytes", (json_int_t)f.waiting));
 	for (unsigned i = 0; i < STORE_N_ORIGINS; i++) {
 		json_t *one = json_object();
 

@@ -99,7 +99,9 @@ void wait_job_done(struct request *req)
 	/* Before the count goes down: then nobody is suspended any more. */
 	http_resume(conn);
 	w->n_jobs--;
-	pthread_cond_broadcast(&w->changed);
+	/* Only who stops waits for that: an upload is resumed some times a MB. */
+	if (w->stopping)
+		pthread_cond_broadcast(&w->changed);
 	pthread_mutex_unlock(&w->lock);
 }
 

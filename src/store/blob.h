@@ -33,6 +33,8 @@ struct spool {
 	uint64_t size;
 	char *path;       /* spool_dir.c's; NULL: it has none */
 	char *note_path;  /* of its note; NULL: it cannot have one */
+	bool has_hash;    /* of what was left in it: as noted */
+	uint64_t hash;
 };
 #define SPOOL_KEEP_S   7200
 #define SPOOL_MAX_NAME 1024u
@@ -43,6 +45,8 @@ struct spool_note {
 	uint64_t size;    /* of the spool: what comes behind was not noted */
 	uint64_t content; /* bytes that went into that */
 	uint64_t all;     /* ... of so many */
+	bool has_hash;
+	uint64_t hash;    /* hash64 of the spool's bytes, seed 0: of those that do not tell by themselves that they are whole */
 	int64_t time_s;   /* wall time of the note; given back */
 };
 

@@ -68,6 +68,8 @@ static int add_record(void *arg, const char *name, const struct blob_stamp *list
 	};
 	c->contents[c->records[c->n_records++].content].n_records++;
 	catalogue_put(w->st->catalogue, name, &key, &meta);
+	if (meta.later)
+		pack_add(w->st->pack, name, meta.stored_size);
 	c->content_size += meta.size;
 	c->by_origin[meta.origin]++;
 	return 0;

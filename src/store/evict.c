@@ -98,6 +98,11 @@ bool store_is_crowded(struct store *st)
 	return st->opts.quota && !fits(st, st->opts.quota / 16);
 }
 
+bool store_has_room(struct store *st, uint64_t more)
+{
+	return !st->opts.quota || (more <= st->opts.quota && fits(st, more + st->opts.quota / 16));
+}
+
 int store_make_room(struct store *st, uint64_t more, struct err *err)
 {
 	struct store_evict_result result;

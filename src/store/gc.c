@@ -26,6 +26,7 @@ static int collect(struct store *st, struct census *c, store_progress_fn *progre
 			ret->n_contents++;
 			ret->bytes += content->stored_size;
 		}
+		ret->n_young += r == BLOB_YOUNGER;
 	}
 	return 0;
 }

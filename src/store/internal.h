@@ -14,6 +14,7 @@
  *   evict.c       making room
  *   verify.c      computing it all again
  *   maintain.c    the thread that keeps house in a server
+ *   pack.c        the thread that compresses what was kept as it came
  */
 #pragma once
 
@@ -54,6 +55,7 @@ struct store {
 	_Atomic uint64_t generation;
 	pthread_mutex_t room; /* one makes room at a time */
 	struct maintain *maintain; /* NULL: none */
+	struct pack *pack; /* NULL: none */
 	struct catalogue *catalogue; /* NULL: none */
 };
 
@@ -124,6 +126,8 @@ void catalogue_walked(struct catalogue *c, uint64_t walk);
 
 /* ---- evict.c ---- */
 
+/* Is there room for @more bytes, without making any, and some is left? */
+bool store_has_room(struct store *st, uint64_t more);
 /* Is there room for @more bytes within the quota, or can it be made? STORE_FULL. */
 int store_make_room(struct store *st, uint64_t more, struct err *err);
 bool store_is_crowded(struct store *st); /* it is time to make room ahead */
@@ -134,3 +138,20 @@ struct maintain *maintain_start(struct store *st);
 void maintain_stop(struct maintain *m); /* takes NULL */
 /* It is crowded; or, with @garbage, something was removed. Takes NULL. */
 void maintain_wake(struct maintain *m, bool garbage);
+
+/* ---- pack.c ---- */
+
+/* The thread runs from start to stop. It and maintain.c's tell each other of their work: neither goes while the other runs. */
+struct pack *pack_new(struct store *st);
+void pack_start(struct pack *p);
+void pack_stop(struct pack *p); /* takes NULL */
+void pack_free(struct pack *p); /* takes NULL */
+/* The record of that name wants it. Takes NULL. */
+void pack_add(struct pack *p, const char *name, uint64_t size);
+void pack_figures(struct pack *p, uint64_t *ret_n, uint64_t *ret_bytes); /* takes NULL */
+/*
+ * Compress what the record of that name has, and let it name that. *ret_freed: so many bytes have become garbage, unless something else names them.
+ * @stopped (may be NULL) is asked now and then: true ends the work with ERR_CANCELLED.
+ */
+enum { PACK_NOTHING = 1 }; /* there is no such record, or it does not want it */
+int pack_record(struct store *st, const char *name, bool (*stopped)(void *arg), void *arg, uint64_t *ret_freed, struct err *err);

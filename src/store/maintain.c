@@ -36,7 +36,8 @@ static int go_on(void *arg, uint64_t n_done, uint64_t n_all, uint64_t bytes_done
 	return is_stopped(arg) ? 1 : 0;
 }
 
-static void collect(struct maintain *m)
+/* true: there will be more soon. */
+static bool collect(struct maintain *m)
 {
 	struct store_gc_result result;
 	struct err err = { 0 };
@@ -44,13 +45,14 @@ static void collect(struct maintain *m)
 	if (store_gc(m->st, go_on, m, &result, &err) < 0) {
 		if (err.kind != ERR_CANCELLED)
 			log_warn("store", "%s", err.text);
-		return;
+		return false;
 	}
 	if (result.n_contents || result.n_temporary)
 		log_info("store",
 			 "removed %llu contents that nothing names (%llu bytes), %llu left-over files",
 			 (unsigned long long)result.n_contents, (unsigned long long)result.bytes,
 			 (unsigned long long)result.n_temporary);
+	return result.n_young > 0;
 }
 
 /* Down to 7/8; it is crowded at 15/16. */
@@ -107,8 +109,7 @@ static void *run(void *arg)
 		bool crowded;
 
 		if (now >= gc_ms || !store_usage(m->st, &used)) {
-			collect(m);
-			gc_ms = now + GC_EVERY_MS;
+			gc_ms = now + (collect(m) ? GC_SOON_MS : GC_EVERY_MS);
 		}
 		crowded = store_is_crowded(m->st);
 		if (crowded && now >= room_ms) {

@@ -13,11 +13,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* Somebody else may write the same record at the same time, again and again; but he gets on, and so there is
  * an end. */
 #define COMMIT_TRIES 64
+#define RESUME_PIECE KIB(256)
+#define MAX_LATER    (UINT64_C(1) << 50)
 
 struct partials {
 	int (*fn)(void *arg, const struct store_partial *p);
@@ -30,6 +33,8 @@ struct store_put {
 	struct spool spool;
 	struct codec_frames *frames; /* NULL: raw */
 	struct sha256 *sha;
+	bool later;                 /* raw for now */
+	struct hash64_state hashed; /* of what is raw and has a name */
 	uint64_t size;
 	uint64_t saved;
 	uint8_t sha256[STORE_SHA256_SIZE];
@@ -56,16 +61,47 @@ static int hash_piece(void *arg, struct bytes b, struct err *err)
 	return 0;
 }
 
+static int resume_frames(struct store_put *p, uint64_t *ret_good, struct err *err)
+{
+	AUTO(source_closep) struct source *raw = NULL;
+
+	if (spool_source(&p->spool, "upload", &raw, err) < 0)
+		return -1;
+	return codec_frames_resume(p->frames, raw, hash_piece, p, ret_good, err);
+}
+
+/* As it came, it is sound as a whole or not at all. */
+static int resume_raw(struct store_put *p, uint64_t *ret_good, struct err *err)
+{
+	AUTO(mem_freep) uint8_t *piece = mem_alloc(RESUME_PIECE);
+
+	while (p->size < p->spool.size) {
+		size_t got, n = (size_t)MIN((uint64_t)RESUME_PIECE, p->spool.size - p->size);
+
+		if (fd_pread(p->spool.fd, piece, n, p->size, &got, err) < 0)
+			return -1;
+		if (!got)
+			break;
+		hash64_feed(&p->hashed, piece, got);
+		hash_piece(p, bytes_of(piece, got), NULL);
+	}
+	*ret_good = p->size;
+	if (p->size == p->spool.size && hash64_end(&p->hashed) == p->spool.hash)
+		return 0;
+	sha256_free(TAKE(p->sha));
+	hash64_init(&p->hashed, 0);
+	*ret_good = p->size = 0;
+	return sha256_new(&p->sha, err);
+}
+
 /* What another process left of it: as much as is sound. */
 static int resume(struct store_put *p, struct err *err)
 {
-	AUTO(source_closep) struct source *raw = NULL;
 	uint64_t good = 0;
 
 	if (!p->spool.size)
 		return 0;
-	if (spool_source(&p->spool, "upload", &raw, err) < 0 ||
-	    codec_frames_resume(p->frames, raw, hash_piece, p, &good, err) < 0)
+	if ((p->frames ? resume_frames(p, &good, err) : resume_raw(p, &good, err)) < 0)
 		return -1;
 	if (p->size > p->opts.size)
 		return err_set(err, ERR_INVALID, "what was left of it is longer than all of it");
@@ -82,8 +118,10 @@ static void save(struct store_put *p)
 	const struct spool_note note = {
 		.name = p->opts.name,
 		.size = p->spool.size,
-		.content = p->size - p->size % CODEC_FRAME_SIZE,
+		.content = p->frames ? p->size - p->size % CODEC_FRAME_SIZE : p->size,
 		.all = p->opts.size,
+		.has_hash = !p->frames,
+		.hash = p->frames ? 0 : hash64_end(&p->hashed),
 		.time_s = clock_wall_s(),
 	};
 
@@ -118,6 +156,21 @@ void store_forget_partial(struct store *st, struct str name)
 
 /* ---- writing ---- */
 
+/* Twice as much for a while, and what it is compressed to. */
+static bool may_wait(struct store_put *p)
+{
+	uint64_t size = p->opts.size;
+	struct statvfs fs;
+
+	/* What was left by another process is gone on with in its form. */
+	if (p->spool.size)
+		return p->spool.has_hash;
+	if (!p->opts.later || size > MAX_LATER)
+		return false;
+	return store_has_room(p->st, size + size / 2) && fstatvfs(p->spool.fd, &fs) == 0 &&
+	       (uint64_t)fs.f_bavail * fs.f_frsize / 4 > size;
+}
+
 int store_put_begin(struct store *st, const struct store_put_options *opts, struct store_put **ret,
 		    struct err *err)
 {
@@ -140,8 +193,10 @@ int store_put_begin(struct store *st, const struct store_put_options *opts, stru
 		store_put_abort(p);
 		return err_in(err, "store");
 	}
-	if (!opts->raw)
+	p->later = may_wait(p);
+	if (!opts->raw && !p->later)
 		p->frames = codec_frames_new(st->opts.level, to_spool, p);
+	hash64_init(&p->hashed, 0);
 	if (resume(p, err) < 0) {
 		store_put_abort(p);
 		return err_in(err, "store");
@@ -157,6 +212,8 @@ int store_put_write(struct store_put *p, struct bytes b, struct err *err)
 			       (unsigned long long)p->opts.size);
 	sha256_add(p->sha, b);
 	p->size += b.size;
+	if (p->later && p->opts.name.size)
+		hash64_feed(&p->hashed, b.p, b.size);
 	if ((p->frames ? codec_frames_write(p->frames, b, err) : spool_write(&p->spool, b, err)) < 0)
 		return err_in(err, "store");
 	if (p->opts.name.size && p->size - p->saved >= STORE_SAVE_EVERY)
@@ -251,7 +308,8 @@ static int judge(const struct commit *c, const struct store_meta *old)
 {
 	const struct store_meta *meta = c->meta;
 
-	if (memcmp(old->sha256, meta->sha256, STORE_SHA256_SIZE) == 0 && old->raw == meta->raw)
+	if (memcmp(old->sha256, meta->sha256, STORE_SHA256_SIZE) == 0 &&
+	    (meta->later || (old->raw == meta->raw && !old->later)))
 		return old->origin >= meta->origin ? STORE_SAME : 0;
 	if (c->policy == STORE_ALWAYS)
 		return 0;
@@ -340,6 +398,8 @@ static int commit(struct commit *c, bool *ret_replaced, struct err *err)
 		r = put_both(c, &stamp, &counted, err);
 		if (r == 0)
 			catalogue_put(c->st->catalogue, (const char *)c->name.p, c->key, c->meta);
+		if (r == 0 && c->meta->later)
+			pack_add(c->st->pack, (const char *)c->name.p, c->meta->stored_size);
 		if (r == 0 && there && !same) {
 			atomic_fetch_add(&c->st->generation, 1);
 			maintain_wake(c->st->maintain, true);
@@ -367,7 +427,8 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 	memcpy(full.sha256, p->sha256, STORE_SHA256_SIZE);
 	full.size = p->size;
 	full.stored_size = p->spool.size;
-	full.raw = p->opts.raw;
+	full.raw = !p->frames;
+	full.later = p->later;
 	full.created = clock_wall_s();
 	c.meta = &full;
 	store_record_name(key, &c.name);

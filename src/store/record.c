@@ -55,6 +55,8 @@ void store_record_write(const struct store_key *key, const struct store_meta *me
 	buf_printf(ret, "size: %llu\n", (unsigned long long)meta->size);
 	buf_printf(ret, "stored-size: %llu\n", (unsigned long long)meta->stored_size);
 	buf_printf(ret, "form: %s\n", meta->raw ? "raw" : "zstd");
+	if (meta->later)
+		buf_add_str(ret, STR("becomes: zstd\n"));
 	buf_printf(ret, "origin: %s\n", store_origin_name(meta->origin));
 	buf_printf(ret, "quality: %s\n", store_quality_name(meta->quality));
 	put_number(ret, "created", meta->created);
@@ -187,6 +189,12 @@ static bool get_form(struct reading *r, struct str v)
 	return r->has_form;
 }
 
+static bool get_becomes(struct reading *r, struct str v)
+{
+	r->meta->later = str_eq(v, STR("zstd"));
+	return r->meta->later;
+}
+
 static bool get_origin(struct reading *r, struct str v)
 {
 	unsigned i;
@@ -246,6 +254,7 @@ static const struct {
 	{ "form", get_form },       { "origin", get_origin }, { "quality", get_quality },
 	{ "created", get_created }, { "mtime", get_mtime },   { "from", get_from },
 	{ "address", get_address }, { "file", get_file },     { "archive", get_archive },
+	{ "becomes", get_becomes },
 };
 
 static int get_line(struct reading *r, struct str line, struct err *err)
@@ -300,6 +309,7 @@ int store_record_read(struct bytes b, struct arena *a, struct store_key *ret_key
 			return err_in(err, "record");
 	if (!key.id.size || !r.has_kind || !r.has_sha256 || !r.has_size || !r.has_form)
 		return err_set(err, ERR_INVALID, "record: says too little");
+	meta.later &= meta.raw;
 	*ret_key = key;
 	*ret = meta;
 	return 0;

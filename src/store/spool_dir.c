@@ -4,9 +4,9 @@
  * locked was left by a process that is gone, and is swept away.
  *
  * But one that has a name, part-HASH, and beside it its note, note-HASH, which says how much of it is good to
- * go on with, stays for a while. The note is put in the place of the one before by a rename and is not
- * synced: after a crash of the machine it may tell of bytes that are not there, and who goes on looks at them
- * anyway.
+ * go on with, stays for a while. Nobody but the holder of the spool's lock writes the note, in place, by one
+ * call: who is killed has done it or not. It is not synced: after a crash of the machine it may be torn, and
+ * then its sum says so, or tell of bytes that are not there, and who goes on looks at them anyway.
  */
 #include "store/blob.h"
 
@@ -22,6 +22,7 @@
 #define NAME_TRIES 8
 #define NOTE_MAX   KIB(4)
 #define FIRST_LINE "lode partial 1\n"
+#define HASH_NAME  "hash: "
 #define LAST_NAME  "sum: "
 #define SUM_LINE   (sizeof(LAST_NAME) - 1 + 16 + 1)
 #define PART       "part-"
@@ -32,8 +33,11 @@
 static void note_write(const struct spool_note *n, struct buf *ret)
 {
 	buf_printf(ret, FIRST_LINE "name: " STR_FMT "\n", STR_ARG(n->name));
-	buf_printf(ret, "size: %llu\ncontent: %llu\nall: %llu\ntime: %llu\n", (unsigned long long)n->size,
-		   (unsigned long long)n->content, (unsigned long long)n->all, (unsigned long long)n->time_s);
+	buf_printf(ret, "size: %llu\ncontent: %llu\nall: %llu\n", (unsigned long long)n->size,
+		   (unsigned long long)n->content, (unsigned long long)n->all);
+	if (n->has_hash)
+		buf_printf(ret, HASH_NAME "%016llx\n", (unsigned long long)n->hash);
+	buf_printf(ret, "time: %llu\n", (unsigned long long)n->time_s);
 	buf_printf(ret, LAST_NAME "%016llx\n", (unsigned long long)hash64(ret->p, ret->size, 0));
 }
 
@@ -54,29 +58,39 @@ static bool line_number(struct str *s, struct str name, uint64_t *ret)
 	return line_text(s, name, &v) && str_to_u64(v, ret) && *ret <= INT64_MAX;
 }
 
+static bool line_hash(struct str *s, struct str name, uint64_t *ret)
+{
+	uint8_t raw[8];
+	struct str v;
+	size_t got;
+
+	if (!line_text(s, name, &v) || !hex_decode(v, false, raw, sizeof(raw), &got) || got != sizeof(raw))
+		return false;
+	*ret = 0;
+	for (size_t i = 0; i < sizeof(raw); i++)
+		*ret = *ret << 8 | raw[i];
+	return true;
+}
+
 /* Views into @b. false: it is no whole and sound note. */
 static bool note_read(struct bytes b, struct spool_note *ret)
 {
-	struct str s = { (const char *)b.p, b.size }, first, sum;
+	struct str s = { (const char *)b.p, b.size }, first;
 	struct spool_note n = { 0 };
-	uint64_t time_s, hash;
-	uint8_t raw[8];
-	size_t got;
+	uint64_t time_s, sum;
 
 	if (b.size < SUM_LINE)
 		return false;
-	hash = hash64(b.p, b.size - SUM_LINE, 0);
 	first = str_cut(&s, '\n');
 	if (!str_eq(first, STR("lode partial 1")) || !line_text(&s, STR("name: "), &n.name) ||
 	    !line_number(&s, STR("size: "), &n.size) || !line_number(&s, STR("content: "), &n.content) ||
-	    !line_number(&s, STR("all: "), &n.all) || !line_number(&s, STR("time: "), &time_s) ||
-	    !line_text(&s, STR(LAST_NAME), &sum) || s.size)
+	    !line_number(&s, STR("all: "), &n.all))
 		return false;
-	if (!hex_decode(sum, false, raw, sizeof(raw), &got) || got != sizeof(raw))
+	n.has_hash = str_starts(s, STR(HASH_NAME));
+	if ((n.has_hash && !line_hash(&s, STR(HASH_NAME), &n.hash)) ||
+	    !line_number(&s, STR("time: "), &time_s) || !line_hash(&s, STR(LAST_NAME), &sum) || s.size ||
+	    sum != hash64(b.p, b.size - SUM_LINE, 0))
 		return false;
-	for (size_t i = 0; i < sizeof(raw); i++)
-		if (raw[i] != (uint8_t)(hash >> (56 - 8 * i)))
-			return false;
 	n.time_s = (int64_t)time_s;
 	*ret = n;
 	return n.name.size <= SPOOL_MAX_NAME && n.content <= n.all;
@@ -91,21 +105,17 @@ static bool note_get(const char *path, struct buf *b, struct spool_note *ret)
 int spool_dir_note(const char *dir, struct spool *s, const struct spool_note *note, struct err *err)
 {
 	AUTO(buf_done) struct buf text = { 0 };
-	AUTO(mem_freep) char *temp = NULL;
 	AUTO(fd_close) int fd = -1;
 
 	if (!s->note_path)
 		return 0;
-	/* Its own: nobody but the holder of the spool's lock writes it. */
-	temp = mem_printf("%s.new", s->note_path);
 	note_write(note, &text);
-	fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	fd = open(s->note_path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0)
-		return err_os(err, errno, "%s: create", temp);
-	if (fd_write(fd, text.p, text.size, err) < 0)
-		return err_in(err, "%s", temp);
-	/* ENOENT: who sweeps came between. */
-	return rename(temp, s->note_path) < 0 && errno != ENOENT ? err_os(err, errno, "%s: rename", temp) : 0;
+		return err_os(err, errno, "%s: create", s->note_path);
+	if (fd_pwrite(fd, text.p, text.size, 0, err) < 0)
+		return err_in(err, "%s", s->note_path);
+	return ftruncate(fd, (off_t)text.size) < 0 ? err_os(err, errno, "%s: truncate", s->note_path) : 0;
 }
 
 int spool_dir_notes(const char *dir, int (*fn)(void *arg, const struct spool_note *note), void *arg,
@@ -171,8 +181,12 @@ static int cut_to_note(struct spool *s, struct str name, struct err *err)
 
 	if (fstat(s->fd, &st) < 0)
 		return err_os(err, errno, "%s: stat", s->path);
-	if (note_get(s->note_path, &b, &note) && str_eq(note.name, name) && note.size <= (uint64_t)st.st_size)
+	if (note_get(s->note_path, &b, &note) && str_eq(note.name, name) &&
+	    note.size <= (uint64_t)st.st_size) {
 		s->size = note.size;
+		s->has_hash = note.has_hash;
+		s->hash = note.hash;
+	}
 	if (ftruncate(s->fd, (off_t)s->size) < 0)
 		return err_os(err, errno, "%s: truncate", s->path);
 	return 0;

@@ -25,8 +25,11 @@ static struct store *store_new(struct blobs *blobs, const struct store_options *
 	pthread_mutex_init(&st->room, NULL);
 	if (opts->catalogue)
 		st->catalogue = catalogue_new();
-	if (opts->maintain)
+	if (opts->maintain) {
+		st->pack = pack_new(st);
 		st->maintain = maintain_start(st);
+		pack_start(st->pack);
+	}
 	return st;
 }
 
@@ -49,7 +52,9 @@ void store_close(struct store *st)
 {
 	if (!st)
 		return;
+	pack_stop(st->pack);
 	maintain_stop(st->maintain);
+	pack_free(st->pack);
 	catalogue_free(st->catalogue);
 	pthread_mutex_destroy(&st->room);
 	st->blobs->ops->close(st->blobs);

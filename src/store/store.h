@@ -4,7 +4,8 @@
  *
  * An *object* has a key, a build ID and a kind ("debuginfo", "source" with its path, ...). Its *record* says where it came from and
  * which *content* it has; contents are named by their SHA-256, so the same bytes are kept once, under however many keys. Contents are
- * kept as zstd in seekable frames (any zstd can unpack them; a read costs one frame), or raw, to be mapped and sent by sendfile.
+ * kept as zstd in seekable frames (any zstd can unpack them; a read costs one frame), or raw, to be mapped and sent by sendfile. What shall not
+ * wait for the compressor is first kept raw and compressed in the background.
  * docs/formats/store.md has the layout.
  *
  * An object is there whole or not at all, at every instant and for every process; store_put_commit() returns when it is on disk. Several
@@ -66,6 +67,7 @@ struct store_meta {
 	uint64_t size;                     /* of the content */
 	uint64_t stored_size;              /* as it lies there */
 	bool raw;
+	bool later;        /* raw for now: to be compressed when there is time */
 	int64_t created;   /* wall time of the commit */
 	int64_t last_used; /* to within STORE_USED_EVERY_S */
 };
@@ -84,7 +86,7 @@ struct store;
 struct store_options {
 	uint64_t quota;     /* bytes that contents may take together; 0: no limit */
 	bool keep_pushed;   /* never evict what was pushed: rather STORE_FULL */
-	bool maintain;      /* a thread of its own evicts, and collects garbage once a day: for servers */
+	bool maintain;      /* threads of its own evict, collect garbage once a day, and compress what was put for later: for servers */
 	bool catalogue;     /* what is in it is known by heart, for store_names(), store_latest(), store_figures(): about 200 bytes an object */
 	bool create;        /* make it if it is not there; else that is an error */
 	int level;          /* of zstd; 0: STORE_LEVEL */
@@ -125,6 +127,11 @@ struct store_put;
 
 struct store_put_options {
 	bool raw;      /* kept as it is, not compressed: what is mapped, or cannot be compressed */
+	/*
+	 * Of known size: kept as it comes for now, and compressed in the background, at low priority, by whoever has this store open with
+	 * store_options.maintain, now or after a restart. Where quota or disk leave no room for that, it is compressed at once.
+	 */
+	bool later;
 	uint64_t size; /* what to expect; STORE_SIZE_UNKNOWN */
 	/*
 	 * Not empty (and then not raw, and of known size): every STORE_SAVE_EVERY bytes or so that are written it is noted how far it is, and when the
@@ -206,6 +213,7 @@ struct store_figures {
 	uint64_t n[STORE_N_ORIGINS], bytes[STORE_N_ORIGINS]; /* as they lie there, each object counted */
 	bool used_known;
 	uint64_t used, quota; /* bytes that contents take, each once; 0: no limit */
+	uint64_t n_waiting, waiting; /* objects that are to be compressed yet, and their bytes */
 };
 void store_figures(struct store *st, struct store_figures *ret);
 
@@ -240,6 +248,7 @@ typedef int store_progress_fn(void *arg, uint64_t n_done, uint64_t n_all, uint64
 
 struct store_gc_result {
 	uint64_t n_contents, bytes; /* that no record named */
+	uint64_t n_young;           /* ... but that were left, as a record may be on its way: for another time */
 	uint64_t n_temporary;       /* left behind by processes that are gone */
 };
 /* Remove contents that no record names, and what dead processes left. Safe beside any others. */

@@ -292,7 +292,7 @@ def test_what_a_crash_of_the_machine_took_is_sent_again(server, elf):
     s = server(data=s.data)
     off = want(s, asked)[0]["offset"]
     status, headers, text = send_part(s, path, elf.large, off, n - 1)
-    assert status == 409 and 0 < int(headers["X-LODE-OFFSET"]) < off and "crash" in text
+    assert status == 409 and int(headers["X-LODE-OFFSET"]) < off and "crash" in text
     off = int(headers["X-LODE-OFFSET"])
     assert want(s, asked)[0]["offset"] == off
     assert send_part(s, path, elf.large, off, n - 1)[0] == 201
@@ -430,7 +430,7 @@ def test_a_full_disk(server, elf, tmp_path):
 def test_what_rots_is_found(server, elf):
     s = server()
     put(s, f"/buildid/{elf.id}/debuginfo", elf.debug)
-    name = next((s.data / "store/data").glob("*/*.zst"))
+    name = next((s.data / "store/data").glob("*/*"))
     rotten = bytearray(name.read_bytes())
     rotten[len(rotten) // 2] ^= 1
     name.write_bytes(rotten)

@@ -81,9 +81,11 @@ static void what_is_just_written_is_not_garbage(void **state)
 	assert_done(store_remove(f->st, &key, &err));
 	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
 	assert_int_equal(gc.n_contents, 0);
+	assert_int_equal(gc.n_young, 1);
 	clock_test_advance(9000);
 	assert_done(store_gc(f->st, NULL, NULL, &gc, &err));
 	assert_int_equal(gc.n_contents, 1);
+	assert_int_equal(gc.n_young, 0);
 }
 
 static void what_was_not_used_for_longest_goes_first(void **state)

@@ -12,6 +12,7 @@ struct fixture {
 	char dir[TEST_PATH_SIZE];
 	struct store *st;
 	uint8_t *p;
+	bool later; /* what is put is kept as it comes */
 };
 
 static void reopen(struct fixture *f)
@@ -46,13 +47,23 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static struct store_put *begin(struct store *st, uint64_t size, const char *name)
+static int set_up_later(void **state)
 {
-	const struct store_put_options opts = { .size = size, .name = str_of(name) };
+	struct fixture *f;
+
+	set_up(state);
+	f = *state;
+	f->later = true;
+	return 0;
+}
+
+static struct store_put *begin(struct fixture *f, uint64_t size, const char *name)
+{
+	const struct store_put_options opts = { .later = f->later, .size = size, .name = str_of(name) };
 	struct store_put *p = NULL;
 	struct err err = { 0 };
 
-	assert_done(store_put_begin(st, &opts, &p, &err));
+	assert_done(store_put_begin(f->st, &opts, &p, &err));
 	return p;
 }
 
@@ -122,7 +133,7 @@ static void in_another_process(struct fixture *f, uint64_t end)
 
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		write_to(f, begin(f->st, LONG, NAME), end);
+		write_to(f, begin(f, LONG, NAME), end);
 		_exit(0);
 	}
 	assert_true(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -131,13 +142,13 @@ static void in_another_process(struct fixture *f, uint64_t end)
 static void what_was_left_is_gone_on_with(void **state)
 {
 	struct fixture *f = *state;
-	struct store_put *p = begin(f->st, LONG, NAME);
+	struct store_put *p = begin(f, LONG, NAME);
 
 	write_to(f, p, 5 * CODEC_FRAME_SIZE + 1000);
 	store_put_leave(p);
 	reopen(f);
 	assert_partials(f, NAME " 1310720/2887905;");
-	p = begin(f->st, LONG, NAME);
+	p = begin(f, LONG, NAME);
 	assert_int_equal(store_put_size(p), 5 * CODEC_FRAME_SIZE);
 	end_and_check(f, p);
 	assert_partials(f, "");
@@ -151,19 +162,19 @@ static void a_killed_process_loses_little(void **state)
 
 	for (uint64_t end = MIB(1) + 50000; end < LONG; end += 700001) {
 		in_another_process(f, end);
-		p = begin(f->st, LONG, NAME);
+		p = begin(f, LONG, NAME);
 		assert_true(store_put_size(p) <= end &&
 			    store_put_size(p) + MIB(1) + CODEC_FRAME_SIZE + 100000 > end);
 		store_put_leave(p);
 	}
-	end_and_check(f, begin(f->st, LONG, NAME));
+	end_and_check(f, begin(f, LONG, NAME));
 }
 
 static void of_what_is_damaged_the_sound_part_is_gone_on_with(void **state)
 {
 	struct fixture *f = *state;
 	AUTO(mem_freep) char *command = NULL;
-	struct store_put *p = begin(f->st, LONG, NAME);
+	struct store_put *p = begin(f, LONG, NAME);
 
 	write_to(f, p, 9 * CODEC_FRAME_SIZE);
 	store_put_leave(p);
@@ -173,21 +184,56 @@ static void of_what_is_damaged_the_sound_part_is_gone_on_with(void **state)
 		"2>/dev/null",
 		f->dir);
 	assert_int_equal(system(command), 0);
-	p = begin(f->st, LONG, NAME);
+	p = begin(f, LONG, NAME);
 	assert_true(store_put_size(p) > 0 && store_put_size(p) < 5 * CODEC_FRAME_SIZE);
+	end_and_check(f, p);
+}
+
+static void as_it_came_it_is_gone_on_with_at_the_very_byte(void **state)
+{
+	struct fixture *f = *state;
+	struct store_put *p = begin(f, LONG, NAME);
+
+	write_to(f, p, 5 * CODEC_FRAME_SIZE + 1000);
+	store_put_leave(p);
+	reopen(f);
+	assert_partials(f, NAME " 1311720/2887905;");
+	/* And stays in its form, whatever is asked for now. */
+	f->later = false;
+	p = begin(f, LONG, NAME);
+	assert_int_equal(store_put_size(p), 5 * CODEC_FRAME_SIZE + 1000);
+	end_and_check(f, p);
+	assert_int_equal(n_temporary(f), 0);
+}
+
+static void as_it_came_and_damaged_it_begins_anew(void **state)
+{
+	struct fixture *f = *state;
+	AUTO(mem_freep) char *command = NULL;
+	struct store_put *p = begin(f, LONG, NAME);
+
+	write_to(f, p, 9 * CODEC_FRAME_SIZE);
+	store_put_leave(p);
+	command = mem_printf(
+		"dd if=/dev/zero of=$(echo '%s'/tmp/part-*) bs=1 seek=800000 count=5000 conv=notrunc "
+		"2>/dev/null",
+		f->dir);
+	assert_int_equal(system(command), 0);
+	p = begin(f, LONG, NAME);
+	assert_int_equal(store_put_size(p), 0);
 	end_and_check(f, p);
 }
 
 static void one_name_is_one_writers(void **state)
 {
 	struct fixture *f = *state;
-	struct store_put *p = begin(f->st, LONG, NAME), *q = begin(f->st, LONG, NAME), *r;
+	struct store_put *p = begin(f, LONG, NAME), *q = begin(f, LONG, NAME), *r;
 
 	write_to(f, p, MIB(2));
 	write_to(f, q, MIB(1));
 	store_put_leave(q);
 	assert_partials(f, NAME " 1048576/2887905;");
-	r = begin(f->st, LONG, "another");
+	r = begin(f, LONG, "another");
 	assert_int_equal(store_put_size(r), 0);
 	store_put_abort(r);
 	end_and_check(f, p);
@@ -205,7 +251,7 @@ static void who_sweeps_leaves_it_for_a_while(void **state)
 	in_another_process(f, MIB(2));
 	assert_done(store_gc(f->st, NULL, NULL, &result, &err));
 	assert_int_equal(result.n_temporary, 0);
-	p = begin(f->st, LONG, NAME);
+	p = begin(f, LONG, NAME);
 	assert_true(store_put_size(p) >= MIB(1));
 	store_put_leave(p);
 	clock_test_advance((STORE_PARTIAL_S + 60) * 1000);
@@ -213,7 +259,7 @@ static void who_sweeps_leaves_it_for_a_while(void **state)
 	assert_true(result.n_temporary >= 1);
 	assert_done(store_gc(f->st, NULL, NULL, &result, &err));
 	assert_int_equal(n_temporary(f), 0);
-	p = begin(f->st, LONG, NAME);
+	p = begin(f, LONG, NAME);
 	assert_int_equal(store_put_size(p), 0);
 	store_put_abort(p);
 }
@@ -221,13 +267,13 @@ static void who_sweeps_leaves_it_for_a_while(void **state)
 static void what_is_forgotten_begins_anew(void **state)
 {
 	struct fixture *f = *state;
-	struct store_put *p = begin(f->st, LONG, NAME);
+	struct store_put *p = begin(f, LONG, NAME);
 
 	write_to(f, p, MIB(2));
 	store_put_leave(p);
 	store_forget_partial(f->st, STR(NAME));
 	assert_int_equal(n_temporary(f), 0);
-	p = begin(f->st, LONG, NAME);
+	p = begin(f, LONG, NAME);
 	assert_int_equal(store_put_size(p), 0);
 	write_to(f, p, MIB(2));
 	store_put_abort(p);
@@ -257,8 +303,14 @@ static void notes_that_are_none_are_passed_over(void **state)
 int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define L(test) cmocka_unit_test_setup_teardown(test, set_up_later, tear_down)
 	const struct CMUnitTest tests[] = {
 		T(what_was_left_is_gone_on_with),
+		L(as_it_came_it_is_gone_on_with_at_the_very_byte),
+		L(as_it_came_and_damaged_it_begins_anew),
+		L(a_killed_process_loses_little),
+		L(who_sweeps_leaves_it_for_a_while),
+		L(what_is_forgotten_begins_anew),
 		T(a_killed_process_loses_little),
 		T(of_what_is_damaged_the_sound_part_is_gone_on_with),
 		T(one_name_is_one_writers),

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compressing what was kept as it came, one at a time, by a thread that gets what others leave of the
+ * processors.
+ *
+ * A record that wants it names a raw content. The compressed one is written beside it, then the record is
+ * replaced by one that names that: so at every instant the record names what is there, and whoever is killed
+ * on the way leaves garbage. What the raw one was is garbage too, unless another record names it. Which
+ * records want it is found again by the walk that every server begins with.
+ */
+#include "store/internal.h"
+
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Outcome of put_compressed(), beside those of blobs. */
+enum { PACK_HARDLY = 100 };
+
+#define PIECE         CODEC_FRAME_SIZE
+#define PACK_TRIES    8
+#define NICENESS      19
+#define QUIET_MS      INT64_C(1000)       /* nothing came for so long: then it begins */
+#define LATEST_MS     INT64_C(30000)      /* ... or the first one has waited so long */
+#define PAUSE_MS      INT64_C(60000)      /* after a failure: a full disk */
+#define FREED_AT_ONCE (UINT64_C(1) << 30) /* so much garbage is collected before all is done */
+
+/* ---- one record ---- */
+
+struct job {
+	struct store *st;
+	const char *name; /* of the record */
+	struct arena arena;
+	struct store_key key;
+	struct store_meta meta;
+	struct blob_stamp stamp;
+	char packed[STORE_CONTENT_NAME_SIZE];
+	uint64_t packed_size;
+	struct spool spool; /* of what was compressed; fd -1: none */
+	bool (*stopped)(void *arg);
+	void *arg;
+};
+
+static void job_done(struct job *j)
+{
+	j->st->blobs->ops->spool_done(j->st->blobs, &j->spool, false);
+	arena_done(&j->arena);
+}
+
+static int to_spool(void *arg, struct bytes b, struct err *err)
+{
+	return spool_write(arg, b, err);
+}
+
+/* ERR_INVALID: it is damaged. */
+static int compress(struct job *j, struct source *raw, struct err *err)
+{
+	struct codec_frames *frames = codec_frames_new(j->st->opts.level, to_spool, &j->spool);
+	AUTO(mem_freep) uint8_t *piece = mem_alloc(PIECE);
+	AUTO(sha256_freep) struct sha256 *sha = NULL;
+	uint8_t sum[STORE_SHA256_SIZE];
+	int r = sha256_new(&sha, err);
+
+	for (uint64_t off = 0; r == 0 && off < raw->size;) {
+		size_t got = 0;
+
+		r = source_read(raw, off, piece, PIECE, SOURCE_SEQUENTIAL, &got, err);
+		if (r == 0 && j->stopped && j->stopped(j->arg))
+			r = err_set(err, ERR_CANCELLED, "stopped");
+		if (r == 0) {
+			sha256_add(sha, bytes_of(piece, got));
+			r = codec_frames_write(frames, bytes_of(piece, got), err);
+		}
+		off += got;
+	}
+	if (r == 0)
+		r = codec_frames_end(frames, err);
+	codec_frames_free(frames);
+	if (r < 0)
+		return -1;
+	sha256_end(sha, sum);
+	return memcmp(sum, j->meta.sha256, sizeof(sum)) == 0
+		       ? 0
+		       : err_set(err, ERR_INVALID, "its SHA-256 is another: 'lode store verify --remove'");
+}
+
+/* What is not at least so much smaller is better off raw: it can be sent without being unpacked. */
+static bool is_worth_it(uint64_t packed, uint64_t raw)
+{
+	return packed < raw - raw / 32;
+}
+
+/* The compressed content, on disk. PACK_HARDLY: it is not worth it. BLOB_MISSING: the raw one has gone. */
+static int put_compressed(struct job *j, struct err *err)
+{
+	struct blobs *b = j->st->blobs;
+	char raw_name[STORE_CONTENT_NAME_SIZE];
+	AUTO(source_closep) struct source *raw = NULL;
+	struct blob_stamp there;
+	int r;
+
+	/* The same bytes under another key: done already. */
+	r = b->ops->touch(b, j->packed, err);
+	if (r == 0)
+		r = b->ops->stat(b, j->packed, &there, err);
+	if (r == 0)
+		j->packed_size = there.size;
+	if (r <= 0)
+		return r;
+	r = b->ops->open(b, store_content_name(j->meta.sha256, true, raw_name), &raw, err);
+	if (r)
+		return r;
+	if (b->ops->spool(b, STR(""), &j->spool, err) < 0 || compress(j, raw, err) < 0)
+		return -1;
+	j->packed_size = j->spool.size;
+	if (!is_worth_it(j->packed_size, j->meta.size))
+		return PACK_HARDLY;
+	r = b->ops->put_spool(b, j->packed, &j->spool, err);
+	if (r == 0)
+		store_usage_add(j->st, (int64_t)j->packed_size);
+	/* Syncing may have taken long. */
+	return r ? r : b->ops->touch(b, j->packed, err);
+}
+
+/* As in a commit: nobody may have taken it for garbage before the record was there. */
+static int touch_again(struct job *j, struct err *err)
+{
+	struct blobs *b = j->st->blobs;
+	int r = b->ops->touch(b, j->packed, err);
+
+	if (r != BLOB_MISSING)
+		return r;
+	return j->spool.fd >= 0 ? b->ops->put_spool(b, j->packed, &j->spool, err) : put_compressed(j, err);
+}
+
+/* BLOB_CHANGED, BLOB_MISSING. */
+static int replace(struct job *j, uint64_t *ret_freed, struct err *err)
+{
+	AUTO(buf_done) struct buf record = { 0 };
+	struct blobs *b = j->st->blobs;
+	struct store_meta meta = j->meta;
+	int64_t from_ns;
+	bool worth;
+	int r;
+
+	store_content_name(meta.sha256, false, j->packed);
+	r = put_compressed(j, err);
+	if (r && r != PACK_HARDLY)
+		return r;
+	worth = r == 0;
+	from_ns = store_now_ns();
+	meta.later = false;
+	if (worth) {
+		meta.raw = false;
+		meta.stored_size = j->packed_size;
+	}
+	store_record_write(&j->key, &meta, &record);
+	r = b->ops->put(b, j->name, buf_bytes(&record), &j->stamp, err);
+	if (r)
+		return r;
+	catalogue_put(j->st->catalogue, j->name, &j->key, &meta);
+	if (!worth)
+		return 0;
+	*ret_freed = j->meta.stored_size;
+	return store_now_ns() - from_ns < j->st->settle_ns / 2 ? 0 : touch_again(j, err);
+}
+
+int pack_record(struct store *st, const char *name, bool (*stopped)(void *arg), void *arg,
+		uint64_t *ret_freed, struct err *err)
+{
+	int r = BLOB_CHANGED;
+
+	*ret_freed = 0;
+	for (unsigned i = 0; i < PACK_TRIES && r > 0 && r != PACK_NOTHING; i++) {
+		AUTO(job_done)
+		struct job j = { .st = st, .name = name, .spool.fd = -1, .stopped = stopped, .arg = arg };
+
+		arena_init(&j.arena);
+		r = store_record_get(st, name, &j.arena, &j.key, &j.meta, &j.stamp, err);
+		if (r == 0)
+			r = j.meta.later ? replace(&j, ret_freed, err) : PACK_NOTHING;
+		else if (r == BLOB_MISSING)
+			r = PACK_NOTHING;
+	}
+	return r < 0 ? err_in(err, "%s: compressing it", name) : r ? PACK_NOTHING : 0;
+}
+
+/* ---- the thread ---- */
+
+struct waiting {
+	struct waiting *next;
+	uint64_t size;
+	bool again; /* its record was replaced while it was at work */
+	char name[];
+};
+
+struct pack {
+	struct store *st;
+	pthread_t thread;
+	bool running;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* under the lock */
+	bool stop;
+	struct map by_name; /* of struct waiting, also the one that is at work */
+	struct waiting *first, **last;
+	uint64_t n, bytes;
+	int64_t first_ms, last_ms; /* when it began to wait, and when the last one came */
+	/* the thread's */
+	uint64_t freed;
+	bool told; /* of a failure, until something is done again */
+};
+
+static bool is_stopped(void *arg)
+{
+	struct pack *p = arg;
+	bool stop;
+
+	pthread_mutex_lock(&p->lock);
+	stop = p->stop;
+	pthread_mutex_unlock(&p->lock);
+	return stop;
+}
+
+/* Under the lock. */
+static void wait_until(struct pack *p, int64_t until_ms)
+{
+	struct timespec t = { until_ms / 1000, until_ms % 1000 * 1000000 };
+
+	pthread_cond_timedwait(&p->changed, &p->lock, &t);
+}
+
+/* Under the lock: the next one, when it is time. NULL: the end. */
+static struct waiting *next(struct pack *p, int64_t not_before_ms)
+{
+	while (!p->stop) {
+		int64_t now_ms = clock_mono_ms(), at_ms;
+
+		if (!p->first) {
+			pthread_cond_wait(&p->changed, &p->lock);
+			continue;
+		}
+		at_ms = MAX(MIN(p->last_ms + QUIET_MS, p->first_ms + LATEST_MS), not_before_ms);
+		if (now_ms >= at_ms)
+			return p->first;
+		wait_until(p, at_ms);
+	}
+	return NULL;
+}
+
+/* Under the lock: @w, the first, is over, or is put behind the others. */
+static void done(struct pack *p, struct waiting *w, bool again)
+{
+	p->first = w->next;
+	if (!p->first)
+		p->last = &p->first;
+	w->next = NULL;
+	if (again) {
+		*p->last = w;
+		p->last = &w->next;
+		return;
+	}
+	map_del(&p->by_name, bytes_of(w->name, strlen(w->name)));
+	p->n--;
+	p->bytes -= w->size;
+	free(w);
+}
+
+/* true: it may be tried again later. */
+static bool work(struct pack *p, const char *name)
+{
+	struct err err = { 0 };
+	uint64_t freed = 0;
+
+	if (pack_record(p->st, name, is_stopped, p, &freed, &err) >= 0) {
+		p->freed += freed;
+		p->told = false;
+		return false;
+	}
+	if (err.kind == ERR_CANCELLED)
+		return true;
+	if (!p->told || err.kind == ERR_INVALID)
+		log_warn("store", "%s", err.text);
+	p->told = true;
+	return err.kind != ERR_INVALID;
+}
+
+static void *run(void *arg)
+{
+	struct pack *p = arg;
+	int64_t not_before_ms = 0;
+	struct waiting *w;
+
+	pthread_setname_np(pthread_self(), "lode-pack");
+	/* Of Linux' threads each has its own. */
+	setpriority(PRIO_PROCESS, (id_t)gettid(), NICENESS);
+	pthread_mutex_lock(&p->lock);
+	while ((w = next(p, not_before_ms))) {
+		bool again, enough;
+
+		w->again = false;
+		pthread_mutex_unlock(&p->lock);
+		again = work(p, w->name);
+		pthread_mutex_lock(&p->lock);
+		done(p, w, again || w->again);
+		not_before_ms = again ? clock_mono_ms() + PAUSE_MS : 0;
+		enough = p->freed >= FREED_AT_ONCE || (!p->first && p->freed);
+		if (enough) {
+			p->freed = 0;
+			maintain_wake(p->st->maintain, true);
+		}
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+void pack_add(struct pack *p, const char *name, uint64_t size)
+{
+	size_t n = strlen(name);
+	struct waiting *w;
+
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	w = map_get(&p->by_name, bytes_of(name, n));
+	if (w) {
+		w->again = true;
+	} else {
+		w = mem_alloc(sizeof(*w) + n + 1);
+		*w = (struct waiting){ .size = size };
+		memcpy(w->name, name, n + 1);
+		map_put(&p->by_name, bytes_of(name, n), w);
+		p->last_ms = clock_mono_ms();
+		if (!p->first)
+			p->first_ms = p->last_ms;
+		*p->last = w;
+		p->last = &w->next;
+		p->n++;
+		p->bytes += size;
+		pthread_cond_signal(&p->changed);
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pack_figures(struct pack *p, uint64_t *ret_n, uint64_t *ret_bytes)
+{
+	*ret_n = *ret_bytes = 0;
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	*ret_n = p->n;
+	*ret_bytes = p->bytes;
+	pthread_mutex_unlock(&p->lock);
+}
+
+struct pack *pack_new(struct store *st)
+{
+	struct pack *p = NEW(struct pack);
+	pthread_condattr_t attr;
+
+	p->st = st;
+	p->last = &p->first;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&p->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	return p;
+}
+
+void pack_start(struct pack *p)
+{
+	p->running = pthread_create(&p->thread, NULL, run, p) == 0;
+}
+
+void pack_stop(struct pack *p)
+{
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->stop = true;
+	pthread_cond_signal(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	if (p->running)
+		pthread_join(p->thread, NULL);
+}
+
+void pack_free(struct pack *p)
+{
+	if (!p)
+		return;
+	while (p->first)
+		done(p, p->first, false);
+	map_done(&p->by_name);
+	pthread_cond_destroy(&p->changed);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
