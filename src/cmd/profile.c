@@ -91,50 +91,11 @@ static int view_of(const struct settings *s, struct profile_view *ret, struct er
 
 /* ---- reading ---- */
 
-static int read_input(struct buf *b, struct err *err)
-{
-	for (;;) {
-		uint8_t *to = buf_try_reserve(b, MIB(1));
-		ssize_t n;
-
-		if (!to || b->size > PROFILE_MAX_SIZE)
-			return err_set(err, ERR_LIMIT, "is larger than the limit of %llu MiB",
-				       (unsigned long long)(PROFILE_MAX_SIZE >> 20));
-		n = read(STDIN_FILENO, to, MIB(1));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_os(err, errno, "read");
-		if (n == 0)
-			return 0;
-		b->size += (size_t)n;
-	}
-}
-
-static int read_one(const struct settings *s, const char *path, struct profile **ret, struct err *err)
-{
-	enum profile_format format = PROFILE_FORMAT_AUTO;
-	bool is_input = strcmp(path, "-") == 0;
-	AUTO(buf_done) struct buf b = { 0 };
-	int r;
-
-	if (s->profile.input_format && !profile_format_parse(str_of(s->profile.input_format), &format))
-		return err_set(err, ERR_INVALID,
-			       "--input-format: auto, pprof, perf, folded, legacy or cpu, not '%s'",
-			       s->profile.input_format);
-	r = is_input ? read_input(&b, err) : file_read(path, PROFILE_MAX_SIZE, &b, err);
-	if (r == FILE_MISSING)
-		r = err_set(err, ERR_IO, "there is no such file");
-	if (r == 0)
-		r = profile_read(buf_bytes(&b), format, NULL, ret, err);
-	return r < 0 ? err_in(err, "%s", is_input ? "standard input" : path) : 0;
-}
-
 static int merge_one(const struct settings *s, const char *path, struct profile *to, struct err *err)
 {
 	AUTO(profile_freep) struct profile *p = NULL;
 
-	if (read_one(s, path, &p, err) < 0)
+	if (profile_read_path(s, path, &p, err) < 0)
 		return -1;
 	return profile_merge(to, p, 1, err) < 0 ? err_in(err, "%s", path) : 0;
 }
@@ -144,7 +105,7 @@ static int read_all(const struct settings *s, struct profile **ret, struct err *
 	AUTO(profile_freep) struct profile *all = NULL;
 
 	if (s->paths.n <= 1)
-		return read_one(s, s->paths.n ? s->paths.items[0].p : "-", ret, err);
+		return profile_read_path(s, s->paths.n ? s->paths.items[0].p : "-", ret, err);
 	all = profile_new(NULL);
 	for (size_t i = 0; i < s->paths.n; i++)
 		if (merge_one(s, s->paths.items[i].p, all, err) < 0)
@@ -290,7 +251,8 @@ int profile_run(struct settings *s, bool name)
 		fprintf(stderr, "lode: %s: pprof is no text: -o FILE\n", command);
 		return EXIT_USAGE;
 	}
-	if (read_all(s, &p, &err) < 0 || (s->profile.base && read_one(s, s->profile.base, &base, &err) < 0))
+	if (read_all(s, &p, &err) < 0 ||
+	    (s->profile.base && profile_read_path(s, s->profile.base, &base, &err) < 0))
 		return tell_error(command, &err);
 	if (name && (profile_name_here(p, s, &err) < 0 || (base && profile_name_here(base, s, &err) < 0)))
 		return tell_error(command, &err);
@@ -311,11 +273,7 @@ static const struct option_row file_rows[] = {
 	{ 0, "output-format", "FORMAT",
 	  "pprof, folded, speedscope, svg, html, top [by the suffix; without a file top]",
 	  OPT_TEXT(profile.output_format) },
-	{ 0, "input-format", "FORMAT",
-	  "auto, pprof, perf (what perf script prints), folded, legacy (text of Go, gperftools, jemalloc), "
-	  "cpu "
-	  "(gperftools) [auto]",
-	  OPT_TEXT(profile.input_format) },
+	{ 0, "input-format", "FORMAT", PROFILE_INPUT_HELP, OPT_TEXT(profile.input_format) },
 	{ 0, "names", "HOW",
 	  "that are looked up: full, templates (without parameters), simple (without both) [templates]",
 	  OPT_TEXT(profile.names) },

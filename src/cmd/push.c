@@ -2,63 +2,22 @@
 /*
  * lode push: debug files, programs and sources to a server that keeps them.
  */
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 #include "cmd/push.h"
+#include "cmd/target.h"
 
-#define PARALLEL       4u
-#define RETRIES        8u
-#define SHOW_EVERY_MS  200
-#define TOKEN_FILE_MAX KIB(4)
+#define PARALLEL      4u
+#define RETRIES       8u
+#define SHOW_EVERY_MS 200
 
 static volatile sig_atomic_t interrupted;
 
 static void on_signal(int sig)
 {
 	interrupted = sig;
-}
-
-/* ---- what it starts from ---- */
-
-static int read_token(const char *path, struct arena *a, const char **ret, struct err *err)
-{
-	AUTO(buf_done) struct buf b = { 0 };
-	struct str text;
-	int r;
-
-	if (!path) {
-		const char *env = getenv("LODE_TOKEN");
-
-		*ret = env && *env ? env : NULL;
-		return 0;
-	}
-	r = file_read(path, TOKEN_FILE_MAX, &b, err);
-	if (r)
-		return r < 0 ? -1 : err_os(err, ENOENT, "--token-file %s", path);
-	text = str_trim(buf_str(&b));
-	for (size_t i = 0; i < text.size; i++)
-		if ((unsigned char)text.p[i] <= ' ' || (unsigned char)text.p[i] > '~')
-			return err_set(err, ERR_INVALID,
-				       "--token-file %s: one token is wanted, and nothing else", path);
-	*ret = text.size ? arena_strdup(a, text) : NULL;
-	return text.size ? 0 : err_set(err, ERR_INVALID, "--token-file %s: is empty", path);
-}
-
-static int read_url(const char *text, struct arena *a, const char **ret, struct err *err)
-{
-	struct net_url_list list;
-
-	if (!text)
-		return err_set(err, ERR_INVALID, "where to? --to URL");
-	net_urls_parse(str_of(text), false, a, &list);
-	if (list.n != 1 || strncmp(list.urls[0], "http", 4) != 0)
-		return err_set(err, ERR_INVALID,
-			       "--to %s: one URL of a server is wanted, as http://host:8002", text);
-	*ret = list.urls[0];
-	return 0;
 }
 
 /* ---- progress ---- */
@@ -262,11 +221,11 @@ static int push(struct settings *s)
 	p.o.parallel = s->push.parallel ? s->push.parallel : 1;
 	p.o.retries = s->push.retries;
 	p.o.sources = s->push.sources;
-	if (read_url(s->push.to, &s->arena, &p.o.to, &err) < 0) {
+	if (target_url(s->push.to, &s->arena, &p.o.to, &err) < 0) {
 		tell_error("push", &err);
 		return EXIT_USAGE;
 	}
-	if (read_token(s->push.token_file, &s->arena, &p.o.token, &err) < 0)
+	if (target_token(s->push.token_file, &s->arena, &p.o.token, &err) < 0)
 		return tell_error("push", &err);
 	push_init(&p);
 	status = run(s, &p);
@@ -281,9 +240,7 @@ static void defaults(struct settings *s)
 }
 
 static const struct option_row push_rows[] = {
-	{ 0, "to", "URL", "the server, as http://host:8002", OPT_TEXT(push.to) },
-	{ 0, "token-file", "FILE", "a file that holds the token, from lode token add [$LODE_TOKEN]",
-	  OPT_TEXT(push.token_file) },
+	TARGET_ROWS,
 	{ 0, "sources", NULL,
 	  "also the source files that debug information names and that are on this machine",
 	  OPT_ON(push.sources) },

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <strings.h>
 #include "cmd/push.h"
+#include "cmd/target.h"
 
 #define ASK_AT_ONCE 1000u
 #define ASK_MAX     (MIB(4))
@@ -37,19 +38,6 @@ static void end_item(struct push_item *item, enum push_state state, const char *
 {
 	item->result = result;
 	push_set_state(item, state);
-}
-
-/* The first line of an answer for people, without what a terminal would obey. */
-static char *line_of(struct bytes body)
-{
-	struct str s = { (const char *)body.p, MIN(body.size, (size_t)400) };
-	struct str line = str_trim(str_cut(&s, '\n'));
-	char *out = mem_strndup(line.p ? line.p : "", line.size);
-
-	for (char *c = out; *c; c++)
-		if ((unsigned char)*c < ' ' || *c == 127)
-			*c = '?';
-	return out;
 }
 
 static void fail_item(struct push_item *item, char *why)
@@ -83,12 +71,6 @@ static void set_fatal(struct push *p, char *why)
 	else
 		p->fatal = why;
 	pthread_cond_broadcast(&p->changed);
-}
-
-static bool is_for_good(unsigned status)
-{
-	return status >= 400 && status < 500 && status != 408 && status != 409 && status != 425 &&
-	       status != 429;
 }
 
 static const char *const *headers_of(struct push *p, char **auth, const char **list, size_t *n)
@@ -154,12 +136,12 @@ static void answered(struct asking *k, const struct net_call_answer *a)
 	const json_t *list = json_object_get(all, "objects");
 
 	if (a->status != 200 || json_array_size(list) != k->n) {
-		char *line = line_of(a->body);
+		char *line = target_said(a->body);
 
 		if (a->status == 404 || a->status == 405 || a->status == 501)
 			set_fatal(k->p, mem_strdup("that server takes no pushes: is it lode serve, and not "
 						   "run with --no-store?"));
-		else if (is_for_good(a->status))
+		else if (target_is_final(a->status))
 			set_fatal(k->p, mem_printf("%s (%u)", line, a->status));
 		else if (a->status == 200)
 			set_fatal(k->p, mem_strdup("what answers there is no lode server"));
@@ -299,10 +281,10 @@ static void part_answered(struct push_item *item, const struct net_call_answer *
 		}
 		break;
 	}
-	line = line_of(a->body);
+	line = target_said(a->body);
 	if (a->status == 401 || a->status == 403)
 		set_fatal(p, mem_printf("%s (%u)", line, a->status));
-	if (is_for_good(a->status))
+	if (target_is_final(a->status))
 		fail_item(item, mem_printf("%s (%u)", line, a->status));
 	else
 		again(item, mem_printf("%s (%u)", line, a->status), a->retry_after_s);

@@ -19,6 +19,7 @@ void settings_done(struct settings *s)
 	free(s->paths.items);
 	free(s->listen.items);
 	free(s->suffixes.items);
+	free(s->labels.items);
 	free(s->find.pids.items);
 	free(s->find.cores.items);
 	free(s->find.packages.items);

@@ -13,6 +13,7 @@ const struct command *const commands[] = {
 	&command_split,
 	&command_stat,
 	&command_push,
+	&command_send,
 	&command_store,
 	&command_token,
 	&command_debuginfod,

@@ -16,6 +16,7 @@
 
 #define MAX_EVENTS 16u
 #define MAX_MAPS   (1u << 20)
+#define NS_PER_S   INT64_C(1000000000)
 #define MAX_LINES  1024u /* frames at one address */
 
 struct mapped {
@@ -25,7 +26,7 @@ struct mapped {
 };
 
 struct head {
-	struct str comm, event, rest;
+	struct str comm, event, rest, time;
 	uint64_t pid, tid, period;
 	bool has_pid, has_time, has_period;
 };
@@ -38,6 +39,7 @@ struct reader {
 	uint32_t n_lines;
 	struct str events[MAX_EVENTS];
 	uint32_t n_events;
+	int64_t first_ns, last_ns; /* times of samples; since the machine was started */
 	/* The sample that is being read. */
 	bool open;
 	struct head head;
@@ -59,6 +61,20 @@ static bool is_time(struct str s)
 			return false;
 	}
 	return dot;
+}
+
+/* Of one that is_time(); 0: it is out of any reason. */
+static int64_t time_ns(struct str s)
+{
+	struct str fraction = { s.p, s.size - 1 }, seconds = str_cut(&fraction, '.');
+	int64_t ns = 0, unit = NS_PER_S / 10;
+	uint64_t v;
+
+	if (!str_to_u64(seconds, &v) || v > INT32_MAX)
+		return 0;
+	for (size_t i = 0; i < fraction.size; i++, unit /= 10)
+		ns += (fraction.p[i] - '0') * unit;
+	return (int64_t)v * NS_PER_S + ns;
 }
 
 /* "123", "123/124" */
@@ -119,6 +135,7 @@ static bool read_head(struct str line, struct head *h)
 		w = words_next(&rest);
 	}
 	h->has_time = is_time(w);
+	h->time = w;
 	if (!h->has_time)
 		rest = before;
 	before = rest;
@@ -180,7 +197,7 @@ static bool read_map(struct reader *r, uint64_t pid, struct str s)
 	struct str at = s, start = { 0 }, size, off, id = { 0 }, prot;
 	struct profile_mapping m = { 0 };
 	struct mapped *map;
-	bool ends;
+	bool ends, kernel;
 	uint64_t v;
 
 	str_cut(&at, '[');
@@ -212,14 +229,16 @@ static bool read_map(struct reader *r, uint64_t pid, struct str s)
 		str_cut(&at, ':');
 	prot = words_next(&at);
 	at = str_trim(at);
-	if (!prot.size || !memchr(prot.p, 'x', prot.size) || !at.size)
-		return true; /* data */
+	/* Data; but the kernel's own with a build ID is "---p". */
+	kernel = str_starts(at, STR("[kernel"));
+	if (!prot.size || !at.size || !(kernel || memchr(prot.p, 'x', prot.size)))
+		return true;
 	if (r->maps.n == MAX_MAPS || !profile_room(r->p, &r->maps, 1))
 		return false;
 	m.file = profile_add_string(r->p, at);
 	m.build_id = profile_add_string(r->p, id);
 	map = &r->maps.p[r->maps.n++];
-	*map = (struct mapped){ m.start, m.limit, (uint32_t)pid, 0, str_starts(at, STR("[kernel")) };
+	*map = (struct mapped){ m.start, m.limit, (uint32_t)pid, 0, kernel };
 	map->mapping = profile_add_mapping(r->p, &m);
 	return true;
 }
@@ -379,6 +398,16 @@ static int read_frame(struct reader *r, struct str line, struct err *err)
 
 /* ---- samples ---- */
 
+static void note_time(struct reader *r)
+{
+	int64_t ns = r->head.has_time ? time_ns(r->head.time) : 0;
+
+	if (!ns)
+		return;
+	r->first_ns = r->first_ns ? MIN(r->first_ns, ns) : ns;
+	r->last_ns = MAX(r->last_ns, ns);
+}
+
 static int end_sample(struct reader *r, struct err *err)
 {
 	struct profile_label labels[3] = { 0 };
@@ -388,6 +417,7 @@ static int end_sample(struct reader *r, struct err *err)
 	if (!r->open)
 		return 0;
 	r->open = false;
+	note_time(r);
 	for (uint32_t i = 0; i < r->n_events; i++)
 		if (str_eq(r->events[i], r->head.event))
 			values[i + 1] = r->head.has_period ? (int64_t)MIN(r->head.period, (uint64_t)INT64_MAX)
@@ -480,6 +510,7 @@ static int read_all(struct reader *r, struct str text, struct err *err)
 	}
 	if (end_sample(r, err) < 0)
 		return -1;
+	r->p->duration_ns = r->last_ns - r->first_ns;
 	return r->p->n_samples ? 0 : err_set(err, ERR_INVALID, "has no samples");
 }
 

@@ -62,6 +62,7 @@ static void call_chains_of_perf(void **state)
 	assert_str(profile_str(p, p->types.p[1].type), "cpu-clock:ppp");
 	assert_str(profile_str(p, p->types.p[1].unit), "nanoseconds");
 	assert_int_equal(profile_total(p, 0), 3);
+	assert_int_equal(p->duration_ns, 2000000);
 	assert_int_equal(profile_total(p, 1), 2002002);
 	assert_int_equal(profile_total(p, 2), 500);
 	assert_folded(p, 0,
@@ -92,6 +93,20 @@ static void call_chains_of_perf(void **state)
 	assert_str(profile_str(p, p->labels.p[set->first].str), "busy worker");
 	assert_int_equal(p->labels.p[set->first + 1].num, 17233);
 	assert_int_equal(p->labels.p[set->first + 2].num, 17240);
+}
+
+/* With build IDs its part of memory is not marked as one that is executed. */
+static void kernels_that_have_a_build_id(void **state)
+{
+	AUTO(profile_freep)
+	struct profile *p = read_text(
+		"swapper 0 0.000000: PERF_RECORD_MMAP2 -1/0: [0xffffffff81000000(0x1206448) @ "
+		"0xffffffff81000000 <6ecd6ec2>]: ---p [kernel.kallsyms]_text\n"
+		"busy 17233 37957.9: 1 cycles: \n\tffffffff815e0493 f+0x143 ([kernel.kallsyms])\n",
+		PROFILE_FORMAT_AUTO);
+
+	assert_int_equal(p->mappings.n, 1);
+	assert_str(profile_str(p, p->mappings.p[0].build_id), "6ecd6ec2");
 }
 
 static void flat_samples_of_perf(void **state)
@@ -161,9 +176,9 @@ static void what_it_is_is_found_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(call_chains_of_perf),     cmocka_unit_test(flat_samples_of_perf),
-		cmocka_unit_test(perf_with_few_fields),    cmocka_unit_test(folded_stacks),
-		cmocka_unit_test(what_it_is_is_found_out),
+		cmocka_unit_test(call_chains_of_perf),  cmocka_unit_test(flat_samples_of_perf),
+		cmocka_unit_test(perf_with_few_fields), cmocka_unit_test(kernels_that_have_a_build_id),
+		cmocka_unit_test(folded_stacks),        cmocka_unit_test(what_it_is_is_found_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lode send: what a server gets of profiles of several formats; what it says no to; perf.data."""
+
+import gzip
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import threading
+import urllib.parse
+
+import pytest
+
+from conftest import LODE, build_id, free_port
+
+FOLDED = "main;f;g 12\nmain;f 3\n"
+MAPS = "MAPPED_LIBRARIES:\n{:x}-{:x} r-xp {:08x} 00:00 1 {}\n"
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Takes profiles, or answers what `answers` has in store."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.got, self.answers = [], []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.got.append((self.path, self.headers, body))
+        status, answer = self.server.answers.pop(0) if self.server.answers else (
+            200, {"profiles": 1, "samples": 2, "id": len(self.server.got), "duplicate": False})
+        text = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def server():
+    s = Server()
+    yield s
+    s.shutdown()
+    s.server_close()
+
+
+@pytest.fixture
+def send(tmp_path):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("DEBUGINFOD_", "LODE_"))}
+    env.update(HOME=str(tmp_path), DEBUGINFOD_URLS="")
+
+    def go(*args, extra=None, **kw):
+        return subprocess.run([LODE, "send", *map(str, args)], env={**env, **(extra or {})}, capture_output=True, timeout=120,
+                              cwd=tmp_path, **kw)
+
+    return go
+
+
+def shown(tmp_path, body, *args):
+    (tmp_path / "got.pb.gz").write_bytes(body)
+    return subprocess.run([LODE, "profile", "--output-format", "folded", *args, "got.pb.gz"], cwd=tmp_path, capture_output=True,
+                          check=True).stdout.decode()
+
+
+def test_several_files_are_several_profiles(server, send, tmp_path):
+    (tmp_path / "a.folded").write_text(FOLDED)
+    (tmp_path / "b").write_text("goroutine profile: total 2\n2 @ 0x10 0x20\n#\t0xf\tmain.f+0x1\t/f.go:3\n")
+    os.utime(tmp_path / "a.folded", (1700000000, 1700000000))
+    r = send("a.folded", "b", "--to", server.url + "/", "--label", "service=a b&c", "--label", "host.name=x=y")
+    assert r.returncode == 0 and r.stderr == b"", r
+    assert r.stdout.decode().startswith("a.folded: 2 samples in 1 profiles")
+    (path, headers, body), (_, _, second) = server.got
+    path, query = path.split("?")
+    assert path == "/profiles" and urllib.parse.parse_qs(query) == {"service": ["a b&c"], "host.name": ["x=y"]}
+    assert "Authorization" not in headers and body[:2] == b"\x1f\x8b"
+    assert shown(tmp_path, body) == "main;f 3\nmain;f;g 12\n"
+    assert shown(tmp_path, second) == "0x1f;main.f 2\n"
+    # The file's time: field 9, in nanoseconds.
+    assert varint(0x48) + varint(1700000000 * 10 ** 9) in gzip.decompress(body)
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def test_build_ids_are_those_of_the_files(server, send, tmp_path):
+    (tmp_path / "p.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["gcc", "-Wl,--build-id", "-o", "p", "p.c"], cwd=tmp_path, check=True)
+    text = "heap profile: 1: 10 [1: 10] @ heapprofile\n1: 10 [1: 10] @ 0x5010\n\n" + MAPS.format(0x5000, 0x6000, 0x1000, tmp_path / "p")
+    text += "7000-8000 r-xp 00001000 00:00 1 /nowhere/else\n9000-a000 r-xp 00000000 00:00 0 [vdso]\n"
+    r = send("-", "--to", server.url, "--json", input=text.encode())
+    assert r.returncode == 0, r
+    assert json.loads(r.stdout) == {"sent": 1, "failed": 0, "files": [
+        {"file": "-", "result": "sent", "samples": 2, "profiles": 1, "id": 1, "bytes": len(server.got[0][2])}]}
+    assert build_id(tmp_path / "p").encode() in gzip.decompress(server.got[0][2])
+
+
+def test_what_the_server_says_is_told(server, send, tmp_path):
+    (tmp_path / "a").write_text(FOLDED)
+    server.answers = [(400, {"error": "label \x1b[31m: no"}), (200, {"duplicate": True, "profiles": 0, "samples": 0})]
+    r = send("a", "a", "--to", server.url)
+    assert r.returncode == 1
+    assert r.stderr == b"lode: send: a: the server says: label ?[31m: no (400)\n"
+    assert r.stdout.startswith(b"a: is there already\n")
+    server.answers = [(404, b"no such page")]
+    assert b"takes no profiles" in send("a", "--to", server.url).stderr
+    server.answers = [(200, b"<html>")]
+    assert b"no lode server" in send("a", "--to", server.url).stderr
+
+
+def test_what_may_pass_is_tried_again(server, send, tmp_path):
+    (tmp_path / "a").write_text(FOLDED)
+    server.answers = [(503, b"busy\n"), (429, b"slowly\n")]
+    r = send("a", "--to", server.url)
+    assert r.returncode == 0 and len(server.got) == 3
+    assert server.got[0][2] == server.got[2][2]
+
+
+def test_tokens_go_along(server, send, tmp_path):
+    (tmp_path / "a").write_text(FOLDED)
+    (tmp_path / "token").write_text("abc.def\n")
+    assert send("a", "--to", server.url, "--token-file", "token").returncode == 0
+    assert send("a", "--to", server.url, extra={"LODE_TOKEN": "ghi"}).returncode == 0
+    assert [h["Authorization"] for _, h, _ in server.got] == ["Bearer abc.def", "Bearer ghi"]
+
+
+def test_mistakes(server, send, tmp_path):
+    (tmp_path / "a").write_text(FOLDED)
+    (tmp_path / "bad").write_text("no numbers\n")
+    for args, what in (
+        (["a"], b"where to?"),
+        (["a", "--to", "ftp://x"], b"one URL of a server"),
+        (["a", "--to", server.url, "--label", "9=x"], b"NAME=VALUE is wanted"),
+        (["a", "--to", server.url, "--label", "service"], b"NAME=VALUE is wanted"),
+        (["a", "--to", server.url, "--label", "time=1"], b"cannot be called so"),
+        (["--to", server.url], b"which PROFILE?"),
+    ):
+        r = send(*args)
+        assert r.returncode == 2 and what in r.stderr, r
+    assert not server.got
+    r = send("bad", "none", "a", "--to", server.url)
+    assert r.returncode == 1 and len(server.got) == 1
+    assert b"bad: line 1: is no stack" in r.stderr and b"none: there is no such file" in r.stderr
+    r = send("a", "a", "--to", f"http://127.0.0.1:{free_port()}")
+    assert r.returncode == 1 and r.stderr.count(b"\n") == 1, r
+
+
+def test_perf_data_needs_perf(server, send, tmp_path):
+    (tmp_path / "perf.data").write_bytes(b"PERFILE2" + bytes(96))
+    (tmp_path / "bin").mkdir()
+    for args, kw in ((["perf.data"], {}), (["-"], {"input": b"PERFILE2" + bytes(96)})):
+        r = send(*args, "--to", server.url, extra={"PATH": str(tmp_path / "bin")}, **kw)
+        assert r.returncode == 1 and b"there is no perf here" in r.stderr, r
+    # One that says what it cannot do.
+    (tmp_path / "bin" / "perf").write_text("#!/bin/sh\necho incompatible file format >&2\nexit 255\n")
+    (tmp_path / "bin" / "perf").chmod(0o755)
+    r = send("perf.data", "--to", server.url, extra={"PATH": f"{tmp_path}/bin:/bin:/usr/bin"})
+    assert b"perf.data: perf cannot read it: incompatible file format" in r.stderr, r
+
+
+def test_perf_data(server, send, tmp_path):
+    """As perf would print it; build IDs from its own list."""
+    (tmp_path / "perf.data").write_bytes(b"PERFILE2" + bytes(96))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "perf").write_text(
+        "#!/bin/sh\ncase $1 in\n"
+        "script) printf 'busy 7 1.5: PERF_RECORD_MMAP2 7/7: [0x5000(0x1000) @ 0 00:00 1 1]: r-xp /nowhere/busy\\n"
+        "busy 7 2.5: 100 cycles: \\n\\t5010 [unknown] (/nowhere/busy)\\n\\n';;\n"
+        "buildid-list) echo 0123abcd /nowhere/busy;;\nesac\n")
+    (tmp_path / "bin" / "perf").chmod(0o755)
+    r = send("perf.data", "--to", server.url, extra={"PATH": f"{tmp_path}/bin:/bin:/usr/bin"})
+    assert r.returncode == 0, r
+    assert b"0123abcd" in gzip.decompress(server.got[0][2])
+    assert shown(tmp_path, server.got[0][2]) == "busy+0x10 100\n"
+
+
+@pytest.mark.skipif(not shutil.which("perf"), reason="there is no perf")
+def test_perf_data_of_perf(server, send, tmp_path):
+    r = subprocess.run(["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", "2000", "-o", "perf.data", "sh", "-c",
+                        "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"], cwd=tmp_path, capture_output=True)
+    if r.returncode:
+        pytest.skip("perf record is not allowed here")
+    assert send("perf.data", "--to", server.url).returncode == 0
+    assert "sh" in shown(tmp_path, server.got[0][2], "--by", "binary")
