@@ -20,20 +20,11 @@ struct naming {
 	uint32_t *order;     /* locations, by module and address */
 	uint32_t n_done, n_all;
 	struct symbolize_mapping *maps; /* of the module that is being asked for */
-	struct buf text;
+	struct profile_frames *frames;
 	PROFILE_TABLE(struct profile_line) lines;
 };
 
 /* ---- modules ---- */
-
-/* What begins so is no file. */
-static bool is_no_file(struct str file)
-{
-	return !file.size || file.p[0] == '[' || str_starts(file, STR("//anon")) ||
-	       str_starts(file, STR("anon_inode:")) || str_starts(file, STR("/memfd:")) ||
-	       str_starts(file, STR("/SYSV")) || str_starts(file, STR("/dev/zero")) ||
-	       str_starts(file, STR("linux-vdso"));
-}
 
 /* Mappings of one build ID are one module; without one, those of one file. */
 static int find_modules(struct naming *x, struct err *err)
@@ -122,26 +113,20 @@ static void sort_locations(struct naming *x)
 	qsort_r(x->order, x->n_all, sizeof(*x->order), by_module, x);
 }
 
-static uint32_t path_string(struct naming *x, struct str dir, struct str file)
-{
-	x->text.size = 0;
-	symtab_path(dir, file, &x->text);
-	return profile_add_string(x->p, buf_str(&x->text));
-}
-
 static void add_line(struct naming *x, const struct symtab_frame *f)
 {
-	struct profile_function fn = { .start_line = f->start_line };
-	struct profile_line line = { .line = f->line, .column = f->column };
+	struct profile_frame t;
+	struct profile_function fn;
+	struct profile_line line;
 
-	x->text.size = 0;
-	symbolize_name(f, x->n->demangling, &x->text);
-	fn.name = profile_add_string(x->p, buf_str(&x->text));
-	fn.system_name = profile_add_string(x->p, f->linkage.size ? f->linkage : f->name);
-	/* pprof's file is of the function, but is shown with the line: where a function has parts of several,
-	 * that of the line. */
-	fn.file = path_string(x, f->dir, f->file);
-	line.function = profile_add_function(x->p, &fn);
+	profile_frame_of(x->frames, f, &t);
+	fn = (struct profile_function){ .name = profile_add_string(x->p, t.name),
+					.system_name = profile_add_string(x->p, t.system_name),
+					.file = profile_add_string(x->p, t.file),
+					.start_line = t.start_line };
+	line = (struct profile_line){ .function = profile_add_function(x->p, &fn),
+				      .line = t.line,
+				      .column = t.column };
 	if (profile_room(x->p, &x->lines, 1))
 		x->lines.p[x->lines.n++] = line;
 }
@@ -197,7 +182,7 @@ static enum symbolize_reason begin(struct naming *x, const struct profile_module
 	*ret_why = NULL;
 	if (id.size && !m->id.size)
 		*ret_why = "its build ID is none that a file could be found by";
-	if (!m->id.size && is_no_file(m->file)) {
+	if (!m->id.size && profile_is_no_file(m->file)) {
 		if (!*ret_why)
 			*ret_why = "there is no file of it";
 		return SYMBOLIZE_NO_BUILD_ID;
@@ -275,6 +260,19 @@ static void set_flags(struct naming *x)
 						     PROFILE_HAS_LINES | PROFILE_HAS_INLINES;
 }
 
+/* "/tmp/perf-123.map" is what a JIT compiler tells perf its functions by. */
+bool profile_is_no_file(struct str file)
+{
+	static const struct str begins[] = { STR("["),          STR("//anon"),   STR("anon_inode:"),
+					     STR("/memfd:"),    STR("/SYSV"),    STR("/dev/zero"),
+					     STR("linux-vdso"), STR("//toolong") };
+
+	for (size_t i = 0; i < ARRAY_SIZE(begins); i++)
+		if (str_starts(file, begins[i]))
+			return true;
+	return !file.size || (str_ends(file, STR(".map")) && str_starts(path_basename(file), STR("perf-")));
+}
+
 static int by_unnamed(const void *a, const void *b)
 {
 	const struct profile_named *m = a, *n = b;
@@ -287,7 +285,7 @@ static int by_unnamed(const void *a, const void *b)
 int profile_name(struct profile *p, const struct profile_namer *n, struct profile_named **ret_list,
 		 size_t *ret_n, struct err *err)
 {
-	struct naming x = { .p = p, .n = n };
+	struct naming x = { .p = p, .n = n, .frames = profile_frames_new(n->demangling) };
 	int r = 0;
 
 	x.modules = calloc((size_t)p->mappings.n + 1, sizeof(*x.modules));
@@ -308,7 +306,7 @@ int profile_name(struct profile *p, const struct profile_namer *n, struct profil
 	free(x.module_of);
 	free(x.maps);
 	free(x.order);
-	buf_done(&x.text);
+	profile_frames_free(x.frames);
 	/* Locations are others now. */
 	profile_index_drop(p);
 	if (r < 0) {

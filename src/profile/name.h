@@ -10,6 +10,20 @@
 #include "profile/profile.h"
 #include "symbolize/symbolize.h"
 
+/* A frame in the texts that profiles have: names demangled as is wanted, whole paths. One who asks keeps them until the end. */
+struct profile_frame {
+	struct str name, system_name, file; /* good until profile_frames_free() */
+	int64_t line, column, start_line;
+};
+struct profile_frames;
+struct profile_frames *profile_frames_new(enum symbolize_demangling how);
+void profile_frames_free(struct profile_frames *x); /* takes NULL */
+void profile_frame_of(struct profile_frames *x, const struct symtab_frame *f, struct profile_frame *ret);
+size_t profile_frames_size(const struct profile_frames *x); /* bytes that are kept */
+
+/* There is no file of what a mapping calls itself: "", "[heap]", "//anon", memory of a JIT compiler. */
+bool profile_is_no_file(struct str file);
+
 struct profile_module {
 	struct str file;                     /* as the profile has it; empty: not known */
 	struct build_id id;                  /* size 0: not known */

@@ -241,6 +241,7 @@ static void describe(struct profilestore *s, uint32_t binary, const struct track
 	ret->why = str_of(t->why);
 	ret->origin = str_of(t->origin);
 	ret->n_tries = t->n_tries;
+	ret->n_wakes = t->n_wakes;
 	ret->last_try_ms = t->last_try_ms;
 	ret->next_try_ms = t->next_try_ms;
 }
@@ -306,10 +307,7 @@ int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit,
 		describe(s, t->binary, t, &list[n_list++]);
 	}
 	qsort(list, n_list, sizeof(*list), by_wanted);
-	n_list = MIN(n_list, (size_t)limit);
-	for (size_t i = 0; i < n_list; i++)
-		names_of(s, list[i].id)->woken = false;
-	*ret = pack(list, n_list, 0);
+	*ret = pack(list, MIN(n_list, (size_t)limit), 0);
 	pthread_mutex_unlock(&n->lock);
 	return 0;
 }
@@ -451,7 +449,7 @@ static unsigned wake(struct profilestore *s, struct str file, struct str build_i
 	t = map_get(&s->names->by_key, buf_bytes(&key));
 	if (t) {
 		now(t);
-		t->woken = true;
+		t->n_wakes++;
 	}
 	pthread_mutex_unlock(&s->names->lock);
 	return t != NULL;
@@ -487,7 +485,7 @@ void names_tried(struct profilestore *s, struct tracked *t, const struct profile
 	atomic_store(&t->state, tried->state);
 	atomic_store(&t->pending, tried->state == NAMING_WANTED && !tried->n_tries);
 	/* What came meanwhile may not have been looked at. */
-	if (t->woken || (tried->state == NAMING_DONE && n_wanted(t)))
+	if (tried->n_wakes != t->n_wakes || (tried->state == NAMING_DONE && n_wanted(t)))
 		now(t);
 }
 

@@ -20,8 +20,8 @@ enum naming_state {
 	NAMING_DONE, /* all were looked up; those without a name have none in the debug file that there is */
 };
 
-/* A binary is what a mapping of a profile was, whichever process it was in and wherever it lay: file name and
- * build ID. */
+/* A binary is what a mapping of a profile was, whichever process it was in and wherever it lay: known by its
+ * build ID, without one by its file. */
 struct profilestore_binary {
 	uint32_t id;
 	struct str file, build_id; /* as they came; build IDs in lower case */
@@ -33,6 +33,7 @@ struct profilestore_binary {
 	struct str why;  /* more about it */
 	struct str origin; /* where its debug information came from */
 	uint32_t n_tries;  /* that failed, in a row */
+	uint32_t n_wakes;  /* of profilestore_wake(), since the store was opened */
 	int64_t last_try_ms, next_try_ms;
 	int64_t value; /* of profilestore_binaries(): what was spent in it (self) in that range */
 };
@@ -95,6 +96,7 @@ struct profilestore_tried {
 	uint32_t reason;
 	struct str why, origin; /* origin empty: as it was */
 	uint32_t n_tries;
+	uint32_t n_wakes; /* as it was when the try began: if it was woken meanwhile, it is tried again now */
 	int64_t next_try_ms;
 };
 

@@ -195,6 +195,7 @@ void symbolize_hold_module(const struct symbolize_hold *h, size_t i, struct symb
 		ret->why = e->why;
 		ret->origin = e->origin;
 		ret->lacking = e->lacking;
+		ret->due = clock_mono_ms() >= atomic_load(&e->good_until_ms);
 		ret->info = e->table ? symtab_info(e->table) : NULL;
 	}
 	if (l)

@@ -163,7 +163,8 @@ struct symbolize_module {
 	enum symbolize_reason reason;   /* SYMBOLIZE_FOUND: there is a table */
 	const char *why;                /* more about the reason; "": nothing */
 	const char *origin;             /* of a table: the file it was made of, "PACKAGE: FILE", or "" */
-	bool lacking;                   /* a better table may be had some day */
+	bool lacking; /* a better table may be had some day, */
+	bool due;     /* perhaps by now: SYMBOLIZE_FRESH looks for it */
 	const struct symtab_info *info; /* of a table */
 	const struct symbolize_layout *layout; /* NULL: not known */
 };

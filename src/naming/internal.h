@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of naming share.
+ *
+ *   naming  the thread: whose turn it is, when to look again; beginning and end
+ *   try     one binary: asking for its table, what came of it
+ *   put     names and outcomes on their way to the store, in batches
+ *   match   which build ID a file has that came without
+ *
+ * All but the lists under the lock belongs to the one thread.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "naming/naming.h"
+#include "profile/name.h"
+
+#define NAMING_HOLD_MS       60000
+#define NAMING_MAX_TRIES     512u
+#define NAMING_BATCH         8192u   /* names that are written at once */
+#define NAMING_TEXTS         MIB(32) /* of them; then they are written, too */
+#define NAMING_LOOK_MIN_MS   20      /* between two looks: what comes in a burst is looked at once */
+#define NAMING_LAST_MS       (60 * 60 * 1000)
+#define NAMING_MISS_FIRST_MS (10 * 60 * 1000) /* who really has nothing, or nothing better, is asked rarely \
+					       */
+#define NAMING_MISS_LAST_MS (24 * 60 * 60 * 1000)
+
+/* How long to wait behind the @n_tries'th failure in a row. */
+int64_t naming_wait_ms(enum symbolize_reason reason, bool lacking, uint32_t n_tries, int64_t interval_ms);
+
+/* ---- put ---- */
+
+struct put {
+	struct profilestore *store;
+	struct arena arena; /* of what is in the lists */
+	struct profile_frames *frames;
+	struct profilestore_name *names;
+	size_t n; /* at most NAMING_BATCH */
+	struct profilestore_tried *tried;
+	size_t n_tried, room_tried;
+	uint64_t n_named, n_unnamed;
+	bool failed; /* since put_begin(): nothing of it was written, the next look does it again */
+	struct err err;
+};
+void put_init(struct put *p, struct profilestore *store);
+void put_done(struct put *p);
+void put_begin(struct put *p);
+/* There is room: put_room() is more than 0. */
+size_t put_room(const struct put *p);
+void put_name(struct put *p, uint32_t location, const struct symbolize_answer *a);
+void put_tried(struct put *p, const struct profilestore_tried *t); /* its texts are copied */
+/* All that was put so far, durably. false: it failed. */
+bool put_flush(struct put *p);
+
+/* ---- try ---- */
+
+struct
+try {
+	struct naming *n;
+	struct try *next;
+	uint32_t binary;
+	uint32_t n_tries, n_wakes, reason; /* as it was */
+	struct build_id id;
+	bool by_path;
+	struct symbolize_hold *hold;
+	int64_t from_ms;
+};
+/* It will be among n->ready; or there was nothing to be waited for, and what came of it was put. */
+void try_start(struct naming *n, const struct profilestore_binary *b);
+/* Its table is there, or why not: names and outcome are put. */
+void try_end(struct try *t);
+void try_free(struct try *t);
+
+/* ---- match ---- */
+
+enum { MATCH_NONE = 1 }; /* @why says more */
+int match_file(struct resolver *r, struct str path, struct build_id *ret, char *why, size_t why_size);
+/* Are these addresses in code of that file? */
+bool match_holds(const struct symbolize_layout *l, const struct profilestore_unnamed *list, size_t n);
+
+/* ---- naming ---- */
+
+struct naming {
+	struct naming_options opts;
+	pthread_t thread;
+	bool started;
+	/* the thread's */
+	struct map flying; /* binary -> struct try */
+	struct put put;
+	int64_t next_look_ms, last_look_ms, not_before_ms;
+	struct profilestore_unnamed *unnamed;
+	struct symbolize_query *queries;
+	struct symbolize_mapping *maps; /* NAMING_BATCH of each of the three */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* under the lock */
+	struct try *ready;
+	bool kicked, stopping;
+	unsigned n_waking; /* who is in naming_wake() or naming_kick() */
+
+	atomic_uint n_flying;
+	atomic_uint_fast64_t n_named, n_unnamed, n_tries, n_failed;
+};

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A mapping without a build ID has its path. If exactly one build ID is known here of a file of that path,
+ * and all addresses are in its code, it is taken to be that file.
+ */
+#include <stdio.h>
+#include "naming/internal.h"
+
+#define MATCH_MAX_MS 2000
+#define MATCH_MAX    64u /* a page of what is known */
+
+struct found {
+	struct build_id id;
+	bool several;
+};
+
+static int take(void *arg, const struct index_metadata *m)
+{
+	struct found *f = arg;
+
+	if (f->id.size && !build_id_eq(&f->id, &m->build_id))
+		f->several = true;
+	f->id = m->build_id;
+	return f->several;
+}
+
+/* "/usr/bin/x (deleted)" was replaced while it ran: what is there now is another. */
+static bool is_gone(struct str path)
+{
+	return str_ends(path, STR(" (deleted)"));
+}
+
+int match_file(struct resolver *r, struct str path, struct build_id *ret, char *why, size_t why_size)
+{
+	AUTO(buf_done) struct buf cursor = { 0 };
+	int64_t deadline_ms = clock_mono_ms() + MATCH_MAX_MS;
+	struct found found = { 0 };
+	bool complete = true;
+	struct err err = { 0 };
+
+	if (!r || !path.size || path.p[0] != '/' || is_gone(path)) {
+		snprintf(why, why_size, "it came without a build ID");
+		return MATCH_NONE;
+	}
+	do {
+		AUTO(buf_done) struct buf next = { 0 };
+		int n = resolve_metadata(r, STR("file"), path, buf_str(&cursor), MATCH_MAX, deadline_ms, take,
+					 &found, &next, &complete, &err);
+
+		if (n < 0) {
+			snprintf(why, why_size,
+				 "it came without a build ID, and its path cannot be looked up: %s",
+				 err.text);
+			return MATCH_NONE;
+		}
+		cursor.size = 0;
+		buf_add_str(&cursor, buf_str(&next));
+	} while (cursor.size && !found.several && clock_mono_ms() < deadline_ms);
+	if (found.id.size && !found.several) {
+		*ret = found.id;
+		return 0;
+	}
+	snprintf(why, why_size,
+		 found.several ? "it came without a build ID, and several files of that path are known"
+			       : "it came without a build ID, and no file of that path is known here");
+	return MATCH_NONE;
+}
+
+static bool in_code(const struct symbolize_layout *l, uint64_t vaddr)
+{
+	for (size_t i = 0; i < l->n_segments; i++)
+		if (l->segments[i].exec && vaddr - l->segments[i].vaddr < l->segments[i].memsz)
+			return true;
+	return false;
+}
+
+bool match_holds(const struct symbolize_layout *l, const struct profilestore_unnamed *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t vaddr = list[i].addr;
+
+		if (list[i].kind == SYMBOLIZE_OFFSET &&
+		    symbolize_translate(l, SYMBOLIZE_OFFSET, NULL, 0, list[i].addr, &vaddr) !=
+			    SYMBOLIZE_FOUND)
+			return false;
+		if ((list[i].kind == SYMBOLIZE_OFFSET || list[i].kind == SYMBOLIZE_VADDR) &&
+		    !in_code(l, vaddr))
+			return false;
+	}
+	return true;
+}

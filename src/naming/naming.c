@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread that names: it looks whose turn it is, and ends tries whose tables are there. It sleeps in
+ * between.
+ */
+#include "naming/naming.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include "base/metrics.h"
+#include "naming/internal.h"
+
+#define TICK_MS  1000  /* it looks at the clock at least so often: a test's may have been moved */
+#define LOOK_MAX 4096u /* binaries */
+
+static const struct metric_family addresses_family = {
+	"lode_naming_addresses_total",
+	"Addresses of profiles that were looked up, by whether they got a name", METRIC_COUNTER, "result",
+	NULL
+};
+static const double seconds_bounds[] = { 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 0 };
+static const struct metric_family seconds_family = { "lode_naming_seconds",
+						     "From the beginning of a try to its names",
+						     METRIC_HISTOGRAM, "", seconds_bounds };
+
+/* ---- whose turn it is ---- */
+
+/* All that was put is written, or it is begun again, later. */
+static void finish(struct naming *n)
+{
+	struct put *p = &n->put;
+
+	if (!put_flush(p)) {
+		log_warn("naming", "names are not written, this is tried again in %lld s: %s",
+			 (long long)(n->opts.interval_ms / 1000), p->err.text);
+		n->not_before_ms = clock_mono_ms() + n->opts.interval_ms;
+		n->next_look_ms = n->not_before_ms;
+	}
+	atomic_fetch_add(&n->n_named, p->n_named);
+	atomic_fetch_add(&n->n_unnamed, p->n_unnamed);
+	metric_add(metric_get(&addresses_family, "named"), (int64_t)p->n_named);
+	metric_add(metric_get(&addresses_family, "unnamed"), (int64_t)p->n_unnamed);
+	p->n_named = p->n_unnamed = 0;
+}
+
+static void look(struct naming *n)
+{
+	AUTO(mem_freep) struct profilestore_binaries *list = NULL;
+	int64_t wall_ms = clock_wall_ms(), now_ms = clock_mono_ms(), next_ms;
+	struct err err = { 0 };
+
+	n->last_look_ms = now_ms;
+	n->next_look_ms = now_ms + n->opts.interval_ms;
+	if (profilestore_wanted(n->opts.store, wall_ms, LOOK_MAX, &list, &next_ms, &err) < 0) {
+		log_warn("naming", "%s", err.text);
+		return;
+	}
+	put_begin(&n->put);
+	/* The end of a try makes room for another, and looks again. */
+	for (size_t i = 0; i < list->n && atomic_load(&n->n_flying) < n->opts.max_tries; i++)
+		if (!map_get(&n->flying, bytes_of(&list->v[i].id, sizeof(list->v[i].id))))
+			try_start(n, &list->v[i]);
+	if (next_ms != INT64_MAX)
+		n->next_look_ms = MIN(n->next_look_ms, now_ms + (next_ms - wall_ms));
+	finish(n);
+}
+
+/* Takes @ready. */
+static void end_tries(struct naming *n, struct try *ready, bool stopping)
+{
+	bool again = false;
+
+	put_begin(&n->put);
+	for (struct try *t = ready; t && !stopping && !n->put.failed; t = t->next)
+		try_end(t);
+	/* Until then a binary that is looked at again would be the same. */
+	finish(n);
+	while (ready) {
+		struct try *t = ready;
+
+		ready = t->next;
+		metric_observe(metric_get(&seconds_family), (double)(clock_mono_ms() - t->from_ms) / 1000);
+		try_free(t);
+		again = true;
+	}
+	/* Something may have come in for them meanwhile, or be left. */
+	if (again)
+		n->next_look_ms = MIN(n->next_look_ms,
+				      MAX(n->last_look_ms + NAMING_LOOK_MIN_MS, n->not_before_ms));
+}
+
+/* ---- the thread ---- */
+
+/* Under the lock. */
+static void sleep_until(struct naming *n, int64_t until_ms)
+{
+	int64_t now_ms = clock_mono_ms(), wait_ms = MIN(until_ms, now_ms + TICK_MS) - now_ms;
+	struct timespec ts;
+
+	if (wait_ms <= 0)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	ts.tv_sec += wait_ms / 1000;
+	ts.tv_nsec += wait_ms % 1000 * 1000000;
+	ts.tv_sec += ts.tv_nsec / 1000000000;
+	ts.tv_nsec %= 1000000000;
+	pthread_cond_timedwait(&n->changed, &n->lock, &ts);
+}
+
+/* Under the lock: when to look. */
+static int64_t look_at_ms(const struct naming *n)
+{
+	int64_t at_ms = n->kicked ? n->last_look_ms + NAMING_LOOK_MIN_MS : n->next_look_ms;
+
+	return n->stopping ? INT64_MAX : MAX(at_ms, n->not_before_ms);
+}
+
+static void *run(void *arg)
+{
+	struct naming *n = arg;
+
+	pthread_setname_np(pthread_self(), "lode-naming");
+	pthread_mutex_lock(&n->lock);
+	while (!n->stopping || atomic_load(&n->n_flying)) {
+		struct try *ready = TAKE(n->ready);
+		bool stopping = n->stopping;
+
+		if (!ready && clock_mono_ms() < look_at_ms(n)) {
+			sleep_until(n, look_at_ms(n));
+			continue;
+		}
+		if (!ready)
+			n->kicked = false;
+		pthread_mutex_unlock(&n->lock);
+		if (ready)
+			end_tries(n, ready, stopping);
+		else
+			look(n);
+		pthread_mutex_lock(&n->lock);
+	}
+	pthread_mutex_unlock(&n->lock);
+	return NULL;
+}
+
+/* ---- being told ---- */
+
+static bool waking_begin(struct naming *n)
+{
+	bool goes;
+
+	pthread_mutex_lock(&n->lock);
+	goes = !n->stopping;
+	n->n_waking += goes;
+	pthread_mutex_unlock(&n->lock);
+	return goes;
+}
+
+static void waking_end(struct naming *n, bool kick)
+{
+	pthread_mutex_lock(&n->lock);
+	n->kicked |= kick;
+	n->n_waking--;
+	pthread_cond_broadcast(&n->changed);
+	pthread_mutex_unlock(&n->lock);
+}
+
+void naming_kick(struct naming *n)
+{
+	if (waking_begin(n))
+		waking_end(n, true);
+}
+
+void naming_wake(struct naming *n, const struct build_id *id, struct str file, bool replaced)
+{
+	unsigned n_woken = 0;
+
+	if (!waking_begin(n))
+		return;
+	symbolizer_renew(n->opts.symbolizer, id, replaced);
+	if (n->opts.store)
+		n_woken = profilestore_wake(n->opts.store, id) + profilestore_wake_file(n->opts.store, file);
+	waking_end(n, n_woken != 0);
+}
+
+static void on_unnamed(void *arg)
+{
+	naming_kick(arg);
+}
+
+/* ---- beginning, end ---- */
+
+struct naming *naming_new(const struct naming_options *o)
+{
+	struct naming *n = NEW(struct naming);
+	pthread_condattr_t attr;
+
+	n->opts = *o;
+	n->opts.interval_ms = o->interval_ms ? o->interval_ms : NAMING_INTERVAL_MS;
+	n->opts.hold_ms = o->hold_ms ? o->hold_ms : NAMING_HOLD_MS;
+	n->opts.max_tries = o->max_tries ? o->max_tries : NAMING_MAX_TRIES;
+	pthread_mutex_init(&n->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&n->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	return n;
+}
+
+int naming_start(struct naming *n, struct err *err)
+{
+	int code;
+
+	if (!n->opts.store)
+		return 0;
+	put_init(&n->put, n->opts.store);
+	n->unnamed = NEW_N(struct profilestore_unnamed, NAMING_BATCH);
+	n->queries = NEW_N(struct symbolize_query, NAMING_BATCH);
+	n->maps = NEW_N(struct symbolize_mapping, NAMING_BATCH);
+	n->kicked = true;
+	n->last_look_ms = clock_mono_ms() - NAMING_LOOK_MIN_MS;
+	code = pthread_create(&n->thread, NULL, run, n);
+	if (code)
+		return err_os(err, code, "starting the thread that names addresses");
+	n->started = true;
+	profilestore_on_unnamed(n->opts.store, on_unnamed, n);
+	return 0;
+}
+
+void naming_stop(struct naming *n)
+{
+	if (!n)
+		return;
+	pthread_mutex_lock(&n->lock);
+	n->stopping = true;
+	pthread_cond_broadcast(&n->changed);
+	while (n->n_waking)
+		pthread_cond_wait(&n->changed, &n->lock);
+	pthread_mutex_unlock(&n->lock);
+	if (!n->started)
+		return;
+	profilestore_on_unnamed(n->opts.store, NULL, NULL);
+	pthread_join(n->thread, NULL);
+	n->started = false;
+}
+
+void naming_free(struct naming *n)
+{
+	if (!n)
+		return;
+	naming_stop(n);
+	if (n->opts.store)
+		put_done(&n->put);
+	map_done(&n->flying);
+	free(n->unnamed);
+	free(n->queries);
+	free(n->maps);
+	pthread_mutex_destroy(&n->lock);
+	pthread_cond_destroy(&n->changed);
+	free(n);
+}
+
+void naming_stats(struct naming *n, struct naming_stats *ret)
+{
+	*ret = (struct naming_stats){ .n_named = atomic_load(&n->n_named),
+				      .n_unnamed = atomic_load(&n->n_unnamed),
+				      .n_tries = atomic_load(&n->n_tries),
+				      .n_failed = atomic_load(&n->n_failed),
+				      .n_flying = atomic_load(&n->n_flying) };
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One binary being tried: is there anything that could be named, which table is it, what do its addresses
+ * say; and when to try again.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/metrics.h"
+#include "naming/internal.h"
+
+static const struct metric_family tries_family = {
+	"lode_naming_tries_total",
+	"Binaries of profiles whose addresses were to be named, by what came of it", METRIC_COUNTER, "result",
+	NULL
+};
+
+int64_t naming_wait_ms(enum symbolize_reason reason, bool lacking, uint32_t n_tries, int64_t interval_ms)
+{
+	bool miss = lacking || reason == SYMBOLIZE_UPSTREAM_404;
+	int64_t wait_ms = miss ? NAMING_MISS_FIRST_MS : interval_ms,
+		last_ms = miss ? NAMING_MISS_LAST_MS : NAMING_LAST_MS;
+
+	for (uint32_t i = 1; i < n_tries && wait_ms < last_ms; i++)
+		wait_ms *= 2;
+	return MIN(wait_ms, last_ms);
+}
+
+/* ---- beginning ---- */
+
+static void never(struct naming *n, const struct profilestore_binary *b, enum symbolize_reason reason,
+		  const char *why)
+{
+	struct profilestore_tried t = { .binary = b->id,
+					.state = NAMING_NEVER,
+					.reason = reason,
+					.why = str_of(why),
+					.n_wakes = b->n_wakes };
+
+	metric_count(&tries_family, symbolize_reason_name(reason));
+	put_tried(&n->put, &t);
+}
+
+/* What cannot be named whatever turns up, or the build ID to ask for. */
+static bool identify(struct naming *n, const struct profilestore_binary *b, struct build_id *ret,
+		     bool *ret_by_path)
+{
+	char why[512];
+
+	*ret_by_path = false;
+	if (b->build_id.size) {
+		if (build_id_parse(ret, b->build_id))
+			return true;
+		never(n, b, SYMBOLIZE_NO_BUILD_ID, "its build ID is none that a file could be found by");
+		return false;
+	}
+	if (!b->id) {
+		never(n, b, SYMBOLIZE_NO_MAPPING, "");
+		return false;
+	}
+	if (profile_is_no_file(b->file)) {
+		never(n, b, SYMBOLIZE_NO_BUILD_ID,
+		      "there is no file of it: code that was made at run time, or the kernel's");
+		return false;
+	}
+	*ret_by_path = true;
+	if (match_file(n->opts.resolver, b->file, ret, why, sizeof(why)) == 0)
+		return true;
+	never(n, b, SYMBOLIZE_NO_BUILD_ID, why);
+	return false;
+}
+
+/* From any thread, once, perhaps before try_start() is through. */
+static void on_ready(void *arg)
+{
+	struct try *t = arg;
+	struct naming *n = t->n;
+
+	pthread_mutex_lock(&n->lock);
+	t->next = n->ready;
+	n->ready = t;
+	pthread_cond_signal(&n->changed);
+	pthread_mutex_unlock(&n->lock);
+}
+
+void try_start(struct naming *n, const struct profilestore_binary *b)
+{
+	struct build_id id;
+	struct try *t;
+	bool by_path;
+
+	atomic_fetch_add(&n->n_tries, 1);
+	if (!identify(n, b, &id, &by_path))
+		return;
+	t = NEW(struct try);
+	*t = (struct try){ .n = n,
+			   .binary = b->id,
+			   .n_tries = b->n_tries,
+			   .n_wakes = b->n_wakes,
+			   .reason = b->reason,
+			   .id = id,
+			   .by_path = by_path,
+			   .from_ms = clock_mono_ms() };
+	map_put(&n->flying, bytes_of(&t->binary, sizeof(t->binary)), t);
+	atomic_fetch_add(&n->n_flying, 1);
+	if (symbolize_hold_new(n->opts.symbolizer, &t->id, 1, SYMBOLIZE_LAYOUTS | SYMBOLIZE_FRESH,
+			       t->from_ms + n->opts.hold_ms, on_ready, t, &t->hold) != SYMBOLIZE_WAITS)
+		on_ready(t);
+}
+
+void try_free(struct try *t)
+{
+	map_del(&t->n->flying, bytes_of(&t->binary, sizeof(t->binary)));
+	atomic_fetch_sub(&t->n->n_flying, 1);
+	symbolize_hold_free(t->hold);
+	free(t);
+}
+
+/* ---- asking ---- */
+
+struct asking {
+	struct put *put;
+	const struct profilestore_unnamed *list;
+	enum symbolize_reason reason; /* of the first that has no name */
+	enum symbolize_reason broken; /* the table cannot be asked further */
+};
+
+static void on_answer(void *arg, size_t i, const struct symbolize_answer *a)
+{
+	struct asking *x = arg;
+
+	/* These are told of the table, not of the address: it stays wanted. */
+	if (a->reason == SYMBOLIZE_DAMAGED || symbolize_reason_passes(a->reason)) {
+		x->broken = a->reason;
+		return;
+	}
+	if (!a->frames && x->reason == SYMBOLIZE_FOUND)
+		x->reason = a->reason;
+	put_name(x->put, x->list[i].location, a);
+}
+
+static void make_query(const struct profilestore_unnamed *u, const struct symbolize_module *m,
+		       struct symbolize_mapping *map, struct symbolize_query *ret)
+{
+	*ret = (struct symbolize_query){ .kind = u->kind, .addr = u->addr };
+	switch ((enum symbolize_kind)u->kind) {
+	case SYMBOLIZE_OFFSET:
+		if (m->info->flags & SYMTAB_RELOCATABLE) {
+			ret->kind = SYMBOLIZE_SECTION;
+			ret->addr = u->addr - u->mapping_offset;
+		} else if (!m->layout || !m->layout->offsets_known) {
+			/* As if it were mapped to where it lies in the file: of a debug file that is all that
+			 * can be told. */
+			*map = (struct symbolize_mapping){ .start = u->mapping_offset,
+							   .offset = u->mapping_offset };
+			ret->kind = SYMBOLIZE_RUNTIME;
+			ret->maps = map;
+			ret->n_maps = 1;
+		}
+		break;
+	case SYMBOLIZE_RUNTIME:
+		if (!u->symbol.size)
+			break; /* of no known mapping */
+		*map = (struct symbolize_mapping){ .symbol = u->symbol };
+		ret->maps = map;
+		ret->n_maps = 1;
+		break;
+	case SYMBOLIZE_VADDR:
+	case SYMBOLIZE_SECTION:
+	case SYMBOLIZE_RELATIVE:
+		break;
+	}
+}
+
+static void ask(struct try *t, const struct symbolize_module *m, size_t n_list, struct asking *x)
+{
+	struct naming *n = t->n;
+
+	for (size_t i = 0; i < n_list; i++)
+		make_query(&n->unnamed[i], m, &n->maps[i], &n->queries[i]);
+	x->list = n->unnamed;
+	symbolize_ask_all(t->hold, n->queries, n_list, on_answer, x);
+}
+
+/* ---- what came of it ---- */
+
+static void put_outcome(struct try *t, struct profilestore_tried *o, bool failed)
+{
+	struct naming *n = t->n;
+
+	o->binary = t->binary;
+	o->n_wakes = t->n_wakes;
+	if (failed)
+		atomic_fetch_add(&n->n_failed, 1);
+	metric_count(&tries_family, symbolize_reason_name(o->reason));
+	put_tried(&n->put, o);
+}
+
+static void failed(struct try *t, enum symbolize_reason reason, const char *why)
+{
+	struct profilestore_tried o = {
+		.state = NAMING_WANTED, .reason = reason, .why = str_of(why), .n_tries = t->n_tries
+	};
+
+	/* Being made is no failure. */
+	if (reason == SYMBOLIZE_PENDING || reason == SYMBOLIZE_BUSY) {
+		o.next_try_ms = clock_wall_ms() + SYMBOLIZE_RETRY_MS;
+	} else {
+		o.n_tries++;
+		o.next_try_ms = clock_wall_ms() +
+				naming_wait_ms(reason, false, o.n_tries, t->n->opts.interval_ms);
+	}
+	put_outcome(t, &o, o.n_tries != t->n_tries);
+}
+
+static void named(struct try *t, const struct symbolize_module *m, enum symbolize_reason reason)
+{
+	struct profilestore_tried o = { .state = NAMING_DONE, .reason = reason, .origin = str_of(m->origin) };
+
+	/* Of those that were looked up before. */
+	if (!reason && (t->reason == SYMBOLIZE_OUTSIDE || t->reason == SYMBOLIZE_NO_LAYOUT ||
+			t->reason == SYMBOLIZE_NO_MAPPING))
+		o.reason = t->reason;
+	if (t->by_path)
+		o.why = STR("it came without a build ID, and is taken to be the only file of that path that "
+			    "is known here");
+	if (m->lacking) {
+		o.state = NAMING_WANTED;
+		o.n_tries = m->due ? t->n_tries : t->n_tries + 1;
+		o.next_try_ms = m->due ? 0
+				       : clock_wall_ms() + naming_wait_ms(SYMBOLIZE_FOUND, true, o.n_tries,
+									  t->n->opts.interval_ms);
+	}
+	put_outcome(t, &o, false);
+}
+
+/* The same only for the same table, used in the same way. */
+static uint32_t tell_table(struct try *t, const struct symbolize_module *m)
+{
+	char text[64];
+	int layout = m->layout ? 1 + m->layout->offsets_known : 0;
+
+	snprintf(text, sizeof(text), "%d.%016llx.%d", SYMTAB_VERSION, (unsigned long long)m->info->hash,
+		 layout);
+	return profilestore_named_by(t->n->opts.store, t->binary, str_of(text));
+}
+
+static bool is_other_file(struct try *t, const struct symbolize_module *m, size_t n)
+{
+	return t->by_path &&
+	       (!m->layout || !m->layout->offsets_known || !match_holds(m->layout, t->n->unnamed, n));
+}
+
+static void name_all(struct try *t, const struct symbolize_module *m)
+{
+	struct naming *n = t->n;
+	struct asking x = { .put = &n->put };
+	size_t room, got;
+
+	tell_table(t, m);
+	do {
+		if (!put_room(&n->put) && !put_flush(&n->put))
+			return;
+		room = put_room(&n->put);
+		got = profilestore_unnamed(n->opts.store, t->binary, n->unnamed, room);
+		if (is_other_file(t, m, got)) {
+			struct profilestore_tried o = { .state = NAMING_NEVER,
+							.reason = SYMBOLIZE_NO_BUILD_ID,
+							.why = STR(
+								"it came without a build ID, and the file of "
+								"that path that is known here is another") };
+
+			put_outcome(t, &o, true);
+			return;
+		}
+		ask(t, m, got, &x);
+		/* What is put stays wanted until it is written. */
+		if (got == room && !put_flush(&n->put))
+			return;
+	} while (got == room && !x.broken);
+	if (x.broken)
+		failed(t, x.broken, "");
+	else
+		named(t, m, x.reason);
+}
+
+void try_end(struct try *t)
+{
+	struct symbolize_module m;
+
+	symbolize_hold_module(t->hold, 0, &m);
+	if (m.reason == SYMBOLIZE_FOUND)
+		name_all(t, &m);
+	else
+		failed(t, m.reason, m.why);
+}

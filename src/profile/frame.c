@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What symtab says of a frame, in the texts that profiles have: the function's name demangled, a whole path.
+ * Many addresses are in few functions, so each text is made once.
+ */
+#include <stdlib.h>
+#include "profile/name.h"
+
+struct name {
+	struct str demangled, system;
+};
+
+struct profile_frames {
+	enum symbolize_demangling how;
+	struct arena arena;
+	struct map names, paths; /* to struct name and struct str, in the arena */
+	struct buf key, text;
+};
+
+struct profile_frames *profile_frames_new(enum symbolize_demangling how)
+{
+	struct profile_frames *x = NEW(struct profile_frames);
+
+	x->how = how;
+	arena_init(&x->arena);
+	return x;
+}
+
+void profile_frames_free(struct profile_frames *x)
+{
+	if (!x)
+		return;
+	map_done(&x->names);
+	map_done(&x->paths);
+	arena_done(&x->arena);
+	buf_done(&x->key);
+	buf_done(&x->text);
+	free(x);
+}
+
+/* What the table has is good for the moment only. */
+static const struct name *name_of(struct profile_frames *x, const struct symtab_frame *f)
+{
+	struct str system = f->linkage.size ? f->linkage : f->name;
+	struct bytes key = bytes_of(system.p, system.size);
+	struct name *n = map_get(&x->names, key);
+
+	if (n)
+		return n;
+	x->text.size = 0;
+	symbolize_name(f, x->how, &x->text);
+	n = ARENA_NEW(&x->arena, struct name);
+	n->demangled = arena_str(&x->arena, buf_str(&x->text));
+	n->system = str_eq(n->demangled, system) ? n->demangled : arena_str(&x->arena, system);
+	map_put(&x->names, key, n);
+	return n;
+}
+
+static struct str path_of(struct profile_frames *x, struct str dir, struct str file)
+{
+	struct str *s;
+
+	x->key.size = 0;
+	buf_add_str(&x->key, dir);
+	buf_add_char(&x->key, 0);
+	buf_add_str(&x->key, file);
+	s = map_get(&x->paths, buf_bytes(&x->key));
+	if (s)
+		return *s;
+	x->text.size = 0;
+	symtab_path(dir, file, &x->text);
+	s = ARENA_NEW(&x->arena, struct str);
+	*s = arena_str(&x->arena, buf_str(&x->text));
+	map_put(&x->paths, buf_bytes(&x->key), s);
+	return *s;
+}
+
+void profile_frame_of(struct profile_frames *x, const struct symtab_frame *f, struct profile_frame *ret)
+{
+	const struct name *n = name_of(x, f);
+
+	*ret = (struct profile_frame){ .name = n->demangled,
+				       .system_name = n->system,
+				       .line = f->line,
+				       .column = f->column,
+				       .start_line = f->start_line };
+	/* pprof's file is of the function, but is shown with the line: where a function has parts of several,
+	 * that of the line. */
+	ret->file = path_of(x, f->dir, f->file);
+}
+
+size_t profile_frames_size(const struct profile_frames *x)
+{
+	return x->arena.size;
+}
