@@ -198,7 +198,6 @@ struct profilestore {
 	struct segments segments;
 	uint32_t n_series_saved, n_series_written, next_series;
 	int64_t next_id;
-	bool told_unnamed; /* locations that want names came in with this transaction */
 	struct writer *writer;
 
 	pthread_mutex_t readers_lock;

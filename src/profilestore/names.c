@@ -135,7 +135,6 @@ void names_added(struct profilestore *s, uint32_t binary)
 {
 	struct names *n = s->names;
 
-	s->told_unnamed = true;
 	if (n->n_added && n->added[n->n_added - 1] == binary)
 		return;
 	if (n->n_added == n->added_room) {

@@ -62,7 +62,6 @@ static void run(struct profilestore *s, struct job *jobs)
 	struct err err = { 0 };
 	int r = db_begin(s->db, &err);
 
-	s->told_unnamed = false;
 	if (r == 0) {
 		r = apply_all(s, jobs, &err);
 		if (r == 0)
@@ -76,7 +75,7 @@ static void run(struct profilestore *s, struct job *jobs)
 		atomic_store(&s->n_profiles, n_profiles);
 		atomic_store(&s->n_samples, n_samples);
 		s->next_id = next_id;
-	} else if (s->told_unnamed) {
+	} else {
 		names_committed(s);
 	}
 	while (jobs) {
