@@ -19,6 +19,7 @@
  * metrics.h counters, gauges and histograms for /metrics
  * file.h    descriptors and files: guards, whole reads, durable writes
  * search.h  binary search
+ * sort.h    radix sort (to be included by who needs it)
  * embedded.h files that are part of the program (to be included by who has some)
  * pattern.h regular expressions that strangers write
  * leb.h     LEB128, inline (to be included by who needs it to be)

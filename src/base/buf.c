@@ -40,7 +40,7 @@ uint8_t *buf_try_reserve(struct buf *b, size_t n)
 	return b->p + b->size;
 }
 
-uint8_t *buf_reserve(struct buf *b, size_t n)
+uint8_t *buf_reserve_more(struct buf *b, size_t n)
 {
 	uint8_t *p = buf_try_reserve(b, n);
 

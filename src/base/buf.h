@@ -15,7 +15,11 @@ struct buf {
 
 void buf_done(struct buf *b); /* AUTO(buf_done) struct buf b = { 0 }; */
 /* Room for @n more bytes at b->p + b->size; returns that place. */
-uint8_t *buf_reserve(struct buf *b, size_t n);
+uint8_t *buf_reserve_more(struct buf *b, size_t n); /* of buf_reserve() */
+static inline uint8_t *buf_reserve(struct buf *b, size_t n)
+{
+	return b->p && n <= b->room - b->size ? b->p + b->size : buf_reserve_more(b, n);
+}
 /* The same for what may be large (megabytes); NULL when there is no memory, and nothing has changed. */
 uint8_t *buf_try_reserve(struct buf *b, size_t n);
 void buf_add(struct buf *b, const void *p, size_t n);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Radix sort.
+ */
+#include "test.h"
+
+#include <stdlib.h>
+#include "base/sort.h"
+
+static uint64_t mix(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return *state ^ *state >> 29;
+}
+
+static void check(size_t n, uint64_t mask, uint64_t add)
+{
+	struct sort_key *list = mem_realloc(NULL, n + 1, sizeof(*list));
+	uint64_t state = n, sum = 0, again = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		list[i] = (struct sort_key){ (mix(&state) & mask) + add, i };
+		sum += list[i].key;
+	}
+	sort_keys(list, n);
+	for (size_t i = 0; i < n; i++) {
+		again += list[i].key;
+		if (i)
+			assert_true(list[i - 1].key < list[i].key ||
+				    (list[i - 1].key == list[i].key && list[i - 1].at < list[i].at));
+	}
+	assert_true(sum == again);
+	free(list);
+}
+
+static void keys_rise_and_equal_ones_stay_in_order(void **state)
+{
+	static const uint64_t masks[] = { 0, 1, 0xff, 0xf0f0, 0xffffff, UINT64_MAX, 0xff00000000000000 };
+	static const size_t counts[] = { 0, 1, 2, 63, 64, 65, 1000, 70000 };
+
+	for (size_t m = 0; m < ARRAY_SIZE(masks); m++)
+		for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+			check(counts[i], masks[m], 0xffffffff80000000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(keys_rise_and_equal_ones_stay_in_order),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
