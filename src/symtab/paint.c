@@ -5,6 +5,7 @@
 #include "symtab/internal.h"
 
 #include <stdlib.h>
+#include "base/sort.h"
 
 static bool above(const struct span *a, const struct span *b)
 {
@@ -15,13 +16,34 @@ static bool above(const struct span *a, const struct span *b)
 	return a->what < b->what;
 }
 
-static int by_start(const void *a, const void *b)
+static int by_height(const void *a, const void *b)
 {
 	const struct span *x = a, *y = b;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
 	return above(x, y) ? -1 : above(y, x);
+}
+
+/* By start, of one start the topmost first. */
+static void sort_spans(struct span *list, size_t n)
+{
+	struct sort_key *keys = NEW_N(struct sort_key, n);
+	struct span *room = NEW_N(struct span, n);
+
+	for (size_t i = 0; i < n; i++) {
+		keys[i] = (struct sort_key){ list[i].start, i };
+		room[i] = list[i];
+	}
+	sort_keys(keys, n);
+	for (size_t i = 0, first = 0; i < n; i++) {
+		list[i] = room[keys[i].at];
+		if (i + 1 < n && keys[i + 1].key == keys[i].key)
+			continue;
+		if (i > first)
+			qsort(list + first, i + 1 - first, sizeof(*list), by_height);
+		first = i + 1;
+	}
+	free(keys);
+	free(room);
 }
 
 /* A heap of what begins at or before here, the topmost first; what has ended goes when it comes up. */
@@ -64,7 +86,7 @@ size_t paint(struct span *in, size_t n, struct span **ret)
 	uint64_t at = 0, to;
 
 	if (n)
-		qsort(in, n, sizeof(*in), by_start);
+		sort_spans(in, n);
 	while (next < n || h.n) {
 		while (h.n && h.list[0]->end <= at)
 			heap_pop(&h);

@@ -10,6 +10,7 @@
 
 #include <elf.h>
 #include <stdlib.h>
+#include "base/sort.h"
 
 #define TABLE_MAX MIB(1024)
 #define MINI_MAX  MIB(256) /* .gnu_debugdata unpacked */
@@ -246,12 +247,10 @@ static int mini_read(struct reader *r, struct err *err)
 	return rc;
 }
 
-static int by_place(const void *a, const void *b)
+static int by_rank(const void *a, const void *b)
 {
 	const struct symbol *x = a, *y = b;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
 	if (x->rank != y->rank)
 		return x->rank < y->rank ? -1 : 1;
 	if (x->name.size != y->name.size)
@@ -261,6 +260,29 @@ static int by_place(const void *a, const void *b)
 	if (x->origin != y->origin)
 		return x->origin < y->origin ? -1 : 1;
 	return x->end > y->end ? -1 : x->end < y->end;
+}
+
+/* By start, of one start the best first. */
+static void sort_symbols(struct symbols *s)
+{
+	struct sort_key *keys = NEW_N(struct sort_key, s->n);
+	struct symbol *list = NEW_N(struct symbol, s->n);
+
+	for (size_t i = 0; i < s->n; i++)
+		keys[i] = (struct sort_key){ s->list[i].start, i };
+	sort_keys(keys, s->n);
+	for (size_t i = 0, first = 0; i < s->n; i++) {
+		list[i] = s->list[keys[i].at];
+		if (i + 1 < s->n && keys[i + 1].key == keys[i].key)
+			continue;
+		if (i > first)
+			qsort(list + first, i + 1 - first, sizeof(*list), by_rank);
+		first = i + 1;
+	}
+	free(keys);
+	free(s->list);
+	s->list = list;
+	s->room = s->n;
 }
 
 int symbols_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
@@ -283,7 +305,7 @@ int symbols_read(struct symbols *s, const struct elf_image *img, const struct dw
 	}
 	*ret_damage = why;
 	if (s->n)
-		qsort(s->list, s->n, sizeof(*s->list), by_place);
+		sort_symbols(s);
 	return 0;
 }
 
