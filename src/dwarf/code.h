@@ -3,7 +3,7 @@
  * What the files that read code share.
  *
  *   data     sections in memory, or read piece by piece; where code lies
- *   program  abbreviations made into byte programs
+ *   program  abbreviations made into byte programs; run.h runs them
  *   aranges  units by address, a hint
  *   open     a file's sections and units
  *   index    the index of a .dwp
@@ -13,6 +13,7 @@
  *   ranges   range lists
  *   program_line   line programs
  *   name     what functions are called
+ *   name_key the same by offsets of strings, which is all that most need
  */
 #pragma once
 
@@ -166,6 +167,13 @@ enum {
 	DWARF_SLOT_CALL_LINE,
 	DWARF_SLOT_CALL_COLUMN,
 	DWARF_N_SLOTS,
+	/* Of the programs that read names. */
+	DWARF_SLOT_NAME = 0,
+	DWARF_SLOT_LINKAGE,
+	DWARF_SLOT_DECL_FILE,
+	DWARF_SLOT_DECL_LINE,
+	DWARF_SLOT_NAME_ORIGIN,
+	DWARF_SLOT_SPECIFICATION,
 	DWARF_NO_SLOT = 255,
 };
 
@@ -173,9 +181,13 @@ struct dwarf_decl {
 	uint64_t code;
 	uint32_t program; /* in the table's programs */
 	uint32_t spec;    /* in .debug_abbrev, from the table's start: where the attributes are listed */
+	uint32_t
+		names; /* + 1: the program that reads names; 0: not compiled yet; UINT32_MAX: there is none */
 	uint16_t tag;
 	bool children;
 	uint8_t kind;
+	uint8_t passes; /* the program does nothing but pass over so many bytes; 0: it does more, or nothing
+			 */
 };
 
 struct dwarf_table {
@@ -280,6 +292,14 @@ struct dwarf_scope {
 	uint32_t parent;   /* UINT32_MAX: none */
 };
 
+/* What the special opcodes of a line table do. */
+struct dwarf_specials {
+	uint8_t line_range, opcode_base; /* 0: not made yet */
+	int8_t line_base;
+	uint8_t ops[256];   /* operation advance */
+	int16_t lines[256]; /* line advance */
+};
+
 struct dwarf_reader {
 	const struct dwarf *d;
 	uint64_t budget;
@@ -305,6 +325,7 @@ struct dwarf_reader {
 	struct buf line_room;
 	const uint8_t *line_p;
 	struct dwarf_line_header line_header;
+	struct dwarf_specials specials;
 	struct arena line_arena;
 	bool line_files_from_0;
 	uint32_t *file_offs; /* of each file's entry, in the header */
@@ -342,6 +363,8 @@ void dwarf_reader_split_done(struct dwarf_reader *r);
 /* The table that @cu names, compiled; good until DWARF_N_TABLES others were asked for. */
 int dwarf_reader_table(struct dwarf_reader *r, const struct dwarf_cu *cu, struct dwarf_table **ret,
 		       struct err *err);
+/* The program that reads what a function is called, good until the next one is compiled; NULL: none can. */
+const uint8_t *dwarf_table_names(struct dwarf_table *t, const struct dwarf_decl *decl);
 void dwarf_tables_free(struct dwarf_tables *t);
 void dwarf_tables_forget(struct dwarf_tables *t, const struct dwarf *file); /* that is being closed */
 

@@ -103,7 +103,8 @@ struct dwarf_section_place {
 /* Sorted by base. */
 size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwarf_section_place **ret);
 /* The one of them that has @addr; NULL: none. */
-const struct dwarf_section_place *dwarf_place_at(const struct dwarf_section_place *list, size_t n, uint64_t addr);
+const struct dwarf_section_place *dwarf_place_at(const struct dwarf_section_place *list, size_t n,
+						 uint64_t addr);
 
 /* The units of .debug_info in their order; each has its bytes, so that work can be cut in parts. */
 size_t dwarf_n_units(const struct dwarf *d);
@@ -220,3 +221,21 @@ struct dwarf_name {
 };
 int dwarf_reader_name(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name *ret,
 		      struct err *err);
+
+/*
+ * The same told apart without the strings themselves: two DIEs of one file that have the same key (with the
+ * file of the declaration in the place of its number) have the same name. False: this one is not that simple.
+ */
+#define DWARF_NAME_NONE UINT32_MAX
+struct dwarf_name_key {
+	uint32_t name, linkage; /* in .debug_str */
+	uint32_t decl_file, decl_line;
+};
+bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name_key *ret);
+
+/* Likewise of files: offsets of strings, and the sections that they are in. */
+struct dwarf_file_key {
+	uint32_t name, dir, comp_dir;
+	uint32_t sections;
+};
+bool dwarf_reader_file_key(struct dwarf_reader *r, uint64_t file, struct dwarf_file_key *ret);

@@ -32,7 +32,8 @@ struct dwarf_section {
 };
 
 /*
- * The section @name (".debug_line") and its size, decompressed, which is within DWARF_MAX_SECTION; NULL and 0: there is none.
+ * The section @name (".debug_line") and its size, decompressed, which is within DWARF_MAX_SECTION; NULL and
+ * 0: there is none.
  */
 int dwarf_section_find(const struct elf_image *img, const char *name, const struct elf_section **ret,
 		       uint64_t *ret_size, struct err *err);
@@ -270,6 +271,11 @@ int dwarf_line_header_of(struct bytes table, const struct dwarf_line_place *plac
 /* The next file. DWARF_LINE_END: that was the last. */
 enum { DWARF_LINE_END = 1 };
 int dwarf_line_file_next(struct dwarf_line_header *h, struct dwarf_line_file *ret, struct err *err);
+/* The same, passed over. */
+int dwarf_line_file_skip(struct dwarf_line_header *h, struct err *err);
+/* The one at @files, wherever the header's own cursor is. */
+int dwarf_line_file_read(const struct dwarf_line_header *h, struct cursor *files, struct dwarf_line_file *ret,
+			 struct err *err);
 
 /*
  * Damage in one unit or table: counted, and the first reason kept. What is not damage of the input

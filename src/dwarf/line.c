@@ -62,17 +62,17 @@ static int dirs_read_v2(struct cursor *c, struct arena *a, struct dwarf_line_hea
 }
 
 /* Likewise, each with directory, time and length. */
-static int file_next_v2(struct dwarf_line_header *h, struct dwarf_line_file *ret, struct err *err)
+static int file_read_v2(struct cursor *c, struct dwarf_line_file *ret, struct err *err)
 {
-	struct str s = cursor_cstr(&h->files);
+	struct str s = cursor_cstr(c);
 
-	if (cursor_ok(&h->files) && !s.size)
+	if (cursor_ok(c) && !s.size)
 		return DWARF_LINE_END;
 	ret->name = string_here(s);
-	ret->dir = cursor_uleb(&h->files);
-	cursor_uleb(&h->files);
-	cursor_uleb(&h->files);
-	return cursor_ok(&h->files) ? 0 : cursor_err(&h->files, "line table header", err);
+	ret->dir = cursor_uleb(c);
+	cursor_uleb(c);
+	cursor_uleb(c);
+	return cursor_ok(c) ? 0 : cursor_err(c, "line table header", err);
 }
 
 /* DWARF 5: what is in an entry, then how many there are. */
@@ -143,14 +143,51 @@ static int dirs_read_v5(struct cursor *c, struct arena *a, struct dwarf_line_hea
 	return formats_read(c, h->file_formats, &h->n_file_formats, &h->n_files_left, err);
 }
 
-int dwarf_line_file_next(struct dwarf_line_header *h, struct dwarf_line_file *ret, struct err *err)
+int dwarf_line_file_read(const struct dwarf_line_header *h, struct cursor *files, struct dwarf_line_file *ret,
+			 struct err *err)
 {
 	if (h->format.version < 5)
-		return file_next_v2(h, ret, err);
-	if (!h->n_files_left)
-		return DWARF_LINE_END;
-	h->n_files_left--;
-	return entry_read(&h->files, h->file_formats, h->n_file_formats, &h->format, ret, err);
+		return file_read_v2(files, ret, err);
+	return entry_read(files, h->file_formats, h->n_file_formats, &h->format, ret, err);
+}
+
+int dwarf_line_file_next(struct dwarf_line_header *h, struct dwarf_line_file *ret, struct err *err)
+{
+	if (h->format.version >= 5) {
+		if (!h->n_files_left)
+			return DWARF_LINE_END;
+		h->n_files_left--;
+	}
+	return dwarf_line_file_read(h, &h->files, ret, err);
+}
+
+int dwarf_line_file_skip(struct dwarf_line_header *h, struct err *err)
+{
+	struct cursor *c = &h->files, start = *c;
+	struct dwarf_line_file ignored;
+	size_t i;
+
+	if (h->format.version < 5 || !h->n_files_left)
+		return dwarf_line_file_next(h, &ignored, err);
+	/* The forms that compilers write. */
+	for (i = 0; i < h->n_file_formats; i++) {
+		uint64_t form = h->file_formats[i].form;
+
+		if (form == FORM_LINE_STRP || form == FORM_STRP)
+			cursor_skip(c, h->format.offset_size);
+		else if (form == FORM_UDATA)
+			cursor_uleb(c);
+		else if (form == FORM_DATA16)
+			cursor_skip(c, 16);
+		else
+			break;
+	}
+	if (i == h->n_file_formats && i && cursor_ok(c)) {
+		h->n_files_left--;
+		return 0;
+	}
+	*c = start;
+	return dwarf_line_file_next(h, &ignored, err);
 }
 
 /* Version, sizes and header_length; *ret_size is how many bytes the header takes from its begin. */

@@ -127,8 +127,10 @@ bool dwarf_form_plan(uint64_t form, const struct dwarf_format *f, uint8_t *ret_r
 
 static uint8_t slot_of(uint64_t attr, uint8_t kind)
 {
+	if (kind == DWARF_KIND_OTHER)
+		return DWARF_NO_SLOT;
 	if (attr == DW_AT_sibling)
-		return DWARF_SLOT_SIBLING;
+		return kind == DWARF_KIND_INLINED ? DWARF_NO_SLOT : DWARF_SLOT_SIBLING;
 	if (kind != DWARF_KIND_FUNCTION && kind != DWARF_KIND_INLINED)
 		return DWARF_NO_SLOT;
 	switch (attr) {
@@ -236,6 +238,28 @@ static bool compile_skip(struct writer *w, uint64_t form, const struct dwarf_for
 	return false;
 }
 
+/* What compile_skip() would do with each of the forms that have a small number, for all attributes that
+ * nobody looks at: a size, or one op. */
+#define FORMS 0x40
+struct skips {
+	uint8_t size[FORMS], op[FORMS]; /* op DWARF_OP_END: the size, which may be 0 */
+	bool known[FORMS];
+};
+
+static void skips_make(struct skips *s, const struct dwarf_format *f)
+{
+	uint8_t room[ROOM];
+
+	for (unsigned form = 0; form < FORMS; form++) {
+		struct writer w = { .p = room };
+
+		s->known[form] = form != FORM_INDIRECT && compile_skip(&w, form, f) && w.p - room <= 1 &&
+				 !(w.skip && w.p != room);
+		s->op[form] = w.p != room ? room[0] : DWARF_OP_END;
+		s->size[form] = (uint8_t)w.skip;
+	}
+}
+
 static bool compile_attr(struct writer *w, uint8_t slot, uint64_t form, int64_t implicit,
 			 const struct dwarf_format *f)
 {
@@ -262,14 +286,15 @@ static bool compile_attr(struct writer *w, uint8_t slot, uint64_t form, int64_t 
 }
 
 /* One abbreviation behind its code. An unknown form makes the rest of its DIEs unreadable: ERR_INVALID. */
-static int compile_decl(struct dwarf_table *t, const uint8_t **pp, const uint8_t *start, const uint8_t *end,
-			uint64_t code, struct err *err)
+static int compile_decl(struct dwarf_table *t, const struct skips *skips, const uint8_t **pp,
+			const uint8_t *start, const uint8_t *end, uint64_t code, struct err *err)
 {
 	const uint8_t *p = *pp;
 	struct writer w = { 0 };
 	uint64_t tag = leb_u(&p, end);
 	struct dwarf_decl decl = { .code = code, .program = (uint32_t)t->programs.size };
 	unsigned n = 0;
+	uint8_t slot;
 
 	decl.tag = (uint16_t)MIN(tag, (uint64_t)UINT16_MAX);
 	decl.children = *p++;
@@ -282,20 +307,32 @@ static int compile_decl(struct dwarf_table *t, const uint8_t **pp, const uint8_t
 		if (p > end)
 			return err_set(err, ERR_INVALID, ".debug_abbrev ends within abbreviation %llu",
 				       (unsigned long long)code);
-		w.p = buf_reserve(&t->programs, ROOM);
-		if (w.skip > SKIP_MAX)
-			flush(&w);
 		if (!attr && !form)
 			break;
 		if (++n > ATTRS_MAX)
 			return err_set(err, ERR_LIMIT,
 				       "abbreviation %llu has more than the %u attributes allowed",
 				       (unsigned long long)code, ATTRS_MAX);
-		if (!compile_attr(&w, slot_of(attr, decl.kind), form, implicit, &t->format))
+		slot = slot_of(attr, decl.kind);
+		if (slot == DWARF_NO_SLOT && form < FORMS && skips->known[form] &&
+		    skips->op[form] == DWARF_OP_END && w.skip <= SKIP_MAX) {
+			w.skip += skips->size[form];
+			continue;
+		}
+		w.p = buf_reserve(&t->programs, ROOM);
+		if (w.skip > SKIP_MAX)
+			flush(&w);
+		if (slot == DWARF_NO_SLOT && form < FORMS && skips->known[form])
+			emit(&w, skips->op[form]);
+		else if (!compile_attr(&w, slot, form, implicit, &t->format))
 			return err_set(err, ERR_INVALID, "abbreviation %llu: unknown form %llu",
 				       (unsigned long long)code, (unsigned long long)form);
 		t->programs.size = (size_t)(w.p - t->programs.p);
 	}
+	/* Nothing but a number of bytes. */
+	if (t->programs.size == decl.program && w.skip <= UINT8_MAX)
+		decl.passes = (uint8_t)w.skip;
+	w.p = buf_reserve(&t->programs, ROOM);
 	emit(&w, DWARF_OP_END);
 	t->programs.size = (size_t)(w.p - t->programs.p);
 	*pp = p;
@@ -330,8 +367,10 @@ static int compile(struct dwarf_reader *r, struct dwarf_table *t, const struct d
 {
 	const struct dwarf_data *s = &cu->file->abbrev;
 	const uint8_t *start, *p, *end;
+	struct skips skips;
 	int rc = 0;
 
+	skips_make(&skips, &t->format);
 	if (cu->abbrev_off >= s->size)
 		return err_set(err, ERR_INVALID, "abbreviations at %llu of %llu bytes",
 			       (unsigned long long)cu->abbrev_off, (unsigned long long)s->size);
@@ -347,7 +386,7 @@ static int compile(struct dwarf_reader *r, struct dwarf_table *t, const struct d
 		if (t->n_decls >= DECLS_MAX)
 			rc = err_set(err, ERR_LIMIT, "more than the %u abbreviations allowed", DECLS_MAX);
 		else
-			rc = compile_decl(t, &p, start, end, code, err);
+			rc = compile_decl(t, &skips, &p, start, end, code, err);
 		if (rc == 0 && (size_t)(p - start) > r->budget)
 			break;
 	}
@@ -356,6 +395,83 @@ static int compile(struct dwarf_reader *r, struct dwarf_table *t, const struct d
 	if (rc == 0)
 		rc = dwarf_reader_spend(r, (uint64_t)(p - start), err);
 	return rc;
+}
+
+/* The slots of programs that read names. */
+static uint8_t name_slot_of(uint64_t attr)
+{
+	switch (attr) {
+	case DW_AT_name:
+		return DWARF_SLOT_NAME;
+	case DW_AT_linkage_name:
+	case DW_AT_MIPS_linkage_name:
+		return DWARF_SLOT_LINKAGE;
+	case DW_AT_decl_file:
+		return DWARF_SLOT_DECL_FILE;
+	case DW_AT_decl_line:
+		return DWARF_SLOT_DECL_LINE;
+	case DW_AT_abstract_origin:
+		return DWARF_SLOT_NAME_ORIGIN;
+	case DW_AT_specification:
+		return DWARF_SLOT_SPECIFICATION;
+	}
+	return DWARF_NO_SLOT;
+}
+
+/* False: some of what matters is written in a way that programs do not read. */
+static bool compile_names(struct dwarf_table *t, const uint8_t *p, const uint8_t *end)
+{
+	struct writer w = { 0 };
+	unsigned seen = 0;
+
+	for (;;) {
+		uint64_t attr = leb_u(&p, end), form = leb_u(&p, end);
+		int64_t implicit = form == FORM_IMPLICIT_CONST ? leb_s(&p, end) : 0;
+		uint8_t slot = name_slot_of(attr);
+
+		w.p = buf_reserve(&t->programs, ROOM);
+		if (w.skip > SKIP_MAX)
+			flush(&w);
+		if ((!attr && !form) || p > end)
+			break;
+		if (slot != DWARF_NO_SLOT) {
+			/* Of an attribute that is there twice the first counts; programs take the last. */
+			if (seen & 1u << slot || form == FORM_INDIRECT)
+				return false;
+			seen |= 1u << slot;
+		}
+		if (slot == DWARF_SLOT_NAME || slot == DWARF_SLOT_LINKAGE) {
+			if (form != FORM_STRP)
+				return false;
+			emit(&w, DWARF_OP_VALUE);
+			*w.p++ = slot;
+			*w.p++ = t->format.offset_size;
+			*w.p++ = DWARF_IS_NUMBER;
+		} else if (!compile_attr(&w, slot, form, implicit, &t->format)) {
+			return false;
+		}
+		t->programs.size = (size_t)(w.p - t->programs.p);
+	}
+	emit(&w, DWARF_OP_END);
+	t->programs.size = (size_t)(w.p - t->programs.p);
+	return true;
+}
+
+const uint8_t *dwarf_table_names(struct dwarf_table *t, const struct dwarf_decl *of)
+{
+	const struct dwarf_data *s = &t->file->abbrev;
+	struct dwarf_decl *decl = &t->decls[of - t->decls];
+
+	if (!decl->names) {
+		size_t start = t->programs.size;
+
+		decl->names = (uint32_t)start + 1;
+		if (!compile_names(t, s->p + t->off + decl->spec, s->p + s->size)) {
+			t->programs.size = start;
+			decl->names = UINT32_MAX;
+		}
+	}
+	return decl->names == UINT32_MAX ? NULL : t->programs.p + decl->names - 1;
 }
 
 static bool is_same(const struct dwarf_table *t, const struct dwarf_cu *cu)

@@ -30,7 +30,7 @@ enum {
 };
 enum { DW_LNE_end_sequence = 1, DW_LNE_set_address, DW_LNE_define_file };
 
-/* The registers, and the sequence that is being made. */
+/* The sequence that is being made, and the registers where they are not in run()'s hands. */
 struct machine {
 	struct dwarf_reader *r;
 	uint64_t addr, base;
@@ -84,7 +84,12 @@ static void sequence_begin(struct machine *m)
 	m->live = dwarf_code_end(m->r->d, m->addr) != 0;
 }
 
-static inline void row(struct machine *m)
+static inline bool says_same(const struct dwarf_row *a, const struct dwarf_row *b)
+{
+	return a->line == b->line && a->file == b->file && a->column == b->column;
+}
+
+static void row(struct machine *m)
 {
 	struct dwarf_reader *r = m->r;
 	struct dwarf_row *last, one;
@@ -119,11 +124,10 @@ static inline void row(struct machine *m)
 			r->n_rows--;
 			if (r->n_rows > m->first) {
 				last = &r->rows[r->n_rows - 1];
-				if (last->line == one.line && last->file == one.file &&
-				    last->column == one.column)
+				if (says_same(last, &one))
 					return;
 			}
-		} else if (last->line == one.line && last->file == one.file && last->column == one.column) {
+		} else if (says_same(last, &one)) {
 			return;
 		}
 	}
@@ -131,16 +135,13 @@ static inline void row(struct machine *m)
 	r->rows[r->n_rows++] = one;
 }
 
-static inline void advance(struct machine *m, const struct dwarf_line_header *h, uint64_t n)
+/* An operation advance where an instruction has several operations (section 6.2.5.1). */
+static uint64_t advance_ops(struct machine *m, const struct dwarf_line_header *h, uint64_t n)
 {
-	if (h->max_ops <= 1) {
-		m->addr += n * h->min_length;
-	} else {
-		uint64_t ops = m->op_index + n;
+	uint64_t ops = m->op_index + n;
 
-		m->addr += ops / h->max_ops * h->min_length;
-		m->op_index = (unsigned)(ops % h->max_ops);
-	}
+	m->op_index = (unsigned)(ops % h->max_ops);
+	return ops / h->max_ops * h->min_length;
 }
 
 /* An extended opcode; p is behind the 0. */
@@ -175,73 +176,143 @@ static const uint8_t *extended(struct machine *m, const uint8_t *p, const uint8_
 	return next;
 }
 
+/* What each special opcode does, made anew only where the header before was another one. */
+static void specials(struct dwarf_reader *r, const struct dwarf_line_header *h)
+{
+	struct dwarf_specials *s = &r->specials;
+
+	if (s->line_range == h->line_range && s->line_base == h->line_base &&
+	    s->opcode_base == h->opcode_base)
+		return;
+	s->line_range = h->line_range;
+	s->line_base = h->line_base;
+	s->opcode_base = h->opcode_base;
+	for (unsigned op = h->opcode_base; op < 256; op++) {
+		s->ops[op] = (uint8_t)((op - h->opcode_base) / h->line_range);
+		s->lines[op] = (int16_t)(h->line_base + (int)((op - h->opcode_base) % h->line_range));
+	}
+}
+
+/* The last row of the sequence at hand, to which another may be added; NULL: that is for row() to see. */
+static struct dwarf_row *last_row(const struct machine *m)
+{
+	struct dwarf_reader *r = m->r;
+
+	return m->open && m->live && r->n_rows > m->first && r->n_rows < r->room_rows
+		       ? &r->rows[r->n_rows - 1]
+		       : NULL;
+}
+
+/*
+ * There are millions of rows: nearly all stand behind the one before, or at its address, in a sequence of
+ * live code, and these are made here, with the registers at hand. All that is out of the ordinary is row()'s.
+ */
 static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const struct dwarf_line_header *h,
 	       struct err *err)
 {
 	struct dwarf_reader *r = m->r;
-	const uint8_t *lengths = h->opcode_lengths;
-	unsigned op_adjust;
+	const uint8_t *lengths = h->opcode_lengths, *ops = r->specials.ops;
+	const int16_t *lines = r->specials.lines;
+	const unsigned opcode_base = h->opcode_base, min_length = h->min_length;
+	const bool plain = h->max_ops <= 1;
+	struct dwarf_row *last = NULL;
+	struct dwarf_row one;
+	uint64_t addr, off;
+	uint32_t line, file, column;
 
 	start(m);
 	/* An opcode over opcode_base divides by line_range. */
-	if (!h->line_range && h->opcode_base < 255)
+	if (!h->line_range && opcode_base < 255)
 		return err_set(err, ERR_INVALID, "line_range is 0");
+	if (h->line_range)
+		specials(r, h);
+#define REGISTERS_TAKE() \
+	(addr = m->addr, line = m->line, file = m->file, column = m->column, last = last_row(m))
+#define REGISTERS_GIVE() (m->addr = addr, m->line = line, m->file = file, m->column = column)
+	REGISTERS_TAKE();
 	while (p < end) {
 		uint8_t op = *p++;
 
-		if (op >= h->opcode_base) {
-			unsigned adjusted = op - h->opcode_base;
-
+		if (op >= opcode_base) {
 			if (!h->line_range)
 				return err_set(err, ERR_INVALID, "line_range is 0");
-			advance(m, h, adjusted / h->line_range);
-			m->line += (uint32_t)(h->line_base + (int)(adjusted % h->line_range));
-			row(m);
+			addr += plain ? ops[op] * min_length : advance_ops(m, h, ops[op]);
+			line += (uint32_t)lines[op];
+		} else {
+			switch (op) {
+			case 0:
+				REGISTERS_GIVE();
+				p = extended(m, p, end, r->d->big);
+				REGISTERS_TAKE();
+				continue;
+			case DW_LNS_copy:
+				break;
+			case DW_LNS_advance_pc: {
+				uint64_t n = leb_u(&p, end);
+
+				addr += plain ? n * min_length : advance_ops(m, h, n);
+				continue;
+			}
+			case DW_LNS_advance_line:
+				line += (uint32_t)leb_s(&p, end);
+				continue;
+			case DW_LNS_set_file:
+				file = (uint32_t)MIN(leb_u(&p, end), (uint64_t)UINT32_MAX);
+				continue;
+			case DW_LNS_set_column:
+				column = (uint32_t)MIN(leb_u(&p, end), (uint64_t)UINT32_MAX);
+				continue;
+			case DW_LNS_negate_stmt:
+			case DW_LNS_set_basic_block:
+			case DW_LNS_set_prologue_end:
+			case DW_LNS_set_epilogue_begin:
+				continue;
+			case DW_LNS_const_add_pc:
+				if (!h->line_range)
+					return err_set(err, ERR_INVALID, "line_range is 0");
+				addr += plain ? ops[255] * min_length : advance_ops(m, h, ops[255]);
+				continue;
+			case DW_LNS_fixed_advance_pc:
+				addr += dwarf_get(p, 2, r->d->big);
+				m->op_index = 0;
+				p += 2;
+				continue;
+			default: /* set_isa, and what we do not know: so many LEB128 */
+				for (unsigned i = lengths[op - 1]; i && p <= end; i--)
+					leb_u(&p, end);
+				continue;
+			}
+		}
+		off = addr - m->base;
+		one = (struct dwarf_row){ .off = (uint32_t)off,
+					  .line = line,
+					  .file = file,
+					  .column = (uint16_t)MIN(column, (uint32_t)UINT16_MAX) };
+		if (last && off > last->off && off <= UINT32_MAX) {
+			if (says_same(last, &one))
+				continue;
+			*++last = one;
+			if (++r->n_rows == r->room_rows)
+				last = NULL;
 			continue;
 		}
-		switch (op) {
-		case 0:
-			p = extended(m, p, end, r->d->big);
-			break;
-		case DW_LNS_copy:
-			row(m);
-			break;
-		case DW_LNS_advance_pc:
-			advance(m, h, leb_u(&p, end));
-			break;
-		case DW_LNS_advance_line:
-			m->line += (uint32_t)leb_s(&p, end);
-			break;
-		case DW_LNS_set_file:
-			m->file = (uint32_t)MIN(leb_u(&p, end), (uint64_t)UINT32_MAX);
-			break;
-		case DW_LNS_set_column:
-			m->column = (uint32_t)MIN(leb_u(&p, end), (uint64_t)UINT32_MAX);
-			break;
-		case DW_LNS_negate_stmt:
-		case DW_LNS_set_basic_block:
-		case DW_LNS_set_prologue_end:
-		case DW_LNS_set_epilogue_begin:
-			break;
-		case DW_LNS_const_add_pc:
-			op_adjust = 255u - h->opcode_base;
-			if (!h->line_range)
-				return err_set(err, ERR_INVALID, "line_range is 0");
-			advance(m, h, op_adjust / h->line_range);
-			break;
-		case DW_LNS_fixed_advance_pc:
-			m->addr += dwarf_get(p, 2, r->d->big);
-			m->op_index = 0;
-			p += 2;
-			break;
-		default: /* set_isa, and what we do not know: so many LEB128 */
-			for (unsigned i = lengths[op - 1]; i && p <= end; i--)
-				leb_u(&p, end);
-			break;
+		if (last && off == last->off) {
+			if (r->n_rows - 1 > m->first && says_same(last - 1, &one)) {
+				r->n_rows--;
+				last--;
+			} else {
+				*last = one;
+			}
+			continue;
 		}
+		REGISTERS_GIVE();
+		row(m);
+		last = last_row(m);
 		if (r->n_rows > ROWS_MAX)
 			return err_set(err, ERR_LIMIT, "more than the %u rows allowed", ROWS_MAX);
 	}
+#undef REGISTERS_TAKE
+#undef REGISTERS_GIVE
 	if (p > end)
 		return err_set(err, ERR_INVALID, "the program ends within an opcode");
 	return 0;
@@ -261,16 +332,15 @@ static int by_base(const void *a, const void *b)
 /* Where each file's entry is, so that it can be read when it is asked for. */
 static int files_index(struct dwarf_reader *r, struct err *err)
 {
-	struct dwarf_line_header h = r->line_header;
-	struct dwarf_line_file file;
+	struct dwarf_line_header *h = &r->line_header;
 	int rc;
 
 	r->n_files = 0;
-	r->files = h.files;
+	r->files = h->files;
 	for (;;) {
-		const uint8_t *at = h.files.p;
+		const uint8_t *at = h->files.p;
 
-		rc = dwarf_line_file_next(&h, &file, err);
+		rc = dwarf_line_file_skip(h, err);
 		if (rc)
 			return rc < 0 ? -1 : 0;
 		DWARF_GROW(r->file_offs, r->n_files, r->room_files);
@@ -363,29 +433,56 @@ const struct dwarf_lines *dwarf_reader_lines(const struct dwarf_reader *r)
 	return &r->lines;
 }
 
-bool dwarf_reader_file(struct dwarf_reader *r, uint64_t file, struct dwarf_file_name *ret)
+/* The entry of a file; false: there is none. */
+static bool file_entry(const struct dwarf_reader *r, uint64_t file, struct dwarf_line_file *ret)
 {
-	struct dwarf_line_header h = r->line_header;
-	struct dwarf_line_file entry;
-	bool stable, missing, first_is_0 = h.format.version >= 5;
+	const struct dwarf_line_header *h = &r->line_header;
+	struct cursor at = r->files;
 	struct err err = { 0 };
 
+	if (!r->lines_cu->has_lines || (h->format.version < 5 && !file--) || file >= r->n_files)
+		return false;
+	if (r->file_offs[file] > cursor_left(&at))
+		at.end = r->lines_end; /* of the program's own */
+	cursor_skip(&at, r->file_offs[file]);
+	return dwarf_line_file_read(h, &at, ret, &err) == 0;
+}
+
+bool dwarf_reader_file(struct dwarf_reader *r, uint64_t file, struct dwarf_file_name *ret)
+{
+	const struct dwarf_line_header *h = &r->line_header;
+	struct dwarf_line_file entry;
+	bool stable, missing;
+
 	*ret = (struct dwarf_file_name){ .stable = true };
-	if (!r->lines_cu->has_lines || (!first_is_0 && !file--) || file >= r->n_files)
-		return false;
-	if (r->file_offs[file] > cursor_left(&h.files))
-		h.files.end = r->lines_end; /* of the program's own */
-	cursor_skip(&h.files, r->file_offs[file]);
-	h.n_files_left = 1;
-	if (dwarf_line_file_next(&h, &entry, &err) != 0)
-		return false;
-	if (!dwarf_cu_string(r->lines_cu, &entry.name, &ret->name, &stable, &missing) || !ret->name.size)
+	if (!file_entry(r, file, &entry) ||
+	    !dwarf_cu_string(r->lines_cu, &entry.name, &ret->name, &stable, &missing) || !ret->name.size)
 		return false;
 	ret->stable &= stable;
-	if (entry.dir < h.n_dirs &&
-	    dwarf_cu_string(r->lines_cu, &h.dirs[entry.dir], &ret->dir, &stable, &missing))
+	if (entry.dir < h->n_dirs &&
+	    dwarf_cu_string(r->lines_cu, &h->dirs[entry.dir], &ret->dir, &stable, &missing))
 		ret->stable &= stable;
 	if (dwarf_cu_string(r->lines_cu, &r->lines_cu->comp_dir, &ret->comp_dir, &stable, &missing))
 		ret->stable &= stable;
 	return true;
+}
+
+/* Sections are of 32 bits: DWARF_MAX_SECTION. */
+static bool string_key(const struct dwarf_value *v, uint32_t *ret, uint32_t *sections)
+{
+	*sections = *sections << 2 | (v->class == DWARF_LINE_STRP ? 1 : v->class == DWARF_STRP ? 2 : 0);
+	*ret = v->class == DWARF_NONE ? 0 : (uint32_t)v->number;
+	return v->class == DWARF_NONE || (*sections & 3 && v->number < UINT32_MAX);
+}
+
+bool dwarf_reader_file_key(struct dwarf_reader *r, uint64_t file, struct dwarf_file_key *ret)
+{
+	const struct dwarf_line_header *h = &r->line_header;
+	static const struct dwarf_value none;
+	struct dwarf_line_file entry;
+
+	ret->sections = 0;
+	return file_entry(r, file, &entry) && string_key(&entry.name, &ret->name, &ret->sections) &&
+	       string_key(entry.dir < h->n_dirs ? &h->dirs[entry.dir] : &none, &ret->dir, &ret->sections) &&
+	       string_key(&r->lines_cu->comp_dir, &ret->comp_dir, &ret->sections);
 }

@@ -9,7 +9,7 @@
  * Every read of the loop may go up to DWARF_PAD bytes past the end; whether it did is asked once behind each
  * attribute of a size of its own, and once a DIE.
  */
-#include "dwarf/code.h"
+#include "dwarf/run.h"
 
 #include <stdlib.h>
 
@@ -28,143 +28,7 @@ struct state {
 	uint32_t scope;
 };
 
-struct values {
-	uint64_t v[DWARF_N_SLOTS];
-	uint8_t is[DWARF_N_SLOTS];
-	unsigned has;
-};
-
 typedef int function_fn(void *arg, const struct dwarf_function *f, struct err *err);
-
-/* The bytes of the unit. */
-struct text {
-	const uint8_t *start, *end;
-	bool big;
-	const struct dwarf_format *format;
-};
-
-static uint64_t value_read(const struct text *t, const uint8_t **p, uint8_t read, const uint8_t **program)
-{
-	uint64_t v;
-
-	switch (read) {
-	case DWARF_READ_FLAG:
-		return 1;
-	case DWARF_READ_ULEB:
-		return leb_u(p, t->end);
-	case DWARF_READ_SLEB:
-		return (uint64_t)leb_s(p, t->end);
-	case DWARF_READ_IMPLICIT:
-		memcpy(&v, *program, 8);
-		*program += 8;
-		return le64toh(v);
-	}
-	v = dwarf_get(*p, read, t->big);
-	*p += read;
-	return v;
-}
-
-static void value_set(struct values *vs, uint8_t slot, uint64_t v, uint8_t is)
-{
-	vs->v[slot] = v;
-	vs->is[slot] = is;
-	vs->has |= 1u << slot;
-}
-
-/* DW_FORM_indirect: the form stands before the value. False: unknown. */
-static bool indirect(const struct text *t, const uint8_t **pp, uint8_t slot, struct values *vs)
-{
-	uint64_t form = leb_u(pp, t->end), v;
-	uint8_t read, is;
-
-	if (form == FORM_INDIRECT || form == FORM_IMPLICIT_CONST)
-		return false;
-	if (dwarf_form_plan(form, t->format, &read, &is)) {
-		v = value_read(t, pp, read, NULL);
-		if (slot != DWARF_NO_SLOT)
-			value_set(vs, slot, v, is);
-		return true;
-	}
-	if (*pp <= t->end) {
-		struct cursor c = cursor_at(bytes_of(*pp, (size_t)(t->end - *pp)), t->big, 0);
-		struct dwarf_value ignored;
-
-		if (!dwarf_form_read(&c, form, 0, t->format, &ignored))
-			return false;
-		*pp = cursor_ok(&c) ? c.p : t->end + 1;
-	}
-	return true;
-}
-
-/* A block of @n bytes. */
-static inline const uint8_t *pass(const struct text *t, const uint8_t *p, uint64_t n)
-{
-	return p <= t->end && n <= (uint64_t)(t->end - p) ? p + n : t->end + 1;
-}
-
-/*
- * Run a program over a DIE's attributes; returns what is behind them: end + 1 if they do not end before it.
- * NULL: an unknown form.
- */
-static inline const uint8_t *run(const struct text *t, const uint8_t *p, const uint8_t *program,
-				 struct values *vs)
-{
-	const uint8_t *nul;
-	uint64_t n;
-	uint8_t op, slot;
-
-	for (;;) {
-		op = *program++;
-		if (op >= DWARF_OP_SKIP) {
-			p += op - DWARF_OP_SKIP;
-			if (p > t->end)
-				return t->end + 1;
-			continue;
-		}
-		switch (op) {
-		case DWARF_OP_END:
-			return p;
-		case DWARF_OP_ULEB:
-			leb_u(&p, t->end);
-			break;
-		case DWARF_OP_STRING:
-			nul = memchr(p, 0, (size_t)(t->end - p));
-			p = nul ? nul + 1 : t->end + 1;
-			break;
-		case DWARF_OP_BLOCK1:
-			n = *p++;
-			p = pass(t, p, n);
-			break;
-		case DWARF_OP_BLOCK2:
-			n = dwarf_get(p, 2, t->big);
-			p = pass(t, p + 2, n);
-			break;
-		case DWARF_OP_BLOCK4:
-			n = dwarf_get(p, 4, t->big);
-			p = pass(t, p + 4, n);
-			break;
-		case DWARF_OP_BLOCK:
-			n = leb_u(&p, t->end);
-			p = pass(t, p, n);
-			break;
-		case DWARF_OP_INDIRECT:
-			slot = *program++;
-			if (!indirect(t, &p, slot, vs))
-				return NULL;
-			break;
-		default: /* DWARF_OP_VALUE */
-			slot = *program++;
-			{
-				uint8_t read = *program++, is = *program++;
-
-				value_set(vs, slot, value_read(t, &p, read, &program), is);
-			}
-			break;
-		}
-		if (p > t->end)
-			return t->end + 1;
-	}
-}
 
 /* The DIE that a reference means, in the section; *ret_alt: in the supplementary file's. UINT64_MAX: none
  * that we can find. */
@@ -183,7 +47,7 @@ static uint64_t ref_of(const struct dwarf_reader *r, uint64_t v, uint8_t is, boo
 }
 
 /* The spans of a node, by its low and high pc or its list. */
-static int spans_of(struct dwarf_reader *r, const struct values *vs, uint32_t node, struct err *err)
+static int spans_of(struct dwarf_reader *r, const struct dwarf_values *vs, uint32_t node, struct err *err)
 {
 	uint64_t lo, hi;
 
@@ -237,7 +101,7 @@ static int push(struct dwarf_reader *r, const struct state *outside, bool ends_f
 	return 0;
 }
 
-static int node_add(struct dwarf_reader *r, const struct values *vs, uint64_t die, uint32_t parent,
+static int node_add(struct dwarf_reader *r, const struct dwarf_values *vs, uint64_t die, uint32_t parent,
 		    struct err *err)
 {
 	struct dwarf_node n = { .die = die, .parent = parent };
@@ -258,8 +122,8 @@ static int node_add(struct dwarf_reader *r, const struct values *vs, uint64_t di
 }
 
 /* A subprogram with code: the state is within it from here on. 1: it has none. */
-static int function_begin(struct dwarf_reader *r, struct state *st, const struct values *vs, uint64_t die,
-			  struct err *err)
+static int function_begin(struct dwarf_reader *r, struct state *st, const struct dwarf_values *vs,
+			  uint64_t die, struct err *err)
 {
 	uint32_t first = (uint32_t)r->n_nodes;
 	size_t n_spans = r->n_spans;
@@ -275,7 +139,8 @@ static int function_begin(struct dwarf_reader *r, struct state *st, const struct
 	return 0;
 }
 
-static int inlined_begin(struct dwarf_reader *r, struct state *st, const struct values *vs, struct err *err)
+static int inlined_begin(struct dwarf_reader *r, struct state *st, const struct dwarf_values *vs,
+			 struct err *err)
 {
 	uint32_t node = (uint32_t)r->n_nodes;
 	uint64_t die = UINT64_MAX;
@@ -303,8 +168,8 @@ static int scope_begin(struct dwarf_reader *r, struct state *st, uint64_t off, s
 }
 
 /* Where to go on when what is in a DIE is of no interest: NULL: there is no telling. */
-static const uint8_t *sibling(const struct dwarf_reader *r, const struct text *t, const struct values *vs,
-			      const uint8_t *p)
+static const uint8_t *sibling(const struct dwarf_reader *r, const struct dwarf_text *t,
+			      const struct dwarf_values *vs, const uint8_t *p)
 {
 	uint64_t off;
 
@@ -314,19 +179,20 @@ static const uint8_t *sibling(const struct dwarf_reader *r, const struct text *t
 	return off < (uint64_t)(t->end - t->start) && t->start + off >= p ? t->start + off : NULL;
 }
 
-static int bad_die(const struct dwarf_reader *r, const struct text *t, const uint8_t *p, const char *why,
-		   struct err *err)
+static int bad_die(const struct dwarf_reader *r, const struct dwarf_text *t, const uint8_t *p,
+		   const char *why, struct err *err)
 {
 	return err_set(err, ERR_INVALID, "DIE at %llu: %s",
 		       (unsigned long long)(r->cu.off + (uint64_t)(p - t->start)), why);
 }
 
-static int walk(struct dwarf_reader *r, const struct text *t, function_fn *fn, void *arg, struct err *err)
+static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn *fn, void *arg,
+		struct err *err)
 {
 	const uint8_t *p = t->start + (r->cu.die - r->cu.off), *die, *to;
 	struct state st = { NO_NODE, 0, UINT32_MAX };
 	bool is_c = r->cu.is_c;
-	struct values vs;
+	struct dwarf_values vs;
 	int rc;
 
 	while (p < t->end) {
@@ -354,7 +220,10 @@ static int walk(struct dwarf_reader *r, const struct text *t, function_fn *fn, v
 		if (!decl)
 			return bad_die(r, t, die, "its abbreviation is not in the table", err);
 		vs.has = 0;
-		p = run(t, p, r->table->programs.p + decl->program, &vs);
+		if (decl->passes)
+			p += decl->passes;
+		else
+			p = dwarf_run(t, p, r->table->programs.p + decl->program, &vs);
 		if (!p)
 			return bad_die(r, t, die, "unknown form", err);
 		if (p > t->end)
@@ -422,7 +291,7 @@ int dwarf_reader_walk(struct dwarf_reader *r,
 		      int (*fn)(void *arg, const struct dwarf_function *f, struct err *err), void *arg,
 		      struct err *err)
 {
-	struct text t = { r->p, r->p + (r->cu.end - r->cu.off), r->d->big, &r->cu.format };
+	struct dwarf_text t = { r->p, r->p + (r->cu.end - r->cu.off), r->d->big, &r->cu.format };
 
 	r->n_nodes = r->n_spans = r->n_scopes = r->depth = 0;
 	return walk(r, &t, fn, arg, err) < 0 ? -1 : 0;

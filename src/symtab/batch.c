@@ -19,6 +19,7 @@ struct batch *batch_new(const struct dwarf *d, uint32_t index, bool columns)
 	b->index = index;
 	b->columns = columns;
 	intern_init(&b->in);
+	b->known.seed = b->known_files.seed = b->in.seed;
 	b->work = NEW(struct unit_work);
 	b->reader = d ? dwarf_reader_new(d) : NULL;
 	return b;
@@ -33,6 +34,8 @@ void batch_free(struct batch *b)
 	w = b->work;
 	dwarf_reader_free(b->reader);
 	intern_done(&b->in);
+	quad_map_done(&b->known);
+	quad_map_done(&b->known_files);
 	free(b->pieces);
 	free(b->entries);
 	buf_done(&b->rows);
@@ -43,6 +46,7 @@ void batch_free(struct batch *b)
 	id_map_done(&w->refs);
 	free(w->names);
 	free(w->nodes);
+	free(w->entries);
 	free(w->own);
 	free(w->calls);
 	free(w->heap);
@@ -98,6 +102,21 @@ static uint32_t file_look_up(struct batch *b, uint32_t file)
 	return intern_file(&b->in, dir, intern_str(&b->in, f.name, f.stable));
 }
 
+/* Most are the same headers that the units before had. */
+static uint32_t file_id(struct batch *b, uint32_t file)
+{
+	struct dwarf_file_key key;
+	uint32_t *known;
+
+	if (!dwarf_reader_file_key(b->reader, file, &key))
+		return file_look_up(b, file);
+	known = quad_map_at(&b->known_files,
+			    (struct quad){ { key.name, key.dir, key.comp_dir, key.sections } });
+	if (!*known)
+		*known = file_look_up(b, file) + 1;
+	return *known - 1;
+}
+
 /* The id of a unit's file, 0: none. */
 uint32_t batch_file(struct batch *b, uint32_t file)
 {
@@ -118,7 +137,7 @@ uint32_t batch_file(struct batch *b, uint32_t file)
 	}
 	id = w->file_ids[file];
 	if (!id) {
-		id = file_look_up(b, file);
+		id = file_id(b, file);
 		w->file_ids[file] = id ? id : UINT32_MAX;
 	}
 	return id == UINT32_MAX ? 0 : id;
@@ -142,31 +161,54 @@ uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt)
 	return *at;
 }
 
+static int name_look_up(struct batch *b, struct name_ref *n, struct err *err)
+{
+	struct function_id f = { 0 };
+	struct dwarf_name name;
+	struct err why = { 0 };
+
+	if (dwarf_reader_name(b->reader, n->die, n->in_alt, &name, &why) < 0) {
+		if (why.kind != ERR_INVALID && why.kind != ERR_LIMIT) {
+			*err = why;
+			return -1;
+		}
+		batch_skip(b, b->work->unit, &why);
+	}
+	if (name.alt_missing)
+		b->flags |= SYMTAB_ALT_MISSING;
+	f.name = intern_str(&b->in, name.name, name.name_stable);
+	f.linkage = intern_str(&b->in, name.linkage, name.linkage_stable);
+	if (f.linkage == f.name)
+		f.linkage = 0;
+	f.line = name.decl_line;
+	f.file = name.decl_file ? batch_file(b, name.decl_file) : 0;
+	n->function = intern_function(&b->in, &f);
+	return 0;
+}
+
+/* Most are the same functions of headers that the units before had. */
 static int names_look_up(struct batch *b, struct err *err)
 {
 	struct unit_work *w = b->work;
 
 	for (size_t i = 0; i < w->n_names; i++) {
-		struct function_id f = { 0 };
-		struct dwarf_name name;
-		struct err why = { 0 };
+		struct dwarf_name_key key;
+		uint32_t *known;
 
-		if (dwarf_reader_name(b->reader, w->names[i].die, w->names[i].in_alt, &name, &why) < 0) {
-			if (why.kind != ERR_INVALID && why.kind != ERR_LIMIT) {
-				*err = why;
+		if (!dwarf_reader_name_key(b->reader, w->names[i].die, w->names[i].in_alt, &key)) {
+			if (name_look_up(b, &w->names[i], err) < 0)
 				return -1;
-			}
-			batch_skip(b, w->unit, &why);
+			continue;
 		}
-		if (name.alt_missing)
-			b->flags |= SYMTAB_ALT_MISSING;
-		f.name = intern_str(&b->in, name.name, name.name_stable);
-		f.linkage = intern_str(&b->in, name.linkage, name.linkage_stable);
-		if (f.linkage == f.name)
-			f.linkage = 0;
-		f.line = name.decl_line;
-		f.file = name.decl_file ? batch_file(b, name.decl_file) : 0;
-		w->names[i].function = intern_function(&b->in, &f);
+		key.decl_file = key.decl_file ? batch_file(b, key.decl_file) : 0;
+		known = quad_map_at(&b->known,
+				    (struct quad){ { key.name, key.linkage, key.decl_file, key.decl_line } });
+		if (!*known) {
+			if (name_look_up(b, &w->names[i], err) < 0)
+				return -1;
+			*known = w->names[i].function + 1;
+		}
+		w->names[i].function = *known - 1;
 	}
 	for (size_t i = w->first_piece; i < b->n_pieces; i++)
 		if (b->pieces[i].function)

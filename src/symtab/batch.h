@@ -12,6 +12,12 @@ struct node_state {
 	uint32_t entry;
 };
 
+/* Of an entry, while its piece is made. */
+struct entry_state {
+	uint32_t next; /* the same call in another file, 0: none */
+	uint32_t last; /* the line of its last row */
+};
+
 struct name_ref {
 	uint64_t die;
 	bool in_alt;
@@ -29,6 +35,8 @@ struct unit_work {
 	struct node_state *nodes;
 	size_t room_nodes;
 	uint32_t stamp;
+	struct entry_state *entries; /* of the piece */
+	size_t room_entries;
 	struct dwarf_span *own, *calls; /* of the function at hand: its own spans; those of calls */
 	size_t room_own, room_calls;
 	uint32_t *heap; /* of calls: those that have begun */

@@ -235,6 +235,8 @@ static int write_blocks(struct build *b, struct err *err)
 
 static int write_all(struct build *b, struct buf *out, struct symtab_stats *stats, struct err *err)
 {
+	AUTO(buf_done) struct buf head = { 0 };
+	struct buf *all = &b->block_bytes;
 	uint8_t *p;
 
 	for (unsigned k = 0; k < b->n_batches; k++)
@@ -248,15 +250,19 @@ static int write_all(struct build *b, struct buf *out, struct symtab_stats *stat
 		b->flags |= SYMTAB_RELOCATABLE;
 	if (b->o->alt)
 		b->flags |= SYMTAB_ALT_APPLIED;
-	if (build_head(b, out, &stats->n_skipped, err) < 0)
+	if (build_head(b, &head, &stats->n_skipped, err) < 0)
 		return -1;
-	p = buf_try_reserve(out, b->block_bytes.size + TABLE_PAD);
+	p = buf_try_reserve(all, head.size + TABLE_PAD);
 	if (!p)
-		return err_set(err, ERR_LIMIT, "no memory for a table of %zu bytes", b->block_bytes.size);
-	if (b->block_bytes.size)
-		memcpy(p, b->block_bytes.p, b->block_bytes.size);
-	memset(p + b->block_bytes.size, 0, TABLE_PAD);
-	out->size += b->block_bytes.size + TABLE_PAD;
+		return err_set(err, ERR_LIMIT, "no memory for a table of %zu bytes", all->size);
+	memset(p + head.size, 0, TABLE_PAD);
+	/* Moved where they are: a copy would be as many pages more. */
+	memmove(all->p + head.size, all->p, all->size);
+	memcpy(all->p, head.p, head.size);
+	all->size += head.size + TABLE_PAD;
+	buf_done(out);
+	*out = *all;
+	*all = (struct buf){ 0 };
 	return 0;
 }
 

@@ -51,6 +51,7 @@ struct build {
 /* What is seen of pieces and symbols, of those that lie over one another too, into `spans` and `shown`. */
 void build_show(struct build *b);
 /*
- * The table's head (docs/formats/symtab.md), when all blocks are written; *ret_skipped: reasons that it tells of units left out.
+ * The table's head (docs/formats/symtab.md), when all blocks are written; *ret_skipped: reasons that it tells
+ * of units left out.
  */
 int build_head(struct build *b, struct buf *out, uint64_t *ret_skipped, struct err *err);

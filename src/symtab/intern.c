@@ -70,6 +70,58 @@ void id_map_done(struct id_map *m)
 	*m = (struct id_map){ 0 };
 }
 
+static size_t quad_slot(const struct quad_map *m, const struct quad *k)
+{
+	uint64_t h = ((uint64_t)k->v[0] << 32 | k->v[3]) ^ m->seed;
+
+	h = (h ^ h >> 32) * 0x9e3779b97f4a7c15;
+	h ^= (uint64_t)k->v[1] << 32 | k->v[2];
+	h = (h ^ h >> 29) * 0xbf58476d1ce4e5b9;
+	return (h ^ h >> 32) & (m->n_slots - 1);
+}
+
+static void quad_map_grow(struct quad_map *m)
+{
+	struct quad_map old = *m;
+
+	m->n_slots = old.n_slots ? old.n_slots * 2 : 256;
+	m->slots = mem_zalloc(m->n_slots * sizeof(*m->slots));
+	for (size_t i = 0; i < old.n_slots; i++)
+		if (old.slots[i].value) {
+			size_t at = quad_slot(m, &old.slots[i].key);
+
+			while (m->slots[at].value)
+				at = (at + 1) & (m->n_slots - 1);
+			m->slots[at] = old.slots[i];
+		}
+	free(old.slots);
+}
+
+uint32_t *quad_map_at(struct quad_map *m, struct quad key)
+{
+	struct quad_slot *s;
+	size_t at;
+
+	if (m->n * 2 >= m->n_slots)
+		quad_map_grow(m);
+	for (at = quad_slot(m, &key);; at = (at + 1) & (m->n_slots - 1)) {
+		s = &m->slots[at];
+		if (!s->value)
+			break;
+		if (memcmp(&s->key, &key, sizeof(key)) == 0)
+			return &s->value;
+	}
+	s->key = key;
+	m->n++;
+	return &s->value;
+}
+
+void quad_map_done(struct quad_map *m)
+{
+	free(m->slots);
+	*m = (struct quad_map){ 0 };
+}
+
 void intern_init(struct intern *in)
 {
 	*in = (struct intern){ 0 };

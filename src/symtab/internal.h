@@ -43,6 +43,22 @@ uint32_t *id_map_at(struct id_map *m, uint64_t key);
 void id_map_clear(struct id_map *m);
 void id_map_done(struct id_map *m);
 
+/* The same from four small numbers. */
+struct quad {
+	uint32_t v[4];
+};
+struct quad_slot {
+	struct quad key;
+	uint32_t value; /* 0: free */
+};
+struct quad_map {
+	struct quad_slot *slots;
+	size_t n, n_slots;
+	uint64_t seed;
+};
+uint32_t *quad_map_at(struct quad_map *m, struct quad key);
+void quad_map_done(struct quad_map *m);
+
 struct file_id {
 	uint32_t dir, name; /* strings */
 };
@@ -82,8 +98,6 @@ struct entry {
 	uint16_t call_column, column;
 	uint8_t other_file;
 	uint8_t passive; /* was needed as a parent before it had rows; PASSIVE_USED: has them by now */
-	/* While it is made: the same call in another file, 0: none; the line of its last row. */
-	uint32_t next, last;
 };
 
 enum { PASSIVE_USED = 2 };
@@ -111,6 +125,8 @@ struct batch {
 	const struct dwarf *dwarf;
 	struct dwarf_reader *reader;
 	struct intern in;
+	/* Ids + 1 of what the units before had: functions and files by what tells them apart in the DWARF. */
+	struct quad_map known, known_files;
 	struct piece *pieces;
 	struct entry *entries;
 	struct buf rows;

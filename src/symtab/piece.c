@@ -20,10 +20,14 @@ static struct entry *entry_at(struct sweep *s, uint32_t i)
 static uint32_t entry_add(struct sweep *s, const struct entry *e)
 {
 	struct batch *b = s->b;
+	struct unit_work *w = b->work;
+	uint32_t i = b->pieces[s->piece].n_entries++;
 
 	GROW(b->entries, b->n_entries, b->room_entries);
 	b->entries[b->n_entries++] = *e;
-	return b->pieces[s->piece].n_entries++;
+	GROW(w->entries, i, w->room_entries);
+	w->entries[i] = (struct entry_state){ 0, e->line };
+	return i;
 }
 
 /* The entry of a call; with those that it stands in, if they are not there yet. */
@@ -62,6 +66,7 @@ static uint32_t node_entry(struct sweep *s, uint32_t node)
 static uint32_t row_entry(struct sweep *s, uint32_t node, const struct entry *row, bool *ret_new)
 {
 	uint32_t before = s->b->pieces[s->piece].n_entries, i = node_entry(s, node), k;
+	struct entry_state *states = s->b->work->entries;
 	struct entry *e = entry_at(s, i);
 	unsigned tries = 0;
 
@@ -69,23 +74,23 @@ static uint32_t row_entry(struct sweep *s, uint32_t node, const struct entry *ro
 	if (e->passive == 1) {
 		e->passive = *ret_new ? 0 : PASSIVE_USED;
 		e->file = row->file;
-		e->line = e->last = row->line;
+		e->line = states[i].last = row->line;
 		e->column = row->column;
 		return i;
 	}
 	if (e->file == row->file)
 		return i;
-	for (k = e->next; k && tries < CHAIN_MAX; k = entry_at(s, k)->next, tries++)
+	for (k = states[i].next; k && tries < CHAIN_MAX; k = states[k].next, tries++)
 		if (entry_at(s, k)->file == row->file)
 			return k;
 	k = entry_add(s, &(struct entry){ .parent = i,
 					  .file = row->file,
 					  .line = row->line,
-					  .last = row->line,
 					  .column = row->column,
-					  .other_file = 1,
-					  .next = e->next });
-	entry_at(s, i)->next = k;
+					  .other_file = 1 });
+	states = s->b->work->entries; /* it may have moved */
+	states[k].next = states[i].next;
+	states[i].next = k;
 	*ret_new = true;
 	return k;
 }
@@ -143,7 +148,6 @@ void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uin
 {
 	struct entry r = { .line = line, .column = s->b->columns ? column : 0 };
 	bool is_new, first = !s->any;
-	struct entry *e;
 	uint32_t i;
 	int64_t step;
 
@@ -156,14 +160,13 @@ void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uin
 	s->column = r.column;
 	s->any = true;
 	i = row_entry(s, node, &r, &is_new);
-	e = entry_at(s, i);
 	if (first && !i) {
 		/* The piece begins with it: nothing to write. */
-		e->passive = 0;
+		entry_at(s, i)->passive = 0;
 		return;
 	}
-	step = (int64_t)line - (int64_t)e->last;
-	e->last = line;
+	step = (int64_t)line - (int64_t)s->b->work->entries[i].last;
+	s->b->work->entries[i].last = line;
 	row_write(&s->rows, addr, i, is_new, step, r.column);
 	s->b->n_rows++;
 }

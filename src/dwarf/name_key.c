@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What tells one function's name from another's, without the name.
+ *
+ * The same functions of headers are in thousands of units. Their names are the same strings of .debug_str, so
+ * the strings' offsets are enough to know them again. What is out of the ordinary (other units, other forms,
+ * names that have to be put together) is for dwarf_reader_name().
+ */
+#include "dwarf/run.h"
+
+/* False: not a string of .debug_str that is not empty. */
+static bool take_string(const struct dwarf_reader *r, const struct dwarf_values *vs, unsigned slot,
+			uint32_t *ret)
+{
+	const struct dwarf_data *str = &r->d->str;
+
+	if (!(vs->has & 1u << slot) || *ret != DWARF_NAME_NONE)
+		return true;
+	if (vs->v[slot] >= str->size || !str->p[vs->v[slot]])
+		return false;
+	*ret = (uint32_t)vs->v[slot];
+	return true;
+}
+
+/* Where to go on; UINT64_MAX: nowhere. False: not in this unit. */
+static bool next_die(const struct dwarf_reader *r, const struct dwarf_values *vs, uint64_t *ret)
+{
+	unsigned slot = vs->has & 1u << DWARF_SLOT_NAME_ORIGIN ? DWARF_SLOT_NAME_ORIGIN
+							       : DWARF_SLOT_SPECIFICATION;
+
+	*ret = UINT64_MAX;
+	if (!(vs->has & 1u << slot))
+		return true;
+	if (vs->is[slot] != DWARF_IS_UNIT_REF || vs->v[slot] >= r->cu.end - r->cu.off)
+		return false;
+	*ret = r->cu.off + vs->v[slot];
+	return true;
+}
+
+bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name_key *ret)
+{
+	struct dwarf_text t = { r->p, r->p + (r->cu.end - r->cu.off), r->d->big, &r->cu.format };
+	bool has_file = false;
+
+	*ret = (struct dwarf_name_key){ .name = DWARF_NAME_NONE, .linkage = DWARF_NAME_NONE };
+	if (in_alt || r->cu.file != r->d || r->d->passes || !r->table)
+		return false;
+	for (unsigned hops = 0; hops < DWARF_MAX_HOPS; hops++) {
+		const struct dwarf_decl *decl;
+		const uint8_t *p, *program;
+		struct dwarf_values vs;
+
+		if (die < r->cu.die || die >= r->cu.end)
+			return false;
+		p = t.start + (die - r->cu.off);
+		decl = dwarf_table_find(r->table, leb_u(&p, t.end));
+		program = decl ? dwarf_table_names(r->table, decl) : NULL;
+		if (!program)
+			return false;
+		vs.has = 0;
+		p = dwarf_run(&t, p, program, &vs);
+		if (!p || p > t.end || !take_string(r, &vs, DWARF_SLOT_NAME, &ret->name) ||
+		    !take_string(r, &vs, DWARF_SLOT_LINKAGE, &ret->linkage))
+			return false;
+		if (vs.has & 1u << DWARF_SLOT_DECL_LINE && !ret->decl_line)
+			ret->decl_line = (uint32_t)MIN(vs.v[DWARF_SLOT_DECL_LINE], (uint64_t)UINT32_MAX);
+		if (vs.has & 1u << DWARF_SLOT_DECL_FILE && !has_file) {
+			has_file = true;
+			ret->decl_file = (uint32_t)MIN(vs.v[DWARF_SLOT_DECL_FILE], (uint64_t)UINT32_MAX);
+		}
+		if (!next_die(r, &vs, &die))
+			return false;
+		/* Names that have no linkage name are put together of scopes, but for those of C. */
+		if (die == UINT64_MAX)
+			return ret->linkage != DWARF_NAME_NONE || ret->name == DWARF_NAME_NONE || r->cu.is_c;
+	}
+	return false;
+}

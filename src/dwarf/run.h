@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Abbreviations' programs (program.c) run over the attributes of a DIE.
+ *
+ * Every read may go up to DWARF_PAD bytes past the end; whether it did is asked once behind each attribute of
+ * a size of its own, and at the end of the DIE.
+ */
+#pragma once
+
+#include "dwarf/code.h"
+
+struct dwarf_values {
+	uint64_t v[DWARF_N_SLOTS];
+	uint8_t is[DWARF_N_SLOTS];
+	unsigned has;
+};
+
+/* The bytes of the unit. */
+struct dwarf_text {
+	const uint8_t *start, *end;
+	bool big;
+	const struct dwarf_format *format;
+};
+
+static inline uint64_t dwarf_value_read(const struct dwarf_text *t, const uint8_t **p, uint8_t read,
+					const uint8_t **program)
+{
+	uint64_t v;
+
+	switch (read) {
+	case DWARF_READ_FLAG:
+		return 1;
+	case DWARF_READ_ULEB:
+		return leb_u(p, t->end);
+	case DWARF_READ_SLEB:
+		return (uint64_t)leb_s(p, t->end);
+	case DWARF_READ_IMPLICIT:
+		memcpy(&v, *program, 8);
+		*program += 8;
+		return le64toh(v);
+	}
+	v = dwarf_get(*p, read, t->big);
+	*p += read;
+	return v;
+}
+
+/* The most usual ones where they are run; 4 bytes and one. */
+static inline uint64_t dwarf_value_near(const struct dwarf_text *t, const uint8_t **p, uint8_t read,
+					const uint8_t **program)
+{
+	uint32_t v;
+
+	if (read == 1)
+		return *(*p)++;
+	if (read != 4)
+		return dwarf_value_read(t, p, read, program);
+	memcpy(&v, *p, 4);
+	*p += 4;
+	return t->big ? be32toh(v) : le32toh(v);
+}
+
+static inline void dwarf_value_set(struct dwarf_values *vs, uint8_t slot, uint64_t v, uint8_t is)
+{
+	vs->v[slot] = v;
+	vs->is[slot] = is;
+	vs->has |= 1u << slot;
+}
+
+/* DW_FORM_indirect: the form stands before the value. False: unknown. */
+static inline bool dwarf_run_indirect(const struct dwarf_text *t, const uint8_t **pp, uint8_t slot,
+				      struct dwarf_values *vs)
+{
+	uint64_t form = leb_u(pp, t->end), v;
+	uint8_t read, is;
+
+	if (form == FORM_INDIRECT || form == FORM_IMPLICIT_CONST)
+		return false;
+	if (dwarf_form_plan(form, t->format, &read, &is)) {
+		v = dwarf_value_read(t, pp, read, NULL);
+		if (slot != DWARF_NO_SLOT)
+			dwarf_value_set(vs, slot, v, is);
+		return true;
+	}
+	if (*pp <= t->end) {
+		struct cursor c = cursor_at(bytes_of(*pp, (size_t)(t->end - *pp)), t->big, 0);
+		struct dwarf_value ignored;
+
+		if (!dwarf_form_read(&c, form, 0, t->format, &ignored))
+			return false;
+		*pp = cursor_ok(&c) ? c.p : t->end + 1;
+	}
+	return true;
+}
+
+/* A block of @n bytes. */
+static inline const uint8_t *dwarf_run_pass(const struct dwarf_text *t, const uint8_t *p, uint64_t n)
+{
+	return p <= t->end && n <= (uint64_t)(t->end - p) ? p + n : t->end + 1;
+}
+
+/*
+ * Run a program over a DIE's attributes; returns what is behind them: end + 1 if they do not end before it.
+ * NULL: an unknown form.
+ */
+static inline const uint8_t *dwarf_run(const struct dwarf_text *t, const uint8_t *p, const uint8_t *program,
+				       struct dwarf_values *vs)
+{
+	const uint8_t *nul;
+	uint64_t n;
+	uint8_t op, slot;
+
+	for (;;) {
+		op = *program++;
+		if (op >= DWARF_OP_SKIP) {
+			p += op - DWARF_OP_SKIP;
+			if (p > t->end)
+				return t->end + 1;
+			continue;
+		}
+		switch (op) {
+		case DWARF_OP_END:
+			return p;
+		case DWARF_OP_ULEB:
+			leb_u(&p, t->end);
+			break;
+		case DWARF_OP_STRING:
+			nul = memchr(p, 0, (size_t)(t->end - p));
+			p = nul ? nul + 1 : t->end + 1;
+			break;
+		case DWARF_OP_BLOCK1:
+			n = *p++;
+			p = dwarf_run_pass(t, p, n);
+			break;
+		case DWARF_OP_BLOCK2:
+			n = dwarf_get(p, 2, t->big);
+			p = dwarf_run_pass(t, p + 2, n);
+			break;
+		case DWARF_OP_BLOCK4:
+			n = dwarf_get(p, 4, t->big);
+			p = dwarf_run_pass(t, p + 4, n);
+			break;
+		case DWARF_OP_BLOCK:
+			n = leb_u(&p, t->end);
+			p = dwarf_run_pass(t, p, n);
+			break;
+		case DWARF_OP_INDIRECT:
+			slot = *program++;
+			if (!dwarf_run_indirect(t, &p, slot, vs))
+				return NULL;
+			break;
+		default: /* DWARF_OP_VALUE */
+			slot = *program++;
+			{
+				uint8_t read = *program++, is = *program++;
+
+				dwarf_value_set(vs, slot, dwarf_value_near(t, &p, read, &program), is);
+			}
+			break;
+		}
+		if (p > t->end)
+			return t->end + 1;
+	}
+}
