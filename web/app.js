@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page: asks the server for its figures every few seconds, while somebody looks, and hands them to the panels.
-import { startAddress } from "./address.js";
+// The page: which view is shown, and how the server is: it is asked every few seconds, while somebody looks.
+import { hideDebug, showDebug } from "./debug/binaries.js";
 import { $, setText } from "./dom.js";
-import { showFailures } from "./failures.js";
-import { showIndexed, showRequests } from "./figures.js";
+import { hideExplore, showExplore } from "./explore/explore.js";
 import { duration } from "./format.js";
-import { showOthers } from "./others.js";
-import { showScan, stateOf } from "./scan.js";
-import { noteStatus, startSearch } from "./search.js";
-import { showStore } from "./store.js";
-import { showUse } from "./use.js";
+import { stateOf } from "./server/scan.js";
+import { showServer, showStatus, startServer } from "./server/server.js";
+import { onUrl, params, startUrl, viewOf } from "./url.js";
 
 const BUSY_MS = 2000, IDLE_MS = 5000, PATIENCE_MS = 15000, LOST_MAX_MS = 30000;
 
@@ -22,15 +19,9 @@ function showState(is, short, long) {
 }
 
 function show(status) {
-	noteStatus(status);
 	showState(...stateOf(status));
 	setText($("about"), `version ${status.version}, up for ${duration(status.uptime_ms)}`);
-	showScan(status);
-	showIndexed(status);
-	showRequests(status);
-	showOthers(status);
-	showStore(status);
-	showFailures(status);
+	showStatus(status);
 }
 
 async function ask() {
@@ -64,9 +55,51 @@ async function round() {
 	timer = setTimeout(round, next);
 }
 
-document.addEventListener("visibilitychange", round);
+/* ---- views ---- */
+
+const views = {
+	explore: { title: "Explore", show: showExplore, hide: hideExplore },
+	debug: { title: "Debug information", show: showDebug, hide: hideDebug },
+	server: { title: "Server", show: showServer },
+};
+// What a view is about goes along to the next one.
+const SHARED = ["query", "from", "to"];
+let shown = null;
+
+function showView() {
+	const asked = viewOf(), name = views[asked] ? asked : "explore", view = views[name];
+	for (const [other, { hide }] of Object.entries(views)) {
+		$(`view-${other}`).hidden = other !== name;
+		if (other === shown && other !== name)
+			hide?.();
+	}
+	shown = name;
+	const kept = new URLSearchParams([...params()].filter(([key]) => SHARED.includes(key)));
+	for (const link of document.querySelectorAll(".views a")) {
+		const to = new URLSearchParams(kept);
+		if (link.dataset.view !== "explore")
+			to.set("view", link.dataset.view);
+		link.href = to.size ? `?${to}` : "./";
+		if (link.dataset.view === name)
+			link.setAttribute("aria-current", "page");
+		else
+			link.removeAttribute("aria-current");
+	}
+	document.body.classList.toggle("wide-view", name !== "server");
+	document.title = `${view.title} – lode`;
+	view.show();
+}
+
+/* ---- */
+
+startUrl();
+startServer();
+onUrl(showView);
+showView();
+document.addEventListener("visibilitychange", () => {
+	round();
+	if (!document.hidden)
+		views[shown].show();
+});
 addEventListener("online", round);
-showUse();
-startSearch();
-startAddress();
 round();

@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from browser import Browser
 from faulty import Faulty
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -94,6 +95,13 @@ class Service:
                 self.proc.wait()
         self.log.close()
         return self.proc.returncode
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    b = Browser()
+    yield b
+    b.close()
 
 
 @pytest.fixture

@@ -11,18 +11,11 @@ import urllib.parse
 
 import pytest
 
-from browser import KEY_ENTER, Browser
+from browser import KEY_ENTER
 from conftest import Program, free_port, make_deb, tree_of
 from making import elf, new_id
 
 HOSTILE = "<img src=x onerror=document.title='owned'>\u202e.deb"
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    b = Browser()
-    yield b
-    b.close()
 
 
 @pytest.fixture
@@ -42,7 +35,7 @@ def page(chromium):
 
 def visit(page, service, query=None, may_fail=None):
     page.base, page.may_fail = service.url, may_fail
-    page.open(service.url + ("/" if query is None else "/?" + urllib.parse.urlencode({"q": query})))
+    page.open(service.url + ("/?view=server" if query is None else "/?" + urllib.parse.urlencode({"q": query})))
 
 
 NOT_HERE = r"/buildid/[0-9a-f]+/(debuginfo|executable) .*(404|502)"

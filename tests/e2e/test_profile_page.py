@@ -3,21 +3,11 @@
 
 import subprocess
 
-import pytest
-
-from browser import Browser
 from conftest import LODE
 
 ESCAPE = "\ue00c"
 ARROW_UP = "\ue013"
 FOLDED = "main;parse;read 30\nmain;parse;<img src=x onerror=document.title='owned'> 20\nmain;write 50\n"
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    b = Browser()
-    yield b
-    b.close()
 
 
 def show(chromium, tmp_path, suffix, *args):

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // An address of a build ID: the function there, the calls that were inlined into it, files, lines, and the source where it is here.
-import { $, copyButton, el, pathOf, visible } from "./dom.js";
-import { base, shellWord } from "./format.js";
+import { $, copyButton, el, pathOf, visible } from "../dom.js";
+import { base, shellWord } from "../format.js";
+import { fetchSource, lineText } from "../source_text.js";
+import { note, param } from "../url.js";
 
 const AROUND = 4;          // lines before and behind the one that is meant
-const SOURCE_MAX = 8 << 20;
 const WAIT_S = 20;         // of the server, before it says that the table is still being made
-const LINE_MAX = 400;
 
-let asked = null;          // AbortController of the question that runs
+const running = new WeakMap(); // boxes: the AbortController of the question that runs for it
 
 const words = {
 	"no-build-id": "It has no build ID.",
@@ -25,16 +25,10 @@ const words = {
 
 /* ---- sources ---- */
 
-// The lines of a file, or why it is not to be had. Each is asked for once for a chain.
+// Each is asked for once for a chain.
 async function linesOf(id, path, known, signal) {
 	if (!known.has(path))
-		known.set(path, (async () => {
-			const url = `buildid/${id}/source/${path.replace(/^\/+/, "").split("/").map(encodeURIComponent).join("/")}`;
-			const reply = await fetch(url, { signal, headers: { "X-DEBUGINFOD-MAXSIZE": SOURCE_MAX } });
-			if (!reply.ok)
-				return { why: reply.status === 404 ? "The source is not here." : (await reply.text()).trim() };
-			return { lines: (await reply.text()).split("\n") };
-		})());
+		known.set(path, fetchSource(id, path, signal));
 	return known.get(path);
 }
 
@@ -43,7 +37,7 @@ function listing(lines, line) {
 	if (line > lines.length)
 		return el("p", { class: "dim" }, `The source that is here has only ${lines.length} lines.`);
 	return el("pre", { class: "source" }, lines.slice(from - 1, to).map((text, i) => el("span", { class: from + i === line ? "meant" : null },
-		el("span", { class: "line" }, String(from + i)), visible(text.replaceAll("\t", "        ").slice(0, LINE_MAX)), "\n")));
+		el("span", { class: "line" }, String(from + i)), lineText(text), "\n")));
 }
 
 // Asked for when it is opened.
@@ -83,8 +77,8 @@ function chain(id, answer, signal) {
 		placeOf(frame), frame.file && frame.line ? sourceOf(id, frame, known, signal, i === 0) : null)));
 }
 
-function show(id, addr, reply, signal) {
-	const answer = reply.addresses[0], module = reply.modules[0], box = $("address-body");
+function show(box, id, addr, reply, signal) {
+	const answer = reply.addresses[0], module = reply.modules[0];
 	const command = `curl -s ${shellWord(`${base()}buildid/${id}/symbolize?addr=${addr}`)}`;
 	const notes = [];
 	if (answer.status === "alt-missing")
@@ -95,11 +89,11 @@ function show(id, addr, reply, signal) {
 		box.replaceChildren(el("div", { class: "note" }, el("p", {}, words[answer.status] ?? visible(module.why ?? answer.status))));
 }
 
-async function ask(id, addr) {
-	const box = $("address-body");
-	asked?.abort();
-	asked = new AbortController();
-	const signal = asked.signal;
+// What is known of an address, or why nothing is, into @box.
+export async function askAddress(box, id, addr) {
+	running.get(box)?.abort();
+	running.set(box, new AbortController());
+	const signal = running.get(box).signal;
 	box.hidden = false;
 	box.setAttribute("aria-busy", "true");
 	box.replaceChildren(el("p", { class: "dim", role: "status" }, "Asking…"));
@@ -112,7 +106,7 @@ async function ask(id, addr) {
 			}
 			const said = await reply.json();
 			if (said.addresses[0].status !== "pending") {
-				show(id, addr, said, signal);
+				show(box, id, addr, said, signal);
 				break;
 			}
 			box.replaceChildren(el("p", { class: "dim", role: "status" }, "Its table is being made; this takes a while the first time…"));
@@ -129,32 +123,32 @@ async function ask(id, addr) {
 
 /* ---- */
 
+function look() {
+	const id = $("address-id").value.replace(/[\s:-]/g, "").replace(/^0x/i, "").toLowerCase(), addr = $("address-addr").value.trim();
+	if (!/^([0-9a-f]{2})+$/.test(id) || !/^(0x)?[0-9a-f]+$/i.test(addr)) {
+		$("address-body").hidden = false;
+		$("address-body").replaceChildren(el("div", { class: "note" }, el("p", {}, "Wanted are a whole build ID and an address in that file, hexadecimal.")));
+		return;
+	}
+	note({ view: "server", id, addr });
+	askAddress($("address-body"), id, addr);
+}
+
 export function startAddress() {
-	const given = new URLSearchParams(location.search);
-	const go = (keep) => {
-		const id = $("address-id").value.replace(/[\s:-]/g, "").replace(/^0x/i, "").toLowerCase();
-		const addr = $("address-addr").value.trim();
-		if (!/^([0-9a-f]{2})+$/.test(id) || !/^(0x)?[0-9a-f]+$/i.test(addr)) {
-			$("address-body").hidden = false;
-			$("address-body").replaceChildren(el("div", { class: "note" }, el("p", {},
-				"Wanted are a whole build ID and an address in that file, hexadecimal.")));
-			return;
-		}
-		if (keep) {
-			const url = new URL(location.href);
-			url.searchParams.set("id", id);
-			url.searchParams.set("addr", addr);
-			history.replaceState(null, "", url);
-		}
-		ask(id, addr);
-	};
 	$("address-form").addEventListener("submit", (event) => {
 		event.preventDefault();
-		go(true);
+		look();
 	});
-	if (given.has("id") && given.has("addr")) {
-		$("address-id").value = given.get("id");
-		$("address-addr").value = given.get("addr");
-		go(false);
-	}
+}
+
+let followed = "";
+
+export function followAddress() {
+	const id = param("id"), addr = param("addr"), asked = `${id} ${addr}`;
+	if (!id || !addr || asked === followed)
+		return;
+	followed = asked;
+	$("address-id").value = id;
+	$("address-addr").value = addr;
+	look();
 }

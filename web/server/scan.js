@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far the scan is: of how many packages the content or the headers were read, or neither could be; and while it works, how fast and how
 // long still.
-import { $, el, setText, swap } from "./dom.js";
-import { bytes, clock, count, duration, number, percent, rate } from "./format.js";
+import { $, el, setText, swap } from "../dom.js";
+import { bytes, clock, count, duration, number, percent, rate } from "../format.js";
 
 const WINDOW_MS = 30000; // over which a rate is measured
 const RATE_AFTER_MS = 2500;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Other servers, which are asked for what is not here: how each of them is, and what came of asking.
-import { $, el, setText, swap, visible } from "./dom.js";
-import { bytes, count, duration, number, percent } from "./format.js";
+import { $, el, setText, swap, visible } from "../dom.js";
+import { bytes, count, duration, number, percent } from "../format.js";
 
 // Its colour, in words, and why.
 function stateOf(server) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is kept: pushed by people and machines, fetched from other servers, made here; and who pushed last.
-import { $, commandLine, el, pathOf, setText, swap, visible } from "./dom.js";
-import { base, bytes, count, duration, number, percent } from "./format.js";
+import { $, commandLine, el, pathOf, setText, swap, visible } from "../dom.js";
+import { base, bytes, count, duration, number, percent } from "../format.js";
 
 const origins = [
 	["pushed", "Pushed", "only evicted when nothing else is left"],
@@ -24,7 +24,7 @@ function figures(store) {
 }
 
 function row(pushed) {
-	const link = `?${new URLSearchParams({ q: pushed.build_id })}`;
+	const link = `?${new URLSearchParams({ view: "server", q: pushed.build_id })}`;
 	return el("tr", {},
 		el("td", { "data-name": "File" }, pushed.file ? pathOf(pushed.file) : el("span", { class: "none" }, "without a name")),
 		el("td", { "data-name": "Kind", class: "nowrap" }, pushed.kind),

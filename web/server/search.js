@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search: build IDs with what there is of them and how to get it; files by path or pattern with their build IDs. Nothing found
 // says why, and what to try.
-import { $, commandLine, copyButton, el, pathOf, visible } from "./dom.js";
-import { base, bytes, count, shellWord } from "./format.js";
+import { $, commandLine, copyButton, el, pathOf, visible } from "../dom.js";
+import { base, bytes, count, shellWord } from "../format.js";
+import { note, param, viewOf } from "../url.js";
 import { alternatives, guesses, understand } from "./query.js";
 
 const PAGE = 25;
 const STATUS_MS = 3000; // to wait for the first figures, which tell what may be missing
 
 let asked = null;     // AbortController of the search that runs
+let shown = null;     // what was searched for
 let lastStatus = null, statusCame;
 const haveStatus = Promise.race([new Promise((done) => { statusCame = done; }), new Promise((done) => setTimeout(done, STATUS_MS))]);
 export function noteStatus(status) {
@@ -49,7 +51,7 @@ async function askArtifact(id, kind, signal) {
 /* ---- links and words ---- */
 
 function searchLink(query, text) {
-	return el("a", { class: "mono", href: `?${new URLSearchParams({ q: query })}`,
+	return el("a", { class: "mono", href: `?${new URLSearchParams({ view: "server", q: query })}`,
 		click: (event) => {
 			if (event.ctrlKey || event.metaKey || event.shiftKey)
 				return;
@@ -281,19 +283,12 @@ export async function search(typed, push) {
 	asked?.abort();
 	asked = new AbortController();
 	$("query").value = typed;
-	if (push) {
-		const url = new URL(location.href);
-		url.hash = "";
-		if (meant)
-			url.searchParams.set("q", typed.trim());
-		else
-			url.searchParams.delete("q");
-		if (url.href !== location.href)
-			history.pushState(null, "", url);
-	}
+	shown = typed.trim();
+	if (push)
+		note({ view: "server", q: meant ? shown : null }, true);
 	box.hidden = !meant;
 	box.setAttribute("aria-busy", "true");
-	document.title = meant ? `${typed.trim()} – lode` : `lode – ${location.host}`;
+	document.title = meant ? `${typed.trim()} – lode` : `Server – lode`;
 	switch (meant?.kind) {
 	case undefined:
 		box.replaceChildren();
@@ -316,19 +311,28 @@ export async function search(typed, push) {
 }
 
 export function startSearch() {
-	const fromUrl = () => search(new URLSearchParams(location.search).get("q") ?? "", false);
 	$("search").addEventListener("submit", (event) => {
 		event.preventDefault();
 		search($("query").value, true);
 	});
-	addEventListener("popstate", fromUrl);
 	addEventListener("keydown", (event) => {
-		if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea"))
+		if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || viewOf() !== "server" || event.target.closest("input, textarea"))
 			return;
 		event.preventDefault();
 		$("query").focus();
 		$("query").select();
 	});
-	fromUrl();
-	$("query").focus();
+}
+
+// What the URL says.
+export function followSearch() {
+	const typed = param("q");
+	if (typed === shown) {
+		if (typed)
+			document.title = `${typed} – lode`;
+		return;
+	}
+	search(typed, false);
+	if (!document.activeElement || document.activeElement === document.body)
+		$("query").focus();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How to use this server: lines to copy, with the address at which the user has reached it.
-import { $, commandLine, el } from "./dom.js";
-import { base } from "./format.js";
+import { $, commandLine, el } from "../dom.js";
+import { base } from "../format.js";
 
 const links = [
 	["metrics", "/metrics", "for Prometheus"],

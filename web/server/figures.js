@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is indexed, and how requests end: figures, with small curves over the time that the page has been open.
-import { $, el, setText, swap } from "./dom.js";
-import { bytes, count, duration, number, percent, rate } from "./format.js";
+import { $, el, setText, swap } from "../dom.js";
+import { bytes, count, duration, number, percent, rate } from "../format.js";
 
 /* ---- what is indexed ---- */
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What could not be read, and why: a table that the server pages and filters.
-import { $, el, pathOf, setText, swap, visible } from "./dom.js";
-import { count, duration } from "./format.js";
+import { $, el, pathOf, setText, swap, visible } from "../dom.js";
+import { count, duration } from "../format.js";
 
 const FIRST = 25, AT_ONCE = 100;
 const AGAIN_MS = 20000; // tries and times change even where the number does not

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Debug information: every binary that profiles were seen of, how much was spent in it, whether it has names and why not, and what would help.
+import { ask, Latest, tellServer } from "../api.js";
+import { $, el, pathOf, setText, swap, toast, visible } from "../dom.js";
+import { count, duration, number } from "../format.js";
+import { shareText } from "../flame/value.js";
+import { RangePicker } from "../explore/range.js";
+import { typeText } from "../explore/bar.js";
+import { cutSelector, profilesAsked } from "../explore/selection.js";
+import { firstProfile, notHere } from "../explore/empty.js";
+import { go, linkTo, param, viewOf } from "../url.js";
+import { Pusher } from "./push.js";
+
+const AGAIN_MS = 3000, QUIET_MS = 15000;
+const STATES = {
+	named: ["good", "named"], partly: ["work", "partly named"], pending: ["work", "being named"], failed: ["bad", "no names"], never: ["unknown", "cannot be named"],
+};
+
+let parts, timer, binaries = [];
+const latest = new Latest();
+
+function chip(b) {
+	const [is, text] = STATES[b.state] ?? ["unknown", b.state];
+	return el("span", { class: "state", "data-is": is }, el("span", { class: "dot", "aria-hidden": "true" }), el("strong", {}, text));
+}
+
+function tries(b) {
+	if (!b.tries)
+		return null;
+	const next = b.next_try ? b.next_try - Date.now() : 0;
+	return `${count(b.tries, "try", "tries")}, the last ${duration(Math.max(0, Date.now() - b.last_try))} ago${b.state === "named" || !b.next_try ? "" : next > 0 ? `, the next in ${duration(next)}` : ", the next soon"}`;
+}
+
+function known(b) {
+	return el("div", { class: "known" },
+		b.text ? el("p", {}, visible(b.text)) : null, b.why ? el("p", { class: "dim" }, el("bdi", {}, visible(b.why))) : null,
+		b.origin ? el("p", { class: "dim" }, "From ", el("bdi", { class: "path" }, visible(b.origin))) : null,
+		b.help ? el("p", { class: "help" }, visible(b.help)) : null, tries(b) ? el("p", { class: "dim" }, tries(b)) : null);
+}
+
+async function retry(b, button) {
+	button.disabled = true;
+	try {
+		await tellServer("POST", `api/binaries/${b.build_id}/retry`);
+		toast("It is tried again now");
+		load();
+	} catch (error) {
+		toast(error.message);
+	}
+	button.disabled = false;
+}
+
+function row(b, total) {
+	const bar = el("span", { class: "bar", "aria-hidden": "true" }), can = b.build_id && b.state !== "named" && b.state !== "never";
+	bar.style.width = `${total ? 100 * Math.min(1, b.value / total) : 0}%`;
+	const choose = el("input", { type: "file", class: "offscreen", "aria-label": `Debug file for ${visible(b.file)}`, change: () => { parts.pusher.take([...choose.files], b); choose.value = ""; } });
+	const node = el("tr", { "data-id": b.build_id },
+		el("td", { "data-name": "Share", class: "share number" }, bar, el("span", {}, shareText(b.value, total))),
+		el("td", { "data-name": "File" }, pathOf(b.file || "no file"), el("div", { class: "from" }, b.build_id ? el("a", { class: "mono", href: `?view=server&q=${b.build_id}` }, b.build_id) : "no build ID")),
+		el("td", { "data-name": "State", class: "nowrap" }, chip(b), el("div", { class: "from" }, `${number(b.named)} of ${count(b.locations, "address", "addresses")}`)),
+		el("td", { "data-name": "Known" }, known(b)),
+		el("td", { class: "acts" }, can ? [el("label", { class: "button" }, "Push here", choose), " ",
+			el("button", { type: "button", "aria-label": `Try again: ${visible(b.file)}`, click: (event) => retry(b, event.currentTarget) }, "Try again")] : null));
+	if (b.build_id)
+		parts.pusher.dropped(node, b);
+	return node;
+}
+
+function build() {
+	const range = new RangePicker("Time range", (from, to) => go({ from, to }));
+	const pusher = new Pusher(() => binaries, () => load());
+	const filter = el("input", { type: "search", placeholder: "Filter by file or build ID", "aria-label": "Filter binaries", autocomplete: "off", spellcheck: "false", input: () => fill() });
+	const which = el("select", { "aria-label": "State", change: () => go({ state: which.value }) }, el("option", { value: "" }, "all"), el("option", { value: "open" }, "without all names"), Object.entries(STATES).map(([state, [, text]]) => el("option", { value: state }, text)));
+	const body = el("tbody", {}), said = el("p", { class: "dim", role: "status" }), error = el("p", { class: "note bad", role: "alert", hidden: true }), empty = el("div", { hidden: true });
+	const head = ["Share", "Binary", "State", "What is known", ""].map((name, i) => el("th", { scope: "col", class: i ? null : "number" }, name || el("span", { class: "offscreen" }, "Actions")));
+	const panel = el("section", { class: "panel", "aria-label": "Binaries" }, el("div", { class: "tools" }, filter, which, range.node, el("span", { class: "grow" }), said),
+		el("table", { class: "list binaries" }, el("thead", {}, el("tr", {}, head)), body));
+	const zone = el("section", { class: "panel", "aria-label": "Push debug files" }, pusher.zone);
+	$("view-debug").replaceChildren(error, empty, panel, zone);
+	parts = { range, pusher, filter, which, body, said, error, empty, panel, zone };
+}
+
+function fill() {
+	const text = parts.filter.value.trim().toLowerCase(), state = param("state");
+	const list = binaries.filter((b) => (!text || `${b.file} ${b.build_id}`.toLowerCase().includes(text)) && (!state || (state === "open" ? b.state !== "named" : b.state === state)));
+	const busy = parts.body.contains(document.activeElement);
+	// What somebody is about to press does not move under the hand.
+	if (!busy || list.length !== parts.body.childElementCount)
+		swap(parts.body, ...list.map((b) => row(b, parts.total)));
+	const open = binaries.filter((b) => b.state !== "named").length, type = cutSelector(profilesAsked().query).type;
+	setText(parts.said, `${count(list.length, "binary", "binaries")}${open ? `, ${number(open)} without all names` : ""}${type ? `; shares are of ${typeText(type)}` : ""}`);
+}
+
+async function load() {
+	clearTimeout(timer);
+	const signal = latest.next(), { query, from, to } = profilesAsked();
+	try {
+		// Shares are of one type: values of several cannot be added up.
+		let type = query;
+		if (!type) {
+			const { types } = await ask("api/types", { from, to }, signal);
+			type = types.find((text) => text.split(":")[1] === "cpu") ?? types[0] ?? "";
+		}
+		const answer = type ? await ask("api/binaries", { query: type, from, to }, signal) : { total: 0, binaries: [] };
+		({ binaries } = answer);
+		parts.total = answer.total;
+		parts.error.hidden = parts.empty.hidden = true;
+		parts.panel.hidden = parts.zone.hidden = !type;
+		if (!type) {
+			const ever = (await ask("api/types", { from: 0, to: "now" }, signal)).types.length;
+			parts.empty.hidden = false;
+			parts.empty.replaceChildren(ever ? el("div", { class: "empty" }, el("h2", {}, "No profile in this range"), el("p", {}, el("a", { class: "button", href: linkTo({ from: "now-30d", to: null }) }, "Last 30 days"))) : firstProfile());
+		} else {
+			fill();
+		}
+	} catch (error) {
+		if (signal.aborted)
+			return;
+		parts.panel.hidden = parts.zone.hidden = error.status === 404;
+		parts.error.hidden = error.status === 404;
+		setText(parts.error, error.message);
+		if (error.status === 404) {
+			parts.empty.hidden = false;
+			parts.empty.replaceChildren(notHere());
+		}
+	}
+	timer = setTimeout(() => !document.hidden && viewOf() === "debug" && load(), binaries.some((b) => b.state === "pending") ? AGAIN_MS : QUIET_MS);
+}
+
+export function showDebug() {
+	if (!parts)
+		build();
+	const { from, to } = profilesAsked();
+	parts.range.set(from, to);
+	parts.which.value = param("state");
+	load();
+}
+
+export function hideDebug() {
+	clearTimeout(timer);
+	latest.stop();
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The controls above: which profiles, which they are compared with, and how they are grouped and filtered. They show what the URL says, and change it.
+import { el, visible } from "../dom.js";
+import { go, param } from "../url.js";
+import { Matcher } from "./matcher.js";
+import { RangePicker } from "./range.js";
+import { baseAsked, compares, cutSelector, DEFAULT_FROM, DEFAULT_TO, joinSelector, profilesAsked } from "./selection.js";
+
+const FILTERS = [["focus", "Only samples with"], ["ignore", "No samples with"], ["show", "Only frames"], ["hide", "Without frames"]];
+const GROUPS = ["function", "file", "binary", "line", "address"];
+
+// "profile:cpu:nanoseconds:cpu:nanoseconds:delta" in words.
+export function typeText(type) {
+	const [name, what, unit] = type.split(":");
+	return visible(what ? `${name === "profile" ? "" : `${name}: `}${what}${unit && unit !== "count" ? ` (${unit})` : ""}` : type);
+}
+
+const ranged = (a, b) => ({ from: a === DEFAULT_FROM && b === DEFAULT_TO ? null : a, to: b === DEFAULT_TO ? null : b });
+
+export class SelectionBar {
+	// @again(): look again
+	constructor(again) {
+		this.type = el("select", { id: "type", "aria-label": "Profile type", change: () => go({ query: joinSelector(this.type.value, cutSelector(param("query")).matchers), base: param("base") && joinSelector(this.type.value, cutSelector(param("base")).matchers), at: null, profile: null }) });
+		this.matcher = new Matcher("Labels", () => ({ from: profilesAsked().from, to: profilesAsked().to, query: cutSelector(param("query")).type }), (text) => go({ query: joinSelector(cutSelector(param("query")).type, text), at: null, profile: null }));
+		this.range = new RangePicker("Time range", (from, to) => go({ ...ranged(from, to), at: null, profile: null }));
+		this.compare = el("button", { type: "button", "aria-pressed": "false", title: "With another range or other labels", click: () => go({ compare: compares() ? null : "1", base: null, base_from: null, base_to: null, normalise: null, colour: null, at: null }) }, "Compare");
+		this.refresh = el("button", { type: "button", title: "Look again", click: again }, "Refresh");
+		this.one = el("span", { class: "tag", hidden: true });
+		this.baseMatcher = new Matcher("Labels of what it is compared with", () => ({ from: baseAsked().from, to: baseAsked().to, query: cutSelector(param("query")).type }), (text) => go({ base: joinSelector(cutSelector(param("query")).type, text), at: null }));
+		this.baseRange = new RangePicker("Time range of what it is compared with", (from, to) => go({ base_from: from, base_to: to, at: null }));
+		this.normalise = el("input", { type: "checkbox", change: () => go({ normalise: this.normalise.checked }) });
+		this.base = el("div", { class: "bar-row", hidden: true, role: "group", "aria-label": "Compared with" }, el("span", { class: "bar-name" }, "Before"), this.baseMatcher.node, this.baseRange.node,
+			el("label", { class: "check", title: "As if both were of the same size" }, this.normalise, " Normalise"));
+		this.node = el("div", { class: "bar-box" }, el("div", { class: "bar-row" }, this.type, this.matcher.node, this.range.node, this.compare, this.refresh, this.one), this.base);
+	}
+
+	show(types) {
+		const { type, matchers } = cutSelector(param("query")), listed = types.includes(type) || !type ? types : [type, ...types];
+		if (listed.join("\n") !== this.listed) {
+			this.listed = listed.join("\n");
+			this.type.replaceChildren(...listed.map((text) => el("option", { value: text, title: text }, typeText(text))));
+		}
+		this.type.value = type;
+		this.matcher.set(matchers);
+		const { from, to } = profilesAsked();
+		this.range.set(from, to);
+		this.compare.setAttribute("aria-pressed", String(compares()));
+		this.base.hidden = !compares();
+		this.one.hidden = !param("profile");
+		this.one.replaceChildren(`one profile, ${visible(param("profile"))} `, el("button", { type: "button", class: "plain", "aria-label": "All profiles of the range", click: () => go({ profile: null, at: null }) }, "×"));
+		if (compares()) {
+			this.baseMatcher.set(cutSelector(baseAsked().query).matchers);
+			this.baseRange.set(baseAsked().from, baseAsked().to);
+			this.normalise.checked = param("normalise") === "1";
+		}
+	}
+}
+
+export class ViewBar {
+	constructor() {
+		this.by = el("select", { "aria-label": "Group by", change: () => go({ by: this.by.value === "function" ? null : this.by.value, at: null }) }, GROUPS.map((by) => el("option", { value: by }, by)));
+		const toggle = (name, text, hint) => this[name] = el("button", { type: "button", "aria-pressed": "false", title: hint, click: () => go({ [name]: param(name) ? null : "1", at: null }) }, text);
+		this.inputs = FILTERS.map(([name, text]) => [name, el("input", { type: "search", class: "mono", "aria-label": `${text} (regular expression)`, autocomplete: "off", spellcheck: "false", placeholder: "regular expression" }), text]);
+		this.summary = el("summary", {}, "Filters");
+		this.filters = el("details", { class: "menu" }, this.summary, el("form", { class: "menu-body filters", submit: (event) => { event.preventDefault(); this.apply(); } },
+			this.inputs.map(([, input, text]) => el("label", {}, text, input)),
+			el("div", {}, el("button", { type: "submit" }, "Apply"), " ", el("button", { type: "button", click: () => { this.inputs.forEach(([, input]) => { input.value = ""; }); this.apply(); } }, "Clear"))));
+		this.node = el("div", { class: "tools" }, el("label", {}, "Group by ", this.by), toggle("invert", "Invert", "Callees first: who spends it, and who calls those"), toggle("no_inlines", "No inlines", "Without calls that were inlined"), this.filters);
+	}
+
+	apply() {
+		this.filters.open = false;
+		go({ ...Object.fromEntries(this.inputs.map(([name, input]) => [name, input.value.trim()])), at: null });
+	}
+
+	show() {
+		this.by.value = param("by") || "function";
+		for (const name of ["invert", "no_inlines"])
+			this[name].setAttribute("aria-pressed", String(Boolean(param(name))));
+		let set = 0;
+		for (const [name, input] of this.inputs) {
+			set += param(name) ? 1 : 0;
+			if (document.activeElement !== input)
+				input.value = param(name);
+		}
+		this.summary.textContent = set ? `Filters: ${set}` : "Filters";
+	}
+}

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// Explore: from a selection of profiles to a flame graph, a table, one function, its source. Asks only for what is looked at, and again only for
+// what has changed; where names are still being found it looks again by itself.
+import { apiUrl, ask, Latest } from "../api.js";
+import { $, el, setText, visible } from "../dom.js";
+import { modelOf } from "../flame/model.js";
+import { valueText } from "../flame/value.js";
+import { count, number } from "../format.js";
+import { go, note, param, params, settle, viewOf } from "../url.js";
+import { SelectionBar, ViewBar } from "./bar.js";
+import { firstProfile, nothingInRange, notHere } from "./empty.js";
+import { FlameView } from "./flame_view.js";
+import { SandwichView } from "./sandwich_view.js";
+import { baseAsked, compares, cutSelector, joinSelector, profilesAsked, quoted, viewAsked } from "./selection.js";
+import { SeriesGraph } from "./series.js";
+import { SourceView } from "./source_view.js";
+import { TableView } from "./table_view.js";
+
+const FIRST_MS = 3000, AGAIN_MIN_MS = 1000, AGAIN_MAX_MS = 30000, SERIES = 50;
+const TABS = [["flame", "Flame graph"], ["table", "Table"], ["sandwich", "Callers and callees"], ["source", "Source"]];
+const FORMATS = [["pprof", "pprof", "pb.gz"], ["folded", "Folded stacks", "folded"], ["svg", "SVG", "svg"], ["html", "HTML page", "html"], ["speedscope", "speedscope", "speedscope.json"]];
+
+const latest = { types: new Latest(), series: new Latest(), base: new Latest(), tree: new Latest(), result: new Latest() };
+const known = {};   // what was asked last, by what for
+let parts, timer, turn = 0, again = 0, pendingMs = AGAIN_MIN_MS, model = null;
+
+const tabNow = () => TABS.some(([tab]) => tab === param("tab")) ? param("tab") : "flame";
+const onlyThese = (labels, changes) => joinSelector(cutSelector(param("query")).type, Object.entries(labels).map(([name, value]) => `${name}=${quoted(value)}`).join(", ") || changes);
+
+/* ---- the parts, made once ---- */
+
+function build() {
+	const bar = new SelectionBar(refresh), viewBar = new ViewBar();
+	const series = new SeriesGraph("Over time", (labels) => go({ query: onlyThese(labels), at: null }), (from, to) => go({ from, to, at: null, profile: null }));
+	const base = new SeriesGraph("Before", (labels) => go({ base: onlyThese(labels), at: null }), (from, to) => go({ base_from: from, base_to: to, at: null }));
+	const views = { flame: new FlameView(), table: new TableView(), sandwich: new SandwichView(), source: new SourceView() };
+	const by = el("select", { "aria-label": "A line for each", change: () => go({ series: by.value }) });
+	const tabs = TABS.map(([tab, text]) => el("button", { type: "button", role: "tab", id: `tab-${tab}`, "aria-controls": "result", "data-tab": tab, click: () => go({ tab: tab === "flame" ? null : tab }) }, text));
+	const tabList = el("div", { class: "tabs", role: "tablist", "aria-label": "Views", keydown: (event) => {
+		const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key], at = tabs.indexOf(document.activeElement);
+		if (!step || at < 0)
+			return;
+		event.preventDefault();
+		const to = tabs[(at + step + tabs.length) % tabs.length];
+		to.focus();
+		to.click();
+	} }, tabs);
+	const downloads = el("details", { class: "menu" }, el("summary", {}, "Download"), el("ul", { class: "menu-body" },
+		FORMATS.map(([format, text, suffix]) => el("li", {}, el("a", { "data-format": format, download: `profile.${suffix}` }, text)))));
+	const said = el("p", { class: "said", role: "status" }), pending = el("p", { class: "pending", role: "status", hidden: true });
+	const result = el("div", { id: "result", role: "tabpanel", tabindex: "-1" });
+	const empty = el("div", { hidden: true }), error = el("p", { class: "note bad", role: "alert", hidden: true });
+	const seriesPanel = el("section", { class: "panel series-panel", "aria-label": "Over time" }, el("div", { class: "tools" }, el("label", {}, "A line for each ", by)), series.node, el("div", { class: "base-series", hidden: true }, el("h3", {}, "Before"), base.node));
+	const panel = el("section", { class: "panel", "aria-label": "Profile" }, el("header", {}, tabList, downloads), el("div", { class: "tools spread" }, said, pending, viewBar.node), result);
+	$("view-explore").replaceChildren(bar.node, error, empty, seriesPanel, panel);
+	parts = { bar, viewBar, series, base, views, by, tabs, downloads, said, pending, result, empty, error, seriesPanel, panel };
+	document.addEventListener("click", (event) => {
+		for (const menu of document.querySelectorAll("details.menu[open]"))
+			if (!menu.contains(event.target))
+				menu.open = false;
+	});
+	$("view-explore").addEventListener("keydown", (event) => {
+		const menu = event.key === "Escape" && event.target.closest("details.menu[open]");
+		if (menu) {
+			menu.open = false;
+			menu.firstElementChild.focus();
+		}
+	});
+}
+
+function refresh() {
+	again++;
+	showExplore();
+}
+
+function fail(error) {
+	parts.error.hidden = !error;
+	setText(parts.error, error ? error.message : "");
+}
+
+// An answer if @asked is not what was asked last. undefined: it is there already. Throws what the server says.
+async function askNew(what, path, asked) {
+	const key = JSON.stringify([path, asked, again]);
+	if (known[what] === key)
+		return undefined;
+	known[what] = key;
+	try {
+		return await ask(path, asked, latest[what].next());
+	} catch (error) {
+		if (known[what] === key)
+			delete known[what];
+		throw error;
+	}
+}
+
+/* ---- which types there are ---- */
+
+let types = [];
+
+// False: there is nothing that could be shown, and the page says so.
+async function chooseType() {
+	const { from, to } = profilesAsked(), answer = await askNew("types", "api/types", { from, to });
+	if (answer)
+		types = answer.types;
+	if (!types.length && !param("query")) {
+		const ever = (await ask("api/types", { from: 0, to: "now" })).types;
+		parts.empty.replaceChildren(ever.length ? nothingInRange(null) : firstProfile());
+		delete known.types;
+		clearTimeout(timer);
+		timer = setTimeout(() => !document.hidden && viewOf() === "explore" && showExplore(), FIRST_MS);
+		return false;
+	}
+	const { type, matchers } = cutSelector(param("query"));
+	if (!type) {
+		const best = types.find((text) => text.split(":")[1] === "cpu") ?? types[0] ?? "";
+		note({ query: joinSelector(best, matchers) });
+	}
+	return true;
+}
+
+/* ---- over time ---- */
+
+async function showSeries() {
+	const asked = profilesAsked(), by = param("series");
+	const question = (profiles) => ({ ...profiles, profile: null, limit: SERIES, ...(by === "-one" ? { one: 1 } : by ? { by } : {}) });
+	parts.base.node.parentNode.hidden = !compares();
+	const [answer, before, labels] = await Promise.all([askNew("series", "api/series", question(asked)), compares() ? askNew("base", "api/series", question(baseAsked())) : undefined,
+		known.labels === asked.query ? undefined : ask("api/labels", { query: asked.query, from: asked.from, to: asked.to })]);
+	if (labels) {
+		known.labels = asked.query;
+		parts.by.replaceChildren(el("option", { value: "" }, "set of labels"), el("option", { value: "-one" }, "nothing: all in one"), ...labels.labels.map((name) => el("option", { value: name }, visible(name))));
+	}
+	parts.by.value = by;
+	if (answer)
+		parts.series.show(answer, asked);
+	if (before)
+		parts.base.show(before, baseAsked());
+}
+
+/* ---- the tree, the table, lines ---- */
+
+function say(answer) {
+	const { unit, total, base_total: was, profiles, samples, left_out: out } = answer;
+	const shown = [valueText(total, unit), was === null || was === undefined ? null : `before ${valueText(was, unit)}`, profiles === undefined ? null : `${count(profiles, "profile")}`,
+		samples === undefined ? null : count(samples, "sample"), out && profiles !== undefined ? `${number(out)} frames too small to show` : null];
+	setText(parts.said, shown.filter(Boolean).join(" · "));
+}
+
+// Names that are still being found: a quiet word, and another look.
+function watchPending(answer) {
+	const n = answer.pending?.locations ?? 0;
+	parts.pending.hidden = !n;
+	setText(parts.pending, n ? `${count(n, "address is", "addresses are")} being named` : "");
+	clearTimeout(timer);
+	if (!n) {
+		pendingMs = AGAIN_MIN_MS;
+		return;
+	}
+	timer = setTimeout(() => {
+		if (document.hidden || viewOf() !== "explore")
+			return;
+		delete known.tree;
+		delete known.result;
+		showResult().catch(fail);
+	}, Math.max(answer.pending.retry_ms ?? 0, pendingMs));
+	pendingMs = Math.min(AGAIN_MAX_MS, pendingMs * 1.5);
+}
+
+async function showTree(tab) {
+	const asked = viewAsked(), place = JSON.stringify(asked), answer = await askNew("tree", "api/flamegraph", asked), view = parts.views[tab];
+	if (answer) {
+		const same = place === known.place;
+		known.place = place;
+		model = modelOf(answer);
+		known.answer = answer;
+		known.shown = null;
+		known.named = same;
+	}
+	if (!model)
+		return;
+	say(known.answer);
+	const nothing = model.n < 2;
+	parts.empty.replaceChildren(...(nothing ? [nothingInRange(filtered())] : []));
+	parts.empty.hidden = !nothing;
+	parts.result.hidden = nothing;
+	if (tab === "sandwich")
+		view.show(model);
+	else if (known.shown !== model)
+		view.show(model, known.named);
+	else
+		view.follow();
+	if (tab === "flame")
+		known.shown = model;
+	if (answer)
+		watchPending(answer);
+}
+
+const filtered = () => {
+	const { type, matchers } = cutSelector(param("query"));
+	return matchers || ["focus", "ignore", "hide", "show", "label"].some(param) ? { type } : null;
+};
+
+async function showRows(tab) {
+	const view = parts.views[tab], asked = viewAsked(), key = JSON.stringify([tab, asked, again, param("sort"), tab === "source" ? [param("fn"), param("file")] : 0]);
+	if (known.result === key)
+		return;
+	known.result = key;
+	let answer;
+	try {
+		answer = await view.load(asked, latest.result.next());
+	} catch (error) {
+		if (known.result === key)
+			delete known.result;
+		throw error;
+	}
+	if (answer.total !== undefined) {
+		say(answer);
+		watchPending(answer);
+		known.total = answer.total;
+	}
+	await view.show(answer, { ...asked, unit: answer.unit ?? model?.unit ?? cutSelector(param("query")).type.split(":")[2] }, answer.total ?? known.total ?? model?.total[0] ?? answer.lines.reduce((sum, l) => sum + l.flat, 0));
+}
+
+async function showResult() {
+	const tab = tabNow(), mine = ++turn;
+	for (const button of parts.tabs) {
+		const is = button.dataset.tab === tab;
+		button.setAttribute("aria-selected", String(is));
+		button.tabIndex = is ? 0 : -1;
+	}
+	parts.viewBar.show();
+	for (const link of parts.downloads.querySelectorAll("a"))
+		link.href = apiUrl("api/download", { ...viewAsked(), format: link.dataset.format });
+	const view = parts.views[tab];
+	parts.result.setAttribute("aria-labelledby", `tab-${tab}`);
+	if (parts.result.firstChild !== view.node) {
+		for (const other of Object.values(parts.views))
+			other === view || other.hide();
+		parts.result.replaceChildren(view.node);
+	}
+	parts.panel.setAttribute("aria-busy", "true");
+	try {
+		await (tab === "flame" || tab === "sandwich" ? showTree(tab) : showRows(tab));
+	} finally {
+		if (turn === mine)
+			parts.panel.setAttribute("aria-busy", "false");
+	}
+}
+
+/* ---- */
+
+export async function showExplore() {
+	if (!parts)
+		build();
+	try {
+		const there = await chooseType();
+		parts.bar.show(types);
+		parts.bar.node.hidden = !there && !params().has("from");
+		parts.seriesPanel.hidden = parts.panel.hidden = !there;
+		parts.empty.hidden = there;
+		if (there)
+			await Promise.all([showSeries(), showResult()]);
+		fail(null);
+	} catch (error) {
+		if (error.name === "AbortError")
+			return;
+		if (error.status === 404 && !types.length) {
+			parts.bar.node.hidden = parts.seriesPanel.hidden = parts.panel.hidden = true;
+			parts.empty.hidden = false;
+			parts.empty.replaceChildren(notHere());
+			return;
+		}
+		fail(error);
+	}
+}
+
+export function hideExplore() {
+	clearTimeout(timer);
+	for (const view of Object.values(parts?.views ?? {}))
+		view.hide();
+	delete known.tree;
+	delete known.result;
+}

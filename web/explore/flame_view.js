@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tab with the flame graph: searching, colours, direction, and the frame that is chosen.
+import { $, el, visible } from "../dom.js";
+import { colourNodes, paletteFor } from "../flame/colour.js";
+import { FlameGraph } from "../flame/graph.js";
+import { shareText, valueText } from "../flame/value.js";
+import { number } from "../format.js";
+import { note, param, settle } from "../url.js";
+import { FrameStrip, Tooltip, factsOf, spoken, valuesText } from "./frame.js";
+
+const FIND_MS = 120;
+
+// The colours' meaning, in the palette of now.
+function legendItem(entry, model) {
+	const key = el("span", { class: "key", "aria-hidden": "true" }), paint = () => { key.style.background = paletteFor(paint.dark.matches)[entry.colour]; };
+	paint.dark = matchMedia("(prefers-color-scheme: dark)");
+	paint();
+	return el("li", {}, key, visible(entry.key.split("/").pop()), entry.value === undefined ? null : el("span", { class: "dim" }, ` ${shareText(entry.value, model.total[0] + (model.baseTotal?.[0] ?? 0))}`));
+}
+
+export class FlameView {
+	constructor() {
+		this.tooltip = new Tooltip();
+		this.strip = new FrameStrip();
+		this.find = el("input", { type: "search", id: "find", placeholder: "Find (regular expression)", "aria-label": "Find frames", autocomplete: "off", spellcheck: "false",
+			input: () => { clearTimeout(this.timer); this.timer = setTimeout(() => { note({ find: this.find.value }); this.search(); }, FIND_MS); } });
+		this.found = el("output", { class: "dim", for: "find" });
+		this.colour = el("select", { "aria-label": "Colour by", change: () => settle({ colour: this.colour.value === this.usual() ? null : this.colour.value }) },
+			["binary", "file", "function", "diff"].map((by) => el("option", { value: by }, by === "diff" ? "change" : by)));
+		this.turn = el("button", { type: "button", "aria-pressed": "false", title: "Callers at the bottom", click: () => settle({ up: param("up") ? null : "1" }) }, "Flames");
+		this.out = el("button", { type: "button", hidden: true, click: () => this.graph.zoom(0) }, "Reset zoom");
+		this.box = el("div", { id: "flame", "aria-label": "Flame graph. Arrow keys go from frame to frame, Enter zooms, Escape shows all." });
+		this.legend = el("ul", { class: "flame-legend", "aria-label": "Colours" });
+		this.node = el("div", { class: "flame-view" },
+			el("div", { class: "tools" }, this.find, this.found, el("span", { class: "grow" }), el("label", {}, "Colour by ", this.colour), this.turn, this.out),
+			this.box, this.legend, this.strip.node);
+		this.graph = new FlameGraph(this.box, {
+			label: (node) => this.labels[node ? this.model.frame[node] : this.model.nFrames],
+			text: (node) => spoken(this.model, node),
+			hovered: (node, event) => this.tooltip.show(this.model, node, event),
+			chosen: (node) => this.choose(node),
+			zoomed: (node) => {
+				this.out.hidden = !node;
+				note({ at: node ? this.model.keyOf(node) : null }, true);
+			},
+		});
+		matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.model && this.paint());
+	}
+
+	usual() {
+		return this.model?.compares ? "diff" : "binary";
+	}
+
+	choose(node) {
+		this.strip.show(factsOf(this.model, node), valuesText(this.model, node));
+	}
+
+	paint() {
+		const by = param("colour") || this.usual(), { ofNode, legend } = colourNodes(this.model, by);
+		this.colour.value = by;
+		this.graph.setColours(ofNode);
+		this.legend.replaceChildren(...legend.slice(0, 10).map((entry) => legendItem(entry, this.model)));
+	}
+
+	// @again: the same question once more, when names came in: the place stays.
+	show(model, again) {
+		const kept = again && this.model ? { chosen: this.model.keyOf(this.graph.chosen), top: this.box.scrollTop, strip: !this.strip.node.hidden, why: !this.strip.why.hidden } : null;
+		this.model = model;
+		this.labels = model.frames.name.map(visible);
+		this.labels.push(`all: ${valueText(model.total[0], model.unit)}`);
+		this.colour.lastChild.hidden = !model.compares;
+		this.graph.show(model, colourNodes(model, param("colour") || this.usual()).ofNode);
+		this.paint();
+		this.search();
+		this.follow();
+		if (!kept) {
+			this.strip.hide();
+			return;
+		}
+		this.box.scrollTop = kept.top;
+		const node = model.find(kept.chosen);
+		this.graph.chosen = node;
+		if (kept.strip && !kept.why)
+			this.choose(node);
+	}
+
+	// What the URL says of how it is shown.
+	follow() {
+		const up = param("up") === "1", node = param("at") ? this.model.find(param("at")) : 0;
+		this.turn.setAttribute("aria-pressed", String(up));
+		if (up !== this.graph.up)
+			this.graph.setUp(up);
+		if ((param("colour") || this.usual()) !== this.colour.value)
+			this.paint();
+		if (document.activeElement !== this.find && this.find.value !== param("find")) {
+			this.find.value = param("find");
+			this.search();
+		}
+		this.out.hidden = !node;
+		if (node !== this.graph.zoomedTo)
+			this.graph.zoom(node, true);
+	}
+
+	search() {
+		const text = this.find.value;
+		this.find.removeAttribute("aria-invalid");
+		if (!text || !this.model) {
+			this.found.textContent = "";
+			this.graph.model && this.graph.setHits(null);
+			return;
+		}
+		let pattern;
+		try {
+			pattern = new RegExp(text, "i");
+		} catch {
+			this.found.textContent = "not a regular expression";
+			this.find.setAttribute("aria-invalid", "true");
+			return;
+		}
+		const { hits, nodes, frames, value } = this.model.search(pattern);
+		this.found.textContent = nodes ? `${number(frames)} found, ${number(nodes)} times, ${shareText(value, this.model.total[0])}` : "none";
+		this.graph.setHits(hits);
+	}
+
+	hide() {
+		this.tooltip.hide();
+	}
+}

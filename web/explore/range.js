@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// The choice of a time range: what is usual, or from and to by hand.
+import { el } from "../dom.js";
+import { presets, rangeText, timeOf } from "./selection.js";
+
+const local = (ms) => {
+	const at = new Date(ms - new Date(ms).getTimezoneOffset() * 60e3);
+	return at.toISOString().slice(0, 19);
+};
+
+export class RangePicker {
+	// @apply(from, to)
+	constructor(label, apply) {
+		this.label = label;
+		this.from = el("input", { type: "datetime-local", step: 1 });
+		this.to = el("input", { type: "datetime-local", step: 1 });
+		this.said = el("p", { class: "bad", role: "alert" });
+		this.summary = el("summary", {});
+		const done = (from, to) => {
+			this.node.open = false;
+			this.summary.focus();
+			apply(from, to);
+		};
+		this.presets = presets.map(([value, text]) => el("button", { type: "button", click: () => done(value, "now") }, text));
+		const form = el("form", { class: "range-own", submit: (event) => {
+			event.preventDefault();
+			const a = new Date(this.from.value).getTime(), b = new Date(this.to.value).getTime();
+			this.said.textContent = Number.isNaN(a) || Number.isNaN(b) ? "Wanted are a day and a time in both." : a >= b ? "The end has to be later than the start." : "";
+			if (!this.said.textContent)
+				done(String(a), String(b));
+		} }, el("label", {}, "From", this.from), el("label", {}, "To", this.to), el("button", { type: "submit" }, "Apply"), this.said);
+		this.node = el("details", { class: "menu range", toggle: () => this.opened() }, this.summary,
+			el("div", { class: "menu-body" }, el("div", { class: "range-presets", role: "group", "aria-label": "Usual ranges" }, this.presets), form));
+	}
+
+	set(from, to) {
+		this.at = { from, to };
+		this.summary.textContent = rangeText(from, to);
+		this.summary.setAttribute("aria-label", `${this.label}: ${this.summary.textContent}`);
+		this.presets.forEach((button, i) => button.setAttribute("aria-pressed", String(to === "now" && presets[i][0] === from)));
+	}
+
+	opened() {
+		if (this.node.open) {
+			this.from.value = local(timeOf(this.at.from));
+			this.to.value = local(timeOf(this.at.to));
+		}
+	}
+}

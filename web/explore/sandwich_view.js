@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tab with one function: who calls it above, what it calls below, out of the tree that is there already.
+import { el, visible } from "../dom.js";
+import { colourNodes } from "../flame/colour.js";
+import { FlameGraph } from "../flame/graph.js";
+import { shareText, valueText } from "../flame/value.js";
+import { param, settle } from "../url.js";
+import { FrameStrip, Tooltip, factsOf, spoken, valuesText } from "./frame.js";
+
+const SUGGESTED = 300;
+
+// The function in the middle is the root of both.
+class Half {
+	constructor(name, tooltip, strip) {
+		this.box = el("div", { "aria-label": `${name}. Arrow keys go from frame to frame, Enter zooms, Escape shows all.` });
+		this.graph = new FlameGraph(this.box, {
+			label: (node) => visible(this.model.name(node)), text: (node) => spoken(this.model, node),
+			hovered: (node, event) => tooltip.show(this.model, node, event),
+			chosen: (node) => strip.show(factsOf(this.model, node), valuesText(this.model, node)),
+		});
+	}
+
+	show(model, up) {
+		this.model = model;
+		this.graph.up = up;
+		this.graph.show(model, colourNodes(model, model.compares ? "diff" : "binary").ofNode);
+	}
+}
+
+export class SandwichView {
+	constructor() {
+		this.tooltip = new Tooltip();
+		this.strip = new FrameStrip();
+		this.callers = new Half("Callers", this.tooltip, this.strip);
+		this.callees = new Half("Callees", this.tooltip, this.strip);
+		this.callers.box.classList.add("half");
+		this.callees.box.classList.add("half");
+		this.list = el("datalist", { id: "functions" });
+		this.input = el("input", { type: "search", list: "functions", "aria-label": "Function", placeholder: "Function", autocomplete: "off", spellcheck: "false",
+			change: () => settle({ fn: this.input.value }) });
+		this.said = el("p", { class: "dim", role: "status" });
+		this.both = el("div", {}, el("h3", {}, "Callers"), this.callers.box, el("h3", {}, "Callees"), this.callees.box);
+		this.node = el("div", { class: "sandwich" }, el("div", { class: "tools" }, this.input, this.list, this.said), this.both, this.strip.node);
+	}
+
+	show(model) {
+		const name = param("fn"), got = name ? model.sandwich(name) : null;
+		if (document.activeElement !== this.input)
+			this.input.value = name;
+		if (this.listed !== model) {
+			this.listed = model;
+			this.list.replaceChildren(...[...new Set(model.frames.name)].filter(Boolean).slice(0, SUGGESTED).map((text) => el("option", { value: text })));
+		}
+		this.both.hidden = !got;
+		this.strip.hide();
+		if (!got) {
+			this.said.textContent = name ? `No frame here is called ${visible(name)}.` : "Which function? Choose a frame of the flame graph or of the table, or enter a name.";
+			return;
+		}
+		const value = got.callees.total[0];
+		this.said.textContent = `${valueText(value, model.unit)}, ${shareText(value, model.total[0])} of all`;
+		this.callers.show(got.callers, true);
+		this.callees.show(got.callees, false);
+	}
+
+	hide() {
+		this.tooltip.hide();
+	}
+}

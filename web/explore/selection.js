@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is looked at, out of the URL: selector, range, filters; as parameters of the API, whose names the URL shares.
+import { param } from "../url.js";
+
+export const DEFAULT_FROM = "now-1h", DEFAULT_TO = "now";
+export const presets = [["now-15m", "Last 15 minutes"], ["now-1h", "Last hour"], ["now-6h", "Last 6 hours"], ["now-24h", "Last 24 hours"], ["now-7d", "Last 7 days"], ["now-30d", "Last 30 days"]];
+
+const VIEW = ["by", "label", "focus", "ignore", "hide", "show", "invert", "no_inlines"];
+const BASE = ["base", "base_from", "base_to", "base_profile", "normalise"];
+
+// 'TYPE{MATCHERS}' in its two parts.
+export function cutSelector(text) {
+	const brace = text.indexOf("{");
+	return brace < 0 ? { type: text.trim(), matchers: "" }
+		: { type: text.slice(0, brace).trim(), matchers: text.slice(brace + 1).replace(/\}\s*$/, "").trim() };
+}
+export const joinSelector = (type, matchers) => matchers ? `${type}{${matchers}}` : type;
+
+// A value in a selector.
+export const quoted = (value) => `"${value.replace(/[\\"]/g, "\\$&").replaceAll("\n", "\\n")}"`;
+
+export const compares = () => param("compare") === "1";
+
+const range = (prefix = "") => ({ [`${prefix}from`]: param(`${prefix}from`) || DEFAULT_FROM, [`${prefix}to`]: param(`${prefix}to`) || DEFAULT_TO });
+
+// Which profiles.
+export const profilesAsked = () => ({ query: param("query"), ...range(), profile: param("profile") });
+export const baseAsked = () => ({ query: param("base") || param("query"), from: param("base_from") || baseDefault().base_from, to: param("base_to") || baseDefault().base_to });
+
+// Which profiles, and how they are looked at.
+export function viewAsked() {
+	const asked = profilesAsked();
+	for (const name of VIEW)
+		asked[name] = param(name);
+	if (compares()) {
+		for (const name of BASE)
+			asked[name] = param(name);
+		Object.assign(asked, { base_from: baseAsked().from, base_to: baseAsked().to });
+		asked.base ||= asked.query;
+	}
+	return asked;
+}
+
+/* ---- times ---- */
+
+const UNITS = { s: 1000, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };
+
+// Milliseconds since 1970 of what the URL may say; NaN: nothing that is understood.
+export function timeOf(text, now = Date.now()) {
+	const relative = /^now(?:-(\d+)([smhdw]))?$/.exec(text);
+	if (relative)
+		return now - (relative[1] ? relative[1] * UNITS[relative[2]] : 0);
+	return /^\d+$/.test(text) ? Number(text) : Date.parse(text);
+}
+
+// The range before the one that is shown.
+function baseDefault() {
+	const from = param("from") || DEFAULT_FROM, to = param("to") || DEFAULT_TO, ago = /^now-(\d+)([smhdw])$/.exec(from);
+	if (ago && to === "now")
+		return { base_from: `now-${2 * ago[1]}${ago[2]}`, base_to: from };
+	const a = timeOf(from), b = timeOf(to);
+	return { base_from: String(a - (b - a)), base_to: String(a) };
+}
+
+export function timeText(ms) {
+	const then = new Date(ms), time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+	return then.toDateString() === new Date().toDateString() ? time : `${then.toLocaleDateString([], { day: "numeric", month: "short" })} ${time}`;
+}
+
+export function rangeText(from, to) {
+	const preset = to === "now" && presets.find(([value]) => value === from);
+	return preset ? preset[1] : `${timeText(timeOf(from))} – ${to === "now" ? "now" : timeText(timeOf(to))}`;
+}

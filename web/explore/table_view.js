@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tab with the table of frames: sorted by what they cost themselves or with all that they call; a click leads to callers and callees.
+import { ask, Latest } from "../api.js";
+import { el, visible } from "../dom.js";
+import { number } from "../format.js";
+import { shareText, valueText } from "../flame/value.js";
+import { note, param, settle } from "../url.js";
+import { FrameStrip, place } from "./frame.js";
+
+const LIMIT = 2000, FIRST = 200, NEIGHBOURS = 12, HEX_NAME = /(^|\+)0x[0-9a-f]+$/, FILTER_MS = 120;
+
+const plain = (row) => ({ ...row, buildId: row.build_id, unnamed: HEX_NAME.test(row.name) });
+
+export class TableView {
+	constructor() {
+		this.latest = new Latest();
+		this.strip = new FrameStrip();
+		this.filter = el("input", { type: "search", placeholder: "Filter by name, file or binary", "aria-label": "Filter the table", autocomplete: "off", spellcheck: "false",
+			input: () => { clearTimeout(this.timer); this.timer = setTimeout(() => { note({ filter: this.filter.value }); this.fill(); }, FILTER_MS); } });
+		this.said = el("p", { class: "dim", role: "status" });
+		this.head = el("tr", {});
+		this.body = el("tbody", {});
+		this.more = el("button", { type: "button", class: "more", hidden: true, click: () => { this.room += 1000; this.fill(); } }, "Show more");
+		this.neighbours = el("div", { class: "neighbours", hidden: true });
+		this.node = el("div", { class: "table-view" }, el("div", { class: "tools" }, this.filter, this.said), this.neighbours,
+			el("div", { class: "wide" }, el("table", { class: "top-table" }, el("thead", {}, this.head), this.body)), this.more);
+	}
+
+	async load(asked, signal) {
+		return ask("api/top", { ...asked, sort: param("sort") || "flat", limit: LIMIT }, signal);
+	}
+
+	show(answer, asked) {
+		this.answer = answer;
+		this.asked = asked;
+		this.room = FIRST;
+		if (document.activeElement !== this.filter)
+			this.filter.value = param("filter");
+		const by = param("sort") || "flat", compares = answer.base_total !== null && answer.base_total !== undefined;
+		this.compares = compares;
+		const sorted = (key, text, hint) => el("th", { scope: "col", class: "number", "aria-sort": by === key ? "descending" : null, title: hint },
+			el("button", { type: "button", class: "plain", click: () => settle({ sort: key === "flat" ? null : key }) }, text));
+		this.head.replaceChildren(sorted("flat", "Self", "What it costs itself"), el("th", { scope: "col", class: "number" }, "%"),
+			sorted("cum", "Total", "With all that it calls"), el("th", { scope: "col", class: "number" }, "%"),
+			...(compares ? [el("th", { scope: "col", class: "number" }, "Before"), el("th", { scope: "col", class: "number" }, "Change")] : []),
+			el("th", { scope: "col" }, "Name"), el("th", { scope: "col" }, "Where"));
+		this.fill();
+		this.neighbours.hidden = true;
+		if (param("row"))
+			this.lookAround(param("row"));
+	}
+
+	row(row) {
+		const { answer } = this, by = param("sort") === "cum" ? "cum" : "flat", bar = el("span", { class: "bar", "aria-hidden": "true" });
+		bar.style.width = `${100 * Math.min(1, row[by] / Math.max(1, answer.total))}%`;
+		const share = row[by] / (answer.total || 1), was = (row[`base_${by}`] ?? 0) / (answer.base_total || 1), change = 100 * (share - was);
+		return el("tr", {}, el("td", { class: "number" }, valueText(row.flat, answer.unit)), el("td", { class: "number dim" }, shareText(row.flat, answer.total)),
+			el("td", { class: "number" }, valueText(row.cum, answer.unit)), el("td", { class: "number dim" }, shareText(row.cum, answer.total)),
+			...(this.compares ? [el("td", { class: "number" }, valueText(row[`base_${by}`], answer.unit)),
+				el("td", { class: `number ${change > 0.005 ? "worse" : change < -0.005 ? "better" : "dim"}` }, `${change > 0 ? "+" : ""}${change.toFixed(2)}`)] : []),
+			el("td", { class: "what" }, bar, el("button", { type: "button", class: "plain mono", click: () => note({ row: row.name }, true) && this.lookAround(row.name) }, visible(row.name))),
+			el("td", { class: "where path dim" }, place(row.file, row.line) || visible(row.binary)));
+	}
+
+	fill() {
+		const text = this.filter.value.trim().toLowerCase(), { rows, left_out: out } = this.answer;
+		const list = text ? rows.filter((r) => `${r.name}\n${r.file}\n${r.binary}`.toLowerCase().includes(text)) : rows;
+		this.body.replaceChildren(...list.slice(0, this.room).map((row) => this.row(row)));
+		this.more.hidden = list.length <= this.room;
+		this.said.textContent = text ? `${number(list.length)} of ${number(rows.length)}` : `${number(rows.length + out)} in all${out ? `, the largest ${number(rows.length)} are here` : ""}`;
+	}
+
+	// Callers and callees of one.
+	async lookAround(name) {
+		const signal = this.latest.next(), row = this.answer.rows.find((r) => r.name === name);
+		this.neighbours.hidden = false;
+		this.neighbours.replaceChildren(el("p", { class: "dim", role: "status" }, "Asking…"));
+		try {
+			const got = await ask("api/callers", { ...this.asked, function: name }, signal), { unit, total } = this.answer;
+			const list = (title, rows) => el("div", {}, el("h3", {}, title), rows.length ? el("ol", {}, rows.slice(0, NEIGHBOURS).map((r) => el("li", {},
+				el("span", { class: "number" }, valueText(r.cum, unit)), el("span", { class: "number dim" }, shareText(r.cum, total)),
+				el("button", { type: "button", class: "plain mono", click: () => note({ row: r.name }, true) && this.lookAround(r.name) }, visible(r.name)))),
+			rows.length > NEIGHBOURS ? el("li", { class: "dim" }, `and ${number(rows.length - NEIGHBOURS)} more`) : null) : el("p", { class: "dim" }, "none"));
+			const facts = plain({ name, file: "", line: 0, binary: "", build_id: "", address: "", flat: 0, cum: 0, ...row, ...got.function });
+			this.strip.show(facts, [`total ${valueText(facts.cum, unit)}, ${shareText(facts.cum, total)}`, `self ${valueText(facts.flat, unit)}, ${shareText(facts.flat, total)}`],
+				[el("button", { type: "button", click: () => { note({ row: null }, true); this.neighbours.hidden = true; } }, "Close")]);
+			this.neighbours.replaceChildren(this.strip.node, el("div", { class: "neighbour-lists" }, list("Callers", got.callers), list("Callees", got.callees)));
+		} catch (error) {
+			if (!signal.aborted)
+				this.neighbours.replaceChildren(el("p", { class: "bad" }, error.message));
+		}
+	}
+
+	hide() {
+		this.latest.stop();
+	}
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tree of calls in typed arrays, laid out once: where each node lies in its row, and which nodes a row has. Whatever is asked of it later
+// (what is visible, what is at a point, what was found) is a search in sorted rows or one pass over the arrays.
+//
+// Nodes are in the order of a walk, callers first; node 0 is all. A node is as wide as its total, in a comparison as both of its totals
+// together, so that what is gone can be seen too.
+
+const HEX_NAME = /(^|\+)0x[0-9a-f]+$/;
+
+export class FlameModel {
+	// @tree: n, parent, frame, self, total, inlined, baseSelf and baseTotal (null: no comparison) by node; @frames: name, file, line, binary,
+	// buildId, address by frame, as arrays.
+	constructor(tree, frames, unit, type) {
+		Object.assign(this, tree);
+		this.frames = frames;
+		this.unit = unit;
+		this.type = type;
+		this.compares = Boolean(tree.baseTotal);
+		this.nFrames = frames.name.length;
+		this.layOut();
+	}
+
+	layOut() {
+		const { n, parent, total, baseTotal } = this;
+		const weight = new Float64Array(n), left = new Float64Array(n), next = new Float64Array(n), depth = new Uint32Array(n);
+		let deepest = 0;
+		for (let i = 0; i < n; i++) {
+			weight[i] = Math.max(0, total[i]) + (baseTotal ? Math.max(0, baseTotal[i]) : 0);
+			if (i) {
+				const p = parent[i];
+				left[i] = next[p];
+				next[p] += weight[i];
+				depth[i] = depth[p] + 1;
+				deepest = Math.max(deepest, depth[i]);
+			}
+			next[i] = left[i];
+		}
+		const start = new Uint32Array(deepest + 2), rows = new Uint32Array(n);
+		for (let i = 0; i < n; i++)
+			start[depth[i] + 1]++;
+		for (let d = 0; d <= deepest; d++)
+			start[d + 1] += start[d];
+		const at = start.slice();
+		for (let i = 0; i < n; i++)
+			rows[at[depth[i]]++] = i;
+		Object.assign(this, { weight, left, depth, start, rows, nRows: deepest + 1, width: weight[0] });
+	}
+
+	// The first place in @row, from @from on, whose node begins at @x or behind it.
+	seek(row, x, from = this.start[row]) {
+		let lo = from, hi = this.start[row + 1];
+		while (lo < hi) {
+			const mid = (lo + hi) >>> 1;
+			if (this.left[this.rows[mid]] < x)
+				lo = mid + 1;
+			else
+				hi = mid;
+		}
+		return lo;
+	}
+
+	nodeAt(row, x) {
+		if (row < 0 || row >= this.nRows)
+			return -1;
+		const hit = (node) => x >= this.left[node] && x < this.left[node] + this.weight[node];
+		for (let k = Math.max(this.start[row], this.seek(row, x) - 1); k < this.start[row + 1] && this.left[this.rows[k]] <= x; k++)
+			if (hit(this.rows[k]))
+				return this.rows[k];
+		return -1;
+	}
+
+	// Those directly below @node, in their order.
+	children(node) {
+		const row = this.depth[node] + 1, list = [];
+		if (row < this.nRows) {
+			for (let k = this.seek(row, this.left[node]); k < this.start[row + 1]; k++) {
+				const child = this.rows[k];
+				if (this.parent[child] === node)
+					list.push(child);
+				else if (this.left[child] > this.left[node])
+					break;
+			}
+		}
+		return list;
+	}
+
+	// From the outermost caller to the node itself.
+	path(node) {
+		const list = [];
+		for (let i = node; i > 0; i = this.parent[i])
+			list.push(i);
+		return list.concat(0).reverse();
+	}
+
+	name(node) {
+		return this.frame[node] >= 0 ? this.frames.name[this.frame[node]] : "all";
+	}
+
+	// It has no name but its address.
+	unnamed(node) {
+		return this.frame[node] >= 0 && HEX_NAME.test(this.frames.name[this.frame[node]]);
+	}
+
+	/* ---- the same place in another tree: a path as a number ---- */
+
+	keyOf(node) {
+		let h = 2166136261;
+		for (const i of this.path(node))
+			h = mixText(h, this.name(i));
+		return node ? h.toString(16).padStart(8, "0") : "";
+	}
+
+	find(key) {
+		const want = parseInt(key, 16), h = new Uint32Array(this.n);
+		h[0] = mixText(2166136261, this.name(0));
+		for (let i = 1; i < this.n; i++) {
+			h[i] = mixText(h[this.parent[i]], this.name(i));
+			if (h[i] === want)
+				return i;
+		}
+		return 0;
+	}
+
+	/* ---- searching ---- */
+
+	// Frames whose name, file or binary match; how many nodes have them, and what is in them together, each sample once.
+	search(pattern) {
+		const { name, file, binary } = this.frames, yes = new Uint8Array(this.nFrames), hits = new Uint8Array(this.n), inside = new Uint8Array(this.n);
+		let nodes = 0, value = 0, frames = 0;
+		for (let f = 0; f < this.nFrames; f++)
+			yes[f] = pattern.test(name[f]) || pattern.test(file[f]) || pattern.test(binary[f]) ? 1 : 0;
+		const seen = new Uint8Array(this.nFrames);
+		for (let i = 1; i < this.n; i++) {
+			const above = inside[this.parent[i]], f = this.frame[i];
+			hits[i] = yes[f];
+			inside[i] = above | hits[i];
+			if (hits[i]) {
+				nodes++;
+				frames += seen[f] ? 0 : 1;
+				seen[f] = 1;
+				if (!above)
+					value += this.total[i];
+			}
+		}
+		return { hits, yes, nodes, frames, value };
+	}
+
+	/* ---- one function: who calls it, and what it calls ---- */
+
+	// Two trees with the function as their root: { callees, callers }, or null where no node has that name.
+	sandwich(name) {
+		const same = new Uint8Array(this.nFrames), inside = new Uint8Array(this.n), outer = [];
+		for (let f = 0; f < this.nFrames; f++)
+			same[f] = this.frames.name[f] === name ? 1 : 0;
+		const down = new TreeBuilder(this), up = new TreeBuilder(this), at = new Int32Array(this.n).fill(-1);
+		for (let i = 1; i < this.n; i++) {
+			const p = this.parent[i], hit = same[this.frame[i]];
+			// A recursive call lies below the function itself: its callees are there already.
+			if (hit && !inside[p]) {
+				at[i] = down.root(this.frame[i]);
+				outer.push(i);
+			} else if (inside[p]) {
+				at[i] = down.child(at[p], this.frame[i], this.inlined[i]);
+			}
+			inside[i] = inside[p] | hit;
+			if (at[i] >= 0)
+				down.add(at[i], this.self[i], this.total[i], this.baseSelf?.[i] ?? 0, this.baseTotal?.[i] ?? 0);
+		}
+		if (!outer.length)
+			return null;
+		for (const i of outer) {
+			let node = up.root(this.frame[i]);
+			for (let k = i; k > 0; k = this.parent[k]) {
+				if (k !== i)
+					node = up.child(node, this.frame[k], this.inlined[k]);
+				up.add(node, 0, this.total[i], 0, this.baseTotal?.[i] ?? 0);
+			}
+		}
+		return { callees: down.end(), callers: up.end() };
+	}
+}
+
+function mixText(h, text) {
+	for (let i = 0; i < text.length; i++)
+		h = Math.imul(h ^ text.charCodeAt(i), 16777619);
+	return Math.imul(h ^ 0x2f, 16777619) >>> 0;
+}
+
+// A tree made node by node, then put into the order of a walk, siblings by size. What it has as node 0 is the function itself.
+class TreeBuilder {
+	constructor(model) {
+		this.model = model;
+		this.nodes = [];
+		this.known = new Map();
+	}
+
+	root(frame) {
+		if (!this.nodes.length)
+			this.nodes.push({ parent: -1, frame, inlined: 0, self: 0, total: 0, baseSelf: 0, baseTotal: 0, kids: [] });
+		return 0;
+	}
+
+	child(parent, frame, inlined) {
+		const key = parent * this.model.nFrames + frame;
+		let node = this.known.get(key);
+		if (node === undefined) {
+			node = this.nodes.length;
+			this.known.set(key, node);
+			this.nodes.push({ parent, frame, inlined, self: 0, total: 0, baseSelf: 0, baseTotal: 0, kids: [] });
+			this.nodes[parent].kids.push(node);
+		}
+		return node;
+	}
+
+	add(node, self, total, baseSelf, baseTotal) {
+		const to = this.nodes[node];
+		to.self += self;
+		to.total += total;
+		to.baseSelf += baseSelf;
+		to.baseTotal += baseTotal;
+	}
+
+	end() {
+		const { nodes, model } = this, n = nodes.length, order = [], place = new Int32Array(n), stack = [0];
+		const size = (i) => nodes[i].total + nodes[i].baseTotal;
+		while (stack.length) {
+			const i = stack.pop();
+			place[i] = order.length;
+			order.push(i);
+			stack.push(...nodes[i].kids.sort((a, b) => size(a) - size(b)));
+		}
+		const floats = (key) => Float64Array.from(order, (i) => nodes[i][key]);
+		const tree = {
+			n, parent: Int32Array.from(order, (i) => i ? place[nodes[i].parent] : -1), frame: Int32Array.from(order, (i) => nodes[i].frame),
+			inlined: Uint8Array.from(order, (i) => nodes[i].inlined), self: floats("self"), total: floats("total"),
+			baseSelf: model.compares ? floats("baseSelf") : null, baseTotal: model.compares ? floats("baseTotal") : null,
+		};
+		const made = new FlameModel(tree, model.frames, model.unit, model.type);
+		made.rooted = true;
+		return made;
+	}
+}
+
+// Out of the answer of /api/flamegraph.
+export function modelOf(answer) {
+	const { nodes, frames, strings } = answer, text = (list) => list.map((i) => strings[i] ?? "");
+	const compares = answer.base_total !== null && answer.base_total !== undefined;
+	const tree = {
+		n: nodes.parent.length, parent: Int32Array.from(nodes.parent), frame: Int32Array.from(nodes.frame),
+		self: Float64Array.from(nodes.self), total: Float64Array.from(nodes.total), inlined: Uint8Array.from(nodes.inlined),
+		baseSelf: compares ? Float64Array.from(nodes.base_self) : null, baseTotal: compares ? Float64Array.from(nodes.base_total) : null,
+	};
+	return new FlameModel(tree, {
+		name: text(frames.name), file: text(frames.file), line: frames.line, binary: text(frames.binary), buildId: text(frames.build_id),
+		address: frames.address,
+	}, answer.unit, answer.type);
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The view of the server: its figures, its search, how it is used.
+import { startAddress, followAddress } from "./address.js";
+import { showFailures } from "./failures.js";
+import { showIndexed, showRequests } from "./figures.js";
+import { showOthers } from "./others.js";
+import { showScan } from "./scan.js";
+import { followSearch, noteStatus, startSearch } from "./search.js";
+import { showStore } from "./store.js";
+import { showUse } from "./use.js";
+
+export function showStatus(status) {
+	noteStatus(status);
+	showScan(status);
+	showIndexed(status);
+	showRequests(status);
+	showOthers(status);
+	showStore(status);
+	showFailures(status);
+}
+
+export function startServer() {
+	showUse();
+	startSearch();
+	startAddress();
+}
+
+export function showServer() {
+	followSearch();
+	followAddress();
+}
