@@ -135,7 +135,7 @@ const char *lode_build_id(const struct lode_table *t)
 
 int lode_is_incomplete(const struct lode_table *t)
 {
-	return (symtab_info(t->file.table)->flags & SYMTAB_ALT_MISSING) != 0;
+	return (symtab_info(t->file.table)->flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING)) != 0;
 }
 
 /* ---- addresses ---- */

@@ -33,6 +33,7 @@ void entry_unref(struct entry *e)
 	if (!e || atomic_fetch_sub(&e->refs, 1) != 1)
 		return;
 	symtab_close(e->table);
+	split_state_done(&e->split);
 	if (e->mapped)
 		munmap(e->mapped, e->mapped_size);
 	source_close(e->src);

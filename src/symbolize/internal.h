@@ -6,6 +6,8 @@
  *   hold        who asks: wants of one or many entries, until a deadline
  *   entry       a table or a layout that is there, or why not
  *   make        makes an entry, in steps, on the symbolizer's pool
+ *   split       the .dwo and .dwp files of a debug file
+ *   spool       a file out of a package, to be read at random
  *   ask         questions to a hold
  *   layout, name, reason  pure functions
  *
@@ -38,6 +40,14 @@ static inline struct bytes entry_key_bytes(const struct entry_key *k)
 	return bytes_of(k, offsetof(struct entry_key, id.b) + k->id.size);
 }
 
+/* What a table was made with, and what would be worth making it again. */
+struct split_state {
+	bool known; /* else it is of an earlier process */
+	bool has_dwp;
+	char *comp_dir, *name; /* heap: the first .dwo file that was not to be had; NULL: none */
+};
+void split_state_done(struct split_state *st);
+
 /* Shared, and does not change but for `spoiled`. */
 struct entry {
 	atomic_uint refs;
@@ -52,6 +62,7 @@ struct entry {
 	size_t weight;
 	/* of a table */
 	struct symtab *table;
+	struct split_state split;
 	struct buf made;    /* its bytes are here, */
 	struct source *src; /* or here, */
 	void *mapped;       /* or mapped */
@@ -93,6 +104,18 @@ struct entry *make_step(struct flight *f);
 void make_drop(struct flight *f); /* what it holds */
 /* Of what was made before nothing is kept in the store any more. */
 void make_forget(struct symbolizer *s, const struct build_id *id);
+
+/* ---- split ---- */
+
+/* Those of @img, which is the answer @debug. NULL: it has none. */
+struct splits *splits_new(struct symbolizer *s, const struct build_id *id, const struct elf_image *img,
+			  const struct resolve_answer *debug);
+void splits_free(struct splits *t); /* takes NULL, as all these do */
+const struct dwarf_split *splits_finder(const struct splits *t);
+/* When the table is made. */
+struct split_state splits_take_state(struct splits *t);
+/* Are there any that were missing then? */
+bool splits_are_better(struct splits *t, const struct split_state *before);
 
 /* ---- spool ---- */
 

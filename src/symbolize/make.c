@@ -4,8 +4,8 @@
  * another server) the step ends, and the next one begins when it says so. No thread of the pool waits for
  * anybody else.
  *
- * A table: what the store has; else the debug file, or the program; its supplementary file; converted; into
- * the store.
+ * A table: what the store has; else the debug file, or the program; its supplementary and its split files;
+ * converted; into the store.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +34,7 @@ struct maker {
 	struct arena arena;
 	struct resolve_why why;
 	struct fetched file, alt;
+	struct splits *splits; /* of `file` */
 	bool from_executable;
 	bool is_empty; /* the debug file has nothing in it */
 	bool said_404; /* by another server */
@@ -126,6 +127,7 @@ void make_drop(struct flight *f)
 	waker_drop(f);
 	if (!m)
 		return;
+	splits_free(m->splits);
 	fetched_done(&m->alt);
 	fetched_done(&m->file);
 	arena_done(&m->arena);
@@ -308,7 +310,8 @@ static void judge(struct flight *f, struct entry *e, bool fresh)
 {
 	uint32_t flags = symtab_info(e->table)->flags;
 
-	e->lacking = (flags & SYMTAB_ALT_MISSING) || !(flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO));
+	e->lacking = (flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING)) ||
+		     !(flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO));
 	if (e->lacking)
 		atomic_store(&e->good_until_ms, clock_mono_ms() + (fresh ? f->s->opts.miss_ms : 0));
 }
@@ -376,6 +379,7 @@ static struct entry *built(struct flight *f, struct buf *table)
 		entry_unref(e);
 		return fail_by(f, &err);
 	}
+	e->split = splits_take_state(f->maker->splits);
 	flags = symtab_info(e->table)->flags;
 	made_of(e, f->maker->file.answer.file, f->maker->file.answer.archive);
 	into_store(f, buf_bytes(&e->made),
@@ -386,6 +390,8 @@ static struct entry *built(struct flight *f, struct buf *table)
 		struct entry *mapped = from_store(f);
 
 		if (mapped) {
+			mapped->split = e->split;
+			e->split = (struct split_state){ 0 };
 			entry_unref(e);
 			e = mapped;
 		}
@@ -424,6 +430,7 @@ static struct entry *convert(struct flight *f, bool *ret_nothing)
 		return NULL;
 	r = make_cheap_to_read(f, &m->file, &err) < 0 || make_cheap_to_read(f, &m->alt, &err) < 0 ? -1 : 0;
 	o.alt = m->alt.img;
+	o.split = splits_finder(m->splits);
 	if (r == 0)
 		r = symtab_build(m->file.img, &o, &table, &stats, &err);
 	building_end(f->s, size);
@@ -466,8 +473,14 @@ static bool is_better(const struct flight *f)
 {
 	const struct maker *m = f->maker;
 
-	if (symtab_info(f->old->table)->flags & SYMTAB_ALT_MISSING)
-		return m->alt.img != NULL;
+	uint32_t flags = symtab_info(f->old->table)->flags;
+
+	if ((flags & SYMTAB_ALT_MISSING) && m->alt.img)
+		return true;
+	if ((flags & SYMTAB_SPLIT_MISSING) && splits_are_better(m->splits, &f->old->split))
+		return true;
+	if (flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING))
+		return false;
 	return !m->from_executable && (elf_debug_section(m->file.img, ".debug_info") ||
 				       elf_debug_section(m->file.img, ".debug_line"));
 }
@@ -521,11 +534,15 @@ static int at_executable(struct flight *f, struct entry **ret)
 
 static int at_alt(struct flight *f, struct entry **ret)
 {
+	struct maker *m = f->maker;
+
 	if (find_alt(f) == WAITS)
 		return ENDS;
+	if (!m->splits)
+		m->splits = splits_new(f->s, &f->key.id, m->file.img, &m->file.answer);
 	if (has_old(f) && !is_better(f))
 		*ret = keep_old(f);
-	f->maker->stage = AT_TABLE;
+	m->stage = AT_TABLE;
 	return *ret ? ENDS : GOES_ON;
 }
 
@@ -542,6 +559,7 @@ static int at_table(struct flight *f, struct entry **ret)
 		return ENDS;
 	}
 	/* A debug file of nothing: the program may have symbols. */
+	splits_free(TAKE(m->splits));
 	fetched_done(&m->alt);
 	fetched_done(&m->file);
 	m->is_empty = true;

@@ -55,6 +55,17 @@ def plain(name):
     return re.sub(r"^shop::twice$", "twice", re.sub(r" (\[clone )?\(?\.cold[\])]", "", name))
 
 
+def code_of(program):
+    out = subprocess.run(["nm", "-S", "--defined-only", str(program)], capture_output=True, text=True, check=True).stdout
+    code = []
+    for line in out.splitlines():
+        m = re.match(r"([0-9a-f]+) ([0-9a-f]+) [tTwW] (\S+)", line)
+        if m and m.group(3).startswith(("_Z", "main")):
+            start, size = int(m.group(1), 16), int(m.group(2), 16)
+            code += range(start, start + size, 3)
+    return code
+
+
 class Built:
     """A C++ program with inlined calls and templates: its debug file in one package, its stripped self in another."""
 
@@ -67,13 +78,7 @@ class Built:
         subprocess.run(["objcopy", "--only-keep-debug", str(self.full), str(self.debug)], check=True)
         subprocess.run(["strip", "-o", str(self.stripped), str(self.full)], check=True)
         self.id = build_id(self.full)
-        out = subprocess.run(["nm", "-S", "--defined-only", str(self.full)], capture_output=True, text=True, check=True).stdout
-        self.code = []
-        for line in out.splitlines():
-            m = re.match(r"([0-9a-f]+) ([0-9a-f]+) [tTwW] (\S+)", line)
-            if m and m.group(3).startswith(("_Z", "main")):
-                start, size = int(m.group(1), 16), int(m.group(2), 16)
-                self.code += range(start, start + size, 3)
+        self.code = code_of(self.full)
 
     def debs(self, pool):
         pool.mkdir(exist_ok=True)
@@ -387,3 +392,55 @@ def test_the_names_of_a_supplementary_file(built, serve, tmp_path):
     s = serve([pool]).scanned()
     r = ask(s, {"modules": [{"id": built.id}], "addresses": [[0, x] for x in built.code], "demangle": "none"})
     assert [chain_of(x) for x in r["addresses"]] == built.oracle(built.code, "--no-demangle")
+
+
+def test_inlined_calls_of_split_files(serve, tmp_path):
+    """Of .dwo files where the compiler wrote them, of a .dwp beside, of one in the package; and of none."""
+    build = tmp_path / "build"
+    build.mkdir()
+    (build / "shop.cc").write_text(SOURCE)
+    for args in (["-g", "-O2", "-gdwarf-4", "-gsplit-dwarf", "-c", "shop.cc", "-o", "shop.o"], ["-Wl,--build-id=sha1", "-o", "shop", "shop.o"]):
+        subprocess.run(["g++", *args], cwd=build, check=True)
+    id_ = build_id(build / "shop")
+    split = Built.__new__(Built)
+    split.full = build / "shop"
+    code = code_of(split.full)
+    want = split.oracle(code, "--no-demangle")
+    assert any(len(c) > 1 for c in want)
+
+    def chains(s):
+        r = ask(s, {"modules": [{"id": id_}], "addresses": [[0, x] for x in code], "demangle": "none"})
+        has = "split-missing" in r["modules"][0]["has"]
+        assert all((x["status"] == "split-missing") == has for x in r["addresses"]), r
+        return None if has else [chain_of(x) for x in r["addresses"]]
+
+    def serve_once(folder):
+        s = serve([folder]).scanned()
+        got = chains(s)
+        s.stop()
+        shutil.rmtree(s.data)  # with the table
+        return got
+
+    pool = tmp_path / "pool"
+    pool.mkdir()
+    shutil.copy(build / "shop", pool / "shop")
+    assert serve_once(pool) == want  # by the folder of the compilation
+    tool = shutil.which("dwp")  # GNU's knows version 4 only
+    if tool:
+        subprocess.run([tool, "-e", "shop", "-o", "shop.dwp"], cwd=build, check=True)
+        (build / "shop.dwp").rename(tmp_path / "shop.dwp")
+    dwo = next(build.glob("*.dwo")).rename(tmp_path / "kept.dwo")
+    assert serve_once(pool) is None
+    root = tmp_path / "dbg"
+    (root / "usr/lib/debug").mkdir(parents=True)
+    shutil.copy(build / "shop", root / "usr/lib/debug/shop.debug")
+    if tool:
+        shutil.copy(tmp_path / "shop.dwp", pool / "shop.dwp")
+        assert serve_once(pool) == want
+        shutil.copy(tmp_path / "shop.dwp", root / "usr/lib/debug/shop.dwp")
+    else:
+        shutil.copy(dwo, root / "usr/lib/debug" / "shop.dwo")
+    deb = tmp_path / "deb"
+    deb.mkdir()
+    make_deb(root, deb / "shop-dbgsym.deb", "xz", [id_])
+    assert serve_once(deb) == want
