@@ -85,7 +85,7 @@ struct settings {
 	struct symbols_settings {
 		const char *build_id, *pid;
 		bool kernel, text;
-		const char *file, *style, *section, *alt, *output;
+		const char *file, *style, *section, *alt, *output, *kernel_release;
 		unsigned threads;
 		bool functions, inlines, no_inlines, addresses, pretty, basenames, demangle, no_demangle;
 		bool no_columns, summary, version;

@@ -6,7 +6,7 @@
  *   symbolize_place.c    modules, opened as addresses fall into them
  *   symbolize_process.c  --pid
  *   symbolize_kernel.c   --kernel
- *   symbolize_text.c     crash text, copied with its frames filled in
+ *   symbolize_text.c     crash text, copied with its frames filled in; see symbolize_text.h
  *   symbolize_style.c    how answers are written
  */
 #pragma once
@@ -86,7 +86,8 @@ int symbolize_text(struct settings *s);
 /* The running kernel's, by its notes. A module's: 1, it has none. */
 int symbolize_kernel_id(struct build_id *ret, struct err *err);
 int symbolize_module_id(struct str name, struct build_id *ret);
-char *symbolize_kernel_path(void); /* where its vmlinux may be; heap; NULL */
+/* Where the vmlinux of a release may be, NULL: of the running kernel; heap; NULL: nowhere. */
+char *symbolize_kernel_path(const char *release);
 
 /* One line of crash text, without its newline. Its frames, appended; false: it has none, and is to be copied.
  */

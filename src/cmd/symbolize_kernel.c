@@ -44,7 +44,7 @@ int symbolize_module_id(struct str name, struct build_id *ret)
 	return read_notes(path, ret);
 }
 
-char *symbolize_kernel_path(void)
+char *symbolize_kernel_path(const char *release)
 {
 	static const char *const places[][2] = { { "/usr/lib/debug/boot/vmlinux-", "" },
 						 { "/usr/lib/debug/lib/modules/", "/vmlinux" },
@@ -54,8 +54,12 @@ char *symbolize_kernel_path(void)
 	struct utsname u;
 
 	uname(&u);
+	if (!release)
+		release = u.release;
+	if (strchr(release, '/'))
+		return NULL;
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		AUTO(mem_freep) char *path = mem_printf("%s%s%s", places[i][0], u.release, places[i][1]);
+		AUTO(mem_freep) char *path = mem_printf("%s%s%s", places[i][0], release, places[i][1]);
 
 		if (access(path, R_OK) == 0)
 			return TAKE(path);
@@ -146,7 +150,7 @@ static struct module *vmlinux(struct kernel *k)
 		return k->vmlinux;
 	k->vmlinux = modules_get(&k->modules, STR("vmlinux"), &id);
 	if (k->vmlinux) {
-		k->vmlinux->path = symbolize_kernel_path();
+		k->vmlinux->path = symbolize_kernel_path(NULL);
 		module_add_map(k->vmlinux, &map);
 	}
 	return k->vmlinux;

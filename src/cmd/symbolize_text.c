@@ -5,51 +5,30 @@
  *   sanitizers        "    #1 0x4f3c8b  (/usr/bin/x+0x4f3c8b) (BuildId: 00ff...)"
  *   glibc             "/usr/lib/x.so(+0x123) [0x7f0012345678]", "x(f+0x12) [0x...]"
  *   perf script       "	    7f0012345678 f+0x12 (/usr/lib/x.so)", also "(/usr/lib/x.so+0x123)"; with
- * --show-mmap-events addresses without a name too the kernel        " ? f+0x1/0x20 [mod]"
+ * --show-mmap-events addresses without a name too
+ *
+ * and those of Linux (symbolize_linux.c) and Go (symbolize_go.c).
  *
  * Each line stands for itself but for two things: perf's mappings are remembered, and of a stack of perf's
  * the first line is where the program was, the others are where calls return to. Sanitizers have made
- * addresses of calls of theirs already; glibc has not. Go's own stack dumps have functions, files and lines
- * of all frames; they pass unchanged, as everything else does.
+ * addresses of calls of theirs already; glibc has not.
  */
 #include <stdlib.h>
-#include <sys/utsname.h>
 #include <unistd.h>
-#include "cmd/symbolize.h"
-#include "elf/elf.h"
+#include "cmd/symbolize_text.h"
 
 #define INPUT_SIZE MIB(1) /* a longer line is taken for several */
 
-struct text_filter {
-	struct settings *s;
-	struct modules modules;
-	struct module *kernel;
-	bool kernel_tried;
-	bool is_caller; /* of perf's stack: not the first line */
-	struct buf out;
-};
-
 /* ---- reading a line ---- */
 
-static bool is_hex(char c)
-{
-	return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'f');
-}
-
-static struct str skip_blanks(struct str s)
+struct str text_skip_blanks(struct str s)
 {
 	while (s.size && (*s.p == ' ' || *s.p == '\t'))
 		s = (struct str){ s.p + 1, s.size - 1 };
 	return s;
 }
 
-static struct str after(struct str s, size_t n)
-{
-	return (struct str){ s.p + n, s.size - n };
-}
-
-/* "0x12" or, if it may, "12" at the begin of *s, passed. */
-static bool take_hex(struct str *s, bool prefix, uint64_t *ret)
+bool text_take_hex(struct str *s, bool prefix, uint64_t *ret)
 {
 	struct str t = *s;
 	uint64_t v = 0;
@@ -68,12 +47,21 @@ static bool take_hex(struct str *s, bool prefix, uint64_t *ret)
 	return true;
 }
 
-static bool take(struct str *s, struct str what)
+bool text_take(struct str *s, struct str what)
 {
 	if (!str_starts(*s, what))
 		return false;
 	*s = after(*s, what.size);
 	return true;
+}
+
+bool text_find(struct str s, struct str what, struct str *ret)
+{
+	const char *at = s.size ? memmem(s.p, s.size, what.p, what.size) : NULL;
+
+	if (at)
+		*ret = after(s, (size_t)(at - s.p) + what.size);
+	return at;
 }
 
 /* "path+0x12" of which the last plus counts. */
@@ -86,7 +74,7 @@ static bool split_offset(struct str s, struct str *ret_name, uint64_t *ret_off)
 		return false;
 	rest = after(s, (size_t)(plus + 1 - s.p));
 	*ret_name = (struct str){ s.p, (size_t)(plus - s.p) };
-	return take_hex(&rest, true, ret_off) && !rest.size;
+	return text_take_hex(&rest, true, ret_off) && !rest.size;
 }
 
 /* ---- writing frames ---- */
@@ -115,12 +103,8 @@ static void add_place(struct text_filter *t, const struct symtab_frame *f, struc
 		buf_printf(out, ":%u", f->column);
 }
 
-/* Below the line, indented. */
-static void add_below(struct text_filter *t, struct str line, const struct symtab_frames *frames,
-		      struct buf *out)
+void text_add_frames(struct text_filter *t, const struct symtab_frames *frames, struct buf *out)
 {
-	buf_add_str(out, line);
-	buf_add_char(out, '\n');
 	for (size_t i = 0; i < frames->n; i++) {
 		buf_add_str(out, STR("        "));
 		add_name(t, &frames->list[i], out);
@@ -130,11 +114,19 @@ static void add_below(struct text_filter *t, struct str line, const struct symta
 	}
 }
 
+void text_add_below(struct text_filter *t, struct str line, const struct symtab_frames *frames,
+		    struct buf *out)
+{
+	buf_add_str(out, line);
+	buf_add_char(out, '\n');
+	text_add_frames(t, frames, out);
+}
+
 /* ---- sanitizers ---- */
 
 static bool sanitizer_line(struct text_filter *t, struct str line, struct buf *out)
 {
-	struct str rest = skip_blanks(line), head, module, id_text;
+	struct str rest = text_skip_blanks(line), head, module, id_text;
 	struct symtab_frames frames;
 	struct build_id id = { 0 };
 	uint64_t pc, off;
@@ -142,12 +134,12 @@ static bool sanitizer_line(struct text_filter *t, struct str line, struct buf *o
 	const char *open, *close;
 	size_t n = 0;
 
-	if (!take(&rest, STR("#")))
+	if (!text_take(&rest, STR("#")))
 		return false;
 	while (n < rest.size && rest.p[n] >= '0' && rest.p[n] <= '9')
 		n++;
-	rest = skip_blanks(after(rest, n));
-	if (!n || !take_hex(&rest, true, &pc))
+	rest = text_skip_blanks(after(rest, n));
+	if (!n || !text_take_hex(&rest, true, &pc))
 		return false;
 	head = (struct str){ line.p, (size_t)(rest.p - line.p) };
 	/* The last "(module+0x12)". */
@@ -160,8 +152,8 @@ static bool sanitizer_line(struct text_filter *t, struct str line, struct buf *o
 	if (!close || !split_offset((struct str){ open + 1, (size_t)(close - open - 1) }, &module, &off))
 		return false;
 	rest = after(rest, (size_t)(close + 1 - rest.p));
-	rest = skip_blanks(rest);
-	if (take(&rest, STR("(BuildId: "))) {
+	rest = text_skip_blanks(rest);
+	if (text_take(&rest, STR("(BuildId: "))) {
 		id_text = str_cut(&rest, ')');
 		if (!build_id_parse(&id, id_text))
 			id.size = 0;
@@ -185,7 +177,7 @@ static bool sanitizer_line(struct text_filter *t, struct str line, struct buf *o
 
 static bool glibc_line(struct text_filter *t, struct str line, struct buf *out)
 {
-	struct str rest = skip_blanks(line), module, place, name;
+	struct str rest = text_skip_blanks(line), module, place, name;
 	struct symtab_frames frames;
 	uint64_t off, ignored;
 	const char *open = rest.size ? memchr(rest.p, '(', rest.size) : NULL, *close;
@@ -196,9 +188,9 @@ static bool glibc_line(struct text_filter *t, struct str line, struct buf *out)
 		return false;
 	module = (struct str){ rest.p, (size_t)(open - rest.p) };
 	place = (struct str){ open + 1, (size_t)(close - open - 1) };
-	rest = skip_blanks(after(rest, (size_t)(close + 1 - rest.p)));
-	if (!take(&rest, STR("[")) || !take_hex(&rest, true, &ignored) || !take(&rest, STR("]")) ||
-	    !split_offset(place, &name, &off) || module.p[0] != '/')
+	rest = text_skip_blanks(after(rest, (size_t)(close + 1 - rest.p)));
+	if (!text_take(&rest, STR("[")) || !text_take_hex(&rest, true, &ignored) ||
+	    !text_take(&rest, STR("]")) || !split_offset(place, &name, &off) || module.p[0] != '/')
 		return false;
 	m = modules_get(&t->modules, module, NULL);
 	if (!m)
@@ -206,7 +198,7 @@ static bool glibc_line(struct text_filter *t, struct str line, struct buf *out)
 	if (name.size ? !module_find_symbol(&t->modules, m, name, off, 0, true, &frames)
 		      : !module_find(&t->modules, m, SYMBOLIZE_VADDR, off, true, &off, &frames))
 		return false;
-	add_below(t, line, &frames, out);
+	text_add_below(t, line, &frames, out);
 	return true;
 }
 
@@ -229,8 +221,9 @@ static void perf_mapping(struct text_filter *t, struct str line)
 	if (!open)
 		return;
 	rest = after(rest, (size_t)(open + 1 - rest.p));
-	if (!take_hex(&rest, true, &map.start) || !take(&rest, STR("(")) || !take_hex(&rest, true, &size) ||
-	    !take(&rest, STR(") @ ")) || !take_hex(&rest, false, &map.offset))
+	if (!text_take_hex(&rest, true, &map.start) || !text_take(&rest, STR("(")) ||
+	    !text_take_hex(&rest, true, &size) || !text_take(&rest, STR(") @ ")) ||
+	    !text_take_hex(&rest, false, &map.offset))
 		return;
 	slash = memmem(rest.p, rest.size, " /", 2);
 	if (!slash)
@@ -247,14 +240,14 @@ static void perf_mapping(struct text_filter *t, struct str line)
 static bool perf_line(struct text_filter *t, struct str line, struct buf *out)
 {
 	bool is_caller = t->is_caller;
-	struct str rest = skip_blanks(line), head, module, name, symbol;
+	struct str rest = text_skip_blanks(line), head, module, name, symbol;
 	struct symtab_frames frames;
 	uint64_t pc, off, symbol_off, vaddr;
 	const char *open;
 	struct module *m;
 	bool found;
 
-	if (rest.size == line.size || !take_hex(&rest, false, &pc) || !rest.size || *rest.p != ' ') {
+	if (rest.size == line.size || !text_take_hex(&rest, false, &pc) || !rest.size || *rest.p != ' ') {
 		t->is_caller = false;
 		return false;
 	}
@@ -295,76 +288,6 @@ static bool perf_line(struct text_filter *t, struct str line, struct buf *out)
 	return true;
 }
 
-/* ---- the kernel ---- */
-
-static struct module *kernel_of(struct text_filter *t)
-{
-	struct err ignored = { 0 };
-	struct build_id id = { 0 };
-
-	if (t->kernel_tried)
-		return t->kernel;
-	t->kernel_tried = true;
-	if (t->s->symbols.file) {
-		t->kernel = modules_get(&t->modules, str_of(t->s->symbols.file), NULL);
-		if (t->kernel && !t->kernel->path)
-			t->kernel->path = mem_strdup(t->s->symbols.file);
-	} else if (symbolize_kernel_id(&id, &ignored) == 0) {
-		t->kernel = modules_get(&t->modules, STR("vmlinux"), &id);
-		if (t->kernel && !t->kernel->path)
-			t->kernel->path = symbolize_kernel_path();
-	}
-	return t->kernel;
-}
-
-static bool is_symbol(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-	       c == '.';
-}
-
-static bool kernel_line(struct text_filter *t, struct str line, struct buf *out)
-{
-	const char *plus = NULL, *from;
-	struct symtab_frames frames;
-	struct str rest = line, name, mod = { 0 };
-	struct build_id id = { 0 };
-	uint64_t off, size;
-	struct module *m;
-	bool is_pc;
-
-	while (rest.size && (plus = memmem(rest.p, rest.size, "+0x", 3))) {
-		rest = after(rest, (size_t)(plus + 1 - rest.p));
-		if (take_hex(&rest, true, &off) && take(&rest, STR("/")) && take_hex(&rest, true, &size))
-			break;
-		plus = NULL;
-	}
-	if (!plus || off > size)
-		return false;
-	for (from = plus; from > line.p && is_symbol(from[-1]);)
-		from--;
-	name = (struct str){ from, (size_t)(plus - from) };
-	rest = skip_blanks(rest);
-	if (take(&rest, STR("["))) {
-		mod = str_cut(&rest, ']');
-		mod = str_cut(&mod, ' ');
-	}
-	if (!name.size)
-		return false;
-	is_pc = memmem(line.p, line.size, "RIP: ", 5) || memmem(line.p, line.size, "pc : ", 5);
-	if (mod.size) {
-		if (symbolize_module_id(mod, &id) != 0)
-			return false;
-		m = modules_get(&t->modules, mod, &id);
-	} else {
-		m = kernel_of(t);
-	}
-	if (!m || !module_find_symbol(&t->modules, m, name, off, size, !is_pc, &frames))
-		return false;
-	add_below(t, line, &frames, out);
-	return true;
-}
-
 /* ---- all of it ---- */
 
 struct text_filter *text_filter_new(struct settings *s)
@@ -381,13 +304,14 @@ void text_filter_free(struct text_filter *t)
 	if (!t)
 		return;
 	modules_done(&t->modules);
+	free(t->release);
 	free(t);
 }
 
 void text_filter_line(struct text_filter *t, struct str line, struct buf *out)
 {
 	if (sanitizer_line(t, line, out) || glibc_line(t, line, out) || perf_line(t, line, out) ||
-	    kernel_line(t, line, out))
+	    text_linux_line(t, line, out) || text_go_line(t, line, out))
 		return;
 	perf_mapping(t, line);
 	buf_add_str(out, line);

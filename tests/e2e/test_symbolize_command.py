@@ -170,6 +170,65 @@ def test_call_traces_of_linux(run, tmp_path):
     assert out.endswith(text.splitlines()[-1] + "\n")
 
 
+def test_call_traces_of_another_kernel_by_its_build_ids(run, serve, tmp_path):
+    """As kernels print them that are built with CONFIG_STACKTRACE_BUILD_ID."""
+    exe = program(tmp_path, "-no-pie")
+    size = int(re.search(r"\w+ (\w+) T outer", subprocess.run(["nm", "-S", str(exe)], capture_output=True, text=True).stdout).group(1), 16)
+    (tmp_path / "files").mkdir()
+    shutil.copy(exe, tmp_path / "files")
+    s = serve([tmp_path / "files"]).scanned()
+    frame = r"^        (?:inner|outer)  \S*crash\.c:\d+"
+    head = "[    1.0] CPU: 0 PID: 1 Comm: cat Tainted: G        W          6.99.0-nowhere #1 Debian 6.99"
+    place = f"[    1.0] RIP: 0010:outer+0x1/{size:#x}"
+    in_module = f"[    1.0]  ? outer+0x1/{size:#x} [crash {build_id(exe)}]"
+    out = run("--server", s.url, text=f"{head} {build_id(exe)}\n{place}\n{in_module}\n")
+    assert out.splitlines()[1] == place and re.search(frame, "\n".join(out.splitlines()[2:3]), re.M), out
+    assert len(re.findall(frame, out, re.M)) >= 2, out
+    # Of a kernel that nobody has nothing is made up, and nothing of the running one is told.
+    text = f"{head}\n{place}\n[    1.0]  vfs_read+0x1/0x30c\n[    1.0]  outer+0x1/{size:#x} [crash]\n"
+    assert run("--server", s.url, text=text) == text
+    assert run("--kernel-release", "../../etc", "--local", text=text) == text
+
+
+GO = """package main
+
+import "os"
+
+type T struct{ x, y int }
+
+//go:noinline
+func (t *T) read() int { return t.y }
+
+func main() {
+	var t *T
+	if len(os.Args) > 100 {
+		t = &T{}
+	}
+	println(t.read())
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("go") and not os.path.exists("/usr/local/go/bin/go"), reason="there is no go")
+def test_addresses_that_go_programs_leave_bare(run, tmp_path):
+    go = shutil.which("go") or "/usr/local/go/bin/go"
+    (tmp_path / "a.go").write_text(GO)
+    env = {**os.environ, "GOCACHE": str(tmp_path / "gocache"), "GO111MODULE": "off", "GOFLAGS": ""}
+    for flags in ([], ["-ldflags=-s -w"]):  # by DWARF, and by Go's own table
+        if subprocess.run([go, "build", *flags, "-o", "prog", "a.go"], cwd=tmp_path, env=env, capture_output=True).returncode:
+            pytest.skip("go cannot build here")
+        text = subprocess.run([str(tmp_path / "prog")], capture_output=True, text=True).stderr
+        line = next(l for l in text.splitlines() if " pc=0x" in l)
+        pc = int(re.search(r" pc=(0x\w+)", line).group(1), 16)
+        text += f"1 @ {pc:#x} {pc + 1:#x}\n\n{pc:#x}\nrip    {pc:#x}\n"
+        out = run("-e", tmp_path / "prog", "--text", text=text)
+        frame = r"        main\.\(\*T\)\.read  \S*a\.go:8\b"
+        assert re.search(re.escape(line) + "\n" + frame, out), out
+        assert len(re.findall(frame, out)) >= 4, out
+        assert [l for l in out.splitlines() if not l.startswith("        ")] == text.splitlines()
+        assert run(text=text) == text
+
+
 def test_addresses_of_the_kernel(run):
     names = {}
     for line in pathlib.Path("/proc/kallsyms").read_text().splitlines():

@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct settings s = { .find.here = true };
+	struct settings s = { .find.here = true, .symbols.file = size % 2 ? "/nowhere" : NULL };
 	struct text_filter *t;
 	struct buf out = { 0 };
 	size_t n_in = 0, n_out = 0;
