@@ -233,18 +233,21 @@ static const enum store_kind store_kinds[RESOLVE_N_KINDS] = {
 	[RESOLVE_SECTION] = STORE_SECTION,
 };
 
-/* In pieces, so that a server that stops need not wait for the rest. */
+/* In pieces, so that a server that stops need not wait for the rest. STORE_FULL. */
 static int copy(struct remote *m, struct store_put *put, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(KEEP_PIECE);
 	size_t got;
+	int r;
 
 	for (uint64_t at = 0; at < m->size; at += got) {
 		if (atomic_load(&m->up->closing))
 			return err_set(err, ERR_CANCELLED, "the server stops");
-		if (fd_pread(m->fd, piece, KEEP_PIECE, at, &got, err) < 0 ||
-		    store_put_write(put, bytes_of(piece, got), err) < 0)
+		if (fd_pread(m->fd, piece, KEEP_PIECE, at, &got, err) < 0)
 			return -1;
+		r = store_put_write(put, bytes_of(piece, got), err);
+		if (r)
+			return r;
 		if (!got)
 			return err_set(err, ERR_INTERNAL, "the spool ends early");
 	}
@@ -285,9 +288,10 @@ static int store_it(struct remote *m, struct err *err)
 
 	if (r)
 		return r;
-	if (copy(m, put, err) < 0) {
+	r = copy(m, put, err);
+	if (r) {
 		store_put_abort(put);
-		return -1;
+		return r;
 	}
 	return store_put_commit(put, &key, &meta, STORE_IF_BETTER, err);
 }

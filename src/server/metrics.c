@@ -70,7 +70,8 @@ static const struct metric_family cache_max = { "lode_cache_max_bytes", "Disk th
 						METRIC_GAUGE, "", NULL };
 static const struct metric_family cache_files = { "lode_cache_files", "Artifacts in it.", METRIC_GAUGE, "",
 						  NULL };
-static const struct metric_family store_bytes = { "lode_store_bytes", "Disk that the store's contents take.",
+static const struct metric_family store_bytes = { "lode_store_bytes",
+						  "Disk that the store's contents and uploads take.",
 						  METRIC_GAUGE, "", NULL };
 static const struct metric_family store_to_compress = { "lode_store_to_compress_bytes",
 							"What was pushed and is to be compressed yet.",

@@ -28,6 +28,12 @@ struct push *push_new(struct server *s)
 	return p;
 }
 
+void push_tick(struct push *p)
+{
+	if (p)
+		sessions_expire(p->sessions);
+}
+
 void push_free(struct push *p)
 {
 	if (!p)

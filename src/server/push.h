@@ -35,6 +35,7 @@ struct push {
 };
 struct push *push_new(struct server *s);
 void push_free(struct push *p); /* behind all uploads; takes NULL */
+void push_tick(struct push *p); /* now and then; takes NULL */
 
 /* Of GETs, where reading needs a token. 0, or the status with a line for its body. */
 unsigned push_may_read(struct push *p, struct http_conn *conn, const char **ret_text);
@@ -81,8 +82,12 @@ struct session {
 	int64_t parked_ms;
 	struct session *prev, *next;
 };
-/* With those that the last process left in @store (NULL: there is none). Those that wait for their next part have @max_bytes together, or are one. */
+/*
+ * With those that the last process left in @store (NULL: there is none). Those that wait for their next part have @max_bytes together, and no more than a
+ * quarter of the store's quota, or are one; none waits for more than an hour.
+ */
 struct sessions *sessions_new(struct store *store, uint64_t max_bytes);
+void sessions_expire(struct sessions *t); /* now and then, also when nobody pushes */
 void sessions_free(struct sessions *t); /* what waits is left for the next process */
 /* The session of this upload, to be continued or new; NULL: another connection has it. Without SHA-256: always one of its own. */
 struct session *session_take(struct sessions *t, const struct push_request *pr);

@@ -13,6 +13,7 @@
 /* Each holds a spool on disk and up to 256 KiB of memory. */
 #define MAX_PARKED 64u
 #define PARKED_MS  INT64_C(3600000)
+#define QUOTA_PART 4 /* what is whole shall not go for what may never be */
 
 struct sessions {
 	struct store *store; /* NULL: none */
@@ -74,7 +75,7 @@ static struct session *expired(struct sessions *t)
 	return s;
 }
 
-static void expire(struct sessions *t)
+void sessions_expire(struct sessions *t)
 {
 	struct session *s;
 
@@ -136,15 +137,18 @@ static void find_all(struct sessions *t)
 		park(t, s, s->parked_ms);
 		pthread_mutex_unlock(&t->lock);
 	}
-	expire(t);
+	sessions_expire(t);
 }
 
 struct sessions *sessions_new(struct store *store, uint64_t max_bytes)
 {
 	struct sessions *t = NEW(struct sessions);
+	struct store_figures f = { 0 };
 
 	t->store = store;
-	t->max_bytes = max_bytes;
+	if (store)
+		store_figures(store, &f);
+	t->max_bytes = f.quota ? MIN(max_bytes, f.quota / QUOTA_PART) : max_bytes;
 	pthread_mutex_init(&t->lock, NULL);
 	if (store)
 		find_all(t);
@@ -181,7 +185,7 @@ struct session *session_take(struct sessions *t, const struct push_request *pr)
 	AUTO(mem_freep) char *name = pr->has_sha256 ? name_of(pr) : NULL;
 	struct session *s;
 
-	expire(t);
+	sessions_expire(t);
 	if (!name)
 		return NEW(struct session);
 	pthread_mutex_lock(&t->lock);
@@ -231,7 +235,7 @@ void session_park(struct sessions *t, struct session *s)
 	pthread_mutex_lock(&t->lock);
 	park(t, s, clock_mono_ms());
 	pthread_mutex_unlock(&t->lock);
-	expire(t);
+	sessions_expire(t);
 }
 
 void session_drop(struct sessions *t, struct session *s)

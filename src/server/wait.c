@@ -3,13 +3,17 @@
  * Suspended requests. Whoever has something for one wakes it; the thread here wakes those whose time is over
  * or whose client has hung up (libmicrohttpd does not look at a suspended connection). A request is resumed
  * by whoever clears its `suspended` under the lock, so exactly once.
+ *
+ * It is also the server's clock: uploads that wait for their next part grow too old here.
  */
 #include "server/internal.h"
+#include "server/push.h"
 
 #include <errno.h>
 #include <time.h>
 
 #define TICK_MS      50
+#define IDLE_TICK_S  60  /* when nobody waits */
 #define LOOKS_A_TICK 512 /* connections asked whether they still live; they take turns */
 
 static void list_add(struct wait_list *w, struct request *req)
@@ -193,6 +197,7 @@ static void *run(void *arg)
 			http_resume(woken->conn);
 			woken = next;
 		}
+		push_tick(s->push);
 		if (s->opts.scan && !atomic_load(&s->is_ready)) {
 			struct scan_progress p;
 
@@ -203,7 +208,9 @@ static void *run(void *arg)
 		if (w->stopping)
 			continue;
 		if (!w->n && (!s->opts.scan || atomic_load(&s->is_ready))) {
-			pthread_cond_wait(&w->changed, &w->lock);
+			clock_gettime(CLOCK_MONOTONIC, &until);
+			until.tv_sec += IDLE_TICK_S;
+			pthread_cond_timedwait(&w->changed, &w->lock, &until);
 			continue;
 		}
 		clock_gettime(CLOCK_MONOTONIC, &until);

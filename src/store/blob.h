@@ -87,6 +87,8 @@ struct blobs_ops {
 	int (*list)(struct blobs *b, struct str prefix, struct str after,
 		    int (*fn)(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err), void *arg,
 		    struct err *err);
+	/* Bytes in all spools that are no blobs yet. */
+	int (*spooled)(struct blobs *b, uint64_t *ret_bytes, struct err *err);
 	/* Remove the spools of processes that are gone. */
 	int (*sweep)(struct blobs *b, uint64_t *ret_n, struct err *err);
 	void (*close)(struct blobs *b);
@@ -105,6 +107,7 @@ int spool_dir_open(const char *dir, struct str name, struct spool *ret, struct e
 void spool_dir_done(struct spool *s, bool keep);
 int spool_dir_note(const char *dir, struct spool *s, const struct spool_note *note, struct err *err);
 int spool_dir_notes(const char *dir, int (*fn)(void *arg, const struct spool_note *note), void *arg, struct err *err);
+int spool_dir_spooled(const char *dir, uint64_t *ret_bytes, struct err *err);
 int spool_dir_sweep(const char *dir, uint64_t *ret_n, struct err *err);
 
 /* ---- spool.c ---- */

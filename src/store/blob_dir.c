@@ -109,6 +109,11 @@ static int dir_notes(struct blobs *b, int (*fn)(void *arg, const struct spool_no
 	return spool_dir_notes(dir_of(b)->path, fn, arg, err);
 }
 
+static int dir_spooled(struct blobs *b, uint64_t *ret_bytes, struct err *err)
+{
+	return spool_dir_spooled(dir_of(b)->path, ret_bytes, err);
+}
+
 static int dir_sweep(struct blobs *b, uint64_t *ret_n, struct err *err)
 {
 	return spool_dir_sweep(dir_of(b)->path, ret_n, err);
@@ -458,6 +463,7 @@ static const struct blobs_ops dir_ops = {
 	.touch = dir_touch,
 	.remove = dir_remove,
 	.list = dir_list,
+	.spooled = dir_spooled,
 	.sweep = dir_sweep,
 	.close = dir_close,
 };

@@ -267,6 +267,12 @@ static int memory_list(struct blobs *base, struct str prefix, struct str after,
 	return r;
 }
 
+static int memory_spooled(struct blobs *b, uint64_t *ret_bytes, struct err *err)
+{
+	*ret_bytes = 0;
+	return 0;
+}
+
 static int memory_sweep(struct blobs *b, uint64_t *ret_n, struct err *err)
 {
 	*ret_n = 0;
@@ -298,6 +304,7 @@ static const struct blobs_ops memory_ops = {
 	.touch = memory_touch,
 	.remove = memory_remove,
 	.list = memory_list,
+	.spooled = memory_spooled,
 	.sweep = memory_sweep,
 	.close = memory_close,
 };

@@ -325,11 +325,11 @@ void store_figures(struct store *st, struct store_figures *ret)
 	struct catalogue *c = st->catalogue;
 
 	*ret = (struct store_figures){ .all = false };
-	if (!c)
-		return;
-	pthread_mutex_lock(&c->lock);
-	*ret = c->figures;
-	pthread_mutex_unlock(&c->lock);
+	if (c) {
+		pthread_mutex_lock(&c->lock);
+		*ret = c->figures;
+		pthread_mutex_unlock(&c->lock);
+	}
 	pack_figures(st->pack, &ret->n_waiting, &ret->waiting);
 	ret->used_known = store_usage(st, &ret->used);
 	ret->quota = st->opts.quota;

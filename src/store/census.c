@@ -130,13 +130,15 @@ int census_take(struct store *st, struct census *ret,
 	r = b->ops->list(b, STORE_KEYS, STR(""), add_record, &w, err);
 	if (r == 0)
 		r = b->ops->list(b, STORE_DATA, STR(""), add_content, &w, err);
+	if (r == 0)
+		r = b->ops->spooled(b, &ret->spooled, err);
 	arena_done(&w.record);
 	if (r < 0) {
 		census_done(ret);
 		return err_in(err, "store");
 	}
 	catalogue_walked(st->catalogue, walk);
-	atomic_store(&st->usage, (int64_t)ret->bytes);
+	atomic_store(&st->usage, (int64_t)(ret->bytes + ret->spooled));
 	return 0;
 }
 

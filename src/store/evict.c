@@ -34,19 +34,24 @@ static int drop_content(struct store *st, struct census *c, struct census_conten
 	return 0;
 }
 
+static bool is_over(const struct census *c, uint64_t target)
+{
+	return c->bytes + c->spooled > target;
+}
+
 static int evict(struct store *st, struct census *c, uint64_t target, struct store_evict_result *result,
 		 struct err *err)
 {
 	struct blobs *b = st->blobs;
 	int r;
 
-	for (size_t i = 0; i < c->n_contents && c->bytes > target; i++)
+	for (size_t i = 0; i < c->n_contents && is_over(c, target); i++)
 		if (c->contents[i].there && !c->contents[i].n_records &&
 		    drop_content(st, c, &c->contents[i], result, err) < 0)
 			return -1;
 	if (c->n_records)
 		qsort(c->records, c->n_records, sizeof(*c->records), by_worth);
-	for (size_t i = 0; i < c->n_records && c->bytes > target; i++) {
+	for (size_t i = 0; i < c->n_records && is_over(c, target); i++) {
 		const struct census_record *record = &c->records[i];
 		struct census_content *content = &c->contents[record->content];
 

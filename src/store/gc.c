@@ -38,11 +38,12 @@ int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct st
 	struct census c;
 	int r;
 
+	/* First: then the census counts what is left. */
+	if (st->blobs->ops->sweep(st->blobs, &result.n_temporary, err) < 0)
+		return err_in(err, "store");
 	if (census_take(st, &c, NULL, NULL, err) < 0)
 		return -1;
 	r = collect(st, &c, progress, arg, &result, err);
-	if (r == 0)
-		r = st->blobs->ops->sweep(st->blobs, &result.n_temporary, err);
 	census_done(&c);
 	if (r < 0)
 		return err_in(err, "store");

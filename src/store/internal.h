@@ -51,7 +51,7 @@ struct store {
 	struct blobs *blobs;
 	struct store_options opts; /* level filled in */
 	int64_t settle_ns;
-	_Atomic int64_t usage; /* bytes of contents; negative: not known yet */
+	_Atomic int64_t usage; /* see store_usage(); negative: not known yet */
 	_Atomic uint64_t generation;
 	pthread_mutex_t room; /* one makes room at a time */
 	struct maintain *maintain; /* NULL: none */
@@ -102,6 +102,7 @@ struct census {
 	struct census_content *contents;
 	size_t n_records, n_contents, room_records, room_contents;
 	uint64_t bytes, content_size;
+	uint64_t spooled; /* bytes of what is being written, or was cut */
 	uint64_t by_origin[STORE_N_ORIGINS];
 	struct map by_name; /* of contents: index + 1 */
 	uint64_t n_bad;     /* records that cannot be read */

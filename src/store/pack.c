@@ -43,19 +43,23 @@ struct job {
 
 static void job_done(struct job *j)
 {
+	store_usage_add(j->st, -(int64_t)j->spool.size);
 	j->st->blobs->ops->spool_done(j->st->blobs, &j->spool, false);
 	arena_done(&j->arena);
 }
 
 static int to_spool(void *arg, struct bytes b, struct err *err)
 {
-	return spool_write(arg, b, err);
+	struct job *j = arg;
+
+	store_usage_add(j->st, (int64_t)b.size);
+	return spool_write(&j->spool, b, err);
 }
 
 /* ERR_INVALID: it is damaged. */
 static int compress(struct job *j, struct source *raw, struct err *err)
 {
-	struct codec_frames *frames = codec_frames_new(j->st->opts.level, to_spool, &j->spool);
+	struct codec_frames *frames = codec_frames_new(j->st->opts.level, to_spool, j);
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(PIECE);
 	AUTO(sha256_freep) struct sha256 *sha = NULL;
 	uint8_t sum[STORE_SHA256_SIZE];

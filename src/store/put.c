@@ -37,11 +37,19 @@ struct store_put {
 	struct hash64_state hashed; /* of what is raw and has a name */
 	uint64_t size;
 	uint64_t saved;
+	uint64_t counted; /* of the spool, in what the store takes */
+	uint64_t looked;  /* how much there was when it was seen that it may go on */
 	uint8_t sha256[STORE_SHA256_SIZE];
 	bool ended;
 };
 
 static_assert(STORE_PARTIAL_S == SPOOL_KEEP_S && STORE_MAX_PARTIAL == SPOOL_MAX_NAME, "the seam's own");
+
+static void count(struct store_put *p, uint64_t size)
+{
+	store_usage_add(p->st, (int64_t)size - (int64_t)p->counted);
+	p->counted = size;
+}
 
 static int to_spool(void *arg, struct bytes b, struct err *err)
 {
@@ -101,6 +109,7 @@ static int resume(struct store_put *p, struct err *err)
 
 	if (!p->spool.size)
 		return 0;
+	p->counted = p->spool.size;
 	if ((p->frames ? resume_frames(p, &good, err) : resume_raw(p, &good, err)) < 0)
 		return -1;
 	if (p->size > p->opts.size)
@@ -109,6 +118,7 @@ static int resume(struct store_put *p, struct err *err)
 		return err_os(err, errno, "truncate");
 	p->spool.size = good;
 	p->saved = p->size;
+	count(p, good);
 	return 0;
 }
 
@@ -150,8 +160,10 @@ void store_forget_partial(struct store *st, struct str name)
 {
 	struct spool s = { .fd = -1 };
 
-	if (st->blobs->ops->spool(st->blobs, name, &s, NULL) == 0)
-		st->blobs->ops->spool_done(st->blobs, &s, false);
+	if (st->blobs->ops->spool(st->blobs, name, &s, NULL) != 0)
+		return;
+	store_usage_add(st, -(int64_t)s.size);
+	st->blobs->ops->spool_done(st->blobs, &s, false);
 }
 
 /* ---- writing ---- */
@@ -216,9 +228,13 @@ int store_put_write(struct store_put *p, struct bytes b, struct err *err)
 		hash64_feed(&p->hashed, b.p, b.size);
 	if ((p->frames ? codec_frames_write(p->frames, b, err) : spool_write(&p->spool, b, err)) < 0)
 		return err_in(err, "store");
+	count(p, p->spool.size);
 	if (p->opts.name.size && p->size - p->saved >= STORE_SAVE_EVERY)
 		save(p);
-	return 0;
+	if (p->size - p->looked < STORE_SAVE_EVERY)
+		return 0;
+	p->looked = p->size;
+	return store_make_room(p->st, 0, err);
 }
 
 uint64_t store_put_size(const struct store_put *p)
@@ -261,6 +277,8 @@ int store_put_end(struct store_put *p, struct source **ret, uint8_t ret_sha256[S
 
 static void put_free(struct store_put *p, bool keep)
 {
+	if (!keep)
+		count(p, 0);
 	codec_frames_free(p->frames);
 	sha256_free(p->sha);
 	p->st->blobs->ops->spool_done(p->st->blobs, &p->spool, keep);
@@ -418,7 +436,7 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 	const struct store_options *o = &p->st->opts;
 	struct store_meta full = *meta;
 	bool replaced = false;
-	int r;
+	int r = 0;
 
 	if (end(p, err) < 0) {
 		store_put_abort(p);
@@ -437,7 +455,9 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 	if (c.record.size > STORE_MAX_RECORD)
 		r = err_set(err, ERR_LIMIT, "what is to be noted of it is longer than %zu bytes",
 			    STORE_MAX_RECORD);
-	else
+	/* From now on it is counted as a content. */
+	count(p, 0);
+	if (r == 0)
 		r = store_make_room(p->st, full.stored_size, err);
 	if (r == 0)
 		r = commit(&c, &replaced, err);
@@ -458,9 +478,10 @@ int store_put_bytes(struct store *st, const struct store_key *key, const struct 
 
 	if (r)
 		return r;
-	if (store_put_write(p, b, err) < 0) {
+	r = store_put_write(p, b, err);
+	if (r) {
 		store_put_abort(p);
-		return -1;
+		return r;
 	}
 	return store_put_commit(p, key, meta, policy, err);
 }

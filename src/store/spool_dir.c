@@ -245,6 +245,29 @@ void spool_dir_done(struct spool *s, bool keep)
 	fd_close(&s->fd);
 }
 
+/* ---- what is there ---- */
+
+int spool_dir_spooled(const char *dir, uint64_t *ret_bytes, struct err *err)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/tmp", dir);
+	DIR *d = opendir(path);
+	uint64_t bytes = 0;
+	struct dirent *e;
+	struct stat st;
+
+	if (!d)
+		return err_os(err, errno, "%s: open", path);
+	/* One that has another link has become a blob. */
+	while ((e = readdir(d)))
+		if (!str_starts(str_of(e->d_name), STR(NOTE)) &&
+		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+		    st.st_nlink == 1)
+			bytes += (uint64_t)st.st_size;
+	closedir(d);
+	*ret_bytes = bytes;
+	return 0;
+}
+
 /* ---- what was left ---- */
 
 static bool may_stay(const char *dir, const char *name)

@@ -84,7 +84,7 @@ enum {
 struct store;
 
 struct store_options {
-	uint64_t quota;     /* bytes that contents may take together; 0: no limit */
+	uint64_t quota;     /* bytes that contents, and what has arrived of others, may take together; 0: no limit */
 	bool keep_pushed;   /* never evict what was pushed: rather STORE_FULL */
 	bool maintain;      /* threads of its own evict, collect garbage once a day, and compress what was put for later: for servers */
 	bool catalogue;     /* what is in it is known by heart, for store_names(), store_latest(), store_figures(): about 200 bytes an object */
@@ -152,7 +152,7 @@ struct store_put_options {
  *   store_put_begin, store_put_write..., [store_put_end, look at the source], store_put_commit or store_put_abort
  */
 int store_put_begin(struct store *st, const struct store_put_options *opts, struct store_put **ret, struct err *err);
-/* Bytes in their order. A failure (a full disk) is one of the put: abort it. */
+/* Bytes in their order. A failure (a full disk), or STORE_FULL, is one of the put: abort it. */
 int store_put_write(struct store_put *p, struct bytes b, struct err *err);
 uint64_t store_put_size(const struct store_put *p); /* bytes written so far */
 /*
@@ -212,10 +212,10 @@ struct store_figures {
 	bool all; /* of all objects */
 	uint64_t n[STORE_N_ORIGINS], bytes[STORE_N_ORIGINS]; /* as they lie there, each object counted */
 	bool used_known;
-	uint64_t used, quota; /* bytes that contents take, each once; 0: no limit */
+	uint64_t used, quota; /* store_usage(); 0: no limit */
 	uint64_t n_waiting, waiting; /* objects that are to be compressed yet, and their bytes */
 };
-void store_figures(struct store *st, struct store_figures *ret);
+void store_figures(struct store *st, struct store_figures *ret); /* the latter half also without a catalogue */
 
 /* ---- keeping house ---- */
 
@@ -240,7 +240,10 @@ struct store_stats {
 	uint64_t by_origin[STORE_N_ORIGINS]; /* objects */
 };
 int store_stats(struct store *st, struct store_stats *ret, struct err *err); /* walks over all of it */
-/* Without a walk: what the last one found, and what came and went since. false: not known yet. */
+/*
+ * Bytes on disk: contents, each once, and what has arrived of those that are being put or were cut. Without a walk: what the last one found, and
+ * what came and went since. false: not known yet.
+ */
 bool store_usage(struct store *st, uint64_t *ret_bytes);
 
 /* Progress of the calls below, now and then: non-zero ends the work with ERR_CANCELLED. */

@@ -174,6 +174,39 @@ static void the_oldest_go_by_number_bytes_and_time(void **state)
 	}
 }
 
+static void they_have_a_quarter_of_the_quota_and_an_hour(void **state)
+{
+	const struct store_options opts = { .create = true, .quota = 8 * ALL };
+	struct fixture *f = *state;
+	struct store_stats stats;
+	struct err err = { 0 };
+	uint64_t off, used;
+	bool busy;
+
+	clock_test_freeze(1000000);
+	close_all(f);
+	assert_done(store_open(f->dir, &opts, &f->st, &err));
+	f->t = sessions_new(f->st, 100 * ALL);
+	assert_done(store_stats(f->st, &stats, &err));
+	for (unsigned i = 0; i < 5; i++) {
+		struct session *s = take(f, i);
+
+		write_to(f, s, ALL - 1000);
+		session_park(f->t, s);
+		clock_test_advance(1000);
+	}
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(peek(f, i, &off, &busy), i >= 3);
+	assert_true(store_usage(f->st, &used) && used == 2 * (ALL - 1000));
+	/* And go without anybody who pushes. */
+	sessions_expire(f->t);
+	assert_true(peek(f, 3, &off, &busy));
+	clock_test_advance(3600 * 1000);
+	sessions_expire(f->t);
+	assert_false(peek(f, 3, &off, &busy) || peek(f, 4, &off, &busy));
+	assert_true(store_usage(f->st, &used) && used == 0);
+}
+
 static void what_was_left_is_found_again(void **state)
 {
 	struct fixture *f = *state;
@@ -420,6 +453,7 @@ int main(void)
 		T(an_upload_waits_for_its_next_part),
 		T(without_a_sum_none_waits),
 		T(the_oldest_go_by_number_bytes_and_time),
+		T(they_have_a_quarter_of_the_quota_and_an_hour),
 		T(what_was_left_is_found_again),
 		T(many_take_and_park_at_once),
 		cmocka_unit_test(an_elf_file_is_what_its_key_says),

@@ -224,6 +224,70 @@ static void as_it_came_and_damaged_it_begins_anew(void **state)
 	end_and_check(f, p);
 }
 
+static uint64_t used(struct fixture *f)
+{
+	struct store_stats stats;
+	struct err err = { 0 };
+	uint64_t n = 0;
+
+	/* Known, and the same whether counted or followed. */
+	if (store_usage(f->st, &n)) {
+		uint64_t followed = n;
+
+		assert_done(store_stats(f->st, &stats, &err));
+		assert_true(store_usage(f->st, &n) && n == followed);
+	} else {
+		assert_done(store_stats(f->st, &stats, &err));
+		assert_true(store_usage(f->st, &n));
+	}
+	return n;
+}
+
+static void what_has_arrived_counts(void **state)
+{
+	struct fixture *f = *state;
+	struct store_put *p, *q;
+
+	assert_int_equal(used(f), 0);
+	p = begin(f, LONG, NAME);
+	q = begin(f, LONG, "another");
+	write_to(f, p, MIB(2));
+	write_to(f, q, MIB(1));
+	assert_int_equal(used(f), MIB(3));
+	store_put_leave(p);
+	store_put_abort(q);
+	assert_int_equal(used(f), MIB(2));
+	reopen(f);
+	assert_int_equal(used(f), MIB(2));
+	p = begin(f, LONG, NAME);
+	end_and_check(f, p);
+	assert_int_equal(used(f), LONG);
+	write_to(f, p = begin(f, LONG, "another"), MIB(2));
+	store_put_leave(p);
+	store_forget_partial(f->st, STR("another"));
+	assert_int_equal(used(f), LONG);
+}
+
+static void what_arrives_ends_at_the_quota(void **state)
+{
+	const struct store_options opts = { .quota = MIB(3) };
+	struct fixture *f = *state;
+	struct store_put *p, *q;
+	struct err err = { 0 };
+	int r = 0;
+
+	store_close(f->st);
+	assert_done(store_open(f->dir, &opts, &f->st, &err));
+	p = begin(f, LONG, NAME);
+	write_to(f, p, MIB(2));
+	q = begin(f, LONG, "another");
+	while (r == 0 && store_put_size(q) < MIB(2))
+		r = store_put_write(q, bytes_of(f->p + store_put_size(q), 100000), &err);
+	assert_int_equal(r, STORE_FULL);
+	store_put_abort(q);
+	end_and_check(f, p);
+}
+
 static void one_name_is_one_writers(void **state)
 {
 	struct fixture *f = *state;
@@ -308,6 +372,8 @@ int main(void)
 		T(what_was_left_is_gone_on_with),
 		L(as_it_came_it_is_gone_on_with_at_the_very_byte),
 		L(as_it_came_and_damaged_it_begins_anew),
+		L(what_has_arrived_counts),
+		L(what_arrives_ends_at_the_quota),
 		L(a_killed_process_loses_little),
 		L(who_sweeps_leaves_it_for_a_while),
 		L(what_is_forgotten_begins_anew),
