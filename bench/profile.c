@@ -7,19 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "profile/output.h"
-
-#define FUNCTIONS 4000u
-#define PATHS     8000u /* stacks of the service, of which each profile has some */
-#define DEPTH     24u
-
-static uint64_t next(uint64_t *s)
-{
-	uint64_t z = *s += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
+#include "service.h"
 
 static double seconds(int64_t since_ns)
 {
@@ -32,62 +20,6 @@ static void must(int r, const struct err *err)
 		fprintf(stderr, "bench-profile: %s\n", err->text);
 		exit(1);
 	}
-}
-
-static uint32_t location(struct profile *p, uint64_t n)
-{
-	const struct profile_mapping m = { 0x400000,
-					   0x4000000,
-					   0,
-					   profile_add_string(p, STR("/usr/bin/service")),
-					   profile_add_string(
-						   p, STR("0123456789abcdef0123456789abcdef01234567")),
-					   15 };
-	struct profile_location l = { .addr = 0x400000 + n * 32, .mapping = profile_add_mapping(p, &m) };
-	struct profile_line line = { .line = (int64_t)(n % 900) };
-	struct profile_function f = { 0 };
-	char text[64];
-
-	snprintf(text, sizeof(text), "service::module%llu::function%llu(int)",
-		 (unsigned long long)(n / 3 % 90), (unsigned long long)(n / 3));
-	f.name = f.system_name = profile_add_string(p, str_of(text));
-	snprintf(text, sizeof(text), "src/module%llu.cc", (unsigned long long)(n / 3 % 90));
-	f.file = profile_add_string(p, str_of(text));
-	line.function = profile_add_function(p, &f);
-	return profile_add_location(p, &l, &line, 1);
-}
-
-/* The stack of a path: paths share their beginnings. */
-static uint32_t path(struct profile *p, uint32_t n)
-{
-	uint32_t stack = 0;
-
-	for (uint32_t d = 0; d < DEPTH; d++) {
-		uint32_t bits = d < 10 ? 13 - d : d < DEPTH - 2 ? 3 : DEPTH - 1 - d;
-		uint64_t s = ((uint64_t)d << 32) + (n >> bits);
-
-		stack = profile_add_stack(p, stack, location(p, next(&s) % (FUNCTIONS * 3)));
-	}
-	return stack;
-}
-
-/* Like most services': few paths take most of the time. */
-static struct profile *make(uint32_t seed, uint32_t n_samples)
-{
-	struct profile *p = profile_new(NULL);
-	uint64_t s = seed;
-
-	profile_add_type(p, STR("samples"), STR("count"));
-	profile_add_type(p, STR("cpu"), STR("nanoseconds"));
-	for (uint32_t i = 0; i < n_samples; i++) {
-		uint64_t r = next(&s);
-		double at = (double)(r >> 11) / 0x1p53;
-		uint32_t of = (uint32_t)(at * at * at * PATHS);
-		struct profile_label l = { .key = profile_add_string(p, STR("thread")), .num = i % 16 + 1 };
-
-		profile_add_sample(p, path(p, of), profile_add_labels(p, &l, 1), (int64_t[]){ 1, 10000000 });
-	}
-	return p;
 }
 
 int main(int argc, char **argv)
@@ -106,7 +38,7 @@ int main(int argc, char **argv)
 	size_t total = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct profile *p = make(i + 1, n_samples);
+		struct profile *p = service_profile(i + 1, n_samples, false);
 
 		must(profile_write_pprof(p, false, &files[i], &err), &err);
 		bytes += files[i].size;

@@ -24,10 +24,10 @@ struct interning {
 	struct meta *meta;
 	struct profilestore *s;
 	const struct profile *p;
-	uint32_t *strings, *functions, *locations, *stacks; /* number + 1 */
+	uint32_t *strings, *functions, *locations, *stacks; /* numbers, of what is wanted */
 	struct place *places;                               /* of mappings; the last is for none */
 	struct meta_line *lines;
-	uint32_t room_lines;
+	size_t room_lines;
 	bool failed;
 };
 
@@ -40,13 +40,6 @@ static uint32_t fail(struct interning *x)
 static uint32_t checked(struct interning *x, uint32_t i)
 {
 	return i == META_FAILED ? fail(x) : i;
-}
-
-static uint32_t string_of(struct interning *x, uint32_t i)
-{
-	if (!x->strings[i])
-		x->strings[i] = checked(x, meta_string(x->meta, profile_str(x->p, i))) + 1;
-	return x->strings[i] - 1;
 }
 
 /* ---- mappings ---- */
@@ -149,101 +142,242 @@ static const struct place *place_of(struct interning *x, uint32_t mapping)
 	return place;
 }
 
-/* ---- functions, locations ---- */
+/*
+ * ---- tables ----
+ *
+ * A look into a hash table is two or three steps that wait for memory each. So it is done for a block of entries at
+ * once: all of them are hashed and their memory is asked for, and only then the first is looked up.
+ */
+
+#define BLOCK 32u
+#define WANTED 1u /* instead of a number + 1, until it is known */
 
 static int32_t fits(int64_t v)
 {
 	return v == (int32_t)v ? (int32_t)v : 0;
 }
 
-static uint32_t function_of(struct interning *x, uint32_t i)
+/* The next entries that are wanted, from *at on; returns how many. */
+static unsigned next_block(const uint32_t *wanted, uint32_t n, uint32_t *at, uint32_t ret[BLOCK])
+{
+	unsigned k = 0;
+
+	for (; *at < n && k < BLOCK; (*at)++)
+		if (wanted[*at])
+			ret[k++] = *at;
+	return k;
+}
+
+static void find_strings(struct interning *x)
+{
+	uint32_t block[BLOCK], at = 0;
+	uint64_t hashes[BLOCK];
+
+	for (unsigned n; !x->failed && (n = next_block(x->strings, x->p->strings.n, &at, block));) {
+		for (unsigned i = 0; i < n; i++)
+			hashes[i] = meta_hash_string(x->meta, profile_str(x->p, block[i]));
+		meta_fetch_strings(x->meta, hashes, n);
+		for (unsigned i = 0; i < n; i++)
+			x->strings[block[i]] = checked(x, meta_string(x->meta, profile_str(x->p, block[i])));
+	}
+}
+
+static struct meta_function function_of(const struct interning *x, uint32_t i)
 {
 	const struct profile_function *f = &x->p->functions.p[i];
 
-	if (!x->functions[i]) {
-		struct meta_function new = { string_of(x, f->name), string_of(x, f->system_name),
-					     string_of(x, f->file), fits(f->start_line) };
-
-		x->functions[i] = checked(x, meta_function(x->meta, &new)) + 1;
-	}
-	return x->functions[i] - 1;
+	return (struct meta_function){ x->strings[f->name], x->strings[f->system_name], x->strings[f->file],
+				       fits(f->start_line) };
 }
 
-/* The lines in x->lines; true: they are only names. */
-static bool lines_of(struct interning *x, const struct profile_location *l, uint16_t n)
+static void find_functions(struct interning *x)
+{
+	uint32_t block[BLOCK], at = 0;
+	struct meta_function v[BLOCK];
+	uint64_t hashes[BLOCK];
+
+	for (unsigned n; !x->failed && (n = next_block(x->functions, x->p->functions.n, &at, block));) {
+		for (unsigned i = 0; i < n; i++) {
+			v[i] = function_of(x, block[i]);
+			hashes[i] = meta_hash_function(x->meta, &v[i]);
+		}
+		meta_fetch_functions(x->meta, hashes, n);
+		for (unsigned i = 0; i < n; i++)
+			x->functions[block[i]] = checked(x, meta_function(x->meta, &v[i]));
+	}
+}
+
+/* The lines of one, at @ret; true: they are only names. */
+static bool lines_of(const struct interning *x, const struct profile_location *l, uint16_t n, struct meta_line *ret)
 {
 	bool bare = true;
 
-	if (n > x->room_lines) {
-		x->room_lines = MAX((uint32_t)n, 64u);
-		x->lines = mem_realloc(x->lines, x->room_lines, sizeof(*x->lines));
-	}
 	for (uint32_t i = 0; i < n; i++) {
 		const struct profile_line *line = &x->p->lines.p[l->first_line + i];
 
-		x->lines[i] = (struct meta_line){ function_of(x, line->function), fits(line->line),
-						  fits(line->column) };
-		bare &= !x->lines[i].line && !x->p->functions.p[line->function].file;
+		ret[i] = (struct meta_line){ x->functions[line->function], fits(line->line), fits(line->column) };
+		bare &= !ret[i].line && !x->p->functions.p[line->function].file;
 	}
 	return bare;
 }
 
-static uint32_t location_of(struct interning *x, uint32_t i)
+static struct meta_location location_of(struct interning *x, uint32_t i, struct meta_line *lines)
 {
 	const struct profile_location *l = &x->p->locations.p[i];
-	struct meta_location new = { 0 };
-	const struct place *place;
-	uint32_t was, binary;
-	bool bare, inside;
+	const struct place *place = place_of(x, l->mapping);
+	bool inside = l->addr >= place->start && l->addr < place->limit;
+	struct meta_location new = { .addr = inside ? l->addr + place->add : l->addr,
+				     .part = inside ? place->part : place->runtime_part,
+				     .n_lines = (uint16_t)MIN(l->n_lines, (uint32_t)UINT16_MAX) };
+	bool bare = lines_of(x, l, new.n_lines, lines);
 
-	if (x->locations[i])
-		return x->locations[i] - 1;
-	place = place_of(x, l->mapping);
-	inside = l->addr >= place->start && l->addr < place->limit;
-	new.n_lines = (uint16_t)MIN(l->n_lines, (uint32_t)UINT16_MAX);
-	bare = lines_of(x, l, new.n_lines);
-	if (x->failed)
-		return 0;
-	new.part = inside ? place->part : place->runtime_part;
-	new.addr = inside ? l->addr + place->add : l->addr;
-	binary = meta_part_at(x->meta, new.part)->binary;
-	new.flags = (uint16_t)((l->folded ? LOCATION_FOLDED : 0) |
-			       (bare && (binary || !new.n_lines) ? LOCATION_BARE : 0));
-	was = column_n(&x->meta->locations);
-	/* An empty list is one, too: NULL would be those that are in the table. */
-	if (!x->lines)
-		x->lines = NEW_N(struct meta_line, x->room_lines = 64);
-	x->locations[i] = checked(x, meta_location(x->meta, &new, x->lines)) + 1;
-	if (new.flags & LOCATION_BARE && !x->failed && x->locations[i] - 1 == was)
-		names_added(x->s, binary);
-	return x->locations[i] - 1;
+	if (l->folded)
+		new.flags |= LOCATION_FOLDED;
+	if (bare && (!new.n_lines || meta_part_at(x->meta, new.part)->binary))
+		new.flags |= LOCATION_BARE;
+	return new;
+}
+
+static void find_location(struct interning *x, uint32_t i, const struct meta_location *l, const struct meta_line *lines)
+{
+	uint32_t was = column_n(&x->meta->locations);
+
+	x->locations[i] = checked(x, meta_location(x->meta, l, lines));
+	if (l->flags & LOCATION_BARE && !x->failed && x->locations[i] == was)
+		names_added(x->s, meta_part_at(x->meta, l->part)->binary);
+}
+
+/* Room for the lines of a block: all of them behind each other. */
+static void room_for_lines(struct interning *x, const uint32_t *block, unsigned n)
+{
+	size_t want = 1;
+
+	for (unsigned i = 0; i < n; i++)
+		want += MIN(x->p->locations.p[block[i]].n_lines, (uint32_t)UINT16_MAX);
+	if (want > x->room_lines) {
+		x->room_lines = want * 2;
+		x->lines = mem_realloc(x->lines, x->room_lines, sizeof(*x->lines));
+	}
+}
+
+static void find_locations(struct interning *x)
+{
+	uint32_t block[BLOCK], at = 0;
+	struct meta_location v[BLOCK];
+	uint64_t hashes[BLOCK];
+
+	for (unsigned n; !x->failed && (n = next_block(x->locations, x->p->locations.n, &at, block));) {
+		struct meta_line *lines;
+
+		room_for_lines(x, block, n);
+		lines = x->lines;
+		for (unsigned i = 0; i < n; i++) {
+			v[i] = location_of(x, block[i], lines);
+			hashes[i] = meta_hash_location(x->meta, &v[i], lines);
+			lines += v[i].n_lines;
+		}
+		if (x->failed)
+			break;
+		meta_fetch_locations(x->meta, hashes, n);
+		lines = x->lines;
+		for (unsigned i = 0; i < n; i++) {
+			find_location(x, block[i], &v[i], lines);
+			lines += v[i].n_lines;
+		}
+	}
 }
 
 /* ---- stacks ---- */
 
-/* Callers come before callees: one pass down marks those that are wanted, and one up finds them. */
-static void find_stacks(struct interning *x)
+/* The stacks that are wanted, by depth: those of one depth do not wait for each other. */
+static uint32_t *by_depth(const struct interning *x, uint32_t *ret_n)
+{
+	const struct profile *p = x->p;
+	uint32_t *depth = mem_try(2 * (size_t)p->stacks.n * sizeof(*depth)), *order = depth + p->stacks.n;
+	uint32_t *at, deepest = 0, n = 0;
+
+	if (!depth)
+		return NULL;
+	depth[0] = 0;
+	for (uint32_t i = 1; i < p->stacks.n; i++) {
+		depth[i] = depth[p->stacks.p[i].parent] + 1;
+		deepest = MAX(deepest, depth[i]);
+	}
+	at = calloc((size_t)deepest + 2, sizeof(*at));
+	if (!at) {
+		free(depth);
+		return NULL;
+	}
+	for (uint32_t i = 1; i < p->stacks.n; i++)
+		at[depth[i] + 1] += x->stacks[i] != 0;
+	for (uint32_t i = 1; i < deepest + 2; i++)
+		at[i] += at[i - 1];
+	for (uint32_t i = 1; i < p->stacks.n; i++)
+		if (x->stacks[i])
+			order[at[depth[i]]++] = i, n++;
+	free(at);
+	memmove(depth, order, n * sizeof(*order));
+	*ret_n = n;
+	return depth;
+}
+
+/* Of one depth may be fewer than a block. */
+static bool find_stacks(struct interning *x)
+{
+	uint64_t hashes[BLOCK];
+	uint32_t n_all;
+	AUTO(mem_freep) uint32_t *order = by_depth(x, &n_all);
+
+	if (!order)
+		return false;
+	for (uint32_t from = 0, n; !x->failed && from < n_all; from += n) {
+		for (n = 0; n < BLOCK && from + n < n_all; n++) {
+			const struct profile_stack *st = &x->p->stacks.p[order[from + n]];
+
+			/* Its caller is in this block, and not known yet. */
+			if (st->parent && x->stacks[st->parent] == UINT32_MAX)
+				break;
+			hashes[n] = meta_hash_stack(x->meta, x->stacks[st->parent], x->locations[st->location]);
+			x->stacks[order[from + n]] = UINT32_MAX;
+		}
+		meta_fetch_stacks(x->meta, hashes, n);
+		for (uint32_t i = 0; i < n && !x->failed; i++) {
+			const struct profile_stack *st = &x->p->stacks.p[order[from + i]];
+
+			x->stacks[order[from + i]] = checked(
+				x, meta_stack(x->meta, x->stacks[st->parent], x->locations[st->location]));
+		}
+	}
+	return true;
+}
+
+/* What leads to a sample with a value. Callers come before callees: one pass down marks all of them. */
+static void mark(struct interning *x)
 {
 	const struct profile *p = x->p;
 
 	for (uint32_t i = 0; i < p->n_samples; i++)
 		for (uint32_t t = 0; t < p->types.n; t++)
 			if (profile_value(p, i, t)) {
-				x->stacks[p->sample_stack[i]] = 1;
+				x->stacks[p->sample_stack[i]] = WANTED;
 				break;
 			}
 	for (uint32_t i = p->stacks.n; i-- > 1;)
-		if (x->stacks[i])
-			x->stacks[p->stacks.p[i].parent] = 1;
-	x->stacks[0] = 0;
-	for (uint32_t i = 1; i < p->stacks.n && !x->failed; i++)
 		if (x->stacks[i]) {
-			uint32_t parent = x->stacks[p->stacks.p[i].parent],
-				 location = location_of(x, p->stacks.p[i].location);
-
-			if (!x->failed)
-				x->stacks[i] = checked(x, meta_stack(x->meta, parent, location));
+			x->stacks[p->stacks.p[i].parent] = WANTED;
+			x->locations[p->stacks.p[i].location] = WANTED;
 		}
+	x->stacks[0] = 0;
+	for (uint32_t i = 0; i < p->locations.n; i++)
+		for (uint32_t k = 0; x->locations[i] && k < p->locations.p[i].n_lines; k++)
+			x->functions[p->lines.p[p->locations.p[i].first_line + k].function] = WANTED;
+	for (uint32_t i = 0; i < p->functions.n; i++)
+		if (x->functions[i]) {
+			x->strings[p->functions.p[i].name] = WANTED;
+			x->strings[p->functions.p[i].system_name] = WANTED;
+			x->strings[p->functions.p[i].file] = WANTED;
+		}
+	x->strings[0] = 0;
 }
 
 uint32_t *add_stacks(struct profilestore *s, const struct profile *p, struct err *err)
@@ -260,11 +394,16 @@ uint32_t *add_stacks(struct profilestore *s, const struct profile *p, struct err
 	};
 	bool memory = x.strings && x.functions && x.locations && x.stacks && x.places;
 
+	if (memory) {
+		mark(&x);
+		find_strings(&x);
+		find_functions(&x);
+		find_locations(&x);
+		memory = x.failed || find_stacks(&x);
+	}
 	if (!memory)
 		(void)err_set(err, ERR_LIMIT, "no memory for %u stacks", p->stacks.n);
-	else
-		find_stacks(&x);
-	if (x.failed)
+	else if (x.failed)
 		(void)meta_err_limit(&s->meta, err);
 	free(x.strings);
 	free(x.functions);

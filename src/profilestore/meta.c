@@ -103,11 +103,14 @@ static void *next(struct meta *m, struct column *c)
 
 /* ---- strings ---- */
 
+uint64_t meta_hash_string(const struct meta *m, struct str s)
+{
+	return hash64(s.p, s.size, m->seed);
+}
+
 static uint64_t hash_string(const struct meta *m, uint32_t i)
 {
-	struct str s = meta_str(m, i);
-
-	return hash64(s.p, s.size, m->seed);
+	return meta_hash_string(m, meta_str(m, i));
 }
 
 static const char *keep_text(struct meta *m, struct str s)
@@ -132,7 +135,7 @@ static const char *keep_text(struct meta *m, struct str s)
 
 uint32_t meta_string(struct meta *m, struct str s)
 {
-	uint64_t hash = hash64(s.p, s.size, m->seed);
+	uint64_t hash = meta_hash_string(m, s);
 	struct meta_hash *h = &m->by_string;
 	struct str *new;
 	uint32_t at, i;
@@ -153,14 +156,14 @@ uint32_t meta_string(struct meta *m, struct str s)
 
 /* ---- functions, lines ---- */
 
-static uint64_t hash_of_function(const struct meta *m, const struct meta_function *f)
+uint64_t meta_hash_function(const struct meta *m, const struct meta_function *f)
 {
 	return mix(mix((uint64_t)f->name << 32 | f->system_name, m->seed) ^ f->file, (uint32_t)f->start_line);
 }
 
 static uint64_t hash_function(const struct meta *m, uint32_t i)
 {
-	return hash_of_function(m, meta_function_at(m, i));
+	return meta_hash_function(m, meta_function_at(m, i));
 }
 
 static bool function_eq(const struct meta_function *a, const struct meta_function *b)
@@ -177,7 +180,7 @@ uint32_t meta_function(struct meta *m, const struct meta_function *f)
 
 	if (!hash_room(m, h, hash_function))
 		return META_FAILED;
-	if (FIND(h, hash_of_function(m, f), at, i, function_eq(meta_function_at(m, i), f)))
+	if (FIND(h, meta_hash_function(m, f), at, i, function_eq(meta_function_at(m, i), f)))
 		return i;
 	new = next(m, &m->functions);
 	if (!new)
@@ -295,21 +298,25 @@ static uint64_t hash_line(uint64_t h, const struct meta_line *l)
 	return mix(h ^ l->function, (uint64_t)(uint32_t)l->line << 32 | (uint32_t)l->column);
 }
 
-static uint64_t hash_location(const struct meta *m, uint32_t i)
-{
-	const struct meta_location *l = meta_location_at(m, i);
-	uint64_t h = hash_begin(m, l);
-
-	for (uint32_t k = 0; k < l->n_lines; k++)
-		h = hash_line(h, meta_line_at(m, l->first_line + k));
-	return h;
-}
-
 /* Lines that are in the table already are not given. */
 static const struct meta_line *line_of(const struct meta *m, const struct meta_location *l,
 				       const struct meta_line *lines, uint32_t k)
 {
 	return lines ? &lines[k] : meta_line_at(m, l->first_line + k);
+}
+
+uint64_t meta_hash_location(const struct meta *m, const struct meta_location *l, const struct meta_line *lines)
+{
+	uint64_t h = hash_begin(m, l);
+
+	for (uint32_t k = 0; k < l->n_lines; k++)
+		h = hash_line(h, line_of(m, l, lines, k));
+	return h;
+}
+
+static uint64_t hash_location(const struct meta *m, uint32_t i)
+{
+	return meta_hash_location(m, meta_location_at(m, i), NULL);
 }
 
 static bool location_eq(const struct meta *m, uint32_t i, const struct meta_location *l,
@@ -336,13 +343,11 @@ static bool location_eq(const struct meta *m, uint32_t i, const struct meta_loca
 uint32_t meta_location(struct meta *m, const struct meta_location *l, const struct meta_line *lines)
 {
 	struct meta_hash *h = &m->by_location;
-	uint64_t hash = hash_begin(m, l);
+	uint64_t hash = meta_hash_location(m, l, lines);
 	struct meta_location *new;
 	struct meta_binary *b;
 	uint32_t at, i, first;
 
-	for (uint32_t k = 0; k < l->n_lines; k++)
-		hash = hash_line(hash, line_of(m, l, lines, k));
 	if (!hash_room(m, h, hash_location))
 		return META_FAILED;
 	if (FIND(h, hash, at, i, location_eq(m, i, l, lines)))
@@ -369,7 +374,7 @@ uint32_t meta_location(struct meta *m, const struct meta_location *l, const stru
 
 /* ---- stacks ---- */
 
-static uint64_t hash_of_stack(const struct meta *m, uint32_t parent, uint32_t location)
+uint64_t meta_hash_stack(const struct meta *m, uint32_t parent, uint32_t location)
 {
 	return mix((uint64_t)parent << 32 | location, m->seed);
 }
@@ -378,7 +383,7 @@ static uint64_t hash_stack(const struct meta *m, uint32_t i)
 {
 	const struct meta_stack *s = meta_stack_at(m, i);
 
-	return hash_of_stack(m, s->parent, s->location);
+	return meta_hash_stack(m, s->parent, s->location);
 }
 
 uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location)
@@ -389,7 +394,7 @@ uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location)
 
 	if (!hash_room(m, h, hash_stack))
 		return META_FAILED;
-	if (FIND(h, hash_of_stack(m, parent, location), at, i, ({
+	if (FIND(h, meta_hash_stack(m, parent, location), at, i, ({
 			 const struct meta_stack *s = meta_stack_at(m, i);
 
 			 s->parent == parent && s->location == location;
@@ -400,6 +405,57 @@ uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location)
 		return META_FAILED;
 	*new = (struct meta_stack){ parent, location };
 	return put(h, at, &m->stacks);
+}
+
+/* ---- asking for memory ---- */
+
+/* What is in the slot may be another one: then it was of no use. */
+#define FETCH(h, column, hashes, n)                                                        \
+	({                                                                                 \
+		for (size_t k_ = 0; (h)->mask && k_ < (n); k_++)                           \
+			__builtin_prefetch(&(h)->slots[(uint32_t)(hashes)[k_] & (h)->mask]); \
+		for (size_t k_ = 0; (h)->mask && k_ < (n); k_++) {                         \
+			uint32_t i_ = (h)->slots[(uint32_t)(hashes)[k_] & (h)->mask];       \
+			if (i_)                                                            \
+				__builtin_prefetch(column_at((column), i_ - 1));            \
+		}                                                                          \
+	})
+
+void meta_fetch_functions(const struct meta *m, const uint64_t *hashes, size_t n)
+{
+	FETCH(&m->by_function, &m->functions, hashes, n);
+}
+
+void meta_fetch_stacks(const struct meta *m, const uint64_t *hashes, size_t n)
+{
+	FETCH(&m->by_stack, &m->stacks, hashes, n);
+}
+
+void meta_fetch_strings(const struct meta *m, const uint64_t *hashes, size_t n)
+{
+	const struct meta_hash *h = &m->by_string;
+
+	FETCH(h, &m->strings, hashes, n);
+	for (size_t k = 0; h->mask && k < n; k++) {
+		uint32_t i = h->slots[(uint32_t)hashes[k] & h->mask];
+
+		if (i)
+			__builtin_prefetch(meta_str(m, i - 1).p);
+	}
+}
+
+void meta_fetch_locations(const struct meta *m, const uint64_t *hashes, size_t n)
+{
+	const struct meta_hash *h = &m->by_location;
+
+	FETCH(h, &m->locations, hashes, n);
+	for (size_t k = 0; h->mask && k < n; k++) {
+		uint32_t i = h->slots[(uint32_t)hashes[k] & h->mask];
+		const struct meta_location *l = i ? meta_location_at(m, i - 1) : NULL;
+
+		if (l && l->n_lines)
+			__builtin_prefetch(meta_line_at(m, l->first_line));
+	}
 }
 
 /* ---- all of it ---- */
@@ -425,6 +481,7 @@ void meta_init(struct meta *m, uint64_t max_memory)
 	column_publish(&m->stacks);
 	meta_function(m, &(struct meta_function){ 0 });
 	meta_binary(m, STR(""), STR(""));
+	meta_part(m, &(struct meta_part){ .kind = META_RUNTIME });
 }
 
 void meta_done(struct meta *m)

@@ -26,7 +26,7 @@ struct meta_line {
 
 /*
  * What a mapping of a profile was: known by its build ID, without one by its file. Number 0 is for what is
- * in none.
+ * in none; so is number 0 of the parts.
  */
 struct meta_binary {
 	uint32_t file, build_id;        /* strings; the first name that it was seen by; lower case */
@@ -128,6 +128,20 @@ uint32_t meta_location(struct meta *m, const struct meta_location *l, const stru
 uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location);
 /* @n lines, whether there are such or not; the number of the first. */
 uint32_t meta_lines(struct meta *m, const struct meta_line *lines, size_t n);
+
+/*
+ * Whoever looks for many asks for the memory of some at once, and then looks for each: hashes, of tens of them, and
+ * a fetch that costs nothing where it is of no use.
+ */
+uint64_t meta_hash_string(const struct meta *m, struct str s);
+uint64_t meta_hash_function(const struct meta *m, const struct meta_function *f);
+uint64_t meta_hash_location(const struct meta *m, const struct meta_location *l, const struct meta_line *lines);
+uint64_t meta_hash_stack(const struct meta *m, uint32_t parent, uint32_t location);
+void meta_fetch_strings(const struct meta *m, const uint64_t *hashes, size_t n);
+void meta_fetch_functions(const struct meta *m, const uint64_t *hashes, size_t n);
+void meta_fetch_locations(const struct meta *m, const uint64_t *hashes, size_t n);
+void meta_fetch_stacks(const struct meta *m, const uint64_t *hashes, size_t n);
+
 int meta_err_limit(const struct meta *m, struct err *err);
 
 static inline struct str meta_str(const struct meta *m, uint32_t i)
