@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench-profilestore WHAT DIR ...: what a store of profiles costs, as JSON. Seconds are of CPU, of all threads.
+ * bench-profilestore WHAT DIR ...: what a store of profiles costs, as JSON. Seconds are of CPU, of all
+ *threads.
  *
- *	ingest DIR N SAMPLES            N profiles, with stacks that are known after the first few; then a merge of all
- *	locations DIR N                 profiles with N locations in all, five stacks each; and opening it again
- *	day DIR SERIES EVERY_S HOURS    HOURS of SERIES series, a profile of each every EVERY_S seconds; then queries of 24 h
- *	query DIR                       those queries alone
+ *	ingest DIR N SAMPLES            N profiles, with stacks that are known after the first few; then a
+ *merge of all locations DIR N                 profiles with N locations in all, five stacks each; and opening
+ *it again day DIR SERIES EVERY_S HOURS    HOURS of SERIES series, a profile of each every EVERY_S seconds;
+ *then queries of 24 h query DIR                       those queries alone
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -67,7 +68,8 @@ static long status_kb(const char *name)
 
 static void add(struct profilestore *s, struct profile *p, int64_t time_ms, unsigned series)
 {
-	struct profilestore_label labels[2] = { { STR("service"), STR("bench") }, { STR("instance"), { 0 } } };
+	struct profilestore_label labels[2] = { { STR("service"), STR("bench") },
+						{ STR("instance"), { 0 } } };
 	struct profilestore_receipt receipt;
 	struct err err = { 0 };
 	char text[32];
@@ -88,8 +90,8 @@ static void groom(struct profilestore *s)
 		must(profilestore_groom(s, &more, &err), &err);
 }
 
-static uint32_t query(struct profilestore *s, const char *selector, int64_t from_ms, int64_t to_ms, double *ret_merge_s,
-		      double *ret_tree_s, uint64_t *ret_samples)
+static uint32_t query(struct profilestore *s, const char *selector, int64_t from_ms, int64_t to_ms,
+		      double *ret_merge_s, double *ret_tree_s, uint64_t *ret_samples)
 {
 	struct profilestore_range r = { NULL, from_ms, to_ms, 0 };
 	struct profilestore_merged m;
@@ -173,12 +175,14 @@ static int ingest(const char *dir, unsigned n, unsigned n_samples)
 	profilestore_close(s);
 	s = open_store(dir);
 	profilestore_stats(s, &st);
-	printf("{\"profiles\": %llu, \"samples\": %llu, \"add_s\": %.3f, \"wall_s\": %.3f, \"bytes_before\": %llu, \"bytes\": %llu, "
-	       "\"merge_s\": %.3f, \"tree_s\": %.3f, \"groom_s\": %.3f, \"rolled_merge_s\": %.3f, \"merged_samples\": %llu, "
+	printf("{\"profiles\": %llu, \"samples\": %llu, \"add_s\": %.3f, \"wall_s\": %.3f, \"bytes_before\": "
+	       "%llu, \"bytes\": %llu, "
+	       "\"merge_s\": %.3f, \"tree_s\": %.3f, \"groom_s\": %.3f, \"rolled_merge_s\": %.3f, "
+	       "\"merged_samples\": %llu, "
 	       "\"nodes\": %u, \"rss_kb\": %ld}\n",
 	       (unsigned long long)st.n_profiles, (unsigned long long)st.n_samples, add_s, wall_s,
-	       (unsigned long long)before, (unsigned long long)st.data_size, merge_s, tree_s, groom_s, rolled_s,
-	       (unsigned long long)samples, nodes, status_kb("VmRSS:"));
+	       (unsigned long long)before, (unsigned long long)st.data_size, merge_s, tree_s, groom_s,
+	       rolled_s, (unsigned long long)samples, nodes, status_kb("VmRSS:"));
 	profilestore_close(s);
 	return 0;
 }
@@ -191,15 +195,17 @@ static struct profile *wide(uint32_t number)
 
 	profile_add_type(p, STR("cpu"), STR("nanoseconds"));
 	for (uint32_t i = 0; i < PER_SET; i++) {
-		const struct profile_mapping m = { 0x400000,
-						   0x400000 + ((uint64_t)1 << 32),
-						   0,
-						   profile_add_string(p, STR("/usr/bin/wide")),
-						   profile_add_string(p,
-								      STR("fedcba9876543210fedcba9876543210fedcba98")),
-						   15 };
+		const struct profile_mapping m = {
+			0x400000,
+			0x400000 + ((uint64_t)1 << 32),
+			0,
+			profile_add_string(p, STR("/usr/bin/wide")),
+			profile_add_string(p, STR("fedcba9876543210fedcba9876543210fedcba98")),
+			15
+		};
 		uint64_t n = (uint64_t)number * PER_SET + i;
-		struct profile_location l = { .addr = 0x400000 + n * 16, .mapping = profile_add_mapping(p, &m) };
+		struct profile_location l = { .addr = 0x400000 + n * 16,
+					      .mapping = profile_add_mapping(p, &m) };
 		struct profile_line line = { .line = (int64_t)(n % 900) };
 		struct profile_function f = { 0 };
 		char text[64];
@@ -212,7 +218,8 @@ static struct profile *wide(uint32_t number)
 		line.function = profile_add_function(p, &f);
 		location = profile_add_location(p, &l, &line, 1);
 		for (uint32_t k = 0; k < 5; k++) {
-			uint32_t callers = p->stacks.n > 1 ? (uint32_t)(service_next(&seed) % p->stacks.n) : 0;
+			uint32_t callers = p->stacks.n > 1 ? (uint32_t)(service_next(&seed) % p->stacks.n)
+							   : 0;
 			uint32_t stack = profile_add_stack(p, callers, location);
 
 			profile_add_sample(p, stack, 0, (int64_t[]){ 10000000 });
@@ -243,7 +250,8 @@ static int locations(const char *dir, unsigned n)
 	open_s = seconds(at);
 	rss = status_kb("VmRSS:");
 	profilestore_stats(s, &st);
-	printf("{\"locations\": %llu, \"stacks\": %llu, \"add_s\": %.3f, \"open_s\": %.3f, \"rss_kb\": %ld, \"peak_kb\": %ld, "
+	printf("{\"locations\": %llu, \"stacks\": %llu, \"add_s\": %.3f, \"open_s\": %.3f, \"rss_kb\": %ld, "
+	       "\"peak_kb\": %ld, "
 	       "\"metadata\": %llu, \"bytes\": %llu, \"samples\": %llu}\n",
 	       (unsigned long long)st.n_locations, (unsigned long long)st.n_stacks, add_s, open_s, rss, peak,
 	       (unsigned long long)st.metadata_size, (unsigned long long)st.data_size,
@@ -281,18 +289,20 @@ static int queries(const char *dir)
 		at = clock_cpu_ns();
 		must(selector_parse(STR(CPU_SELECTOR), &sel, &err), &err);
 		r.sel = sel;
-		must(profilestore_series(s, &r, &(struct profilestore_series_options){ 0 }, &list, &err), &err);
+		must(profilestore_series(s, &r, &(struct profilestore_series_options){ 0 }, &list, &err),
+		     &err);
 		graph[i] = seconds(at);
 		free(list);
 		selector_free(sel);
 	}
 	qsort(took, QUERIES, sizeof(*took), by_value);
 	qsort(graph, QUERIES, sizeof(*graph), by_value);
-	printf("{\"profiles\": %llu, \"samples\": %llu, \"bytes\": %llu, \"merged_samples\": %llu, \"nodes\": %u, \"p50_s\": %.3f, "
+	printf("{\"profiles\": %llu, \"samples\": %llu, \"bytes\": %llu, \"merged_samples\": %llu, "
+	       "\"nodes\": %u, \"p50_s\": %.3f, "
 	       "\"p95_s\": %.3f, \"graph_p95_s\": %.3f, \"rss_kb\": %ld}\n",
-	       (unsigned long long)st.n_profiles, (unsigned long long)st.n_samples, (unsigned long long)st.data_size,
-	       (unsigned long long)samples, nodes, took[QUERIES / 2], took[QUERIES * 95 / 100],
-	       graph[QUERIES * 95 / 100], status_kb("VmHWM:"));
+	       (unsigned long long)st.n_profiles, (unsigned long long)st.n_samples,
+	       (unsigned long long)st.data_size, (unsigned long long)samples, nodes, took[QUERIES / 2],
+	       took[QUERIES * 95 / 100], graph[QUERIES * 95 / 100], status_kb("VmHWM:"));
 	profilestore_close(s);
 	return 0;
 }

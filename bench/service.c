@@ -71,4 +71,3 @@ struct profile *service_profile(uint32_t seed, uint32_t n_samples, bool distinct
 	}
 	return p;
 }
-

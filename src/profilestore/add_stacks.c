@@ -145,11 +145,12 @@ static const struct place *place_of(struct interning *x, uint32_t mapping)
 /*
  * ---- tables ----
  *
- * A look into a hash table is two or three steps that wait for memory each. So it is done for a block of entries at
- * once: all of them are hashed and their memory is asked for, and only then the first is looked up.
+ * A look into a hash table is two or three steps that wait for memory each. So it is done for a block of
+ * entries at once: all of them are hashed and their memory is asked for, and only then the first is looked
+ * up.
  */
 
-#define BLOCK 32u
+#define BLOCK  32u
 #define WANTED 1u /* instead of a number + 1, until it is known */
 
 static int32_t fits(int64_t v)
@@ -208,14 +209,16 @@ static void find_functions(struct interning *x)
 }
 
 /* The lines of one, at @ret; true: they are only names. */
-static bool lines_of(const struct interning *x, const struct profile_location *l, uint16_t n, struct meta_line *ret)
+static bool lines_of(const struct interning *x, const struct profile_location *l, uint16_t n,
+		     struct meta_line *ret)
 {
 	bool bare = true;
 
 	for (uint32_t i = 0; i < n; i++) {
 		const struct profile_line *line = &x->p->lines.p[l->first_line + i];
 
-		ret[i] = (struct meta_line){ x->functions[line->function], fits(line->line), fits(line->column) };
+		ret[i] = (struct meta_line){ x->functions[line->function], fits(line->line),
+					     fits(line->column) };
 		bare &= !ret[i].line && !x->p->functions.p[line->function].file;
 	}
 	return bare;
@@ -238,7 +241,8 @@ static struct meta_location location_of(struct interning *x, uint32_t i, struct 
 	return new;
 }
 
-static void find_location(struct interning *x, uint32_t i, const struct meta_location *l, const struct meta_line *lines)
+static void find_location(struct interning *x, uint32_t i, const struct meta_location *l,
+			  const struct meta_line *lines)
 {
 	uint32_t was = column_n(&x->meta->locations);
 
@@ -337,7 +341,8 @@ static bool find_stacks(struct interning *x)
 			/* Its caller is in this block, and not known yet. */
 			if (st->parent && x->stacks[st->parent] == UINT32_MAX)
 				break;
-			hashes[n] = meta_hash_stack(x->meta, x->stacks[st->parent], x->locations[st->location]);
+			hashes[n] = meta_hash_stack(x->meta, x->stacks[st->parent],
+						    x->locations[st->location]);
 			x->stacks[order[from + n]] = UINT32_MAX;
 		}
 		meta_fetch_stacks(x->meta, hashes, n);

@@ -169,9 +169,14 @@ int range_sums(struct profilestore *s, const struct profilestore_range *r, const
 int series_sums(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms, unsigned below,
 		int64_t deadline_mono_ms, struct sums *sums, struct err *err);
 
-/* Totals of one series by points: what they are, without what they are made of. */
-int series_points(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms, int64_t step_ms,
-		  int64_t *points, int64_t *ret_total, uint64_t *ret_n_profiles, struct err *err);
+/* Totals of one series, added to points: what they are, without what they are made of. */
+struct point_scale {
+	int64_t from_ms, step_ms; /* where the first one begins; not later than what is asked for */
+	int64_t *points;
+};
+int series_points(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms,
+		  const struct point_scale *scale, int64_t *ret_total, uint64_t *ret_n_profiles,
+		  struct err *err);
 
 /* ---- housekeeping ---- */
 

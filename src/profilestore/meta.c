@@ -305,7 +305,8 @@ static const struct meta_line *line_of(const struct meta *m, const struct meta_l
 	return lines ? &lines[k] : meta_line_at(m, l->first_line + k);
 }
 
-uint64_t meta_hash_location(const struct meta *m, const struct meta_location *l, const struct meta_line *lines)
+uint64_t meta_hash_location(const struct meta *m, const struct meta_location *l,
+			    const struct meta_line *lines)
 {
 	uint64_t h = hash_begin(m, l);
 
@@ -410,15 +411,15 @@ uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location)
 /* ---- asking for memory ---- */
 
 /* What is in the slot may be another one: then it was of no use. */
-#define FETCH(h, column, hashes, n)                                                        \
-	({                                                                                 \
-		for (size_t k_ = 0; (h)->mask && k_ < (n); k_++)                           \
+#define FETCH(h, column, hashes, n)                                                          \
+	({                                                                                   \
+		for (size_t k_ = 0; (h)->mask && k_ < (n); k_++)                             \
 			__builtin_prefetch(&(h)->slots[(uint32_t)(hashes)[k_] & (h)->mask]); \
-		for (size_t k_ = 0; (h)->mask && k_ < (n); k_++) {                         \
-			uint32_t i_ = (h)->slots[(uint32_t)(hashes)[k_] & (h)->mask];       \
-			if (i_)                                                            \
-				__builtin_prefetch(column_at((column), i_ - 1));            \
-		}                                                                          \
+		for (size_t k_ = 0; (h)->mask && k_ < (n); k_++) {                           \
+			uint32_t i_ = (h)->slots[(uint32_t)(hashes)[k_] & (h)->mask];        \
+			if (i_)                                                              \
+				__builtin_prefetch(column_at((column), i_ - 1));             \
+		}                                                                            \
 	})
 
 void meta_fetch_functions(const struct meta *m, const uint64_t *hashes, size_t n)

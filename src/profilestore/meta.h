@@ -130,12 +130,13 @@ uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location);
 uint32_t meta_lines(struct meta *m, const struct meta_line *lines, size_t n);
 
 /*
- * Whoever looks for many asks for the memory of some at once, and then looks for each: hashes, of tens of them, and
- * a fetch that costs nothing where it is of no use.
+ * Whoever looks for many asks for the memory of some at once, and then looks for each: hashes, of tens of
+ * them, and a fetch that costs nothing where it is of no use.
  */
 uint64_t meta_hash_string(const struct meta *m, struct str s);
 uint64_t meta_hash_function(const struct meta *m, const struct meta_function *f);
-uint64_t meta_hash_location(const struct meta *m, const struct meta_location *l, const struct meta_line *lines);
+uint64_t meta_hash_location(const struct meta *m, const struct meta_location *l,
+			    const struct meta_line *lines);
 uint64_t meta_hash_stack(const struct meta *m, uint32_t parent, uint32_t location);
 void meta_fetch_strings(const struct meta *m, const uint64_t *hashes, size_t n);
 void meta_fetch_functions(const struct meta *m, const uint64_t *hashes, size_t n);

@@ -30,7 +30,7 @@ static void clip(const struct profilestore *s, const struct profilestore_range *
 		last = MAX(last, atomic_load(&x->last_ms));
 	}
 	*from_ms = first > last ? MAX(r->from_ms, (int64_t)0) : MAX(r->from_ms, first);
-	*to_ms = first > last ? *from_ms : MIN(r->to_ms, last + 1);
+	*to_ms = first > last ? *from_ms : MAX(MIN(r->to_ms, last + 1), *from_ms);
 }
 
 static int64_t usual_step(int64_t length_ms)
@@ -163,7 +163,7 @@ static struct profilestore_series_list *list_of(const struct groups *gs, size_t 
 
 static int add_series(struct groups *gs, struct db *db, const struct series *x,
 		      const struct profilestore_series_options *o, int64_t from_ms, int64_t to_ms,
-		      int64_t step_ms, struct err *err)
+		      struct point_scale *scale, struct err *err)
 {
 	struct group *g = group_of(gs, x, o);
 	uint64_t n_profiles;
@@ -171,7 +171,8 @@ static int add_series(struct groups *gs, struct db *db, const struct series *x,
 
 	if (!g->points)
 		g->points = ARENA_NEW_N(&gs->arena, int64_t, gs->n_points);
-	if (series_points(db, x, from_ms, to_ms, step_ms, g->points, &total, &n_profiles, err) < 0)
+	scale->points = g->points;
+	if (series_points(db, x, from_ms, to_ms, scale, &total, &n_profiles, err) < 0)
 		return -1;
 	g->total = sum_of(g->total, total);
 	g->n_profiles += n_profiles;
@@ -183,16 +184,17 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 			struct err *err)
 {
 	struct groups gs = { 0 };
-	int64_t from_ms, to_ms, step_ms;
+	struct point_scale scale = { 0 };
+	int64_t from_ms, to_ms;
 	struct db *db;
 	struct series *x;
 	uint32_t it = 0;
 	int res = 0;
 
 	clip(s, r, &from_ms, &to_ms);
-	step_ms = o->step_ms > 0 ? o->step_ms : usual_step(to_ms - from_ms);
-	from_ms -= from_ms % step_ms;
-	gs.n_points = (size_t)((to_ms - from_ms + step_ms - 1) / step_ms);
+	scale.step_ms = o->step_ms > 0 ? o->step_ms : usual_step(to_ms - from_ms);
+	scale.from_ms = from_ms - from_ms % scale.step_ms;
+	gs.n_points = (size_t)((to_ms - scale.from_ms + scale.step_ms - 1) / scale.step_ms);
 	if (gs.n_points > MAX_POINTS)
 		return err_set(err, ERR_LIMIT,
 			       "%zu points; %u may be asked for: take a longer step, or a shorter time",
@@ -202,13 +204,13 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 		return -1;
 	arena_init(&gs.arena);
 	while (res == 0 && gs.n_points && (x = series_next(s, r, &it)))
-		res = add_series(&gs, db, x, o, MAX(from_ms, r->from_ms), MIN(to_ms, r->to_ms), step_ms, err);
+		res = add_series(&gs, db, x, o, from_ms, to_ms, &scale, err);
 	reader_give(s, db);
 	if (res == 0) {
 		qsort(gs.v, gs.n, sizeof(struct group *), by_total);
 		*ret = list_of(&gs, MIN(gs.n, (size_t)(o->limit ? o->limit : LIMIT_USUAL)));
-		(*ret)->from_ms = from_ms;
-		(*ret)->step_ms = step_ms;
+		(*ret)->from_ms = scale.from_ms;
+		(*ret)->step_ms = scale.step_ms;
 		(*ret)->n_points = gs.n_points;
 	}
 	free(gs.v);

@@ -363,15 +363,15 @@ int range_sums(struct profilestore *s, const struct profilestore_range *r, const
 /* ---- points ---- */
 
 struct points {
-	int64_t from_ms, step_ms;
-	int64_t *v, total;
+	struct point_scale scale;
+	int64_t total;
 	uint64_t n_profiles;
 };
 
 /* All of it in one point. */
 static bool in_one_point(struct visit *v, int64_t start_ms, int64_t size_ms)
 {
-	const struct points *p = v->arg;
+	const struct point_scale *p = &((const struct points *)v->arg)->scale;
 
 	return start_ms >= p->from_ms &&
 	       (start_ms - p->from_ms) / p->step_ms == (start_ms + size_ms - 1 - p->from_ms) / p->step_ms;
@@ -380,7 +380,8 @@ static bool in_one_point(struct visit *v, int64_t start_ms, int64_t size_ms)
 static int point_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err)
 {
 	struct points *p = v->arg;
-	int64_t *at = &p->v[(time_ms - p->from_ms) / p->step_ms], total = db_i64(st, COL_TOTAL);
+	int64_t *at = &p->scale.points[(time_ms - p->scale.from_ms) / p->scale.step_ms],
+		total = db_i64(st, COL_TOTAL);
 
 	(void)err;
 	*at = sum_of(*at, total);
@@ -389,10 +390,11 @@ static int point_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int l
 	return 0;
 }
 
-int series_points(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms, int64_t step_ms,
-		  int64_t *points, int64_t *ret_total, uint64_t *ret_n_profiles, struct err *err)
+int series_points(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms,
+		  const struct point_scale *scale, int64_t *ret_total, uint64_t *ret_n_profiles,
+		  struct err *err)
 {
-	struct points p = { from_ms, step_ms, points, 0, 0 };
+	struct points p = { *scale, 0, 0 };
 	struct visit v = {
 		.db = db, .x = x, .below = ROLLUP_LEVELS, .fits = in_one_point, .row = point_row, .arg = &p
 	};

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whatever range is asked for, whatever sums were made or thrown away: what comes out is the sum of the
+ * profiles that lie in it.
+ */
+#include "stored.h"
+
+#define DAY      (24 * HOUR)
+#define SERIES   3
+#define FRAMES   5
+#define PROFILES 400
+
+struct one {
+	int64_t time_ms;
+	unsigned series;
+	int64_t values[FRAMES];
+};
+
+/* A profile of FRAMES stacks, each of one function. */
+static struct profile *small(const struct one *o)
+{
+	struct profile *p = profile_new(NULL);
+	struct profile_type cpu;
+	char name[16];
+
+	profile_add_type(p, STR("cpu"), STR("nanoseconds"));
+	cpu = p->types.p[0];
+	p->period_type = cpu;
+	p->period = 1000;
+	p->time_ns = o->time_ms * 1000000;
+	p->duration_ns = INT64_C(1000000000);
+	for (unsigned i = 0; i < FRAMES; i++) {
+		struct profile_function f = { 0 };
+		struct profile_line line = { .line = 1 };
+		const struct profile_location l = { .mapping = PROFILE_NONE };
+
+		snprintf(name, sizeof(name), "f%u", i);
+		f.name = f.system_name = profile_add_string(p, str_of(name));
+		line.function = profile_add_function(p, &f);
+		profile_add_sample(p, profile_add_stack(p, 0, profile_add_location(p, &l, &line, 1)), 0,
+				   &o->values[i]);
+	}
+	return p;
+}
+
+static void add(struct stored *t, const struct one *o)
+{
+	AUTO(profile_freep) struct profile *p = small(o);
+	struct profilestore_receipt r = stored_add(t, p, (const char *[]){ "a", "b", "c" }[o->series]);
+
+	assert_int_equal(r.n_profiles, 1);
+}
+
+static bool is_in(const struct one *o, int series, int64_t from_ms, int64_t to_ms)
+{
+	return o->time_ms >= from_ms && o->time_ms < to_ms && (series < 0 || o->series == (unsigned)series);
+}
+
+static const char *const selectors[] = { CPU, CPU "{service='a'}", CPU "{service='b'}", CPU "{service='c'}" };
+
+static void check_merge(struct stored *t, const struct one *v, size_t n, int series, int64_t from_ms,
+			int64_t to_ms)
+{
+	struct profilestore_merged m = stored_merge(t, selectors[series + 1], from_ms, to_ms);
+	int64_t want[FRAMES] = { 0 }, first = INT64_MAX;
+	uint64_t n_profiles = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!is_in(&v[i], series, from_ms, to_ms))
+			continue;
+		n_profiles++;
+		first = MIN(first, v[i].time_ms);
+		for (size_t k = 0; k < FRAMES; k++)
+			want[k] += v[i].values[k];
+	}
+	assert_int_equal(m.n_profiles, n_profiles);
+	for (uint32_t i = 0; i < m.profile->n_samples; i++) {
+		uint32_t l = m.profile->stacks.p[m.profile->sample_stack[i]].location;
+		uint32_t f = m.profile->lines.p[m.profile->locations.p[l].first_line].function;
+		struct str name = profile_str(m.profile, m.profile->functions.p[f].name);
+
+		assert_int_equal(profile_value(m.profile, i, 0), want[name.p[1] - '0']);
+		want[name.p[1] - '0'] = 0;
+	}
+	for (size_t k = 0; k < FRAMES; k++)
+		assert_int_equal(want[k], 0);
+	if (n_profiles) {
+		assert_int_equal(m.profile->time_ns, first * 1000000);
+		assert_int_equal(m.profile->duration_ns, n_profiles * 1000000000);
+	}
+	profile_free(m.profile);
+}
+
+static void check_series(struct stored *t, const struct one *v, size_t n, int64_t from_ms, int64_t to_ms,
+			 int64_t step_ms)
+{
+	struct profilestore_range r = stored_range(CPU, from_ms, to_ms);
+	const struct profilestore_series_options o = { .step_ms = step_ms, .one = true };
+	struct profilestore_series_list *l;
+	struct err err = { 0 };
+	int64_t total = 0;
+
+	assert_done(profilestore_series(t->s, &r, &o, &l, &err));
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; is_in(&v[i], -1, from_ms, to_ms) && k < FRAMES; k++)
+			total += v[i].values[k];
+	if (l->n)
+		assert_int_equal(l->v[0].total, total);
+	else
+		assert_int_equal(total, 0);
+	for (size_t p = 0; l->n && p < l->n_points; p++) {
+		int64_t at = l->from_ms + (int64_t)p * l->step_ms, sum = 0;
+
+		for (size_t i = 0; i < n; i++)
+			for (size_t k = 0;
+			     is_in(&v[i], -1, MAX(at, from_ms), MIN(at + l->step_ms, to_ms)) && k < FRAMES;
+			     k++)
+				sum += v[i].values[k];
+		assert_int_equal(l->v[0].points[p], sum);
+	}
+	free(l);
+	stored_range_done(&r);
+}
+
+static int64_t some_time(uint64_t *seed, int64_t from_ms)
+{
+	int64_t t = from_ms + (int64_t)(profile_maker_next(seed) % (uint64_t)(NOW_MS - from_ms));
+
+	/* Ends are often those of a sum. */
+	switch (profile_maker_next(seed) % 4) {
+	case 0:
+		return t - t % HOUR;
+	case 1:
+		return t - t % DAY;
+	case 2:
+		return t - t % (5 * MINUTE);
+	default:
+		return t;
+	}
+}
+
+static void check(struct stored *t, const struct one *v, size_t n, uint64_t *seed)
+{
+	int64_t begin = NOW_MS - 3 * DAY;
+
+	check_merge(t, v, n, -1, 0, INT64_MAX);
+	check_merge(t, v, n, -1, INT64_MIN, NOW_MS + 1);
+	check_series(t, v, n, 0, NOW_MS + 1, 0);
+	for (int i = 0; i < 30; i++) {
+		int64_t from = some_time(seed, begin), to = some_time(seed, begin);
+
+		check_merge(t, v, n, (int)(profile_maker_next(seed) % 4) - 1, MIN(from, to), MAX(from, to));
+		check_series(t, v, n, MIN(from, to), MAX(from, to),
+			     (int64_t[]){ 10 * MINUTE, HOUR, 7 * HOUR / 3, 0 }[i % 4]);
+	}
+	/* To the millisecond. */
+	for (int i = 0; i < 10; i++) {
+		const struct one *o = &v[profile_maker_next(seed) % n];
+
+		check_merge(t, v, n, -1, o->time_ms, o->time_ms + 1);
+		check_merge(t, v, n, -1, o->time_ms + 1, NOW_MS + 1);
+		check_merge(t, v, n, -1, begin, o->time_ms);
+		check_merge(t, v, n, -1, o->time_ms, o->time_ms);
+	}
+}
+
+/* Two thirds lie close together, so that there is something to sum up. */
+static void draw(struct one *v, size_t n, uint64_t *seed)
+{
+	for (size_t i = 0; i < n; i++) {
+		v[i].series = (unsigned)(profile_maker_next(seed) % SERIES);
+		v[i].time_ms = i % 3 ? NOW_MS - 2 * DAY +
+					       (int64_t)(profile_maker_next(seed) % (uint64_t)(2 * HOUR))
+				     : some_time(seed, NOW_MS - 3 * DAY);
+		for (size_t k = 0; k < FRAMES; k++)
+			v[i].values[k] = (int64_t)(profile_maker_next(seed) % 1000) * (k % 2 ? -10 : 1000);
+		/* None is a profile of nothing, or the same as another. */
+		v[i].values[0] = (int64_t)i + 1;
+	}
+}
+
+static void a_range_is_the_sum_of_its_profiles(void **state)
+{
+	for (uint64_t seed = 1; seed < 3; seed++) {
+		struct one v[PROFILES];
+		struct stored t = { 0 };
+		uint64_t s = seed;
+
+		stored_open(&t);
+		draw(v, PROFILES, &s);
+		for (size_t i = 0; i < PROFILES / 2; i++)
+			add(&t, &v[i]);
+		check(&t, v, PROFILES / 2, &s);
+		stored_groom(&t);
+		check(&t, v, PROFILES / 2, &s);
+		/* Late ones, into what was summed up. */
+		for (size_t i = PROFILES / 2; i < PROFILES * 3 / 4; i++)
+			add(&t, &v[i]);
+		check(&t, v, PROFILES * 3 / 4, &s);
+		stored_again(&t);
+		check(&t, v, PROFILES * 3 / 4, &s);
+		stored_groom(&t);
+		for (size_t i = PROFILES * 3 / 4; i < PROFILES; i++)
+			add(&t, &v[i]);
+		stored_groom(&t);
+		check(&t, v, PROFILES, &s);
+		stored_done(&t);
+	}
+}
+
+static void sums_are_made_and_made_again(void **state)
+{
+	struct one v[30] = { 0 };
+	struct stored t = { 0 };
+	struct db *db = NULL;
+	struct db_stmt *st;
+	struct err err = { 0 };
+	int64_t n[3];
+
+	stored_open(&t);
+	for (size_t i = 0; i < 30; i++) {
+		v[i].time_ms = NOW_MS - 30 * HOUR + (int64_t)i * MINUTE;
+		v[i].values[0] = 1;
+		add(&t, &v[i]);
+	}
+	for (int turn = 0; turn < 3; turn++) {
+		if (turn != 1)
+			stored_groom(&t);
+		db = reader_take(t.s, &err);
+		assert_non_null(db);
+		assert_done(db_prepare(db, "SELECT count(*) FROM rollup", &st, &err));
+		assert_int_equal(db_step(st, &err), DB_ROW);
+		n[turn] = db_i64(st, 0);
+		db_reset(st);
+		reader_give(t.s, db);
+		if (turn == 0) {
+			v[29].time_ms++;
+			add(&t, &v[29]);
+		}
+	}
+	assert_true(n[0] >= 6);
+	assert_true(n[1] < n[0]);
+	assert_int_equal(n[2], n[0]);
+	stored_done(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_range_is_the_sum_of_its_profiles),
+		cmocka_unit_test(sums_are_made_and_made_again),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
