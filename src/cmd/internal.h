@@ -53,6 +53,11 @@ struct settings {
 		bool sources;
 	} push;
 	struct setting_list labels; /* of profiles that are sent */
+	struct demo_settings {
+		unsigned slices, slice_ms, minutes;
+		int64_t wait_s;
+		bool if_empty;
+	} demo;
 	const char *tokens; /* NULL: in the data directory */
 	const char *scope;  /* of a new token */
 	struct upstream_settings {
@@ -162,7 +167,7 @@ struct command {
 };
 extern const struct command command_serve, command_scan, command_inspect, command_stat;
 extern const struct command command_split, find_command; /* command_find() is the search in the table */
-extern const struct command command_store, command_token, command_push, command_send;
+extern const struct command command_store, command_token, command_push, command_send, command_demo;
 extern const struct command command_debuginfod, command_debuginfod_find;
 extern const struct command command_symbolize, command_addr2line, command_symtab, command_profile;
 extern const struct command command_completion, command_version, command_help;

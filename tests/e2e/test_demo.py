@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lode demo: a program without names is profiled, and what is pushed behind it names all of its functions."""
+
+import gzip
+import http.server
+import io
+import json
+import os
+import re
+import subprocess
+import tarfile
+import threading
+import time
+import urllib.parse
+
+import pytest
+
+from conftest import LODE, build_id, free_port
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Keeps what it is sent; says that it has profiles if `types` is set."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.posted, self.put, self.types = [], {}, []
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        if self.path == "/healthz":
+            return self.answer(200, b"ok\n")
+        if self.path.startswith("/api/types"):
+            return self.answer(200, json.dumps({"types": self.server.types}).encode())
+        self.answer(404, b"")
+
+    def do_POST(self):
+        path, _, query = self.path.partition("?")
+        self.server.posted.append((path, dict(urllib.parse.parse_qsl(query)), self.rfile.read(int(self.headers["Content-Length"]))))
+        self.answer(200, b'{"profiles": 2, "samples": 10, "id": 1, "duplicate": false}')
+
+    def do_PUT(self):
+        self.server.put[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+        self.answer(201, b"stored\n")
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def server():
+    s = Server()
+    yield s
+    s.shutdown()
+    s.server_close()
+
+
+@pytest.fixture
+def demo(tmp_path):
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("DEBUGINFOD_", "LODE_"))}
+    env.update(HOME=str(tmp_path), TMPDIR=str(tmp_path), DEBUGINFOD_URLS="", XDG_CACHE_HOME=str(tmp_path / "cache"))
+
+    def go(*args, command="demo"):
+        return subprocess.run([LODE, command, *map(str, args)], env=env, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+
+    return go
+
+
+def varints(data):
+    """The numbers and the bytes of a message's fields."""
+    at = 0
+
+    def number():
+        nonlocal at
+        v = shift = 0
+        while True:
+            b = data[at]
+            at += 1
+            v |= (b & 127) << shift
+            shift += 7
+            if b < 128:
+                return v
+
+    while at < len(data):
+        key = number()
+        if key & 7 == 2:
+            size = number()
+            yield key >> 3, data[at:at + size]
+            at += size
+        else:
+            yield key >> 3, number()
+
+
+def test_what_is_sent(server, demo, tmp_path):
+    r = demo("--to", f"http://127.0.0.1:{server.server_address[1]}", "--slices", 4, "--slice-ms", 500, "--minutes", 8)
+    assert r.returncode == 0 and r.stderr == "", r
+    assert server.posted and all(path == "/profiles" for path, _, _ in server.posted)
+    labels = [labels for _, labels, _ in server.posted]
+    assert {l["service"] for l in labels} == {"demo-shop"} and {l["thread"] for l in labels} <= {"web-1", "web-2", "indexer"}
+
+    # Spread over the time, none ahead of it.
+    bodies = [gzip.decompress(body) for _, _, body in server.posted]
+    times = sorted({dict(varints(b))[9] // 10 ** 9 for b in bodies})
+    assert times[-1] <= time.time() and times[-1] - times[0] in (120, 240, 360), times
+
+    # Addresses and nothing else, of a file that is told by its build ID.
+    (debug,) = [path for path in server.put if path.endswith("/debuginfo")]
+    id_ = debug.split("/")[2]
+    for b in bodies:
+        assert id_.encode() in b and b"/opt/shop/demo-shop" in b
+        assert not [f for f, _ in varints(b) if f == 5], "there are functions"
+    (tmp_path / "shop.debug").write_bytes(server.put[debug])
+    assert build_id(tmp_path / "shop.debug") == id_
+    assert not list(tmp_path.glob("lode-demo-*"))
+
+    # What was pushed names it.
+    names = []
+    for n, (_, _, body) in enumerate(server.posted):
+        (tmp_path / f"{n}.pb.gz").write_bytes(body)
+        names.append(f"{n}.pb.gz")
+    place = tmp_path / "cache" / "debuginfod_client" / id_
+    place.mkdir(parents=True)
+    (tmp_path / "shop.debug").rename(place / "debuginfo")
+    (place / "debuginfo").chmod(0o400)
+    r = demo("-q", "-o", "all.folded", *names, command="symbolize")
+    assert r.returncode == 0, r
+    text = (tmp_path / "all.folded").read_text()
+    assert re.search(r"run_worker;serve_request;search_catalogue;", text) and re.search(r"run_worker;rebuild_index;split_title;", text), text
+    r = demo("--by", "line", "-o", "lines.folded", *names, command="symbolize")
+    assert re.search(r"/usr/src/lode-demo/shop\.c:\d+", (tmp_path / "lines.folded").read_text())
+
+    # With its sources.
+    (sources,) = [body for path, body in server.put.items() if path == f"/buildid/{id_}/sources"]
+    with tarfile.open(fileobj=io.BytesIO(sources)) as tar:
+        assert "usr/src/lode-demo/shop.c" in tar.getnames()
+
+
+def test_not_where_there_are_profiles(server, demo):
+    server.types = ["profile:cpu:nanoseconds:cpu:nanoseconds:delta"]
+    r = demo("--to", f"http://127.0.0.1:{server.server_address[1]}", "--if-empty")
+    assert r.returncode == 0 and "profiles already" in r.stdout and not server.posted and not server.put
+
+
+def test_mistakes(demo):
+    r = demo("--to", f"http://127.0.0.1:{free_port()}")
+    assert r.returncode == 1 and "no lode serve answers there" in r.stderr
+    assert demo("--slices", 0).returncode == 2
+    assert demo("--to", "x://").returncode == 2
