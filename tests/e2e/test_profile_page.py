@@ -7,6 +7,7 @@ from conftest import LODE
 
 ESCAPE = "\ue00c"
 ARROW_UP = "\ue013"
+ENTER = "\ue007"
 FOLDED = "main;parse;read 30\nmain;parse;<img src=x onerror=document.title='owned'> 20\nmain;write 50\n"
 
 
@@ -31,16 +32,19 @@ def test_the_page_draws_searches_and_zooms(chromium, tmp_path):
     rows = chromium.text("#rows").splitlines()
     assert rows[0].startswith("50") and "write" in rows[0]
     assert "<img src=x" in chromium.text("#rows")
-    assert chromium.run("""const c = document.getElementById('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+    assert chromium.run("""const c = document.querySelector('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
         return new Set(Array.from({length: d.length / 4}, (x, i) => d[4 * i] << 16 | d[4 * i + 1] << 8 | d[4 * i + 2])).size > 3""")
     chromium.type("#search", "^(parse|read)$")
-    chromium.wait_text("#found", "50.00%")
+    chromium.wait_text("#found", "2 found, 50.00 %")
     assert "write" not in chromium.text("#rows") and "parse" in chromium.text("#rows")
     chromium.type("#search", "(")
     chromium.wait_text("#found", "not a regular expression")
     chromium.run("document.getElementById('graph').focus()")
     chromium.press(ARROW_UP)
     chromium.wait_text("#said", "main: 100")
+    active = "return document.getElementById(document.getElementById('graph').getAttribute('aria-activedescendant')).textContent"
+    assert chromium.run(active).startswith("main: 100, 100.00 %")
+    chromium.press(ENTER)
     assert not chromium.run("return document.getElementById('reset').hidden")
     chromium.press(ARROW_UP, ESCAPE)
     assert chromium.run("return document.getElementById('reset').hidden")

@@ -3,7 +3,7 @@
 // have one are drawn in one go.
 
 const HUES = [250, 55, 155, 320, 95, 200, 25, 285, 125, 350, 225, 75, 175, 300, 110, 5];
-const STEPS = 10; // of a change, each way
+const STEPS = 10, FULL = 2; // of a change, each way; how soon it has all of its colour
 const PLAIN = HUES.length, NAMELESS = PLAIN + 1, DIFF = NAMELESS + 1, FOUND = DIFF + 2 * STEPS + 1, FADED = FOUND + 1;
 
 export const N_COLOURS = 2 * FADED;
@@ -59,7 +59,7 @@ export function colourNodes(model, by) {
 		const whole = model.total[0], was = model.baseTotal[0];
 		for (let i = 0; i < model.n; i++) {
 			const a = whole ? model.total[i] / whole : 0, b = was ? model.baseTotal[i] / was : 0;
-			ofNode[i] = DIFF + STEPS + (a + b > 0 ? Math.round((a - b) / (a + b) * STEPS) : 0);
+			ofNode[i] = DIFF + STEPS + (a + b > 0 ? Math.round(Math.max(-1, Math.min(1, FULL * (a - b) / (a + b))) * STEPS) : 0);
 		}
 		return { ofNode, legend: [{ key: "less than before", colour: DIFF }, { key: "the same", colour: DIFF + STEPS }, { key: "more", colour: DIFF + 2 * STEPS }] };
 	}
