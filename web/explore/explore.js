@@ -213,12 +213,9 @@ async function showRows(tab) {
 			delete known.result;
 		throw error;
 	}
-	if (answer.total !== undefined) {
-		say(answer);
-		watchPending(answer);
-		known.total = answer.total;
-	}
-	await view.show(answer, { ...asked, unit: answer.unit ?? model?.unit ?? cutSelector(param("query")).type.split(":")[2] }, answer.total ?? known.total ?? model?.total[0] ?? answer.lines.reduce((sum, l) => sum + l.flat, 0));
+	say(answer);
+	watchPending(answer);
+	await view.show(answer, asked);
 }
 
 async function showResult() {

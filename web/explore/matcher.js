@@ -38,10 +38,10 @@ export class Matcher {
 		this.asked = asked;
 		this.list = el("ul", { id: `${id}-list`, class: "completions", role: "listbox", "aria-label": "Completions", hidden: true });
 		this.input = el("input", {
-			id, type: "search", class: "mono", role: "combobox", "aria-label": label, "aria-expanded": "false", "aria-controls": `${id}-list`, "aria-autocomplete": "list",
+			id, type: "text", class: "mono", role: "combobox", "aria-label": label, "aria-expanded": "false", "aria-controls": `${id}-list`, "aria-autocomplete": "list",
 			placeholder: 'service="web", host=~"a.*"', autocomplete: "off", autocapitalize: "off", spellcheck: "false", maxlength: 60000,
 			input: () => this.suggest(), focus: () => this.suggest(), click: () => this.suggest(),
-			blur: () => { this.close(); this.enter(); }, keydown: (event) => this.key(event), search: () => this.input.value || this.enter(),
+			blur: () => { this.close(); this.enter(); }, keydown: (event) => this.key(event),
 		});
 		this.apply = apply;
 		this.node = el("div", { class: "matcher" }, el("span", { class: "brace", "aria-hidden": "true" }, "{"), this.input, el("span", { class: "brace", "aria-hidden": "true" }, "}"), this.list);
@@ -73,10 +73,15 @@ export class Matcher {
 	}
 
 	async suggest() {
-		const context = contextAt(this.input.value, this.input.selectionStart), turn = this.turn = {};
-		let found = [];
+		const turn = this.turn = {}, caret = this.input.selectionStart;
+		let context = contextAt(this.input.value, caret), found = [];
 		try {
 			found = await this.candidates(context);
+			// A name that is whole goes on with an operator.
+			if (context.want === "name" && found.some((c) => c.text === context.part)) {
+				context = { want: "operator", part: "", from: caret, name: context.part };
+				found = await this.candidates(context);
+			}
 		} catch {
 			// Without completion it can be written all the same.
 		}

@@ -7,7 +7,7 @@ import { shareText, valueText } from "../flame/value.js";
 import { fetchSource, lineText } from "../source_text.js";
 import { linkTo, param } from "../url.js";
 
-const AROUND = 8, FILES = 30, FOLD_FROM = 4, UNFOLD = 200;
+const AROUND = 8, FILES = 30, FOLD_FROM = 4, UNFOLD = 200, UNKNOWN = "unknown file";
 
 export class SourceView {
 	constructor() {
@@ -22,9 +22,9 @@ export class SourceView {
 		return ask("api/top", { ...asked, by: "file", sort: "flat", limit: FILES }, signal);
 	}
 
-	async show(answer, asked, whole) {
+	async show(answer) {
 		const signal = this.latest.next();
-		this.whole = whole;
+		this.whole = answer.total;
 		if (answer.rows)
 			return this.files(answer);
 		const head = el("div", { class: "tools" }, el("h3", {}, answer.file ? pathOf(answer.file) : visible(param("fn"))), el("span", { class: "grow" }), el("a", { href: linkTo({ fn: null, file: null }) }, "All files"));
@@ -46,7 +46,7 @@ export class SourceView {
 				break;
 		}
 		const cost = new Map(answer.lines.map((l) => [l.line, l]));
-		body.replaceChildren(...(lines ? [] : [this.missing(answer, why)]), this.table(answer.unit ?? asked.unit, cost, lines));
+		body.replaceChildren(...(lines ? [] : [this.missing(answer, why)]), this.table(answer.unit, cost, lines));
 	}
 
 	missing(answer, why) {
@@ -93,7 +93,7 @@ export class SourceView {
 	}
 
 	files(answer) {
-		const known = answer.rows.filter((r) => r.file || r.name.includes("/"));
+		const known = answer.rows.filter((r) => (r.file || r.name) !== UNKNOWN);
 		this.node.replaceChildren(known.length ? el("table", { class: "list" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "File"), el("th", { scope: "col", class: "number" }, "Self"), el("th", { scope: "col", class: "number" }, "%"))),
 			el("tbody", {}, known.map((r) => el("tr", {}, el("td", { "data-name": "File" }, el("a", { href: linkTo({ file: r.file || r.name, fn: null }) }, pathOf(r.file || r.name))),
 				el("td", { class: "number", "data-name": "Self" }, valueText(r.flat, answer.unit)), el("td", { class: "number dim", "data-name": "Share" }, shareText(r.flat, answer.total))))))

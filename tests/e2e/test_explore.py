@@ -1,0 +1,470 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page's views of profiles, in a real browser against a real service: what they say is what the API says, by mouse and by keys."""
+
+import http.client
+import json
+import re
+import subprocess
+import urllib.parse
+
+import pytest
+
+from browser import KEY_ENTER
+from conftest import Service, make_deb, tree_of
+from test_profile import pprof
+
+TAB, ESCAPE, LEFT, UP, RIGHT, DOWN = "\ue004", "\ue00c", "\ue012", "\ue013", "\ue014", "\ue015"
+HOSTILE = "<img src=x onerror=document.title='owned'>"
+WEB = f"main;serve;parse 300\nmain;serve;write 200\nmain;idle 100\nmain;serve;{HOSTILE} 50\n"
+API = "main;serve;parse 40\nmain;encode 60\n"
+
+
+def post(service, path, body):
+    c = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
+    try:
+        c.request("POST", path, body if isinstance(body, bytes) else body.encode())
+        reply = c.getresponse()
+        text = reply.read()
+        assert reply.status == 200, text
+        return json.loads(text)
+    finally:
+        c.close()
+
+
+def api(service, path, **query):
+    reply = service.get(f"/api/{path}?{urllib.parse.urlencode(query)}")
+    assert reply.status == 200, reply.body
+    return json.loads(reply.body)
+
+
+@pytest.fixture
+def page(chromium):
+    """Nothing that a test does may lead elsewhere, break the page's policy, or end as an error in the console."""
+    chromium.look()
+    chromium.open("about:blank")
+    chromium.requests(), chromium.log("browser")
+    chromium.base, chromium.may_fail = None, None
+    yield chromium
+    asked = [url for url in chromium.requests() if not url.startswith(("about:", "data:"))]
+    assert asked and all(url.startswith(chromium.base + "/") for url in asked), asked
+    errors = [e["message"] for e in chromium.log("browser")]
+    assert not [e for e in errors if not (chromium.may_fail and re.search(chromium.may_fail, e))]
+    assert "owned" not in chromium.run("return document.title")
+    chromium.open("about:blank")
+
+
+@pytest.fixture
+def empty(serve, tmp_path):
+    (tmp_path / "none").mkdir()
+    return serve([tmp_path / "none"]).ready()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """With two profiles, for tests that only look."""
+    work = tmp_path_factory.mktemp("explore")
+    (work / "none").mkdir()
+    s = Service([work / "none"], work / "data")
+    try:
+        s.ready()
+        post(s, "/profiles?service=web&host=a1&format=folded", WEB)
+        post(s, "/profiles?service=api&host=a2&format=folded", API)
+        yield s
+    finally:
+        s.stop()
+
+
+def visit(page, service, query=""):
+    page.base = service.url
+    page.open(f"{service.url}/{query}")
+
+
+def param(page, name):
+    return page.run("return new URLSearchParams(location.search).get(arguments[0])", name)
+
+
+def chosen(page, box="#flame"):
+    """What a screen reader says of the frame that has the focus."""
+    return page.run("""const box = document.querySelector(arguments[0]);
+        return document.getElementById(box.getAttribute('aria-activedescendant'))?.textContent ?? ''""", box)
+
+
+def drawn(page, box="#flame"):
+    return page.run("""const c = document.querySelector(arguments[0] + ' canvas'), d = c.width && c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        return d ? new Set(Array.from({length: d.length / 4}, (x, i) => d[4 * i] << 16 | d[4 * i + 1] << 8 | d[4 * i + 2])).size : 0""", box)
+
+
+def shown(page, total):
+    page.wait_text(".said", f"{total:,} · ")
+    page.wait(lambda: chosen(page).startswith("all"), "the tree")
+
+
+def rows(page):
+    return page.run("return Array.from(document.querySelectorAll('.top-table tbody tr'), (tr) => Array.from(tr.cells, (td) => td.textContent))")
+
+
+# ---- what there is to see ----
+
+def test_without_profiles_the_page_says_how_to_send_one_and_shows_it_when_it_comes(empty, page):
+    visit(page, empty)
+    page.wait_text("#view-explore", "No profile has come in yet")
+    text = page.text("#view-explore")
+    assert f"curl --data-binary @profile.pb.gz '{empty.url}/profiles?service=NAME'" in text and f"lode demo --to {empty.url}" in text
+    page.click("#view-explore .copy")
+    page.wait(lambda: page.text("#toast") == "Copied", "the command to be copied")
+    post(empty, "/profiles?service=web&format=folded", WEB)
+    shown(page, 650)
+
+
+def test_the_flame_graph_says_what_the_api_says(service, page):
+    visit(page, service)
+    shown(page, 750)
+    answer = api(service, "flamegraph")
+    assert page.text(".said") == f"{answer['total']} · {answer['profiles']} profiles · {answer['samples']} samples"
+    assert drawn(page) > 3
+    assert page.run("return document.querySelector('.brand + nav [aria-current]').textContent") == "Explore"
+    # The whole tree by keys: every frame, its values and shares.
+    nodes, frames, strings = answer["nodes"], answer["frames"], answer["strings"]
+    page.run("document.querySelector('#flame').focus()")
+    said = {chosen(page)}
+    for keys in (DOWN, DOWN, DOWN, RIGHT, RIGHT, UP, RIGHT, RIGHT):
+        page.press(keys)
+        said.add(chosen(page))
+    for i in range(1, len(nodes["parent"])):
+        name, total, own = strings[frames["name"][nodes["frame"][i]]], nodes["total"][i], nodes["self"][i]
+        assert any(s.startswith(f"{name}; total {total}, {100 * total / 750:.2f} %; self {own}, ") for s in said), (name, said)
+    assert page.run("return document.querySelectorAll('img').length") == 0
+
+
+def test_keys_zoom_and_the_url_knows(service, page):
+    visit(page, service)
+    shown(page, 750)
+    page.run("document.querySelector('#flame').focus()")
+    page.press(DOWN, DOWN)
+    assert chosen(page).startswith("serve; total 590")
+    page.wait_text(".strip", "Callers and callees")
+    page.press(KEY_ENTER)
+    page.wait(lambda: param(page, "at"), "the zoom in the URL")
+    assert not page.run("return document.querySelector('.flame-view .tools > button:last-child').hidden")
+    link = page.run("return location.href")
+    page.press(ESCAPE)
+    page.wait(lambda: param(page, "at") is None, "all again")
+    page.say("POST", "/back")
+    page.wait(lambda: page.run("return location.href") == link, "the way back")
+    page.open(link)
+    shown(page, 750)
+    page.wait(lambda: not page.run("return document.querySelector('.flame-view .tools > button:last-child').hidden"), "the zoom of the link")
+
+
+def test_a_click_zooms_and_pointing_tells(service, page):
+    visit(page, service)
+    shown(page, 750)
+    box = page.run("const r = document.querySelector('#flame canvas').getBoundingClientRect(); return [r.left, r.top]")
+    at = {"type": "pointerMove", "duration": 0, "x": int(box[0]) + 60, "y": int(box[1]) + 19 * 2 + 9}
+    page.say("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [at]}]})
+    page.wait_text(".tooltip:not([hidden])", "serve")
+    assert "total 590, 78.67 %" in page.text(".tooltip:not([hidden])")
+    page.say("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [
+        at, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]}]})
+    page.wait(lambda: param(page, "at"), "the zoom")
+    assert page.text(".strip-name") == "serve"
+
+
+def test_searching_counts_and_gives_the_share(service, page):
+    visit(page, service)
+    shown(page, 750)
+    page.type("#find", "^(parse|serve)$")
+    page.wait_text(".flame-view output", "2 found, 2 times, 78.67 %")
+    assert param(page, "find") == "^(parse|serve)$"
+    page.type("#find", "(")
+    page.wait_text(".flame-view output", "not a regular expression")
+    page.type("#find", "<img")
+    page.wait_text(".flame-view output", "1 found, 1 times")
+
+
+def test_the_table_has_the_apis_numbers(service, page):
+    visit(page, service, "?tab=table")
+    for sort, key in (("flat", 0), ("cum", 2)):
+        if sort == "cum":
+            page.click(".top-table th:nth-child(3) button")
+        expected = api(service, "top", sort=sort)
+        page.wait(lambda: [r[key] for r in rows(page)] == [f"{r[sort]:,}" for r in expected["rows"]], f"the table by {sort}")
+        got = rows(page)
+        for line, r in zip(got, expected["rows"]):
+            assert line[:5] == [f"{r['flat']:,}", f"{100 * r['flat'] / 750:.2f} %", f"{r['cum']:,}", f"{100 * r['cum'] / 750:.2f} %", line[4]]
+            assert r["name"] in line[4]
+    assert param(page, "sort") == "cum"
+    page.type(".table-view input", "ENC")
+    page.wait(lambda: len(rows(page)) == 1, "the filter")
+    page.click(".top-table tbody button")
+    page.wait_text(".neighbours", "Callers")
+    around = api(service, "callers", function="encode")
+    assert "main" in page.text(".neighbour-lists") and around["callers"][0]["name"] == "main"
+    assert str(around["callers"][0]["cum"]) in page.text(".neighbour-lists li")
+    page.say("POST", "/back")
+    page.wait(lambda: param(page, "row") is None, "back")
+
+
+def test_callers_above_and_callees_below(service, page):
+    visit(page, service, "?tab=sandwich&fn=serve")
+    page.wait_text(".sandwich", "590, 78.67 % of all")
+    callers, callees = (".sandwich .half:nth-of-type(1)", ".sandwich .half:nth-of-type(2)")
+    page.run("document.querySelector(arguments[0]).focus()", callers)
+    page.press(UP)
+    assert chosen(page, callers).startswith("main; total 590")
+    page.run("document.querySelector(arguments[0]).focus()", callees)
+    page.press(DOWN)
+    assert chosen(page, callees).startswith("parse; total 340")
+    page.type(".sandwich input", "nobody" + TAB)
+    page.wait_text(".sandwich", "No frame here is called nobody")
+
+
+def test_tabs_go_by_arrow_keys(service, page):
+    visit(page, service)
+    shown(page, 750)
+    page.run("document.getElementById('tab-flame').focus()")
+    for tab in ("table", "sandwich", "source"):
+        page.press(RIGHT)
+        page.wait(lambda: page.run("return document.activeElement.id") == f"tab-{tab}" and param(page, "tab") == tab, tab)
+        assert page.run("return document.querySelector('[role=tab][aria-selected=true]').id") == f"tab-{tab}"
+    page.wait_text("#result", "No source file is known")
+    for _ in range(3):
+        page.say("POST", "/back")
+    page.wait(lambda: param(page, "tab") is None and page.run("return document.querySelector('[aria-selected=true]').id") == "tab-flame", "the first tab")
+
+
+# ---- the selection ----
+
+def test_labels_are_completed(service, page):
+    visit(page, service)
+    shown(page, 750)
+    field = ".matcher input"
+    page.type(field, "ser")
+    page.wait(lambda: page.run("return Array.from(document.querySelectorAll('.completions li'), (e) => e.textContent).join()") == "service", "the name")
+    page.press(DOWN, KEY_ENTER)
+    page.wait_text(".completions", "is not")
+    page.press(DOWN, KEY_ENTER)
+    page.wait(lambda: page.run("return Array.from(document.querySelectorAll('.completions li'), (e) => e.textContent).join()") == "api,web", "the values")
+    page.press(DOWN, DOWN)
+    assert page.run("return document.querySelector('.completions [aria-selected=true]').id === document.querySelector('.matcher input').getAttribute('aria-activedescendant')")
+    page.press(KEY_ENTER)
+    assert page.run("return document.querySelector('.matcher input').value") == 'service="web"'
+    page.press(ESCAPE, KEY_ENTER)
+    shown(page, 650)
+    assert param(page, "query").endswith('{service="web"}')
+    page.say("POST", "/back")
+    shown(page, 750)
+
+
+def test_nonsense_in_the_labels_gets_the_servers_sentence(service, page):
+    visit(page, service)
+    shown(page, 750)
+    page.may_fail = "status of 400"
+    page.type(".matcher input", "service=" + ESCAPE + KEY_ENTER)
+    page.wait_text("#view-explore > [role=alert]", "expected")
+    assert api(service, "types")["types"]
+
+
+def test_a_series_can_be_clicked_and_a_range_drawn(service, page):
+    visit(page, service)
+    shown(page, 750)
+    page.wait_text(".series-legend", "service=web")
+    expected = api(service, "series")
+    legend = page.text(".series-legend")
+    assert all(f"service={s['labels']['service']}" in legend and f"{s['total']}, " in legend for s in expected["series"])
+    box = page.run("const r = document.querySelector('.series').getBoundingClientRect(); return [r.left, r.top, r.width]")
+    move = lambda part: {"type": "pointerMove", "duration": 0, "x": int(box[0] + part * box[2]), "y": int(box[1]) + 8}  # noqa: E731
+    page.say("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [
+        move(0.5), {"type": "pointerDown", "button": 0}, move(0.7), move(1), {"type": "pointerUp", "button": 0}]}]})
+    page.wait(lambda: (param(page, "from") or "").isdigit(), "the range")
+    assert 28 * 60e3 < int(param(page, "to")) - int(param(page, "from")) < 32 * 60e3
+    page.say("POST", "/back")
+    page.wait(lambda: param(page, "from") is None, "the range of before")
+    page.wait_text(".series-legend", "service=api")
+    page.run("Array.from(document.querySelectorAll('.series-legend button')).find((b) => b.textContent.includes('service=api')).click()")
+    shown(page, 100)
+
+
+def test_ranges_by_choice_and_by_hand(service, page):
+    visit(page, service)
+    shown(page, 750)
+    page.click(".range summary")
+    page.click(".range-presets button:nth-child(4)")
+    page.wait(lambda: param(page, "from") == "now-24h", "the last day")
+    assert page.text(".range summary") == "Last 24 hours"
+    page.run("""const set = (label, text) => { const input = Array.from(document.querySelectorAll('.range-own label')).find((l) => l.textContent.startsWith(label)).querySelector('input');
+        input.value = text; }; document.querySelector('.range').open = true; set('From', '2020-01-01T00:00:00'); set('To', '2020-01-02T00:00:00');""")
+    page.wait(lambda: page.run("document.querySelector('.range-own input').value = '2020-01-01T00:00:00'; return document.querySelector('.range').open"), "it opens")
+    page.run("document.querySelectorAll('.range-own input')[1].value = '2020-01-02T00:00:00'; document.querySelector('.range-own').requestSubmit()")
+    page.wait(lambda: int(param(page, "to") or 0) - int((param(page, "from") or "0").replace("now-24h", "0")) == 86400000, "the day")
+    page.wait_text("#view-explore", "Nothing in this selection")
+
+
+def test_a_comparison(service, page):
+    visit(page, service, "?" + urllib.parse.urlencode({"query": 'profile:samples:count::{service="web"}', "compare": 1, "base": 'profile:samples:count::{service="api"}', "base_from": "now-1h", "base_to": "now"}))
+    answer = api(service, "types")["types"]
+    if answer != ["profile:samples:count::"]:
+        visit(page, service, "?" + urllib.parse.urlencode({"query": answer[0] + '{service="web"}', "compare": 1, "base": answer[0] + '{service="api"}', "base_from": "now-1h", "base_to": "now"}))
+    page.wait_text(".said", "650 · before 100")
+    page.run("document.querySelector('#flame').focus()")
+    page.press(DOWN)
+    assert re.match(r"main; total 650, 100.00 %; self 0, 0.00 %; before 100, 100.00 %", chosen(page))
+    page.wait_text(".flame-legend", "less than before")
+    page.click("#tab-table")
+    page.wait(lambda: any(r[4:6] == ["60", "-60.00"] and "encode" in r[6] for r in rows(page)), "what there was before")
+    page.run("document.querySelector('.bar-row .check input').click()")
+    page.wait_text(".said", "650 · before 650")
+    page.say("POST", "/back")
+    page.wait_text(".said", "650 · before 100")
+
+
+def test_groups_filters_and_directions_are_in_the_url(service, page):
+    visit(page, service)
+    shown(page, 750)
+    page.click(".spread button[title^='Callees first']")
+    page.wait(lambda: param(page, "invert") == "1", "the URL")
+    page.run("document.querySelector('#flame').focus()")
+    page.wait(lambda: (page.press("\ue011", DOWN), chosen(page).startswith("parse; total 340"))[1], "callees first")
+    page.say("POST", "/back")
+    page.wait(lambda: param(page, "invert") is None, "back")
+    page.run("document.querySelector('.spread details').open = true")
+    page.type(".filters label:nth-child(1) input", "^parse$" + KEY_ENTER)
+    shown(page, 340)
+    assert param(page, "focus") == "^parse$" and page.text(".spread details summary") == "Filters: 1"
+
+
+def test_downloads(service, page):
+    visit(page, service)
+    shown(page, 750)
+    script = """const reply = await fetch(document.querySelector(`[data-format=${arguments[0]}]`).href);
+        return [reply.status, Array.from(new Uint8Array(await reply.arrayBuffer()).slice(0, 4000))]"""
+    for format_, starts in (("pprof", b"\x1f\x8b"), ("folded", b"main;"), ("svg", b"<?xml"), ("speedscope", b"{"), ("html", b"<!doctype html>")):
+        status, data = page.run(script, format_)
+        assert status == 200 and bytes(data).startswith(starts), (format_, bytes(data[:60]))
+
+
+# ---- source ----
+
+def test_the_source_has_the_cost_of_its_lines_or_says_why_not(serve, tmp_path, program, page):
+    folder = tmp_path / "pool"
+    folder.mkdir()
+    make_deb(tree_of(program, tmp_path / "root"), folder / "hello.deb")
+    s = serve([folder]).scanned()
+    symbols = subprocess.run(["nm", str(program.debug)], capture_output=True, text=True, check=True).stdout
+    at = int(re.search(r"0*(\w+) t twice", symbols).group(1), 16)
+    post(s, "/profiles?service=hello", pprof("/usr/bin/hello", program.build_id, [at + 4, at + 4], 0))
+    visit(page, s)
+    page.wait_text(".said", "3 µs")
+    cpu = next(text for text in api(s, "types")["types"] if ":cpu:nanoseconds:" in text)
+    page.wait(lambda: "twice" in json.dumps(api(s, "top", query=cpu)), "the names")
+    page.run("document.querySelector('.bar-row button[title=\"Look again\"]').click()")
+    page.run("document.querySelector('#flame').focus()")
+    page.wait(lambda: (page.press("\ue011", DOWN), chosen(page).startswith("twice"))[1], "the name on the page")
+    page.run("Array.from(document.querySelectorAll('.strip-acts button')).find((b) => b.textContent === 'Source').click()")
+    page.wait_text(".source-table .hot", "3 µs")
+    line = api(s, "lines", function="twice", query=cpu)["lines"][0]["line"]
+    text = program.source.read_text().splitlines()[line - 1]
+    hot = page.run("return Array.from(document.querySelectorAll('.source-table .hot'), (tr) => [tr.cells[0].textContent, tr.querySelector('code').textContent.trim()])")
+    assert hot == [[str(line), text.strip()]]
+    page.may_fail = "404"
+    post(s, "/profiles?service=gone&format=folded", "main;x 5")
+    page.open(f"{s.url}/?tab=source&fn=main")
+    page.wait_text("#result", "No source file is known")
+
+
+# ---- for everybody ----
+
+CONTRAST = """
+const rgb = (text) => { const c = document.createElement('canvas').getContext('2d', {willReadFrequently: true}); c.fillStyle = text; c.fillRect(0, 0, 1, 1); return Array.from(c.getImageData(0, 0, 1, 1).data); };
+const known = new Map(), of = (text) => known.get(text) ?? known.set(text, rgb(text)).get(text);
+const light = ([r, g, b]) => [r, g, b].map((v) => v / 255).map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
+const behind = (e) => { for (; e; e = e.parentElement) { const c = of(getComputedStyle(e).backgroundColor); if (c[3] > 250) return c; } return [255, 255, 255, 255]; };
+const bad = [];
+for (const e of document.querySelectorAll('body *')) {
+    if (!e.checkVisibility({visibilityProperty: true, opacityProperty: true}) || e.closest('[aria-busy=true], .offscreen, .flame-reader, option, :disabled') ||
+        !Array.from(e.childNodes).some((n) => n.nodeType === 3 && n.data.trim()))
+        continue;
+    const a = light(of(getComputedStyle(e).color)), b = light(behind(e)), ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5)
+        bad.push([e.tagName, e.className, e.textContent.slice(0, 40), ratio.toFixed(2)]);
+}
+return bad;"""
+NAMELESS = """return Array.from(document.querySelectorAll("a, button, input, select, summary, [role=tree]")).filter((e) => e.checkVisibility() &&
+    !(e.innerText || e.ariaLabel || e.labels?.length)).map((e) => e.outerHTML)"""
+
+
+def roles(page):
+    nodes = page.devtools("Accessibility.getFullAXTree")["nodes"]
+    return {(n["role"]["value"], n.get("name", {}).get("value", "")) for n in nodes if not n.get("ignored") and "role" in n}
+
+
+@pytest.mark.parametrize("query", ["", "?tab=table", "?tab=sandwich&fn=serve", "?tab=source", "?view=debug", "?view=server"])
+def test_every_view_is_legible_named_and_fits(service, page, query):
+    visit(page, service, query)
+    page.wait(lambda: page.run("return document.querySelector('.view:not([hidden])').innerText.length > 200 && !document.querySelector('[aria-busy=true]')"), "the view")
+    backs = set()
+    for dark in (False, True):
+        for width in (1400, 390, 320):
+            page.look(dark, width)
+            assert page.run("return document.documentElement.scrollWidth") <= width
+        page.look(dark, 1400)
+        backs.add(page.run("return getComputedStyle(document.body).backgroundColor"))
+        assert page.run(CONTRAST) == []
+    page.look()
+    assert len(backs) == 2
+    assert page.run(NAMELESS) == []
+    assert page.run("return document.querySelectorAll('img, [style*=url]').length") == 0
+    named = roles(page)
+    assert ("navigation", "Views") in named and ("main", "") in named
+
+
+def test_the_tree_is_there_for_those_who_hear_it(service, page):
+    visit(page, service)
+    shown(page, 750)
+    named = roles(page)
+    assert any(role == "tree" and name.startswith("Flame graph") for role, name in named)
+    assert any(role == "treeitem" and name.startswith("main; total 750") for role, name in named)
+    assert {name for role, name in named if role == "tab"} == {"Flame graph", "Table", "Callers and callees", "Source"}
+    assert any(role == "image" and name.startswith("Over time: 2 series") for role, name in named)
+    # By the tab key alone, visibly.
+    page.run("document.querySelector('.brand').focus()")
+    seen = []
+    for _ in range(40):
+        page.press(TAB)
+        seen.append(page.run("const e = document.activeElement; return e.id || e.getAttribute('aria-label') || e.innerText"))
+        assert page.run("return document.activeElement === document.body || getComputedStyle(document.activeElement).outlineStyle !== 'none' || "
+                        "document.activeElement.classList.contains('offscreen')"), seen[-1]
+        if seen[-1] == "flame":
+            break
+    assert "type" in seen and "tab-flame" in seen and seen[-1] == "flame", seen
+
+
+def test_hostile_labels_and_names_are_text(empty, page):
+    post(empty, "/profiles?" + urllib.parse.urlencode({"service": HOSTILE, "format": "folded"}), f"{HOSTILE};\u202egnp.exe 5\n")
+    visit(page, empty)
+    shown(page, 5)
+    page.wait_text(".series-legend", HOSTILE)
+    page.run("document.querySelector('#flame').focus()")
+    page.press(DOWN)
+    assert chosen(page).startswith(HOSTILE)
+    page.press(DOWN)
+    assert chosen(page).startswith("\\u202egnp.exe")
+    page.click("#tab-table")
+    page.wait_text(".top-table", HOSTILE)
+    page.run("document.querySelector('.matcher input').focus()")
+    page.type(".matcher input", "service=")
+    page.wait_text(".completions", HOSTILE)
+    page.press(DOWN, KEY_ENTER, KEY_ENTER)
+    page.wait(lambda: HOSTILE in (param(page, "query") or ""), "the label in the URL")
+    page.wait_text(".top-table", HOSTILE)
+    assert page.run("return document.querySelectorAll('img').length") == 0
+
+
+def test_links_of_older_versions_still_work(service, page):
+    page.may_fail = "404"
+    for old in ("?q=/usr/bin/hello", "#/?q=/usr/bin/hello"):
+        page.base = service.url
+        page.open("about:blank")
+        page.open(f"{service.url}/{old}")
+        page.wait_text("#results", "Nothing here has this path")
+        assert page.run("return document.querySelector('.views [aria-current]').textContent") == "Server"
