@@ -16,14 +16,14 @@
 #include "naming/naming.h"
 #include "profile/name.h"
 
-#define NAMING_HOLD_MS       60000
-#define NAMING_MAX_TRIES     512u
-#define NAMING_BATCH         8192u   /* names that are written at once */
-#define NAMING_TEXTS         MIB(32) /* of them; then they are written, too */
-#define NAMING_LOOK_MIN_MS   20      /* between two looks: what comes in a burst is looked at once */
-#define NAMING_LAST_MS       (60 * 60 * 1000)
-#define NAMING_MISS_FIRST_MS (10 * 60 * 1000) /* who really has nothing, or nothing better, is asked rarely \
-					       */
+#define NAMING_HOLD_MS   60000
+#define NAMING_MAX_TRIES 512u
+#define NAMING_BATCH     8192u   /* names that are written at once */
+#define NAMING_TEXTS     MIB(32) /* of them; then they are written, too */
+#define NAMING_LAST_MS   (60 * 60 * 1000)
+#define NAMING_MISS_FIRST_MS                                                           \
+	(10 * 60 * 1000) /* who really has nothing, or nothing better, is asked rarely \
+			  */
 #define NAMING_MISS_LAST_MS (24 * 60 * 60 * 1000)
 
 /* How long to wait behind the @n_tries'th failure in a row. */
@@ -88,7 +88,7 @@ struct naming {
 	/* the thread's */
 	struct map flying; /* binary -> struct try */
 	struct put put;
-	int64_t next_look_ms, last_look_ms, not_before_ms;
+	int64_t next_look_ms, not_before_ms;
 	struct profilestore_unnamed *unnamed;
 	struct symbolize_query *queries;
 	struct symbolize_mapping *maps; /* NAMING_BATCH of each of the three */

@@ -49,7 +49,6 @@ static void look(struct naming *n)
 	int64_t wall_ms = clock_wall_ms(), now_ms = clock_mono_ms(), next_ms;
 	struct err err = { 0 };
 
-	n->last_look_ms = now_ms;
 	n->next_look_ms = now_ms + n->opts.interval_ms;
 	if (profilestore_wanted(n->opts.store, wall_ms, LOOK_MAX, &list, &next_ms, &err) < 0) {
 		log_warn("naming", "%s", err.text);
@@ -85,8 +84,7 @@ static void end_tries(struct naming *n, struct try *ready, bool stopping)
 	}
 	/* Something may have come in for them meanwhile, or be left. */
 	if (again)
-		n->next_look_ms = MIN(n->next_look_ms,
-				      MAX(n->last_look_ms + NAMING_LOOK_MIN_MS, n->not_before_ms));
+		n->next_look_ms = n->not_before_ms;
 }
 
 /* ---- the thread ---- */
@@ -107,12 +105,13 @@ static void sleep_until(struct naming *n, int64_t until_ms)
 	pthread_cond_timedwait(&n->changed, &n->lock, &ts);
 }
 
-/* Under the lock: when to look. */
+/* Under the lock: when to look. What comes in while names are written, which takes a few milliseconds, is
+ * looked at together. */
 static int64_t look_at_ms(const struct naming *n)
 {
-	int64_t at_ms = n->kicked ? n->last_look_ms + NAMING_LOOK_MIN_MS : n->next_look_ms;
-
-	return n->stopping ? INT64_MAX : MAX(at_ms, n->not_before_ms);
+	if (n->stopping)
+		return INT64_MAX;
+	return n->kicked ? n->not_before_ms : MAX(n->next_look_ms, n->not_before_ms);
 }
 
 static void *run(void *arg)
@@ -217,7 +216,6 @@ int naming_start(struct naming *n, struct err *err)
 	n->queries = NEW_N(struct symbolize_query, NAMING_BATCH);
 	n->maps = NEW_N(struct symbolize_mapping, NAMING_BATCH);
 	n->kicked = true;
-	n->last_look_ms = clock_mono_ms() - NAMING_LOOK_MIN_MS;
 	code = pthread_create(&n->thread, NULL, run, n);
 	if (code)
 		return err_os(err, code, "starting the thread that names addresses");

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names that come later: waits, what wakes, what is better.
+ */
+#include "town.h"
+
+static void put_debug(struct town *t, uint32_t n, const char *name)
+{
+	struct buf file = { 0 };
+
+	shop_debug_named(n, name, &file);
+	shop_put(&t->shop, RESOLVE_DEBUGINFO, n, &file);
+}
+
+static void the_next_try_comes_later_and_later(void **state)
+{
+	assert_int_equal(naming_wait_ms(SYMBOLIZE_UNKNOWN, false, 1, 10000), 10000);
+	assert_int_equal(naming_wait_ms(SYMBOLIZE_UNKNOWN, false, 2, 10000), 20000);
+	assert_int_equal(naming_wait_ms(SYMBOLIZE_TIMED_OUT, false, 5, 10000), 160000);
+	assert_int_equal(naming_wait_ms(SYMBOLIZE_UNKNOWN, false, 30, 10000), 3600 * 1000);
+	assert_int_equal(naming_wait_ms(SYMBOLIZE_UPSTREAM_404, false, 1, 10000), 600 * 1000);
+	assert_int_equal(naming_wait_ms(SYMBOLIZE_UPSTREAM_404, false, UINT32_MAX, 10000), 24 * 3600 * 1000);
+	assert_int_equal(naming_wait_ms(SYMBOLIZE_FOUND, true, 1, 10000), 600 * 1000);
+}
+
+static void what_is_unknown_is_tried_again_when_its_time_has_come(void **state)
+{
+	int64_t now_s = clock_wall_s();
+	struct profilestore_binary b;
+	struct town t;
+
+	clock_test_freeze(now_s);
+	town_open(&t, false);
+	town_start(&t);
+	town_add_one(&t, 1, 0x1000);
+	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 1);
+	b = town_binary(&t, "/bin/p1");
+	assert_int_equal(b.next_try_ms, clock_wall_ms() + 10000);
+	assert_int_equal(b.last_try_ms, clock_wall_ms());
+	/* Another of it comes in: that is no reason to ask all the world again. */
+	town_add_one(&t, 1, 0x1001);
+	assert_int_equal(town_binary(&t, "/bin/p1").n_tries, 1);
+	clock_test_advance(10000);
+	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 2);
+	assert_int_equal(town_binary(&t, "/bin/p1").next_try_ms, clock_wall_ms() + 20000);
+	/* Nobody told, but it is there then. */
+	put_debug(&t, 1, "f");
+	clock_test_advance(20000);
+	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
+	town_expect(&t, 1, 0x1001, "f /src/a.c:10");
+	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_FOUND, 0);
+	town_close(&t);
+	clock_test_thaw();
+}
+
+static void a_wake_is_for_its_own_build_id(void **state)
+{
+	struct town t;
+
+	town_open(&t, false);
+	t.opts.interval_ms = 3600 * 1000;
+	town_start(&t);
+	town_add_one(&t, 1, 0x1000);
+	town_add_one(&t, 2, 0x1000);
+	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 1);
+	town_expect_state(&t, "/bin/p2", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 1);
+	put_debug(&t, 1, "f");
+	put_debug(&t, 2, "g");
+	town_wake(&t, 1, false);
+	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
+	assert_int_equal(town_binary(&t, "/bin/p2").n_tries, 1);
+	assert_string_equal(town_name(&t, "/bin/p2", 0x1000), "");
+	town_close(&t);
+}
+
+static void a_new_process_tries_at_once_what_had_failed(void **state)
+{
+	struct town t;
+
+	town_open(&t, false);
+	t.opts.interval_ms = 3600 * 1000;
+	town_start(&t);
+	town_add_one(&t, 1, 0x1000);
+	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 1);
+	town_again(&t);
+	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 2);
+	town_close(&t);
+}
+
+static void a_better_file_names_again(void **state)
+{
+	uint64_t addrs[] = { 0x1000, 0x1010 };
+	struct buf file = { 0 };
+	struct town t;
+
+	town_open(&t, true);
+	shop_program(1, true, &file);
+	shop_put(&t.shop, RESOLVE_EXECUTABLE, 1, &file);
+	town_start(&t);
+	town_add(&t, 1, addrs, 2);
+	town_expect(&t, 1, 0x1010, "s1");
+	/* It has names, and would have better ones with a debug file: it is asked for now and then. */
+	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_FOUND, 1);
+	put_debug(&t, 1, "f");
+	town_wake(&t, 1, false);
+	town_expect(&t, 1, 0x1010, "f /src/a.c:11");
+	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
+	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_FOUND, 0);
+	town_expect_stats(&t, 4, 0);
+	assert_int_equal(town_binary(&t, "/bin/p1").n_named, 2);
+	/* Once more the same: nothing is looked up. */
+	town_wake(&t, 1, true);
+	town_add_one(&t, 1, 0x1020);
+	town_expect(&t, 1, 0x1020, "f /src/a.c:12");
+	town_expect_stats(&t, 5, 0);
+	/* Another file with the same build ID. */
+	put_debug(&t, 1, "g");
+	town_wake(&t, 1, true);
+	town_expect(&t, 1, 0x1000, "g /src/a.c:10");
+	town_again(&t);
+	assert_string_equal(town_name(&t, "/bin/p1", 0x1020), "g /src/a.c:12");
+	town_close(&t);
+}
+
+static void names_stay_where_a_better_file_has_none(void **state)
+{
+	struct buf file = { 0 };
+	struct town t;
+
+	town_open(&t, false);
+	shop_program(1, true, &file);
+	shop_put(&t.shop, RESOLVE_EXECUTABLE, 1, &file);
+	town_start(&t);
+	town_add_one(&t, 1, 0x1000);
+	town_expect(&t, 1, 0x1000, "s1");
+	/* A table of other code: nothing is at that address. */
+	{
+		struct build_id id = shop_id(1);
+		struct code_writer w;
+
+		code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+		elf_writer_build_id(&w.elf, build_id_bytes(&id));
+		code_unit_c(&w, 0);
+		code_die(&w, T_SUBPROGRAM, false, A_NAME, F_STRING, (uint64_t)(uintptr_t) "far", A_LOW,
+			 F_ADDR, (uint64_t)0x1800, A_HIGH, F_DATA4, (uint64_t)0x10, 0u);
+		code_up(&w);
+		code_unit_end(&w);
+		code_writer_finish(&w, &file);
+		code_writer_done(&w);
+	}
+	shop_put(&t.shop, RESOLVE_DEBUGINFO, 1, &file);
+	town_wake(&t, 1, true);
+	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_OUTSIDE, 0);
+	assert_string_equal(town_name(&t, "/bin/p1", 0x1000), "s1");
+	assert_int_equal(town_binary(&t, "/bin/p1").n_named, 1);
+	town_close(&t);
+}
+
+static void what_wakes_while_it_is_tried_is_not_lost(void **state)
+{
+	struct build_id id = shop_id(1);
+	struct naming_stats stats;
+	struct town t;
+
+	town_open(&t, false);
+	t.opts.interval_ms = 3600 * 1000;
+	resolve_mem_put_waiting(t.shop.r, RESOLVE_DEBUGINFO, &id, STR(""));
+	town_start(&t);
+	town_add_one(&t, 1, 0x1000);
+	do
+		naming_stats(t.naming, &stats);
+	while (!stats.n_flying);
+	/* The try that waits ends in a failure; the wake came before. */
+	town_wake(&t, 1, false);
+	resolve_mem_fail(t.shop.r, RESOLVE_DEBUGINFO, &id, STR(""),
+			 &(struct err){ .kind = ERR_UPSTREAM, .text = "503" });
+	put_debug(&t, 1, "f");
+	town_wake(&t, 1, false);
+	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
+	town_close(&t);
+}
+
+static void a_try_that_waits_does_not_keep_others_waiting(void **state)
+{
+	struct build_id id = shop_id(1);
+	struct town t;
+
+	town_open(&t, false);
+	resolve_mem_put_waiting(t.shop.r, RESOLVE_DEBUGINFO, &id, STR(""));
+	put_debug(&t, 2, "g");
+	town_start(&t);
+	town_add_one(&t, 1, 0x1000);
+	town_add_one(&t, 2, 0x1000);
+	town_expect(&t, 2, 0x1000, "g /src/a.c:10");
+	assert_string_equal(town_name(&t, "/bin/p1", 0x1000), "");
+	put_debug(&t, 1, "f");
+	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
+	town_close(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_next_try_comes_later_and_later),
+		cmocka_unit_test(what_is_unknown_is_tried_again_when_its_time_has_come),
+		cmocka_unit_test(a_wake_is_for_its_own_build_id),
+		cmocka_unit_test(a_new_process_tries_at_once_what_had_failed),
+		cmocka_unit_test(a_better_file_names_again),
+		cmocka_unit_test(names_stay_where_a_better_file_has_none),
+		cmocka_unit_test(what_wakes_while_it_is_tried_is_not_lost),
+		cmocka_unit_test(a_try_that_waits_does_not_keep_others_waiting),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

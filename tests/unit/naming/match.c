@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What has no build ID, or none that leads anywhere.
+ */
+#include "town.h"
+
+static void put_program(struct town *t, uint32_t n, const char *path)
+{
+	struct build_id id = shop_id(n);
+	struct elf_writer_segment *load;
+	struct code_writer w;
+	struct buf file = { 0 };
+	char name[24];
+
+	snprintf(name, sizeof(name), "s%u", n);
+	code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+	elf_writer_build_id(&w.elf, build_id_bytes(&id));
+	code_symbol(&w, name, STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
+	load = elf_writer_segment_at(&w.elf, elf_writer_segment(&w.elf, PT_LOAD, PF_R | PF_X, 0));
+	load->off = load->vaddr = 0;
+	load->filesz = load->memsz = 0x2000;
+	code_writer_finish(&w, &file);
+	code_writer_done(&w);
+	resolve_mem_put(t->shop.r, RESOLVE_EXECUTABLE, &id, STR(""), buf_bytes(&file), str_of(path), STR(""),
+			5);
+	buf_done(&file);
+}
+
+static void what_is_no_file_is_never_named(void **state)
+{
+	static const char *const files[] = { "[anon]",           "//anon", "/memfd:jit (deleted)",
+					     "/tmp/perf-17.map", "[heap]", "[kernel.kallsyms]" };
+	struct town t;
+
+	town_open(&t, false);
+	town_start(&t);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		town_add_file(&t, files[i], "", 0x1000);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		town_expect_state(&t, files[i], NAMING_NEVER, SYMBOLIZE_NO_BUILD_ID, 0);
+	town_close(&t);
+}
+
+static void a_strange_build_id_leads_nowhere(void **state)
+{
+	struct profilestore_binary b;
+	struct town t;
+
+	town_open(&t, false);
+	town_start(&t);
+	town_add_file(&t, "/bin/go", "Xyz_/abc-123/q", 0x1000);
+	town_expect_state(&t, "/bin/go", NAMING_NEVER, SYMBOLIZE_NO_BUILD_ID, 0);
+	b = town_binary(&t, "/bin/go");
+	assert_str(b.why, "its build ID is none that a file could be found by");
+	town_close(&t);
+}
+
+static void the_only_file_of_its_path_is_taken(void **state)
+{
+	struct build_id none = { 0 };
+	struct profilestore_binary b;
+	struct town t;
+
+	town_open(&t, false);
+	town_start(&t);
+	town_add_one(&t, 0, 0x1010);
+	town_expect_state(&t, "/bin/p0", NAMING_NEVER, SYMBOLIZE_NO_BUILD_ID, 0);
+	b = town_binary(&t, "/bin/p0");
+	assert_non_null(strstr(b.why.p, "no file of that path"));
+	/* It turns up. */
+	put_program(&t, 1, "/bin/p0");
+	naming_wake(t.naming, &none, STR("/bin/p0"), false);
+	town_expect(&t, 0, 0x1010, "s1");
+	assert_non_null(strstr(town_binary(&t, "/bin/p0").why.p, "the only file of that path"));
+	town_close(&t);
+}
+
+static void of_several_none_is_taken(void **state)
+{
+	struct town t;
+
+	town_open(&t, false);
+	put_program(&t, 1, "/bin/p0");
+	put_program(&t, 2, "/bin/p0");
+	town_start(&t);
+	town_add_one(&t, 0, 0x1010);
+	town_expect_state(&t, "/bin/p0", NAMING_NEVER, SYMBOLIZE_NO_BUILD_ID, 0);
+	assert_non_null(strstr(town_binary(&t, "/bin/p0").why.p, "several files"));
+	town_close(&t);
+}
+
+static void a_file_without_code_there_is_another(void **state)
+{
+	uint64_t addrs[] = { 0x1010, 0x99000 };
+	struct town t;
+
+	town_open(&t, false);
+	put_program(&t, 1, "/bin/p0");
+	town_start(&t);
+	town_add(&t, 0, addrs, 2);
+	town_expect_state(&t, "/bin/p0", NAMING_NEVER, SYMBOLIZE_NO_BUILD_ID, 0);
+	assert_non_null(strstr(town_binary(&t, "/bin/p0").why.p, "is another"));
+	assert_string_equal(town_name(&t, "/bin/p0", 0x1010), "");
+	town_close(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_no_file_is_never_named),
+		cmocka_unit_test(a_strange_build_id_leads_nowhere),
+		cmocka_unit_test(the_only_file_of_its_path_is_taken),
+		cmocka_unit_test(of_several_none_is_taken),
+		cmocka_unit_test(a_file_without_code_there_is_another),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What comes in gets its names, and keeps them.
+ */
+#include "town.h"
+
+static void put_debug(struct town *t, uint32_t n)
+{
+	struct buf file = { 0 };
+
+	shop_debug(n, &file);
+	shop_put(&t->shop, RESOLVE_DEBUGINFO, n, &file);
+}
+
+static void addresses_get_their_names(void **state)
+{
+	struct profilestore_binary b;
+	struct town t;
+
+	town_open(&t, true);
+	put_debug(&t, 1);
+	town_start(&t);
+	town_add_one(&t, 1, 0x1010);
+	town_expect(&t, 1, 0x1010, "f1 /src/a.c:11");
+	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_FOUND, 0);
+	b = town_binary(&t, "/bin/p1");
+	assert_int_equal(b.n_locations, 1);
+	assert_int_equal(b.n_named, 1);
+	assert_int_equal(b.n_wanted, 0);
+	assert_str(b.origin, "/file");
+	town_close(&t);
+}
+
+static void what_is_outside_of_functions_has_that_as_its_reason(void **state)
+{
+	uint64_t addrs[] = { 0x1000, 0x5000 };
+	struct profilestore_binary b;
+	struct town t;
+
+	town_open(&t, false);
+	put_debug(&t, 1);
+	town_start(&t);
+	town_add(&t, 1, addrs, 2);
+	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_OUTSIDE, 0);
+	b = town_binary(&t, "/bin/p1");
+	assert_int_equal(b.n_named, 1);
+	town_expect_stats(&t, 1, 1);
+	/* More of it does not make that forgotten. */
+	town_add_one(&t, 1, 0x1020);
+	town_expect(&t, 1, 0x1020, "f1 /src/a.c:12");
+	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_OUTSIDE, 0);
+	town_close(&t);
+}
+
+static void only_what_is_new_is_looked_up(void **state)
+{
+	struct town t;
+
+	town_open(&t, true);
+	put_debug(&t, 1);
+	town_start(&t);
+	town_add_one(&t, 1, 0x1000);
+	town_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
+	town_add_one(&t, 1, 0x1000);
+	town_add_one(&t, 1, 0x1030);
+	town_expect(&t, 1, 0x1030, "f1 /src/a.c:13");
+	town_expect_stats(&t, 2, 0);
+	town_again(&t);
+	town_add_one(&t, 1, 0x1040);
+	town_expect(&t, 1, 0x1040, "f1 /src/a.c:14");
+	town_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
+	town_expect_stats(&t, 1, 0);
+	town_close(&t);
+}
+
+static void what_was_left_by_the_last_process_is_gone_on_with(void **state)
+{
+	uint64_t addrs[200];
+	struct town t;
+
+	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
+		addrs[i] = 0x1000 + i;
+	town_open(&t, true);
+	put_debug(&t, 1);
+	put_debug(&t, 2);
+	town_add(&t, 1, addrs, ARRAY_SIZE(addrs));
+	town_add(&t, 2, addrs, ARRAY_SIZE(addrs));
+	/* One half of it was named when it ended. */
+	town_start(&t);
+	town_expect(&t, 1, 0x10c7, "f1 /src/a.c:22");
+	town_again(&t);
+	town_expect(&t, 2, 0x10c7, "f2 /src/a.c:22");
+	for (size_t i = 0; i < ARRAY_SIZE(addrs); i += 17) {
+		char want[32];
+
+		snprintf(want, sizeof(want), "f1 /src/a.c:%d", (int)(10 + i / 16));
+		town_expect(&t, 1, addrs[i], want);
+	}
+	town_again(&t);
+	town_expect_stats(&t, 0, 0);
+	town_close(&t);
+}
+
+static void a_table_from_the_store_does(void **state)
+{
+	struct symbolizer_stats stats;
+	struct town t;
+
+	town_open(&t, true);
+	put_debug(&t, 1);
+	town_start(&t);
+	town_add_one(&t, 1, 0x1000);
+	town_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
+	town_again(&t);
+	town_add_one(&t, 1, 0x1001);
+	town_expect(&t, 1, 0x1001, "f1 /src/a.c:10");
+	symbolizer_stats(t.shop.s, &stats);
+	assert_int_equal(stats.n_made, 0);
+	town_close(&t);
+}
+
+static void more_than_a_batch_is_named(void **state)
+{
+	static uint64_t addrs[NAMING_BATCH + 300];
+	struct town t;
+
+	/* Most of them are in no function: they are looked up all the same. */
+	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
+		addrs[i] = 0x1000 + i;
+	town_open(&t, false);
+	put_debug(&t, 1);
+	town_start(&t);
+	town_add(&t, 1, addrs, ARRAY_SIZE(addrs));
+	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_OUTSIDE, 0);
+	town_expect_stats(&t, 0x100, ARRAY_SIZE(addrs) - 0x100);
+	assert_int_equal(town_binary(&t, "/bin/p1").n_wanted, 0);
+	town_close(&t);
+}
+
+static void many_binaries_are_asked_for_a_few_at_once(void **state)
+{
+	struct town t;
+
+	town_open(&t, false);
+	t.opts.max_tries = 2;
+	for (uint32_t n = 1; n <= 20; n++) {
+		put_debug(&t, n);
+		town_add_one(&t, n, 0x1000);
+	}
+	town_start(&t);
+	for (uint32_t n = 1; n <= 20; n++) {
+		char want[32];
+
+		snprintf(want, sizeof(want), "f%u /src/a.c:10", n);
+		town_expect(&t, n, 0x1000, want);
+	}
+	town_close(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(addresses_get_their_names),
+		cmocka_unit_test(what_is_outside_of_functions_has_that_as_its_reason),
+		cmocka_unit_test(only_what_is_new_is_looked_up),
+		cmocka_unit_test(what_was_left_by_the_last_process_is_gone_on_with),
+		cmocka_unit_test(a_table_from_the_store_does),
+		cmocka_unit_test(more_than_a_batch_is_named),
+		cmocka_unit_test(many_binaries_are_asked_for_a_few_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
