@@ -169,16 +169,17 @@ void naming_kick(struct naming *n)
 		waking_end(n, true);
 }
 
-void naming_wake(struct naming *n, const struct build_id *id, struct str file, bool replaced)
+unsigned naming_wake(struct naming *n, const struct build_id *id, struct str file, bool replaced)
 {
 	unsigned n_woken = 0;
 
 	if (!waking_begin(n))
-		return;
+		return 0;
 	symbolizer_renew(n->opts.symbolizer, id, replaced);
 	if (n->opts.store)
 		n_woken = profilestore_wake(n->opts.store, id) + profilestore_wake_file(n->opts.store, file);
 	waking_end(n, n_woken != 0);
+	return n_woken;
 }
 
 static void on_unnamed(void *arg)

@@ -50,7 +50,7 @@ void naming_kick(struct naming *n);
  * in it is tried now. @replaced: the file that was here before has become another. What is new may turn out
  * to be no better: then nothing changes.
  */
-void naming_wake(struct naming *n, const struct build_id *id, struct str file, bool replaced);
+unsigned naming_wake(struct naming *n, const struct build_id *id, struct str file, bool replaced);
 
 struct naming_stats {
 	uint64_t n_named, n_unnamed; /* locations that were looked up, with and without success */
