@@ -4,6 +4,7 @@ import { hideDebug, showDebug } from "./debug/binaries.js";
 import { $, setText } from "./dom.js";
 import { hideExplore, showExplore } from "./explore/explore.js";
 import { duration } from "./format.js";
+import { startMenus } from "./menu.js";
 import { stateOf } from "./server/scan.js";
 import { showServer, showStatus, startServer } from "./server/server.js";
 import { onUrl, params, startUrl, viewOf } from "./url.js";
@@ -93,6 +94,7 @@ function showView() {
 /* ---- */
 
 startUrl();
+startMenus();
 startServer();
 onUrl(showView);
 showView();

@@ -65,7 +65,15 @@ export class ViewBar {
 		this.filters = el("details", { class: "menu" }, this.summary, el("form", { class: "menu-body filters", submit: (event) => { event.preventDefault(); this.apply(); } },
 			this.inputs.map(([, input, text]) => el("label", {}, text, input)),
 			el("div", {}, el("button", { type: "submit" }, "Apply"), " ", el("button", { type: "button", click: () => { this.inputs.forEach(([, input]) => { input.value = ""; }); this.apply(); } }, "Clear"))));
-		this.node = el("div", { class: "tools" }, el("label", {}, "Group by ", this.by), toggle("invert", "Invert", "Callees first: who spends it, and who calls those"), toggle("no_inlines", "No inlines", "Without calls that were inlined"), this.filters);
+		this.label = el("select", { "aria-label": "Outermost frames", title: "The values of this label are the outermost frames", change: () => go({ label: this.label.value, at: null }) });
+		this.setLabels([]);
+		this.node = el("div", { class: "tools" }, el("label", {}, "Group by ", this.by), el("label", {}, "within ", this.label), toggle("invert", "Invert", "Callees first: who spends it, and who calls those"), toggle("no_inlines", "No inlines", "Without calls that were inlined"), this.filters);
+	}
+
+	setLabels(names) {
+		const listed = names.includes(param("label")) || !param("label") ? names : [param("label"), ...names];
+		this.label.replaceChildren(el("option", { value: "" }, "all"), ...listed.map((name) => el("option", { value: name }, visible(name))));
+		this.label.value = param("label");
 	}
 
 	apply() {
@@ -75,6 +83,7 @@ export class ViewBar {
 
 	show() {
 		this.by.value = param("by") || "function";
+		this.label.value = param("label");
 		for (const name of ["invert", "no_inlines"])
 			this[name].setAttribute("aria-pressed", String(Boolean(param(name))));
 		let set = 0;

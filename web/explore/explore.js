@@ -10,13 +10,14 @@ import { go, note, param, params, settle, viewOf } from "../url.js";
 import { SelectionBar, ViewBar } from "./bar.js";
 import { firstProfile, nothingInRange, notHere } from "./empty.js";
 import { FlameView } from "./flame_view.js";
+import { ProfilesMenu } from "./profiles_menu.js";
 import { SandwichView } from "./sandwich_view.js";
-import { baseAsked, compares, cutSelector, joinSelector, profilesAsked, quoted, viewAsked } from "./selection.js";
+import { baseAsked, compares, cutSelector, joinSelector, profilesAsked, quoted, timeOf, viewAsked } from "./selection.js";
 import { SeriesGraph } from "./series.js";
 import { SourceView } from "./source_view.js";
 import { TableView } from "./table_view.js";
 
-const FIRST_MS = 3000, AGAIN_MIN_MS = 1000, AGAIN_MAX_MS = 30000, SERIES = 50;
+const FIRST_MS = 3000, AGAIN_MIN_MS = 1000, AGAIN_MAX_MS = 30000, SERIES = 50, POINTS = 60;
 const TABS = [["flame", "Flame graph"], ["table", "Table"], ["sandwich", "Callers and callees"], ["source", "Source"]];
 const FORMATS = [["pprof", "pprof", "pb.gz"], ["folded", "Folded stacks", "folded"], ["svg", "SVG", "svg"], ["html", "HTML page", "html"], ["speedscope", "speedscope", "speedscope.json"]];
 
@@ -51,21 +52,9 @@ function build() {
 	const result = el("div", { id: "result", role: "tabpanel", tabindex: "-1" });
 	const empty = el("div", { hidden: true }), error = el("p", { class: "note bad", role: "alert", hidden: true });
 	const seriesPanel = el("section", { class: "panel series-panel", "aria-label": "Over time" }, el("div", { class: "tools" }, el("label", {}, "A line for each ", by)), series.node, el("div", { class: "base-series", hidden: true }, el("h3", {}, "Before"), base.node));
-	const panel = el("section", { class: "panel", "aria-label": "Profile" }, el("header", {}, tabList, downloads), el("div", { class: "tools spread" }, said, pending, viewBar.node), result);
+	const panel = el("section", { class: "panel", "aria-label": "Profile" }, el("header", {}, tabList, el("div", { class: "tools" }, new ProfilesMenu(() => cutSelector(param("query")).type.split(":")[2] ?? "").node, downloads)), el("div", { class: "tools spread" }, said, pending, viewBar.node), result);
 	$("view-explore").replaceChildren(bar.node, error, empty, seriesPanel, panel);
 	parts = { bar, viewBar, series, base, views, by, tabs, downloads, said, pending, result, empty, error, seriesPanel, panel };
-	document.addEventListener("click", (event) => {
-		for (const menu of document.querySelectorAll("details.menu[open]"))
-			if (!menu.contains(event.target))
-				menu.open = false;
-	});
-	$("view-explore").addEventListener("keydown", (event) => {
-		const menu = event.key === "Escape" && event.target.closest("details.menu[open]");
-		if (menu) {
-			menu.open = false;
-			menu.firstElementChild.focus();
-		}
-	});
 }
 
 function refresh() {
@@ -122,13 +111,16 @@ async function chooseType() {
 
 async function showSeries() {
 	const asked = profilesAsked(), by = param("series");
-	const question = (profiles) => ({ ...profiles, profile: null, limit: SERIES, ...(by === "-one" ? { one: 1 } : by ? { by } : {}) });
+	// Points so wide that profiles of every minute are a line, not needles.
+	const step = ({ from, to }) => `${Math.max(1, Math.round((timeOf(to) - timeOf(from)) / POINTS / 1000))}s`;
+	const question = (profiles) => ({ ...profiles, profile: null, limit: SERIES, step: step(profiles), ...(by === "-one" ? { one: 1 } : by ? { by } : {}) });
 	parts.base.node.parentNode.hidden = !compares();
 	const [answer, before, labels] = await Promise.all([askNew("series", "api/series", question(asked)), compares() ? askNew("base", "api/series", question(baseAsked())) : undefined,
 		known.labels === asked.query ? undefined : ask("api/labels", { query: asked.query, from: asked.from, to: asked.to })]);
 	if (labels) {
 		known.labels = asked.query;
 		parts.by.replaceChildren(el("option", { value: "" }, "set of labels"), el("option", { value: "-one" }, "nothing: all in one"), ...labels.labels.map((name) => el("option", { value: name }, visible(name))));
+		parts.viewBar.setLabels(labels.labels);
 	}
 	parts.by.value = by;
 	if (answer)
@@ -142,7 +134,7 @@ async function showSeries() {
 function say(answer) {
 	const { unit, total, base_total: was, profiles, samples, left_out: out } = answer;
 	const shown = [valueText(total, unit), was === null || was === undefined ? null : `before ${valueText(was, unit)}`, profiles === undefined ? null : `${count(profiles, "profile")}`,
-		samples === undefined ? null : count(samples, "sample"), out && profiles !== undefined ? `${number(out)} frames too small to show` : null];
+		samples === undefined ? null : count(samples, "sample"), out && answer.nodes ? `${number(out)} frames too small to show` : null];
 	setText(parts.said, shown.filter(Boolean).join(" · "));
 }
 

@@ -33,7 +33,7 @@ export class FlameView {
 		this.legend = el("ul", { class: "flame-legend", "aria-label": "Colours" });
 		this.node = el("div", { class: "flame-view" },
 			el("div", { class: "tools" }, this.find, this.found, el("span", { class: "grow" }), el("label", {}, "Colour by ", this.colour), this.turn, this.out),
-			this.box, this.legend, this.strip.node);
+			this.box, el("div", { class: "tools spread below" }, this.legend, el("p", { class: "dim", "aria-hidden": "true" }, "Click zooms, drag pans, Ctrl + wheel zooms freely; arrow keys, Enter, Esc")), this.strip.node);
 		this.graph = new FlameGraph(this.box, {
 			label: (node) => this.labels[node ? this.model.frame[node] : this.model.nFrames],
 			text: (node) => spoken(this.model, node),

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page's list of binaries, in a real browser: whose names are missing and why, debug files that are dropped there, and names that come then."""
+
+import base64
+import re
+import subprocess
+
+from conftest import Program
+from test_explore import HOSTILE, api, chosen, page, param, post, visit  # noqa: F401
+from test_profile import pprof
+
+DROP = """
+const [selector, files] = arguments, data = new DataTransfer();
+for (const [name, text] of files)
+    data.items.add(new File([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))], name));
+document.querySelector(selector).dispatchEvent(new DragEvent('drop', {bubbles: true, cancelable: true, dataTransfer: data}));"""
+
+
+def drop(page, selector, *files):  # noqa: F811
+    page.run(DROP, selector, [[name, base64.b64encode(data).decode()] for name, data in files])
+
+
+def cpu_of(s):
+    return next(text for text in api(s, "types")["types"] if ":cpu:" in text)
+
+
+def stripped(serve, tmp_path, program, binary="/usr/bin/hello"):
+    """A service that has a profile of a program, and nothing of the program itself."""
+    (tmp_path / "none").mkdir()
+    s = serve([tmp_path / "none"], args=["--symbolize-interval", "1s"]).ready()
+    symbols = subprocess.run(["nm", str(program.debug)], capture_output=True, text=True, check=True).stdout
+    at = int(re.search(r"0*(\w+) t twice", symbols).group(1), 16)
+    post(s, "/profiles?service=hello", pprof(binary, program.build_id, [at + 4, at + 8], 0))
+    return s
+
+
+def test_a_binary_without_names_gets_them_by_drag_and_drop(serve, tmp_path, program, page):  # noqa: F811
+    s = stripped(serve, tmp_path, program)
+    other = Program(tmp_path / "other", "other")
+    visit(page, s, "?view=debug")
+    page.wait_text(".binaries", program.build_id)
+    page.wait(lambda: api(s, "binaries", query=cpu_of(s))["binaries"][0]["state"] == "failed", "the reason")
+    page.wait_text(".binaries", "no names")
+    b = api(s, "binaries", query=cpu_of(s))["binaries"][0]
+    text = page.text(f'tr[data-id="{program.build_id}"]')
+    assert "/usr/bin/hello" in text and "100.00 %" in text and b["text"] in text and b["help"] in text and f"0 of {b['locations']} addresses" in text
+
+    # What is not wanted is refused in the browser, with a sentence; nothing of it is sent.
+    drop(page, ".drop-zone", ("notes.txt", b"no ELF at all" * 9))
+    page.wait_text(".push-log", "notes.txt is no ELF file")
+    drop(page, ".drop-zone", ("short.debug", b"\x7fELF\x02\x01"))
+    page.wait_text(".push-log", "short.debug is no ELF file: it has only 6 bytes")
+    drop(page, ".drop-zone", ("cut.debug", program.debug.read_bytes()[:3000]))
+    page.wait_text(".push-log", "cut.debug ends within")
+    drop(page, ".drop-zone", (HOSTILE, other.debug.read_bytes()))
+    page.wait_text(".push-log", f"{HOSTILE} has the build ID {other.build_id}, which none of these binaries has")
+    drop(page, f'tr[data-id="{program.build_id}"]', ("other.debug", other.debug.read_bytes()))
+    page.wait_text(".push-log", f"other.debug has another build ID, {other.build_id}")
+    assert page.run("return document.querySelectorAll('img').length") == 0
+
+    drop(page, f'tr[data-id="{program.build_id}"]', ("hello.debug", program.debug.read_bytes()))
+    page.wait_text(".push-log", "hello.debug was taken for /usr/bin/hello")
+    page.wait_text(".binaries", f"{b['locations']} of {b['locations']} addresses", 60)
+    assert s.get(f"/buildid/{program.build_id}/debuginfo").status == 200
+    page.click(".views [data-view=explore]")
+    page.run("document.querySelector('#flame')?.focus()")
+    page.wait(lambda: (page.run("document.querySelector('#flame')?.focus()"), page.press("\ue011", "\ue015"), chosen(page).startswith("twice"))[2], "the name in the graph")
+
+
+def test_what_is_pending_comes_by_itself_and_a_hex_address_says_why(serve, tmp_path, program, page):  # noqa: F811
+    s = stripped(serve, tmp_path, program)
+    visit(page, s)
+    page.wait(lambda: (page.run("document.querySelector('#flame')?.focus()"), page.press("\ue011", "\ue015"), chosen(page).startswith("hello+0x"))[2], "the address")
+    page.may_fail = "404"
+    page.wait_text(".strip", "no name")
+    page.click(".strip-acts .strong")
+    page.wait_text(".strip-why", "Nothing here has this build ID.")
+    page.click(".strip-acts button")
+    page.wait(lambda: param(page, "tab") == "sandwich", "callers and callees")
+    page.say("POST", "/back")
+    page.wait_text(".pending", "being named")
+    subprocess.run(["curl", "-sfT", str(program.debug), f"{s.url}/buildid/{program.build_id}/debuginfo"], check=True)
+    # Nobody touches the page: it looks again.
+    tree = "return document.querySelector('#flame').getAttribute('aria-activedescendant') && document.querySelector('.flame-reader').textContent"
+    page.wait(lambda: "twice" in page.run(tree), "the names", 60)
+    page.wait(lambda: page.run("return document.querySelector('.pending').hidden"), "nothing more to be named")
+
+
+def test_trying_again_is_asked_of_the_server(serve, tmp_path, program, page):  # noqa: F811
+    s = stripped(serve, tmp_path, program, f"/opt/{HOSTILE}")
+    visit(page, s, "?view=debug")
+    page.wait_text(".binaries", f"/opt/{HOSTILE}")
+    page.wait(lambda: api(s, "binaries", query=cpu_of(s))["binaries"][0]["state"] == "failed", "the first try")
+    tries = api(s, "binaries", query=cpu_of(s))["binaries"][0]["tries"]
+    page.click(".binaries .acts button")
+    page.wait(lambda: page.text("#toast") == "It is tried again now", "the answer")
+    page.wait(lambda: api(s, "binaries", query=cpu_of(s))["binaries"][0]["tries"] > tries, "another try")
+    page.run("const f = document.querySelector('#view-debug input[type=search]'); f.value = 'nothing like it'; f.dispatchEvent(new Event('input'))")
+    page.wait(lambda: page.run("return document.querySelectorAll('.binaries tbody tr').length") == 0, "the filter")
+    assert page.run("return document.querySelectorAll('img').length") == 0
