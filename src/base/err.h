@@ -9,6 +9,7 @@
 #pragma once
 
 #include <stdarg.h>
+#include <stdatomic.h>
 
 enum err_kind {
 	ERR_NONE = 0,
@@ -45,6 +46,14 @@ int err_in(struct err *err, const char *fmt, ...) __attribute__((format(printf, 
 #define err_set(...) ({ (void)err_set(__VA_ARGS__); -1; })
 #define err_os(...)  ({ (void)err_os(__VA_ARGS__); -1; })
 #define err_in(...)  ({ (void)err_in(__VA_ARGS__); -1; })
+
+/* Who gave @cancel has set it, and wants no more of it: ERR_CANCELLED. NULL: nobody gave one. */
+static inline int err_if_cancelled(const atomic_bool *cancel, struct err *err)
+{
+	return cancel && atomic_load_explicit(cancel, memory_order_relaxed)
+		       ? err_set(err, ERR_CANCELLED, "cancelled")
+		       : 0;
+}
 
 /* The kind's name as logs and metrics print it: "invalid", "limit", "io", ... */
 const char *err_kind_name(enum err_kind kind);

@@ -174,11 +174,13 @@ void server_stop(struct server *s, int64_t grace_ms)
 	if (s->http) {
 		metrics_stop(s);
 		http_quiesce(s->http);
-		let_replies_end(s, grace_ms);
 	}
+	/* Who waits for a table is told that it is pending, and to ask the next process. */
+	symbolizer_stop(s->opts.symbolizer);
+	if (s->http)
+		let_replies_end(s, grace_ms);
 	/* First nobody may be suspended, then connections can be closed, then nobody asks for artifacts any
 	 * more. */
-	symbolizer_stop(s->opts.symbolizer);
 	wait_stop(&s->wait);
 	http_stop(s->http);
 	wait_artifacts_gone(&s->wait);

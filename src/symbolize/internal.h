@@ -123,8 +123,8 @@ bool splits_are_better(struct splits *t, const struct split_state *before);
  * A copy of @src in a file without a name in @dir; of @img, if there is one, which lies in @src, only what a
  * table may be made of.
  */
-int spool(struct source *src, const struct elf_image *img, const char *dir, struct source **ret,
-	  struct err *err);
+int spool(struct source *src, const struct elf_image *img, const char *dir, const atomic_bool *cancel,
+	  struct source **ret, struct err *err);
 
 /* ---- symbolizer ---- */
 
@@ -155,6 +155,7 @@ struct symbolizer {
 	/* */
 	pthread_t timer;
 	bool has_timer;
+	atomic_bool cancel; /* what is being made will not be wanted */
 	atomic_uint_fast64_t n_made, n_from_store, n_failed, n_replaced, n_wanted, n_hits;
 };
 

@@ -148,7 +148,7 @@ static int take_spooled(struct flight *f, struct fetched *t, struct err *err)
 {
 	struct source *src;
 
-	if (spool(t->src, t->img, f->s->spool_dir, &src, err) < 0)
+	if (spool(t->src, t->img, f->s->spool_dir, &f->s->cancel, &src, err) < 0)
 		return -1;
 	elf_close(TAKE(t->img));
 	source_close(t->src);
@@ -234,6 +234,8 @@ static struct entry *fail(struct flight *f, enum symbolize_reason reason, const 
 
 static struct entry *fail_by(struct flight *f, const struct err *err)
 {
+	if (atomic_load(&f->s->cancel))
+		return fail(f, SYMBOLIZE_PENDING, "", 0);
 	return fail(f, reason_of(err), err->text, f->s->opts.error_ms);
 }
 
@@ -419,7 +421,7 @@ static int make_cheap_to_read(struct flight *f, struct fetched *t, struct err *e
 static struct entry *convert(struct flight *f, bool *ret_nothing)
 {
 	struct maker *m = f->maker;
-	struct symtab_options o = { .n_threads = 1 };
+	struct symtab_options o = { .n_threads = 1, .cancel = &f->s->cancel };
 	AUTO(buf_done) struct buf table = { 0 };
 	struct symtab_stats stats;
 	uint64_t size = m->file.src->size;

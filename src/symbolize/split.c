@@ -58,7 +58,7 @@ static int open_stored(const struct splits *t, struct str path, struct source **
 		*ret = ans.source;
 		return 0;
 	}
-	r = spool(ans.source, NULL, t->s->spool_dir, ret, &ignored);
+	r = spool(ans.source, NULL, t->s->spool_dir, &t->s->cancel, ret, &ignored);
 	source_close(ans.source);
 	return r < 0 ? DWARF_NO_SPLIT : 0;
 }

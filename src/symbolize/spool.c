@@ -18,14 +18,17 @@ struct range {
 	uint64_t off, end;
 };
 
-static int copy_range(int fd, struct source *src, uint64_t off, uint64_t end, struct err *err)
+static int copy_range(int fd, struct source *src, uint64_t off, uint64_t end, const atomic_bool *cancel,
+		      struct err *err)
 {
 	struct stream *in = stream_of_source(src, false, off, end - off);
 	struct bytes piece;
 	int r;
 
 	while ((r = stream_next(in, MIB(1), &piece, err)) == 0 && piece.size) {
-		r = fd_pwrite(fd, piece.p, piece.size, off, err);
+		r = err_if_cancelled(cancel, err);
+		if (r == 0)
+			r = fd_pwrite(fd, piece.p, piece.size, off, err);
 		if (r < 0)
 			break;
 		off += piece.size;
@@ -74,7 +77,8 @@ static struct range *wanted(const struct elf_image *img, size_t *ret_n)
 	return list;
 }
 
-static int copy(int fd, struct source *src, const struct range *list, size_t n, struct err *err)
+static int copy(int fd, struct source *src, const struct range *list, size_t n, const atomic_bool *cancel,
+		struct err *err)
 {
 	uint64_t done = 0;
 
@@ -83,15 +87,15 @@ static int copy(int fd, struct source *src, const struct range *list, size_t n, 
 
 		if (off >= end)
 			continue;
-		if (copy_range(fd, src, off, end, err) < 0)
+		if (copy_range(fd, src, off, end, cancel, err) < 0)
 			return -1;
 		done = end;
 	}
 	return 0;
 }
 
-int spool(struct source *src, const struct elf_image *img, const char *dir, struct source **ret,
-	  struct err *err)
+int spool(struct source *src, const struct elf_image *img, const char *dir, const atomic_bool *cancel,
+	  struct source **ret, struct err *err)
 {
 	AUTO(fd_close) int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	const struct range all = { 0, src->size };
@@ -102,7 +106,7 @@ int spool(struct source *src, const struct elf_image *img, const char *dir, stru
 		return err_os(err, errno, "%s", dir);
 	if (img)
 		list = wanted(img, &n);
-	if (copy(fd, src, list ? list : &all, list ? n : 1, err) < 0)
+	if (copy(fd, src, list ? list : &all, list ? n : 1, cancel, err) < 0)
 		return -1;
 	if (ftruncate(fd, (off_t)src->size) < 0)
 		return err_os(err, errno, "%s", dir);

@@ -69,10 +69,10 @@ struct symbolize_options {
 	int64_t error_ms;          /* a failure. 0: 5 s */
 };
 struct symbolizer *symbolizer_new(const struct symbolize_options *o);
-/* All holds become ready now, and from now on no hold waits. For a service that ends. Takes NULL. */
+/* All holds become ready now, and from now on no hold waits; tables that are being made are given up. For a
+ * service that ends. Takes NULL. */
 void symbolizer_stop(struct symbolizer *s);
-/* All holds must be back; before the resolver and the store. Waits for tables that are being made. Takes
- * NULL. */
+/* All holds must be back; before the resolver and the store. Takes NULL. */
 void symbolizer_free(struct symbolizer *s);
 
 struct symbolizer_stats {

@@ -371,6 +371,7 @@ void symbolizer_stop(struct symbolizer *s)
 
 	if (!s)
 		return;
+	atomic_store(&s->cancel, true);
 	pthread_mutex_lock(&s->lock);
 	s->stopping = true;
 	ready = expire(s, &ignored);

@@ -294,6 +294,8 @@ static int on_function(void *arg, const struct dwarf_function *f, struct err *er
 {
 	struct batch *b = arg;
 
+	if (err_if_cancelled(b->cancel, err) < 0)
+		return -1;
 	b->n_functions++;
 	return function_make(b, f, err);
 }
@@ -356,7 +358,7 @@ int batch_run(struct batch *b, size_t first, size_t end, struct err *err)
 	dwarf_reader_budget(b->reader, bytes * 16 + shared * 4 + MIB(16));
 	b->row_budget = bytes * 16 + shared * 4 + MIB(16);
 	for (size_t i = first; i < end; i++)
-		if (run_unit(b, i, err) < 0)
+		if (err_if_cancelled(b->cancel, err) < 0 || run_unit(b, i, err) < 0)
 			return -1;
 	return 0;
 }

@@ -67,6 +67,7 @@ static int run_units(struct build *b, struct err *err)
 	b->n_batches = n;
 	for (unsigned i = 0; i < n; i++) {
 		b->batches[i] = batch_new(b->dwarf, i, !b->o->no_columns);
+		b->batches[i]->cancel = b->o->cancel;
 		workers[i].b = b;
 		workers[i].batch = b->batches[i];
 	}
@@ -224,7 +225,7 @@ static int write_blocks(struct build *b, struct err *err)
 			out.origin = sym->origin;
 			out.name = intern_str(in, sym->name, true);
 		}
-		if (block_writer_add(b->blocks, &out, err) < 0)
+		if (err_if_cancelled(b->o->cancel, err) < 0 || block_writer_add(b->blocks, &out, err) < 0)
 			return -1;
 	}
 	block_writer_finish(b->blocks);
@@ -399,7 +400,8 @@ static int build(struct build *b, struct buf *out, struct symtab_stats *stats, s
 	}
 	if (r < 0)
 		return -1;
-	if (symbols_read(&b->symbols, b->img, b->code, b->n_code, &b->symbols_err, err) < 0)
+	if (err_if_cancelled(b->o->cancel, err) < 0 ||
+	    symbols_read(&b->symbols, b->img, b->code, b->n_code, &b->symbols_err, err) < 0)
 		return -1;
 	if (!b->dwarf && !b->symbols.n && !b->n_pieces)
 		return SYMTAB_NOTHING;

@@ -137,6 +137,7 @@ struct batch {
 	uint64_t n_functions, n_inlined, n_rows;
 	uint64_t row_budget; /* steps over rows that may still be made */
 	bool columns;
+	const atomic_bool *cancel; /* NULL: nobody cancels it */
 	uint32_t index;
 	struct unit_work *work;
 };

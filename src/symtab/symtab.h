@@ -59,6 +59,8 @@ struct symtab_options {
 	 */
 	const uint64_t *only;
 	size_t n_only;
+	/* NULL, or: looked at every few milliseconds; once it is set there is ERR_CANCELLED. */
+	const atomic_bool *cancel;
 };
 
 struct symtab_stats {

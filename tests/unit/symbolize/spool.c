@@ -43,7 +43,7 @@ static void check(struct buf *file, bool kept)
 	assert_non_null(at);
 	off = (size_t)(at - file->p);
 	assert_done(elf_open(src, &img, &err));
-	assert_done(spool(src, img, "/tmp", &copy, &err));
+	assert_done(spool(src, img, "/tmp", NULL, &copy, &err));
 	assert_int_equal(copy->size, file->size);
 	assert_done(source_read_full(copy, 0, got, file->size, SOURCE_RANDOM, &err));
 	if (!kept)
@@ -82,7 +82,7 @@ static void without_sections_all_is_there(void **state)
 	uint8_t got[sizeof(debug)];
 	struct err err = { 0 };
 
-	assert_done(spool(src, NULL, "/tmp", &copy, &err));
+	assert_done(spool(src, NULL, "/tmp", NULL, &copy, &err));
 	assert_done(source_read_full(copy, 0, got, sizeof(got), SOURCE_RANDOM, &err));
 	assert_memory_equal(got, debug, sizeof(debug));
 }
@@ -93,8 +93,19 @@ static void a_folder_that_is_not_there_is_told(void **state)
 	struct source *copy = NULL;
 	struct err err = { 0 };
 
-	assert_int_equal(spool(src, NULL, "/nowhere/at/all", &copy, &err), -1);
+	assert_int_equal(spool(src, NULL, "/nowhere/at/all", NULL, &copy, &err), -1);
 	assert_non_null(strstr(err.text, "/nowhere/at/all"));
+}
+
+static void one_that_is_cancelled_is_not_copied(void **state)
+{
+	AUTO(source_closep) struct source *src = source_of_mem(bytes_of(debug, sizeof(debug)), "x");
+	struct source *copy = NULL;
+	const atomic_bool cancel = true;
+	struct err err = { 0 };
+
+	assert_int_equal(spool(src, NULL, "/tmp", &cancel, &copy, &err), -1);
+	assert_int_equal(err.kind, ERR_CANCELLED);
 }
 
 int main(void)
@@ -105,6 +116,7 @@ int main(void)
 		cmocka_unit_test(what_another_section_has_too_is_there),
 		cmocka_unit_test(without_sections_all_is_there),
 		cmocka_unit_test(a_folder_that_is_not_there_is_told),
+		cmocka_unit_test(one_that_is_cancelled_is_not_copied),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,23 @@ static void one_answer_takes_two_reads(void **state)
 	symtab_close(t);
 }
 
+static void one_that_is_cancelled_is_not_made(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf out = { 0 };
+	atomic_bool cancel = true;
+	const struct symtab_options o = { .cancel = &cancel };
+	struct symtab_stats st;
+	struct err err = { 0 };
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	add_plain(&a);
+	answers_open(&a);
+	assert_fails(symtab_build(a.img, &o, &out, &st, &err), ERR_CANCELLED, "cancelled");
+	cancel = false;
+	assert_done(symtab_build(a.img, &o, &out, &st, &err));
+}
+
 static void failed_reads_are_failures(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -159,6 +176,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_answer_takes_two_reads),
+		cmocka_unit_test(one_that_is_cancelled_is_not_made),
 		cmocka_unit_test(failed_reads_are_failures),
 		cmocka_unit_test(every_damaged_byte_is_noticed_or_harmless),
 		cmocka_unit_test(another_version_and_a_cut_table_are_refused),
