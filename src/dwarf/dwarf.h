@@ -232,6 +232,9 @@ struct dwarf_name_key {
 	uint32_t decl_file, decl_line;
 };
 bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name_key *ret);
+/* The name that such a key means. ERR_LIMIT: see dwarf_reader_budget(). */
+int dwarf_reader_name_of_key(struct dwarf_reader *r, const struct dwarf_name_key *key, struct dwarf_name *ret,
+			     struct err *err);
 
 /* Likewise of files: offsets of strings, and the sections that they are in. */
 struct dwarf_file_key {

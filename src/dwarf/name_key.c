@@ -76,3 +76,19 @@ bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, st
 	}
 	return false;
 }
+
+int dwarf_reader_name_of_key(struct dwarf_reader *r, const struct dwarf_name_key *key, struct dwarf_name *ret,
+			     struct err *err)
+{
+	*ret = (struct dwarf_name){ .name_stable = true,
+				    .linkage_stable = true,
+				    .decl_file = key->decl_file,
+				    .decl_line = key->decl_line,
+				    .language = r->cu.language };
+	/* One that has no end is as good as none. */
+	if (key->name != DWARF_NAME_NONE)
+		dwarf_data_str(&r->d->str, key->name, &ret->name);
+	if (key->linkage != DWARF_NAME_NONE)
+		dwarf_data_str(&r->d->str, key->linkage, &ret->linkage);
+	return dwarf_reader_spend(r, ret->name.size + ret->linkage.size, err);
+}

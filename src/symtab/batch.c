@@ -161,55 +161,64 @@ uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt)
 	return *at;
 }
 
-static int name_look_up(struct batch *b, struct name_ref *n, struct err *err)
+static uint32_t function_id(struct batch *b, const struct dwarf_name *name, uint32_t file)
 {
-	struct function_id f = { 0 };
-	struct dwarf_name name;
-	struct err why = { 0 };
+	struct function_id f = { .file = file, .line = name->decl_line };
 
-	if (dwarf_reader_name(b->reader, n->die, n->in_alt, &name, &why) < 0) {
-		if (why.kind != ERR_INVALID && why.kind != ERR_LIMIT) {
-			*err = why;
-			return -1;
-		}
-		batch_skip(b, b->work->unit, &why);
-	}
-	if (name.alt_missing)
+	if (name->alt_missing)
 		b->flags |= SYMTAB_ALT_MISSING;
-	f.name = intern_str(&b->in, name.name, name.name_stable);
-	f.linkage = intern_str(&b->in, name.linkage, name.linkage_stable);
+	f.name = intern_str(&b->in, name->name, name->name_stable);
+	f.linkage = intern_str(&b->in, name->linkage, name->linkage_stable);
 	if (f.linkage == f.name)
 		f.linkage = 0;
-	f.line = name.decl_line;
-	f.file = name.decl_file ? batch_file(b, name.decl_file) : 0;
-	n->function = intern_function(&b->in, &f);
+	return intern_function(&b->in, &f);
+}
+
+/* Damage is listed; -1: something else. */
+static int note_damage(struct batch *b, const struct err *why, struct err *err)
+{
+	if (why->kind != ERR_INVALID && why->kind != ERR_LIMIT) {
+		*err = *why;
+		return -1;
+	}
+	batch_skip(b, b->work->unit, why);
 	return 0;
 }
 
 /* Most are the same functions of headers that the units before had. */
+static int name_look_up(struct batch *b, struct name_ref *n, struct err *err)
+{
+	struct dwarf_name_key key;
+	struct dwarf_name name;
+	struct err why = { 0 };
+	uint32_t file, *known;
+
+	if (!dwarf_reader_name_key(b->reader, n->die, n->in_alt, &key)) {
+		if (dwarf_reader_name(b->reader, n->die, n->in_alt, &name, &why) < 0 &&
+		    note_damage(b, &why, err) < 0)
+			return -1;
+		n->function = function_id(b, &name, name.decl_file ? batch_file(b, name.decl_file) : 0);
+		return 0;
+	}
+	file = key.decl_file ? batch_file(b, key.decl_file) : 0;
+	known = quad_map_at(&b->known, (struct quad){ { key.name, key.linkage, file, key.decl_line } });
+	if (!*known) {
+		if (dwarf_reader_name_of_key(b->reader, &key, &name, &why) < 0 &&
+		    note_damage(b, &why, err) < 0)
+			return -1;
+		*known = function_id(b, &name, file) + 1;
+	}
+	n->function = *known - 1;
+	return 0;
+}
+
 static int names_look_up(struct batch *b, struct err *err)
 {
 	struct unit_work *w = b->work;
 
-	for (size_t i = 0; i < w->n_names; i++) {
-		struct dwarf_name_key key;
-		uint32_t *known;
-
-		if (!dwarf_reader_name_key(b->reader, w->names[i].die, w->names[i].in_alt, &key)) {
-			if (name_look_up(b, &w->names[i], err) < 0)
-				return -1;
-			continue;
-		}
-		key.decl_file = key.decl_file ? batch_file(b, key.decl_file) : 0;
-		known = quad_map_at(&b->known,
-				    (struct quad){ { key.name, key.linkage, key.decl_file, key.decl_line } });
-		if (!*known) {
-			if (name_look_up(b, &w->names[i], err) < 0)
-				return -1;
-			*known = w->names[i].function + 1;
-		}
-		w->names[i].function = *known - 1;
-	}
+	for (size_t i = 0; i < w->n_names; i++)
+		if (name_look_up(b, &w->names[i], err) < 0)
+			return -1;
 	for (size_t i = w->first_piece; i < b->n_pieces; i++)
 		if (b->pieces[i].function)
 			b->pieces[i].function = w->names[b->pieces[i].function - 1].function;

@@ -2,18 +2,34 @@
 /*
  * Pieces made into blocks. A block has all that its answers need, names too, so that one read of it is
  * enough.
+ *
+ * The pieces of a block are gone through twice: for the strings, files and functions that they need, which
+ * are then numbered, and to be written.
  */
 #include "symtab/internal.h"
 
 #include <stdlib.h>
+#include "base/sort.h"
 
-/* Where something lies in the block at hand. */
+/* What something is in the block at hand: its place in a list. */
 struct local {
 	uint32_t stamp, at;
 };
 struct locals {
 	struct local *list;
 	size_t room;
+	/* Those of the block. */
+	uint32_t *ids;
+	uint32_t n;
+	size_t room_ids;
+};
+
+/* A function that is called: where its record is, and where calls of it usually begin. */
+struct called {
+	uint32_t off;
+	int64_t line; /* from that of the declaration */
+	uint16_t column;
+	bool usual;
 };
 
 struct block_writer {
@@ -24,8 +40,14 @@ struct block_writer {
 	struct locals strings_at, files_at, functions_at;
 	/* The block at hand. */
 	uint64_t first, last;
-	uint32_t n_pieces, n_files;
-	struct buf pieces, records, functions, files, strings;
+	struct seen_piece *list;
+	size_t n_pieces, room_pieces, weight;
+	uint32_t *numbers; /* of strings, by their places in strings_at */
+	struct called *called;
+	size_t room_numbers, room_called;
+	struct str *strings;
+	size_t room_strings;
+	struct buf pieces, records, functions;
 	uint32_t *last_call; /* of entries: the line of the last call in them */
 	size_t room_last_call;
 	struct block_index *index;
@@ -39,21 +61,30 @@ struct block_writer *block_writer_new(struct intern *in, struct buf *out, bool c
 	w->in = in;
 	w->out = out;
 	w->columns = columns;
+	w->stamp = 1;
 	return w;
+}
+
+static void locals_done(struct locals *l)
+{
+	free(l->list);
+	free(l->ids);
 }
 
 void block_writer_free(struct block_writer *w)
 {
 	if (!w)
 		return;
-	free(w->strings_at.list);
-	free(w->files_at.list);
-	free(w->functions_at.list);
+	locals_done(&w->strings_at);
+	locals_done(&w->files_at);
+	locals_done(&w->functions_at);
 	buf_done(&w->pieces);
 	buf_done(&w->records);
 	buf_done(&w->functions);
-	buf_done(&w->files);
-	buf_done(&w->strings);
+	free(w->list);
+	free(w->numbers);
+	free(w->called);
+	free(w->strings);
 	free(w->last_call);
 	free(w->index);
 	free(w);
@@ -65,9 +96,13 @@ size_t block_writer_index(const struct block_writer *w, const struct block_index
 	return w->n_blocks;
 }
 
-/* The slot of an id; true: it has a place in this block already. */
-static bool local_at(struct block_writer *w, struct locals *l, uint32_t id, struct local **ret)
+/* ---- what is in a block ---- */
+
+/* True: it is new in this block. *ret: its place. */
+static bool local_add(struct block_writer *w, struct locals *l, uint32_t id, uint32_t *ret)
 {
+	struct local *at;
+
 	if (id >= l->room) {
 		size_t room = MAX((size_t)id + 1, l->room * 2);
 
@@ -75,100 +110,183 @@ static bool local_at(struct block_writer *w, struct locals *l, uint32_t id, stru
 		memset(l->list + l->room, 0, (room - l->room) * sizeof(*l->list));
 		l->room = room;
 	}
-	*ret = &l->list[id];
-	if ((*ret)->stamp == w->stamp)
-		return true;
-	(*ret)->stamp = w->stamp;
-	return false;
+	at = &l->list[id];
+	*ret = at->at;
+	if (at->stamp == w->stamp)
+		return false;
+	at->stamp = w->stamp;
+	GROW(l->ids, l->n, l->room_ids);
+	l->ids[l->n] = id;
+	*ret = at->at = l->n++;
+	return true;
 }
 
-static uint32_t local_string(struct block_writer *w, uint32_t id)
+static void add_string(struct block_writer *w, uint32_t id)
 {
-	struct local *l;
+	uint32_t at;
 
-	if (!id)
-		return 0;
-	if (!local_at(w, &w->strings_at, id, &l)) {
-		l->at = (uint32_t)w->strings.size;
-		buf_add_uleb(&w->strings, w->in->strings[id].size);
-		buf_add_str(&w->strings, w->in->strings[id]);
-	}
-	return l->at;
+	/* Names share about a third of their bytes with others. */
+	if (id && local_add(w, &w->strings_at, id, &at))
+		w->weight += w->in->strings[id].size * 2 / 3 + 2;
 }
 
-static uint32_t local_file(struct block_writer *w, uint32_t id)
+static void add_file(struct block_writer *w, uint32_t id)
 {
-	const struct file_id *f = &w->in->files[id];
-	struct local *l;
+	uint32_t at;
 
-	if (!id)
-		return 0;
-	if (!local_at(w, &w->files_at, id, &l)) {
-		l->at = ++w->n_files;
-		buf_add_u32(&w->files, local_string(w, f->dir));
-		buf_add_u32(&w->files, local_string(w, f->name));
-	}
-	return l->at;
-}
-
-static uint32_t local_function(struct block_writer *w, uint32_t id)
-{
-	const struct function_id *f = &w->in->functions[id];
-	struct local *l;
-
-	if (!id)
-		return 0;
-	if (!local_at(w, &w->functions_at, id, &l)) {
-		uint32_t name = local_string(w, f->name), linkage = local_string(w, f->linkage),
-			 file = local_file(w, f->file);
-
-		l->at = (uint32_t)w->functions.size;
-		buf_add_uleb(&w->functions, name);
-		buf_add_uleb(&w->functions, linkage);
-		buf_add_uleb(&w->functions, file);
-		buf_add_uleb(&w->functions, f->line);
-	}
-	return l->at;
-}
-
-static void block_start(struct block_writer *w, uint64_t first)
-{
-	w->stamp++;
-	w->first = w->last = first;
-	w->n_pieces = w->n_files = 0;
-	w->pieces.size = w->records.size = w->files.size = w->strings.size = w->functions.size = 0;
-	buf_add_char(&w->strings, 0);
-	for (int i = 0; i < 4; i++)
-		buf_add_char(&w->functions, 0);
-}
-
-static void block_end(struct block_writer *w)
-{
-	struct block_index at = { .first = w->first, .last = w->last, .off = w->out->size };
-	uint32_t off = BLOCK_HEAD;
-
-	if (!w->n_pieces)
+	if (!id || !local_add(w, &w->files_at, id, &at))
 		return;
-	buf_add_u32(w->out, w->n_pieces);
-	off += (uint32_t)w->pieces.size;
-	buf_add_u32(w->out, off);
-	off += (uint32_t)w->records.size;
-	buf_add_u32(w->out, off);
-	off += (uint32_t)w->functions.size;
-	buf_add_u32(w->out, off);
-	off += (uint32_t)w->files.size;
-	buf_add_u32(w->out, off);
-	buf_add(w->out, w->pieces.p, w->pieces.size);
-	buf_add(w->out, w->records.p, w->records.size);
-	buf_add(w->out, w->functions.p, w->functions.size);
-	buf_add(w->out, w->files.p, w->files.size);
-	buf_add(w->out, w->strings.p, w->strings.size);
-	at.size = (uint32_t)(w->out->size - at.off);
-	at.check = (uint32_t)hash64(w->out->p + at.off, at.size, 0);
-	GROW(w->index, w->n_blocks, w->room_blocks);
-	w->index[w->n_blocks++] = at;
-	w->n_pieces = 0;
+	add_string(w, w->in->files[id].dir);
+	add_string(w, w->in->files[id].name);
+	w->weight += 8;
 }
+
+static bool is_usual(const struct entry *e, const struct function_id *f, const struct called *c)
+{
+	return e->file == f->file && (int64_t)e->line - f->line == c->line && e->column == c->column;
+}
+
+/* Of a call to it. */
+static void add_function(struct block_writer *w, const struct entry *e)
+{
+	const struct function_id *f = &w->in->functions[e->function];
+	uint32_t at;
+
+	if (!e->function)
+		return;
+	if (local_add(w, &w->functions_at, e->function, &at)) {
+		add_string(w, f->name);
+		add_string(w, f->linkage);
+		add_file(w, f->file);
+		GROW(w->called, at, w->room_called);
+		w->called[at] = (struct called){ 0 };
+		w->weight += 8;
+	}
+	if (!w->called[at].usual && e->passive != 1 && e->file == f->file)
+		w->called[at] = (struct called){ .line = (int64_t)e->line - f->line,
+						 .column = e->column,
+						 .usual = true };
+}
+
+static struct function_id function_of(const struct block_writer *w, const struct seen_piece *p)
+{
+	struct function_id f = { 0 };
+
+	if (p->piece)
+		f = w->in->functions[p->piece->function];
+	if (p->name)
+		f.name = p->name;
+	if (p->linkage)
+		f.linkage = p->linkage;
+	return f;
+}
+
+static void add_piece(struct block_writer *w, const struct seen_piece *p)
+{
+	struct function_id f = function_of(w, p);
+
+	add_string(w, f.name);
+	add_string(w, f.linkage);
+	add_file(w, f.file);
+	w->weight += 16;
+	for (uint32_t i = 0; p->rows && i < p->piece->n_entries; i++) {
+		const struct entry *e = &p->entries[i];
+
+		add_file(w, e->file);
+		add_file(w, e->call_file);
+		add_function(w, e);
+		w->weight += 5;
+	}
+	w->weight += p->rows ? p->piece->rows_size : 0;
+}
+
+/* What a thing of the block is there. */
+static uint32_t place_of(const struct locals *l, uint32_t id)
+{
+	return l->list[id].at;
+}
+
+static uint32_t local_string(const struct block_writer *w, uint32_t id)
+{
+	return id ? w->numbers[place_of(&w->strings_at, id)] : 0;
+}
+
+static uint32_t local_file(const struct block_writer *w, uint32_t id)
+{
+	return id ? place_of(&w->files_at, id) + 1 : 0;
+}
+
+/* ---- strings ---- */
+
+struct text {
+	struct str s;
+	uint32_t at;
+};
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct text *x = a, *y = b;
+
+	return str_cmp(x->s, y->s);
+}
+
+/* Those that begin alike; most of these are few. */
+static void sort_texts(struct text *list, size_t n)
+{
+	if (n > 32) {
+		qsort(list, n, sizeof(*list), by_bytes);
+		return;
+	}
+	for (size_t i = 1; i < n; i++) {
+		struct text one = list[i];
+		size_t k = i;
+
+		for (; k && str_cmp(list[k - 1].s, one.s) > 0; k--)
+			list[k] = list[k - 1];
+		list[k] = one;
+	}
+}
+
+/* The first bytes as a number. */
+static uint64_t begin_of(struct str s)
+{
+	uint64_t v = 0;
+
+	if (s.size)
+		memcpy(&v, s.p, MIN(s.size, sizeof(v)));
+	return be64toh(v);
+}
+
+/* Their numbers, and the strings in that order. */
+static void number_strings(struct block_writer *w)
+{
+	size_t n = w->strings_at.n, first = 0;
+	AUTO(mem_freep) struct sort_key *keys = NEW_N(struct sort_key, n + 1);
+	AUTO(mem_freep) struct text *texts = NEW_N(struct text, n + 1);
+
+	if (n > w->room_strings) {
+		w->room_strings = n * 2;
+		w->strings = mem_realloc(w->strings, w->room_strings, sizeof(*w->strings));
+		w->numbers = mem_realloc(w->numbers, w->room_strings, sizeof(*w->numbers));
+	}
+	for (size_t i = 0; i < n; i++)
+		keys[i] = (struct sort_key){ begin_of(w->in->strings[w->strings_at.ids[i]]), i };
+	sort_keys(keys, n);
+	for (size_t i = 0; i < n; i++) {
+		texts[i] = (struct text){ w->in->strings[w->strings_at.ids[keys[i].at]],
+					  (uint32_t)keys[i].at };
+		if (i + 1 < n && keys[i + 1].key == keys[i].key)
+			continue;
+		sort_texts(texts + first, i + 1 - first);
+		first = i + 1;
+	}
+	for (size_t i = 0; i < n; i++) {
+		w->strings[i] = texts[i].s;
+		w->numbers[texts[i].at] = (uint32_t)i + 1;
+	}
+}
+
+/* ---- records ---- */
 
 static void add_signed(struct buf *b, int64_t v)
 {
@@ -188,6 +306,8 @@ static uint8_t parent_code(uint32_t k, uint32_t parent, uint32_t parent_before)
 /* File, line and column that an entry's rows begin with. */
 static void add_begin(struct block_writer *w, const struct entry *e, uint8_t head, int64_t line_base)
 {
+	if (head & ENTRY_USUAL)
+		return;
 	if (!(head & ENTRY_DECL_FILE))
 		buf_add_uleb(&w->records, local_file(w, e->file));
 	add_signed(&w->records, e->passive == 1 ? 0 : (int64_t)e->line - line_base);
@@ -197,6 +317,7 @@ static void add_begin(struct block_writer *w, const struct entry *e, uint8_t hea
 
 static void add_entries(struct block_writer *w, const struct seen_piece *p, const struct function_id *f)
 {
+	static const struct called nobody;
 	struct buf *b = &w->records;
 	const struct entry *list = p->entries;
 	uint32_t n = p->piece->n_entries, parent_before = 0;
@@ -216,6 +337,7 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 	for (uint32_t k = 1; k < n; k++) {
 		const struct entry *e = &list[k], *parent = &list[e->parent];
 		const struct function_id *callee = &w->in->functions[e->function];
+		const struct called *called = &nobody;
 		/* A parent that has no rows itself has the file of its declaration. */
 		uint32_t parent_file = parent->passive == 1
 					       ? w->in->functions[e->parent ? parent->function : 0].file
@@ -243,10 +365,15 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 			head |= ENTRY_CALL_FILE;
 		if (e->call_column)
 			head |= ENTRY_CALL_COLUMN;
+		if (e->function)
+			called = &w->called[place_of(&w->functions_at, e->function)];
+		/* One that has no rows begins anywhere. */
+		if (e->passive == 1 || is_usual(e, callee, called))
+			head |= ENTRY_USUAL;
 		buf_add_char(b, (char)head);
 		if ((head & ENTRY_PARENT) == ENTRY_PARENT_OTHER)
 			buf_add_uleb(b, k - e->parent);
-		buf_add_uleb(b, local_function(w, e->function));
+		buf_add_uleb(b, called->off);
 		if (head & ENTRY_CALL_FILE)
 			buf_add_uleb(b, local_file(w, e->call_file));
 		add_signed(b, (int64_t)e->call_line - (int64_t)w->last_call[e->parent]);
@@ -254,32 +381,19 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 			buf_add_uleb(b, e->call_column);
 		add_begin(w, e, head, callee->line);
 		w->last_call[e->parent] = e->call_line;
-		w->last_call[k] = e->passive == 1 ? callee->line : e->line;
+		w->last_call[k] = head & ENTRY_USUAL ? (uint32_t)(callee->line + called->line) : e->line;
 		parent_before = e->parent;
 	}
 	buf_add_uleb(b, p->piece->rows_size);
 	buf_add(b, p->rows, p->piece->rows_size);
 }
 
-int block_writer_add(struct block_writer *w, const struct seen_piece *p, struct err *err)
+static void write_piece(struct block_writer *w, const struct seen_piece *p)
 {
-	struct function_id f = { 0 };
+	struct function_id f = function_of(w, p);
 	uint8_t flags = p->origin;
 	struct buf *b = &w->records;
 
-	if (w->n_pieces &&
-	    (p->end - w->first > UINT32_MAX ||
-	     w->pieces.size + w->records.size + w->functions.size + w->files.size + w->strings.size >
-		     BLOCK_TARGET))
-		block_end(w);
-	if (!w->n_pieces)
-		block_start(w, p->start);
-	if (p->piece)
-		f = w->in->functions[p->piece->function];
-	if (p->name)
-		f.name = p->name;
-	if (p->linkage)
-		f.linkage = p->linkage;
 	buf_add_u32(&w->pieces, (uint32_t)(p->start - w->first));
 	buf_add_u32(&w->pieces, (uint32_t)b->size);
 	buf_add_uleb(b, p->end - p->start);
@@ -307,15 +421,102 @@ int block_writer_add(struct block_writer *w, const struct seen_piece *p, struct 
 	}
 	if (p->rows)
 		add_entries(w, p, &f);
-	w->n_pieces++;
-	w->last = p->end + (flags & PIECE_TAIL ? p->tail : 0);
-	if (b->size > SYMTAB_MAX_BLOCK / 2 || w->strings.size > SYMTAB_MAX_BLOCK / 4)
-		return err_set(err, ERR_LIMIT, "a function's table is over the %zu bytes allowed",
-			       (size_t)SYMTAB_MAX_BLOCK / 2);
+}
+
+static void write_functions(struct block_writer *w)
+{
+	struct buf *b = &w->functions;
+
+	/* The one of which nothing is known. */
+	for (int i = 0; i < 4 + w->columns; i++)
+		buf_add_char(b, 0);
+	for (uint32_t i = 0; i < w->functions_at.n; i++) {
+		const struct function_id *f = &w->in->functions[w->functions_at.ids[i]];
+		struct called *c = &w->called[i];
+
+		c->off = (uint32_t)b->size;
+		buf_add_uleb(b, (uint64_t)local_string(w, f->name) << 1 | (f->linkage != 0));
+		if (f->linkage)
+			buf_add_uleb(b, local_string(w, f->linkage));
+		buf_add_uleb(b, local_file(w, f->file));
+		buf_add_uleb(b, f->line);
+		add_signed(b, c->line);
+		if (w->columns)
+			buf_add_uleb(b, c->column);
+	}
+}
+
+/* ---- blocks ---- */
+
+static int too_large(struct err *err)
+{
+	return err_set(err, ERR_LIMIT, "a function's table is over the %zu bytes allowed",
+		       (size_t)SYMTAB_MAX_BLOCK / 2);
+}
+
+static int block_end(struct block_writer *w, struct err *err)
+{
+	struct block_index at = { .first = w->first, .last = w->last, .off = w->out->size };
+	struct buf *out = w->out;
+	uint64_t off = BLOCK_HEAD;
+
+	if (!w->n_pieces)
+		return 0;
+	w->pieces.size = w->records.size = w->functions.size = 0;
+	number_strings(w);
+	write_functions(w);
+	for (size_t i = 0; i < w->n_pieces; i++) {
+		write_piece(w, &w->list[i]);
+		if (w->records.size > SYMTAB_MAX_BLOCK / 2)
+			return too_large(err);
+	}
+	buf_add_u32(out, (uint32_t)w->n_pieces);
+	off += w->pieces.size;
+	buf_add_u32(out, (uint32_t)off);
+	off += w->records.size;
+	buf_add_u32(out, (uint32_t)off);
+	off += w->functions.size;
+	buf_add_u32(out, (uint32_t)off);
+	off += (uint64_t)w->files_at.n * 8;
+	buf_add_u32(out, (uint32_t)off);
+	buf_add_u32(out, w->strings_at.n);
+	buf_add(out, w->pieces.p, w->pieces.size);
+	buf_add(out, w->records.p, w->records.size);
+	buf_add(out, w->functions.p, w->functions.size);
+	for (uint32_t i = 0; i < w->files_at.n; i++) {
+		const struct file_id *f = &w->in->files[w->files_at.ids[i]];
+
+		buf_add_u32(out, local_string(w, f->dir));
+		buf_add_u32(out, local_string(w, f->name));
+	}
+	block_strings_write(out, w->strings, w->strings_at.n);
+	if (out->size - at.off > SYMTAB_MAX_BLOCK)
+		return too_large(err);
+	at.size = (uint32_t)(out->size - at.off);
+	at.check = (uint32_t)hash64(out->p + at.off, at.size, 0);
+	GROW(w->index, w->n_blocks, w->room_blocks);
+	w->index[w->n_blocks++] = at;
+	w->n_pieces = w->weight = 0;
+	w->strings_at.n = w->files_at.n = w->functions_at.n = 0;
+	w->stamp++;
 	return 0;
 }
 
-void block_writer_finish(struct block_writer *w)
+int block_writer_add(struct block_writer *w, const struct seen_piece *p, struct err *err)
 {
-	block_end(w);
+	if (w->n_pieces && (p->end - w->first > UINT32_MAX || w->weight > BLOCK_TARGET) &&
+	    block_end(w, err) < 0)
+		return -1;
+	if (!w->n_pieces)
+		w->first = p->start;
+	add_piece(w, p);
+	GROW(w->list, w->n_pieces, w->room_pieces);
+	w->list[w->n_pieces++] = *p;
+	w->last = p->end + (p->rows ? p->tail : 0);
+	return 0;
+}
+
+int block_writer_finish(struct block_writer *w, struct err *err)
+{
+	return block_end(w, err);
 }

@@ -228,8 +228,7 @@ static int write_blocks(struct build *b, struct err *err)
 		if (err_if_cancelled(b->o->cancel, err) < 0 || block_writer_add(b->blocks, &out, err) < 0)
 			return -1;
 	}
-	block_writer_finish(b->blocks);
-	return 0;
+	return block_writer_finish(b->blocks, err);
 }
 
 /* ---- all of it ---- */

@@ -10,7 +10,9 @@
 
 #include <stdlib.h>
 
-#define ENTRIES_MAX (DWARF_MAX_NODES + 1)
+#define ENTRIES_MAX  (DWARF_MAX_NODES + 1)
+#define STRINGS_KEPT 64u
+#define STRINGS_MAX  MIB(32) /* of what was read of them */
 
 /*
  * An entry as it is read. Of most pieces few entries are asked for, so what hangs on the function (where it
@@ -31,6 +33,12 @@ struct symtab_finder {
 	struct buf room;
 	size_t block; /* SIZE_MAX: none */
 	struct block b;
+	/* Strings of the blocks asked last, and those of the block at hand. */
+	struct strings_of {
+		size_t block; /* + 1; 0: none */
+		struct block_strings s;
+	} kept[STRINGS_KEPT];
+	struct block_strings *strings;
 	/* The piece at hand. */
 	uint32_t piece; /* UINT32_MAX: none */
 	uint64_t start, end, skip;
@@ -43,10 +51,9 @@ struct symtab_finder {
 	bool fresh; /* no row has been read: each place's `last` is its `line` */
 	const uint8_t *rows, *rows_end, *next_op;
 	/* The row that `frames` tell of, [lo, hi) from the piece's rows' begin, and what follows it. */
-	struct row_state st; /* behind the row that follows */
+	struct row_state st; /* of the row that follows */
 	uint32_t row_lo, row_hi;
-	uint32_t entry, line, next_line; /* counted as the entry's lines are */
-	uint16_t column;
+	struct row_place at; /* its line is counted as the entry's lines are */
 	bool have_frames;
 	struct symtab_frame *frames;
 	size_t n_frames, room_frames;
@@ -67,6 +74,8 @@ void symtab_finder_free(struct symtab_finder *f)
 	if (!f)
 		return;
 	buf_done(&f->room);
+	for (size_t i = 0; i < STRINGS_KEPT; i++)
+		block_strings_done(&f->kept[i].s);
 	free(f->places);
 	free(f->last_call);
 	free(f->frames);
@@ -80,21 +89,12 @@ static int damaged(const struct symtab_finder *f, struct err *err)
 
 /* ---- the block's tables ---- */
 
-static struct str string_at(const struct symtab_finder *f, uint32_t off)
+static struct str string_at(struct symtab_finder *f, uint32_t number)
 {
-	const uint8_t *p, *end = f->b.bytes.p + f->b.bytes.size;
-	uint64_t size;
-
-	if (!off || off >= f->b.bytes.size - f->b.strings)
-		return (struct str){ 0 };
-	p = f->b.bytes.p + f->b.strings + off;
-	size = leb_u(&p, end);
-	if (p > end || size > (uint64_t)(end - p))
-		return (struct str){ 0 };
-	return (struct str){ (const char *)p, (size_t)size };
+	return block_string(f->strings, &f->b, number);
 }
 
-static void file_at(const struct symtab_finder *f, uint32_t file, struct str *ret_dir, struct str *ret_name)
+static void file_at(struct symtab_finder *f, uint32_t file, struct str *ret_dir, struct str *ret_name)
 {
 	const uint8_t *p;
 
@@ -108,19 +108,27 @@ static void file_at(const struct symtab_finder *f, uint32_t file, struct str *re
 
 struct function {
 	uint32_t name, linkage, file, line;
+	uint32_t usual_line; /* where calls of it usually begin, from its line */
+	uint16_t usual_column;
 };
 
 static struct function function_at(const struct symtab_finder *f, uint32_t off)
 {
 	const uint8_t *p = f->b.bytes.p + f->b.functions + off, *end = f->b.bytes.p + f->b.files;
 	struct function ret = { 0 };
+	uint64_t name;
 
 	if (off >= f->b.files - f->b.functions)
 		return ret;
-	ret.name = (uint32_t)leb_u(&p, end);
-	ret.linkage = (uint32_t)leb_u(&p, end);
+	name = leb_u(&p, end);
+	ret.name = (uint32_t)(name >> 1);
+	if (name & 1)
+		ret.linkage = (uint32_t)leb_u(&p, end);
 	ret.file = (uint32_t)leb_u(&p, end);
 	ret.line = (uint32_t)leb_u(&p, end);
+	ret.usual_line = (uint32_t)unzigzag(leb_u(&p, end));
+	if (f->t->info.flags & SYMTAB_HAS_COLUMNS)
+		ret.usual_column = (uint16_t)leb_u(&p, end);
 	return ret;
 }
 
@@ -136,7 +144,9 @@ static struct function function_of(const struct symtab_finder *f, uint32_t call)
 {
 	if (call)
 		return function_at(f, f->places[call].function);
-	return (struct function){ f->name, f->linkage, f->decl_file, f->decl_line };
+	return (struct function){
+		.name = f->name, .linkage = f->linkage, .file = f->decl_file, .line = f->decl_line
+	};
 }
 
 /* The file of a place's rows. */
@@ -224,7 +234,15 @@ static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t 
 		at->call_line = last_call[at->parent] + (uint32_t)unzigzag(leb_u(&p, end));
 		if (at->head & ENTRY_CALL_COLUMN)
 			at->call_column = (uint16_t)leb_u(&p, end);
-		p = begin_read(p, end, at, columns);
+		if (at->head & ENTRY_USUAL) {
+			struct function fn = function_at(f, at->function);
+
+			at->head |= ENTRY_DECL_FILE;
+			at->line = at->last = fn.usual_line;
+			at->column = fn.usual_column;
+		} else {
+			p = begin_read(p, end, at, columns);
+		}
 		last_call[at->parent] = at->call_line;
 		last_call[k] = at->line;
 		before = at->parent;
@@ -281,6 +299,27 @@ fail:
 
 /* ---- rows ---- */
 
+/* How far on the next row begins, and its op. */
+static const uint8_t *step_read(const uint8_t *p, const uint8_t *end, uint8_t *ret_op, uint32_t *ret_step)
+{
+	uint8_t op = *p++;
+	uint32_t far = 0;
+
+	if (op >= ROW_FAR) {
+		if (op == ROW_STEP)
+			*ret_step = (uint32_t)leb_u(&p, end);
+		else
+			far = (op - ROW_FAR + 1u) * ROW_STEPS;
+		*ret_op = p < end ? *p : 0;
+		if (op != ROW_STEP)
+			*ret_step = *ret_op % ROW_STEPS + 1 + far;
+		return *ret_op < ROW_FAR ? p + 1 : end + 1;
+	}
+	*ret_op = op;
+	*ret_step = op % ROW_STEPS + 1;
+	return p;
+}
+
 /*
  * Read ops up to the row that @off lies in, and the one behind it: it tells where that row ends. No op: it
  * ends at the end of all.
@@ -291,64 +330,55 @@ static int rows_run(struct symtab_finder *f, uint32_t off, struct err *err)
 	bool columns = f->t->info.flags & SYMTAB_HAS_COLUMNS;
 	struct place *places = f->places;
 	struct row_state st = f->st;
-	uint32_t next_line = f->next_line;
 
 	f->fresh = false;
 	while (off >= f->row_hi) {
-		uint32_t entry = st.entry, step;
-		bool is_new = false, line = true;
+		struct row_place to = st.at;
+		unsigned k = ROW_PLACES;
 		int64_t line_step = 0;
+		uint32_t step;
 		uint8_t op;
 
 		f->row_lo = f->row_hi;
-		f->entry = st.entry;
-		f->line = next_line;
-		f->column = st.column;
+		f->at = st.at;
 		if (p >= end) {
 			f->row_hi = UINT32_MAX;
 			break;
 		}
-		op = *p++;
-		if (op < ROW_SWITCH) {
-			step = op % ROW_NEAR_ADDRS + 1;
-			line_step = (int)(op / ROW_NEAR_ADDRS) + ROW_NEAR_FIRST;
-			line = false;
-		} else if (op < ROW_FAR) {
-			unsigned k = (op - ROW_SWITCH) / ROW_NEAR_ADDRS;
-
-			step = op % ROW_NEAR_ADDRS + 1;
-			if (k)
-				entry = st.recent[k - 1];
-			else
-				is_new = true;
-		} else if (op >= ROW_LINE) {
-			step = op - ROW_LINE + 1;
-		} else {
-			if (op == ROW_FAR + ROW_FAR_ENTRY)
-				entry = (uint32_t)leb_u(&p, end);
-			else if (op == ROW_FAR + ROW_FAR_NEW)
-				is_new = true;
-			step = (uint32_t)leb_u(&p, end);
-		}
-		if (is_new) {
+		p = step_read(p, end, &op, &step);
+		op /= ROW_STEPS;
+		if (op == ROW_NEW) {
 			while (st.n_new < f->n_places && places[st.n_new].head & ENTRY_PASSIVE)
 				st.n_new++;
-			entry = st.n_new++;
-			line = false;
+			to.entry = st.n_new++;
+		} else if (op < ROW_NEAR) {
+			k = op - ROW_BACK;
+			to = st.back[k];
+		} else {
+			if (op == ROW_PARENT)
+				to.entry = places[call_of(f, st.at.entry)].parent;
+			else if (op == ROW_BEFORE)
+				to.entry = st.before;
+			else if (op == ROW_ENTRY)
+				to.entry = (uint32_t)leb_u(&p, end);
+			line_step = op < ROW_LINE ? op - ROW_NEAR + ROW_NEAR_FIRST : unzigzag(leb_u(&p, end));
+			if (columns)
+				to.column = (uint16_t)leb_u(&p, end);
 		}
-		if (line)
-			line_step = unzigzag(leb_u(&p, end));
-		if (columns)
-			st.column = (uint16_t)leb_u(&p, end);
-		if (p > end || entry >= f->n_places || step > UINT32_MAX - 1 - st.addr)
+		if (p > end || to.entry >= f->n_places || step > UINT32_MAX - 1 - st.addr)
 			return damaged(f, err);
-		row_state_switch(&st, entry);
+		if (op == ROW_NEW) {
+			to.line = places[to.entry].line;
+			to.column = places[to.entry].column;
+		} else if (op >= ROW_NEAR) {
+			to.line = places[to.entry].last + (uint32_t)line_step;
+		}
+		places[to.entry].last = to.line;
+		row_state_go(&st, to, k);
 		st.addr += step;
-		next_line = places[entry].last += (uint32_t)line_step;
 		f->row_hi = st.addr;
 	}
 	f->st = st;
-	f->next_line = next_line;
 	f->next_op = p;
 	return 0;
 }
@@ -359,8 +389,8 @@ static void rows_start(struct symtab_finder *f)
 	for (uint32_t i = 0; !f->fresh && i < f->n_places; i++)
 		f->places[i].last = f->places[i].line;
 	/* The first row begins at 0: it is as if one before it had ended there. */
-	f->st = (struct row_state){ .n_new = 1, .column = f->places[0].column };
-	f->next_line = f->places[0].line;
+	f->st = (struct row_state){ .n_new = 1,
+				    .at = { .line = f->places[0].line, .column = f->places[0].column } };
 	f->row_hi = 0;
 	f->next_op = f->rows;
 }
@@ -411,11 +441,11 @@ static void frames_make(struct symtab_finder *f)
 	f->have_frames = true;
 	f->n_frames = 0;
 	if (f->n_places) {
-		at = call_of(f, f->entry);
-		file = file_of(f, f->entry);
+		at = call_of(f, f->at.entry);
+		file = file_of(f, f->at.entry);
 		fn = function_of(f, at);
-		line = fn.line + f->line;
-		column = f->column;
+		line = fn.line + f->at.line;
+		column = f->at.column;
 		/* Parents stand before their children: this ends. */
 		while (at && f->n_frames < SYMTAB_MAX_FRAMES) {
 			const struct place *p = &f->places[at];
@@ -455,6 +485,25 @@ static uint32_t piece_at(const struct symtab_finder *f, uint64_t addr)
 	return lo ? lo - 1 : 0;
 }
 
+/* Who asks here and there comes back to the same blocks again and again. */
+static void strings_go(struct symtab_finder *f, size_t block)
+{
+	struct strings_of *kept = &f->kept[block % STRINGS_KEPT];
+	size_t bytes = 0;
+
+	f->strings = &kept->s;
+	if (kept->block == block + 1)
+		return;
+	for (size_t i = 0; i < STRINGS_KEPT; i++)
+		bytes += f->kept[i].s.arena.size;
+	for (size_t i = 0; i < STRINGS_KEPT && bytes > STRINGS_MAX; i++) {
+		block_strings_done(&f->kept[i].s);
+		f->kept[i].block = 0;
+	}
+	block_strings_start(&kept->s, &f->b);
+	kept->block = block + 1;
+}
+
 static int go_to_block(struct symtab_finder *f, size_t block, struct err *err)
 {
 	if (block == f->block)
@@ -464,6 +513,7 @@ static int go_to_block(struct symtab_finder *f, size_t block, struct err *err)
 	if (symtab_block(f->t, block, &f->room, &f->b, err) < 0)
 		return -1;
 	f->block = block;
+	strings_go(f, block);
 	return 0;
 }
 
@@ -481,8 +531,8 @@ static int answer_tail(struct symtab_finder *f, struct symtab_frames *ret, struc
 	}
 	f->have_frames = false;
 	f->n_frames = 0;
-	frame_add(f, &nobody, file_of(f, f->entry), function_of(f, call_of(f, f->entry)).line + f->line,
-		  f->column)
+	frame_add(f, &nobody, file_of(f, f->at.entry),
+		  function_of(f, call_of(f, f->at.entry)).line + f->at.line, f->at.column)
 		->origin = SYMTAB_LINES;
 	ret->list = f->frames;
 	ret->n = f->n_frames;

@@ -11,6 +11,7 @@
  *   plt      names of linkage table entries
  *   paint    of what lies over one another, what is seen
  *   block    pieces made into blocks
+ *   strings  a block's strings
  *   build    all of it in its order, and the head
  *   open     a table's head and blocks
  *   find     an address to its frames
@@ -155,26 +156,42 @@ int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_sec
 /* ---- rows ---- */
 
 /*
- * The code of rows: each op moves on to the next row. docs/formats/symtab.md says what they are.
+ * The code of rows: each op moves on to the next row, by its low 4 bits + 1. docs/formats/symtab.md says what
+ * they are.
  */
 enum {
-	ROW_NEAR_LINES = 11, /* same entry: line -3..+7, address +1..16, one byte */
-	ROW_NEAR_FIRST = -3,
-	ROW_NEAR_ADDRS = 16,
-	ROW_SWITCH = ROW_NEAR_LINES * ROW_NEAR_ADDRS, /* 176: new entry, or one of the three before */
-	ROW_SWITCH_NEW = 0,
-	ROW_FAR = ROW_SWITCH + 4 * ROW_NEAR_ADDRS, /* 240: all explicit */
-	ROW_FAR_SAME = 0,
-	ROW_FAR_ENTRY,
-	ROW_FAR_NEW,
-	ROW_LINE = ROW_FAR + 4, /* 244: same entry, address +1..12, line explicit */
+	ROW_STEPS = 16,
+	/* The high bits. */
+	ROW_NEW = 0,  /* the next new entry */
+	ROW_BACK = 1, /* up to 4: a place that was in force before, the last first */
+	ROW_NEAR = 5, /* up to 11: the same entry, its line -1 to +5 */
+	ROW_NEAR_FIRST = -1,
+	ROW_LINE = 12,   /* the same entry */
+	ROW_PARENT = 13, /* the call that the entry's call stands in */
+	ROW_BEFORE = 14, /* the entry before this one */
+	ROW_ENTRY = 15,  /* any; steps up to 12 */
+	/* Before an op: how much further its step goes, or what it is. */
+	ROW_FAR = 252, /* 16, 32, 48 more */
+	ROW_STEP = 255,
+	ROW_PLACES = ROW_NEAR - ROW_BACK,
+};
+
+struct row_place {
+	union {
+		struct {
+			uint32_t entry, line;
+		};
+		uint64_t both;
+	};
+	uint32_t column;
 };
 
 struct row_state {
-	uint32_t addr, entry;
-	uint32_t recent[3]; /* entries in force before this one, the last first */
-	uint32_t n_new;     /* entries that have been in force, or passed by as passive ones */
-	uint16_t column;
+	uint32_t addr;
+	uint32_t before; /* the entry that was in force before that of `at` */
+	uint32_t n_new;  /* entries that have been in force, or passed by as passive ones */
+	struct row_place at;
+	struct row_place back[ROW_PLACES]; /* before `at`, the last first, each once */
 };
 
 struct row_writer {
@@ -183,10 +200,10 @@ struct row_writer {
 	bool columns;
 };
 
-/* Write the row that begins at @addr; @is_new: of an entry that has just been added. @line_step: from the
- * entry's last line. */
-void row_write(struct row_writer *w, uint32_t addr, uint32_t entry, bool is_new, int64_t line_step,
-	       uint16_t column);
+/* Write the row that begins at @addr; @is_new: of an entry that has just been added. @last_line: the entry's,
+ * @parent: of the entry that has been in force. */
+void row_write(struct row_writer *w, uint32_t addr, const struct row_place *to, bool is_new,
+	       uint32_t last_line, uint32_t parent);
 
 static inline uint64_t zigzag(int64_t v)
 {
@@ -197,21 +214,32 @@ static inline int64_t unzigzag(uint64_t v)
 	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
 }
 
-static inline void row_state_switch(struct row_state *st, uint32_t to)
+static inline bool row_place_is(const struct row_place *a, const struct row_place *b)
 {
-	if (to == st->entry)
+	return a->both == b->both && a->column == b->column;
+}
+
+/* Which of the places before it is; ROW_PLACES: none. */
+static inline unsigned row_state_find(const struct row_state *st, const struct row_place *to)
+{
+	unsigned k = 0;
+
+	while (k < ROW_PLACES && !row_place_is(&st->back[k], to))
+		k++;
+	return k;
+}
+
+/* Go to @to, which is the place before @k or, if that is ROW_PLACES, none of them. */
+static inline void row_state_go(struct row_state *st, struct row_place to, unsigned k)
+{
+	if (to.entry != st->at.entry)
+		st->before = st->at.entry;
+	else if (row_place_is(&to, &st->at))
 		return;
-	if (st->recent[0] == to) {
-		st->recent[0] = st->entry;
-	} else if (st->recent[1] == to) {
-		st->recent[1] = st->recent[0];
-		st->recent[0] = st->entry;
-	} else {
-		st->recent[2] = st->recent[1];
-		st->recent[1] = st->recent[0];
-		st->recent[0] = st->entry;
-	}
-	st->entry = to;
+	for (k = k < ROW_PLACES ? k : ROW_PLACES - 1; k; k--)
+		st->back[k] = st->back[k - 1];
+	st->back[0] = st->at;
+	st->at = to;
 }
 
 /* ---- symbols ---- */
@@ -270,7 +298,7 @@ struct seen_piece {
 /* Blocks go to @out, which must be empty or have only what is before them. */
 struct block_writer *block_writer_new(struct intern *in, struct buf *out, bool columns);
 int block_writer_add(struct block_writer *w, const struct seen_piece *p, struct err *err);
-void block_writer_finish(struct block_writer *w);
+int block_writer_finish(struct block_writer *w, struct err *err);
 size_t block_writer_index(const struct block_writer *w, const struct block_index **ret);
 void block_writer_free(struct block_writer *w);
 
@@ -279,7 +307,7 @@ void block_writer_free(struct block_writer *w);
 #define HEAD_MAGIC   "LODE\x01SYM"
 #define HEAD_SIZE    192u /* of the fixed part */
 #define INDEX_SIZE   32u  /* of one block's row */
-#define BLOCK_HEAD   20u
+#define BLOCK_HEAD   24u
 #define BLOCK_TARGET KIB(192)
 #define TABLE_PAD    32u /* zeros behind everything: reads of numbers need not look for the end first */
 #define FIRST_READ   KIB(32)
@@ -293,6 +321,8 @@ enum {
 	PIECE_DECL = 1 << 6,
 	PIECE_TAIL = 1 << 7,
 };
+#define STRINGS_GROUP 16u /* strings that are read together */
+
 /* Of an entry. */
 enum {
 	ENTRY_OTHER_FILE = 1 << 0,
@@ -305,6 +335,7 @@ enum {
 	ENTRY_PARENT_FIRST = 2 << 4, /* the function */
 	ENTRY_PARENT_OTHER = 3 << 4,
 	ENTRY_CALL_COLUMN = 1 << 6,
+	ENTRY_USUAL = 1 << 7, /* begins where calls of its function usually do */
 };
 
 struct symtab {
@@ -323,13 +354,42 @@ struct block {
 	struct bytes bytes; /* TABLE_PAD readable bytes behind */
 	uint64_t first, last;
 	uint32_t n_pieces, records, functions, files, strings;
-	uint32_t n_files;
+	uint32_t n_files, n_strings;
 };
 void symtab_index(const struct symtab *t, size_t i, struct block_index *ret);
 /* The last block that begins at or before @addr; SIZE_MAX: none. */
 size_t symtab_block_at(const struct symtab *t, uint64_t addr);
 /* Block @i; in @room if the table is over a source. */
 int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret, struct err *err);
+
+/* ---- a block's strings ---- */
+
+/* Those that were asked for. */
+struct block_strings {
+	struct arena arena;
+	struct str **groups; /* in the arena; NULL: not read yet */
+	size_t room;
+};
+void block_strings_start(struct block_strings *s, const struct block *b);
+void block_strings_done(struct block_strings *s); /* takes the zeroed */
+/* A group of them, the missing ones empty. */
+const struct str *block_strings_read(struct block_strings *s, const struct block *b, size_t group);
+/* @n strings of rising bytes, as blocks have them. */
+void block_strings_write(struct buf *out, const struct str *list, size_t n);
+
+/* Good until the next start. Empty: there is none. */
+static inline struct str block_string(struct block_strings *s, const struct block *b, uint32_t number)
+{
+	const struct str *group;
+	size_t i = (size_t)number - 1;
+
+	if (!number || number > b->n_strings)
+		return (struct str){ 0 };
+	group = s->groups[i / STRINGS_GROUP];
+	if (!group)
+		group = block_strings_read(s, b, i / STRINGS_GROUP);
+	return group[i % STRINGS_GROUP];
+}
 
 static inline uint32_t get32(const uint8_t *p)
 {

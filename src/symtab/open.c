@@ -216,7 +216,7 @@ int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret
 {
 	struct block_index at;
 	const uint8_t *p;
-	uint32_t offs[5];
+	uint32_t offs[6];
 
 	symtab_index(t, i, &at);
 	if (at.size < BLOCK_HEAD || at.size > SYMTAB_MAX_BLOCK || at.off > t->info.size ||
@@ -239,10 +239,11 @@ int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret
 			atomic_store_explicit(&t->checked[i], 1, memory_order_relaxed);
 		}
 	}
-	for (int k = 0; k < 5; k++)
+	for (int k = 0; k < 6; k++)
 		offs[k] = get32(p + 4 * k);
 	if (!offs[0] || offs[0] > (at.size - BLOCK_HEAD) / 8 || offs[1] < BLOCK_HEAD + offs[0] * 8 ||
-	    offs[2] < offs[1] || offs[3] < offs[2] || offs[4] < offs[3] || offs[4] > at.size)
+	    offs[2] < offs[1] || offs[3] < offs[2] || offs[4] < offs[3] || offs[4] > at.size ||
+	    ((uint64_t)offs[5] + STRINGS_GROUP - 1) / STRINGS_GROUP * 4 > at.size - offs[4])
 		return err_set(err, ERR_INVALID, "block %zu is damaged", i);
 	*ret = (struct block){ .bytes = bytes_of(p, at.size),
 			       .first = at.first,
@@ -252,7 +253,8 @@ int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret
 			       .functions = offs[2],
 			       .files = offs[3],
 			       .strings = offs[4],
-			       .n_files = (offs[4] - offs[3]) / 8 };
+			       .n_files = (offs[4] - offs[3]) / 8,
+			       .n_strings = offs[5] };
 	return 0;
 }
 

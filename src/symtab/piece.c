@@ -95,63 +95,73 @@ static uint32_t row_entry(struct sweep *s, uint32_t node, const struct entry *ro
 	return k;
 }
 
-void row_write(struct row_writer *w, uint32_t addr, uint32_t entry, bool is_new, int64_t line_step,
-	       uint16_t column)
+/* The address, told before the op if the op cannot. Returns the low bits of the op. */
+static uint8_t *write_step(uint8_t *p, uint32_t step, uint32_t most, uint8_t *ret)
+{
+	uint32_t over = (step - 1) / ROW_STEPS, low = (step - 1) % ROW_STEPS;
+
+	*ret = 0;
+	if (!step || over > 3 || low >= most) {
+		*p++ = ROW_STEP;
+		return leb_put(p, step);
+	}
+	if (over)
+		*p++ = (uint8_t)(ROW_FAR + over - 1);
+	*ret = (uint8_t)low;
+	return p;
+}
+
+void row_write(struct row_writer *w, uint32_t addr, const struct row_place *to, bool is_new,
+	       uint32_t last_line, uint32_t parent)
 {
 	struct row_state *st = &w->st;
-	uint32_t step = addr - st->addr;
-	bool near = step >= 1 && step <= ROW_NEAR_ADDRS, line = true;
-	unsigned k;
-	uint8_t *p;
+	int64_t line_step = (int64_t)to->line - (int64_t)last_line;
+	uint8_t *p = buf_reserve(w->out, 48), low;
+	unsigned k = is_new ? ROW_PLACES : row_state_find(st, to), op = ROW_ENTRY;
 
-	p = buf_reserve(w->out, 32);
-	if (is_new) {
-		if (near) {
-			*p++ = (uint8_t)(ROW_SWITCH + ROW_SWITCH_NEW * ROW_NEAR_ADDRS + step - 1);
-		} else {
-			*p++ = ROW_FAR + ROW_FAR_NEW;
-			p = leb_put(p, step);
-		}
-		line = false;
-	} else if (entry == st->entry) {
-		if (near && line_step >= ROW_NEAR_FIRST && line_step < ROW_NEAR_FIRST + ROW_NEAR_LINES) {
-			*p++ = (uint8_t)((line_step - ROW_NEAR_FIRST) * ROW_NEAR_ADDRS + step - 1);
-			line = false;
-		} else if (step >= 1 && step <= 256 - ROW_LINE) {
-			*p++ = (uint8_t)(ROW_LINE + step - 1);
-		} else {
-			*p++ = ROW_FAR + ROW_FAR_SAME;
-			p = leb_put(p, step);
-		}
-	} else {
-		for (k = 0; k < 3 && st->recent[k] != entry; k++)
-			;
-		if (near && k < 3) {
-			*p++ = (uint8_t)(ROW_SWITCH + (1 + k) * ROW_NEAR_ADDRS + step - 1);
-		} else {
-			*p++ = ROW_FAR + ROW_FAR_ENTRY;
-			p = leb_put(p, entry);
-			p = leb_put(p, step);
-		}
-	}
-	if (line)
+	if (is_new)
+		op = ROW_NEW;
+	else if (k < ROW_PLACES)
+		op = ROW_BACK + k;
+	else if (to->entry == st->at.entry)
+		op = line_step >= ROW_NEAR_FIRST && line_step < ROW_NEAR_FIRST + ROW_LINE - ROW_NEAR
+			     ? (unsigned)(ROW_NEAR + line_step - ROW_NEAR_FIRST)
+			     : ROW_LINE;
+	else if (to->entry == parent)
+		op = ROW_PARENT;
+	else if (to->entry == st->before)
+		op = ROW_BEFORE;
+	p = write_step(p, addr - st->addr, op == ROW_ENTRY ? ROW_FAR % ROW_STEPS : ROW_STEPS, &low);
+	*p++ = (uint8_t)(op * ROW_STEPS + low);
+	if (op == ROW_ENTRY)
+		p = leb_put(p, to->entry);
+	if (op >= ROW_LINE)
 		p = leb_put(p, zigzag(line_step));
-	if (w->columns)
-		p = leb_put(p, column);
+	if (w->columns && op >= ROW_NEAR)
+		p = leb_put(p, to->column);
 	w->out->size = (size_t)(p - w->out->p);
 	st->addr = addr;
-	st->column = column;
-	row_state_switch(st, entry);
+	row_state_go(st, *to, k);
+}
+
+static uint32_t parent_of(struct sweep *s, uint32_t i)
+{
+	const struct entry *e;
+
+	if (i == UINT32_MAX)
+		return 0;
+	e = entry_at(s, i);
+	return e->other_file ? entry_at(s, e->parent)->parent : e->parent;
 }
 
 void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint16_t column)
 {
 	struct entry r = { .line = line, .column = s->b->columns ? column : 0 };
-	bool is_new, first = !s->any;
-	uint32_t i;
-	int64_t step;
+	struct row_place to = { .line = line, .column = r.column };
+	bool is_new = false, first = !s->any, same = !first && node == s->node && file == s->file;
+	uint32_t *last;
 
-	if (!first && node == s->node && file == s->file && line == s->line && r.column == s->column)
+	if (same && line == s->line && r.column == s->column)
 		return;
 	r.file = file;
 	s->node = node;
@@ -159,15 +169,20 @@ void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uin
 	s->line = line;
 	s->column = r.column;
 	s->any = true;
-	i = row_entry(s, node, &r, &is_new);
-	if (first && !i) {
+	to.entry = same ? s->rows.st.at.entry : row_entry(s, node, &r, &is_new);
+	if (first) {
+		struct entry *e = entry_at(s, 0);
+
 		/* The piece begins with it: nothing to write. */
-		entry_at(s, i)->passive = 0;
-		return;
+		if (!to.entry) {
+			e->passive = 0;
+			s->rows.st.at = to;
+			return;
+		}
 	}
-	step = (int64_t)line - (int64_t)s->b->work->entries[i].last;
-	s->b->work->entries[i].last = line;
-	row_write(&s->rows, addr, i, is_new, step, r.column);
+	last = &s->b->work->entries[to.entry].last;
+	row_write(&s->rows, addr, &to, is_new, *last, parent_of(s, s->rows.st.at.entry));
+	*last = line;
 	s->b->n_rows++;
 }
 
@@ -271,6 +286,7 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, size_t *next_call, s
 	struct unit_work *w = b->work;
 	struct lines_at lines;
 	uint64_t at = lo;
+	uint32_t file = 0, file_id = batch_file(b, 0); /* of the last row: most have that of the one before */
 
 	lines_find(b, at, &lines);
 	while (at < hi) {
@@ -292,9 +308,12 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, size_t *next_call, s
 		if (*next_call < n_calls)
 			to = MIN(to, w->calls[*next_call].lo);
 		node = w->n_heap ? w->calls[w->heap[0]].node : 0;
+		if (lines.row && lines.row->file != file) {
+			file = lines.row->file;
+			file_id = batch_file(b, file);
+		}
 		if (lines.row)
-			piece_row(s, (uint32_t)(at - lo), node, batch_file(b, lines.row->file),
-				  lines.row->line, lines.row->column);
+			piece_row(s, (uint32_t)(at - lo), node, file_id, lines.row->line, lines.row->column);
 		else
 			piece_row(s, (uint32_t)(at - lo), node, 0, 0, 0);
 		at = to;
@@ -322,7 +341,12 @@ void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin)
 
 	GROW(b->pieces, b->n_pieces, b->room_pieces);
 	s->piece = b->n_pieces;
-	s->rows = (struct row_writer){ .st.n_new = 1, .out = &b->rows, .columns = b->columns };
+	/* Nowhere yet: if the first row is not entry 0's, nothing comes back to where that would begin. */
+	s->rows = (struct row_writer){ .st = { .n_new = 1, .before = UINT32_MAX, .at.entry = UINT32_MAX },
+				       .out = &b->rows,
+				       .columns = b->columns };
+	for (unsigned k = 0; k < ROW_PLACES; k++)
+		s->rows.st.back[k].entry = UINT32_MAX;
 	s->any = false;
 	b->pieces[b->n_pieces++] = (struct piece){ .start = lo,
 						   .size = (uint32_t)(hi - lo),

@@ -12,7 +12,7 @@
 
 #include "dwarf/dwarf.h"
 
-#define SYMTAB_VERSION     1
+#define SYMTAB_VERSION     2
 #define SYMTAB_MAX_HEAD    MIB(64)
 #define SYMTAB_MAX_BLOCK   MIB(256)
 #define SYMTAB_MAX_SYMBOLS (32u << 20)
@@ -84,7 +84,7 @@ struct symtab;
  * or whose head is damaged, is ERR_INVALID. Blocks are checked when they are first used.
  */
 int symtab_open(struct source *src, bool takes, struct symtab **ret, struct err *err);
-/* Over bytes in memory or mapped: borrowed until close. Looks-ups then copy nothing. */
+/* Over bytes in memory or mapped: borrowed until close. */
 int symtab_open_mem(struct bytes b, struct symtab **ret, struct err *err);
 void symtab_close(struct symtab *t); /* takes NULL */
 void symtab_closep(struct symtab **t);
