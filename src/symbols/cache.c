@@ -4,8 +4,9 @@
  * ~/.cache/lode/symtab.
  *
  * A table's name has the build ID and what is known of the files that it was made of (size, time, inode), so
- * a file that has changed has another one. Only tables that lack nothing are kept. What was not used for
- * longest goes when all of them get too large.
+ * a file that has changed has another one; so has one of symbols only, whose debug file is found later. Those of
+ * which a supplementary or split file was not found are not kept. What was not used for longest goes when all
+ * of them get too large.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -158,10 +159,7 @@ static void keep(const char *name, struct bytes table)
 
 static bool lacks_nothing(const struct symtab *t)
 {
-	const struct symtab_info *info = symtab_info(t);
-
-	return (info->flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO)) &&
-	       !(info->flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING));
+	return !(symtab_info(t)->flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING));
 }
 
 void symbols_cache_keep(const struct symbols_file *f, const char *name)
