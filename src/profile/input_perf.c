@@ -12,18 +12,12 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include "profile/internal.h"
+#include "profile/perf_maps.h"
 #include "profile/words.h"
 
 #define MAX_EVENTS 16u
-#define MAX_MAPS   (1u << 20)
 #define NS_PER_S   INT64_C(1000000000)
 #define MAX_LINES  1024u /* frames at one address */
-
-struct mapped {
-	uint64_t start, end;
-	uint32_t pid, mapping; /* of the profile */
-	bool kernel;
-};
 
 struct head {
 	struct str comm, event, rest, time;
@@ -33,7 +27,7 @@ struct head {
 
 struct reader {
 	struct profile *p;
-	PROFILE_TABLE(struct mapped) maps;
+	struct perf_maps maps;
 	PROFILE_TABLE(uint32_t) stack;        /* locations, leaf first */
 	struct profile_line lines[MAX_LINES]; /* of the frame that is being read */
 	uint32_t n_lines;
@@ -192,29 +186,28 @@ bool profile_is_perf(struct str head)
 
 /* "[0x7f00(0x1000) @ 0x2000 08:01 123 0]: r-xp /usr/lib/libc.so.6"; with "<build ID>" in place of device and
  * inode. */
-static bool read_map(struct reader *r, uint64_t pid, struct str s)
+static void read_map(struct reader *r, uint32_t pid, bool kernel, struct str s)
 {
 	struct str at = s, start = { 0 }, size, off, id = { 0 }, prot;
 	struct profile_mapping m = { 0 };
-	struct mapped *map;
-	bool ends, kernel;
+	bool ends;
 	uint64_t v;
 
 	str_cut(&at, '[');
 	if (!at.p)
-		return false;
+		return;
 	start = str_cut(&at, '(');
 	size = str_cut(&at, ')');
 	if (!at.p || !words_hex(start, &m.start) || !words_hex(size, &v) ||
 	    add_overflows(m.start, v, &m.limit))
-		return false;
+		return;
 	words_next(&at); /* "@" */
 	off = words_next(&at);
 	ends = str_ends(off, STR("]:"));
 	if (ends)
 		off.size -= 2;
 	if (!words_hex(off, &m.offset))
-		return false;
+		return;
 	if (memchr(at.p, '<', at.size)) {
 		struct str more = at;
 
@@ -230,17 +223,12 @@ static bool read_map(struct reader *r, uint64_t pid, struct str s)
 	prot = words_next(&at);
 	at = str_trim(at);
 	/* Data; but the kernel's own with a build ID is "---p". */
-	kernel = str_starts(at, STR("[kernel"));
+	kernel = kernel || str_starts(at, STR("[kernel"));
 	if (!prot.size || !at.size || !(kernel || memchr(prot.p, 'x', prot.size)))
-		return true;
-	if (r->maps.n == MAX_MAPS || !profile_room(r->p, &r->maps, 1))
-		return false;
+		return;
 	m.file = profile_add_string(r->p, at);
 	m.build_id = profile_add_string(r->p, id);
-	map = &r->maps.p[r->maps.n++];
-	*map = (struct mapped){ m.start, m.limit, (uint32_t)pid, 0, kernel };
-	map->mapping = profile_add_mapping(r->p, &m);
-	return true;
+	perf_maps_add(&r->maps, pid, kernel, &m);
 }
 
 /* "(123:124):(120:120)": the new process has the maps of its parent. They are looked for by the number that
@@ -249,7 +237,6 @@ static void read_fork(struct reader *r, struct str s)
 {
 	struct str at = s, child, parent;
 	uint64_t c, p;
-	uint32_t n = r->maps.n;
 
 	str_cut(&at, '(');
 	if (!at.p)
@@ -259,16 +246,8 @@ static void read_fork(struct reader *r, struct str s)
 	if (!at.p)
 		return;
 	parent = str_cut(&at, ':');
-	if (!str_to_u64(child, &c) || !str_to_u64(parent, &p) || c == p)
-		return;
-	for (uint32_t i = 0; i < n; i++) {
-		if (r->maps.p[i].pid != (uint32_t)p || r->maps.p[i].kernel)
-			continue;
-		if (r->maps.n == MAX_MAPS || !profile_room(r->p, &r->maps, 1))
-			return;
-		r->maps.p[r->maps.n] = r->maps.p[i];
-		r->maps.p[r->maps.n++].pid = (uint32_t)c;
-	}
+	if (str_to_u64(child, &c) && str_to_u64(parent, &p))
+		perf_maps_fork(&r->maps, (uint32_t)c, (uint32_t)p);
 }
 
 static void read_record(struct reader *r, const struct head *h, struct str line)
@@ -277,6 +256,7 @@ static void read_record(struct reader *r, const struct head *h, struct str line)
 	const char *what = memmem(line.p, line.size, "PERF_RECORD_", 12);
 	struct str name, pid;
 	uint64_t p = h->pid, tid;
+	bool kernel;
 
 	at.size -= (size_t)(what - at.p);
 	at.p = what;
@@ -291,40 +271,22 @@ static void read_record(struct reader *r, const struct head *h, struct str line)
 	pid = words_next(&at);
 	if (pid.size && pid.p[pid.size - 1] == ':')
 		pid.size--;
+	kernel = pid.size && pid.p[0] == '-';
 	is_pid(pid, &p, &tid);
-	read_map(r, p, at);
+	/* The kernel and its modules are of process -1. */
+	read_map(r, (uint32_t)p, kernel, at);
 }
 
-/*
- * The newest map counts. With call chains perf prints places in files in place of addresses, unless they are
- * the kernel's; these become addresses again where it is known where the file was mapped.
- */
-static uint32_t mapping_of(struct reader *r, uint64_t *addr, struct str file)
+static int mapping_of(struct reader *r, uint64_t *addr, struct str file, uint32_t *ret, struct err *err)
 {
-	const struct mapped *at_place = NULL;
-	struct profile_mapping m = { 0 };
+	struct profile_mapping m = { .file = profile_add_string(r->p, file) };
+	int done = perf_maps_find(&r->maps, (uint32_t)r->head.pid, m.file, addr, ret, err);
 
-	for (uint32_t i = r->maps.n; i-- > 0;) {
-		const struct mapped *map = &r->maps.p[i];
-		const struct profile_mapping *to = &r->p->mappings.p[map->mapping];
-
-		if (!map->kernel && map->pid != (uint32_t)r->head.pid)
-			continue;
-		if (*addr >= map->start && *addr < map->end)
-			return map->mapping;
-		if (!at_place && !map->kernel && *addr >= to->offset &&
-		    *addr - to->offset < map->end - map->start && str_eq(profile_str(r->p, to->file), file))
-			at_place = map;
-	}
-	if (at_place) {
-		*addr = *addr - r->p->mappings.p[at_place->mapping].offset + at_place->start;
-		return at_place->mapping;
-	}
-	if (!file.size || str_eq(file, STR("[unknown]")))
-		return PROFILE_NONE;
+	if (done < 0 || *ret != PROFILE_NONE || !file.size || str_eq(file, STR("[unknown]")))
+		return done;
 	/* As if the file was mapped at 0. */
-	m.file = profile_add_string(r->p, file);
-	return profile_add_mapping(r->p, &m);
+	*ret = profile_add_mapping(r->p, &m);
+	return 0;
 }
 
 /* ---- frames ---- */
@@ -385,7 +347,8 @@ static int read_frame(struct reader *r, struct str line, struct err *err)
 		return 0; /* into the next, which has the address too */
 	if (r->stack.n == PROFILE_MAX_DEPTH)
 		return err_set(err, ERR_LIMIT, "the stack is deeper than %u", PROFILE_MAX_DEPTH);
-	l.mapping = mapping_of(r, &l.addr, file);
+	if (mapping_of(r, &l.addr, file, &l.mapping, err) < 0)
+		return -1;
 	/* Callers are told by where the call returns to; the call is before that. */
 	if (r->stack.n && l.addr)
 		l.addr--;
@@ -520,9 +483,9 @@ int profile_read_perf(struct str text, const struct profile_limits *limits, stru
 	struct reader *r = NEW(struct reader);
 	int done;
 
-	r->p = profile_new(limits);
+	r->p = r->maps.p = profile_new(limits);
 	done = read_all(r, text, err);
-	free(r->maps.p);
+	perf_maps_done(&r->maps);
 	free(r->stack.p);
 	if (done < 0)
 		profile_free(r->p);

@@ -109,6 +109,29 @@ static void kernels_that_have_a_build_id(void **state)
 	assert_str(profile_str(p, p->mappings.p[0].build_id), "6ecd6ec2");
 }
 
+/* The newest one counts, a child has its parent's, the kernel's modules are everybody's. */
+static void maps_by_process(void **state)
+{
+	AUTO(profile_freep)
+	struct profile *p = read_text(
+		"swapper 0 0.0: PERF_RECORD_MMAP -1/0: [0xffffffffc0000000(0x1000) @ 0]: x [btrfs]\n"
+		"a 7 1.0: PERF_RECORD_MMAP2 7/7: [0x1000(0x2000) @ 0 00:00 1 1]: r-xp /bin/old\n"
+		"a 7 1.1: PERF_RECORD_MMAP2 7/7: [0x1000(0x1000) @ 0 00:00 1 1]: r-xp /bin/new\n"
+		"a 7 1.2: PERF_RECORD_FORK(4103:4103):(7:7)\n"
+		"a 4103 1.3: 1 cycles: \n\t1010 a1 (/bin/new)\n\tffffffffc0000010 k ([btrfs])\n\n"
+		"a 7 1.4: 2 cycles: \n\t2010 a2 (/bin/old)\n\n"
+		"b 9 1.5: 4 cycles: \n\t1010 a3 (/bin/b)\n\n"
+		"a 7 1.6: PERF_RECORD_MMAP2 7/7: [0x2000(0x1000) @ 0 00:00 1 1]: r-xp /bin/newest\n"
+		"a 7 1.7: 8 cycles: \n\t2010 a4 (/bin/newest)\n\n",
+		PROFILE_FORMAT_AUTO);
+	static const char *const files[] = { "/bin/new", "[btrfs]", "/bin/old", "/bin/b", "/bin/newest" };
+
+	for (uint32_t i = 0; i < p->locations.n; i++)
+		assert_str(profile_str(p, p->mappings.p[p->locations.p[i].mapping].file), files[i]);
+	assert_int_equal(p->locations.n, 5);
+	assert_int_equal(p->mappings.p[p->locations.p[1].mapping].start, 0xffffffffc0000000);
+}
+
 static void flat_samples_of_perf(void **state)
 {
 	AUTO(profile_freep)
@@ -176,9 +199,10 @@ static void what_it_is_is_found_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(call_chains_of_perf),  cmocka_unit_test(flat_samples_of_perf),
-		cmocka_unit_test(perf_with_few_fields), cmocka_unit_test(kernels_that_have_a_build_id),
-		cmocka_unit_test(folded_stacks),        cmocka_unit_test(what_it_is_is_found_out),
+		cmocka_unit_test(call_chains_of_perf),     cmocka_unit_test(flat_samples_of_perf),
+		cmocka_unit_test(perf_with_few_fields),    cmocka_unit_test(kernels_that_have_a_build_id),
+		cmocka_unit_test(maps_by_process),         cmocka_unit_test(folded_stacks),
+		cmocka_unit_test(what_it_is_is_found_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
