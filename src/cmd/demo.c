@@ -236,8 +236,8 @@ static int show(struct demo *d, struct err *err)
 	    push(d, "sources", demo_program_sources(), err) < 0)
 		return -1;
 	printf("its debug information is pushed (build ID %s)\n", d->build_id);
-	if (wait_for_names(d))
-		printf("its functions have their names now\n");
+	printf("%s\n", wait_for_names(d) ? "its functions have their names now"
+					 : "its functions get their names in a moment");
 	return 0;
 }
 

@@ -142,6 +142,30 @@ def test_what_is_sent(server, demo, tmp_path):
         assert "usr/src/lode-demo/shop.c" in tar.getnames()
 
 
+def test_named_by_a_server(serve, demo, tmp_path):
+    """Nothing that names it lies anywhere but in what was pushed after the profiles."""
+    (tmp_path / "empty").mkdir()
+    s = serve([tmp_path / "empty"], args=["--symbolize-interval", "1"]).ready()
+    r = demo("--to", s.url, "--slices", 4, "--slice-ms", 400)
+    assert r.returncode == 0 and "have their names now" in r.stdout, r
+    query = urllib.parse.quote('profile:cpu:nanoseconds:cpu:nanoseconds:delta{service="demo-shop"}')
+    graph = json.loads(s.get(f"/api/flamegraph?query={query}&wait=2s").body)
+    names, files, lines = (graph["frames"][k] for k in ("name", "file", "line"))
+    found = {graph["strings"][n]: (graph["strings"][f], line) for n, f, line in zip(names, files, lines)}
+    assert {"serve_request", "search_catalogue", "find_items", "score_item", "sift_down", "match_words", "rebuild_index"} <= set(found)
+    assert found["score_item"][0] == "/usr/src/lode-demo/shop.c", found
+    by_line = json.loads(s.get(f"/api/flamegraph?query={query}&by=line").body)
+    assert any(line > 0 and by_line["strings"][f] == "/usr/src/lode-demo/shop.c"
+               for f, line in zip(by_line["frames"]["file"], by_line["frames"]["line"]))
+    # In the order in which they are called, the inlined ones told.
+    parent, frame, inlined = (graph["nodes"][k] for k in ("parent", "frame", "inlined"))
+    name_of = [graph["strings"][names[f]] if f >= 0 else "" for f in frame]
+    assert any(name_of[i] == "match_words" and inlined[i] and name_of[parent[i]] == "score_item" for i in range(len(frame)))
+    assert s.get("/buildid/" + r.stdout.split("build ID ")[1].split(")")[0] + "/source/usr/src/lode-demo/shop.c").status == 200
+    # A second time there is nothing to do.
+    assert "profiles already" in demo("--to", s.url, "--if-empty").stdout
+
+
 def test_not_where_there_are_profiles(server, demo):
     server.types = ["profile:cpu:nanoseconds:cpu:nanoseconds:delta"]
     r = demo("--to", f"http://127.0.0.1:{server.server_address[1]}", "--if-empty")
