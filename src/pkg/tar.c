@@ -42,6 +42,7 @@ struct tar_reader {
 	bool sparse_now;
 	bool has_long_name, has_long_link;
 	bool pax_member; /* an extended header of its own stands in front of this member */
+	uint8_t header[BLOCK]; /* this member's: what is read behind it takes the lent block away, and its link lies here */
 	struct buf name, long_name, long_link, body;
 	struct pax global, local;
 	struct sparse sparse;
@@ -410,11 +411,9 @@ static int read_member(struct tar_reader *t, const uint8_t *block, uint64_t size
 		       struct err *err)
 {
 	struct pax *l = &t->local, *g = &t->global;
-	uint8_t h[BLOCK];
+	const uint8_t *h = memcpy(t->header, block, BLOCK);
 	int64_t v;
 
-	/* What is read behind it may take the lent piece away. */
-	memcpy(h, block, BLOCK);
 	*m = (struct raw_member){ .size = l->has_size ? l->size : g->has_size ? g->size : size };
 	choose_names(t, h, m);
 	if (parse_number(h + MODE, 8, &v))
