@@ -11,8 +11,8 @@ bool str_starts(struct str s, struct str prefix)
 
 bool str_ends(struct str s, struct str suffix)
 {
-	return s.size >= suffix.size &&
-	       str_eq((struct str){ s.p + (s.size - suffix.size), suffix.size }, suffix);
+	return !suffix.size ||
+	       (s.size >= suffix.size && memcmp(s.p + (s.size - suffix.size), suffix.p, suffix.size) == 0);
 }
 
 int str_cmp(struct str a, struct str b)

@@ -38,10 +38,10 @@ static int sparse_read(struct source *base, uint64_t off, void *buf, size_t n, e
 {
 	struct sparse_source *s = CONTAINER_OF(base, struct sparse_source, base);
 	size_t i = range_find(s, off + 1);
-	const struct range *r = &s->ranges[i];
+	const struct range *r = i < s->n ? &s->ranges[i] : NULL;
 
 	/* All or nothing: a part of it would only make the miss look smaller than what the reader wants. */
-	if (i == s->n || r->off > off || range_end(r) < off + n) {
+	if (!r || r->off > off || range_end(r) < off + n) {
 		s->missed = true;
 		s->missed_off = off;
 		s->missed_n = n;

@@ -41,8 +41,9 @@ struct tar_reader {
 	uint64_t pad;  /* behind it */
 	bool sparse_now;
 	bool has_long_name, has_long_link;
-	bool pax_member; /* an extended header of its own stands in front of this member */
-	uint8_t header[BLOCK]; /* this member's: what is read behind it takes the lent block away, and its link lies here */
+	bool pax_member;       /* an extended header of its own stands in front of this member */
+	uint8_t header[BLOCK]; /* this member's: what is read behind it takes the lent block away, and its
+				  link lies here */
 	struct buf name, long_name, long_link, body;
 	struct pax global, local;
 	struct sparse sparse;

@@ -206,7 +206,8 @@ static bool answer(struct conn *c, const char *head, const struct fault_rule *r)
 	if (r->fault == FAULT_ENDLESS)
 		while (put_body(c, &endless, r->body.p, r->body.size))
 			;
-	return r->fault != FAULT_ENDLESS && send_body(c, r, r->body.p + from, (size_t)(to - from));
+	return r->fault != FAULT_ENDLESS &&
+	       send_body(c, r, to > from ? r->body.p + from : NULL, (size_t)(to - from));
 }
 
 /* true: the connection is good for another request. */
