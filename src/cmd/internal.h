@@ -58,6 +58,12 @@ struct settings {
 		int64_t wait_s;
 		bool if_empty;
 	} demo;
+	struct keep_profiles_settings {
+		const char *dir; /* NULL: in the data directory */
+		int64_t max_age_ms;
+		uint64_t max_size;
+		bool on;
+	} profiles;
 	const char *tokens; /* NULL: in the data directory */
 	const char *scope;  /* of a new token */
 	struct upstream_settings {
@@ -154,7 +160,7 @@ extern const struct option_group group_state, group_scanning, group_output, grou
 /* Of profiles: files and their formats; what of them is shown. */
 extern const struct option_group group_profile_files, group_profile_view;
 
-#define COMMAND_MAX_GROUPS 8
+#define COMMAND_MAX_GROUPS 10
 struct command {
 	const char *name, *args, *summary;
 	const char *examples;

@@ -99,8 +99,47 @@ static const struct option_row store_rows[] = {
 };
 static const struct option_group storing = { "Store and pushing", store_rows };
 
+/* "30d"; a number alone is seconds, as with other options. */
+static int set_max_age(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
+{
+	static const struct {
+		char name;
+		int64_t ms;
+	} units[] = {
+		{ 's', 1000 }, { 'm', 60000 }, { 'h', 3600000 }, { 'd', 86400000 }, { 'w', 604800000 }
+	};
+	struct str number = str_of(value);
+	int64_t unit = 1000;
+	uint64_t n;
+
+	for (size_t i = 0; number.size && i < ARRAY_SIZE(units); i++)
+		if (number.p[number.size - 1] == units[i].name) {
+			unit = units[i].ms;
+			number.size--;
+			break;
+		}
+	if (!str_to_u64(number, &n) || n > (uint64_t)(INT64_MAX / 604800000))
+		return err_set(err, ERR_INVALID, "'%s' is not a time (such as 12h, 30d, 8w)", value);
+	s->profiles.max_age_ms = (int64_t)n * unit;
+	return 0;
+}
+
+static const struct option_row profile_rows[] = {
+	{ 0, "profiles", "DIR", "where profiles that were sent are kept [DATA/profiles]",
+	  OPT_TEXT(profiles.dir) },
+	{ 0, "profiles-max-age", "TIME", "how long: 12h, 30d, 8w; 0: as long as there is room [0]",
+	  OPT_CALL(set_max_age) },
+	{ 0, "profiles-max-size", "SIZE", "how much of them; the oldest go first; 0: no limit [10G]",
+	  OPT_SIZE(profiles.max_size) },
+	{ 0, "no-profiles", NULL, "take no profiles", OPT_OFF(profiles.on) },
+	{ 0 },
+};
+static const struct option_group profiles = { "Profiles", profile_rows };
+
 static void defaults(struct settings *s)
 {
+	s->profiles.on = true;
+	s->profiles.max_size = (uint64_t)10 << 30;
 	service_defaults(s);
 	s->upstream.by_default = true;
 	s->scan.files = s->scan.packages = s->scan.watch = true;
@@ -130,8 +169,8 @@ const struct command command_serve = {
 	.examples = "  lode serve                              this machine's own files, at localhost:8002\n"
 		    "  lode serve --listen :8002 /srv/debs     a package archive, for everybody\n"
 		    "  DEBUGINFOD_URLS=http://localhost:8002 gdb /usr/bin/ls\n",
-	.groups = { &group_state, &http, &group_scanning, &keeping, &group_upstream, &storing, &caches,
-		    &limits },
+	.groups = { &group_state, &http, &group_scanning, &keeping, &group_upstream, &storing, &profiles,
+		    &caches, &limits },
 	.configured = true,
 	.max_args = SIZE_MAX,
 	.defaults = defaults,

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include "cmd/groom.h"
 #include "cmd/internal.h"
 
 #define STOP_GRACE_MS  5000
@@ -27,6 +28,8 @@ struct service {
 	struct resolver *upstream; /* belongs to the resolver; NULL: none */
 	struct resolver *resolver;
 	struct symbolizer *symbolizer;
+	struct profilestore *profiles; /* NULL: none are taken */
+	struct groomer *groomer;
 	struct server *server;
 	struct pool *helpers; /* decode ahead */
 	const char *data;
@@ -196,6 +199,22 @@ static int open_resolvers(struct service *v, const struct resolve_index_options 
 	return 0;
 }
 
+static int open_profiles(struct service *v, const struct settings *s, const char *data, struct err *err)
+{
+	AUTO(mem_freep)
+	char *dir = s->profiles.dir ? mem_strdup(s->profiles.dir) : mem_printf("%s/profiles", data);
+	const struct profilestore_options opts = { .dir = dir,
+						   .max_age_ms = s->profiles.max_age_ms,
+						   .max_size = s->profiles.max_size };
+
+	/* A passive one is a guest in another's folder. */
+	if (!s->profiles.on || s->scan.passive)
+		return 0;
+	if (profilestore_open(&opts, &v->profiles, err) < 0)
+		return err_in(err, "profiles");
+	return groomer_start(v->profiles, &v->groomer, err);
+}
+
 static int start(struct service *v, struct settings *s, const struct service_places *places, struct err *err)
 {
 	AUTO(mem_freep)
@@ -232,11 +251,14 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 	    open_resolvers(v, &resolve, &upstreams, places->data, err) < 0)
 		return -1;
 
+	if (open_profiles(v, s, places->data, err) < 0)
+		return -1;
 	symbolize.resolver = v->resolver;
 	symbolize.store = v->store;
 	symbolize.spool_dir = places->data;
 	v->symbolizer = symbolizer_new(&symbolize);
 	server.symbolizer = v->symbolizer;
+	server.profiles = v->profiles;
 	server.resolver = v->resolver;
 	server.store = v->store;
 	server.tokens_path = tokens;
@@ -261,6 +283,8 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 static void stop(struct service *v)
 {
 	server_stop(v->server, STOP_GRACE_MS);
+	groomer_stop(v->groomer);
+	profilestore_close(v->profiles);
 	symbolizer_free(v->symbolizer);
 	/* With it all that is on its way ends; then nobody holds the resolver any more. */
 	net_free(v->net);

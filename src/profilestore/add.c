@@ -317,7 +317,7 @@ int profilestore_add(struct profilestore *s, const struct profile *p, const stru
 		free(a);
 		return -1;
 	}
-	writer_submit(s, &a->job);
+	profilestore_writer_submit(s, &a->job);
 	return 0;
 }
 

@@ -140,12 +140,12 @@ struct job {
 	struct err err;
 	bool refused;
 };
-int writer_start(struct profilestore *s, struct err *err);
-void writer_stop(struct profilestore *s); /* does what is waiting */
+int profilestore_writer_start(struct profilestore *s, struct err *err);
+void profilestore_writer_stop(struct profilestore *s); /* does what is waiting */
 /* Waits for room. */
-void writer_submit(struct profilestore *s, struct job *j);
+void profilestore_writer_submit(struct profilestore *s, struct job *j);
 /* Submits it and waits: 0 and error as told to done(), which may be NULL. */
-int writer_run(struct profilestore *s, struct job *j, struct err *err);
+int profilestore_writer_run(struct profilestore *s, struct job *j, struct err *err);
 
 /* ---- reading ---- */
 

@@ -217,5 +217,5 @@ int profilestore_name(struct profilestore *s, const struct profilestore_name *na
 				.n_tried = n_tried,
 				.words = words };
 
-	return writer_run(s, &j.job, err);
+	return profilestore_writer_run(s, &j.job, err);
 }

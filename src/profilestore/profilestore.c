@@ -37,7 +37,7 @@ int profilestore_open(const struct profilestore_options *o, struct profilestore 
 	pthread_mutex_init(&s->groom_lock, NULL);
 	meta_init(&s->meta, o->max_metadata ? MAX(o->max_metadata, MAX_METADATA_LEAST) : MAX_METADATA_USUAL);
 	if (open_db(s, err) == 0 && profilestore_load(s, err) == 0 && names_open(s, s->db, err) == 0 &&
-	    writer_start(s, err) == 0) {
+	    profilestore_writer_start(s, err) == 0) {
 		*ret = s;
 		return 0;
 	}
@@ -49,7 +49,7 @@ void profilestore_close(struct profilestore *s)
 {
 	if (!s)
 		return;
-	writer_stop(s);
+	profilestore_writer_stop(s);
 	names_close(s);
 	while (s->n_readers)
 		db_close(s->readers[--s->n_readers]);

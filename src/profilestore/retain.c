@@ -99,7 +99,7 @@ static int expire(struct profilestore *s, struct series *x, int64_t before_ms, s
 {
 	struct expiry e = { .job = { .apply = apply }, .x = x, .before_ms = before_ms };
 
-	if (writer_run(s, &e.job, err) < 0)
+	if (profilestore_writer_run(s, &e.job, err) < 0)
 		return -1;
 	atomic_fetch_add(&s->n_expired, e.n);
 	/* Sums that reach over what is gone are made again of what is left. */

@@ -132,7 +132,7 @@ static int make(struct profilestore *s, struct db *db, struct series *x, int lev
 	u.period = sums->period;
 	u.first_ms = sums->first_ms;
 	sums_write(sums, &u.data);
-	r = writer_run(s, &u.job, err);
+	r = profilestore_writer_run(s, &u.job, err);
 	buf_done(&u.data);
 	return r;
 }

@@ -411,5 +411,5 @@ int segments_groom(struct profilestore *s, bool *ret_more, struct err *err)
 
 	reader_give(s, db);
 	*ret_more = x.any;
-	return r == 0 && x.any ? writer_run(s, &x.job, err) : r;
+	return r == 0 && x.any ? profilestore_writer_run(s, &x.job, err) : r;
 }

@@ -113,7 +113,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-int writer_start(struct profilestore *s, struct err *err)
+int profilestore_writer_start(struct profilestore *s, struct err *err)
 {
 	struct writer *w = NEW(struct writer);
 	int code;
@@ -131,7 +131,7 @@ int writer_start(struct profilestore *s, struct err *err)
 	return err_os(err, code, "starting the thread that writes profiles");
 }
 
-void writer_stop(struct profilestore *s)
+void profilestore_writer_stop(struct profilestore *s)
 {
 	struct writer *w = s->writer;
 
@@ -149,7 +149,7 @@ void writer_stop(struct profilestore *s)
 	s->writer = NULL;
 }
 
-void writer_submit(struct profilestore *s, struct job *j)
+void profilestore_writer_submit(struct profilestore *s, struct job *j)
 {
 	struct writer *w = s->writer;
 
@@ -198,13 +198,13 @@ static void done_inner(struct profilestore *s, struct job *j, const struct err *
 	pthread_mutex_unlock(&w->lock);
 }
 
-int writer_run(struct profilestore *s, struct job *j, struct err *err)
+int profilestore_writer_run(struct profilestore *s, struct job *j, struct err *err)
 {
 	struct waiting w = { .job = { .apply = apply_inner, .done = done_inner }, .inner = j, .err = err };
 
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.cond, NULL);
-	writer_submit(s, &w.job);
+	profilestore_writer_submit(s, &w.job);
 	pthread_mutex_lock(&w.lock);
 	while (!w.over)
 		pthread_cond_wait(&w.cond, &w.lock);

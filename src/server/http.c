@@ -326,6 +326,26 @@ void http_args(struct http_conn *c, const char *name, void (*fn)(void *arg, cons
 	MHD_get_connection_values(mhd(c), MHD_GET_ARGUMENT_KIND, one_arg, &a);
 }
 
+struct all_args {
+	void (*fn)(void *arg, const char *name, const char *value);
+	void *arg;
+};
+
+static enum MHD_Result any_arg(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct all_args *a = arg;
+
+	a->fn(a->arg, name, value ? value : "");
+	return MHD_YES;
+}
+
+void http_all_args(struct http_conn *c, void (*fn)(void *arg, const char *name, const char *value), void *arg)
+{
+	struct all_args a = { fn, arg };
+
+	MHD_get_connection_values(mhd(c), MHD_GET_ARGUMENT_KIND, any_arg, &a);
+}
+
 const struct sockaddr *http_peer(struct http_conn *c)
 {
 	return MHD_get_connection_info(mhd(c), MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;

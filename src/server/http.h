@@ -78,6 +78,8 @@ const char *http_arg(struct http_conn *c,
 		     const char *name); /* of the query, still escaped but for '+'; "" when it has no '=' */
 /* Each value that the query has under this name, escaped likewise. */
 void http_args(struct http_conn *c, const char *name, void (*fn)(void *arg, const char *value), void *arg);
+/* All that the query has, in its order. */
+void http_all_args(struct http_conn *c, void (*fn)(void *arg, const char *name, const char *value), void *arg);
 const struct sockaddr *http_peer(struct http_conn *c);
 /* From the handler or a stream's read: hold it until http_resume(), which may be called from now on, by any
  * thread, once. */

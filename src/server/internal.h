@@ -16,6 +16,7 @@
  *   push.c, push_*.c, push.h, token.c          what changes the store, and who may
  *   post.c, post.h                  bodies that are taken whole, for those below
  *   symbolize.c, symbolize_*.c, symbolize.h   addresses to frames
+ *   profiles.c, profiles_*.c, profiles.h   profiles in, and what they come to out
  *   json.c                          what those of them that answer JSON share
  *   metrics.c, access.c, limit.c    counters, access log, rate limit
  *   server.c                        puts them together
@@ -44,6 +45,7 @@ struct hot;
 struct limit;
 struct post;
 struct access_log;
+struct api;
 struct ready;
 struct request;
 
@@ -55,6 +57,8 @@ enum request_type { /* the first ones are enum resolve_kind */
 		    TYPE_PAGE,
 		    TYPE_PUSH,
 		    TYPE_SYMBOLIZE,
+		    TYPE_INGEST, /* profiles in */
+		    TYPE_VIEW,   /* and out */
 		    TYPE_OTHER,
 		    N_TYPES,
 };
@@ -126,6 +130,7 @@ struct request {
 	struct http_reply *reply;
 	struct post *post;         /* NULL: its body is not taken by post.c. In the arena */
 	struct ask *ask;           /* NULL: it asks for no frames. In the arena */
+	struct api *api;           /* NULL: it is not about profiles. In the arena */
 	struct push_request *push; /* NULL: it changes nothing. In the arena */
 	/* what was replied, for the log */
 	unsigned status;
@@ -391,6 +396,8 @@ struct server {
 	int64_t started_mono_ms;
 	atomic_size_t ring_bytes; /* held by rings */
 	atomic_size_t ask_bytes;  /* of bodies that ask for frames */
+	atomic_size_t api_bytes;  /* of bodies with profiles */
+	atomic_size_t take_bytes; /* of profiles that wait for the store */
 	atomic_bool is_ready;     /* /readyz; the wait thread asks the scan */
 	pthread_mutex_t index_lock;
 	struct index *index; /* under index_lock; for status.c; NULL: not opened yet */

@@ -90,6 +90,29 @@ json_t *json_lossy(struct str s)
 	return json_stringn((const char *)clean.p, clean.size);
 }
 
+/* Two bytes, "[]", make a list of a hundred: they are counted before any is made. */
+json_t *json_load_bytes(struct bytes body, size_t max_lists, size_t max_values, struct err *err)
+{
+	size_t n_lists = 0, n_values = 0;
+	json_error_t why;
+	json_t *all;
+
+	for (size_t i = 0; i < body.size; i++) {
+		n_lists += body.p[i] == '[' || body.p[i] == '{';
+		n_values += body.p[i] == ',';
+	}
+	if (n_lists > max_lists || n_values > max_values) {
+		(void)err_set(err, ERR_LIMIT,
+			      "more than %zu lists and objects, or %zu values: ask in several", max_lists,
+			      max_values);
+		return NULL;
+	}
+	all = json_loadb((const char *)body.p, body.size, JSON_REJECT_DUPLICATES, &why);
+	if (!all)
+		(void)err_set(err, ERR_INVALID, "no JSON: line %d: %s", why.line, why.text);
+	return all;
+}
+
 void json_reply(struct request *req, json_t *all)
 {
 	char *text = json_dumps(all, JSON_COMPACT | JSON_ESCAPE_SLASH);

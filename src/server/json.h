@@ -12,6 +12,8 @@ json_t *json_number(uint64_t n);
 json_t *json_lossy(struct str s);
 /* A string with its quotes, likewise, for JSON that is written without making objects of it. */
 void json_add_string(struct buf *b, struct str s);
+/* What would take much more memory than it has bytes is ERR_LIMIT. NULL: err says why. */
+json_t *json_load_bytes(struct bytes body, size_t max_lists, size_t max_values, struct err *err);
 /* The reply to a job's request; takes @all. */
 void json_reply(struct request *req, json_t *all);
 

@@ -26,6 +26,8 @@ static const char *const types[N_TYPES] = {
 	[TYPE_PAGE] = "page",
 	[TYPE_PUSH] = "push",
 	[TYPE_SYMBOLIZE] = "symbolize",
+	[TYPE_INGEST] = "ingest",
+	[TYPE_VIEW] = "view",
 	[TYPE_OTHER] = "other",
 };
 static const char *const results[] = { "file",         ".rpm archive", ".deb archive", ".ddeb archive",
@@ -116,6 +118,31 @@ static const struct metric_family symbolize_bytes = { "lode_symbolize_bytes",
 static const struct metric_family symbolize_flights = { "lode_symbolize_flights",
 							"Symbol tables that are being made or waited for.",
 							METRIC_GAUGE, "", NULL };
+
+static const struct metric_family profiles_taken = { "lode_profiles_total",
+						     "Profiles that came in, by what became of them.",
+						     METRIC_GAUGE, "outcome", NULL };
+static const struct metric_family profiles_kept = { "lode_profiles", "Profiles that are kept.", METRIC_GAUGE,
+						    "", NULL };
+static const struct metric_family profiles_samples = { "lode_profiles_samples", "Samples in them.",
+						       METRIC_GAUGE, "", NULL };
+static const struct metric_family profiles_series = { "lode_profiles_series",
+						      "Profile types and sets of labels that were seen.",
+						      METRIC_GAUGE, "", NULL };
+static const struct metric_family profiles_locations = {
+	"lode_profiles_locations", "Places in binaries that profiles have, named or still without a name.",
+	METRIC_GAUGE, "names", NULL
+};
+static const struct metric_family profiles_stacks = { "lode_profiles_stacks", "Stacks that were seen.",
+						      METRIC_GAUGE, "", NULL };
+static const struct metric_family profiles_bytes = {
+	"lode_profiles_bytes", "What profiles take on disk, and what is known of them in memory.",
+	METRIC_GAUGE, "where", NULL
+};
+static const struct metric_family profiles_queue = {
+	"lode_profiles_queue_bytes", "Bodies that come in, and profiles that wait to be written.",
+	METRIC_GAUGE, "what", NULL
+};
 
 void metrics_begin(enum request_type type)
 {
@@ -268,6 +295,28 @@ static void collect_upstream(struct server *s)
 	net_each_server(s->opts.net, collect_server, NULL);
 }
 
+static void collect_profiles(struct server *s)
+{
+	struct profilestore_stats st;
+
+	profilestore_stats(s->opts.profiles, &st);
+	metric_set(metric_get(&profiles_taken, "added"), (int64_t)st.n_added);
+	metric_set(metric_get(&profiles_taken, "duplicate"), (int64_t)st.n_duplicates);
+	metric_set(metric_get(&profiles_taken, "refused"), (int64_t)st.n_refused);
+	metric_set(metric_get(&profiles_taken, "expired"), (int64_t)st.n_expired);
+	metric_set(metric_get(&profiles_kept), (int64_t)st.n_profiles);
+	metric_set(metric_get(&profiles_samples), (int64_t)st.n_samples);
+	metric_set(metric_get(&profiles_series), (int64_t)st.n_series);
+	metric_set(metric_get(&profiles_locations, "named"),
+		   (int64_t)(st.n_locations - MIN(st.n_unnamed, st.n_locations)));
+	metric_set(metric_get(&profiles_locations, "unnamed"), (int64_t)st.n_unnamed);
+	metric_set(metric_get(&profiles_stacks), (int64_t)st.n_stacks);
+	metric_set(metric_get(&profiles_bytes, "disk"), (int64_t)st.data_size);
+	metric_set(metric_get(&profiles_bytes, "memory"), (int64_t)st.metadata_size);
+	metric_set(metric_get(&profiles_queue, "bodies"), (int64_t)atomic_load(&s->api_bytes));
+	metric_set(metric_get(&profiles_queue, "profiles"), (int64_t)atomic_load(&s->take_bytes));
+}
+
 static void collect(void *arg)
 {
 	struct server *s = arg;
@@ -283,6 +332,8 @@ static void collect(void *arg)
 		collect_store(s);
 	if (s->opts.symbolizer)
 		collect_symbolizer(s);
+	if (s->opts.profiles)
+		collect_profiles(s);
 	if (!s->cache)
 		return;
 	cache_stats(s->cache, &c);

@@ -104,9 +104,8 @@ static bool is_loopback(struct http_conn *conn)
 	return false;
 }
 
-/* 0 and the token's name, or the status. */
-static unsigned authorize(struct push *p, struct http_conn *conn, enum token_scope scope,
-			  char name[TOKEN_MAX_NAME], const char **ret_text)
+unsigned push_authorize(struct push *p, struct http_conn *conn, enum token_scope scope,
+			char name[TOKEN_MAX_NAME], const char **ret_text)
 {
 	const char *auth = http_header(conn, "Authorization");
 
@@ -146,13 +145,13 @@ unsigned push_may_read(struct push *p, struct http_conn *conn, const char **ret_
 {
 	char name[TOKEN_MAX_NAME];
 
-	return authorize(p, conn, TOKEN_READ, name, ret_text);
+	return push_authorize(p, conn, TOKEN_READ, name, ret_text);
 }
 
 static bool may(struct request *req, enum token_scope scope)
 {
 	const char *text = "";
-	unsigned status = authorize(req->s->push, req->conn, scope, req->push->token, &text);
+	unsigned status = push_authorize(req->s->push, req->conn, scope, req->push->token, &text);
 
 	return status ? refuse(req, status, text) : true;
 }

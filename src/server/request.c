@@ -7,6 +7,7 @@
  * a worker.
  */
 #include "server/post.h"
+#include "server/profiles.h"
 #include "server/push.h"
 #include "server/symbolize.h"
 
@@ -103,6 +104,7 @@ static enum request_type type_of(const struct route *route)
 		[ROUTE_STATUS] = TYPE_STATUS,     [ROUTE_FAILURES] = TYPE_STATUS,
 		[ROUTE_PAGE] = TYPE_PAGE,         [ROUTE_SYMBOLIZE] = TYPE_SYMBOLIZE,
 		[ROUTE_SYMBOLZ] = TYPE_SYMBOLIZE, [ROUTE_SYMBOLICATE_V5] = TYPE_SYMBOLIZE,
+		[ROUTE_API] = TYPE_VIEW,
 	};
 
 	return route->kind == ROUTE_ARTIFACT ? (enum request_type)route->resolve.kind : types[route->kind];
@@ -372,6 +374,8 @@ static enum http_result begin(struct first *f, void **ctx)
 	case ROUTE_SYMBOLZ:
 	case ROUTE_SYMBOLICATE_V5:
 		return begin_job(f, &route, ask_get_job, ctx);
+	case ROUTE_API:
+		return begin_job(f, &route, api_job, ctx);
 	case ROUTE_HEALTHZ:
 		return send_made(f, &s->made.ok);
 	case ROUTE_READYZ:
@@ -439,7 +443,7 @@ bool request_begin(void *arg, const struct http_request *hr, void **ctx)
 {
 	struct server *s = arg;
 
-	if (ask_begin(s, hr, ctx))
+	if (ask_begin(s, hr, ctx) || (!*ctx && api_begin(s, hr, ctx)))
 		return true;
 	if (*ctx)
 		return false; /* it was refused */
@@ -503,6 +507,8 @@ void request_done(void *arg, struct http_conn *c, void *ctx, bool complete)
 		push_done(req);
 	if (req->ask)
 		ask_done(req);
+	if (req->api)
+		api_done(req);
 	if (req->post)
 		post_done(req);
 	/* It was broken off before anything could be said. */

@@ -53,6 +53,9 @@ static const struct {
 	{ STR("/symbolz"), ROUTE_SYMBOLZ },
 	{ STR("/pprof/symbol"), ROUTE_SYMBOLZ },
 	{ STR("/symbolicate/v5"), ROUTE_SYMBOLICATE_V5 },
+	{ STR("/profiles"), ROUTE_API },
+	{ STR("/ingest"), ROUTE_API },
+	{ STR("/profilestore/writeraw"), ROUTE_API },
 	{ STR("/"), ROUTE_PAGE },
 };
 
@@ -66,7 +69,8 @@ static const struct {
 	{ STR("pprof/symbol"), ROUTE_SYMBOLZ },
 };
 
-static const struct str buildid_prefix = STR("/buildid/"), page_prefix = STR("/web/");
+static const struct str buildid_prefix = STR("/buildid/"), page_prefix = STR("/web/"),
+			api_prefix = STR("/api/");
 
 static struct str skip_slashes(struct str s)
 {
@@ -188,8 +192,14 @@ int route_parse(struct str url, char *room, struct route *ret, const char **ret_
 	for (size_t i = 0; i < ARRAY_SIZE(fixed); i++)
 		if (str_eq(path, fixed[i].path)) {
 			ret->kind = fixed[i].kind;
+			ret->file = ret->kind == ROUTE_API ? path : STR("");
 			return 0;
 		}
+	if (str_starts(path, api_prefix)) {
+		ret->kind = ROUTE_API;
+		ret->file = path;
+		return 0;
+	}
 	if (str_starts(path, page_prefix)) {
 		ret->kind = ROUTE_PAGE;
 		ret->file = (struct str){ path.p + page_prefix.size, path.size - page_prefix.size };

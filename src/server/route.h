@@ -19,6 +19,7 @@ enum route_kind {
 	ROUTE_SYMBOLIZE,      /* of a build ID in `resolve`, if it has one */
 	ROUTE_SYMBOLZ,        /* likewise */
 	ROUTE_SYMBOLICATE_V5,
+	ROUTE_API,  /* of profiles; `file` is the whole path: profiles.c has the table */
 	ROUTE_PAGE, /* `file` of the page; empty: "/" */
 	ROUTE_N_KINDS,
 };

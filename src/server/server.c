@@ -134,7 +134,7 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 		s->limit = limit_new(s->opts.rate_per_ip);
 	if (s->opts.access_log)
 		s->access = access_new(STDERR_FILENO);
-	if (s->opts.store || s->opts.require_read_token)
+	if (s->opts.store || s->opts.profiles || s->opts.require_read_token)
 		s->push = push_new(s);
 	make_replies(s);
 	r = page_new(s, &s->page, err);

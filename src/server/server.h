@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "profilestore/profilestore.h"
 #include "symbolize/symbolize.h"
 
 struct server;
@@ -15,6 +16,7 @@ struct server_options {
 	struct resolver *resolver;  /* borrowed */
 	struct store *store;        /* borrowed: takes pushes; NULL: none */
 	struct symbolizer *symbolizer; /* borrowed: for addresses; NULL: they are not translated. Is told to stop first */
+	struct profilestore *profiles; /* borrowed; NULL: no profiles are taken or shown */
 	const char *tokens_path;    /* who may push (token.h); NULL: none */
 	uint64_t max_push;          /* bytes of one object; 0: 16 GiB */
 	bool require_read_token;    /* all but /healthz and /readyz needs a token */

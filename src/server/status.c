@@ -252,6 +252,31 @@ static json_t *store_json(struct server *s, struct arena *a)
 	return j;
 }
 
+static json_t *profile_figures(struct profilestore *profiles)
+{
+	struct profilestore_stats st;
+	json_t *j = json_object();
+
+	profilestore_stats(profiles, &st);
+	json_object_set_new(j, "profiles", json_number(st.n_profiles));
+	json_object_set_new(j, "samples", json_number(st.n_samples));
+	json_object_set_new(j, "series", json_number(st.n_series));
+	json_object_set_new(j, "locations", json_number(st.n_locations));
+	json_object_set_new(j, "unnamed", json_number(st.n_unnamed));
+	json_object_set_new(j, "stacks", json_number(st.n_stacks));
+	json_object_set_new(j, "functions", json_number(st.n_functions));
+	json_object_set_new(j, "binaries", json_number(st.n_binaries));
+	json_object_set_new(j, "bytes", json_number(st.data_size));
+	json_object_set_new(j, "memory", json_number(st.metadata_size));
+	json_object_set_new(j, "added", json_number(st.n_added));
+	json_object_set_new(j, "duplicates", json_number(st.n_duplicates));
+	json_object_set_new(j, "refused", json_number(st.n_refused));
+	json_object_set_new(j, "expired", json_number(st.n_expired));
+	json_object_set_new(j, "oldest", json_integer(st.oldest_ms));
+	json_object_set_new(j, "latest", json_integer(st.latest_ms));
+	return j;
+}
+
 void status_job(struct request *req)
 {
 	struct server *s = req->s;
@@ -270,6 +295,8 @@ void status_job(struct request *req)
 		json_object_set_new(all, "upstream", upstream_figures(s, &req->arena));
 	if (s->opts.store)
 		json_object_set_new(all, "store", store_json(s, &req->arena));
+	if (s->opts.profiles)
+		json_object_set_new(all, "profiles", profile_figures(s->opts.profiles));
 	if (s->cache)
 		json_object_set_new(all, "cache", cache_figures(s->cache));
 	json_reply(req, all);

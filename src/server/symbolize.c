@@ -276,28 +276,9 @@ void ask_add_path(const struct symtab_frame *f, struct buf *b)
 
 /* ---- reading ---- */
 
-/* Two bytes, "[]", make a list of a hundred: they are counted before any is made. */
 json_t *ask_load_json(const struct ask *a, struct err *err)
 {
-	size_t n_lists = 0, n_values = 0;
-	json_error_t why;
-	json_t *all;
-
-	for (size_t i = 0; i < a->body.size; i++) {
-		uint8_t c = a->body.p[i];
-
-		n_lists += c == '[' || c == '{';
-		n_values += c == ',';
-	}
-	if (n_lists > ASK_MAX_LISTS || n_values > ASK_MAX_VALUES) {
-		(void)err_set(err, ERR_LIMIT, "more than %u lists and objects, or %u values: ask in several",
-			      ASK_MAX_LISTS, ASK_MAX_VALUES);
-		return NULL;
-	}
-	all = json_loadb((const char *)a->body.p, a->body.size, JSON_REJECT_DUPLICATES, &why);
-	if (!all)
-		(void)err_set(err, ERR_INVALID, "no JSON: line %d: %s", why.line, why.text);
-	return all;
+	return json_load_bytes(a->body, ASK_MAX_LISTS, ASK_MAX_VALUES, err);
 }
 
 bool ask_number_text(struct str s, bool hex, uint64_t *ret)

@@ -136,6 +136,9 @@ static void model_route(const uint8_t *data, size_t size, char *room, struct mod
 		      { "/symbolz", ROUTE_SYMBOLZ },
 		      { "/pprof/symbol", ROUTE_SYMBOLZ },
 		      { "/symbolicate/v5", ROUTE_SYMBOLICATE_V5 },
+		      { "/profiles", ROUTE_API },
+		      { "/ingest", ROUTE_API },
+		      { "/profilestore/writeraw", ROUTE_API },
 		      { "/", ROUTE_PAGE } };
 	const char *p = room;
 
@@ -162,6 +165,12 @@ static void model_route(const uint8_t *data, size_t size, char *room, struct mod
 			m->status = 0;
 			m->kind = fixed[i].kind;
 		}
+	if (m->status && strncmp(p, "/api/", 5) == 0) {
+		m->status = 0;
+		m->kind = ROUTE_API;
+	}
+	if (m->kind == ROUTE_API)
+		m->arg = p;
 }
 
 static bool climbs(struct str path)
@@ -191,7 +200,7 @@ static void check_same(const struct route *route, const struct model *m)
 	char hex[BUILD_ID_HEX_SIZE];
 
 	FUZZ_CHECK(route->kind == m->kind);
-	if (route->kind == ROUTE_PAGE)
+	if (route->kind == ROUTE_PAGE || route->kind == ROUTE_API)
 		FUZZ_CHECK(str_eq(route->file, str_of(m->arg)));
 	FUZZ_CHECK(strcmp(build_id_hex(&what->id, hex), m->id) == 0);
 	if (route->kind != ROUTE_ARTIFACT)

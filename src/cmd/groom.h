@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A thread of low priority that grooms a profile store (profilestore_groom()).
+ */
+#pragma once
+
+#include "profilestore/profilestore.h"
+
+struct groomer;
+int groomer_start(struct profilestore *profiles, struct groomer **ret, struct err *err);
+void groomer_stop(struct groomer *g); /* a step is ended first; takes NULL */

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles over HTTP: what its files share. docs/profiles.md and openapi.json have the paths.
+ *
+ *   profiles.c            the table of paths; a request from its headers to its reply
+ *   profiles_args.c       parameters
+ *   profiles_write.c      JSON, written without making objects of it
+ *   profiles_lists.c      types, labels, series, profiles
+ *   profiles_view.c       what is asked for, merged, as a tree of calls; waiting for names
+ *   profiles_flamegraph.c, profiles_top.c, profiles_lines.c, profiles_download.c   looked at
+ *   profiles_take.c       what comes in, given to the store
+ *   profiles_parca.c, profiles_pyroscope.c, profiles_forms.c   the same as others send it
+ *
+ * Bodies are taken by post.c; all else happens on workers.
+ */
+#pragma once
+
+#include "profile/tree.h"
+#include "profilestore/profilestore.h"
+#include "server/internal.h"
+
+#define API_MAX_ARGS         128u
+#define API_MAX_VALUE        8192u /* bytes of a parameter, decoded */
+#define API_MAX_MEMORY       ((uint64_t)1 << 30) /* of what one answer is made of */
+#define API_MAX_BODY         MIB(64)
+#define API_MAX_BODIES       MIB(256)                /* of all that are under way */
+#define API_MAX_DECODED      ((uint64_t)256 << 20)   /* of one body */
+#define API_MAX_DECODED_ALL  ((uint64_t)1 << 30)     /* memory of the profiles that wait for the store */
+#define API_USUAL_NODES      100000u                 /* of a flame graph, where nothing else is asked for */
+#define API_MAX_NODES        1000000u
+#define API_MAX_WAIT_MS      60000
+
+struct api;
+
+/* What a route returns beside 0 (a->out is the answer) and -1 (err says why not). */
+enum {
+	API_GOES_ON = 1, /* api_end() will be called */
+	API_SLEEPS = 2,  /* run again in req->sleep_ms */
+};
+
+struct api_route {
+	const char *method; /* GET or POST */
+	const char *path;   /* a star is one part of it, in a->star */
+	const char *args;   /* names of the parameters, with blanks between; "*": any */
+	int (*run)(struct api *a, struct err *err);
+};
+extern const struct api_route api_routes[]; /* ended by one without a method */
+
+struct api {
+	struct request *req; /* NULL: for fuzzing */
+	struct arena *arena;
+	struct profilestore *store;
+	const struct api_route *route;
+	struct str star;
+	struct api_arg {
+		struct str name, value;
+	} * args;
+	size_t n_args;
+	int64_t now_ms; /* what "now" means */
+	struct bytes body;
+	/* What is answered. */
+	struct buf out;
+	unsigned status;      /* 0: 200 */
+	const char *type;     /* NULL: JSON */
+	const char *filename; /* NULL: it is no download */
+	/* Of who waits for names. */
+	int64_t wait_until_ms; /* monotonic; 0: not known yet */
+	uint64_t n_unnamed;    /* when it was looked at last */
+	bool looked;
+	struct selector *selectors[2];
+	struct take *take; /* NULL: it brings no profiles. Its own guard */
+};
+
+/* ---- for request.c ---- */
+
+/* Is this one with another method than GET for us? Then @ctx is its request; true: its body is wanted. */
+bool api_begin(struct server *s, const struct http_request *hr, void **ctx);
+void api_job(struct request *req); /* GET */
+void api_done(struct request *req);
+
+/* ---- replies ---- */
+
+/* {"error": @text} */
+void api_refuse(struct request *req, unsigned status, const char *text);
+/* Of API_GOES_ON: the reply is made of a->out, or of @err; the request may be gone when this returns. From any thread. */
+void api_end(struct api *a, const struct err *err);
+
+/* ---- profiles_args.c ---- */
+
+/* Of a query, as it came. ERR_INVALID: a broken escape. */
+int api_arg_add(struct api *a, struct str name, struct str value, struct err *err);
+/* Only those that the route knows, each once. */
+int api_args_check(const struct api *a, struct err *err);
+struct str api_text(const struct api *a, const char *name); /* empty: none */
+const char *api_cstr(const struct api *a, const char *name); /* in the arena; NULL: none, or empty */
+int api_number(const struct api *a, const char *name, uint64_t usual, uint64_t max, uint64_t *ret, struct err *err);
+int api_flag(const struct api *a, const char *name, bool *ret, struct err *err); /* 1, true, yes; 0, false, no */
+/* Milliseconds since 1970, RFC 3339, "now", "now-1h30m". */
+bool api_time_parse(struct str s, int64_t now_ms, int64_t *ret);
+bool api_duration_parse(struct str s, int64_t *ret_ms); /* "2s", "500ms", "1h30m" */
+int api_duration(const struct api *a, const char *name, int64_t usual_ms, int64_t max_ms, int64_t *ret, struct err *err);
+/* query, from, to, profile; of a comparison's other side base, base_from, base_to, base_profile. */
+int api_range(struct api *a, bool base, struct profilestore_range *ret, struct err *err);
+bool api_compares(const struct api *a);
+int api_view(const struct api *a, struct profile_view *ret, struct err *err);
+
+/* ---- profiles_write.c ---- */
+
+void api_add_int(struct buf *b, int64_t v);
+void api_add_key(struct buf *b, const char *name); /* "name":, with a comma before it unless it is an object's first */
+void api_add_int_of(struct buf *b, const char *name, int64_t v);
+void api_add_str_of(struct buf *b, const char *name, struct str s);
+void api_add_labels(struct buf *b, const struct profilestore_label *labels, size_t n); /* "labels":{...} */
+
+/* ---- profiles_view.c ---- */
+
+struct api_merged {
+	struct profilestore_merged side[PROFILE_COLUMNS];
+	bool compares;
+	double scale; /* of side[1] */
+	uint64_t n_pending;
+};
+void api_merged_done(struct api_merged *m);
+/* What is asked for; API_SLEEPS when there will be more names soon and the request may wait for them. */
+int api_merge(struct api *a, struct api_merged *ret, struct err *err);
+int api_tree(struct api *a, const struct api_merged *m, struct profile_tree **ret, struct err *err);
+/* "type":...,"unit":...,"total":...,"base_total":...,"pending":{...} */
+void api_add_head(struct buf *b, const struct api_merged *m, const struct profile_tree *t);
+
+/* ---- routes ---- */
+
+int api_types(struct api *a, struct err *err);
+int api_labels(struct api *a, struct err *err);
+int api_label_values(struct api *a, struct err *err);
+int api_series(struct api *a, struct err *err);
+int api_profiles(struct api *a, struct err *err);
+int api_flamegraph(struct api *a, struct err *err);
+int api_top(struct api *a, struct err *err);
+int api_callers(struct api *a, struct err *err);
+int api_lines(struct api *a, struct err *err);
+int api_download(struct api *a, struct err *err);
+int api_openapi(struct api *a, struct err *err);
+int api_post_profiles(struct api *a, struct err *err);
+int api_post_parca(struct api *a, struct err *err);
+int api_post_pyroscope(struct api *a, struct err *err);
+
+/* ---- profiles_take.c ---- */
+
+/* A profile of these bytes; compressed or not. */
+int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err);
+/* Give it to the store with these labels; takes @p. */
+int take_profile(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels, struct err *err);
+/*
+ * Nothing more comes: all was given, or with @r negative it went wrong as @err says. Drops the body. API_GOES_ON: the reply, which @answer writes, goes out when
+ * the store has told of all.
+ */
+int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct profilestore_receipt *r), struct err *err);
+void take_free(struct take *t); /* takes NULL */
