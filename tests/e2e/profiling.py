@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pprof profiles made by hand, and sending them."""
+
+import http.client
+import json
+import urllib.parse
+
+from test_profile import message, number, varint
+
+CPU = "profile:cpu:nanoseconds:cpu:nanoseconds"
+
+
+class Pprof:
+    """sample(["outer", "inner"], [values...]); an int in a stack is an address of the mapping."""
+
+    def __init__(self, types=(("samples", "count"), ("cpu", "nanoseconds")), mapping=(0, 1 << 40, 0, "/bin/x", ""), time_ms=0, duration_ms=0,
+                 file="/src/x.c"):
+        self.strings, self.functions, self.locations = {"": 0}, {}, {}
+        self.types, self.mapping, self.time_ms, self.duration_ms = types, mapping, time_ms, duration_ms
+        self.file, self.samples = file, b""
+
+    def string(self, s):
+        return self.strings.setdefault(s, len(self.strings))
+
+    def location(self, frame):
+        if isinstance(frame, str):
+            self.functions.setdefault(frame, (len(self.functions) + 1, self.string(frame), self.string(self.file)))
+        return self.locations.setdefault(frame, len(self.locations) + 1)
+
+    def sample(self, stack, values, labels=()):
+        out = message(1, b"".join(varint(self.location(f)) for f in reversed(stack)))
+        out += message(2, b"".join(varint(v) for v in values))
+        for k, v in labels:
+            out += message(3, number(1, self.string(k)) + (number(2, self.string(v)) if isinstance(v, str) else number(3, v)))
+        self.samples += message(2, out)
+        return self
+
+    def bytes(self):
+        out = b"".join(message(1, number(1, self.string(t)) + number(2, self.string(u))) for t, u in self.types) + self.samples
+        start, limit, offset, name, build_id = self.mapping
+        out += message(3, number(1, 1) + number(2, start) + number(3, limit) + number(4, offset) + number(5, self.string(name)) +
+                       number(6, self.string(build_id)))
+        for frame, i in self.locations.items():
+            if isinstance(frame, str):
+                line = message(4, number(1, self.functions[frame][0]) + number(2, 10 + self.functions[frame][0]))
+                out += message(4, number(1, i) + number(2, 1) + number(3, 0x1000 + i) + line)
+            else:
+                out += message(4, number(1, i) + number(2, 1) + number(3, frame))
+        for i, name_at, file_at in self.functions.values():
+            out += message(5, number(1, i) + number(2, name_at) + number(4, file_at))
+        out += number(9, self.time_ms * 1000000) + number(10, self.duration_ms * 1000000)
+        out += message(11, number(1, self.string("cpu")) + number(2, self.string("nanoseconds"))) + number(12, 10000000)
+        for s in self.strings:
+            out += message(6, s.encode() if isinstance(s, str) else s)
+        return out
+
+
+def call(s, method, path, body=None, headers=None, timeout=60):
+    c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=timeout)
+    try:
+        c.request(method, path, body=body, headers=headers or {})
+        r = c.getresponse()
+        data = r.read()
+        return r.status, data, r.headers
+    finally:
+        c.close()
+
+
+def query(**args):
+    return urllib.parse.urlencode({"from" if k == "from_" else k: v for k, v in args.items()})
+
+
+def send(s, body, **labels):
+    """The receipt of a profile that has to be taken."""
+    status, data, _ = call(s, "POST", f"/profiles?{query(**labels)}", body)
+    assert status == 200, data
+    return json.loads(data)
+
+
+def ask(s, path, **args):
+    status, data, headers = call(s, "GET", f"/api/{path}?{query(**args)}")
+    assert status == 200, (path, args, data)
+    assert headers["Content-Type"] == "application/json"
+    return json.loads(data)
+
+
+def refused(s, method, path, body=None, headers=None, status=None):
+    """The sentence of a refusal; nothing is refused by ending."""
+    got, data, _ = call(s, method, path, body, headers)
+    assert 400 <= got < 500 or got in (503, 507), (path, got, data)
+    assert status is None or got == status, (path, got, data)
+    text = json.loads(data)
+    assert list(text) == ["error"] and len(text["error"]) > 8, data
+    assert s.proc.poll() is None
+    return text["error"]
+
+
+def folded(graph):
+    """{"main;f": value} of a flame graph's own values."""
+    names = [graph["strings"][n] for n in graph["frames"]["name"]]
+    nodes, paths, out = graph["nodes"], [""], {}
+    for i in range(1, len(nodes["parent"])):
+        above = paths[nodes["parent"][i]]
+        paths.append(f"{above};{names[nodes['frame'][i]]}" if above else names[nodes["frame"][i]])
+        if nodes["self"][i]:
+            out[paths[i]] = out.get(paths[i], 0) + nodes["self"][i]
+    return out

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles that are sent, and what they come to: every way in, every view, against lode profile and Go's pprof on the same files."""
+
+import base64
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from conftest import LODE, build_id
+from profiling import Pprof, ask, call, folded, query, refused, send
+from test_profile import go_pprof, program  # noqa: F401 (a fixture)
+
+
+@pytest.fixture
+def s(serve, tmp_path):
+    (tmp_path / "empty").mkdir()
+    return serve([tmp_path / "empty"]).ready()
+
+
+def lode_profile(tmp_path, data, *args):
+    (tmp_path / "one.pb").write_bytes(data)
+    return subprocess.run([LODE, "profile", str(tmp_path / "one.pb"), "-o", "-", *args], capture_output=True, text=True, check=True).stdout
+
+
+def example(time_ms=0, duration_ms=0, **kw):
+    p = Pprof(time_ms=time_ms, duration_ms=duration_ms, **kw)
+    p.sample(["main", "parse", "lex"], [3, 300]).sample(["main", "parse"], [1, 100])
+    return p.sample(["main", "emit"], [2, 200]).sample(["main", "parse", "lex", "parse"], [1, 50])
+
+
+CPU = "profile:cpu:nanoseconds:cpu:nanoseconds:delta"
+SAMPLES = "profile:samples:count:cpu:nanoseconds:delta"
+
+
+# ---- in ----
+
+def test_what_is_sent_is_there_at_once(s):
+    now = int(time.time() * 1000)
+    body = example(now, 1000).bytes()
+    receipt = send(s, body, service="web", host="a1")
+    assert receipt == {"profiles": 2, "samples": 4, "id": receipt["id"], "duplicate": False} and receipt["id"] > 0
+    assert send(s, gzip.compress(body), service="web", host="a1")["duplicate"] is True
+    assert send(s, body, service="web", host="a2")["duplicate"] is False
+    assert ask(s, "types")["types"] == [CPU, SAMPLES]
+    assert ask(s, "labels")["labels"] == ["host", "service"]
+    assert ask(s, "labels/host/values")["values"] == ["a1", "a2"]
+    assert ask(s, "labels/none/values")["values"] == []
+    g = ask(s, "flamegraph", query=CPU + '{host="a1"}')
+    assert (g["type"], g["unit"], g["total"], g["profiles"], g["left_out"]) == ("cpu", "nanoseconds", 650, 1, 0)
+    assert folded(g) == {"main;parse;lex": 300, "main;parse": 100, "main;emit": 200, "main;parse;lex;parse": 50}
+    assert folded(ask(s, "flamegraph", query=SAMPLES))["main;emit"] == 4
+    one = ask(s, "flamegraph", profile=receipt["id"])
+    assert one["total"] in (7, 650)
+    # Children are in the order of their size.
+    names = [g["strings"][n] for n in g["frames"]["name"]]
+    assert [names[f] for f in g["nodes"]["frame"][1:]] == ["main", "parse", "lex", "parse", "emit"]
+
+
+def test_labels_of_samples_and_of_the_request(s):
+    p = Pprof(types=(("cpu", "nanoseconds"),), time_ms=int(time.time() * 1000))
+    p.sample(["f"], [1], [("thread", "io"), ("host", "inner"), ("bytes", 4)]).sample(["f"], [2], [("thread", "main")])
+    assert send(s, p.bytes(), host="outer", **{"__name__": "fgprof"})["profiles"] == 2
+    assert ask(s, "types")["types"] == ["fgprof:cpu:nanoseconds:cpu:nanoseconds"]
+    assert ask(s, "labels")["labels"] == ["exported_host", "host", "thread"]
+    g = ask(s, "flamegraph", label="thread")
+    assert folded(g) == {"io;f": 1, "main;f": 2}
+
+
+def test_times(s):
+    assert send(s, b"a;b 3\n", time="2026-11-01T00:00:00+01:00", x="1")["samples"] == 1
+    at = 1793487600000
+    assert ask(s, "profiles", from_=at, to=at + 1)["profiles"][0]["time"] == at
+    assert ask(s, "profiles", from_="2026-10-31T23:00:00Z", to="2026-11-01T00:00:00.001+01:00")["profiles"][0]["time"] == at
+    assert ask(s, "profiles", from_=at + 1, to="now")["profiles"] == []
+    send(s, b"a;b 4\n", time="now-10m", x="2")
+    assert len(ask(s, "profiles", from_="now-15m", to="now-5m")["profiles"]) == 1
+    assert ask(s, "profiles", from_="now-5m")["profiles"] == []
+
+
+@pytest.mark.parametrize("how", ["gzip", "zstd", "xz"])
+def test_bodies_are_compressed_or_not(s, how):
+    if not shutil.which(how):
+        pytest.skip(how)
+    body = subprocess.run([how, "-c"], input=example().bytes(), capture_output=True, check=True).stdout
+    assert send(s, body)["samples"] == 4
+
+
+def test_as_parcas_clients_send(s):
+    now = int(time.time() * 1000)
+    labels = [{"name": "__name__", "value": "process_cpu"}, {"name": "job", "value": "api"}]
+    raw = base64.b64encode(gzip.compress(example(now).bytes())).decode()
+    for i, path in enumerate(["/api/profiles/writeraw", "/profilestore/writeraw"]):
+        body = {"series": [{"labels": {"labels": labels + [{"name": "n", "value": str(i)}]}, "samples": [{"raw_profile": raw}]},
+                           {"labels": {"labels": labels + [{"name": "n", "value": f"x{i}"}]}, "samples": [{"rawProfile": raw.rstrip("=")}]}]}
+        status, data, _ = call(s, "POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        assert (status, json.loads(data)) == (200, {})
+    assert ask(s, "types")["types"][0].startswith("process_cpu:cpu:nanoseconds")
+    assert ask(s, "labels/n/values")["values"] == ["0", "1", "x0", "x1"]
+    assert ask(s, "top", query="process_cpu:cpu:nanoseconds:cpu:nanoseconds")["total"] == 4 * 650
+
+
+def multipart(**parts):
+    out = b""
+    for name, data in parts.items():
+        out += b'--XyZ\r\nContent-Disposition: form-data; name="%s"; filename="%s"\r\n\r\n' % (name.encode(), name.encode()) + data + b"\r\n"
+    return out + b"--XyZ--\r\n", {"Content-Type": "multipart/form-data; boundary=XyZ"}
+
+
+def test_as_pyroscopes_clients_send(s):
+    now = int(time.time())
+
+    def ingest(body, headers=None, **args):
+        status, data, _ = call(s, "POST", f"/ingest?{query(**args)}", body, headers)
+        assert (status, json.loads(data)) == (200, {}), data
+
+    ingest(b"a;b 3\na;c 4\n", name="one.cpu{env=dev,host=x}", from_=now - 10, until=now, format="folded", sampleRate=100, spyName="x")
+    ingest(b"a;b\na;b\na;c\n", name="two", from_=str(now - 10) + "000000000", until=now, format="lines")
+    ingest(gzip.compress(example(now * 1000).bytes()), name="three", format="pprof")
+    body, headers = multipart(profile=gzip.compress(example(now * 1000).bytes()),
+                              sample_type_config=b'{"cpu":{"units":"nanoseconds","display-name":"process_cpu"}}')
+    ingest(body, headers, name="four{}", spyName="gospy", from_=now - 10, until=now)
+    assert ask(s, "labels/service_name/values")["values"] == ["four", "one.cpu", "three", "two"]
+    assert ask(s, "labels/env/values")["values"] == ["dev"]
+    assert folded(ask(s, "flamegraph", query='{service_name="one.cpu"}')) == {"a;b": 3, "a;c": 4}
+    assert folded(ask(s, "flamegraph", query='{service_name="two"}')) == {"a;b": 2, "a;c": 1}
+    assert [t.split(":")[1] for t in ask(s, "types", query='{service_name="four"}')["types"]] == ["process_cpu"]
+    assert ask(s, "profiles", query='{service_name="one.cpu"}')["profiles"][0]["duration"] == 10000
+
+
+# ---- out ----
+
+def test_tables_are_lode_profiles(s, tmp_path):
+    body = example(int(time.time() * 1000)).bytes()
+    send(s, body)
+    want = [line.split() for line in lode_profile(tmp_path, body, "--output-format", "top").splitlines()]
+    cpu = "profile:cpu:nanoseconds:cpu:nanoseconds"
+    top = ask(s, "top", query=cpu)
+    assert {r["name"]: (r["flat"], r["cum"]) for r in top["rows"]} == \
+        {"main": (0, 650), "parse": (150, 450), "lex": (300, 350), "emit": (200, 200)}
+    order = [w[-1] for w in want if w and w[-1] in ("main", "parse", "lex", "emit")]
+    assert [r["name"] for r in top["rows"]] == order
+    assert [r["name"] for r in ask(s, "top", query=cpu, sort="cum", limit=2)["rows"]] == ["main", "parse"]
+    assert ask(s, "top", query=cpu, limit=1)["left_out"] == 3
+    status, data, headers = call(s, "GET", f"/api/download?{query(query=cpu, format='folded')}")
+    assert data.decode() == lode_profile(tmp_path, body, "--output-format", "folded", "--sample-type", "cpu")
+    assert headers["Content-Disposition"] == 'attachment; filename="profile.folded"'
+    c = ask(s, "callers", query=cpu, function="parse")
+    assert c["function"]["cum"] == 450
+    assert {r["name"]: r["cum"] for r in c["callers"]} == {"main": 450, "lex": 50}
+    assert {r["name"]: r["cum"] for r in c["callees"]} == {"lex": 350}
+    assert "no function" in refused(s, "GET", f"/api/callers?{query(query=cpu, function='none')}", status=404)
+
+
+def test_filters_and_groups(s):
+    send(s, example(int(time.time() * 1000)).bytes())
+    cpu = "profile:cpu:nanoseconds:cpu:nanoseconds"
+
+    def graph(**args):
+        return folded(ask(s, "flamegraph", query=cpu, **args))
+
+    assert graph(focus="^lex$") == {"main;parse;lex": 300, "main;parse;lex;parse": 50}
+    assert graph(ignore="lex") == {"main;parse": 100, "main;emit": 200}
+    assert graph(hide="parse") == {"main;lex": 350, "main;emit": 200, "main": 100}
+    assert graph(show="lex|emit") == {"lex": 350, "emit": 200}  or graph(show="lex|emit")["lex"] == 350
+    assert graph(invert=1)["emit;main"] == 200
+    assert graph(by="file") == {"/src/x.c": 650} and graph(by="binary") == {"/bin/x": 650}
+    assert all(re.match(r"x\+0x[0-9a-f]+", k.split(";")[-1]) for k in graph(by="address"))
+    assert any("parse /src/x.c:" in k for k in graph(by="line"))
+
+
+def test_addresses_have_their_binary_and_build_id(s):
+    p = Pprof(types=(("cpu", "nanoseconds"),), mapping=(0x400000, 0x500000, 0, "/usr/bin/x", "AB" * 20), time_ms=int(time.time() * 1000))
+    send(s, p.sample([0x401000, 0x402000], [5]).bytes())
+    g = ask(s, "flamegraph")
+    assert g["frames"]["address"] == ["0x1000", "0x2000"]
+    assert [g["strings"][b] for b in g["frames"]["build_id"]] == ["ab" * 20] * 2
+    assert [g["strings"][b] for b in g["frames"]["binary"]] == ["/usr/bin/x"] * 2
+    assert [g["strings"][b] for b in g["frames"]["name"]] == ["x+0x1000", "x+0x2000"]
+    assert {(r["address"], r["build_id"], r["flat"]) for r in ask(s, "top")["rows"]} == {("0x1000", "ab" * 20, 0), ("0x2000", "ab" * 20, 5)}
+
+
+def test_comparisons(s):
+    now = int(time.time() * 1000)
+    send(s, Pprof(types=(("cpu", "ns"),), time_ms=now).sample(["a", "b"], [10]).sample(["a", "c"], [30]).bytes(), v="1")
+    send(s, Pprof(types=(("cpu", "ns"),), time_ms=now).sample(["a", "b"], [20]).sample(["a", "d"], [60]).bytes(), v="2")
+    g = ask(s, "flamegraph", query='{v="1"}', base='{v="2"}')
+    assert (g["total"], g["base_total"]) == (40, 80)
+    names = [g["strings"][n] for n in g["frames"]["name"]]
+    assert {names[f]: (a, b) for f, a, b in zip(g["nodes"]["frame"][1:], g["nodes"]["total"][1:], g["nodes"]["base_total"][1:])} == \
+        {"a": (40, 80), "b": (10, 20), "c": (30, 0), "d": (0, 60)}
+    g = ask(s, "flamegraph", query='{v="1"}', base='{v="2"}', normalise=1)
+    assert g["base_total"] == 40
+    same = ask(s, "top", query='{v="1"}', base_from="now-1h")
+    assert all((r["flat"], r["cum"]) == (r["base_flat"], r["base_cum"]) for r in same["rows"])
+
+
+def test_series_over_time(s):
+    t = int(time.time()) // 60 * 60000 - 600000
+    for i in range(6):
+        for host in "ab":
+            p = Pprof(types=(("cpu", "ns"),), time_ms=t + i * 60000, duration_ms=1000).sample(["f"], [10 if host == "a" else 1])
+            send(s, p.bytes(), host=host, service="x")
+    r = ask(s, "series", from_=t, to=t + 360000, step="1m")
+    assert r["step"] == 60000 and r["left_out"] == 0
+    assert [(x["labels"]["host"], x["total"], x["profiles"]) for x in r["series"]] == [("a", 60, 6), ("b", 6, 6)]
+    assert [sum(x["points"]) for x in r["series"]] == [60, 6] and max(r["series"][0]["points"]) == 10
+    assert ask(s, "series", from_=t, to=t + 360000, one=1)["series"][0]["total"] == 66
+    assert [x["labels"] for x in ask(s, "series", from_=t, to=t + 360000, by="service")["series"]] == [{"service": "x"}]
+    assert ask(s, "series", from_=t, to=t + 360000, limit=1)["left_out"] == 1
+    assert ask(s, "series", from_=t + 60000, to=t + 120000, one=1)["series"][0]["total"] == 11
+
+
+def test_lines(s):
+    send(s, example(int(time.time() * 1000)).bytes())
+    cpu = "profile:cpu:nanoseconds:cpu:nanoseconds"
+    r = ask(s, "lines", query=cpu, file="/src/x.c")
+    assert r["total"] == 650 and sum(x["flat"] for x in r["lines"]) == 650
+    assert sorted((x["flat"], x["cum"]) for x in r["lines"]) == [(0, 650), (150, 450), (200, 200), (300, 350)]
+    assert ask(s, "lines", query=cpu, function="lex")["lines"] == [{"line": 11, "flat": 300, "cum": 350}]
+    assert ask(s, "lines", query=cpu, file="/none")["lines"] == []
+    refused(s, "GET", "/api/lines", status=400)
+
+
+def test_downloads(s, tmp_path):
+    send(s, example(int(time.time() * 1000)).bytes(), service="web")
+    cpu = query(query="profile:cpu:nanoseconds:cpu:nanoseconds")
+    for form, begin in (("pprof", b"\x1f\x8b"), ("svg", b"<"), ("html", b"<"), ("speedscope", b"{")):
+        status, data, headers = call(s, "GET", f"/api/download?{cpu}&format={form}")
+        assert status == 200 and data.startswith(begin)
+        assert headers["Content-Disposition"].startswith("attachment") and headers["Content-Security-Policy"] == "sandbox"
+    (tmp_path / "down.pb.gz").write_bytes(call(s, "GET", f"/api/download?{cpu}")[1])
+    r = subprocess.run([LODE, "profile", str(tmp_path / "down.pb.gz"), "-o", "-", "--output-format", "folded"], capture_output=True, text=True)
+    assert r.stdout == call(s, "GET", f"/api/download?{cpu}&format=folded")[1].decode()
+
+
+def test_a_download_is_gos(s, tmp_path):
+    send(s, example(int(time.time() * 1000)).bytes(), service="web")
+    cpu = query(query="profile:cpu:nanoseconds:cpu:nanoseconds")
+    (tmp_path / "down.pb.gz").write_bytes(call(s, "GET", f"/api/download?{cpu}")[1])
+    out = go_pprof("-top", tmp_path / "down.pb.gz")
+    rows = dict(re.findall(r"^ +(\S+) +\S+ +\S+ +\S+ +\S+ +(\S+)$", out, re.M))
+    assert {v: k for k, v in rows.items()} == {"lex": "300ns", "emit": "200ns", "parse": "150ns", "main": "0"}
+
+
+def test_of_large_graphs_the_small_nodes_stay(s):
+    lines = "".join(f"main;f{i};g{i % 7};h{i} {1 + i % 100 * i % 97}\n" for i in range(60000))
+    send(s, lines.encode())
+    g = ask(s, "flamegraph")
+    n = len(g["nodes"]["parent"])
+    assert n <= 100000 and n + g["left_out"] == 2 + 3 * 60000
+    for name, column in g["nodes"].items():
+        assert len(column) == (0 if name.startswith("base_") else n)
+    small = ask(s, "flamegraph", min_share=0.00001)
+    assert min(small["nodes"]["total"]) >= small["total"] * 0.00001 - 1
+    assert ask(s, "flamegraph", min_share=0)["left_out"] == 0
+    # What is asked for again has not changed.
+    _, _, headers = call(s, "GET", "/api/types")
+    status, data, _ = call(s, "GET", "/api/types", headers={"If-None-Match": headers["ETag"]})
+    assert (status, data) == (304, b"")
+
+
+def test_a_go_program(s, tmp_path):
+    go = shutil.which("go")
+    if not go:
+        pytest.skip("no Go")
+    (tmp_path / "p.go").write_text("""package main
+
+import (
+	"os"
+	"runtime/pprof"
+	"time"
+)
+
+//go:noinline
+func spin(n int) (x int) {
+	for i := 0; i < n; i++ {
+		x += i * i
+	}
+	return x
+}
+
+func main() {
+	f, _ := os.Create(os.Args[1])
+	pprof.StartCPUProfile(f)
+	for t := time.Now(); time.Since(t) < 300*time.Millisecond; {
+		spin(100000)
+	}
+	pprof.StopCPUProfile()
+	f.Close()
+}
+""")
+    env = {**os.environ, "GOCACHE": str(tmp_path / "cache"), "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "GO111MODULE": "off"}
+    subprocess.run([go, "build", "-o", "p", "p.go"], cwd=tmp_path, env=env, check=True, timeout=600)
+    subprocess.run(["./p", "cpu.pb.gz"], cwd=tmp_path, check=True)
+    body = (tmp_path / "cpu.pb.gz").read_bytes()
+    send(s, body, service="go")
+    cpu = next(t for t in ask(s, "types")["types"] if ":cpu:nanoseconds:" in t)
+    want = lode_profile(tmp_path, body, "--output-format", "folded", "--sample-type", "cpu")
+    assert "main.spin" in want
+    assert sorted(call(s, "GET", f"/api/download?{query(query=cpu, format='folded')}")[1].decode().splitlines()) == sorted(want.splitlines())
+
+
+def test_names_come_later_and_who_waits_gets_them(serve, program, tmp_path):
+    from test_profile import pprof
+    d, symbols = program
+    (tmp_path / "files").mkdir()
+    shutil.copy(d / "stripped", tmp_path / "files" / "stripped")
+    shutil.copy(d / "p.debug", tmp_path / "files" / "p.debug")
+    s = serve([tmp_path / "files"]).scanned()
+    start = 0x7F0000000000
+    send(s, pprof(d / "stripped", build_id(d / "p"), [start + symbols["inner"], start + symbols["main"] + 8], start), time="now")
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        g = ask(s, "flamegraph", query=CPU.replace(":delta", ""), wait="10s")
+        if "work;inner" in folded(g):
+            break
+    else:
+        pytest.skip("nobody names them here")
+    assert folded(g)["main"] == 2000
+    r = ask(s, "lines", query=CPU.replace(":delta", ""), function="inner")
+    assert r["file"].endswith("p.c") and r["build_ids"] == [build_id(d / "p")] and r["lines"][0]["flat"] == 1000
+
+
+# ---- who may, and how much ----
+
+def test_who_may_send(serve, tmp_path):
+    (tmp_path / "empty").mkdir()
+    tokens = tmp_path / "tokens"
+    s = serve([tmp_path / "empty"], args=["--tokens", tokens]).ready()
+    body = b"a;b 1\n"
+    assert call(s, "POST", "/profiles", body)[0] == 200
+    # What comes through a proxy on this machine comes from elsewhere; so do pages of other sites.
+    assert "token" in refused(s, "POST", "/profiles", body, {"X-Forwarded-For": "192.0.2.1"}, 403)
+    assert "other sites" in refused(s, "POST", "/profiles", body, {"Origin": "http://elsewhere.example"}, 403)
+    assert call(s, "POST", "/profiles", b"a;b 2\n", {"Origin": s.url, "Host": f"127.0.0.1:{s.port}"})[0] == 200
+    made = {scope: subprocess.run([LODE, "token", "add", scope, "--scope", scope, "--tokens", str(tokens)], capture_output=True, text=True,
+                                  check=True).stdout.split()[-1] for scope in ("read", "push")}
+    s.wait(lambda: call(s, "POST", "/profiles", body)[0] == 401, "tokens are seen")
+    refused(s, "POST", "/profiles", body, {"Authorization": "Bearer lode_x"}, 401)
+    refused(s, "POST", "/ingest?name=x", body, {"Authorization": f"Bearer {made['read']}"}, 403)
+    assert call(s, "POST", "/profiles", b"a;b 3\n", {"Authorization": f"Bearer {made['push']}", "X-Forwarded-For": "192.0.2.1"})[0] == 200
+    assert ask(s, "types")["types"]
+
+
+def test_none_are_taken_where_none_are_wanted(serve, tmp_path):
+    (tmp_path / "empty").mkdir()
+    s = serve([tmp_path / "empty"], args=["--no-profiles"]).ready()
+    assert "--no-profiles" in refused(s, "POST", "/profiles", b"a;b 1\n", status=404)
+    assert "--no-profiles" in refused(s, "GET", "/api/types", status=404)
+    assert call(s, "GET", "/api/openapi.json")[0] == 200
+    assert not (s.data / "profiles").exists()
+
+
+def test_counted(s):
+    send(s, b"a;b 1\n")
+    send(s, b"a;b 1\nc;d 2\n")
+    refused(s, "POST", "/profiles", b"\0")
+    assert s.metric(r'lode_profiles_total\{outcome="added"\}') == 2
+    assert s.metric("lode_profiles_samples") == 3
+    assert s.metric(r'http_requests_total\{type="ingest"\}') == 3
+    status = json.loads(call(s, "GET", "/api/status")[1])["profiles"]
+    assert (status["profiles"], status["samples"], status["stacks"]) == (2, 3, 4)
