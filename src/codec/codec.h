@@ -120,6 +120,11 @@ struct codec_source_options {
 int codec_source_open(enum codec_kind kind, struct source *raw, const struct codec_source_options *opts, struct source **ret,
 		      struct err *err);
 
+/* ---- compressing what is whole in memory: appended to @out ---- */
+
+int codec_pack_gzip(struct bytes in, int level, struct buf *out, struct err *err); /* 1 (fast) to 9 */
+int codec_pack_zstd(struct bytes in, int level, struct buf *out, struct err *err); /* with its size in the frame */
+
 /* ---- zstd in frames, with a seek table ---- */
 
 /*

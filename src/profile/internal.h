@@ -72,7 +72,5 @@ enum {
 	PPROF_DOC_URL,
 };
 
-/* @in as gzip, appended to @out. */
-int profile_gzip(struct bytes in, struct buf *out, struct err *err);
 /* What is compressed is unpacked into @room, and *in is that then. ERR_LIMIT: it is more than @limits take; ERR_INVALID: it is empty. */
 int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct buf *room, struct err *err);

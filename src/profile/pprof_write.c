@@ -6,6 +6,9 @@
 #include "profile/internal.h"
 
 #include <stdlib.h>
+#include "codec/codec.h"
+
+#define GZIP_LEVEL 6 /* as Go writes them */
 
 /* ---- the wire ---- */
 
@@ -148,5 +151,5 @@ int profile_write_pprof(const struct profile *p, bool gzip, struct buf *out, str
 	AUTO(buf_done) struct buf sub = { 0 };
 
 	put_all(p, gzip ? &plain : out, &m, &sub);
-	return gzip ? profile_gzip(buf_bytes(&plain), out, err) : 0;
+	return gzip ? codec_pack_gzip(buf_bytes(&plain), GZIP_LEVEL, out, err) : 0;
 }

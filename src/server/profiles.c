@@ -6,9 +6,14 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include "codec/codec.h"
 #include "server/json.h"
 #include "server/post.h"
 #include "server/push.h"
+
+#define COMPRESS_FROM KIB(4)
+#define GZIP_LEVEL    1 /* others take more time than the network, mostly */
+#define ZSTD_LEVEL    1
 
 /* ---- the paths ---- */
 
@@ -136,19 +141,69 @@ static void reply_error(struct api *a, const struct err *err)
 	api_refuse(a->req, status, err->text);
 }
 
+/* "q=0", "q=0.00" */
+static bool is_zero(struct str q)
+{
+	if (!str_starts(q, STR("q=0")))
+		return false;
+	for (size_t i = 3; i < q.size; i++)
+		if (q.p[i] != '0' && q.p[i] != '.')
+			return false;
+	return true;
+}
+
+/* Is this coding taken? "gzip;q=0" says that it is not. */
+static bool accepts(struct http_conn *conn, struct str coding)
+{
+	const char *header = http_header(conn, "Accept-Encoding");
+	struct str rest = str_of(header ? header : "");
+
+	while (rest.size) {
+		struct str params = str_cut(&rest, ','), name = str_trim(str_cut(&params, ';'));
+		struct str q = str_trim(params.p ? params : STR(""));
+
+		if (str_eq(name, coding))
+			return !is_zero(q);
+	}
+	return false;
+}
+
+/* Over the loopback it would take longer than to send it as it is. */
+static const char *compress(struct api *a)
+{
+	struct http_conn *conn = a->req->conn;
+	struct buf packed = { 0 };
+	const char *coding = NULL;
+
+	if (a->out.size < COMPRESS_FROM || a->filename || push_is_here(conn))
+		return NULL;
+	if (accepts(conn, STR("zstd")) && codec_pack_zstd(buf_bytes(&a->out), ZSTD_LEVEL, &packed, NULL) == 0)
+		coding = "zstd";
+	else if (accepts(conn, STR("gzip")) &&
+		 codec_pack_gzip(buf_bytes(&a->out), GZIP_LEVEL, &packed, NULL) == 0)
+		coding = "gzip";
+	if (!coding) {
+		buf_done(&packed);
+		return NULL;
+	}
+	buf_done(&a->out);
+	a->out = packed;
+	return coding;
+}
+
 static void reply_out(struct api *a)
 {
 	struct request *req = a->req;
 	const char *if_none_match = http_header(req->conn, "If-None-Match");
 	bool get = a->route->method[0] == 'G';
-	char etag[20];
+	const char *coding = NULL;
+	char etag[24];
 
 	/* What is asked again and again mostly has not changed. */
-	snprintf(etag, sizeof(etag), "\"%016llx\"",
+	snprintf(etag, sizeof(etag), "W/\"%016llx\"",
 		 (unsigned long long)hash64(a->out.p ? a->out.p : (const uint8_t *)"", a->out.size, 0));
 	req->result = "made";
 	req->status = a->status ? a->status : 200;
-	req->bytes = a->out.size;
 	if (get && if_none_match && strstr(if_none_match, etag)) {
 		struct buf none = { 0 };
 
@@ -156,12 +211,17 @@ static void reply_out(struct api *a)
 		req->bytes = 0;
 		req->reply = reply_body(req->s, &none, a->type ? a->type : "application/json", false);
 	} else {
+		coding = get ? compress(a) : NULL;
+		req->bytes = a->out.size;
 		req->reply = reply_body(req->s, &a->out, a->type ? a->type : "application/json", !get);
 	}
 	if (get) {
 		http_reply_header(req->reply, "Cache-Control", "private, no-cache");
 		http_reply_header(req->reply, "ETag", etag);
+		http_reply_header(req->reply, "Vary", "Accept-Encoding");
 	}
+	if (coding)
+		http_reply_header(req->reply, "Content-Encoding", coding);
 	if (a->filename) {
 		AUTO(mem_freep)
 		char *value = mem_printf("attachment; filename=\"%s\"", a->filename);

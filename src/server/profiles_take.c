@@ -136,6 +136,16 @@ static int give(struct take *t, const struct profile *p, const struct profilesto
 	return err_in(err, "the profile");
 }
 
+/* The one that becomes a part of the type, and so is not among those that the store sees. */
+static int check_name(const struct profilestore_label *labels, size_t n, struct err *err)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++)
+		found += str_eq(labels[i].name, STR("__name__"));
+	return found > 1 ? err_set(err, ERR_INVALID, "the label __name__ is there twice") : 0;
+}
+
 int take_profile(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
 		 struct err *err)
 {
@@ -143,6 +153,8 @@ int take_profile(struct api *a, struct profile *p, const struct profilestore_lab
 
 	t->profiles = mem_realloc(t->profiles, t->n + 1, sizeof(struct profile *));
 	t->profiles[t->n++] = p;
+	if (check_name(labels, n_labels, err) < 0)
+		return -1;
 	return give(t, p, labels, n_labels, err);
 }
 

@@ -87,7 +87,7 @@ static bool refuse(struct request *req, unsigned status, const char *text)
 
 /* ---- who may ---- */
 
-static bool is_loopback(struct http_conn *conn)
+bool push_is_here(struct http_conn *conn)
 {
 	const struct sockaddr *a = http_peer(conn);
 
@@ -110,7 +110,7 @@ unsigned push_authorize(struct push *p, struct http_conn *conn, enum token_scope
 	const char *auth = http_header(conn, "Authorization");
 
 	if (!tokens_any(p->tokens) && scope != TOKEN_READ) {
-		if (is_loopback(conn)) {
+		if (push_is_here(conn)) {
 			strcpy(name, "loopback");
 			return 0;
 		}

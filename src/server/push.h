@@ -40,6 +40,8 @@ void push_tick(struct push *p); /* now and then; takes NULL */
 /* Who may: 0 and the token's name, or the status with a line for its body. Without any tokens all but reading is this machine's own. */
 unsigned push_authorize(struct push *p, struct http_conn *conn, enum token_scope scope, char name[TOKEN_MAX_NAME],
 			const char **ret_text);
+/* The other side is this machine itself, and no proxy on it. */
+bool push_is_here(struct http_conn *conn);
 /* Of GETs, where reading needs a token. 0, or the status with a line for its body. */
 unsigned push_may_read(struct push *p, struct http_conn *conn, const char **ret_text);
 

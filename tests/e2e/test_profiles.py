@@ -265,6 +265,21 @@ def test_of_large_graphs_the_small_nodes_stay(s):
     assert (status, data) == (304, b"")
 
 
+def test_compression_where_it_pays(s):
+    send(s, "".join(f"main;f{i} 1\n" for i in range(5000)).encode())
+    far = {"X-Forwarded-For": "192.0.2.1"}
+    plain = call(s, "GET", "/api/flamegraph", headers=far)[1]
+    assert call(s, "GET", "/api/flamegraph", headers={"Accept-Encoding": "gzip"})[1] == plain
+    _, data, headers = call(s, "GET", "/api/flamegraph", headers={**far, "Accept-Encoding": "br, gzip"})
+    assert headers["Content-Encoding"] == "gzip" and "Accept-Encoding" in headers["Vary"]
+    assert gzip.decompress(data) == plain and len(data) < len(plain) / 2
+    _, data, headers = call(s, "GET", "/api/flamegraph", headers={**far, "Accept-Encoding": "gzip, zstd"})
+    assert headers["Content-Encoding"] == "zstd"
+    assert subprocess.run(["zstd", "-dc"], input=data, capture_output=True, check=True).stdout == plain
+    for no in ("gzip;q=0", "identity", "*;q=0"):
+        assert "Content-Encoding" not in call(s, "GET", "/api/flamegraph", headers={**far, "Accept-Encoding": no})[2]
+
+
 def test_a_go_program(s, tmp_path):
     go = shutil.which("go")
     if not go:

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What files of profiles are packed in: gzip, written, since pprof's are; any of codec's, read.
+ * gzip, written: what is whole in memory.
  */
-#include "profile/internal.h"
+#include "codec/internal.h"
 
 #include <zlib.h>
-#include "codec/codec.h"
 
 #define PIECE        MIB(1)
-#define LEVEL        6
 #define WINDOW_GZIP  (15 + 16) /* the largest window, gzip's header and check sum */
 #define MEMORY_LEVEL 8
 
@@ -37,31 +35,14 @@ static int deflate_all(z_stream *z, struct bytes in, struct buf *out, struct err
 	return 0;
 }
 
-int profile_gzip(struct bytes in, struct buf *out, struct err *err)
+int codec_pack_gzip(struct bytes in, int level, struct buf *out, struct err *err)
 {
 	z_stream z = { 0 };
 	int r;
 
-	if (deflateInit2(&z, LEVEL, Z_DEFLATED, WINDOW_GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
+	if (deflateInit2(&z, level, Z_DEFLATED, WINDOW_GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
 		return err_set(err, ERR_LIMIT, "no memory for zlib");
 	r = deflate_all(&z, in, out, err);
 	deflateEnd(&z);
 	return r;
-}
-
-int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct buf *room, struct err *err)
-{
-	uint64_t max = limits && limits->max_size ? limits->max_size : PROFILE_MAX_SIZE;
-	enum codec_kind kind = codec_detect(*in);
-
-	/* .lzma has no magic: a message of profile.proto may look like it. */
-	if (kind != CODEC_NONE && kind != CODEC_LZMA) {
-		if (codec_decode_all(kind, *in, max, room, err) < 0)
-			return -1;
-		*in = buf_bytes(room);
-	}
-	if (in->size > max)
-		return err_set(err, ERR_LIMIT, "is larger than the limit of %llu MiB",
-			       (unsigned long long)(max >> 20));
-	return in->size ? 0 : err_set(err, ERR_INVALID, "is empty");
 }

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What files of profiles are packed in: any of codec's.
+ */
+#include "profile/internal.h"
+
+#include "codec/codec.h"
+
+int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct buf *room, struct err *err)
+{
+	uint64_t max = limits && limits->max_size ? limits->max_size : PROFILE_MAX_SIZE;
+	enum codec_kind kind = codec_detect(*in);
+
+	/* .lzma has no magic: a message of profile.proto may look like it. */
+	if (kind != CODEC_NONE && kind != CODEC_LZMA) {
+		if (codec_decode_all(kind, *in, max, room, err) < 0)
+			return -1;
+		*in = buf_bytes(room);
+	}
+	if (in->size > max)
+		return err_set(err, ERR_LIMIT, "is larger than the limit of %llu MiB",
+			       (unsigned long long)(max >> 20));
+	return in->size ? 0 : err_set(err, ERR_INVALID, "is empty");
+}
