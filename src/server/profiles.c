@@ -36,7 +36,7 @@ const struct api_route api_routes[] = {
 	{ "GET", "/api/flamegraph", VIEW " min_share", api_flamegraph },
 	{ "GET", "/api/top", VIEW " sort limit", api_top },
 	{ "GET", "/api/callers", VIEW " function binary limit", api_callers },
-	{ "GET", "/api/lines", RANGE " wait file function", api_lines },
+	{ "GET", "/api/lines", VIEW " file function", api_lines },
 	{ "GET", "/api/download", VIEW " format", api_download },
 	{ "GET", "/api/openapi.json", "", api_openapi },
 	{ 0 },

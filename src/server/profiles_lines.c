@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lines of a source file, or of one function, with what each of them takes.
+ * The lines of a source file, or of one function, with what each of them takes. Of a view, focus and ignore
+ * choose the samples; what else there is to say of how frames are shown changes nothing about lines.
  */
 #include "server/json.h"
 #include "server/profiles.h"
@@ -12,14 +13,18 @@ struct line {
 	uint32_t seen; /* by the sample of this number, + 1 */
 };
 
+enum { MATCHES_FOCUS = 1, MATCHES_IGNORE = 2 };
+
 /* Lines are known by number + 1 in a map; what is of no line that is asked for is 0. */
 struct lines {
 	const struct profile *p;
 	struct str file, function;
 	struct map by_number;
 	PROFILE_TABLE(struct line) list;
-	uint32_t *of_lines;  /* of each of the profile's lines: its number in the list + 1 */
-	bool *of_mappings;   /* something of it is in the list */
+	uint32_t *of_lines; /* of each of the profile's lines: its number in the list + 1 */
+	bool *of_mappings;  /* something of it is in the list */
+	struct pattern *focus, *ignore;
+	uint8_t *matches;    /* of locations, where there is a pattern: MATCHES_FOCUS, MATCHES_IGNORE */
 	struct str one_file; /* where only the function was asked for: its file */
 };
 
@@ -29,6 +34,9 @@ static void lines_done(struct lines *l)
 	free(l->list.p);
 	free(l->of_lines);
 	free(l->of_mappings);
+	free(l->matches);
+	pattern_free(l->focus);
+	pattern_free(l->ignore);
 }
 
 static bool is_asked_for(struct lines *l, const struct profile_line *line)
@@ -82,6 +90,54 @@ static void number_all(struct lines *l)
 	}
 }
 
+static bool found(const struct lines *l, const struct pattern *p, const struct profile_location *loc)
+{
+	if (!p)
+		return false;
+	if (loc->mapping != PROFILE_NONE &&
+	    pattern_matches(p, profile_str(l->p, l->p->mappings.p[loc->mapping].file)))
+		return true;
+	for (uint32_t k = 0; k < loc->n_lines; k++) {
+		const struct profile_function *f =
+			&l->p->functions.p[l->p->lines.p[loc->first_line + k].function];
+
+		if (pattern_matches(p, profile_str(l->p, f->name ? f->name : f->system_name)) ||
+		    pattern_matches(p, profile_str(l->p, f->file)))
+			return true;
+	}
+	return false;
+}
+
+static int match_all(struct api *a, struct lines *l, struct err *err)
+{
+	struct str focus = api_text(a, "focus"), ignore = api_text(a, "ignore");
+
+	if (focus.size && pattern_new(focus, false, &l->focus, err) < 0)
+		return err_in(err, "focus");
+	if (ignore.size && pattern_new(ignore, false, &l->ignore, err) < 0)
+		return err_in(err, "ignore");
+	if (!l->focus && !l->ignore)
+		return 0;
+	l->matches = calloc((size_t)l->p->locations.n + 1, 1);
+	if (!l->matches)
+		return err_set(err, ERR_LIMIT, "no memory for %u locations", l->p->locations.n);
+	for (uint32_t i = 0; i < l->p->locations.n; i++)
+		l->matches[i] = (found(l, l->focus, &l->p->locations.p[i]) ? MATCHES_FOCUS : 0) |
+				(found(l, l->ignore, &l->p->locations.p[i]) ? MATCHES_IGNORE : 0);
+	return 0;
+}
+
+static bool is_wanted(const struct lines *l, uint32_t stack)
+{
+	uint8_t all = 0;
+
+	if (!l->matches)
+		return true;
+	for (uint32_t s = stack; s; s = l->p->stacks.p[s].parent)
+		all |= l->matches[l->p->stacks.p[s].location];
+	return !(all & MATCHES_IGNORE) && (!l->focus || all & MATCHES_FOCUS);
+}
+
 static int64_t plus(int64_t a, int64_t b)
 {
 	int64_t v;
@@ -97,6 +153,8 @@ static void add_sample(struct lines *l, uint32_t sample)
 	uint32_t stack = p->sample_stack[sample];
 	bool leaf = true;
 
+	if (!is_wanted(l, stack))
+		return;
 	for (uint32_t s = stack; s; s = p->stacks.p[s].parent) {
 		const struct profile_location *loc = &p->locations.p[p->stacks.p[s].location];
 
@@ -190,6 +248,8 @@ int api_lines(struct api *a, struct err *err)
 	l.of_mappings = calloc((size_t)l.p->mappings.n + 1, sizeof(*l.of_mappings));
 	if (!l.of_lines || !l.of_mappings)
 		return err_set(err, ERR_LIMIT, "no memory for %u lines", l.p->lines.n);
+	if (match_all(a, &l, err) < 0)
+		return -1;
 	number_all(&l);
 	for (uint32_t i = 0; l.p->types.n && i < l.p->n_samples; i++)
 		add_sample(&l, i);

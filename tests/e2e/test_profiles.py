@@ -223,6 +223,8 @@ def test_lines(s):
     assert r["total"] == 650 and sum(x["flat"] for x in r["lines"]) == 650
     assert sorted((x["flat"], x["cum"]) for x in r["lines"]) == [(0, 650), (150, 450), (200, 200), (300, 350)]
     assert ask(s, "lines", query=cpu, function="lex")["lines"] == [{"line": 11, "flat": 300, "cum": 350}]
+    assert ask(s, "lines", query=cpu, function="parse", focus="^lex$")["lines"][0]["cum"] == 350
+    assert ask(s, "lines", query=cpu, function="parse", ignore="^lex$", label="x")["lines"][0]["cum"] == 100
     assert ask(s, "lines", query=cpu, file="/none")["lines"] == []
     refused(s, "GET", "/api/lines", status=400)
 

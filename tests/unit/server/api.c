@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What requests about profiles are made of: times, durations, the forms of others.
+ */
+#include "test.h"
+
+#include "server/profiles.h"
+#include "server/profiles_forms.h"
+
+#define NOW INT64_C(1795000000000)
+
+static void is_time(const char *text, int64_t want)
+{
+	int64_t got = -1;
+
+	if (!api_time_parse(str_of(text), NOW, &got) || got != want)
+		fail_msg("%s: %lld", text, (long long)got);
+}
+
+static void no_time(const char *text)
+{
+	int64_t got;
+
+	if (api_time_parse(str_of(text), NOW, &got))
+		fail_msg("%s: %lld", text, (long long)got);
+}
+
+static void times(void **state)
+{
+	is_time("now", NOW);
+	is_time("now-15m", NOW - 900000);
+	is_time("now-1h30m", NOW - 5400000);
+	is_time("now+2s", NOW + 2000);
+	is_time("now-10000w", 0);
+	is_time("0", 0);
+	is_time("1795000000000", NOW);
+	is_time("1970-01-01T00:00:00Z", 0);
+	is_time("2000-02-29T23:59:60Z", INT64_C(951868800000));
+	is_time("2026-11-21t07:29:00.5z", INT64_C(1795246140500));
+	is_time("2026-11-21T07:29:00.123456789+01:00", INT64_C(1795242540123));
+	is_time("2026-11-21 07:29:00-00:30", INT64_C(1795247940000));
+	is_time("9999-12-31T23:59:59.999Z", INT64_C(253402300799999));
+}
+
+static void what_is_no_time(void **state)
+{
+	static const char *const all[] = { "",
+					   "yesterday",
+					   "now-",
+					   "now15m",
+					   "now-15",
+					   "now-1y",
+					   "now-m",
+					   "now-99999999999999999999h",
+					   "now-9999999999999w",
+					   "-1",
+					   "+1",
+					   "1.5",
+					   "253402300800000",
+					   "99999999999999999999",
+					   "2026-11-21",
+					   "2026-11-21T07:29:00",
+					   "2026-02-29T00:00:00Z",
+					   "2026-13-01T00:00:00Z",
+					   "2026-00-01T00:00:00Z",
+					   "2026-11-21T24:00:00Z",
+					   "2026-11-21T07:29:00+1:00",
+					   "2026-11-21T07:29:00Zx",
+					   "2026-11-21T07:29:00.Z" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		no_time(all[i]);
+}
+
+static void durations(void **state)
+{
+	int64_t ms;
+
+	assert_true(api_duration_parse(STR("500ms"), &ms) && ms == 500);
+	assert_true(api_duration_parse(STR("1w2d3h4m5s6ms"), &ms) && ms == 788645006);
+	assert_false(api_duration_parse(STR(""), &ms));
+	assert_false(api_duration_parse(STR("s"), &ms));
+	assert_false(api_duration_parse(STR("1"), &ms));
+	assert_false(api_duration_parse(STR("1s2"), &ms));
+	assert_false(api_duration_parse(STR("1 s"), &ms));
+	assert_false(api_duration_parse(STR("9223372036854775807s"), &ms));
+}
+
+static void is_base64(const char *text, const char *want)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	assert_true(form_base64(str_of(text), &b));
+	assert_true(str_eq(buf_str(&b), str_of(want)));
+}
+
+static void base64(void **state)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	is_base64("", "");
+	is_base64("Zg==", "f");
+	is_base64("Zg", "f");
+	is_base64("Zm9vYmE=", "fooba");
+	is_base64("Zm9vYmFy", "foobar");
+	is_base64("Pz8/Pz4-", "\x3f\x3f\x3f\x3f>>");
+	is_base64("Pz8_Pz4+", "\x3f\x3f\x3f\x3f>>");
+	assert_false(form_base64(STR("Z"), &b));
+	assert_false(form_base64(STR("Zg==Zg=="), &b));
+	assert_false(form_base64(STR("Zm9v YmFy"), &b));
+}
+
+static void names_of_what_was_profiled(void **state)
+{
+	struct profilestore_label labels[PROFILESTORE_MAX_LABELS];
+	struct err err = { 0 };
+	size_t n = 0;
+
+	assert_int_equal(form_app(STR("app.cpu{env=dev, host=x,}"), labels, &n, &err), 0);
+	assert_int_equal(n, 3);
+	assert_true(str_eq(labels[0].name, FORM_APP_LABEL) && str_eq(labels[0].value, STR("app.cpu")));
+	assert_true(str_eq(labels[1].name, STR("env")) && str_eq(labels[1].value, STR("dev")));
+	assert_true(str_eq(labels[2].name, STR("host")) && str_eq(labels[2].value, STR("x")));
+	assert_int_equal(form_app(STR("app{}"), labels, &n, &err), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(form_app(STR("{a=b}"), labels, &n, &err), -1);
+	assert_int_equal(form_app(STR("app{a=b"), labels, &n, &err), -1);
+	assert_int_equal(form_app(STR("app{a}"), labels, &n, &err), -1);
+}
+
+static void times_by_their_digits(void **state)
+{
+	int64_t ms;
+
+	assert_true(form_unix_ms(STR("1795000000"), &ms) && ms == NOW);
+	assert_true(form_unix_ms(STR("1795000000000"), &ms) && ms == NOW);
+	assert_true(form_unix_ms(STR("1795000000000000"), &ms) && ms == NOW);
+	assert_true(form_unix_ms(STR("1795000000000000000"), &ms) && ms == NOW);
+	assert_false(form_unix_ms(STR("now"), &ms));
+}
+
+static void forms_of_several_parts(void **state)
+{
+	static const char body[] =
+		"preamble\r\n--X\r\nContent-Disposition: form-data; name=\"a\"; filename=\"f\"\r\n"
+		"Content-Type: "
+		"x\r\n\r\none\r\n--\r\n--X\r\ncontent-disposition:form-data;name=b\r\n\r\n\r\n--X--\r\n";
+	struct form_part parts[FORM_MAX_PARTS];
+	struct err err = { 0 };
+	size_t n = 0;
+
+	assert_int_equal(form_multipart(STR("multipart/form-data; boundary=\"X\""),
+					bytes_of(body, sizeof(body) - 1), parts, &n, &err),
+			 0);
+	assert_int_equal(n, 2);
+	assert_true(str_eq(parts[0].name, STR("a")));
+	assert_true(bytes_eq(parts[0].data, bytes_of("one\r\n--", 7)));
+	assert_true(str_eq(parts[1].name, STR("b")) && !parts[1].data.size);
+	assert_int_equal(
+		form_multipart(STR("multipart/form-data"), bytes_of(body, sizeof(body) - 1), parts, &n, &err),
+		-1);
+	assert_true(form_is_multipart(STR("Multipart/Form-Data; boundary=X")));
+	assert_false(form_is_multipart(STR("text/plain")));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(times),
+		cmocka_unit_test(what_is_no_time),
+		cmocka_unit_test(durations),
+		cmocka_unit_test(base64),
+		cmocka_unit_test(names_of_what_was_profiled),
+		cmocka_unit_test(times_by_their_digits),
+		cmocka_unit_test(forms_of_several_parts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
