@@ -62,6 +62,7 @@ struct settings {
 		const char *dir; /* NULL: in the data directory */
 		int64_t max_age_ms;
 		uint64_t max_size;
+		int64_t symbolize_ms; /* 0: addresses are not named */
 		bool on;
 	} profiles;
 	const char *tokens; /* NULL: in the data directory */

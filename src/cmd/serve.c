@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include "cmd/internal.h"
+#include "naming/naming.h"
 
 static int set_archive_path(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
 {
@@ -131,6 +132,10 @@ static const struct option_row profile_rows[] = {
 	  OPT_CALL(set_max_age) },
 	{ 0, "profiles-max-size", "SIZE", "how much of them; the oldest go first; 0: no limit [10G]",
 	  OPT_SIZE(profiles.max_size) },
+	{ 0, "symbolize-interval", "SECONDS",
+	  "look so often for names of their addresses, beside when something comes in or turns up; 0: never "
+	  "[10]",
+	  OPT_MS(profiles.symbolize_ms) },
 	{ 0, "no-profiles", NULL, "take no profiles", OPT_OFF(profiles.on) },
 	{ 0 },
 };
@@ -140,6 +145,7 @@ static void defaults(struct settings *s)
 {
 	s->profiles.on = true;
 	s->profiles.max_size = (uint64_t)10 << 30;
+	s->profiles.symbolize_ms = NAMING_INTERVAL_MS;
 	service_defaults(s);
 	s->upstream.by_default = true;
 	s->scan.files = s->scan.packages = s->scan.watch = true;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "cmd/groom.h"
 #include "cmd/internal.h"
+#include "naming/naming.h"
 
 #define STOP_GRACE_MS  5000
 #define LOOK_EVERY_MS  100  /* whether it is ready yet */
@@ -30,6 +31,7 @@ struct service {
 	struct symbolizer *symbolizer;
 	struct profilestore *profiles; /* NULL: none are taken */
 	struct groomer *groomer;
+	_Atomic(struct naming *) naming; /* told of what is new, as soon as it is there */
 	struct server *server;
 	struct pool *helpers; /* decode ahead */
 	const char *data;
@@ -145,6 +147,26 @@ static void greet(const struct server *server)
 	fflush(stdout);
 }
 
+/* ---- what is new ---- */
+
+static void on_indexed(void *arg, const struct build_id *id, struct str path)
+{
+	struct naming *n = atomic_load(&((struct service *)arg)->naming);
+
+	if (n)
+		naming_wake(n, id, path, false);
+}
+
+static void on_committed(void *arg, const struct store_key *key, const struct store_meta *meta, bool replaced)
+{
+	struct naming *n = atomic_load(&((struct service *)arg)->naming);
+
+	if (n && (key->kind == STORE_DEBUGINFO || key->kind == STORE_EXECUTABLE))
+		naming_wake(n, &key->id, meta->file, replaced);
+}
+
+/* ---- starting ---- */
+
 static int open_store(struct service *v, const struct settings *s, const char *data, struct err *err)
 {
 	AUTO(mem_freep) char *dir = s->store.dir ? mem_strdup(s->store.dir) : mem_printf("%s/store", data);
@@ -152,7 +174,9 @@ static int open_store(struct service *v, const struct settings *s, const char *d
 					    .keep_pushed = s->store.keep_pushed,
 					    .create = true,
 					    .maintain = true,
-					    .catalogue = true };
+					    .catalogue = true,
+					    .committed = on_committed,
+					    .committed_arg = v };
 
 	return s->store.off ? 0 : store_open(dir, &opts, &v->store, err);
 }
@@ -215,6 +239,21 @@ static int open_profiles(struct service *v, const struct settings *s, const char
 	return groomer_start(v->profiles, &v->groomer, err);
 }
 
+/* Without profiles it still tells the symbolizer of what is new. */
+static int start_naming(struct service *v, const struct settings *s, struct err *err)
+{
+	bool names = v->profiles && s->profiles.symbolize_ms;
+	const struct naming_options opts = { .store = names ? v->profiles : NULL,
+					     .symbolizer = v->symbolizer,
+					     .resolver = v->resolver,
+					     .interval_ms = s->profiles.symbolize_ms };
+	struct naming *n = naming_new(&opts);
+
+	/* What is indexed from here on it hears of; what was before, it finds. */
+	atomic_store(&v->naming, n);
+	return naming_start(n, err);
+}
+
 static int start(struct service *v, struct settings *s, const struct service_places *places, struct err *err)
 {
 	AUTO(mem_freep)
@@ -235,6 +274,8 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 	scan.n_roots = s->paths.n;
 	scan.package_suffixes = s->suffixes.items;
 	scan.n_package_suffixes = s->suffixes.n;
+	scan.indexed = on_indexed;
+	scan.indexed_arg = v;
 	if (scan_new(&scan, &v->scan, err) < 0 || scan_start(v->scan, err) < 0)
 		return -1;
 
@@ -257,6 +298,9 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 	symbolize.store = v->store;
 	symbolize.spool_dir = places->data;
 	v->symbolizer = symbolizer_new(&symbolize);
+	if (start_naming(v, s, err) < 0)
+		return -1;
+	server.naming = v->profiles && s->profiles.symbolize_ms ? v->naming : NULL;
 	server.symbolizer = v->symbolizer;
 	server.profiles = v->profiles;
 	server.resolver = v->resolver;
@@ -283,6 +327,8 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 static void stop(struct service *v)
 {
 	server_stop(v->server, STOP_GRACE_MS);
+	symbolizer_stop(v->symbolizer);
+	naming_stop(v->naming);
 	groomer_stop(v->groomer);
 	profilestore_close(v->profiles);
 	symbolizer_free(v->symbolizer);
@@ -293,6 +339,8 @@ static void stop(struct service *v)
 	if (v->helpers)
 		pool_free(v->helpers);
 	scan_free(v->scan);
+	/* Who scans and stores may have told it until now. */
+	naming_free(v->naming);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)

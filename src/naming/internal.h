@@ -4,7 +4,7 @@
  *
  *   naming  the thread: whose turn it is, when to look again; beginning and end
  *   try     one binary: asking for its table, what came of it
- *   put     names and outcomes on their way to the store, in batches
+ *   scribe  names and outcomes on their way to the store, in batches
  *   match   which build ID a file has that came without
  *
  * All but the lists under the lock belongs to the one thread.
@@ -29,9 +29,9 @@
 /* How long to wait behind the @n_tries'th failure in a row. */
 int64_t naming_wait_ms(enum symbolize_reason reason, bool lacking, uint32_t n_tries, int64_t interval_ms);
 
-/* ---- put ---- */
+/* ---- scribe ---- */
 
-struct put {
+struct scribe {
 	struct profilestore *store;
 	struct arena arena; /* of what is in the lists */
 	struct profile_frames *frames;
@@ -40,18 +40,18 @@ struct put {
 	struct profilestore_tried *tried;
 	size_t n_tried, room_tried;
 	uint64_t n_named, n_unnamed;
-	bool failed; /* since put_begin(): nothing of it was written, the next look does it again */
+	bool failed; /* since scribe_begin(): nothing of it was written, the next look does it again */
 	struct err err;
 };
-void put_init(struct put *p, struct profilestore *store);
-void put_done(struct put *p);
-void put_begin(struct put *p);
-/* There is room: put_room() is more than 0. */
-size_t put_room(const struct put *p);
-void put_name(struct put *p, uint32_t location, const struct symbolize_answer *a);
-void put_tried(struct put *p, const struct profilestore_tried *t); /* its texts are copied */
+void scribe_init(struct scribe *p, struct profilestore *store);
+void scribe_done(struct scribe *p);
+void scribe_begin(struct scribe *p);
+/* There is room: scribe_room() is more than 0. */
+size_t scribe_room(const struct scribe *p);
+void scribe_name(struct scribe *p, uint32_t location, const struct symbolize_answer *a);
+void scribe_tried(struct scribe *p, const struct profilestore_tried *t); /* its texts are copied */
 /* All that was put so far, durably. false: it failed. */
-bool put_flush(struct put *p);
+bool scribe_flush(struct scribe *p);
 
 /* ---- try ---- */
 
@@ -87,7 +87,7 @@ struct naming {
 	bool started;
 	/* the thread's */
 	struct map flying; /* binary -> struct try */
-	struct put put;
+	struct scribe scribe;
 	int64_t next_look_ms, not_before_ms;
 	struct profilestore_unnamed *unnamed;
 	struct symbolize_query *queries;

@@ -28,9 +28,9 @@ static const struct metric_family seconds_family = { "lode_naming_seconds",
 /* All that was put is written, or it is begun again, later. */
 static void finish(struct naming *n)
 {
-	struct put *p = &n->put;
+	struct scribe *p = &n->scribe;
 
-	if (!put_flush(p)) {
+	if (!scribe_flush(p)) {
 		log_warn("naming", "names are not written, this is tried again in %lld s: %s",
 			 (long long)(n->opts.interval_ms / 1000), p->err.text);
 		n->not_before_ms = clock_mono_ms() + n->opts.interval_ms;
@@ -54,7 +54,7 @@ static void look(struct naming *n)
 		log_warn("naming", "%s", err.text);
 		return;
 	}
-	put_begin(&n->put);
+	scribe_begin(&n->scribe);
 	/* The end of a try makes room for another, and looks again. */
 	for (size_t i = 0; i < list->n && atomic_load(&n->n_flying) < n->opts.max_tries; i++)
 		if (!map_get(&n->flying, bytes_of(&list->v[i].id, sizeof(list->v[i].id))))
@@ -69,8 +69,8 @@ static void end_tries(struct naming *n, struct try *ready, bool stopping)
 {
 	bool again = false;
 
-	put_begin(&n->put);
-	for (struct try *t = ready; t && !stopping && !n->put.failed; t = t->next)
+	scribe_begin(&n->scribe);
+	for (struct try *t = ready; t && !stopping && !n->scribe.failed; t = t->next)
 		try_end(t);
 	/* Until then a binary that is looked at again would be the same. */
 	finish(n);
@@ -212,7 +212,7 @@ int naming_start(struct naming *n, struct err *err)
 
 	if (!n->opts.store)
 		return 0;
-	put_init(&n->put, n->opts.store);
+	scribe_init(&n->scribe, n->opts.store);
 	n->unnamed = NEW_N(struct profilestore_unnamed, NAMING_BATCH);
 	n->queries = NEW_N(struct symbolize_query, NAMING_BATCH);
 	n->maps = NEW_N(struct symbolize_mapping, NAMING_BATCH);
@@ -248,7 +248,7 @@ void naming_free(struct naming *n)
 		return;
 	naming_stop(n);
 	if (n->opts.store)
-		put_done(&n->put);
+		scribe_done(&n->scribe);
 	map_done(&n->flying);
 	free(n->unnamed);
 	free(n->queries);

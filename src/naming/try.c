@@ -37,7 +37,7 @@ static void never(struct naming *n, const struct profilestore_binary *b, enum sy
 					.n_wakes = b->n_wakes };
 
 	metric_count(&tries_family, symbolize_reason_name(reason));
-	put_tried(&n->put, &t);
+	scribe_tried(&n->scribe, &t);
 }
 
 /* What cannot be named whatever turns up, or the build ID to ask for. */
@@ -118,7 +118,7 @@ void try_free(struct try *t)
 /* ---- asking ---- */
 
 struct asking {
-	struct put *put;
+	struct scribe *scribe;
 	const struct profilestore_unnamed *list;
 	enum symbolize_reason reason; /* of the first that has no name */
 	enum symbolize_reason broken; /* the table cannot be asked further */
@@ -135,7 +135,7 @@ static void on_answer(void *arg, size_t i, const struct symbolize_answer *a)
 	}
 	if (!a->frames && x->reason == SYMBOLIZE_FOUND)
 		x->reason = a->reason;
-	put_name(x->put, x->list[i].location, a);
+	scribe_name(x->scribe, x->list[i].location, a);
 }
 
 static void make_query(const struct profilestore_unnamed *u, const struct symbolize_module *m,
@@ -192,7 +192,7 @@ static void put_outcome(struct try *t, struct profilestore_tried *o, bool failed
 	if (failed)
 		atomic_fetch_add(&n->n_failed, 1);
 	metric_count(&tries_family, symbolize_reason_name(o->reason));
-	put_tried(&n->put, o);
+	scribe_tried(&n->scribe, o);
 }
 
 static void failed(struct try *t, enum symbolize_reason reason, const char *why)
@@ -253,14 +253,14 @@ static bool is_other_file(struct try *t, const struct symbolize_module *m, size_
 static void name_all(struct try *t, const struct symbolize_module *m)
 {
 	struct naming *n = t->n;
-	struct asking x = { .put = &n->put };
+	struct asking x = { .scribe = &n->scribe };
 	size_t room, got;
 
 	tell_table(t, m);
 	do {
-		if (!put_room(&n->put) && !put_flush(&n->put))
+		if (!scribe_room(&n->scribe) && !scribe_flush(&n->scribe))
 			return;
-		room = put_room(&n->put);
+		room = scribe_room(&n->scribe);
 		got = profilestore_unnamed(n->opts.store, t->binary, n->unnamed, room);
 		if (is_other_file(t, m, got)) {
 			struct profilestore_tried o = { .state = NAMING_NEVER,
@@ -274,7 +274,7 @@ static void name_all(struct try *t, const struct symbolize_module *m)
 		}
 		ask(t, m, got, &x);
 		/* What is put stays wanted until it is written. */
-		if (got == room && !put_flush(&n->put))
+		if (got == room && !scribe_flush(&n->scribe))
 			return;
 	} while (got == room && !x.broken);
 	if (x.broken)

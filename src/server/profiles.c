@@ -38,6 +38,8 @@ const struct api_route api_routes[] = {
 	{ "GET", "/api/callers", VIEW " function binary limit", api_callers },
 	{ "GET", "/api/lines", VIEW " file function", api_lines },
 	{ "GET", "/api/download", VIEW " format", api_download },
+	{ "GET", "/api/binaries", RANGE " limit", api_binaries },
+	{ "POST", "/api/binaries/*/retry", "", api_retry },
 	{ "GET", "/api/openapi.json", "", api_openapi },
 	{ 0 },
 };

@@ -8,6 +8,7 @@
  *   profiles_lists.c      types, labels, series, profiles
  *   profiles_view.c       what is asked for, merged, as a tree of calls; waiting for names
  *   profiles_flamegraph.c, profiles_top.c, profiles_lines.c, profiles_download.c   looked at
+ *   profiles_binaries.c   whose addresses have names, and why not
  *   profiles_take.c       what comes in, given to the store
  *   profiles_parca.c, profiles_pyroscope.c, profiles_forms.c   the same as others send it
  *
@@ -139,6 +140,8 @@ int api_top(struct api *a, struct err *err);
 int api_callers(struct api *a, struct err *err);
 int api_lines(struct api *a, struct err *err);
 int api_download(struct api *a, struct err *err);
+int api_binaries(struct api *a, struct err *err);
+int api_retry(struct api *a, struct err *err);
 int api_openapi(struct api *a, struct err *err);
 int api_post_profiles(struct api *a, struct err *err);
 int api_post_parca(struct api *a, struct err *err);

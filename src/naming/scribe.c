@@ -7,34 +7,34 @@
 
 #include <stdlib.h>
 
-void put_init(struct put *p, struct profilestore *store)
+void scribe_init(struct scribe *p, struct profilestore *store)
 {
-	*p = (struct put){ .store = store };
+	*p = (struct scribe){ .store = store };
 	arena_init(&p->arena);
 	p->names = NEW_N(struct profilestore_name, NAMING_BATCH);
 	p->frames = profile_frames_new(SYMBOLIZE_TEMPLATES);
 }
 
-void put_done(struct put *p)
+void scribe_done(struct scribe *p)
 {
 	profile_frames_free(p->frames);
 	arena_done(&p->arena);
 	free(p->names);
 	free(p->tried);
-	*p = (struct put){ 0 };
+	*p = (struct scribe){ 0 };
 }
 
-void put_begin(struct put *p)
+void scribe_begin(struct scribe *p)
 {
 	p->failed = false;
 }
 
-size_t put_room(const struct put *p)
+size_t scribe_room(const struct scribe *p)
 {
 	return profile_frames_size(p->frames) < NAMING_TEXTS ? NAMING_BATCH - p->n : 0;
 }
 
-void put_name(struct put *p, uint32_t location, const struct symbolize_answer *a)
+void scribe_name(struct scribe *p, uint32_t location, const struct symbolize_answer *a)
 {
 	size_t n = a->frames ? a->frames->n : 0;
 	struct profilestore_name_line *lines = n ? ARENA_NEW_N(&p->arena, struct profilestore_name_line, n)
@@ -54,7 +54,7 @@ void put_name(struct put *p, uint32_t location, const struct symbolize_answer *a
 						       .lines = lines };
 }
 
-void put_tried(struct put *p, const struct profilestore_tried *t)
+void scribe_tried(struct scribe *p, const struct profilestore_tried *t)
 {
 	struct profilestore_tried *to;
 
@@ -68,7 +68,7 @@ void put_tried(struct put *p, const struct profilestore_tried *t)
 	to->origin = arena_str(&p->arena, t->origin);
 }
 
-static void count(struct put *p)
+static void count(struct scribe *p)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		p->n_named += p->names[i].n_lines != 0;
@@ -76,7 +76,7 @@ static void count(struct put *p)
 	}
 }
 
-bool put_flush(struct put *p)
+bool scribe_flush(struct scribe *p)
 {
 	if ((p->n || p->n_tried) && !p->failed) {
 		if (profilestore_name(p->store, p->names, p->n, p->tried, p->n_tried, &p->err) < 0)

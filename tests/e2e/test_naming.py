@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles of stripped programs come in as addresses; names are filled in behind, as soon as there are any. llvm-symbolizer tells what is right."""
+
+import gzip
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import make_deb
+from profiling import Pprof, ask, call, send
+from pushing import put
+from test_symbolize import Built, plain
+
+BASE = 0x55d0c0de0000
+# Nothing of this is by looking again and again.
+RARELY = ["--symbolize-interval", "3600", "--rescan", "3600"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    return Built(tmp_path_factory.mktemp("shop"))
+
+
+def code_segment(path):
+    """Offset, address and size of what is mapped to be run, in whole pages."""
+    out = subprocess.run(["readelf", "-lW", str(path)], capture_output=True, text=True, check=True).stdout
+    for m in re.finditer(r"LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x(\w+) 0x\w+ (R.E)", out):
+        off, vaddr, size = (int(m.group(i), 16) for i in (1, 2, 3))
+        return off & ~0xfff, vaddr & ~0xfff, (size + 0x1fff) & ~0xfff
+    raise AssertionError(out)
+
+
+class Sent:
+    """A profile as perf has it: the code's mapping, and a sample of a value of its own at each address."""
+
+    def __init__(self, built, addrs, name="/usr/bin/shop", identity=None, time_ms=None):
+        off, vaddr, size = code_segment(built.full)
+        start = BASE + vaddr
+        self.built, self.addrs = built, list(addrs)
+        p = Pprof(types=(("cpu", "nanoseconds"),), mapping=(start, start + size, off, name, built.id if identity is None else identity),
+                  time_ms=time_ms or int(time.time() * 1000), duration_ms=1000)
+        for i, a in enumerate(self.addrs):
+            p.sample([BASE + a], [i + 1])
+        self.body = p.bytes()
+
+
+def fields(data):
+    """(number, value) of a message; values are numbers or bytes."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        v = shift = 0
+        while True:
+            b = data[at]
+            at += 1
+            v |= (b & 127) << shift
+            shift += 7
+            if b < 128:
+                return v
+
+    while at < len(data):
+        key = varint()
+        if key & 7 == 2:
+            n = varint()
+            yield key >> 3, data[at:at + n]
+            at += n
+        else:
+            yield key >> 3, varint()
+
+
+def chains(data):
+    """{value: [(system name, file, line)]} of a profile whose stacks are one location each."""
+    samples, locations, functions, strings = [], {}, {}, []
+    for number, v in fields(gzip.decompress(data)):
+        if number == 2:
+            samples.append(v)
+        elif number == 4:
+            lines = [dict(fields(x)) for n, x in fields(v) if n == 4]
+            locations[dict(fields(v))[1]] = [(x[1], x.get(2, 0)) for x in lines]
+        elif number == 5:
+            f = dict(fields(v))
+            functions[f[1]] = (f.get(3, 0), f.get(4, 0))
+        elif number == 6:
+            strings.append(v.decode())
+    out = {}
+    for s in samples:
+        f = dict(fields(s))
+        place, value = next(fields_of(f[1])), next(fields_of(f[2]))
+        out[value] = [(plain(strings[functions[i][0]]), strings[functions[i][1]], line) for i, line in locations[place]]
+    return out
+
+
+def fields_of(packed):
+    if isinstance(packed, int):
+        yield packed
+        return
+    v = shift = 0
+    for b in packed:
+        v |= (b & 127) << shift
+        shift += 7
+        if b < 128:
+            yield v
+            v = shift = 0
+
+
+def now(s, **args):
+    status, data, _ = call(s, "GET", "/api/download?format=pprof&from=now-1h&to=now%2B1h" + "".join(f"&{k}={v}" for k, v in args.items()))
+    assert status == 200, data
+    return chains(data)
+
+
+def binary(s, build_id):
+    for b in ask(s, "binaries", query="{}", from_="now-1h", to="now")["binaries"]:
+        if b["build_id"] == build_id:
+            return b
+    return None
+
+
+def wait_state(s, build_id, *states):
+    s.wait(lambda: (binary(s, build_id) or {}).get("state") in states, f"{build_id} to be {states}", 30)
+    return binary(s, build_id)
+
+
+def check(s, sent, **args):
+    want = sent.built.oracle(sent.addrs, "--no-demangle")
+    got = now(s, **args)
+    assert len(got) == len(sent.addrs)
+    for i, chain in enumerate(want):
+        assert got[i + 1] == chain, hex(sent.addrs[i])
+
+
+@pytest.fixture
+def s(serve, tmp_path):
+    (tmp_path / "pool").mkdir()
+    return serve([tmp_path / "pool"], args=RARELY).scanned()
+
+
+def sample(built, n, seed=5):
+    return sorted(random.Random(seed).sample(built.code, min(n, len(built.code))))
+
+
+def unnamed(s, built):
+    """What comes in of an unknown program stays bare, and says why and what would help."""
+    sent = Sent(built, sample(built, 200))
+    send(s, sent.body, service="shop")
+    b = wait_state(s, built.id, "failed")
+    assert (b["file"], b["locations"], b["named"], b["reason"]) == ("/usr/bin/shop", len(sent.addrs), 0, "unknown")
+    assert b["text"] and "lode push" in b["help"] and b["tries"] == 1 and b["next_try"] > b["last_try"] > 0
+    assert b["value"] == sum(range(1, len(sent.addrs) + 1))
+    assert all(chain == [] for chain in now(s).values())
+    return sent
+
+
+def test_a_push_names_what_came_before(s, built):
+    """By the debug file alone: of the program itself nothing is known."""
+    sent = unnamed(s, built)
+    assert put(s, f"/buildid/{built.id}/debuginfo", built.debug.read_bytes())[0] == 201
+    b = wait_state(s, built.id, "named")
+    assert (b["named"], b["locations"], b["reason"], b["help"]) == (len(sent.addrs), len(sent.addrs), "", "")
+    check(s, sent)
+    # What is known by now has its names when it comes.
+    more = Sent(built, sample(built, 300, 6), time_ms=int(time.time() * 1000) + 5)
+    send(s, more.body, service="more")
+    s.wait(lambda: binary(s, built.id)["named"] == binary(s, built.id)["locations"], "names", 30)
+    check(s, more, query='{service="more"}')
+    assert s.metric('lode_naming_addresses_total{result="named"}') == len(set(sent.addrs) | set(more.addrs))
+
+
+def test_a_package_in_a_scanned_folder_names_it(s, built, tmp_path):
+    sent = unnamed(s, built)
+    root = tmp_path / "dbg"
+    to = root / f"usr/lib/debug/.build-id/{built.id[:2]}/{built.id[2:]}.debug"
+    to.parent.mkdir(parents=True)
+    shutil.copy(built.debug, to)
+    make_deb(root, tmp_path / "shop-dbgsym.deb", "xz", [built.id])
+    (tmp_path / "shop-dbgsym.deb").rename(tmp_path / "pool/shop-dbgsym.deb")
+    b = wait_state(s, built.id, "named")
+    assert "shop-dbgsym.deb" in b["origin"]
+    check(s, sent)
+
+
+def test_a_better_file_names_again(s, built, tmp_path):
+    """First the program's own symbols, then lines and inlined calls."""
+    sent = Sent(built, sample(built, 100))
+    symbols = tmp_path / "symbols"
+    subprocess.run(["objcopy", "--strip-debug", str(built.full), str(symbols)], check=True)
+    assert put(s, f"/buildid/{built.id}/executable", symbols.read_bytes())[0] == 201
+    send(s, sent.body)
+    wait_state(s, built.id, "named")
+    assert all(len(chain) == 1 and chain[0][2] == 0 for chain in now(s).values())
+    assert put(s, f"/buildid/{built.id}/debuginfo", built.debug.read_bytes())[0] == 201
+    s.wait(lambda: any(len(chain) > 1 for chain in now(s).values()), "inlined calls", 30)
+    wait_state(s, built.id, "named")
+    check(s, sent)
+
+
+def test_trying_again(s, built):
+    unnamed(s, built)
+    status, data, _ = call(s, "POST", f"/api/binaries/{built.id}/retry")
+    assert (status, data) == (202, b'{"binaries":1}\n')
+    s.wait(lambda: binary(s, built.id)["tries"] == 2, "another try", 30)
+    assert call(s, "POST", f"/api/binaries/{'12' * 20}/retry")[0] == 404
+    assert call(s, "POST", "/api/binaries/nonsense/retry")[0] == 400
+    assert call(s, "GET", f"/api/binaries/{built.id}/retry")[0] == 405
+
+
+def test_without_a_build_id_the_only_file_of_its_path_is_taken(s, built, tmp_path):
+    sent = Sent(built, sample(built, 50), name=str(tmp_path / "pool/shop"), identity="")
+    send(s, sent.body)
+    b = wait_state(s, "", "never")
+    assert b["reason"] == "no-build-id" and "no file of that path" in b["why"] and "--build-id" in b["help"]
+    shutil.copy(built.full, tmp_path / "pool/.shop")
+    (tmp_path / "pool/.shop").rename(tmp_path / "pool/shop")
+    b = wait_state(s, "", "named")
+    assert "without a build ID" in b["why"]
+    check(s, sent)
+
+
+def test_code_of_a_jit_compiler_is_never_named(s, built):
+    send(s, Sent(built, sample(built, 5), name="//anon", identity="").body)
+    b = wait_state(s, "", "never")
+    assert (b["file"], b["reason"], b["tries"]) == ("//anon", "no-build-id", 0)
+
+
+def test_a_query_may_wait_for_names(s, built):
+    assert put(s, f"/buildid/{built.id}/debuginfo", built.debug.read_bytes())[0] == 201
+    sent = Sent(built, sample(built, 100))
+    send(s, sent.body)
+    g = ask(s, "flamegraph", query="{}", from_="now-1h", to="now", wait="30s")
+    assert g["pending"] == {"locations": 0, "retry_ms": 0}
+    check(s, sent)
+
+
+def test_names_are_no_markup_and_no_sql(s, built):
+    name = "/bin/<script>'; DROP TABLE naming; --\u202e"
+    send(s, Sent(built, sample(built, 5), name=name, identity="zz'\"<b>").body)
+    b = wait_state(s, "zz'\"<b>", "never")
+    assert b["file"] == name and "none that a file could be found by" in b["why"]
+
+
+def test_killed_in_the_middle_nothing_is_lost_and_nothing_named_twice(serve, built, tmp_path):
+    others = [Built(tmp_path / f"o{level}", (f"-O{level}",)) for level in (1, 3)]
+    pool, data = tmp_path / "pool", tmp_path / "data"
+    pool.mkdir()
+    dice = random.Random(7)
+    programs, sent = [built, *others], []
+    for n in range(6):
+        s = serve([pool], data=data, args=RARELY).ready()
+        one = Sent(programs[n % 3], sample(programs[n % 3], 2000, n), time_ms=int(time.time() * 1000) - n)
+        send(s, one.body, service=f"s{n}")
+        sent.append(one)
+        if n == 2:
+            for b in programs:
+                assert put(s, f"/buildid/{b.id}/debuginfo", b.debug.read_bytes())[0] == 201
+        time.sleep(dice.random() / 10)
+        s.stop(signal.SIGKILL)
+    s = serve([pool], data=data, args=RARELY).ready()
+    for b in programs:
+        wait_state(s, b.id, "named", "partly")
+        s.wait(lambda: binary(s, b.id)["next_try"] == 0, "all of it to be looked up", 30)
+    for n, one in enumerate(sent):
+        got = now(s, query=f'{{service="s{n}"}}')
+        # All that was acknowledged is there,
+        assert sorted(got) == list(range(1, len(one.addrs) + 1))
+        want = one.built.oracle(one.addrs[::40], "--no-demangle")
+        # and called what it is called.
+        for i, chain in enumerate(want):
+            assert got[40 * i + 1] == chain, hex(one.addrs[40 * i])
+    s.stop()
+    s = serve([pool], data=data, args=RARELY).scanned()
+    s.wait(lambda: binary(s, built.id)["state"] in ("named", "partly"), "to be read")
+    assert not s.metric('lode_naming_addresses_total{result="named"}')
