@@ -276,3 +276,26 @@ def test_killed_in_the_middle_nothing_is_lost_and_nothing_named_twice(serve, bui
     s = serve([pool], data=data, args=RARELY).scanned()
     s.wait(lambda: binary(s, built.id)["state"] in ("named", "partly"), "to be read")
     assert not s.metric('lode_naming_addresses_total{result="named"}')
+
+
+def test_other_servers_are_asked_once_however_many_profiles(serve, faulty, built, tmp_path):
+    up = faulty({f"/buildid/{built.id}/debuginfo": built.debug.read_bytes()})
+    (tmp_path / "pool").mkdir()
+    s = serve([tmp_path / "pool"], args=[*RARELY, "--debuginfod-upstream-servers", up.url]).ready()
+    for n in range(10):
+        sent = Sent(built, sample(built, 50, n), time_ms=int(time.time() * 1000) + n)
+        send(s, sent.body, service=f"s{n}")
+    wait_state(s, built.id, "named")
+    check(s, sent, query='{service="s9"}')
+    assert len(up.requests(f"/buildid/{built.id}/debuginfo")) == 1
+    assert len(up.requests(f"/buildid/{built.id}/executable")) == 1
+
+
+def test_what_another_server_does_not_have_is_asked_for_rarely(serve, faulty, built, tmp_path):
+    up = faulty({})
+    (tmp_path / "pool").mkdir()
+    s = serve([tmp_path / "pool"], args=["--symbolize-interval", "0.1", "--debuginfod-upstream-servers", up.url]).ready()
+    send(s, Sent(built, sample(built, 50)).body)
+    b = wait_state(s, built.id, "failed")
+    assert b["reason"] == "upstream-404" and b["next_try"] - b["last_try"] == 600000
+    assert len(up.requests(f"/buildid/{built.id}/debuginfo")) == 1

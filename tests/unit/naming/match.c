@@ -104,6 +104,37 @@ static void a_file_without_code_there_is_another(void **state)
 	town_close(&t);
 }
 
+#define KERNEL     UINT64_C(0xffffffff81000000)
+#define KERNEL_RAN UINT64_C(0xffffffff9a000000) /* where it was put at its start */
+
+static void a_kernel_is_named_by_its_build_id_wherever_it_ran(void **state)
+{
+	struct build_id id = shop_id(1);
+	struct elf_writer_segment *load;
+	struct buf file = { 0 };
+	char hex[BUILD_ID_HEX_SIZE];
+	struct code_writer w;
+	struct town t;
+
+	code_writer_init(&w, ELF_WRITER_X86_64, ET_EXEC);
+	w.text = KERNEL;
+	elf_writer_build_id(&w.elf, build_id_bytes(&id));
+	code_symbol(&w, "do_nothing", STT_FUNC, STB_GLOBAL, KERNEL + 0x100, 0x100);
+	load = elf_writer_segment_at(&w.elf, elf_writer_segment(&w.elf, PT_LOAD, PF_R | PF_X, 0));
+	load->off = 0x1000;
+	load->vaddr = KERNEL;
+	load->filesz = load->memsz = 0x1000;
+	code_writer_finish(&w, &file);
+	code_writer_done(&w);
+	town_open(&t, false);
+	shop_put(&t.shop, RESOLVE_DEBUGINFO, 1, &file);
+	town_start(&t);
+	town_add_at(&t, "[kernel.kallsyms]_text", build_id_hex(&id, hex), KERNEL_RAN, KERNEL_RAN + 0x110);
+	town_expect_stats(&t, 1, 0);
+	assert_string_equal(town_name(&t, "[kernel.kallsyms]", KERNEL + 0x110), "do_nothing");
+	town_close(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -112,6 +143,7 @@ int main(void)
 		cmocka_unit_test(the_only_file_of_its_path_is_taken),
 		cmocka_unit_test(of_several_none_is_taken),
 		cmocka_unit_test(a_file_without_code_there_is_another),
+		cmocka_unit_test(a_kernel_is_named_by_its_build_id_wherever_it_ran),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

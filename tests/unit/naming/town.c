@@ -58,12 +58,13 @@ void town_close(struct town *t)
 
 /* ---- profiles ---- */
 
-static void add(struct town *t, struct str file, struct str id, const uint64_t *addrs, size_t n)
+static void add(struct town *t, struct str file, struct str id, uint64_t start, const uint64_t *addrs,
+		size_t n)
 {
 	const struct profilestore_label label = { STR("service"), STR("test") };
 	struct profile *p = profile_new(NULL);
 	struct profilestore_receipt r;
-	struct profile_mapping m = { .limit = UINT64_MAX };
+	struct profile_mapping m = { .start = start, .limit = UINT64_MAX };
 	struct err err = { 0 };
 	int64_t one = 1;
 
@@ -95,7 +96,7 @@ void town_add(struct town *t, uint32_t n, const uint64_t *addrs, size_t n_addrs)
 
 	if (n)
 		build_id_hex(&id, hex);
-	add(t, str_of(file_of(n, file)), str_of(hex), addrs, n_addrs);
+	add(t, str_of(file_of(n, file)), str_of(hex), 0, addrs, n_addrs);
 }
 
 void town_add_one(struct town *t, uint32_t n, uint64_t addr)
@@ -105,7 +106,12 @@ void town_add_one(struct town *t, uint32_t n, uint64_t addr)
 
 void town_add_file(struct town *t, const char *file, const char *build_id, uint64_t addr)
 {
-	add(t, str_of(file), str_of(build_id), &addr, 1);
+	add(t, str_of(file), str_of(build_id), 0, &addr, 1);
+}
+
+void town_add_at(struct town *t, const char *file, const char *build_id, uint64_t start, uint64_t addr)
+{
+	add(t, str_of(file), str_of(build_id), start, &addr, 1);
 }
 
 /* ---- what is known ---- */

@@ -28,6 +28,8 @@ void town_close(struct town *t);
 void town_add(struct town *t, uint32_t n, const uint64_t *addrs, size_t n_addrs);
 void town_add_one(struct town *t, uint32_t n, uint64_t addr);
 void town_add_file(struct town *t, const char *file, const char *build_id, uint64_t addr);
+/* At @addr of a process that had it mapped from @start on. */
+void town_add_at(struct town *t, const char *file, const char *build_id, uint64_t start, uint64_t addr);
 
 /*
  * What is at that address of that file by now: "f1 /src/a.c:10", "" without a name. town_expect() waits until
