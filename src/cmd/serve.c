@@ -101,7 +101,7 @@ static const struct option_row store_rows[] = {
 static const struct option_group storing = { "Store and pushing", store_rows };
 
 /* "30d"; a number alone is seconds, as with other options. */
-static int set_max_age(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
+static int parse_time(const char *value, int64_t *ret_ms, struct err *err)
 {
 	static const struct {
 		char name;
@@ -120,9 +120,20 @@ static int set_max_age(struct settings *s, const char *value, enum setting_rank 
 			break;
 		}
 	if (!str_to_u64(number, &n) || n > (uint64_t)(INT64_MAX / 604800000))
-		return err_set(err, ERR_INVALID, "'%s' is not a time (such as 12h, 30d, 8w)", value);
-	s->profiles.max_age_ms = (int64_t)n * unit;
+		return err_set(err, ERR_INVALID, "'%s' is not a time (such as 10s, 12h, 30d, 8w)", value);
+	*ret_ms = (int64_t)n * unit;
 	return 0;
+}
+
+static int set_max_age(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
+{
+	return parse_time(value, &s->profiles.max_age_ms, err);
+}
+
+static int set_symbolize_interval(struct settings *s, const char *value, enum setting_rank rank,
+				  struct err *err)
+{
+	return parse_time(value, &s->profiles.symbolize_ms, err);
 }
 
 static const struct option_row profile_rows[] = {
@@ -132,10 +143,10 @@ static const struct option_row profile_rows[] = {
 	  OPT_CALL(set_max_age) },
 	{ 0, "profiles-max-size", "SIZE", "how much of them; the oldest go first; 0: no limit [10G]",
 	  OPT_SIZE(profiles.max_size) },
-	{ 0, "symbolize-interval", "SECONDS",
+	{ 0, "symbolize-interval", "TIME",
 	  "look so often for names of their addresses, beside when something comes in or turns up; 0: never "
-	  "[10]",
-	  OPT_MS(profiles.symbolize_ms) },
+	  "[10s]",
+	  OPT_CALL(set_symbolize_interval) },
 	{ 0, "no-profiles", NULL, "take no profiles", OPT_OFF(profiles.on) },
 	{ 0 },
 };

@@ -125,7 +125,6 @@ static uint32_t n_wanted(const struct tracked *t)
 static void now(struct tracked *t)
 {
 	atomic_store(&t->state, NAMING_WANTED);
-	atomic_store(&t->pending, true);
 	t->next_try_ms = 0;
 }
 
@@ -195,7 +194,7 @@ uint64_t names_pending(struct profilestore *s, uint32_t location)
 		return 0;
 	t = names_of(s, meta_binary_of(&s->meta, l));
 	/* Not known yet: it came in just now. */
-	return !t || (atomic_load(&t->pending) && is_wanted(s, t, location));
+	return !t || (atomic_load(&t->state) == NAMING_WANTED && is_wanted(s, t, location));
 }
 
 uint64_t names_n_unnamed(struct profilestore *s)
@@ -482,7 +481,6 @@ void names_tried(struct profilestore *s, struct tracked *t, const struct profile
 		t->origin = keep(tried->origin);
 	}
 	atomic_store(&t->state, tried->state);
-	atomic_store(&t->pending, tried->state == NAMING_WANTED && !tried->n_tries);
 	/* What came meanwhile may not have been looked at. */
 	if (tried->n_wakes != t->n_wakes || (tried->state == NAMING_DONE && n_wanted(t)))
 		now(t);

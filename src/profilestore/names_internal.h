@@ -18,7 +18,6 @@ struct tracked {
 	_Atomic int state; /* enum naming_state */
 	_Atomic uint8_t
 		table; /* number of the table that it is named by; a location with another one is wanted */
-	_Atomic bool pending; /* it is tried soon, for the first time since something changed */
 	/* changed under the lock, while nobody else names; NULL: empty */
 	char *why, *origin, *named_by;
 	/* under the lock */
