@@ -307,10 +307,55 @@ static int queries(const char *dir)
 	return 0;
 }
 
+/* Of one moment: all series at once, as one commit or a few. */
+struct moment {
+	pthread_mutex_t lock;
+	pthread_cond_t none;
+	unsigned n_open; /* under the lock */
+};
+
+static void told(void *arg, const struct profilestore_receipt *r, const struct err *err)
+{
+	struct moment *m = arg;
+
+	if (err) {
+		fprintf(stderr, "bench-profilestore: %s\n", err->text);
+		exit(1);
+	}
+	pthread_mutex_lock(&m->lock);
+	if (!--m->n_open)
+		pthread_cond_signal(&m->none);
+	pthread_mutex_unlock(&m->lock);
+}
+
+static void add_all(struct profilestore *s, struct profile *const *list, int64_t time_ms, unsigned n_series,
+		    struct profile *copies)
+{
+	struct moment m = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, n_series };
+	struct err err = { 0 };
+
+	for (unsigned k = 0; k < n_series; k++) {
+		struct profilestore_label labels[2] = { { STR("service"), STR("bench") },
+							{ STR("instance"), { 0 } } };
+		char text[32];
+
+		snprintf(text, sizeof(text), "i%u", k);
+		labels[1].value = str_of(text);
+		copies[k] = *list[((uint64_t)time_ms / 1000 * 7 + k * 13) % DISTINCT];
+		copies[k].time_ns = (time_ms + k) * 1000000;
+		copies[k].duration_ns = 10000000000;
+		must(profilestore_add(s, &copies[k], labels, 2, told, &m, &err), &err);
+	}
+	pthread_mutex_lock(&m.lock);
+	while (m.n_open)
+		pthread_cond_wait(&m.none, &m.lock);
+	pthread_mutex_unlock(&m.lock);
+}
+
 static int day(const char *dir, unsigned n_series, unsigned every_s, unsigned hours)
 {
 	struct profilestore *s = open_store(dir);
-	struct profile *list[DISTINCT];
+	struct profile *list[DISTINCT], *copies = calloc(n_series, sizeof(*copies));
 	int64_t at, first = NOW_MS - (int64_t)hours * 3600000;
 	double add_s, groom_s = 0;
 
@@ -324,8 +369,7 @@ static int day(const char *dir, unsigned n_series, unsigned every_s, unsigned ho
 	}
 	at = clock_cpu_ns();
 	for (int64_t t = first; t < NOW_MS; t += (int64_t)every_s * 1000) {
-		for (unsigned k = 0; k < n_series; k++)
-			add(s, list[((uint64_t)t / 1000 * 7 + k * 13) % DISTINCT], t + k, k);
+		add_all(s, list, t, n_series, copies);
 		frozen_ms = t;
 		if ((t - first) / 1000 % 600 < every_s) {
 			int64_t from = clock_cpu_ns();

@@ -7,56 +7,15 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-
-/* One sample on its way: `key` has its group above its stack. */
-struct sorted {
-	uint64_t key;
-	uint32_t sample;
-};
+#include "base/sort.h"
 
 /* A row to be written. */
 struct row {
 	struct series *series;
 	size_t off, size; /* of its samples, in the buffer of them */
 	int64_t total;
-	uint64_t n_samples;
+	uint64_t n_samples, digest;
 };
-
-/* ---- sorting ---- */
-
-#define RADIX_BITS 11
-
-/* By rising key. @v and @w are of @n; returns the one where they are sorted in the end. */
-static struct sorted *sort(struct sorted *v, struct sorted *w, size_t n)
-{
-	uint64_t any = 0, all = ~(uint64_t)0;
-
-	for (size_t i = 0; i < n; i++) {
-		any |= v[i].key;
-		all &= v[i].key;
-	}
-	for (unsigned shift = 0; shift < 64; shift += RADIX_BITS) {
-		size_t at[1 << RADIX_BITS] = { 0 }, sum = 0;
-		struct sorted *swap = v;
-
-		/* Digits that are the same everywhere sort nothing. */
-		if (!((any ^ all) >> shift & ((1 << RADIX_BITS) - 1)))
-			continue;
-		for (size_t i = 0; i < n; i++)
-			at[v[i].key >> shift & ((1 << RADIX_BITS) - 1)]++;
-		for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
-			size_t m = at[i];
-
-			at[i] = sum;
-			sum += m;
-		}
-		for (size_t i = 0; i < n; i++)
-			w[at[v[i].key >> shift & ((1 << RADIX_BITS) - 1)]++] = v[i];
-		v = w;
-		w = swap;
-	}
-	return v;
-}
 
 /* ---- rows ---- */
 
@@ -85,8 +44,8 @@ struct rows {
 	struct sample *samples;
 };
 
-/* The samples v[0..n) of one group, of each type. */
-static int rows_of_group(struct profilestore *s, struct add *a, const struct sorted *v, size_t n,
+/* The samples v[0..n) of one group, of each type. Keys are group << 32 | stack. */
+static int rows_of_group(struct profilestore *s, struct add *a, const struct sort_key *v, size_t n,
 			 struct rows *rows, struct err *err)
 {
 	const struct profile *p = a->p;
@@ -99,7 +58,7 @@ static int rows_of_group(struct profilestore *s, struct add *a, const struct sor
 			struct sample x = { (uint32_t)v[i].key, 0 };
 
 			for (; i < n && (uint32_t)v[i].key == x.stack; i++)
-				x.value = sum_of(x.value, profile_value(p, v[i].sample, t));
+				x.value = sum_of(x.value, profile_value(p, (uint32_t)v[i].at, t));
 			if (!x.value)
 				continue;
 			rows->samples[row.n_samples++] = x;
@@ -125,17 +84,16 @@ static int make_rows(struct profilestore *s, struct add *a, const uint32_t *stac
 		     struct err *err)
 {
 	const struct profile *p = a->p;
-	AUTO(mem_freep) struct sorted *room = mem_try(2 * (size_t)p->n_samples * sizeof(*room) + 1);
-	struct sorted *v;
+	AUTO(mem_freep) struct sort_key *v = mem_try((size_t)p->n_samples * sizeof(*v) + 1);
 
 	rows->samples = mem_try((size_t)p->n_samples * sizeof(*rows->samples) + 1);
-	if (!room || !rows->samples)
+	if (!v || !rows->samples)
 		return err_set(err, ERR_LIMIT, "no memory for %u samples", p->n_samples);
 	for (uint32_t i = 0; i < p->n_samples; i++)
-		room[i] = (struct sorted){
+		v[i] = (struct sort_key){
 			(uint64_t)a->group_of[p->sample_labels[i]] << 32 | stacks[p->sample_stack[i]], i
 		};
-	v = sort(room, room + p->n_samples, p->n_samples);
+	sort_keys(v, p->n_samples);
 	for (size_t from = 0, to; from < p->n_samples; from = to) {
 		for (to = from; to < p->n_samples && v[to].key >> 32 == v[from].key >> 32; to++)
 			a->receipt.n_samples += to == from || v[to].key != v[to - 1].key;
@@ -147,8 +105,8 @@ static int make_rows(struct profilestore *s, struct add *a, const uint32_t *stac
 
 /* ---- writing ---- */
 
-/* 1: it is there. Only a profile with a time of its own can come again. */
-static int is_there(struct db *db, const struct row *row, int64_t time_ms, uint64_t digest, struct err *err)
+/* DB_ROW: it is. Only a profile with a time of its own can come again. */
+static int is_there(struct db *db, const struct add *a, const struct row *row, struct err *err)
 {
 	struct db_stmt *st;
 	int r;
@@ -157,17 +115,17 @@ static int is_there(struct db *db, const struct row *row, int64_t time_ms, uint6
 		       err) < 0)
 		return -1;
 	db_bind_i64(st, 1, row->series->id);
-	db_bind_i64(st, 2, time_ms);
+	db_bind_i64(st, 2, a->time_ms);
 	db_bind_i64(st, 3, row->total);
 	while ((r = db_step(st, err)) == DB_ROW)
-		if ((uint64_t)db_i64(st, 0) == digest)
+		if ((uint64_t)db_i64(st, 0) == row->digest)
 			break;
 	db_reset(st);
 	return r;
 }
 
-static int insert(struct profilestore *s, const struct add *a, const struct row *row, uint64_t digest,
-		  struct bytes data, struct err *err)
+static int insert(struct profilestore *s, const struct add *a, const struct row *row, struct bytes data,
+		  struct err *err)
 {
 	struct db_stmt *st;
 
@@ -180,7 +138,7 @@ static int insert(struct profilestore *s, const struct add *a, const struct row 
 	db_bind_i64(st, 5, row->total);
 	db_bind_i64(st, 6, (int64_t)row->n_samples);
 	db_bind_i64(st, 7, a->p->period);
-	db_bind_i64(st, 8, (int64_t)digest);
+	db_bind_i64(st, 8, (int64_t)row->digest);
 	db_bind_bytes(st, 9, data);
 	return db_step(st, err);
 }
@@ -188,8 +146,7 @@ static int insert(struct profilestore *s, const struct add *a, const struct row 
 /* Sums that it would have to be in are made again. */
 static int drop_rollups(struct profilestore *s, struct series *x, int64_t time_ms, struct err *err)
 {
-	if (atomic_load(&x->groom_ms) > time_ms)
-		atomic_store(&x->groom_ms, time_ms);
+	series_groom_from(x, time_ms);
 	if (time_ms >= atomic_load(&x->rolled_ms))
 		return 0;
 	for (int level = 0; level < ROLLUP_LEVELS; level++) {
@@ -208,16 +165,11 @@ static int drop_rollups(struct profilestore *s, struct series *x, int64_t time_m
 }
 
 static int write_row(struct profilestore *s, struct add *a, const struct row *row, struct bytes data,
-		     bool *ret_new, struct err *err)
+		     struct err *err)
 {
-	uint64_t digest = samples_digest(row->series->id, a->time_ms, a->duration_ms, data);
 	struct series *x = row->series;
-	int r = a->has_time ? is_there(s->db, row, a->time_ms, digest, err) : 0;
 
-	*ret_new = r == 0;
-	if (r)
-		return r < 0 ? -1 : 0;
-	if (insert(s, a, row, digest, data, err) < 0 || drop_rollups(s, x, a->time_ms, err) < 0)
+	if (insert(s, a, row, data, err) < 0 || drop_rollups(s, x, a->time_ms, err) < 0)
 		return -1;
 	if (a->time_ms < atomic_load(&x->first_ms))
 		atomic_store(&x->first_ms, a->time_ms);
@@ -225,26 +177,33 @@ static int write_row(struct profilestore *s, struct add *a, const struct row *ro
 		atomic_store(&x->last_ms, a->time_ms);
 	if (!a->receipt.first_id)
 		a->receipt.first_id = s->next_id;
+	a->receipt.n_profiles++;
 	s->next_id++;
 	atomic_fetch_add(&s->n_profiles, 1);
 	atomic_fetch_add(&s->n_samples, row->n_samples);
 	return 0;
 }
 
-static int write_rows(struct profilestore *s, struct add *a, const struct rows *rows, struct err *err)
+static int write_rows(struct profilestore *s, struct add *a, struct rows *rows, struct err *err)
 {
-	size_t n_new = 0;
-	bool new;
+	size_t n_there = 0;
 
 	for (size_t i = 0; i < rows->n; i++) {
-		const struct row *row = &rows->v[i];
+		struct row *row = &rows->v[i];
+		int r;
 
-		if (write_row(s, a, row, bytes_of(rows->data.p + row->off, row->size), &new, err) < 0)
+		row->digest = samples_digest(row->series->id, a->time_ms, a->duration_ms,
+					     bytes_of(rows->data.p + row->off, row->size));
+		r = a->has_time && n_there == i ? is_there(s->db, a, row, err) : 0;
+		if (r < 0)
 			return -1;
-		n_new += new;
+		n_there += r == DB_ROW;
 	}
-	a->receipt.n_profiles = (uint32_t)n_new;
-	a->receipt.duplicate = rows->n && !n_new;
+	a->receipt.duplicate = rows->n && n_there == rows->n;
+	for (size_t i = 0; i < rows->n && !a->receipt.duplicate; i++)
+		if (write_row(s, a, &rows->v[i], bytes_of(rows->data.p + rows->v[i].off, rows->v[i].size),
+			      err) < 0)
+			return -1;
 	return 0;
 }
 

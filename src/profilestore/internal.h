@@ -50,6 +50,8 @@ void series_free(struct series *x);
 struct series *series_of_id(const struct profilestore *s, uint32_t id); /* NULL: none */
 /* Those that @r is about: next from *it, NULL: no more. The range is of first_ms to last_ms. */
 struct series *series_next(const struct profilestore *s, const struct profilestore_range *r, uint32_t *it);
+/* There may be sums to be made from @ms on, if not from earlier on. */
+void series_groom_from(struct series *x, int64_t ms);
 struct str series_label(const struct series *x, struct str name); /* empty: none */
 /* The one of this key, or a new one; NULL: see @err. The writer's. */
 struct series *series_get(struct profilestore *s, struct bytes key, struct err *err);

@@ -100,12 +100,19 @@ static int load_series(struct profilestore *s, struct err *err)
 	return r;
 }
 
-/* Series of which nothing is left are forgotten: their labels may never come again. */
-static int drop_series(struct profilestore *s, struct err *err)
+/*
+ * Series of which nothing is left are forgotten: their labels may never come again. If nothing at all is
+ * left, so is what stacks were made of: there are no numbers any more that mean any of it.
+ */
+static int forget(struct profilestore *s, struct err *err)
 {
 	return db_exec(s->db,
+		       "BEGIN IMMEDIATE;"
 		       "DELETE FROM series WHERE NOT EXISTS (SELECT 1 FROM profile WHERE profile.series = "
-		       "series.id)",
+		       "series.id);"
+		       "DELETE FROM segment WHERE NOT EXISTS (SELECT 1 FROM profile);"
+		       "DELETE FROM naming WHERE NOT EXISTS (SELECT 1 FROM profile);"
+		       "COMMIT",
 		       err);
 }
 
@@ -115,7 +122,7 @@ int profilestore_load(struct profilestore *s, struct err *err)
 
 	/* What was within the limit then is to be read, whatever the limit is now. */
 	s->meta.max_memory = UINT64_MAX;
-	if (drop_series(s, err) < 0 || load_counters(s, err) < 0 || segments_load(s, s->db, err) < 0 ||
+	if (forget(s, err) < 0 || load_counters(s, err) < 0 || segments_load(s, s->db, err) < 0 ||
 	    load_series(s, err) < 0)
 		return -1;
 	s->meta.max_memory = limit;

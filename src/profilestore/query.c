@@ -207,7 +207,8 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 		res = add_series(&gs, db, x, o, from_ms, to_ms, &scale, err);
 	reader_give(s, db);
 	if (res == 0) {
-		qsort(gs.v, gs.n, sizeof(struct group *), by_total);
+		if (gs.n)
+			qsort(gs.v, gs.n, sizeof(struct group *), by_total);
 		*ret = list_of(&gs, MIN(gs.n, (size_t)(o->limit ? o->limit : LIMIT_USUAL)));
 		(*ret)->from_ms = scale.from_ms;
 		(*ret)->step_ms = scale.step_ms;
@@ -247,7 +248,8 @@ static int later_first(const void *a, const void *b)
 
 static void keep(struct latest *l, size_t n)
 {
-	qsort(l->v, l->n, sizeof(*l->v), later_first);
+	if (l->n)
+		qsort(l->v, l->n, sizeof(*l->v), later_first);
 	l->n = MIN(l->n, n);
 }
 

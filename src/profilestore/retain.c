@@ -85,7 +85,7 @@ static int apply(struct profilestore *s, struct job *j, struct err *err)
 	if (count_gone(s, e, &e->n, &n_samples, err) < 0)
 		return -1;
 	if (run(s, drop_rollups_sql, e, 0, err) < 0 || run(s, drop_profiles_sql, e, STEP_ROWS, err) < 0 ||
-	    find_first(s, e, err) < 0)
+	    find_first(s, e, err) < 0 || db_exec(s->db, "PRAGMA incremental_vacuum(256)", err) < 0)
 		return -1;
 	atomic_fetch_sub(&s->n_profiles, MIN(e->n, atomic_load(&s->n_profiles)));
 	atomic_fetch_sub(&s->n_samples, MIN(n_samples, atomic_load(&s->n_samples)));
@@ -103,7 +103,7 @@ static int expire(struct profilestore *s, struct series *x, int64_t before_ms, s
 		return -1;
 	atomic_fetch_add(&s->n_expired, e.n);
 	/* Sums that reach over what is gone are made again of what is left. */
-	atomic_store(&x->groom_ms, INT64_MIN);
+	series_groom_from(x, before_ms);
 	return 0;
 }
 
@@ -122,26 +122,37 @@ static struct series *oldest(struct profilestore *s)
 	return found;
 }
 
-/* Pages that are in use. Those that are free are used for what comes next, and given back bit by bit. */
+static int get(struct db *db, const char *sql, int64_t *ret, struct err *err)
+{
+	struct db_stmt *st;
+	int r;
+
+	if (db_prepare(db, sql, &st, err) < 0)
+		return -1;
+	r = db_step(st, err);
+	if (r == DB_ROW)
+		*ret = db_i64(st, 0);
+	db_reset(st);
+	return r < 0 ? -1 : 0;
+}
+
+/*
+ * Pages that are in use, but for the metadata store, which does not get smaller when profiles go. Those that
+ * are free are used for what comes next, and given back bit by bit.
+ */
 static int used_size(struct profilestore *s, uint64_t *ret, struct err *err)
 {
 	struct db *db = reader_take(s, err);
-	static const char *const sql[] = { "PRAGMA page_count", "PRAGMA freelist_count", "PRAGMA page_size" };
-	int64_t v[ARRAY_SIZE(sql)] = { 0 };
+	int64_t pages = 0, free = 0, size = 0, metadata = 0;
 	int r = db ? 0 : -1;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(sql); i++) {
-		struct db_stmt *st;
-
-		r = db_prepare(db, sql[i], &st, err);
-		if (r == 0 && (r = db_step(st, err)) == DB_ROW) {
-			v[i] = db_i64(st, 0);
-			db_reset(st);
-			r = 0;
-		}
-	}
+	if (r == 0 && (get(db, "PRAGMA page_count", &pages, err) < 0 ||
+		       get(db, "PRAGMA freelist_count", &free, err) < 0 ||
+		       get(db, "PRAGMA page_size", &size, err) < 0 ||
+		       get(db, "SELECT sum(length(data)) FROM segment", &metadata, err) < 0))
+		r = -1;
 	reader_give(s, db);
-	*ret = (uint64_t)((v[0] - v[1]) * v[2]);
+	*ret = (uint64_t)MAX((pages - free) * size - metadata, INT64_C(0));
 	return r;
 }
 

@@ -165,10 +165,10 @@ int rollup_groom(struct profilestore *s, struct series *x, struct sums *sums, bo
 	atomic_store(&x->groom_ms, to - to % rollup_ms[0]);
 	for (int level = 0; level < ROLLUP_LEVELS && !*ret_more; level++)
 		if (make_level(s, x, level, from, to, sums, ret_more, err) < 0) {
-			atomic_store(&x->groom_ms, from);
+			series_groom_from(x, from);
 			return -1;
 		}
 	if (*ret_more)
-		atomic_store(&x->groom_ms, from);
+		series_groom_from(x, from);
 	return 0;
 }

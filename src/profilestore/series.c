@@ -162,6 +162,14 @@ void series_free(struct series *x)
 	free(x);
 }
 
+void series_groom_from(struct series *x, int64_t ms)
+{
+	int64_t was = atomic_load(&x->groom_ms);
+
+	while (was > ms && !atomic_compare_exchange_weak(&x->groom_ms, &was, ms))
+		;
+}
+
 struct str series_label(const struct series *x, struct str name)
 {
 	size_t i = SEARCH(0, x->n_labels, k, str_cmp(x->labels[k].name, name) < 0);

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is refused, and what is told of a database that is damaged.
+ */
+#include <fcntl.h>
+#include "stored.h"
+
+static int add(struct stored *t, const struct profile *p, const struct profilestore_label *l, size_t n,
+	       struct err *err)
+{
+	struct profilestore_receipt r;
+
+	return profilestore_add_wait(t->s, p, l, n, &r, err);
+}
+
+static void labels_that_are_none_are_refused(void **state)
+{
+	static const struct {
+		struct profilestore_label l;
+		const char *why;
+	} bad[] = {
+		{ { STR(""), STR("x") }, "1 to 256 characters" },
+		{ { STR("9a"), STR("x") }, "'9a' is no name" },
+		{ { STR("a-b"), STR("x") }, "'a-b' is no name" },
+		{ { STR("a"), STR("\xff") }, "no UTF-8" },
+		{ { STR("a"), STR("b\nc") }, "byte 1" },
+		{ { STR("a"), STR("\xed\xa0\x80") }, "no UTF-8" },
+	};
+	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
+	const struct profilestore_label twice[] = { { STR("a"), STR("1") }, { STR("a"), STR("2") } };
+	struct profilestore_label many[PROFILESTORE_MAX_LABELS + 1];
+	struct stored t = { 0 };
+	struct err err = { 0 };
+	char long_value[PROFILESTORE_MAX_LABEL_VALUE + 1];
+	struct profilestore_stats st;
+
+	stored_open(&t);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		assert_fails(add(&t, p, &bad[i].l, 1, &err), ERR_INVALID, bad[i].why);
+	assert_fails(add(&t, p, twice, 2, &err), ERR_INVALID, "twice");
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = (struct profilestore_label){ STR("x"), STR("y") };
+	assert_fails(add(&t, p, many, ARRAY_SIZE(many), &err), ERR_LIMIT, "65 labels; 64 may be");
+	memset(long_value, 'x', sizeof(long_value));
+	many[0].value = (struct str){ long_value, sizeof(long_value) };
+	assert_fails(add(&t, p, many, 1, &err), ERR_LIMIT, "4097 bytes");
+	profilestore_stats(t.s, &st);
+	assert_int_equal(st.n_profiles, 0);
+	assert_int_equal(st.n_refused, ARRAY_SIZE(bad) + 3);
+	stored_done(&t);
+}
+
+static void times_that_cannot_be_are_refused(void **state)
+{
+	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS + PROFILESTORE_MAX_AHEAD_MS + 1000);
+	struct stored t = { .o.max_age_ms = HOUR };
+	struct err err = { 0 };
+
+	stored_open(&t);
+	assert_fails(add(&t, p, NULL, 0, &err), ERR_INVALID, "are the clocks right?");
+	p->time_ns = (NOW_MS - 2 * HOUR) * 1000000;
+	assert_fails(add(&t, p, NULL, 0, &err), ERR_INVALID, "7200 s old, and profiles are kept for 3600 s");
+	p->time_ns = -1;
+	assert_fails(add(&t, p, NULL, 0, &err), ERR_INVALID, "before 1970");
+	p->time_ns = (NOW_MS + PROFILESTORE_MAX_AHEAD_MS) * 1000000;
+	assert_done(add(&t, p, NULL, 0, &err));
+	stored_done(&t);
+}
+
+static void duplicates_are_taken_once(void **state)
+{
+	AUTO(profile_freep) struct profile *p = stored_profile(2, NOW_MS);
+	struct profilestore_merged m;
+	struct stored t = { 0 };
+	struct profilestore_receipt r;
+
+	stored_open(&t);
+	for (int turn = 0; turn < 3; turn++) {
+		r = stored_add(&t, p, "a");
+		assert_int_equal(r.duplicate, turn > 0);
+		if (turn)
+			assert_int_equal(r.n_profiles, 0);
+		if (turn == 1)
+			stored_again(&t);
+	}
+	r = stored_add(&t, p, "b");
+	assert_false(r.duplicate);
+	p->values[1]++;
+	r = stored_add(&t, p, "a");
+	assert_false(r.duplicate);
+	m = stored_merge(&t, CPU, 0, NOW_MS + 1);
+	assert_int_equal(profile_total(m.profile, 0), 3 * profile_total(p, 1) - 2);
+	profile_free(m.profile);
+	stored_done(&t);
+}
+
+static void without_a_time_it_is_now(void **state)
+{
+	AUTO(profile_freep) struct profile *p = stored_profile(2, 0);
+	struct profilestore_entries *e;
+	struct profilestore_range all = { NULL, 0, INT64_MAX, 0 };
+	struct stored t = { 0 };
+	struct err err = { 0 };
+
+	stored_open(&t);
+	for (int i = 0; i < 2; i++)
+		assert_false(stored_add(&t, p, "a").duplicate);
+	assert_done(profilestore_profiles(t.s, &all, 0, &e, &err));
+	assert_true(e->n >= 4);
+	assert_int_equal(e->v[0].time_ms, NOW_MS);
+	free(e);
+	stored_done(&t);
+}
+
+static void too_many_series_are_refused(void **state)
+{
+	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
+	struct stored t = { .o.max_series = 300 };
+	struct profilestore_label l = { STR("pod"), { 0 } };
+	struct err err = { 0 };
+	char text[16];
+	int n = 0;
+
+	stored_open(&t);
+	for (; n < 30; n++) {
+		snprintf(text, sizeof(text), "p%d", n);
+		l.value = str_of(text);
+		if (add(&t, p, &l, 1, &err) < 0)
+			break;
+	}
+	assert_true(n > 0 && n < 30);
+	assert_int_equal(err.kind, ERR_LIMIT);
+	assert_non_null(strstr(err.text, "there are 300 series"));
+	stored_again(&t);
+	assert_fails(add(&t, p, &l, 1, &err), ERR_LIMIT, "300 series");
+	stored_done(&t);
+}
+
+static void too_much_metadata_is_refused_and_the_store_goes_on(void **state)
+{
+	struct stored t = { .o.max_metadata = 1 };
+	struct err err = { 0 };
+	struct profilestore_merged m;
+	int64_t total = 0;
+	uint64_t world = 0;
+	int r;
+
+	stored_open(&t);
+	do {
+		const struct profile_maker pm = { world, world * 1000, 2000, 2000, 20, false };
+		AUTO(profile_freep) struct profile *p = profile_make(&pm);
+
+		p->time_ns = (NOW_MS - (int64_t)world++) * 1000000;
+		r = add(&t, p, NULL, 0, &err);
+		if (r == 0)
+			total += profile_total(p, 1);
+	} while (r == 0 && world < 200);
+	assert_true(r < 0 && world > 1);
+	assert_int_equal(err.kind, ERR_LIMIT);
+	assert_non_null(strstr(err.text, "MiB of memory"));
+	stored_again(&t);
+	m = stored_merge(&t, "profile:cpu:nanoseconds:cpu:nanoseconds:delta", 0, NOW_MS + 1);
+	assert_int_equal(profile_total(m.profile, 0), total);
+	profile_free(m.profile);
+	stored_done(&t);
+}
+
+static void labels_of_samples_become_series(void **state)
+{
+	struct stored t = { 0 };
+	struct profile *p = profile_new(NULL);
+	struct profilestore_range all = { NULL, 0, INT64_MAX, 0 };
+	struct profilestore_list *l;
+	struct profilestore_merged m;
+	struct err err = { 0 };
+	struct profile_label labels[3] = { 0 };
+
+	profile_add_type(p, STR("cpu"), STR("nanoseconds"));
+	labels[0] = (struct profile_label){ .key = profile_add_string(p, STR("service")),
+					    .str = profile_add_string(p, STR("inner")) };
+	labels[1] = (struct profile_label){ .key = profile_add_string(p, STR("9 thread-id")),
+					    .str = profile_add_string(p, STR("a\x01\xff")) };
+	labels[2] = (struct profile_label){ .key = profile_add_string(p, STR("bytes")), .num = 4096 };
+	profile_add_sample(p, 0, profile_add_labels(p, labels, 3), (int64_t[]){ 5 });
+	profile_add_sample(p, 0, profile_add_labels(p, &labels[2], 1), (int64_t[]){ 7 });
+	profile_add_sample(p, 0, 0, (int64_t[]){ 0 });
+	stored_open(&t);
+	assert_int_equal(stored_add(&t, p, "outer").n_profiles, 2);
+	assert_done(profilestore_label_names(t.s, &all, &l, &err));
+	assert_int_equal(l->n, 3);
+	assert_str(l->v[0], "_9_thread_id");
+	assert_str(l->v[1], "exported_service");
+	assert_str(l->v[2], "service");
+	free(l);
+	assert_done(profilestore_label_values(t.s, &all, STR("_9_thread_id"), &l, &err));
+	assert_int_equal(l->n, 1);
+	assert_str(l->v[0], "a??");
+	free(l);
+	assert_done(profilestore_merge(t.s, &all, STR("exported_service"), NULL, 0, &m, &err));
+	assert_int_equal(m.profile->n_samples, 2);
+	assert_int_equal(profile_total(m.profile, 0), 12);
+	assert_int_equal(m.profile->label_sets.n, 2);
+	profile_free(m.profile);
+	profile_free(p);
+	stored_done(&t);
+}
+
+/* ---- damage ---- */
+
+static void spoil(const struct stored *t, const char *sql)
+{
+	AUTO(mem_freep) char *path = mem_printf("%s/profiles.db", t->dir);
+	struct err err = { 0 };
+	struct db *db;
+
+	assert_done(db_open(path, &(struct db_options){ 0 }, &db, &err));
+	assert_done(db_exec(db, sql, &err));
+	db_close(db);
+}
+
+static void damage_is_told(void **state)
+{
+	static const struct {
+		const char *sql, *why;
+	} bad[] = {
+		{ "UPDATE segment SET data = x'0102' WHERE id = (SELECT max(id) FROM segment)",
+		  "is damaged" },
+		{ "DELETE FROM segment WHERE id = (SELECT min(id) FROM segment)", "is damaged" },
+		{ "UPDATE segment SET n = n + 1", "damaged" },
+		{ "UPDATE series SET key = x'ffff'", "series 1 is damaged" },
+		{ "DELETE FROM counter", "counter" },
+		{ "DROP TABLE profile", "no such table" },
+	};
+	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct stored t = { 0 };
+		struct err err = { 0 };
+
+		stored_open(&t);
+		stored_add(&t, p, "a");
+		profilestore_close(t.s);
+		t.s = NULL;
+		spoil(&t, bad[i].sql);
+		assert_fails(profilestore_open(&t.o, &t.s, &err), ERR_INVALID, bad[i].why);
+		stored_done(&t);
+	}
+}
+
+static void damaged_samples_are_told(void **state)
+{
+	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
+	struct profilestore_range r = stored_range(CPU, 0, INT64_MAX);
+	struct profilestore_merged m;
+	struct stored t = { 0 };
+	struct err err = { 0 };
+
+	stored_open(&t);
+	stored_add(&t, p, "a");
+	spoil(&t, "UPDATE profile SET data = substr(data, 1, length(data) - 1)");
+	assert_fails(profilestore_merge(t.s, &r, STR(""), NULL, 0, &m, &err), ERR_INVALID,
+		     "samples are damaged");
+	stored_range_done(&r);
+	stored_done(&t);
+}
+
+static void a_full_disk_is_told_and_the_store_goes_on(void **state)
+{
+	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
+	const struct profile_maker large = { 2, 2, 5000, 5000, 20, false };
+	AUTO(profile_freep) struct profile *q = profile_make(&large);
+	struct profilestore_merged m;
+	struct profilestore_stats st;
+	struct stored t = { 0 };
+	struct err err = { 0 };
+	uint64_t n_profiles;
+
+	q->time_ns = NOW_MS * 1000000;
+	stored_open(&t);
+	stored_add(&t, p, "a");
+	profilestore_stats(t.s, &st);
+	n_profiles = st.n_profiles;
+	/* Nothing is under way, so the connection is nobody's. */
+	assert_done(db_exec(t.s->db, "PRAGMA max_page_count = 1", &err));
+	for (int i = 0; i < 3; i++)
+		assert_fails(add(&t, q, NULL, 0, &err), ERR_IO, "full");
+	profilestore_stats(t.s, &st);
+	assert_int_equal(st.n_profiles, n_profiles);
+	assert_done(db_exec(t.s->db, "PRAGMA max_page_count = 1000000", &err));
+	/* What it had brought into memory comes to disk with the next one. */
+	assert_done(add(&t, q, NULL, 0, &err));
+	for (int turn = 0; turn < 2; turn++) {
+		m = stored_merge(&t, CPU, 0, INT64_MAX);
+		assert_int_equal(profile_total(m.profile, 0), profile_total(p, 1) + profile_total(q, 1));
+		profile_free(m.profile);
+		stored_again(&t);
+	}
+	stored_done(&t);
+}
+
+static void no_database_is_told(void **state)
+{
+	struct stored t = { 0 };
+	struct err err = { 0 };
+	AUTO(mem_freep) char *path = NULL;
+
+	stored_open(&t);
+	profilestore_close(t.s);
+	t.s = NULL;
+	path = mem_printf("%s/profiles.db", t.dir);
+	test_file_write(path, "this is no database, but text of some length", 44);
+	assert_fails(profilestore_open(&t.o, &t.s, &err), ERR_INVALID, "profiles.db");
+	stored_done(&t);
+}
+
+static void types_that_differ_are_not_added_up(void **state)
+{
+	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
+	struct profilestore_range all = { NULL, 0, INT64_MAX, 0 };
+	struct profilestore_merged m;
+	struct stored t = { 0 };
+	struct err err = { 0 };
+
+	stored_open(&t);
+	stored_add(&t, p, "a");
+	assert_fails(profilestore_merge(t.s, &all, STR(""), NULL, 0, &m, &err), ERR_INVALID,
+		     "different types");
+	stored_done(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(labels_that_are_none_are_refused),
+		cmocka_unit_test(times_that_cannot_be_are_refused),
+		cmocka_unit_test(duplicates_are_taken_once),
+		cmocka_unit_test(without_a_time_it_is_now),
+		cmocka_unit_test(too_many_series_are_refused),
+		cmocka_unit_test(too_much_metadata_is_refused_and_the_store_goes_on),
+		cmocka_unit_test(labels_of_samples_become_series),
+		cmocka_unit_test(damage_is_told),
+		cmocka_unit_test(damaged_samples_are_told),
+		cmocka_unit_test(a_full_disk_is_told_and_the_store_goes_on),
+		cmocka_unit_test(no_database_is_told),
+		cmocka_unit_test(types_that_differ_are_not_added_up),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
