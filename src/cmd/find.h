@@ -27,7 +27,7 @@ struct find_want {
 	enum client_kind kind;
 	const char *arg; /* of a source or a section */
 	bool found, failed;
-	bool nowhere; /* nobody need be asked */
+	bool nowhere;       /* nobody need be asked */
 	const char *path;   /* found */
 	const char *from;   /* found: "itself", "build ID", "cache", a URL, ... */
 	const char *why;    /* not found: in one line */
@@ -65,6 +65,13 @@ int find_core(struct finder *f, const char *path, struct err *err);
 int find_kernel(struct finder *f, const char *release, struct err *err); /* NULL: the running one */
 int find_package(struct finder *f, const char *name,
 		 struct err *err); /* an installed one, or a package file */
+/* ---- find_rpm.c ---- */
+
+bool find_has_rpm(struct finder *f); /* rpm keeps a database here */
+/* The paths of all that an installed package has, a line each, and perhaps lines that are no paths.
+ * FILE_MISSING: it is not installed, or rpm is not here. */
+int find_rpm_files(struct finder *f, const char *name, struct buf *ret, struct err *err);
+
 /* The ELF files in a package file. 1: it is none. */
 int find_package_file(struct finder *f, const char *path, struct err *err);
 

@@ -196,17 +196,19 @@ static int add_packaged(struct finder *f, const char *path, struct err *err)
 	return 0;
 }
 
-/* What rpm has installed is in a database of its own; its files, and package files, can be given. */
 static int no_such_package(struct finder *f, const char *name, struct err *err)
 {
 	const char *dir = find_path(f, DPKG_INFO);
+	bool dpkg = access(dir, F_OK) == 0, rpm = find_has_rpm(f);
 
-	if (access(dir, F_OK) < 0)
+	if (!dpkg && !rpm)
 		return err_set(err, ERR_IO,
-			       "package %s: there is no dpkg here (%s): give the package's file (.rpm), or "
-			       "its programs",
+			       "package %s: there is neither dpkg here (%s) nor a database of rpm: give the "
+			       "package's "
+			       "file, or its programs",
 			       name, dir);
-	return err_set(err, ERR_IO, "there is no package %s in %s", name, dir);
+	return err_set(err, ERR_IO, "there is no package %s in %s%s%s", name, dpkg ? dir : "",
+		       dpkg && rpm ? ", nor in " : "", rpm ? "what 'rpm -ql' knows" : "");
 }
 
 /* Its files are not here, but what they are is: each build ID once, as a debug file has that of its program.
@@ -259,15 +261,20 @@ int find_package(struct finder *f, const char *name, struct err *err)
 	if (!*name)
 		return err_set(err, ERR_INVALID, "%s is no name of a package", name);
 	r = read_list(f, name, &list, err);
+	if (r == FILE_MISSING)
+		r = find_rpm_files(f, name, &list, err);
 	if (r < 0)
 		return -1;
 	if (r == FILE_MISSING)
 		return no_such_package(f, name, err);
 	for (struct str rest = buf_str(&list); rest.size;) {
 		struct str line = str_trim(str_cut(&rest, '\n'));
-		const char *path = find_path(f, arena_strdup(&f->a, line));
+		const char *path;
 
-		if (line.size && add_packaged(f, path, err) < 0)
+		if (!str_starts(line, STR("/")))
+			continue;
+		path = find_path(f, arena_strdup(&f->a, line));
+		if (add_packaged(f, path, err) < 0)
 			return -1;
 	}
 	if (f->n_items == before)

@@ -238,6 +238,27 @@ def test_a_package(find, program, tmp_path):
     assert (r.returncode, r.stdout) == (0, f"{debug}\n"), r.stderr
 
 
+@pytest.mark.parametrize("folder", ["usr/lib/sysimage/rpm", "var/lib/rpm"])
+def test_a_package_that_rpm_has_installed(find, program, tmp_path, folder):
+    built, pool, root = tmp_path / "built", tmp_path / "pool", tmp_path / "sysroot"
+    pool.mkdir()
+    root.mkdir()
+    package = make_rpm(tree_of(program, built), pool, tmp_path / "work", "w2.xzdio")
+    subprocess.run(["rpm", "--root", str(root), "--dbpath", f"/{folder}", "--nodeps", "--force-debian", "-i", str(package)], check=True,
+                   capture_output=True)
+    _, found = find.json("--local", "--sysroot", root, "--package", "hello")
+    assert {f["build_id"] for f in found} == {program.build_id}
+    assert f"{root}/usr/bin/{program.name}" in {f["target"] for f in found}
+    # One that is not installed; and no database is made where there is none.
+    r = find("--local", "--sysroot", root, "--package", "hallo")
+    assert r.returncode == 1 and "no package hallo" in r.stderr and "rpm" in r.stderr
+    r = find("--local", "--sysroot", root, "--package=--eval")
+    assert r.returncode == 1 and "no package --eval" in r.stderr
+    (tmp_path / "bare" / folder).mkdir(parents=True)
+    assert find("--local", "--sysroot", tmp_path / "bare", "--package", "hello").returncode == 1
+    assert list((tmp_path / "bare" / folder).iterdir()) == []
+
+
 def notes_of(path, out):
     out.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run(["objcopy", "-O", "binary", "--only-section=.note.gnu.build-id", str(path), str(out)], check=True)
@@ -403,7 +424,7 @@ def test_what_is_no_package_is_told(find, tmp_path):
     r = find("--local", cut)
     assert r.returncode == 1 and "no ELF file" in r.stderr
     r = find("--local", "--sysroot", tmp_path / "nowhere", "--package", "hello")
-    assert r.returncode == 1 and "no dpkg here" in r.stderr and ".rpm" in r.stderr
+    assert r.returncode == 1 and "neither dpkg here" in r.stderr and "database of rpm" in r.stderr
 
 
 def make_deb_of_nothing(tmp_path):

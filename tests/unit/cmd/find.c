@@ -121,7 +121,7 @@ static void an_installed_package_is_read_from_dpkgs_list(void **state)
 	struct err err = { 0 };
 
 	x->s.find.sysroot = x->dir;
-	assert_fails(find_package(&x->f, "one", &err), ERR_IO, "there is no dpkg here");
+	assert_fails(find_package(&x->f, "one", &err), ERR_IO, "there is neither dpkg here");
 	assert_done(dir_make(in_dir(x, "var/lib/dpkg/info"), 0755, &err));
 	assert_done(dir_make(in_dir(x, "usr/bin"), 0755, &err));
 	write_program(x, "usr/bin/x");
