@@ -30,11 +30,12 @@
 /*
  * What DEBUGINFOD_URLS holds: URLs apart by blanks (and commas, if @commas). Without a scheme it is http.
  * http, https and file are taken; the slash at the end goes; the same one again is dropped without a word.
- * What is no URL is noted with the reason and the others are used. `ima:...` tokens are noted as ignored.
+ * What is no URL is noted with the reason and the others are used. Signatures are not checked: what stands behind
+ * "ima:enforcing" is noted as not asked, until "ima:permissive" (noted as ignored) or "ima:ignore".
  */
 struct net_url_note {
 	struct str token; /* printable: at most 80 bytes, control characters and passwords replaced */
-	const char *text; /* "not a URL: ...": static */
+	const char *text; /* "not a URL: ...", "not asked: ...": static */
 	bool ignored;     /* harmless: known and not supported */
 };
 struct net_url_list {

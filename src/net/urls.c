@@ -167,13 +167,29 @@ static void note(struct net_url_list *l, struct str token, const char *text, boo
 		l->notes[l->n_notes++] = (struct net_url_note){ token_shown(token, a), text, ignored };
 }
 
-static void add_token(struct net_url_list *l, struct str token, struct arena *a)
+/*
+ * Of the servers behind it. elfutils' client asks one for signatures of its files and believes no file
+ * without, where they are enforced. We cannot, so such a server is not asked: never less than was wanted.
+ */
+static void add_policy(struct net_url_list *l, struct str token, bool *enforced, struct arena *a)
+{
+	bool permissive = str_eq(token, STR("ima:permissive"));
+
+	*enforced = !permissive && !str_eq(token, STR("ima:ignore"));
+	if (permissive)
+		note(l, token, "signatures of files are not checked; their build IDs are", true, a);
+	else if (*enforced && !str_eq(token, STR("ima:enforcing")))
+		note(l, token, "is none of ima:enforcing, ima:permissive, ima:ignore: taken as the first",
+		     false, a);
+}
+
+static void add_token(struct net_url_list *l, struct str token, bool *enforced, struct arena *a)
 {
 	const char *fault;
 	struct str url;
 
 	if (str_starts(token, STR("ima:"))) {
-		note(l, token, "ignored: signatures of files are not checked; their build IDs are", true, a);
+		add_policy(l, token, enforced, a);
 		return;
 	}
 	if (token.size > NET_URL_MAX) {
@@ -184,6 +200,9 @@ static void add_token(struct net_url_list *l, struct str token, struct arena *a)
 	fault = url_fault(url);
 	if (!fault && has(l, url))
 		return;
+	if (!fault && *enforced)
+		fault = "not asked: signatures of its files cannot be checked here, and ima:enforcing before "
+			"it wants that; with ima:ignore it is asked, and build IDs are checked";
 	if (!fault && l->n == NET_SERVERS_MAX)
 		fault = "not used: there are too many servers";
 	if (fault)
@@ -194,6 +213,7 @@ static void add_token(struct net_url_list *l, struct str token, struct arena *a)
 
 void net_urls_parse(struct str text, bool commas, struct arena *a, struct net_url_list *ret)
 {
+	bool enforced = false;
 	size_t i = 0;
 
 	*ret = (struct net_url_list){
@@ -209,6 +229,6 @@ void net_urls_parse(struct str text, bool commas, struct arena *a, struct net_ur
 		while (i < text.size && !is_blank(text.p[i]) && !(commas && text.p[i] == ','))
 			i++;
 		if (i > from)
-			add_token(ret, (struct str){ text.p + from, i - from }, a);
+			add_token(ret, (struct str){ text.p + from, i - from }, &enforced, a);
 	}
 }

@@ -338,9 +338,26 @@ def test_nonsense_in_debuginfod_urls(client, command, urls, says):
 def test_nonsense_beside_a_server(client, one, faulty):
     build_id, path, content = one
     s = faulty({path: content})
-    urls = f"  ima:enforcing ftp://x :// {s.url}// {s.url} \t http://"
+    urls = f"  ima:ignore ftp://x :// {s.url}// {s.url} \t http://"
     r = client.ask("find", urls, build_id)
     assert r.returncode == 0 and len(s.heads) == 1, r.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_signatures_that_are_wanted_are_not_passed_over(client, command, one, faulty):
+    """We check none: a server behind ima:enforcing is not asked, and that is said."""
+    build_id, path, content = one
+    s = faulty({path: content})
+    for policy in ("ima:enforcing", "ima:enforce"):
+        r = client.ask(command, f"{policy} {s.url}", build_id, env={"DEBUGINFOD_IMA_CERT_PATH": "/etc/keys/ima"})
+        failed(client, r, build_id, "ima:enf", *(["signatures of its files cannot be checked"] if policy == "ima:enforcing" else []))
+    assert s.heads == []
+    # The one that may be asked is, and what it says of the other is told to who wants to know.
+    other = faulty({path: content})
+    r = client.ask(command, f"ima:enforcing {s.url} ima:ignore {other.url}", build_id, env={"DEBUGINFOD_VERBOSE": "1"})
+    assert r.returncode == 0 and s.heads == [] and len(other.heads) == 1, r.stderr
+    for policy in ("ima:permissive", "ima:ignore"):
+        assert client.ask(command, f"{policy} {s.url}", build_id).returncode == 0
 
 
 @pytest.mark.parametrize("variable, value", [("DEBUGINFOD_TIMEOUT", "x"), ("DEBUGINFOD_TIMEOUT", "-1"), ("DEBUGINFOD_MAXTIME", "9" * 40), ("DEBUGINFOD_MAXSIZE", "1M?"),

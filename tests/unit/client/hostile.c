@@ -331,7 +331,7 @@ static void nonsense_in_urls_is_passed_over(void **state)
 	house_open(&h);
 	good.body = buf_bytes(&h.debug);
 	s = fault_http_new(&good, 1);
-	snprintf(urls, sizeof(urls), " ima:enforcing ftp://x/ http:// :::: \x01 http://\xff/ %s ",
+	snprintf(urls, sizeof(urls), " ima:permissive ftp://x/ http:// :::: \x01 http://\xff/ %s ",
 		 fault_http_url(s));
 	house_ask(&h, urls);
 	got = house_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);

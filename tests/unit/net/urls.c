@@ -88,13 +88,25 @@ static void nonsense_is_told_and_the_others_are_used(void **state)
 	}
 }
 
-static void ima_tokens_are_ignored_with_a_note(void **state)
+static void who_is_to_sign_is_not_asked(void **state)
 {
-	struct fixture f = parse("ima:enforcing https://a ima:ignore", false);
+	struct fixture f = parse("http://a ima:enforcing https://b http://a ftp://x ima:ignore https://c "
+				 "ima:permissive https://d ima:enforce https://e ima: https://f",
+				 false);
 
-	assert_int_equal(f.l.n, 1);
-	assert_int_equal(f.l.n_notes, 2);
-	assert_true(f.l.notes[0].ignored);
+	assert_int_equal(f.l.n, 3);
+	assert_string_equal(f.l.urls[0], "http://a");
+	assert_string_equal(f.l.urls[1], "https://c");
+	assert_string_equal(f.l.urls[2], "https://d");
+	assert_int_equal(f.l.n_notes, 7);
+	assert_str(f.l.notes[0].token, "https://b");
+	assert_true(!f.l.notes[0].ignored && strstr(f.l.notes[0].text, "cannot be checked"));
+	assert_str(f.l.notes[1].token, "ftp://x");
+	assert_true(f.l.notes[2].ignored && strstr(f.l.notes[2].text, "not checked"));
+	assert_str(f.l.notes[3].token, "ima:enforce");
+	assert_str(f.l.notes[4].token, "https://e");
+	assert_str(f.l.notes[5].token, "ima:");
+	assert_str(f.l.notes[6].token, "https://f");
 	arena_done(&f.a);
 }
 
@@ -149,7 +161,7 @@ int main(void)
 		cmocka_unit_test(commas_part_only_where_they_are_asked_for),
 		cmocka_unit_test(the_same_server_is_asked_once),
 		cmocka_unit_test(nonsense_is_told_and_the_others_are_used),
-		cmocka_unit_test(ima_tokens_are_ignored_with_a_note),
+		cmocka_unit_test(who_is_to_sign_is_not_asked),
 		cmocka_unit_test(too_long_and_too_many_are_told),
 		cmocka_unit_test(passwords_are_not_shown),
 		cmocka_unit_test(paths_are_escaped),
