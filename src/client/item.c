@@ -461,6 +461,8 @@ void item_start(struct item *it)
 		finish(it);
 		return;
 	}
+	if (f->env.nonsense)
+		result_why(it->result, f->watch, "DEBUGINFOD_URLS: %s", f->env.nonsense);
 	map_put(&f->leaders, bytes_of(key, strlen(key)), it);
 	fetch(it, STAGE_ASKED);
 }

@@ -336,6 +336,13 @@ static void nonsense_in_urls_is_passed_over(void **state)
 	house_ask(&h, urls);
 	got = house_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
 	assert_found(&got, buf_bytes(&h.debug));
+	/* What was left out is told among the steps. */
+	snprintf(urls, sizeof(urls), "ima:enforcing http://signed.example ima:ignore %s", fault_http_url(s));
+	house_ask(&h, urls);
+	got = house_find(&h, CLIENT_DEBUGINFO, "cccc22", NULL);
+	assert_int_equal(got.outcome, CLIENT_ABSENT);
+	assert_non_null(strstr(buf_cstr(&got.why), "http://signed.example: not asked: signatures"));
+	client_result_done(&got);
 	house_ask(&h, "ftp://x/ ::::");
 	got = house_find(&h, CLIENT_DEBUGINFO, ID_B, NULL);
 	assert_int_equal(got.outcome, CLIENT_FAILED);
