@@ -69,6 +69,8 @@ static int compress(struct job *j, struct source *raw, struct err *err)
 		size_t got = 0;
 
 		r = source_read(raw, off, piece, PIECE, SOURCE_SEQUENTIAL, &got, err);
+		if (r == 0 && !got)
+			r = err_set(err, ERR_INVALID, "became shorter while it was read");
 		if (r == 0 && j->stopped && j->stopped(j->arg))
 			r = err_set(err, ERR_CANCELLED, "stopped");
 		if (r == 0) {

@@ -168,7 +168,7 @@ void store_forget_partial(struct store *st, struct str name)
 
 /* ---- writing ---- */
 
-/* Twice as much for a while, and what it is compressed to. */
+/* Is there room for it as it comes and, for a while, beside that for what it is compressed to? */
 static bool may_wait(struct store_put *p)
 {
 	uint64_t size = p->opts.size;
