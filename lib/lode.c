@@ -25,6 +25,7 @@ struct lode_table {
 };
 
 struct lode_finder {
+	const struct lode_table *table;
 	struct symtab_finder *finder;
 	struct arena arena;
 };
@@ -160,6 +161,7 @@ struct lode_finder *lode_finder_new(struct lode_table *t)
 {
 	struct lode_finder *f = NEW(struct lode_finder);
 
+	f->table = t;
 	f->finder = symtab_finder_new(t->file.table);
 	arena_init(&f->arena);
 	return f;
@@ -189,7 +191,9 @@ int lode_frames(struct lode_finder *f, uint64_t addr, unsigned flags, const stru
 	struct symtab_frames frames;
 	struct lode_frame *list;
 	struct err err = { 0 };
-	int r = symtab_find(f->finder, flags & LODE_RETURN_ADDRESS && addr ? addr - 1 : addr, &frames, &err);
+	int r = symtab_find(f->finder,
+			    (flags & LODE_RETURN_ADDRESS && addr ? addr - 1 : addr) - f->table->file.moved,
+			    &frames, &err);
 
 	if (r)
 		return r < 0 ? -1 : LODE_NONE;

@@ -60,7 +60,7 @@ static enum symbolize_reason ask(void *arg, const struct profile_module *m, uint
 
 	if (r != SYMBOLIZE_FOUND)
 		return r;
-	switch (symtab_find(n->file.finder, vaddr, ret, &err)) {
+	switch (symbols_frames(&n->file, vaddr, ret, &err)) {
 	case 0:
 		return SYMBOLIZE_FOUND;
 	case SYMTAB_NONE:

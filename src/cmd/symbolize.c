@@ -77,7 +77,7 @@ static int answer_one(struct answers *a, struct question *q, struct err *err)
 		if (a->by)
 			r = a->by->find(a->by->arg, q->addr, &a->module, &frames) ? 0 : SYMTAB_NONE;
 		else
-			r = symtab_find(a->file.finder, q->addr, &frames, err);
+			r = symbols_frames(&a->file, q->addr, &frames, err);
 		if (r < 0)
 			return -1;
 		if (r == 0 && !a->by && a->s->symbols.no_inlines)

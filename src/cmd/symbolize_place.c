@@ -91,7 +91,7 @@ static bool look_up(struct modules *m, struct module *one, uint64_t addr, bool i
 {
 	struct err ignored = { 0 };
 
-	if (symtab_find(one->file.finder, is_return && addr ? addr - 1 : addr, ret, &ignored) != 0)
+	if (symbols_frames(&one->file, is_return && addr ? addr - 1 : addr, ret, &ignored) != 0)
 		return false;
 	if (m->s->symbols.no_inlines)
 		symbolize_fold(ret, &one->folded);
@@ -142,7 +142,7 @@ static void read_symbols(struct module *one, const struct elf_image *img, const 
 	unsigned entry = img->h.is64 ? 24 : 16;
 	struct bytes table, names;
 	struct err ignored = { 0 };
-	uint64_t base = 0;
+	uint64_t base = img == one->file.debug ? one->file.moved : 0;
 
 	if (!sec || sec->link >= img->n_sections ||
 	    elf_section_read(img, sec, MAX_SYMBOLS_SIZE, &a, &table, &ignored) != 0 ||

@@ -53,6 +53,29 @@ void symbolize_layout_of(const struct elf_image *img, struct symbolize_layout *r
 		find_kernel_text(img, l);
 }
 
+static const struct elf_segment *code_of(const struct elf_image *img)
+{
+	for (uint32_t i = 0; i < img->n_segments; i++)
+		if (img->segments[i].type == PT_LOAD && (img->segments[i].flags & PF_X))
+			return &img->segments[i];
+	return NULL;
+}
+
+uint64_t symbolize_moved(const struct elf_image *img, const struct elf_image *debug)
+{
+	const struct elf_segment *here = code_of(img), *there = code_of(debug);
+
+	/* Programs that are not position-independent are never moved. */
+	return here && there && img->h.type == ET_DYN && debug->h.type == ET_DYN ? here->vaddr - there->vaddr
+										 : 0;
+}
+
+void symbolize_layout_move_back(struct symbolize_layout *l, uint64_t moved)
+{
+	for (size_t i = 0; i < l->n_segments; i++)
+		l->segments[i].vaddr -= moved;
+}
+
 /* ---- file offsets ---- */
 
 /* The segment that has this byte; of several the one with code. @pages: also what is mapped around it. */

@@ -289,9 +289,15 @@ static struct entry *make_layout(struct flight *f)
 	if (r)
 		return r < 0 ? fail_by(f, &err)
 			     : fail(f, SYMBOLIZE_NO_LAYOUT, "", r == RESOLVE_BUSY ? 0 : f->s->opts.miss_ms);
+	/* The table is the debug file's. */
+	if (m->stage == AT_EXECUTABLE && elf_section_find(m->file.img, ".gnu.prelink_undo") &&
+	    fetch(f, &m->alt, RESOLVE_DEBUGINFO, &f->key.id, &err) == WAITS)
+		return NULL;
 	e = entry_new(&f->key);
 	e->layout = NEW(struct symbolize_layout);
 	symbolize_layout_of(m->file.img, e->layout);
+	if (m->alt.img)
+		symbolize_layout_move_back(e->layout, symbolize_moved(m->file.img, m->alt.img));
 	if (!e->layout->offsets_known) {
 		e->lacking = true;
 		atomic_store(&e->good_until_ms, clock_mono_ms() + f->s->opts.miss_ms);

@@ -108,6 +108,13 @@ struct symbolize_layout {
 	} segments[SYMBOLIZE_MAX_SEGMENTS];
 };
 void symbolize_layout_of(const struct elf_image *img, struct symbolize_layout *ret);
+/*
+ * How much higher the code of @img lies than in the debug file that belongs to it: a prelinked object was
+ * moved after that had been made. Modulo 2^64; 0: both are the same, or nobody knows.
+ */
+uint64_t symbolize_moved(const struct elf_image *img, const struct elf_image *debug);
+/* From now on what is translated are addresses in the debug file. */
+void symbolize_layout_move_back(struct symbolize_layout *l, uint64_t moved);
 
 /* A line of /proc/PID/maps, a mapping of a profile. */
 struct symbolize_mapping {
@@ -163,8 +170,8 @@ struct symbolize_module {
 	enum symbolize_reason reason;   /* SYMBOLIZE_FOUND: there is a table */
 	const char *why;                /* more about the reason; "": nothing */
 	const char *origin;             /* of a table: the file it was made of, "PACKAGE: FILE", or "" */
-	bool lacking; /* a better table may be had some day, */
-	bool due;     /* perhaps by now: SYMBOLIZE_FRESH looks for it */
+	bool lacking;                   /* a better table may be had some day, */
+	bool due;                       /* perhaps by now: SYMBOLIZE_FRESH looks for it */
 	const struct symtab_info *info; /* of a table */
 	const struct symbolize_layout *layout; /* NULL: not known */
 };

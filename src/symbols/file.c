@@ -124,10 +124,13 @@ int symbols_build(struct symbols_file *f, unsigned n_threads, struct err *err)
 {
 	struct symtab_options o = { .alt = f->alt, .split = &f->split, .n_threads = n_threads };
 	struct symtab_stats stats;
+	uint64_t only[SYMBOLS_ONLY_MAX];
 	int r;
 
 	if (f->n_only) {
-		o.only = f->only;
+		for (size_t i = 0; i < f->n_only; i++)
+			only[i] = f->only[i] - f->moved;
+		o.only = only;
 		o.n_only = f->n_only;
 	}
 	r = symtab_build(f->debug, &o, &f->made, &stats, err);
@@ -141,6 +144,8 @@ int symbols_table(struct symbols_file *f, const struct symbols_options *o, struc
 	/* What is named by hand may be another one's. */
 	AUTO(mem_freep) char *name = o->alt ? NULL : symbols_cache_name(f);
 
+	if (f->img && f->debug != f->img)
+		f->moved = symbolize_moved(f->img, f->debug);
 	if (!name || !symbols_cache_open(f, name)) {
 		if (symbols_build(f, o->threads ? o->threads : pool_cpus(), err) < 0 ||
 		    symtab_open_mem(buf_bytes(&f->made), &f->table, err) < 0)
@@ -181,6 +186,19 @@ int symbols_open(struct symbols_file *f, const struct symbols_options *o, const 
 	}
 	if (r == 0)
 		f->finder = symtab_finder_new(f->table);
+	return r;
+}
+
+int symbols_frames(const struct symbols_file *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
+{
+	int r = symtab_find(f->finder, addr - f->moved, ret, err);
+
+	if (r == 0) {
+		ret->lo += f->moved;
+		ret->hi += f->moved;
+		ret->start += f->moved;
+		ret->end += f->moved;
+	}
 	return r;
 }
 

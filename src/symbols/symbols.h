@@ -11,7 +11,7 @@
 
 #include "client/client.h"
 #include "local/local.h"
-#include "symtab/symtab.h"
+#include "symbolize/symbolize.h"
 
 #define SYMBOLS_ONLY_MAX 64u
 
@@ -33,6 +33,7 @@ struct symbols_file {
 	struct elf_image *img, *debug, *alt,
 		*dwp; /* the file itself; where its DWARF is: the same, or found */
 	struct local_found found, found_alt;
+	uint64_t moved;   /* symbolize_moved() of img and debug: addresses are img's */
 	const char *path; /* borrowed */
 	struct source *dwp_src;
 	struct dwarf_split split;
@@ -73,6 +74,9 @@ char *symbols_ask_client(const struct symbols_options *o, enum client_kind kind,
 			 struct err *err);
 
 /* ---- addresses ---- */
+
+/* As symtab_find(), of an address in the file itself, which may lie elsewhere in its debug file. */
+int symbols_frames(const struct symbols_file *f, uint64_t addr, struct symtab_frames *ret, struct err *err);
 
 /* "4010", "0x4010"; of relocatable files also ".text+0x10" and "(.text)+0x10". All hexadecimal. */
 bool symbols_address(const struct symbols_file *f, const char *section, struct str text, uint64_t *ret);

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import time
 
@@ -337,6 +338,28 @@ def test_wrong_use_is_told(run, tmp_path):
     for args in (["dump", "-o", "x", "t"], ["build", "-e", "x", "-o", "y", "t"], ["verify", "--summary", "-e", "x", "t"]):
         r = subprocess.run([LODE, "symtab", *args], capture_output=True, text=True)
         assert r.returncode == 2 and "changes nothing" in r.stderr, (args, r)
+
+
+def test_a_prelinked_object_and_its_debug_file(run, tmp_path):
+    """Prelinking moves an object; its debug file, made before that, stays where it was."""
+    exe = program(tmp_path, "-fPIE", "-pie")
+    (tmp_path / "bin").mkdir()
+    moved, debug = tmp_path / "bin" / "crash", tmp_path / "bin" / "crash.debug"
+    subprocess.run(["objcopy", "--only-keep-debug", exe, debug], check=True)
+    subprocess.run(["strip", "-o", moved, exe], check=True)
+    outer = int(re.search(r"(\w+) T outer", subprocess.run(["nm", str(exe)], capture_output=True, text=True).stdout).group(1), 16)
+    want = run("-e", exe, "--output-style", "llvm", hex(outer), hex(outer + 4))
+    subprocess.run(["objcopy", f"--add-gnu-debuglink={debug}", moved], check=True)
+    assert run("-e", moved, "--output-style", "llvm", hex(outer), hex(outer + 4)) == want
+    by = 0x3000000000
+    data = bytearray(moved.read_bytes())
+    phoff, (phentsize, phnum) = struct.unpack_from("<Q", data, 32)[0], struct.unpack_from("<HH", data, 54)
+    for i in range(phnum):
+        at = phoff + i * phentsize + 16
+        struct.pack_into("<QQ", data, at, *(x + by for x in struct.unpack_from("<QQ", data, at)))
+    moved.write_bytes(data)
+    assert run("-e", moved, "--output-style", "llvm", hex(by + outer), hex(by + outer + 4)) == want
+    assert run("-e", moved, "--output-style", "gnu", text=f"{by + outer:x}\n") == run("-e", exe, "--output-style", "gnu", text=f"{outer:x}\n")
 
 
 def test_one_frame_of_each_address(run, tmp_path):

@@ -103,6 +103,32 @@ static void a_prelinked_object_has_addresses_of_its_own(void **state)
 	assert_int_equal(at(&l, moved, 1, 0x7f0000001234), 0x3000001234);
 }
 
+/* The debug file is of before it was prelinked: code lies elsewhere there. */
+static void a_prelinked_object_is_moved_back_to_its_debug_file(void **state)
+{
+	struct elf_segment here[] = { { .type = 1, .vaddr = 0x3000000000, .memsz = 0x1000, .flags = 4 },
+				      { .type = 1, .vaddr = 0x3000001000, .memsz = 0x1000, .flags = 5 } },
+			   there[] = { { .type = 1, .vaddr = 0, .memsz = 0x1000, .flags = 4 },
+				       { .type = 1, .vaddr = 0x1000, .memsz = 0x1000, .flags = 5 } };
+	struct elf_image img = { .h.type = 3, .segments = here, .n_segments = 2 },
+			 debug = { .h.type = 3, .segments = there, .n_segments = 2 };
+	struct symbolize_layout l = { .type = 3,
+				      .offsets_known = true,
+				      .n_segments = 1,
+				      .segments = { { 0x1000, 0x1000, 0x3000001000, 0x1000, true } } };
+	const struct symbolize_mapping maps[] = { { 0x7f0000001000, 0x7f0000002000, 0x1000, { 0 } } };
+
+	assert_int_equal(symbolize_moved(&img, &debug), 0x3000000000);
+	assert_int_equal(symbolize_moved(&debug, &img), -(uint64_t)0x3000000000);
+	assert_int_equal(symbolize_moved(&img, &img), 0);
+	symbolize_layout_move_back(&l, symbolize_moved(&img, &debug));
+	assert_int_equal(at(&l, maps, 1, 0x7f0000001234), 0x1234);
+	debug.n_segments = 1; /* without code nobody knows */
+	assert_int_equal(symbolize_moved(&img, &debug), 0);
+	img.h.type = 2;
+	assert_int_equal(symbolize_moved(&img, &img), 0);
+}
+
 static void text_on_huge_pages_goes_by_its_neighbours(void **state)
 {
 	struct symbolize_layout l = { .type = ET_DYN,
@@ -177,6 +203,7 @@ int main(void)
 		cmocka_unit_test(file_offsets_go_by_the_segment_of_code),
 		cmocka_unit_test(a_fixed_program_is_where_it_was_linked),
 		cmocka_unit_test(a_prelinked_object_has_addresses_of_its_own),
+		cmocka_unit_test(a_prelinked_object_is_moved_back_to_its_debug_file),
 		cmocka_unit_test(text_on_huge_pages_goes_by_its_neighbours),
 		cmocka_unit_test(of_a_debug_file_only_addresses_count),
 		cmocka_unit_test(a_kernel_is_moved_as_a_whole),
