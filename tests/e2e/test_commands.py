@@ -93,3 +93,20 @@ def test_a_path_without_a_kind_is_ignored_with_a_warning(serve, tmp_path):
     s = serve(["/usr/bin/true"], data=tmp_path / "db.sqlite", command="debuginfod").ready()
     assert "without -F -R -U -Z every PATH is ignored" in s.log_path.read_text()
     assert s.get(f"/buildid/{build_id('/usr/bin/true')}/executable").status == 404
+
+
+def test_every_trap_has_tests_that_exist():
+    """docs/traps.md: all 41, and each names tests of the file that it says."""
+    tests = {}
+    for path in (ROOT / "tests" / "unit").rglob("*.c"):
+        for name in re.findall(r"cmocka_unit_test\w*\((\w+)", path.read_text()):
+            tests.setdefault(name, []).append(str(path))
+    rows = re.findall(r"^\| (\d+) \|[^|]*\|(.*)\|$", (ROOT / "docs" / "traps.md").read_text(), re.M)
+    assert [int(n) for n, _ in rows] == list(range(1, 42))
+    for n, text in rows:
+        for part in text.split(";"):
+            where, _, names = part.rpartition(": ")
+            where = where.strip(" `")
+            folder = where if "/" in where or (ROOT / "tests" / "unit" / where).is_dir() else f"symtab/{where}"
+            for name in re.findall(r"\b[a-z]\w*_\w+", names):
+                assert any(folder.removesuffix(".c") in path for path in tests.get(name, [])), (n, where, name)
