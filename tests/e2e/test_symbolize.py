@@ -351,6 +351,9 @@ def test_bad_requests_are_refused_with_a_reason(built, service):
     many = {"modules": [{"id": built.id}], "addresses": [[0, 1]] * 200001}
     assert post(service, "/symbolize", json.dumps(many))[0] == 413
     assert post(service, "/symbolize", json.dumps({**ok, "modules": [{}] * 4097}))[0] == 413
+    for body in (json.dumps({**ok, "addresses": [[0, 1]] * 1000000}), binary_request([(bytes.fromhex(built.id), [1] * 1000000)])):
+        type_ = "application/json" if isinstance(body, str) else "application/x-lode-symbolize"
+        assert post(service, "/symbolize", body, type_)[0] == 413
     assert post(service, "/symbolize", b"[" + b"[]," * 3000000 + b"1]")[0] == 413
     # Refused by its headers; the connection may be gone before all of it is out.
     assert service.metric("lode_http_connections") is not None

@@ -114,6 +114,47 @@ static void a_damaged_table_in_the_store_is_made_again(void **state)
 	shop_close(&p);
 }
 
+static void make_table(uint32_t n, struct buf *ret)
+{
+	AUTO(buf_done) struct buf file = { 0 };
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	const struct symtab_options o = { 0 };
+	struct symtab_stats st;
+	struct err err = { 0 };
+
+	shop_debug(n, &file);
+	src = source_of_mem(buf_bytes(&file), "file");
+	assert_done(elf_open(src, &img, &err));
+	assert_done(symtab_build(img, &o, ret, &st, &err));
+}
+
+/* Under the build ID's name: one of another build ID, one of another version, the half of one. */
+static void a_table_in_the_store_that_is_another_one_is_made_again(void **state)
+{
+	for (unsigned kind = 0; kind < 3; kind++) {
+		AUTO(buf_done) struct buf table = { 0 };
+		struct build_id id = shop_id(1);
+		struct store_key key = { id, STORE_SYMTAB, STR("1") };
+		const struct store_meta meta = { .origin = STORE_MADE };
+		struct buf file = { 0 };
+		struct err err = { 0 };
+		struct shop p;
+
+		shop_open(&p, true);
+		shop_debug(1, &file);
+		shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+		make_table(kind == 0 ? 2 : 1, &table);
+		if (kind == 1)
+			table.p[8]++;
+		if (kind == 2)
+			table.size /= 2;
+		assert_done(store_put_bytes(p.store, &key, &meta, true, buf_bytes(&table), STORE_ALWAYS, &err));
+		assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+		shop_close(&p);
+	}
+}
+
 static void without_a_debug_file_the_programs_symbols_do(void **state)
 {
 	struct buf file = { 0 };
@@ -320,6 +361,7 @@ int main(void)
 		cmocka_unit_test(a_deadline_ends_the_wait),
 		cmocka_unit_test(what_is_made_is_found_in_the_store_by_the_next_one),
 		cmocka_unit_test(a_damaged_table_in_the_store_is_made_again),
+		cmocka_unit_test(a_table_in_the_store_that_is_another_one_is_made_again),
 		cmocka_unit_test(without_a_debug_file_the_programs_symbols_do),
 		cmocka_unit_test(names_of_the_supplementary_file_come_when_it_turns_up),
 		cmocka_unit_test(each_miss_has_its_reason),
