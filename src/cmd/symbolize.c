@@ -5,13 +5,10 @@
  * Addresses that come on standard input are answered as they come: other programs keep us running and wait
  * for each answer.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/profile.h"
 #include "cmd/symbolize.h"
-
-#define INPUT_SIZE MIB(1) /* of standard input at once */
 
 struct answers {
 	struct settings *s;
@@ -144,48 +141,22 @@ static int answer_arguments(struct answers *a, struct err *err)
 	return answer_all(a, a->style->list, err) < 0 ? -1 : flush(a, err);
 }
 
-int symbolize_read_input(char *p, size_t room, size_t *ret_got, struct err *err)
+static void ask_line(void *arg, struct str line)
 {
-	ssize_t n;
-
-	do
-		n = read(STDIN_FILENO, p, room);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return err_os(err, errno, "standard input");
-	*ret_got = (size_t)n;
-	return 0;
+	ask(arg, line);
 }
 
-static int answer_input(struct answers *a, struct err *err)
+static int answer_lines(void *arg, struct err *err)
 {
-	AUTO(mem_freep) char *lines = mem_alloc(INPUT_SIZE);
-	size_t have = 0;
+	struct answers *a = arg;
 
-	for (;;) {
-		struct str left;
-		size_t n;
-
-		if (symbolize_read_input(lines + have, INPUT_SIZE - have, &n, err) < 0)
-			return -1;
-		have += n;
-		left = (struct str){ lines, have };
-		/* Whole lines; what is left at the end, and a line without end, too. */
-		while (left.size && (memchr(left.p, '\n', left.size) || !n || left.size == INPUT_SIZE))
-			ask(a, str_cut(&left, '\n'));
-		if (answer_all(a, false, err) < 0 || flush(a, err) < 0)
-			return -1;
-		if (!n)
-			return 0;
-		memmove(lines, left.p ? left.p : lines, left.size);
-		have = left.size;
-	}
+	return answer_all(a, false, err) < 0 ? -1 : flush(a, err);
 }
 
 static int answer(struct answers *a)
 {
 	struct err err = { 0 };
-	int r = a->s->paths.n ? answer_arguments(a, &err) : answer_input(a, &err);
+	int r = a->s->paths.n ? answer_arguments(a, &err) : symbolize_input(ask_line, answer_lines, a, &err);
 
 	buf_done(&a->out);
 	buf_done(&a->sorted);
@@ -197,23 +168,30 @@ static int answer(struct answers *a)
 											: EXIT_DONE;
 }
 
+/* The table is open, or is not, as @opened and @err say. */
+static int answer_opened(struct answers *a, int opened, struct err *err)
+{
+	int status;
+
+	if (opened < 0) {
+		(void)err_in(err, STR_FMT, STR_ARG(a->module));
+		status = tell_error("symbolize", err);
+	} else {
+		status = answer(a);
+		symbols_behind(&a->file);
+	}
+	symbols_file_done(&a->file);
+	return status;
+}
+
 int symbolize_file(struct settings *s, const char *path, const struct symbolize_style *style)
 {
 	struct answers a = { .s = s, .style = style, .module = str_of(path) };
 	const struct symbols_options o = symbols_options_of(s);
 	struct err err = { 0 };
-	int status;
 
 	symbols_only(&a.file, s->paths.items, s->paths.n);
-	if (symbols_open(&a.file, &o, path, &err) < 0) {
-		(void)err_in(&err, "%s", path);
-		status = tell_error("symbolize", &err);
-	} else {
-		status = answer(&a);
-		symbols_behind(&a.file);
-	}
-	symbols_file_done(&a.file);
-	return status;
+	return answer_opened(&a, symbols_open(&a.file, &o, path, &err), &err);
 }
 
 int symbolize_addresses(struct settings *s, const struct symbolize_style *style, const struct finding *f)
@@ -229,7 +207,6 @@ static int symbolize_build_id(struct settings *s, const struct symbolize_style *
 	const struct symbols_options o = symbols_options_of(s);
 	struct err err = { 0 };
 	struct build_id id;
-	int status;
 
 	if (!build_id_parse(&id, a.module)) {
 		fprintf(stderr,
@@ -237,15 +214,7 @@ static int symbolize_build_id(struct settings *s, const struct symbolize_style *
 		return EXIT_USAGE;
 	}
 	symbols_only(&a.file, s->paths.items, s->paths.n);
-	if (symbols_open_module(&a.file, &o, NULL, &id, &err) < 0) {
-		(void)err_in(&err, "%s", s->symbols.build_id);
-		status = tell_error("symbolize", &err);
-	} else {
-		status = answer(&a);
-		symbols_behind(&a.file);
-	}
-	symbols_file_done(&a.file);
-	return status;
+	return answer_opened(&a, symbols_open_module(&a.file, &o, NULL, &id, &err), &err);
 }
 
 static int usage(const char *text)

@@ -8,6 +8,7 @@
  *   symbolize_kernel.c   --kernel
  *   symbolize_text.c     crash text, copied with its frames filled in; see symbolize_text.h
  *   symbolize_style.c    how answers are written
+ *   symbolize_input.c    lines of standard input
  */
 #pragma once
 
@@ -34,8 +35,10 @@ const struct symbolize_style *symbolize_style_find(struct str name); /* NULL: no
  */
 void symbolize_fold(struct symtab_frames *f, struct symtab_frame *room);
 
-/* Some bytes of standard input; 0: its end. */
-int symbolize_read_input(char *p, size_t room, size_t *ret_got, struct err *err);
+/* line() for each line of standard input, without its newline; pause() when there is no more for now, and at
+ * the end. */
+int symbolize_input(void (*line)(void *arg, struct str line), int (*pause)(void *arg, struct err *err),
+		    void *arg, struct err *err);
 
 /* Answer what the command line or standard input asks. Returns the exit status. */
 int symbolize_file(struct settings *s, const char *path, const struct symbolize_style *style);

@@ -17,8 +17,6 @@
 #include <unistd.h>
 #include "cmd/symbolize_text.h"
 
-#define INPUT_SIZE MIB(1) /* a longer line is taken for several */
-
 /* ---- reading a line ---- */
 
 struct str text_skip_blanks(struct str s)
@@ -318,38 +316,34 @@ void text_filter_line(struct text_filter *t, struct str line, struct buf *out)
 	buf_add_char(out, '\n');
 }
 
-static int filter(struct text_filter *t, struct err *err)
+struct filtering {
+	struct text_filter *t;
+	struct buf out;
+};
+
+static void filter_line(void *arg, struct str line)
 {
-	AUTO(mem_freep) char *room = mem_alloc(INPUT_SIZE);
-	AUTO(buf_done) struct buf out = { 0 };
-	size_t have = 0;
+	struct filtering *f = arg;
 
-	for (;;) {
-		struct str left;
-		size_t got;
+	text_filter_line(f->t, line, &f->out);
+}
 
-		if (symbolize_read_input(room + have, INPUT_SIZE - have, &got, err) < 0)
-			return -1;
-		have += got;
-		left = (struct str){ room, have };
-		while (left.size && (memchr(left.p, '\n', left.size) || !got || left.size == INPUT_SIZE))
-			text_filter_line(t, str_cut(&left, '\n'), &out);
-		if (out.size && fd_write(STDOUT_FILENO, out.p, out.size, err) < 0)
-			return -1;
-		out.size = 0;
-		if (!got)
-			return 0;
-		memmove(room, left.p ? left.p : room, left.size);
-		have = left.size;
-	}
+static int write_lines(void *arg, struct err *err)
+{
+	struct filtering *f = arg;
+	int r = f->out.size ? fd_write(STDOUT_FILENO, f->out.p, f->out.size, err) : 0;
+
+	f->out.size = 0;
+	return r;
 }
 
 int symbolize_text(struct settings *s)
 {
-	struct text_filter *t = text_filter_new(s);
+	struct filtering f = { .t = text_filter_new(s) };
 	struct err err = { 0 };
-	int r = filter(t, &err);
+	int r = symbolize_input(filter_line, write_lines, &f, &err);
 
-	text_filter_free(t);
+	text_filter_free(f.t);
+	buf_done(&f.out);
 	return r < 0 ? tell_error("symbolize", &err) : EXIT_DONE;
 }
