@@ -18,26 +18,13 @@ import subprocess
 import sys
 import time
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests" / "e2e"))
 from common import CORPUS, Server, Table, median, say
+from compact import binary_request
 
 
-def uleb(n):
-    out = bytearray()
-    while True:
-        out.append((n & 0x7f) | (0x80 if n > 0x7f else 0))
-        n >>= 7
-        if not n:
-            return bytes(out)
-
-
-def compact(build_id, addrs):
-    out = bytearray(b"LSQ1" + uleb(12) + uleb(120000) + uleb(1) + bytes([len(build_id) // 2]) + bytes.fromhex(build_id) + uleb(len(addrs)))
-    before = 0
-    for a in addrs:
-        d = (a - before + (1 << 63)) % (1 << 64) - (1 << 63)
-        out += uleb(d << 1 if d >= 0 else (-d << 1) - 1)
-        before = a
-    return bytes(out)
+def request(build_id, addrs):
+    return binary_request([(bytes.fromhex(build_id), addrs)], 12, 120000)
 
 
 def post(s, body, kind):
@@ -121,8 +108,8 @@ def main():
         theirs = oracle(o.vmlinux, addrs) if o.vmlinux else None
         plain = {"modules": [{"id": vmlinux}], "addresses": [[0, hex(a)] for a in addrs], "demangle": "none"}
         for name, kind, body in (("JSON", "application/json", json.dumps(plain)),
-                                 ("compact", "application/x-lode-symbolize", compact(vmlinux, addrs)),
-                                 ("compact, sorted", "application/x-lode-symbolize", compact(vmlinux, sorted(addrs)))):
+                                 ("compact", "application/x-lode-symbolize", request(vmlinux, addrs)),
+                                 ("compact, sorted", "application/x-lode-symbolize", request(vmlinux, sorted(addrs)))):
             cpu = s.cpu()
             out = post(s, body, kind)
             t.add(f"addresses a CPU second, {name} ({len(out) / 1e6:.1f} MB for {len(addrs)})", len(addrs) / max(s.cpu() - cpu, 1e-3), theirs, unit="/s")

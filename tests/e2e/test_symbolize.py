@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from compact import binary_reply, binary_request
 from conftest import build_id, make_deb
 
 SOURCE = """
@@ -228,68 +229,12 @@ def test_the_table_is_kept_in_the_store(built, service, serve):
     assert again.metric(r'lode_symbolize_tables\{outcome="stored"\}') == 1
 
 
-def uleb(n):
-    out = bytearray()
-    while True:
-        out.append((n & 0x7f) | (0x80 if n > 0x7f else 0))
-        n >>= 7
-        if not n:
-            return bytes(out)
-
-
-class Reader:
-    def __init__(self, b):
-        self.b, self.at = b, 0
-
-    def take(self, n):
-        self.at += n
-        assert self.at <= len(self.b)
-        return self.b[self.at - n:self.at]
-
-    def uleb(self):
-        n = shift = 0
-        while True:
-            c = self.take(1)[0]
-            n |= (c & 0x7f) << shift
-            shift += 7
-            if c < 0x80:
-                return n
-
-
-def binary_request(modules, flags=0, timeout_ms=20000):
-    out = b"LSQ1" + uleb(flags) + uleb(timeout_ms) + uleb(len(modules))
-    for build, addrs in modules:
-        out += bytes([len(build)]) + build + uleb(len(addrs))
-        before = 0
-        for a in addrs:
-            d = (a - before + (1 << 63)) % (1 << 64) - (1 << 63)
-            out += uleb(d << 1 if d >= 0 else (-d << 1) - 1)
-            before = a
-    return out
-
-
-def binary_reply(body):
-    r = Reader(body)
-    assert r.take(4) == b"LSA1"
-    retry = r.uleb()
-    strings = [r.take(r.uleb()).decode() for _ in range(r.uleb())]
-    frames = [(r.uleb(), r.uleb(), r.uleb(), r.uleb(), r.uleb(), r.take(1)[0]) for _ in range(r.uleb())]
-    chains = [[r.uleb() for _ in range(r.uleb())] for _ in range(r.uleb())]
-    modules = [r.take(1)[0] for _ in range(r.uleb())]
-    answers = []
-    for _ in range(r.uleb()):
-        c = r.uleb()
-        answers.append([(plain(strings[frames[f][0]]), strings[frames[f][1]], frames[f][2]) for f in chains[c - 1]] if c else r.take(1)[0])
-    assert r.at == len(body)
-    return retry, modules, answers
-
-
 def test_the_compact_form_says_the_same(built, service):
     addrs = built.code + built.code[::-1] + [0xffffffff81000000, 0, 1]
     body = binary_request([(bytes.fromhex(built.id), addrs), (b"\1\2\3", [5])])
     status, reply, headers = post(service, "/symbolize", body, "application/x-lode-symbolize")
     assert status == 200 and headers["Content-Type"] == "application/x-lode-symbolize"
-    retry, modules, answers = binary_reply(reply)
+    retry, modules, answers = binary_reply(reply, plain)
     want = ask(service, {"modules": [{"id": built.id}], "addresses": [[0, hex(a)] for a in addrs]})
     assert retry == 0 and modules == [0, 3]
     assert answers[-4:] == [11, 11, 11, 3]
@@ -364,7 +309,7 @@ def test_two_hundred_thousand_addresses_at_once(built, service):
     body = binary_request([(bytes.fromhex(built.id), built.code[:1] * 200000)])
     status, reply, _ = post(service, "/symbolize", body, "application/x-lode-symbolize")
     assert status == 200
-    _, _, answers = binary_reply(reply)
+    _, _, answers = binary_reply(reply, plain)
     assert len(answers) == 200000 and not any(isinstance(a, int) for a in answers)
 
 

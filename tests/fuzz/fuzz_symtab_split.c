@@ -5,11 +5,9 @@
  *
  * The table must be the same with several threads, and verify must find it to be what DWARF says.
  */
-#include "elf_writer.h"
-#include "fuzz.h"
+#include "symtab_check.h"
 
 #include <string.h>
-#include "symtab/symtab.h"
 
 enum { BIG = 1, DWO = 2, IS_32 = 4 };
 
@@ -46,31 +44,6 @@ static int open_dwo(void *arg, struct str comp_dir, struct str name, uint64_t id
 	return 0;
 }
 
-static void on_difference(void *arg, uint64_t addr, const char *text)
-{
-}
-
-static void check(const struct elf_image *img, const struct dwarf_split *split)
-{
-	AUTO(buf_done) struct buf one = { 0 }, three = { 0 };
-	struct symtab_options o = { .n_threads = 1, .split = split },
-			      many = { .n_threads = 3, .chunk_size = 1, .split = split };
-	struct symtab_check check;
-	struct symtab_stats st;
-	struct err err = { 0 };
-	struct symtab *t;
-	int r = symtab_build(img, &o, &one, &st, &err);
-
-	FUZZ_CHECK(r >= 0 || err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
-	if (r)
-		return;
-	FUZZ_CHECK(symtab_build(img, &many, &three, &st, &err) == 0);
-	FUZZ_CHECK(bytes_eq(buf_bytes(&one), buf_bytes(&three)));
-	FUZZ_CHECK(symtab_open_mem(buf_bytes(&one), &t, &err) == 0);
-	FUZZ_CHECK(symtab_verify(t, img, &o, on_difference, NULL, &check, &err) == 0);
-	symtab_close(t);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	AUTO(buf_done) struct buf file = { 0 }, split_file = { 0 };
@@ -79,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct cursor c = cursor_of(bytes_of(data, size));
 	unsigned flags = cursor_u8(&c);
 	struct dwarf_split split = { .open = open_dwo, .arg = &split_file };
+	const struct symtab_options o = { .n_threads = 1, .split = &split };
 	struct err err = { 0 };
 
 	file_make(&c, flags, skeletons, ARRAY_SIZE(skeletons), &file);
@@ -88,6 +62,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(elf_open(src, &img, &err) == 0 && elf_open(split_src, &dwp, &err) == 0);
 	if (!(flags & DWO))
 		split.dwp = dwp;
-	check(img, &split);
+	check_image(img, &o);
 	return 0;
 }

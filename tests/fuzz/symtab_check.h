@@ -29,31 +29,49 @@ static inline void check_answers(struct symtab *t)
 	symtab_finder_free(f);
 }
 
-/* Finish the file and make its table. */
-static inline void check_file(struct code_writer *w)
+/* Make its table as @o says. False: there is none, or it is too damaged. */
+static inline bool check_image(const struct elf_image *img, const struct symtab_options *o)
 {
-	AUTO(buf_done) struct buf file = { 0 }, one = { 0 }, three = { 0 };
-	AUTO(source_closep) struct source *src = NULL;
-	AUTO(elf_closep) struct elf_image *img = NULL;
+	AUTO(buf_done) struct buf one = { 0 }, three = { 0 };
 	AUTO(symtab_closep) struct symtab *t = NULL;
-	struct symtab_options o = { .n_threads = 1 }, many = { .n_threads = 3, .chunk_size = 1 };
+	struct symtab_options many = *o;
 	struct symtab_check check;
 	struct symtab_stats st;
 	struct err err = { 0 };
-	int r;
+	int r = symtab_build(img, o, &one, &st, &err);
 
-	code_writer_finish(w, &file);
-	src = source_of_mem(buf_bytes(&file), "x");
-	FUZZ_CHECK(elf_open(src, &img, &err) == 0);
-	r = symtab_build(img, &o, &one, &st, &err);
 	FUZZ_CHECK(r >= 0 || err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
 	if (r)
-		return;
+		return false;
+	many.n_threads = 3;
+	many.chunk_size = 1;
 	FUZZ_CHECK(symtab_build(img, &many, &three, &st, &err) == 0);
 	FUZZ_CHECK(bytes_eq(buf_bytes(&one), buf_bytes(&three)));
 	FUZZ_CHECK(symtab_open_mem(buf_bytes(&one), &t, &err) == 0);
 	check_answers(t);
-	FUZZ_CHECK(symtab_verify(t, img, &o, on_difference, NULL, &check, &err) == 0);
+	FUZZ_CHECK(symtab_verify(t, img, o, on_difference, NULL, &check, &err) == 0);
+	return true;
+}
+
+/* The same of a file's bytes. */
+static inline bool check_bytes(struct bytes file, const struct symtab_options *o)
+{
+	AUTO(source_closep) struct source *src = source_of_mem(file, "x");
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct err err = { 0 };
+
+	FUZZ_CHECK(elf_open(src, &img, &err) == 0);
+	return check_image(img, o);
+}
+
+/* Finish the file and make its table. */
+static inline void check_file(struct code_writer *w)
+{
+	AUTO(buf_done) struct buf file = { 0 };
+	const struct symtab_options o = { .n_threads = 1 };
+
+	code_writer_finish(w, &file);
+	check_bytes(buf_bytes(&file), &o);
 }
 
 /* The first bytes say which target, version and size of offsets. */
