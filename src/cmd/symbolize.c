@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 #include <unistd.h>
+#include "base/sort.h"
 #include "cmd/profile.h"
 #include "cmd/symbolize.h"
 
@@ -26,13 +27,13 @@ struct answers {
 struct question {
 	struct str text;
 	uint64_t addr;
-	size_t number, off, size;
+	size_t off, size;
 	bool known; /* is an address */
 };
 
 static void ask(struct answers *a, struct str text)
 {
-	struct question q = { .text = text, .number = a->n_questions };
+	struct question q = { .text = text };
 
 	q.known = a->by ? symbols_number(str_trim(text), &q.addr)
 			: symbols_address(&a->file, a->s->symbols.section, text, &q.addr);
@@ -43,20 +44,6 @@ static void ask(struct answers *a, struct str text)
 		a->questions = mem_realloc(a->questions, a->room, sizeof(*a->questions));
 	}
 	a->questions[a->n_questions++] = q;
-}
-
-static int by_addr(const void *x, const void *y)
-{
-	const struct question *a = x, *b = y;
-
-	return a->addr < b->addr ? -1 : a->addr > b->addr;
-}
-
-static int by_number(const void *x, const void *y)
-{
-	const struct question *a = x, *b = y;
-
-	return a->number < b->number ? -1 : a->number > b->number;
 }
 
 static int answer_one(struct answers *a, struct question *q, struct err *err)
@@ -90,14 +77,15 @@ static int answer_one(struct answers *a, struct question *q, struct err *err)
  * of asking. */
 static int answer_all(struct answers *a, bool list, struct err *err)
 {
+	AUTO(mem_freep) struct sort_key *order = NEW_N(struct sort_key, a->n_questions + 1);
+
 	a->sorted.size = 0;
-	if (a->n_questions > 1)
-		qsort(a->questions, a->n_questions, sizeof(*a->questions), by_addr);
 	for (size_t i = 0; i < a->n_questions; i++)
-		if (answer_one(a, &a->questions[i], err) < 0)
+		order[i] = (struct sort_key){ a->questions[i].addr, i };
+	sort_keys(order, a->n_questions);
+	for (size_t i = 0; i < a->n_questions; i++)
+		if (answer_one(a, &a->questions[order[i].at], err) < 0)
 			return -1;
-	if (a->n_questions > 1)
-		qsort(a->questions, a->n_questions, sizeof(*a->questions), by_number);
 	for (size_t i = 0; i < a->n_questions; i++) {
 		const struct question *q = &a->questions[i];
 

@@ -76,8 +76,9 @@ void symtab_demangle(struct str name, enum symtab_demangling how, struct buf *ou
 	const char *suffix;
 	size_t n = name.size;
 
-	if (how == SYMTAB_MANGLED || name.size < 3 || name.size > MANGLED_MAX ||
-	    memchr(name.p, 0, name.size)) {
+	/* Most names of C are seen to be none at once. */
+	if (how == SYMTAB_MANGLED || name.size < 3 || name.size > MANGLED_MAX || name.p[0] != '_' ||
+	    !memchr("ZRD", name.p[1], 3) || memchr(name.p, 0, name.size)) {
 		buf_add_str(out, name);
 		return;
 	}
