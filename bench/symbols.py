@@ -8,6 +8,11 @@ FOLDER is where bench-dwarf-walk and bench-symtab were built (build). CPU second
 take turns. "limit" is a walk over all DIEs and rows of the file, in the same run on the same machine. A target is a factor over the
 other program: what was wanted where that one took so long, times what it takes here. Where the other one is not to be had here (SymCache), the
 factor is gsymutil's.
+
+Where a conversion's time goes, of 2.48 thousand million instructions for the cloud kernel (callgrind; 3.08 before names were known by their
+offsets): 29 % all DIEs, 6 % their abbreviations, 14 % line programs (these three are "limit"), 26 % functions made into rows and calls,
+of which a quarter is writing them, 6 % names, 10 % blocks, 5 % symbols and what is seen of them. Of the CPU time a fifth is the system's: half of it copies
+.debug_info and .debug_line out of the page cache, half is first touches of memory.
 """
 
 import argparse
