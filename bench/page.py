@@ -156,19 +156,22 @@ def main():
             n = fill(port, a.series, a.hours, a.frames)
             url = f"http://127.0.0.1:{port}/?from=now-{a.hours}h"
             print(f"{n} profiles of {a.series} series over {a.hours} h; {b.run('return navigator.userAgent').split('Chrome')[-1][1:7].strip('/')} of Chromium, without a graphics processor")
-            times = []
+            times, used = [], []
             for _ in range(a.runs):
                 b.open("about:blank")
+                before = browser_cpu(b), cpu_s(serve.pid)
                 b.open(url)
                 got = run_async(b, DRAWN)
                 times.append(got["ms"])
-            print(f"  {got['said']}\n  drawn after {min(times):.0f} ms (of {a.runs}: {', '.join(f'{t:.0f}' for t in times)})")
+                used.append((browser_cpu(b) - before[0], cpu_s(serve.pid) - before[1]))
+            print(f"  {got['said']}\n  drawn after {min(times):.0f} ms (of {a.runs}: {', '.join(f'{t:.0f}' for t in times)}); "
+                  f"CPU until then: {min(u[0] for u in used):.2f} s of the browser, {min(u[1] for u in used):.2f} s of the service")
             before = browser_cpu(b)
             r = run_async(b, DRAW, a.steps)
             used = browser_cpu(b) - before
             own, between = sorted(r["own"]), sorted(r["between"])
             print(f"  {r['nodes']} frames in {r['rows']} rows: fetched in {r['fetch_ms']:.0f} ms, laid out in {r['layout_ms']:.1f} ms, coloured in {r['colour_ms']:.1f} ms")
-            print(f"  zooming and panning, {a.steps} frames: script {statistics.mean(own):.2f} ms a frame, p99 {own[int(len(own) * 0.99)]:.2f} ms; "
+            print(f"  zooming and panning, {a.steps} frames: script {statistics.median(own):.2f} ms a frame, p99 {own[int(len(own) * 0.99)]:.2f} ms; "
                   f"between frames {statistics.median(between):.1f} ms, p99 {between[int(len(between) * 0.99)]:.1f} ms")
             print(f"  CPU of the browser for all of that, the fetch too: {1000 * used / a.steps:.1f} ms a frame")
         finally:

@@ -18,6 +18,18 @@ export function el(tag, attributes = {}, ...children) {
 	return node;
 }
 
+// A field to type in that nothing meddles with.
+export function searchField(label, attributes) {
+	return el("input", { type: "search", "aria-label": label, autocomplete: "off", autocapitalize: "off", spellcheck: "false", ...attributes });
+}
+
+export const option = (value, text = value) => el("option", { value }, text);
+
+// The head of a table; "#Size" is a column of numbers.
+export function tableHead(names) {
+	return el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col", class: name.startsWith("#") ? "number" : null }, name.replace("#", "")))));
+}
+
 // Replace what is in @node, unless it is the same again.
 export function swap(node, ...children) {
 	const next = node.cloneNode(false);

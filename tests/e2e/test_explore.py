@@ -202,7 +202,7 @@ def test_the_table_has_the_apis_numbers(service, page):
     assert "main" in page.text(".neighbour-lists") and around["callers"][0]["name"] == "main"
     assert str(around["callers"][0]["cum"]) in page.text(".neighbour-lists li")
     page.say("POST", "/back")
-    page.wait(lambda: param(page, "row") is None, "back")
+    page.wait(lambda: param(page, "row") is None and page.run("return document.querySelector('.neighbours').hidden"), "back")
 
 
 def test_callers_above_and_callees_below(service, page):

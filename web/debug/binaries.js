@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Debug information: every binary that profiles were seen of, how much was spent in it, whether it has names and why not, and what would help.
 import { ask, Latest, tellServer } from "../api.js";
-import { $, el, pathOf, setText, swap, toast, visible } from "../dom.js";
+import { $, el, option, pathOf, searchField, setText, swap, tableHead, toast, visible } from "../dom.js";
 import { count, duration, number } from "../format.js";
 import { shareText } from "../flame/value.js";
 import { RangePicker } from "../explore/range.js";
@@ -27,8 +27,9 @@ function chip(b) {
 function tries(b) {
 	if (!b.tries)
 		return null;
-	const next = b.next_try ? b.next_try - Date.now() : 0;
-	return `${count(b.tries, "try", "tries")}, the last ${duration(Math.max(0, Date.now() - b.last_try))} ago${b.state === "named" || !b.next_try ? "" : next > 0 ? `, the next in ${duration(next)}` : ", the next soon"}`;
+	const next = b.next_try - Date.now(), last = duration(Math.max(0, Date.now() - b.last_try));
+	const then = b.state === "named" || !b.next_try ? "" : next > 0 ? `, the next in ${duration(next)}` : ", the next soon";
+	return `${count(b.tries, "try", "tries")}, the last ${last} ago${then}`;
 }
 
 function known(b) {
@@ -53,10 +54,11 @@ async function retry(b, button) {
 function row(b, total) {
 	const bar = el("span", { class: "bar", "aria-hidden": "true" }), can = b.build_id && b.state !== "named" && b.state !== "never";
 	bar.style.width = `${total ? 100 * Math.min(1, b.value / total) : 0}%`;
-	const choose = el("input", { type: "file", class: "offscreen", "aria-label": `Debug file for ${visible(b.file)}`, change: () => { parts.pusher.take([...choose.files], b); choose.value = ""; } });
+	const choose = parts.pusher.chooser({ "aria-label": `Debug file for ${visible(b.file)}` }, b);
 	const node = el("tr", { "data-id": b.build_id },
 		el("td", { "data-name": "Share", class: "share number" }, bar, el("span", {}, shareText(b.value, total))),
-		el("td", { "data-name": "File" }, pathOf(b.file || "no file"), el("div", { class: "from" }, b.build_id ? el("a", { class: "mono", href: `?view=server&q=${b.build_id}` }, b.build_id) : "no build ID")),
+		el("td", { "data-name": "File" }, pathOf(b.file || "no file"),
+			el("div", { class: "from" }, b.build_id ? el("a", { class: "mono", href: `?view=server&q=${b.build_id}` }, b.build_id) : "no build ID")),
 		el("td", { "data-name": "State", class: "nowrap" }, chip(b), el("div", { class: "from" }, `${number(b.named)} of ${count(b.locations, "address", "addresses")}`)),
 		el("td", { "data-name": "Known" }, known(b)),
 		el("td", { class: "acts" }, can ? [el("label", { class: "button" }, "Push here", choose), " ",
@@ -69,12 +71,13 @@ function row(b, total) {
 function build() {
 	const range = new RangePicker("Time range", (from, to) => go({ from, to }));
 	const pusher = new Pusher(() => binaries, () => load());
-	const filter = el("input", { type: "search", placeholder: "Filter by file or build ID", "aria-label": "Filter binaries", autocomplete: "off", spellcheck: "false", input: () => fill() });
-	const which = el("select", { "aria-label": "State", change: () => go({ state: which.value }) }, el("option", { value: "" }, "all"), el("option", { value: "open" }, "without all names"), Object.entries(STATES).map(([state, [, text]]) => el("option", { value: state }, text)));
-	const body = el("tbody", {}), said = el("p", { class: "dim", role: "status" }), error = el("p", { class: "note bad", role: "alert", hidden: true }), empty = el("div", { hidden: true });
-	const head = ["Share", "Binary", "State", "What is known", ""].map((name, i) => el("th", { scope: "col", class: i ? null : "number" }, name || el("span", { class: "offscreen" }, "Actions")));
+	const filter = searchField("Filter binaries", { placeholder: "Filter by file or build ID", input: () => fill() });
+	const which = el("select", { "aria-label": "State", change: () => go({ state: which.value }) }, option("", "all"), option("open", "without all names"),
+		Object.entries(STATES).map(([state, [, text]]) => option(state, text)));
+	const body = el("tbody", {}), said = el("p", { class: "dim", role: "status" });
+	const error = el("p", { class: "note bad", role: "alert", hidden: true }), empty = el("div", { hidden: true });
 	const panel = el("section", { class: "panel", "aria-label": "Binaries" }, el("div", { class: "tools" }, filter, which, range.node, el("span", { class: "grow" }), said),
-		el("table", { class: "list binaries" }, el("thead", {}, el("tr", {}, head)), body));
+		el("table", { class: "list binaries" }, tableHead(["#Share", "Binary", "State", "What is known", "Actions"]), body));
 	const zone = el("section", { class: "panel", "aria-label": "Push debug files" }, pusher.zone);
 	$("view-debug").replaceChildren(error, empty, panel, zone);
 	parts = { range, pusher, filter, which, body, said, error, empty, panel, zone };
@@ -90,6 +93,9 @@ function fill() {
 	const open = binaries.filter((b) => b.state !== "named").length, type = cutSelector(profilesAsked().query).type;
 	setText(parts.said, `${count(list.length, "binary", "binaries")}${open ? `, ${number(open)} without all names` : ""}${type ? `; shares are of ${typeText(type)}` : ""}`);
 }
+
+const noneInRange = () => el("div", { class: "empty" }, el("h2", {}, "No profile in this range"),
+	el("p", {}, el("a", { class: "button", href: linkTo({ from: "now-30d", to: null }) }, "Last 30 days")));
 
 async function load() {
 	clearTimeout(timer);
@@ -109,7 +115,7 @@ async function load() {
 		if (!type) {
 			const ever = (await ask("api/types", { from: 0, to: "now" }, signal)).types.length;
 			parts.empty.hidden = false;
-			parts.empty.replaceChildren(ever ? el("div", { class: "empty" }, el("h2", {}, "No profile in this range"), el("p", {}, el("a", { class: "button", href: linkTo({ from: "now-30d", to: null }) }, "Last 30 days"))) : firstProfile());
+			parts.empty.replaceChildren(ever ? noneInRange() : firstProfile());
 		} else {
 			fill();
 		}

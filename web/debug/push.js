@@ -12,7 +12,8 @@ function put(id, file, token, progress) {
 		if (token)
 			request.setRequestHeader("Authorization", `Bearer ${token}`);
 		request.upload.onprogress = (event) => progress(event.loaded, event.total || file.size);
-		request.onload = () => request.status < 300 ? done() : failed(new NotUsable(`The server did not take ${file.name}: ${request.responseText.trim() || `status ${request.status}`}`));
+		const why = () => request.responseText.trim() || `status ${request.status}`;
+		request.onload = () => request.status < 300 ? done() : failed(new NotUsable(`The server did not take ${file.name}: ${why()}`));
 		request.onerror = () => failed(new NotUsable(`The server does not answer, or ended the upload of ${file.name}.`));
 		request.send(file);
 	});
@@ -25,10 +26,21 @@ export class Pusher {
 		this.done = done;
 		this.log = el("ul", { class: "push-log", role: "status" });
 		this.token = el("input", { type: "password", autocomplete: "off", "aria-label": "Token for pushing", placeholder: "token, if this server wants one" });
-		const choose = el("input", { type: "file", multiple: true, id: "push-files", class: "offscreen", change: () => { this.take([...choose.files]); choose.value = ""; } });
-		this.zone = el("div", { class: "drop-zone" }, el("p", {}, el("strong", {}, "Drop debug files here"), " or ", el("label", { for: "push-files", class: "button" }, "choose them"), choose,
-			". Each is read for its build ID in your browser, and sent only if one of these binaries has it."), el("form", { submit: (event) => event.preventDefault() }, this.token), this.log);
+		this.zone = el("div", { class: "drop-zone" },
+			el("p", {}, el("strong", {}, "Drop debug files here"), " or ", el("label", { for: "push-files", class: "button" }, "choose them"),
+				this.chooser({ multiple: true, id: "push-files" }, null),
+				". Each is read for its build ID in your browser, and sent only if one of these binaries has it."),
+			el("form", { submit: (event) => event.preventDefault() }, this.token), this.log);
 		this.dropped(this.zone, null);
+	}
+
+	// A field for files; @binary: for this one only.
+	chooser(attributes, binary) {
+		const input = el("input", { type: "file", class: "offscreen", ...attributes, change: () => {
+			this.take([...input.files], binary);
+			input.value = "";
+		} });
+		return input;
 	}
 
 	// Files that are dropped onto @node; @binary: for this one only.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The controls above: which profiles, which they are compared with, and how they are grouped and filtered. They show what the URL says, and change it.
-import { el, visible } from "../dom.js";
+import { el, option, searchField, visible } from "../dom.js";
 import { go, param } from "../url.js";
 import { Matcher } from "./matcher.js";
 import { RangePicker } from "./range.js";
@@ -16,22 +16,33 @@ export function typeText(type) {
 }
 
 const ranged = (a, b) => ({ from: a === DEFAULT_FROM && b === DEFAULT_TO ? null : a, to: b === DEFAULT_TO ? null : b });
+const typeNow = () => cutSelector(param("query")).type;
+const button = (text, attributes) => el("button", { type: "button", ...attributes }, text);
+
+// Another type, with the labels of before.
+function changeType(type) {
+	const withType = (selector) => joinSelector(type, cutSelector(selector).matchers);
+	go({ query: withType(param("query")), base: param("base") && withType(param("base")), at: null, profile: null });
+}
 
 export class SelectionBar {
 	// @again(): look again
 	constructor(again) {
-		this.type = el("select", { id: "type", "aria-label": "Profile type", change: () => go({ query: joinSelector(this.type.value, cutSelector(param("query")).matchers), base: param("base") && joinSelector(this.type.value, cutSelector(param("base")).matchers), at: null, profile: null }) });
-		this.matcher = new Matcher("Labels", () => ({ from: profilesAsked().from, to: profilesAsked().to, query: cutSelector(param("query")).type }), (text) => go({ query: joinSelector(cutSelector(param("query")).type, text), at: null, profile: null }));
+		const asked = (range) => () => ({ from: range().from, to: range().to, query: typeNow() });
+		this.type = el("select", { id: "type", "aria-label": "Profile type", change: () => changeType(this.type.value) });
+		this.matcher = new Matcher("Labels", asked(profilesAsked), (text) => go({ query: joinSelector(typeNow(), text), at: null, profile: null }));
 		this.range = new RangePicker("Time range", (from, to) => go({ ...ranged(from, to), at: null, profile: null }));
-		this.compare = el("button", { type: "button", "aria-pressed": "false", title: "With another range or other labels", click: () => go({ compare: compares() ? null : "1", base: null, base_from: null, base_to: null, normalise: null, colour: null, at: null }) }, "Compare");
-		this.refresh = el("button", { type: "button", title: "Look again", click: again }, "Refresh");
+		this.compare = button("Compare", { "aria-pressed": "false", title: "With another range or other labels",
+			click: () => go({ compare: compares() ? null : "1", base: null, base_from: null, base_to: null, normalise: null, colour: null, at: null }) });
+		this.refresh = button("Refresh", { title: "Look again", click: again });
 		this.one = el("span", { class: "tag", hidden: true });
-		this.baseMatcher = new Matcher("Labels of what it is compared with", () => ({ from: baseAsked().from, to: baseAsked().to, query: cutSelector(param("query")).type }), (text) => go({ base: joinSelector(cutSelector(param("query")).type, text), at: null }));
+		this.baseMatcher = new Matcher("Labels of what it is compared with", asked(baseAsked), (text) => go({ base: joinSelector(typeNow(), text), at: null }));
 		this.baseRange = new RangePicker("Time range of what it is compared with", (from, to) => go({ base_from: from, base_to: to, at: null }));
 		this.normalise = el("input", { type: "checkbox", change: () => go({ normalise: this.normalise.checked }) });
-		this.base = el("div", { class: "bar-row", hidden: true, role: "group", "aria-label": "Compared with" }, el("span", { class: "bar-name" }, "Before"), this.baseMatcher.node, this.baseRange.node,
-			el("label", { class: "check", title: "As if both were of the same size" }, this.normalise, " Normalise"));
-		this.node = el("div", { class: "bar-box" }, el("div", { class: "bar-row" }, this.type, this.matcher.node, this.range.node, this.compare, this.refresh, this.one), this.base);
+		this.base = el("div", { class: "bar-row", hidden: true, role: "group", "aria-label": "Compared with" }, el("span", { class: "bar-name" }, "Before"),
+			this.baseMatcher.node, this.baseRange.node, el("label", { class: "check", title: "As if both were of the same size" }, this.normalise, " Normalise"));
+		this.node = el("div", { class: "bar-box" },
+			el("div", { class: "bar-row" }, this.type, this.matcher.node, this.range.node, this.compare, this.refresh, this.one), this.base);
 	}
 
 	show(types) {
@@ -47,7 +58,8 @@ export class SelectionBar {
 		this.compare.setAttribute("aria-pressed", String(compares()));
 		this.base.hidden = !compares();
 		this.one.hidden = !param("profile");
-		this.one.replaceChildren(`one profile, ${visible(param("profile"))} `, el("button", { type: "button", class: "plain", "aria-label": "All profiles of the range", click: () => go({ profile: null, at: null }) }, "×"));
+		this.one.replaceChildren(`one profile, ${visible(param("profile"))} `,
+			button("×", { class: "plain", "aria-label": "All profiles of the range", click: () => go({ profile: null, at: null }) }));
 		if (compares()) {
 			this.baseMatcher.set(cutSelector(baseAsked().query).matchers);
 			this.baseRange.set(baseAsked().from, baseAsked().to);
@@ -58,27 +70,35 @@ export class SelectionBar {
 
 export class ViewBar {
 	constructor() {
-		this.by = el("select", { "aria-label": "Group by", change: () => go({ by: this.by.value === "function" ? null : this.by.value, at: null }) }, GROUPS.map((by) => el("option", { value: by }, by)));
-		const toggle = (name, text, hint) => this[name] = el("button", { type: "button", "aria-pressed": "false", title: hint, click: () => go({ [name]: param(name) ? null : "1", at: null }) }, text);
-		this.inputs = FILTERS.map(([name, text]) => [name, el("input", { type: "search", class: "mono", "aria-label": `${text} (regular expression)`, autocomplete: "off", spellcheck: "false", placeholder: "regular expression" }), text]);
+		const toggle = (name, text, title) => this[name] = button(text, { "aria-pressed": "false", title, click: () => go({ [name]: param(name) ? null : "1", at: null }) });
+		this.by = el("select", { "aria-label": "Group by", change: () => go({ by: this.by.value === "function" ? null : this.by.value, at: null }) }, GROUPS.map((by) => option(by)));
+		this.label = el("select", { "aria-label": "Outermost frames", title: "The values of this label are the outermost frames",
+			change: () => go({ label: this.label.value, at: null }) });
+		this.setLabels([]);
+		this.inputs = FILTERS.map(([name, text]) => ({ name, text, input: searchField(`${text} (regular expression)`, { class: "mono", placeholder: "regular expression" }) }));
 		this.summary = el("summary", {}, "Filters");
 		this.filters = el("details", { class: "menu" }, this.summary, el("form", { class: "menu-body filters", submit: (event) => { event.preventDefault(); this.apply(); } },
-			this.inputs.map(([, input, text]) => el("label", {}, text, input)),
-			el("div", {}, el("button", { type: "submit" }, "Apply"), " ", el("button", { type: "button", click: () => { this.inputs.forEach(([, input]) => { input.value = ""; }); this.apply(); } }, "Clear"))));
-		this.label = el("select", { "aria-label": "Outermost frames", title: "The values of this label are the outermost frames", change: () => go({ label: this.label.value, at: null }) });
-		this.setLabels([]);
-		this.node = el("div", { class: "tools" }, el("label", {}, "Group by ", this.by), el("label", {}, "within ", this.label), toggle("invert", "Invert", "Callees first: who spends it, and who calls those"), toggle("no_inlines", "No inlines", "Without calls that were inlined"), this.filters);
+			this.inputs.map(({ text, input }) => el("label", {}, text, input)),
+			el("div", {}, el("button", { type: "submit" }, "Apply"), " ", button("Clear", { click: () => this.clear() }))));
+		this.node = el("div", { class: "tools" }, el("label", {}, "Group by ", this.by), el("label", {}, "within ", this.label),
+			toggle("invert", "Invert", "Callees first: who spends it, and who calls those"), toggle("no_inlines", "No inlines", "Without calls that were inlined"), this.filters);
 	}
 
 	setLabels(names) {
 		const listed = names.includes(param("label")) || !param("label") ? names : [param("label"), ...names];
-		this.label.replaceChildren(el("option", { value: "" }, "all"), ...listed.map((name) => el("option", { value: name }, visible(name))));
+		this.label.replaceChildren(option("", "all"), ...listed.map((name) => option(name, visible(name))));
 		this.label.value = param("label");
 	}
 
 	apply() {
 		this.filters.open = false;
-		go({ ...Object.fromEntries(this.inputs.map(([name, input]) => [name, input.value.trim()])), at: null });
+		go({ ...Object.fromEntries(this.inputs.map(({ name, input }) => [name, input.value.trim()])), at: null });
+	}
+
+	clear() {
+		for (const { input } of this.inputs)
+			input.value = "";
+		this.apply();
 	}
 
 	show() {
@@ -87,7 +107,7 @@ export class ViewBar {
 		for (const name of ["invert", "no_inlines"])
 			this[name].setAttribute("aria-pressed", String(Boolean(param(name))));
 		let set = 0;
-		for (const [name, input] of this.inputs) {
+		for (const { name, input } of this.inputs) {
 			set += param(name) ? 1 : 0;
 			if (document.activeElement !== input)
 				input.value = param(name);

@@ -26,8 +26,9 @@ export const notHere = () => el("div", { class: "empty" }, el("h2", {}, "This se
 
 // @filtered: labels or filters may be what leaves nothing.
 export function nothingInRange(filtered) {
+	const choice = (changes, text) => el("li", {}, el("a", { class: "button", href: linkTo(changes) }, text));
 	return el("div", { class: "empty" }, el("h2", {}, "Nothing in this selection"),
 		el("p", {}, filtered ? "No profile of this range has these labels, or no sample passes the filters." : "Profiles have come in, but none of this type in this range."),
-		el("ul", { class: "choices" }, presets.slice(1).map(([from, text]) => el("li", {}, el("a", { class: "button", href: linkTo({ from, to: null, at: null, profile: null }) }, text))),
-			filtered ? el("li", {}, el("a", { class: "button", href: linkTo({ focus: null, ignore: null, hide: null, show: null, label: null, query: filtered.type }) }, "Without labels and filters")) : null));
+		el("ul", { class: "choices" }, presets.slice(1).map(([from, text]) => choice({ from, to: null, at: null, profile: null }, text)),
+			filtered && choice({ focus: null, ignore: null, hide: null, show: null, label: null, query: filtered.type }, "Without labels and filters")));
 }

@@ -2,11 +2,11 @@
 // Explore: from a selection of profiles to a flame graph, a table, one function, its source. Asks only for what is looked at, and again only for
 // what has changed; where names are still being found it looks again by itself.
 import { apiUrl, ask, Latest } from "../api.js";
-import { $, el, setText, visible } from "../dom.js";
+import { $, el, option, setText, visible } from "../dom.js";
 import { modelOf } from "../flame/model.js";
 import { valueText } from "../flame/value.js";
 import { count, number } from "../format.js";
-import { go, note, param, params, settle, viewOf } from "../url.js";
+import { go, note, param, params, viewOf } from "../url.js";
 import { SelectionBar, ViewBar } from "./bar.js";
 import { firstProfile, nothingInRange, notHere } from "./empty.js";
 import { FlameView } from "./flame_view.js";
@@ -19,14 +19,16 @@ import { TableView } from "./table_view.js";
 
 const FIRST_MS = 3000, AGAIN_MIN_MS = 1000, AGAIN_MAX_MS = 30000, SERIES = 50, POINTS = 60;
 const TABS = [["flame", "Flame graph"], ["table", "Table"], ["sandwich", "Callers and callees"], ["source", "Source"]];
-const FORMATS = [["pprof", "pprof", "pb.gz"], ["folded", "Folded stacks", "folded"], ["svg", "SVG", "svg"], ["html", "HTML page", "html"], ["speedscope", "speedscope", "speedscope.json"]];
+const FORMATS = [
+	["pprof", "pprof", "pb.gz"], ["folded", "Folded stacks", "folded"], ["svg", "SVG", "svg"], ["html", "HTML page", "html"], ["speedscope", "speedscope", "speedscope.json"],
+];
 
 const latest = { types: new Latest(), series: new Latest(), base: new Latest(), tree: new Latest(), result: new Latest() };
 const known = {};   // what was asked last, by what for
 let parts, timer, turn = 0, again = 0, pendingMs = AGAIN_MIN_MS, model = null;
 
 const tabNow = () => TABS.some(([tab]) => tab === param("tab")) ? param("tab") : "flame";
-const onlyThese = (labels, changes) => joinSelector(cutSelector(param("query")).type, Object.entries(labels).map(([name, value]) => `${name}=${quoted(value)}`).join(", ") || changes);
+const onlyThese = (labels) => joinSelector(cutSelector(param("query")).type, Object.entries(labels).map(([name, value]) => `${name}=${quoted(value)}`).join(", "));
 
 /* ---- the parts, made once ---- */
 
@@ -36,7 +38,8 @@ function build() {
 	const base = new SeriesGraph("Before", (labels) => go({ base: onlyThese(labels), at: null }), (from, to) => go({ base_from: from, base_to: to, at: null }));
 	const views = { flame: new FlameView(), table: new TableView(), sandwich: new SandwichView(), source: new SourceView() };
 	const by = el("select", { "aria-label": "A line for each", change: () => go({ series: by.value }) });
-	const tabs = TABS.map(([tab, text]) => el("button", { type: "button", role: "tab", id: `tab-${tab}`, "aria-controls": "result", "data-tab": tab, click: () => go({ tab: tab === "flame" ? null : tab }) }, text));
+	const tabs = TABS.map(([tab, text]) => el("button", { type: "button", role: "tab", id: `tab-${tab}`, "aria-controls": "result", "data-tab": tab,
+		click: () => go({ tab: tab === "flame" ? null : tab }) }, text));
 	const tabList = el("div", { class: "tabs", role: "tablist", "aria-label": "Views", keydown: (event) => {
 		const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key], at = tabs.indexOf(document.activeElement);
 		if (!step || at < 0)
@@ -51,8 +54,11 @@ function build() {
 	const said = el("p", { class: "said", role: "status" }), pending = el("p", { class: "pending", role: "status", hidden: true });
 	const result = el("div", { id: "result", role: "tabpanel", tabindex: "-1" });
 	const empty = el("div", { hidden: true }), error = el("p", { class: "note bad", role: "alert", hidden: true });
-	const seriesPanel = el("section", { class: "panel series-panel", "aria-label": "Over time" }, el("div", { class: "tools" }, el("label", {}, "A line for each ", by)), series.node, el("div", { class: "base-series", hidden: true }, el("h3", {}, "Before"), base.node));
-	const panel = el("section", { class: "panel", "aria-label": "Profile" }, el("header", {}, tabList, el("div", { class: "tools" }, new ProfilesMenu(() => cutSelector(param("query")).type.split(":")[2] ?? "").node, downloads)), el("div", { class: "tools spread" }, said, pending, viewBar.node), result);
+	const one = new ProfilesMenu(() => cutSelector(param("query")).type.split(":")[2] ?? "");
+	const seriesPanel = el("section", { class: "panel series-panel", "aria-label": "Over time" }, el("div", { class: "tools" }, el("label", {}, "A line for each ", by)),
+		series.node, el("div", { class: "base-series", hidden: true }, el("h3", {}, "Before"), base.node));
+	const panel = el("section", { class: "panel", "aria-label": "Profile" }, el("header", {}, tabList, el("div", { class: "tools" }, one.node, downloads)),
+		el("div", { class: "tools spread" }, said, pending, viewBar.node), result);
 	$("view-explore").replaceChildren(bar.node, error, empty, seriesPanel, panel);
 	parts = { bar, viewBar, series, base, views, by, tabs, downloads, said, pending, result, empty, error, seriesPanel, panel };
 }
@@ -119,7 +125,7 @@ async function showSeries() {
 		known.labels === asked.query ? undefined : ask("api/labels", { query: asked.query, from: asked.from, to: asked.to })]);
 	if (labels) {
 		known.labels = asked.query;
-		parts.by.replaceChildren(el("option", { value: "" }, "set of labels"), el("option", { value: "-one" }, "nothing: all in one"), ...labels.labels.map((name) => el("option", { value: name }, visible(name))));
+		parts.by.replaceChildren(option("", "set of labels"), option("-one", "nothing: all in one"), ...labels.labels.map((name) => option(name, visible(name))));
 		parts.viewBar.setLabels(labels.labels);
 	}
 	parts.by.value = by;
@@ -133,7 +139,7 @@ async function showSeries() {
 
 function say(answer) {
 	const { unit, total, base_total: was, profiles, samples, left_out: out } = answer;
-	const shown = [valueText(total, unit), was === null || was === undefined ? null : `before ${valueText(was, unit)}`, profiles === undefined ? null : `${count(profiles, "profile")}`,
+	const shown = [valueText(total, unit), (was ?? null) === null ? null : `before ${valueText(was, unit)}`, profiles === undefined ? null : count(profiles, "profile"),
 		samples === undefined ? null : count(samples, "sample"), out && answer.nodes ? `${number(out)} frames too small to show` : null];
 	setText(parts.said, shown.filter(Boolean).join(" · "));
 }
@@ -194,8 +200,10 @@ const filtered = () => {
 
 async function showRows(tab) {
 	const view = parts.views[tab], asked = viewAsked(), key = JSON.stringify([tab, asked, again, param("sort"), tab === "source" ? [param("fn"), param("file")] : 0]);
-	if (known.result === key)
+	if (known.result === key) {
+		view.follow?.();
 		return;
+	}
 	known.result = key;
 	let answer;
 	try {

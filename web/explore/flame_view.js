@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tab with the flame graph: searching, colours, direction, and the frame that is chosen.
-import { $, el, visible } from "../dom.js";
+import { el, searchField, visible } from "../dom.js";
 import { colourNodes, paletteFor } from "../flame/colour.js";
 import { FlameGraph } from "../flame/graph.js";
 import { shareText, valueText } from "../flame/value.js";
@@ -8,21 +8,22 @@ import { number } from "../format.js";
 import { note, param, settle } from "../url.js";
 import { FrameStrip, Tooltip, factsOf, spoken, valuesText } from "./frame.js";
 
-const FIND_MS = 120;
+const FIND_MS = 120, LEGEND = 10;
 
 // The colours' meaning, in the palette of now.
 function legendItem(entry, model) {
 	const key = el("span", { class: "key", "aria-hidden": "true" }), paint = () => { key.style.background = paletteFor(paint.dark.matches)[entry.colour]; };
 	paint.dark = matchMedia("(prefers-color-scheme: dark)");
 	paint();
-	return el("li", {}, key, visible(entry.key.split("/").pop()), entry.value === undefined ? null : el("span", { class: "dim" }, ` ${shareText(entry.value, model.total[0] + (model.baseTotal?.[0] ?? 0))}`));
+	const share = entry.value === undefined ? null : shareText(entry.value, model.total[0] + (model.baseTotal?.[0] ?? 0));
+	return el("li", {}, key, visible(entry.key.split("/").pop()), share && el("span", { class: "dim" }, ` ${share}`));
 }
 
 export class FlameView {
 	constructor() {
 		this.tooltip = new Tooltip();
 		this.strip = new FrameStrip();
-		this.find = el("input", { type: "search", id: "find", placeholder: "Find (regular expression)", "aria-label": "Find frames", autocomplete: "off", spellcheck: "false",
+		this.find = searchField("Find frames", { id: "find", placeholder: "Find (regular expression)",
 			input: () => { clearTimeout(this.timer); this.timer = setTimeout(() => { note({ find: this.find.value }); this.search(); }, FIND_MS); } });
 		this.found = el("output", { class: "dim", for: "find" });
 		this.colour = el("select", { "aria-label": "Colour by", change: () => settle({ colour: this.colour.value === this.usual() ? null : this.colour.value }) },
@@ -33,7 +34,8 @@ export class FlameView {
 		this.legend = el("ul", { class: "flame-legend", "aria-label": "Colours" });
 		this.node = el("div", { class: "flame-view" },
 			el("div", { class: "tools" }, this.find, this.found, el("span", { class: "grow" }), el("label", {}, "Colour by ", this.colour), this.turn, this.out),
-			this.box, el("div", { class: "tools spread below" }, this.legend, el("p", { class: "dim", "aria-hidden": "true" }, "Click zooms, drag pans, Ctrl + wheel zooms freely; arrow keys, Enter, Esc")), this.strip.node);
+			this.box, el("div", { class: "tools spread below" }, this.legend,
+				el("p", { class: "dim", "aria-hidden": "true" }, "Click zooms, drag pans, Ctrl + wheel zooms freely; arrow keys, Enter, Esc")), this.strip.node);
 		this.graph = new FlameGraph(this.box, {
 			label: (node) => this.labels[node ? this.model.frame[node] : this.model.nFrames],
 			text: (node) => spoken(this.model, node),
@@ -55,11 +57,16 @@ export class FlameView {
 		this.strip.show(factsOf(this.model, node), valuesText(this.model, node));
 	}
 
-	paint() {
+	// The colours of all nodes; what they mean is shown.
+	colours() {
 		const by = param("colour") || this.usual(), { ofNode, legend } = colourNodes(this.model, by);
 		this.colour.value = by;
-		this.graph.setColours(ofNode);
-		this.legend.replaceChildren(...legend.slice(0, 10).map((entry) => legendItem(entry, this.model)));
+		this.legend.replaceChildren(...legend.slice(0, LEGEND).map((entry) => legendItem(entry, this.model)));
+		return ofNode;
+	}
+
+	paint() {
+		this.graph.setColours(this.colours());
 	}
 
 	// @again: the same question once more, when names came in: the place stays.
@@ -69,8 +76,7 @@ export class FlameView {
 		this.labels = model.frames.name.map(visible);
 		this.labels.push(`all: ${valueText(model.total[0], model.unit)}`);
 		this.colour.lastChild.hidden = !model.compares;
-		this.graph.show(model, colourNodes(model, param("colour") || this.usual()).ofNode);
-		this.paint();
+		this.graph.show(model, this.colours());
 		this.search();
 		this.follow();
 		if (!kept) {

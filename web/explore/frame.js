@@ -28,7 +28,7 @@ export function valuesText(model, node) {
 
 export function spoken(model, node) {
 	const facts = factsOf(model, node);
-	return [visible(facts.name), ...valuesText(model, node), facts.inlined ? "inlined" : null, place(facts.file, facts.line) || null, facts.binary ? visible(facts.binary) : null].filter(Boolean).join("; ");
+	return [visible(facts.name), ...valuesText(model, node), facts.inlined && "inlined", place(facts.file, facts.line), visible(facts.binary)].filter(Boolean).join("; ");
 }
 
 /* ---- beside the pointer ---- */
@@ -76,17 +76,19 @@ export class FrameStrip {
 		this.why.hidden = true;
 		this.node.hidden = false;
 		this.node.replaceChildren(
-			el("p", { class: "strip-name" }, el("code", {}, visible(facts.name)), facts.inlined ? el("span", { class: "tag" }, "inlined") : null, facts.unnamed ? el("span", { class: "tag wait" }, "no name") : null),
+			el("p", { class: "strip-name" }, el("code", {}, visible(facts.name)), facts.inlined && el("span", { class: "tag" }, "inlined"),
+				facts.unnamed && el("span", { class: "tag wait" }, "no name")),
 			el("p", { class: "dim" }, values.join(" · ")),
 			facts.file || facts.binary ? el("p", { class: "dim path" }, [place(facts.file, facts.line), visible(facts.binary)].filter(Boolean).join(" · "),
-				facts.buildId ? [" · ", el("a", { href: `?view=server&q=${facts.buildId}`, title: "What there is of this build ID" }, `build ID ${facts.buildId.slice(0, 16)}${facts.buildId.length > 16 ? "…" : ""}`)] : null) : null,
+				facts.buildId ? [" · ", el("a", { href: `?view=server&q=${facts.buildId}`, title: facts.buildId }, `build ID ${facts.buildId.slice(0, 16)}…`)] : null) : null,
 			facts.all ? null : el("p", { class: "strip-acts" },
 				...more,
 				act("Callers and callees", { tab: "sandwich", fn: facts.name, at: null }, "Who calls it, and what it calls"),
 				facts.unnamed ? null : act("Source", { tab: "source", fn: facts.name, file: null, at: null }, "Its lines, with what each costs"),
 				act("Only with it", { focus: exactly(facts.name), at: null }, "Only samples that have this frame"),
 				act("Hide it", { hide: exactly(facts.name), at: null }, "Leave this frame out; its callees stay"),
-				facts.address && facts.buildId ? el("button", { type: "button", class: facts.unnamed ? "strong" : null, click: () => this.ask(facts) }, facts.unnamed ? "Why has it no name?" : `At ${facts.address}`) : null));
+				facts.address && facts.buildId ? el("button", { type: "button", class: facts.unnamed ? "strong" : null, click: () => this.ask(facts) },
+					facts.unnamed ? "Why has it no name?" : `At ${facts.address}`) : null));
 		this.node.append(this.why);
 	}
 

@@ -44,7 +44,8 @@ export class Matcher {
 			blur: () => { this.close(); this.enter(); }, keydown: (event) => this.key(event),
 		});
 		this.apply = apply;
-		this.node = el("div", { class: "matcher" }, el("span", { class: "brace", "aria-hidden": "true" }, "{"), this.input, el("span", { class: "brace", "aria-hidden": "true" }, "}"), this.list);
+		const brace = (text) => el("span", { class: "brace", "aria-hidden": "true" }, text);
+		this.node = el("div", { class: "matcher" }, brace("{"), this.input, brace("}"), this.list);
 		this.close();
 	}
 
@@ -89,7 +90,8 @@ export class Matcher {
 			return;
 		const part = (context.part ?? "").toLowerCase();
 		this.context = context;
-		this.found = found.filter((c) => c.text.toLowerCase().includes(part)).sort((a, b) => b.text.toLowerCase().startsWith(part) - a.text.toLowerCase().startsWith(part)).slice(0, MOST);
+		const begins = (c) => c.text.toLowerCase().startsWith(part) ? 1 : 0;
+		this.found = found.filter((c) => c.text.toLowerCase().includes(part)).sort((a, b) => begins(b) - begins(a)).slice(0, MOST);
 		this.active = -1;
 		this.list.replaceChildren(...this.found.map((c, i) => el("li", {
 			id: `${this.input.id}-${i}`, role: "option", "aria-selected": "false", pointerdown: (event) => { event.preventDefault(); this.take(i); },

@@ -26,7 +26,8 @@ export class ProfilesMenu {
 			const { profiles } = await ask("api/profiles", { ...profilesAsked(), profile: null, limit: LIMIT }, signal);
 			this.list.replaceChildren(...profiles.map((p) => el("li", {}, el("a", { href: linkTo({ profile: p.id, at: null }), click: () => { this.node.open = false; } },
 				`${timeText(p.time)} · ${valueText(p.total, this.unit())} · ${labelsText(p.labels)}`))),
-			profiles.length === LIMIT ? el("li", { class: "dim" }, `These are the latest ${number(LIMIT)}.`) : profiles.length ? "" : el("li", { class: "dim" }, "There are none in this selection."));
+			...(profiles.length === LIMIT ? [el("li", { class: "dim" }, `These are the latest ${number(LIMIT)}.`)] : []),
+			...(profiles.length ? [] : [el("li", { class: "dim" }, "There are none in this selection.")]));
 		} catch (error) {
 			if (!signal.aborted)
 				this.list.replaceChildren(el("li", { class: "bad" }, error.message));

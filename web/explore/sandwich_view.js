@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tab with one function: who calls it above, what it calls below, out of the tree that is there already.
-import { el, visible } from "../dom.js";
+import { el, searchField, visible } from "../dom.js";
 import { colourNodes } from "../flame/colour.js";
 import { FlameGraph } from "../flame/graph.js";
 import { shareText, valueText } from "../flame/value.js";
@@ -36,8 +36,7 @@ export class SandwichView {
 		this.callers.box.classList.add("half");
 		this.callees.box.classList.add("half");
 		this.list = el("datalist", { id: "functions" });
-		this.input = el("input", { type: "search", list: "functions", "aria-label": "Function", placeholder: "Function", autocomplete: "off", spellcheck: "false",
-			change: () => settle({ fn: this.input.value }) });
+		this.input = searchField("Function", { list: "functions", placeholder: "Function", change: () => settle({ fn: this.input.value }) });
 		this.said = el("p", { class: "dim", role: "status" });
 		this.both = el("div", {}, el("h3", {}, "Callers"), this.callers.box, el("h3", {}, "Callees"), this.callees.box);
 		this.node = el("div", { class: "sandwich" }, el("div", { class: "tools" }, this.input, this.list, this.said), this.both, this.strip.node);

@@ -3,7 +3,9 @@
 import { param } from "../url.js";
 
 export const DEFAULT_FROM = "now-1h", DEFAULT_TO = "now";
-export const presets = [["now-15m", "Last 15 minutes"], ["now-1h", "Last hour"], ["now-6h", "Last 6 hours"], ["now-24h", "Last 24 hours"], ["now-7d", "Last 7 days"], ["now-30d", "Last 30 days"]];
+export const presets = [
+	["now-15m", "Last 15 minutes"], ["now-1h", "Last hour"], ["now-6h", "Last 6 hours"], ["now-24h", "Last 24 hours"], ["now-7d", "Last 7 days"], ["now-30d", "Last 30 days"],
+];
 
 const VIEW = ["by", "label", "focus", "ignore", "hide", "show", "invert", "no_inlines"];
 const BASE = ["base", "base_from", "base_to", "base_profile", "normalise"];

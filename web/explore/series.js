@@ -50,11 +50,15 @@ export class SeriesGraph {
 		this.picture.replaceChildren(...series.map((s, i) => this.line(s, i)).reverse(), this.band);
 		this.top.textContent = highest ? valueText(highest, unit) : "";
 		this.times.replaceChildren(...[0, 1, 2, 3, 4].map((i) => el("span", {}, timeText(from + (to - from) * i / 4))));
-		const whole = series.reduce((sum, s) => sum + s.total, 0);
-		this.legend.replaceChildren(...series.slice(0, MOST_LISTED).map((s, i) => el("li", {}, el("button", {
+		const whole = series.reduce((sum, s) => sum + s.total, 0), more = Math.max(0, series.length - MOST_LISTED) + (answer.left_out ?? 0);
+		this.legend.replaceChildren(...series.slice(0, MOST_LISTED).map((s, i) => this.entry(s, i, whole)), ...(more ? [el("li", { class: "dim" }, `and ${number(more)} more`)] : []));
+	}
+
+	entry(s, i, whole) {
+		return el("li", {}, el("button", {
 			type: "button", class: "plain", title: `${number(s.profiles)} profiles; only these`, disabled: !Object.keys(s.labels).length, click: () => this.chosen(s.labels),
-		}, el("span", { class: `key line-${i % N_COLOURS}`, "aria-hidden": "true" }), labelsText(s.labels), " ", el("span", { class: "dim" }, `${valueText(s.total, unit)}, ${shareText(s.total, whole)}`)))),
-		...(series.length > MOST_LISTED || answer.left_out ? [el("li", { class: "dim" }, `and ${number(series.length - Math.min(series.length, MOST_LISTED) + (answer.left_out ?? 0))} more`)] : []));
+		}, el("span", { class: `key line-${i % N_COLOURS}`, "aria-hidden": "true" }), labelsText(s.labels),
+		el("span", { class: "dim" }, ` ${valueText(s.total, this.answer.unit)}, ${shareText(s.total, whole)}`)));
 	}
 
 	place(ms) {

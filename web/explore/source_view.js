@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tab with a source file and what each of its lines costs. Lines far from any that cost something are folded away.
 import { ask, Latest } from "../api.js";
-import { el, pathOf, visible } from "../dom.js";
+import { el, pathOf, tableHead, visible } from "../dom.js";
 import { number } from "../format.js";
 import { shareText, valueText } from "../flame/value.js";
 import { fetchSource, lineText } from "../source_text.js";
@@ -27,7 +27,8 @@ export class SourceView {
 		this.whole = answer.total;
 		if (answer.rows)
 			return this.files(answer);
-		const head = el("div", { class: "tools" }, el("h3", {}, answer.file ? pathOf(answer.file) : visible(param("fn"))), el("span", { class: "grow" }), el("a", { href: linkTo({ fn: null, file: null }) }, "All files"));
+		const head = el("div", { class: "tools" }, el("h3", {}, answer.file ? pathOf(answer.file) : visible(param("fn"))), el("span", { class: "grow" }),
+			el("a", { href: linkTo({ fn: null, file: null }) }, "All files"));
 		if (!answer.file || !answer.lines.length) {
 			this.node.replaceChildren(head, el("div", { class: "note" }, el("p", {}, answer.file ? "Nothing in this selection was spent in this file."
 				: `No source file is known of ${visible(param("fn") || param("file"))}: its name does not come from debug information with lines.`)));
@@ -51,8 +52,8 @@ export class SourceView {
 
 	missing(answer, why) {
 		return el("div", { class: "note" }, el("p", {}, visible(why), " Below are the lines that cost something, without their text."),
-			answer.build_ids.length ? el("p", { class: "dim" }, "It is shown when this server can find it: in a source or debug source package that it scans, in a folder of sources, pushed with ",
-				el("code", {}, "lode push --sources"), ", or on another server that it asks. Build ID ", el("code", {}, answer.build_ids[0])) : null);
+			answer.build_ids.length ? el("p", { class: "dim" }, "It is shown when this server can find it: in a source or debug source package that it scans, ",
+				"in a folder of sources, pushed with ", el("code", {}, "lode push --sources"), ", or on another server that it asks. Build ID ", el("code", {}, answer.build_ids[0])) : null);
 	}
 
 	row(unit, n, cost, text) {
@@ -88,15 +89,14 @@ export class SourceView {
 		}
 		if (lines)
 			list.push(...folded(done + 1, lines.length));
-		const head = ["Line", "Self", "Total", "%", "Source"].map((name, i) => el("th", { scope: "col", class: i < 4 ? "number" : null }, name));
-		return el("div", { class: "wide" }, el("table", { class: "source-table" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, list)));
+		return el("div", { class: "wide" }, el("table", { class: "source-table" }, tableHead(["#Line", "#Self", "#Total", "#%", "Source"]), el("tbody", {}, list)));
 	}
 
 	files(answer) {
 		const known = answer.rows.filter((r) => (r.file || r.name) !== UNKNOWN);
-		this.node.replaceChildren(known.length ? el("table", { class: "list" }, el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "File"), el("th", { scope: "col", class: "number" }, "Self"), el("th", { scope: "col", class: "number" }, "%"))),
-			el("tbody", {}, known.map((r) => el("tr", {}, el("td", { "data-name": "File" }, el("a", { href: linkTo({ file: r.file || r.name, fn: null }) }, pathOf(r.file || r.name))),
-				el("td", { class: "number", "data-name": "Self" }, valueText(r.flat, answer.unit)), el("td", { class: "number dim", "data-name": "Share" }, shareText(r.flat, answer.total))))))
+		const row = (r) => el("tr", {}, el("td", { "data-name": "File" }, el("a", { href: linkTo({ file: r.file || r.name, fn: null }) }, pathOf(r.file || r.name))),
+			el("td", { class: "number", "data-name": "Self" }, valueText(r.flat, answer.unit)), el("td", { class: "number dim", "data-name": "Share" }, shareText(r.flat, answer.total)));
+		this.node.replaceChildren(known.length ? el("table", { class: "list" }, tableHead(["File", "#Self", "#%"]), el("tbody", {}, known.map(row)))
 			: el("p", { class: "dim" }, "No source file is known of anything in this selection: that needs debug information with lines."));
 	}
 

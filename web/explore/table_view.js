@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tab with the table of frames: sorted by what they cost themselves or with all that they call; a click leads to callers and callees.
 import { ask, Latest } from "../api.js";
-import { el, visible } from "../dom.js";
+import { el, searchField, visible } from "../dom.js";
 import { number } from "../format.js";
 import { shareText, valueText } from "../flame/value.js";
 import { note, param, settle } from "../url.js";
@@ -15,7 +15,7 @@ export class TableView {
 	constructor() {
 		this.latest = new Latest();
 		this.strip = new FrameStrip();
-		this.filter = el("input", { type: "search", placeholder: "Filter by name, file or binary", "aria-label": "Filter the table", autocomplete: "off", spellcheck: "false",
+		this.filter = searchField("Filter the table", { placeholder: "Filter by name, file or binary",
 			input: () => { clearTimeout(this.timer); this.timer = setTimeout(() => { note({ filter: this.filter.value }); this.fill(); }, FILTER_MS); } });
 		this.said = el("p", { class: "dim", role: "status" });
 		this.head = el("tr", {});
@@ -45,9 +45,22 @@ export class TableView {
 			...(compares ? [el("th", { scope: "col", class: "number" }, "Before"), el("th", { scope: "col", class: "number" }, "Change")] : []),
 			el("th", { scope: "col" }, "Name"), el("th", { scope: "col" }, "Where"));
 		this.fill();
-		this.neighbours.hidden = true;
-		if (param("row"))
-			this.lookAround(param("row"));
+		this.around = "";
+		this.follow();
+	}
+
+	// The row that the URL names.
+	follow() {
+		const name = param("row");
+		this.neighbours.hidden = !name;
+		if (name && name !== this.around)
+			this.lookAround(name);
+		this.around = name;
+	}
+
+	// To callers and callees.
+	link(name) {
+		return el("button", { type: "button", class: "plain mono", click: () => note({ row: name }, true) && this.follow() }, visible(name));
 	}
 
 	row(row) {
@@ -58,7 +71,7 @@ export class TableView {
 			el("td", { class: "number" }, valueText(row.cum, answer.unit)), el("td", { class: "number dim" }, shareText(row.cum, answer.total)),
 			...(this.compares ? [el("td", { class: "number" }, valueText(row[`base_${by}`], answer.unit)),
 				el("td", { class: `number ${change > 0.005 ? "worse" : change < -0.005 ? "better" : "dim"}` }, `${change > 0 ? "+" : ""}${change.toFixed(2)}`)] : []),
-			el("td", { class: "what" }, bar, el("button", { type: "button", class: "plain mono", click: () => note({ row: row.name }, true) && this.lookAround(row.name) }, visible(row.name))),
+			el("td", { class: "what" }, bar, this.link(row.name)),
 			el("td", { class: "where path dim" }, place(row.file, row.line) || visible(row.binary)));
 	}
 
@@ -67,7 +80,8 @@ export class TableView {
 		const list = text ? rows.filter((r) => `${r.name}\n${r.file}\n${r.binary}`.toLowerCase().includes(text)) : rows;
 		this.body.replaceChildren(...list.slice(0, this.room).map((row) => this.row(row)));
 		this.more.hidden = list.length <= this.room;
-		this.said.textContent = text ? `${number(list.length)} of ${number(rows.length)}` : `${number(rows.length + out)} in all${out ? `, the largest ${number(rows.length)} are here` : ""}`;
+		const all = `${number(rows.length + out)} in all${out ? `, the largest ${number(rows.length)} are here` : ""}`;
+		this.said.textContent = text ? `${number(list.length)} of ${number(rows.length)}` : all;
 	}
 
 	// Callers and callees of one.
@@ -79,11 +93,11 @@ export class TableView {
 			const got = await ask("api/callers", { ...this.asked, function: name }, signal), { unit, total } = this.answer;
 			const list = (title, rows) => el("div", {}, el("h3", {}, title), rows.length ? el("ol", {}, rows.slice(0, NEIGHBOURS).map((r) => el("li", {},
 				el("span", { class: "number" }, valueText(r.cum, unit)), el("span", { class: "number dim" }, shareText(r.cum, total)),
-				el("button", { type: "button", class: "plain mono", click: () => note({ row: r.name }, true) && this.lookAround(r.name) }, visible(r.name)))),
+				this.link(r.name))),
 			rows.length > NEIGHBOURS ? el("li", { class: "dim" }, `and ${number(rows.length - NEIGHBOURS)} more`) : null) : el("p", { class: "dim" }, "none"));
 			const facts = plain({ name, file: "", line: 0, binary: "", build_id: "", address: "", flat: 0, cum: 0, ...row, ...got.function });
 			this.strip.show(facts, [`total ${valueText(facts.cum, unit)}, ${shareText(facts.cum, total)}`, `self ${valueText(facts.flat, unit)}, ${shareText(facts.flat, total)}`],
-				[el("button", { type: "button", click: () => { note({ row: null }, true); this.neighbours.hidden = true; } }, "Close")]);
+				[el("button", { type: "button", click: () => note({ row: null }, true) && this.follow() }, "Close")]);
 			this.neighbours.replaceChildren(this.strip.node, el("div", { class: "neighbour-lists" }, list("Callers", got.callers), list("Callees", got.callees)));
 		} catch (error) {
 			if (!signal.aborted)

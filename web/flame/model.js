@@ -98,7 +98,8 @@ export class FlameModel {
 
 	// It has no name but its address.
 	unnamed(node) {
-		return this.frame[node] >= 0 && HEX_NAME.test(this.frames.name[this.frame[node]]);
+		this.nameless ??= Uint8Array.from(this.frames.name, (name) => HEX_NAME.test(name) ? 1 : 0);
+		return this.frame[node] >= 0 && this.nameless[this.frame[node]] === 1;
 	}
 
 	/* ---- the same place in another tree: a path as a number ---- */
@@ -246,9 +247,9 @@ export function modelOf(answer) {
 	const { nodes, frames, strings } = answer, text = (list) => list.map((i) => strings[i] ?? "");
 	const compares = answer.base_total !== null && answer.base_total !== undefined;
 	const tree = {
-		n: nodes.parent.length, parent: Int32Array.from(nodes.parent), frame: Int32Array.from(nodes.frame),
-		self: Float64Array.from(nodes.self), total: Float64Array.from(nodes.total), inlined: Uint8Array.from(nodes.inlined),
-		baseSelf: compares ? Float64Array.from(nodes.base_self) : null, baseTotal: compares ? Float64Array.from(nodes.base_total) : null,
+		n: nodes.parent.length, parent: new Int32Array(nodes.parent), frame: new Int32Array(nodes.frame),
+		self: new Float64Array(nodes.self), total: new Float64Array(nodes.total), inlined: new Uint8Array(nodes.inlined),
+		baseSelf: compares ? new Float64Array(nodes.base_self) : null, baseTotal: compares ? new Float64Array(nodes.base_total) : null,
 	};
 	return new FlameModel(tree, {
 		name: text(frames.name), file: text(frames.file), line: frames.line, binary: text(frames.binary), buildId: text(frames.build_id),

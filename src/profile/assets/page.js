@@ -23,7 +23,8 @@ const model = read(), { frames, unit } = model, whole = model.total[0];
 let sort = "self", shown = FIRST_ROWS, matches = null;
 
 function textOf(node) {
-	const f = model.frame[node], parts = [`${model.name(node)}: ${valueText(model.total[node], unit)}, ${shareText(model.total[node], whole)}`, `itself ${valueText(model.self[node], unit)}`];
+	const f = model.frame[node], total = `${valueText(model.total[node], unit)}, ${shareText(model.total[node], whole)}`;
+	const parts = [`${model.name(node)}: ${total}`, `itself ${valueText(model.self[node], unit)}`];
 	if (model.compares)
 		parts.push(`before ${valueText(model.baseTotal[node], unit)}, ${shareText(model.baseTotal[node], model.baseTotal[0])}`);
 	if (model.inlined[node])

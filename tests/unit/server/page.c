@@ -305,6 +305,7 @@ static void the_page_runs_nothing_but_its_own_script(void **state)
 	assert_header(&a, "Content-Type", "text/javascript; charset=utf-8");
 	http_answer_done(&a);
 	assert_status(&f, "/web/style.css", 200);
+	assert_status(&f, "/web/flame/model.js", 200);
 	assert_status(&f, "/web/none.js", 404);
 	assert_status(&f, "/web/../index.html", 404);
 }
