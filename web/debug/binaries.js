@@ -59,7 +59,8 @@ function row(b, total) {
 		el("td", { "data-name": "Share", class: "share number" }, bar, el("span", {}, shareText(b.value, total))),
 		el("td", { "data-name": "File" }, pathOf(b.file || "no file"),
 			el("div", { class: "from" }, b.build_id ? el("a", { class: "mono", href: `?view=server&q=${b.build_id}` }, b.build_id) : "no build ID")),
-		el("td", { "data-name": "State", class: "nowrap" }, chip(b), el("div", { class: "from" }, `${number(b.named)} of ${count(b.locations, "address", "addresses")}`)),
+		el("td", { "data-name": "State", class: "nowrap" },
+			el("div", {}, chip(b), el("div", { class: "from" }, `${number(b.named)} of ${count(b.locations, "address", "addresses")}`))),
 		el("td", { "data-name": "Known" }, known(b)),
 		el("td", { class: "acts" }, can ? [el("label", { class: "button" }, "Push here", choose), " ",
 			el("button", { type: "button", "aria-label": `Try again: ${visible(b.file)}`, click: (event) => retry(b, event.currentTarget) }, "Try again")] : null));

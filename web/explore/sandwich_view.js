@@ -20,10 +20,10 @@ class Half {
 		});
 	}
 
-	show(model, up) {
+	show(model, up, whole) {
 		this.model = model;
 		this.graph.up = up;
-		this.graph.show(model, colourNodes(model, model.compares ? "diff" : "binary").ofNode);
+		this.graph.show(model, colourNodes(model, model.compares ? "diff" : "binary", whole).ofNode);
 	}
 }
 
@@ -58,8 +58,8 @@ export class SandwichView {
 		}
 		const value = got.callees.total[0];
 		this.said.textContent = `${valueText(value, model.unit)}, ${shareText(value, model.total[0])} of all`;
-		this.callers.show(got.callers, true);
-		this.callees.show(got.callees, false);
+		this.callers.show(got.callers, true, model);
+		this.callees.show(got.callees, false, model);
 	}
 
 	hide() {

@@ -40,31 +40,29 @@ function hashOf(text) {
 
 // What is largest gets hues of its own, the rest is plain.
 function byShare(model, keys) {
-	const sums = new Map();
-	for (let i = 0; i < model.n; i++) {
-		if (model.frame[i] < 0)
-			continue;
-		const key = keys[model.frame[i]];
-		sums.set(key, (sums.get(key) ?? 0) + model.self[i] + (model.baseSelf?.[i] ?? 0));
-	}
+	const ofFrame = new Float64Array(keys.length), sums = new Map();
+	for (let i = 0; i < model.n; i++)
+		if (model.frame[i] >= 0)
+			ofFrame[model.frame[i]] += model.self[i] + (model.baseSelf?.[i] ?? 0);
+	keys.forEach((key, f) => sums.set(key, (sums.get(key) ?? 0) + ofFrame[f]));
 	const ranked = [...sums].filter(([key]) => key).sort((a, b) => b[1] - a[1]).slice(0, HUES.length);
 	const colourOf = new Map(ranked.map(([key], i) => [key, i]));
 	return { colours: Uint8Array.from(keys, (key) => colourOf.get(key) ?? PLAIN), legend: ranked.map(([key, value], i) => ({ key, value, colour: i })) };
 }
 
-// The number of each node's colour, and what the colours mean.
-export function colourNodes(model, by) {
+// The number of each node's colour, and what the colours mean. @whole: the tree whose shares decide, where @model is a part of one.
+export function colourNodes(model, by, whole = model) {
 	const { frames } = model, ofNode = new Uint8Array(model.n);
 	if (by === "diff" && model.compares) {
-		const whole = model.total[0], was = model.baseTotal[0];
+		const all = model.total[0], was = model.baseTotal[0];
 		for (let i = 0; i < model.n; i++) {
-			const a = whole ? model.total[i] / whole : 0, b = was ? model.baseTotal[i] / was : 0;
+			const a = all ? model.total[i] / all : 0, b = was ? model.baseTotal[i] / was : 0;
 			ofNode[i] = DIFF + STEPS + (a + b > 0 ? Math.round(Math.max(-1, Math.min(1, FULL * (a - b) / (a + b))) * STEPS) : 0);
 		}
 		return { ofNode, legend: [{ key: "less than before", colour: DIFF }, { key: "the same", colour: DIFF + STEPS }, { key: "more", colour: DIFF + 2 * STEPS }] };
 	}
-	const found = by === "file" ? byShare(model, frames.file) : by === "function"
-		? { colours: Uint8Array.from(frames.name, (name) => hashOf(name) % HUES.length), legend: [] } : byShare(model, frames.binary);
+	const found = by === "file" ? byShare(whole, frames.file) : by === "function"
+		? { colours: Uint8Array.from(frames.name, (name) => hashOf(name) % HUES.length), legend: [] } : byShare(whole, frames.binary);
 	for (let i = 0; i < model.n; i++)
 		ofNode[i] = model.frame[i] < 0 ? PLAIN : model.unnamed(i) ? NAMELESS : found.colours[model.frame[i]];
 	return { ofNode, legend: found.legend };
