@@ -32,11 +32,13 @@ function tries(b) {
 	return `${count(b.tries, "try", "tries")}, the last ${last} ago${then}`;
 }
 
+const sentence = (text) => visible(text.charAt(0).toUpperCase() + text.slice(1));
+
 function known(b) {
 	return el("div", { class: "known" },
-		b.text ? el("p", {}, visible(b.text)) : null, b.why ? el("p", { class: "dim" }, el("bdi", {}, visible(b.why))) : null,
+		b.text ? el("p", {}, sentence(b.text)) : null, b.why ? el("p", { class: "dim" }, el("bdi", {}, visible(b.why))) : null,
 		b.origin ? el("p", { class: "dim" }, "From ", el("bdi", { class: "path" }, visible(b.origin))) : null,
-		b.help ? el("p", { class: "help" }, visible(b.help)) : null, tries(b) ? el("p", { class: "dim" }, tries(b)) : null);
+		b.help ? el("p", { class: "help" }, sentence(b.help)) : null, tries(b) ? el("p", { class: "dim" }, tries(b)) : null);
 }
 
 async function retry(b, button) {

@@ -8,7 +8,7 @@ import { number } from "../format.js";
 import { note, param, settle } from "../url.js";
 import { FrameStrip, Tooltip, factsOf, spoken, valuesText } from "./frame.js";
 
-const FIND_MS = 120, LEGEND = 10;
+const FIND_MS = 120, LEGEND = 10, SEVERAL = 0.02;
 
 // The colours' meaning, in the palette of now.
 function legendItem(entry, model) {
@@ -49,8 +49,9 @@ export class FlameView {
 		matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.model && this.paint());
 	}
 
+	// By binary where there are several that matter.
 	usual() {
-		return this.model?.compares ? "diff" : "binary";
+		return this.model.compares ? "diff" : this.several ? "binary" : "function";
 	}
 
 	choose(node) {
@@ -73,6 +74,7 @@ export class FlameView {
 	show(model, again) {
 		const kept = again && this.model ? { chosen: this.model.keyOf(this.graph.chosen), top: this.box.scrollTop, strip: !this.strip.node.hidden, why: !this.strip.why.hidden } : null;
 		this.model = model;
+		this.several = (colourNodes(model, "binary").legend[1]?.value ?? 0) >= SEVERAL * model.total[0];
 		this.labels = model.frames.name.map(visible);
 		this.labels.push(`all: ${valueText(model.total[0], model.unit)}`);
 		this.colour.lastChild.hidden = !model.compares;

@@ -93,8 +93,8 @@ export class SourceView {
 	}
 
 	files(answer) {
-		const known = answer.rows.filter((r) => (r.file || r.name) !== UNKNOWN);
-		const row = (r) => el("tr", {}, el("td", { "data-name": "File" }, el("a", { href: linkTo({ file: r.file || r.name, fn: null }) }, pathOf(r.file || r.name))),
+		const known = answer.rows.filter((r) => r.file && r.file !== UNKNOWN);
+		const row = (r) => el("tr", {}, el("td", { "data-name": "File" }, el("a", { href: linkTo({ file: r.file, fn: null }) }, pathOf(r.file))),
 			el("td", { class: "number", "data-name": "Self" }, valueText(r.flat, answer.unit)), el("td", { class: "number dim", "data-name": "Share" }, shareText(r.flat, answer.total)));
 		this.node.replaceChildren(known.length ? el("table", { class: "list" }, tableHead(["File", "#Self", "#%"]), el("tbody", {}, known.map(row)))
 			: el("p", { class: "dim" }, "No source file is known of anything in this selection: that needs debug information with lines."));
