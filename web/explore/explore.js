@@ -249,6 +249,7 @@ async function showResult() {
 export async function showExplore() {
 	if (!parts)
 		build();
+	parts.bar.show(types);
 	try {
 		const there = await chooseType();
 		parts.bar.show(types);
