@@ -65,15 +65,15 @@ int find_core(struct finder *f, const char *path, struct err *err);
 int find_kernel(struct finder *f, const char *release, struct err *err); /* NULL: the running one */
 int find_package(struct finder *f, const char *name,
 		 struct err *err); /* an installed one, or a package file */
+/* The ELF files in a package file. 1: it is none. */
+int find_package_file(struct finder *f, const char *path, struct err *err);
+
 /* ---- find_rpm.c ---- */
 
 bool find_has_rpm(struct finder *f); /* rpm keeps a database here */
 /* The paths of all that an installed package has, a line each, and perhaps lines that are no paths.
  * FILE_MISSING: it is not installed, or rpm is not here. */
 int find_rpm_files(struct finder *f, const char *name, struct buf *ret, struct err *err);
-
-/* The ELF files in a package file. 1: it is none. */
-int find_package_file(struct finder *f, const char *path, struct err *err);
 
 /* All wants, here and on servers. */
 void find_look(struct finder *f);
