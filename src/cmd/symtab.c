@@ -146,7 +146,7 @@ static const struct option_row rows[] = {
 	{ 0, "threads", "N",
 	  "that make the table; without it one a CPU. The table is the same with any number",
 	  OPT_NUMBER(symbols.threads) },
-	{ 0, "no-columns", NULL, "build: lines alone; a quarter smaller", OPT_ON(symbols.no_columns) },
+	{ 0, "no-columns", NULL, "build: lines alone; a fifth smaller", OPT_ON(symbols.no_columns) },
 	{ 0, "summary", NULL, "dump: what the table says of itself, without its rows",
 	  OPT_ON(symbols.summary) },
 	{ 0 },
