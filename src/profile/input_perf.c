@@ -114,6 +114,18 @@ static bool find_pid(struct str line, struct head *h, struct str *rest)
 	return false;
 }
 
+/* "cpu-clock:ppp": how exactly the address was told is not what was counted. */
+static struct str without_precision(struct str event)
+{
+	struct str s = event;
+
+	while (s.size && (s.p[s.size - 1] == 'p' || s.p[s.size - 1] == 'P'))
+		s.size--;
+	if (s.size > 1 && s.size < event.size && s.p[s.size - 1] == ':')
+		event.size = s.size - 1;
+	return event;
+}
+
 static bool read_head(struct str line, struct head *h)
 {
 	struct str rest, w, before;
@@ -143,7 +155,7 @@ static bool read_head(struct str line, struct head *h)
 	}
 	/* "cycles:u:", "sched:sched_switch:" */
 	if (w.size > 1 && w.p[w.size - 1] == ':') {
-		h->event = (struct str){ w.p, w.size - 1 };
+		h->event = without_precision((struct str){ w.p, w.size - 1 });
 		h->rest = rest;
 	} else {
 		h->rest = before;
@@ -453,6 +465,8 @@ static int find_events(struct reader *r, struct str text, struct err *err)
 	for (uint32_t i = 0; i < r->n_events; i++)
 		profile_add_type(r->p, r->events[i],
 				 in_nanoseconds(r->events[i]) ? STR("nanoseconds") : STR("count"));
+	if (r->p->types.n > 1)
+		r->p->period_type = r->p->types.p[1];
 	return 0;
 }
 

@@ -225,7 +225,7 @@ def test_mistakes_are_told(run, args, status, said):
 
 def test_what_is_no_profile_is_refused(run, tmp_path):
     bomb = gzip.compress(b"\0" * (64 << 20))
-    for content, said in ((b"", "is empty"), (b"\x1f\x8b\x08\0garbage", "gzip"), (b"PERFILE2...", "perf script"),
+    for content, said in ((b"", "is empty"), (b"\x1f\x8b\x08\0garbage", "gzip"), (b"PERFILE2...", "perf"),
                           (b"hello\n", "line 1"), (bomb, "profile.proto")):
         (tmp_path / "x").write_bytes(content)
         r = run("profile", tmp_path / "x")

@@ -59,7 +59,9 @@ static void call_chains_of_perf(void **state)
 	const struct profile_label_set *set;
 
 	assert_int_equal(p->types.n, 3);
-	assert_str(profile_str(p, p->types.p[1].type), "cpu-clock:ppp");
+	assert_str(profile_str(p, p->types.p[1].type), "cpu-clock");
+	assert_str(profile_str(p, p->types.p[2].type), "cycles:u");
+	assert_int_equal(p->period_type.type, p->types.p[1].type);
 	assert_str(profile_str(p, p->types.p[1].unit), "nanoseconds");
 	assert_int_equal(profile_total(p, 0), 3);
 	assert_int_equal(p->duration_ns, 2000000);
