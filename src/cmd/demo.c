@@ -22,7 +22,7 @@
 #define SLICE_MS  400u
 #define MINUTES   12u
 #define START_MS  60000
-#define NAMED_MS  15000
+#define NAMED_MS  30000
 
 static volatile sig_atomic_t interrupted;
 
