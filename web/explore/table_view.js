@@ -3,11 +3,12 @@
 import { ask, Latest } from "../api.js";
 import { el, searchField, visible } from "../dom.js";
 import { number } from "../format.js";
+import { HEX_NAME } from "../flame/model.js";
 import { shareText, valueText } from "../flame/value.js";
 import { note, param, settle } from "../url.js";
 import { FrameStrip, place } from "./frame.js";
 
-const LIMIT = 2000, FIRST = 200, NEIGHBOURS = 12, HEX_NAME = /(^|\+)0x[0-9a-f]+$/, FILTER_MS = 120;
+const LIMIT = 2000, FIRST = 200, NEIGHBOURS = 12, FILTER_MS = 120;
 
 const plain = (row) => ({ ...row, buildId: row.build_id, unnamed: HEX_NAME.test(row.name) });
 

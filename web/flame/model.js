@@ -5,7 +5,8 @@
 // Nodes are in the order of a walk, callers first; node 0 is all. A node is as wide as its total, in a comparison as both of its totals
 // together, so that what is gone can be seen too.
 
-const HEX_NAME = /(^|\+)0x[0-9a-f]+$/;
+// A frame without a name is called by its binary and address.
+export const HEX_NAME = /(^|\+)0x[0-9a-f]+$/;
 
 export class FlameModel {
 	// @tree: n, parent, frame, self, total, inlined, baseSelf and baseTotal (null: no comparison) by node; @frames: name, file, line, binary,
