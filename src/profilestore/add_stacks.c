@@ -100,7 +100,7 @@ static const struct place *place_of(struct interning *x, uint32_t mapping)
 	const struct profile *p = x->p;
 	uint32_t i = mapping == PROFILE_NONE ? p->mappings.n : mapping;
 	struct place *place = &x->places[i];
-	const struct profile_mapping *m = &p->mappings.p[i];
+	const struct profile_mapping *m;
 	struct str file, id;
 	struct meta_part part = { .kind = META_RUNTIME };
 	char hex[2 * BUILD_ID_MAX];
@@ -112,6 +112,7 @@ static const struct place *place_of(struct interning *x, uint32_t mapping)
 		place->part = place->runtime_part = checked(x, meta_part(x->meta, &part));
 		return place;
 	}
+	m = &p->mappings.p[i];
 	file = profile_str(p, m->file);
 	id = lower_hex(profile_str(p, m->build_id), hex, sizeof(hex));
 	part.binary = checked(x, meta_binary(x->meta, file_of(file), id));
@@ -297,11 +298,12 @@ static void find_locations(struct interning *x)
 static uint32_t *by_depth(const struct interning *x, uint32_t *ret_n)
 {
 	const struct profile *p = x->p;
-	uint32_t *depth = mem_try(2 * (size_t)p->stacks.n * sizeof(*depth)), *order = depth + p->stacks.n;
+	uint32_t *depth = mem_try(2 * (size_t)p->stacks.n * sizeof(*depth)), *order;
 	uint32_t *at, deepest = 0, n = 0;
 
 	if (!depth)
 		return NULL;
+	order = depth + p->stacks.n;
 	depth[0] = 0;
 	for (uint32_t i = 1; i < p->stacks.n; i++) {
 		depth[i] = depth[p->stacks.p[i].parent] + 1;
