@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include "shop.h"
 
 static void an_address_becomes_a_function_file_and_line(void **state)
@@ -97,10 +98,18 @@ static void what_is_made_is_found_in_the_store_by_the_next_one(void **state)
 	shop_close(&p);
 }
 
+/* Where the symbolizer keeps its table. */
+static struct store_key table_key(uint32_t n)
+{
+	static char version[12];
+
+	snprintf(version, sizeof(version), "%d", SYMTAB_VERSION);
+	return (struct store_key){ shop_id(n), STORE_SYMTAB, str_of(version) };
+}
+
 static void a_damaged_table_in_the_store_is_made_again(void **state)
 {
-	struct build_id id = shop_id(1);
-	struct store_key key = { id, STORE_SYMTAB, STR("1") };
+	struct store_key key = table_key(1);
 	const struct store_meta meta = { .origin = STORE_MADE };
 	struct buf file = { 0 };
 	struct err err = { 0 };
@@ -134,8 +143,7 @@ static void a_table_in_the_store_that_is_another_one_is_made_again(void **state)
 {
 	for (unsigned kind = 0; kind < 3; kind++) {
 		AUTO(buf_done) struct buf table = { 0 };
-		struct build_id id = shop_id(1);
-		struct store_key key = { id, STORE_SYMTAB, STR("1") };
+		struct store_key key = table_key(1);
 		const struct store_meta meta = { .origin = STORE_MADE };
 		struct buf file = { 0 };
 		struct err err = { 0 };
