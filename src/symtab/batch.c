@@ -287,8 +287,16 @@ static int lines_alone(struct batch *b, struct err *err)
 			/* Behind a function its last row goes on over the padding: that is no code of its
 			 * own. */
 			begin = MIN(to, lines_begin(b, at, &in_row));
-			if (in_row && last && last->start + last->size == at)
+			if (in_row && last && last->start + last->size == at) {
 				last->tail = (uint32_t)MIN(begin - at, (uint64_t)UINT32_MAX);
+				/* It may go on over code that has a symbol and no function: C++'s thunks have
+				 * the line of what they stand for. */
+				if (begin - at >= PADDING_END) {
+					if (piece_make(b, NULL, at, begin, err) < 0)
+						return -1;
+					b->pieces[b->n_pieces - 1].behind = true;
+				}
+			}
 			if (begin < to && piece_make(b, NULL, begin, to, err) < 0)
 				return -1;
 			last = NULL; /* the list may have moved */

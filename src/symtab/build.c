@@ -300,7 +300,9 @@ static bool only_found(const struct build *b)
 	if (n)
 		qsort(list, n, sizeof(*list), by_start);
 	for (i = 0; i < b->o->n_only; i++) {
-		while (k < n && list[k]->start + list[k]->size + list[k]->tail <= b->o->only[i])
+		/* Behind the padding there may be code that only a symbol knows of. */
+		while (k < n &&
+		       list[k]->start + list[k]->size + MIN(list[k]->tail, PADDING_END - 1) <= b->o->only[i])
 			k++;
 		if (k == n || list[k]->start > b->o->only[i])
 			return false;

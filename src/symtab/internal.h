@@ -103,6 +103,9 @@ struct entry {
 
 enum { PASSIVE_USED = 2 };
 
+/* Before the next function, which begins at a multiple of 16: padding is less than that. */
+#define PADDING_END 16u
+
 struct piece {
 	uint64_t start;
 	uint32_t size;
@@ -114,6 +117,7 @@ struct piece {
 	uint32_t rows_size;
 	uint32_t unit;
 	uint8_t origin;
+	bool behind; /* it is another one's tail: seen where a symbol begins in it, and nowhere else */
 };
 
 struct skipped {

@@ -60,22 +60,28 @@ static void paint_symbols(struct build *b)
 	free(spans);
 }
 
-/* Lines of no function are cut where the symbols change. */
+/* Lines of no function are cut where the symbols change. Those behind a function are its padding up to the first
+ * symbol. */
 static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
 {
 	uint64_t at = p->start, end = p->start + p->size;
+	bool named = false;
 	size_t lo = SEARCH(0, b->n_symbol_spans, i, b->symbol_spans[i].end <= at);
+
 	for (; at < end; lo++) {
 		const struct span *s = lo < b->n_symbol_spans && b->symbol_spans[lo].start < end
 					       ? &b->symbol_spans[lo]
 					       : NULL;
 
-		show(b, at, s ? s->start : end, RANK_LINES, (struct shown){ .piece = piece + 1 });
+		if (!p->behind || named)
+			show(b, at, s ? s->start : end, RANK_LINES, (struct shown){ .piece = piece + 1 });
 		if (!s)
 			break;
 		at = MAX(at, s->start);
-		show(b, at, MIN(end, s->end), RANK_LINES,
-		     (struct shown){ .piece = piece + 1, .symbol = s->what + 1 });
+		named |= s->start >= p->start;
+		if (!p->behind || named)
+			show(b, at, MIN(end, s->end), RANK_LINES,
+			     (struct shown){ .piece = piece + 1, .symbol = s->what + 1 });
 		at = s->end;
 	}
 }

@@ -187,6 +187,38 @@ static void lines_without_a_function_have_the_symbols_name(void **state)
 	assert_answer(&a, 0x1048, " at /src/a.c:14");
 }
 
+static const char *const thunk_files[] = { "a.c", "a.c", NULL };
+
+/* C++'s thunks: no function of DWARF's, and no row of their own where the line is that of the function before. */
+static void code_behind_a_function_has_its_symbols_name_and_the_last_line(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x38);
+	code_symbol(&a.w, "thunk", STT_FUNC, STB_GLOBAL, 0x1040, 0x20);
+	lines = code_lines_begin(&a.w, thunk_files);
+	code_row(&a.w, 0x1000, 1, 10);
+	code_row(&a.w, 0x1008, 1, 11);
+	code_sequence_end(&a.w, 0x1100);
+	code_lines_end(&a.w);
+	code_unit_c(&a.w, lines);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x38), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1037, "f at /src/a.c:11");
+	assert_answer(&a, 0x1038, " at /src/a.c:11");
+	assert_answer(&a, 0x103f, " at /src/a.c:11");
+	assert_answer(&a, 0x1040, "thunk at /src/a.c:11");
+	assert_answer(&a, 0x105f, "thunk at /src/a.c:11");
+	assert_answer(&a, 0x1060, " at /src/a.c:11");
+	assert_answer(&a, 0x10ff, " at /src/a.c:11");
+	assert_answer(&a, 0x1100, "-");
+}
+
 static void padding_between_functions_is_nobodys(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -257,6 +289,7 @@ int main(void)
 		cmocka_unit_test(what_comes_before_a_cut_is_used),
 		cmocka_unit_test(a_line_range_of_zero_divides_nothing),
 		cmocka_unit_test(lines_without_a_function_have_the_symbols_name),
+		cmocka_unit_test(code_behind_a_function_has_its_symbols_name_and_the_last_line),
 		cmocka_unit_test(padding_between_functions_is_nobodys),
 		cmocka_unit_test(two_units_share_one_table),
 		cmocka_unit_test(damage_of_a_shared_table_is_told_once),
