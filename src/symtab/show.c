@@ -60,8 +60,8 @@ static void paint_symbols(struct build *b)
 	free(spans);
 }
 
-/* Lines of no function are cut where the symbols change. Those behind a function are its padding up to the first
- * symbol. */
+/* Lines of no function are cut where the symbols change. Those behind a function are its padding up to the
+ * first symbol. */
 static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
 {
 	uint64_t at = p->start, end = p->start + p->size;

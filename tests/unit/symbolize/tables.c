@@ -157,7 +157,8 @@ static void a_table_in_the_store_that_is_another_one_is_made_again(void **state)
 			table.p[8]++;
 		if (kind == 2)
 			table.size /= 2;
-		assert_done(store_put_bytes(p.store, &key, &meta, true, buf_bytes(&table), STORE_ALWAYS, &err));
+		assert_done(
+			store_put_bytes(p.store, &key, &meta, true, buf_bytes(&table), STORE_ALWAYS, &err));
 		assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
 		shop_close(&p);
 	}

@@ -189,7 +189,8 @@ static void lines_without_a_function_have_the_symbols_name(void **state)
 
 static const char *const thunk_files[] = { "a.c", "a.c", NULL };
 
-/* C++'s thunks: no function of DWARF's, and no row of their own where the line is that of the function before. */
+/* C++'s thunks: no function of DWARF's, and no row of their own where the line is that of the function
+ * before. */
 static void code_behind_a_function_has_its_symbols_name_and_the_last_line(void **state)
 {
 	AUTO(answers_done) struct answers a;
