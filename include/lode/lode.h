@@ -18,21 +18,21 @@
  *	lode_free(l);
  *
  * Results. 0 is done, LODE_NONE an answer that there is none, negative a failure: lode_error() says which, in
- *a line. What a call returns by its arguments is set only with 0.
+ * a line. What a call returns by its arguments is set only with 0.
  *
  * Threads. A struct lode and a struct lode_finder belong to one thread at a time. A struct lode_table never
- *changes: any number of threads may use one, each with finders of its own, also when the struct lode is gone.
- *The library starts no threads but while it makes a table, and none outlive the call; it starts no processes,
- *and sets no signal handlers.
+ * changes: any number of threads may use one, each with finders of its own, also when the struct lode is
+ * gone. The library starts no threads but while it makes a table, and none outlive the call; it starts no
+ * processes, and sets no signal handlers.
  *
  * Lifetime. Tables outlive what opened them; finders must be freed before their table. Strings are good as
- *long as said where they are.
+ * long as said where they are.
  *
  * Memory that cannot be had for small things ends the process; for large ones it is a failure like others.
  *
  * Environment. DEBUGINFOD_URLS, DEBUGINFOD_CACHE_PATH and their like, as for gdb; LODE_SYMTAB_CACHE and
  *XDG_CACHE_HOME, as for `lode symbolize`: tables are kept there, so the second process that asks maps what
- *the first has made.
+ * the first has made.
  */
 #pragma once
 

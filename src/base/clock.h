@@ -8,9 +8,9 @@
 
 int64_t clock_mono_ms(void); /* never goes back; for durations and deadlines */
 int64_t clock_mono_ns(void);
-int64_t clock_wall_s(void);  /* seconds since 1970, for what is stored and shown */
+int64_t clock_wall_s(void); /* seconds since 1970, for what is stored and shown */
 int64_t clock_wall_ms(void);
-int64_t clock_cpu_ns(void);  /* CPU time of this process */
+int64_t clock_cpu_ns(void); /* CPU time of this process */
 
 /* Tests: stand still at these values and move only by clock_test_advance(). */
 void clock_test_freeze(int64_t wall_s);

@@ -2,9 +2,10 @@
 /*
  * Bounded reading of untrusted bytes.
  *
- * A read past the end does not happen: it returns zero (an empty view), the cursor stays at its end, and `failed` is
- * set, once and for good. So a parser reads a whole header and asks cursor_ok() once behind it, before it believes what
- * it has read. Byte order is the cursor's. Positions for messages are `base_off` + the offset in the view.
+ * A read past the end does not happen: it returns zero (an empty view), the cursor stays at its end, and
+ * `failed` is set, once and for good. So a parser reads a whole header and asks cursor_ok() once behind it,
+ * before it believes what it has read. Byte order is the cursor's. Positions for messages are `base_off` +
+ * the offset in the view.
  */
 #pragma once
 
@@ -23,7 +24,7 @@ struct cursor {
 	bool failed;
 };
 
-struct cursor cursor_of(struct bytes b);                                     /* little endian, base 0 */
+struct cursor cursor_of(struct bytes b); /* little endian, base 0 */
 struct cursor cursor_at(struct bytes b, bool big, uint64_t base_off);
 
 static inline bool cursor_ok(const struct cursor *c)
@@ -88,7 +89,7 @@ static inline uint64_t cursor_u64(struct cursor *c)
 }
 uint32_t cursor_u24(struct cursor *c);
 uint64_t cursor_uint(struct cursor *c, unsigned size); /* 1, 2, 3, 4 or 8 bytes; any other size fails */
-uint64_t cursor_uleb_long(struct cursor *c); /* cursor_uleb() without its short cut for one byte */
+uint64_t cursor_uleb_long(struct cursor *c);           /* cursor_uleb() without its short cut for one byte */
 /* LEB128 of any length; bits that do not fit 64 must be zero (or sign), else it fails. */
 static inline uint64_t cursor_uleb(struct cursor *c)
 {
@@ -96,15 +97,22 @@ static inline uint64_t cursor_uleb(struct cursor *c)
 }
 int64_t cursor_sleb(struct cursor *c);
 struct bytes cursor_bytes(struct cursor *c, uint64_t n); /* the next n bytes */
-struct cursor cursor_sub(struct cursor *c, uint64_t n);  /* the same as a cursor of its own; a short one fails both */
-struct str cursor_cstr(struct cursor *c);                /* up to a NUL, which is passed; without one it fails */
+struct cursor cursor_sub(struct cursor *c,
+			 uint64_t n);     /* the same as a cursor of its own; a short one fails both */
+struct str cursor_cstr(struct cursor *c); /* up to a NUL, which is passed; without one it fails */
 static inline void cursor_skip(struct cursor *c, uint64_t n)
 {
 	cursor_take(c, n);
 }
-void cursor_align(struct cursor *c, unsigned align); /* to a multiple of align from start; at the end it stays there without failing */
-bool cursor_seek(struct cursor *c, uint64_t off);    /* from start; false and failed when past the end */
+void cursor_align(
+	struct cursor *c,
+	unsigned align); /* to a multiple of align from start; at the end it stays there without failing */
+bool cursor_seek(struct cursor *c, uint64_t off); /* from start; false and failed when past the end */
 
 /* "<what> ends early at offset N": for use when !cursor_ok(). Returns -1 with ERR_INVALID. */
 int cursor_err(const struct cursor *c, const char *what, struct err *err);
-#define cursor_err(...) ({ (void)cursor_err(__VA_ARGS__); -1; }) /* see err_set() */
+#define cursor_err(...)                        \
+	({                                     \
+		(void)cursor_err(__VA_ARGS__); \
+		-1;                            \
+	}) /* see err_set() */

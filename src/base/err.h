@@ -2,9 +2,10 @@
 /*
  * How a failure is told.
  *
- * A function that can fail returns int: 0 is done, negative is a failure and @err says which, positive is an outcome
- * that its header names. The text reads from the outside in, as callers add their place in front:
- * "pool/a.rpm: member usr/bin/x: section table ends past the file". It lives inside the struct: nothing to free.
+ * A function that can fail returns int: 0 is done, negative is a failure and @err says which, positive is an
+ * outcome that its header names. The text reads from the outside in, as callers add their place in front:
+ * "pool/a.rpm: member usr/bin/x: section table ends past the file". It lives inside the struct: nothing to
+ * free.
  */
 #pragma once
 
@@ -33,19 +34,32 @@ struct err {
 /* Say what went wrong. Returns -1. @err may be NULL. */
 int err_set(struct err *err, enum err_kind kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* As err_set() with kind ERR_IO (ERR_LIMIT for ENOMEM, EMFILE, ENFILE), and ": <strerror>" behind the text. Returns -1. */
+/* As err_set() with kind ERR_IO (ERR_LIMIT for ENOMEM, EMFILE, ENFILE), and ": <strerror>" behind the text.
+ * Returns -1. */
 int err_os(struct err *err, int os_errno, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* On the way up: put "<text>: " in front of what @err says. Returns -1. */
 int err_in(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * The compiler is told that these return -1: else it sees a way on which a caller goes on after a failure, and warns of results
- * that are not set there.
+ * The compiler is told that these return -1: else it sees a way on which a caller goes on after a failure,
+ * and warns of results that are not set there.
  */
-#define err_set(...) ({ (void)err_set(__VA_ARGS__); -1; })
-#define err_os(...)  ({ (void)err_os(__VA_ARGS__); -1; })
-#define err_in(...)  ({ (void)err_in(__VA_ARGS__); -1; })
+#define err_set(...)                        \
+	({                                  \
+		(void)err_set(__VA_ARGS__); \
+		-1;                         \
+	})
+#define err_os(...)                        \
+	({                                 \
+		(void)err_os(__VA_ARGS__); \
+		-1;                        \
+	})
+#define err_in(...)                        \
+	({                                 \
+		(void)err_in(__VA_ARGS__); \
+		-1;                        \
+	})
 
 /* Who gave @cancel has set it, and wants no more of it: ERR_CANCELLED. NULL: nobody gave one. */
 static inline int err_if_cancelled(const atomic_bool *cancel, struct err *err)

@@ -13,16 +13,17 @@
 #include "base/err.h"
 
 void fd_close(int *fd); /* AUTO(fd_close) int fd = -1; keeps errno */
-#define TAKE_FD(fd)                                                                                                    \
-	({                                                                                                             \
-		int take_fd_ = (fd);                                                                                   \
-		(fd) = -1;                                                                                             \
-		take_fd_;                                                                                              \
+#define TAKE_FD(fd)                  \
+	({                           \
+		int take_fd_ = (fd); \
+		(fd) = -1;           \
+		take_fd_;            \
 	})
 
 enum { FILE_MISSING = 1 };
 
-/* O_RDONLY|O_CLOEXEC|O_NONBLOCK against FIFOs, then only a regular file is taken. 0, FILE_MISSING (ENOENT, ENOTDIR) or an error. */
+/* O_RDONLY|O_CLOEXEC|O_NONBLOCK against FIFOs, then only a regular file is taken. 0, FILE_MISSING (ENOENT,
+ * ENOTDIR) or an error. */
 int file_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *err);
 /* Reads until @n bytes or the end; short reads and EINTR are seen to. */
 int fd_pread(int fd, void *buf, size_t n, uint64_t off, size_t *ret_got, struct err *err);
@@ -31,15 +32,15 @@ int fd_pwrite(int fd, const void *buf, size_t n, uint64_t off, struct err *err);
 /* The whole file, at most @max bytes (more: ERR_LIMIT). FILE_MISSING as above. */
 int file_read(const char *path, size_t max, struct buf *ret, struct err *err);
 /*
- * Written aside in the same folder, synced, renamed, folder synced: after 0 the new content is there, and durable. @mode is
- * that of open(2), so the umask takes from it. A process that is killed leaves a file of a name that begins with
- * FILE_TEMP_PREFIX behind: the owner of the folder removes these when it starts.
+ * Written aside in the same folder, synced, renamed, folder synced: after 0 the new content is there, and
+ * durable. @mode is that of open(2), so the umask takes from it. A process that is killed leaves a file of a
+ * name that begins with FILE_TEMP_PREFIX behind: the owner of the folder removes these when it starts.
  */
 #define FILE_TEMP_PREFIX ".lode-tmp-"
 int file_write_durable(const char *path, const void *p, size_t n, mode_t mode, struct err *err);
 /*
- * The same for what is written piece by piece: file_temp_open() makes the file aside, with exactly this mode; file_temp_commit()
- * syncs, renames, syncs the folder. One that is not committed is removed.
+ * The same for what is written piece by piece: file_temp_open() makes the file aside, with exactly this mode;
+ * file_temp_commit() syncs, renames, syncs the folder. One that is not committed is removed.
  */
 struct file_temp {
 	int fd; /* for reading and writing */
@@ -48,7 +49,10 @@ struct file_temp {
 int file_temp_open(const char *path, mode_t mode, struct file_temp *ret, struct err *err);
 int file_temp_commit(struct file_temp *t, struct err *err);
 void file_temp_done(struct file_temp *t); /* AUTO(file_temp_done) struct file_temp t = FILE_TEMP_NONE; */
-#define FILE_TEMP_NONE { .fd = -1 }
+#define FILE_TEMP_NONE   \
+	{                \
+		.fd = -1 \
+	}
 int dir_make(const char *path, mode_t mode, struct err *err); /* with its parents; an existing one is fine */
 int dir_sync(const char *path, struct err *err);
 

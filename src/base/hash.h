@@ -2,8 +2,8 @@
 /*
  * Hashes, and bytes as hexadecimal.
  *
- * hash64() is fast (several GB/s) and its value is part of our formats: it is the same on every machine, for ever. It is
- * no defence against someone who chooses the input; where that matters, give it a secret seed.
+ * hash64() is fast (several GB/s) and its value is part of our formats: it is the same on every machine, for
+ * ever. It is no defence against someone who chooses the input; where that matters, give it a secret seed.
  */
 #pragma once
 
@@ -44,5 +44,5 @@ static inline struct bytes build_id_bytes(const struct build_id *id)
 }
 bool build_id_eq(const struct build_id *a, const struct build_id *b);
 char *build_id_hex(const struct build_id *id, char out[BUILD_ID_HEX_SIZE]); /* returns out */
-bool build_id_set(struct build_id *id, struct bytes b);                     /* false: empty or longer than BUILD_ID_MAX */
-bool build_id_parse(struct build_id *id, struct str hex);                   /* lower-case hex, at least one byte */
+bool build_id_set(struct build_id *id, struct bytes b);   /* false: empty or longer than BUILD_ID_MAX */
+bool build_id_parse(struct build_id *id, struct str hex); /* lower-case hex, at least one byte */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded map that forgets what was not used for longest. Keyed by bytes, weighed in bytes, safe for many threads.
+ * A bounded map that forgets what was not used for longest. Keyed by bytes, weighed in bytes, safe for many
+ * threads.
  *
- * Values are shared: lru_get() takes a hold that lru_drop() gives back; a value that is thrown out is freed when its last
- * hold is gone. The free callback runs outside of the lock.
+ * Values are shared: lru_get() takes a hold that lru_drop() gives back; a value that is thrown out is freed
+ * when its last hold is gone. The free callback runs outside of the lock.
  */
 #pragma once
 
@@ -19,9 +20,9 @@ void lru_free(struct lru *l); /* all holds must be back */
 /* The value under @key, held, or NULL. */
 struct lru_hold *lru_get(struct lru *l, struct bytes key);
 /*
- * Put a value, which the cache takes, and hold it. If another came first under that key, @value is freed and the other is
- * held instead. A value heavier than the whole cache is held but not kept. Nothing but the weight bounds the cache: count in
- * what a value costs beside its bytes.
+ * Put a value, which the cache takes, and hold it. If another came first under that key, @value is freed and
+ * the other is held instead. A value heavier than the whole cache is held but not kept. Nothing but the
+ * weight bounds the cache: count in what a value costs beside its bytes.
  */
 struct lru_hold *lru_put(struct lru *l, struct bytes key, void *value, size_t weight);
 void *lru_value(struct lru_hold *h);

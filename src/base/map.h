@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hash map from byte keys to pointers. Keys are copied; values are the caller's. Belongs to one thread, or is locked
- * by its owner. Seeded per process, so that no input can choose its collisions.
+ * A hash map from byte keys to pointers. Keys are copied; values are the caller's. Belongs to one thread, or
+ * is locked by its owner. Seeded per process, so that no input can choose its collisions.
  */
 #pragma once
 
@@ -17,9 +17,11 @@ struct map {
 };
 
 void map_done(struct map *m); /* frees the keys; the values are the caller's. Zeroed is empty. */
-void *map_get(const struct map *m, struct bytes key);                  /* NULL: none */
-void *map_put(struct map *m, struct bytes key, void *value);           /* returns the value that was there, else NULL; value not NULL */
-void *map_del(struct map *m, struct bytes key);                        /* returns what it held, else NULL */
-bool map_next(const struct map *m, size_t *it, struct bytes *ret_key, void **ret_value); /* *it starts at 0; no put or del meanwhile */
+void *map_get(const struct map *m, struct bytes key); /* NULL: none */
+void *map_put(struct map *m, struct bytes key,
+	      void *value); /* returns the value that was there, else NULL; value not NULL */
+void *map_del(struct map *m, struct bytes key); /* returns what it held, else NULL */
+bool map_next(const struct map *m, size_t *it, struct bytes *ret_key,
+	      void **ret_value); /* *it starts at 0; no put or del meanwhile */
 
 #define map_each(m, it, key, value) for (size_t it = 0; map_next((m), &it, (key), (value));)

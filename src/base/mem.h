@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocation that cannot fail (a small one that does ends the process with a message: there is no sane way on), guards
- * that undo a local at the end of its scope, and arithmetic that notices overflow.
+ * Allocation that cannot fail (a small one that does ends the process with a message: there is no sane way
+ * on), guards that undo a local at the end of its scope, and arithmetic that notices overflow.
  *
- * A size that comes from input meets a named limit *before* it comes here; what may be large (megabytes) is asked for
- * with mem_try() and its failure is an error like any other.
+ * A size that comes from input meets a named limit *before* it comes here; what may be large (megabytes) is
+ * asked for with mem_try() and its failure is an error like any other.
  */
 #pragma once
 
@@ -13,11 +13,11 @@
 #include <stdint.h>
 #include <string.h>
 
-void *mem_alloc(size_t size);                       /* uninitialised */
-void *mem_zalloc(size_t size);                      /* zeroed */
-void *mem_realloc(void *p, size_t n, size_t size);  /* n elements of size; overflow ends the process */
-void *mem_try(size_t size);                         /* NULL when there is none; uninitialised */
-_Noreturn void mem_none(size_t n, size_t size);     /* ends the process: n elements of size could not be had */
+void *mem_alloc(size_t size);                      /* uninitialised */
+void *mem_zalloc(size_t size);                     /* zeroed */
+void *mem_realloc(void *p, size_t n, size_t size); /* n elements of size; overflow ends the process */
+void *mem_try(size_t size);                        /* NULL when there is none; uninitialised */
+_Noreturn void mem_none(size_t n, size_t size);    /* ends the process: n elements of size could not be had */
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n);
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -25,32 +25,33 @@ char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 #define NEW(type)      ((type *)mem_zalloc(sizeof(type)))
 #define NEW_N(type, n) ((type *)mem_realloc(NULL, (n), sizeof(type)))
 
-/* AUTO(fn) T x: calls fn(&x) when x goes out of scope. fn takes a pointer to the local and accepts its empty value. */
+/* AUTO(fn) T x: calls fn(&x) when x goes out of scope. fn takes a pointer to the local and accepts its empty
+ * value. */
 #define AUTO(fn) __attribute__((cleanup(fn)))
 void mem_freep(void *pp); /* AUTO(mem_freep) char *s = NULL; */
 
 /* Hand a guarded pointer on: the local becomes NULL. */
-#define TAKE(p)                                                                                                        \
-	({                                                                                                             \
-		__typeof__(p) take_ = (p);                                                                             \
-		(p) = NULL;                                                                                            \
-		take_;                                                                                                 \
+#define TAKE(p)                            \
+	({                                 \
+		__typeof__(p) take_ = (p); \
+		(p) = NULL;                \
+		take_;                     \
 	})
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 /* Each argument is evaluated once; they may nest. */
 #define MIN(a, b) MEM_PICK_((a), (b), <, __COUNTER__)
 #define MAX(a, b) MEM_PICK_((a), (b), >, __COUNTER__)
-/* The detour makes a number of __COUNTER__ before it becomes part of a name; the dead comparison is where the compiler warns
- * of mixed signs, which it does not for constants. */
+/* The detour makes a number of __COUNTER__ before it becomes part of a name; the dead comparison is where the
+ * compiler warns of mixed signs, which it does not for constants. */
 #define MEM_PICK_(a, b, op, n) MEM_PICK_N_(a, b, op, n)
-#define MEM_PICK_N_(a, b, op, n)                                                                                       \
-	({                                                                                                             \
-		if (0)                                                                                                 \
-			(void)(a op b);                                                                                \
-		__typeof__(1 ? a : b) pick_a_##n = a;                                                                  \
-		__typeof__(1 ? a : b) pick_b_##n = b;                                                                  \
-		pick_a_##n op pick_b_##n ? pick_a_##n : pick_b_##n;                                                    \
+#define MEM_PICK_N_(a, b, op, n)                                    \
+	({                                                          \
+		if (0)                                              \
+			(void)(a op b);                             \
+		__typeof__(1 ? a : b) pick_a_##n = a;               \
+		__typeof__(1 ? a : b) pick_b_##n = b;               \
+		pick_a_##n op pick_b_##n ? pick_a_##n : pick_b_##n; \
 	})
 #define CONTAINER_OF(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
 

@@ -2,9 +2,9 @@
 /*
  * Counters, gauges and histograms, written out in Prometheus' text format (0.0.4) with HELP and TYPE.
  *
- * A family is registered once, by a static definition; a series of it is found by its label values and then kept: its
- * address is good for the life of the process, and adding to it is one atomic operation. Label values must come from a
- * small closed set, never from a request.
+ * A family is registered once, by a static definition; a series of it is found by its label values and then
+ * kept: its address is good for the life of the process, and adding to it is one atomic operation. Label
+ * values must come from a small closed set, never from a request.
  */
 #pragma once
 
@@ -15,10 +15,10 @@
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
 struct metric_family {
-	const char *name;   /* "lode_http_requests_total" */
+	const char *name; /* "lode_http_requests_total" */
 	const char *help;
 	enum metric_type type;
-	const char *labels; /* "code,type", or "" */
+	const char *labels;   /* "code,type", or "" */
 	const double *bounds; /* histogram: upper bounds in rising order, ended by 0 */
 };
 
@@ -34,7 +34,8 @@ int64_t metric_value(const struct metric *m);        /* counter, gauge */
 /* For lookups in one line where it is not hot: metric_count(&family, "200", "debuginfo"). */
 #define metric_count(family, ...) metric_add(metric_get((family), ##__VA_ARGS__), 1)
 
-/* Append all that is registered, sorted by name. Callbacks registered by metrics_on_collect() run first, to set gauges. */
+/* Append all that is registered, sorted by name. Callbacks registered by metrics_on_collect() run first, to
+ * set gauges. */
 void metrics_write(struct buf *out);
 void metrics_on_collect(void (*fn)(void *arg), void *arg);
 /* When it returns the callback does not run any more, in no thread. Not to be called from a callback. */

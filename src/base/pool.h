@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fixed set of worker threads with a bounded queue of tasks in two classes: urgent tasks are taken before the others.
+ * A fixed set of worker threads with a bounded queue of tasks in two classes: urgent tasks are taken before
+ * the others.
  *
- * A task runs to its end on one thread and must not wait for another task of the same pool, unless it is sure that that
- * one is already running.
+ * A task runs to its end on one thread and must not wait for another task of the same pool, unless it is sure
+ * that that one is already running.
  */
 #pragma once
 

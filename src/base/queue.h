@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded queue of pointers between threads. What is not taken when it is freed is the caller's to drain first.
+ * A bounded queue of pointers between threads. What is not taken when it is freed is the caller's to drain
+ * first.
  */
 #pragma once
 
@@ -13,7 +14,7 @@ struct queue;
 enum { QUEUE_CLOSED = 1, QUEUE_FULL = 2, QUEUE_EMPTY = 3, QUEUE_TIMEOUT = 4 };
 
 struct queue *queue_new(size_t max);
-void queue_free(struct queue *q); /* nobody may wait in it any more */
+void queue_free(struct queue *q);                /* nobody may wait in it any more */
 int queue_push(struct queue *q, void *item);     /* waits for room; 0 or QUEUE_CLOSED */
 int queue_try_push(struct queue *q, void *item); /* 0, QUEUE_CLOSED or QUEUE_FULL */
 /* Waits up to timeout_ms (negative: for ever). 0, QUEUE_CLOSED (and nothing left in it) or QUEUE_TIMEOUT. */

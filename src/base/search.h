@@ -8,7 +8,7 @@
 
 /*
  * The first of the numbers @from up to @to for which @before does not hold; @to: it holds for all. @before is
- *an expression of the number, which it calls @i; where it does not hold it holds for none behind.
+ * an expression of the number, which it calls @i; where it does not hold it holds for none behind.
  *
  *	size_t n = SEARCH(0, d->n_units, i, d->units[i].off <= off); // the one before n has off, if any
  */

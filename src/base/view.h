@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Views: a place and a length, owning nothing. Whoever returns one says what keeps it alive. A str need not end in NUL
- * and need not be UTF-8.
+ * Views: a place and a length, owning nothing. Whoever returns one says what keeps it alive. A str need not
+ * end in NUL and need not be UTF-8.
  */
 #pragma once
 
@@ -45,7 +45,8 @@ bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
 int str_cmp(struct str a, struct str b); /* as memcmp, the shorter first */
 struct str str_trim(struct str s);       /* without leading and trailing blanks, tabs, CR, LF */
-/* Cut @s at the first @c: returns what is before, leaves in *s what is after. Without @c: all, and *s is empty with p NULL. */
+/* Cut @s at the first @c: returns what is before, leaves in *s what is after. Without @c: all, and *s is
+ * empty with p NULL. */
 struct str str_cut(struct str *s, char c);
 /* The whole of @s as a decimal number: false when it is not one or does not fit. */
 bool str_to_u64(struct str s, uint64_t *ret);
@@ -53,10 +54,11 @@ bool str_to_u64(struct str s, uint64_t *ret);
 /*
  * Path text, without looking at any disk.
  *
- * path_canonical(): RFC 3986 remove-dot-segments, and "//" becomes "/". A relative path stays relative; ".." never
- * climbs above the start. Returns the size written without the NUL; @out has room for s.size + 2 bytes.
+ * path_canonical(): RFC 3986 remove-dot-segments, and "//" becomes "/". A relative path stays relative; ".."
+ * never climbs above the start. Returns the size written without the NUL; @out has room for s.size + 2 bytes.
  */
 size_t path_canonical(struct str s, char *out);
-bool path_is_absolute(struct str s); /* also "C:\\dir", "C:/dir" and "\\\\host\\dir": files may name what another system has */
+bool path_is_absolute(struct str s); /* also "C:\\dir", "C:/dir" and "\\\\host\\dir": files may name what
+					another system has */
 struct str path_basename(struct str s);
 struct str path_dirname(struct str s); /* without trailing slash; empty when there is none; "/" for "/x" */

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * client: debug information from debuginfod servers, by way of the cache folder that gdb, drgn, perf and
- *elfutils' own client use on this machine too.
+ * elfutils' own client use on this machine too.
  *
  * A want is looked up in the cache folder; a section is cut out of a whole file that lies there; what remains
- *is fetched, many at once over few connections, checked, and put into the folder under the customary name.
- *docs/formats/client-cache.md tells of the folder.
+ * is fetched, many at once over few connections, checked, and put into the folder under the customary name.
+ * docs/formats/client-cache.md tells of the folder.
  *
  * What is told about a want is one of four things, and only the first two are facts about the artifact:
  *	found	here it is, and it is what was asked for as far as that can be known
  *	absent	every server that was asked said 404 or 410 (or one of them did within the last ten minutes: a
- *negative entry)
+ * negative entry)
  *	failed	it is not known: a server did not answer, lied, or this machine failed; err and why say what
  *	cancelled
  *
  * A client belongs to one thread at a time. It starts no threads and no processes. Before the first want that
- *is not in the cache folder it has no network state at all.
+ * is not in the cache folder it has no network state at all.
  */
 #pragma once
 

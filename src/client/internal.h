@@ -19,8 +19,8 @@ struct client_env {
 	int64_t max_time_ms; /* 0: none */
 	unsigned retries;
 	unsigned connect_retries; /* only if somebody has asked for retries */
-	uint64_t max_size; /* 0: none */
-	char **headers;    /* heap; from DEBUGINFOD_HEADERS_FILE */
+	uint64_t max_size;        /* 0: none */
+	char **headers;           /* heap; from DEBUGINFOD_HEADERS_FILE */
 	size_t n_headers;
 };
 /* @urls NULL: $DEBUGINFOD_URLS. What is nonsense is told by say() and left out. */

@@ -15,7 +15,8 @@
 int demo_folder_make(char **ret, struct err *err);
 void demo_folder_remove(char *folder); /* and all in it; frees it. Takes NULL */
 
-/* Run it. @slice is called for each profile, in their order, with the number of its slice and the name of the thread. Non-zero ends. */
+/* Run it. @slice is called for each profile, in their order, with the number of its slice and the name of the
+ * thread. Non-zero ends. */
 struct demo_program {
 	const char *folder;
 	unsigned n_slices, slice_ms;

@@ -274,7 +274,8 @@ void service_defaults(struct settings *s);
 /* The servers to be asked, by options, environment, default; in the settings' arena. What is no URL is warned
  * of. */
 void upstream_servers(struct settings *s, struct net_url_list *ret);
-/* What an earlier process knew of them, in the file `servers` of @data; returns the epoch to be given to the other one, which writes it if that has changed. */
+/* What an earlier process knew of them, in the file `servers` of @data; returns the epoch to be given to the
+ * other one, which writes it if that has changed. */
 uint64_t upstream_load_states(struct net *net, const char *data);
 void upstream_save_states(struct net *net, const char *data, uint64_t *epoch);
 

@@ -73,7 +73,7 @@ struct push {
 	unsigned n_errors;  /* files that could not be looked at */
 	uint64_t bytes_found, bytes_sent, bytes_stored;
 	bool walked;
-	char *fatal; /* nothing more can be done, and why */
+	char *fatal;      /* nothing more can be done, and why */
 	atomic_bool stop; /* no more work; written under the lock */
 };
 

@@ -19,5 +19,5 @@ struct send_result {
 };
 
 /* As pprof; what has no time gets @time_ms. What the server says no to is ERR_INVALID with what it said. */
-int send_profile(struct target *t, struct profile *p, const struct send_label *labels, size_t n_labels, int64_t time_ms,
-		 struct send_result *ret, struct err *err);
+int send_profile(struct target *t, struct profile *p, const struct send_label *labels, size_t n_labels,
+		 int64_t time_ms, struct send_result *ret, struct err *err);

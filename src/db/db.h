@@ -2,9 +2,9 @@
 /*
  * db: one small seam over an SQL database, today SQLite.
  *
- * A connection belongs to one thread. Statements are prepared once per connection and kept. All text goes in and out by
- * binding, never by pasting. Errors name the statement's first words and SQLite's message. A database that is locked is waited
- * for (busy time-out), then ERR_IO.
+ * A connection belongs to one thread. Statements are prepared once per connection and kept. All text goes in
+ * and out by binding, never by pasting. Errors name the statement's first words and SQLite's message. A
+ * database that is locked is waited for (busy time-out), then ERR_IO.
  */
 #pragma once
 
@@ -23,36 +23,40 @@ struct db_options {
 	bool read_only;
 	bool create;
 	int busy_timeout_ms; /* 0: 10 000 */
-	/* A commit is on disk when it returns; without, it may be lost with the power, though nothing is damaged by that. */
+	/* A commit is on disk when it returns; without, it may be lost with the power, though nothing is
+	 * damaged by that. */
 	bool sync;
 	unsigned page_size; /* of a file that is made now; 0: SQLite's own */
 };
 
 /*
- * @path: a file, or ":memory:NAME" for one that all connections of this process with that NAME share while one is open.
- * WAL, synchronous=NORMAL (FULL with `sync`), foreign keys on. A file that is not a database, or is damaged, is ERR_INVALID.
+ * @path: a file, or ":memory:NAME" for one that all connections of this process with that NAME share while
+ * one is open. WAL, synchronous=NORMAL (FULL with `sync`), foreign keys on. A file that is not a database, or
+ * is damaged, is ERR_INVALID.
  */
 int db_open(const char *path, const struct db_options *opts, struct db **ret, struct err *err);
 void db_close(struct db *db); /* takes NULL */
 
 /*
- * Bring the schema up: PRAGMA user_version counts the migrations that were done. A database of a newer version than @n is
- * ERR_INVALID "made by a newer lode (schema N, this one knows M)": nothing is touched.
+ * Bring the schema up: PRAGMA user_version counts the migrations that were done. A database of a newer
+ * version than @n is ERR_INVALID "made by a newer lode (schema N, this one knows M)": nothing is touched.
  */
 int db_migrate(struct db *db, const struct db_migration *migrations, unsigned n, struct err *err);
 
 int db_exec(struct db *db, const char *sql, struct err *err); /* no results wanted */
 
-/* The statement of this text, reset and ready to bind; belongs to the connection. The same text gives the same statement. */
+/* The statement of this text, reset and ready to bind; belongs to the connection. The same text gives the
+ * same statement. */
 int db_prepare(struct db *db, const char *sql, struct db_stmt **ret, struct err *err);
-void db_bind_i64(struct db_stmt *s, int at, int64_t v); /* at: from 1 */
+void db_bind_i64(struct db_stmt *s, int at, int64_t v);        /* at: from 1 */
 void db_bind_str(struct db_stmt *s, int at, struct str v);     /* copied */
 void db_bind_bytes(struct db_stmt *s, int at, struct bytes v); /* copied */
 void db_bind_null(struct db_stmt *s, int at);
-int db_step(struct db_stmt *s, struct err *err); /* DB_ROW, DB_DONE or an error; a bind that failed is told here */
-void db_reset(struct db_stmt *s);                /* end the read early: an open row keeps a snapshot alive */
-int64_t db_i64(struct db_stmt *s, int col);      /* col: from 0 */
-struct str db_str(struct db_stmt *s, int col);   /* valid until the next step or reset */
+int db_step(struct db_stmt *s,
+	    struct err *err);               /* DB_ROW, DB_DONE or an error; a bind that failed is told here */
+void db_reset(struct db_stmt *s);           /* end the read early: an open row keeps a snapshot alive */
+int64_t db_i64(struct db_stmt *s, int col); /* col: from 0 */
+struct str db_str(struct db_stmt *s, int col); /* valid until the next step or reset */
 struct bytes db_bytes(struct db_stmt *s, int col);
 bool db_is_null(struct db_stmt *s, int col);
 int64_t db_last_id(struct db *db);
@@ -65,9 +69,9 @@ void db_rollback(struct db *db);
 void db_set_deadline(struct db *db, int64_t mono_ms);
 
 /*
- * A picture of the state that the database is in: two that are equal were taken with no commit between them, by whichever process.
- * Costs no call of the system, and any thread may take it while the connection is open. false: there is none to be had (in memory,
- * not WAL).
+ * A picture of the state that the database is in: two that are equal were taken with no commit between them,
+ * by whichever process. Costs no call of the system, and any thread may take it while the connection is open.
+ * false: there is none to be had (in memory, not WAL).
  */
 struct db_mark {
 	uint32_t w[12];

@@ -20,7 +20,11 @@ void db_find_wal_index(struct db *db);
 
 /* What the connection says of @code, behind the first words of @sql (NULL: none). Returns -1. */
 int db_fail(struct db *db, int code, const char *sql, struct err *err);
-#define db_fail(...) ({ (void)db_fail(__VA_ARGS__); -1; }) /* see err_set() */
+#define db_fail(...)                        \
+	({                                  \
+		(void)db_fail(__VA_ARGS__); \
+		-1;                         \
+	}) /* see err_set() */
 
 void db_stmt_free(struct db_stmt *s);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * elf: ELF files over a source: 32 and 64 bit, both byte orders, every byte untrusted (System V ABI, gABI chapters 4 and 5).
+ * elf: ELF files over a source: 32 and 64 bit, both byte orders, every byte untrusted (System V ABI, gABI
+ * chapters 4 and 5).
  *
- * elf_open() reads the header, the section and the program header table and the section names (bounded, see limits); sections
- * are read when asked for. It works over any source, so that a member of a package is looked at without being unpacked.
+ * elf_open() reads the header, the section and the program header table and the section names (bounded, see
+ * limits); sections are read when asked for. It works over any source, so that a member of a package is
+ * looked at without being unpacked.
  */
 #pragma once
 
@@ -12,13 +14,15 @@
 /* Limits: more than this is ERR_LIMIT. */
 #define ELF_MAX_SECTIONS   (1u << 20) /* -ffunction-sections and LTO objects have some 100 000 */
 #define ELF_MAX_SEGMENTS   65536u
-#define ELF_MAX_NAMES_SIZE MIB(64)    /* section name table */
-#define ELF_MAX_NOTE_SIZE  MIB(1)     /* one note section or segment; the rest of a longer one is not looked at */
+#define ELF_MAX_NAMES_SIZE MIB(64) /* section name table */
+#define ELF_MAX_NOTE_SIZE                                                                \
+	MIB(1) /* one note section or segment; the rest of a longer one is not looked at \
+		*/
 
 enum {
-	ELF_NOT_ELF = 1,     /* no ELF magic: not an error */
+	ELF_NOT_ELF = 1, /* no ELF magic: not an error */
 	ELF_NO_BUILD_ID = 2,
-	ELF_NO_SECTION = 3,  /* also NOBITS and empty ones */
+	ELF_NO_SECTION = 3, /* also NOBITS and empty ones */
 	ELF_NO_LINK = 4,
 };
 
@@ -45,7 +49,8 @@ struct elf_segment {
 struct elf_image {
 	struct source *src; /* borrowed: must outlive the image */
 	struct elf_header h;
-	struct elf_section *sections; /* n_sections; [0] is the null section. Tables that do not fit the file: none, and sections_err says why */
+	struct elf_section *sections; /* n_sections; [0] is the null section. Tables that do not fit the file:
+					 none, and sections_err says why */
 	struct elf_segment *segments; /* n_segments */
 	uint32_t n_sections, n_segments;
 	struct arena arena;
@@ -53,51 +58,56 @@ struct elf_image {
 };
 
 /*
- * Read the tables. ELF_NOT_ELF when there is no magic. An unsound section table is no failure if the header is sound: a
- * stripped or cut file can still have segments and notes; see sections_err.
+ * Read the tables. ELF_NOT_ELF when there is no magic. An unsound section table is no failure if the header
+ * is sound: a stripped or cut file can still have segments and notes; see sections_err.
  */
 int elf_open(struct source *src, struct elf_image **ret, struct err *err);
-void elf_close(struct elf_image *img);   /* takes NULL; @src stays the caller's */
+void elf_close(struct elf_image *img); /* takes NULL; @src stays the caller's */
 void elf_closep(struct elf_image **img);
 
 /* By name; the first of several. NULL: none. */
 const struct elf_section *elf_section_find(const struct elf_image *img, const char *name);
 
 /*
- * The raw bytes of a section as they lie in the file (SHF_COMPRESSED ones with their header): a range of the source.
- * ELF_NO_SECTION for NOBITS and empty ones; a range outside of the file is ERR_INVALID.
+ * The raw bytes of a section as they lie in the file (SHF_COMPRESSED ones with their header): a range of the
+ * source. ELF_NO_SECTION for NOBITS and empty ones; a range outside of the file is ERR_INVALID.
  */
-int elf_section_range(const struct elf_image *img, const struct elf_section *sec, uint64_t *ret_off, uint64_t *ret_size,
-		      struct err *err);
+int elf_section_range(const struct elf_image *img, const struct elf_section *sec, uint64_t *ret_off,
+		      uint64_t *ret_size, struct err *err);
 
 /*
- * The content of a section, decompressed where it is compressed (SHF_COMPRESSED zlib and zstd; ".zdebug_*" with its
- * "ZLIB" header), into the arena. Content over @max is ERR_LIMIT, also where the header lies about it.
+ * The content of a section, decompressed where it is compressed (SHF_COMPRESSED zlib and zstd; ".zdebug_*"
+ * with its "ZLIB" header), into the arena. Content over @max is ERR_LIMIT, also where the header lies about
+ * it.
  */
 int elf_section_read(const struct elf_image *img, const struct elf_section *sec, size_t max, struct arena *a,
 		     struct bytes *ret, struct err *err);
-/* The same as a stream, for what is read once from front to back: a few windows of memory, however large it is. @img is borrowed until close. */
-int elf_section_stream(const struct elf_image *img, const struct elf_section *sec, struct stream **ret, struct err *err);
+/* The same as a stream, for what is read once from front to back: a few windows of memory, however large it
+ * is. @img is borrowed until close. */
+int elf_section_stream(const struct elf_image *img, const struct elf_section *sec, struct stream **ret,
+		       struct err *err);
 /* The decompressed size as the header says it; equal to size for others. */
-int elf_section_content_size(const struct elf_image *img, const struct elf_section *sec, uint64_t *ret, struct err *err);
+int elf_section_content_size(const struct elf_image *img, const struct elf_section *sec, uint64_t *ret,
+			     struct err *err);
 /* .debug_X or .zdebug_X (or .debug_X.dwo): the section that holds it, or NULL. @name is ".debug_line". */
 const struct elf_section *elf_debug_section(const struct elf_image *img, const char *name);
 
 /*
- * Notes. elf_notes_each() goes over every note of PT_NOTE segments, then of SHT_NOTE sections, with 4 and 8 byte alignment.
- * fn's non-zero return ends it and is returned. A damaged note ends its own section only. A note that lies in a segment and a
- * section comes twice. Its views are good for the call.
+ * Notes. elf_notes_each() goes over every note of PT_NOTE segments, then of SHT_NOTE sections, with 4 and 8
+ * byte alignment. fn's non-zero return ends it and is returned. A damaged note ends its own section only. A
+ * note that lies in a segment and a section comes twice. Its views are good for the call.
  */
 struct elf_note {
 	uint32_t type;
 	struct str owner; /* without the trailing NUL */
 	struct bytes desc;
 };
-int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struct elf_note *note), void *arg, struct err *err);
+int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struct elf_note *note), void *arg,
+		   struct err *err);
 
 /*
- * The build ID: the note of type 3 *with owner GNU* (a kernel's .notes starts with a Xen note of type 3), in any segment or section.
- * ELF_NO_BUILD_ID. One of 0 or more than BUILD_ID_MAX bytes is passed over.
+ * The build ID: the note of type 3 *with owner GNU* (a kernel's .notes starts with a Xen note of type 3), in
+ * any segment or section. ELF_NO_BUILD_ID. One of 0 or more than BUILD_ID_MAX bytes is passed over.
  */
 int elf_build_id(const struct elf_image *img, struct build_id *ret, struct err *err);
 /* The same in bare notes, such as those of /sys/kernel/notes. */
@@ -106,23 +116,29 @@ int elf_notes_build_id(struct bytes notes, bool big, struct build_id *ret);
 int elf_go_build_id(const struct elf_image *img, struct arena *a, struct str *ret, struct err *err);
 
 /* .gnu_debuglink: a file name and the CRC-32 of the debug file. ELF_NO_LINK. Strings in @a. */
-int elf_debug_link(const struct elf_image *img, struct arena *a, struct str *ret_name, uint32_t *ret_crc, struct err *err);
-/* .gnu_debugaltlink (or DWARF 5 .debug_sup with is_supplementary 0): path and build ID of the supplementary (dwz) file. ELF_NO_LINK. */
-int elf_alt_link(const struct elf_image *img, struct arena *a, struct str *ret_path, struct build_id *ret_id, struct err *err);
+int elf_debug_link(const struct elf_image *img, struct arena *a, struct str *ret_name, uint32_t *ret_crc,
+		   struct err *err);
+/* .gnu_debugaltlink (or DWARF 5 .debug_sup with is_supplementary 0): path and build ID of the supplementary
+ * (dwz) file. ELF_NO_LINK. */
+int elf_alt_link(const struct elf_image *img, struct arena *a, struct str *ret_path, struct build_id *ret_id,
+		 struct err *err);
 
 /* ---- what a file is ---- */
 
 enum elf_flags {
-	ELF_IS_EXECUTABLE = 1 << 0,    /* ET_EXEC/ET_DYN with an allocated PROGBITS section (or no sections, and a PT_LOAD): code; kernel modules too */
-	ELF_IS_DEBUG = 1 << 1,         /* has .debug_* / .zdebug_* sections, or a symtab and no other allocated bits */
+	ELF_IS_EXECUTABLE = 1 << 0, /* ET_EXEC/ET_DYN with an allocated PROGBITS section (or no sections, and
+				       a PT_LOAD): code; kernel modules too */
+	ELF_IS_DEBUG =
+		1 << 1, /* has .debug_* / .zdebug_* sections, or a symtab and no other allocated bits */
 	ELF_IS_RELOCATABLE = 1 << 2,   /* ET_REL */
 	ELF_IS_KERNEL_MODULE = 1 << 3, /* ET_REL with .modinfo or .gnu.linkonce.this_module */
 	ELF_IS_CORE = 1 << 4,
-	ELF_IS_DWZ = 1 << 5,           /* a supplementary file: .debug_sup with is_supplementary 1, or debug sections and no program of its own */
+	ELF_IS_DWZ = 1 << 5, /* a supplementary file: .debug_sup with is_supplementary 1, or debug sections
+				and no program of its own */
 	ELF_HAS_ALT_LINK = 1 << 6,
 	ELF_HAS_DEBUG_LINK = 1 << 7,
-	ELF_HAS_DWARF = 1 << 8,        /* .debug_info, in whichever form */
-	ELF_HAS_LINES = 1 << 9,        /* .debug_line */
+	ELF_HAS_DWARF = 1 << 8, /* .debug_info, in whichever form */
+	ELF_HAS_LINES = 1 << 9, /* .debug_line */
 	ELF_HAS_SYMTAB = 1 << 10,
 };
 
@@ -141,10 +157,10 @@ const char *elf_machine_name(uint16_t machine);
 /*
  * The same over a member that streams by and is not kept: feed all of its bytes in order, then finish.
  *
- * It keeps the head, the notes' places, the alt link and the tables at the tail as far as the head says where they are: a few
- * hundred KiB at most. elf_probe_finish(): 0; ELF_NOT_ELF (known from the first 4 bytes: elf_probe_wants() says whether
- * more bytes are of any use); ELF_PROBE_AGAIN: something lies where it was not expected; read the file by elf_facts_read() over a
- * random-access source.
+ * It keeps the head, the notes' places, the alt link and the tables at the tail as far as the head says where
+ * they are: a few hundred KiB at most. elf_probe_finish(): 0; ELF_NOT_ELF (known from the first 4 bytes:
+ * elf_probe_wants() says whether more bytes are of any use); ELF_PROBE_AGAIN: something lies where it was not
+ * expected; read the file by elf_facts_read() over a random-access source.
  */
 enum { ELF_PROBE_AGAIN = 5 };
 struct elf_probe;
@@ -159,8 +175,9 @@ struct elf_place {
 	uint64_t off, size;
 };
 /*
- * After elf_probe_finish() has returned 0, until the next start: what elf_section_find() and elf_section_range() would say of each
- * section, in the order of the table; names and array in @a. 0 of them when the table is unsound or not all of it was kept.
+ * After elf_probe_finish() has returned 0, until the next start: what elf_section_find() and
+ * elf_section_range() would say of each section, in the order of the table; names and array in @a. 0 of them
+ * when the table is unsound or not all of it was kept.
  */
 size_t elf_probe_places(struct elf_probe *p, struct arena *a, const struct elf_place **ret);
 void elf_probe_free(struct elf_probe *p);

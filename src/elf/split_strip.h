@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two halves of stripping share: which sections stay (split_strip.c), and which symbols (split_symbols.c).
+ * What the two halves of stripping share: which sections stay (split_strip.c), and which symbols
+ * (split_symbols.c).
  */
 #pragma once
 
@@ -9,9 +10,9 @@
 struct elf_strip {
 	const struct elf_image *img;
 	struct arena a;
-	bool *keep;          /* of each section */
-	uint32_t *new_index; /* of each section; 0: gone */
-	size_t n_kept;       /* with section 0 */
+	bool *keep;                     /* of each section */
+	uint32_t *new_index;            /* of each section; 0: gone */
+	size_t n_kept;                  /* with section 0 */
 	uint32_t symtab, strtab, shndx; /* their old numbers; 0: none, or not ours to change */
 
 	/* Symbols: entry 0 is the null symbol. */
@@ -20,9 +21,9 @@ struct elf_strip {
 	uint32_t *new_symbol; /* 0: gone */
 	bool *symbol_used;    /* a relocation or a group refers to it */
 	size_t n_new_symbols;
-	uint32_t n_locals;    /* of the new ones */
+	uint32_t n_locals; /* of the new ones */
 	struct elf_strings names;
-	size_t *name_of;      /* new symbol -> number in names */
+	size_t *name_of; /* new symbol -> number in names */
 };
 
 unsigned elf_symbol_size(bool is64);
@@ -37,4 +38,5 @@ int elf_strip_symbols(struct elf_strip *t, struct err *err);
 /* The new contents. */
 int elf_strip_add_symtab(struct elf_strip *t, struct elf_out *o, struct err *err);
 int elf_strip_add_shndx(struct elf_strip *t, struct elf_out *o, struct err *err);
-int elf_strip_add_relocs(struct elf_strip *t, struct elf_out *o, const struct elf_section *s, struct err *err);
+int elf_strip_add_relocs(struct elf_strip *t, struct elf_out *o, const struct elf_section *s,
+			 struct err *err);

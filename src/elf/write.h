@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing ELF files, for the files that split: the output from front to back, numbers in its byte order, tables at the end.
+ * Writing ELF files, for the files that split: the output from front to back, numbers in its byte order,
+ * tables at the end.
  */
 #pragma once
 
@@ -26,7 +27,8 @@ int elf_out_add(struct elf_out *o, const void *p, size_t n, struct err *err);
 int elf_out_zeros(struct elf_out *o, uint64_t n, struct err *err);
 int elf_out_align(struct elf_out *o, uint64_t align, struct err *err); /* 0 and 1: nothing to do */
 int elf_out_copy(struct elf_out *o, struct source *src, uint64_t off, uint64_t n, struct err *err);
-int elf_out_back(struct elf_out *o, uint64_t pos, struct err *err); /* forget what was written from there on */
+int elf_out_back(struct elf_out *o, uint64_t pos,
+		 struct err *err); /* forget what was written from there on */
 int elf_out_flush(struct elf_out *o, struct err *err);
 
 /* A number of 1 to 8 bytes into memory, in the byte order of the file. */
@@ -34,11 +36,11 @@ void elf_put(bool big, void *at, uint64_t v, unsigned size);
 uint64_t elf_get(bool big, const void *at, unsigned size);
 
 /*
- * The end of a file: the section table here, then the header over the start, which is the one of @img but for the places and
- * numbers. @phoff is where the program headers lie already (0: nowhere).
+ * The end of a file: the section table here, then the header over the start, which is the one of @img but for
+ * the places and numbers. @phoff is where the program headers lie already (0: nowhere).
  */
-int elf_out_finish(struct elf_out *o, const struct elf_image *img, uint64_t phoff, const struct elf_out_section *sections, size_t n,
-		   uint32_t names_index, struct err *err);
+int elf_out_finish(struct elf_out *o, const struct elf_image *img, uint64_t phoff,
+		   const struct elf_out_section *sections, size_t n, uint32_t names_index, struct err *err);
 /* Program headers as they lie in a file. */
 int elf_out_segments(struct elf_out *o, const struct elf_segment *segments, size_t n, struct err *err);
 
@@ -66,11 +68,12 @@ int elf_strings_layout(struct elf_strings *t, struct err *err);
 /* ---- compressed sections (write_packed.c) ---- */
 
 /* The alignment of a section's content: of one that is compressed it stands in its compression header. */
-int elf_content_align(const struct elf_image *img, const struct elf_section *sec, uint64_t *ret, struct err *err);
+int elf_content_align(const struct elf_image *img, const struct elf_section *sec, uint64_t *ret,
+		      struct err *err);
 /*
- * The content of a section (decompressed if it was not), compressed as @packing says behind its header. 0, or ELF_PACKED_LARGER:
- * nothing was written, it would not have become smaller.
+ * The content of a section (decompressed if it was not), compressed as @packing says behind its header. 0, or
+ * ELF_PACKED_LARGER: nothing was written, it would not have become smaller.
  */
 enum { ELF_PACKED_LARGER = 7 };
-int elf_out_packed(struct elf_out *o, const struct elf_image *img, const struct elf_section *sec, enum elf_split_packing packing,
-		   struct err *err);
+int elf_out_packed(struct elf_out *o, const struct elf_image *img, const struct elf_section *sec,
+		   enum elf_split_packing packing, struct err *err);

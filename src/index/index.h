@@ -2,10 +2,12 @@
 /*
  * index: what is where: build ID -> file or package member, path -> package.
  *
- * Only what is looked up is in the database; what a package holds is in its map (pkg.h), one blob. There is no row per source
- * file: a package has a row per *directory* that holds regular files (by hash), and its map knows the rest.
+ * Only what is looked up is in the database; what a package holds is in its map (pkg.h), one blob. There is
+ * no row per source file: a package has a row per *directory* that holds regular files (by hash), and its map
+ * knows the rest.
  *
- * A `struct index` is one connection and belongs to one thread. There is one writer at a time; readers see whole transactions.
+ * A `struct index` is one connection and belongs to one thread. There is one writer at a time; readers see
+ * whole transactions.
  */
 #pragma once
 
@@ -15,7 +17,7 @@
 enum { INDEX_MISSING = 1 };
 
 enum index_kind {
-	INDEX_PLAIN = 1,   /* an ELF file on disk (perhaps compressed: .ko.xz) */
+	INDEX_PLAIN = 1, /* an ELF file on disk (perhaps compressed: .ko.xz) */
 	INDEX_PACKAGE = 2,
 };
 
@@ -34,11 +36,11 @@ struct index_file {
 	uint64_t size;
 	int64_t mtime_ns;
 	uint64_t inode, dev;
-	struct str reason;   /* of the failure */
+	struct str reason; /* of the failure */
 	enum err_kind reason_kind;
 	uint32_t tries;
-	int64_t next_try_s;  /* wall; 0: not again until it changes */
-	int64_t scanned_s;   /* wall */
+	int64_t next_try_s;    /* wall; 0: not again until it changes */
+	int64_t scanned_s;     /* wall */
 	enum codec_kind inner; /* plain files: compressed by */
 	uint64_t inner_size;
 	uint64_t points_size; /* of the resume points file; 0: none */
@@ -49,8 +51,8 @@ struct index_file {
 #define INDEX_NO_MEMBER UINT32_MAX
 struct index_artifact {
 	struct build_id build_id;
-	uint32_t flags;    /* enum elf_flags; 0 where only the header pass has seen it */
-	uint32_t member;   /* pkg_entry.number, or INDEX_NO_MEMBER: plain, or not known yet */
+	uint32_t flags;  /* enum elf_flags; 0 where only the header pass has seen it */
+	uint32_t member; /* pkg_entry.number, or INDEX_NO_MEMBER: plain, or not known yet */
 };
 struct index_hit {
 	struct index_artifact artifact;
@@ -68,81 +70,97 @@ void index_close(struct index *ix);
 
 /*
  * ---- writing: many calls between begin and commit; each call alone is a transaction of its own ----
- * A call that fails within a transaction spoils it: what is left is index_rollback(). What speaks of a file that is not there is
- * INDEX_MISSING, and nothing was done.
+ * A call that fails within a transaction spoils it: what is left is index_rollback(). What speaks of a file
+ * that is not there is INDEX_MISSING, and nothing was done.
  */
 int index_begin(struct index *ix, struct err *err);
 int index_commit(struct index *ix, struct err *err);
 void index_rollback(struct index *ix);
 
-/* Insert, or replace all about this path: artifacts, map and directories go. Gives it an id and a fresh generation, written into @f. */
+/* Insert, or replace all about this path: artifacts, map and directories go. Gives it an id and a fresh
+ * generation, written into @f. */
 int index_put(struct index *ix, struct index_file *f, struct err *err);
-int index_add_artifacts(struct index *ix, int64_t file, const struct index_artifact *list, size_t n, struct err *err);
+int index_add_artifacts(struct index *ix, int64_t file, const struct index_artifact *list, size_t n,
+			struct err *err);
 /*
- * The deep pass is through: replace the header pass's artifacts by these, store the map and the directories' hashes, state
- * INDEX_SCANNED. One transaction of its own if none is open.
+ * The deep pass is through: replace the header pass's artifacts by these, store the map and the directories'
+ * hashes, state INDEX_SCANNED. One transaction of its own if none is open.
  */
-int index_set_map(struct index *ix, int64_t file, struct bytes map, uint64_t points_size, const struct index_artifact *list, size_t n,
-		  const uint64_t *dirs, size_t n_dirs, struct err *err);
+int index_set_map(struct index *ix, int64_t file, struct bytes map, uint64_t points_size,
+		  const struct index_artifact *list, size_t n, const uint64_t *dirs, size_t n_dirs,
+		  struct err *err);
 /* It failed. What the header pass said of it stays. @next_try_s 0: not until it changes. */
 int index_fail(struct index *ix, int64_t file, const struct err *why, int64_t next_try_s, struct err *err);
-int index_touch(struct index *ix, int64_t file, int64_t mtime_ns, uint64_t inode, uint64_t dev, struct err *err); /* same content, moved or copied */
+int index_touch(struct index *ix, int64_t file, int64_t mtime_ns, uint64_t inode, uint64_t dev,
+		struct err *err); /* same content, moved or copied */
 int index_del(struct index *ix, int64_t file, struct err *err);
 /* Vacuum incrementally, checkpoint the WAL; @all: VACUUM. Not within a transaction. */
 int index_tidy(struct index *ix, bool all, struct err *err);
 
 /* ---- reading ---- */
-int index_find(struct index *ix, const struct build_id *id, struct arena *a, struct index_hit **ret, size_t *ret_n,
-	       struct err *err); /* newest mtime first; INDEX_MISSING */
-/* Every build ID that a file has, in rising order, each once. fn's non-zero return ends it and is returned. */
-int index_build_ids(struct index *ix, int (*fn)(void *arg, const struct build_id *id), void *arg, struct err *err);
+int index_find(struct index *ix, const struct build_id *id, struct arena *a, struct index_hit **ret,
+	       size_t *ret_n, struct err *err); /* newest mtime first; INDEX_MISSING */
+/* Every build ID that a file has, in rising order, each once. fn's non-zero return ends it and is returned.
+ */
+int index_build_ids(struct index *ix, int (*fn)(void *arg, const struct build_id *id), void *arg,
+		    struct err *err);
 /* The one build ID that begins with these bytes. INDEX_MISSING: none does, or several do. */
 int index_complete(struct index *ix, struct bytes prefix, struct build_id *ret, struct err *err);
-bool index_has(struct index *ix, const struct build_id *id); /* false only when it is certain that nothing has it */
-int index_file_by_path(struct index *ix, struct str path, struct arena *a, struct index_file *ret, struct err *err);
+bool index_has(struct index *ix,
+	       const struct build_id *id); /* false only when it is certain that nothing has it */
+int index_file_by_path(struct index *ix, struct str path, struct arena *a, struct index_file *ret,
+		       struct err *err);
 int index_file_by_id(struct index *ix, int64_t id, struct arena *a, struct index_file *ret, struct err *err);
-int index_artifacts_of(struct index *ix, int64_t file, struct arena *a, struct index_artifact **ret, size_t *ret_n, struct err *err);
+int index_artifacts_of(struct index *ix, int64_t file, struct arena *a, struct index_artifact **ret,
+		       size_t *ret_n, struct err *err);
 int index_map(struct index *ix, int64_t file, struct pkg_map **ret, struct err *err); /* INDEX_MISSING */
-/* Packages that hold a regular file in this directory (canonical, no leading slash): index_dir_hash(). May give one that does not. */
+/* Packages that hold a regular file in this directory (canonical, no leading slash): index_dir_hash(). May
+ * give one that does not. */
 uint64_t index_dir_hash(struct str dir);
-int index_find_dir(struct index *ix, uint64_t hash, struct arena *a, struct index_file **ret, size_t *ret_n, struct err *err);
+int index_find_dir(struct index *ix, uint64_t hash, struct arena *a, struct index_file **ret, size_t *ret_n,
+		   struct err *err);
 /* Files with id > @after in rising order, up to @max; by state, or any with 0. For groom, lists and globs. */
-int index_list(struct index *ix, enum index_kind kind, enum index_state state, int64_t after, size_t max, struct arena *a,
-	       struct index_file **ret, size_t *ret_n, struct err *err);
+int index_list(struct index *ix, enum index_kind kind, enum index_state state, int64_t after, size_t max,
+	       struct arena *a, struct index_file **ret, size_t *ret_n, struct err *err);
 /* Packages to be scanned now: QUEUED and HEADER, and FAILED whose next_try has come; up to @max. */
-int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, struct index_file **ret, size_t *ret_n, struct err *err);
+int index_due(struct index *ix, int64_t now_s, size_t max, struct arena *a, struct index_file **ret,
+	      size_t *ret_n, struct err *err);
 
 struct index_stats {
-	uint64_t n_files /* packages too */, n_packages, n_header_only, n_scanned, n_failed, n_build_ids, n_executables, n_debug;
+	uint64_t n_files /* packages too */, n_packages, n_header_only, n_scanned, n_failed, n_build_ids,
+		n_executables, n_debug;
 	uint64_t package_bytes, map_bytes, points_bytes, db_bytes;
 };
 int index_stats(struct index *ix, struct index_stats *ret, struct err *err);
 
-/* Grows with every commit that removed or replaced something, in any process' connection of this one: cached answers older than it are asked anew. */
+/* Grows with every commit that removed or replaced something, in any process' connection of this one: cached
+ * answers older than it are asked anew. */
 uint64_t index_epoch(void);
-/* Changes whenever another connection, of whichever process, has committed something. Comparable for one and the same @ix only. */
+/* Changes whenever another connection, of whichever process, has committed something. Comparable for one and
+ * the same @ix only. */
 int index_version(struct index *ix, int64_t *ret, struct err *err);
 /* As db_mark(): equal ones were taken with no commit between them. Any thread. */
 bool index_mark(const struct index *ix, struct db_mark *ret);
 
 /*
- * /metadata: what has this path? key file (exact), glob (dirname and basename separately, then fnmatch with FNM_PATHNAME), buildid.
- * One call gives a page: up to @max results behind @cursor (empty: from the start); *ret_next is empty when there are no more.
- * Past @deadline_mono_ms (0: none) it stops with *ret_complete false; ret_next then says where to go on. *ret_complete is false, too, while
- * packages wait for their deep pass: what they hold is not known. A cursor or a value that is none is ERR_INVALID. fn's non-zero return ends it
- * and is returned.
+ * /metadata: what has this path? key file (exact), glob (dirname and basename separately, then fnmatch with
+ * FNM_PATHNAME), buildid. One call gives a page: up to @max results behind @cursor (empty: from the start);
+ * *ret_next is empty when there are no more. Past @deadline_mono_ms (0: none) it stops with *ret_complete
+ * false; ret_next then says where to go on. *ret_complete is false, too, while packages wait for their deep
+ * pass: what they hold is not known. A cursor or a value that is none is ERR_INVALID. fn's non-zero return
+ * ends it and is returned.
  */
 struct index_metadata {
-	bool debuginfo;        /* else executable; a file that is both is told twice */
+	bool debuginfo; /* else executable; a file that is both is told twice */
 	struct build_id build_id;
-	struct str file;       /* absolute, or the member's path with a leading slash */
-	struct str archive;    /* empty: plain */
+	struct str file;    /* absolute, or the member's path with a leading slash */
+	struct str archive; /* empty: plain */
 };
 /*
- * What "glob" means, for others who have paths: as fnmatch(3) with FNM_PATHNAME in the C locale. No wildcard matches a slash; bytes are compared,
- * whatever they are; the time is at most the product of both lengths.
+ * What "glob" means, for others who have paths: as fnmatch(3) with FNM_PATHNAME in the C locale. No wildcard
+ * matches a slash; bytes are compared, whatever they are; the time is at most the product of both lengths.
  */
 bool index_glob_match(struct str pattern, struct str s);
-int index_metadata(struct index *ix, struct str key, struct str value, struct str cursor, size_t max, int64_t deadline_mono_ms,
-		   int (*fn)(void *arg, const struct index_metadata *m), void *arg, struct buf *ret_next, bool *ret_complete,
-		   struct err *err);
+int index_metadata(struct index *ix, struct str key, struct str value, struct str cursor, size_t max,
+		   int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m), void *arg,
+		   struct buf *ret_next, bool *ret_complete, struct err *err);

@@ -25,8 +25,9 @@ struct local_search {
 };
 
 /*
- * The file at @path, if it has this build ID: 0 and @ret, else LOCAL_MISSING; each time a step. local_take_id_real() gives its real
- * path, as gdb does in the .build-id tree; when that is @self it is LOCAL_IS_SELF, and no other place is looked at.
+ * The file at @path, if it has this build ID: 0 and @ret, else LOCAL_MISSING; each time a step.
+ * local_take_id_real() gives its real path, as gdb does in the .build-id tree; when that is @self it is
+ * LOCAL_IS_SELF, and no other place is looked at.
  */
 enum { LOCAL_IS_SELF = 2 };
 int local_take_id(struct local_search *s, const char *path, const struct build_id *id,

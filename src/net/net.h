@@ -15,8 +15,8 @@
  * from any thread, also from callbacks.
  *
  * A *breaker* per server: one that cannot be connected, or does not answer, is passed over for a while,
- * longer each time (a second where the connection is refused); then one request may try it. 429, and 503 with a Retry-After, do the same for as long as
- * they say.
+ * longer each time (a second where the connection is refused); then one request may try it. 429, and 503 with
+ * a Retry-After, do the same for as long as they say.
  */
 #pragma once
 
@@ -30,8 +30,8 @@
 /*
  * What DEBUGINFOD_URLS holds: URLs apart by blanks (and commas, if @commas). Without a scheme it is http.
  * http, https and file are taken; the slash at the end goes; the same one again is dropped without a word.
- * What is no URL is noted with the reason and the others are used. Signatures are not checked: what stands behind
- * "ima:enforcing" is noted as not asked, until "ima:permissive" (noted as ignored) or "ima:ignore".
+ * What is no URL is noted with the reason and the others are used. Signatures are not checked: what stands
+ * behind "ima:enforcing" is noted as not asked, until "ima:permissive" (noted as ignored) or "ima:ignore".
  */
 struct net_url_note {
 	struct str token; /* printable: at most 80 bytes, control characters and passwords replaced */
@@ -112,8 +112,9 @@ struct net_patience {
 			     it: 3 s */
 	int64_t deadline_ms; /* for the whole fetch, from its start: none */
 	unsigned retries;    /* of one server that failed, beside the first try: 2; UINT_MAX: none */
-	/* As many of them also where no connection was made because somebody said no at once (no route, nobody listens): none. Of a machine
-	 * that does not answer there are never any: that costs seconds each. */
+	/* As many of them also where no connection was made because somebody said no at once (no route,
+	 * nobody listens): none. Of a machine that does not answer there are never any: that costs seconds
+	 * each. */
 	unsigned connect_retries;
 };
 
@@ -215,7 +216,7 @@ struct net_note {
 		*said;   /* "404", "no connection: Connection refused; will be asked again in 10 s", "used" */
 	unsigned status; /* HTTP's; 0: it did not come to that */
 	unsigned n_tries; /* so often it was asked */
-	bool missing;    /* 404, 410 */
+	bool missing;     /* 404, 410 */
 	bool passed_over; /* its breaker is open: nothing was sent */
 	int64_t again_s;  /* -1: any time */
 };

@@ -15,9 +15,9 @@
 #define MAP_POINTS_AT   24u
 
 /* Limits of what is read. What pkg_reader lets through fits: names and members have limits there. */
-#define MAP_MAX_COLUMNS (2 * PKG_MAX_NAMES)
-#define MAP_MAX_STRINGS (2 * PKG_MAX_NAMES)
-#define MAP_MAX_PAIRS   16u
+#define MAP_MAX_COLUMNS  (2 * PKG_MAX_NAMES)
+#define MAP_MAX_STRINGS  (2 * PKG_MAX_NAMES)
+#define MAP_MAX_PAIRS    16u
 #define MAP_MAX_SECTIONS 65536u /* of all entries together; a writer leaves the others' out */
 
 /* The columns, in the order in which they are stored. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles in other formats than pprof's: text of `perf script`, folded stacks, what Go, gperftools and jemalloc write.
+ * Profiles in other formats than pprof's: text of `perf script`, folded stacks, what Go, gperftools and
+ * jemalloc write.
  */
 #pragma once
 
@@ -15,24 +16,29 @@ enum profile_format {
 	PROFILE_FORMAT_CPU,    /* gperftools' CPU profiles */
 	PROFILE_N_FORMATS
 };
-const char *profile_format_name(enum profile_format f); /* "auto", "pprof", "perf", "folded", "legacy", "cpu" */
+const char *profile_format_name(
+	enum profile_format f); /* "auto", "pprof", "perf", "folded", "legacy", "cpu" */
 bool profile_format_parse(struct str s, enum profile_format *ret);
 
 /*
- * @in may be compressed (gzip, zstd, xz, bzip2). PROFILE_FORMAT_AUTO: what it is is told by how it begins. ERR_INVALID says at which
- * line.
+ * @in may be compressed (gzip, zstd, xz, bzip2). PROFILE_FORMAT_AUTO: what it is is told by how it begins.
+ * ERR_INVALID says at which line.
  */
-int profile_read(struct bytes in, enum profile_format format, const struct profile_limits *limits, struct profile **ret,
-		 struct err *err);
+int profile_read(struct bytes in, enum profile_format format, const struct profile_limits *limits,
+		 struct profile **ret, struct err *err);
 
 /* These want plain text. */
-int profile_read_perf(struct str text, const struct profile_limits *limits, struct profile **ret, struct err *err);
-int profile_read_folded(struct str text, const struct profile_limits *limits, struct profile **ret, struct err *err);
-int profile_read_legacy(struct str text, const struct profile_limits *limits, struct profile **ret, struct err *err);
+int profile_read_perf(struct str text, const struct profile_limits *limits, struct profile **ret,
+		      struct err *err);
+int profile_read_folded(struct str text, const struct profile_limits *limits, struct profile **ret,
+			struct err *err);
+int profile_read_legacy(struct str text, const struct profile_limits *limits, struct profile **ret,
+			struct err *err);
 bool profile_is_perf(struct str head);
 bool profile_is_legacy(struct str head);
 
-int profile_read_cpu(struct bytes in, const struct profile_limits *limits, struct profile **ret, struct err *err);
+int profile_read_cpu(struct bytes in, const struct profile_limits *limits, struct profile **ret,
+		     struct err *err);
 bool profile_is_cpu(struct bytes head);
 
 /* perf's own file. It is not read here: perf script makes text of it. */

@@ -14,7 +14,7 @@
  *	--- contention:                                       time and number a stack
  *
  * Behind "MAPPED_LIBRARIES:" or "--- Memory map: ---" is the text of /proc/self/maps. Addresses are those
- *that calls return to.
+ * that calls return to.
  */
 #include "profile/input.h"
 

@@ -9,11 +9,12 @@
 #define PROFILE_MAX_ENTRIES (1u << 31) /* of one table */
 
 /*
- * Room for one more entry at t->p[t->n]; false: no memory is left, or the limit was met. profile_room() makes room for @n more.
+ * Room for one more entry at t->p[t->n]; false: no memory is left, or the limit was met. profile_room() makes
+ * room for @n more.
  */
 bool profile_grow(struct profile *p, void **table, uint32_t *room, uint64_t want, size_t entry_size);
-#define profile_room(profile, t, more)                                    \
-	((uint64_t)(t)->n + (more) <= (t)->room ||                        \
+#define profile_room(profile, t, more)             \
+	((uint64_t)(t)->n + (more) <= (t)->room || \
 	 profile_grow((profile), (void **)&(t)->p, &(t)->room, (uint64_t)(t)->n + (more), sizeof(*(t)->p)))
 /* Append @entry; false as above. */
 #define profile_push(profile, t, entry) \
@@ -29,7 +30,8 @@ struct profile_hash {
 	uint32_t n, mask; /* mask 0: no slots yet */
 };
 /* Room for one more; false as above. @hash_of(arg, number) tells an entry's hash again. */
-bool profile_hash_room(struct profile *p, struct profile_hash *h, uint64_t (*hash_of)(const struct profile *p, uint32_t i));
+bool profile_hash_room(struct profile *p, struct profile_hash *h,
+		       uint64_t (*hash_of)(const struct profile *p, uint32_t i));
 
 struct profile_index {
 	uint64_t seed;
@@ -72,5 +74,6 @@ enum {
 	PPROF_DOC_URL,
 };
 
-/* What is compressed is unpacked into @room, and *in is that then. ERR_LIMIT: it is more than @limits take; ERR_INVALID: it is empty. */
+/* What is compressed is unpacked into @room, and *in is that then. ERR_LIMIT: it is more than @limits take;
+ * ERR_INVALID: it is empty. */
 int profile_unpack(struct bytes *in, const struct profile_limits *limits, struct buf *room, struct err *err);

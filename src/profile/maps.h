@@ -15,7 +15,8 @@ struct profile_maps {
 	PROFILE_TABLE(struct profile_maps_part) list; /* by address */
 };
 
-/* What can be executed becomes mappings of @p; lines of another form are passed over. No memory left is seen by profile_build_end(). */
+/* What can be executed becomes mappings of @p; lines of another form are passed over. No memory left is seen
+ * by profile_build_end(). */
 void profile_maps_read(struct profile_maps *m, struct profile *p, struct str text);
 void profile_maps_done(struct profile_maps *m);
 /* PROFILE_NONE: nothing is there. */

@@ -2,15 +2,17 @@
 /*
  * Naming what a profile has only addresses of.
  *
- * What is named stays as it is; a location whose names come without files (perf's) is looked up too, and keeps its name if nothing more is
- * known. Who asks says how: a module (what has one build ID, or one path) is begun, then its addresses are asked for in rising order.
+ * What is named stays as it is; a location whose names come without files (perf's) is looked up too, and
+ * keeps its name if nothing more is known. Who asks says how: a module (what has one build ID, or one path)
+ * is begun, then its addresses are asked for in rising order.
  */
 #pragma once
 
 #include "profile/profile.h"
 #include "symbolize/symbolize.h"
 
-/* A frame in the texts that profiles have: names demangled as is wanted, whole paths. One who asks keeps them until the end. */
+/* A frame in the texts that profiles have: names demangled as is wanted, whole paths. One who asks keeps them
+ * until the end. */
 struct profile_frame {
 	struct str name, system_name, file; /* good until profile_frames_free() */
 	int64_t line, column, start_line;
@@ -25,17 +27,19 @@ size_t profile_frames_size(const struct profile_frames *x); /* bytes that are ke
 bool profile_is_no_file(struct str file);
 
 struct profile_module {
-	struct str file;                     /* as the profile has it; empty: not known */
-	struct build_id id;                  /* size 0: not known */
+	struct str file;                      /* as the profile has it; empty: not known */
+	struct build_id id;                   /* size 0: not known */
 	const struct symbolize_mapping *maps; /* all of it */
 	size_t n_maps;
 };
 
 struct profile_namer {
-	/* SYMBOLIZE_FOUND: addresses will be asked for, then end() is called. *ret_why: more about a reason, or NULL; good until the next call. */
+	/* SYMBOLIZE_FOUND: addresses will be asked for, then end() is called. *ret_why: more about a reason,
+	 * or NULL; good until the next call. */
 	enum symbolize_reason (*begin)(void *arg, const struct profile_module *m, const char **ret_why);
 	/* A run-time address; @ret is good until the next call. */
-	enum symbolize_reason (*ask)(void *arg, const struct profile_module *m, uint64_t addr, struct symtab_frames *ret);
+	enum symbolize_reason (*ask)(void *arg, const struct profile_module *m, uint64_t addr,
+				     struct symtab_frames *ret);
 	void (*end)(void *arg);
 	/* NULL, or: @n_done of @n_all locations were looked at. Non-zero stops: ERR_CANCELLED. */
 	int (*progress)(void *arg, uint32_t n_done, uint32_t n_all);
@@ -46,12 +50,13 @@ struct profile_namer {
 /* What came of one module. */
 struct profile_named {
 	struct str file, build_id;
-	uint32_t n_named;   /* locations that were named already */
-	uint32_t n_new;     /* that are named now, or better */
-	uint32_t n_unnamed; /* that are not */
+	uint32_t n_named;             /* locations that were named already */
+	uint32_t n_new;               /* that are named now, or better */
+	uint32_t n_unnamed;           /* that are not */
 	enum symbolize_reason reason; /* why not: of the module, or of the first address */
 	char why[200];
 };
 
 /* @ret_list, on the heap: the modules, those with the most unnamed locations first. */
-int profile_name(struct profile *p, const struct profile_namer *n, struct profile_named **ret_list, size_t *ret_n, struct err *err);
+int profile_name(struct profile *p, const struct profile_namer *n, struct profile_named **ret_list,
+		 size_t *ret_n, struct err *err);

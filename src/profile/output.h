@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tree of calls for other programs and for people. Names come from anywhere: each format gets them escaped as it needs it, and what is
- * no UTF-8 is replaced.
+ * A tree of calls for other programs and for people. Names come from anywhere: each format gets them escaped
+ * as it needs it, and what is no UTF-8 is replaced.
  */
 #pragma once
 
@@ -11,16 +11,19 @@ struct profile_output {
 	const char *title; /* NULL: the type's name */
 	unsigned rows;     /* of profile_write_top(); 0: all */
 	bool by_cum;       /* its order */
-	double min_share;  /* SVG and HTML: what is less than this part of all is left out; 0: the usual, 1/100000 */
+	double min_share;  /* SVG and HTML: what is less than this part of all is left out; 0: the usual,
+			      1/100000 */
 };
 
-/* "main;f;g 12" a line, for flamegraph.pl and many others. ';' and line ends within names become ':' and blanks. */
+/* "main;f;g 12" a line, for flamegraph.pl and many others. ';' and line ends within names become ':' and
+ * blanks. */
 void profile_write_folded(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
 /* https://www.speedscope.app's file format. */
 void profile_write_speedscope(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
 /* A table for people. */
 void profile_write_top(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
-/* A flame graph: an image that can be searched and zoomed in a browser, and a page that can do more. Both need nothing else. */
+/* A flame graph: an image that can be searched and zoomed in a browser, and a page that can do more. Both
+ * need nothing else. */
 void profile_write_svg(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
 void profile_write_html(const struct profile_tree *t, const struct profile_output *o, struct buf *out);
 

@@ -33,8 +33,9 @@ void perf_maps_add(struct perf_maps *m, uint32_t pid, bool kernel, const struct 
 /* The new process has the maps of its parent. */
 void perf_maps_fork(struct perf_maps *m, uint32_t child, uint32_t parent);
 /*
- * The mapping of @p in which *addr is. With call chains perf prints places in files in place of addresses, unless they are the kernel's; these
- * become addresses again where it is known where @file (a string of @p) was mapped. PROFILE_NONE: it is not known. -1: that took
- * longer than anybody can want to wait, ERR_LIMIT.
+ * The mapping of @p in which *addr is. With call chains perf prints places in files in place of addresses,
+ * unless they are the kernel's; these become addresses again where it is known where @file (a string of @p)
+ * was mapped. PROFILE_NONE: it is not known. -1: that took longer than anybody can want to wait, ERR_LIMIT.
  */
-int perf_maps_find(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t *addr, uint32_t *ret, struct err *err);
+int perf_maps_find(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t *addr, uint32_t *ret,
+		   struct err *err);

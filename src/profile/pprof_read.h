@@ -53,9 +53,11 @@ int pprof_err_kind(const struct field *f, struct err *err);
 /* What is kept of a reference to a string; whether it is there is seen when all strings were read. */
 uint32_t pprof_string(struct pprof_reader *r, uint64_t v);
 /*
- * The numbers of a message's fields 1 to @n: of each the last, into ret[its number], else 0. Those of the bits in @strings refer to strings.
+ * The numbers of a message's fields 1 to @n: of each the last, into ret[its number], else 0. Those of the
+ * bits in @strings refer to strings.
  */
-int pprof_numbers(struct pprof_reader *r, struct bytes b, uint32_t n, uint32_t strings, uint64_t *ret, struct err *err);
+int pprof_numbers(struct pprof_reader *r, struct bytes b, uint32_t n, uint32_t strings, uint64_t *ret,
+		  struct err *err);
 
 /* ---- numbers of entries ---- */
 

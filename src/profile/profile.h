@@ -2,10 +2,11 @@
 /*
  * profile: what was sampled, in one form, whatever it was read from and whatever it is written to.
  *
- * The form is that of pprof's profile.proto in columns: tables of strings, functions, mappings, locations, and samples that are a
- * stack, a set of labels and one value for each sample type. Two things are shared that profile.proto repeats: stacks are a trie,
- * each a location and the stack of its callers, and sets of labels are kept once. A caller's stack always has a smaller number
- * than its callee's, so whatever goes over a tree of calls is one loop over an array, up or down, without recursion.
+ * The form is that of pprof's profile.proto in columns: tables of strings, functions, mappings, locations,
+ * and samples that are a stack, a set of labels and one value for each sample type. Two things are shared
+ * that profile.proto repeats: stacks are a trie, each a location and the stack of its callers, and sets of
+ * labels are kept once. A caller's stack always has a smaller number than its callee's, so whatever goes over
+ * a tree of calls is one loop over an array, up or down, without recursion.
  *
  * profile.h  the form; pprof in and out; building, merging, comparing
  * input.h    other formats in
@@ -125,7 +126,8 @@ static inline int64_t profile_value(const struct profile *p, uint32_t sample, ui
 	return p->values[(size_t)sample * p->types.n + type];
 }
 
-/* The type of this name, "cpu"; empty: the profile's own default, else its last one. PROFILE_NONE: there is none. */
+/* The type of this name, "cpu"; empty: the profile's own default, else its last one. PROFILE_NONE: there is
+ * none. */
 uint32_t profile_type_find(const struct profile *p, struct str name);
 /* The sum of a type's values. */
 int64_t profile_total(const struct profile *p, uint32_t type);
@@ -135,10 +137,11 @@ int64_t profile_total(const struct profile *p, uint32_t type);
 /* The first bytes look like it: gzip, or a message of profile.proto. */
 bool profile_is_pprof(struct bytes head);
 /*
- * All of profile.proto, compressed (by gzip, zstd, xz or bzip2) or not. Fields that it does not have are passed over. What refers to
- * something that is not there is ERR_INVALID.
+ * All of profile.proto, compressed (by gzip, zstd, xz or bzip2) or not. Fields that it does not have are
+ * passed over. What refers to something that is not there is ERR_INVALID.
  */
-int profile_read_pprof(struct bytes in, const struct profile_limits *limits, struct profile **ret, struct err *err);
+int profile_read_pprof(struct bytes in, const struct profile_limits *limits, struct profile **ret,
+		       struct err *err);
 /* Numbers of mappings, functions and locations are their places, from 1. */
 int profile_write_pprof(const struct profile *p, bool gzip, struct buf *out, struct err *err);
 
@@ -148,17 +151,21 @@ bool profile_same(const struct profile *a, const struct profile *b, char *what);
 /* ---- building ---- */
 
 /*
- * Each of these finds what is equal, or adds it, and returns its number; stacks and labels too. They fail only by the limit of
- * memory, which is kept in the profile: the number is then one that can be used, and profile_build_end() fails.
+ * Each of these finds what is equal, or adds it, and returns its number; stacks and labels too. They fail
+ * only by the limit of memory, which is kept in the profile: the number is then one that can be used, and
+ * profile_build_end() fails.
  */
 uint32_t profile_add_string(struct profile *p, struct str s); /* copied */
 uint32_t profile_add_function(struct profile *p, const struct profile_function *f);
 uint32_t profile_add_mapping(struct profile *p, const struct profile_mapping *m);
 /* l->first_line and n_lines are set here. */
-uint32_t profile_add_location(struct profile *p, const struct profile_location *l, const struct profile_line *lines, uint32_t n);
+uint32_t profile_add_location(struct profile *p, const struct profile_location *l,
+			      const struct profile_line *lines, uint32_t n);
 uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t location);
-uint32_t profile_add_labels(struct profile *p, const struct profile_label *labels, uint32_t n); /* order counts */
-/* Values are added to those of the sample with the same stack and labels, if there is one. Sums stop at the ends of int64_t. */
+uint32_t profile_add_labels(struct profile *p, const struct profile_label *labels,
+			    uint32_t n); /* order counts */
+/* Values are added to those of the sample with the same stack and labels, if there is one. Sums stop at the
+ * ends of int64_t. */
 void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, const int64_t *values);
 void profile_add_type(struct profile *p, struct str type, struct str unit); /* before the first sample */
 int profile_build_end(struct profile *p, struct err *err);
@@ -166,11 +173,13 @@ int profile_build_end(struct profile *p, struct err *err);
 /* ---- merging ---- */
 
 /*
- * Add all samples of @from, times @scale, to @to. What is equal becomes one: mappings by build ID (else file), size and offset,
- * wherever they lay in memory; locations, functions, stacks, labels. Sample types and the period's must be the same (ERR_INVALID);
- * those of an empty @to become those of @from. Of times the earliest stays, durations add up, of periods the largest.
+ * Add all samples of @from, times @scale, to @to. What is equal becomes one: mappings by build ID (else
+ * file), size and offset, wherever they lay in memory; locations, functions, stacks, labels. Sample types and
+ * the period's must be the same (ERR_INVALID); those of an empty @to become those of @from. Of times the
+ * earliest stays, durations add up, of periods the largest.
  *
- * profile_merge_end() takes samples away that are all zeros; until then @to is not complete. Labels of a sample are sorted by key.
+ * profile_merge_end() takes samples away that are all zeros; until then @to is not complete. Labels of a
+ * sample are sorted by key.
  */
 int profile_merge(struct profile *to, const struct profile *from, double scale, struct err *err);
 int profile_merge_end(struct profile *to, struct err *err);
@@ -178,5 +187,5 @@ int profile_merge_end(struct profile *to, struct err *err);
 /*
  * @profile minus @base. @normalise: @base is scaled so that its sums, type by type, are those of @profile.
  */
-int profile_diff(const struct profile *profile, const struct profile *base, bool normalise, struct profile **ret,
-		 struct err *err);
+int profile_diff(const struct profile *profile, const struct profile *base, bool normalise,
+		 struct profile **ret, struct err *err);

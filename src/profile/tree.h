@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree of calls of one profile, of many, or of two that are compared: what flame graphs, tables of functions, callers and
- * callees are made of.
+ * The tree of calls of one profile, of many, or of two that are compared: what flame graphs, tables of
+ * functions, callers and callees are made of.
  *
- * A frame is what the view groups by: a function, a file, a binary, a line, an address. A node is a frame below its callers' node;
- * node 0 is the root, and callers have smaller numbers. Profiles are added to a tree one after the other, each to a column: 0, or 1
- * for the base of a comparison. To add one takes a step a stack of its trie, not one a frame of every sample.
+ * A frame is what the view groups by: a function, a file, a binary, a line, an address. A node is a frame
+ * below its callers' node; node 0 is the root, and callers have smaller numbers. Profiles are added to a tree
+ * one after the other, each to a column: 0, or 1 for the base of a comparison. To add one takes a step a
+ * stack of its trie, not one a frame of every sample.
  */
 #pragma once
 
@@ -18,38 +19,42 @@ enum profile_group {
 	PROFILE_BY_LINE,    /* function, file and line */
 	PROFILE_BY_ADDRESS, /* binary and address in its file */
 };
-bool profile_group_parse(struct str s, enum profile_group *ret); /* "function", "file", "binary", "line", "address" */
+bool profile_group_parse(struct str s,
+			 enum profile_group *ret); /* "function", "file", "binary", "line", "address" */
 
-/* What is looked at. Zeroed is all, by function. The patterns are POSIX extended (base/pattern.h), found anywhere in a frame's function, file or binary. */
+/* What is looked at. Zeroed is all, by function. The patterns are POSIX extended (base/pattern.h), found
+ * anywhere in a frame's function, file or binary. */
 struct profile_view {
 	enum profile_group by;
-	const char *label;   /* the values of this label are the outermost frames */
-	const char *focus;   /* only samples with a frame that matches */
-	const char *ignore;  /* no samples with a frame that matches */
-	const char *hide;    /* these frames are left out, their callees stay */
-	const char *show;    /* all others are left out */
-	bool invert;         /* callees are roots */
-	bool no_inlines;     /* only the functions that are there by themselves */
+	const char *label;  /* the values of this label are the outermost frames */
+	const char *focus;  /* only samples with a frame that matches */
+	const char *ignore; /* no samples with a frame that matches */
+	const char *hide;   /* these frames are left out, their callees stay */
+	const char *show;   /* all others are left out */
+	bool invert;        /* callees are roots */
+	bool no_inlines;    /* only the functions that are there by themselves */
 };
 
 enum { PROFILE_COLUMNS = 2 };
 
 struct profile_tree;
 
-int profile_tree_new(const struct profile_view *view, const struct profile_limits *limits, struct profile_tree **ret,
-		     struct err *err); /* ERR_INVALID: a pattern */
-void profile_tree_free(struct profile_tree *t); /* takes NULL */
+int profile_tree_new(const struct profile_view *view, const struct profile_limits *limits,
+		     struct profile_tree **ret, struct err *err); /* ERR_INVALID: a pattern */
+void profile_tree_free(struct profile_tree *t);                   /* takes NULL */
 void profile_tree_freep(struct profile_tree **t);
 
-/* Values of @type, times @scale, to @column. The first one's type and unit are the tree's; a later one's unit has to be the same. */
-int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t type, unsigned column, double scale,
-		     struct err *err);
+/* Values of @type, times @scale, to @column. The first one's type and unit are the tree's; a later one's unit
+ * has to be the same. */
+int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t type, unsigned column,
+		     double scale, struct err *err);
 /*
- * The same of samples that lie elsewhere: @n stacks of @p (they may come again and again) and a value for each. How profiles that share
- * one @p, each a list of stacks and values, are added: the steps over @p's trie are made once for all.
+ * The same of samples that lie elsewhere: @n stacks of @p (they may come again and again) and a value for
+ * each. How profiles that share one @p, each a list of stacks and values, are added: the steps over @p's trie
+ * are made once for all.
  */
-int profile_tree_add_stacks(struct profile_tree *t, const struct profile *p, const uint32_t *stacks, const int64_t *values,
-			    size_t n, unsigned column, struct err *err);
+int profile_tree_add_stacks(struct profile_tree *t, const struct profile *p, const uint32_t *stacks,
+			    const int64_t *values, size_t n, unsigned column, struct err *err);
 /* Sums and children; nothing can be added after this. */
 int profile_tree_end(struct profile_tree *t, struct err *err);
 
@@ -59,11 +64,13 @@ struct profile_frame {
 	struct str name;         /* what is shown */
 	struct str file, binary; /* empty: not known, or of many */
 	int64_t line;            /* of the function, or in the file; 0: not known */
-	/* Nothing but where it is: no name is known, or addresses are what the view is by. Then there is neither file nor line. */
+	/* Nothing but where it is: no name is known, or addresses are what the view is by. Then there is
+	 * neither file nor line. */
 	bool is_address;
 	struct str build_id;
-	uint64_t address;        /* in the file */
-	/* Equal texts have equal numbers, below profile_tree_n_strings(); 0 is the empty one. For who writes each once. */
+	uint64_t address; /* in the file */
+	/* Equal texts have equal numbers, below profile_tree_n_strings(); 0 is the empty one. For who writes
+	 * each once. */
 	uint32_t name_string, file_string, binary_string, build_id_string;
 };
 struct profile_node {
@@ -83,8 +90,8 @@ struct str profile_tree_unit(const struct profile_tree *t);
 bool profile_tree_compares(const struct profile_tree *t); /* something was added to column 1 */
 
 /*
- * Over all nodes, callers first, the children of each in their order: enter() going down, leave() (may be NULL) going up. Non-zero from enter()
- * leaves out what is below.
+ * Over all nodes, callers first, the children of each in their order: enter() going down, leave() (may be
+ * NULL) going up. Non-zero from enter() leaves out what is below.
  */
 struct profile_walk {
 	int (*enter)(void *arg, uint32_t node, unsigned depth);

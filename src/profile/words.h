@@ -13,7 +13,7 @@ bool words_hex(struct str s, uint64_t *ret);
 /* All of @s, decimal, with or without a minus. */
 bool words_int(struct str s, int64_t *ret);
 /*
- * The beginning of *s after @form, in which 'n' is a number (into *v, which goes on), and all else is itself; blanks may be before each. It is
- * taken off only if all of it is there.
+ * The beginning of *s after @form, in which 'n' is a number (into *v, which goes on), and all else is itself;
+ * blanks may be before each. It is taken off only if all of it is there.
  */
 bool words_scan(struct str *s, const char *form, int64_t *v);

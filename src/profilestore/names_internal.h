@@ -24,7 +24,7 @@ struct tracked {
 	uint32_t reason, n_tries;
 	int64_t last_try_ms, next_try_ms;
 	bool unsaved;          /* named_by and table are not on disk yet */
-	uint32_t n_wakes;              /* since the store was opened */
+	uint32_t n_wakes;      /* since the store was opened */
 	uint32_t n_bare_named; /* of its bare locations, have a name all the same */
 	uint32_t seen;         /* the location, + 1, up to which `wanted` was filled */
 	uint32_t *wanted;      /* locations; those before `first` were looked up */

@@ -2,14 +2,17 @@
 /*
  * profilestore: the profiles that came in, kept, and asked for again.
  *
- * A profile is taken apart at the door. What its stacks are made of (strings, functions, mappings, locations, stacks as a trie) is interned
- * once for all profiles: the *metadata store*, in SQLite through `db`, and in memory. What is left is, for each *series* (a profile
- * type and a set of labels), a row with a time and a list of stacks and values. A mapping is a binary here, known by its build ID, and
- * an address is that of the ELF file, so that the same code is the same location whichever process ran it.
+ * A profile is taken apart at the door. What its stacks are made of (strings, functions, mappings, locations,
+ * stacks as a trie) is interned once for all profiles: the *metadata store*, in SQLite through `db`, and in
+ * memory. What is left is, for each *series* (a profile type and a set of labels), a row with a time and a
+ * list of stacks and values. A mapping is a binary here, known by its build ID, and an address is that of the
+ * ELF file, so that the same code is the same location whichever process ran it.
  *
- * To merge profiles is to add up values by stack in one array; whole hours of a series are added up beforehand (*rollups*).
+ * To merge profiles is to add up values by stack in one array; whole hours of a series are added up
+ * beforehand (*rollups*).
  *
- * A location has names from the profile it came with, or gets them later (`naming`): that changes the location, and so every profile.
+ * A location has names from the profile it came with, or gets them later (`naming`): that changes the
+ * location, and so every profile.
  *
  *   profilestore.h  opening, taking in, asking
  *   selector.h      the language of selectors
@@ -25,12 +28,12 @@
 struct profilestore;
 
 struct profilestore_options {
-	const char *dir;             /* is made; "profiles.db" and what else is needed */
-	int64_t max_age_ms;          /* profiles are kept for so long. 0: for ever */
-	uint64_t max_size;           /* bytes of profiles; the oldest go first. 0: no limit */
-	uint32_t max_series;         /* 0: 100 000 */
-	uint64_t max_metadata;       /* bytes of memory of what is interned; more is ERR_LIMIT. 0: 1 GiB */
-	int64_t (*now_ms)(void);     /* wall clock; NULL: the real one. For tests */
+	const char *dir;         /* is made; "profiles.db" and what else is needed */
+	int64_t max_age_ms;      /* profiles are kept for so long. 0: for ever */
+	uint64_t max_size;       /* bytes of profiles; the oldest go first. 0: no limit */
+	uint32_t max_series;     /* 0: 100 000 */
+	uint64_t max_metadata;   /* bytes of memory of what is interned; more is ERR_LIMIT. 0: 1 GiB */
+	int64_t (*now_ms)(void); /* wall clock; NULL: the real one. For tests */
 };
 int profilestore_open(const struct profilestore_options *o, struct profilestore **ret, struct err *err);
 /* What was given to profilestore_add() is done before. Takes NULL. */
@@ -38,11 +41,12 @@ void profilestore_close(struct profilestore *s);
 
 /* ---- taking in ---- */
 
-#define PROFILESTORE_MAX_LABELS       64u
-#define PROFILESTORE_MAX_LABEL_NAME   256u  /* [a-zA-Z_][a-zA-Z0-9_.]* */
-#define PROFILESTORE_MAX_LABEL_VALUE  4096u /* UTF-8 without control characters */
-#define PROFILESTORE_MAX_LABEL_SETS   1000u /* of the samples of one profile */
-#define PROFILESTORE_MAX_AHEAD_MS     (10 * 60 * 1000) /* a profile from later than this from now is ERR_INVALID */
+#define PROFILESTORE_MAX_LABELS      64u
+#define PROFILESTORE_MAX_LABEL_NAME  256u  /* [a-zA-Z_][a-zA-Z0-9_.]* */
+#define PROFILESTORE_MAX_LABEL_VALUE 4096u /* UTF-8 without control characters */
+#define PROFILESTORE_MAX_LABEL_SETS  1000u /* of the samples of one profile */
+#define PROFILESTORE_MAX_AHEAD_MS \
+	(10 * 60 * 1000) /* a profile from later than this from now is ERR_INVALID */
 
 struct profilestore_label {
 	struct str name, value;
@@ -51,22 +55,27 @@ struct profilestore_label {
 struct profilestore_receipt {
 	uint32_t n_profiles; /* one a sample type and set of labels; those without any value are not kept */
 	uint64_t n_samples;
-	bool duplicate; /* the same profile is there already: nothing was added, and all is well */
+	bool duplicate;   /* the same profile is there already: nothing was added, and all is well */
 	int64_t first_id; /* of its profiles; 0: none */
 };
 
 /*
- * Take in @p with @labels. Its types become series "NAME:TYPE:UNIT:PERIODTYPE:PERIODUNIT[:delta]" (":delta": it has a duration); NAME is the
- * label __name__, or "profile". Labels of its samples that are text become labels too ("exported_" before them where there is one of the
- * same name), numbers are left out. Addresses become those of the ELF file as far as the mapping tells (see mapping_offset in names.h).
+ * Take in @p with @labels. Its types become series "NAME:TYPE:UNIT:PERIODTYPE:PERIODUNIT[:delta]" (":delta":
+ * it has a duration); NAME is the label __name__, or "profile". Labels of its samples that are text become
+ * labels too ("exported_" before them where there is one of the same name), numbers are left out. Addresses
+ * become those of the ELF file as far as the mapping tells (see mapping_offset in names.h).
  *
- * Labels that are no labels, a time that is far ahead: ERR_INVALID; too many: ERR_LIMIT; both at once. Else 0, and @done is called once, from
- * another thread: err NULL says that it is on disk. @p must stay until then; it is not changed.
+ * Labels that are no labels, a time that is far ahead: ERR_INVALID; too many: ERR_LIMIT; both at once. Else
+ * 0, and @done is called once, from another thread: err NULL says that it is on disk. @p must stay until
+ * then; it is not changed.
  */
-int profilestore_add(struct profilestore *s, const struct profile *p, const struct profilestore_label *labels, size_t n_labels,
-		     void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err), void *arg, struct err *err);
+int profilestore_add(struct profilestore *s, const struct profile *p, const struct profilestore_label *labels,
+		     size_t n_labels,
+		     void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err),
+		     void *arg, struct err *err);
 /* The same, waiting for it. */
-int profilestore_add_wait(struct profilestore *s, const struct profile *p, const struct profilestore_label *labels, size_t n_labels,
+int profilestore_add_wait(struct profilestore *s, const struct profile *p,
+			  const struct profilestore_label *labels, size_t n_labels,
 			  struct profilestore_receipt *ret, struct err *err);
 
 /* ---- asking ---- */
@@ -75,7 +84,7 @@ int profilestore_add_wait(struct profilestore *s, const struct profile *p, const
 struct profilestore_range {
 	const struct selector *sel; /* of a type; NULL is all types where that makes sense */
 	int64_t from_ms, to_ms;
-	int64_t profile_id;         /* not 0: this one profile, whatever the others say */
+	int64_t profile_id; /* not 0: this one profile, whatever the others say */
 };
 
 /* Lists are on the heap in one piece: free() them. Sorted, without repetition. */
@@ -83,8 +92,10 @@ struct profilestore_list {
 	size_t n;
 	struct str *v;
 };
-int profilestore_types(struct profilestore *s, const struct profilestore_range *r, struct profilestore_list **ret, struct err *err);
-int profilestore_label_names(struct profilestore *s, const struct profilestore_range *r, struct profilestore_list **ret, struct err *err);
+int profilestore_types(struct profilestore *s, const struct profilestore_range *r,
+		       struct profilestore_list **ret, struct err *err);
+int profilestore_label_names(struct profilestore *s, const struct profilestore_range *r,
+			     struct profilestore_list **ret, struct err *err);
 int profilestore_label_values(struct profilestore *s, const struct profilestore_range *r, struct str name,
 			      struct profilestore_list **ret, struct err *err);
 
@@ -93,8 +104,8 @@ struct profilestore_series_options {
 	int64_t step_ms;      /* of a point; 0: so that there are about 200 */
 	const struct str *by; /* names of labels */
 	size_t n_by;
-	bool one;             /* all in one */
-	uint32_t limit;       /* series, the largest first; 0: 100 */
+	bool one;       /* all in one */
+	uint32_t limit; /* series, the largest first; 0: 100 */
 };
 struct profilestore_series {
 	const struct profilestore_label *labels;
@@ -108,8 +119,9 @@ struct profilestore_series_list {
 	size_t n_points, n, n_left_out;
 	struct profilestore_series *v;
 };
-int profilestore_series(struct profilestore *s, const struct profilestore_range *r, const struct profilestore_series_options *o,
-			struct profilestore_series_list **ret, struct err *err);
+int profilestore_series(struct profilestore *s, const struct profilestore_range *r,
+			const struct profilestore_series_options *o, struct profilestore_series_list **ret,
+			struct err *err);
 
 /* Profiles one by one, the latest first. */
 struct profilestore_entry {
@@ -126,26 +138,30 @@ int profilestore_profiles(struct profilestore *s, const struct profilestore_rang
 			  struct profilestore_entries **ret, struct err *err);
 
 /*
- * All profiles of the range in one, with one sample type; its samples have the label @label (empty: none) if their series has it. What
- * names there are by now is in it, nothing is waited for. Nothing there: an empty profile. It belongs to who asks. More than @limits take: ERR_LIMIT.
+ * All profiles of the range in one, with one sample type; its samples have the label @label (empty: none) if
+ * their series has it. What names there are by now is in it, nothing is waited for. Nothing there: an empty
+ * profile. It belongs to who asks. More than @limits take: ERR_LIMIT.
  */
 struct profilestore_merged {
 	struct profile *profile; /* profile_free() it */
 	uint64_t n_profiles, n_samples;
-	uint64_t n_pending;      /* locations of it that may get names yet */
+	uint64_t n_pending; /* locations of it that may get names yet */
 };
-int profilestore_merge(struct profilestore *s, const struct profilestore_range *r, struct str label, const struct profile_limits *limits,
-		       int64_t deadline_mono_ms, struct profilestore_merged *ret, struct err *err);
+int profilestore_merge(struct profilestore *s, const struct profilestore_range *r, struct str label,
+		       const struct profile_limits *limits, int64_t deadline_mono_ms,
+		       struct profilestore_merged *ret, struct err *err);
 
 /* ---- housekeeping ---- */
 
-/* One step of compaction, rollups and retention; *ret_more: there is more to do. For a thread of low priority. */
+/* One step of compaction, rollups and retention; *ret_more: there is more to do. For a thread of low
+ * priority. */
 int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err);
 
 struct profilestore_stats {
-	uint64_t n_profiles, n_samples, n_series, n_locations, n_unnamed, n_stacks, n_functions, n_strings, n_binaries;
-	uint64_t data_size;     /* bytes on disk */
-	uint64_t metadata_size; /* bytes of memory */
+	uint64_t n_profiles, n_samples, n_series, n_locations, n_unnamed, n_stacks, n_functions, n_strings,
+		n_binaries;
+	uint64_t data_size;                                   /* bytes on disk */
+	uint64_t metadata_size;                               /* bytes of memory */
 	uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */
 	int64_t oldest_ms, latest_ms;
 };

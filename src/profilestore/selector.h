@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selectors: which series are meant. The syntax is that of PromQL's instant vector selectors on a profile type:
+ * Selectors: which series are meant. The syntax is that of PromQL's instant vector selectors on a profile
+ * type:
  *
  *	profile:cpu:nanoseconds:cpu:nanoseconds:delta{service="web", host=~"a.*", job!="x", unit!~"y|z"}
  *
- * The type may be left out, the braces too. Strings are in "", '' or ``, with Go's escapes in the first two. Regular expressions are POSIX extended and match
- * the whole value; a label that is not there has the empty value. No recursion, and nothing is looked at twice: safe on any text.
+ * The type may be left out, the braces too. Strings are in "", '' or ``, with Go's escapes in the first two.
+ *Regular expressions are POSIX extended and match the whole value; a label that is not there has the empty
+ * value. No recursion, and nothing is looked at twice: safe on any text.
  */
 #pragma once
 
@@ -25,4 +27,5 @@ struct str selector_type(const struct selector *s); /* empty: any */
 
 struct profilestore_label;
 /* @labels sorted by name. */
-bool selector_matches(const struct selector *s, struct str type, const struct profilestore_label *labels, size_t n);
+bool selector_matches(const struct selector *s, struct str type, const struct profilestore_label *labels,
+		      size_t n);

@@ -45,16 +45,18 @@ struct conns {
 	pthread_mutex_t lock;
 	struct conn *free; /* under the lock */
 };
-int conns_init(struct conns *c, const char *path, struct err *err); /* opens a first one: is it there, and sound? */
-void conns_done(struct conns *c);                                  /* all must be back */
+int conns_init(struct conns *c, const char *path,
+	       struct err *err);  /* opens a first one: is it there, and sound? */
+void conns_done(struct conns *c); /* all must be back */
 int conn_take(struct conns *c, struct conn **ret, struct err *err);
 void conn_give(struct conns *c, struct conn *conn);
 
 /* ---- known.c ---- */
 
 struct known;
-struct known *known_new(const char *index_path, struct index *watch); /* @watch: borrowed, and only its mark is taken */
-void known_free(struct known *k);                                    /* takes NULL */
+struct known *known_new(const char *index_path,
+			struct index *watch); /* @watch: borrowed, and only its mark is taken */
+void known_free(struct known *k);             /* takes NULL */
 /* true: it is certain that no file in the index has it. false: ask the index. */
 bool known_lacks(struct known *k, const struct build_id *id);
 /* Tests: do now what the thread does, if the index has changed. */
@@ -65,12 +67,13 @@ int known_refresh(struct known *k, struct err *err);
 struct resolver_index {
 	struct resolver resolver;
 	/* fixed */
-	char *points_dir; /* may be NULL */
+	char *points_dir;  /* may be NULL */
 	struct scan *scan; /* may be NULL */
-	int (*want)(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags, void (*wake)(void *arg),
-		    void *arg, struct err *err); /* scan_want(), but in tests */
-	int (*partial)(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags, struct pkg_map **ret_map,
-		       uint32_t *ret_number, struct buf *ret_points, struct err *err); /* scan_partial() */
+	int (*want)(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
+		    void (*wake)(void *arg), void *arg, struct err *err); /* scan_want(), but in tests */
+	int (*partial)(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
+		       struct pkg_map **ret_map, uint32_t *ret_number, struct buf *ret_points,
+		       struct err *err); /* scan_partial() */
 	struct pool *helpers;
 	bool source_any;
 	bool in_memory;
@@ -108,7 +111,8 @@ struct work {
  */
 enum { NOT_THIS = 100, LATER = 101 };
 
-/* It is here, and cannot be read: noted as a step, and as the failure if nothing else is found. Returns NOT_THIS. */
+/* It is here, and cannot be read: noted as a step, and as the failure if nothing else is found. Returns
+ * NOT_THIS. */
 int work_failed(struct work *w, struct str place, const struct err *why);
 #define work_said(w, place, ...) resolve_why_add((w)->why, (w)->a, (place), __VA_ARGS__)
 
@@ -124,8 +128,8 @@ struct held {
 void held_release(struct held *h); /* and zero it */
 
 /*
- * @inner (taken) with what must live as long (taken). The first HELD_HEAD bytes are kept once they were asked for: a decoder that has
- * looked at the head of a member need not start again for its beginning.
+ * @inner (taken) with what must live as long (taken). The first HELD_HEAD bytes are kept once they were asked
+ * for: a decoder that has looked at the head of a member need not start again for its beginning.
  */
 struct source *held_new(struct source *inner, struct held *held);
 /* The head, read now if it was not yet; shorter where the source is. Good until close. */
@@ -135,17 +139,18 @@ int held_head(struct source *s, struct bytes *ret, struct err *err);
 
 struct mapped {
 	struct pkg_map *map;
-	struct bytes points;   /* empty: none */
-	struct mapping file;   /* that they are in, */
-	struct buf heap;       /* or the memory */
-	uint64_t cache_id;     /* of its decoded payload */
-	bool points_lost;      /* the index knows of some, but they are not there */
+	struct bytes points; /* empty: none */
+	struct mapping file; /* that they are in, */
+	struct buf heap;     /* or the memory */
+	uint64_t cache_id;   /* of its decoded payload */
+	bool points_lost;    /* the index knows of some, but they are not there */
 };
 struct lru *mapped_lru(size_t max_weight);
 /* The map of @f; good until *ret_held is released. NOT_THIS (told): it has gone, or cannot be read. */
 int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct held *ret_held);
 /* The same from parts, both taken; nobody else gets it. */
-struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct buf *points, struct held *ret_held);
+struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct buf *points,
+			 struct held *ret_held);
 /* The resume points of @f, if they are there and as long as the index says. */
 bool mapped_points(struct work *w, const struct index_file *f, struct mapping *ret);
 
@@ -164,20 +169,25 @@ uint64_t content_tag(const struct index_file *f, uint32_t member);
 
 /* 0, NOT_THIS (told), LATER. */
 int candidate_open(struct work *w, const struct index_hit *h, struct resolve_answer *ret);
-/* Of one whose package was not looked into: out of the pass that runs now, if it is one of @flags (ELF_IS_*). 0, NOT_THIS (told), LATER. */
-int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t flags, struct resolve_answer *ret);
+/* Of one whose package was not looked into: out of the pass that runs now, if it is one of @flags (ELF_IS_*).
+ * 0, NOT_THIS (told), LATER. */
+int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t flags,
+			   struct resolve_answer *ret);
 /*
- * Does the head of this ELF file speak against @id? No magic, or a build ID note within the head that is another: NOT_THIS (told).
+ * Does the head of this ELF file speak against @id? No magic, or a build ID note within the head that is
+ * another: NOT_THIS (told).
  *
- * Where the note is not in the head (relocatable files, some debug files), the package's identity and its map are believed: the
- * section table that leads to it is at the file's end, and to decode all of a large member for it would cost more than the
- * request itself. Whoever reads the section table anyway compares the build ID too.
+ * Where the note is not in the head (relocatable files, some debug files), the package's identity and its map
+ * are believed: the section table that leads to it is at the file's end, and to decode all of a large member
+ * for it would cost more than the request itself. Whoever reads the section table anyway compares the build
+ * ID too.
  */
 int candidate_check_head(struct work *w, const struct build_id *id, const struct resolve_answer *ans);
 /* The same by the whole file. */
-int candidate_check_image(struct work *w, const struct build_id *id, const struct elf_image *img, struct str place);
+int candidate_check_image(struct work *w, const struct build_id *id, const struct elf_image *img,
+			  struct str place);
 struct str answer_place(struct work *w, const struct resolve_answer *ans); /* for a step */
-void answer_drop(struct resolve_answer *ans); /* closes the source */
+void answer_drop(struct resolve_answer *ans);                              /* closes the source */
 
 /* ---- elf_find.c ---- */
 
@@ -188,11 +198,13 @@ enum which {
 	WHICH_DEBUG_ON_DISK, /* files of their own, none of a package */
 };
 /*
- * Go over the ELF files of @id until @visit takes one (0: it has taken over ans->source, or closed it). It returns NOT_THIS for the
- * next one (having told why; the source is closed here), an error ends it. RESOLVE_MISSING, RESOLVE_WAIT, RESOLVE_BUSY as resolve().
+ * Go over the ELF files of @id until @visit takes one (0: it has taken over ans->source, or closed it). It
+ * returns NOT_THIS for the next one (having told why; the source is closed here), an error ends it.
+ * RESOLVE_MISSING, RESOLVE_WAIT, RESOLVE_BUSY as resolve().
  */
 int elf_find(struct work *w, const struct build_id *id, enum which which,
-	     int (*visit)(void *arg, struct work *w, struct resolve_answer *ans, struct err *err), void *arg, struct err *err);
+	     int (*visit)(void *arg, struct work *w, struct resolve_answer *ans, struct err *err), void *arg,
+	     struct err *err);
 
 /* ---- section.c, source.c, names.c ---- */
 
@@ -200,7 +212,8 @@ int section_find(struct work *w, struct resolve_answer *ret, struct err *err);
 int source_find(struct work *w, struct resolve_answer *ret, struct err *err);
 
 struct lru *names_lru(size_t max_weight);
-/* Does the debug file of w->req->id name one of these paths? 0 and *ret; RESOLVE_WAIT, RESOLVE_BUSY, RESOLVE_MISSING. */
+/* Does the debug file of w->req->id name one of these paths? 0 and *ret; RESOLVE_WAIT, RESOLVE_BUSY,
+ * RESOLVE_MISSING. */
 int names_have(struct work *w, const struct str *paths, size_t n_paths, bool *ret, struct err *err);
 
 /* ---- sources_tar.c ---- */
@@ -209,29 +222,31 @@ int names_have(struct work *w, const struct str *paths, size_t n_paths, bool *re
 struct sources_tar;
 struct lru *sources_tar_lru(size_t max_weight);
 /* Of @tar, read through if it is not known by @key yet; give it back with lru_drop(). */
-int sources_tar_get(struct lru *l, struct bytes key, struct source *tar, struct lru_hold **ret, struct err *err);
+int sources_tar_get(struct lru *l, struct bytes key, struct source *tar, struct lru_hold **ret,
+		    struct err *err);
 /* @path without leading slash. */
-bool sources_tar_find(struct lru_hold *held, struct str path, uint64_t *ret_off, uint64_t *ret_size, int64_t *ret_mtime);
+bool sources_tar_find(struct lru_hold *held, struct str path, uint64_t *ret_off, uint64_t *ret_size,
+		      int64_t *ret_mtime);
 
 /* ---- store_metadata.c ---- */
 
 /* As index_metadata(). */
-int store_metadata(struct store *st, struct str key, struct str value, struct str cursor, size_t max, int64_t deadline_mono_ms,
-		   int (*fn)(void *arg, const struct index_metadata *m), void *arg, struct buf *ret_next, bool *ret_complete,
-		   struct err *err);
+int store_metadata(struct store *st, struct str key, struct str value, struct str cursor, size_t max,
+		   int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m), void *arg,
+		   struct buf *ret_next, bool *ret_complete, struct err *err);
 
 /* ---- ticket.c ---- */
 
 /*
- * Whoever may wake cannot be told to forget; but the ticket that it wakes can be torn up. ticket_cancel() is true when @wake was not
- * called and never will be.
+ * Whoever may wake cannot be told to forget; but the ticket that it wakes can be torn up. ticket_cancel() is
+ * true when @wake was not called and never will be.
  */
 struct ticket;
 struct ticket *ticket_new(void (*wake)(void *arg), void *arg);
-void ticket_fire(void *ticket);              /* for the one who wakes: once, and it has the ticket no more */
-bool ticket_cancel(struct ticket *t);        /* for the one who asked: once, and it has the ticket no more */
-void ticket_leave(struct ticket *t);         /* the same without taking it back */
-void ticket_unused(struct ticket *t);        /* nobody was given it */
+void ticket_fire(void *ticket);       /* for the one who wakes: once, and it has the ticket no more */
+bool ticket_cancel(struct ticket *t); /* for the one who asked: once, and it has the ticket no more */
+void ticket_leave(struct ticket *t);  /* the same without taking it back */
+void ticket_unused(struct ticket *t); /* nobody was given it */
 
 /* ---- head.c ---- */
 
@@ -248,13 +263,14 @@ struct remembered {
 	struct arena arena;
 	struct remembered_step {
 		struct str server, said;
-	} *steps;
+	} * steps;
 	size_t n_steps;
 };
 struct lru *remembered_new(void);
 /* NULL: nothing, or it is too old. To be given back by lru_drop(). */
 struct lru_hold *remembered_get(struct lru *l, struct bytes key);
-void remembered_put(struct lru *l, struct bytes key, int64_t until_ms, int outcome, const struct err *err, struct net_fetch *f);
+void remembered_put(struct lru *l, struct bytes key, int64_t until_ms, int outcome, const struct err *err,
+		    struct net_fetch *f);
 
 /* ---- resolve_upstream.c ---- */
 
@@ -262,7 +278,7 @@ struct resolver_upstream {
 	struct resolver resolver;
 	/* fixed */
 	struct resolve_upstream_options opts;
-	struct arena arena; /* of its strings */
+	struct arena arena;   /* of its strings */
 	struct pool *keepers; /* into the store; NULL: none */
 	struct lru *misses;
 	atomic_bool closing;
@@ -294,8 +310,9 @@ struct remote_waiter {
 struct remote {
 	struct resolver_upstream *up;
 	atomic_uint refs;
-	struct bytes key;            /* owned */
-	struct resolve_request what; /* its strings are in the arena, which belongs to the net's thread while that fetches */
+	struct bytes key; /* owned */
+	struct resolve_request
+		what; /* its strings are in the arena, which belongs to the net's thread while that fetches */
 	struct arena arena;
 	pthread_mutex_t lock;
 	/* under the lock */
@@ -315,13 +332,15 @@ struct remote {
 	bool size_known, confirmed; /* the build ID was seen in the first bytes */
 };
 /* As resolve(), for what is not here. */
-int remote_find(struct resolver_upstream *c, const struct resolve_request *req, void (*wake)(void *arg), void *arg, struct arena *a,
-		struct resolve_answer *ret, struct resolve_why *why, struct err *err);
+int remote_find(struct resolver_upstream *c, const struct resolve_request *req, void (*wake)(void *arg),
+		void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
+		struct err *err);
 struct remote *remote_ref(struct remote *m);
 void remote_unref(struct remote *m);
 /* wake is called when the byte at @off is there, or never will be. Under the lock. */
 void remote_await(struct remote *m, uint64_t off, void (*wake)(void *arg), void *arg);
-/* Bytes that may be given out, under the lock: the last one not before all were checked, so that a wrong file is never a whole reply. */
+/* Bytes that may be given out, under the lock: the last one not before all were checked, so that a wrong file
+ * is never a whole reply. */
 uint64_t remote_visible(const struct remote *m);
 /* A source was closed: nobody may want the rest any more. */
 void remote_left(struct remote *m);
@@ -334,4 +353,5 @@ int remote_verify(void *remote, struct err *err);
 /* ---- remote_source.c ---- */
 
 struct source *remote_source_new(struct remote *m); /* under its lock */
-int remote_arrived(struct source *s, uint64_t off, void (*wake)(void *arg), void *arg, uint64_t *ret_have, struct err *err);
+int remote_arrived(struct source *s, uint64_t off, void (*wake)(void *arg), void *arg, uint64_t *ret_have,
+		   struct err *err);

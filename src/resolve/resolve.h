@@ -2,8 +2,10 @@
 /*
  * resolve: build ID (and section or path) -> bytes, or why not.
  *
- * One chain, one answer: the local index (plain files, then packages), the store, other servers. Every answer says where it is from; every miss says, step by step, what was looked at. What is handed out is the thing
- * asked for: an ELF file is opened and its build ID compared; a package that is not the one that was mapped is not read.
+ * One chain, one answer: the local index (plain files, then packages), the store, other servers. Every answer
+ * says where it is from; every miss says, step by step, what was looked at. What is handed out is the thing
+ * asked for: an ELF file is opened and its build ID compared; a package that is not the one that was mapped
+ * is not read.
  *
  * The seam: `struct resolver` with its ops; resolve_mem.c is the one for tests. Safe for many threads.
  */
@@ -23,8 +25,10 @@ struct resolve_request {
 	struct str arg; /* source: the path as asked for, decoded; section: its name */
 	/* For other servers, if it is not here. */
 	const char *not_further; /* not NULL: ask none, for this reason (static) */
-	unsigned n_hops;         /* servers that it came through: one that comes back to us must not wait for itself */
-	struct str forwarded_for, via, user_agent; /* headers to be sent; empty: none, and our own User-Agent */
+	unsigned
+		n_hops; /* servers that it came through: one that comes back to us must not wait for itself */
+	struct str forwarded_for, via,
+		user_agent; /* headers to be sent; empty: none, and our own User-Agent */
 };
 
 struct resolve_answer {
@@ -32,45 +36,52 @@ struct resolve_answer {
 	struct str file;       /* path on disk, or the member's with a leading slash; in the arena */
 	struct str archive;    /* path of the package; empty: none */
 	int64_t mtime;
-	uint64_t tag;          /* names this content: the same bytes give the same tag, a changed file another. For ETag and caches */
-	bool plain;            /* lies raw on disk: nothing is gained by caching it */
-	bool sequential_only;  /* no random access: a read at the end costs all before it */
+	uint64_t tag; /* names this content: the same bytes give the same tag, a changed file another. For
+			 ETag and caches */
+	bool plain;   /* lies raw on disk: nothing is gained by caching it */
+	bool sequential_only; /* no random access: a read at the end costs all before it */
 	enum resolve_origin { RESOLVE_HERE, RESOLVE_STORED, RESOLVE_UPSTREAM } origin;
 	/*
-	 * NULL: all bytes are there. Else they are on their way, into a file that the source has as its raw descriptor: 0, and all
-	 * before *ret_have can be read, @off at least; RESOLVE_WAIT: not yet, wake(arg) will be called once; negative: there will
-	 * be no more. On any other return than RESOLVE_WAIT wake is not called.
+	 * NULL: all bytes are there. Else they are on their way, into a file that the source has as its raw
+	 * descriptor: 0, and all before *ret_have can be read, @off at least; RESOLVE_WAIT: not yet,
+	 * wake(arg) will be called once; negative: there will be no more. On any other return than
+	 * RESOLVE_WAIT wake is not called.
 	 */
-	int (*arrived)(struct source *s, uint64_t off, void (*wake)(void *arg), void *arg, uint64_t *ret_have, struct err *err);
+	int (*arrived)(struct source *s, uint64_t off, void (*wake)(void *arg), void *arg, uint64_t *ret_have,
+		       struct err *err);
 };
 
-/* What was looked at, in order, with what it said: "index: package a.deb: member x: ...". Lines in the arena. */
+/* What was looked at, in order, with what it said: "index: package a.deb: member x: ...". Lines in the arena.
+ */
 struct resolve_why {
 	struct resolve_step {
 		struct str place, said;
-		bool disk; /* tells of files that are not indexed: whether they exist is no stranger's business */
+		bool disk; /* tells of files that are not indexed: whether they exist is no stranger's
+			      business */
 		struct resolve_step *next;
-	} *first, **last;
+	} * first, **last;
 	bool disk; /* of the steps that are added from now on */
 };
 
 enum {
 	RESOLVE_MISSING = 1, /* it is not here: 404. @why says what was looked at */
-	RESOLVE_WAIT = 2,    /* a package must be looked into first: wake(arg) will be called once; ask again then */
-	RESOLVE_BUSY = 3,    /* too many wait: 503 */
+	RESOLVE_WAIT =
+		2, /* a package must be looked into first: wake(arg) will be called once; ask again then */
+	RESOLVE_BUSY = 3, /* too many wait: 503 */
 };
 
 struct resolver;
 struct resolver_ops {
 	/* See resolve(). */
-	int (*resolve)(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg), void *arg, struct arena *a,
-		       struct resolve_answer *ret, struct resolve_why *why, struct err *err);
+	int (*resolve)(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg),
+		       void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
+		       struct err *err);
 	/* See resolve_unknown(). */
 	bool (*unknown)(struct resolver *r, const struct resolve_request *req);
 	/* See resolve_metadata(). */
-	int (*metadata)(struct resolver *r, struct str key, struct str value, struct str cursor, size_t max, int64_t deadline_mono_ms,
-			int (*fn)(void *arg, const struct index_metadata *m), void *arg, struct buf *ret_next, bool *ret_complete,
-			struct err *err);
+	int (*metadata)(struct resolver *r, struct str key, struct str value, struct str cursor, size_t max,
+			int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m),
+			void *arg, struct buf *ret_next, bool *ret_complete, struct err *err);
 	/* See resolve_epoch(). */
 	uint64_t (*epoch)(struct resolver *r);
 	void (*close)(struct resolver *r);
@@ -80,24 +91,27 @@ struct resolver {
 };
 
 /*
- * Find the bytes. May decode and read disks: for worker threads. On RESOLVE_WAIT nothing is held and @wake will be called exactly once;
- * on any other return it will not. @wake may come from any thread and even before this returns: it must only hand the request to a queue.
- * An error (not a miss) means that something is here but cannot be read: 5xx, not 404.
+ * Find the bytes. May decode and read disks: for worker threads. On RESOLVE_WAIT nothing is held and @wake
+ * will be called exactly once; on any other return it will not. @wake may come from any thread and even
+ * before this returns: it must only hand the request to a queue. An error (not a miss) means that something
+ * is here but cannot be read: 5xx, not 404.
  */
-int resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg), void *arg, struct arena *a,
-	    struct resolve_answer *ret, struct resolve_why *why, struct err *err);
-/* Quick and without reading any file: true when it is certain that this build ID is nowhere here. For HTTP threads. */
+int resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg), void *arg,
+	    struct arena *a, struct resolve_answer *ret, struct resolve_why *why, struct err *err);
+/* Quick and without reading any file: true when it is certain that this build ID is nowhere here. For HTTP
+ * threads. */
 bool resolve_unknown(struct resolver *r, const struct resolve_request *req);
 /* As index_metadata(). */
-int resolve_metadata(struct resolver *r, struct str key, struct str value, struct str cursor, size_t max, int64_t deadline_mono_ms,
-		     int (*fn)(void *arg, const struct index_metadata *m), void *arg, struct buf *ret_next, bool *ret_complete,
-		     struct err *err);
+int resolve_metadata(struct resolver *r, struct str key, struct str value, struct str cursor, size_t max,
+		     int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m),
+		     void *arg, struct buf *ret_next, bool *ret_complete, struct err *err);
 /* Something that was known before may be gone or other since this changed. */
 uint64_t resolve_epoch(struct resolver *r);
 void resolve_close(struct resolver *r); /* takes NULL */
 
 void resolve_why_init(struct resolve_why *w);
-void resolve_why_add(struct resolve_why *w, struct arena *a, struct str place, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void resolve_why_add(struct resolve_why *w, struct arena *a, struct str place, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 
 struct resolve_index_options {
 	const char *index_path, *points_dir;
@@ -106,52 +120,59 @@ struct resolve_index_options {
 	size_t map_cache_size;     /* bytes of decoded package maps kept; 0: 64 MiB */
 	size_t span_cache_size;    /* bytes of decoded spans and parked decoders; 0: 256 MiB */
 	size_t sources_cache_size; /* bytes of debug files' source name sets; 0: 64 MiB */
-	bool source_any;           /* plain source files need not be named by the debug file (never on a public server) */
+	bool source_any; /* plain source files need not be named by the debug file (never on a public server)
+			  */
 };
 int resolve_index_open(const struct resolve_index_options *opts, struct resolver **ret, struct err *err);
 
 /*
- * What is in the store: debug files (also unstripped programs), programs, sections of them, sources, also out of a tar of sources. @st is
- * borrowed.
+ * What is in the store: debug files (also unstripped programs), programs, sections of them, sources, also out
+ * of a tar of sources. @st is borrowed.
  */
 struct resolver *resolve_store_new(struct store *st);
 
 /*
- * One after the other, until one has it. Takes all of @links. One that fails is passed over; its failure counts if no other has it. The
- * metadata are those of all, in their order; the same may be told by several.
+ * One after the other, until one has it. Takes all of @links. One that fails is passed over; its failure
+ * counts if no other has it. The metadata are those of all, in their order; the same may be told by several.
  */
 #define RESOLVE_MAX_LINKS 8
 struct resolver *resolve_chain_new(struct resolver *const *links, size_t n);
 
 struct resolve_upstream_options {
-	struct net *net;         /* borrowed, with a thread of its own; to be freed before the resolver is closed */
+	struct net *net; /* borrowed, with a thread of its own; to be freed before the resolver is closed */
 	const char *const *urls; /* other servers, in order; copied */
 	size_t n_urls;
 	struct store *store;     /* borrowed: what they have is kept there. NULL: it is not kept */
-	struct resolver *before; /* borrowed; NULL, or: they are not asked for sections of a debug file that this one has */
+	struct resolver *before; /* borrowed; NULL, or: they are not asked for sections of a debug file that
+				    this one has */
 	const char *spool_dir;   /* where bytes on their way lie, in files without names */
 	struct net_patience patience;
-	uint64_t max_size;       /* of what is taken from others; 0: no limit */
-	int64_t miss_ms;         /* a miss of all of them is remembered for so long. 0: 10 min */
-	int64_t error_ms;        /* a failure. 0: 5 s */
+	uint64_t max_size; /* of what is taken from others; 0: no limit */
+	int64_t miss_ms;   /* a miss of all of them is remembered for so long. 0: 10 min */
+	int64_t error_ms;  /* a failure. 0: 5 s */
 };
 /*
- * What other servers have: streamed while it is taken, and kept in the store when it has proved to be what was asked for. A miss of all of
- * them is remembered; a failure, shortly, is ERR_UPSTREAM. It is to be the last of a chain.
+ * What other servers have: streamed while it is taken, and kept in the store when it has proved to be what
+ * was asked for. A miss of all of them is remembered; a failure, shortly, is ERR_UPSTREAM. It is to be the
+ * last of a chain.
  */
-int resolve_upstream_open(const struct resolve_upstream_options *opts, struct resolver **ret, struct err *err);
+int resolve_upstream_open(const struct resolve_upstream_options *opts, struct resolver **ret,
+			  struct err *err);
 /* What it does, for the metrics. */
 struct resolve_upstream_stats {
 	uint64_t n_asked, n_found, n_missing, n_failed; /* fetches */
-	uint64_t n_remembered;                          /* requests that were answered by what was remembered */
+	uint64_t n_remembered; /* requests that were answered by what was remembered */
 	uint64_t n_stored, n_not_stored;
 	uint64_t bytes;
 };
 void resolve_upstream_stats(struct resolver *r, struct resolve_upstream_stats *ret);
 
-/* Tests: put things in by hand; each is found under its kind, id and arg. Takes nothing; @content is copied. */
+/* Tests: put things in by hand; each is found under its kind, id and arg. Takes nothing; @content is copied.
+ */
 struct resolver *resolve_mem_new(void);
-void resolve_mem_put(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg, struct bytes content, struct str file,
-		     struct str archive, int64_t mtime);
-void resolve_mem_put_waiting(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg); /* RESOLVE_WAIT until put */
-void resolve_mem_fail(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg, const struct err *why);
+void resolve_mem_put(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg,
+		     struct bytes content, struct str file, struct str archive, int64_t mtime);
+void resolve_mem_put_waiting(struct resolver *r, enum resolve_kind kind, const struct build_id *id,
+			     struct str arg); /* RESOLVE_WAIT until put */
+void resolve_mem_fail(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg,
+		      const struct err *why);

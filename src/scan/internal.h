@@ -18,14 +18,16 @@
 #include <stdatomic.h>
 #include "scan/scan.h"
 
-#define SCAN_MAX_INNER      MIB(512)  /* a compressed kernel module, decoded, while it is classified */
-#define SCAN_INLINE_POINTS  KIB(16)   /* resume points up to here lie in the package map, not in a file of their own */
-#define SCAN_LANDMARK_SIZE  MIB(8)    /* members from here on get a resume point of their own */
-#define SCAN_MAX_WAITERS    4096u
-#define SCAN_BATCH          512u      /* changes a transaction */
-#define SCAN_RETRY_FIRST_S  60
-#define SCAN_RETRY_LAST_S   86400
-#define SCAN_MAX_NOTHING    (4u << 20) /* files that hold nothing, remembered so that they are not opened again */
+#define SCAN_MAX_INNER MIB(512) /* a compressed kernel module, decoded, while it is classified */
+#define SCAN_INLINE_POINTS \
+	KIB(16) /* resume points up to here lie in the package map, not in a file of their own */
+#define SCAN_LANDMARK_SIZE MIB(8) /* members from here on get a resume point of their own */
+#define SCAN_MAX_WAITERS   4096u
+#define SCAN_BATCH         512u /* changes a transaction */
+#define SCAN_RETRY_FIRST_S 60
+#define SCAN_RETRY_LAST_S  86400
+#define SCAN_MAX_NOTHING \
+	(4u << 20) /* files that hold nothing, remembered so that they are not opened again */
 
 /* ---- deep.c ---- */
 
@@ -34,7 +36,8 @@ struct deep_tap {
 	void *arg;
 	/* More was read: @done compressed bytes. Non-zero: stop, ERR_CANCELLED. */
 	int (*progress)(void *arg, uint64_t done);
-	/* 0: nobody waits. Else how many ever did: `seen` is called for each ELF file, and after a change for all that went by */
+	/* 0: nobody waits. Else how many ever did: `seen` is called for each ELF file, and after a change for
+	 * all that went by */
 	unsigned (*wanted)(void *arg);
 	/* An ELF file has gone by, whole. true: make a snapshot (`partial`) now. */
 	bool (*seen)(void *arg, const struct elf_facts *what);
@@ -54,17 +57,18 @@ struct deep_result {
 void deep_result_done(struct deep_result *r);
 
 /*
- * The deep pass over @src (borrowed), whose file name is @name. @threads: helper threads that the codec may start. No index, no files:
- * all that it makes is in @ret.
+ * The deep pass over @src (borrowed), whose file name is @name. @threads: helper threads that the codec may
+ * start. No index, no files: all that it makes is in @ret.
  */
-int deep_pass(struct source *src, const struct stat *st, struct str name, unsigned threads, const struct deep_tap *tap,
-	      struct deep_result *ret, struct err *err);
+int deep_pass(struct source *src, const struct stat *st, struct str name, unsigned threads,
+	      const struct deep_tap *tap, struct deep_result *ret, struct err *err);
 
 /* ---- writer.c ---- */
 
 enum change_kind { CHANGE_PUT, CHANGE_FAIL, CHANGE_MAP, CHANGE_TOUCH, CHANGE_DEL, CHANGE_TIDY, CHANGE_FENCE };
 
-/* One change of the index. Owned by the queue once pushed; `done` is called on the writer's thread after its commit. */
+/* One change of the index. Owned by the queue once pushed; `done` is called on the writer's thread after its
+ * commit. */
 struct change {
 	enum change_kind kind;
 	struct arena arena; /* of all that it points to */
@@ -74,9 +78,9 @@ struct change {
 	struct deep_result *deep; /* CHANGE_MAP: owned */
 	struct err why;           /* CHANGE_FAIL */
 	int64_t next_try_s;
-	bool fail_after_put;      /* CHANGE_FAIL of a file that is not in the index yet: put it first */
-	bool only_if_same;        /* CHANGE_PUT: only if the row is still the one that `file` was taken from */
-	bool all;                 /* CHANGE_TIDY */
+	bool fail_after_put; /* CHANGE_FAIL of a file that is not in the index yet: put it first */
+	bool only_if_same;   /* CHANGE_PUT: only if the row is still the one that `file` was taken from */
+	bool all;            /* CHANGE_TIDY */
 	void (*done)(void *arg, bool ok);
 	void *arg;
 };
@@ -86,10 +90,11 @@ void change_free(struct change *c);
 struct writer;
 int writer_start(const struct scan_options *opts, struct writer **ret, struct err *err);
 void writer_push(struct writer *w, struct change *c); /* takes; waits for room */
-void writer_fence(struct writer *w);                  /* returns when all that was pushed before is committed */
-unsigned writer_lost(struct writer *w);               /* changes that could not be stored since the last call */
-void writer_stop(struct writer *w);                   /* commits what is queued; takes NULL */
-/* Last of all connections: only one that may write puts the WAL away when nobody else has the database open. Takes NULL. */
+void writer_fence(struct writer *w);    /* returns when all that was pushed before is committed */
+unsigned writer_lost(struct writer *w); /* changes that could not be stored since the last call */
+void writer_stop(struct writer *w);     /* commits what is queued; takes NULL */
+/* Last of all connections: only one that may write puts the WAL away when nobody else has the database open.
+ * Takes NULL. */
 void writer_free(struct writer *w);
 
 /* ---- look.c ---- */
@@ -98,11 +103,11 @@ void writer_free(struct writer *w);
 struct look {
 	char *path;
 	struct stat st;
-	int64_t old;      /* its row as it was, 0: none */
+	int64_t old; /* its row as it was, 0: none */
 	uint64_t old_generation;
 	uint64_t old_points_size;
-	bool by_name;     /* package by its suffix */
-	uint32_t tries;   /* of a failed one that is tried again */
+	bool by_name;   /* package by its suffix */
+	uint32_t tries; /* of a failed one that is tried again */
 };
 void look_free(struct look *l);
 /* Classify and read headers; pushes a change, or finds that it holds nothing (false). */
@@ -113,8 +118,10 @@ int64_t retry_at(int64_t now_s, uint32_t tries);
 
 /* ---- digest.c ---- */
 
-/* ERR_INVALID: @info has a digest of the payload, and it is another. @told: between two pieces; its failure ends it. */
-int digest_check(const struct pkg_info *info, struct source *src, int (*told)(void *arg, struct err *err), void *arg, struct err *err);
+/* ERR_INVALID: @info has a digest of the payload, and it is another. @told: between two pieces; its failure
+ * ends it. */
+int digest_check(const struct pkg_info *info, struct source *src, int (*told)(void *arg, struct err *err),
+		 void *arg, struct err *err);
 
 /* ---- job.c ---- */
 
@@ -125,20 +132,22 @@ void jobs_stop(struct jobs *j); /* joins the threads; results already made are s
 void jobs_free(struct jobs *j); /* after the writer has stopped: it ends jobs */
 void jobs_kick(struct jobs *j); /* the index may have something due */
 bool jobs_idle(struct jobs *j); /* nothing runs and the last look found nothing due */
-int jobs_want(struct jobs *j, int64_t file, const struct build_id *id, uint32_t flags, void (*wake)(void *arg), void *arg,
-	      struct err *err);
-int jobs_partial(struct jobs *j, int64_t file, const struct build_id *id, uint32_t flags, struct pkg_map **ret_map,
-		 uint32_t *ret_number, struct buf *ret_points, struct err *err);
+int jobs_want(struct jobs *j, int64_t file, const struct build_id *id, uint32_t flags,
+	      void (*wake)(void *arg), void *arg, struct err *err);
+int jobs_partial(struct jobs *j, int64_t file, const struct build_id *id, uint32_t flags,
+		 struct pkg_map **ret_map, uint32_t *ret_number, struct buf *ret_points, struct err *err);
 size_t jobs_pending(struct jobs *j);
 void jobs_progress(struct jobs *j, struct scan_progress *p);
 
 /* ---- walk.c ---- */
 
-/* Walk a root (or any path below one). Candidates that are new or changed go to the looking threads. @depth: of @path below its root. */
+/* Walk a root (or any path below one). Candidates that are new or changed go to the looking threads. @depth:
+ * of @path below its root. */
 void walk_path(struct scan *s, const char *path, unsigned depth);
 /* Is this one for us, by name and options? */
 bool walk_admits(struct scan *s, const char *path, bool groom);
-/* One path that is known to have changed: look at it if it is a file, walk it if it is a folder, drop it if it is gone. */
+/* One path that is known to have changed: look at it if it is a file, walk it if it is a folder, drop it if
+ * it is gone. */
 void walk_changed(struct scan *s, const char *path);
 
 /* ---- groom.c ---- */
@@ -146,10 +155,10 @@ void *groom_main(void *scan); /* the grooming thread */
 
 /* ---- stats.c ---- */
 enum scan_role { SCAN_ROLE_SCAN, SCAN_ROLE_WALK, SCAN_ROLE_GROOM };
-void stats_busy(enum scan_role role, bool on);    /* a piece of work begins, or ends */
-void stats_committed(const struct change *c);     /* after its commit */
+void stats_busy(enum scan_role role, bool on); /* a piece of work begins, or ends */
+void stats_committed(const struct change *c);  /* after its commit */
 void stats_groomed(bool stale);
-void stats_collect(void *scan);                   /* for metrics_on_collect() */
+void stats_collect(void *scan); /* for metrics_on_collect() */
 
 /* ---- watch.c ---- */
 struct watch;
@@ -188,12 +197,12 @@ struct scan {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	atomic_bool stopping;
-	bool want_walk, want_groom;      /* lock */
-	bool following;                  /* lock: what inotify told is being looked at */
-	char **dirty;                    /* lock: paths that inotify told of */
-	size_t n_dirty;                  /* lock */
-	struct scan_progress progress;   /* lock */
-	size_t n_looking;                /* lock: pushed and not yet through */
+	bool want_walk, want_groom;    /* lock */
+	bool following;                /* lock: what inotify told is being looked at */
+	char **dirty;                  /* lock: paths that inotify told of */
+	size_t n_dirty;                /* lock */
+	struct scan_progress progress; /* lock */
+	size_t n_looking;              /* lock: pushed and not yet through */
 };
 #define SCAN_MAX_DIRTY 65536u
 /* inotify saw this path change (copied). Too many: a whole walk instead. NULL: events were lost. */

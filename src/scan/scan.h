@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scan: keeps the index true: walks the roots, classifies, reads packages' headers at once and their content once, notices what
- * changed or went away, and tries again what failed.
+ * scan: keeps the index true: walks the roots, classifies, reads packages' headers at once and their content
+ * once, notices what changed or went away, and tries again what failed.
  *
  *   walk         finds files that are new or changed (size, mtime, inode), by interval, by inotify, on demand
  *   header pass  reads what a package says of itself: its build IDs are findable at once
- *   deep pass    decodes the payload once, streaming, without temporary files: the package map and the resume points
- *   groom        stats what is in the index, drops what is gone; never blocks a request
+ *   deep pass    decodes the payload once, streaming, without temporary files: the package map and the resume
+ * points groom        stats what is in the index, drops what is gone; never blocks a request
  *
- * One writer thread owns the index's writing connection; scanning threads hand their results to it, it commits in batches.
+ * One writer thread owns the index's writing connection; scanning threads hand their results to it, it
+ * commits in batches.
  */
 #pragma once
 
@@ -18,27 +19,30 @@ struct scan;
 
 struct scan_options {
 	const char *index_path;
-	const char *points_dir;    /* resume points that are many: one file a package, "<file id>.<generation hex>" */
-	size_t max_inline_points;  /* bytes of those that lie in the package map itself; 0: 16 KiB */
-	const struct str *roots;   /* files or directories */
+	const char *points_dir;   /* resume points that are many: one file a package, "<file id>.<generation
+				     hex>" */
+	size_t max_inline_points; /* bytes of those that lie in the package map itself; 0: 16 KiB */
+	const struct str *roots;  /* files or directories */
 	size_t n_roots;
-	bool files;                /* ELF files (-F) */
-	const struct str *package_suffixes; /* ".deb", ...; pkg_kind_by_name() if n is 0 and packages is set */
+	bool files; /* ELF files (-F) */
+	const struct str
+		*package_suffixes; /* ".deb", ...; pkg_kind_by_name() if n is 0 and packages is set */
 	size_t n_package_suffixes;
 	bool packages;
 	const char *include_regex, *exclude_regex; /* POSIX ERE over the real path; NULL: none */
-	bool regex_groom;          /* also while grooming */
-	bool follow_links;         /* and cross devices */
-	unsigned max_depth;        /* 0: none */
-	unsigned threads;          /* 0: as many as CPUs */
-	int64_t rescan_s, groom_s; /* 0: only at the start */
-	bool watch;                /* inotify */
-	bool header_only;          /* no deep pass unless asked for */
-	bool tidy_all;             /* -G */
-	bool passive;              /* read only: no scanning at all */
+	bool regex_groom;                          /* also while grooming */
+	bool follow_links;                         /* and cross devices */
+	unsigned max_depth;                        /* 0: none */
+	unsigned threads;                          /* 0: as many as CPUs */
+	int64_t rescan_s, groom_s;                 /* 0: only at the start */
+	bool watch;                                /* inotify */
+	bool header_only;                          /* no deep pass unless asked for */
+	bool tidy_all;                             /* -G */
+	bool passive;                              /* read only: no scanning at all */
 	/*
-	 * NULL, or: a file or package that has this build ID can be found by now; it may have been there before. @path: of a plain file;
-	 * empty: in a package. From the writer's thread, after its commit: it must be quick.
+	 * NULL, or: a file or package that has this build ID can be found by now; it may have been there
+	 * before. @path: of a plain file; empty: in a package. From the writer's thread, after its commit: it
+	 * must be quick.
 	 */
 	void (*indexed)(void *arg, const struct build_id *id, struct str path);
 	void *indexed_arg;
@@ -47,49 +51,56 @@ struct scan_options {
 int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err);
 /* Start the threads. The index is there (created, migrated) when this returns. */
 int scan_start(struct scan *s, struct err *err);
-/* Stop: running deep passes are cancelled between two pieces; what was committed stays. Then free. Takes NULL. */
+/* Stop: running deep passes are cancelled between two pieces; what was committed stays. Then free. Takes
+ * NULL. */
 void scan_free(struct scan *s);
 
 void scan_rescan(struct scan *s); /* USR1: walk now */
 void scan_groom(struct scan *s);  /* USR2 */
 
 struct scan_progress {
-	bool passive;                  /* as the option: all else is as it was at the start */
-	bool walking, ready;           /* ready: the first walk and its header pass are through */
+	bool passive;        /* as the option: all else is as it was at the start */
+	bool walking, ready; /* ready: the first walk and its header pass are through */
 	bool grooming;
 	uint64_t n_seen, n_files_done; /* this walk */
-	uint64_t n_packages, n_packages_headers, n_packages_deep; /* this walk: found, header pass done, deep pass done (or not needed) */
-	uint64_t bytes_total, bytes_done;  /* of packages to be scanned deep, compressed */
+	uint64_t n_packages, n_packages_headers,
+		n_packages_deep; /* this walk: found, header pass done, deep pass done (or not needed) */
+	uint64_t bytes_total, bytes_done; /* of packages to be scanned deep, compressed */
 	uint64_t n_failed;
 	int64_t started_mono_ms;
 	int64_t walked_mono_ms; /* the end of the last whole walk; 0: none yet */
 	int64_t worked_mono_ms; /* when the last file or package was through; 0: none was */
 };
 void scan_progress(struct scan *s, struct scan_progress *ret);
-/* Wait until everything that the walks have found is scanned, or @timeout_ms (negative: for ever) is over: true when done. */
+/* Wait until everything that the walks have found is scanned, or @timeout_ms (negative: for ever) is over:
+ * true when done. */
 bool scan_wait_idle(struct scan *s, int64_t timeout_ms);
 
 /*
- * A request needs this package looked into now. Its deep pass starts before all others (or is joined if it runs), and @wake(arg) is called
- * once, from a scanning thread, as soon as a file with @id and one of @flags (ELF_IS_*) has gone by in it or the pass has ended, either way;
- * then ask the index, or scan_partial(), again. SCAN_BUSY: too many wait already.
+ * A request needs this package looked into now. Its deep pass starts before all others (or is joined if it
+ * runs), and @wake(arg) is called once, from a scanning thread, as soon as a file with @id and one of @flags
+ * (ELF_IS_*) has gone by in it or the pass has ended, either way; then ask the index, or scan_partial(),
+ * again. SCAN_BUSY: too many wait already.
  */
 enum { SCAN_BUSY = 1 };
-int scan_want(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags, void (*wake)(void *arg), void *arg,
-	      struct err *err);
+int scan_want(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
+	      void (*wake)(void *arg), void *arg, struct err *err);
 /*
- * While the deep pass of @file runs: the entry that has @id and one of @flags if it has gone by, with the map so far and the points so far, for
- * pkg_entry_open(). SCAN_NOT_YET: it has not gone by, or nothing runs. Both results are the caller's to free.
+ * While the deep pass of @file runs: the entry that has @id and one of @flags if it has gone by, with the map
+ * so far and the points so far, for pkg_entry_open(). SCAN_NOT_YET: it has not gone by, or nothing runs. Both
+ * results are the caller's to free.
  */
 enum { SCAN_NOT_YET = 2 };
-int scan_partial(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags, struct pkg_map **ret_map,
-		 uint32_t *ret_number, struct buf *ret_points, struct err *err);
+int scan_partial(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
+		 struct pkg_map **ret_map, uint32_t *ret_number, struct buf *ret_points, struct err *err);
 
 /* Path of a file's resume points. */
 void scan_points_path(const char *points_dir, const struct index_file *f, struct buf *ret);
 
 /*
- * The deep pass of one package by itself, without any index: its map and its resume points (empty: none), both the caller's to free.
+ * The deep pass of one package by itself, without any index: its map and its resume points (empty: none),
+ * both the caller's to free.
  * @threads: helper threads it may start.
  */
-int scan_one(const char *path, unsigned threads, struct pkg_map **ret_map, struct buf *ret_points, struct err *err);
+int scan_one(const char *path, unsigned threads, struct pkg_map **ret_map, struct buf *ret_points,
+	     struct err *err);

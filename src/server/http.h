@@ -37,13 +37,14 @@ struct http_handler {
 	 */
 	enum http_result (*request)(void *arg, const struct http_request *req, void **ctx);
 	/*
-	 * Of a request with another method than GET and HEAD, as soon as its headers are in. true: its body is wanted, piece by piece;
-	 * request() is called behind it. false: request() is called at once, and must send; the body is not read.
+	 * Of a request with another method than GET and HEAD, as soon as its headers are in. true: its body
+	 * is wanted, piece by piece; request() is called behind it. false: request() is called at once, and
+	 * must send; the body is not read.
 	 */
 	bool (*begin)(void *arg, const struct http_request *req, void **ctx);
 	/*
-	 * The next piece of it; returns how many bytes were taken. Less than all: it has suspended the request, and gets the rest
-	 * behind http_resume().
+	 * The next piece of it; returns how many bytes were taken. Less than all: it has suspended the
+	 * request, and gets the rest behind http_resume().
 	 */
 	size_t (*body)(void *arg, const struct http_request *req, void *ctx, struct bytes piece);
 	/* On an HTTP thread: it is over for a request whose ctx is not NULL. @complete: the whole reply went
@@ -79,7 +80,8 @@ const char *http_arg(struct http_conn *c,
 /* Each value that the query has under this name, escaped likewise. */
 void http_args(struct http_conn *c, const char *name, void (*fn)(void *arg, const char *value), void *arg);
 /* All that the query has, in its order. */
-void http_all_args(struct http_conn *c, void (*fn)(void *arg, const char *name, const char *value), void *arg);
+void http_all_args(struct http_conn *c, void (*fn)(void *arg, const char *name, const char *value),
+		   void *arg);
 const struct sockaddr *http_peer(struct http_conn *c);
 /* From the handler or a stream's read: hold it until http_resume(), which may be called from now on, by any
  * thread, once. */

@@ -125,7 +125,8 @@ struct request {
 	uint64_t wait_at;   /* the byte that it waits for then; under its lock */
 	/* of a job: filled by it */
 	void (*job)(struct request *req);
-	bool *goes_on; /* set by the job: it is not over when it returns; whoever ends it calls wait_job_done() */
+	bool *goes_on;    /* set by the job: it is not over when it returns; whoever ends it calls
+			     wait_job_done() */
 	int64_t sleep_ms; /* of a job that returns without a reply: it runs again so much later */
 	struct http_reply *reply;
 	struct post *post;         /* NULL: its body is not taken by post.c. In the arena */
@@ -143,7 +144,8 @@ struct request *request_new_push(struct server *s, const struct http_request *hr
 /* One whose body is taken by post.c. */
 struct request *request_new_post(struct server *s, const struct http_request *hr, const struct route *route,
 				 enum request_type type);
-/* Suspend it, and have a worker run its job; on its HTTP thread. false: the server stops, nothing was done. */
+/* Suspend it, and have a worker run its job; on its HTTP thread. false: the server stops, nothing was done.
+ */
 bool request_run(struct request *req, void (*job)(struct request *req));
 bool request_begin(void *arg, const struct http_request *hr, void **ctx);
 size_t request_body(void *arg, const struct http_request *hr, void *ctx, struct bytes piece);

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests whose body is taken whole, up to a limit, before a worker has them: what asks for frames, what brings profiles.
+ * Requests whose body is taken whole, up to a limit, before a worker has them: what asks for frames, what
+ * brings profiles.
  *
- * All that can be refused by the headers is refused before the body is wanted. A body that is too long is not kept any further, so
- * that what is in memory is bounded for each and for all.
+ * All that can be refused by the headers is refused before the body is wanted. A body that is too long is not
+ * kept any further, so that what is in memory is bounded for each and for all.
  */
 #pragma once
 
 #include "server/internal.h"
 
 struct post_kind {
-	size_t max;          /* bytes of one body */
-	size_t max_together; /* of all that are under way */
+	size_t max;           /* bytes of one body */
+	size_t max_together;  /* of all that are under way */
 	const char *too_long; /* what to say of it, a sentence */
-	void (*refuse)(struct request *req, unsigned status, const char *text); /* makes the reply. @text has no newline */
+	void (*refuse)(struct request *req, unsigned status,
+		       const char *text); /* makes the reply. @text has no newline */
 	void (*job)(struct request *req); /* all is in: on a worker */
 };
 

@@ -20,16 +20,16 @@
 #include "profilestore/profilestore.h"
 #include "server/internal.h"
 
-#define API_MAX_ARGS         128u
-#define API_MAX_VALUE        8192u /* bytes of a parameter, decoded */
-#define API_MAX_MEMORY       ((uint64_t)1 << 30) /* of what one answer is made of */
-#define API_MAX_BODY         MIB(64)
-#define API_MAX_BODIES       MIB(256)                /* of all that are under way */
-#define API_MAX_DECODED      ((uint64_t)256 << 20)   /* of one body */
-#define API_MAX_DECODED_ALL  ((uint64_t)1 << 30)     /* memory of the profiles that wait for the store */
-#define API_USUAL_NODES      100000u                 /* of a flame graph, where nothing else is asked for */
-#define API_MAX_NODES        1000000u
-#define API_MAX_WAIT_MS      60000
+#define API_MAX_ARGS        128u
+#define API_MAX_VALUE       8192u               /* bytes of a parameter, decoded */
+#define API_MAX_MEMORY      ((uint64_t)1 << 30) /* of what one answer is made of */
+#define API_MAX_BODY        MIB(64)
+#define API_MAX_BODIES      MIB(256)              /* of all that are under way */
+#define API_MAX_DECODED     ((uint64_t)256 << 20) /* of one body */
+#define API_MAX_DECODED_ALL ((uint64_t)1 << 30)   /* memory of the profiles that wait for the store */
+#define API_USUAL_NODES     100000u               /* of a flame graph, where nothing else is asked for */
+#define API_MAX_NODES       1000000u
+#define API_MAX_WAIT_MS     60000
 
 struct api;
 
@@ -83,7 +83,8 @@ void api_done(struct request *req);
 
 /* {"error": @text} */
 void api_refuse(struct request *req, unsigned status, const char *text);
-/* Of API_GOES_ON: the reply is made of a->out, or of @err; the request may be gone when this returns. From any thread. */
+/* Of API_GOES_ON: the reply is made of a->out, or of @err; the request may be gone when this returns. From
+ * any thread. */
 void api_end(struct api *a, const struct err *err);
 
 /* ---- profiles_args.c ---- */
@@ -92,14 +93,17 @@ void api_end(struct api *a, const struct err *err);
 int api_arg_add(struct api *a, struct str name, struct str value, struct err *err);
 /* Only those that the route knows, each once. */
 int api_args_check(const struct api *a, struct err *err);
-struct str api_text(const struct api *a, const char *name); /* empty: none */
+struct str api_text(const struct api *a, const char *name);  /* empty: none */
 const char *api_cstr(const struct api *a, const char *name); /* in the arena; NULL: none, or empty */
-int api_number(const struct api *a, const char *name, uint64_t usual, uint64_t max, uint64_t *ret, struct err *err);
-int api_flag(const struct api *a, const char *name, bool *ret, struct err *err); /* 1, true, yes; 0, false, no */
+int api_number(const struct api *a, const char *name, uint64_t usual, uint64_t max, uint64_t *ret,
+	       struct err *err);
+int api_flag(const struct api *a, const char *name, bool *ret,
+	     struct err *err); /* 1, true, yes; 0, false, no */
 /* Milliseconds since 1970, RFC 3339, "now", "now-1h30m". */
 bool api_time_parse(struct str s, int64_t now_ms, int64_t *ret);
 bool api_duration_parse(struct str s, int64_t *ret_ms); /* "2s", "500ms", "1h30m" */
-int api_duration(const struct api *a, const char *name, int64_t usual_ms, int64_t max_ms, int64_t *ret, struct err *err);
+int api_duration(const struct api *a, const char *name, int64_t usual_ms, int64_t max_ms, int64_t *ret,
+		 struct err *err);
 /* query, from, to, profile; of a comparison's other side base, base_from, base_to, base_profile. */
 int api_range(struct api *a, bool base, struct profilestore_range *ret, struct err *err);
 bool api_compares(const struct api *a);
@@ -108,7 +112,8 @@ int api_view(const struct api *a, struct profile_view *ret, struct err *err);
 /* ---- profiles_write.c ---- */
 
 void api_add_int(struct buf *b, int64_t v);
-void api_add_key(struct buf *b, const char *name); /* "name":, with a comma before it unless it is an object's first */
+void api_add_key(struct buf *b,
+		 const char *name); /* "name":, with a comma before it unless it is an object's first */
 void api_add_int_of(struct buf *b, const char *name, int64_t v);
 void api_add_str_of(struct buf *b, const char *name, struct str s);
 void api_add_labels(struct buf *b, const struct profilestore_label *labels, size_t n); /* "labels":{...} */
@@ -152,10 +157,12 @@ int api_post_pyroscope(struct api *a, struct err *err);
 /* A profile of these bytes; compressed or not. */
 int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err);
 /* Give it to the store with these labels; takes @p. */
-int take_profile(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels, struct err *err);
+int take_profile(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
+		 struct err *err);
 /*
- * Nothing more comes: all was given, or with @r negative it went wrong as @err says. Drops the body. API_GOES_ON: the reply, which @answer writes, goes out when
- * the store has told of all.
+ * Nothing more comes: all was given, or with @r negative it went wrong as @err says. Drops the body.
+ * API_GOES_ON: the reply, which @answer writes, goes out when the store has told of all.
  */
-int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct profilestore_receipt *r), struct err *err);
+int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct profilestore_receipt *r),
+	     struct err *err);
 void take_free(struct take *t); /* takes NULL */

@@ -13,15 +13,18 @@ struct form_profile {
 	bool normalized; /* addresses are those of the ELF files */
 };
 
-/* Parca's JSON: @fn is called for each profile; what it is given lasts for the call, labels as long as @a and the call. Its failure is handed on. */
-int form_parca(struct bytes body, struct arena *a, int (*fn)(void *arg, const struct form_profile *f, struct err *err),
-	       void *arg, struct err *err);
+/* Parca's JSON: @fn is called for each profile; what it is given lasts for the call, labels as long as @a and
+ * the call. Its failure is handed on. */
+int form_parca(struct bytes body, struct arena *a,
+	       int (*fn)(void *arg, const struct form_profile *f, struct err *err), void *arg,
+	       struct err *err);
 /* RFC 4648, either alphabet, padded or not; appended. false: it is none. */
 bool form_base64(struct str s, struct buf *out);
 
 /* Pyroscope's name of what was profiled, "app{a=b,c=d}": the labels, views into @name. */
 #define FORM_APP_LABEL STR("service_name")
-int form_app(struct str name, struct profilestore_label labels[PROFILESTORE_MAX_LABELS], size_t *ret_n, struct err *err);
+int form_app(struct str name, struct profilestore_label labels[PROFILESTORE_MAX_LABELS], size_t *ret_n,
+	     struct err *err);
 
 /* multipart/form-data (RFC 7578): the parts in order. */
 struct form_part {
@@ -30,8 +33,8 @@ struct form_part {
 };
 #define FORM_MAX_PARTS 16u
 bool form_is_multipart(struct str content_type);
-int form_multipart(struct str content_type, struct bytes body, struct form_part parts[FORM_MAX_PARTS], size_t *ret_n,
-		   struct err *err);
+int form_multipart(struct str content_type, struct bytes body, struct form_part parts[FORM_MAX_PARTS],
+		   size_t *ret_n, struct err *err);
 
 /* "a;b" a line, each seen once, as folded stacks. */
 void form_lines(struct bytes in, struct buf *out);

@@ -8,8 +8,8 @@
  *   push_check.c    is it what it says it is?
  *   push_want.c     POST /push/want: which of many are wanted
  *
- * An upload has two buffers: the HTTP thread fills one while a worker empties the other into the store. When both are full the
- * connection is suspended, and TCP holds the client back.
+ * An upload has two buffers: the HTTP thread fills one while a worker empties the other into the store. When
+ * both are full the connection is suspended, and TCP holds the client back.
  */
 #pragma once
 
@@ -37,9 +37,10 @@ struct push *push_new(struct server *s);
 void push_free(struct push *p); /* behind all uploads; takes NULL */
 void push_tick(struct push *p); /* now and then; takes NULL */
 
-/* Who may: 0 and the token's name, or the status with a line for its body. Without any tokens all but reading is this machine's own. */
-unsigned push_authorize(struct push *p, struct http_conn *conn, enum token_scope scope, char name[TOKEN_MAX_NAME],
-			const char **ret_text);
+/* Who may: 0 and the token's name, or the status with a line for its body. Without any tokens all but reading
+ * is this machine's own. */
+unsigned push_authorize(struct push *p, struct http_conn *conn, enum token_scope scope,
+			char name[TOKEN_MAX_NAME], const char **ret_text);
 /* The other side is this machine itself, and no proxy on it. */
 bool push_is_here(struct http_conn *conn);
 /* Of GETs, where reading needs a token. 0, or the status with a line for its body. */
@@ -67,7 +68,8 @@ struct push_request {
 
 /* The reply is made, for request_handle() to send. @result: X-LODE-RESULT, or NULL. @text without newline. */
 void push_reply(struct request *req, unsigned status, const char *result, const char *text);
-void push_reply_offset(struct request *req, unsigned status, const char *result, uint64_t off, const char *text);
+void push_reply_offset(struct request *req, unsigned status, const char *result, uint64_t off,
+		       const char *text);
 
 /* ---- push_upload.c ---- */
 
@@ -88,23 +90,25 @@ struct session {
 	struct session *prev, *next;
 };
 /*
- * With those that the last process left in @store (NULL: there is none). Those that wait for their next part have @max_bytes together, and no more than a
- * quarter of the store's quota, or are one; none waits for more than an hour.
+ * With those that the last process left in @store (NULL: there is none). Those that wait for their next part
+ * have @max_bytes together, and no more than a quarter of the store's quota, or are one; none waits for more
+ * than an hour.
  */
 struct sessions *sessions_new(struct store *store, uint64_t max_bytes);
 void sessions_expire(struct sessions *t); /* now and then, also when nobody pushes */
-void sessions_free(struct sessions *t); /* what waits is left for the next process */
-/* The session of this upload, to be continued or new; NULL: another connection has it. Without SHA-256: always one of its own. */
+void sessions_free(struct sessions *t);   /* what waits is left for the next process */
+/* The session of this upload, to be continued or new; NULL: another connection has it. Without SHA-256:
+ * always one of its own. */
 struct session *session_take(struct sessions *t, const struct push_request *pr);
 uint64_t session_offset(const struct session *s);
 /* How far it is; false: it is not known, or somebody is at it. */
 bool session_peek(struct sessions *t, const struct push_request *pr, uint64_t *ret_off, bool *ret_busy);
-void session_park(struct sessions *t, struct session *s); /* for its next part */
-void session_drop(struct sessions *t, struct session *s); /* for good */
+void session_park(struct sessions *t, struct session *s);  /* for its next part */
+void session_drop(struct sessions *t, struct session *s);  /* for good */
 void session_reset(struct sessions *t, struct session *s); /* from the start again */
 /*
- * Before it is written to. What the last process left is read and hashed for that, and of bytes that were damaged by a crash it is as much as is sound:
- * look at session_offset() again. STORE_FULL.
+ * Before it is written to. What the last process left is read and hashed for that, and of bytes that were
+ * damaged by a crash it is as much as is sound: look at session_offset() again. STORE_FULL.
  */
 int session_open(struct sessions *t, struct session *s, uint64_t size, struct err *err);
 
@@ -119,7 +123,8 @@ int push_check_head(const struct push_request *pr, struct bytes head, struct err
 
 void want_job(struct request *req);
 /* For fuzzing: what a want list asks. fn is called for each; ERR_INVALID for what is none. */
-int want_parse(struct bytes body, int (*fn)(void *arg, const struct push_request *pr, enum store_quality quality), void *arg,
+int want_parse(struct bytes body,
+	       int (*fn)(void *arg, const struct push_request *pr, enum store_quality quality), void *arg,
 	       struct err *err);
 /* "bytes 5-9/100"; false: not of that form, or impossible. */
 bool push_range_parse(struct str s, uint64_t *ret_off, uint64_t *ret_size, uint64_t *ret_total);

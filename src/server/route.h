@@ -16,8 +16,8 @@ enum route_kind {
 	ROUTE_READYZ,
 	ROUTE_STATUS,
 	ROUTE_FAILURES,
-	ROUTE_SYMBOLIZE,      /* of a build ID in `resolve`, if it has one */
-	ROUTE_SYMBOLZ,        /* likewise */
+	ROUTE_SYMBOLIZE, /* of a build ID in `resolve`, if it has one */
+	ROUTE_SYMBOLZ,   /* likewise */
 	ROUTE_SYMBOLICATE_V5,
 	ROUTE_API,  /* of profiles; `file` is the whole path: profiles.c has the table */
 	ROUTE_PAGE, /* `file` of the page; empty: "/" */

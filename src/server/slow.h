@@ -19,8 +19,9 @@ void slow_del(struct slow *s, struct slow_conn *c); /* takes NULL */
 /* From any thread, without a lock: it has asked, and is being answered; it has had its answer. */
 void slow_asked(struct slow_conn *c);
 /*
- * A piece of a body has come, more will. From now until slow_asked(), whoever hangs up is shut down: libmicrohttpd (0.9.75) misses the hang-up of
- * a connection that was suspended when it came, and would wait for silence to become too long.
+ * A piece of a body has come, more will. From now until slow_asked(), whoever hangs up is shut down:
+ * libmicrohttpd (0.9.75) misses the hang-up of a connection that was suspended when it came, and would wait
+ * for silence to become too long.
  */
 void slow_fed(struct slow *s, struct slow_conn *c);
 void slow_answered(struct slow_conn *c);

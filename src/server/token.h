@@ -2,9 +2,10 @@
 /*
  * Bearer tokens: who may read, push, remove.
  *
- * A small file of lines "name scopes created sha256", mode 0600, one a token: it is read whole by every request's thread (from memory, looked at
- * again when it changes), written by `lode token` alone, aside and renamed. A token itself is 256 random bits and is shown once; the file has
- * its SHA-256, which needs no salt and no slow hash against guessing, as a password would.
+ * A small file of lines "name scopes created sha256", mode 0600, one a token: it is read whole by every
+ * request's thread (from memory, looked at again when it changes), written by `lode token` alone, aside and
+ * renamed. A token itself is 256 random bits and is shown once; the file has its SHA-256, which needs no salt
+ * and no slow hash against guessing, as a password would.
  */
 #pragma once
 
@@ -34,13 +35,15 @@ bool token_scopes_parse(struct str s, unsigned *ret);
 void token_scopes_print(unsigned scopes, struct buf *out);
 void token_hash(struct str secret, uint8_t ret[TOKEN_HASH_SIZE]);
 /* A new secret and its token. */
-int token_make(struct str name, unsigned scopes, struct token *ret, char secret[TOKEN_SECRET_SIZE], struct err *err);
+int token_make(struct str name, unsigned scopes, struct token *ret, char secret[TOKEN_SECRET_SIZE],
+	       struct err *err);
 
 /* All of the file, on the heap; FILE_MISSING. A line that is none is ERR_INVALID. */
 int tokens_read(const char *path, struct token **ret, size_t *ret_n, struct err *err);
 int tokens_write(const char *path, const struct token *list, size_t n, struct err *err);
 
-/* For a server: the file at @path, whenever it comes, changes or goes; NULL: there are no tokens. Safe for many threads. */
+/* For a server: the file at @path, whenever it comes, changes or goes; NULL: there are no tokens. Safe for
+ * many threads. */
 struct tokens;
 struct tokens *tokens_new(const char *path);
 void tokens_free(struct tokens *t); /* takes NULL */

@@ -2,11 +2,12 @@
 /*
  * The seam below the store: named bytes, each put as a whole.
  *
- * What it asks for is what an object storage in the network has too: put, get by range, list with a cursor, delete, conditions on put and
- * delete. No rename, no append, no lock that is held from one call to the next. Implementations: blob_memory.c for tests, blob_dir.c.
+ * What it asks for is what an object storage in the network has too: put, get by range, list with a cursor,
+ * delete, conditions on put and delete. No rename, no append, no lock that is held from one call to the next.
+ * Implementations: blob_memory.c for tests, blob_dir.c.
  *
- * Names are "A/BB/C": two slashes, A and BB of lower-case letters and digits, C of these and '.', '-'. Each call is atomic beside all others
- * on that name, of whatever process. All calls may come from any thread.
+ * Names are "A/BB/C": two slashes, A and BB of lower-case letters and digits, C of these and '.', '-'. Each
+ * call is atomic beside all others on that name, of whatever process. All calls may come from any thread.
  */
 #pragma once
 
@@ -25,15 +26,16 @@ struct blob_stamp {
 };
 
 /*
- * Where a content is gathered until its name is known: a local file, whatever the blobs lie in. It goes with the process that
- * made it, at the latest when another one sweeps; but one that has a name and a note stays for SPOOL_KEEP_S, for who goes on with it.
+ * Where a content is gathered until its name is known: a local file, whatever the blobs lie in. It goes with
+ * the process that made it, at the latest when another one sweeps; but one that has a name and a note stays
+ * for SPOOL_KEEP_S, for who goes on with it.
  */
 struct spool {
 	int fd;
 	uint64_t size;
-	char *path;       /* spool_dir.c's; NULL: it has none */
-	char *note_path;  /* of its note; NULL: it cannot have one */
-	bool has_hash;    /* of what was left in it: as noted */
+	char *path;      /* spool_dir.c's; NULL: it has none */
+	char *note_path; /* of its note; NULL: it cannot have one */
+	bool has_hash;   /* of what was left in it: as noted */
 	uint64_t hash;
 };
 #define SPOOL_KEEP_S   7200
@@ -46,47 +48,57 @@ struct spool_note {
 	uint64_t content; /* bytes that went into that */
 	uint64_t all;     /* ... of so many */
 	bool has_hash;
-	uint64_t hash;    /* hash64 of the spool's bytes, seed 0: of those that do not tell by themselves that they are whole */
-	int64_t time_s;   /* wall time of the note; given back */
+	uint64_t hash;  /* hash64 of the spool's bytes, seed 0: of those that do not tell by themselves that
+			   they are whole */
+	int64_t time_s; /* wall time of the note; given back */
 };
 
 struct blobs;
 struct blobs_ops {
 	/*
-	 * With a @name (else empty): the one that was left under it, with its bytes, or a new one. One name is one writer's: another gets a spool
-	 * that has none. Implementations that keep nothing give such to all.
+	 * With a @name (else empty): the one that was left under it, with its bytes, or a new one. One name
+	 * is one writer's: another gets a spool that has none. Implementations that keep nothing give such to
+	 * all.
 	 */
 	int (*spool)(struct blobs *b, struct str name, struct spool *ret, struct err *err);
-	void (*spool_done)(struct blobs *b, struct spool *s, bool keep); /* takes the zeroed with fd -1. @keep it, if it has a note */
+	void (*spool_done)(struct blobs *b, struct spool *s,
+			   bool keep); /* takes the zeroed with fd -1. @keep it, if it has a note */
 	/* Note how far it is. Not durable: who goes on must see for himself that the bytes are right. */
 	int (*spool_note)(struct blobs *b, struct spool *s, const struct spool_note *note, struct err *err);
 	/* The notes of all spools, also of those that are being written. */
-	int (*notes)(struct blobs *b, int (*fn)(void *arg, const struct spool_note *note), void *arg, struct err *err);
+	int (*notes)(struct blobs *b, int (*fn)(void *arg, const struct spool_note *note), void *arg,
+		     struct err *err);
 	/*
-	 * The spool's content under @name, durable when this returns. If one of that size is there it stays, and is as good as put now.
-	 * The spool stays the caller's, and may be put again.
+	 * The spool's content under @name, durable when this returns. If one of that size is there it stays,
+	 * and is as good as put now. The spool stays the caller's, and may be put again.
 	 */
 	int (*put_spool)(struct blobs *b, const char *name, struct spool *s, struct err *err);
-	/* The same with bytes at hand, in place of what was there: if that is still @expect (else BLOB_CHANGED). */
-	int (*put)(struct blobs *b, const char *name, struct bytes content, const struct blob_stamp *expect, struct err *err);
+	/* The same with bytes at hand, in place of what was there: if that is still @expect (else
+	 * BLOB_CHANGED). */
+	int (*put)(struct blobs *b, const char *name, struct bytes content, const struct blob_stamp *expect,
+		   struct err *err);
 	/* What is there is durable when this returns, whoever put it. BLOB_MISSING. */
 	int (*settle)(struct blobs *b, const char *name, struct err *err);
 	/* At random. What is removed or replaced meanwhile can still be read. BLOB_MISSING. */
 	int (*open)(struct blobs *b, const char *name, struct source **ret, struct err *err);
-	/* All of it, if it is not longer than @max (ERR_LIMIT); *ret_stamp is of these very bytes. BLOB_MISSING. */
-	int (*get)(struct blobs *b, const char *name, size_t max, struct buf *ret, struct blob_stamp *ret_stamp, struct err *err);
-	int (*stat)(struct blobs *b, const char *name, struct blob_stamp *ret, struct err *err); /* BLOB_MISSING */
+	/* All of it, if it is not longer than @max (ERR_LIMIT); *ret_stamp is of these very bytes.
+	 * BLOB_MISSING. */
+	int (*get)(struct blobs *b, const char *name, size_t max, struct buf *ret,
+		   struct blob_stamp *ret_stamp, struct err *err);
+	int (*stat)(struct blobs *b, const char *name, struct blob_stamp *ret,
+		    struct err *err); /* BLOB_MISSING */
 	/* As if it were put now. BLOB_MISSING. */
 	int (*touch)(struct blobs *b, const char *name, struct err *err);
 	/* Unless it was put or touched after @not_after_ns (BLOB_YOUNGER). BLOB_MISSING. */
 	int (*remove)(struct blobs *b, const char *name, int64_t not_after_ns, struct err *err);
 	/*
-	 * In the order of their bytes, those that begin with @prefix (at least "A/") and come behind @after (may be empty). What comes or goes
-	 * meanwhile is told or not. fn's non-zero return ends it and is returned.
+	 * In the order of their bytes, those that begin with @prefix (at least "A/") and come behind @after
+	 * (may be empty). What comes or goes meanwhile is told or not. fn's non-zero return ends it and is
+	 * returned.
 	 */
 	int (*list)(struct blobs *b, struct str prefix, struct str after,
-		    int (*fn)(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err), void *arg,
-		    struct err *err);
+		    int (*fn)(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err),
+		    void *arg, struct err *err);
 	/* Bytes in all spools that are no blobs yet. */
 	int (*spooled)(struct blobs *b, uint64_t *ret_bytes, struct err *err);
 	/* Remove the spools of processes that are gone. */
@@ -106,11 +118,13 @@ struct blobs *blobs_open_memory(void);
 int spool_dir_open(const char *dir, struct str name, struct spool *ret, struct err *err);
 void spool_dir_done(struct spool *s, bool keep);
 int spool_dir_note(const char *dir, struct spool *s, const struct spool_note *note, struct err *err);
-int spool_dir_notes(const char *dir, int (*fn)(void *arg, const struct spool_note *note), void *arg, struct err *err);
+int spool_dir_notes(const char *dir, int (*fn)(void *arg, const struct spool_note *note), void *arg,
+		    struct err *err);
 int spool_dir_spooled(const char *dir, uint64_t *ret_bytes, struct err *err);
 int spool_dir_sweep(const char *dir, uint64_t *ret_n, struct err *err);
 
 /* ---- spool.c ---- */
 
 int spool_write(struct spool *s, struct bytes b, struct err *err);
-int spool_source(const struct spool *s, const char *name, struct source **ret, struct err *err); /* of what is in it now */
+int spool_source(const struct spool *s, const char *name, struct source **ret,
+		 struct err *err); /* of what is in it now */

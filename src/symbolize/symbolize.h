@@ -5,8 +5,8 @@
  * A *symbolizer* has a table (symtab) for each build ID that is asked for: one that was kept in the store, or
  * one that is made in the background of what the resolver has: the debug file with its supplementary (dwz)
  * file, or, without one, the symbols of the program itself. Tables are mapped and kept in an LRU; each is
- *made once, however many ask for it. One that lacks something (its supplementary file, a debug file) is used,
- *and replaced when that has turned up.
+ * made once, however many ask for it. One that lacks something (its supplementary file, a debug file) is
+ * used, and replaced when that has turned up.
  *
  * Who asks takes a *hold* of the tables of some build IDs. That never takes longer than its deadline: what is
  * not there by then is SYMBOLIZE_PENDING. With the hold addresses are asked for, each by itself or all in one

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes debug sections for tests: line tables of DWARF 2 to 5 and the units that they belong to, in both byte
- *orders, with 32 and 64-bit offsets, strings in any form, and relocations where the file is relocatable.
+ * orders, with 32 and 64-bit offsets, strings in any form, and relocations where the file is relocatable.
  *
  *	struct dwarf_writer d;
  *	dwarf_writer_init(&d, &elf);

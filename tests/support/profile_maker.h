@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles for tests: random ones that use every field, the same for the same seed; and protobuf messages by hand.
+ * Profiles for tests: random ones that use every field, the same for the same seed; and protobuf messages by
+ * hand.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where module local finds debug files, for comparisons with gdb. One question a line of stdin, its fields
- *apart by tabs:
+ * apart by tabs:
  *
  *	file|named <debug directories> <sysroot, "-": none> <path>
  *	alt <debug directories> <sysroot> <path of a debug file>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program that samples itself: each thread by a timer of its own CPU time, its stack by frame pointers. Needs no
- * privileges, and works in containers where perf does not.
+ * A program that samples itself: each thread by a timer of its own CPU time, its stack by frame pointers.
+ * Needs no privileges, and works in containers where perf does not.
  */
 #pragma once
 

@@ -6,7 +6,7 @@
  *	demo-shop FOLDER SLICES MILLISECONDS
  *
  * writes a CPU profile for each slice of time and thread, FOLDER/SLICE-THREAD. In the second half there is a
- *sale: more is searched for.
+ * sale: more is searched for.
  */
 #include <pthread.h>
 #include <stdatomic.h>
