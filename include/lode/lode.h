@@ -31,7 +31,7 @@
  * Memory that cannot be had for small things ends the process; for large ones it is a failure like others.
  *
  * Environment. DEBUGINFOD_URLS, DEBUGINFOD_CACHE_PATH and their like, as for gdb; LODE_SYMTAB_CACHE and
- *XDG_CACHE_HOME, as for `lode symbolize`: tables are kept there, so the second process that asks maps what
+ * XDG_CACHE_HOME, as for `lode symbolize`: tables are kept there, so the second process that asks maps what
  * the first has made.
  */
 #pragma once

@@ -6,7 +6,7 @@
  *	profile:cpu:nanoseconds:cpu:nanoseconds:delta{service="web", host=~"a.*", job!="x", unit!~"y|z"}
  *
  * The type may be left out, the braces too. Strings are in "", '' or ``, with Go's escapes in the first two.
- *Regular expressions are POSIX extended and match the whole value; a label that is not there has the empty
+ * Regular expressions are POSIX extended and match the whole value; a label that is not there has the empty
  * value. No recursion, and nothing is looked at twice: safe on any text.
  */
 #pragma once
