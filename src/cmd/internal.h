@@ -36,8 +36,8 @@ struct settings {
 	struct setting_list paths; /* PATH... of the command line, or --path */
 	struct setting_list listen;
 	struct setting_list suffixes; /* of package files */
-	struct scan_options
-		scan; /* but roots, package_suffixes and places, which service.c and scan.c fill in */
+	/* but roots, package_suffixes and places, which service.c and scan.c fill in */
+	struct scan_options scan;
 	struct server_options server; /* but listen, resolver, scan */
 	uint64_t span_cache, map_cache, sources_cache;
 	bool source_any;

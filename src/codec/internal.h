@@ -84,8 +84,8 @@ struct span_decoder {
 
 /* Collects while the content streams by. */
 struct codec_scan {
-	struct stream
-		stream; /* first: codec_scan_stream() returns it. Has `next`; its close op does nothing. */
+	/* first: codec_scan_stream() returns it. Has `next`; its close op does nothing. */
+	struct stream stream;
 	const struct codec_ops *ops;
 	enum codec_kind kind;
 	struct codec_scan_options opts; /* defaults filled in */

@@ -128,8 +128,8 @@ int elf_alt_link(const struct elf_image *img, struct arena *a, struct str *ret_p
 enum elf_flags {
 	ELF_IS_EXECUTABLE = 1 << 0, /* ET_EXEC/ET_DYN with an allocated PROGBITS section (or no sections, and
 				       a PT_LOAD): code; kernel modules too */
-	ELF_IS_DEBUG =
-		1 << 1, /* has .debug_* / .zdebug_* sections, or a symtab and no other allocated bits */
+	/* has .debug_* / .zdebug_* sections, or a symtab and no other allocated bits */
+	ELF_IS_DEBUG = 1 << 1,
 	ELF_IS_RELOCATABLE = 1 << 2,   /* ET_REL */
 	ELF_IS_KERNEL_MODULE = 1 << 3, /* ET_REL with .modinfo or .gnu.linkonce.this_module */
 	ELF_IS_CORE = 1 << 4,

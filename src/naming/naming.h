@@ -20,11 +20,11 @@
 struct naming;
 
 struct naming_options {
-	struct profilestore
-		*store; /* borrowed; NULL: nothing is named, and naming_wake() only tells the symbolizer */
+	/* borrowed; NULL: nothing is named, and naming_wake() only tells the symbolizer */
+	struct profilestore *store;
 	struct symbolizer *symbolizer; /* borrowed */
-	struct resolver
-		*resolver; /* borrowed; finds the build ID of what has none by its path; NULL: nobody does */
+	/* borrowed; finds the build ID of what has none by its path; NULL: nobody does */
+	struct resolver *resolver;
 	int64_t interval_ms; /* to look again, and the first wait of who failed. 0: 10 s */
 	int64_t hold_ms;     /* how long a try waits for its table before it begins again. 0: 60 s */
 	unsigned max_tries;  /* tables that are asked for at once. 0: 512 */

@@ -106,8 +106,8 @@ struct net_patience {
 	unsigned hedge_ms;   /* the next server is started beside one that has not answered by then: 400 */
 	unsigned stall_ms;   /* a winner that was silent for so long gets a second beside it: 1500 */
 	unsigned connect_ms; /* name, connection, TLS: 1500 */
-	unsigned
-		silent_ms; /* no byte for so long is a failure; also the wait for the reply's headers: 90 s */
+	/* no byte for so long is a failure; also the wait for the reply's headers: 90 s */
+	unsigned silent_ms;
 	unsigned busy_ms; /* the longest Retry-After that is waited for within a fetch, if no other server has
 			     it: 3 s */
 	int64_t deadline_ms; /* for the whole fetch, from its start: none */
@@ -212,9 +212,9 @@ void net_fetch_progress(struct net_fetch *f, struct net_progress *ret);
  */
 struct net_note {
 	const char *server; /* without password */
-	const char
-		*said;   /* "404", "no connection: Connection refused; will be asked again in 10 s", "used" */
-	unsigned status; /* HTTP's; 0: it did not come to that */
+	/* "404", "no connection: Connection refused; will be asked again in 10 s", "used" */
+	const char *said;
+	unsigned status;  /* HTTP's; 0: it did not come to that */
 	unsigned n_tries; /* so often it was asked */
 	bool missing;     /* 404, 410 */
 	bool passed_over; /* its breaker is open: nothing was sent */

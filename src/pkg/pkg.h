@@ -56,8 +56,8 @@ struct pkg_info {
 	struct pkg_payload payload;
 	struct bytes payload_sha256; /* of the payload as it lies in the file, as the header has it (rpm);
 					empty: not said. Not checked here */
-	struct build_id
-		*build_ids; /* deb control's Build-Ids; rpm's .build-id links and provides. May be none. */
+	/* deb control's Build-Ids; rpm's .build-id links and provides. May be none. */
+	struct build_id *build_ids;
 	size_t n_build_ids;
 	bool has_file_list; /* rpm: the names, modes, sizes are known from the header (pkg_header_files) */
 	struct pkg_header_file *files;

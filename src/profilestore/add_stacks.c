@@ -8,6 +8,7 @@
  * to have by now.
  */
 #include <stdlib.h>
+#include "profile/name.h"
 #include "profilestore/add.h"
 
 #define UPPER_HALF ((uint64_t)1 << 63)
@@ -47,11 +48,7 @@ static uint32_t checked(struct interning *x, uint32_t i)
 /* A vDSO is an image like others. What else is called so has no file. */
 static bool is_no_file(struct str f)
 {
-	if (str_starts(f, STR("[vdso")) || str_starts(f, STR("linux-vdso")))
-		return false;
-	return !f.size || f.p[0] == '[' || str_starts(f, STR("//anon")) ||
-	       str_starts(f, STR("anon_inode:")) || str_starts(f, STR("/memfd:")) ||
-	       str_starts(f, STR("/SYSV")) || str_starts(f, STR("/dev/zero"));
+	return !str_starts(f, STR("[vdso")) && !str_starts(f, STR("linux-vdso")) && profile_is_no_file(f);
 }
 
 static enum meta_kind kind_of(const struct profile_mapping *m, struct str file, struct str build_id)

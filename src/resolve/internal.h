@@ -311,8 +311,8 @@ struct remote {
 	struct resolver_upstream *up;
 	atomic_uint refs;
 	struct bytes key; /* owned */
-	struct resolve_request
-		what; /* its strings are in the arena, which belongs to the net's thread while that fetches */
+	/* its strings are in the arena, which belongs to the net's thread while that fetches */
+	struct resolve_request what;
 	struct arena arena;
 	pthread_mutex_t lock;
 	/* under the lock */
@@ -331,6 +331,8 @@ struct remote {
 	/* the net's thread */
 	bool size_known, confirmed; /* the build ID was seen in the first bytes */
 };
+/* See resolve_upstream_forget(). */
+void remote_forget(struct resolver_upstream *c, const struct build_id *id);
 /* As resolve(), for what is not here. */
 int remote_find(struct resolver_upstream *c, const struct resolve_request *req, void (*wake)(void *arg),
 		void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,

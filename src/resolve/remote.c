@@ -371,6 +371,20 @@ static void key_of(const struct resolve_request *req, struct buf *ret)
 	buf_add_str(ret, req->arg);
 }
 
+void remote_forget(struct resolver_upstream *c, const struct build_id *id)
+{
+	static const enum resolve_kind kinds[] = { RESOLVE_DEBUGINFO, RESOLVE_EXECUTABLE };
+	AUTO(buf_done) struct buf key = { 0 };
+
+	pthread_mutex_lock(&c->lock);
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		key.size = 0;
+		key_of(&(struct resolve_request){ .kind = kinds[i], .id = *id }, &key);
+		lru_del(c->misses, buf_bytes(&key));
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
 static void path_of(const struct resolve_request *req, struct buf *ret)
 {
 	char hex[BUILD_ID_HEX_SIZE];

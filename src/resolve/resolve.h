@@ -25,10 +25,10 @@ struct resolve_request {
 	struct str arg; /* source: the path as asked for, decoded; section: its name */
 	/* For other servers, if it is not here. */
 	const char *not_further; /* not NULL: ask none, for this reason (static) */
-	unsigned
-		n_hops; /* servers that it came through: one that comes back to us must not wait for itself */
-	struct str forwarded_for, via,
-		user_agent; /* headers to be sent; empty: none, and our own User-Agent */
+	/* servers that it came through: one that comes back to us must not wait for itself */
+	unsigned n_hops;
+	/* Headers to be sent; empty: none, and our own User-Agent. */
+	struct str forwarded_for, via, user_agent;
 };
 
 struct resolve_answer {
@@ -65,8 +65,8 @@ struct resolve_why {
 
 enum {
 	RESOLVE_MISSING = 1, /* it is not here: 404. @why says what was looked at */
-	RESOLVE_WAIT =
-		2, /* a package must be looked into first: wake(arg) will be called once; ask again then */
+	/* a package must be looked into first: wake(arg) will be called once; ask again then */
+	RESOLVE_WAIT = 2,
 	RESOLVE_BUSY = 3, /* too many wait: 503 */
 };
 
@@ -166,6 +166,9 @@ struct resolve_upstream_stats {
 	uint64_t bytes;
 };
 void resolve_upstream_stats(struct resolver *r, struct resolve_upstream_stats *ret);
+/* That they had no debug file and no program of this build ID is not remembered any more: somebody wants them
+ * asked. */
+void resolve_upstream_forget(struct resolver *r, const struct build_id *id);
 
 /* Tests: put things in by hand; each is found under its kind, id and arg. Takes nothing; @content is copied.
  */

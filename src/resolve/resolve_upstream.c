@@ -155,3 +155,9 @@ void resolve_upstream_stats(struct resolver *r, struct resolve_upstream_stats *r
 		.bytes = atomic_load(&u->bytes),
 	};
 }
+
+void resolve_upstream_forget(struct resolver *r, const struct build_id *id)
+{
+	assert(r->ops == &ops);
+	remote_forget(of(r), id);
+}

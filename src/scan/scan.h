@@ -25,8 +25,8 @@ struct scan_options {
 	const struct str *roots;  /* files or directories */
 	size_t n_roots;
 	bool files; /* ELF files (-F) */
-	const struct str
-		*package_suffixes; /* ".deb", ...; pkg_kind_by_name() if n is 0 and packages is set */
+	/* ".deb", ...; pkg_kind_by_name() if n is 0 and packages is set */
+	const struct str *package_suffixes;
 	size_t n_package_suffixes;
 	bool packages;
 	const char *include_regex, *exclude_regex; /* POSIX ERE over the real path; NULL: none */

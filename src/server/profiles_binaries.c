@@ -95,6 +95,8 @@ int api_retry(struct api *a, struct err *err)
 	if (!build_id_parse(&id, a->star))
 		return err_set(err, ERR_INVALID,
 			       "bad build ID: wanted is an even number of the digits 0-9 a-f");
+	if (a->req->s->opts.upstream)
+		resolve_upstream_forget(a->req->s->opts.upstream, &id);
 	n = naming ? naming_wake(naming, &id, STR(""), false) : 0;
 	if (!n) {
 		a->status = 404;

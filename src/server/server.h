@@ -20,8 +20,8 @@ struct server_options {
 	struct symbolizer *symbolizer; /* borrowed: for addresses; NULL: they are not translated. Is told to
 					  stop first */
 	struct profilestore *profiles; /* borrowed; NULL: no profiles are taken or shown */
-	struct naming
-		*naming; /* borrowed: who names their addresses, to be told to try again; NULL: nobody */
+	/* borrowed: who names their addresses, to be told to try again; NULL: nobody */
+	struct naming *naming;
 	const char *tokens_path;  /* who may push (token.h); NULL: none */
 	uint64_t max_push;        /* bytes of one object; 0: 16 GiB */
 	bool require_read_token;  /* all but /healthz and /readyz needs a token */

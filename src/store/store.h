@@ -84,8 +84,8 @@ struct store_meta {
 enum {
 	STORE_MISSING = 1, /* nothing under that key */
 	STORE_KEPT = 2,    /* a better one is there, and stays: nothing was changed */
-	STORE_SAME =
-		3, /* these very bytes are there already under that key; a commit is durable nevertheless */
+	/* these very bytes are there already under that key; a commit is durable nevertheless */
+	STORE_SAME = 3,
 	STORE_FULL = 4, /* no room within the quota, and nothing that may be evicted */
 };
 

@@ -299,3 +299,7 @@ def test_what_another_server_does_not_have_is_asked_for_rarely(serve, faulty, bu
     b = wait_state(s, built.id, "failed")
     assert b["reason"] == "upstream-404" and 590000 < b["next_try"] - b["last_try"] <= 600000
     assert len(up.requests(f"/buildid/{built.id}/debuginfo")) == 1
+    # But at once when somebody wants it.
+    up.files[f"/buildid/{built.id}/debuginfo"] = built.debug.read_bytes()
+    assert call(s, "POST", f"/api/binaries/{built.id}/retry")[0] == 202
+    wait_state(s, built.id, "named")
