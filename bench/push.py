@@ -79,14 +79,12 @@ def wait_watching(argv):
 
 
 def copied(folder, to):
-    """Wall and CPU seconds."""
+    """Wall and CPU seconds. The copy stays till the end: ext4 passes over inodes that were freed in the last minutes, one by one."""
     t0, cpu = time.monotonic(), children_s()
     subprocess.run(["cp", "-r", str(folder), str(to)], check=True)
     cpu = children_s() - cpu
     os.sync()
-    took = time.monotonic() - t0
-    shutil.rmtree(to)
-    return took, cpu
+    return time.monotonic() - t0, cpu
 
 
 def children_s():
