@@ -18,10 +18,13 @@ import random
 import resource
 import shutil
 import subprocess
+import sys
 import tempfile
 
-from common import LODE
+from common import LODE, ROOT
 
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+from profiling import message, number, varint  # noqa: E402
 
 FOLDERS = ("/usr/bin", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib/git-core")
 N_FILES, N_ADDRESSES = 30, 20000
@@ -32,22 +35,6 @@ def cpu(argv, env=None):
     subprocess.run([str(a) for a in argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, env=env)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def varint(n):
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def number(field, v):
-    return varint(field << 3) + varint(v)
-
-
-def message(field, b):
-    return varint(field << 3 | 2) + varint(len(b)) + b
 
 
 def code_of(path):

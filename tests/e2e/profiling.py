@@ -1,13 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pprof profiles made by hand, and sending them."""
+"""pprof profiles made and read by hand, and sending them."""
 
 import http.client
 import json
 import urllib.parse
 
-from test_profile import message, number, varint
-
 CPU = "profile:cpu:nanoseconds:cpu:nanoseconds"
+
+
+def varint(n):
+    n &= (1 << 64) - 1
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def number(field, v):
+    return varint(field << 3) + varint(v)
+
+
+def message(field, b):
+    return varint(field << 3 | 2) + varint(len(b)) + b
+
+
+def taken(data, at):
+    """The number at that place, and where it ends."""
+    v = shift = 0
+    while True:
+        b = data[at]
+        at += 1
+        v |= (b & 127) << shift
+        shift += 7
+        if b < 128:
+            return v, at
+
+
+def fields(data):
+    """(number, value) of a message; values are numbers or bytes."""
+    at = 0
+    while at < len(data):
+        key, at = taken(data, at)
+        v, at = taken(data, at)
+        if key & 7 == 2:
+            v, at = data[at:at + v], at + v
+        yield key >> 3, v
+
+
+def numbers(value):
+    """Of a repeated field: one by itself, or all of them packed."""
+    if isinstance(value, int):
+        yield value
+        return
+    at = 0
+    while at < len(value):
+        v, at = taken(value, at)
+        yield v
 
 
 class Pprof:

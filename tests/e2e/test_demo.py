@@ -16,6 +16,7 @@ import urllib.parse
 import pytest
 
 from conftest import LODE, build_id, free_port
+from profiling import fields
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -73,31 +74,6 @@ def demo(tmp_path):
     return go
 
 
-def varints(data):
-    """The numbers and the bytes of a message's fields."""
-    at = 0
-
-    def number():
-        nonlocal at
-        v = shift = 0
-        while True:
-            b = data[at]
-            at += 1
-            v |= (b & 127) << shift
-            shift += 7
-            if b < 128:
-                return v
-
-    while at < len(data):
-        key = number()
-        if key & 7 == 2:
-            size = number()
-            yield key >> 3, data[at:at + size]
-            at += size
-        else:
-            yield key >> 3, number()
-
-
 def test_what_is_sent(server, demo, tmp_path):
     r = demo("--to", f"http://127.0.0.1:{server.server_address[1]}", "--slices", 4, "--slice-ms", 500, "--minutes", 8)
     assert r.returncode == 0 and r.stderr == "", r
@@ -107,7 +83,7 @@ def test_what_is_sent(server, demo, tmp_path):
 
     # Spread over the time, none ahead of it.
     bodies = [gzip.decompress(body) for _, _, body in server.posted]
-    times = sorted({dict(varints(b))[9] // 10 ** 9 for b in bodies})
+    times = sorted({dict(fields(b))[9] // 10 ** 9 for b in bodies})
     assert times[-1] <= time.time() and times[-1] - times[0] in (120, 240, 360), times
 
     # Addresses and nothing else, of a file that is told by its build ID.
@@ -115,7 +91,7 @@ def test_what_is_sent(server, demo, tmp_path):
     id_ = debug.split("/")[2]
     for b in bodies:
         assert id_.encode() in b and b"/opt/shop/demo-shop" in b
-        assert not [f for f, _ in varints(b) if f == 5], "there are functions"
+        assert not [f for f, _ in fields(b) if f == 5], "there are functions"
     (tmp_path / "shop.debug").write_bytes(server.put[debug])
     assert build_id(tmp_path / "shop.debug") == id_
     assert not list(tmp_path.glob("lode-demo-*"))

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from conftest import make_deb
-from profiling import Pprof, ask, call, send
+from profiling import Pprof, ask, call, fields, numbers, send
 from pushing import put
 from test_symbolize import Built, plain
 
@@ -49,31 +49,6 @@ class Sent:
         self.body = p.bytes()
 
 
-def fields(data):
-    """(number, value) of a message; values are numbers or bytes."""
-    at = 0
-
-    def varint():
-        nonlocal at
-        v = shift = 0
-        while True:
-            b = data[at]
-            at += 1
-            v |= (b & 127) << shift
-            shift += 7
-            if b < 128:
-                return v
-
-    while at < len(data):
-        key = varint()
-        if key & 7 == 2:
-            n = varint()
-            yield key >> 3, data[at:at + n]
-            at += n
-        else:
-            yield key >> 3, varint()
-
-
 def chains(data):
     """{value: [(system name, file, line)]} of a profile whose stacks are one location each."""
     samples, locations, functions, strings = [], {}, {}, []
@@ -91,22 +66,9 @@ def chains(data):
     out = {}
     for s in samples:
         f = dict(fields(s))
-        place, value = next(fields_of(f[1])), next(fields_of(f[2]))
+        place, value = next(numbers(f[1])), next(numbers(f[2]))
         out[value] = [(plain(strings[functions[i][0]]), strings[functions[i][1]], line) for i, line in locations[place]]
     return out
-
-
-def fields_of(packed):
-    if isinstance(packed, int):
-        yield packed
-        return
-    v = shift = 0
-    for b in packed:
-        v |= (b & 127) << shift
-        shift += 7
-        if b < 128:
-            yield v
-            v = shift = 0
 
 
 def now(s, **args):

@@ -12,6 +12,7 @@ import xml.dom.minidom
 import pytest
 
 from conftest import LODE, build_id
+from profiling import message, number, varint
 
 SOURCE = r"""
 #include <stdio.h>
@@ -65,23 +66,6 @@ def program(tmp_path_factory):
 
 
 # ---- pprof by hand ----
-
-def varint(n):
-    n &= (1 << 64) - 1
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def number(field, v):
-    return varint(field << 3) + varint(v)
-
-
-def message(field, b):
-    return varint(field << 3 | 2) + varint(len(b)) + b
-
 
 def pprof(binary, identity, addresses, start, named=()):
     """A CPU profile with a sample at each address, in a mapping of the whole binary from start."""

@@ -17,8 +17,7 @@ import pytest
 
 from conftest import LODE
 from making import peak_mib, raw
-from profiling import Pprof, ask, call, folded, query, refused, send
-from test_profile import message, number, varint
+from profiling import Pprof, ask, call, folded, message, number, query, refused, send, varint
 
 NASTY = ["'; DROP TABLE profile; --", "\"><script>alert(1)</script>", "</script>", "%s%n%00", "a\\b\"c", "\u202e\u0000".replace("\0", ""), "$(id)`id`",
          "{{7*7}}", "../../etc/passwd", "ä" * 100]
