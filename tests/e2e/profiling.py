@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pprof profiles made and read by hand, and sending them."""
+"""pprof profiles made and read by hand, sending them, and what they are sent to where that is no lode."""
 
 import http.client
+import http.server
 import json
+import threading
 import urllib.parse
 
 CPU = "profile:cpu:nanoseconds:cpu:nanoseconds"
@@ -102,6 +104,36 @@ class Pprof:
         for s in self.strings:
             out += message(6, s.encode() if isinstance(s, str) else s)
         return out
+
+
+class Taker(http.server.ThreadingHTTPServer):
+    """A server on the loopback for as long as a with lasts; a test's own Answerer says what it answers."""
+
+    def __init__(self, answerer):
+        super().__init__(("127.0.0.1", 0), answerer)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def __exit__(self, *args):
+        self.shutdown()
+        super().__exit__(*args)
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Answerer(http.server.BaseHTTPRequestHandler):
+    def body(self):
+        return self.rfile.read(int(self.headers["Content-Length"]))
+
+    def answer(self, status, body):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
 
 
 def call(s, method, path, body=None, headers=None, timeout=60):

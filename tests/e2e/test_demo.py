@@ -2,39 +2,30 @@
 """lode demo: a program without names is profiled, and what is pushed behind it names all of its functions."""
 
 import gzip
-import http.server
 import io
 import json
 import os
 import re
 import subprocess
 import tarfile
-import threading
 import time
 import urllib.parse
 
 import pytest
 
 from conftest import LODE, build_id, free_port
-from profiling import fields
+from profiling import Answerer, Taker, fields
 
 
-class Server(http.server.ThreadingHTTPServer):
+class Server(Taker):
     """Keeps what it is sent; says that it has profiles if `types` is set."""
 
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.posted, self.put, self.types = [], {}, []
-        threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    def answer(self, status, body):
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
+class Handler(Answerer):
     def do_GET(self):
         if self.path == "/healthz":
             return self.answer(200, b"ok\n")
@@ -44,23 +35,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         path, _, query = self.path.partition("?")
-        self.server.posted.append((path, dict(urllib.parse.parse_qsl(query)), self.rfile.read(int(self.headers["Content-Length"]))))
+        self.server.posted.append((path, dict(urllib.parse.parse_qsl(query)), self.body()))
         self.answer(200, b'{"profiles": 2, "samples": 10, "id": 1, "duplicate": false}')
 
     def do_PUT(self):
-        self.server.put[self.path] = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.put[self.path] = self.body()
         self.answer(201, b"stored\n")
-
-    def log_message(self, *args):
-        pass
 
 
 @pytest.fixture
 def server():
-    s = Server()
-    yield s
-    s.shutdown()
-    s.server_close()
+    with Server() as s:
+        yield s
 
 
 @pytest.fixture
@@ -75,7 +61,7 @@ def demo(tmp_path):
 
 
 def test_what_is_sent(server, demo, tmp_path):
-    r = demo("--to", f"http://127.0.0.1:{server.server_address[1]}", "--slices", 4, "--slice-ms", 500, "--minutes", 8)
+    r = demo("--to", server.url, "--slices", 4, "--slice-ms", 500, "--minutes", 8)
     assert r.returncode == 0 and r.stderr == "", r
     assert server.posted and all(path == "/profiles" for path, _, _ in server.posted)
     labels = [labels for _, labels, _ in server.posted]
@@ -144,7 +130,7 @@ def test_named_by_a_server(serve, demo, tmp_path):
 
 def test_not_where_there_are_profiles(server, demo):
     server.types = ["profile:cpu:nanoseconds:cpu:nanoseconds:delta"]
-    r = demo("--to", f"http://127.0.0.1:{server.server_address[1]}", "--if-empty")
+    r = demo("--to", server.url, "--if-empty")
     assert r.returncode == 0 and "profiles already" in r.stdout and not server.posted and not server.put
 
 

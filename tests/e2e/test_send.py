@@ -2,58 +2,41 @@
 """lode send: what a server gets of profiles of several formats; what it says no to; perf.data."""
 
 import gzip
-import http.server
 import json
 import os
 import shutil
 import subprocess
-import threading
 import urllib.parse
 
 import pytest
 
 from conftest import LODE, build_id, free_port
-from profiling import number
+from profiling import Answerer, Taker, number
 
 FOLDED = "main;f;g 12\nmain;f 3\n"
 MAPS = "MAPPED_LIBRARIES:\n{:x}-{:x} r-xp {:08x} 00:00 1 {}\n"
 
 
-class Server(http.server.ThreadingHTTPServer):
+class Server(Taker):
     """Takes profiles, or answers what `answers` has in store."""
 
     def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.got, self.answers = [], []
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server_address[1]}"
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(Answerer):
     def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.got.append((self.path, self.headers, body))
+        self.server.got.append((self.path, self.headers, self.body()))
         status, answer = self.server.answers.pop(0) if self.server.answers else (
             200, {"profiles": 1, "samples": 2, "id": len(self.server.got), "duplicate": False})
-        text = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *args):
-        pass
+        self.answer(status, answer if isinstance(answer, bytes) else json.dumps(answer).encode())
 
 
 @pytest.fixture
 def server():
-    s = Server()
-    yield s
-    s.shutdown()
-    s.server_close()
+    with Server() as s:
+        yield s
 
 
 @pytest.fixture
