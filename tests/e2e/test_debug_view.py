@@ -6,7 +6,8 @@ import re
 import subprocess
 
 from conftest import Program
-from test_explore import HOSTILE, api, chosen, page, param, post, visit  # noqa: F401
+from profiling import ask, send
+from test_explore import HOSTILE, chosen, page, param, visit  # noqa: F401
 from test_profile import pprof
 
 DROP = """
@@ -21,7 +22,7 @@ def drop(page, selector, *files):  # noqa: F811
 
 
 def cpu_of(s):
-    return next(text for text in api(s, "types")["types"] if ":cpu:" in text)
+    return next(text for text in ask(s, "types")["types"] if ":cpu:" in text)
 
 
 def stripped(serve, tmp_path, program, binary="/usr/bin/hello"):
@@ -30,7 +31,7 @@ def stripped(serve, tmp_path, program, binary="/usr/bin/hello"):
     s = serve([tmp_path / "none"], args=["--symbolize-interval", "1s"]).ready()
     symbols = subprocess.run(["nm", str(program.debug)], capture_output=True, text=True, check=True).stdout
     at = int(re.search(r"0*(\w+) t twice", symbols).group(1), 16)
-    post(s, "/profiles?service=hello", pprof(binary, program.build_id, [at + 4, at + 8], 0))
+    send(s, pprof(binary, program.build_id, [at + 4, at + 8], 0), service="hello")
     return s
 
 
@@ -39,9 +40,9 @@ def test_a_binary_without_names_gets_them_by_drag_and_drop(serve, tmp_path, prog
     other = Program(tmp_path / "other", "other")
     visit(page, s, "?view=debug")
     page.wait_text(".binaries", program.build_id)
-    page.wait(lambda: api(s, "binaries", query=cpu_of(s))["binaries"][0]["state"] == "failed", "the reason")
+    page.wait(lambda: ask(s, "binaries", query=cpu_of(s))["binaries"][0]["state"] == "failed", "the reason")
     page.wait_text(".binaries", "no names")
-    b = api(s, "binaries", query=cpu_of(s))["binaries"][0]
+    b = ask(s, "binaries", query=cpu_of(s))["binaries"][0]
     text = page.text(f'tr[data-id="{program.build_id}"]')
     assert "/usr/bin/hello" in text and "100.00 %" in text and b["text"].lower() in text.lower() and b["help"].lower() in text.lower() and f"0 of {b['locations']} addresses" in text
 
@@ -90,11 +91,11 @@ def test_trying_again_is_asked_of_the_server(serve, tmp_path, program, page):  #
     s = stripped(serve, tmp_path, program, f"/opt/{HOSTILE}")
     visit(page, s, "?view=debug")
     page.wait_text(".binaries", f"/opt/{HOSTILE}")
-    page.wait(lambda: api(s, "binaries", query=cpu_of(s))["binaries"][0]["state"] == "failed", "the first try")
-    tries = api(s, "binaries", query=cpu_of(s))["binaries"][0]["tries"]
+    page.wait(lambda: ask(s, "binaries", query=cpu_of(s))["binaries"][0]["state"] == "failed", "the first try")
+    tries = ask(s, "binaries", query=cpu_of(s))["binaries"][0]["tries"]
     page.click(".binaries .acts button")
     page.wait(lambda: page.text("#toast") == "It is tried again now", "the answer")
-    page.wait(lambda: api(s, "binaries", query=cpu_of(s))["binaries"][0]["tries"] > tries, "another try")
+    page.wait(lambda: ask(s, "binaries", query=cpu_of(s))["binaries"][0]["tries"] > tries, "another try")
     page.run("const f = document.querySelector('#view-debug input[type=search]'); f.value = 'nothing like it'; f.dispatchEvent(new Event('input'))")
     page.wait(lambda: page.run("return document.querySelectorAll('.binaries tbody tr').length") == 0, "the filter")
     assert page.run("return document.querySelectorAll('img').length") == 0

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page's views of profiles, in a real browser against a real service: what they say is what the API says, by mouse and by keys."""
 
-import http.client
 import json
 import re
 import subprocess
@@ -11,30 +10,13 @@ import pytest
 
 from browser import KEY_ENTER
 from conftest import Service, make_deb, tree_of
+from profiling import ask, send
 from test_profile import pprof
 
 TAB, ESCAPE, LEFT, UP, RIGHT, DOWN = "\ue004", "\ue00c", "\ue012", "\ue013", "\ue014", "\ue015"
 HOSTILE = "<img src=x onerror=document.title='owned'>"
-WEB = f"main;serve;parse 300\nmain;serve;write 200\nmain;idle 100\nmain;serve;{HOSTILE} 50\n"
-API = "main;serve;parse 40\nmain;encode 60\n"
-
-
-def post(service, path, body):
-    c = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60)
-    try:
-        c.request("POST", path, body if isinstance(body, bytes) else body.encode())
-        reply = c.getresponse()
-        text = reply.read()
-        assert reply.status == 200, text
-        return json.loads(text)
-    finally:
-        c.close()
-
-
-def api(service, path, **query):
-    reply = service.get(f"/api/{path}?{urllib.parse.urlencode(query)}")
-    assert reply.status == 200, reply.body
-    return json.loads(reply.body)
+WEB = f"main;serve;parse 300\nmain;serve;write 200\nmain;idle 100\nmain;serve;{HOSTILE} 50\n".encode()
+API = b"main;serve;parse 40\nmain;encode 60\n"
 
 
 @pytest.fixture
@@ -67,8 +49,8 @@ def service(tmp_path_factory):
     s = Service([work / "none"], work / "data")
     try:
         s.ready()
-        post(s, "/profiles?service=web&host=a1&format=folded", WEB)
-        post(s, "/profiles?service=api&host=a2&format=folded", API)
+        send(s, WEB, service="web", host="a1", format="folded")
+        send(s, API, service="api", host="a2", format="folded")
         yield s
     finally:
         s.stop()
@@ -112,14 +94,14 @@ def test_without_profiles_the_page_says_how_to_send_one_and_shows_it_when_it_com
     assert f"curl --data-binary @profile.pb.gz '{empty.url}/profiles?service=NAME'" in text and f"lode demo --to {empty.url}" in text
     page.click("#view-explore .copy")
     page.wait(lambda: page.text("#toast") == "Copied", "the command to be copied")
-    post(empty, "/profiles?service=web&format=folded", WEB)
+    send(empty, WEB, service="web", format="folded")
     shown(page, 650)
 
 
 def test_the_flame_graph_says_what_the_api_says(service, page):
     visit(page, service)
     shown(page, 750)
-    answer = api(service, "flamegraph")
+    answer = ask(service, "flamegraph")
     assert page.text(".said") == f"{answer['total']} · {answer['profiles']} profiles · {answer['samples']} samples"
     assert drawn(page) > 3
     assert page.run("return document.querySelector('.brand + nav [aria-current]').textContent") == "Explore"
@@ -187,7 +169,7 @@ def test_the_table_has_the_apis_numbers(service, page):
     for sort, key in (("flat", 0), ("cum", 2)):
         if sort == "cum":
             page.click(".top-table th:nth-child(3) button")
-        expected = api(service, "top", sort=sort)
+        expected = ask(service, "top", sort=sort)
         page.wait(lambda: [r[key] for r in rows(page)] == [f"{r[sort]:,}" for r in expected["rows"]], f"the table by {sort}")
         got = rows(page)
         for line, r in zip(got, expected["rows"]):
@@ -198,7 +180,7 @@ def test_the_table_has_the_apis_numbers(service, page):
     page.wait(lambda: len(rows(page)) == 1, "the filter")
     page.click(".top-table tbody button")
     page.wait_text(".neighbours", "Callers")
-    around = api(service, "callers", function="encode")
+    around = ask(service, "callers", function="encode")
     assert "main" in page.text(".neighbour-lists") and around["callers"][0]["name"] == "main"
     assert str(around["callers"][0]["cum"]) in page.text(".neighbour-lists li")
     page.say("POST", "/back")
@@ -262,14 +244,14 @@ def test_nonsense_in_the_labels_gets_the_servers_sentence(service, page):
     page.may_fail = "status of 400"
     page.type(".matcher input", "service=" + ESCAPE + KEY_ENTER)
     page.wait_text("#view-explore > [role=alert]", "expected")
-    assert api(service, "types")["types"]
+    assert ask(service, "types")["types"]
 
 
 def test_a_series_can_be_clicked_and_a_range_drawn(service, page):
     visit(page, service)
     shown(page, 750)
     page.wait_text(".series-legend", "service=web")
-    expected = api(service, "series")
+    expected = ask(service, "series")
     legend = page.text(".series-legend")
     assert all(f"service={s['labels']['service']}" in legend and f"{s['total']}, " in legend for s in expected["series"])
     box = page.run("const r = document.querySelector('.series').getBoundingClientRect(); return [r.left, r.top, r.width]")
@@ -304,7 +286,7 @@ def test_ranges_by_choice_and_by_hand(service, page):
 
 
 def test_a_comparison(service, page):
-    of = {name: f'{api(service, "types")["types"][0]}{{service="{name}"}}' for name in ("web", "api")}
+    of = {name: f'{ask(service, "types")["types"][0]}{{service="{name}"}}' for name in ("web", "api")}
     visit(page, service, "?" + urllib.parse.urlencode({"query": of["web"], "compare": 1, "base": of["api"], "base_from": "now-1h", "base_to": "now"}))
     page.wait_text(".said", "650 · before 100")
     page.run("document.querySelector('#flame').focus()")
@@ -353,22 +335,22 @@ def test_the_source_has_the_cost_of_its_lines_or_says_why_not(serve, tmp_path, p
     s = serve([folder]).scanned()
     symbols = subprocess.run(["nm", str(program.debug)], capture_output=True, text=True, check=True).stdout
     at = int(re.search(r"0*(\w+) t twice", symbols).group(1), 16)
-    post(s, "/profiles?service=hello", pprof("/usr/bin/hello", program.build_id, [at + 4, at + 4], 0))
+    send(s, pprof("/usr/bin/hello", program.build_id, [at + 4, at + 4], 0), service="hello")
     visit(page, s)
     page.wait_text(".said", "3 µs")
-    cpu = next(text for text in api(s, "types")["types"] if ":cpu:nanoseconds:" in text)
-    page.wait(lambda: "twice" in json.dumps(api(s, "top", query=cpu)), "the names")
+    cpu = next(text for text in ask(s, "types")["types"] if ":cpu:nanoseconds:" in text)
+    page.wait(lambda: "twice" in json.dumps(ask(s, "top", query=cpu)), "the names")
     page.run("document.querySelector('.bar-row button[title=\"Look again\"]').click()")
     page.run("document.querySelector('#flame').focus()")
     page.wait(lambda: (page.press("\ue011", DOWN), chosen(page).startswith("twice"))[1], "the name on the page")
     page.run("Array.from(document.querySelectorAll('.strip-acts button')).find((b) => b.textContent === 'Source').click()")
     page.wait_text(".source-table .hot", "3 µs")
-    line = api(s, "lines", function="twice", query=cpu)["lines"][0]["line"]
+    line = ask(s, "lines", function="twice", query=cpu)["lines"][0]["line"]
     text = program.source.read_text().splitlines()[line - 1]
     hot = page.run("return Array.from(document.querySelectorAll('.source-table .hot'), (tr) => [tr.cells[0].textContent, tr.querySelector('code').textContent.trim()])")
     assert hot == [[str(line), text.strip()]]
     page.may_fail = "404"
-    post(s, "/profiles?service=gone&format=folded", "main;x 5")
+    send(s, b"main;x 5", service="gone", format="folded")
     page.open(f"{s.url}/?tab=source&fn=main")
     page.wait_text("#result", "No source file is known")
 
@@ -441,7 +423,7 @@ def test_the_tree_is_there_for_those_who_hear_it(service, page):
 
 
 def test_hostile_labels_and_names_are_text(empty, page):
-    post(empty, "/profiles?" + urllib.parse.urlencode({"service": HOSTILE, "format": "folded"}), f"{HOSTILE};\u202egnp.exe 5\n")
+    send(empty, f"{HOSTILE};\u202egnp.exe 5\n".encode(), service=HOSTILE, format="folded")
     visit(page, empty)
     shown(page, 5)
     page.wait_text(".series-legend", HOSTILE)
