@@ -4,14 +4,6 @@
  */
 #include "town.h"
 
-static void put_debug(struct town *t, uint32_t n, const char *name)
-{
-	struct buf file = { 0 };
-
-	shop_debug_named(n, name, &file);
-	shop_put(&t->shop, RESOLVE_DEBUGINFO, n, &file);
-}
-
 static void the_next_try_comes_later_and_later(void **state)
 {
 	assert_int_equal(naming_wait_ms(SYMBOLIZE_UNKNOWN, false, 1, 10000), 10000);
@@ -44,7 +36,7 @@ static void what_is_unknown_is_tried_again_when_its_time_has_come(void **state)
 	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 2);
 	assert_int_equal(town_binary(&t, "/bin/p1").next_try_ms, clock_wall_ms() + 20000);
 	/* Nobody told, but it is there then. */
-	put_debug(&t, 1, "f");
+	shop_put_debug_named(&t.shop, 1, "f");
 	clock_test_advance(20000);
 	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
 	town_expect(&t, 1, 0x1001, "f /src/a.c:10");
@@ -64,8 +56,8 @@ static void a_wake_is_for_its_own_build_id(void **state)
 	town_add_one(&t, 2, 0x1000);
 	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 1);
 	town_expect_state(&t, "/bin/p2", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 1);
-	put_debug(&t, 1, "f");
-	put_debug(&t, 2, "g");
+	shop_put_debug_named(&t.shop, 1, "f");
+	shop_put_debug_named(&t.shop, 2, "g");
 	town_wake(&t, 1, false);
 	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
 	assert_int_equal(town_binary(&t, "/bin/p2").n_tries, 1);
@@ -90,18 +82,16 @@ static void a_new_process_tries_at_once_what_had_failed(void **state)
 static void a_better_file_names_again(void **state)
 {
 	uint64_t addrs[] = { 0x1000, 0x1010 };
-	struct buf file = { 0 };
 	struct town t;
 
 	town_open(&t, true);
-	shop_program(1, true, &file);
-	shop_put(&t.shop, RESOLVE_EXECUTABLE, 1, &file);
+	shop_put_program(&t.shop, 1, true);
 	town_start(&t);
 	town_add(&t, 1, addrs, 2);
 	town_expect(&t, 1, 0x1010, "s1");
 	/* It has names, and would have better ones with a debug file: it is asked for now and then. */
 	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_FOUND, 1);
-	put_debug(&t, 1, "f");
+	shop_put_debug_named(&t.shop, 1, "f");
 	town_wake(&t, 1, false);
 	town_expect(&t, 1, 0x1010, "f /src/a.c:11");
 	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
@@ -114,7 +104,7 @@ static void a_better_file_names_again(void **state)
 	town_expect(&t, 1, 0x1020, "f /src/a.c:12");
 	town_expect_stats(&t, 5, 0);
 	/* Another file with the same build ID. */
-	put_debug(&t, 1, "g");
+	shop_put_debug_named(&t.shop, 1, "g");
 	town_wake(&t, 1, true);
 	town_expect(&t, 1, 0x1000, "g /src/a.c:10");
 	town_again(&t);
@@ -128,8 +118,7 @@ static void names_stay_where_a_better_file_has_none(void **state)
 	struct town t;
 
 	town_open(&t, false);
-	shop_program(1, true, &file);
-	shop_put(&t.shop, RESOLVE_EXECUTABLE, 1, &file);
+	shop_put_program(&t.shop, 1, true);
 	town_start(&t);
 	town_add_one(&t, 1, 0x1000);
 	town_expect(&t, 1, 0x1000, "s1");
@@ -174,7 +163,7 @@ static void what_wakes_while_it_is_tried_is_not_lost(void **state)
 	town_wake(&t, 1, false);
 	resolve_mem_fail(t.shop.r, RESOLVE_DEBUGINFO, &id, STR(""),
 			 &(struct err){ .kind = ERR_UPSTREAM, .text = "503" });
-	put_debug(&t, 1, "f");
+	shop_put_debug_named(&t.shop, 1, "f");
 	town_wake(&t, 1, false);
 	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
 	town_close(&t);
@@ -187,13 +176,13 @@ static void a_try_that_waits_does_not_keep_others_waiting(void **state)
 
 	town_open(&t, false);
 	resolve_mem_put_waiting(t.shop.r, RESOLVE_DEBUGINFO, &id, STR(""));
-	put_debug(&t, 2, "g");
+	shop_put_debug_named(&t.shop, 2, "g");
 	town_start(&t);
 	town_add_one(&t, 1, 0x1000);
 	town_add_one(&t, 2, 0x1000);
 	town_expect(&t, 2, 0x1000, "g /src/a.c:10");
 	assert_string_equal(town_name(&t, "/bin/p1", 0x1000), "");
-	put_debug(&t, 1, "f");
+	shop_put_debug_named(&t.shop, 1, "f");
 	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
 	town_close(&t);
 }

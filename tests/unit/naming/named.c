@@ -4,21 +4,13 @@
  */
 #include "town.h"
 
-static void put_debug(struct town *t, uint32_t n)
-{
-	struct buf file = { 0 };
-
-	shop_debug(n, &file);
-	shop_put(&t->shop, RESOLVE_DEBUGINFO, n, &file);
-}
-
 static void addresses_get_their_names(void **state)
 {
 	struct profilestore_binary b;
 	struct town t;
 
 	town_open(&t, true);
-	put_debug(&t, 1);
+	shop_put_debug(&t.shop, 1);
 	town_start(&t);
 	town_add_one(&t, 1, 0x1010);
 	town_expect(&t, 1, 0x1010, "f1 /src/a.c:11");
@@ -38,7 +30,7 @@ static void what_is_outside_of_functions_has_that_as_its_reason(void **state)
 	struct town t;
 
 	town_open(&t, false);
-	put_debug(&t, 1);
+	shop_put_debug(&t.shop, 1);
 	town_start(&t);
 	town_add(&t, 1, addrs, 2);
 	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_OUTSIDE, 0);
@@ -57,7 +49,7 @@ static void only_what_is_new_is_looked_up(void **state)
 	struct town t;
 
 	town_open(&t, true);
-	put_debug(&t, 1);
+	shop_put_debug(&t.shop, 1);
 	town_start(&t);
 	town_add_one(&t, 1, 0x1000);
 	town_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
@@ -81,8 +73,8 @@ static void what_was_left_by_the_last_process_is_gone_on_with(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
 		addrs[i] = 0x1000 + i;
 	town_open(&t, true);
-	put_debug(&t, 1);
-	put_debug(&t, 2);
+	shop_put_debug(&t.shop, 1);
+	shop_put_debug(&t.shop, 2);
 	town_add(&t, 1, addrs, ARRAY_SIZE(addrs));
 	town_add(&t, 2, addrs, ARRAY_SIZE(addrs));
 	/* One half of it was named when it ended. */
@@ -107,7 +99,7 @@ static void a_table_from_the_store_does(void **state)
 	struct town t;
 
 	town_open(&t, true);
-	put_debug(&t, 1);
+	shop_put_debug(&t.shop, 1);
 	town_start(&t);
 	town_add_one(&t, 1, 0x1000);
 	town_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
@@ -128,7 +120,7 @@ static void more_than_a_batch_is_named(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
 		addrs[i] = 0x1000 + i;
 	town_open(&t, false);
-	put_debug(&t, 1);
+	shop_put_debug(&t.shop, 1);
 	town_start(&t);
 	town_add(&t, 1, addrs, ARRAY_SIZE(addrs));
 	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_OUTSIDE, 0);
@@ -144,7 +136,7 @@ static void many_binaries_are_asked_for_a_few_at_once(void **state)
 	town_open(&t, false);
 	t.opts.max_tries = 2;
 	for (uint32_t n = 1; n <= 20; n++) {
-		put_debug(&t, n);
+		shop_put_debug(&t.shop, n);
 		town_add_one(&t, n, 0x1000);
 	}
 	town_start(&t);

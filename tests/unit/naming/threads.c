@@ -34,13 +34,9 @@ static void *put(void *arg)
 	struct town *t = arg;
 
 	for (uint32_t n = 1; n <= N_IDS; n++) {
-		struct buf file = { 0 };
-
-		shop_program(n, true, &file);
-		shop_put(&t->shop, RESOLVE_EXECUTABLE, n, &file);
+		shop_put_program(&t->shop, n, true);
 		town_wake(t, n, false);
-		shop_debug(n, &file);
-		shop_put(&t->shop, RESOLVE_DEBUGINFO, n, &file);
+		shop_put_debug(&t->shop, n);
 		town_wake(t, n, true);
 		naming_kick(t->naming);
 	}

@@ -39,13 +39,11 @@ static const char *ask_fresh(struct shop *p, uint32_t n, struct symbolize_module
 
 static void a_miss_is_forgotten_when_something_new_is_here(void **state)
 {
-	struct buf file = { 0 };
 	struct shop p;
 
 	shop_open(&p, false);
 	assert_string_equal(shop_ask(&p, 1, 0x1000), "unknown");
-	shop_debug(1, &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	shop_put_debug(&p, 1);
 	assert_string_equal(shop_ask(&p, 1, 0x1000), "unknown");
 	renew(&p, 1, false);
 	assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
@@ -55,16 +53,13 @@ static void a_miss_is_forgotten_when_something_new_is_here(void **state)
 static void what_lacks_something_is_replaced_before_the_answer(void **state)
 {
 	struct symbolize_module m;
-	struct buf file = { 0 };
 	struct shop p;
 
 	shop_open(&p, true);
-	shop_program(1, true, &file);
-	shop_put(&p, RESOLVE_EXECUTABLE, 1, &file);
+	shop_put_program(&p, 1, true);
 	assert_string_equal(ask_fresh(&p, 1, &m), "s1 of /file");
 	assert_true(m.lacking);
-	shop_debug(1, &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	shop_put_debug(&p, 1);
 	assert_string_equal(ask_fresh(&p, 1, NULL), "s1 of /file");
 	renew(&p, 1, false);
 	assert_string_equal(ask_fresh(&p, 1, &m), "f1 /src/a.c:10 of /file");
@@ -75,12 +70,10 @@ static void what_lacks_something_is_replaced_before_the_answer(void **state)
 static void a_table_of_a_replaced_file_is_made_again(void **state)
 {
 	struct symbolizer_stats stats;
-	struct buf file = { 0 };
 	struct shop p;
 
 	shop_open(&p, true);
-	shop_debug(1, &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	shop_put_debug(&p, 1);
 	assert_string_equal(ask_fresh(&p, 1, NULL), "f1 /src/a.c:10 of /file");
 	/* Of a whole table nothing better is looked for, */
 	renew(&p, 1, false);
@@ -88,14 +81,12 @@ static void a_table_of_a_replaced_file_is_made_again(void **state)
 	symbolizer_stats(p.s, &stats);
 	assert_int_equal(stats.n_made, 1);
 	/* unless its file is another. */
-	shop_debug_named(1, "g", &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	shop_put_debug_named(&p, 1, "g");
 	renew(&p, 1, true);
 	assert_string_equal(ask_fresh(&p, 1, NULL), "g /src/a.c:10 of /file");
 	/* Also while nobody has it in memory: the store's is of the other file. */
 	shop_reopen(&p);
-	shop_debug_named(1, "h", &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	shop_put_debug_named(&p, 1, "h");
 	renew(&p, 1, true);
 	assert_string_equal(ask_fresh(&p, 1, NULL), "h /src/a.c:10 of /file");
 	shop_reopen(&p);
@@ -142,7 +133,6 @@ static void who_waits_for_another_server_is_answered_by_what_is_pushed(void **st
 	struct build_id id = shop_id(1);
 	struct symbolize_hold *h;
 	struct symbolize_answer a;
-	struct buf file = { 0 };
 	atomic_bool is_ready = false;
 	struct shop p;
 
@@ -154,8 +144,7 @@ static void who_waits_for_another_server_is_answered_by_what_is_pushed(void **st
 			 SYMBOLIZE_WAITS);
 	while (!atomic_load(&slow.n_waiting))
 		usleep(1000);
-	shop_debug(1, &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	shop_put_debug(&p, 1);
 	atomic_store(&slow.pushed, true);
 	renew(&p, 1, true);
 	while (!atomic_load(&is_ready))

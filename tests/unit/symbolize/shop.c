@@ -59,7 +59,7 @@ static void begin(struct code_writer *w, uint32_t n)
 	elf_writer_build_id(&w->elf, build_id_bytes(&id));
 }
 
-void shop_debug_named(uint32_t n, const char *name, struct buf *out)
+static void debug_named(uint32_t n, const char *name, struct buf *out)
 {
 	struct code_writer w;
 
@@ -78,7 +78,7 @@ void shop_debug(uint32_t n, struct buf *out)
 	char name[24];
 
 	snprintf(name, sizeof(name), "f%u", n);
-	shop_debug_named(n, name, out);
+	debug_named(n, name, out);
 }
 
 /* The name's DIE is the first behind the unit's; its offset is the same in every supplementary file. */
@@ -121,8 +121,33 @@ void shop_debug_with_alt(uint32_t n, uint32_t alt, struct buf *out)
 	code_writer_done(&w);
 }
 
-void shop_program(uint32_t n, bool symbols, struct buf *out)
+void shop_put(struct shop *p, enum resolve_kind kind, uint32_t n, struct buf *file)
 {
+	struct build_id id = shop_id(n);
+
+	resolve_mem_put(p->r, kind, &id, STR(""), buf_bytes(file), STR("/file"), STR(""), 5);
+	buf_done(file);
+}
+
+void shop_put_debug(struct shop *p, uint32_t n)
+{
+	struct buf file = { 0 };
+
+	shop_debug(n, &file);
+	shop_put(p, RESOLVE_DEBUGINFO, n, &file);
+}
+
+void shop_put_debug_named(struct shop *p, uint32_t n, const char *name)
+{
+	struct buf file = { 0 };
+
+	debug_named(n, name, &file);
+	shop_put(p, RESOLVE_DEBUGINFO, n, &file);
+}
+
+void shop_put_program(struct shop *p, uint32_t n, bool symbols)
+{
+	struct buf file = { 0 };
 	struct code_writer w;
 	char name[24];
 
@@ -130,16 +155,9 @@ void shop_program(uint32_t n, bool symbols, struct buf *out)
 	begin(&w, n);
 	if (symbols)
 		code_symbol(&w, name, STT_FUNC, STB_GLOBAL, 0x1000, 0x100);
-	code_writer_finish(&w, out);
+	code_writer_finish(&w, &file);
 	code_writer_done(&w);
-}
-
-void shop_put(struct shop *p, enum resolve_kind kind, uint32_t n, struct buf *file)
-{
-	struct build_id id = shop_id(n);
-
-	resolve_mem_put(p->r, kind, &id, STR(""), buf_bytes(file), STR("/file"), STR(""), 5);
-	buf_done(file);
+	shop_put(p, RESOLVE_EXECUTABLE, n, &file);
 }
 
 void shop_answer_text(const struct symbolize_answer *a, struct buf *out)
@@ -183,4 +201,16 @@ const char *shop_ask(struct shop *p, uint32_t n, uint64_t addr)
 const char *shop_ask_at_once(struct shop *p, uint32_t n, uint64_t addr)
 {
 	return ask(p, n, addr, 0);
+}
+
+void shop_expect(struct shop *p, uint32_t n, uint64_t addr, const char *want)
+{
+	int64_t end = clock_mono_ms() + 30000;
+
+	while (strcmp(shop_ask(p, n, addr), want) != 0) {
+		if (clock_mono_ms() > end)
+			fail_msg("%llx is '%s', not '%s'", (unsigned long long)addr, buf_cstr(&p->text),
+				 want);
+		usleep(1000);
+	}
 }

@@ -21,16 +21,20 @@ void shop_close(struct shop *p);
 struct build_id shop_id(uint32_t n);
 /*
  * A debug file of a function "f<n>", [0x1000, 0x1100), line 10 and so on; or with its name in the
- * supplementary file of @alt; or, without DWARF, a program with a symbol of that name.
+ * supplementary file of @alt.
  */
 void shop_debug(uint32_t n, struct buf *out);
-void shop_debug_named(uint32_t n, const char *name, struct buf *out); /* another name for "f<n>" */
 void shop_debug_with_alt(uint32_t n, uint32_t alt, struct buf *out);
 void shop_alt(uint32_t alt, struct buf *out);
-void shop_program(uint32_t n, bool symbols, struct buf *out);
 void shop_put(struct shop *p, enum resolve_kind kind, uint32_t n, struct buf *file); /* takes its content */
+void shop_put_debug(struct shop *p, uint32_t n);
+void shop_put_debug_named(struct shop *p, uint32_t n, const char *name); /* another name for "f<n>" */
+/* A program without DWARF, with a symbol "s<n>" at the same place or without. */
+void shop_put_program(struct shop *p, uint32_t n, bool symbols);
 
 /* "f1 /src/a.c:10", or the reason. Waits up to 30 s, or not at all. */
 const char *shop_ask(struct shop *p, uint32_t n, uint64_t addr);
 const char *shop_ask_at_once(struct shop *p, uint32_t n, uint64_t addr);
+/* Asks until that is the answer, 30 s at most. */
+void shop_expect(struct shop *p, uint32_t n, uint64_t addr, const char *want);
 void shop_answer_text(const struct symbolize_answer *a, struct buf *out);

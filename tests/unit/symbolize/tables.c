@@ -7,12 +7,10 @@
 
 static void an_address_becomes_a_function_file_and_line(void **state)
 {
-	struct buf file = { 0 };
 	struct shop p;
 
 	shop_open(&p, false);
-	shop_debug(1, &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	shop_put_debug(&p, 1);
 	assert_string_equal(shop_ask(&p, 1, 0x1010), "f1 /src/a.c:11");
 	assert_string_equal(shop_ask(&p, 1, 0x2000), "outside");
 	assert_string_equal(shop_ask_at_once(&p, 1, 0x1000), "f1 /src/a.c:10");
@@ -26,12 +24,10 @@ static void a_return_address_is_that_of_its_call(void **state)
 	struct build_id id = shop_id(1);
 	struct symbolize_hold *h;
 	struct symbolize_answer a;
-	struct buf file = { 0 };
 	struct shop p;
 
 	shop_open(&p, false);
-	shop_debug(1, &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	shop_put_debug(&p, 1);
 	symbolize_hold_new(p.s, &id, 1, 0, INT64_MAX, NULL, NULL, &h);
 	symbolize_ask(h, &q, &a);
 	assert_int_equal(a.frames->list[0].line, 10);
@@ -49,14 +45,12 @@ static void a_return_address_is_that_of_its_call(void **state)
 static void who_does_not_wait_is_told_that_it_is_pending(void **state)
 {
 	struct build_id id = shop_id(1);
-	struct buf file = { 0 };
 	struct shop p;
 
 	shop_open(&p, false);
 	resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &id, STR(""));
 	assert_string_equal(shop_ask_at_once(&p, 1, 0x1000), "pending");
-	shop_debug(1, &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	shop_put_debug(&p, 1);
 	assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
 	shop_close(&p);
 }
@@ -81,12 +75,10 @@ static void a_deadline_ends_the_wait(void **state)
 static void what_is_made_is_found_in_the_store_by_the_next_one(void **state)
 {
 	struct symbolizer_stats stats;
-	struct buf file = { 0 };
 	struct shop p;
 
 	shop_open(&p, true);
-	shop_debug(1, &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	shop_put_debug(&p, 1);
 	assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
 	symbolizer_stats(p.s, &stats);
 	assert_int_equal(stats.n_made, 1);
@@ -98,29 +90,27 @@ static void what_is_made_is_found_in_the_store_by_the_next_one(void **state)
 	shop_close(&p);
 }
 
-/* Where the symbolizer keeps its table. */
-static struct store_key table_key(uint32_t n)
+/* @kept is in the store where the symbolizer keeps its table, and is none of that file's. */
+static void assert_made_again(struct bytes kept)
 {
-	static char version[12];
+	const struct store_meta meta = { .origin = STORE_MADE };
+	struct store_key key = { shop_id(1), STORE_SYMTAB, STR("") };
+	struct err err = { 0 };
+	char version[12];
+	struct shop p;
 
 	snprintf(version, sizeof(version), "%d", SYMTAB_VERSION);
-	return (struct store_key){ shop_id(n), STORE_SYMTAB, str_of(version) };
+	key.arg = str_of(version);
+	shop_open(&p, true);
+	shop_put_debug(&p, 1);
+	assert_done(store_put_bytes(p.store, &key, &meta, true, kept, STORE_ALWAYS, &err));
+	assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	shop_close(&p);
 }
 
 static void a_damaged_table_in_the_store_is_made_again(void **state)
 {
-	struct store_key key = table_key(1);
-	const struct store_meta meta = { .origin = STORE_MADE };
-	struct buf file = { 0 };
-	struct err err = { 0 };
-	struct shop p;
-
-	shop_open(&p, true);
-	shop_debug(1, &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
-	assert_done(store_put_bytes(p.store, &key, &meta, true, bytes_of("no table", 8), STORE_ALWAYS, &err));
-	assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
-	shop_close(&p);
+	assert_made_again(bytes_of("no table", 8));
 }
 
 static void make_table(uint32_t n, struct buf *ret)
@@ -143,45 +133,28 @@ static void a_table_in_the_store_that_is_another_one_is_made_again(void **state)
 {
 	for (unsigned kind = 0; kind < 3; kind++) {
 		AUTO(buf_done) struct buf table = { 0 };
-		struct store_key key = table_key(1);
-		const struct store_meta meta = { .origin = STORE_MADE };
-		struct buf file = { 0 };
-		struct err err = { 0 };
-		struct shop p;
 
-		shop_open(&p, true);
-		shop_debug(1, &file);
-		shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
 		make_table(kind == 0 ? 2 : 1, &table);
 		if (kind == 1)
 			table.p[8]++;
 		if (kind == 2)
 			table.size /= 2;
-		assert_done(
-			store_put_bytes(p.store, &key, &meta, true, buf_bytes(&table), STORE_ALWAYS, &err));
-		assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
-		shop_close(&p);
+		assert_made_again(buf_bytes(&table));
 	}
 }
 
 static void without_a_debug_file_the_programs_symbols_do(void **state)
 {
-	struct buf file = { 0 };
 	struct shop p;
 
 	shop_open(&p, true);
 	p.opts.miss_ms = 1;
 	shop_reopen(&p);
-	shop_program(1, true, &file);
-	shop_put(&p, RESOLVE_EXECUTABLE, 1, &file);
+	shop_put_program(&p, 1, true);
 	assert_string_equal(shop_ask(&p, 1, 0x1000), "s1");
 	/* Until one turns up. */
-	shop_debug(1, &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
-	for (int64_t end = clock_mono_ms() + 30000; strcmp(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10") != 0;) {
-		assert_true(clock_mono_ms() < end);
-		usleep(1000);
-	}
+	shop_put_debug(&p, 1);
+	shop_expect(&p, 1, 0x1000, "f1 /src/a.c:10");
 	shop_reopen(&p);
 	assert_string_equal(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
 	shop_close(&p);
@@ -201,11 +174,7 @@ static void names_of_the_supplementary_file_come_when_it_turns_up(void **state)
 	assert_string_equal(shop_ask(&p, 1, 0x1000), "alt-missing  /src/a.c:10");
 	shop_alt(2, &file);
 	shop_put(&p, RESOLVE_DEBUGINFO, 2, &file);
-	for (int64_t end = clock_mono_ms() + 30000;
-	     strcmp(shop_ask(&p, 1, 0x1000), "shared /src/a.c:10") != 0;) {
-		assert_true(clock_mono_ms() < end);
-		usleep(1000);
-	}
+	shop_expect(&p, 1, 0x1000, "shared /src/a.c:10");
 	symbolizer_stats(p.s, &stats);
 	assert_int_equal(stats.n_replaced, 1);
 	shop_close(&p);
@@ -225,8 +194,7 @@ static void each_miss_has_its_reason(void **state)
 
 	shop_open(&p, false);
 	assert_string_equal(shop_ask(&p, 1, 0x1000), "unknown");
-	shop_program(2, false, &file);
-	shop_put(&p, RESOLVE_EXECUTABLE, 2, &file);
+	shop_put_program(&p, 2, false);
 	assert_string_equal(shop_ask(&p, 2, 0x1000), "no-symbols");
 	buf_add_str(&file, STR("<html>"));
 	shop_put(&p, RESOLVE_DEBUGINFO, 3, &file);
@@ -249,17 +217,14 @@ static void each_miss_has_its_reason(void **state)
 
 static void a_miss_is_forgotten_after_a_while(void **state)
 {
-	struct buf file = { 0 };
 	struct shop p;
 
 	shop_open(&p, false);
 	p.opts.miss_ms = 1;
 	shop_reopen(&p);
 	assert_string_equal(shop_ask(&p, 1, 0x1000), "unknown");
-	shop_debug(1, &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
-	for (int64_t end = clock_mono_ms() + 30000; strcmp(shop_ask(&p, 1, 0x1000), "f1 /src/a.c:10") != 0;)
-		assert_true(clock_mono_ms() < end);
+	shop_put_debug(&p, 1);
+	shop_expect(&p, 1, 0x1000, "f1 /src/a.c:10");
 	shop_close(&p);
 }
 
@@ -291,14 +256,11 @@ static void all_addresses_are_answered_once(void **state)
 					{ .module = 0, .addr = UINT64_MAX } };
 	struct order o = { 0 };
 	struct symbolize_hold *h;
-	struct buf file = { 0 };
 	struct shop p;
 
 	shop_open(&p, false);
-	for (uint32_t n = 1; n <= 2; n++) {
-		shop_debug(n, &file);
-		shop_put(&p, RESOLVE_DEBUGINFO, n, &file);
-	}
+	for (uint32_t n = 1; n <= 2; n++)
+		shop_put_debug(&p, n);
 	symbolize_hold_new(p.s, ids, 2, SYMBOLIZE_LAYOUTS, clock_mono_ms() + 30000, NULL, NULL, &h);
 	symbolize_ask_all(h, q, ARRAY_SIZE(q), note, &o);
 	assert_int_equal(o.n, 8);

@@ -64,12 +64,8 @@ static void many_ask_at_once(void **state)
 	p.opts.building_size = 100;
 	p.opts.miss_ms = 1;
 	shop_reopen(&p);
-	for (uint32_t n = 1; n <= N_IDS; n++) {
-		struct buf file = { 0 };
-
-		shop_debug(n, &file);
-		shop_put(&p, RESOLVE_DEBUGINFO, n, &file);
-	}
+	for (uint32_t n = 1; n <= N_IDS; n++)
+		shop_put_debug(&p, n);
 	for (unsigned i = 0; i < N_THREADS; i++) {
 		askers[i] = (struct asker){ .p = &p, .seed = i };
 		assert_int_equal(pthread_create(&askers[i].thread, NULL, ask, &askers[i]), 0);
@@ -122,7 +118,6 @@ static void one_flight_for_all_who_want_the_same(void **state)
 	struct build_id id = shop_id(1);
 	struct symbolize_hold *holds[16];
 	struct symbolizer_stats stats;
-	struct buf file = { 0 };
 	struct shop p;
 	atomic_int n = 0;
 
@@ -133,8 +128,7 @@ static void one_flight_for_all_who_want_the_same(void **state)
 				 SYMBOLIZE_WAITS);
 	symbolizer_stats(p.s, &stats);
 	assert_int_equal(stats.n_flights, 1);
-	shop_debug(1, &file);
-	shop_put(&p, RESOLVE_DEBUGINFO, 1, &file);
+	shop_put_debug(&p, 1);
 	while (atomic_load(&n) < 16)
 		usleep(1000);
 	symbolizer_stats(p.s, &stats);
