@@ -170,20 +170,27 @@ static void a_killed_process_loses_little(void **state)
 	end_and_check(f, begin(f, LONG, NAME));
 }
 
-static void of_what_is_damaged_the_sound_part_is_gone_on_with(void **state)
+/* Damaged as the blocks of a disk are that were never written. */
+static void leave_damaged(struct fixture *f)
 {
-	struct fixture *f = *state;
 	AUTO(mem_freep) char *command = NULL;
 	struct store_put *p = begin(f, LONG, NAME);
 
 	write_to(f, p, 9 * CODEC_FRAME_SIZE);
 	store_put_leave(p);
-	/* As the blocks of a disk that were never written. */
 	command = mem_printf(
 		"dd if=/dev/zero of=$(echo '%s'/tmp/part-*) bs=1 seek=800000 count=5000 conv=notrunc "
 		"2>/dev/null",
 		f->dir);
 	assert_int_equal(system(command), 0);
+}
+
+static void of_what_is_damaged_the_sound_part_is_gone_on_with(void **state)
+{
+	struct fixture *f = *state;
+	struct store_put *p;
+
+	leave_damaged(f);
 	p = begin(f, LONG, NAME);
 	assert_true(store_put_size(p) > 0 && store_put_size(p) < 5 * CODEC_FRAME_SIZE);
 	end_and_check(f, p);
@@ -209,16 +216,9 @@ static void as_it_came_it_is_gone_on_with_at_the_very_byte(void **state)
 static void as_it_came_and_damaged_it_begins_anew(void **state)
 {
 	struct fixture *f = *state;
-	AUTO(mem_freep) char *command = NULL;
-	struct store_put *p = begin(f, LONG, NAME);
+	struct store_put *p;
 
-	write_to(f, p, 9 * CODEC_FRAME_SIZE);
-	store_put_leave(p);
-	command = mem_printf(
-		"dd if=/dev/zero of=$(echo '%s'/tmp/part-*) bs=1 seek=800000 count=5000 conv=notrunc "
-		"2>/dev/null",
-		f->dir);
-	assert_int_equal(system(command), 0);
+	leave_damaged(f);
 	p = begin(f, LONG, NAME);
 	assert_int_equal(store_put_size(p), 0);
 	end_and_check(f, p);
