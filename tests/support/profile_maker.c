@@ -106,6 +106,21 @@ struct profile *profile_make(const struct profile_maker *m)
 
 /* ---- what it says, whatever order it has it in ---- */
 
+void profile_lines_text(const struct profile *p, const struct profile_location *l, struct buf *b)
+{
+	if (l->folded)
+		buf_add_char(b, 'F');
+	for (uint32_t i = 0; i < l->n_lines; i++) {
+		const struct profile_line *line = &p->lines.p[l->first_line + i];
+		const struct profile_function *f = &p->functions.p[line->function];
+
+		buf_printf(b, "[" STR_FMT "," STR_FMT "," STR_FMT ",%lld:%lld,%lld]",
+			   STR_ARG(profile_str(p, f->name)), STR_ARG(profile_str(p, f->system_name)),
+			   STR_ARG(profile_str(p, f->file)), (long long)f->start_line, (long long)line->line,
+			   (long long)line->column);
+	}
+}
+
 static void add_location(const struct profile *p, const struct profile_location *l, struct buf *b)
 {
 	if (l->mapping != PROFILE_NONE) {
@@ -117,17 +132,7 @@ static void add_location(const struct profile *p, const struct profile_location 
 	} else {
 		buf_printf(b, " <%llx>", (unsigned long long)l->addr);
 	}
-	if (l->folded)
-		buf_add_str(b, STR("F"));
-	for (uint32_t i = 0; i < l->n_lines; i++) {
-		const struct profile_line *line = &p->lines.p[l->first_line + i];
-		const struct profile_function *f = &p->functions.p[line->function];
-
-		buf_printf(b, "[" STR_FMT "," STR_FMT "," STR_FMT ",%lld:%lld,%lld]",
-			   STR_ARG(profile_str(p, f->name)), STR_ARG(profile_str(p, f->system_name)),
-			   STR_ARG(profile_str(p, f->file)), (long long)f->start_line, (long long)line->line,
-			   (long long)line->column);
-	}
+	profile_lines_text(p, l, b);
 }
 
 static void add_sample(const struct profile *p, uint32_t i, struct buf *b)

@@ -20,6 +20,8 @@ struct profile *profile_make(const struct profile_maker *m);
 
 /* All that a profile says, in an order that is its own: profiles that say the same have the same text. */
 void profile_canonical(const struct profile *p, struct buf *out);
+/* What it says of a location besides where that is: its lines, and whether others are folded into it. */
+void profile_lines_text(const struct profile *p, const struct profile_location *l, struct buf *b);
 
 /* A field with a number, and one with bytes. */
 void proto_number(struct buf *b, unsigned field, uint64_t v);

@@ -95,17 +95,7 @@ static void location_text(const struct profile *p, const struct profile_location
 	} else {
 		buf_printf(b, " <%llx>", (unsigned long long)l->addr);
 	}
-	if (l->folded)
-		buf_add_char(b, 'F');
-	for (uint32_t i = 0; i < l->n_lines; i++) {
-		const struct profile_line *line = &p->lines.p[l->first_line + i];
-		const struct profile_function *f = &p->functions.p[line->function];
-
-		buf_printf(b, "[" STR_FMT "," STR_FMT "," STR_FMT ",%lld:%lld,%lld]",
-			   STR_ARG(profile_str(p, f->name)), STR_ARG(profile_str(p, f->system_name)),
-			   STR_ARG(profile_str(p, f->file)), (long long)f->start_line, (long long)line->line,
-			   (long long)line->column);
-	}
+	profile_lines_text(p, l, b);
 }
 
 static int by_text(const void *a, const void *b)
