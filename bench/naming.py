@@ -25,15 +25,7 @@ import urllib.parse
 from common import LODE, ROOT, Server, Table, percentile, say
 
 sys.path.insert(0, str(ROOT / "tests" / "e2e"))
-from profiling import Pprof  # noqa: E402
-
-
-def segment(path):
-    """What is mapped to be run: offset, address, size, in pages."""
-    out = subprocess.run(["readelf", "-lW", path], check=True, capture_output=True, text=True).stdout
-    m = re.search(r"LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x(\w+) 0x\w+ R.E", out)
-    off, vaddr, size = (int(x, 16) for x in m.groups())
-    return off & ~0xfff, vaddr & ~0xfff, (size + 0x1fff) & ~0xfff
+from profiling import Pprof, code_segment  # noqa: E402
 
 
 def code(path):
@@ -106,7 +98,7 @@ def main():
         pool.mkdir()
         say(f"{a.profiles * a.binaries} copies of {a.program}")
         identities = [[copy(a.program, pool / f"p{n}-{i}", n * a.binaries + i) for i in range(a.binaries)] for n in range(a.profiles)]
-        where, each = segment(a.program), a.addresses // a.binaries
+        where, each = code_segment(a.program), a.addresses // a.binaries
         chosen = random.Random(1).sample(code(a.program), 2 * each)
         with Server("lode", [str(pool)], state=pathlib.Path(d) / "data", extra=["--no-access-log", "--symbolize-interval", "3600"]) as server:
             client, table = Client(server), Table()

@@ -4,6 +4,8 @@
 import http.client
 import http.server
 import json
+import re
+import subprocess
 import threading
 import urllib.parse
 
@@ -104,6 +106,15 @@ class Pprof:
         for s in self.strings:
             out += message(6, s.encode() if isinstance(s, str) else s)
         return out
+
+
+def code_segment(path):
+    """Offset, address and size of what is mapped to be run, in whole pages."""
+    out = subprocess.run(["readelf", "-lW", str(path)], capture_output=True, text=True, check=True).stdout
+    for m in re.finditer(r"LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x(\w+) 0x\w+ (R.E)", out):
+        off, vaddr, size = (int(m.group(i), 16) for i in (1, 2, 3))
+        return off & ~0xfff, vaddr & ~0xfff, (size + 0x1fff) & ~0xfff
+    raise AssertionError(out)
 
 
 class Taker(http.server.ThreadingHTTPServer):

@@ -3,7 +3,6 @@
 
 import gzip
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -12,7 +11,7 @@ import time
 import pytest
 
 from conftest import make_deb
-from profiling import Pprof, ask, call, fields, numbers, send
+from profiling import Pprof, ask, call, code_segment, fields, numbers, send
 from pushing import put
 from test_symbolize import Built, plain
 
@@ -24,15 +23,6 @@ RARELY = ["--symbolize-interval", "3600", "--rescan", "3600"]
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     return Built(tmp_path_factory.mktemp("shop"))
-
-
-def code_segment(path):
-    """Offset, address and size of what is mapped to be run, in whole pages."""
-    out = subprocess.run(["readelf", "-lW", str(path)], capture_output=True, text=True, check=True).stdout
-    for m in re.finditer(r"LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x(\w+) 0x\w+ (R.E)", out):
-        off, vaddr, size = (int(m.group(i), 16) for i in (1, 2, 3))
-        return off & ~0xfff, vaddr & ~0xfff, (size + 0x1fff) & ~0xfff
-    raise AssertionError(out)
 
 
 class Sent:
