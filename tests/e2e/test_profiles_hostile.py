@@ -15,7 +15,6 @@ import time
 
 import pytest
 
-from conftest import LODE
 from making import peak_mib, raw
 from profiling import Pprof, ask, call, folded, message, number, query, refused, send, varint
 
