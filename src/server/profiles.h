@@ -130,6 +130,8 @@ void api_merged_done(struct api_merged *m);
 /* What is asked for; API_SLEEPS when there will be more names soon and the request may wait for them. */
 int api_merge(struct api *a, struct api_merged *ret, struct err *err);
 int api_tree(struct api *a, const struct api_merged *m, struct profile_tree **ret, struct err *err);
+/* One after the other; the outcomes are api_merge()'s. */
+int api_merge_tree(struct api *a, struct api_merged *ret, struct profile_tree **ret_tree, struct err *err);
 /* "type":...,"unit":...,"total":...,"base_total":...,"pending":{...} */
 void api_add_head(struct buf *b, const struct api_merged *m, const struct profile_tree *t);
 

@@ -310,11 +310,9 @@ int api_flamegraph(struct api *a, struct err *err)
 
 	if (min_share(a, &share, err) < 0)
 		return -1;
-	r = api_merge(a, &m, err);
+	r = api_merge_tree(a, &m, &t, err);
 	if (r)
 		return r;
-	if (api_tree(a, &m, &t, err) < 0)
-		return -1;
 	g.t = t;
 	g.least = choose_least(t, share);
 	if (number_all(&g, err) < 0)

@@ -63,11 +63,9 @@ int api_top(struct api *a, struct err *err)
 		return err_set(err, ERR_INVALID, "'sort' is neither flat nor cum");
 	if (api_number(a, "limit", USUAL_ROWS, MAX_ROWS, &limit, err) < 0)
 		return -1;
-	r = api_merge(a, &m, err);
+	r = api_merge_tree(a, &m, &t, err);
 	if (r)
 		return r;
-	if (api_tree(a, &m, &t, err) < 0)
-		return -1;
 	rows = profile_tree_top(t, by_cum, &n);
 	limit = MIN(limit, (uint64_t)n);
 	buf_add_char(b, '{');
@@ -123,11 +121,9 @@ int api_callers(struct api *a, struct err *err)
 		return err_set(err, ERR_INVALID, "of which 'function'?");
 	if (api_number(a, "limit", USUAL_ROWS, MAX_ROWS, &limit, err) < 0)
 		return -1;
-	r = api_merge(a, &m, err);
+	r = api_merge_tree(a, &m, &t, err);
 	if (r)
 		return r;
-	if (api_tree(a, &m, &t, err) < 0)
-		return -1;
 	rows = profile_tree_top(t, true, &n);
 	at = find(t, rows, n, name, api_text(a, "binary"));
 	if (!at) {

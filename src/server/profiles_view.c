@@ -116,6 +116,13 @@ int api_tree(struct api *a, const struct api_merged *m, struct profile_tree **re
 	return 0;
 }
 
+int api_merge_tree(struct api *a, struct api_merged *ret, struct profile_tree **ret_tree, struct err *err)
+{
+	int r = api_merge(a, ret, err);
+
+	return r ? r : api_tree(a, ret, ret_tree, err);
+}
+
 void api_add_head(struct buf *b, const struct api_merged *m, const struct profile_tree *t)
 {
 	struct profile_node root;
