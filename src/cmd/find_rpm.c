@@ -3,15 +3,10 @@
  * What rpm has installed. Its database has had four formats by now, and rpm itself reads all of them: it is
  * asked, by its command.
  */
-#include "cmd/find.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "cmd/child.h"
+#include "cmd/find.h"
 
 #define MAX_OUTPUT  MIB(64)
 #define PATIENCE_MS INT64_C(60000)
@@ -33,73 +28,16 @@ static const char *database(struct finder *f)
 	return NULL;
 }
 
-/* FILE_MISSING: there is no such command. */
-static int start(const char *const *argv, int out, pid_t *ret, struct err *err)
-{
-	posix_spawn_file_actions_t actions;
-	int r;
-
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-	r = posix_spawnp(ret, argv[0], &actions, NULL, (char *const *)argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	if (r == ENOENT)
-		return FILE_MISSING;
-	return r ? err_os(err, r, "%s", argv[0]) : 0;
-}
-
-static int read_all(int fd, struct buf *ret, struct err *err)
-{
-	int64_t until_ms = clock_mono_ms() + PATIENCE_MS;
-
-	for (;;) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int64_t left_ms = until_ms - clock_mono_ms();
-		ssize_t n;
-
-		if (left_ms <= 0)
-			return err_set(err, ERR_IO, "no answer for %d s", (int)(PATIENCE_MS / 1000));
-		if (poll(&p, 1, (int)left_ms) < 0 && errno != EINTR)
-			return err_os(err, errno, "poll");
-		if (!p.revents)
-			continue;
-		n = read(fd, buf_reserve(ret, KIB(64)), KIB(64));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_os(err, errno, "read");
-		if (n == 0)
-			return 0;
-		ret->size += (size_t)n;
-		if (ret->size > MAX_OUTPUT)
-			return err_set(err, ERR_LIMIT, "more than %zu bytes", MAX_OUTPUT);
-	}
-}
-
+/* FILE_MISSING: there is no such command, or it does not know of any. */
 static int run(const char *const *argv, struct buf *ret, struct err *err)
 {
-	AUTO(fd_close) int in = -1;
-	AUTO(fd_close) int out = -1;
-	int fds[2], status = 0, r;
-	pid_t pid;
+	const struct child c = { .argv = argv, .max = MAX_OUTPUT, .patience_ms = PATIENCE_MS, .said = -1 };
+	int status = 0, r = child_run(&c, ret, &status, err);
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_os(err, errno, "pipe");
-	in = fds[0];
-	out = fds[1];
-	r = start(argv, out, &pid, err);
+	if (r == CHILD_TOO_MUCH)
+		return err_set(err, ERR_LIMIT, "%s: more than %zu bytes", argv[0], MAX_OUTPUT);
 	if (r)
 		return r;
-	fd_close(&out);
-	r = read_all(in, ret, err);
-	if (r < 0)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (r < 0)
-		return err_in(err, "%s", argv[0]);
 	/* Why not is on its stdout, in the user's language. */
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : FILE_MISSING;
 }

@@ -3,19 +3,14 @@
  * perf.data, by perf itself: what perf script prints of it, and the build IDs that perf buildid-list knows.
  * The format is perf's own affair, and whoever has such a file mostly has perf.
  */
-#include "cmd/profile.h"
-
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "cmd/child.h"
+#include "cmd/profile.h"
 #include "profile/input.h"
 
-#define PIECE    MIB(1)
 #define MAX_SAID 500u
 #define MAX_IDS  MIB(64)
 
@@ -35,78 +30,27 @@ static void add_said(int fd, struct buf *out)
 	}
 }
 
-static int read_pipe(int fd, size_t max, struct buf *out, struct err *err)
+/* What perf prints, all of it. */
+static int run(const char *const *argv, size_t max, struct buf *out, struct err *err)
 {
-	for (;;) {
-		uint8_t *to = buf_try_reserve(out, PIECE);
-		ssize_t n;
+	AUTO(fd_close) int said = memfd_create("lode-perf", MFD_CLOEXEC);
+	AUTO(buf_done) struct buf why = { 0 };
+	int status = 0, r;
 
-		if (!to || out->size > max)
-			return err_set(err, ERR_LIMIT,
-				       "what perf makes of it is larger than the limit of %llu MiB",
-				       (unsigned long long)(max >> 20));
-		n = read(fd, to, PIECE);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_os(err, errno, "read from perf");
-		if (n == 0)
-			return 0;
-		out->size += (size_t)n;
-	}
-}
-
-static int start(const char *const *argv, int out, int said, pid_t *ret, struct err *err)
-{
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	sigset_t usual;
-	int r;
-
-	/* We may have chosen to ignore it. */
-	sigemptyset(&usual);
-	sigaddset(&usual, SIGPIPE);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigdefault(&attr, &usual);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF);
-
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-	posix_spawn_file_actions_adddup2(&actions, said, STDERR_FILENO);
-	r = posix_spawnp(ret, argv[0], &actions, &attr, (char *const *)argv, environ);
-	posix_spawnattr_destroy(&attr);
-	posix_spawn_file_actions_destroy(&actions);
-	if (r == ENOENT)
+	if (said < 0)
+		return err_os(err, errno, "no memory for a file");
+	r = child_run(&(struct child){ .argv = argv, .max = max, .said = said }, out, &status, err);
+	if (r == FILE_MISSING)
 		return err_set(
 			err, ERR_IO,
 			"is perf's own file, and there is no perf here to read it: install it "
 			"(linux-perf), or take the text of perf script --show-mmap-events from where it "
 			"is");
-	return r ? err_os(err, r, "perf cannot be run") : 0;
-}
-
-/* What a program prints, all of it. */
-static int run(const char *const *argv, size_t max, struct buf *out, struct err *err)
-{
-	AUTO(fd_close) int said = memfd_create("lode-perf", MFD_CLOEXEC);
-	AUTO(buf_done) struct buf why = { 0 };
-	int ends[2], status = 0, r;
-	pid_t pid;
-
-	if (said < 0 || pipe2(ends, O_CLOEXEC) < 0)
-		return err_os(err, errno, "no pipe");
-	r = start(argv, ends[1], said, &pid, err);
-	close(ends[1]);
-	if (r == 0)
-		r = read_pipe(ends[0], max, out, err);
-	close(ends[0]);
-	if (r < 0 && err->kind == ERR_IO)
-		return r;
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	if (r == CHILD_TOO_MUCH)
+		return err_set(err, ERR_LIMIT, "what perf makes of it is larger than the limit of %llu MiB",
+			       (unsigned long long)(max >> 20));
 	if (r < 0)
-		return r;
+		return -1;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return 0;
 	add_said(said, &why);

@@ -3,31 +3,20 @@
  * A profile that a command is given: a file or standard input, in any format that profile_read() knows, or
  * perf's own, which perf has to read.
  */
-#include <errno.h>
-#include <stdlib.h>
 #include <unistd.h>
+#include "cmd/child.h"
 #include "cmd/profile.h"
 #include "elf/elf.h"
 #include "profile/input.h"
 
 static int read_input(struct buf *b, struct err *err)
 {
-	for (;;) {
-		uint8_t *to = buf_try_reserve(b, MIB(1));
-		ssize_t n;
+	int r = child_read(STDIN_FILENO, PROFILE_MAX_SIZE, 0, b, err);
 
-		if (!to || b->size > PROFILE_MAX_SIZE)
-			return err_set(err, ERR_LIMIT, "is larger than the limit of %llu MiB",
-				       (unsigned long long)(PROFILE_MAX_SIZE >> 20));
-		n = read(STDIN_FILENO, to, MIB(1));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_os(err, errno, "read");
-		if (n == 0)
-			return 0;
-		b->size += (size_t)n;
-	}
+	if (r == CHILD_TOO_MUCH)
+		return err_set(err, ERR_LIMIT, "is larger than the limit of %llu MiB",
+			       (unsigned long long)(PROFILE_MAX_SIZE >> 20));
+	return r;
 }
 
 static bool is_perf_data(const char *path)
