@@ -87,26 +87,15 @@ struct asking {
 	struct push *p;
 	struct push_item **items;
 	size_t n;
-	struct buf body;
-	size_t sent;
+	struct buf text;
+	struct bytes body; /* the text */
 };
 
 static void asking_free(struct asking *k)
 {
-	buf_done(&k->body);
+	buf_done(&k->text);
 	free(k->items);
 	free(k);
-}
-
-static int read_body(void *arg, void *buf, size_t n, size_t *ret_got, struct err *err)
-{
-	struct asking *k = arg;
-
-	n = MIN(n, k->body.size - k->sent);
-	memcpy(buf, k->body.p + k->sent, n);
-	k->sent += n;
-	*ret_got = n;
-	return 0;
 }
 
 static void answer_one(struct push_item *item, const json_t *one)
@@ -178,7 +167,7 @@ static void add_question(struct asking *k, struct push_item *item)
 {
 	char id[BUILD_ID_HEX_SIZE], sum[2 * STORE_SHA256_SIZE + 1];
 
-	buf_printf(&k->body,
+	buf_printf(&k->text,
 		   "%s{\"id\":\"%s\",\"kind\":\"%s\",\"size\":%llu,\"sha256\":\"%s\",\"quality\":\"%s\"}",
 		   k->n ? "," : "", build_id_hex(&item->key.id, id), store_kind_name(item->key.kind),
 		   (unsigned long long)item->size, hex_encode(bytes_of(item->sha256, STORE_SHA256_SIZE), sum),
@@ -197,12 +186,13 @@ static void ask(struct push *p, int64_t now_ms)
 
 	k->p = p;
 	k->items = NEW_N(struct push_item *, ASK_AT_ONCE);
-	buf_printf(&k->body, "{\"objects\":[");
-	for (struct push_item *item = p->open; item && k->n < ASK_AT_ONCE && k->body.size < ASK_MAX;
+	buf_printf(&k->text, "{\"objects\":[");
+	for (struct push_item *item = p->open; item && k->n < ASK_AT_ONCE && k->text.size < ASK_MAX;
 	     item = item->next)
 		if (item->state == PUSH_FOUND && item->next_ms <= now_ms)
 			add_question(k, item);
-	buf_printf(&k->body, "]}");
+	buf_printf(&k->text, "]}");
+	k->body = buf_bytes(&k->text);
 	headers_of(p, &auth, headers, &n);
 	p->n_asking++;
 	net_call_start(p->net,
@@ -212,8 +202,7 @@ static void ask(struct push *p, int64_t now_ms)
 						   .n_headers = n,
 						   .max_answer = MIB(8),
 						   .silent_ms = SILENT_MS,
-						   .read = read_body,
-						   .body_size = k->body.size,
+						   .body = &k->body,
 						   .arg = k,
 						   .done = asked },
 		       NULL);

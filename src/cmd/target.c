@@ -89,8 +89,6 @@ bool target_is_final(unsigned status)
 /* ---- requests ---- */
 
 struct asking {
-	struct bytes body;
-	size_t sent;
 	bool over;
 	int outcome;
 	unsigned status;
@@ -109,17 +107,6 @@ void target_close(struct target *t)
 {
 	net_free(t->net);
 	t->net = NULL;
-}
-
-static int read_body(void *arg, void *buf, size_t n, size_t *ret_got, struct err *err)
-{
-	struct asking *k = arg;
-
-	n = MIN(n, k->body.size - k->sent);
-	memcpy(buf, k->body.p + k->sent, n);
-	k->sent += n;
-	*ret_got = n;
-	return 0;
 }
 
 static void answered(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
@@ -150,7 +137,6 @@ static int ask(struct target *t, struct net_call_request *req, struct asking *k)
 	struct net_call *call;
 
 	k->over = false;
-	k->sent = 0;
 	k->retry_after_s = -1;
 	req->arg = k;
 	net_call_start(t->net, req, &call);
@@ -177,13 +163,12 @@ int target_ask(struct target *t, const char *method, const char *path, const cha
 	AUTO(mem_freep) char *url = mem_printf("%s%s", t->url, path);
 	AUTO(mem_freep) char *auth = t->token ? mem_printf("Authorization: Bearer %s", t->token) : NULL;
 	AUTO(mem_freep) char *content = type ? mem_printf("Content-Type: %s", type) : NULL;
-	struct asking k = { .body = body, .answer = ret_body, .err = err };
+	struct asking k = { .answer = ret_body, .err = err };
 	struct net_call_request req = { .method = method,
 					.url = url,
 					.max_answer = MAX_ANSWER,
 					.silent_ms = SILENT_MS,
-					.read = type ? read_body : NULL,
-					.body_size = body.size,
+					.body = type ? &body : NULL,
 					.done = answered };
 	const char *headers[2];
 

@@ -50,15 +50,29 @@ static int on_data(void *arg, struct bytes piece)
 	return XFER_TAKEN;
 }
 
+static int read_memory(struct net_call *c, void *buf, size_t n, size_t *ret_got)
+{
+	memcpy(buf, c->req.body->p + c->n_sent, n);
+	*ret_got = n;
+	return 0;
+}
+
+static bool has_body(const struct net_call *c)
+{
+	return c->req.read || c->req.body;
+}
+
 static ssize_t on_upload(void *arg, void *buf, size_t n)
 {
 	struct net_call *c = arg;
 	size_t got = 0;
+	int r;
 
 	n = (size_t)MIN((uint64_t)n, c->req.body_size - c->n_sent);
 	if (!n)
 		return 0;
-	if (c->req.read(c->req.arg, buf, n, &got, &c->err) < 0)
+	r = c->req.body ? read_memory(c, buf, n, &got) : c->req.read(c->req.arg, buf, n, &got, &c->err);
+	if (r < 0)
 		return -1;
 	if (!got)
 		return err_set(&c->err, ERR_INVALID, "the body ends at %llu of %llu bytes",
@@ -102,7 +116,7 @@ void call_begin(struct net_call *c, int64_t now_ms)
 		.method = c->req.method,
 		.headers = c->req.headers,
 		.n_headers = c->req.n_headers,
-		.has_upload = c->req.read != NULL,
+		.has_upload = has_body(c),
 		.keep_all = true,
 		.upload_size = c->req.body_size,
 		.connect_ms = c->req.connect_ms,
@@ -176,7 +190,7 @@ bool call_turn(struct net_call *c, int64_t now_ms, int64_t *next_ms)
 	}
 	/* A server may refuse a body before it has read all of it. */
 	if (fault.kind == FAULT_KIND_NONE || (fault.kind == FAULT_KIND_BROKEN && !c->err.kind &&
-					      c->req.read && xfer_head(c->xfer)->status >= 400)) {
+					      has_body(c) && xfer_head(c->xfer)->status >= 400)) {
 		answered(c);
 		return false;
 	}
@@ -211,6 +225,7 @@ void net_call_start(struct net *n, const struct net_call_request *req, struct ne
 	for (size_t i = 0; i < req->n_headers; i++)
 		headers[i] = arena_strdup(&c->arena, str_of(req->headers[i]));
 	c->req.headers = headers;
+	c->req.body_size = req->body ? req->body->size : req->body_size;
 	c->req.max_answer = req->max_answer ? req->max_answer : MAX_ANSWER;
 	c->req.connect_ms = req->connect_ms ? req->connect_ms : CONNECT_MS;
 	c->req.silent_ms = req->silent_ms ? req->silent_ms : SILENT_MS;

@@ -247,6 +247,8 @@ struct net_call_request {
 	 * @body_size. */
 	int (*read)(void *arg, void *buf, size_t n, size_t *ret_got, struct err *err);
 	uint64_t body_size;
+	/* Or one that lies in memory until done is called. NULL: none. */
+	const struct bytes *body;
 	void *arg;
 	/* 0 and @a (any status; good during the call), or negative and @err. Exactly once, from the loop. */
 	void (*done)(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
