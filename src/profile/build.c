@@ -39,9 +39,9 @@ void profile_index_free(struct profile_index *x)
 	free(x);
 }
 
-static uint64_t slots_size(const struct profile_hash *h)
+static uint64_t slots_size(const struct numbers *h)
 {
-	return h->mask ? ((uint64_t)h->mask + 1) * sizeof(*h->slots) : 0;
+	return numbers_room(h) * sizeof(*h->slots);
 }
 
 void profile_index_drop(struct profile *p)
@@ -57,76 +57,40 @@ void profile_index_drop(struct profile *p)
 	p->index = NULL;
 }
 
-bool profile_hash_room(struct profile *p, struct profile_hash *h,
-		       uint64_t (*hash_of)(const struct profile *p, uint32_t i))
+static bool hash_room(struct profile *p, struct numbers *h,
+		      uint64_t (*hash_of)(const struct profile *p, uint32_t i))
 {
-	uint64_t room = h->mask ? ((uint64_t)h->mask + 1) * 2 : SLOTS_MIN, was = slots_size(h);
-	uint32_t *slots;
+	struct numbers old = *h;
+	uint64_t was = numbers_room(h), room = was ? was * 2 : SLOTS_MIN,
+		 more = (room - was) * sizeof(*h->slots);
 
-	if (h->mask && ((uint64_t)h->n + 1) * 3 <= ((uint64_t)h->mask + 1) * 2)
+	if (!numbers_is_full(h))
 		return true;
-	if (room > UINT32_MAX || p->memory - was + room * sizeof(*slots) > p->max_memory)
+	if (room > UINT32_MAX || p->memory + more > p->max_memory || !numbers_start(h, room))
 		return false;
-	slots = calloc(room, sizeof(*slots));
-	if (!slots)
-		return false;
-	p->memory += room * sizeof(*slots) - was;
-	for (uint64_t i = 0; h->mask && i <= h->mask; i++) {
-		uint64_t at;
-
-		if (!h->slots[i])
-			continue;
-		at = hash_of(p, h->slots[i] - 1) & (room - 1);
-		while (slots[at])
-			at = (at + 1) & (room - 1);
-		slots[at] = h->slots[i];
-	}
-	free(h->slots);
-	h->slots = slots;
-	h->mask = (uint32_t)(room - 1);
+	p->memory += more;
+	for (uint64_t k = 0; k < was; k++)
+		if (old.slots[k])
+			numbers_add(h, hash_of(p, old.slots[k] - 1), old.slots[k] - 1);
+	free(old.slots);
 	return true;
-}
-
-/*
- * The slot of the entry @i for which @equal holds, or the free one where it would be: *at is the slot, and
- * the expression is true when it was found.
- */
-#define FIND(h, hash, at, i, equal)                                                                  \
-	({                                                                                           \
-		bool find_found_ = false;                                                            \
-		for (at = (uint32_t)(hash) & (h)->mask; (h)->slots[at]; at = (at + 1) & (h)->mask) { \
-			i = (h)->slots[at] - 1;                                                      \
-			if (equal) {                                                                 \
-				find_found_ = true;                                                  \
-				break;                                                               \
-			}                                                                            \
-		}                                                                                    \
-		find_found_;                                                                         \
-	})
-
-static void put(struct profile_hash *h, uint32_t at, uint32_t i)
-{
-	h->slots[at] = i + 1;
-	h->n++;
 }
 
 /*
  * Room for one more. What a reader has put into the table by itself, entries [first, n), is found too. Once
  * the limit was met nothing is added or looked at any more.
  */
-static bool ready(struct profile *p, struct profile_hash *h, uint32_t first, uint32_t n,
+static bool ready(struct profile *p, struct numbers *h, uint32_t first, uint32_t n,
 		  uint64_t (*hash_of)(const struct profile *p, uint32_t i))
 {
 	if (p->index->failed)
 		return false;
-	for (uint32_t i = h->n ? n : first, at; i < n; i++) {
-		if (!profile_hash_room(p, h, hash_of))
+	for (uint32_t i = h->n ? n : first; i < n; i++) {
+		if (!hash_room(p, h, hash_of))
 			return false;
-		for (at = (uint32_t)hash_of(p, i) & h->mask; h->slots[at]; at = (at + 1) & h->mask)
-			;
-		put(h, at, i);
+		numbers_add(h, hash_of(p, i), i);
 	}
-	return profile_hash_room(p, h, hash_of);
+	return hash_room(p, h, hash_of);
 }
 
 static uint32_t fail(struct profile_index *x)
@@ -153,13 +117,13 @@ uint32_t profile_add_string(struct profile *p, struct str s)
 	if (!ready(p, &x->strings, 1, p->strings.n, hash_string))
 		return fail(x);
 	hash = hash64(s.p, s.size, x->seed);
-	if (FIND(&x->strings, hash, at, i, str_eq(p->strings.p[i], s)))
+	if (NUMBERS_FIND(&x->strings, hash, at, i, str_eq(p->strings.p[i], s)))
 		return i;
 	if (!profile_room(p, &p->strings, 1) || p->memory + s.size > p->max_memory)
 		return fail(x);
 	p->memory += s.size;
 	p->strings.p[p->strings.n] = arena_str(&p->arena, s);
-	put(&x->strings, at, p->strings.n);
+	numbers_put(&x->strings, at, p->strings.n);
 	return p->strings.n++;
 }
 
@@ -167,9 +131,9 @@ uint32_t profile_add_string(struct profile *p, struct str s)
 
 static uint64_t hash_of_function(const struct profile *p, const struct profile_function *f)
 {
-	uint64_t h = profile_mix((uint64_t)f->name << 32 | f->system_name, p->index->seed);
+	uint64_t h = numbers_mix((uint64_t)f->name << 32 | f->system_name, p->index->seed);
 
-	return profile_mix(h ^ f->file, (uint64_t)f->start_line);
+	return numbers_mix(h ^ f->file, (uint64_t)f->start_line);
 }
 
 static uint64_t hash_function(const struct profile *p, uint32_t i)
@@ -190,21 +154,21 @@ uint32_t profile_add_function(struct profile *p, const struct profile_function *
 
 	if (!ready(p, &x->functions, 0, p->functions.n, hash_function))
 		return fail(x);
-	if (FIND(&x->functions, hash_of_function(p, f), at, i, function_eq(&p->functions.p[i], f)))
+	if (NUMBERS_FIND(&x->functions, hash_of_function(p, f), at, i, function_eq(&p->functions.p[i], f)))
 		return i;
 	if (!profile_room(p, &p->functions, 1))
 		return fail(x);
 	p->functions.p[p->functions.n] = *f;
-	put(&x->functions, at, p->functions.n);
+	numbers_put(&x->functions, at, p->functions.n);
 	return p->functions.n++;
 }
 
 static uint64_t hash_of_mapping(const struct profile *p, const struct profile_mapping *m)
 {
-	uint64_t h = profile_mix(m->start, p->index->seed);
+	uint64_t h = numbers_mix(m->start, p->index->seed);
 
-	h = profile_mix(h ^ m->limit, m->offset);
-	return profile_mix(h, (uint64_t)m->file << 32 | m->build_id);
+	h = numbers_mix(h ^ m->limit, m->offset);
+	return numbers_mix(h, (uint64_t)m->file << 32 | m->build_id);
 }
 
 static uint64_t hash_mapping(const struct profile *p, uint32_t i)
@@ -225,14 +189,14 @@ uint32_t profile_add_mapping(struct profile *p, const struct profile_mapping *m)
 
 	if (!ready(p, &x->mappings, 0, p->mappings.n, hash_mapping))
 		return fail(x);
-	if (FIND(&x->mappings, hash_of_mapping(p, m), at, i, mapping_eq(&p->mappings.p[i], m))) {
+	if (NUMBERS_FIND(&x->mappings, hash_of_mapping(p, m), at, i, mapping_eq(&p->mappings.p[i], m))) {
 		p->mappings.p[i].flags &= m->flags;
 		return i;
 	}
 	if (!profile_room(p, &p->mappings, 1))
 		return fail(x);
 	p->mappings.p[p->mappings.n] = *m;
-	put(&x->mappings, at, p->mappings.n);
+	numbers_put(&x->mappings, at, p->mappings.n);
 	return p->mappings.n++;
 }
 
@@ -241,11 +205,11 @@ uint32_t profile_add_mapping(struct profile *p, const struct profile_mapping *m)
 static uint64_t hash_of_location(const struct profile *p, const struct profile_location *l,
 				 const struct profile_line *lines, uint32_t n)
 {
-	uint64_t h = profile_mix(l->addr, p->index->seed);
+	uint64_t h = numbers_mix(l->addr, p->index->seed);
 
-	h = profile_mix(h ^ l->mapping, (uint64_t)n << 1 | l->folded);
+	h = numbers_mix(h ^ l->mapping, (uint64_t)n << 1 | l->folded);
 	for (uint32_t i = 0; i < n; i++)
-		h = profile_mix(h ^ lines[i].function,
+		h = numbers_mix(h ^ lines[i].function,
 				(uint64_t)lines[i].line ^ (uint64_t)lines[i].column << 40);
 	return h;
 }
@@ -289,7 +253,8 @@ uint32_t profile_add_location(struct profile *p, const struct profile_location *
 
 	if (!ready(p, &x->locations, 0, p->locations.n, hash_location))
 		return fail(x);
-	if (FIND(&x->locations, hash_of_location(p, l, lines, n), at, i, location_eq(p, i, l, lines, n)))
+	if (NUMBERS_FIND(&x->locations, hash_of_location(p, l, lines, n), at, i,
+			 location_eq(p, i, l, lines, n)))
 		return i;
 	if (!profile_room(p, &p->locations, 1) || !profile_room(p, &p->lines, n))
 		return fail(x);
@@ -300,7 +265,7 @@ uint32_t profile_add_location(struct profile *p, const struct profile_location *
 	if (n)
 		memcpy(p->lines.p + p->lines.n, lines, n * sizeof(*lines));
 	p->lines.n += n;
-	put(&x->locations, at, p->locations.n);
+	numbers_put(&x->locations, at, p->locations.n);
 	return p->locations.n++;
 }
 
@@ -308,7 +273,7 @@ uint32_t profile_add_location(struct profile *p, const struct profile_location *
 
 static uint64_t hash_of_stack(const struct profile *p, uint32_t parent, uint32_t location)
 {
-	return profile_mix((uint64_t)parent << 32 | location, p->index->seed);
+	return numbers_mix((uint64_t)parent << 32 | location, p->index->seed);
 }
 
 static uint64_t hash_stack(const struct profile *p, uint32_t i)
@@ -323,13 +288,13 @@ uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t locatio
 
 	if (!ready(p, &x->stacks, 1, p->stacks.n, hash_stack))
 		return fail(x);
-	if (FIND(&x->stacks, hash_of_stack(p, callers, location), at, i,
-		 p->stacks.p[i].parent == callers && p->stacks.p[i].location == location))
+	if (NUMBERS_FIND(&x->stacks, hash_of_stack(p, callers, location), at, i,
+			 p->stacks.p[i].parent == callers && p->stacks.p[i].location == location))
 		return i;
 	if (!profile_room(p, &p->stacks, 1))
 		return fail(x);
 	p->stacks.p[p->stacks.n] = (struct profile_stack){ callers, location };
-	put(&x->stacks, at, p->stacks.n);
+	numbers_put(&x->stacks, at, p->stacks.n);
 	return p->stacks.n++;
 }
 
@@ -337,13 +302,13 @@ uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t locatio
 
 static uint64_t hash_of_labels(const struct profile *p, const struct profile_label *l, uint32_t n)
 {
-	uint64_t h = profile_mix(n, p->index->seed);
+	uint64_t h = numbers_mix(n, p->index->seed);
 
 	for (uint32_t i = 0; i < n; i++) {
-		h = profile_mix(h ^ ((uint64_t)l[i].key << 32 | l[i].str), (uint64_t)l[i].num);
+		h = numbers_mix(h ^ ((uint64_t)l[i].key << 32 | l[i].str), (uint64_t)l[i].num);
 		h ^= l[i].unit;
 	}
-	return profile_mix(h, n);
+	return numbers_mix(h, n);
 }
 
 static uint64_t hash_labels(const struct profile *p, uint32_t i)
@@ -369,15 +334,16 @@ uint32_t profile_add_labels(struct profile *p, const struct profile_label *label
 		return 0;
 	if (!ready(p, &x->label_sets, 1, p->label_sets.n, hash_labels))
 		return fail(x);
-	if (FIND(&x->label_sets, hash_of_labels(p, labels, n), at, i,
-		 p->label_sets.p[i].n == n && labels_eq(p->labels.p + p->label_sets.p[i].first, labels, n)))
+	if (NUMBERS_FIND(&x->label_sets, hash_of_labels(p, labels, n), at, i,
+			 p->label_sets.p[i].n == n &&
+				 labels_eq(p->labels.p + p->label_sets.p[i].first, labels, n)))
 		return i;
 	if (!profile_room(p, &p->label_sets, 1) || !profile_room(p, &p->labels, n))
 		return fail(x);
 	p->label_sets.p[p->label_sets.n] = (struct profile_label_set){ p->labels.n, n };
 	memcpy(p->labels.p + p->labels.n, labels, n * sizeof(*labels));
 	p->labels.n += n;
-	put(&x->label_sets, at, p->label_sets.n);
+	numbers_put(&x->label_sets, at, p->label_sets.n);
 	return p->label_sets.n++;
 }
 
@@ -385,7 +351,7 @@ uint32_t profile_add_labels(struct profile *p, const struct profile_label *label
 
 static uint64_t hash_of_sample(const struct profile *p, uint32_t stack, uint32_t labels)
 {
-	return profile_mix((uint64_t)labels << 32 | stack, p->index->seed);
+	return numbers_mix((uint64_t)labels << 32 | stack, p->index->seed);
 }
 
 static uint64_t hash_sample(const struct profile *p, uint32_t i)
@@ -403,8 +369,8 @@ void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, cons
 		fail(x);
 		return;
 	}
-	if (FIND(&x->samples, hash_of_sample(p, stack, labels), at, i,
-		 p->sample_stack[i] == stack && p->sample_labels[i] == labels)) {
+	if (NUMBERS_FIND(&x->samples, hash_of_sample(p, stack, labels), at, i,
+			 p->sample_stack[i] == stack && p->sample_labels[i] == labels)) {
 		row = p->values + (size_t)i * p->types.n;
 		for (uint32_t t = 0; t < p->types.n; t++)
 			row[t] = profile_add_saturating(row[t], values[t]);
@@ -419,7 +385,7 @@ void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, cons
 	row = p->values + (size_t)p->n_samples * p->types.n;
 	for (uint32_t t = 0; t < p->types.n; t++)
 		row[t] = values[t];
-	put(&x->samples, at, p->n_samples);
+	numbers_put(&x->samples, at, p->n_samples);
 	p->n_samples++;
 }
 

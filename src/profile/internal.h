@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "base/numbers.h"
 #include "profile/profile.h"
 
 #define PROFILE_MAX_ENTRIES (1u << 31) /* of one table */
@@ -22,34 +23,15 @@ bool profile_grow(struct profile *p, void **table, uint32_t *room, uint64_t want
 bool profile_room_samples(struct profile *p, uint32_t more);
 int profile_err_memory(const struct profile *p, struct err *err);
 
-/*
- * An open hash table of numbers of entries, which are compared by who asks. Slots hold number + 1.
- */
-struct profile_hash {
-	uint32_t *slots;
-	uint32_t n, mask; /* mask 0: no slots yet */
-};
-/* Room for one more; false as above. @hash_of(arg, number) tells an entry's hash again. */
-bool profile_hash_room(struct profile *p, struct profile_hash *h,
-		       uint64_t (*hash_of)(const struct profile *p, uint32_t i));
-
 struct profile_index {
 	uint64_t seed;
 	bool failed; /* the limit of memory was met */
-	struct profile_hash strings, functions, mappings, locations, stacks, label_sets, samples;
+	struct numbers strings, functions, mappings, locations, stacks, label_sets, samples;
 };
 struct profile_index *profile_index_of(struct profile *p);
 void profile_index_free(struct profile_index *x);
 /* The index is made anew by who needs it: of this profile it is not complete any more. */
 void profile_index_drop(struct profile *p);
-
-/* A fast mix of two numbers, and the seed in it. */
-static inline uint64_t profile_mix(uint64_t a, uint64_t b)
-{
-	__uint128_t m = (__uint128_t)(a ^ 0x9e3779b97f4a7c15) * (b ^ 0xe7037ed1a0b428db);
-
-	return (uint64_t)m ^ (uint64_t)(m >> 64);
-}
 
 int64_t profile_add_saturating(int64_t a, int64_t b);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 /* Numbers of one table's entries in the new profile, + 1. */
-struct numbers {
+struct new_numbers {
 	uint32_t *v;
 	uint32_t n;
 };
@@ -18,7 +18,7 @@ struct merge {
 	const struct meta *meta;
 	struct profile *p;
 	struct str label;
-	struct numbers stacks, locations, functions, strings;
+	struct new_numbers stacks, locations, functions, strings;
 	struct profile_line *lines;
 	uint32_t room_lines;
 	bool no_memory;
@@ -33,7 +33,7 @@ struct merge {
  * The number of entry @i. Tables grow while we read: what is found in one of them may lead to entries of
  * another that were not there when we began.
  */
-static uint32_t *number(struct merge *m, struct numbers *x, uint32_t i, const struct column *c)
+static uint32_t *number(struct merge *m, struct new_numbers *x, uint32_t i, const struct column *c)
 {
 	if (i >= x->n) {
 		uint32_t n = column_n(c) + 1024;

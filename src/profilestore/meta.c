@@ -18,13 +18,6 @@ struct meta_string_chunk {
 	char text[];
 };
 
-static uint64_t mix(uint64_t a, uint64_t b)
-{
-	__uint128_t m = (__uint128_t)(a ^ 0x9e3779b97f4a7c15) * (b ^ 0xe7037ed1a0b428db);
-
-	return (uint64_t)m ^ (uint64_t)(m >> 64);
-}
-
 static bool take_memory(struct meta *m, uint64_t size)
 {
 	if (atomic_load_explicit(&m->memory, memory_order_relaxed) + size > m->max_memory)
@@ -43,56 +36,29 @@ int meta_err_limit(const struct meta *m, struct err *err)
 
 /* ---- hash tables ---- */
 
-static bool hash_room(struct meta *m, struct meta_hash *h,
+static bool hash_room(struct meta *m, struct numbers *h,
 		      uint64_t (*hash_of)(const struct meta *m, uint32_t i))
 {
-	uint64_t was = h->mask ? (uint64_t)h->mask + 1 : 0, room = was ? was * 2 : SLOTS_MIN;
-	uint32_t *slots;
+	struct numbers old = *h;
+	uint64_t was = numbers_room(h), room = was ? was * 2 : SLOTS_MIN;
 
-	if (((uint64_t)h->n + 1) * 3 <= was * 2)
+	if (!numbers_is_full(h))
 		return true;
-	if (room > UINT32_MAX || !take_memory(m, (room - was) * sizeof(*slots)))
+	if (room > UINT32_MAX || !take_memory(m, (room - was) * sizeof(*h->slots)) || !numbers_start(h, room))
 		return false;
-	slots = calloc(room, sizeof(*slots));
-	if (!slots)
-		return false;
-	for (uint64_t i = 0; i < was; i++) {
-		uint64_t at;
-
-		if (!h->slots[i])
-			continue;
-		at = hash_of(m, h->slots[i] - 1) & (room - 1);
-		while (slots[at])
-			at = (at + 1) & (room - 1);
-		slots[at] = h->slots[i];
-	}
-	free(h->slots);
-	h->slots = slots;
-	h->mask = (uint32_t)(room - 1);
+	for (uint64_t k = 0; k < was; k++)
+		if (old.slots[k])
+			numbers_add(h, hash_of(m, old.slots[k] - 1), old.slots[k] - 1);
+	free(old.slots);
 	return true;
 }
 
-/* Whether there is an entry @i for which @equal holds; else *at is the free slot for it. */
-#define FIND(h, hash, at, i, equal)                                                                  \
-	({                                                                                           \
-		bool find_found_ = false;                                                            \
-		for (at = (uint32_t)(hash) & (h)->mask; (h)->slots[at]; at = (at + 1) & (h)->mask) { \
-			i = (h)->slots[at] - 1;                                                      \
-			if (equal) {                                                                 \
-				find_found_ = true;                                                  \
-				break;                                                               \
-			}                                                                            \
-		}                                                                                    \
-		find_found_;                                                                         \
-	})
-
 /* The new entry of @c is complete: everybody may see it, and it is found from now on. */
-static uint32_t put(struct meta_hash *h, uint32_t at, struct column *c)
+static uint32_t put(struct numbers *h, uint32_t at, struct column *c)
 {
 	uint32_t i = column_publish(c);
 
-	h->slots[at] = i + 1;
-	h->n++;
+	numbers_put(h, at, i);
 	return i;
 }
 
@@ -136,7 +102,7 @@ static const char *keep_text(struct meta *m, struct str s)
 uint32_t meta_string(struct meta *m, struct str s)
 {
 	uint64_t hash = meta_hash_string(m, s);
-	struct meta_hash *h = &m->by_string;
+	struct numbers *h = &m->by_string;
 	struct str *new;
 	uint32_t at, i;
 
@@ -144,7 +110,7 @@ uint32_t meta_string(struct meta *m, struct str s)
 		return 0;
 	if (!hash_room(m, h, hash_string))
 		return META_FAILED;
-	if (FIND(h, hash, at, i, str_eq(meta_str(m, i), s)))
+	if (NUMBERS_FIND(h, hash, at, i, str_eq(meta_str(m, i), s)))
 		return i;
 	new = take_memory(m, s.size) ? next(m, &m->strings) : NULL;
 	if (!new)
@@ -158,7 +124,8 @@ uint32_t meta_string(struct meta *m, struct str s)
 
 uint64_t meta_hash_function(const struct meta *m, const struct meta_function *f)
 {
-	return mix(mix((uint64_t)f->name << 32 | f->system_name, m->seed) ^ f->file, (uint32_t)f->start_line);
+	return numbers_mix(numbers_mix((uint64_t)f->name << 32 | f->system_name, m->seed) ^ f->file,
+			   (uint32_t)f->start_line);
 }
 
 static uint64_t hash_function(const struct meta *m, uint32_t i)
@@ -174,13 +141,13 @@ static bool function_eq(const struct meta_function *a, const struct meta_functio
 
 uint32_t meta_function(struct meta *m, const struct meta_function *f)
 {
-	struct meta_hash *h = &m->by_function;
+	struct numbers *h = &m->by_function;
 	struct meta_function *new;
 	uint32_t at, i;
 
 	if (!hash_room(m, h, hash_function))
 		return META_FAILED;
-	if (FIND(h, meta_hash_function(m, f), at, i, function_eq(meta_function_at(m, i), f)))
+	if (NUMBERS_FIND(h, meta_hash_function(m, f), at, i, function_eq(meta_function_at(m, i), f)))
 		return i;
 	new = next(m, &m->functions);
 	if (!new)
@@ -229,13 +196,13 @@ static bool binary_eq(const struct meta *m, uint32_t i, struct str file, struct 
 
 uint32_t meta_binary(struct meta *m, struct str file, struct str build_id)
 {
-	struct meta_hash *h = &m->by_binary;
+	struct numbers *h = &m->by_binary;
 	struct meta_binary *new;
 	uint32_t at, i, f, id;
 
 	if (!hash_room(m, h, hash_binary))
 		return META_FAILED;
-	if (FIND(h, hash_of_binary(m, file, build_id), at, i, binary_eq(m, i, file, build_id)))
+	if (NUMBERS_FIND(h, hash_of_binary(m, file, build_id), at, i, binary_eq(m, i, file, build_id)))
 		return i;
 	f = meta_string(m, file);
 	id = meta_string(m, build_id);
@@ -249,7 +216,7 @@ uint32_t meta_binary(struct meta *m, struct str file, struct str build_id)
 
 static uint64_t hash_of_part(const struct meta *m, const struct meta_part *p)
 {
-	return mix(mix((uint64_t)p->binary << 8 | p->kind, m->seed), p->offset);
+	return numbers_mix(numbers_mix((uint64_t)p->binary << 8 | p->kind, m->seed), p->offset);
 }
 
 static uint64_t hash_part(const struct meta *m, uint32_t i)
@@ -264,13 +231,13 @@ static bool part_eq(const struct meta_part *a, const struct meta_part *b)
 
 uint32_t meta_part(struct meta *m, const struct meta_part *p)
 {
-	struct meta_hash *h = &m->by_part;
+	struct numbers *h = &m->by_part;
 	struct meta_part *new;
 	uint32_t at, i;
 
 	if (!hash_room(m, h, hash_part))
 		return META_FAILED;
-	if (FIND(h, hash_of_part(m, p), at, i, part_eq(meta_part_at(m, i), p)))
+	if (NUMBERS_FIND(h, hash_of_part(m, p), at, i, part_eq(meta_part_at(m, i), p)))
 		return i;
 	new = next(m, &m->parts);
 	if (!new)
@@ -289,13 +256,13 @@ static uint64_t hash_begin(const struct meta *m, const struct meta_location *l)
 {
 	const struct meta_part *p = meta_part_at(m, l->part);
 
-	return mix(mix(l->addr, m->seed) ^ (uint64_t)p->binary << 8 ^ p->kind,
-		   (uint64_t)l->n_lines << 1 | (l->flags & LOCATION_FOLDED));
+	return numbers_mix(numbers_mix(l->addr, m->seed) ^ (uint64_t)p->binary << 8 ^ p->kind,
+			   (uint64_t)l->n_lines << 1 | (l->flags & LOCATION_FOLDED));
 }
 
 static uint64_t hash_line(uint64_t h, const struct meta_line *l)
 {
-	return mix(h ^ l->function, (uint64_t)(uint32_t)l->line << 32 | (uint32_t)l->column);
+	return numbers_mix(h ^ l->function, (uint64_t)(uint32_t)l->line << 32 | (uint32_t)l->column);
 }
 
 /* Lines that are in the table already are not given. */
@@ -343,7 +310,7 @@ static bool location_eq(const struct meta *m, uint32_t i, const struct meta_loca
 
 uint32_t meta_location(struct meta *m, const struct meta_location *l, const struct meta_line *lines)
 {
-	struct meta_hash *h = &m->by_location;
+	struct numbers *h = &m->by_location;
 	uint64_t hash = meta_hash_location(m, l, lines);
 	struct meta_location *new;
 	struct meta_binary *b;
@@ -351,7 +318,7 @@ uint32_t meta_location(struct meta *m, const struct meta_location *l, const stru
 
 	if (!hash_room(m, h, hash_location))
 		return META_FAILED;
-	if (FIND(h, hash, at, i, location_eq(m, i, l, lines)))
+	if (NUMBERS_FIND(h, hash, at, i, location_eq(m, i, l, lines)))
 		return i;
 	first = lines ? meta_lines(m, lines, l->n_lines) : l->first_line;
 	new = first == META_FAILED ? NULL : next(m, &m->locations);
@@ -377,7 +344,7 @@ uint32_t meta_location(struct meta *m, const struct meta_location *l, const stru
 
 uint64_t meta_hash_stack(const struct meta *m, uint32_t parent, uint32_t location)
 {
-	return mix((uint64_t)parent << 32 | location, m->seed);
+	return numbers_mix((uint64_t)parent << 32 | location, m->seed);
 }
 
 static uint64_t hash_stack(const struct meta *m, uint32_t i)
@@ -389,17 +356,17 @@ static uint64_t hash_stack(const struct meta *m, uint32_t i)
 
 uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location)
 {
-	struct meta_hash *h = &m->by_stack;
+	struct numbers *h = &m->by_stack;
 	struct meta_stack *new;
 	uint32_t at, i;
 
 	if (!hash_room(m, h, hash_stack))
 		return META_FAILED;
-	if (FIND(h, meta_hash_stack(m, parent, location), at, i, ({
-			 const struct meta_stack *s = meta_stack_at(m, i);
+	if (NUMBERS_FIND(h, meta_hash_stack(m, parent, location), at, i, ({
+				 const struct meta_stack *s = meta_stack_at(m, i);
 
-			 s->parent == parent && s->location == location;
-		 })))
+				 s->parent == parent && s->location == location;
+			 })))
 		return i;
 	new = next(m, &m->stacks);
 	if (!new)
@@ -434,7 +401,7 @@ void meta_fetch_stacks(const struct meta *m, const uint64_t *hashes, size_t n)
 
 void meta_fetch_strings(const struct meta *m, const uint64_t *hashes, size_t n)
 {
-	const struct meta_hash *h = &m->by_string;
+	const struct numbers *h = &m->by_string;
 
 	FETCH(h, &m->strings, hashes, n);
 	for (size_t k = 0; h->mask && k < n; k++) {
@@ -447,7 +414,7 @@ void meta_fetch_strings(const struct meta *m, const uint64_t *hashes, size_t n)
 
 void meta_fetch_locations(const struct meta *m, const uint64_t *hashes, size_t n)
 {
-	const struct meta_hash *h = &m->by_location;
+	const struct numbers *h = &m->by_location;
 
 	FETCH(h, &m->locations, hashes, n);
 	for (size_t k = 0; h->mask && k < n; k++) {
@@ -489,8 +456,8 @@ void meta_done(struct meta *m)
 {
 	struct column *columns[] = { &m->strings, &m->functions, &m->lines, &m->binaries,
 				     &m->parts,   &m->locations, &m->stacks };
-	struct meta_hash *hashes[] = { &m->by_string, &m->by_function, &m->by_binary,
-				       &m->by_part,   &m->by_location, &m->by_stack };
+	struct numbers *hashes[] = { &m->by_string, &m->by_function, &m->by_binary,
+				     &m->by_part,   &m->by_location, &m->by_stack };
 
 	for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
 		column_done(columns[i]);

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "base/numbers.h"
 #include "profile/profile.h"
 #include "profilestore/column.h"
 #include "symbolize/symbolize.h"
@@ -89,12 +90,6 @@ struct meta_stack {
 	uint32_t parent, location; /* 0 is the empty one; a caller has a smaller number than its callees */
 };
 
-/* Open hash tables of numbers + 1; the writer's. */
-struct meta_hash {
-	uint32_t *slots;
-	uint32_t n, mask;
-};
-
 struct meta_string_chunk;
 
 struct meta {
@@ -110,7 +105,7 @@ struct meta {
 
 	/* the writer's */
 	uint64_t seed;
-	struct meta_hash by_string, by_function, by_binary, by_part, by_location, by_stack;
+	struct numbers by_string, by_function, by_binary, by_part, by_location, by_stack;
 	struct meta_string_chunk *chunk;
 	char *text, *text_end;
 };
