@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
+#include "base/condition.h"
 #include "base/mem.h"
 
 struct queue {
@@ -23,17 +23,13 @@ struct queue {
 struct queue *queue_new(size_t max)
 {
 	struct queue *q = NEW(struct queue);
-	pthread_condattr_t attr;
 
 	assert(max > 0);
 	q->ring = NEW_N(void *, max);
 	q->max = max;
 	pthread_mutex_init(&q->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&q->has_item, &attr);
-	pthread_cond_init(&q->has_room, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&q->has_item);
+	condition_init(&q->has_room);
 	return q;
 }
 
@@ -97,25 +93,9 @@ int queue_try_push(struct queue *q, void *item)
 	return r;
 }
 
-/* Real time, not base/clock.h's: it is the kernel that waits. */
-static struct timespec deadline_in(int64_t ms)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	ms = MIN(ms, (int64_t)INT32_MAX * 1000); /* 68 years are for ever */
-	ts.tv_sec += ms / 1000;
-	ts.tv_nsec += ms % 1000 * 1000000;
-	if (ts.tv_nsec >= 1000000000) {
-		ts.tv_sec++;
-		ts.tv_nsec -= 1000000000;
-	}
-	return ts;
-}
-
 int queue_pop(struct queue *q, int64_t timeout_ms, void **ret)
 {
-	struct timespec deadline = deadline_in(MAX(timeout_ms, 0));
+	struct timespec deadline = condition_deadline(timeout_ms);
 	int r = 0, waited = 0;
 
 	pthread_mutex_lock(&q->lock);

@@ -4,12 +4,11 @@
  */
 #include "cmd/groom.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
+#include "base/condition.h"
 
 #define EVERY_MS  10000 /* where there was nothing to do */
 #define NICE      10
@@ -23,25 +22,6 @@ struct groomer {
 	bool stop; /* under the lock */
 };
 
-/* true: it stops. */
-static bool wait_for(struct groomer *g, int64_t ms)
-{
-	struct timespec until;
-	bool stop;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ms / 1000;
-	until.tv_nsec += ms % 1000 * 1000000;
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	pthread_mutex_lock(&g->lock);
-	while (!g->stop && pthread_cond_timedwait(&g->changed, &g->lock, &until) != ETIMEDOUT)
-		;
-	stop = g->stop;
-	pthread_mutex_unlock(&g->lock);
-	return stop;
-}
-
 static void *run(void *arg)
 {
 	struct groomer *g = arg;
@@ -51,7 +31,7 @@ static void *run(void *arg)
 	/* A thread's own, on Linux. */
 	if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICE) != 0)
 		log_debug("serve", "profiles are groomed at the usual priority");
-	while (!wait_for(g, wait_ms)) {
+	while (!condition_pause(&g->changed, &g->lock, &g->stop, wait_ms)) {
 		struct err err = { 0 };
 		bool more = false;
 
@@ -69,15 +49,11 @@ static void *run(void *arg)
 int groomer_start(struct profilestore *profiles, struct groomer **ret, struct err *err)
 {
 	struct groomer *g = NEW(struct groomer);
-	pthread_condattr_t attr;
 	int r;
 
 	g->profiles = profiles;
 	pthread_mutex_init(&g->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&g->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&g->changed);
 	r = pthread_create(&g->thread, NULL, run, g);
 	if (r) {
 		pthread_mutex_destroy(&g->lock);

@@ -4,8 +4,8 @@
  */
 #include <signal.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
+#include "base/condition.h"
 #include "cmd/push.h"
 #include "cmd/target.h"
 
@@ -46,13 +46,8 @@ static bool is_done(const struct push *p)
 static void wait_for_change(struct push *p, int64_t until_ms)
 {
 	int64_t left_ms = MIN(MAX(until_ms - clock_mono_ms(), INT64_C(1)), (int64_t)SHOW_EVERY_MS);
-	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_nsec += left_ms * 1000000;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&p->changed, &p->lock, &t);
+	condition_wait(&p->changed, &p->lock, left_ms);
 }
 
 static void push_all(struct push *p, bool shown)
@@ -151,13 +146,8 @@ static int tell_failures(const struct push *p)
 
 static void push_init(struct push *p)
 {
-	pthread_condattr_t attr;
-
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&p->changed);
 	p->last = &p->first;
 }
 

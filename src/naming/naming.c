@@ -6,7 +6,7 @@
 #include "naming/naming.h"
 
 #include <stdlib.h>
-#include <time.h>
+#include "base/condition.h"
 #include "base/metrics.h"
 #include "naming/internal.h"
 
@@ -93,16 +93,9 @@ static void end_tries(struct naming *n, struct try *ready, bool stopping)
 static void sleep_until(struct naming *n, int64_t until_ms)
 {
 	int64_t now_ms = clock_mono_ms(), wait_ms = MIN(until_ms, now_ms + TICK_MS) - now_ms;
-	struct timespec ts;
 
-	if (wait_ms <= 0)
-		return;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	ts.tv_sec += wait_ms / 1000;
-	ts.tv_nsec += wait_ms % 1000 * 1000000;
-	ts.tv_sec += ts.tv_nsec / 1000000000;
-	ts.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&n->changed, &n->lock, &ts);
+	if (wait_ms > 0)
+		condition_wait(&n->changed, &n->lock, wait_ms);
 }
 
 /* Under the lock: when to look. What comes in while names are written, which takes a few milliseconds, is
@@ -192,17 +185,13 @@ static void on_unnamed(void *arg)
 struct naming *naming_new(const struct naming_options *o)
 {
 	struct naming *n = NEW(struct naming);
-	pthread_condattr_t attr;
 
 	n->opts = *o;
 	n->opts.interval_ms = o->interval_ms ? o->interval_ms : NAMING_INTERVAL_MS;
 	n->opts.hold_ms = o->hold_ms ? o->hold_ms : NAMING_HOLD_MS;
 	n->opts.max_tries = o->max_tries ? o->max_tries : NAMING_MAX_TRIES;
 	pthread_mutex_init(&n->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&n->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&n->changed);
 	return n;
 }
 

@@ -8,10 +8,10 @@
  * has made a new one. While a scan commits all the time none is made, and every question goes to the
  * database.
  */
-#include "resolve/internal.h"
-
 #include <stdlib.h>
 #include <sys/random.h>
+#include "base/condition.h"
+#include "resolve/internal.h"
 
 #define BITS_PER_ID \
 	16 /* with five bits set in one word: 1 of 100 that are not here is asked of the database */
@@ -168,27 +168,6 @@ int known_refresh(struct known *k, struct err *err)
 	return is_stale(k, &now) ? make(k, err) : 0;
 }
 
-/* Waits; true: it is over. */
-static bool rest(struct known *k, int64_t ms)
-{
-	struct timespec until;
-	bool stopping;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += ms / 1000;
-	until.tv_nsec += ms % 1000 * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
-	pthread_mutex_lock(&k->lock);
-	while (!k->stopping && pthread_cond_timedwait(&k->stop, &k->lock, &until) == 0)
-		;
-	stopping = k->stopping;
-	pthread_mutex_unlock(&k->lock);
-	return stopping;
-}
-
 static void *known_main(void *arg)
 {
 	struct known *k = arg;
@@ -197,7 +176,7 @@ static void *known_main(void *arg)
 	bool first = true;
 
 	pthread_setname_np(pthread_self(), "known-ids");
-	while (!rest(k, wait_ms)) {
+	while (!condition_pause(&k->stop, &k->lock, &k->stopping, wait_ms)) {
 		wait_ms = LOOK_MS;
 		if (!is_stale(k, &now))
 			continue;
@@ -219,16 +198,12 @@ static void *known_main(void *arg)
 struct known *known_new(const char *index_path, struct index *watch)
 {
 	struct known *k = NEW(struct known);
-	pthread_condattr_t attr;
 
 	k->path = mem_strdup(index_path);
 	k->watch = watch;
 	pthread_rwlock_init(&k->filter_lock, NULL);
 	pthread_mutex_init(&k->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&k->stop, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&k->stop);
 	/* Without the thread every question goes to the database, which is no worse than slow. */
 	k->has_thread = pthread_create(&k->thread, NULL, known_main, k) == 0;
 	return k;

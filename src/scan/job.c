@@ -7,9 +7,9 @@
  * when what it waits for has gone by in the running pass, or when the pass is through and its result
  * committed, either way.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "base/condition.h"
 #include "scan/internal.h"
 
 #define LARGE_PACKAGE MIB(64) /* from here on: one at a time, with all CPUs */
@@ -72,14 +72,10 @@ struct running {
 struct jobs *jobs_new(struct scan *s)
 {
 	struct jobs *j = NEW(struct jobs);
-	pthread_condattr_t attr;
 
 	j->scan = s;
 	pthread_mutex_init(&j->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&j->kick, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&j->kick);
 	return j;
 }
 
@@ -405,21 +401,6 @@ static struct job *choose(struct jobs *j, struct index *ix, struct arena *a, str
 	return claim(j, ix, job, a, ret);
 }
 
-/* Until something happens; true: nothing did in all that time. */
-static bool wait_ms(struct jobs *j, int64_t ms)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	ts.tv_sec += ms / 1000;
-	ts.tv_nsec += (ms % 1000) * 1000000;
-	if (ts.tv_nsec >= 1000000000) {
-		ts.tv_sec++;
-		ts.tv_nsec -= 1000000000;
-	}
-	return pthread_cond_timedwait(&j->kick, &j->lock, &ts) == ETIMEDOUT;
-}
-
 static void *job_main(void *arg)
 {
 	struct job_thread *self = arg;
@@ -451,7 +432,7 @@ static void *job_main(void *arg)
 		if (j->stopping || j->maybe_due || first_wanted(j))
 			continue;
 		/* A failed one's time may have come; asking is cheap. */
-		if (wait_ms(j, IDLE_LOOK_MS))
+		if (!condition_wait(&j->kick, &j->lock, IDLE_LOOK_MS))
 			j->maybe_due = true;
 	}
 	pthread_mutex_unlock(&j->lock);

@@ -6,8 +6,8 @@
  * some deep threads (job.c), one writer. Candidates flow from left to right through bounded queues;
  * everything stops when `stopping` is set.
  */
-#include <errno.h>
 #include <stdlib.h>
+#include "base/condition.h"
 #include "scan/internal.h"
 
 #define LOOKS_QUEUED 1024u
@@ -232,7 +232,6 @@ static const struct str *keep_list(struct scan *s, const struct str *list, size_
 int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err)
 {
 	struct scan *s = NEW(struct scan);
-	pthread_condattr_t attr;
 
 	arena_init(&s->arena);
 	s->opts = *opts;
@@ -243,10 +242,7 @@ int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err
 	if (!s->opts.threads)
 		s->opts.threads = pool_cpus();
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&s->changed);
 	s->nothing = nothing_new();
 	s->looks = queue_new(LOOKS_QUEUED);
 	s->jobs = jobs_new(s);

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
+#include "base/condition.h"
 
 #define LOOKS     8    /* within max_ms */
 #define LOOK_MIN  50   /* ms */
@@ -85,14 +85,8 @@ static void *run(void *arg)
 	pthread_mutex_lock(&s->lock);
 	while (!s->stopping) {
 		int64_t wait_ms = atomic_load(&s->feeding) ? MIN(look_ms, FED_MS) : look_ms;
-		struct timespec until;
 
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += wait_ms / 1000;
-		until.tv_nsec += wait_ms % 1000 * 1000000;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
-		pthread_cond_timedwait(&s->stop, &s->lock, &until);
+		condition_wait(&s->stop, &s->lock, wait_ms);
 		look(s);
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -102,15 +96,11 @@ static void *run(void *arg)
 int slow_new(int64_t max_ms, struct slow **ret, struct err *err)
 {
 	struct slow *s = NEW(struct slow);
-	pthread_condattr_t attr;
 	int r;
 
 	s->max_ms = max_ms;
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->stop, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&s->stop);
 	r = pthread_create(&s->thread, NULL, run, s);
 	if (r) {
 		free(s);

@@ -6,15 +6,13 @@
  *
  * It is also the server's clock: uploads that wait for their next part grow too old here.
  */
+#include "base/condition.h"
 #include "server/internal.h"
 #include "server/push.h"
 
-#include <errno.h>
-#include <time.h>
-
 #define TICK_MS      50
-#define IDLE_TICK_S  60  /* when nobody waits */
-#define LOOKS_A_TICK 512 /* connections asked whether they still live; they take turns */
+#define IDLE_TICK_MS 60000 /* when nobody waits */
+#define LOOKS_A_TICK 512   /* connections asked whether they still live; they take turns */
 
 static void list_add(struct wait_list *w, struct request *req)
 {
@@ -185,7 +183,6 @@ static void *run(void *arg)
 	pthread_mutex_lock(&w->lock);
 	do {
 		struct request *woken;
-		struct timespec until;
 
 		last = w->stopping;
 		woken = tick(w, clock_mono_ms(), &turn);
@@ -208,16 +205,10 @@ static void *run(void *arg)
 		if (w->stopping)
 			continue;
 		if (!w->n && (!s->opts.scan || atomic_load(&s->is_ready))) {
-			clock_gettime(CLOCK_MONOTONIC, &until);
-			until.tv_sec += IDLE_TICK_S;
-			pthread_cond_timedwait(&w->changed, &w->lock, &until);
+			condition_wait(&w->changed, &w->lock, IDLE_TICK_MS);
 			continue;
 		}
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_nsec += TICK_MS * 1000000L;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
-		pthread_cond_timedwait(&w->changed, &w->lock, &until);
+		condition_wait(&w->changed, &w->lock, TICK_MS);
 	} while (!last);
 	pthread_mutex_unlock(&w->lock);
 	return NULL;
@@ -225,13 +216,8 @@ static void *run(void *arg)
 
 void wait_init(struct wait_list *w)
 {
-	pthread_condattr_t attr;
-
 	pthread_mutex_init(&w->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&w->changed);
 }
 
 int wait_start(struct wait_list *w, struct err *err)

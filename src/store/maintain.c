@@ -3,9 +3,9 @@
  * The thread that keeps house in a server: it counts at the start, makes room before it is needed, and
  * collects garbage once a day and when something was removed.
  */
-#include "store/internal.h"
-
 #include <stdlib.h>
+#include "base/condition.h"
+#include "store/internal.h"
 
 #define GC_EVERY_MS  (INT64_C(24) * 3600 * 1000)
 #define GC_SOON_MS   INT64_C(10000) /* after something was removed */
@@ -81,13 +81,10 @@ static bool wait_until(struct maintain *m, int64_t until_ms, bool *ret_garbage)
 	pthread_mutex_lock(&m->lock);
 	while (!m->stop && !m->crowded && !m->garbage) {
 		int64_t left_ms = until_ms - clock_mono_ms();
-		struct timespec t;
 
 		if (left_ms <= 0)
 			break;
-		clock_gettime(CLOCK_MONOTONIC, &t);
-		t.tv_sec += MIN(left_ms, INT64_C(60000)) / 1000 + 1;
-		pthread_cond_timedwait(&m->changed, &m->lock, &t);
+		condition_wait(&m->changed, &m->lock, MIN(left_ms, INT64_C(60000)) + 1000);
 	}
 	*ret_garbage = m->garbage;
 	m->crowded = m->garbage = false;
@@ -127,14 +124,10 @@ static void *run(void *arg)
 struct maintain *maintain_start(struct store *st)
 {
 	struct maintain *m = NEW(struct maintain);
-	pthread_condattr_t attr;
 
 	m->st = st;
 	pthread_mutex_init(&m->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&m->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&m->changed);
 	m->running = pthread_create(&m->thread, NULL, run, m) == 0;
 	return m;
 }

@@ -8,11 +8,11 @@
  * on the way leaves garbage. What the raw one was is garbage too, unless another record names it. Which
  * records want it is found again by the walk that every server begins with.
  */
-#include "store/internal.h"
-
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include "base/condition.h"
+#include "store/internal.h"
 
 /* Outcome of put_compressed(), beside those of blobs. */
 enum { PACK_HARDLY = 100 };
@@ -362,15 +362,11 @@ void pack_figures(struct pack *p, uint64_t *ret_n, uint64_t *ret_bytes)
 struct pack *pack_new(struct store *st)
 {
 	struct pack *p = NEW(struct pack);
-	pthread_condattr_t attr;
 
 	p->st = st;
 	p->last = &p->first;
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&p->changed);
 	return p;
 }
 

@@ -7,7 +7,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include "base/condition.h"
 #include "symbolize/internal.h"
 
 #define TICK_MS 1000 /* the timer looks at least so often: a test's clock may have been moved */
@@ -308,7 +308,6 @@ static void *run_timer(void *arg)
 	while (!s->closing) {
 		int64_t wait_ms;
 		struct symbolize_hold *ready = expire(s, &wait_ms);
-		struct timespec until;
 
 		if (ready) {
 			pthread_mutex_unlock(&s->lock);
@@ -320,12 +319,7 @@ static void *run_timer(void *arg)
 			pthread_cond_wait(&s->changed, &s->lock);
 			continue;
 		}
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += wait_ms / 1000;
-		until.tv_nsec += wait_ms % 1000 * 1000000;
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
-		pthread_cond_timedwait(&s->changed, &s->lock, &until);
+		condition_wait(&s->changed, &s->lock, wait_ms);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -348,14 +342,10 @@ static void set_options(struct symbolizer *s, const struct symbolize_options *o)
 struct symbolizer *symbolizer_new(const struct symbolize_options *o)
 {
 	struct symbolizer *s = NEW(struct symbolizer);
-	pthread_condattr_t attr;
 
 	set_options(s, o);
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	condition_init(&s->changed);
 	s->entries = lru_new(s->opts.tables_size, drop_entry);
 	s->pool = pool_new("lode-symb", s->opts.n_threads, s->opts.max_flights + 1);
 	s->has_timer = pthread_create(&s->timer, NULL, run_timer, s) == 0;
