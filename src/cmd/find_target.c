@@ -65,12 +65,9 @@ int find_unpack(struct source *src, struct source **ret, struct err *err)
 	AUTO(stream_closep) struct stream *stream = NULL;
 	AUTO(buf_done) struct buf content = { 0 };
 	enum codec_kind codec;
-	uint8_t head[16];
-	size_t n;
 
-	if (source_read(in, 0, head, sizeof(head), SOURCE_RANDOM, &n, err) < 0)
+	if (codec_detect_at(in, 0, SOURCE_RANDOM, &codec, err) < 0)
 		return -1;
-	codec = codec_detect(bytes_of(head, n));
 	if (codec == CODEC_NONE) {
 		*ret = TAKE(in);
 		return 0;

@@ -46,13 +46,10 @@ static int inspect_compressed(const struct settings *s, struct source *src, json
 	AUTO(source_closep) struct source *decoded = NULL;
 	AUTO(buf_done) struct buf content = { 0 };
 	enum codec_kind codec;
-	uint8_t head[16];
-	size_t n;
 	int r;
 
-	if (source_read(src, 0, head, sizeof(head), SOURCE_RANDOM, &n, err) < 0)
+	if (codec_detect_at(src, 0, SOURCE_RANDOM, &codec, err) < 0)
 		return -1;
-	codec = codec_detect(bytes_of(head, n));
 	if (codec == CODEC_NONE)
 		return ELF_NOT_ELF;
 	if (codec_stream_open(codec, stream_of_source(src, false, 0, src->size), &stream, err) < 0 ||

@@ -57,12 +57,9 @@ static int packing_of(const char *word, enum elf_split_packing *ret, struct err 
 static int not_elf(struct source *src, struct err *err)
 {
 	enum codec_kind codec;
-	uint8_t head[16];
-	size_t n;
 
-	if (source_read(src, 0, head, sizeof(head), SOURCE_RANDOM, &n, err) < 0)
+	if (codec_detect_at(src, 0, SOURCE_RANDOM, &codec, err) < 0)
 		return -1;
-	codec = codec_detect(bytes_of(head, n));
 	if (codec == CODEC_NONE)
 		return err_set(err, ERR_INVALID, "not an ELF file");
 	return err_set(err, ERR_INVALID,

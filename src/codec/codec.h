@@ -34,6 +34,9 @@ enum codec_kind {
 
 /* By the first bytes (16 are enough). .lzma has no magic: it is guessed last, by a plausible header. */
 enum codec_kind codec_detect(struct bytes head);
+/* By what lies at @off. */
+int codec_detect_at(struct source *src, uint64_t off, enum source_hint hint, enum codec_kind *ret,
+		    struct err *err);
 const char *codec_name(enum codec_kind kind); /* "xz"; "none" */
 enum codec_kind codec_by_name(
 	struct str name); /* rpm's and dpkg's words: gzip gz xz lzma zstd zst bzip2 bz2; else CODEC_NONE */

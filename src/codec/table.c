@@ -89,3 +89,15 @@ enum codec_kind codec_detect(struct bytes head)
 		return CODEC_BZIP2;
 	return plausible_lzma(head) ? CODEC_LZMA : CODEC_NONE;
 }
+
+int codec_detect_at(struct source *src, uint64_t off, enum source_hint hint, enum codec_kind *ret,
+		    struct err *err)
+{
+	uint8_t head[16];
+	size_t n;
+
+	if (source_read(src, off, head, sizeof(head), hint, &n, err) < 0)
+		return -1;
+	*ret = codec_detect(bytes_of(head, n));
+	return 0;
+}

@@ -125,8 +125,6 @@ static int find_payload(struct source *src, const struct rpm_header *sig, const 
 			struct pkg_payload *ret, struct err *err)
 {
 	struct str format, compressor;
-	uint8_t head[16];
-	size_t got = 0;
 	uint64_t size, said;
 	enum codec_kind codec, named;
 
@@ -138,9 +136,8 @@ static int find_payload(struct source *src, const struct rpm_header *sig, const 
 		return err_set(err, ERR_INVALID, "a payload of format \"%.*s\"",
 			       (int)MIN(format.size, (size_t)32), format.p);
 	size = src->size - h->end;
-	if (size && source_read(src, h->end, head, sizeof(head), SOURCE_SEQUENTIAL, &got, err) < 0)
+	if (codec_detect_at(src, h->end, SOURCE_SEQUENTIAL, &codec, err) < 0)
 		return -1;
-	codec = codec_detect(bytes_of(head, got));
 	named = codec_by_name(compressor);
 	/* .lzma is no more than a guess, unless the header says so. */
 	if (codec == CODEC_LZMA || codec == CODEC_NONE)
