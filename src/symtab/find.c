@@ -6,27 +6,13 @@
  * to the one that the address lies in. Where we are is kept: the next address in the same row has the same
  * answer, and one further on goes on from there.
  */
-#include "symtab/internal.h"
+#include "symtab/rows.h"
 
 #include <stdlib.h>
 
 #define ENTRIES_MAX  (DWARF_MAX_NODES + 1)
 #define STRINGS_KEPT 64u
 #define STRINGS_MAX  MIB(32) /* of what was read of them */
-
-/*
- * An entry as it is read. Of most pieces few entries are asked for, so what hangs on the function (where it
- * is declared) is looked up for those alone: lines are counted from that of the declaration, which for
- * another file of a call is the call's.
- */
-struct place {
-	uint32_t parent, function;     /* function: in the block's functions */
-	uint32_t file;                 /* unless it is that of the declaration */
-	uint32_t line, last;           /* of its first row, and of the one that was read last */
-	uint32_t call_file, call_line; /* call_line: counted from the parent's declaration */
-	uint16_t call_column, column;
-	uint8_t head;
-};
 
 struct symtab_finder {
 	struct symtab *t;
@@ -45,15 +31,9 @@ struct symtab_finder {
 	uint64_t tail; /* bytes behind end that have the last row, and no function */
 	uint8_t flags;
 	uint32_t name, linkage, decl_file, decl_line;
-	struct place *places;
-	uint32_t n_places, room_places;
-	uint32_t *last_call;
-	bool fresh; /* no row has been read: each place's `last` is its `line` */
-	const uint8_t *rows, *rows_end, *next_op;
-	/* The row that `frames` tell of, [lo, hi) from the piece's rows' begin, and what follows it. */
-	struct row_state st; /* of the row that follows */
-	uint32_t row_lo, row_hi;
-	struct row_place at; /* its line is counted as the entry's lines are */
+	uint32_t room_places, *last_call;
+	struct row_reader rows;
+	/* Of the row that the reader is at. */
 	bool have_frames;
 	struct symtab_frame *frames;
 	size_t n_frames, room_frames;
@@ -76,7 +56,7 @@ void symtab_finder_free(struct symtab_finder *f)
 	buf_done(&f->room);
 	for (size_t i = 0; i < STRINGS_KEPT; i++)
 		block_strings_done(&f->kept[i].s);
-	free(f->places);
+	free(f->rows.places);
 	free(f->last_call);
 	free(f->frames);
 	free(f);
@@ -134,16 +114,10 @@ static struct function function_at(const struct symtab_finder *f, uint32_t off)
 
 /* ---- a piece ---- */
 
-/* Where the function of a place is declared. */
-static uint32_t call_of(const struct symtab_finder *f, uint32_t place)
-{
-	return f->places[place].head & ENTRY_OTHER_FILE ? f->places[place].parent : place;
-}
-
 static struct function function_of(const struct symtab_finder *f, uint32_t call)
 {
 	if (call)
-		return function_at(f, f->places[call].function);
+		return function_at(f, f->rows.places[call].function);
 	return (struct function){
 		.name = f->name, .linkage = f->linkage, .file = f->decl_file, .line = f->decl_line
 	};
@@ -152,7 +126,7 @@ static struct function function_of(const struct symtab_finder *f, uint32_t call)
 /* The file of a place's rows. */
 static uint32_t file_of(const struct symtab_finder *f, uint32_t place)
 {
-	const struct place *p = &f->places[place];
+	const struct place *p = &f->rows.places[place];
 
 	return p->head & ENTRY_DECL_FILE && !(p->head & ENTRY_OTHER_FILE) ? function_of(f, place).file
 									  : p->file;
@@ -201,12 +175,12 @@ static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t 
 		return damaged(f, err);
 	if (n > f->room_places) {
 		f->room_places = (uint32_t)n * 2;
-		f->places = mem_realloc(f->places, f->room_places, sizeof(*f->places));
+		f->rows.places = mem_realloc(f->rows.places, f->room_places, sizeof(*f->rows.places));
 		f->last_call = mem_realloc(f->last_call, f->room_places, sizeof(*f->last_call));
 	}
-	list = f->places;
+	list = f->rows.places;
 	last_call = f->last_call;
-	f->n_places = (uint32_t)n;
+	f->rows.n_places = (uint32_t)n;
 	list[0] = (struct place){ .head = *p++ & (uint8_t)~ENTRY_OTHER_FILE };
 	p = begin_read(p, end, &list[0], columns);
 	last_call[0] = list[0].line;
@@ -220,14 +194,14 @@ static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t 
 			return damaged(f, err);
 		/* It is another file of a call, not of another file of one. */
 		if (at->head & ENTRY_OTHER_FILE) {
-			at->parent = call_of(f, at->parent);
+			at->parent = place_call(f->rows.places, at->parent);
 			at->file = (uint32_t)leb_u(&p, end);
 			at->line = at->last = last_call[at->parent] + (uint32_t)unzigzag(leb_u(&p, end));
 			if (columns)
 				at->column = (uint16_t)leb_u(&p, end);
 			continue;
 		}
-		at->parent = call_of(f, at->parent);
+		at->parent = place_call(f->rows.places, at->parent);
 		at->function = (uint32_t)leb_u(&p, end);
 		if (at->head & ENTRY_CALL_FILE)
 			at->call_file = (uint32_t)leb_u(&p, end);
@@ -250,9 +224,10 @@ static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t 
 	size = leb_u(&p, end);
 	if (p > end || size > (uint64_t)(end - p))
 		return damaged(f, err);
-	f->rows = p;
-	f->rows_end = p + size;
-	f->fresh = true;
+	f->rows.ops = p;
+	f->rows.end = p + size;
+	f->rows.columns = columns;
+	f->rows.fresh = true;
 	return 0;
 }
 
@@ -286,124 +261,25 @@ static int piece_read(struct symtab_finder *f, uint32_t piece, struct err *err)
 		damaged(f, err);
 		goto fail;
 	}
-	f->n_places = 0;
-	f->rows = f->rows_end = NULL;
+	f->rows.n_places = 0;
+	f->rows.ops = f->rows.end = NULL;
 	if (f->flags & PIECE_ROWS && places_read(f, p, end, err) < 0)
 		goto fail;
-	f->next_op = NULL;
+	f->rows.next_op = NULL;
 	return 0;
 fail:
 	f->piece = UINT32_MAX;
 	return -1;
 }
 
-/* ---- rows ---- */
-
-/* How far on the next row begins, and its op. */
-static const uint8_t *step_read(const uint8_t *p, const uint8_t *end, uint8_t *ret_op, uint32_t *ret_step)
-{
-	uint8_t op = *p++;
-	uint32_t far = 0;
-
-	if (op >= ROW_FAR) {
-		if (op == ROW_STEP)
-			*ret_step = (uint32_t)leb_u(&p, end);
-		else
-			far = (op - ROW_FAR + 1u) * ROW_STEPS;
-		*ret_op = p < end ? *p : 0;
-		if (op != ROW_STEP)
-			*ret_step = *ret_op % ROW_STEPS + 1 + far;
-		return *ret_op < ROW_FAR ? p + 1 : end + 1;
-	}
-	*ret_op = op;
-	*ret_step = op % ROW_STEPS + 1;
-	return p;
-}
-
-/*
- * Read ops up to the row that @off lies in, and the one behind it: it tells where that row ends. No op: it
- * ends at the end of all.
- */
-static int rows_run(struct symtab_finder *f, uint32_t off, struct err *err)
-{
-	const uint8_t *p = f->next_op, *end = f->rows_end;
-	bool columns = f->t->info.flags & SYMTAB_HAS_COLUMNS;
-	struct place *places = f->places;
-	struct row_state st = f->st;
-
-	f->fresh = false;
-	while (off >= f->row_hi) {
-		struct row_place to = st.at;
-		unsigned k = ROW_PLACES;
-		int64_t line_step = 0;
-		uint32_t step;
-		uint8_t op;
-
-		f->row_lo = f->row_hi;
-		f->at = st.at;
-		if (p >= end) {
-			f->row_hi = UINT32_MAX;
-			break;
-		}
-		p = step_read(p, end, &op, &step);
-		op /= ROW_STEPS;
-		if (op == ROW_NEW) {
-			while (st.n_new < f->n_places && places[st.n_new].head & ENTRY_PASSIVE)
-				st.n_new++;
-			to.entry = st.n_new++;
-		} else if (op < ROW_NEAR) {
-			k = op - ROW_BACK;
-			to = st.back[k];
-		} else {
-			if (op == ROW_PARENT)
-				to.entry = places[call_of(f, st.at.entry)].parent;
-			else if (op == ROW_BEFORE)
-				to.entry = st.before;
-			else if (op == ROW_ENTRY)
-				to.entry = (uint32_t)leb_u(&p, end);
-			line_step = op < ROW_LINE ? op - ROW_NEAR + ROW_NEAR_FIRST : unzigzag(leb_u(&p, end));
-			if (columns)
-				to.column = (uint16_t)leb_u(&p, end);
-		}
-		if (p > end || to.entry >= f->n_places || step > UINT32_MAX - 1 - st.addr)
-			return damaged(f, err);
-		if (op == ROW_NEW) {
-			to.line = places[to.entry].line;
-			to.column = places[to.entry].column;
-		} else if (op >= ROW_NEAR) {
-			to.line = places[to.entry].last + (uint32_t)line_step;
-		}
-		places[to.entry].last = to.line;
-		row_state_go(&st, to, k);
-		st.addr += step;
-		f->row_hi = st.addr;
-	}
-	f->st = st;
-	f->next_op = p;
-	return 0;
-}
-
-static void rows_start(struct symtab_finder *f)
-{
-	/* Reading changes what the entries' lines are. */
-	for (uint32_t i = 0; !f->fresh && i < f->n_places; i++)
-		f->places[i].last = f->places[i].line;
-	/* The first row begins at 0: it is as if one before it had ended there. */
-	f->st = (struct row_state){ .n_new = 1,
-				    .at = { .line = f->places[0].line, .column = f->places[0].column } };
-	f->row_hi = 0;
-	f->next_op = f->rows;
-}
-
 /* Go to the row that @off lies in. */
-static int rows_seek(struct symtab_finder *f, uint32_t off, struct err *err)
+static int seek(struct symtab_finder *f, uint32_t off, struct err *err)
 {
-	if (f->next_op && off >= f->row_lo && off < f->row_hi)
-		return 0;
-	f->have_frames = false;
-	if (!f->next_op || off < f->row_lo)
-		rows_start(f);
-	return rows_run(f, off, err);
+	int r = rows_seek(&f->rows, off);
+
+	if (r)
+		f->have_frames = false;
+	return r < 0 ? damaged(f, err) : 0;
 }
 
 /* ---- frames ---- */
@@ -440,15 +316,15 @@ static void frames_make(struct symtab_finder *f)
 
 	f->have_frames = true;
 	f->n_frames = 0;
-	if (f->n_places) {
-		at = call_of(f, f->at.entry);
-		file = file_of(f, f->at.entry);
+	if (f->rows.n_places) {
+		at = place_call(f->rows.places, f->rows.at.entry);
+		file = file_of(f, f->rows.at.entry);
 		fn = function_of(f, at);
-		line = fn.line + f->at.line;
-		column = f->at.column;
+		line = fn.line + f->rows.at.line;
+		column = f->rows.at.column;
 		/* Parents stand before their children: this ends. */
 		while (at && f->n_frames < SYMTAB_MAX_FRAMES) {
-			const struct place *p = &f->places[at];
+			const struct place *p = &f->rows.places[at];
 
 			frame_add(f, &fn, file, line, column)->inlined = true;
 			file = p->head & ENTRY_CALL_FILE ? p->call_file : file_of(f, p->parent);
@@ -523,16 +399,15 @@ static int answer_tail(struct symtab_finder *f, struct symtab_frames *ret, struc
 	static const struct function nobody;
 	uint64_t last = f->end - 1 - (f->start - f->skip);
 
-	if (!f->n_places || last >= UINT32_MAX)
+	if (!f->rows.n_places || last >= UINT32_MAX)
 		return damaged(f, err);
-	if (rows_seek(f, (uint32_t)last, err) < 0) {
-		f->next_op = NULL;
+	if (seek(f, (uint32_t)last, err) < 0)
 		return -1;
-	}
 	f->have_frames = false;
 	f->n_frames = 0;
-	frame_add(f, &nobody, file_of(f, f->at.entry),
-		  function_of(f, call_of(f, f->at.entry)).line + f->at.line, f->at.column)
+	frame_add(f, &nobody, file_of(f, f->rows.at.entry),
+		  function_of(f, place_call(f->rows.places, f->rows.at.entry)).line + f->rows.at.line,
+		  f->rows.at.column)
 		->origin = SYMTAB_LINES;
 	ret->list = f->frames;
 	ret->n = f->n_frames;
@@ -549,16 +424,14 @@ static int answer(struct symtab_finder *f, uint64_t addr, struct symtab_frames *
 		return answer_tail(f, ret, err);
 	ret->lo = f->start;
 	ret->hi = f->end;
-	if (f->n_places) {
+	if (f->rows.n_places) {
 		if (addr - base >= UINT32_MAX)
 			return damaged(f, err);
-		if (rows_seek(f, (uint32_t)(addr - base), err) < 0) {
-			f->next_op = NULL;
+		if (seek(f, (uint32_t)(addr - base), err) < 0)
 			return -1;
-		}
-		ret->lo = MAX(ret->lo, base + f->row_lo);
-		if (f->row_hi != UINT32_MAX)
-			ret->hi = MIN(ret->hi, base + f->row_hi);
+		ret->lo = MAX(ret->lo, base + f->rows.lo);
+		if (f->rows.hi != UINT32_MAX)
+			ret->hi = MIN(ret->hi, base + f->rows.hi);
 	}
 	if (!f->have_frames)
 		frames_make(f);

@@ -14,7 +14,7 @@
  *   strings  a block's strings
  *   build    all of it in its order, and the head
  *   open     a table's head and blocks
- *   find     an address to its frames
+ *   find     an address to its frames; rows.h: the rows on the way
  *   verify   the table against DWARF
  */
 #pragma once

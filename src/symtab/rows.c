@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rows of a piece, read up to the one that is asked for. Where that is is kept: whoever asks for rising
+ * places goes on from there.
+ */
+#include "symtab/rows.h"
+
+/* How far on the next row begins, and its op. */
+static const uint8_t *step_read(const uint8_t *p, const uint8_t *end, uint8_t *ret_op, uint32_t *ret_step)
+{
+	uint8_t op = *p++;
+	uint32_t far = 0;
+
+	if (op >= ROW_FAR) {
+		if (op == ROW_STEP)
+			*ret_step = (uint32_t)leb_u(&p, end);
+		else
+			far = (op - ROW_FAR + 1u) * ROW_STEPS;
+		*ret_op = p < end ? *p : 0;
+		if (op != ROW_STEP)
+			*ret_step = *ret_op % ROW_STEPS + 1 + far;
+		return *ret_op < ROW_FAR ? p + 1 : end + 1;
+	}
+	*ret_op = op;
+	*ret_step = op % ROW_STEPS + 1;
+	return p;
+}
+
+/*
+ * Read ops up to the row that @off lies in, and the one behind it: it tells where that row ends. No op: it
+ * ends at the end of all.
+ */
+static int run(struct row_reader *r, uint32_t off)
+{
+	const uint8_t *p = r->next_op, *end = r->end;
+	bool columns = r->columns;
+	struct place *places = r->places;
+	struct row_state st = r->st;
+
+	r->fresh = false;
+	while (off >= r->hi) {
+		struct row_place to = st.at;
+		unsigned k = ROW_PLACES;
+		int64_t line_step = 0;
+		uint32_t step;
+		uint8_t op;
+
+		r->lo = r->hi;
+		r->at = st.at;
+		if (p >= end) {
+			r->hi = UINT32_MAX;
+			break;
+		}
+		p = step_read(p, end, &op, &step);
+		op /= ROW_STEPS;
+		if (op == ROW_NEW) {
+			while (st.n_new < r->n_places && places[st.n_new].head & ENTRY_PASSIVE)
+				st.n_new++;
+			to.entry = st.n_new++;
+		} else if (op < ROW_NEAR) {
+			k = op - ROW_BACK;
+			to = st.back[k];
+		} else {
+			if (op == ROW_PARENT)
+				to.entry = places[place_call(places, st.at.entry)].parent;
+			else if (op == ROW_BEFORE)
+				to.entry = st.before;
+			else if (op == ROW_ENTRY)
+				to.entry = (uint32_t)leb_u(&p, end);
+			line_step = op < ROW_LINE ? op - ROW_NEAR + ROW_NEAR_FIRST : unzigzag(leb_u(&p, end));
+			if (columns)
+				to.column = (uint16_t)leb_u(&p, end);
+		}
+		if (p > end || to.entry >= r->n_places || step > UINT32_MAX - 1 - st.addr)
+			return -1;
+		if (op == ROW_NEW) {
+			to.line = places[to.entry].line;
+			to.column = places[to.entry].column;
+		} else if (op >= ROW_NEAR) {
+			to.line = places[to.entry].last + (uint32_t)line_step;
+		}
+		places[to.entry].last = to.line;
+		row_state_go(&st, to, k);
+		st.addr += step;
+		r->hi = st.addr;
+	}
+	r->st = st;
+	r->next_op = p;
+	return 0;
+}
+
+static void start(struct row_reader *r)
+{
+	/* Reading changes what the entries' lines are. */
+	for (uint32_t i = 0; !r->fresh && i < r->n_places; i++)
+		r->places[i].last = r->places[i].line;
+	/* The first row begins at 0: it is as if one before it had ended there. */
+	r->st = (struct row_state){ .n_new = 1,
+				    .at = { .line = r->places[0].line, .column = r->places[0].column } };
+	r->hi = 0;
+	r->next_op = r->ops;
+}
+
+int rows_go(struct row_reader *r, uint32_t off)
+{
+	if (!r->next_op || off < r->lo)
+		start(r);
+	if (run(r, off) == 0)
+		return ROWS_MOVED;
+	r->next_op = NULL;
+	return -1;
+}
