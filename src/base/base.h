@@ -19,11 +19,11 @@
  * metrics.h counters, gauges and histograms for /metrics
  * file.h    descriptors and files: guards, whole reads, durable writes
  * search.h  binary search
- * sort.h    radix sort (to be included by who needs it)
- * embedded.h files that are part of the program (to be included by who has some)
  * pattern.h regular expressions that strangers write
- * leb.h     LEB128, inline (to be included by who needs it to be)
- * lazy.h    libraries that are loaded when they are first needed (to be included by who does)
+ *
+ * To be included by who needs them: condition.h waiting on a condition for some time, embedded.h files that
+ * are part of the program, lazy.h libraries that are loaded when they are first needed, leb.h LEB128, inline,
+ * numbers.h hash tables of numbers, sort.h radix sort.
  */
 #pragma once
 
