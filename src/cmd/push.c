@@ -9,7 +9,7 @@
 #include "cmd/push.h"
 #include "cmd/target.h"
 
-#define PARALLEL      4u
+#define PARALLEL      8u
 #define RETRIES       8u
 #define SHOW_EVERY_MS 200
 
@@ -234,7 +234,7 @@ static const struct option_row push_rows[] = {
 	{ 0, "sources", NULL,
 	  "also the source files that debug information names and that are on this machine",
 	  OPT_ON(push.sources) },
-	{ 0, "parallel", "N", "uploads at once [4]", OPT_NUMBER(push.parallel) },
+	{ 0, "parallel", "N", "uploads at once [8]", OPT_NUMBER(push.parallel) },
 	{ 0, "retries", "N", "how often one is tried again, with longer and longer pauses [8]",
 	  OPT_NUMBER(push.retries) },
 	{ 'v', "verbose", NULL, "log more", OPT_ON(verbose) },

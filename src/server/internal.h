@@ -386,6 +386,7 @@ struct server {
 	char id[FORWARD_ID_SIZE]; /* in the Via of what we ask of others */
 	struct http *http;
 	struct pool *workers;
+	struct pool *writers; /* of what is pushed; NULL: nothing is taken */
 	struct flight_table *flights;
 	struct wait_list wait;
 	struct hot *hot;

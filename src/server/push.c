@@ -410,7 +410,7 @@ static bool start_job(struct request *req, void (*job)(struct request *req))
 	req->job = job;
 	if (!wait_job(req))
 		return false;
-	if (pool_submit(req->s->workers, POOL_NORMAL, run_job, req) != 0)
+	if (pool_submit(req->s->writers, POOL_NORMAL, run_job, req) != 0)
 		abort(); /* the pool has room for all that may be suspended */
 	return true;
 }

@@ -256,7 +256,7 @@ static void start_work(struct upload *up)
 {
 	up->working = true;
 	atomic_fetch_add(&up->refs, 1);
-	if (pool_submit(up->s->workers, POOL_NORMAL, work, up) != 0)
+	if (pool_submit(up->s->writers, POOL_NORMAL, work, up) != 0)
 		abort(); /* the pool has room for all connections */
 }
 

@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+/* What is pushed: its threads wait for the disk most of the time. */
+#define WRITERS 8u
 #define WORKERS_QUEUE \
 	(1u << 20) /* what is queued is bounded before: by max_queued, and by the connections that stream */
 #define FILES_RESERVED  256   /* for all but connections */
@@ -134,8 +136,10 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 		s->limit = limit_new(s->opts.rate_per_ip);
 	if (s->opts.access_log)
 		s->access = access_new(STDERR_FILENO);
-	if (s->opts.store || s->opts.profiles || s->opts.require_read_token)
+	if (s->opts.store || s->opts.profiles || s->opts.require_read_token) {
+		s->writers = pool_new("lode-write", WRITERS, WORKERS_QUEUE);
 		s->push = push_new(s);
+	}
 	make_replies(s);
 	r = page_new(s, &s->page, err);
 	if (r == 0) {
@@ -185,6 +189,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 	http_stop(s->http);
 	wait_artifacts_gone(&s->wait);
 	pool_free(s->workers);
+	pool_free(s->writers);
 	push_free(s->push);
 	cache_close(s->cache);
 	hot_free(s->hot);
