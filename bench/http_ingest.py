@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles taken in over HTTP, durably: how many a second, and what they cost the server.
+
+    bench/http_ingest.py [--profiles 4000] [--samples 1000] [--senders 8]
+
+Compressed pprof of so many samples each, no two alike, of one service with 12 000 places in 8 000 stacks, from so many connections that are kept open, each with labels
+of its own. The senders have their bodies ready, in processes of their own; what they need of the CPUs is given too, because they share them with the server.
+"""
+
+import argparse
+import gzip
+import http.client
+import multiprocessing
+import pathlib
+import random
+import sys
+import tempfile
+import time
+
+from common import CORPUS, ROOT, Server, Table
+
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+from profiling import Pprof, number  # noqa: E402
+
+PLACES, STACKS = 12000, 8000
+
+
+def service():
+    """A call tree: each new stack goes on from somewhere in an older one."""
+    r = random.Random(5)
+    place = lambda: 0x1000 + 16 * r.randrange(PLACES)  # noqa: E731
+    made = [[place() for _ in range(8)]]
+    while len(made) < STACKS:
+        old = r.choice(made)
+        at = r.randrange(len(old) // 2, len(old) + 1)
+        if at < 60:
+            made.append(old[:at] + [place() for _ in range(r.randrange(1, 6))])
+    return made
+
+
+def bodies(stacks, sender, n, samples):
+    """One encoding of many samples for every 16 profiles; what follows later in a message counts: another time."""
+    r, made = random.Random(sender), []
+    start_ms = int(time.time() * 1000) - 3600_000
+    for i in range(n):
+        if i % 16 == 0:
+            p = Pprof(mapping=(0x1000, 1 << 32, 0, "/usr/bin/service", "5e" * 20), duration_ms=10000)
+            for k in r.sample(range(STACKS), samples):
+                p.sample(stacks[k], [1 + r.randrange(5), 10_000_000 * (1 + r.randrange(5))])
+            base = p.bytes()
+        made.append(gzip.compress(base + number(9, (start_ms + 1000 * i) * 1_000_000), 1))
+    return made
+
+
+def send(port, sender, n, samples, ready, go, out):
+    todo = bodies(service(), sender, n, samples)
+    ready.put(sender)
+    go.wait()
+    c, times = http.client.HTTPConnection("127.0.0.1", port, timeout=60), []
+    cpu = time.process_time()
+    for b in todo:
+        t0 = time.monotonic()
+        c.request("POST", f"/profiles?service=shop&instance=i{sender}", body=b, headers={"Content-Type": "application/octet-stream"})
+        a = c.getresponse()
+        text = a.read()
+        times.append(time.monotonic() - t0)
+        if a.status not in (200, 202):
+            raise SystemExit(f"{a.status} {text[:300]}")
+    out.put((times, time.process_time() - cpu, sum(map(len, todo))))
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("--profiles", type=int, default=4000)
+    a.add_argument("--samples", type=int, default=1000)
+    a.add_argument("--senders", type=int, default=8)
+    a = a.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-ingest-", dir=CORPUS) as work:
+        (pathlib.Path(work) / "empty").mkdir()
+        with Server("lode", [f"{work}/empty"], state=f"{work}/state", extra=["--no-access-log"]) as s:
+            s.wait_ready()
+            ready, go, out = multiprocessing.Queue(), multiprocessing.Event(), multiprocessing.Queue()
+            each = a.profiles // a.senders
+            senders = [multiprocessing.Process(target=send, args=(s.port, i, each, a.samples, ready, go, out)) for i in range(a.senders)]
+            for p in senders:
+                p.start()
+            for _ in senders:
+                ready.get()
+            before, t0 = s.cpu(), time.monotonic()
+            go.set()
+            got = [out.get() for _ in senders]
+            wall, cpu = time.monotonic() - t0, s.cpu() - before
+            n = each * a.senders
+            t = Table()
+            times = sorted(x for g in got for x in g[0])
+            t.add(f"{n} profiles of {a.samples} samples, {sum(g[2] for g in got) / n / 1e3:.0f} KB each: a second of wall time", n / wall, target=500, unit="1/s")
+            t.add("  a CPU second of the server", n / cpu, unit="1/s")
+            t.add("  CPU of the senders, for one", 1e3 * sum(g[1] for g in got) / n, unit="ms")
+            t.add("  until it is acknowledged, median", 1e3 * times[len(times) // 2], unit="ms")
+            t.add("  p99", 1e3 * times[int(len(times) * 0.99)], unit="ms")
+            t.add("  peak RSS, server", s.rss(), target=256, unit="MB")
+            t.print()
+
+
+if __name__ == "__main__":
+    main()
