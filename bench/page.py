@@ -11,6 +11,7 @@ one, and the CPU time of the browser's processes for one, pixels and all.
 """
 
 import argparse
+import contextlib
 import http.client
 import pathlib
 import random
@@ -120,11 +121,18 @@ def run_async(b, script, *args):
 
 
 def browser_cpu(b):
-    """CPU seconds of all of the browser's processes."""
+    """CPU seconds of all of the browser's processes that are there: some end as they please."""
     def below(pid):
-        kids = [kid for task in pathlib.Path(f"/proc/{pid}/task").iterdir() for kid in (task / "children").read_text().split()]
+        kids = []
+        with contextlib.suppress(OSError):
+            kids = [kid for task in pathlib.Path(f"/proc/{pid}/task").iterdir() for kid in (task / "children").read_text().split()]
         return [pid] + [p for kid in kids for p in below(int(kid))]
-    return sum(cpu_s(pid) for pid in below(b.driver.pid)[1:])
+
+    total = 0
+    for pid in below(b.driver.pid)[1:]:
+        with contextlib.suppress(OSError):
+            total += cpu_s(pid)
+    return total
 
 
 def main():
