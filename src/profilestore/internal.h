@@ -229,5 +229,5 @@ void names_close(struct profilestore *s);
 /* A location that wants a name was added, in the writer's thread; and it is on disk. */
 void names_added(struct profilestore *s, uint32_t binary);
 void names_committed(struct profilestore *s);
-uint64_t names_pending(struct profilestore *s, uint32_t location); /* 1: it may get a name yet */
+uint64_t names_pending(struct profilestore *s, uint32_t location); /* 1: it may get a name within seconds */
 uint64_t names_n_unnamed(struct profilestore *s);                  /* locations that have none */

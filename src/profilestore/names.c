@@ -10,6 +10,8 @@
 
 #include <stdlib.h>
 
+#define PENDING_MS INT64_C(5000) /* whose next try is later is not pending */
+
 /* ---- binaries ---- */
 
 /* Those with a build ID are known by it, the others by their file; neither is text that could be the other.
@@ -194,7 +196,11 @@ uint64_t names_pending(struct profilestore *s, uint32_t location)
 		return 0;
 	t = names_of(s, meta_binary_of(&s->meta, l));
 	/* Not known yet: it came in just now. */
-	return !t || (atomic_load(&t->state) == NAMING_WANTED && is_wanted(s, t, location));
+	if (!t)
+		return 1;
+	/* What failed is tried again one day; nobody is to wait for that. */
+	return atomic_load(&t->state) == NAMING_WANTED && is_wanted(s, t, location) &&
+	       t->next_try_ms <= s->now_ms() + PENDING_MS;
 }
 
 uint64_t names_n_unnamed(struct profilestore *s)

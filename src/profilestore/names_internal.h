@@ -18,11 +18,12 @@ struct tracked {
 	_Atomic int state; /* enum naming_state */
 	_Atomic uint8_t
 		table; /* number of the table that it is named by; a location with another one is wanted */
+	_Atomic int64_t next_try_ms;
 	/* changed under the lock, while nobody else names; NULL: empty */
 	char *why, *origin, *named_by;
 	/* under the lock */
 	uint32_t reason, n_tries;
-	int64_t last_try_ms, next_try_ms;
+	int64_t last_try_ms;
 	bool unsaved;          /* named_by and table are not on disk yet */
 	uint32_t n_wakes;      /* since the store was opened */
 	uint32_t n_bare_named; /* of its bare locations, have a name all the same */

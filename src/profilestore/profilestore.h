@@ -145,7 +145,7 @@ int profilestore_profiles(struct profilestore *s, const struct profilestore_rang
 struct profilestore_merged {
 	struct profile *profile; /* profile_free() it */
 	uint64_t n_profiles, n_samples;
-	uint64_t n_pending; /* locations of it that may get names yet */
+	uint64_t n_pending; /* locations of it that may get names within seconds */
 };
 int profilestore_merge(struct profilestore *s, const struct profilestore_range *r, struct str label,
 		       const struct profile_limits *limits, int64_t deadline_mono_ms,
