@@ -85,8 +85,8 @@ def pprof(binary, identity, addresses, start, named=()):
 
 
 def go_pprof(*args):
-    """pprof, or what $LODE_TEST_PPROF names, "go tool pprof" too: that is built when it is first used, which takes a minute."""
-    command = os.environ.get("LODE_TEST_PPROF", "").split() or [shutil.which("pprof") or shutil.which("google-pprof")]
+    """pprof, or what $LODE_TEST_PPROF names (as "go tool pprof": that is built when it is first used, which takes a minute)."""
+    command = os.environ.get("LODE_TEST_PPROF", "").split() or [shutil.which("pprof")]
     if not command[0]:
         pytest.skip("no pprof")
     r = subprocess.run([*command, "-symbolize=none", *map(str, args)], capture_output=True, text=True, timeout=300)
