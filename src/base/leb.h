@@ -12,6 +12,16 @@
 
 #define LEB_MAX 10 /* bytes of a number of 64 bits */
 
+/* Signed numbers as small unsigned ones: 0, -1, 1, -2 become 0, 1, 2, 3. */
+static inline uint64_t zigzag(int64_t v)
+{
+	return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63);
+}
+static inline int64_t unzigzag(uint64_t v)
+{
+	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
+}
+
 /* Bits over 64 are dropped. *p is past @end if there is no end of it before that; what is returned means
  * nothing then. */
 static inline uint64_t leb_u(const uint8_t **p, const uint8_t *end)

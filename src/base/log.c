@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/view.h"
 
 /* Not more than PIPE_BUF: a longer write into a pipe may be torn. */
 #define LINE_MAX_SIZE 4096
@@ -73,32 +74,11 @@ static bool fd_is_journal(int fd)
  */
 static size_t utf8_size(const unsigned char *s)
 {
-	uint32_t c, min;
-	size_t n;
+	uint32_t c;
+	/* Not across the NUL at the end. */
+	size_t n = str_utf8((struct str){ (const char *)s, strnlen((const char *)s, 4) }, &c);
 
-	if (s[0] >= 0xc2 && s[0] < 0xe0) {
-		n = 2;
-		c = s[0] & 0x1f;
-		min = 0x80;
-	} else if (s[0] >= 0xe0 && s[0] < 0xf0) {
-		n = 3;
-		c = s[0] & 0x0f;
-		min = 0x800;
-	} else if (s[0] >= 0xf0 && s[0] < 0xf5) {
-		n = 4;
-		c = s[0] & 0x07;
-		min = 0x10000;
-	} else {
-		return 0;
-	}
-	for (size_t i = 1; i < n; i++) {
-		if ((s[i] & 0xc0) != 0x80) /* the NUL at the end too */
-			return 0;
-		c = c << 6 | (s[i] & 0x3f);
-	}
-	if (c < min || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
-		return 0;
-	if (c < 0xa0 || c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+	if (!n || c < 0xa0 || c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
 	    (c >= 0x2066 && c <= 0x2069))
 		return 0;
 	return n;

@@ -58,6 +58,15 @@ void mem_freep(void *pp); /* AUTO(mem_freep) char *s = NULL; */
 #define KIB(n) ((size_t)(n) << 10)
 #define MIB(n) ((size_t)(n) << 20)
 
+/* Stops at the ends. */
+static inline int64_t add_saturating(int64_t a, int64_t b)
+{
+	int64_t v;
+
+	if (__builtin_add_overflow(a, b, &v))
+		return a < 0 ? INT64_MIN : INT64_MAX;
+	return v;
+}
 /* true on overflow; *ret is written only without. */
 static inline bool add_overflows(uint64_t a, uint64_t b, uint64_t *ret)
 {

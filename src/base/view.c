@@ -4,6 +4,27 @@
  */
 #include "base/view.h"
 
+size_t str_utf8(struct str s, uint32_t *ret)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const uint8_t *p = (const uint8_t *)s.p;
+	size_t size = *p < 0x80 ? 1 : *p >= 0xf0 ? 4 : *p >= 0xe0 ? 3 : 2;
+	uint32_t c = size == 1 ? *p : *p & (0xffu >> (size + 1));
+
+	if (*p >= 0xf8 || (*p >= 0x80 && *p < 0xc0) || size > s.size)
+		return 0;
+	for (size_t i = 1; i < size; i++) {
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (p[i] & 0x3f);
+	}
+	if (c < least[size] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+		return 0;
+	if (ret)
+		*ret = c;
+	return size;
+}
+
 bool str_starts(struct str s, struct str prefix)
 {
 	return s.size >= prefix.size && str_eq((struct str){ s.p, prefix.size }, prefix);

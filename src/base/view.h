@@ -41,6 +41,11 @@ static inline bool bytes_eq(struct bytes a, struct bytes b)
 	return a.size == b.size && (a.size == 0 || memcmp(a.p, b.p, a.size) == 0);
 }
 
+/*
+ * The length of the UTF-8 character that @s, not empty, begins with, and its code point (@ret may be NULL).
+ * 0: it is none: RFC 3629 has no surrogates, nothing overlong, nothing above U+10FFFF.
+ */
+size_t str_utf8(struct str s, uint32_t *ret);
 bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
 int str_cmp(struct str a, struct str b); /* as memcmp, the shorter first */

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/leb.h"
 #include "pkg/internal.h"
 
 #define MAP_MAGIC       0x4d4b504cu /* "LPKM" */
@@ -55,15 +56,6 @@ enum map_link_form {
 struct map_pair {
 	struct str before, after;
 };
-
-static inline uint64_t zigzag(int64_t v)
-{
-	return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63);
-}
-static inline int64_t unzigzag(uint64_t v)
-{
-	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
-}
 
 /* Where the content of the member behind one that lies at @off probably lies. */
 static inline uint64_t map_place_behind(enum pkg_format format, uint64_t off, uint64_t size)

@@ -373,7 +373,7 @@ void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, cons
 			 p->sample_stack[i] == stack && p->sample_labels[i] == labels)) {
 		row = p->values + (size_t)i * p->types.n;
 		for (uint32_t t = 0; t < p->types.n; t++)
-			row[t] = profile_add_saturating(row[t], values[t]);
+			row[t] = add_saturating(row[t], values[t]);
 		return;
 	}
 	if (!profile_room_samples(p, 1)) {

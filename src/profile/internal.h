@@ -33,8 +33,6 @@ void profile_index_free(struct profile_index *x);
 /* The index is made anew by who needs it: of this profile it is not complete any more. */
 void profile_index_drop(struct profile *p);
 
-int64_t profile_add_saturating(int64_t a, int64_t b);
-
 /* ---- profile.proto's field numbers ---- */
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_LEN = 2, WIRE_32 = 5 };

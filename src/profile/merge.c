@@ -95,7 +95,7 @@ static void merge_head(struct merge *m)
 
 	if (from->time_ns && (!to->time_ns || from->time_ns < to->time_ns))
 		to->time_ns = from->time_ns;
-	to->duration_ns = profile_add_saturating(to->duration_ns, from->duration_ns);
+	to->duration_ns = add_saturating(to->duration_ns, from->duration_ns);
 	to->period = MAX(to->period, from->period);
 	to->drop_frames = first_text(m, to->drop_frames, from->drop_frames);
 	to->keep_frames = first_text(m, to->keep_frames, from->keep_frames);

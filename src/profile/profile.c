@@ -116,20 +116,11 @@ uint32_t profile_type_find(const struct profile *p, struct str name)
 	return PROFILE_NONE;
 }
 
-int64_t profile_add_saturating(int64_t a, int64_t b)
-{
-	int64_t v;
-
-	if (__builtin_add_overflow(a, b, &v))
-		return a < 0 ? INT64_MIN : INT64_MAX;
-	return v;
-}
-
 int64_t profile_total(const struct profile *p, uint32_t type)
 {
 	int64_t sum = 0;
 
 	for (uint32_t i = 0; i < p->n_samples; i++)
-		sum = profile_add_saturating(sum, profile_value(p, i, type));
+		sum = add_saturating(sum, profile_value(p, i, type));
 	return sum;
 }

@@ -6,44 +6,12 @@
 
 #define REPLACEMENT "\xef\xbf\xbd"
 
-/* The length of the character that @s begins with; 0: it is none (RFC 3629: no surrogates, nothing overlong,
- * nothing above U+10FFFF). */
-static size_t utf8_size(struct str s)
-{
-	const uint8_t *p = (const uint8_t *)s.p;
-	uint8_t lo = 0x80, hi = 0xbf;
-	size_t n;
-
-	if (p[0] < 0x80)
-		return 1;
-	n = p[0] >= 0xc2 && p[0] <= 0xdf   ? 2
-	    : (p[0] & 0xf0) == 0xe0        ? 3
-	    : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4
-					   : 0;
-	if (!n || s.size < n)
-		return 0;
-	if (p[0] == 0xe0)
-		lo = 0xa0;
-	else if (p[0] == 0xed)
-		hi = 0x9f;
-	else if (p[0] == 0xf0)
-		lo = 0x90;
-	else if (p[0] == 0xf4)
-		hi = 0x8f;
-	if (p[1] < lo || p[1] > hi)
-		return 0;
-	for (size_t i = 2; i < n; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
-}
-
 /* Each character of @s goes through @one; @c is its first byte. */
 static void each(struct str s, struct buf *out,
 		 void (*one)(struct str character, char avoid, struct buf *out), char avoid)
 {
 	while (s.size) {
-		size_t n = utf8_size(s);
+		size_t n = str_utf8(s, NULL);
 
 		if (n)
 			one((struct str){ s.p, n }, avoid, out);

@@ -423,7 +423,7 @@ static int64_t scaled(int64_t v, double scale)
 
 static void add_to(struct profile_column *c, uint32_t node, int64_t v)
 {
-	c->self.p[node] = profile_add_saturating(c->self.p[node], v);
+	c->self.p[node] = add_saturating(c->self.p[node], v);
 }
 
 static int add_by_trie(struct profile_tree *t, const struct profile *p, const struct frames *f, uint32_t type,
@@ -514,7 +514,7 @@ int profile_tree_add_stacks(struct profile_tree *t, const struct profile *p, con
 		return profile_err_memory(t->p, err);
 	memset(sums, 0, (size_t)p->stacks.n * sizeof(*sums));
 	for (size_t i = 0; i < n; i++)
-		sums[stacks[i]] = profile_add_saturating(sums[stacks[i]], values[i]);
+		sums[stacks[i]] = add_saturating(sums[stacks[i]], values[i]);
 	r = make_frames(t, p, &f, err);
 	if (r == 0)
 		r = nodes_by_trie(t, p, &f, nodes, err);

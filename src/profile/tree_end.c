@@ -22,7 +22,7 @@ static int sum_up(struct profile_tree *t, struct profile_column *c, struct err *
 	for (uint32_t i = n; i-- > 1;) {
 		uint32_t parent = t->p->stacks.p[i].parent;
 
-		c->total.p[parent] = profile_add_saturating(c->total.p[parent], c->total.p[i]);
+		c->total.p[parent] = add_saturating(c->total.p[parent], c->total.p[i]);
 	}
 	return 0;
 }
@@ -200,8 +200,7 @@ static void add_row(struct topping *x, uint32_t frame, uint32_t node, bool self)
 		struct profile_top *top = &x->top[frame];
 		int64_t *to = self ? &top->flat[i] : &top->cum[i];
 
-		*to = profile_add_saturating(*to,
-					     (self ? x->t->columns[i].self : x->t->columns[i].total).p[node]);
+		*to = add_saturating(*to, (self ? x->t->columns[i].self : x->t->columns[i].total).p[node]);
 	}
 }
 

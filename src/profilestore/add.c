@@ -58,11 +58,11 @@ static int rows_of_group(struct profilestore *s, struct add *a, const struct sor
 			struct sample x = { (uint32_t)v[i].key, 0 };
 
 			for (; i < n && (uint32_t)v[i].key == x.stack; i++)
-				x.value = sum_of(x.value, profile_value(p, (uint32_t)v[i].at, t));
+				x.value = add_saturating(x.value, profile_value(p, (uint32_t)v[i].at, t));
 			if (!x.value)
 				continue;
 			rows->samples[row.n_samples++] = x;
-			row.total = sum_of(row.total, x.value);
+			row.total = add_saturating(row.total, x.value);
 		}
 		if (!row.n_samples)
 			continue;

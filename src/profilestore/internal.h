@@ -91,7 +91,6 @@ static inline bool sums_has(const struct sums *x, uint32_t stack)
 {
 	return x->seen[stack / 64] >> stack % 64 & 1;
 }
-int64_t sum_of(int64_t a, int64_t b); /* stops at the ends */
 
 /* What a row of samples goes by; it is a checksum, too. */
 uint64_t samples_digest(uint32_t series, int64_t time_ms, int64_t duration_ms, struct bytes samples);

@@ -222,7 +222,7 @@ static int part(void *arg, const struct series *x, struct sums *sums, struct err
 	copy_samples(m, sums, labels_of(m, x));
 	m->n_profiles += sums->n_profiles;
 	m->n_samples += sums->n_samples;
-	m->duration_ms = sum_of(m->duration_ms, sums->duration_ms);
+	m->duration_ms = add_saturating(m->duration_ms, sums->duration_ms);
 	m->period = MAX(m->period, sums->period);
 	m->first_ms = MIN(m->first_ms, sums->first_ms);
 	sums_clear(sums);

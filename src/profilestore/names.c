@@ -328,7 +328,7 @@ static void add_up(struct profilestore *s, struct sums *x, int64_t *values, bool
 		st = meta_stack_at(&s->meta, i);
 		binary = meta_binary_of(&s->meta, meta_location_at(&s->meta, st->location));
 		x->seen[st->parent / 64] |= UINT64_C(1) << st->parent % 64;
-		values[binary] = sum_of(values[binary], x->values[i]);
+		values[binary] = add_saturating(values[binary], x->values[i]);
 		seen[binary] = true;
 	}
 }

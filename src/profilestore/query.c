@@ -174,7 +174,7 @@ static int add_series(struct groups *gs, struct db *db, const struct series *x,
 	scale->points = g->points;
 	if (series_points(db, x, from_ms, to_ms, scale, &total, &n_profiles, err) < 0)
 		return -1;
-	g->total = sum_of(g->total, total);
+	g->total = add_saturating(g->total, total);
 	g->n_profiles += n_profiles;
 	return 0;
 }

@@ -223,8 +223,8 @@ static int add_row(struct sums *sums, struct db_stmt *st, bool rollup, struct er
 		return err_set(err, ERR_INVALID, "samples are damaged");
 	if (sums_add(sums, data, err) < 0)
 		return -1;
-	sums->total = sum_of(sums->total, db_i64(st, COL_TOTAL));
-	sums->duration_ms = sum_of(sums->duration_ms, duration_ms);
+	sums->total = add_saturating(sums->total, db_i64(st, COL_TOTAL));
+	sums->duration_ms = add_saturating(sums->duration_ms, duration_ms);
 	sums->period = MAX(sums->period, db_i64(st, COL_PERIOD));
 	sums->n_samples += (uint64_t)db_i64(st, COL_N_SAMPLES);
 	sums->n_profiles += rollup ? (uint64_t)db_i64(st, COL_N) : 1;
@@ -384,8 +384,8 @@ static int point_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int l
 		total = db_i64(st, COL_TOTAL);
 
 	(void)err;
-	*at = sum_of(*at, total);
-	p->total = sum_of(p->total, total);
+	*at = add_saturating(*at, total);
+	p->total = add_saturating(p->total, total);
 	p->n_profiles += level < 0 ? 1 : (uint64_t)db_i64(st, COL_TOTALS_N);
 	return 0;
 }

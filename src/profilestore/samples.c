@@ -13,23 +13,9 @@
 
 #define SAMPLE_MAX (2 * LEB_MAX)
 
-int64_t sum_of(int64_t a, int64_t b)
-{
-	int64_t v;
-
-	if (__builtin_add_overflow(a, b, &v))
-		return a < 0 ? INT64_MIN : INT64_MAX;
-	return v;
-}
-
 static uint64_t size_of(int64_t v)
 {
 	return v < 0 ? -(uint64_t)v : (uint64_t)v;
-}
-
-static uint64_t zigzag(int64_t v)
-{
-	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
 }
 
 static uint64_t common(uint64_t a, uint64_t b)
@@ -163,9 +149,9 @@ int sums_add(struct sums *x, struct bytes samples, struct err *err)
 		v = leb_u(&p, end);
 		if (p > end)
 			return damaged(err);
-		value = (int64_t)((v >> 1 ^ -(v & 1)) * unit);
+		value = (int64_t)((uint64_t)unzigzag(v) * unit);
 		x->seen[stack / 64] |= (uint64_t)1 << stack % 64;
-		x->values[stack] = sum_of(x->values[stack], value);
+		x->values[stack] = add_saturating(x->values[stack], value);
 	}
 	return p == end ? 0 : damaged(err);
 }

@@ -8,20 +8,11 @@
 #include "profilestore/internal.h"
 
 #include <stdlib.h>
+#include "base/leb.h"
 
 #define ID_BITS    40
 #define GROOM_SIZE MIB(1) /* segments are made to be of about this size */
 #define GROOM_ROWS 64     /* as soon as there are so many small ones */
-
-static uint64_t zigzag(int64_t v)
-{
-	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
-}
-
-static int64_t unzigzag(uint64_t v)
-{
-	return (int64_t)(v >> 1 ^ -(v & 1));
-}
 
 static struct column *column_of(struct meta *m, enum segment_kind kind)
 {

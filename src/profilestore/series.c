@@ -14,22 +14,10 @@ const int64_t rollup_ms[ROLLUP_LEVELS] = { 300000, 3600000, 6 * 3600000, 24 * 36
 
 size_t label_char_size(struct str s)
 {
-	const uint8_t *p = (const uint8_t *)s.p;
-	size_t n = p[0] < 0x80 ? 1 : p[0] >> 5 == 6 ? 2 : p[0] >> 4 == 14 ? 3 : p[0] >> 3 == 30 ? 4 : 0;
-	uint32_t c = n == 1 ? p[0] : n == 2 ? p[0] & 0x1f : n == 3 ? p[0] & 0xf : p[0] & 7;
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	uint32_t c;
+	size_t n = str_utf8(s, &c);
 
-	if (!n || n > s.size)
-		return 0;
-	for (size_t i = 1; i < n; i++) {
-		if (p[i] >> 6 != 2)
-			return 0;
-		c = c << 6 | (p[i] & 0x3f);
-	}
-	if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || c < 0x20 ||
-	    (c >= 0x7f && c < 0xa0))
-		return 0;
-	return n;
+	return n && c >= 0x20 && !(c >= 0x7f && c < 0xa0) ? n : 0;
 }
 
 bool label_name_char(char c)

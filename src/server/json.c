@@ -8,23 +8,6 @@
 
 #define MAX_VALUE 4096u
 
-/* The length of the valid UTF-8 character at @p; 0: there is none. */
-static size_t utf8_at(const uint8_t *p, size_t n)
-{
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t size = *p < 0x80 ? 1 : *p >= 0xf0 ? 4 : *p >= 0xe0 ? 3 : 2;
-	uint32_t c = size == 1 ? *p : *p & (0xffu >> (size + 1));
-
-	if (*p >= 0xf8 || (*p >= 0x80 && *p < 0xc0) || size > n)
-		return 0;
-	for (size_t i = 1; i < size; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-		c = c << 6 | (p[i] & 0x3f);
-	}
-	return c < least[size] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : size;
-}
-
 void json_add_string(struct buf *b, struct str s)
 {
 	const uint8_t *p = (const uint8_t *)s.p, *end = p + s.size;
@@ -44,7 +27,7 @@ void json_add_string(struct buf *b, struct str s)
 			buf_add_char(b, (char)*p++);
 		} else if (*p < ' ' || *p == 0x7f) {
 			buf_printf(b, "\\u%04x", *p++);
-		} else if ((n = utf8_at(p, (size_t)(end - p)))) {
+		} else if ((n = str_utf8((struct str){ (const char *)p, (size_t)(end - p) }, NULL))) {
 			buf_add(b, p, n);
 			p += n;
 		} else {

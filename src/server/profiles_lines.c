@@ -138,13 +138,6 @@ static bool is_wanted(const struct lines *l, uint32_t stack)
 	return !(all & MATCHES_IGNORE) && (!l->focus || all & MATCHES_FOCUS);
 }
 
-static int64_t plus(int64_t a, int64_t b)
-{
-	int64_t v;
-
-	return __builtin_add_overflow(a, b, &v) ? (b < 0 ? INT64_MIN : INT64_MAX) : v;
-}
-
 /* Each line once a sample, however often it is in the stack. */
 static void add_sample(struct lines *l, uint32_t sample)
 {
@@ -163,9 +156,9 @@ static void add_sample(struct lines *l, uint32_t sample)
 			struct line *line = number ? &l->list.p[number - 1] : NULL;
 
 			if (line && leaf)
-				line->flat = plus(line->flat, v);
+				line->flat = add_saturating(line->flat, v);
 			if (line && line->seen != sample + 1) {
-				line->cum = plus(line->cum, v);
+				line->cum = add_saturating(line->cum, v);
 				line->seen = sample + 1;
 			}
 			leaf = false;

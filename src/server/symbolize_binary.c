@@ -9,6 +9,7 @@
 #include "server/symbolize.h"
 
 #include <stdlib.h>
+#include "base/leb.h"
 
 #define ASKED STR("LSQ1")
 #define SAID  STR("LSA1")
@@ -55,9 +56,7 @@ static int parse_module(struct ask *a, struct cursor *c, size_t i, size_t *room,
 		*room = more;
 	}
 	for (uint64_t k = 0; k < n; k++) {
-		uint64_t zigzag = cursor_uleb(c);
-
-		addr += zigzag >> 1 ^ -(zigzag & 1);
+		addr += (uint64_t)unzigzag(cursor_uleb(c));
 		a->queries[a->n] = *usual;
 		a->queries[a->n].module = i;
 		a->queries[a->n++].addr = addr;

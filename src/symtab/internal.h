@@ -209,15 +209,6 @@ struct row_writer {
 void row_write(struct row_writer *w, uint32_t addr, const struct row_place *to, bool is_new,
 	       uint32_t last_line, uint32_t parent);
 
-static inline uint64_t zigzag(int64_t v)
-{
-	return ((uint64_t)v << 1) ^ (uint64_t)(v >> 63);
-}
-static inline int64_t unzigzag(uint64_t v)
-{
-	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
-}
-
 static inline bool row_place_is(const struct row_place *a, const struct row_place *b)
 {
 	return a->both == b->both && a->column == b->column;

@@ -50,6 +50,85 @@ static void cut_takes_field_by_field(void **state)
 	assert_int_equal(s.size, 0);
 }
 
+/* A copy of the size that is to be read: who reads on meets the sanitizer. */
+static size_t utf8_of(const char *text, size_t size, uint32_t *ret)
+{
+	AUTO(mem_freep) char *copy = mem_alloc(size);
+
+	memcpy(copy, text, size);
+	return str_utf8((struct str){ copy, size }, ret);
+}
+
+static void utf8_of_each_length(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t size;
+		uint32_t c;
+	} good[] = {
+		{ "\0", 1, 0 },
+		{ "\x7f", 1, 0x7f },
+		{ "\xc2\x80", 2, 0x80 },
+		{ "\xdf\xbf", 2, 0x7ff },
+		{ "\xe0\xa0\x80", 3, 0x800 },
+		{ "\xed\x9f\xbf", 3, 0xd7ff },
+		{ "\xee\x80\x80", 3, 0xe000 },
+		{ "\xef\xbf\xbf", 3, 0xffff },
+		{ "\xf0\x90\x80\x80", 4, 0x10000 },
+		{ "\xf4\x8f\xbf\xbf", 4, 0x10ffff },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		uint32_t c = 1;
+
+		assert_int_equal(utf8_of(good[i].text, good[i].size, &c), good[i].size);
+		assert_int_equal(c, good[i].c);
+		assert_int_equal(utf8_of(good[i].text, good[i].size, NULL), good[i].size);
+		/* Cut behind each of its bytes. */
+		for (size_t n = 1; n < good[i].size; n++)
+			assert_int_equal(utf8_of(good[i].text, n, &c), 0);
+		assert_int_equal(c, good[i].c);
+	}
+	/* What is behind it is not looked at. */
+	assert_int_equal(str_utf8(STR("\xc3\xa9\xff"), NULL), 2);
+	assert_int_equal(str_utf8(STR("a\xff"), NULL), 1);
+}
+
+static void what_is_no_utf8(void **state)
+{
+	static const char *const bad[] = {
+		"\x80",
+		"\xbf",
+		"\xc2\x41",
+		"\xe1\x80\x41",
+		"\xf1\x80\x80\x41",
+		"\xf1\x80\xc0\x80",
+		"\xe1\xff\x80",
+		"\xc0\x80",
+		"\xc1\xbf",
+		"\xe0\x80\x80",
+		"\xe0\x9f\xbf",
+		"\xf0\x80\x80\x80",
+		"\xf0\x8f\xbf\xbf",
+		"\xed\xa0\x80",
+		"\xed\xbf\xbf",
+		"\xf4\x90\x80\x80",
+		"\xf5\x80\x80\x80",
+		"\xf7\xbf\xbf\xbf",
+		"\xf8\x88\x80\x80",
+		"\xfc\x80\x80\x80",
+		"\xfe\x80\x80\x80",
+		"\xff\xbf\xbf\xbf",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		uint32_t c = 1;
+
+		assert_int_equal(utf8_of(bad[i], strlen(bad[i]), &c), 0);
+		assert_int_equal(c, 1);
+	}
+}
+
 static void numbers(void **state)
 {
 	uint64_t v = 1;
@@ -81,6 +160,8 @@ int main(void)
 		cmocka_unit_test(order_is_by_bytes_then_by_length),
 		cmocka_unit_test(trim),
 		cmocka_unit_test(cut_takes_field_by_field),
+		cmocka_unit_test(utf8_of_each_length),
+		cmocka_unit_test(what_is_no_utf8),
 		cmocka_unit_test(numbers),
 		cmocka_unit_test(views_of_nothing_are_equal),
 	};
