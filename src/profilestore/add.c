@@ -5,7 +5,6 @@
  */
 #include "profilestore/add.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include "base/sort.h"
 
@@ -226,14 +225,26 @@ static int apply(struct profilestore *s, struct job *j, struct err *err)
 	return r;
 }
 
-static void done(struct profilestore *s, struct job *j, const struct err *err)
+static void count(struct profilestore *s, struct job *j, const struct err *err)
+{
+	const struct add *a = CONTAINER_OF(j, struct add, job);
+
+	atomic_fetch_add(err ? &s->n_refused : a->receipt.duplicate ? &s->n_duplicates : &s->n_added, 1);
+}
+
+static void add_free(struct add *a)
+{
+	arena_done(&a->arena);
+	free(a);
+}
+
+static void tell(struct profilestore *s, struct job *j, const struct err *err)
 {
 	struct add *a = CONTAINER_OF(j, struct add, job);
 
-	atomic_fetch_add(err ? &s->n_refused : a->receipt.duplicate ? &s->n_duplicates : &s->n_added, 1);
+	count(s, j, err);
 	a->done(a->arg, &a->receipt, err);
-	arena_done(&a->arena);
-	free(a);
+	add_free(a);
 }
 
 /* ---- coming in ---- */
@@ -257,72 +268,51 @@ static int check_time(const struct profilestore *s, struct add *a, struct err *e
 	return 0;
 }
 
-int profilestore_add(struct profilestore *s, const struct profile *p, const struct profilestore_label *labels,
-		     size_t n_labels,
-		     void (*tell)(void *arg, const struct profilestore_receipt *r, const struct err *err),
-		     void *arg, struct err *err)
+/* A job without its done(); NULL: it is refused. */
+static struct add *add_new(struct profilestore *s, const struct profile *p,
+			   const struct profilestore_label *labels, size_t n_labels, struct err *err)
 {
 	struct add *a = NEW(struct add);
 
 	arena_init(&a->arena);
 	a->p = p;
-	a->done = tell;
-	a->arg = arg;
 	a->job.apply = apply;
-	a->job.done = done;
-	if (check_time(s, a, err) < 0 || add_labels(a, labels, n_labels, err) < 0) {
-		atomic_fetch_add(&s->n_refused, 1);
-		arena_done(&a->arena);
-		free(a);
-		return -1;
-	}
-	profilestore_writer_submit(s, &a->job);
-	return 0;
+	if (check_time(s, a, err) == 0 && add_labels(a, labels, n_labels, err) == 0)
+		return a;
+	atomic_fetch_add(&s->n_refused, 1);
+	add_free(a);
+	return NULL;
 }
 
-struct waiting {
-	pthread_mutex_t lock;
-	pthread_cond_t cond;
-	bool over;
-	int r;
-	struct profilestore_receipt receipt;
-	struct err *err;
-};
-
-static void tell_waiting(void *arg, const struct profilestore_receipt *r, const struct err *err)
+int profilestore_add(struct profilestore *s, const struct profile *p, const struct profilestore_label *labels,
+		     size_t n_labels,
+		     void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err),
+		     void *arg, struct err *err)
 {
-	struct waiting *w = arg;
+	struct add *a = add_new(s, p, labels, n_labels, err);
 
-	pthread_mutex_lock(&w->lock);
-	w->receipt = *r;
-	w->r = err ? -1 : 0;
-	if (err && w->err)
-		*w->err = *err;
-	w->over = true;
-	pthread_cond_signal(&w->cond);
-	pthread_mutex_unlock(&w->lock);
+	if (!a)
+		return -1;
+	a->done = done;
+	a->arg = arg;
+	a->job.done = tell;
+	profilestore_writer_submit(s, &a->job);
+	return 0;
 }
 
 int profilestore_add_wait(struct profilestore *s, const struct profile *p,
 			  const struct profilestore_label *labels, size_t n_labels,
 			  struct profilestore_receipt *ret, struct err *err)
 {
-	struct waiting w = { .err = err };
+	struct add *a = add_new(s, p, labels, n_labels, err);
 	int r;
 
-	pthread_mutex_init(&w.lock, NULL);
-	pthread_cond_init(&w.cond, NULL);
-	r = profilestore_add(s, p, labels, n_labels, tell_waiting, &w, err);
-	if (r == 0) {
-		pthread_mutex_lock(&w.lock);
-		while (!w.over)
-			pthread_cond_wait(&w.cond, &w.lock);
-		pthread_mutex_unlock(&w.lock);
-		r = w.r;
-		if (r == 0)
-			*ret = w.receipt;
-	}
-	pthread_cond_destroy(&w.cond);
-	pthread_mutex_destroy(&w.lock);
+	if (!a)
+		return -1;
+	a->job.done = count;
+	r = profilestore_writer_run(s, &a->job, err);
+	if (r == 0)
+		*ret = a->receipt;
+	add_free(a);
 	return r;
 }

@@ -23,6 +23,7 @@ struct add {
 	uint32_t n_groups;
 	uint32_t *group_of; /* of each set of labels of the profile */
 	struct profilestore_receipt receipt;
+	/* of profilestore_add() */
 	void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err);
 	void *arg;
 };

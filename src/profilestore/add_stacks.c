@@ -151,11 +151,6 @@ static const struct place *place_of(struct interning *x, uint32_t mapping)
 #define BLOCK  32u
 #define WANTED 1u /* instead of a number + 1, until it is known */
 
-static int32_t fits(int64_t v)
-{
-	return v == (int32_t)v ? (int32_t)v : 0;
-}
-
 /* The next entries that are wanted, from *at on; returns how many. */
 static unsigned next_block(const uint32_t *wanted, uint32_t n, uint32_t *at, uint32_t ret[BLOCK])
 {
@@ -186,7 +181,7 @@ static struct meta_function function_of(const struct interning *x, uint32_t i)
 	const struct profile_function *f = &x->p->functions.p[i];
 
 	return (struct meta_function){ x->strings[f->name], x->strings[f->system_name], x->strings[f->file],
-				       fits(f->start_line) };
+				       meta_line_number(f->start_line) };
 }
 
 static void find_functions(struct interning *x)
@@ -215,8 +210,8 @@ static bool lines_of(const struct interning *x, const struct profile_location *l
 	for (uint32_t i = 0; i < n; i++) {
 		const struct profile_line *line = &x->p->lines.p[l->first_line + i];
 
-		ret[i] = (struct meta_line){ x->functions[line->function], fits(line->line),
-					     fits(line->column) };
+		ret[i] = (struct meta_line){ x->functions[line->function], meta_line_number(line->line),
+					     meta_line_number(line->column) };
 		bare &= !ret[i].line && !x->p->functions.p[line->function].file;
 	}
 	return bare;

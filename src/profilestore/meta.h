@@ -86,6 +86,12 @@ static inline struct meta_names meta_names_of(uint64_t w)
 	return (struct meta_names){ (uint32_t)(w >> 32), (uint16_t)(w >> 16), (uint8_t)(w >> 8), (uint8_t)w };
 }
 
+/* Of a line, a column: 0 is what is not known, or more than fits. */
+static inline int32_t meta_line_number(int64_t v)
+{
+	return v == (int32_t)v ? (int32_t)v : 0;
+}
+
 struct meta_stack {
 	uint32_t parent, location; /* 0 is the empty one; a caller has a smaller number than its callees */
 };

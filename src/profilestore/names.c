@@ -68,8 +68,7 @@ static bool is_wanted(const struct profilestore *s, const struct tracked *t, uin
 	       atomic_load_explicit(&t->table, memory_order_relaxed);
 }
 
-/* Under the lock. What was looked up is taken from the list's beginning: those are asked for first. */
-static void shorten(struct profilestore *s, struct tracked *t)
+void names_shorten(struct profilestore *s, struct tracked *t)
 {
 	size_t to = 0;
 
@@ -207,16 +206,14 @@ uint64_t names_n_unnamed(struct profilestore *s)
 {
 	uint64_t n = 0;
 
-	for (uint32_t i = 0; i < column_n(&s->meta.binaries); i++) {
-		const struct tracked *t = names_of(s, i);
+	pthread_mutex_lock(&s->names->lock);
+	for (uint32_t i = 0; i < column_n(&s->names->tracked); i++) {
+		const struct tracked *t = *(struct tracked **)column_at(&s->names->tracked, i);
+		const struct meta_binary *b = meta_binary_at(&s->meta, t->binary);
 
-		pthread_mutex_lock(&s->names->lock);
-		if (t)
-			n += atomic_load_explicit(&meta_binary_at(&s->meta, i)->n_bare,
-						  memory_order_relaxed) -
-			     t->n_bare_named;
-		pthread_mutex_unlock(&s->names->lock);
+		n += atomic_load_explicit(&b->n_bare, memory_order_relaxed) - t->n_bare_named;
 	}
+	pthread_mutex_unlock(&s->names->lock);
 	return n;
 }
 
@@ -490,11 +487,6 @@ void names_tried(struct profilestore *s, struct tracked *t, const struct profile
 	/* What came meanwhile may not have been looked at. */
 	if (tried->n_wakes != t->n_wakes || (tried->state == NAMING_DONE && n_wanted(t)))
 		now(t);
-}
-
-void names_shorten(struct profilestore *s, struct tracked *t)
-{
-	shorten(s, t);
 }
 
 static int load_row(struct profilestore *s, struct db_stmt *st, struct err *err)

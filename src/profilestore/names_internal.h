@@ -49,4 +49,5 @@ struct tracked *names_of(const struct profilestore *s,
 /* Both under the lock. */
 void names_tried(struct profilestore *s, struct tracked *t, const struct profilestore_tried *tried,
 		 int64_t now_ms);
+/* What was looked up is taken from the list's beginning: those are asked for first. */
 void names_shorten(struct profilestore *s, struct tracked *t);

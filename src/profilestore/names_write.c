@@ -13,21 +13,17 @@ struct naming_job {
 	uint64_t *words; /* of each name, struct meta_names */
 };
 
-static int32_t fits(int64_t v)
-{
-	return v == (int32_t)v ? (int32_t)v : 0;
-}
-
 /* ---- lines ---- */
 
 static bool intern_line(struct meta *m, const struct profilestore_name_line *l, struct meta_line *ret)
 {
 	struct meta_function f = { meta_string(m, l->name), meta_string(m, l->system_name),
-				   meta_string(m, l->file), fits(l->start_line) };
+				   meta_string(m, l->file), meta_line_number(l->start_line) };
 
 	if (f.name == META_FAILED || f.system_name == META_FAILED || f.file == META_FAILED)
 		return false;
-	*ret = (struct meta_line){ meta_function(m, &f), fits(l->line), fits(l->column) };
+	*ret = (struct meta_line){ meta_function(m, &f), meta_line_number(l->line),
+				   meta_line_number(l->column) };
 	return ret->function != META_FAILED;
 }
 
