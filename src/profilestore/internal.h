@@ -52,6 +52,8 @@ struct series *series_of_id(const struct profilestore *s, uint32_t id); /* NULL:
 struct series *series_next(const struct profilestore *s, const struct profilestore_range *r, uint32_t *it);
 /* There may be sums to be made from @ms on, if not from earlier on. */
 void series_groom_from(struct series *x, int64_t ms);
+/* Whether values of both can be added up; no is ERR_INVALID. */
+int series_same_type(const struct series *a, const struct series *b, struct err *err);
 struct str series_label(const struct series *x, struct str name); /* empty: none */
 /* The one of this key, or a new one; NULL: see @err. The writer's. */
 struct series *series_get(struct profilestore *s, struct bytes key, struct err *err);

@@ -99,7 +99,10 @@ int profilestore_label_names(struct profilestore *s, const struct profilestore_r
 int profilestore_label_values(struct profilestore *s, const struct profilestore_range *r, struct str name,
 			      struct profilestore_list **ret, struct err *err);
 
-/* Sums over time, each of one set of values of the labels @by (n_by 0: each series by itself). */
+/*
+ * Sums over time, each of one set of values of the labels @by (n_by 0: each series by itself). All are of one
+ * type: where the range has several it is ERR_INVALID.
+ */
 struct profilestore_series_options {
 	int64_t step_ms;      /* of a point; 0: so that there are about 200 */
 	const struct str *by; /* names of labels */
@@ -118,6 +121,7 @@ struct profilestore_series_list {
 	int64_t from_ms, step_ms;
 	size_t n_points, n, n_left_out;
 	struct profilestore_series *v;
+	struct str type, unit; /* as long as the store; empty: there are none */
 };
 int profilestore_series(struct profilestore *s, const struct profilestore_range *r,
 			const struct profilestore_series_options *o, struct profilestore_series_list **ret,

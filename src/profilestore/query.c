@@ -33,6 +33,22 @@ static void clip(const struct profilestore *s, const struct profilestore_range *
 	*to_ms = first > last ? *from_ms : MAX(MIN(r->to_ms, last + 1), *from_ms);
 }
 
+/* One of those that are asked for, which are all of its type. NULL: there are none. */
+static int find_type(const struct profilestore *s, const struct profilestore_range *r,
+		     const struct series **ret, struct err *err)
+{
+	const struct series *first = NULL, *x;
+	uint32_t it = 0;
+
+	while ((x = series_next(s, r, &it))) {
+		if (first && series_same_type(first, x, err) < 0)
+			return -1;
+		first = first ? first : x;
+	}
+	*ret = first;
+	return 0;
+}
+
 static int64_t usual_step(int64_t length_ms)
 {
 	size_t i = 0;
@@ -185,12 +201,14 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 {
 	struct groups gs = { 0 };
 	struct point_scale scale = { 0 };
+	const struct series *of, *x;
 	int64_t from_ms, to_ms;
 	struct db *db;
-	struct series *x;
 	uint32_t it = 0;
 	int res = 0;
 
+	if (find_type(s, r, &of, err) < 0)
+		return -1;
 	clip(s, r, &from_ms, &to_ms);
 	scale.step_ms = o->step_ms > 0 ? o->step_ms : usual_step(to_ms - from_ms);
 	scale.from_ms = from_ms - from_ms % scale.step_ms;
@@ -213,6 +231,8 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 		(*ret)->from_ms = scale.from_ms;
 		(*ret)->step_ms = scale.step_ms;
 		(*ret)->n_points = gs.n_points;
+		(*ret)->type = of ? of->texts[SERIES_TYPE] : STR("");
+		(*ret)->unit = of ? of->texts[SERIES_UNIT] : STR("");
 	}
 	free(gs.v);
 	map_done(&gs.by_key);

@@ -284,17 +284,6 @@ static int by_value(const void *a, const void *b, void *arg)
 		       series_label(*(struct series *const *)b, *label));
 }
 
-static int same_type(const struct series *a, const struct series *b, struct err *err)
-{
-	if (str_eq(a->texts[SERIES_TYPE], b->texts[SERIES_TYPE]) &&
-	    str_eq(a->texts[SERIES_UNIT], b->texts[SERIES_UNIT]))
-		return 0;
-	return err_set(err, ERR_INVALID,
-		       "profiles of different types cannot be added up: " STR_FMT " and " STR_FMT
-		       "; begin the selector with one of them",
-		       STR_ARG(a->type), STR_ARG(b->type));
-}
-
 static int list_series(struct profilestore *s, const struct profilestore_range *r, struct str label,
 		       struct series ***ret, size_t *ret_n, struct err *err)
 {
@@ -304,7 +293,7 @@ static int list_series(struct profilestore *s, const struct profilestore_range *
 	uint32_t it = 0;
 
 	while ((x = series_next(s, r, &it))) {
-		if (n && same_type(list[0], x, err) < 0)
+		if (n && series_same_type(list[0], x, err) < 0)
 			return -1;
 		if (n == room) {
 			room = room ? room * 2 : 64;

@@ -158,6 +158,17 @@ void series_groom_from(struct series *x, int64_t ms)
 		;
 }
 
+int series_same_type(const struct series *a, const struct series *b, struct err *err)
+{
+	if (str_eq(a->texts[SERIES_TYPE], b->texts[SERIES_TYPE]) &&
+	    str_eq(a->texts[SERIES_UNIT], b->texts[SERIES_UNIT]))
+		return 0;
+	return err_set(err, ERR_INVALID,
+		       "profiles of different types cannot be added up: " STR_FMT " and " STR_FMT
+		       "; begin the selector with one of them",
+		       STR_ARG(a->type), STR_ARG(b->type));
+}
+
 struct str series_label(const struct series *x, struct str name)
 {
 	size_t i = SEARCH(0, x->n_labels, k, str_cmp(x->labels[k].name, name) < 0);

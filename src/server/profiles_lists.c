@@ -62,43 +62,6 @@ int api_label_values(struct api *a, struct err *err)
 
 /* ---- series ---- */
 
-/* "name:TYPE:UNIT:PERIODTYPE:PERIODUNIT[:delta]" */
-static void type_and_unit(struct str type, struct str *ret_type, struct str *ret_unit)
-{
-	str_cut(&type, ':');
-	*ret_type = str_cut(&type, ':');
-	*ret_unit = str_cut(&type, ':');
-}
-
-/* The type of what is asked for, if it is one. */
-static int write_type(struct api *a, const struct profilestore_range *r, struct err *err)
-{
-	struct profilestore_list *l;
-	struct str type = STR(""), unit = STR("");
-
-	if (profilestore_types(a->store, r, &l, err) < 0)
-		return -1;
-	if (l->n)
-		type_and_unit(l->v[0], &type, &unit);
-	for (size_t i = 1; i < l->n; i++) {
-		struct str t, u;
-
-		type_and_unit(l->v[i], &t, &u);
-		if (str_eq(t, type) && str_eq(u, unit))
-			continue;
-		(void)err_set(err, ERR_INVALID,
-			      "profiles of different types cannot be added up: " STR_FMT " and " STR_FMT
-			      "; begin 'query' with one of them",
-			      STR_ARG(l->v[0]), STR_ARG(l->v[i]));
-		free(l);
-		return -1;
-	}
-	api_add_str_of(&a->out, "type", type);
-	api_add_str_of(&a->out, "unit", unit);
-	free(l);
-	return 0;
-}
-
 static void write_series(struct buf *b, const struct profilestore_series_list *l,
 			 const struct profilestore_series *x)
 {
@@ -149,11 +112,12 @@ int api_series(struct api *a, struct err *err)
 	struct str by[MAX_BY];
 	struct buf *b = &a->out;
 
-	if (api_range(a, false, &r, err) < 0 || series_options(a, by, &o, err) < 0)
+	if (api_range(a, false, &r, err) < 0 || series_options(a, by, &o, err) < 0 ||
+	    profilestore_series(a->store, &r, &o, &l, err) < 0)
 		return -1;
 	buf_add_char(b, '{');
-	if (write_type(a, &r, err) < 0 || profilestore_series(a->store, &r, &o, &l, err) < 0)
-		return -1;
+	api_add_str_of(b, "type", l->type);
+	api_add_str_of(b, "unit", l->unit);
 	api_add_int_of(b, "from", l->from_ms);
 	api_add_int_of(b, "step", l->step_ms);
 	api_add_key(b, "series");

@@ -207,13 +207,23 @@ def test_series_over_time(s):
             p = Pprof(types=(("cpu", "ns"),), time_ms=t + i * 60000, duration_ms=1000).sample(["f"], [10 if host == "a" else 1])
             send(s, p.bytes(), host=host, service="x")
     r = ask(s, "series", from_=t, to=t + 360000, step="1m")
-    assert r["step"] == 60000 and r["left_out"] == 0
+    assert (r["step"], r["left_out"], r["type"], r["unit"]) == (60000, 0, "cpu", "ns")
     assert [(x["labels"]["host"], x["total"], x["profiles"]) for x in r["series"]] == [("a", 60, 6), ("b", 6, 6)]
     assert [sum(x["points"]) for x in r["series"]] == [60, 6] and max(r["series"][0]["points"]) == 10
     assert ask(s, "series", from_=t, to=t + 360000, one=1)["series"][0]["total"] == 66
     assert [x["labels"] for x in ask(s, "series", from_=t, to=t + 360000, by="service")["series"]] == [{"service": "x"}]
     assert ask(s, "series", from_=t, to=t + 360000, limit=1)["left_out"] == 1
     assert ask(s, "series", from_=t + 60000, to=t + 120000, one=1)["series"][0]["total"] == 11
+
+
+def test_names_of_perfs_events_have_colons(s):
+    for host in "ab":
+        send(s, Pprof(types=(("cycles:u", "count"),)).sample(["f"], [10]).bytes(), host=host)
+    types = ask(s, "types")["types"]
+    assert len(types) == 1 and ":cycles:u:count" in types[0]
+    for args in ({}, {"query": types[0]}, {"query": types[0] + '{host="a"}'}):
+        r = ask(s, "series", **args)
+        assert (r["type"], r["unit"]) == ("cycles:u", "count"), args
 
 
 def test_lines(s):
@@ -333,14 +343,12 @@ def test_names_come_later_and_who_waits_gets_them(serve, program, tmp_path):
     start = 0x7F0000000000
     send(s, pprof(d / "stripped", build_id(d / "p"), [start + symbols["inner"], start + symbols["main"] + 8], start), time="now")
     end = time.monotonic() + 60
-    while time.monotonic() < end:
-        g = ask(s, "flamegraph", query=CPU.replace(":delta", ""), wait="10s")
-        if "work;inner" in folded(g):
-            break
-    else:
-        pytest.skip("nobody names them here")
-    assert folded(g)["main"] == 2000
-    r = ask(s, "lines", query=CPU.replace(":delta", ""), function="inner")
+    cpu = CPU.replace(":delta", "")
+    names = {}
+    while "work;inner" not in names and time.monotonic() < end:
+        names = folded(ask(s, "flamegraph", query=cpu, wait="10s"))
+    assert "work;inner" in names and names["main"] == 2000, names
+    r = ask(s, "lines", query=cpu, function="inner")
     assert r["file"].endswith("p.c") and r["build_ids"] == [build_id(d / "p")] and r["lines"][0]["flat"] == 1000
 
 

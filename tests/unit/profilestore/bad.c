@@ -317,6 +317,8 @@ static void types_that_differ_are_not_added_up(void **state)
 {
 	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
 	struct profilestore_range all = { NULL, 0, INT64_MAX, 0 };
+	const struct profilestore_series_options o = { 0 };
+	struct profilestore_series_list *l;
 	struct profilestore_merged m;
 	struct stored t = { 0 };
 	struct err err = { 0 };
@@ -325,6 +327,7 @@ static void types_that_differ_are_not_added_up(void **state)
 	stored_add(&t, p, "a");
 	assert_fails(profilestore_merge(t.s, &all, STR(""), NULL, 0, &m, &err), ERR_INVALID,
 		     "different types");
+	assert_fails(profilestore_series(t.s, &all, &o, &l, &err), ERR_INVALID, "different types");
 	stored_done(&t);
 }
 

@@ -244,11 +244,39 @@ static void sums_are_made_and_made_again(void **state)
 	stored_done(&t);
 }
 
+/* Names of perf's events have colons in them. */
+static void series_say_what_they_are_of(void **state)
+{
+	AUTO(profile_freep) struct profile *p = profile_new(NULL);
+	const struct profilestore_range all = { NULL, 0, INT64_MAX, 0 };
+	const struct profilestore_series_options o = { 0 };
+	struct profilestore_series_list *l;
+	struct profile_location at = { .addr = 1, .mapping = PROFILE_NONE };
+	struct stored t = { 0 };
+	struct err err = { 0 };
+
+	stored_open(&t);
+	assert_done(profilestore_series(t.s, &all, &o, &l, &err));
+	assert_str(l->type, "");
+	assert_str(l->unit, "");
+	free(l);
+	profile_add_type(p, STR("cycles:u"), STR("count"));
+	profile_add_sample(p, profile_add_stack(p, 0, profile_add_location(p, &at, NULL, 0)), 0,
+			   (int64_t[]){ 1 });
+	stored_add(&t, p, "a");
+	assert_done(profilestore_series(t.s, &all, &o, &l, &err));
+	assert_str(l->type, "cycles:u");
+	assert_str(l->unit, "count");
+	free(l);
+	stored_done(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_range_is_the_sum_of_its_profiles),
 		cmocka_unit_test(sums_are_made_and_made_again),
+		cmocka_unit_test(series_say_what_they_are_of),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

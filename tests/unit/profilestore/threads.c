@@ -57,6 +57,7 @@ static void *asking(void *arg)
 {
 	struct shared *x = arg;
 	const struct profilestore_range all = { NULL, 0, NOW_MS + 1, 0 };
+	struct profilestore_range of_cpu = stored_range(CPU, 0, NOW_MS + 1);
 	struct err err = { 0 };
 
 	while (!atomic_load(&x->stop)) {
@@ -69,12 +70,13 @@ static void *asking(void *arg)
 		assert_int_equal(m.n_profiles ? profile_total(m.profile, 0) : 0,
 				 (int64_t)m.n_profiles * x->total);
 		profile_free(m.profile);
-		assert_done(profilestore_series(x->t.s, &all, &o, &l, &err));
+		assert_done(profilestore_series(x->t.s, &of_cpu, &o, &l, &err));
 		free(l);
 		assert_done(profilestore_types(x->t.s, &all, &types, &err));
 		free(types);
 		profilestore_stats(x->t.s, &st);
 	}
+	stored_range_done(&of_cpu);
 	return NULL;
 }
 
