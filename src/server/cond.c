@@ -70,17 +70,18 @@ bool http_date_parse(struct str s, int64_t *ret)
 	return true;
 }
 
-/* Weak comparison: a "W/" in front does not matter. */
-static bool etag_in_list(struct str list, struct str etag)
+/* Without the "W/" of a weak one. */
+static struct str opaque(struct str etag)
+{
+	return str_starts(etag, STR("W/")) ? (struct str){ etag.p + 2, etag.size - 2 } : etag;
+}
+
+bool cond_etag_in_list(struct str list, struct str etag)
 {
 	while (list.p) {
 		struct str one = str_trim(str_cut(&list, ','));
 
-		if (str_eq(one, STR("*")))
-			return true;
-		if (str_starts(one, STR("W/")))
-			one = (struct str){ one.p + 2, one.size - 2 };
-		if (str_eq(one, etag))
+		if (str_eq(one, STR("*")) || str_eq(opaque(one), opaque(etag)))
 			return true;
 	}
 	return false;
@@ -91,7 +92,7 @@ static bool not_modified(const struct conditions *c, const struct content *conte
 	int64_t since;
 
 	if (c->if_none_match)
-		return etag_in_list(str_of(c->if_none_match), str_of(content->etag));
+		return cond_etag_in_list(str_of(c->if_none_match), str_of(content->etag));
 	return c->if_modified_since && content->modified[0] &&
 	       http_date_parse(str_trim(str_of(c->if_modified_since)), &since) && content->mtime <= since;
 }

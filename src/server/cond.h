@@ -32,6 +32,8 @@ struct verdict {
 };
 
 struct verdict cond_judge(const struct conditions *c, const struct content *content);
+/* Of an If-None-Match: weak comparison, and "*" is all of them. */
+bool cond_etag_in_list(struct str list, struct str etag);
 
 char *http_date(int64_t wall_s, char out[HTTP_DATE_SIZE]); /* "Sat, 21 Nov 2026 07:29:00 GMT"; returns out */
 bool http_date_parse(struct str s, int64_t *ret);          /* that form only */

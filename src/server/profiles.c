@@ -199,14 +199,14 @@ static void reply_out(struct api *a)
 	const char *if_none_match = http_header(req->conn, "If-None-Match");
 	bool get = a->route->method[0] == 'G';
 	const char *coding = NULL;
-	char etag[24];
+	char etag[ETAG_SIZE];
 
 	/* What is asked again and again mostly has not changed. */
 	snprintf(etag, sizeof(etag), "W/\"%016llx\"",
 		 (unsigned long long)hash64(a->out.p ? a->out.p : (const uint8_t *)"", a->out.size, 0));
 	req->result = "made";
 	req->status = a->status ? a->status : 200;
-	if (get && if_none_match && strstr(if_none_match, etag)) {
+	if (get && if_none_match && cond_etag_in_list(str_of(if_none_match), str_of(etag))) {
 		struct buf none = { 0 };
 
 		req->status = 304;

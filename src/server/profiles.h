@@ -101,6 +101,7 @@ int api_flag(const struct api *a, const char *name, bool *ret,
 	     struct err *err); /* 1, true, yes; 0, false, no */
 /* Milliseconds since 1970, RFC 3339, "now", "now-1h30m". */
 bool api_time_parse(struct str s, int64_t now_ms, int64_t *ret);
+int api_time(const struct api *a, const char *name, int64_t usual_ms, int64_t *ret, struct err *err);
 bool api_duration_parse(struct str s, int64_t *ret_ms); /* "2s", "500ms", "1h30m" */
 int api_duration(const struct api *a, const char *name, int64_t usual_ms, int64_t max_ms, int64_t *ret,
 		 struct err *err);

@@ -5,6 +5,7 @@
 #include "server/profiles.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #define MAX_TIME_MS INT64_C(253402300799999) /* the end of the year 9999 */
 
@@ -171,18 +172,6 @@ int api_duration(const struct api *a, const char *name, int64_t usual_ms, int64_
 	return 0;
 }
 
-/* Days since 1970 of a day of the Gregorian calendar. */
-static int64_t days_of(int64_t y, int64_t m, int64_t d)
-{
-	int64_t era, year, day;
-
-	y -= m <= 2;
-	era = y / 400;
-	year = y - era * 400;
-	day = (153 * (m + (m > 2 ? -3 : 9)) + 2) / 5 + d - 1;
-	return era * 146097 + year * 365 + year / 4 - year / 100 + day - 719468;
-}
-
 /* Exactly @n digits, and what stands behind them (0: nothing has to). */
 static bool field(struct str *s, size_t n, const char *behind, int64_t max, int64_t *ret)
 {
@@ -211,6 +200,14 @@ static bool days_fit(int64_t y, int64_t m, int64_t d)
 	return m >= 1 && d >= 1 && d <= days[m - 1] + (m == 2 && leap);
 }
 
+/* Seconds from 1970 to a day. */
+static int64_t start_of(int64_t y, int64_t m, int64_t d)
+{
+	struct tm tm = { .tm_year = (int)(y - 1900), .tm_mon = (int)(m - 1), .tm_mday = (int)d };
+
+	return timegm(&tm);
+}
+
 /* RFC 3339: 2026-11-21T07:29:00.5+01:00 */
 static bool parse_date(struct str s, int64_t *ret)
 {
@@ -237,7 +234,7 @@ static bool parse_date(struct str s, int64_t *ret)
 	}
 	off_mi += off_h * 60;
 	mi += h * 60 - (sign == '-' ? -off_mi : off_mi);
-	*ret = days_of(y, mo, d) * 86400000 + mi * 60000 + sec * 1000 + ms;
+	*ret = start_of(y, mo, d) * 1000 + mi * 60000 + sec * 1000 + ms;
 	return !s.size;
 }
 
@@ -269,11 +266,11 @@ bool api_time_parse(struct str s, int64_t now_ms, int64_t *ret)
 	return v <= MAX_TIME_MS;
 }
 
-static int time_of(const struct api *a, const char *name, int64_t usual, int64_t *ret, struct err *err)
+int api_time(const struct api *a, const char *name, int64_t usual_ms, int64_t *ret, struct err *err)
 {
 	struct str s = api_text(a, name);
 
-	*ret = usual;
+	*ret = usual_ms;
 	if (s.size && !api_time_parse(s, a->now_ms, ret))
 		return err_set(err, ERR_INVALID,
 			       "'%s' has to be a time: milliseconds since 1970, 2026-11-21T07:29:00Z, now or "
@@ -305,12 +302,12 @@ int api_range(struct api *a, bool base, struct profilestore_range *ret, struct e
 	struct profilestore_range r = { 0 };
 	uint64_t id;
 
-	if (time_of(a, "from", a->now_ms - 3600000, &r.from_ms, err) < 0 ||
-	    time_of(a, "to", a->now_ms + 1, &r.to_ms, err) < 0 ||
+	if (api_time(a, "from", a->now_ms - 3600000, &r.from_ms, err) < 0 ||
+	    api_time(a, "to", a->now_ms + 1, &r.to_ms, err) < 0 ||
 	    selector_of(a, "query", &a->selectors[0], err) < 0)
 		return -1;
-	if (base && (time_of(a, "base_from", r.from_ms, &r.from_ms, err) < 0 ||
-		     time_of(a, "base_to", r.to_ms, &r.to_ms, err) < 0 ||
+	if (base && (api_time(a, "base_from", r.from_ms, &r.from_ms, err) < 0 ||
+		     api_time(a, "base_to", r.to_ms, &r.to_ms, err) < 0 ||
 		     selector_of(a, "base", &a->selectors[1], err) < 0))
 		return -1;
 	if (api_number(a, profile, 0, INT64_MAX, &id, err) < 0)

@@ -273,8 +273,12 @@ def test_of_large_graphs_the_small_nodes_stay(s):
     assert ask(s, "flamegraph", min_share=0)["left_out"] == 0
     # What is asked for again has not changed.
     _, _, headers = call(s, "GET", "/api/types")
-    status, data, _ = call(s, "GET", "/api/types", headers={"If-None-Match": headers["ETag"]})
-    assert (status, data) == (304, b"")
+    tag = headers["ETag"]
+    for known in (tag, f'"x", {tag}', tag.removeprefix("W/"), "*"):
+        status, data, _ = call(s, "GET", "/api/types", headers={"If-None-Match": known})
+        assert (status, data) == (304, b""), known
+    for other in (f'"{tag}"', tag[:-1], '"x"'):
+        assert call(s, "GET", "/api/types", headers={"If-None-Match": other})[0] == 200, other
 
 
 def test_compression_where_it_pays(s):
