@@ -15,9 +15,8 @@
 #define ELF_MAX_SECTIONS   (1u << 20) /* -ffunction-sections and LTO objects have some 100 000 */
 #define ELF_MAX_SEGMENTS   65536u
 #define ELF_MAX_NAMES_SIZE MIB(64) /* section name table */
-#define ELF_MAX_NOTE_SIZE                                                                \
-	MIB(1) /* one note section or segment; the rest of a longer one is not looked at \
-		*/
+/* One note section or segment; the rest of a longer one is not looked at. */
+#define ELF_MAX_NOTE_SIZE MIB(1)
 
 enum {
 	ELF_NOT_ELF = 1, /* no ELF magic: not an error */

@@ -2,10 +2,10 @@
 /*
  * What the files of naming share.
  *
- *   naming  the thread: whose turn it is, when to look again; beginning and end
- *   try     one binary: asking for its table, what came of it
- *   scribe  names and outcomes on their way to the store, in batches
- *   match   which build ID a file has that came without
+ *   naming   the thread: whose turn it is, when to look again; beginning and end
+ *   try      one attempt at one binary: asking for its table, what came of it
+ *   scribe   names and outcomes on their way to the store, in batches
+ *   match    which build ID a file has that came without
  *
  * All but the lists under the lock belongs to the one thread.
  */
@@ -21,10 +21,9 @@
 #define NAMING_BATCH     8192u   /* names that are written at once */
 #define NAMING_TEXTS     MIB(32) /* of them; then they are written, too */
 #define NAMING_LAST_MS   (60 * 60 * 1000)
-#define NAMING_MISS_FIRST_MS                                                           \
-	(10 * 60 * 1000) /* who really has nothing, or nothing better, is asked rarely \
-			  */
-#define NAMING_MISS_LAST_MS (24 * 60 * 60 * 1000)
+/* Who really has nothing, or nothing better, is asked rarely. */
+#define NAMING_MISS_FIRST_MS (10 * 60 * 1000)
+#define NAMING_MISS_LAST_MS  (24 * 60 * 60 * 1000)
 
 /* How long to wait behind the @n_tries'th failure in a row. */
 int64_t naming_wait_ms(enum symbolize_reason reason, bool lacking, uint32_t n_tries, int64_t interval_ms);
@@ -55,10 +54,9 @@ bool scribe_flush(struct scribe *p);
 
 /* ---- try ---- */
 
-struct
-try {
+struct attempt {
 	struct naming *n;
-	struct try *next;
+	struct attempt *next;
 	uint32_t binary;
 	uint32_t n_tries, n_wakes, reason; /* as it was */
 	struct build_id id;
@@ -69,8 +67,8 @@ try {
 /* It will be among n->ready; or there was nothing to be waited for, and what came of it was put. */
 void try_start(struct naming *n, const struct profilestore_binary *b);
 /* Its table is there, or why not: names and outcome are put. */
-void try_end(struct try *t);
-void try_free(struct try *t);
+void try_end(struct attempt *t);
+void try_free(struct attempt *t);
 
 /* ---- match ---- */
 
@@ -86,7 +84,7 @@ struct naming {
 	pthread_t thread;
 	bool started;
 	/* the thread's */
-	struct map flying; /* binary -> struct try */
+	struct map flying; /* binary -> struct attempt */
 	struct scribe scribe;
 	int64_t next_look_ms, not_before_ms;
 	struct profilestore_unnamed *unnamed;
@@ -96,7 +94,7 @@ struct naming {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	/* under the lock */
-	struct try *ready;
+	struct attempt *ready;
 	bool kicked, stopping;
 	unsigned n_waking; /* who is in naming_wake() or naming_kick() */
 

@@ -65,17 +65,17 @@ static void look(struct naming *n)
 }
 
 /* Takes @ready. */
-static void end_tries(struct naming *n, struct try *ready, bool stopping)
+static void end_tries(struct naming *n, struct attempt *ready, bool stopping)
 {
 	bool again = false;
 
 	scribe_begin(&n->scribe);
-	for (struct try *t = ready; t && !stopping && !n->scribe.failed; t = t->next)
+	for (struct attempt *t = ready; t && !stopping && !n->scribe.failed; t = t->next)
 		try_end(t);
 	/* Until then a binary that is looked at again would be the same. */
 	finish(n);
 	while (ready) {
-		struct try *t = ready;
+		struct attempt *t = ready;
 
 		ready = t->next;
 		metric_observe(metric_get(&seconds_family), (double)(clock_mono_ms() - t->from_ms) / 1000);
@@ -114,7 +114,7 @@ static void *run(void *arg)
 	pthread_setname_np(pthread_self(), "lode-naming");
 	pthread_mutex_lock(&n->lock);
 	while (!n->stopping || atomic_load(&n->n_flying)) {
-		struct try *ready = TAKE(n->ready);
+		struct attempt *ready = TAKE(n->ready);
 		bool stopping = n->stopping;
 
 		if (!ready && clock_mono_ms() < look_at_ms(n)) {

@@ -32,8 +32,8 @@ struct naming_options {
 #define NAMING_INTERVAL_MS 10000
 
 struct naming *naming_new(const struct naming_options *o);
-int naming_start(struct naming *n,
-		 struct err *err); /* its thread; all that it borrows is there from now on */
+/* Its thread; all that it borrows is there from now on. */
+int naming_start(struct naming *n, struct err *err);
 /*
  * No more tries; naming_kick() and naming_wake() do nothing any more, and what they did is done. After
  * symbolizer_stop(), else it waits for tables that are being made. What it borrows may go then. Takes NULL.

@@ -72,7 +72,7 @@ static bool identify(struct naming *n, const struct profilestore_binary *b, stru
 /* From any thread, once, perhaps before try_start() is through. */
 static void on_ready(void *arg)
 {
-	struct try *t = arg;
+	struct attempt *t = arg;
 	struct naming *n = t->n;
 
 	pthread_mutex_lock(&n->lock);
@@ -85,21 +85,21 @@ static void on_ready(void *arg)
 void try_start(struct naming *n, const struct profilestore_binary *b)
 {
 	struct build_id id;
-	struct try *t;
+	struct attempt *t;
 	bool by_path;
 
 	atomic_fetch_add(&n->n_tries, 1);
 	if (!identify(n, b, &id, &by_path))
 		return;
-	t = NEW(struct try);
-	*t = (struct try){ .n = n,
-			   .binary = b->id,
-			   .n_tries = b->n_tries,
-			   .n_wakes = b->n_wakes,
-			   .reason = b->reason,
-			   .id = id,
-			   .by_path = by_path,
-			   .from_ms = clock_mono_ms() };
+	t = NEW(struct attempt);
+	*t = (struct attempt){ .n = n,
+			       .binary = b->id,
+			       .n_tries = b->n_tries,
+			       .n_wakes = b->n_wakes,
+			       .reason = b->reason,
+			       .id = id,
+			       .by_path = by_path,
+			       .from_ms = clock_mono_ms() };
 	map_put(&n->flying, bytes_of(&t->binary, sizeof(t->binary)), t);
 	atomic_fetch_add(&n->n_flying, 1);
 	if (symbolize_hold_new(n->opts.symbolizer, &t->id, 1, SYMBOLIZE_LAYOUTS | SYMBOLIZE_FRESH,
@@ -107,7 +107,7 @@ void try_start(struct naming *n, const struct profilestore_binary *b)
 		on_ready(t);
 }
 
-void try_free(struct try *t)
+void try_free(struct attempt *t)
 {
 	map_del(&t->n->flying, bytes_of(&t->binary, sizeof(t->binary)));
 	atomic_fetch_sub(&t->n->n_flying, 1);
@@ -171,7 +171,7 @@ static void make_query(const struct profilestore_unnamed *u, const struct symbol
 	}
 }
 
-static void ask(struct try *t, const struct symbolize_module *m, size_t n_list, struct asking *x)
+static void ask(struct attempt *t, const struct symbolize_module *m, size_t n_list, struct asking *x)
 {
 	struct naming *n = t->n;
 
@@ -183,7 +183,7 @@ static void ask(struct try *t, const struct symbolize_module *m, size_t n_list, 
 
 /* ---- what came of it ---- */
 
-static void put_outcome(struct try *t, struct profilestore_tried *o, bool failed)
+static void put_outcome(struct attempt *t, struct profilestore_tried *o, bool failed)
 {
 	struct naming *n = t->n;
 
@@ -195,7 +195,7 @@ static void put_outcome(struct try *t, struct profilestore_tried *o, bool failed
 	scribe_tried(&n->scribe, o);
 }
 
-static void failed(struct try *t, enum symbolize_reason reason, const char *why)
+static void failed(struct attempt *t, enum symbolize_reason reason, const char *why)
 {
 	struct profilestore_tried o = {
 		.state = NAMING_WANTED, .reason = reason, .why = str_of(why), .n_tries = t->n_tries
@@ -212,7 +212,7 @@ static void failed(struct try *t, enum symbolize_reason reason, const char *why)
 	put_outcome(t, &o, o.n_tries != t->n_tries);
 }
 
-static void named(struct try *t, const struct symbolize_module *m, enum symbolize_reason reason)
+static void named(struct attempt *t, const struct symbolize_module *m, enum symbolize_reason reason)
 {
 	struct profilestore_tried o = { .state = NAMING_DONE, .reason = reason, .origin = str_of(m->origin) };
 
@@ -234,7 +234,7 @@ static void named(struct try *t, const struct symbolize_module *m, enum symboliz
 }
 
 /* The same only for the same table, used in the same way. */
-static uint32_t tell_table(struct try *t, const struct symbolize_module *m)
+static uint32_t tell_table(struct attempt *t, const struct symbolize_module *m)
 {
 	char text[64];
 	int layout = m->layout ? 1 + m->layout->offsets_known : 0;
@@ -244,13 +244,13 @@ static uint32_t tell_table(struct try *t, const struct symbolize_module *m)
 	return profilestore_named_by(t->n->opts.store, t->binary, str_of(text));
 }
 
-static bool is_other_file(struct try *t, const struct symbolize_module *m, size_t n)
+static bool is_other_file(struct attempt *t, const struct symbolize_module *m, size_t n)
 {
 	return t->by_path &&
 	       (!m->layout || !m->layout->offsets_known || !match_holds(m->layout, t->n->unnamed, n));
 }
 
-static void name_all(struct try *t, const struct symbolize_module *m)
+static void name_all(struct attempt *t, const struct symbolize_module *m)
 {
 	struct naming *n = t->n;
 	struct asking x = { .scribe = &n->scribe };
@@ -283,7 +283,7 @@ static void name_all(struct try *t, const struct symbolize_module *m)
 		named(t, m, x.reason);
 }
 
-void try_end(struct try *t)
+void try_end(struct attempt *t)
 {
 	struct symbolize_module m;
 
