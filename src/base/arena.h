@@ -21,8 +21,8 @@ void arena_done(struct arena *a);  /* AUTO(arena_done) struct arena a; takes the
 void arena_reset(struct arena *a); /* drop all content, keep one chunk */
 
 void *arena_alloc(struct arena *a, size_t size); /* aligned to 16, uninitialised; never NULL */
-void *arena_try(struct arena *a,
-		size_t size); /* the same for what may be large; NULL when there is no memory */
+/* The same for what may be large; NULL when there is no memory. */
+void *arena_try(struct arena *a, size_t size);
 void *arena_zalloc(struct arena *a, size_t size);             /* zeroed */
 void *arena_zalloc_n(struct arena *a, size_t n, size_t size); /* n elements; overflow ends the process */
 char *arena_strdup(struct arena *a, struct str s);            /* a copy with NUL behind */

@@ -104,9 +104,8 @@ static inline void cursor_skip(struct cursor *c, uint64_t n)
 {
 	cursor_take(c, n);
 }
-void cursor_align(
-	struct cursor *c,
-	unsigned align); /* to a multiple of align from start; at the end it stays there without failing */
+/* To a multiple of align from start; at the end it stays there without failing. */
+void cursor_align(struct cursor *c, unsigned align);
 bool cursor_seek(struct cursor *c, uint64_t off); /* from start; false and failed when past the end */
 
 /* "<what> ends early at offset N": for use when !cursor_ok(). Returns -1 with ERR_INVALID. */

@@ -134,9 +134,9 @@ int put_restart(struct put *p, struct err *err); /* what was written is void */
  */
 int put_commit(struct put *p, const struct entry *e, int64_t mtime, const char *headers, char **ret_path,
 	       struct err *err);
-int put_commit_plain(struct put *p, const char *name, char **ret_path,
-		     struct err *err); /* under this name, and that is all */
-void put_done(struct put *p);          /* what was not committed goes, its folder too if it is empty */
+/* Under this name, and that is all. */
+int put_commit_plain(struct put *p, const char *name, char **ret_path, struct err *err);
+void put_done(struct put *p); /* what was not committed goes, its folder too if it is empty */
 
 /* ---- cleaning (clean.c) ---- */
 

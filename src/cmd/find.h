@@ -63,8 +63,8 @@ int find_target(struct finder *f, struct str target, struct err *err);
 int find_process(struct finder *f, const char *pid, struct err *err);
 int find_core(struct finder *f, const char *path, struct err *err);
 int find_kernel(struct finder *f, const char *release, struct err *err); /* NULL: the running one */
-int find_package(struct finder *f, const char *name,
-		 struct err *err); /* an installed one, or a package file */
+/* An installed one, or a package file. */
+int find_package(struct finder *f, const char *name, struct err *err);
 /* The ELF files in a package file. 1: it is none. */
 int find_package_file(struct finder *f, const char *path, struct err *err);
 

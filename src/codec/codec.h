@@ -38,8 +38,8 @@ enum codec_kind codec_detect(struct bytes head);
 int codec_detect_at(struct source *src, uint64_t off, enum source_hint hint, enum codec_kind *ret,
 		    struct err *err);
 const char *codec_name(enum codec_kind kind); /* "xz"; "none" */
-enum codec_kind codec_by_name(
-	struct str name); /* rpm's and dpkg's words: gzip gz xz lzma zstd zst bzip2 bz2; else CODEC_NONE */
+/* rpm's and dpkg's words: gzip gz xz lzma zstd zst bzip2 bz2; else CODEC_NONE. */
+enum codec_kind codec_by_name(struct str name);
 
 /* What one decoder may take: a window or dictionary over this is ERR_LIMIT. */
 #define CODEC_MAX_WINDOW MIB(512)
@@ -141,8 +141,8 @@ int codec_source_open(enum codec_kind kind, struct source *raw, const struct cod
 /* ---- compressing what is whole in memory: appended to @out ---- */
 
 int codec_pack_gzip(struct bytes in, int level, struct buf *out, struct err *err); /* 1 (fast) to 9 */
-int codec_pack_zstd(struct bytes in, int level, struct buf *out,
-		    struct err *err); /* with its size in the frame */
+/* With its size in the frame. */
+int codec_pack_zstd(struct bytes in, int level, struct buf *out, struct err *err);
 
 /* ---- zstd in frames, with a seek table ---- */
 

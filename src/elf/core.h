@@ -8,8 +8,8 @@
 #include "elf/elf.h"
 
 #define ELF_CORE_MAX_FILES 65536u /* mappings of one dump that are looked at */
-#define ELF_CORE_MODULE_HEAD \
-	KIB(64) /* of what was dumped of a module: its headers and notes lie in its first page */
+/* Of what was dumped of a module: its headers and notes lie in its first page. */
+#define ELF_CORE_MODULE_HEAD KIB(64)
 
 enum { ELF_CORE_NO_FILES = 8 };
 

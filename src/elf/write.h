@@ -27,8 +27,8 @@ int elf_out_add(struct elf_out *o, const void *p, size_t n, struct err *err);
 int elf_out_zeros(struct elf_out *o, uint64_t n, struct err *err);
 int elf_out_align(struct elf_out *o, uint64_t align, struct err *err); /* 0 and 1: nothing to do */
 int elf_out_copy(struct elf_out *o, struct source *src, uint64_t off, uint64_t n, struct err *err);
-int elf_out_back(struct elf_out *o, uint64_t pos,
-		 struct err *err); /* forget what was written from there on */
+/* Forget what was written from there on. */
+int elf_out_back(struct elf_out *o, uint64_t pos, struct err *err);
 int elf_out_flush(struct elf_out *o, struct err *err);
 
 /* A number of 1 to 8 bytes into memory, in the byte order of the file. */

@@ -106,8 +106,8 @@ int index_build_ids(struct index *ix, int (*fn)(void *arg, const struct build_id
 		    struct err *err);
 /* The one build ID that begins with these bytes. INDEX_MISSING: none does, or several do. */
 int index_complete(struct index *ix, struct bytes prefix, struct build_id *ret, struct err *err);
-bool index_has(struct index *ix,
-	       const struct build_id *id); /* false only when it is certain that nothing has it */
+/* False only when it is certain that nothing has it. */
+bool index_has(struct index *ix, const struct build_id *id);
 int index_file_by_path(struct index *ix, struct str path, struct arena *a, struct index_file *ret,
 		       struct err *err);
 int index_file_by_id(struct index *ix, int64_t id, struct arena *a, struct index_file *ret, struct err *err);

@@ -98,8 +98,8 @@ struct source *source_cached(struct source *parent, bool takes, size_t block_siz
  * streams by.
  */
 struct source *source_sparse_new(uint64_t size, const char *name);
-void source_sparse_add(struct source *s, uint64_t off, const void *p,
-		       size_t n); /* copies; adjacent ranges join; overlap is allowed */
+/* Copies; adjacent ranges join; overlap is allowed. */
+void source_sparse_add(struct source *s, uint64_t off, const void *p, size_t n);
 bool source_sparse_missed(struct source *s, uint64_t *ret_off,
 			  uint64_t *ret_n);  /* the last read that missed, whole */
 size_t source_sparse_held(struct source *s); /* bytes held */

@@ -18,8 +18,8 @@
 #define RATIO_FROM    MIB(64)
 #define MAX_SAID      160u
 #define MAX_SAID_BODY KIB(64)
-#define MIN_RATE \
-	1024u /* bytes a second: who is slower for as long as silence is borne is as good as silent */
+/* Bytes a second: who is slower for as long as silence is borne is as good as silent. */
+#define MIN_RATE 1024u
 
 struct attempt {
 	struct net_fetch *f;

@@ -210,8 +210,8 @@ int rpm_header_ints(const struct rpm_header *h, uint32_t tag, struct rpm_ints *r
 uint64_t rpm_int(const struct rpm_ints *v, uint32_t i);
 int rpm_header_texts(const struct rpm_header *h, uint32_t tag, struct rpm_texts *ret, struct err *err);
 int rpm_text_next(struct rpm_texts *t, struct str *ret, struct err *err); /* of one that has more (n > 0) */
-int rpm_header_text(const struct rpm_header *h, uint32_t tag, struct str *ret,
-		    struct err *err); /* the first; empty: none */
+/* The first; empty: none. */
+int rpm_header_text(const struct rpm_header *h, uint32_t tag, struct str *ret, struct err *err);
 
 /* rpm_files.c: the list of files, and the build IDs that it names, into @ret. */
 int rpm_files_read(const struct rpm_header *h, struct arena *a, struct pkg_info *ret, struct err *err);

@@ -16,8 +16,8 @@ enum profile_format {
 	PROFILE_FORMAT_CPU,    /* gperftools' CPU profiles */
 	PROFILE_N_FORMATS
 };
-const char *profile_format_name(
-	enum profile_format f); /* "auto", "pprof", "perf", "folded", "legacy", "cpu" */
+/* "auto", "pprof", "perf", "folded", "legacy", "cpu". */
+const char *profile_format_name(enum profile_format f);
 bool profile_format_parse(struct str s, enum profile_format *ret);
 
 /*

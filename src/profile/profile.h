@@ -162,8 +162,8 @@ uint32_t profile_add_mapping(struct profile *p, const struct profile_mapping *m)
 uint32_t profile_add_location(struct profile *p, const struct profile_location *l,
 			      const struct profile_line *lines, uint32_t n);
 uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t location);
-uint32_t profile_add_labels(struct profile *p, const struct profile_label *labels,
-			    uint32_t n); /* order counts */
+/* Order counts. */
+uint32_t profile_add_labels(struct profile *p, const struct profile_label *labels, uint32_t n);
 /* Values are added to those of the sample with the same stack and labels, if there is one. Sums stop at the
  * ends of int64_t. */
 void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, const int64_t *values);

@@ -19,8 +19,8 @@ enum profile_group {
 	PROFILE_BY_LINE,    /* function, file and line */
 	PROFILE_BY_ADDRESS, /* binary and address in its file */
 };
-bool profile_group_parse(struct str s,
-			 enum profile_group *ret); /* "function", "file", "binary", "line", "address" */
+/* "function", "file", "binary", "line", "address". */
+bool profile_group_parse(struct str s, enum profile_group *ret);
 
 /* What is looked at. Zeroed is all, by function. The patterns are POSIX extended (base/pattern.h), found
  * anywhere in a frame's function, file or binary. */

@@ -23,8 +23,8 @@
 /* ---- series ---- */
 
 #define ROLLUP_LEVELS 4
-extern const int64_t
-	rollup_ms[ROLLUP_LEVELS]; /* how long a rollup of each level is; each a multiple of the one before */
+/* How long a rollup of each level is; each a multiple of the one before. */
+extern const int64_t rollup_ms[ROLLUP_LEVELS];
 
 enum { SERIES_NAME, SERIES_TYPE, SERIES_UNIT, SERIES_PERIOD_TYPE, SERIES_PERIOD_UNIT, SERIES_N_TEXTS };
 

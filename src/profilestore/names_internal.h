@@ -16,8 +16,8 @@ struct tracked {
 	uint32_t binary;
 	/* changed under the lock, read without it */
 	_Atomic int state; /* enum naming_state */
-	_Atomic uint8_t
-		table; /* number of the table that it is named by; a location with another one is wanted */
+	/* number of the table that it is named by; a location with another one is wanted */
+	_Atomic uint8_t table;
 	_Atomic int64_t next_try_ms;
 	/* changed under the lock, while nobody else names; NULL: empty */
 	char *why, *origin, *named_by;
@@ -44,8 +44,8 @@ struct names {
 	size_t n_added, added_room;
 };
 
-struct tracked *names_of(const struct profilestore *s,
-			 uint32_t binary); /* NULL: nothing is to be named in it */
+/* NULL: nothing is to be named in it. */
+struct tracked *names_of(const struct profilestore *s, uint32_t binary);
 /* Both under the lock. */
 void names_tried(struct profilestore *s, struct tracked *t, const struct profilestore_tried *tried,
 		 int64_t now_ms);

@@ -45,8 +45,8 @@ void profilestore_close(struct profilestore *s);
 #define PROFILESTORE_MAX_LABEL_NAME  256u  /* [a-zA-Z_][a-zA-Z0-9_.]* */
 #define PROFILESTORE_MAX_LABEL_VALUE 4096u /* UTF-8 without control characters */
 #define PROFILESTORE_MAX_LABEL_SETS  1000u /* of the samples of one profile */
-#define PROFILESTORE_MAX_AHEAD_MS \
-	(10 * 60 * 1000) /* a profile from later than this from now is ERR_INVALID */
+/* A profile from later than this from now is ERR_INVALID. */
+#define PROFILESTORE_MAX_AHEAD_MS (10 * 60 * 1000)
 
 struct profilestore_label {
 	struct str name, value;

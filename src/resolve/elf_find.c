@@ -6,8 +6,8 @@
  */
 #include "resolve/internal.h"
 
-#define MAX_ROUNDS \
-	3 /* how often what was asked of the index may be out of date by the time it is acted upon */
+/* How often what was asked of the index may be out of date by the time it is acted upon. */
+#define MAX_ROUNDS 3
 
 static bool is_wanted(const struct index_artifact *art, uint32_t flag)
 {

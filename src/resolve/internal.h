@@ -54,9 +54,9 @@ void conn_give(struct conns *c, struct conn *conn);
 /* ---- known.c ---- */
 
 struct known;
-struct known *known_new(const char *index_path,
-			struct index *watch); /* @watch: borrowed, and only its mark is taken */
-void known_free(struct known *k);             /* takes NULL */
+/* @watch: borrowed, and only its mark is taken. */
+struct known *known_new(const char *index_path, struct index *watch);
+void known_free(struct known *k); /* takes NULL */
 /* true: it is certain that no file in the index has it. false: ask the index. */
 bool known_lacks(struct known *k, const struct build_id *id);
 /* Tests: do now what the thread does, if the index has changed. */

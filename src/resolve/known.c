@@ -13,8 +13,8 @@
 #include "base/condition.h"
 #include "resolve/internal.h"
 
-#define BITS_PER_ID \
-	16 /* with five bits set in one word: 1 of 100 that are not here is asked of the database */
+/* With five bits set in one word: 1 of 100 that are not here is asked of the database. */
+#define BITS_PER_ID 16
 #define N_BITS      5
 #define LOOK_MS     500
 #define REST_FACTOR 20 /* making it takes at most this part of a CPU */

@@ -9,8 +9,8 @@
 
 #include <stdlib.h>
 
-#define ALT_AGAIN_MS \
-	5000 /* a supplementary file that is there but cannot be read is not tried at every request */
+/* A supplementary file that is there but cannot be read is not tried at every request. */
+#define ALT_AGAIN_MS 5000
 
 struct names {
 	struct dwarf_sources *sources;

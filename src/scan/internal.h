@@ -19,15 +19,15 @@
 #include "scan/scan.h"
 
 #define SCAN_MAX_INNER MIB(512) /* a compressed kernel module, decoded, while it is classified */
-#define SCAN_INLINE_POINTS \
-	KIB(16) /* resume points up to here lie in the package map, not in a file of their own */
+/* Resume points up to here lie in the package map, not in a file of their own. */
+#define SCAN_INLINE_POINTS KIB(16)
 #define SCAN_LANDMARK_SIZE MIB(8) /* members from here on get a resume point of their own */
 #define SCAN_MAX_WAITERS   4096u
 #define SCAN_BATCH         512u /* changes a transaction */
 #define SCAN_RETRY_FIRST_S 60
 #define SCAN_RETRY_LAST_S  86400
-#define SCAN_MAX_NOTHING \
-	(4u << 20) /* files that hold nothing, remembered so that they are not opened again */
+/* Files that hold nothing, remembered so that they are not opened again. */
+#define SCAN_MAX_NOTHING (4u << 20)
 
 /* ---- deep.c ---- */
 

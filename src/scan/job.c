@@ -16,8 +16,8 @@
 #define IDLE_LOOK_MS  5000    /* how often failed packages are looked up for their next try */
 #define DUE_AT_ONCE   64u
 #define DUE_AT_MOST   4096u
-#define NOT_STORED_MS \
-	60000 /* after a result that the index did not take (a full disk), before the next begins */
+/* After a result that the index did not take (a full disk), before the next begins. */
+#define NOT_STORED_MS 60000
 
 struct waiter {
 	struct build_id id;

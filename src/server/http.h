@@ -75,8 +75,8 @@ void http_stop(struct http *h);
 
 /* NULL: the request has none. Good until the request is over. */
 const char *http_header(struct http_conn *c, const char *name);
-const char *http_arg(struct http_conn *c,
-		     const char *name); /* of the query, still escaped but for '+'; "" when it has no '=' */
+/* Of the query, still escaped but for '+'; "" when it has no '='. */
+const char *http_arg(struct http_conn *c, const char *name);
 /* Each value that the query has under this name, escaped likewise. */
 void http_args(struct http_conn *c, const char *name, void (*fn)(void *arg, const char *value), void *arg);
 /* All that the query has, in its order. */

@@ -311,8 +311,8 @@ struct http_reply *reply_of_verdict(struct server *s, const struct verdict *v, c
 void reply_range_headers(struct http_reply *r, const struct verdict *v, const struct content *c);
 /* One line of text; @text ends in a newline. 503 and 429 get a Retry-After. */
 struct http_reply *reply_text(struct server *s, unsigned status, struct str text);
-struct http_reply *reply_body(struct server *s, struct buf *body, const char *type,
-			      bool no_store); /* takes the buffer's content */
+/* Takes the buffer's content. */
+struct http_reply *reply_body(struct server *s, struct buf *body, const char *type, bool no_store);
 /* For texts that must not tell where files lie: absolute paths in it become base names. */
 struct str reply_hide_paths(struct arena *a, struct str text);
 unsigned reply_status_of(const struct err *err);

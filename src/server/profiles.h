@@ -97,8 +97,8 @@ struct str api_text(const struct api *a, const char *name);  /* empty: none */
 const char *api_cstr(const struct api *a, const char *name); /* in the arena; NULL: none, or empty */
 int api_number(const struct api *a, const char *name, uint64_t usual, uint64_t max, uint64_t *ret,
 	       struct err *err);
-int api_flag(const struct api *a, const char *name, bool *ret,
-	     struct err *err); /* 1, true, yes; 0, false, no */
+/* 1, true, yes; 0, false, no. */
+int api_flag(const struct api *a, const char *name, bool *ret, struct err *err);
 /* Milliseconds since 1970, RFC 3339, "now", "now-1h30m". */
 bool api_time_parse(struct str s, int64_t now_ms, int64_t *ret);
 int api_time(const struct api *a, const char *name, int64_t usual_ms, int64_t *ret, struct err *err);
@@ -113,8 +113,8 @@ int api_view(const struct api *a, struct profile_view *ret, struct err *err);
 /* ---- profiles_write.c ---- */
 
 void api_add_int(struct buf *b, int64_t v);
-void api_add_key(struct buf *b,
-		 const char *name); /* "name":, with a comma before it unless it is an object's first */
+/* "name":, with a comma before it unless it is an object's first. */
+void api_add_key(struct buf *b, const char *name);
 void api_add_int_of(struct buf *b, const char *name, int64_t v);
 void api_add_str_of(struct buf *b, const char *name, struct str s);
 void api_add_labels(struct buf *b, const struct profilestore_label *labels, size_t n); /* "labels":{...} */

@@ -10,8 +10,8 @@
 
 /* What is pushed: its threads wait for the disk most of the time. */
 #define WRITERS 8u
-#define WORKERS_QUEUE \
-	(1u << 20) /* what is queued is bounded before: by max_queued, and by the connections that stream */
+/* What is queued is bounded before: by max_queued, and by the connections that stream. */
+#define WORKERS_QUEUE   (1u << 20)
 #define FILES_RESERVED  256   /* for all but connections */
 #define CONNECTIONS_MAX 8192u /* without being told */
 #define CONNECTIONS_MIN 64u

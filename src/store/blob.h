@@ -126,5 +126,5 @@ int spool_dir_sweep(const char *dir, uint64_t *ret_n, struct err *err);
 /* ---- spool.c ---- */
 
 int spool_write(struct spool *s, struct bytes b, struct err *err);
-int spool_source(const struct spool *s, const char *name, struct source **ret,
-		 struct err *err); /* of what is in it now */
+/* Of what is in it now. */
+int spool_source(const struct spool *s, const char *name, struct source **ret, struct err *err);

@@ -243,8 +243,8 @@ struct store_figures {
 	uint64_t used, quota;        /* store_usage(); 0: no limit */
 	uint64_t n_waiting, waiting; /* objects that are to be compressed yet, and their bytes */
 };
-void store_figures(struct store *st,
-		   struct store_figures *ret); /* the latter half also without a catalogue */
+/* The latter half also without a catalogue. */
+void store_figures(struct store *st, struct store_figures *ret);
 
 /* ---- keeping house ---- */
 

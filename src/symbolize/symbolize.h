@@ -46,8 +46,8 @@ enum symbolize_reason {
 };
 const char *symbolize_reason_name(enum symbolize_reason r); /* "no-build-id" */
 const char *symbolize_reason_text(enum symbolize_reason r); /* a sentence without full stop */
-const char *symbolize_reason_help(
-	enum symbolize_reason r); /* what would help, likewise; "": nothing is wrong */
+/* What would help, likewise; "": nothing is wrong. */
+const char *symbolize_reason_help(enum symbolize_reason r);
 /* Asking again soon may help. */
 bool symbolize_reason_passes(enum symbolize_reason r);
 #define SYMBOLIZE_RETRY_MS 1000 /* when */
@@ -211,8 +211,8 @@ enum symbolize_demangling {
 	SYMBOLIZE_SIMPLE,    /* ns::f */
 	SYMBOLIZE_NONE,      /* _ZN2ns1fIiEEvT_ */
 };
-bool symbolize_demangling_parse(struct str s,
-				enum symbolize_demangling *ret); /* "full", "templates", "simple", "none" */
+/* "full", "templates", "simple", "none". */
+bool symbolize_demangling_parse(struct str s, enum symbolize_demangling *ret);
 /* A frame's function, appended; nothing when it is not known. Go's escapes ("%2e") are undone but for NONE.
  */
 void symbolize_name(const struct symtab_frame *f, enum symbolize_demangling how, struct buf *out);

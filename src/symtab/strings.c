@@ -9,8 +9,8 @@
 
 #include <stdlib.h>
 
-#define SHARED_MAX \
-	255u /* so that what is read of a block is at most so many bytes a string more than the block has */
+/* So that what is read of a block is at most so many bytes a string more than the block has. */
+#define SHARED_MAX 255u
 
 static size_t n_groups(size_t n)
 {
