@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include "base/condition.h"
 
 #define FLUSH_MS    100
 #define FLUSH_SIZE  KIB(32)
@@ -119,19 +120,13 @@ static void *run(void *arg)
 	pthread_setname_np(pthread_self(), "lode-access");
 	while (!stop) {
 		uint64_t n_dropped;
-		struct timespec until;
 		struct buf empty = { 0 };
 
 		pthread_mutex_lock(&l->lock);
 		while (!l->stop && !l->pending.size)
 			pthread_cond_wait(&l->wake, &l->lock);
-		if (!l->stop && l->pending.size < FLUSH_SIZE) {
-			clock_gettime(CLOCK_REALTIME, &until);
-			until.tv_nsec += FLUSH_MS * 1000000L;
-			until.tv_sec += until.tv_nsec / 1000000000;
-			until.tv_nsec %= 1000000000;
-			pthread_cond_timedwait(&l->wake, &l->lock, &until);
-		}
+		if (!l->stop && l->pending.size < FLUSH_SIZE)
+			condition_wait(&l->wake, &l->lock, FLUSH_MS);
 		stop = l->stop;
 		out.size = 0;
 		empty = l->pending;
@@ -158,7 +153,7 @@ struct access_log *access_new(int fd)
 
 	l->fd = fd;
 	pthread_mutex_init(&l->lock, NULL);
-	pthread_cond_init(&l->wake, NULL);
+	condition_init(&l->wake);
 	if (pthread_create(&l->thread, NULL, run, l) != 0) {
 		free(l);
 		return NULL;
