@@ -18,70 +18,35 @@
 
 /* ---- being woken by the resolver ---- */
 
-/*
- * What the resolver holds while a package is looked into. It may call back long after the last asker and the
- * server have gone, so it gets this and not the artifact. One lock for all: they are few and short.
+/* Under the lock of wakers to its end: behind artifact_waker_drop() nothing of the server is touched from
+ * here.
  */
-struct waker {
-	struct artifact *artifact; /* held; NULL: gone */
-};
-static pthread_mutex_t wakers_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static struct waker *waker_new(struct artifact *a)
+static void wake(void *arg)
 {
-	struct waker *w = NEW(struct waker);
+	struct artifact *a = arg;
 
-	w->artifact = a;
+	pthread_mutex_lock(&a->lock);
+	artifact_kick(a);
+	pthread_mutex_unlock(&a->lock);
+	artifact_unref(a);
+}
+
+/* For whoever makes it wait. It holds the artifact until it has fired or is dropped. */
+static struct waker *waker_of(struct artifact *a)
+{
 	atomic_fetch_add(&a->refs, 1);
-	pthread_mutex_lock(&wakers_lock);
-	a->waker = w;
-	pthread_mutex_unlock(&wakers_lock);
-	return w;
+	return waker_new(&a->waker, wake, a);
 }
 
-static bool waits(struct artifact *a)
+static void waker_return(struct artifact *a, struct waker *w)
 {
-	bool waiting;
-
-	pthread_mutex_lock(&wakers_lock);
-	waiting = a->waker != NULL;
-	pthread_mutex_unlock(&wakers_lock);
-	return waiting;
-}
-
-/* The resolver's callback; takes @arg. */
-static void waker_fire(void *arg)
-{
-	struct waker *w = arg;
-	struct artifact *a;
-
-	pthread_mutex_lock(&wakers_lock);
-	a = w->artifact;
-	if (a) {
-		a->waker = NULL;
-		pthread_mutex_lock(&a->lock);
-		artifact_kick(a);
-		pthread_mutex_unlock(&a->lock);
-		/* Under the lock too: after artifact_waker_drop() nothing of the server is touched from here.
-		 */
-		artifact_unref(a);
-	}
-	pthread_mutex_unlock(&wakers_lock);
-	free(w);
+	waker_free(&a->waker, w);
+	artifact_unref(a);
 }
 
 void artifact_waker_drop(struct artifact *a)
 {
-	bool held;
-
-	pthread_mutex_lock(&wakers_lock);
-	held = a->waker != NULL;
-	if (held) {
-		a->waker->artifact = NULL;
-		a->waker = NULL;
-	}
-	pthread_mutex_unlock(&wakers_lock);
-	if (held)
+	if (waker_drop(&a->waker))
 		artifact_unref(a);
 }
 
@@ -391,12 +356,11 @@ static void resolve_step(struct artifact *a)
 
 	resolve_why_init(&why);
 	a->epoch = resolve_epoch(a->s->resolver);
-	w = waker_new(a);
+	w = waker_of(a);
 	r = resolve(a->s->resolver, &a->what, waker_fire, w, &a->arena, &answer, &why, &a->err);
 	if (r == RESOLVE_WAIT)
 		return;
-	artifact_waker_drop(a);
-	free(w);
+	waker_return(a, w);
 	if (r == 0) {
 		found(a, &answer);
 		return;
@@ -517,14 +481,13 @@ static uint64_t arrived(struct artifact *a, bool *ret_broken)
 	*ret_broken = false;
 	if (!a->arrived)
 		return UINT64_MAX;
-	if (waits(a))
+	if (waker_waits(&a->waker))
 		return 0;
-	w = waker_new(a);
+	w = waker_of(a);
 	r = a->arrived(a->source, a->read_pos, waker_fire, w, &have, &a->err);
 	if (r == RESOLVE_WAIT)
 		return 0;
-	artifact_waker_drop(a);
-	free(w);
+	waker_return(a, w);
 	*ret_broken = r < 0 || have <= a->read_pos;
 	return *ret_broken ? 0 : have - a->read_pos;
 }
@@ -583,7 +546,7 @@ void artifact_step(void *arg)
 		if (abandoned(a)) {
 			artifact_waker_drop(a);
 			fail(a, -1);
-		} else if (state == ARTIFACT_RESOLVING && !waits(a)) {
+		} else if (state == ARTIFACT_RESOLVING && !waker_waits(&a->waker)) {
 			resolve_step(a);
 		} else if (state == ARTIFACT_FLOWING) {
 			more = decode_step(a);

@@ -29,6 +29,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "base/waker.h"
 #include "server/cond.h"
 #include "server/http.h"
 #include "server/route.h"
@@ -218,9 +219,8 @@ struct artifact {
 	uint64_t read_pos, tag;
 	uint8_t *piece;
 	struct cache_spool *file;
-	bool follows; /* the spool is filled by the source itself */
-	/* under the lock of all wakers */
-	struct waker *waker;
+	bool follows;        /* the spool is filled by the source itself */
+	struct waker *waker; /* of who makes it wait; waker.h's own */
 };
 
 /*

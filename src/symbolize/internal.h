@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include "base/waker.h"
 #include "symbolize/symbolize.h"
 
 #define TABLES_SIZE    MIB(512)
@@ -80,8 +81,6 @@ void entry_fail(struct entry *e, enum symbolize_reason reason, const char *why, 
 
 /* ---- flights: entries that are being made ---- */
 
-struct waker;
-
 struct flight {
 	struct symbolizer *s;
 	struct entry_key key;
@@ -93,9 +92,8 @@ struct flight {
 	struct flight *prev, *next;
 	/* the maker's */
 	struct maker *maker;
-	struct entry *old; /* what it is to replace; held */
-	/* under the lock of all wakers */
-	struct waker *waker;
+	struct entry *old;   /* what it is to replace; held */
+	struct waker *waker; /* of who makes it wait; waker.h's own */
 };
 
 /* One step of making it, up to where it has to wait. NULL: it waits, and flight_kick() will be called. Else

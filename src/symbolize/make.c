@@ -44,71 +44,13 @@ struct maker {
 
 /* ---- being woken ---- */
 
-/*
- * What the resolver holds of a flight. It may call back long after that has ended, so it gets this. One lock
- * for all: they are few and short.
- */
-struct waker {
-	struct flight *flight; /* NULL: gone */
-};
-static pthread_mutex_t wakers_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static struct waker *waker_new(struct flight *f)
+static void wake(void *arg)
 {
-	struct waker *w = NEW(struct waker);
+	struct flight *f = arg;
 
-	w->flight = f;
-	pthread_mutex_lock(&wakers_lock);
-	f->waker = w;
-	pthread_mutex_unlock(&wakers_lock);
-	return w;
-}
-
-/* The resolver's callback; takes @arg. */
-static void waker_fire(void *arg)
-{
-	struct waker *w = arg;
-	struct flight *f;
-
-	pthread_mutex_lock(&wakers_lock);
-	f = w->flight;
-	if (f) {
-		f->waker = NULL;
-		pthread_mutex_lock(&f->s->lock);
-		flight_kick(f);
-		pthread_mutex_unlock(&f->s->lock);
-	}
-	pthread_mutex_unlock(&wakers_lock);
-	free(w);
-}
-
-/* It was not needed, and will not be called. */
-static void waker_free(struct flight *f, struct waker *w)
-{
-	pthread_mutex_lock(&wakers_lock);
-	f->waker = NULL;
-	pthread_mutex_unlock(&wakers_lock);
-	free(w);
-}
-
-/* It may still be called, but is to do nothing. */
-static void waker_drop(struct flight *f)
-{
-	pthread_mutex_lock(&wakers_lock);
-	if (f->waker)
-		f->waker->flight = NULL;
-	f->waker = NULL;
-	pthread_mutex_unlock(&wakers_lock);
-}
-
-static bool waits(struct flight *f)
-{
-	bool w;
-
-	pthread_mutex_lock(&wakers_lock);
-	w = f->waker != NULL;
-	pthread_mutex_unlock(&wakers_lock);
-	return w;
+	pthread_mutex_lock(&f->s->lock);
+	flight_kick(f);
+	pthread_mutex_unlock(&f->s->lock);
 }
 
 /* ---- files ---- */
@@ -124,7 +66,7 @@ void make_drop(struct flight *f)
 {
 	struct maker *m = f->maker;
 
-	waker_drop(f);
+	waker_drop(&f->waker);
 	if (!m)
 		return;
 	splits_free(m->splits);
@@ -160,14 +102,14 @@ static int take_spooled(struct flight *f, struct fetched *t, struct err *err)
 static int gather(struct flight *f, struct fetched *t, struct err *err)
 {
 	if (t->answer.arrived) {
-		struct waker *w = waker_new(f);
+		struct waker *w = waker_new(&f->waker, wake, f);
 		uint64_t have;
 		int r = t->answer.arrived(t->src, t->src->size ? t->src->size - 1 : 0, waker_fire, w, &have,
 					  err);
 
 		if (r == RESOLVE_WAIT)
 			return WAITS;
-		waker_free(f, w);
+		waker_free(&f->waker, w);
 		if (r < 0)
 			return -1;
 		t->answer.arrived = NULL;
@@ -185,13 +127,13 @@ static int fetch(struct flight *f, struct fetched *t, enum resolve_kind kind, co
 	int r;
 
 	if (!t->src) {
-		struct waker *w = waker_new(f);
+		struct waker *w = waker_new(&f->waker, wake, f);
 
 		resolve_why_init(&m->why);
 		r = resolve(f->s->opts.resolver, &req, waker_fire, w, &m->arena, &t->answer, &m->why, err);
 		if (r == RESOLVE_WAIT)
 			return WAITS;
-		waker_free(f, w);
+		waker_free(&f->waker, w);
 		if (r == RESOLVE_MISSING)
 			note_404(m);
 		if (r)
@@ -590,7 +532,7 @@ static struct entry *make_table(struct flight *f)
 
 struct entry *make_step(struct flight *f)
 {
-	bool waiting = waits(f), closing, parked, again;
+	bool waiting = waker_waits(&f->waker), closing, parked, again;
 
 	pthread_mutex_lock(&f->s->lock);
 	closing = f->s->closing;
@@ -607,7 +549,7 @@ struct entry *make_step(struct flight *f)
 	if (again)
 		make_drop(f);
 	/* Woken too early: by nobody but a kick that was meant for the step before. */
-	if (parked || waits(f))
+	if (parked || waker_waits(&f->waker))
 		return NULL;
 	if (!f->maker) {
 		f->maker = NEW(struct maker);
