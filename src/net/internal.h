@@ -9,6 +9,7 @@
  *   breaker.c   what is known of each server
  *   breaker_text.c  that as text, from one process to the next
  *   fetch.c     one artifact from several servers: who is asked when, and how it ends
+ *   fetch_handle.c  the same for who asked for it: started, looked at, cancelled
  *   attempt.c   one server asked for it: what of its reply is believed, and where its bytes go
  *   note.c      what became of each server, for people
  *   call.c      one plain request
