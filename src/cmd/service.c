@@ -254,74 +254,103 @@ static int start_naming(struct service *v, const struct settings *s, struct err 
 	return naming_start(n, err);
 }
 
+/* Where its files lie. */
+struct service_files {
+	char *index, *points, *cache, *tokens;
+};
+
+static void files_done(struct service_files *f)
+{
+	free(f->index);
+	free(f->points);
+	free(f->cache);
+	free(f->tokens);
+}
+
+static void files_init(struct service_files *f, const struct settings *s, const struct service_places *places)
+{
+	f->index = places->index ? mem_strdup(places->index) : mem_printf("%s/index.sqlite", places->data);
+	f->points = mem_printf("%s/points", places->data);
+	f->cache = mem_printf("%s/cache", places->data);
+	f->tokens = tokens_path(s->tokens, places->data);
+}
+
+static int start_scan(struct service *v, const struct settings *s, const struct service_files *files,
+		      struct err *err)
+{
+	struct scan_options opts = s->scan;
+
+	opts.index_path = files->index;
+	opts.points_dir = files->points;
+	opts.roots = s->paths.items;
+	opts.n_roots = s->paths.n;
+	opts.package_suffixes = s->suffixes.items;
+	opts.n_package_suffixes = s->suffixes.n;
+	opts.indexed = on_indexed;
+	opts.indexed_arg = v;
+	return scan_new(&opts, &v->scan, err) < 0 ? -1 : scan_start(v->scan, err);
+}
+
+static int start_server(struct service *v, const struct settings *s, const struct service_files *files,
+			const struct net_url_list *upstreams, struct err *err)
+{
+	struct server_options opts = s->server;
+
+	opts.naming = v->profiles && s->profiles.symbolize_ms ? v->naming : NULL;
+	opts.symbolizer = v->symbolizer;
+	opts.profiles = v->profiles;
+	opts.resolver = v->resolver;
+	opts.store = v->store;
+	opts.tokens_path = files->tokens;
+	opts.scan = v->scan;
+	opts.net = v->net;
+	opts.upstream = v->upstream;
+	opts.upstreams = upstreams->urls;
+	opts.n_upstreams = upstreams->n;
+	opts.index_path = files->index;
+	opts.listen = s->listen.items;
+	opts.n_listen = s->listen.n;
+	/* A passive one is a guest in another's folder. */
+	if (!opts.cache_dir && !s->scan.passive)
+		opts.cache_dir = files->cache;
+	if (!opts.cache_max_bytes)
+		opts.cache_dir = NULL;
+	if (opts.cache_max_bytes == CACHE_USUAL)
+		opts.cache_max_bytes = 0;
+	return server_start(&opts, &v->server, err);
+}
+
 static int start(struct service *v, struct settings *s, const struct service_places *places, struct err *err)
 {
-	AUTO(mem_freep)
-	char *index = places->index ? mem_strdup(places->index) : mem_printf("%s/index.sqlite", places->data);
-	AUTO(mem_freep) char *points = mem_printf("%s/points", places->data);
-	AUTO(mem_freep) char *cache = mem_printf("%s/cache", places->data);
-	AUTO(mem_freep) char *tokens = tokens_path(s->tokens, places->data);
-	struct scan_options scan = s->scan;
-	struct resolve_index_options resolve = { 0 };
-	struct server_options server = s->server;
-	struct symbolize_options symbolize = { 0 };
+	AUTO(files_done) struct service_files files = { 0 };
+	struct resolve_index_options resolve = {
+		.span_cache_size = s->span_cache,
+		.map_cache_size = s->map_cache,
+		.sources_cache_size = s->sources_cache,
+		.source_any = s->source_any,
+	};
+	struct symbolize_options symbolize = { .spool_dir = places->data };
 	struct net_url_list upstreams;
 
+	files_init(&files, s, places);
 	upstream_servers(s, &upstreams);
-	scan.index_path = index;
-	scan.points_dir = points;
-	scan.roots = s->paths.items;
-	scan.n_roots = s->paths.n;
-	scan.package_suffixes = s->suffixes.items;
-	scan.n_package_suffixes = s->suffixes.n;
-	scan.indexed = on_indexed;
-	scan.indexed_arg = v;
-	if (scan_new(&scan, &v->scan, err) < 0 || scan_start(v->scan, err) < 0)
+	if (start_scan(v, s, &files, err) < 0)
 		return -1;
 
 	v->helpers = pool_new("decode", pool_cpus(), HELPERS_QUEUED);
-	resolve.index_path = index;
-	resolve.points_dir = points;
-	resolve.scan = scan.passive ? NULL : v->scan;
+	resolve.index_path = files.index;
+	resolve.points_dir = files.points;
+	resolve.scan = s->scan.passive ? NULL : v->scan;
 	resolve.helpers = v->helpers;
-	resolve.span_cache_size = s->span_cache;
-	resolve.map_cache_size = s->map_cache;
-	resolve.sources_cache_size = s->sources_cache;
-	resolve.source_any = s->source_any;
 	if (open_store(v, s, places->data, err) < 0 ||
-	    open_resolvers(v, &resolve, &upstreams, places->data, err) < 0)
+	    open_resolvers(v, &resolve, &upstreams, places->data, err) < 0 ||
+	    open_profiles(v, s, places->data, err) < 0)
 		return -1;
 
-	if (open_profiles(v, s, places->data, err) < 0)
-		return -1;
 	symbolize.resolver = v->resolver;
 	symbolize.store = v->store;
-	symbolize.spool_dir = places->data;
 	v->symbolizer = symbolizer_new(&symbolize);
-	if (start_naming(v, s, err) < 0)
-		return -1;
-	server.naming = v->profiles && s->profiles.symbolize_ms ? v->naming : NULL;
-	server.symbolizer = v->symbolizer;
-	server.profiles = v->profiles;
-	server.resolver = v->resolver;
-	server.store = v->store;
-	server.tokens_path = tokens;
-	server.scan = v->scan;
-	server.net = v->net;
-	server.upstream = v->upstream;
-	server.upstreams = upstreams.urls;
-	server.n_upstreams = upstreams.n;
-	server.index_path = index;
-	server.listen = s->listen.items;
-	server.n_listen = s->listen.n;
-	/* A passive one is a guest in another's folder. */
-	if (!server.cache_dir && !scan.passive)
-		server.cache_dir = cache;
-	if (!server.cache_max_bytes)
-		server.cache_dir = NULL;
-	if (server.cache_max_bytes == CACHE_USUAL)
-		server.cache_max_bytes = 0;
-	return server_start(&server, &v->server, err);
+	return start_naming(v, s, err) < 0 ? -1 : start_server(v, s, &files, &upstreams, err);
 }
 
 static void stop(struct service *v)
