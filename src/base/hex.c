@@ -18,7 +18,7 @@ char *hex_encode(struct bytes b, char *out)
 	return out;
 }
 
-static int digit_value(char c, bool any_case)
+int hex_digit(char c, bool any_case)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -34,8 +34,8 @@ bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *
 	if (s.size % 2 || s.size / 2 > room)
 		return false;
 	for (size_t i = 0; i < s.size / 2; i++) {
-		int hi = digit_value(s.p[2 * i], any_case);
-		int lo = digit_value(s.p[2 * i + 1], any_case);
+		int hi = hex_digit(s.p[2 * i], any_case);
+		int lo = hex_digit(s.p[2 * i + 1], any_case);
 
 		if (hi < 0 || lo < 0)
 			return false;

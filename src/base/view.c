@@ -77,6 +77,13 @@ struct str str_cut(struct str *s, char c)
 	return head;
 }
 
+struct str str_word(struct str *s)
+{
+	while (s->size && *s->p == ' ')
+		*s = (struct str){ s->p + 1, s->size - 1 };
+	return str_cut(s, ' ');
+}
+
 bool str_to_u64(struct str s, uint64_t *ret)
 {
 	uint64_t v = 0;

@@ -53,6 +53,7 @@ struct str str_trim(struct str s);       /* without leading and trailing blanks,
 /* Cut @s at the first @c: returns what is before, leaves in *s what is after. Without @c: all, and *s is
  * empty with p NULL. */
 struct str str_cut(struct str *s, char c);
+struct str str_word(struct str *s); /* the same at a blank, once blanks before it are gone */
 /* The whole of @s as a decimal number: false when it is not one or does not fit. */
 bool str_to_u64(struct str s, uint64_t *ret);
 

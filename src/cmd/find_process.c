@@ -25,24 +25,17 @@ struct mapped {
 	uint64_t ino;
 };
 
-static struct str word(struct str *rest)
-{
-	while (rest->size && *rest->p == ' ')
-		*rest = (struct str){ rest->p + 1, rest->size - 1 };
-	return str_cut(rest, ' ');
-}
-
 static bool parse_line(struct str line, struct mapped *ret)
 {
 	struct str dev, rest = line, ino;
 	unsigned major, minor;
 	char text[64];
 
-	ret->range = word(&rest);
-	ret->perms = word(&rest);
-	word(&rest); /* offset */
-	dev = word(&rest);
-	ino = word(&rest);
+	ret->range = str_word(&rest);
+	ret->perms = str_word(&rest);
+	str_word(&rest); /* offset */
+	dev = str_word(&rest);
+	ino = str_word(&rest);
 	ret->path = str_trim(rest);
 	if (!ret->range.size || ret->range.size >= sizeof(text) || dev.size >= sizeof(text) ||
 	    !str_to_u64(ino, &ret->ino))

@@ -21,13 +21,6 @@ struct process {
 	size_t n, room;
 };
 
-static struct str word(struct str *rest)
-{
-	while (rest->size && *rest->p == ' ')
-		*rest = (struct str){ rest->p + 1, rest->size - 1 };
-	return str_cut(rest, ' ');
-}
-
 static uint64_t hex(struct str s)
 {
 	char text[20] = "";
@@ -55,14 +48,14 @@ static char *readable(const char *pid, struct str range, struct str path, uint64
 static void add_line(struct process *p, const char *pid, struct str line)
 {
 	struct symbolize_mapping map = { 0 };
-	struct str rest = line, range = word(&rest), path, both = range;
+	struct str rest = line, range = str_word(&rest), path, both = range;
 	struct module *m;
 	uint64_t ino = 0;
 
-	word(&rest); /* permissions */
-	map.offset = hex(word(&rest));
-	word(&rest); /* device */
-	if (!str_to_u64(word(&rest), &ino) || !ino)
+	str_word(&rest); /* permissions */
+	map.offset = hex(str_word(&rest));
+	str_word(&rest); /* device */
+	if (!str_to_u64(str_word(&rest), &ino) || !ino)
 		return;
 	map.start = hex(str_cut(&both, '-'));
 	map.limit = hex(both);

@@ -66,14 +66,6 @@ int match_file(struct resolver *r, struct str path, struct build_id *ret, char *
 	return MATCH_NONE;
 }
 
-static bool in_code(const struct symbolize_layout *l, uint64_t vaddr)
-{
-	for (size_t i = 0; i < l->n_segments; i++)
-		if (l->segments[i].exec && vaddr - l->segments[i].vaddr < l->segments[i].memsz)
-			return true;
-	return false;
-}
-
 bool match_holds(const struct symbolize_layout *l, const struct profilestore_unnamed *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -84,7 +76,7 @@ bool match_holds(const struct symbolize_layout *l, const struct profilestore_unn
 			    SYMBOLIZE_FOUND)
 			return false;
 		if ((list[i].kind == SYMBOLIZE_OFFSET || list[i].kind == SYMBOLIZE_VADDR) &&
-		    !in_code(l, vaddr))
+		    !symbolize_layout_has_code(l, vaddr))
 			return false;
 	}
 	return true;

@@ -40,14 +40,6 @@ struct str words_next(struct str *s)
 	return w;
 }
 
-static int hex_digit(char c)
-{
-	if (is_digit(c))
-		return c - '0';
-	c |= 32;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool words_hex(struct str s, uint64_t *ret)
 {
 	uint64_t v = 0;
@@ -57,7 +49,7 @@ bool words_hex(struct str s, uint64_t *ret)
 	if (!s.size || s.size > 16)
 		return false;
 	for (size_t i = 0; i < s.size; i++) {
-		int digit = hex_digit(s.p[i]);
+		int digit = hex_digit(s.p[i], true);
 
 		if (digit < 0)
 			return false;

@@ -85,14 +85,6 @@ static int read_type(struct reader *r, struct selector *s, struct err *err)
 
 /* ---- strings, as Go has them ---- */
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static size_t add_utf8(char *out, uint32_t c)
 {
 	if (c < 0x80) {
@@ -123,7 +115,7 @@ static bool digits(struct reader *r, unsigned n, unsigned bits, uint32_t *ret)
 	uint32_t v = 0;
 
 	for (unsigned i = 0; i < n; i++, r->p++) {
-		int d = r->p < r->end ? hex_digit(*r->p) : -1;
+		int d = r->p < r->end ? hex_digit(*r->p, true) : -1;
 
 		if (d < 0 || d >= 1 << bits)
 			return false;

@@ -7,14 +7,6 @@
 
 #include <strings.h>
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool route_unescape(struct str s, char *out, size_t *ret_size)
 {
 	size_t n = 0;
@@ -23,8 +15,8 @@ bool route_unescape(struct str s, char *out, size_t *ret_size)
 		char c = s.p[i];
 
 		if (c == '%') {
-			int hi = s.size - i > 2 ? hex_value(s.p[i + 1]) : -1,
-			    lo = hi >= 0 ? hex_value(s.p[i + 2]) : -1;
+			int hi = s.size - i > 2 ? hex_digit(s.p[i + 1], true) : -1,
+			    lo = hi >= 0 ? hex_digit(s.p[i + 2], true) : -1;
 
 			if (lo < 0)
 				return false;

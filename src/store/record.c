@@ -78,13 +78,6 @@ struct reading {
 	bool has_sha256, has_kind, has_size, has_form;
 };
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool get_text(struct reading *r, struct str v, struct str *ret)
 {
 	char *out = arena_alloc(r->a, v.size + 1);
@@ -99,8 +92,8 @@ static bool get_text(struct reading *r, struct str v, struct str *ret)
 		}
 		if (v.size - i < 3)
 			return false;
-		high = hex_digit(v.p[i + 1]);
-		low = hex_digit(v.p[i + 2]);
+		high = hex_digit(v.p[i + 1], false);
+		low = hex_digit(v.p[i + 2], false);
 		if (high < 0 || low < 0)
 			return false;
 		out[n++] = (char)(high << 4 | low);

@@ -109,7 +109,7 @@ static bool of_offset(const struct symbolize_layout *l, uint64_t off, uint64_t *
 	return s != NULL;
 }
 
-static bool is_code(const struct symbolize_layout *l, uint64_t vaddr)
+bool symbolize_layout_has_code(const struct symbolize_layout *l, uint64_t vaddr)
 {
 	for (size_t i = 0; i < l->n_segments; i++)
 		if (l->segments[i].exec && vaddr - l->segments[i].vaddr < l->segments[i].memsz)
@@ -165,7 +165,7 @@ static bool without_offsets(const struct symbolize_layout *l, const struct symbo
 		if (maps[i].offset || maps[i].start > m->start || !l->n_segments)
 			continue;
 		*ret = addr - maps[i].start + page_of(l->segments[0].vaddr);
-		if (is_code(l, *ret))
+		if (symbolize_layout_has_code(l, *ret))
 			return true;
 	}
 	for (size_t i = 0; i < l->n_segments; i++)
@@ -198,7 +198,7 @@ static bool in_process(const struct symbolize_layout *l, const struct symbolize_
 	if (l->is_kernel)
 		return in_kernel(l, m, addr, ret);
 	/* It is where it was linked to be. */
-	if (l->type == ET_EXEC && is_code(l, addr)) {
+	if (l->type == ET_EXEC && symbolize_layout_has_code(l, addr)) {
 		*ret = addr;
 		return true;
 	}
@@ -206,7 +206,7 @@ static bool in_process(const struct symbolize_layout *l, const struct symbolize_
 		return without_offsets(l, maps, n, m, addr, ret);
 	/* Code that was moved to huge pages: the mapping has no file any more, and so offset 0. */
 	if (!m->offset && bias_of_lowest(l, maps, n, m, &bias) && maps[0].start != m->start &&
-	    is_code(l, addr - bias)) {
+	    symbolize_layout_has_code(l, addr - bias)) {
 		*ret = addr - bias;
 		return true;
 	}

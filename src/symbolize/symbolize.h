@@ -108,6 +108,7 @@ struct symbolize_layout {
 	} segments[SYMBOLIZE_MAX_SEGMENTS];
 };
 void symbolize_layout_of(const struct elf_image *img, struct symbolize_layout *ret);
+bool symbolize_layout_has_code(const struct symbolize_layout *l, uint64_t vaddr); /* there */
 /*
  * How much higher the code of @img lies than in the debug file that belongs to it: a prelinked object was
  * moved after that had been made. Modulo 2^64; 0: both are the same, or nobody knows.

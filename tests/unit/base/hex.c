@@ -70,10 +70,25 @@ static void a_shorter_id_leaves_nothing_of_the_longer(void **state)
 	assert_memory_equal(&a, &b, sizeof(a));
 }
 
+static void digits(void **state)
+{
+	static const char lower[] = "0123456789abcdef", upper[] = "ABCDEF";
+
+	for (int i = 0; i < 16; i++)
+		assert_int_equal(hex_digit(lower[i], i % 2), i);
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(hex_digit(upper[i], true), 10 + i);
+		assert_int_equal(hex_digit(upper[i], false), -1);
+	}
+	for (const char *no = "/:@G`g \x10\xff"; *no; no++)
+		assert_int_equal(hex_digit(*no, true), -1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(there_and_back),
+		cmocka_unit_test(digits),
 		cmocka_unit_test(what_is_no_hex_is_refused),
 		cmocka_unit_test(build_ids),
 		cmocka_unit_test(a_shorter_id_leaves_nothing_of_the_longer),

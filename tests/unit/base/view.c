@@ -31,6 +31,16 @@ static void trim(void **state)
 	assert_str(str_trim((struct str){ 0 }), "");
 }
 
+static void words_are_cut_off(void **state)
+{
+	struct str s = STR("  a bc  ");
+
+	assert_str(str_word(&s), "a");
+	assert_str(str_word(&s), "bc");
+	assert_str(str_word(&s), "");
+	assert_str(str_word(&s), "");
+}
+
 static void cut_takes_field_by_field(void **state)
 {
 	struct str s = STR("a,,b");
@@ -159,6 +169,7 @@ int main(void)
 		cmocka_unit_test(starts_and_ends),
 		cmocka_unit_test(order_is_by_bytes_then_by_length),
 		cmocka_unit_test(trim),
+		cmocka_unit_test(words_are_cut_off),
 		cmocka_unit_test(cut_takes_field_by_field),
 		cmocka_unit_test(utf8_of_each_length),
 		cmocka_unit_test(what_is_no_utf8),
