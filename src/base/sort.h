@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorting of many things by one number: several times faster than qsort(), which calls a function for each
- * pair.
+ * Sorting of many things by one number, and of few: several times faster than qsort(), which calls a function
+ * for each pair.
  */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 struct sort_key {
 	uint64_t key;
@@ -15,3 +16,22 @@ struct sort_key {
 
 /* By rising keys; those of one key stay in the order in which they came. Takes memory for as many again. */
 void sort_keys(struct sort_key *list, size_t n);
+
+#define SORT_FEW 32u
+/* @compare is as qsort() has it, and tells all elements apart or does not care. Few are sorted where this
+ * stands, by insertion: nothing is called, and what is sorted already is looked at once. */
+#define SORT(list, n, compare)                                                                        \
+	do {                                                                                          \
+		size_t sort_n_ = (n);                                                                 \
+		if (sort_n_ > SORT_FEW) {                                                             \
+			qsort((list), sort_n_, sizeof(*(list)), (compare));                           \
+			break;                                                                        \
+		}                                                                                     \
+		for (size_t sort_i_ = 1; sort_i_ < sort_n_; sort_i_++) {                              \
+			__typeof__(*(list)) sort_one_ = (list)[sort_i_];                              \
+			size_t sort_k_ = sort_i_;                                                     \
+			for (; sort_k_ && (compare)(&(list)[sort_k_ - 1], &sort_one_) > 0; sort_k_--) \
+				(list)[sort_k_] = (list)[sort_k_ - 1];                                \
+			(list)[sort_k_] = sort_one_;                                                  \
+		}                                                                                     \
+	} while (0)

@@ -11,6 +11,7 @@
 #include "dwarf/code.h"
 
 #include <stdlib.h>
+#include "base/sort.h"
 
 #define ROWS_MAX (64u << 20) /* of one table */
 
@@ -402,8 +403,7 @@ static int lines_at_hand(struct dwarf_reader *r, struct err *err)
 			return -1;
 		}
 	}
-	if (r->n_sequences > 1)
-		qsort(r->sequences, r->n_sequences, sizeof(*r->sequences), by_base);
+	SORT(r->sequences, r->n_sequences, by_base);
 	r->lines.rows = r->rows;
 	r->lines.sequences = r->sequences;
 	r->lines.n_sequences = r->n_sequences;

@@ -8,6 +8,7 @@
 #include "symtab/batch.h"
 
 #include <stdlib.h>
+#include "base/sort.h"
 
 #define SKIPPED_MAX 1000u
 
@@ -249,8 +250,7 @@ static size_t taken(struct batch *b, struct dwarf_span **ret)
 						   .hi = b->pieces[i].start + b->pieces[i].size,
 						   .node = (uint32_t)(i - w->first_piece) };
 	}
-	if (n)
-		qsort(w->own, n, sizeof(*w->own), by_place);
+	SORT(w->own, n, by_place);
 	*ret = w->own;
 	return n;
 }

@@ -230,23 +230,6 @@ static int by_bytes(const void *a, const void *b)
 	return str_cmp(x->s, y->s);
 }
 
-/* Those that begin alike; most of these are few. */
-static void sort_texts(struct text *list, size_t n)
-{
-	if (n > 32) {
-		qsort(list, n, sizeof(*list), by_bytes);
-		return;
-	}
-	for (size_t i = 1; i < n; i++) {
-		struct text one = list[i];
-		size_t k = i;
-
-		for (; k && str_cmp(list[k - 1].s, one.s) > 0; k--)
-			list[k] = list[k - 1];
-		list[k] = one;
-	}
-}
-
 /* The first bytes as a number. */
 static uint64_t begin_of(struct str s)
 {
@@ -277,7 +260,7 @@ static void number_strings(struct block_writer *w)
 					  (uint32_t)keys[i].at };
 		if (i + 1 < n && keys[i + 1].key == keys[i].key)
 			continue;
-		sort_texts(texts + first, i + 1 - first);
+		SORT(texts + first, i + 1 - first, by_bytes);
 		first = i + 1;
 	}
 	for (size_t i = 0; i < n; i++) {

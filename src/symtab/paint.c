@@ -26,24 +26,29 @@ static int by_height(const void *a, const void *b)
 /* By start, of one start the topmost first. */
 static void sort_spans(struct span *list, size_t n)
 {
-	struct sort_key *keys = NEW_N(struct sort_key, n);
-	struct span *room = NEW_N(struct span, n);
+	AUTO(mem_freep) struct sort_key *keys = NEW_N(struct sort_key, n);
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		keys[i] = (struct sort_key){ list[i].start, i };
-		room[i] = list[i];
-	}
 	sort_keys(keys, n);
+	/* Each to its place, along the circles in which they push one another out. */
+	for (size_t i = 0; i < n; i++) {
+		struct span one = list[i];
+		size_t to = i, from;
+
+		for (; (from = keys[to].at) != i; to = from) {
+			list[to] = list[from];
+			keys[to].at = to;
+		}
+		list[to] = one;
+		keys[to].at = to;
+	}
 	for (size_t i = 0, first = 0; i < n; i++) {
-		list[i] = room[keys[i].at];
-		if (i + 1 < n && keys[i + 1].key == keys[i].key)
+		if (i + 1 < n && list[i + 1].start == list[i].start)
 			continue;
-		if (i > first)
-			qsort(list + first, i + 1 - first, sizeof(*list), by_height);
+		SORT(list + first, i + 1 - first, by_height);
 		first = i + 1;
 	}
-	free(keys);
-	free(room);
 }
 
 /* A heap of what begins at or before here, the topmost first; what has ended goes when it comes up. */

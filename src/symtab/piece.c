@@ -9,6 +9,7 @@
 #include "symtab/batch.h"
 
 #include <stdlib.h>
+#include "base/sort.h"
 
 #define CHAIN_MAX 32u /* other files of one call that are looked through before it is noted anew */
 
@@ -391,23 +392,6 @@ static int by_place(const void *a, const void *b)
 	return x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* Most are short and nearly sorted. */
-static void sort_spans(struct dwarf_span *list, size_t n)
-{
-	if (n > 64) {
-		qsort(list, n, sizeof(*list), by_place);
-		return;
-	}
-	for (size_t i = 1; i < n; i++) {
-		struct dwarf_span one = list[i];
-		size_t k = i;
-
-		for (; k && by_place(&list[k - 1], &one) > 0; k--)
-			list[k] = list[k - 1];
-		list[k] = one;
-	}
-}
-
 int function_make(struct batch *b, const struct dwarf_function *f, struct err *err)
 {
 	struct unit_work *w = b->work;
@@ -424,8 +408,9 @@ int function_make(struct batch *b, const struct dwarf_function *f, struct err *e
 			w->own[n_own++] = f->spans[i];
 		}
 	}
-	sort_spans(w->own, n_own);
-	sort_spans(w->calls, n_calls);
+	/* Most are short and nearly sorted. */
+	SORT(w->own, n_own, by_place);
+	SORT(w->calls, n_calls, by_place);
 	piece_nodes(b, f->n_nodes);
 	w->n_heap = 0;
 	b->n_inlined += f->n_nodes - 1;

@@ -275,8 +275,7 @@ static void sort_symbols(struct symbols *s)
 		list[i] = s->list[keys[i].at];
 		if (i + 1 < s->n && keys[i + 1].key == keys[i].key)
 			continue;
-		if (i > first)
-			qsort(list + first, i + 1 - first, sizeof(*list), by_rank);
+		SORT(list + first, i + 1 - first, by_rank);
 		first = i + 1;
 	}
 	free(keys);
