@@ -17,6 +17,12 @@ static uint64_t mix(uint64_t v)
 	return v ^ v >> 29;
 }
 
+/* Two of three slots: fewer would be as many pages more to touch. */
+static bool is_full(size_t n, size_t n_slots)
+{
+	return n * 3 >= n_slots * 2;
+}
+
 static void id_map_grow(struct id_map *m)
 {
 	struct id_map old = *m;
@@ -41,7 +47,7 @@ uint32_t *id_map_at(struct id_map *m, uint64_t key)
 {
 	size_t at;
 
-	if (m->n * 2 >= m->n_slots)
+	if (is_full(m->n, m->n_slots))
 		id_map_grow(m);
 	for (at = mix(key) & (m->n_slots - 1); m->values[at]; at = (at + 1) & (m->n_slots - 1))
 		if (m->keys[at] == key)
@@ -102,7 +108,7 @@ uint32_t *quad_map_at(struct quad_map *m, struct quad key)
 	struct quad_slot *s;
 	size_t at;
 
-	if (m->n * 2 >= m->n_slots)
+	if (is_full(m->n, m->n_slots))
 		quad_map_grow(m);
 	for (at = quad_slot(m, &key);; at = (at + 1) & (m->n_slots - 1)) {
 		s = &m->slots[at];
@@ -142,50 +148,50 @@ void intern_done(struct intern *in)
 	free(in->strings);
 	free(in->files);
 	free(in->functions);
-	free(in->string_slots);
-	free(in->function_slots);
+	free(in->string_slots.list);
+	free(in->function_slots.list);
 	id_map_done(&in->by_place);
 	id_map_done(&in->by_files);
 	*in = (struct intern){ 0 };
 }
 
-static uint64_t string_hash(const struct intern *in, struct str s)
+static void slots_grow(struct id_slots *s)
 {
-	return hash64(s.p, s.size, in->seed);
+	struct id_slots old = *s;
+
+	s->n_slots = old.n_slots ? old.n_slots * 2 : 1024;
+	s->list = mem_zalloc(s->n_slots * sizeof(*s->list));
+	for (size_t i = 0; i < old.n_slots; i++)
+		if (old.list[i].id) {
+			size_t at = old.list[i].hash & (s->n_slots - 1);
+
+			while (s->list[at].id)
+				at = (at + 1) & (s->n_slots - 1);
+			s->list[at] = old.list[i];
+		}
+	free(old.list);
 }
 
-static uint64_t function_hash(const struct intern *in, const struct function_id *f)
+/* The first slot of @hash, which may be a free one. */
+static size_t slot_of(struct id_slots *s, size_t n, uint32_t hash)
 {
-	return hash64(f, sizeof(*f), in->seed);
-}
-
-static void strings_grow(struct intern *in)
-{
-	free(in->string_slots);
-	in->n_string_slots = in->n_string_slots ? in->n_string_slots * 2 : 1024;
-	in->string_slots = mem_zalloc(in->n_string_slots * sizeof(*in->string_slots));
-	for (uint32_t id = 1; id < in->n_strings; id++) {
-		size_t at = string_hash(in, in->strings[id]) & (in->n_string_slots - 1);
-
-		while (in->string_slots[at])
-			at = (at + 1) & (in->n_string_slots - 1);
-		in->string_slots[at] = id;
-	}
+	if (is_full(n, s->n_slots))
+		slots_grow(s);
+	return hash & (s->n_slots - 1);
 }
 
 static uint32_t string_find(struct intern *in, struct str s, bool stays)
 {
-	size_t at;
+	struct id_slots *slots = &in->string_slots;
+	uint32_t hash = (uint32_t)hash64(s.p, s.size, in->seed);
+	size_t at = slot_of(slots, in->n_strings, hash);
 
-	if (in->n_strings * 2 >= in->n_string_slots)
-		strings_grow(in);
-	for (at = string_hash(in, s) & (in->n_string_slots - 1); in->string_slots[at];
-	     at = (at + 1) & (in->n_string_slots - 1))
-		if (str_eq(in->strings[in->string_slots[at]], s))
-			return in->string_slots[at];
+	for (; slots->list[at].id; at = (at + 1) & (slots->n_slots - 1))
+		if (slots->list[at].hash == hash && str_eq(in->strings[slots->list[at].id], s))
+			return slots->list[at].id;
 	GROW(in->strings, in->n_strings, in->room_strings);
 	in->strings[in->n_strings] = stays ? s : arena_str(&in->arena, s);
-	in->string_slots[at] = (uint32_t)in->n_strings;
+	slots->list[at] = (struct id_slot){ hash, (uint32_t)in->n_strings };
 	return (uint32_t)in->n_strings++;
 }
 
@@ -217,34 +223,22 @@ uint32_t intern_file(struct intern *in, uint32_t dir, uint32_t name)
 	return (uint32_t)in->n_files++;
 }
 
-static void functions_grow(struct intern *in)
-{
-	free(in->function_slots);
-	in->n_function_slots = in->n_function_slots ? in->n_function_slots * 2 : 1024;
-	in->function_slots = mem_zalloc(in->n_function_slots * sizeof(*in->function_slots));
-	for (uint32_t id = 1; id < in->n_functions; id++) {
-		size_t at = function_hash(in, &in->functions[id]) & (in->n_function_slots - 1);
-
-		while (in->function_slots[at])
-			at = (at + 1) & (in->n_function_slots - 1);
-		in->function_slots[at] = id;
-	}
-}
-
 uint32_t intern_function(struct intern *in, const struct function_id *f)
 {
+	struct id_slots *slots = &in->function_slots;
+	uint32_t hash;
 	size_t at;
 
 	if (!f->name && !f->linkage && !f->file && !f->line)
 		return 0;
-	if (in->n_functions * 2 >= in->n_function_slots)
-		functions_grow(in);
-	for (at = function_hash(in, f) & (in->n_function_slots - 1); in->function_slots[at];
-	     at = (at + 1) & (in->n_function_slots - 1))
-		if (memcmp(&in->functions[in->function_slots[at]], f, sizeof(*f)) == 0)
-			return in->function_slots[at];
+	hash = (uint32_t)hash64(f, sizeof(*f), in->seed);
+	at = slot_of(slots, in->n_functions, hash);
+	for (; slots->list[at].id; at = (at + 1) & (slots->n_slots - 1))
+		if (slots->list[at].hash == hash &&
+		    memcmp(&in->functions[slots->list[at].id], f, sizeof(*f)) == 0)
+			return slots->list[at].id;
 	GROW(in->functions, in->n_functions, in->room_functions);
 	in->functions[in->n_functions] = *f;
-	in->function_slots[at] = (uint32_t)in->n_functions;
+	slots->list[at] = (struct id_slot){ hash, (uint32_t)in->n_functions };
 	return (uint32_t)in->n_functions++;
 }

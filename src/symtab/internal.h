@@ -68,6 +68,15 @@ struct function_id {
 	uint32_t file, line;    /* where it is declared */
 };
 
+/* Of ids by hashes of what they stand for, which are kept: to grow, nothing else has to be looked at. */
+struct id_slot {
+	uint32_t hash, id; /* id 0: free */
+};
+struct id_slots {
+	struct id_slot *list;
+	size_t n_slots;
+};
+
 /* Ids are those of the order in which things came, from 1; 0 is the empty one, "not known". */
 struct intern {
 	uint64_t seed;
@@ -77,8 +86,7 @@ struct intern {
 	struct function_id *functions;
 	size_t n_strings, room_strings, n_files, room_files, n_functions, room_functions;
 	struct id_map by_place, by_files; /* of strings that stay where they are; of two numbers */
-	uint32_t *string_slots, *function_slots;
-	size_t n_string_slots, n_function_slots;
+	struct id_slots string_slots, function_slots;
 };
 void intern_init(struct intern *in);
 void intern_done(struct intern *in);
