@@ -164,18 +164,29 @@ int dwarf_open_split(struct dwarf *d, const struct dwarf_split *split, struct er
 	return dwarf_open_one_split(split->dwp, &d->dwp, err);
 }
 
+void dwarf_close_code(struct dwarf *d)
+{
+	if (!d)
+		return;
+	dwarf_close_code(d->alt);
+	dwarf_close_code(d->dwp);
+	struct dwarf_data *sections[] = { &d->info,   &d->abbrev,   &d->str_offsets, &d->line,
+					  &d->ranges, &d->rnglists, &d->addr };
+
+	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
+		dwarf_data_close(sections[i]);
+}
+
 void dwarf_close(struct dwarf *d)
 {
 	if (!d)
 		return;
+	dwarf_close_code(d);
 	dwarf_close(d->alt);
 	dwarf_close(d->dwp);
 	dwarf_index_close(&d->index);
-	struct dwarf_data *sections[] = { &d->info, &d->abbrev, &d->str,      &d->line_str, &d->str_offsets,
-					  &d->line, &d->ranges, &d->rnglists, &d->addr };
-
-	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
-		dwarf_data_close(sections[i]);
+	dwarf_data_close(&d->str);
+	dwarf_data_close(&d->line_str);
 	free(d->units);
 	arena_done(&d->arena);
 	free(d);

@@ -26,23 +26,16 @@ struct batch *batch_new(const struct dwarf *d, uint32_t index, bool columns)
 	return b;
 }
 
-void batch_free(struct batch *b)
+void batch_end(struct batch *b)
 {
-	struct unit_work *w;
+	struct unit_work *w = b->work;
 
-	if (!b)
-		return;
-	w = b->work;
-	dwarf_reader_free(b->reader);
-	intern_done(&b->in);
+	b->work = NULL;
+	dwarf_reader_free(TAKE(b->reader));
 	quad_map_done(&b->known);
 	quad_map_done(&b->known_files);
-	free(b->pieces);
-	free(b->entries);
-	buf_done(&b->rows);
-	for (size_t i = 0; i < b->n_skipped && i < SKIPPED_MAX; i++)
-		free(b->skipped[i].reason);
-	free(b->skipped);
+	if (!w)
+		return;
 	free(w->file_ids);
 	id_map_done(&w->refs);
 	free(w->names);
@@ -53,6 +46,20 @@ void batch_free(struct batch *b)
 	free(w->heap);
 	buf_done(&w->path);
 	free(w);
+}
+
+void batch_free(struct batch *b)
+{
+	if (!b)
+		return;
+	batch_end(b);
+	intern_done(&b->in);
+	free(b->pieces);
+	free(b->entries);
+	buf_done(&b->rows);
+	for (size_t i = 0; i < b->n_skipped && i < SKIPPED_MAX; i++)
+		free(b->skipped[i].reason);
+	free(b->skipped);
 	free(b);
 }
 

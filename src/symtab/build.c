@@ -189,6 +189,8 @@ static int write_blocks(struct build *b, struct err *err)
 	uint32_t last_piece = UINT32_MAX;
 	uint64_t again = 0;
 
+	mem_freep(&b->spans);
+	mem_freep(&b->symbol_spans);
 	b->blocks = block_writer_new(in, &b->block_bytes, !b->o->no_columns);
 	for (size_t i = 0; i < n; i++) {
 		const struct shown *what = &b->shown[seen[i].what];
@@ -401,6 +403,10 @@ static int build(struct build *b, struct buf *out, struct symtab_stats *stats, s
 	}
 	if (r < 0)
 		return -1;
+	/* From here on other things take as much memory. */
+	for (unsigned k = 0; k < b->n_batches; k++)
+		batch_end(b->batches[k]);
+	dwarf_close_code(b->dwarf);
 	if (err_if_cancelled(b->o->cancel, err) < 0 ||
 	    symbols_read(&b->symbols, b->img, b->code, b->n_code, &b->symbols_err, err) < 0)
 		return -1;
