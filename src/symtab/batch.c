@@ -11,6 +11,7 @@
 #include "base/sort.h"
 
 #define SKIPPED_MAX 1000u
+#define NAMES_AHEAD 32u /* what is known of these is fetched while their keys are read */
 
 struct batch *batch_new(const struct dwarf *d, uint32_t index, bool columns)
 {
@@ -193,28 +194,45 @@ static int note_damage(struct batch *b, const struct err *why, struct err *err)
 	return 0;
 }
 
-/* Most are the same functions of headers that the units before had. */
-static int name_look_up(struct batch *b, struct name_ref *n, struct err *err)
-{
+/* A name whose key is at hand. */
+struct name_keyed {
 	struct dwarf_name_key key;
+	struct quad quad;
+	bool is_simple;
+};
+
+static void name_key(struct batch *b, const struct name_ref *n, struct name_keyed *ret)
+{
+	struct dwarf_name_key *key = &ret->key;
+
+	ret->is_simple = dwarf_reader_name_key(b->reader, n->die, n->in_alt, key);
+	if (!ret->is_simple)
+		return;
+	ret->quad = (struct quad){ { key->name, key->linkage,
+				     key->decl_file ? batch_file(b, key->decl_file) : 0, key->decl_line } };
+	quad_map_soon(&b->known, ret->quad);
+}
+
+/* Half of them are the same functions of headers that the units before had. */
+static int name_look_up(struct batch *b, struct name_ref *n, const struct name_keyed *k, struct err *err)
+{
 	struct dwarf_name name;
 	struct err why = { 0 };
-	uint32_t file, *known;
+	uint32_t *known;
 
-	if (!dwarf_reader_name_key(b->reader, n->die, n->in_alt, &key)) {
+	if (!k->is_simple) {
 		if (dwarf_reader_name(b->reader, n->die, n->in_alt, &name, &why) < 0 &&
 		    note_damage(b, &why, err) < 0)
 			return -1;
 		n->function = function_id(b, &name, name.decl_file ? batch_file(b, name.decl_file) : 0);
 		return 0;
 	}
-	file = key.decl_file ? batch_file(b, key.decl_file) : 0;
-	known = quad_map_at(&b->known, (struct quad){ { key.name, key.linkage, file, key.decl_line } });
+	known = quad_map_at(&b->known, k->quad);
 	if (!*known) {
-		if (dwarf_reader_name_of_key(b->reader, &key, &name, &why) < 0 &&
+		if (dwarf_reader_name_of_key(b->reader, &k->key, &name, &why) < 0 &&
 		    note_damage(b, &why, err) < 0)
 			return -1;
-		*known = function_id(b, &name, file) + 1;
+		*known = function_id(b, &name, k->quad.v[2]) + 1;
 	}
 	n->function = *known - 1;
 	return 0;
@@ -223,10 +241,16 @@ static int name_look_up(struct batch *b, struct name_ref *n, struct err *err)
 static int names_look_up(struct batch *b, struct err *err)
 {
 	struct unit_work *w = b->work;
+	struct name_keyed keyed[NAMES_AHEAD];
 
-	for (size_t i = 0; i < w->n_names; i++)
-		if (name_look_up(b, &w->names[i], err) < 0)
-			return -1;
+	for (size_t i = 0, n; i < w->n_names; i += n) {
+		n = MIN(w->n_names - i, (size_t)NAMES_AHEAD);
+		for (size_t k = 0; k < n; k++)
+			name_key(b, &w->names[i + k], &keyed[k]);
+		for (size_t k = 0; k < n; k++)
+			if (name_look_up(b, &w->names[i + k], &keyed[k], err) < 0)
+				return -1;
+	}
 	for (size_t i = w->first_piece; i < b->n_pieces; i++)
 		if (b->pieces[i].function)
 			b->pieces[i].function = w->names[b->pieces[i].function - 1].function;

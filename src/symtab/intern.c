@@ -2,9 +2,8 @@
 /*
  * Strings, files and functions, each kept once.
  *
- * Most strings come again and again from the same place in .debug_str: so a string that stays where it is is
- * first looked for by its address. Hashes are seeded by what nobody who makes the input can know; ids follow
- * the order in which things came, so what comes out does not depend on the seed.
+ * Hashes are seeded by what nobody who makes the input can know; ids follow the order in which things came,
+ * so what comes out does not depend on the seed.
  */
 #include "symtab/internal.h"
 
@@ -103,6 +102,12 @@ static void quad_map_grow(struct quad_map *m)
 	free(old.slots);
 }
 
+void quad_map_soon(const struct quad_map *m, struct quad key)
+{
+	if (m->n_slots)
+		__builtin_prefetch(&m->slots[quad_slot(m, &key)]);
+}
+
 uint32_t *quad_map_at(struct quad_map *m, struct quad key)
 {
 	struct quad_slot *s;
@@ -150,7 +155,6 @@ void intern_done(struct intern *in)
 	free(in->functions);
 	free(in->string_slots.list);
 	free(in->function_slots.list);
-	id_map_done(&in->by_place);
 	id_map_done(&in->by_files);
 	*in = (struct intern){ 0 };
 }
@@ -180,12 +184,16 @@ static size_t slot_of(struct id_slots *s, size_t n, uint32_t hash)
 	return hash & (s->n_slots - 1);
 }
 
-static uint32_t string_find(struct intern *in, struct str s, bool stays)
+uint32_t intern_str(struct intern *in, struct str s, bool stays)
 {
 	struct id_slots *slots = &in->string_slots;
-	uint32_t hash = (uint32_t)hash64(s.p, s.size, in->seed);
-	size_t at = slot_of(slots, in->n_strings, hash);
+	uint32_t hash;
+	size_t at;
 
+	if (!s.size)
+		return 0;
+	hash = (uint32_t)hash64(s.p, s.size, in->seed);
+	at = slot_of(slots, in->n_strings, hash);
 	for (; slots->list[at].id; at = (at + 1) & (slots->n_slots - 1))
 		if (slots->list[at].hash == hash && str_eq(in->strings[slots->list[at].id], s))
 			return slots->list[at].id;
@@ -193,22 +201,6 @@ static uint32_t string_find(struct intern *in, struct str s, bool stays)
 	in->strings[in->n_strings] = stays ? s : arena_str(&in->arena, s);
 	slots->list[at] = (struct id_slot){ hash, (uint32_t)in->n_strings };
 	return (uint32_t)in->n_strings++;
-}
-
-uint32_t intern_str(struct intern *in, struct str s, bool stays)
-{
-	uint32_t id, *at;
-
-	if (!s.size)
-		return 0;
-	if (!stays)
-		return string_find(in, s, false);
-	at = id_map_at(&in->by_place, (uint64_t)(uintptr_t)s.p);
-	if (*at && in->strings[*at].size == s.size)
-		return *at;
-	id = string_find(in, s, true);
-	*at = id;
-	return id;
 }
 
 uint32_t intern_file(struct intern *in, uint32_t dir, uint32_t name)

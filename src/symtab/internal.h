@@ -58,6 +58,8 @@ struct quad_map {
 	uint64_t seed;
 };
 uint32_t *quad_map_at(struct quad_map *m, struct quad key);
+/* The key will be asked for soon: maps are larger than caches. */
+void quad_map_soon(const struct quad_map *m, struct quad key);
 void quad_map_done(struct quad_map *m);
 
 struct file_id {
@@ -85,7 +87,7 @@ struct intern {
 	struct file_id *files;
 	struct function_id *functions;
 	size_t n_strings, room_strings, n_files, room_files, n_functions, room_functions;
-	struct id_map by_place, by_files; /* of strings that stay where they are; of two numbers */
+	struct id_map by_files; /* of two numbers */
 	struct id_slots string_slots, function_slots;
 };
 void intern_init(struct intern *in);
