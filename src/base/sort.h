@@ -17,7 +17,7 @@ struct sort_key {
 /* By rising keys; those of one key stay in the order in which they came. Takes memory for as many again. */
 void sort_keys(struct sort_key *list, size_t n);
 
-#define SORT_FEW 32u
+#define SORT_FEW 64u
 /* @compare is as qsort() has it, and tells all elements apart or does not care. Few are sorted where this
  * stands, by insertion: nothing is called, and what is sorted already is looked at once. */
 #define SORT(list, n, compare)                                                                        \

@@ -122,7 +122,7 @@ enum dwarf_kind {
 	DWARF_KIND_FUNCTION,
 	DWARF_KIND_INLINED,
 	DWARF_KIND_SCOPE, /* namespaces, and types that functions are declared in */
-	DWARF_KIND_TYPE,  /* no code within */
+	DWARF_KIND_TYPE,  /* types, call sites: no code within */
 };
 
 /* Instructions of a program: what to do with the next attribute. Those from DWARF_OP_SKIP on pass over op -
@@ -188,6 +188,9 @@ struct dwarf_decl {
 	uint8_t kind;
 	uint8_t passes; /* the program does nothing but pass over so many bytes; 0: it does more, or nothing
 			 */
+	uint8_t jump;   /* + 1: where the 4 bytes are that say where to go on when what is in it is of no
+			 * interest, which is known from here: types, and in C scopes and functions without
+			 * code; 0: that is for the program to find */
 };
 
 struct dwarf_table {
@@ -219,6 +222,8 @@ enum {
 	DW_TAG_subprogram = 0x2e,
 	DW_TAG_interface = 0x38,
 	DW_TAG_namespace = 0x39,
+	DW_TAG_call_site = 0x48,
+	DW_TAG_GNU_call_site = 0x4109,
 };
 enum {
 	DW_AT_sibling = 0x01,
@@ -341,6 +346,7 @@ struct dwarf_reader {
 	size_t n_nodes, room_nodes;
 	struct dwarf_span *spans;
 	size_t n_spans, room_spans;
+	const struct dwarf_section_place *code; /* of the last span: most are in the same */
 	struct dwarf_scope *scopes;
 	size_t n_scopes, room_scopes;
 	struct dwarf_frame *stack;

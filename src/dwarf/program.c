@@ -27,6 +27,7 @@ static const uint8_t kinds[] = {
 	[DW_TAG_namespace] = DWARF_KIND_SCOPE,
 	[0x01] = DWARF_KIND_TYPE, /* array */
 	[0x15] = DWARF_KIND_TYPE, /* subroutine type */
+	[DW_TAG_call_site] = DWARF_KIND_TYPE,
 };
 
 bool dwarf_form_plan(uint64_t form, const struct dwarf_format *f, uint8_t *ret_read, uint8_t *ret_is)
@@ -293,12 +294,15 @@ static int compile_decl(struct dwarf_table *t, const struct skips *skips, const 
 	struct writer w = { 0 };
 	uint64_t tag = leb_u(&p, end);
 	struct dwarf_decl decl = { .code = code, .program = (uint32_t)t->programs.size };
-	unsigned n = 0;
+	unsigned n = 0, jump = 0;
+	bool has_code = false;
 	uint8_t slot;
 
 	decl.tag = (uint16_t)MIN(tag, (uint64_t)UINT16_MAX);
 	decl.children = *p++;
-	decl.kind = decl.tag < sizeof(kinds) ? kinds[decl.tag] : DWARF_KIND_OTHER;
+	decl.kind = decl.tag < sizeof(kinds)           ? kinds[decl.tag]
+		    : decl.tag == DW_TAG_GNU_call_site ? DWARF_KIND_TYPE
+						       : DWARF_KIND_OTHER;
 	decl.spec = (uint32_t)(p - start);
 	for (;;) {
 		uint64_t attr = leb_u(&p, end), form = leb_u(&p, end);
@@ -319,6 +323,10 @@ static int compile_decl(struct dwarf_table *t, const struct skips *skips, const 
 			w.skip += skips->size[form];
 			continue;
 		}
+		has_code |= slot == DWARF_SLOT_LOW || slot == DWARF_SLOT_RANGES;
+		if (slot == DWARF_SLOT_SIBLING && form == FORM_REF4 && t->programs.size == decl.program &&
+		    w.skip < UINT8_MAX)
+			jump = w.skip + 1;
 		w.p = buf_reserve(&t->programs, ROOM);
 		if (w.skip > SKIP_MAX)
 			flush(&w);
@@ -332,6 +340,8 @@ static int compile_decl(struct dwarf_table *t, const struct skips *skips, const 
 	/* Nothing but a number of bytes. */
 	if (t->programs.size == decl.program && w.skip <= UINT8_MAX)
 		decl.passes = (uint8_t)w.skip;
+	if (decl.children && !has_code)
+		decl.jump = (uint8_t)jump;
 	w.p = buf_reserve(&t->programs, ROOM);
 	emit(&w, DWARF_OP_END);
 	t->programs.size = (size_t)(w.p - t->programs.p);

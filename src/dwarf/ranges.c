@@ -21,14 +21,13 @@ int dwarf_reader_spend(struct dwarf_reader *r, uint64_t n, struct err *err)
 
 int dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_t node, struct err *err)
 {
-	uint64_t end;
-
 	if (hi <= lo)
 		return 0;
-	end = dwarf_code_end(r->d, lo);
-	if (!end)
+	if (!r->code || lo - r->code->base >= r->code->size)
+		r->code = dwarf_place_at(r->d->code, r->d->n_code, lo);
+	if (!r->code)
 		return 0;
-	hi = MIN(hi, end);
+	hi = MIN(hi, r->code->base + r->code->size);
 	/* Neighbours in a list are one. */
 	if (r->n_spans && r->spans[r->n_spans - 1].node == node && r->spans[r->n_spans - 1].hi == lo) {
 		r->spans[r->n_spans - 1].hi = hi;
