@@ -11,6 +11,9 @@
 #include "cmd/profile.h"
 #include "cmd/symbolize.h"
 
+#define AHEAD    8u       /* answers lie anywhere in memory: those that come next are fetched meanwhile */
+#define OUT_SIZE KIB(128) /* is written at once */
+
 struct answers {
 	struct settings *s;
 	const struct symbolize_style *style;
@@ -73,6 +76,16 @@ static int answer_one(struct answers *a, struct question *q, struct err *err)
 	return 0;
 }
 
+static int flush(struct answers *a, struct err *err)
+{
+	int r = 0;
+
+	if (a->out.size)
+		r = fd_write(STDOUT_FILENO, a->out.p, a->out.size, err);
+	a->out.size = 0;
+	return r;
+}
+
 /* What was asked is answered in the order of addresses, which is several times faster, and told in the order
  * of asking. */
 static int answer_all(struct answers *a, bool list, struct err *err)
@@ -83,12 +96,19 @@ static int answer_all(struct answers *a, bool list, struct err *err)
 	for (size_t i = 0; i < a->n_questions; i++)
 		order[i] = (struct sort_key){ a->questions[i].addr, i };
 	sort_keys(order, a->n_questions);
-	for (size_t i = 0; i < a->n_questions; i++)
+	for (size_t i = 0; i < a->n_questions; i++) {
+		__builtin_prefetch(&a->questions[order[MIN(i + AHEAD, a->n_questions - 1)].at]);
 		if (answer_one(a, &a->questions[order[i].at], err) < 0)
 			return -1;
+	}
 	for (size_t i = 0; i < a->n_questions; i++) {
 		const struct question *q = &a->questions[i];
+		const uint8_t *soon = a->sorted.p + a->questions[MIN(i + AHEAD, a->n_questions - 1)].off;
 
+		__builtin_prefetch(soon);
+		__builtin_prefetch(soon + 64);
+		if (a->out.size >= OUT_SIZE && flush(a, err) < 0)
+			return -1;
 		if (list)
 			buf_add_char(&a->out, i ? ',' : '[');
 		buf_add(&a->out, a->sorted.p + q->off, q->size - list); /* without its newline */
@@ -110,16 +130,6 @@ struct symbols_options symbols_options_of(struct settings *s)
 					 .local_only = s->find.here,
 					 .alt = s->symbols.alt,
 					 .threads = s->symbols.threads };
-}
-
-static int flush(struct answers *a, struct err *err)
-{
-	int r = 0;
-
-	if (a->out.size)
-		r = fd_write(STDOUT_FILENO, a->out.p, a->out.size, err);
-	a->out.size = 0;
-	return r;
 }
 
 static int answer_arguments(struct answers *a, struct err *err)
