@@ -36,7 +36,7 @@ struct machine {
 	struct dwarf_reader *r;
 	uint64_t addr, base;
 	uint32_t file, line;
-	uint32_t column;
+	uint16_t column; /* at most what it has room for */
 	unsigned op_index;
 	size_t first; /* row of the sequence */
 	bool live, open;
@@ -109,10 +109,9 @@ static void row(struct machine *m)
 		if (!m->live)
 			return;
 	}
-	one = (struct dwarf_row){ .off = (uint32_t)(m->addr - m->base),
-				  .line = m->line,
-				  .file = m->file,
-				  .column = (uint16_t)MIN(m->column, (uint32_t)UINT16_MAX) };
+	one = (struct dwarf_row){
+		.off = (uint32_t)(m->addr - m->base), .line = m->line, .file = m->file, .column = m->column
+	};
 	if (r->n_rows > m->first) {
 		last = &r->rows[r->n_rows - 1];
 		if (one.off < last->off) {
@@ -219,7 +218,8 @@ static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const st
 	struct dwarf_row *last = NULL;
 	struct dwarf_row one;
 	uint64_t addr, off;
-	uint32_t line, file, column;
+	uint32_t line, file;
+	uint16_t column;
 
 	start(m);
 	/* An opcode over opcode_base divides by line_range. */
@@ -239,6 +239,13 @@ static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const st
 				return err_set(err, ERR_INVALID, "line_range is 0");
 			addr += plain ? ops[op] * min_length : advance_ops(m, h, ops[op]);
 			line += (uint32_t)lines[op];
+		} else if (op == DW_LNS_set_column) {
+			/* This and the next are most of all: a branch of their own is foreseen, the switch is
+			 * not. */
+			column = (uint16_t)MIN(leb_u(&p, end), (uint64_t)UINT16_MAX);
+			continue;
+		} else if (op == DW_LNS_negate_stmt) {
+			continue;
 		} else {
 			switch (op) {
 			case 0:
@@ -260,10 +267,6 @@ static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const st
 			case DW_LNS_set_file:
 				file = (uint32_t)MIN(leb_u(&p, end), (uint64_t)UINT32_MAX);
 				continue;
-			case DW_LNS_set_column:
-				column = (uint32_t)MIN(leb_u(&p, end), (uint64_t)UINT32_MAX);
-				continue;
-			case DW_LNS_negate_stmt:
 			case DW_LNS_set_basic_block:
 			case DW_LNS_set_prologue_end:
 			case DW_LNS_set_epilogue_begin:
@@ -285,10 +288,9 @@ static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const st
 			}
 		}
 		off = addr - m->base;
-		one = (struct dwarf_row){ .off = (uint32_t)off,
-					  .line = line,
-					  .file = file,
-					  .column = (uint16_t)MIN(column, (uint32_t)UINT16_MAX) };
+		one = (struct dwarf_row){
+			.off = (uint32_t)off, .line = line, .file = file, .column = column
+		};
 		if (last && off > last->off && off <= UINT32_MAX) {
 			if (says_same(last, &one))
 				continue;

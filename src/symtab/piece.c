@@ -63,31 +63,34 @@ static uint32_t node_entry(struct sweep *s, uint32_t node)
 	return w->nodes[node].entry;
 }
 
-/* The entry for rows of a call in a file. *ret_new: it has just been added. */
-static uint32_t row_entry(struct sweep *s, uint32_t node, const struct entry *row, bool *ret_new)
+/* The entry for rows of a call in a file, @file from @row on. *ret_new: it has just been added. */
+static uint32_t row_entry(struct sweep *s, uint32_t node, uint32_t file, const struct row_place *row,
+			  bool *ret_new)
 {
-	uint32_t before = s->b->pieces[s->piece].n_entries, i = node_entry(s, node), k;
-	struct entry_state *states = s->b->work->entries;
+	struct unit_work *w = s->b->work;
+	uint32_t before = s->b->pieces[s->piece].n_entries, k;
+	uint32_t i = w->nodes[node].stamp == w->stamp ? w->nodes[node].entry : node_entry(s, node);
+	struct entry_state *states = w->entries;
 	struct entry *e = entry_at(s, i);
 	unsigned tries = 0;
 
 	*ret_new = i >= before;
 	if (e->passive == 1) {
 		e->passive = *ret_new ? 0 : PASSIVE_USED;
-		e->file = row->file;
+		e->file = file;
 		e->line = states[i].last = row->line;
-		e->column = row->column;
+		e->column = (uint16_t)row->column;
 		return i;
 	}
-	if (e->file == row->file)
+	if (e->file == file)
 		return i;
 	for (k = states[i].next; k && tries < CHAIN_MAX; k = states[k].next, tries++)
-		if (entry_at(s, k)->file == row->file)
+		if (entry_at(s, k)->file == file)
 			return k;
 	k = entry_add(s, &(struct entry){ .parent = i,
-					  .file = row->file,
+					  .file = file,
 					  .line = row->line,
-					  .column = row->column,
+					  .column = (uint16_t)row->column,
 					  .other_file = 1 });
 	states = s->b->work->entries; /* it may have moved */
 	states[k].next = states[i].next;
@@ -157,20 +160,18 @@ static uint32_t parent_of(struct sweep *s, uint32_t i)
 
 void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint16_t column)
 {
-	struct entry r = { .line = line, .column = s->b->columns ? column : 0 };
-	struct row_place to = { .line = line, .column = r.column };
+	struct row_place to = { .line = line, .column = s->b->columns ? column : 0 };
 	bool is_new = false, first = !s->any, same = !first && node == s->node && file == s->file;
-	uint32_t *last;
+	uint32_t *last, parent = 0;
 
-	if (same && line == s->line && r.column == s->column)
+	if (same && line == s->line && to.column == s->column)
 		return;
-	r.file = file;
 	s->node = node;
 	s->file = file;
 	s->line = line;
-	s->column = r.column;
+	s->column = (uint16_t)to.column;
 	s->any = true;
-	to.entry = same ? s->rows.st.at.entry : row_entry(s, node, &r, &is_new);
+	to.entry = same ? s->rows.st.at.entry : row_entry(s, node, file, &to, &is_new);
 	if (first) {
 		struct entry *e = entry_at(s, 0);
 
@@ -182,7 +183,9 @@ void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uin
 		}
 	}
 	last = &s->b->work->entries[to.entry].last;
-	row_write(&s->rows, addr, &to, is_new, *last, parent_of(s, s->rows.st.at.entry));
+	if (!same && !is_new)
+		parent = parent_of(s, s->rows.st.at.entry);
+	row_write(&s->rows, addr, &to, is_new, *last, parent);
 	*last = line;
 	s->b->n_rows++;
 }
