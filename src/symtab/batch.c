@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include "base/sort.h"
 
-#define SKIPPED_MAX 1000u
-#define NAMES_AHEAD 32u /* what is known of these is fetched while their keys are read */
+#define SKIPPED_MAX   1000u
+#define NAMES_AT_ONCE 32u
 
 struct batch *batch_new(const struct dwarf *d, uint32_t index, bool columns)
 {
@@ -170,7 +170,7 @@ uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt)
 	return *at;
 }
 
-static uint32_t function_id(struct batch *b, const struct dwarf_name *name, uint32_t file)
+static struct function_id function_of(struct batch *b, const struct dwarf_name *name, uint32_t file)
 {
 	struct function_id f = { .file = file, .line = name->decl_line };
 
@@ -180,7 +180,7 @@ static uint32_t function_id(struct batch *b, const struct dwarf_name *name, uint
 	f.linkage = intern_str(&b->in, name->linkage, name->linkage_stable);
 	if (f.linkage == f.name)
 		f.linkage = 0;
-	return intern_function(&b->in, &f);
+	return f;
 }
 
 /* Damage is listed; -1: something else. */
@@ -194,63 +194,105 @@ static int note_damage(struct batch *b, const struct err *why, struct err *err)
 	return 0;
 }
 
-/* A name whose key is at hand. */
-struct name_keyed {
+/*
+ * A name on its way. Each look-up ends at a slot of a map that is larger than the caches; so many names take
+ * each step together, and the slots of the next step are fetched meanwhile.
+ */
+struct name_step {
 	struct dwarf_name_key key;
 	struct quad quad;
-	bool is_simple;
+	uint32_t *known; /* function + 1, of a name that has a key; it is set when the one that is_new is done
+			  */
+	bool is_new;
+	struct dwarf_name name;
+	struct function_id function;
 };
 
-static void name_key(struct batch *b, const struct name_ref *n, struct name_keyed *ret)
+static void name_key(struct batch *b, const struct name_ref *n, struct name_step *s)
 {
-	struct dwarf_name_key *key = &ret->key;
+	struct dwarf_name_key *key = &s->key;
 
-	ret->is_simple = dwarf_reader_name_key(b->reader, n->die, n->in_alt, key);
-	if (!ret->is_simple)
+	*s = (struct name_step){ .is_new = true };
+	if (!dwarf_reader_name_key(b->reader, n->die, n->in_alt, key))
 		return;
-	ret->quad = (struct quad){ { key->name, key->linkage,
-				     key->decl_file ? batch_file(b, key->decl_file) : 0, key->decl_line } };
-	quad_map_soon(&b->known, ret->quad);
+	s->is_new = false;
+	s->quad = (struct quad){ { key->name, key->linkage,
+				   key->decl_file ? batch_file(b, key->decl_file) : 0, key->decl_line } };
+	quad_map_soon(&b->known, &s->quad);
 }
 
 /* Half of them are the same functions of headers that the units before had. */
-static int name_look_up(struct batch *b, struct name_ref *n, const struct name_keyed *k, struct err *err)
+static int name_find(struct batch *b, struct name_step *s, struct err *err)
 {
-	struct dwarf_name name;
 	struct err why = { 0 };
-	uint32_t *known;
 
-	if (!k->is_simple) {
-		if (dwarf_reader_name(b->reader, n->die, n->in_alt, &name, &why) < 0 &&
-		    note_damage(b, &why, err) < 0)
-			return -1;
-		n->function = function_id(b, &name, name.decl_file ? batch_file(b, name.decl_file) : 0);
+	if (s->is_new)
 		return 0;
-	}
-	known = quad_map_at(&b->known, k->quad);
-	if (!*known) {
-		if (dwarf_reader_name_of_key(b->reader, &k->key, &name, &why) < 0 &&
+	s->known = quad_map_at(&b->known, s->quad);
+	if (*s->known)
+		return 0;
+	*s->known = UINT32_MAX;
+	s->is_new = true;
+	if (dwarf_reader_name_of_key(b->reader, &s->key, &s->name, &why) < 0 && note_damage(b, &why, err) < 0)
+		return -1;
+	intern_str_soon(&b->in, s->name.name);
+	return 0;
+}
+
+static int name_intern(struct batch *b, const struct name_ref *n, struct name_step *s, struct err *err)
+{
+	struct err why = { 0 };
+	uint32_t file = s->quad.v[2];
+
+	if (!s->is_new)
+		return 0;
+	if (!s->known) {
+		if (dwarf_reader_name(b->reader, n->die, n->in_alt, &s->name, &why) < 0 &&
 		    note_damage(b, &why, err) < 0)
 			return -1;
-		*known = function_id(b, &name, k->quad.v[2]) + 1;
+		file = s->name.decl_file ? batch_file(b, s->name.decl_file) : 0;
 	}
-	n->function = *known - 1;
+	s->function = function_of(b, &s->name, file);
+	intern_function_soon(&b->in, &s->function);
+	return 0;
+}
+
+static void name_done(struct batch *b, struct name_ref *n, const struct name_step *s)
+{
+	if (!s->is_new) {
+		n->function = *s->known - 1;
+		return;
+	}
+	n->function = intern_function(&b->in, &s->function);
+	if (s->known)
+		*s->known = n->function + 1;
+}
+
+static int names_step(struct batch *b, struct name_ref *list, size_t n, struct err *err)
+{
+	struct name_step steps[NAMES_AT_ONCE];
+
+	quad_map_room(&b->known, NAMES_AT_ONCE); /* so that places in it stay */
+	for (size_t i = 0; i < n; i++)
+		name_key(b, &list[i], &steps[i]);
+	for (size_t i = 0; i < n; i++)
+		if (name_find(b, &steps[i], err) < 0)
+			return -1;
+	for (size_t i = 0; i < n; i++)
+		if (name_intern(b, &list[i], &steps[i], err) < 0)
+			return -1;
+	for (size_t i = 0; i < n; i++)
+		name_done(b, &list[i], &steps[i]);
 	return 0;
 }
 
 static int names_look_up(struct batch *b, struct err *err)
 {
 	struct unit_work *w = b->work;
-	struct name_keyed keyed[NAMES_AHEAD];
 
-	for (size_t i = 0, n; i < w->n_names; i += n) {
-		n = MIN(w->n_names - i, (size_t)NAMES_AHEAD);
-		for (size_t k = 0; k < n; k++)
-			name_key(b, &w->names[i + k], &keyed[k]);
-		for (size_t k = 0; k < n; k++)
-			if (name_look_up(b, &w->names[i + k], &keyed[k], err) < 0)
-				return -1;
-	}
+	for (size_t i = 0; i < w->n_names; i += NAMES_AT_ONCE)
+		if (names_step(b, w->names + i, MIN(w->n_names - i, (size_t)NAMES_AT_ONCE), err) < 0)
+			return -1;
 	for (size_t i = w->first_piece; i < b->n_pieces; i++)
 		if (b->pieces[i].function)
 			b->pieces[i].function = w->names[b->pieces[i].function - 1].function;

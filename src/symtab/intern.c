@@ -102,10 +102,16 @@ static void quad_map_grow(struct quad_map *m)
 	free(old.slots);
 }
 
-void quad_map_soon(const struct quad_map *m, struct quad key)
+void quad_map_soon(const struct quad_map *m, const struct quad *key)
 {
 	if (m->n_slots)
-		__builtin_prefetch(&m->slots[quad_slot(m, &key)]);
+		__builtin_prefetch(&m->slots[quad_slot(m, key)]);
+}
+
+void quad_map_room(struct quad_map *m, size_t n)
+{
+	while (is_full(m->n + n, m->n_slots))
+		quad_map_grow(m);
 }
 
 uint32_t *quad_map_at(struct quad_map *m, struct quad key)
@@ -184,6 +190,23 @@ static size_t slot_of(struct id_slots *s, size_t n, uint32_t hash)
 	return hash & (s->n_slots - 1);
 }
 
+static void slot_soon(const struct id_slots *s, uint32_t hash)
+{
+	if (s->n_slots)
+		__builtin_prefetch(&s->list[hash & (s->n_slots - 1)]);
+}
+
+static uint32_t string_hash(const struct intern *in, struct str s)
+{
+	return (uint32_t)hash64(s.p, s.size, in->seed);
+}
+
+void intern_str_soon(const struct intern *in, struct str s)
+{
+	if (s.size)
+		slot_soon(&in->string_slots, string_hash(in, s));
+}
+
 uint32_t intern_str(struct intern *in, struct str s, bool stays)
 {
 	struct id_slots *slots = &in->string_slots;
@@ -192,7 +215,7 @@ uint32_t intern_str(struct intern *in, struct str s, bool stays)
 
 	if (!s.size)
 		return 0;
-	hash = (uint32_t)hash64(s.p, s.size, in->seed);
+	hash = string_hash(in, s);
 	at = slot_of(slots, in->n_strings, hash);
 	for (; slots->list[at].id; at = (at + 1) & (slots->n_slots - 1))
 		if (slots->list[at].hash == hash && str_eq(in->strings[slots->list[at].id], s))
@@ -215,6 +238,16 @@ uint32_t intern_file(struct intern *in, uint32_t dir, uint32_t name)
 	return (uint32_t)in->n_files++;
 }
 
+static uint32_t function_hash(const struct intern *in, const struct function_id *f)
+{
+	return (uint32_t)hash64(f, sizeof(*f), in->seed);
+}
+
+void intern_function_soon(const struct intern *in, const struct function_id *f)
+{
+	slot_soon(&in->function_slots, function_hash(in, f));
+}
+
 uint32_t intern_function(struct intern *in, const struct function_id *f)
 {
 	struct id_slots *slots = &in->function_slots;
@@ -223,7 +256,7 @@ uint32_t intern_function(struct intern *in, const struct function_id *f)
 
 	if (!f->name && !f->linkage && !f->file && !f->line)
 		return 0;
-	hash = (uint32_t)hash64(f, sizeof(*f), in->seed);
+	hash = function_hash(in, f);
 	at = slot_of(slots, in->n_functions, hash);
 	for (; slots->list[at].id; at = (at + 1) & (slots->n_slots - 1))
 		if (slots->list[at].hash == hash &&

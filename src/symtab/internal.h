@@ -59,7 +59,9 @@ struct quad_map {
 };
 uint32_t *quad_map_at(struct quad_map *m, struct quad key);
 /* The key will be asked for soon: maps are larger than caches. */
-void quad_map_soon(const struct quad_map *m, struct quad key);
+void quad_map_soon(const struct quad_map *m, const struct quad *key);
+/* Places stay until @n more keys have come. */
+void quad_map_room(struct quad_map *m, size_t n);
 void quad_map_done(struct quad_map *m);
 
 struct file_id {
@@ -94,8 +96,10 @@ void intern_init(struct intern *in);
 void intern_done(struct intern *in);
 /* @stays: the bytes are there as long as the intern; else they are copied if they are new. */
 uint32_t intern_str(struct intern *in, struct str s, bool stays);
+void intern_str_soon(const struct intern *in, struct str s); /* it will be asked for */
 uint32_t intern_file(struct intern *in, uint32_t dir, uint32_t name);
 uint32_t intern_function(struct intern *in, const struct function_id *f);
+void intern_function_soon(const struct intern *in, const struct function_id *f);
 
 /* ---- batch ---- */
 
