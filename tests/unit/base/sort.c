@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Radix sort.
+ * Radix sort, and sorting of few.
  */
 #include "test.h"
 
@@ -43,10 +43,39 @@ static void keys_rise_and_equal_ones_stay_in_order(void **state)
 			check(counts[i], masks[m], 0xffffffff80000000);
 }
 
+static int by_number(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static void few_and_many_are_sorted(void **state)
+{
+	static const size_t counts[] = { 0, 1, 2, 3, SORT_FEW, SORT_FEW + 1, 1000 };
+	uint32_t list[1000];
+	uint64_t random = 1;
+
+	for (size_t k = 0; k < ARRAY_SIZE(counts); k++) {
+		size_t n = counts[k];
+		uint64_t sum = 0;
+
+		for (size_t i = 0; i < n; i++)
+			sum += list[i] = (uint32_t)(mix(&random) % 100);
+		SORT(list, n, by_number);
+		for (size_t i = 0; i < n; i++) {
+			assert_true(!i || list[i - 1] <= list[i]);
+			sum -= list[i];
+		}
+		assert_true(sum == 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_rise_and_equal_ones_stay_in_order),
+		cmocka_unit_test(few_and_many_are_sorted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
