@@ -65,6 +65,40 @@ static void units_that_share_their_abbreviations(void **state)
 	assert_answer(&a, 0x1030, "i at /src/a.c:13");
 }
 
+/* Types and call sites say where to go on behind them; one that says it wrong is gone through. */
+static void what_has_no_code_in_it_is_jumped_over(void **state)
+{
+	enum { RIGHT, BACK, INTO_ITSELF, PAST_THE_END, N_WAYS };
+	static const unsigned tags[] = { T_STRUCT, T_CALL_SITE };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(tags) * N_WAYS; i++) {
+		unsigned way = i % N_WAYS;
+		AUTO(answers_done) struct answers a;
+		uint64_t die, child;
+		uint32_t to;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		code_unit_c(&a.w, add_lines(&a));
+		die = code_die(&a.w, tags[i / N_WAYS], true, A_DECL_LINE, F_DATA1, U(1), A_SIBLING, F_REF4,
+			       U(0), 0u);
+		child = code_die(&a.w, 0x0d, false, A_NAME, F_STRING, S("member"), 0u);
+		code_up(&a.w);
+		to = (uint32_t)(way == RIGHT         ? a.w.info.size
+				: way == BACK        ? die
+				: way == INTO_ITSELF ? die + 2
+						     : 0xffffff);
+		to = htole32(to);
+		memcpy(a.w.info.p + die + 2, &to, 4);
+		if (way == RIGHT)
+			a.w.info.p[child] = 0x7f; /* no such abbreviation */
+		add_function(&a, "f", 0x1000, 0x10);
+		code_up(&a.w);
+		code_unit_end(&a.w);
+		answers_open(&a);
+		assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	}
+}
+
 /* Firmware begins at 0, where elsewhere a linker's dead code is. */
 static void code_at_address_0(void **state)
 {
@@ -353,6 +387,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(type_units_have_no_code),
 		cmocka_unit_test(units_that_share_their_abbreviations),
+		cmocka_unit_test(what_has_no_code_in_it_is_jumped_over),
 		cmocka_unit_test(code_at_address_0),
 		cmocka_unit_test(wrong_hints_of_where_units_are),
 		cmocka_unit_test(tables_with_fewer_and_more_opcodes),
