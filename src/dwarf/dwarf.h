@@ -74,7 +74,7 @@ void dwarf_close(struct dwarf *d); /* takes NULL */
 void dwarf_closep(struct dwarf **d);
 /* There are no readers any more and will be none: of the sections only those with strings are kept, which
  * names point into, and what is told of the units. */
-void dwarf_close_code(struct dwarf *d); /* takes NULL */
+void dwarf_close_code(struct dwarf *d);    /* takes NULL */
 bool dwarf_threads(const struct dwarf *d); /* readers of several threads may be used at once */
 
 /*
