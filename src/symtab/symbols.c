@@ -26,8 +26,8 @@ struct reader {
 	uint8_t origin;
 };
 
-/* Names that no person gave: mapping symbols ($a, $x.1), local labels, and what a compiler puts in front of
- * functions. */
+/* Names that no person gave: mapping symbols ($a, $x.1), local labels, what a compiler puts in front of
+ * functions, and where it or its plugin of notes was. */
 static bool is_noise(struct str name)
 {
 	if (!name.size)
@@ -35,7 +35,9 @@ static bool is_noise(struct str name)
 	if (name.p[0] == '$' && name.size > 1 && strchr("adtx", name.p[1]) &&
 	    (name.size == 2 || name.p[2] == '.' || (name.p[1] == 'x' && name.p[2] == 'r')))
 		return true;
-	return str_starts(name, STR(".L")) || str_starts(name, STR("__cfi_"));
+	return str_starts(name, STR(".L")) || str_starts(name, STR("__cfi_")) ||
+	       str_starts(name, STR(".annobin_")) || str_eq(name, STR("gcc2_compiled.")) ||
+	       str_eq(name, STR("gcc_compiled."));
 }
 
 /* Among those at one address: functions before labels, global before local, names without underscores before
@@ -103,6 +105,9 @@ static int symbol_read(struct reader *r, struct cursor *c, struct bytes names, u
 			return 0;
 		value += r->bases[section];
 	}
+	/* The first ABI of 64-bit PowerPC: f is a descriptor in .opd, .f the code. */
+	if (r->img->h.machine == EM_PPC64 && type == STT_FUNC && sym.name.size > 1 && sym.name.p[0] == '.')
+		sym.name = (struct str){ sym.name.p + 1, sym.name.size - 1 };
 	if (value - r->opd_addr < r->opd.size && r->opd.size - (value - r->opd_addr) >= 8) {
 		struct cursor d = cursor_at(r->opd, r->img->h.big, 0);
 

@@ -124,7 +124,9 @@ static void add_location(struct verifier *v, bool known, uint64_t file, uint32_t
 	free(clean);
 }
 
-static int add_function(struct verifier *v, const struct dwarf_node *n, struct err *err)
+/* *ret_decl_file: 0 where it is not said. */
+static int add_function(struct verifier *v, const struct dwarf_node *n, uint32_t *ret_decl_file,
+			struct err *err)
 {
 	struct dwarf_name name = { 0 };
 
@@ -135,6 +137,7 @@ static int add_function(struct verifier *v, const struct dwarf_node *n, struct e
 		name = (struct dwarf_name){ 0 };
 	}
 	buf_printf(&v->expected, "%s" STR_FMT, v->expected.size ? " in " : "", STR_ARG(name.name));
+	*ret_decl_file = name.decl_file;
 	return 0;
 }
 
@@ -145,7 +148,7 @@ static int expect(struct verifier *v, const struct one *f, uint64_t addr, struct
 	const struct dwarf_row *row = row_of(v, addr);
 	uint64_t file = row ? row->file : 0;
 	uint32_t line = row ? row->line : 0, column = row ? row->column : 0, at = 0;
-	bool known = row;
+	bool known = row, said = true;
 
 	v->expected.size = 0;
 	for (size_t i = 0; i < f->n_spans; i++) {
@@ -155,12 +158,17 @@ static int expect(struct verifier *v, const struct one *f, uint64_t addr, struct
 			at = MAX(at, s->node);
 	}
 	for (;; at = nodes[at].parent) {
-		if (add_function(v, &nodes[at], err) < 0)
+		uint32_t decl_file;
+
+		if (add_function(v, &nodes[at], &decl_file, err) < 0)
 			return -1;
+		if (!said && decl_file)
+			file = decl_file; /* the caller's by default */
 		add_location(v, known, file, line, column);
 		if (!at)
 			return 0;
-		if (nodes[at].has_call_file) {
+		said = nodes[at].has_call_file;
+		if (said) {
 			known = true;
 			file = nodes[at].call_file;
 		}

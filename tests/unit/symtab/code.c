@@ -67,6 +67,36 @@ static void inlined_calls_and_where_they_stand(void **state)
 	}
 }
 
+/* As GCC 3 and 4 tell calls: neither file nor line. The code that is called is of another file. */
+static void a_call_without_a_place_is_in_its_callers_file(void **state)
+{
+	static const char *const files[] = { "a.c", "b.h", NULL };
+	AUTO(answers_done) struct answers a;
+	uint64_t lines, g;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.version = 4;
+	lines = code_lines_begin(&a.w, files);
+	code_row(&a.w, 0x1000, 1, 10);
+	code_row(&a.w, 0x1010, 2, 5);
+	code_row(&a.w, 0x1020, 1, 11);
+	code_sequence_end(&a.w, 0x1100);
+	code_lines_end(&a.w);
+	code_unit_c(&a.w, lines);
+	g = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_DECL_FILE, F_DATA1, U(2),
+		     A_INLINE, F_DATA1, U(1), 0u);
+	code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_DECL_FILE, F_DATA1, U(1), A_LOW,
+		 F_ADDR, U(0x1000), A_HIGH, F_DATA4, U(0x100), 0u);
+	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, U(0x1010), A_HIGH, F_DATA4,
+		 U(0x10), 0u);
+	code_up(&a.w);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x100f, "f at /src/a.c:10");
+	assert_answer(&a, 0x1010, "g at /src/b.h:5 in f at /src/a.c:0");
+}
+
 static void a_child_over_its_parent_keeps_the_deepest(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -422,6 +452,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_version_target_and_offset_size),
 		cmocka_unit_test(inlined_calls_and_where_they_stand),
+		cmocka_unit_test(a_call_without_a_place_is_in_its_callers_file),
 		cmocka_unit_test(a_child_over_its_parent_keeps_the_deepest),
 		cmocka_unit_test(an_inlined_call_of_no_size_is_none),
 		cmocka_unit_test(ranges_of_version_4),

@@ -61,6 +61,8 @@ static void noise_is_no_name(void **state)
 	code_symbol(&a.w, "$a", STT_NOTYPE, STB_LOCAL, 0x1004, 0);
 	code_symbol(&a.w, "$t.1", STT_NOTYPE, STB_LOCAL, 0x1040, 0);
 	code_symbol(&a.w, ".Ltmp", STT_NOTYPE, STB_LOCAL, 0x1044, 0);
+	code_symbol(&a.w, ".annobin_x.c.hot", STT_NOTYPE, STB_LOCAL, 0x1050, 0);
+	code_symbol(&a.w, "gcc2_compiled.", STT_NOTYPE, STB_LOCAL, 0x1054, 0);
 	code_symbol(&a.w, "data", STT_OBJECT, STB_GLOBAL, 0x1048, 8);
 	code_symbol(&a.w, "file.c", STT_FILE, STB_LOCAL, 0x1050, 0);
 	answers_open(&a);
@@ -68,6 +70,25 @@ static void noise_is_no_name(void **state)
 	assert_answer(&a, 0x100f, "f");
 	assert_answer(&a, 0x1044, "-");
 	assert_answer(&a, 0x1048, "-");
+	assert_answer(&a, 0x1058, "-");
+}
+
+/* What its first ABI puts in front of a function's code: f itself is a descriptor, elsewhere. */
+static void the_dot_of_powerpc_is_not_of_the_name(void **state)
+{
+	static const struct {
+		enum elf_writer_target target;
+		const char *want;
+	} machines[] = { { ELF_WRITER_PPC64LE, "f" }, { ELF_WRITER_X86_64, ".f" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(machines); i++) {
+		AUTO(answers_done) struct answers a;
+
+		answers_init(&a, machines[i].target, ET_DYN);
+		code_symbol(&a.w, ".f", STT_FUNC, STB_GLOBAL, 0x1000, 0x10);
+		answers_open(&a);
+		assert_answer(&a, 0x1000, machines[i].want);
+	}
 }
 
 /* Sections of a relocatable file all begin at 0: they are laid out one behind the other. */
@@ -112,6 +133,7 @@ int main(void)
 		cmocka_unit_test(a_size_counts_more_than_a_shorter_name),
 		cmocka_unit_test(of_aliases_the_best_is_taken),
 		cmocka_unit_test(noise_is_no_name),
+		cmocka_unit_test(the_dot_of_powerpc_is_not_of_the_name),
 		cmocka_unit_test(sections_of_a_relocatable_file_have_places_of_their_own),
 		cmocka_unit_test(a_file_without_anything_is_an_outcome),
 	};
