@@ -45,6 +45,13 @@ static const struct kind {
 	{ EM_LOONGARCH, 1, 4, SET }, /* R_LARCH_32 */
 	{ EM_LOONGARCH, 2, 8, SET }, /* R_LARCH_64 */
 	{ EM_MIPS, 2, 4, SET },      /* R_MIPS_32 */
+	{ EM_MIPS, 18, 8, SET },     /* R_MIPS_64 */
+	{ EM_SPARC, 3, 4, SET },     /* R_SPARC_32 */
+	{ EM_SPARC, 23, 4, SET },    /* R_SPARC_UA32 */
+	{ EM_SPARCV9, 3, 4, SET },   /* the same two */
+	{ EM_SPARCV9, 23, 4, SET },
+	{ EM_SPARCV9, 32, 8, SET },  /* R_SPARC_64 */
+	{ EM_SPARCV9, 54, 8, SET },  /* R_SPARC_UA64 */
 };
 
 struct job {
@@ -62,6 +69,31 @@ static const struct kind *kind_find(uint16_t machine, uint32_t type)
 		if (kinds[i].machine == machine && kinds[i].type == type)
 			return &kinds[i];
 	return NULL;
+}
+
+static bool machine_known(uint16_t machine)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (kinds[i].machine == machine)
+			return true;
+	return false;
+}
+
+/* What an entry is of, and its kind. */
+static void info_split(const struct elf_image *img, uint64_t info, uint32_t *ret_symbol, uint32_t *ret_type)
+{
+	if (!img->h.is64) {
+		*ret_symbol = (uint32_t)(info >> 8);
+		*ret_type = info & 0xff;
+	} else if (img->h.machine == EM_MIPS) {
+		/* Three kinds in bytes of their own, the first one last; the symbol is in front of them in
+		 * either byte order. */
+		*ret_symbol = (uint32_t)(img->h.big ? info >> 32 : info);
+		*ret_type = (uint32_t)(img->h.big ? info & 0xff : info >> 56);
+	} else {
+		*ret_symbol = (uint32_t)(info >> 32);
+		*ret_type = (uint32_t)info;
+	}
 }
 
 static uint64_t symbol_value(const struct job *j, uint32_t index)
@@ -122,13 +154,16 @@ static void apply(const struct job *j, struct cursor *c)
 	uint64_t off = cursor_uint(c, is64 ? 8 : 4);
 	uint64_t info = cursor_uint(c, is64 ? 8 : 4);
 	uint64_t addend = j->rela ? cursor_uint(c, is64 ? 8 : 4) : 0;
-	const struct kind *k = kind_find(j->img->h.machine, is64 ? (uint32_t)info : (uint32_t)(info & 0xff));
+	const struct kind *k;
+	uint32_t symbol, type;
 	uint64_t v, there;
 
+	info_split(j->img, info, &symbol, &type);
+	k = kind_find(j->img->h.machine, type);
 	if (!k || off > j->size || k->size > j->size - off)
 		return;
 	there = get(j->p + off, k->size, big);
-	v = symbol_value(j, (uint32_t)(is64 ? info >> 32 : info >> 8)) + addend;
+	v = symbol_value(j, symbol) + addend;
 	if (k->op == SET_LEB || k->op == SUB_LEB) {
 		apply_leb(j, off, k->op == SUB_LEB ? -v : v, k->op == SUB_LEB);
 		return;
@@ -189,6 +224,10 @@ int dwarf_relocate_at(const struct elf_image *img, const struct elf_section *sec
 
 		if ((rel->type != SHT_RELA && rel->type != SHT_REL) || rel->info != sec->index)
 			continue;
+		/* As they are such sections name wrong files and functions. */
+		if (!machine_known(img->h.machine))
+			return err_set(err, ERR_INVALID, "relocations of machine %u are not known",
+				       img->h.machine);
 		/* Without symbols the addends are all there is, and for section symbols all that is needed.
 		 */
 		if (rel->link && rel->link < img->n_sections &&

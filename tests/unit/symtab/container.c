@@ -27,7 +27,7 @@ static void relocations_of_a_linked_file_are_not_applied_again(void **state)
 	assert_answer(&a, 0x1000, "f at /src/a.c:10");
 }
 
-static void put_reloc(struct answers *a, struct buf *b, bool rel, uint64_t off, uint32_t type,
+static void put_reloc(struct answers *a, struct buf *b, bool rel, uint64_t off, uint64_t type,
 		      uint64_t addend)
 {
 	unsigned word = elf_writer_word(&a->w.elf);
@@ -44,11 +44,21 @@ static void relocations_of_every_machine(void **state)
 		enum elf_writer_target target;
 		uint32_t address, word;
 		bool rel;
+		uint16_t machine; /* another than the target's */
+		unsigned type_at; /* in the bits of r_info */
 	} machines[] = {
-		{ ELF_WRITER_X86_64, 1, 10, false },     { ELF_WRITER_I386, 1, 1, true },
-		{ ELF_WRITER_AARCH64, 257, 258, false }, { ELF_WRITER_ARM, 2, 2, true },
-		{ ELF_WRITER_RISCV64, 2, 1, false },     { ELF_WRITER_PPC64LE, 38, 1, false },
-		{ ELF_WRITER_S390X, 22, 4, false },      { ELF_WRITER_PPC, 1, 1, false },
+		{ ELF_WRITER_X86_64, 1, 10, false },
+		{ ELF_WRITER_I386, 1, 1, true },
+		{ ELF_WRITER_AARCH64, 257, 258, false },
+		{ ELF_WRITER_ARM, 2, 2, true },
+		{ ELF_WRITER_RISCV64, 2, 1, false },
+		{ ELF_WRITER_PPC64LE, 38, 1, false },
+		{ ELF_WRITER_S390X, 22, 4, false },
+		{ ELF_WRITER_PPC, 1, 1, false },
+		{ ELF_WRITER_X86_64, 54, 23, false, EM_SPARCV9 },
+		{ ELF_WRITER_X86_64, 18, 2, false, EM_MIPS, 56 }, /* 64 bit, little endian */
+		{ ELF_WRITER_S390X, 18, 2, false, EM_MIPS },
+		{ ELF_WRITER_PPC, 23, 23, false, EM_SPARC },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(machines); i++) {
@@ -59,6 +69,8 @@ static void relocations_of_every_machine(void **state)
 		unsigned at;
 
 		answers_init(&a, machines[i].target, ET_REL);
+		if (machines[i].machine)
+			a.w.elf.machine = machines[i].machine;
 		a.w.text = 0;
 		code_unit_begin(&a.w);
 		abbrev = 6; /* behind length and version */
@@ -69,8 +81,8 @@ static void relocations_of_every_machine(void **state)
 		      1;
 		code_up(&a.w);
 		code_unit_end(&a.w);
-		put_reloc(&a, &relocs, rel, low, machines[i].address, 0x10);
-		put_reloc(&a, &relocs, rel, abbrev, machines[i].word, 0);
+		put_reloc(&a, &relocs, rel, low, (uint64_t)machines[i].address << machines[i].type_at, 0x10);
+		put_reloc(&a, &relocs, rel, abbrev, (uint64_t)machines[i].word << machines[i].type_at, 0);
 		at = elf_writer_section(&a.w.elf, rel ? ".rel.debug_info" : ".rela.debug_info",
 					rel ? SHT_REL : SHT_RELA, 0, buf_bytes(&relocs));
 		elf_writer_at(&a.w.elf, at)->info = 3;
@@ -80,6 +92,28 @@ static void relocations_of_every_machine(void **state)
 		assert_answer(&a, 0x2f, "f");
 		assert_answer(&a, 0x30, "-");
 	}
+}
+
+/* Without them strings are others, so nothing is told. */
+static void relocations_of_an_unknown_machine_are_refused(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf relocs = { 0 };
+	struct symtab_options o = { 0 };
+	struct err err = { 0 };
+	unsigned at;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_REL);
+	a.w.elf.machine = EM_MSP430;
+	add_plain(&a);
+	put_reloc(&a, &relocs, false, 6, 5, 0);
+	at = elf_writer_section(&a.w.elf, ".rela.debug_info", SHT_RELA, 0, buf_bytes(&relocs));
+	elf_writer_at(&a.w.elf, at)->info = 3;
+	code_writer_finish(&a.w, &a.file);
+	a.src = source_of_mem(buf_bytes(&a.file), "x");
+	assert_done(elf_open(a.src, &a.img, &err));
+	assert_int_equal(symtab_build(a.img, &o, &a.table, &a.stats, &err), -1);
+	assert_non_null(strstr(err.text, "relocations of machine 105 are not known"));
 }
 
 /* RISC-V's linker may make code shorter, so lengths are differences, also in LEB128. */
@@ -344,6 +378,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(relocations_of_a_linked_file_are_not_applied_again),
 		cmocka_unit_test(relocations_of_every_machine),
+		cmocka_unit_test(relocations_of_an_unknown_machine_are_refused),
 		cmocka_unit_test(differences_that_riscv_writes),
 		cmocka_unit_test(compressed_debug_sections),
 		cmocka_unit_test(debug_sections_of_a_type_of_their_own),
