@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How often lode agrees with llvm-symbolizer and eu-addr2line: addresses of code at random.
+"""How often lode agrees with llvm-symbolizer, eu-addr2line and addr2line: addresses of code at random.
 
-    symbols_score.py [-n ADDRESSES] FILE...
+    symbols_score.py [-n ADDRESSES] [--chains N] [-j SECTION] FILE...
 
-The rule: where the two agree on the innermost file and line, lode must say the same; the whole chain likewise, with the suffixes that GCC
-gives to clones (f.isra.0) left out of names. A name that has no linkage name may be qualified in ours. Differences are listed by kind, the first of each with its address.
+The rule: where LLVM and elfutils agree on the innermost file and line, lode must say the same. So the whole chain where LLVM and one of
+elfutils and binutils agree on it, with the suffixes that GCC gives to clones (f.isra.0) and versions (f@@V1) left out of names; a name
+that has no linkage name may be qualified in ours, and of several symbols at one address any will do. Where they agree on the chain but
+for its names, its lines are compared; and so are, for all addresses with a known line, the lines of LLVM's chain. Differences are listed
+by kind, some of each with their addresses.
+
+elfutils walks all of a unit for each address whose calls are asked, which takes it some 20 ms in large C++ units: --chains asks those for
+the first N addresses alone. llvm-symbolizer is what LLVM_SYMBOLIZER says.
 """
 
 import argparse
@@ -19,11 +25,12 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LODE = os.environ.get("LODE", str(ROOT / "build" / "lode"))
+LLVM = os.environ.get("LLVM_SYMBOLIZER", "llvm-symbolizer")
 SUFFIX = re.compile(r"\.(isra|constprop|part|cold|lto_priv|llvm|localalias)(\.\d+)?.*$")
 
 
-def run(argv, text):
-    return subprocess.run(argv, input=text, capture_output=True, text=True, timeout=3600, errors="replace").stdout
+def run(argv, text, timeout=3600):
+    return subprocess.run(argv, input=text, capture_output=True, text=True, timeout=timeout, errors="replace").stdout
 
 
 def code(path):
@@ -38,7 +45,8 @@ def clean(path):
 
 
 def name_of(name):
-    return SUFFIX.sub("", name)
+    """Without what the compiler or the linker adds: suffixes of clones, versions of dynamic symbols."""
+    return SUFFIX.sub("", re.sub(r"(?<=.)@@?(?!plt)[\w.]+$", "", name))
 
 
 def parse_llvm(text, n):
@@ -53,15 +61,16 @@ def parse_llvm(text, n):
             file, line, _ = lines[i + 1].rsplit(":", 2)
             chain.append((name_of(lines[i]), clean(file), int(line)))
         chains.append(chain)
-    assert len(chains) == n, (len(chains), n)
+    if len(chains) != n:
+        raise ValueError(f"{len(chains)} answers to {n} addresses")
     return chains
 
 
-def parse_eu(text, n):
-    """eu-addr2line -a -f -i: the address, then pairs of lines; what is inlined says into what."""
+def parse_addr2line(text, n):
+    """eu-addr2line -a -f -i, and addr2line: the address, then pairs of lines; elfutils says of what is inlined into what."""
     chains, chain, name = [], None, None
     for line in text.split("\n"):
-        if re.fullmatch(r"0x[0-9a-f]{16}", line):
+        if re.fullmatch(r"0x([0-9a-f]{8}){1,2}", line):
             chain = []
             chains.append(chain)
             name = None
@@ -69,26 +78,55 @@ def parse_eu(text, n):
             if name is None:
                 name = re.sub(r" inlined at .*$", "", line)
             else:
-                m = re.match(r"(.*?):(\d+)(?::\d+)?(?: \(.*\))?$", line)
-                chain.append((name_of(name), clean(m[1]) if m else "??", int(m[2]) if m else 0))
+                chain.append((name_of(name), *place(line)))
                 name = None
-    assert len(chains) == n, (len(chains), n)
+    if len(chains) != n:
+        raise ValueError(f"{len(chains)} answers to {n} addresses")
     return chains
 
 
-def same_names(ours, theirs):
-    """Where there is no linkage name ours is qualified, theirs is not."""
-    return all(a == b or a.endswith("::" + b) for (a, _, _), (b, _, _) in zip(ours, theirs))
+def place(line):
+    m = re.match(r"(.*?):(\d+)(?::\d+)?(?: \(.*\))?$", line)
+    return (clean(m[1]), int(m[2])) if m else ("??", 0)
+
+
+def parse_places(text, n):
+    """eu-addr2line alone: a line an address."""
+    lines = text.splitlines()
+    if len(lines) != n:
+        raise ValueError(f"{len(lines)} answers to {n} addresses")
+    return [place(line) for line in lines]
+
+
+def symbols(path):
+    """Where the names of symbols are: {name: [(section, address)]}"""
+    out = subprocess.run(["readelf", "-sW", path], capture_output=True, text=True, errors="replace").stdout
+    places = collections.defaultdict(set)
+    for m in re.finditer(r"^ *\d+: ([0-9a-f]+) +\S+ +(?:FUNC|NOTYPE|IFUNC|OBJECT) +\S+ +\S+ +(?:\[.*?\] +)?(\d+) (\S+)", out, re.M):
+        places[name_of(m[3])].add((m[2], m[1]))
+    return places
+
+
+def same_names(ours, theirs, places):
+    """Where there is no linkage name ours is qualified, theirs is not. Of a function's symbols each tells one."""
+    return all(a == b or a.endswith("::" + b) for (a, _, _), (b, _, _) in zip(ours[:-1], theirs[:-1])) and (
+        ours[-1][0] == theirs[-1][0] or ours[-1][0].endswith("::" + theirs[-1][0])
+        or not places.get(ours[-1][0], set()).isdisjoint(places.get(theirs[-1][0], ())))
 
 
 def lines_only(chain):
     return [(f, l) for _, f, l in chain]
 
 
-def score(path, n, seed, section):
-    sections = code(path)
-    if section:
-        sections = [s for s in sections if s[0] == section]
+def tally(counter, differ, what, same, case):
+    counter["known " + what] += 1
+    counter["same " + what] += same
+    if not same:
+        differ[what].append(case)
+
+
+def choose(sections, n, seed):
+    """Addresses at random."""
     rng = random.Random(seed)
     total = sum(s[2] for s in sections)
     addrs = []
@@ -99,54 +137,72 @@ def score(path, n, seed, section):
                 addrs.append(base + x)
                 break
             x -= size
-    text = "".join(f"0x{a:x}\n" for a in addrs)
-    ours = parse_llvm(run([LODE, "symbolize", "-e", path, "--output-style", "llvm", "--no-demangle"] + (["-j", section] if section else []), text), n)
-    llvm = parse_llvm(run(["llvm-symbolizer", "-e", path, "--no-demangle"], text), n)
-    eu = parse_eu(run(["eu-addr2line", "-a", "-A", "-f", "-i", "-e", path] + (["-j", section] if section else []), text), n)
-    c = collections.Counter()
-    first = {}
-    for a, o, l, e in zip(addrs, ours, llvm, eu):
-        # elfutils does not read every table of clang's: then LLVM's word counts.
-        inner = l[0][1:] == e[0][1:] or (l[0][2] == 0 and e[0][2] == 0) or e[0][1] == "??"
-        c["agree on the line"] += inner
-        if inner and l[0][1] != "??" and l[0][2]:
-            c["known line"] += 1
-            same = o[0][1:] == l[0][1:]
-            c["same line"] += same
-            if not same:
-                first.setdefault(("line", o[0][1] == "??"), (hex(a), o[0], l[0]))
-        c["same depth as llvm"] += len(o) == len(l)
-        if l == e:
-            c["agree on the chain"] += 1
-            same = lines_only(o) == lines_only(l) and same_names(o, l)
-            c["same chain"] += same
-            if not same:
-                kind = "depth" if len(o) != len(l) else "names" if lines_only(o) == lines_only(l) else "lines"
-                c["chain differs in " + kind] += 1
-                first.setdefault(("chain", kind), (hex(a), o, l))
-        if lines_only(l) == lines_only(e):
-            c["agree on the chain's lines"] += 1
-            c["same chain's lines"] += lines_only(o) == lines_only(l)
-    print(f"{path}: {n} addresses")
-    for what, of in (("same line", "known line"), ("same chain", "agree on the chain"), ("same chain's lines", "agree on the chain's lines")):
-        print(f"  {what}: {c[what]} of {c[of]}, {100 * c[what] / max(c[of], 1):.3f} %")
-    for k in sorted(c):
-        if k.startswith("chain differs") or k.startswith("same depth"):
-            print(f"  {k}: {c[k]}")
-    for k, v in first.items():
-        print("  first", *k, v)
-    sys.stdout.flush()
+    return addrs
+
+
+KINDS = ("line", "chain", "chain but for names", "LLVM's calls")
+
+
+def compare(path, addrs, section=None, n_chains=None, timeout=3600):
+    """What is counted, and of each kind of difference the (address, ours, LLVM's, ...)."""
+    n, n_chains = len(addrs), len(addrs) if n_chains is None else min(n_chains, len(addrs))
+    text = [f"0x{a:x}\n" for a in addrs]
+    j = ["-j", section] if section else []
+    eu = ["eu-addr2line", "-A", "-e", path] + j
+    ours = parse_llvm(run([LODE, "symbolize", "-e", path, "--output-style", "llvm", "--no-demangle"] + j, "".join(text), timeout), n)
+    llvm = parse_llvm(run([LLVM, "-e", path, "--no-demangle"], "".join(text), timeout), n)
+    try:
+        places = parse_places(run(eu, "".join(text), timeout), n)
+        chains = parse_addr2line(run(eu + ["-a", "-f", "-i"], "".join(text[:n_chains]), timeout), n_chains)
+    except ValueError:  # not for machines and files that it does not know
+        places, chains = [("??", 0)] * n, []
+    try:
+        gnu = parse_addr2line(run(["addr2line", "-a", "-f", "-i", "-e", path] + j, "".join(text), timeout), n)
+    except ValueError:
+        gnu = [None] * n
+    c = collections.Counter(asked=n, chains=n_chains)
+    differ = collections.defaultdict(list)
+    aliases = symbols(path)
+    for a, o, l, e, chain, g in zip(addrs, ours, llvm, places, chains + [None] * (n - len(chains)), gnu):
+        # elfutils does not read every table of clang's and Go's: then LLVM's word counts.
+        if l[0][1:] != e and (l[0][2] or e[1]) and e[0] != "??":
+            c["disagree on the line"] += 1
+        elif l[0][1] != "??" and l[0][2]:
+            tally(c, differ, "line", o[0][1:] == l[0][1:], (a, o, l, e))
+            c["line by LLVM alone"] += l[0][1:] != e
+            tally(c, differ, "LLVM's calls", lines_only(o) == lines_only(l), (a, o, l, e))
+        if l in (chain, g):
+            same = lines_only(o) == lines_only(l) and same_names(o, l, aliases)
+            tally(c, differ, "chain", same, (a, o, l, chain, g))
+            c["chain by an alias"] += same and o[-1][0] != l[-1][0]
+        elif lines_only(l) in (lines_only(chain or []), lines_only(g or [])):
+            tally(c, differ, "chain but for names", lines_only(o) == lines_only(l), (a, o, l, chain, g))
+    return c, differ
 
 
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("-n", type=int, default=10000)
+    p.add_argument("--chains", type=int)
     p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--show", type=int, default=3, help="so many of each kind of difference")
     p.add_argument("-j")
     p.add_argument("files", nargs="+")
     a = p.parse_args()
     for path in a.files:
-        score(path, a.n, a.seed, a.j)
+        sections = [s for s in code(path) if not a.j or s[0] == a.j]
+        c, differ = compare(path, choose(sections, a.n, a.seed), a.j, a.chains)
+        print(f"{path}: {c['asked']} addresses, of {c['chains']} elfutils' calls; LLVM and elfutils disagree on the line of "
+              f"{c['disagree on the line']}, LLVM alone knows {c['line by LLVM alone']}")
+        for what in KINDS:
+            same, of = c["same " + what], c["known " + what]
+            print(f"  {what}: {same} of {of}, {100 * same / max(of, 1):.3f} %")
+        print(f"  told by another of a function's symbols: {c['chain by an alias']}")
+        for kind, list_ in sorted(differ.items()):
+            print(f"  differs, {kind}: {len(list_)}")
+            for address, *answers in list_[:a.show]:
+                print(f"    {address:#x}", *answers)
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
