@@ -37,21 +37,33 @@ static const struct kind {
 	{ EM_RISCV, 37, 1, SUB },    { EM_RISCV, 38, 2, SUB },     { EM_RISCV, 39, 4, SUB },
 	{ EM_RISCV, 40, 8, SUB },    { EM_RISCV, 54, 1, SET },     { EM_RISCV, 55, 2, SET },
 	{ EM_RISCV, 56, 4, SET },    { EM_RISCV, 60, 1, SET_LEB }, { EM_RISCV, 61, 1, SUB_LEB },
-	{ EM_PPC64, 1, 4, SET },     /* R_PPC64_ADDR32 */
-	{ EM_PPC64, 38, 8, SET },    /* R_PPC64_ADDR64 */
-	{ EM_PPC, 1, 4, SET },       /* R_PPC_ADDR32 */
-	{ EM_S390, 4, 4, SET },      /* R_390_32 */
-	{ EM_S390, 22, 8, SET },     /* R_390_64 */
-	{ EM_LOONGARCH, 1, 4, SET }, /* R_LARCH_32 */
-	{ EM_LOONGARCH, 2, 8, SET }, /* R_LARCH_64 */
-	{ EM_MIPS, 2, 4, SET },      /* R_MIPS_32 */
-	{ EM_MIPS, 18, 8, SET },     /* R_MIPS_64 */
-	{ EM_SPARC, 3, 4, SET },     /* R_SPARC_32 */
-	{ EM_SPARC, 23, 4, SET },    /* R_SPARC_UA32 */
-	{ EM_SPARCV9, 3, 4, SET },   /* the same two */
-	{ EM_SPARCV9, 23, 4, SET },
-	{ EM_SPARCV9, 32, 8, SET },  /* R_SPARC_64 */
-	{ EM_SPARCV9, 54, 8, SET },  /* R_SPARC_UA64 */
+	{ EM_PPC64, 1, 4, SET },                                 /* R_PPC64_ADDR32 */
+	{ EM_PPC64, 38, 8, SET },                                /* R_PPC64_ADDR64 */
+	{ EM_PPC, 1, 4, SET },                                   /* R_PPC_ADDR32 */
+	{ EM_S390, 4, 4, SET },                                  /* R_390_32 */
+	{ EM_S390, 22, 8, SET },                                 /* R_390_64 */
+	{ EM_LOONGARCH, 1, 4, SET },                             /* R_LARCH_32 */
+	{ EM_LOONGARCH, 2, 8, SET },                             /* R_LARCH_64 */
+	{ EM_MIPS, 2, 4, SET },                                  /* R_MIPS_32 */
+	{ EM_MIPS, 18, 8, SET },                                 /* R_MIPS_64 */
+	{ EM_SPARC, 3, 4, SET },                                 /* R_SPARC_32 */
+	{ EM_SPARC, 23, 4, SET },                                /* R_SPARC_UA32 */
+	{ EM_SPARCV9, 3, 4, SET },                               /* the same two */
+	{ EM_SPARCV9, 23, 4, SET },  { EM_SPARCV9, 32, 8, SET }, /* R_SPARC_64 */
+	{ EM_SPARCV9, 54, 8, SET },                              /* R_SPARC_UA64 */
+	{ EM_ALPHA, 1, 4, SET },                                 /* R_ALPHA_REFLONG */
+	{ EM_ALPHA, 2, 8, SET },                                 /* R_ALPHA_REFQUAD */
+	{ EM_IA_64, 0x25, 4, SET },                              /* R_IA64_DIR32LSB */
+	{ EM_IA_64, 0x27, 8, SET },                              /* R_IA64_DIR64LSB */
+	{ EM_IA_64, 0x65, 4, SET }, /* R_IA64_SECREL32LSB: of debug sections, which begin at 0 */
+	{ EM_68K, 1, 4, SET },      /* R_68K_32 */
+	{ EM_CSKY, 1, 4, SET },     /* R_CKCORE_ADDR32 */
+	{ EM_MSP430, 1, 4, SET },   /* R_MSP430_32 */
+	{ EM_MSP430, 5, 2, SET },   /* R_MSP430_16_BYTE */
+	{ EM_BPF, 2, 8, SET },      /* R_BPF_64_ABS64 */
+	{ EM_BPF, 3, 4, SET },      /* R_BPF_64_ABS32 */
+	{ EM_BPF, 1, 8, SET },      /* R_BPF_64_64 and R_BPF_64_32: what LLVM wrote before these */
+	{ EM_BPF, 10, 4, SET },
 };
 
 struct job {
