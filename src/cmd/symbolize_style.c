@@ -4,7 +4,52 @@
  * these.
  */
 #include <stdlib.h>
+#include "base/map.h"
 #include "cmd/symbolize.h"
+
+#define KNOWN_MAX MIB(16) /* of names and their texts: then all are forgotten */
+
+struct known_name {
+	size_t size;
+	char text[];
+};
+
+static void known_forget(struct map *known)
+{
+	struct bytes key;
+	void *value;
+
+	map_each (known, it, &key, &value)
+		free(value);
+	map_done(known);
+}
+
+/* A template's name takes some 3 us to be demangled, and the same few come again and again. This is a
+ * command's: one thread writes. */
+static void add_demangled(struct str name, struct buf *out)
+{
+	static struct map known;
+	static size_t used;
+	struct bytes key = bytes_of(name.p, name.size);
+	struct known_name *n = map_get(&known, key);
+	size_t from = out->size, size;
+
+	if (n) {
+		buf_add(out, n->text, n->size);
+		return;
+	}
+	symtab_demangle(name, SYMTAB_FULL, out);
+	size = out->size - from;
+	if (used + name.size + size > KNOWN_MAX) {
+		known_forget(&known);
+		used = 0;
+	}
+	used += name.size + size;
+	n = mem_alloc(sizeof(*n) + size);
+	n->size = size;
+	memcpy(n->text, out->p + from, size);
+	map_put(&known, key, n);
+}
 
 static void add_name(const struct settings *s, const struct symtab_frame *f, const char *unknown,
 		     struct buf *out)
@@ -13,8 +58,10 @@ static void add_name(const struct settings *s, const struct symtab_frame *f, con
 
 	if (!name.size)
 		buf_add_str(out, str_of(unknown));
+	else if (s->symbols.no_demangle)
+		symtab_demangle(name, SYMTAB_MANGLED, out);
 	else
-		symtab_demangle(name, s->symbols.no_demangle ? SYMTAB_MANGLED : SYMTAB_FULL, out);
+		add_demangled(name, out);
 }
 
 static void add_path(const struct settings *s, const struct symtab_frame *f, struct buf *out)
