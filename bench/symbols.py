@@ -87,7 +87,7 @@ def first(x):
     return x[0] if x else None
 
 
-def measure(file, a):
+def measure(a):
     gsymutil = first_tool("llvm-gsymutil", *(f"llvm-gsymutil-{v}" for v in range(22, 13, -1)))
     symbolizer, eu = first_tool("llvm-symbolizer"), first_tool("eu-addr2line")
     t = Table()
@@ -95,34 +95,34 @@ def measure(file, a):
     with tempfile.TemporaryDirectory() as tmp:
         tmp = pathlib.Path(tmp)
         table = tmp / "sym"
-        walk, theirs, ours = turns([a.build / "bench/bench-dwarf-walk", file],
-                                   [gsymutil, "--convert", file, "-o", tmp / "gsym", "--num-threads=1", "--quiet"],
-                                   [LODE, "symtab", "build", "--threads", 1, "-o", table, file])
+        walk, theirs, ours = turns([a.build / "bench/bench-dwarf-walk", a.file],
+                                   [gsymutil, "--convert", a.file, "-o", tmp / "gsym", "--num-threads=1", "--quiet"],
+                                   [LODE, "symtab", "build", "--threads", 1, "-o", table, a.file])
         scale = theirs[0] / GSYMUTIL if theirs else 1
         t.add(f"convert, one thread ({gsymutil})", ours[0], first(theirs), walk[0], 0.30 * scale)
         size, gsym_size = table.stat().st_size / 1e6, (tmp / "gsym").stat().st_size / 1e6 if theirs else None
         t.add("memory of it, beside the output (gsymutil's: all)", ours[1] - size, theirs and theirs[1], None, 64.0, "MB")
         t.add("table, with columns", size, gsym_size, None, 7.0, "MB")
         t.add("... zstd -19", zstd_size(table), zstd_size(tmp / "gsym") if theirs else None, None, 5.0, "MB")
-        subprocess.run([LODE, "symtab", "build", "--no-columns", "-o", tmp / "small", file], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run([LODE, "symtab", "build", "--no-columns", "-o", tmp / "small", a.file], check=True, stderr=subprocess.DEVNULL)
         t.add("table, lines alone", (tmp / "small").stat().st_size / 1e6, gsym_size, None, 7.0, "MB")
-        base, size = text_of(file)
+        base, size = text_of(a.file)
         rng = random.Random(1)
         text = "".join(f"0x{base + rng.randrange(size):x}\n" for _ in range(100000)).encode()
-        ours, theirs = turns([LODE, "symbolize", "-e", table, "--output-style", "llvm"], [symbolizer, "-e", file], text=text)
+        ours, theirs = turns([LODE, "symbolize", "-e", table, "--output-style", "llvm"], [symbolizer, "-e", a.file], text=text)
         t.add("100 000 addresses, cold process (llvm-symbolizer)", ours[0], first(theirs), None,
               0.10 * (theirs[0] / SYMBOLIZER if theirs else scale))
         one = f"0x{base + size // 2:x}"
         ours, nothing = turns([LODE, "symbolize", "-e", table, one], ["true"])
         t.add("one address from a table, whole process (limit: a process that does nothing)", ours[0], None, nothing[0], 0.002 * scale)
         os.environ["LODE_SYMTAB_CACHE"] = ""  # none: every run is the first
-        ours, theirs, llvm = turns([LODE, "symbolize", "-e", file, one], [eu, "-fi", "-e", file, one],
-                                   [symbolizer, "-e", file, one])
+        ours, theirs, llvm = turns([LODE, "symbolize", "-e", a.file, one], [eu, "-fi", "-e", a.file, one],
+                                   [symbolizer, "-e", a.file, one])
         t.add("one address without a table (eu-addr2line)", ours[0], first(theirs), None, 0.05 * scale)
         t.add("one address without a table (llvm-symbolizer)", ours[0], first(llvm), None, 0.05 * (llvm[0] / SYMBOLIZER_ONE if llvm else scale))
         rates = {}
         for _ in range(a.runs):
-            out = subprocess.run([a.build / "bench/bench-symtab", file], capture_output=True, text=True, check=True).stdout
+            out = subprocess.run([a.build / "bench/bench-symtab", a.file], capture_output=True, text=True, check=True).stdout
             for name, rate in re.findall(r"^(random|sorted): ([0-9.]+) M/s", out, re.M):
                 rates[name] = max(rates.get(name, 0), float(rate))
         t.add("sorted look-ups with strings", rates["sorted"] * 1e6, None, None, 4e6 / scale, "/s")
@@ -136,9 +136,9 @@ def main():
     p.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     p.add_argument("--runs", type=int, default=5)
     a = p.parse_args()
-    for file in a.files:
-        print(f"\n{file}", flush=True)
-        measure(file, a)
+    for a.file in a.files:
+        print(f"\n{a.file}", flush=True)
+        measure(a)
 
 
 if __name__ == "__main__":
