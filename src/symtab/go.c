@@ -189,6 +189,17 @@ static int rows(struct go *g, struct sweep *s, const struct go_func *f, struct e
 	return 0;
 }
 
+/* How many data a function has: the last byte of a word whose first is its kind. Before Go 1.12 the whole
+ * word. */
+static uint8_t data_read(const struct go *g, struct cursor *c)
+{
+	uint8_t first = cursor_u8(c), last;
+
+	cursor_skip(c, 2);
+	last = cursor_u8(c);
+	return g->layout == GO_2 && !g->big && !last ? first : last;
+}
+
 static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place *code, size_t n_code,
 		     struct err *err)
 {
@@ -220,10 +231,9 @@ static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place 
 		id.line = cursor_u32(&c);
 	if (!cursor_ok(&c))
 		return 0;
-	cursor_skip(&c, 3); /* kind, flags */
-	n_data = cursor_u8(&c);
-	if (cursor_ok(&c))
-		go_tree_of(g, c, n_programs, n_data, &f);
+	n_data = data_read(g, &c);
+	if (cursor_ok(&c) && go_tree_of(g, cursor_off(&c), n_programs, n_data, &f, err) < 0)
+		return -1;
 	text = go_string(g, g->names + name);
 	g->b->row_budget -= MIN(g->b->row_budget, (uint64_t)text.size);
 	id.name = intern_str(&g->b->in, text, true);

@@ -52,13 +52,15 @@ uint32_t go_file(const struct go *g, uint32_t unit, int32_t file);
 struct go_func {
 	uint64_t size;
 	uint32_t file_steps, line_steps, call_steps, unit;
-	uint64_t tree; /* where its tree is in memory; 0: it has none */
+	uint64_t tree;  /* where its tree is in memory; 0: it has none */
+	bool has_lines; /* calls of the tree have caller, file and line themselves */
 };
 
 /* Find where the trees are. */
 int go_trees_find(struct go *g, struct err *err);
-/* What is behind the fixed part of a function's description, of which @c is past the end. */
-void go_tree_of(const struct go *g, struct cursor c, uint32_t n_programs, uint8_t n_data, struct go_func *f);
+/* What is behind the fixed part of a function's description: @programs is where that ends, in the table. */
+int go_tree_of(struct go *g, uint64_t programs, uint32_t n_programs, uint8_t n_data, struct go_func *f,
+	       struct err *err);
 /*
  * The calls inlined into a function: g->nodes, in which the function itself is 0, and call @i of Go's is i
  * + 1. `die` is the id of what is called. A tree that cannot be right is none.

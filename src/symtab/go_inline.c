@@ -6,20 +6,31 @@
  * all of them, which only the runtime's description of the module (moduledata) has: it is looked for by its
  * first words, which point at the table.
  *
- * Layouts of Go 1.16 (calls of 20 bytes, by their addresses), 1.18 (from the begin of all) and 1.20 (of 16
- * bytes). In a position-independent program of 1.16, and where a linker leaves addresses to be written when
- * it is loaded, there is nothing to be found; nor before Go 1.16.
+ * Layouts of Go 1.9 (calls of 16 bytes, which have caller, file and line themselves), 1.12 (of 20 bytes, by
+ * their addresses), 1.18 (from the begin of all) and 1.20 (of 16 bytes). In a position-independent program
+ * before 1.18, and where a linker leaves addresses to be written when it is loaded, there is nothing to be
+ * found; before Go 1.9 there was none.
  */
 #include "symtab/go.h"
 
 #include <elf.h>
 #include <stdlib.h>
 
-#define DATA_MAX      MIB(1024)
-#define CALL_COST     16u        /* of what a table of a size may cost */
-#define CALLS_MAX     (1u << 16) /* of one function */
-#define PROGRAM_CALLS 2u         /* PCDATA_InlTreeIndex */
-#define DATA_TREE     3u         /* FUNCDATA_InlTree */
+#define DATA_MAX  MIB(1024)
+#define CALL_COST 16u        /* of what a table of a size may cost */
+#define CALLS_MAX (1u << 16) /* of one function */
+
+/* PCDATA_InlTreeIndex and FUNCDATA_InlTree, among a function's programs and data. */
+struct places {
+	uint8_t program, data;
+};
+static const struct places places_since_16 = { 2, 3 };
+static const struct places places_before_16[] = { { 1, 2 }, { 2, 4 } }; /* the second from Go 1.14 on */
+
+static int over_budget(struct err *err)
+{
+	return err_set(err, ERR_LIMIT, ".gopclntab: functions have more calls than it has room for");
+}
 
 /* The bytes from @addr to its section's end; empty: there are none. */
 static int bytes_at(struct go *g, uint64_t addr, struct bytes *ret, struct err *err)
@@ -42,6 +53,11 @@ static int bytes_at(struct go *g, uint64_t addr, struct bytes *ret, struct err *
 		}
 		if (!sec)
 			return 0;
+		/* All trees lie in one section. Who goes from one to the other pays for it. */
+		if (g->data_section)
+			g->b->row_budget -= MIN(g->b->row_budget, sec->size);
+		if (!g->b->row_budget)
+			return over_budget(err);
 		arena_reset(&g->arena);
 		g->data_section = NULL;
 		r = elf_section_read(g->img, sec, DATA_MAX, &g->arena, &g->data, err);
@@ -102,31 +118,69 @@ int go_trees_find(struct go *g, struct err *err)
 	return 0;
 }
 
-void go_tree_of(const struct go *g, struct cursor c, uint32_t n_programs, uint8_t n_data, struct go_func *f)
+/* Where @at says that the tree is; 0: it has none. @programs: the offset of the function's programs. */
+static uint64_t tree_at(const struct go *g, uint64_t programs, uint32_t n_programs, uint8_t n_data,
+			struct places at, uint32_t *ret_steps)
 {
-	uint64_t off = cursor_off(&c);
+	uint64_t off = programs + 4 * (uint64_t)n_programs, tree;
+	unsigned size = g->layout >= GO_18 ? 4 : g->ptr;
+	struct cursor c = go_at(g, programs + 4 * (uint64_t)at.program);
 
+	if (n_programs <= at.program || n_data <= at.data)
+		return 0;
+	*ret_steps = cursor_u32(&c);
+	off = (off + size - 1) & ~(uint64_t)(size - 1);
+	cursor_seek(&c, off + (uint64_t)size * at.data);
+	tree = cursor_uint(&c, size);
+	if (!cursor_ok(&c))
+		return 0;
+	if (g->layout < GO_18)
+		return tree;
+	return tree != UINT32_MAX && g->trees ? g->trees + tree : 0;
+}
+
+/*
+ * Go 1.9 to 1.15 have the same mark, and nothing says which of their numbers hold. But the first call of a
+ * tree stands in the function itself, so its caller is -1: a word up to Go 1.11, half of one from 1.12 on,
+ * with the callee's kind in the other half. Nothing else that may be in its place begins so.
+ */
+static int tree_before_16(struct go *g, uint64_t programs, uint32_t n_programs, uint8_t n_data,
+			  struct go_func *f, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(places_before_16); i++) {
+		uint32_t steps = 0;
+		uint64_t tree = tree_at(g, programs, n_programs, n_data, places_before_16[i], &steps);
+		struct bytes b;
+		struct cursor c;
+		uint16_t caller, rest;
+
+		if (!tree || !steps)
+			continue;
+		if (bytes_at(g, tree, &b, err) < 0)
+			return -1;
+		c = cursor_at(b, g->big, 0);
+		caller = cursor_u16(&c);
+		rest = cursor_u16(&c);
+		if (!cursor_ok(&c) || caller != UINT16_MAX)
+			continue;
+		f->tree = tree;
+		f->call_steps = steps;
+		f->has_lines = rest == UINT16_MAX;
+		break;
+	}
+	return 0;
+}
+
+int go_tree_of(struct go *g, uint64_t programs, uint32_t n_programs, uint8_t n_data, struct go_func *f,
+	       struct err *err)
+{
 	f->call_steps = 0;
 	f->tree = 0;
-	if (g->layout < GO_16 || n_programs <= PROGRAM_CALLS || n_data <= DATA_TREE)
-		return;
-	cursor_skip(&c, 4 * PROGRAM_CALLS);
-	f->call_steps = cursor_u32(&c);
-	off += 4 * (uint64_t)n_programs;
-	if (g->layout >= GO_18) {
-		uint32_t at;
-
-		cursor_seek(&c, off + 4 * DATA_TREE);
-		at = cursor_u32(&c);
-		if (cursor_ok(&c) && at != UINT32_MAX && g->trees)
-			f->tree = g->trees + at;
-		return;
-	}
-	off = (off + g->ptr - 1) & ~(uint64_t)(g->ptr - 1);
-	cursor_seek(&c, off + (uint64_t)g->ptr * DATA_TREE);
-	f->tree = cursor_uint(&c, g->ptr);
-	if (!cursor_ok(&c))
-		f->tree = 0;
+	f->has_lines = false;
+	if (g->layout == GO_2)
+		return tree_before_16(g, programs, n_programs, n_data, f, err);
+	f->tree = tree_at(g, programs, n_programs, n_data, places_since_16, &f->call_steps);
+	return 0;
 }
 
 /* How many calls the program of the function's calls names. */
@@ -184,9 +238,21 @@ static int callers(struct go *g, const struct go_func *f, struct call *calls, si
 	return 0;
 }
 
+/* Caller, file and line of call @i, where it has them itself. */
+static void call_read(struct go *g, struct cursor *c, uint32_t i, struct dwarf_node *node)
+{
+	int32_t caller = (int32_t)cursor_u32(c), file = (int32_t)cursor_u32(c);
+
+	node->call_file = go_file(g, 0, file);
+	node->call_line = cursor_u32(c);
+	/* Callers stand before what they call. */
+	if (caller >= 0 && (uint32_t)caller < i)
+		node->parent = (uint32_t)caller + 1;
+}
+
 int go_tree_read(struct go *g, const struct go_func *f, size_t *ret_n, struct err *err)
 {
-	unsigned size = g->layout >= GO_20 ? 16 : 20;
+	unsigned size = g->layout >= GO_20 || f->has_lines ? 16 : 20;
 	AUTO(mem_freep) struct call *calls = NULL;
 	struct bytes b;
 	int32_t n = 0;
@@ -211,22 +277,26 @@ int go_tree_read(struct go *g, const struct go_func *f, size_t *ret_n, struct er
 	calls = NEW_N(struct call, (size_t)n);
 	for (int32_t i = 0; i < n; i++) {
 		struct cursor c = cursor_at(bytes_of(b.p + (size_t)i * size, size), g->big, 0);
+		struct dwarf_node *node = &g->nodes[i + 1];
 		struct function_id id = { 0 };
 		struct str name;
 
-		cursor_skip(&c, size == 16 ? 4 : 12);
+		*node = (struct dwarf_node){ .has_call_file = true };
+		if (f->has_lines)
+			call_read(g, &c, (uint32_t)i, node);
+		else
+			cursor_skip(&c, size == 16 ? 4 : 12);
 		name = go_string(g, g->names + cursor_u32(&c));
 		g->b->row_budget -= MIN(g->b->row_budget, (uint64_t)name.size + CALL_COST);
 		if (!g->b->row_budget)
-			return err_set(err, ERR_LIMIT,
-				       ".gopclntab: functions have more calls than it has room for");
-		calls[i] = (struct call){ (uint32_t)i + 1, (int32_t)cursor_u32(&c) };
-		if (size == 16)
+			return over_budget(err);
+		if (!f->has_lines)
+			calls[i] = (struct call){ (uint32_t)i + 1, (int32_t)cursor_u32(&c) };
+		if (g->layout >= GO_20)
 			id.line = cursor_u32(&c);
 		id.name = intern_str(&g->b->in, name, true);
-		g->nodes[i + 1] = (struct dwarf_node){ .die = intern_function(&g->b->in, &id),
-						       .has_call_file = true };
+		node->die = intern_function(&g->b->in, &id);
 	}
 	*ret_n = (size_t)n + 1;
-	return callers(g, f, calls, (size_t)n, err);
+	return f->has_lines ? 0 : callers(g, f, calls, (size_t)n, err);
 }

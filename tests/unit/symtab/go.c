@@ -10,9 +10,12 @@ struct made {
 	struct answers *a;
 	struct buf b;
 	unsigned ptr;
-	bool calls;   /* the second function has a tree of calls */
-	size_t names; /* where they begin */
+	bool calls;                                /* the second function has a tree of calls */
+	enum { GO_1_9, GO_1_12, GO_1_14 } version; /* of calls before 1.16 */
+	size_t names;                              /* where they begin */
 };
+
+static const enum elf_writer_target targets[] = { ELF_WRITER_X86_64, ELF_WRITER_S390X, ELF_WRITER_I386 };
 
 enum { TABLE = 0x20000, TREES = 0x30000, MODULE = 0x40000 };
 
@@ -166,10 +169,55 @@ static void make_new(struct made *m, uint32_t magic, uint64_t text)
 	set(m, head + 4 * m->ptr, funcs, m->ptr);
 }
 
+/*
+ * The same before Go 1.16: calls are of the second program and the third datum, from Go 1.14 on of the third
+ * and the fifth; up to Go 1.11 they have caller, file and line themselves. @names: "leaf", "deep".
+ */
+static void add_old_calls(struct made *m, uint64_t steps, uint64_t names)
+{
+	static const uint8_t others[] = { 3, 0, 0, 0, 0xff, 0xff };
+	struct elf_writer *w = &m->a->w.elf;
+	AUTO(buf_done) struct buf b = { 0 };
+	unsigned n_programs = m->version == GO_1_14 ? 3 : 2, n_data = m->version == GO_1_14 ? 5 : 3, at;
+
+	/* What is behind the number of programs, which other layouts have. */
+	m->b.size -= 16;
+	set(m, m->b.size - 4, n_programs, 4);
+	if (m->version == GO_1_9)
+		put(m, n_data, 4);
+	else
+		buf_add(&m->b, m->version == GO_1_14 ? "\x04\0\0\x05" : "\x04\0\0\x03", 4);
+	for (unsigned i = 0; i < n_programs; i++)
+		put(m, steps, 4);
+	while (m->b.size % m->ptr)
+		buf_add_char(&m->b, 0);
+	/* All others lead to something that is no tree. */
+	for (unsigned i = 0; i + 1 < n_data; i++)
+		put(m, TREES, m->ptr);
+	put(m, TREES + 8, m->ptr);
+	buf_add(&b, others, sizeof(others));
+	buf_add(&b, "\0", 2);
+	for (unsigned i = 0; i < 2; i++) {
+		if (m->version == GO_1_9) {
+			elf_writer_put(w, &b, i ? 0 : UINT32_MAX, 4);
+		} else {
+			elf_writer_put(w, &b, i ? 0 : UINT16_MAX, 2);
+			buf_add(&b, "\x02", 2);
+		}
+		elf_writer_put(w, &b, i, 4); /* the file; from 1.12 on the call's place tells more */
+		elf_writer_put(w, &b, i ? 20 : 10, 4);
+		elf_writer_put(w, &b, names + i * 5, 4);
+		if (m->version != GO_1_9)
+			elf_writer_put(w, &b, i ? 0x18 : 8, 4);
+	}
+	at = elf_writer_section(w, ".rodata", SHT_PROGBITS, SHF_ALLOC, buf_bytes(&b));
+	elf_writer_at(w, at)->addr = TREES;
+}
+
 static void make_old(struct made *m, uint64_t text)
 {
 	size_t rows, files, name, path;
-	uint64_t f, l;
+	uint64_t f, l, c;
 
 	put(m, 0xfffffffb, 4);
 	buf_add(&m->b, "\0\0\x01", 3);
@@ -181,17 +229,23 @@ static void make_old(struct made *m, uint64_t text)
 	put(m, text + 0x80, m->ptr);
 	put(m, 0, 4);
 	name = m->b.size;
-	buf_add(&m->b, "main.(*T).add", 14);
+	buf_add(&m->b, "main.(*T).add\0leaf\0deep", 24);
 	path = m->b.size;
 	buf_add(&m->b, "/src/a.go\0/src/b.go", 20);
 	f = add_steps(m, file_steps);
 	l = add_steps(m, line_steps);
+	c = m->b.size;
+	buf_add(&m->b, call_steps, sizeof(call_steps));
 	files = m->b.size;
 	put(m, path, 4);
 	put(m, path + 10, 4);
+	while (m->b.size % 8)
+		buf_add_char(&m->b, 0);
 	set(m, rows + m->ptr, m->b.size, m->ptr);
 	set(m, rows + 3 * m->ptr, files, 4);
 	add_func(m, false, text + 0x40, name, f, l, 0);
+	if (m->calls)
+		add_old_calls(m, c, name + 14);
 }
 
 static void check(enum elf_writer_target target, uint32_t magic, bool told)
@@ -221,42 +275,51 @@ static void check(enum elf_writer_target target, uint32_t magic, bool told)
 static void every_layout_of_gos_table(void **state)
 {
 	static const uint32_t magics[] = { 0xfffffffb, 0xfffffffa, 0xfffffff0, 0xfffffff1 };
-	static const enum elf_writer_target targets[] = { ELF_WRITER_X86_64, ELF_WRITER_S390X,
-							  ELF_WRITER_I386 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(magics); i++)
 		for (size_t k = 0; k < ARRAY_SIZE(targets); k++)
 			check(targets[k], magics[i], true);
 }
 
+static void check_calls(enum elf_writer_target target, uint32_t magic, unsigned version)
+{
+	AUTO(answers_done) struct answers a;
+	struct made m = { .a = &a, .calls = true, .version = version };
+	unsigned at;
+
+	answers_init(&a, target, ET_EXEC);
+	m.ptr = elf_writer_word(&a.w.elf);
+	if (magic == 0xfffffffb) {
+		make_old(&m, 0x1000);
+	} else {
+		make_new(&m, magic, 0x1000);
+		add_module(&m, magic);
+	}
+	at = elf_writer_section(&a.w.elf, ".gopclntab", SHT_PROGBITS, SHF_ALLOC, buf_bytes(&m.b));
+	elf_writer_at(&a.w.elf, at)->addr = TABLE;
+	answers_open(&a);
+	assert_answer(&a, 0x1040, "main.(*T).add at /src/a.go:10");
+	assert_answer(&a, 0x1050, "leaf at /src/b.go:20 in main.(*T).add at /src/a.go:10");
+	assert_answer(&a, 0x106f,
+		      "deep at /src/a.go:11 in leaf at /src/b.go:20 in main.(*T).add at /src/a.go:10");
+	assert_answer(&a, 0x1070, "main.(*T).add at /src/a.go:11");
+	buf_done(&m.b);
+}
+
 static void calls_that_were_inlined(void **state)
 {
 	static const uint32_t magics[] = { 0xfffffffa, 0xfffffff0, 0xfffffff1 };
-	static const enum elf_writer_target targets[] = { ELF_WRITER_X86_64, ELF_WRITER_S390X,
-							  ELF_WRITER_I386 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(magics); i++)
-		for (size_t k = 0; k < ARRAY_SIZE(targets); k++) {
-			AUTO(answers_done) struct answers a;
-			struct made m = { .a = &a, .calls = true };
-			unsigned at;
+		for (size_t k = 0; k < ARRAY_SIZE(targets); k++)
+			check_calls(targets[k], magics[i], 0);
+}
 
-			answers_init(&a, targets[k], ET_EXEC);
-			m.ptr = elf_writer_word(&a.w.elf);
-			make_new(&m, magics[i], 0x1000);
-			add_module(&m, magics[i]);
-			at = elf_writer_section(&a.w.elf, ".gopclntab", SHT_PROGBITS, SHF_ALLOC,
-						buf_bytes(&m.b));
-			elf_writer_at(&a.w.elf, at)->addr = TABLE;
-			answers_open(&a);
-			assert_answer(&a, 0x1040, "main.(*T).add at /src/a.go:10");
-			assert_answer(&a, 0x1050, "leaf at /src/b.go:20 in main.(*T).add at /src/a.go:10");
-			assert_answer(&a, 0x106f,
-				      "deep at /src/a.go:11 in leaf at /src/b.go:20 in main.(*T).add at "
-				      "/src/a.go:10");
-			assert_answer(&a, 0x1070, "main.(*T).add at /src/a.go:11");
-			buf_done(&m.b);
-		}
+static void calls_before_go_1_16(void **state)
+{
+	for (unsigned version = GO_1_9; version <= GO_1_14; version++)
+		for (size_t k = 0; k < ARRAY_SIZE(targets); k++)
+			check_calls(targets[k], 0xfffffffb, version);
 }
 
 /* In a position-independent program the begin of the text is written by a relocation. */
@@ -281,9 +344,8 @@ static void a_damaged_table_is_listed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_layout_of_gos_table),
-		cmocka_unit_test(calls_that_were_inlined),
-		cmocka_unit_test(where_the_text_is_not_told),
+		cmocka_unit_test(every_layout_of_gos_table), cmocka_unit_test(calls_that_were_inlined),
+		cmocka_unit_test(calls_before_go_1_16),      cmocka_unit_test(where_the_text_is_not_told),
 		cmocka_unit_test(a_damaged_table_is_listed),
 	};
 
