@@ -323,6 +323,60 @@ static void a_relocatable_file_is_asked_by_section(void **state)
 	shop_close(&p);
 }
 
+/* Code of 0x1000 bytes, a page into the file, with one function. */
+static void put_object(struct shop *p, enum resolve_kind kind, uint64_t text, bool prelinked)
+{
+	struct build_id id = shop_id(1);
+	struct elf_writer_segment *s;
+	struct buf file = { 0 };
+	struct code_writer w;
+
+	code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
+	w.text = text;
+	elf_writer_build_id(&w.elf, build_id_bytes(&id));
+	code_symbol(&w, "f", STT_FUNC, STB_GLOBAL, text + 0x100, 0x100);
+	if (prelinked)
+		elf_writer_section(&w.elf, ".gnu.prelink_undo", SHT_PROGBITS, 0, bytes_of("before", 6));
+	s = elf_writer_segment_at(&w.elf, elf_writer_segment(&w.elf, PT_LOAD, PF_R | PF_X, 0));
+	s->off = s->align = 0x1000;
+	s->vaddr = text;
+	s->filesz = kind == RESOLVE_EXECUTABLE ? 0x1000 : 0;
+	s->memsz = 0x1000;
+	code_writer_finish(&w, &file);
+	code_writer_done(&w);
+	shop_put(p, kind, 1, &file);
+}
+
+/* The table is of the debug file, which is of before; where the code is in memory and in the file the program
+ * tells. */
+static void addresses_of_a_prelinked_object_are_moved_back(void **state)
+{
+	const struct symbolize_mapping map = { 0x7f0000001000, 0x7f0000002000, 0x1000, { 0 } };
+	const struct symbolize_query queries[] = {
+		{ .kind = SYMBOLIZE_RUNTIME, .addr = 0x7f0000001110, .maps = &map, .n_maps = 1 },
+		{ .kind = SYMBOLIZE_OFFSET, .addr = 0x1110 },
+		{ .kind = SYMBOLIZE_VADDR, .addr = 0x1110 },
+	};
+	struct build_id id = shop_id(1);
+	struct symbolize_hold *h;
+	struct symbolize_answer a;
+	struct shop p;
+
+	shop_open(&p, false);
+	put_object(&p, RESOLVE_DEBUGINFO, 0x1000, false);
+	put_object(&p, RESOLVE_EXECUTABLE, 0x3000001000, true);
+	symbolize_hold_new(p.s, &id, 1, SYMBOLIZE_LAYOUTS, clock_mono_ms() + 30000, NULL, NULL, &h);
+	for (size_t i = 0; i < ARRAY_SIZE(queries); i++) {
+		symbolize_ask(h, &queries[i], &a);
+		assert_int_equal(a.reason, SYMBOLIZE_FOUND);
+		assert_int_equal(a.addr, 0x1110);
+		assert_str(a.frames->list[0].name, "f");
+		assert_int_equal(a.frames->start, 0x1100);
+	}
+	symbolize_hold_free(h);
+	shop_close(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -340,6 +394,7 @@ int main(void)
 		cmocka_unit_test(all_addresses_are_answered_once),
 		cmocka_unit_test(more_flights_than_allowed_are_busy),
 		cmocka_unit_test(a_relocatable_file_is_asked_by_section),
+		cmocka_unit_test(addresses_of_a_prelinked_object_are_moved_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
