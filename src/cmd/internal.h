@@ -100,7 +100,7 @@ struct settings {
 		const char *file, *style, *section, *alt, *output, *kernel_release;
 		unsigned threads;
 		bool functions, inlines, no_inlines, addresses, pretty, basenames, demangle, no_demangle;
-		bool no_columns, summary, version;
+		bool no_columns, discriminators, summary, version;
 		bool may_miss; /* that an address is not known is no failure */
 	} symbols;
 };

@@ -129,6 +129,7 @@ struct symbols_options symbols_options_of(struct settings *s)
 	return (struct symbols_options){ .urls = servers->n ? arena_strdup(&s->arena, buf_str(&urls)) : NULL,
 					 .local_only = s->find.here,
 					 .alt = s->symbols.alt,
+					 .discriminators = s->symbols.discriminators,
 					 .threads = s->symbols.threads };
 }
 
@@ -251,6 +252,8 @@ static const struct option_row style_rows[] = {
 	{ 0, "no-demangle", NULL, "names as the linker sees them", OPT_ON(symbols.no_demangle) },
 	{ 0, "no-inlines", NULL, "one frame: the function that is there by itself, and the innermost line",
 	  OPT_ON(symbols.no_inlines) },
+	{ 0, "discriminators", NULL, "which of the blocks of its line an address is in",
+	  OPT_ON(symbols.discriminators) },
 	{ 's', "basenames", NULL, "files without their folders", OPT_ON(symbols.basenames) },
 	{ 'a', "addresses", NULL, "the address before each answer; lode and json always have it",
 	  OPT_ON(symbols.addresses) },
@@ -277,6 +280,7 @@ static const struct option_use uses[] = {
 	{ &symbolize_group, "alt", OF_FILE | OF_BUILD_ID },
 	{ &symbolize_group, "kernel-release", OF_TEXT },
 	{ &style_group, "output-style", OF_ADDRESSES },
+	{ &style_group, "discriminators", OF_ADDRESSES },
 	{ &style_group, "basenames", OF_ADDRESSES | OF_TEXT },
 	{ &style_group, "addresses", OF_ADDRESSES },
 	{ &style_group, "pretty-print", OF_ADDRESSES },
@@ -330,6 +334,8 @@ static int symbolize(struct settings *s)
 	}
 	if (o->pretty && !style->pretty)
 		return usage("--pretty-print is for the output styles gnu and llvm");
+	if (o->discriminators && !style->discriminators)
+		return usage("--discriminators is for the output styles lode, gnu and json");
 	switch (mode) {
 	case OF_PROFILE:
 		return profile_run(s, true);

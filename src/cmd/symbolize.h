@@ -26,9 +26,10 @@ struct symbolize_style {
 	/* Append the answer for @addr; @frames NULL: none. @text: as it was asked for. */
 	void (*write)(const struct settings *s, struct str module, uint64_t addr,
 		      const struct symtab_frames *frames, struct buf *out);
-	bool list;   /* addresses of the command line are elements of a list */
-	bool echo;   /* what is no address is repeated; else it counts as address 0 */
-	bool pretty; /* can write one line a frame */
+	bool list;           /* addresses of the command line are elements of a list */
+	bool echo;           /* what is no address is repeated; else it counts as address 0 */
+	bool pretty;         /* can write one line a frame */
+	bool discriminators; /* can write them */
 };
 const struct symbolize_style *symbolize_style_find(struct str name); /* NULL: none */
 /* Without inlined calls: one frame in *room, the function that is there by itself, and the innermost place.

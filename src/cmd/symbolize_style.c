@@ -85,6 +85,13 @@ static void add_number(struct buf *out, uint64_t v)
 	buf_add(out, text + at, sizeof(text) - at);
 }
 
+/* Only tables that were asked to have them do. */
+static void add_discriminator(const struct symtab_frame *f, struct buf *out)
+{
+	if (f->discriminator)
+		buf_printf(out, " (discriminator %u)", f->discriminator);
+}
+
 /* ---- ours ---- */
 
 static void write_ours(const struct settings *s, struct str module, uint64_t addr,
@@ -110,6 +117,7 @@ static void write_ours(const struct settings *s, struct str module, uint64_t add
 				buf_add_char(out, ':');
 				add_number(out, f->column);
 			}
+			add_discriminator(f, out);
 		}
 		if (f->inlined)
 			buf_add_str(out, STR("  inlined into"));
@@ -133,6 +141,7 @@ static void write_gnu_frame(const struct settings *s, const struct symtab_frame 
 		add_number(out, f->line);
 	else
 		buf_add_char(out, f->file.size ? '?' : '0');
+	add_discriminator(f, out);
 	buf_add_char(out, '\n');
 }
 
@@ -199,7 +208,7 @@ static json_t *json_frame(const struct settings *s, const struct symtab_frames *
 	add_name(s, f, "", &name);
 	snprintf(start, sizeof(start), "0x%llx", (unsigned long long)frames->start);
 	json_object_set_new(j, "Column", json_integer(f->column));
-	json_object_set_new(j, "Discriminator", json_integer(0));
+	json_object_set_new(j, "Discriminator", json_integer(f->discriminator));
 	json_object_set_new(j, "FileName", json_path(s, f->dir, f->file));
 	json_object_set_new(j, "FunctionName", json_text(buf_str(&name)));
 	json_object_set_new(j, "Line", json_integer(f->line));
@@ -229,10 +238,10 @@ static void write_json(const struct settings *s, struct str module, uint64_t add
 }
 
 static const struct symbolize_style styles[] = {
-	{ "lode", write_ours, .echo = true },
-	{ "gnu", write_gnu, .pretty = true },
+	{ "lode", write_ours, .echo = true, .discriminators = true },
+	{ "gnu", write_gnu, .pretty = true, .discriminators = true },
 	{ "llvm", write_llvm, .echo = true, .pretty = true },
-	{ "json", write_json, .list = true, .echo = true },
+	{ "json", write_json, .list = true, .echo = true, .discriminators = true },
 };
 
 void symbolize_fold(struct symtab_frames *f, struct symtab_frame *room)
@@ -244,6 +253,7 @@ void symbolize_fold(struct symtab_frames *f, struct symtab_frame *room)
 	room->file = inner->file;
 	room->line = inner->line;
 	room->column = inner->column;
+	room->discriminator = inner->discriminator;
 	f->list = room;
 	f->n = 1;
 }

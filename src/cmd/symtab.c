@@ -11,7 +11,8 @@ static int build(struct settings *s, const char *path, struct err *err)
 	AUTO(buf_done) struct buf out = { 0 };
 	const struct symbols_options places = symbols_options_of(s);
 	struct symtab_options o = { .n_threads = s->symbols.threads ? s->symbols.threads : pool_cpus(),
-				    .no_columns = s->symbols.no_columns };
+				    .no_columns = s->symbols.no_columns,
+				    .discriminators = s->symbols.discriminators };
 	struct symtab_stats st;
 	char a[32];
 	int r;
@@ -42,6 +43,7 @@ static const struct {
 	{ SYMTAB_HAS_DWARF, "DWARF" },
 	{ SYMTAB_HAS_LINES, "lines" },
 	{ SYMTAB_HAS_COLUMNS, "columns" },
+	{ SYMTAB_HAS_DISCRIMINATORS, "discriminators" },
 	{ SYMTAB_HAS_SYMBOLS, "symbols" },
 	{ SYMTAB_HAS_GO, "Go" },
 	{ SYMTAB_RELOCATABLE, "relocatable" },
@@ -54,14 +56,17 @@ static const struct {
 static void dump_info(const struct symtab_info *info)
 {
 	char id[BUILD_ID_HEX_SIZE];
+	const char *before = " ";
 
 	printf("table of %llu bytes in %llu blocks, made by ", (unsigned long long)info->size,
 	       (unsigned long long)info->n_blocks);
 	print_text(stdout, info->producer);
 	printf("\nbuild ID %s\nhas", info->build_id.size ? build_id_hex(&info->build_id, id) : "none");
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-		if (info->flags & flags[i].flag)
-			printf(" %s%s", flags[i].text, info->flags >> 1 ? "," : "");
+		if (info->flags & flags[i].flag) {
+			printf("%s%s", before, flags[i].text);
+			before = ", ";
+		}
 	printf("\n");
 	for (size_t i = 0; i < info->n_sections; i++) {
 		printf("section ");
@@ -147,6 +152,8 @@ static const struct option_row rows[] = {
 	  "that make the table; without it one a CPU. The table is the same with any number",
 	  OPT_NUMBER(symbols.threads) },
 	{ 0, "no-columns", NULL, "build: lines alone; a fifth smaller", OPT_ON(symbols.no_columns) },
+	{ 0, "discriminators", NULL, "build: which of the blocks of a line, too; a few per cent larger",
+	  OPT_ON(symbols.discriminators) },
 	{ 0, "summary", NULL, "dump: what the table says of itself, without its rows",
 	  OPT_ON(symbols.summary) },
 	{ 0 },
@@ -162,8 +169,13 @@ static const struct {
 } actions[] = { { "build", BUILD, build }, { "dump", DUMP, dump }, { "verify", VERIFY, verify } };
 
 static const struct option_use uses[] = {
-	{ &group, "output", BUILD },     { &group, "exe", VERIFY },   { &group, "threads", BUILD | DUMP },
-	{ &group, "no-columns", BUILD }, { &group, "summary", DUMP }, { 0 },
+	{ &group, "output", BUILD },
+	{ &group, "exe", VERIFY },
+	{ &group, "threads", BUILD | DUMP },
+	{ &group, "no-columns", BUILD },
+	{ &group, "discriminators", BUILD },
+	{ &group, "summary", DUMP },
+	{ 0 },
 };
 
 static int usage(const char *text)
@@ -191,6 +203,8 @@ static int symtab(struct settings *s)
 	}
 	if (actions[i].mode == BUILD && !s->symbols.output)
 		return usage("where to? -o TABLE");
+	if (s->symbols.no_columns && s->symbols.discriminators)
+		return usage("--no-columns leaves no room for --discriminators");
 	if (actions[i].mode == VERIFY && !s->symbols.file)
 		return usage("against which file? -e FILE");
 	if (actions[i].run(s, path, &err) == 0)

@@ -166,6 +166,7 @@ enum {
 	DWARF_SLOT_CALL_FILE,
 	DWARF_SLOT_CALL_LINE,
 	DWARF_SLOT_CALL_COLUMN,
+	DWARF_SLOT_CALL_DISCRIMINATOR,
 	DWARF_N_SLOTS,
 	/* Of the programs that read names. */
 	DWARF_SLOT_NAME = 0,
@@ -251,6 +252,7 @@ enum {
 	DW_AT_GNU_dwo_id = 0x2131,
 	DW_AT_GNU_ranges_base = 0x2132,
 	DW_AT_GNU_addr_base = 0x2133,
+	DW_AT_GNU_discriminator = 0x2136,
 };
 enum { DW_UT_type = 2, DW_UT_skeleton = 4, DW_UT_split_compile = 5, DW_UT_split_type = 6 };
 
@@ -339,6 +341,9 @@ struct dwarf_reader {
 	const uint8_t *lines_end;
 	struct dwarf_row *rows;
 	size_t n_rows, room_rows;
+	bool with_discriminators;
+	uint32_t *discriminators; /* of each row, if they are wanted */
+	size_t room_discriminators;
 	struct dwarf_sequence *sequences;
 	size_t n_sequences, room_sequences;
 	/* Of the walk. */

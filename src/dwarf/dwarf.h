@@ -134,6 +134,8 @@ void dwarf_reader_free(struct dwarf_reader *r);               /* takes NULL */
  * time.
  */
 void dwarf_reader_budget(struct dwarf_reader *r, uint64_t bytes);
+/* Rows are wanted with their discriminators, which takes a little longer. Before the first unit. */
+void dwarf_reader_discriminators(struct dwarf_reader *r);
 
 enum { DWARF_NO_UNIT = 3 }; /* type units and the like: no code in it */
 /*
@@ -166,6 +168,7 @@ struct dwarf_sequence {
  * it. */
 struct dwarf_lines {
 	const struct dwarf_row *rows;
+	const uint32_t *discriminators; /* of each row; NULL: they are not wanted */
 	const struct dwarf_sequence *sequences;
 	size_t n_sequences;
 	uint64_t table; /* the offset of the table: the same for units that share one */
@@ -184,11 +187,12 @@ bool dwarf_reader_file(struct dwarf_reader *r, uint64_t file, struct dwarf_file_
 
 /* A function that has code, or a call inlined into one. */
 struct dwarf_node {
-	uint64_t die;    /* that dwarf_reader_name() takes */
-	bool in_alt;     /* ... with this */
+	uint64_t die; /* that dwarf_reader_name() takes */
+	bool in_alt;  /* ... with this */
+	bool has_call_file;
 	uint32_t parent; /* of the array; the function itself is 0 and its own parent */
 	uint32_t call_file, call_line, call_column; /* 0: not said; call_file of DWARF 5 counts from 0 */
-	bool has_call_file;
+	uint32_t call_discriminator;
 };
 /* Addresses [lo, hi) of a node, live and not empty. */
 struct dwarf_span {

@@ -149,6 +149,8 @@ static uint8_t slot_of(uint64_t attr, uint8_t kind)
 		return DWARF_SLOT_CALL_LINE;
 	case DW_AT_call_column:
 		return DWARF_SLOT_CALL_COLUMN;
+	case DW_AT_GNU_discriminator:
+		return DWARF_SLOT_CALL_DISCRIMINATOR;
 	}
 	return DWARF_NO_SLOT;
 }

@@ -29,14 +29,15 @@ enum {
 	DW_LNS_set_epilogue_begin,
 	DW_LNS_set_isa,
 };
-enum { DW_LNE_end_sequence = 1, DW_LNE_set_address, DW_LNE_define_file };
+enum { DW_LNE_end_sequence = 1, DW_LNE_set_address, DW_LNE_define_file, DW_LNE_set_discriminator };
 
 /* The sequence that is being made, and the registers where they are not in run()'s hands. */
 struct machine {
 	struct dwarf_reader *r;
 	uint64_t addr, base;
 	uint32_t file, line;
-	uint16_t column; /* at most what it has room for */
+	uint16_t column;        /* at most what it has room for */
+	uint32_t discriminator; /* of the next row alone */
 	unsigned op_index;
 	size_t first; /* row of the sequence */
 	bool live, open;
@@ -48,8 +49,25 @@ static void start(struct machine *m)
 	m->file = 1;
 	m->line = 1;
 	m->column = 0;
+	m->discriminator = 0;
 	m->op_index = 0;
 	m->open = false;
+}
+
+static void row_add(struct machine *m, const struct dwarf_row *one)
+{
+	struct dwarf_reader *r = m->r;
+
+	DWARF_GROW(r->rows, r->n_rows, r->room_rows);
+	if (r->with_discriminators) {
+		if (r->room_discriminators < r->room_rows) {
+			r->room_discriminators = r->room_rows;
+			r->discriminators = mem_realloc(r->discriminators, r->room_discriminators,
+							sizeof(*r->discriminators));
+		}
+		r->discriminators[r->n_rows] = m->discriminator;
+	}
+	r->rows[r->n_rows++] = *one;
 }
 
 static void sequence_end(struct machine *m, uint64_t end)
@@ -70,8 +88,7 @@ static void sequence_end(struct machine *m, uint64_t end)
 	}
 	while (r->n_rows > m->first && r->rows[r->n_rows - 1].off >= end - m->base)
 		r->n_rows--;
-	DWARF_GROW(r->rows, r->n_rows, r->room_rows);
-	r->rows[r->n_rows++] = (struct dwarf_row){ .off = (uint32_t)(end - m->base), .end = 1 };
+	row_add(m, &(struct dwarf_row){ .off = (uint32_t)(end - m->base), .end = 1 });
 	DWARF_GROW(r->sequences, r->n_sequences, r->room_sequences);
 	r->sequences[r->n_sequences++] = (struct dwarf_sequence){ m->base, end, m->first,
 								  r->n_rows - m->first };
@@ -90,7 +107,15 @@ static inline bool says_same(const struct dwarf_row *a, const struct dwarf_row *
 	return a->line == b->line && a->file == b->file && a->column == b->column;
 }
 
-static void row(struct machine *m)
+static bool repeats(const struct machine *m, const struct dwarf_row *last, const struct dwarf_row *one)
+{
+	const struct dwarf_reader *r = m->r;
+
+	return says_same(last, one) &&
+	       (!r->with_discriminators || r->discriminators[last - r->rows] == m->discriminator);
+}
+
+static void row_at(struct machine *m)
 {
 	struct dwarf_reader *r = m->r;
 	struct dwarf_row *last, one;
@@ -124,15 +149,20 @@ static void row(struct machine *m)
 			r->n_rows--;
 			if (r->n_rows > m->first) {
 				last = &r->rows[r->n_rows - 1];
-				if (says_same(last, &one))
+				if (repeats(m, last, &one))
 					return;
 			}
-		} else if (says_same(last, &one)) {
+		} else if (repeats(m, last, &one)) {
 			return;
 		}
 	}
-	DWARF_GROW(r->rows, r->n_rows, r->room_rows);
-	r->rows[r->n_rows++] = one;
+	row_add(m, &one);
+}
+
+static void row(struct machine *m)
+{
+	row_at(m);
+	m->discriminator = 0;
 }
 
 /* An operation advance where an instruction has several operations (section 6.2.5.1). */
@@ -172,6 +202,9 @@ static const uint8_t *extended(struct machine *m, const uint8_t *p, const uint8_
 		DWARF_GROW(m->r->file_offs, m->r->n_files, m->r->room_files);
 		m->r->file_offs[m->r->n_files++] = (uint32_t)(p - m->r->files.p);
 		break;
+	case DW_LNE_set_discriminator:
+		m->discriminator = (uint32_t)MIN(leb_u(&p, next), (uint64_t)UINT32_MAX);
+		break;
 	}
 	return next;
 }
@@ -198,14 +231,16 @@ static struct dwarf_row *last_row(const struct machine *m)
 {
 	struct dwarf_reader *r = m->r;
 
-	return m->open && m->live && r->n_rows > m->first && r->n_rows < r->room_rows
+	return m->open && m->live && !r->with_discriminators && r->n_rows > m->first &&
+			       r->n_rows < r->room_rows
 		       ? &r->rows[r->n_rows - 1]
 		       : NULL;
 }
 
 /*
  * There are millions of rows: nearly all stand behind the one before, or at its address, in a sequence of
- * live code, and these are made here, with the registers at hand. All that is out of the ordinary is row()'s.
+ * live code, and these are made here, with the registers at hand. All that is out of the ordinary is row()'s,
+ * and every row where discriminators are wanted.
  */
 static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const struct dwarf_line_header *h,
 	       struct err *err)
@@ -407,6 +442,7 @@ static int lines_at_hand(struct dwarf_reader *r, struct err *err)
 	}
 	SORT(r->sequences, r->n_sequences, by_base);
 	r->lines.rows = r->rows;
+	r->lines.discriminators = r->with_discriminators ? r->discriminators : NULL;
 	r->lines.sequences = r->sequences;
 	r->lines.n_sequences = r->n_sequences;
 	return 0;
@@ -428,6 +464,11 @@ int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err)
 	if (!shared)
 		r->lines_err = r->table_err;
 	return 0;
+}
+
+void dwarf_reader_discriminators(struct dwarf_reader *r)
+{
+	r->with_discriminators = true;
 }
 
 const struct dwarf_lines *dwarf_reader_lines(const struct dwarf_reader *r)

@@ -116,6 +116,9 @@ static int node_add(struct dwarf_reader *r, const struct dwarf_values *vs, uint6
 		n.call_line = (uint32_t)MIN(vs->v[DWARF_SLOT_CALL_LINE], (uint64_t)UINT32_MAX);
 	if (vs->has & 1u << DWARF_SLOT_CALL_COLUMN)
 		n.call_column = (uint32_t)MIN(vs->v[DWARF_SLOT_CALL_COLUMN], (uint64_t)UINT16_MAX);
+	if (vs->has & 1u << DWARF_SLOT_CALL_DISCRIMINATOR)
+		n.call_discriminator = (uint32_t)MIN(vs->v[DWARF_SLOT_CALL_DISCRIMINATOR],
+						     (uint64_t)UINT32_MAX);
 	DWARF_GROW(r->nodes, r->n_nodes, r->room_nodes);
 	r->nodes[r->n_nodes++] = n;
 	return 0;
@@ -417,6 +420,7 @@ void dwarf_reader_free(struct dwarf_reader *r)
 	arena_done(&r->line_arena);
 	free(r->file_offs);
 	free(r->rows);
+	free(r->discriminators);
 	free(r->sequences);
 	free(r->nodes);
 	free(r->spans);

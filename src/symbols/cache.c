@@ -4,7 +4,8 @@
  * ~/.cache/lode/symtab.
  *
  * A table's name has the build ID and what is known of the files that it was made of (size, time, inode), so
- * a file that has changed has another one; so has one of symbols only, whose debug file is found later. Those
+ * a file that has changed has another one; so has one of symbols only, whose debug file is found later, and
+ * one with discriminators. Those
  * of which a supplementary or split file was not found are not kept. What was not used for longest goes when
  * all of them get too large.
  */
@@ -67,7 +68,7 @@ char *symbols_cache_name(const struct symbols_file *f)
 
 	if (!dir || !src || src->size < KEEP_FROM || !f->debug || elf_build_id(f->debug, &id, &ignored) != 0)
 		return NULL;
-	hash64_init(&h, SYMTAB_VERSION);
+	hash64_init(&h, f->discriminators ? ~(uint64_t)SYMTAB_VERSION : SYMTAB_VERSION);
 	add_file(&h, src);
 	add_file(&h, f->alt ? f->alt->src : NULL);
 	add_file(&h, f->dwp ? f->dwp->src : NULL);

@@ -122,7 +122,9 @@ int symbols_find(struct symbols_file *f, const struct symbols_options *o, const 
 
 int symbols_build(struct symbols_file *f, unsigned n_threads, struct err *err)
 {
-	struct symtab_options o = { .alt = f->alt, .split = &f->split, .n_threads = n_threads };
+	struct symtab_options o = {
+		.alt = f->alt, .split = &f->split, .n_threads = n_threads, .discriminators = f->discriminators
+	};
 	struct symtab_stats stats;
 	uint64_t only[SYMBOLS_ONLY_MAX];
 	int r;
@@ -141,9 +143,11 @@ int symbols_build(struct symbols_file *f, unsigned n_threads, struct err *err)
 
 int symbols_table(struct symbols_file *f, const struct symbols_options *o, struct err *err)
 {
-	/* What is named by hand may be another one's. */
-	AUTO(mem_freep) char *name = o->alt ? NULL : symbols_cache_name(f);
+	AUTO(mem_freep) char *name = NULL;
 
+	f->discriminators = o->discriminators;
+	/* What is named by hand may be another one's. */
+	name = o->alt ? NULL : symbols_cache_name(f);
 	if (f->img && f->debug != f->img)
 		f->moved = symbolize_moved(f->img, f->debug);
 	if (!name || !symbols_cache_open(f, name)) {
@@ -181,6 +185,11 @@ int symbols_open(struct symbols_file *f, const struct symbols_options *o, const 
 			return err_set(err, ERR_IO, "there is no such file");
 		if (r == 0)
 			r = symtab_open_mem(f->mapping.bytes, &f->table, err);
+		if (r == 0 && o->discriminators &&
+		    !(symtab_info(f->table)->flags & SYMTAB_HAS_DISCRIMINATORS))
+			return err_set(err, ERR_INVALID,
+				       "this table was made without discriminators: make one by lode symtab "
+				       "build --discriminators");
 	} else {
 		return symbols_open_module(f, o, path, NULL, err);
 	}

@@ -16,10 +16,11 @@
 #define SYMBOLS_ONLY_MAX 64u
 
 struct symbols_options {
-	const char *urls; /* of servers, separated by blanks; NULL: those of the environment */
-	bool local_only;  /* ask no server, and leave the cache folder of debug files alone */
-	const char *alt;  /* the supplementary file; NULL: it is looked for */
-	unsigned threads; /* that make a table; 0: one a CPU */
+	const char *urls;    /* of servers, separated by blanks; NULL: those of the environment */
+	bool local_only;     /* ask no server, and leave the cache folder of debug files alone */
+	const char *alt;     /* the supplementary file; NULL: it is looked for */
+	unsigned threads;    /* that make a table; 0: one a CPU */
+	bool discriminators; /* of tables that have them */
 };
 
 /* A table that was made before, or made now of what was found. Belongs to one thread. */
@@ -40,6 +41,7 @@ struct symbols_file {
 	/* All that will be asked for, if that is known and little. */
 	uint64_t only[SYMBOLS_ONLY_MAX];
 	size_t n_only;
+	bool discriminators;
 	char *named;  /* owned; what `path` may be */
 	char *behind; /* owned: the name under which a whole table is to be kept when the answer is out; NULL:
 			 none */

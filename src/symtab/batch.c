@@ -13,17 +13,21 @@
 #define SKIPPED_MAX   1000u
 #define NAMES_AT_ONCE 32u
 
-struct batch *batch_new(const struct dwarf *d, uint32_t index, bool columns)
+struct batch *batch_new(const struct dwarf *d, uint32_t index, const struct symtab_options *o)
 {
 	struct batch *b = NEW(struct batch);
 
 	b->dwarf = d;
 	b->index = index;
-	b->columns = columns;
+	b->columns = !o->no_columns;
+	b->discriminators = b->columns && o->discriminators;
+	b->cancel = o->cancel;
 	intern_init(&b->in);
 	b->known.seed = b->known_files.seed = b->in.seed;
 	b->work = NEW(struct unit_work);
 	b->reader = d ? dwarf_reader_new(d) : NULL;
+	if (b->reader && b->discriminators)
+		dwarf_reader_discriminators(b->reader);
 	return b;
 }
 
@@ -57,6 +61,7 @@ void batch_free(struct batch *b)
 	intern_done(&b->in);
 	free(b->pieces);
 	free(b->entries);
+	free(b->more);
 	buf_done(&b->rows);
 	for (size_t i = 0; i < b->n_skipped && i < SKIPPED_MAX; i++)
 		free(b->skipped[i].reason);

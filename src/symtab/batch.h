@@ -66,13 +66,13 @@ struct sweep {
 	struct row_writer rows;
 	/* The last row that was written. */
 	uint32_t node, file, line;
-	uint16_t column;
+	uint64_t column; /* column_with() */
 	bool any;
 	bool ids; /* nodes have the batch's ids: `die` is a function's, call_file a file's */
 };
 /* Room for the calls of a function, before piece_begin(). */
 void piece_nodes(struct batch *b, size_t n);
 void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin);
-/* From @addr (of the piece) on, the row is this. @file is the batch's id. */
-void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint16_t column);
+/* From @addr (of the piece) on, the row is this. @file is the batch's id, @column is column_with(). */
+void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint64_t column);
 void piece_end(struct sweep *s);

@@ -27,8 +27,8 @@ struct locals {
 /* A function that is called: where its record is, and where calls of it usually begin. */
 struct called {
 	uint32_t off;
-	int64_t line; /* from that of the declaration */
-	uint16_t column;
+	int64_t line;    /* from that of the declaration */
+	uint64_t column; /* column_with() */
 	bool usual;
 };
 
@@ -141,14 +141,29 @@ static void add_file(struct block_writer *w, uint32_t id)
 	w->weight += 8;
 }
 
-static bool is_usual(const struct entry *e, const struct function_id *f, const struct called *c)
+/* Entry @k's columns, as they are written. */
+static uint64_t column_of(const struct seen_piece *p, uint32_t k)
 {
-	return e->file == f->file && (int64_t)e->line - f->line == c->line && e->column == c->column;
+	return column_with(p->entries[k].column, p->more ? p->more[k].discriminator : 0);
+}
+
+static uint64_t call_column_of(const struct seen_piece *p, uint32_t k)
+{
+	return column_with(p->entries[k].call_column, p->more ? p->more[k].call_discriminator : 0);
+}
+
+static bool is_usual(const struct seen_piece *p, uint32_t k, const struct function_id *f,
+		     const struct called *c)
+{
+	const struct entry *e = &p->entries[k];
+
+	return e->file == f->file && (int64_t)e->line - f->line == c->line && column_of(p, k) == c->column;
 }
 
 /* Of a call to it. */
-static void add_function(struct block_writer *w, const struct entry *e)
+static void add_function(struct block_writer *w, const struct seen_piece *p, uint32_t k)
 {
+	const struct entry *e = &p->entries[k];
 	const struct function_id *f = &w->in->functions[e->function];
 	uint32_t at;
 
@@ -164,7 +179,7 @@ static void add_function(struct block_writer *w, const struct entry *e)
 	}
 	if (!w->called[at].usual && e->passive != 1 && e->file == f->file)
 		w->called[at] = (struct called){ .line = (int64_t)e->line - f->line,
-						 .column = e->column,
+						 .column = column_of(p, k),
 						 .usual = true };
 }
 
@@ -194,7 +209,7 @@ static void add_piece(struct block_writer *w, const struct seen_piece *p)
 
 		add_file(w, e->file);
 		add_file(w, e->call_file);
-		add_function(w, e);
+		add_function(w, p, i);
 		w->weight += 5;
 	}
 	w->weight += p->rows ? p->piece->rows_size : 0;
@@ -287,15 +302,18 @@ static uint8_t parent_code(uint32_t k, uint32_t parent, uint32_t parent_before)
 }
 
 /* File, line and column that an entry's rows begin with. */
-static void add_begin(struct block_writer *w, const struct entry *e, uint8_t head, int64_t line_base)
+static void add_begin(struct block_writer *w, const struct seen_piece *p, uint32_t k, uint8_t head,
+		      int64_t line_base)
 {
+	const struct entry *e = &p->entries[k];
+
 	if (head & ENTRY_USUAL)
 		return;
 	if (!(head & ENTRY_DECL_FILE))
 		buf_add_uleb(&w->records, local_file(w, e->file));
 	add_signed(&w->records, e->passive == 1 ? 0 : (int64_t)e->line - line_base);
 	if (w->columns)
-		buf_add_uleb(&w->records, e->column);
+		buf_add_uleb(&w->records, column_of(p, k));
 }
 
 static void add_entries(struct block_writer *w, const struct seen_piece *p, const struct function_id *f)
@@ -315,7 +333,7 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 	if (list[0].file == f->file || list[0].passive == 1)
 		head |= ENTRY_DECL_FILE;
 	buf_add_char(b, (char)head);
-	add_begin(w, &list[0], head, f->line);
+	add_begin(w, p, 0, head, f->line);
 	w->last_call[0] = list[0].passive == 1 ? f->line : list[0].line;
 	for (uint32_t k = 1; k < n; k++) {
 		const struct entry *e = &list[k], *parent = &list[e->parent];
@@ -336,7 +354,7 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 			buf_add_uleb(b, local_file(w, e->file));
 			add_signed(b, (int64_t)e->line - (int64_t)w->last_call[e->parent]);
 			if (w->columns)
-				buf_add_uleb(b, e->column);
+				buf_add_uleb(b, column_of(p, k));
 			w->last_call[k] = e->line;
 			continue;
 		}
@@ -346,12 +364,12 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 			head |= ENTRY_DECL_FILE;
 		if (e->call_file && e->call_file != parent_file)
 			head |= ENTRY_CALL_FILE;
-		if (e->call_column)
+		if (call_column_of(p, k))
 			head |= ENTRY_CALL_COLUMN;
 		if (e->function)
 			called = &w->called[place_of(&w->functions_at, e->function)];
 		/* One that has no rows begins anywhere. */
-		if (e->passive == 1 || is_usual(e, callee, called))
+		if (e->passive == 1 || is_usual(p, k, callee, called))
 			head |= ENTRY_USUAL;
 		buf_add_char(b, (char)head);
 		if ((head & ENTRY_PARENT) == ENTRY_PARENT_OTHER)
@@ -361,8 +379,8 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 			buf_add_uleb(b, local_file(w, e->call_file));
 		add_signed(b, (int64_t)e->call_line - (int64_t)w->last_call[e->parent]);
 		if (head & ENTRY_CALL_COLUMN)
-			buf_add_uleb(b, e->call_column);
-		add_begin(w, e, head, callee->line);
+			buf_add_uleb(b, call_column_of(p, k));
+		add_begin(w, p, k, head, callee->line);
 		w->last_call[e->parent] = e->call_line;
 		w->last_call[k] = head & ENTRY_USUAL ? (uint32_t)(callee->line + called->line) : e->line;
 		parent_before = e->parent;

@@ -66,8 +66,7 @@ static int run_units(struct build *b, struct err *err)
 	n = (unsigned)MAX(MIN((size_t)n, b->n_chunks), (size_t)1);
 	b->n_batches = n;
 	for (unsigned i = 0; i < n; i++) {
-		b->batches[i] = batch_new(b->dwarf, i, !b->o->no_columns);
-		b->batches[i]->cancel = b->o->cancel;
+		b->batches[i] = batch_new(b->dwarf, i, b->o);
 		workers[i].b = b;
 		workers[i].batch = b->batches[i];
 	}
@@ -207,6 +206,7 @@ static int write_blocks(struct build *b, struct err *err)
 			out.piece = p;
 			out.origin = p->origin;
 			out.entries = batch->entries + p->first_entry;
+			out.more = batch->more ? batch->more + p->first_entry : NULL;
 			out.rows = batch->rows.p ? batch->rows.p + p->rows_off : (const uint8_t *)"";
 			if (sym)
 				out.name = intern_str(in, sym->name, true);
@@ -247,7 +247,7 @@ static int write_all(struct build *b, struct buf *out, struct symtab_stats *stat
 	if (b->dwarf)
 		b->flags |= (dwarf_n_units(b->dwarf) ? SYMTAB_HAS_DWARF : 0) | SYMTAB_HAS_LINES;
 	if (!b->o->no_columns)
-		b->flags |= SYMTAB_HAS_COLUMNS;
+		b->flags |= SYMTAB_HAS_COLUMNS | (b->o->discriminators ? SYMTAB_HAS_DISCRIMINATORS : 0);
 	if (b->img->h.type == 1)
 		b->flags |= SYMTAB_RELOCATABLE;
 	if (b->o->alt)

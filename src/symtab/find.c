@@ -89,7 +89,7 @@ static void file_at(struct symtab_finder *f, uint32_t file, struct str *ret_dir,
 struct function {
 	uint32_t name, linkage, file, line;
 	uint32_t usual_line; /* where calls of it usually begin, from its line */
-	uint16_t usual_column;
+	uint64_t usual_column;
 };
 
 static struct function function_at(const struct symtab_finder *f, uint32_t off)
@@ -108,7 +108,7 @@ static struct function function_at(const struct symtab_finder *f, uint32_t off)
 	ret.line = (uint32_t)leb_u(&p, end);
 	ret.usual_line = (uint32_t)unzigzag(leb_u(&p, end));
 	if (f->t->info.flags & SYMTAB_HAS_COLUMNS)
-		ret.usual_column = (uint16_t)leb_u(&p, end);
+		ret.usual_column = leb_u(&p, end);
 	return ret;
 }
 
@@ -138,7 +138,7 @@ static inline const uint8_t *begin_read(const uint8_t *p, const uint8_t *end, st
 		at->file = (uint32_t)leb_u(&p, end);
 	at->line = at->last = (uint32_t)unzigzag(leb_u(&p, end));
 	if (columns)
-		at->column = (uint16_t)leb_u(&p, end);
+		at->column = leb_u(&p, end);
 	return p;
 }
 
@@ -198,7 +198,7 @@ static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t 
 			at->file = (uint32_t)leb_u(&p, end);
 			at->line = at->last = last_call[at->parent] + (uint32_t)unzigzag(leb_u(&p, end));
 			if (columns)
-				at->column = (uint16_t)leb_u(&p, end);
+				at->column = leb_u(&p, end);
 			continue;
 		}
 		at->parent = place_call(f->rows.places, at->parent);
@@ -207,7 +207,7 @@ static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t 
 			at->call_file = (uint32_t)leb_u(&p, end);
 		at->call_line = last_call[at->parent] + (uint32_t)unzigzag(leb_u(&p, end));
 		if (at->head & ENTRY_CALL_COLUMN)
-			at->call_column = (uint16_t)leb_u(&p, end);
+			at->call_column = leb_u(&p, end);
 		if (at->head & ENTRY_USUAL) {
 			struct function fn = function_at(f, at->function);
 
@@ -285,7 +285,7 @@ static int seek(struct symtab_finder *f, uint32_t off, struct err *err)
 /* ---- frames ---- */
 
 static struct symtab_frame *frame_add(struct symtab_finder *f, const struct function *fn, uint32_t file,
-				      uint32_t line, uint32_t column)
+				      uint32_t line, uint64_t column)
 {
 	struct symtab_frame *frame;
 
@@ -295,7 +295,8 @@ static struct symtab_frame *frame_add(struct symtab_finder *f, const struct func
 		.name = string_at(f, fn->name),
 		.linkage = fn->linkage ? string_at(f, fn->linkage) : (struct str){ 0 },
 		.line = line,
-		.column = column,
+		.column = (uint16_t)column,
+		.discriminator = (uint32_t)(column >> 16),
 		.start_line = fn->line,
 		.origin = f->flags & PIECE_ORIGIN,
 	};
@@ -311,8 +312,9 @@ static struct symtab_frame *frame_add(struct symtab_finder *f, const struct func
 
 static void frames_make(struct symtab_finder *f)
 {
-	uint32_t file = 0, line = 0, column = 0, at = 0;
+	uint32_t file = 0, line = 0, at = 0;
 	struct function fn;
+	uint64_t column = 0;
 
 	f->have_frames = true;
 	f->n_frames = 0;

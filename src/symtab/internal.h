@@ -117,6 +117,20 @@ struct entry {
 
 enum { PASSIVE_USED = 2 };
 
+/* The discriminators that belong to an entry's columns. Few tables have them. */
+struct entry_more {
+	uint32_t discriminator, call_discriminator;
+};
+
+/*
+ * Where columns are handed on together with a discriminator: the lower 16 bits are the column, the 32 above
+ * them the discriminator, 0 in tables without. So it is written, too.
+ */
+static inline uint64_t column_with(uint16_t column, uint32_t discriminator)
+{
+	return column | (uint64_t)discriminator << 16;
+}
+
 /* Before the next function, which begins at a multiple of 16: padding is less than that. */
 #define PADDING_END 16u
 
@@ -148,20 +162,21 @@ struct batch {
 	struct quad_map known, known_files;
 	struct piece *pieces;
 	struct entry *entries;
+	struct entry_more *more; /* of each entry; NULL: without discriminators */
 	struct buf rows;
-	size_t n_pieces, room_pieces, n_entries, room_entries;
+	size_t n_pieces, room_pieces, n_entries, room_entries, room_more;
 	struct skipped *skipped;
 	size_t n_skipped, room_skipped;
 	uint32_t flags;
 	uint64_t n_functions, n_inlined, n_rows;
 	uint64_t row_budget; /* steps over rows that may still be made */
-	bool columns;
+	bool columns, discriminators;
 	const atomic_bool *cancel; /* NULL: nobody cancels it */
 	uint32_t index;
 	struct unit_work *work;
 };
 
-struct batch *batch_new(const struct dwarf *d, uint32_t index, bool columns);
+struct batch *batch_new(const struct dwarf *d, uint32_t index, const struct symtab_options *o);
 void batch_free(struct batch *b);
 /* There are no more units: what is needed only to read them is given back. */
 void batch_end(struct batch *b);
@@ -203,7 +218,7 @@ struct row_place {
 		};
 		uint64_t both;
 	};
-	uint32_t column;
+	uint64_t column; /* column_with() */
 };
 
 struct row_state {
@@ -301,6 +316,7 @@ struct seen_piece {
 	uint64_t start, end;
 	const struct piece *piece; /* NULL: a symbol alone */
 	const struct entry *entries;
+	const struct entry_more *more; /* of each of them, or NULL */
 	const uint8_t *rows;
 	uint64_t tail;          /* bytes behind end that have the last row and no function */
 	uint32_t name, linkage; /* strings; 0: the function's */

@@ -18,13 +18,17 @@ static struct entry *entry_at(struct sweep *s, uint32_t i)
 	return &s->b->entries[s->b->pieces[s->piece].first_entry + i];
 }
 
-static uint32_t entry_add(struct sweep *s, const struct entry *e)
+static uint32_t entry_add(struct sweep *s, const struct entry *e, struct entry_more more)
 {
 	struct batch *b = s->b;
 	struct unit_work *w = b->work;
 	uint32_t i = b->pieces[s->piece].n_entries++;
 
 	GROW(b->entries, b->n_entries, b->room_entries);
+	if (b->discriminators) {
+		GROW(b->more, b->n_entries, b->room_more);
+		b->more[b->n_entries] = more;
+	}
 	b->entries[b->n_entries++] = *e;
 	GROW(w->entries, i, w->room_entries);
 	w->entries[i] = (struct entry_state){ 0, e->line };
@@ -56,7 +60,8 @@ static uint32_t node_entry(struct sweep *s, uint32_t node)
 
 		if (d->has_call_file)
 			e.call_file = s->ids ? d->call_file : batch_file(s->b, d->call_file);
-		w->nodes[down].entry = entry_add(s, &e);
+		w->nodes[down].entry = entry_add(
+			s, &e, (struct entry_more){ .call_discriminator = d->call_discriminator });
 		n = down;
 		down = next;
 	}
@@ -80,6 +85,8 @@ static uint32_t row_entry(struct sweep *s, uint32_t node, uint32_t file, const s
 		e->file = file;
 		e->line = states[i].last = row->line;
 		e->column = (uint16_t)row->column;
+		if (s->b->discriminators)
+			s->b->more[e - s->b->entries].discriminator = (uint32_t)(row->column >> 16);
 		return i;
 	}
 	if (e->file == file)
@@ -87,11 +94,13 @@ static uint32_t row_entry(struct sweep *s, uint32_t node, uint32_t file, const s
 	for (k = states[i].next; k && tries < CHAIN_MAX; k = states[k].next, tries++)
 		if (entry_at(s, k)->file == file)
 			return k;
-	k = entry_add(s, &(struct entry){ .parent = i,
-					  .file = file,
-					  .line = row->line,
-					  .column = (uint16_t)row->column,
-					  .other_file = 1 });
+	k = entry_add(s,
+		      &(struct entry){ .parent = i,
+				       .file = file,
+				       .line = row->line,
+				       .column = (uint16_t)row->column,
+				       .other_file = 1 },
+		      (struct entry_more){ .discriminator = (uint32_t)(row->column >> 16) });
 	states = s->b->work->entries; /* it may have moved */
 	states[k].next = states[i].next;
 	states[i].next = k;
@@ -158,7 +167,7 @@ static uint32_t parent_of(struct sweep *s, uint32_t i)
 	return e->other_file ? entry_at(s, e->parent)->parent : e->parent;
 }
 
-void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint16_t column)
+void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint64_t column)
 {
 	struct row_place to = { .line = line, .column = s->b->columns ? column : 0 };
 	bool is_new = false, first = !s->any, same = !first && node == s->node && file == s->file;
@@ -169,7 +178,7 @@ void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uin
 	s->node = node;
 	s->file = file;
 	s->line = line;
-	s->column = (uint16_t)to.column;
+	s->column = to.column;
 	s->any = true;
 	to.entry = same ? s->rows.st.at.entry : row_entry(s, node, file, &to, &is_new);
 	if (first) {
@@ -288,6 +297,8 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, size_t *next_call, s
 {
 	struct batch *b = s->b;
 	struct unit_work *w = b->work;
+	const struct dwarf_lines *all = dwarf_reader_lines(b->reader);
+	const uint32_t *discriminators = all->discriminators;
 	struct lines_at lines;
 	uint64_t at = lo;
 	uint32_t file = 0, file_id = batch_file(b, 0); /* of the last row: most have that of the one before */
@@ -317,7 +328,9 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, size_t *next_call, s
 			file_id = batch_file(b, file);
 		}
 		if (lines.row)
-			piece_row(s, (uint32_t)(at - lo), node, file_id, lines.row->line, lines.row->column);
+			piece_row(s, (uint32_t)(at - lo), node, file_id, lines.row->line,
+				  column_with(lines.row->column,
+					      discriminators ? discriminators[lines.row - all->rows] : 0));
 		else
 			piece_row(s, (uint32_t)(at - lo), node, 0, 0, 0);
 		at = to;
@@ -362,7 +375,7 @@ void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin)
 	w->stamp++;
 	piece_nodes(b, 1);
 	w->nodes[0] = (struct node_state){ .stamp = w->stamp };
-	entry_add(s, &(struct entry){ .passive = 1 });
+	entry_add(s, &(struct entry){ .passive = 1 }, (struct entry_more){ 0 });
 }
 
 void piece_end(struct sweep *s)

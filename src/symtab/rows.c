@@ -69,7 +69,7 @@ static int run(struct row_reader *r, uint32_t off)
 				to.entry = (uint32_t)leb_u(&p, end);
 			line_step = op < ROW_LINE ? op - ROW_NEAR + ROW_NEAR_FIRST : unzigzag(leb_u(&p, end));
 			if (columns)
-				to.column = (uint16_t)leb_u(&p, end);
+				to.column = leb_u(&p, end);
 		}
 		if (p > end || to.entry >= r->n_places || step > UINT32_MAX - 1 - st.addr)
 			return -1;

@@ -16,7 +16,7 @@ struct place {
 	uint32_t file;                 /* unless it is that of the declaration */
 	uint32_t line, last;           /* of its first row, and of the one that was read last */
 	uint32_t call_file, call_line; /* call_line: counted from the parent's declaration */
-	uint16_t call_column, column;
+	uint64_t call_column, column;  /* column_with() */
 	uint8_t head;
 };
 

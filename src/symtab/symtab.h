@@ -43,6 +43,7 @@ enum symtab_flags {
 					  in which */
 	SYMTAB_PARTIAL = 1 << 8,       /* something was damaged, see the list */
 	SYMTAB_HAS_GO = 1 << 9,
+	SYMTAB_HAS_DISCRIMINATORS = 1 << 10,
 };
 
 /* ---- making one ---- */
@@ -52,6 +53,7 @@ struct symtab_options {
 	const struct dwarf_split *split; /* who finds split (.dwo, .dwp) files; NULL: nobody */
 	unsigned n_threads;              /* 0: 1 */
 	bool no_columns;
+	bool discriminators; /* these too, which takes longer and makes it larger; not without columns */
 	uint64_t chunk_size; /* for tests: of .debug_info, what one thread takes at once; 0: the usual */
 	/*
 	 * Not NULL: only these addresses (sorted) will be asked for. Where .debug_aranges leads to functions
@@ -114,8 +116,9 @@ const struct symtab_info *symtab_info(const struct symtab *t);
 struct symtab_frame {
 	struct str name;    /* as in the source, empty: not known. Qualified where there is no linkage name */
 	struct str linkage; /* as the linker sees it; empty: the same as name, or not known */
-	struct str dir, file;  /* empty: not known. The path is dir, '/', file unless dir is empty */
-	uint32_t line, column; /* 0: not known */
+	struct str dir, file;   /* empty: not known. The path is dir, '/', file unless dir is empty */
+	uint32_t line, column;  /* 0: not known */
+	uint32_t discriminator; /* which of the blocks of the line; 0: the first, or not known */
 	struct str start_file_dir, start_file; /* where the function is declared */
 	uint32_t start_line;
 	bool inlined;   /* into the frame that follows */

@@ -18,7 +18,7 @@ struct verifier {
 	struct symtab_check *check;
 	void (*fn)(void *arg, uint64_t addr, const char *text);
 	void *arg;
-	bool columns;
+	bool columns, discriminators;
 	/* All functions' spans; `node` is unused. */
 	struct dwarf_span *all;
 	size_t n_all, room_all;
@@ -96,7 +96,18 @@ static const struct dwarf_row *row_of(const struct verifier *v, uint64_t addr)
 	return row;
 }
 
-static void add_location(struct verifier *v, bool known, uint64_t file, uint32_t line, uint32_t column)
+/* What the table has of these. */
+static void add_numbers(const struct verifier *v, struct buf *out, uint32_t line, uint32_t column,
+			uint32_t discriminator)
+{
+	buf_printf(out, ":%u", line);
+	if (v->columns)
+		buf_printf(out, ":%u", column);
+	if (v->discriminators)
+		buf_printf(out, " (discriminator %u)", discriminator);
+}
+
+static void add_location(struct verifier *v, bool known, uint64_t file)
 {
 	struct dwarf_file_name f = { 0 };
 	AUTO(buf_done) struct buf path = { 0 };
@@ -118,9 +129,7 @@ static void add_location(struct verifier *v, bool known, uint64_t file, uint32_t
 		buf_add_str(&path, parts[i]);
 	}
 	clean = mem_alloc(path.size + 2);
-	buf_printf(&v->expected, " at %.*s:%u", (int)path_canonical(buf_str(&path), clean), clean, line);
-	if (v->columns)
-		buf_printf(&v->expected, ":%u", column);
+	buf_printf(&v->expected, " at %.*s", (int)path_canonical(buf_str(&path), clean), clean);
 	free(clean);
 }
 
@@ -147,7 +156,9 @@ static int expect(struct verifier *v, const struct one *f, uint64_t addr, struct
 	const struct dwarf_node *nodes = v->nodes + f->node;
 	const struct dwarf_row *row = row_of(v, addr);
 	uint64_t file = row ? row->file : 0;
+	const uint32_t *of_rows = dwarf_reader_lines(v->r)->discriminators;
 	uint32_t line = row ? row->line : 0, column = row ? row->column : 0, at = 0;
+	uint32_t discriminator = row && of_rows ? of_rows[row - dwarf_reader_lines(v->r)->rows] : 0;
 	bool known = row, said = true;
 
 	v->expected.size = 0;
@@ -164,7 +175,8 @@ static int expect(struct verifier *v, const struct one *f, uint64_t addr, struct
 			return -1;
 		if (!said && decl_file)
 			file = decl_file; /* the caller's by default */
-		add_location(v, known, file, line, column);
+		add_location(v, known, file);
+		add_numbers(v, &v->expected, line, column, discriminator);
 		if (!at)
 			return 0;
 		said = nodes[at].has_call_file;
@@ -174,6 +186,7 @@ static int expect(struct verifier *v, const struct one *f, uint64_t addr, struct
 		}
 		line = nodes[at].call_line;
 		column = nodes[at].call_column;
+		discriminator = nodes[at].call_discriminator;
 	}
 }
 
@@ -187,10 +200,9 @@ static void tell(struct verifier *v, const struct symtab_frames *frames)
 
 		symtab_path(f->dir, f->file, &path);
 		clean = mem_alloc(path.size + 2);
-		buf_printf(&v->got, "%s" STR_FMT " at %.*s:%u", i ? " in " : "", STR_ARG(f->name),
-			   (int)path_canonical(buf_str(&path), clean), clean, f->line);
-		if (v->columns)
-			buf_printf(&v->got, ":%u", f->column);
+		buf_printf(&v->got, "%s" STR_FMT " at %.*s", i ? " in " : "", STR_ARG(f->name),
+			   (int)path_canonical(buf_str(&path), clean), clean);
+		add_numbers(v, &v->got, f->line, f->column, f->discriminator);
 		free(clean);
 	}
 }
@@ -314,9 +326,11 @@ int symtab_verify(struct symtab *t, const struct elf_image *img, const struct sy
 		  struct err *err)
 {
 	AUTO(dwarf_closep) struct dwarf *d = NULL;
-	struct verifier v = {
-		.check = ret, .fn = fn, .arg = arg, .columns = t->info.flags & SYMTAB_HAS_COLUMNS
-	};
+	struct verifier v = { .check = ret,
+			      .fn = fn,
+			      .arg = arg,
+			      .columns = t->info.flags & SYMTAB_HAS_COLUMNS,
+			      .discriminators = t->info.flags & SYMTAB_HAS_DISCRIMINATORS };
 	struct err ignored = { 0 };
 	int r;
 
@@ -330,6 +344,8 @@ int symtab_verify(struct symtab *t, const struct elf_image *img, const struct sy
 	if (o->split)
 		(void)dwarf_open_split(d, o->split, &ignored);
 	v.r = dwarf_reader_new(d);
+	if (v.discriminators)
+		dwarf_reader_discriminators(v.r);
 	v.finder = symtab_finder_new(t);
 	r = run(&v, d, err);
 	symtab_finder_free(v.finder);

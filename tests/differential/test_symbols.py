@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Answers against llvm-symbolizer and eu-addr2line, for programs of every DWARF version and compiler."""
 
+import json
 import os
 import pathlib
 import re
@@ -56,6 +57,14 @@ int work(int n)
 }
 }
 int main(int c, char **) { return ns::work(c * 10); }
+"""
+
+DISCRIMINATORS = """
+#include <stdio.h>
+#include <stdlib.h>
+static inline __attribute__((always_inline)) int inner(int x, int y) { return x > 3 ? (y ? x * 7 : y * 3) : (x < 0 ? y - x : rand() % 3); }
+static int mid(int x) { int s = 0; for (int i = 0; i < x; i++) s += inner(i, x) + (i & 1 ? inner(x, i) : inner(s, 2)); return s; }
+int main(int c, char **v) { int s = 0; for (int i = 0; i < c * 10; i++) { if ((i % 3 && c > 2) || i % 7 == 2) s += mid(i); else s -= i % 2 ? mid(s) : inner(i, s); } printf("%d\\n", s); return s & 1; }
 """
 
 KINDS = [(compiler, flags) for compiler in ("gcc", "clang") for flags in
@@ -148,6 +157,38 @@ def test_a_dwp_gives_the_same_table_as_the_dwo_files(compiler, packer, version, 
     run(*build, tmp_path / "none.sym", tmp_path / "program")
     dump = run(LODE, "symtab", "dump", "--summary", tmp_path / "none.sym")
     assert "split files missing" in dump and "a.dwo: was not found" in dump
+
+
+@pytest.mark.parametrize("flags", ("-gdwarf-4", "-gdwarf-5"))
+def test_discriminators_are_those_of_llvm(flags, tmp_path):
+    if not shutil.which("clang"):
+        pytest.skip("clang is not installed")
+    (tmp_path / "a.c").write_text(DISCRIMINATORS)
+    program = tmp_path / "program"
+    subprocess.run(["clang", "-O2", "-fdebug-info-for-profiling", *flags.split(), "-o", program, "a.c"], check=True, cwd=tmp_path)
+    text = "".join(f"0x{a:x}\n" for a in addresses(program))
+
+    def frames(out):
+        places = (json.loads(line)["Symbol"] for line in out.splitlines())
+        keys = ("FunctionName", "Line", "Column", "Discriminator")
+        # of what is not known llvm-symbolizer says one empty frame
+        return [[tuple(f[k] for k in keys) for f in chain if f["FunctionName"]] for chain in places]
+
+    options = ("-e", program, "--output-style", "json")
+    theirs = frames(run("llvm-symbolizer", "-e", program, "--output-style=JSON", text=text))
+    assert frames(run(LODE, "symbolize", "--discriminators", *options, text=text)) == theirs
+    found = [f[3] for chain in theirs for f in chain]
+    callers = [f[3] for chain in theirs for f in chain[1:]]
+    assert any(found) and any(callers)
+    # They are not there unless they are asked for.
+    assert not any(f[3] for chain in frames(run(LODE, "symbolize", *options, text=text)) for f in chain)
+    table = tmp_path / "table"
+    run(LODE, "symtab", "build", "--discriminators", "-o", table, program)
+    assert " 0 different" in run(LODE, "symtab", "verify", "-e", program, table)
+    assert frames(run(LODE, "symbolize", "-e", table, "--output-style", "json", text=text)) == theirs
+    run(LODE, "symtab", "build", "-o", table, program)
+    without = subprocess.run([LODE, "symbolize", "--discriminators", "-e", table, "0x1000"], capture_output=True, text=True)
+    assert without.returncode == 1 and "without discriminators" in without.stderr
 
 
 def test_addr2line_says_the_same(tmp_path):

@@ -159,6 +159,17 @@ void code_row(struct code_writer *w, uint64_t addr, uint32_t file, uint32_t line
 	buf_add_char(&w->line, 1); /* DW_LNS_copy */
 }
 
+void code_discriminator(struct code_writer *w, uint32_t discriminator)
+{
+	AUTO(buf_done) struct buf op = { 0 };
+
+	buf_add_char(&op, 4); /* DW_LNE_set_discriminator */
+	buf_add_uleb(&op, discriminator);
+	buf_add_char(&w->line, 0);
+	buf_add_uleb(&w->line, op.size);
+	buf_add(&w->line, op.p, op.size);
+}
+
 void code_sequence_end(struct code_writer *w, uint64_t addr)
 {
 	advance(w, addr);

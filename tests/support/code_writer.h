@@ -59,6 +59,7 @@ enum {
 	A_GNU_DWO_ID,
 	A_GNU_RANGES_BASE,
 	A_GNU_ADDR_BASE,
+	A_GNU_DISCRIMINATOR = 0x2136,
 };
 enum {
 	F_ADDR = 0x01,
@@ -114,6 +115,7 @@ void code_writer_done(struct code_writer *w);
 uint64_t code_lines_begin(struct code_writer *w, const char *const *files);
 void code_address(struct code_writer *w, uint64_t addr); /* DW_LNE_set_address */
 void code_row(struct code_writer *w, uint64_t addr, uint32_t file, uint32_t line);
+void code_discriminator(struct code_writer *w, uint32_t discriminator); /* of the next row */
 void code_sequence_end(struct code_writer *w, uint64_t addr);
 void code_lines_end(struct code_writer *w);
 

@@ -29,12 +29,14 @@ static void on_difference(void *arg, uint64_t addr, const char *text)
 void answers_open(struct answers *a)
 {
 	AUTO(buf_done) struct buf again = { 0 };
-	struct symtab_options o = { .n_threads = 1, .split = a->split },
-			      three = { .n_threads = 3, .chunk_size = 1, .split = a->split };
+	struct symtab_options o = { .n_threads = 1, .split = a->split, .discriminators = a->discriminators },
+			      three = o;
 	struct symtab_check check;
 	struct symtab_stats stats;
 	struct err err = { 0 };
 
+	three.n_threads = 3;
+	three.chunk_size = 1;
 	code_writer_finish(&a->w, &a->file);
 	a->src = source_of_mem(buf_bytes(&a->file), "x");
 	assert_done(elf_open(a->src, &a->img, &err));
@@ -71,6 +73,8 @@ const char *answer(struct answers *a, uint64_t addr)
 		buf_add_str(&a->text, STR(" at "));
 		symtab_path(f->dir, f->file, &a->text);
 		buf_printf(&a->text, ":%u", f->line);
+		if (f->discriminator)
+			buf_printf(&a->text, " (discriminator %u)", f->discriminator);
 	}
 	return buf_cstr(&a->text);
 }

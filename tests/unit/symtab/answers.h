@@ -20,6 +20,7 @@ struct answers {
 	struct symtab_stats stats;
 	struct buf text;
 	const struct dwarf_split *split; /* before answers_open() */
+	bool discriminators;             /* likewise: wanted */
 };
 
 void answers_init(struct answers *a, enum elf_writer_target target, uint16_t type);
@@ -27,7 +28,7 @@ void answers_done(struct answers *a);
 /* Finish the file, make the table with one thread and with three (they must be the same), hold it against
  * DWARF, open it. */
 void answers_open(struct answers *a);
-/* "f at /src/a.c:3 in g at /src/a.c:9", "-" for none. */
+/* "f at /src/a.c:3 (discriminator 2) in g at /src/a.c:9", "-" for none. */
 const char *answer(struct answers *a, uint64_t addr);
 void assert_answer(struct answers *a, uint64_t addr, const char *want);
 

@@ -113,7 +113,7 @@ static void add_unknown(struct code_writer *w)
 {
 	code_row(w, 0x1000, 1, 1);
 	buf_add(&w->line, "\0\x05\x80xxxx", 7); /* an extended opcode of nobody's */
-	buf_add(&w->line, "\0\x02\x04\x07", 4); /* discriminator */
+	code_discriminator(w, 7);               /* not wanted */
 	code_row(w, 0x1008, 77, 2);             /* no such file */
 	code_row(w, 0x1010, 1, 3);
 	code_sequence_end(w, 0x1020);
@@ -128,6 +128,89 @@ static void what_is_not_known_is_passed_over(void **state)
 	assert_answer(&a, 0x1000, "f at /src/a.c:1");
 	assert_answer(&a, 0x1008, "f");
 	assert_answer(&a, 0x1010, "f at /src/a.c:3");
+}
+
+static void add_discriminators(struct code_writer *w)
+{
+	code_row(w, 0x1000, 1, 1);
+	code_discriminator(w, 3);
+	code_row(w, 0x1008, 1, 1);
+	code_row(w, 0x1010, 1, 1); /* it was of the row before alone */
+	code_discriminator(w, 3);
+	code_row(w, 0x1018, 1, 1);
+	code_discriminator(w, 3);
+	code_row(w, 0x1020, 1, 1); /* the same once more */
+	code_discriminator(w, UINT32_MAX);
+	code_row(w, 0x1028, 2, 5);
+	code_discriminator(w, 8);
+	code_row(w, 0x1030, 2, 6);
+	code_discriminator(w, 9);
+	code_row(w, 0x1030, 2, 6); /* of rows at one address the last counts */
+	code_sequence_end(w, 0x1038);
+}
+
+static void discriminators_are_told_to_who_wants_them(void **state)
+{
+	AUTO(answers_done) struct answers a, without;
+	struct symtab_frames frames;
+	struct err err = { 0 };
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.discriminators = true;
+	open_with(&a, add_discriminators);
+	assert_true(symtab_info(a.t)->flags & SYMTAB_HAS_DISCRIMINATORS);
+	assert_answer(&a, 0x1000, "f at /src/a.c:1");
+	assert_answer(&a, 0x1008, "f at /src/a.c:1 (discriminator 3)");
+	assert_answer(&a, 0x1010, "f at /src/a.c:1");
+	assert_answer(&a, 0x1018, "f at /src/a.c:1 (discriminator 3)");
+	assert_answer(&a, 0x1020, "f at /src/a.c:1 (discriminator 3)");
+	assert_done(symtab_find(a.f, 0x1018, &frames, &err));
+	assert_int_equal(frames.hi, 0x1028);
+	assert_answer(&a, 0x1028, "f at /src/b.h:5 (discriminator 4294967295)");
+	assert_answer(&a, 0x1030, "f at /src/b.h:6 (discriminator 9)");
+	answers_init(&without, ELF_WRITER_X86_64, ET_DYN);
+	open_with(&without, add_discriminators);
+	assert_false(symtab_info(without.t)->flags & SYMTAB_HAS_DISCRIMINATORS);
+	assert_answer(&without, 0x1008, "f at /src/a.c:1");
+	assert_done(symtab_find(without.f, 0x1008, &frames, &err));
+	assert_int_equal(frames.hi, 0x1028);
+}
+
+/* Of a call in the middle of f, and of what is inlined into it: of its rows and of its place. */
+static void calls_have_discriminators_of_their_own(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t lines, inner;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.discriminators = true;
+	lines = code_lines_begin(&a.w, files);
+	code_row(&a.w, 0x1000, 1, 10);
+	code_discriminator(&a.w, 2);
+	code_row(&a.w, 0x1010, 2, 5);
+	code_discriminator(&a.w, 4);
+	code_row(&a.w, 0x1018, 1, 6);
+	code_row(&a.w, 0x1020, 1, 11);
+	code_sequence_end(&a.w, 0x1040);
+	code_lines_end(&a.w);
+	code_unit_c(&a.w, lines);
+	inner = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("inner"), A_DECL_FILE, F_DATA1, U(2),
+			 A_DECL_LINE, F_DATA1, U(4), 0u);
+	code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x40), 0u);
+	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, inner, A_LOW, F_ADDR, U(0x1010), A_HIGH, F_DATA4,
+		 U(0x10), A_CALL_FILE, F_DATA1, U(1), A_CALL_LINE, F_DATA1, U(10), A_GNU_DISCRIMINATOR,
+		 F_UDATA, U(70000), 0u);
+	code_up(&a.w);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_answer(&a, 0x1010,
+		      "inner at /src/b.h:5 (discriminator 2) in f at /src/a.c:10 (discriminator 70000)");
+	assert_answer(&a, 0x1018,
+		      "inner at /src/a.c:6 (discriminator 4) in f at /src/a.c:10 (discriminator 70000)");
+	assert_answer(&a, 0x1020, "f at /src/a.c:11");
 }
 
 static void add_cut(struct code_writer *w)
@@ -287,6 +370,8 @@ int main(void)
 		cmocka_unit_test(sequences_in_any_order),
 		cmocka_unit_test(instructions_of_four_bytes),
 		cmocka_unit_test(what_is_not_known_is_passed_over),
+		cmocka_unit_test(discriminators_are_told_to_who_wants_them),
+		cmocka_unit_test(calls_have_discriminators_of_their_own),
 		cmocka_unit_test(what_comes_before_a_cut_is_used),
 		cmocka_unit_test(a_line_range_of_zero_divides_nothing),
 		cmocka_unit_test(lines_without_a_function_have_the_symbols_name),
