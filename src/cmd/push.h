@@ -4,7 +4,8 @@
  *
  *   push.c       the command: options, progress, summary
  *   push_find.c  the walk: what there is to push, and its SHA-256; a thread of its own
- *   push_tar.c   a tar of the sources that a debug file names
+ *   push_split.c what split (.dwo, .dwp) files belong to a debug file
+ *   push_tar.c   a tar of these and of the sources that a debug file names
  *   push_send.c  asking what is wanted, uploads, retries
  *
  * The walk finds and hashes while uploads run; it is held back when too much waits. All bodies are read from
@@ -87,11 +88,33 @@ void *push_find(void *push); /* a thread */
 
 /* ---- push_tar.c ---- */
 
+/* What goes into a tar: files of this machine, and their paths there. */
+struct push_members {
+	struct arena arena;
+	struct push_member {
+		struct str place, file;
+		uint64_t max; /* bytes of it; a larger one is left out */
+	} * v;
+	size_t n, room;
+};
+void push_members_init(struct push_members *m);
+void push_members_done(struct push_members *m);
+void push_member_add(struct push_members *m, struct str place, struct str file, uint64_t max);
+
+/* Those source files that the debug file @img names. */
+int push_sources(const struct elf_image *img, struct push_members *to, struct err *err);
 /*
- * A tar of those files that the debug file @img names and that are on this machine, in a nameless file.
- * *ret_n may be 0: none. *ret_fd is the caller's.
+ * A tar of those that are on this machine, in a nameless file. *ret_n may be 0: none. *ret_fd is the
+ * caller's.
  */
-int push_tar(const struct elf_image *img, int *ret_fd, uint64_t *ret_size, size_t *ret_n, struct err *err);
+int push_tar(struct push_members *m, int *ret_fd, uint64_t *ret_size, size_t *ret_n, struct err *err);
+
+/* ---- push_split.c ---- */
+
+/* The split files of @img, which is at @path, and of which the server is told that it is called @name. */
+int push_split(const struct elf_image *img, const char *path, const char *name, struct push_members *to,
+	       struct err *err);
+bool push_is_split(struct source *src); /* is a split file itself */
 
 /* ---- push_send.c ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What there is to push: ELF files with a build ID, among the arguments and in folders, and with --sources
- * what they were made of.
+ * What there is to push: ELF files with a build ID, among the arguments and in folders, with their split
+ * files, and with --sources what they were made of.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -99,28 +99,30 @@ static void note_error(struct push *p, const struct err *err)
 
 /* ---- one file ---- */
 
-static int find_sources(struct push *p, struct source *src, const struct build_id *id, const char *path,
-			struct err *err)
+/*
+ * What there is of @members goes as one object, which takes the place of one that is there already. Without
+ * sources it is not to: then it counts for less.
+ */
+static int find_tar(struct push *p, struct push_members *members, const struct build_id *id, const char *path,
+		    struct err *err)
 {
-	AUTO(elf_closep) struct elf_image *img = NULL;
 	struct push_item *item;
 	AUTO(fd_close) int fd = -1;
 	uint8_t sha256[STORE_SHA256_SIZE];
 	uint64_t size = 0;
 	size_t n = 0;
 
-	if (elf_open(src, &img, err) != 0)
-		return -1;
-	if (push_tar(img, &fd, &size, &n, err) < 0)
-		return -1;
+	if (!members->n || push_tar(members, &fd, &size, &n, err) < 0)
+		return members->n ? -1 : 0;
 	if (!n)
 		return 0;
 	if (hash_fd(p, fd, size, sha256, err) < 0)
 		return -1;
 	item = NEW(struct push_item);
 	item->key = (struct store_key){ *id, STORE_SOURCES, STR("") };
-	item->quality = STORE_DWARF;
-	item->path = mem_printf("%s (%zu sources)", path, n);
+	item->quality = p->o.sources ? STORE_DWARF : STORE_SYMBOLS;
+	item->path = p->o.sources ? mem_printf("%s (%zu sources)", path, n)
+				  : mem_printf("%s (%zu split files)", path, n);
 	item->fd = TAKE_FD(fd);
 	item->size = size;
 	memcpy(item->sha256, sha256, sizeof(sha256));
@@ -128,7 +130,28 @@ static int find_sources(struct push *p, struct source *src, const struct build_i
 	return 0;
 }
 
-/* 1: nothing to be pushed, as @err says. */
+/* Of a file with DWARF: what is told of it in other files. */
+static int look_beside(struct push *p, struct source *src, const struct build_id *id, const char *path,
+		       const char *name, struct err *err)
+{
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct push_members members;
+	int r = 0;
+
+	if (elf_open(src, &img, err) != 0)
+		return -1;
+	push_members_init(&members);
+	if (push_split(img, path, name, &members, err) < 0 ||
+	    (p->o.sources && push_sources(img, &members, err) < 0) ||
+	    find_tar(p, &members, id, path, err) < 0)
+		r = -1;
+	push_members_done(&members);
+	return r;
+}
+
+/* Nothing to be pushed, as @err says; a split file, which goes with its program. */
+enum { LOOK_NOTHING = 1, LOOK_SPLIT };
+
 static int look(struct push *p, int fd, const struct stat *st, const char *path, const char *name,
 		struct err *err)
 {
@@ -143,15 +166,20 @@ static int look(struct push *p, int fd, const struct stat *st, const char *path,
 		return -1;
 	if (r) {
 		(void)err_set(err, ERR_INVALID, "not an ELF file");
-		return 1;
+		return LOOK_NOTHING;
+	}
+	if (!facts.build_id.size && push_is_split(src)) {
+		(void)err_set(err, ERR_INVALID,
+			      "is a split file, without a build ID: push the program, it goes with that");
+		return LOOK_SPLIT;
 	}
 	if (!facts.build_id.size) {
 		(void)err_set(err, ERR_INVALID, "has no build ID: link it with --build-id");
-		return 1;
+		return LOOK_NOTHING;
 	}
 	if (!(facts.flags & (ELF_IS_EXECUTABLE | ELF_IS_DEBUG))) {
 		(void)err_set(err, ERR_INVALID, "neither a program or library nor a debug file");
-		return 1;
+		return LOOK_NOTHING;
 	}
 	item = NEW(struct push_item);
 	item->fd = -1;
@@ -167,9 +195,7 @@ static int look(struct push *p, int fd, const struct stat *st, const char *path,
 		return -1;
 	}
 	add_item(p, item);
-	if (p->o.sources && (facts.flags & ELF_HAS_DWARF))
-		return find_sources(p, src, &facts.build_id, path, err);
-	return 0;
+	return facts.flags & ELF_HAS_DWARF ? look_beside(p, src, &facts.build_id, path, name, err) : 0;
 }
 
 static bool is_elf(int fd)
@@ -207,7 +233,7 @@ static void find_file(struct push *p, const char *path, size_t root)
 	if (r < 0 || (r && named)) {
 		(void)err_in(&err, "%s", path);
 		note_error(p, &err);
-	} else if (r) {
+	} else if (r == LOOK_NOTHING) {
 		pthread_mutex_lock(&p->lock);
 		p->n_skipped++;
 		pthread_mutex_unlock(&p->lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tar of sources: ustar headers, with a pax record where a name does not fit. Sorted, without owners, so
- * that the same sources give the same bytes.
+ * A tar of sources and split files: ustar headers, with a pax record where a name does not fit. Sorted,
+ * without owners, so that the same sources give the same bytes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,30 +15,53 @@
 #define MAX_FILE  MIB(256)
 #define PIECE     KIB(64)
 
-struct names {
-	struct arena arena;
-	struct str *v;
-	size_t n, room;
-};
-
-static int add_name(void *arg, struct str name)
+void push_members_init(struct push_members *m)
 {
-	struct names *names = arg;
+	*m = (struct push_members){ 0 };
+	arena_init(&m->arena);
+}
 
-	/* A relative one could be anywhere, and clients ask by whole paths. */
-	if (!name.size || name.p[0] != '/' || names->n == MAX_NAMES)
-		return 0;
-	if (names->n == names->room) {
-		names->room = MAX(2 * names->room, (size_t)256);
-		names->v = mem_realloc(names->v, names->room, sizeof(*names->v));
+void push_members_done(struct push_members *m)
+{
+	free(m->v);
+	arena_done(&m->arena);
+}
+
+void push_member_add(struct push_members *m, struct str place, struct str file, uint64_t max)
+{
+	AUTO(mem_freep) char *clean = mem_alloc(place.size + 2);
+
+	if (m->n == MAX_NAMES)
+		return;
+	if (m->n == m->room) {
+		m->room = MAX(2 * m->room, (size_t)256);
+		m->v = mem_realloc(m->v, m->room, sizeof(*m->v));
 	}
-	names->v[names->n++] = arena_str(&names->arena, name);
+	place.size = path_canonical(place, clean);
+	place.p = clean;
+	m->v[m->n++] = (struct push_member){ arena_str(&m->arena, place), arena_str(&m->arena, file), max };
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct push_member *x = a, *y = b;
+
+	return str_cmp(x->place, y->place);
+}
+
+static int add_source(void *arg, struct str name)
+{
+	/* A relative one could be anywhere, and clients ask by whole paths. */
+	if (name.size && name.p[0] == '/')
+		push_member_add(arg, name, name, MAX_FILE);
 	return 0;
 }
 
-static int by_name(const void *a, const void *b)
+int push_sources(const struct elf_image *img, struct push_members *to, struct err *err)
 {
-	return str_cmp(*(const struct str *)a, *(const struct str *)b);
+	struct dwarf_sources_note note = { 0 };
+
+	return dwarf_sources_each(img, NULL, add_source, to, &note, err);
 }
 
 /* ---- headers ---- */
@@ -135,15 +158,15 @@ static int copy(struct tar *t, int fd, uint64_t size, struct err *err)
 }
 
 /* 0, or 1: it is not here, or nothing that could be pushed. */
-static int add_file(struct tar *t, struct str path, struct err *err)
+static int add_file(struct tar *t, const struct push_member *m, struct err *err)
 {
-	AUTO(mem_freep) char *z = mem_strndup(path.p, path.size);
-	struct str name = { path.p + 1, path.size - 1 };
+	AUTO(mem_freep) char *z = mem_strndup(m->file.p, m->file.size);
+	struct str name = { m->place.p + 1, m->place.size - 1 };
 	AUTO(buf_done) struct buf head = { 0 };
 	AUTO(fd_close) int fd = -1;
 	struct stat st;
 
-	if (file_open(z, &fd, &st, NULL) != 0 || (uint64_t)st.st_size > MAX_FILE || !name.size)
+	if (file_open(z, &fd, &st, NULL) != 0 || (uint64_t)st.st_size > m->max || !name.size)
 		return 1;
 	if (name.size > 100)
 		put_pax_path(&head, name);
@@ -171,42 +194,37 @@ static int make_file(int *ret, struct err *err)
 	return 0;
 }
 
-static int write_tar(struct names *names, struct tar *t, size_t *ret_n, struct err *err)
+static int write_tar(struct push_members *m, struct tar *t, size_t *ret_n, struct err *err)
 {
 	static const char end[2 * BLOCK];
 	size_t n = 0;
 
-	if (names->n)
-		qsort(names->v, names->n, sizeof(*names->v), by_name);
-	for (size_t i = 0; i < names->n; i++) {
-		int r = add_file(t, names->v[i], err);
+	if (m->n)
+		qsort(m->v, m->n, sizeof(*m->v), by_place);
+	for (size_t i = 0; i < m->n; i++) {
+		int r;
 
+		/* Units may share their other file. */
+		if (i && str_eq(m->v[i].place, m->v[i - 1].place))
+			continue;
+		r = add_file(t, &m->v[i], err);
 		if (r < 0)
-			return err_in(err, STR_FMT, STR_ARG(names->v[i]));
+			return err_in(err, STR_FMT, STR_ARG(m->v[i].file));
 		n += r == 0;
 	}
 	*ret_n = n;
 	return put(t, end, sizeof(end), err);
 }
 
-int push_tar(const struct elf_image *img, int *ret_fd, uint64_t *ret_size, size_t *ret_n, struct err *err)
+int push_tar(struct push_members *m, int *ret_fd, uint64_t *ret_size, size_t *ret_n, struct err *err)
 {
 	AUTO(fd_close) int fd = -1;
-	struct dwarf_sources_note note = { 0 };
-	struct names names = { 0 };
 	struct tar t = { -1, 0 };
-	int r;
 
-	arena_init(&names.arena);
-	r = dwarf_sources_each(img, NULL, add_name, &names, &note, err);
-	if (r == 0)
-		r = make_file(&fd, err);
+	if (make_file(&fd, err) < 0)
+		return -1;
 	t.fd = fd;
-	if (r == 0)
-		r = write_tar(&names, &t, ret_n, err);
-	free(names.v);
-	arena_done(&names.arena);
-	if (r < 0)
+	if (write_tar(m, &t, ret_n, err) < 0)
 		return -1;
 	*ret_fd = TAKE_FD(fd);
 	*ret_size = t.size;

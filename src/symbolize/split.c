@@ -131,10 +131,13 @@ static int open_dwp(struct splits *t)
 
 static void set_path(struct splits *t, size_t i, const struct resolve_answer *a)
 {
-	if (!a->file.size || a->file.p[0] != '/')
+	bool absolute = a->file.size && a->file.p[0] == '/';
+
+	if (!a->file.size)
 		return;
-	t->paths[i] = mem_strndup(a->file.p, a->file.size);
-	t->on_disk[i] = a->origin == RESOLVE_HERE && !a->archive.size;
+	/* What was pushed by its name alone is at the top, and so are its split files. */
+	t->paths[i] = mem_printf("%s" STR_FMT, absolute ? "" : "/", STR_ARG(a->file));
+	t->on_disk[i] = absolute && a->origin == RESOLVE_HERE && !a->archive.size;
 }
 
 /* The program may be another file than the debug file, and have them beside it. */

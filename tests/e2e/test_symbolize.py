@@ -11,6 +11,7 @@ import pytest
 
 from compact import binary_reply, binary_request
 from conftest import build_id, make_deb
+from pushing import lode
 
 SOURCE = """
 #include <stdio.h>
@@ -342,14 +343,68 @@ def test_the_names_of_a_supplementary_file(built, serve, tmp_path):
     assert [chain_of(x) for x in r["addresses"]] == built.oracle(built.code, "--no-demangle")
 
 
-def test_inlined_calls_of_split_files(serve, tmp_path):
-    """Of .dwo files where the compiler wrote them, of a .dwp beside, of one in the package; and of none."""
-    build = tmp_path / "build"
+def build_split(build):
+    """The build ID of a program whose inlined calls are in a .dwo file."""
     build.mkdir()
     (build / "shop.cc").write_text(SOURCE)
     for args in (["-g", "-O2", "-gdwarf-4", "-gsplit-dwarf", "-c", "shop.cc", "-o", "shop.o"], ["-Wl,--build-id=sha1", "-o", "shop", "shop.o"]):
         subprocess.run(["g++", *args], cwd=build, check=True)
-    id_ = build_id(build / "shop")
+    return build_id(build / "shop")
+
+
+@pytest.mark.parametrize("how", ("a .dwo", "a .dwp", "a .dwp of a program alone", "a .dwo in a tree that was moved"))
+def test_split_files_that_were_pushed(how, serve, tmp_path):
+    """lode push of a build tree that is gone when somebody asks."""
+    build, empty = tmp_path / "build", tmp_path / "empty"
+    empty.mkdir()
+    id_ = build_split(build)
+    full = Built.__new__(Built)
+    full.full = build / "shop"
+    code = code_of(full.full)
+    want = full.oracle(code, "--no-demangle")
+    tool = shutil.which("dwp")
+    if "dwp" in how:
+        if not tool:
+            pytest.skip("dwp is not installed")
+        subprocess.run([tool, "-e", "shop", "-o", "shop.dwp"], cwd=build, check=True)
+        next(build.glob("*.dwo")).unlink()
+    if "moved" in how:
+        build = build.rename(tmp_path / "elsewhere")
+    s = serve([empty], args=["--no-packages"]).ready()
+    what = build / "shop" if "alone" in how else build
+    pushed = json.loads(lode("push", what, "--to", s.url, "--json").stdout)
+    assert [(o["kind"], o["result"]) for o in pushed["objects"]] == [("executable", "stored"), ("sources", "stored")], pushed
+    again = json.loads(lode("push", what, "--to", s.url, "--json").stdout)
+    assert again["already_there"] == 2
+    shutil.rmtree(build)
+    r = ask(s, {"modules": [{"id": id_}], "addresses": [[0, x] for x in code], "demangle": "none"})
+    assert "split-missing" not in r["modules"][0]["has"]
+    assert [chain_of(x) for x in r["addresses"]] == want
+    assert s.get(f"/buildid/{id_}/source{tmp_path}/build/shop.cc").status == 404  # nobody said --sources
+
+
+def test_split_files_go_with_sources_and_do_not_replace_them(serve, tmp_path):
+    build, empty = tmp_path / "build", tmp_path / "empty"
+    empty.mkdir()
+    id_ = build_split(build)
+    s = serve([empty], args=["--no-packages"]).ready()
+    lode("push", build, "--sources", "--to", s.url)
+    later = json.loads(lode("push", build, "--to", s.url, "--json").stdout)
+    assert {o["kind"]: o["result"] for o in later["objects"]} == {"executable": "same", "sources": "better"}
+    assert s.get(f"/buildid/{id_}/source{build}/shop.cc").body == (build / "shop.cc").read_bytes()
+    dwo = next(build.glob("*.dwo"))
+    assert s.get(f"/buildid/{id_}/source{dwo}").body == dwo.read_bytes()
+    alone = lode("push", dwo, "--to", s.url, ok=False)
+    assert alone.returncode == 1 and "push the program" in alone.stderr
+    # What a file says is its other half need not be one.
+    dwo.write_text("a secret")
+    assert [o["kind"] for o in json.loads(lode("push", build / "shop", "--to", s.url, "--json").stdout)["objects"]] == ["executable"]
+
+
+def test_inlined_calls_of_split_files(serve, tmp_path):
+    """Of .dwo files where the compiler wrote them, of a .dwp beside, of one in the package; and of none."""
+    build = tmp_path / "build"
+    id_ = build_split(build)
     split = Built.__new__(Built)
     split.full = build / "shop"
     code = code_of(split.full)
