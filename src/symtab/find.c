@@ -37,6 +37,9 @@ struct symtab_finder {
 	bool have_frames;
 	struct symtab_frame *frames;
 	size_t n_frames, room_frames;
+	bool as_numbers; /* they are `numbers`, of which there are n_frames */
+	struct symtab_number *numbers;
+	size_t room_numbers;
 };
 
 struct symtab_finder *symtab_finder_new(struct symtab *t)
@@ -59,6 +62,7 @@ void symtab_finder_free(struct symtab_finder *f)
 	free(f->rows.places);
 	free(f->last_call);
 	free(f->frames);
+	free(f->numbers);
 	free(f);
 }
 
@@ -68,6 +72,17 @@ static int damaged(const struct symtab_finder *f, struct err *err)
 }
 
 /* ---- the block's tables ---- */
+
+/*
+ * The numbers that are given to who asks: the block, counted from 1, and the number there: a file's, the
+ * offset of a function, or the piece of which it is the function.
+ */
+#define OWN_PIECE (UINT32_C(1) << 31)
+
+static uint64_t number_of(const struct symtab_finder *f, uint32_t number)
+{
+	return number ? (uint64_t)(f->block + 1) << 32 | number : 0;
+}
 
 static struct str string_at(struct symtab_finder *f, uint32_t number)
 {
@@ -87,6 +102,7 @@ static void file_at(struct symtab_finder *f, uint32_t file, struct str *ret_dir,
 }
 
 struct function {
+	uint32_t number; /* in the block, see number_of() */
 	uint32_t name, linkage, file, line;
 	uint32_t usual_line; /* where calls of it usually begin, from its line */
 	uint64_t usual_column;
@@ -95,7 +111,7 @@ struct function {
 static struct function function_at(const struct symtab_finder *f, uint32_t off)
 {
 	const uint8_t *p = f->b.bytes.p + f->b.functions + off, *end = f->b.bytes.p + f->b.files;
-	struct function ret = { 0 };
+	struct function ret = { .number = off };
 	uint64_t name;
 
 	if (off >= f->b.files - f->b.functions)
@@ -118,9 +134,11 @@ static struct function function_of(const struct symtab_finder *f, uint32_t call)
 {
 	if (call)
 		return function_at(f, f->rows.places[call].function);
-	return (struct function){
-		.name = f->name, .linkage = f->linkage, .file = f->decl_file, .line = f->decl_line
-	};
+	return (struct function){ .number = OWN_PIECE | f->piece,
+				  .name = f->name,
+				  .linkage = f->linkage,
+				  .file = f->decl_file,
+				  .line = f->decl_line };
 }
 
 /* The file of a place's rows. */
@@ -284,11 +302,28 @@ static int seek(struct symtab_finder *f, uint32_t off, struct err *err)
 
 /* ---- frames ---- */
 
-static struct symtab_frame *frame_add(struct symtab_finder *f, const struct function *fn, uint32_t file,
-				      uint32_t line, uint64_t column)
+static void number_add(struct symtab_finder *f, const struct function *fn, uint32_t file, uint32_t line,
+		       uint64_t column, bool inlined, uint8_t origin)
+{
+	GROW(f->numbers, f->n_frames, f->room_numbers);
+	f->numbers[f->n_frames++] = (struct symtab_number){ .function = number_of(f, fn->number),
+							    .file = number_of(f, file),
+							    .line = line,
+							    .column = (uint16_t)column,
+							    .discriminator = (uint32_t)(column >> 16),
+							    .inlined = inlined,
+							    .origin = origin };
+}
+
+static void frame_add(struct symtab_finder *f, const struct function *fn, uint32_t file, uint32_t line,
+		      uint64_t column, bool inlined, uint8_t origin)
 {
 	struct symtab_frame *frame;
 
+	if (f->as_numbers) {
+		number_add(f, fn, file, line, column, inlined, origin);
+		return;
+	}
 	GROW(f->frames, f->n_frames, f->room_frames);
 	frame = &f->frames[f->n_frames++];
 	*frame = (struct symtab_frame){
@@ -298,7 +333,8 @@ static struct symtab_frame *frame_add(struct symtab_finder *f, const struct func
 		.column = (uint16_t)column,
 		.discriminator = (uint32_t)(column >> 16),
 		.start_line = fn->line,
-		.origin = f->flags & PIECE_ORIGIN,
+		.inlined = inlined,
+		.origin = origin,
 	};
 	file_at(f, file, &frame->dir, &frame->file);
 	if (fn->file == file) {
@@ -307,7 +343,6 @@ static struct symtab_frame *frame_add(struct symtab_finder *f, const struct func
 	} else {
 		file_at(f, fn->file, &frame->start_file_dir, &frame->start_file);
 	}
-	return frame;
 }
 
 static void frames_make(struct symtab_finder *f)
@@ -328,7 +363,7 @@ static void frames_make(struct symtab_finder *f)
 		while (at && f->n_frames < SYMTAB_MAX_FRAMES) {
 			const struct place *p = &f->rows.places[at];
 
-			frame_add(f, &fn, file, line, column)->inlined = true;
+			frame_add(f, &fn, file, line, column, true, f->flags & PIECE_ORIGIN);
 			file = p->head & ENTRY_CALL_FILE ? p->call_file : file_of(f, p->parent);
 			fn = function_of(f, p->parent);
 			line = fn.line + p->call_line;
@@ -337,7 +372,7 @@ static void frames_make(struct symtab_finder *f)
 		}
 	}
 	fn = function_of(f, 0);
-	frame_add(f, &fn, file, line, column);
+	frame_add(f, &fn, file, line, column, false, f->flags & PIECE_ORIGIN);
 }
 
 /* ---- where it is ---- */
@@ -409,8 +444,7 @@ static int answer_tail(struct symtab_finder *f, struct symtab_frames *ret, struc
 	f->n_frames = 0;
 	frame_add(f, &nobody, file_of(f, f->rows.at.entry),
 		  function_of(f, place_call(f->rows.places, f->rows.at.entry)).line + f->rows.at.line,
-		  f->rows.at.column)
-		->origin = SYMTAB_LINES;
+		  f->rows.at.column, false, SYMTAB_LINES);
 	ret->list = f->frames;
 	ret->n = f->n_frames;
 	ret->lo = ret->start = f->end;
@@ -483,12 +517,64 @@ static int find(struct symtab_finder *f, uint64_t addr, bool or_next, struct sym
 	}
 }
 
+static void answer_as(struct symtab_finder *f, bool numbers)
+{
+	if (f->as_numbers != numbers)
+		f->have_frames = false;
+	f->as_numbers = numbers;
+}
+
 int symtab_find(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
 {
+	answer_as(f, false);
 	return find(f, addr, false, ret, err);
 }
 
 int symtab_next(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
 {
+	answer_as(f, false);
 	return find(f, addr, true, ret, err);
+}
+
+int symtab_find_numbers(struct symtab_finder *f, uint64_t addr, struct symtab_numbers *ret, struct err *err)
+{
+	struct symtab_frames frames;
+	int r;
+
+	answer_as(f, true);
+	r = find(f, addr, false, &frames, err);
+	if (r == 0)
+		*ret = (struct symtab_numbers){ f->numbers, frames.n,     frames.lo,
+						frames.hi,  frames.start, frames.end };
+	return r;
+}
+
+int symtab_frame_of(struct symtab_finder *f, const struct symtab_number *number, struct symtab_frame *ret,
+		    struct err *err)
+{
+	uint64_t id = number->function ? number->function : number->file, block = id >> 32;
+	uint32_t at = (uint32_t)number->function;
+	struct function fn = { 0 };
+
+	answer_as(f, false);
+	f->have_frames = false;
+	f->n_frames = 0;
+	if (block > f->t->n_blocks || (number->file && number->file >> 32 != block))
+		return err_set(err, ERR_INVALID, "no such number");
+	if (block && go_to_block(f, block - 1, err) < 0)
+		return -1;
+	if (at & OWN_PIECE) {
+		at &= ~OWN_PIECE;
+		if (at >= f->b.n_pieces)
+			return err_set(err, ERR_INVALID, "no such number");
+		if (at != f->piece && piece_read(f, at, err) < 0)
+			return -1;
+		fn = function_of(f, 0);
+	} else if (at) {
+		fn = function_at(f, at);
+	}
+	frame_add(f, &fn, block ? (uint32_t)number->file : 0, number->line,
+		  (uint64_t)number->discriminator << 16 | number->column, number->inlined, number->origin);
+	*ret = f->frames[0];
+	return 0;
 }

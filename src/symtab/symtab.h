@@ -145,6 +145,27 @@ int symtab_find(struct symtab_finder *f, uint64_t addr, struct symtab_frames *re
  * behind. */
 int symtab_next(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err);
 
+/*
+ * The same as numbers, for who asks for many addresses and looks each function and file up once. A number is
+ * of one table; a function has one where it is called and one for each piece of its own code, and both it and
+ * a file have others in other blocks. 0: not known.
+ */
+struct symtab_number {
+	uint64_t function, file;
+	uint32_t line, column, discriminator;
+	bool inlined;
+	uint8_t origin;
+};
+struct symtab_numbers {
+	const struct symtab_number *list;
+	size_t n;
+	uint64_t lo, hi, start, end; /* as of struct symtab_frames */
+};
+int symtab_find_numbers(struct symtab_finder *f, uint64_t addr, struct symtab_numbers *ret, struct err *err);
+/* The frame that a number stands for; views as of symtab_find(). ERR_INVALID also for what is none. */
+int symtab_frame_of(struct symtab_finder *f, const struct symtab_number *number, struct symtab_frame *ret,
+		    struct err *err);
+
 /* dir/file of a frame, appended. */
 void symtab_path(struct str dir, struct str file, struct buf *out);
 

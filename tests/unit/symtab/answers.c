@@ -49,6 +49,40 @@ void answers_open(struct answers *a)
 	a->f = symtab_finder_new(a->t);
 }
 
+static void add_frame(struct buf *out, size_t i, const struct symtab_frame *f)
+{
+	struct str name = f->linkage.size ? f->linkage : f->name;
+
+	buf_printf(out, "%s" STR_FMT, i ? " in " : "", STR_ARG(name));
+	if (!f->file.size)
+		return;
+	buf_add_str(out, STR(" at "));
+	symtab_path(f->dir, f->file, out);
+	buf_printf(out, ":%u", f->line);
+	if (f->discriminator)
+		buf_printf(out, " (discriminator %u)", f->discriminator);
+}
+
+/* What is told as numbers must be the same. */
+static void check_numbers(struct answers *a, uint64_t addr, const char *text)
+{
+	struct symtab_finder *f = symtab_finder_new(a->t);
+	AUTO(buf_done) struct buf got = { 0 };
+	struct symtab_numbers numbers;
+	struct err err = { 0 };
+
+	assert_done(symtab_find_numbers(a->f, addr, &numbers, &err));
+	for (size_t i = 0; i < numbers.n; i++) {
+		struct symtab_frame frame;
+
+		/* By one who has not been there. */
+		assert_done(symtab_frame_of(f, &numbers.list[i], &frame, &err));
+		add_frame(&got, i, &frame);
+	}
+	assert_string_equal(buf_cstr(&got), text);
+	symtab_finder_free(f);
+}
+
 const char *answer(struct answers *a, uint64_t addr)
 {
 	struct symtab_frames frames;
@@ -63,19 +97,10 @@ const char *answer(struct answers *a, uint64_t addr)
 	assert_true(frames.lo <= addr && addr < frames.hi && frames.start <= frames.lo &&
 		    frames.hi <= frames.end);
 	for (size_t i = 0; i < frames.n; i++) {
-		const struct symtab_frame *f = &frames.list[i];
-		struct str name = f->linkage.size ? f->linkage : f->name;
-
-		assert_int_equal(f->inlined, i + 1 < frames.n);
-		buf_printf(&a->text, "%s" STR_FMT, i ? " in " : "", STR_ARG(name));
-		if (!f->file.size)
-			continue;
-		buf_add_str(&a->text, STR(" at "));
-		symtab_path(f->dir, f->file, &a->text);
-		buf_printf(&a->text, ":%u", f->line);
-		if (f->discriminator)
-			buf_printf(&a->text, " (discriminator %u)", f->discriminator);
+		assert_int_equal(frames.list[i].inlined, i + 1 < frames.n);
+		add_frame(&a->text, i, &frames.list[i]);
 	}
+	check_numbers(a, addr, buf_cstr(&a->text));
 	return buf_cstr(&a->text);
 }
 
