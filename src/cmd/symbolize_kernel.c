@@ -189,12 +189,8 @@ static bool find(void *arg, uint64_t addr, struct str *ret_module, struct symtab
 		return false;
 	*ret_module = s->module.size ? s->module : STR("vmlinux");
 	m = s->module.size ? loaded(k, s->module) : vmlinux(k);
-	if (m && module_find(&k->modules, m, SYMBOLIZE_RUNTIME, addr, false, &vaddr, ret)) {
-		/* What is told is run-time addresses. */
-		ret->start += addr - vaddr;
-		ret->end += addr - vaddr;
+	if (m && module_find(&k->modules, m, SYMBOLIZE_RUNTIME, addr, false, &vaddr, ret))
 		return true;
-	}
 	k->frame = (struct symtab_frame){ .name = s->name, .origin = SYMTAB_SYMBOL };
 	*ret = (struct symtab_frames){ .list = &k->frame, .n = 1, .start = s->addr };
 	ret->end = s + 1 < k->list + k->n ? s[1].addr : addr + 1;

@@ -120,7 +120,14 @@ bool module_find(struct modules *m, struct module *one, enum symbolize_kind kind
 		return false;
 	}
 	*ret_addr = vaddr;
-	return look_up(m, one, vaddr, is_return, ret);
+	if (!look_up(m, one, vaddr, is_return, ret))
+		return false;
+	/* What is told is addresses of the kind that was asked for. */
+	ret->lo += addr - vaddr;
+	ret->hi += addr - vaddr;
+	ret->start += addr - vaddr;
+	ret->end += addr - vaddr;
+	return true;
 }
 
 /* ---- by name and offset ---- */

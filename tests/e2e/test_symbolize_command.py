@@ -103,6 +103,8 @@ def test_addresses_of_a_process(run, tmp_path):
         addr = p.stdout.readline().strip()
         out = run("--pid", p.pid, addr)
         assert re.search(r"^  outer  \S*crash\.c:%d" % line_of("outer(char"), out, re.M) or "  inner  " in out
+        # How far on in the function that is, though addresses in the file are others.
+        assert int(re.match(r"0x[0-9a-f]+  \+(0x[0-9a-f]+)$", out.splitlines()[0])[1], 16) < 0x1000
         assert "outer" in run("--pid", p.pid, text=addr + "\n")
         run("--pid", p.pid, "0x1", status=1)
     finally:
