@@ -4,7 +4,9 @@
  *
  * The C library copies what is repeated, so that "((a{99}){99}){99}" takes all memory there is, goes down a
  * level for each parenthesis, and tries all ways there are of references back ("\1"). So what a pattern costs
- * is reckoned before it is compiled, and what costs too much is refused; references back are too.
+ * is reckoned before it is compiled, and what costs too much is refused; references back are too. Anchors,
+ * and loops around what may be empty ("(a*)*"), make it copy what is beside them, each as much again as the
+ * one before: so there are few anchors, and such loops, which say nothing, are refused.
  */
 #pragma once
 
@@ -12,9 +14,10 @@
 #include "base/err.h"
 #include "base/view.h"
 
-#define PATTERN_MAX_SIZE  4096u /* bytes */
-#define PATTERN_MAX_DEPTH 64u   /* of parentheses */
-#define PATTERN_MAX_COST  1000u /* characters, those that are repeated as often as they are */
+#define PATTERN_MAX_SIZE    4096u /* bytes */
+#define PATTERN_MAX_DEPTH   64u   /* of parentheses */
+#define PATTERN_MAX_ANCHORS 8u
+#define PATTERN_MAX_COST    1000u /* characters, those that are repeated as often as they are */
 
 struct pattern;
 

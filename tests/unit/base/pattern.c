@@ -27,6 +27,10 @@ static void anywhere_or_all_of_it(void **state)
 	assert_true(matches("", false, "a"));
 	assert_true(matches("[])]+[[:digit:]]{2,3}\\)", true, "])12)"));
 	assert_true(matches("x{2,}", true, "xxxxx"));
+	assert_true(matches(".*?a(b?c*)?", true, "xxabcc"));
+	assert_true(matches("(a|b*c)*", true, "abbca"));
+	assert_true(matches("^a$|^b*$", true, "bb"));
+	assert_true(matches("([0-9]?[a-z]?){2}", true, "1ab"));
 }
 
 static void a_text_may_have_any_bytes(void **state)
@@ -63,6 +67,15 @@ static void what_is_none_is_refused(void **state)
 	refused("a\\", ERR_INVALID, "backslash");
 	refused("[a", ERR_INVALID, "");
 	refused("(a)\\1", ERR_INVALID, "references");
+	refused("(a*)*", ERR_INVALID, "may be empty");
+	refused("a**", ERR_INVALID, "may be empty");
+	refused("(a|)+", ERR_INVALID, "may be empty");
+	refused("(b?c*)+", ERR_INVALID, "may be empty");
+	refused("(b|(c?)){0,}", ERR_INVALID, "may be empty");
+	refused("*a", ERR_INVALID, "may be empty");
+	refused("^*a", ERR_INVALID, "may be empty");
+	refused("(a*|^|$)(a*|^|$)(a*|^|$)(a*|^|$)(a*|^|\\>)", ERR_LIMIT, "anchors");
+	refused("((\\b){3}|a){3}", ERR_LIMIT, "anchors");
 	assert_int_equal(pattern_new((struct str){ "a\0b", 3 }, true, &p, &err), -1);
 }
 
