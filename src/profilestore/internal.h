@@ -176,6 +176,7 @@ int series_sums(struct db *db, const struct series *x, int64_t from_ms, int64_t 
 struct point_scale {
 	int64_t from_ms, step_ms; /* where the first one begins; not later than what is asked for */
 	int64_t *points;
+	size_t n; /* up to where what is asked for ends */
 };
 int series_points(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms,
 		  const struct point_scale *scale, int64_t *ret_total, uint64_t *ret_n_profiles,

@@ -213,6 +213,7 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 	scale.step_ms = o->step_ms > 0 ? o->step_ms : usual_step(to_ms - from_ms);
 	scale.from_ms = from_ms - from_ms % scale.step_ms;
 	gs.n_points = (size_t)((to_ms - scale.from_ms + scale.step_ms - 1) / scale.step_ms);
+	scale.n = gs.n_points;
 	if (gs.n_points > MAX_POINTS)
 		return err_set(err, ERR_LIMIT,
 			       "%zu points; %u may be asked for: take a longer step, or a shorter time",

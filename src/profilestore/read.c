@@ -182,10 +182,14 @@ static int visit_level(struct visit *v, int level, struct gap in, struct gaps *o
 
 static int visit(struct visit *v, int64_t from_ms, int64_t to_ms, struct err *err)
 {
+	const int64_t asked_from_ms = from_ms, asked_to_ms = to_ms;
 	struct gaps in = { 0 }, out = { 0 };
 	int r = 0;
 
-	/* Outside of these there is nothing, so that the range may as well be that of all sums of it. */
+	/*
+	 * Outside of these there is nothing, so that the range may as well be that of all sums of it. But
+	 * that was so a moment ago: what has come in meanwhile, beside what is asked for, is left out below.
+	 */
 	int64_t first = atomic_load(&v->x->first_ms), last = atomic_load(&v->x->last_ms);
 
 	if (first > last)
@@ -205,7 +209,8 @@ static int visit(struct visit *v, int64_t from_ms, int64_t to_ms, struct err *er
 		out = swap;
 	}
 	for (size_t i = 0; r == 0 && i < in.n; i++)
-		r = visit_profiles(v, in.v[i].from_ms, in.v[i].to_ms, err);
+		r = visit_profiles(v, MAX(in.v[i].from_ms, asked_from_ms), MIN(in.v[i].to_ms, asked_to_ms),
+				   err);
 	free(in.v);
 	free(out.v);
 	return r;
@@ -357,12 +362,12 @@ struct points {
 	uint64_t n_profiles;
 };
 
-/* All of it in one point. */
+/* All of it in one point that there is. */
 static bool in_one_point(struct visit *v, int64_t start_ms, int64_t size_ms)
 {
 	const struct point_scale *p = &((const struct points *)v->arg)->scale;
 
-	return start_ms >= p->from_ms &&
+	return start_ms >= p->from_ms && (uint64_t)(start_ms - p->from_ms) / (uint64_t)p->step_ms < p->n &&
 	       (start_ms - p->from_ms) / p->step_ms == (start_ms + size_ms - 1 - p->from_ms) / p->step_ms;
 }
 
