@@ -110,12 +110,15 @@ struct function {
 
 static struct function function_at(const struct symtab_finder *f, uint32_t off)
 {
-	const uint8_t *p = f->b.bytes.p + f->b.functions + off, *end = f->b.bytes.p + f->b.files;
 	struct function ret = { .number = off };
+	const uint8_t *p, *end;
 	uint64_t name;
 
+	/* So in a block that there is none of, too. */
 	if (off >= f->b.files - f->b.functions)
 		return ret;
+	p = f->b.bytes.p + f->b.functions + off;
+	end = f->b.bytes.p + f->b.files;
 	name = leb_u(&p, end);
 	ret.name = (uint32_t)(name >> 1);
 	if (name & 1)
