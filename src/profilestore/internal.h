@@ -231,5 +231,7 @@ void names_close(struct profilestore *s);
 /* A location that wants a name was added, in the writer's thread; and it is on disk. */
 void names_added(struct profilestore *s, uint32_t binary);
 void names_committed(struct profilestore *s);
-uint64_t names_pending(struct profilestore *s, uint32_t location); /* 1: it may get a name within seconds */
-uint64_t names_n_unnamed(struct profilestore *s);                  /* locations that have none */
+/* Will it get a name? What failed is tried again later, or when something new comes. */
+enum names_hope { NAMES_NONE, NAMES_SOON, NAMES_LATER };
+enum names_hope names_hope(struct profilestore *s, uint32_t location);
+uint64_t names_n_unnamed(struct profilestore *s); /* locations that have none */

@@ -25,7 +25,7 @@ struct merge {
 	uint32_t none; /* what is written to without memory */
 
 	const struct series *first; /* NULL: nothing so far */
-	uint64_t n_profiles, n_samples, n_pending;
+	uint64_t n_profiles, n_samples, n_pending, n_waiting;
 	int64_t duration_ms, period, first_ms;
 };
 
@@ -127,6 +127,7 @@ static uint32_t location_of(struct merge *m, uint32_t i)
 	uint32_t first = l->first_line, n = l->n_lines;
 	struct profile_location new = { .addr = elf_addr ? elf_addr : l->addr,
 					.folded = l->flags & LOCATION_FOLDED };
+	enum names_hope hope;
 
 	if (word && names.n_lines) {
 		first = names.first_line;
@@ -144,7 +145,9 @@ static uint32_t location_of(struct merge *m, uint32_t i)
 	}
 	new.mapping = mapping_of(m, meta_part_at(m->meta, l->part), elf_addr != 0);
 	flags_of(m, &new, n);
-	m->n_pending += names_pending(m->s, i);
+	hope = names_hope(m->s, i);
+	m->n_pending += hope == NAMES_SOON;
+	m->n_waiting += hope == NAMES_LATER;
 	return profile_add_location(m->p, &new, m->lines, n);
 }
 
@@ -266,6 +269,6 @@ int profilestore_merge(struct profilestore *s, const struct profilestore_range *
 		return -1;
 	}
 	head(&m);
-	*ret = (struct profilestore_merged){ m.p, m.n_profiles, m.n_samples, m.n_pending };
+	*ret = (struct profilestore_merged){ m.p, m.n_profiles, m.n_samples, m.n_pending, m.n_waiting };
 	return 0;
 }

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define PENDING_MS INT64_C(5000) /* whose next try is later is not pending */
+#define SOON_MS INT64_C(5000)
 
 /* ---- binaries ---- */
 
@@ -186,20 +186,20 @@ void profilestore_on_unnamed(struct profilestore *s, void (*fn)(void *arg), void
 	pthread_mutex_unlock(&s->names->lock);
 }
 
-uint64_t names_pending(struct profilestore *s, uint32_t location)
+enum names_hope names_hope(struct profilestore *s, uint32_t location)
 {
 	const struct meta_location *l = meta_location_at(&s->meta, location);
 	const struct tracked *t;
 
 	if (!(l->flags & LOCATION_BARE))
-		return 0;
+		return NAMES_NONE;
 	t = names_of(s, meta_binary_of(&s->meta, l));
 	/* Not known yet: it came in just now. */
 	if (!t)
-		return 1;
-	/* What failed is tried again one day; nobody is to wait for that. */
-	return atomic_load(&t->state) == NAMING_WANTED && is_wanted(s, t, location) &&
-	       t->next_try_ms <= s->now_ms() + PENDING_MS;
+		return NAMES_SOON;
+	if (atomic_load(&t->state) != NAMING_WANTED || !is_wanted(s, t, location))
+		return NAMES_NONE;
+	return t->next_try_ms <= s->now_ms() + SOON_MS ? NAMES_SOON : NAMES_LATER;
 }
 
 uint64_t names_n_unnamed(struct profilestore *s)

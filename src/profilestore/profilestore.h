@@ -150,6 +150,7 @@ struct profilestore_merged {
 	struct profile *profile; /* profile_free() it */
 	uint64_t n_profiles, n_samples;
 	uint64_t n_pending; /* locations of it that may get names within seconds */
+	uint64_t n_waiting; /* ... that failed, and may get some when something new comes, or much later */
 };
 int profilestore_merge(struct profilestore *s, const struct profilestore_range *r, struct str label,
 		       const struct profile_limits *limits, int64_t deadline_mono_ms,

@@ -125,7 +125,7 @@ struct api_merged {
 	struct profilestore_merged side[PROFILE_COLUMNS];
 	bool compares;
 	double scale; /* of side[1] */
-	uint64_t n_pending;
+	uint64_t n_pending, n_waiting;
 };
 void api_merged_done(struct api_merged *m);
 /* What is asked for; API_SLEEPS when there will be more names soon and the request may wait for them. */

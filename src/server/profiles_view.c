@@ -8,6 +8,7 @@
 
 #define POLL_MS  150
 #define RETRY_MS 1000 /* when whoever shows what is pending may ask again */
+#define LATER_MS 5000 /* ... what waits for a debug file that may come */
 
 static const struct profile_limits limits = { .max_memory = API_MAX_MEMORY };
 
@@ -28,6 +29,7 @@ static int merge_side(struct api *a, bool base, struct api_merged *m, struct err
 			       err) < 0)
 		return base ? err_in(err, "'base'") : -1;
 	m->n_pending += m->side[base].n_pending;
+	m->n_waiting += m->side[base].n_waiting;
 	return 0;
 }
 
@@ -139,6 +141,6 @@ void api_add_head(struct buf *b, const struct api_merged *m, const struct profil
 	api_add_int_of(b, "samples", (int64_t)(m->side[0].n_samples + m->side[1].n_samples));
 	buf_add_str(b, STR(",\"pending\":{"));
 	api_add_int_of(b, "locations", (int64_t)m->n_pending);
-	api_add_int_of(b, "retry_ms", m->n_pending ? RETRY_MS : 0);
+	api_add_int_of(b, "retry_ms", m->n_pending ? RETRY_MS : m->n_waiting ? LATER_MS : 0);
 	buf_add_char(b, '}');
 }

@@ -2,13 +2,16 @@
 """The page's list of binaries, in a real browser: whose names are missing and why, debug files that are dropped there, and names that come then."""
 
 import base64
+import random
 import re
 import subprocess
 
 from conftest import Program
-from profiling import ask, send
-from test_explore import HOSTILE, chosen, page, param, visit  # noqa: F401
+from profiling import Pprof, ask, code_segment, send
+from pushing import put
+from test_explore import DOWN, HOSTILE, RIGHT, UP, chosen, page, param, visit  # noqa: F401
 from test_profile import pprof
+from test_symbolize import Built
 
 DROP = """
 const [selector, files] = arguments, data = new DataTransfer();
@@ -79,7 +82,6 @@ def test_what_is_pending_comes_by_itself_and_a_hex_address_says_why(serve, tmp_p
     page.click(".strip-acts button")
     page.wait(lambda: param(page, "tab") == "sandwich", "callers and callees")
     page.say("POST", "/back")
-    page.wait_text(".pending", "being named")
     subprocess.run(["curl", "-sfT", str(program.debug), f"{s.url}/buildid/{program.build_id}/debuginfo"], check=True)
     # Nobody touches the page: it looks again.
     tree = "return document.querySelector('#flame').getAttribute('aria-activedescendant') && document.querySelector('.flame-reader').textContent"
@@ -99,3 +101,47 @@ def test_trying_again_is_asked_of_the_server(serve, tmp_path, program, page):  #
     page.run("const f = document.querySelector('#view-debug input[type=search]'); f.value = 'nothing like it'; f.dispatchEvent(new Event('input'))")
     page.wait(lambda: page.run("return document.querySelectorAll('.binaries tbody tr').length") == 0, "the filter")
     assert page.run("return document.querySelectorAll('img').length") == 0
+
+
+def test_every_frame_is_what_llvm_says(serve, tmp_path, page):  # noqa: F811
+    """Each address below a root of its own: what stands there is its chain of inlined calls, with file and line."""
+    built = Built(tmp_path / "shop")
+    (tmp_path / "none").mkdir()
+    s = serve([tmp_path / "none"], args=["--symbolize-interval", "1s"]).ready()
+    addrs = random.Random(3).sample(built.code, 24)
+    off, vaddr, size = code_segment(built.full)
+    p = Pprof(types=(("cpu", "nanoseconds"),), mapping=(vaddr, vaddr + size, off, "/usr/bin/shop", built.id))
+    for i, a in enumerate(addrs):
+        p.sample([f"root {i}", a], [1000])
+    send(s, p.bytes(), service="shop")
+    assert put(s, f"/buildid/{built.id}/debuginfo", built.debug.read_bytes())[0] == 201
+    s.wait(lambda: ask(s, "binaries", query="{}")["binaries"][0]["state"] == "named", "the names")
+    # By line, so that those of the addresses are shown; by function it is where that begins.
+    visit(page, s, "?by=line")
+    page.wait_text(".said", "24 samples")
+    page.wait(lambda: chosen(page).startswith("all"), "the tree")
+    page.run("document.querySelector('#flame').focus()")
+    page.press(DOWN)
+    seen = {}
+    where = "return document.querySelector('#flame').getAttribute('aria-activedescendant')"
+    for _ in addrs:
+        root, said, at = chosen(page), [], page.run(where)
+        page.press(DOWN)
+        while page.run(where) != at:
+            at = page.run(where)
+            said.append(chosen(page))
+            page.press(DOWN)
+        page.press(*[UP] * len(said))
+        assert chosen(page) == root
+        seen[root.split(";")[0]] = said
+        page.press(RIGHT)
+    for i, chain in enumerate(built.oracle(addrs)):
+        said = next(v for k, v in seen.items() if k.startswith(f"root {i} "))
+        assert len(said) == len(chain), hex(addrs[i])
+        for text, (name, file, line) in zip(said, reversed(chain)):
+            what, place = text.split("; ")[0], text.split("; ")[-2]
+            assert place == f"{file}:{line}", hex(addrs[i])
+            # The page leaves out parameters and what is returned. Not all names can LLVM's demangler read.
+            if name.startswith("_Z"):
+                name = subprocess.run(["c++filt", name], capture_output=True, text=True, check=True).stdout
+            assert what.removesuffix(f" {file}:{line}") in name, hex(addrs[i])

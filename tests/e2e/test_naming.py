@@ -108,7 +108,7 @@ def unnamed(s, built):
     assert b["value"] == sum(range(1, len(sent.addrs) + 1))
     assert all(chain == [] for chain in now(s).values())
     # Nobody waits for what has failed.
-    assert ask(s, "top", query="{}", from_="now-1h", to="now+1h")["pending"]["locations"] == 0
+    assert ask(s, "top", query="{}", from_="now-1h", to="now+1h")["pending"] == {"locations": 0, "retry_ms": 5000}
     return sent
 
 

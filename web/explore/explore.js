@@ -144,13 +144,13 @@ function say(answer) {
 	setText(parts.said, shown.filter(Boolean).join(" · "));
 }
 
-// Names that are still being found: a quiet word, and another look.
+// Names that are still being found: a quiet word, and another look. Where a debug file is missing: another look, for it may come.
 function watchPending(answer) {
 	const n = answer.pending?.locations ?? 0;
 	parts.pending.hidden = !n;
 	setText(parts.pending, n ? `${count(n, "address is", "addresses are")} being named` : "");
 	clearTimeout(timer);
-	if (!n) {
+	if (!answer.pending?.retry_ms) {
 		pendingMs = AGAIN_MIN_MS;
 		return;
 	}
@@ -160,7 +160,7 @@ function watchPending(answer) {
 		delete known.tree;
 		delete known.result;
 		showResult().catch(fail);
-	}, Math.max(answer.pending.retry_ms ?? 0, pendingMs));
+	}, Math.max(answer.pending.retry_ms, pendingMs));
 	pendingMs = Math.min(AGAIN_MAX_MS, pendingMs * 1.5);
 }
 
