@@ -115,7 +115,8 @@ static void step(struct go_steps *s, unsigned quantum)
 		s->until = UINT64_MAX;
 		return;
 	}
-	s->value += (int32_t)unzigzag(v);
+	/* The Go runtime's own number is of 32 bits and goes round. */
+	s->value = (int32_t)((uint32_t)s->value + (uint32_t)unzigzag(v));
 	s->until += varint(&s->c) * quantum;
 }
 
