@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "base/mem.h"
@@ -134,6 +135,13 @@ int file_read(const char *path, size_t max, struct buf *ret, struct err *err)
 	*ret = b;
 	b = (struct buf){ 0 };
 	return 0;
+}
+
+const char *file_temp_dir(void)
+{
+	const char *dir = getenv("TMPDIR");
+
+	return dir && *dir ? dir : "/var/tmp";
 }
 
 int dir_make(const char *path, mode_t mode, struct err *err)

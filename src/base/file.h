@@ -53,6 +53,7 @@ void file_temp_done(struct file_temp *t); /* AUTO(file_temp_done) struct file_te
 	{                \
 		.fd = -1 \
 	}
+const char *file_temp_dir(void); /* $TMPDIR, or /var/tmp: for what may be large */
 int dir_make(const char *path, mode_t mode, struct err *err); /* with its parents; an existing one is fine */
 int dir_sync(const char *path, struct err *err);
 

@@ -183,8 +183,7 @@ static int add_file(struct tar *t, const struct push_member *m, struct err *err)
 
 static int make_file(int *ret, struct err *err)
 {
-	const char *dir = getenv("TMPDIR");
-	AUTO(mem_freep) char *path = mem_printf("%s/lode-push-XXXXXX", dir && *dir ? dir : "/var/tmp");
+	AUTO(mem_freep) char *path = mem_printf("%s/lode-push-XXXXXX", file_temp_dir());
 	int fd = mkostemp(path, O_CLOEXEC);
 
 	if (fd < 0)
