@@ -12,8 +12,8 @@
 
 #include <elf.h>
 #include <stdlib.h>
-#include <zlib.h>
 #include <zstd.h>
+#include "elf/inflate.h"
 
 #ifndef ELFCOMPRESS_ZSTD
 #define ELFCOMPRESS_ZSTD 2
@@ -105,7 +105,7 @@ struct unpack {
 	uint64_t in_off, in_left; /* compressed bytes not read yet */
 	uint64_t left;            /* decompressed bytes not delivered yet */
 	bool ended;               /* the decoder says so */
-	z_stream z;
+	struct inflate *z;
 	ZSTD_DStream *zstd;
 	uint8_t *in;
 	size_t in_pos, in_size;
@@ -114,20 +114,12 @@ struct unpack {
 /* One call of the decoder on what is in `in`: *ret_got bytes into @buf. */
 static int decode_zlib(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
-	int r;
+	size_t taken;
 
-	u->z.next_in = u->in + u->in_pos;
-	u->z.avail_in = (uInt)(u->in_size - u->in_pos);
-	u->z.next_out = buf;
-	u->z.avail_out = (uInt)MIN(n, MIB(256));
-	n = u->z.avail_out;
-	r = inflate(&u->z, Z_NO_FLUSH);
-	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
-		return err_set(err, r == Z_MEM_ERROR ? ERR_LIMIT : ERR_INVALID, "zlib: %s",
-			       u->z.msg ? u->z.msg : zError(r));
-	u->in_pos = u->in_size - u->z.avail_in;
-	u->ended = r == Z_STREAM_END;
-	*ret_got = n - u->z.avail_out;
+	if (inflate_step(u->z, bytes_of(u->in + u->in_pos, u->in_size - u->in_pos), &taken, buf, n, ret_got,
+			 &u->ended, err) < 0)
+		return -1;
+	u->in_pos += taken;
 	return 0;
 }
 
@@ -167,7 +159,11 @@ static int decode(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct
 		before = u->in_pos;
 		if ((u->what.packing == ZLIB ? decode_zlib : decode_zstd)(u, buf, n, &got, err) < 0)
 			return -1;
-		if (!got && !u->ended && u->in_pos == before && !u->in_left)
+		if (got || u->ended || u->in_pos != before)
+			continue;
+		if (u->in_pos < u->in_size)
+			return err_set(err, ERR_INVALID, "the decoder makes nothing of compressed content");
+		if (!u->in_left)
 			return err_set(err, ERR_INVALID,
 				       "compressed content ends early, %llu of %llu bytes are missing",
 				       (unsigned long long)u->left, (unsigned long long)u->what.content);
@@ -204,8 +200,7 @@ static void unpack_close(struct stream *s)
 {
 	struct unpack *u = CONTAINER_OF(s, struct unpack, base);
 
-	if (u->what.packing == ZLIB)
-		inflateEnd(&u->z);
+	inflate_close(u->z);
 	ZSTD_freeDStream(u->zstd);
 	free(u->in);
 	free(u);
@@ -229,10 +224,9 @@ static int unpack_open(const struct elf_image *img, const struct packed *what, s
 	u->left = what->content;
 	u->in = mem_alloc(IN_SIZE);
 	if (what->packing == ZLIB) {
-		if (inflateInit(&u->z) != Z_OK) {
-			u->what.packing = PLAIN; /* nothing to end */
+		if (inflate_open(what->content, &u->z, err) < 0) {
 			unpack_close(&u->base);
-			return err_set(err, ERR_LIMIT, "no memory for zlib");
+			return -1;
 		}
 	} else {
 		u->zstd = ZSTD_createDStream();

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Debian compresses the sections of nearly all its debug files, and undoing that takes longer than reading
+ * them: so it is worth a library of its own.
+ */
+#include "elf/inflate.h"
+
+#include <stdlib.h>
+#include <zlib.h>
+#include "base/lazy.h"
+#include "base/mem.h"
+
+struct inflate {
+	z_stream z;
+	struct inflate_state *fast; /* ISA-L's; NULL: zlib does it */
+};
+
+#if __has_include(<isa-l/igzip_lib.h>)
+#include <isa-l/igzip_lib.h>
+
+/* Below it zlib is through before ISA-L is loaded. */
+#define FAST_MIN KIB(256)
+/* It counts what it has given in 32 bits, and looks at that. */
+#define FAST_MAX (UINT32_MAX - MIB(1))
+
+#define ISAL_FUNCTIONS(X)    \
+	X(isal_inflate_init) \
+	X(isal_inflate)
+
+static struct {
+	ISAL_FUNCTIONS(LAZY_FIELD)
+} isal;
+
+static bool isal_load(void)
+{
+	static const char *const names[] = { ISAL_FUNCTIONS(LAZY_NAME) };
+	static struct lazy lib = LAZY_INIT;
+
+	return lazy_load(&lib, "libisal.so.2", "libisal2", names, &isal, ARRAY_SIZE(names), NULL) == 0;
+}
+
+static void fast_open(struct inflate *z, uint64_t content)
+{
+	if (content < FAST_MIN || content > FAST_MAX || !isal_load())
+		return;
+	/* It is large, and needs no zeros. */
+	z->fast = mem_try(sizeof(*z->fast));
+	if (z->fast) {
+		isal.isal_inflate_init(z->fast);
+		z->fast->crc_flag = ISAL_ZLIB;
+	}
+}
+
+static const char *fast_error(int r)
+{
+	switch (r) {
+	case ISAL_NEED_DICT:
+		return "need dictionary";
+	case ISAL_INVALID_BLOCK:
+		return "invalid block";
+	case ISAL_INVALID_SYMBOL:
+		return "invalid code";
+	case ISAL_INVALID_LOOKBACK:
+		return "invalid distance too far back";
+	case ISAL_INVALID_WRAPPER:
+	case ISAL_UNSUPPORTED_METHOD:
+		return "incorrect header check";
+	case ISAL_INCORRECT_CHECKSUM:
+		return "incorrect data check";
+	default:
+		return "data error";
+	}
+}
+
+static int fast_step(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n,
+		     size_t *ret_got, bool *ret_ended, struct err *err)
+{
+	struct inflate_state *s = z->fast;
+	int r;
+
+	s->next_in = (uint8_t *)(uintptr_t)in.p; /* it only reads there */
+	s->avail_in = (uint32_t)in.size;
+	s->next_out = out;
+	s->avail_out = (uint32_t)n;
+	r = isal.isal_inflate(s);
+	if (r != ISAL_DECOMP_OK)
+		return err_set(err, ERR_INVALID, "zlib: %s", fast_error(r));
+	*ret_taken = in.size - s->avail_in;
+	*ret_got = n - s->avail_out;
+	*ret_ended = s->block_state == ISAL_BLOCK_FINISH;
+	return 0;
+}
+#else
+static void fast_open(struct inflate *z, uint64_t content)
+{
+}
+
+static int fast_step(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n,
+		     size_t *ret_got, bool *ret_ended, struct err *err)
+{
+	return err_set(err, ERR_INTERNAL, "built without ISA-L");
+}
+#endif
+
+int inflate_open(uint64_t content, struct inflate **ret, struct err *err)
+{
+	struct inflate *z = NEW(struct inflate);
+
+	fast_open(z, content);
+	if (!z->fast && inflateInit(&z->z) != Z_OK) {
+		free(z);
+		return err_set(err, ERR_LIMIT, "no memory for zlib");
+	}
+	*ret = z;
+	return 0;
+}
+
+void inflate_close(struct inflate *z)
+{
+	if (!z)
+		return;
+	if (!z->fast)
+		inflateEnd(&z->z);
+	free(z->fast);
+	free(z);
+}
+
+int inflate_step(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n, size_t *ret_got,
+		 bool *ret_ended, struct err *err)
+{
+	int r;
+
+	n = MIN(n, MIB(256)); /* both count in 32 bits */
+	in.size = MIN(in.size, MIB(256));
+	if (z->fast)
+		return fast_step(z, in, ret_taken, out, n, ret_got, ret_ended, err);
+	z->z.next_in = (uint8_t *)(uintptr_t)in.p;
+	z->z.avail_in = (uInt)in.size;
+	z->z.next_out = out;
+	z->z.avail_out = (uInt)n;
+	r = inflate(&z->z, Z_NO_FLUSH);
+	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
+		return err_set(err, r == Z_MEM_ERROR ? ERR_LIMIT : ERR_INVALID, "zlib: %s",
+			       z->z.msg ? z->z.msg : zError(r));
+	*ret_taken = in.size - z->z.avail_in;
+	*ret_got = n - z->z.avail_out;
+	*ret_ended = r == Z_STREAM_END;
+	return 0;
+}
