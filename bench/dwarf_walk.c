@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 	int64_t t0 = clock_cpu_ns(), t1;
 
 	if (argc < 2 || source_open_file(argv[1], &src, &err) != 0 || elf_open(src, &img, &err) != 0 ||
-	    dwarf_open(img, NULL, &d, &err) != 0) {
+	    dwarf_open(img, NULL, file_temp_dir(), &d, &err) != 0) {
 		fprintf(stderr, "%s\n", err.text);
 		return 1;
 	}

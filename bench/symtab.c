@@ -66,7 +66,8 @@ int main(int argc, char **argv)
 {
 	AUTO(source_closep) struct source *src = NULL;
 	AUTO(buf_done) struct buf out = { 0 };
-	struct symtab_options o = { .n_threads = argc > 2 ? (unsigned)atoi(argv[2]) : 1,
+	struct symtab_options o = { .spool_dir = file_temp_dir(),
+				    .n_threads = argc > 2 ? (unsigned)atoi(argv[2]) : 1,
 				    .no_columns = argc > 3 };
 	const struct dwarf_section_place *code;
 	struct arena a = { 0 };

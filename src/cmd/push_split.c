@@ -111,7 +111,7 @@ int push_split(const struct elf_image *img, const char *path, const char *name, 
 		add_dwp(&f, dwp_src);
 		split.dwp = dwp;
 	}
-	r = dwarf_open(img, NULL, &d, err);
+	r = dwarf_open(img, NULL, NULL, &d, err);
 	if (r)
 		return r < 0 && !is_damage(err) ? -1 : 0;
 	/* A .dwp that cannot be read is as none. */

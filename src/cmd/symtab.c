@@ -10,7 +10,8 @@ static int build(struct settings *s, const char *path, struct err *err)
 	AUTO(symbols_file_done) struct symbols_file f = { 0 };
 	AUTO(buf_done) struct buf out = { 0 };
 	const struct symbols_options places = symbols_options_of(s);
-	struct symtab_options o = { .n_threads = s->symbols.threads ? s->symbols.threads : pool_cpus(),
+	struct symtab_options o = { .spool_dir = file_temp_dir(),
+				    .n_threads = s->symbols.threads ? s->symbols.threads : pool_cpus(),
 				    .no_columns = s->symbols.no_columns,
 				    .discriminators = s->symbols.discriminators };
 	struct symtab_stats st;
@@ -124,7 +125,7 @@ static int verify(struct settings *s, const char *path, struct err *err)
 {
 	AUTO(symbols_file_done) struct symbols_file table = { 0 }, f = { 0 };
 	const struct symbols_options places = symbols_options_of(s);
-	struct symtab_options o = { 0 };
+	struct symtab_options o = { .spool_dir = file_temp_dir() };
 	struct symtab_check c;
 	unsigned told = 0;
 

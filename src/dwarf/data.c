@@ -5,15 +5,61 @@
  * What units refer to from everywhere (abbreviations, strings, lists) is held whole. .debug_info and
  * .debug_line are many times larger; they are read unit by unit into a buffer that is used again, which costs
  * as much as page faults of a mapping would, and a file that somebody cuts meanwhile is an error and no
- * signal. Only what is compressed or has to be relocated is held whole too.
+ * signal. Where they are compressed they are unpacked into a file without a name, and read likewise. Only
+ * what has to be relocated, or is small, is held whole too.
  */
 #include "dwarf/code.h"
 
 #include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define SECTION_NAME 64
+#define SPOOL_MIN    MIB(16) /* less than this is unpacked into memory */
+#define SPOOL_STEP   KIB(256)
+
+/* Where the pieces of @src lie, if its bytes lie somewhere by themselves. */
+static void pieces_of(struct dwarf_data *s, struct source *src, uint64_t off)
+{
+	s->src = src;
+	s->off = off;
+	s->mem = source_raw_mem(src);
+	if (!source_raw_fd(src, &s->fd, &s->fd_off))
+		s->fd = -1;
+}
+
+static int unpack(struct stream *in, uint64_t size, int fd, struct err *err)
+{
+	AUTO(mem_freep) uint8_t *room = mem_alloc(SPOOL_STEP);
+	size_t n;
+
+	for (uint64_t off = 0; off < size; off += n) {
+		n = (size_t)MIN(size - off, (uint64_t)SPOOL_STEP);
+		if (stream_read_full(in, room, n, err) < 0 || fd_pwrite(fd, room, n, off, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+enum { NO_SPOOL = 1 };
+/* NO_SPOOL: there is no room for it, so it is memory's. */
+static int read_spooled(struct dwarf_data *s, const struct dwarf *d, struct err *err)
+{
+	AUTO(stream_closep) struct stream *stream = NULL;
+	AUTO(fd_close) int fd = open(d->spool_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return NO_SPOOL;
+	if (elf_section_stream(d->img, s->sec, &stream, err) < 0)
+		return -1;
+	if (unpack(stream, s->size, fd, err) < 0)
+		return err->kind == ERR_INVALID || err->kind == ERR_LIMIT ? -1 : NO_SPOOL; /* it is full */
+	s->spool = source_of_fd(TAKE_FD(fd), s->size, d->img->src->mtime, d->img->src->name);
+	pieces_of(s, s->spool, 0);
+	return 0;
+}
 
 static int read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *err)
 {
@@ -25,7 +71,7 @@ static int read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *e
 	memset(s->heap + s->size, 0, DWARF_PAD);
 	s->p = s->heap;
 	if (!dwarf_is_compressed(s->sec)) {
-		if (source_read_full(d->img->src, s->file_off, s->heap, s->size, SOURCE_SEQUENTIAL, err) < 0)
+		if (source_read_full(d->img->src, s->off, s->heap, s->size, SOURCE_SEQUENTIAL, err) < 0)
 			return -1;
 	} else if (elf_section_stream(d->img, s->sec, &stream, err) < 0 ||
 		   stream_read_full(stream, s->heap, s->size, err) < 0) {
@@ -60,8 +106,10 @@ int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *nam
 		    struct err *err)
 {
 	const struct elf_section *sec;
-	uint64_t size, raw;
+	uint64_t size, off = 0, raw;
+	bool packed, moved;
 	char room[SECTION_NAME];
+	int r = NO_SPOOL;
 
 	*s = (struct dwarf_data){ 0 };
 	name = section_name(d, name, room);
@@ -73,21 +121,31 @@ int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *nam
 		return 0;
 	s->sec = sec;
 	s->size = size;
-	if (!dwarf_is_compressed(sec) && elf_section_range(d->img, sec, &s->file_off, &raw, err) < 0)
+	packed = dwarf_is_compressed(sec);
+	moved = dwarf_is_relocated(d->img, sec);
+	if (!packed && elf_section_range(d->img, sec, &off, &raw, err) < 0)
 		return err_in(err, "%s", name);
-	if (way == DWARF_PIECES && !dwarf_is_compressed(sec) && !dwarf_is_relocated(d->img, sec))
+	pieces_of(s, d->img->src, off);
+	if (way == DWARF_PIECES && !packed && !moved)
 		return 0;
-	return read_whole(s, d, err) < 0 ? err_in(err, "%s", name) : 0;
+	if (way == DWARF_PIECES && !moved && d->spool_dir && size >= SPOOL_MIN)
+		r = read_spooled(s, d, err);
+	if (r == NO_SPOOL) {
+		*err = (struct err){ 0 };
+		r = read_whole(s, d, err);
+	}
+	return r < 0 ? err_in(err, "%s", name) : 0;
 }
 
 void dwarf_data_close(struct dwarf_data *s)
 {
 	free(s->heap);
+	source_close(s->spool);
 	*s = (struct dwarf_data){ 0 };
 }
 
-int dwarf_data_piece(const struct dwarf *d, const struct dwarf_data *s, uint64_t off, size_t n,
-		     struct buf *room, const uint8_t **ret, struct err *err)
+int dwarf_data_piece(const struct dwarf_data *s, uint64_t off, size_t n, struct buf *room,
+		     const uint8_t **ret, struct err *err)
 {
 	uint8_t *p;
 	size_t got;
@@ -100,19 +158,24 @@ int dwarf_data_piece(const struct dwarf *d, const struct dwarf_data *s, uint64_t
 	p = buf_try_reserve(room, n + DWARF_PAD);
 	if (!p)
 		return err_set(err, ERR_LIMIT, "no memory for a unit of %zu bytes", n);
-	if (d->mem) {
-		memcpy(p, d->mem + s->file_off + off, n);
-	} else if (d->fd >= 0) {
-		if (fd_pread(d->fd, p, n, d->fd_off + s->file_off + off, &got, err) < 0)
+	if (s->mem) {
+		memcpy(p, s->mem + s->off + off, n);
+	} else if (s->fd >= 0) {
+		if (fd_pread(s->fd, p, n, s->fd_off + s->off + off, &got, err) < 0)
 			return -1;
 		if (got < n)
 			return err_set(err, ERR_CHANGED, "the file has become shorter");
-	} else if (source_read_full(d->img->src, s->file_off + off, p, n, SOURCE_SEQUENTIAL, err) < 0) {
+	} else if (source_read_full(s->src, s->off + off, p, n, SOURCE_SEQUENTIAL, err) < 0) {
 		return -1;
 	}
 	memset(p + n, 0, DWARF_PAD);
 	*ret = p;
 	return 0;
+}
+
+bool dwarf_data_threads(const struct dwarf_data *s)
+{
+	return s->p || !s->size || s->fd >= 0 || s->mem;
 }
 
 bool dwarf_data_str(const struct dwarf_data *s, uint64_t off, struct str *ret)

@@ -55,21 +55,23 @@ void dwarf_sources_free(struct dwarf_sources *s);
 
 /*
  * The DWARF of one file. Small sections are held in memory; .debug_info and .debug_line are read unit by unit
- * where they are neither compressed nor relocated. When it is open it does not change: many readers, one a
+ * where they are not relocated. When it is open it does not change: many readers, one a
  * thread, may use it if `threads` says so.
  */
 struct dwarf;
 
 enum { DWARF_NO_CODE = 2 };
 /*
- * @img and @alt (the supplementary file, or NULL) are borrowed until close. DWARF_NO_CODE: there is neither
- * .debug_info nor .debug_line. A section that cannot be read is an error; damage within units is told by the
- * reader.
+ * @img and @alt (the supplementary file, or NULL) are borrowed until close, and so is @spool_dir: where large
+ * compressed sections are unpacked into files without names; NULL, or there is no room: into memory.
+ * DWARF_NO_CODE: there is neither .debug_info nor .debug_line. A section that cannot be read is an error;
+ * damage within units is told by the reader.
  *
  * In a relocatable file every section begins at address 0. Its code sections are laid out one after the
  * other, in their order and aligned; dwarf_code() tells where.
  */
-int dwarf_open(const struct elf_image *img, const struct elf_image *alt, struct dwarf **ret, struct err *err);
+int dwarf_open(const struct elf_image *img, const struct elf_image *alt, const char *spool_dir,
+	       struct dwarf **ret, struct err *err);
 void dwarf_close(struct dwarf *d); /* takes NULL */
 void dwarf_closep(struct dwarf **d);
 /* There are no readers any more and will be none: of the sections only those with strings are kept, which

@@ -45,7 +45,7 @@ static int other_unit(struct dwarf_reader *r, const struct dwarf *file, uint64_t
 	};
 	size = (size_t)MIN(cu->end - cu->off, (uint64_t)KIB(4));
 	if (dwarf_reader_spend(r, size, err) < 0 ||
-	    dwarf_data_piece(file, &file->info, cu->off, size, &r->other_room, &p, err) < 0 ||
+	    dwarf_data_piece(&file->info, cu->off, size, &r->other_room, &p, err) < 0 ||
 	    dwarf_cu_header(cu, p, size, err) < 0)
 		goto fail;
 	if (cu->die - cu->off >= size) {
@@ -79,7 +79,7 @@ static int locate(struct dwarf_reader *r, const struct dwarf *file, uint64_t off
 	ret->size = (size_t)MIN(r->other.end - off, (uint64_t)near);
 	if (dwarf_reader_spend(r, ret->size, err) < 0)
 		return -1;
-	return dwarf_data_piece(file, &file->info, off, ret->size, &r->other_room, &ret->p, err);
+	return dwarf_data_piece(&file->info, off, ret->size, &r->other_room, &ret->p, err);
 }
 
 /* A string that may lie in what is read over soon. */

@@ -26,7 +26,7 @@ static int look(struct scan *s, uint64_t off, size_t n, struct bytes *ret, struc
 		size_t size = (size_t)MIN(info->size - off, (uint64_t)KIB(4));
 
 		s->to = 0;
-		if (dwarf_data_piece(s->d, info, off, size, &s->room, &s->p, err) < 0)
+		if (dwarf_data_piece(info, off, size, &s->room, &s->p, err) < 0)
 			return -1;
 		s->from = off;
 		s->to = off + size;
@@ -92,7 +92,8 @@ static int open_sections(struct dwarf *d, struct err *err)
 	return 0;
 }
 
-static int open_one(const struct elf_image *img, bool split, struct dwarf **ret, struct err *err)
+static int open_one(const struct elf_image *img, bool split, const char *spool_dir, struct dwarf **ret,
+		    struct err *err)
 {
 	struct dwarf *d = NEW(struct dwarf);
 	struct scan s = { .d = d };
@@ -101,11 +102,9 @@ static int open_one(const struct elf_image *img, bool split, struct dwarf **ret,
 	*ret = d;
 	d->img = img;
 	d->split = split;
+	d->spool_dir = spool_dir;
 	d->big = img->h.big;
 	d->addr_size = img->h.is64 ? 8 : 4;
-	if (!source_raw_fd(img->src, &d->fd, &d->fd_off))
-		d->fd = -1;
-	d->mem = source_raw_mem(img->src);
 	d->n_code = dwarf_code(img, &d->arena, &d->code);
 	r = open_sections(d, err);
 	if (r == 0 && !d->info.size && !d->line.size)
@@ -119,13 +118,14 @@ static int open_one(const struct elf_image *img, bool split, struct dwarf **ret,
 	return r;
 }
 
-int dwarf_open(const struct elf_image *img, const struct elf_image *alt, struct dwarf **ret, struct err *err)
+int dwarf_open(const struct elf_image *img, const struct elf_image *alt, const char *spool_dir,
+	       struct dwarf **ret, struct err *err)
 {
 	AUTO(dwarf_closep) struct dwarf *d = NULL;
-	int r = open_one(img, false, &d, err);
+	int r = open_one(img, false, spool_dir, &d, err);
 
 	if (r == 0 && alt) {
-		r = open_one(alt, false, &d->alt, err);
+		r = open_one(alt, false, spool_dir, &d->alt, err);
 		if (r < 0)
 			err_in(err, "supplementary file");
 		if (r > 0)
@@ -136,10 +136,11 @@ int dwarf_open(const struct elf_image *img, const struct elf_image *alt, struct 
 	return r;
 }
 
-int dwarf_open_one_split(const struct elf_image *img, struct dwarf **ret, struct err *err)
+int dwarf_open_one_split(const struct elf_image *img, const char *spool_dir, struct dwarf **ret,
+			 struct err *err)
 {
 	AUTO(dwarf_closep) struct dwarf *d = NULL;
-	int r = open_one(img, true, &d, err);
+	int r = open_one(img, true, spool_dir, &d, err);
 
 	if (r > 0)
 		return err_set(err, ERR_INVALID, "has no .debug_info.dwo");
@@ -161,7 +162,7 @@ int dwarf_open_split(struct dwarf *d, const struct dwarf_split *split, struct er
 		return 0;
 	if (split->dwp->h.big != d->big)
 		return err_set(err, ERR_INVALID, "is of the other byte order");
-	return dwarf_open_one_split(split->dwp, &d->dwp, err);
+	return dwarf_open_one_split(split->dwp, d->spool_dir, &d->dwp, err);
 }
 
 void dwarf_close_code(struct dwarf *d)
@@ -199,10 +200,8 @@ void dwarf_closep(struct dwarf **d)
 
 bool dwarf_threads(const struct dwarf *d)
 {
-	bool held = (d->info.p || !d->info.size) && (d->line.p || !d->line.size);
-
-	return (held || d->fd >= 0 || d->mem) && (!d->alt || dwarf_threads(d->alt)) &&
-	       (!d->dwp || dwarf_threads(d->dwp));
+	return dwarf_data_threads(&d->info) && dwarf_data_threads(&d->line) &&
+	       (!d->alt || dwarf_threads(d->alt)) && (!d->dwp || dwarf_threads(d->dwp));
 }
 
 size_t dwarf_n_units(const struct dwarf *d)

@@ -397,8 +397,8 @@ static int read_table(struct dwarf_reader *r, struct err *err)
 
 	if (off >= line->size)
 		return err_set(err, ERR_INVALID, "no line table at %llu", (unsigned long long)off);
-	if (dwarf_data_piece(r->d, line, off, (size_t)MIN(line->size - off, (uint64_t)12), &r->line_room, &p,
-			     err) < 0)
+	if (dwarf_data_piece(line, off, (size_t)MIN(line->size - off, (uint64_t)12), &r->line_room, &p, err) <
+	    0)
 		return -1;
 	c = cursor_at(bytes_of(p, (size_t)MIN(line->size - off, (uint64_t)12)), r->d->big, off);
 	if (!dwarf_length_read(&c, &length, &place.offset_size))
@@ -407,8 +407,8 @@ static int read_table(struct dwarf_reader *r, struct err *err)
 	/* What is there of a table that ends past the section may still be good. */
 	place.end = place.header_off + MIN(length, line->size - place.header_off);
 	if (dwarf_reader_spend(r, place.end - off, err) < 0 ||
-	    dwarf_data_piece(r->d, line, place.header_off, (size_t)(place.end - place.header_off),
-			     &r->line_room, &p, err) < 0)
+	    dwarf_data_piece(line, place.header_off, (size_t)(place.end - place.header_off), &r->line_room,
+			     &p, err) < 0)
 		return -1;
 	if (dwarf_line_header_of(bytes_of(p, (size_t)(place.end - place.header_off)), &place, r->d->big,
 				 &r->line_arena, &r->line_header, err) < 0 ||

@@ -130,7 +130,7 @@ static int unit_find(struct dwarf_reader *r, struct dwarf *file, uint64_t lo, ui
 		cu.end = file->units[unit].end;
 		size = (size_t)MIN(cu.end - cu.off, (uint64_t)ROOT_NEAR);
 		if (dwarf_reader_spend(r, 64, err) < 0 ||
-		    dwarf_data_piece(file, &file->info, cu.off, size, &r->dwo->room, &p, err) < 0)
+		    dwarf_data_piece(&file->info, cu.off, size, &r->dwo->room, &p, err) < 0)
 			return -1;
 		if (dwarf_cu_header(&cu, p, size, &why) < 0 || cu.type == DW_UT_split_type ||
 		    cu.type == DW_UT_type || cu.die - cu.off >= size)
@@ -161,7 +161,7 @@ static int unit_take(struct dwarf_reader *r, struct dwarf_cu *cu, struct err *er
 	} else if (add_overflows(r->budget, (uint64_t)size * 16, &r->budget)) {
 		r->budget = UINT64_MAX;
 	}
-	if (dwarf_data_piece(cu->file, &cu->file->info, cu->off, size, &r->dwo->room, &p, err) < 0 ||
+	if (dwarf_data_piece(&cu->file->info, cu->off, size, &r->dwo->room, &p, err) < 0 ||
 	    dwarf_reader_table(r, cu, &table, err) < 0 ||
 	    dwarf_cu_root(r, cu, table, p + (cu->die - cu->off), size - (size_t)(cu->die - cu->off), err) < 0)
 		return -1;
@@ -201,7 +201,7 @@ static int dwo_open(struct dwarf_reader *r, struct str name, struct err *err)
 		return -1;
 	if (o->img->h.big != r->d->big)
 		return err_set(err, ERR_INVALID, "is of the other byte order");
-	if (dwarf_open_one_split(o->img, &o->d, err) < 0)
+	if (dwarf_open_one_split(o->img, r->d->spool_dir, &o->d, err) < 0)
 		return -1;
 	o->d->passes = true;
 	return 0;

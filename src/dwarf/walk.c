@@ -349,7 +349,7 @@ static int unit_go(struct dwarf_reader *r, size_t unit, uint64_t near, struct er
 	r->lines_cu = &r->cu;
 	r->table = NULL;
 	r->n_scopes = 0;
-	if (dwarf_data_piece(r->d, &r->d->info, place->off, size, &r->room, &r->p, err) < 0 ||
+	if (dwarf_data_piece(&r->d->info, place->off, size, &r->room, &r->p, err) < 0 ||
 	    dwarf_cu_header(&r->cu, r->p, size, err) < 0)
 		return -1;
 	if (r->cu.type == DW_UT_type || r->cu.type == DW_UT_split_type)

@@ -369,7 +369,7 @@ static int make_cheap_to_read(struct flight *f, struct fetched *t, struct err *e
 static struct entry *convert(struct flight *f, bool *ret_nothing)
 {
 	struct maker *m = f->maker;
-	struct symtab_options o = { .n_threads = 1, .cancel = &f->s->cancel };
+	struct symtab_options o = { .spool_dir = f->s->spool_dir, .n_threads = 1, .cancel = &f->s->cancel };
 	AUTO(buf_done) struct buf table = { 0 };
 	struct symtab_stats stats;
 	uint64_t size = m->file.src->size;

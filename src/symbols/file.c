@@ -122,9 +122,11 @@ int symbols_find(struct symbols_file *f, const struct symbols_options *o, const 
 
 int symbols_build(struct symbols_file *f, unsigned n_threads, struct err *err)
 {
-	struct symtab_options o = {
-		.alt = f->alt, .split = &f->split, .n_threads = n_threads, .discriminators = f->discriminators
-	};
+	struct symtab_options o = { .alt = f->alt,
+				    .split = &f->split,
+				    .spool_dir = file_temp_dir(),
+				    .n_threads = n_threads,
+				    .discriminators = f->discriminators };
 	struct symtab_stats stats;
 	uint64_t only[SYMBOLS_ONLY_MAX];
 	int r;

@@ -385,7 +385,7 @@ static int open_split(struct build *b, struct err *err)
 
 static int build(struct build *b, struct buf *out, struct symtab_stats *stats, struct err *err)
 {
-	int r = dwarf_open(b->img, b->o->alt, &b->dwarf, err);
+	int r = dwarf_open(b->img, b->o->alt, b->o->spool_dir, &b->dwarf, err);
 
 	if (r < 0 || open_split(b, err) < 0)
 		return -1;

@@ -51,6 +51,7 @@ enum symtab_flags {
 struct symtab_options {
 	const struct elf_image *alt;     /* supplementary file, or NULL */
 	const struct dwarf_split *split; /* who finds split (.dwo, .dwp) files; NULL: nobody */
+	const char *spool_dir;           /* as of dwarf_open() */
 	unsigned n_threads;              /* 0: 1 */
 	bool no_columns;
 	bool discriminators; /* these too, which takes longer and makes it larger; not without columns */

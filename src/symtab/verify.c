@@ -337,7 +337,7 @@ int symtab_verify(struct symtab *t, const struct elf_image *img, const struct sy
 	*ret = (struct symtab_check){ 0 };
 	if (check_id(t, img, err) < 0)
 		return -1;
-	r = dwarf_open(img, o->alt, &d, err);
+	r = dwarf_open(img, o->alt, o->spool_dir, &d, err);
 	if (r)
 		return r < 0 ? -1 : 0;
 	/* The table was made without a damaged .dwp too. */

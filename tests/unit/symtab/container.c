@@ -176,6 +176,25 @@ static void compressed_debug_sections(void **state)
 		}
 }
 
+/* Unpacked into a file; where there cannot be one, into memory. */
+static void large_compressed_sections(void **state)
+{
+	static const char *const places[] = { "/tmp", "/nowhere/at/all" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		AUTO(answers_done) struct answers a;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		a.w.compress = ELFCOMPRESS_ZLIB;
+		a.spool_dir = places[i];
+		add_plain(&a);
+		memset(buf_reserve(&a.w.info, MIB(17)), 0, MIB(17)); /* units of no length */
+		a.w.info.size += MIB(17);
+		answers_open(&a);
+		assert_answer(&a, 0x1010, "f at /src/a.c:11");
+	}
+}
+
 /* SHT_MIPS_DWARF. */
 static void debug_sections_of_a_type_of_their_own(void **state)
 {
@@ -384,6 +403,7 @@ int main(void)
 		cmocka_unit_test(relocations_of_an_unknown_machine_are_refused),
 		cmocka_unit_test(differences_that_riscv_writes),
 		cmocka_unit_test(compressed_debug_sections),
+		cmocka_unit_test(large_compressed_sections),
 		cmocka_unit_test(debug_sections_of_a_type_of_their_own),
 		cmocka_unit_test(offsets_of_4_and_8_bytes_in_one_file),
 		cmocka_unit_test(mini_debug_information_adds_to_dynamic_symbols),
