@@ -11,8 +11,10 @@
 #include "cmd/profile.h"
 #include "cmd/symbolize.h"
 
-#define AHEAD    8u       /* answers lie anywhere in memory: those that come next are fetched meanwhile */
-#define OUT_SIZE KIB(128) /* is written at once */
+#define AHEAD     8u       /* answers lie anywhere in memory: those that come next are fetched meanwhile */
+#define OUT_SIZE  KIB(128) /* is written at once */
+#define TEXT_SIZE MIB(128) /* of answers together, by the size of those before */
+#define USUAL     KIB(1)   /* of one answer, at first */
 
 struct answers {
 	struct settings *s;
@@ -24,6 +26,7 @@ struct answers {
 	struct question *questions;
 	size_t n_questions, room;
 	size_t n_missing;
+	uint64_t n_told, told_size; /* so far */
 };
 
 /* One address, and where its answer is in `sorted`. */
@@ -88,33 +91,46 @@ static int flush(struct answers *a, struct err *err)
 
 /* What was asked is answered in the order of addresses, which is several times faster, and told in the order
  * of asking. */
-static int answer_all(struct answers *a, bool list, struct err *err)
+static int answer_some(struct answers *a, struct question *questions, size_t n, struct err *err)
 {
-	AUTO(mem_freep) struct sort_key *order = NEW_N(struct sort_key, a->n_questions + 1);
+	AUTO(mem_freep) struct sort_key *order = NEW_N(struct sort_key, n);
+	bool list = a->style->list && a->s->paths.n;
 
 	a->sorted.size = 0;
-	for (size_t i = 0; i < a->n_questions; i++)
-		order[i] = (struct sort_key){ a->questions[i].addr, i };
-	sort_keys(order, a->n_questions);
-	for (size_t i = 0; i < a->n_questions; i++) {
-		__builtin_prefetch(&a->questions[order[MIN(i + AHEAD, a->n_questions - 1)].at]);
-		if (answer_one(a, &a->questions[order[i].at], err) < 0)
+	for (size_t i = 0; i < n; i++)
+		order[i] = (struct sort_key){ questions[i].addr, i };
+	sort_keys(order, n);
+	for (size_t i = 0; i < n; i++) {
+		__builtin_prefetch(&questions[order[MIN(i + AHEAD, n - 1)].at]);
+		if (answer_one(a, &questions[order[i].at], err) < 0)
 			return -1;
 	}
-	for (size_t i = 0; i < a->n_questions; i++) {
-		const struct question *q = &a->questions[i];
-		const uint8_t *soon = a->sorted.p + a->questions[MIN(i + AHEAD, a->n_questions - 1)].off;
+	for (size_t i = 0; i < n; i++) {
+		const struct question *q = &questions[i];
+		const uint8_t *soon = a->sorted.p + questions[MIN(i + AHEAD, n - 1)].off;
 
 		__builtin_prefetch(soon);
 		__builtin_prefetch(soon + 64);
 		if (a->out.size >= OUT_SIZE && flush(a, err) < 0)
 			return -1;
 		if (list)
-			buf_add_char(&a->out, i ? ',' : '[');
+			buf_add_char(&a->out, a->n_told ? ',' : '[');
 		buf_add(&a->out, a->sorted.p + q->off, q->size - list); /* without its newline */
+		a->n_told++;
 	}
-	if (list)
-		buf_add_str(&a->out, STR("]\n"));
+	a->told_size += a->sorted.size;
+	return 0;
+}
+
+static int answer_all(struct answers *a, struct err *err)
+{
+	for (size_t n, done = 0; done < a->n_questions; done += n) {
+		uint64_t usual = a->n_told ? a->told_size / a->n_told + 1 : USUAL;
+
+		n = (size_t)MIN((uint64_t)a->n_questions - done, TEXT_SIZE / usual + 1);
+		if (answer_some(a, a->questions + done, n, err) < 0)
+			return -1;
+	}
 	a->n_questions = 0;
 	return 0;
 }
@@ -137,7 +153,11 @@ static int answer_arguments(struct answers *a, struct err *err)
 {
 	for (size_t i = 0; i < a->s->paths.n; i++)
 		ask(a, a->s->paths.items[i]);
-	return answer_all(a, a->style->list, err) < 0 ? -1 : flush(a, err);
+	if (answer_all(a, err) < 0)
+		return -1;
+	if (a->style->list)
+		buf_add_str(&a->out, STR("]\n"));
+	return flush(a, err);
 }
 
 static void ask_line(void *arg, struct str line)
@@ -149,7 +169,7 @@ static int answer_lines(void *arg, struct err *err)
 {
 	struct answers *a = arg;
 
-	return answer_all(a, false, err) < 0 ? -1 : flush(a, err);
+	return answer_all(a, err) < 0 ? -1 : flush(a, err);
 }
 
 static int answer(struct answers *a)

@@ -7,7 +7,7 @@
 #include "base/map.h"
 #include "cmd/symbolize.h"
 
-#define KNOWN_MAX MIB(16) /* of names and their texts: then all are forgotten */
+#define KNOWN_MAX MIB(64) /* of names and their texts: then all are forgotten */
 
 struct known_name {
 	size_t size;
