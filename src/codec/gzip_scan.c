@@ -278,26 +278,10 @@ static int scan_next(struct stream *s, size_t max, struct bytes *ret, struct err
 	return 0;
 }
 
-static int scan_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
-{
-	struct bytes b;
-
-	if (scan_next(s, n, &b, err) < 0)
-		return -1;
-	memcpy(buf, b.p, b.size);
-	*ret_got = b.size;
-	return 0;
-}
-
-/* The stream is a part of the scan, which frees it. */
-static void scan_stream_close(struct stream *s)
-{
-}
-
 static const struct stream_ops scan_stream_ops = {
-	.read = scan_read,
+	.read = codec_scan_read,
 	.next = scan_next,
-	.close = scan_stream_close,
+	.close = codec_scan_stays,
 };
 
 int gzip_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,

@@ -95,6 +95,10 @@ struct codec_scan {
 	uint64_t checked; /* codec_scan_checked(); may be ahead of out */
 	bool ended;       /* the clean end was seen */
 };
+/* For the ops of a scan's stream: read by next; and close, which is nothing, as the stream is a part of the
+ * scan and goes with it. */
+int codec_scan_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err);
+void codec_scan_stays(struct stream *s);
 
 struct codec_ops {
 	enum codec_kind kind;

@@ -9,6 +9,22 @@
 
 #define DEFAULT_BUDGET_PERCENT 8
 
+int codec_scan_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	struct bytes b = { 0 };
+
+	if (s->ops->next(s, n, &b, err) < 0)
+		return -1;
+	if (b.size)
+		memcpy(buf, b.p, b.size);
+	*ret_got = b.size;
+	return 0;
+}
+
+void codec_scan_stays(struct stream *s)
+{
+}
+
 struct plain_scan {
 	struct codec_scan base;
 	struct stream *decoded; /* owned */
@@ -51,14 +67,10 @@ static int plain_next(struct stream *s, size_t max, struct bytes *ret, struct er
 	return 0;
 }
 
-static void plain_stream_close(struct stream *s)
-{
-}
-
 static const struct stream_ops plain_stream_ops = {
 	.read = plain_read,
 	.next = plain_next,
-	.close = plain_stream_close,
+	.close = codec_scan_stays,
 };
 
 static int plain_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,

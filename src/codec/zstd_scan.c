@@ -413,26 +413,10 @@ static int scan_next(struct stream *stream, size_t max, struct bytes *ret, struc
 	return 0;
 }
 
-static int scan_read(struct stream *stream, void *buf, size_t n, size_t *ret_got, struct err *err)
-{
-	struct bytes b;
-
-	if (scan_next(stream, n, &b, err) < 0)
-		return -1;
-	if (b.size)
-		memcpy(buf, b.p, b.size);
-	*ret_got = b.size;
-	return 0;
-}
-
-static void scan_stream_close(struct stream *stream)
-{
-}
-
 static const struct stream_ops scan_stream_ops = {
-	.read = scan_read,
+	.read = codec_scan_read,
 	.next = scan_next,
-	.close = scan_stream_close,
+	.close = codec_scan_stays,
 };
 
 void zstd_scan_landmark(struct codec_scan *base, uint64_t off)
