@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "base/condition.h"
 #include "scan/internal.h"
 
 #define PAGE         1000u
@@ -175,7 +176,7 @@ void *groom_main(void *arg)
 	pthread_mutex_lock(&s->lock);
 	while (!atomic_load(&s->stopping)) {
 		if (!s->want_groom && clock_mono_ms() < next_ms) {
-			scan_wait_until(s, MIN(next_ms, clock_mono_ms() + 60000));
+			condition_wait(&s->changed, &s->lock, MIN(next_ms - clock_mono_ms(), INT64_C(60000)));
 			continue;
 		}
 		s->want_groom = false;

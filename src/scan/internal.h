@@ -207,8 +207,6 @@ struct scan {
 #define SCAN_MAX_DIRTY 65536u
 /* inotify saw this path change (copied). Too many: a whole walk instead. NULL: events were lost. */
 void scan_dirty(struct scan *s, const char *path);
-/* Wait under the lock until @at_ms (monotonic), or a change. */
-void scan_wait_until(struct scan *s, int64_t at_ms);
 /* Hand a candidate to the looking threads; takes it. */
 void scan_look(struct scan *s, struct look *l);
 void scan_count_failed(struct scan *s);

@@ -88,19 +88,12 @@ static void *look_main(void *arg)
 
 /* ---- the walking thread ---- */
 
-void scan_wait_until(struct scan *s, int64_t at_ms)
-{
-	struct timespec ts = { .tv_sec = at_ms / 1000, .tv_nsec = (at_ms % 1000) * 1000000 };
-
-	pthread_cond_timedwait(&s->changed, &s->lock, &ts);
-}
-
 /* All candidates are looked at, and what was found is committed. */
 static void settle(struct scan *s)
 {
 	pthread_mutex_lock(&s->lock);
 	while (s->n_looking && !atomic_load(&s->stopping))
-		scan_wait_until(s, clock_mono_ms() + 200);
+		condition_wait(&s->changed, &s->lock, 200);
 	pthread_mutex_unlock(&s->lock);
 	writer_fence(s->writer);
 	jobs_kick(s->jobs);
@@ -136,7 +129,7 @@ static void follow_changes(struct scan *s)
 	pthread_mutex_lock(&s->lock);
 	for (int round = 0; round < 10; round++) {
 		before = s->n_dirty;
-		scan_wait_until(s, clock_mono_ms() + QUIET_MS);
+		condition_wait(&s->changed, &s->lock, QUIET_MS);
 		if (s->n_dirty == before || atomic_load(&s->stopping))
 			break;
 	}
@@ -187,7 +180,7 @@ static void *walk_main(void *arg)
 			follow_changes(s);
 			pthread_mutex_lock(&s->lock);
 		} else {
-			scan_wait_until(s, MIN(next_walk_ms, now_ms + 60000));
+			condition_wait(&s->changed, &s->lock, MIN(next_walk_ms - now_ms, INT64_C(60000)));
 		}
 		/* What could not be stored is found again by a walk, perhaps long before its time. */
 		if (writer_lost(s->writer))
@@ -396,7 +389,7 @@ bool scan_wait_idle(struct scan *s, int64_t timeout_ms)
 		idle = s->progress.ready && !s->progress.walking && !s->progress.grooming && !s->want_walk &&
 		       !s->want_groom && !s->n_dirty && !s->following && !s->n_looking;
 		if (!idle && timeout_ms)
-			scan_wait_until(s, clock_mono_ms() + 50);
+			condition_wait(&s->changed, &s->lock, 50);
 		pthread_mutex_unlock(&s->lock);
 		if (idle && jobs_idle(s->jobs))
 			return true;

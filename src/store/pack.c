@@ -228,14 +228,6 @@ static bool is_stopped(void *arg)
 	return stop;
 }
 
-/* Under the lock. */
-static void wait_until(struct pack *p, int64_t until_ms)
-{
-	struct timespec t = { until_ms / 1000, until_ms % 1000 * 1000000 };
-
-	pthread_cond_timedwait(&p->changed, &p->lock, &t);
-}
-
 /* Under the lock: the next one, when it is time. NULL: the end. */
 static struct waiting *next(struct pack *p, int64_t not_before_ms)
 {
@@ -249,7 +241,7 @@ static struct waiting *next(struct pack *p, int64_t not_before_ms)
 		at_ms = MAX(MIN(p->last_ms + QUIET_MS, p->first_ms + LATEST_MS), not_before_ms);
 		if (now_ms >= at_ms)
 			return p->first;
-		wait_until(p, at_ms);
+		condition_wait(&p->changed, &p->lock, at_ms - now_ms);
 	}
 	return NULL;
 }
