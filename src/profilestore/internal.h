@@ -50,10 +50,11 @@ void series_free(struct series *x);
 struct series *series_of_id(const struct profilestore *s, uint32_t id); /* NULL: none */
 /* Those that @r is about: next from *it, NULL: no more. The range is of first_ms to last_ms. */
 struct series *series_next(const struct profilestore *s, const struct profilestore_range *r, uint32_t *it);
+/* All of them, which are of one type: values can be added up; else ERR_INVALID. *ret is heap. */
+int series_list(const struct profilestore *s, const struct profilestore_range *r, struct series ***ret,
+		size_t *ret_n, struct err *err);
 /* There may be sums to be made from @ms on, if not from earlier on. */
 void series_groom_from(struct series *x, int64_t ms);
-/* Whether values of both can be added up; no is ERR_INVALID. */
-int series_same_type(const struct series *a, const struct series *b, struct err *err);
 struct str series_label(const struct series *x, struct str name); /* empty: none */
 /* The one of this key, or a new one; NULL: see @err. The writer's. */
 struct series *series_get(struct profilestore *s, struct bytes key, struct err *err);

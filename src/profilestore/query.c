@@ -18,35 +18,17 @@ static const int64_t steps_ms[] = { 1000,     2000,     5000,     10000,    1500
 				    10800000, 21600000, 43200000, 86400000, 172800000, 604800000 };
 
 /* Times that the asked for can mean: what there is at all. */
-static void clip(const struct profilestore *s, const struct profilestore_range *r, int64_t *from_ms,
+static void clip(const struct profilestore_range *r, struct series *const *list, size_t n, int64_t *from_ms,
 		 int64_t *to_ms)
 {
 	int64_t first = INT64_MAX, last = INT64_MIN;
-	const struct series *x;
-	uint32_t it = 0;
 
-	while ((x = series_next(s, r, &it))) {
-		first = MIN(first, atomic_load(&x->first_ms));
-		last = MAX(last, atomic_load(&x->last_ms));
+	for (size_t i = 0; i < n; i++) {
+		first = MIN(first, atomic_load(&list[i]->first_ms));
+		last = MAX(last, atomic_load(&list[i]->last_ms));
 	}
 	*from_ms = first > last ? MAX(r->from_ms, (int64_t)0) : MAX(r->from_ms, first);
 	*to_ms = first > last ? *from_ms : MAX(MIN(r->to_ms, last + 1), *from_ms);
-}
-
-/* One of those that are asked for, which are all of its type. NULL: there are none. */
-static int find_type(const struct profilestore *s, const struct profilestore_range *r,
-		     const struct series **ret, struct err *err)
-{
-	const struct series *first = NULL, *x;
-	uint32_t it = 0;
-
-	while ((x = series_next(s, r, &it))) {
-		if (first && series_same_type(first, x, err) < 0)
-			return -1;
-		first = first ? first : x;
-	}
-	*ret = first;
-	return 0;
 }
 
 static int64_t usual_step(int64_t length_ms)
@@ -201,15 +183,15 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 {
 	struct groups gs = { 0 };
 	struct point_scale scale = { 0 };
-	const struct series *of, *x;
+	AUTO(mem_freep) struct series **list = NULL;
 	int64_t from_ms, to_ms;
 	struct db *db;
-	uint32_t it = 0;
+	size_t n;
 	int res = 0;
 
-	if (find_type(s, r, &of, err) < 0)
+	if (series_list(s, r, &list, &n, err) < 0)
 		return -1;
-	clip(s, r, &from_ms, &to_ms);
+	clip(r, list, n, &from_ms, &to_ms);
 	scale.step_ms = o->step_ms > 0 ? o->step_ms : usual_step(to_ms - from_ms);
 	scale.from_ms = from_ms - from_ms % scale.step_ms;
 	gs.n_points = (size_t)((to_ms - scale.from_ms + scale.step_ms - 1) / scale.step_ms);
@@ -222,8 +204,8 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 	if (!db)
 		return -1;
 	arena_init(&gs.arena);
-	while (res == 0 && gs.n_points && (x = series_next(s, r, &it)))
-		res = add_series(&gs, db, x, o, from_ms, to_ms, &scale, err);
+	for (size_t i = 0; res == 0 && gs.n_points && i < n; i++)
+		res = add_series(&gs, db, list[i], o, from_ms, to_ms, &scale, err);
 	reader_give(s, db);
 	if (res == 0) {
 		if (gs.n)
@@ -232,8 +214,8 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 		(*ret)->from_ms = scale.from_ms;
 		(*ret)->step_ms = scale.step_ms;
 		(*ret)->n_points = gs.n_points;
-		(*ret)->type = of ? of->texts[SERIES_TYPE] : STR("");
-		(*ret)->unit = of ? of->texts[SERIES_UNIT] : STR("");
+		(*ret)->type = n ? list[0]->texts[SERIES_TYPE] : STR("");
+		(*ret)->unit = n ? list[0]->texts[SERIES_UNIT] : STR("");
 	}
 	free(gs.v);
 	map_done(&gs.by_key);

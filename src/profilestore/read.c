@@ -289,30 +289,6 @@ static int by_value(const void *a, const void *b, void *arg)
 		       series_label(*(struct series *const *)b, *label));
 }
 
-static int list_series(struct profilestore *s, const struct profilestore_range *r, struct str label,
-		       struct series ***ret, size_t *ret_n, struct err *err)
-{
-	AUTO(mem_freep) struct series **list = NULL;
-	size_t n = 0, room = 0;
-	struct series *x;
-	uint32_t it = 0;
-
-	while ((x = series_next(s, r, &it))) {
-		if (n && series_same_type(list[0], x, err) < 0)
-			return -1;
-		if (n == room) {
-			room = room ? room * 2 : 64;
-			list = mem_realloc(list, room, sizeof(*list));
-		}
-		list[n++] = x;
-	}
-	if (label.size && n)
-		qsort_r(list, n, sizeof(*list), by_value, &label);
-	*ret = TAKE(list);
-	*ret_n = n;
-	return 0;
-}
-
 static int sum_series(struct db *db, const struct profilestore_range *r, const struct range_options *o,
 		      struct series **list, size_t n, struct sums *sums, struct err *err)
 {
@@ -346,7 +322,9 @@ int range_sums(struct profilestore *s, const struct profilestore_range *r, const
 		if (res == 0 && x && o->part)
 			res = o->part(o->arg, x, sums, err);
 	} else {
-		res = list_series(s, r, o->label, &list, &n, err);
+		res = series_list(s, r, &list, &n, err);
+		if (res == 0 && o->label.size && n)
+			qsort_r(list, n, sizeof(struct series *), by_value, (void *)&o->label);
 		if (res == 0)
 			res = sum_series(db, r, o, list, n, sums, err);
 	}
@@ -366,9 +344,10 @@ struct points {
 static bool in_one_point(struct visit *v, int64_t start_ms, int64_t size_ms)
 {
 	const struct point_scale *p = &((const struct points *)v->arg)->scale;
+	int64_t point = (start_ms - p->from_ms) / p->step_ms;
 
-	return start_ms >= p->from_ms && (uint64_t)(start_ms - p->from_ms) / (uint64_t)p->step_ms < p->n &&
-	       (start_ms - p->from_ms) / p->step_ms == (start_ms + size_ms - 1 - p->from_ms) / p->step_ms;
+	return start_ms >= p->from_ms && (uint64_t)point < p->n &&
+	       point == (start_ms + size_ms - 1 - p->from_ms) / p->step_ms;
 }
 
 static int point_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err)

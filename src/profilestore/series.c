@@ -158,17 +158,6 @@ void series_groom_from(struct series *x, int64_t ms)
 		;
 }
 
-int series_same_type(const struct series *a, const struct series *b, struct err *err)
-{
-	if (str_eq(a->texts[SERIES_TYPE], b->texts[SERIES_TYPE]) &&
-	    str_eq(a->texts[SERIES_UNIT], b->texts[SERIES_UNIT]))
-		return 0;
-	return err_set(err, ERR_INVALID,
-		       "profiles of different types cannot be added up: " STR_FMT " and " STR_FMT
-		       "; begin the selector with one of them",
-		       STR_ARG(a->type), STR_ARG(b->type));
-}
-
 struct str series_label(const struct series *x, struct str name)
 {
 	size_t i = SEARCH(0, x->n_labels, k, str_cmp(x->labels[k].name, name) < 0);
@@ -202,6 +191,39 @@ struct series *series_next(const struct profilestore *s, const struct profilesto
 			return x;
 	}
 	return NULL;
+}
+
+static int same_type(const struct series *a, const struct series *b, struct err *err)
+{
+	if (str_eq(a->texts[SERIES_TYPE], b->texts[SERIES_TYPE]) &&
+	    str_eq(a->texts[SERIES_UNIT], b->texts[SERIES_UNIT]))
+		return 0;
+	return err_set(err, ERR_INVALID,
+		       "profiles of different types cannot be added up: " STR_FMT " and " STR_FMT
+		       "; begin the selector with one of them",
+		       STR_ARG(a->type), STR_ARG(b->type));
+}
+
+int series_list(const struct profilestore *s, const struct profilestore_range *r, struct series ***ret,
+		size_t *ret_n, struct err *err)
+{
+	AUTO(mem_freep) struct series **list = NULL;
+	size_t n = 0, room = 0;
+	struct series *x;
+	uint32_t it = 0;
+
+	while ((x = series_next(s, r, &it))) {
+		if (n && same_type(list[0], x, err) < 0)
+			return -1;
+		if (n == room) {
+			room = room ? room * 2 : 64;
+			list = mem_realloc(list, room, sizeof(struct series *));
+		}
+		list[n++] = x;
+	}
+	*ret = TAKE(list);
+	*ret_n = n;
+	return 0;
 }
 
 /* ---- on disk ---- */
