@@ -57,7 +57,8 @@ struct visit {
 	const struct series *x;
 	unsigned below; /* only sums of levels less than this */
 	int64_t deadline_ms;
-	bool data; /* the rows, not only what is in the index */
+	bool data;              /* the rows, not only what is in the index */
+	int64_t from_ms, to_ms; /* what is asked for; visit() sets it */
 	/* Of a sum: whether it is wanted as a whole. NULL: always. */
 	bool (*fits)(struct visit *v, int64_t start_ms, int64_t size_ms);
 	int (*row)(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err);
@@ -76,6 +77,8 @@ static const char rollups_sql[] =
 static const char rollup_totals_sql[] =
 	"SELECT start_ms, total, n_profiles FROM rollup "
 	"WHERE series = ? AND level = ? AND start_ms >= ? AND start_ms < ? ORDER BY start_ms";
+static const char any_sql[] =
+	"SELECT 1 FROM profile WHERE series = ? AND time_ms >= ? AND time_ms < ? LIMIT 1";
 enum {
 	COL_TIME,
 	COL_TOTAL,
@@ -121,6 +124,37 @@ static int visit_profiles(struct visit *v, int64_t from_ms, int64_t to_ms, struc
 	return r;
 }
 
+static int any(const struct visit *v, int64_t from_ms, int64_t to_ms, struct err *err)
+{
+	struct db_stmt *st;
+	int r;
+
+	if (from_ms >= to_ms)
+		return 0;
+	if (db_prepare(v->db, any_sql, &st, err) < 0)
+		return -1;
+	db_bind_i64(st, 1, v->x->id);
+	db_bind_i64(st, 2, from_ms);
+	db_bind_i64(st, 3, to_ms);
+	r = db_step(st, err);
+	db_reset(st);
+	return r;
+}
+
+/* 1: the sum is taken. If it reaches beyond what is asked for nothing lies there. */
+static int takes(struct visit *v, int64_t start_ms, int64_t size_ms, struct err *err)
+{
+	int64_t end_ms = start_ms + size_ms;
+	int r;
+
+	if (v->fits && !v->fits(v, start_ms, size_ms))
+		return 0;
+	r = any(v, start_ms, MIN(v->from_ms, end_ms), err);
+	if (r == 0)
+		r = any(v, MAX(v->to_ms, start_ms), end_ms, err);
+	return r < 0 ? -1 : r == 0;
+}
+
 /* What is between two sums of a level is asked of the level below: the list of it. */
 struct gap {
 	int64_t from_ms, to_ms;
@@ -164,7 +198,12 @@ static int visit_level(struct visit *v, int level, struct gap in, struct gaps *o
 	while ((r = db_step(st, err)) == DB_ROW) {
 		int64_t start = db_i64(st, COL_TIME);
 
-		if (start < in.from_ms || (v->fits && !v->fits(v, start, size)))
+		if (start < in.from_ms)
+			continue;
+		r = takes(v, start, size, err);
+		if (r < 0)
+			break;
+		if (!r)
 			continue;
 		r = v->row(v, st, start, level, err);
 		if (r < 0)
@@ -182,18 +221,20 @@ static int visit_level(struct visit *v, int level, struct gap in, struct gaps *o
 
 static int visit(struct visit *v, int64_t from_ms, int64_t to_ms, struct err *err)
 {
-	const int64_t asked_from_ms = from_ms, asked_to_ms = to_ms;
 	struct gaps in = { 0 }, out = { 0 };
 	int r = 0;
 
 	/*
 	 * Outside of these there is nothing, so that the range may as well be that of all sums of it. But
-	 * that was so a moment ago: what has come in meanwhile, beside what is asked for, is left out below.
+	 * they are not of the picture that is read: what lies in that beside what is asked for is left out,
+	 * and so are sums of it.
 	 */
 	int64_t first = atomic_load(&v->x->first_ms), last = atomic_load(&v->x->last_ms);
 
 	if (first > last)
 		return 0;
+	v->from_ms = from_ms;
+	v->to_ms = to_ms;
 	if (from_ms <= first)
 		from_ms = first - first % LONGEST_MS;
 	if (to_ms > last)
@@ -209,8 +250,7 @@ static int visit(struct visit *v, int64_t from_ms, int64_t to_ms, struct err *er
 		out = swap;
 	}
 	for (size_t i = 0; r == 0 && i < in.n; i++)
-		r = visit_profiles(v, MAX(in.v[i].from_ms, asked_from_ms), MIN(in.v[i].to_ms, asked_to_ms),
-				   err);
+		r = visit_profiles(v, MAX(in.v[i].from_ms, v->from_ms), MIN(in.v[i].to_ms, v->to_ms), err);
 	free(in.v);
 	free(out.v);
 	return r;

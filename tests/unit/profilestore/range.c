@@ -244,6 +244,42 @@ static void sums_are_made_and_made_again(void **state)
 	stored_done(&t);
 }
 
+/*
+ * Where a series begins and ends is known of another moment than what is read: profiles that are going are
+ * there still, and old ones may have come. Sums of them are there, too.
+ */
+static void what_is_known_of_a_series_may_be_of_another_moment(void **state)
+{
+	const int64_t day = NOW_MS - NOW_MS % DAY - DAY;
+	struct one v[40] = { 0 };
+	struct stored t = { 0 };
+	struct series *x;
+
+	stored_open(&t);
+	for (size_t i = 0; i < ARRAY_SIZE(v); i++) {
+		v[i].time_ms = day + (int64_t)i * HOUR / 2;
+		v[i].values[0] = (int64_t)i + 1;
+		add(&t, &v[i]);
+	}
+	stored_groom(&t);
+	x = series_of_id(t.s, 1);
+	assert_non_null(x);
+	assert_int_equal(atomic_load(&x->first_ms), v[0].time_ms);
+	for (size_t i = 1; i + 1 < ARRAY_SIZE(v); i++) {
+		int64_t from = v[i].time_ms - MINUTE, to = v[i].time_ms + MINUTE;
+
+		atomic_store(&x->first_ms, v[i].time_ms);
+		check_merge(&t, v, ARRAY_SIZE(v), -1, from, NOW_MS);
+		check_series(&t, v, ARRAY_SIZE(v), from, NOW_MS, DAY);
+		atomic_store(&x->first_ms, v[0].time_ms);
+		atomic_store(&x->last_ms, v[i].time_ms);
+		check_merge(&t, v, ARRAY_SIZE(v), -1, 0, to);
+		check_series(&t, v, ARRAY_SIZE(v), day, to, DAY);
+		atomic_store(&x->last_ms, v[ARRAY_SIZE(v) - 1].time_ms);
+	}
+	stored_done(&t);
+}
+
 /* Names of perf's events have colons in them. */
 static void series_say_what_they_are_of(void **state)
 {
@@ -276,6 +312,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_range_is_the_sum_of_its_profiles),
 		cmocka_unit_test(sums_are_made_and_made_again),
+		cmocka_unit_test(what_is_known_of_a_series_may_be_of_another_moment),
 		cmocka_unit_test(series_say_what_they_are_of),
 	};
 
