@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench-profile N SAMPLES [OUT]: N profiles of SAMPLES samples each, of one service: reading them, merging
- * them, making a flame graph of them, each by itself and when they share their stacks. CPU seconds, one
- * thread, as JSON. With OUT the merged one is written there.
+ * them, making a flame graph of them. CPU seconds, one thread, as JSON. With OUT the merged one is written
+ * there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,14 +28,12 @@ int main(int argc, char **argv)
 		 n_samples = argc > 2 ? (uint32_t)atoi(argv[2]) : 1000;
 	struct profile **list = calloc(n, sizeof(*list));
 	struct buf *files = calloc(n, sizeof(*files)), html = { 0 }, out = { 0 };
-	double read_s, own_s, shared_s, merge_s, html_s;
+	double read_s, own_s, merge_s, html_s;
 	struct profile *all = profile_new(NULL);
 	struct profile_tree *t = NULL;
 	struct err err = { 0 };
 	uint64_t bytes = 0;
-	uint32_t *stacks;
-	int64_t *values, at;
-	size_t total = 0;
+	int64_t at;
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct profile *p = service_profile(i + 1, n_samples, false);
@@ -58,32 +56,18 @@ int main(int argc, char **argv)
 	at = clock_cpu_ns();
 	profile_write_html(t, &(struct profile_output){ 0 }, &html);
 	html_s = seconds(at);
-	profile_tree_free(t);
 
 	at = clock_cpu_ns();
 	for (uint32_t i = 0; i < n; i++)
 		must(profile_merge(all, list[i], 1, &err), &err);
 	must(profile_merge_end(all, &err), &err);
 	merge_s = seconds(at);
-
-	/* What a store would have: numbers of stacks that all profiles share. */
-	stacks = calloc((size_t)n * n_samples, sizeof(*stacks));
-	values = calloc((size_t)n * n_samples, sizeof(*values));
-	for (; total < (size_t)n * n_samples; total++) {
-		stacks[total] = all->sample_stack[(total * 7919) % all->n_samples];
-		values[total] = 10000000;
-	}
-	at = clock_cpu_ns();
-	must(profile_tree_new(&(struct profile_view){ 0 }, NULL, &t, &err), &err);
-	must(profile_tree_add_stacks(t, all, stacks, values, total, 0, &err), &err);
-	must(profile_tree_end(t, &err), &err);
-	shared_s = seconds(at);
 	printf("{\"profiles\": %u, \"samples\": %zu, \"bytes\": %llu, \"stacks\": %u, \"nodes\": %u, "
 	       "\"read_s\": %.3f, "
-	       "\"merge_s\": %.3f, \"flame_of_each_s\": %.3f, \"flame_of_shared_s\": %.3f, \"html_s\": %.3f, "
+	       "\"merge_s\": %.3f, \"flame_of_each_s\": %.3f, \"html_s\": %.3f, "
 	       "\"html_bytes\": %zu}\n",
-	       n, total, (unsigned long long)bytes, all->stacks.n, profile_tree_n(t), read_s, merge_s, own_s,
-	       shared_s, html_s, html.size);
+	       n, (size_t)n * n_samples, (unsigned long long)bytes, all->stacks.n, profile_tree_n(t), read_s,
+	       merge_s, own_s, html_s, html.size);
 	if (argc > 3) {
 		must(profile_write_pprof(all, true, &out, &err), &err);
 		must(file_write_durable(argv[3], out.p, out.size, 0644, &err), &err);

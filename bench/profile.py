@@ -104,7 +104,7 @@ def main():
                                       capture_output=True, text=True, check=True).stdout)
         print(f"{r['profiles']} profiles, {r['samples']} samples, {r['bytes'] / 1e6:.0f} MB of messages; {r['stacks']} stacks in all")
         for key, what in (("read_s", "reading"), ("merge_s", "merging into one"), ("flame_of_each_s", "flame graph, of each"),
-                          ("flame_of_shared_s", "flame graph, shared"), ("html_s", "writing its page")):
+                          ("html_s", "writing its page")):
             print(f"  {what:24} {r[key]:8.3f} s")
         print(f"\nthe merged one, {merged.stat().st_size / 1e6:.1f} MB")
         jobs = {"a table of functions": ([LODE, "profile", merged], ["-top", merged]),

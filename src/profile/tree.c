@@ -497,32 +497,3 @@ int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t t
 	frames_done(t, &f);
 	return r;
 }
-
-int profile_tree_add_stacks(struct profile_tree *t, const struct profile *p, const uint32_t *stacks,
-			    const int64_t *values, size_t n, unsigned column, struct err *err)
-{
-	AUTO(mem_freep) int64_t *sums = mem_try((size_t)p->stacks.n * sizeof(*sums));
-	AUTO(mem_freep) uint32_t *nodes = mem_try((size_t)p->stacks.n * sizeof(*nodes));
-	struct profile_column *c = &t->columns[column];
-	struct frames f = { 0 };
-	int r;
-
-	t->used[column] = true;
-	if (t->view.invert || t->view.label)
-		return err_set(err, ERR_INTERNAL, "not of stacks alone");
-	if (!sums || !nodes)
-		return profile_err_memory(t->p, err);
-	memset(sums, 0, (size_t)p->stacks.n * sizeof(*sums));
-	for (size_t i = 0; i < n; i++)
-		sums[stacks[i]] = add_saturating(sums[stacks[i]], values[i]);
-	r = make_frames(t, p, &f, err);
-	if (r == 0)
-		r = nodes_by_trie(t, p, &f, nodes, err);
-	if (r == 0 && !column_room(t, c))
-		r = profile_err_memory(t->p, err);
-	for (uint32_t s = 0; r == 0 && s < p->stacks.n; s++)
-		if (sums[s] && nodes[s] != NODE_NONE)
-			add_to(c, nodes[s], sums[s]);
-	frames_done(t, &f);
-	return r;
-}

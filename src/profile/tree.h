@@ -48,13 +48,6 @@ void profile_tree_freep(struct profile_tree **t);
  * has to be the same. */
 int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t type, unsigned column,
 		     double scale, struct err *err);
-/*
- * The same of samples that lie elsewhere: @n stacks of @p (they may come again and again) and a value for
- * each. How profiles that share one @p, each a list of stacks and values, are added: the steps over @p's trie
- * are made once for all.
- */
-int profile_tree_add_stacks(struct profile_tree *t, const struct profile *p, const uint32_t *stacks,
-			    const int64_t *values, size_t n, unsigned column, struct err *err);
 /* Sums and children; nothing can be added after this. */
 int profile_tree_end(struct profile_tree *t, struct err *err);
 

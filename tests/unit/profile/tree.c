@@ -161,7 +161,6 @@ static void trees_merge(void **state)
 	}
 	assert_done(profile_tree_end(t, &err));
 	assert_done(profile_tree_new(&(struct profile_view){ 0 }, NULL, &of_both, &err));
-	assert_done(profile_tree_add_stacks(of_both, both, both->sample_stack, NULL, 0, 0, &err));
 	assert_done(profile_tree_add(of_both, both, 1, 0, 1, &err));
 	assert_done(profile_tree_end(of_both, &err));
 	profile_write_folded(t, &(struct profile_output){ 0 }, &a);
