@@ -66,22 +66,6 @@ int client_add_header(struct client *c, const char *line, struct err *err)
 	return 0;
 }
 
-bool client_has_servers(const struct client *c)
-{
-	struct client_env e;
-	bool some;
-
-	client_env_read(&e, c->urls, NULL);
-	some = e.n_urls > 0;
-	client_env_done(&e);
-	return some;
-}
-
-char *client_cache_path(const struct client *c)
-{
-	return folder_usual(c->cache_path);
-}
-
 /* ---- who we say that we are: servers tell from it which distribution asks ---- */
 
 static struct str os_field(struct str text, struct str name)

@@ -96,7 +96,8 @@ int client_add_header(struct client *c, const char *line, struct err *err);
 
 /*
  * Find all @n wants; results[i] is that of wants[i], to be undone by client_result_done(). Returns 0 when
- * every want has a result, whichever; CLIENT_STOPPED when progress() cancelled.
+ * every want has a result, whichever; CLIENT_STOPPED when progress() cancelled. Without servers to ask the
+ * cache folder is looked into all the same, and what is not there is ENOSYS.
  */
 enum { CLIENT_STOPPED = 1 };
 int client_find(struct client *c, const struct client_want *wants, size_t n, const struct client_watch *watch,
@@ -117,12 +118,3 @@ void client_cut(struct client *c, const struct client_want *want, const struct e
  */
 void client_metadata(struct client *c, const char *key, const char *value, const struct client_watch *watch,
 		     struct client_result *ret);
-
-/* Are there servers to ask? Without any, client_find() still looks into the cache folder, and says ENOSYS for
- * what is not there. */
-bool client_has_servers(const struct client *c);
-
-/* The cache folder: $DEBUGINFOD_CACHE_PATH, ~/.debuginfod_client_cache if it exists,
- * $XDG_CACHE_HOME/debuginfod_client,
- * ~/.cache/debuginfod_client. Heap. */
-char *client_cache_path(const struct client *c);

@@ -151,7 +151,6 @@ const struct err *dwarf_reader_lines_err(const struct dwarf_reader *r);
  * none. */
 const struct err *dwarf_reader_split_err(const struct dwarf_reader *r);
 uint64_t dwarf_reader_split_size(const struct dwarf_reader *r); /* bytes of the split unit at hand; 0: none */
-uint64_t dwarf_reader_language(const struct dwarf_reader *r);   /* DW_LANG_*; 0: not said */
 
 /* One row of the line table, in force from its address to that of the next row. */
 struct dwarf_row {

@@ -211,7 +211,6 @@ static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn 
 	int rc;
 
 	while (p < t->end) {
-
 		die = p;
 		code = leb_u(&p, t->end);
 		if (!code) {
@@ -400,11 +399,6 @@ int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err)
 const struct err *dwarf_reader_lines_err(const struct dwarf_reader *r)
 {
 	return &r->lines_err;
-}
-
-uint64_t dwarf_reader_language(const struct dwarf_reader *r)
-{
-	return r->cu.language;
 }
 
 void dwarf_reader_free(struct dwarf_reader *r)

@@ -207,11 +207,6 @@ int net_start_thread(struct net *n, struct err *err)
 	return 0;
 }
 
-void net_wake(struct net *n)
-{
-	wire_wake(n->wire);
-}
-
 static void abort_fetches(struct net_fetch *f)
 {
 	while (f) {

@@ -75,8 +75,6 @@ void net_free(struct net *n);
 size_t net_run(struct net *n, int64_t timeout_ms);
 /* A thread of its own runs the loop until net_free(). All its signals are blocked. */
 int net_start_thread(struct net *n, struct err *err);
-/* Have net_run() return soon. */
-void net_wake(struct net *n);
 
 /* ---- breakers, for who keeps or shows them ---- */
 

@@ -14,11 +14,6 @@ static const char *const names[] = {
 	[PROFILE_FORMAT_LEGACY] = "legacy", [PROFILE_FORMAT_CPU] = "cpu",
 };
 
-const char *profile_format_name(enum profile_format f)
-{
-	return names[f];
-}
-
 bool profile_format_parse(struct str s, enum profile_format *ret)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)

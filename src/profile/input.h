@@ -17,7 +17,6 @@ enum profile_format {
 	PROFILE_N_FORMATS
 };
 /* "auto", "pprof", "perf", "folded", "legacy", "cpu". */
-const char *profile_format_name(enum profile_format f);
 bool profile_format_parse(struct str s, enum profile_format *ret);
 
 /*
