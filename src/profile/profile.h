@@ -145,9 +145,6 @@ int profile_read_pprof(struct bytes in, const struct profile_limits *limits, str
 /* Numbers of mappings, functions and locations are their places, from 1. */
 int profile_write_pprof(const struct profile *p, bool gzip, struct buf *out, struct err *err);
 
-/* The same profile, entry for entry. For tests; @what (64 bytes) says where the first difference is. */
-bool profile_same(const struct profile *a, const struct profile *b, char *what);
-
 /* ---- building ---- */
 
 /*

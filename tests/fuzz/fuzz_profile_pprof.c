@@ -3,6 +3,7 @@
 #include "fuzz.h"
 
 #include "profile/profile.h"
+#include "profile_same.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -10,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct profile *p = NULL, *q = NULL, *m;
 	struct buf b = { 0 };
 	struct err err = { 0 };
-	char what[64];
+	char what[PROFILE_WHAT_SIZE];
 
 	profile_is_pprof(bytes_of(data, size < 16 ? size : 16));
 	if (profile_read_pprof(bytes_of(data, size), &limits, &p, &err) < 0) {

@@ -8,6 +8,7 @@
 #include "fuzz.h"
 #include "profile/input.h"
 #include "profile/output.h"
+#include "profile_same.h"
 
 static const struct profile_limits check_limits = { .max_size = 1 << 20, .max_memory = 64 << 20 };
 
@@ -16,7 +17,7 @@ static inline void check_written(const struct profile *p)
 	struct profile *q = NULL;
 	struct buf b = { 0 };
 	struct err err = { 0 };
-	char what[64];
+	char what[PROFILE_WHAT_SIZE];
 
 	FUZZ_CHECK(profile_write_pprof(p, false, &b, &err) == 0);
 	FUZZ_CHECK(profile_read_pprof(buf_bytes(&b), NULL, &q, &err) == 0);

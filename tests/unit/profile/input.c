@@ -4,6 +4,7 @@
 #include "profile/input.h"
 #include "profile/output.h"
 #include "profile_maker.h"
+#include "profile_same.h"
 
 static struct profile *read_text(const char *text, enum profile_format format)
 {
@@ -183,7 +184,7 @@ static void what_it_is_is_found_out(void **state)
 	AUTO(profile_freep) struct profile *q = NULL;
 	AUTO(buf_done) struct buf b = { 0 };
 	struct err err = { 0 };
-	char what[64];
+	char what[PROFILE_WHAT_SIZE];
 
 	assert_done(profile_write_pprof(p, true, &b, &err));
 	assert_done(profile_read(buf_bytes(&b), PROFILE_FORMAT_AUTO, NULL, &q, &err));

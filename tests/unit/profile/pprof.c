@@ -3,6 +3,7 @@
 
 #include "codec/codec.h"
 #include "profile_maker.h"
+#include "profile_same.h"
 
 static struct profile *reread(const struct profile *p, bool gzip)
 {
@@ -19,7 +20,7 @@ static struct profile *reread(const struct profile *p, bool gzip)
 
 static void what_is_written_is_read_again(void **state)
 {
-	char what[64];
+	char what[PROFILE_WHAT_SIZE];
 
 	for (uint64_t seed = 0; seed < 40; seed++) {
 		const struct profile_maker m = { seed, seed % 3, (unsigned)seed * 8, 200, 30, seed % 5 == 4 };
@@ -38,7 +39,7 @@ static void difference_is_told(void **state)
 	const struct profile_maker m = { 1, 1, 50, 20, 5, false };
 	AUTO(profile_freep) struct profile *p = profile_make(&m);
 	AUTO(profile_freep) struct profile *q = profile_make(&m);
-	char what[64];
+	char what[PROFILE_WHAT_SIZE];
 
 	q->values[7]++;
 	assert_false(profile_same(p, q, what));

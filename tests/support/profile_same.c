@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Are two profiles the same, entry for entry? Strings are compared as texts, so that their numbers may
- * differ.
- */
-#include "profile/internal.h"
+#include "profile_same.h"
 
 #include <stdio.h>
-
-#define WHAT_SIZE 64
 
 struct pair {
 	const struct profile *a, *b;
@@ -16,7 +10,7 @@ struct pair {
 
 static bool differ(const struct pair *x, const char *what, uint32_t i)
 {
-	snprintf(x->what, WHAT_SIZE, "%s %u", what, i);
+	snprintf(x->what, PROFILE_WHAT_SIZE, "%s %u", what, i);
 	return false;
 }
 
@@ -155,7 +149,7 @@ static bool samples_same(const struct pair *x)
 	return true;
 }
 
-bool profile_same(const struct profile *a, const struct profile *b, char *what)
+bool profile_same(const struct profile *a, const struct profile *b, char what[PROFILE_WHAT_SIZE])
 {
 	const struct pair x = { a, b, what };
 

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Are two profiles the same, entry for entry? Strings are compared as texts, so that their numbers may
+ * differ.
+ */
+#pragma once
+
+#include "profile/profile.h"
+
+#define PROFILE_WHAT_SIZE 64
+
+/* @what says where the first difference is. */
+bool profile_same(const struct profile *a, const struct profile *b, char what[PROFILE_WHAT_SIZE]);
