@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pushing many gigabytes over loopback: how fast, beside copying them on the same disk, and with how much memory on both sides.
 
-    bench/push.py [--size 4000] [--parallel 4] [ELF...]
+    bench/push.py [--size 4000] [--parallel 8] [ELF...]
 
 The files are copies of ELF (default: the programs of this build), each with another build ID, so that nothing of them is known to the server.
 
 The reference is a copy of them on the same disk, as many at once, that is as durable: fsync of each file and of its folder. It is made before and after, and
-the mean is taken. The limit is CPU that cannot be saved: SHA-256
-on both sides, that copy, and the way over the loopback, each measured alone in the same run. What the server compresses afterwards, in the background, has a
-row of its own.
+the mean is taken. The limit is CPU that cannot be saved: SHA-256 on both sides, that copy, and the way over the loopback, each measured alone in the same run.
+What the server compresses afterwards, in the background, has a row of its own.
 """
 
 import argparse

@@ -3,9 +3,15 @@
  * An open hash table of the numbers of entries that lie elsewhere: whoever looks for one compares it there.
  * The owner sees to room, and so to what it may take of memory:
  *
- *	if (numbers_is_full(t) && !grow(...)) // numbers_start(), then numbers_add() of all that the old one
- *had return FAILED; if (NUMBERS_FIND(t, hash, at, i, entry_eq(&entries[i], e))) return i; entries[n] = *e;
- *	numbers_put(t, at, n++);
+ *	if (numbers_is_full(t) && !grow(...))
+ *		return FAILED;
+ *	if (NUMBERS_FIND(t, hash, at, i, entry_eq(&entries[i], e)))
+ *		return i;
+ *	entries[n] = *e;
+ *	numbers_put(t, at, n);
+ *	return n++;
+ *
+ * To grow is numbers_start(), and numbers_add() of all that were in the slots before.
  */
 #pragma once
 

@@ -192,11 +192,12 @@ struct dwarf_decl {
 	uint16_t tag;
 	bool children;
 	uint8_t kind;
-	uint8_t passes; /* the program does nothing but pass over so many bytes; 0: it does more, or nothing
-			 */
-	uint8_t jump;   /* + 1: where the 4 bytes are that say where to go on when what is in it is of no
-			 * interest, which is known from here: types, and in C scopes and functions without
-			 * code; 0: that is for the program to find */
+	/* The program does nothing but pass over so many bytes; 0: it does more, or nothing. */
+	uint8_t passes;
+	/* + 1: where the 4 bytes are that say where to go on when what is in it is of no interest, which is
+	 * known from here: types, and in C scopes and functions without code; 0: that is for the program to
+	 * find. */
+	uint8_t jump;
 };
 
 struct dwarf_table {

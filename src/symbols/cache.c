@@ -5,9 +5,8 @@
  *
  * A table's name has the build ID and what is known of the files that it was made of (size, time, inode), so
  * a file that has changed has another one; so has one of symbols only, whose debug file is found later, and
- * one with discriminators. Those
- * of which a supplementary or split file was not found are not kept. What was not used for longest goes when
- * all of them get too large.
+ * one with discriminators. Those of which a supplementary or split file was not found are not kept. What was
+ * not used for longest goes when all of them get too large.
  */
 #include <dirent.h>
 #include <errno.h>

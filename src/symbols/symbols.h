@@ -41,8 +41,8 @@ struct symbols_file {
 	/* All that will be asked for, if that is known and little. */
 	uint64_t only[SYMBOLS_ONLY_MAX];
 	size_t n_only;
-	bool discriminators;
-	char *named;  /* owned; what `path` may be */
+	bool discriminators; /* the table is one that has them */
+	char *named;         /* owned; what `path` may be */
 	char *behind; /* owned: the name under which a whole table is to be kept when the answer is out; NULL:
 			 none */
 };

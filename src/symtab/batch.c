@@ -206,8 +206,8 @@ static int note_damage(struct batch *b, const struct err *why, struct err *err)
 struct name_step {
 	struct dwarf_name_key key;
 	struct quad quad;
-	uint32_t *known; /* function + 1, of a name that has a key; it is set when the one that is_new is done
-			  */
+	/* Function + 1, of a name that has a key; it is set when the one that is_new is done. */
+	uint32_t *known;
 	bool is_new;
 	struct dwarf_name name;
 	struct function_id function;
