@@ -24,8 +24,8 @@ struct script_artifact {
 };
 
 struct script;
-struct resolver *script_new(const struct script_artifact *list,
-			    size_t n); /* resolve_close() frees it, with its sources closed */
+/* resolve_close() frees it, with its sources closed. */
+struct resolver *script_new(const struct script_artifact *list, size_t n);
 /* Its bytes [@at, @at + @n); and whether @p are these. In whole pieces: byte by byte, sanitizers make it the
  * slowest of all. */
 void script_fill(const struct script_artifact *a, uint64_t at, void *p, size_t n);

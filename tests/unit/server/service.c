@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a server tells of itself and of what it has (health, figures, metadata, its page), whom it lets in,
+ * and where it listens.
+ */
+#include "shelf.h"
+
+#include <sys/socket.h>
+#include "below.h"
+
+static void health_and_readiness_are_told(void **state)
+{
+	struct http_answer a = shelf_get("/healthz", NULL);
+
+	assert_int_equal(a.status, 200);
+	assert_header(&a, "Cache-Control", "no-store");
+	http_answer_done(&a);
+	assert_status(&shelf, "/readyz", 200);
+}
+
+static void scanning(struct server_options *o)
+{
+	o->scan = BELOW_SCAN;
+	atomic_store(&below_is_up, false);
+}
+
+static int setup_scanning(void **state)
+{
+	return shelf_setup_with(scanning);
+}
+
+static void it_is_ready_after_the_first_scan(void **state)
+{
+	struct http_answer a = shelf_get("/readyz", NULL);
+
+	assert_int_equal(a.status, 503);
+	assert_non_null(http_answer_header(&a, "Retry-After"));
+	http_answer_done(&a);
+	assert_status(&shelf, "/healthz", 200);
+	atomic_store(&below_is_up, true);
+	for (int i = 0; i < 1500; i++) {
+		a = shelf_get("/readyz", NULL);
+		http_answer_done(&a);
+		if (a.status == 200)
+			return;
+		usleep(20000);
+	}
+	fail();
+}
+
+static void metrics_speak_both_languages(void **state)
+{
+	unsigned n = 0;
+	struct http_answer a;
+	char *text, *line;
+
+	assert_status(&shelf, SHELF_PATH, 200);
+	assert_status(&shelf, "/buildid/ffff/debuginfo", 404);
+	a = shelf_get("/metrics", NULL);
+	assert_header(&a, "Content-Type", "text/plain; version=0.0.4; charset=utf-8");
+	assert_header(&a, "Cache-Control", "no-store");
+	text = (char *)buf_cstr(&a.body);
+	/* Scripts take the last word of every line that holds the name. */
+	for (line = text; (line = strstr(line, "ready")); line++)
+		n++;
+	assert_int_equal(n, 1);
+	assert_non_null(strstr(text, "\nready 1\n"));
+	assert_non_null(
+		strstr(text, "http_responses_transfer_bytes_count{code=\"200\",type=\"debuginfo\"} "));
+	assert_non_null(
+		strstr(text, "http_responses_duration_milliseconds_sum{code=\"404\",type=\"debuginfo\"} "));
+	assert_non_null(strstr(text, "http_requests_total{type=\"debuginfo\"} "));
+	assert_non_null(strstr(text, "http_responses_total{result=\"error\"} "));
+	assert_non_null(strstr(text, "\nthread_busy{role=\"http-buildid\"} 0\n"));
+	assert_non_null(strstr(text, "\nthread_busy{role=\"http-metrics\"} 1\n"));
+	assert_non_null(strstr(text, "# TYPE lode_http_connections gauge\n"));
+	http_answer_done(&a);
+}
+
+static void metadata_is_json(void **state)
+{
+	struct http_answer a = shelf_get("/metadata?key=file&value=/usr/bin/x", NULL);
+
+	assert_int_equal(a.status, 200);
+	assert_header(&a, "Content-Type", "application/json");
+	assert_string_equal(buf_cstr(&a.body),
+			    "{\"results\":[{\"type\":\"executable\",\"buildid\":\"" SHELF_ID
+			    "\",\"file\":\"\\/usr\\/bin\\/x\",\"archive\":\"\\/srv\\/pool\\/x.deb\"}],"
+			    "\"complete\":true}");
+	http_answer_done(&a);
+	a = shelf_get("/metadata?key=glob&value=%2Fusr%2F*%2F*", NULL);
+	assert_non_null(strstr(buf_cstr(&a.body), "\"results\":[{"));
+	http_answer_done(&a);
+	a = shelf_get("/metadata?key=buildid&value=" SHELF_ID "&limit=1", NULL);
+	assert_non_null(strstr(buf_cstr(&a.body), "\"complete\":false,\"next\":\"1\"}"));
+	http_answer_done(&a);
+	a = shelf_get("/metadata?key=buildid&value=" SHELF_ID "&limit=1&cursor=1", NULL);
+	assert_non_null(strstr(buf_cstr(&a.body), "\"complete\":true}"));
+	assert_non_null(strstr(buf_cstr(&a.body), "\"type\":\"executable\""));
+	http_answer_done(&a);
+	a = shelf_get("/metadata?key=file&value=nothing", NULL);
+	assert_string_equal(buf_cstr(&a.body), "{\"results\":[],\"complete\":true}");
+	http_answer_done(&a);
+}
+
+static void names_that_are_not_text_become_text_in_json(void **state)
+{
+	struct bytes want = fixture_put(&shelf, RESOLVE_DEBUGINFO, "abab", "", 10, "/\xff\xc3\xa4\"<b>", "");
+	struct http_answer a = shelf_get("/metadata?key=buildid&value=abab", NULL);
+
+	assert_non_null(strstr(buf_cstr(&a.body), "\"file\":\"\\/\xef\xbf\xbd\xc3\xa4\\\"<b>\""));
+	http_answer_done(&a);
+	free((void *)want.p);
+}
+
+static void redirect(struct server_options *o)
+{
+	o->home_redirect = "https://example.org/";
+}
+
+static int setup_redirect(void **state)
+{
+	return shelf_setup_with(redirect);
+}
+
+static void the_home_page_may_be_elsewhere(void **state)
+{
+	struct http_answer a = shelf_get("/", NULL);
+
+	assert_int_equal(a.status, 302);
+	assert_header(&a, "Location", "https://example.org/");
+	http_answer_done(&a);
+}
+
+static void own_home(struct server_options *o)
+{
+	static char path[TEST_PATH_SIZE + 10];
+
+	snprintf(path, sizeof(path), "%s/home.html", shelf.dir);
+	test_file_write(path, "<p>hello", 8);
+	o->home_html = path;
+}
+
+static int setup_own_home(void **state)
+{
+	return shelf_setup_with(own_home);
+}
+
+static void the_home_page_may_be_a_file(void **state)
+{
+	struct http_answer a = shelf_get("/", NULL);
+
+	assert_body(&a, bytes_of("<p>hello", 8));
+	http_answer_done(&a);
+}
+
+static void missing_home(struct server_options *o)
+{
+	o->home_html = "/nowhere/home.html";
+}
+
+static int setup_missing_home(void **state)
+{
+	return shelf_setup_with(missing_home);
+}
+
+static void a_missing_home_page_is_no_reason_not_to_start(void **state)
+{
+	assert_status(&shelf, "/", 200);
+}
+
+static void slow_down(struct server_options *o)
+{
+	o->rate_per_ip = 1;
+}
+
+static int setup_rate(void **state)
+{
+	return shelf_setup_with(slow_down);
+}
+
+static void too_many_requests_of_one_address_are_429(void **state)
+{
+	int n_ok = 0, n_refused = 0;
+
+	for (int i = 0; i < 20; i++) {
+		struct http_answer a = shelf_get(SHELF_PATH, NULL);
+
+		if (a.status == 429)
+			assert_header(&a, "Retry-After", "5");
+		n_ok += a.status == 200;
+		n_refused += a.status == 429;
+		http_answer_done(&a);
+	}
+	assert_true(n_ok >= 10 && n_refused >= 5);
+}
+
+static void few_connections(struct server_options *o)
+{
+	o->max_connections = 4;
+}
+
+static int setup_few_connections(void **state)
+{
+	return shelf_setup_with(few_connections);
+}
+
+static void connections_have_a_limit(void **state)
+{
+	struct http_client c[12];
+	struct http_answer a;
+	int n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(c); i++) {
+		http_client_open(&c[i], shelf.url);
+		http_client_ask(&c[i], "GET", "/healthz", NULL);
+		a = http_client_answer(&c[i], false);
+		n += a.status == 200;
+		http_answer_done(&a);
+	}
+	assert_true(n >= 4 && n <= 6);
+	for (size_t i = 0; i < ARRAY_SIZE(c); i++)
+		http_client_close(&c[i]);
+	/* Those that went make room. */
+	for (int i = 0; i < 1500; i++) {
+		a = shelf_get("/healthz", NULL);
+		http_answer_done(&a);
+		if (a.status == 200)
+			return;
+		usleep(20000);
+	}
+	fail();
+}
+
+static void idle_connections_are_closed(void **state)
+{
+	struct http_client c;
+
+	http_client_open(&c, shelf.url);
+	http_client_send(&c, "GET / HTTP/1.1\r\nHos");
+	assert_true(http_client_closed(&c));
+	http_client_close(&c);
+}
+
+/* A byte now and then is no silence, but no request either. */
+static void a_request_that_never_ends_is_closed(void **state)
+{
+	struct http_client c;
+	int64_t from_ms = clock_mono_ms();
+
+	http_client_open(&c, shelf.url);
+	http_client_send(&c, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ");
+	while (clock_mono_ms() - from_ms < 20000 && send(c.fd, "x", 1, MSG_NOSIGNAL) == 1)
+		usleep(100000);
+	assert_true(clock_mono_ms() - from_ms < 10000);
+	http_client_close(&c);
+}
+
+static void listening_is_told_by_url(void **state)
+{
+	static const struct str two[] = { STR("localhost:0"), STR("127.0.0.1:0") };
+	static const struct str bad[] = { STR("127.0.0.1"), STR("127.0.0.1:99999"), STR("::1:80"),
+					  STR("[::1:80") };
+	struct server_options opts = { .resolver = shelf.mem, .listen = two, .n_listen = 2 };
+	struct server *s;
+	struct err err;
+	unsigned n = 0;
+
+	assert_done(server_start(&opts, &s, &err));
+	for (const char *const *url = server_urls(s); *url; url++) {
+		if (strstr(*url, "127.0.0.1")) {
+			struct http_answer a = http_fetch(*url, "GET", "/healthz", NULL);
+
+			assert_int_equal(a.status, 200);
+			http_answer_done(&a);
+		}
+		n++;
+	}
+	assert_true(n == 2 || n == 3);
+	server_stop(s, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		opts.listen = &bad[i];
+		opts.n_listen = 1;
+		assert_true(server_start(&opts, &s, &err) < 0);
+		assert_non_null(strstr(err.text, "listen on"));
+	}
+}
+
+static void a_port_in_use_is_said(void **state)
+{
+	AUTO(buf_done) struct buf where = { 0 };
+	struct server_options opts = { .resolver = shelf.mem, .n_listen = 1 };
+	struct str addr;
+	struct server *s;
+	struct err err;
+
+	buf_printf(&where, "%s", shelf.url + strlen("http://"));
+	addr = buf_str(&where);
+	opts.listen = &addr;
+	assert_fails(server_start(&opts, &s, &err), ERR_IO, "Address already in use");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		shelf_test(health_and_readiness_are_told, shelf_setup),
+		shelf_test(it_is_ready_after_the_first_scan, setup_scanning),
+		shelf_test(metrics_speak_both_languages, shelf_setup),
+		shelf_test(metadata_is_json, shelf_setup),
+		shelf_test(names_that_are_not_text_become_text_in_json, shelf_setup),
+		shelf_test(the_home_page_may_be_elsewhere, setup_redirect),
+		shelf_test(the_home_page_may_be_a_file, setup_own_home),
+		shelf_test(a_missing_home_page_is_no_reason_not_to_start, setup_missing_home),
+		shelf_test(too_many_requests_of_one_address_are_429, setup_rate),
+		shelf_test(connections_have_a_limit, setup_few_connections),
+		shelf_test(idle_connections_are_closed, shelf_setup_impatient),
+		shelf_test(a_request_that_never_ends_is_closed, shelf_setup_impatient),
+		shelf_test(listening_is_told_by_url, shelf_setup),
+		shelf_test(a_port_in_use_is_said, shelf_setup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
