@@ -73,6 +73,18 @@ static void put_octal(char *field, size_t size, uint64_t v)
 		field[i] = (char)('0' + (v & 7));
 }
 
+/* Split files may be larger than octal digits can tell: then as GNU tar does, in binary behind a set bit. */
+static void put_size(char *field, uint64_t v)
+{
+	if (v < UINT64_C(1) << 33) {
+		put_octal(field, 12, v);
+		return;
+	}
+	field[0] = (char)0x80;
+	for (size_t i = 12; --i; v >>= 8)
+		field[i] = (char)v;
+}
+
 static void put_sum(char *h)
 {
 	unsigned sum = 0;
@@ -91,7 +103,7 @@ static void put_header(struct buf *out, struct str name, char type, uint64_t siz
 	put_octal(h + 100, 8, 0644);
 	put_octal(h + 108, 8, 0);
 	put_octal(h + 116, 8, 0);
-	put_octal(h + 124, 12, size);
+	put_size(h + 124, size);
 	put_octal(h + 136, 12, mtime > 0 ? (uint64_t)mtime : 0);
 	h[156] = type;
 	memcpy(h + 257, "ustar\00000", 8);
