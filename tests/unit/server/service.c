@@ -246,13 +246,14 @@ static void idle_connections_are_closed(void **state)
 static void a_request_that_never_ends_is_closed(void **state)
 {
 	struct http_client c;
-	int64_t from_ms = clock_mono_ms();
+	int64_t end_ms = clock_mono_ms() + 30000;
 
 	http_client_open(&c, shelf.url);
 	http_client_send(&c, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: ");
-	while (clock_mono_ms() - from_ms < 20000 && send(c.fd, "x", 1, MSG_NOSIGNAL) == 1)
+	while (send(c.fd, "x", 1, MSG_NOSIGNAL) == 1) {
+		assert_true(clock_mono_ms() < end_ms);
 		usleep(100000);
-	assert_true(clock_mono_ms() - from_ms < 10000);
+	}
 	http_client_close(&c);
 }
 
