@@ -42,6 +42,11 @@ uint64_t resolve_epoch(struct resolver *r)
 	return r->ops->epoch(r);
 }
 
+bool resolve_unfinished(struct resolver *r)
+{
+	return r->ops->unfinished && r->ops->unfinished(r);
+}
+
 void resolve_close(struct resolver *r)
 {
 	if (r)

@@ -85,6 +85,8 @@ struct resolver_ops {
 	/* See resolve_epoch(). */
 	uint64_t (*epoch)(struct resolver *r);
 	void (*close)(struct resolver *r);
+	/* See resolve_unfinished(). NULL: never. */
+	bool (*unfinished)(struct resolver *r);
 };
 struct resolver {
 	const struct resolver_ops *ops;
@@ -107,6 +109,11 @@ int resolve_metadata(struct resolver *r, struct str key, struct str value, struc
 		     void *arg, struct buf *ret_next, bool *ret_complete, struct err *err);
 /* Something that was known before may be gone or other since this changed. */
 uint64_t resolve_epoch(struct resolver *r);
+/*
+ * Quick: something here is still being looked into, so what is missing may turn up soon. To be asked before
+ * resolve(): what is missing then, when this was false, was in nothing that had been found.
+ */
+bool resolve_unfinished(struct resolver *r);
 void resolve_close(struct resolver *r); /* takes NULL */
 
 void resolve_why_init(struct resolve_why *w);
@@ -177,5 +184,6 @@ void resolve_mem_put(struct resolver *r, enum resolve_kind kind, const struct bu
 		     struct bytes content, struct str file, struct str archive, int64_t mtime);
 void resolve_mem_put_waiting(struct resolver *r, enum resolve_kind kind, const struct build_id *id,
 			     struct str arg); /* RESOLVE_WAIT until put */
+void resolve_mem_set_unfinished(struct resolver *r, bool unfinished);
 void resolve_mem_fail(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg,
 		      const struct err *why);

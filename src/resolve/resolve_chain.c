@@ -133,6 +133,16 @@ static uint64_t chain_epoch(struct resolver *base)
 	return epoch;
 }
 
+static bool chain_unfinished(struct resolver *base)
+{
+	struct resolver_chain *c = of(base);
+
+	for (size_t i = 0; i < c->n; i++)
+		if (resolve_unfinished(c->links[i]))
+			return true;
+	return false;
+}
+
 static void chain_close(struct resolver *base)
 {
 	struct resolver_chain *c = of(base);
@@ -144,8 +154,8 @@ static void chain_close(struct resolver *base)
 
 struct resolver *resolve_chain_new(struct resolver *const *links, size_t n)
 {
-	static const struct resolver_ops ops = { chain_resolve, chain_unknown, chain_metadata, chain_epoch,
-						 chain_close };
+	static const struct resolver_ops ops = { chain_resolve, chain_unknown, chain_metadata,
+						 chain_epoch,   chain_close,   chain_unfinished };
 	struct resolver_chain *c = NEW(struct resolver_chain);
 
 	assert(n > 0 && n <= RESOLVE_MAX_LINKS);

@@ -130,6 +130,13 @@ static uint64_t epoch(struct resolver *base)
 	return index_epoch() + atomic_load(&r->n_others);
 }
 
+static bool index_unfinished(struct resolver *base)
+{
+	struct resolver_index *r = of(base);
+
+	return r->scan && scan_unfinished(r->scan);
+}
+
 static void index_resolver_close(struct resolver *base)
 {
 	struct resolver_index *r = of(base);
@@ -151,6 +158,7 @@ static const struct resolver_ops index_ops = {
 	.metadata = metadata_find,
 	.epoch = epoch,
 	.close = index_resolver_close,
+	.unfinished = index_unfinished,
 };
 
 int resolve_index_open(const struct resolve_index_options *opts, struct resolver **ret, struct err *err)

@@ -44,6 +44,7 @@ struct resolver_mem {
 	struct entry *entries, **last;
 	struct content *contents;
 	uint64_t epoch;
+	bool unfinished;
 };
 
 static void key_of(enum resolve_kind kind, const struct build_id *id, struct str arg, struct buf *ret)
@@ -219,6 +220,17 @@ static uint64_t mem_epoch(struct resolver *r)
 	return epoch;
 }
 
+static bool mem_unfinished(struct resolver *r)
+{
+	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
+	bool unfinished;
+
+	pthread_mutex_lock(&m->lock);
+	unfinished = m->unfinished;
+	pthread_mutex_unlock(&m->lock);
+	return unfinished;
+}
+
 static void mem_close(struct resolver *r)
 {
 	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
@@ -244,8 +256,8 @@ static void mem_close(struct resolver *r)
 
 struct resolver *resolve_mem_new(void)
 {
-	static const struct resolver_ops ops = { mem_resolve, mem_unknown, mem_metadata, mem_epoch,
-						 mem_close };
+	static const struct resolver_ops ops = { mem_resolve, mem_unknown, mem_metadata,
+						 mem_epoch,   mem_close,   mem_unfinished };
 	struct resolver_mem *m = NEW(struct resolver_mem);
 
 	m->resolver.ops = &ops;
@@ -288,6 +300,15 @@ void resolve_mem_put_waiting(struct resolver *r, enum resolve_kind kind, const s
 
 	pthread_mutex_lock(&m->lock);
 	entry_make(m, kind, id, arg)->state = ENTRY_WAITING;
+	pthread_mutex_unlock(&m->lock);
+}
+
+void resolve_mem_set_unfinished(struct resolver *r, bool unfinished)
+{
+	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
+
+	pthread_mutex_lock(&m->lock);
+	m->unfinished = unfinished;
 	pthread_mutex_unlock(&m->lock);
 }
 

@@ -128,10 +128,11 @@ int digest_check(const struct pkg_info *info, struct source *src, int (*told)(vo
 struct jobs;
 struct jobs *jobs_new(struct scan *s);
 int jobs_start(struct jobs *j, unsigned n_threads, struct err *err);
-void jobs_stop(struct jobs *j); /* joins the threads; results already made are still the writer's */
-void jobs_free(struct jobs *j); /* after the writer has stopped: it ends jobs */
-void jobs_kick(struct jobs *j); /* the index may have something due */
-bool jobs_idle(struct jobs *j); /* nothing runs and the last look found nothing due */
+void jobs_stop(struct jobs *j);       /* joins the threads; results already made are still the writer's */
+void jobs_free(struct jobs *j);       /* after the writer has stopped: it ends jobs */
+void jobs_kick(struct jobs *j);       /* the index may have something due */
+bool jobs_idle(struct jobs *j);       /* nothing runs and the last look found nothing due */
+bool jobs_unfinished(struct jobs *j); /* a pass runs, or one that may begin by itself is due */
 int jobs_want(struct jobs *j, int64_t file, const struct build_id *id, uint32_t flags,
 	      void (*wake)(void *arg), void *arg, struct err *err);
 int jobs_partial(struct jobs *j, int64_t file, const struct build_id *id, uint32_t flags,
@@ -203,6 +204,7 @@ struct scan {
 	size_t n_dirty;                /* lock */
 	struct scan_progress progress; /* lock */
 	size_t n_looking;              /* lock: pushed and not yet through */
+	bool unsettled;                /* lock: candidates were found that the deep passes were not told of */
 };
 #define SCAN_MAX_DIRTY 65536u
 /* inotify saw this path change (copied). Too many: a whole walk instead. NULL: events were lost. */

@@ -57,6 +57,7 @@ struct jobs {
 	struct job *list; /* running, or wanted */
 	unsigned n_waiters, n_choosing;
 	bool maybe_due; /* index_due() may have something that was not there the last time */
+	bool due;       /* and it is likely to: since it was told so, no look has found nothing to begin */
 	bool stopping, large_running;
 	int64_t not_before_ms; /* monotonic: nothing but what is wanted begins before */
 	uint64_t bytes_done, n_done;
@@ -85,6 +86,14 @@ static struct job *job_find(struct jobs *j, int64_t file)
 		if (job->file == file)
 			return job;
 	return NULL;
+}
+
+/* Under the lock: something has changed in the index. */
+static void may_be_due(struct jobs *j)
+{
+	j->maybe_due = j->n_started > 0;
+	j->due = j->maybe_due && !j->scan->opts.header_only;
+	pthread_cond_broadcast(&j->kick);
 }
 
 static struct job *job_add(struct jobs *j, int64_t file)
@@ -129,8 +138,7 @@ static void job_remove(struct jobs *j, struct job *job)
 		j->ended_ms = clock_mono_ms();
 	}
 	/* What had to wait for this one (large, or wanted once more) may go now. */
-	j->maybe_due = j->n_started > 0;
-	pthread_cond_broadcast(&j->kick);
+	may_be_due(j);
 	pthread_mutex_unlock(&j->lock);
 	wake_all(w);
 	buf_done(&job->map);
@@ -389,11 +397,16 @@ static struct job *choose(struct jobs *j, struct index *ix, struct arena *a, str
 	if (!j->maybe_due)
 		return NULL;
 	j->maybe_due = false;
-	if (j->scan->opts.header_only || clock_mono_ms() < j->not_before_ms)
+	if (j->scan->opts.header_only || clock_mono_ms() < j->not_before_ms) {
+		j->due = false;
 		return NULL;
+	}
 	job = first_due(j, ix, a);
-	if (!job)
+	if (!job) {
+		/* Unless it was told anew while the lock was let go. */
+		j->due = j->due && j->maybe_due;
 		return NULL;
+	}
 	/* There may be more: for the threads that found `maybe_due` false meanwhile and went to sleep, too.
 	 */
 	j->maybe_due = true;
@@ -456,6 +469,7 @@ int jobs_start(struct jobs *j, unsigned n_threads, struct err *err)
 	}
 	pthread_mutex_lock(&j->lock);
 	j->maybe_due = true;
+	j->due = !j->scan->opts.header_only;
 	while (j->n_started < n_threads &&
 	       pthread_create(&j->threads[j->n_started].id, NULL, job_main, &j->threads[j->n_started]) == 0)
 		j->n_started++;
@@ -466,8 +480,7 @@ int jobs_start(struct jobs *j, unsigned n_threads, struct err *err)
 void jobs_kick(struct jobs *j)
 {
 	pthread_mutex_lock(&j->lock);
-	j->maybe_due = j->n_started > 0;
-	pthread_cond_broadcast(&j->kick);
+	may_be_due(j);
 	pthread_mutex_unlock(&j->lock);
 }
 
@@ -479,6 +492,18 @@ bool jobs_idle(struct jobs *j)
 	idle = !j->list && !j->maybe_due && !j->n_choosing;
 	pthread_mutex_unlock(&j->lock);
 	return idle;
+}
+
+bool jobs_unfinished(struct jobs *j)
+{
+	bool unfinished;
+
+	pthread_mutex_lock(&j->lock);
+	unfinished = j->due;
+	for (struct job *job = j->list; job && !unfinished; job = job->next)
+		unfinished = job->running;
+	pthread_mutex_unlock(&j->lock);
+	return unfinished;
 }
 
 int jobs_want(struct jobs *j, int64_t file, const struct build_id *id, uint32_t flags,

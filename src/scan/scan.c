@@ -23,6 +23,7 @@ void scan_look(struct scan *s, struct look *l)
 
 	pthread_mutex_lock(&s->lock);
 	s->n_looking++;
+	s->unsettled = true;
 	if (package) {
 		s->progress.n_packages++;
 		s->progress.bytes_total += size;
@@ -97,6 +98,9 @@ static void settle(struct scan *s)
 	pthread_mutex_unlock(&s->lock);
 	writer_fence(s->writer);
 	jobs_kick(s->jobs);
+	pthread_mutex_lock(&s->lock);
+	s->unsettled = false;
+	pthread_mutex_unlock(&s->lock);
 }
 
 static void walk_all(struct scan *s, bool first)
@@ -401,6 +405,16 @@ bool scan_wait_idle(struct scan *s, int64_t timeout_ms)
 			nanosleep(&ts, NULL);
 		}
 	}
+}
+
+bool scan_unfinished(struct scan *s)
+{
+	bool unfinished;
+
+	pthread_mutex_lock(&s->lock);
+	unfinished = !s->progress.ready || s->unsettled;
+	pthread_mutex_unlock(&s->lock);
+	return unfinished || jobs_unfinished(s->jobs);
 }
 
 int scan_want(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,

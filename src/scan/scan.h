@@ -75,6 +75,11 @@ void scan_progress(struct scan *s, struct scan_progress *ret);
 /* Wait until everything that the walks have found is scanned, or @timeout_ms (negative: for ever) is over:
  * true when done. */
 bool scan_wait_idle(struct scan *s, int64_t timeout_ms);
+/*
+ * Something that was found is not in the index yet with all that it holds: a build ID that is not there may
+ * be in it. What waits for its next try, or for somebody who wants it (header_only), does not count. Quick.
+ */
+bool scan_unfinished(struct scan *s);
 
 /*
  * A request needs this package looked into now. Its deep pass starts before all others (or is joined if it

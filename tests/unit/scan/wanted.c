@@ -161,6 +161,35 @@ static void those_who_still_wait_at_the_end_are_woken(void **state)
 	assert_int_equal(w.n, n);
 }
 
+/* A build ID that is not in the index may be in what is not scanned yet; and nobody waits for what never is.
+ */
+static void it_is_unfinished_until_all_that_was_found_is_scanned(void **state)
+{
+	struct house *h = *state;
+	struct build_id id = sample_id(&h->s, 1);
+	bool unfinished;
+
+	house_put_package(h, "a.tar.gz", SAMPLE_TAR, CODEC_GZIP);
+	house_begin(h);
+	do
+		unfinished = scan_unfinished(h->scan);
+	while (!house_n_hits(h, &id) && unfinished);
+	assert_int_equal(house_n_hits(h, &id), 1);
+	house_settle(h);
+	assert_false(scan_unfinished(h->scan));
+	house_put_package(h, "b.tar.gz", SAMPLE_TAR, CODEC_GZIP);
+	scan_rescan(h->scan);
+	house_settle(h);
+	assert_int_equal(house_n_hits(h, &id), 2);
+	assert_false(scan_unfinished(h->scan));
+	house_stop(h);
+	h->opts.header_only = true;
+	house_put_package(h, "c.tar.gz", SAMPLE_TAR, CODEC_GZIP);
+	house_run(h);
+	assert_int_equal(house_row_of(h, "c.tar.gz").state, INDEX_HEADER);
+	assert_false(scan_unfinished(h->scan));
+}
+
 static void who_only_looks_on_scans_nothing(void **state)
 {
 	struct house *h = *state;
@@ -178,6 +207,7 @@ static void who_only_looks_on_scans_nothing(void **state)
 	assert_int_equal(house_n_hits_of(h, PROGRAM_B), 0);
 	assert_int_equal(scan_want(h->scan, 1, &id, ANY_KIND, wake, &w, &err), SCAN_BUSY);
 	assert_int_equal(w.n, 0);
+	assert_false(scan_unfinished(h->scan));
 }
 
 int main(void)
@@ -186,6 +216,7 @@ int main(void)
 		test_in_house(what_is_wanted_is_scanned_and_each_is_woken_once),
 		test_in_house(what_a_waiter_is_woken_for_can_be_read),
 		test_in_house(those_who_still_wait_at_the_end_are_woken),
+		test_in_house(it_is_unfinished_until_all_that_was_found_is_scanned),
 		test_in_house(who_only_looks_on_scans_nothing),
 	};
 
