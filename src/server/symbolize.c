@@ -102,8 +102,8 @@ static void start(struct ask *a)
 
 	/* It may be answered, and gone, before the hold is returned. */
 	*goes_on = true;
-	if (symbolize_hold_new(req->s->opts.symbolizer, a->ids, a->n_ids, a->hold_flags, deadline_ms,
-			       on_ready, req, &a->hold) == SYMBOLIZE_WAITS)
+	if (symbolize_hold_new(req->s->opts.symbolizer, a->ids, a->n_ids, a->hold_flags | SYMBOLIZE_UNSCANNED,
+			       deadline_ms, on_ready, req, &a->hold) == SYMBOLIZE_WAITS)
 		return;
 	*goes_on = false;
 	answer_all(a);

@@ -27,6 +27,7 @@ struct v5 {
 	size_t *stack_ends;            /* of each stack: the query behind its last */
 	struct str *names, *debug_ids; /* of the modules */
 	bool *used;
+	bool *guessed; /* nothing here has an ID that begins so: taken for all of it */
 };
 
 /* "030201000504070608090A0B0C0D0E0F0": back to the bytes of the build ID. */
@@ -43,15 +44,17 @@ static bool bytes_of_debug_id(struct str s, uint8_t out[16])
 	return true;
 }
 
-static void set_id(struct ask *a, struct str debug_id, struct build_id *ret)
+/* true: by what is known here. */
+static bool set_id(struct ask *a, struct str debug_id, struct build_id *ret)
 {
 	uint8_t b[16];
 
 	if (!bytes_of_debug_id(debug_id, b))
-		return;
+		return true;
 	if (a->req && ask_complete_id(a->req->s, bytes_of(b, sizeof(b)), ret))
-		return;
+		return true;
 	build_id_set(ret, bytes_of(b, sizeof(b)));
+	return false;
 }
 
 static struct str text_at(const json_t *list, size_t i)
@@ -162,6 +165,7 @@ static int parse_all(struct ask *a, struct v5 *v, const json_t *all, struct err 
 	v->names = ARENA_NEW_N(a->arena, struct str, a->n_ids + 1);
 	v->debug_ids = ARENA_NEW_N(a->arena, struct str, a->n_ids + 1);
 	v->used = ARENA_NEW_N(a->arena, bool, a->n_ids + 1);
+	v->guessed = ARENA_NEW_N(a->arena, bool, a->n_ids + 1);
 	a->ids = ARENA_NEW_N(a->arena, struct build_id, a->n_ids + 1);
 	a->queries = ARENA_NEW_N(a->arena, struct symbolize_query, n_frames + 1);
 	n_stacks = 0;
@@ -171,7 +175,7 @@ static int parse_all(struct ask *a, struct v5 *v, const json_t *all, struct err 
 	/* Modules that no frame is in are not looked for: whole processes are sent. */
 	for (size_t i = 0; i < a->n_ids; i++)
 		if (v->used[i])
-			set_id(a, v->debug_ids[i], &a->ids[i]);
+			v->guessed[i] = !set_id(a, v->debug_ids[i], &a->ids[i]);
 	a->hold_flags = SYMBOLIZE_LAYOUTS;
 	return 0;
 }
@@ -284,10 +288,22 @@ static void add_job(struct ask *a, size_t i)
 	buf_add_char(b, '}');
 }
 
+/* What was waited for has been scanned by now: it was asked for by half its name, and is to be asked anew. */
+static void look_at_guesses(struct ask *a)
+{
+	const struct v5 *v = a->own;
+	struct build_id ignored;
+
+	for (size_t i = 0; i < a->n_ids && a->req; i++)
+		if (v->guessed[i] && set_id(a, v->debug_ids[i], &ignored))
+			a->passes = true;
+}
+
 static const char *finish(struct ask *a)
 {
 	const struct v5 *v = a->own;
 
+	look_at_guesses(a);
 	if (v->single) {
 		add_job(a, 0);
 		return "application/json";

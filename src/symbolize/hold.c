@@ -86,7 +86,7 @@ static bool look(struct symbolize_hold *h, bool fresh)
 		if (!key.id.size)
 			continue;
 		w->entry = symbolizer_peek(h->s, &key, &refresh);
-		if (refresh && fresh) {
+		if ((refresh && fresh) || (w->entry && w->entry->searching && h->unscanned)) {
 			entry_unref(TAKE(w->entry));
 		} else if (refresh) {
 			pthread_mutex_lock(&h->s->lock);
@@ -141,6 +141,7 @@ int symbolize_hold_new(struct symbolizer *s, const struct build_id *ids, size_t 
 	h->s = s;
 	h->n = n;
 	h->per_id = flags & SYMBOLIZE_LAYOUTS ? 2 : 1;
+	h->unscanned = flags & SYMBOLIZE_UNSCANNED;
 	h->wants = NEW_N(struct want, n * h->per_id + 1);
 	memset(h->wants, 0, (n * h->per_id + 1) * sizeof(*h->wants));
 	h->ids = NEW_N(struct build_id, n + 1);

@@ -26,6 +26,7 @@
 #define MISS_MS        15000
 #define ERROR_MS       5000
 #define THREADS_MAX    4u
+#define MAX_SEARCHES   1024u /* flights that wait for what is being scanned */
 #define ENTRY_OVERHEAD 4096u /* of memory, beside what is mapped */
 
 /* ---- entry ---- */
@@ -59,6 +60,7 @@ struct entry {
 	atomic_int_fast64_t good_until_ms; /* then it is made again: a miss, a failure; or, while it is used
 				  on, one that lacks something. INT64_MAX: for ever */
 	bool lacking;                      /* a better one may be had */
+	bool searching;                    /* a miss, while something was still being scanned */
 	atomic_bool spoiled;               /* a block turned out to be damaged */
 	size_t weight;
 	/* of a table */
@@ -88,6 +90,7 @@ struct flight {
 	struct want *wants;
 	bool queued, again; /* a step is queued or runs; and was asked for once more meanwhile */
 	bool parked;        /* waits for others to be through with their large files */
+	struct entry *said; /* searched for: that nobody has it, so far; held */
 	enum { NOTHING_NEW, SOMETHING_NEW, REPLACED } news; /* came while it was made */
 	struct flight *prev, *next;
 	/* the maker's */
@@ -146,6 +149,7 @@ struct symbolizer {
 	struct map flights; /* key -> struct flight */
 	struct flight *first_flight;
 	unsigned n_flights;
+	unsigned n_searches;            /* flights that have `said` */
 	struct symbolize_hold *waiting; /* holds with a deadline */
 	uint64_t building;              /* bytes of files that tables are made of now */
 	unsigned n_building;
@@ -161,6 +165,7 @@ struct symbolize_hold {
 	struct symbolizer *s;
 	size_t n;
 	unsigned per_id;    /* wants of each build ID: table, layout */
+	bool unscanned;     /* SYMBOLIZE_UNSCANNED */
 	struct want *wants; /* n * per_id: tables, then layouts */
 	struct build_id *ids;
 	struct symtab_finder **finders;

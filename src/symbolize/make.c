@@ -36,9 +36,10 @@ struct maker {
 	struct fetched file, alt;
 	struct splits *splits; /* of `file` */
 	bool from_executable;
-	bool is_empty; /* the debug file has nothing in it */
-	bool said_404; /* by another server */
-	bool failed;   /* to look for the debug file; `err` says why */
+	bool is_empty;  /* the debug file has nothing in it */
+	bool said_404;  /* by another server */
+	bool failed;    /* to look for the debug file; `err` says why */
+	bool searching; /* something was still being scanned when it began to look */
 	struct err err;
 };
 
@@ -181,6 +182,16 @@ static struct entry *fail_by(struct flight *f, const struct err *err)
 	return fail(f, reason_of(err), err->text, f->s->opts.error_ms);
 }
 
+/* Nobody has it. */
+static struct entry *fail_unknown(struct flight *f, enum symbolize_reason reason)
+{
+	bool searching = f->maker->searching;
+	struct entry *e = fail(f, reason, "", searching ? SYMBOLIZE_RETRY_MS : f->s->opts.miss_ms);
+
+	e->searching = searching;
+	return e;
+}
+
 static struct entry *fail_missing(struct flight *f)
 {
 	struct maker *m = f->maker;
@@ -189,7 +200,7 @@ static struct entry *fail_missing(struct flight *f)
 		return fail_by(f, &m->err);
 	if (m->is_empty)
 		return fail(f, SYMBOLIZE_NO_SYMBOLS, "", f->s->opts.miss_ms);
-	return fail(f, m->said_404 ? SYMBOLIZE_UPSTREAM_404 : SYMBOLIZE_UNKNOWN, "", f->s->opts.miss_ms);
+	return fail_unknown(f, m->said_404 ? SYMBOLIZE_UPSTREAM_404 : SYMBOLIZE_UNKNOWN);
 }
 
 /* There is still nothing better. */
@@ -229,8 +240,9 @@ static struct entry *make_layout(struct flight *f)
 			return NULL;
 	}
 	if (r)
-		return r < 0 ? fail_by(f, &err)
-			     : fail(f, SYMBOLIZE_NO_LAYOUT, "", r == RESOLVE_BUSY ? 0 : f->s->opts.miss_ms);
+		return r < 0               ? fail_by(f, &err)
+		       : r == RESOLVE_BUSY ? fail(f, SYMBOLIZE_NO_LAYOUT, "", 0)
+					   : fail_unknown(f, SYMBOLIZE_NO_LAYOUT);
 	/* The table is the debug file's. */
 	if (m->stage == AT_EXECUTABLE && elf_section_find(m->file.img, ".gnu.prelink_undo") &&
 	    fetch(f, &m->alt, RESOLVE_DEBUGINFO, &f->key.id, &err) == WAITS)
@@ -533,16 +545,20 @@ static struct entry *make_table(struct flight *f)
 struct entry *make_step(struct flight *f)
 {
 	bool waiting = waker_waits(&f->waker), closing, parked, again;
+	struct entry *said;
 
 	pthread_mutex_lock(&f->s->lock);
 	closing = f->s->closing;
-	again = f->news == REPLACED || (f->news && waiting);
+	said = TAKE(f->said);
+	f->s->n_searches -= said != NULL;
+	again = f->news == REPLACED || (f->news && (waiting || said));
 	if (again) {
 		f->news = NOTHING_NEW;
 		f->parked = false;
 	}
 	parked = f->parked;
 	pthread_mutex_unlock(&f->s->lock);
+	entry_unref(said);
 	if (closing)
 		return fail(f, SYMBOLIZE_PENDING, "", 0);
 	/* Who waits, perhaps long, for what is elsewhere looks here once more. */
@@ -554,6 +570,7 @@ struct entry *make_step(struct flight *f)
 	if (!f->maker) {
 		f->maker = NEW(struct maker);
 		arena_init(&f->maker->arena);
+		f->maker->searching = resolve_unfinished(f->s->opts.resolver);
 	}
 	return f->key.kind == ENTRY_LAYOUT ? make_layout(f) : make_table(f);
 }

@@ -51,7 +51,10 @@ static const struct {
 				      false,
 				      "push a debug file that has its .dwo files in it, or keep its .dwp "
 				      "file beside it" },
-	[SYMBOLIZE_PENDING] = { "pending", "its table is being made: ask again", true, "wait" },
+	[SYMBOLIZE_PENDING] = { "pending",
+				"its table is being made, or looked for in what is "
+				"still being scanned: ask again",
+				true, "wait" },
 	[SYMBOLIZE_BUSY] = { "busy", "too many tables are being made: ask again", true, "wait" },
 };
 

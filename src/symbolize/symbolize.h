@@ -40,8 +40,8 @@ enum symbolize_reason {
 	SYMBOLIZE_OUTSIDE,       /* outside of any function that is known */
 	SYMBOLIZE_ALT_MISSING,   /* with frames: some names are in a supplementary file that is not here */
 	SYMBOLIZE_SPLIT_MISSING, /* with frames: inlined calls are in a .dwo file that is not here */
-	SYMBOLIZE_PENDING,       /* the table is being made: ask again */
-	SYMBOLIZE_BUSY,          /* too many tables are to be made: ask again */
+	SYMBOLIZE_PENDING, /* the table is being made, or what may have it is being scanned: ask again */
+	SYMBOLIZE_BUSY,    /* too many tables are to be made: ask again */
 	SYMBOLIZE_N_REASONS
 };
 const char *symbolize_reason_name(enum symbolize_reason r); /* "no-build-id" */
@@ -154,6 +154,9 @@ enum {
 	/* A table that may be had better by now is not used meanwhile: who asks waits until that was looked
 	   for. */
 	SYMBOLIZE_FRESH = 1 << 1,
+	/* What nobody has may be in what is still being scanned: who asks waits for that, and what is not
+	   there by the deadline is SYMBOLIZE_PENDING. Without it, it is said to be unknown at once. */
+	SYMBOLIZE_UNSCANNED = 1 << 2,
 };
 enum { SYMBOLIZE_WAITS = 1 };
 /*

@@ -4,6 +4,10 @@
  *
  * An entry goes into the LRU before its flight leaves the map, so whoever looks under the lock finds one of
  * them.
+ *
+ * What nobody has, while something is still being scanned, is *searched* for, if somebody waits for that: its
+ * flight stays, and begins anew when it is told of something new, when all is scanned, or to end when nobody
+ * waits for it any more.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,11 +88,17 @@ static struct flight *flight_start(struct symbolizer *s, const struct entry_key 
 enum symbolize_reason symbolizer_want(struct symbolizer *s, const struct entry_key *key, struct want *w)
 {
 	struct flight *f = map_get(&s->flights, entry_key_bytes(key));
+	bool searches = w && w->hold->unscanned;
 
+	if (f && f->said && w && !searches) {
+		w->entry = entry_ref(f->said);
+		return SYMBOLIZE_FOUND;
+	}
 	if (!f) {
 		struct entry *e = find(s, key);
 
-		if (e && !atomic_load(&e->spoiled) && clock_mono_ms() < atomic_load(&e->good_until_ms)) {
+		if (e && !atomic_load(&e->spoiled) && clock_mono_ms() < atomic_load(&e->good_until_ms) &&
+		    !(e->searching && searches)) {
 			/* It landed just now. */
 			if (w)
 				w->entry = e;
@@ -113,16 +123,29 @@ enum symbolize_reason symbolizer_want(struct symbolizer *s, const struct entry_k
 	return SYMBOLIZE_PENDING;
 }
 
-/* Under the lock: give @e to all who want it; those who want nothing else any more are chained. */
-static struct symbolize_hold *hand_out(struct flight *f, struct entry *e)
+/*
+ * Under the lock: give @e to all who want it, or, @searching, to those who do not wait for what is being
+ * scanned; those who want nothing else any more are chained.
+ */
+static struct symbolize_hold *hand_out(struct flight *f, struct entry *e, bool searching)
 {
 	struct symbolize_hold *ready = NULL;
+	struct want *rest = NULL;
 
 	for (struct want *w = f->wants, *next; w; w = next) {
 		struct symbolize_hold *h = w->hold;
 
 		next = w->next;
-		w->entry = entry_ref(e);
+		if (searching && h->unscanned) {
+			w->prev = NULL;
+			w->next = rest;
+			if (rest)
+				rest->prev = w;
+			rest = w;
+			continue;
+		}
+		/* Who was to wait, but cannot, is told that it is pending. */
+		w->entry = e->searching && h->unscanned ? NULL : entry_ref(e);
 		w->flight = NULL;
 		if (--h->n_missing)
 			continue;
@@ -130,7 +153,7 @@ static struct symbolize_hold *hand_out(struct flight *f, struct entry *e)
 		h->next = ready;
 		ready = h;
 	}
-	f->wants = NULL;
+	f->wants = rest;
 	return ready;
 }
 
@@ -153,8 +176,21 @@ static bool overtaken(const struct flight *f, const struct entry *e)
 	       (f->news == SOMETHING_NEW && (e->reason != SYMBOLIZE_FOUND || e->lacking));
 }
 
-/* Takes @e. false: it is to be made once more, with this as what is to be replaced. */
-static bool land(struct flight *f, struct entry *e)
+/* Under the lock: nobody has it, but it may turn up, and somebody waits for that. */
+static bool goes_on_searching(const struct flight *f, const struct entry *e)
+{
+	if (!e->searching || f->s->closing || f->s->n_searches >= MAX_SEARCHES)
+		return false;
+	for (const struct want *w = f->wants; w; w = w->next)
+		if (w->hold->unscanned)
+			return true;
+	return false;
+}
+
+enum landing { LANDED, AGAIN, STAYS };
+
+/* Takes @e. AGAIN: it is to be made once more, with this as what is to be replaced. */
+static enum landing land(struct flight *f, struct entry *e)
 {
 	struct symbolizer *s = f->s;
 	struct symbolize_hold *ready;
@@ -167,7 +203,17 @@ static bool land(struct flight *f, struct entry *e)
 		pthread_mutex_unlock(&s->lock);
 		entry_unref(f->old);
 		f->old = e;
-		return false;
+		return AGAIN;
+	}
+	if (goes_on_searching(f, e)) {
+		f->said = e;
+		/* The timer looks after it. */
+		s->n_searches++;
+		pthread_cond_broadcast(&s->changed);
+		ready = hand_out(f, e, true);
+		pthread_mutex_unlock(&s->lock);
+		tell_all(ready);
+		return STAYS;
 	}
 	if (f->old && e != f->old && e->reason == SYMBOLIZE_FOUND)
 		atomic_fetch_add(&s->n_replaced, 1);
@@ -176,7 +222,7 @@ static bool land(struct flight *f, struct entry *e)
 	*(f->prev ? &f->prev->next : &s->first_flight) = f->next;
 	if (f->next)
 		f->next->prev = f->prev;
-	ready = hand_out(f, e);
+	ready = hand_out(f, e, false);
 	pthread_mutex_unlock(&s->lock);
 	tell_all(ready);
 	entry_unref(f->old);
@@ -187,7 +233,7 @@ static bool land(struct flight *f, struct entry *e)
 	s->n_flights--;
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
-	return true;
+	return LANDED;
 }
 
 static void flight_run(void *arg)
@@ -197,13 +243,13 @@ static void flight_run(void *arg)
 
 	for (;;) {
 		struct entry *e = make_step(f);
+		enum landing landing = e ? land(f, e) : STAYS;
 		bool again;
 
-		if (e) {
-			if (land(f, e))
-				return;
+		if (landing == LANDED)
+			return;
+		if (landing == AGAIN)
 			continue;
-		}
 		pthread_mutex_lock(&s->lock);
 		again = f->again || s->closing;
 		f->again = false;
@@ -299,23 +345,43 @@ static struct symbolize_hold *expire(struct symbolizer *s, int64_t *ret_next_ms)
 	return ready;
 }
 
+/* Searches end when nobody waits for them any more, or when all is scanned: then a last look is taken. Called
+ * and returns under the lock, which it lets go. */
+static void look_after_searches(struct symbolizer *s)
+{
+	bool unfinished;
+
+	if (!s->n_searches)
+		return;
+	pthread_mutex_unlock(&s->lock);
+	unfinished = resolve_unfinished(s->opts.resolver);
+	pthread_mutex_lock(&s->lock);
+	for (struct flight *f = s->first_flight; f; f = f->next)
+		if (f->said && (!unfinished || !f->wants))
+			flight_kick(f);
+}
+
 static void *run_timer(void *arg)
 {
 	struct symbolizer *s = arg;
 
 	pthread_setname_np(pthread_self(), "lode-symb-time");
 	pthread_mutex_lock(&s->lock);
-	while (!s->closing) {
+	for (;;) {
+		struct symbolize_hold *ready;
 		int64_t wait_ms;
-		struct symbolize_hold *ready = expire(s, &wait_ms);
 
+		look_after_searches(s);
+		if (s->closing)
+			break;
+		ready = expire(s, &wait_ms);
 		if (ready) {
 			pthread_mutex_unlock(&s->lock);
 			tell_all(ready);
 			pthread_mutex_lock(&s->lock);
 			continue;
 		}
-		if (!s->waiting) {
+		if (!s->waiting && !s->n_searches) {
 			pthread_cond_wait(&s->changed, &s->lock);
 			continue;
 		}

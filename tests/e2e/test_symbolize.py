@@ -3,6 +3,7 @@
 
 import http.client
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -217,6 +218,34 @@ def test_a_request_that_does_not_wait_is_told_when_to_come_back(built, service):
         assert status == 202 and headers["Retry-After"] == "1"
         assert r["retry_ms"] == 1000 and r["addresses"][0]["status"] == "pending"
     assert r["addresses"][0]["status"] == "found"
+
+
+def test_what_is_not_scanned_yet_is_pending_not_unknown(built, serve, tmp_path):
+    root, pool = tmp_path / "root", tmp_path / "pool"
+    (root / "usr/lib/debug/z").mkdir(parents=True)
+    pool.mkdir()
+    (root / "usr/lib/debug/a").write_bytes(os.urandom(8 << 20))
+    shutil.copy(built.debug, root / "usr/lib/debug/z/shop.debug")
+    # Nothing in its header says what is in it.
+    make_deb(root, pool / "shop-dbg.deb", "xz")
+    body = json.dumps({"modules": [{"id": built.id}], "addresses": [[0, built.code[0]]], "timeout": 0})
+    v5 = json.dumps({"memoryMap": [["shop", debug_id(built.id)]], "stacks": [[[0, built.code[0]]]]})
+    s = serve([pool], args=["--scan-threads", "1"])
+    s.wait(lambda: s.get("/healthz").status == 200, "healthy")
+    status, said, _ = post(s, "/symbolicate/v5", v5)
+    assert (status, json.loads(said)["found_modules"]) in ((202, {f"shop/{debug_id(built.id)}": False}),
+                                                           (200, {f"shop/{debug_id(built.id)}": True}))
+    status = 202
+    while status == 202:
+        status, said, headers = post(s, "/symbolize", body)
+        r = json.loads(said)
+        assert r["addresses"][0]["status"] == ("pending" if status == 202 else "found")
+    s.stop()
+    # Who waits needs to ask once.
+    s = serve([pool], args=["--scan-threads", "1"])
+    s.wait(lambda: s.get("/healthz").status == 200, "healthy")
+    r = ask(s, {"modules": [{"id": built.id}, {"id": "00" * 20}], "addresses": [[0, built.code[0]], [1, 1]], "timeout": 60})
+    assert [a["status"] for a in r["addresses"]] == ["found", "unknown"]
 
 
 def test_the_table_is_kept_in_the_store(built, service, serve):

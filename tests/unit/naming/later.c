@@ -45,6 +45,23 @@ static void what_is_unknown_is_tried_again_when_its_time_has_come(void **state)
 	clock_test_thaw();
 }
 
+/* It is told when that is there. */
+static void what_is_still_being_scanned_is_not_waited_for(void **state)
+{
+	struct town t;
+
+	town_open(&t, false);
+	resolve_mem_set_unfinished(t.shop.r, true);
+	t.opts.interval_ms = 3600 * 1000;
+	town_start(&t);
+	town_add_one(&t, 1, 0x1000);
+	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 1);
+	shop_put_debug_named(&t.shop, 1, "f");
+	town_wake(&t, 1, false);
+	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
+	town_close(&t);
+}
+
 static void a_wake_is_for_its_own_build_id(void **state)
 {
 	struct town t;
@@ -192,6 +209,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_next_try_comes_later_and_later),
 		cmocka_unit_test(what_is_unknown_is_tried_again_when_its_time_has_come),
+		cmocka_unit_test(what_is_still_being_scanned_is_not_waited_for),
 		cmocka_unit_test(a_wake_is_for_its_own_build_id),
 		cmocka_unit_test(a_new_process_tries_at_once_what_had_failed),
 		cmocka_unit_test(a_better_file_names_again),
