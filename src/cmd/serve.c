@@ -81,6 +81,9 @@ static const struct option_row cache_rows[] = {
 	{ 0, "map-cache", "SIZE", "package maps kept in memory [64M]", OPT_SIZE(map_cache) },
 	{ 0, "sources-cache", "SIZE", "names of debug files' sources kept in memory [64M]",
 	  OPT_SIZE(sources_cache) },
+	{ 0, "discriminators", NULL,
+	  "symbol tables tell which of the blocks of its line an address is in; a few per cent larger",
+	  OPT_ON(symbols.discriminators) },
 	{ 0 },
 };
 static const struct option_group caches = { "Decoding and caches", cache_rows };

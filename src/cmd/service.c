@@ -349,6 +349,7 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 
 	symbolize.resolver = v->resolver;
 	symbolize.store = v->store;
+	symbolize.discriminators = s->symbols.discriminators;
 	v->symbolizer = symbolizer_new(&symbolize);
 	return start_naming(v, s, err) < 0 ? -1 : start_server(v, s, &files, &upstreams, err);
 }

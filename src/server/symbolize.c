@@ -120,6 +120,11 @@ static void run(struct ask *a)
 		refuse(a->req, err.kind == ERR_LIMIT ? 413 : 400, text);
 		return;
 	}
+	if (a->discriminators && !symbolizer_has_discriminators(a->req->s->opts.symbolizer)) {
+		refuse(a->req, 400,
+		       "the tables here are made without discriminators: lode serve --discriminators");
+		return;
+	}
 	start(a);
 }
 

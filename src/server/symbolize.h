@@ -51,6 +51,7 @@ struct ask {
 	unsigned hold_flags;
 	int64_t timeout_ms;
 	enum symbolize_demangling demangling;
+	bool discriminators;
 	void *own; /* the form's */
 	/* What comes of it. */
 	struct symbolize_hold *hold;

@@ -14,7 +14,13 @@
 #define ASKED STR("LSQ1")
 #define SAID  STR("LSA1")
 
-enum { FLAG_RETURN = 1 << 0, FLAG_OFFSETS = 1 << 1, DEMANGLING_SHIFT = 2, FLAGS_KNOWN = 15 };
+enum {
+	FLAG_RETURN = 1 << 0,
+	FLAG_OFFSETS = 1 << 1,
+	DEMANGLING_SHIFT = 2, /* two bits */
+	FLAG_DISCRIMINATORS = 1 << 4,
+	FLAGS_KNOWN = (1 << 5) - 1
+};
 
 /* Things with numbers, each once. */
 struct pool_of {
@@ -87,6 +93,7 @@ static int parse(struct ask *a, struct err *err)
 	usual.kind = flags & FLAG_OFFSETS ? SYMBOLIZE_OFFSET : SYMBOLIZE_VADDR;
 	a->hold_flags = flags & FLAG_OFFSETS ? SYMBOLIZE_LAYOUTS : 0;
 	a->demangling = (enum symbolize_demangling)(flags >> DEMANGLING_SHIFT & 3);
+	a->discriminators = flags & FLAG_DISCRIMINATORS;
 	a->timeout_ms = (int64_t)MIN(timeout, UINT64_C(3600000));
 	a->ids = ARENA_NEW_N(a->arena, struct build_id, n + 1);
 	for (uint64_t i = 0; i < n; i++) {
@@ -143,6 +150,8 @@ static uint64_t frame_of(struct ask *a, struct binary *b, const struct symtab_fr
 	buf_add_uleb(&b->key, f->column);
 	buf_add_uleb(&b->key, f->start_line);
 	buf_add_char(&b->key, (char)(f->origin << 1 | f->inlined));
+	if (a->discriminators)
+		buf_add_uleb(&b->key, f->discriminator);
 	n = number_of(&b->frames, buf_bytes(&b->key), &is_new);
 	if (is_new)
 		buf_add(&b->frames.all, b->key.p, b->key.size);

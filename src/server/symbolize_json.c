@@ -181,6 +181,7 @@ static int parse_post(struct ask *a, struct err *err)
 	if (!all)
 		return -1;
 	timeout = json_object_get(all, "timeout");
+	a->discriminators = json_is_true(json_object_get(all, "discriminators"));
 	r = parse_modules(a, f, json_object_get(all, "modules"), err);
 	if (r == 0)
 		r = parse_addresses(a, f, all, err);
@@ -227,12 +228,13 @@ static int parse_get(struct ask *a, struct err *err)
 	struct form_json *f = a->own = ARENA_NEW(a->arena, struct form_json);
 	struct addresses l = { .a = a, .room = GET_ADDRS, .err = err };
 	const char *accept = http_header(a->req->conn, "Accept");
-	struct str kind, section, is_return, demangle, timeout;
+	struct str kind, section, is_return, demangle, timeout, discriminators;
 	uint64_t seconds = 0;
 
 	if (json_arg(a->req, "kind", &kind) < 0 || json_arg(a->req, "section", &section) < 0 ||
 	    json_arg(a->req, "return", &is_return) < 0 || json_arg(a->req, "demangle", &demangle) < 0 ||
-	    json_arg(a->req, "timeout", &timeout) < 0)
+	    json_arg(a->req, "timeout", &timeout) < 0 ||
+	    json_arg(a->req, "discriminators", &discriminators) < 0)
 		return err_set(err, ERR_INVALID, "a broken %%-escape");
 	f->text = accept && strstr(accept, "text/plain") && !strstr(accept, "json");
 	a->n_ids = 1;
@@ -248,6 +250,7 @@ static int parse_get(struct ask *a, struct err *err)
 	if (l.usual.kind == SYMBOLIZE_RUNTIME)
 		return err_set(err, ERR_INVALID, "run-time addresses need mappings: POST /symbolize");
 	l.usual.is_return = is_return.size && !str_eq(is_return, STR("0"));
+	a->discriminators = discriminators.size && !str_eq(discriminators, STR("0"));
 	if (l.usual.kind != SYMBOLIZE_VADDR && l.usual.kind != SYMBOLIZE_SECTION)
 		a->hold_flags = SYMBOLIZE_LAYOUTS;
 	if (timeout.size && !str_to_u64(timeout, &seconds))
@@ -282,6 +285,8 @@ static void add_frame(struct ask *a, const struct symtab_frame *f, struct buf *b
 	}
 	add_number(b, "line", f->line);
 	add_number(b, "column", f->column);
+	if (a->discriminators)
+		add_number(b, "discriminator", f->discriminator);
 	add_number(b, "start_line", f->start_line);
 	if (f->inlined)
 		buf_add_str(b, STR(",\"inlined\":true"));
@@ -336,6 +341,8 @@ static void answer_text(struct ask *a, size_t i, const struct symbolize_answer *
 				buf_printf(b, ":%u", f->line);
 			if (f->line && f->column)
 				buf_printf(b, ":%u", f->column);
+			if (a->discriminators && f->discriminator)
+				buf_printf(b, " (discriminator %u)", f->discriminator);
 		}
 		buf_add_str(b, f->inlined ? STR("  inlined into\n") : STR("\n"));
 	}

@@ -298,8 +298,11 @@ static struct entry *from_store(struct flight *f)
 		return NULL;
 	e = entry_new(&f->key);
 	made_of(e, meta.file, meta.archive);
-	if (entry_take_source(e, src, &err) == 0)
-		return e;
+	if (entry_take_source(e, src, &err) == 0) {
+		if (!f->s->opts.discriminators || (symtab_info(e->table)->flags & SYMTAB_HAS_DISCRIMINATORS))
+			return e;
+		(void)err_set(&err, ERR_INVALID, "was made without discriminators");
+	}
 	log_debug("symbolize", "a table in the store: %s", err.text);
 	entry_unref(e);
 	return NULL;
@@ -381,7 +384,10 @@ static int make_cheap_to_read(struct flight *f, struct fetched *t, struct err *e
 static struct entry *convert(struct flight *f, bool *ret_nothing)
 {
 	struct maker *m = f->maker;
-	struct symtab_options o = { .spool_dir = f->s->spool_dir, .n_threads = 1, .cancel = &f->s->cancel };
+	struct symtab_options o = { .spool_dir = f->s->spool_dir,
+				    .n_threads = 1,
+				    .cancel = &f->s->cancel,
+				    .discriminators = f->s->opts.discriminators };
 	AUTO(buf_done) struct buf table = { 0 };
 	struct symtab_stats stats;
 	uint64_t size = m->file.src->size;

@@ -67,6 +67,8 @@ struct symbolize_options {
 	unsigned max_flights;      /* tables that wait to be made; more are SYMBOLIZE_BUSY. 0: 4096 */
 	int64_t miss_ms;           /* what is not there is remembered for so long. 0: 15 s */
 	int64_t error_ms;          /* a failure. 0: 5 s */
+	/* Tables tell discriminators too; one in the store that does not is made again. */
+	bool discriminators;
 };
 struct symbolizer *symbolizer_new(const struct symbolize_options *o);
 /* All holds become ready now, and from now on no hold waits; tables that are being made are given up. For a
@@ -74,6 +76,8 @@ struct symbolizer *symbolizer_new(const struct symbolize_options *o);
 void symbolizer_stop(struct symbolizer *s);
 /* All holds must be back; before the resolver and the store. Takes NULL. */
 void symbolizer_free(struct symbolizer *s);
+
+bool symbolizer_has_discriminators(const struct symbolizer *s);
 
 struct symbolizer_stats {
 	uint64_t n_made, n_from_store, n_failed, n_replaced;

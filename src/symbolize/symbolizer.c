@@ -459,6 +459,11 @@ void symbolizer_free(struct symbolizer *s)
 	free(s);
 }
 
+bool symbolizer_has_discriminators(const struct symbolizer *s)
+{
+	return s->opts.discriminators;
+}
+
 void symbolizer_stats(struct symbolizer *s, struct symbolizer_stats *ret)
 {
 	pthread_mutex_lock(&s->lock);

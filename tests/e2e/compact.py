@@ -42,18 +42,20 @@ def binary_request(modules, flags=0, timeout_ms=20000):
     return out
 
 
-def binary_reply(body, name=str):
+def binary_reply(body, name=str, discriminators=False):
     """(retry in ms, status of each module, of each address its chain or why there is none); names as `name` makes them."""
     r = Reader(body)
     assert r.take(4) == b"LSA1"
     retry = r.uleb()
     strings = [r.take(r.uleb()).decode() for _ in range(r.uleb())]
-    frames = [(r.uleb(), r.uleb(), r.uleb(), r.uleb(), r.uleb(), r.take(1)[0]) for _ in range(r.uleb())]
+    frames = [(r.uleb(), r.uleb(), r.uleb(), r.uleb(), r.uleb(), r.take(1)[0], *([r.uleb()] if discriminators else []))
+              for _ in range(r.uleb())]
     chains = [[r.uleb() for _ in range(r.uleb())] for _ in range(r.uleb())]
     modules = [r.take(1)[0] for _ in range(r.uleb())]
     answers = []
     for _ in range(r.uleb()):
         c = r.uleb()
-        answers.append([(name(strings[frames[f][0]]), strings[frames[f][1]], frames[f][2]) for f in chains[c - 1]] if c else r.take(1)[0])
+        answers.append([(name(strings[frames[f][0]]), strings[frames[f][1]], frames[f][2], *frames[f][6:]) for f in chains[c - 1]]
+                       if c else r.take(1)[0])
     assert r.at == len(body)
     return retry, modules, answers

@@ -40,8 +40,7 @@ __attribute__((noinline)) int more(int argc)
 {
 	std::vector<int> all;
 
-	for (int i = 0; i < argc + 20; i++)
-		all.push_back(i);
+	for (int i = 0; i < argc + 20; i++) all.push_back(i & 1 ? i : -i); /* in one line: with discriminators */
 	return shop::sum(all);
 }
 
@@ -95,6 +94,12 @@ class Built:
         shutil.copy(self.stripped, root / "usr/bin/shop")
         make_deb(root, pool / "shop.deb", "xz")
         return pool
+
+    def discriminators(self, addrs):
+        """Of each address those of its frames, as the command tells them."""
+        out = lode("symbolize", "-e", self.full, "--local", "--discriminators", "--output-style", "json", *map(hex, addrs),
+                   env={"LODE_SYMTAB_CACHE": ""})
+        return [[f["Discriminator"] for f in a["Symbol"]] for a in json.loads(out.stdout)]
 
     def oracle(self, addrs, *more):
         """Of each address its chain: (function, file, line), the innermost first."""
@@ -273,6 +278,45 @@ def test_the_compact_form_says_the_same(built, service):
     for cut in range(len(body) - 1):
         if cut % 7 == 0:
             assert post(service, "/symbolize", body[:cut], "application/x-lode-symbolize")[0] == 400
+
+
+def discriminators_of(answer):
+    return [f.get("discriminator", 0) for f in answer["frames"]]
+
+
+def test_discriminators_where_the_tables_have_them(built, serve, tmp_path):
+    if not (built.dir / "pool").exists():
+        built.debs(built.dir / "pool")
+    addrs = built.code[::2]
+    want = built.discriminators(addrs)
+    assert any(any(d) for d in want)
+    request = {"modules": [{"id": built.id}], "addresses": [[0, a] for a in addrs]}
+    asked = {**request, "discriminators": True}
+    binary = binary_request([(bytes.fromhex(built.id), addrs)], flags=16)
+    addr, numbers = next((a, d) for a, d in zip(addrs, want) if any(d))
+    # Without them nobody is told zeros.
+    s = serve([built.dir / "pool"], data=tmp_path / "data").scanned()
+    ask(s, request)
+    for status, body, _ in (post(s, "/symbolize", json.dumps(asked)), post(s, "/symbolize", binary, "application/x-lode-symbolize")):
+        assert status == 400 and b"--discriminators" in body
+    assert s.get(f"/buildid/{built.id}/symbolize?addr={addr:x}&discriminators=1").status == 400
+    s.stop()
+    # The table that is kept has none: it is made again.
+    s = serve([built.dir / "pool"], data=tmp_path / "data", args=["--discriminators"]).scanned()
+    assert [discriminators_of(a) for a in ask(s, asked)["addresses"]] == want
+    assert s.metric(r'lode_symbolize_tables\{outcome="made"\}') == 1
+    assert not any("discriminator" in f for a in ask(s, request)["addresses"] for f in a["frames"])
+    status, reply, _ = post(s, "/symbolize", binary, "application/x-lode-symbolize")
+    assert status == 200 and [[f[3] for f in chain] for chain in binary_reply(reply, plain, True)[2]] == want
+    path = f"/buildid/{built.id}/symbolize?addr={addr:x}&discriminators=1"
+    assert discriminators_of(json.loads(s.get(path).body)["addresses"][0]) == numbers
+    text = s.get(path, headers={"Accept": "text/plain"}).body.decode()
+    assert [int(n) for n in re.findall(r"\(discriminator (\d+)\)", text)] == [n for n in numbers if n]
+    s.stop()
+    # What has more than is wanted is good.
+    s = serve([built.dir / "pool"], data=tmp_path / "data").scanned()
+    ask(s, request)
+    assert s.metric(r'lode_symbolize_tables\{outcome="stored"\}') == 1
 
 
 def debug_id(build):
