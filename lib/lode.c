@@ -28,6 +28,9 @@ struct lode_finder {
 	const struct lode_table *table;
 	struct symtab_finder *finder;
 	struct arena arena;
+	/* of the last answer, in the arena */
+	unsigned *discriminators;
+	size_t n;
 };
 
 static int failed(struct lode *l)
@@ -45,7 +48,8 @@ struct lode *lode_new(const struct lode_options *o)
 	l->urls = known.urls ? mem_strdup(known.urls) : NULL;
 	l->options = (struct symbols_options){ .urls = l->urls,
 					       .local_only = known.local_only,
-					       .threads = known.threads };
+					       .threads = known.threads,
+					       .discriminators = known.discriminators };
 	return l;
 }
 
@@ -176,6 +180,14 @@ void lode_finder_free(struct lode_finder *f)
 	free(f);
 }
 
+static enum symbolize_demangling demangling_of(unsigned flags)
+{
+	return flags & LODE_MANGLED     ? SYMBOLIZE_NONE
+	       : flags & LODE_SIMPLE    ? SYMBOLIZE_SIMPLE
+	       : flags & LODE_TEMPLATES ? SYMBOLIZE_TEMPLATES
+					: SYMBOLIZE_FULL;
+}
+
 static const char *text_of(struct lode_finder *f, struct buf *b)
 {
 	const char *text = arena_strdup(&f->arena, buf_str(b));
@@ -195,14 +207,17 @@ int lode_frames(struct lode_finder *f, uint64_t addr, unsigned flags, const stru
 			    (flags & LODE_RETURN_ADDRESS && addr ? addr - 1 : addr) - f->table->file.moved,
 			    &frames, &err);
 
+	arena_reset(&f->arena);
+	f->n = 0;
 	if (r)
 		return r < 0 ? -1 : LODE_NONE;
-	arena_reset(&f->arena);
+	f->discriminators = ARENA_NEW_N(&f->arena, unsigned, frames.n);
+	f->n = frames.n;
 	list = ARENA_NEW_N(&f->arena, struct lode_frame, frames.n);
 	for (size_t i = 0; i < frames.n; i++) {
 		const struct symtab_frame *s = &frames.list[i];
 
-		symbolize_name(s, flags & LODE_MANGLED ? SYMBOLIZE_NONE : SYMBOLIZE_FULL, &b);
+		symbolize_name(s, demangling_of(flags), &b);
 		list[i].function = text_of(f, &b);
 		list[i].linkage = arena_strdup(&f->arena, s->linkage);
 		if (s->file.size)
@@ -212,8 +227,14 @@ int lode_frames(struct lode_finder *f, uint64_t addr, unsigned flags, const stru
 		list[i].column = s->column;
 		list[i].start_line = s->start_line;
 		list[i].inlined = s->inlined;
+		f->discriminators[i] = s->discriminator;
 	}
 	*ret = list;
 	*ret_n = frames.n;
 	return 0;
+}
+
+unsigned lode_discriminator(const struct lode_finder *f, size_t i)
+{
+	return i < f->n ? f->discriminators[i] : 0;
 }

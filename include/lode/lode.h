@@ -57,6 +57,9 @@ struct lode_options {
 	const char *urls; /* servers, separated by blanks; NULL: DEBUGINFOD_URLS. Copied */
 	int local_only;   /* ask no server, and leave the cache folder of debug files alone */
 	unsigned threads; /* that make a table; 0: one a CPU */
+	/* Tables tell discriminators, see lode_discriminator(): they are a few per cent larger, and others
+	   than those without are kept. */
+	int discriminators;
 };
 
 struct lode *lode_new(const struct lode_options *o); /* @o may be NULL */
@@ -108,6 +111,8 @@ struct lode_frame {
 enum {
 	LODE_RETURN_ADDRESS = 1 << 0, /* it is where a call returns to: the call is looked up */
 	LODE_MANGLED = 1 << 1,        /* `function` is not demangled */
+	LODE_TEMPLATES = 1 << 2,      /* demangled, but without parameters: ns::f<int> */
+	LODE_SIMPLE = 1 << 3,         /* and without template arguments: ns::f */
 };
 
 struct lode_finder *lode_finder_new(struct lode_table *t);
@@ -119,6 +124,12 @@ void lode_finder_free(struct lode_finder *f); /* takes NULL */
  */
 int lode_frames(struct lode_finder *f, uint64_t addr, unsigned flags, const struct lode_frame **ret,
 		size_t *ret_n);
+/*
+ * Of frame @i of the last answer with @f: which of the blocks of its line it is in, as compilers number them
+ * for profiles. 0: the first, or not known; always, unless the table was opened with
+ * lode_options.discriminators.
+ */
+unsigned lode_discriminator(const struct lode_finder *f, size_t i);
 
 #ifdef __cplusplus
 }

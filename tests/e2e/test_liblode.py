@@ -118,11 +118,67 @@ def test_threads_share_a_table(cc, built, tmp_path):  # noqa: F811
     assert r.returncode == 0, r.stderr
 
 
+DETAILS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <lode/lode.h>
+
+/* As one that was compiled before there were discriminators: it says that its options are shorter. */
+int main(int argc, char **argv)
+{
+	struct lode_options o = { .size = sizeof(o), .local_only = 1, .discriminators = 1 };
+	struct lode_table *t;
+	struct lode_finder *f;
+	const struct lode_frame *frames;
+	size_t n;
+
+	if (argv[2][0] == '-')
+		o.size = offsetof(struct lode_options, discriminators);
+	if (lode_open(lode_new(&o), argv[1], NULL, &t) < 0)
+		return 2;
+	f = lode_finder_new(t);
+	for (int i = 3; i < argc; i++) {
+		if (lode_frames(f, strtoull(argv[i], NULL, 16), (unsigned)atoi(argv[2] + 1), &frames, &n) != 0)
+			return 3;
+		for (size_t k = 0; k < n; k++)
+			printf("%s\t%u\n", frames[k].function, lode_discriminator(f, k));
+		if (lode_discriminator(f, n))
+			return 4;
+		if (lode_frames(f, 1, 0, &frames, &n) != LODE_NONE || lode_discriminator(f, 0))
+			return 5;
+	}
+	lode_finder_free(f);
+	lode_close(t);
+	return 0;
+}
+"""
+
+
+def test_discriminators_and_degrees_of_names(cc, built, tmp_path):  # noqa: F811
+    (tmp_path / "details.c").write_text(DETAILS)
+    details = cc(tmp_path / "details.c", "details")
+
+    def ask(flags, addrs):
+        r = details(built.full, flags, *map(hex, addrs))
+        assert r.returncode == 0, (r.returncode, r.stderr)
+        return [l.rsplit("\t", 1) for l in r.stdout.splitlines()]
+
+    addrs = built.code[::5]
+    want = [d for a in built.discriminators(addrs) for d in a]
+    assert any(want)
+    assert [int(d) for _, d in ask("+0", addrs)] == want
+    assert {d for _, d in ask("-0", addrs)} == {"0"}
+    addr = next(a for a, c in zip(built.code, built.oracle(built.code)) if c[-1][0].startswith("int shop::sum"))
+    names = [ask(f"+{flags}", [addr])[-1][0] for flags in (0, 2, 4, 8)]
+    assert names[0].startswith("int shop::sum<int>(") and names[1].startswith("_ZN4shop3sumIiEE")
+    assert names[2:] == ["shop::sum<int>", "shop::sum"]
+
+
 def test_only_its_own_names_are_exported():
     if not LIBRARY.exists():
         pytest.skip("liblode is not built")
     out = subprocess.run(["nm", "-D", "--defined-only", str(LIBRARY)], capture_output=True, text=True, check=True).stdout
-    names = {l.split()[2] for l in out.splitlines()} - {"LODE_1"}
+    names = {l.split()[2] for l in out.splitlines()} - {"LODE_1", "LODE_2"}
     header = (ROOT / "include" / "lode" / "lode.h").read_text()
     declared = set(re.findall(r"^[a-z].*?\b(lode_\w+)\(", header, re.M))
     assert {n.split("@")[0] for n in names} == declared
