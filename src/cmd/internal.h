@@ -99,7 +99,9 @@ struct settings {
 		bool kernel, text;
 		const char *file, *style, *section, *alt, *output, *kernel_release;
 		unsigned threads;
-		bool functions, inlines, no_inlines, addresses, pretty, basenames, demangle, no_demangle;
+		const char *demangle;
+		enum symbolize_demangling demangling; /* what comes of these */
+		bool functions, inlines, no_inlines, addresses, pretty, basenames, no_demangle;
 		bool no_columns, discriminators, summary, version;
 		bool may_miss; /* that an address is not known is no failure */
 	} symbols;

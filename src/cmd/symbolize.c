@@ -269,7 +269,11 @@ static const struct option_group symbolize_group = { "What is asked", symbolize_
 static const struct option_row style_rows[] = {
 	{ 0, "output-style", "STYLE", "lode, gnu (as addr2line -fi), llvm or json (as llvm-symbolizer)",
 	  OPT_TEXT(symbols.style) },
-	{ 0, "no-demangle", NULL, "names as the linker sees them", OPT_ON(symbols.no_demangle) },
+	{ 0, "demangle", "HOW",
+	  "names are full, templates (without parameters), simple (without both), none (as the linker sees "
+	  "them) [full]",
+	  OPT_TEXT(symbols.demangle) },
+	{ 0, "no-demangle", NULL, "the same as --demangle none", OPT_ON(symbols.no_demangle) },
 	{ 0, "no-inlines", NULL, "one frame: the function that is there by itself, and the innermost line",
 	  OPT_ON(symbols.no_inlines) },
 	{ 0, "discriminators", NULL, "which of the blocks of its line an address is in",
@@ -300,6 +304,7 @@ static const struct option_use uses[] = {
 	{ &symbolize_group, "alt", OF_FILE | OF_BUILD_ID },
 	{ &symbolize_group, "kernel-release", OF_TEXT },
 	{ &style_group, "output-style", OF_ADDRESSES },
+	{ &style_group, "demangle", OF_ADDRESSES | OF_TEXT }, /* profiles have --names */
 	{ &style_group, "discriminators", OF_ADDRESSES },
 	{ &style_group, "basenames", OF_ADDRESSES | OF_TEXT },
 	{ &style_group, "addresses", OF_ADDRESSES },
@@ -323,6 +328,12 @@ static unsigned mode_of(const struct settings *s)
 	if (!named)
 		return s->paths.n || isatty(STDIN_FILENO) ? 0 : OF_TEXT;
 	return o->build_id ? OF_BUILD_ID : o->pid ? OF_PROCESS : o->kernel ? OF_KERNEL : OF_FILE;
+}
+
+static bool read_demangling(struct symbols_settings *o)
+{
+	o->demangling = o->no_demangle ? SYMBOLIZE_NONE : SYMBOLIZE_FULL;
+	return !o->demangle || symbolize_demangling_parse(str_of(o->demangle), &o->demangling);
 }
 
 static int symbolize(struct settings *s)
@@ -352,6 +363,10 @@ static int symbolize(struct settings *s)
 					     : "of addresses");
 		return EXIT_USAGE;
 	}
+	if (o->demangle && o->no_demangle)
+		return usage("one of --demangle, --no-demangle");
+	if (!read_demangling(&s->symbols))
+		return usage("--demangle is one of full, templates, simple, none");
 	if (o->pretty && !style->pretty)
 		return usage("--pretty-print is for the output styles gnu and llvm");
 	if (o->discriminators && !style->discriminators)
@@ -396,23 +411,38 @@ static int addr2line(struct settings *s)
 		printf("lode addr2line %s\n", LODE_VERSION);
 		return EXIT_DONE;
 	}
-	s->symbols.no_demangle = !s->symbols.demangle;
 	s->symbols.may_miss = true;
 	return symbolize_file(s, s->symbols.file ? s->symbols.file : "a.out",
 			      symbolize_style_find(STR("gnu")));
 }
 
+static void addr2line_defaults(struct settings *s)
+{
+	s->symbols.demangling = SYMBOLIZE_NONE;
+}
+
+/* Its styles name the scheme, which a name says itself; ours, how much of it. */
 static int addr2line_demangle(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
 {
-	s->symbols.demangle = !value || !str_eq(str_of(value), STR("none"));
-	return 0;
+	static const struct str styles[] = { STR("auto"), STR("gnu-v3"), STR("java"),
+					     STR("gnat"), STR("dlang"),  STR("rust") };
+
+	s->symbols.demangling = SYMBOLIZE_FULL;
+	if (!value || symbolize_demangling_parse(str_of(value), &s->symbols.demangling))
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(styles); i++)
+		if (str_eq(str_of(value), styles[i]))
+			return 0;
+	return err_set(err, ERR_INVALID, "unknown demangling style '%s'", value);
 }
 
 static const struct option_row addr2line_rows[] = {
 	{ 'e', "exe", "FILE", "the ELF file; without it a.out", OPT_TEXT(symbols.file) },
 	{ 'f', "functions", NULL, "function names too", OPT_ON(symbols.functions) },
 	{ 'i', "inlines", NULL, "the calls that were inlined, up to the function", OPT_ON(symbols.inlines) },
-	{ 'C', "demangle", "[STYLE]", "names as they are in the source", OPT_CALL(addr2line_demangle) },
+	{ 'C', "demangle", "[STYLE]",
+	  "names as they are in the source; also templates (without parameters), simple (without both)",
+	  OPT_CALL(addr2line_demangle) },
 	{ 'a', "addresses", NULL, "the address before each answer", OPT_ON(symbols.addresses) },
 	{ 'p', "pretty-print", NULL, "one line a frame", OPT_ON(symbols.pretty) },
 	{ 's', "basenames", NULL, "files without their folders", OPT_ON(symbols.basenames) },
@@ -433,5 +463,6 @@ const struct command command_addr2line = {
 		    "  perf report --addr2line=/usr/local/bin/lode-addr2line\n",
 	.groups = { &addr2line_group },
 	.max_args = SIZE_MAX,
+	.defaults = addr2line_defaults,
 	.run = addr2line,
 };

@@ -24,12 +24,25 @@ static void known_forget(struct map *known)
 	map_done(known);
 }
 
+/* Neither addr2line nor llvm-symbolizer undoes Go's escapes. */
+static void name_of_tools(const struct symtab_frame *f, enum symbolize_demangling how, struct buf *out)
+{
+	struct str name = f->linkage.size ? f->linkage : f->name;
+
+	if (how == SYMBOLIZE_SIMPLE)
+		symbolize_name(f, how, out);
+	else
+		symtab_demangle(name, how == SYMBOLIZE_FULL ? SYMTAB_FULL : SYMTAB_SIMPLE, out);
+}
+
 /* A template's name takes some 3 us to be demangled, and the same few come again and again. This is a
- * command's: one thread writes. */
-static void add_demangled(struct str name, struct buf *out)
+ * command's: one thread writes, in one style. */
+static void add_demangled(const struct symtab_frame *f, enum symbolize_demangling how, bool ours,
+			  struct buf *out)
 {
 	static struct map known;
 	static size_t used;
+	struct str name = f->linkage.size ? f->linkage : f->name;
 	struct bytes key = bytes_of(name.p, name.size);
 	struct known_name *n = map_get(&known, key);
 	size_t from = out->size, size;
@@ -38,7 +51,7 @@ static void add_demangled(struct str name, struct buf *out)
 		buf_add(out, n->text, n->size);
 		return;
 	}
-	symtab_demangle(name, SYMTAB_FULL, out);
+	(ours ? symbolize_name : name_of_tools)(f, how, out);
 	size = out->size - from;
 	if (used + name.size + size > KNOWN_MAX) {
 		known_forget(&known);
@@ -51,17 +64,23 @@ static void add_demangled(struct str name, struct buf *out)
 	map_put(&known, key, n);
 }
 
-static void add_name(const struct settings *s, const struct symtab_frame *f, const char *unknown,
-		     struct buf *out)
+static void add_name(const struct settings *s, const struct symtab_frame *f, bool ours, struct buf *out)
 {
 	struct str name = f->linkage.size ? f->linkage : f->name;
 
-	if (!name.size)
-		buf_add_str(out, str_of(unknown));
-	else if (s->symbols.no_demangle)
-		symtab_demangle(name, SYMTAB_MANGLED, out);
-	else
-		add_demangled(name, out);
+	if (s->symbols.demangling == SYMBOLIZE_NONE)
+		buf_add_str(out, name);
+	else if (name.size)
+		add_demangled(f, s->symbols.demangling, ours, out);
+}
+
+static void add_name_or(const struct settings *s, const struct symtab_frame *f, bool ours, struct buf *out)
+{
+	size_t before = out->size;
+
+	add_name(s, f, ours, out);
+	if (out->size == before)
+		buf_add_str(out, STR("??"));
 }
 
 static void add_path(const struct settings *s, const struct symtab_frame *f, struct buf *out)
@@ -107,7 +126,7 @@ static void write_ours(const struct settings *s, struct str module, uint64_t add
 		const struct symtab_frame *f = &frames->list[i];
 
 		buf_add_str(out, STR("  "));
-		add_name(s, f, "??", out);
+		add_name_or(s, f, true, out);
 		buf_add_str(out, STR("  "));
 		add_path(s, f, out);
 		if (f->line) {
@@ -132,7 +151,7 @@ static void write_ours(const struct settings *s, struct str module, uint64_t add
 static void write_gnu_frame(const struct settings *s, const struct symtab_frame *f, struct buf *out)
 {
 	if (s->symbols.functions) {
-		add_name(s, f, "??", out);
+		add_name_or(s, f, false, out);
 		buf_add_str(out, s->symbols.pretty ? STR(" at ") : STR("\n"));
 	}
 	add_path(s, f, out);
@@ -175,7 +194,7 @@ static void write_llvm(const struct settings *s, struct str module, uint64_t add
 
 		if (s->symbols.pretty && i)
 			buf_add_str(out, STR(" (inlined by) "));
-		add_name(s, f, "??", out);
+		add_name_or(s, f, false, out);
 		buf_add_str(out, s->symbols.pretty ? STR(" at ") : STR("\n"));
 		add_path(s, f, out);
 		buf_add_char(out, ':');
@@ -205,7 +224,7 @@ static json_t *json_frame(const struct settings *s, const struct symtab_frames *
 	json_t *j = json_object();
 	char start[24];
 
-	add_name(s, f, "", &name);
+	add_name(s, f, false, &name);
 	snprintf(start, sizeof(start), "0x%llx", (unsigned long long)frames->start);
 	json_object_set_new(j, "Column", json_integer(f->column));
 	json_object_set_new(j, "Discriminator", json_integer(f->discriminator));

@@ -81,7 +81,7 @@ static void add_name(struct text_filter *t, const struct symtab_frame *f, struct
 {
 	size_t before = out->size;
 
-	symbolize_name(f, t->s->symbols.no_demangle ? SYMBOLIZE_NONE : SYMBOLIZE_FULL, out);
+	symbolize_name(f, t->s->symbols.demangling, out);
 	if (out->size == before)
 		buf_add_str(out, STR("??"));
 }

@@ -329,11 +329,13 @@ def test_wrong_use_is_told(run, tmp_path):
     run("-e", "a", "--pid", "1", "0x1", status=2)
     run("--text", "0x1", text="", status=2)
     run("--output-style", "none", "0x1", status=2)
+    run("-e", "a", "--demangle", "none", "--no-demangle", "0x1", status=2)
     run("0x1", status=2)
     # An option that would do nothing is refused, and said to be.
     for args in (["-e", "a", "-o", "x", "0x1"], ["-e", "a", "--focus", "x", "0x1"], ["--pid", "1", "--alt", "x", "0x1"],
                  ["--kernel", "--section", "x", "0x1"], ["--text", "--output-style", "llvm"], ["--text", "--pid", "1"],
-                 ["-e", "a", "--verbose", "0x1"], ["-o", "x.svg", "--addresses", "/dev/null"]):
+                 ["-e", "a", "--verbose", "0x1"], ["-o", "x.svg", "--addresses", "/dev/null"],
+                 ["-o", "x.svg", "--demangle", "simple", "/dev/null"]):
         said = run(*args, text="", status=2)
         assert "changes nothing" in said or "crash text says" in said, (args, said)
     assert "gnu and llvm" in run("-e", "a", "--output-style", "json", "--pretty-print", "0x1", status=2)
@@ -378,6 +380,46 @@ def test_one_frame_of_each_address(run, tmp_path):
     for extra in ([], ["-p"], ["-a"], ["-p", "-a"], ["--no-inlines"]) if llvm else ():
         theirs = subprocess.run([llvm, "-e", str(exe), *extra, hex(at)], capture_output=True, text=True).stdout
         assert run("-e", exe, "--output-style", "llvm", *extra, hex(at)) == theirs
+
+
+def test_names_in_the_degree_that_is_wanted(built, run):  # noqa: F811
+    addr = next(a for a, c in zip(built.code, built.oracle(built.code)) if c[-1][0].startswith("int shop::sum"))
+
+    def last(*args):
+        return run("-e", built.full, *args, hex(addr)).splitlines()[-1].split("  ")[1]
+
+    def addr2line(tool, style):
+        args = ["-fi", f"--demangle{style}", "-e", str(built.full), hex(addr)]
+        return subprocess.run([*tool, *args], capture_output=True, text=True)
+
+    full = last()
+    assert full.startswith("int shop::sum<int>(") and last("--demangle", "full") == full
+    assert (last("--demangle", "templates"), last("--demangle=simple")) == ("shop::sum<int>", "shop::sum")
+    assert last("--demangle", "none") == last("--no-demangle") and last("--no-demangle").startswith("_ZN4shop3sumIiEE")
+    for style in ("", "=auto", "=gnu-v3", "=none"):
+        assert addr2line([LODE, "addr2line"], style).stdout == addr2line(["addr2line"], style).stdout
+    simple = addr2line([LODE, "addr2line"], "=simple").stdout
+    assert run("-e", built.full, "--output-style", "gnu", "--demangle", "simple", hex(addr)) == simple and "<" not in simple
+    assert "unknown demangling style 'klingon'" in addr2line([LODE, "addr2line"], "=klingon").stderr
+    # In crash text, too.
+    assert "shop::sum /" in run("--demangle", "simple", text=f"    #0 0x1 in f ({built.full}+{addr:#x})\n")
+    assert "one of full" in run("-e", built.full, "--demangle", "klingon", "0x1", status=2)
+
+
+def test_gos_escapes_are_undone_but_in_the_styles_of_others(run, tmp_path):
+    (tmp_path / "go.c").write_text("int go(int n) { return n + 1; }\nint main(int n, char **v) { return n; }\n")
+    program = tmp_path / "go"
+    subprocess.run(["gcc", "-O1", "-o", str(program), str(tmp_path / "go.c")], check=True)
+    # The assembler has no such names.
+    subprocess.run(["objcopy", "--redefine-sym", "go=gopkg.in/yaml%2ev2.f", str(program)], check=True)
+    out = subprocess.run(["nm", str(program)], capture_output=True, text=True, check=True).stdout
+    addr = next(l.split()[0] for l in out.splitlines() if l.endswith("yaml%2ev2.f"))
+
+    def name(*args):
+        return run("-e", program, *args, addr)
+
+    assert "  gopkg.in/yaml.v2.f  " in name() and "  gopkg.in/yaml%2ev2.f  " in name("--no-demangle")
+    assert all("gopkg.in/yaml%2ev2.f" in name("--output-style", s) for s in ("gnu", "llvm", "json"))
 
 
 def test_addr2line_fails_as_addr2line_does(run, tmp_path):
