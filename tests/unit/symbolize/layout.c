@@ -40,6 +40,7 @@ static void a_shared_object_is_where_its_mapping_says(void **state)
 	assert_int_equal(at(&l, maps, 3, 0x7f0000001700), 0x1700);
 	assert_int_equal(at(&l, maps, 3, 0x7f0000002fff), 0x2fff);
 	assert_int_equal(at(&l, maps + 1, 1, 0x7f0000001700), 0x1700);
+	assert_int_equal(at(&l, maps, 3, 0x7f0000004010), 0x4010);
 	assert_int_equal(symbolize_translate(&l, SYMBOLIZE_RUNTIME, maps, 3, 0x7f0000003000, &v),
 			 SYMBOLIZE_NO_MAPPING);
 	assert_int_equal(symbolize_translate(NULL, SYMBOLIZE_RUNTIME, maps, 3, 0x7f0000001700, &v),
@@ -52,6 +53,25 @@ static void a_mapping_of_a_part_of_the_text(void **state)
 	const struct symbolize_mapping maps[] = { { 0x7f0000002000, 0x7f0000003000, 0x1000, { 0 } } };
 
 	assert_int_equal(at(&l, maps, 1, 0x7f0000002010), 0x2010);
+}
+
+/* Of the page that both lie in, each has a mapping. */
+static void each_of_several_segments_has_its_own_distance(void **state)
+{
+	struct symbolize_layout l = { .type = ET_DYN,
+				      .offsets_known = true,
+				      .n_segments = 3,
+				      .segments = { { 0, 0x400, 0, 0x400, false },
+						    { 0x400, 0x1400, 0x1400, 0x1400, true },
+						    { 0x1800, 0x1000, 0x7800, 0x1000, true } } };
+	const struct symbolize_mapping maps[] = { { 0x7f0000000000, 0x7f0000001000, 0, { 0 } },
+						  { 0x7f0000001000, 0x7f0000003000, 0, { 0 } },
+						  { 0x7f0000007000, 0x7f0000009000, 0x1000, { 0 } } };
+
+	assert_int_equal(at(&l, maps, 3, 0x7f0000001410), 0x1410);
+	assert_int_equal(at(&l, maps, 3, 0x7f00000027f0), 0x27f0);
+	assert_int_equal(at(&l, maps, 3, 0x7f0000007810), 0x7810);
+	assert_int_equal(at(&l, maps + 2, 1, 0x7f0000008010), 0x8010);
 }
 
 static void a_mapping_without_end(void **state)
@@ -199,6 +219,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_shared_object_is_where_its_mapping_says),
 		cmocka_unit_test(a_mapping_of_a_part_of_the_text),
+		cmocka_unit_test(each_of_several_segments_has_its_own_distance),
 		cmocka_unit_test(a_mapping_without_end),
 		cmocka_unit_test(file_offsets_go_by_the_segment_of_code),
 		cmocka_unit_test(a_fixed_program_is_where_it_was_linked),
