@@ -360,9 +360,33 @@ static int run_only(struct build *b, struct err *err)
 	return 1;
 }
 
+/* Where DWARF has functions. */
+static size_t dwarf_spans(const struct build *b, struct span **ret)
+{
+	AUTO(mem_freep) struct span *list = NULL;
+	size_t n = 0, room = 0;
+
+	for (unsigned k = 0; k < b->n_batches; k++)
+		for (size_t i = 0; i < b->batches[k]->n_pieces; i++) {
+			const struct piece *p = &b->batches[k]->pieces[i];
+
+			if (p->origin != SYMTAB_DWARF)
+				continue;
+			GROW(list, n, room);
+			list[n++] = (struct span){ .start = p->start, .end = p->start + p->size };
+		}
+	return paint(list, n, ret);
+}
+
 static int read_go(struct build *b, struct err *err)
 {
-	if (go_read(b->batches[0], b->img, b->code, b->n_code, &b->go_err) == 0)
+	AUTO(mem_freep) struct span *dwarf = NULL;
+	size_t n;
+
+	if (!go_section(b->img))
+		return 0;
+	n = dwarf_spans(b, &dwarf);
+	if (go_read(b->batches[0], b->img, b->code, b->n_code, dwarf, n, &b->go_err) == 0)
 		return 0;
 	err_in(&b->go_err, "Go's table");
 	if (b->go_err.kind == ERR_INVALID || b->go_err.kind == ERR_LIMIT)

@@ -184,10 +184,6 @@ void batch_end(struct batch *b);
 int batch_run(struct batch *b, size_t first, size_t end, struct err *err);
 void batch_skip(struct batch *b, size_t unit, const struct err *why);
 
-/* Go's table into pieces of @b. ERR_INVALID, ERR_LIMIT: damage; what was read before it is there. */
-int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_section_place *code,
-	    size_t n_code, struct err *err);
-
 /* ---- rows ---- */
 
 /*
@@ -303,6 +299,16 @@ struct span {
 };
 /* What is seen of @in, into *ret (heap), disjoint and sorted. @in is sorted in place. */
 size_t paint(struct span *in, size_t n, struct span **ret);
+
+/* ---- Go ---- */
+
+const struct elf_section *go_section(const struct elf_image *img); /* NULL: it is none of Go's */
+/*
+ * Go's table into pieces of @b, but for functions that begin in one of @dwarf (sorted, disjoint). There is a
+ * table. ERR_INVALID, ERR_LIMIT: damage; what was read before it is there.
+ */
+int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_section_place *code,
+	    size_t n_code, const struct span *dwarf, size_t n_dwarf, struct err *err);
 
 /* ---- block ---- */
 

@@ -86,33 +86,6 @@ static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
 	}
 }
 
-/*
- * Go's table says that a function goes up to the next one. Where DWARF has the function it knows better where
- * the padding begins.
- */
-static bool is_within(const struct span *dwarf, size_t n, uint64_t addr)
-{
-	size_t lo = SEARCH(0, n, i, dwarf[i].start <= addr);
-	return lo && addr < dwarf[lo - 1].end;
-}
-
-static void show_go(struct build *b)
-{
-	AUTO(mem_freep) struct span *dwarf = NULL;
-	size_t n;
-
-	if (!(b->batches[0]->flags & SYMTAB_HAS_GO))
-		return;
-	n = paint(b->spans, b->n_spans, &dwarf);
-	for (size_t i = 0; i < b->n_pieces; i++) {
-		const struct piece *p = b->pieces[i];
-
-		if (p->origin == SYMTAB_GO && !is_within(dwarf, n, p->start))
-			show(b, p->start, p->start + p->size, RANK_GO,
-			     (struct shown){ .piece = (uint32_t)i + 1 });
-	}
-}
-
 void build_show(struct build *b)
 {
 	if (!b->some)
@@ -120,11 +93,11 @@ void build_show(struct build *b)
 	for (size_t i = 0; i < b->n_pieces; i++) {
 		const struct piece *p = b->pieces[i];
 
-		if (p->origin == SYMTAB_DWARF)
-			show(b, p->start, p->start + p->size, RANK_DWARF,
+		if (p->origin == SYMTAB_DWARF || p->origin == SYMTAB_GO)
+			show(b, p->start, p->start + p->size,
+			     p->origin == SYMTAB_DWARF ? RANK_DWARF : RANK_GO,
 			     (struct shown){ .piece = (uint32_t)i + 1 });
 	}
-	show_go(b);
 	for (size_t i = 0; i < b->n_pieces; i++) {
 		const struct piece *p = b->pieces[i];
 
