@@ -109,7 +109,7 @@ bool stage_nothing_open(void)
 	return script_n_open(stage_script) == 0;
 }
 
-void stage_wait_for_metric(const char *name, int least)
+void stage_wait_for_metric(const char *name, int least, int most)
 {
 	AUTO(mem_freep) char *line = mem_printf("\n%s ", name);
 	int now = -1;
@@ -120,7 +120,7 @@ void stage_wait_for_metric(const char *name, int least)
 
 		now = at ? atoi(at + strlen(line)) : -1;
 		http_answer_done(&a);
-		if (now >= least)
+		if (now >= least && now <= most)
 			return;
 		usleep(10000);
 	}

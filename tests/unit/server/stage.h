@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <limits.h>
 #include "fixture.h"
 #include "script.h"
 
@@ -47,5 +48,5 @@ void stage_check_fetched(unsigned which);
 /* Until @ok(), or half a minute: a loaded machine is slow. */
 void stage_wait_until(bool (*ok)(void));
 bool stage_nothing_open(void);
-/* Until a metric of the server says at least so much. */
-void stage_wait_for_metric(const char *name, int least);
+/* Until a metric of the server says something between these. */
+void stage_wait_for_metric(const char *name, int least, int most);

@@ -182,11 +182,6 @@ static void what_nobody_wants_any_more_is_given_up(void **state)
 	stage_check_fetched(GATED);
 }
 
-static bool resolved_twice(void)
-{
-	return script_n_resolved(stage_script) >= 2;
-}
-
 static void who_hangs_up_while_waiting_is_forgotten(void **state)
 {
 	struct http_client c;
@@ -194,12 +189,14 @@ static void who_hangs_up_while_waiting_is_forgotten(void **state)
 	http_client_open(&c, stage.url);
 	http_client_ask(&c, "GET", stage_path(WAITS), NULL);
 	script_wait_waiting(stage_script, 1);
+	/* It, and who asks for this. */
+	stage_wait_for_metric("lode_http_waiting", 2, INT_MAX);
 	http_client_close(&c);
-	usleep(300000);
+	stage_wait_for_metric("lode_http_waiting", 0, 1);
 	script_wake(stage_script);
 	/* A new flight, not the one of him who left. */
 	stage_check_fetched(WAITS);
-	stage_wait_until(resolved_twice);
+	assert_int_equal(script_n_resolved(stage_script), 2);
 }
 
 static void stop_ends_what_waits_and_what_streams(void **state)
