@@ -21,8 +21,6 @@ BUILD = pathlib.Path(os.environ.get("LODE_BUILD", ROOT / "build"))
 LOCAL_FIND = BUILD / "tests/tools/local_find"
 SAMPLE = 1200
 
-pytestmark = pytest.mark.skipif(not shutil.which("gdb"), reason="no gdb")
-
 # Runs in gdb. Its input is a list of cases; its output, for each, what it said, which separate files it read, which BFDs are open.
 DRIVER = """
 import gdb, json, os
@@ -257,7 +255,6 @@ class AltCase:
         return {"path": str(self.path), "dirs": self.dirs, "sysroot": None, "alt": True}
 
 
-@pytest.mark.skipif(not shutil.which("dwz"), reason="no dwz")
 def test_supplementary_files_are_chosen_as_gdb_does(tmp_path):
     work = tmp_path / "w"
     work.mkdir()

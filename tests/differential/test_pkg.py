@@ -24,8 +24,6 @@ BUILD = pathlib.Path(os.environ.get("LODE_BUILD", ROOT / "build"))
 PKG_DUMP = BUILD / "tests/tools/pkg_dump"
 MTIME = 1600000000
 
-pytestmark = pytest.mark.skipif(not PKG_DUMP.exists(), reason="pkg_dump is not built")
-
 
 def sh(*argv, **kw):
     return subprocess.run([os.fsencode(a) for a in argv], check=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw).stdout
@@ -252,7 +250,6 @@ cp -a {tree}/usr %{{buildroot}}
 """
 
 
-@pytest.mark.skipif(not shutil.which("rpmbuild"), reason="no rpmbuild")
 @pytest.mark.parametrize("payload,codec", [("w9.gzdio", "gzip"), ("w9.bzdio", "bzip2"), ("w6.xzdio", "xz"), ("w6.lzdio", "lzma"),
                                            ("w19.zstdio", "zstd"), ("w.ufdio", "none")])
 def test_rpmbuild(tree, tmp_path, payload, codec):

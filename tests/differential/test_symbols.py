@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -106,8 +105,6 @@ def eu_lines(path, text):
 
 @pytest.mark.parametrize("compiler,flags", KINDS, ids=lambda x: str(x).replace(" ", ""))
 def test_as_the_others_say(compiler, flags, tmp_path):
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed")
     source = tmp_path / ("a.cc" if compiler.endswith("+") else "a.c")
     source.write_text(CC if compiler.endswith("+") else C)
     program = tmp_path / "program"
@@ -134,8 +131,6 @@ def test_as_the_others_say(compiler, flags, tmp_path):
 
 @pytest.mark.parametrize("compiler,packer,version", (("g++", "llvm-dwp", 4), ("g++", "dwp", 4), ("clang++", "llvm-dwp", 5)))
 def test_a_dwp_gives_the_same_table_as_the_dwo_files(compiler, packer, version, tmp_path):
-    if not shutil.which(compiler) or not shutil.which(packer):
-        pytest.skip(f"{compiler} or {packer} is not installed")
     for name, text in (("a", CC.replace("int main", "int one(); int main").replace("ns::work(c * 10)", "one() + ns::work(c * 10)")),
                        ("b", CC.replace("ns::work(c * 10)", "ns::work(c)").replace("int main(int c, char **)", "int one(int c)")
                         .replace("namespace ns", "namespace other").replace("ns::", "other::").replace("int one(int c)", "int one() { int c = 3;") + "}")):
@@ -144,8 +139,7 @@ def test_a_dwp_gives_the_same_table_as_the_dwo_files(compiler, packer, version, 
     subprocess.run([compiler, "-o", "program", "a.o", "b.o"], check=True, cwd=tmp_path)
     build = (LODE, "symtab", "build", "-o")
     run(*build, tmp_path / "dwo.sym", tmp_path / "program")
-    if subprocess.run([packer, "-e", "program", "-o", "program.dwp"], cwd=tmp_path, capture_output=True).returncode:
-        pytest.skip(f"{packer} cannot do it")
+    subprocess.run([packer, "-e", "program", "-o", "program.dwp"], cwd=tmp_path, check=True)
     for dwo in tmp_path.glob("*.dwo"):
         dwo.unlink()
     run(*build, tmp_path / "dwp.sym", tmp_path / "program")
@@ -161,8 +155,6 @@ def test_a_dwp_gives_the_same_table_as_the_dwo_files(compiler, packer, version, 
 
 @pytest.mark.parametrize("flags", ("-gdwarf-4", "-gdwarf-5"))
 def test_discriminators_are_those_of_llvm(flags, tmp_path):
-    if not shutil.which("clang"):
-        pytest.skip("clang is not installed")
     (tmp_path / "a.c").write_text(DISCRIMINATORS)
     program = tmp_path / "program"
     subprocess.run(["clang", "-O2", "-fdebug-info-for-profiling", *flags.split(), "-o", program, "a.c"], check=True, cwd=tmp_path)

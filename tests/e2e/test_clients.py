@@ -26,7 +26,6 @@ def client_env(service, tmp_path):
     return dict(os.environ, DEBUGINFOD_URLS=service.url, DEBUGINFOD_CACHE_PATH=str(tmp_path / "client-cache"), HOME=str(tmp_path))
 
 
-@pytest.mark.skipif(not shutil.which("debuginfod-find"), reason="debuginfod-find is not installed")
 def test_debuginfod_find(packaged, program, tmp_path):
     def find(*args):
         r = subprocess.run(["debuginfod-find", *args], env=client_env(packaged, tmp_path), capture_output=True, text=True)
@@ -37,7 +36,6 @@ def test_debuginfod_find(packaged, program, tmp_path):
     assert find("source", program.build_id, program.source_path) == program.source.read_bytes()
 
 
-@pytest.mark.skipif(not shutil.which("gdb"), reason="gdb is not installed")
 def test_gdb_stops_at_a_line_and_lists_it(packaged, program, tmp_path):
     alone = tmp_path / "alone"
     alone.mkdir()

@@ -270,7 +270,7 @@ int main(void)
 
 
 def test_perf_has_the_same_lines_with_ours_in_addr2lines_place(run, tmp_path):
-    if not shutil.which("perf") or not shutil.which("addr2line"):
+    if not shutil.which("perf"):
         pytest.skip("there is no perf")
     (tmp_path / "work.c").write_text(WORK)
     subprocess.run(["gcc", "-g", "-O2", "-fno-omit-frame-pointer", "-o", "work", "work.c"], cwd=tmp_path, check=True)
@@ -376,9 +376,8 @@ def test_one_frame_of_each_address(run, tmp_path):
     for style, form in (("llvm", r"outer\n\S*crash\.c:%d:\d+\n\n"), ("gnu", r"outer\n\S*crash\.c:%d\n"),
                         ("lode", r"0x\w+  \+0x\w+\n  outer  \S*crash\.c:%d:\d+\n")):
         assert re.fullmatch(form % inner, run("-e", exe, "--output-style", style, "--no-inlines", hex(at)))
-    llvm = shutil.which("llvm-symbolizer") or shutil.which("llvm-symbolizer-14")
-    for extra in ([], ["-p"], ["-a"], ["-p", "-a"], ["--no-inlines"]) if llvm else ():
-        theirs = subprocess.run([llvm, "-e", str(exe), *extra, hex(at)], capture_output=True, text=True).stdout
+    for extra in ([], ["-p"], ["-a"], ["-p", "-a"], ["--no-inlines"]):
+        theirs = subprocess.run(["llvm-symbolizer", "-e", str(exe), *extra, hex(at)], capture_output=True, text=True).stdout
         assert run("-e", exe, "--output-style", "llvm", *extra, hex(at)) == theirs
 
 
