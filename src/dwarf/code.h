@@ -336,11 +336,9 @@ struct dwarf_reader {
 	uint64_t before_stmt_list;
 	const struct dwarf *lines_file;
 	struct buf line_room;
-	const uint8_t *line_p;
 	struct dwarf_line_header line_header;
 	struct dwarf_specials specials;
 	struct arena line_arena;
-	bool line_files_from_0;
 	uint32_t *file_offs; /* of each file's entry, in the header */
 	size_t n_files, room_files;
 	struct cursor files;

@@ -11,7 +11,6 @@
 #define MAX_RETRY_S 86400
 #define MAX_TYPE    200u
 #define MAX_ETAG    200u
-#define DAY_S       86400
 
 void head_init(struct head *h)
 {
