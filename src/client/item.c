@@ -272,7 +272,7 @@ static bool knows_no_sections(struct item *it)
 	return false;
 }
 
-static void tell_notes(struct item *it, int outcome)
+static void tell_notes(struct item *it)
 {
 	const struct net_note *notes;
 	size_t n = net_fetch_notes(it->fetch, &notes);
@@ -322,7 +322,7 @@ static void on_done(void *arg, struct net_fetch *nf, int outcome, const struct e
 	/* It may come before net_fetch_start() has returned. */
 	if (!it->fetch)
 		it->fetch = net_fetch_ref(nf);
-	tell_notes(it, outcome);
+	tell_notes(it);
 	if (it->find->cancelled) {
 		err_set(&r->err, ERR_CANCELLED, "cancelled");
 		finish_as(it, CLIENT_CANCELLED, ECANCELED);

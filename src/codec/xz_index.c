@@ -56,7 +56,7 @@ static bool may_join(const struct codec_span *s, const lzma_index_iter *it)
 	       s->payload.p[0] == it->stream.flags->check;
 }
 
-static int spans_of(const lzma_index *index, struct xz_spans *ret, struct err *err)
+static int spans_of(const lzma_index *index, struct xz_spans *ret)
 {
 	struct xz_spans spans = { 0 };
 	size_t room = 0;
@@ -101,5 +101,5 @@ int xz_index_read(struct source *raw, uint64_t off, uint64_t size, struct xz_spa
 	lzma_end(&lz);
 	if (r)
 		return r;
-	return spans_of(index, ret, err);
+	return spans_of(index, ret);
 }

@@ -386,8 +386,7 @@ void dwarf_tables_forget(struct dwarf_tables *t, const struct dwarf *file); /* t
 /* Header and root of a unit. @p is its bytes from cu->off, as many as there are. cu->skeleton is set before.
  */
 int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct err *err);
-int dwarf_cu_root(struct dwarf_reader *r, struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p,
-		  size_t size, struct err *err);
+int dwarf_cu_root(struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, size_t size, struct err *err);
 
 /* One DIE, by its attributes' list. fn is called with each; @p is the DIE's bytes. */
 struct dwarf_attr {
@@ -407,7 +406,7 @@ bool dwarf_cu_address(const struct dwarf_cu *cu, uint64_t index, uint64_t *ret);
 /* ---- ranges, lines ---- */
 
 /* Add what lives of [lo, hi) to the spans. */
-int dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_t node, struct err *err);
+void dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_t node);
 int dwarf_reader_ranges(struct dwarf_reader *r, uint64_t v, bool is_index, uint32_t node, struct err *err);
 int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err);
 

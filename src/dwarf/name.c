@@ -53,7 +53,7 @@ static int other_unit(struct dwarf_reader *r, const struct dwarf *file, uint64_t
 		goto fail;
 	}
 	if (dwarf_reader_table(r, cu, ret, err) < 0 ||
-	    dwarf_cu_root(r, cu, *ret, p + (cu->die - cu->off), size - (size_t)(cu->die - cu->off), err) < 0)
+	    dwarf_cu_root(cu, *ret, p + (cu->die - cu->off), size - (size_t)(cu->die - cu->off), err) < 0)
 		goto fail;
 	return 0;
 fail:

@@ -19,23 +19,22 @@ int dwarf_reader_spend(struct dwarf_reader *r, uint64_t n, struct err *err)
 	return 0;
 }
 
-int dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_t node, struct err *err)
+void dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_t node)
 {
 	if (hi <= lo)
-		return 0;
+		return;
 	if (!r->code || lo - r->code->base >= r->code->size)
 		r->code = dwarf_place_at(r->d->code, r->d->n_code, lo);
 	if (!r->code)
-		return 0;
+		return;
 	hi = MIN(hi, r->code->base + r->code->size);
 	/* Neighbours in a list are one. */
 	if (r->n_spans && r->spans[r->n_spans - 1].node == node && r->spans[r->n_spans - 1].hi == lo) {
 		r->spans[r->n_spans - 1].hi = hi;
-		return 0;
+		return;
 	}
 	DWARF_GROW(r->spans, r->n_spans, r->room_spans);
 	r->spans[r->n_spans++] = (struct dwarf_span){ lo, hi, node };
-	return 0;
 }
 
 static int ranges_v4(struct dwarf_reader *r, uint64_t off, uint32_t node, struct err *err)
@@ -56,8 +55,8 @@ static int ranges_v4(struct dwarf_reader *r, uint64_t off, uint32_t node, struct
 			break;
 		if (lo == max)
 			base = hi;
-		else if (dwarf_reader_span(r, (base + lo) & max, (base + hi) & max, node, err) < 0)
-			return -1;
+		else
+			dwarf_reader_span(r, (base + lo) & max, (base + hi) & max, node);
 		if (off - start > r->budget)
 			break;
 	}
@@ -143,8 +142,8 @@ static int rnglist_at(struct dwarf_reader *r, uint64_t off, uint32_t node, struc
 		}
 		if (p > end)
 			goto cut;
-		if (live && dwarf_reader_span(r, lo, hi, node, err) < 0)
-			return -1;
+		if (live)
+			dwarf_reader_span(r, lo, hi, node);
 	}
 	if (p < end)
 		return dwarf_reader_spend(r, (uint64_t)(p - start), err);

@@ -157,8 +157,7 @@ static bool language_is_c(uint64_t lang)
 	return lang == 0x01 || lang == 0x02 || lang == 0x0c || lang == 0x1d || lang == 0x2c || lang == 0x8001;
 }
 
-int dwarf_cu_root(struct dwarf_reader *r, struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p,
-		  size_t size, struct err *err)
+int dwarf_cu_root(struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, size_t size, struct err *err)
 {
 	struct root root = { .cu = cu };
 	const struct dwarf_decl *decl;

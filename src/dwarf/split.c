@@ -136,7 +136,7 @@ static int unit_find(struct dwarf_reader *r, struct dwarf *file, uint64_t lo, ui
 		    cu.type == DW_UT_type || cu.die - cu.off >= size)
 			continue;
 		if (cu.format.version < 5 && (dwarf_reader_table(r, &cu, &table, &why) < 0 ||
-					      dwarf_cu_root(r, &cu, table, p + (cu.die - cu.off),
+					      dwarf_cu_root(&cu, table, p + (cu.die - cu.off),
 							    size - (size_t)(cu.die - cu.off), &why) < 0))
 			continue;
 		if (cu.dwo_id != r->skeleton.dwo_id)
@@ -163,7 +163,7 @@ static int unit_take(struct dwarf_reader *r, struct dwarf_cu *cu, struct err *er
 	}
 	if (dwarf_data_piece(&cu->file->info, cu->off, size, &r->dwo->room, &p, err) < 0 ||
 	    dwarf_reader_table(r, cu, &table, err) < 0 ||
-	    dwarf_cu_root(r, cu, table, p + (cu->die - cu->off), size - (size_t)(cu->die - cu->off), err) < 0)
+	    dwarf_cu_root(cu, table, p + (cu->die - cu->off), size - (size_t)(cu->die - cu->off), err) < 0)
 		return -1;
 	r->cu = *cu;
 	r->p = p;

@@ -64,7 +64,8 @@ static int spans_of(struct dwarf_reader *r, const struct dwarf_values *vs, uint3
 		return 0;
 	if (vs->is[DWARF_SLOT_HIGH] == DWARF_IS_NUMBER && add_overflows(lo, hi, &hi))
 		return 0;
-	return dwarf_reader_span(r, lo, hi, node, err);
+	dwarf_reader_span(r, lo, hi, node);
+	return 0;
 }
 
 static int function_done(struct dwarf_reader *r, uint32_t first, function_fn *fn, void *arg, struct err *err)
@@ -360,7 +361,7 @@ static int unit_go(struct dwarf_reader *r, size_t unit, uint64_t near, struct er
 		return DWARF_NO_UNIT;
 	if (dwarf_reader_table(r, &r->cu, &r->table, err) < 0)
 		return -1;
-	return dwarf_cu_root(r, &r->cu, r->table, r->p + (r->cu.die - r->cu.off),
+	return dwarf_cu_root(&r->cu, r->table, r->p + (r->cu.die - r->cu.off),
 			     size - (size_t)(r->cu.die - r->cu.off), err);
 }
 

@@ -109,7 +109,7 @@ static void fail(struct net_call *c, enum err_kind kind, int os, const char *tex
 	finish(c, -1, NULL);
 }
 
-void call_begin(struct net_call *c, int64_t now_ms)
+void call_begin(struct net_call *c)
 {
 	const struct xfer_request req = {
 		.url = c->req.url,

@@ -279,7 +279,7 @@ uint64_t attempt_bytes(const struct attempt *a); /* that came by it */
 /* ---- call.c ---- */
 
 bool call_turn(struct net_call *c, int64_t now_ms, int64_t *next_ms);
-void call_begin(struct net_call *c, int64_t now_ms);
+void call_begin(struct net_call *c);
 void call_abort(struct net_call *c);
 struct net_call *call_next(struct net_call *c);
 void call_set_next(struct net_call *c, struct net_call *next);

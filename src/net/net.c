@@ -58,7 +58,7 @@ static void take_inbox(struct net *n)
 		calls = call_next(c);
 		call_set_next(c, n->calls);
 		n->calls = c;
-		call_begin(c, clock_mono_ms());
+		call_begin(c);
 	}
 }
 

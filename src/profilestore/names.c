@@ -470,8 +470,7 @@ unsigned profilestore_wake_file(struct profilestore *s, struct str file)
 
 /* ---- beginning, end ---- */
 
-void names_tried(struct profilestore *s, struct tracked *t, const struct profilestore_tried *tried,
-		 int64_t now_ms)
+void names_tried(struct tracked *t, const struct profilestore_tried *tried, int64_t now_ms)
 {
 	t->reason = tried->reason;
 	t->n_tries = tried->n_tries;

@@ -47,7 +47,6 @@ struct names {
 /* NULL: nothing is to be named in it. */
 struct tracked *names_of(const struct profilestore *s, uint32_t binary);
 /* Both under the lock. */
-void names_tried(struct profilestore *s, struct tracked *t, const struct profilestore_tried *tried,
-		 int64_t now_ms);
+void names_tried(struct tracked *t, const struct profilestore_tried *tried, int64_t now_ms);
 /* What was looked up is taken from the list's beginning: those are asked for first. */
 void names_shorten(struct profilestore *s, struct tracked *t);

@@ -197,7 +197,7 @@ static void done(struct profilestore *s, struct job *job, const struct err *err)
 		if (!t)
 			continue;
 		t->unsaved = false;
-		names_tried(s, t, &j->tried[i], s->now_ms());
+		names_tried(t, &j->tried[i], s->now_ms());
 	}
 	pthread_mutex_unlock(&s->names->lock);
 }

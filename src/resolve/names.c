@@ -49,7 +49,7 @@ static int build(struct work *w, const struct elf_image *img, const struct elf_i
 /* With the supplementary file *@alt_id; its size becomes 0 when it was read. RESOLVE_WAIT and RESOLVE_BUSY,
  * too. */
 static int build_with_alt(struct work *w, const struct elf_image *img, struct build_id *alt_id,
-			  struct str place, struct dwarf_sources **ret, struct err *err)
+			  struct str place, struct dwarf_sources **ret)
 {
 	struct resolve_answer ans;
 	struct elf_image *alt = NULL;
@@ -95,7 +95,7 @@ static int read_names(struct work *w, struct resolve_answer *ans, struct names *
 	if (r == 0) {
 		if (elf_alt_link(img, w->a, &alt_path, &alt, &why) != 0)
 			alt.size = 0;
-		r = alt.size ? build_with_alt(w, img, &alt, place, &sources, err)
+		r = alt.size ? build_with_alt(w, img, &alt, place, &sources)
 			     : build(w, img, NULL, place, &sources);
 	}
 	elf_close(img);

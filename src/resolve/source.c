@@ -122,7 +122,7 @@ static int in_packages(struct work *w, const struct paths *p, struct str home, s
 
 /* ---- disk ---- */
 
-static int open_file(struct work *w, struct str path, struct resolve_answer *ret, struct err *err)
+static int open_file(struct work *w, struct str path, struct resolve_answer *ret)
 {
 	struct resolve_answer ans = { .file = path, .plain = true };
 	struct {
@@ -164,7 +164,7 @@ static int look_on_disk(struct work *w, const struct paths *p, struct resolve_an
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
-		r = open_file(w, forms[i], &ans, err);
+		r = open_file(w, forms[i], &ans);
 		if (r)
 			continue;
 		if (w->r->source_any) {

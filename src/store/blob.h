@@ -117,7 +117,7 @@ struct blobs *blobs_open_memory(void);
 
 int spool_dir_open(const char *dir, struct str name, struct spool *ret, struct err *err);
 void spool_dir_done(struct spool *s, bool keep);
-int spool_dir_note(const char *dir, struct spool *s, const struct spool_note *note, struct err *err);
+int spool_dir_note(struct spool *s, const struct spool_note *note, struct err *err);
 int spool_dir_notes(const char *dir, int (*fn)(void *arg, const struct spool_note *note), void *arg,
 		    struct err *err);
 int spool_dir_spooled(const char *dir, uint64_t *ret_bytes, struct err *err);

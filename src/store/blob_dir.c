@@ -100,7 +100,7 @@ static void dir_spool_done(struct blobs *b, struct spool *s, bool keep)
 
 static int dir_spool_note(struct blobs *b, struct spool *s, const struct spool_note *note, struct err *err)
 {
-	return spool_dir_note(dir_of(b)->path, s, note, err);
+	return spool_dir_note(s, note, err);
 }
 
 static int dir_notes(struct blobs *b, int (*fn)(void *arg, const struct spool_note *note), void *arg,

@@ -102,7 +102,7 @@ static bool note_get(const char *path, struct buf *b, struct spool_note *ret)
 	return file_read(path, NOTE_MAX, b, NULL) == 0 && note_read(buf_bytes(b), ret);
 }
 
-int spool_dir_note(const char *dir, struct spool *s, const struct spool_note *note, struct err *err)
+int spool_dir_note(struct spool *s, const struct spool_note *note, struct err *err)
 {
 	AUTO(buf_done) struct buf text = { 0 };
 	AUTO(fd_close) int fd = -1;

@@ -204,8 +204,7 @@ size_t symtab_block_at(const struct symtab *t, uint64_t addr)
 	return lo - 1;
 }
 
-static int check_block(struct symtab *t, size_t i, const struct block_index *at, const uint8_t *p,
-		       struct err *err)
+static int check_block(size_t i, const struct block_index *at, const uint8_t *p, struct err *err)
 {
 	if ((uint32_t)hash64(p, at->size, 0) != at->check)
 		return err_set(err, ERR_INVALID, "block %zu is damaged", i);
@@ -228,13 +227,13 @@ int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret
 		if (!p)
 			return err_set(err, ERR_LIMIT, "no memory for a block of %u bytes", at.size);
 		if (source_read_full(t->src, at.off, room->p, at.size, SOURCE_RANDOM, err) < 0 ||
-		    check_block(t, i, &at, p, err) < 0)
+		    check_block(i, &at, p, err) < 0)
 			return -1;
 		memset(room->p + at.size, 0, TABLE_PAD);
 	} else {
 		p = t->bytes.p + at.off;
 		if (!atomic_load_explicit(&t->checked[i], memory_order_relaxed)) {
-			if (check_block(t, i, &at, p, err) < 0)
+			if (check_block(i, &at, p, err) < 0)
 				return -1;
 			atomic_store_explicit(&t->checked[i], 1, memory_order_relaxed);
 		}
