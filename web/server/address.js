@@ -109,7 +109,7 @@ export async function askAddress(box, id, addr) {
 				show(box, id, addr, said, signal);
 				break;
 			}
-			box.replaceChildren(el("p", { class: "dim", role: "status" }, "Its table is being made; this takes a while the first time…"));
+			box.replaceChildren(el("p", { class: "dim", role: "status" }, "Its table is being made, or looked for in what is still being scanned; this takes a while the first time…"));
 			await new Promise((done) => setTimeout(done, said.retry_ms ?? 1000));
 			signal.throwIfAborted();
 		}
