@@ -121,19 +121,22 @@ DETAILS = r"""
 #include <stdlib.h>
 #include <lode/lode.h>
 
-/* As one that was compiled before there were discriminators: it says that its options are shorter. */
+/* With "-": as one that was compiled before there were discriminators, whose options are shorter. */
 int main(int argc, char **argv)
 {
 	struct lode_options o = { .size = sizeof(o), .local_only = 1, .discriminators = 1 };
+	const struct lode_frame *frames;
 	struct lode_table *t;
 	struct lode_finder *f;
-	const struct lode_frame *frames;
+	struct lode *l;
 	size_t n;
 
 	if (argv[2][0] == '-')
 		o.size = offsetof(struct lode_options, discriminators);
-	if (lode_open(lode_new(&o), argv[1], NULL, &t) < 0)
+	l = lode_new(&o);
+	if (lode_open(l, argv[1], NULL, &t) < 0)
 		return 2;
+	lode_free(l);
 	f = lode_finder_new(t);
 	for (int i = 3; i < argc; i++) {
 		if (lode_frames(f, strtoull(argv[i], NULL, 16), (unsigned)atoi(argv[2] + 1), &frames, &n) != 0)
