@@ -403,8 +403,8 @@ static struct job *choose(struct jobs *j, struct index *ix, struct arena *a, str
 	}
 	job = first_due(j, ix, a);
 	if (!job) {
-		/* Unless it was told anew while the lock was let go. */
-		j->due = j->due && j->maybe_due;
+		/* Unless it was told anew while the lock was let go, also if that is looked at by another. */
+		j->due = j->due && (j->maybe_due || j->n_choosing > 1);
 		return NULL;
 	}
 	/* There may be more: for the threads that found `maybe_due` false meanwhile and went to sleep, too.
