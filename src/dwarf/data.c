@@ -11,7 +11,6 @@
 #include "dwarf/code.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,22 +42,19 @@ static int unpack(struct stream *in, uint64_t size, int fd, struct err *err)
 	return 0;
 }
 
-enum { NO_SPOOL = 1 };
-/* NO_SPOOL: there is no room for it, so it is memory's. */
-static int read_spooled(struct dwarf_data *s, const struct dwarf *d, struct err *err)
+/* False: there is no room for it, or it is damaged; who reads it into memory will see. */
+static bool read_spooled(struct dwarf_data *s, const struct dwarf *d)
 {
 	AUTO(stream_closep) struct stream *stream = NULL;
 	AUTO(fd_close) int fd = open(d->spool_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	struct err ignored = { 0 };
 
-	if (fd < 0)
-		return NO_SPOOL;
-	if (elf_section_stream(d->img, s->sec, &stream, err) < 0)
-		return -1;
-	if (unpack(stream, s->size, fd, err) < 0)
-		return err->kind == ERR_INVALID || err->kind == ERR_LIMIT ? -1 : NO_SPOOL; /* it is full */
+	if (fd < 0 || elf_section_stream(d->img, s->sec, &stream, &ignored) < 0 ||
+	    unpack(stream, s->size, fd, &ignored) < 0)
+		return false;
 	s->spool = source_of_fd(TAKE_FD(fd), s->size, d->img->src->mtime, d->img->src->name);
 	pieces_of(s, s->spool, 0);
-	return 0;
+	return true;
 }
 
 static int read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *err)
@@ -109,7 +105,6 @@ int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *nam
 	uint64_t size, off = 0, raw;
 	bool packed, moved;
 	char room[SECTION_NAME];
-	int r = NO_SPOOL;
 
 	*s = (struct dwarf_data){ 0 };
 	name = section_name(d, name, room);
@@ -128,13 +123,9 @@ int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *nam
 	pieces_of(s, d->img->src, off);
 	if (way == DWARF_PIECES && !packed && !moved)
 		return 0;
-	if (way == DWARF_PIECES && !moved && d->spool_dir && size >= SPOOL_MIN)
-		r = read_spooled(s, d, err);
-	if (r == NO_SPOOL) {
-		*err = (struct err){ 0 };
-		r = read_whole(s, d, err);
-	}
-	return r < 0 ? err_in(err, "%s", name) : 0;
+	if (way == DWARF_PIECES && !moved && d->spool_dir && size >= SPOOL_MIN && read_spooled(s, d))
+		return 0;
+	return read_whole(s, d, err) < 0 ? err_in(err, "%s", name) : 0;
 }
 
 void dwarf_data_close(struct dwarf_data *s)
