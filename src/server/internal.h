@@ -93,7 +93,6 @@ void wait_wake(struct request *req);
 bool wait_job(struct request *req);
 void wait_job_done(struct request *req); /* @req may be gone when this returns */
 unsigned wait_count(struct wait_list *w);
-bool wait_is_stopping(struct wait_list *w);
 void wait_artifact_count(struct wait_list *w, int n);
 void wait_artifacts_gone(struct wait_list *w);
 

@@ -158,7 +158,7 @@ int api_post_pyroscope(struct api *a, struct err *err);
 /* ---- profiles_take.c ---- */
 
 /* A profile of these bytes; compressed or not. */
-int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err);
+int take_read(struct bytes in, struct str format, struct profile **ret, struct err *err);
 /* Give it to the store with these labels; takes @p. */
 int take_profile(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
 		 struct err *err);

@@ -155,7 +155,7 @@ static int take_one(void *arg, const struct form_profile *f, struct err *err)
 
 	if (!has_name(f))
 		return err_set(err, ERR_INVALID, "the label __name__ is missing: what is it a profile of?");
-	if (take_read(a, f->raw, STR("pprof"), &p, err) < 0)
+	if (take_read(f->raw, STR("pprof"), &p, err) < 0)
 		return -1;
 	/* Its addresses are those of the ELF files already, whatever its mappings say. */
 	for (uint32_t i = 0; f->normalized && i < p->mappings.n; i++)

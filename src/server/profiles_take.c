@@ -53,7 +53,7 @@ void take_free(struct take *t)
 
 /* ---- reading ---- */
 
-int take_read(struct api *a, struct bytes in, struct str format, struct profile **ret, struct err *err)
+int take_read(struct bytes in, struct str format, struct profile **ret, struct err *err)
 {
 	static const struct profile_limits limits = { .max_size = API_MAX_DECODED, .max_memory = MAX_MEMORY };
 	enum profile_format f = PROFILE_FORMAT_AUTO;
@@ -216,7 +216,7 @@ static int take_body(struct api *a, struct err *err)
 	for (size_t i = 0; i < a->n_args; i++)
 		if (!is_option(a->args[i].name))
 			labels[n++] = (struct profilestore_label){ a->args[i].name, a->args[i].value };
-	if (take_read(a, a->body, api_text(a, "format"), &p, err) < 0 || set_time(a, p, err) < 0)
+	if (take_read(a->body, api_text(a, "format"), &p, err) < 0 || set_time(a, p, err) < 0)
 		return -1;
 	return take_profile(a, TAKE(p), labels, n, err);
 }

@@ -117,16 +117,6 @@ unsigned wait_count(struct wait_list *w)
 	return n;
 }
 
-bool wait_is_stopping(struct wait_list *w)
-{
-	bool stopping;
-
-	pthread_mutex_lock(&w->lock);
-	stopping = w->stopping;
-	pthread_mutex_unlock(&w->lock);
-	return stopping;
-}
-
 void wait_artifact_count(struct wait_list *w, int n)
 {
 	pthread_mutex_lock(&w->lock);
