@@ -97,8 +97,8 @@ static void both_decoders_say_the_same(void **state)
 {
 	uint8_t *in_end = fenced(), *out_end = fenced();
 	AUTO(mem_freep)
-	uint8_t *content = mem_alloc(CONTENT_MAX),
-		*packed = mem_alloc(2 * CONTENT_MAX), *damaged = mem_alloc(2 * CONTENT_MAX);
+	uint8_t *content = mem_alloc(CONTENT_MAX), *packed = mem_alloc(2 * CONTENT_MAX),
+		*damaged = mem_alloc(2 * CONTENT_MAX);
 	AUTO(buf_done) struct buf a = { 0 }, b = { 0 };
 	unsigned n_good = 0, n_bad = 0;
 
