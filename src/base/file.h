@@ -54,6 +54,8 @@ void file_temp_done(struct file_temp *t); /* AUTO(file_temp_done) struct file_te
 		.fd = -1 \
 	}
 const char *file_temp_dir(void); /* $TMPDIR, or /var/tmp: for what may be large */
+/* A file in @dir that has no name and goes with its descriptor; for reading and writing. */
+int file_unnamed(const char *dir, int *ret_fd, struct err *err);
 int dir_make(const char *path, mode_t mode, struct err *err); /* with its parents; an existing one is fine */
 int dir_sync(const char *path, struct err *err);
 

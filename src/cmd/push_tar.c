@@ -3,8 +3,6 @@
  * A tar of sources and split files: ustar headers, with a pax record where a name does not fit. Sorted,
  * without owners, so that the same sources give the same bytes.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/push.h"
@@ -193,18 +191,6 @@ static int add_file(struct tar *t, const struct push_member *m, struct err *err)
 	return 0;
 }
 
-static int make_file(int *ret, struct err *err)
-{
-	AUTO(mem_freep) char *path = mem_printf("%s/lode-push-XXXXXX", file_temp_dir());
-	int fd = mkostemp(path, O_CLOEXEC);
-
-	if (fd < 0)
-		return err_os(err, errno, "%s", path);
-	unlink(path);
-	*ret = fd;
-	return 0;
-}
-
 static int write_tar(struct push_members *m, struct tar *t, size_t *ret_n, struct err *err)
 {
 	static const char end[2 * BLOCK];
@@ -232,7 +218,7 @@ int push_tar(struct push_members *m, int *ret_fd, uint64_t *ret_size, size_t *re
 	AUTO(fd_close) int fd = -1;
 	struct tar t = { -1, 0 };
 
-	if (make_file(&fd, err) < 0)
+	if (file_unnamed(file_temp_dir(), &fd, err) < 0)
 		return -1;
 	t.fd = fd;
 	if (write_tar(m, &t, ret_n, err) < 0)

@@ -11,7 +11,6 @@
 #include "dwarf/code.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -46,10 +45,11 @@ static int unpack(struct stream *in, uint64_t size, int fd, struct err *err)
 static bool read_spooled(struct dwarf_data *s, const struct dwarf *d)
 {
 	AUTO(stream_closep) struct stream *stream = NULL;
-	AUTO(fd_close) int fd = open(d->spool_dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	AUTO(fd_close) int fd = -1;
 	struct err ignored = { 0 };
 
-	if (fd < 0 || elf_section_stream(d->img, s->sec, &stream, &ignored) < 0 ||
+	if (file_unnamed(d->spool_dir, &fd, &ignored) < 0 ||
+	    elf_section_stream(d->img, s->sec, &stream, &ignored) < 0 ||
 	    unpack(stream, s->size, fd, &ignored) < 0)
 		return false;
 	s->spool = source_of_fd(TAKE_FD(fd), s->size, d->img->src->mtime, d->img->src->name);

@@ -147,24 +147,6 @@ void remote_left(struct remote *m)
 
 /* ---- the sink: on the net's thread ---- */
 
-static int spool_open(struct remote *m, struct err *err)
-{
-	const char *dir = m->up->opts.spool_dir;
-	AUTO(mem_freep) char *path = NULL;
-	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-		path = mem_printf("%s/" FILE_TEMP_PREFIX "XXXXXX", dir);
-		fd = mkostemp(path, O_CLOEXEC);
-		if (fd >= 0)
-			unlink(path);
-	}
-	if (fd < 0)
-		return err_os(err, errno, "%s", dir);
-	m->fd = fd;
-	return 0;
-}
-
 /* The value of "X-DEBUGINFOD-FILE: ..." in the lines. */
 static struct str header_of(struct str lines, struct str name)
 {
@@ -189,7 +171,7 @@ static int on_begin(void *arg, const struct net_reply *reply, struct err *err)
 	pthread_mutex_unlock(&m->lock);
 	if (refused)
 		return NET_REFUSED;
-	if (m->fd < 0 && spool_open(m, err) < 0)
+	if (m->fd < 0 && file_unnamed(m->up->opts.spool_dir, &m->fd, err) < 0)
 		return -1;
 	if (ftruncate(m->fd, 0) < 0)
 		return err_os(err, errno, "%s", m->up->opts.spool_dir);

@@ -9,7 +9,6 @@
  */
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "symbolize/internal.h"
@@ -97,13 +96,13 @@ static int copy(int fd, struct source *src, const struct range *list, size_t n, 
 int spool(struct source *src, const struct elf_image *img, const char *dir, const atomic_bool *cancel,
 	  struct source **ret, struct err *err)
 {
-	AUTO(fd_close) int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	AUTO(fd_close) int fd = -1;
 	const struct range all = { 0, src->size };
 	AUTO(mem_freep) struct range *list = NULL;
 	size_t n = 0;
 
-	if (fd < 0)
-		return err_os(err, errno, "%s", dir);
+	if (file_unnamed(dir, &fd, err) < 0)
+		return -1;
 	if (img)
 		list = wanted(img, &n);
 	if (copy(fd, src, list ? list : &all, list ? n : 1, cancel, err) < 0)
