@@ -11,6 +11,8 @@
 #include "base/mem.h"
 
 struct inflate {
+	int (*step)(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n,
+		    size_t *ret_got, bool *ret_ended, struct err *err);
 	z_stream z;
 	struct inflate_state *fast; /* ISA-L's; NULL: zlib does it */
 };
@@ -37,18 +39,6 @@ static bool isal_load(void)
 	static struct lazy lib = LAZY_INIT;
 
 	return lazy_load(&lib, "libisal.so.2", "libisal2", names, &isal, ARRAY_SIZE(names), NULL) == 0;
-}
-
-static void fast_open(struct inflate *z, uint64_t content)
-{
-	if (content < FAST_MIN || content > FAST_MAX || !isal_load())
-		return;
-	/* It is large, and needs no zeros. */
-	z->fast = mem_try(sizeof(*z->fast));
-	if (z->fast) {
-		isal.isal_inflate_init(z->fast);
-		z->fast->crc_flag = ISAL_ZLIB;
-	}
 }
 
 static const char *fast_error(int r)
@@ -90,22 +80,49 @@ static int fast_step(struct inflate *z, struct bytes in, size_t *ret_taken, void
 	*ret_ended = s->block_state == ISAL_BLOCK_FINISH;
 	return 0;
 }
+
+static void fast_open(struct inflate *z, uint64_t content)
+{
+	if (content < FAST_MIN || content > FAST_MAX || !isal_load())
+		return;
+	/* It is large, and needs no zeros. */
+	z->fast = mem_try(sizeof(*z->fast));
+	if (!z->fast)
+		return;
+	isal.isal_inflate_init(z->fast);
+	z->fast->crc_flag = ISAL_ZLIB;
+	z->step = fast_step;
+}
 #else
 static void fast_open(struct inflate *z, uint64_t content)
 {
 }
+#endif
 
-static int fast_step(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n,
+static int zlib_step(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n,
 		     size_t *ret_got, bool *ret_ended, struct err *err)
 {
-	return err_set(err, ERR_INTERNAL, "built without ISA-L");
+	int r;
+
+	z->z.next_in = (uint8_t *)(uintptr_t)in.p;
+	z->z.avail_in = (uInt)in.size;
+	z->z.next_out = out;
+	z->z.avail_out = (uInt)n;
+	r = inflate(&z->z, Z_NO_FLUSH);
+	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
+		return err_set(err, r == Z_MEM_ERROR ? ERR_LIMIT : ERR_INVALID, "zlib: %s",
+			       z->z.msg ? z->z.msg : zError(r));
+	*ret_taken = in.size - z->z.avail_in;
+	*ret_got = n - z->z.avail_out;
+	*ret_ended = r == Z_STREAM_END;
+	return 0;
 }
-#endif
 
 int inflate_open(uint64_t content, struct inflate **ret, struct err *err)
 {
 	struct inflate *z = NEW(struct inflate);
 
+	z->step = zlib_step;
 	fast_open(z, content);
 	if (!z->fast && inflateInit(&z->z) != Z_OK) {
 		free(z);
@@ -128,22 +145,7 @@ void inflate_close(struct inflate *z)
 int inflate_step(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n, size_t *ret_got,
 		 bool *ret_ended, struct err *err)
 {
-	int r;
-
 	n = MIN(n, MIB(256)); /* both count in 32 bits */
 	in.size = MIN(in.size, MIB(256));
-	if (z->fast)
-		return fast_step(z, in, ret_taken, out, n, ret_got, ret_ended, err);
-	z->z.next_in = (uint8_t *)(uintptr_t)in.p;
-	z->z.avail_in = (uInt)in.size;
-	z->z.next_out = out;
-	z->z.avail_out = (uInt)n;
-	r = inflate(&z->z, Z_NO_FLUSH);
-	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
-		return err_set(err, r == Z_MEM_ERROR ? ERR_LIMIT : ERR_INVALID, "zlib: %s",
-			       z->z.msg ? z->z.msg : zError(r));
-	*ret_taken = in.size - z->z.avail_in;
-	*ret_got = n - z->z.avail_out;
-	*ret_ended = r == Z_STREAM_END;
-	return 0;
+	return z->step(z, in, ret_taken, out, n, ret_got, ret_ended, err);
 }
