@@ -201,6 +201,16 @@ static uint8_t data_read(const struct go *g, struct cursor *c)
 	return g->layout == GO_2 && !g->big && !last ? first : last;
 }
 
+/*
+ * The table says that a function goes up to the next one. Where DWARF has the function it knows better where
+ * the padding begins, and has all that the table has.
+ */
+static bool is_known(const struct go *g, uint64_t pc)
+{
+	size_t lo = SEARCH(0, g->n_dwarf, i, g->dwarf[i].start <= pc);
+	return lo && pc < g->dwarf[lo - 1].end;
+}
+
 static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place *code, size_t n_code,
 		     struct err *err)
 {
@@ -216,7 +226,7 @@ static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place 
 	struct str text;
 	int r;
 
-	if (!place || end <= pc)
+	if (!place || end <= pc || is_known(g, pc))
 		return 0;
 	end = pc + MIN(end - pc, MIN(place->base + place->size - pc, (uint64_t)UINT32_MAX));
 	f.size = end - pc;
@@ -265,21 +275,12 @@ const struct elf_section *go_section(const struct elf_image *img)
 	return sec ? sec : elf_section_find(img, ".data.rel.ro.gopclntab");
 }
 
-/*
- * The table says that a function goes up to the next one. Where DWARF has the function it knows better where
- * the padding begins, and has all that the table has.
- */
-static bool is_known(const struct span *dwarf, size_t n, uint64_t pc)
-{
-	size_t lo = SEARCH(0, n, i, dwarf[i].start <= pc);
-	return lo && pc < dwarf[lo - 1].end;
-}
-
 int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_section_place *code,
 	    size_t n_code, const struct span *dwarf, size_t n_dwarf, struct err *err)
 {
 	const struct elf_section *sec = go_section(img), *text = elf_section_find(img, ".text");
-	AUTO(go_done) struct go g = { .b = b, .img = img, .big = img->h.big };
+	AUTO(go_done)
+	struct go g = { .b = b, .img = img, .big = img->h.big, .dwarf = dwarf, .n_dwarf = n_dwarf };
 	int r;
 
 	/* Names are views of it. */
@@ -292,12 +293,8 @@ int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_sec
 	b->flags |= SYMTAB_HAS_GO | SYMTAB_HAS_LINES;
 	b->row_budget = g.table.size * 16 + MIB(1);
 	b->work->unit = UINT32_MAX;
-	for (uint64_t i = 0; i < g.n_funcs; i++) {
-		uint64_t off;
-
-		if (!is_known(dwarf, n_dwarf, func_at(&g, i, &off)) &&
-		    func_read(&g, i, code, n_code, err) < 0)
+	for (uint64_t i = 0; i < g.n_funcs; i++)
+		if (func_read(&g, i, code, n_code, err) < 0)
 			return -1;
-	}
 	return 0;
 }

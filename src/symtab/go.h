@@ -20,6 +20,8 @@ struct go {
 	enum go_layout layout;
 	unsigned ptr, quantum;
 	uint64_t n_funcs, text;
+	const struct span *dwarf; /* where DWARF has functions: they are not read here */
+	size_t n_dwarf;
 	/* Where in the table things begin. */
 	uint64_t names, units, files, programs, funcs;
 	/* Trees of calls: where they begin (0: not known), and the section that the last one was in. */
