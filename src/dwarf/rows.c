@@ -37,6 +37,7 @@ struct machine {
 	uint64_t addr, base;
 	uint32_t file, line;
 	uint16_t column;        /* at most what it has room for */
+	uint16_t columns;       /* not 0: one of them was not */
 	uint32_t discriminator; /* of the next row alone */
 	unsigned op_index;
 	size_t first; /* row of the sequence */
@@ -278,6 +279,7 @@ static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const st
 			/* This and the next are most of all: a branch of their own is foreseen, the switch is
 			 * not. */
 			column = (uint16_t)MIN(leb_u(&p, end), (uint64_t)UINT16_MAX);
+			m->columns |= column;
 			continue;
 		} else if (op == DW_LNS_negate_stmt) {
 			continue;
@@ -394,6 +396,7 @@ static int read_table(struct dwarf_reader *r, struct err *err)
 	const uint8_t *p;
 	uint64_t off = r->cu.stmt_list, length;
 	struct cursor c;
+	int rc;
 
 	if (off >= line->size)
 		return err_set(err, ERR_INVALID, "no line table at %llu", (unsigned long long)off);
@@ -415,8 +418,10 @@ static int read_table(struct dwarf_reader *r, struct err *err)
 	    files_index(r, err) < 0)
 		return -1;
 	r->lines_end = p + (place.end - place.header_off);
-	return run(&m, p + (r->line_header.program_off - place.header_off),
-		   p + (place.end - place.header_off), &r->line_header, err);
+	rc = run(&m, p + (r->line_header.program_off - place.header_off), p + (place.end - place.header_off),
+		 &r->line_header, err);
+	r->lines.columns = m.columns || r->with_discriminators;
+	return rc;
 }
 
 static int lines_at_hand(struct dwarf_reader *r, struct err *err)

@@ -72,7 +72,8 @@ struct sweep {
 };
 /* Room for the calls of a function, before piece_begin(). */
 void piece_nodes(struct batch *b, size_t n);
-void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin);
+/* @columns: its rows have some. */
+void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin, bool columns);
 /* From @addr (of the piece) on, the row is this. @file is the batch's id, @column is column_with(). */
 void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint64_t column);
 void piece_end(struct sweep *s);

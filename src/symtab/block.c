@@ -32,6 +32,9 @@ struct called {
 	bool usual;
 };
 
+#define SHARE_ALL   256u
+#define SHARE_LEAST ((size_t)SHARE_ALL / 16) /* those of the next block may be of another kind */
+
 struct block_writer {
 	struct intern *in;
 	struct buf *out;
@@ -42,12 +45,15 @@ struct block_writer {
 	uint64_t first, last;
 	struct seen_piece *list;
 	size_t n_pieces, room_pieces, weight;
+	size_t n_bytes; /* of its strings */
+	size_t share; /* of them are left when they are packed, of SHARE_ALL: as it was in the block before */
 	uint32_t *numbers; /* of strings, by their places in strings_at */
 	struct called *called;
 	size_t room_numbers, room_called;
 	struct str *strings;
 	size_t room_strings;
 	struct buf pieces, records, functions;
+	struct string_writer string_writer;
 	uint32_t *last_call; /* of entries: the line of the last call in them */
 	size_t room_last_call;
 	struct block_index *index;
@@ -62,6 +68,7 @@ struct block_writer *block_writer_new(struct intern *in, struct buf *out, bool c
 	w->out = out;
 	w->columns = columns;
 	w->stamp = 1;
+	w->share = SHARE_ALL / 2;
 	return w;
 }
 
@@ -81,6 +88,7 @@ void block_writer_free(struct block_writer *w)
 	buf_done(&w->pieces);
 	buf_done(&w->records);
 	buf_done(&w->functions);
+	string_writer_done(&w->string_writer);
 	free(w->list);
 	free(w->numbers);
 	free(w->called);
@@ -125,9 +133,12 @@ static void add_string(struct block_writer *w, uint32_t id)
 {
 	uint32_t at;
 
-	/* Names share about a third of their bytes with others. */
-	if (id && local_add(w, &w->strings_at, id, &at))
-		w->weight += w->in->strings[id].size * 2 / 3 + 2;
+	if (id && local_add(w, &w->strings_at, id, &at)) {
+		size_t size = w->in->strings[id].size;
+
+		w->n_bytes += size;
+		w->weight += size * w->share / SHARE_ALL;
+	}
 }
 
 static void add_file(struct block_writer *w, uint32_t id)
@@ -312,7 +323,7 @@ static void add_begin(struct block_writer *w, const struct seen_piece *p, uint32
 	if (!(head & ENTRY_DECL_FILE))
 		buf_add_uleb(&w->records, local_file(w, e->file));
 	add_signed(&w->records, e->passive == 1 ? 0 : (int64_t)e->line - line_base);
-	if (w->columns)
+	if (p->piece->columns)
 		buf_add_uleb(&w->records, column_of(p, k));
 }
 
@@ -332,6 +343,8 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 	head = list[0].passive ? ENTRY_PASSIVE : 0;
 	if (list[0].file == f->file || list[0].passive == 1)
 		head |= ENTRY_DECL_FILE;
+	if (p->piece->columns)
+		head |= ENTRY_COLUMNS;
 	buf_add_char(b, (char)head);
 	add_begin(w, p, 0, head, f->line);
 	w->last_call[0] = list[0].passive == 1 ? f->line : list[0].line;
@@ -353,7 +366,7 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 				buf_add_uleb(b, k - e->parent);
 			buf_add_uleb(b, local_file(w, e->file));
 			add_signed(b, (int64_t)e->line - (int64_t)w->last_call[e->parent]);
-			if (w->columns)
+			if (p->piece->columns)
 				buf_add_uleb(b, column_of(p, k));
 			w->last_call[k] = e->line;
 			continue;
@@ -460,6 +473,7 @@ static int block_end(struct block_writer *w, struct err *err)
 	struct block_index at = { .first = w->first, .last = w->last, .off = w->out->size };
 	struct buf *out = w->out;
 	uint64_t off = BLOCK_HEAD;
+	size_t packed;
 
 	if (!w->n_pieces)
 		return 0;
@@ -490,14 +504,18 @@ static int block_end(struct block_writer *w, struct err *err)
 		buf_add_u32(out, local_string(w, f->dir));
 		buf_add_u32(out, local_string(w, f->name));
 	}
-	block_strings_write(out, w->strings, w->strings_at.n);
+	packed = out->size;
+	block_strings_write(&w->string_writer, out, w->strings, w->strings_at.n);
+	packed = out->size - packed;
+	if (w->n_bytes)
+		w->share = MAX(MIN(packed * SHARE_ALL / w->n_bytes, (size_t)SHARE_ALL), SHARE_LEAST);
 	if (out->size - at.off > SYMTAB_MAX_BLOCK)
 		return too_large(err);
 	at.size = (uint32_t)(out->size - at.off);
 	at.check = (uint32_t)hash64(out->p + at.off, at.size, 0);
 	GROW(w->index, w->n_blocks, w->room_blocks);
 	w->index[w->n_blocks++] = at;
-	w->n_pieces = w->weight = 0;
+	w->n_pieces = w->weight = w->n_bytes = 0;
 	w->strings_at.n = w->files_at.n = w->functions_at.n = 0;
 	w->stamp++;
 	return 0;

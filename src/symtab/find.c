@@ -187,9 +187,9 @@ static int parent_read(const uint8_t **p, const uint8_t *end, uint8_t head, uint
 static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t *end, struct err *err)
 {
 	uint64_t n = leb_u(&p, end) + 1, size;
-	bool columns = f->t->info.flags & SYMTAB_HAS_COLUMNS;
 	uint32_t before = 0, *last_call;
 	struct place *list;
+	bool columns;
 
 	/* Each entry takes two bytes at least. */
 	if (p > end || n > ENTRIES_MAX || n - 1 > (uint64_t)(end - p) / 2 + 1)
@@ -202,6 +202,7 @@ static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t 
 	list = f->rows.places;
 	last_call = f->last_call;
 	f->rows.n_places = (uint32_t)n;
+	columns = *p & ENTRY_COLUMNS;
 	list[0] = (struct place){ .head = *p++ & (uint8_t)~ENTRY_OTHER_FILE };
 	p = begin_read(p, end, &list[0], columns);
 	last_call[0] = list[0].line;

@@ -252,7 +252,7 @@ static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place 
 		return -1;
 	calls.nodes = g->nodes;
 	piece_nodes(g->b, calls.n_nodes);
-	piece_begin(&s, pc, end, SYMTAB_GO);
+	piece_begin(&s, pc, end, SYMTAB_GO, false);
 	r = rows(g, &s, &f, err);
 	piece_end(&s);
 	id.file = g->b->entries[g->b->pieces[s.piece].first_entry].file;

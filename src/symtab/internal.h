@@ -145,7 +145,8 @@ struct piece {
 	uint32_t rows_size;
 	uint32_t unit;
 	uint8_t origin;
-	bool behind; /* it is another one's tail: seen where a symbol begins in it, and nowhere else */
+	bool columns; /* its rows may have some */
+	bool behind;  /* it is another one's tail: seen where a symbol begins in it, and nowhere else */
 };
 
 struct skipped {
@@ -354,7 +355,8 @@ enum {
 	PIECE_DECL = 1 << 6,
 	PIECE_TAIL = 1 << 7,
 };
-#define STRINGS_GROUP 16u /* strings that are read together */
+#define STRINGS_GROUP 16u  /* strings that are read together */
+#define STRINGS_PACK  128u /* ... that are packed together: some groups */
 
 /* Of an entry. */
 enum {
@@ -368,7 +370,8 @@ enum {
 	ENTRY_PARENT_FIRST = 2 << 4, /* the function */
 	ENTRY_PARENT_OTHER = 3 << 4,
 	ENTRY_CALL_COLUMN = 1 << 6,
-	ENTRY_USUAL = 1 << 7, /* begins where calls of its function usually do */
+	ENTRY_COLUMNS = 1 << 6, /* of entry 0: rows and begins have columns */
+	ENTRY_USUAL = 1 << 7,   /* begins where calls of its function usually do */
 };
 
 struct symtab {
@@ -401,14 +404,23 @@ int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret
 struct block_strings {
 	struct arena arena;
 	struct str **groups; /* in the arena; NULL: not read yet */
-	size_t room;
+	struct bytes *packs; /* unpacked: in the arena or the block; NULL: not yet */
+	size_t room;         /* of groups */
 };
 void block_strings_start(struct block_strings *s, const struct block *b);
 void block_strings_done(struct block_strings *s); /* takes the zeroed */
 /* A group of them, the missing ones empty. */
 const struct str *block_strings_read(struct block_strings *s, const struct block *b, size_t group);
+/* What is needed to write them, kept from block to block. */
+struct string_writer {
+	struct buf text, groups;
+	union LZ4_stream_u *lz4;
+};
+void string_writer_done(struct string_writer *w); /* takes the zeroed */
 /* @n strings of rising bytes, as blocks have them. */
-void block_strings_write(struct buf *out, const struct str *list, size_t n);
+void block_strings_write(struct string_writer *w, struct buf *out, const struct str *list, size_t n);
+/* @n strings may be what @size bytes hold. */
+bool block_strings_fit(uint64_t n, uint64_t size);
 
 /* Good until the next start. Empty: there is none. */
 static inline struct str block_string(struct block_strings *s, const struct block *b, uint32_t number)

@@ -242,7 +242,7 @@ int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret
 		offs[k] = get32(p + 4 * k);
 	if (!offs[0] || offs[0] > (at.size - BLOCK_HEAD) / 8 || offs[1] < BLOCK_HEAD + offs[0] * 8 ||
 	    offs[2] < offs[1] || offs[3] < offs[2] || offs[4] < offs[3] || offs[4] > at.size ||
-	    ((uint64_t)offs[5] + STRINGS_GROUP - 1) / STRINGS_GROUP * 4 > at.size - offs[4])
+	    !block_strings_fit(offs[5], at.size - offs[4]))
 		return err_set(err, ERR_INVALID, "block %zu is damaged", i);
 	*ret = (struct block){ .bytes = bytes_of(p, at.size),
 			       .first = at.first,

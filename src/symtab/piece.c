@@ -169,7 +169,7 @@ static uint32_t parent_of(struct sweep *s, uint32_t i)
 
 void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint64_t column)
 {
-	struct row_place to = { .line = line, .column = s->b->columns ? column : 0 };
+	struct row_place to = { .line = line, .column = s->rows.columns ? column : 0 };
 	bool is_new = false, first = !s->any, same = !first && node == s->node && file == s->file;
 	uint32_t *last, parent = 0;
 
@@ -351,7 +351,7 @@ void piece_nodes(struct batch *b, size_t n)
 	w->nodes = mem_zalloc(w->room_nodes * sizeof(*w->nodes));
 }
 
-void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin)
+void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin, bool columns)
 {
 	struct batch *b = s->b;
 	struct unit_work *w = b->work;
@@ -361,7 +361,7 @@ void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin)
 	/* Nowhere yet: if the first row is not entry 0's, nothing comes back to where that would begin. */
 	s->rows = (struct row_writer){ .st = { .n_new = 1, .before = UINT32_MAX, .at.entry = UINT32_MAX },
 				       .out = &b->rows,
-				       .columns = b->columns };
+				       .columns = b->columns && columns };
 	for (unsigned k = 0; k < ROW_PLACES; k++)
 		s->rows.st.back[k].entry = UINT32_MAX;
 	s->any = false;
@@ -371,7 +371,8 @@ void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin)
 						   .first_entry = (uint32_t)b->n_entries,
 						   .rows_off = b->rows.size,
 						   .unit = (uint32_t)w->unit,
-						   .origin = origin };
+						   .origin = origin,
+						   .columns = s->rows.columns };
 	w->stamp++;
 	piece_nodes(b, 1);
 	w->nodes[0] = (struct node_state){ .stamp = w->stamp };
@@ -393,7 +394,7 @@ int piece_make(struct batch *b, const struct dwarf_function *f, uint64_t lo, uin
 
 	b->work->n_heap = 0;
 	hi = lo + MIN(hi - lo, (uint64_t)UINT32_MAX);
-	piece_begin(&s, lo, hi, SYMTAB_LINES);
+	piece_begin(&s, lo, hi, SYMTAB_LINES, dwarf_reader_lines(b->reader)->columns);
 	r = sweep(&s, lo, hi, &next, 0, err);
 	piece_end(&s);
 	return r;
@@ -439,7 +440,7 @@ int function_make(struct batch *b, const struct dwarf_function *f, struct err *e
 			continue;
 		hi = lo + MIN(hi - lo, (uint64_t)UINT32_MAX);
 		done = hi;
-		piece_begin(&s, lo, hi, SYMTAB_DWARF);
+		piece_begin(&s, lo, hi, SYMTAB_DWARF, dwarf_reader_lines(b->reader)->columns);
 		b->pieces[s.piece].function = function;
 		r = sweep(&s, lo, hi, &next, n_calls, err);
 		piece_end(&s);

@@ -1,21 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A block's strings: sorted, and of each only what is not the begin of the one before it.
+ * A block's strings: sorted, of each only what is not the begin of the one before it, and so many of them
+ * together packed.
  *
- * Groups of STRINGS_GROUP begin anew. A group is read when one of its strings is asked for, and kept while
- * the block is at hand.
+ * Groups of STRINGS_GROUP begin anew; STRINGS_PACK are packed together. A pack is unpacked and a group is
+ * read when one of its strings is asked for, and kept while the block is at hand.
  */
 #include "symtab/internal.h"
 
+#include <lz4.h>
 #include <stdlib.h>
 
-/* So that what is read of a block is at most so many bytes a string more than the block has. */
+/* So that what is read of a pack is at most so many bytes a string more than the pack has. */
 #define SHARED_MAX 255u
+
+#define PACKED_MAX MIB(1)   /* bytes that are packed together; more are written as they are */
+#define LZ4_MOST   255u     /* what a byte of LZ4 can stand for */
+#define READ_MAX   MIB(256) /* of one block: a made one could stand for more than there is memory */
+
+#define GROUPS_IN_PACK (STRINGS_PACK / STRINGS_GROUP)
 
 static size_t n_groups(size_t n)
 {
 	return (n + STRINGS_GROUP - 1) / STRINGS_GROUP;
 }
+
+static size_t n_packs(size_t n)
+{
+	return (n + STRINGS_PACK - 1) / STRINGS_PACK;
+}
+
+/* ---- written ---- */
 
 static size_t shared(struct str a, struct str b)
 {
@@ -26,20 +41,12 @@ static size_t shared(struct str a, struct str b)
 	return n;
 }
 
-void block_strings_write(struct buf *out, const struct str *list, size_t n)
+static void write_group(struct buf *out, const struct str *list, size_t n)
 {
-	size_t start = out->size, offs = n_groups(n) * 4;
-
-	memset(buf_reserve(out, offs), 0, offs);
-	out->size += offs;
 	for (size_t i = 0; i < n; i++) {
 		size_t same = 0;
 
-		if (i % STRINGS_GROUP == 0) {
-			uint32_t off = htole32((uint32_t)(out->size - start));
-
-			memcpy(out->p + start + i / STRINGS_GROUP * 4, &off, 4);
-		} else {
+		if (i) {
 			same = shared(list[i - 1], list[i]);
 			buf_add_char(out, (char)same);
 		}
@@ -48,24 +55,126 @@ void block_strings_write(struct buf *out, const struct str *list, size_t n)
 	}
 }
 
+/* The pack's text: how long each group but the last is, then these. */
+static struct bytes text_of(struct string_writer *w, const struct str *list, size_t n)
+{
+	w->text.size = w->groups.size = 0;
+	for (size_t i = 0; i < n; i += STRINGS_GROUP) {
+		size_t before = w->groups.size;
+
+		write_group(&w->groups, list + i, MIN(n - i, (size_t)STRINGS_GROUP));
+		if (i + STRINGS_GROUP < n)
+			buf_add_uleb(&w->text, w->groups.size - before);
+	}
+	buf_add(&w->text, w->groups.p, w->groups.size);
+	return buf_bytes(&w->text);
+}
+
+static void write_pack(struct string_writer *w, struct buf *out, struct bytes text)
+{
+	size_t before = out->size, room;
+	int n;
+
+	if (text.size <= PACKED_MAX) {
+		if (!w->lz4) {
+			w->lz4 = mem_alloc(sizeof(*w->lz4));
+			LZ4_initStream(w->lz4, sizeof(*w->lz4));
+		}
+		buf_add_uleb(out, text.size);
+		room = text.size - text.size / 8; /* for less it is not worth the while */
+		LZ4_resetStream_fast(w->lz4);
+		n = LZ4_compress_fast_continue(w->lz4, (const char *)text.p, (char *)buf_reserve(out, room),
+					       (int)text.size, (int)room, 1);
+		if (n > 0) {
+			out->size += (size_t)n;
+			return;
+		}
+	}
+	out->size = before;
+	buf_add_uleb(out, 0);
+	buf_add(out, text.p, text.size);
+}
+
+void block_strings_write(struct string_writer *w, struct buf *out, const struct str *list, size_t n)
+{
+	size_t start = out->size, offs = n_packs(n) * 4;
+
+	memset(buf_reserve(out, offs), 0, offs);
+	out->size += offs;
+	for (size_t i = 0; i < n; i += STRINGS_PACK) {
+		uint32_t off = htole32((uint32_t)(out->size - start));
+
+		memcpy(out->p + start + i / STRINGS_PACK * 4, &off, 4);
+		write_pack(w, out, text_of(w, list + i, MIN(n - i, (size_t)STRINGS_PACK)));
+	}
+}
+
+void string_writer_done(struct string_writer *w)
+{
+	free(w->lz4);
+	buf_done(&w->text);
+	buf_done(&w->groups);
+	*w = (struct string_writer){ 0 };
+}
+
+/* ---- read ---- */
+
+bool block_strings_fit(uint64_t n, uint64_t size)
+{
+	return (n + STRINGS_PACK - 1) / STRINGS_PACK * 4 <= size;
+}
+
 void block_strings_start(struct block_strings *s, const struct block *b)
 {
-	size_t n = n_groups(b->n_strings);
+	size_t groups = n_groups(b->n_strings), packs = n_packs(b->n_strings);
 
 	arena_reset(&s->arena);
-	if (n > s->room) {
-		s->room = n * 2;
+	if (groups > s->room) {
+		s->room = groups * 2;
 		s->groups = mem_realloc(s->groups, s->room, sizeof(*s->groups));
+		s->packs = mem_realloc(s->packs, s->room / GROUPS_IN_PACK + 1, sizeof(*s->packs));
 	}
-	if (n)
-		memset(s->groups, 0, n * sizeof(*s->groups));
+	if (groups)
+		memset(s->groups, 0, groups * sizeof(*s->groups));
+	if (packs)
+		memset(s->packs, 0, packs * sizeof(*s->packs));
 }
 
 void block_strings_done(struct block_strings *s)
 {
 	arena_done(&s->arena);
 	free(s->groups);
+	free(s->packs);
 	*s = (struct block_strings){ 0 };
+}
+
+/* The text of a pack; a damaged one's is empty. */
+static struct bytes pack_text(struct block_strings *s, const struct block *b, size_t pack)
+{
+	static const struct bytes nothing = { (const uint8_t *)"", 0 };
+	const uint8_t *start = b->bytes.p + b->strings, *p, *end;
+	size_t size = b->bytes.size - b->strings;
+	uint32_t from = get32(start + pack * 4),
+		 to = pack + 1 < n_packs(b->n_strings) ? get32(start + pack * 4 + 4) : (uint32_t)size;
+	uint64_t text;
+	char *room;
+
+	if (to > size || from >= to)
+		return nothing;
+	p = start + from;
+	end = start + to;
+	text = leb_u(&p, end);
+	if (p > end)
+		return nothing;
+	if (!text)
+		return bytes_of(p, (size_t)(end - p));
+	if (text > PACKED_MAX || text / LZ4_MOST > (uint64_t)(end - p))
+		return nothing;
+	room = arena_alloc(&s->arena, (size_t)text + 1);
+	room[text] = '\0'; /* leb_u() */
+	if (LZ4_decompress_safe((const char *)p, room, (int)(end - p), (int)text) != (int)text)
+		return nothing;
+	return bytes_of(room, (size_t)text);
 }
 
 /* The next string: how much of the one before it has, and its own bytes. False: damaged. */
@@ -90,20 +199,44 @@ static bool next_string(const uint8_t **p, const uint8_t *end, bool first, size_
 	return true;
 }
 
+/* Where a group lies in its pack's text. */
+static struct bytes group_of(struct bytes text, size_t n_in_pack, size_t group)
+{
+	const uint8_t *p = text.p, *end = text.p + text.size;
+	uint64_t before = 0;
+
+	for (size_t i = 0; i + 1 < n_in_pack; i++) {
+		uint64_t size = leb_u(&p, end);
+
+		if (p > end || size > text.size)
+			return bytes_of(end, 0);
+		if (i < group)
+			before += size;
+	}
+	if (before >= (uint64_t)(end - p))
+		return bytes_of(end, 0);
+	return bytes_of(p + before, (size_t)(end - p - (ptrdiff_t)before));
+}
+
 const struct str *block_strings_read(struct block_strings *s, const struct block *b, size_t group)
 {
-	const uint8_t *start = b->bytes.p + b->strings, *end = b->bytes.p + b->bytes.size, *p;
-	size_t same[STRINGS_GROUP], n = MIN((size_t)STRINGS_GROUP, b->n_strings - group * STRINGS_GROUP),
-				    good, all = 0;
-	struct bytes own[STRINGS_GROUP];
 	struct str *list = ARENA_NEW_N(&s->arena, struct str, STRINGS_GROUP);
-	uint32_t off = get32(start + group * 4);
+	size_t pack = group / GROUPS_IN_PACK, same[STRINGS_GROUP],
+	       n = MIN((size_t)STRINGS_GROUP, b->n_strings - group * STRINGS_GROUP), good, all = 0;
+	struct bytes own[STRINGS_GROUP], bytes;
+	const uint8_t *p, *end;
 	char *to;
 
 	s->groups[group] = list;
-	if (off >= (size_t)(end - start))
+	if (s->arena.size > READ_MAX)
 		return list;
-	p = start + off;
+	if (!s->packs[pack].p)
+		s->packs[pack] = pack_text(s, b, pack);
+	bytes = group_of(s->packs[pack],
+			 MIN((size_t)GROUPS_IN_PACK, n_groups(b->n_strings) - pack * GROUPS_IN_PACK),
+			 group % GROUPS_IN_PACK);
+	p = bytes.p;
+	end = bytes.p + bytes.size;
 	for (good = 0; good < n; good++) {
 		size_t before = good ? same[good - 1] + own[good - 1].size : 0;
 

@@ -12,7 +12,7 @@
 
 #include "dwarf/dwarf.h"
 
-#define SYMTAB_VERSION     2
+#define SYMTAB_VERSION     3
 #define SYMTAB_MAX_HEAD    MIB(64)
 #define SYMTAB_MAX_BLOCK   MIB(256)
 #define SYMTAB_MAX_SYMBOLS (32u << 20)

@@ -363,6 +363,56 @@ static void damage_of_a_shared_table_is_told_once(void **state)
 	assert_int_equal(symtab_info(a.t)->n_skipped, 1);
 }
 
+static void add_columns(struct code_writer *w, uint64_t at, unsigned column)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		if (column) {
+			buf_add_char(&w->line, 5); /* DW_LNS_set_column */
+			buf_add_uleb(&w->line, column + i);
+		}
+		code_row(w, at + 4 * i, 1, 10 + i % 2);
+	}
+	code_sequence_end(w, at + 16);
+}
+
+static void assert_column(struct answers *a, uint64_t addr, uint32_t line, uint16_t column)
+{
+	struct symtab_frames frames;
+	struct err err = { 0 };
+
+	assert_int_equal(symtab_find(a->f, addr, &frames, &err), 0);
+	assert_int_equal(frames.list[0].line, line);
+	assert_int_equal(frames.list[0].column, column);
+}
+
+/* Units with columns and units without stand in one table; those without take no room for them. */
+static void columns_are_there_where_a_unit_has_some(void **state)
+{
+	size_t sizes[2];
+
+	for (unsigned k = 0; k < 2; k++) {
+		AUTO(answers_done) struct answers a;
+
+		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+		for (unsigned i = 0; i < 3; i++) {
+			uint64_t lines = code_lines_begin(&a.w, files);
+
+			add_columns(&a.w, 0x1000 + 16 * i, i == 1 || k ? 7 : 0);
+			code_lines_end(&a.w);
+			code_unit_c(&a.w, lines);
+			code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR,
+				 U(0x1000 + 16 * i), A_HIGH, F_DATA4, U(16), 0u);
+			code_up(&a.w);
+			code_unit_end(&a.w);
+		}
+		answers_open(&a);
+		for (unsigned i = 0; i < 12; i++)
+			assert_column(&a, 0x1000 + 4 * i, 10 + i % 2, i / 4 == 1 || k ? 7 + i % 4 : 0);
+		sizes[k] = a.table.size;
+	}
+	assert_true(sizes[0] + 8 <= sizes[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -379,6 +429,7 @@ int main(void)
 		cmocka_unit_test(padding_between_functions_is_nobodys),
 		cmocka_unit_test(two_units_share_one_table),
 		cmocka_unit_test(damage_of_a_shared_table_is_told_once),
+		cmocka_unit_test(columns_are_there_where_a_unit_has_some),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

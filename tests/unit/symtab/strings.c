@@ -14,11 +14,12 @@ static struct block block_of(const struct buf *b, size_t n)
 
 static void check(const struct str *list, size_t n)
 {
+	AUTO(string_writer_done) struct string_writer w = { 0 };
 	AUTO(buf_done) struct buf out = { 0 };
 	AUTO(block_strings_done) struct block_strings s = { 0 };
 	struct block b;
 
-	block_strings_write(&out, list, n);
+	block_strings_write(&w, &out, list, n);
 	b = block_of(&out, n);
 	block_strings_start(&s, &b);
 	/* The last first: groups are read in any order. */
@@ -58,27 +59,121 @@ static void long_ones_that_share_more_than_a_byte_can_tell(void **state)
 	check(list, 3);
 }
 
-/* Each byte made another one, and each cut: what is read lies in what is there, or is empty. */
-static void damaged_ones_are_empty_or_short(void **state)
+/* Names of a program, in several packs: they take less room than their own bytes. */
+static void many_that_are_alike_are_packed(void **state)
 {
-	static const struct str list[] = { { "abc", 3 }, { "abcdef", 6 }, { "abd", 3 }, { "b", 1 } };
+	enum { N = 5 * STRINGS_PACK + 3 };
+	AUTO(arena_done) struct arena room = { 0 };
+	AUTO(string_writer_done) struct string_writer w = { 0 };
+	AUTO(buf_done) struct buf out = { 0 };
+	struct str list[N];
+	size_t bytes = 0;
+
+	for (unsigned i = 0; i < N; i++) {
+		list[i] = str_of(arena_printf(&room, "_ZN%04u10quite_long9namespaceIN10quite_longEE%uv", i,
+					      i * 7919 % 1000));
+		bytes += list[i].size;
+	}
+	for (size_t n = STRINGS_PACK - 1; n <= STRINGS_PACK + STRINGS_GROUP + 1; n++)
+		check(list, n);
+	check(list, N);
+	block_strings_write(&w, &out, list, N);
+	assert_true(out.size < bytes / 4);
+}
+
+/* Bytes that LZ4 makes nothing of, and a name that is too long to be packed. */
+static void what_cannot_be_packed_is_kept(void **state)
+{
+	AUTO(arena_done) struct arena room = { 0 };
+	AUTO(mem_freep) char *longest = mem_alloc(MIB(2));
+	struct str list[40];
+	uint64_t x = 1;
+
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
+		uint8_t *p = arena_alloc(&room, 33);
+
+		p[0] = (uint8_t)i;
+		for (size_t k = 1; k < 33; k++)
+			p[k] = (uint8_t)((x = x * 6364136223846793005 + 1442695040888963407) >> 56);
+		list[i] = (struct str){ (const char *)p, 33 };
+	}
+	check(list, ARRAY_SIZE(list));
+	memset(longest, 0xff, MIB(2));
+	list[39] = (struct str){ longest, MIB(2) };
+	check(list, ARRAY_SIZE(list));
+}
+
+/* All are asked for, and each is within what is there or what it can stand for. */
+static void read_damaged(const struct buf *bad, uint32_t n)
+{
+	AUTO(block_strings_done) struct block_strings s = { 0 };
+	struct block b = block_of(bad, n);
+
+	block_strings_start(&s, &b);
+	for (uint32_t i = 1; i <= n; i++) {
+		struct str one = block_string(&s, &b, i);
+
+		assert_true(one.size <= bad->size * 255 + 255 * n);
+		/* A sanitizer sees whether it is there. */
+		assert_true(hash64(one.p, one.size, 0) | 1);
+	}
+}
+
+static void damage(const struct str *list, uint32_t n, unsigned step)
+{
+	AUTO(string_writer_done) struct string_writer w = { 0 };
 	AUTO(buf_done) struct buf out = { 0 };
 
-	block_strings_write(&out, list, ARRAY_SIZE(list));
+	block_strings_write(&w, &out, list, n);
 	for (size_t at = 0; at < out.size; at++)
-		for (unsigned v = 0; v < 256; v += 5) {
+		for (unsigned v = 0; v < 256; v += step) {
 			AUTO(buf_done) struct buf bad = { 0 };
-			AUTO(block_strings_done) struct block_strings s = { 0 };
-			struct block b;
 
 			buf_add(&bad, out.p, out.size);
 			bad.p[at] = (uint8_t)v;
 			memset(buf_reserve(&bad, TABLE_PAD), 0, TABLE_PAD);
-			b = block_of(&bad, ARRAY_SIZE(list));
-			block_strings_start(&s, &b);
-			for (uint32_t i = 1; i <= ARRAY_SIZE(list); i++)
-				assert_true(block_string(&s, &b, i).size <= bad.size * ARRAY_SIZE(list));
+			read_damaged(&bad, n);
 		}
+	for (size_t size = 8; size < out.size; size++) {
+		AUTO(buf_done) struct buf bad = { 0 };
+
+		buf_add(&bad, out.p, size);
+		memset(buf_reserve(&bad, TABLE_PAD), 0, TABLE_PAD);
+		read_damaged(&bad, n);
+	}
+}
+
+/* Each byte made another one, and each cut: what is read lies in what is there, or is empty. */
+static void damaged_ones_are_empty_or_short(void **state)
+{
+	static const struct str list[] = { { "abc", 3 }, { "abcdef", 6 }, { "abd", 3 }, { "b", 1 } };
+	AUTO(arena_done) struct arena room = { 0 };
+	struct str many[2 * STRINGS_PACK];
+
+	damage(list, ARRAY_SIZE(list), 5);
+	for (unsigned i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = str_of(arena_printf(&room, "_ZN5right%03u4here", i));
+	damage(many, ARRAY_SIZE(many), 51);
+}
+
+/* A pack that says that it is much larger than LZ4 can make of its bytes. */
+static void a_pack_that_lies_is_empty(void **state)
+{
+	AUTO(block_strings_done) struct block_strings s = { 0 };
+	AUTO(buf_done) struct buf bad = { 0 };
+	struct block b;
+
+	buf_add_u32(&bad, 4);
+	buf_add_uleb(&bad, MIB(1));
+	buf_add(&bad,
+		"\x1f"
+		"a\x01\x00\xff\xff\x00",
+		7);
+	memset(buf_reserve(&bad, TABLE_PAD), 0, TABLE_PAD);
+	b = block_of(&bad, 1);
+	block_strings_start(&s, &b);
+	assert_int_equal(block_string(&s, &b, 1).size, 0);
+	assert_true(s.arena.size < KIB(64));
 }
 
 int main(void)
@@ -86,6 +181,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_read),
 		cmocka_unit_test(long_ones_that_share_more_than_a_byte_can_tell),
+		cmocka_unit_test(many_that_are_alike_are_packed),
+		cmocka_unit_test(what_cannot_be_packed_is_kept),
+		cmocka_unit_test(a_pack_that_lies_is_empty),
 		cmocka_unit_test(damaged_ones_are_empty_or_short),
 	};
 

@@ -121,7 +121,7 @@ static void another_version_and_a_cut_table_are_refused(void **state)
 	assert_fails(symtab_open_mem(bytes_of(a.table.p, a.table.size - 1), &t, &err), ERR_INVALID, "bytes");
 	assert_fails(symtab_open_mem(bytes_of(a.table.p, 100), &t, &err), ERR_INVALID, "no symbol table");
 	a.table.p[8]++;
-	assert_fails(symtab_open_mem(buf_bytes(&a.table), &t, &err), ERR_INVALID, "version 2");
+	assert_fails(symtab_open_mem(buf_bytes(&a.table), &t, &err), ERR_INVALID, "version 3");
 	a.table.p[8]--;
 	assert_fails(symtab_open_mem(bytes_of("\x7f"
 					      "ELF",
@@ -162,7 +162,7 @@ static void many_blocks(void **state)
 		code_symbol(&a.w, name, STT_FUNC, STB_GLOBAL, 0x1000 + i * 16, 12);
 	}
 	answers_open(&a);
-	assert_true(symtab_info(a.t)->n_blocks > 4);
+	assert_true(symtab_info(a.t)->n_blocks >= 2);
 	for (unsigned i = 0; i < n; i += 7) {
 		unsigned k = i % 2 ? i : n - 1 - i;
 
