@@ -68,6 +68,7 @@ struct sweep {
 	uint32_t node, file, line;
 	uint64_t column; /* column_with() */
 	bool any;
+	size_t rows_full, entries_full; /* the batch's, when the piece is to be cut */
 	bool ids; /* nodes have the batch's ids: `die` is a function's, call_file a file's */
 };
 /* Room for the calls of a function, before piece_begin(). */

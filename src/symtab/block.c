@@ -405,7 +405,8 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 static void write_piece(struct block_writer *w, const struct seen_piece *p)
 {
 	struct function_id f = function_of(w, p);
-	uint8_t flags = p->origin;
+	bool part = p->before || p->after;
+	uint8_t flags = part ? PIECE_PART : p->origin;
 	struct buf *b = &w->records;
 
 	buf_add_u32(&w->pieces, (uint32_t)(p->start - w->first));
@@ -422,6 +423,10 @@ static void write_piece(struct block_writer *w, const struct seen_piece *p)
 	if (f.file || f.line)
 		flags |= PIECE_DECL;
 	buf_add_char(b, (char)flags);
+	if (part) {
+		buf_add_uleb(b, p->before);
+		buf_add_uleb(b, p->after);
+	}
 	if (flags & PIECE_SKIP)
 		buf_add_uleb(b, p->start - p->piece->start);
 	if (flags & PIECE_TAIL)

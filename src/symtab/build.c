@@ -180,13 +180,63 @@ static uint32_t linkage_of(struct build *b, const struct piece *p)
 	return other && !f->linkage ? intern_str(in, other->name, true) : 0;
 }
 
+uint64_t build_function_end(const struct build *b, size_t i)
+{
+	while (i + 1 < b->n_pieces && b->pieces[i + 1]->part)
+		i++;
+	return b->pieces[i]->start + b->pieces[i]->size;
+}
+
+/* How much of what is written again it may be: see write_function(). */
+struct again {
+	uint32_t last_piece;
+	uint64_t bytes;
+};
+
+/*
+ * @seen of a function or of lines, part by part. @first: the first part's place in the list. What is seen of
+ * a part in several places has the part's rows in each of them; ordinary files have few such.
+ */
+static int write_function(struct build *b, struct seen_piece *seen, size_t first, struct again *again,
+			  struct err *err)
+{
+	uint64_t start = seen->start, end = seen->end, tail = seen->tail;
+	size_t i = first;
+
+	do {
+		const struct piece *p = b->pieces[i];
+		const struct batch *batch = b->batches[p->batch];
+		uint64_t part_end = p->start + p->size;
+
+		if (part_end <= start)
+			continue;
+		seen->piece = p;
+		seen->start = MAX(start, p->start);
+		seen->end = MIN(end, part_end);
+		seen->before = seen->start - start;
+		seen->after = end - seen->end;
+		seen->tail = seen->after ? 0 : tail;
+		seen->entries = batch->entries + p->first_entry;
+		seen->more = batch->more ? batch->more + p->first_entry : NULL;
+		seen->rows = batch->rows.p ? batch->rows.p + p->rows_off : (const uint8_t *)"";
+		if (seen->start != p->start || i == again->last_piece) {
+			again->bytes += p->rows_size + (uint64_t)p->n_entries * 8;
+			if (again->bytes > b->block_bytes.size + MIB(4))
+				seen->rows = NULL;
+		}
+		again->last_piece = (uint32_t)i;
+		if (block_writer_add(b->blocks, seen, err) < 0)
+			return -1;
+	} while (++i < b->n_pieces && b->pieces[i]->part && b->pieces[i]->start < end);
+	return 0;
+}
+
 static int write_blocks(struct build *b, struct err *err)
 {
 	struct intern *in = &b->batches[0]->in;
 	AUTO(mem_freep) struct span *seen = NULL;
 	size_t n = paint(b->spans, b->n_spans, &seen);
-	uint32_t last_piece = UINT32_MAX;
-	uint64_t again = 0;
+	struct again again = { .last_piece = UINT32_MAX };
 
 	mem_freep(&b->spans);
 	mem_freep(&b->symbol_spans);
@@ -195,39 +245,31 @@ static int write_blocks(struct build *b, struct err *err)
 		const struct shown *what = &b->shown[seen[i].what];
 		const struct symbol *sym = what->symbol ? &b->symbols.list[what->symbol - 1] : NULL;
 		struct seen_piece out = { .start = seen[i].start, .end = seen[i].end };
+		int r;
 
 		/* One that does not follow its piece is cut off from what it tells. */
 		if (what->tail)
 			continue;
+		if (err_if_cancelled(b->o->cancel, err) < 0)
+			return -1;
+		if (sym)
+			out.name = intern_str(in, sym->name, true);
 		if (what->piece) {
 			const struct piece *p = b->pieces[what->piece - 1];
-			const struct batch *batch = b->batches[p->batch];
 
-			out.piece = p;
 			out.origin = p->origin;
-			out.entries = batch->entries + p->first_entry;
-			out.more = batch->more ? batch->more + p->first_entry : NULL;
-			out.rows = batch->rows.p ? batch->rows.p + p->rows_off : (const uint8_t *)"";
-			if (sym)
-				out.name = intern_str(in, sym->name, true);
-			else if (p->origin == SYMTAB_DWARF)
+			if (!sym && p->origin == SYMTAB_DWARF)
 				out.linkage = linkage_of(b, p);
 			if (i + 1 < n && b->shown[seen[i + 1].what].tail &&
 			    b->shown[seen[i + 1].what].piece == what->piece && seen[i + 1].start == out.end &&
-			    out.end == p->start + p->size)
+			    out.end == build_function_end(b, what->piece - 1))
 				out.tail = seen[i + 1].end - seen[i + 1].start;
-			/* A piece in parts has its rows in each of them. Ordinary files have few such. */
-			if (out.start != p->start || what->piece == last_piece) {
-				again += p->rows_size + (uint64_t)p->n_entries * 8;
-				if (again > b->block_bytes.size + MIB(4))
-					out.rows = NULL;
-			}
-			last_piece = what->piece;
+			r = write_function(b, &out, what->piece - 1, &again, err);
 		} else {
 			out.origin = sym->origin;
-			out.name = intern_str(in, sym->name, true);
+			r = block_writer_add(b->blocks, &out, err);
 		}
-		if (err_if_cancelled(b->o->cancel, err) < 0 || block_writer_add(b->blocks, &out, err) < 0)
+		if (r < 0)
 			return -1;
 	}
 	return block_writer_finish(b->blocks, err);

@@ -14,7 +14,8 @@ struct chunk {
 	size_t first, end;
 };
 
-/* What a span shows: a piece, a symbol, lines that a symbol names, or a piece's tail. */
+/* What a span shows: a piece (of a function in parts the first one), a symbol, lines that a symbol names, or
+ * a piece's tail. */
 struct shown {
 	uint32_t piece, symbol; /* + 1; 0: none */
 	bool tail;
@@ -48,6 +49,8 @@ struct build {
 	struct buf block_bytes;
 };
 
+/* Where the function ends of which piece @i is the first part. */
+uint64_t build_function_end(const struct build *b, size_t i);
 /* What is seen of pieces and symbols, of those that lie over one another too, into `spans` and `shown`. */
 void build_show(struct build *b);
 /*

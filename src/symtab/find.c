@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define ENTRIES_MAX  (DWARF_MAX_NODES + 1)
-#define STRINGS_KEPT 64u
+#define STRINGS_KEPT 128u
 #define STRINGS_MAX  MIB(32) /* of what was read of them */
 
 struct symtab_finder {
@@ -28,8 +28,9 @@ struct symtab_finder {
 	/* The piece at hand. */
 	uint32_t piece; /* UINT32_MAX: none */
 	uint64_t start, end, skip;
-	uint64_t tail; /* bytes behind end that have the last row, and no function */
-	uint8_t flags;
+	uint64_t tail;          /* bytes behind end that have the last row, and no function */
+	uint64_t before, after; /* bytes of the function in other parts */
+	uint8_t flags, origin;
 	uint32_t name, linkage, decl_file, decl_line;
 	uint32_t room_places, *last_call;
 	struct row_reader rows;
@@ -270,6 +271,13 @@ static int piece_read(struct symtab_finder *f, uint32_t piece, struct err *err)
 	f->start = f->b.first + get32(row);
 	f->end = f->start + leb_u(&p, end);
 	f->flags = *p++;
+	f->origin = f->flags & PIECE_ORIGIN;
+	f->before = f->after = 0;
+	if (f->origin == PIECE_PART) {
+		f->origin = SYMTAB_DWARF;
+		f->before = leb_u(&p, end);
+		f->after = leb_u(&p, end);
+	}
 	f->skip = f->flags & PIECE_SKIP ? leb_u(&p, end) : 0;
 	f->tail = f->flags & PIECE_TAIL ? leb_u(&p, end) : 0;
 	f->name = (uint32_t)leb_u(&p, end);
@@ -279,7 +287,8 @@ static int piece_read(struct symtab_finder *f, uint32_t piece, struct err *err)
 		f->decl_file = (uint32_t)leb_u(&p, end);
 		f->decl_line = (uint32_t)leb_u(&p, end);
 	}
-	if (p > end || f->end <= f->start || f->skip > f->start || add_overflows(f->end, f->tail, &all)) {
+	if (p > end || f->end <= f->start || f->skip > f->start || f->before > f->start ||
+	    add_overflows(f->end, f->tail, &all) || add_overflows(f->end, f->after, &all)) {
 		damaged(f, err);
 		goto fail;
 	}
@@ -367,7 +376,7 @@ static void frames_make(struct symtab_finder *f)
 		while (at && f->n_frames < SYMTAB_MAX_FRAMES) {
 			const struct place *p = &f->rows.places[at];
 
-			frame_add(f, &fn, file, line, column, true, f->flags & PIECE_ORIGIN);
+			frame_add(f, &fn, file, line, column, true, f->origin);
 			file = p->head & ENTRY_CALL_FILE ? p->call_file : file_of(f, p->parent);
 			fn = function_of(f, p->parent);
 			line = fn.line + p->call_line;
@@ -376,7 +385,7 @@ static void frames_make(struct symtab_finder *f)
 		}
 	}
 	fn = function_of(f, 0);
-	frame_add(f, &fn, file, line, column, false, f->flags & PIECE_ORIGIN);
+	frame_add(f, &fn, file, line, column, false, f->origin);
 }
 
 /* ---- where it is ---- */
@@ -477,8 +486,8 @@ static int answer(struct symtab_finder *f, uint64_t addr, struct symtab_frames *
 		frames_make(f);
 	ret->list = f->frames;
 	ret->n = f->n_frames;
-	ret->start = f->start;
-	ret->end = f->end;
+	ret->start = f->start - f->before;
+	ret->end = f->end + f->after;
 	return 0;
 }
 

@@ -145,6 +145,7 @@ struct piece {
 	uint32_t rows_size;
 	uint32_t unit;
 	uint8_t origin;
+	bool part;    /* the function of the piece before goes on in it */
 	bool columns; /* its rows may have some */
 	bool behind;  /* it is another one's tail: seen where a symbol begins in it, and nowhere else */
 };
@@ -326,6 +327,7 @@ struct seen_piece {
 	const struct entry_more *more; /* of each of them, or NULL */
 	const uint8_t *rows;
 	uint64_t tail;          /* bytes behind end that have the last row and no function */
+	uint64_t before, after; /* bytes of the function that are in the parts before it, behind it */
 	uint32_t name, linkage; /* strings; 0: the function's */
 	uint8_t origin;
 };
@@ -349,6 +351,7 @@ void block_writer_free(struct block_writer *w);
 /* Of a piece's record. */
 enum {
 	PIECE_ORIGIN = 7,
+	PIECE_PART = 7, /* for the origin: DWARF, and the function has other parts */
 	PIECE_ROWS = 1 << 3,
 	PIECE_SKIP = 1 << 4, /* rows begin before the piece */
 	PIECE_LINKAGE = 1 << 5,

@@ -13,6 +13,13 @@
 
 #define CHAIN_MAX 32u /* other files of one call that are looked through before it is noted anew */
 
+/*
+ * Who asks for one address goes through its piece from the begin: one that has more than this behind its
+ * first row is cut. A part begins with all the calls that its first row stands in, and must be worth these.
+ */
+#define PART_ROWS    512u /* bytes */
+#define PART_ENTRIES 64u
+
 static struct entry *entry_at(struct sweep *s, uint32_t i)
 {
 	return &s->b->entries[s->b->pieces[s->piece].first_entry + i];
@@ -183,6 +190,12 @@ void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uin
 	to.entry = same ? s->rows.st.at.entry : row_entry(s, node, file, &to, &is_new);
 	if (first) {
 		struct entry *e = entry_at(s, 0);
+		size_t n = s->b->pieces[s->piece].n_entries;
+
+		if (s->f) {
+			s->rows_full = s->b->rows.size + MAX((size_t)PART_ROWS, n * 16);
+			s->entries_full = s->b->n_entries + MAX((size_t)PART_ENTRIES, n);
+		}
 
 		/* The piece begins with it: nothing to write. */
 		if (!to.entry) {
@@ -292,6 +305,22 @@ static int over_budget(struct err *err)
 		       "functions lie over one another so often that their rows are too many");
 }
 
+static bool is_full(const struct sweep *s)
+{
+	return s->b->rows.size >= s->rows_full || s->b->n_entries >= s->entries_full;
+}
+
+/* From @at on it is another part. */
+static void part_begin(struct sweep *s, uint64_t at, uint64_t hi)
+{
+	struct piece *p = &s->b->pieces[s->piece];
+
+	piece_end(s);
+	p->size = (uint32_t)(at - p->start);
+	piece_begin(s, at, hi, p->origin, p->columns);
+	s->b->pieces[s->piece].part = true;
+}
+
 static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, size_t *next_call, size_t n_calls,
 		 struct err *err)
 {
@@ -323,6 +352,10 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, size_t *next_call, s
 		if (*next_call < n_calls)
 			to = MIN(to, w->calls[*next_call].lo);
 		node = w->n_heap ? w->calls[w->heap[0]].node : 0;
+		if (is_full(s)) {
+			part_begin(s, at, hi);
+			lo = at;
+		}
 		if (lines.row && lines.row->file != file) {
 			file = lines.row->file;
 			file_id = batch_file(b, file);
@@ -365,6 +398,7 @@ void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin, bool
 	for (unsigned k = 0; k < ROW_PLACES; k++)
 		s->rows.st.back[k].entry = UINT32_MAX;
 	s->any = false;
+	s->rows_full = s->entries_full = SIZE_MAX;
 	b->pieces[b->n_pieces++] = (struct piece){ .start = lo,
 						   .size = (uint32_t)(hi - lo),
 						   .batch = b->index,
@@ -434,6 +468,7 @@ int function_make(struct batch *b, const struct dwarf_function *f, struct err *e
 	for (size_t i = 0; i < n_own; i++) {
 		struct sweep s = { .b = b, .f = f };
 		uint64_t lo = MAX(w->own[i].lo, done), hi = w->own[i].hi;
+		size_t first = b->n_pieces;
 		int r;
 
 		if (lo >= hi)
@@ -441,9 +476,10 @@ int function_make(struct batch *b, const struct dwarf_function *f, struct err *e
 		hi = lo + MIN(hi - lo, (uint64_t)UINT32_MAX);
 		done = hi;
 		piece_begin(&s, lo, hi, SYMTAB_DWARF, dwarf_reader_lines(b->reader)->columns);
-		b->pieces[s.piece].function = function;
 		r = sweep(&s, lo, hi, &next, n_calls, err);
 		piece_end(&s);
+		for (size_t k = first; k < b->n_pieces; k++)
+			b->pieces[k].function = function;
 		if (r < 0)
 			return -1;
 	}

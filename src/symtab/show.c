@@ -88,23 +88,27 @@ static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
 
 void build_show(struct build *b)
 {
+	size_t first = 0; /* of the parts of a function */
+
 	if (!b->some)
 		paint_symbols(b);
 	for (size_t i = 0; i < b->n_pieces; i++) {
 		const struct piece *p = b->pieces[i];
 
-		if (p->origin == SYMTAB_DWARF || p->origin == SYMTAB_GO)
-			show(b, p->start, p->start + p->size,
+		if ((p->origin == SYMTAB_DWARF || p->origin == SYMTAB_GO) && !p->part)
+			show(b, p->start, build_function_end(b, i),
 			     p->origin == SYMTAB_DWARF ? RANK_DWARF : RANK_GO,
 			     (struct shown){ .piece = (uint32_t)i + 1 });
 	}
 	for (size_t i = 0; i < b->n_pieces; i++) {
 		const struct piece *p = b->pieces[i];
 
+		if (!p->part)
+			first = i;
 		if (p->origin == SYMTAB_LINES)
 			show_lines(b, (uint32_t)i, p);
 		show(b, p->start + p->size, p->start + p->size + p->tail, RANK_TAIL,
-		     (struct shown){ .piece = (uint32_t)i + 1, .tail = true });
+		     (struct shown){ .piece = (uint32_t)first + 1, .tail = true });
 	}
 	for (size_t i = 0; i < b->n_symbol_spans; i++)
 		show(b, b->symbol_spans[i].start, b->symbol_spans[i].end, RANK_SYMBOL,

@@ -447,6 +447,70 @@ static void a_deep_tree_is_given_up(void **state)
 	assert_int_equal(symtab_info(a.t)->n_skipped, 1);
 }
 
+/* Of a function that is in the table in several parts: where it is, and one of its rows. */
+static void assert_part(struct answers *a, uint64_t addr, uint64_t start, uint64_t end)
+{
+	struct symtab_frames f;
+	struct err err = { 0 };
+
+	assert_int_equal(symtab_find(a->f, addr, &f, &err), 0);
+	assert_int_equal(f.lo, addr & ~UINT64_C(7));
+	assert_int_equal(f.hi, (addr & ~UINT64_C(7)) + 8);
+	assert_int_equal(f.start, start);
+	assert_int_equal(f.end, end);
+}
+
+/*
+ * A function that has thousands of calls inlined is written in parts, which nobody sees: also where another
+ * function lies over the middle of it, and padding follows.
+ */
+static void a_large_function_answers_as_one(void **state)
+{
+	static const char *const files[] = { "a.c", NULL };
+	enum { N = 2000, OVER = 901 };
+	const uint64_t base = 0x1000, end = base + 8 * N, over = base + 8 * OVER;
+	AUTO(answers_done) struct answers a;
+	AUTO(arena_done) struct arena texts = { 0 };
+	uint64_t lines, g;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.version = 4;
+	a.w.text_size = 8 * N + 0x100;
+	lines = code_lines_begin(&a.w, files);
+	for (unsigned i = 0; i < N; i++)
+		code_row(&a.w, base + 8 * i, 1, 10 + i * 37 % 1000);
+	code_sequence_end(&a.w, end + 8); /* 8 bytes of padding */
+	code_lines_end(&a.w);
+	code_unit_c(&a.w, lines);
+	g = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_INLINE, F_DATA1, U(1), 0u);
+	code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, base, A_HIGH, F_DATA4,
+		 U(8 * N), 0u);
+	for (unsigned i = 0; i < N; i += 4)
+		code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, base + 8 * i, A_HIGH,
+			 F_DATA4, U(8), 0u);
+	code_up(&a.w);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("over"), A_LOW, F_ADDR, over, A_HIGH, F_DATA4,
+		 U(8), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	/* In turns from both ends: parts are come to in any order. */
+	for (unsigned k = 0; k < N; k++) {
+		unsigned i = k % 2 ? k : N - 1 - k + N % 2, line = 10 + i * 37 % 1000;
+
+		if (i == OVER)
+			continue;
+		assert_answer(&a, base + 8 * i + k % 8,
+			      arena_printf(&texts, "%sf at /src/a.c:%u",
+					   i % 4 ? "" : arena_printf(&texts, "g at /src/a.c:%u in ", line),
+					   i % 4 ? line : 0));
+		assert_part(&a, base + 8 * i + k % 8, i < OVER ? base : over + 8, i < OVER ? over : end);
+	}
+	assert_answer(&a, over + 4, arena_printf(&texts, "over at /src/a.c:%u", 10 + OVER * 37 % 1000));
+	assert_answer(&a, end + 4, arena_printf(&texts, " at /src/a.c:%u", 10 + (N - 1) * 37 % 1000));
+	assert_answer(&a, end + 8, "-");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -469,6 +533,7 @@ int main(void)
 		cmocka_unit_test(a_missing_split_file_leaves_lines_and_symbols),
 		cmocka_unit_test(damage_in_one_unit_costs_that_unit),
 		cmocka_unit_test(a_deep_tree_is_given_up),
+		cmocka_unit_test(a_large_function_answers_as_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
