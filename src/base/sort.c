@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Radix sort, the lowest digit first. Digits in which all keys agree are passed by: addresses of one program
- * differ in three or four bytes.
+ * differ in three or four bytes, those of one function in two. Of few keys digits are short, since each one
+ * costs as much as it has values.
  */
 #include "base/sort.h"
 
@@ -10,7 +11,10 @@
 
 #define DIGIT_BITS 11u
 #define DIGITS     (1u << DIGIT_BITS)
-#define FEW        64u /* are sorted by insertion */
+#define SHORT_BITS 8u
+#define SHORT_MAX  4096u /* keys that are sorted by short digits */
+#define FEW        32u   /* are sorted by insertion */
+#define NEAR       256u  /* need no room of the heap */
 
 static void insertion(struct sort_key *list, size_t n)
 {
@@ -25,25 +29,46 @@ static void insertion(struct sort_key *list, size_t n)
 }
 
 /* One digit, from @in to @out. */
-static void pass(const struct sort_key *in, struct sort_key *out, size_t n, unsigned shift)
+static inline void pass(const struct sort_key *in, struct sort_key *out, size_t n, unsigned shift,
+			unsigned bits)
 {
-	size_t place[DIGITS] = { 0 }, sum = 0;
+	size_t place[DIGITS], sum = 0, mask = ((size_t)1 << bits) - 1;
 
+	memset(place, 0, sizeof(*place) << bits);
 	for (size_t i = 0; i < n; i++)
-		place[in[i].key >> shift & (DIGITS - 1)]++;
-	for (unsigned d = 0; d < DIGITS; d++) {
+		place[in[i].key >> shift & mask]++;
+	for (size_t d = 0; d <= mask; d++) {
 		size_t count = place[d];
 
 		place[d] = sum;
 		sum += count;
 	}
 	for (size_t i = 0; i < n; i++)
-		out[place[in[i].key >> shift & (DIGITS - 1)]++] = in[i];
+		out[place[in[i].key >> shift & mask]++] = in[i];
+}
+
+/* @differs: the bits in which not all keys are the same. */
+static inline void passes(struct sort_key *list, struct sort_key *room, size_t n, uint64_t differs,
+			  unsigned bits)
+{
+	struct sort_key *from = list, *to = room;
+
+	for (unsigned shift = 0; shift < 64 && differs >> shift; shift += bits) {
+		struct sort_key *other = from;
+
+		if (!(differs >> shift & (((uint64_t)1 << bits) - 1)))
+			continue;
+		pass(from, to, n, shift, bits);
+		from = to;
+		to = other;
+	}
+	if (from != list)
+		memcpy(list, from, n * sizeof(*list));
 }
 
 void sort_keys(struct sort_key *list, size_t n)
 {
-	struct sort_key *room, *from = list, *to;
+	struct sort_key near[NEAR], *room = near;
 	uint64_t all_set = UINT64_MAX, any_set = 0;
 	bool sorted = true;
 
@@ -58,17 +83,12 @@ void sort_keys(struct sort_key *list, size_t n)
 		insertion(list, n);
 		return;
 	}
-	to = room = mem_realloc(NULL, n, sizeof(*room));
-	for (unsigned shift = 0; shift < 64; shift += DIGIT_BITS) {
-		struct sort_key *other = from;
-
-		if (!((all_set ^ any_set) >> shift & (DIGITS - 1)))
-			continue;
-		pass(from, to, n, shift);
-		from = to;
-		to = other;
-	}
-	if (from != list)
-		memcpy(list, from, n * sizeof(*list));
-	free(room);
+	if (n > NEAR)
+		room = mem_realloc(NULL, n, sizeof(*room));
+	if (n <= SHORT_MAX)
+		passes(list, room, n, all_set ^ any_set, SHORT_BITS);
+	else
+		passes(list, room, n, all_set ^ any_set, DIGIT_BITS);
+	if (n > NEAR)
+		free(room);
 }

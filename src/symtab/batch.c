@@ -8,7 +8,6 @@
 #include "symtab/batch.h"
 
 #include <stdlib.h>
-#include "base/sort.h"
 
 #define SKIPPED_MAX   1000u
 #define NAMES_AT_ONCE 32u
@@ -48,6 +47,7 @@ void batch_end(struct batch *b)
 	free(w->entries);
 	free(w->own);
 	free(w->calls);
+	free(w->keys);
 	free(w->heap);
 	buf_done(&w->path);
 	free(w);
@@ -309,28 +309,24 @@ static int names_look_up(struct batch *b, struct err *err)
 
 /* ---- units ---- */
 
-static int by_place(const void *a, const void *b)
-{
-	const struct dwarf_span *x = a, *y = b;
-
-	return x->lo < y->lo ? -1 : x->lo > y->lo;
-}
-
-/* What the unit's functions have taken, sorted. */
-static size_t taken(struct batch *b, struct dwarf_span **ret)
+/* What the unit's functions have taken, by its begin: which piece, from the unit's first on. */
+static size_t taken(struct batch *b)
 {
 	struct unit_work *w = b->work;
 	size_t n = 0;
 
 	for (size_t i = w->first_piece; i < b->n_pieces; i++) {
-		GROW(w->own, n, w->room_own);
-		w->own[n++] = (struct dwarf_span){ .lo = b->pieces[i].start,
-						   .hi = b->pieces[i].start + b->pieces[i].size,
-						   .node = (uint32_t)(i - w->first_piece) };
+		GROW(w->keys, n, w->room_keys);
+		w->keys[n] = (struct sort_key){ b->pieces[i].start, n };
+		n++;
 	}
-	SORT(w->own, n, by_place);
-	*ret = w->own;
+	sort_keys(w->keys, n);
 	return n;
+}
+
+static uint64_t piece_end_of(const struct batch *b, const struct sort_key *k)
+{
+	return k->key + b->pieces[b->work->first_piece + k->at].size;
 }
 
 /* Pieces of what is in the line table and in no function. */
@@ -338,7 +334,7 @@ static int lines_alone(struct batch *b, struct err *err)
 {
 	struct unit_work *w = b->work;
 	const struct dwarf_lines *l = dwarf_reader_lines(b->reader);
-	struct dwarf_span *own;
+	const struct sort_key *own;
 	struct piece *last = NULL;
 	size_t n, i = 0;
 	uint64_t done = 0, begin;
@@ -346,22 +342,23 @@ static int lines_alone(struct batch *b, struct err *err)
 
 	if (l->shared)
 		return 0;
-	n = taken(b, &own);
+	n = taken(b);
+	own = w->keys;
 	for (size_t k = 0; k < l->n_sequences; k++) {
 		uint64_t at = MAX(l->sequences[k].base, done), end = l->sequences[k].end;
 
 		while (at < end) {
 			uint64_t to = end;
 
-			while (i < n && own[i].hi <= at)
+			while (i < n && piece_end_of(b, &own[i]) <= at)
 				i++;
-			if (i < n && own[i].lo <= at) {
-				at = own[i].hi;
-				last = &b->pieces[w->first_piece + own[i].node];
+			if (i < n && own[i].key <= at) {
+				at = piece_end_of(b, &own[i]);
+				last = &b->pieces[w->first_piece + own[i].at];
 				continue;
 			}
 			if (i < n)
-				to = MIN(to, own[i].lo);
+				to = MIN(to, own[i].key);
 			/* Behind a function its last row goes on over the padding: that is no code of its
 			 * own. */
 			begin = MIN(to, lines_begin(b, at, &in_row));

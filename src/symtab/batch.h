@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "base/sort.h"
 #include "symtab/internal.h"
 
 /* What a node has become in the piece that is being made. */
@@ -39,6 +40,8 @@ struct unit_work {
 	size_t room_entries;
 	struct dwarf_span *own, *calls; /* of the function at hand: its own spans; those of calls */
 	size_t room_own, room_calls;
+	struct sort_key *keys; /* of calls, or of the unit's pieces */
+	size_t room_keys;
 	uint32_t *heap; /* of calls: those that have begun */
 	size_t n_heap, room_heap;
 	size_t sequence; /* where the last row was found */

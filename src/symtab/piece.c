@@ -434,34 +434,50 @@ int piece_make(struct batch *b, const struct dwarf_function *f, uint64_t lo, uin
 	return r;
 }
 
+/* The spans of calls by their begins. They come in the order of their nodes, in which those stay that begin
+ * together. */
+static size_t calls_sort(struct unit_work *w, const struct dwarf_function *f)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->n_spans; i++) {
+		if (!f->spans[i].node)
+			continue;
+		GROW(w->keys, n, w->room_keys);
+		w->keys[n++] = (struct sort_key){ f->spans[i].lo, i };
+	}
+	sort_keys(w->keys, n);
+	if (n > w->room_calls) {
+		w->room_calls = n * 2;
+		free(w->calls);
+		w->calls = NEW_N(struct dwarf_span, w->room_calls);
+	}
+	for (size_t i = 0; i < n; i++)
+		w->calls[i] = f->spans[w->keys[i].at];
+	return n;
+}
+
 static int by_place(const void *a, const void *b)
 {
 	const struct dwarf_span *x = a, *y = b;
 
-	if (x->lo != y->lo)
-		return x->lo < y->lo ? -1 : 1;
-	return x->node < y->node ? -1 : x->node > y->node;
+	return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
 int function_make(struct batch *b, const struct dwarf_function *f, struct err *err)
 {
 	struct unit_work *w = b->work;
-	size_t n_own = 0, n_calls = 0, next = 0;
+	size_t n_own = 0, n_calls = calls_sort(w, f), next = 0;
 	uint64_t done = 0;
 	uint32_t function = batch_name(b, f->nodes[0].die, f->nodes[0].in_alt);
 
 	for (size_t i = 0; i < f->n_spans; i++) {
-		if (f->spans[i].node) {
-			GROW(w->calls, n_calls, w->room_calls);
-			w->calls[n_calls++] = f->spans[i];
-		} else {
-			GROW(w->own, n_own, w->room_own);
-			w->own[n_own++] = f->spans[i];
-		}
+		if (f->spans[i].node)
+			continue;
+		GROW(w->own, n_own, w->room_own);
+		w->own[n_own++] = f->spans[i];
 	}
-	/* Most are short and nearly sorted. */
 	SORT(w->own, n_own, by_place);
-	SORT(w->calls, n_calls, by_place);
 	piece_nodes(b, f->n_nodes);
 	w->n_heap = 0;
 	b->n_inlined += f->n_nodes - 1;

@@ -36,7 +36,7 @@ static void check(size_t n, uint64_t mask, uint64_t add)
 static void keys_rise_and_equal_ones_stay_in_order(void **state)
 {
 	static const uint64_t masks[] = { 0, 1, 0xff, 0xf0f0, 0xffffff, UINT64_MAX, 0xff00000000000000 };
-	static const size_t counts[] = { 0, 1, 2, 63, 64, 65, 1000, 70000 };
+	static const size_t counts[] = { 0, 1, 2, 32, 33, 256, 257, 1000, 4096, 4097, 70000 };
 
 	for (size_t m = 0; m < ARRAY_SIZE(masks); m++)
 		for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
