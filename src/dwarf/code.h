@@ -161,6 +161,7 @@ enum {
 	DWARF_IS_ALT_REF,
 	DWARF_IS_OTHER_REF, /* by signature */
 	DWARF_IS_LIST_INDEX,
+	DWARF_IS_STRING_INDEX, /* of names alone */
 };
 enum {
 	DWARF_SLOT_SIBLING,
@@ -397,6 +398,8 @@ int dwarf_die_each(const struct dwarf_cu *cu, const struct dwarf_table *t, const
 		   void (*fn)(void *arg, const struct dwarf_attr *a), void *arg,
 		   const struct dwarf_decl **ret, struct err *err);
 
+/* Where in .debug_str the string is that .debug_str_offsets[index] means; false: none. */
+bool dwarf_cu_string_off(const struct dwarf_cu *cu, uint64_t index, uint64_t *ret);
 /* A string form's string. False: none, or it is not to be had (*ret_alt_missing). */
 bool dwarf_cu_string(const struct dwarf_cu *cu, const struct dwarf_value *v, struct str *ret,
 		     bool *ret_stable, bool *ret_alt_missing);

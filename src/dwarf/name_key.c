@@ -13,12 +13,16 @@ static bool take_string(const struct dwarf_reader *r, const struct dwarf_values 
 			uint32_t *ret)
 {
 	const struct dwarf_data *str = &r->d->str;
+	uint64_t off;
 
 	if (!(vs->has & 1u << slot) || *ret != DWARF_NAME_NONE)
 		return true;
-	if (vs->v[slot] >= str->size || !str->p[vs->v[slot]])
+	off = vs->v[slot];
+	if (vs->is[slot] == DWARF_IS_STRING_INDEX && !dwarf_cu_string_off(&r->cu, off, &off))
 		return false;
-	*ret = (uint32_t)vs->v[slot];
+	if (off >= str->size || !str->p[off])
+		return false;
+	*ret = (uint32_t)off;
 	return true;
 }
 

@@ -430,6 +430,29 @@ static uint8_t name_slot_of(uint64_t attr)
 	return DWARF_NO_SLOT;
 }
 
+/* How a name is read that is a string of .debug_str, there or by its index. */
+static bool string_plan(uint64_t form, const struct dwarf_format *f, uint8_t *ret_read, uint8_t *ret_is)
+{
+	*ret_is = DWARF_IS_STRING_INDEX;
+	switch (form) {
+	case FORM_STRP:
+		*ret_read = f->offset_size;
+		*ret_is = DWARF_IS_NUMBER;
+		return true;
+	case FORM_STRX:
+	case FORM_GNU_STR_INDEX:
+		*ret_read = DWARF_READ_ULEB;
+		return true;
+	case FORM_STRX1:
+	case FORM_STRX2:
+	case FORM_STRX3:
+	case FORM_STRX4:
+		*ret_read = (uint8_t)(form - FORM_STRX1 + 1);
+		return true;
+	}
+	return false;
+}
+
 /* False: some of what matters is written in a way that programs do not read. */
 static bool compile_names(struct dwarf_table *t, const uint8_t *p, const uint8_t *end)
 {
@@ -453,12 +476,14 @@ static bool compile_names(struct dwarf_table *t, const uint8_t *p, const uint8_t
 			seen |= 1u << slot;
 		}
 		if (slot == DWARF_SLOT_NAME || slot == DWARF_SLOT_LINKAGE) {
-			if (form != FORM_STRP)
+			uint8_t read, is;
+
+			if (!string_plan(form, &t->format, &read, &is))
 				return false;
 			emit(&w, DWARF_OP_VALUE);
 			*w.p++ = slot;
-			*w.p++ = t->format.offset_size;
-			*w.p++ = DWARF_IS_NUMBER;
+			*w.p++ = read;
+			*w.p++ = is;
 		} else if (!compile_attr(&w, slot, form, implicit, &t->format)) {
 			return false;
 		}

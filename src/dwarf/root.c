@@ -196,6 +196,19 @@ bool dwarf_cu_address(const struct dwarf_cu *cu, uint64_t index, uint64_t *ret)
 	return true;
 }
 
+bool dwarf_cu_string_off(const struct dwarf_cu *cu, uint64_t index, uint64_t *ret)
+{
+	const struct dwarf_data *s = &cu->file->str_offsets;
+	uint64_t off;
+
+	if (mul_overflows(index, cu->format.offset_size, &off) ||
+	    add_overflows(off, cu->str_offsets_base, &off) || off >= s->size ||
+	    s->size - off < cu->format.offset_size)
+		return false;
+	*ret = dwarf_get(s->p + off, cu->format.offset_size, cu->file->big);
+	return true;
+}
+
 bool dwarf_cu_string(const struct dwarf_cu *cu, const struct dwarf_value *v, struct str *ret,
 		     bool *ret_stable, bool *ret_alt_missing)
 {
@@ -219,12 +232,7 @@ bool dwarf_cu_string(const struct dwarf_cu *cu, const struct dwarf_value *v, str
 			*ret_alt_missing = true;
 		return d->alt && dwarf_data_str(&d->alt->str, v->number, ret);
 	case DWARF_STRX:
-		if (mul_overflows(v->number, cu->format.offset_size, &off) ||
-		    add_overflows(off, cu->str_offsets_base, &off) || off >= d->str_offsets.size ||
-		    d->str_offsets.size - off < cu->format.offset_size)
-			return false;
-		return dwarf_data_str(&d->str,
-				      dwarf_get(d->str_offsets.p + off, cu->format.offset_size, d->big), ret);
+		return dwarf_cu_string_off(cu, v->number, &off) && dwarf_data_str(&d->str, off, ret);
 	case DWARF_NONE:
 	case DWARF_NUMBER:
 	case DWARF_BLOCK:
