@@ -130,6 +130,8 @@ int dwarf_units_of(const struct dwarf *d, const uint64_t *addrs, size_t n, size_
 struct dwarf_reader;
 struct dwarf_reader *dwarf_reader_new(const struct dwarf *d); /* @d is borrowed */
 void dwarf_reader_free(struct dwarf_reader *r);               /* takes NULL */
+/* What units were read into, empty, for the caller to fill: there is no unit at hand any more. */
+struct buf dwarf_reader_take_room(struct dwarf_reader *r);
 /*
  * How many bytes may be read from now on, beside those of the units, before a unit is given up with
  * ERR_LIMIT: tables, lists and names can be referred to from many places, so that a small file could cost any

@@ -19,13 +19,14 @@
 
 struct dwarf_frame {
 	uint32_t node, scope, function; /* what was in force outside */
-	bool ends_function, ends_scope;
+	bool ends_function;
+	uint64_t scope_off; /* it is a scope: where; 0: it is none */
 };
 
 struct state {
 	uint32_t node;     /* the innermost call or function; NO_NODE: not in code */
 	uint32_t function; /* where its nodes begin */
-	uint32_t scope;
+	uint32_t scope;    /* the innermost that is noted */
 };
 
 typedef int function_fn(void *arg, const struct dwarf_function *f, struct err *err);
@@ -87,7 +88,7 @@ static int function_done(struct dwarf_reader *r, uint32_t first, function_fn *fn
 	return rc;
 }
 
-static int push(struct dwarf_reader *r, const struct state *outside, bool ends_function, bool ends_scope,
+static int push(struct dwarf_reader *r, const struct state *outside, bool ends_function, uint64_t scope_off,
 		struct err *err)
 {
 	if (r->depth >= DWARF_MAX_DEPTH)
@@ -98,7 +99,7 @@ static int push(struct dwarf_reader *r, const struct state *outside, bool ends_f
 						     .scope = outside->scope,
 						     .function = outside->function,
 						     .ends_function = ends_function,
-						     .ends_scope = ends_scope };
+						     .scope_off = scope_off };
 	return 0;
 }
 
@@ -161,13 +162,24 @@ static int inlined_begin(struct dwarf_reader *r, struct state *st, const struct 
 	return 0;
 }
 
-static int scope_begin(struct dwarf_reader *r, struct state *st, uint64_t off, struct err *err)
+/*
+ * Note the scopes from the frame @*noted on, which we are in. Only functions are asked for what they are in,
+ * and most scopes have none: they are themselves functions that are declared and no more.
+ */
+static int scopes_note(struct dwarf_reader *r, struct state *st, size_t *noted, struct err *err)
 {
-	if (r->n_scopes >= SCOPES_MAX)
-		return err_set(err, ERR_LIMIT, "more than the %u scopes allowed", SCOPES_MAX);
-	DWARF_GROW(r->scopes, r->n_scopes, r->room_scopes);
-	r->scopes[r->n_scopes] = (struct dwarf_scope){ off, UINT64_MAX, st->scope };
-	st->scope = (uint32_t)r->n_scopes++;
+	for (; *noted < r->depth; ++*noted) {
+		struct dwarf_frame *f = &r->stack[*noted];
+
+		f->scope = st->scope;
+		if (!f->scope_off)
+			continue;
+		if (r->n_scopes >= SCOPES_MAX)
+			return err_set(err, ERR_LIMIT, "more than the %u scopes allowed", SCOPES_MAX);
+		DWARF_GROW(r->scopes, r->n_scopes, r->room_scopes);
+		r->scopes[r->n_scopes] = (struct dwarf_scope){ f->scope_off, UINT64_MAX, st->scope };
+		st->scope = (uint32_t)r->n_scopes++;
+	}
 	return 0;
 }
 
@@ -205,7 +217,7 @@ static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn 
 	const uint8_t *p = t->start + (r->cu.die - r->cu.off), *die, *to;
 	struct state st = { NO_NODE, 0, UINT32_MAX }, outside;
 	const struct dwarf_decl *decl, *decls = r->table->decls;
-	size_t n_dense = r->table->dense ? r->table->n_decls : 0;
+	size_t n_dense = r->table->dense ? r->table->n_decls : 0, noted = 0;
 	bool is_c = r->cu.is_c, begun, scoped;
 	struct dwarf_values vs;
 	uint64_t code;
@@ -220,8 +232,11 @@ static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn 
 			if (!r->depth)
 				continue; /* padding */
 			f = &r->stack[--r->depth];
-			if (f->ends_scope)
-				r->scopes[st.scope].end = r->cu.off + (uint64_t)(die - t->start);
+			if (noted > r->depth) {
+				noted = r->depth;
+				if (f->scope_off)
+					r->scopes[st.scope].end = r->cu.off + (uint64_t)(die - t->start);
+			}
 			if (f->ends_function && (rc = function_done(r, st.function, fn, arg, err)) != 0)
 				return rc;
 			st = (struct state){ f->node, f->function, f->scope };
@@ -252,6 +267,11 @@ static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn 
 		begun = scoped = false;
 		switch (decl->kind) {
 		case DWARF_KIND_FUNCTION:
+			if (noted < r->depth && !is_c) {
+				if (scopes_note(r, &st, &noted, err) < 0)
+					return -1;
+				outside = st;
+			}
 			rc = 1;
 			if (vs.has & (1u << DWARF_SLOT_LOW | 1u << DWARF_SLOT_RANGES))
 				rc = function_begin(r, &st, &vs, r->cu.off + (uint64_t)(die - t->start), err);
@@ -293,9 +313,7 @@ static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn 
 			st = outside;
 			continue;
 		}
-		if (scoped && scope_begin(r, &st, r->cu.off + (uint64_t)(die - t->start), err) < 0)
-			return -1;
-		if (push(r, &outside, begun, scoped, err) < 0)
+		if (push(r, &outside, begun, scoped ? r->cu.off + (uint64_t)(die - t->start) : 0, err) < 0)
 			return -1;
 	}
 	/* A unit may end without the marks that end its children. */
@@ -400,6 +418,15 @@ int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err)
 const struct err *dwarf_reader_lines_err(const struct dwarf_reader *r)
 {
 	return &r->lines_err;
+}
+
+struct buf dwarf_reader_take_room(struct dwarf_reader *r)
+{
+	struct buf room = r->room;
+
+	room.size = 0;
+	r->room = (struct buf){ 0 };
+	return room;
 }
 
 void dwarf_reader_free(struct dwarf_reader *r)

@@ -30,11 +30,13 @@ struct batch *batch_new(const struct dwarf *d, uint32_t index, const struct symt
 	return b;
 }
 
-void batch_end(struct batch *b)
+void batch_end(struct batch *b, struct buf *room)
 {
 	struct unit_work *w = b->work;
 
 	b->work = NULL;
+	if (b->reader && room && !room->p)
+		*room = dwarf_reader_take_room(b->reader);
 	dwarf_reader_free(TAKE(b->reader));
 	quad_map_done(&b->known);
 	quad_map_done(&b->known_files);
@@ -57,7 +59,7 @@ void batch_free(struct batch *b)
 {
 	if (!b)
 		return;
-	batch_end(b);
+	batch_end(b, NULL);
 	intern_done(&b->in);
 	free(b->pieces);
 	free(b->entries);
@@ -206,7 +208,8 @@ static int note_damage(struct batch *b, const struct err *why, struct err *err)
 struct name_step {
 	struct dwarf_name_key key;
 	struct quad quad;
-	/* Function + 1, of a name that has a key; it is set when the one that is_new is done. */
+	bool has_key;
+	/* Function + 1, where others may have the same key; it is set when the one that is_new is done. */
 	uint32_t *known;
 	bool is_new;
 	struct dwarf_name name;
@@ -220,9 +223,13 @@ static void name_key(struct batch *b, const struct name_ref *n, struct name_step
 	*s = (struct name_step){ .is_new = true };
 	if (!dwarf_reader_name_key(b->reader, n->die, n->in_alt, key))
 		return;
-	s->is_new = false;
+	s->has_key = true;
 	s->quad = (struct quad){ { key->name, key->linkage,
 				   key->decl_file ? batch_file(b, key->decl_file) : 0, key->decl_line } };
+	/* The DIEs of one unit are told apart already. */
+	if (dwarf_n_units(b->dwarf) <= 1)
+		return;
+	s->is_new = false;
 	quad_map_soon(&b->known, &s->quad);
 }
 
@@ -231,13 +238,15 @@ static int name_find(struct batch *b, struct name_step *s, struct err *err)
 {
 	struct err why = { 0 };
 
-	if (s->is_new)
+	if (!s->has_key)
 		return 0;
-	s->known = quad_map_at(&b->known, s->quad);
-	if (*s->known)
-		return 0;
-	*s->known = UINT32_MAX;
-	s->is_new = true;
+	if (!s->is_new) {
+		s->known = quad_map_at(&b->known, s->quad);
+		if (*s->known)
+			return 0;
+		*s->known = UINT32_MAX;
+		s->is_new = true;
+	}
 	if (dwarf_reader_name_of_key(b->reader, &s->key, &s->name, &why) < 0 && note_damage(b, &why, err) < 0)
 		return -1;
 	intern_str_soon(&b->in, s->name.name);
@@ -251,7 +260,7 @@ static int name_intern(struct batch *b, const struct name_ref *n, struct name_st
 
 	if (!s->is_new)
 		return 0;
-	if (!s->known) {
+	if (!s->has_key) {
 		if (dwarf_reader_name(b->reader, n->die, n->in_alt, &s->name, &why) < 0 &&
 		    note_damage(b, &why, err) < 0)
 			return -1;

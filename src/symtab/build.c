@@ -12,6 +12,7 @@
 
 #define CHUNK_SIZE  MIB(8) /* of .debug_info. Budgets go by chunks, so it must not hang on the threads */
 #define ALIASES_MAX 64u
+#define ROOM_KEPT   MIB(4) /* of a unit's */
 
 /* ---- units ---- */
 
@@ -304,6 +305,11 @@ static int write_all(struct build *b, struct buf *out, struct symtab_stats *stat
 	memmove(all->p + head.size, all->p, all->size);
 	memcpy(all->p, head.p, head.size);
 	all->size += head.size + TABLE_PAD;
+	/* It may be kept for long, and began in the room of a unit. */
+	if (all->room / 2 > all->size) {
+		all->p = mem_realloc(all->p, all->size, 1);
+		all->room = all->size;
+	}
 	buf_done(out);
 	*out = *all;
 	*all = (struct buf){ 0 };
@@ -469,9 +475,11 @@ static int build(struct build *b, struct buf *out, struct symtab_stats *stats, s
 	}
 	if (r < 0)
 		return -1;
-	/* From here on other things take as much memory. */
+	/* From here on other things take as much memory: blocks begin in what units were read into. */
 	for (unsigned k = 0; k < b->n_batches; k++)
-		batch_end(b->batches[k]);
+		batch_end(b->batches[k], &b->block_bytes);
+	if (b->block_bytes.room > ROOM_KEPT)
+		buf_done(&b->block_bytes);
 	dwarf_close_code(b->dwarf);
 	if (err_if_cancelled(b->o->cancel, err) < 0 ||
 	    symbols_read(&b->symbols, b->img, b->code, b->n_code, &b->symbols_err, err) < 0)

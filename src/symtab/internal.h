@@ -180,8 +180,9 @@ struct batch {
 
 struct batch *batch_new(const struct dwarf *d, uint32_t index, const struct symtab_options *o);
 void batch_free(struct batch *b);
-/* There are no more units: what is needed only to read them is given back. */
-void batch_end(struct batch *b);
+/* There are no more units: what is needed only to read them is given back, but for what they were read into,
+ * which @room gets if it has none and is not NULL. */
+void batch_end(struct batch *b, struct buf *room);
 /* The units [first, end). Damage is listed; what is returned is a failure of the system. */
 int batch_run(struct batch *b, size_t first, size_t end, struct err *err);
 void batch_skip(struct batch *b, size_t unit, const struct err *why);
