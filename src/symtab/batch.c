@@ -48,9 +48,8 @@ void batch_end(struct batch *b, struct buf *room)
 	free(w->nodes);
 	free(w->entries);
 	free(w->own);
-	free(w->calls);
 	free(w->keys);
-	free(w->heap);
+	free(w->open);
 	buf_done(&w->path);
 	free(w);
 }

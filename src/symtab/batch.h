@@ -19,6 +19,12 @@ struct entry_state {
 	uint32_t last; /* the line of its last row */
 };
 
+/* A call that has begun. */
+struct open_call {
+	uint64_t hi;
+	uint32_t node;
+};
+
 struct name_ref {
 	uint64_t die;
 	bool in_alt;
@@ -38,12 +44,12 @@ struct unit_work {
 	uint32_t stamp;
 	struct entry_state *entries; /* of the piece */
 	size_t room_entries;
-	struct dwarf_span *own, *calls; /* of the function at hand: its own spans; those of calls */
-	size_t room_own, room_calls;
-	struct sort_key *keys; /* of calls, or of the unit's pieces */
+	struct dwarf_span *own; /* the function's own spans */
+	size_t room_own;
+	struct sort_key *keys; /* of calls' spans, or of the unit's pieces */
 	size_t room_keys;
-	uint32_t *heap; /* of calls: those that have begun */
-	size_t n_heap, room_heap;
+	struct open_call *open;
+	size_t n_open, room_open;
 	size_t sequence; /* where the last row was found */
 	struct buf path;
 };

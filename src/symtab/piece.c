@@ -12,6 +12,7 @@
 #include "base/sort.h"
 
 #define CHAIN_MAX 32u /* other files of one call that are looked through before it is noted anew */
+#define OPEN_FREE 16u /* calls that are moved for one of the budget for rows */
 
 /*
  * Who asks for one address goes through its piece from the begin: one that has more than this behind its
@@ -268,35 +269,20 @@ static void lines_next(struct batch *b, uint64_t addr, struct lines_at *l)
 
 /* ---- calls that are in force ---- */
 
-static bool call_above(const struct unit_work *w, uint32_t a, uint32_t b)
-{
-	return w->calls[a].node > w->calls[b].node;
-}
-
-static void heap_add(struct unit_work *w, uint32_t call)
+/*
+ * Those that have begun, the one that is seen, which has the greatest node, last. Calls begin within one
+ * another, so that a new one nearly always comes behind all others. One that has ended goes when it comes to
+ * be the last. *ret_moved: how many had to make room.
+ */
+static void open_add(struct unit_work *w, const struct dwarf_span *call, size_t *ret_moved)
 {
 	size_t at;
 
-	GROW(w->heap, w->n_heap, w->room_heap);
-	for (at = w->n_heap++; at && call_above(w, call, w->heap[(at - 1) / 2]); at = (at - 1) / 2)
-		w->heap[at] = w->heap[(at - 1) / 2];
-	w->heap[at] = call;
-}
-
-static void heap_pop(struct unit_work *w)
-{
-	uint32_t last = w->heap[--w->n_heap];
-	size_t at = 0, child;
-
-	while ((child = 2 * at + 1) < w->n_heap) {
-		if (child + 1 < w->n_heap && call_above(w, w->heap[child + 1], w->heap[child]))
-			child++;
-		if (!call_above(w, w->heap[child], last))
-			break;
-		w->heap[at] = w->heap[child];
-		at = child;
-	}
-	w->heap[at] = last;
+	GROW(w->open, w->n_open, w->room_open);
+	for (at = w->n_open++; at && w->open[at - 1].node > call->node; at--)
+		w->open[at] = w->open[at - 1];
+	w->open[at] = (struct open_call){ call->hi, call->node };
+	*ret_moved = w->n_open - 1 - at;
 }
 
 static int over_budget(struct err *err)
@@ -321,37 +307,63 @@ static void part_begin(struct sweep *s, uint64_t at, uint64_t hi)
 	s->b->pieces[s->piece].part = true;
 }
 
-static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, size_t *next_call, size_t n_calls,
-		 struct err *err)
+/* The calls of a function by their begins, and the first of them that has not begun. */
+struct calls {
+	const struct dwarf_span *spans;
+	const struct sort_key *keys, *end;
+};
+
+static uint64_t calls_next(const struct calls *c)
+{
+	return c->keys < c->end ? c->keys->key : UINT64_MAX;
+}
+
+/* Up to @addr. */
+static void calls_begin(struct batch *b, struct calls *c, uint64_t addr)
+{
+	size_t moved;
+
+	for (; c->keys < c->end && c->keys->key <= addr; c->keys++) {
+		const struct dwarf_span *call = &c->spans[c->keys->at];
+
+		if (call->hi <= addr)
+			continue;
+		open_add(b->work, call, &moved);
+		/* There are as many as somebody likes who means no good. */
+		b->row_budget -= MIN(b->row_budget, (uint64_t)moved / OPEN_FREE);
+	}
+}
+
+static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, struct calls *calls, struct err *err)
 {
 	struct batch *b = s->b;
 	struct unit_work *w = b->work;
 	const struct dwarf_lines *all = dwarf_reader_lines(b->reader);
 	const uint32_t *discriminators = all->discriminators;
 	struct lines_at lines;
-	uint64_t at = lo;
+	uint64_t at = lo, next_call = calls_next(calls);
 	uint32_t file = 0, file_id = batch_file(b, 0); /* of the last row: most have that of the one before */
 
 	lines_find(b, at, &lines);
 	while (at < hi) {
-		uint32_t node;
-		uint64_t to;
+		uint64_t to = MIN(hi, lines.until);
+		uint32_t node = 0;
 
 		if (!b->row_budget--) {
 			b->row_budget = 0;
 			return over_budget(err);
 		}
-		for (; *next_call < n_calls && w->calls[*next_call].lo <= at; ++*next_call)
-			if (w->calls[*next_call].hi > at)
-				heap_add(w, (uint32_t)*next_call);
-		while (w->n_heap && w->calls[w->heap[0]].hi <= at)
-			heap_pop(w);
-		to = MIN(hi, lines.until);
-		if (w->n_heap)
-			to = MIN(to, w->calls[w->heap[0]].hi);
-		if (*next_call < n_calls)
-			to = MIN(to, w->calls[*next_call].lo);
-		node = w->n_heap ? w->calls[w->heap[0]].node : 0;
+		if (next_call <= at) {
+			calls_begin(b, calls, at);
+			next_call = calls_next(calls);
+		}
+		while (w->n_open && w->open[w->n_open - 1].hi <= at)
+			w->n_open--;
+		if (w->n_open) {
+			node = w->open[w->n_open - 1].node;
+			to = MIN(to, w->open[w->n_open - 1].hi);
+		}
+		to = MIN(to, next_call);
 		if (is_full(s)) {
 			part_begin(s, at, hi);
 			lo = at;
@@ -423,20 +435,19 @@ void piece_end(struct sweep *s)
 int piece_make(struct batch *b, const struct dwarf_function *f, uint64_t lo, uint64_t hi, struct err *err)
 {
 	struct sweep s = { .b = b, .f = f };
-	size_t next = 0;
+	struct calls none = { 0 };
 	int r;
 
-	b->work->n_heap = 0;
+	b->work->n_open = 0;
 	hi = lo + MIN(hi - lo, (uint64_t)UINT32_MAX);
 	piece_begin(&s, lo, hi, SYMTAB_LINES, dwarf_reader_lines(b->reader)->columns);
-	r = sweep(&s, lo, hi, &next, 0, err);
+	r = sweep(&s, lo, hi, &none, err);
 	piece_end(&s);
 	return r;
 }
 
-/* The spans of calls by their begins. They come in the order of their nodes, in which those stay that begin
- * together. */
-static size_t calls_sort(struct unit_work *w, const struct dwarf_function *f)
+/* They come in the order of their nodes, in which those stay that begin together. */
+static struct calls calls_of(struct unit_work *w, const struct dwarf_function *f)
 {
 	size_t n = 0;
 
@@ -447,14 +458,7 @@ static size_t calls_sort(struct unit_work *w, const struct dwarf_function *f)
 		w->keys[n++] = (struct sort_key){ f->spans[i].lo, i };
 	}
 	sort_keys(w->keys, n);
-	if (n > w->room_calls) {
-		w->room_calls = n * 2;
-		free(w->calls);
-		w->calls = NEW_N(struct dwarf_span, w->room_calls);
-	}
-	for (size_t i = 0; i < n; i++)
-		w->calls[i] = f->spans[w->keys[i].at];
-	return n;
+	return (struct calls){ f->spans, w->keys, w->keys + n };
 }
 
 static int by_place(const void *a, const void *b)
@@ -467,7 +471,8 @@ static int by_place(const void *a, const void *b)
 int function_make(struct batch *b, const struct dwarf_function *f, struct err *err)
 {
 	struct unit_work *w = b->work;
-	size_t n_own = 0, n_calls = calls_sort(w, f), next = 0;
+	struct calls calls = calls_of(w, f);
+	size_t n_own = 0;
 	uint64_t done = 0;
 	uint32_t function = batch_name(b, f->nodes[0].die, f->nodes[0].in_alt);
 
@@ -479,7 +484,7 @@ int function_make(struct batch *b, const struct dwarf_function *f, struct err *e
 	}
 	SORT(w->own, n_own, by_place);
 	piece_nodes(b, f->n_nodes);
-	w->n_heap = 0;
+	w->n_open = 0;
 	b->n_inlined += f->n_nodes - 1;
 	for (size_t i = 0; i < n_own; i++) {
 		struct sweep s = { .b = b, .f = f };
@@ -492,7 +497,7 @@ int function_make(struct batch *b, const struct dwarf_function *f, struct err *e
 		hi = lo + MIN(hi - lo, (uint64_t)UINT32_MAX);
 		done = hi;
 		piece_begin(&s, lo, hi, SYMTAB_DWARF, dwarf_reader_lines(b->reader)->columns);
-		r = sweep(&s, lo, hi, &next, n_calls, err);
+		r = sweep(&s, lo, hi, &calls, err);
 		piece_end(&s);
 		for (size_t k = first; k < b->n_pieces; k++)
 			b->pieces[k].function = function;
