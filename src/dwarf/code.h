@@ -184,6 +184,8 @@ enum {
 	DWARF_NO_SLOT = 255,
 };
 
+enum dwarf_leaf { DWARF_LEAF_NOT, DWARF_LEAF_PLAIN /* nothing */, DWARF_LEAF_ULEB, DWARF_LEAF_BLOCK };
+
 struct dwarf_decl {
 	uint64_t code;
 	uint32_t program; /* in the table's programs */
@@ -199,6 +201,9 @@ struct dwarf_decl {
 	 * known from here: types, and in C scopes and functions without code; 0: that is for the program to
 	 * find. */
 	uint8_t jump;
+	/* It has no children and is of no interest: so many bytes, one of these, and so many again. */
+	uint8_t leaf; /* enum dwarf_leaf */
+	uint8_t before, after;
 };
 
 struct dwarf_table {

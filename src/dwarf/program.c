@@ -288,6 +288,20 @@ static bool compile_attr(struct writer *w, uint8_t slot, uint64_t form, int64_t 
 	return true;
 }
 
+/* Nine of ten DIEs without children have one attribute of a size of its own, or none. */
+static uint8_t leaf_of(const struct dwarf_decl *decl, unsigned n_ops, uint8_t op, unsigned before,
+		       unsigned after)
+{
+	if (decl->kind != DWARF_KIND_OTHER || decl->children || before > UINT8_MAX || after > UINT8_MAX)
+		return DWARF_LEAF_NOT;
+	if (!n_ops)
+		return DWARF_LEAF_PLAIN;
+	return n_ops > 1              ? DWARF_LEAF_NOT
+	       : op == DWARF_OP_ULEB  ? DWARF_LEAF_ULEB
+	       : op == DWARF_OP_BLOCK ? DWARF_LEAF_BLOCK
+				      : DWARF_LEAF_NOT;
+}
+
 /* One abbreviation behind its code. An unknown form makes the rest of its DIEs unreadable: ERR_INVALID. */
 static int compile_decl(struct dwarf_table *t, const struct skips *skips, const uint8_t **pp,
 			const uint8_t *start, const uint8_t *end, uint64_t code, struct err *err)
@@ -296,9 +310,9 @@ static int compile_decl(struct dwarf_table *t, const struct skips *skips, const 
 	struct writer w = { 0 };
 	uint64_t tag = leb_u(&p, end);
 	struct dwarf_decl decl = { .code = code, .program = (uint32_t)t->programs.size };
-	unsigned n = 0, jump = 0;
+	unsigned n = 0, jump = 0, n_ops = 0, before = 0;
 	bool has_code = false;
-	uint8_t slot;
+	uint8_t slot, op = DWARF_OP_END;
 
 	decl.tag = (uint16_t)MIN(tag, (uint64_t)UINT16_MAX);
 	decl.children = *p++;
@@ -330,10 +344,12 @@ static int compile_decl(struct dwarf_table *t, const struct skips *skips, const 
 		    w.skip < UINT8_MAX)
 			jump = w.skip + 1;
 		w.p = buf_reserve(&t->programs, ROOM);
+		if (!n_ops++)
+			before = w.skip;
 		if (w.skip > SKIP_MAX)
 			flush(&w);
 		if (slot == DWARF_NO_SLOT && form < FORMS && skips->known[form])
-			emit(&w, skips->op[form]);
+			emit(&w, op = skips->op[form]);
 		else if (!compile_attr(&w, slot, form, implicit, &t->format))
 			return err_set(err, ERR_INVALID, "abbreviation %llu: unknown form %llu",
 				       (unsigned long long)code, (unsigned long long)form);
@@ -344,6 +360,9 @@ static int compile_decl(struct dwarf_table *t, const struct skips *skips, const 
 		decl.passes = (uint8_t)w.skip;
 	if (decl.children && !has_code)
 		decl.jump = (uint8_t)jump;
+	decl.leaf = leaf_of(&decl, n_ops, op, before, w.skip);
+	decl.before = (uint8_t)before;
+	decl.after = (uint8_t)w.skip;
 	w.p = buf_reserve(&t->programs, ROOM);
 	emit(&w, DWARF_OP_END);
 	t->programs.size = (size_t)(w.p - t->programs.p);

@@ -204,6 +204,23 @@ static inline const uint8_t *jump(const struct dwarf_text *t, const struct dwarf
 	return off < (uint64_t)(t->end - t->start) && t->start + off >= at + 4 ? t->start + off : NULL;
 }
 
+/* What is behind a DIE that is passed over. */
+static inline const uint8_t *leaf_pass(const struct dwarf_text *t, const struct dwarf_decl *decl,
+				       const uint8_t *p)
+{
+	uint64_t n;
+
+	p += decl->before;
+	if (decl->leaf != DWARF_LEAF_PLAIN) {
+		if (p > t->end)
+			return p;
+		n = leb_u(&p, t->end);
+		if (decl->leaf == DWARF_LEAF_BLOCK)
+			p = dwarf_run_pass(t, p, n);
+	}
+	return p + decl->after;
+}
+
 static int bad_die(const struct dwarf_reader *r, const struct dwarf_text *t, const uint8_t *p,
 		   const char *why, struct err *err)
 {
@@ -245,7 +262,13 @@ static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn 
 		decl = code - 1 < n_dense ? &decls[code - 1] : dwarf_table_find(r->table, code);
 		if (!decl)
 			return bad_die(r, t, die, "its abbreviation is not in the table", err);
-		/* Nine of ten are of these two kinds. */
+		/* Nine of ten are of these three kinds. */
+		if (decl->leaf) {
+			p = leaf_pass(t, decl, p);
+			if (p > t->end)
+				return bad_die(r, t, die, "ends past the unit", err);
+			continue;
+		}
 		if (decl->jump && (is_c || decl->kind == DWARF_KIND_TYPE) &&
 		    (to = jump(t, decl, p)) != NULL) {
 			p = to;
@@ -254,8 +277,6 @@ static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn 
 		vs.has = 0;
 		if (decl->passes) {
 			p += decl->passes;
-			if (decl->kind == DWARF_KIND_OTHER && !decl->children && p <= t->end)
-				continue;
 		} else {
 			p = dwarf_run(t, p, r->table->programs.p + decl->program, &vs);
 		}
