@@ -243,7 +243,11 @@ struct dwarf_name_key {
 	uint32_t decl_file, decl_line;
 };
 bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name_key *ret);
-/* The name that such a key means. ERR_LIMIT: see dwarf_reader_budget(). */
+/* The DIE of the unit at hand will be asked for. */
+void dwarf_reader_name_soon(const struct dwarf_reader *r, uint64_t die);
+/* The name that such a key means. DWARF_NAME_LONG: that is for dwarf_reader_name() to find. ERR_LIMIT: see
+ * dwarf_reader_budget(). */
+enum { DWARF_NAME_LONG = 1 };
 int dwarf_reader_name_of_key(struct dwarf_reader *r, const struct dwarf_name_key *key, struct dwarf_name *ret,
 			     struct err *err);
 

@@ -8,7 +8,7 @@
  */
 #include "dwarf/run.h"
 
-/* False: not a string of .debug_str that is not empty. */
+/* False: not a string of .debug_str. */
 static bool take_string(const struct dwarf_reader *r, const struct dwarf_values *vs, unsigned slot,
 			uint32_t *ret)
 {
@@ -20,8 +20,10 @@ static bool take_string(const struct dwarf_reader *r, const struct dwarf_values 
 	off = vs->v[slot];
 	if (vs->is[slot] == DWARF_IS_STRING_INDEX && !dwarf_cu_string_off(&r->cu, off, &off))
 		return false;
-	if (off >= str->size || !str->p[off])
+	if (off >= str->size)
 		return false;
+	/* Nobody has been there yet, most of the time. */
+	__builtin_prefetch(str->p + off);
 	*ret = (uint32_t)off;
 	return true;
 }
@@ -39,6 +41,12 @@ static bool next_die(const struct dwarf_reader *r, const struct dwarf_values *vs
 		return false;
 	*ret = r->cu.off + vs->v[slot];
 	return true;
+}
+
+void dwarf_reader_name_soon(const struct dwarf_reader *r, uint64_t die)
+{
+	if (die - r->cu.off < r->cu.end - r->cu.off)
+		__builtin_prefetch(r->p + (die - r->cu.off));
 }
 
 bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name_key *ret)
@@ -81,6 +89,12 @@ bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, st
 	return false;
 }
 
+/* False: it is empty or has no end, and another DIE may say more. */
+static bool string_at(const struct dwarf_reader *r, uint32_t off, struct str *ret)
+{
+	return dwarf_data_str(&r->d->str, off, ret) && ret->size;
+}
+
 int dwarf_reader_name_of_key(struct dwarf_reader *r, const struct dwarf_name_key *key, struct dwarf_name *ret,
 			     struct err *err)
 {
@@ -89,10 +103,8 @@ int dwarf_reader_name_of_key(struct dwarf_reader *r, const struct dwarf_name_key
 				    .decl_file = key->decl_file,
 				    .decl_line = key->decl_line,
 				    .language = r->cu.language };
-	/* One that has no end is as good as none. */
-	if (key->name != DWARF_NAME_NONE)
-		dwarf_data_str(&r->d->str, key->name, &ret->name);
-	if (key->linkage != DWARF_NAME_NONE)
-		dwarf_data_str(&r->d->str, key->linkage, &ret->linkage);
+	if ((key->name != DWARF_NAME_NONE && !string_at(r, key->name, &ret->name)) ||
+	    (key->linkage != DWARF_NAME_NONE && !string_at(r, key->linkage, &ret->linkage)))
+		return DWARF_NAME_LONG;
 	return dwarf_reader_spend(r, ret->name.size + ret->linkage.size, err);
 }

@@ -219,7 +219,6 @@ static void name_key(struct batch *b, const struct name_ref *n, struct name_step
 {
 	struct dwarf_name_key *key = &s->key;
 
-	*s = (struct name_step){ .is_new = true };
 	if (!dwarf_reader_name_key(b->reader, n->die, n->in_alt, key))
 		return;
 	s->has_key = true;
@@ -236,6 +235,7 @@ static void name_key(struct batch *b, const struct name_ref *n, struct name_step
 static int name_find(struct batch *b, struct name_step *s, struct err *err)
 {
 	struct err why = { 0 };
+	int r;
 
 	if (!s->has_key)
 		return 0;
@@ -246,7 +246,15 @@ static int name_find(struct batch *b, struct name_step *s, struct err *err)
 		*s->known = UINT32_MAX;
 		s->is_new = true;
 	}
-	if (dwarf_reader_name_of_key(b->reader, &s->key, &s->name, &why) < 0 && note_damage(b, &why, err) < 0)
+	r = dwarf_reader_name_of_key(b->reader, &s->key, &s->name, &why);
+	if (r == DWARF_NAME_LONG) {
+		if (s->known)
+			*s->known = 0;
+		s->known = NULL;
+		s->has_key = false;
+		return 0;
+	}
+	if (r < 0 && note_damage(b, &why, err) < 0)
 		return -1;
 	intern_str_soon(&b->in, s->name.name);
 	return 0;
@@ -286,6 +294,10 @@ static int names_step(struct batch *b, struct name_ref *list, size_t n, struct e
 	struct name_step steps[NAMES_AT_ONCE];
 
 	quad_map_room(&b->known, NAMES_AT_ONCE); /* so that places in it stay */
+	for (size_t i = 0; i < n; i++) {
+		steps[i] = (struct name_step){ .is_new = true };
+		dwarf_reader_name_soon(b->reader, list[i].die);
+	}
 	for (size_t i = 0; i < n; i++)
 		name_key(b, &list[i], &steps[i]);
 	for (size_t i = 0; i < n; i++)
