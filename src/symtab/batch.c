@@ -176,19 +176,6 @@ uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt)
 	return *at;
 }
 
-static struct function_id function_of(struct batch *b, const struct dwarf_name *name, uint32_t file)
-{
-	struct function_id f = { .file = file, .line = name->decl_line };
-
-	if (name->alt_missing)
-		b->flags |= SYMTAB_ALT_MISSING;
-	f.name = intern_str(&b->in, name->name, name->name_stable);
-	f.linkage = intern_str(&b->in, name->linkage, name->linkage_stable);
-	if (f.linkage == f.name)
-		f.linkage = 0;
-	return f;
-}
-
 /* Damage is listed; -1: something else. */
 static int note_damage(struct batch *b, const struct err *why, struct err *err)
 {
@@ -212,8 +199,16 @@ struct name_step {
 	uint32_t *known;
 	bool is_new;
 	struct dwarf_name name;
+	uint32_t name_hash, linkage_hash;
 	struct function_id function;
+	uint32_t function_hash;
 };
+
+static void strings_soon(struct batch *b, struct name_step *s)
+{
+	s->name_hash = intern_str_soon(&b->in, s->name.name);
+	s->linkage_hash = intern_str_soon(&b->in, s->name.linkage);
+}
 
 static void name_key(struct batch *b, const struct name_ref *n, struct name_step *s)
 {
@@ -256,25 +251,34 @@ static int name_find(struct batch *b, struct name_step *s, struct err *err)
 	}
 	if (r < 0 && note_damage(b, &why, err) < 0)
 		return -1;
-	intern_str_soon(&b->in, s->name.name);
+	strings_soon(b, s);
 	return 0;
 }
 
 static int name_intern(struct batch *b, const struct name_ref *n, struct name_step *s, struct err *err)
 {
 	struct err why = { 0 };
-	uint32_t file = s->quad.v[2];
+	const struct dwarf_name *name = &s->name;
+	struct function_id *f = &s->function;
 
 	if (!s->is_new)
 		return 0;
+	f->file = s->quad.v[2];
 	if (!s->has_key) {
 		if (dwarf_reader_name(b->reader, n->die, n->in_alt, &s->name, &why) < 0 &&
 		    note_damage(b, &why, err) < 0)
 			return -1;
-		file = s->name.decl_file ? batch_file(b, s->name.decl_file) : 0;
+		f->file = name->decl_file ? batch_file(b, name->decl_file) : 0;
+		strings_soon(b, s);
 	}
-	s->function = function_of(b, &s->name, file);
-	intern_function_soon(&b->in, &s->function);
+	if (name->alt_missing)
+		b->flags |= SYMTAB_ALT_MISSING;
+	f->line = name->decl_line;
+	f->name = intern_str_hashed(&b->in, name->name, s->name_hash, name->name_stable);
+	f->linkage = intern_str_hashed(&b->in, name->linkage, s->linkage_hash, name->linkage_stable);
+	if (f->linkage == f->name)
+		f->linkage = 0;
+	s->function_hash = intern_function_soon(&b->in, f);
 	return 0;
 }
 
@@ -284,7 +288,7 @@ static void name_done(struct batch *b, struct name_ref *n, const struct name_ste
 		n->function = *s->known - 1;
 		return;
 	}
-	n->function = intern_function(&b->in, &s->function);
+	n->function = intern_function_hashed(&b->in, &s->function, s->function_hash);
 	if (s->known)
 		*s->known = n->function + 1;
 }

@@ -201,21 +201,21 @@ static uint32_t string_hash(const struct intern *in, struct str s)
 	return (uint32_t)hash64(s.p, s.size, in->seed);
 }
 
-void intern_str_soon(const struct intern *in, struct str s)
+uint32_t intern_str_soon(const struct intern *in, struct str s)
 {
-	if (s.size)
-		slot_soon(&in->string_slots, string_hash(in, s));
+	uint32_t hash = s.size ? string_hash(in, s) : 0;
+
+	slot_soon(&in->string_slots, hash);
+	return hash;
 }
 
-uint32_t intern_str(struct intern *in, struct str s, bool stays)
+uint32_t intern_str_hashed(struct intern *in, struct str s, uint32_t hash, bool stays)
 {
 	struct id_slots *slots = &in->string_slots;
-	uint32_t hash;
 	size_t at;
 
 	if (!s.size)
 		return 0;
-	hash = string_hash(in, s);
 	at = slot_of(slots, in->n_strings, hash);
 	for (; slots->list[at].id; at = (at + 1) & (slots->n_slots - 1))
 		if (slots->list[at].hash == hash && str_eq(in->strings[slots->list[at].id], s))
@@ -224,6 +224,11 @@ uint32_t intern_str(struct intern *in, struct str s, bool stays)
 	in->strings[in->n_strings] = stays ? s : arena_str(&in->arena, s);
 	slots->list[at] = (struct id_slot){ hash, (uint32_t)in->n_strings };
 	return (uint32_t)in->n_strings++;
+}
+
+uint32_t intern_str(struct intern *in, struct str s, bool stays)
+{
+	return s.size ? intern_str_hashed(in, s, string_hash(in, s), stays) : 0;
 }
 
 uint32_t intern_file(struct intern *in, uint32_t dir, uint32_t name)
@@ -243,20 +248,21 @@ static uint32_t function_hash(const struct intern *in, const struct function_id 
 	return (uint32_t)hash64(f, sizeof(*f), in->seed);
 }
 
-void intern_function_soon(const struct intern *in, const struct function_id *f)
+uint32_t intern_function_soon(const struct intern *in, const struct function_id *f)
 {
-	slot_soon(&in->function_slots, function_hash(in, f));
+	uint32_t hash = function_hash(in, f);
+
+	slot_soon(&in->function_slots, hash);
+	return hash;
 }
 
-uint32_t intern_function(struct intern *in, const struct function_id *f)
+uint32_t intern_function_hashed(struct intern *in, const struct function_id *f, uint32_t hash)
 {
 	struct id_slots *slots = &in->function_slots;
-	uint32_t hash;
 	size_t at;
 
 	if (!f->name && !f->linkage && !f->file && !f->line)
 		return 0;
-	hash = function_hash(in, f);
 	at = slot_of(slots, in->n_functions, hash);
 	for (; slots->list[at].id; at = (at + 1) & (slots->n_slots - 1))
 		if (slots->list[at].hash == hash &&
@@ -266,4 +272,9 @@ uint32_t intern_function(struct intern *in, const struct function_id *f)
 	in->functions[in->n_functions] = *f;
 	slots->list[at] = (struct id_slot){ hash, (uint32_t)in->n_functions };
 	return (uint32_t)in->n_functions++;
+}
+
+uint32_t intern_function(struct intern *in, const struct function_id *f)
+{
+	return intern_function_hashed(in, f, function_hash(in, f));
 }

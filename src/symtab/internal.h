@@ -96,10 +96,13 @@ void intern_init(struct intern *in);
 void intern_done(struct intern *in);
 /* @stays: the bytes are there as long as the intern; else they are copied if they are new. */
 uint32_t intern_str(struct intern *in, struct str s, bool stays);
-void intern_str_soon(const struct intern *in, struct str s); /* it will be asked for */
+/* It will be asked for; what is returned is its hash. */
+uint32_t intern_str_soon(const struct intern *in, struct str s);
+uint32_t intern_str_hashed(struct intern *in, struct str s, uint32_t hash, bool stays);
 uint32_t intern_file(struct intern *in, uint32_t dir, uint32_t name);
 uint32_t intern_function(struct intern *in, const struct function_id *f);
-void intern_function_soon(const struct intern *in, const struct function_id *f);
+uint32_t intern_function_soon(const struct intern *in, const struct function_id *f);
+uint32_t intern_function_hashed(struct intern *in, const struct function_id *f, uint32_t hash);
 
 /* ---- batch ---- */
 
