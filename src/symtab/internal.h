@@ -237,11 +237,6 @@ struct row_writer {
 	bool columns;
 };
 
-/* Write the row that begins at @addr; @is_new: of an entry that has just been added. @last_line: the entry's,
- * @parent: of the entry that has been in force. */
-void row_write(struct row_writer *w, uint32_t addr, const struct row_place *to, bool is_new,
-	       uint32_t last_line, uint32_t parent);
-
 static inline bool row_place_is(const struct row_place *a, const struct row_place *b)
 {
 	return a->both == b->both && a->column == b->column;
@@ -264,8 +259,21 @@ static inline void row_state_go(struct row_state *st, struct row_place to, unsig
 		st->before = st->at.entry;
 	else if (row_place_is(&to, &st->at))
 		return;
-	for (k = k < ROW_PLACES ? k : ROW_PLACES - 1; k; k--)
-		st->back[k] = st->back[k - 1];
+	/* Those before @k each one on. A loop would take as long as all of the rest. */
+	_Static_assert(ROW_PLACES == 4, "as many as are moved here");
+	switch (k) {
+	default:
+		st->back[3] = st->back[2];
+		__attribute__((fallthrough));
+	case 2:
+		st->back[2] = st->back[1];
+		__attribute__((fallthrough));
+	case 1:
+		st->back[1] = st->back[0];
+		__attribute__((fallthrough));
+	case 0:
+		break;
+	}
 	st->back[0] = st->at;
 	st->at = to;
 }

@@ -132,8 +132,10 @@ static uint8_t *write_step(uint8_t *p, uint32_t step, uint32_t most, uint8_t *re
 	return p;
 }
 
-void row_write(struct row_writer *w, uint32_t addr, const struct row_place *to, bool is_new,
-	       uint32_t last_line, uint32_t parent)
+/* Write the row that begins at @addr; @is_new: of an entry that has just been added. @last_line: the entry's,
+ * @parent: of the entry that has been in force. */
+static inline void row_write(struct row_writer *w, uint32_t addr, const struct row_place *to, bool is_new,
+			     uint32_t last_line, uint32_t parent)
 {
 	struct row_state *st = &w->st;
 	int64_t line_step = (int64_t)to->line - (int64_t)last_line;
@@ -175,7 +177,8 @@ static uint32_t parent_of(struct sweep *s, uint32_t i)
 	return e->other_file ? entry_at(s, e->parent)->parent : e->parent;
 }
 
-void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint64_t column)
+static inline void row_add(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line,
+			   uint64_t column)
 {
 	struct row_place to = { .line = line, .column = s->rows.columns ? column : 0 };
 	bool is_new = false, first = !s->any, same = !first && node == s->node && file == s->file;
@@ -211,6 +214,11 @@ void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uin
 	row_write(&s->rows, addr, &to, is_new, *last, parent);
 	*last = line;
 	s->b->n_rows++;
+}
+
+void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint64_t column)
+{
+	row_add(s, addr, node, file, line, column);
 }
 
 /* ---- rows of the line table ---- */
@@ -346,8 +354,8 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, struct calls *calls,
 
 	lines_find(b, at, &lines);
 	while (at < hi) {
-		uint64_t to = MIN(hi, lines.until);
-		uint32_t node = 0;
+		uint64_t to = MIN(hi, lines.until), column = 0;
+		uint32_t node = 0, line = 0;
 
 		if (!b->row_budget--) {
 			b->row_budget = 0;
@@ -368,16 +376,16 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, struct calls *calls,
 			part_begin(s, at, hi);
 			lo = at;
 		}
-		if (lines.row && lines.row->file != file) {
-			file = lines.row->file;
-			file_id = batch_file(b, file);
+		if (lines.row) {
+			if (lines.row->file != file) {
+				file = lines.row->file;
+				file_id = batch_file(b, file);
+			}
+			line = lines.row->line;
+			column = column_with(lines.row->column,
+					     discriminators ? discriminators[lines.row - all->rows] : 0);
 		}
-		if (lines.row)
-			piece_row(s, (uint32_t)(at - lo), node, file_id, lines.row->line,
-				  column_with(lines.row->column,
-					      discriminators ? discriminators[lines.row - all->rows] : 0));
-		else
-			piece_row(s, (uint32_t)(at - lo), node, 0, 0, 0);
+		row_add(s, (uint32_t)(at - lo), node, lines.row ? file_id : 0, line, column);
 		at = to;
 		if (at >= lines.until)
 			lines_next(b, at, &lines);
