@@ -5,6 +5,7 @@
  */
 #include "elf/inflate.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <zlib.h>
 #include "base/lazy.h"
@@ -20,8 +21,9 @@ struct inflate {
 #if __has_include(<isa-l/igzip_lib.h>)
 #include <isa-l/igzip_lib.h>
 
-/* Below it zlib is through before ISA-L is loaded. */
-#define FAST_MIN KIB(256)
+/* Below it zlib is through before ISA-L is loaded; once it is there it may have what is smaller too. */
+#define LOAD_MIN KIB(256)
+#define FAST_MIN KIB(8)
 /* It counts what it has given in 32 bits, and looks at that. */
 #define FAST_MAX (UINT32_MAX - MIB(1))
 
@@ -33,12 +35,20 @@ static struct {
 	ISAL_FUNCTIONS(LAZY_FIELD)
 } isal;
 
-static bool isal_load(void)
+/* False: it is not installed, or not yet loaded and not worth it for @content bytes. */
+static bool isal_load(uint64_t content)
 {
 	static const char *const names[] = { ISAL_FUNCTIONS(LAZY_NAME) };
 	static struct lazy lib = LAZY_INIT;
+	static atomic_bool there;
 
-	return lazy_load(&lib, "libisal.so.2", "libisal2", names, &isal, ARRAY_SIZE(names), NULL) == 0;
+	if (!atomic_load(&there)) {
+		if (content < LOAD_MIN ||
+		    lazy_load(&lib, "libisal.so.2", "libisal2", names, &isal, ARRAY_SIZE(names), NULL) < 0)
+			return false;
+		atomic_store(&there, true);
+	}
+	return true;
 }
 
 static const char *fast_error(int r)
@@ -83,7 +93,7 @@ static int fast_step(struct inflate *z, struct bytes in, size_t *ret_taken, void
 
 static void fast_open(struct inflate *z, uint64_t content)
 {
-	if (content < FAST_MIN || content > FAST_MAX || !isal_load())
+	if (content < FAST_MIN || content > FAST_MAX || !isal_load(content))
 		return;
 	/* It is large, and needs no zeros. */
 	z->fast = mem_try(sizeof(*z->fast));
