@@ -2,7 +2,8 @@
 /*
  * What the files of `lode symbolize` share.
  *
- *   symbolize.c          options, addresses of one file
+ *   symbolize.c          options
+ *   symbolize_answer.c   addresses, answered
  *   symbolize_place.c    modules, opened as addresses fall into them
  *   symbolize_process.c  --pid
  *   symbolize_kernel.c   --kernel
@@ -43,6 +44,7 @@ int symbolize_input(void (*line)(void *arg, struct str line), int (*pause)(void 
 
 /* Answer what the command line or standard input asks. Returns the exit status. */
 int symbolize_file(struct settings *s, const char *path, const struct symbolize_style *style);
+int symbolize_build_id(struct settings *s, const struct symbolize_style *style);
 
 struct module {
 	char *name, *path; /* path NULL: only its build ID is known */
