@@ -29,6 +29,7 @@ struct symbolize_style {
 		      const struct symtab_frames *frames, struct buf *out);
 	bool list;           /* addresses of the command line are elements of a list */
 	bool echo;           /* what is no address is repeated; else it counts as address 0 */
+	bool addressed;      /* always has the address in it */
 	bool pretty;         /* can write one line a frame */
 	bool discriminators; /* can write them */
 };

@@ -22,13 +22,14 @@ struct answers {
 	const struct finding *by; /* NULL: the file */
 	struct str module;
 	struct buf out, sorted; /* what is to be written; what was answered in the order of addresses */
+	bool alike;             /* addresses of one row have one text */
 	struct question *questions;
 	size_t n_questions, room;
 	size_t n_missing;
 	uint64_t n_told, told_size; /* so far */
 };
 
-/* One address, and where its answer is in `sorted`. */
+/* One address, and where its answer is in `sorted`; of addresses of one row it is the same place. */
 struct question {
 	struct str text;
 	uint64_t addr;
@@ -51,7 +52,13 @@ static void ask(struct answers *a, struct str text)
 	a->questions[a->n_questions++] = q;
 }
 
-static int answer_one(struct answers *a, struct question *q, struct err *err)
+/* The text of the addresses [lo, hi). */
+struct last_answer {
+	uint64_t lo, hi;
+	size_t off, size;
+};
+
+static int answer_one(struct answers *a, struct question *q, struct last_answer *last, struct err *err)
 {
 	struct symtab_frames frames;
 	struct symtab_frame folded;
@@ -73,6 +80,8 @@ static int answer_one(struct answers *a, struct question *q, struct err *err)
 			symbolize_fold(&frames, &folded);
 		a->n_missing += r == SYMTAB_NONE;
 		a->style->write(a->s, a->module, q->addr, r == 0 ? &frames : NULL, &a->sorted);
+		if (r == 0 && a->alike)
+			*last = (struct last_answer){ frames.lo, frames.hi, q->off, a->sorted.size - q->off };
 	}
 	q->size = a->sorted.size - q->off;
 	return 0;
@@ -93,6 +102,7 @@ static int flush(struct answers *a, struct err *err)
 static int answer_some(struct answers *a, struct question *questions, size_t n, struct err *err)
 {
 	AUTO(mem_freep) struct sort_key *order = NEW_N(struct sort_key, n);
+	struct last_answer last = { 0 };
 	bool list = a->style->list && a->s->paths.n;
 
 	a->sorted.size = 0;
@@ -100,9 +110,15 @@ static int answer_some(struct answers *a, struct question *questions, size_t n, 
 		order[i] = (struct sort_key){ questions[i].addr, i };
 	sort_keys(order, n);
 	for (size_t i = 0; i < n; i++) {
+		struct question *q = &questions[order[i].at];
+
 		__builtin_prefetch(&questions[order[MIN(i + AHEAD, n - 1)].at]);
-		if (answer_one(a, &questions[order[i].at], err) < 0)
+		if (q->known && q->addr >= last.lo && q->addr < last.hi) {
+			q->off = last.off;
+			q->size = last.size;
+		} else if (answer_one(a, q, &last, err) < 0) {
 			return -1;
+		}
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct question *q = &questions[i];
@@ -188,9 +204,14 @@ static int answer_opened(struct answers *a, int opened, struct err *err)
 	return status;
 }
 
+static bool are_alike(const struct settings *s, const struct symbolize_style *style)
+{
+	return !style->addressed && !s->symbols.addresses;
+}
+
 int symbolize_file(struct settings *s, const char *path, const struct symbolize_style *style)
 {
-	struct answers a = { .s = s, .style = style, .module = str_of(path) };
+	struct answers a = { .s = s, .style = style, .module = str_of(path), .alike = are_alike(s, style) };
 	const struct symbols_options o = symbols_options_of(s);
 	struct err err = { 0 };
 
@@ -207,7 +228,9 @@ int symbolize_addresses(struct settings *s, const struct symbolize_style *style,
 
 int symbolize_build_id(struct settings *s, const struct symbolize_style *style)
 {
-	struct answers a = { .s = s, .style = style, .module = str_of(s->symbols.build_id) };
+	struct answers a = {
+		.s = s, .style = style, .module = str_of(s->symbols.build_id), .alike = are_alike(s, style)
+	};
 	const struct symbols_options o = symbols_options_of(s);
 	struct err err = { 0 };
 	struct build_id id;

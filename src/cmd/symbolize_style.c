@@ -257,10 +257,10 @@ static void write_json(const struct settings *s, struct str module, uint64_t add
 }
 
 static const struct symbolize_style styles[] = {
-	{ "lode", write_ours, .echo = true, .discriminators = true },
+	{ "lode", write_ours, .echo = true, .addressed = true, .discriminators = true },
 	{ "gnu", write_gnu, .pretty = true, .discriminators = true },
 	{ "llvm", write_llvm, .echo = true, .pretty = true },
-	{ "json", write_json, .list = true, .echo = true, .discriminators = true },
+	{ "json", write_json, .list = true, .echo = true, .addressed = true, .discriminators = true },
 };
 
 void symbolize_fold(struct symtab_frames *f, struct symtab_frame *room)

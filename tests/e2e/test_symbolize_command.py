@@ -381,6 +381,15 @@ def test_one_frame_of_each_address(run, tmp_path):
         assert run("-e", exe, "--output-style", "llvm", *extra, hex(at)) == theirs
 
 
+@pytest.mark.parametrize("style", [["gnu"], ["llvm"], ["llvm", "--no-inlines"], ["gnu", "--pretty-print"]])
+def test_addresses_of_one_row_have_one_answer(built, run, style):  # noqa: F811
+    """Answers without their addresses are held once a row, those with them are not: they say the same."""
+    text = "".join(f"{a:#x}\n" for a in built.code[::-1] + built.code + [1, 0, 1]) + "none\n"
+    with_addresses = run("-e", built.full, "--local", "--output-style", *style, "--addresses", text=text)
+    assert len(set(re.findall(r"^0x\w+", with_addresses, re.M))) > len(built.code)
+    assert run("-e", built.full, "--local", "--output-style", *style, text=text) == re.sub(r"(?m)^0x\w+(\n|: )", "", with_addresses)
+
+
 def test_names_in_the_degree_that_is_wanted(built, run):  # noqa: F811
     addr = next(a for a, c in zip(built.code, built.oracle(built.code)) if c[-1][0].startswith("int shop::sum"))
 
