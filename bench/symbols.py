@@ -4,11 +4,15 @@
 
     bench/symbols.py FILE... [--build FOLDER] [--runs 5]
 
-FOLDER is where bench-dwarf-walk and bench-symtab were built (build). CPU seconds (user and system) are the least of the runs, which
-take turns. "limit" is a walk over all DIEs and rows of the file, in the same run on the same machine; where sections are compressed, undoing that
-too. A target is a factor over the other program: what was wanted where that one took so long, times what it takes here. Where the other one is not
-to be had here (SymCache), the factor is gsymutil's. Sizes and rates were wanted of the cloud kernel's vmlinux; of other files sizes are held
-against gsymutil's by the same factors.
+FOLDER is where bench-run, bench-dwarf-walk and bench-symtab were built (build). Seconds are CPU seconds (user and system) but where a row says
+wall. They are the least of the runs, which take turns. Addresses come out of a pipe; what is answered is thrown away. "limit" is a walk over all DIEs
+and rows of the file, in the same run on the same machine; where sections are compressed, undoing that too. A target is a factor over the other
+program: what was wanted where that one took so long, times what it takes here. Where the other one is not to be had here (SymCache), the factor is
+gsymutil's. Sizes and rates were wanted of the cloud kernel's vmlinux; of other files sizes are held against gsymutil's by the same factors.
+
+Memory is the peak of a process that a small one has started (bench-run): a peak begins with that of whoever forked, and Python's is 14 MB. What is
+wanted is memory beyond the mapped input and the output. lode maps nothing of its input; taken off its peak is the size of the table alone, which lies
+in memory until it is written. So the program itself, some 3 MB, is in the figure. gsymutil maps its input, and nothing is taken off its peak.
 
 Where a conversion's time goes, of 2.16 thousand million instructions for the cloud kernel (callgrind; 2.37 before types and declarations
 were jumped over where they stand): 21 % all DIEs, 7 % their abbreviations, 17 % line programs (these three are "limit"), 28 % functions made
@@ -19,6 +23,7 @@ end, when pieces, rows and strings are there and blocks are written; the section
 """
 
 import argparse
+import collections
 import os
 import pathlib
 import random
@@ -35,25 +40,14 @@ GSYMUTIL, SYMBOLIZER, SYMBOLIZER_ONE, EU_ONE = 1.73, 1.95, 0.11, 0.02
 SIZES = ((441.0, 64.0), (14.8, 7.0), (6.1, 5.0))
 
 
-def run(argv, text):
-    """(CPU seconds, peak MB) of a program that ends."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if not pid:
-        os.dup2(read, 0)
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        os.close(write)
-        os.execvp(str(argv[0]), [str(x) for x in argv])
-    os.close(read)
-    with os.fdopen(write, "wb") as f:
-        try:
-            f.write(text or b"")
-        except BrokenPipeError:
-            pass
-    usage = os.wait4(pid, 0)[2]
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1e3
+Cost = collections.namedtuple("Cost", "cpu wall peak")  # seconds, seconds, MB
+NONE = Cost(None, None, None)
+
+
+def run(build, argv, text):
+    """What a program costs that ends, with @text out of a pipe."""
+    r = subprocess.run([build / "bench/bench-run", *map(str, argv)], input=text or b"", stdout=subprocess.PIPE, check=True)
+    return Cost(*map(float, r.stdout.split()))
 
 
 def first_tool(*names):
@@ -73,65 +67,77 @@ def zstd_size(path):
 class Turns:
     """Programs that take turns; of each the least."""
 
-    def __init__(self, runs):
-        self.runs = runs
+    def __init__(self, build, runs):
+        self.build, self.runs = build, runs
 
     def __call__(self, *commands, text=None):
-        least = [None] * len(commands)
+        least = [NONE] * len(commands)
         for _ in range(self.runs):
             for i, argv in enumerate(commands):
                 if argv and argv[0]:
-                    got = run(argv, text)
-                    least[i] = got if not least[i] else tuple(map(min, least[i], got))
+                    got = run(self.build, argv, text)
+                    least[i] = got if least[i] is NONE else Cost(*map(min, least[i], got))
         return least
 
 
-def first(x):
-    return x[0] if x else None
+def factor(now, wanted, was, otherwise=None):
+    """What is wanted where the other one takes @now: @wanted was it where that took @was."""
+    return wanted * now / was if now else otherwise
+
+
+def wanted_of(theirs, wanted, was, otherwise):
+    return Cost(factor(theirs.cpu, wanted, was, otherwise), factor(theirs.wall, wanted, was, otherwise), None)
+
+
+def add_both(t, what, ours, theirs, wanted, limit=NONE, unit="s"):
+    """Wall and CPU time, a row each."""
+    for name, field in ((f"{what}, wall", "wall"), ("... CPU", "cpu")):
+        times = (getattr(x, field) for x in (ours, theirs, limit, wanted))
+        t.add(name, *(x if x is None or unit == "s" else x * 1e3 for x in times), unit)
 
 
 def measure(a):
     gsymutil = first_tool("llvm-gsymutil", *(f"llvm-gsymutil-{v}" for v in range(22, 13, -1)))
     symbolizer, eu = first_tool("llvm-symbolizer"), first_tool("eu-addr2line")
     t = Table()
-    turns = Turns(a.runs)
+    turns = Turns(a.build, a.runs)
     with tempfile.TemporaryDirectory() as tmp:
         tmp = pathlib.Path(tmp)
         table = tmp / "sym"
         walk, theirs, ours = turns([a.build / "bench/bench-dwarf-walk", a.file],
                                    [gsymutil, "--convert", a.file, "-o", tmp / "gsym", "--num-threads=1", "--quiet"],
                                    [LODE, "symtab", "build", "--threads", 1, "-o", table, a.file])
-        scale = theirs[0] / GSYMUTIL if theirs else 1
+        scale = theirs.cpu / GSYMUTIL if theirs.cpu else 1
         is_kernel = a.file.name.startswith("vmlinux")
 
         def size_target(which, of_theirs):
             was, wanted = SIZES[which]
-            return wanted if is_kernel else of_theirs * wanted / was if of_theirs else None
+            return wanted if is_kernel else factor(of_theirs, wanted, was)
 
-        t.add(f"convert, one thread ({gsymutil})", ours[0], first(theirs), walk[0], 0.30 * scale)
-        size, gsym_size = table.stat().st_size / 1e6, (tmp / "gsym").stat().st_size / 1e6 if theirs else None
-        t.add("memory of it, beside the output (gsymutil's: all)", ours[1] - size, theirs and theirs[1], None,
-              size_target(0, theirs and theirs[1]), "MB")
+        t.add(f"convert, one thread ({gsymutil})", ours.cpu, theirs.cpu, walk.cpu, 0.30 * scale)
+        size, gsym_size = table.stat().st_size / 1e6, (tmp / "gsym").stat().st_size / 1e6 if theirs.cpu else None
+        t.add("memory of it, beside the output (gsymutil's: all)", ours.peak - size, theirs.peak, None, size_target(0, theirs.peak), "MB")
         t.add("table, with columns", size, gsym_size, None, size_target(1, gsym_size), "MB")
-        gsym_packed = zstd_size(tmp / "gsym") if theirs else None
+        gsym_packed = zstd_size(tmp / "gsym") if theirs.cpu else None
         t.add("... zstd -19", zstd_size(table), gsym_packed, None, size_target(2, gsym_packed), "MB")
         subprocess.run([LODE, "symtab", "build", "--no-columns", "-o", tmp / "small", a.file], check=True, stderr=subprocess.DEVNULL)
         t.add("table, lines alone", (tmp / "small").stat().st_size / 1e6, gsym_size, None, size_target(1, gsym_size), "MB")
+
         base, size = text_of(a.file)
         rng = random.Random(1)
         text = "".join(f"0x{base + rng.randrange(size):x}\n" for _ in range(100000)).encode()
         ours, theirs = turns([LODE, "symbolize", "-e", table, "--output-style", "llvm"], [symbolizer, "-e", a.file], text=text)
-        t.add("100 000 addresses, cold process (llvm-symbolizer)", ours[0], first(theirs), None,
-              0.10 * (theirs[0] / SYMBOLIZER if theirs else scale))
+        add_both(t, "100 000 addresses, cold process (llvm-symbolizer)", ours, theirs, wanted_of(theirs, 0.10, SYMBOLIZER, 0.10 * scale))
         one = f"0x{base + size // 2:x}"
         ours, nothing = turns([LODE, "symbolize", "-e", table, one], ["true"])
-        t.add("one address from a table, whole process (limit: a process that does nothing)", ours[0], None, nothing[0], 0.002 * scale if is_kernel else None)
+        wanted = 0.002 * scale if is_kernel else None
+        add_both(t, "one address from a table (limit: a process that does nothing)", ours, NONE, Cost(wanted, wanted, None), nothing, "ms")
         os.environ["LODE_SYMTAB_CACHE"] = ""  # none: every run is the first
         ours, theirs, llvm = turns([LODE, "symbolize", "-e", a.file, one], [eu, "-fi", "-e", a.file, one],
                                    [symbolizer, "-e", a.file, one])
-        t.add("one address without a table (eu-addr2line)", ours[0], first(theirs), None,
-              0.05 * theirs[0] / EU_ONE if theirs and not is_kernel else 0.05 * scale)
-        t.add("one address without a table (llvm-symbolizer)", ours[0], first(llvm), None, 0.05 * (llvm[0] / SYMBOLIZER_ONE if llvm else scale))
+        add_both(t, "one address without a table (eu-addr2line)", ours, theirs,
+                 wanted_of(NONE if is_kernel else theirs, 0.05, EU_ONE, 0.05 * scale))
+        add_both(t, "one address without a table (llvm-symbolizer)", ours, llvm, wanted_of(llvm, 0.05, SYMBOLIZER_ONE, 0.05 * scale))
         rates = {}
         for _ in range(a.runs):
             out = subprocess.run([a.build / "bench/bench-symtab", a.file], capture_output=True, text=True, check=True).stdout
