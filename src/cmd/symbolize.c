@@ -4,7 +4,7 @@
  */
 #include <unistd.h>
 #include "cmd/profile.h"
-#include "cmd/symbolize.h"
+#include "cmd/symbolize_write.h"
 
 struct symbols_options symbols_options_of(struct settings *s)
 {

@@ -8,7 +8,8 @@
  *   symbolize_process.c  --pid
  *   symbolize_kernel.c   --kernel
  *   symbolize_text.c     crash text, copied with its frames filled in; see symbolize_text.h
- *   symbolize_style.c    how answers are written
+ *   symbolize_style.c    how answers are written; see symbolize_write.h
+ *   symbolize_write.c    their texts
  *   symbolize_input.c    lines of standard input
  */
 #pragma once
@@ -22,18 +23,7 @@
 /* As the command line has it. */
 struct symbols_options symbols_options_of(struct settings *s);
 
-struct symbolize_style {
-	const char *name;
-	/* Append the answer for @addr; @frames NULL: none. @text: as it was asked for. */
-	void (*write)(const struct settings *s, struct str module, uint64_t addr,
-		      const struct symtab_frames *frames, struct buf *out);
-	bool list;           /* addresses of the command line are elements of a list */
-	bool echo;           /* what is no address is repeated; else it counts as address 0 */
-	bool addressed;      /* always has the address in it */
-	bool pretty;         /* can write one line a frame */
-	bool discriminators; /* can write them */
-};
-const struct symbolize_style *symbolize_style_find(struct str name); /* NULL: none */
+struct symbolize_style; /* see symbolize_write.h */
 /* Without inlined calls: one frame in *room, the function that is there by itself, and the innermost place.
  */
 void symbolize_fold(struct symtab_frames *f, struct symtab_frame *room);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/sort.h"
-#include "cmd/symbolize.h"
+#include "cmd/symbolize_write.h"
 
 #define AHEAD     8u       /* answers lie anywhere in memory: those that come next are fetched meanwhile */
 #define OUT_SIZE  KIB(128) /* is written at once */
@@ -20,21 +20,20 @@ struct answers {
 	const struct symbolize_style *style;
 	struct symbols_file file;
 	const struct finding *by; /* NULL: the file */
-	struct str module;
-	struct buf out, sorted; /* what is to be written; what was answered in the order of addresses */
-	bool alike;             /* addresses of one row have one text */
+	struct symbolize_writer writer;
+	struct buf out; /* what is to be written */
+	bool alike;     /* addresses of one row have one text */
 	struct question *questions;
 	size_t n_questions, room;
 	size_t n_missing;
 	uint64_t n_told, told_size; /* so far */
 };
 
-/* One address, and where its answer is in `sorted`; of addresses of one row it is the same place. */
 struct question {
 	struct str text;
 	uint64_t addr;
-	size_t off, size;
 	bool known; /* is an address */
+	struct answer_text answer;
 };
 
 static void ask(struct answers *a, struct str text)
@@ -52,38 +51,36 @@ static void ask(struct answers *a, struct str text)
 	a->questions[a->n_questions++] = q;
 }
 
-/* The text of the addresses [lo, hi). */
+/* Of the addresses [lo, hi). */
 struct last_answer {
 	uint64_t lo, hi;
-	size_t off, size;
+	struct answer_text answer;
 };
 
 static int answer_one(struct answers *a, struct question *q, struct last_answer *last, struct err *err)
 {
+	struct symbolize_writer *w = &a->writer;
 	struct symtab_frames frames;
 	struct symtab_frame folded;
 	int r;
 
-	q->off = a->sorted.size;
 	if (!q->known && a->style->echo) {
-		buf_add_str(&a->sorted, q->text);
-		buf_add_char(&a->sorted, '\n');
+		q->answer = symbolize_writer_echo(w, q->text);
 		a->n_missing++;
-	} else {
-		if (a->by)
-			r = a->by->find(a->by->arg, q->addr, &a->module, &frames) ? 0 : SYMTAB_NONE;
-		else
-			r = symbols_frames(&a->file, q->addr, &frames, err);
-		if (r < 0)
-			return -1;
-		if (r == 0 && !a->by && a->s->symbols.no_inlines)
-			symbolize_fold(&frames, &folded);
-		a->n_missing += r == SYMTAB_NONE;
-		a->style->write(a->s, a->module, q->addr, r == 0 ? &frames : NULL, &a->sorted);
-		if (r == 0 && a->alike)
-			*last = (struct last_answer){ frames.lo, frames.hi, q->off, a->sorted.size - q->off };
+		return 0;
 	}
-	q->size = a->sorted.size - q->off;
+	if (a->by)
+		r = a->by->find(a->by->arg, q->addr, &w->module, &frames) ? 0 : SYMTAB_NONE;
+	else
+		r = symbols_frames(&a->file, q->addr, &frames, err);
+	if (r < 0)
+		return -1;
+	if (r == 0 && !a->by && a->s->symbols.no_inlines)
+		symbolize_fold(&frames, &folded);
+	a->n_missing += r == SYMTAB_NONE;
+	q->answer = symbolize_writer_make(w, q->addr, r == 0 ? &frames : NULL);
+	if (r == 0 && a->alike)
+		*last = (struct last_answer){ frames.lo, frames.hi, q->answer };
 	return 0;
 }
 
@@ -97,6 +94,17 @@ static int flush(struct answers *a, struct err *err)
 	return r;
 }
 
+static void fetch_soon(const struct question *questions, size_t i, size_t n)
+{
+	const struct frame_text *f = questions[MIN(i + AHEAD, n - 1)].answer.frames;
+
+	__builtin_prefetch(questions[MIN(i + 2 * AHEAD, n - 1)].answer.frames);
+	if (f) {
+		__builtin_prefetch(f->name.p);
+		__builtin_prefetch(f->place + 64);
+	}
+}
+
 /* What was asked is answered in the order of addresses, which is several times faster, and told in the order
  * of asking. */
 static int answer_some(struct answers *a, struct question *questions, size_t n, struct err *err)
@@ -105,7 +113,7 @@ static int answer_some(struct answers *a, struct question *questions, size_t n, 
 	struct last_answer last = { 0 };
 	bool list = a->style->list && a->s->paths.n;
 
-	a->sorted.size = 0;
+	symbolize_writer_forget(&a->writer, NAMES_MAX);
 	for (size_t i = 0; i < n; i++)
 		order[i] = (struct sort_key){ questions[i].addr, i };
 	sort_keys(order, n);
@@ -114,26 +122,22 @@ static int answer_some(struct answers *a, struct question *questions, size_t n, 
 
 		__builtin_prefetch(&questions[order[MIN(i + AHEAD, n - 1)].at]);
 		if (q->known && q->addr >= last.lo && q->addr < last.hi) {
-			q->off = last.off;
-			q->size = last.size;
+			q->answer = last.answer;
 		} else if (answer_one(a, q, &last, err) < 0) {
 			return -1;
 		}
 	}
 	for (size_t i = 0; i < n; i++) {
-		const struct question *q = &questions[i];
-		const uint8_t *soon = a->sorted.p + questions[MIN(i + AHEAD, n - 1)].off;
-
-		__builtin_prefetch(soon);
-		__builtin_prefetch(soon + 64);
+		fetch_soon(questions, i, n);
 		if (a->out.size >= OUT_SIZE && flush(a, err) < 0)
 			return -1;
 		if (list)
 			buf_add_char(&a->out, a->n_told ? ',' : '[');
-		buf_add(&a->out, a->sorted.p + q->off, q->size - list); /* without its newline */
+		answer_text_add(a->s, a->style, &questions[i].answer, &a->out);
+		a->out.size -= list; /* without its newline */
 		a->n_told++;
 	}
-	a->told_size += a->sorted.size;
+	a->told_size += a->writer.texts.size;
 	return 0;
 }
 
@@ -179,7 +183,7 @@ static int answer(struct answers *a)
 	int r = a->s->paths.n ? answer_arguments(a, &err) : symbolize_input(ask_line, answer_lines, a, &err);
 
 	buf_done(&a->out);
-	buf_done(&a->sorted);
+	symbolize_writer_done(&a->writer);
 	free(a->questions);
 	if (r < 0)
 		return tell_error("symbolize", &err);
@@ -194,7 +198,7 @@ static int answer_opened(struct answers *a, int opened, struct err *err)
 	int status;
 
 	if (opened < 0) {
-		(void)err_in(err, STR_FMT, STR_ARG(a->module));
+		(void)err_in(err, STR_FMT, STR_ARG(a->writer.module));
 		status = tell_error("symbolize", err);
 	} else {
 		status = answer(a);
@@ -204,42 +208,54 @@ static int answer_opened(struct answers *a, int opened, struct err *err)
 	return status;
 }
 
-static bool are_alike(const struct settings *s, const struct symbolize_style *style)
+static void init(struct answers *a, struct settings *s, const struct symbolize_style *style)
 {
-	return !style->addressed && !s->symbols.addresses;
+	*a = (struct answers){ .s = s, .style = style };
+	symbolize_writer_init(&a->writer, s, style);
+}
+
+/* Addresses of one file. */
+static void init_file(struct answers *a, struct settings *s, const struct symbolize_style *style,
+		      const char *name)
+{
+	init(a, s, style);
+	a->writer.module = str_of(name);
+	a->writer.shares = true;
+	a->alike = !style->addressed && !s->symbols.addresses;
+	symbols_only(&a->file, s->paths.items, s->paths.n);
 }
 
 int symbolize_file(struct settings *s, const char *path, const struct symbolize_style *style)
 {
-	struct answers a = { .s = s, .style = style, .module = str_of(path), .alike = are_alike(s, style) };
 	const struct symbols_options o = symbols_options_of(s);
 	struct err err = { 0 };
+	struct answers a;
 
-	symbols_only(&a.file, s->paths.items, s->paths.n);
+	init_file(&a, s, style, path);
 	return answer_opened(&a, symbols_open(&a.file, &o, path, &err), &err);
 }
 
 int symbolize_addresses(struct settings *s, const struct symbolize_style *style, const struct finding *f)
 {
-	struct answers a = { .s = s, .style = style, .by = f };
+	struct answers a;
 
+	init(&a, s, style);
+	a.by = f;
 	return answer(&a);
 }
 
 int symbolize_build_id(struct settings *s, const struct symbolize_style *style)
 {
-	struct answers a = {
-		.s = s, .style = style, .module = str_of(s->symbols.build_id), .alike = are_alike(s, style)
-	};
 	const struct symbols_options o = symbols_options_of(s);
 	struct err err = { 0 };
 	struct build_id id;
+	struct answers a;
 
-	if (!build_id_parse(&id, a.module)) {
+	if (!build_id_parse(&id, str_of(s->symbols.build_id))) {
 		fprintf(stderr,
 			"lode: symbolize: --build-id: wanted is an even number of the digits 0-9 a-f\n");
 		return EXIT_USAGE;
 	}
-	symbols_only(&a.file, s->paths.items, s->paths.n);
+	init_file(&a, s, style, s->symbols.build_id);
 	return answer_opened(&a, symbols_open_module(&a.file, &o, NULL, &id, &err), &err);
 }

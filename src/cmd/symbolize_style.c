@@ -4,84 +4,7 @@
  * these.
  */
 #include <stdlib.h>
-#include "base/map.h"
-#include "cmd/symbolize.h"
-
-#define KNOWN_MAX MIB(64) /* of names and their texts: then all are forgotten */
-
-struct known_name {
-	size_t size;
-	char text[];
-};
-
-static void known_forget(struct map *known)
-{
-	struct bytes key;
-	void *value;
-
-	map_each (known, it, &key, &value)
-		free(value);
-	map_done(known);
-}
-
-/* Neither addr2line nor llvm-symbolizer undoes Go's escapes. */
-static void name_of_tools(const struct symtab_frame *f, enum symbolize_demangling how, struct buf *out)
-{
-	struct str name = f->linkage.size ? f->linkage : f->name;
-
-	if (how == SYMBOLIZE_SIMPLE)
-		symbolize_name(f, how, out);
-	else
-		symtab_demangle(name, how == SYMBOLIZE_FULL ? SYMTAB_FULL : SYMTAB_SIMPLE, out);
-}
-
-/* A template's name takes some 3 us to be demangled, and the same few come again and again. This is a
- * command's: one thread writes, in one style. */
-static void add_demangled(const struct symtab_frame *f, enum symbolize_demangling how, bool ours,
-			  struct buf *out)
-{
-	static struct map known;
-	static size_t used;
-	struct str name = f->linkage.size ? f->linkage : f->name;
-	struct bytes key = bytes_of(name.p, name.size);
-	struct known_name *n = map_get(&known, key);
-	size_t from = out->size, size;
-
-	if (n) {
-		buf_add(out, n->text, n->size);
-		return;
-	}
-	(ours ? symbolize_name : name_of_tools)(f, how, out);
-	size = out->size - from;
-	if (used + name.size + size > KNOWN_MAX) {
-		known_forget(&known);
-		used = 0;
-	}
-	used += name.size + size;
-	n = mem_alloc(sizeof(*n) + size);
-	n->size = size;
-	memcpy(n->text, out->p + from, size);
-	map_put(&known, key, n);
-}
-
-static void add_name(const struct settings *s, const struct symtab_frame *f, bool ours, struct buf *out)
-{
-	struct str name = f->linkage.size ? f->linkage : f->name;
-
-	if (s->symbols.demangling == SYMBOLIZE_NONE)
-		buf_add_str(out, name);
-	else if (name.size)
-		add_demangled(f, s->symbols.demangling, ours, out);
-}
-
-static void add_name_or(const struct settings *s, const struct symtab_frame *f, bool ours, struct buf *out)
-{
-	size_t before = out->size;
-
-	add_name(s, f, ours, out);
-	if (out->size == before)
-		buf_add_str(out, STR("??"));
-}
+#include "cmd/symbolize_write.h"
 
 static void add_path(const struct settings *s, const struct symtab_frame *f, struct buf *out)
 {
@@ -113,49 +36,62 @@ static void add_discriminator(const struct symtab_frame *f, struct buf *out)
 
 /* ---- ours ---- */
 
-static void write_ours(const struct settings *s, struct str module, uint64_t addr,
-		       const struct symtab_frames *frames, struct buf *out)
+static void head_ours(struct symbolize_writer *w, uint64_t addr, const struct symtab_frames *frames,
+		      struct buf *out)
 {
 	buf_printf(out, "0x%llx", (unsigned long long)addr);
-	if (!frames) {
-		buf_add_str(out, STR("\n  ??  no function is known there\n"));
-		return;
-	}
-	buf_printf(out, "  +0x%llx\n", (unsigned long long)(addr - frames->start));
-	for (size_t i = 0; i < frames->n; i++) {
-		const struct symtab_frame *f = &frames->list[i];
-
-		buf_add_str(out, STR("  "));
-		add_name_or(s, f, true, out);
-		buf_add_str(out, STR("  "));
-		add_path(s, f, out);
-		if (f->line) {
-			buf_add_char(out, ':');
-			add_number(out, f->line);
-			if (f->column) {
-				buf_add_char(out, ':');
-				add_number(out, f->column);
-			}
-			add_discriminator(f, out);
-		}
-		if (f->inlined)
-			buf_add_str(out, STR("  inlined into"));
-		else if (f->origin != SYMTAB_DWARF)
-			buf_printf(out, "  (from %s)", symtab_origin_name(f->origin));
-		buf_add_char(out, '\n');
-	}
+	if (frames)
+		buf_printf(out, "  +0x%llx", (unsigned long long)(addr - frames->start));
+	buf_add_char(out, '\n');
 }
 
-/* ---- addr2line ---- */
-
-static void write_gnu_frame(const struct settings *s, const struct symtab_frame *f, struct buf *out)
+static void place_ours(const struct settings *s, const struct symtab_frame *f, struct buf *out)
 {
-	if (s->symbols.functions) {
-		add_name_or(s, f, false, out);
-		buf_add_str(out, s->symbols.pretty ? STR(" at ") : STR("\n"));
+	buf_add_str(out, STR("  "));
+	add_path(s, f, out);
+	if (f->line) {
+		buf_add_char(out, ':');
+		add_number(out, f->line);
+		if (f->column) {
+			buf_add_char(out, ':');
+			add_number(out, f->column);
+		}
+		add_discriminator(f, out);
 	}
+	if (f->inlined)
+		buf_add_str(out, STR("  inlined into"));
+	else if (f->origin != SYMTAB_DWARF)
+		buf_printf(out, "  (from %s)", symtab_origin_name(f->origin));
+	buf_add_char(out, '\n');
+}
+
+/* ---- addr2line, llvm-symbolizer ---- */
+
+static void head_gnu(struct symbolize_writer *w, uint64_t addr, const struct symtab_frames *frames,
+		     struct buf *out)
+{
+	if (w->s->symbols.addresses)
+		buf_printf(out, "0x%016llx%s", (unsigned long long)addr, w->s->symbols.pretty ? ": " : "\n");
+}
+
+static void head_llvm(struct symbolize_writer *w, uint64_t addr, const struct symtab_frames *frames,
+		      struct buf *out)
+{
+	if (w->s->symbols.addresses)
+		buf_printf(out, "0x%llx%s", (unsigned long long)addr, w->s->symbols.pretty ? ": " : "\n");
+}
+
+static void add_path_behind_name(const struct settings *s, const struct symtab_frame *f, struct buf *out)
+{
+	if (s->symbols.functions)
+		buf_add_str(out, s->symbols.pretty ? STR(" at ") : STR("\n"));
 	add_path(s, f, out);
 	buf_add_char(out, ':');
+}
+
+static void place_gnu(const struct settings *s, const struct symtab_frame *f, struct buf *out)
+{
+	add_path_behind_name(s, f, out);
 	if (f->line)
 		add_number(out, f->line);
 	else
@@ -164,47 +100,16 @@ static void write_gnu_frame(const struct settings *s, const struct symtab_frame 
 	buf_add_char(out, '\n');
 }
 
-static void write_gnu(const struct settings *s, struct str module, uint64_t addr,
-		      const struct symtab_frames *frames, struct buf *out)
+static void place_llvm(const struct settings *s, const struct symtab_frame *f, struct buf *out)
 {
-	static const struct symtab_frame none;
-
-	if (s->symbols.addresses)
-		buf_printf(out, "0x%016llx%s", (unsigned long long)addr, s->symbols.pretty ? ": " : "\n");
-	write_gnu_frame(s, frames ? &frames->list[0] : &none, out);
-	for (size_t i = 1; frames && s->symbols.inlines && i < frames->n; i++) {
-		if (s->symbols.pretty)
-			buf_add_str(out, STR(" (inlined by) "));
-		write_gnu_frame(s, &frames->list[i], out);
-	}
-}
-
-/* ---- llvm-symbolizer ---- */
-
-static void write_llvm(const struct settings *s, struct str module, uint64_t addr,
-		       const struct symtab_frames *frames, struct buf *out)
-{
-	static const struct symtab_frame none;
-	size_t n = frames ? frames->n : 1;
-
-	if (s->symbols.addresses)
-		buf_printf(out, "0x%llx%s", (unsigned long long)addr, s->symbols.pretty ? ": " : "\n");
-	for (size_t i = 0; i < n; i++) {
-		const struct symtab_frame *f = frames ? &frames->list[i] : &none;
-
-		if (s->symbols.pretty && i)
-			buf_add_str(out, STR(" (inlined by) "));
-		add_name_or(s, f, false, out);
-		buf_add_str(out, s->symbols.pretty ? STR(" at ") : STR("\n"));
-		add_path(s, f, out);
-		buf_add_char(out, ':');
-		add_number(out, f->line);
-		buf_add_char(out, ':');
-		add_number(out, f->column);
-		buf_add_char(out, '\n');
-	}
+	add_path_behind_name(s, f, out);
+	add_number(out, f->line);
+	buf_add_char(out, ':');
+	add_number(out, f->column);
 	buf_add_char(out, '\n');
 }
+
+/* ---- llvm-symbolizer's JSON ---- */
 
 static json_t *json_path(const struct settings *s, struct str dir, struct str file)
 {
@@ -217,19 +122,18 @@ static json_t *json_path(const struct settings *s, struct str dir, struct str fi
 	return json_text(buf_str(&b));
 }
 
-static json_t *json_frame(const struct settings *s, const struct symtab_frames *frames,
+static json_t *json_frame(struct symbolize_writer *w, const struct symtab_frames *frames,
 			  const struct symtab_frame *f)
 {
-	AUTO(buf_done) struct buf name = { 0 };
+	const struct settings *s = w->s;
 	json_t *j = json_object();
 	char start[24];
 
-	add_name(s, f, false, &name);
 	snprintf(start, sizeof(start), "0x%llx", (unsigned long long)frames->start);
 	json_object_set_new(j, "Column", json_integer(f->column));
 	json_object_set_new(j, "Discriminator", json_integer(f->discriminator));
 	json_object_set_new(j, "FileName", json_path(s, f->dir, f->file));
-	json_object_set_new(j, "FunctionName", json_text(buf_str(&name)));
+	json_object_set_new(j, "FunctionName", json_text(symbolize_writer_name(w, f)));
 	json_object_set_new(j, "Line", json_integer(f->line));
 	json_object_set_new(j, "StartAddress", json_string(f->inlined ? "" : start));
 	json_object_set_new(j, "StartFileName", json_path(s, f->start_file_dir, f->start_file));
@@ -237,17 +141,17 @@ static json_t *json_frame(const struct settings *s, const struct symtab_frames *
 	return j;
 }
 
-static void write_json(const struct settings *s, struct str module, uint64_t addr,
-		       const struct symtab_frames *frames, struct buf *out)
+static void head_json(struct symbolize_writer *w, uint64_t addr, const struct symtab_frames *frames,
+		      struct buf *out)
 {
 	json_t *j = json_object(), *list = json_array();
 	char text[24], *dump;
 
 	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)addr);
 	json_object_set_new(j, "Address", json_string(text));
-	json_object_set_new(j, "ModuleName", json_text(module));
+	json_object_set_new(j, "ModuleName", json_text(w->module));
 	for (size_t i = 0; frames && i < frames->n; i++)
-		json_array_append_new(list, json_frame(s, frames, &frames->list[i]));
+		json_array_append_new(list, json_frame(w, frames, &frames->list[i]));
 	json_object_set_new(j, "Symbol", list);
 	dump = json_dumps(j, JSON_COMPACT);
 	buf_add_str(out, str_of(dump ? dump : "{}"));
@@ -257,10 +161,12 @@ static void write_json(const struct settings *s, struct str module, uint64_t add
 }
 
 static const struct symbolize_style styles[] = {
-	{ "lode", write_ours, .echo = true, .addressed = true, .discriminators = true },
-	{ "gnu", write_gnu, .pretty = true, .discriminators = true },
-	{ "llvm", write_llvm, .echo = true, .pretty = true },
-	{ "json", write_json, .list = true, .echo = true, .addressed = true, .discriminators = true },
+	{ "lode", head_ours, place_ours, .before = STR("  "),
+	  .unknown = STR("  ??  no function is known there\n"), .ours = true, .echo = true, .addressed = true,
+	  .discriminators = true },
+	{ "gnu", head_gnu, place_gnu, .pretty = true, .discriminators = true },
+	{ "llvm", head_llvm, place_llvm, .end = STR("\n"), .echo = true, .pretty = true },
+	{ "json", head_json, .list = true, .echo = true, .addressed = true, .discriminators = true },
 };
 
 void symbolize_fold(struct symtab_frames *f, struct symtab_frame *room)

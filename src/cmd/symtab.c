@@ -3,7 +3,9 @@
  * lode symtab: symbol tables made, shown, and held against what they were made of.
  */
 #include <stdlib.h>
-#include "cmd/symbolize.h"
+#include "cmd/symbolize_write.h"
+
+#define DUMP_HELD MIB(16) /* of texts */
 
 static int build(struct settings *s, const char *path, struct err *err)
 {
@@ -89,19 +91,27 @@ static int dump(struct settings *s, const char *path, struct err *err)
 {
 	AUTO(symbols_file_done) struct symbols_file f = { 0 };
 	AUTO(buf_done) struct buf out = { 0 };
+	AUTO(symbolize_writer_done) struct symbolize_writer w = { 0 };
 	const struct symbolize_style *style = symbolize_style_find(STR("lode"));
 	const struct symbols_options places = symbols_options_of(s);
 	struct symtab_frames frames;
 	uint64_t at = 0;
 	int r;
 
+	s->symbols.functions = s->symbols.inlines = true;
+	symbolize_writer_init(&w, s, style);
+	w.shares = true;
 	if (symbols_open(&f, &places, path, err) < 0)
 		return -1;
 	dump_info(symtab_info(f.table));
 	while (!s->symbols.summary && (r = symtab_next(f.finder, at, &frames, err)) == 0) {
+		struct answer_text a = symbolize_writer_make(&w, frames.lo, &frames);
+
 		out.size = 0;
 		buf_printf(&out, "%llx-%llx ", (unsigned long long)frames.lo, (unsigned long long)frames.hi);
-		style->write(s, str_of(path), frames.lo, &frames, &out);
+		answer_text_add(s, style, &a, &out);
+		if (symbolize_writer_size(&w) > DUMP_HELD)
+			symbolize_writer_forget(&w, 0);
 		fwrite(out.p, 1, out.size, stdout);
 		if (frames.hi <= at)
 			break;

@@ -390,6 +390,24 @@ def test_addresses_of_one_row_have_one_answer(built, run, style):  # noqa: F811
     assert run("-e", built.full, "--local", "--output-style", *style, text=text) == re.sub(r"(?m)^0x\w+(\n|: )", "", with_addresses)
 
 
+@pytest.mark.parametrize("style, end", [("llvm", b"\n\n"), ("json", b"\n")])
+def test_answers_together_are_those_of_each_alone(built, run, style, end):  # noqa: F811
+    """Together they have frames and names in common; of whoever waits for each answer, none."""
+    code = built.code[::-1] + built.code[:100] + [1]
+    together = run("-e", built.full, "--local", "--output-style", style, text="".join(f"{a:#x}\n" for a in code))
+    p = subprocess.Popen([LODE, "symbolize", "-e", built.full, "--local", "--output-style", style], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    alone = b""
+    for a in code:
+        answer = b""
+        p.stdin.write(f"{a:#x}\n".encode())
+        p.stdin.flush()
+        while not answer.endswith(end):
+            answer += p.stdout.read1()
+        alone += answer
+    p.stdin.close()
+    assert p.wait() == 0 and alone.decode() == together
+
+
 def test_names_in_the_degree_that_is_wanted(built, run):  # noqa: F811
     addr = next(a for a, c in zip(built.code, built.oracle(built.code)) if c[-1][0].startswith("int shop::sum"))
 
