@@ -3,7 +3,8 @@
  * What the files of `lode symbolize` share.
  *
  *   symbolize.c          options
- *   symbolize_answer.c   addresses, answered
+ *   symbolize_answer.c   addresses, asked
+ *   symbolize_crew.c     answers of many, by several threads; see symbolize_crew.h
  *   symbolize_place.c    modules, opened as addresses fall into them
  *   symbolize_process.c  --pid
  *   symbolize_kernel.c   --kernel

@@ -200,9 +200,10 @@ int symbols_open(struct symbols_file *f, const struct symbols_options *o, const 
 	return r;
 }
 
-int symbols_frames(const struct symbols_file *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
+int symbols_frames_by(const struct symbols_file *f, struct symtab_finder *finder, uint64_t addr,
+		      struct symtab_frames *ret, struct err *err)
 {
-	int r = symtab_find(f->finder, addr - f->moved, ret, err);
+	int r = symtab_find(finder, addr - f->moved, ret, err);
 
 	if (r == 0) {
 		ret->lo += f->moved;
@@ -211,6 +212,11 @@ int symbols_frames(const struct symbols_file *f, uint64_t addr, struct symtab_fr
 		ret->end += f->moved;
 	}
 	return r;
+}
+
+int symbols_frames(const struct symbols_file *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
+{
+	return symbols_frames_by(f, f->finder, addr, ret, err);
 }
 
 bool symbols_number(struct str s, uint64_t *ret)

@@ -23,7 +23,8 @@ struct symbols_options {
 	bool discriminators; /* of tables that have them */
 };
 
-/* A table that was made before, or made now of what was found. Belongs to one thread. */
+/* A table that was made before, or made now of what was found. Belongs to one thread, but see
+ * symbols_frames_by(). */
 struct symbols_file {
 	struct symtab *table;
 	struct symtab_finder *finder;
@@ -79,6 +80,9 @@ char *symbols_ask_client(const struct symbols_options *o, enum client_kind kind,
 
 /* As symtab_find(), of an address in the file itself, which may lie elsewhere in its debug file. */
 int symbols_frames(const struct symbols_file *f, uint64_t addr, struct symtab_frames *ret, struct err *err);
+/* The same by another finder of f->table, for a thread that asks beside others while nobody changes *f. */
+int symbols_frames_by(const struct symbols_file *f, struct symtab_finder *finder, uint64_t addr,
+		      struct symtab_frames *ret, struct err *err);
 
 /* "4010", "0x4010"; of relocatable files also ".text+0x10" and "(.text)+0x10". All hexadecimal. */
 bool symbols_address(const struct symbols_file *f, const char *section, struct str text, uint64_t *ret);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Questions that have come together, answered by one thread or, if they are many, by several.
+ */
+#pragma once
+
+#include "cmd/symbolize_write.h"
+
+/* There may be hundreds of thousands. */
+struct question {
+	uint64_t addr;
+	struct answer_text answer; /* before: as head what was asked, if that is no address and is repeated */
+};
+
+struct crew;
+/* Who answers by @file, or by @by if it is not NULL. All are borrowed. @module: as answers name it. */
+struct crew *crew_new(const struct settings *s, const struct symbolize_style *style,
+		      const struct symbols_file *file, const struct finding *by, struct str module);
+void crew_free(struct crew *c); /* takes NULL */
+/* Write their answers, in the order in which they stand; of a list without its end. */
+int crew_answer(struct crew *c, struct question *questions, size_t n, struct err *err);
+/* Of all that was answered: how many, to how many nothing is known, and the bytes of text that were held. */
+struct crew_sums {
+	uint64_t n, n_missing, held;
+};
+struct crew_sums crew_sums(const struct crew *c);

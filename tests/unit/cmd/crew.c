@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many questions answered together: the text is the same for any number of threads, and that of each alone.
+ */
+#include "test.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include "../symtab/answers.h"
+#include "cmd/symbolize_crew.h"
+
+#define N_FUNCTIONS 60u
+#define FUNCTION    0x40u
+#define N_QUESTIONS 9000u /* enough for four threads */
+
+/* Functions with g in them, which has h in it; some lie under names that are to be demangled. */
+static void make(struct answers *a)
+{
+	static const char *const files[] = { "a.c", "b.h", NULL };
+	uint64_t lines, g, h;
+	char name[32];
+
+	answers_init(a, ELF_WRITER_X86_64, ET_DYN);
+	a->w.version = 4;
+	lines = code_lines_begin(&a->w, files);
+	for (unsigned i = 0; i < N_FUNCTIONS * FUNCTION / 8; i++)
+		code_row(&a->w, 0x1000 + 8 * i, 1 + i % 3 % 2, 10 + i);
+	code_sequence_end(&a->w, 0x1000 + N_FUNCTIONS * FUNCTION);
+	code_lines_end(&a->w);
+	code_unit_c(&a->w, lines);
+	g = code_die(&a->w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_INLINE, F_DATA1, U(1), A_LINKAGE,
+		     F_STRING, S("_ZN3app1gEv"), 0u);
+	h = code_die(&a->w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("h"), A_INLINE, F_DATA1, U(1), 0u);
+	for (unsigned i = 0; i < N_FUNCTIONS; i++) {
+		uint64_t at = 0x1000 + i * FUNCTION;
+
+		snprintf(name, sizeof(name), i % 3 ? "_ZN3app4f%03uEv" : "f%u", i);
+		code_die(&a->w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LINKAGE, F_STRING, S(name),
+			 A_LOW, F_ADDR, at, A_HIGH, F_DATA4, U(FUNCTION - i % 4), 0u);
+		code_die(&a->w, T_INLINED, true, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, at + 0x10, A_HIGH,
+			 F_DATA4, U(0x20), A_CALL_FILE, F_DATA1, U(1), A_CALL_LINE, F_DATA1, U(7), 0u);
+		code_die(&a->w, T_INLINED, false, A_ORIGIN, F_REF4, h, A_LOW, F_ADDR, at + 0x18, A_HIGH,
+			 F_DATA4, U(8), A_CALL_FILE, F_DATA1, U(2), A_CALL_LINE, F_DATA1, U(41), 0u);
+		code_up(&a->w);
+		code_up(&a->w);
+	}
+	code_up(&a->w);
+	code_unit_end(&a->w);
+	answers_open(a);
+}
+
+/* Here and there, beside all code, and what is no address. */
+static void ask(struct question *list, size_t n)
+{
+	uint32_t random[N_QUESTIONS];
+
+	test_fill(random, sizeof(random), 4);
+	for (size_t i = 0; i < n; i++) {
+		list[i] = (struct question){ .addr = 0xff0 + random[i] % (N_FUNCTIONS * FUNCTION + 0x20) };
+		if (i % 1000 == 7)
+			list[i] = (struct question){ .answer.head = STR("what?") };
+	}
+}
+
+struct talk {
+	struct settings s;
+	const struct symbolize_style *style;
+	struct symbols_file file;
+	struct err err;
+};
+
+static struct talk talk(struct answers *a, const char *style, unsigned threads)
+{
+	struct talk t = { .style = symbolize_style_find(str_of(style)),
+			  .file = { .table = a->t, .finder = a->f } };
+
+	assert_non_null(t.style);
+	t.s.symbols.functions = t.s.symbols.inlines = true;
+	t.s.symbols.demangling = SYMBOLIZE_FULL;
+	t.s.symbols.threads = threads;
+	return t;
+}
+
+/* With @fd as standard output. @at_once: how many questions come together. */
+static int answer_to(int fd, struct talk *t, size_t n, size_t at_once, struct crew_sums *ret)
+{
+	struct crew *c = crew_new(&t->s, t->style, &t->file, NULL, STR("x"));
+	struct question *list = NEW_N(struct question, N_QUESTIONS);
+	int out = dup(STDOUT_FILENO), r = 0;
+
+	ask(list, n);
+	fflush(stdout);
+	assert_true(out >= 0 && dup2(fd, STDOUT_FILENO) >= 0);
+	for (size_t i = 0; i < n && r == 0; i += at_once)
+		r = crew_answer(c, list + i, MIN(at_once, n - i), &t->err);
+	assert_true(dup2(out, STDOUT_FILENO) >= 0);
+	close(out);
+	*ret = crew_sums(c);
+	free(list);
+	crew_free(c);
+	return r;
+}
+
+static void text_of(struct answers *a, const char *style, unsigned threads, size_t n, size_t at_once,
+		    struct buf *out, struct crew_sums *ret)
+{
+	struct talk t = talk(a, style, threads);
+	int fd = memfd_create("out", MFD_CLOEXEC);
+	off_t size;
+
+	assert_true(fd >= 0);
+	if (answer_to(fd, &t, n, at_once, ret) < 0)
+		fail_msg("%s", t.err.text);
+	size = lseek(fd, 0, SEEK_END);
+	out->size = 0;
+	assert_true(size > 0 && pread(fd, buf_reserve(out, (size_t)size), (size_t)size, 0) == size);
+	out->size = (size_t)size;
+	close(fd);
+}
+
+static void any_number_of_threads_says_the_same(void **state)
+{
+	static const char *const styles[] = { "lode", "gnu", "llvm", "json" };
+	AUTO(answers_done) struct answers a;
+
+	make(&a);
+	for (size_t i = 0; i < ARRAY_SIZE(styles); i++) {
+		AUTO(buf_done) struct buf one = { 0 }, more = { 0 }, alone = { 0 };
+		struct crew_sums want, got;
+
+		text_of(&a, styles[i], 1, N_QUESTIONS, N_QUESTIONS, &one, &want);
+		assert_int_equal(want.n, N_QUESTIONS);
+		for (unsigned threads = 2; threads <= 4; threads += 2) {
+			text_of(&a, styles[i], threads, N_QUESTIONS, N_QUESTIONS, &more, &got);
+			assert_true(bytes_eq(buf_bytes(&one), buf_bytes(&more)));
+			assert_true(got.n == want.n && got.n_missing == want.n_missing);
+		}
+		/* In several lots, too. */
+		text_of(&a, styles[i], 3, N_QUESTIONS, 5000, &more, &got);
+		assert_true(bytes_eq(buf_bytes(&one), buf_bytes(&more)));
+		text_of(&a, styles[i], 1, 500, 500, &more, &got);
+		text_of(&a, styles[i], 1, 500, 1, &alone, &got);
+		assert_true(bytes_eq(buf_bytes(&alone), buf_bytes(&more)));
+		assert_true(memmem(alone.p, alone.size, "app::f001", 9) && got.held > 0);
+	}
+}
+
+static void what_cannot_be_written_is_told(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	make(&a);
+	for (unsigned threads = 1; threads <= 4; threads += 3) {
+		struct talk t = talk(&a, "llvm", threads);
+		int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+		struct crew_sums sums;
+
+		assert_true(full >= 0);
+		assert_true(answer_to(full, &t, N_QUESTIONS, N_QUESTIONS, &sums) < 0);
+		assert_true(t.err.kind == ERR_IO && strstr(t.err.text, "No space left"));
+		close(full);
+	}
+}
+
+static void what_is_damaged_is_told(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	make(&a);
+	for (unsigned threads = 1; threads <= 4; threads += 3) {
+		AUTO(buf_done) struct buf table = { 0 };
+		struct talk t = talk(&a, "llvm", threads);
+		struct crew_sums sums;
+		struct err err = { 0 };
+
+		buf_add(&table, a.table.p, a.table.size);
+		table.p[table.size - 100] ^= 1;
+		assert_done(symtab_open_mem(buf_bytes(&table), &t.file.table, &err));
+		t.file.finder = symtab_finder_new(t.file.table);
+		assert_true(answer_to(STDERR_FILENO, &t, N_QUESTIONS, N_QUESTIONS, &sums) < 0);
+		assert_true(t.err.kind == ERR_INVALID && strstr(t.err.text, "damaged"));
+		symtab_finder_free(t.file.finder);
+		symtab_close(t.file.table);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any_number_of_threads_says_the_same),
+		cmocka_unit_test(what_cannot_be_written_is_told),
+		cmocka_unit_test(what_is_damaged_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
