@@ -3,19 +3,21 @@
  * Many questions at once. They are answered in the order of addresses, which is several times faster, and
  * told in the order of asking.
  *
- * Each thread has one range of addresses to answer, so that what these have in common is looked for once. Put
- * together are they by whoever is free, some hundred at once, and written when it is their turn. No thread's
- * work depends on another one's, so the text is the same for any number of them.
+ * A thread takes one range of addresses after the other, so that what these have in common is looked for
+ * once. Put together are the answers by whoever is free, some hundred at once, and written when it is their
+ * turn. No thread's work depends on another one's, so the text is the same for any number of them.
  */
 #include "cmd/symbolize_crew.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "base/sort.h"
 
 #define THREADS_MAX 16u
 #define PER_THREAD  2048u  /* addresses, at least: a thread takes as long to be made as some hundred */
+#define RANGES      8u     /* a thread, so that all end at about the same time, whatever else goes on */
 #define AHEAD       8u     /* answers lie anywhere in memory: those that come next are fetched meanwhile */
 #define TOGETHER    256u   /* answers, put together at once */
 #define OUT_SIZE    MIB(1) /* of them; then they are written before all are there */
@@ -25,9 +27,6 @@ struct worker {
 	struct symbolize_writer writer;
 	struct symtab_finder *finder; /* NULL: there is no file */
 	bool owns_finder;
-	/* Which questions. */
-	const struct sort_key *order;
-	size_t n;
 	uint64_t n_missing;
 	struct buf out; /* to be written */
 	pthread_t thread;
@@ -50,9 +49,12 @@ struct crew {
 	/* What is answered now. */
 	struct question *questions;
 	size_t n;
+	const struct sort_key *order;
+	size_t range; /* so many at once */
+	atomic_size_t next_answered;
 	pthread_mutex_t lock;
 	pthread_cond_t turned;
-	size_t next, turn; /* under lock: the first that nobody puts together, that is not written */
+	size_t next, turn; /* under lock: the first that nobody puts together; that is not written */
 	bool failed;       /* under lock */
 };
 
@@ -177,42 +179,48 @@ static int answer_one(struct worker *w, struct question *q, struct last_answer *
 	return 0;
 }
 
-static void *answer_range(void *arg)
+static int answer_range(struct worker *w, const struct sort_key *order, size_t n)
 {
-	struct worker *w = arg;
 	struct question *questions = w->crew->questions;
 	struct last_answer last = { 0 };
 
-	w->r = 0;
-	for (size_t i = 0; i < w->n && w->r == 0; i++) {
-		struct question *q = &questions[w->order[i].at];
+	for (size_t i = 0; i < n; i++) {
+		struct question *q = &questions[order[i].at];
 
-		__builtin_prefetch(&questions[w->order[MIN(i + AHEAD, w->n - 1)].at]);
+		__builtin_prefetch(&questions[order[MIN(i + AHEAD, n - 1)].at]);
 		if (!q->answer.head.p && q->addr >= last.lo && q->addr < last.hi)
 			q->answer = last.answer;
-		else
-			w->r = answer_one(w, q, &last);
+		else if (answer_one(w, q, &last) < 0)
+			return -1;
 	}
+	return 0;
+}
+
+static void *answer_some(void *arg)
+{
+	struct worker *w = arg;
+	struct crew *c = w->crew;
+	size_t i;
+
+	w->r = 0;
+	while (w->r == 0 && (i = atomic_fetch_add(&c->next_answered, c->range)) < c->n)
+		w->r = answer_range(w, c->order + i, MIN(c->range, c->n - i));
 	return NULL;
 }
 
 static int answer_all(struct crew *c, unsigned n_workers, struct err *err)
 {
 	AUTO(mem_freep) struct sort_key *order = NEW_N(struct sort_key, c->n);
-	size_t done = 0;
 
 	for (size_t i = 0; i < c->n; i++)
 		order[i] = (struct sort_key){ c->questions[i].addr, i };
 	sort_keys(order, c->n);
-	for (unsigned i = 0; i < n_workers; i++) {
-		struct worker *w = c->workers[i];
-
-		symbolize_writer_forget(&w->writer, NAMES_MAX / n_workers);
-		w->order = order + done;
-		w->n = (c->n - done) / (n_workers - i);
-		done += w->n;
-	}
-	run(c, n_workers, answer_range);
+	c->order = order;
+	c->range = n_workers > 1 ? c->n / (n_workers * RANGES) : c->n;
+	c->next_answered = 0;
+	for (unsigned i = 0; i < n_workers; i++)
+		symbolize_writer_forget(&c->workers[i]->writer, NAMES_MAX / n_workers);
+	run(c, n_workers, answer_some);
 	for (unsigned i = 0; i < n_workers; i++) {
 		struct worker *w = c->workers[i];
 
