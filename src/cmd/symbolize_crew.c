@@ -21,11 +21,12 @@
 #define AHEAD       8u     /* answers lie anywhere in memory: those that come next are fetched meanwhile */
 #define TOGETHER    256u   /* answers, put together at once */
 #define OUT_SIZE    MIB(1) /* of them; then they are written before all are there */
+#define HELD_MAX    MIB(512)
 
 struct worker {
 	struct crew *crew;
-	struct symbolize_writer writer;
-	struct symtab_finder *finder; /* NULL: there is no file */
+	struct symbolize_writer writer, late; /* late: of one answer after the other */
+	struct symtab_finder *finder;         /* NULL: there is no file */
 	bool owns_finder;
 	uint64_t n_missing;
 	struct buf out; /* to be written */
@@ -41,7 +42,8 @@ struct crew {
 	const struct symbols_file *file;
 	const struct finding *by;
 	struct str module;
-	bool alike;         /* addresses of one row have one text */
+	bool alike; /* addresses of one row have one text */
+	size_t held_max;
 	unsigned n_threads; /* that there may be; 0: not known yet */
 	struct worker *workers[THREADS_MAX];
 	unsigned n_workers;
@@ -50,7 +52,8 @@ struct crew {
 	struct question *questions;
 	size_t n;
 	const struct sort_key *order;
-	size_t range; /* so many at once */
+	size_t range;     /* so many at once */
+	size_t held_each; /* of texts by one thread */
 	atomic_size_t next_answered;
 	pthread_mutex_t lock;
 	pthread_cond_t turned;
@@ -68,11 +71,17 @@ struct crew *crew_new(const struct settings *s, const struct symbolize_style *st
 	c->file = file;
 	c->by = by;
 	c->module = module;
+	c->held_max = HELD_MAX;
 	/* Modules may change from one address to the next. */
 	c->alike = !by && !style->addressed && !s->symbols.addresses;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_cond_init(&c->turned, NULL);
 	return c;
+}
+
+void crew_hold(struct crew *c, size_t max)
+{
+	c->held_max = max;
 }
 
 static struct worker *worker_new(struct crew *c, bool first)
@@ -81,7 +90,8 @@ static struct worker *worker_new(struct crew *c, bool first)
 
 	w->crew = c;
 	symbolize_writer_init(&w->writer, c->s, c->style);
-	w->writer.module = c->module;
+	symbolize_writer_init(&w->late, c->s, c->style);
+	w->writer.module = w->late.module = c->module;
 	w->writer.shares = !c->by;
 	w->owns_finder = !first;
 	w->finder = first ? c->file->finder : symtab_finder_new(c->file->table);
@@ -98,6 +108,7 @@ void crew_free(struct crew *c)
 		if (w->owns_finder)
 			symtab_finder_free(w->finder);
 		symbolize_writer_done(&w->writer);
+		symbolize_writer_done(&w->late);
 		buf_done(&w->out);
 		free(w);
 	}
@@ -152,7 +163,11 @@ struct last_answer {
 	struct answer_text answer;
 };
 
-static int answer_one(struct worker *w, struct question *q, struct last_answer *last)
+/* What was asked after enough was held: it is answered when it is told. */
+static const struct frame_text not_yet;
+
+static int answer_one(struct worker *w, struct symbolize_writer *writer, struct question *q,
+		      struct last_answer *last)
 {
 	const struct crew *c = w->crew;
 	struct symtab_frames frames;
@@ -160,12 +175,12 @@ static int answer_one(struct worker *w, struct question *q, struct last_answer *
 	int r;
 
 	if (q->answer.head.p) {
-		q->answer = symbolize_writer_echo(&w->writer, q->answer.head);
+		q->answer = symbolize_writer_echo(writer, q->answer.head);
 		w->n_missing++;
 		return 0;
 	}
 	if (c->by)
-		r = c->by->find(c->by->arg, q->addr, &w->writer.module, &frames) ? 0 : SYMTAB_NONE;
+		r = c->by->find(c->by->arg, q->addr, &writer->module, &frames) ? 0 : SYMTAB_NONE;
 	else
 		r = symbols_frames_by(c->file, w->finder, q->addr, &frames, &w->err);
 	if (r < 0)
@@ -173,7 +188,7 @@ static int answer_one(struct worker *w, struct question *q, struct last_answer *
 	if (r == 0 && !c->by && c->s->symbols.no_inlines)
 		symbolize_fold(&frames, &folded);
 	w->n_missing += r == SYMTAB_NONE;
-	q->answer = symbolize_writer_make(&w->writer, q->addr, r == 0 ? &frames : NULL);
+	q->answer = symbolize_writer_make(writer, q->addr, r == 0 ? &frames : NULL);
 	if (r == 0 && c->alike)
 		*last = (struct last_answer){ frames.lo, frames.hi, q->answer };
 	return 0;
@@ -190,7 +205,9 @@ static int answer_range(struct worker *w, const struct sort_key *order, size_t n
 		__builtin_prefetch(&questions[order[MIN(i + AHEAD, n - 1)].at]);
 		if (!q->answer.head.p && q->addr >= last.lo && q->addr < last.hi)
 			q->answer = last.answer;
-		else if (answer_one(w, q, &last) < 0)
+		else if (symbolize_writer_size(&w->writer) > w->crew->held_each)
+			q->answer.frames = &not_yet;
+		else if (answer_one(w, &w->writer, q, &last) < 0)
 			return -1;
 	}
 	return 0;
@@ -217,6 +234,7 @@ static int answer_all(struct crew *c, unsigned n_workers, struct err *err)
 	sort_keys(order, c->n);
 	c->order = order;
 	c->range = n_workers > 1 ? c->n / (n_workers * RANGES) : c->n;
+	c->held_each = c->held_max / n_workers;
 	c->next_answered = 0;
 	for (unsigned i = 0; i < n_workers; i++)
 		symbolize_writer_forget(&c->workers[i]->writer, NAMES_MAX / n_workers);
@@ -228,9 +246,7 @@ static int answer_all(struct crew *c, unsigned n_workers, struct err *err)
 			*err = w->err;
 			return -1;
 		}
-		c->sums.n_missing += w->n_missing;
 		c->sums.held += w->writer.texts.size;
-		w->n_missing = 0;
 	}
 	return 0;
 }
@@ -265,18 +281,32 @@ static int write_out(struct worker *w, size_t from)
 	return failed ? -1 : w->r;
 }
 
+static int answer_late(struct worker *w, struct question *q)
+{
+	struct last_answer ignored;
+
+	symbolize_writer_forget(&w->late, NAMES_MAX / THREADS_MAX);
+	q->answer.frames = NULL;
+	w->r = answer_one(w, &w->late, q, &ignored);
+	return w->r;
+}
+
 static int put_together(struct worker *w, size_t from, size_t to)
 {
 	const struct crew *c = w->crew;
 	bool list = c->style->list && c->s->paths.n;
 
 	for (size_t i = from; i < to; i++) {
+		struct question *q = &c->questions[i];
+
 		fetch_soon(c->questions, i, to);
+		if (q->answer.frames == &not_yet && answer_late(w, q) < 0)
+			return -1;
 		if (w->out.size >= OUT_SIZE && write_out(w, from) < 0)
 			return -1;
 		if (list)
 			buf_add_char(&w->out, c->sums.n + i ? ',' : '[');
-		answer_text_add(c->s, c->style, &c->questions[i].answer, &w->out);
+		answer_text_add(c->s, c->style, &q->answer, &w->out);
 		w->out.size -= list; /* without its newline */
 	}
 	return write_out(w, from);
@@ -311,11 +341,16 @@ static int tell_all(struct crew *c, unsigned n_workers, struct err *err)
 	c->next = c->turn = 0;
 	run(c, n_workers, tell);
 	c->sums.n += c->n;
-	for (unsigned i = 0; i < n_workers; i++)
-		if (c->workers[i]->r < 0) {
-			*err = c->workers[i]->err;
+	for (unsigned i = 0; i < n_workers; i++) {
+		struct worker *w = c->workers[i];
+
+		if (w->r < 0) {
+			*err = w->err;
 			return -1;
 		}
+		c->sums.n_missing += w->n_missing;
+		w->n_missing = 0;
+	}
 	return 0;
 }
 

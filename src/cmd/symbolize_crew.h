@@ -17,6 +17,8 @@ struct crew;
 struct crew *crew_new(const struct settings *s, const struct symbolize_style *style,
 		      const struct symbols_file *file, const struct finding *by, struct str module);
 void crew_free(struct crew *c); /* takes NULL */
+/* Hold about so many bytes of text, 512 MiB without it: what is asked beyond that takes longer. */
+void crew_hold(struct crew *c, size_t max);
 /* Write their answers, in the order in which they stand; of a list without its end. */
 int crew_answer(struct crew *c, struct question *questions, size_t n, struct err *err);
 /* Of all that was answered: how many, to how many nothing is known, and the bytes of text that were held. */

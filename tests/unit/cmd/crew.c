@@ -66,6 +66,7 @@ struct talk {
 	struct settings s;
 	const struct symbolize_style *style;
 	struct symbols_file file;
+	size_t hold; /* 0: as much as is usual */
 	struct err err;
 };
 
@@ -88,6 +89,8 @@ static int answer_to(int fd, struct talk *t, size_t n, size_t at_once, struct cr
 	struct question *list = NEW_N(struct question, N_QUESTIONS);
 	int out = dup(STDOUT_FILENO), r = 0;
 
+	if (t->hold)
+		crew_hold(c, t->hold);
 	ask(list, n);
 	fflush(stdout);
 	assert_true(out >= 0 && dup2(fd, STDOUT_FILENO) >= 0);
@@ -101,14 +104,15 @@ static int answer_to(int fd, struct talk *t, size_t n, size_t at_once, struct cr
 	return r;
 }
 
-static void text_of(struct answers *a, const char *style, unsigned threads, size_t n, size_t at_once,
-		    struct buf *out, struct crew_sums *ret)
+static void text_of(struct answers *a, const char *style, unsigned threads, size_t hold, size_t n,
+		    size_t at_once, struct buf *out, struct crew_sums *ret)
 {
 	struct talk t = talk(a, style, threads);
 	int fd = memfd_create("out", MFD_CLOEXEC);
 	off_t size;
 
 	assert_true(fd >= 0);
+	t.hold = hold;
 	if (answer_to(fd, &t, n, at_once, ret) < 0)
 		fail_msg("%s", t.err.text);
 	size = lseek(fd, 0, SEEK_END);
@@ -128,20 +132,39 @@ static void any_number_of_threads_says_the_same(void **state)
 		AUTO(buf_done) struct buf one = { 0 }, more = { 0 }, alone = { 0 };
 		struct crew_sums want, got;
 
-		text_of(&a, styles[i], 1, N_QUESTIONS, N_QUESTIONS, &one, &want);
+		text_of(&a, styles[i], 1, 0, N_QUESTIONS, N_QUESTIONS, &one, &want);
 		assert_int_equal(want.n, N_QUESTIONS);
 		for (unsigned threads = 2; threads <= 4; threads += 2) {
-			text_of(&a, styles[i], threads, N_QUESTIONS, N_QUESTIONS, &more, &got);
+			text_of(&a, styles[i], threads, 0, N_QUESTIONS, N_QUESTIONS, &more, &got);
 			assert_true(bytes_eq(buf_bytes(&one), buf_bytes(&more)));
 			assert_true(got.n == want.n && got.n_missing == want.n_missing);
 		}
 		/* In several lots, too. */
-		text_of(&a, styles[i], 3, N_QUESTIONS, 5000, &more, &got);
+		text_of(&a, styles[i], 3, 0, N_QUESTIONS, 5000, &more, &got);
 		assert_true(bytes_eq(buf_bytes(&one), buf_bytes(&more)));
-		text_of(&a, styles[i], 1, 500, 500, &more, &got);
-		text_of(&a, styles[i], 1, 500, 1, &alone, &got);
+		text_of(&a, styles[i], 1, 0, 500, 500, &more, &got);
+		text_of(&a, styles[i], 1, 0, 500, 1, &alone, &got);
 		assert_true(bytes_eq(buf_bytes(&alone), buf_bytes(&more)));
 		assert_true(memmem(alone.p, alone.size, "app::f001", 9) && got.held > 0);
+	}
+}
+
+static void what_is_too_much_to_be_held_is_answered_late(void **state)
+{
+	static const char *const styles[] = { "lode", "llvm" };
+	AUTO(answers_done) struct answers a;
+
+	make(&a);
+	for (size_t i = 0; i < ARRAY_SIZE(styles); i++) {
+		AUTO(buf_done) struct buf all = { 0 }, few = { 0 };
+		struct crew_sums want, got;
+
+		text_of(&a, styles[i], 1, 0, N_QUESTIONS, N_QUESTIONS, &all, &want);
+		for (unsigned threads = 1; threads <= 4; threads += 3) {
+			text_of(&a, styles[i], threads, 4000, N_QUESTIONS, N_QUESTIONS, &few, &got);
+			assert_true(bytes_eq(buf_bytes(&all), buf_bytes(&few)));
+			assert_true(got.n_missing == want.n_missing && got.held < want.held / 4);
+		}
 	}
 }
 
@@ -188,6 +211,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_number_of_threads_says_the_same),
+		cmocka_unit_test(what_is_too_much_to_be_held_is_answered_late),
 		cmocka_unit_test(what_cannot_be_written_is_told),
 		cmocka_unit_test(what_is_damaged_is_told),
 	};
