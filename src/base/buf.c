@@ -62,12 +62,6 @@ void buf_add_str(struct buf *b, struct str s)
 	buf_add(b, s.p, s.size);
 }
 
-void buf_add_char(struct buf *b, char c)
-{
-	*buf_reserve(b, 1) = (uint8_t)c;
-	b->size++;
-}
-
 void buf_printf(struct buf *b, const char *fmt, ...)
 {
 	size_t room;
@@ -114,7 +108,7 @@ void buf_add_u64(struct buf *b, uint64_t v)
 	add_le(b, v, 8);
 }
 
-void buf_add_uleb(struct buf *b, uint64_t v)
+void buf_add_uleb_long(struct buf *b, uint64_t v)
 {
 	uint8_t *end = leb_put(buf_reserve(b, LEB_MAX), v);
 

@@ -24,13 +24,25 @@ static inline uint8_t *buf_reserve(struct buf *b, size_t n)
 uint8_t *buf_try_reserve(struct buf *b, size_t n);
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_add_str(struct buf *b, struct str s);
-void buf_add_char(struct buf *b, char c);
+static inline void buf_add_char(struct buf *b, char c)
+{
+	*buf_reserve(b, 1) = (uint8_t)c;
+	b->size++;
+}
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Little endian, and LEB128 (unsigned; signed ones zigzag first). */
 void buf_add_u16(struct buf *b, uint16_t v);
 void buf_add_u32(struct buf *b, uint32_t v);
 void buf_add_u64(struct buf *b, uint64_t v);
-void buf_add_uleb(struct buf *b, uint64_t v);
+void buf_add_uleb_long(struct buf *b, uint64_t v); /* of buf_add_uleb() */
+static inline void buf_add_uleb(struct buf *b, uint64_t v)
+{
+	/* Nearly all are of one byte. */
+	if (v < 0x80)
+		buf_add_char(b, (char)v);
+	else
+		buf_add_uleb_long(b, v);
+}
 static inline struct bytes buf_bytes(const struct buf *b)
 {
 	return (struct bytes){ b->p, b->size };

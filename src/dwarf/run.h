@@ -44,19 +44,21 @@ static inline uint64_t dwarf_value_read(const struct dwarf_text *t, const uint8_
 	return v;
 }
 
-/* The most usual ones where they are run; 4 bytes and one. */
+/* The most usual ones where they are run. */
 static inline uint64_t dwarf_value_near(const struct dwarf_text *t, const uint8_t **p, uint8_t read,
 					const uint8_t **program)
 {
-	uint32_t v;
+	uint64_t v;
 
 	if (read == 1)
 		return *(*p)++;
-	if (read != 4)
+	if (read == DWARF_READ_ULEB)
+		return leb_u(p, t->end);
+	if (read != 4 && read != 2 && read != 8)
 		return dwarf_value_read(t, p, read, program);
-	memcpy(&v, *p, 4);
-	*p += 4;
-	return t->big ? be32toh(v) : le32toh(v);
+	v = dwarf_get(*p, read, t->big);
+	*p += read;
+	return v;
 }
 
 static inline void dwarf_value_set(struct dwarf_values *vs, uint8_t slot, uint64_t v, uint8_t is)
