@@ -103,26 +103,30 @@ static int push(struct dwarf_reader *r, const struct state *outside, bool ends_f
 	return 0;
 }
 
+/* 0: there is none. */
+static inline uint32_t number_of(const struct dwarf_values *vs, unsigned slot, uint32_t most)
+{
+	return vs->has & 1u << slot ? (uint32_t)MIN(vs->v[slot], (uint64_t)most) : 0;
+}
+
 static int node_add(struct dwarf_reader *r, const struct dwarf_values *vs, uint64_t die, uint32_t parent,
 		    struct err *err)
 {
-	struct dwarf_node n = { .die = die, .parent = parent };
+	struct dwarf_node *n;
 
 	if (r->n_nodes >= DWARF_MAX_NODES)
 		return err_set(err, ERR_LIMIT, "more than the %u inlined calls allowed", DWARF_MAX_NODES);
-	if (vs->has & 1u << DWARF_SLOT_CALL_FILE) {
-		n.call_file = (uint32_t)MIN(vs->v[DWARF_SLOT_CALL_FILE], (uint64_t)UINT32_MAX);
-		n.has_call_file = true;
-	}
-	if (vs->has & 1u << DWARF_SLOT_CALL_LINE)
-		n.call_line = (uint32_t)MIN(vs->v[DWARF_SLOT_CALL_LINE], (uint64_t)UINT32_MAX);
-	if (vs->has & 1u << DWARF_SLOT_CALL_COLUMN)
-		n.call_column = (uint32_t)MIN(vs->v[DWARF_SLOT_CALL_COLUMN], (uint64_t)UINT16_MAX);
-	if (vs->has & 1u << DWARF_SLOT_CALL_DISCRIMINATOR)
-		n.call_discriminator = (uint32_t)MIN(vs->v[DWARF_SLOT_CALL_DISCRIMINATOR],
-						     (uint64_t)UINT32_MAX);
 	DWARF_GROW(r->nodes, r->n_nodes, r->room_nodes);
-	r->nodes[r->n_nodes++] = n;
+	n = &r->nodes[r->n_nodes++];
+	*n = (struct dwarf_node){
+		.die = die,
+		.parent = parent,
+		.has_call_file = vs->has >> DWARF_SLOT_CALL_FILE & 1,
+		.call_file = number_of(vs, DWARF_SLOT_CALL_FILE, UINT32_MAX),
+		.call_line = number_of(vs, DWARF_SLOT_CALL_LINE, UINT32_MAX),
+		.call_column = number_of(vs, DWARF_SLOT_CALL_COLUMN, UINT16_MAX),
+		.call_discriminator = number_of(vs, DWARF_SLOT_CALL_DISCRIMINATOR, UINT32_MAX),
+	};
 	return 0;
 }
 

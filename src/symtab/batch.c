@@ -132,8 +132,8 @@ static uint32_t file_id(struct batch *b, uint32_t file)
 	return *known - 1;
 }
 
-/* The id of a unit's file, 0: none. */
-uint32_t batch_file(struct batch *b, uint32_t file)
+/* It has not been looked up yet. */
+uint32_t batch_file_new(struct batch *b, uint32_t file)
 {
 	struct unit_work *w = b->work;
 	uint32_t id;
@@ -150,12 +150,9 @@ uint32_t batch_file(struct batch *b, uint32_t file)
 		memset(w->file_ids + w->n_file_ids, 0, (n - w->n_file_ids) * sizeof(*w->file_ids));
 		w->n_file_ids = n;
 	}
-	id = w->file_ids[file];
-	if (!id) {
-		id = file_id(b, file);
-		w->file_ids[file] = id ? id : UINT32_MAX;
-	}
-	return id == UINT32_MAX ? 0 : id;
+	id = file_id(b, file);
+	w->file_ids[file] = id ? id : UINT32_MAX;
+	return id;
 }
 
 /* Functions are noted by their DIEs first; a name may stand behind its use, so they are looked up at the

@@ -54,8 +54,17 @@ struct unit_work {
 	struct buf path;
 };
 
+uint32_t batch_file_new(struct batch *b, uint32_t file); /* of batch_file() */
 /* The batch's id of a file of the unit's table, 0: none. */
-uint32_t batch_file(struct batch *b, uint32_t file);
+static inline uint32_t batch_file(struct batch *b, uint32_t file)
+{
+	const struct unit_work *w = b->work;
+	uint32_t id = file < w->n_file_ids ? w->file_ids[file] : 0;
+
+	if (!id)
+		return batch_file_new(b, file);
+	return id == UINT32_MAX ? 0 : id;
+}
 /* What stands for the function of a DIE until names are looked up; 0: none. */
 uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt);
 

@@ -22,56 +22,60 @@ static bool is_full(size_t n, size_t n_slots)
 	return n * 3 >= n_slots * 2;
 }
 
+static struct id_map_slot *id_map_slot(const struct id_map *m, uint64_t key)
+{
+	size_t at = mix(key) & (m->n_slots - 1);
+
+	while (m->slots[at].round == m->round && m->slots[at].key != key)
+		at = (at + 1) & (m->n_slots - 1);
+	return &m->slots[at];
+}
+
 static void id_map_grow(struct id_map *m)
 {
 	struct id_map old = *m;
 
 	m->n_slots = old.n_slots ? old.n_slots * 2 : 256;
-	m->keys = mem_realloc(NULL, m->n_slots, sizeof(*m->keys));
-	m->values = mem_zalloc(m->n_slots * sizeof(*m->values));
+	m->slots = mem_zalloc(m->n_slots * sizeof(*m->slots));
+	m->round = 1;
 	for (size_t i = 0; i < old.n_slots; i++)
-		if (old.values[i]) {
-			size_t at = mix(old.keys[i]) & (m->n_slots - 1);
+		if (old.slots[i].round == old.round) {
+			struct id_map_slot *s = id_map_slot(m, old.slots[i].key);
 
-			while (m->values[at])
-				at = (at + 1) & (m->n_slots - 1);
-			m->keys[at] = old.keys[i];
-			m->values[at] = old.values[i];
+			*s = old.slots[i];
+			s->round = m->round;
 		}
-	free(old.keys);
-	free(old.values);
+	free(old.slots);
 }
 
 uint32_t *id_map_at(struct id_map *m, uint64_t key)
 {
-	size_t at;
+	struct id_map_slot *s;
 
 	if (is_full(m->n, m->n_slots))
 		id_map_grow(m);
-	for (at = mix(key) & (m->n_slots - 1); m->values[at]; at = (at + 1) & (m->n_slots - 1))
-		if (m->keys[at] == key)
-			return &m->values[at];
-	m->keys[at] = key;
-	m->n++;
-	return &m->values[at];
+	s = id_map_slot(m, key);
+	if (s->round != m->round) {
+		*s = (struct id_map_slot){ .key = key, .round = m->round };
+		m->n++;
+	}
+	return &s->value;
 }
 
 void id_map_clear(struct id_map *m)
 {
-	/* A table that one large unit made large is not cleared for each small one behind it. */
-	if (m->n_slots > 4096 && m->n * 16 < m->n_slots) {
+	/* Small units behind a large one shall find what is theirs in few cache lines. */
+	if ((m->n_slots > 4096 && m->n * 16 < m->n_slots) || m->round == UINT32_MAX) {
 		id_map_done(m);
 		return;
 	}
-	if (m->n)
-		memset(m->values, 0, m->n_slots * sizeof(*m->values));
+	m->round++;
 	m->n = 0;
 }
 
 void id_map_done(struct id_map *m)
 {
-	free(m->keys);
-	free(m->values);
+	free(m->slots);
 	*m = (struct id_map){ 0 };
 }
 

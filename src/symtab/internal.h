@@ -33,10 +33,14 @@
 /* ---- intern ---- */
 
 /* From numbers to numbers; open addressing. */
+struct id_map_slot {
+	uint64_t key;
+	uint32_t value, round; /* of another round: free */
+};
 struct id_map {
-	uint64_t *keys;
-	uint32_t *values; /* 0: free */
+	struct id_map_slot *slots;
 	size_t n, n_slots;
+	uint32_t round; /* each clearing begins the next one */
 };
 /* The place of the value under @key, which is 0 if the key is new: the caller then sets it to something else.
  * Good until the next call. */
