@@ -160,17 +160,18 @@ uint32_t batch_file_new(struct batch *b, uint32_t file)
 uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt)
 {
 	struct unit_work *w = b->work;
-	uint32_t *at;
+	uint32_t name;
 
 	if (die == UINT64_MAX)
 		return 0;
-	at = id_map_at(&w->refs, die * 2 + in_alt);
-	if (*at)
-		return *at;
-	GROW(w->names, w->n_names, w->room_names);
-	w->names[w->n_names++] = (struct name_ref){ .die = die, .in_alt = in_alt };
-	*at = (uint32_t)w->n_names;
-	return *at;
+	/* Behind all sections there is none, and the look-up says so. */
+	die = MIN(die, (uint64_t)DWARF_MAX_SECTION - 1);
+	name = id_map_at(&w->refs, (uint32_t)die * 2 + in_alt);
+	if (name > w->n_names) {
+		GROW(w->names, w->n_names, w->room_names);
+		w->names[w->n_names++] = (struct name_ref){ .die = die, .in_alt = in_alt };
+	}
+	return name;
 }
 
 /* Damage is listed; -1: something else. */

@@ -35,7 +35,7 @@ struct unit_work {
 	size_t unit;
 	uint32_t *file_ids; /* of the unit's files: 0 not looked up, UINT32_MAX none */
 	size_t n_file_ids, room_file_ids;
-	struct id_map refs; /* DIE to name_ref + 1 */
+	struct id_map refs; /* DIE to name_ref + 1: they are as many */
 	struct name_ref *names;
 	size_t n_names, room_names;
 	size_t first_piece, first_entry;

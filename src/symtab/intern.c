@@ -10,23 +10,19 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-static uint64_t mix(uint64_t v)
-{
-	v *= 0x9e3779b97f4a7c15;
-	return v ^ v >> 29;
-}
-
 /* Two of three slots: fewer would be as many pages more to touch. */
 static bool is_full(size_t n, size_t n_slots)
 {
 	return n * 3 >= n_slots * 2;
 }
 
-static struct id_map_slot *id_map_slot(const struct id_map *m, uint64_t key)
+/* The slot that has @key, or a free one. */
+static struct id_map_slot *id_map_slot(const struct id_map *m, uint32_t key)
 {
-	size_t at = mix(key) & (m->n_slots - 1);
+	uint64_t h = key * 0x9e3779b97f4a7c15;
+	size_t at = (h ^ h >> 29) & (m->n_slots - 1);
 
-	while (m->slots[at].round == m->round && m->slots[at].key != key)
+	while (m->slots[at].value > m->before && m->slots[at].key != key)
 		at = (at + 1) & (m->n_slots - 1);
 	return &m->slots[at];
 }
@@ -37,39 +33,33 @@ static void id_map_grow(struct id_map *m)
 
 	m->n_slots = old.n_slots ? old.n_slots * 2 : 256;
 	m->slots = mem_zalloc(m->n_slots * sizeof(*m->slots));
-	m->round = 1;
 	for (size_t i = 0; i < old.n_slots; i++)
-		if (old.slots[i].round == old.round) {
-			struct id_map_slot *s = id_map_slot(m, old.slots[i].key);
-
-			*s = old.slots[i];
-			s->round = m->round;
-		}
+		if (old.slots[i].value > m->before)
+			*id_map_slot(m, old.slots[i].key) = old.slots[i];
 	free(old.slots);
 }
 
-uint32_t *id_map_at(struct id_map *m, uint64_t key)
+uint32_t id_map_at(struct id_map *m, uint32_t key)
 {
 	struct id_map_slot *s;
 
 	if (is_full(m->n, m->n_slots))
 		id_map_grow(m);
 	s = id_map_slot(m, key);
-	if (s->round != m->round) {
-		*s = (struct id_map_slot){ .key = key, .round = m->round };
-		m->n++;
-	}
-	return &s->value;
+	if (s->value <= m->before)
+		*s = (struct id_map_slot){ key, m->before + ++m->n };
+	return s->value - m->before;
 }
 
 void id_map_clear(struct id_map *m)
 {
-	/* Small units behind a large one shall find what is theirs in few cache lines. */
-	if ((m->n_slots > 4096 && m->n * 16 < m->n_slots) || m->round == UINT32_MAX) {
+	/* A unit that is small beside the one that made the table large shall find what is its own in few
+	 * cache lines. */
+	if ((m->n_slots > 4096 && m->n < m->n_slots / 16) || m->before > UINT32_MAX / 2) {
 		id_map_done(m);
 		return;
 	}
-	m->round++;
+	m->before += m->n;
 	m->n = 0;
 }
 
@@ -148,6 +138,7 @@ void intern_init(struct intern *in)
 	*in = (struct intern){ 0 };
 	if (getrandom(&in->seed, sizeof(in->seed), 0) != (ssize_t)sizeof(in->seed))
 		in->seed = (uint64_t)clock_mono_ns();
+	in->by_files.seed = in->seed;
 	/* Id 0 of each. */
 	GROW(in->strings, in->n_strings, in->room_strings);
 	in->strings[in->n_strings++] = STR("");
@@ -165,7 +156,7 @@ void intern_done(struct intern *in)
 	free(in->functions);
 	free(in->string_slots.list);
 	free(in->function_slots.list);
-	id_map_done(&in->by_files);
+	quad_map_done(&in->by_files);
 	*in = (struct intern){ 0 };
 }
 
@@ -237,7 +228,7 @@ uint32_t intern_str(struct intern *in, struct str s, bool stays)
 
 uint32_t intern_file(struct intern *in, uint32_t dir, uint32_t name)
 {
-	uint32_t *at = id_map_at(&in->by_files, (uint64_t)dir << 32 | name);
+	uint32_t *at = quad_map_at(&in->by_files, (struct quad){ { dir, name } });
 
 	if (*at)
 		return *at;

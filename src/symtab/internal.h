@@ -32,23 +32,21 @@
 
 /* ---- intern ---- */
 
-/* From numbers to numbers; open addressing. */
+/* From numbers to the numbers 1, 2, ... in the order in which they came; open addressing. */
 struct id_map_slot {
-	uint64_t key;
-	uint32_t value, round; /* of another round: free */
+	uint32_t key, value; /* value up to the map's `before`: free */
 };
 struct id_map {
 	struct id_map_slot *slots;
-	size_t n, n_slots;
-	uint32_t round; /* each clearing begins the next one */
+	uint32_t n, n_slots;
+	uint32_t before; /* numbers given before the map was cleared */
 };
-/* The place of the value under @key, which is 0 if the key is new: the caller then sets it to something else.
- * Good until the next call. */
-uint32_t *id_map_at(struct id_map *m, uint64_t key);
+/* The number of @key; it is n if the key is new. */
+uint32_t id_map_at(struct id_map *m, uint32_t key);
 void id_map_clear(struct id_map *m);
 void id_map_done(struct id_map *m);
 
-/* The same from four small numbers. */
+/* From four numbers to numbers. */
 struct quad {
 	uint32_t v[4];
 };
@@ -61,6 +59,8 @@ struct quad_map {
 	size_t n, n_slots;
 	uint64_t seed;
 };
+/* The place of the value under @key, which is 0 if the key is new: the caller then sets it to something else.
+ * Good until the next call. */
 uint32_t *quad_map_at(struct quad_map *m, struct quad key);
 /* The key will be asked for soon: maps are larger than caches. */
 void quad_map_soon(const struct quad_map *m, const struct quad *key);
@@ -93,7 +93,7 @@ struct intern {
 	struct file_id *files;
 	struct function_id *functions;
 	size_t n_strings, room_strings, n_files, room_files, n_functions, room_functions;
-	struct id_map by_files; /* of two numbers */
+	struct quad_map by_files; /* of directory and name */
 	struct id_slots string_slots, function_slots;
 };
 void intern_init(struct intern *in);
