@@ -203,8 +203,8 @@ struct dwarf_span {
 	uint64_t lo, hi;
 	uint32_t node;
 };
-/* In the order of the DIEs: a node stands behind its parent. Where spans overlap, the one of the later node
- * tells what the code is. */
+/* In the order of the DIEs: a node stands behind its parent, spans are in the order of their nodes. Where
+ * they overlap, the one of the later node tells what the code is. */
 struct dwarf_function {
 	const struct dwarf_node *nodes;
 	const struct dwarf_span *spans;

@@ -318,12 +318,13 @@ static void part_begin(struct sweep *s, uint64_t at, uint64_t hi)
 /* The calls of a function by their begins, and the first of them that has not begun. */
 struct calls {
 	const struct dwarf_span *spans;
-	const struct sort_key *keys, *end;
+	const struct sort_key *keys;
+	size_t n, next;
 };
 
 static uint64_t calls_next(const struct calls *c)
 {
-	return c->keys < c->end ? c->keys->key : UINT64_MAX;
+	return c->next < c->n ? c->keys[c->next].key : UINT64_MAX;
 }
 
 /* Up to @addr. */
@@ -331,8 +332,9 @@ static void calls_begin(struct batch *b, struct calls *c, uint64_t addr)
 {
 	size_t moved;
 
-	for (; c->keys < c->end && c->keys->key <= addr; c->keys++) {
-		const struct dwarf_span *call = &c->spans[c->keys->at];
+	/* Without a budget nothing more is made, so that it does not matter what is left out. */
+	for (; calls_next(c) <= addr && b->row_budget; c->next++) {
+		const struct dwarf_span *call = &c->spans[c->keys[c->next].at];
 
 		if (call->hi <= addr)
 			continue;
@@ -466,7 +468,7 @@ static struct calls calls_of(struct unit_work *w, const struct dwarf_function *f
 		w->keys[n++] = (struct sort_key){ f->spans[i].lo, i };
 	}
 	sort_keys(w->keys, n);
-	return (struct calls){ f->spans, w->keys, w->keys + n };
+	return (struct calls){ f->spans, w->keys, .n = n };
 }
 
 static int by_place(const void *a, const void *b)

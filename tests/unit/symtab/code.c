@@ -128,6 +128,41 @@ static void a_child_over_its_parent_keeps_the_deepest(void **state)
 	assert_answer(&a, 0x1040, " at /src/a.c:14");
 }
 
+/* Each begins before the one that is told before it, and is over it as far as it goes. */
+static void many_calls_over_one_another_in_any_order(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	uint64_t callees[2];
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	callees[0] = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_INLINE, F_DATA1, U(1),
+			      0u);
+	callees[1] = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("h"), A_INLINE, F_DATA1, U(1),
+			      0u);
+	code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x100), 0u);
+	for (uint64_t i = 0; i < 100; i++) {
+		uint64_t lo = 0x1000 + 99 - i, hi = 0x1100 - i;
+
+		code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, callees[i % 2], A_LOW, F_ADDR, U(lo),
+			 A_HIGH, F_DATA4, U(hi - lo), A_CALL_FILE, F_DATA1, U(1), A_CALL_LINE, F_UDATA,
+			 U(1000 + i), 0u);
+	}
+	code_up(&a.w);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	for (uint64_t at = 0x1000; at < 0x1100; at++) {
+		uint64_t i = MIN(0x10ff - at, (uint64_t)99);
+		char want[64];
+
+		snprintf(want, sizeof(want), "%s at /src/a.c:%u in f at /src/a.c:%u", i % 2 ? "h" : "g",
+			 (unsigned)(10 + (at - 0x1000) / 16), (unsigned)(1000 + i));
+		assert_answer(&a, at, want);
+	}
+}
+
 static void an_inlined_call_of_no_size_is_none(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -518,6 +553,7 @@ int main(void)
 		cmocka_unit_test(inlined_calls_and_where_they_stand),
 		cmocka_unit_test(a_call_without_a_place_is_in_its_callers_file),
 		cmocka_unit_test(a_child_over_its_parent_keeps_the_deepest),
+		cmocka_unit_test(many_calls_over_one_another_in_any_order),
 		cmocka_unit_test(an_inlined_call_of_no_size_is_none),
 		cmocka_unit_test(ranges_of_version_4),
 		cmocka_unit_test(ranges_of_version_5),
