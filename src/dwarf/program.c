@@ -348,7 +348,8 @@ static int compile_decl(struct dwarf_table *t, const struct skips *skips, const 
 			before = w.skip;
 		if (w.skip > SKIP_MAX)
 			flush(&w);
-		if (slot == DWARF_NO_SLOT && form < FORMS && skips->known[form])
+		if (slot == DWARF_NO_SLOT && form < FORMS && skips->known[form] &&
+		    skips->op[form] != DWARF_OP_END)
 			emit(&w, op = skips->op[form]);
 		else if (!compile_attr(&w, slot, form, implicit, &t->format))
 			return err_set(err, ERR_INVALID, "abbreviation %llu: unknown form %llu",

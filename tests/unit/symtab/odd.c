@@ -65,6 +65,29 @@ static void units_that_share_their_abbreviations(void **state)
 	assert_answer(&a, 0x1030, "i at /src/a.c:13");
 }
 
+/* More bytes than are gathered before they are passed over. */
+static void a_die_of_very_many_attributes_is_passed_over(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	code_unit_c(&a.w, add_lines(&a));
+	code_die(&a.w, T_BLOCK, false, A_LOW, F_ADDR, U(0x1000), 0u);
+	a.w.abbrev.size -= 2; /* the mark of its end */
+	for (unsigned i = 0; i < 1000; i++) {
+		buf_add_uleb(&a.w.abbrev, 0x3000 + i);
+		buf_add_uleb(&a.w.abbrev, F_DATA8);
+		buf_add_u64(&a.w.info, i);
+	}
+	buf_add(&a.w.abbrev, "\0", 2);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(0x20), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	answers_open(&a);
+	assert_answer(&a, 0x1010, "f at /src/a.c:11");
+}
+
 /* Types and call sites say where to go on behind them; one that says it wrong is gone through. */
 static void what_has_no_code_in_it_is_jumped_over(void **state)
 {
@@ -387,6 +410,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(type_units_have_no_code),
 		cmocka_unit_test(units_that_share_their_abbreviations),
+		cmocka_unit_test(a_die_of_very_many_attributes_is_passed_over),
 		cmocka_unit_test(what_has_no_code_in_it_is_jumped_over),
 		cmocka_unit_test(code_at_address_0),
 		cmocka_unit_test(wrong_hints_of_where_units_are),
