@@ -92,7 +92,6 @@ static struct worker *worker_new(struct crew *c, bool first)
 	symbolize_writer_init(&w->writer, c->s, c->style);
 	symbolize_writer_init(&w->late, c->s, c->style);
 	w->writer.module = w->late.module = c->module;
-	w->writer.shares = !c->by;
 	w->owns_finder = !first;
 	w->finder = first ? c->file->finder : symtab_finder_new(c->file->table);
 	return w;

@@ -8,17 +8,29 @@
  */
 #include "cmd/symbolize_write.h"
 
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define NAME_SLOTS_MIN 1024u
+
 void symbolize_writer_init(struct symbolize_writer *w, const struct settings *s,
 			   const struct symbolize_style *style)
 {
-	*w = (struct symbolize_writer){ .s = s, .style = style, .piece = 1 };
+	*w = (struct symbolize_writer){ .s = s, .style = style };
+}
+
+static void forget_names(struct symbolize_writer *w)
+{
+	arena_done(&w->names_texts);
+	free(w->names);
+	w->names = NULL;
+	w->n_names = w->n_name_slots = 0;
 }
 
 void symbolize_writer_done(struct symbolize_writer *w)
 {
 	arena_done(&w->texts);
-	arena_done(&w->names_texts);
-	map_done(&w->names);
+	forget_names(w);
 	buf_done(&w->name);
 	buf_done(&w->room);
 }
@@ -26,11 +38,11 @@ void symbolize_writer_done(struct symbolize_writer *w)
 void symbolize_writer_forget(struct symbolize_writer *w, size_t max)
 {
 	arena_done(&w->texts);
-	w->piece++;
-	if (w->names_texts.size > max) {
-		map_done(&w->names);
-		arena_done(&w->names_texts);
-	}
+	memset(w->recent_names, 0, sizeof(w->recent_names));
+	memset(w->recent_paths, 0, sizeof(w->recent_paths));
+	memset(w->recent_frames, 0, sizeof(w->recent_frames));
+	if (w->names_texts.size > max)
+		forget_names(w);
 }
 
 size_t symbolize_writer_size(const struct symbolize_writer *w)
@@ -49,6 +61,13 @@ static struct str copy(struct arena *a, struct str s)
 	return (struct str){ p, s.size };
 }
 
+static inline size_t slot_of(const void *a, const void *b, uint64_t more, size_t n_slots)
+{
+	uint64_t h = ((uintptr_t)a ^ (uintptr_t)b << 16 ^ more << 40) * 0x9e3779b97f4a7c15;
+
+	return h >> 32 & (n_slots - 1);
+}
+
 /* ---- names ---- */
 
 /* Neither addr2line nor llvm-symbolizer undoes Go's escapes. */
@@ -64,77 +83,130 @@ static struct str name_made(struct symbolize_writer *w, const struct symtab_fram
 	return buf_str(&w->name);
 }
 
+static const struct known_name *name_keep(struct symbolize_writer *w, struct arena *a,
+					  const struct symtab_frame *f, struct str name)
+{
+	struct known_name *known = ARENA_NEW(a, struct known_name);
+	struct str text = w->s->symbols.demangling == SYMBOLIZE_NONE ? name : name_made(w, f, name);
+
+	known->from = copy(a, name);
+	known->text = str_eq(name, text) ? known->from : copy(a, text);
+	return known;
+}
+
+static struct name_slot *name_slot(const struct symbolize_writer *w, uint64_t hash, struct str name)
+{
+	size_t mask = w->n_name_slots - 1, i = hash & mask;
+
+	while (w->names[i].name && (w->names[i].hash != hash || !str_eq(w->names[i].name->from, name)))
+		i = (i + 1) & mask;
+	return &w->names[i];
+}
+
+static void names_grow(struct symbolize_writer *w)
+{
+	struct name_slot *old = w->names;
+	size_t n_old = w->n_name_slots;
+
+	if (!old && getrandom(&w->seed, sizeof(w->seed), 0) != (ssize_t)sizeof(w->seed))
+		w->seed = (uint64_t)clock_mono_ns();
+	w->n_name_slots = old ? 2 * n_old : NAME_SLOTS_MIN;
+	w->names = mem_zalloc(w->n_name_slots * sizeof(*w->names));
+	for (size_t i = 0; i < n_old; i++)
+		if (old[i].name)
+			*name_slot(w, old[i].hash, old[i].name->from) = old[i];
+	free(old);
+}
+
 /* A template's name takes some 3 us to be demangled, and the same few come again and again. */
-static struct str name_demangled(struct symbolize_writer *w, const struct symtab_frame *f, struct str name)
+static const struct known_name *name_demangled(struct symbolize_writer *w, const struct symtab_frame *f,
+					       struct str name)
 {
-	struct bytes key = bytes_of(name.p, name.size);
-	struct str *known = map_get(&w->names, key);
+	struct name_slot *slot;
+	uint64_t hash;
 
-	if (!known) {
-		known = ARENA_NEW(&w->names_texts, struct str);
-		*known = copy(&w->names_texts, name_made(w, f, name));
-		w->names_texts.size += name.size; /* which the map has a copy of */
-		map_put(&w->names, key, known);
+	if (w->n_names >= w->n_name_slots / 2)
+		names_grow(w);
+	hash = hash64(name.p, name.size, w->seed);
+	slot = name_slot(w, hash, name);
+	if (!slot->name) {
+		*slot = (struct name_slot){ hash, name_keep(w, &w->names_texts, f, name) };
+		w->n_names++;
 	}
-	return *known;
+	return slot->name;
 }
 
-static size_t slot_of(const void *p, uint64_t more)
+/* NULL: not known, or not wanted. */
+static const struct known_name *name_of(struct symbolize_writer *w, const struct symtab_frame *f)
 {
-	return (((uintptr_t)p ^ more << 20) * 0x9e3779b97f4a7c15) >> 58;
+	struct str name = f->linkage.size ? f->linkage : f->name;
+	const struct known_name **at =
+		&w->recent_names[slot_of(name.p, NULL, 0, ARRAY_SIZE(w->recent_names))];
+
+	if (!w->s->symbols.functions || !name.size)
+		return NULL;
+	if (!*at || !str_eq((*at)->from, name))
+		*at = name.p[0] == '_' && w->s->symbols.demangling != SYMBOLIZE_NONE
+			      ? name_demangled(w, f, name)
+			      : name_keep(w, &w->texts, f, name);
+	return *at;
 }
-_Static_assert(RECENT == 1 << (64 - 58), "as many as slot_of() tells apart");
 
 struct str symbolize_writer_name(struct symbolize_writer *w, const struct symtab_frame *f)
 {
-	struct str name = f->linkage.size ? f->linkage : f->name;
-	struct recent_name *at = &w->recent_names[slot_of(name.p, name.size)];
+	const struct known_name *name = name_of(w, f);
 
-	if (!w->s->symbols.functions || !name.size)
-		return (struct str){ 0 };
-	if (at->piece == w->piece && at->mangled.p == name.p && at->mangled.size == name.size)
-		return at->text;
-	at->piece = w->piece;
-	at->mangled = name;
-	at->text = w->s->symbols.demangling == SYMBOLIZE_NONE ? copy(&w->texts, name)
-		   : name.p[0] == '_'                         ? name_demangled(w, f, name)
-							      : copy(&w->texts, name_made(w, f, name));
-	return at->text;
+	return name ? name->text : (struct str){ 0 };
 }
 
 /* ---- frames ---- */
 
-static bool same_place(struct str a, struct str b)
+static const struct known_path *path_of(struct symbolize_writer *w, const struct symtab_frame *f)
 {
-	return a.p == b.p && a.size == b.size;
-}
+	const struct known_path **at =
+		&w->recent_paths[slot_of(f->file.p, f->dir.p, 0, ARRAY_SIZE(w->recent_paths))];
 
-static bool same_frame(const struct symtab_frame *a, const struct symtab_frame *b)
-{
-	return a->line == b->line && a->column == b->column && a->discriminator == b->discriminator &&
-	       a->inlined == b->inlined && a->origin == b->origin && same_place(a->linkage, b->linkage) &&
-	       same_place(a->name, b->name) && same_place(a->dir, b->dir) && same_place(a->file, b->file);
+	if (!*at || !str_eq((*at)->file, f->file) || !str_eq((*at)->dir, f->dir)) {
+		struct known_path *path = ARENA_NEW(&w->texts, struct known_path);
+
+		path->dir = copy(&w->texts, f->dir);
+		path->file = copy(&w->texts, f->file);
+		*at = path;
+	}
+	return *at;
 }
 
 static const struct frame_text *frame_made(struct symbolize_writer *w, const struct symtab_frame *f,
 					   const struct frame_text *outer)
 {
-	struct recent_frame *at = &w->recent_frames[slot_of(outer ? (const void *)outer : f->linkage.p,
-							    f->line * 31u + f->column)];
+	const struct known_name *name = name_of(w, f);
+	const struct known_path *path = path_of(w, f);
+	struct recent_frame *at = &w->recent_frames[slot_of(name, outer, f->line * 31u + f->column,
+							    ARRAY_SIZE(w->recent_frames))];
 	struct frame_text *text;
-	struct str name;
 
-	if (at->piece == w->piece && at->text->outer == outer && same_frame(&at->f, f))
+	if (at->text && at->name == name && at->path == path && at->outer == outer && at->line == f->line &&
+	    at->column == f->column && at->discriminator == f->discriminator && at->inlined == f->inlined &&
+	    at->origin == f->origin)
 		return at->text;
-	name = symbolize_writer_name(w, f);
 	w->room.size = 0;
 	w->style->place(w->s, f, &w->room);
 	text = arena_alloc(&w->texts, sizeof(*text) + w->room.size);
-	text->name = name.size || !w->s->symbols.functions ? name : STR("??");
+	text->name = name && name->text.size   ? name->text
+		     : w->s->symbols.functions ? STR("??")
+					       : (struct str){ 0 };
 	text->outer = outer;
 	text->size = w->room.size;
 	memcpy(text->place, w->room.p, w->room.size);
-	*at = (struct recent_frame){ w->piece, *f, text };
+	*at = (struct recent_frame){ .name = name,
+				     .path = path,
+				     .outer = outer,
+				     .text = text,
+				     .line = f->line,
+				     .column = f->column,
+				     .discriminator = f->discriminator,
+				     .inlined = f->inlined,
+				     .origin = f->origin };
 	return text;
 }
 
@@ -146,9 +218,6 @@ struct answer_text symbolize_writer_make(struct symbolize_writer *w, uint64_t ad
 	struct answer_text ret = { 0 };
 	size_t n = frames ? frames->n : w->style->unknown.size ? 0 : 1;
 
-	if (!w->shares || !frames || frames->start != w->start)
-		w->piece++;
-	w->start = frames ? frames->start : 0;
 	w->room.size = 0;
 	w->style->head(w, addr, frames, &w->room);
 	if (!frames)

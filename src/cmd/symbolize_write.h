@@ -8,7 +8,6 @@
  */
 #pragma once
 
-#include "base/map.h"
 #include "cmd/symbolize.h"
 
 struct symbolize_writer;
@@ -44,7 +43,6 @@ struct answer_text {
 	const struct frame_text *frames; /* NULL: the head is all */
 };
 
-#define RECENT    64u     /* a power of two */
 #define NAMES_MAX MIB(64) /* then all are forgotten */
 
 /* Makes the texts of one thread, and holds what answers have in common once. */
@@ -52,28 +50,36 @@ struct symbolize_writer {
 	const struct settings *s;
 	const struct symbolize_style *style;
 	struct str module;
-	bool shares;              /* answers are those of one table, in the order of addresses */
-	struct arena texts;       /* of answers, until symbolize_writer_forget() */
-	struct arena names_texts; /* of mangled names, which are dear */
-	struct map names;         /* of struct str, to these */
-	struct buf room, name;    /* what is being made */
-	/* Of the piece of function of the last answer: its strings stay where they are. */
-	uint64_t start;
-	uint32_t piece; /* counted: of another one nothing below is good */
-	struct recent_name {
-		uint32_t piece;
-		struct str mangled, text;
-	} recent_names[RECENT];
+	struct arena texts;    /* of answers, until symbolize_writer_forget() */
+	struct buf room, name; /* what is being made */
+	/* Mangled names, which are dear. */
+	struct arena names_texts;
+	struct name_slot {
+		uint64_t hash;
+		const struct known_name *name; /* NULL: free */
+	} * names;
+	size_t n_names, n_name_slots;
+	uint64_t seed;
+	/* What came lately, by where it lay in the table; there may be something else by now. */
+	const struct known_name {
+		struct str from, text;
+	} * recent_names[256];
+	const struct known_path {
+		struct str dir, file;
+	} * recent_paths[64];
 	struct recent_frame {
-		uint32_t piece;
-		struct symtab_frame f;
-		const struct frame_text *text;
-	} recent_frames[RECENT];
+		const struct known_name *name;
+		const struct known_path *path;
+		const struct frame_text *outer, *text; /* text NULL: none */
+		uint32_t line, column, discriminator;
+		bool inlined;
+		uint8_t origin;
+	} recent_frames[64];
 };
 void symbolize_writer_init(struct symbolize_writer *w, const struct settings *s,
 			   const struct symbolize_style *style);
 void symbolize_writer_done(struct symbolize_writer *w); /* takes the zeroed */
-/* All answers. Names too, if they are more than @max bytes. */
+/* All answers; names too, if they are more than @max bytes. */
 void symbolize_writer_forget(struct symbolize_writer *w, size_t max);
 /* What is held, in bytes. */
 size_t symbolize_writer_size(const struct symbolize_writer *w);

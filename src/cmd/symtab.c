@@ -100,7 +100,6 @@ static int dump(struct settings *s, const char *path, struct err *err)
 
 	s->symbols.functions = s->symbols.inlines = true;
 	symbolize_writer_init(&w, s, style);
-	w.shares = true;
 	if (symbols_open(&f, &places, path, err) < 0)
 		return -1;
 	dump_info(symtab_info(f.table));

@@ -149,6 +149,30 @@ static void any_number_of_threads_says_the_same(void **state)
 	}
 }
 
+/* A table's strings are where they are until another block's are read; then others may be there. */
+static void other_strings_at_the_same_place_are_others(void **state)
+{
+	char text[] = "_Z1av.c";
+	struct symtab_frame f = { .linkage = { text, 5 }, .file = { text + 4, 3 }, .line = 1 };
+	struct symtab_frames frames = { .list = &f, .n = 1, .start = 0x1000, .hi = 0x1010, .end = 0x1010 };
+	struct settings s = { .symbols = { .functions = true, .inlines = true } };
+	AUTO(symbolize_writer_done) struct symbolize_writer w;
+	AUTO(buf_done) struct buf out = { 0 };
+	struct answer_text first, second, third;
+
+	s.symbols.demangling = SYMBOLIZE_FULL;
+	symbolize_writer_init(&w, &s, symbolize_style_find(STR("llvm")));
+	first = symbolize_writer_make(&w, 0x1000, &frames);
+	text[3] = 'b';
+	second = symbolize_writer_make(&w, 0x1001, &frames);
+	text[6] = 'h';
+	third = symbolize_writer_make(&w, 0x1002, &frames);
+	answer_text_add(&s, w.style, &first, &out);
+	answer_text_add(&s, w.style, &second, &out);
+	answer_text_add(&s, w.style, &third, &out);
+	assert_string_equal(buf_cstr(&out), "a()\nv.c:1:0\n\nb()\nv.c:1:0\n\nb()\nv.h:1:0\n\n");
+}
+
 static void what_is_too_much_to_be_held_is_answered_late(void **state)
 {
 	static const char *const styles[] = { "lode", "llvm" };
@@ -211,6 +235,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_number_of_threads_says_the_same),
+		cmocka_unit_test(other_strings_at_the_same_place_are_others),
 		cmocka_unit_test(what_is_too_much_to_be_held_is_answered_late),
 		cmocka_unit_test(what_cannot_be_written_is_told),
 		cmocka_unit_test(what_is_damaged_is_told),
