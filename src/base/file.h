@@ -38,9 +38,12 @@ int file_read(const char *path, size_t max, struct buf *ret, struct err *err);
  */
 #define FILE_TEMP_PREFIX ".lode-tmp-"
 int file_write_durable(const char *path, const void *p, size_t n, mode_t mode, struct err *err);
+/* What a user named: a device or a pipe is written to; only a file is put in the place of another. */
+int file_write_named(const char *path, const void *p, size_t n, mode_t mode, struct err *err);
 /*
  * The same for what is written piece by piece: file_temp_open() makes the file aside, with exactly this mode;
- * file_temp_commit() syncs, renames, syncs the folder. One that is not committed is removed.
+ * file_temp_commit() syncs, renames, syncs the folder. One that is not committed is removed. ERR_INVALID: at
+ * @path is something else than a file.
  */
 struct file_temp {
 	int fd; /* for reading and writing */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/mem.h"
@@ -60,7 +61,11 @@ int file_temp_open(const char *path, mode_t mode, struct file_temp *ret, struct 
 {
 	AUTO(mem_freep) char *dir = dir_of(path);
 	AUTO(file_temp_done) struct file_temp t = FILE_TEMP_NONE;
+	struct stat st;
 
+	/* Who is root could put a file in the place of a device. */
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return err_set(err, ERR_INVALID, "%s: is no regular file", path);
 	/* Nobody else's until it is whole: the mode comes with the content. */
 	if (temp_create(dir, 0600, &t.temp, &t.fd, err) < 0)
 		return -1;
@@ -107,6 +112,19 @@ int file_write_durable(const char *path, const void *p, size_t n, mode_t mode, s
 		return err_os(err, errno, "%s: rename", path);
 	mem_freep(&temp);
 	return dir_sync(dir, err);
+}
+
+int file_write_named(const char *path, const void *p, size_t n, mode_t mode, struct err *err)
+{
+	AUTO(fd_close) int fd = -1;
+	struct stat st;
+
+	if (stat(path, &st) != 0 || S_ISREG(st.st_mode))
+		return file_write_durable(path, p, n, mode, err);
+	fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return err_os(err, errno, "%s", path);
+	return fd_write(fd, p, n, err) < 0 ? err_in(err, "%s", path) : 0;
 }
 
 int file_unnamed(const char *dir, int *ret_fd, struct err *err)

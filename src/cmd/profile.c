@@ -4,7 +4,6 @@
  * of a profile is the same with names.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -200,20 +199,6 @@ static int write_pprof(const struct settings *s, const struct profile *p, const 
 	return profile_write_pprof(diff, gzip, out, err);
 }
 
-/* A device or a pipe is written to; only a file is put in the place of another. */
-static int write_file(const char *path, const struct buf *out, struct err *err)
-{
-	AUTO(fd_close) int fd = -1;
-	struct stat st;
-
-	if (stat(path, &st) != 0 || S_ISREG(st.st_mode))
-		return file_write_durable(path, out->p, out->size, 0666, err);
-	fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-	if (fd < 0)
-		return err_os(err, errno, "%s", path);
-	return fd_write(fd, out->p, out->size, err) < 0 ? err_in(err, "%s", path) : 0;
-}
-
 static int write_out(const struct settings *s, enum output_kind kind, const struct profile *p,
 		     const struct profile *base, struct err *err)
 {
@@ -225,7 +210,7 @@ static int write_out(const struct settings *s, enum output_kind kind, const stru
 		return -1;
 	if (is_stdout(s))
 		return fd_write(STDOUT_FILENO, out.p, out.size, err);
-	return write_file(s->profile.output, &out, err);
+	return file_write_named(s->profile.output, out.p, out.size, 0666, err);
 }
 
 /* ---- all ---- */

@@ -27,7 +27,7 @@ static int build(struct settings *s, const char *path, struct err *err)
 	r = symtab_build(f.debug, &o, &out, &st, err);
 	if (r == SYMTAB_NOTHING)
 		return err_set(err, ERR_INVALID, "has no symbols, and no debug file of it was found");
-	if (r < 0 || file_write_durable(s->symbols.output, out.p, out.size, 0666, err) < 0)
+	if (r < 0 || file_write_named(s->symbols.output, out.p, out.size, 0666, err) < 0)
 		return -1;
 	fprintf(stderr, "%s: %llu units, %llu functions, %llu inlined calls, %llu rows, %llu symbols\n",
 		size_text(out.size, a), (unsigned long long)st.n_units, (unsigned long long)st.n_functions,

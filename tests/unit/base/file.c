@@ -144,6 +144,31 @@ static void whole_files_within_a_limit(void **state)
 	assert_true(b.size > 4096);
 }
 
+/* A file is replaced; what is none stays what it is. */
+static void what_is_no_file_is_written_to(void **state)
+{
+	AUTO(file_temp_done) struct file_temp t = FILE_TEMP_NONE;
+	AUTO(buf_done) struct buf b = { 0 };
+	struct err err = { 0 };
+	char text[8] = "";
+	struct stat st;
+	int fd;
+
+	assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
+	fd = open(in_dir("pipe"), O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_done(file_write_named(in_dir("pipe"), "one", 3, 0644, &err));
+	assert_int_equal(read(fd, text, sizeof(text)), 3);
+	assert_string_equal(text, "one");
+	assert_fails(file_temp_open(in_dir("pipe"), 0600, &t, &err), ERR_INVALID, "no regular file");
+	assert_int_equal(stat(in_dir("pipe"), &st), 0);
+	assert_true(S_ISFIFO(st.st_mode));
+	close(fd);
+	assert_done(file_write_named(in_dir("x"), "two", 3, 0644, &err));
+	assert_done(file_read(in_dir("x"), 100, &b, &err));
+	assert_str(buf_str(&b), "two");
+}
+
 static void a_durable_write_replaces(void **state)
 {
 	AUTO(buf_done) struct buf b = { 0 };
@@ -248,6 +273,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(closing_keeps_errno_and_takes_none, setup, teardown),
 		cmocka_unit_test_setup_teardown(reads_and_writes_at_a_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(whole_files_within_a_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_no_file_is_written_to, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_durable_write_replaces, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_failed_durable_write_leaves_all_as_it_was, setup, teardown),
 		cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, setup, teardown),
