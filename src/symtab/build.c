@@ -181,39 +181,38 @@ static uint32_t linkage_of(struct build *b, const struct piece *p)
 	return other && !f->linkage ? intern_str(in, other->name, true) : 0;
 }
 
-uint64_t build_function_end(const struct build *b, size_t i)
-{
-	while (i + 1 < b->n_pieces && b->pieces[i + 1]->part)
-		i++;
-	return b->pieces[i]->start + b->pieces[i]->size;
-}
-
-/* How much of what is written again it may be: see write_function(). */
+/*
+ * What is seen of a part in several places has the part's rows in each of them. Ordinary files have few such;
+ * who means no good could make a table of a hundred megabytes of a file of one.
+ */
 struct again {
 	uint32_t last_piece;
-	uint64_t bytes;
+	uint64_t bytes, limit;
 };
 
-/*
- * @seen of a function or of lines, part by part. @first: the first part's place in the list. What is seen of
- * a part in several places has the part's rows in each of them; ordinary files have few such.
- */
-static int write_function(struct build *b, struct seen_piece *seen, size_t first, struct again *again,
-			  struct err *err)
+static uint64_t again_limit(const struct build *b)
+{
+	uint64_t limit = MIB(4);
+
+	for (unsigned k = 0; k < b->n_batches; k++)
+		limit += b->batches[k]->rows.size + (uint64_t)b->batches[k]->n_entries * 8;
+	return limit;
+}
+
+/* @seen of a function or of lines, part by part. @first: the first part's place in the list. */
+static int write_function(struct build *b, struct seen_piece *seen, size_t first, size_t n_parts,
+			  struct again *again, struct err *err)
 {
 	uint64_t start = seen->start, end = seen->end, tail = seen->tail;
-	size_t i = first;
+	size_t i = SEARCH(first, first + n_parts, k, b->pieces[k]->start <= start) - 1;
 
-	do {
+	for (; i < first + n_parts && b->pieces[i]->start < end; i++) {
 		const struct piece *p = b->pieces[i];
 		const struct batch *batch = b->batches[p->batch];
-		uint64_t part_end = p->start + p->size;
 
-		if (part_end <= start)
-			continue;
 		seen->piece = p;
 		seen->start = MAX(start, p->start);
-		seen->end = MIN(end, part_end);
+		seen->end = MIN(end, p->start + p->size);
 		seen->before = seen->start - start;
 		seen->after = end - seen->end;
 		seen->tail = seen->after ? 0 : tail;
@@ -222,13 +221,13 @@ static int write_function(struct build *b, struct seen_piece *seen, size_t first
 		seen->rows = batch->rows.p ? batch->rows.p + p->rows_off : (const uint8_t *)"";
 		if (seen->start != p->start || i == again->last_piece) {
 			again->bytes += p->rows_size + (uint64_t)p->n_entries * 8;
-			if (again->bytes > b->block_bytes.size + MIB(4))
+			if (again->bytes > again->limit)
 				seen->rows = NULL;
 		}
 		again->last_piece = (uint32_t)i;
-		if (block_writer_add(b->blocks, seen, err) < 0)
+		if (err_if_cancelled(b->o->cancel, err) < 0 || block_writer_add(b->blocks, seen, err) < 0)
 			return -1;
-	} while (++i < b->n_pieces && b->pieces[i]->part && b->pieces[i]->start < end);
+	}
 	return 0;
 }
 
@@ -237,7 +236,7 @@ static int write_blocks(struct build *b, struct err *err)
 	struct intern *in = &b->batches[0]->in;
 	AUTO(mem_freep) struct span *seen = NULL;
 	size_t n = paint(b->spans, b->n_spans, &seen);
-	struct again again = { .last_piece = UINT32_MAX };
+	struct again again = { .last_piece = UINT32_MAX, .limit = again_limit(b) };
 
 	mem_freep(&b->spans);
 	mem_freep(&b->symbol_spans);
@@ -256,16 +255,17 @@ static int write_blocks(struct build *b, struct err *err)
 		if (sym)
 			out.name = intern_str(in, sym->name, true);
 		if (what->piece) {
-			const struct piece *p = b->pieces[what->piece - 1];
+			size_t first = what->piece - 1, n_parts = MAX(what->n_parts, 1u);
+			const struct piece *p = b->pieces[first], *last = b->pieces[first + n_parts - 1];
 
 			out.origin = p->origin;
 			if (!sym && p->origin == SYMTAB_DWARF)
 				out.linkage = linkage_of(b, p);
 			if (i + 1 < n && b->shown[seen[i + 1].what].tail &&
 			    b->shown[seen[i + 1].what].piece == what->piece && seen[i + 1].start == out.end &&
-			    out.end == build_function_end(b, what->piece - 1))
+			    out.end == last->start + last->size)
 				out.tail = seen[i + 1].end - seen[i + 1].start;
-			r = write_function(b, &out, what->piece - 1, &again, err);
+			r = write_function(b, &out, first, n_parts, &again, err);
 		} else {
 			out.origin = sym->origin;
 			r = block_writer_add(b->blocks, &out, err);

@@ -18,6 +18,7 @@ struct chunk {
  * a piece's tail. */
 struct shown {
 	uint32_t piece, symbol; /* + 1; 0: none */
+	uint32_t n_parts;       /* of a function */
 	bool tail;
 };
 
@@ -49,8 +50,6 @@ struct build {
 	struct buf block_bytes;
 };
 
-/* Where the function ends of which piece @i is the first part. */
-uint64_t build_function_end(const struct build *b, size_t i);
 /* What is seen of pieces and symbols, of those that lie over one another too, into `spans` and `shown`. */
 void build_show(struct build *b);
 /*

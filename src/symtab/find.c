@@ -10,21 +10,15 @@
 
 #include <stdlib.h>
 
-#define ENTRIES_MAX  (DWARF_MAX_NODES + 1)
-#define STRINGS_KEPT 128u
-#define STRINGS_MAX  MIB(32) /* of what was read of them */
+#define ENTRIES_MAX (DWARF_MAX_NODES + 1)
 
 struct symtab_finder {
 	struct symtab *t;
 	struct buf room;
 	size_t block; /* SIZE_MAX: none */
 	struct block b;
-	/* Strings of the blocks asked last, and those of the block at hand. */
-	struct strings_of {
-		size_t block; /* + 1; 0: none */
-		struct block_strings s;
-	} kept[STRINGS_KEPT];
-	struct block_strings *strings;
+	struct strings_kept kept;
+	struct block_strings *strings; /* of the block at hand */
 	/* The piece at hand. */
 	uint32_t piece; /* UINT32_MAX: none */
 	uint64_t start, end, skip;
@@ -58,8 +52,7 @@ void symtab_finder_free(struct symtab_finder *f)
 	if (!f)
 		return;
 	buf_done(&f->room);
-	for (size_t i = 0; i < STRINGS_KEPT; i++)
-		block_strings_done(&f->kept[i].s);
+	strings_kept_done(&f->kept);
 	free(f->rows.places);
 	free(f->last_call);
 	free(f->frames);
@@ -411,25 +404,6 @@ static uint32_t piece_at(const struct symtab_finder *f, uint64_t addr)
 	return lo ? lo - 1 : 0;
 }
 
-/* Who asks here and there comes back to the same blocks again and again. */
-static void strings_go(struct symtab_finder *f, size_t block)
-{
-	struct strings_of *kept = &f->kept[block % STRINGS_KEPT];
-	size_t bytes = 0;
-
-	f->strings = &kept->s;
-	if (kept->block == block + 1)
-		return;
-	for (size_t i = 0; i < STRINGS_KEPT; i++)
-		bytes += f->kept[i].s.arena.size;
-	for (size_t i = 0; i < STRINGS_KEPT && bytes > STRINGS_MAX; i++) {
-		block_strings_done(&f->kept[i].s);
-		f->kept[i].block = 0;
-	}
-	block_strings_start(&kept->s, &f->b);
-	kept->block = block + 1;
-}
-
 static int go_to_block(struct symtab_finder *f, size_t block, struct err *err)
 {
 	if (block == f->block)
@@ -439,7 +413,7 @@ static int go_to_block(struct symtab_finder *f, size_t block, struct err *err)
 	if (symtab_block(f->t, block, &f->room, &f->b, err) < 0)
 		return -1;
 	f->block = block;
-	strings_go(f, block);
+	f->strings = strings_kept_of(&f->kept, block, &f->b);
 	return 0;
 }
 

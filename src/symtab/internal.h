@@ -419,12 +419,15 @@ int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret
 
 /* ---- a block's strings ---- */
 
-/* Those that were asked for. */
+/* Those that were asked for. Nothing of it is a view of the block: that may lie elsewhere the next time. */
+struct string_pack {
+	struct bytes text;                                /* unpacked; p NULL: it is in the block as it is */
+	struct str *groups[STRINGS_PACK / STRINGS_GROUP]; /* NULL: not read yet */
+};
 struct block_strings {
 	struct arena arena;
-	struct str **groups; /* in the arena; NULL: not read yet */
-	struct bytes *packs; /* unpacked: in the arena or the block; NULL: not yet */
-	size_t room;         /* of groups */
+	struct string_pack **packs; /* in the arena; NULL: not yet */
+	size_t room;
 };
 void block_strings_start(struct block_strings *s, const struct block *b);
 void block_strings_done(struct block_strings *s); /* takes the zeroed */
@@ -433,7 +436,7 @@ const struct str *block_strings_read(struct block_strings *s, const struct block
 /* What is needed to write them, kept from block to block. */
 struct string_writer {
 	struct buf text, groups;
-	union LZ4_stream_u *lz4;
+	void *lz4; /* its stream */
 };
 void string_writer_done(struct string_writer *w); /* takes the zeroed */
 /* @n strings of rising bytes, as blocks have them. */
@@ -444,16 +447,31 @@ bool block_strings_fit(uint64_t n, uint64_t size);
 /* Good until the next start. Empty: there is none. */
 static inline struct str block_string(struct block_strings *s, const struct block *b, uint32_t number)
 {
-	const struct str *group;
+	const struct str *group = NULL;
+	const struct string_pack *pack;
 	size_t i = (size_t)number - 1;
 
 	if (!number || number > b->n_strings)
 		return (struct str){ 0 };
-	group = s->groups[i / STRINGS_GROUP];
+	pack = s->packs[i / STRINGS_PACK];
+	if (pack)
+		group = pack->groups[i % STRINGS_PACK / STRINGS_GROUP];
 	if (!group)
 		group = block_strings_read(s, b, i / STRINGS_GROUP);
 	return group[i % STRINGS_GROUP];
 }
+
+/* Of the blocks that were asked last: who asks here and there comes back to the same again and again. */
+#define STRINGS_KEPT 128u
+struct strings_kept {
+	struct strings_of {
+		size_t block; /* + 1; 0: none */
+		struct block_strings s;
+	} list[STRINGS_KEPT];
+};
+/* Those of @block, which is @b. The ones before it may be gone. */
+struct block_strings *strings_kept_of(struct strings_kept *k, size_t block, const struct block *b);
+void strings_kept_done(struct strings_kept *k);
 
 static inline uint32_t get32(const uint8_t *p)
 {

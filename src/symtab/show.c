@@ -95,10 +95,16 @@ void build_show(struct build *b)
 	for (size_t i = 0; i < b->n_pieces; i++) {
 		const struct piece *p = b->pieces[i];
 
-		if ((p->origin == SYMTAB_DWARF || p->origin == SYMTAB_GO) && !p->part)
-			show(b, p->start, build_function_end(b, i),
-			     p->origin == SYMTAB_DWARF ? RANK_DWARF : RANK_GO,
-			     (struct shown){ .piece = (uint32_t)i + 1 });
+		const struct piece *last;
+		uint32_t n_parts = 1;
+
+		if ((p->origin != SYMTAB_DWARF && p->origin != SYMTAB_GO) || p->part)
+			continue;
+		while (i + n_parts < b->n_pieces && b->pieces[i + n_parts]->part)
+			n_parts++;
+		last = b->pieces[i + n_parts - 1];
+		show(b, p->start, last->start + last->size, p->origin == SYMTAB_DWARF ? RANK_DWARF : RANK_GO,
+		     (struct shown){ .piece = (uint32_t)i + 1, .n_parts = n_parts });
 	}
 	for (size_t i = 0; i < b->n_pieces; i++) {
 		const struct piece *p = b->pieces[i];

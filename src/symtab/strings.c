@@ -4,7 +4,7 @@
  * together packed.
  *
  * Groups of STRINGS_GROUP begin anew; STRINGS_PACK are packed together. A pack is unpacked and a group is
- * read when one of its strings is asked for, and kept while the block is at hand.
+ * read when one of its strings is asked for, and kept as long as the block's are.
  */
 #include "symtab/internal.h"
 
@@ -17,6 +17,7 @@
 #define PACKED_MAX MIB(1)   /* bytes that are packed together; more are written as they are */
 #define LZ4_MOST   255u     /* what a byte of LZ4 can stand for */
 #define READ_MAX   MIB(256) /* of one block: a made one could stand for more than there is memory */
+#define KEPT_MAX   MIB(32)  /* of all blocks that are kept */
 
 #define GROUPS_IN_PACK (STRINGS_PACK / STRINGS_GROUP)
 
@@ -77,8 +78,8 @@ static void write_pack(struct string_writer *w, struct buf *out, struct bytes te
 
 	if (text.size <= PACKED_MAX) {
 		if (!w->lz4) {
-			w->lz4 = mem_alloc(sizeof(*w->lz4));
-			LZ4_initStream(w->lz4, sizeof(*w->lz4));
+			w->lz4 = mem_alloc(sizeof(LZ4_stream_t));
+			LZ4_initStream(w->lz4, sizeof(LZ4_stream_t));
 		}
 		buf_add_uleb(out, text.size);
 		room = text.size - text.size / 8; /* for less it is not worth the while */
@@ -126,30 +127,27 @@ bool block_strings_fit(uint64_t n, uint64_t size)
 
 void block_strings_start(struct block_strings *s, const struct block *b)
 {
-	size_t groups = n_groups(b->n_strings), packs = n_packs(b->n_strings);
+	size_t n = n_packs(b->n_strings);
 
 	arena_reset(&s->arena);
-	if (groups > s->room) {
-		s->room = groups * 2;
-		s->groups = mem_realloc(s->groups, s->room, sizeof(*s->groups));
-		s->packs = mem_realloc(s->packs, s->room / GROUPS_IN_PACK + 1, sizeof(*s->packs));
+	if (n > s->room) {
+		free(s->packs);
+		s->room = n + n / 4;
+		s->packs = NEW_N(struct string_pack *, s->room);
 	}
-	if (groups)
-		memset(s->groups, 0, groups * sizeof(*s->groups));
-	if (packs)
-		memset(s->packs, 0, packs * sizeof(*s->packs));
+	if (n)
+		memset(s->packs, 0, n * sizeof(*s->packs));
 }
 
 void block_strings_done(struct block_strings *s)
 {
 	arena_done(&s->arena);
-	free(s->groups);
 	free(s->packs);
 	*s = (struct block_strings){ 0 };
 }
 
-/* The text of a pack; a damaged one's is empty. */
-static struct bytes pack_text(struct block_strings *s, const struct block *b, size_t pack)
+/* The text of a pack, unpacked in the arena or as it is in the block; a damaged one's is empty. */
+static struct bytes pack_text(struct block_strings *s, const struct block *b, size_t pack, bool *ret_unpacked)
 {
 	static const struct bytes nothing = { (const uint8_t *)"", 0 };
 	const uint8_t *start = b->bytes.p + b->strings, *p, *end;
@@ -159,6 +157,7 @@ static struct bytes pack_text(struct block_strings *s, const struct block *b, si
 	uint64_t text;
 	char *room;
 
+	*ret_unpacked = false;
 	if (to > size || from >= to)
 		return nothing;
 	p = start + from;
@@ -174,6 +173,7 @@ static struct bytes pack_text(struct block_strings *s, const struct block *b, si
 	room[text] = '\0'; /* leb_u() */
 	if (LZ4_decompress_safe((const char *)p, room, (int)(end - p), (int)text) != (int)text)
 		return nothing;
+	*ret_unpacked = true;
 	return bytes_of(room, (size_t)text);
 }
 
@@ -218,23 +218,39 @@ static struct bytes group_of(struct bytes text, size_t n_in_pack, size_t group)
 	return bytes_of(p + before, (size_t)(end - p - (ptrdiff_t)before));
 }
 
+static struct bytes pack_at(struct block_strings *s, const struct block *b, size_t at)
+{
+	struct string_pack *pack = s->packs[at];
+	struct bytes text;
+	bool unpacked;
+
+	if (!pack)
+		pack = s->packs[at] = ARENA_NEW(&s->arena, struct string_pack);
+	if (pack->text.p)
+		return pack->text;
+	text = pack_text(s, b, at, &unpacked);
+	if (unpacked)
+		pack->text = text;
+	return text;
+}
+
 const struct str *block_strings_read(struct block_strings *s, const struct block *b, size_t group)
 {
-	struct str *list = ARENA_NEW_N(&s->arena, struct str, STRINGS_GROUP);
+	static const struct str nothing[STRINGS_GROUP];
 	size_t pack = group / GROUPS_IN_PACK, same[STRINGS_GROUP],
 	       n = MIN((size_t)STRINGS_GROUP, b->n_strings - group * STRINGS_GROUP), good, all = 0;
 	struct bytes own[STRINGS_GROUP], bytes;
 	const uint8_t *p, *end;
+	struct str *list;
 	char *to;
 
-	s->groups[group] = list;
 	if (s->arena.size > READ_MAX)
-		return list;
-	if (!s->packs[pack].p)
-		s->packs[pack] = pack_text(s, b, pack);
-	bytes = group_of(s->packs[pack],
+		return nothing;
+	bytes = group_of(pack_at(s, b, pack),
 			 MIN((size_t)GROUPS_IN_PACK, n_groups(b->n_strings) - pack * GROUPS_IN_PACK),
 			 group % GROUPS_IN_PACK);
+	list = ARENA_NEW_N(&s->arena, struct str, STRINGS_GROUP);
+	s->packs[pack]->groups[group % GROUPS_IN_PACK] = list;
 	p = bytes.p;
 	end = bytes.p + bytes.size;
 	for (good = 0; good < n; good++) {
@@ -254,4 +270,28 @@ const struct str *block_strings_read(struct block_strings *s, const struct block
 		to += list[i].size;
 	}
 	return list;
+}
+
+struct block_strings *strings_kept_of(struct strings_kept *k, size_t block, const struct block *b)
+{
+	struct strings_of *one = &k->list[block % STRINGS_KEPT];
+	size_t bytes = 0;
+
+	if (one->block == block + 1)
+		return &one->s;
+	for (size_t i = 0; i < STRINGS_KEPT; i++)
+		bytes += k->list[i].s.arena.size + k->list[i].s.room * sizeof(*one->s.packs);
+	for (size_t i = 0; i < STRINGS_KEPT && bytes > KEPT_MAX; i++) {
+		block_strings_done(&k->list[i].s);
+		k->list[i].block = 0;
+	}
+	block_strings_start(&one->s, b);
+	one->block = block + 1;
+	return &one->s;
+}
+
+void strings_kept_done(struct strings_kept *k)
+{
+	for (size_t i = 0; i < STRINGS_KEPT; i++)
+		block_strings_done(&k->list[i].s);
 }

@@ -172,6 +172,81 @@ static void many_blocks(void **state)
 	}
 }
 
+static const char *random_name(char name[64], uint64_t i)
+{
+	snprintf(name, 64, "%016llx%016llx", (unsigned long long)(i * 0x9e3779b97f4a7c15),
+		 (unsigned long long)hash64(&i, sizeof(i), 1));
+	return name;
+}
+
+/*
+ * Names of which nothing can be packed are in a block as they are, and a block that is read from a source is
+ * where the last one was: who comes back to a block asks for other names of it than before.
+ */
+static void names_that_are_not_packed_outlive_their_block(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	AUTO(symtab_closep) struct symtab *t = NULL;
+	const unsigned n = 11500;
+	struct symtab_finder *f;
+	struct symtab_frames frames;
+	struct err err = { 0 };
+	char name[64];
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.text_size = n * 16;
+	for (unsigned i = 0; i < n; i++)
+		code_symbol(&a.w, random_name(name, i), STT_FUNC, STB_GLOBAL, 0x1000 + i * 16, 12);
+	answers_open(&a);
+	assert_true(symtab_info(a.t)->n_blocks >= 2);
+	assert_done(symtab_open(source_of_mem(buf_bytes(&a.table), "t"), true, &t, &err));
+	f = symtab_finder_new(t);
+	/* The last block, which is a small one, then the others, and again. */
+	for (unsigned round = 0; round < 5; round++)
+		for (unsigned i = n - 1 - round * 7; i > 1000; i -= 1000) {
+			assert_int_equal(symtab_find(f, 0x1000 + i * 16, &frames, &err), 0);
+			assert_str(frames.list[0].name, random_name(name, i));
+		}
+	symtab_finder_free(f);
+}
+
+/* One that has another one over each fourth byte of it: of its rows it has as many again, and no more. */
+static void a_function_in_thousands_of_pieces_is_bounded(void **state)
+{
+	static const char *const files[] = { "a.c", NULL };
+	enum { N = 200000 };
+	AUTO(answers_done) struct answers a;
+	struct symtab_options o = { .n_threads = 1 };
+	struct err err = { 0 };
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.version = 4;
+	a.w.text_size = N;
+	lines = code_lines_begin(&a.w, files);
+	for (unsigned i = 0; i < N; i++)
+		code_row(&a.w, 0x1000 + i, 1, 10 + i * 37 % 1000);
+	code_sequence_end(&a.w, 0x1000 + N);
+	code_lines_end(&a.w);
+	code_unit_c(&a.w, lines);
+	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
+		 F_DATA4, U(N), 0u);
+	for (unsigned i = 1; i < N; i += 4)
+		code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_LOW, F_ADDR, U(0x1000 + i),
+			 A_HIGH, F_DATA4, U(1), 0u);
+	code_up(&a.w);
+	code_unit_end(&a.w);
+	code_writer_finish(&a.w, &a.file);
+	a.src = source_of_mem(buf_bytes(&a.file), "x");
+	assert_done(elf_open(a.src, &a.img, &err));
+	assert_done(symtab_build(a.img, &o, &a.table, &a.stats, &err));
+	assert_true(a.table.size < MIB(10));
+	assert_done(symtab_open_mem(buf_bytes(&a.table), &a.t, &err));
+	a.f = symtab_finder_new(a.t);
+	assert_answer(&a, 0x1000, "f at /src/a.c:10");
+	assert_answer(&a, 0x1005, "g at /src/a.c:195");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +257,8 @@ int main(void)
 		cmocka_unit_test(another_version_and_a_cut_table_are_refused),
 		cmocka_unit_test(going_through_all_of_it),
 		cmocka_unit_test(many_blocks),
+		cmocka_unit_test(names_that_are_not_packed_outlive_their_block),
+		cmocka_unit_test(a_function_in_thousands_of_pieces_is_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
