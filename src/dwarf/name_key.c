@@ -98,6 +98,10 @@ static bool string_at(const struct dwarf_reader *r, uint32_t off, struct str *re
 int dwarf_reader_name_of_key(struct dwarf_reader *r, const struct dwarf_name_key *key, struct dwarf_name *ret,
 			     struct err *err)
 {
+	/* Its length is known when it has been gone through: who has used up the budget does not begin. */
+	*ret = (struct dwarf_name){ 0 };
+	if (dwarf_reader_spend(r, 1, err) < 0)
+		return -1;
 	*ret = (struct dwarf_name){ .name_stable = true,
 				    .linkage_stable = true,
 				    .decl_file = key->decl_file,

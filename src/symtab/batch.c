@@ -242,7 +242,7 @@ static int name_find(struct batch *b, struct name_step *s, struct err *err)
 	r = dwarf_reader_name_of_key(b->reader, &s->key, &s->name, &why);
 	if (r == DWARF_NAME_LONG) {
 		if (s->known)
-			*s->known = 0;
+			quad_map_undo(&b->known, s->known);
 		s->known = NULL;
 		s->has_key = false;
 		return 0;
@@ -429,7 +429,6 @@ static int run_unit(struct batch *b, size_t unit, struct err *err)
 		return 0;
 	w->unit = unit;
 	w->n_file_ids = w->n_names = 0;
-	w->sequence = 0;
 	w->first_piece = b->n_pieces;
 	w->first_entry = b->n_entries;
 	id_map_clear(&w->refs);

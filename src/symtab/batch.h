@@ -50,7 +50,6 @@ struct unit_work {
 	size_t room_keys;
 	struct open_call *open;
 	size_t n_open, room_open;
-	size_t sequence; /* where the last row was found */
 	struct buf path;
 };
 

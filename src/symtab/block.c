@@ -302,7 +302,7 @@ static void add_signed(struct buf *b, int64_t v)
 	buf_add_uleb(b, zigzag(v));
 }
 
-/* How the parent of entry @k is told. @call: the entry of the call before, 0: none. */
+/* How the parent of entry @k is told. @parent_before: that of the call before, 0: none. */
 static uint8_t parent_code(uint32_t k, uint32_t parent, uint32_t parent_before)
 {
 	if (parent == k - 1)

@@ -127,6 +127,12 @@ uint32_t *quad_map_at(struct quad_map *m, struct quad key)
 	return &s->value;
 }
 
+void quad_map_undo(struct quad_map *m, uint32_t *place)
+{
+	*place = 0;
+	m->n--;
+}
+
 void quad_map_done(struct quad_map *m)
 {
 	free(m->slots);

@@ -62,6 +62,8 @@ struct quad_map {
 /* The place of the value under @key, which is 0 if the key is new: the caller then sets it to something else.
  * Good until the next call. */
 uint32_t *quad_map_at(struct quad_map *m, struct quad key);
+/* It shall not be there after all. Right behind quad_map_at(), which gave @place. */
+void quad_map_undo(struct quad_map *m, uint32_t *place);
 /* The key will be asked for soon: maps are larger than caches. */
 void quad_map_soon(const struct quad_map *m, const struct quad *key);
 /* Places stay until @n more keys have come. */

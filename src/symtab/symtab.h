@@ -148,8 +148,8 @@ int symtab_next(struct symtab_finder *f, uint64_t addr, struct symtab_frames *re
 
 /*
  * The same as numbers, for who asks for many addresses and looks each function and file up once. A number is
- * of one table; a function has one where it is called and one for each piece of its own code, and both it and
- * a file have others in other blocks. 0: not known.
+ * of one table; a function has one where it is called and one for each piece of its own code, of which a
+ * large one has several; and both it and a file have others in other blocks. 0: not known.
  */
 struct symtab_number {
 	uint64_t function, file;
