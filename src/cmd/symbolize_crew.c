@@ -5,7 +5,8 @@
  *
  * A thread takes one range of addresses after the other, so that what these have in common is looked for
  * once. Put together are the answers by whoever is free, some hundred at once, and written when it is their
- * turn. No thread's work depends on another one's, so the text is the same for any number of them.
+ * turn. No thread's work depends on another one's, and an error counts when it is its turn: so the text, also
+ * up to an error, is the same for any number of them.
  */
 #include "cmd/symbolize_crew.h"
 
@@ -32,7 +33,6 @@ struct worker {
 	struct buf out; /* to be written */
 	pthread_t thread;
 	bool started;
-	int r;
 	struct err err;
 };
 
@@ -58,7 +58,7 @@ struct crew {
 	pthread_mutex_t lock;
 	pthread_cond_t turned;
 	size_t next, turn; /* under lock: the first that nobody puts together; that is not written */
-	bool failed;       /* under lock */
+	const struct worker *failed; /* under lock, NULL: none. At its turn, so there is no error before it */
 };
 
 struct crew *crew_new(const struct settings *s, const struct symbolize_style *style,
@@ -162,7 +162,7 @@ struct last_answer {
 	struct answer_text answer;
 };
 
-/* What was asked after enough was held: it is answered when it is told. */
+/* It is answered when it is told: enough is held, or there was an error. */
 static const struct frame_text not_yet;
 
 static int answer_one(struct worker *w, struct symbolize_writer *writer, struct question *q,
@@ -193,23 +193,26 @@ static int answer_one(struct worker *w, struct symbolize_writer *writer, struct 
 	return 0;
 }
 
-static int answer_range(struct worker *w, const struct sort_key *order, size_t n)
+/* What fails is asked again when it is told, as is what comes behind it here: the error counts only then. */
+static void answer_range(struct worker *w, const struct sort_key *order, size_t n)
 {
 	struct question *questions = w->crew->questions;
 	struct last_answer last = { 0 };
+	bool late = false;
 
 	for (size_t i = 0; i < n; i++) {
 		struct question *q = &questions[order[i].at];
 
 		__builtin_prefetch(&questions[order[MIN(i + AHEAD, n - 1)].at]);
-		if (!q->answer.head.p && q->addr >= last.lo && q->addr < last.hi)
+		if (!q->answer.head.p && q->addr >= last.lo && q->addr < last.hi) {
 			q->answer = last.answer;
-		else if (symbolize_writer_size(&w->writer) > w->crew->held_each)
+			continue;
+		}
+		late = late || symbolize_writer_size(&w->writer) > w->crew->held_each ||
+		       answer_one(w, &w->writer, q, &last) < 0;
+		if (late)
 			q->answer.frames = &not_yet;
-		else if (answer_one(w, &w->writer, q, &last) < 0)
-			return -1;
 	}
-	return 0;
 }
 
 static void *answer_some(void *arg)
@@ -218,13 +221,12 @@ static void *answer_some(void *arg)
 	struct crew *c = w->crew;
 	size_t i;
 
-	w->r = 0;
-	while (w->r == 0 && (i = atomic_fetch_add(&c->next_answered, c->range)) < c->n)
-		w->r = answer_range(w, c->order + i, MIN(c->range, c->n - i));
+	while ((i = atomic_fetch_add(&c->next_answered, c->range)) < c->n)
+		answer_range(w, c->order + i, MIN(c->range, c->n - i));
 	return NULL;
 }
 
-static int answer_all(struct crew *c, unsigned n_workers, struct err *err)
+static void answer_all(struct crew *c, unsigned n_workers)
 {
 	AUTO(mem_freep) struct sort_key *order = NEW_N(struct sort_key, c->n);
 
@@ -238,16 +240,8 @@ static int answer_all(struct crew *c, unsigned n_workers, struct err *err)
 	for (unsigned i = 0; i < n_workers; i++)
 		symbolize_writer_forget(&c->workers[i]->writer, NAMES_MAX / n_workers);
 	run(c, n_workers, answer_some);
-	for (unsigned i = 0; i < n_workers; i++) {
-		struct worker *w = c->workers[i];
-
-		if (w->r < 0) {
-			*err = w->err;
-			return -1;
-		}
-		c->sums.held += w->writer.texts.size;
-	}
-	return 0;
+	for (unsigned i = 0; i < n_workers; i++)
+		c->sums.held += c->workers[i]->writer.texts.size;
 }
 
 /* ---- told ---- */
@@ -263,11 +257,17 @@ static void fetch_soon(const struct question *questions, size_t i, size_t n)
 	}
 }
 
-/* Write what is put together, which is of the questions from @from on, when it is their turn. */
+/*
+ * Write what is put together, which is of the questions from @from on, when it is their turn. -1: that
+ * failed, or something before it.
+ *
+ * Waiting ends: whoever has the turn waits for no other thread, and says when it is through or has failed.
+ */
 static int write_out(struct worker *w, size_t from)
 {
 	struct crew *c = w->crew;
 	bool failed;
+	int r = -1;
 
 	pthread_mutex_lock(&c->lock);
 	while (c->turn != from && !c->failed)
@@ -275,9 +275,9 @@ static int write_out(struct worker *w, size_t from)
 	failed = c->failed;
 	pthread_mutex_unlock(&c->lock);
 	if (!failed)
-		w->r = fd_write(STDOUT_FILENO, w->out.p, w->out.size, &w->err);
+		r = fd_write(STDOUT_FILENO, w->out.p, w->out.size, &w->err);
 	w->out.size = 0;
-	return failed ? -1 : w->r;
+	return r;
 }
 
 static int answer_late(struct worker *w, struct question *q)
@@ -286,8 +286,7 @@ static int answer_late(struct worker *w, struct question *q)
 
 	symbolize_writer_forget(&w->late, NAMES_MAX / THREADS_MAX);
 	q->answer.frames = NULL;
-	w->r = answer_one(w, &w->late, q, &ignored);
-	return w->r;
+	return answer_one(w, &w->late, q, &ignored);
 }
 
 static int put_together(struct worker *w, size_t from, size_t to)
@@ -299,8 +298,11 @@ static int put_together(struct worker *w, size_t from, size_t to)
 		struct question *q = &c->questions[i];
 
 		fetch_soon(c->questions, i, to);
-		if (q->answer.frames == &not_yet && answer_late(w, q) < 0)
+		if (q->answer.frames == &not_yet && answer_late(w, q) < 0) {
+			/* What is before it; if that fails too, it is the error to be told. */
+			(void)write_out(w, from);
 			return -1;
+		}
 		if (w->out.size >= OUT_SIZE && write_out(w, from) < 0)
 			return -1;
 		if (list)
@@ -325,10 +327,10 @@ static void *tell(void *arg)
 		pthread_mutex_unlock(&c->lock);
 		r = put_together(w, from, to);
 		pthread_mutex_lock(&c->lock);
-		if (r < 0)
-			c->failed = true;
-		else
+		if (r == 0)
 			c->turn = to;
+		else if (!c->failed)
+			c->failed = w;
 		pthread_cond_broadcast(&c->turned);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -338,17 +340,16 @@ static void *tell(void *arg)
 static int tell_all(struct crew *c, unsigned n_workers, struct err *err)
 {
 	c->next = c->turn = 0;
+	c->failed = NULL;
 	run(c, n_workers, tell);
 	c->sums.n += c->n;
+	if (c->failed) {
+		*err = c->failed->err;
+		return -1;
+	}
 	for (unsigned i = 0; i < n_workers; i++) {
-		struct worker *w = c->workers[i];
-
-		if (w->r < 0) {
-			*err = w->err;
-			return -1;
-		}
-		c->sums.n_missing += w->n_missing;
-		w->n_missing = 0;
+		c->sums.n_missing += c->workers[i]->n_missing;
+		c->workers[i]->n_missing = 0;
 	}
 	return 0;
 }
@@ -359,5 +360,6 @@ int crew_answer(struct crew *c, struct question *questions, size_t n, struct err
 
 	c->questions = questions;
 	c->n = n;
-	return answer_all(c, n_workers, err) < 0 ? -1 : tell_all(c, n_workers, err);
+	answer_all(c, n_workers);
+	return tell_all(c, n_workers, err);
 }

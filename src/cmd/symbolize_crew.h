@@ -19,7 +19,8 @@ struct crew *crew_new(const struct settings *s, const struct symbolize_style *st
 void crew_free(struct crew *c); /* takes NULL */
 /* Hold about so many bytes of text, 512 MiB without it: what is asked beyond that takes longer. */
 void crew_hold(struct crew *c, size_t max);
-/* Write their answers, in the order in which they stand; of a list without its end. */
+/* Write their answers, in the order in which they stand, up to the first that fails; of a list without its
+ * end. */
 int crew_answer(struct crew *c, struct question *questions, size_t n, struct err *err);
 /* Of all that was answered: how many, to how many nothing is known, and the bytes of text that were held. */
 struct crew_sums {

@@ -4,6 +4,7 @@
  */
 #include "test.h"
 
+#include <endian.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include "../symtab/answers.h"
@@ -83,15 +84,14 @@ static struct talk talk(struct answers *a, const char *style, unsigned threads)
 }
 
 /* With @fd as standard output. @at_once: how many questions come together. */
-static int answer_to(int fd, struct talk *t, size_t n, size_t at_once, struct crew_sums *ret)
+static int answer_to(int fd, struct talk *t, struct question *list, size_t n, size_t at_once,
+		     struct crew_sums *ret)
 {
 	struct crew *c = crew_new(&t->s, t->style, &t->file, NULL, STR("x"));
-	struct question *list = NEW_N(struct question, N_QUESTIONS);
 	int out = dup(STDOUT_FILENO), r = 0;
 
 	if (t->hold)
 		crew_hold(c, t->hold);
-	ask(list, n);
 	fflush(stdout);
 	assert_true(out >= 0 && dup2(fd, STDOUT_FILENO) >= 0);
 	for (size_t i = 0; i < n && r == 0; i += at_once)
@@ -99,27 +99,37 @@ static int answer_to(int fd, struct talk *t, size_t n, size_t at_once, struct cr
 	assert_true(dup2(out, STDOUT_FILENO) >= 0);
 	close(out);
 	*ret = crew_sums(c);
-	free(list);
 	crew_free(c);
+	return r;
+}
+
+/* What is written of @list, @at_once together. */
+static int told_of(struct talk *t, struct question *list, size_t n, size_t at_once, struct buf *out,
+		   struct crew_sums *ret)
+{
+	int fd = memfd_create("out", MFD_CLOEXEC), r;
+	off_t size;
+
+	assert_true(fd >= 0);
+	r = answer_to(fd, t, list, n, at_once, ret);
+	size = lseek(fd, 0, SEEK_END);
+	out->size = 0;
+	assert_true(size >= 0 && pread(fd, buf_reserve(out, (size_t)size), (size_t)size, 0) == size);
+	out->size = (size_t)size;
+	close(fd);
 	return r;
 }
 
 static void text_of(struct answers *a, const char *style, unsigned threads, size_t hold, size_t n,
 		    size_t at_once, struct buf *out, struct crew_sums *ret)
 {
+	AUTO(mem_freep) struct question *list = NEW_N(struct question, n);
 	struct talk t = talk(a, style, threads);
-	int fd = memfd_create("out", MFD_CLOEXEC);
-	off_t size;
 
-	assert_true(fd >= 0);
 	t.hold = hold;
-	if (answer_to(fd, &t, n, at_once, ret) < 0)
+	ask(list, n);
+	if (told_of(&t, list, n, at_once, out, ret) < 0)
 		fail_msg("%s", t.err.text);
-	size = lseek(fd, 0, SEEK_END);
-	out->size = 0;
-	assert_true(size > 0 && pread(fd, buf_reserve(out, (size_t)size), (size_t)size, 0) == size);
-	out->size = (size_t)size;
-	close(fd);
 }
 
 static void any_number_of_threads_says_the_same(void **state)
@@ -198,34 +208,92 @@ static void what_cannot_be_written_is_told(void **state)
 
 	make(&a);
 	for (unsigned threads = 1; threads <= 4; threads += 3) {
+		AUTO(mem_freep) struct question *list = NEW_N(struct question, N_QUESTIONS);
 		struct talk t = talk(&a, "llvm", threads);
 		int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
 		struct crew_sums sums;
 
 		assert_true(full >= 0);
-		assert_true(answer_to(full, &t, N_QUESTIONS, N_QUESTIONS, &sums) < 0);
+		ask(list, N_QUESTIONS);
+		assert_true(answer_to(full, &t, list, N_QUESTIONS, N_QUESTIONS, &sums) < 0);
 		assert_true(t.err.kind == ERR_IO && strstr(t.err.text, "No space left"));
 		close(full);
 	}
 }
 
+/* So many functions that the table has several blocks; see docs/formats/symtab.md. */
+#define N_SYMBOLS 20000u
+
+static void make_blocks(struct answers *a)
+{
+	char name[64];
+
+	answers_init(a, ELF_WRITER_X86_64, ET_DYN);
+	a->w.text_size = N_SYMBOLS * 16;
+	for (unsigned i = 0; i < N_SYMBOLS; i++) {
+		snprintf(name, sizeof(name), "function_with_a_name_of_some_length_%u", i);
+		code_symbol(&a->w, name, STT_FUNC, STB_GLOBAL, 0x1000 + i * 16, 16);
+	}
+	answers_open(a);
+	assert_true(symtab_info(a->t)->n_blocks >= 3);
+}
+
+static uint64_t number(const struct buf *table, size_t at)
+{
+	uint64_t v;
+
+	memcpy(&v, table->p + at, sizeof(v));
+	return le64toh(v);
+}
+
+/* Damage a block. Returns where its addresses begin. */
+static uint64_t damage(struct buf *table, size_t block)
+{
+	size_t row = (size_t)(number(table, 40) >> 32) + 32 * block;
+
+	table->p[number(table, row + 16) + 100] ^= 1;
+	return number(table, row);
+}
+
+/* Of two errors the one that was asked for first is told, and before it all that was asked before. */
 static void what_is_damaged_is_told(void **state)
 {
+	/* Where addresses of blocks 1 and 2 are asked first. */
+	static const size_t places[][2] = { { 3001, 3002 }, { 3001, 8000 }, { 8000, 3001 },
+					    { 0, 8999 },    { 8448, 8447 }, { 512, 511 } };
+	static const size_t holds[] = { 0, 20000, 1 };
 	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf table = { 0 }, want = { 0 }, got = { 0 };
+	AUTO(mem_freep) struct question *list = NEW_N(struct question, N_QUESTIONS);
+	uint64_t bad[2], n_good;
 
-	make(&a);
-	for (unsigned threads = 1; threads <= 4; threads += 3) {
-		AUTO(buf_done) struct buf table = { 0 };
-		struct talk t = talk(&a, "llvm", threads);
+	make_blocks(&a);
+	buf_add(&table, a.table.p, a.table.size);
+	for (size_t k = 0; k < 2; k++)
+		bad[k] = damage(&table, k + 1);
+	n_good = bad[0] - 0x1000;
+	for (size_t i = 0; i < ARRAY_SIZE(places) * ARRAY_SIZE(holds) * 3; i++) {
+		const size_t *at = places[i % ARRAY_SIZE(places)];
+		size_t first = MIN(at[0], at[1]);
+		struct talk t = talk(&a, "llvm", 1 << i / ARRAY_SIZE(places) % 3);
 		struct crew_sums sums;
 		struct err err = { 0 };
 
-		buf_add(&table, a.table.p, a.table.size);
-		table.p[table.size - 100] ^= 1;
+		for (size_t k = 0; k < N_QUESTIONS; k++)
+			list[k] = (struct question){ .addr = 0x1000 + k * 7919 % n_good };
+		assert_int_equal(told_of(&t, list, first, N_QUESTIONS, &want, &sums), 0);
+		for (size_t k = 0; k < N_QUESTIONS; k++)
+			list[k] = (struct question){ .addr = 0x1000 + k * 7919 % n_good };
+		for (size_t j = 0; j < 2; j++)
+			for (size_t k = at[j]; k < N_QUESTIONS; k += 3)
+				list[k] = (struct question){ .addr = bad[j] + k };
+		t.hold = holds[i / ARRAY_SIZE(places) / 3];
 		assert_done(symtab_open_mem(buf_bytes(&table), &t.file.table, &err));
 		t.file.finder = symtab_finder_new(t.file.table);
-		assert_true(answer_to(STDERR_FILENO, &t, N_QUESTIONS, N_QUESTIONS, &sums) < 0);
-		assert_true(t.err.kind == ERR_INVALID && strstr(t.err.text, "damaged"));
+		assert_true(told_of(&t, list, N_QUESTIONS, N_QUESTIONS, &got, &sums) < 0);
+		assert_int_equal(t.err.kind, ERR_INVALID);
+		assert_string_equal(t.err.text, at[0] < at[1] ? "block 1 is damaged" : "block 2 is damaged");
+		assert_true(bytes_eq(buf_bytes(&want), buf_bytes(&got)));
 		symtab_finder_free(t.file.finder);
 		symtab_close(t.file.table);
 	}
