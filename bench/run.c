@@ -4,8 +4,9 @@
  *
  *	bench-run PROGRAM [ARG...]
  *
- * It has our standard input; what it writes is thrown away. We are small: the peak of a process begins with
- * that of the one that it was forked from.
+ * It has our standard input; what it writes is thrown away. One that fails says nothing of what it costs.
+ *
+ * We are small: the peak of a process begins with that of the one that it was forked from.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -56,6 +57,10 @@ int main(int argc, char **argv)
 	while (wait4(pid, &status, 0, &u) < 0)
 		if (errno != EINTR)
 			return 1;
+	if (WIFEXITED(status) && WEXITSTATUS(status)) {
+		fprintf(stderr, "%s: exit status %d\n", argv[1], WEXITSTATUS(status));
+		return 1;
+	}
 	if (WIFSIGNALED(status)) {
 		fprintf(stderr, "%s: %s\n", argv[1], strsignal(WTERMSIG(status)));
 		return 1;
