@@ -45,7 +45,8 @@ static const struct option_row symbolize_rows[] = {
 	{ 'l', "local", NULL, "ask no server", OPT_ON(find.here) },
 	{ 0, "alt", "FILE", "the supplementary (dwz) file, where it is not found by itself",
 	  OPT_TEXT(symbols.alt) },
-	{ 0, "threads", "N", "that make the table and answer many addresses; without it one a CPU",
+	{ 0, "threads", "N",
+	  "that make the table and (at most 16) answer many addresses of a file; without it one a CPU",
 	  OPT_NUMBER(symbols.threads) },
 	{ 0 },
 };
