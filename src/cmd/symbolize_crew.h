@@ -6,7 +6,7 @@
 
 #include "cmd/symbolize_write.h"
 
-/* There may be hundreds of thousands. */
+/* There may be millions: of what comes at once on standard input, a line each. */
 struct question {
 	uint64_t addr;
 	struct answer_text answer; /* before: as head what was asked, if that is no address and is repeated */
@@ -17,7 +17,7 @@ struct crew;
 struct crew *crew_new(const struct settings *s, const struct symbolize_style *style,
 		      const struct symbols_file *file, const struct finding *by, struct str module);
 void crew_free(struct crew *c); /* takes NULL */
-/* Hold about so many bytes of text, 512 MiB without it: what is asked beyond that takes longer. */
+/* For tests: hold about so many bytes of text, not the usual 512 MiB. What is asked beyond takes longer. */
 void crew_hold(struct crew *c, size_t max);
 /* Write their answers, in the order in which they stand, up to the first that fails; of a list without its
  * end. */

@@ -118,7 +118,11 @@ static void names_grow(struct symbolize_writer *w)
 	free(old);
 }
 
-/* A template's name takes some 3 us to be demangled, and the same few come again and again. */
+/*
+ * A template's name takes some 3 us to be demangled, and the same few come again and again. A text is known
+ * by @name alone, which is right as long as @f's linkage name, or else its name, is all that symbolize_name()
+ * looks at.
+ */
 static const struct known_name *name_demangled(struct symbolize_writer *w, const struct symtab_frame *f,
 					       struct str name)
 {
