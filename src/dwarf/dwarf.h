@@ -176,7 +176,7 @@ struct dwarf_lines {
 	size_t n_sequences;
 	uint64_t table; /* the offset of the table: the same for units that share one */
 	bool shared;    /* the unit before had the same one */
-	bool columns;   /* some row may have one, or a discriminator is wanted */
+	bool columns;   /* some row may have one, or a discriminator that is wanted */
 };
 const struct dwarf_lines *dwarf_reader_lines(const struct dwarf_reader *r);
 

@@ -37,7 +37,7 @@ struct machine {
 	uint64_t addr, base;
 	uint32_t file, line;
 	uint16_t column;        /* at most what it has room for */
-	uint16_t columns;       /* not 0: one of them was not */
+	uint16_t columns;       /* not 0: one of them was not, or a discriminator that is wanted */
 	uint32_t discriminator; /* of the next row alone */
 	unsigned op_index;
 	size_t first; /* row of the sequence */
@@ -205,6 +205,7 @@ static const uint8_t *extended(struct machine *m, const uint8_t *p, const uint8_
 		break;
 	case DW_LNE_set_discriminator:
 		m->discriminator = (uint32_t)MIN(leb_u(&p, next), (uint64_t)UINT32_MAX);
+		m->columns |= m->r->with_discriminators && m->discriminator;
 		break;
 	}
 	return next;
@@ -420,7 +421,7 @@ static int read_table(struct dwarf_reader *r, struct err *err)
 	r->lines_end = p + (place.end - place.header_off);
 	rc = run(&m, p + (r->line_header.program_off - place.header_off), p + (place.end - place.header_off),
 		 &r->line_header, err);
-	r->lines.columns = m.columns || r->with_discriminators;
+	r->lines.columns = m.columns;
 	return rc;
 }
 
