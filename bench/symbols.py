@@ -20,6 +20,11 @@ into rows and calls, of which a quarter is writing them, 11 % blocks, 2 % symbol
 wait for memory, though much of it is fetched before. Of the CPU time a sixth is the system's: half of it copies .debug_info and .debug_line
 out of the page cache, half is first touches of memory; large pages (madvise) made no difference that could be seen. The peak is at the
 end, when pieces, rows and strings are there and blocks are written; the sections that only reading needs are gone by then.
+
+Of a program of some megabytes a third is the system's. Clang's one unit of a 10 MB file, 0.04 s: 1.2 ms a process that does nothing, 1.9 ms
+copying 8.8 MB of sections, 1.0 ms writing and syncing the table, 10 ms for 4 000 pages that are touched for the first time (2.5 us each on the
+virtual machine where this was measured), of which 2 200 are the input's; 0.02 s for 160 million instructions, none of whose functions has a tenth
+(Rust: DIEs 16 %, line programs 8 %, rows 9 %, LZ4 7 %, blocks 5 %).
 """
 
 import argparse
