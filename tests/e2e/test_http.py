@@ -172,7 +172,8 @@ def test_tls(serve, elf, pool, tmp_path):
         finally:
             c.close()
     s.wait(lambda: get("/readyz")[0] == 200, "ready")
-    assert f"https://127.0.0.1:{s.port}" in s.log_path.read_text()
+    # It answers before it has told where.
+    s.wait(lambda: f"https://127.0.0.1:{s.port}" in s.log_path.read_text(), "told where it listens")
     for _ in range(3):
         assert get(f"/buildid/{build_id}/debuginfo") == (200, truth)
     # Plain HTTP, nonsense and silence at its port.
