@@ -57,15 +57,11 @@ int main(int argc, char **argv)
 	while (wait4(pid, &status, 0, &u) < 0)
 		if (errno != EINTR)
 			return 1;
-	if (WIFEXITED(status) && WEXITSTATUS(status)) {
-		fprintf(stderr, "%s: exit status %d\n", argv[1], WEXITSTATUS(status));
-		return 1;
-	}
 	if (WIFSIGNALED(status)) {
 		fprintf(stderr, "%s: %s\n", argv[1], strsignal(WTERMSIG(status)));
 		return 1;
 	}
 	printf("%.6f %.6f %.3f\n", seconds(u.ru_utime) + seconds(u.ru_stime), now() - from,
 	       (double)u.ru_maxrss * 1024 / 1e6);
-	return 0;
+	return WEXITSTATUS(status);
 }
