@@ -255,7 +255,7 @@ static int write_blocks(struct build *b, struct err *err)
 		if (sym)
 			out.name = intern_str(in, sym->name, true);
 		if (what->piece) {
-			size_t first = what->piece - 1, n_parts = MAX(what->n_parts, 1u);
+			size_t first = what->piece - 1, n_parts = what->n_parts;
 			const struct piece *p = b->pieces[first], *last = b->pieces[first + n_parts - 1];
 
 			out.origin = p->origin;

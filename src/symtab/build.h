@@ -18,7 +18,7 @@ struct chunk {
  * a piece's tail. */
 struct shown {
 	uint32_t piece, symbol; /* + 1; 0: none */
-	uint32_t n_parts;       /* of a function */
+	uint32_t n_parts;       /* of that piece on; 1: it is all */
 	bool tail;
 };
 

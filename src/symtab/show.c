@@ -74,14 +74,15 @@ static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
 					       : NULL;
 
 		if (!p->behind || named)
-			show(b, at, s ? s->start : end, RANK_LINES, (struct shown){ .piece = piece + 1 });
+			show(b, at, s ? s->start : end, RANK_LINES,
+			     (struct shown){ .piece = piece + 1, .n_parts = 1 });
 		if (!s)
 			break;
 		at = MAX(at, s->start);
 		named |= s->start >= p->start;
 		if (!p->behind || named)
 			show(b, at, MIN(end, s->end), RANK_LINES,
-			     (struct shown){ .piece = piece + 1, .symbol = s->what + 1 });
+			     (struct shown){ .piece = piece + 1, .n_parts = 1, .symbol = s->what + 1 });
 		at = s->end;
 	}
 }
@@ -93,9 +94,7 @@ void build_show(struct build *b)
 	if (!b->some)
 		paint_symbols(b);
 	for (size_t i = 0; i < b->n_pieces; i++) {
-		const struct piece *p = b->pieces[i];
-
-		const struct piece *last;
+		const struct piece *p = b->pieces[i], *last;
 		uint32_t n_parts = 1;
 
 		if ((p->origin != SYMTAB_DWARF && p->origin != SYMTAB_GO) || p->part)
