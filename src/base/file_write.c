@@ -129,16 +129,12 @@ int file_write_named(const char *path, const void *p, size_t n, mode_t mode, str
 
 int file_unnamed(const char *dir, int *ret_fd, struct err *err)
 {
-	AUTO(mem_freep) char *path = NULL;
+	AUTO(temp_remove) char *path = NULL;
 	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
 	/* Not every file system has such files. */
-	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-		path = mem_printf("%s/" FILE_TEMP_PREFIX "XXXXXX", dir);
-		fd = mkostemp(path, O_CLOEXEC);
-		if (fd >= 0)
-			unlink(path);
-	}
+	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL))
+		return temp_create(dir, 0600, &path, ret_fd, err);
 	if (fd < 0)
 		return err_os(err, errno, "%s", dir);
 	*ret_fd = fd;

@@ -40,3 +40,13 @@ int lazy_load(struct lazy *l, const char *soname, const char *package, const cha
 	pthread_mutex_unlock(&l->lock);
 	return failed ? -1 : 0;
 }
+
+bool lazy_is_loaded(struct lazy *l)
+{
+	bool loaded;
+
+	pthread_mutex_lock(&l->lock);
+	loaded = l->tried && l->err.kind == ERR_NONE;
+	pthread_mutex_unlock(&l->lock);
+	return loaded;
+}

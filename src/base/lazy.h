@@ -35,3 +35,5 @@ struct lazy {
  */
 int lazy_load(struct lazy *l, const char *soname, const char *package, const char *const *names, void *table,
 	      size_t n, struct err *err);
+/* lazy_load() was called, and it is there. */
+bool lazy_is_loaded(struct lazy *l);

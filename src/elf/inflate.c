@@ -5,7 +5,6 @@
  */
 #include "elf/inflate.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <zlib.h>
 #include "base/lazy.h"
@@ -40,15 +39,10 @@ static bool isal_load(uint64_t content)
 {
 	static const char *const names[] = { ISAL_FUNCTIONS(LAZY_NAME) };
 	static struct lazy lib = LAZY_INIT;
-	static atomic_bool there;
 
-	if (!atomic_load(&there)) {
-		if (content < LOAD_MIN ||
-		    lazy_load(&lib, "libisal.so.2", "libisal2", names, &isal, ARRAY_SIZE(names), NULL) < 0)
-			return false;
-		atomic_store(&there, true);
-	}
-	return true;
+	if (content < LOAD_MIN && !lazy_is_loaded(&lib))
+		return false;
+	return lazy_load(&lib, "libisal.so.2", "libisal2", names, &isal, ARRAY_SIZE(names), NULL) == 0;
 }
 
 static const char *fast_error(int r)
