@@ -242,6 +242,18 @@ size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwa
 	return kept;
 }
 
+uint64_t *dwarf_code_bases(const struct elf_image *img, const struct dwarf_section_place *list, size_t n)
+{
+	uint64_t *bases = mem_zalloc(((size_t)img->n_sections + 1) * sizeof(*bases));
+
+	if (img->h.type != ET_REL)
+		return bases;
+	for (size_t i = 0; i < n; i++)
+		if (list[i].index < img->n_sections)
+			bases[list[i].index] = list[i].base;
+	return bases;
+}
+
 const struct dwarf_section_place *dwarf_place_at(const struct dwarf_section_place *list, size_t n,
 						 uint64_t addr)
 {

@@ -107,6 +107,14 @@ struct dwarf_section_place {
 };
 /* Sorted by base. */
 size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwarf_section_place **ret);
+/*
+ * The base of each section of the relocatable file @img, by section index; the caller frees it. Sections
+ * without code, and all sections of a file that is not relocatable, have base 0.
+ *
+ * @list must be dwarf_code(img)'s own: its indices mean nothing in another file. An index that @img does not
+ * have (a range of a segment has index 0, also where there are no sections) is skipped.
+ */
+uint64_t *dwarf_code_bases(const struct elf_image *img, const struct dwarf_section_place *list, size_t n);
 /* The one of them that has @addr; NULL: none. */
 const struct dwarf_section_place *dwarf_place_at(const struct dwarf_section_place *list, size_t n,
 						 uint64_t addr);

@@ -222,11 +222,8 @@ int dwarf_relocate_at(const struct elf_image *img, const struct elf_section *sec
 {
 	AUTO(mem_freep) uint64_t *bases = NULL;
 
-	if (n_code) {
-		bases = mem_zalloc(img->n_sections * sizeof(*bases));
-		for (size_t i = 0; i < n_code; i++)
-			bases[code[i].index] = code[i].base;
-	}
+	if (n_code)
+		bases = dwarf_code_bases(img, code, n_code);
 	for (uint32_t i = 1; i < img->n_sections; i++) {
 		const struct elf_section *rel = &img->sections[i];
 		struct job j = {

@@ -185,11 +185,8 @@ static int image_read(struct reader *r, struct err *err)
 {
 	AUTO(mem_freep) uint64_t *bases = NULL;
 
-	if (r->img->h.type == ET_REL && r->n_code) {
-		bases = mem_zalloc(r->img->n_sections * sizeof(*bases));
-		for (size_t i = 0; i < r->n_code; i++)
-			bases[r->code[i].index] = r->code[i].base;
-	}
+	if (r->img->h.type == ET_REL && r->n_code)
+		bases = dwarf_code_bases(r->img, r->code, r->n_code);
 	r->bases = bases;
 	if (opd_read(r, err) < 0)
 		return -1;
@@ -222,7 +219,11 @@ static int keep(void *arg, struct bytes piece, struct err *err)
 	return 0;
 }
 
-/* An ELF file with a symbol table, compressed by xz, within this one. */
+/*
+ * An ELF file with a symbol table, compressed by xz, within this one. Its symbols are addresses of the outer
+ * file. A relocatable one has none: its symbols would be offsets into sections of its own, and r->code has
+ * the outer file's.
+ */
 static int mini_read(struct reader *r, struct err *err)
 {
 	const struct elf_section *sec = elf_section_find(r->img, ".gnu_debugdata");
@@ -247,7 +248,10 @@ static int mini_read(struct reader *r, struct err *err)
 		return rc < 0 ? -1 : err_set(err, ERR_INVALID, "is not ELF");
 	mini.img = img;
 	mini.origin = SYMTAB_MINIDEBUG;
-	rc = image_read(&mini, err);
+	if (img->h.type == ET_REL)
+		rc = err_set(err, ERR_INVALID, "is a relocatable file, whose symbols have no addresses");
+	else
+		rc = image_read(&mini, err);
 	elf_close(img);
 	return rc;
 }

@@ -252,6 +252,59 @@ static void mini_debug_information_adds_to_dynamic_symbols(void **state)
 	assert_answer(&a, 0x1010, "-");
 }
 
+/*
+ * The outer file has more sections of code than the relocatable file within has sections: section indices of
+ * the one must not be used for the other. The inner symbols are damage, the outer ones are kept.
+ */
+static void a_relocatable_file_as_mini_debug_information_is_refused(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	AUTO(code_writer_done) struct code_writer mini;
+	AUTO(buf_done) struct buf file = { 0 }, xz = { 0 };
+
+	code_writer_init(&mini, ELF_WRITER_X86_64, ET_REL);
+	code_symbol(&mini, "hidden", STT_FUNC, STB_LOCAL, 0x20, 0x10);
+	code_writer_finish(&mini, &file);
+	packed_xz(&xz, buf_bytes(&file), 6, 0, 4);
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.dynamic = true;
+	code_symbol(&a.w, "exported", STT_FUNC, STB_GLOBAL, 0x1000, 0x10);
+	elf_writer_section(&a.w.elf, ".gnu_debugdata", SHT_PROGBITS, 0, buf_bytes(&xz));
+	for (unsigned i = 0; i < 2000; i++) {
+		unsigned at = elf_writer_nobits(&a.w.elf, ".text.more", SHF_ALLOC | SHF_EXECINSTR, 0x10);
+
+		elf_writer_at(&a.w.elf, at)->addr = 0x100000 + 0x10 * i;
+	}
+	answers_open(&a);
+	assert_answer(&a, 0x1000, "exported");
+	assert_answer(&a, 0x20, "-");
+	assert_true(symtab_info(a.t)->flags & SYMTAB_PARTIAL);
+}
+
+/* Its code is that of its segments, which have no section index. */
+static void a_relocatable_file_without_sections_has_no_table(void **state)
+{
+	AUTO(elf_writer_done) struct elf_writer w = { 0 };
+	AUTO(buf_done) struct buf file = { 0 }, table = { 0 };
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	const struct symtab_options o = { .n_threads = 1 };
+	struct symtab_stats st;
+	struct err err = { 0 };
+	unsigned at;
+
+	elf_writer_init(&w, ELF_WRITER_X86_64, ET_REL);
+	w.no_sections = true;
+	at = elf_writer_segment(&w, PT_LOAD, PF_R | PF_X, 0);
+	elf_writer_segment_at(&w, at)->vaddr = 0x1000;
+	elf_writer_segment_at(&w, at)->memsz = 0x1000;
+	elf_writer_finish(&w, &file);
+	src = source_of_mem(buf_bytes(&file), "x");
+	assert_int_equal(elf_open(src, &img, &err), 0);
+	assert_int_equal(img->n_sections, 0);
+	assert_int_equal(symtab_build(img, &o, &table, &st, &err), SYMTAB_NOTHING);
+}
+
 /* Of a dynamic symbol without a size nothing but its address is known. */
 static void a_dynamic_symbol_without_a_size_is_one_address(void **state)
 {
@@ -407,6 +460,8 @@ int main(void)
 		cmocka_unit_test(debug_sections_of_a_type_of_their_own),
 		cmocka_unit_test(offsets_of_4_and_8_bytes_in_one_file),
 		cmocka_unit_test(mini_debug_information_adds_to_dynamic_symbols),
+		cmocka_unit_test(a_relocatable_file_as_mini_debug_information_is_refused),
+		cmocka_unit_test(a_relocatable_file_without_sections_has_no_table),
 		cmocka_unit_test(a_dynamic_symbol_without_a_size_is_one_address),
 		cmocka_unit_test(dynamic_symbols_without_sections),
 		cmocka_unit_test(symbols_that_name_descriptors),
