@@ -4,6 +4,7 @@
  *
  * err.h     how a failure is told
  * mem.h     allocation that cannot fail, guards, overflow checks
+ * vec.h     growing arrays
  * view.h    str and bytes: views that own nothing
  * arena.h   memory of one piece of work, dropped whole
  * buf.h     a growing byte buffer, also for text
@@ -44,4 +45,5 @@
 #include "base/pool.h"
 #include "base/queue.h"
 #include "base/search.h"
+#include "base/vec.h"
 #include "base/view.h"

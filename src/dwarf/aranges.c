@@ -52,7 +52,7 @@ static bool set_read(struct wanted *w, struct cursor *all)
 	}
 	unit = found ? dwarf_unit_at(w->d, info) : SIZE_MAX;
 	if (unit != SIZE_MAX) {
-		DWARF_GROW(w->units, w->n_units, w->room);
+		VEC_GROW(w->units, w->n_units, w->room);
 		w->units[w->n_units++] = unit;
 	}
 	return cursor_ok(all);

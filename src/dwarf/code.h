@@ -418,15 +418,6 @@ void dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_
 int dwarf_reader_ranges(struct dwarf_reader *r, uint64_t v, bool is_index, uint32_t node, struct err *err);
 int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err);
 
-/* Room for one more element. */
-#define DWARF_GROW(list, n, room)                                              \
-	do {                                                                   \
-		if ((n) == (room)) {                                           \
-			(room) = (room) ? (room)*2 : 64;                       \
-			(list) = mem_realloc((list), (room), sizeof(*(list))); \
-		}                                                              \
-	} while (0)
-
 static inline uint64_t dwarf_get(const uint8_t *p, unsigned size, bool big)
 {
 	uint64_t v = 0;

@@ -57,7 +57,7 @@ static int scan_units(struct scan *s, struct err *err)
 			return err_set(err, ERR_LIMIT, ".debug_info: more than the %u units allowed",
 				       DWARF_MAX_UNITS);
 		if (length) {
-			DWARF_GROW(d->units, d->n_units, d->room_units);
+			VEC_GROW(d->units, d->n_units, d->room_units);
 			d->units[d->n_units++] = (struct dwarf_cu_place){ off, start + length };
 		}
 		off = start + length;

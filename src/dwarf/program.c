@@ -368,7 +368,7 @@ static int compile_decl(struct dwarf_table *t, const struct skips *skips, const 
 	emit(&w, DWARF_OP_END);
 	t->programs.size = (size_t)(w.p - t->programs.p);
 	*pp = p;
-	DWARF_GROW(t->decls, t->n_decls, t->room_decls);
+	VEC_GROW(t->decls, t->n_decls, t->room_decls);
 	if (code != t->n_decls + 1)
 		t->dense = false;
 	t->decls[t->n_decls++] = decl;

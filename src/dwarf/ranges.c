@@ -33,7 +33,7 @@ void dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_
 		r->spans[r->n_spans - 1].hi = hi;
 		return;
 	}
-	DWARF_GROW(r->spans, r->n_spans, r->room_spans);
+	VEC_GROW(r->spans, r->n_spans, r->room_spans);
 	r->spans[r->n_spans++] = (struct dwarf_span){ lo, hi, node };
 }
 

@@ -59,7 +59,7 @@ static void row_add(struct machine *m, const struct dwarf_row *one)
 {
 	struct dwarf_reader *r = m->r;
 
-	DWARF_GROW(r->rows, r->n_rows, r->room_rows);
+	VEC_GROW(r->rows, r->n_rows, r->room_rows);
 	if (r->with_discriminators) {
 		if (r->room_discriminators < r->room_rows) {
 			r->room_discriminators = r->room_rows;
@@ -90,7 +90,7 @@ static void sequence_end(struct machine *m, uint64_t end)
 	while (r->n_rows > m->first && r->rows[r->n_rows - 1].off >= end - m->base)
 		r->n_rows--;
 	row_add(m, &(struct dwarf_row){ .off = (uint32_t)(end - m->base), .end = 1 });
-	DWARF_GROW(r->sequences, r->n_sequences, r->room_sequences);
+	VEC_GROW(r->sequences, r->n_sequences, r->room_sequences);
 	r->sequences[r->n_sequences++] = (struct dwarf_sequence){ m->base, end, m->first,
 								  r->n_rows - m->first };
 }
@@ -200,7 +200,7 @@ static const uint8_t *extended(struct machine *m, const uint8_t *p, const uint8_
 		/* An entry as in the header, of versions before 5. */
 		if (m->r->line_header.format.version >= 5 || m->r->n_files >= DWARF_MAX_FILES)
 			break;
-		DWARF_GROW(m->r->file_offs, m->r->n_files, m->r->room_files);
+		VEC_GROW(m->r->file_offs, m->r->n_files, m->r->room_files);
 		m->r->file_offs[m->r->n_files++] = (uint32_t)(p - m->r->files.p);
 		break;
 	case DW_LNE_set_discriminator:
@@ -384,7 +384,7 @@ static int files_index(struct dwarf_reader *r, struct err *err)
 		rc = dwarf_line_file_skip(h, err);
 		if (rc)
 			return rc < 0 ? -1 : 0;
-		DWARF_GROW(r->file_offs, r->n_files, r->room_files);
+		VEC_GROW(r->file_offs, r->n_files, r->room_files);
 		r->file_offs[r->n_files++] = (uint32_t)(at - r->files.p);
 	}
 }

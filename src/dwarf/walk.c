@@ -94,7 +94,7 @@ static int push(struct dwarf_reader *r, const struct state *outside, bool ends_f
 	if (r->depth >= DWARF_MAX_DEPTH)
 		return err_set(err, ERR_LIMIT, "DIEs within one another, more than the %u allowed",
 			       DWARF_MAX_DEPTH);
-	DWARF_GROW(r->stack, r->depth, r->room_stack);
+	VEC_GROW(r->stack, r->depth, r->room_stack);
 	r->stack[r->depth++] = (struct dwarf_frame){ .node = outside->node,
 						     .scope = outside->scope,
 						     .function = outside->function,
@@ -116,7 +116,7 @@ static int node_add(struct dwarf_reader *r, const struct dwarf_values *vs, uint6
 
 	if (r->n_nodes >= DWARF_MAX_NODES)
 		return err_set(err, ERR_LIMIT, "more than the %u inlined calls allowed", DWARF_MAX_NODES);
-	DWARF_GROW(r->nodes, r->n_nodes, r->room_nodes);
+	VEC_GROW(r->nodes, r->n_nodes, r->room_nodes);
 	n = &r->nodes[r->n_nodes++];
 	*n = (struct dwarf_node){
 		.die = die,
@@ -180,7 +180,7 @@ static int scopes_note(struct dwarf_reader *r, struct state *st, size_t *noted, 
 			continue;
 		if (r->n_scopes >= SCOPES_MAX)
 			return err_set(err, ERR_LIMIT, "more than the %u scopes allowed", SCOPES_MAX);
-		DWARF_GROW(r->scopes, r->n_scopes, r->room_scopes);
+		VEC_GROW(r->scopes, r->n_scopes, r->room_scopes);
 		r->scopes[r->n_scopes] = (struct dwarf_scope){ f->scope_off, UINT64_MAX, st->scope };
 		st->scope = (uint32_t)r->n_scopes++;
 	}

@@ -77,7 +77,7 @@ void batch_skip(struct batch *b, size_t unit, const struct err *why)
 		b->n_skipped++;
 		return;
 	}
-	GROW(b->skipped, b->n_skipped, b->room_skipped);
+	VEC_GROW(b->skipped, b->n_skipped, b->room_skipped);
 	b->skipped[b->n_skipped++] = (struct skipped){
 		unit, mem_printf(".debug_info: unit at %llu: %s",
 				 (unsigned long long)dwarf_unit_off(b->dwarf, unit), why->text)
@@ -168,7 +168,7 @@ uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt)
 	die = MIN(die, (uint64_t)DWARF_MAX_SECTION - 1);
 	name = id_map_at(&w->refs, (uint32_t)die * 2 + in_alt);
 	if (name > w->n_names) {
-		GROW(w->names, w->n_names, w->room_names);
+		VEC_GROW(w->names, w->n_names, w->room_names);
 		w->names[w->n_names++] = (struct name_ref){ .die = die, .in_alt = in_alt };
 	}
 	return name;
@@ -338,7 +338,7 @@ static size_t taken(struct batch *b)
 	size_t n = 0;
 
 	for (size_t i = w->first_piece; i < b->n_pieces; i++) {
-		GROW(w->keys, n, w->room_keys);
+		VEC_GROW(w->keys, n, w->room_keys);
 		w->keys[n] = (struct sort_key){ b->pieces[i].start, n };
 		n++;
 	}

@@ -123,7 +123,7 @@ static bool local_add(struct block_writer *w, struct locals *l, uint32_t id, uin
 	if (at->stamp == w->stamp)
 		return false;
 	at->stamp = w->stamp;
-	GROW(l->ids, l->n, l->room_ids);
+	VEC_GROW(l->ids, l->n, l->room_ids);
 	l->ids[l->n] = id;
 	*ret = at->at = l->n++;
 	return true;
@@ -184,7 +184,7 @@ static void add_function(struct block_writer *w, const struct seen_piece *p, uin
 		add_string(w, f->name);
 		add_string(w, f->linkage);
 		add_file(w, f->file);
-		GROW(w->called, at, w->room_called);
+		VEC_GROW(w->called, at, w->room_called);
 		w->called[at] = (struct called){ 0 };
 		w->weight += 8;
 	}
@@ -518,7 +518,7 @@ static int block_end(struct block_writer *w, struct err *err)
 		return too_large(err);
 	at.size = (uint32_t)(out->size - at.off);
 	at.check = (uint32_t)hash64(out->p + at.off, at.size, 0);
-	GROW(w->index, w->n_blocks, w->room_blocks);
+	VEC_GROW(w->index, w->n_blocks, w->room_blocks);
 	w->index[w->n_blocks++] = at;
 	w->n_pieces = w->weight = w->n_bytes = 0;
 	w->strings_at.n = w->files_at.n = w->functions_at.n = 0;
@@ -534,7 +534,7 @@ int block_writer_add(struct block_writer *w, const struct seen_piece *p, struct 
 	if (!w->n_pieces)
 		w->first = p->start;
 	add_piece(w, p);
-	GROW(w->list, w->n_pieces, w->room_pieces);
+	VEC_GROW(w->list, w->n_pieces, w->room_pieces);
 	w->list[w->n_pieces++] = *p;
 	w->last = p->end + (p->rows ? p->tail : 0);
 	return 0;

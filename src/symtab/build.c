@@ -18,7 +18,7 @@
 
 static void chunk_add(struct build *b, size_t first, size_t end)
 {
-	GROW(b->chunks, b->n_chunks, b->room_chunks);
+	VEC_GROW(b->chunks, b->n_chunks, b->room_chunks);
 	b->chunks[b->n_chunks++] = (struct chunk){ first, end };
 }
 
@@ -420,7 +420,7 @@ static size_t dwarf_spans(const struct build *b, struct span **ret)
 
 			if (p->origin != SYMTAB_DWARF)
 				continue;
-			GROW(list, n, room);
+			VEC_GROW(list, n, room);
 			list[n++] = (struct span){ .start = p->start, .end = p->start + p->size };
 		}
 	return paint(list, n, ret);

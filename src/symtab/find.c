@@ -311,7 +311,7 @@ static int seek(struct symtab_finder *f, uint32_t off, struct err *err)
 static void number_add(struct symtab_finder *f, const struct function *fn, uint32_t file, uint32_t line,
 		       uint64_t column, bool inlined, uint8_t origin)
 {
-	GROW(f->numbers, f->n_frames, f->room_numbers);
+	VEC_GROW(f->numbers, f->n_frames, f->room_numbers);
 	f->numbers[f->n_frames++] = (struct symtab_number){ .function = number_of(f, fn->number),
 							    .file = number_of(f, file),
 							    .line = line,
@@ -330,7 +330,7 @@ static void frame_add(struct symtab_finder *f, const struct function *fn, uint32
 		number_add(f, fn, file, line, column, inlined, origin);
 		return;
 	}
-	GROW(f->frames, f->n_frames, f->room_frames);
+	VEC_GROW(f->frames, f->n_frames, f->room_frames);
 	frame = &f->frames[f->n_frames++];
 	*frame = (struct symtab_frame){
 		.name = string_at(f, fn->name),

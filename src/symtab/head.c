@@ -74,7 +74,7 @@ static uint64_t add_reasons(struct build *b, struct buf *out)
 
 		total += one->n_skipped;
 		for (size_t i = 0; i < MIN(one->n_skipped, (size_t)REASONS_MAX); i++) {
-			GROW(all, n, room);
+			VEC_GROW(all, n, room);
 			all[n++] = one->skipped[i];
 		}
 	}

@@ -146,11 +146,11 @@ void intern_init(struct intern *in)
 		in->seed = (uint64_t)clock_mono_ns();
 	in->by_files.seed = in->seed;
 	/* Id 0 of each. */
-	GROW(in->strings, in->n_strings, in->room_strings);
+	VEC_GROW(in->strings, in->n_strings, in->room_strings);
 	in->strings[in->n_strings++] = STR("");
-	GROW(in->files, in->n_files, in->room_files);
+	VEC_GROW(in->files, in->n_files, in->room_files);
 	in->files[in->n_files++] = (struct file_id){ 0 };
-	GROW(in->functions, in->n_functions, in->room_functions);
+	VEC_GROW(in->functions, in->n_functions, in->room_functions);
 	in->functions[in->n_functions++] = (struct function_id){ 0 };
 }
 
@@ -221,7 +221,7 @@ uint32_t intern_str_hashed(struct intern *in, struct str s, uint32_t hash, bool 
 	for (; slots->list[at].id; at = (at + 1) & (slots->n_slots - 1))
 		if (slots->list[at].hash == hash && str_eq(in->strings[slots->list[at].id], s))
 			return slots->list[at].id;
-	GROW(in->strings, in->n_strings, in->room_strings);
+	VEC_GROW(in->strings, in->n_strings, in->room_strings);
 	in->strings[in->n_strings] = stays ? s : arena_str(&in->arena, s);
 	slots->list[at] = (struct id_slot){ hash, (uint32_t)in->n_strings };
 	return (uint32_t)in->n_strings++;
@@ -238,7 +238,7 @@ uint32_t intern_file(struct intern *in, uint32_t dir, uint32_t name)
 
 	if (*at)
 		return *at;
-	GROW(in->files, in->n_files, in->room_files);
+	VEC_GROW(in->files, in->n_files, in->room_files);
 	in->files[in->n_files] = (struct file_id){ dir, name };
 	*at = (uint32_t)in->n_files;
 	return (uint32_t)in->n_files++;
@@ -269,7 +269,7 @@ uint32_t intern_function_hashed(struct intern *in, const struct function_id *f, 
 		if (slots->list[at].hash == hash &&
 		    memcmp(&in->functions[slots->list[at].id], f, sizeof(*f)) == 0)
 			return slots->list[at].id;
-	GROW(in->functions, in->n_functions, in->room_functions);
+	VEC_GROW(in->functions, in->n_functions, in->room_functions);
 	in->functions[in->n_functions] = *f;
 	slots->list[at] = (struct id_slot){ hash, (uint32_t)in->n_functions };
 	return (uint32_t)in->n_functions++;

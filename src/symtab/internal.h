@@ -22,14 +22,6 @@
 #include "base/leb.h"
 #include "symtab/symtab.h"
 
-#define GROW(list, n, room)                                                    \
-	do {                                                                   \
-		if ((n) == (room)) {                                           \
-			(room) = (room) ? (room)*2 : 64;                       \
-			(list) = mem_realloc((list), (room), sizeof(*(list))); \
-		}                                                              \
-	} while (0)
-
 /* ---- intern ---- */
 
 /* From numbers to the numbers 1, 2, ... in the order in which they came; open addressing. */

@@ -61,7 +61,7 @@ static void heap_add(struct heap *h, const struct span *s)
 {
 	size_t at;
 
-	GROW(h->list, h->n, h->room);
+	VEC_GROW(h->list, h->n, h->room);
 	for (at = h->n++; at && above(s, h->list[(at - 1) / 2]); at = (at - 1) / 2)
 		h->list[at] = h->list[(at - 1) / 2];
 	h->list[at] = s;
@@ -111,7 +111,7 @@ size_t paint(struct span *in, size_t n, struct span **ret)
 		if (n_out && out[n_out - 1].what == h.list[0]->what && out[n_out - 1].end == at) {
 			out[n_out - 1].end = to;
 		} else {
-			GROW(out, n_out, room);
+			VEC_GROW(out, n_out, room);
 			out[n_out++] = (struct span){ at, to, h.list[0]->rank, h.list[0]->what };
 		}
 		at = to;

@@ -32,13 +32,13 @@ static uint32_t entry_add(struct sweep *s, const struct entry *e, struct entry_m
 	struct unit_work *w = b->work;
 	uint32_t i = b->pieces[s->piece].n_entries++;
 
-	GROW(b->entries, b->n_entries, b->room_entries);
+	VEC_GROW(b->entries, b->n_entries, b->room_entries);
 	if (b->discriminators) {
-		GROW(b->more, b->n_entries, b->room_more);
+		VEC_GROW(b->more, b->n_entries, b->room_more);
 		b->more[b->n_entries] = more;
 	}
 	b->entries[b->n_entries++] = *e;
-	GROW(w->entries, i, w->room_entries);
+	VEC_GROW(w->entries, i, w->room_entries);
 	w->entries[i] = (struct entry_state){ 0, e->line };
 	return i;
 }
@@ -286,7 +286,7 @@ static void open_add(struct unit_work *w, const struct dwarf_span *call, size_t 
 {
 	size_t at;
 
-	GROW(w->open, w->n_open, w->room_open);
+	VEC_GROW(w->open, w->n_open, w->room_open);
 	for (at = w->n_open++; at && w->open[at - 1].node > call->node; at--)
 		w->open[at] = w->open[at - 1];
 	w->open[at] = (struct open_call){ call->hi, call->node };
@@ -411,7 +411,7 @@ void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin, bool
 	struct batch *b = s->b;
 	struct unit_work *w = b->work;
 
-	GROW(b->pieces, b->n_pieces, b->room_pieces);
+	VEC_GROW(b->pieces, b->n_pieces, b->room_pieces);
 	s->piece = b->n_pieces;
 	/* Nowhere yet: if the first row is not entry 0's, nothing comes back to where that would begin. */
 	s->rows = (struct row_writer){ .st = { .n_new = 1, .before = UINT32_MAX, .at.entry = UINT32_MAX },
@@ -464,7 +464,7 @@ static struct calls calls_of(struct unit_work *w, const struct dwarf_function *f
 	for (size_t i = 0; i < f->n_spans; i++) {
 		if (!f->spans[i].node)
 			continue;
-		GROW(w->keys, n, w->room_keys);
+		VEC_GROW(w->keys, n, w->room_keys);
 		w->keys[n++] = (struct sort_key){ f->spans[i].lo, i };
 	}
 	sort_keys(w->keys, n);
@@ -489,7 +489,7 @@ int function_make(struct batch *b, const struct dwarf_function *f, struct err *e
 	for (size_t i = 0; i < f->n_spans; i++) {
 		if (f->spans[i].node)
 			continue;
-		GROW(w->own, n_own, w->room_own);
+		VEC_GROW(w->own, n_own, w->room_own);
 		w->own[n_own++] = f->spans[i];
 	}
 	SORT(w->own, n_own, by_place);

@@ -67,7 +67,7 @@ static int read_slots(struct plt *p, struct err *err)
 			cursor_skip(&c, 8);
 			if (!one.symbol)
 				continue;
-			GROW(p->slots, p->n_slots, p->room_slots);
+			VEC_GROW(p->slots, p->n_slots, p->room_slots);
 			p->slots[p->n_slots++] = one;
 		}
 	}
@@ -125,7 +125,7 @@ static void add_entry(struct plt *p, uint64_t slot, uint64_t addr, unsigned size
 
 	if (!name.size || p->s->n >= SYMTAB_MAX_SYMBOLS)
 		return;
-	GROW(p->s->list, p->s->n, p->s->room);
+	VEC_GROW(p->s->list, p->s->n, p->s->room);
 	p->s->list[p->s->n++] = (struct symbol){
 		.start = addr,
 		.end = addr + size,

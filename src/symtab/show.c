@@ -13,9 +13,9 @@ static void show(struct build *b, uint64_t start, uint64_t end, uint32_t rank, s
 {
 	if (end <= start)
 		return;
-	GROW(b->shown, b->n_shown, b->room_shown);
+	VEC_GROW(b->shown, b->n_shown, b->room_shown);
 	b->shown[b->n_shown] = what;
-	GROW(b->spans, b->n_spans, b->room_spans);
+	VEC_GROW(b->spans, b->n_spans, b->room_spans);
 	b->spans[b->n_spans++] = (struct span){ start, end, rank, (uint32_t)b->n_shown++ };
 }
 

@@ -122,7 +122,7 @@ static int symbol_read(struct reader *r, struct cursor *c, struct bytes names, u
 	sym.rank = rank_of(type, info >> 4, sym.name);
 	if (r->s->n >= SYMTAB_MAX_SYMBOLS)
 		return err_set(err, ERR_LIMIT, "more than the %u symbols allowed", SYMTAB_MAX_SYMBOLS);
-	GROW(r->s->list, r->s->n, r->s->room);
+	VEC_GROW(r->s->list, r->s->n, r->s->room);
 	r->s->list[r->s->n++] = sym;
 	return 0;
 }

@@ -40,7 +40,7 @@ static int keep_all(void *arg, const struct dwarf_function *f, struct err *err)
 
 	for (size_t i = 0; i < f->n_spans; i++)
 		if (!f->spans[i].node) {
-			GROW(v->all, v->n_all, v->room_all);
+			VEC_GROW(v->all, v->n_all, v->room_all);
 			v->all[v->n_all++] = f->spans[i];
 		}
 	return 0;
@@ -50,14 +50,14 @@ static int keep(void *arg, const struct dwarf_function *f, struct err *err)
 {
 	struct verifier *v = arg;
 
-	GROW(v->functions, v->n_functions, v->room_functions);
+	VEC_GROW(v->functions, v->n_functions, v->room_functions);
 	v->functions[v->n_functions++] = (struct one){ v->n_nodes, f->n_nodes, v->n_spans, f->n_spans };
 	for (size_t i = 0; i < f->n_nodes; i++) {
-		GROW(v->nodes, v->n_nodes, v->room_nodes);
+		VEC_GROW(v->nodes, v->n_nodes, v->room_nodes);
 		v->nodes[v->n_nodes++] = f->nodes[i];
 	}
 	for (size_t i = 0; i < f->n_spans; i++) {
-		GROW(v->spans, v->n_spans, v->room_spans);
+		VEC_GROW(v->spans, v->n_spans, v->room_spans);
 		v->spans[v->n_spans++] = f->spans[i];
 	}
 	return 0;
