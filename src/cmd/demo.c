@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "cmd/send.h"
+#include "cmd/push/send.h"
 
 #define USUAL_URL "http://localhost:8002"
 #define LISTEN    "127.0.0.1:8002"

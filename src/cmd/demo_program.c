@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "base/embedded.h"
-#include "cmd/profile.h"
+#include "cmd/profile/profile.h"
 #include "profile/input.h"
 
 #define NAME      "demo-shop"

@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include <stdlib.h>
-#include "cmd/symbolize.h"
+#include "cmd/symbolize/symbolize.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "cmd/child.h"
-#include "cmd/find.h"
-#include "cmd/profile.h"
+#include "cmd/find/find.h"
+#include "cmd/profile/profile.h"
 
 #define USUAL_PATH "/usr/bin:/bin"
 

@@ -5,7 +5,7 @@
 #include "test.h"
 
 #include <fcntl.h>
-#include "cmd/find.h"
+#include "cmd/find/find.h"
 #include "elf_writer.h"
 
 #define ID_A "aa00000000000000000000000000000000000000"

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lode find --pid, --core: the modules of a process that runs, and of one that has ended.
+ */
+#include "cmd/find/find.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include "elf/core.h"
+
+#define MAX_MAPS  MIB(256)
+#define VDSO_SIZE KIB(64)
+#define DELETED   STR(" (deleted)")
+
+/* ---- a process ---- */
+
+/* One line of /proc/PID/maps. */
+struct mapped {
+	struct str range, perms, path;
+	uint64_t start;
+	dev_t dev;
+	uint64_t ino;
+};
+
+static bool parse_line(struct str line, struct mapped *ret)
+{
+	struct str dev, rest = line, ino;
+	unsigned major, minor;
+	char text[64];
+
+	ret->range = str_word(&rest);
+	ret->perms = str_word(&rest);
+	str_word(&rest); /* offset */
+	dev = str_word(&rest);
+	ino = str_word(&rest);
+	ret->path = str_trim(rest);
+	if (!ret->range.size || ret->range.size >= sizeof(text) || dev.size >= sizeof(text) ||
+	    !str_to_u64(ino, &ret->ino))
+		return false;
+	snprintf(text, sizeof(text), STR_FMT, STR_ARG(ret->range));
+	ret->start = strtoull(text, NULL, 16);
+	snprintf(text, sizeof(text), STR_FMT, STR_ARG(dev));
+	if (sscanf(text, "%x:%x", &major, &minor) != 2)
+		return false;
+	ret->dev = makedev(major, minor);
+	return true;
+}
+
+/*
+ * The file by its path, if that is still the one that was mapped; else through map_files, which only root
+ * may, where it is to be had also when it was deleted or lies in another mount namespace; else by its path
+ * there.
+ */
+static const char *readable_path(struct finder *f, const char *pid, const struct mapped *m)
+{
+	const char *path = arena_printf(&f->a, "/proc/%s/map_files/" STR_FMT, pid, STR_ARG(m->range));
+	struct stat st;
+
+	/* Some file systems (overlay, btrfs) show another device in maps: the inode has to do. */
+	if (stat(arena_strdup(&f->a, m->path), &st) == 0 && st.st_ino == m->ino)
+		return arena_strdup(&f->a, m->path);
+	if (access(path, R_OK) == 0)
+		return path;
+	path = arena_printf(&f->a, "/proc/%s/root" STR_FMT, pid, STR_ARG(m->path));
+	if (stat(path, &st) == 0 && st.st_ino == m->ino)
+		return path;
+	return NULL;
+}
+
+static int add_mapped(struct finder *f, const char *pid, const struct mapped *m, struct err *err)
+{
+	const char *open_path = readable_path(f, pid, m), *name;
+	struct str path = m->path;
+	struct build_id id = { 0 };
+	int r;
+
+	if (str_ends(path, DELETED))
+		path.size -= DELETED.size;
+	name = arena_strdup(&f->a, path);
+	if (!open_path) {
+		fprintf(stderr, "lode: find: ");
+		print_text(stderr, path);
+		fprintf(stderr, ": was replaced or deleted since the process mapped it, and only root may "
+				"read it from there\n");
+		return find_add(f, name, NULL, NULL, err) ? 0 : -1;
+	}
+	r = find_read_id(open_path, false, &id, err);
+	if (r)
+		return r < 0 ? err_in(err, "%s", name) : 0;
+	return find_add(f, name, open_path, &id, err) ? 0 : -1;
+}
+
+static int add_optional(struct finder *f, const struct build_id *id, struct err *err)
+{
+	struct find_item *item = find_add(f, "[vdso]", NULL, id, err);
+
+	if (!item)
+		return -1;
+	item->optional = true;
+	return 0;
+}
+
+/* The kernel's own library has no file: its build ID is read from the process's memory. */
+static int add_vdso(struct finder *f, const char *pid, uint64_t start, struct err *err)
+{
+	AUTO(fd_close) int fd = open(arena_printf(&f->a, "/proc/%s/mem", pid), O_RDONLY | O_CLOEXEC);
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	uint8_t *bytes = arena_alloc(&f->a, VDSO_SIZE);
+	struct err ignored = { 0 };
+	struct build_id id;
+	ssize_t n;
+
+	n = fd < 0 ? -1 : pread(fd, bytes, VDSO_SIZE, (off_t)start);
+	if (n <= 0)
+		return 0;
+	src = source_of_mem(bytes_of(bytes, (size_t)n), "[vdso]");
+	if (elf_open(src, &img, &ignored) != 0 || elf_build_id(img, &id, &ignored) != 0)
+		return 0;
+	return add_optional(f, &id, err);
+}
+
+/* Files with code, each once. */
+static int add_line(struct finder *f, const char *pid, struct str line, struct map *seen, struct err *err)
+{
+	struct mapped m = { 0 };
+	struct {
+		uint64_t dev, ino;
+	} key;
+
+	if (!parse_line(line, &m) || !memchr(m.perms.p ? m.perms.p : "", 'x', m.perms.size))
+		return 0;
+	if (str_eq(m.path, STR("[vdso]")))
+		return add_vdso(f, pid, m.start, err);
+	if (!m.ino || !m.path.size || m.path.p[0] != '/')
+		return 0;
+	key.dev = m.dev;
+	key.ino = m.ino;
+	if (map_put(seen, bytes_of(&key, sizeof(key)), seen))
+		return 0;
+	return add_mapped(f, pid, &m, err);
+}
+
+int find_process(struct finder *f, const char *pid, struct err *err)
+{
+	AUTO(buf_done) struct buf maps = { 0 };
+	AUTO(map_done) struct map seen = { 0 };
+	size_t before = f->n_items;
+	uint64_t number;
+	int r;
+
+	if (!str_to_u64(str_of(pid), &number))
+		return err_set(err, ERR_INVALID, "%s is no number of a process", pid);
+	r = file_read(arena_printf(&f->a, "/proc/%s/maps", pid), MAX_MAPS, &maps, err);
+	if (r < 0)
+		return -1;
+	if (r == FILE_MISSING)
+		return err_set(err, ERR_IO, "there is no process %s", pid);
+	for (struct str rest = buf_str(&maps); rest.size;)
+		if (add_line(f, pid, str_cut(&rest, '\n'), &seen, err) < 0)
+			return -1;
+	if (f->n_items == before)
+		return err_set(err, ERR_IO,
+			       "process %s has no files mapped: it is one of the kernel's, or has ended",
+			       pid);
+	return 0;
+}
+
+/* ---- a core dump ---- */
+
+static int add_core_module(struct finder *f, const struct elf_core_module *m, struct err *err)
+{
+	const char *name = arena_strdup(&f->a, m->path);
+	const char *path = find_path(f, name);
+	struct build_id id = { 0 };
+	struct err ignored = { 0 };
+	bool there = find_read_id(path, false, &id, &ignored) == 0;
+
+	if (m->dumped && !m->is_elf)
+		return 0; /* data */
+	if (m->path.p[0] != '/')
+		return m->id.size ? add_optional(f, &m->id, err) : 0;
+	if (m->id.size) {
+		/* What lies on disk now counts only if it is what ran. */
+		there = there && build_id_eq(&id, &m->id);
+		return find_add(f, name, there ? path : NULL, &m->id, err) ? 0 : -1;
+	}
+	if (!there)
+		return 0; /* most likely data; code whose head was not dumped and that is gone cannot be told
+			     from it */
+	fprintf(stderr, "lode: find: ");
+	print_text(stderr, m->path);
+	fprintf(stderr, ": its build ID is not in the dump; taken from the file that is there now\n");
+	return find_add(f, name, path, &id, err) ? 0 : -1;
+}
+
+int find_core(struct finder *f, const char *path, struct err *err)
+{
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	const struct elf_core_module *modules;
+	struct source *file;
+	size_t n;
+	int r = source_open_file(path, &file, err);
+
+	if (r)
+		return r < 0 ? -1 : err_set(err, ERR_IO, "%s: there is no such file", path);
+	src = file;
+	r = elf_open(src, &img, err);
+	if (r)
+		return r < 0 ? err_in(err, "%s", path)
+			     : err_set(err, ERR_INVALID, "%s: is no ELF file (decompress it first?)", path);
+	r = elf_core_modules(img, &f->a, &modules, &n, err);
+	if (r < 0)
+		return err_in(err, "%s", path);
+	if (r == ELF_CORE_NO_FILES)
+		return err_set(err, ERR_INVALID,
+			       "%s: it does not say which files were mapped (no NT_FILE note)", path);
+	for (size_t i = 0; i < n; i++)
+		if (add_core_module(f, &modules[i], err) < 0)
+			return -1;
+	return 0;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The addresses of a profile named, each mapping by the file that is found for it: at its path, by gdb's
+ * rules, in the cache folder, on servers. What stayed without a name is told, with the reason.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "cmd/profile/profile.h"
+#include "cmd/symbolize/symbolize.h"
+#include "profile/name.h"
+
+#define SHOW_EVERY_MS 200
+#define TELL_MAX      10u /* files */
+
+struct naming {
+	struct symbols_options places;
+	struct symbols_file file;
+	struct symbolize_layout layout;
+	struct err err;
+	char *path;
+	bool show;
+	int64_t shown_ms;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig)
+{
+	interrupted = sig;
+}
+
+static enum symbolize_reason begin(void *arg, const struct profile_module *m, const char **ret_why)
+{
+	struct naming *n = arg;
+	const char *path = NULL;
+
+	free(n->path);
+	n->path = NULL;
+	if (m->file.size && m->file.p[0] == '/' && !memchr(m->file.p, '\0', m->file.size))
+		path = n->path = mem_strndup(m->file.p, m->file.size);
+	n->err = (struct err){ 0 };
+	if (symbols_open_module(&n->file, &n->places, path, &m->id, &n->err) < 0) {
+		symbols_file_done(&n->file);
+		*ret_why = n->err.text;
+		return SYMBOLIZE_UNKNOWN;
+	}
+	symbolize_layout_of(n->file.img, &n->layout);
+	return SYMBOLIZE_FOUND;
+}
+
+static enum symbolize_reason ask(void *arg, const struct profile_module *m, uint64_t addr,
+				 struct symtab_frames *ret)
+{
+	struct naming *n = arg;
+	struct err err = { 0 };
+	uint64_t vaddr = 0;
+	enum symbolize_reason r = symbolize_translate(&n->layout, SYMBOLIZE_RUNTIME, m->maps, m->n_maps, addr,
+						      &vaddr);
+
+	if (r != SYMBOLIZE_FOUND)
+		return r;
+	switch (symbols_frames(&n->file, vaddr, ret, &err)) {
+	case 0:
+		return SYMBOLIZE_FOUND;
+	case SYMTAB_NONE:
+		return SYMBOLIZE_OUTSIDE;
+	default:
+		return SYMBOLIZE_DAMAGED;
+	}
+}
+
+static void end(void *arg)
+{
+	struct naming *n = arg;
+
+	symbols_behind(&n->file);
+	symbols_file_done(&n->file);
+}
+
+static int progress(void *arg, uint32_t n_done, uint32_t n_all)
+{
+	struct naming *n = arg;
+	int64_t now_ms = clock_mono_ms();
+
+	if (interrupted)
+		return 1;
+	if (n->show && n_done < n_all && now_ms - n->shown_ms >= SHOW_EVERY_MS) {
+		n->shown_ms = now_ms;
+		fprintf(stderr, "\r\033[K%u of %u addresses", n_done, n_all);
+		fflush(stderr);
+	}
+	return 0;
+}
+
+static void tell_one(const struct profile_named *m)
+{
+	const char *why = symbolize_reason_text(m->reason);
+
+	fprintf(stderr, "%10u  ", m->n_unnamed);
+	print_text(stderr, m->file.size ? m->file : m->build_id.size ? m->build_id : STR("in no mapping"));
+	fprintf(stderr, ": ");
+	print_text(stderr, str_of(m->why[0] ? m->why : why));
+	fputc('\n', stderr);
+}
+
+static void tell(const struct profile_named *list, size_t n)
+{
+	uint64_t n_new = 0, n_unnamed = 0, n_named = 0;
+	size_t bad = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		n_new += list[i].n_new;
+		n_named += list[i].n_named;
+		n_unnamed += list[i].n_unnamed;
+		bad += list[i].n_unnamed != 0;
+	}
+	fprintf(stderr, "lode: %llu addresses named, %llu were named before, %llu have no name%s\n",
+		(unsigned long long)n_new, (unsigned long long)n_named, (unsigned long long)n_unnamed,
+		n_unnamed ? ":" : "");
+	for (size_t i = 0; i < n && i < TELL_MAX && list[i].n_unnamed; i++)
+		tell_one(&list[i]);
+	if (bad > TELL_MAX)
+		fprintf(stderr, "            and %zu other files\n", bad - TELL_MAX);
+}
+
+int profile_name_here(struct profile *p, struct settings *s, struct err *err)
+{
+	struct naming n = { .places = symbols_options_of(s), .show = isatty(STDERR_FILENO) };
+	struct profile_namer namer = {
+		.begin = begin, .ask = ask, .end = end, .progress = progress, .arg = &n
+	};
+	struct profile_named *list = NULL;
+	size_t n_list = 0;
+	int r;
+
+	namer.demangling = s->symbols.no_demangle ? SYMBOLIZE_NONE : SYMBOLIZE_TEMPLATES;
+	if (s->profile.names && !symbolize_demangling_parse(str_of(s->profile.names), &namer.demangling))
+		return err_set(err, ERR_INVALID, "--names: full, templates or simple, not '%s'",
+			       s->profile.names);
+	signal(SIGINT, on_signal);
+	r = profile_name(p, &namer, &list, &n_list, err);
+	signal(SIGINT, SIG_DFL);
+	if (n.shown_ms)
+		progress_clear();
+	symbols_file_done(&n.file);
+	free(n.path);
+	if (r == 0 && !s->profile.quiet)
+		tell(list, n_list);
+	free(list);
+	return r;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A profile that a command is given: a file or standard input, in any format that profile_read() knows, or
+ * perf's own, which perf has to read.
+ */
+#include <unistd.h>
+#include "cmd/child.h"
+#include "cmd/profile/profile.h"
+#include "elf/elf.h"
+#include "profile/input.h"
+
+static int read_input(struct buf *b, struct err *err)
+{
+	int r = child_read(STDIN_FILENO, PROFILE_MAX_SIZE, 0, b, err);
+
+	if (r == CHILD_TOO_MUCH)
+		return err_set(err, ERR_LIMIT, "is larger than the limit of %llu MiB",
+			       (unsigned long long)(PROFILE_MAX_SIZE >> 20));
+	return r;
+}
+
+static bool is_perf_data(const char *path)
+{
+	AUTO(fd_close) int fd = -1;
+	struct err err = { 0 };
+	struct stat st;
+	uint8_t head[8];
+	size_t got = 0;
+
+	return file_open(path, &fd, &st, &err) == 0 && fd_pread(fd, head, sizeof(head), 0, &got, &err) == 0 &&
+	       profile_is_perf_data(bytes_of(head, got));
+}
+
+static int read_file(const char *path, enum profile_format format, struct profile **ret, struct err *err)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	bool is_input = strcmp(path, "-") == 0;
+	int r;
+
+	if (!is_input && is_perf_data(path))
+		return perf_script_read(path, ret, err);
+	r = is_input ? read_input(&b, err) : file_read(path, PROFILE_MAX_SIZE, &b, err);
+	if (r == FILE_MISSING)
+		return err_set(err, ERR_IO, "there is no such file");
+	if (r < 0)
+		return -1;
+	if (profile_is_perf_data(buf_bytes(&b)))
+		return perf_script_read_bytes(buf_bytes(&b), ret, err);
+	return profile_read(buf_bytes(&b), format, NULL, ret, err);
+}
+
+int profile_read_path(const struct settings *s, const char *path, struct profile **ret, struct err *err)
+{
+	enum profile_format format = PROFILE_FORMAT_AUTO;
+
+	if (s->profile.input_format && !profile_format_parse(str_of(s->profile.input_format), &format))
+		return err_set(err, ERR_INVALID,
+			       "--input-format: auto, pprof, perf, folded, legacy or cpu, not '%s'",
+			       s->profile.input_format);
+	if (read_file(path, format, ret, err) < 0)
+		return err_in(err, "%s", strcmp(path, "-") == 0 ? "standard input" : path);
+	return 0;
+}
+
+/* ---- build IDs ---- */
+
+static bool build_id_of(const char *path, uint64_t size, struct build_id *ret)
+{
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct source *src = NULL;
+	struct err err = { 0 };
+	bool found;
+
+	if (source_open_file(path, &src, &err) != 0)
+		return false;
+	found = size <= src->size && elf_open(src, &img, &err) == 0 && elf_build_id(img, ret, &err) == 0;
+	elf_close(TAKE(img));
+	source_close(src);
+	return found;
+}
+
+void profile_fill_build_ids(struct profile *p)
+{
+	for (uint32_t i = 0; i < p->mappings.n; i++) {
+		struct profile_mapping *m = &p->mappings.p[i];
+		struct str file = profile_str(p, m->file);
+		AUTO(mem_freep) char *path = NULL;
+		char hex[BUILD_ID_HEX_SIZE];
+		struct build_id id;
+
+		/* "//anon", "[vdso]" */
+		if (m->build_id || file.size < 2 || file.p[0] != '/' || file.p[1] == '/' ||
+		    memchr(file.p, '\0', file.size))
+			continue;
+		path = mem_strndup(file.p, file.size);
+		/* A file that has no such offset is not the one that was mapped. */
+		if (build_id_of(path, m->offset, &id))
+			m->build_id = profile_add_string(p, str_of(build_id_hex(&id, hex)));
+	}
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What there is to push: ELF files with a build ID, among the arguments and in folders, with their split
+ * files, and with --sources what they were made of.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "cmd/push/push.h"
+
+#define PIECE     KIB(256)
+#define MAX_DEPTH 256u
+
+/* ---- hashing ---- */
+
+static int hash_fd(struct push *p, int fd, uint64_t size, uint8_t sha256[STORE_SHA256_SIZE], struct err *err)
+{
+	AUTO(mem_freep) char *piece = mem_alloc(PIECE);
+	AUTO(sha256_freep) struct sha256 *sha = NULL;
+	int r = sha256_new(&sha, err);
+
+	for (uint64_t off = 0; r == 0 && off < size;) {
+		size_t got = 0;
+
+		r = fd_pread(fd, piece, (size_t)MIN(PIECE, size - off), off, &got, err);
+		if (r == 0 && !got)
+			r = err_set(err, ERR_CHANGED, "became shorter while it was read");
+		sha256_add(sha, bytes_of(piece, got));
+		off += got;
+		if (r == 0 && p->stop)
+			r = err_set(err, ERR_CANCELLED, "stopped");
+	}
+	if (r == 0)
+		sha256_end(sha, sha256);
+	return r;
+}
+
+/* ---- items ---- */
+
+static bool has_room(const struct push *p, bool tar)
+{
+	unsigned waiting = p->n_state[PUSH_FOUND] + p->n_state[PUSH_ASKED] + p->n_state[PUSH_WANTED];
+
+	return waiting < (tar ? PUSH_MAX_TARS : PUSH_MAX_WAITING);
+}
+
+static void item_free(struct push_item *item)
+{
+	fd_close(&item->fd);
+	free(item->path);
+	free(item->name);
+	free(item);
+}
+
+/* Takes @item. The same under the same key is sent once. */
+static void add_item(struct push *p, struct push_item *item)
+{
+	struct {
+		uint8_t sha256[STORE_SHA256_SIZE];
+		uint8_t kind;
+		struct build_id id;
+	} name = { .kind = (uint8_t)item->key.kind };
+
+	memcpy(name.sha256, item->sha256, sizeof(name.sha256));
+	name.id.size = item->key.id.size;
+	memcpy(name.id.b, item->key.id.b, item->key.id.size);
+	pthread_mutex_lock(&p->lock);
+	while (!p->stop && !has_room(p, item->fd >= 0))
+		pthread_cond_wait(&p->changed, &p->lock);
+	if (p->stop || map_get(&p->known, bytes_of(&name, sizeof(name)))) {
+		item_free(item);
+	} else {
+		map_put(&p->known, bytes_of(&name, sizeof(name)), item);
+		item->push = p;
+		item->sending_fd = -1;
+		*p->last = item;
+		p->last = &item->next;
+		p->n_items++;
+		p->n_state[PUSH_FOUND]++;
+		p->bytes_found += item->size;
+	}
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void note_error(struct push *p, const struct err *err)
+{
+	if (p->stop)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->n_errors++;
+	pthread_mutex_unlock(&p->lock);
+	if (isatty(STDERR_FILENO))
+		progress_clear();
+	tell_error("push", err);
+}
+
+/* ---- one file ---- */
+
+/*
+ * What there is of @members goes as one object, which takes the place of one that is there already. Without
+ * sources it is not to: then it counts for less.
+ */
+static int find_tar(struct push *p, struct push_members *members, const struct build_id *id, const char *path,
+		    struct err *err)
+{
+	struct push_item *item;
+	AUTO(fd_close) int fd = -1;
+	uint8_t sha256[STORE_SHA256_SIZE];
+	uint64_t size = 0;
+	size_t n = 0;
+
+	if (!members->n || push_tar(members, &fd, &size, &n, err) < 0)
+		return members->n ? -1 : 0;
+	if (!n)
+		return 0;
+	if (hash_fd(p, fd, size, sha256, err) < 0)
+		return -1;
+	item = NEW(struct push_item);
+	item->key = (struct store_key){ *id, STORE_SOURCES, STR("") };
+	item->quality = p->o.sources ? STORE_DWARF : STORE_SYMBOLS;
+	item->path = p->o.sources ? mem_printf("%s (%zu sources)", path, n)
+				  : mem_printf("%s (%zu split files)", path, n);
+	item->fd = TAKE_FD(fd);
+	item->size = size;
+	memcpy(item->sha256, sha256, sizeof(sha256));
+	add_item(p, item);
+	return 0;
+}
+
+/* Of a file with DWARF: what is told of it in other files. */
+static int look_beside(struct push *p, struct source *src, const struct build_id *id, const char *path,
+		       const char *name, struct err *err)
+{
+	AUTO(elf_closep) struct elf_image *img = NULL;
+	struct push_members members;
+	int r = 0;
+
+	if (elf_open(src, &img, err) != 0)
+		return -1;
+	push_members_init(&members);
+	if (push_split(img, path, name, &members, err) < 0 ||
+	    (p->o.sources && push_sources(img, &members, err) < 0) ||
+	    find_tar(p, &members, id, path, err) < 0)
+		r = -1;
+	push_members_done(&members);
+	return r;
+}
+
+/* Nothing to be pushed, as @err says; a split file, which goes with its program. */
+enum { LOOK_NOTHING = 1, LOOK_SPLIT };
+
+static int look(struct push *p, int fd, const struct stat *st, const char *path, const char *name,
+		struct err *err)
+{
+	AUTO(source_closep)
+	struct source *src = source_of_fd(fcntl(fd, F_DUPFD_CLOEXEC, 0), (uint64_t)st->st_size, st->st_mtime,
+					  path);
+	struct elf_facts facts = { 0 };
+	struct push_item *item;
+	int r = elf_facts_read(src, &facts, err);
+
+	if (r < 0)
+		return -1;
+	if (r) {
+		(void)err_set(err, ERR_INVALID, "not an ELF file");
+		return LOOK_NOTHING;
+	}
+	if (!facts.build_id.size && push_is_split(src)) {
+		(void)err_set(err, ERR_INVALID,
+			      "is a split file, without a build ID: push the program, it goes with that");
+		return LOOK_SPLIT;
+	}
+	if (!facts.build_id.size) {
+		(void)err_set(err, ERR_INVALID, "has no build ID: link it with --build-id");
+		return LOOK_NOTHING;
+	}
+	if (!(facts.flags & (ELF_IS_EXECUTABLE | ELF_IS_DEBUG))) {
+		(void)err_set(err, ERR_INVALID, "neither a program or library nor a debug file");
+		return LOOK_NOTHING;
+	}
+	item = NEW(struct push_item);
+	item->fd = -1;
+	item->key.id = facts.build_id;
+	item->key.kind = facts.flags & ELF_IS_EXECUTABLE ? STORE_EXECUTABLE : STORE_DEBUGINFO;
+	item->quality = store_quality_of(facts.flags);
+	item->path = mem_strdup(path);
+	item->name = mem_strdup(name);
+	item->size = (uint64_t)st->st_size;
+	item->mtime = st->st_mtime;
+	if (hash_fd(p, fd, item->size, item->sha256, err) < 0) {
+		item_free(item);
+		return -1;
+	}
+	add_item(p, item);
+	return facts.flags & ELF_HAS_DWARF ? look_beside(p, src, &facts.build_id, path, name, err) : 0;
+}
+
+static bool is_elf(int fd)
+{
+	char magic[4];
+	size_t got = 0;
+
+	return fd_pread(fd, magic, sizeof(magic), 0, &got, NULL) == 0 && got == 4 &&
+	       memcmp(magic, "\177ELF", 4) == 0;
+}
+
+/*
+ * @root: of how many bytes the path of the folder is that is walked over; what is below it is the file's
+ * name, as if that folder were the topmost. 0: named by the user, who then wants to know why it is not
+ * pushed.
+ */
+static void find_file(struct push *p, const char *path, size_t root)
+{
+	const char *name = root ? path + root : path_basename(str_of(path)).p;
+	AUTO(fd_close) int fd = -1;
+	struct err err = { 0 };
+	bool named = root == 0;
+	struct stat st;
+	int r = file_open(path, &fd, &st, &err);
+
+	if (r == FILE_MISSING)
+		r = err_os(&err, ENOENT, "%s", path);
+	if (r < 0) {
+		note_error(p, &err);
+		return;
+	}
+	if (!named && !is_elf(fd))
+		return;
+	r = look(p, fd, &st, path, name, &err);
+	if (r < 0 || (r && named)) {
+		(void)err_in(&err, "%s", path);
+		note_error(p, &err);
+	} else if (r == LOOK_NOTHING) {
+		pthread_mutex_lock(&p->lock);
+		p->n_skipped++;
+		pthread_mutex_unlock(&p->lock);
+	}
+}
+
+/* ---- folders ---- */
+
+struct folders {
+	struct folder {
+		char *path;
+		unsigned depth;
+	} * v;
+	size_t n, room;
+};
+
+static void folder_push(struct folders *f, char *path, unsigned depth)
+{
+	if (f->n == f->room) {
+		f->room = MAX(2 * f->room, (size_t)64);
+		f->v = mem_realloc(f->v, f->room, sizeof(*f->v));
+	}
+	f->v[f->n++] = (struct folder){ path, depth };
+}
+
+static void read_folder(struct push *p, struct folders *todo, const struct folder *at, size_t root)
+{
+	DIR *dir = opendir(at->path);
+	struct err err = { 0 };
+	struct dirent *e;
+
+	if (!dir) {
+		(void)err_os(&err, errno, "%s", at->path);
+		note_error(p, &err);
+		return;
+	}
+	while (!p->stop && (e = readdir(dir))) {
+		AUTO(mem_freep) char *path = NULL;
+		struct stat st;
+
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		path = mem_printf("%s/%s", at->path, e->d_name);
+		/* Links lead to what is found by itself, or to elsewhere. */
+		if (lstat(path, &st) < 0)
+			continue;
+		if (S_ISDIR(st.st_mode) && at->depth < MAX_DEPTH)
+			folder_push(todo, TAKE(path), at->depth + 1);
+		else if (S_ISREG(st.st_mode))
+			find_file(p, path, root);
+	}
+	closedir(dir);
+}
+
+static void find_in_folder(struct push *p, const char *path)
+{
+	struct folders todo = { 0 };
+	size_t root = strlen(path);
+
+	/* "x/" is "x", and "/" is nothing before the first slash. */
+	while (root > 1 && path[root - 1] == '/')
+		root--;
+	folder_push(&todo, mem_strndup(path, root), 0);
+	while (todo.n) {
+		struct folder at = todo.v[--todo.n];
+
+		if (!p->stop)
+			read_folder(p, &todo, &at, root);
+		free(at.path);
+	}
+	free(todo.v);
+}
+
+void *push_find(void *arg)
+{
+	struct push *p = arg;
+
+	for (size_t i = 0; i < p->paths->n && !p->stop; i++) {
+		const char *path = p->paths->items[i].p;
+		struct stat st;
+
+		if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+			find_in_folder(p, path);
+		else
+			find_file(p, path, 0);
+	}
+	pthread_mutex_lock(&p->lock);
+	p->walked = true;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lode push: debug files, programs and sources to a server that keeps them.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "base/condition.h"
+#include "cmd/push/push.h"
+#include "cmd/push/target.h"
+
+#define PARALLEL      8u
+#define RETRIES       8u
+#define SHOW_EVERY_MS 200
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig)
+{
+	interrupted = sig;
+}
+
+/* ---- progress ---- */
+
+static void show(struct push *p, int64_t from_ms)
+{
+	double s = (double)(clock_mono_ms() - from_ms) / 1000.0;
+	unsigned done = p->n_state[PUSH_STORED] + p->n_state[PUSH_HERE] + p->n_state[PUSH_FAILED];
+	char sent[32], found[32], rate[32];
+
+	fprintf(stderr, "\r\033[K%u of %u%s, %s sent of %s found, %s/s", done, p->n_items,
+		p->walked ? "" : " so far", size_text(p->bytes_sent, sent), size_text(p->bytes_found, found),
+		size_text(s > 0.2 ? (uint64_t)((double)p->bytes_sent / s) : 0, rate));
+	if (p->n_state[PUSH_FAILED])
+		fprintf(stderr, ", %u failed", p->n_state[PUSH_FAILED]);
+	fflush(stderr);
+}
+
+static bool is_done(const struct push *p)
+{
+	return p->fatal ||
+	       (p->walked &&
+		p->n_state[PUSH_STORED] + p->n_state[PUSH_HERE] + p->n_state[PUSH_FAILED] == p->n_items);
+}
+
+static void wait_for_change(struct push *p, int64_t until_ms)
+{
+	int64_t left_ms = MIN(MAX(until_ms - clock_mono_ms(), INT64_C(1)), (int64_t)SHOW_EVERY_MS);
+
+	condition_wait(&p->changed, &p->lock, left_ms);
+}
+
+static void push_all(struct push *p, bool shown)
+{
+	int64_t from_ms = clock_mono_ms(), shown_ms = 0;
+
+	pthread_mutex_lock(&p->lock);
+	while (!is_done(p) && !interrupted) {
+		int64_t now_ms = clock_mono_ms(), next_ms = push_pump(p, now_ms);
+
+		if (shown && now_ms - shown_ms >= SHOW_EVERY_MS) {
+			show(p, from_ms);
+			shown_ms = now_ms;
+		}
+		if (!is_done(p))
+			wait_for_change(p, next_ms);
+	}
+	p->stop = true;
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	if (shown)
+		progress_clear();
+}
+
+/* ---- summary ---- */
+
+static json_t *items_json(const struct push *p)
+{
+	json_t *all = json_array();
+
+	for (const struct push_item *item = p->first; item; item = item->next) {
+		char id[BUILD_ID_HEX_SIZE];
+		json_t *one = json_pack(
+			"{s:o, s:s, s:s, s:I, s:s, s:s}", "file", json_text(str_of(item->path)), "build_id",
+			build_id_hex(&item->key.id, id), "kind", store_kind_name(item->key.kind), "size",
+			(json_int_t)item->size, "quality", store_quality_name(item->quality), "result",
+			item->result ? item->result : "not tried");
+
+		if (item->why && (item->state == PUSH_FAILED || !item->result))
+			json_object_set_new(one, "why", json_text(str_of(item->why)));
+		json_array_append_new(all, one);
+	}
+	return all;
+}
+
+static void report(const struct push *p, int64_t took_ms, bool json)
+{
+	double s = (double)MAX(took_ms, INT64_C(1)) / 1000.0;
+	char stored[32], rate[32];
+
+	if (json) {
+		json_print(json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:f, s:o}", "stored",
+				     (int)p->n_state[PUSH_STORED], "already_there",
+				     (int)p->n_state[PUSH_HERE], "failed", (int)p->n_state[PUSH_FAILED],
+				     "unreadable", (int)p->n_errors, "without_build_id", (int)p->n_skipped,
+				     "bytes_stored", (json_int_t)p->bytes_stored, "bytes_sent",
+				     (json_int_t)p->bytes_sent, "seconds", s, "objects", items_json(p)));
+		return;
+	}
+	printf("%u stored (%s in %.1f s, %s/s), %u were there already, %u failed\n", p->n_state[PUSH_STORED],
+	       size_text(p->bytes_stored, stored), s, size_text((uint64_t)((double)p->bytes_sent / s), rate),
+	       p->n_state[PUSH_HERE], p->n_state[PUSH_FAILED]);
+	if (p->n_skipped)
+		printf("%u ELF files were passed over: they have no build ID, or are no programs, libraries "
+		       "or debug files\n",
+		       p->n_skipped);
+}
+
+static int tell_failures(const struct push *p)
+{
+	unsigned n_left = p->n_items;
+	struct err err = { 0 };
+
+	for (const struct push_item *item = p->first; item; item = item->next) {
+		if (push_is_over(item->state))
+			n_left--;
+		if (item->state != PUSH_FAILED)
+			continue;
+		(void)err_set(&err, ERR_UPSTREAM, "%s: %s: %s", item->path, store_kind_name(item->key.kind),
+			      item->why);
+		tell_error("push", &err);
+	}
+	if (p->fatal) {
+		(void)err_set(&err, ERR_UPSTREAM, "%s: %s", p->o.to, p->fatal);
+		tell_error("push", &err);
+	} else if (interrupted) {
+		(void)err_set(&err, ERR_CANCELLED,
+			      "stopped: %u are not there yet; the next push goes on from there", n_left);
+		tell_error("push", &err);
+	}
+	return p->fatal || interrupted || p->n_state[PUSH_FAILED] || p->n_errors || !p->n_items ? EXIT_FAILED
+												: EXIT_DONE;
+}
+
+/* ---- */
+
+static void push_init(struct push *p)
+{
+	pthread_mutex_init(&p->lock, NULL);
+	condition_init(&p->changed);
+	p->last = &p->first;
+}
+
+static void push_done(struct push *p)
+{
+	for (struct push_item *item = p->first, *next; item; item = next) {
+		next = item->next;
+		fd_close(&item->fd);
+		free(item->path);
+		free(item->name);
+		free(item->why);
+		free(item);
+	}
+	map_done(&p->known);
+	free(p->fatal);
+	pthread_cond_destroy(&p->changed);
+	pthread_mutex_destroy(&p->lock);
+}
+
+static int run(const struct settings *s, struct push *p)
+{
+	const struct net_options net = { .max_per_server = p->o.parallel + 1 };
+	int64_t from_ms = clock_mono_ms();
+	struct err err = { 0 };
+	pthread_t finder;
+	int r;
+
+	if (net_new(&net, &p->net, &err) < 0)
+		return tell_error("push", &err);
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	signal(SIGPIPE, SIG_IGN);
+	r = net_start_thread(p->net, &err);
+	if (r == 0) {
+		r = pthread_create(&finder, NULL, push_find, p);
+		if (r)
+			r = err_os(&err, r, "no thread for the walk");
+	}
+	if (r < 0) {
+		net_free(p->net);
+		return tell_error("push", &err);
+	}
+	push_all(p, isatty(STDERR_FILENO) && !s->verbose);
+	pthread_join(finder, NULL);
+	/* Ends what runs; behind it nobody touches the items. */
+	net_free(p->net);
+	report(p, clock_mono_ms() - from_ms, s->json);
+	if (!p->n_items && !p->n_errors && !p->fatal) {
+		(void)err_set(&err, ERR_INVALID, "there is nothing to push: no ELF file with a build ID");
+		return tell_error("push", &err);
+	}
+	return tell_failures(p);
+}
+
+static int push(struct settings *s)
+{
+	struct push p = { .paths = &s->paths };
+	struct err err = { 0 };
+	int status;
+
+	p.o.parallel = s->push.parallel ? s->push.parallel : 1;
+	p.o.retries = s->push.retries;
+	p.o.sources = s->push.sources;
+	if (target_url(s->push.to, &s->arena, &p.o.to, &err) < 0) {
+		tell_error("push", &err);
+		return EXIT_USAGE;
+	}
+	if (target_token(s->push.token_file, &s->arena, &p.o.token, &err) < 0)
+		return tell_error("push", &err);
+	push_init(&p);
+	status = run(s, &p);
+	push_done(&p);
+	return status;
+}
+
+static void defaults(struct settings *s)
+{
+	s->push.parallel = PARALLEL;
+	s->push.retries = RETRIES;
+}
+
+static const struct option_row push_rows[] = {
+	TARGET_ROWS,
+	{ 0, "sources", NULL,
+	  "also the source files that debug information names and that are on this machine",
+	  OPT_ON(push.sources) },
+	{ 0, "parallel", "N", "uploads at once [8]", OPT_NUMBER(push.parallel) },
+	{ 0, "retries", "N", "how often one is tried again, with longer and longer pauses [8]",
+	  OPT_NUMBER(push.retries) },
+	{ 'v', "verbose", NULL, "log more", OPT_ON(verbose) },
+	{ 0 },
+};
+static const struct option_group push_group = { "Pushing", push_rows };
+
+const struct command command_push = {
+	.name = "push",
+	.args = "FILE|DIR... --to URL",
+	.summary = "debug files, programs and sources to a server that keeps them",
+	.examples = "  lode push build/ --to http://debug.example:8002 --token-file ci.token\n"
+		    "  lode push --sources app.debug app --to http://localhost:8002\n",
+	.groups = { &push_group, &group_output },
+	.configured = false,
+	.min_args = 1,
+	.max_args = SIZE_MAX,
+	.missing = "which FILE or DIR?",
+	.defaults = defaults,
+	.run = push,
+};

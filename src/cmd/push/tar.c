@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tar of sources and split files: ustar headers, with a pax record where a name does not fit. Sorted,
+ * without owners, so that the same sources give the same bytes.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+#include "cmd/push/push.h"
+#include "dwarf/dwarf.h"
+
+#define BLOCK     512
+#define MAX_NAMES 200000u
+#define MAX_FILE  MIB(256)
+#define PIECE     KIB(64)
+
+void push_members_init(struct push_members *m)
+{
+	*m = (struct push_members){ 0 };
+	arena_init(&m->arena);
+}
+
+void push_members_done(struct push_members *m)
+{
+	free(m->v);
+	arena_done(&m->arena);
+}
+
+void push_member_add(struct push_members *m, struct str place, struct str file, uint64_t max)
+{
+	AUTO(mem_freep) char *clean = mem_alloc(place.size + 2);
+
+	if (m->n == MAX_NAMES)
+		return;
+	if (m->n == m->room) {
+		m->room = MAX(2 * m->room, (size_t)256);
+		m->v = mem_realloc(m->v, m->room, sizeof(*m->v));
+	}
+	place.size = path_canonical(place, clean);
+	place.p = clean;
+	m->v[m->n++] = (struct push_member){ arena_str(&m->arena, place), arena_str(&m->arena, file), max };
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct push_member *x = a, *y = b;
+
+	return str_cmp(x->place, y->place);
+}
+
+static int add_source(void *arg, struct str name)
+{
+	/* A relative one could be anywhere, and clients ask by whole paths. */
+	if (name.size && name.p[0] == '/')
+		push_member_add(arg, name, name, MAX_FILE);
+	return 0;
+}
+
+int push_sources(const struct elf_image *img, struct push_members *to, struct err *err)
+{
+	struct dwarf_sources_note note = { 0 };
+
+	return dwarf_sources_each(img, NULL, add_source, to, &note, err);
+}
+
+/* ---- headers ---- */
+
+static void put_octal(char *field, size_t size, uint64_t v)
+{
+	field[size - 1] = '\0';
+	for (size_t i = size - 1; i-- > 0; v >>= 3)
+		field[i] = (char)('0' + (v & 7));
+}
+
+/* Split files may be larger than octal digits can tell: then as GNU tar does, in binary behind a set bit. */
+static void put_size(char *field, uint64_t v)
+{
+	if (v < UINT64_C(1) << 33) {
+		put_octal(field, 12, v);
+		return;
+	}
+	field[0] = (char)0x80;
+	for (size_t i = 12; --i; v >>= 8)
+		field[i] = (char)v;
+}
+
+static void put_sum(char *h)
+{
+	unsigned sum = 0;
+
+	memset(h + 148, ' ', 8);
+	for (size_t i = 0; i < BLOCK; i++)
+		sum += (unsigned char)h[i];
+	put_octal(h + 148, 7, sum);
+}
+
+static void put_header(struct buf *out, struct str name, char type, uint64_t size, int64_t mtime)
+{
+	char h[BLOCK] = { 0 };
+
+	memcpy(h, name.p, MIN(name.size, (size_t)100));
+	put_octal(h + 100, 8, 0644);
+	put_octal(h + 108, 8, 0);
+	put_octal(h + 116, 8, 0);
+	put_size(h + 124, size);
+	put_octal(h + 136, 12, mtime > 0 ? (uint64_t)mtime : 0);
+	h[156] = type;
+	memcpy(h + 257, "ustar\00000", 8);
+	put_sum(h);
+	buf_add(out, h, sizeof(h));
+}
+
+static void pad(struct buf *out)
+{
+	static const char zeros[BLOCK];
+
+	buf_add(out, zeros, (BLOCK - out->size % BLOCK) % BLOCK);
+}
+
+/* "27 path=usr/src/x.c\n": the number counts itself. */
+static void put_pax_path(struct buf *out, struct str name)
+{
+	AUTO(buf_done) struct buf record = { 0 };
+	size_t size = name.size + strlen(" path=\n"), digits = 1;
+
+	for (size_t v = size + digits; v >= 10; v /= 10)
+		digits++;
+	if (snprintf(NULL, 0, "%zu", size + digits) != (int)digits)
+		digits++;
+	buf_printf(&record, "%zu path=", size + digits);
+	buf_add_str(&record, name);
+	buf_add_char(&record, '\n');
+	put_header(out, STR("pax"), 'x', record.size, 0);
+	buf_add(out, record.p, record.size);
+	pad(out);
+}
+
+/* ---- content ---- */
+
+struct tar {
+	int fd;
+	uint64_t size;
+};
+
+static int put(struct tar *t, const void *p, size_t n, struct err *err)
+{
+	if (fd_pwrite(t->fd, p, n, t->size, err) < 0)
+		return err_in(err, "tar of sources");
+	t->size += n;
+	return 0;
+}
+
+static int copy(struct tar *t, int fd, uint64_t size, struct err *err)
+{
+	AUTO(mem_freep) char *piece = mem_alloc(PIECE);
+
+	for (uint64_t off = 0; off < size;) {
+		size_t n = (size_t)MIN(PIECE, size - off), got = 0;
+
+		if (fd_pread(fd, piece, n, off, &got, err) < 0)
+			return -1;
+		/* It has become shorter: the rest is zeros, as its header is written already. */
+		memset(piece + got, 0, n - got);
+		if (put(t, piece, n, err) < 0)
+			return -1;
+		off += n;
+	}
+	return 0;
+}
+
+/* 0, or 1: it is not here, or nothing that could be pushed. */
+static int add_file(struct tar *t, const struct push_member *m, struct err *err)
+{
+	AUTO(mem_freep) char *z = mem_strndup(m->file.p, m->file.size);
+	struct str name = { m->place.p + 1, m->place.size - 1 };
+	AUTO(buf_done) struct buf head = { 0 };
+	AUTO(fd_close) int fd = -1;
+	struct stat st;
+
+	if (file_open(z, &fd, &st, NULL) != 0 || (uint64_t)st.st_size > m->max || !name.size)
+		return 1;
+	if (name.size > 100)
+		put_pax_path(&head, name);
+	put_header(&head, name, '0', (uint64_t)st.st_size, st.st_mtime);
+	if (put(t, head.p, head.size, err) < 0 || copy(t, fd, (uint64_t)st.st_size, err) < 0)
+		return -1;
+	if (t->size % BLOCK) {
+		static const char zeros[BLOCK];
+
+		return put(t, zeros, BLOCK - t->size % BLOCK, err);
+	}
+	return 0;
+}
+
+static int write_tar(struct push_members *m, struct tar *t, size_t *ret_n, struct err *err)
+{
+	static const char end[2 * BLOCK];
+	size_t n = 0;
+
+	if (m->n)
+		qsort(m->v, m->n, sizeof(*m->v), by_place);
+	for (size_t i = 0; i < m->n; i++) {
+		int r;
+
+		/* Units may share their other file. */
+		if (i && str_eq(m->v[i].place, m->v[i - 1].place))
+			continue;
+		r = add_file(t, &m->v[i], err);
+		if (r < 0)
+			return err_in(err, STR_FMT, STR_ARG(m->v[i].file));
+		n += r == 0;
+	}
+	*ret_n = n;
+	return put(t, end, sizeof(end), err);
+}
+
+int push_tar(struct push_members *m, int *ret_fd, uint64_t *ret_size, size_t *ret_n, struct err *err)
+{
+	AUTO(fd_close) int fd = -1;
+	struct tar t = { -1, 0 };
+
+	if (file_unnamed(file_temp_dir(), &fd, err) < 0)
+		return -1;
+	t.fd = fd;
+	if (write_tar(m, &t, ret_n, err) < 0)
+		return -1;
+	*ret_fd = TAKE_FD(fd);
+	*ret_size = t.size;
+	return 0;
+}

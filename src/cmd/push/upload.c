@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asking what is wanted, and sending it: in parts, so that what is wrong is known soon and a cut costs
+ * little; several at once.
+ *
+ * Whatever goes wrong on the way, the item is asked about again after a pause: the server says whether it has
+ * it by now, and else from where on. What the server says no to for good (token, size, content) is not tried
+ * again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include "cmd/push/push.h"
+#include "cmd/push/target.h"
+
+#define ASK_AT_ONCE 1000u
+#define ASK_MAX     (MIB(4))
+#define PART        MIB(64)
+#define PAUSE_MS    500 /* doubled with each failure */
+#define MAX_PAUSE   30000
+#define SILENT_MS   300000 /* a server checks and syncs a large file before it answers */
+
+void push_set_state(struct push_item *item, enum push_state state)
+{
+	struct push *p = item->push;
+
+	p->n_state[item->state]--;
+	p->n_state[state]++;
+	item->state = state;
+	if (push_is_over(state))
+		fd_close(&item->fd);
+	pthread_cond_broadcast(&p->changed);
+}
+
+static void end_item(struct push_item *item, enum push_state state, const char *result)
+{
+	item->result = result;
+	push_set_state(item, state);
+}
+
+static void fail_item(struct push_item *item, char *why)
+{
+	free(item->why);
+	item->why = why;
+	end_item(item, PUSH_FAILED, "failed");
+}
+
+/* Again after a pause; or not, after so many. Takes @why. */
+static void again(struct push_item *item, char *why, int64_t retry_after_s)
+{
+	struct push *p = item->push;
+	int64_t pause_ms = (int64_t)PAUSE_MS << MIN(item->n_failures, 10u);
+
+	if (item->n_failures++ >= p->o.retries) {
+		fail_item(item, why);
+		return;
+	}
+	free(item->why);
+	item->why = why;
+	pause_ms = MIN(MAX(pause_ms, retry_after_s * 1000), (int64_t)MAX_PAUSE);
+	item->next_ms = clock_mono_ms() + pause_ms;
+	push_set_state(item, PUSH_FOUND);
+}
+
+static void set_fatal(struct push *p, char *why)
+{
+	if (p->fatal)
+		free(why);
+	else
+		p->fatal = why;
+	pthread_cond_broadcast(&p->changed);
+}
+
+static const char *const *headers_of(struct push *p, char **auth, const char **list, size_t *n)
+{
+	*auth = p->o.token ? mem_printf("Authorization: Bearer %s", p->o.token) : NULL;
+	if (*auth)
+		list[(*n)++] = *auth;
+	return list;
+}
+
+/* ---- asking ---- */
+
+struct asking {
+	struct push *p;
+	struct push_item **items;
+	size_t n;
+	struct buf text;
+	struct bytes body; /* the text */
+};
+
+static void asking_free(struct asking *k)
+{
+	buf_done(&k->text);
+	free(k->items);
+	free(k);
+}
+
+static void answer_one(struct push_item *item, const json_t *one)
+{
+	const char *why = json_string_value(json_object_get(one, "why"));
+	json_int_t off = json_integer_value(json_object_get(one, "offset"));
+
+	if (!json_is_true(json_object_get(one, "want"))) {
+		if (why && strcmp(why, "too large") == 0)
+			fail_item(item, mem_strdup("larger than the server takes (its --max-push)"));
+		else
+			end_item(item, PUSH_HERE, why && strcmp(why, "better") == 0 ? "better" : "same");
+		return;
+	}
+	if (json_is_true(json_object_get(one, "busy"))) {
+		again(item, mem_strdup("another connection uploads it"), 1);
+		return;
+	}
+	item->off = off > 0 && (uint64_t)off < item->size ? (uint64_t)off : 0;
+	push_set_state(item, PUSH_WANTED);
+}
+
+static void answered(struct asking *k, const struct net_call_answer *a)
+{
+	json_error_t err;
+	json_t *all = json_loadb((const char *)a->body.p, a->body.size, 0, &err);
+	const json_t *list = json_object_get(all, "objects");
+
+	if (a->status != 200 || json_array_size(list) != k->n) {
+		char *line = target_said(a->body);
+
+		if (a->status == 404 || a->status == 405 || a->status == 501)
+			set_fatal(k->p, mem_strdup("that server takes no pushes: is it lode serve, and not "
+						   "run with --no-store?"));
+		else if (target_is_final(a->status))
+			set_fatal(k->p, mem_printf("%s (%u)", line, a->status));
+		else if (a->status == 200)
+			set_fatal(k->p, mem_strdup("what answers there is no lode server"));
+		else
+			for (size_t i = 0; i < k->n; i++)
+				again(k->items[i], mem_printf("%s (%u)", line, a->status), a->retry_after_s);
+		free(line);
+	} else {
+		for (size_t i = 0; i < k->n; i++)
+			answer_one(k->items[i], json_array_get(list, i));
+	}
+	json_decref(all);
+}
+
+static void asked(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
+		  const struct err *err)
+{
+	struct asking *k = arg;
+	struct push *p = k->p;
+
+	pthread_mutex_lock(&p->lock);
+	p->n_asking--;
+	if (outcome == 0)
+		answered(k, a);
+	else
+		for (size_t i = 0; i < k->n; i++)
+			again(k->items[i], mem_strdup(err->text), 0);
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+	asking_free(k);
+}
+
+static void add_question(struct asking *k, struct push_item *item)
+{
+	char id[BUILD_ID_HEX_SIZE], sum[2 * STORE_SHA256_SIZE + 1];
+
+	buf_printf(&k->text,
+		   "%s{\"id\":\"%s\",\"kind\":\"%s\",\"size\":%llu,\"sha256\":\"%s\",\"quality\":\"%s\"}",
+		   k->n ? "," : "", build_id_hex(&item->key.id, id), store_kind_name(item->key.kind),
+		   (unsigned long long)item->size, hex_encode(bytes_of(item->sha256, STORE_SHA256_SIZE), sum),
+		   store_quality_name(item->quality));
+	k->items[k->n++] = item;
+	push_set_state(item, PUSH_ASKED);
+}
+
+static void ask(struct push *p, int64_t now_ms)
+{
+	AUTO(mem_freep) char *url = mem_printf("%s/push/want", p->o.to);
+	AUTO(mem_freep) char *auth = NULL;
+	struct asking *k = NEW(struct asking);
+	const char *headers[4] = { "Content-Type: application/json" };
+	size_t n = 1;
+
+	k->p = p;
+	k->items = NEW_N(struct push_item *, ASK_AT_ONCE);
+	buf_printf(&k->text, "{\"objects\":[");
+	for (struct push_item *item = p->open; item && k->n < ASK_AT_ONCE && k->text.size < ASK_MAX;
+	     item = item->next)
+		if (item->state == PUSH_FOUND && item->next_ms <= now_ms)
+			add_question(k, item);
+	buf_printf(&k->text, "]}");
+	k->body = buf_bytes(&k->text);
+	headers_of(p, &auth, headers, &n);
+	p->n_asking++;
+	net_call_start(p->net,
+		       &(struct net_call_request){ .method = "POST",
+						   .url = url,
+						   .headers = headers,
+						   .n_headers = n,
+						   .max_answer = MIB(8),
+						   .silent_ms = SILENT_MS,
+						   .body = &k->body,
+						   .arg = k,
+						   .done = asked },
+		       NULL);
+}
+
+/* ---- sending ---- */
+
+static int read_part(void *arg, void *buf, size_t n, size_t *ret_got, struct err *err)
+{
+	struct push_item *item = arg;
+	struct push *p = item->push;
+
+	if (fd_pread(item->sending_fd, buf, (size_t)MIN((uint64_t)n, item->part_size - item->part_sent),
+		     item->part_off + item->part_sent, ret_got, err) < 0)
+		return -1;
+	item->part_sent += *ret_got;
+	pthread_mutex_lock(&p->lock);
+	p->bytes_sent += *ret_got;
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+static bool header_of(struct str headers, const char *name, struct str *ret)
+{
+	while (headers.size) {
+		struct str line = str_cut(&headers, '\n'), key = str_cut(&line, ':');
+
+		if (key.size == strlen(name) && strncasecmp(key.p, name, key.size) == 0) {
+			*ret = str_trim(line);
+			return true;
+		}
+	}
+	return false;
+}
+
+static void part_answered(struct push_item *item, const struct net_call_answer *a)
+{
+	struct push *p = item->push;
+	struct str text;
+	uint64_t off;
+	char *line;
+
+	switch (a->status) {
+	case 201:
+		p->bytes_stored += item->size;
+		end_item(item, PUSH_STORED, "stored");
+		return;
+	case 200:
+		end_item(item, PUSH_HERE,
+			 header_of(a->headers, "X-LODE-RESULT", &text) && str_eq(text, STR("kept")) ? "better"
+												    : "same");
+		return;
+	case 202:
+	case 409:
+		if (header_of(a->headers, "X-LODE-OFFSET", &text) && str_to_u64(text, &off) &&
+		    off < item->size) {
+			if (a->status == 409) {
+				again(item, mem_strdup("the server had another place in mind"), 0);
+				return;
+			}
+			item->n_failures = 0;
+			item->off = off;
+			push_set_state(item, PUSH_WANTED);
+			return;
+		}
+		break;
+	}
+	line = target_said(a->body);
+	if (a->status == 401 || a->status == 403)
+		set_fatal(p, mem_printf("%s (%u)", line, a->status));
+	if (target_is_final(a->status))
+		fail_item(item, mem_printf("%s (%u)", line, a->status));
+	else
+		again(item, mem_printf("%s (%u)", line, a->status), a->retry_after_s);
+	free(line);
+}
+
+static void sent(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
+		 const struct err *err)
+{
+	struct push_item *item = arg;
+	struct push *p = item->push;
+
+	pthread_mutex_lock(&p->lock);
+	p->n_sending--;
+	if (item->fd < 0)
+		fd_close(&item->sending_fd);
+	item->sending_fd = -1;
+	if (outcome == 0)
+		part_answered(item, a);
+	else if (err->kind == ERR_INVALID || err->kind == ERR_IO)
+		fail_item(item, mem_printf("changed or cannot be read while it was sent: %s", err->text));
+	else
+		again(item, mem_strdup(err->text), 0);
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* Between our looking at it and now it may have become another file. */
+static int open_part(struct push_item *item, struct err *err)
+{
+	struct stat st;
+	int r;
+
+	if (item->fd >= 0) {
+		item->sending_fd = item->fd;
+		return 0;
+	}
+	r = file_open(item->path, &item->sending_fd, &st, err);
+	if (r == 0 && (uint64_t)st.st_size == item->size)
+		return 0;
+	fd_close(&item->sending_fd);
+	return r < 0 ? -1 : err_set(err, ERR_CHANGED, "changed since it was looked at: push again");
+}
+
+static void send_part(struct push *p, struct push_item *item)
+{
+	char id[BUILD_ID_HEX_SIZE], sum[2 * STORE_SHA256_SIZE + 1];
+	AUTO(mem_freep) char *url = NULL;
+	AUTO(mem_freep) char *auth = NULL;
+	AUTO(mem_freep) char *range = NULL;
+	AUTO(mem_freep) char *sha = NULL;
+	AUTO(mem_freep) char *mtime = NULL;
+	AUTO(buf_done) struct buf file = { 0 };
+	const char *headers[8];
+	struct err err = { 0 };
+	size_t n = 0;
+
+	if (open_part(item, &err) < 0) {
+		fail_item(item, mem_strdup(err.text));
+		return;
+	}
+	item->part_off = item->off;
+	item->part_size = MIN(PART, item->size - item->off);
+	item->part_sent = 0;
+	url = mem_printf("%s/buildid/%s/%s", p->o.to, build_id_hex(&item->key.id, id),
+			 store_kind_name(item->key.kind));
+	headers[n++] = sha = mem_printf("X-LODE-SHA256: %s",
+					hex_encode(bytes_of(item->sha256, STORE_SHA256_SIZE), sum));
+	if (item->part_size < item->size)
+		headers[n++] = range = mem_printf("Content-Range: bytes %llu-%llu/%llu",
+						  (unsigned long long)item->part_off,
+						  (unsigned long long)(item->part_off + item->part_size - 1),
+						  (unsigned long long)item->size);
+	if (item->fd < 0) {
+		buf_printf(&file, "X-LODE-FILE: ");
+		net_escape(&file, str_of(item->name), true);
+		headers[n++] = buf_cstr(&file);
+		headers[n++] = mtime = mem_printf("X-LODE-MTIME: %lld", (long long)item->mtime);
+	}
+	headers_of(p, &auth, headers, &n);
+	p->n_sending++;
+	push_set_state(item, PUSH_SENDING);
+	net_call_start(p->net,
+		       &(struct net_call_request){ .method = "PUT",
+						   .url = url,
+						   .headers = headers,
+						   .n_headers = n,
+						   .silent_ms = SILENT_MS,
+						   .read = read_part,
+						   .body_size = item->part_size,
+						   .arg = item,
+						   .done = sent },
+		       NULL);
+}
+
+/* ---- */
+
+int64_t push_pump(struct push *p, int64_t now_ms)
+{
+	int64_t next_ms = now_ms + 1000;
+	bool questions = false;
+
+	if (p->fatal || p->stop)
+		return next_ms;
+	while (p->open && push_is_over(p->open->state) && p->open->next)
+		p->open = p->open->next;
+	if (!p->open)
+		p->open = p->first;
+	for (struct push_item *item = p->open; item; item = item->next) {
+		if (item->state == PUSH_FOUND && item->next_ms > now_ms)
+			next_ms = MIN(next_ms, item->next_ms);
+		else if (item->state == PUSH_FOUND)
+			questions = true;
+		else if (item->state == PUSH_WANTED && p->n_sending < p->o.parallel)
+			send_part(p, item);
+	}
+	/* What is found while one question is on its way goes into the next. */
+	if (questions && !p->n_asking)
+		ask(p, now_ms);
+	return next_ms;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread that sums up old profiles, and lets the oldest go.
+ */
+#include "cmd/service/groom.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "base/condition.h"
+
+#define EVERY_MS  10000 /* where there was nothing to do */
+#define NICE      10
+#define FAILED_MS 60000
+
+struct groomer {
+	struct profilestore *profiles;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool stop; /* under the lock */
+};
+
+static void *run(void *arg)
+{
+	struct groomer *g = arg;
+	int64_t wait_ms = 0;
+
+	pthread_setname_np(pthread_self(), "lode-groom");
+	/* A thread's own, on Linux. */
+	if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICE) != 0)
+		log_debug("serve", "profiles are groomed at the usual priority");
+	while (!condition_pause(&g->changed, &g->lock, &g->stop, wait_ms)) {
+		struct err err = { 0 };
+		bool more = false;
+
+		wait_ms = EVERY_MS;
+		if (profilestore_groom(g->profiles, &more, &err) < 0) {
+			log_warn("serve", "profiles: %s: trying again in a minute", err.text);
+			wait_ms = FAILED_MS;
+		} else if (more) {
+			wait_ms = 0;
+		}
+	}
+	return NULL;
+}
+
+int groomer_start(struct profilestore *profiles, struct groomer **ret, struct err *err)
+{
+	struct groomer *g = NEW(struct groomer);
+	int r;
+
+	g->profiles = profiles;
+	pthread_mutex_init(&g->lock, NULL);
+	condition_init(&g->changed);
+	r = pthread_create(&g->thread, NULL, run, g);
+	if (r) {
+		pthread_mutex_destroy(&g->lock);
+		pthread_cond_destroy(&g->changed);
+		free(g);
+		return err_os(err, r, "a thread");
+	}
+	*ret = g;
+	return 0;
+}
+
+void groomer_stop(struct groomer *g)
+{
+	if (!g)
+		return;
+	pthread_mutex_lock(&g->lock);
+	g->stop = true;
+	pthread_cond_broadcast(&g->changed);
+	pthread_mutex_unlock(&g->lock);
+	pthread_join(g->thread, NULL);
+	pthread_mutex_destroy(&g->lock);
+	pthread_cond_destroy(&g->changed);
+	free(g);
+}

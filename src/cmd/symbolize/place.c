@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Modules that are opened as addresses fall into them, each once: of a process, of the kernel, of crash text.
+ */
+#include <stdlib.h>
+#include "cmd/symbolize/symbolize.h"
+
+void modules_init(struct modules *m, struct settings *s)
+{
+	*m = (struct modules){ .s = s, .places = symbols_options_of(s) };
+}
+
+void modules_done(struct modules *m)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		symbols_file_done(&m->list[i]->file);
+		map_done(&m->list[i]->symbols);
+		map_done(&m->list[i]->sizes);
+		free(m->list[i]->maps);
+		free(m->list[i]->name);
+		free(m->list[i]->path);
+		free(m->list[i]);
+	}
+	free(m->list);
+	map_done(&m->by_name);
+}
+
+struct module *modules_get(struct modules *m, struct str name, const struct build_id *id)
+{
+	AUTO(buf_done) struct buf key = { 0 };
+	struct module *one;
+
+	buf_add_str(&key, name);
+	buf_add_char(&key, '\0');
+	if (id)
+		buf_add(&key, id->b, id->size);
+	one = map_get(&m->by_name, buf_bytes(&key));
+	if (one || m->n >= MODULES_MAX)
+		return one;
+	one = NEW(struct module);
+	one->name = mem_strndup(name.p, name.size);
+	if (name.size && name.p[0] == '/')
+		one->path = mem_strndup(name.p, name.size);
+	if (id)
+		one->id = *id;
+	map_put(&m->by_name, buf_bytes(&key), one);
+	if (m->n == m->room) {
+		m->room = m->room ? 2 * m->room : 64;
+		m->list = mem_realloc(m->list, m->room, sizeof(*m->list));
+	}
+	m->list[m->n++] = one;
+	return one;
+}
+
+void module_add_map(struct module *m, const struct symbolize_mapping *map)
+{
+	if (m->n_maps == m->room_maps) {
+		m->room_maps = m->room_maps ? 2 * m->room_maps : 8;
+		m->maps = mem_realloc(m->maps, m->room_maps, sizeof(*m->maps));
+	}
+	m->maps[m->n_maps++] = *map;
+}
+
+/* false: it cannot be opened, which was told once. */
+static bool is_open(struct modules *m, struct module *one)
+{
+	struct err err = { 0 };
+
+	if (one->tried)
+		return one->file.finder != NULL;
+	one->tried = true;
+	if (symbols_open_module(&one->file, &m->places, one->path, &one->id, &err) < 0) {
+		symbols_file_done(&one->file);
+		if (m->verbose || m->s->verbose) {
+			fprintf(stderr, "lode: symbolize: ");
+			print_text(stderr, str_of(one->name));
+			fprintf(stderr, ": ");
+			print_text(stderr, str_of(err.text));
+			fprintf(stderr, "\n");
+		}
+		return false;
+	}
+	/* Offsets in a debug file mean nothing: the program's are wanted, if it is here. */
+	symbolize_layout_of(one->file.img, &one->layout);
+	return true;
+}
+
+/* What is in the table there. */
+static bool look_up(struct modules *m, struct module *one, uint64_t addr, bool is_return,
+		    struct symtab_frames *ret)
+{
+	struct err ignored = { 0 };
+
+	if (symbols_frames(&one->file, is_return && addr ? addr - 1 : addr, ret, &ignored) != 0)
+		return false;
+	if (m->s->symbols.no_inlines)
+		symbolize_fold(ret, &one->folded);
+	return true;
+}
+
+bool module_find(struct modules *m, struct module *one, enum symbolize_kind kind, uint64_t addr,
+		 bool is_return, uint64_t *ret_addr, struct symtab_frames *ret)
+{
+	const struct symtab_info *info;
+	uint64_t vaddr = addr;
+
+	if (!is_open(m, one))
+		return false;
+	info = symtab_info(one->file.table);
+	if (info->flags & SYMTAB_RELOCATABLE) {
+		if (one->n_maps && kind == SYMBOLIZE_RUNTIME)
+			vaddr = addr - one->maps[0].start;
+		for (size_t i = 0; i < info->n_sections; i++)
+			if (str_eq(info->sections[i].name, STR(".text"))) {
+				vaddr += info->sections[i].base;
+				break;
+			}
+	} else if (symbolize_translate(&one->layout, kind, one->maps, one->n_maps, addr, &vaddr) !=
+		   SYMBOLIZE_FOUND) {
+		return false;
+	}
+	*ret_addr = vaddr;
+	if (!look_up(m, one, vaddr, is_return, ret))
+		return false;
+	/* What is told is addresses of the kind that was asked for. */
+	ret->lo += addr - vaddr;
+	ret->hi += addr - vaddr;
+	ret->start += addr - vaddr;
+	ret->end += addr - vaddr;
+	return true;
+}
+
+/* ---- by name and offset ---- */
+
+#define MAX_SYMBOLS_SIZE MIB(512)
+#define PADDING          256u /* behind a function */
+
+static uint64_t get(const uint8_t *p, unsigned size, bool big)
+{
+	struct cursor c = cursor_at(bytes_of(p, size), big, 0);
+
+	return cursor_uint(&c, size);
+}
+
+static void read_symbols(struct module *one, const struct elf_image *img, const char *section)
+{
+	AUTO(arena_done) struct arena a = { 0 };
+	const struct elf_section *sec = elf_section_find(img, section);
+	unsigned entry = img->h.is64 ? 24 : 16;
+	struct bytes table, names;
+	struct err ignored = { 0 };
+	uint64_t base = img == one->file.debug ? one->file.moved : 0;
+
+	if (!sec || sec->link >= img->n_sections ||
+	    elf_section_read(img, sec, MAX_SYMBOLS_SIZE, &a, &table, &ignored) != 0 ||
+	    elf_section_read(img, &img->sections[sec->link], MAX_SYMBOLS_SIZE, &a, &names, &ignored) != 0)
+		return;
+	for (size_t off = 0; table.size - off >= entry; off += entry) {
+		const uint8_t *p = table.p + off;
+		uint32_t name = (uint32_t)get(p, 4, img->h.big);
+		unsigned type = p[img->h.is64 ? 4 : 12] & 15;
+		uint64_t value = img->h.is64 ? get(p + 8, 8, img->h.big) : get(p + 4, 4, img->h.big);
+		uint16_t index = (uint16_t)(img->h.is64 ? get(p + 6, 2, img->h.big)
+							: get(p + 14, 2, img->h.big));
+		struct str text;
+		const uint8_t *end;
+
+		if ((type != 2 && type != 0 && type != 10) || !index || name >= names.size)
+			continue;
+		end = memchr(names.p + name, 0, names.size - name);
+		if (!end || end == names.p + name)
+			continue;
+		if (img->h.type == 1) {
+			const struct symtab_info *info = symtab_info(one->file.table);
+
+			base = UINT64_MAX;
+			for (size_t i = 0; i < info->n_sections; i++)
+				if (info->sections[i].index == index)
+					base = info->sections[i].base;
+			if (base == UINT64_MAX)
+				continue;
+		}
+		text = (struct str){ (const char *)names.p + name, (size_t)(end - (names.p + name)) };
+		/* The first of several of one name: as perf and the kernel count. Its address, and not 0 for
+		 * "none". */
+		if (!map_get(&one->symbols, bytes_of(text.p, text.size))) {
+			uint64_t size = img->h.is64 ? get(p + 16, 8, img->h.big) : get(p + 8, 4, img->h.big);
+
+			map_put(&one->symbols, bytes_of(text.p, text.size),
+				(void *)(uintptr_t)(base + value + 1));
+			if (size)
+				map_put(&one->sizes, bytes_of(text.p, text.size), (void *)(uintptr_t)size);
+		}
+	}
+}
+
+bool module_find_symbol(struct modules *m, struct module *one, struct str name, uint64_t off, uint64_t size,
+			bool is_return, struct symtab_frames *ret)
+{
+	void *at;
+
+	if (!is_open(m, one))
+		return false;
+	if (!one->read_symbols) {
+		one->read_symbols = true;
+		read_symbols(one, one->file.debug, ".symtab");
+		read_symbols(one, one->file.img, ".symtab");
+		read_symbols(one, one->file.img, ".dynsym");
+	}
+	at = map_get(&one->symbols, bytes_of(name.p, name.size));
+	if (!at)
+		return false;
+	off += (uint64_t)(uintptr_t)at - 1;
+	if (!look_up(m, one, off, is_return, ret))
+		return false;
+	/* Of another size it is another function, in another version of the file. What is said counts
+	 * padding. */
+	at = map_get(&one->sizes, bytes_of(name.p, name.size));
+	return !size || !at || size - (uint64_t)(uintptr_t)at < PADDING;
+}

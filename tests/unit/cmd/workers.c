@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many questions answered together: the text is the same for any number of threads, and that of each alone.
+ */
+#include "test.h"
+
+#include <endian.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include "../symtab/answers.h"
+#include "cmd/symbolize/workers.h"
+
+#define N_FUNCTIONS 60u
+#define FUNCTION    0x40u
+#define N_QUESTIONS 9000u /* enough for four threads */
+
+/* Functions with g in them, which has h in it; some lie under names that are to be demangled. */
+static void make(struct answers *a)
+{
+	static const char *const files[] = { "a.c", "b.h", NULL };
+	uint64_t lines, g, h;
+	char name[32];
+
+	answers_init(a, ELF_WRITER_X86_64, ET_DYN);
+	a->w.version = 4;
+	lines = code_lines_begin(&a->w, files);
+	for (unsigned i = 0; i < N_FUNCTIONS * FUNCTION / 8; i++)
+		code_row(&a->w, 0x1000 + 8 * i, 1 + i % 3 % 2, 10 + i);
+	code_sequence_end(&a->w, 0x1000 + N_FUNCTIONS * FUNCTION);
+	code_lines_end(&a->w);
+	code_unit_c(&a->w, lines);
+	g = code_die(&a->w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_INLINE, F_DATA1, U(1), A_LINKAGE,
+		     F_STRING, S("_ZN3app1gEv"), 0u);
+	h = code_die(&a->w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("h"), A_INLINE, F_DATA1, U(1), 0u);
+	for (unsigned i = 0; i < N_FUNCTIONS; i++) {
+		uint64_t at = 0x1000 + i * FUNCTION;
+
+		snprintf(name, sizeof(name), i % 3 ? "_ZN3app4f%03uEv" : "f%u", i);
+		code_die(&a->w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LINKAGE, F_STRING, S(name),
+			 A_LOW, F_ADDR, at, A_HIGH, F_DATA4, U(FUNCTION - i % 4), 0u);
+		code_die(&a->w, T_INLINED, true, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, at + 0x10, A_HIGH,
+			 F_DATA4, U(0x20), A_CALL_FILE, F_DATA1, U(1), A_CALL_LINE, F_DATA1, U(7), 0u);
+		code_die(&a->w, T_INLINED, false, A_ORIGIN, F_REF4, h, A_LOW, F_ADDR, at + 0x18, A_HIGH,
+			 F_DATA4, U(8), A_CALL_FILE, F_DATA1, U(2), A_CALL_LINE, F_DATA1, U(41), 0u);
+		code_up(&a->w);
+		code_up(&a->w);
+	}
+	code_up(&a->w);
+	code_unit_end(&a->w);
+	answers_open(a);
+}
+
+/* Here and there, beside all code, and what is no address. */
+static void ask(struct question *list, size_t n)
+{
+	uint32_t random[N_QUESTIONS];
+
+	test_fill(random, sizeof(random), 4);
+	for (size_t i = 0; i < n; i++) {
+		list[i] = (struct question){ .addr = 0xff0 + random[i] % (N_FUNCTIONS * FUNCTION + 0x20) };
+		if (i % 1000 == 7)
+			list[i] = (struct question){ .answer.head = STR("what?") };
+	}
+}
+
+struct talk {
+	struct settings s;
+	const struct symbolize_style *style;
+	struct symbols_file file;
+	size_t hold; /* 0: as much as is usual */
+	struct err err;
+};
+
+static struct talk talk(struct answers *a, const char *style, unsigned threads)
+{
+	struct talk t = { .style = symbolize_style_find(str_of(style)),
+			  .file = { .table = a->t, .finder = a->f } };
+
+	assert_non_null(t.style);
+	t.s.symbols.functions = t.s.symbols.inlines = true;
+	t.s.symbols.demangling = SYMBOLIZE_FULL;
+	t.s.symbols.threads = threads;
+	return t;
+}
+
+/* With @fd as standard output. @at_once: how many questions come together. */
+static int answer_to(int fd, struct talk *t, struct question *list, size_t n, size_t at_once,
+		     struct crew_sums *ret)
+{
+	struct crew *c = crew_new(&t->s, t->style, &t->file, NULL, STR("x"));
+	int out = dup(STDOUT_FILENO), r = 0;
+
+	if (t->hold)
+		crew_hold(c, t->hold);
+	fflush(stdout);
+	assert_true(out >= 0 && dup2(fd, STDOUT_FILENO) >= 0);
+	for (size_t i = 0; i < n && r == 0; i += at_once)
+		r = crew_answer(c, list + i, MIN(at_once, n - i), &t->err);
+	assert_true(dup2(out, STDOUT_FILENO) >= 0);
+	close(out);
+	*ret = crew_sums(c);
+	crew_free(c);
+	return r;
+}
+
+/* What is written of @list, @at_once together. */
+static int told_of(struct talk *t, struct question *list, size_t n, size_t at_once, struct buf *out,
+		   struct crew_sums *ret)
+{
+	int fd = memfd_create("out", MFD_CLOEXEC), r;
+	off_t size;
+
+	assert_true(fd >= 0);
+	r = answer_to(fd, t, list, n, at_once, ret);
+	size = lseek(fd, 0, SEEK_END);
+	out->size = 0;
+	assert_true(size >= 0 && pread(fd, buf_reserve(out, (size_t)size), (size_t)size, 0) == size);
+	out->size = (size_t)size;
+	close(fd);
+	return r;
+}
+
+static void text_of(struct answers *a, const char *style, unsigned threads, size_t hold, size_t n,
+		    size_t at_once, struct buf *out, struct crew_sums *ret)
+{
+	AUTO(mem_freep) struct question *list = NEW_N(struct question, n);
+	struct talk t = talk(a, style, threads);
+
+	t.hold = hold;
+	ask(list, n);
+	if (told_of(&t, list, n, at_once, out, ret) < 0)
+		fail_msg("%s", t.err.text);
+}
+
+static void any_number_of_threads_says_the_same(void **state)
+{
+	static const char *const styles[] = { "lode", "gnu", "llvm", "json" };
+	AUTO(answers_done) struct answers a;
+
+	make(&a);
+	for (size_t i = 0; i < ARRAY_SIZE(styles); i++) {
+		AUTO(buf_done) struct buf one = { 0 }, more = { 0 }, alone = { 0 };
+		struct crew_sums want, got;
+
+		text_of(&a, styles[i], 1, 0, N_QUESTIONS, N_QUESTIONS, &one, &want);
+		assert_int_equal(want.n, N_QUESTIONS);
+		for (unsigned threads = 2; threads <= 4; threads += 2) {
+			text_of(&a, styles[i], threads, 0, N_QUESTIONS, N_QUESTIONS, &more, &got);
+			assert_true(bytes_eq(buf_bytes(&one), buf_bytes(&more)));
+			assert_true(got.n == want.n && got.n_missing == want.n_missing);
+		}
+		/* In several lots, too. */
+		text_of(&a, styles[i], 3, 0, N_QUESTIONS, 5000, &more, &got);
+		assert_true(bytes_eq(buf_bytes(&one), buf_bytes(&more)));
+		text_of(&a, styles[i], 1, 0, 500, 500, &more, &got);
+		text_of(&a, styles[i], 1, 0, 500, 1, &alone, &got);
+		assert_true(bytes_eq(buf_bytes(&alone), buf_bytes(&more)));
+		assert_true(memmem(alone.p, alone.size, "app::f001", 9) && got.held > 0);
+	}
+}
+
+/* A table's strings are where they are until another block's are read; then others may be there. */
+static void other_strings_at_the_same_place_are_others(void **state)
+{
+	char text[] = "_Z1av.c";
+	struct symtab_frame f = { .linkage = { text, 5 }, .file = { text + 4, 3 }, .line = 1 };
+	struct symtab_frames frames = { .list = &f, .n = 1, .start = 0x1000, .hi = 0x1010, .end = 0x1010 };
+	struct settings s = { .symbols = { .functions = true, .inlines = true } };
+	AUTO(symbolize_writer_done) struct symbolize_writer w;
+	AUTO(buf_done) struct buf out = { 0 };
+	struct answer_text first, second, third;
+
+	s.symbols.demangling = SYMBOLIZE_FULL;
+	symbolize_writer_init(&w, &s, symbolize_style_find(STR("llvm")));
+	first = symbolize_writer_make(&w, 0x1000, &frames);
+	text[3] = 'b';
+	second = symbolize_writer_make(&w, 0x1001, &frames);
+	text[6] = 'h';
+	third = symbolize_writer_make(&w, 0x1002, &frames);
+	answer_text_add(&s, w.style, &first, &out);
+	answer_text_add(&s, w.style, &second, &out);
+	answer_text_add(&s, w.style, &third, &out);
+	assert_string_equal(buf_cstr(&out), "a()\nv.c:1:0\n\nb()\nv.c:1:0\n\nb()\nv.h:1:0\n\n");
+}
+
+static void what_is_too_much_to_be_held_is_answered_late(void **state)
+{
+	static const char *const styles[] = { "lode", "llvm" };
+	AUTO(answers_done) struct answers a;
+
+	make(&a);
+	for (size_t i = 0; i < ARRAY_SIZE(styles); i++) {
+		AUTO(buf_done) struct buf all = { 0 }, few = { 0 };
+		struct crew_sums want, got;
+
+		text_of(&a, styles[i], 1, 0, N_QUESTIONS, N_QUESTIONS, &all, &want);
+		for (unsigned threads = 1; threads <= 4; threads += 3) {
+			text_of(&a, styles[i], threads, 4000, N_QUESTIONS, N_QUESTIONS, &few, &got);
+			assert_true(bytes_eq(buf_bytes(&all), buf_bytes(&few)));
+			assert_true(got.n_missing == want.n_missing && got.held < want.held / 4);
+		}
+	}
+}
+
+static void what_cannot_be_written_is_told(void **state)
+{
+	AUTO(answers_done) struct answers a;
+
+	make(&a);
+	for (unsigned threads = 1; threads <= 4; threads += 3) {
+		AUTO(mem_freep) struct question *list = NEW_N(struct question, N_QUESTIONS);
+		struct talk t = talk(&a, "llvm", threads);
+		int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+		struct crew_sums sums;
+
+		assert_true(full >= 0);
+		ask(list, N_QUESTIONS);
+		assert_true(answer_to(full, &t, list, N_QUESTIONS, N_QUESTIONS, &sums) < 0);
+		assert_true(t.err.kind == ERR_IO && strstr(t.err.text, "No space left"));
+		close(full);
+	}
+}
+
+/* So many functions that the table has several blocks; see docs/formats/symtab.md. */
+#define N_SYMBOLS 20000u
+
+static void make_blocks(struct answers *a)
+{
+	char name[64];
+
+	answers_init(a, ELF_WRITER_X86_64, ET_DYN);
+	a->w.text_size = N_SYMBOLS * 16;
+	for (unsigned i = 0; i < N_SYMBOLS; i++) {
+		snprintf(name, sizeof(name), "function_with_a_name_of_some_length_%u", i);
+		code_symbol(&a->w, name, STT_FUNC, STB_GLOBAL, 0x1000 + i * 16, 16);
+	}
+	answers_open(a);
+	assert_true(symtab_info(a->t)->n_blocks >= 3);
+}
+
+static uint64_t number(const struct buf *table, size_t at)
+{
+	uint64_t v;
+
+	memcpy(&v, table->p + at, sizeof(v));
+	return le64toh(v);
+}
+
+/* Damage a block. Returns where its addresses begin. */
+static uint64_t damage(struct buf *table, size_t block)
+{
+	size_t row = (size_t)(number(table, 40) >> 32) + 32 * block;
+
+	table->p[number(table, row + 16) + 100] ^= 1;
+	return number(table, row);
+}
+
+/* Of two errors the one that was asked for first is told, and before it all that was asked before. */
+static void what_is_damaged_is_told(void **state)
+{
+	/* Where addresses of blocks 1 and 2 are asked first. */
+	static const size_t places[][2] = { { 3001, 3002 }, { 3001, 8000 }, { 8000, 3001 },
+					    { 0, 8999 },    { 8448, 8447 }, { 512, 511 } };
+	static const size_t holds[] = { 0, 20000, 1 };
+	AUTO(answers_done) struct answers a;
+	AUTO(buf_done) struct buf table = { 0 }, want = { 0 }, got = { 0 };
+	AUTO(mem_freep) struct question *list = NEW_N(struct question, N_QUESTIONS);
+	uint64_t bad[2], n_good;
+
+	make_blocks(&a);
+	buf_add(&table, a.table.p, a.table.size);
+	for (size_t k = 0; k < 2; k++)
+		bad[k] = damage(&table, k + 1);
+	n_good = bad[0] - 0x1000;
+	for (size_t i = 0; i < ARRAY_SIZE(places) * ARRAY_SIZE(holds) * 3; i++) {
+		const size_t *at = places[i % ARRAY_SIZE(places)];
+		size_t first = MIN(at[0], at[1]);
+		struct talk t = talk(&a, "llvm", 1 << i / ARRAY_SIZE(places) % 3);
+		struct crew_sums sums;
+		struct err err = { 0 };
+
+		for (size_t k = 0; k < N_QUESTIONS; k++)
+			list[k] = (struct question){ .addr = 0x1000 + k * 7919 % n_good };
+		assert_int_equal(told_of(&t, list, first, N_QUESTIONS, &want, &sums), 0);
+		for (size_t k = 0; k < N_QUESTIONS; k++)
+			list[k] = (struct question){ .addr = 0x1000 + k * 7919 % n_good };
+		for (size_t j = 0; j < 2; j++)
+			for (size_t k = at[j]; k < N_QUESTIONS; k += 3)
+				list[k] = (struct question){ .addr = bad[j] + k };
+		t.hold = holds[i / ARRAY_SIZE(places) / 3];
+		assert_done(symtab_open_mem(buf_bytes(&table), &t.file.table, &err));
+		t.file.finder = symtab_finder_new(t.file.table);
+		assert_true(told_of(&t, list, N_QUESTIONS, N_QUESTIONS, &got, &sums) < 0);
+		assert_int_equal(t.err.kind, ERR_INVALID);
+		assert_string_equal(t.err.text, at[0] < at[1] ? "block 1 is damaged" : "block 2 is damaged");
+		assert_true(bytes_eq(buf_bytes(&want), buf_bytes(&got)));
+		symtab_finder_free(t.file.finder);
+		symtab_close(t.file.table);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any_number_of_threads_says_the_same),
+		cmocka_unit_test(other_strings_at_the_same_place_are_others),
+		cmocka_unit_test(what_is_too_much_to_be_held_is_answered_late),
+		cmocka_unit_test(what_cannot_be_written_is_told),
+		cmocka_unit_test(what_is_damaged_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
