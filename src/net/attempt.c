@@ -62,6 +62,13 @@ static void said_status(struct attempt *a)
 		  "%u%s%s", h->status, said[0] ? ": " : "", said);
 }
 
+/* The sink's check has refused the bytes. */
+static int check_failed(struct attempt *a, const struct err *err)
+{
+	fault_set(&a->fault, FAULT_KIND_LIE, err->os ? err->os : EIO, "%s", err->text);
+	return -1;
+}
+
 static int lie(struct attempt *a, const char *text)
 {
 	fault_set(&a->fault, FAULT_KIND_LIE, EIO, "%s", text);
@@ -172,7 +179,7 @@ static int check(struct attempt *a, bool all)
 		r = 0;
 	if (r < 0 && str_starts(a->reply.type, STR("text/html")))
 		return lie(a, "it sends a page of HTML instead of the file");
-	return r < 0 ? lie(a, err.text) : r;
+	return r < 0 ? check_failed(a, &err) : r;
 }
 
 /* The overlap with what was written. Passed bytes are taken off @piece. */

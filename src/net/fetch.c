@@ -284,7 +284,7 @@ static bool whole(struct net_fetch *f, struct candidate *c)
 
 	if (f->sink.verify && f->sink.verify(f->sink.arg, &err) < 0) {
 		c->over = c->failed = true;
-		fault_set(&f->last_fault, FAULT_KIND_LIE, EIO, "%s", err.text);
+		fault_set(&f->last_fault, FAULT_KIND_LIE, err.os ? err.os : EIO, "%s", err.text);
 		tell_breaker(f, c, BREAKER_ANSWERED, "");
 		breaker_count(&f->net->breakers, c->server, COUNT_FAILED, attempt_bytes(a));
 		say(f, c, 0, false, err.text);

@@ -146,7 +146,8 @@ struct net_sink {
 	void *arg;
 	/*
 	 * Are these the first bytes of what was asked for? @all: there are no more. 0; negative: no (@err
-	 * says why; the server is noted as lying, and others are asked); NET_MORE. It gets all that there are
+	 * says why, and if its os is not 0 that becomes the os of the fetch's error; the server is noted as lying,
+	 * and others are asked); NET_MORE. It gets all that there are
 	 * from the start each time, at most NET_HEAD_MAX: then NET_MORE is taken as yes. May be called for
 	 * several servers' replies in turn; must change nothing. NULL: believed.
 	 */

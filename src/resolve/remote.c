@@ -444,7 +444,9 @@ static int tell_remembered(struct resolver_upstream *c, struct lru_hold *h, stru
 	atomic_fetch_add(&c->n_remembered, 1);
 	for (size_t i = 0; i < r->n_steps; i++)
 		resolve_why_add(why, a, arena_str(a, r->steps[i].server), STR_FMT, STR_ARG(r->steps[i].said));
-	if (!r->missing) {
+	if (r->missing) {
+		why->reason = RESOLVE_UPSTREAM_404;
+	} else {
 		*err = r->err;
 		res = -1;
 	}

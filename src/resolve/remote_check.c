@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Is what another server sends what was asked for? By the first bytes, before any of them goes out; and by
- * the whole, before it is kept.
+ * the whole, before it is kept. A refusal has an errno that resolve_reason_of() reads: ENOEXEC for a file that is
+ * not ELF, EBADMSG for any other.
  */
 #include "resolve/internal.h"
 
@@ -16,6 +17,13 @@ static bool is_elf_kind(const struct remote *m)
 	return m->what.kind == RESOLVE_DEBUGINFO || m->what.kind == RESOLVE_EXECUTABLE;
 }
 
+static int not_elf(struct err *err)
+{
+	(void)err_set(err, ERR_INVALID, "it sends what is no ELF file");
+	err->os = ENOEXEC;
+	return -1;
+}
+
 static int is_another(const struct build_id *there, struct err *err)
 {
 	char hex[BUILD_ID_HEX_SIZE];
@@ -23,9 +31,9 @@ static int is_another(const struct build_id *there, struct err *err)
 	return err_set(err, ERR_INVALID, "it sends a file of another build ID: %s", build_id_hex(there, hex));
 }
 
-int remote_check(void *arg, const struct net_reply *reply, struct bytes head, bool all, struct err *err)
+static int check_head(struct remote *m, const struct net_reply *reply, struct bytes head, bool all,
+		      struct err *err)
 {
-	struct remote *m = arg;
 	struct build_id there;
 
 	if (!head.size)
@@ -35,11 +43,24 @@ int remote_check(void *arg, const struct net_reply *reply, struct bytes head, bo
 	if (!is_elf_kind(m))
 		return 0;
 	if (memcmp(head.p, ELFMAG, MIN(head.size, (size_t)SELFMAG)) != 0 || (all && head.size < SELFMAG))
-		return err_set(err, ERR_INVALID, "it sends what is no ELF file");
+		return not_elf(err);
 	m->confirmed = head_build_id(head, &there);
 	if (m->confirmed)
 		return build_id_eq(&there, &m->what.id) ? 0 : is_another(&there, err);
 	return all ? 0 : NET_MORE;
+}
+
+/* 0, NET_MORE; of a refusal without an errno of its own, the file is unusable. */
+static int outcome_of(int r, struct err *err)
+{
+	if (r < 0 && !err->os)
+		err->os = EBADMSG;
+	return r;
+}
+
+int remote_check(void *arg, const struct net_reply *reply, struct bytes head, bool all, struct err *err)
+{
+	return outcome_of(check_head(arg, reply, head, all, err), err);
 }
 
 /* A file that was cut still has its build ID; its section table lies past its end. */
@@ -52,7 +73,7 @@ static int check_image(const struct remote *m, struct source *src, struct err *e
 	if (r < 0)
 		return -1;
 	if (r)
-		return err_set(err, ERR_INVALID, "it sends what is no ELF file");
+		return not_elf(err);
 	if (img->sections_err.kind != ERR_NONE)
 		return err_set(err, ERR_INVALID, "it sends a damaged file: %s", img->sections_err.text);
 	r = elf_build_id(img, &there, err);
@@ -77,5 +98,5 @@ int remote_verify(void *arg, struct err *err)
 	src = source_of_fd(fd, m->have, 0, "its file");
 	r = check_image(m, src, err);
 	source_close(src);
-	return r;
+	return outcome_of(r, err);
 }

@@ -4,6 +4,7 @@
  */
 #include "resolve/resolve.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 static const char *const kind_names[RESOLVE_N_KINDS] = {
@@ -21,7 +22,36 @@ const char *resolve_kind_name(enum resolve_kind kind)
 int resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg), void *arg,
 	    struct arena *a, struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
-	return r->ops->resolve(r, req, wake, arg, a, ret, why, err);
+	struct err failed = { 0 };
+	int res;
+
+	why->reason = RESOLVE_NOT_HERE;
+	res = r->ops->resolve(r, req, wake, arg, a, ret, why, &failed);
+	if (res < 0) {
+		why->reason = resolve_reason_of(&failed);
+		if (err)
+			*err = failed;
+	}
+	return res;
+}
+
+enum resolve_reason resolve_reason_of(const struct err *err)
+{
+	if (err->kind == ERR_CANCELLED)
+		return RESOLVE_UPSTREAM_TIMED_OUT;
+	if (err->kind != ERR_UPSTREAM)
+		return RESOLVE_DAMAGED;
+	switch (err->os) {
+	case ETIMEDOUT:
+	case ETIME:
+		return RESOLVE_UPSTREAM_TIMED_OUT;
+	case EBADMSG: /* these two: remote_check.c */
+		return RESOLVE_UPSTREAM_UNUSABLE;
+	case ENOEXEC:
+		return RESOLVE_UPSTREAM_NOT_ELF;
+	default:
+		return RESOLVE_UPSTREAM_FAILED;
+	}
 }
 
 bool resolve_unknown(struct resolver *r, const struct resolve_request *req)
@@ -58,6 +88,7 @@ void resolve_why_init(struct resolve_why *w)
 	w->first = NULL;
 	w->last = &w->first;
 	w->disk = false;
+	w->reason = RESOLVE_NOT_HERE;
 }
 
 void resolve_why_add(struct resolve_why *w, struct arena *a, struct str place, const char *fmt, ...)

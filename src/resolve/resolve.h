@@ -51,9 +51,29 @@ struct resolve_answer {
 		       struct err *err);
 };
 
+/*
+ * Why resolve() found nothing, as a value for callers that act on it; the steps of struct resolve_why are for
+ * people only.
+ */
+enum resolve_reason {
+	RESOLVE_NOT_HERE,           /* RESOLVE_MISSING: not here, and no other server was asked */
+	RESOLVE_UPSTREAM_404,       /* RESOLVE_MISSING: not here; every other server reported 404 or 410 */
+	RESOLVE_UPSTREAM_FAILED,    /* not here; another server could not be asked, or failed */
+	RESOLVE_UPSTREAM_TIMED_OUT, /* not here; another server did not answer in time, or was cancelled */
+	RESOLVE_UPSTREAM_UNUSABLE,  /* another server sent a file that is damaged or has another build ID */
+	RESOLVE_UPSTREAM_NOT_ELF,   /* another server sent a file that is not an ELF file */
+	RESOLVE_DAMAGED, /* it is here but cannot be read, or elsewhere but too large to be taken */
+};
+/*
+ * The reason for a failure of resolve(), or of an answer's arrived(), which may fail after resolve() was done.
+ * Depends on err->kind and err->os, never on the text.
+ */
+enum resolve_reason resolve_reason_of(const struct err *err);
+
 /* What was looked at, in order, with what it said: "index: package a.deb: member x: ...". Lines in the arena.
  */
 struct resolve_why {
+	enum resolve_reason reason; /* set by resolve() when it returns RESOLVE_MISSING or negative */
 	struct resolve_step {
 		struct str place, said;
 		bool disk; /* tells of files that are not indexed: whether they exist is no stranger's

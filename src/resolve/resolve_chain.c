@@ -26,6 +26,7 @@ static int chain_resolve(struct resolver *base, const struct resolve_request *re
 			 struct err *err)
 {
 	struct resolver_chain *c = of(base);
+	enum resolve_reason reason = RESOLVE_NOT_HERE;
 	struct err first = { 0 };
 
 	for (size_t i = 0; i < c->n; i++) {
@@ -36,7 +37,9 @@ static int chain_resolve(struct resolver *base, const struct resolve_request *re
 			return r;
 		if (r < 0 && first.kind == ERR_NONE)
 			first = failed;
+		reason = MAX(reason, why->reason);
 	}
+	why->reason = reason;
 	if (first.kind == ERR_NONE)
 		return RESOLVE_MISSING;
 	if (err)

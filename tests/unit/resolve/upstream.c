@@ -359,6 +359,60 @@ static void a_miss_of_all_is_remembered_with_its_reasons(void **state)
 	house_done(&h);
 }
 
+static void the_reason_for_a_miss_or_a_failure_is_a_value(void **state)
+{
+	static const char text[] = "plain text";
+	const struct fault_rule text_file = { .body = bytes_of(text, sizeof(text) - 1) };
+	const struct fault_rule bad = { .status = 500 }, silent = { .fault = FAULT_SILENT };
+	const struct net_patience once = { .retries = UINT32_MAX, .silent_ms = 200 };
+	const struct {
+		const struct fault_rule *first;
+		int outcome;
+		enum resolve_reason reason;
+	} cases[] = {
+		{ &no, RESOLVE_MISSING, RESOLVE_UPSTREAM_404 },
+		{ &(struct fault_rule){ .status = 410 }, RESOLVE_MISSING, RESOLVE_UPSTREAM_404 },
+		{ &bad, -1, RESOLVE_UPSTREAM_FAILED },
+		{ &silent, -1, RESOLVE_UPSTREAM_TIMED_OUT },
+		{ &text_file, -1, RESOLVE_UPSTREAM_NOT_ELF },
+		{ &(struct fault_rule){ .body = buf_bytes(&other) }, -1, RESOLVE_UPSTREAM_UNUSABLE },
+	};
+	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct house h = house_of(*cases[i].first, no, &once);
+
+		/* The second time it is remembered. */
+		for (unsigned again = 0; again < 2; again++) {
+			struct got g;
+
+			ask(&h, &req, &g);
+			assert_int_equal(g.r, cases[i].outcome);
+			assert_int_equal(g.why.reason, cases[i].reason);
+			if (g.r < 0)
+				assert_int_equal(resolve_reason_of(&g.err), cases[i].reason);
+			got_done(&g);
+		}
+		house_done(&h);
+	}
+}
+
+static void a_file_found_damaged_late_has_its_reason_as_a_value(void **state)
+{
+	/* Its section table is missing; its first bytes have gone out. */
+	const struct fault_rule cut = { .body = bytes_of(program.p, 100000) };
+	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
+	struct house h = house_of(cut, no, NULL);
+	struct got g;
+
+	ask(&h, &req, &g);
+	assert_int_equal(g.r, 0);
+	assert_true(read_on(&g, UINT64_MAX) < 0);
+	assert_int_equal(resolve_reason_of(&g.err), RESOLVE_UPSTREAM_UNUSABLE);
+	got_done(&g);
+	house_done(&h);
+}
+
 static void paths_are_escaped_on_the_way(void **state)
 {
 	struct resolve_request req = request(RESOLVE_SOURCE, ID, "/usr/src/a b/c+d.c");
@@ -398,6 +452,7 @@ static void who_must_not_ask_further_does_not(void **state)
 	ask(&h, &req, &g);
 	assert_int_equal(g.r, RESOLVE_MISSING);
 	assert_string_equal(why_text(&g, "other servers"), "it came from here");
+	assert_int_equal(g.why.reason, RESOLVE_NOT_HERE);
 	got_done(&g);
 	assert_int_equal(fault_http_requests(h.a, NULL), 0);
 	house_done(&h);
@@ -494,6 +549,8 @@ int main(void)
 		cmocka_unit_test(a_file_of_another_build_id_is_not_believed),
 		cmocka_unit_test(pages_and_cut_files_are_not_believed),
 		cmocka_unit_test(a_miss_of_all_is_remembered_with_its_reasons),
+		cmocka_unit_test(the_reason_for_a_miss_or_a_failure_is_a_value),
+		cmocka_unit_test(a_file_found_damaged_late_has_its_reason_as_a_value),
 		cmocka_unit_test(paths_are_escaped_on_the_way),
 		cmocka_unit_test(sections_of_a_file_that_is_here_are_not_asked_for),
 		cmocka_unit_test(who_must_not_ask_further_does_not),
