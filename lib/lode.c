@@ -7,20 +7,20 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "client/client.h"
-#include "symbolize/symbolize.h"
-#include "symbols/symbols.h"
+#include "frame/frame.h"
+#include "lookup/lookup.h"
 
 #define MAX_MAPS 65536u
 
 struct lode {
-	struct symbols_options options;
+	struct lookup_options options;
 	char *urls;
 	struct err err;
 };
 
 struct lode_table {
-	struct symbols_file file;
-	struct symbolize_layout layout;
+	struct lookup_file file;
+	struct frame_layout layout;
 	char build_id[BUILD_ID_HEX_SIZE];
 };
 
@@ -46,10 +46,10 @@ struct lode *lode_new(const struct lode_options *o)
 	if (o)
 		memcpy(&known, o, MIN(o->size, sizeof(known)));
 	l->urls = known.urls ? mem_strdup(known.urls) : NULL;
-	l->options = (struct symbols_options){ .urls = l->urls,
-					       .local_only = known.local_only,
-					       .threads = known.threads,
-					       .discriminators = known.discriminators };
+	l->options = (struct lookup_options){ .urls = l->urls,
+					      .local_only = known.local_only,
+					      .threads = known.threads,
+					      .discriminators = known.discriminators };
 	return l;
 }
 
@@ -94,7 +94,7 @@ int lode_find(struct lode *l, enum lode_kind kind, const char *build_id, char **
 	}
 	if (l->options.local_only)
 		return LODE_NONE;
-	path = symbols_ask_client(&l->options, debug ? CLIENT_DEBUGINFO : CLIENT_EXECUTABLE, &id, &l->err);
+	path = lookup_fetch(&l->options, debug ? CLIENT_DEBUGINFO : CLIENT_EXECUTABLE, &id, &l->err);
 	if (path) {
 		*ret_path = path;
 		return 0;
@@ -115,11 +115,11 @@ int lode_open(struct lode *l, const char *path, const char *build_id, struct lod
 		return err_set(&l->err, ERR_INVALID, "which file? A path or a build ID");
 	}
 	if ((build_id && read_id(l, build_id, &id) < 0) ||
-	    symbols_open_module(&t->file, &l->options, path, &id, &l->err) < 0) {
+	    lookup_open_module(&t->file, &l->options, path, &id, &l->err) < 0) {
 		lode_close(t);
 		return failed(l);
 	}
-	symbolize_layout_of(t->file.img, &t->layout);
+	frame_layout_of(t->file.img, &t->layout);
 	build_id_hex(&symtab_info(t->file.table)->build_id, t->build_id);
 	*ret = t;
 	return 0;
@@ -129,7 +129,7 @@ void lode_close(struct lode_table *t)
 {
 	if (!t)
 		return;
-	symbols_file_done(&t->file);
+	lookup_file_done(&t->file);
 	free(t);
 }
 
@@ -148,17 +148,15 @@ int lode_is_incomplete(const struct lode_table *t)
 int lode_translate(const struct lode_table *t, const struct lode_mapping *maps, size_t n, uint64_t addr,
 		   uint64_t *ret)
 {
-	AUTO(mem_freep) struct symbolize_mapping *list = NULL;
+	AUTO(mem_freep) struct frame_mapping *list = NULL;
 
 	n = MIN(n, (size_t)MAX_MAPS);
-	list = NEW_N(struct symbolize_mapping, n + 1);
+	list = NEW_N(struct frame_mapping, n + 1);
 	for (size_t i = 0; i < n; i++)
-		list[i] = (struct symbolize_mapping){ .start = maps[i].start,
-						      .limit = maps[i].end,
-						      .offset = maps[i].offset };
-	return symbolize_translate(&t->layout, SYMBOLIZE_RUNTIME, list, n, addr, ret) == SYMBOLIZE_FOUND
-		       ? 0
-		       : LODE_NONE;
+		list[i] = (struct frame_mapping){ .start = maps[i].start,
+						  .limit = maps[i].end,
+						  .offset = maps[i].offset };
+	return frame_translate(&t->layout, FRAME_RUNTIME, list, n, addr, ret) == FRAME_FOUND ? 0 : LODE_NONE;
 }
 
 struct lode_finder *lode_finder_new(struct lode_table *t)
@@ -180,12 +178,12 @@ void lode_finder_free(struct lode_finder *f)
 	free(f);
 }
 
-static enum symbolize_demangling demangling_of(unsigned flags)
+static enum frame_demangling demangling_of(unsigned flags)
 {
-	return flags & LODE_MANGLED     ? SYMBOLIZE_NONE
-	       : flags & LODE_SIMPLE    ? SYMBOLIZE_SIMPLE
-	       : flags & LODE_TEMPLATES ? SYMBOLIZE_TEMPLATES
-					: SYMBOLIZE_FULL;
+	return flags & LODE_MANGLED     ? FRAME_DEMANGLE_NONE
+	       : flags & LODE_SIMPLE    ? FRAME_DEMANGLE_SIMPLE
+	       : flags & LODE_TEMPLATES ? FRAME_DEMANGLE_TEMPLATES
+					: FRAME_DEMANGLE_FULL;
 }
 
 static const char *text_of(struct lode_finder *f, struct buf *b)
@@ -217,7 +215,7 @@ int lode_frames(struct lode_finder *f, uint64_t addr, unsigned flags, const stru
 	for (size_t i = 0; i < frames.n; i++) {
 		const struct symtab_frame *s = &frames.list[i];
 
-		symbolize_name(s, demangling_of(flags), &b);
+		frame_name(s, demangling_of(flags), &b);
 		list[i].function = text_of(f, &b);
 		list[i].linkage = arena_strdup(&f->arena, s->linkage);
 		if (s->file.size)

@@ -100,7 +100,7 @@ struct settings {
 		const char *file, *style, *section, *alt, *output, *kernel_release;
 		unsigned threads;
 		const char *demangle;
-		enum symbolize_demangling demangling; /* what comes of these */
+		enum frame_demangling demangling; /* what comes of these */
 		bool functions, inlines, no_inlines, addresses, pretty, basenames, no_demangle;
 		bool no_columns, discriminators, summary, version;
 		bool may_miss; /* that an address is not known is no failure */

@@ -16,7 +16,7 @@
 #include "naming/naming.h"
 #include "profile/name.h"
 
-#define NAMING_HOLD_MS   60000
+#define NAMING_WAIT_MS   60000
 #define NAMING_MAX_TRIES 512u
 #define NAMING_BATCH     8192u   /* names that are written at once */
 #define NAMING_TEXTS     MIB(32) /* of them; then they are written, too */
@@ -26,11 +26,11 @@
 #define NAMING_MISS_LAST_MS  (24 * 60 * 60 * 1000)
 
 /* How long to wait behind the @n_tries'th failure in a row. */
-int64_t naming_wait_ms(enum symbolize_reason reason, bool lacking, uint32_t n_tries, int64_t interval_ms);
+int64_t naming_wait_ms(enum frame_reason reason, bool lacking, uint32_t n_tries, int64_t interval_ms);
 
 /* ---- scribe ---- */
 
-struct scribe {
+struct naming_batch {
 	struct profilestore *store;
 	struct arena arena; /* of what is in the lists */
 	struct profile_frames *frames;
@@ -39,18 +39,19 @@ struct scribe {
 	struct profilestore_tried *tried;
 	size_t n_tried, room_tried;
 	uint64_t n_named, n_unnamed;
-	bool failed; /* since scribe_begin(): nothing of it was written, the next look does it again */
+	bool failed; /* since naming_batch_begin(): nothing of it was written, the next look does it again */
 	struct err err;
 };
-void scribe_init(struct scribe *p, struct profilestore *store);
-void scribe_done(struct scribe *p);
-void scribe_begin(struct scribe *p);
-/* There is room: scribe_room() is more than 0. */
-size_t scribe_room(const struct scribe *p);
-void scribe_name(struct scribe *p, uint32_t location, const struct symbolize_answer *a);
-void scribe_tried(struct scribe *p, const struct profilestore_tried *t); /* its texts are copied */
+void naming_batch_init(struct naming_batch *p, struct profilestore *store);
+void naming_batch_done(struct naming_batch *p);
+void naming_batch_begin(struct naming_batch *p);
+/* There is room: naming_batch_room() is more than 0. */
+size_t naming_batch_room(const struct naming_batch *p);
+void naming_batch_name(struct naming_batch *p, uint32_t location, const struct tables_answer *a);
+void naming_batch_tried(struct naming_batch *p,
+			const struct profilestore_tried *t); /* its texts are copied */
 /* All that was put so far, durably. false: it failed. */
-bool scribe_flush(struct scribe *p);
+bool naming_batch_flush(struct naming_batch *p);
 
 /* ---- try ---- */
 
@@ -61,7 +62,7 @@ struct attempt {
 	uint32_t n_tries, n_wakes, reason; /* as it was */
 	struct build_id id;
 	bool by_path;
-	struct symbolize_hold *hold;
+	struct tables_request *request;
 	int64_t from_ms;
 };
 /* It will be among n->ready; or there was nothing to be waited for, and what came of it was put. */
@@ -75,7 +76,7 @@ void try_free(struct attempt *t);
 enum { MATCH_NONE = 1 }; /* @why says more */
 int match_file(struct resolver *r, struct str path, struct build_id *ret, char *why, size_t why_size);
 /* Are these addresses in code of that file? */
-bool match_holds(const struct symbolize_layout *l, const struct profilestore_unnamed *list, size_t n);
+bool match_holds(const struct frame_layout *l, const struct profilestore_unnamed *list, size_t n);
 
 /* ---- naming ---- */
 
@@ -85,11 +86,11 @@ struct naming {
 	bool started;
 	/* the thread's */
 	struct map flying; /* binary -> struct attempt */
-	struct scribe scribe;
+	struct naming_batch batch;
 	int64_t next_look_ms, not_before_ms;
 	struct profilestore_unnamed *unnamed;
-	struct symbolize_query *queries;
-	struct symbolize_mapping *maps; /* NAMING_BATCH of each of the three */
+	struct tables_query *queries;
+	struct frame_mapping *maps; /* NAMING_BATCH of each of the three */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;

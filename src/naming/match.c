@@ -66,17 +66,16 @@ int match_file(struct resolver *r, struct str path, struct build_id *ret, char *
 	return MATCH_NONE;
 }
 
-bool match_holds(const struct symbolize_layout *l, const struct profilestore_unnamed *list, size_t n)
+bool match_holds(const struct frame_layout *l, const struct profilestore_unnamed *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		uint64_t vaddr = list[i].addr;
 
-		if (list[i].kind == SYMBOLIZE_OFFSET &&
-		    symbolize_translate(l, SYMBOLIZE_OFFSET, NULL, 0, list[i].addr, &vaddr) !=
-			    SYMBOLIZE_FOUND)
+		if (list[i].kind == FRAME_OFFSET &&
+		    frame_translate(l, FRAME_OFFSET, NULL, 0, list[i].addr, &vaddr) != FRAME_FOUND)
 			return false;
-		if ((list[i].kind == SYMBOLIZE_OFFSET || list[i].kind == SYMBOLIZE_VADDR) &&
-		    !symbolize_layout_has_code(l, vaddr))
+		if ((list[i].kind == FRAME_OFFSET || list[i].kind == FRAME_VADDR) &&
+		    !frame_layout_has_code(l, vaddr))
 			return false;
 	}
 	return true;

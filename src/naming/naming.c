@@ -28,9 +28,9 @@ static const struct metric_family seconds_family = { "lode_naming_seconds",
 /* All that was put is written, or it is begun again, later. */
 static void finish(struct naming *n)
 {
-	struct scribe *p = &n->scribe;
+	struct naming_batch *p = &n->batch;
 
-	if (!scribe_flush(p)) {
+	if (!naming_batch_flush(p)) {
 		log_warn("naming", "names are not written, this is tried again in %lld s: %s",
 			 (long long)(n->opts.interval_ms / 1000), p->err.text);
 		n->not_before_ms = clock_mono_ms() + n->opts.interval_ms;
@@ -54,7 +54,7 @@ static void look(struct naming *n)
 		log_warn("naming", "%s", err.text);
 		return;
 	}
-	scribe_begin(&n->scribe);
+	naming_batch_begin(&n->batch);
 	/* The end of a try makes room for another, and looks again. */
 	for (size_t i = 0; i < list->n && atomic_load(&n->n_flying) < n->opts.max_tries; i++)
 		if (!map_get(&n->flying, bytes_of(&list->v[i].id, sizeof(list->v[i].id))))
@@ -69,8 +69,8 @@ static void end_tries(struct naming *n, struct attempt *ready, bool stopping)
 {
 	bool again = false;
 
-	scribe_begin(&n->scribe);
-	for (struct attempt *t = ready; t && !stopping && !n->scribe.failed; t = t->next)
+	naming_batch_begin(&n->batch);
+	for (struct attempt *t = ready; t && !stopping && !n->batch.failed; t = t->next)
 		try_end(t);
 	/* Until then a binary that is looked at again would be the same. */
 	finish(n);
@@ -168,7 +168,7 @@ unsigned naming_wake(struct naming *n, const struct build_id *id, struct str fil
 
 	if (!waking_begin(n))
 		return 0;
-	symbolizer_renew(n->opts.symbolizer, id, replaced);
+	tables_renew(n->opts.tables, id, replaced);
 	if (n->opts.store)
 		n_woken = profilestore_wake(n->opts.store, id) + profilestore_wake_file(n->opts.store, file);
 	waking_end(n, n_woken != 0);
@@ -188,7 +188,7 @@ struct naming *naming_new(const struct naming_options *o)
 
 	n->opts = *o;
 	n->opts.interval_ms = o->interval_ms ? o->interval_ms : NAMING_INTERVAL_MS;
-	n->opts.hold_ms = o->hold_ms ? o->hold_ms : NAMING_HOLD_MS;
+	n->opts.wait_ms = o->wait_ms ? o->wait_ms : NAMING_WAIT_MS;
 	n->opts.max_tries = o->max_tries ? o->max_tries : NAMING_MAX_TRIES;
 	pthread_mutex_init(&n->lock, NULL);
 	condition_init(&n->changed);
@@ -201,10 +201,10 @@ int naming_start(struct naming *n, struct err *err)
 
 	if (!n->opts.store)
 		return 0;
-	scribe_init(&n->scribe, n->opts.store);
+	naming_batch_init(&n->batch, n->opts.store);
 	n->unnamed = NEW_N(struct profilestore_unnamed, NAMING_BATCH);
-	n->queries = NEW_N(struct symbolize_query, NAMING_BATCH);
-	n->maps = NEW_N(struct symbolize_mapping, NAMING_BATCH);
+	n->queries = NEW_N(struct tables_query, NAMING_BATCH);
+	n->maps = NEW_N(struct frame_mapping, NAMING_BATCH);
 	n->kicked = true;
 	code = pthread_create(&n->thread, NULL, run, n);
 	if (code)
@@ -237,7 +237,7 @@ void naming_free(struct naming *n)
 		return;
 	naming_stop(n);
 	if (n->opts.store)
-		scribe_done(&n->scribe);
+		naming_batch_done(&n->batch);
 	map_done(&n->flying);
 	free(n->unnamed);
 	free(n->queries);

@@ -15,18 +15,18 @@
 #pragma once
 
 #include "profilestore/names.h"
-#include "symbolize/symbolize.h"
+#include "tables/tables.h"
 
 struct naming;
 
 struct naming_options {
 	/* borrowed; NULL: nothing is named, and naming_wake() only tells the symbolizer */
 	struct profilestore *store;
-	struct symbolizer *symbolizer; /* borrowed */
+	struct tables *tables; /* borrowed */
 	/* borrowed; finds the build ID of what has none by its path; NULL: nobody does */
 	struct resolver *resolver;
 	int64_t interval_ms; /* to look again, and the first wait of who failed. 0: 10 s */
-	int64_t hold_ms;     /* how long a try waits for its table before it begins again. 0: 60 s */
+	int64_t wait_ms;     /* how long a try waits for its table before it begins again. 0: 60 s */
 	unsigned max_tries;  /* tables that are asked for at once. 0: 512 */
 };
 #define NAMING_INTERVAL_MS 10000
@@ -36,7 +36,7 @@ struct naming *naming_new(const struct naming_options *o);
 int naming_start(struct naming *n, struct err *err);
 /*
  * No more tries; naming_kick() and naming_wake() do nothing any more, and what they did is done. After
- * symbolizer_stop(), else it waits for tables that are being made. What it borrows may go then. Takes NULL.
+ * tables_stop(), else it waits for tables that are being made. What it borrows may go then. Takes NULL.
  */
 void naming_stop(struct naming *n);
 void naming_free(struct naming *n); /* takes NULL */

@@ -14,9 +14,9 @@ static const struct metric_family tries_family = {
 	NULL
 };
 
-int64_t naming_wait_ms(enum symbolize_reason reason, bool lacking, uint32_t n_tries, int64_t interval_ms)
+int64_t naming_wait_ms(enum frame_reason reason, bool lacking, uint32_t n_tries, int64_t interval_ms)
 {
-	bool miss = lacking || reason == SYMBOLIZE_UPSTREAM_404;
+	bool miss = lacking || reason == FRAME_UPSTREAM_404;
 	int64_t wait_ms = miss ? NAMING_MISS_FIRST_MS : interval_ms,
 		last_ms = miss ? NAMING_MISS_LAST_MS : NAMING_LAST_MS;
 
@@ -27,7 +27,7 @@ int64_t naming_wait_ms(enum symbolize_reason reason, bool lacking, uint32_t n_tr
 
 /* ---- beginning ---- */
 
-static void never(struct naming *n, const struct profilestore_binary *b, enum symbolize_reason reason,
+static void never(struct naming *n, const struct profilestore_binary *b, enum frame_reason reason,
 		  const char *why)
 {
 	struct profilestore_tried t = { .binary = b->id,
@@ -36,8 +36,8 @@ static void never(struct naming *n, const struct profilestore_binary *b, enum sy
 					.why = str_of(why),
 					.n_wakes = b->n_wakes };
 
-	metric_count(&tries_family, symbolize_reason_name(reason));
-	scribe_tried(&n->scribe, &t);
+	metric_count(&tries_family, frame_reason_name(reason));
+	naming_batch_tried(&n->batch, &t);
 }
 
 /* What cannot be named whatever turns up, or the build ID to ask for. */
@@ -50,22 +50,22 @@ static bool identify(struct naming *n, const struct profilestore_binary *b, stru
 	if (b->build_id.size) {
 		if (build_id_parse(ret, b->build_id))
 			return true;
-		never(n, b, SYMBOLIZE_NO_BUILD_ID, "its build ID is none that a file could be found by");
+		never(n, b, FRAME_NO_BUILD_ID, "its build ID is none that a file could be found by");
 		return false;
 	}
 	if (!b->id) {
-		never(n, b, SYMBOLIZE_NO_MAPPING, "");
+		never(n, b, FRAME_NO_MAPPING, "");
 		return false;
 	}
 	if (profile_is_no_file(b->file)) {
-		never(n, b, SYMBOLIZE_NO_BUILD_ID,
+		never(n, b, FRAME_NO_BUILD_ID,
 		      "there is no file of it: code that was made at run time, or the kernel's");
 		return false;
 	}
 	*ret_by_path = true;
 	if (match_file(n->opts.resolver, b->file, ret, why, sizeof(why)) == 0)
 		return true;
-	never(n, b, SYMBOLIZE_NO_BUILD_ID, why);
+	never(n, b, FRAME_NO_BUILD_ID, why);
 	return false;
 }
 
@@ -102,8 +102,8 @@ void try_start(struct naming *n, const struct profilestore_binary *b)
 			       .from_ms = clock_mono_ms() };
 	map_put(&n->flying, bytes_of(&t->binary, sizeof(t->binary)), t);
 	atomic_fetch_add(&n->n_flying, 1);
-	if (symbolize_hold_new(n->opts.symbolizer, &t->id, 1, SYMBOLIZE_LAYOUTS | SYMBOLIZE_FRESH,
-			       t->from_ms + n->opts.hold_ms, on_ready, t, &t->hold) != SYMBOLIZE_WAITS)
+	if (tables_request_new(n->opts.tables, &t->id, 1, TABLES_LAYOUTS | TABLES_FRESH,
+			       t->from_ms + n->opts.wait_ms, on_ready, t, &t->request) != TABLES_WAITS)
 		on_ready(t);
 }
 
@@ -111,74 +111,74 @@ void try_free(struct attempt *t)
 {
 	map_del(&t->n->flying, bytes_of(&t->binary, sizeof(t->binary)));
 	atomic_fetch_sub(&t->n->n_flying, 1);
-	symbolize_hold_free(t->hold);
+	tables_request_free(t->request);
 	free(t);
 }
 
 /* ---- asking ---- */
 
 struct asking {
-	struct scribe *scribe;
+	struct naming_batch *batch;
 	const struct profilestore_unnamed *list;
-	enum symbolize_reason reason; /* of the first that has no name */
-	enum symbolize_reason broken; /* the table cannot be asked further */
+	enum frame_reason reason; /* of the first that has no name */
+	enum frame_reason broken; /* the table cannot be asked further */
 };
 
-static void on_answer(void *arg, size_t i, const struct symbolize_answer *a)
+static void on_answer(void *arg, size_t i, const struct tables_answer *a)
 {
 	struct asking *x = arg;
 
 	/* These are told of the table, not of the address: it stays wanted. */
-	if (a->reason == SYMBOLIZE_DAMAGED || symbolize_reason_passes(a->reason)) {
+	if (a->reason == FRAME_DAMAGED || frame_reason_passes(a->reason)) {
 		x->broken = a->reason;
 		return;
 	}
-	if (!a->frames && x->reason == SYMBOLIZE_FOUND)
+	if (!a->frames && x->reason == FRAME_FOUND)
 		x->reason = a->reason;
-	scribe_name(x->scribe, x->list[i].location, a);
+	naming_batch_name(x->batch, x->list[i].location, a);
 }
 
-static void make_query(const struct profilestore_unnamed *u, const struct symbolize_module *m,
-		       struct symbolize_mapping *map, struct symbolize_query *ret)
+static void make_query(const struct profilestore_unnamed *u, const struct tables_module *m,
+		       struct frame_mapping *map, struct tables_query *ret)
 {
-	*ret = (struct symbolize_query){ .kind = u->kind, .addr = u->addr };
-	switch ((enum symbolize_kind)u->kind) {
-	case SYMBOLIZE_OFFSET:
+	*ret = (struct tables_query){ .kind = u->kind, .addr = u->addr };
+	switch ((enum frame_address_kind)u->kind) {
+	case FRAME_OFFSET:
 		if (m->info->flags & SYMTAB_RELOCATABLE) {
-			ret->kind = SYMBOLIZE_SECTION;
+			ret->kind = FRAME_SECTION;
 			ret->addr = u->addr - u->mapping_offset;
 		} else if (!m->layout || !m->layout->offsets_known) {
 			/* As if it were mapped to where it lies in the file: of a debug file that is all that
 			 * can be told. */
-			*map = (struct symbolize_mapping){ .start = u->mapping_offset,
-							   .offset = u->mapping_offset };
-			ret->kind = SYMBOLIZE_RUNTIME;
+			*map = (struct frame_mapping){ .start = u->mapping_offset,
+						       .offset = u->mapping_offset };
+			ret->kind = FRAME_RUNTIME;
 			ret->maps = map;
 			ret->n_maps = 1;
 		}
 		break;
-	case SYMBOLIZE_RUNTIME:
+	case FRAME_RUNTIME:
 		if (!u->symbol.size)
 			break; /* of no known mapping */
-		*map = (struct symbolize_mapping){ .symbol = u->symbol };
+		*map = (struct frame_mapping){ .symbol = u->symbol };
 		ret->maps = map;
 		ret->n_maps = 1;
 		break;
-	case SYMBOLIZE_VADDR:
-	case SYMBOLIZE_SECTION:
-	case SYMBOLIZE_RELATIVE:
+	case FRAME_VADDR:
+	case FRAME_SECTION:
+	case FRAME_RELATIVE:
 		break;
 	}
 }
 
-static void ask(struct attempt *t, const struct symbolize_module *m, size_t n_list, struct asking *x)
+static void ask(struct attempt *t, const struct tables_module *m, size_t n_list, struct asking *x)
 {
 	struct naming *n = t->n;
 
 	for (size_t i = 0; i < n_list; i++)
 		make_query(&n->unnamed[i], m, &n->maps[i], &n->queries[i]);
 	x->list = n->unnamed;
-	symbolize_ask_all(t->hold, n->queries, n_list, on_answer, x);
+	tables_find_all(t->request, n->queries, n_list, on_answer, x);
 }
 
 /* ---- what came of it ---- */
@@ -191,19 +191,19 @@ static void put_outcome(struct attempt *t, struct profilestore_tried *o, bool fa
 	o->n_wakes = t->n_wakes;
 	if (failed)
 		atomic_fetch_add(&n->n_failed, 1);
-	metric_count(&tries_family, symbolize_reason_name(o->reason));
-	scribe_tried(&n->scribe, o);
+	metric_count(&tries_family, frame_reason_name(o->reason));
+	naming_batch_tried(&n->batch, o);
 }
 
-static void failed(struct attempt *t, enum symbolize_reason reason, const char *why)
+static void failed(struct attempt *t, enum frame_reason reason, const char *why)
 {
 	struct profilestore_tried o = {
 		.state = NAMING_WANTED, .reason = reason, .why = str_of(why), .n_tries = t->n_tries
 	};
 
 	/* Being made is no failure. */
-	if (reason == SYMBOLIZE_PENDING || reason == SYMBOLIZE_BUSY) {
-		o.next_try_ms = clock_wall_ms() + SYMBOLIZE_RETRY_MS;
+	if (reason == FRAME_PENDING || reason == FRAME_BUSY) {
+		o.next_try_ms = clock_wall_ms() + FRAME_RETRY_MS;
 	} else {
 		o.n_tries++;
 		o.next_try_ms = clock_wall_ms() +
@@ -212,13 +212,13 @@ static void failed(struct attempt *t, enum symbolize_reason reason, const char *
 	put_outcome(t, &o, o.n_tries != t->n_tries);
 }
 
-static void named(struct attempt *t, const struct symbolize_module *m, enum symbolize_reason reason)
+static void named(struct attempt *t, const struct tables_module *m, enum frame_reason reason)
 {
 	struct profilestore_tried o = { .state = NAMING_DONE, .reason = reason, .origin = str_of(m->origin) };
 
 	/* Of those that were looked up before. */
-	if (!reason && (t->reason == SYMBOLIZE_OUTSIDE || t->reason == SYMBOLIZE_NO_LAYOUT ||
-			t->reason == SYMBOLIZE_NO_MAPPING))
+	if (!reason &&
+	    (t->reason == FRAME_OUTSIDE || t->reason == FRAME_NO_LAYOUT || t->reason == FRAME_NO_MAPPING))
 		o.reason = t->reason;
 	if (t->by_path)
 		o.why = STR("it came without a build ID, and is taken to be the only file of that path that "
@@ -227,14 +227,14 @@ static void named(struct attempt *t, const struct symbolize_module *m, enum symb
 		o.state = NAMING_WANTED;
 		o.n_tries = m->due ? t->n_tries : t->n_tries + 1;
 		o.next_try_ms = m->due ? 0
-				       : clock_wall_ms() + naming_wait_ms(SYMBOLIZE_FOUND, true, o.n_tries,
+				       : clock_wall_ms() + naming_wait_ms(FRAME_FOUND, true, o.n_tries,
 									  t->n->opts.interval_ms);
 	}
 	put_outcome(t, &o, false);
 }
 
 /* The same only for the same table, used in the same way. */
-static uint32_t tell_table(struct attempt *t, const struct symbolize_module *m)
+static uint32_t tell_table(struct attempt *t, const struct tables_module *m)
 {
 	char text[64];
 	int layout = m->layout ? 1 + m->layout->offsets_known : 0;
@@ -244,27 +244,27 @@ static uint32_t tell_table(struct attempt *t, const struct symbolize_module *m)
 	return profilestore_named_by(t->n->opts.store, t->binary, str_of(text));
 }
 
-static bool is_other_file(struct attempt *t, const struct symbolize_module *m, size_t n)
+static bool is_other_file(struct attempt *t, const struct tables_module *m, size_t n)
 {
 	return t->by_path &&
 	       (!m->layout || !m->layout->offsets_known || !match_holds(m->layout, t->n->unnamed, n));
 }
 
-static void name_all(struct attempt *t, const struct symbolize_module *m)
+static void name_all(struct attempt *t, const struct tables_module *m)
 {
 	struct naming *n = t->n;
-	struct asking x = { .scribe = &n->scribe };
+	struct asking x = { .batch = &n->batch };
 	size_t room, got;
 
 	tell_table(t, m);
 	do {
-		if (!scribe_room(&n->scribe) && !scribe_flush(&n->scribe))
+		if (!naming_batch_room(&n->batch) && !naming_batch_flush(&n->batch))
 			return;
-		room = scribe_room(&n->scribe);
+		room = naming_batch_room(&n->batch);
 		got = profilestore_unnamed(n->opts.store, t->binary, n->unnamed, room);
 		if (is_other_file(t, m, got)) {
 			struct profilestore_tried o = { .state = NAMING_NEVER,
-							.reason = SYMBOLIZE_NO_BUILD_ID,
+							.reason = FRAME_NO_BUILD_ID,
 							.why = STR(
 								"it came without a build ID, and the file of "
 								"that path that is known here is another") };
@@ -274,7 +274,7 @@ static void name_all(struct attempt *t, const struct symbolize_module *m)
 		}
 		ask(t, m, got, &x);
 		/* What is put stays wanted until it is written. */
-		if (got == room && !scribe_flush(&n->scribe))
+		if (got == room && !naming_batch_flush(&n->batch))
 			return;
 	} while (got == room && !x.broken);
 	if (x.broken)
@@ -285,10 +285,10 @@ static void name_all(struct attempt *t, const struct symbolize_module *m)
 
 void try_end(struct attempt *t)
 {
-	struct symbolize_module m;
+	struct tables_module m;
 
-	symbolize_hold_module(t->hold, 0, &m);
-	if (m.reason == SYMBOLIZE_FOUND)
+	tables_request_module(t->request, 0, &m);
+	if (m.reason == FRAME_FOUND)
 		name_all(t, &m);
 	else
 		failed(t, m.reason, m.why);

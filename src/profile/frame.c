@@ -11,13 +11,13 @@ struct name {
 };
 
 struct profile_frames {
-	enum symbolize_demangling how;
+	enum frame_demangling how;
 	struct arena arena;
 	struct map names, paths; /* to struct name and struct str, in the arena */
 	struct buf key, text;
 };
 
-struct profile_frames *profile_frames_new(enum symbolize_demangling how)
+struct profile_frames *profile_frames_new(enum frame_demangling how)
 {
 	struct profile_frames *x = NEW(struct profile_frames);
 
@@ -48,7 +48,7 @@ static const struct name *name_of(struct profile_frames *x, const struct symtab_
 	if (n)
 		return n;
 	x->text.size = 0;
-	symbolize_name(f, x->how, &x->text);
+	frame_name(f, x->how, &x->text);
 	n = ARENA_NEW(&x->arena, struct name);
 	n->demangled = arena_str(&x->arena, buf_str(&x->text));
 	n->system = str_eq(n->demangled, system) ? n->demangled : arena_str(&x->arena, system);

@@ -19,7 +19,7 @@ struct naming {
 	uint32_t *module_of; /* of each mapping */
 	uint32_t *order;     /* locations, by module and address */
 	uint32_t n_done, n_all;
-	struct symbolize_mapping *maps; /* of the module that is being asked for */
+	struct frame_mapping *maps; /* of the module that is being asked for */
 	struct profile_frames *frames;
 	PROFILE_TABLE(struct profile_line) lines;
 };
@@ -80,7 +80,7 @@ static int by_module(const void *a, const void *b, void *arg)
 	return l->addr < o->addr ? -1 : l->addr > o->addr;
 }
 
-static void not_named(struct profile_named *m, const struct profile_location *l, enum symbolize_reason reason,
+static void not_named(struct profile_named *m, const struct profile_location *l, enum frame_reason reason,
 		      const char *why)
 {
 	if (l->n_lines) {
@@ -102,7 +102,7 @@ static void sort_locations(struct naming *x)
 		const struct profile_location *l = &p->locations.p[i];
 
 		if (l->mapping == PROFILE_NONE && !l->n_lines)
-			not_named(&x->modules[x->n_modules], l, SYMBOLIZE_NO_MAPPING, NULL);
+			not_named(&x->modules[x->n_modules], l, FRAME_NO_MAPPING, NULL);
 		if (l->mapping == PROFILE_NONE)
 			continue;
 		if (is_named(p, l))
@@ -165,9 +165,9 @@ static size_t list_maps(struct naming *x, uint32_t module)
 
 		if (x->module_of[i] != module)
 			continue;
-		x->maps[n] = (struct symbolize_mapping){ .start = m->start,
-							 .limit = m->limit,
-							 .offset = m->offset };
+		x->maps[n] = (struct frame_mapping){ .start = m->start,
+						     .limit = m->limit,
+						     .offset = m->offset };
 		/* "[kernel.kallsyms]_text": at which symbol the mapping begins. */
 		if (str_starts(file, STR("[kernel.kallsyms]_")))
 			x->maps[n].symbol = (struct str){ file.p + 17, file.size - 17 };
@@ -176,8 +176,8 @@ static size_t list_maps(struct naming *x, uint32_t module)
 	return n;
 }
 
-static enum symbolize_reason begin(struct naming *x, const struct profile_module *m, struct str id,
-				   const char **ret_why)
+static enum frame_reason begin(struct naming *x, const struct profile_module *m, struct str id,
+			       const char **ret_why)
 {
 	*ret_why = NULL;
 	if (id.size && !m->id.size)
@@ -185,7 +185,7 @@ static enum symbolize_reason begin(struct naming *x, const struct profile_module
 	if (!m->id.size && profile_is_no_file(m->file)) {
 		if (!*ret_why)
 			*ret_why = "there is no file of it";
-		return SYMBOLIZE_NO_BUILD_ID;
+		return FRAME_NO_BUILD_ID;
 	}
 	return x->n->begin(x->n->arg, m, ret_why);
 }
@@ -194,7 +194,7 @@ static int ask_one(struct naming *x, const struct profile_module *m, struct prof
 		   struct profile_location *l, struct err *err)
 {
 	struct symtab_frames frames = { 0 };
-	enum symbolize_reason reason = x->n->ask(x->n->arg, m, l->addr, &frames);
+	enum frame_reason reason = x->n->ask(x->n->arg, m, l->addr, &frames);
 
 	if (!is_better(l, &frames)) {
 		not_named(to, l, reason, NULL);
@@ -215,7 +215,7 @@ static int name_module(struct naming *x, uint32_t module, const uint32_t *list, 
 {
 	struct profile_named *to = &x->modules[module];
 	struct profile_module m = { .file = to->file, .maps = x->maps, .n_maps = list_maps(x, module) };
-	enum symbolize_reason reason;
+	enum frame_reason reason;
 	const char *why;
 	int r = 0;
 
@@ -225,14 +225,14 @@ static int name_module(struct naming *x, uint32_t module, const uint32_t *list, 
 	for (uint32_t i = 0; r == 0 && i < n; i++) {
 		struct profile_location *l = &x->p->locations.p[list[i]];
 
-		if (reason == SYMBOLIZE_FOUND)
+		if (reason == FRAME_FOUND)
 			r = ask_one(x, &m, to, l, err);
 		else
 			not_named(to, l, reason, why);
 		if (r == 0 && ++x->n_done % PROGRESS_EVERY == 0)
 			r = report(x, err);
 	}
-	if (reason == SYMBOLIZE_FOUND)
+	if (reason == FRAME_FOUND)
 		x->n->end(x->n->arg);
 	return r;
 }

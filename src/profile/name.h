@@ -9,7 +9,7 @@
 #pragma once
 
 #include "profile/profile.h"
-#include "symbolize/symbolize.h"
+#include "frame/frame.h"
 
 /* A frame in the texts that profiles have: names demangled as is wanted, whole paths. One who asks keeps them
  * until the end. */
@@ -18,7 +18,7 @@ struct profile_frame {
 	int64_t line, column, start_line;
 };
 struct profile_frames;
-struct profile_frames *profile_frames_new(enum symbolize_demangling how);
+struct profile_frames *profile_frames_new(enum frame_demangling how);
 void profile_frames_free(struct profile_frames *x); /* takes NULL */
 void profile_frame_of(struct profile_frames *x, const struct symtab_frame *f, struct profile_frame *ret);
 size_t profile_frames_size(const struct profile_frames *x); /* bytes that are kept */
@@ -27,33 +27,33 @@ size_t profile_frames_size(const struct profile_frames *x); /* bytes that are ke
 bool profile_is_no_file(struct str file);
 
 struct profile_module {
-	struct str file;                      /* as the profile has it; empty: not known */
-	struct build_id id;                   /* size 0: not known */
-	const struct symbolize_mapping *maps; /* all of it */
+	struct str file;                  /* as the profile has it; empty: not known */
+	struct build_id id;               /* size 0: not known */
+	const struct frame_mapping *maps; /* all of it */
 	size_t n_maps;
 };
 
 struct profile_namer {
-	/* SYMBOLIZE_FOUND: addresses will be asked for, then end() is called. *ret_why: more about a reason,
+	/* FRAME_FOUND: addresses will be asked for, then end() is called. *ret_why: more about a reason,
 	 * or NULL; good until the next call. */
-	enum symbolize_reason (*begin)(void *arg, const struct profile_module *m, const char **ret_why);
+	enum frame_reason (*begin)(void *arg, const struct profile_module *m, const char **ret_why);
 	/* A run-time address; @ret is good until the next call. */
-	enum symbolize_reason (*ask)(void *arg, const struct profile_module *m, uint64_t addr,
-				     struct symtab_frames *ret);
+	enum frame_reason (*ask)(void *arg, const struct profile_module *m, uint64_t addr,
+				 struct symtab_frames *ret);
 	void (*end)(void *arg);
 	/* NULL, or: @n_done of @n_all locations were looked at. Non-zero stops: ERR_CANCELLED. */
 	int (*progress)(void *arg, uint32_t n_done, uint32_t n_all);
 	void *arg;
-	enum symbolize_demangling demangling;
+	enum frame_demangling demangling;
 };
 
 /* What came of one module. */
 struct profile_named {
 	struct str file, build_id;
-	uint32_t n_named;             /* locations that were named already */
-	uint32_t n_new;               /* that are named now, or better */
-	uint32_t n_unnamed;           /* that are not */
-	enum symbolize_reason reason; /* why not: of the module, or of the first address */
+	uint32_t n_named;         /* locations that were named already */
+	uint32_t n_new;           /* that are named now, or better */
+	uint32_t n_unnamed;       /* that are not */
+	enum frame_reason reason; /* why not: of the module, or of the first address */
 	char why[200];
 };
 

@@ -10,7 +10,7 @@
 #include "base/numbers.h"
 #include "profile/profile.h"
 #include "profilestore/column.h"
-#include "symbolize/symbolize.h"
+#include "frame/frame.h"
 
 #define META_FAILED UINT32_MAX /* no number: the limit of memory was met */
 
@@ -74,7 +74,7 @@ struct meta_location {
 struct meta_names {
 	uint32_t first_line;
 	uint16_t n_lines; /* 0: none */
-	uint8_t reason;   /* enum symbolize_reason */
+	uint8_t reason;   /* enum frame_reason */
 	uint8_t table;    /* names.c's own: which of its binary's tables it was looked up in, never 0 */
 };
 static inline uint64_t meta_names_word(struct meta_names n)

@@ -374,15 +374,15 @@ int profilestore_binaries(struct profilestore *s, const struct profilestore_rang
 static void tell_place(const struct profilestore *s, uint32_t location, struct profilestore_unnamed *ret)
 {
 	static const struct {
-		enum symbolize_kind kind;
+		enum frame_address_kind kind;
 		struct str symbol;
 	} kinds[META_N_KINDS] = {
-		[META_OFFSET] = { SYMBOLIZE_OFFSET, { 0 } },
-		[META_VADDR] = { SYMBOLIZE_VADDR, { 0 } },
-		[META_TEXT] = { SYMBOLIZE_RUNTIME, STR("_text") },
-		[META_STEXT] = { SYMBOLIZE_RUNTIME, STR("_stext") },
-		[META_SECTION] = { SYMBOLIZE_SECTION, { 0 } },
-		[META_RUNTIME] = { SYMBOLIZE_RUNTIME, { 0 } },
+		[META_OFFSET] = { FRAME_OFFSET, { 0 } },
+		[META_VADDR] = { FRAME_VADDR, { 0 } },
+		[META_TEXT] = { FRAME_RUNTIME, STR("_text") },
+		[META_STEXT] = { FRAME_RUNTIME, STR("_stext") },
+		[META_SECTION] = { FRAME_SECTION, { 0 } },
+		[META_RUNTIME] = { FRAME_RUNTIME, { 0 } },
 	};
 	const struct meta_location *l = meta_location_at(&s->meta, location);
 	const struct meta_part *p = meta_part_at(&s->meta, l->part);
@@ -494,7 +494,7 @@ static int load_row(struct profilestore *s, struct db_stmt *st, struct err *err)
 	struct tracked *t;
 
 	if (binary < 0 || binary >= column_n(&s->meta.binaries) || table < 1 || table > 255 || state < 0 ||
-	    state > NAMING_DONE || reason < 0 || reason >= SYMBOLIZE_N_REASONS)
+	    state > NAMING_DONE || reason < 0 || reason >= FRAME_N_REASONS)
 		return err_set(err, ERR_INVALID, "what is known of naming binary %lld is damaged",
 			       (long long)binary);
 	t = track(s, (uint32_t)binary);

@@ -28,9 +28,9 @@ struct profilestore_binary {
 	uint32_t n_locations, n_named;
 	uint32_t n_wanted;
 	enum naming_state state;
-	uint32_t reason; /* enum symbolize_reason, of the last try, or of the last address without a name; 0:
+	uint32_t reason;   /* enum frame_reason, of the last try, or of the last address without a name; 0:
 			    none */
-	struct str why;  /* more about it */
+	struct str why;    /* more about it */
 	struct str origin; /* where its debug information came from */
 	uint32_t n_tries;  /* that failed, in a row */
 	uint32_t n_wakes;  /* of profilestore_wake(), since the store was opened */
@@ -65,11 +65,11 @@ uint32_t profilestore_named_by(struct profilestore *s, uint32_t binary, struct s
  * profilestore_name(). */
 struct profilestore_unnamed {
 	uint32_t location;
-	uint8_t kind;      /* enum symbolize_kind: SYMBOLIZE_OFFSET: in the file; SYMBOLIZE_VADDR;
-			      SYMBOLIZE_RUNTIME: of a kernel, behind `symbol` */
-	struct str symbol; /* SYMBOLIZE_RUNTIME: "_text", "_stext", as the mapping said; static */
+	uint8_t kind;      /* enum frame_address_kind: FRAME_OFFSET: in the file; FRAME_VADDR;
+			      FRAME_RUNTIME: of a kernel, behind `symbol` */
+	struct str symbol; /* FRAME_RUNTIME: "_text", "_stext", as the mapping said; static */
 	uint64_t addr;
-	uint64_t mapping_offset; /* SYMBOLIZE_OFFSET: where in the file the mapping began that it was seen in:
+	uint64_t mapping_offset; /* FRAME_OFFSET: where in the file the mapping began that it was seen in:
 				    needed where nothing of the program but its debug file is known */
 };
 size_t profilestore_unnamed(struct profilestore *s, uint32_t binary, struct profilestore_unnamed *ret,
@@ -80,7 +80,7 @@ size_t profilestore_unnamed(struct profilestore *s, uint32_t binary, struct prof
 struct profilestore_name {
 	uint32_t location;
 	uint32_t n_lines;  /* 0: it was looked up, and there is none: `reason`. A name that it has it keeps */
-	uint32_t reason;   /* enum symbolize_reason */
+	uint32_t reason;   /* enum frame_reason */
 	uint64_t elf_addr; /* 0: not known */
 	const struct profilestore_name_line {
 		struct str name, system_name, file;

@@ -262,7 +262,7 @@ static bool read_names(struct meta *m, struct cursor *c)
 	struct meta_location *l;
 
 	if (!cursor_ok(c) || location >= column_n(&m->locations) || n.first_line > n_lines ||
-	    n.n_lines > n_lines - n.first_line || !n.table || n.reason >= SYMBOLIZE_N_REASONS)
+	    n.n_lines > n_lines - n.first_line || !n.table || n.reason >= FRAME_N_REASONS)
 		return false;
 	l = meta_location_at(m, (uint32_t)location);
 	atomic_store_explicit(&l->elf_addr, elf_addr, memory_order_relaxed);

@@ -266,9 +266,9 @@ static void collect_store(struct server *s)
 
 static void collect_symbolizer(struct server *s)
 {
-	struct symbolizer_stats st;
+	struct tables_stats st;
 
-	symbolizer_stats(s->opts.symbolizer, &st);
+	tables_stats(s->opts.tables, &st);
 	metric_set(metric_get(&symbolize_tables, "made"), (int64_t)st.n_made);
 	metric_set(metric_get(&symbolize_tables, "stored"), (int64_t)st.n_from_store);
 	metric_set(metric_get(&symbolize_tables, "replaced"), (int64_t)st.n_replaced);
@@ -277,7 +277,7 @@ static void collect_symbolizer(struct server *s)
 	metric_set(metric_get(&symbolize_wanted, "miss"),
 		   (int64_t)(st.n_wanted - MIN(st.n_hits, st.n_wanted)));
 	metric_set(metric_get(&symbolize_bytes), (int64_t)st.tables_size);
-	metric_set(metric_get(&symbolize_flights), st.n_flights);
+	metric_set(metric_get(&symbolize_flights), st.n_builds);
 }
 
 static void collect_upstream(struct server *s)
@@ -330,7 +330,7 @@ static void collect(void *arg)
 		collect_upstream(s);
 	if (s->opts.store)
 		collect_store(s);
-	if (s->opts.symbolizer)
+	if (s->opts.tables)
 		collect_symbolizer(s);
 	if (s->opts.profiles)
 		collect_profiles(s);

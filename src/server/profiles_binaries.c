@@ -37,8 +37,8 @@ static struct str shown(struct api *a, struct str text)
 
 static void write_binary(struct api *a, const struct profilestore_binary *b)
 {
-	bool is_reason = b->reason && b->reason < SYMBOLIZE_N_REASONS && b->n_named < b->n_locations;
-	enum symbolize_reason reason = is_reason ? (enum symbolize_reason)b->reason : SYMBOLIZE_FOUND;
+	bool is_reason = b->reason && b->reason < FRAME_N_REASONS && b->n_named < b->n_locations;
+	enum frame_reason reason = is_reason ? (enum frame_reason)b->reason : FRAME_FOUND;
 	struct buf *out = &a->out;
 
 	buf_add_char(out, '{');
@@ -48,10 +48,10 @@ static void write_binary(struct api *a, const struct profilestore_binary *b)
 	api_add_int_of(out, "locations", b->n_locations);
 	api_add_int_of(out, "named", b->n_named);
 	api_add_str_of(out, "state", str_of(state_of(b)));
-	api_add_str_of(out, "reason", is_reason ? str_of(symbolize_reason_name(reason)) : STR(""));
-	api_add_str_of(out, "text", is_reason ? str_of(symbolize_reason_text(reason)) : STR(""));
+	api_add_str_of(out, "reason", is_reason ? str_of(frame_reason_name(reason)) : STR(""));
+	api_add_str_of(out, "text", is_reason ? str_of(frame_reason_text(reason)) : STR(""));
 	api_add_str_of(out, "why", shown(a, b->why));
-	api_add_str_of(out, "help", is_reason ? str_of(symbolize_reason_help(reason)) : STR(""));
+	api_add_str_of(out, "help", is_reason ? str_of(frame_reason_help(reason)) : STR(""));
 	api_add_str_of(out, "origin", shown(a, b->origin));
 	api_add_int_of(out, "tries", b->n_tries);
 	api_add_int_of(out, "last_try", b->last_try_ms);

@@ -180,7 +180,7 @@ void server_stop(struct server *s, int64_t grace_ms)
 		http_quiesce(s->http);
 	}
 	/* Who waits for a table is told that it is pending, and to ask the next process. */
-	symbolizer_stop(s->opts.symbolizer);
+	tables_stop(s->opts.tables);
 	if (s->http)
 		let_replies_end(s, grace_ms);
 	/* First nobody may be suspended, then connections can be closed, then nobody asks for artifacts any

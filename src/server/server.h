@@ -10,14 +10,14 @@
 
 #include "naming/naming.h"
 #include "profilestore/profilestore.h"
-#include "symbolize/symbolize.h"
+#include "tables/tables.h"
 
 struct server;
 
 struct server_options {
 	struct resolver *resolver;     /* borrowed */
 	struct store *store;           /* borrowed: takes pushes; NULL: none */
-	struct symbolizer *symbolizer; /* borrowed: for addresses; NULL: they are not translated. Is told to
+	struct tables *tables;         /* borrowed: for addresses; NULL: they are not translated. Is told to
 					  stop first */
 	struct profilestore *profiles; /* borrowed; NULL: no profiles are taken or shown */
 	/* borrowed: who names their addresses, to be told to try again; NULL: nobody */

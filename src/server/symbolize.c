@@ -54,11 +54,11 @@ void ask_add_part(struct ask *a, size_t i)
 		buf_add(&a->out, a->parts.p + a->at[i].off, a->at[i].size);
 }
 
-static void on_answer(void *arg, size_t i, const struct symbolize_answer *ans)
+static void on_answer(void *arg, size_t i, const struct tables_answer *ans)
 {
 	struct ask *a = arg;
 
-	a->passes |= symbolize_reason_passes(ans->reason);
+	a->passes |= frame_reason_passes(ans->reason);
 	a->form->answer(a, i, ans);
 }
 
@@ -66,12 +66,12 @@ static void answer_all(struct ask *a)
 {
 	a->at = NEW_N(struct ask_part, a->n + 1);
 	memset(a->at, 0, (a->n + 1) * sizeof(*a->at));
-	symbolize_ask_all(a->hold, a->queries, a->n, on_answer, a);
+	tables_find_all(a->hold, a->queries, a->n, on_answer, a);
 	for (size_t i = 0; i < a->n_ids; i++) {
-		struct symbolize_module m;
+		struct tables_module m;
 
-		symbolize_hold_module(a->hold, i, &m);
-		a->passes |= symbolize_reason_passes(m.reason);
+		tables_request_module(a->hold, i, &m);
+		a->passes |= frame_reason_passes(m.reason);
 	}
 	reply(a, a->form->finish(a));
 }
@@ -102,8 +102,8 @@ static void start(struct ask *a)
 
 	/* It may be answered, and gone, before the hold is returned. */
 	*goes_on = true;
-	if (symbolize_hold_new(req->s->opts.symbolizer, a->ids, a->n_ids, a->hold_flags | SYMBOLIZE_UNSCANNED,
-			       deadline_ms, on_ready, req, &a->hold) == SYMBOLIZE_WAITS)
+	if (tables_request_new(req->s->opts.tables, a->ids, a->n_ids, a->hold_flags | TABLES_UNSCANNED,
+			       deadline_ms, on_ready, req, &a->hold) == TABLES_WAITS)
 		return;
 	*goes_on = false;
 	answer_all(a);
@@ -120,7 +120,7 @@ static void run(struct ask *a)
 		refuse(a->req, err.kind == ERR_LIMIT ? 413 : 400, text);
 		return;
 	}
-	if (a->discriminators && !symbolizer_has_discriminators(a->req->s->opts.symbolizer)) {
+	if (a->discriminators && !tables_has_discriminators(a->req->s->opts.tables)) {
 		refuse(a->req, 400,
 		       "the tables here are made without discriminators: lode serve --discriminators");
 		return;
@@ -160,7 +160,7 @@ void ask_get_job(struct request *req)
 	bool pprof = req->route.kind == ROUTE_SYMBOLZ;
 	struct ask *a = ask_new(req, &ask_get);
 
-	if (!req->s->opts.symbolizer) {
+	if (!req->s->opts.tables) {
 		refuse(req, 404, "addresses are not translated here");
 	} else if (pprof) {
 		/* pprof asks first whether there are symbols at all. */
@@ -194,7 +194,7 @@ bool ask_begin(struct server *s, const struct http_request *hr, void **ctx)
 	const char *why = "";
 	unsigned status;
 
-	if (!s->opts.symbolizer || strcmp(hr->method, "POST") != 0 ||
+	if (!s->opts.tables || strcmp(hr->method, "POST") != 0 ||
 	    route_parse(str_of(hr->url), room, &route, &why) != 0 ||
 	    (route.kind != ROUTE_SYMBOLIZE && route.kind != ROUTE_SYMBOLZ &&
 	     route.kind != ROUTE_SYMBOLICATE_V5))
@@ -212,7 +212,7 @@ void ask_done(struct request *req)
 {
 	struct ask *a = req->ask;
 
-	symbolize_hold_free(a->hold);
+	tables_request_free(a->hold);
 	buf_done(&a->parts);
 	buf_done(&a->out);
 	free(a->at);
@@ -267,7 +267,7 @@ void ask_add_name(struct ask *a, const struct symtab_frame *f, struct buf *b)
 {
 	AUTO(buf_done) struct buf name = { 0 };
 
-	symbolize_name(f, a->demangling, &name);
+	frame_name(f, a->demangling, &name);
 	json_add_string(b, buf_str(&name));
 }
 

@@ -14,7 +14,7 @@
 #pragma once
 
 #include "server/json.h"
-#include "symbolize/symbolize.h"
+#include "tables/tables.h"
 
 #define ASK_MAX_BODY   MIB(16)
 #define ASK_MAX_BODIES MIB(256) /* of all that are under way */
@@ -33,7 +33,7 @@ struct ask_form {
 	/* What is asked for, into the ask. ERR_INVALID, ERR_LIMIT: 400, 413, with the text. */
 	int (*parse)(struct ask *a, struct err *err);
 	/* One answer; @i is the place in a->queries. They come in any order. */
-	void (*answer)(void *ask, size_t i, const struct symbolize_answer *ans);
+	void (*answer)(void *ask, size_t i, const struct tables_answer *ans);
 	/* The body in a->out, and its type. */
 	const char *(*finish)(struct ask *a);
 };
@@ -46,15 +46,15 @@ struct ask {
 	struct bytes body; /* borrowed */
 	/* What is asked; in the arena. */
 	struct build_id *ids;
-	struct symbolize_query *queries;
+	struct tables_query *queries;
 	size_t n_ids, n;
 	unsigned hold_flags;
 	int64_t timeout_ms;
-	enum symbolize_demangling demangling;
+	enum frame_demangling demangling;
 	bool discriminators;
 	void *own; /* the form's */
 	/* What comes of it. */
-	struct symbolize_hold *hold;
+	struct tables_request *hold;
 	struct buf parts; /* answers as they come */
 	struct ask_part {
 		size_t off, size;

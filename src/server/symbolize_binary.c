@@ -40,7 +40,7 @@ struct binary {
 };
 
 static int parse_module(struct ask *a, struct cursor *c, size_t i, size_t *room,
-			const struct symbolize_query *usual, struct err *err)
+			const struct tables_query *usual, struct err *err)
 {
 	struct bytes id = cursor_bytes(c, cursor_u8(c));
 	uint64_t n = cursor_uleb(c), addr = 0;
@@ -54,7 +54,7 @@ static int parse_module(struct ask *a, struct cursor *c, size_t i, size_t *room,
 		return err_set(err, ERR_LIMIT, "more than %u addresses: ask in several", ASK_MAX_ADDRS);
 	while (*room < a->n + n) {
 		size_t more = MAX(*room * 2, (size_t)4096);
-		struct symbolize_query *q = ARENA_NEW_N(a->arena, struct symbolize_query, more);
+		struct tables_query *q = ARENA_NEW_N(a->arena, struct tables_query, more);
 
 		if (a->n)
 			memcpy(q, a->queries, a->n * sizeof(*q));
@@ -74,7 +74,7 @@ static int parse(struct ask *a, struct err *err)
 {
 	struct cursor c = cursor_of(a->body);
 	struct bytes magic = cursor_bytes(&c, 4);
-	struct symbolize_query usual = { 0 };
+	struct tables_query usual = { 0 };
 	uint64_t flags, timeout, n;
 	size_t room = 0;
 
@@ -90,9 +90,9 @@ static int parse(struct ask *a, struct err *err)
 	if (n > ASK_MAX_IDS)
 		return err_set(err, ERR_LIMIT, "more than %u modules: ask in several", ASK_MAX_IDS);
 	usual.is_return = flags & FLAG_RETURN;
-	usual.kind = flags & FLAG_OFFSETS ? SYMBOLIZE_OFFSET : SYMBOLIZE_VADDR;
-	a->hold_flags = flags & FLAG_OFFSETS ? SYMBOLIZE_LAYOUTS : 0;
-	a->demangling = (enum symbolize_demangling)(flags >> DEMANGLING_SHIFT & 3);
+	usual.kind = flags & FLAG_OFFSETS ? FRAME_OFFSET : FRAME_VADDR;
+	a->hold_flags = flags & FLAG_OFFSETS ? TABLES_LAYOUTS : 0;
+	a->demangling = (enum frame_demangling)(flags >> DEMANGLING_SHIFT & 3);
 	a->discriminators = flags & FLAG_DISCRIMINATORS;
 	a->timeout_ms = (int64_t)MIN(timeout, UINT64_C(3600000));
 	a->ids = ARENA_NEW_N(a->arena, struct build_id, n + 1);
@@ -138,7 +138,7 @@ static uint64_t frame_of(struct ask *a, struct binary *b, const struct symtab_fr
 	uint64_t name_id, path_id, n;
 	bool is_new;
 
-	symbolize_name(f, a->demangling, &name);
+	frame_name(f, a->demangling, &name);
 	if (f->file.size)
 		symtab_path(f->dir, f->file, &path);
 	name_id = string_of(b, buf_str(&name));
@@ -186,11 +186,11 @@ static struct binary *binary_of(struct ask *a)
 	return b;
 }
 
-static void answer(void *arg, size_t i, const struct symbolize_answer *ans)
+static void answer(void *arg, size_t i, const struct tables_answer *ans)
 {
 	struct ask *a = arg;
 	struct binary *b = binary_of(a);
-	const struct symbolize_query *q = &a->queries[i];
+	const struct tables_query *q = &a->queries[i];
 	bool full = b->strings.all.size + b->frames.all.size + b->chains.all.size > ASK_MAX_REPLY;
 
 	b->reasons[i] = (uint8_t)ans->reason;
@@ -219,16 +219,16 @@ static const char *finish(struct ask *a)
 	struct buf *out = &a->out;
 
 	buf_add_str(out, SAID);
-	buf_add_uleb(out, a->passes ? SYMBOLIZE_RETRY_MS : 0);
+	buf_add_uleb(out, a->passes ? FRAME_RETRY_MS : 0);
 	add_pool(&b->strings, out);
 	add_pool(&b->frames, out);
 	add_pool(&b->chains, out);
 	buf_done(&b->key);
 	buf_add_uleb(out, a->n_ids);
 	for (size_t i = 0; i < a->n_ids; i++) {
-		struct symbolize_module m;
+		struct tables_module m;
 
-		symbolize_hold_module(a->hold, i, &m);
+		tables_request_module(a->hold, i, &m);
 		buf_add_char(out, (char)m.reason);
 	}
 	buf_add_uleb(out, a->n);

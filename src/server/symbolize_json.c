@@ -8,7 +8,7 @@
 
 /* What is between a request and its queries: in the arena. */
 struct form_json {
-	struct symbolize_mapping *maps;
+	struct frame_mapping *maps;
 	size_t *first_map; /* n_ids + 1: those of each module */
 	size_t n_maps;
 	uint64_t *addrs; /* as they were asked for */
@@ -22,25 +22,25 @@ static struct str text_of(const json_t *j)
 
 /* ---- what is asked ---- */
 
-static int parse_kind(struct str s, enum symbolize_kind *ret, struct err *err)
+static int parse_kind(struct str s, enum frame_address_kind *ret, struct err *err)
 {
 	static const struct str names[] = { STR("vaddr"), STR("offset"), STR("runtime"), STR("section"),
 					    STR("relative") };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (str_eq(s, names[i])) {
-			*ret = (enum symbolize_kind)i;
+			*ret = (enum frame_address_kind)i;
 			return 0;
 		}
 	return err_set(err, ERR_INVALID, "'kind' is none of vaddr, offset, runtime, section, relative");
 }
 
-static int parse_mapping(struct ask *a, const json_t *j, struct symbolize_mapping *ret, struct err *err)
+static int parse_mapping(struct ask *a, const json_t *j, struct frame_mapping *ret, struct err *err)
 {
 	const json_t *end = json_object_get(j, "end"), *offset = json_object_get(j, "offset");
 	struct str symbol = text_of(json_object_get(j, "symbol"));
 
-	*ret = (struct symbolize_mapping){ 0 };
+	*ret = (struct frame_mapping){ 0 };
 	if (!ask_number(json_object_get(j, "start"), &ret->start) || (end && !ask_number(end, &ret->limit)) ||
 	    (offset && !ask_number(offset, &ret->offset)))
 		return err_set(err, ERR_INVALID, "a mapping has numbers 'start', 'end', 'offset'");
@@ -77,7 +77,7 @@ static int parse_modules(struct ask *a, struct form_json *f, const json_t *list,
 		return err_set(err, ERR_LIMIT, "more than %u mappings: ask in several", ASK_MAX_MAPS);
 	a->n_ids = json_array_size(list);
 	a->ids = ARENA_NEW_N(a->arena, struct build_id, a->n_ids + 1);
-	f->maps = ARENA_NEW_N(a->arena, struct symbolize_mapping, n_maps + 1);
+	f->maps = ARENA_NEW_N(a->arena, struct frame_mapping, n_maps + 1);
 	f->first_map = ARENA_NEW_N(a->arena, size_t, a->n_ids + 1);
 	json_array_foreach(list, i,
 			   one) if (parse_module(a, f, one, i, err) < 0) return err_in(err, "module %zu", i);
@@ -92,11 +92,11 @@ static size_t module_at(const struct ask *a, const struct form_json *f, uint64_t
 		for (size_t k = f->first_map[i]; k < f->first_map[i + 1]; k++)
 			if (addr >= f->maps[k].start && addr < f->maps[k].limit)
 				return i;
-	return SYMBOLIZE_NO_MODULE;
+	return TABLES_NO_MODULE;
 }
 
 static int parse_address(struct ask *a, struct form_json *f, const json_t *j,
-			 const struct symbolize_query *usual, struct symbolize_query *ret, struct err *err)
+			 const struct tables_query *usual, struct tables_query *ret, struct err *err)
 {
 	const json_t *addr = j, *module = NULL, *kind, *is_return, *section;
 	uint64_t n = 0;
@@ -119,7 +119,7 @@ static int parse_address(struct ask *a, struct form_json *f, const json_t *j,
 			if (text_of(section).size > ASK_MAX_STRING)
 				return err_set(err, ERR_LIMIT, "a name is too long");
 			ret->section = arena_str(a->arena, text_of(section));
-			ret->kind = SYMBOLIZE_SECTION;
+			ret->kind = FRAME_SECTION;
 		}
 	}
 	if (!ask_number(addr, &ret->addr))
@@ -128,7 +128,7 @@ static int parse_address(struct ask *a, struct form_json *f, const json_t *j,
 		if (!ask_number(module, &n) || n >= a->n_ids)
 			return err_set(err, ERR_INVALID, "there is no such module");
 		ret->module = (size_t)n;
-	} else if (ret->kind == SYMBOLIZE_RUNTIME) {
+	} else if (ret->kind == FRAME_RUNTIME) {
 		ret->module = module_at(a, f, ret->addr);
 	}
 	if (ret->module < a->n_ids) {
@@ -141,7 +141,7 @@ static int parse_address(struct ask *a, struct form_json *f, const json_t *j,
 static int parse_addresses(struct ask *a, struct form_json *f, const json_t *all, struct err *err)
 {
 	const json_t *list = json_object_get(all, "addresses"), *kind = json_object_get(all, "kind"), *one;
-	struct symbolize_query usual = { .is_return = json_is_true(json_object_get(all, "return")) };
+	struct tables_query usual = { .is_return = json_is_true(json_object_get(all, "return")) };
 	size_t i;
 
 	if (!json_is_array(list))
@@ -151,20 +151,20 @@ static int parse_addresses(struct ask *a, struct form_json *f, const json_t *all
 	if (kind && parse_kind(text_of(kind), &usual.kind, err) < 0)
 		return -1;
 	a->n = json_array_size(list);
-	a->queries = ARENA_NEW_N(a->arena, struct symbolize_query, a->n + 1);
+	a->queries = ARENA_NEW_N(a->arena, struct tables_query, a->n + 1);
 	json_array_foreach(list, i, one)
 	{
 		if (parse_address(a, f, one, &usual, &a->queries[i], err) < 0)
 			return err_in(err, "address %zu", i);
-		if (a->queries[i].kind != SYMBOLIZE_VADDR && a->queries[i].kind != SYMBOLIZE_SECTION)
-			a->hold_flags = SYMBOLIZE_LAYOUTS;
+		if (a->queries[i].kind != FRAME_VADDR && a->queries[i].kind != FRAME_SECTION)
+			a->hold_flags = TABLES_LAYOUTS;
 	}
 	return 0;
 }
 
 static int parse_manner(struct ask *a, struct str demangle, double timeout_s, struct err *err)
 {
-	if (demangle.size && !symbolize_demangling_parse(demangle, &a->demangling))
+	if (demangle.size && !frame_demangling_parse(demangle, &a->demangling))
 		return err_set(err, ERR_INVALID, "'demangle' is none of full, templates, simple, none");
 	if (timeout_s >= 0)
 		a->timeout_ms = timeout_s > 3600 ? 3600000 : (int64_t)(timeout_s * 1000);
@@ -196,7 +196,7 @@ static int parse_post(struct ask *a, struct err *err)
 
 struct addresses {
 	struct ask *a;
-	struct symbolize_query usual;
+	struct tables_query usual;
 	size_t room;
 	int r;
 	struct err *err;
@@ -209,7 +209,7 @@ static void add_addresses(void *arg, const char *value)
 
 	for (struct str rest = str_of(value); rest.size && l->r == 0;) {
 		struct str one = str_cut(&rest, ',');
-		struct symbolize_query q = l->usual;
+		struct tables_query q = l->usual;
 
 		if (a->n == l->room)
 			l->r = err_set(l->err, ERR_LIMIT, "too many addresses: POST /symbolize takes more");
@@ -240,19 +240,19 @@ static int parse_get(struct ask *a, struct err *err)
 	a->n_ids = 1;
 	a->ids = &a->req->route.resolve.id;
 	f->first_map = ARENA_NEW_N(a->arena, size_t, 2);
-	a->queries = ARENA_NEW_N(a->arena, struct symbolize_query, GET_ADDRS);
+	a->queries = ARENA_NEW_N(a->arena, struct tables_query, GET_ADDRS);
 	if (kind.size && parse_kind(kind, &l.usual.kind, err) < 0)
 		return -1;
 	if (section.size) {
 		l.usual.section = section;
-		l.usual.kind = SYMBOLIZE_SECTION;
+		l.usual.kind = FRAME_SECTION;
 	}
-	if (l.usual.kind == SYMBOLIZE_RUNTIME)
+	if (l.usual.kind == FRAME_RUNTIME)
 		return err_set(err, ERR_INVALID, "run-time addresses need mappings: POST /symbolize");
 	l.usual.is_return = is_return.size && !str_eq(is_return, STR("0"));
 	a->discriminators = discriminators.size && !str_eq(discriminators, STR("0"));
-	if (l.usual.kind != SYMBOLIZE_VADDR && l.usual.kind != SYMBOLIZE_SECTION)
-		a->hold_flags = SYMBOLIZE_LAYOUTS;
+	if (l.usual.kind != FRAME_VADDR && l.usual.kind != FRAME_SECTION)
+		a->hold_flags = TABLES_LAYOUTS;
 	if (timeout.size && !str_to_u64(timeout, &seconds))
 		return err_set(err, ERR_INVALID, "'timeout' is no number of seconds");
 	http_args(a->req->conn, "addr", add_addresses, &l);
@@ -275,7 +275,7 @@ static void add_frame(struct ask *a, const struct symtab_frame *f, struct buf *b
 {
 	buf_add_str(b, STR("{\"function\":"));
 	ask_add_name(a, f, b);
-	if (f->linkage.size && a->demangling != SYMBOLIZE_NONE && !str_eq(f->linkage, f->name)) {
+	if (f->linkage.size && a->demangling != FRAME_DEMANGLE_NONE && !str_eq(f->linkage, f->name)) {
 		buf_add_str(b, STR(",\"linkage\":"));
 		json_add_string(b, f->linkage);
 	}
@@ -293,13 +293,13 @@ static void add_frame(struct ask *a, const struct symtab_frame *f, struct buf *b
 	buf_printf(b, ",\"from\":\"%s\"}", symtab_origin_name(f->origin));
 }
 
-static void answer_json(struct ask *a, size_t i, const struct symbolize_answer *ans)
+static void answer_json(struct ask *a, size_t i, const struct tables_answer *ans)
 {
 	struct buf *b = &a->parts;
 	bool full = ask_is_full(a);
 
 	buf_printf(b, "{\"address\":\"0x%llx\",\"status\":\"%s\"", (unsigned long long)a->queries[i].addr,
-		   full ? "reply-too-long" : symbolize_reason_name(ans->reason));
+		   full ? "reply-too-long" : frame_reason_name(ans->reason));
 	if (ans->addr && ans->addr != a->queries[i].addr)
 		buf_printf(b, ",\"vaddr\":\"0x%llx\"", (unsigned long long)ans->addr);
 	if (ans->frames && !full) {
@@ -314,16 +314,15 @@ static void answer_json(struct ask *a, size_t i, const struct symbolize_answer *
 	buf_add_char(b, '}');
 }
 
-static void answer_text(struct ask *a, size_t i, const struct symbolize_answer *ans)
+static void answer_text(struct ask *a, size_t i, const struct tables_answer *ans)
 {
 	struct buf *b = &a->parts;
 
 	buf_printf(b, "0x%llx", (unsigned long long)a->queries[i].addr);
 	if (ans->frames)
 		buf_printf(b, "  +0x%llx", (unsigned long long)(ans->addr - ans->frames->start));
-	if (ans->reason != SYMBOLIZE_FOUND)
-		buf_printf(b, "  %s: %s", symbolize_reason_name(ans->reason),
-			   symbolize_reason_text(ans->reason));
+	if (ans->reason != FRAME_FOUND)
+		buf_printf(b, "  %s: %s", frame_reason_name(ans->reason), frame_reason_text(ans->reason));
 	buf_add_char(b, '\n');
 	for (size_t k = 0; ans->frames && k < ans->frames->n && !ask_is_full(a); k++) {
 		const struct symtab_frame *f = &ans->frames->list[k];
@@ -331,7 +330,7 @@ static void answer_text(struct ask *a, size_t i, const struct symbolize_answer *
 
 		buf_add_str(b, STR("  "));
 		before = b->size;
-		symbolize_name(f, a->demangling, b);
+		frame_name(f, a->demangling, b);
 		if (b->size == before)
 			buf_add_str(b, STR("??"));
 		if (f->file.size) {
@@ -348,7 +347,7 @@ static void answer_text(struct ask *a, size_t i, const struct symbolize_answer *
 	}
 }
 
-static void answer(void *arg, size_t i, const struct symbolize_answer *ans)
+static void answer(void *arg, size_t i, const struct tables_answer *ans)
 {
 	struct ask *a = arg;
 	const struct form_json *f = a->own;
@@ -378,16 +377,16 @@ static void add_module(struct ask *a, size_t i)
 		      { SYMTAB_RELOCATABLE, "relocatable" }, { SYMTAB_PARTIAL, "partial" } };
 	struct buf *b = &a->out;
 	char hex[BUILD_ID_HEX_SIZE];
-	struct symbolize_module m;
+	struct tables_module m;
 	size_t n = 0;
 
-	symbolize_hold_module(a->hold, i, &m);
+	tables_request_module(a->hold, i, &m);
 	buf_printf(b, "%s{\"id\":\"%s\",\"status\":\"%s\"", i ? "," : "", build_id_hex(&a->ids[i], hex),
-		   symbolize_reason_name(m.reason));
-	if (m.reason != SYMBOLIZE_FOUND) {
+		   frame_reason_name(m.reason));
+	if (m.reason != FRAME_FOUND) {
 		AUTO(buf_done) struct buf why = { 0 };
 
-		buf_add_str(&why, str_of(symbolize_reason_text(m.reason)));
+		buf_add_str(&why, str_of(frame_reason_text(m.reason)));
 		/* Where files lie is nobody's business there. */
 		if (m.why[0] && !a->req->s->opts.hide_archive)
 			buf_printf(&why, ": %s", m.why);
@@ -419,7 +418,7 @@ static const char *finish(struct ask *a)
 	add_parts(a, ',');
 	buf_add_char(&a->out, ']');
 	if (a->passes)
-		buf_printf(&a->out, ",\"retry_ms\":%d", SYMBOLIZE_RETRY_MS);
+		buf_printf(&a->out, ",\"retry_ms\":%d", FRAME_RETRY_MS);
 	buf_add_str(&a->out, STR("}\n"));
 	return "application/json";
 }

@@ -25,8 +25,8 @@ static int parse(struct ask *a, struct err *err)
 		return err_set(err, ERR_INVALID, "'buildid' is no build ID");
 	if (a->req && !a->ids[0].size)
 		return err_set(err, ERR_INVALID, "of which file? /buildid/ID/symbolz or ?buildid=ID");
-	a->queries = ARENA_NEW_N(a->arena, struct symbolize_query, n);
-	a->demangling = SYMBOLIZE_NONE; /* pprof does it, to the degree that it was told */
+	a->queries = ARENA_NEW_N(a->arena, struct tables_query, n);
+	a->demangling = FRAME_DEMANGLE_NONE; /* pprof does it, to the degree that it was told */
 	for (struct str rest = body; rest.size;) {
 		struct str one = str_trim(str_cut(&rest, '+'));
 
@@ -39,7 +39,7 @@ static int parse(struct ask *a, struct err *err)
 	return 0;
 }
 
-static void answer(void *arg, size_t i, const struct symbolize_answer *ans)
+static void answer(void *arg, size_t i, const struct tables_answer *ans)
 {
 	struct ask *a = arg;
 	size_t before;
@@ -49,7 +49,7 @@ static void answer(void *arg, size_t i, const struct symbolize_answer *ans)
 	if (ans->frames && !ask_is_full(a)) {
 		buf_printf(&a->parts, "0x%llx\t", (unsigned long long)a->queries[i].addr);
 		before = a->parts.size;
-		symbolize_name(&ans->frames->list[ans->frames->n - 1], a->demangling, &a->parts);
+		frame_name(&ans->frames->list[ans->frames->n - 1], a->demangling, &a->parts);
 		buf_add_char(&a->parts, '\n');
 		if (a->parts.size == before + 1)
 			a->parts.size = a->at[i].off;

@@ -108,10 +108,10 @@ static int parse_stack(struct ask *a, struct v5 *v, const struct job *job, const
 
 	json_array_foreach(stack, k, frame)
 	{
-		struct symbolize_query *q = &a->queries[a->n++];
+		struct tables_query *q = &a->queries[a->n++];
 		const json_t *module = json_array_get(frame, 0);
 
-		*q = (struct symbolize_query){ .module = SYMBOLIZE_NO_MODULE, .kind = SYMBOLIZE_RELATIVE };
+		*q = (struct tables_query){ .module = TABLES_NO_MODULE, .kind = FRAME_RELATIVE };
 		if (!json_is_integer(module) || json_integer_value(module) < -1 ||
 		    json_integer_value(module) >= (json_int_t)job->n_modules)
 			return err_set(err, ERR_INVALID, "frame %zu: there is no such module", k);
@@ -167,7 +167,7 @@ static int parse_all(struct ask *a, struct v5 *v, const json_t *all, struct err 
 	v->used = ARENA_NEW_N(a->arena, bool, a->n_ids + 1);
 	v->guessed = ARENA_NEW_N(a->arena, bool, a->n_ids + 1);
 	a->ids = ARENA_NEW_N(a->arena, struct build_id, a->n_ids + 1);
-	a->queries = ARENA_NEW_N(a->arena, struct symbolize_query, n_frames + 1);
+	a->queries = ARENA_NEW_N(a->arena, struct tables_query, n_frames + 1);
 	n_stacks = 0;
 	for (size_t i = 0; i < v->n_jobs; i++)
 		if (parse_job(a, v, i, job_at(all, i), &n_ids, &n_stacks, err) < 0)
@@ -176,7 +176,7 @@ static int parse_all(struct ask *a, struct v5 *v, const json_t *all, struct err 
 	for (size_t i = 0; i < a->n_ids; i++)
 		if (v->used[i])
 			v->guessed[i] = !set_id(a, v->debug_ids[i], &a->ids[i]);
-	a->hold_flags = SYMBOLIZE_LAYOUTS;
+	a->hold_flags = TABLES_LAYOUTS;
 	return 0;
 }
 
@@ -206,11 +206,11 @@ static void add_place(const struct symtab_frame *f, struct buf *b)
 }
 
 /* All but the number of the frame, which is not known before all of them are here. */
-static void answer(void *arg, size_t i, const struct symbolize_answer *ans)
+static void answer(void *arg, size_t i, const struct tables_answer *ans)
 {
 	struct ask *a = arg;
 	const struct v5 *v = a->own;
-	const struct symbolize_query *q = &a->queries[i];
+	const struct tables_query *q = &a->queries[i];
 	const struct symtab_frames *frames = ask_is_full(a) ? NULL : ans->frames;
 	struct buf *b = &a->parts;
 
@@ -248,9 +248,9 @@ static void add_modules(struct ask *a, const struct job *job, struct buf *b)
 	for (size_t k = 0; k < job->n_modules; k++) {
 		size_t i = job->first_module + k;
 		AUTO(buf_done) struct buf key = { 0 };
-		struct symbolize_module m;
+		struct tables_module m;
 
-		symbolize_hold_module(a->hold, i, &m);
+		tables_request_module(a->hold, i, &m);
 		buf_add_str(&key, v->names[i]);
 		buf_add_char(&key, '/');
 		buf_add_str(&key, v->debug_ids[i]);
@@ -258,9 +258,9 @@ static void add_modules(struct ask *a, const struct job *job, struct buf *b)
 			buf_add_char(b, ',');
 		json_add_string(b, buf_str(&key));
 		/* null: it was not looked for. */
-		buf_add_str(b, !v->used[i]                   ? STR(":null")
-			       : m.reason == SYMBOLIZE_FOUND ? STR(":true")
-							     : STR(":false"));
+		buf_add_str(b, !v->used[i]               ? STR(":null")
+			       : m.reason == FRAME_FOUND ? STR(":true")
+							 : STR(":false"));
 	}
 	buf_add_char(b, '}');
 }

@@ -8,21 +8,21 @@
 #include <stdlib.h>
 #include "server/symbolize.h"
 
-static struct symbolizer *nothing(void)
+static struct tables *nothing(void)
 {
-	static struct symbolizer *s;
-	static const struct symbolize_options none = { .n_threads = 1 };
+	static struct tables *s;
+	static const struct tables_options none = { .n_threads = 1 };
 
 	if (!s) {
-		struct symbolize_options o = none;
+		struct tables_options o = none;
 
 		o.resolver = resolve_mem_new();
-		s = symbolizer_new(&o);
+		s = tables_new(&o);
 	}
 	return s;
 }
 
-static void on_answer(void *arg, size_t i, const struct symbolize_answer *ans)
+static void on_answer(void *arg, size_t i, const struct tables_answer *ans)
 {
 	struct ask *a = arg;
 
@@ -45,15 +45,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (a.form->parse(&a, &err) == 0) {
 		/* Without a wait all that is not there is pending; what the flights come to is of no
 		 * interest. */
-		symbolize_hold_new(nothing(), a.ids, MIN(a.n_ids, (size_t)8), a.hold_flags, 0, NULL, NULL,
+		tables_request_new(nothing(), a.ids, MIN(a.n_ids, (size_t)8), a.hold_flags, 0, NULL, NULL,
 				   &a.hold);
 		a.at = NEW_N(struct ask_part, a.n + 1);
 		memset(a.at, 0, (a.n + 1) * sizeof(*a.at));
-		symbolize_ask_all(a.hold, a.queries, a.n, on_answer, &a);
+		tables_find_all(a.hold, a.queries, a.n, on_answer, &a);
 		a.n_ids = MIN(a.n_ids, (size_t)8);
 		if (a.form != &ask_v5 && a.form != &ask_json)
 			a.form->finish(&a);
-		symbolize_hold_free(a.hold);
+		tables_request_free(a.hold);
 	} else if (err.kind == ERR_NONE) {
 		abort();
 	}

@@ -14,9 +14,9 @@
 #define TELL_MAX      10u /* files */
 
 struct naming {
-	struct symbols_options places;
-	struct symbols_file file;
-	struct symbolize_layout layout;
+	struct lookup_options places;
+	struct lookup_file file;
+	struct frame_layout layout;
 	struct err err;
 	char *path;
 	bool show;
@@ -30,7 +30,7 @@ static void on_signal(int sig)
 	interrupted = sig;
 }
 
-static enum symbolize_reason begin(void *arg, const struct profile_module *m, const char **ret_why)
+static enum frame_reason begin(void *arg, const struct profile_module *m, const char **ret_why)
 {
 	struct naming *n = arg;
 	const char *path = NULL;
@@ -40,33 +40,32 @@ static enum symbolize_reason begin(void *arg, const struct profile_module *m, co
 	if (m->file.size && m->file.p[0] == '/' && !memchr(m->file.p, '\0', m->file.size))
 		path = n->path = mem_strndup(m->file.p, m->file.size);
 	n->err = (struct err){ 0 };
-	if (symbols_open_module(&n->file, &n->places, path, &m->id, &n->err) < 0) {
-		symbols_file_done(&n->file);
+	if (lookup_open_module(&n->file, &n->places, path, &m->id, &n->err) < 0) {
+		lookup_file_done(&n->file);
 		*ret_why = n->err.text;
-		return SYMBOLIZE_UNKNOWN;
+		return FRAME_UNKNOWN;
 	}
-	symbolize_layout_of(n->file.img, &n->layout);
-	return SYMBOLIZE_FOUND;
+	frame_layout_of(n->file.img, &n->layout);
+	return FRAME_FOUND;
 }
 
-static enum symbolize_reason ask(void *arg, const struct profile_module *m, uint64_t addr,
-				 struct symtab_frames *ret)
+static enum frame_reason ask(void *arg, const struct profile_module *m, uint64_t addr,
+			     struct symtab_frames *ret)
 {
 	struct naming *n = arg;
 	struct err err = { 0 };
 	uint64_t vaddr = 0;
-	enum symbolize_reason r = symbolize_translate(&n->layout, SYMBOLIZE_RUNTIME, m->maps, m->n_maps, addr,
-						      &vaddr);
+	enum frame_reason r = frame_translate(&n->layout, FRAME_RUNTIME, m->maps, m->n_maps, addr, &vaddr);
 
-	if (r != SYMBOLIZE_FOUND)
+	if (r != FRAME_FOUND)
 		return r;
-	switch (symbols_frames(&n->file, vaddr, ret, &err)) {
+	switch (lookup_frames(&n->file, vaddr, ret, &err)) {
 	case 0:
-		return SYMBOLIZE_FOUND;
+		return FRAME_FOUND;
 	case SYMTAB_NONE:
-		return SYMBOLIZE_OUTSIDE;
+		return FRAME_OUTSIDE;
 	default:
-		return SYMBOLIZE_DAMAGED;
+		return FRAME_DAMAGED;
 	}
 }
 
@@ -74,8 +73,8 @@ static void end(void *arg)
 {
 	struct naming *n = arg;
 
-	symbols_behind(&n->file);
-	symbols_file_done(&n->file);
+	lookup_cache_later(&n->file);
+	lookup_file_done(&n->file);
 }
 
 static int progress(void *arg, uint32_t n_done, uint32_t n_all)
@@ -95,7 +94,7 @@ static int progress(void *arg, uint32_t n_done, uint32_t n_all)
 
 static void tell_one(const struct profile_named *m)
 {
-	const char *why = symbolize_reason_text(m->reason);
+	const char *why = frame_reason_text(m->reason);
 
 	fprintf(stderr, "%10u  ", m->n_unnamed);
 	print_text(stderr, m->file.size ? m->file : m->build_id.size ? m->build_id : STR("in no mapping"));
@@ -134,8 +133,8 @@ int profile_name_here(struct profile *p, struct settings *s, struct err *err)
 	size_t n_list = 0;
 	int r;
 
-	namer.demangling = s->symbols.no_demangle ? SYMBOLIZE_NONE : SYMBOLIZE_TEMPLATES;
-	if (s->profile.names && !symbolize_demangling_parse(str_of(s->profile.names), &namer.demangling))
+	namer.demangling = s->symbols.no_demangle ? FRAME_DEMANGLE_NONE : FRAME_DEMANGLE_TEMPLATES;
+	if (s->profile.names && !frame_demangling_parse(str_of(s->profile.names), &namer.demangling))
 		return err_set(err, ERR_INVALID, "--names: full, templates or simple, not '%s'",
 			       s->profile.names);
 	signal(SIGINT, on_signal);
@@ -143,7 +142,7 @@ int profile_name_here(struct profile *p, struct settings *s, struct err *err)
 	signal(SIGINT, SIG_DFL);
 	if (n.shown_ms)
 		progress_clear();
-	symbols_file_done(&n.file);
+	lookup_file_done(&n.file);
 	free(n.path);
 	if (r == 0 && !s->profile.quiet)
 		tell(list, n_list);

@@ -28,7 +28,7 @@ struct service {
 	struct net *net;           /* NULL: no other server is asked */
 	struct resolver *upstream; /* belongs to the resolver; NULL: none */
 	struct resolver *resolver;
-	struct symbolizer *symbolizer;
+	struct tables *tables;
 	struct profilestore *profiles; /* NULL: none are taken */
 	struct groomer *groomer;
 	_Atomic(struct naming *) naming; /* told of what is new, as soon as it is there */
@@ -244,7 +244,7 @@ static int start_naming(struct service *v, const struct settings *s, struct err 
 {
 	bool names = v->profiles && s->profiles.symbolize_ms;
 	const struct naming_options opts = { .store = names ? v->profiles : NULL,
-					     .symbolizer = v->symbolizer,
+					     .tables = v->tables,
 					     .resolver = v->resolver,
 					     .interval_ms = s->profiles.symbolize_ms };
 	struct naming *n = naming_new(&opts);
@@ -297,7 +297,7 @@ static int start_server(struct service *v, const struct settings *s, const struc
 	struct server_options opts = s->server;
 
 	opts.naming = v->profiles && s->profiles.symbolize_ms ? v->naming : NULL;
-	opts.symbolizer = v->symbolizer;
+	opts.tables = v->tables;
 	opts.profiles = v->profiles;
 	opts.resolver = v->resolver;
 	opts.store = v->store;
@@ -329,7 +329,7 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 		.sources_cache_size = s->sources_cache,
 		.source_any = s->source_any,
 	};
-	struct symbolize_options symbolize = { .spool_dir = places->data };
+	struct tables_options symbolize = { .temp_dir = places->data };
 	struct net_url_list upstreams;
 
 	files_init(&files, s, places);
@@ -350,18 +350,18 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 	symbolize.resolver = v->resolver;
 	symbolize.store = v->store;
 	symbolize.discriminators = s->symbols.discriminators;
-	v->symbolizer = symbolizer_new(&symbolize);
+	v->tables = tables_new(&symbolize);
 	return start_naming(v, s, err) < 0 ? -1 : start_server(v, s, &files, &upstreams, err);
 }
 
 static void stop(struct service *v)
 {
 	server_stop(v->server, STOP_GRACE_MS);
-	symbolizer_stop(v->symbolizer);
+	tables_stop(v->tables);
 	naming_stop(v->naming);
 	groomer_stop(v->groomer);
 	profilestore_close(v->profiles);
-	symbolizer_free(v->symbolizer);
+	tables_free(v->tables);
 	/* With it all that is on its way ends; then nobody holds the resolver any more. */
 	net_free(v->net);
 	resolve_close(v->resolver);

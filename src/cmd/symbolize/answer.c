@@ -15,7 +15,7 @@
 struct answers {
 	const struct settings *s;
 	const struct symbolize_style *style;
-	struct symbols_file file;
+	struct lookup_file file;
 	const struct finding *by; /* NULL: the file */
 	struct str module;
 	struct crew *crew;
@@ -27,8 +27,8 @@ static void ask(struct answers *a, struct str text)
 {
 	struct question q = { 0 };
 
-	if (!(a->by ? symbols_number(str_trim(text), &q.addr)
-		    : symbols_address(&a->file, a->s->symbols.section, text, &q.addr))) {
+	if (!(a->by ? lookup_number(str_trim(text), &q.addr)
+		    : lookup_address(&a->file, a->s->symbols.section, text, &q.addr))) {
 		q.addr = 0;
 		if (a->style->echo)
 			q.answer.head = text;
@@ -101,20 +101,20 @@ static int answer_opened(struct answers *a, int opened, struct err *err)
 		status = tell_error("symbolize", err);
 	} else {
 		status = answer(a);
-		symbols_behind(&a->file);
+		lookup_cache_later(&a->file);
 	}
-	symbols_file_done(&a->file);
+	lookup_file_done(&a->file);
 	return status;
 }
 
 int symbolize_file(struct settings *s, const char *path, const struct symbolize_style *style)
 {
 	struct answers a = { .s = s, .style = style, .module = str_of(path) };
-	const struct symbols_options o = symbols_options_of(s);
+	const struct lookup_options o = symbols_options_of(s);
 	struct err err = { 0 };
 
-	symbols_only(&a.file, s->paths.items, s->paths.n);
-	return answer_opened(&a, symbols_open(&a.file, &o, path, &err), &err);
+	lookup_only(&a.file, s->paths.items, s->paths.n);
+	return answer_opened(&a, lookup_open(&a.file, &o, path, &err), &err);
 }
 
 int symbolize_addresses(struct settings *s, const struct symbolize_style *style, const struct finding *f)
@@ -127,7 +127,7 @@ int symbolize_addresses(struct settings *s, const struct symbolize_style *style,
 int symbolize_build_id(struct settings *s, const struct symbolize_style *style)
 {
 	struct answers a = { .s = s, .style = style, .module = str_of(s->symbols.build_id) };
-	const struct symbols_options o = symbols_options_of(s);
+	const struct lookup_options o = symbols_options_of(s);
 	struct err err = { 0 };
 	struct build_id id;
 
@@ -136,6 +136,6 @@ int symbolize_build_id(struct settings *s, const struct symbolize_style *style)
 			"lode: symbolize: --build-id: wanted is an even number of the digits 0-9 a-f\n");
 		return EXIT_USAGE;
 	}
-	symbols_only(&a.file, s->paths.items, s->paths.n);
-	return answer_opened(&a, symbols_open_module(&a.file, &o, NULL, &id, &err), &err);
+	lookup_only(&a.file, s->paths.items, s->paths.n);
+	return answer_opened(&a, lookup_open_module(&a.file, &o, NULL, &id, &err), &err);
 }

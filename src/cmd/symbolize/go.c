@@ -28,7 +28,7 @@ static bool find(struct text_filter *t, uint64_t addr, bool is_return, struct sy
 	struct module *m = program_of(t);
 	uint64_t ignored;
 
-	return m && module_find(&t->modules, m, SYMBOLIZE_VADDR, addr, is_return, &ignored, ret);
+	return m && module_find(&t->modules, m, FRAME_VADDR, addr, is_return, &ignored, ret);
 }
 
 /* Where the program was: "pc=0x48f2c1", "rip    0x48f2c1", or a line with nothing but an address. */

@@ -142,7 +142,7 @@ static const struct symbol *symbol_at(const struct kernel *k, uint64_t addr)
 
 static struct module *vmlinux(struct kernel *k)
 {
-	struct symbolize_mapping map = { .start = k->start, .symbol = STR("_text") };
+	struct frame_mapping map = { .start = k->start, .symbol = STR("_text") };
 	struct err ignored = { 0 };
 	struct build_id id = { 0 };
 
@@ -161,7 +161,7 @@ static struct module *loaded(struct kernel *k, struct str name)
 {
 	AUTO(mem_freep) char *path = mem_printf("/sys/module/" STR_FMT "/sections/.text", STR_ARG(name));
 	AUTO(buf_done) struct buf text = { 0 };
-	struct symbolize_mapping map = { 0 };
+	struct frame_mapping map = { 0 };
 	struct err ignored = { 0 };
 	struct build_id id = { 0 };
 	struct module *m;
@@ -189,7 +189,7 @@ static bool find(void *arg, uint64_t addr, struct str *ret_module, struct symtab
 		return false;
 	*ret_module = s->module.size ? s->module : STR("vmlinux");
 	m = s->module.size ? loaded(k, s->module) : vmlinux(k);
-	if (m && module_find(&k->modules, m, SYMBOLIZE_RUNTIME, addr, false, &vaddr, ret))
+	if (m && module_find(&k->modules, m, FRAME_RUNTIME, addr, false, &vaddr, ret))
 		return true;
 	k->frame = (struct symtab_frame){ .name = s->name, .origin = SYMTAB_SYMBOL };
 	*ret = (struct symtab_frames){ .list = &k->frame, .n = 1, .start = s->addr };

@@ -13,7 +13,7 @@ void modules_init(struct modules *m, struct settings *s)
 void modules_done(struct modules *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
-		symbols_file_done(&m->list[i]->file);
+		lookup_file_done(&m->list[i]->file);
 		map_done(&m->list[i]->symbols);
 		map_done(&m->list[i]->sizes);
 		free(m->list[i]->maps);
@@ -52,7 +52,7 @@ struct module *modules_get(struct modules *m, struct str name, const struct buil
 	return one;
 }
 
-void module_add_map(struct module *m, const struct symbolize_mapping *map)
+void module_add_map(struct module *m, const struct frame_mapping *map)
 {
 	if (m->n_maps == m->room_maps) {
 		m->room_maps = m->room_maps ? 2 * m->room_maps : 8;
@@ -69,8 +69,8 @@ static bool is_open(struct modules *m, struct module *one)
 	if (one->tried)
 		return one->file.finder != NULL;
 	one->tried = true;
-	if (symbols_open_module(&one->file, &m->places, one->path, &one->id, &err) < 0) {
-		symbols_file_done(&one->file);
+	if (lookup_open_module(&one->file, &m->places, one->path, &one->id, &err) < 0) {
+		lookup_file_done(&one->file);
 		if (m->verbose || m->s->verbose) {
 			fprintf(stderr, "lode: symbolize: ");
 			print_text(stderr, str_of(one->name));
@@ -81,7 +81,7 @@ static bool is_open(struct modules *m, struct module *one)
 		return false;
 	}
 	/* Offsets in a debug file mean nothing: the program's are wanted, if it is here. */
-	symbolize_layout_of(one->file.img, &one->layout);
+	frame_layout_of(one->file.img, &one->layout);
 	return true;
 }
 
@@ -91,14 +91,14 @@ static bool look_up(struct modules *m, struct module *one, uint64_t addr, bool i
 {
 	struct err ignored = { 0 };
 
-	if (symbols_frames(&one->file, is_return && addr ? addr - 1 : addr, ret, &ignored) != 0)
+	if (lookup_frames(&one->file, is_return && addr ? addr - 1 : addr, ret, &ignored) != 0)
 		return false;
 	if (m->s->symbols.no_inlines)
 		symbolize_fold(ret, &one->folded);
 	return true;
 }
 
-bool module_find(struct modules *m, struct module *one, enum symbolize_kind kind, uint64_t addr,
+bool module_find(struct modules *m, struct module *one, enum frame_address_kind kind, uint64_t addr,
 		 bool is_return, uint64_t *ret_addr, struct symtab_frames *ret)
 {
 	const struct symtab_info *info;
@@ -108,15 +108,14 @@ bool module_find(struct modules *m, struct module *one, enum symbolize_kind kind
 		return false;
 	info = symtab_info(one->file.table);
 	if (info->flags & SYMTAB_RELOCATABLE) {
-		if (one->n_maps && kind == SYMBOLIZE_RUNTIME)
+		if (one->n_maps && kind == FRAME_RUNTIME)
 			vaddr = addr - one->maps[0].start;
 		for (size_t i = 0; i < info->n_sections; i++)
 			if (str_eq(info->sections[i].name, STR(".text"))) {
 				vaddr += info->sections[i].base;
 				break;
 			}
-	} else if (symbolize_translate(&one->layout, kind, one->maps, one->n_maps, addr, &vaddr) !=
-		   SYMBOLIZE_FOUND) {
+	} else if (frame_translate(&one->layout, kind, one->maps, one->n_maps, addr, &vaddr) != FRAME_FOUND) {
 		return false;
 	}
 	*ret_addr = vaddr;

@@ -47,7 +47,7 @@ static char *readable(const char *pid, struct str range, struct str path, uint64
 
 static void add_line(struct process *p, const char *pid, struct str line)
 {
-	struct symbolize_mapping map = { 0 };
+	struct frame_mapping map = { 0 };
 	struct str rest = line, range = str_word(&rest), path, both = range;
 	struct module *m;
 	uint64_t ino = 0;
@@ -105,7 +105,7 @@ static bool find(void *arg, uint64_t addr, struct str *ret_module, struct symtab
 	if (lo == p->n || addr < p->places[lo].start)
 		return false;
 	*ret_module = str_of(p->places[lo].module->name);
-	return module_find(&p->modules, p->places[lo].module, SYMBOLIZE_RUNTIME, addr, false, &ignored, ret);
+	return module_find(&p->modules, p->places[lo].module, FRAME_RUNTIME, addr, false, &ignored, ret);
 }
 
 int symbolize_process(struct settings *s, const char *pid, const struct symbolize_style *style)

@@ -6,18 +6,18 @@
 #include "cmd/profile/profile.h"
 #include "cmd/symbolize/write.h"
 
-struct symbols_options symbols_options_of(struct settings *s)
+struct lookup_options symbols_options_of(struct settings *s)
 {
 	AUTO(buf_done) struct buf urls = { 0 };
 	const struct setting_list *servers = &s->find.servers;
 
 	for (size_t i = 0; i < servers->n; i++)
 		buf_printf(&urls, "%s" STR_FMT, i ? " " : "", STR_ARG(servers->items[i]));
-	return (struct symbols_options){ .urls = servers->n ? arena_strdup(&s->arena, buf_str(&urls)) : NULL,
-					 .local_only = s->find.here,
-					 .alt = s->symbols.alt,
-					 .discriminators = s->symbols.discriminators,
-					 .threads = s->symbols.threads };
+	return (struct lookup_options){ .urls = servers->n ? arena_strdup(&s->arena, buf_str(&urls)) : NULL,
+					.local_only = s->find.here,
+					.alt = s->symbols.alt,
+					.discriminators = s->symbols.discriminators,
+					.threads = s->symbols.threads };
 }
 
 static int usage(const char *text)
@@ -118,8 +118,8 @@ static unsigned mode_of(const struct settings *s)
 
 static bool read_demangling(struct symbols_settings *o)
 {
-	o->demangling = o->no_demangle ? SYMBOLIZE_NONE : SYMBOLIZE_FULL;
-	return !o->demangle || symbolize_demangling_parse(str_of(o->demangle), &o->demangling);
+	o->demangling = o->no_demangle ? FRAME_DEMANGLE_NONE : FRAME_DEMANGLE_FULL;
+	return !o->demangle || frame_demangling_parse(str_of(o->demangle), &o->demangling);
 }
 
 static int symbolize(struct settings *s)
@@ -204,7 +204,7 @@ static int addr2line(struct settings *s)
 
 static void addr2line_defaults(struct settings *s)
 {
-	s->symbols.demangling = SYMBOLIZE_NONE;
+	s->symbols.demangling = FRAME_DEMANGLE_NONE;
 }
 
 /* Its styles name the scheme, which a name says itself; ours, how much of it. */
@@ -213,8 +213,8 @@ static int addr2line_demangle(struct settings *s, const char *value, enum settin
 	static const struct str styles[] = { STR("auto"), STR("gnu-v3"), STR("java"),
 					     STR("gnat"), STR("dlang"),  STR("rust") };
 
-	s->symbols.demangling = SYMBOLIZE_FULL;
-	if (!value || symbolize_demangling_parse(str_of(value), &s->symbols.demangling))
+	s->symbols.demangling = FRAME_DEMANGLE_FULL;
+	if (!value || frame_demangling_parse(str_of(value), &s->symbols.demangling))
 		return 0;
 	for (size_t i = 0; i < ARRAY_SIZE(styles); i++)
 		if (str_eq(str_of(value), styles[i]))

@@ -16,13 +16,13 @@
 #pragma once
 
 #include "cmd/internal.h"
-#include "symbolize/symbolize.h"
-#include "symbols/symbols.h"
+#include "frame/frame.h"
+#include "lookup/lookup.h"
 
 #define MODULES_MAX 65536u
 
 /* As the command line has it. */
-struct symbols_options symbols_options_of(struct settings *s);
+struct lookup_options symbols_options_of(struct settings *s);
 
 struct symbolize_style; /* see symbolize_write.h */
 /* Without inlined calls: one frame in *room, the function that is there by itself, and the innermost place.
@@ -41,18 +41,18 @@ int symbolize_build_id(struct settings *s, const struct symbolize_style *style);
 struct module {
 	char *name, *path; /* path NULL: only its build ID is known */
 	struct build_id id;
-	struct symbolize_mapping *maps;
+	struct frame_mapping *maps;
 	size_t n_maps, room_maps;
 	bool tried, read_symbols;
-	struct symbols_file file; /* when it was opened */
-	struct symbolize_layout layout;
+	struct lookup_file file; /* when it was opened */
+	struct frame_layout layout;
 	struct map symbols, sizes;  /* name -> address + 1, size */
 	struct symtab_frame folded; /* of the last answer, where inlined calls are not wanted */
 };
 
 struct modules {
 	const struct settings *s;
-	struct symbols_options places;
+	struct lookup_options places;
 	bool verbose; /* tell of modules that cannot be opened */
 	struct module **list;
 	size_t n, room;
@@ -62,9 +62,9 @@ void modules_init(struct modules *m, struct settings *s);
 void modules_done(struct modules *m);
 /* The one of this path (or name) and build ID (NULL: not known), made if it is new. NULL: too many. */
 struct module *modules_get(struct modules *m, struct str name, const struct build_id *id);
-void module_add_map(struct module *m, const struct symbolize_mapping *map);
+void module_add_map(struct module *m, const struct frame_mapping *map);
 /* The frames of an address. false: none. Views are good until the next call for this module. */
-bool module_find(struct modules *m, struct module *one, enum symbolize_kind kind, uint64_t addr,
+bool module_find(struct modules *m, struct module *one, enum frame_address_kind kind, uint64_t addr,
 		 bool is_return, uint64_t *ret_addr, struct symtab_frames *ret);
 /* Of symbol+offset; @size of the function, 0: not known. */
 bool module_find_symbol(struct modules *m, struct module *one, struct str name, uint64_t off, uint64_t size,

@@ -9,9 +9,9 @@
 
 static int build(struct settings *s, const char *path, struct err *err)
 {
-	AUTO(symbols_file_done) struct symbols_file f = { 0 };
+	AUTO(lookup_file_done) struct lookup_file f = { 0 };
 	AUTO(buf_done) struct buf out = { 0 };
-	const struct symbols_options places = symbols_options_of(s);
+	const struct lookup_options places = symbols_options_of(s);
 	struct symtab_options o = { .spool_dir = file_temp_dir(),
 				    .n_threads = s->symbols.threads ? s->symbols.threads : pool_cpus(),
 				    .no_columns = s->symbols.no_columns,
@@ -20,7 +20,7 @@ static int build(struct settings *s, const char *path, struct err *err)
 	char a[32];
 	int r;
 
-	if (symbols_find(&f, &places, path, err) < 0)
+	if (lookup_find_files(&f, &places, path, err) < 0)
 		return -1;
 	o.alt = f.alt;
 	o.split = &f.split;
@@ -89,18 +89,18 @@ static void dump_info(const struct symtab_info *info)
 /* All rows of all pieces, in the order of addresses. */
 static int dump(struct settings *s, const char *path, struct err *err)
 {
-	AUTO(symbols_file_done) struct symbols_file f = { 0 };
+	AUTO(lookup_file_done) struct lookup_file f = { 0 };
 	AUTO(buf_done) struct buf out = { 0 };
 	AUTO(symbolize_writer_done) struct symbolize_writer w = { 0 };
 	const struct symbolize_style *style = symbolize_style_find(STR("lode"));
-	const struct symbols_options places = symbols_options_of(s);
+	const struct lookup_options places = symbols_options_of(s);
 	struct symtab_frames frames;
 	uint64_t at = 0;
 	int r;
 
 	s->symbols.functions = s->symbols.inlines = true;
 	symbolize_writer_init(&w, s, style);
-	if (symbols_open(&f, &places, path, err) < 0)
+	if (lookup_open(&f, &places, path, err) < 0)
 		return -1;
 	dump_info(symtab_info(f.table));
 	while (!s->symbols.summary && (r = symtab_next(f.finder, at, &frames, err)) == 0) {
@@ -132,15 +132,15 @@ static void tell_difference(void *arg, uint64_t addr, const char *text)
 
 static int verify(struct settings *s, const char *path, struct err *err)
 {
-	AUTO(symbols_file_done) struct symbols_file table = { 0 }, f = { 0 };
-	const struct symbols_options places = symbols_options_of(s);
+	AUTO(lookup_file_done) struct lookup_file table = { 0 }, f = { 0 };
+	const struct lookup_options places = symbols_options_of(s);
 	struct symtab_options o = { .spool_dir = file_temp_dir() };
 	struct symtab_check c;
 	unsigned told = 0;
 
-	if (symbols_open(&table, &places, path, err) < 0)
+	if (lookup_open(&table, &places, path, err) < 0)
 		return -1;
-	if (symbols_find(&f, &places, s->symbols.file, err) < 0)
+	if (lookup_find_files(&f, &places, s->symbols.file, err) < 0)
 		return err_in(err, "%s", s->symbols.file);
 	o.alt = f.alt;
 	o.split = &f.split;

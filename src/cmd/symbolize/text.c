@@ -81,7 +81,7 @@ static void add_name(struct text_filter *t, const struct symtab_frame *f, struct
 {
 	size_t before = out->size;
 
-	symbolize_name(f, t->s->symbols.demangling, out);
+	frame_name(f, t->s->symbols.demangling, out);
 	if (out->size == before)
 		buf_add_str(out, STR("??"));
 }
@@ -157,7 +157,7 @@ static bool sanitizer_line(struct text_filter *t, struct str line, struct buf *o
 			id.size = 0;
 	}
 	m = modules_get(&t->modules, module, id.size ? &id : NULL);
-	if (!m || !module_find(&t->modules, m, SYMBOLIZE_VADDR, off, false, &off, &frames))
+	if (!m || !module_find(&t->modules, m, FRAME_VADDR, off, false, &off, &frames))
 		return false;
 	for (size_t i = 0; i < frames.n; i++) {
 		buf_add_str(out, head);
@@ -194,7 +194,7 @@ static bool glibc_line(struct text_filter *t, struct str line, struct buf *out)
 	if (!m)
 		return false;
 	if (name.size ? !module_find_symbol(&t->modules, m, name, off, 0, true, &frames)
-		      : !module_find(&t->modules, m, SYMBOLIZE_VADDR, off, true, &off, &frames))
+		      : !module_find(&t->modules, m, FRAME_VADDR, off, true, &off, &frames))
 		return false;
 	text_add_below(t, line, &frames, out);
 	return true;
@@ -206,7 +206,7 @@ static bool glibc_line(struct text_filter *t, struct str line, struct buf *out)
 static void perf_mapping(struct text_filter *t, struct str line)
 {
 	const char *record = line.size ? memmem(line.p, line.size, "PERF_RECORD_MMAP", 16) : NULL;
-	struct symbolize_mapping map = { 0 };
+	struct frame_mapping map = { 0 };
 	struct str rest, path;
 	const char *open, *slash;
 	struct module *m;
@@ -259,12 +259,12 @@ static bool perf_line(struct text_filter *t, struct str line, struct buf *out)
 	module = (struct str){ open + 2, (size_t)(rest.p + rest.size - open - 3) };
 	if (split_offset(module, &name, &off)) {
 		m = modules_get(&t->modules, name, NULL);
-		found = m && module_find(&t->modules, m, SYMBOLIZE_OFFSET, off, is_caller, &vaddr, &frames);
+		found = m && module_find(&t->modules, m, FRAME_OFFSET, off, is_caller, &vaddr, &frames);
 		module = name;
 	} else {
 		m = modules_get(&t->modules, module, NULL);
 		found = m && m->n_maps &&
-			module_find(&t->modules, m, SYMBOLIZE_RUNTIME, pc, is_caller, &vaddr, &frames);
+			module_find(&t->modules, m, FRAME_RUNTIME, pc, is_caller, &vaddr, &frames);
 	}
 	if (!found)
 		found = m && split_offset(symbol, &name, &symbol_off) &&

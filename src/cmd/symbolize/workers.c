@@ -39,7 +39,7 @@ struct worker {
 struct crew {
 	const struct settings *s;
 	const struct symbolize_style *style;
-	const struct symbols_file *file;
+	const struct lookup_file *file;
 	const struct finding *by;
 	struct str module;
 	bool alike; /* addresses of one row have one text */
@@ -62,7 +62,7 @@ struct crew {
 };
 
 struct crew *crew_new(const struct settings *s, const struct symbolize_style *style,
-		      const struct symbols_file *file, const struct finding *by, struct str module)
+		      const struct lookup_file *file, const struct finding *by, struct str module)
 {
 	struct crew *c = NEW(struct crew);
 
@@ -181,7 +181,7 @@ static int answer_one(struct worker *w, struct symbolize_writer *writer, struct 
 	if (c->by)
 		r = c->by->find(c->by->arg, q->addr, &writer->module, &frames) ? 0 : SYMTAB_NONE;
 	else
-		r = symbols_frames_by(c->file, w->finder, q->addr, &frames, &w->err);
+		r = lookup_frames_by(c->file, w->finder, q->addr, &frames, &w->err);
 	if (r < 0)
 		return -1;
 	if (r == 0 && !c->by && c->s->symbols.no_inlines)

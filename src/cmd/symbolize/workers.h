@@ -15,7 +15,7 @@ struct question {
 struct crew;
 /* Who answers by @file, or by @by if it is not NULL. All are borrowed. @module: as answers name it. */
 struct crew *crew_new(const struct settings *s, const struct symbolize_style *style,
-		      const struct symbols_file *file, const struct finding *by, struct str module);
+		      const struct lookup_file *file, const struct finding *by, struct str module);
 void crew_free(struct crew *c); /* takes NULL */
 /* For tests: hold about so many bytes of text, not the usual 512 MiB. What is asked beyond takes longer. */
 void crew_hold(struct crew *c, size_t max);

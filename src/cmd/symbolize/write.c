@@ -73,13 +73,13 @@ static inline size_t slot_of(const void *a, const void *b, uint64_t more, size_t
 /* Neither addr2line nor llvm-symbolizer undoes Go's escapes. */
 static struct str name_made(struct symbolize_writer *w, const struct symtab_frame *f, struct str name)
 {
-	enum symbolize_demangling how = w->s->symbols.demangling;
+	enum frame_demangling how = w->s->symbols.demangling;
 
 	w->name.size = 0;
-	if (w->style->ours || how == SYMBOLIZE_SIMPLE)
-		symbolize_name(f, how, &w->name);
+	if (w->style->ours || how == FRAME_DEMANGLE_SIMPLE)
+		frame_name(f, how, &w->name);
 	else
-		symtab_demangle(name, how == SYMBOLIZE_FULL ? SYMTAB_FULL : SYMTAB_SIMPLE, &w->name);
+		symtab_demangle(name, how == FRAME_DEMANGLE_FULL ? SYMTAB_FULL : SYMTAB_SIMPLE, &w->name);
 	return buf_str(&w->name);
 }
 
@@ -87,7 +87,7 @@ static const struct known_name *name_keep(struct symbolize_writer *w, struct are
 					  const struct symtab_frame *f, struct str name)
 {
 	struct known_name *known = ARENA_NEW(a, struct known_name);
-	struct str text = w->s->symbols.demangling == SYMBOLIZE_NONE ? name : name_made(w, f, name);
+	struct str text = w->s->symbols.demangling == FRAME_DEMANGLE_NONE ? name : name_made(w, f, name);
 
 	known->from = copy(a, name);
 	known->text = str_eq(name, text) ? known->from : copy(a, text);
@@ -120,7 +120,7 @@ static void names_grow(struct symbolize_writer *w)
 
 /*
  * A template's name takes some 3 us to be demangled, and the same few come again and again. A text is known
- * by @name alone, which is right as long as @f's linkage name, or else its name, is all that symbolize_name()
+ * by @name alone, which is right as long as @f's linkage name, or else its name, is all that frame_name()
  * looks at.
  */
 static const struct known_name *name_demangled(struct symbolize_writer *w, const struct symtab_frame *f,
@@ -150,7 +150,7 @@ static const struct known_name *name_of(struct symbolize_writer *w, const struct
 	if (!w->s->symbols.functions || !name.size)
 		return NULL;
 	if (!*at || !str_eq((*at)->from, name))
-		*at = name.p[0] == '_' && w->s->symbols.demangling != SYMBOLIZE_NONE
+		*at = name.p[0] == '_' && w->s->symbols.demangling != FRAME_DEMANGLE_NONE
 			      ? name_demangled(w, f, name)
 			      : name_keep(w, &w->texts, f, name);
 	return *at;

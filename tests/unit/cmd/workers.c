@@ -66,7 +66,7 @@ static void ask(struct question *list, size_t n)
 struct talk {
 	struct settings s;
 	const struct symbolize_style *style;
-	struct symbols_file file;
+	struct lookup_file file;
 	size_t hold; /* 0: as much as is usual */
 	struct err err;
 };
@@ -78,7 +78,7 @@ static struct talk talk(struct answers *a, const char *style, unsigned threads)
 
 	assert_non_null(t.style);
 	t.s.symbols.functions = t.s.symbols.inlines = true;
-	t.s.symbols.demangling = SYMBOLIZE_FULL;
+	t.s.symbols.demangling = FRAME_DEMANGLE_FULL;
 	t.s.symbols.threads = threads;
 	return t;
 }
@@ -170,7 +170,7 @@ static void other_strings_at_the_same_place_are_others(void **state)
 	AUTO(buf_done) struct buf out = { 0 };
 	struct answer_text first, second, third;
 
-	s.symbols.demangling = SYMBOLIZE_FULL;
+	s.symbols.demangling = FRAME_DEMANGLE_FULL;
 	symbolize_writer_init(&w, &s, symbolize_style_find(STR("llvm")));
 	first = symbolize_writer_make(&w, 0x1000, &frames);
 	text[3] = 'b';

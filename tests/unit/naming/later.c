@@ -2,146 +2,146 @@
 /*
  * Names that come later: waits, what wakes, what is better.
  */
-#include "town.h"
+#include "naming_fixture.h"
 
 static void the_next_try_comes_later_and_later(void **state)
 {
-	assert_int_equal(naming_wait_ms(SYMBOLIZE_UNKNOWN, false, 1, 10000), 10000);
-	assert_int_equal(naming_wait_ms(SYMBOLIZE_UNKNOWN, false, 2, 10000), 20000);
-	assert_int_equal(naming_wait_ms(SYMBOLIZE_TIMED_OUT, false, 5, 10000), 160000);
-	assert_int_equal(naming_wait_ms(SYMBOLIZE_UNKNOWN, false, 30, 10000), 3600 * 1000);
-	assert_int_equal(naming_wait_ms(SYMBOLIZE_UPSTREAM_404, false, 1, 10000), 600 * 1000);
-	assert_int_equal(naming_wait_ms(SYMBOLIZE_UPSTREAM_404, false, UINT32_MAX, 10000), 24 * 3600 * 1000);
-	assert_int_equal(naming_wait_ms(SYMBOLIZE_FOUND, true, 1, 10000), 600 * 1000);
+	assert_int_equal(naming_wait_ms(FRAME_UNKNOWN, false, 1, 10000), 10000);
+	assert_int_equal(naming_wait_ms(FRAME_UNKNOWN, false, 2, 10000), 20000);
+	assert_int_equal(naming_wait_ms(FRAME_TIMED_OUT, false, 5, 10000), 160000);
+	assert_int_equal(naming_wait_ms(FRAME_UNKNOWN, false, 30, 10000), 3600 * 1000);
+	assert_int_equal(naming_wait_ms(FRAME_UPSTREAM_404, false, 1, 10000), 600 * 1000);
+	assert_int_equal(naming_wait_ms(FRAME_UPSTREAM_404, false, UINT32_MAX, 10000), 24 * 3600 * 1000);
+	assert_int_equal(naming_wait_ms(FRAME_FOUND, true, 1, 10000), 600 * 1000);
 }
 
 static void what_is_unknown_is_tried_again_when_its_time_has_come(void **state)
 {
 	int64_t now_s = clock_wall_s();
 	struct profilestore_binary b;
-	struct town t;
+	struct naming_fixture t;
 
 	clock_test_freeze(now_s);
-	town_open(&t, false);
-	town_start(&t);
-	town_add_one(&t, 1, 0x1000);
-	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 1);
-	b = town_binary(&t, "/bin/p1");
+	naming_fixture_open(&t, false);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_UNKNOWN, 1);
+	b = naming_fixture_binary(&t, "/bin/p1");
 	assert_int_equal(b.next_try_ms, clock_wall_ms() + 10000);
 	assert_int_equal(b.last_try_ms, clock_wall_ms());
 	/* Another of it comes in: that is no reason to ask all the world again. */
-	town_add_one(&t, 1, 0x1001);
-	assert_int_equal(town_binary(&t, "/bin/p1").n_tries, 1);
+	naming_fixture_add_one(&t, 1, 0x1001);
+	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").n_tries, 1);
 	clock_test_advance(10000);
-	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 2);
-	assert_int_equal(town_binary(&t, "/bin/p1").next_try_ms, clock_wall_ms() + 20000);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_UNKNOWN, 2);
+	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").next_try_ms, clock_wall_ms() + 20000);
 	/* Nobody told, but it is there then. */
-	shop_put_debug_named(&t.shop, 1, "f");
+	tables_fixture_put_debug_named(&t.shop, 1, "f");
 	clock_test_advance(20000);
-	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
-	town_expect(&t, 1, 0x1001, "f /src/a.c:10");
-	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_FOUND, 0);
-	town_close(&t);
+	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
+	naming_fixture_expect(&t, 1, 0x1001, "f /src/a.c:10");
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_FOUND, 0);
+	naming_fixture_close(&t);
 	clock_test_thaw();
 }
 
 /* It is told when that is there. */
 static void what_is_still_being_scanned_is_not_waited_for(void **state)
 {
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, false);
+	naming_fixture_open(&t, false);
 	resolve_mem_set_unfinished(t.shop.r, true);
 	t.opts.interval_ms = 3600 * 1000;
-	town_start(&t);
-	town_add_one(&t, 1, 0x1000);
-	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 1);
-	shop_put_debug_named(&t.shop, 1, "f");
-	town_wake(&t, 1, false);
-	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
-	town_close(&t);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_UNKNOWN, 1);
+	tables_fixture_put_debug_named(&t.shop, 1, "f");
+	naming_fixture_wake(&t, 1, false);
+	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
+	naming_fixture_close(&t);
 }
 
 static void a_wake_is_for_its_own_build_id(void **state)
 {
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, false);
+	naming_fixture_open(&t, false);
 	t.opts.interval_ms = 3600 * 1000;
-	town_start(&t);
-	town_add_one(&t, 1, 0x1000);
-	town_add_one(&t, 2, 0x1000);
-	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 1);
-	town_expect_state(&t, "/bin/p2", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 1);
-	shop_put_debug_named(&t.shop, 1, "f");
-	shop_put_debug_named(&t.shop, 2, "g");
-	town_wake(&t, 1, false);
-	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
-	assert_int_equal(town_binary(&t, "/bin/p2").n_tries, 1);
-	assert_string_equal(town_name(&t, "/bin/p2", 0x1000), "");
-	town_close(&t);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	naming_fixture_add_one(&t, 2, 0x1000);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_UNKNOWN, 1);
+	naming_fixture_expect_state(&t, "/bin/p2", NAMING_WANTED, FRAME_UNKNOWN, 1);
+	tables_fixture_put_debug_named(&t.shop, 1, "f");
+	tables_fixture_put_debug_named(&t.shop, 2, "g");
+	naming_fixture_wake(&t, 1, false);
+	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
+	assert_int_equal(naming_fixture_binary(&t, "/bin/p2").n_tries, 1);
+	assert_string_equal(naming_fixture_name(&t, "/bin/p2", 0x1000), "");
+	naming_fixture_close(&t);
 }
 
 static void a_new_process_tries_at_once_what_had_failed(void **state)
 {
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, false);
+	naming_fixture_open(&t, false);
 	t.opts.interval_ms = 3600 * 1000;
-	town_start(&t);
-	town_add_one(&t, 1, 0x1000);
-	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 1);
-	town_again(&t);
-	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_UNKNOWN, 2);
-	town_close(&t);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_UNKNOWN, 1);
+	naming_fixture_again(&t);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_UNKNOWN, 2);
+	naming_fixture_close(&t);
 }
 
 static void a_better_file_names_again(void **state)
 {
 	uint64_t addrs[] = { 0x1000, 0x1010 };
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, true);
-	shop_put_program(&t.shop, 1, true);
-	town_start(&t);
-	town_add(&t, 1, addrs, 2);
-	town_expect(&t, 1, 0x1010, "s1");
+	naming_fixture_open(&t, true);
+	tables_fixture_put_program(&t.shop, 1, true);
+	naming_fixture_start(&t);
+	naming_fixture_add(&t, 1, addrs, 2);
+	naming_fixture_expect(&t, 1, 0x1010, "s1");
 	/* It has names, and would have better ones with a debug file: it is asked for now and then. */
-	town_expect_state(&t, "/bin/p1", NAMING_WANTED, SYMBOLIZE_FOUND, 1);
-	shop_put_debug_named(&t.shop, 1, "f");
-	town_wake(&t, 1, false);
-	town_expect(&t, 1, 0x1010, "f /src/a.c:11");
-	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
-	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_FOUND, 0);
-	town_expect_stats(&t, 4, 0);
-	assert_int_equal(town_binary(&t, "/bin/p1").n_named, 2);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_FOUND, 1);
+	tables_fixture_put_debug_named(&t.shop, 1, "f");
+	naming_fixture_wake(&t, 1, false);
+	naming_fixture_expect(&t, 1, 0x1010, "f /src/a.c:11");
+	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_FOUND, 0);
+	naming_fixture_expect_stats(&t, 4, 0);
+	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").n_named, 2);
 	/* Once more the same: nothing is looked up. */
-	town_wake(&t, 1, true);
-	town_add_one(&t, 1, 0x1020);
-	town_expect(&t, 1, 0x1020, "f /src/a.c:12");
-	town_expect_stats(&t, 5, 0);
+	naming_fixture_wake(&t, 1, true);
+	naming_fixture_add_one(&t, 1, 0x1020);
+	naming_fixture_expect(&t, 1, 0x1020, "f /src/a.c:12");
+	naming_fixture_expect_stats(&t, 5, 0);
 	/* Another file with the same build ID. */
-	shop_put_debug_named(&t.shop, 1, "g");
-	town_wake(&t, 1, true);
-	town_expect(&t, 1, 0x1000, "g /src/a.c:10");
-	town_again(&t);
-	assert_string_equal(town_name(&t, "/bin/p1", 0x1020), "g /src/a.c:12");
-	town_close(&t);
+	tables_fixture_put_debug_named(&t.shop, 1, "g");
+	naming_fixture_wake(&t, 1, true);
+	naming_fixture_expect(&t, 1, 0x1000, "g /src/a.c:10");
+	naming_fixture_again(&t);
+	assert_string_equal(naming_fixture_name(&t, "/bin/p1", 0x1020), "g /src/a.c:12");
+	naming_fixture_close(&t);
 }
 
 static void names_stay_where_a_better_file_has_none(void **state)
 {
 	struct buf file = { 0 };
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, false);
-	shop_put_program(&t.shop, 1, true);
-	town_start(&t);
-	town_add_one(&t, 1, 0x1000);
-	town_expect(&t, 1, 0x1000, "s1");
+	naming_fixture_open(&t, false);
+	tables_fixture_put_program(&t.shop, 1, true);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	naming_fixture_expect(&t, 1, 0x1000, "s1");
 	/* A table of other code: nothing is at that address. */
 	{
-		struct build_id id = shop_id(1);
+		struct build_id id = tables_fixture_id(1);
 		struct code_writer w;
 
 		code_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
@@ -154,54 +154,54 @@ static void names_stay_where_a_better_file_has_none(void **state)
 		code_writer_finish(&w, &file);
 		code_writer_done(&w);
 	}
-	shop_put(&t.shop, RESOLVE_DEBUGINFO, 1, &file);
-	town_wake(&t, 1, true);
-	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_OUTSIDE, 0);
-	assert_string_equal(town_name(&t, "/bin/p1", 0x1000), "s1");
-	assert_int_equal(town_binary(&t, "/bin/p1").n_named, 1);
-	town_close(&t);
+	tables_fixture_put(&t.shop, RESOLVE_DEBUGINFO, 1, &file);
+	naming_fixture_wake(&t, 1, true);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_OUTSIDE, 0);
+	assert_string_equal(naming_fixture_name(&t, "/bin/p1", 0x1000), "s1");
+	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").n_named, 1);
+	naming_fixture_close(&t);
 }
 
 static void what_wakes_while_it_is_tried_is_not_lost(void **state)
 {
-	struct build_id id = shop_id(1);
+	struct build_id id = tables_fixture_id(1);
 	struct naming_stats stats;
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, false);
+	naming_fixture_open(&t, false);
 	t.opts.interval_ms = 3600 * 1000;
 	resolve_mem_put_waiting(t.shop.r, RESOLVE_DEBUGINFO, &id, STR(""));
-	town_start(&t);
-	town_add_one(&t, 1, 0x1000);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
 	do
 		naming_stats(t.naming, &stats);
 	while (!stats.n_flying);
 	/* The try that waits ends in a failure; the wake came before. */
-	town_wake(&t, 1, false);
+	naming_fixture_wake(&t, 1, false);
 	resolve_mem_fail(t.shop.r, RESOLVE_DEBUGINFO, &id, STR(""),
 			 &(struct err){ .kind = ERR_UPSTREAM, .text = "503" });
-	shop_put_debug_named(&t.shop, 1, "f");
-	town_wake(&t, 1, false);
-	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
-	town_close(&t);
+	tables_fixture_put_debug_named(&t.shop, 1, "f");
+	naming_fixture_wake(&t, 1, false);
+	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
+	naming_fixture_close(&t);
 }
 
 static void a_try_that_waits_does_not_keep_others_waiting(void **state)
 {
-	struct build_id id = shop_id(1);
-	struct town t;
+	struct build_id id = tables_fixture_id(1);
+	struct naming_fixture t;
 
-	town_open(&t, false);
+	naming_fixture_open(&t, false);
 	resolve_mem_put_waiting(t.shop.r, RESOLVE_DEBUGINFO, &id, STR(""));
-	shop_put_debug_named(&t.shop, 2, "g");
-	town_start(&t);
-	town_add_one(&t, 1, 0x1000);
-	town_add_one(&t, 2, 0x1000);
-	town_expect(&t, 2, 0x1000, "g /src/a.c:10");
-	assert_string_equal(town_name(&t, "/bin/p1", 0x1000), "");
-	shop_put_debug_named(&t.shop, 1, "f");
-	town_expect(&t, 1, 0x1000, "f /src/a.c:10");
-	town_close(&t);
+	tables_fixture_put_debug_named(&t.shop, 2, "g");
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	naming_fixture_add_one(&t, 2, 0x1000);
+	naming_fixture_expect(&t, 2, 0x1000, "g /src/a.c:10");
+	assert_string_equal(naming_fixture_name(&t, "/bin/p1", 0x1000), "");
+	tables_fixture_put_debug_named(&t.shop, 1, "f");
+	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
+	naming_fixture_close(&t);
 }
 
 int main(void)

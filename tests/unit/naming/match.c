@@ -2,11 +2,11 @@
 /*
  * What has no build ID, or none that leads anywhere.
  */
-#include "town.h"
+#include "naming_fixture.h"
 
-static void put_program(struct town *t, uint32_t n, const char *path)
+static void put_program(struct naming_fixture *t, uint32_t n, const char *path)
 {
-	struct build_id id = shop_id(n);
+	struct build_id id = tables_fixture_id(n);
 	struct elf_writer_segment *load;
 	struct code_writer w;
 	struct buf file = { 0 };
@@ -30,78 +30,78 @@ static void what_is_no_file_is_never_named(void **state)
 {
 	static const char *const files[] = { "[anon]",           "//anon", "/memfd:jit (deleted)",
 					     "/tmp/perf-17.map", "[heap]", "[kernel.kallsyms]" };
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, false);
-	town_start(&t);
+	naming_fixture_open(&t, false);
+	naming_fixture_start(&t);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		town_add_file(&t, files[i], "", 0x1000);
+		naming_fixture_add_file(&t, files[i], "", 0x1000);
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		town_expect_state(&t, files[i], NAMING_NEVER, SYMBOLIZE_NO_BUILD_ID, 0);
-	town_close(&t);
+		naming_fixture_expect_state(&t, files[i], NAMING_NEVER, FRAME_NO_BUILD_ID, 0);
+	naming_fixture_close(&t);
 }
 
 static void a_strange_build_id_leads_nowhere(void **state)
 {
 	struct profilestore_binary b;
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, false);
-	town_start(&t);
-	town_add_file(&t, "/bin/go", "Xyz_/abc-123/q", 0x1000);
-	town_expect_state(&t, "/bin/go", NAMING_NEVER, SYMBOLIZE_NO_BUILD_ID, 0);
-	b = town_binary(&t, "/bin/go");
+	naming_fixture_open(&t, false);
+	naming_fixture_start(&t);
+	naming_fixture_add_file(&t, "/bin/go", "Xyz_/abc-123/q", 0x1000);
+	naming_fixture_expect_state(&t, "/bin/go", NAMING_NEVER, FRAME_NO_BUILD_ID, 0);
+	b = naming_fixture_binary(&t, "/bin/go");
 	assert_str(b.why, "its build ID is none that a file could be found by");
-	town_close(&t);
+	naming_fixture_close(&t);
 }
 
 static void the_only_file_of_its_path_is_taken(void **state)
 {
 	struct build_id none = { 0 };
 	struct profilestore_binary b;
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, false);
-	town_start(&t);
-	town_add_one(&t, 0, 0x1010);
-	town_expect_state(&t, "/bin/p0", NAMING_NEVER, SYMBOLIZE_NO_BUILD_ID, 0);
-	b = town_binary(&t, "/bin/p0");
+	naming_fixture_open(&t, false);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 0, 0x1010);
+	naming_fixture_expect_state(&t, "/bin/p0", NAMING_NEVER, FRAME_NO_BUILD_ID, 0);
+	b = naming_fixture_binary(&t, "/bin/p0");
 	assert_non_null(strstr(b.why.p, "no file of that path"));
 	/* It turns up. */
 	put_program(&t, 1, "/bin/p0");
 	naming_wake(t.naming, &none, STR("/bin/p0"), false);
-	town_expect(&t, 0, 0x1010, "s1");
-	assert_non_null(strstr(town_binary(&t, "/bin/p0").why.p, "the only file of that path"));
-	town_close(&t);
+	naming_fixture_expect(&t, 0, 0x1010, "s1");
+	assert_non_null(strstr(naming_fixture_binary(&t, "/bin/p0").why.p, "the only file of that path"));
+	naming_fixture_close(&t);
 }
 
 static void of_several_none_is_taken(void **state)
 {
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, false);
+	naming_fixture_open(&t, false);
 	put_program(&t, 1, "/bin/p0");
 	put_program(&t, 2, "/bin/p0");
-	town_start(&t);
-	town_add_one(&t, 0, 0x1010);
-	town_expect_state(&t, "/bin/p0", NAMING_NEVER, SYMBOLIZE_NO_BUILD_ID, 0);
-	assert_non_null(strstr(town_binary(&t, "/bin/p0").why.p, "several files"));
-	town_close(&t);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 0, 0x1010);
+	naming_fixture_expect_state(&t, "/bin/p0", NAMING_NEVER, FRAME_NO_BUILD_ID, 0);
+	assert_non_null(strstr(naming_fixture_binary(&t, "/bin/p0").why.p, "several files"));
+	naming_fixture_close(&t);
 }
 
 static void a_file_without_code_there_is_another(void **state)
 {
 	uint64_t addrs[] = { 0x1010, 0x99000 };
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, false);
+	naming_fixture_open(&t, false);
 	put_program(&t, 1, "/bin/p0");
-	town_start(&t);
-	town_add(&t, 0, addrs, 2);
-	town_expect_state(&t, "/bin/p0", NAMING_NEVER, SYMBOLIZE_NO_BUILD_ID, 0);
-	assert_non_null(strstr(town_binary(&t, "/bin/p0").why.p, "is another"));
-	assert_string_equal(town_name(&t, "/bin/p0", 0x1010), "");
-	town_close(&t);
+	naming_fixture_start(&t);
+	naming_fixture_add(&t, 0, addrs, 2);
+	naming_fixture_expect_state(&t, "/bin/p0", NAMING_NEVER, FRAME_NO_BUILD_ID, 0);
+	assert_non_null(strstr(naming_fixture_binary(&t, "/bin/p0").why.p, "is another"));
+	assert_string_equal(naming_fixture_name(&t, "/bin/p0", 0x1010), "");
+	naming_fixture_close(&t);
 }
 
 #define KERNEL     UINT64_C(0xffffffff81000000)
@@ -109,12 +109,12 @@ static void a_file_without_code_there_is_another(void **state)
 
 static void a_kernel_is_named_by_its_build_id_wherever_it_ran(void **state)
 {
-	struct build_id id = shop_id(1);
+	struct build_id id = tables_fixture_id(1);
 	struct elf_writer_segment *load;
 	struct buf file = { 0 };
 	char hex[BUILD_ID_HEX_SIZE];
 	struct code_writer w;
-	struct town t;
+	struct naming_fixture t;
 
 	code_writer_init(&w, ELF_WRITER_X86_64, ET_EXEC);
 	w.text = KERNEL;
@@ -126,13 +126,14 @@ static void a_kernel_is_named_by_its_build_id_wherever_it_ran(void **state)
 	load->filesz = load->memsz = 0x1000;
 	code_writer_finish(&w, &file);
 	code_writer_done(&w);
-	town_open(&t, false);
-	shop_put(&t.shop, RESOLVE_DEBUGINFO, 1, &file);
-	town_start(&t);
-	town_add_at(&t, "[kernel.kallsyms]_text", build_id_hex(&id, hex), KERNEL_RAN, KERNEL_RAN + 0x110);
-	town_expect_stats(&t, 1, 0);
-	assert_string_equal(town_name(&t, "[kernel.kallsyms]", KERNEL + 0x110), "do_nothing");
-	town_close(&t);
+	naming_fixture_open(&t, false);
+	tables_fixture_put(&t.shop, RESOLVE_DEBUGINFO, 1, &file);
+	naming_fixture_start(&t);
+	naming_fixture_add_at(&t, "[kernel.kallsyms]_text", build_id_hex(&id, hex), KERNEL_RAN,
+			      KERNEL_RAN + 0x110);
+	naming_fixture_expect_stats(&t, 1, 0);
+	assert_string_equal(naming_fixture_name(&t, "[kernel.kallsyms]", KERNEL + 0x110), "do_nothing");
+	naming_fixture_close(&t);
 }
 
 int main(void)

@@ -2,151 +2,151 @@
 /*
  * What comes in gets its names, and keeps them.
  */
-#include "town.h"
+#include "naming_fixture.h"
 
 static void addresses_get_their_names(void **state)
 {
 	struct profilestore_binary b;
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, true);
-	shop_put_debug(&t.shop, 1);
-	town_start(&t);
-	town_add_one(&t, 1, 0x1010);
-	town_expect(&t, 1, 0x1010, "f1 /src/a.c:11");
-	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_FOUND, 0);
-	b = town_binary(&t, "/bin/p1");
+	naming_fixture_open(&t, true);
+	tables_fixture_put_debug(&t.shop, 1);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1010);
+	naming_fixture_expect(&t, 1, 0x1010, "f1 /src/a.c:11");
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_FOUND, 0);
+	b = naming_fixture_binary(&t, "/bin/p1");
 	assert_int_equal(b.n_locations, 1);
 	assert_int_equal(b.n_named, 1);
 	assert_int_equal(b.n_wanted, 0);
 	assert_str(b.origin, "/file");
-	town_close(&t);
+	naming_fixture_close(&t);
 }
 
 static void what_is_outside_of_functions_has_that_as_its_reason(void **state)
 {
 	uint64_t addrs[] = { 0x1000, 0x5000 };
 	struct profilestore_binary b;
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, false);
-	shop_put_debug(&t.shop, 1);
-	town_start(&t);
-	town_add(&t, 1, addrs, 2);
-	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_OUTSIDE, 0);
-	b = town_binary(&t, "/bin/p1");
+	naming_fixture_open(&t, false);
+	tables_fixture_put_debug(&t.shop, 1);
+	naming_fixture_start(&t);
+	naming_fixture_add(&t, 1, addrs, 2);
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_OUTSIDE, 0);
+	b = naming_fixture_binary(&t, "/bin/p1");
 	assert_int_equal(b.n_named, 1);
-	town_expect_stats(&t, 1, 1);
+	naming_fixture_expect_stats(&t, 1, 1);
 	/* More of it does not make that forgotten. */
-	town_add_one(&t, 1, 0x1020);
-	town_expect(&t, 1, 0x1020, "f1 /src/a.c:12");
-	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_OUTSIDE, 0);
-	town_close(&t);
+	naming_fixture_add_one(&t, 1, 0x1020);
+	naming_fixture_expect(&t, 1, 0x1020, "f1 /src/a.c:12");
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_OUTSIDE, 0);
+	naming_fixture_close(&t);
 }
 
 static void only_what_is_new_is_looked_up(void **state)
 {
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, true);
-	shop_put_debug(&t.shop, 1);
-	town_start(&t);
-	town_add_one(&t, 1, 0x1000);
-	town_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
-	town_add_one(&t, 1, 0x1000);
-	town_add_one(&t, 1, 0x1030);
-	town_expect(&t, 1, 0x1030, "f1 /src/a.c:13");
-	town_expect_stats(&t, 2, 0);
-	town_again(&t);
-	town_add_one(&t, 1, 0x1040);
-	town_expect(&t, 1, 0x1040, "f1 /src/a.c:14");
-	town_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
-	town_expect_stats(&t, 1, 0);
-	town_close(&t);
+	naming_fixture_open(&t, true);
+	tables_fixture_put_debug(&t.shop, 1);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	naming_fixture_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
+	naming_fixture_add_one(&t, 1, 0x1000);
+	naming_fixture_add_one(&t, 1, 0x1030);
+	naming_fixture_expect(&t, 1, 0x1030, "f1 /src/a.c:13");
+	naming_fixture_expect_stats(&t, 2, 0);
+	naming_fixture_again(&t);
+	naming_fixture_add_one(&t, 1, 0x1040);
+	naming_fixture_expect(&t, 1, 0x1040, "f1 /src/a.c:14");
+	naming_fixture_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
+	naming_fixture_expect_stats(&t, 1, 0);
+	naming_fixture_close(&t);
 }
 
 static void what_was_left_by_the_last_process_is_gone_on_with(void **state)
 {
 	uint64_t addrs[200];
-	struct town t;
+	struct naming_fixture t;
 
 	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
 		addrs[i] = 0x1000 + i;
-	town_open(&t, true);
-	shop_put_debug(&t.shop, 1);
-	shop_put_debug(&t.shop, 2);
-	town_add(&t, 1, addrs, ARRAY_SIZE(addrs));
-	town_add(&t, 2, addrs, ARRAY_SIZE(addrs));
+	naming_fixture_open(&t, true);
+	tables_fixture_put_debug(&t.shop, 1);
+	tables_fixture_put_debug(&t.shop, 2);
+	naming_fixture_add(&t, 1, addrs, ARRAY_SIZE(addrs));
+	naming_fixture_add(&t, 2, addrs, ARRAY_SIZE(addrs));
 	/* One half of it was named when it ended. */
-	town_start(&t);
-	town_expect(&t, 1, 0x10c7, "f1 /src/a.c:22");
-	town_again(&t);
-	town_expect(&t, 2, 0x10c7, "f2 /src/a.c:22");
+	naming_fixture_start(&t);
+	naming_fixture_expect(&t, 1, 0x10c7, "f1 /src/a.c:22");
+	naming_fixture_again(&t);
+	naming_fixture_expect(&t, 2, 0x10c7, "f2 /src/a.c:22");
 	for (size_t i = 0; i < ARRAY_SIZE(addrs); i += 17) {
 		char want[32];
 
 		snprintf(want, sizeof(want), "f1 /src/a.c:%d", (int)(10 + i / 16));
-		town_expect(&t, 1, addrs[i], want);
+		naming_fixture_expect(&t, 1, addrs[i], want);
 	}
-	town_again(&t);
-	town_expect_stats(&t, 0, 0);
-	town_close(&t);
+	naming_fixture_again(&t);
+	naming_fixture_expect_stats(&t, 0, 0);
+	naming_fixture_close(&t);
 }
 
 static void a_table_from_the_store_does(void **state)
 {
-	struct symbolizer_stats stats;
-	struct town t;
+	struct tables_stats stats;
+	struct naming_fixture t;
 
-	town_open(&t, true);
-	shop_put_debug(&t.shop, 1);
-	town_start(&t);
-	town_add_one(&t, 1, 0x1000);
-	town_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
-	town_again(&t);
-	town_add_one(&t, 1, 0x1001);
-	town_expect(&t, 1, 0x1001, "f1 /src/a.c:10");
-	symbolizer_stats(t.shop.s, &stats);
+	naming_fixture_open(&t, true);
+	tables_fixture_put_debug(&t.shop, 1);
+	naming_fixture_start(&t);
+	naming_fixture_add_one(&t, 1, 0x1000);
+	naming_fixture_expect(&t, 1, 0x1000, "f1 /src/a.c:10");
+	naming_fixture_again(&t);
+	naming_fixture_add_one(&t, 1, 0x1001);
+	naming_fixture_expect(&t, 1, 0x1001, "f1 /src/a.c:10");
+	tables_stats(t.shop.s, &stats);
 	assert_int_equal(stats.n_made, 0);
-	town_close(&t);
+	naming_fixture_close(&t);
 }
 
 static void more_than_a_batch_is_named(void **state)
 {
 	static uint64_t addrs[NAMING_BATCH + 300];
-	struct town t;
+	struct naming_fixture t;
 
 	/* Most of them are in no function: they are looked up all the same. */
 	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
 		addrs[i] = 0x1000 + i;
-	town_open(&t, false);
-	shop_put_debug(&t.shop, 1);
-	town_start(&t);
-	town_add(&t, 1, addrs, ARRAY_SIZE(addrs));
-	town_expect_state(&t, "/bin/p1", NAMING_DONE, SYMBOLIZE_OUTSIDE, 0);
-	town_expect_stats(&t, 0x100, ARRAY_SIZE(addrs) - 0x100);
-	assert_int_equal(town_binary(&t, "/bin/p1").n_wanted, 0);
-	town_close(&t);
+	naming_fixture_open(&t, false);
+	tables_fixture_put_debug(&t.shop, 1);
+	naming_fixture_start(&t);
+	naming_fixture_add(&t, 1, addrs, ARRAY_SIZE(addrs));
+	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_OUTSIDE, 0);
+	naming_fixture_expect_stats(&t, 0x100, ARRAY_SIZE(addrs) - 0x100);
+	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").n_wanted, 0);
+	naming_fixture_close(&t);
 }
 
 static void many_binaries_are_asked_for_a_few_at_once(void **state)
 {
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, false);
+	naming_fixture_open(&t, false);
 	t.opts.max_tries = 2;
 	for (uint32_t n = 1; n <= 20; n++) {
-		shop_put_debug(&t.shop, n);
-		town_add_one(&t, n, 0x1000);
+		tables_fixture_put_debug(&t.shop, n);
+		naming_fixture_add_one(&t, n, 0x1000);
 	}
-	town_start(&t);
+	naming_fixture_start(&t);
 	for (uint32_t n = 1; n <= 20; n++) {
 		char want[32];
 
 		snprintf(want, sizeof(want), "f%u /src/a.c:10", n);
-		town_expect(&t, n, 0x1000, want);
+		naming_fixture_expect(&t, n, 0x1000, want);
 	}
-	town_close(&t);
+	naming_fixture_close(&t);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
 /*
  * Profiles come in, debug files turn up, somebody looks, and it ends in the midst of it: all at once.
  */
-#include "town.h"
+#include "naming_fixture.h"
 
 #include <pthread.h>
 
@@ -10,7 +10,7 @@
 #define N_ROUNDS 12u
 
 struct adder {
-	struct town *t;
+	struct naming_fixture *t;
 	uint32_t n;
 	pthread_t thread;
 };
@@ -20,30 +20,30 @@ static void *add(void *arg)
 	struct adder *a = arg;
 
 	for (uint32_t i = 0; i < N_ROUNDS; i++) {
-		struct town own = *a->t;
+		struct naming_fixture own = *a->t;
 
 		own.time_ms += 1000 * a->n + i;
 		for (uint32_t n = 1; n <= N_IDS; n++)
-			town_add_one(&own, n, 0x1000 + (a->n * N_ROUNDS + i) % 0x100);
+			naming_fixture_add_one(&own, n, 0x1000 + (a->n * N_ROUNDS + i) % 0x100);
 	}
 	return NULL;
 }
 
 static void *put(void *arg)
 {
-	struct town *t = arg;
+	struct naming_fixture *t = arg;
 
 	for (uint32_t n = 1; n <= N_IDS; n++) {
-		shop_put_program(&t->shop, n, true);
-		town_wake(t, n, false);
-		shop_put_debug(&t->shop, n);
-		town_wake(t, n, true);
+		tables_fixture_put_program(&t->shop, n, true);
+		naming_fixture_wake(t, n, false);
+		tables_fixture_put_debug(&t->shop, n);
+		naming_fixture_wake(t, n, true);
 		naming_kick(t->naming);
 	}
 	return NULL;
 }
 
-static void run(struct town *t)
+static void run(struct naming_fixture *t)
 {
 	struct adder adders[2];
 	struct profilestore_binaries *list;
@@ -69,47 +69,48 @@ static void run(struct town *t)
 
 static void all_is_named_in_the_end(void **state)
 {
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, true);
-	town_start(&t);
+	naming_fixture_open(&t, true);
+	naming_fixture_start(&t);
 	run(&t);
 	for (uint32_t n = 1; n <= N_IDS; n++) {
 		char file[32], want[32];
 
 		snprintf(file, sizeof(file), "/bin/p%u", n);
 		snprintf(want, sizeof(want), "f%u /src/a.c:11", n);
-		town_expect(&t, n, 0x1010, want);
-		town_expect_state(&t, file, NAMING_DONE, SYMBOLIZE_FOUND, 0);
-		assert_int_equal(town_binary(&t, file).n_named, town_binary(&t, file).n_locations);
+		naming_fixture_expect(&t, n, 0x1010, want);
+		naming_fixture_expect_state(&t, file, NAMING_DONE, FRAME_FOUND, 0);
+		assert_int_equal(naming_fixture_binary(&t, file).n_named,
+				 naming_fixture_binary(&t, file).n_locations);
 	}
-	town_close(&t);
+	naming_fixture_close(&t);
 }
 
 static void an_end_in_the_midst_of_it(void **state)
 {
 	struct adder adder;
-	struct town t;
+	struct naming_fixture t;
 
-	town_open(&t, true);
-	town_start(&t);
+	naming_fixture_open(&t, true);
+	naming_fixture_start(&t);
 	adder = (struct adder){ .t = &t, .n = 1 };
 	assert_int_equal(pthread_create(&adder.thread, NULL, add, &adder), 0);
 	put(&t);
-	symbolizer_stop(t.shop.s);
+	tables_stop(t.shop.s);
 	naming_stop(t.naming);
 	/* Who is not told yet may still tell. */
-	town_wake(&t, 1, true);
+	naming_fixture_wake(&t, 1, true);
 	naming_kick(t.naming);
 	pthread_join(adder.thread, NULL);
-	town_again(&t);
+	naming_fixture_again(&t);
 	for (uint32_t n = 1; n <= N_IDS; n++) {
 		char want[32];
 
 		snprintf(want, sizeof(want), "f%u /src/a.c:11", n);
-		town_expect(&t, n, 0x1010, want);
+		naming_fixture_expect(&t, n, 0x1010, want);
 	}
-	town_close(&t);
+	naming_fixture_close(&t);
 }
 
 int main(void)

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * frame: the pure part of turning addresses into frames. Addresses of processes, files and kernels are
+ * translated to addresses in the ELF file by its program headers; functions get their names in the detail
+ * asked for; an address without frames gets a reason. Nothing here opens a file, waits or keeps state.
+ *
+ * The tables that are searched for an address are symtab's; `tables` and `lookup` find and make them.
+ */
+#pragma once
+
+#include "elf/elf.h"
+#include "symtab/symtab.h"
+
+/* ---- reasons ---- */
+
+/* Why an address has no frames, or not all of them. Names and texts are part of the protocol. */
+enum frame_reason {
+	FRAME_FOUND,
+	FRAME_NO_BUILD_ID,
+	FRAME_NO_MAPPING,      /* a run-time address outside of all mappings */
+	FRAME_UNKNOWN,         /* this server has nothing with this build ID */
+	FRAME_UPSTREAM_404,    /* nor do the other servers */
+	FRAME_UPSTREAM_FAILED, /* another server failed to answer */
+	FRAME_TIMED_OUT,       /* another server did not answer in time */
+	FRAME_NOT_ELF,
+	FRAME_DAMAGED,       /* the file is here, but cannot be read */
+	FRAME_NO_SYMBOLS,    /* the file has neither DWARF nor symbols */
+	FRAME_NO_LAYOUT,     /* the program headers that would translate the address are not known */
+	FRAME_OUTSIDE,       /* outside of every known function */
+	FRAME_ALT_MISSING,   /* with frames: some names are in a supplementary file that is not here */
+	FRAME_SPLIT_MISSING, /* with frames: inlined calls are in a .dwo file that is not here */
+	FRAME_PENDING,       /* the table is being made, or a scan may still find its file: ask again */
+	FRAME_BUSY,          /* too many tables wait to be made: ask again */
+	FRAME_N_REASONS
+};
+const char *frame_reason_name(enum frame_reason r); /* "no-build-id" */
+const char *frame_reason_text(enum frame_reason r); /* a sentence without full stop */
+/* A remedy, likewise; "": nothing is wrong. */
+const char *frame_reason_help(enum frame_reason r);
+/* Asking again soon may help. */
+bool frame_reason_passes(enum frame_reason r);
+#define FRAME_RETRY_MS 1000 /* after that time */
+
+/* ---- addresses ---- */
+
+#define FRAME_MAX_SEGMENTS 256u
+
+/* The program headers of a file, as far as addresses are translated by them. */
+struct frame_layout {
+	uint16_t type, machine; /* ET_*, EM_* */
+	bool is_kernel;         /* Linux itself: ET_EXEC or ET_DYN in the upper half of the address space */
+	bool offsets_known;     /* false: from a debug file, where the file offsets of code mean nothing */
+	uint64_t stext, text;   /* of a kernel: the start of .text, and of .head.text before it */
+	size_t n_segments;
+	struct frame_segment {
+		uint64_t off, filesz, vaddr, memsz;
+		bool exec;
+	} segments[FRAME_MAX_SEGMENTS];
+};
+void frame_layout_of(const struct elf_image *img, struct frame_layout *ret);
+bool frame_layout_has_code(const struct frame_layout *l, uint64_t vaddr); /* at this address */
+/*
+ * How much higher code is in @img than in its debug file: prelink moves an object after its debug file was
+ * made. Modulo 2^64; 0: they agree, or it cannot be known.
+ */
+uint64_t frame_moved(const struct elf_image *img, const struct elf_image *debug);
+/* Make @l translate to addresses in the debug file. */
+void frame_layout_move_back(struct frame_layout *l, uint64_t moved);
+
+/* A line of /proc/PID/maps, or a mapping of a profile. */
+struct frame_mapping {
+	uint64_t start, limit; /* limit 0: not known, as far as it goes */
+	uint64_t offset;       /* in the file */
+	/*
+	 * Of a kernel: `start` is the run-time address of this symbol, "_text" or "_stext", as in perf's
+	 * mappings of it ("[kernel.kallsyms]_text").
+	 */
+	struct str symbol;
+};
+
+enum frame_address_kind {
+	FRAME_VADDR,    /* as in the ELF file: as nm and objdump print it */
+	FRAME_OFFSET,   /* of the byte in the file */
+	FRAME_RUNTIME,  /* in a process: needs mappings */
+	FRAME_SECTION,  /* relative to a section: of relocatable files, whose sections all begin at 0 */
+	FRAME_RELATIVE, /* to the file's first page, as crash reporters count */
+};
+
+/*
+ * The address in the ELF file. FRAME_FOUND, FRAME_NO_MAPPING, FRAME_OUTSIDE, FRAME_NO_LAYOUT (also for @l
+ * NULL). @maps are all known mappings of this file: text that was moved to huge pages has a mapping without
+ * a file, and is found by its neighbours.
+ */
+enum frame_reason frame_translate(const struct frame_layout *l, enum frame_address_kind kind,
+				  const struct frame_mapping *maps, size_t n_maps, uint64_t addr,
+				  uint64_t *ret);
+
+/* ---- names ---- */
+
+enum frame_demangling {
+	FRAME_DEMANGLE_FULL,      /* ns::f<int>(int) */
+	FRAME_DEMANGLE_TEMPLATES, /* ns::f<int> */
+	FRAME_DEMANGLE_SIMPLE,    /* ns::f */
+	FRAME_DEMANGLE_NONE,      /* _ZN2ns1fIiEEvT_ */
+};
+/* "full", "templates", "simple", "none". */
+bool frame_demangling_parse(struct str s, enum frame_demangling *ret);
+/*
+ * Append the name of a frame's function; nothing where it is not known. Go's escapes ("%2e") are undone,
+ * except for FRAME_DEMANGLE_NONE.
+ */
+void frame_name(const struct symtab_frame *f, enum frame_demangling how, struct buf *out);
+
+/*
+ * Breakpad's debug ID of an ELF file: a GUID of the build ID's first 16 bytes in the order of little-endian
+ * machines, then the age 0.
+ */
+#define FRAME_DEBUG_ID_SIZE 34
+char *frame_debug_id(const struct build_id *id, char out[FRAME_DEBUG_ID_SIZE]);

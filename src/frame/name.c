@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of functions, in as much detail as is wanted.
+ */
+#include "frame/frame.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+static bool is_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || c == '$';
+}
+
+/*
+ * "operator<", "operator->", "operator<<": its sign is no bracket. The length of "operator" and sign at @i;
+ * 0: there is none.
+ */
+static size_t operator_at(struct str s, size_t i)
+{
+	static const struct str word = STR("operator"),
+				signs[] = { STR("<=>"), STR("<<="), STR(">>="), STR("->*"),
+					    STR("<<"),  STR(">>"),  STR("<="),  STR(">="),
+					    STR("->"),  STR("<"),   STR(">") };
+	struct str rest = { s.p + i, s.size - i };
+
+	if (!str_starts(rest, word) || (i && is_word(s.p[i - 1])))
+		return 0;
+	rest = (struct str){ rest.p + word.size, rest.size - word.size };
+	for (size_t k = 0; k < ARRAY_SIZE(signs); k++)
+		if (str_starts(rest, signs[k]))
+			return word.size + signs[k].size;
+	return 0;
+}
+
+/* Where the bracket that opens at @i is closed; 0: nowhere. What lies in parentheses is not looked at. */
+static size_t closing(struct str s, size_t i)
+{
+	size_t depth = 0, round = 0;
+
+	for (size_t n; i < s.size; i += n) {
+		n = operator_at(s, i);
+		if (n)
+			continue;
+		n = 1;
+		if (s.p[i] == '(' || s.p[i] == '{')
+			round++;
+		else if ((s.p[i] == ')' || s.p[i] == '}') && round)
+			round--;
+		else if (round)
+			continue;
+		else if (s.p[i] == '<')
+			depth++;
+		else if (s.p[i] == '>' && s.p[i - 1] != '-' && --depth == 0)
+			return i;
+	}
+	return 0;
+}
+
+/* Without "<...>" behind a name. Rust's "<T as Trait>::f" begins with one, which stays. */
+static void add_without_templates(struct str s, struct buf *out)
+{
+	for (size_t i = 0; i < s.size;) {
+		size_t n = operator_at(s, i), end;
+
+		if (n) {
+			buf_add(out, s.p + i, n);
+			i += n;
+			/* "operator<< <int>": a blank keeps the sign from the bracket. */
+			if (i + 1 < s.size && s.p[i] == ' ' && s.p[i + 1] == '<')
+				i++;
+			if (i < s.size && s.p[i] == '<' && (end = closing(s, i)))
+				i = end + 1;
+			continue;
+		}
+		if (s.p[i] == '<' && i && (is_word(s.p[i - 1]) || s.p[i - 1] == ']' || s.p[i - 1] == '}') &&
+		    (end = closing(s, i))) {
+			i = end + 1;
+			continue;
+		}
+		buf_add_char(out, s.p[i++]);
+	}
+}
+
+/* Go's linker writes dots (and what it must) in the last part of a package's path as "%2e". */
+static void add_unescaped(struct str s, struct buf *out)
+{
+	for (size_t i = 0; i < s.size; i++) {
+		uint8_t b;
+		size_t n;
+
+		if (s.p[i] == '%' && s.size - i > 2 &&
+		    hex_decode((struct str){ s.p + i + 1, 2 }, true, &b, 1, &n) && b > ' ' && b < 0x7f) {
+			buf_add_char(out, (char)b);
+			i += 2;
+		} else {
+			buf_add_char(out, s.p[i]);
+		}
+	}
+}
+
+bool frame_demangling_parse(struct str s, enum frame_demangling *ret)
+{
+	static const struct str names[] = { STR("full"), STR("templates"), STR("simple"), STR("none") };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (str_eq(s, names[i])) {
+			*ret = (enum frame_demangling)i;
+			return true;
+		}
+	return false;
+}
+
+void frame_name(const struct symtab_frame *f, enum frame_demangling how, struct buf *out)
+{
+	struct str name = f->linkage.size ? f->linkage : f->name;
+	AUTO(buf_done) struct buf b = { 0 };
+
+	if (how == FRAME_DEMANGLE_NONE || !name.size) {
+		buf_add_str(out, name);
+		return;
+	}
+	if (name.p[0] != '_' && memchr(name.p, '%', name.size)) {
+		add_unescaped(name, out);
+		return;
+	}
+	if (how != FRAME_DEMANGLE_SIMPLE) {
+		symtab_demangle(name, how == FRAME_DEMANGLE_FULL ? SYMTAB_FULL : SYMTAB_SIMPLE, out);
+		return;
+	}
+	symtab_demangle(name, SYMTAB_SIMPLE, &b);
+	add_without_templates(buf_str(&b), out);
+}
+
+char *frame_debug_id(const struct build_id *id, char out[FRAME_DEBUG_ID_SIZE])
+{
+	uint8_t b[16] = { 0 };
+	static const uint8_t order[16] = { 3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15 };
+
+	memcpy(b, id->b, MIN(id->size, (uint8_t)sizeof(b)));
+	for (size_t i = 0; i < sizeof(b); i++)
+		snprintf(out + 2 * i, 3, "%02X", b[order[i]]);
+	memcpy(out + 32, "0", 2);
+	return out;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why an address has no frames: names for programs, texts for people, and what would help.
+ */
+#include "frame/frame.h"
+
+static const struct {
+	const char *name, *text;
+	bool passes;
+	const char *help;
+} reasons[FRAME_N_REASONS] = {
+	[FRAME_FOUND] = { "found", "found", false, "" },
+	[FRAME_NO_BUILD_ID] = { "no-build-id", "its module has no build ID", false,
+				"build it with -Wl,--build-id, or send profiles that have build IDs" },
+	[FRAME_NO_MAPPING] = { "no-mapping", "it lies in none of the mappings", false,
+			       "send profiles with their mappings" },
+	[FRAME_UNKNOWN] = { "unknown", "nothing here has this build ID", false,
+			    "push the debug file: lode push FILE --to URL; or put its package (Debian: "
+			    "-dbgsym, Fedora: -debuginfo) into a scanned folder; or name other servers: "
+			    "--debuginfod-upstream-servers URL" },
+	[FRAME_UPSTREAM_404] = { "upstream-404", "neither this server nor the others have this build ID",
+				 false,
+				 "push the debug file: lode push FILE --to URL; or put its package "
+				 "(Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder" },
+	[FRAME_UPSTREAM_FAILED] = { "upstream-failed", "it is not here, and another server could not tell",
+				    true,
+				    "wait, it is asked again; or push the debug file: lode push FILE "
+				    "--to URL" },
+	[FRAME_TIMED_OUT] = { "timed-out", "it is not here, and another server did not answer in time", true,
+			      "wait, it is asked again; or push the debug file: lode push FILE --to "
+			      "URL" },
+	[FRAME_NOT_ELF] = { "not-elf", "what has this build ID is no ELF file", false,
+			    "push the debug file: lode push FILE --to URL" },
+	[FRAME_DAMAGED] = { "damaged", "its file is here, but cannot be read", false,
+			    "put a sound copy of its file or package in its place, or push the debug "
+			    "file: lode push FILE --to URL" },
+	[FRAME_NO_SYMBOLS] = { "no-symbols", "its file has neither debug information nor symbols", false,
+			       "push the debug file: lode push FILE --to URL; or put its package "
+			       "(Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder" },
+	[FRAME_NO_LAYOUT] = { "no-layout", "the program headers that translate such an address are not known",
+			      false,
+			      "push the program itself beside its debug file: lode push FILE --to URL" },
+	[FRAME_OUTSIDE] = { "outside", "it lies outside of any function", false,
+			    "nothing: its debug information has no function there" },
+	[FRAME_ALT_MISSING] = { "alt-missing", "some names are in a supplementary file that is not here",
+				false,
+				"push the supplementary (dwz) file, or put its package into a scanned "
+				"folder" },
+	[FRAME_SPLIT_MISSING] = { "split-missing", "some calls are in a .dwo file that is not here", false,
+				  "push a debug file that has its .dwo files in it, or keep its .dwp "
+				  "file beside it" },
+	[FRAME_PENDING] = { "pending",
+			    "its table is being made, or looked for in what is "
+			    "still being scanned: ask again",
+			    true, "wait" },
+	[FRAME_BUSY] = { "busy", "too many tables are being made: ask again", true, "wait" },
+};
+
+const char *frame_reason_name(enum frame_reason r)
+{
+	return reasons[r].name;
+}
+
+const char *frame_reason_text(enum frame_reason r)
+{
+	return reasons[r].text;
+}
+
+bool frame_reason_passes(enum frame_reason r)
+{
+	return reasons[r].passes;
+}
+
+const char *frame_reason_help(enum frame_reason r)
+{
+	return reasons[r].help;
+}

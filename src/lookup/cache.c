@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tables that were made before, in the user's cache folder: $XDG_CACHE_HOME/lode/symtab, else
+ * ~/.cache/lode/symtab.
+ *
+ * A table's name has the build ID and what is known of the files that it was made of (size, time, inode), so
+ * a file that has changed has another one; so has one of symbols only, whose debug file is found later, and
+ * one with discriminators. Those of which a supplementary or split file was not found are not kept. What was
+ * not used for longest goes when all of them get too large.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include "lookup/internal.h"
+
+#define KEEP_FROM  KIB(256) /* a table of a smaller file is made faster than it is kept */
+#define FOLDER_MAX (UINT64_C(1) << 30)
+#define SUFFIX     ".symtab"
+
+/* Heap; NULL: there is none. */
+static char *folder(void)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"),
+		   *off = getenv("LODE_SYMTAB_CACHE");
+
+	if (off)
+		return *off == '/' ? mem_strdup(off) : NULL;
+	if (cache && *cache == '/')
+		return mem_printf("%s/lode/symtab", cache);
+	return home && *home == '/' ? mem_printf("%s/.cache/lode/symtab", home) : NULL;
+}
+
+static void add_file(struct hash64_state *h, struct source *src)
+{
+	uint64_t numbers[5] = { 0 }, off;
+	struct stat st;
+	int fd;
+
+	if (src && source_raw_fd(src, &fd, &off) && fstat(fd, &st) == 0) {
+		numbers[0] = (uint64_t)st.st_size;
+		numbers[1] = (uint64_t)st.st_mtim.tv_sec;
+		numbers[2] = (uint64_t)st.st_mtim.tv_nsec;
+		numbers[3] = (uint64_t)st.st_ino;
+		numbers[4] = (uint64_t)st.st_dev;
+	}
+	hash64_feed(h, bytes_of(numbers, sizeof(numbers)).p, sizeof(numbers));
+}
+
+static struct source *debug_source(const struct lookup_file *f)
+{
+	return f->debug && f->debug != f->img ? f->debug->src : f->src;
+}
+
+char *lookup_cache_name(const struct lookup_file *f)
+{
+	AUTO(mem_freep) char *dir = folder();
+	struct source *src = debug_source(f);
+	char hex[BUILD_ID_HEX_SIZE];
+	struct hash64_state h;
+	struct build_id id;
+	struct err ignored = { 0 };
+
+	if (!dir || !src || src->size < KEEP_FROM || !f->debug || elf_build_id(f->debug, &id, &ignored) != 0)
+		return NULL;
+	hash64_init(&h, f->discriminators ? ~(uint64_t)SYMTAB_VERSION : SYMTAB_VERSION);
+	add_file(&h, src);
+	add_file(&h, f->alt ? f->alt->src : NULL);
+	add_file(&h, f->dwp ? f->dwp->src : NULL);
+	return mem_printf("%s/%s-%016llx" SUFFIX, dir, build_id_hex(&id, hex),
+			  (unsigned long long)hash64_end(&h));
+}
+
+bool lookup_cache_open(struct lookup_file *f, const char *name)
+{
+	const struct timespec now[2] = { { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } };
+	struct err ignored = { 0 };
+	struct build_id id;
+
+	if (mapping_open(name, &f->mapping, &ignored) != 0)
+		return false;
+	if (symtab_open_mem(f->mapping.bytes, &f->table, &ignored) == 0) {
+		/* For whoever makes room: it was used. */
+		utimensat(AT_FDCWD, name, now, 0);
+		if (elf_build_id(f->debug, &id, &ignored) == 0 &&
+		    build_id_eq(&id, &symtab_info(f->table)->build_id))
+			return true;
+		symtab_close(TAKE(f->table));
+	}
+	mapping_done(&f->mapping);
+	return false;
+}
+
+/* ---- making room ---- */
+
+struct kept {
+	char *name;
+	uint64_t size;
+	int64_t used_s;
+};
+
+static int by_use(const void *a, const void *b)
+{
+	const struct kept *x = a, *y = b;
+
+	return x->used_s < y->used_s ? -1 : x->used_s > y->used_s;
+}
+
+static void make_room(const char *dir)
+{
+	struct kept *list = NULL;
+	size_t n = 0, room = 0;
+	uint64_t sum = 0;
+	DIR *d = opendir(dir);
+
+	for (struct dirent *e; d && (e = readdir(d));) {
+		AUTO(mem_freep) char *path = mem_printf("%s/%s", dir, e->d_name);
+		struct stat st;
+
+		if (!str_ends(str_of(e->d_name), STR(SUFFIX)) || lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+			continue;
+		if (n == room) {
+			room = room ? room * 2 : 64;
+			list = mem_realloc(list, room, sizeof(*list));
+		}
+		list[n++] = (struct kept){ TAKE(path), (uint64_t)st.st_size, st.st_atim.tv_sec };
+		sum += (uint64_t)st.st_size;
+	}
+	if (d)
+		closedir(d);
+	if (n)
+		qsort(list, n, sizeof(*list), by_use);
+	for (size_t i = 0; i < n; i++) {
+		if (sum > FOLDER_MAX && unlink(list[i].name) == 0)
+			sum -= list[i].size;
+		free(list[i].name);
+	}
+	free(list);
+}
+
+/* ---- keeping ---- */
+
+/* That it cannot be kept is no failure. */
+static void keep(const char *name, struct bytes table)
+{
+	AUTO(mem_freep) char *dir = mem_strndup(name, (size_t)(strrchr(name, '/') - name));
+	struct err err = { 0 };
+
+	if (dir_make(dir, 0700, &err) < 0 || file_write_durable(name, table.p, table.size, 0600, &err) < 0) {
+		log_debug("symbolize", "the table is not kept: %s", err.text);
+		return;
+	}
+	make_room(dir);
+}
+
+static bool lacks_nothing(const struct symtab *t)
+{
+	return !(symtab_info(t)->flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING));
+}
+
+void lookup_cache_keep(const struct lookup_file *f, const char *name)
+{
+	if (lacks_nothing(f->table))
+		keep(name, buf_bytes(&f->made));
+}
+
+/*
+ * In a process of its own, behind the answer: whoever asked does not wait for it. One at a time makes the
+ * same table.
+ */
+void lookup_cache_make_later(struct lookup_file *f, const char *name)
+{
+	AUTO(mem_freep)
+	char *lock = mem_printf("%s.lock", name),
+	     *dir = mem_strndup(name, (size_t)(strrchr(name, '/') - name));
+	struct err err = { 0 };
+	int fd, null;
+	pid_t pid;
+
+	if (dir_make(dir, 0700, &err) < 0)
+		return;
+	fflush(NULL);
+	pid = fork();
+	if (pid)
+		return;
+	/* In the child nobody is to wait for us, or to hear of us. */
+	setsid();
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int i = 0; i <= 2; i++)
+		dup2(null, i);
+	errno = 0;
+	if (nice(10) < 0 && errno)
+		_exit(0);
+	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		_exit(0);
+	if (access(name, F_OK) != 0) {
+		symtab_close(TAKE(f->table));
+		buf_done(&f->made);
+		f->n_only = 0;
+		if (lookup_build(f, 1, &err) == 0 &&
+		    symtab_open_mem(buf_bytes(&f->made), &f->table, &err) == 0)
+			lookup_cache_keep(f, name);
+	}
+	unlink(lock);
+	_exit(0);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names and outcomes of tries, gathered and written together: a transaction of many costs hardly more than
+ * one of one.
+ */
+#include "naming/internal.h"
+
+#include <stdlib.h>
+
+void naming_batch_init(struct naming_batch *p, struct profilestore *store)
+{
+	*p = (struct naming_batch){ .store = store };
+	arena_init(&p->arena);
+	p->names = NEW_N(struct profilestore_name, NAMING_BATCH);
+	p->frames = profile_frames_new(FRAME_DEMANGLE_TEMPLATES);
+}
+
+void naming_batch_done(struct naming_batch *p)
+{
+	profile_frames_free(p->frames);
+	arena_done(&p->arena);
+	free(p->names);
+	free(p->tried);
+	*p = (struct naming_batch){ 0 };
+}
+
+void naming_batch_begin(struct naming_batch *p)
+{
+	p->failed = false;
+}
+
+size_t naming_batch_room(const struct naming_batch *p)
+{
+	return profile_frames_size(p->frames) < NAMING_TEXTS ? NAMING_BATCH - p->n : 0;
+}
+
+void naming_batch_name(struct naming_batch *p, uint32_t location, const struct tables_answer *a)
+{
+	size_t n = a->frames ? a->frames->n : 0;
+	struct profilestore_name_line *lines = n ? ARENA_NEW_N(&p->arena, struct profilestore_name_line, n)
+						 : NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		struct profile_frame f;
+
+		profile_frame_of(p->frames, &a->frames->list[i], &f);
+		lines[i] = (struct profilestore_name_line){ f.name, f.system_name, f.file,
+							    f.line, f.column,      f.start_line };
+	}
+	p->names[p->n++] = (struct profilestore_name){ .location = location,
+						       .n_lines = (uint32_t)n,
+						       .reason = a->reason,
+						       .elf_addr = a->addr,
+						       .lines = lines };
+}
+
+void naming_batch_tried(struct naming_batch *p, const struct profilestore_tried *t)
+{
+	struct profilestore_tried *to;
+
+	if (p->n_tried == p->room_tried) {
+		p->room_tried = p->room_tried ? 2 * p->room_tried : 64;
+		p->tried = mem_realloc(p->tried, p->room_tried, sizeof(*p->tried));
+	}
+	to = &p->tried[p->n_tried++];
+	*to = *t;
+	to->why = arena_str(&p->arena, t->why);
+	to->origin = arena_str(&p->arena, t->origin);
+}
+
+static void count(struct naming_batch *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		p->n_named += p->names[i].n_lines != 0;
+		p->n_unnamed += !p->names[i].n_lines;
+	}
+}
+
+bool naming_batch_flush(struct naming_batch *p)
+{
+	if ((p->n || p->n_tried) && !p->failed) {
+		if (profilestore_name(p->store, p->names, p->n, p->tried, p->n_tried, &p->err) < 0)
+			p->failed = true;
+		else
+			count(p);
+	}
+	p->n = p->n_tried = 0;
+	arena_reset(&p->arena);
+	/* What was called so once will be again; but not for ever. */
+	if (profile_frames_size(p->frames) >= NAMING_TEXTS) {
+		profile_frames_free(p->frames);
+		p->frames = profile_frames_new(FRAME_DEMANGLE_TEMPLATES);
+	}
+	return !p->failed;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file out of a package, made one that can be read at random: a table is made of sections that are read
+ * here and there, again and again, and out of a package each of these reads would decode what lies before it.
+ * So it is copied front to back, each byte decoded once, into a file without a name.
+ *
+ * What no table needs stays a hole. Of a linked file these are the relocations that the linker left behind:
+ * of a kernel they are more than half.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "tables/internal.h"
+
+struct range {
+	uint64_t off, end;
+};
+
+static int copy_range(int fd, struct source *src, uint64_t off, uint64_t end, const atomic_bool *cancel,
+		      struct err *err)
+{
+	struct stream *in = stream_of_source(src, false, off, end - off);
+	struct bytes piece;
+	int r;
+
+	while ((r = stream_next(in, MIB(1), &piece, err)) == 0 && piece.size) {
+		r = err_if_cancelled(cancel, err);
+		if (r == 0)
+			r = fd_pwrite(fd, piece.p, piece.size, off, err);
+		if (r < 0)
+			break;
+		off += piece.size;
+	}
+	stream_close(in);
+	if (r == 0 && off != end)
+		r = err_set(err, ERR_INVALID, "ends at %llu, %llu bytes were announced",
+			    (unsigned long long)off, (unsigned long long)end);
+	return r < 0 ? -1 : 0;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	return (x->off > y->off) - (x->off < y->off);
+}
+
+/* Sorted; they may overlap. NULL: no table of sections, so nobody knows what lies where. */
+static struct range *wanted(const struct elf_image *img, size_t *ret_n)
+{
+	uint64_t entry = img->h.is64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
+	uint64_t program_entry = img->h.is64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
+	struct range *list;
+	size_t n = 0;
+
+	if (!img->n_sections || img->sections_err.kind != ERR_NONE)
+		return NULL;
+	list = mem_alloc((img->n_sections + (size_t)3) * sizeof(*list));
+	list[n++] = (struct range){ 0, sizeof(Elf64_Ehdr) };
+	list[n++] = (struct range){ img->h.phoff, img->h.phoff + img->n_segments * program_entry };
+	list[n++] = (struct range){ img->h.shoff, img->h.shoff + img->n_sections * entry };
+	for (uint32_t i = 1; i < img->n_sections; i++) {
+		const struct elf_section *sec = &img->sections[i];
+		bool left_behind = (sec->type == SHT_REL || sec->type == SHT_RELA) && img->h.type != ET_REL &&
+				   !(sec->flags & SHF_ALLOC);
+		struct range r;
+
+		if (!left_behind && elf_section_range(img, sec, &r.off, &r.end, NULL) == 0) {
+			r.end += r.off;
+			list[n++] = r;
+		}
+	}
+	qsort(list, n, sizeof(*list), by_offset);
+	*ret_n = n;
+	return list;
+}
+
+static int copy(int fd, struct source *src, const struct range *list, size_t n, const atomic_bool *cancel,
+		struct err *err)
+{
+	uint64_t done = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t off = MAX(list[i].off, done), end = MIN(list[i].end, src->size);
+
+		if (off >= end)
+			continue;
+		if (copy_range(fd, src, off, end, cancel, err) < 0)
+			return -1;
+		done = end;
+	}
+	return 0;
+}
+
+int tables_copy(struct source *src, const struct elf_image *img, const char *dir, const atomic_bool *cancel,
+		struct source **ret, struct err *err)
+{
+	AUTO(fd_close) int fd = -1;
+	const struct range all = { 0, src->size };
+	AUTO(mem_freep) struct range *list = NULL;
+	size_t n = 0;
+
+	if (file_unnamed(dir, &fd, err) < 0)
+		return -1;
+	if (img)
+		list = wanted(img, &n);
+	if (copy(fd, src, list ? list : &all, list ? n : 1, cancel, err) < 0)
+		return -1;
+	if (ftruncate(fd, (off_t)src->size) < 0)
+		return err_os(err, errno, "%s", dir);
+	*ret = source_of_fd(TAKE_FD(fd), src->size, src->mtime, src->name);
+	return 0;
+}

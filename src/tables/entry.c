@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A table or a layout that is there, or why it is not: what is kept in the LRU, and held by who asks.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "tables/internal.h"
+
+#define READ_MAX (UINT64_C(4) << 30) /* a table that cannot be mapped is read up to this size */
+
+struct entry *entry_new(const struct entry_key *key)
+{
+	struct entry *e = NEW(struct entry);
+
+	atomic_init(&e->refs, 1);
+	atomic_init(&e->spoiled, false);
+	e->key = *key;
+	atomic_init(&e->good_until_ms, INT64_MAX);
+	e->weight = ENTRY_OVERHEAD;
+	return e;
+}
+
+struct entry *entry_ref(struct entry *e)
+{
+	atomic_fetch_add(&e->refs, 1);
+	return e;
+}
+
+void entry_unref(struct entry *e)
+{
+	if (!e || atomic_fetch_sub(&e->refs, 1) != 1)
+		return;
+	symtab_close(e->table);
+	split_state_done(&e->split);
+	if (e->mapped)
+		munmap(e->mapped, e->mapped_size);
+	source_close(e->src);
+	buf_done(&e->made);
+	free(e->layout);
+	free(e);
+}
+
+void entry_fail(struct entry *e, enum frame_reason reason, const char *why, int64_t for_ms)
+{
+	e->reason = reason;
+	snprintf(e->why, sizeof(e->why), "%s", why);
+	atomic_store(&e->good_until_ms, clock_mono_ms() + for_ms);
+}
+
+static int use(struct entry *e, struct bytes b, struct err *err)
+{
+	if (symtab_open_mem(b, &e->table, err) < 0)
+		return -1;
+	if (symtab_info(e->table)->build_id.size &&
+	    !build_id_eq(&symtab_info(e->table)->build_id, &e->key.id)) {
+		symtab_close(TAKE(e->table));
+		return err_set(err, ERR_INVALID, "is the table of another build ID");
+	}
+	e->weight = ENTRY_OVERHEAD + b.size;
+	return 0;
+}
+
+int entry_take_bytes(struct entry *e, struct buf *b, struct err *err)
+{
+	int r = use(e, buf_bytes(b), err);
+
+	if (r < 0)
+		return -1;
+	e->made = *b;
+	*b = (struct buf){ 0 };
+	return 0;
+}
+
+static int take_by_reading(struct entry *e, struct source *src, struct err *err)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+
+	if (src->size > READ_MAX || !buf_try_reserve(&b, (size_t)src->size))
+		return err_set(err, ERR_LIMIT, "no memory for %llu bytes", (unsigned long long)src->size);
+	if (source_read_full(src, 0, b.p, (size_t)src->size, SOURCE_SEQUENTIAL, err) < 0)
+		return -1;
+	b.size = (size_t)src->size;
+	return entry_take_bytes(e, &b, err);
+}
+
+static int take_by_mapping(struct entry *e, int fd, uint64_t off, size_t size, struct err *err)
+{
+	uint64_t before = off % (uint64_t)sysconf(_SC_PAGESIZE);
+	void *p = mmap(NULL, size + before, PROT_READ, MAP_SHARED, fd, (off_t)(off - before));
+
+	if (p == MAP_FAILED)
+		return 1;
+	e->mapped = p;
+	e->mapped_size = size + before;
+	if (use(e, bytes_of((uint8_t *)p + before, size), err) == 0)
+		return 0;
+	munmap(TAKE(e->mapped), e->mapped_size);
+	return -1;
+}
+
+int entry_take_source(struct entry *e, struct source *src, struct err *err)
+{
+	const uint8_t *mem = source_raw_mem(src);
+	uint64_t off;
+	int fd, r = 1;
+
+	if (mem) {
+		r = use(e, bytes_of(mem, (size_t)src->size), err);
+		if (r == 0) {
+			e->src = src;
+			return 0;
+		}
+	} else if (src->size && source_raw_fd(src, &fd, &off)) {
+		r = take_by_mapping(e, fd, off, (size_t)src->size, err);
+	}
+	if (r > 0)
+		r = take_by_reading(e, src, err);
+	source_close(src);
+	return r;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Questions to a hold.
+ */
+#include <stdlib.h>
+#include "tables/internal.h"
+
+/* Of a relocatable file every section begins at 0; the table has them one after the other. */
+static enum frame_reason of_section(const struct symtab_info *info, struct str name, uint64_t off,
+				    uint64_t *ret)
+{
+	if (!name.size)
+		name = STR(".text");
+	for (size_t i = 0; i < info->n_sections; i++) {
+		const struct symtab_section *sec = &info->sections[i];
+
+		if (!str_eq(sec->name, name))
+			continue;
+		*ret = sec->base + off;
+		return off < sec->size ? FRAME_FOUND : FRAME_OUTSIDE;
+	}
+	return FRAME_OUTSIDE;
+}
+
+/*
+ * A module of the kernel is mapped section by section; a mapping that says nothing else is that of its code.
+ * 0: it is none.
+ */
+static bool of_relocatable(const struct symtab_info *info, const struct tables_query *q,
+			   enum frame_reason *ret_reason, uint64_t *ret)
+{
+	if (!(info->flags & SYMTAB_RELOCATABLE) || q->kind != FRAME_RUNTIME)
+		return false;
+	for (size_t i = 0; i < q->n_maps; i++) {
+		const struct frame_mapping *m = &q->maps[i];
+
+		if (q->addr < m->start || (m->limit && q->addr >= m->limit))
+			continue;
+		*ret_reason = of_section(info, m->symbol, q->addr - m->start, ret);
+		return true;
+	}
+	*ret_reason = FRAME_NO_MAPPING;
+	return true;
+}
+
+static enum frame_reason place(const struct tables_request *h, const struct tables_query *q,
+			       const struct symtab_info *info, uint64_t *ret)
+{
+	const struct entry *l = h->per_id > 1 ? h->waiters[h->n + q->module].entry : NULL;
+	enum frame_reason r;
+
+	if (q->kind == FRAME_SECTION)
+		return of_section(info, q->section, q->addr, ret);
+	if (of_relocatable(info, q, &r, ret))
+		return r;
+	if (q->kind != FRAME_VADDR && q->kind != FRAME_RELATIVE && (!l || !l->layout)) {
+		if (q->kind == FRAME_RUNTIME && !q->n_maps)
+			return FRAME_NO_MAPPING;
+		return l ? FRAME_NO_LAYOUT : h->per_id > 1 ? h->none_because : FRAME_NO_LAYOUT;
+	}
+	return frame_translate(l ? l->layout : NULL, q->kind, q->maps, q->n_maps, q->addr, ret);
+}
+
+static struct symtab_finder *finder_of(struct tables_request *h, size_t i)
+{
+	if (!h->finders[i])
+		h->finders[i] = symtab_finder_new(h->waiters[i].entry->table);
+	return h->finders[i];
+}
+
+/* Frames that could be better. */
+static enum frame_reason quality(const struct symtab_info *info, const struct symtab_frames *f)
+{
+	if (info->flags & SYMTAB_ALT_MISSING)
+		for (size_t i = 0; i < f->n; i++)
+			if (!f->list[i].name.size && !f->list[i].linkage.size)
+				return FRAME_ALT_MISSING;
+	if ((info->flags & SYMTAB_SPLIT_MISSING) && f->list[f->n - 1].origin != SYMTAB_DWARF)
+		return FRAME_SPLIT_MISSING;
+	return FRAME_FOUND;
+}
+
+void tables_find(struct tables_request *h, const struct tables_query *q, struct tables_answer *ret)
+{
+	const struct symtab_info *info;
+	struct err err = { 0 };
+	struct entry *e;
+	uint64_t addr = 0;
+	int r;
+
+	*ret = (struct tables_answer){ .reason = FRAME_NO_BUILD_ID };
+	if (q->module >= h->n || !h->ids[q->module].size)
+		return;
+	e = h->waiters[q->module].entry;
+	if (!e || e->reason != FRAME_FOUND) {
+		ret->reason = e ? e->reason : h->none_because;
+		return;
+	}
+	info = symtab_info(e->table);
+	ret->reason = place(h, q, info, &addr);
+	if (ret->reason != FRAME_FOUND)
+		return;
+	ret->addr = addr;
+	r = symtab_find(finder_of(h, q->module), q->is_return && addr ? addr - 1 : addr, &h->frames, &err);
+	if (r < 0) {
+		atomic_store(&e->spoiled, true);
+		ret->reason = FRAME_DAMAGED;
+	} else if (r == SYMTAB_NONE) {
+		ret->reason = FRAME_OUTSIDE;
+	} else {
+		ret->frames = &h->frames;
+		ret->reason = quality(info, &h->frames);
+	}
+}
+
+/* ---- all at once ---- */
+
+struct turn {
+	size_t module, i;
+	uint64_t addr;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct turn *x = a, *y = b;
+
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	if (x->addr != y->addr)
+		return x->addr < y->addr ? -1 : 1;
+	return x->i < y->i ? -1 : 1;
+}
+
+void tables_find_all(struct tables_request *h, const struct tables_query *q, size_t n,
+		     void (*fn)(void *arg, size_t i, const struct tables_answer *a), void *arg)
+{
+	AUTO(mem_freep) struct turn *turns = n > 1 ? NEW_N(struct turn, n) : NULL;
+
+	for (size_t i = 0; turns && i < n; i++)
+		turns[i] = (struct turn){ q[i].module, i, q[i].addr };
+	if (turns)
+		qsort(turns, n, sizeof(*turns), by_place);
+	for (size_t k = 0; k < n; k++) {
+		size_t i = turns ? turns[k].i : k;
+		struct tables_answer a;
+
+		tables_find(h, &q[i], &a);
+		fn(arg, i, &a);
+	}
+}

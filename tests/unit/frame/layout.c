@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <elf.h>
+#include "frame/frame.h"
+
+/* As GNU ld and lld lay a shared object out. */
+static struct frame_layout shared(void)
+{
+	return (struct frame_layout){
+		.type = ET_DYN,
+		.offsets_known = true,
+		.n_segments = 3,
+		.segments = { { 0, 0x600, 0, 0x600, false },
+			      { 0x600, 0x1a00, 0x1600, 0x1a00, true },
+			      { 0x2000, 0x200, 0x4000, 0x400, false } },
+	};
+}
+
+static uint64_t at(const struct frame_layout *l, const struct frame_mapping *maps, size_t n, uint64_t addr)
+{
+	uint64_t v = 0;
+	enum frame_reason r = frame_translate(l, FRAME_RUNTIME, maps, n, addr, &v);
+
+	if (r != FRAME_FOUND)
+		fail_msg("0x%llx: %s", (unsigned long long)addr, frame_reason_name(r));
+	return v;
+}
+
+static void a_shared_object_is_where_its_mapping_says(void **state)
+{
+	struct frame_layout l = shared();
+	const struct frame_mapping maps[] = { { 0x7f0000000000, 0x7f0000001000, 0, { 0 } },
+					      { 0x7f0000001000, 0x7f0000003000, 0, { 0 } },
+					      { 0x7f0000004000, 0x7f0000005000, 0x2000, { 0 } } };
+	uint64_t v;
+
+	/* The text's mapping begins at the page that its first byte is in: offset 0 of the file. */
+	assert_int_equal(at(&l, maps, 3, 0x7f0000001700), 0x1700);
+	assert_int_equal(at(&l, maps, 3, 0x7f0000002fff), 0x2fff);
+	assert_int_equal(at(&l, maps + 1, 1, 0x7f0000001700), 0x1700);
+	assert_int_equal(at(&l, maps, 3, 0x7f0000004010), 0x4010);
+	assert_int_equal(frame_translate(&l, FRAME_RUNTIME, maps, 3, 0x7f0000003000, &v), FRAME_NO_MAPPING);
+	assert_int_equal(frame_translate(NULL, FRAME_RUNTIME, maps, 3, 0x7f0000001700, &v), FRAME_NO_LAYOUT);
+}
+
+static void a_mapping_of_a_part_of_the_text(void **state)
+{
+	struct frame_layout l = shared();
+	const struct frame_mapping maps[] = { { 0x7f0000002000, 0x7f0000003000, 0x1000, { 0 } } };
+
+	assert_int_equal(at(&l, maps, 1, 0x7f0000002010), 0x2010);
+}
+
+/* Of the page that both lie in, each has a mapping. */
+static void each_of_several_segments_has_its_own_distance(void **state)
+{
+	struct frame_layout l = { .type = ET_DYN,
+				  .offsets_known = true,
+				  .n_segments = 3,
+				  .segments = { { 0, 0x400, 0, 0x400, false },
+						{ 0x400, 0x1400, 0x1400, 0x1400, true },
+						{ 0x1800, 0x1000, 0x7800, 0x1000, true } } };
+	const struct frame_mapping maps[] = { { 0x7f0000000000, 0x7f0000001000, 0, { 0 } },
+					      { 0x7f0000001000, 0x7f0000003000, 0, { 0 } },
+					      { 0x7f0000007000, 0x7f0000009000, 0x1000, { 0 } } };
+
+	assert_int_equal(at(&l, maps, 3, 0x7f0000001410), 0x1410);
+	assert_int_equal(at(&l, maps, 3, 0x7f00000027f0), 0x27f0);
+	assert_int_equal(at(&l, maps, 3, 0x7f0000007810), 0x7810);
+	assert_int_equal(at(&l, maps + 2, 1, 0x7f0000008010), 0x8010);
+}
+
+static void a_mapping_without_end(void **state)
+{
+	struct frame_layout l = shared();
+	const struct frame_mapping maps[] = { { 0x7f0000001000, 0, 0, { 0 } } };
+
+	assert_int_equal(at(&l, maps, 1, 0x7f0000001700), 0x1700);
+}
+
+static void file_offsets_go_by_the_segment_of_code(void **state)
+{
+	struct frame_layout l = shared();
+	uint64_t v;
+
+	assert_int_equal(frame_translate(&l, FRAME_OFFSET, NULL, 0, 0x700, &v), FRAME_FOUND);
+	assert_int_equal(v, 0x1700);
+	assert_int_equal(frame_translate(&l, FRAME_OFFSET, NULL, 0, 0x2010, &v), FRAME_FOUND);
+	assert_int_equal(v, 0x4010);
+	assert_int_equal(frame_translate(&l, FRAME_OFFSET, NULL, 0, 0x9000, &v), FRAME_OUTSIDE);
+	l.offsets_known = false;
+	assert_int_equal(frame_translate(&l, FRAME_OFFSET, NULL, 0, 0x700, &v), FRAME_NO_LAYOUT);
+	assert_int_equal(frame_translate(&l, FRAME_VADDR, NULL, 0, 0x700, &v), FRAME_FOUND);
+	assert_int_equal(v, 0x700);
+}
+
+static void a_fixed_program_is_where_it_was_linked(void **state)
+{
+	struct frame_layout l = { .type = ET_EXEC,
+				  .offsets_known = true,
+				  .n_segments = 1,
+				  .segments = { { 0, 0x5000, 0x400000, 0x5000, true } } };
+	/* Also where a mapping says otherwise, as one that was moved to huge pages. */
+	const struct frame_mapping maps[] = { { 0x401000, 0x405000, 0, { 0 } } };
+
+	assert_int_equal(at(&l, maps, 1, 0x401234), 0x401234);
+}
+
+static void a_prelinked_object_has_addresses_of_its_own(void **state)
+{
+	struct frame_layout l = { .type = ET_DYN,
+				  .offsets_known = true,
+				  .n_segments = 1,
+				  .segments = { { 0, 0x5000, 0x3000000000, 0x5000, true } } };
+	const struct frame_mapping maps[] = { { 0x3000000000, 0x3000005000, 0, { 0 } } },
+				   moved[] = { { 0x7f0000000000, 0x7f0000005000, 0, { 0 } } };
+
+	assert_int_equal(at(&l, maps, 1, 0x3000001234), 0x3000001234);
+	assert_int_equal(at(&l, moved, 1, 0x7f0000001234), 0x3000001234);
+}
+
+/* The debug file is of before it was prelinked: code lies elsewhere there. */
+static void a_prelinked_object_is_moved_back_to_its_debug_file(void **state)
+{
+	struct elf_segment here[] = { { .type = 1, .vaddr = 0x3000000000, .memsz = 0x1000, .flags = 4 },
+				      { .type = 1, .vaddr = 0x3000001000, .memsz = 0x1000, .flags = 5 } },
+			   there[] = { { .type = 1, .vaddr = 0, .memsz = 0x1000, .flags = 4 },
+				       { .type = 1, .vaddr = 0x1000, .memsz = 0x1000, .flags = 5 } };
+	struct elf_image img = { .h.type = 3, .segments = here, .n_segments = 2 },
+			 debug = { .h.type = 3, .segments = there, .n_segments = 2 };
+	struct frame_layout l = { .type = 3,
+				  .offsets_known = true,
+				  .n_segments = 1,
+				  .segments = { { 0x1000, 0x1000, 0x3000001000, 0x1000, true } } };
+	const struct frame_mapping maps[] = { { 0x7f0000001000, 0x7f0000002000, 0x1000, { 0 } } };
+
+	assert_int_equal(frame_moved(&img, &debug), 0x3000000000);
+	assert_int_equal(frame_moved(&debug, &img), -(uint64_t)0x3000000000);
+	assert_int_equal(frame_moved(&img, &img), 0);
+	frame_layout_move_back(&l, frame_moved(&img, &debug));
+	assert_int_equal(at(&l, maps, 1, 0x7f0000001234), 0x1234);
+	debug.n_segments = 1; /* without code nobody knows */
+	assert_int_equal(frame_moved(&img, &debug), 0);
+	img.h.type = 2;
+	assert_int_equal(frame_moved(&img, &img), 0);
+}
+
+static void text_on_huge_pages_goes_by_its_neighbours(void **state)
+{
+	struct frame_layout l = { .type = ET_DYN,
+				  .offsets_known = true,
+				  .n_segments = 2,
+				  .segments = { { 0, 0x200000, 0, 0x200000, false },
+						{ 0x200000, 0x800000, 0x200000, 0x800000, true } } };
+	const struct frame_mapping maps[] = { { 0x7f0000000000, 0x7f0000200000, 0, { 0 } },
+					      { 0x7f0000200000, 0x7f0000400000, 0x200000, { 0 } },
+					      { 0x7f0000400000, 0x7f0000800000, 0, { 0 } } };
+
+	assert_int_equal(at(&l, maps, 3, 0x7f0000500000), 0x500000);
+	assert_int_equal(at(&l, maps, 3, 0x7f0000200010), 0x200010);
+}
+
+static void of_a_debug_file_only_addresses_count(void **state)
+{
+	struct frame_layout l = shared();
+	const struct frame_mapping maps[] = { { 0x7f0000000000, 0x7f0000001000, 0, { 0 } },
+					      { 0x7f0000001000, 0x7f0000003000, 0x600, { 0 } } };
+
+	l.offsets_known = false;
+	l.segments[1].filesz = 0;
+	assert_int_equal(at(&l, maps, 2, 0x7f0000001700), 0x1700);
+	assert_int_equal(at(&l, maps + 1, 1, 0x7f0000001700), 0x1700);
+}
+
+static void a_kernel_is_moved_as_a_whole(void **state)
+{
+	struct frame_layout l = { .type = ET_EXEC,
+				  .offsets_known = true,
+				  .is_kernel = true,
+				  .text = 0xffffffff81000000,
+				  .stext = 0xffffffff81000080,
+				  .n_segments = 1,
+				  .segments = {
+					  { 0x200000, 0x1000000, 0xffffffff81000000, 0x1000000, true } } };
+	const struct frame_mapping text[] = { { 0xffffffffa5000000, 0xffffffffa7000000, 0xffffffffa5000000,
+						STR("_text") } },
+				   stext[] = { { 0xffffffffa5000080, 0, 0xffffffffa5000080, STR("_stext") } },
+				   all[] = { { 0, UINT64_MAX, 0, { 0 } } };
+
+	assert_int_equal(at(&l, text, 1, 0xffffffffa5001234), 0xffffffff81001234);
+	assert_int_equal(at(&l, stext, 1, 0xffffffffa5001234), 0xffffffff81001234);
+	/* Whoever wrote this has moved the addresses already. */
+	assert_int_equal(at(&l, all, 1, 0xffffffff81001234), 0xffffffff81001234);
+}
+
+static void numbers_at_the_ends_do_not_run_over(void **state)
+{
+	struct frame_layout l = { .type = ET_DYN,
+				  .offsets_known = true,
+				  .n_segments = 2,
+				  .segments = { { UINT64_MAX - 10, 100, 0, 100, true },
+						{ 0, UINT64_MAX, 0, UINT64_MAX, true } } };
+	const struct frame_mapping maps[] = { { UINT64_MAX - 5, UINT64_MAX, UINT64_MAX, { 0 } } };
+	uint64_t v;
+
+	for (uint64_t a = UINT64_MAX - 20; a; a++) {
+		frame_translate(&l, FRAME_RUNTIME, maps, 1, a, &v);
+		frame_translate(&l, FRAME_OFFSET, maps, 1, a, &v);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_shared_object_is_where_its_mapping_says),
+		cmocka_unit_test(a_mapping_of_a_part_of_the_text),
+		cmocka_unit_test(each_of_several_segments_has_its_own_distance),
+		cmocka_unit_test(a_mapping_without_end),
+		cmocka_unit_test(file_offsets_go_by_the_segment_of_code),
+		cmocka_unit_test(a_fixed_program_is_where_it_was_linked),
+		cmocka_unit_test(a_prelinked_object_has_addresses_of_its_own),
+		cmocka_unit_test(a_prelinked_object_is_moved_back_to_its_debug_file),
+		cmocka_unit_test(text_on_huge_pages_goes_by_its_neighbours),
+		cmocka_unit_test(of_a_debug_file_only_addresses_count),
+		cmocka_unit_test(a_kernel_is_moved_as_a_whole),
+		cmocka_unit_test(numbers_at_the_ends_do_not_run_over),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include "frame/frame.h"
+
+static const char *name(const char *linkage, enum frame_demangling how)
+{
+	static char text[1024];
+	struct symtab_frame f = { .linkage = str_of(linkage) };
+	AUTO(buf_done) struct buf b = { 0 };
+
+	frame_name(&f, how, &b);
+	snprintf(text, sizeof(text), "%s", buf_cstr(&b));
+	return text;
+}
+
+static void names_in_four_degrees(void **state)
+{
+	const char *n = "_ZN2ns1fIiSt6vectorIiEEEvT_T0_";
+
+	assert_string_equal(name(n, FRAME_DEMANGLE_NONE), n);
+	assert_string_equal(name(n, FRAME_DEMANGLE_FULL),
+			    "void ns::f<int, std::vector<int> >(int, std::vector<int>)");
+	assert_string_equal(name(n, FRAME_DEMANGLE_TEMPLATES), "ns::f<int, std::vector<int> >");
+	assert_string_equal(name(n, FRAME_DEMANGLE_SIMPLE), "ns::f");
+}
+
+static void signs_of_operators_are_no_brackets(void **state)
+{
+	assert_string_equal(name("_ZN1AlsIiEERS_T_", FRAME_DEMANGLE_SIMPLE), "A::operator<<");
+	assert_string_equal(name("_ZN1AltIiEEbT_", FRAME_DEMANGLE_SIMPLE), "A::operator<");
+	assert_string_equal(name("_ZN1AptEv", FRAME_DEMANGLE_SIMPLE), "A::operator->");
+	assert_string_equal(name("_ZN1BIiEcvT_IfEEv", FRAME_DEMANGLE_NONE), "_ZN1BIiEcvT_IfEEv");
+}
+
+static void rusts_brackets_at_the_begin_of_a_name_stay(void **state)
+{
+	struct symtab_frame f = { .name = STR("f<T>") };
+	AUTO(buf_done) struct buf b = { 0 };
+
+	assert_string_equal(
+		name("_ZN4core3fmt9Formatter9write_fmt17h0123456789abcdefE", FRAME_DEMANGLE_SIMPLE),
+		"core::fmt::Formatter::write_fmt");
+	frame_name(&f, FRAME_DEMANGLE_SIMPLE, &b);
+	assert_str(buf_str(&b), "f");
+}
+
+static void gos_escapes_are_undone(void **state)
+{
+	assert_string_equal(name("gopkg.in/yaml%2ev2.(*parser).parse", FRAME_DEMANGLE_FULL),
+			    "gopkg.in/yaml.v2.(*parser).parse");
+	assert_string_equal(name("gopkg.in/yaml%2ev2.f", FRAME_DEMANGLE_NONE), "gopkg.in/yaml%2ev2.f");
+	assert_string_equal(name("a%", FRAME_DEMANGLE_FULL), "a%");
+	assert_string_equal(name("a%zz%00", FRAME_DEMANGLE_FULL), "a%zz%00");
+}
+
+static void a_frame_without_a_name_has_none(void **state)
+{
+	assert_string_equal(name("", FRAME_DEMANGLE_FULL), "");
+}
+
+static void breakpads_id_swaps_the_first_three_fields(void **state)
+{
+	struct build_id id;
+	char text[FRAME_DEBUG_ID_SIZE];
+
+	assert_true(build_id_parse(&id, STR("000102030405060708090a0b0c0d0e0f10111213")));
+	assert_string_equal(frame_debug_id(&id, text), "030201000504070608090A0B0C0D0E0F0");
+	assert_true(build_id_parse(&id, STR("aabb")));
+	assert_string_equal(frame_debug_id(&id, text), "0000BBAA0000000000000000000000000");
+}
+
+static void every_reason_has_a_name_and_a_text(void **state)
+{
+	for (unsigned i = 0; i < FRAME_N_REASONS; i++) {
+		assert_non_null(frame_reason_name(i));
+		assert_non_null(frame_reason_text(i));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_in_four_degrees),
+		cmocka_unit_test(signs_of_operators_are_no_brackets),
+		cmocka_unit_test(rusts_brackets_at_the_begin_of_a_name_stay),
+		cmocka_unit_test(gos_escapes_are_undone),
+		cmocka_unit_test(a_frame_without_a_name_has_none),
+		cmocka_unit_test(breakpads_id_swaps_the_first_three_fields),
+		cmocka_unit_test(every_reason_has_a_name_and_a_text),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

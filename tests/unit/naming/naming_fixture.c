@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "naming_fixture.h"
+
+#define WAIT_S 30
+
+static void open_store(struct naming_fixture *t)
+{
+	const struct profilestore_options o = { .dir = t->dir };
+	struct err err = { 0 };
+
+	assert_done(profilestore_open(&o, &t->store, &err));
+}
+
+void naming_fixture_open(struct naming_fixture *t, bool table_store)
+{
+	*t = (struct naming_fixture){ .time_ms = clock_wall_ms() - 3600 * 1000 };
+	test_dir_make(t->dir);
+	tables_fixture_open(&t->shop, table_store);
+	open_store(t);
+}
+
+void naming_fixture_start(struct naming_fixture *t)
+{
+	struct err err = { 0 };
+
+	t->opts.store = t->store;
+	t->opts.tables = t->shop.s;
+	t->opts.resolver = t->shop.r;
+	t->naming = naming_new(&t->opts);
+	assert_done(naming_start(t->naming, &err));
+}
+
+void naming_fixture_stop(struct naming_fixture *t)
+{
+	if (!t->naming)
+		return;
+	tables_stop(t->shop.s);
+	naming_free(TAKE(t->naming));
+	tables_fixture_reopen(&t->shop);
+}
+
+void naming_fixture_again(struct naming_fixture *t)
+{
+	naming_fixture_stop(t);
+	profilestore_close(t->store);
+	open_store(t);
+	naming_fixture_start(t);
+}
+
+void naming_fixture_close(struct naming_fixture *t)
+{
+	naming_fixture_stop(t);
+	profilestore_close(t->store);
+	tables_fixture_close(&t->shop);
+	buf_done(&t->text);
+	test_dir_remove(t->dir);
+}
+
+/* ---- profiles ---- */
+
+static void add(struct naming_fixture *t, struct str file, struct str id, uint64_t start,
+		const uint64_t *addrs, size_t n)
+{
+	const struct profilestore_label label = { STR("service"), STR("test") };
+	struct profile *p = profile_new(NULL);
+	struct profilestore_receipt r;
+	struct profile_mapping m = { .start = start, .limit = UINT64_MAX };
+	struct err err = { 0 };
+	int64_t one = 1;
+
+	profile_add_type(p, STR("cpu"), STR("samples"));
+	m.file = profile_add_string(p, file);
+	m.build_id = profile_add_string(p, id);
+	p->time_ns = t->time_ms++ * 1000000;
+	for (size_t i = 0; i < n; i++) {
+		struct profile_location l = { .addr = addrs[i], .mapping = profile_add_mapping(p, &m) };
+		uint32_t stack = profile_add_stack(p, 0, profile_add_location(p, &l, NULL, 0));
+
+		profile_add_sample(p, stack, 0, &one);
+	}
+	assert_done(profile_build_end(p, &err));
+	assert_done(profilestore_add_wait(t->store, p, &label, 1, &r, &err));
+	profile_free(p);
+}
+
+static const char *file_of(uint32_t n, char out[32])
+{
+	snprintf(out, 32, "/bin/p%u", n);
+	return out;
+}
+
+void naming_fixture_add(struct naming_fixture *t, uint32_t n, const uint64_t *addrs, size_t n_addrs)
+{
+	char file[32], hex[BUILD_ID_HEX_SIZE] = "";
+	struct build_id id = tables_fixture_id(n);
+
+	if (n)
+		build_id_hex(&id, hex);
+	add(t, str_of(file_of(n, file)), str_of(hex), 0, addrs, n_addrs);
+}
+
+void naming_fixture_add_one(struct naming_fixture *t, uint32_t n, uint64_t addr)
+{
+	naming_fixture_add(t, n, &addr, 1);
+}
+
+void naming_fixture_add_file(struct naming_fixture *t, const char *file, const char *build_id, uint64_t addr)
+{
+	add(t, str_of(file), str_of(build_id), 0, &addr, 1);
+}
+
+void naming_fixture_add_at(struct naming_fixture *t, const char *file, const char *build_id, uint64_t start,
+			   uint64_t addr)
+{
+	add(t, str_of(file), str_of(build_id), start, &addr, 1);
+}
+
+/* ---- what is known ---- */
+
+static bool is_location(const struct profile *p, const struct profile_location *l, const char *file,
+			uint64_t addr)
+{
+	return l->addr == addr && l->mapping != PROFILE_NONE &&
+	       str_eq(profile_str(p, p->mappings.p[l->mapping].file), str_of(file));
+}
+
+const char *naming_fixture_name(struct naming_fixture *t, const char *file, uint64_t addr)
+{
+	struct profilestore_range r = { NULL, 0, clock_wall_ms() + 3600 * 1000, 0 };
+	struct profilestore_merged m;
+	struct err err = { 0 };
+
+	assert_done(selector_parse(STR("{}"), (struct selector **)&r.sel, &err));
+	assert_done(profilestore_merge(t->store, &r, STR(""), NULL, 0, &m, &err));
+	selector_free((struct selector *)r.sel);
+	t->text.size = 0;
+	for (uint32_t i = 0; i < m.profile->locations.n; i++) {
+		const struct profile_location *l = &m.profile->locations.p[i];
+
+		if (!is_location(m.profile, l, file, addr))
+			continue;
+		for (uint32_t k = 0; k < l->n_lines; k++) {
+			const struct profile_line *line = &m.profile->lines.p[l->first_line + k];
+			const struct profile_function *f = &m.profile->functions.p[line->function];
+
+			buf_printf(&t->text, "%s" STR_FMT, k ? " " : "",
+				   STR_ARG(profile_str(m.profile, f->name)));
+			if (f->file)
+				buf_printf(&t->text, " " STR_FMT ":%lld",
+					   STR_ARG(profile_str(m.profile, f->file)), (long long)line->line);
+		}
+	}
+	profile_free(m.profile);
+	return buf_cstr(&t->text);
+}
+
+void naming_fixture_expect(struct naming_fixture *t, uint32_t n, uint64_t addr, const char *want)
+{
+	char file[32];
+	unsigned i = 0;
+
+	file_of(n, file);
+	while (strcmp(naming_fixture_name(t, file, addr), want) != 0) {
+		if (++i > WAIT_S * 1000)
+			fail_msg("%s at %llx is '%s', not '%s'", file, (unsigned long long)addr,
+				 buf_cstr(&t->text), want);
+		usleep(1000);
+	}
+}
+
+struct profilestore_binary naming_fixture_binary(struct naming_fixture *t, const char *file)
+{
+	struct profilestore_binary ret = { 0 };
+	struct profilestore_binaries *list;
+	struct err err = { 0 };
+
+	assert_done(profilestore_binaries(t->store, NULL, &list, &err));
+	for (size_t i = 0; i < list->n; i++) {
+		if (!str_eq(list->v[i].file, str_of(file)))
+			continue;
+		ret = list->v[i];
+		t->text.size = 0;
+		buf_add_str(&t->text, ret.why);
+		buf_add_char(&t->text, 0);
+		buf_add_str(&t->text, ret.origin);
+		buf_add_char(&t->text, 0);
+		ret.why = str_of((char *)t->text.p);
+		ret.origin = str_of((char *)t->text.p + ret.why.size + 1);
+		ret.file = ret.build_id = STR("");
+	}
+	free(list);
+	return ret;
+}
+
+void naming_fixture_expect_state(struct naming_fixture *t, const char *file, enum naming_state state,
+				 enum frame_reason reason, uint32_t n_tries)
+{
+	for (unsigned i = 0;; i++) {
+		struct profilestore_binary b = naming_fixture_binary(t, file);
+
+		if (b.state == state && b.reason == reason && b.n_tries == n_tries)
+			return;
+		if (i > WAIT_S * 1000)
+			fail_msg("%s is in state %d, %s, after %u tries", file, b.state,
+				 frame_reason_name(b.reason), b.n_tries);
+		usleep(1000);
+	}
+}
+
+void naming_fixture_expect_stats(struct naming_fixture *t, uint64_t n_named, uint64_t n_unnamed)
+{
+	struct naming_stats stats;
+
+	for (unsigned i = 0;; i++) {
+		naming_stats(t->naming, &stats);
+		if (stats.n_named == n_named && stats.n_unnamed == n_unnamed)
+			return;
+		if (i > WAIT_S * 1000)
+			fail_msg("%llu were named, %llu not", (unsigned long long)stats.n_named,
+				 (unsigned long long)stats.n_unnamed);
+		usleep(1000);
+	}
+}
+
+void naming_fixture_wake(struct naming_fixture *t, uint32_t n, bool replaced)
+{
+	struct build_id id = tables_fixture_id(n);
+
+	naming_wake(t->naming, &id, STR(""), replaced);
+}

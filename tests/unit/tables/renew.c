@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Something new for a build ID is seen at once, whatever is remembered, under way or kept in the store.
+ */
+#include "test.h"
+
+#include <stdatomic.h>
+#include "tables_fixture.h"
+
+static void renew(struct tables_fixture *p, uint32_t n, bool replaced)
+{
+	struct build_id id = tables_fixture_id(n);
+
+	tables_renew(p->s, &id, replaced);
+}
+
+/* What who waits for the best is told; @ret may be NULL. */
+static const char *ask_fresh(struct tables_fixture *p, uint32_t n, struct tables_module *ret)
+{
+	struct tables_query q = { .addr = 0x1000 };
+	struct build_id id = tables_fixture_id(n);
+	struct tables_request *h;
+	struct tables_module m;
+	struct tables_answer a;
+
+	tables_request_new(p->s, &id, 1, TABLES_FRESH | TABLES_LAYOUTS, clock_mono_ms() + 30000, NULL, NULL,
+			   &h);
+	tables_request_module(h, 0, &m);
+	if (ret)
+		*ret = (struct tables_module){ .reason = m.reason, .lacking = m.lacking };
+	tables_find(h, &q, &a);
+	p->text.size = 0;
+	tables_fixture_answer_text(&a, &p->text);
+	if (m.info)
+		buf_printf(&p->text, " of %s", m.origin);
+	tables_request_free(h);
+	return buf_cstr(&p->text);
+}
+
+static void a_miss_is_forgotten_when_something_new_is_here(void **state)
+{
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, false);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "unknown");
+	tables_fixture_put_debug(&p, 1);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "unknown");
+	renew(&p, 1, false);
+	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "f1 /src/a.c:10");
+	tables_fixture_close(&p);
+}
+
+static void what_lacks_something_is_replaced_before_the_answer(void **state)
+{
+	struct tables_module m;
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, true);
+	tables_fixture_put_program(&p, 1, true);
+	assert_string_equal(ask_fresh(&p, 1, &m), "s1 of /file");
+	assert_true(m.lacking);
+	tables_fixture_put_debug(&p, 1);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "s1 of /file");
+	renew(&p, 1, false);
+	assert_string_equal(ask_fresh(&p, 1, &m), "f1 /src/a.c:10 of /file");
+	assert_false(m.lacking);
+	tables_fixture_close(&p);
+}
+
+static void a_table_of_a_replaced_file_is_made_again(void **state)
+{
+	struct tables_stats stats;
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, true);
+	tables_fixture_put_debug(&p, 1);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "f1 /src/a.c:10 of /file");
+	/* Of a whole table nothing better is looked for, */
+	renew(&p, 1, false);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "f1 /src/a.c:10 of /file");
+	tables_stats(p.s, &stats);
+	assert_int_equal(stats.n_made, 1);
+	/* unless its file is another. */
+	tables_fixture_put_debug_named(&p, 1, "g");
+	renew(&p, 1, true);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "g /src/a.c:10 of /file");
+	/* Also while nobody has it in memory: the store's is of the other file. */
+	tables_fixture_reopen(&p);
+	tables_fixture_put_debug_named(&p, 1, "h");
+	renew(&p, 1, true);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "h /src/a.c:10 of /file");
+	tables_fixture_reopen(&p);
+	assert_string_equal(ask_fresh(&p, 1, NULL), "h /src/a.c:10 of /file");
+	tables_fixture_close(&p);
+}
+
+/* ---- a resolver that never says when, until something is pushed ---- */
+
+struct slow {
+	struct resolver resolver;
+	struct resolver *here;
+	atomic_bool pushed;
+	atomic_int n_waiting;
+	void (*wake)(void *arg);
+	void *arg;
+};
+
+static int slow_resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg),
+			void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
+			struct err *err)
+{
+	struct slow *s = CONTAINER_OF(r, struct slow, resolver);
+
+	if (atomic_load(&s->pushed))
+		return resolve(s->here, req, wake, arg, a, ret, why, err);
+	/* The other server does not answer before the end. */
+	s->wake = wake;
+	s->arg = arg;
+	atomic_fetch_add(&s->n_waiting, 1);
+	return RESOLVE_WAIT;
+}
+
+static void ready(void *arg)
+{
+	atomic_store((atomic_bool *)arg, true);
+}
+
+static void who_waits_for_another_server_is_answered_by_what_is_pushed(void **state)
+{
+	static const struct resolver_ops ops = { .resolve = slow_resolve };
+	struct slow slow = { .resolver.ops = &ops };
+	struct tables_query q = { .addr = 0x1000 };
+	struct build_id id = tables_fixture_id(1);
+	struct tables_request *h;
+	struct tables_answer a;
+	atomic_bool is_ready = false;
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, false);
+	slow.here = p.r;
+	p.opts.resolver = &slow.resolver;
+	tables_fixture_reopen(&p);
+	assert_int_equal(tables_request_new(p.s, &id, 1, TABLES_FRESH, INT64_MAX, ready, &is_ready, &h),
+			 TABLES_WAITS);
+	while (!atomic_load(&slow.n_waiting))
+		usleep(1000);
+	tables_fixture_put_debug(&p, 1);
+	atomic_store(&slow.pushed, true);
+	renew(&p, 1, true);
+	while (!atomic_load(&is_ready))
+		usleep(1000);
+	tables_find(h, &q, &a);
+	assert_int_equal(a.reason, FRAME_FOUND);
+	tables_request_free(h);
+	slow.wake(slow.arg);
+	tables_fixture_close(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_miss_is_forgotten_when_something_new_is_here),
+		cmocka_unit_test(what_lacks_something_is_replaced_before_the_answer),
+		cmocka_unit_test(a_table_of_a_replaced_file_is_made_again),
+		cmocka_unit_test(who_waits_for_another_server_is_answered_by_what_is_pushed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many who ask at once, with tables that come, are thrown out, are replaced; and an end in the midst of it.
+ */
+#include "test.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "tables_fixture.h"
+
+#define N_THREADS 8
+#define N_IDS     12
+#define N_ROUNDS  40
+
+struct asker {
+	pthread_t thread;
+	struct tables_fixture *p;
+	unsigned seed;
+	size_t n_found, n_other;
+};
+
+static void count(void *arg, size_t i, const struct tables_answer *a)
+{
+	struct asker *k = arg;
+
+	if (a->reason == FRAME_FOUND)
+		k->n_found++;
+	else
+		k->n_other++;
+}
+
+/* Some ids, some of them unknown, in an order of its own; some do not wait. */
+static void *ask(void *arg)
+{
+	struct asker *k = arg;
+
+	for (unsigned round = 0; round < N_ROUNDS; round++) {
+		struct tables_query q[N_IDS];
+		struct build_id ids[N_IDS];
+		struct tables_request *h;
+
+		for (unsigned i = 0; i < N_IDS; i++) {
+			ids[i] = tables_fixture_id(1 + rand_r(&k->seed) % (N_IDS + 2));
+			q[i] = (struct tables_query){ .module = i,
+						      .addr = 0x1000 + rand_r(&k->seed) % 0x200 };
+		}
+		tables_request_new(k->p->s, ids, N_IDS, round % 3 ? TABLES_LAYOUTS : 0,
+				   clock_mono_ms() + (round % 4 ? 30000 : 0), NULL, NULL, &h);
+		tables_find_all(h, q, N_IDS, count, k);
+		tables_request_free(h);
+	}
+	return NULL;
+}
+
+static void many_ask_at_once(void **state)
+{
+	struct asker askers[N_THREADS];
+	struct tables_stats stats;
+	struct tables_fixture p;
+
+	tables_fixture_open(&p, true);
+	/* Room for a few only: they are thrown out while they are used. */
+	p.opts.tables_size = KIB(40);
+	p.opts.building_size = 100;
+	p.opts.miss_ms = 1;
+	tables_fixture_reopen(&p);
+	for (uint32_t n = 1; n <= N_IDS; n++)
+		tables_fixture_put_debug(&p, n);
+	for (unsigned i = 0; i < N_THREADS; i++) {
+		askers[i] = (struct asker){ .p = &p, .seed = i };
+		assert_int_equal(pthread_create(&askers[i].thread, NULL, ask, &askers[i]), 0);
+	}
+	for (unsigned i = 0; i < N_THREADS; i++) {
+		pthread_join(askers[i].thread, NULL);
+		assert_int_equal(askers[i].n_found + askers[i].n_other, N_ROUNDS * N_IDS);
+		assert_true(askers[i].n_found > 0);
+	}
+	tables_stats(p.s, &stats);
+	/* Each once, as the store has them then. */
+	assert_int_equal(stats.n_made, N_IDS);
+	tables_fixture_close(&p);
+}
+
+static void ready(void *arg)
+{
+	atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+static void an_end_in_the_midst_of_it(void **state)
+{
+	struct tables_request *holds[8];
+	struct tables_fixture p;
+	atomic_int n = 0;
+	int waiting = 0;
+
+	tables_fixture_open(&p, false);
+	for (uint32_t i = 0; i < 8; i++) {
+		struct build_id id = tables_fixture_id(i);
+
+		resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &id, STR(""));
+		waiting += tables_request_new(p.s, &id, 1, 0, INT64_MAX, ready, &n, &holds[i]) ==
+			   TABLES_WAITS;
+	}
+	assert_int_equal(waiting, 8);
+	assert_int_equal(atomic_load(&n), 0);
+	tables_stop(p.s);
+	/* The timer may have them in hand. */
+	while (atomic_load(&n) < 8)
+		usleep(1000);
+	for (size_t i = 0; i < 8; i++)
+		tables_request_free(holds[i]);
+	/* Flights still wait for the resolver, which ends after the symbolizer. */
+	tables_fixture_close(&p);
+}
+
+static void one_flight_for_all_who_want_the_same(void **state)
+{
+	struct build_id id = tables_fixture_id(1);
+	struct tables_request *holds[16];
+	struct tables_stats stats;
+	struct tables_fixture p;
+	atomic_int n = 0;
+
+	tables_fixture_open(&p, false);
+	resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &id, STR(""));
+	for (size_t i = 0; i < 16; i++)
+		assert_int_equal(tables_request_new(p.s, &id, 1, 0, INT64_MAX, ready, &n, &holds[i]),
+				 TABLES_WAITS);
+	tables_stats(p.s, &stats);
+	assert_int_equal(stats.n_builds, 1);
+	tables_fixture_put_debug(&p, 1);
+	while (atomic_load(&n) < 16)
+		usleep(1000);
+	tables_stats(p.s, &stats);
+	assert_int_equal(stats.n_made, 1);
+	for (size_t i = 0; i < 16; i++) {
+		struct tables_query q = { .addr = 0x1000 };
+		struct tables_answer a;
+
+		tables_find(holds[i], &q, &a);
+		assert_int_equal(a.reason, FRAME_FOUND);
+		tables_request_free(holds[i]);
+	}
+	tables_fixture_close(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(many_ask_at_once),
+		cmocka_unit_test(an_end_in_the_midst_of_it),
+		cmocka_unit_test(one_flight_for_all_who_want_the_same),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
