@@ -20,6 +20,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LODE = os.environ.get("LODE", str(ROOT / "build" / "lode"))
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes more than two seconds, so `./dev test quick` leaves it out")
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))

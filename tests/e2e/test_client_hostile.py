@@ -108,6 +108,7 @@ def test_what_is_sent_is_no_good(client, one, faulty, command, fault):
     assert r.returncode == 0 and pathlib.Path(r.stdout.strip()).read_bytes() == content, r.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_byte_now_and_then_has_an_end(client, one, faulty, command):
     build_id, path, content = one
@@ -123,6 +124,7 @@ def test_a_byte_now_and_then_has_an_end(client, one, faulty, command):
     failed(client, r, build_id, "less than 1 kB a second")
 
 
+@pytest.mark.slow
 def test_a_byte_now_and_then_is_replaced_by_another_server(client, one, faulty):
     build_id, path, content = one
     slow, good = faulty({path: content}, lambda p, n: "drip 0.2"), faulty({path: content})

@@ -7,9 +7,12 @@ import signal
 import sqlite3
 import time
 
+import pytest
+
 from conftest import Program, make_deb, tree_of
 
 
+@pytest.mark.slow
 def test_kill_minus_nine(serve, tmp_path):
     rng = random.Random(7)
     pool = tmp_path / "pool"

@@ -6,6 +6,8 @@ import random
 import re
 import subprocess
 
+import pytest
+
 from conftest import Program
 from profiling import Pprof, ask, code_segment, send
 from pushing import put
@@ -103,6 +105,7 @@ def test_trying_again_is_asked_of_the_server(serve, tmp_path, program, page):  #
     assert page.run("return document.querySelectorAll('img').length") == 0
 
 
+@pytest.mark.slow
 def test_every_frame_is_what_llvm_says(serve, tmp_path, page):  # noqa: F811
     """Each address below a root of its own: what stands there is its chain of inlined calls, with file and line."""
     built = Built(tmp_path / "shop")

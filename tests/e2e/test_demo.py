@@ -60,6 +60,7 @@ def demo(tmp_path):
     return go
 
 
+@pytest.mark.slow
 def test_what_is_sent(server, demo, tmp_path):
     r = demo("--to", server.url, "--slices", 4, "--slice-ms", 500, "--minutes", 8)
     assert r.returncode == 0 and r.stderr == "", r
@@ -104,6 +105,7 @@ def test_what_is_sent(server, demo, tmp_path):
         assert "usr/src/lode-demo/shop.c" in tar.getnames()
 
 
+@pytest.mark.slow
 def test_named_by_a_server(serve, demo, tmp_path):
     """Nothing that names it lies anywhere but in what was pushed after the profiles."""
     (tmp_path / "empty").mkdir()

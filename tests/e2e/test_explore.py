@@ -87,6 +87,7 @@ def rows(page):
 
 # ---- what there is to see ----
 
+@pytest.mark.slow
 def test_without_profiles_the_page_says_how_to_send_one_and_shows_it_when_it_comes(empty, page):
     visit(page, empty)
     page.wait_text("#view-explore", "No profile has come in yet")

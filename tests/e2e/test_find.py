@@ -462,6 +462,7 @@ def slow_server(elf, faulty):
     return faulty(files, lambda path, n: f"slow {len(elf.large) // 40}"), ids
 
 
+@pytest.mark.slow
 def test_progress_on_a_terminal(find, slow_server):
     server, ids = slow_server
     status, out, shown = on_terminal([LODE, "find", "--server", server.url, *ids], find.env)
@@ -477,6 +478,7 @@ def test_progress_on_a_terminal(find, slow_server):
     assert shown and all(len(x) < 30 for x in shown.split("\r\x1b[K")) and "\n" not in shown
 
 
+@pytest.mark.slow
 def test_no_progress_where_there_is_no_terminal(find, slow_server):
     server, ids = slow_server
     r = find("--server", server.url, *ids)

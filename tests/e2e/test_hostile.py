@@ -176,6 +176,7 @@ def zero_frames(pack, size, unit=64 << 20):
     return pack(bytes(unit)) * (size // unit)
 
 
+@pytest.mark.slow
 def test_bombs(serve, elf, pool):
     """10 GB of zeros in a member, a file that says it has 10 TB, a module that unpacks to more than any: bounded memory, and the rest is served."""
     good = new_id("bomb", "good")

@@ -12,6 +12,8 @@ import struct
 import subprocess
 import time
 
+import pytest
+
 from conftest import LODE
 from making import debug_deb, elf, fetch_right, healthy, new_id, pool, raw
 
@@ -82,6 +84,7 @@ def test_head_says_what_get_says(serve, elf, pool):
     healthy(s)
 
 
+@pytest.mark.slow
 def test_slow_and_broken_clients(serve, elf, pool):
     build_id = new_id("slow")
     (pool / "x.deb").write_bytes(debug_deb("xz", build_id, elf.of(elf.large, build_id)))

@@ -199,6 +199,7 @@ def test_names_are_no_markup_and_no_sql(s, built):
     assert b["file"] == name and "none that a file could be found by" in b["why"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600 if "LODE_KILLS" in os.environ else 120)
 def test_killed_in_the_middle_nothing_is_lost_and_nothing_named_twice(serve, built, tmp_path):
     """LODE_KILLS=100 for the long run: of every six, three programs are new, and their debug files are pushed before the third is over."""

@@ -175,6 +175,7 @@ def test_failures_are_told_with_their_reasons_and_filtered(serve, pool, page):
     page.wait_text("#failures", "None has this in its path or reason.")
 
 
+@pytest.mark.slow
 def test_figures_and_how_to_use_it(serve, pool, page):
     s = serve([pool]).scanned()
     visit(page, s)
@@ -221,6 +222,7 @@ def test_it_needs_no_mouse_and_little_room(serve, pool, program, page):
     assert page.run(nameless) == []
 
 
+@pytest.mark.slow
 def test_a_server_that_goes_away_is_noticed(serve, pool, page):
     s = serve([pool]).scanned()
     visit(page, s, may_fail="ERR_CONNECTION|ERR_EMPTY|Failed to load")
@@ -229,6 +231,7 @@ def test_a_server_that_goes_away_is_noticed(serve, pool, page):
     page.wait_text("#state", "No answer")
 
 
+@pytest.mark.slow
 def test_other_servers_and_the_store(serve, faulty, elf, tmp_path, page):
     (tmp_path / "empty").mkdir()
     other = new_id("other")

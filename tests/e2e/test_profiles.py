@@ -258,6 +258,7 @@ def test_a_download_is_gos(s, tmp_path):
     assert {v: k for k, v in rows.items()} == {"lex": "300ns", "emit": "200ns", "parse": "150ns", "main": "0"}
 
 
+@pytest.mark.slow
 def test_of_large_graphs_the_small_nodes_stay(s):
     lines = "".join(f"main;f{i};g{i % 7};h{i} {1 + i % 100 * i % 97}\n" for i in range(60000))
     send(s, lines.encode())
@@ -294,6 +295,7 @@ def test_compression_where_it_pays(s):
         assert "Content-Encoding" not in call(s, "GET", "/api/flamegraph", headers={**far, "Accept-Encoding": no})[2]
 
 
+@pytest.mark.slow
 def test_a_go_program(s, tmp_path):
     go = shutil.which("go")
     if not go:

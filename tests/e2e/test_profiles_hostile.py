@@ -57,6 +57,7 @@ def test_damaged_profiles(s):
     assert send(s, whole, x="1")["profiles"] == 1
 
 
+@pytest.mark.slow
 def test_bodies_that_are_too_large(s):
     # Refused by the headers, before any of it is sent.
     reply = raw(s, b"POST /profiles HTTP/1.1\r\nHost: x\r\nContent-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n")
@@ -227,6 +228,7 @@ def test_a_disk_that_is_full(serve, tmp_path):
         subprocess.run(["umount", "-l", str(small)])
 
 
+@pytest.mark.slow
 def test_kill_minus_nine(serve, tmp_path):
     """LODE_KILLS=100 for the long run. What was acknowledged is there, and is not there twice where it is sent again."""
     (tmp_path / "empty").mkdir()

@@ -300,6 +300,7 @@ def test_what_a_crash_of_the_machine_took_is_sent_again(server, elf):
     sound(s)
 
 
+@pytest.mark.slow
 def test_who_falls_silent_in_a_body_is_let_go(server, elf):
     s = server(["--idle-timeout", "3"])
     path, n = f"/buildid/{elf.id}/debuginfo", len(elf.large)
@@ -356,6 +357,7 @@ def test_parts(server, elf):
     assert list(listed(s)) == [f"{elf.id}/debuginfo"]
 
 
+@pytest.mark.slow
 def test_killed_at_any_time_nothing_half_is_there(server, elf, tmp_path):
     data = tmp_path / "data"
     ids = [new_id("kill", i) for i in range(6)]
@@ -397,6 +399,7 @@ def test_killed_at_any_time_nothing_half_is_there(server, elf, tmp_path):
 
 # ---- room ----
 
+@pytest.mark.slow
 def test_a_quota(server, elf):
     files = {k: elf.of(elf.large, k) for k in (new_id("quota", i) for i in range(4))}
     s = server(["--store-quota", "7000000", "--store-keep-pushed"])

@@ -136,6 +136,7 @@ class Cutter(threading.Thread):
                 pass
 
 
+@pytest.mark.slow
 def test_lode_push_goes_on_after_cuts(server, tree):
     root, made = tree
     s = server()
@@ -185,6 +186,7 @@ def test_lode_push_goes_on_behind_a_server_that_was_killed(server, elf, tmp_path
     sound(s)
 
 
+@pytest.mark.slow
 def test_memory_stays_small(server, tmp_path, elf):
     s = server()
     root = tmp_path / "big"

@@ -35,6 +35,7 @@ def texts(elf, tmp_path_factory):
     return lambda *name: (new_id(*name), elf.of(whole, new_id(*name)))
 
 
+@pytest.mark.slow
 def test_it_is_compressed_when_there_is_time_and_nobody_sees_that(server, texts):
     s = server()
     build_id, content = texts("one")
@@ -58,6 +59,7 @@ def test_it_is_compressed_when_there_is_time_and_nobody_sees_that(server, texts)
     sound(s)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 def test_ended_while_it_compresses_nothing_is_lost(server, texts, tmp_path, how):
     data = tmp_path / "data"
@@ -84,6 +86,7 @@ def test_ended_while_it_compresses_nothing_is_lost(server, texts, tmp_path, how)
     sound(s)
 
 
+@pytest.mark.slow
 def test_a_quota_holds_what_it_holds_compressed(server, texts):
     """Where there is no room for what comes as it comes, it is compressed at once; and never is there more than the quota for long."""
     s = server(["--store-quota", "12000000", "--store-keep-pushed"])
@@ -96,6 +99,7 @@ def test_a_quota_holds_what_it_holds_compressed(server, texts):
     sound(s)
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_while_it_compresses(server, texts):
     s = server()
     build_id, content = texts("full")

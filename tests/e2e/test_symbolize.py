@@ -222,6 +222,7 @@ def test_a_request_that_does_not_wait_is_told_when_to_come_back(built, service):
     assert r["addresses"][0]["status"] == "found"
 
 
+@pytest.mark.slow
 def test_what_is_not_scanned_yet_is_pending_not_unknown(built, serve, tmp_path):
     root, pool = tmp_path / "root", tmp_path / "pool"
     (root / "usr/lib/debug/z").mkdir(parents=True)
@@ -355,6 +356,7 @@ def test_pprofs_form(built, service):
     assert post(service, f"/buildid/{built.id}/symbolz", "hello", "text/plain")[0] == 400
 
 
+@pytest.mark.slow
 def test_bad_requests_are_refused_with_a_reason(built, service):
     ok = {"modules": [{"id": built.id}], "addresses": [[0, 1]]}
     for change in ({"modules": None}, {"addresses": None}, {"modules": [{"id": "xyz"}]}, {"addresses": [[1, 1]]}, {"addresses": [[0, -1]]},

@@ -212,6 +212,7 @@ func main() {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("go") and not os.path.exists("/usr/local/go/bin/go"), reason="there is no go")
 def test_addresses_that_go_programs_leave_bare(run, tmp_path):
     go = shutil.which("go") or "/usr/local/go/bin/go"
@@ -232,6 +233,7 @@ def test_addresses_that_go_programs_leave_bare(run, tmp_path):
         assert run(text=text) == text
 
 
+@pytest.mark.slow
 def test_addresses_of_the_kernel(run):
     names = {}
     for line in pathlib.Path("/proc/kallsyms").read_text().splitlines():
@@ -269,6 +271,7 @@ int main(void)
 """
 
 
+@pytest.mark.slow
 def test_perf_has_the_same_lines_with_ours_in_addr2lines_place(run, tmp_path):
     if not shutil.which("perf"):
         pytest.skip("there is no perf")

@@ -87,6 +87,7 @@ def test_whatever_the_first_does_the_second_is_enough(serve, faulty, elf, path, 
     assert len(bad.requests()) >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["503", "html", "cut 5000", "bomb", "loop", "shorter 100", "other", "endless"])
 def test_what_one_server_alone_does_wrong_is_told_and_not_kept(serve, faulty, elf, path, fault):
     bad = faulty({path: elf.debug, "other": elf.of(elf.debug, new_id("other"))}, how=lambda p, n: fault)
@@ -125,6 +126,7 @@ def test_a_miss_tells_of_every_server_and_is_remembered(serve, faulty):
     assert status(s)["remembered"] >= 2
 
 
+@pytest.mark.slow
 def test_a_dead_server_costs_once(serve, faulty, elf, path):
     dead, good = Dead(), faulty({path: elf.debug})
     s = through(serve, dead.url, good.url)
@@ -137,6 +139,7 @@ def test_a_dead_server_costs_once(serve, faulty, elf, path):
     dead.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_a_restart_does_not_ask_the_dead_again(serve, faulty, elf, path, how):
     dead, good = Dead(), faulty({path: elf.debug})
@@ -242,6 +245,7 @@ def test_the_environment_names_servers(serve, faulty, elf, path, command, tmp_pa
         assert "nonsense://x" in s.log_path.read_text()
 
 
+@pytest.mark.slow
 def test_a_stop_in_the_middle_is_orderly(serve, faulty, elf, path):
     up = faulty({path: elf.debug}, how=lambda p, n: "silent")
     s = through(serve, up.url)
