@@ -142,16 +142,9 @@ int index_version(struct index *ix, int64_t *ret, struct err *err);
 /* As db_mark(): equal ones were taken with no commit between them. Any thread. */
 bool index_mark(const struct index *ix, struct db_mark *ret);
 
-/*
- * /metadata: what has this path? key file (exact), glob (dirname and basename separately, then fnmatch with
- * FNM_PATHNAME), buildid. One call gives a page: up to @max results behind @cursor (empty: from the start);
- * *ret_next is empty when there are no more. Past @deadline_mono_ms (0: none) it stops with *ret_complete
- * false; ret_next then says where to go on. *ret_complete is false, too, while packages wait for their deep
- * pass: what they hold is not known. A cursor or a value that is none is ERR_INVALID. fn's non-zero return
- * ends it and is returned.
- */
+/* One result of a metadata query. */
 struct index_metadata {
-	bool debuginfo; /* else executable; a file that is both is told twice */
+	bool debuginfo; /* else executable; a file that is both is two results */
 	struct build_id build_id;
 	struct str file;    /* absolute, or the member's path with a leading slash */
 	struct str archive; /* empty: plain */
@@ -161,6 +154,27 @@ struct index_metadata {
  * matches a slash; bytes are compared, whatever they are; the time is at most the product of both lengths.
  */
 bool index_glob_match(struct str pattern, struct str s);
-int index_metadata(struct index *ix, struct str key, struct str value, struct str cursor, size_t max,
-		   int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m), void *arg,
-		   struct buf *ret_next, bool *ret_complete, struct err *err);
+
+/* The query behind /metadata: the build IDs of a path, or the paths of a build ID. */
+struct index_metadata_query {
+	/*
+	 * "file": value is an absolute path. "glob": value is a pattern; its dirname and its basename are matched
+	 * separately, each as fnmatch(3) with FNM_PATHNAME. "buildid": value is a build ID in hex.
+	 */
+	struct str key, value;
+	struct str cursor;        /* where this page begins; empty: the first page */
+	size_t max;               /* results of a page; above 0 */
+	int64_t deadline_mono_ms; /* the search stops then; 0: no deadline */
+	/* Called for each result. A return other than 0 ends the query and is its return. */
+	int (*fn)(void *arg, const struct index_metadata *m);
+	void *arg;
+};
+struct index_metadata_page {
+	/* The cursor of the next page; empty: there are no more results. The caller frees it. */
+	struct buf next;
+	/* false: the deadline has passed, or packages still wait for their deep pass, so there may be more. */
+	bool complete;
+};
+/* Give @q->fn the results of one page. A cursor or value that is not valid is ERR_INVALID. */
+int index_metadata(struct index *ix, const struct index_metadata_query *q, struct index_metadata_page *ret,
+		   struct err *err);

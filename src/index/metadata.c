@@ -28,12 +28,10 @@ struct query {
 	struct index *ix;
 	struct place from; /* where the cursor stands */
 	struct place at;   /* skip: how many of this file were told or passed over */
-	size_t max, n_told;
-	int64_t deadline_ms;
+	const struct index_metadata_query *asked;
+	size_t n_told;
 	bool late;
 	bool complete;
-	int (*fn)(void *arg, const struct index_metadata *m);
-	void *arg;
 };
 
 /* ---- the cursor ---- */
@@ -66,7 +64,7 @@ static void place_print(const struct place *p, struct buf *ret)
 
 static bool is_late(struct query *q)
 {
-	q->late = q->late || (q->deadline_ms && clock_mono_ms() > q->deadline_ms);
+	q->late = q->late || (q->asked->deadline_mono_ms && clock_mono_ms() > q->asked->deadline_mono_ms);
 	return q->late;
 }
 
@@ -88,11 +86,11 @@ static int tell_one(struct query *q, const struct index_metadata *m)
 		q->at.skip++;
 		return 0;
 	}
-	if (q->n_told == q->max)
+	if (q->n_told == q->asked->max)
 		return PAGE_FULL;
 	q->n_told++;
 	q->at.skip++;
-	return q->fn(q->arg, m);
+	return q->asked->fn(q->asked->arg, m);
 }
 
 static int tell(struct query *q, const struct build_id *id, uint32_t flags, struct str file,
@@ -183,9 +181,11 @@ static int tell_package(struct query *q, const struct index_file *f, struct str 
 
 /* ---- an exact path ---- */
 
-static int packages_with_dir(struct query *q, struct str dir, int64_t from, struct arena *a, int64_t **ret,
-			     size_t *ret_n, struct err *err)
+/* Those from the cursor on. */
+static int packages_with_dir(struct query *q, struct str dir, struct arena *a, int64_t **ret, size_t *ret_n,
+			     struct err *err)
 {
+	int64_t from = q->from.phase == PHASE_PACKAGES ? (int64_t)q->from.file : 0;
 	int64_t *list = NULL;
 	size_t n = 0, room = 0;
 	struct db_stmt *s;
@@ -215,13 +215,13 @@ static int packages_with_dir(struct query *q, struct str dir, int64_t from, stru
 static int exact_in_packages(struct query *q, struct str path, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
-	int64_t *ids, from = q->from.phase == PHASE_PACKAGES ? (int64_t)q->from.file : 0;
+	int64_t *ids;
 	size_t n;
 	int r;
 
 	arena_init(&a);
 	path = (struct str){ path.p + 1, path.size - 1 };
-	r = packages_with_dir(q, path_dirname(path), from, &a, &ids, &n, err);
+	r = packages_with_dir(q, path_dirname(path), &a, &ids, &n, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		struct index_file f;
 
@@ -482,31 +482,28 @@ static const struct {
 	{ "buildid", by_build_id, false },
 };
 
-int index_metadata(struct index *ix, struct str key, struct str value, struct str cursor, size_t max,
-		   int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m), void *arg,
-		   struct buf *ret_next, bool *ret_complete, struct err *err)
+int index_metadata(struct index *ix, const struct index_metadata_query *asked,
+		   struct index_metadata_page *ret, struct err *err)
 {
-	struct query q = {
-		.ix = ix, .max = max, .deadline_ms = deadline_mono_ms, .complete = true, .fn = fn, .arg = arg
-	};
+	struct query q = { .ix = ix, .asked = asked, .complete = true };
 	struct err why = { 0 };
 	bool wait = false;
 	size_t k = 0;
 	int r;
 
-	assert(max > 0);
-	while (k < ARRAY_SIZE(keys) && !str_eq(key, str_of(keys[k].name)))
+	assert(asked->max > 0);
+	while (k < ARRAY_SIZE(keys) && !str_eq(asked->key, str_of(keys[k].name)))
 		k++;
 	if (k == ARRAY_SIZE(keys))
 		return err_set(err, ERR_INVALID, "metadata: the key is none of file, glob, buildid");
-	if (place_parse(cursor, &q.from, err) < 0)
+	if (place_parse(asked->cursor, &q.from, err) < 0)
 		return -1;
 	q.at = q.from;
 
-	db_set_deadline(ix->db, deadline_mono_ms);
+	db_set_deadline(ix->db, asked->deadline_mono_ms);
 	r = keys[k].by_name ? packages_wait(ix, &wait, &why) : 0;
 	if (r == 0)
-		r = keys[k].run(&q, value, &why);
+		r = keys[k].run(&q, asked->value, &why);
 	db_set_deadline(ix->db, 0);
 
 	if (r < 0 && why.kind == ERR_CANCELLED) {
@@ -519,12 +516,12 @@ int index_metadata(struct index *ix, struct str key, struct str value, struct st
 			*err = why;
 		return r;
 	}
-	ret_next->size = 0;
+	ret->next.size = 0;
 	if (r == PAGE_FULL) {
 		if (is_from(&q))
 			q.at.skip = MAX(q.at.skip, q.from.skip);
-		place_print(&q.at, ret_next);
+		place_print(&q.at, &ret->next);
 	}
-	*ret_complete = q.complete && !q.late && !wait;
+	ret->complete = q.complete && !q.late && !wait;
 	return 0;
 }

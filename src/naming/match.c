@@ -33,9 +33,13 @@ static bool is_gone(struct str path)
 int match_file(struct resolver *r, struct str path, struct build_id *ret, char *why, size_t why_size)
 {
 	AUTO(buf_done) struct buf cursor = { 0 };
-	int64_t deadline_ms = clock_mono_ms() + MATCH_MAX_MS;
 	struct found found = { 0 };
-	bool complete = true;
+	struct index_metadata_query q = { .key = STR("file"),
+					  .value = path,
+					  .max = MATCH_MAX,
+					  .deadline_mono_ms = clock_mono_ms() + MATCH_MAX_MS,
+					  .fn = take,
+					  .arg = &found };
 	struct err err = { 0 };
 
 	if (!r || !path.size || path.p[0] != '/' || is_gone(path)) {
@@ -43,19 +47,21 @@ int match_file(struct resolver *r, struct str path, struct build_id *ret, char *
 		return MATCH_NONE;
 	}
 	do {
-		AUTO(buf_done) struct buf next = { 0 };
-		int n = resolve_metadata(r, STR("file"), path, buf_str(&cursor), MATCH_MAX, deadline_ms, take,
-					 &found, &next, &complete, &err);
+		struct index_metadata_page page = { 0 };
+		int n;
 
+		q.cursor = buf_str(&cursor);
+		n = resolve_metadata(r, &q, &page, &err);
 		if (n < 0) {
+			buf_done(&page.next);
 			snprintf(why, why_size,
 				 "it came without a build ID, and its path cannot be looked up: %s",
 				 err.text);
 			return MATCH_NONE;
 		}
-		cursor.size = 0;
-		buf_add_str(&cursor, buf_str(&next));
-	} while (cursor.size && !found.several && clock_mono_ms() < deadline_ms);
+		buf_done(&cursor);
+		cursor = page.next;
+	} while (cursor.size && !found.several && clock_mono_ms() < q.deadline_mono_ms);
 	if (found.id.size && !found.several) {
 		*ret = found.id;
 		return 0;

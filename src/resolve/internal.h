@@ -231,9 +231,8 @@ bool sources_tar_find(struct lru_hold *held, struct str path, uint64_t *ret_off,
 /* ---- store_metadata.c ---- */
 
 /* As index_metadata(). */
-int store_metadata(struct store *st, struct str key, struct str value, struct str cursor, size_t max,
-		   int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m), void *arg,
-		   struct buf *ret_next, bool *ret_complete, struct err *err);
+int store_metadata(struct store *st, const struct index_metadata_query *q, struct index_metadata_page *ret,
+		   struct err *err);
 
 /* ---- ticket.c ---- */
 

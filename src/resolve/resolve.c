@@ -59,12 +59,10 @@ bool resolve_unknown(struct resolver *r, const struct resolve_request *req)
 	return r->ops->unknown(r, req);
 }
 
-int resolve_metadata(struct resolver *r, struct str key, struct str value, struct str cursor, size_t max,
-		     int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m),
-		     void *arg, struct buf *ret_next, bool *ret_complete, struct err *err)
+int resolve_metadata(struct resolver *r, const struct index_metadata_query *q,
+		     struct index_metadata_page *ret, struct err *err)
 {
-	return r->ops->metadata(r, key, value, cursor, max, deadline_mono_ms, fn, arg, ret_next, ret_complete,
-				err);
+	return r->ops->metadata(r, q, ret, err);
 }
 
 uint64_t resolve_epoch(struct resolver *r)

@@ -99,9 +99,8 @@ struct resolver_ops {
 	/* See resolve_unknown(). */
 	bool (*unknown)(struct resolver *r, const struct resolve_request *req);
 	/* See resolve_metadata(). */
-	int (*metadata)(struct resolver *r, struct str key, struct str value, struct str cursor, size_t max,
-			int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m),
-			void *arg, struct buf *ret_next, bool *ret_complete, struct err *err);
+	int (*metadata)(struct resolver *r, const struct index_metadata_query *q,
+			struct index_metadata_page *ret, struct err *err);
 	/* See resolve_epoch(). */
 	uint64_t (*epoch)(struct resolver *r);
 	void (*close)(struct resolver *r);
@@ -124,9 +123,8 @@ int resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(
  * threads. */
 bool resolve_unknown(struct resolver *r, const struct resolve_request *req);
 /* As index_metadata(). */
-int resolve_metadata(struct resolver *r, struct str key, struct str value, struct str cursor, size_t max,
-		     int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m),
-		     void *arg, struct buf *ret_next, bool *ret_complete, struct err *err);
+int resolve_metadata(struct resolver *r, const struct index_metadata_query *q,
+		     struct index_metadata_page *ret, struct err *err);
 /* Something that was known before may be gone or other since this changed. */
 uint64_t resolve_epoch(struct resolver *r);
 /*

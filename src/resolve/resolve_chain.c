@@ -57,22 +57,23 @@ static bool chain_unknown(struct resolver *base, const struct resolve_request *r
 	return true;
 }
 
-struct told {
-	int (*fn)(void *arg, const struct index_metadata *m);
-	void *arg;
+/* The results of a page so far, from all links. */
+struct counted_results {
+	const struct index_metadata_query *q;
 	size_t n;
 };
 
-static int tell(void *arg, const struct index_metadata *m)
+static int count_result(void *arg, const struct index_metadata *m)
 {
-	struct told *t = arg;
+	struct counted_results *c = arg;
 
-	t->n++;
-	return t->fn(t->arg, m);
+	c->n++;
+	return c->q->fn(c->q->arg, m);
 }
 
 /* "@2:rest" is the cursor "rest" of the third. */
-static int cursor_read(const struct resolver_chain *c, struct str *cursor, size_t *ret_link, struct err *err)
+static int chain_cursor_read(const struct resolver_chain *c, struct str *cursor, size_t *ret_link,
+			     struct err *err)
 {
 	struct str rest = *cursor, number;
 	uint64_t link = 0;
@@ -88,7 +89,7 @@ static int cursor_read(const struct resolver_chain *c, struct str *cursor, size_
 	return 0;
 }
 
-static void cursor_write(size_t link, struct str cursor, struct buf *ret)
+static void chain_cursor_write(size_t link, struct str cursor, struct buf *ret)
 {
 	ret->size = 0;
 	if (link || (cursor.size && cursor.p[0] == '@'))
@@ -96,34 +97,44 @@ static void cursor_write(size_t link, struct str cursor, struct buf *ret)
 	buf_add_str(ret, cursor);
 }
 
-static int chain_metadata(struct resolver *base, struct str key, struct str value, struct str cursor,
-			  size_t max, int64_t deadline_mono_ms,
-			  int (*fn)(void *arg, const struct index_metadata *m), void *arg,
-			  struct buf *ret_next, bool *ret_complete, struct err *err)
+static int chain_pages(struct resolver_chain *c, const struct index_metadata_query *q,
+		       struct index_metadata_page *link, struct index_metadata_page *ret, struct err *err)
 {
-	struct resolver_chain *c = of(base);
-	struct told told = { fn, arg };
-	AUTO(buf_done) struct buf next = { 0 };
-	bool complete = true, all = true;
+	struct counted_results counted = { q, 0 };
+	struct index_metadata_query part = *q;
+	bool complete = true;
 	size_t i = 0;
 
-	if (cursor_read(c, &cursor, &i, err) < 0)
+	part.fn = count_result;
+	part.arg = &counted;
+	if (chain_cursor_read(c, &part.cursor, &i, err) < 0)
 		return -1;
-	for (; i < c->n && told.n < max && !next.size; i++, cursor = (struct str){ 0 }) {
-		int r = resolve_metadata(c->links[i], key, value, cursor, max - told.n, deadline_mono_ms,
-					 tell, &told, &next, &all, err);
+	for (; i < c->n && counted.n < q->max && !link->next.size; i++, part.cursor = (struct str){ 0 }) {
+		int r;
 
+		part.max = q->max - counted.n;
+		r = resolve_metadata(c->links[i], &part, link, err);
 		if (r)
 			return r;
-		complete = complete && all;
+		complete = complete && link->complete;
 	}
-	ret_next->size = 0;
-	if (next.size)
-		cursor_write(i - 1, buf_str(&next), ret_next);
+	ret->next.size = 0;
+	if (link->next.size)
+		chain_cursor_write(i - 1, buf_str(&link->next), &ret->next);
 	else if (i < c->n)
-		cursor_write(i, (struct str){ 0 }, ret_next);
-	*ret_complete = complete;
+		chain_cursor_write(i, (struct str){ 0 }, &ret->next);
+	ret->complete = complete;
 	return 0;
+}
+
+static int chain_metadata(struct resolver *base, const struct index_metadata_query *q,
+			  struct index_metadata_page *ret, struct err *err)
+{
+	struct index_metadata_page link = { 0 };
+	int r = chain_pages(of(base), q, &link, ret, err);
+
+	buf_done(&link.next);
+	return r;
 }
 
 static uint64_t chain_epoch(struct resolver *base)

@@ -84,10 +84,8 @@ static bool index_unknown(struct resolver *base, const struct resolve_request *r
 	return !has;
 }
 
-static int metadata_find(struct resolver *base, struct str key, struct str value, struct str cursor,
-			 size_t max, int64_t deadline_mono_ms,
-			 int (*fn)(void *arg, const struct index_metadata *m), void *arg,
-			 struct buf *ret_next, bool *ret_complete, struct err *err)
+static int metadata_find(struct resolver *base, const struct index_metadata_query *q,
+			 struct index_metadata_page *ret, struct err *err)
 {
 	struct resolver_index *r = of(base);
 	struct conn *conn;
@@ -95,8 +93,7 @@ static int metadata_find(struct resolver *base, struct str key, struct str value
 
 	if (conn_take(&r->conns, &conn, err) < 0)
 		return -1;
-	res = index_metadata(conn->ix, key, value, cursor, max, deadline_mono_ms, fn, arg, ret_next,
-			     ret_complete, err);
+	res = index_metadata(conn->ix, q, ret, err);
 	conn_give(&r->conns, conn);
 	return res;
 }

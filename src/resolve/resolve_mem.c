@@ -169,32 +169,32 @@ static bool metadata_matches(const struct entry *e, struct str key, const char *
 	return strcmp(build_id_hex(&e->id, hex), value) == 0;
 }
 
-static int mem_metadata(struct resolver *r, struct str key, struct str value, struct str cursor, size_t max,
-			int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m),
-			void *arg, struct buf *ret_next, bool *ret_complete, struct err *err)
+static int mem_metadata(struct resolver *r, const struct index_metadata_query *q,
+			struct index_metadata_page *ret, struct err *err)
 {
 	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
-	AUTO(mem_freep) char *z = mem_strndup(value.p, value.size);
+	AUTO(mem_freep) char *z = mem_strndup(q->value.p, q->value.size);
 	uint64_t skip = 0, n = 0;
 	int result = 0;
 
-	*ret_complete = true;
-	if (!str_eq(key, STR("file")) && !str_eq(key, STR("glob")) && !str_eq(key, STR("buildid")))
-		return err_set(err, ERR_INVALID, "unknown key \"" STR_FMT "\"", STR_ARG(key));
-	if (cursor.size && !str_to_u64(cursor, &skip))
+	ret->complete = true;
+	ret->next.size = 0;
+	if (!str_eq(q->key, STR("file")) && !str_eq(q->key, STR("glob")) && !str_eq(q->key, STR("buildid")))
+		return err_set(err, ERR_INVALID, "unknown key \"" STR_FMT "\"", STR_ARG(q->key));
+	if (q->cursor.size && !str_to_u64(q->cursor, &skip))
 		return err_set(err, ERR_INVALID, "bad cursor");
 	pthread_mutex_lock(&m->lock);
 	for (struct entry *e = m->entries; e && !result; e = e->next) {
 		struct index_metadata found;
 
-		if (!metadata_matches(e, key, z) || n++ < skip)
+		if (!metadata_matches(e, q->key, z) || n++ < skip)
 			continue;
-		if (n > skip + max) {
-			buf_printf(ret_next, "%llu", (unsigned long long)(skip + max));
+		if (n > skip + q->max) {
+			buf_printf(&ret->next, "%llu", (unsigned long long)(skip + q->max));
 			break;
 		}
-		if (deadline_mono_ms && clock_mono_ms() >= deadline_mono_ms) {
-			*ret_complete = false;
+		if (q->deadline_mono_ms && clock_mono_ms() >= q->deadline_mono_ms) {
+			ret->complete = false;
 			break;
 		}
 		found = (struct index_metadata){
@@ -203,7 +203,7 @@ static int mem_metadata(struct resolver *r, struct str key, struct str value, st
 			.file = str_of(e->file),
 			.archive = str_of(e->archive),
 		};
-		result = fn(arg, &found);
+		result = q->fn(q->arg, &found);
 	}
 	pthread_mutex_unlock(&m->lock);
 	return result;

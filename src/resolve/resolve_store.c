@@ -230,13 +230,10 @@ static bool store_unknown(struct resolver *base, const struct resolve_request *r
 	return false;
 }
 
-static int find_metadata(struct resolver *base, struct str key, struct str value, struct str cursor,
-			 size_t max, int64_t deadline_mono_ms,
-			 int (*fn)(void *arg, const struct index_metadata *m), void *arg,
-			 struct buf *ret_next, bool *ret_complete, struct err *err)
+static int store_find_metadata(struct resolver *base, const struct index_metadata_query *q,
+			       struct index_metadata_page *ret, struct err *err)
 {
-	return store_metadata(of(base)->st, key, value, cursor, max, deadline_mono_ms, fn, arg, ret_next,
-			      ret_complete, err);
+	return store_metadata(of(base)->st, q, ret, err);
 }
 
 static uint64_t store_epoch(struct resolver *base)
@@ -254,8 +251,8 @@ static void store_resolver_close(struct resolver *base)
 
 struct resolver *resolve_store_new(struct store *st)
 {
-	static const struct resolver_ops ops = { store_resolve, store_unknown, find_metadata, store_epoch,
-						 store_resolver_close };
+	static const struct resolver_ops ops = { store_resolve, store_unknown, store_find_metadata,
+						 store_epoch, store_resolver_close };
 	struct resolver_store *r = NEW(struct resolver_store);
 
 	r->resolver.ops = &ops;

@@ -70,13 +70,11 @@ static bool upstream_unknown(struct resolver *base, const struct resolve_request
 	return false;
 }
 
-static int upstream_metadata(struct resolver *base, struct str key, struct str value, struct str cursor,
-			     size_t max, int64_t deadline_mono_ms,
-			     int (*fn)(void *arg, const struct index_metadata *m), void *arg,
-			     struct buf *ret_next, bool *ret_complete, struct err *err)
+static int upstream_metadata(struct resolver *base, const struct index_metadata_query *q,
+			     struct index_metadata_page *ret, struct err *err)
 {
-	ret_next->size = 0;
-	*ret_complete = true;
+	ret->next.size = 0;
+	ret->complete = true;
 	return 0;
 }
 

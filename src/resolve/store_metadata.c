@@ -11,34 +11,33 @@
 
 #define NAMES_AT_ONCE 1000
 
-struct query {
+struct store_query {
 	struct store *st;
-	struct str value;
-	size_t max, n_told;
-	uint64_t skip; /* results of the record at hand that were told before */
-	int64_t deadline_ms;
+	const struct index_metadata_query *asked;
+	struct index_metadata_page *page;
+	struct str value;     /* of a path, the canonical one */
+	size_t n_results;     /* of this page */
+	uint64_t skip;        /* results of the current record that were on an earlier page */
+	uint64_t n_of_record; /* results of the current record: given out or skipped */
 	struct arena arena;
-	int (*fn)(void *arg, const struct index_metadata *m);
-	void *arg;
-	uint64_t n_of_record; /* told or passed over */
 };
 
 enum { PAGE_FULL = 1 << 20 }; /* of fn's own outcomes none should be so large */
 
-static int tell_one(struct query *q, const struct index_metadata *m)
+static int give_result(struct store_query *q, const struct index_metadata *m)
 {
 	if (q->n_of_record < q->skip) {
 		q->n_of_record++;
 		return 0;
 	}
-	if (q->n_told == q->max)
+	if (q->n_results == q->asked->max)
 		return PAGE_FULL;
-	q->n_told++;
+	q->n_results++;
 	q->n_of_record++;
-	return q->fn(q->arg, m);
+	return q->asked->fn(q->asked->arg, m);
 }
 
-static struct str rooted(struct query *q, struct str file)
+static struct str rooted(struct store_query *q, struct str file)
 {
 	if (!file.size || file.p[0] == '/')
 		return file;
@@ -46,7 +45,7 @@ static struct str rooted(struct query *q, struct str file)
 }
 
 /* One that was never stripped is its own debug file, and is told as both. */
-static int tell_record(struct query *q, const struct store_key *key, struct err *err)
+static int give_record(struct store_query *q, const struct store_key *key, struct err *err)
 {
 	struct index_metadata m = { .build_id = key->id, .debuginfo = key->kind == STORE_DEBUGINFO };
 	struct store_meta meta;
@@ -56,24 +55,27 @@ static int tell_record(struct query *q, const struct store_key *key, struct err 
 		return r < 0 ? -1 : 0;
 	m.file = rooted(q, meta.file);
 	m.archive = meta.archive;
-	r = tell_one(q, &m);
+	r = give_result(q, &m);
 	if (r == 0 && !m.debuginfo && meta.quality == STORE_DWARF) {
 		m.debuginfo = true;
-		r = tell_one(q, &m);
+		r = give_result(q, &m);
 	}
 	return r;
 }
 
-static bool is_late(const struct query *q)
+static bool query_is_late(const struct store_query *q)
 {
-	return q->deadline_ms && clock_mono_ms() > q->deadline_ms;
+	return q->asked->deadline_mono_ms && clock_mono_ms() > q->asked->deadline_mono_ms;
 }
 
-static void cursor_write(const struct query *q, struct str before, struct buf *ret)
+/* The next page begins after the record @before. */
+static void page_end(struct store_query *q, struct str before)
 {
-	ret->size = 0;
-	buf_printf(ret, "%llu:", (unsigned long long)MAX(q->n_of_record, q->skip));
-	buf_add_str(ret, before);
+	struct buf *next = &q->page->next;
+
+	next->size = 0;
+	buf_printf(next, "%llu:", (unsigned long long)MAX(q->n_of_record, q->skip));
+	buf_add_str(next, before);
 }
 
 /* ---- by name ---- */
@@ -97,8 +99,8 @@ static bool is_like(void *arg, struct str file)
 	return file.size && index_glob_match(want, file);
 }
 
-static int by_name(struct query *q, bool (*match)(void *arg, struct str file), struct str after,
-		   struct buf *ret_next, bool *ret_complete, struct err *err)
+static int results_by_name(struct store_query *q, bool (*match)(void *arg, struct str file), struct str after,
+			   struct err *err)
 {
 	AUTO(buf_done) struct buf before = { 0 };
 	size_t n = NAMES_AT_ONCE;
@@ -109,13 +111,13 @@ static int by_name(struct query *q, bool (*match)(void *arg, struct str file), s
 
 		arena_reset(&q->arena);
 		if (store_names(q->st, match, &q->value, buf_str(&before), NAMES_AT_ONCE, &q->arena, &list,
-				&n, ret_complete, err) < 0)
+				&n, &q->page->complete, err) < 0)
 			return -1;
 		for (size_t i = 0; i < n; i++) {
-			int r = is_late(q) ? PAGE_FULL : tell_record(q, &list[i].key, err);
+			int r = query_is_late(q) ? PAGE_FULL : give_record(q, &list[i].key, err);
 
 			if (r == PAGE_FULL)
-				cursor_write(q, buf_str(&before), ret_next);
+				page_end(q, buf_str(&before));
 			if (r)
 				return r;
 			q->skip = q->n_of_record = 0;
@@ -128,7 +130,7 @@ static int by_name(struct query *q, bool (*match)(void *arg, struct str file), s
 
 /* ---- by build ID ---- */
 
-static int by_build_id(struct query *q, struct buf *ret_next, struct err *err)
+static int results_by_build_id(struct store_query *q, struct err *err)
 {
 	static const enum store_kind kinds[] = { STORE_DEBUGINFO, STORE_EXECUTABLE };
 	struct store_key key = { 0 };
@@ -138,51 +140,48 @@ static int by_build_id(struct query *q, struct buf *ret_next, struct err *err)
 		return err_set(err, ERR_INVALID, "metadata: the value is not a build ID");
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(kinds); i++) {
 		key.kind = kinds[i];
-		r = tell_record(q, &key, err);
+		r = give_record(q, &key, err);
 	}
 	if (r == PAGE_FULL)
-		cursor_write(q, STR(""), ret_next);
+		page_end(q, STR(""));
 	return r;
 }
 
 /* ---- */
 
-static int run(struct query *q, struct str key, struct str after, struct buf *ret_next, bool *ret_complete,
-	       struct err *err)
+static int query_run(struct store_query *q, struct str after, struct err *err)
 {
 	AUTO(mem_freep) char *canonical = NULL;
 
-	if (str_eq(key, STR("buildid")))
-		return by_build_id(q, ret_next, err);
+	if (str_eq(q->asked->key, STR("buildid")))
+		return results_by_build_id(q, err);
 	if (!q->value.size || q->value.p[0] != '/')
 		return 0;
-	if (str_eq(key, STR("glob")))
-		return by_name(q, is_like, after, ret_next, ret_complete, err);
+	if (str_eq(q->asked->key, STR("glob")))
+		return results_by_name(q, is_like, after, err);
 	canonical = mem_alloc(q->value.size + 2);
 	q->value = (struct str){ canonical, path_canonical(q->value, canonical) };
-	return by_name(q, is_path, after, ret_next, ret_complete, err);
+	return results_by_name(q, is_path, after, err);
 }
 
-int store_metadata(struct store *st, struct str key, struct str value, struct str cursor, size_t max,
-		   int64_t deadline_mono_ms, int (*fn)(void *arg, const struct index_metadata *m), void *arg,
-		   struct buf *ret_next, bool *ret_complete, struct err *err)
+int store_metadata(struct store *st, const struct index_metadata_query *asked,
+		   struct index_metadata_page *ret, struct err *err)
 {
-	struct query q = {
-		.st = st, .value = value, .max = max, .deadline_ms = deadline_mono_ms, .fn = fn, .arg = arg
-	};
-	struct str after = cursor;
-	bool complete = true;
+	struct store_query q = { .st = st, .asked = asked, .page = ret, .value = asked->value };
+	struct str after = asked->cursor;
 	int r;
 
-	if (cursor.size && (!str_to_u64(str_cut(&after, ':'), &q.skip) || q.skip > UINT32_MAX))
+	if (after.size && (!str_to_u64(str_cut(&after, ':'), &q.skip) || q.skip > UINT32_MAX))
 		return err_set(err, ERR_INVALID, "metadata: not a cursor of this server");
-	ret_next->size = 0;
+	ret->next.size = 0;
+	ret->complete = true;
 	arena_init(&q.arena);
-	r = run(&q, key, after, ret_next, &complete, err);
+	r = query_run(&q, after, err);
 	arena_done(&q.arena);
 	if (r && r != PAGE_FULL)
 		return r;
-	/* Time is up, or the page is full. */
-	*ret_complete = complete && !(r == PAGE_FULL && q.n_told < q.max);
+	/* A page that ended before it was full ended at the deadline. */
+	if (r == PAGE_FULL && q.n_results < asked->max)
+		ret->complete = false;
 	return 0;
 }

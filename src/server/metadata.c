@@ -51,18 +51,24 @@ static void reply_all(struct request *req, json_t *results, bool complete)
 static void query(struct request *req, struct str key, struct str value, struct str cursor, uint64_t limit)
 {
 	struct collecting c = { json_array(), req->s->opts.hide_archive };
-	AUTO(buf_done) struct buf next = { 0 };
-	bool complete = true;
+	const struct index_metadata_query q = {
+		.key = key,
+		.value = value,
+		.cursor = cursor,
+		.max = (size_t)limit,
+		.deadline_mono_ms = clock_mono_ms() + req->s->opts.metadata_max_ms,
+		.fn = add_result,
+		.arg = &c,
+	};
+	struct index_metadata_page page = { .complete = true };
 	struct err err = { 0 };
-	int r = resolve_metadata(req->s->resolver, key, value, cursor, (size_t)limit,
-				 clock_mono_ms() + req->s->opts.metadata_max_ms, add_result, &c, &next,
-				 &complete, &err);
+	int r = resolve_metadata(req->s->resolver, &q, &page, &err);
 
-	if (r == 0 && !next.size &&
-	    metadata_relay(req, key, value, c.results, complete, MAX_RESULTS, reply_all)) {
+	if (r == 0 && !page.next.size &&
+	    metadata_relay(req, key, value, c.results, page.complete, MAX_RESULTS, reply_all)) {
 		/* it goes on there */
 	} else if (r == 0) {
-		reply_with(req, c.results, buf_str(&next), complete && !next.size);
+		reply_with(req, c.results, buf_str(&page.next), page.complete && !page.next.size);
 	} else if (err.kind == ERR_INVALID) {
 		json_refuse(req, 400, arena_printf(&req->arena, "%s\n", err.text));
 	} else {
@@ -70,6 +76,7 @@ static void query(struct request *req, struct str key, struct str value, struct 
 		json_refuse(req, reply_status_of(&err), "metadata cannot be had now\n");
 	}
 	json_decref(c.results);
+	buf_done(&page.next);
 }
 
 void metadata_job(struct request *req)

@@ -26,26 +26,36 @@ static int on_result(void *arg, const struct index_metadata *r)
 	return t->stop && (int)t->n == t->stop ? 77 : 0;
 }
 
+#define QUERY(k, v, from, n, to)         \
+	(&(struct index_metadata_query){ \
+		.key = (k), .value = (v), .cursor = (from), .max = (n), .fn = on_result, .arg = (to) })
+
+static void page_done(struct index_metadata_page *page)
+{
+	buf_done(&page->next);
+}
+
 /* All of it, in pages of @max. */
 static bool ask(struct maker *m, const char *key, const char *value, size_t max, struct told *t)
 {
-	AUTO(buf_done) struct buf cursor = { 0 }, next = { 0 };
+	AUTO(buf_done) struct buf cursor = { 0 };
+	AUTO(page_done) struct index_metadata_page page = { 0 };
 	struct err err = { 0 };
-	bool complete, all = true;
+	bool all = true;
 
 	memset(t, 0, sizeof(*t));
-	for (int page = 0; page < 1000; page++) {
+	for (int i = 0; i < 1000; i++) {
 		size_t before = t->n;
 
-		assert_done(index_metadata(m->ix, str_of(key), str_of(value), buf_str(&cursor), max, 0,
-					   on_result, t, &next, &complete, &err));
+		assert_done(index_metadata(m->ix, QUERY(str_of(key), str_of(value), buf_str(&cursor), max, t),
+					   &page, &err));
 		assert_true(t->n - before <= max);
-		all = all && complete;
-		if (!next.size)
+		all = all && page.complete;
+		if (!page.next.size)
 			return all;
 		assert_true(t->n - before == max);
 		cursor.size = 0;
-		buf_add_str(&cursor, buf_str(&next));
+		buf_add_str(&cursor, buf_str(&page.next));
 	}
 	fail();
 	return false;
@@ -170,22 +180,24 @@ static void packages_that_wait_make_it_incomplete(void **state)
 static void a_deadline_stops_it_and_says_where(void **state)
 {
 	struct maker *m = *state;
-	AUTO(buf_done) struct buf next = { 0 }, again = { 0 };
+	AUTO(page_done) struct index_metadata_page page = { 0 }, rest = { 0 };
 	struct told t = { 0 };
+	struct index_metadata_query q = *QUERY(STR("glob"), STR("/*/*/*"), STR(""), 10, &t);
 	struct err err = { 0 };
-	bool complete = true;
 
 	fill(m);
-	assert_done(index_metadata(m->ix, STR("glob"), STR("/*/*/*"), (struct str){ 0 }, 10,
-				   clock_mono_ms() - 1, on_result, &t, &next, &complete, &err));
-	assert_false(complete);
+	q.deadline_mono_ms = clock_mono_ms() - 1;
+	assert_done(index_metadata(m->ix, &q, &page, &err));
+	assert_false(page.complete);
 	assert_int_equal(t.n, 0);
-	assert_true(next.size > 0);
-	/* From there on it is all. */
-	assert_done(index_metadata(m->ix, STR("glob"), STR("/*/*/*"), buf_str(&next), 100,
-				   clock_mono_ms() + 60000, on_result, &t, &again, &complete, &err));
-	assert_true(complete);
-	assert_int_equal(again.size, 0);
+	assert_true(page.next.size > 0);
+	/* The next page has all of them. */
+	q.cursor = buf_str(&page.next);
+	q.max = 100;
+	q.deadline_mono_ms = clock_mono_ms() + 60000;
+	assert_done(index_metadata(m->ix, &q, &rest, &err));
+	assert_true(rest.complete);
+	assert_int_equal(rest.next.size, 0);
 	assert_int_equal(t.n, 9);
 	buf_done(&t.text);
 }
@@ -193,15 +205,13 @@ static void a_deadline_stops_it_and_says_where(void **state)
 static void the_askers_word_ends_it(void **state)
 {
 	struct maker *m = *state;
-	AUTO(buf_done) struct buf next = { 0 };
+	AUTO(page_done) struct index_metadata_page page = { 0 };
 	struct told t = { .stop = 2 };
 	struct err err = { 0 };
-	bool complete;
 
 	fill(m);
-	assert_int_equal(index_metadata(m->ix, STR("glob"), STR("/*/*/*"), (struct str){ 0 }, 10, 0,
-					on_result, &t, &next, &complete, &err),
-			 77);
+	assert_int_equal(
+		index_metadata(m->ix, QUERY(STR("glob"), STR("/*/*/*"), STR(""), 10, &t), &page, &err), 77);
 	assert_int_equal(t.n, 2);
 	buf_done(&t.text);
 }
@@ -209,7 +219,7 @@ static void the_askers_word_ends_it(void **state)
 static void what_makes_no_sense_is_refused(void **state)
 {
 	struct maker *m = *state;
-	AUTO(buf_done) struct buf next = { 0 };
+	AUTO(page_done) struct index_metadata_page page = { 0 };
 	static const char *const cursors[] = { "x",
 					       "1",
 					       "1-2-3",
@@ -221,23 +231,20 @@ static void what_makes_no_sense_is_refused(void **state)
 					       "1-0-99999999999999999999-0",
 					       "1-9223372036854775808-0-0" };
 	static char huge[5000];
+	const struct str pattern = { huge, sizeof(huge) };
 	struct told t = { 0 };
 	struct err err = { 0 };
-	bool complete;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cursors); i++)
-		assert_fails(index_metadata(m->ix, STR("file"), STR("/x"), str_of(cursors[i]), 10, 0,
-					    on_result, &t, &next, &complete, &err),
+		assert_fails(index_metadata(m->ix, QUERY(STR("file"), STR("/x"), str_of(cursors[i]), 10, &t),
+					    &page, &err),
 			     ERR_INVALID, "cursor");
-	assert_fails(index_metadata(m->ix, STR("name"), STR("/x"), (struct str){ 0 }, 10, 0, on_result, &t,
-				    &next, &complete, &err),
+	assert_fails(index_metadata(m->ix, QUERY(STR("name"), STR("/x"), STR(""), 10, &t), &page, &err),
 		     ERR_INVALID, "key");
-	assert_fails(index_metadata(m->ix, STR("buildid"), STR("/x"), (struct str){ 0 }, 10, 0, on_result, &t,
-				    &next, &complete, &err),
+	assert_fails(index_metadata(m->ix, QUERY(STR("buildid"), STR("/x"), STR(""), 10, &t), &page, &err),
 		     ERR_INVALID, "build ID");
 	memset(huge, '*', sizeof(huge));
-	assert_fails(index_metadata(m->ix, STR("glob"), (struct str){ huge, sizeof(huge) }, (struct str){ 0 },
-				    10, 0, on_result, &t, &next, &complete, &err),
+	assert_fails(index_metadata(m->ix, QUERY(STR("glob"), pattern, STR(""), 10, &t), &page, &err),
 		     ERR_INVALID, "pattern");
 }
 

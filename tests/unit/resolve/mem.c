@@ -80,25 +80,28 @@ static int collect(void *arg, const struct index_metadata *m)
 	return 0;
 }
 
+#define QUERY(k, v, from, n, to)         \
+	(&(struct index_metadata_query){ \
+		.key = (k), .value = (v), .cursor = (from), .max = (n), .fn = collect, .arg = (to) })
+
 static void metadata_comes_in_pages(void **state)
 {
 	struct resolver *r = resolve_mem_new();
 	struct build_id id = id_of("aabb");
-	AUTO(buf_done) struct buf got = { 0 }, next = { 0 };
-	bool complete;
+	AUTO(buf_done) struct buf got = { 0 };
+	struct index_metadata_page page = { 0 };
 
 	resolve_mem_put(r, RESOLVE_DEBUGINFO, &id, STR(""), bytes_of("", 0), STR("/a/x"), STR(""), 0);
 	resolve_mem_put(r, RESOLVE_EXECUTABLE, &id, STR(""), bytes_of("", 0), STR("/a/y"), STR(""), 0);
-	assert_done(resolve_metadata(r, STR("glob"), STR("/a/*"), STR(""), 1, 0, collect, &got, &next,
-				     &complete, &err));
+	assert_done(resolve_metadata(r, QUERY(STR("glob"), STR("/a/*"), STR(""), 1, &got), &page, &err));
 	assert_str(buf_str(&got), "d/a/x ");
-	assert_true(complete && next.size);
-	assert_done(resolve_metadata(r, STR("glob"), STR("/a/*"), buf_str(&next), 5, 0, collect, &got,
-				     &(struct buf){ 0 }, &complete, &err));
+	assert_true(page.complete && page.next.size);
+	assert_done(resolve_metadata(r, QUERY(STR("glob"), STR("/a/*"), buf_str(&page.next), 5, &got),
+				     &(struct index_metadata_page){ 0 }, &err));
 	assert_str(buf_str(&got), "d/a/x e/a/y ");
-	assert_fails(resolve_metadata(r, STR("size"), STR("1"), STR(""), 1, 0, collect, &got, &next,
-				      &complete, &err),
+	assert_fails(resolve_metadata(r, QUERY(STR("size"), STR("1"), STR(""), 1, &got), &page, &err),
 		     ERR_INVALID, "unknown key");
+	buf_done(&page.next);
 	resolve_close(r);
 }
 

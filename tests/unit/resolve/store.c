@@ -178,20 +178,25 @@ static int gather(void *arg, const struct index_metadata *m)
 	return 0;
 }
 
+#define QUERY(k, v, from, n, to)         \
+	(&(struct index_metadata_query){ \
+		.key = (k), .value = (v), .cursor = (from), .max = (n), .fn = gather, .arg = (to) })
+
 /* All that is told in pages of @max. */
 static const char *metadata(struct fixture *f, const char *key, const char *value, size_t max)
 {
-	AUTO(buf_done) struct buf b = { 0 }, next = { 0 }, cursor = { 0 };
+	AUTO(buf_done) struct buf b = { 0 }, cursor = { 0 };
+	struct index_metadata_page page = { 0 };
 	struct err err = { 0 };
-	bool complete = false;
 
 	do {
 		cursor.size = 0;
-		buf_add_str(&cursor, buf_str(&next));
-		assert_done(resolve_metadata(f->r, str_of(key), str_of(value), buf_str(&cursor), max, 0,
-					     gather, &b, &next, &complete, &err));
-		assert_true(complete);
-	} while (next.size);
+		buf_add_str(&cursor, buf_str(&page.next));
+		assert_done(resolve_metadata(
+			f->r, QUERY(str_of(key), str_of(value), buf_str(&cursor), max, &b), &page, &err));
+		assert_true(page.complete);
+	} while (page.next.size);
+	buf_done(&page.next);
 	return arena_strdup(&f->arena, buf_str(&b));
 }
 
@@ -212,8 +217,7 @@ static void paths_and_build_ids_are_known(void **state)
 {
 	struct fixture *f = *state;
 	struct err err = { 0 };
-	bool complete;
-	struct buf next = { 0 };
+	struct index_metadata_page page = { 0 };
 
 	resolve_close(f->r);
 	store_close(f->st);
@@ -235,13 +239,13 @@ static void paths_and_build_ids_are_known(void **state)
 		assert_string_equal(metadata(f, "buildid", "ab03", max), "ab03 d  ;");
 		assert_string_equal(metadata(f, "buildid", "ab04", max), "");
 	}
-	assert_fails(resolve_metadata(f->r, STR("buildid"), STR("x"), STR(""), 1, 0, gather, &next, &next,
-				      &complete, &err),
-		     ERR_INVALID, "build ID");
-	assert_fails(resolve_metadata(f->r, STR("file"), STR("/x"), STR("y"), 1, 0, gather, &next, &next,
-				      &complete, &err),
-		     ERR_INVALID, "cursor");
-	buf_done(&next);
+	assert_fails(
+		resolve_metadata(f->r, QUERY(STR("buildid"), STR("x"), STR(""), 1, &page.next), &page, &err),
+		ERR_INVALID, "build ID");
+	assert_fails(
+		resolve_metadata(f->r, QUERY(STR("file"), STR("/x"), STR("y"), 1, &page.next), &page, &err),
+		ERR_INVALID, "cursor");
+	buf_done(&page.next);
 }
 
 static void a_chain_tells_what_each_knows(void **state)
@@ -249,8 +253,7 @@ static void a_chain_tells_what_each_knows(void **state)
 	struct fixture *f = *state;
 	struct resolver *first = resolve_mem_new(), *last = resolve_mem_new(), *inner[2], *outer[2];
 	struct build_id id;
-	bool complete;
-	struct buf next = { 0 };
+	struct index_metadata_page page = { 0 };
 	struct err err = { 0 };
 
 	build_id_parse(&id, STR("ab01"));
@@ -269,10 +272,10 @@ static void a_chain_tells_what_each_knows(void **state)
 		assert_string_equal(all + strlen(all) - 39, "ab01 e /x/3 ;ab01 d /x/3 ;ab01 e /x/4 ;");
 		assert_int_equal(strlen(all), 5 * 13);
 	}
-	assert_fails(resolve_metadata(f->r, STR("buildid"), STR("ab01"), STR("@7:x"), 1, 0, gather, &next,
-				      &next, &complete, &err),
+	assert_fails(resolve_metadata(f->r, QUERY(STR("buildid"), STR("ab01"), STR("@7:x"), 1, &page.next),
+				      &page, &err),
 		     ERR_INVALID, "cursor");
-	buf_done(&next);
+	buf_done(&page.next);
 }
 
 int main(void)

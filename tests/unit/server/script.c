@@ -188,12 +188,10 @@ static bool script_unknown(struct resolver *r, const struct resolve_request *req
 	return req->id.size == 1 && req->id.b[0] == 0;
 }
 
-static int script_metadata(struct resolver *r, struct str key, struct str value, struct str cursor,
-			   size_t max, int64_t deadline_mono_ms,
-			   int (*fn)(void *arg, const struct index_metadata *m), void *arg,
-			   struct buf *ret_next, bool *ret_complete, struct err *err)
+static int script_metadata(struct resolver *r, const struct index_metadata_query *q,
+			   struct index_metadata_page *ret, struct err *err)
 {
-	*ret_complete = false;
+	ret->complete = false;
 	return 0;
 }
 
