@@ -62,26 +62,49 @@ void buf_add_str(struct buf *b, struct str s)
 	buf_add(b, s.p, s.size);
 }
 
-void buf_printf(struct buf *b, const char *fmt, ...)
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
+	va_list again;
 	size_t room;
-	va_list ap;
 	int n;
 
 	buf_reserve(b, ROOM_MIN);
 	room = b->room - b->size;
-	va_start(ap, fmt);
+	va_copy(again, ap);
 	n = vsnprintf((char *)b->p + b->size, room, fmt, ap);
-	va_end(ap);
-	if (n < 0)
-		return;
-	if ((size_t)n >= room) {
+	if (n >= 0 && (size_t)n >= room) {
 		buf_reserve(b, (size_t)n + 1);
-		va_start(ap, fmt);
-		vsnprintf((char *)b->p + b->size, (size_t)n + 1, fmt, ap);
-		va_end(ap);
+		vsnprintf((char *)b->p + b->size, (size_t)n + 1, fmt, again);
 	}
-	b->size += (size_t)n;
+	va_end(again);
+	if (n > 0)
+		b->size += (size_t)n;
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(b, fmt, ap);
+	va_end(ap);
+}
+
+void buf_add_decimal(struct buf *b, uint64_t v)
+{
+	uint64_t rest = v;
+	unsigned n = 1;
+	uint8_t *p;
+
+	while (rest >= 10) {
+		rest /= 10;
+		n++;
+	}
+	p = buf_reserve(b, n) + n;
+	b->size += n;
+	do
+		*--p = (uint8_t)('0' + v % 10);
+	while (v /= 10);
 }
 
 static void add_le(struct buf *b, uint64_t v, unsigned n)

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/view.h"
@@ -30,6 +31,8 @@ static inline void buf_add_char(struct buf *b, char c)
 	b->size++;
 }
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+void buf_add_decimal(struct buf *b, uint64_t v);
 /* Little endian, and LEB128 (unsigned; signed ones zigzag first). */
 void buf_add_u16(struct buf *b, uint16_t v);
 void buf_add_u32(struct buf *b, uint32_t v);

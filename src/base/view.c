@@ -25,6 +25,40 @@ size_t str_utf8(struct str s, uint32_t *ret)
 	return size;
 }
 
+/*
+ * A maximal subpart is the longest prefix of a valid character that stands there, or one byte. Which second
+ * bytes are valid depends on the first (Unicode Standard, table 3-7).
+ */
+static size_t utf8_subpart_size(const uint8_t *p, size_t size)
+{
+	uint8_t low = *p == 0xe0   ? 0xa0
+		      : *p == 0xf0 ? 0x90
+				   : 0x80,
+		high = *p == 0xed   ? 0x9f
+		       : *p == 0xf4 ? 0x8f
+				    : 0xbf;
+	size_t whole = *p >= 0xf0 ? 4 : *p >= 0xe0 ? 3 : 2, n;
+
+	if (*p < 0xc2 || *p > 0xf4 || size < 2 || p[1] < low || p[1] > high)
+		return 1;
+	for (n = 2; n < whole && n < size && (p[n] & 0xc0) == 0x80; n++)
+		;
+	return n;
+}
+
+struct str str_utf8_next(struct str *s)
+{
+	size_t n = str_utf8(*s, NULL);
+	struct str one = { s->p, n };
+
+	if (!n) {
+		n = utf8_subpart_size((const uint8_t *)s->p, s->size);
+		one = STR("\xef\xbf\xbd");
+	}
+	*s = (struct str){ s->p + n, s->size - n };
+	return one;
+}
+
 bool str_starts(struct str s, struct str prefix)
 {
 	return s.size >= prefix.size && str_eq((struct str){ s.p, prefix.size }, prefix);

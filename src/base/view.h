@@ -46,6 +46,12 @@ static inline bool bytes_eq(struct bytes a, struct bytes b)
  * 0: it is none: RFC 3629 has no surrogates, nothing overlong, nothing above U+10FFFF.
  */
 size_t str_utf8(struct str s, uint32_t *ret);
+/*
+ * Cut the first character off @s, not empty. Where none begins, U+FFFD is returned in place of the bytes cut
+ * off, a constant of the program: one for each maximal subpart, as the Unicode Standard (section 3.9) recommends and
+ * WHATWG's decoder does, so that what browsers show of the bytes and of the repaired text is the same.
+ */
+struct str str_utf8_next(struct str *s);
 bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
 int str_cmp(struct str a, struct str b); /* as memcmp, the shorter first */
