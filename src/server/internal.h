@@ -30,8 +30,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include "base/waker.h"
-#include "server/cond.h"
-#include "server/http.h"
+#include "http/access.h"
+#include "http/cond.h"
+#include "http/http.h"
+#include "http/limit.h"
 #include "server/route.h"
 #include "server/server.h"
 
@@ -43,9 +45,7 @@ struct artifact;
 struct ask;
 struct cache;
 struct hot;
-struct limit;
 struct post;
-struct access_log;
 struct api;
 struct ready;
 struct request;
@@ -362,19 +362,6 @@ struct metrics_outcomes {
 void metrics_outcomes(struct metrics_outcomes *ret);
 int metrics_start(struct server *s);
 void metrics_stop(struct server *s);
-
-/* ---- access.c ---- */
-
-struct access_log *access_new(int fd);
-void access_free(struct access_log *l); /* takes NULL */
-void access_line(struct access_log *l, struct http_conn *conn, const char *method, const char *url,
-		 unsigned status, uint64_t bytes, int64_t ns, bool complete);
-
-/* ---- limit.c ---- */
-
-struct limit *limit_new(unsigned rate);
-void limit_free(struct limit *l);
-bool limit_take(struct limit *l, const struct sockaddr *addr, int64_t now_ms); /* false: too many */
 
 /* ---- server.c ---- */
 

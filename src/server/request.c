@@ -7,9 +7,9 @@
  * a worker.
  */
 #include "server/post.h"
-#include "server/profiles.h"
-#include "server/push.h"
-#include "server/symbolize.h"
+#include "server/profiles/profiles.h"
+#include "server/push/push.h"
+#include "server/symbolize/symbolize.h"
 
 #include <stdio.h>
 #include <stdlib.h>

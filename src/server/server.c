@@ -2,7 +2,7 @@
 /*
  * The server's beginning and end.
  */
-#include "server/push.h"
+#include "server/push/push.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>

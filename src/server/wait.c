@@ -8,7 +8,7 @@
  */
 #include "base/condition.h"
 #include "server/internal.h"
-#include "server/push.h"
+#include "server/push/push.h"
 
 #define TICK_MS      50
 #define IDLE_TICK_MS 60000 /* when nobody waits */

@@ -4,7 +4,7 @@
  */
 #include "fuzz.h"
 
-#include "server/profiles.h"
+#include "server/profiles/profiles.h"
 
 static const struct api_route *route_at(uint8_t which)
 {

@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include <stdlib.h>
-#include "server/symbolize.h"
+#include "server/symbolize/symbolize.h"
 
 static struct tables *nothing(void)
 {

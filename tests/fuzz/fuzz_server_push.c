@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "server/push.h"
+#include "server/push/push.h"
 
 static int count(void *arg, const struct push_request *pr, enum store_quality quality)
 {

@@ -7,7 +7,7 @@
 #include <sys/file.h>
 #include <time.h>
 #include "cmd/internal.h"
-#include "server/token.h"
+#include "http/token.h"
 
 struct list {
 	struct token *v;

@@ -4,8 +4,8 @@
  */
 #include "test.h"
 
-#include "server/profiles.h"
-#include "server/profiles_forms.h"
+#include "server/profiles/profiles.h"
+#include "server/profiles/forms.h"
 
 #define NOW INT64_C(1795000000000)
 

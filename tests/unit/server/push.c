@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include "elf_writer.h"
 #include "pkg_writer.h"
-#include "server/push.h"
+#include "server/push/push.h"
 
 struct fixture {
 	char dir[TEST_PATH_SIZE];

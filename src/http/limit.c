@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rate limit: a token bucket for each address, in a table of fixed size. Two addresses that fall into the
+ * same slot evict each other: the newcomer starts with a full bucket, so a full table errs on the side of
+ * letting through. Of an IPv6 address the network (/64) counts, as whoever has one address there has all of
+ * them.
+ */
+#include "http/limit.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define SLOTS  16384u
+#define SHARDS 64u
+#define BURST  10 /* seconds' worth */
+
+struct slot {
+	uint64_t key;
+	int64_t millitokens;
+	int64_t at_ms;
+};
+
+struct limit {
+	unsigned rate;
+	uint64_t seed; /* so that nobody can choose whom he collides with */
+	pthread_mutex_t locks[SHARDS];
+	struct slot slots[SLOTS]; /* each under the lock of its number % SHARDS */
+};
+
+struct limit *limit_new(unsigned rate)
+{
+	struct limit *l = NEW(struct limit);
+
+	l->rate = rate;
+	if (getrandom(&l->seed, sizeof(l->seed), GRND_NONBLOCK) != sizeof(l->seed))
+		l->seed = (uint64_t)clock_mono_ns();
+	for (unsigned i = 0; i < SHARDS; i++)
+		pthread_mutex_init(&l->locks[i], NULL);
+	return l;
+}
+
+void limit_free(struct limit *l)
+{
+	if (!l)
+		return;
+	for (unsigned i = 0; i < SHARDS; i++)
+		pthread_mutex_destroy(&l->locks[i]);
+	free(l);
+}
+
+static uint64_t key_of(const struct limit *l, const struct sockaddr *addr)
+{
+	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)addr;
+
+	if (addr->sa_family == AF_INET)
+		return hash64(&((const struct sockaddr_in *)addr)->sin_addr, 4, l->seed);
+	if (addr->sa_family != AF_INET6)
+		return 0;
+	if (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr))
+		return hash64(six->sin6_addr.s6_addr + 12, 4, l->seed);
+	return hash64(&six->sin6_addr, 8, l->seed);
+}
+
+bool limit_take(struct limit *l, const struct sockaddr *addr, int64_t now_ms)
+{
+	int64_t full = (int64_t)l->rate * BURST * 1000;
+	uint64_t key = key_of(l, addr);
+	unsigned i = (unsigned)(key % SLOTS);
+	struct slot *slot = &l->slots[i];
+	bool ok;
+
+	pthread_mutex_lock(&l->locks[i % SHARDS]);
+	if (slot->key != key || !slot->at_ms)
+		*slot = (struct slot){ key, full, now_ms };
+	/* More than it takes to fill up would only overflow. */
+	slot->millitokens += MIN(now_ms - slot->at_ms, (int64_t)BURST * 1000) * l->rate;
+	slot->millitokens = MIN(slot->millitokens, full);
+	slot->at_ms = now_ms;
+	ok = slot->millitokens >= 1000;
+	if (ok)
+		slot->millitokens -= 1000;
+	pthread_mutex_unlock(&l->locks[i % SHARDS]);
+	return ok;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rate limit of each client address.
+ */
+#pragma once
+
+#include <sys/socket.h>
+#include "base/base.h"
+
+struct limit;
+
+struct limit *limit_new(unsigned rate); /* requests per second and address, with bursts of ten times that */
+void limit_free(struct limit *l);       /* takes NULL */
+/* Count one request. false: the address has sent too many. */
+bool limit_take(struct limit *l, const struct sockaddr *addr, int64_t now_ms);

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The HTTP threads: one libmicrohttpd daemon for each listening socket, each with a pool of threads that run
+ * epoll loops.
+ */
+#include "http/http.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include "http/listen.h"
+#include "http/mhd_lazy.h"
+#include "http/slow.h"
+
+/*
+ * All that libmicrohttpd keeps of a connection: the request's line and headers, and the reply's headers. It
+ * is cleared after every request and all of it is touched, so it is what an idle connection costs.
+ */
+#define CONNECTION_MEMORY KIB(10)
+#define THREAD_STACK      KIB(256)
+#define PEM_MAX           MIB(1)
+/* A connection may be silent for the idle time-out, and then a request has as long again to come whole. */
+#define SLOW_FACTOR 2
+#define SMALL_BODY  KIB(64)
+
+struct daemon {
+	struct http *http;
+	struct MHD_Daemon *mhd; /* owns its listening socket */
+};
+
+struct http {
+	struct http_handler handler;
+	unsigned max_connections;
+	atomic_uint n_connections;
+	atomic_bool quiet; /* nobody is let in any more */
+	struct slow *slow;
+	struct daemon daemons[LISTEN_MAX];
+	size_t n_daemons;
+	char *urls[LISTEN_MAX + 1];
+	struct buf cert, key;
+};
+
+struct mhd_functions mhd_functions;
+
+/* Stands in for a request's ctx while the handler has none of its own. */
+static char no_ctx;
+
+__attribute__((format(printf, 2, 0))) static void quiet(void *arg, const char *fmt, va_list ap)
+{
+	/* Of clients that break off or send nonsense; nothing that whoever runs the server could act on. */
+	char text[256];
+
+	if (log_level() < LOG_DEBUG)
+		return;
+	vsnprintf(text, sizeof(text), fmt, ap);
+	log_debug("http", "%s", text);
+}
+
+static struct slow_conn *slow_of(struct MHD_Connection *c)
+{
+	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+/* To be read though nobody wants it: a connection that is closed with bytes unread may take the reply along.
+ */
+static bool has_small_body(struct MHD_Connection *c)
+{
+	const char *length = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Content-Length");
+	uint64_t n;
+
+	return length && str_to_u64(str_of(length), &n) && n <= SMALL_BODY;
+}
+
+/*
+ * libmicrohttpd calls this when the headers are in, for each piece of a body, and when all is in. A reply to
+ * the first of these calls closes the connection, so requests are looked at in the last; one with a body that
+ * nobody wants is answered by the first.
+ */
+static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url, const char *method,
+				  const char *version, const char *upload, size_t *upload_size,
+				  void **con_cls)
+{
+	struct http_handler *handler = &((struct daemon *)arg)->http->handler;
+	struct http_request req = { (struct http_conn *)c, method, url };
+	enum http_result result;
+	bool first = !*con_cls;
+	void *ctx = first || *con_cls == &no_ctx ? NULL : *con_cls;
+
+	if (first) {
+		*con_cls = &no_ctx;
+		if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
+			return MHD_YES;
+		/* A body may take as long as it likes, as long as it is not silent. */
+		slow_asked(slow_of(c));
+		first = handler->begin(handler->arg, &req, &ctx);
+		*con_cls = ctx ? ctx : &no_ctx;
+		if (first || (ctx && has_small_body(c)))
+			return MHD_YES;
+	}
+	if (*upload_size) {
+		slow_fed(((struct daemon *)arg)->http->slow, slow_of(c));
+		*upload_size -= ctx ? handler->body(handler->arg, &req, ctx, bytes_of(upload, *upload_size))
+				    : *upload_size;
+		return MHD_YES;
+	}
+	slow_asked(slow_of(c));
+	result = handler->request(handler->arg, &req, &ctx);
+	*con_cls = ctx ? ctx : &no_ctx;
+	return result == HTTP_CUT ? MHD_NO : MHD_YES;
+}
+
+static void on_completed(void *arg, struct MHD_Connection *c, void **con_cls,
+			 enum MHD_RequestTerminationCode why)
+{
+	struct daemon *d = arg;
+
+	if (*con_cls && *con_cls != &no_ctx)
+		d->http->handler.done(d->http->handler.arg, (struct http_conn *)c, *con_cls,
+				      why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+	*con_cls = NULL;
+	slow_answered(slow_of(c));
+}
+
+/* The limit is for all daemons together; libmicrohttpd's own is one daemon's. */
+static enum MHD_Result on_accept(void *arg, const struct sockaddr *addr, socklen_t size)
+{
+	struct http *h = ((struct daemon *)arg)->http;
+
+	if (atomic_load_explicit(&h->quiet, memory_order_relaxed))
+		return MHD_NO;
+	return atomic_load_explicit(&h->n_connections, memory_order_relaxed) < h->max_connections ? MHD_YES
+												  : MHD_NO;
+}
+
+static void on_connection(void *arg, struct MHD_Connection *c, void **ctx,
+			  enum MHD_ConnectionNotificationCode what)
+{
+	struct daemon *d = arg;
+	int fd;
+
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+		*ctx = slow_add(d->http->slow, fd);
+	} else {
+		/* Its socket is still open: libmicrohttpd closes it behind this. */
+		slow_del(d->http->slow, *ctx);
+		*ctx = NULL;
+	}
+	atomic_fetch_add_explicit(&d->http->n_connections, what == MHD_CONNECTION_NOTIFY_STARTED ? 1u : -1u,
+				  memory_order_relaxed);
+}
+
+/* Paths and arguments are decoded in one place, route.c, and not here. */
+static size_t keep_escapes(void *arg, struct MHD_Connection *c, char *s)
+{
+	return strlen(s);
+}
+
+static int read_pem(const char *path, struct buf *ret, struct err *err)
+{
+	int r = file_read(path, PEM_MAX, ret, err);
+
+	if (r == FILE_MISSING)
+		return err_os(err, ENOENT, "%s", path);
+	if (r == 0)
+		buf_cstr(ret);
+	return r;
+}
+
+static int start_daemon(struct http *h, const struct http_options *opts, const struct listen_socket *ls,
+			struct err *err)
+{
+	struct daemon *d = &h->daemons[h->n_daemons];
+	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO |
+			 MHD_USE_ERROR_LOG;
+	struct MHD_OptionItem tls[] = {
+		{ MHD_OPTION_HTTPS_MEM_CERT, 0, h->cert.p },
+		{ MHD_OPTION_HTTPS_MEM_KEY, 0, h->key.p },
+		{ MHD_OPTION_END, 0, NULL },
+	};
+	struct MHD_OptionItem pool[] = {
+		{ MHD_OPTION_THREAD_POOL_SIZE, (intptr_t)opts->threads, NULL },
+		{ MHD_OPTION_END, 0, NULL },
+	};
+
+	if (opts->tls_cert)
+		flags |= MHD_USE_TLS;
+	d->http = h;
+	errno = 0;
+	d->mhd = MHD_start_daemon(
+		flags, 0, on_accept, d, on_request, d, /* the logger comes first, else it is not in use yet */
+		MHD_OPTION_EXTERNAL_LOGGER, quiet, NULL, MHD_OPTION_LISTEN_SOCKET, ls->fd,
+		MHD_OPTION_NOTIFY_COMPLETED, on_completed, d, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d,
+		MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, opts->max_connections + opts->threads,
+		MHD_OPTION_PER_IP_CONNECTION_LIMIT, opts->max_connections_per_ip,
+		MHD_OPTION_CONNECTION_TIMEOUT, opts->idle_timeout_s, MHD_OPTION_THREAD_STACK_SIZE,
+		(size_t)THREAD_STACK, MHD_OPTION_ARRAY, opts->threads > 1 ? pool : pool + 1, MHD_OPTION_ARRAY,
+		opts->tls_cert ? tls : tls + 2, MHD_OPTION_END);
+	if (!d->mhd)
+		return err_set(err, opts->tls_cert ? ERR_INVALID : ERR_LIMIT,
+			       "the HTTP threads of %s did not start%s", ls->url_host,
+			       opts->tls_cert ? ": certificate or key are no good, or no resources" : "");
+	h->urls[h->n_daemons++] = mem_printf("%s://%s", opts->tls_cert ? "https" : "http", ls->url_host);
+	return 0;
+}
+
+int http_load(struct err *err)
+{
+	static const char *const names[] = { MHD_FUNCTIONS(LAZY_NAME) };
+	static struct lazy lib = LAZY_INIT;
+
+	return lazy_load(&lib, "libmicrohttpd.so.12", "libmicrohttpd12", names, &mhd_functions,
+			 ARRAY_SIZE(names), err);
+}
+
+int http_start(const struct http_options *opts, struct http **ret, struct err *err)
+{
+	struct listen_socket sockets[LISTEN_MAX];
+	size_t n = 0, i = 0;
+	struct http *h = NEW(struct http);
+	int r = 0;
+
+	h->handler = opts->handler;
+	h->max_connections = opts->max_connections;
+	r = slow_new((int64_t)opts->idle_timeout_s * 1000 * SLOW_FACTOR, &h->slow, err);
+	if (r == 0 && opts->tls_cert)
+		r = read_pem(opts->tls_cert, &h->cert, err);
+	if (r == 0 && opts->tls_cert)
+		r = read_pem(opts->tls_key, &h->key, err);
+	for (i = 0; r == 0 && i < opts->n_listen; i++)
+		r = listen_open(opts->listen[i], sockets, &n, err);
+	for (i = 0; r == 0 && i < n; i++)
+		r = start_daemon(h, opts, &sockets[i], err);
+	if (r == 0) {
+		*ret = h;
+		return 0;
+	}
+	for (i = h->n_daemons; i < n; i++)
+		close(sockets[i].fd);
+	http_stop(h);
+	return -1;
+}
+
+const char *const *http_urls(const struct http *h)
+{
+	return (const char *const *)h->urls;
+}
+
+unsigned http_connections(struct http *h)
+{
+	return atomic_load(&h->n_connections);
+}
+
+/*
+ * Not by MHD_quiesce_daemon(): a thread that sees the mark takes the socket out of its epoll set at the same
+ * moment as the caller does, and libmicrohttpd (0.9.75) ends the process when the second of them fails.
+ */
+void http_quiesce(struct http *h)
+{
+	atomic_store(&h->quiet, true);
+}
+
+void http_stop(struct http *h)
+{
+	if (!h)
+		return;
+	http_quiesce(h);
+	for (size_t i = 0; i < h->n_daemons; i++)
+		MHD_stop_daemon(h->daemons[i].mhd);
+	slow_free(h->slow);
+	for (char **url = h->urls; *url; url++)
+		free(*url);
+	buf_done(&h->cert);
+	if (h->key.p)
+		explicit_bzero(h->key.p, h->key.room);
+	buf_done(&h->key);
+	free(h);
+}
+
+/* ---- a connection ---- */
+
+static struct MHD_Connection *mhd(struct http_conn *c)
+{
+	return (struct MHD_Connection *)c;
+}
+
+const char *http_header(struct http_conn *c, const char *name)
+{
+	return MHD_lookup_connection_value(mhd(c), MHD_HEADER_KIND, name);
+}
+
+const char *http_arg(struct http_conn *c, const char *name)
+{
+	const char *value = NULL;
+
+	if (MHD_lookup_connection_value_n(mhd(c), MHD_GET_ARGUMENT_KIND, name, strlen(name), &value, NULL) !=
+	    MHD_YES)
+		return NULL;
+	return value ? value : "";
+}
+
+struct args {
+	const char *name;
+	void (*fn)(void *arg, const char *value);
+	void *arg;
+};
+
+static enum MHD_Result one_arg(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct args *a = arg;
+
+	if (strcmp(name, a->name) == 0)
+		a->fn(a->arg, value ? value : "");
+	return MHD_YES;
+}
+
+void http_args(struct http_conn *c, const char *name, void (*fn)(void *arg, const char *value), void *arg)
+{
+	struct args a = { name, fn, arg };
+
+	MHD_get_connection_values(mhd(c), MHD_GET_ARGUMENT_KIND, one_arg, &a);
+}
+
+struct all_args {
+	void (*fn)(void *arg, const char *name, const char *value);
+	void *arg;
+};
+
+static enum MHD_Result any_arg(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct all_args *a = arg;
+
+	a->fn(a->arg, name, value ? value : "");
+	return MHD_YES;
+}
+
+void http_all_args(struct http_conn *c, void (*fn)(void *arg, const char *name, const char *value), void *arg)
+{
+	struct all_args a = { fn, arg };
+
+	MHD_get_connection_values(mhd(c), MHD_GET_ARGUMENT_KIND, any_arg, &a);
+}
+
+const struct sockaddr *http_peer(struct http_conn *c)
+{
+	return MHD_get_connection_info(mhd(c), MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+}
+
+void http_suspend(struct http_conn *c)
+{
+	MHD_suspend_connection(mhd(c));
+}
+
+void http_resume(struct http_conn *c)
+{
+	MHD_resume_connection(mhd(c));
+}
+
+bool http_gone(struct http_conn *c)
+{
+	struct pollfd p = { .events = POLLRDHUP };
+
+	p.fd = MHD_get_connection_info(mhd(c), MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+	return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+}
+
+enum http_result http_send(struct http_conn *c, unsigned status, struct http_reply *reply)
+{
+	return MHD_queue_response(mhd(c), status, (struct MHD_Response *)reply) == MHD_YES ? HTTP_SENT
+											   : HTTP_CUT;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is asked for as a file: pprof, folded stacks, flame graphs; and the description of all these paths.
+ */
+#include "profile/output.h"
+#include "server/profiles/openapi.h"
+#include "server/profiles/profiles.h"
+
+static int write_pprof(struct api *a, const struct api_merged *m, struct err *err)
+{
+	AUTO(profile_freep) struct profile *diff = NULL;
+	bool normalise;
+
+	if (!m->compares)
+		return profile_write_pprof(m->side[0].profile, true, &a->out, err);
+	if (api_flag(a, "normalise", &normalise, err) < 0 ||
+	    profile_diff(m->side[0].profile, m->side[1].profile, normalise, &diff, err) < 0)
+		return -1;
+	return profile_write_pprof(diff, true, &a->out, err);
+}
+
+static const struct {
+	const char *name, *type, *filename;
+	void (*write)(const struct profile_tree *t, const struct profile_output *o,
+		      struct buf *out); /* NULL: pprof */
+} formats[] = {
+	{ "pprof", "application/octet-stream", "profile.pb.gz", NULL },
+	{ "folded", "text/plain; charset=utf-8", "profile.folded", profile_write_folded },
+	{ "svg", "image/svg+xml", "profile.svg", profile_write_svg },
+	{ "html", "text/html; charset=utf-8", "profile.html", profile_write_html },
+	{ "speedscope", "application/json", "profile.speedscope.json", profile_write_speedscope },
+};
+
+int api_download(struct api *a, struct err *err)
+{
+	AUTO(api_merged_done) struct api_merged m = { 0 };
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	const struct profile_output o = { .title = api_cstr(a, "query") };
+	struct str format = api_text(a, "format");
+	size_t i = 0;
+	int r;
+
+	while (format.size && i < ARRAY_SIZE(formats) && !str_eq(format, str_of(formats[i].name)))
+		i++;
+	if (i == ARRAY_SIZE(formats))
+		return err_set(err, ERR_INVALID, "'format' is none of pprof, folded, svg, html, speedscope");
+	r = api_merge(a, &m, err);
+	if (r)
+		return r;
+	/* Filters are of the tree: whoever has the profile has filters of his own. */
+	if (!formats[i].write)
+		r = write_pprof(a, &m, err);
+	else if ((r = api_tree(a, &m, &t, err)) == 0)
+		formats[i].write(t, &o, &a->out);
+	if (r < 0)
+		return -1;
+	a->type = formats[i].type;
+	a->filename = formats[i].filename;
+	return 0;
+}
+
+int api_openapi(struct api *a, struct err *err)
+{
+	struct bytes text = embedded_get(openapi_files, "openapi.json");
+
+	buf_add(&a->out, text.p, text.size);
+	return 0;
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A flame graph in columns: what is repeated is written once, and what is too small to be seen is left out.
+ */
+#include "server/json.h"
+#include "server/profiles/profiles.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+struct graph {
+	const struct profile_tree *t;
+	uint64_t least;          /* nodes of less are left out */
+	uint32_t *order, *place; /* nodes as they go out; where each is, of those */
+	uint32_t n;
+	uint32_t *frames, *strings; /* of the tree's, + 1: their numbers in the answer; 0: not in it */
+	uint32_t *frame_order, *string_order;
+	uint32_t n_frames, n_strings;
+};
+
+static void graph_done(struct graph *g)
+{
+	free(g->order);
+	free(g->place);
+	free(g->frames);
+	free(g->strings);
+	free(g->frame_order);
+	free(g->string_order);
+}
+
+static uint64_t size_of(const struct profile_node *n)
+{
+	uint64_t most = 0;
+
+	for (unsigned i = 0; i < PROFILE_COLUMNS; i++) {
+		int64_t v = n->total[i];
+
+		most = MAX(most, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+	}
+	return most;
+}
+
+/* ---- what is left out ---- */
+
+/* The least size of which there are at most @max nodes: by powers of two, each divided in 16. */
+static uint64_t least_of(const struct profile_tree *t, uint32_t max)
+{
+	uint32_t n = profile_tree_n(t), counts[64 * 16] = { 0 }, sum = 0;
+	struct profile_node node;
+
+	if (n <= max)
+		return 0;
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t size;
+		unsigned log, rest;
+
+		profile_tree_node(t, i, &node);
+		size = size_of(&node);
+		log = size ? 63 - (unsigned)__builtin_clzll(size) : 0;
+		rest = log >= 4 ? (unsigned)(size >> (log - 4)) & 15 : (unsigned)(size << (4 - log)) & 15;
+		counts[log * 16 + rest]++;
+	}
+	for (unsigned i = ARRAY_SIZE(counts); i-- > 0;) {
+		sum += counts[i];
+		if (sum > max) {
+			unsigned log = i / 16;
+
+			/* All of this slot go. */
+			return log >= 4 ? ((uint64_t)(16 + i % 16) + 1) << (log - 4)
+					: ((16 + i % 16) >> (4 - log)) + 1;
+		}
+	}
+	return 0;
+}
+
+static int min_share(const struct api *a, double *ret, struct err *err)
+{
+	const char *s = api_cstr(a, "min_share");
+	char *end;
+
+	*ret = -1;
+	if (!s)
+		return 0;
+	errno = 0;
+	*ret = strtod(s, &end);
+	if (*end || errno || !isfinite(*ret) || *ret < 0 || *ret > 1)
+		return err_set(err, ERR_INVALID, "'min_share' has to be a number from 0 to 1");
+	return 0;
+}
+
+static uint64_t choose_least(const struct profile_tree *t, double share)
+{
+	struct profile_node root;
+	uint64_t least;
+
+	if (share < 0)
+		return least_of(t, API_USUAL_NODES);
+	profile_tree_node(t, 0, &root);
+	least = (uint64_t)ceil(share * (double)size_of(&root));
+	return MAX(least, least_of(t, API_MAX_NODES));
+}
+
+/* ---- numbering ---- */
+
+static void add_string(struct graph *g, uint32_t s)
+{
+	if (g->strings[s])
+		return;
+	g->string_order[g->n_strings++] = s;
+	g->strings[s] = g->n_strings;
+}
+
+static void add_frame(struct graph *g, uint32_t frame)
+{
+	struct profile_frame f;
+
+	if (g->frames[frame])
+		return;
+	g->frame_order[g->n_frames++] = frame;
+	g->frames[frame] = g->n_frames;
+	profile_tree_frame(g->t, frame, &f);
+	add_string(g, f.name_string);
+	add_string(g, f.file_string);
+	add_string(g, f.binary_string);
+	add_string(g, f.build_id_string);
+}
+
+static int enter(void *arg, uint32_t node, unsigned depth)
+{
+	struct graph *g = arg;
+	struct profile_node n;
+
+	profile_tree_node(g->t, node, &n);
+	if (node && size_of(&n) < g->least)
+		return 1;
+	g->place[node] = g->n;
+	g->order[g->n++] = node;
+	if (node)
+		add_frame(g, n.frame);
+	return 0;
+}
+
+static int number_all(struct graph *g, struct err *err)
+{
+	const struct profile_walk walk = { enter, NULL, g };
+	size_t n = profile_tree_n(g->t), n_frames = profile_tree_n_frames(g->t),
+	       n_strings = profile_tree_n_strings(g->t);
+
+	g->order = calloc(n, sizeof(*g->order));
+	g->place = calloc(n, sizeof(*g->place));
+	g->frames = calloc(n_frames + 1, sizeof(*g->frames));
+	g->frame_order = calloc(n_frames + 1, sizeof(*g->frame_order));
+	g->strings = calloc(n_strings + 1, sizeof(*g->strings));
+	g->string_order = calloc(n_strings + 1, sizeof(*g->string_order));
+	if (!g->order || !g->place || !g->frames || !g->frame_order || !g->strings || !g->string_order)
+		return err_set(err, ERR_LIMIT, "no memory for a graph of %zu nodes", n);
+	add_string(g, 0);
+	profile_tree_walk(g->t, &walk);
+	return 0;
+}
+
+/* ---- writing ---- */
+
+static void write_strings(struct buf *b, const struct graph *g)
+{
+	/* Texts are known by frames. */
+	AUTO(mem_freep) struct str *texts = calloc(g->n_strings + 1, sizeof(*texts));
+	struct profile_frame f;
+
+	if (!texts)
+		mem_none(g->n_strings, sizeof(*texts));
+	for (uint32_t i = 0; i < g->n_frames; i++) {
+		profile_tree_frame(g->t, g->frame_order[i], &f);
+		texts[g->strings[f.name_string] - 1] = f.name;
+		texts[g->strings[f.file_string] - 1] = f.file;
+		texts[g->strings[f.binary_string] - 1] = f.binary;
+		texts[g->strings[f.build_id_string] - 1] = f.build_id;
+	}
+	api_add_key(b, "strings");
+	for (uint32_t i = 0; i < g->n_strings; i++) {
+		buf_add_char(b, i ? ',' : '[');
+		json_add_string(b, texts[i]);
+	}
+	buf_add_char(b, ']');
+}
+
+enum frame_column {
+	FRAME_NAME,
+	FRAME_FILE,
+	FRAME_LINE,
+	FRAME_BINARY,
+	FRAME_BUILD_ID,
+	FRAME_ADDRESS,
+	N_FRAME_COLUMNS
+};
+
+static void write_frame_cell(struct buf *b, const struct graph *g, enum frame_column column,
+			     const struct profile_frame *f)
+{
+	switch (column) {
+	case FRAME_NAME:
+		api_add_int(b, g->strings[f->name_string] - 1);
+		break;
+	case FRAME_FILE:
+		api_add_int(b, g->strings[f->file_string] - 1);
+		break;
+	case FRAME_LINE:
+		api_add_int(b, f->line);
+		break;
+	case FRAME_BINARY:
+		api_add_int(b, g->strings[f->binary_string] - 1);
+		break;
+	case FRAME_BUILD_ID:
+		api_add_int(b, g->strings[f->build_id_string] - 1);
+		break;
+	default:
+		if (f->is_address)
+			buf_printf(b, "\"0x%llx\"", (unsigned long long)f->address);
+		else
+			buf_add_str(b, STR("\"\""));
+	}
+}
+
+static void write_frames(struct buf *b, const struct graph *g)
+{
+	static const char *const names[] = { "name", "file", "line", "binary", "build_id", "address" };
+	struct profile_frame f;
+
+	api_add_key(b, "frames");
+	buf_add_char(b, '{');
+	for (unsigned c = 0; c < N_FRAME_COLUMNS; c++) {
+		api_add_key(b, names[c]);
+		buf_add_char(b, '[');
+		for (uint32_t i = 0; i < g->n_frames; i++) {
+			if (i)
+				buf_add_char(b, ',');
+			profile_tree_frame(g->t, g->frame_order[i], &f);
+			write_frame_cell(b, g, c, &f);
+		}
+		buf_add_char(b, ']');
+	}
+	buf_add_char(b, '}');
+}
+
+enum node_column {
+	NODE_PARENT,
+	NODE_FRAME,
+	NODE_SELF,
+	NODE_TOTAL,
+	NODE_BASE_SELF,
+	NODE_BASE_TOTAL,
+	NODE_INLINED,
+	N_NODE_COLUMNS
+};
+
+static int64_t node_cell(const struct graph *g, enum node_column column, uint32_t node)
+{
+	struct profile_node n;
+
+	profile_tree_node(g->t, node, &n);
+	switch (column) {
+	case NODE_PARENT:
+		return node ? (int64_t)g->place[n.parent] : -1;
+	case NODE_FRAME:
+		return node ? (int64_t)g->frames[n.frame] - 1 : -1;
+	case NODE_SELF:
+		return n.self[0];
+	case NODE_TOTAL:
+		return n.total[0];
+	case NODE_BASE_SELF:
+		return n.self[1];
+	case NODE_BASE_TOTAL:
+		return n.total[1];
+	default:
+		return n.inlined;
+	}
+}
+
+static void write_nodes(struct buf *b, const struct graph *g, bool compares)
+{
+	static const char *const names[] = { "parent",    "frame",      "self",   "total",
+					     "base_self", "base_total", "inlined" };
+
+	api_add_key(b, "nodes");
+	buf_add_char(b, '{');
+	for (unsigned c = 0; c < N_NODE_COLUMNS; c++) {
+		bool empty = !compares && (c == NODE_BASE_SELF || c == NODE_BASE_TOTAL);
+
+		api_add_key(b, names[c]);
+		buf_add_char(b, '[');
+		for (uint32_t i = 0; !empty && i < g->n; i++) {
+			if (i)
+				buf_add_char(b, ',');
+			api_add_int(b, node_cell(g, c, g->order[i]));
+		}
+		buf_add_char(b, ']');
+	}
+	buf_add_char(b, '}');
+}
+
+int api_flamegraph(struct api *a, struct err *err)
+{
+	AUTO(api_merged_done) struct api_merged m = { 0 };
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	AUTO(graph_done) struct graph g = { 0 };
+	struct buf *b = &a->out;
+	double share;
+	int r;
+
+	if (min_share(a, &share, err) < 0)
+		return -1;
+	r = api_merge_tree(a, &m, &t, err);
+	if (r)
+		return r;
+	g.t = t;
+	g.least = choose_least(t, share);
+	if (number_all(&g, err) < 0)
+		return -1;
+	buf_add_char(b, '{');
+	api_add_head(b, &m, t);
+	write_strings(b, &g);
+	write_frames(b, &g);
+	write_nodes(b, &g, m.compares);
+	api_add_int_of(b, "left_out", (int64_t)profile_tree_n(t) - g.n);
+	buf_add_str(b, STR("}\n"));
+	return 0;
+}

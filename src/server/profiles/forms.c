@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What Pyroscope's clients send, taken apart: names with labels, forms of several parts, lines.
+ */
+#include "server/profiles/forms.h"
+
+#include <string.h>
+#include <strings.h>
+#include "server/json.h"
+
+#define MAX_BOUNDARY 70u /* RFC 2046, section 5.1.1 */
+#define MAX_HEADERS  KIB(8)
+
+/* ---- app{a=b} ---- */
+
+static int add_label(struct profilestore_label *labels, size_t *n, struct str name, struct str value,
+		     struct err *err)
+{
+	if (*n == PROFILESTORE_MAX_LABELS)
+		return err_set(err, ERR_LIMIT, "'name' has more than %u labels", PROFILESTORE_MAX_LABELS);
+	labels[(*n)++] = (struct profilestore_label){ name, value };
+	return 0;
+}
+
+int form_app(struct str name, struct profilestore_label labels[PROFILESTORE_MAX_LABELS], size_t *ret_n,
+	     struct err *err)
+{
+	struct str app = str_trim(str_cut(&name, '{'));
+	size_t n = 0;
+
+	if (!app.size)
+		return err_set(err, ERR_INVALID, "'name' has to be the name of what was profiled");
+	if (add_label(labels, &n, FORM_APP_LABEL, app, err) < 0)
+		return -1;
+	if (name.p) {
+		name = str_trim(name);
+		if (!str_ends(name, STR("}")))
+			return err_set(err, ERR_INVALID, "'name' has a { without its }");
+		name.size--;
+	}
+	while (name.size) {
+		struct str value = str_cut(&name, ','), key = str_trim(str_cut(&value, '='));
+
+		if (!key.size && !value.p)
+			continue;
+		if (!value.p)
+			return err_set(err, ERR_INVALID, "'name' has a label without a value");
+		if (add_label(labels, &n, key, str_trim(value), err) < 0)
+			return -1;
+	}
+	*ret_n = n;
+	return 0;
+}
+
+/* ---- multipart/form-data ---- */
+
+bool form_is_multipart(struct str content_type)
+{
+	struct str form = STR("multipart/form-data");
+
+	return content_type.size >= form.size && strncasecmp(content_type.p, form.p, form.size) == 0;
+}
+
+/* The value of @name in "...; name=value; name=\"value\""; p NULL: there is none. */
+static struct str parameter(struct str header, struct str name)
+{
+	while (header.p) {
+		struct str value = str_trim(str_cut(&header, ';')), key = str_trim(str_cut(&value, '='));
+
+		if (!value.p || key.size != name.size || strncasecmp(key.p, name.p, key.size) != 0)
+			continue;
+		value = str_trim(value);
+		if (value.size >= 2 && value.p[0] == '"' && value.p[value.size - 1] == '"')
+			value = (struct str){ value.p + 1, value.size - 2 };
+		return value;
+	}
+	return (struct str){ 0 };
+}
+
+static struct str header_of(struct str headers, struct str name)
+{
+	while (headers.p) {
+		struct str line = str_cut(&headers, '\n'), key = str_trim(str_cut(&line, ':'));
+
+		if (line.p && key.size == name.size && strncasecmp(key.p, name.p, key.size) == 0)
+			return str_trim(line);
+	}
+	return STR("");
+}
+
+/* Cut @rest behind the next @mark: what is before it. p NULL: it does not come. */
+static struct bytes cut_at(struct bytes *rest, struct str mark)
+{
+	const uint8_t *at = rest->size ? memmem(rest->p, rest->size, mark.p, mark.size) : NULL;
+	struct bytes before = { rest->p, at ? (size_t)(at - rest->p) : 0 };
+
+	if (!at)
+		return (struct bytes){ 0 };
+	*rest = bytes_of(at + mark.size, rest->size - before.size - mark.size);
+	return before;
+}
+
+static int read_part(struct bytes *rest, struct str mark, struct form_part *ret, struct err *err)
+{
+	struct bytes headers = cut_at(rest, STR("\r\n\r\n")), data;
+	struct str disposition, text = { (const char *)headers.p, headers.size };
+
+	if (!headers.p || headers.size > MAX_HEADERS)
+		return err_set(err, ERR_INVALID, "its headers do not end");
+	disposition = header_of(text, STR("Content-Disposition"));
+	ret->name = parameter(disposition, STR("name"));
+	if (!ret->name.p)
+		return err_set(err, ERR_INVALID, "it has no name");
+	data = cut_at(rest, mark);
+	if (!data.p)
+		return err_set(err, ERR_INVALID, "it does not end");
+	ret->data = data;
+	return 0;
+}
+
+int form_multipart(struct str content_type, struct bytes body, struct form_part parts[FORM_MAX_PARTS],
+		   size_t *ret_n, struct err *err)
+{
+	struct str boundary = parameter(content_type, STR("boundary"));
+	char room[MAX_BOUNDARY + 4];
+	struct str mark = { room, boundary.size + 4 };
+	struct bytes rest = body;
+	size_t n = 0;
+
+	if (!boundary.size || boundary.size > MAX_BOUNDARY)
+		return err_set(err, ERR_INVALID, "the Content-Type has no boundary");
+	memcpy(room, "\r\n--", 4);
+	memcpy(room + 4, boundary.p, boundary.size);
+	/* Nothing need stand before the first, not even the end of a line. */
+	if (!cut_at(&rest, (struct str){ mark.p + 2, mark.size - 2 }).p && !rest.size)
+		return err_set(err, ERR_INVALID, "the form is empty");
+	while (rest.size < 2 || memcmp(rest.p, "--", 2) != 0) {
+		if (n == FORM_MAX_PARTS)
+			return err_set(err, ERR_LIMIT, "the form has more than %u parts", FORM_MAX_PARTS);
+		if (read_part(&rest, mark, &parts[n], err) < 0)
+			return err_in(err, "the form's part %zu", n);
+		n++;
+	}
+	*ret_n = n;
+	return 0;
+}
+
+/* ---- lines, times ---- */
+
+void form_lines(struct bytes in, struct buf *out)
+{
+	struct str rest = { (const char *)in.p, in.size };
+
+	while (rest.size) {
+		struct str line = str_trim(str_cut(&rest, '\n'));
+
+		if (!line.size)
+			continue;
+		buf_add_str(out, line);
+		buf_add_str(out, STR(" 1\n"));
+	}
+}
+
+bool form_unix_ms(struct str s, int64_t *ret)
+{
+	uint64_t v;
+
+	if (!str_to_u64(s, &v))
+		return false;
+	if (v < UINT64_C(100000000000))
+		v *= 1000;
+	else if (v >= UINT64_C(100000000000000000))
+		v /= 1000000;
+	else if (v >= UINT64_C(100000000000000))
+		v /= 1000;
+	*ret = (int64_t)v;
+	return true;
+}
+
+/* ---- what the types are called ---- */
+
+static void zero_type(struct profile *p, uint32_t type)
+{
+	for (uint32_t i = 0; i < p->n_samples; i++)
+		p->values[(size_t)i * p->types.n + type] = 0;
+}
+
+int form_type_config(struct bytes json, struct profile *p, struct err *err)
+{
+	json_t *all = json_load_bytes(json, 1000, 10000, err);
+
+	if (!all)
+		return err_in(err, "sample_type_config");
+	if (!json_is_object(all)) {
+		json_decref(all);
+		return err_set(err, ERR_INVALID, "sample_type_config is no object");
+	}
+	for (uint32_t i = 0; i < p->types.n; i++) {
+		struct str type = profile_str(p, p->types.p[i].type);
+		const json_t *one = json_object_getn(all, type.p, type.size),
+			     *name = json_object_get(one, "display-name"),
+			     *unit = json_object_get(one, "units");
+
+		if (!one)
+			zero_type(p, i);
+		if (json_is_string(name) && json_string_length(name))
+			p->types.p[i].type = profile_add_string(
+				p, (struct str){ json_string_value(name), json_string_length(name) });
+		if (json_is_string(unit) && json_string_length(unit))
+			p->types.p[i].unit = profile_add_string(
+				p, (struct str){ json_string_value(unit), json_string_length(unit) });
+	}
+	json_decref(all);
+	return profile_build_end(p, err);
+}

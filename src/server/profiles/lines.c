@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lines of a source file, or of one function, with what each of them takes. Of a view, focus and ignore
+ * choose the samples; what else there is to say of how frames are shown changes nothing about lines.
+ */
+#include "server/json.h"
+#include "server/profiles/profiles.h"
+
+#include <stdlib.h>
+
+struct line {
+	int64_t line, flat, cum;
+	uint32_t seen; /* by the sample of this number, + 1 */
+};
+
+enum { MATCHES_FOCUS = 1, MATCHES_IGNORE = 2 };
+
+/* Lines are known by number + 1 in a map; what is of no line that is asked for is 0. */
+struct lines {
+	const struct profile *p;
+	struct str file, function;
+	struct map by_number;
+	PROFILE_TABLE(struct line) list;
+	uint32_t *of_lines; /* of each of the profile's lines: its number in the list + 1 */
+	bool *of_mappings;  /* something of it is in the list */
+	struct pattern *focus, *ignore;
+	uint8_t *matches;    /* of locations, where there is a pattern: MATCHES_FOCUS, MATCHES_IGNORE */
+	struct str one_file; /* where only the function was asked for: its file */
+};
+
+static void lines_done(struct lines *l)
+{
+	map_done(&l->by_number);
+	free(l->list.p);
+	free(l->of_lines);
+	free(l->of_mappings);
+	free(l->matches);
+	pattern_free(l->focus);
+	pattern_free(l->ignore);
+}
+
+static bool is_asked_for(struct lines *l, const struct profile_line *line)
+{
+	const struct profile_function *f = &l->p->functions.p[line->function];
+	struct str name = profile_str(l->p, f->name ? f->name : f->system_name),
+		   file = profile_str(l->p, f->file);
+
+	if (l->function.size && !str_eq(name, l->function))
+		return false;
+	if (l->file.size)
+		return str_eq(file, l->file);
+	/* One of that name in another file is another function. */
+	if (!l->one_file.p)
+		l->one_file = file;
+	return str_eq(file, l->one_file);
+}
+
+static uint32_t number_of(struct lines *l, int64_t line)
+{
+	struct bytes key = bytes_of(&line, sizeof(line));
+	void *known = map_get(&l->by_number, key);
+
+	if (known)
+		return (uint32_t)(uintptr_t)known;
+	if (l->list.n == l->list.room) {
+		l->list.room = l->list.room ? l->list.room * 2 : 64;
+		l->list.p = mem_realloc(l->list.p, l->list.room, sizeof(*l->list.p));
+	}
+	l->list.p[l->list.n++] = (struct line){ .line = line };
+	map_put(&l->by_number, key, (void *)(uintptr_t)l->list.n);
+	return l->list.n;
+}
+
+static void number_all(struct lines *l)
+{
+	const struct profile *p = l->p;
+
+	for (uint32_t i = 0; i < p->locations.n; i++) {
+		const struct profile_location *loc = &p->locations.p[i];
+
+		for (uint32_t k = 0; k < loc->n_lines; k++) {
+			const struct profile_line *line = &p->lines.p[loc->first_line + k];
+
+			if (!is_asked_for(l, line))
+				continue;
+			l->of_lines[loc->first_line + k] = number_of(l, line->line);
+			if (loc->mapping != PROFILE_NONE)
+				l->of_mappings[loc->mapping] = true;
+		}
+	}
+}
+
+static bool found(const struct lines *l, const struct pattern *p, const struct profile_location *loc)
+{
+	if (!p)
+		return false;
+	if (loc->mapping != PROFILE_NONE &&
+	    pattern_matches(p, profile_str(l->p, l->p->mappings.p[loc->mapping].file)))
+		return true;
+	for (uint32_t k = 0; k < loc->n_lines; k++) {
+		const struct profile_function *f =
+			&l->p->functions.p[l->p->lines.p[loc->first_line + k].function];
+
+		if (pattern_matches(p, profile_str(l->p, f->name ? f->name : f->system_name)) ||
+		    pattern_matches(p, profile_str(l->p, f->file)))
+			return true;
+	}
+	return false;
+}
+
+static int match_all(struct api *a, struct lines *l, struct err *err)
+{
+	struct str focus = api_text(a, "focus"), ignore = api_text(a, "ignore");
+
+	if (focus.size && pattern_new(focus, false, &l->focus, err) < 0)
+		return err_in(err, "focus");
+	if (ignore.size && pattern_new(ignore, false, &l->ignore, err) < 0)
+		return err_in(err, "ignore");
+	if (!l->focus && !l->ignore)
+		return 0;
+	l->matches = calloc((size_t)l->p->locations.n + 1, 1);
+	if (!l->matches)
+		return err_set(err, ERR_LIMIT, "no memory for %u locations", l->p->locations.n);
+	for (uint32_t i = 0; i < l->p->locations.n; i++)
+		l->matches[i] = (found(l, l->focus, &l->p->locations.p[i]) ? MATCHES_FOCUS : 0) |
+				(found(l, l->ignore, &l->p->locations.p[i]) ? MATCHES_IGNORE : 0);
+	return 0;
+}
+
+static bool is_wanted(const struct lines *l, uint32_t stack)
+{
+	uint8_t all = 0;
+
+	if (!l->matches)
+		return true;
+	for (uint32_t s = stack; s; s = l->p->stacks.p[s].parent)
+		all |= l->matches[l->p->stacks.p[s].location];
+	return !(all & MATCHES_IGNORE) && (!l->focus || all & MATCHES_FOCUS);
+}
+
+/* Each line once a sample, however often it is in the stack. */
+static void add_sample(struct lines *l, uint32_t sample)
+{
+	const struct profile *p = l->p;
+	int64_t v = profile_value(p, sample, 0);
+	uint32_t stack = p->sample_stack[sample];
+	bool leaf = true;
+
+	if (!is_wanted(l, stack))
+		return;
+	for (uint32_t s = stack; s; s = p->stacks.p[s].parent) {
+		const struct profile_location *loc = &p->locations.p[p->stacks.p[s].location];
+
+		for (uint32_t k = 0; k < loc->n_lines; k++) {
+			uint32_t number = l->of_lines[loc->first_line + k];
+			struct line *line = number ? &l->list.p[number - 1] : NULL;
+
+			if (line && leaf)
+				line->flat = add_saturating(line->flat, v);
+			if (line && line->seen != sample + 1) {
+				line->cum = add_saturating(line->cum, v);
+				line->seen = sample + 1;
+			}
+			leaf = false;
+		}
+		leaf = false;
+	}
+}
+
+static int by_line(const void *a, const void *b)
+{
+	int64_t x = ((const struct line *)a)->line, y = ((const struct line *)b)->line;
+
+	return x < y ? -1 : x > y;
+}
+
+static void write_build_ids(struct buf *b, const struct lines *l)
+{
+	const struct profile *p = l->p;
+	struct map seen = { 0 };
+
+	api_add_key(b, "build_ids");
+	buf_add_char(b, '[');
+	for (uint32_t i = 0; i < p->mappings.n; i++) {
+		struct str id = profile_str(p, p->mappings.p[i].build_id);
+
+		if (!l->of_mappings[i] || !id.size || map_get(&seen, bytes_of(id.p, id.size)))
+			continue;
+		if (seen.n)
+			buf_add_char(b, ',');
+		map_put(&seen, bytes_of(id.p, id.size), b);
+		json_add_string(b, id);
+	}
+	buf_add_char(b, ']');
+	map_done(&seen);
+}
+
+static void write_lines(struct buf *b, struct lines *l, const struct api_merged *m)
+{
+	const struct profile *p = l->p;
+	struct str type = p->types.n ? profile_str(p, p->types.p[0].type) : STR(""),
+		   unit = p->types.n ? profile_str(p, p->types.p[0].unit) : STR("");
+
+	if (l->list.n)
+		qsort(l->list.p, l->list.n, sizeof(*l->list.p), by_line);
+	buf_add_char(b, '{');
+	api_add_str_of(b, "type", type);
+	api_add_str_of(b, "unit", unit);
+	api_add_int_of(b, "total", p->types.n ? profile_total(p, 0) : 0);
+	api_add_str_of(b, "file", l->file.size ? l->file : l->one_file);
+	api_add_str_of(b, "function", l->function);
+	write_build_ids(b, l);
+	api_add_key(b, "lines");
+	buf_add_char(b, '[');
+	for (uint32_t i = 0; i < l->list.n; i++) {
+		buf_add_str(b, i ? STR(",{") : STR("{"));
+		api_add_int_of(b, "line", l->list.p[i].line);
+		api_add_int_of(b, "flat", l->list.p[i].flat);
+		api_add_int_of(b, "cum", l->list.p[i].cum);
+		buf_add_char(b, '}');
+	}
+	buf_add_char(b, ']');
+	api_add_int_of(b, "pending", (int64_t)m->n_pending);
+	buf_add_str(b, STR("}\n"));
+}
+
+int api_lines(struct api *a, struct err *err)
+{
+	AUTO(api_merged_done) struct api_merged m = { 0 };
+	AUTO(lines_done)
+	struct lines l = { .file = api_text(a, "file"), .function = api_text(a, "function") };
+	int r;
+
+	if (!l.file.size && !l.function.size)
+		return err_set(err, ERR_INVALID, "of which 'file' or 'function'?");
+	r = api_merge(a, &m, err);
+	if (r)
+		return r;
+	l.p = m.side[0].profile;
+	l.of_lines = calloc((size_t)l.p->lines.n + 1, sizeof(*l.of_lines));
+	l.of_mappings = calloc((size_t)l.p->mappings.n + 1, sizeof(*l.of_mappings));
+	if (!l.of_lines || !l.of_mappings)
+		return err_set(err, ERR_LIMIT, "no memory for %u lines", l.p->lines.n);
+	if (match_all(a, &l, err) < 0)
+		return -1;
+	number_all(&l);
+	for (uint32_t i = 0; l.p->types.n && i < l.p->n_samples; i++)
+		add_sample(&l, i);
+	write_lines(&a->out, &l, &m);
+	return 0;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parca's WriteRaw as JSON: series of labels, each with pprof profiles in base64.
+ */
+#include "server/json.h"
+#include "server/profiles/profiles.h"
+#include "server/profiles/forms.h"
+
+#define MAX_LISTS  100000u
+#define MAX_VALUES 400000u
+
+static struct str text_of(const json_t *j)
+{
+	return json_is_string(j) ? (struct str){ json_string_value(j), json_string_length(j) } : STR("");
+}
+
+/* Protobuf's JSON has names both ways. */
+static const json_t *field(const json_t *j, const char *name, const char *camel)
+{
+	const json_t *v = json_object_get(j, name);
+
+	return v ? v : json_object_get(j, camel);
+}
+
+static int sextet(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	/* Both alphabets of RFC 4648. */
+	return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
+}
+
+bool form_base64(struct str s, struct buf *out)
+{
+	uint32_t bits = 0;
+	unsigned n = 0;
+
+	while (s.size && s.p[s.size - 1] == '=')
+		s.size--;
+	if (s.size % 4 == 1)
+		return false;
+	for (size_t i = 0; i < s.size; i++) {
+		int v = sextet(s.p[i]);
+
+		if (v < 0)
+			return false;
+		bits = bits << 6 | (uint32_t)v;
+		n += 6;
+		if (n >= 8) {
+			n -= 8;
+			buf_add_char(out, (char)(bits >> n));
+		}
+	}
+	return true;
+}
+
+static int labels_of(const json_t *series, struct arena *a, struct form_profile *f, struct err *err)
+{
+	const json_t *list = json_object_get(json_object_get(series, "labels"), "labels"), *one;
+	struct profilestore_label *labels;
+	size_t i;
+
+	if (!json_is_array(list))
+		return err_set(err, ERR_INVALID, "no list 'labels' in 'labels'");
+	if (json_array_size(list) > PROFILESTORE_MAX_LABELS)
+		return err_set(err, ERR_LIMIT, "more than %u labels", PROFILESTORE_MAX_LABELS);
+	labels = ARENA_NEW_N(a, struct profilestore_label, json_array_size(list) + 1);
+	json_array_foreach(list, i, one)
+	{
+		const json_t *name = json_object_get(one, "name"), *value = json_object_get(one, "value");
+
+		if (!json_is_string(name) || (value && !json_is_string(value)))
+			return err_set(err, ERR_INVALID, "label %zu has no text 'name' and 'value'", i);
+		labels[i] = (struct profilestore_label){ text_of(name), text_of(value) };
+	}
+	f->labels = labels;
+	f->n_labels = json_array_size(list);
+	return 0;
+}
+
+static int each_sample(const json_t *series, struct form_profile *f,
+		       int (*fn)(void *arg, const struct form_profile *f, struct err *err), void *arg,
+		       struct err *err)
+{
+	const json_t *list = json_object_get(series, "samples"), *one;
+	AUTO(buf_done) struct buf raw = { 0 };
+	size_t i;
+
+	if (!json_is_array(list) || !json_array_size(list))
+		return err_set(err, ERR_INVALID, "no list 'samples'");
+	json_array_foreach(list, i, one)
+	{
+		const json_t *text = field(one, "raw_profile", "rawProfile");
+
+		raw.size = 0;
+		if (!json_is_string(text) || !form_base64(text_of(text), &raw))
+			return err_set(err, ERR_INVALID, "sample %zu has no 'raw_profile' in base64", i);
+		f->raw = buf_bytes(&raw);
+		if (fn(arg, f, err) < 0)
+			return err_in(err, "sample %zu", i);
+	}
+	return 0;
+}
+
+static int each_series(const json_t *all, struct arena *a,
+		       int (*fn)(void *arg, const struct form_profile *f, struct err *err), void *arg,
+		       struct err *err)
+{
+	struct form_profile f = { .normalized = json_is_true(json_object_get(all, "normalized")) };
+	const json_t *list = json_object_get(all, "series"), *one;
+	size_t i;
+
+	if (!json_is_array(list) || !json_array_size(list))
+		return err_set(err, ERR_INVALID, "no list 'series'");
+	json_array_foreach(list, i, one)
+	{
+		if (labels_of(one, a, &f, err) < 0 || each_sample(one, &f, fn, arg, err) < 0)
+			return err_in(err, "series %zu", i);
+	}
+	return 0;
+}
+
+int form_parca(struct bytes body, struct arena *a,
+	       int (*fn)(void *arg, const struct form_profile *f, struct err *err), void *arg,
+	       struct err *err)
+{
+	json_t *all = json_load_bytes(body, MAX_LISTS, MAX_VALUES, err);
+	int r;
+
+	if (!all)
+		return -1;
+	r = each_series(all, a, fn, arg, err);
+	json_decref(all);
+	return r;
+}
+
+/* ---- the request ---- */
+
+static bool has_name(const struct form_profile *f)
+{
+	for (size_t i = 0; i < f->n_labels; i++)
+		if (str_eq(f->labels[i].name, STR("__name__")) && f->labels[i].value.size)
+			return true;
+	return false;
+}
+
+static int take_one(void *arg, const struct form_profile *f, struct err *err)
+{
+	AUTO(profile_freep) struct profile *p = NULL;
+	struct api *a = arg;
+
+	if (!has_name(f))
+		return err_set(err, ERR_INVALID, "the label __name__ is missing: what is it a profile of?");
+	if (take_read(f->raw, STR("pprof"), &p, err) < 0)
+		return -1;
+	/* Its addresses are those of the ELF files already, whatever its mappings say. */
+	for (uint32_t i = 0; f->normalized && i < p->mappings.n; i++)
+		p->mappings.p[i].start = p->mappings.p[i].limit = p->mappings.p[i].offset = 0;
+	return take_profile(a, TAKE(p), f->labels, f->n_labels, err);
+}
+
+static void answer(struct api *a, const struct profilestore_receipt *r)
+{
+	buf_add_str(&a->out, STR("{}\n"));
+}
+
+int api_post_parca(struct api *a, struct err *err)
+{
+	int r = form_parca(a->body, a->arena, take_one, a, err);
+
+	return take_end(a, r, answer, err);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pyroscope's /ingest: pprof, a form with pprof and what its types are called, or stacks as text.
+ */
+#include "profile/input.h"
+#include "server/profiles/profiles.h"
+#include "server/profiles/forms.h"
+
+static const struct form_part *part_of(const struct form_part *parts, size_t n, struct str name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (str_eq(parts[i].name, name))
+			return &parts[i];
+	return NULL;
+}
+
+static int read_form(struct api *a, struct str type, struct profile **ret, struct err *err)
+{
+	AUTO(profile_freep) struct profile *p = NULL;
+	struct form_part parts[FORM_MAX_PARTS];
+	const struct form_part *profile, *config;
+	size_t n;
+
+	if (form_multipart(type, a->body, parts, &n, err) < 0)
+		return -1;
+	profile = part_of(parts, n, STR("profile"));
+	config = part_of(parts, n, STR("sample_type_config"));
+	if (!profile)
+		return err_set(err, ERR_INVALID, "the form has no part 'profile'");
+	if (part_of(parts, n, STR("jfr")))
+		return err_set(err, ERR_INVALID, "Java's flight recordings are not read here");
+	if (take_read(profile->data, STR("pprof"), &p, err) < 0 ||
+	    (config && form_type_config(config->data, p, err) < 0))
+		return -1;
+	*ret = TAKE(p);
+	return 0;
+}
+
+static int read_any(struct api *a, struct profile **ret, struct err *err)
+{
+	const char *header = http_header(a->req->conn, "Content-Type");
+	struct str format = api_text(a, "format"), type = str_of(header ? header : "");
+	AUTO(buf_done) struct buf folded = { 0 };
+
+	if (form_is_multipart(type))
+		return read_form(a, type, ret, err);
+	if (str_eq(format, STR("pprof")))
+		return take_read(a->body, STR("pprof"), ret, err);
+	if (!format.size || str_eq(format, STR("folded")) || str_eq(format, STR("groups")))
+		return take_read(a->body, STR("folded"), ret, err);
+	if (!str_eq(format, STR("lines")))
+		return err_set(err, ERR_INVALID, "'format' is none of pprof, folded, groups, lines");
+	form_lines(a->body, &folded);
+	return take_read(buf_bytes(&folded), STR("folded"), ret, err);
+}
+
+/* Text has no time of its own; profiles mostly have. */
+static int set_times(struct api *a, struct profile *p, struct err *err)
+{
+	struct str from = api_text(a, "from"), until = api_text(a, "until");
+	int64_t from_ms = 0, until_ms = 0;
+
+	if ((from.size && !form_unix_ms(from, &from_ms)) || (until.size && !form_unix_ms(until, &until_ms)))
+		return err_set(err, ERR_INVALID, "'from' and 'until' have to be seconds since 1970");
+	if (from.size && until.size && from_ms > until_ms)
+		return err_set(err, ERR_INVALID, "'from' is later than 'until'");
+	if (!p->time_ns && from_ms < INT64_MAX / 1000000)
+		p->time_ns = from_ms * 1000000;
+	if (!p->duration_ns && from.size && until.size && until_ms - from_ms < INT64_MAX / 1000000)
+		p->duration_ns = (until_ms - from_ms) * 1000000;
+	return 0;
+}
+
+static int take_body(struct api *a, struct err *err)
+{
+	struct profilestore_label labels[PROFILESTORE_MAX_LABELS];
+	AUTO(profile_freep) struct profile *p = NULL;
+	size_t n;
+
+	if (form_app(api_text(a, "name"), labels, &n, err) < 0 || read_any(a, &p, err) < 0 ||
+	    set_times(a, p, err) < 0)
+		return -1;
+	return take_profile(a, TAKE(p), labels, n, err);
+}
+
+static void answer(struct api *a, const struct profilestore_receipt *r)
+{
+	buf_add_str(&a->out, STR("{}\n"));
+}
+
+int api_post_pyroscope(struct api *a, struct err *err)
+{
+	int r = take_body(a, err);
+
+	return take_end(a, r, answer, err);
+}

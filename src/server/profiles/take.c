@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Profiles that come in: read, given to the store, and acknowledged when all of a request's are on disk.
+ *
+ * The store's own thread tells of each. Whoever is last makes the reply: the store, or the worker that gave
+ * it the last one.
+ */
+#include "profile/input.h"
+#include "server/post.h"
+#include "server/profiles/profiles.h"
+
+#include <stdlib.h>
+
+#define MAX_MEMORY ((uint64_t)512 << 20) /* of one profile */
+#define TOO_MANY   "too many profiles wait to be written here: send it again"
+
+struct take {
+	struct api *a;
+	struct profile **profiles;
+	size_t n;
+	size_t counted; /* their memory, in the server's sum */
+	pthread_mutex_t lock;
+	/* under the lock */
+	size_t n_open; /* profiles, and 1 for who gives them */
+	bool failed;
+	struct err err;
+	struct profilestore_receipt sum;
+	void (*answer)(struct api *a, const struct profilestore_receipt *r);
+};
+
+static struct take *take_of(struct api *a)
+{
+	if (!a->take) {
+		a->take = ARENA_NEW(a->arena, struct take);
+		a->take->a = a;
+		a->take->n_open = 1;
+		a->take->sum.duplicate = true;
+		pthread_mutex_init(&a->take->lock, NULL);
+	}
+	return a->take;
+}
+
+void take_free(struct take *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->n; i++)
+		profile_free(t->profiles[i]);
+	free(t->profiles);
+	atomic_fetch_sub(&t->a->req->s->take_bytes, t->counted);
+	pthread_mutex_destroy(&t->lock);
+}
+
+/* ---- reading ---- */
+
+int take_read(struct bytes in, struct str format, struct profile **ret, struct err *err)
+{
+	static const struct profile_limits limits = { .max_size = API_MAX_DECODED, .max_memory = MAX_MEMORY };
+	enum profile_format f = PROFILE_FORMAT_AUTO;
+
+	if (format.size && !profile_format_parse(format, &f))
+		return err_set(err, ERR_INVALID, "'format' is none of those that profiles are read in");
+	if (!in.size)
+		return err_set(err, ERR_INVALID, "the profile is empty");
+	return profile_read(in, f, &limits, ret, err) < 0 ? err_in(err, "the profile") : 0;
+}
+
+/* ---- giving ---- */
+
+static void finish(struct take *t)
+{
+	struct api *a = t->a;
+
+	if (t->failed) {
+		api_end(a, &t->err);
+		return;
+	}
+	t->answer(a, &t->sum);
+	api_end(a, NULL);
+}
+
+/* One less is open; whoever is last ends the request, and then it is gone. */
+static void release(struct take *t)
+{
+	bool last;
+
+	pthread_mutex_lock(&t->lock);
+	last = --t->n_open == 0;
+	pthread_mutex_unlock(&t->lock);
+	if (last)
+		finish(t);
+}
+
+static void on_done(void *arg, const struct profilestore_receipt *r, const struct err *err)
+{
+	struct take *t = arg;
+
+	pthread_mutex_lock(&t->lock);
+	if (err && !t->failed) {
+		t->failed = true;
+		t->err = *err;
+		/* The profile was one that can be taken: it is the store that cannot take more. */
+		if (err->kind == ERR_LIMIT)
+			t->a->status = 507;
+	}
+	if (!err) {
+		t->sum.n_profiles += r->n_profiles;
+		t->sum.n_samples += r->n_samples;
+		t->sum.duplicate &= r->duplicate;
+		if (!t->sum.first_id)
+			t->sum.first_id = r->first_id;
+	}
+	pthread_mutex_unlock(&t->lock);
+	release(t);
+}
+
+static int give(struct take *t, const struct profile *p, const struct profilestore_label *labels,
+		size_t n_labels, struct err *err)
+{
+	struct api *a = t->a;
+
+	if (atomic_fetch_add(&a->req->s->take_bytes, p->memory) + p->memory > API_MAX_DECODED_ALL) {
+		atomic_fetch_sub(&a->req->s->take_bytes, p->memory);
+		a->status = 503;
+		return err_set(err, ERR_IO, TOO_MANY);
+	}
+	t->counted += p->memory;
+	pthread_mutex_lock(&t->lock);
+	t->n_open++;
+	pthread_mutex_unlock(&t->lock);
+	if (profilestore_add(a->store, p, labels, n_labels, on_done, t, err) == 0)
+		return 0;
+	pthread_mutex_lock(&t->lock);
+	t->n_open--;
+	pthread_mutex_unlock(&t->lock);
+	return err_in(err, "the profile");
+}
+
+/* The one that becomes a part of the type, and so is not among those that the store sees. */
+static int check_name(const struct profilestore_label *labels, size_t n, struct err *err)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < n; i++)
+		found += str_eq(labels[i].name, STR("__name__"));
+	return found > 1 ? err_set(err, ERR_INVALID, "the label __name__ is there twice") : 0;
+}
+
+int take_profile(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,
+		 struct err *err)
+{
+	struct take *t = take_of(a);
+
+	t->profiles = mem_realloc(t->profiles, t->n + 1, sizeof(struct profile *));
+	t->profiles[t->n++] = p;
+	if (check_name(labels, n_labels, err) < 0)
+		return -1;
+	return give(t, p, labels, n_labels, err);
+}
+
+int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct profilestore_receipt *r),
+	     struct err *err)
+{
+	struct take *t = take_of(a);
+
+	/* What was read is not needed any more, and others may want the room. */
+	post_drop_body(a->req);
+	pthread_mutex_lock(&t->lock);
+	t->answer = answer;
+	if (r < 0) {
+		t->failed = true;
+		t->err = *err;
+	}
+	pthread_mutex_unlock(&t->lock);
+	release(t);
+	return API_GOES_ON;
+}
+
+/* ---- POST /profiles ---- */
+
+static void answer_profiles(struct api *a, const struct profilestore_receipt *r)
+{
+	struct buf *b = &a->out;
+
+	buf_add_char(b, '{');
+	api_add_int_of(b, "profiles", r->n_profiles);
+	api_add_int_of(b, "samples", (int64_t)r->n_samples);
+	api_add_int_of(b, "id", r->first_id);
+	buf_add_str(b, r->duplicate ? STR(",\"duplicate\":true}\n") : STR(",\"duplicate\":false}\n"));
+}
+
+static bool is_option(struct str name)
+{
+	return str_eq(name, STR("format")) || str_eq(name, STR("time"));
+}
+
+static int set_time(struct api *a, struct profile *p, struct err *err)
+{
+	int64_t ms;
+
+	if (!api_text(a, "time").size)
+		return 0;
+	if (api_time(a, "time", 0, &ms, err) < 0)
+		return -1;
+	/* A profile from so far ahead of now is refused, whatever it is exactly. */
+	p->time_ns = MIN(ms, INT64_MAX / 1000000) * 1000000;
+	return 0;
+}
+
+static int take_body(struct api *a, struct err *err)
+{
+	AUTO(profile_freep) struct profile *p = NULL;
+	struct profilestore_label *labels = ARENA_NEW_N(a->arena, struct profilestore_label, a->n_args + 1);
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->n_args; i++)
+		if (!is_option(a->args[i].name))
+			labels[n++] = (struct profilestore_label){ a->args[i].name, a->args[i].value };
+	if (take_read(a->body, api_text(a, "format"), &p, err) < 0 || set_time(a, p, err) < 0)
+		return -1;
+	return take_profile(a, TAKE(p), labels, n, err);
+}
+
+int api_post_profiles(struct api *a, struct err *err)
+{
+	int r = take_body(a, err);
+
+	return take_end(a, r, answer_profiles, err);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is asked for, as one profile, or two that are compared, and as a tree of calls; waiting for names that
+ * are on their way.
+ */
+#include "server/json.h"
+#include "server/profiles/profiles.h"
+
+#define POLL_MS  150
+#define RETRY_MS 1000 /* when whoever shows what is pending may ask again */
+#define LATER_MS 5000 /* ... what waits for a debug file that may come */
+
+static const struct profile_limits limits = { .max_memory = API_MAX_MEMORY };
+
+void api_merged_done(struct api_merged *m)
+{
+	for (unsigned i = 0; i < PROFILE_COLUMNS; i++)
+		profile_free(m->side[i].profile);
+}
+
+static int merge_side(struct api *a, bool base, struct api_merged *m, struct err *err)
+{
+	struct profilestore_range r;
+	int64_t deadline_ms = clock_mono_ms() + a->req->s->opts.request_deadline_ms;
+
+	if (api_range(a, base, &r, err) < 0)
+		return -1;
+	if (profilestore_merge(a->store, &r, api_text(a, "label"), &limits, deadline_ms, &m->side[base],
+			       err) < 0)
+		return base ? err_in(err, "'base'") : -1;
+	m->n_pending += m->side[base].n_pending;
+	m->n_waiting += m->side[base].n_waiting;
+	return 0;
+}
+
+static void set_scale(struct api_merged *m, bool normalise)
+{
+	const struct profile *p = m->side[0].profile, *base = m->side[1].profile;
+	int64_t total;
+
+	m->scale = 1;
+	if (!normalise || !p->types.n || !base->types.n)
+		return;
+	total = profile_total(base, 0);
+	if (total)
+		m->scale = (double)profile_total(p, 0) / (double)total;
+}
+
+/*
+ * Nobody is told when a name comes: it is looked for again every now and then, and only where there are fewer
+ * without one than before.
+ */
+static bool sleeps_on(struct api *a)
+{
+	struct profilestore_stats st;
+
+	if (!a->looked || clock_mono_ms() >= a->wait_until_ms)
+		return false;
+	profilestore_stats(a->store, &st);
+	if (st.n_unnamed != a->n_unnamed)
+		return false;
+	a->req->sleep_ms = POLL_MS;
+	return true;
+}
+
+static bool falls_asleep(struct api *a, const struct api_merged *m)
+{
+	if (!m->n_pending || clock_mono_ms() >= a->wait_until_ms)
+		return false;
+	a->looked = true;
+	a->req->sleep_ms = POLL_MS;
+	return true;
+}
+
+int api_merge(struct api *a, struct api_merged *ret, struct err *err)
+{
+	AUTO(api_merged_done) struct api_merged m = { .compares = api_compares(a) };
+	struct profilestore_stats st;
+	bool normalise;
+	int64_t wait_ms;
+
+	if (api_duration(a, "wait", 0, API_MAX_WAIT_MS, &wait_ms, err) < 0 ||
+	    api_flag(a, "normalise", &normalise, err) < 0)
+		return -1;
+	if (!a->wait_until_ms)
+		a->wait_until_ms = clock_mono_ms() + wait_ms;
+	if (wait_ms && sleeps_on(a))
+		return API_SLEEPS;
+	if (wait_ms) {
+		/* Before the merge: what comes meanwhile is seen next time. */
+		profilestore_stats(a->store, &st);
+		a->n_unnamed = st.n_unnamed;
+	}
+	if (merge_side(a, false, &m, err) < 0 || (m.compares && merge_side(a, true, &m, err) < 0))
+		return -1;
+	if (wait_ms && falls_asleep(a, &m))
+		return API_SLEEPS;
+	if (m.compares)
+		set_scale(&m, normalise);
+	*ret = m;
+	m = (struct api_merged){ 0 };
+	return 0;
+}
+
+int api_tree(struct api *a, const struct api_merged *m, struct profile_tree **ret, struct err *err)
+{
+	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
+	struct profile_view view;
+
+	if (api_view(a, &view, err) < 0 || profile_tree_new(&view, &limits, &t, err) < 0 ||
+	    profile_tree_add(t, m->side[0].profile, 0, 0, 1, err) < 0)
+		return -1;
+	if (m->compares && profile_tree_add(t, m->side[1].profile, 0, 1, m->scale, err) < 0)
+		return err_in(err, "'base'");
+	if (profile_tree_end(t, err) < 0)
+		return -1;
+	*ret = TAKE(t);
+	return 0;
+}
+
+int api_merge_tree(struct api *a, struct api_merged *ret, struct profile_tree **ret_tree, struct err *err)
+{
+	int r = api_merge(a, ret, err);
+
+	return r ? r : api_tree(a, ret, ret_tree, err);
+}
+
+void api_add_head(struct buf *b, const struct api_merged *m, const struct profile_tree *t)
+{
+	struct profile_node root;
+
+	profile_tree_node(t, 0, &root);
+	api_add_str_of(b, "type", profile_tree_type(t));
+	api_add_str_of(b, "unit", profile_tree_unit(t));
+	api_add_int_of(b, "total", root.total[0]);
+	if (m->compares)
+		api_add_int_of(b, "base_total", root.total[1]);
+	else
+		buf_add_str(b, STR(",\"base_total\":null"));
+	api_add_int_of(b, "profiles", (int64_t)(m->side[0].n_profiles + m->side[1].n_profiles));
+	api_add_int_of(b, "samples", (int64_t)(m->side[0].n_samples + m->side[1].n_samples));
+	buf_add_str(b, STR(",\"pending\":{"));
+	api_add_int_of(b, "locations", (int64_t)m->n_pending);
+	api_add_int_of(b, "retry_ms", m->n_pending ? RETRY_MS : m->n_waiting ? LATER_MS : 0);
+	buf_add_char(b, '}');
+}

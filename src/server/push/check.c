@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Is what was pushed what it says it is? An ELF file with that build ID and of that kind; a tar whose members
+ * may be given out by their names.
+ */
+#include "server/push/push.h"
+
+#include "elf/elf.h"
+#include "pkg/pkg.h"
+
+#define TAIL_BLOCK    KIB(64)
+#define N_TAIL_BLOCKS 4
+
+static int check_elf(const struct push_request *pr, struct source *src, enum store_quality *ret,
+		     struct err *err)
+{
+	char want[BUILD_ID_HEX_SIZE], got[BUILD_ID_HEX_SIZE];
+	struct elf_facts facts = { 0 };
+	struct source *cached = source_cached(src, false, TAIL_BLOCK, N_TAIL_BLOCKS);
+	int r = elf_facts_read(cached, &facts, err);
+
+	source_close(cached);
+	if (r < 0)
+		return err_in(err, "a damaged ELF file");
+	if (r)
+		return err_set(err, ERR_INVALID, "not an ELF file");
+	if (!facts.build_id.size)
+		return err_set(
+			err, ERR_INVALID,
+			"an ELF file without a build ID: link with --build-id, and push what comes of it");
+	if (!build_id_eq(&facts.build_id, &pr->key.id))
+		return err_set(err, ERR_INVALID, "its build ID is %s, not %s: push it under its own",
+			       build_id_hex(&facts.build_id, got), build_id_hex(&pr->key.id, want));
+	if (pr->key.kind == STORE_EXECUTABLE && !(facts.flags & ELF_IS_EXECUTABLE))
+		return err_set(err, ERR_INVALID, "no program and no library%s",
+			       facts.flags & ELF_IS_DEBUG ? ", but a debug file: push it as debuginfo" : "");
+	if (pr->key.kind == STORE_DEBUGINFO &&
+	    !(facts.flags & (ELF_IS_DEBUG | ELF_HAS_DWARF | ELF_HAS_SYMTAB)))
+		return err_set(err, ERR_INVALID, "it has neither debug information nor a symbol table%s",
+			       facts.flags & ELF_IS_EXECUTABLE ? ": push it as executable" : "");
+	*ret = store_quality_of(facts.flags);
+	return 0;
+}
+
+static int check_member(const struct pkg_member *m, struct err *err)
+{
+	if (m->unsafe)
+		return err_set(err, ERR_INVALID, "a member's name holds '..': '%.*s' is what is left of it",
+			       (int)MIN(m->path.size, (size_t)200), m->path.p);
+	if (m->type != PKG_FILE && m->type != PKG_DIR && m->type != PKG_HARDLINK)
+		return err_set(err, ERR_INVALID,
+			       "member '%.*s' is a link or a special file: only files and folders are taken",
+			       (int)MIN(m->path.size, (size_t)200), m->path.p);
+	if (m->sparse)
+		return err_set(err, ERR_INVALID, "member '%.*s' is sparse",
+			       (int)MIN(m->path.size, (size_t)200), m->path.p);
+	return 0;
+}
+
+static int check_tar(struct source *src, struct err *err)
+{
+	const struct pkg_info info = { .kind = PKG_TAR, .payload.format = PKG_FORMAT_TAR };
+	struct stream *payload = stream_of_source(src, false, 0, src->size);
+	struct pkg_reader *reader = NULL;
+	struct pkg_member m;
+	size_t n = 0;
+	int r = pkg_reader_open(&info, payload, NULL, &reader, err);
+
+	while (r == 0) {
+		r = pkg_reader_next(reader, &m, err);
+		if (r == 0) {
+			n++;
+			r = check_member(&m, err);
+		}
+	}
+	pkg_reader_close(reader);
+	stream_close(payload);
+	if (r < 0)
+		return err_in(err, "tar of sources");
+	return n ? 0 : err_set(err, ERR_INVALID, "tar of sources: there is no file in it");
+}
+
+int push_check(const struct push_request *pr, struct source *src, enum store_quality *ret, struct err *err)
+{
+	if (pr->key.kind != STORE_SOURCES)
+		return check_elf(pr, src, ret, err);
+	*ret = STORE_DWARF;
+	return check_tar(src, err);
+}
+
+int push_check_head(const struct push_request *pr, struct bytes head, struct err *err)
+{
+	if (pr->key.kind == STORE_SOURCES) {
+		if (codec_detect(head) != CODEC_NONE && codec_detect(head) != CODEC_LZMA)
+			return err_set(err, ERR_INVALID,
+				       "a compressed tar: push it unpacked, the store compresses by itself");
+		return 0;
+	}
+	if (head.size < 4 || memcmp(head.p, "\177ELF", 4) != 0)
+		return err_set(err, ERR_INVALID, "not an ELF file");
+	return 0;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Uploads that come in parts, or that were cut: what has arrived waits here for the rest.
+ *
+ * It belongs to who pushes: another token's upload of the same bytes is another session. The store keeps what
+ * has arrived by the session's name, which has all that it is known by; so it is found again by the next
+ * process, and is opened when somebody goes on with it.
+ */
+#include "server/push/push.h"
+
+#include <stdlib.h>
+
+/* Each holds a spool on disk and up to 256 KiB of memory. */
+#define MAX_PARKED 64u
+#define PARKED_MS  INT64_C(3600000)
+#define QUOTA_PART 4 /* what is whole shall not go for what may never be */
+
+struct sessions {
+	struct store *store; /* NULL: none */
+	uint64_t max_bytes;  /* that those may have together that wait */
+	pthread_mutex_t lock;
+	/* under the lock */
+	struct map by_name;     /* those that have a name, also those in use */
+	struct session *parked; /* the one that was parked last */
+	struct session *oldest;
+	unsigned n_parked;
+	uint64_t parked_bytes;
+};
+
+static void session_free(struct sessions *t, struct session *s)
+{
+	session_reset(t, s);
+	free(s->name);
+	free(s);
+}
+
+static struct bytes key_of(const struct session *s)
+{
+	return bytes_of(s->name, strlen(s->name));
+}
+
+/* Under the lock. */
+static void unpark(struct sessions *t, struct session *s)
+{
+	*(s->prev ? &s->prev->next : &t->parked) = s->next;
+	*(s->next ? &s->next->prev : &t->oldest) = s->prev;
+	s->prev = s->next = NULL;
+	s->parked_ms = 0;
+	t->n_parked--;
+	t->parked_bytes -= session_offset(s);
+}
+
+/* Under the lock: the youngest. */
+static void park(struct sessions *t, struct session *s, int64_t now_ms)
+{
+	s->parked_ms = MAX(now_ms, INT64_C(1));
+	s->prev = NULL;
+	s->next = t->parked;
+	*(s->next ? &s->next->prev : &t->oldest) = s;
+	t->parked = s;
+	t->n_parked++;
+	t->parked_bytes += session_offset(s);
+}
+
+/* Under the lock: one that has waited too long, to be freed outside of it; NULL: none. */
+static struct session *expired(struct sessions *t)
+{
+	struct session *s = t->oldest;
+
+	if (!s || (t->n_parked <= MAX_PARKED && (t->parked_bytes <= t->max_bytes || t->n_parked == 1) &&
+		   clock_mono_ms() - s->parked_ms < PARKED_MS))
+		return NULL;
+	unpark(t, s);
+	map_del(&t->by_name, key_of(s));
+	return s;
+}
+
+void sessions_expire(struct sessions *t)
+{
+	struct session *s;
+
+	do {
+		pthread_mutex_lock(&t->lock);
+		s = expired(t);
+		pthread_mutex_unlock(&t->lock);
+		if (s)
+			session_free(t, s);
+	} while (s);
+}
+
+/* ---- the last process' ---- */
+
+struct found {
+	struct sessions *t;
+	struct session *all; /* by `next` */
+};
+
+static int find(void *arg, const struct store_partial *p)
+{
+	struct found *f = arg;
+	struct session *s = NEW(struct session);
+
+	s->name = mem_strndup(p->name.p, p->name.size);
+	s->named = true;
+	s->left = p->size;
+	/* The clocks may have been set meanwhile. */
+	s->parked_ms = clock_mono_ms() - MAX(clock_wall_s() - p->saved, INT64_C(0)) * 1000;
+	s->next = f->all;
+	f->all = s;
+	return 0;
+}
+
+static struct session *take_oldest(struct session **all)
+{
+	struct session **oldest = all, *s;
+
+	for (struct session **at = all; *at; at = &(*at)->next)
+		if ((*at)->parked_ms < (*oldest)->parked_ms)
+			oldest = at;
+	s = *oldest;
+	*oldest = s->next;
+	return s;
+}
+
+static void find_all(struct sessions *t)
+{
+	struct found f = { .t = t };
+	struct err err = { 0 };
+
+	if (store_partials(t->store, find, &f, &err) < 0)
+		log_warn("store", "uploads that were cut: %s", err.text);
+	while (f.all) {
+		struct session *s = take_oldest(&f.all);
+
+		pthread_mutex_lock(&t->lock);
+		map_put(&t->by_name, key_of(s), s);
+		park(t, s, s->parked_ms);
+		pthread_mutex_unlock(&t->lock);
+	}
+	sessions_expire(t);
+}
+
+struct sessions *sessions_new(struct store *store, uint64_t max_bytes)
+{
+	struct sessions *t = NEW(struct sessions);
+	struct store_figures f = { 0 };
+
+	t->store = store;
+	if (store)
+		store_figures(store, &f);
+	t->max_bytes = f.quota ? MIN(max_bytes, f.quota / QUOTA_PART) : max_bytes;
+	pthread_mutex_init(&t->lock, NULL);
+	if (store)
+		find_all(t);
+	return t;
+}
+
+/* They stay for the next process. */
+void sessions_free(struct sessions *t)
+{
+	while (t->oldest) {
+		struct session *s = t->oldest;
+
+		unpark(t, s);
+		store_put_leave(TAKE(s->put));
+		s->left = 0;
+		session_free(t, s);
+	}
+	map_done(&t->by_name);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+static char *name_of(const struct push_request *pr)
+{
+	char id[BUILD_ID_HEX_SIZE], sum[2 * STORE_SHA256_SIZE + 1];
+
+	return mem_printf("%s/%s %s %llu %s", build_id_hex(&pr->key.id, id), store_kind_name(pr->key.kind),
+			  hex_encode(bytes_of(pr->sha256, STORE_SHA256_SIZE), sum),
+			  (unsigned long long)pr->total, pr->token);
+}
+
+struct session *session_take(struct sessions *t, const struct push_request *pr)
+{
+	AUTO(mem_freep) char *name = pr->has_sha256 ? name_of(pr) : NULL;
+	struct session *s;
+
+	sessions_expire(t);
+	if (!name)
+		return NEW(struct session);
+	pthread_mutex_lock(&t->lock);
+	s = map_get(&t->by_name, bytes_of(name, strlen(name)));
+	if (!s) {
+		s = NEW(struct session);
+		s->name = TAKE(name);
+		s->named = true;
+		map_put(&t->by_name, key_of(s), s);
+	} else if (s->parked_ms) {
+		unpark(t, s);
+	} else {
+		/* The whole at once anybody may send; of the same bytes it does not matter whose come first.
+		 */
+		s = pr->size != pr->total ? NULL : NEW(struct session);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return s;
+}
+
+uint64_t session_offset(const struct session *s)
+{
+	return s->put ? store_put_size(s->put) : s->left;
+}
+
+bool session_peek(struct sessions *t, const struct push_request *pr, uint64_t *ret_off, bool *ret_busy)
+{
+	AUTO(mem_freep) char *name = name_of(pr);
+	struct session *s;
+
+	pthread_mutex_lock(&t->lock);
+	s = map_get(&t->by_name, bytes_of(name, strlen(name)));
+	if (s) {
+		*ret_busy = !s->parked_ms;
+		*ret_off = *ret_busy ? 0 : session_offset(s);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return s != NULL;
+}
+
+void session_park(struct sessions *t, struct session *s)
+{
+	if (!s->named || !session_offset(s)) {
+		session_drop(t, s);
+		return;
+	}
+	pthread_mutex_lock(&t->lock);
+	park(t, s, clock_mono_ms());
+	pthread_mutex_unlock(&t->lock);
+	sessions_expire(t);
+}
+
+void session_drop(struct sessions *t, struct session *s)
+{
+	if (s->named) {
+		pthread_mutex_lock(&t->lock);
+		map_del(&t->by_name, key_of(s));
+		pthread_mutex_unlock(&t->lock);
+	}
+	session_free(t, s);
+}
+
+void session_reset(struct sessions *t, struct session *s)
+{
+	store_put_abort(TAKE(s->put));
+	if (s->left)
+		store_forget_partial(t->store, str_of(s->name));
+	s->left = 0;
+}
+
+int session_open(struct sessions *t, struct session *s, uint64_t size, struct err *err)
+{
+	const struct store_put_options opts = { .later = true,
+						.size = size,
+						.name = str_of(s->name ? s->name : "") };
+	int r = s->put ? 0 : store_put_begin(t->store, &opts, &s->put, err);
+
+	if (r == 0)
+		s->left = 0;
+	return r;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One PUT's body on its way into the store.
+ *
+ * Two buffers. The HTTP thread fills one; when it is full a worker takes it, and the HTTP thread fills the
+ * other; when that is full too, the connection is suspended until the worker is through. A worker that has
+ * ended the upload's last piece checks it, commits it, and makes the reply.
+ */
+#include "server/push/push.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { UPLOAD_ELSEWHERE = -2 }; /* an outcome: less is here than we said, after a crash; the session stays */
+
+struct upload {
+	struct server *s;
+	struct request *req; /* the HTTP thread's; the worker's while it is suspended */
+	struct arena arena;
+	struct push_request pr; /* its strings in the arena: the connection may go while a worker writes */
+	atomic_uint refs;       /* the request's, and the worker's while there is one */
+	pthread_mutex_t lock;
+	/* under the lock */
+	uint8_t *fill, *drain;
+	size_t n_fill, n_drain;
+	bool working;   /* a worker has it, or it is queued for one */
+	bool suspended; /* the connection waits for the worker */
+	bool last;      /* all is in */
+	bool failed;    /* what comes is thrown away; `err` says why */
+	bool gone;      /* the connection */
+	/* the worker's */
+	struct session *session;
+	struct err err;
+	int outcome; /* STORE_FULL, UPLOAD_ELSEWHERE, or negative */
+};
+
+static void copy_meta(struct upload *up)
+{
+	struct store_meta *m = &up->pr.meta;
+
+	m->from = arena_str(&up->arena, m->from);
+	m->address = arena_str(&up->arena, m->address);
+	m->file = arena_str(&up->arena, m->file);
+	m->archive = arena_str(&up->arena, m->archive);
+}
+
+struct upload *upload_new(struct request *req, struct session *session)
+{
+	struct upload *up = NEW(struct upload);
+
+	up->s = req->s;
+	up->req = req;
+	arena_init(&up->arena);
+	up->pr = *req->push;
+	copy_meta(up);
+	up->session = session;
+	atomic_init(&up->refs, 1);
+	pthread_mutex_init(&up->lock, NULL);
+	up->fill = mem_alloc(PUSH_BUFFER);
+	up->drain = mem_alloc(PUSH_BUFFER);
+	atomic_fetch_add(&up->s->push->n_uploads, 1);
+	return up;
+}
+
+/* What has arrived waits for the next connection, or is of no use. */
+static void let_go(struct upload *up)
+{
+	struct session *session = TAKE(up->session);
+
+	if (session && up->failed && up->outcome != UPLOAD_ELSEWHERE)
+		session_drop(up->s->push->sessions, session);
+	else if (session)
+		session_park(up->s->push->sessions, session);
+}
+
+static void unref(struct upload *up)
+{
+	if (atomic_fetch_sub(&up->refs, 1) != 1)
+		return;
+	let_go(up);
+	atomic_fetch_sub(&up->s->push->n_uploads, 1);
+	pthread_mutex_destroy(&up->lock);
+	free(up->fill);
+	free(up->drain);
+	arena_done(&up->arena);
+	free(up);
+}
+
+/* ---- on a worker ---- */
+
+static int begin(struct upload *up, struct bytes b)
+{
+	const struct push_request *pr = &up->pr;
+	int r;
+
+	if (up->session->put)
+		return 0;
+	if (!pr->off && push_check_head(pr, b, &up->err) < 0)
+		return -1;
+	r = session_open(up->s->push->sessions, up->session, pr->total, &up->err);
+	return r == 0 && session_offset(up->session) != pr->off ? UPLOAD_ELSEWHERE : r;
+}
+
+static void write_piece(struct upload *up, struct bytes b)
+{
+	int r;
+
+	if (up->failed || !b.size)
+		return;
+	r = begin(up, b);
+	if (r == 0)
+		r = store_put_write(up->session->put, b, &up->err);
+	if (r == 0)
+		return;
+	pthread_mutex_lock(&up->lock);
+	up->outcome = r;
+	up->failed = true;
+	pthread_mutex_unlock(&up->lock);
+}
+
+static void reply_offset(struct upload *up)
+{
+	uint64_t off = session_offset(up->session);
+
+	/* Before the reply: who has it may send the next part on another connection. */
+	let_go(up);
+	if (up->failed)
+		push_reply_offset(
+			up->req, 409, "offset", off,
+			"not all that was sent before has outlived a crash: go on from X-LODE-OFFSET");
+	else
+		push_reply_offset(up->req, 202, "partial", off, "go on from X-LODE-OFFSET");
+}
+
+static void reply_failure(struct upload *up)
+{
+	char text[ERR_TEXT_SIZE + 200];
+
+	if (up->outcome == STORE_FULL) {
+		push_reply(up->req, 507, NULL,
+			   "the store is full: its quota is used up; ask whoever runs the server for more "
+			   "(--store-quota)");
+		return;
+	}
+	if (up->err.kind == ERR_INVALID) {
+		snprintf(text, sizeof(text), "this is not what it should be: %s", up->err.text);
+		push_reply(up->req, 422, NULL, text);
+		return;
+	}
+	log_warn("http", "%s: %s", up->req->url, up->err.text);
+	if (up->err.os == ENOSPC || up->err.os == EDQUOT || up->err.os == EFBIG) {
+		push_reply(up->req, 507, NULL,
+			   "no room on the server's disk: nothing was kept; push again when there is");
+		return;
+	}
+	push_reply(up->req, up->err.kind == ERR_LIMIT ? 503 : 500, NULL,
+		   "the server could not keep it, its log says why; push again later");
+}
+
+/* All of it is there: look at it, and keep it. */
+static void commit(struct upload *up)
+{
+	struct push_request *pr = &up->pr;
+	struct store_put *put = up->session->put;
+	uint8_t sha256[STORE_SHA256_SIZE];
+	struct source *src = NULL;
+	int r;
+
+	up->outcome = store_put_end(put, &src, sha256, &up->err);
+	if (up->outcome == 0) {
+		if (pr->has_sha256 && memcmp(sha256, pr->sha256, sizeof(sha256)) != 0)
+			up->outcome = err_set(&up->err, ERR_INVALID,
+					      "the bytes that arrived have another SHA-256 than was "
+					      "announced: did the file "
+					      "change? Push it again");
+		else
+			up->outcome = push_check(pr, src, &pr->meta.quality, &up->err);
+		source_close(src);
+	}
+	if (up->outcome < 0) {
+		up->failed = true;
+		reply_failure(up);
+		return;
+	}
+	up->session->put = NULL;
+	r = store_put_commit(put, &pr->key, &pr->meta, STORE_IF_BETTER, &up->err);
+	up->failed = true; /* the session is over */
+	if (r < 0 || r == STORE_FULL) {
+		up->outcome = r;
+		reply_failure(up);
+	} else if (r == STORE_SAME) {
+		push_reply(up->req, 200, "same", "the same bytes are here already");
+	} else if (r == STORE_KEPT) {
+		push_reply(up->req, 200, "kept", "a better one is here already, and was kept");
+	} else {
+		push_reply(up->req, 201, "stored", "stored");
+	}
+}
+
+static void finish(struct upload *up)
+{
+	if (up->failed && up->outcome == UPLOAD_ELSEWHERE)
+		reply_offset(up);
+	else if (up->failed)
+		reply_failure(up);
+	else if (session_offset(up->session) == up->pr.total)
+		commit(up);
+	else
+		reply_offset(up);
+	let_go(up);
+}
+
+static void work(void *arg)
+{
+	struct upload *up = arg;
+	struct request *req;
+	bool resume = false;
+
+	pthread_mutex_lock(&up->lock);
+	while (!up->gone && (up->n_fill == PUSH_BUFFER || up->n_drain || (up->last && up->n_fill))) {
+		if (!up->n_drain) {
+			uint8_t *p = up->fill;
+
+			up->fill = up->drain;
+			up->drain = p;
+			up->n_drain = up->n_fill;
+			up->n_fill = 0;
+		}
+		/* There is room again; it may go on meanwhile. */
+		if (up->suspended && !up->last) {
+			up->suspended = false;
+			wait_job_done(up->req);
+		}
+		pthread_mutex_unlock(&up->lock);
+		write_piece(up, bytes_of(up->drain, up->n_drain));
+		pthread_mutex_lock(&up->lock);
+		up->n_drain = 0;
+	}
+	up->working = false;
+	req = up->req;
+	if (up->last && up->suspended && !up->gone) {
+		resume = true;
+		up->suspended = false;
+	}
+	pthread_mutex_unlock(&up->lock);
+	if (resume) {
+		finish(up);
+		wait_job_done(req);
+	}
+	unref(up);
+}
+
+/* Under the lock. */
+static void start_work(struct upload *up)
+{
+	up->working = true;
+	atomic_fetch_add(&up->refs, 1);
+	if (pool_submit(up->s->writers, POOL_NORMAL, work, up) != 0)
+		abort(); /* the pool has room for all connections */
+}
+
+/* ---- on the HTTP thread ---- */
+
+size_t upload_body(struct upload *up, struct bytes piece)
+{
+	size_t n;
+
+	pthread_mutex_lock(&up->lock);
+	if (up->failed) {
+		pthread_mutex_unlock(&up->lock);
+		return piece.size;
+	}
+	n = MIN(PUSH_BUFFER - up->n_fill, piece.size);
+	memcpy(up->fill + up->n_fill, piece.p, n);
+	up->n_fill += n;
+	if (up->n_fill == PUSH_BUFFER && !up->working)
+		start_work(up);
+	/*
+	 * Not only when nothing fits: libmicrohttpd shows what is left of a piece again when more comes from
+	 * the client, or when the connection is resumed. Where that was the last of the body, nothing comes.
+	 */
+	if (n < piece.size) {
+		up->suspended = wait_job(up->req);
+		if (!up->suspended) {
+			up->outcome = err_set(&up->err, ERR_CANCELLED, "the server stops");
+			up->failed = true;
+			n = piece.size;
+		}
+	}
+	pthread_mutex_unlock(&up->lock);
+	return n;
+}
+
+bool upload_finish(struct upload *up)
+{
+	bool ok;
+
+	pthread_mutex_lock(&up->lock);
+	ok = wait_job(up->req);
+	if (ok) {
+		up->last = true;
+		up->suspended = true;
+		if (!up->working)
+			start_work(up);
+	}
+	pthread_mutex_unlock(&up->lock);
+	return ok;
+}
+
+void upload_gone(struct upload *up)
+{
+	pthread_mutex_lock(&up->lock);
+	up->gone = true;
+	pthread_mutex_unlock(&up->lock);
+	unref(up);
+}

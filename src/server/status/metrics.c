@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the server counts, and /metrics.
+ *
+ * Two vocabularies. The families of elfutils' server come first and keep their names and labels, because
+ * dashboards and scripts poll them; those scripts search for a name anywhere in a line and take the last word
+ * for the value, so that `ready` must stand in one line only, without HELP and TYPE, and in no other name or
+ * text. Ours are called lode_* and are written as Prometheus wants them.
+ */
+#include "server/push/push.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const unsigned codes[] = { 200, 201, 202, 204, 206, 302, 304, 400, 401, 403, 404, 405, 406,
+				  409, 411, 413, 414, 416, 422, 429, 499, 500, 502, 503, 507, 0 };
+static const char *const types[N_TYPES] = {
+	[RESOLVE_DEBUGINFO] = "debuginfo",
+	[RESOLVE_EXECUTABLE] = "executable",
+	[RESOLVE_SOURCE] = "source",
+	[RESOLVE_SECTION] = "section",
+	[TYPE_METADATA] = "metadata",
+	[TYPE_METRICS] = "metrics",
+	[TYPE_HEALTH] = "health",
+	[TYPE_STATUS] = "status",
+	[TYPE_PAGE] = "page",
+	[TYPE_PUSH] = "push",
+	[TYPE_SYMBOLIZE] = "symbolize",
+	[TYPE_INGEST] = "ingest",
+	[TYPE_VIEW] = "view",
+	[TYPE_OTHER] = "other",
+};
+static const char *const results[] = { "file",         ".rpm archive", ".deb archive", ".ddeb archive",
+				       ".ipk archive", "archive",      "made",         "archive fdcache",
+				       "upstream",     "store",        "error" };
+#define N_CODES   ARRAY_SIZE(codes)
+#define N_RESULTS ARRAY_SIZE(results)
+
+/* Counters of one thread's requests would be summed up for reading; these few atomic additions do not show
+ * beside a system call. */
+static struct {
+	_Atomic uint64_t n, bytes, us;
+} responses[N_TYPES][N_CODES];
+static _Atomic uint64_t requests[N_TYPES], result_counts[N_RESULTS];
+static _Atomic int64_t open_requests[N_TYPES];
+
+static const double seconds[] = { 0.0001, 0.001, 0.01, 0.1, 0.3, 1, 3, 10, 30, 100, 0 };
+static const struct metric_family duration = { "lode_http_duration_seconds",
+					       "From a request's headers to the end of its reply.",
+					       METRIC_HISTOGRAM, "", seconds };
+static const struct metric_family refused = { "lode_http_refused_total",
+					      "Requests that met a limit, by which.", METRIC_COUNTER, "limit",
+					      NULL };
+static const struct metric_family connections = { "lode_http_connections", "Open connections.", METRIC_GAUGE,
+						  "", NULL };
+static const struct metric_family waiting = { "lode_http_waiting",
+					      "Requests that wait for a worker or for bytes.", METRIC_GAUGE,
+					      "", NULL };
+static const struct metric_family worker_queue = { "lode_worker_queue", "Tasks that wait for a worker.",
+						   METRIC_GAUGE, "", NULL };
+static const struct metric_family workers_at_work = { "lode_workers_at_work", "Workers that have a task.",
+						      METRIC_GAUGE, "", NULL };
+static const struct metric_family decoded = { "lode_artifacts_decoded_total",
+					      "Artifacts read out of where they lie, by how it went.",
+					      METRIC_COUNTER, "outcome", NULL };
+static const struct metric_family decoded_bytes = { "lode_artifacts_decoded_bytes_total", "Their sizes.",
+						    METRIC_COUNTER, "", NULL };
+static const struct metric_family cache_bytes = { "lode_cache_bytes",
+						  "Disk that the cache of artifacts takes.", METRIC_GAUGE, "",
+						  NULL };
+static const struct metric_family cache_max = { "lode_cache_max_bytes", "Disk that it may take.",
+						METRIC_GAUGE, "", NULL };
+static const struct metric_family cache_files = { "lode_cache_files", "Artifacts in it.", METRIC_GAUGE, "",
+						  NULL };
+static const struct metric_family store_bytes = { "lode_store_bytes",
+						  "Disk that the store's contents and uploads take.",
+						  METRIC_GAUGE, "", NULL };
+static const struct metric_family store_to_compress = { "lode_store_to_compress_bytes",
+							"What was pushed and is to be compressed yet.",
+							METRIC_GAUGE, "", NULL };
+static const struct metric_family uploads = { "lode_uploads", "Bodies that are coming in.", METRIC_GAUGE, "",
+					      NULL };
+static const struct metric_family cache_ops = { "lode_cache_operations",
+						"What was found in it, not found, and thrown out.",
+						METRIC_GAUGE, "operation", NULL };
+
+static const struct metric_family upstream_fetches = { "lode_upstream_fetches",
+						       "What other servers were asked for, by how it went.",
+						       METRIC_GAUGE, "outcome", NULL };
+static const struct metric_family upstream_remembered = {
+	"lode_upstream_remembered", "Requests answered by what was asked in vain before.", METRIC_GAUGE, "",
+	NULL
+};
+static const struct metric_family upstream_stored = { "lode_upstream_stored",
+						      "What of it went into the store, and what did not.",
+						      METRIC_GAUGE, "outcome", NULL };
+static const struct metric_family upstream_bytes = { "lode_upstream_bytes",
+						     "Sizes of what other servers had.", METRIC_GAUGE, "",
+						     NULL };
+static const struct metric_family upstream_open = { "lode_upstream_breaker_open",
+						    "1: this server is passed over for a while.",
+						    METRIC_GAUGE, "server", NULL };
+static const struct metric_family upstream_asked = { "lode_upstream_requests",
+						     "Requests to this server, by how they went.",
+						     METRIC_GAUGE, "server,outcome", NULL };
+
+static const struct metric_family symbolize_tables = {
+	"lode_symbolize_tables", "Symbol tables that were wanted and not mapped, by how they were had.",
+	METRIC_GAUGE, "outcome", NULL
+};
+static const struct metric_family symbolize_wanted = {
+	"lode_symbolize_wanted", "Symbol tables that requests needed: mapped yet, or not.", METRIC_GAUGE,
+	"outcome", NULL
+};
+static const struct metric_family symbolize_bytes = { "lode_symbolize_bytes",
+						      "Symbol tables that are mapped.", METRIC_GAUGE, "",
+						      NULL };
+static const struct metric_family symbolize_flights = { "lode_symbolize_flights",
+							"Symbol tables that are being made or waited for.",
+							METRIC_GAUGE, "", NULL };
+
+static const struct metric_family profiles_taken = { "lode_profiles_total",
+						     "Profiles that came in, by what became of them.",
+						     METRIC_GAUGE, "outcome", NULL };
+static const struct metric_family profiles_kept = { "lode_profiles", "Profiles that are kept.", METRIC_GAUGE,
+						    "", NULL };
+static const struct metric_family profiles_samples = { "lode_profiles_samples", "Samples in them.",
+						       METRIC_GAUGE, "", NULL };
+static const struct metric_family profiles_series = { "lode_profiles_series",
+						      "Profile types and sets of labels that were seen.",
+						      METRIC_GAUGE, "", NULL };
+static const struct metric_family profiles_locations = {
+	"lode_profiles_locations", "Places in binaries that profiles have, named or still without a name.",
+	METRIC_GAUGE, "names", NULL
+};
+static const struct metric_family profiles_stacks = { "lode_profiles_stacks", "Stacks that were seen.",
+						      METRIC_GAUGE, "", NULL };
+static const struct metric_family profiles_bytes = {
+	"lode_profiles_bytes", "What profiles take on disk, and what is known of them in memory.",
+	METRIC_GAUGE, "where", NULL
+};
+static const struct metric_family profiles_queue = {
+	"lode_profiles_queue_bytes", "Bodies that come in, and profiles that wait to be written.",
+	METRIC_GAUGE, "what", NULL
+};
+
+void metrics_begin(enum request_type type)
+{
+	atomic_fetch_add_explicit(&requests[type], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&open_requests[type], 1, memory_order_relaxed);
+}
+
+static unsigned code_index(unsigned status)
+{
+	unsigned i = 0;
+
+	while (i < N_CODES - 1 && codes[i] != status)
+		i++;
+	return i;
+}
+
+static unsigned result_index(const char *result)
+{
+	unsigned i = 0;
+
+	/* All are literals of our own; most are the very same. */
+	while (i < N_RESULTS - 1 && results[i] != result && strcmp(results[i], result) != 0)
+		i++;
+	return i;
+}
+
+void metrics_end(enum request_type type, unsigned status, const char *result, uint64_t bytes, int64_t ns)
+{
+	unsigned code = code_index(status);
+	static struct metric *_Atomic duration_series;
+	struct metric *d = atomic_load_explicit(&duration_series, memory_order_acquire);
+
+	if (!d) {
+		d = metric_get(&duration);
+		atomic_store_explicit(&duration_series, d, memory_order_release);
+	}
+	atomic_fetch_sub_explicit(&open_requests[type], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&responses[type][code].n, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&responses[type][code].bytes, bytes, memory_order_relaxed);
+	atomic_fetch_add_explicit(&responses[type][code].us, (uint64_t)ns / 1000, memory_order_relaxed);
+	atomic_fetch_add_explicit(&result_counts[result_index(result)], 1, memory_order_relaxed);
+	metric_observe(d, (double)ns / 1e9);
+}
+
+const char *const metrics_outcome_names[N_OUTCOMES] = {
+	[OUTCOME_SERVED] = "served",         [OUTCOME_UNCHANGED] = "unchanged", [OUTCOME_MISSING] = "missing",
+	[OUTCOME_REFUSED] = "refused",       [OUTCOME_BUSY] = "busy",           [OUTCOME_FAILED] = "failed",
+	[OUTCOME_BROKEN_OFF] = "broken_off",
+};
+
+static enum metrics_outcome outcome_of(unsigned status)
+{
+	switch (status) {
+	case 304:
+		return OUTCOME_UNCHANGED;
+	case 404:
+		return OUTCOME_MISSING;
+	case 429:
+	case 503:
+		return OUTCOME_BUSY;
+	case 499:
+		return OUTCOME_BROKEN_OFF;
+	case 0: /* none of those that we know */
+		return OUTCOME_FAILED;
+	default:
+		return status < 400 ? OUTCOME_SERVED : status < 500 ? OUTCOME_REFUSED : OUTCOME_FAILED;
+	}
+}
+
+void metrics_outcomes(struct metrics_outcomes *ret)
+{
+	*ret = (struct metrics_outcomes){ 0 };
+	for (unsigned type = 0; type < N_TYPES; type++) {
+		if (type == TYPE_METRICS || type == TYPE_HEALTH || type == TYPE_STATUS || type == TYPE_PAGE)
+			continue;
+		for (unsigned code = 0; code < N_CODES; code++) {
+			ret->n[outcome_of(codes[code])] += atomic_load_explicit(&responses[type][code].n,
+										memory_order_relaxed);
+			ret->bytes += atomic_load_explicit(&responses[type][code].bytes,
+							   memory_order_relaxed);
+		}
+	}
+}
+
+void metrics_refused(const char *reason)
+{
+	metric_count(&refused, reason);
+}
+
+void metrics_decoded(uint64_t bytes, bool failed)
+{
+	metric_count(&decoded, failed ? "failed" : "whole");
+	metric_add(metric_get(&decoded_bytes), (int64_t)bytes);
+}
+
+static void collect_server(void *arg, const struct net_server_state *s)
+{
+	struct arena a;
+	const char *url;
+
+	arena_init(&a);
+	url = net_url_shown(str_of(s->url), &a).p;
+	metric_set(metric_get(&upstream_open, url), s->open);
+	metric_set(metric_get(&upstream_asked, url, "found"), (int64_t)s->n_found);
+	metric_set(metric_get(&upstream_asked, url, "missing"), (int64_t)s->n_missing);
+	metric_set(metric_get(&upstream_asked, url, "failed"), (int64_t)s->n_failed);
+	arena_done(&a);
+}
+
+static void collect_store(struct server *s)
+{
+	struct store_figures f;
+	uint64_t bytes;
+
+	store_figures(s->opts.store, &f);
+	metric_set(metric_get(&store_to_compress), (int64_t)f.waiting);
+	metric_set(metric_get(&uploads), atomic_load(&s->push->n_uploads));
+	if (store_usage(s->opts.store, &bytes))
+		metric_set(metric_get(&store_bytes), (int64_t)bytes);
+}
+
+static void collect_symbolizer(struct server *s)
+{
+	struct tables_stats st;
+
+	tables_stats(s->opts.tables, &st);
+	metric_set(metric_get(&symbolize_tables, "made"), (int64_t)st.n_made);
+	metric_set(metric_get(&symbolize_tables, "stored"), (int64_t)st.n_from_store);
+	metric_set(metric_get(&symbolize_tables, "replaced"), (int64_t)st.n_replaced);
+	metric_set(metric_get(&symbolize_tables, "failed"), (int64_t)st.n_failed);
+	metric_set(metric_get(&symbolize_wanted, "hit"), (int64_t)st.n_hits);
+	metric_set(metric_get(&symbolize_wanted, "miss"),
+		   (int64_t)(st.n_wanted - MIN(st.n_hits, st.n_wanted)));
+	metric_set(metric_get(&symbolize_bytes), (int64_t)st.tables_size);
+	metric_set(metric_get(&symbolize_flights), st.n_builds);
+}
+
+static void collect_upstream(struct server *s)
+{
+	struct resolve_upstream_stats st;
+
+	resolve_upstream_stats(s->opts.upstream, &st);
+	metric_set(metric_get(&upstream_fetches, "found"), (int64_t)st.n_found);
+	metric_set(metric_get(&upstream_fetches, "missing"), (int64_t)st.n_missing);
+	metric_set(metric_get(&upstream_fetches, "failed"), (int64_t)st.n_failed);
+	metric_set(metric_get(&upstream_remembered), (int64_t)st.n_remembered);
+	metric_set(metric_get(&upstream_stored, "stored"), (int64_t)st.n_stored);
+	metric_set(metric_get(&upstream_stored, "not_stored"), (int64_t)st.n_not_stored);
+	metric_set(metric_get(&upstream_bytes), (int64_t)st.bytes);
+	net_each_server(s->opts.net, collect_server, NULL);
+}
+
+static void collect_profiles(struct server *s)
+{
+	struct profilestore_stats st;
+
+	profilestore_stats(s->opts.profiles, &st);
+	metric_set(metric_get(&profiles_taken, "added"), (int64_t)st.n_added);
+	metric_set(metric_get(&profiles_taken, "duplicate"), (int64_t)st.n_duplicates);
+	metric_set(metric_get(&profiles_taken, "refused"), (int64_t)st.n_refused);
+	metric_set(metric_get(&profiles_taken, "expired"), (int64_t)st.n_expired);
+	metric_set(metric_get(&profiles_kept), (int64_t)st.n_profiles);
+	metric_set(metric_get(&profiles_samples), (int64_t)st.n_samples);
+	metric_set(metric_get(&profiles_series), (int64_t)st.n_series);
+	metric_set(metric_get(&profiles_locations, "named"),
+		   (int64_t)(st.n_locations - MIN(st.n_unnamed, st.n_locations)));
+	metric_set(metric_get(&profiles_locations, "unnamed"), (int64_t)st.n_unnamed);
+	metric_set(metric_get(&profiles_stacks), (int64_t)st.n_stacks);
+	metric_set(metric_get(&profiles_bytes, "disk"), (int64_t)st.data_size);
+	metric_set(metric_get(&profiles_bytes, "memory"), (int64_t)st.metadata_size);
+	metric_set(metric_get(&profiles_queue, "bodies"), (int64_t)atomic_load(&s->api_bytes));
+	metric_set(metric_get(&profiles_queue, "profiles"), (int64_t)atomic_load(&s->take_bytes));
+}
+
+static void collect(void *arg)
+{
+	struct server *s = arg;
+	struct cache_stats c = { 0 };
+
+	metric_set(metric_get(&connections), http_connections(s->http));
+	metric_set(metric_get(&waiting), wait_count(&s->wait));
+	metric_set(metric_get(&worker_queue), (int64_t)pool_queued(s->workers));
+	metric_set(metric_get(&workers_at_work), (int64_t)pool_busy(s->workers));
+	if (s->opts.upstream)
+		collect_upstream(s);
+	if (s->opts.store)
+		collect_store(s);
+	if (s->opts.tables)
+		collect_symbolizer(s);
+	if (s->opts.profiles)
+		collect_profiles(s);
+	if (!s->cache)
+		return;
+	cache_stats(s->cache, &c);
+	metric_set(metric_get(&cache_bytes), (int64_t)c.bytes);
+	metric_set(metric_get(&cache_max), (int64_t)c.max_bytes);
+	metric_set(metric_get(&cache_files), (int64_t)c.n_files);
+	metric_set(metric_get(&cache_ops, "hit"), (int64_t)c.n_hits);
+	metric_set(metric_get(&cache_ops, "miss"), (int64_t)c.n_misses);
+	metric_set(metric_get(&cache_ops, "evict"), (int64_t)c.n_evicted);
+}
+
+static unsigned long long value(const _Atomic uint64_t *v)
+{
+	return atomic_load_explicit(v, memory_order_relaxed);
+}
+
+static void write_responses(struct buf *out)
+{
+	static const char *const units[] = { "transfer_bytes", "duration_milliseconds",
+					     "after_you_milliseconds" };
+
+	for (unsigned unit = 0; unit < ARRAY_SIZE(units); unit++)
+		for (unsigned type = 0; type < N_TYPES; type++)
+			for (unsigned code = 0; code < N_CODES; code++) {
+				unsigned long long n = value(&responses[type][code].n), sum;
+
+				if (!n)
+					continue;
+				/* Nobody waits for another's request here. */
+				sum = unit == 0   ? value(&responses[type][code].bytes)
+				      : unit == 1 ? value(&responses[type][code].us) / 1000
+						  : 0;
+				buf_printf(out, "http_responses_%s_count{code=\"%u\",type=\"%s\"} %llu\n",
+					   units[unit], codes[code], types[type], n);
+				buf_printf(out, "http_responses_%s_sum{code=\"%u\",type=\"%s\"} %llu\n",
+					   units[unit], codes[code], types[type], sum);
+			}
+}
+
+static void write_customary(struct server *s, struct buf *out)
+{
+	long long artifacts = 0;
+
+	buf_printf(out, "ready %d\n", atomic_load(&s->is_ready));
+	for (unsigned type = 0; type < N_TYPES; type++)
+		if (value(&requests[type]))
+			buf_printf(out, "http_requests_total{type=\"%s\"} %llu\n", types[type],
+				   value(&requests[type]));
+	for (unsigned i = 0; i < N_RESULTS; i++)
+		if (value(&result_counts[i]))
+			buf_printf(out, "http_responses_total{result=\"%s\"} %llu\n", results[i],
+				   value(&result_counts[i]));
+	write_responses(out);
+	for (unsigned type = 0; type < RESOLVE_N_KINDS; type++)
+		artifacts += atomic_load_explicit(&open_requests[type], memory_order_relaxed);
+	buf_printf(out, "thread_busy{role=\"http-buildid\"} %lld\n", artifacts);
+	buf_printf(out, "thread_busy{role=\"http-metadata\"} %lld\n",
+		   (long long)atomic_load(&open_requests[TYPE_METADATA]));
+	buf_printf(out, "thread_busy{role=\"http-metrics\"} %lld\n",
+		   (long long)atomic_load(&open_requests[TYPE_METRICS]));
+}
+
+void metrics_job(struct request *req)
+{
+	struct buf out = { 0 };
+
+	metrics_write(&out);
+	write_customary(req->s, &out);
+	req->bytes = out.size;
+	req->status = 200;
+	req->result = "made";
+	req->reply = reply_body(req->s, &out, "text/plain; version=0.0.4; charset=utf-8", true);
+}
+
+int metrics_start(struct server *s)
+{
+	metrics_on_collect(collect, s);
+	return 0;
+}
+
+void metrics_stop(struct server *s)
+{
+	metrics_off_collect(collect, s);
+}

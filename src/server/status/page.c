@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The page: the files of web/, built in or out of a folder, as ready-made replies.
+ */
+#include "server/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include "server/status/page.h"
+
+#define MAX_FILES     96u
+#define MAX_FILE_SIZE MIB(4)
+
+/* Everything that the page uses comes from here, and nothing that it shows is code: it never parses HTML. */
+#define POLICY                                                                                              \
+	"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "     \
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; " \
+	"trusted-types 'none'"
+
+struct page {
+	struct {
+		const char *name; /* "" is "/" */
+		struct made made;
+	} files[MAX_FILES];
+	size_t n;
+};
+
+static const char *type_of(const char *name)
+{
+	static const struct {
+		struct str suffix;
+		const char *type;
+	} types[] = {
+		{ STR(".html"), "text/html; charset=utf-8" },
+		{ STR(".js"), "text/javascript; charset=utf-8" },
+		{ STR(".css"), "text/css; charset=utf-8" },
+		{ STR(".svg"), "image/svg+xml" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (str_ends(str_of(name), types[i].suffix))
+			return types[i].type;
+	return "application/octet-stream";
+}
+
+/* Takes @reply. */
+static void add(struct page *p, const char *name, unsigned status, size_t size, struct http_reply *reply)
+{
+	if (p->n == MAX_FILES)
+		abort();
+	p->files[p->n].name = name;
+	p->files[p->n++].made = (struct made){ status, size, reply };
+}
+
+static void headers(struct http_reply *r, const char *type)
+{
+	http_reply_header(r, "Content-Type", type);
+	http_reply_header(r, "Cache-Control", "no-cache");
+	http_reply_header(r, "X-Content-Type-Options", "nosniff");
+	http_reply_header(r, "Referrer-Policy", "no-referrer");
+}
+
+static int add_from_disk(struct page *p, const char *name, const char *path, bool policy, struct err *err)
+{
+	struct buf b = { 0 };
+	struct http_reply *reply;
+	int r = file_read(path, MAX_FILE_SIZE, &b, err);
+
+	if (r == FILE_MISSING)
+		r = err_os(err, ENOENT, "%s", path);
+	if (r == 0) {
+		reply = http_reply_copy(b.p ? (const void *)b.p : "", b.size);
+		headers(reply, type_of(path));
+		if (policy)
+			http_reply_header(reply, "Content-Security-Policy", POLICY);
+		add(p, name, 200, b.size, reply);
+	}
+	buf_done(&b);
+	return r;
+}
+
+static int add_files(struct server *s, struct page *p, struct err *err)
+{
+	for (const struct embedded *f = page_files; f->name; f++) {
+		const char *name = strcmp(f->name, "index.html") == 0 ? "" : f->name;
+		struct http_reply *reply;
+
+		if (s->opts.web_dir) {
+			AUTO(mem_freep) char *path = mem_printf("%s/%s", s->opts.web_dir, f->name);
+
+			if (add_from_disk(p, name, path, true, err) < 0)
+				return -1;
+			continue;
+		}
+		reply = http_reply_mem(f->data.p, f->data.size, NULL, NULL);
+		headers(reply, type_of(f->name));
+		http_reply_header(reply, "Content-Security-Policy", POLICY);
+		add(p, name, 200, f->data.size, reply);
+	}
+	return 0;
+}
+
+int page_new(struct server *s, struct page **ret, struct err *err)
+{
+	struct page *p = NEW(struct page);
+	struct err missing = { 0 };
+
+	/* What comes first is found first. As in elfutils' server, a home page that is not there is no reason
+	 * not to start. */
+	if (s->opts.home_redirect) {
+		struct http_reply *r = http_reply_copy("", 0);
+
+		http_reply_header(r, "Location", s->opts.home_redirect);
+		add(p, "", 302, 0, r);
+	} else if (s->opts.home_html && add_from_disk(p, "", s->opts.home_html, false, &missing) < 0) {
+		log_warn("server", "%s", missing.text);
+	}
+	if (add_files(s, p, err) < 0) {
+		page_free(p);
+		return -1;
+	}
+	*ret = p;
+	return 0;
+}
+
+void page_free(struct page *p)
+{
+	for (size_t i = 0; p && i < p->n; i++)
+		http_reply_unref(p->files[i].made.reply);
+	free(p);
+}
+
+const struct made *page_find(struct page *p, struct str file)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (str_eq(file, str_of(p->files[i].name)))
+			return &p->files[i].made;
+	return NULL;
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POST /symbolize with Content-Type application/x-lode-symbolize: the compact form. docs/protocol.md has its
+ * bytes.
+ *
+ * Strings, frames and chains of frames are numbered in the order in which they come; a chain that is there
+ * already is named by its number. Many addresses of a profile have the same chain.
+ */
+#include "server/symbolize/symbolize.h"
+
+#include <stdlib.h>
+#include "base/leb.h"
+
+#define ASKED STR("LSQ1")
+#define SAID  STR("LSA1")
+
+enum {
+	FLAG_RETURN = 1 << 0,
+	FLAG_OFFSETS = 1 << 1,
+	DEMANGLING_SHIFT = 2, /* two bits */
+	FLAG_DISCRIMINATORS = 1 << 4,
+	FLAGS_KNOWN = (1 << 5) - 1
+};
+
+/* Things with numbers, each once. */
+struct pool_of {
+	struct map map; /* bytes -> number + 1 */
+	struct buf all;
+	size_t n;
+};
+
+struct binary {
+	struct pool_of strings, frames, chains;
+	uint64_t *chain_of; /* of each query: number + 1; 0: none */
+	uint8_t *reasons;
+	struct buf key;
+	/* of the last chain: many addresses that rise have the same one */
+	uint64_t lo, hi, last;
+	size_t last_module;
+};
+
+static int parse_module(struct ask *a, struct cursor *c, size_t i, size_t *room,
+			const struct tables_query *usual, struct err *err)
+{
+	struct bytes id = cursor_bytes(c, cursor_u8(c));
+	uint64_t n = cursor_uleb(c), addr = 0;
+
+	if (id.size && !build_id_set(&a->ids[i], id))
+		return err_set(err, ERR_INVALID, "the build ID is too long");
+	/* Each takes a byte at least. */
+	if (n > cursor_left(c))
+		return err_set(err, ERR_INVALID, "it ends before its addresses");
+	if (n > ASK_MAX_ADDRS - a->n)
+		return err_set(err, ERR_LIMIT, "more than %u addresses: ask in several", ASK_MAX_ADDRS);
+	while (*room < a->n + n) {
+		size_t more = MAX(*room * 2, (size_t)4096);
+		struct tables_query *q = ARENA_NEW_N(a->arena, struct tables_query, more);
+
+		if (a->n)
+			memcpy(q, a->queries, a->n * sizeof(*q));
+		a->queries = q;
+		*room = more;
+	}
+	for (uint64_t k = 0; k < n; k++) {
+		addr += (uint64_t)unzigzag(cursor_uleb(c));
+		a->queries[a->n] = *usual;
+		a->queries[a->n].module = i;
+		a->queries[a->n++].addr = addr;
+	}
+	return cursor_ok(c) ? 0 : cursor_err(c, "the request", err);
+}
+
+static int parse(struct ask *a, struct err *err)
+{
+	struct cursor c = cursor_of(a->body);
+	struct bytes magic = cursor_bytes(&c, 4);
+	struct tables_query usual = { 0 };
+	uint64_t flags, timeout, n;
+	size_t room = 0;
+
+	if (!bytes_eq(magic, bytes_of(ASKED.p, 4)))
+		return err_set(err, ERR_INVALID, "does not begin with LSQ1");
+	flags = cursor_uleb(&c);
+	timeout = cursor_uleb(&c);
+	n = cursor_uleb(&c);
+	if (!cursor_ok(&c))
+		return cursor_err(&c, "the request", err);
+	if (flags & ~(uint64_t)FLAGS_KNOWN)
+		return err_set(err, ERR_INVALID, "flags that are not known here");
+	if (n > ASK_MAX_IDS)
+		return err_set(err, ERR_LIMIT, "more than %u modules: ask in several", ASK_MAX_IDS);
+	usual.is_return = flags & FLAG_RETURN;
+	usual.kind = flags & FLAG_OFFSETS ? FRAME_OFFSET : FRAME_VADDR;
+	a->hold_flags = flags & FLAG_OFFSETS ? TABLES_LAYOUTS : 0;
+	a->demangling = (enum frame_demangling)(flags >> DEMANGLING_SHIFT & 3);
+	a->discriminators = flags & FLAG_DISCRIMINATORS;
+	a->timeout_ms = (int64_t)MIN(timeout, UINT64_C(3600000));
+	a->ids = ARENA_NEW_N(a->arena, struct build_id, n + 1);
+	for (uint64_t i = 0; i < n; i++) {
+		if (parse_module(a, &c, (size_t)i, &room, &usual, err) < 0)
+			return err_in(err, "module %llu", (unsigned long long)i);
+		a->n_ids++;
+	}
+	if (cursor_left(&c))
+		return err_set(err, ERR_INVALID, "there is something behind its end");
+	return 0;
+}
+
+/* ---- the reply ---- */
+
+/* The number of these bytes; *ret_new: they are new, and to be written behind `all`. */
+static uint64_t number_of(struct pool_of *p, struct bytes key, bool *ret_new)
+{
+	void *there = map_get(&p->map, key);
+
+	*ret_new = !there;
+	if (there)
+		return (uint64_t)(uintptr_t)there - 1;
+	map_put(&p->map, key, (void *)(uintptr_t)(p->n + 1));
+	return p->n++;
+}
+
+static uint64_t string_of(struct binary *b, struct str s)
+{
+	bool is_new;
+	uint64_t n = number_of(&b->strings, bytes_of(s.p ? s.p : "", s.size), &is_new);
+
+	if (is_new) {
+		buf_add_uleb(&b->strings.all, s.size);
+		buf_add_str(&b->strings.all, s);
+	}
+	return n;
+}
+
+static uint64_t frame_of(struct ask *a, struct binary *b, const struct symtab_frame *f)
+{
+	AUTO(buf_done) struct buf name = { 0 }, path = { 0 };
+	uint64_t name_id, path_id, n;
+	bool is_new;
+
+	frame_name(f, a->demangling, &name);
+	if (f->file.size)
+		symtab_path(f->dir, f->file, &path);
+	name_id = string_of(b, buf_str(&name));
+	path_id = string_of(b, buf_str(&path));
+	b->key.size = 0;
+	buf_add_uleb(&b->key, name_id);
+	buf_add_uleb(&b->key, path_id);
+	buf_add_uleb(&b->key, f->line);
+	buf_add_uleb(&b->key, f->column);
+	buf_add_uleb(&b->key, f->start_line);
+	buf_add_char(&b->key, (char)(f->origin << 1 | f->inlined));
+	if (a->discriminators)
+		buf_add_uleb(&b->key, f->discriminator);
+	n = number_of(&b->frames, buf_bytes(&b->key), &is_new);
+	if (is_new)
+		buf_add(&b->frames.all, b->key.p, b->key.size);
+	return n;
+}
+
+static uint64_t chain_of(struct ask *a, struct binary *b, const struct symtab_frames *frames)
+{
+	AUTO(buf_done) struct buf chain = { 0 };
+	bool is_new;
+	uint64_t n;
+
+	buf_add_uleb(&chain, frames->n);
+	for (size_t i = 0; i < frames->n; i++)
+		buf_add_uleb(&chain, frame_of(a, b, &frames->list[i]));
+	n = number_of(&b->chains, buf_bytes(&chain), &is_new);
+	if (is_new)
+		buf_add(&b->chains.all, chain.p, chain.size);
+	return n;
+}
+
+static struct binary *binary_of(struct ask *a)
+{
+	struct binary *b = a->own;
+
+	if (b)
+		return b;
+	b = a->own = ARENA_NEW(a->arena, struct binary);
+	b->chain_of = ARENA_NEW_N(a->arena, uint64_t, a->n + 1);
+	b->reasons = ARENA_NEW_N(a->arena, uint8_t, a->n + 1);
+	string_of(b, STR(""));
+	return b;
+}
+
+static void answer(void *arg, size_t i, const struct tables_answer *ans)
+{
+	struct ask *a = arg;
+	struct binary *b = binary_of(a);
+	const struct tables_query *q = &a->queries[i];
+	bool full = b->strings.all.size + b->frames.all.size + b->chains.all.size > ASK_MAX_REPLY;
+
+	b->reasons[i] = (uint8_t)ans->reason;
+	if (!ans->frames || full)
+		return;
+	if (q->module != b->last_module || ans->frames->lo != b->lo || ans->frames->hi != b->hi || !b->last) {
+		b->last = chain_of(a, b, ans->frames) + 1;
+		b->last_module = q->module;
+		b->lo = ans->frames->lo;
+		b->hi = ans->frames->hi;
+	}
+	b->chain_of[i] = b->last;
+}
+
+static void add_pool(struct pool_of *p, struct buf *out)
+{
+	buf_add_uleb(out, p->n);
+	buf_add(out, p->all.p, p->all.size);
+	buf_done(&p->all);
+	map_done(&p->map);
+}
+
+static const char *finish(struct ask *a)
+{
+	struct binary *b = binary_of(a);
+	struct buf *out = &a->out;
+
+	buf_add_str(out, SAID);
+	buf_add_uleb(out, a->passes ? FRAME_RETRY_MS : 0);
+	add_pool(&b->strings, out);
+	add_pool(&b->frames, out);
+	add_pool(&b->chains, out);
+	buf_done(&b->key);
+	buf_add_uleb(out, a->n_ids);
+	for (size_t i = 0; i < a->n_ids; i++) {
+		struct tables_module m;
+
+		tables_request_module(a->hold, i, &m);
+		buf_add_char(out, (char)m.reason);
+	}
+	buf_add_uleb(out, a->n);
+	/* A chain, or 0 and why there is none. */
+	for (size_t i = 0; i < a->n; i++) {
+		buf_add_uleb(out, b->chain_of[i]);
+		if (!b->chain_of[i])
+			buf_add_char(out, (char)b->reasons[i]);
+	}
+	return "application/x-lode-symbolize";
+}
+
+const struct ask_form ask_binary = { parse, answer, finish };

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POST /symbolize and GET /buildid/ID/symbolize?addr=...: docs/protocol.md has the form.
+ */
+#include "server/symbolize/symbolize.h"
+
+#include <stdio.h>
+
+/* What is between a request and its queries: in the arena. */
+struct form_json {
+	struct frame_mapping *maps;
+	size_t *first_map; /* n_ids + 1: those of each module */
+	size_t n_maps;
+	uint64_t *addrs; /* as they were asked for */
+	bool text;       /* GET: not JSON */
+};
+
+static struct str text_of(const json_t *j)
+{
+	return json_is_string(j) ? (struct str){ json_string_value(j), json_string_length(j) } : STR("");
+}
+
+/* ---- what is asked ---- */
+
+static int parse_kind(struct str s, enum frame_address_kind *ret, struct err *err)
+{
+	static const struct str names[] = { STR("vaddr"), STR("offset"), STR("runtime"), STR("section"),
+					    STR("relative") };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (str_eq(s, names[i])) {
+			*ret = (enum frame_address_kind)i;
+			return 0;
+		}
+	return err_set(err, ERR_INVALID, "'kind' is none of vaddr, offset, runtime, section, relative");
+}
+
+static int parse_mapping(struct ask *a, const json_t *j, struct frame_mapping *ret, struct err *err)
+{
+	const json_t *end = json_object_get(j, "end"), *offset = json_object_get(j, "offset");
+	struct str symbol = text_of(json_object_get(j, "symbol"));
+
+	*ret = (struct frame_mapping){ 0 };
+	if (!ask_number(json_object_get(j, "start"), &ret->start) || (end && !ask_number(end, &ret->limit)) ||
+	    (offset && !ask_number(offset, &ret->offset)))
+		return err_set(err, ERR_INVALID, "a mapping has numbers 'start', 'end', 'offset'");
+	if (symbol.size > ASK_MAX_STRING)
+		return err_set(err, ERR_LIMIT, "a name is too long");
+	ret->symbol = arena_str(a->arena, symbol);
+	return 0;
+}
+
+static int parse_module(struct ask *a, struct form_json *f, const json_t *j, size_t i, struct err *err)
+{
+	const json_t *maps = json_object_get(j, "mappings"), *one;
+	struct str id = text_of(json_object_get(j, "id"));
+	size_t k;
+
+	if (id.size && !build_id_parse(&a->ids[i], id))
+		return err_set(err, ERR_INVALID, "'id' is no build ID");
+	f->first_map[i] = f->n_maps;
+	json_array_foreach(maps, k, one) if (parse_mapping(a, one, &f->maps[f->n_maps++], err) < 0) return -1;
+	return 0;
+}
+
+static int parse_modules(struct ask *a, struct form_json *f, const json_t *list, struct err *err)
+{
+	size_t n_maps = 0, i;
+	const json_t *one;
+
+	if (!json_is_array(list))
+		return err_set(err, ERR_INVALID, "no list 'modules'");
+	if (json_array_size(list) > ASK_MAX_IDS)
+		return err_set(err, ERR_LIMIT, "more than %u modules: ask in several", ASK_MAX_IDS);
+	json_array_foreach(list, i, one) n_maps += json_array_size(json_object_get(one, "mappings"));
+	if (n_maps > ASK_MAX_MAPS)
+		return err_set(err, ERR_LIMIT, "more than %u mappings: ask in several", ASK_MAX_MAPS);
+	a->n_ids = json_array_size(list);
+	a->ids = ARENA_NEW_N(a->arena, struct build_id, a->n_ids + 1);
+	f->maps = ARENA_NEW_N(a->arena, struct frame_mapping, n_maps + 1);
+	f->first_map = ARENA_NEW_N(a->arena, size_t, a->n_ids + 1);
+	json_array_foreach(list, i,
+			   one) if (parse_module(a, f, one, i, err) < 0) return err_in(err, "module %zu", i);
+	f->first_map[a->n_ids] = f->n_maps;
+	return 0;
+}
+
+/* The module that has a mapping of this address. */
+static size_t module_at(const struct ask *a, const struct form_json *f, uint64_t addr)
+{
+	for (size_t i = 0; i < a->n_ids; i++)
+		for (size_t k = f->first_map[i]; k < f->first_map[i + 1]; k++)
+			if (addr >= f->maps[k].start && addr < f->maps[k].limit)
+				return i;
+	return TABLES_NO_MODULE;
+}
+
+static int parse_address(struct ask *a, struct form_json *f, const json_t *j,
+			 const struct tables_query *usual, struct tables_query *ret, struct err *err)
+{
+	const json_t *addr = j, *module = NULL, *kind, *is_return, *section;
+	uint64_t n = 0;
+
+	*ret = *usual;
+	if (json_is_array(j)) {
+		module = json_array_get(j, 0);
+		addr = json_array_get(j, 1);
+	} else if (json_is_object(j)) {
+		module = json_object_get(j, "module");
+		addr = json_object_get(j, "address");
+		kind = json_object_get(j, "kind");
+		is_return = json_object_get(j, "return");
+		section = json_object_get(j, "section");
+		if (kind && parse_kind(text_of(kind), &ret->kind, err) < 0)
+			return -1;
+		if (is_return)
+			ret->is_return = json_is_true(is_return);
+		if (section) {
+			if (text_of(section).size > ASK_MAX_STRING)
+				return err_set(err, ERR_LIMIT, "a name is too long");
+			ret->section = arena_str(a->arena, text_of(section));
+			ret->kind = FRAME_SECTION;
+		}
+	}
+	if (!ask_number(addr, &ret->addr))
+		return err_set(err, ERR_INVALID, "is no address: a number, or text such as \"0x10\"");
+	if (module && !json_is_null(module)) {
+		if (!ask_number(module, &n) || n >= a->n_ids)
+			return err_set(err, ERR_INVALID, "there is no such module");
+		ret->module = (size_t)n;
+	} else if (ret->kind == FRAME_RUNTIME) {
+		ret->module = module_at(a, f, ret->addr);
+	}
+	if (ret->module < a->n_ids) {
+		ret->maps = f->maps + f->first_map[ret->module];
+		ret->n_maps = f->first_map[ret->module + 1] - f->first_map[ret->module];
+	}
+	return 0;
+}
+
+static int parse_addresses(struct ask *a, struct form_json *f, const json_t *all, struct err *err)
+{
+	const json_t *list = json_object_get(all, "addresses"), *kind = json_object_get(all, "kind"), *one;
+	struct tables_query usual = { .is_return = json_is_true(json_object_get(all, "return")) };
+	size_t i;
+
+	if (!json_is_array(list))
+		return err_set(err, ERR_INVALID, "no list 'addresses'");
+	if (json_array_size(list) > ASK_MAX_ADDRS)
+		return err_set(err, ERR_LIMIT, "more than %u addresses: ask in several", ASK_MAX_ADDRS);
+	if (kind && parse_kind(text_of(kind), &usual.kind, err) < 0)
+		return -1;
+	a->n = json_array_size(list);
+	a->queries = ARENA_NEW_N(a->arena, struct tables_query, a->n + 1);
+	json_array_foreach(list, i, one)
+	{
+		if (parse_address(a, f, one, &usual, &a->queries[i], err) < 0)
+			return err_in(err, "address %zu", i);
+		if (a->queries[i].kind != FRAME_VADDR && a->queries[i].kind != FRAME_SECTION)
+			a->hold_flags = TABLES_LAYOUTS;
+	}
+	return 0;
+}
+
+static int parse_manner(struct ask *a, struct str demangle, double timeout_s, struct err *err)
+{
+	if (demangle.size && !frame_demangling_parse(demangle, &a->demangling))
+		return err_set(err, ERR_INVALID, "'demangle' is none of full, templates, simple, none");
+	if (timeout_s >= 0)
+		a->timeout_ms = timeout_s > 3600 ? 3600000 : (int64_t)(timeout_s * 1000);
+	return 0;
+}
+
+static int parse_post(struct ask *a, struct err *err)
+{
+	struct form_json *f = a->own = ARENA_NEW(a->arena, struct form_json);
+	const json_t *timeout;
+	json_t *all = ask_load_json(a, err);
+	int r;
+
+	if (!all)
+		return -1;
+	timeout = json_object_get(all, "timeout");
+	a->discriminators = json_is_true(json_object_get(all, "discriminators"));
+	r = parse_modules(a, f, json_object_get(all, "modules"), err);
+	if (r == 0)
+		r = parse_addresses(a, f, all, err);
+	if (r == 0)
+		r = parse_manner(a, text_of(json_object_get(all, "demangle")),
+				 json_is_number(timeout) ? json_number_value(timeout) : -1, err);
+	json_decref(all);
+	return r;
+}
+
+/* ---- GET ---- */
+
+struct addresses {
+	struct ask *a;
+	struct tables_query usual;
+	size_t room;
+	int r;
+	struct err *err;
+};
+
+static void add_addresses(void *arg, const char *value)
+{
+	struct addresses *l = arg;
+	struct ask *a = l->a;
+
+	for (struct str rest = str_of(value); rest.size && l->r == 0;) {
+		struct str one = str_cut(&rest, ',');
+		struct tables_query q = l->usual;
+
+		if (a->n == l->room)
+			l->r = err_set(l->err, ERR_LIMIT, "too many addresses: POST /symbolize takes more");
+		/* As tools print them: hexadecimal, with or without 0x. */
+		else if (!ask_number_text(one, true, &q.addr))
+			l->r = err_set(l->err, ERR_INVALID, "'addr' is no hexadecimal number");
+		else
+			a->queries[a->n++] = q;
+	}
+}
+
+#define GET_ADDRS 2048u
+
+static int parse_get(struct ask *a, struct err *err)
+{
+	struct form_json *f = a->own = ARENA_NEW(a->arena, struct form_json);
+	struct addresses l = { .a = a, .room = GET_ADDRS, .err = err };
+	const char *accept = http_header(a->req->conn, "Accept");
+	struct str kind, section, is_return, demangle, timeout, discriminators;
+	uint64_t seconds = 0;
+
+	if (json_arg(a->req, "kind", &kind) < 0 || json_arg(a->req, "section", &section) < 0 ||
+	    json_arg(a->req, "return", &is_return) < 0 || json_arg(a->req, "demangle", &demangle) < 0 ||
+	    json_arg(a->req, "timeout", &timeout) < 0 ||
+	    json_arg(a->req, "discriminators", &discriminators) < 0)
+		return err_set(err, ERR_INVALID, "a broken %%-escape");
+	f->text = accept && strstr(accept, "text/plain") && !strstr(accept, "json");
+	a->n_ids = 1;
+	a->ids = &a->req->route.resolve.id;
+	f->first_map = ARENA_NEW_N(a->arena, size_t, 2);
+	a->queries = ARENA_NEW_N(a->arena, struct tables_query, GET_ADDRS);
+	if (kind.size && parse_kind(kind, &l.usual.kind, err) < 0)
+		return -1;
+	if (section.size) {
+		l.usual.section = section;
+		l.usual.kind = FRAME_SECTION;
+	}
+	if (l.usual.kind == FRAME_RUNTIME)
+		return err_set(err, ERR_INVALID, "run-time addresses need mappings: POST /symbolize");
+	l.usual.is_return = is_return.size && !str_eq(is_return, STR("0"));
+	a->discriminators = discriminators.size && !str_eq(discriminators, STR("0"));
+	if (l.usual.kind != FRAME_VADDR && l.usual.kind != FRAME_SECTION)
+		a->hold_flags = TABLES_LAYOUTS;
+	if (timeout.size && !str_to_u64(timeout, &seconds))
+		return err_set(err, ERR_INVALID, "'timeout' is no number of seconds");
+	http_args(a->req->conn, "addr", add_addresses, &l);
+	if (l.r < 0)
+		return -1;
+	if (!a->n)
+		return err_set(err, ERR_INVALID, "no 'addr'");
+	return parse_manner(a, demangle, timeout.size ? (double)MIN(seconds, (uint64_t)3600) : -1, err);
+}
+
+/* ---- the reply ---- */
+
+static void add_number(struct buf *b, const char *name, uint64_t n)
+{
+	if (n)
+		buf_printf(b, ",\"%s\":%llu", name, (unsigned long long)n);
+}
+
+static void add_frame(struct ask *a, const struct symtab_frame *f, struct buf *b)
+{
+	buf_add_str(b, STR("{\"function\":"));
+	ask_add_name(a, f, b);
+	if (f->linkage.size && a->demangling != FRAME_DEMANGLE_NONE && !str_eq(f->linkage, f->name)) {
+		buf_add_str(b, STR(",\"linkage\":"));
+		json_add_string(b, f->linkage);
+	}
+	if (f->file.size) {
+		buf_add_str(b, STR(",\"file\":"));
+		ask_add_path(f, b);
+	}
+	add_number(b, "line", f->line);
+	add_number(b, "column", f->column);
+	if (a->discriminators)
+		add_number(b, "discriminator", f->discriminator);
+	add_number(b, "start_line", f->start_line);
+	if (f->inlined)
+		buf_add_str(b, STR(",\"inlined\":true"));
+	buf_printf(b, ",\"from\":\"%s\"}", symtab_origin_name(f->origin));
+}
+
+static void answer_json(struct ask *a, size_t i, const struct tables_answer *ans)
+{
+	struct buf *b = &a->parts;
+	bool full = ask_is_full(a);
+
+	buf_printf(b, "{\"address\":\"0x%llx\",\"status\":\"%s\"", (unsigned long long)a->queries[i].addr,
+		   full ? "reply-too-long" : frame_reason_name(ans->reason));
+	if (ans->addr && ans->addr != a->queries[i].addr)
+		buf_printf(b, ",\"vaddr\":\"0x%llx\"", (unsigned long long)ans->addr);
+	if (ans->frames && !full) {
+		buf_printf(b, ",\"offset\":%lld,\"frames\":[", (long long)(ans->addr - ans->frames->start));
+		for (size_t k = 0; k < ans->frames->n; k++) {
+			if (k)
+				buf_add_char(b, ',');
+			add_frame(a, &ans->frames->list[k], b);
+		}
+		buf_add_char(b, ']');
+	}
+	buf_add_char(b, '}');
+}
+
+static void answer_text(struct ask *a, size_t i, const struct tables_answer *ans)
+{
+	struct buf *b = &a->parts;
+
+	buf_printf(b, "0x%llx", (unsigned long long)a->queries[i].addr);
+	if (ans->frames)
+		buf_printf(b, "  +0x%llx", (unsigned long long)(ans->addr - ans->frames->start));
+	if (ans->reason != FRAME_FOUND)
+		buf_printf(b, "  %s: %s", frame_reason_name(ans->reason), frame_reason_text(ans->reason));
+	buf_add_char(b, '\n');
+	for (size_t k = 0; ans->frames && k < ans->frames->n && !ask_is_full(a); k++) {
+		const struct symtab_frame *f = &ans->frames->list[k];
+		size_t before;
+
+		buf_add_str(b, STR("  "));
+		before = b->size;
+		frame_name(f, a->demangling, b);
+		if (b->size == before)
+			buf_add_str(b, STR("??"));
+		if (f->file.size) {
+			buf_add_str(b, STR("  "));
+			symtab_path(f->dir, f->file, b);
+			if (f->line)
+				buf_printf(b, ":%u", f->line);
+			if (f->line && f->column)
+				buf_printf(b, ":%u", f->column);
+			if (a->discriminators && f->discriminator)
+				buf_printf(b, " (discriminator %u)", f->discriminator);
+		}
+		buf_add_str(b, f->inlined ? STR("  inlined into\n") : STR("\n"));
+	}
+}
+
+static void answer(void *arg, size_t i, const struct tables_answer *ans)
+{
+	struct ask *a = arg;
+	const struct form_json *f = a->own;
+
+	ask_part_begin(a, i);
+	(f->text ? answer_text : answer_json)(a, i, ans);
+	ask_part_end(a, i);
+}
+
+static void add_parts(struct ask *a, char between)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		if (i && between)
+			buf_add_char(&a->out, between);
+		ask_add_part(a, i);
+	}
+}
+
+static void add_module(struct ask *a, size_t i)
+{
+	static const struct {
+		uint32_t flag;
+		const char *name;
+	} flags[] = { { SYMTAB_HAS_DWARF, "dwarf" },         { SYMTAB_HAS_LINES, "lines" },
+		      { SYMTAB_HAS_SYMBOLS, "symbols" },     { SYMTAB_HAS_GO, "go" },
+		      { SYMTAB_ALT_MISSING, "alt-missing" }, { SYMTAB_SPLIT_MISSING, "split-missing" },
+		      { SYMTAB_RELOCATABLE, "relocatable" }, { SYMTAB_PARTIAL, "partial" } };
+	struct buf *b = &a->out;
+	char hex[BUILD_ID_HEX_SIZE];
+	struct tables_module m;
+	size_t n = 0;
+
+	tables_request_module(a->hold, i, &m);
+	buf_printf(b, "%s{\"id\":\"%s\",\"status\":\"%s\"", i ? "," : "", build_id_hex(&a->ids[i], hex),
+		   frame_reason_name(m.reason));
+	if (m.reason != FRAME_FOUND) {
+		AUTO(buf_done) struct buf why = { 0 };
+
+		buf_add_str(&why, str_of(frame_reason_text(m.reason)));
+		/* Where files lie is nobody's business there. */
+		if (m.why[0] && !a->req->s->opts.hide_archive)
+			buf_printf(&why, ": %s", m.why);
+		buf_add_str(b, STR(",\"why\":"));
+		json_add_string(b, buf_str(&why));
+	}
+	if (m.info) {
+		buf_add_str(b, STR(",\"has\":["));
+		for (size_t k = 0; k < ARRAY_SIZE(flags); k++)
+			if (m.info->flags & flags[k].flag)
+				buf_printf(b, "%s\"%s\"", n++ ? "," : "", flags[k].name);
+		buf_add_char(b, ']');
+	}
+	buf_add_char(b, '}');
+}
+
+static const char *finish(struct ask *a)
+{
+	const struct form_json *f = a->own;
+
+	if (f->text) {
+		add_parts(a, 0);
+		return "text/plain; charset=utf-8";
+	}
+	buf_add_str(&a->out, STR("{\"modules\":["));
+	for (size_t i = 0; i < a->n_ids; i++)
+		add_module(a, i);
+	buf_add_str(&a->out, STR("],\"addresses\":["));
+	add_parts(a, ',');
+	buf_add_char(&a->out, ']');
+	if (a->passes)
+		buf_printf(&a->out, ",\"retry_ms\":%d", FRAME_RETRY_MS);
+	buf_add_str(&a->out, STR("}\n"));
+	return "application/json";
+}
+
+const struct ask_form ask_json = { parse_post, answer, finish };
+const struct ask_form ask_get = { parse_get, answer, finish };

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pprof's symbolz: POST of "0x1+0x2+..." is answered by a line each, "0x1<TAB>name". Its addresses are of one
+ * file: the one of the build ID in the path (/buildid/ID/symbolz, /buildid/ID/pprof/symbol) or of
+ * ?buildid=ID. An address without a name has no line, as pprof expects it.
+ */
+#include "server/symbolize/symbolize.h"
+
+static int parse(struct ask *a, struct err *err)
+{
+	struct str body = { (const char *)a->body.p, a->body.size }, id = STR("");
+	size_t n = 1;
+
+	for (size_t i = 0; i < body.size; i++)
+		n += body.p[i] == '+';
+	if (n > ASK_MAX_ADDRS)
+		return err_set(err, ERR_LIMIT, "more than %u addresses: ask in several", ASK_MAX_ADDRS);
+	a->n_ids = 1;
+	a->ids = ARENA_NEW(a->arena, struct build_id);
+	if (a->req)
+		a->ids[0] = a->req->route.resolve.id;
+	if (a->req && !a->ids[0].size && json_arg(a->req, "buildid", &id) < 0)
+		return err_set(err, ERR_INVALID, "a broken %%-escape");
+	if (id.size && !build_id_parse(&a->ids[0], id))
+		return err_set(err, ERR_INVALID, "'buildid' is no build ID");
+	if (a->req && !a->ids[0].size)
+		return err_set(err, ERR_INVALID, "of which file? /buildid/ID/symbolz or ?buildid=ID");
+	a->queries = ARENA_NEW_N(a->arena, struct tables_query, n);
+	a->demangling = FRAME_DEMANGLE_NONE; /* pprof does it, to the degree that it was told */
+	for (struct str rest = body; rest.size;) {
+		struct str one = str_trim(str_cut(&rest, '+'));
+
+		if (!one.size)
+			continue;
+		if (!ask_number_text(one, true, &a->queries[a->n].addr))
+			return err_set(err, ERR_INVALID, "addresses are of the form 0x1+0x2");
+		a->n++;
+	}
+	return 0;
+}
+
+static void answer(void *arg, size_t i, const struct tables_answer *ans)
+{
+	struct ask *a = arg;
+	size_t before;
+
+	ask_part_begin(a, i);
+	/* There is one name only: that of the function itself, not of what was inlined into it. */
+	if (ans->frames && !ask_is_full(a)) {
+		buf_printf(&a->parts, "0x%llx\t", (unsigned long long)a->queries[i].addr);
+		before = a->parts.size;
+		frame_name(&ans->frames->list[ans->frames->n - 1], a->demangling, &a->parts);
+		buf_add_char(&a->parts, '\n');
+		if (a->parts.size == before + 1)
+			a->parts.size = a->at[i].off;
+	}
+	ask_part_end(a, i);
+}
+
+static const char *finish(struct ask *a)
+{
+	for (size_t i = 0; i < a->n; i++)
+		ask_add_part(a, i);
+	return "text/plain; charset=utf-8";
+}
+
+const struct ask_form ask_pprof = { parse, answer, finish };

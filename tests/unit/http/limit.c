@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include "http/limit.h"
+
+static struct sockaddr_storage address(const char *text)
+{
+	struct sockaddr_storage ss = { 0 };
+
+	if (strchr(text, ':')) {
+		ss.ss_family = AF_INET6;
+		assert_int_equal(inet_pton(AF_INET6, text, &((struct sockaddr_in6 *)&ss)->sin6_addr), 1);
+	} else {
+		ss.ss_family = AF_INET;
+		assert_int_equal(inet_pton(AF_INET, text, &((struct sockaddr_in *)&ss)->sin_addr), 1);
+	}
+	return ss;
+}
+
+static bool take(struct limit *l, const char *text, int64_t now_ms)
+{
+	struct sockaddr_storage ss = address(text);
+
+	return limit_take(l, (struct sockaddr *)&ss, now_ms);
+}
+
+static void a_burst_is_ten_seconds_worth(void **state)
+{
+	struct limit *l = limit_new(2);
+
+	for (int i = 0; i < 20; i++)
+		assert_true(take(l, "192.0.2.1", 1000));
+	assert_false(take(l, "192.0.2.1", 1000));
+	assert_false(take(l, "192.0.2.1", 1499));
+	assert_true(take(l, "192.0.2.1", 1500));
+	assert_false(take(l, "192.0.2.1", 1500));
+	/* After a long time it is full, and not more. */
+	for (int i = 0; i < 20; i++)
+		assert_true(take(l, "192.0.2.1", INT64_C(1) << 50));
+	assert_false(take(l, "192.0.2.1", INT64_C(1) << 50));
+	limit_free(l);
+	limit_free(NULL);
+}
+
+static void each_address_has_its_own(void **state)
+{
+	struct limit *l = limit_new(1);
+
+	for (int i = 0; i < 10; i++)
+		assert_true(take(l, "192.0.2.1", 1000));
+	assert_false(take(l, "192.0.2.1", 1000));
+	assert_true(take(l, "192.0.2.2", 1000));
+	/* The same one as an IPv6 socket sees it. */
+	assert_false(take(l, "::ffff:192.0.2.1", 1000));
+	limit_free(l);
+}
+
+static void of_ipv6_the_network_counts(void **state)
+{
+	struct limit *l = limit_new(1);
+
+	for (int i = 0; i < 10; i++)
+		assert_true(take(l, "2001:db8::1", 1000));
+	assert_false(take(l, "2001:db8::ffff:2", 1000));
+	assert_true(take(l, "2001:db8:0:1::1", 1000));
+	limit_free(l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_burst_is_ten_seconds_worth),
+		cmocka_unit_test(each_address_has_its_own),
+		cmocka_unit_test(of_ipv6_the_network_counts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

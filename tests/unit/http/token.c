@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who may push: the file of tokens, as it comes, changes, breaks and goes.
+ */
+#include "test.h"
+
+#include <unistd.h>
+#include "http/token.h"
+
+struct fixture {
+	char dir[TEST_PATH_SIZE], path[TEST_PATH_SIZE + 8];
+	struct tokens *t;
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = NEW(struct fixture);
+
+	clock_test_freeze(1000000);
+	test_dir_make(f->dir);
+	snprintf(f->path, sizeof(f->path), "%s/tokens", f->dir);
+	f->t = tokens_new(f->path);
+	*state = f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+
+	clock_test_thaw();
+	tokens_free(f->t);
+	test_dir_remove(f->dir);
+	free(f);
+	return 0;
+}
+
+/* Another one than the last in the file; the server looks again. */
+static void write_one(struct fixture *f, const char *name, unsigned scopes, char secret[TOKEN_SECRET_SIZE])
+{
+	struct token t;
+	struct err err = { 0 };
+
+	assert_done(token_make(str_of(name), scopes, &t, secret, &err));
+	assert_done(tokens_write(f->path, &t, 1, &err));
+	clock_test_advance(1000);
+}
+
+static int check(struct fixture *f, const char *secret, enum token_scope scope)
+{
+	char name[TOKEN_MAX_NAME] = "";
+
+	return tokens_check(f->t, str_of(secret), scope, name);
+}
+
+static void without_a_file_there_are_none(void **state)
+{
+	struct fixture *f = *state;
+	struct tokens *none = tokens_new(NULL);
+	char name[TOKEN_MAX_NAME];
+
+	assert_false(tokens_any(f->t));
+	assert_int_equal(check(f, "lode_00", TOKEN_READ), TOKEN_UNKNOWN);
+	assert_false(tokens_any(none));
+	assert_int_equal(tokens_check(none, STR("lode_00"), TOKEN_READ, name), TOKEN_UNKNOWN);
+	tokens_free(none);
+	tokens_free(NULL);
+}
+
+static void a_token_has_its_scopes_and_what_they_imply(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		unsigned has;
+		bool read, push, admin;
+	} rows[] = { { TOKEN_READ, true, false, false },
+		     { TOKEN_PUSH, true, true, false },
+		     { TOKEN_ADMIN, true, true, true } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char secret[TOKEN_SECRET_SIZE], name[TOKEN_MAX_NAME];
+
+		write_one(f, "ci", rows[i].has, secret);
+		assert_true(tokens_any(f->t));
+		assert_int_equal(check(f, secret, TOKEN_READ), rows[i].read ? 0 : TOKEN_NOT_ALLOWED);
+		assert_int_equal(check(f, secret, TOKEN_PUSH), rows[i].push ? 0 : TOKEN_NOT_ALLOWED);
+		assert_int_equal(check(f, secret, TOKEN_ADMIN), rows[i].admin ? 0 : TOKEN_NOT_ALLOWED);
+		assert_int_equal(tokens_check(f->t, str_of(secret), TOKEN_READ, name), 0);
+		assert_string_equal(name, "ci");
+		secret[TOKEN_SECRET_SIZE - 2] ^= 1;
+		assert_int_equal(check(f, secret, TOKEN_READ), TOKEN_UNKNOWN);
+		assert_int_equal(check(f, "", TOKEN_READ), TOKEN_UNKNOWN);
+	}
+}
+
+static void a_token_that_was_replaced_is_no_good(void **state)
+{
+	struct fixture *f = *state;
+	char first[TOKEN_SECRET_SIZE], second[TOKEN_SECRET_SIZE];
+
+	write_one(f, "a", TOKEN_PUSH, first);
+	assert_int_equal(check(f, first, TOKEN_PUSH), 0);
+	write_one(f, "a", TOKEN_PUSH, second);
+	assert_int_equal(check(f, first, TOKEN_PUSH), TOKEN_UNKNOWN);
+	assert_int_equal(check(f, second, TOKEN_PUSH), 0);
+	assert_int_equal(unlink(f->path), 0);
+	clock_test_advance(1000);
+	assert_int_equal(check(f, second, TOKEN_PUSH), TOKEN_UNKNOWN);
+	assert_false(tokens_any(f->t));
+}
+
+/* A mistake in the file must not open the door. */
+static void a_file_that_cannot_be_read_lets_nobody_in(void **state)
+{
+	struct fixture *f = *state;
+	char secret[TOKEN_SECRET_SIZE];
+	struct err err = { 0 };
+
+	write_one(f, "a", TOKEN_ADMIN, secret);
+	assert_int_equal(check(f, secret, TOKEN_READ), 0);
+	assert_done(file_write_durable(f->path, "nonsense\n", 9, 0600, &err));
+	clock_test_advance(1000);
+	assert_true(tokens_any(f->t));
+	assert_int_equal(check(f, secret, TOKEN_READ), TOKEN_UNKNOWN);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(without_a_file_there_are_none, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_token_has_its_scopes_and_what_they_imply, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(a_token_that_was_replaced_is_no_good, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_file_that_cannot_be_read_lets_nobody_in, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
