@@ -54,7 +54,9 @@ static struct source *open_part(const struct subject *s)
 	struct err err = { 0 };
 
 	check(source_open_file(s->path, &file, &err), &err);
-	check(source_open_part(file, true, s->off, s->size ? s->size : file->size, NULL, &part, &err), &err);
+	check(source_open_part(file, true, range_of(s->off, s->size ? s->size : file->size), NULL, &part,
+			       &err),
+	      &err);
 	return part;
 }
 
@@ -100,7 +102,7 @@ static void run_scan(struct subject *s, unsigned threads)
 	const char *why = NULL;
 	bool complete;
 
-	check(codec_scan_open(s->kind, raw, 0, raw->size, &opts, &scan, &err), &err);
+	check(codec_scan_open(s->kind, raw, range_of(0, raw->size), &opts, &scan, &err), &err);
 	check(stream_each(codec_scan_stream(scan), ignore, NULL, &err), &err);
 	check(codec_scan_points(scan, &s->points, &complete, &why, &err), &err);
 	codec_scan_close(scan);

@@ -83,7 +83,7 @@ static struct result scan(struct source *raw, const struct codec_scan_options *o
 	struct err err = { 0 };
 	struct bytes b;
 
-	if (codec_zstd.scan_open(raw, 0, raw->size, opts, &r.scan, &err) < 0)
+	if (codec_zstd.scan_open(raw, range_of(0, raw->size), opts, &r.scan, &err) < 0)
 		die(&err);
 	for (;;) {
 		if (stream_next(&r.scan->stream, SIZE_MAX, &b, &err) < 0)

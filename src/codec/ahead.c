@@ -19,19 +19,19 @@ struct job {
 	bool busy;
 	bool done; /* decoded to its end, or failed */
 	bool failed;
-	struct codec_piece *head, **tail; /* decoded, not yet fetched */
+	struct codec_chunk *head, **tail; /* decoded, not yet fetched */
 	struct err err;                   /* why it failed */
 };
 
 struct ahead {
 	struct ahead_options opts; /* fixed, but for `until`, which is under the lock */
 	pthread_mutex_t lock;
-	pthread_cond_t progress; /* a helper has decoded a piece or has ended */
+	pthread_cond_t progress; /* a helper has decoded a chunk or has ended */
 	/* under the lock */
 	struct job *jobs;     /* a ring: span i is jobs[i % n_jobs] */
 	size_t n_jobs, front; /* the window is [front, front + n_jobs), cut by n_spans */
-	struct codec_piece *spare;
-	size_t n_pieces;  /* waiting in jobs */
+	struct codec_chunk *spare;
+	size_t n_chunks;  /* waiting in jobs */
 	unsigned n_tasks; /* in the pool, queued or running */
 	unsigned n_running;
 	unsigned n_refs; /* the reader and the tasks */
@@ -49,11 +49,11 @@ void codec_run_end(struct codec_run *r)
 	r->d = NULL;
 }
 
-int codec_run_piece(struct codec_run *r, const struct codec_ops *ops, struct source *raw,
-		    struct codec_piece *p, struct err *err)
+int codec_run_chunk(struct codec_run *r, const struct codec_ops *ops, struct source *raw,
+		    struct codec_chunk *p, struct err *err)
 {
 	const struct codec_span *s = r->span;
-	size_t size = (size_t)MIN(CODEC_PIECE, s->out_end - r->at), done = 0;
+	size_t size = (size_t)MIN(CODEC_CHUNK, s->out_end - r->at), done = 0;
 
 	if (!r->d) {
 		assert(r->at == s->out);
@@ -68,7 +68,7 @@ int codec_run_piece(struct codec_run *r, const struct codec_ops *ops, struct sou
 		assert(got > 0 && got <= size - done);
 		done += got;
 	}
-	if (!codec_sums_match(s->sums, (size_t)((r->at - s->out) / CODEC_PIECE), p->data, size))
+	if (!codec_sums_match(s->sums, (size_t)((r->at - s->out) / CODEC_CHUNK), p->data, size))
 		return err_set(err, ERR_INVALID, "%zu bytes decoded at %llu are not those of the scan", size,
 			       (unsigned long long)r->at);
 	p->next = NULL;
@@ -116,10 +116,10 @@ static struct job *next_idle(struct ahead *a)
 	return NULL;
 }
 
-/* Under the lock, which it gives up meanwhile: decode one more piece of @j. */
+/* Under the lock, which it gives up meanwhile: decode one more chunk of @j. */
 static void job_step(struct ahead *a, struct job *j)
 {
-	struct codec_piece *p = a->spare;
+	struct codec_chunk *p = a->spare;
 	struct err err = { 0 };
 	int r;
 
@@ -130,7 +130,7 @@ static void job_step(struct ahead *a, struct job *j)
 	pthread_mutex_unlock(&a->lock);
 	if (!p)
 		p = mem_alloc(sizeof(*p));
-	r = codec_run_piece(&j->run, a->opts.ops, a->opts.raw, p, &err);
+	r = codec_run_chunk(&j->run, a->opts.ops, a->opts.raw, p, &err);
 	if (r < 0 || j->run.at == j->run.span->out_end)
 		codec_run_end(&j->run);
 	pthread_mutex_lock(&a->lock);
@@ -139,7 +139,7 @@ static void job_step(struct ahead *a, struct job *j)
 	if (r == 0) {
 		*j->tail = p;
 		j->tail = &p->next;
-		a->n_pieces++;
+		a->n_chunks++;
 	} else {
 		j->failed = true;
 		j->err = err;
@@ -162,7 +162,7 @@ static void ahead_unref_unlock(struct ahead *a)
 
 static bool may_hold_more(const struct ahead *a)
 {
-	return a->n_pieces < a->opts.max_pieces;
+	return a->n_chunks < a->opts.max_chunks;
 }
 
 /* A helper: one span, or as much of it as there is room for. */
@@ -192,8 +192,8 @@ static void offer(struct ahead *a)
 	size_t end = MIN(a->front + a->n_jobs, a->opts.n_spans);
 	unsigned n_idle = 0;
 
-	/* Once full, not before there is room for a good part: a task for each piece would be a waste. */
-	if (!a->opts.pool || a->n_pieces > a->opts.max_pieces - a->opts.max_pieces / 4)
+	/* Once full, not before there is room for a good part: a task for each chunk would be a waste. */
+	if (!a->opts.pool || a->n_chunks > a->opts.max_chunks - a->opts.max_chunks / 4)
 		return;
 	for (size_t i = a->front + 1; i < end && a->opts.spans[i].out < a->opts.until; i++)
 		n_idle += is_idle(a, job_of(a, i));
@@ -239,7 +239,7 @@ void ahead_until(struct ahead *a, uint64_t until)
 	pthread_mutex_unlock(&a->lock);
 }
 
-/* Under the lock: the front has no piece ready. Do something that brings the next one nearer. */
+/* Under the lock: the front has no chunk ready. Do something that brings the next one nearer. */
 static void advance(struct ahead *a, struct job *front)
 {
 	struct job *later;
@@ -255,7 +255,7 @@ static void advance(struct ahead *a, struct job *front)
 		pthread_cond_wait(&a->progress, &a->lock);
 }
 
-int ahead_next(struct ahead *a, struct codec_piece **ret, struct err *err)
+int ahead_next(struct ahead *a, struct codec_chunk **ret, struct err *err)
 {
 	int r = 0;
 
@@ -270,7 +270,7 @@ int ahead_next(struct ahead *a, struct codec_piece **ret, struct err *err)
 			front->head = (*ret)->next;
 			if (!front->head)
 				front->tail = &front->head;
-			a->n_pieces--;
+			a->n_chunks--;
 			a->at += (*ret)->size;
 			break;
 		}
@@ -291,7 +291,7 @@ int ahead_next(struct ahead *a, struct codec_piece **ret, struct err *err)
 	return r;
 }
 
-void ahead_recycle(struct ahead *a, struct codec_piece *p)
+void ahead_recycle(struct ahead *a, struct codec_chunk *p)
 {
 	if (!p)
 		return;
@@ -301,10 +301,10 @@ void ahead_recycle(struct ahead *a, struct codec_piece *p)
 	pthread_mutex_unlock(&a->lock);
 }
 
-static void pieces_free(struct codec_piece *p)
+static void chunks_free(struct codec_chunk *p)
 {
 	while (p) {
-		struct codec_piece *next = p->next;
+		struct codec_chunk *next = p->next;
 
 		free(p);
 		p = next;
@@ -328,9 +328,9 @@ void ahead_close(struct ahead *a, struct codec_run *ret_run)
 	}
 	for (size_t i = 0; i < a->n_jobs; i++) {
 		codec_run_end(&a->jobs[i].run);
-		pieces_free(a->jobs[i].head);
+		chunks_free(a->jobs[i].head);
 	}
-	pieces_free(a->spare);
+	chunks_free(a->spare);
 	free(a->jobs);
 	a->jobs = NULL;
 	ahead_unref_unlock(a);

@@ -23,7 +23,7 @@ int bzip2_step(bz_stream *bz, struct bytes *in, uint8_t *out, size_t room, size_
 /* What libbz2 allocates for blocks of 900 kB. */
 #define BZIP2_WEIGHT MIB(4)
 
-int bzip2_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
+int bzip2_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		    struct codec_scan **ret, struct err *err);
 int bzip2_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
 		     const char **ret_why, struct err *err);

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #define IN_SIZE    KIB(64)
-#define PIECE_SIZE CODEC_PIECE
+#define CHUNK_SIZE CODEC_CHUNK
 /* Kept of what was fed: the end of a stream with its magic is looked for behind it. */
 #define IN_HISTORY 16
 /* A magic is recognised when its last bit is there, which lies this much behind the last byte of the block
@@ -35,8 +35,8 @@ struct point {
 struct bzip2_scan {
 	struct codec_scan base;
 	uint64_t spacing, min_size;
-	struct source *raw; /* borrowed */
-	uint64_t off, size; /* of the content in it */
+	struct source *raw;      /* borrowed */
+	struct byte_range range; /* the content in it */
 
 	uint8_t in[IN_HISTORY + IN_SIZE];
 	uint64_t in_base;           /* place in the content of in[0] */
@@ -54,7 +54,7 @@ struct bzip2_scan {
 	uint64_t open_bit; /* where the last point lies in the stream that it began in; NO_BIT: at its header,
 			      or over */
 
-	uint8_t piece[PIECE_SIZE];
+	uint8_t chunk[CHUNK_SIZE];
 	size_t out_have, used;
 	uint64_t out; /* decoded */
 	struct err failure;
@@ -76,7 +76,7 @@ static uint64_t fed_pos(const struct bzip2_scan *z)
 
 static bool in_ended(const struct bzip2_scan *z)
 {
-	return z->in_base + z->have == z->size;
+	return z->in_base + z->have == z->range.size;
 }
 
 /* ---- points ---- */
@@ -142,9 +142,9 @@ static int fetch(struct bzip2_scan *z, struct err *err)
 	z->fed -= drop;
 	z->searched -= drop;
 	z->have -= drop;
-	n = (size_t)MIN(z->size - z->in_base - z->have, sizeof(z->in) - z->have);
-	if (source_read_full(z->raw, z->off + z->in_base + z->have, z->in + z->have, n, SOURCE_SEQUENTIAL,
-			     err) < 0)
+	n = (size_t)MIN(z->range.size - z->in_base - z->have, sizeof(z->in) - z->have);
+	if (source_read_full(z->raw, z->range.off + z->in_base + z->have, z->in + z->have, n,
+			     SOURCE_SEQUENTIAL, err) < 0)
 		return -1;
 	z->have += n;
 	return 0;
@@ -196,18 +196,18 @@ static int start_stream(struct bzip2_scan *z, struct err *err)
 	return r == BZ_OK ? 0 : bzip2_error(r, err);
 }
 
-/* Feed up to in[@limit]; what comes out goes behind the piece. */
+/* Feed up to in[@limit]; what comes out goes behind the chunk. */
 static int decode_some(struct bzip2_scan *z, size_t limit, size_t *ret_got, struct err *err)
 {
 	struct bytes in = bytes_of(z->in + z->fed, limit - z->fed);
-	int r = bzip2_step(&z->bz, &in, z->piece + z->out_have, PIECE_SIZE - z->out_have, ret_got, err);
+	int r = bzip2_step(&z->bz, &in, z->chunk + z->out_have, CHUNK_SIZE - z->out_have, ret_got, err);
 
 	if (r < 0)
 		return err_in(err, "near byte %llu", (unsigned long long)fed_pos(z));
 	if (z->level_pos >= fed_pos(z) && z->level_pos < z->in_base + limit - in.size)
 		z->level = z->in[z->level_pos - z->in_base] & 15;
 	z->fed = limit - in.size;
-	codec_sums_feed(&z->sums, z->piece + z->out_have, *ret_got);
+	codec_sums_feed(&z->sums, z->chunk + z->out_have, *ret_got);
 	z->out_have += *ret_got;
 	z->out += *ret_got;
 	if (r == CODER_END) {
@@ -273,16 +273,16 @@ static int step(struct bzip2_scan *z, struct err *err)
 		return try_boundary(z, err);
 	if (!in_ended(z))
 		return fetch(z, err);
-	return err_set(err, ERR_INVALID, "ends early, after %llu bytes", (unsigned long long)z->size);
+	return err_set(err, ERR_INVALID, "ends early, after %llu bytes", (unsigned long long)z->range.size);
 }
 
-/* The next piece; none at the end. */
+/* The next chunk; none at the end. */
 static int fill(struct bzip2_scan *z, struct err *err)
 {
 	int r = 0;
 
 	z->used = z->out_have = 0;
-	while (r == 0 && !z->failure.kind && z->out_have < PIECE_SIZE && !z->at_end)
+	while (r == 0 && !z->failure.kind && z->out_have < CHUNK_SIZE && !z->at_end)
 		r = step(z, &z->failure);
 	if (!z->failure.kind || z->out_have)
 		return 0;
@@ -300,7 +300,7 @@ static int scan_next(struct stream *s, size_t max, struct bytes *ret, struct err
 		return -1;
 	z->base.ended = !z->out_have;
 	n = MIN(max, z->out_have - z->used);
-	*ret = bytes_of(z->piece + z->used, n);
+	*ret = bytes_of(z->chunk + z->used, n);
 	z->used += n;
 	z->base.out += n;
 	return 0;
@@ -312,7 +312,7 @@ static const struct stream_ops scan_stream_ops = {
 	.close = codec_scan_stays,
 };
 
-int bzip2_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
+int bzip2_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		    struct codec_scan **ret, struct err *err)
 {
 	struct bzip2_scan *z = NEW(struct bzip2_scan);
@@ -321,8 +321,7 @@ int bzip2_scan_open(struct source *raw, uint64_t off, uint64_t size, const struc
 	z->spacing = opts->spacing;
 	z->min_size = opts->min_size;
 	z->raw = raw;
-	z->off = off;
-	z->size = size;
+	z->range = range;
 	point_add(z, NO_BIT);
 	if (start_stream(z, err) < 0) {
 		bzip2_scan_close(&z->base);
@@ -349,7 +348,7 @@ int bzip2_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **
 		v[i] = (struct codec_span){
 			.in = p->in,
 			.in_end = behind      ? behind->in_behind
-				  : z->at_end ? s->size
+				  : z->at_end ? s->range.size
 					      : fed_pos(z),
 			.out = p->out,
 			.out_end = behind ? behind->out : z->out,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoded pieces and parked decoders, each kind within its own part of the bytes that the cache may take.
- * Pieces are shared and lie in an LRU map. A decoder can have one user: it is taken out, and put back when he
+ * Decoded chunks and parked decoders, each kind within its own part of the bytes that the cache may take.
+ * Chunks are shared and lie in an LRU map. A decoder can have one user: it is taken out, and put back when he
  * is done.
  */
 #include "codec/cache.h"
@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Of the bytes: a piece serves exactly who wants it, a decoder everybody behind it. */
+/* Of the bytes: a chunk serves exactly who wants it, a decoder everybody behind it. */
 #define PARKED_PART(max) ((max) / 4)
 /* The list is searched from end to end. */
 #define PARKED_MAX 256
@@ -23,7 +23,7 @@ struct parked {
 };
 
 struct codec_cache {
-	struct lru *pieces;
+	struct lru *chunks;
 	size_t max_parked; /* bytes */
 	pthread_mutex_t lock;
 	/* under the lock */
@@ -37,39 +37,39 @@ struct codec_cache *codec_cache_new(size_t max_bytes)
 	struct codec_cache *c = NEW(struct codec_cache);
 
 	c->max_parked = PARKED_PART(max_bytes);
-	c->pieces = lru_new(max_bytes - c->max_parked, free);
+	c->chunks = lru_new(max_bytes - c->max_parked, free);
 	pthread_mutex_init(&c->lock, NULL);
 	return c;
 }
 
-/* ---- pieces ---- */
+/* ---- chunks ---- */
 
-struct piece_key {
+struct chunk_key {
 	uint64_t id, off, size;
 };
 
 struct lru_hold *codec_cache_get(struct codec_cache *c, uint64_t id, uint64_t off, size_t size)
 {
-	struct piece_key key = { id, off, size };
+	struct chunk_key key = { id, off, size };
 
-	return lru_get(c->pieces, bytes_of(&key, sizeof(key)));
+	return lru_get(c->chunks, bytes_of(&key, sizeof(key)));
 }
 
-struct lru_hold *codec_cache_put(struct codec_cache *c, uint64_t id, struct codec_piece *p)
+struct lru_hold *codec_cache_put(struct codec_cache *c, uint64_t id, struct codec_chunk *p)
 {
-	struct piece_key key = { id, p->off, p->size };
+	struct chunk_key key = { id, p->off, p->size };
 
-	return lru_put(c->pieces, bytes_of(&key, sizeof(key)), p, sizeof(*p));
+	return lru_put(c->chunks, bytes_of(&key, sizeof(key)), p, sizeof(*p));
 }
 
-const struct codec_piece *codec_cache_piece(struct lru_hold *h)
+const struct codec_chunk *codec_cache_chunk(struct lru_hold *h)
 {
 	return lru_value(h);
 }
 
 void codec_cache_drop(struct codec_cache *c, struct lru_hold *h)
 {
-	lru_drop(c->pieces, h);
+	lru_drop(c->chunks, h);
 }
 
 /* ---- decoders ---- */
@@ -163,7 +163,7 @@ void codec_cache_free(struct codec_cache *c)
 	if (!c)
 		return;
 	parked_free(c->newest);
-	lru_free(c->pieces);
+	lru_free(c->chunks);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sources of the same content leave for each other: decoded pieces, and decoders that stopped half-way.
+ * What sources of the same content leave for each other: decoded chunks, and decoders that stopped half-way.
  */
 #pragma once
 
 #include "codec/ahead.h"
 
-/* The piece of content @id at [off, off + size), held until codec_cache_drop(), or NULL. */
+/* The chunk of content @id at [off, off + size), held until codec_cache_drop(), or NULL. */
 struct lru_hold *codec_cache_get(struct codec_cache *c, uint64_t id, uint64_t off, size_t size);
 /* Takes @p and holds what is now in its place, which has the same bytes. */
-struct lru_hold *codec_cache_put(struct codec_cache *c, uint64_t id, struct codec_piece *p);
-const struct codec_piece *codec_cache_piece(struct lru_hold *h);
+struct lru_hold *codec_cache_put(struct codec_cache *c, uint64_t id, struct codec_chunk *p);
+const struct codec_chunk *codec_cache_chunk(struct lru_hold *h);
 void codec_cache_drop(struct codec_cache *c, struct lru_hold *h); /* takes NULL */
 
 /* Takes r's decoder, and leaves *r without. */

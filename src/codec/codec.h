@@ -73,16 +73,16 @@ struct codec_scan_options {
 };
 
 /*
- * Decode the bytes [off, off + size) of @raw, and collect. @raw is borrowed until close and used by the scan
+ * Decode @range of @raw, and collect. @raw is borrowed until close and used by the scan
  * alone. Memory: bounded by a few windows or blocks; named in the implementation.
  */
-int codec_scan_open(enum codec_kind kind, struct source *raw, uint64_t off, uint64_t size,
+int codec_scan_open(enum codec_kind kind, struct source *raw, struct byte_range range,
 		    const struct codec_scan_options *opts, struct codec_scan **ret, struct err *err);
 /* The decoded bytes; the stream belongs to the scan. Has `next`, which does not copy. */
 struct stream *codec_scan_stream(struct codec_scan *s);
 /*
  * What reads the stream says: something large that will be asked for as a whole starts at this decoded
- * offset, which lies in the piece that was delivered last, or behind it. A point will be put at or shortly
+ * offset, which lies in the chunk that was delivered last, or behind it. A point will be put at or shortly
  * before it, if the codec can.
  */
 void codec_scan_landmark(struct codec_scan *s, uint64_t off);
@@ -153,7 +153,7 @@ int codec_pack_zstd(struct bytes in, int level, struct buf *out, struct err *err
 #define CODEC_FRAME_SIZE KIB(256)
 
 struct codec_frames;
-/* What is written goes to @out in pieces, in order. @level: of zstd. */
+/* What is written goes to @out in chunks, in order. @level: of zstd. */
 struct codec_frames *codec_frames_new(int level, int (*out)(void *arg, struct bytes b, struct err *err),
 				      void *arg);
 int codec_frames_write(struct codec_frames *f, struct bytes b, struct err *err);

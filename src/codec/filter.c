@@ -9,7 +9,7 @@
 
 /* What next() decodes at once: large enough that the calls do not count, small enough to stay in the L2
  * cache. */
-#define LEND_SIZE CODEC_PIECE
+#define LEND_SIZE CODEC_CHUNK
 
 struct filter {
 	struct stream base;

@@ -20,7 +20,7 @@ int gzip_error(const z_stream *z, int r, struct err *err);
 /* A payload: a byte, the window's size, the window as deflate data that did not compress. */
 #define GZIP_PAYLOAD_MAX (GZIP_WINDOW + KIB(1))
 
-int gzip_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
+int gzip_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		   struct codec_scan **ret, struct err *err);
 void gzip_scan_landmark(struct codec_scan *s, uint64_t off);
 int gzip_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,

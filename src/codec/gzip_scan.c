@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-#define PIECE_SIZE CODEC_PIECE
+#define CHUNK_SIZE CODEC_CHUNK
 /* Boundaries nearer to each other than this are one. */
 #define BOUNDARY_GAP KIB(4)
 /* A landmark gets a point of its own when the last one is at least this part of the spacing away. */
@@ -43,14 +43,14 @@ struct gzip_scan {
 	bool in_ended;
 	z_stream z;
 	bool between; /* members */
-	bool at_end;  /* nothing comes behind the piece */
+	bool at_end;  /* nothing comes behind the chunk */
 	uint64_t member_out;
 
-	uint8_t buf[GZIP_WINDOW + PIECE_SIZE]; /* decoded: the piece behind what came before it */
-	uint64_t piece_out;                    /* of the piece's first byte */
-	size_t have, used;                     /* of the piece: decoded, delivered */
+	uint8_t buf[GZIP_WINDOW + CHUNK_SIZE]; /* decoded: the chunk behind what came before it */
+	uint64_t chunk_out;                    /* of the chunk's first byte */
+	size_t have, used;                     /* of the chunk: decoded, delivered */
 	bool settled;                          /* its sums and points are made */
-	struct boundary boundaries[PIECE_SIZE / BOUNDARY_GAP + 2];
+	struct boundary boundaries[CHUNK_SIZE / BOUNDARY_GAP + 2];
 	size_t n_boundaries;
 	uint64_t landmark;  /* the first one that is not behind us; UINT64_MAX: none */
 	struct err failure; /* comes behind what was decoded before it */
@@ -72,7 +72,7 @@ static uint64_t in_pos(const struct gzip_scan *g)
 
 static uint64_t out_pos(const struct gzip_scan *g)
 {
-	return g->piece_out + g->have;
+	return g->chunk_out + g->have;
 }
 
 /* ---- points ---- */
@@ -110,23 +110,23 @@ static void point_add(struct gzip_scan *g, const struct boundary *b)
 	buf_add_char(&p->payload, (char)b->bits);
 	for (size_t v = window; v || p->payload.size == 1; v >>= 7)
 		buf_add_char(&p->payload, (char)((v & 0x7f) | (v > 0x7f ? 0x80 : 0)));
-	pack_window(g->buf + GZIP_WINDOW + (size_t)(b->out - g->piece_out) - window, window, &p->payload);
+	pack_window(g->buf + GZIP_WINDOW + (size_t)(b->out - g->chunk_out) - window, window, &p->payload);
 }
 
-/* The last boundary of the piece from which a reader of the landmark would start. */
+/* The last boundary of the chunk from which a reader of the landmark would start. */
 static const struct boundary *landmark_boundary(const struct gzip_scan *g)
 {
 	const struct boundary *best = NULL;
 
-	/* One further away gets its boundary out of the piece before it, if there is none in its own. */
-	if (g->landmark > out_pos(g) + PIECE_SIZE)
+	/* One further away gets its boundary out of the chunk before it, if there is none in its own. */
+	if (g->landmark > out_pos(g) + CHUNK_SIZE)
 		return NULL;
 	for (size_t i = 0; i < g->n_boundaries && g->boundaries[i].out <= g->landmark; i++)
 		best = &g->boundaries[i];
 	return best;
 }
 
-/* The reader is through with the piece: put points where they are due, and make its sums. */
+/* The reader is through with the chunk: put points where they are due, and make its sums. */
 static void settle(struct gzip_scan *g)
 {
 	const struct boundary *marked = landmark_boundary(g);
@@ -138,7 +138,7 @@ static void settle(struct gzip_scan *g)
 	for (size_t i = 0; i < g->n_boundaries; i++) {
 		const struct boundary *b = &g->boundaries[i];
 		uint64_t far = b->out - g->points[g->n_points - 1].out;
-		size_t upto = (size_t)(b->out - g->piece_out);
+		size_t upto = (size_t)(b->out - g->chunk_out);
 
 		if (b->out < g->min_size || far < (b == marked ? g->spacing / LANDMARK_PART : g->spacing) ||
 		    !far)
@@ -199,7 +199,7 @@ static int next_member(struct gzip_scan *g, struct err *err)
 static int inflate_some(struct gzip_scan *g, struct err *err)
 {
 	uInt n_in = (uInt)MIN(g->in.size, GZIP_STEP_MAX);
-	uInt room = (uInt)(PIECE_SIZE - g->have);
+	uInt room = (uInt)(CHUNK_SIZE - g->have);
 	int r;
 
 	g->z.next_in = g->in.p;
@@ -229,7 +229,7 @@ static int inflate_some(struct gzip_scan *g, struct err *err)
 
 static int decode(struct gzip_scan *g, struct err *err)
 {
-	while (g->have < PIECE_SIZE && !g->at_end) {
+	while (g->have < CHUNK_SIZE && !g->at_end) {
 		if (!g->in.size && !g->in_ended) {
 			if (stream_next(g->raw, SIZE_MAX, &g->in, err) < 0)
 				return -1;
@@ -241,7 +241,7 @@ static int decode(struct gzip_scan *g, struct err *err)
 	return 0;
 }
 
-/* The next piece; none at the end. */
+/* The next chunk; none at the end. */
 static int fill(struct gzip_scan *g, struct err *err)
 {
 	settle(g);
@@ -250,9 +250,9 @@ static int fill(struct gzip_scan *g, struct err *err)
 			*err = g->failure;
 		return -1;
 	}
-	/* The last 32 KiB of window and piece together. */
+	/* The last 32 KiB of window and chunk together. */
 	memmove(g->buf, g->buf + g->have, GZIP_WINDOW);
-	g->piece_out += g->have;
+	g->chunk_out += g->have;
 	g->have = g->used = g->n_boundaries = 0;
 	g->settled = false;
 	if (decode(g, &g->failure) < 0 && !g->have) {
@@ -284,7 +284,7 @@ static const struct stream_ops scan_stream_ops = {
 	.close = codec_scan_stays,
 };
 
-int gzip_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
+int gzip_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		   struct codec_scan **ret, struct err *err)
 {
 	static const struct boundary start = { .member = true };
@@ -299,7 +299,7 @@ int gzip_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct
 	g->base.stream.ops = &scan_stream_ops;
 	g->spacing = opts->spacing;
 	g->min_size = opts->min_size;
-	g->raw = stream_of_source(raw, false, off, size);
+	g->raw = stream_of_source(raw, false, range.off, range.size);
 	g->settled = true;
 	g->landmark = UINT64_MAX;
 	point_add(g, &start);
@@ -311,7 +311,7 @@ void gzip_scan_landmark(struct codec_scan *s, uint64_t off)
 {
 	struct gzip_scan *g = CONTAINER_OF(s, struct gzip_scan, base);
 
-	if (off >= g->piece_out && (g->landmark == UINT64_MAX || off < g->landmark))
+	if (off >= g->chunk_out && (g->landmark == UINT64_MAX || off < g->landmark))
 		g->landmark = off;
 }
 
@@ -334,7 +334,7 @@ int gzip_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **r
 		v[i] = (struct codec_span){
 			.in = p->in,
 			.in_end = behind      ? behind->in_behind
-				  : g->at_end ? s->size
+				  : g->at_end ? s->range.size
 					      : in_pos(g),
 			.out = p->out,
 			.out_end = behind ? behind->out : out_pos(g),

@@ -6,7 +6,7 @@
 
 #include <zlib.h>
 
-#define PIECE        MIB(1)
+#define CHUNK        MIB(1)
 #define WINDOW_GZIP  (15 + 16) /* the largest window, gzip's header and check sum */
 #define MEMORY_LEVEL 8
 
@@ -15,22 +15,22 @@ static int deflate_all(z_stream *z, struct bytes in, struct buf *out, struct err
 	int r = Z_OK;
 
 	while (r != Z_STREAM_END) {
-		uint8_t *to = buf_try_reserve(out, PIECE);
+		uint8_t *to = buf_try_reserve(out, CHUNK);
 
 		if (!to)
 			return err_set(err, ERR_LIMIT, "no memory");
 		if (!z->avail_in) {
-			z->avail_in = (uInt)MIN(in.size, PIECE);
+			z->avail_in = (uInt)MIN(in.size, CHUNK);
 			z->next_in = (Bytef *)in.p;
 			in.p += z->avail_in;
 			in.size -= z->avail_in;
 		}
 		z->next_out = to;
-		z->avail_out = (uInt)PIECE;
+		z->avail_out = (uInt)CHUNK;
 		r = deflate(z, in.size ? Z_NO_FLUSH : Z_FINISH);
 		if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
 			return err_set(err, ERR_INTERNAL, "zlib: %s", z->msg ? z->msg : "failed");
-		out->size += PIECE - z->avail_out;
+		out->size += CHUNK - z->avail_out;
 	}
 	return 0;
 }

@@ -8,11 +8,11 @@
 #include "codec/codec.h"
 
 /*
- * Decoded content is checked and kept by *pieces*: from the start of its span on, each CODEC_PIECE decoded
+ * Decoded content is checked and kept by *chunks*: from the start of its span on, each CODEC_CHUNK decoded
  * bytes are one; the last one of a span is shorter. Each has a sum in the points, so that a read from the
  * middle is as sure as one of the whole.
  */
-#define CODEC_PIECE KIB(128)
+#define CODEC_CHUNK KIB(128)
 
 /*
  * A span: decoded bytes [out, out_end) come from the compressed bytes [in, in_end) of the content, decodable
@@ -24,29 +24,29 @@ struct codec_span {
 	uint64_t out, out_end;
 	struct bytes payload; /* borrowed from the points, or from the scan */
 	uint32_t payload_sum; /* points.c's: what codec_span_start() checks the payload against; 0: nothing */
-	struct bytes sums;    /* 4 bytes a piece, from struct codec_sums; empty: none; borrowed likewise */
+	struct bytes sums;    /* 4 bytes a chunk, from struct codec_sums; empty: none; borrowed likewise */
 };
 
 /*
- * The sums of the pieces, in the order of the content. A scan feeds everything that it decodes, and cuts
+ * The sums of the chunks, in the order of the content. A scan feeds everything that it decodes, and cuts
  * where a span ends and the next one starts. Zeroed is empty.
  */
 struct codec_sums {
-	struct buf done;           /* 4 bytes a piece, little endian */
-	struct hash64_state state; /* of the piece at hand */
+	struct buf done;           /* 4 bytes a chunk, little endian */
+	struct hash64_state state; /* of the chunk at hand */
 	size_t fill;               /* bytes in it */
 };
 void codec_sums_feed(struct codec_sums *s, const void *p, size_t n);
 void codec_sums_cut(struct codec_sums *s);
 /* Right behind a cut: where the sums of the span that starts here begin. */
 size_t codec_sums_mark(const struct codec_sums *s);
-/* The sums from @mark to @end (another mark), or to now with that of the unfinished piece; good until the
+/* The sums from @mark to @end (another mark), or to now with that of the unfinished chunk; good until the
  * next call. */
 struct bytes codec_sums_between(struct codec_sums *s, size_t mark, size_t end);
 struct bytes codec_sums_since(struct codec_sums *s, size_t mark);
 void codec_sums_done(struct codec_sums *s);
 /* Also true when there are none. */
-bool codec_sums_match(struct bytes sums, size_t piece, const void *p, size_t n);
+bool codec_sums_match(struct bytes sums, size_t chunk, const void *p, size_t n);
 
 /*
  * One member (gzip), stream (xz, bzip2) or frame after the other, as filter.c wants it: the decoding itself,
@@ -89,11 +89,11 @@ struct codec_scan {
 	const struct codec_ops *ops;
 	enum codec_kind kind;
 	struct codec_scan_options opts; /* defaults filled in */
-	struct source *raw;             /* borrowed; the content is its [off, off + size) */
-	uint64_t off, size;
-	uint64_t out;     /* decoded and delivered so far */
-	uint64_t checked; /* codec_scan_checked(); may be ahead of out */
-	bool ended;       /* the clean end was seen */
+	struct source *raw;             /* borrowed */
+	struct byte_range range;        /* the content in it */
+	uint64_t out;                   /* decoded and delivered so far */
+	uint64_t checked;               /* codec_scan_checked(); may be ahead of out */
+	bool ended;                     /* the clean end was seen */
 };
 /* For the ops of a scan's stream: read by next; and close, which is nothing, as the stream is a part of the
  * scan and goes with it. */
@@ -116,8 +116,8 @@ struct codec_ops {
 	 * filled in. NULL, or CODEC_NO_POINTS: this codec, or this content, gives no points; scan.c then
 	 * wraps stream_open.
 	 */
-	int (*scan_open)(struct source *raw, uint64_t off, uint64_t size,
-			 const struct codec_scan_options *opts, struct codec_scan **ret, struct err *err);
+	int (*scan_open)(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
+			 struct codec_scan **ret, struct err *err);
 	void (*scan_landmark)(struct codec_scan *s, uint64_t off); /* NULL: of no use */
 	/*
 	 * The spans so far, in order, without a gap, into @a: at least what was delivered; after the end of

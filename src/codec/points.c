@@ -15,12 +15,12 @@
 #define FLAG_COMPLETE  1
 #define HEADER_SIZE    48
 #define CHECK_OFF      40 /* of the checksum, the last field of the header */
-#define PIECE_LOG2     17
+#define CHUNK_LOG2     17
 #define SUM_SIZE       4
 #define INLINE_MAX     16 /* a payload up to this lies in the table */
 #define ENTRY_SIZE_MIN 4
 
-static_assert(CODEC_PIECE == 1 << PIECE_LOG2, "the pieces are part of the format");
+static_assert(CODEC_CHUNK == 1 << CHUNK_LOG2, "the chunks are part of the format");
 
 /* ---- writing ---- */
 
@@ -94,7 +94,7 @@ void codec_points_write(const struct codec_points *p, struct buf *ret)
 	put_uint(ret, MAGIC, 4);
 	put_uint(ret, VERSION, 1);
 	put_uint(ret, p->kind, 1);
-	put_uint(ret, PIECE_LOG2, 1);
+	put_uint(ret, CHUNK_LOG2, 1);
 	put_uint(ret, p->complete ? FLAG_COMPLETE : 0, 1);
 	put_uint(ret, p->n_spans, 4);
 	put_uint(ret, table.size, 4);
@@ -124,7 +124,7 @@ static int read_header(struct cursor *c, struct bytes b, struct codec_points *p,
 		       struct err *err)
 {
 	uint32_t magic = cursor_u32(c);
-	uint8_t version = cursor_u8(c), kind = cursor_u8(c), piece_log2 = cursor_u8(c), flags = cursor_u8(c);
+	uint8_t version = cursor_u8(c), kind = cursor_u8(c), chunk_log2 = cursor_u8(c), flags = cursor_u8(c);
 	uint64_t table_end, check;
 
 	h->n_spans = cursor_u32(c);
@@ -138,9 +138,9 @@ static int read_header(struct cursor *c, struct bytes b, struct codec_points *p,
 		return cursor_err(c, "header", err);
 	if (magic != MAGIC)
 		return err_set(err, ERR_INVALID, "not resume points");
-	if (version != VERSION || piece_log2 != PIECE_LOG2)
-		return err_set(err, ERR_INVALID, "version %u with pieces of 2^%u is not known here", version,
-			       piece_log2);
+	if (version != VERSION || chunk_log2 != CHUNK_LOG2)
+		return err_set(err, ERR_INVALID, "version %u with chunks of 2^%u is not known here", version,
+			       chunk_log2);
 	table_end = HEADER_SIZE + (uint64_t)h->table_size + (uint64_t)h->n_sums * SUM_SIZE;
 	if (h->size != b.size || table_end > h->size || h->n_spans > h->table_size / ENTRY_SIZE_MIN)
 		return err_set(err, ERR_INVALID, "cut or damaged: %zu bytes where %llu should be", b.size,
@@ -173,7 +173,7 @@ static int read_span(struct cursor *table, struct cursor *sums, struct cursor *p
 	/* All spans have sums or none has: what is left over or missing at the end does not fit the header.
 	 */
 	if (cursor_left(sums))
-		s->sums = cursor_bytes(sums, ((out_size - 1) / CODEC_PIECE + 1) * SUM_SIZE);
+		s->sums = cursor_bytes(sums, ((out_size - 1) / CODEC_CHUNK + 1) * SUM_SIZE);
 	if (!cursor_ok(table) || !cursor_ok(sums) || !cursor_ok(payloads))
 		return err_set(err, ERR_INVALID, "ends early");
 	return 0;

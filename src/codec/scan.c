@@ -82,7 +82,7 @@ static int plain_spans(struct codec_scan *s, struct arena *a, struct codec_span 
 	if (s->kind == CODEC_NONE)
 		return CODEC_NO_POINTS;
 	*ret = ARENA_NEW(a, struct codec_span);
-	(*ret)->in_end = s->size;
+	(*ret)->in_end = s->range.size;
 	(*ret)->out_end = s->out;
 	(*ret)->sums = codec_sums_since(&p->sums, 0);
 	*ret_n = 1;
@@ -103,12 +103,13 @@ static const struct codec_ops plain_ops = {
 	.scan_close = plain_close,
 };
 
-static int plain_open(enum codec_kind kind, struct source *raw, uint64_t off, uint64_t size,
+static int plain_open(enum codec_kind kind, struct source *raw, struct byte_range range,
 		      struct codec_scan **ret, struct err *err)
 {
 	struct plain_scan *p = NEW(struct plain_scan);
 
-	if (codec_stream_open(kind, stream_of_source(raw, false, off, size), &p->decoded, err) < 0) {
+	if (codec_stream_open(kind, stream_of_source(raw, false, range.off, range.size), &p->decoded, err) <
+	    0) {
 		free(p);
 		return -1;
 	}
@@ -132,7 +133,7 @@ static struct codec_scan_options with_defaults(const struct codec_ops *ops,
 	return o;
 }
 
-int codec_scan_open(enum codec_kind kind, struct source *raw, uint64_t off, uint64_t size,
+int codec_scan_open(enum codec_kind kind, struct source *raw, struct byte_range range,
 		    const struct codec_scan_options *opts, struct codec_scan **ret, struct err *err)
 {
 	const struct codec_ops *ops = codec_ops_of(kind);
@@ -140,26 +141,25 @@ int codec_scan_open(enum codec_kind kind, struct source *raw, uint64_t off, uint
 	struct codec_scan *s = NULL;
 	int r = CODEC_NO_POINTS;
 
-	if (off > raw->size || size > raw->size - off)
+	if (range.off > raw->size || range.size > raw->size - range.off)
 		return err_set(err, ERR_INVALID, "ends at %llu, wanted %llu bytes at %llu",
-			       (unsigned long long)raw->size, (unsigned long long)size,
-			       (unsigned long long)off);
+			       (unsigned long long)raw->size, (unsigned long long)range.size,
+			       (unsigned long long)range.off);
 	if (ops)
 		o = with_defaults(ops, opts);
 	if (ops && ops->scan_open) {
-		r = ops->scan_open(raw, off, size, &o, &s, err);
+		r = ops->scan_open(raw, range, &o, &s, err);
 		if (r == 0)
 			s->ops = ops;
 	}
 	if (r == CODEC_NO_POINTS)
-		r = plain_open(kind, raw, off, size, &s, err);
+		r = plain_open(kind, raw, range, &s, err);
 	if (r < 0)
 		return r;
 	s->kind = kind;
 	s->opts = o;
 	s->raw = raw;
-	s->off = off;
-	s->size = size;
+	s->range = range;
 	*ret = s;
 	return 0;
 }

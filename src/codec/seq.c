@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* Read from the file at once; thrown-away bytes are decoded into lent pieces. */
+/* Read from the file at once; thrown-away bytes are decoded into lent chunks. */
 #define IN_SIZE KIB(64)
 /* Of a stream whose window we do not know: enough that a cache does not keep hundreds. */
 #define WEIGHT MIB(8)
@@ -76,11 +76,11 @@ static int seq_read(struct span_decoder *base, void *buf, size_t n, size_t *ret_
 		if (stream_read(d->decoded, buf, want, &got, err) < 0)
 			return -1;
 	} else {
-		struct bytes piece;
+		struct bytes chunk;
 
-		if (stream_next(d->decoded, want, &piece, err) < 0)
+		if (stream_next(d->decoded, want, &chunk, err) < 0)
 			return -1;
-		got = piece.size;
+		got = chunk.size;
 	}
 	if (!got)
 		return err_set(err, ERR_INVALID, "ends at %llu, wanted %llu bytes", (unsigned long long)d->at,

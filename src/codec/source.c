@@ -2,7 +2,7 @@
 /*
  * Compressed content as a source: reads at any offset, by the spans that resume points name.
  *
- * Everything goes by pieces. A read wants the piece that its offset lies in: from the cache, from this
+ * Everything goes by chunks. A read wants the chunk that its offset lies in: from the cache, from this
  * source's own decoder if that stands there, or from a decoder that is brought there: the nearest one in the
  * same span, be it our own, one that somebody parked, or a new one at the span's start. A run of sequential
  * reads that has lasted is taken over by ahead.c, which lets helpers decode the spans that follow.
@@ -16,11 +16,11 @@
 /* A run of sequential reads is expected to go on for this many times its length so far: what follows within
  * that is decoded ahead. So what is decoded in vain stays in proportion to what was wanted. */
 #define RUN_TRUST 4
-/* On the way to a piece that lies not more than this behind the last one, what is passed is kept too: who
+/* On the way to a chunk that lies not more than this behind the last one, what is passed is kept too: who
  * reads a file hither and thither may come back. */
 #define NEAR MIB(8)
 /* A decoder that has done less than this is not worth parking. */
-#define PARK_MIN CODEC_PIECE
+#define PARK_MIN CODEC_CHUNK
 
 static const struct metric_family decoded_bytes = {
 	.name = "lode_codec_decoded_bytes_total",
@@ -54,10 +54,10 @@ struct codec_source {
 	size_t n_spans;
 	size_t span; /* the one last used */
 
-	const struct codec_piece *piece; /* the one last used, or NULL */
-	struct lru_hold *hold;           /* of the piece, if it is the cache's */
-	struct codec_piece *own;         /* for pieces that are not; NULL until needed */
-	struct codec_piece *lent;        /* of the piece, if it is ahead's */
+	const struct codec_chunk *chunk; /* the one last used, or NULL */
+	struct lru_hold *hold;           /* of the chunk, if it is the cache's */
+	struct codec_chunk *own;         /* for chunks that are not; NULL until needed */
+	struct codec_chunk *lent;        /* of the chunk, if it is ahead's */
 
 	struct codec_run run; /* our own decoder */
 	struct ahead *ahead;  /* NULL: we decode alone */
@@ -71,28 +71,28 @@ static struct codec_source *source_of(struct source *s)
 	return CONTAINER_OF(s, struct codec_source, base);
 }
 
-/* ---- pieces ---- */
+/* ---- chunks ---- */
 
-static void piece_drop(struct codec_source *s)
+static void chunk_drop(struct codec_source *s)
 {
 	if (s->lent)
 		ahead_recycle(s->ahead, s->lent);
 	if (s->hold)
 		codec_cache_drop(s->opts.cache, s->hold);
-	s->piece = NULL;
+	s->chunk = NULL;
 	s->lent = NULL;
 	s->hold = NULL;
 }
 
-/* The next piece of our own decoder becomes the current one, and the cache's if @keep. */
-static int decode_piece(struct codec_source *s, bool keep, struct err *err)
+/* The next chunk of our own decoder becomes the current one, and the cache's if @keep. */
+static int decode_chunk(struct codec_source *s, bool keep, struct err *err)
 {
-	struct codec_piece *p;
+	struct codec_chunk *p;
 
-	piece_drop(s);
+	chunk_drop(s);
 	p = s->own ? s->own : mem_alloc(sizeof(*p));
 	s->own = NULL;
-	if (codec_run_piece(&s->run, s->ops, s->raw, p, err) < 0) {
+	if (codec_run_chunk(&s->run, s->ops, s->raw, p, err) < 0) {
 		s->own = p;
 		return -1;
 	}
@@ -101,10 +101,10 @@ static int decode_piece(struct codec_source *s, bool keep, struct err *err)
 		codec_run_end(&s->run);
 	if (keep) {
 		s->hold = codec_cache_put(s->opts.cache, s->opts.cache_id, p);
-		s->piece = codec_cache_piece(s->hold);
+		s->chunk = codec_cache_chunk(s->hold);
 	} else {
 		s->own = p;
-		s->piece = p;
+		s->chunk = p;
 	}
 	return 0;
 }
@@ -113,11 +113,11 @@ static bool from_cache(struct codec_source *s, uint64_t off, size_t size)
 {
 	if (!s->opts.cache)
 		return false;
-	piece_drop(s);
+	chunk_drop(s);
 	s->hold = codec_cache_get(s->opts.cache, s->opts.cache_id, off, size);
 	if (!s->hold)
 		return false;
-	s->piece = codec_cache_piece(s->hold);
+	s->chunk = codec_cache_chunk(s->hold);
 	metric_count(&starts, s->ops->name, "cached");
 	return true;
 }
@@ -159,7 +159,7 @@ static int run_choose(struct codec_source *s, const struct codec_span *span, uin
 	return 0;
 }
 
-/* Bring a decoder to @at, the start of a piece in @span. */
+/* Bring a decoder to @at, the start of a chunk in @span. */
 static int run_to(struct codec_source *s, const struct codec_span *span, uint64_t at, struct err *err)
 {
 	bool near = s->run.d && s->run.span == span && s->run.at <= at && at - s->run.at <= NEAR;
@@ -171,7 +171,7 @@ static int run_to(struct codec_source *s, const struct codec_span *span, uint64_
 		size_t got = 0;
 
 		if (keep) {
-			if (decode_piece(s, true, err) < 0)
+			if (decode_chunk(s, true, err) < 0)
 				return -1;
 			continue;
 		}
@@ -220,7 +220,7 @@ static void ahead_leave(struct codec_source *s)
 {
 	if (!s->ahead)
 		return;
-	piece_drop(s);
+	chunk_drop(s);
 	ahead_close(s->ahead, &s->run);
 	s->ahead = NULL;
 }
@@ -244,31 +244,31 @@ static void ahead_join(struct codec_source *s)
 		return;
 	for (size_t i = 0; i < s->n_spans; i++)
 		most = MAX(most, s->spans[i].out_end - s->spans[i].out);
-	most = (most - 1) / CODEC_PIECE + 1;
-	o.max_pieces = mul_overflows(most, o.max_ahead, &most) ? SIZE_MAX : (size_t)most;
+	most = (most - 1) / CODEC_CHUNK + 1;
+	o.max_chunks = mul_overflows(most, o.max_ahead, &most) ? SIZE_MAX : (size_t)most;
 	s->ahead = ahead_new(&o, &s->run);
 }
 
 static int from_ahead(struct codec_source *s, struct err *err)
 {
-	piece_drop(s);
+	chunk_drop(s);
 	ahead_until(s->ahead, run_until(s));
 	if (ahead_next(s->ahead, &s->lent, err) < 0)
 		return -1;
 	assert(s->lent);
-	s->piece = s->lent;
+	s->chunk = s->lent;
 	metric_add(s->decoded, (int64_t)s->lent->size);
 	return 0;
 }
 
 /* ---- reading ---- */
 
-/* Make the piece that holds @off the current one. */
+/* Make the chunk that holds @off the current one. */
 static int load(struct codec_source *s, uint64_t off, bool sequential, struct err *err)
 {
 	const struct codec_span *span = find_span(s, off);
-	uint64_t at = off - (off - span->out) % CODEC_PIECE;
-	size_t size = (size_t)MIN(CODEC_PIECE, span->out_end - at);
+	uint64_t at = off - (off - span->out) % CODEC_CHUNK;
+	size_t size = (size_t)MIN(CODEC_CHUNK, span->out_end - at);
 
 	if (s->ahead && (!sequential || ahead_at(s->ahead) != at))
 		ahead_leave(s);
@@ -280,7 +280,7 @@ static int load(struct codec_source *s, uint64_t off, bool sequential, struct er
 		if (sequential)
 			ahead_join(s);
 	}
-	return s->ahead ? from_ahead(s, err) : decode_piece(s, s->opts.cache && !sequential, err);
+	return s->ahead ? from_ahead(s, err) : decode_chunk(s, s->opts.cache && !sequential, err);
 }
 
 /* After a failure nothing half-decoded is used again. */
@@ -288,7 +288,7 @@ static int failed(struct codec_source *s, struct err *err)
 {
 	ahead_leave(s);
 	codec_run_end(&s->run);
-	piece_drop(s);
+	chunk_drop(s);
 	if (!s->points.n_spans || err->kind != ERR_INVALID)
 		return -1;
 	metric_count(&check_failures, s->ops->name);
@@ -306,7 +306,7 @@ static int codec_source_read(struct source *base, uint64_t off, void *buf, size_
 	if (off != s->run_to)
 		s->run_from = off;
 	s->run_to = off;
-	if (!s->piece || off < s->piece->off || off - s->piece->off >= s->piece->size) {
+	if (!s->chunk || off < s->chunk->off || off - s->chunk->off >= s->chunk->size) {
 		if (load(s, off, hint == SOURCE_SEQUENTIAL, &own) < 0) {
 			failed(s, &own);
 			if (err)
@@ -314,9 +314,9 @@ static int codec_source_read(struct source *base, uint64_t off, void *buf, size_
 			return -1;
 		}
 	}
-	skip = (size_t)(off - s->piece->off);
-	n = MIN(n, s->piece->size - skip);
-	memcpy(buf, s->piece->data + skip, n);
+	skip = (size_t)(off - s->chunk->off);
+	n = MIN(n, s->chunk->size - skip);
+	memcpy(buf, s->chunk->data + skip, n);
 	s->run_to += n;
 	*ret_got = n;
 	return 0;
@@ -327,7 +327,7 @@ static void codec_source_close(struct source *base)
 	struct codec_source *s = source_of(base);
 
 	ahead_leave(s);
-	piece_drop(s);
+	chunk_drop(s);
 	run_leave(s);
 	free(s->own);
 	codec_points_done(&s->points);
@@ -378,7 +378,7 @@ int codec_source_open(enum codec_kind kind, struct source *raw, const struct cod
 	struct codec_source *s;
 
 	if (!ops)
-		return source_open_part(raw, true, 0, opts->size, NULL, ret, err);
+		return source_open_part(raw, true, range_of(0, opts->size), NULL, ret, err);
 	s = NEW(struct codec_source);
 	source_init(&s->base, &codec_source_ops, opts->size, raw->mtime, raw->name);
 	s->ops = ops;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sums of the pieces that decoded content is checked by: the low 32 bits of hash64() with seed 0. They
+ * The sums of the chunks that decoded content is checked by: the low 32 bits of hash64() with seed 0. They
  * are made while a package is scanned and tell, at every later read, that its bytes are still the same ones.
  */
 #include "codec/internal.h"
@@ -22,16 +22,16 @@ void codec_sums_feed(struct codec_sums *s, const void *p, size_t n)
 	const uint8_t *at = p;
 
 	while (n) {
-		size_t part = MIN(n, CODEC_PIECE - s->fill);
+		size_t part = MIN(n, CODEC_CHUNK - s->fill);
 
-		if (part == CODEC_PIECE) {
+		if (part == CODEC_CHUNK) {
 			sums_add(s, hash64(at, part, 0));
 		} else {
 			if (!s->fill)
 				hash64_init(&s->state, 0);
 			hash64_feed(&s->state, at, part);
 			s->fill += part;
-			if (s->fill == CODEC_PIECE)
+			if (s->fill == CODEC_CHUNK)
 				sums_add(s, hash64_end(&s->state));
 		}
 		at += part;
@@ -59,7 +59,7 @@ struct bytes codec_sums_since(struct codec_sums *s, size_t mark)
 {
 	size_t size = s->done.size - mark;
 
-	/* The sum of the piece at hand goes behind the others for this once; the next one takes its place. */
+	/* The sum of the chunk at hand goes behind the others for this once; the next one takes its place. */
 	if (s->fill) {
 		uint32_t le = htole32((uint32_t)hash64_end(&s->state));
 
@@ -74,14 +74,14 @@ void codec_sums_done(struct codec_sums *s)
 	buf_done(&s->done);
 }
 
-bool codec_sums_match(struct bytes sums, size_t piece, const void *p, size_t n)
+bool codec_sums_match(struct bytes sums, size_t chunk, const void *p, size_t n)
 {
 	uint32_t le;
 
 	if (!sums.size)
 		return true;
-	if (piece >= sums.size / SUM_SIZE)
+	if (chunk >= sums.size / SUM_SIZE)
 		return false;
-	memcpy(&le, sums.p + piece * SUM_SIZE, SUM_SIZE);
+	memcpy(&le, sums.p + chunk * SUM_SIZE, SUM_SIZE);
 	return le32toh(le) == (uint32_t)hash64(p, n, 0);
 }

@@ -26,7 +26,7 @@ struct xz_spans {
 	struct codec_span *v; /* owned */
 	size_t n;
 };
-int xz_index_read(struct source *raw, uint64_t off, uint64_t size, struct xz_spans *ret, struct err *err);
+int xz_index_read(struct source *raw, struct byte_range range, struct xz_spans *ret, struct err *err);
 
 /*
  * The payload of such a span is one byte: the kind of check behind each of its blocks, and whether the span
@@ -42,7 +42,7 @@ int xz_span_open(struct source *raw, const struct codec_span *span, struct span_
 int xz_span_read(struct span_decoder *base, void *buf, size_t n, size_t *ret_got, struct err *err);
 void xz_span_close(struct span_decoder *base);
 
-int xz_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
+int xz_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		 struct codec_scan **ret, struct err *err);
 int xz_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
 		  const char **ret_why, struct err *err);

@@ -20,7 +20,7 @@ static void index_end(lzma_index **i)
 }
 
 /* 0, XZ_NO_INDEX, or a failed read. */
-static int run_decoder(lzma_stream *lz, struct source *raw, uint64_t off, uint64_t size, struct err *err)
+static int run_decoder(lzma_stream *lz, struct source *raw, struct byte_range range, struct err *err)
 {
 	uint8_t buf[IN_SIZE];
 	uint64_t at = 0;
@@ -29,16 +29,16 @@ static int run_decoder(lzma_stream *lz, struct source *raw, uint64_t off, uint64
 	for (;;) {
 		lzma_ret r;
 
-		if (!lz->avail_in && at < size) {
-			size_t n = (size_t)MIN(size - at, sizeof(buf));
+		if (!lz->avail_in && at < range.size) {
+			size_t n = (size_t)MIN(range.size - at, sizeof(buf));
 
-			if (source_read_full(raw, off + at, buf, n, SOURCE_RANDOM, err) < 0)
+			if (source_read_full(raw, range.off + at, buf, n, SOURCE_RANDOM, err) < 0)
 				return -1;
 			lz->next_in = buf;
 			lz->avail_in = n;
 			at += n;
 		}
-		r = lzma_code(lz, at == size ? LZMA_FINISH : LZMA_RUN);
+		r = lzma_code(lz, at == range.size ? LZMA_FINISH : LZMA_RUN);
 		if (r == LZMA_STREAM_END)
 			return 0;
 		if (r == LZMA_SEEK_NEEDED && n_seeks++ < SEEKS_MAX) {
@@ -90,14 +90,14 @@ static int spans_of(const lzma_index *index, struct xz_spans *ret)
 	return 0;
 }
 
-int xz_index_read(struct source *raw, uint64_t off, uint64_t size, struct xz_spans *ret, struct err *err)
+int xz_index_read(struct source *raw, struct byte_range range, struct xz_spans *ret, struct err *err)
 {
 	AUTO(index_end) lzma_index *index = NULL;
 	lzma_stream lz = LZMA_STREAM_INIT;
 	int r = XZ_NO_INDEX;
 
-	if (lzma_file_info_decoder(&lz, &index, INDEX_MEMLIMIT, size) == LZMA_OK)
-		r = run_decoder(&lz, raw, off, size, err);
+	if (lzma_file_info_decoder(&lz, &index, INDEX_MEMLIMIT, range.size) == LZMA_OK)
+		r = run_decoder(&lz, raw, range, err);
 	lzma_end(&lz);
 	if (r)
 		return r;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scan of an xz file by its block index: the spans are known before the first byte is decoded, so helpers
- * can decode the following ones. The pieces are lent to the reader as they are.
+ * can decode the following ones. The chunks are lent to the reader as they are.
  *
- * Memory: HELD decoded bytes that wait for each helper, and for it and the reader a dictionary and a piece.
+ * Memory: HELD decoded bytes that wait for each helper, and for it and the reader a dictionary and a chunk.
  */
 #include "codec/ahead.h"
 #include "codec/xz.h"
@@ -21,7 +21,7 @@ struct xz_scan {
 	struct xz_spans spans;
 	struct pool *pool; /* NULL: no helpers */
 	struct ahead *ahead;
-	struct codec_piece *piece; /* lent to the reader; NULL before the first and after the last */
+	struct codec_chunk *chunk; /* lent to the reader; NULL before the first and after the last */
 	size_t used;               /* of it */
 	struct codec_sums sums;
 	size_t *marks; /* of the spans that have begun: where their sums start */
@@ -34,26 +34,26 @@ static struct xz_scan *scan_of(struct stream *s)
 	return CONTAINER_OF(s, struct xz_scan, base.stream);
 }
 
-/* On to the next piece. */
+/* On to the next chunk. */
 static int fetch(struct xz_scan *x, struct err *err)
 {
 	const struct codec_span *span;
 
-	ahead_recycle(x->ahead, x->piece);
-	x->piece = NULL;
+	ahead_recycle(x->ahead, x->chunk);
+	x->chunk = NULL;
 	x->used = 0;
-	if (ahead_next(x->ahead, &x->piece, err) < 0)
+	if (ahead_next(x->ahead, &x->chunk, err) < 0)
 		return -1;
-	if (!x->piece) {
+	if (!x->chunk) {
 		x->base.ended = true;
 		return 0;
 	}
-	if (x->n_begun < x->spans.n && x->piece->off == x->spans.v[x->n_begun].out) {
+	if (x->n_begun < x->spans.n && x->chunk->off == x->spans.v[x->n_begun].out) {
 		codec_sums_cut(&x->sums);
 		x->marks[x->n_begun++] = codec_sums_mark(&x->sums);
 	}
-	codec_sums_feed(&x->sums, x->piece->data, x->piece->size);
-	x->summed += x->piece->size;
+	codec_sums_feed(&x->sums, x->chunk->data, x->chunk->size);
+	x->summed += x->chunk->size;
 	/* A span's last bytes come out only when its check holds. */
 	span = &x->spans.v[x->n_begun - 1];
 	x->base.checked = x->summed == span->out_end ? x->summed : span->out;
@@ -65,14 +65,14 @@ static int scan_next(struct stream *s, size_t max, struct bytes *ret, struct err
 	struct xz_scan *x = scan_of(s);
 	size_t n;
 
-	if ((!x->piece || x->used == x->piece->size) && !x->base.ended && fetch(x, err) < 0)
+	if ((!x->chunk || x->used == x->chunk->size) && !x->base.ended && fetch(x, err) < 0)
 		return -1;
-	if (!x->piece) {
+	if (!x->chunk) {
 		*ret = (struct bytes){ 0 };
 		return 0;
 	}
-	n = MIN(max, x->piece->size - x->used);
-	*ret = bytes_of(x->piece->data + x->used, n);
+	n = MIN(max, x->chunk->size - x->used);
+	*ret = bytes_of(x->chunk->data + x->used, n);
 	x->used += n;
 	x->base.out += n;
 	return 0;
@@ -84,7 +84,7 @@ static const struct stream_ops scan_stream_ops = {
 	.close = codec_scan_stays,
 };
 
-int xz_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
+int xz_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		 struct codec_scan **ret, struct err *err)
 {
 	struct xz_spans spans;
@@ -93,7 +93,7 @@ int xz_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct c
 	struct ahead_options o = { 0 };
 	/* The reader decodes too, and takes a core. */
 	unsigned helpers = MIN(opts->threads > 1 ? opts->threads - 1 : opts->threads, MAX_HELPERS);
-	int r = xz_index_read(raw, off, size, &spans, err);
+	int r = xz_index_read(raw, range, &spans, err);
 
 	if (r)
 		return r == XZ_NO_INDEX ? CODEC_NO_POINTS : r;
@@ -101,7 +101,7 @@ int xz_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct c
 	x->base.stream.ops = &scan_stream_ops;
 	x->spans = spans;
 	x->marks = NEW_N(size_t, spans.n);
-	if (source_open_part(raw, false, off, size, NULL, &x->content, err) < 0) {
+	if (source_open_part(raw, false, range, NULL, &x->content, err) < 0) {
 		xz_scan_close(&x->base);
 		return -1;
 	}
@@ -115,7 +115,7 @@ int xz_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct c
 		.n_spans = spans.n,
 		.pool = x->pool,
 		.max_ahead = helpers + 1,
-		.max_pieces = MAX(helpers, 1) * HELD / CODEC_PIECE,
+		.max_chunks = MAX(helpers, 1) * HELD / CODEC_CHUNK,
 		.until = UINT64_MAX,
 	};
 	x->ahead = ahead_new(&o, &start);
@@ -151,7 +151,7 @@ void xz_scan_close(struct codec_scan *s)
 	struct xz_scan *x = CONTAINER_OF(s, struct xz_scan, base);
 
 	if (x->ahead) {
-		ahead_recycle(x->ahead, x->piece);
+		ahead_recycle(x->ahead, x->chunk);
 		ahead_close(x->ahead, NULL);
 	}
 	pool_free(x->pool);

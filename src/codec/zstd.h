@@ -285,7 +285,7 @@ struct zstd_input {
 	uint8_t *ring; /* mapped, with ZSTD_SEQ_PAD on both sides */
 	struct zstd_lane *lane; /* borrowed: whoever still needs older bytes */
 };
-int zstd_input_init(struct zstd_input *in, struct source *raw, uint64_t off, uint64_t size,
+int zstd_input_init(struct zstd_input *in, struct source *raw, struct byte_range range,
 		    struct zstd_lane *lane, struct err *err);
 void zstd_input_done(struct zstd_input *in);
 /* The next bytes, at least @n <= ZSTD_INPUT_MAX of them unless the content ends: a view into the ring. */
@@ -296,7 +296,7 @@ void zstd_input_skip(struct zstd_input *in, uint64_t n); /* up to the content's 
 
 /* ---- zstd_scan.c, zstd_span.c, zstd_stream.c: the rows of the table ---- */
 
-int zstd_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
+int zstd_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		   struct codec_scan **ret, struct err *err);
 void zstd_scan_landmark(struct codec_scan *s, uint64_t off);
 int zstd_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,

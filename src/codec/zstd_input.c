@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The compressed bytes of a scan, in a ring, so that the marker can look at blocks that libzstd has long
- * decoded, and nothing is copied for it. Each block lies in one piece: where it would not fit in front of the
+ * decoded, and nothing is copied for it. Each block lies in one chunk: where it would not fit in front of the
  * ring's end, what was read of it moves to the ring's start.
  */
 #include "codec/zstd.h"
@@ -9,7 +9,7 @@
 #define RING_SIZE MIB(4)
 #define READ_SIZE KIB(128)
 
-int zstd_input_init(struct zstd_input *in, struct source *raw, uint64_t off, uint64_t size,
+int zstd_input_init(struct zstd_input *in, struct source *raw, struct byte_range range,
 		    struct zstd_lane *lane, struct err *err)
 {
 	uint8_t *p = zstd_map(RING_SIZE + 2 * ZSTD_SEQ_PAD);
@@ -17,7 +17,7 @@ int zstd_input_init(struct zstd_input *in, struct source *raw, uint64_t off, uin
 	if (!p)
 		return err_set(err, ERR_LIMIT, "zstd: no memory to read into");
 	*in = (struct zstd_input){
-		.raw = raw, .off = off, .size = size, .ring = p + ZSTD_SEQ_PAD, .lane = lane
+		.raw = raw, .off = range.off, .size = range.size, .ring = p + ZSTD_SEQ_PAD, .lane = lane
 	};
 	return 0;
 }

@@ -335,7 +335,7 @@ static int in_frame(struct zstd_scan *s, struct err *err)
 	return h.last ? end_frame(s, result, err) : 0;
 }
 
-/* A piece of what only libzstd knows the form of. */
+/* A chunk of what only libzstd knows the form of. */
 static int in_plain(struct zstd_scan *s, struct err *err)
 {
 	ZSTD_inBuffer zin;
@@ -442,21 +442,21 @@ int zstd_scan_spans(struct codec_scan *base, struct arena *a, struct codec_span 
 	return zstd_marker_spans(zstd_lane_settle(s->lane), scan_at(s), s->out, a, ret, ret_n, ret_why, err);
 }
 
-int zstd_scan_open(struct source *raw, uint64_t off, uint64_t size, const struct codec_scan_options *opts,
+int zstd_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		   struct codec_scan **ret, struct err *err)
 {
 	struct zstd_scan *s = NEW(struct zstd_scan);
 
 	s->base.stream.ops = &scan_stream_ops;
 	s->base.opts = *opts;
-	s->lane = zstd_lane_new(opts, size);
+	s->lane = zstd_lane_new(opts, range.size);
 	s->zstd = ZSTD_createDCtx();
 	if (!s->zstd) {
 		zstd_scan_close(&s->base);
 		return err_set(err, ERR_LIMIT, "zstd: no memory for a decoder");
 	}
 	ZSTD_DCtx_setParameter(s->zstd, ZSTD_d_windowLogMax, ZSTD_MAX_WINDOW_LOG);
-	if (zstd_input_init(&s->in, raw, off, size, s->lane, err) < 0) {
+	if (zstd_input_init(&s->in, raw, range, s->lane, err) < 0) {
 		zstd_scan_close(&s->base);
 		return -1;
 	}

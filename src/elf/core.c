@@ -125,8 +125,8 @@ static int look_at(const struct core *c, struct elf_core_module *m, struct err *
 	m->dumped = dumped_at(c->img, m->start, &off, &size);
 	if (!m->dumped)
 		return 0;
-	if (source_read_arena(c->img->src, off, MIN(size, (uint64_t)ELF_CORE_MODULE_HEAD), SIZE_MAX, &a,
-			      &head, err) < 0)
+	if (source_read_arena(c->img->src, range_of(off, MIN(size, (uint64_t)ELF_CORE_MODULE_HEAD)), SIZE_MAX,
+			      &a, &head, err) < 0)
 		return -1;
 	m->is_elf = head.size >= SELFMAG && memcmp(head.p, ELFMAG, SELFMAG) == 0;
 	src = source_of_mem(head, "module");

@@ -166,7 +166,7 @@ struct elf_probe;
 struct elf_probe *elf_probe_new(void); /* reusable: one for all members of a package */
 void elf_probe_start(struct elf_probe *p, uint64_t size);
 bool elf_probe_wants(const struct elf_probe *p);
-void elf_probe_feed(struct elf_probe *p, struct bytes piece); /* the piece is borrowed for the call */
+void elf_probe_feed(struct elf_probe *p, struct bytes chunk); /* the chunk is borrowed for the call */
 int elf_probe_finish(struct elf_probe *p, struct elf_facts *ret, struct err *err);
 /* Where a section's bytes lie in its file. size 0: it has none there. */
 struct elf_place {

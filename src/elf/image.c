@@ -3,7 +3,7 @@
  * Opening an image: the header, the program headers, the section headers with their names.
  *
  * This runs for every file of a machine and every member of a package, so it reads twice: the head of the
- * file, and the section headers with what lies shortly before them. Both pieces are kept, since what is asked
+ * file, and the section headers with what lies shortly before them. Both chunks are kept, since what is asked
  * for next lies in them too.
  */
 #include "elf/internal.h"
@@ -106,11 +106,11 @@ void elf_section_parse(struct cursor *c, bool is64, struct elf_section *ret, uin
 	ret->entsize = cursor_uint(c, word);
 }
 
-static bool piece_has(struct bytes piece, uint64_t piece_off, uint64_t off, uint64_t n, struct bytes *ret)
+static bool chunk_has(struct bytes chunk, uint64_t chunk_off, uint64_t off, uint64_t n, struct bytes *ret)
 {
-	if (off < piece_off || !elf_range_fits(off - piece_off, n, piece.size))
+	if (off < chunk_off || !elf_range_fits(off - chunk_off, n, chunk.size))
 		return false;
-	*ret = bytes_of(piece.p + (off - piece_off), (size_t)n);
+	*ret = bytes_of(chunk.p + (off - chunk_off), (size_t)n);
 	return true;
 }
 
@@ -123,9 +123,9 @@ int elf_view(const struct elf_image *img, uint64_t off, uint64_t n, struct arena
 		*ret = bytes_of(im->mem + off, (size_t)n);
 		return 0;
 	}
-	if (piece_has(im->head, 0, off, n, ret) || piece_has(im->tail, im->tail_off, off, n, ret))
+	if (chunk_has(im->head, 0, off, n, ret) || chunk_has(im->tail, im->tail_off, off, n, ret))
 		return 0;
-	return source_read_arena(img->src, off, n, SIZE_MAX, a, ret, err);
+	return source_read_arena(img->src, range_of(off, n), SIZE_MAX, a, ret, err);
 }
 
 /* Section 0 holds what has no room in the header: numbers of sections, of segments, the index of the names.
@@ -222,9 +222,9 @@ static int read_section_table(struct image *im, uint64_t size, struct arena *scr
 	uint64_t shoff = im->pub.h.shoff, from = shoff - MIN(shoff, (uint64_t)ELF_TAIL_SLACK);
 	struct bytes got;
 
-	if (size <= TAIL_MAX && !im->mem && !piece_has(im->head, 0, shoff, size, ret)) {
-		if (source_read_arena(im->pub.src, from, shoff - from + size, SIZE_MAX, &im->pub.arena, &got,
-				      err) < 0)
+	if (size <= TAIL_MAX && !im->mem && !chunk_has(im->head, 0, shoff, size, ret)) {
+		if (source_read_arena(im->pub.src, range_of(from, shoff - from + size), SIZE_MAX,
+				      &im->pub.arena, &got, err) < 0)
 			return -1;
 		im->tail = got;
 		im->tail_off = from;

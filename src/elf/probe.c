@@ -4,7 +4,7 @@
  *
  * The head says where notes and section headers will come; those ranges are kept in a sparse source, and the
  * ordinary elf_facts_read() runs over it. Where that asks for more, and it lies ahead, it is waited for too.
- * So there is one reader, and what it says of a stream is what it says of the file. A piece with nothing in
+ * So there is one reader, and what it says of a stream is what it says of the file. A chunk with nothing in
  * it that is waited for costs one comparison.
  */
 #include "elf/internal.h"
@@ -171,10 +171,10 @@ bool elf_probe_wants(const struct elf_probe *p)
 	return p->next != UINT64_MAX;
 }
 
-/* Keep what of the piece is waited for. */
-static void keep(struct elf_probe *p, struct bytes piece)
+/* Keep what of the chunk is waited for. */
+static void keep(struct elf_probe *p, struct bytes chunk)
 {
-	uint64_t end = p->pos + piece.size;
+	uint64_t end = p->pos + chunk.size;
 
 	if (!p->sparse)
 		p->sparse = source_sparse_new(p->size, "member");
@@ -182,7 +182,7 @@ static void keep(struct elf_probe *p, struct bytes piece)
 		uint64_t from = MAX(p->ranges[i].off, p->pos), to = MIN(p->ranges[i].end, end);
 
 		if (from < to)
-			source_sparse_add(p->sparse, from, piece.p + (from - p->pos), (size_t)(to - from));
+			source_sparse_add(p->sparse, from, chunk.p + (from - p->pos), (size_t)(to - from));
 	}
 }
 
@@ -198,35 +198,35 @@ static void advance(struct elf_probe *p)
 		try_facts(p);
 }
 
-static bool is_elf_so_far(const struct elf_probe *p, struct bytes piece)
+static bool is_elf_so_far(const struct elf_probe *p, struct bytes chunk)
 {
-	size_t n = p->pos < SELFMAG ? MIN((size_t)(SELFMAG - p->pos), piece.size) : 0;
+	size_t n = p->pos < SELFMAG ? MIN((size_t)(SELFMAG - p->pos), chunk.size) : 0;
 
-	return !n || memcmp(piece.p, &ELFMAG[p->pos], n) == 0;
+	return !n || memcmp(chunk.p, &ELFMAG[p->pos], n) == 0;
 }
 
-void elf_probe_feed(struct elf_probe *p, struct bytes piece)
+void elf_probe_feed(struct elf_probe *p, struct bytes chunk)
 {
-	while (p->next != UINT64_MAX && p->next < p->pos + piece.size) {
+	while (p->next != UINT64_MAX && p->next < p->pos + chunk.size) {
 		uint64_t last = 0;
 		size_t n;
 
-		if (!is_elf_so_far(p, piece)) {
+		if (!is_elf_so_far(p, chunk)) {
 			settle(p, ELF_NOT_ELF);
 			break;
 		}
 		for (unsigned i = 0; i < p->n_ranges; i++)
 			last = MAX(last, p->ranges[i].end);
-		n = (size_t)MIN((uint64_t)piece.size, last - p->pos);
-		keep(p, bytes_of(piece.p, n));
+		n = (size_t)MIN((uint64_t)chunk.size, last - p->pos);
+		keep(p, bytes_of(chunk.p, n));
 		p->pos += n;
-		piece = bytes_of(piece.p + n, piece.size - n);
+		chunk = bytes_of(chunk.p + n, chunk.size - n);
 		find_next(p);
-		/* What is wanted from here on may lie in the rest of this very piece. */
+		/* What is wanted from here on may lie in the rest of this very chunk. */
 		while (p->next == UINT64_MAX && !p->settled)
 			advance(p);
 	}
-	p->pos += piece.size;
+	p->pos += chunk.size;
 }
 
 int elf_probe_finish(struct elf_probe *p, struct elf_facts *ret, struct err *err)

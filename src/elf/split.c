@@ -87,7 +87,7 @@ static int check_rest(const struct elf_image *img, uint64_t end, bool *ret_signe
 	struct bytes rest = { 0 };
 	bool zeros = left <= REST_MAX;
 
-	if (zeros && source_read_arena(img->src, end, left, SIZE_MAX, &a, &rest, err) < 0)
+	if (zeros && source_read_arena(img->src, range_of(end, left), SIZE_MAX, &a, &rest, err) < 0)
 		return -1;
 	if (img->h.type == ET_REL)
 		signature = signature_size(rest);

@@ -70,8 +70,8 @@ static int read_name_offs(struct debug_out *d, struct err *err)
 	d->name_offs = ARENA_NEW_N(&d->a, uint32_t, d->img->n_sections);
 	/* elf_open() has seen to it that the table lies in the file; entries larger than usual are refused
 	 * there. */
-	if (source_read_arena(d->img->src, h->shoff, (uint64_t)d->img->n_sections * size, ELF_SPLIT_MAX_TABLE,
-			      &d->a, &b, err) < 0)
+	if (source_read_arena(d->img->src, range_of(h->shoff, (uint64_t)d->img->n_sections * size),
+			      ELF_SPLIT_MAX_TABLE, &d->a, &b, err) < 0)
 		return err_in(err, "section table");
 	for (uint32_t i = 0; i < d->img->n_sections; i++)
 		d->name_offs[i] = (uint32_t)elf_get(h->big, b.p + (size_t)i * size, 4);
@@ -85,15 +85,15 @@ static int add_unpacked(struct debug_out *d, const struct elf_section *s, struct
 {
 	AUTO(stream_closep) struct stream *st = NULL;
 	uint64_t start = d->o.pos;
-	struct bytes piece;
+	struct bytes chunk;
 
 	if (elf_section_stream(d->img, s, &st, err))
 		return -1;
 	do {
-		if (stream_next(st, KIB(256), &piece, err) < 0 ||
-		    elf_out_add(&d->o, piece.p, piece.size, err) < 0)
+		if (stream_next(st, KIB(256), &chunk, err) < 0 ||
+		    elf_out_add(&d->o, chunk.p, chunk.size, err) < 0)
 			return -1;
-	} while (piece.size);
+	} while (chunk.size);
 	out->size = d->o.pos - start;
 	return 0;
 }
@@ -256,15 +256,15 @@ static int add_segments(struct debug_out *d, struct err *err)
 
 static int crc_of_output(int fd, uint32_t *ret, struct err *err)
 {
-	AUTO(mem_freep) uint8_t *piece = mem_alloc(MIB(1));
+	AUTO(mem_freep) uint8_t *chunk = mem_alloc(MIB(1));
 	uLong crc = crc32(0, NULL, 0);
 	uint64_t off = 0;
 	size_t got;
 
 	do {
-		if (fd_pread(fd, piece, MIB(1), off, &got, err) < 0)
+		if (fd_pread(fd, chunk, MIB(1), off, &got, err) < 0)
 			return -1;
-		crc = crc32(crc, piece, (uInt)got);
+		crc = crc32(crc, chunk, (uInt)got);
 		off += got;
 	} while (got == MIB(1));
 	*ret = (uint32_t)crc;

@@ -7,7 +7,7 @@
 
 #include <elf.h>
 
-#define RELOC_PIECE 4096 /* entries at a time */
+#define RELOC_CHUNK 4096 /* entries at a time */
 
 unsigned elf_symbol_size(bool is64)
 {
@@ -79,22 +79,22 @@ static void set_reloc_symbol(const struct elf_header *h, uint8_t *p, uint32_t sy
 		elf_put(h->big, p + 8, (uint64_t)symbol << 32 | (elf_get(h->big, p + 8, 8) & 0xffffffff), 8);
 }
 
-/* ---- relocations, a piece at a time ---- */
+/* ---- relocations, a chunk at a time ---- */
 
 static int relocs_each(struct elf_strip *t, const struct elf_section *s,
 		       int (*fn)(struct elf_strip *t, uint8_t *p, size_t size, void *arg, struct err *err),
 		       void *arg, struct err *err)
 {
 	const struct elf_header *h = &t->img->h;
-	size_t size = elf_reloc_size(h->is64, s->type), piece = size * RELOC_PIECE;
-	AUTO(mem_freep) uint8_t *p = mem_alloc(piece);
+	size_t size = elf_reloc_size(h->is64, s->type), chunk = size * RELOC_CHUNK;
+	AUTO(mem_freep) uint8_t *p = mem_alloc(chunk);
 
 	if (s->size % size || (s->entsize && s->entsize != size))
 		return err_set(err, ERR_INVALID,
 			       "relocations of %llu bytes, %llu each, are not made of such of %zu",
 			       (unsigned long long)s->size, (unsigned long long)s->entsize, size);
-	for (uint64_t off = 0; off < s->size; off += piece) {
-		size_t n = (size_t)MIN((uint64_t)piece, s->size - off);
+	for (uint64_t off = 0; off < s->size; off += chunk) {
+		size_t n = (size_t)MIN((uint64_t)chunk, s->size - off);
 
 		if (source_read_full(t->img->src, s->off + off, p, n, SOURCE_SEQUENTIAL, err) < 0 ||
 		    fn(t, p, n, arg, err) < 0)

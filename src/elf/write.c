@@ -49,11 +49,11 @@ int elf_out_zeros(struct elf_out *o, uint64_t n, struct err *err)
 	static const uint8_t zeros[4096];
 
 	while (n) {
-		size_t piece = (size_t)MIN(n, (uint64_t)sizeof(zeros));
+		size_t chunk = (size_t)MIN(n, (uint64_t)sizeof(zeros));
 
-		if (elf_out_add(o, zeros, piece, err) < 0)
+		if (elf_out_add(o, zeros, chunk, err) < 0)
 			return -1;
-		n -= piece;
+		n -= chunk;
 	}
 	return 0;
 }
@@ -69,16 +69,16 @@ int elf_out_align(struct elf_out *o, uint64_t align, struct err *err)
 int elf_out_copy(struct elf_out *o, struct source *src, uint64_t off, uint64_t n, struct err *err)
 {
 	AUTO(stream_closep) struct stream *s = stream_of_source(src, false, off, n);
-	struct bytes piece;
+	struct bytes chunk;
 
 	while (n) {
-		if (stream_next(s, (size_t)MIN(n, (uint64_t)PENDING_SIZE), &piece, err) < 0)
+		if (stream_next(s, (size_t)MIN(n, (uint64_t)PENDING_SIZE), &chunk, err) < 0)
 			return -1;
-		if (!piece.size)
+		if (!chunk.size)
 			return err_set(err, ERR_INVALID, "ends %llu bytes early", (unsigned long long)n);
-		if (elf_out_add(o, piece.p, piece.size, err) < 0)
+		if (elf_out_add(o, chunk.p, chunk.size, err) < 0)
 			return -1;
-		n -= piece.size;
+		n -= chunk.size;
 	}
 	return 0;
 }

@@ -123,14 +123,14 @@ int elf_content_align(const struct elf_image *img, const struct elf_section *sec
 
 static int pack(struct packer *p, struct stream *s, bool zlib, struct err *err)
 {
-	struct bytes piece;
+	struct bytes chunk;
 
 	do {
-		if (stream_next(s, KIB(256), &piece, err) < 0)
+		if (stream_next(s, KIB(256), &chunk, err) < 0)
 			return -1;
-		if ((zlib ? pack_zlib : pack_zstd)(p, piece, !piece.size, err) < 0)
+		if ((zlib ? pack_zlib : pack_zstd)(p, chunk, !chunk.size, err) < 0)
 			return -1;
-	} while (piece.size && !p->larger);
+	} while (chunk.size && !p->larger);
 	return 0;
 }
 

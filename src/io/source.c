@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is the same for every source: bounds, whole reads, closing. The kinds are in source_*.c.
+ * The part common to all sources: bounds, whole reads, closing. The implementations are in source_*.c.
  */
 #include "io/io.h"
 
@@ -52,24 +52,25 @@ int source_read_full(struct source *s, uint64_t off, void *buf, size_t n, enum s
 	return source_read(s, off, buf, n, hint, &got, err);
 }
 
-int source_read_arena(struct source *s, uint64_t off, uint64_t n, size_t max, struct arena *a,
+int source_read_arena(struct source *s, struct byte_range range, size_t max, struct arena *a,
 		      struct bytes *ret, struct err *err)
 {
+	unsigned long long off = range.off, size = range.size;
 	uint8_t *p;
 
-	/* First what the source has: a size from a damaged header is better told as such than as a limit. */
-	if (off > s->size || n > s->size - off)
+	/* The end is checked before the limit: for a damaged size "ends at" is the better message. */
+	if (off > s->size || size > s->size - off)
 		return err_set(err, ERR_INVALID, "ends at %llu, wanted %llu bytes at %llu",
-			       (unsigned long long)s->size, (unsigned long long)n, (unsigned long long)off);
-	if (n > max)
-		return err_set(err, ERR_LIMIT, "%llu bytes at %llu are more than the %zu allowed",
-			       (unsigned long long)n, (unsigned long long)off, max);
-	p = arena_try(a, (size_t)n);
+			       (unsigned long long)s->size, size, off);
+	if (size > max)
+		return err_set(err, ERR_LIMIT, "%llu bytes at %llu are more than the %zu allowed", size, off,
+			       max);
+	p = arena_try(a, (size_t)size);
 	if (!p)
-		return err_set(err, ERR_LIMIT, "no memory for %llu bytes", (unsigned long long)n);
-	if (source_read_full(s, off, p, (size_t)n, SOURCE_RANDOM, err) < 0)
+		return err_set(err, ERR_LIMIT, "no memory for %llu bytes", size);
+	if (source_read_full(s, off, p, (size_t)size, SOURCE_RANDOM, err) < 0)
 		return -1;
-	*ret = bytes_of(p, (size_t)n);
+	*ret = bytes_of(p, (size_t)size);
 	return 0;
 }
 

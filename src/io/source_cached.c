@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A source that keeps the last few blocks of another one. Made for readers that jump about in small steps;
- * what is read in a large piece is not small steps, and goes straight to the parent.
+ * A source that caches the last few blocks of its parent, for readers that seek in small steps. Large reads
+ * gain nothing from the cache and go straight to the parent.
  */
 #include "io/io.h"
 
@@ -22,14 +22,14 @@ struct cached_source {
 	bool owns; /* the parent */
 	size_t block_size;
 	uint64_t clock; /* counts uses */
-	unsigned last;  /* the block of the last read */
+	unsigned last;  /* index of the block of the last read */
 	unsigned n_blocks;
 	struct block blocks[];
 };
 
 /*
- * The block @no, read if it is not there, into the place of the one not used for longest. There are few of
- * them, and a search through all costs less than any read that it saves.
+ * Return block @no, reading it into the least recently used slot if it is not cached. A linear search over
+ * the few blocks costs less than any read that it saves.
  */
 static int block_get(struct cached_source *s, uint64_t no, enum source_hint hint, struct block **ret,
 		     struct err *err)
@@ -44,7 +44,7 @@ static int block_get(struct cached_source *s, uint64_t no, enum source_hint hint
 				b = &s->blocks[i];
 	}
 	if (b->no != no) {
-		b->no = NO_BLOCK; /* a read that fails may have changed the bytes */
+		b->no = NO_BLOCK; /* a failed read may have changed the bytes */
 		if (!b->p)
 			b->p = mem_try(s->block_size);
 		if (!b->p)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A source over a descriptor, read by pread(). Not mapped: a file that somebody truncates would end us by
- * SIGBUS.
+ * A source over a descriptor, read by pread(). The file is not mapped: if another process truncated it,
+ * access would raise SIGBUS.
  */
 #include "io/io.h"
 
@@ -11,7 +11,7 @@
 struct file_source {
 	struct source base;
 	int fd;
-	bool advised; /* the kernel was told to read ahead */
+	bool advised; /* POSIX_FADV_SEQUENTIAL was given */
 };
 
 static int file_source_read(struct source *base, uint64_t off, void *buf, size_t n, enum source_hint hint,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A source over memory, borrowed or its own.
+ * A source over memory, borrowed or owned.
  */
 #include "io/io.h"
 
@@ -47,7 +47,7 @@ static struct source *mem_source_new(struct bytes b, void *heap, const char *nam
 	struct mem_source *s = NEW(struct mem_source);
 
 	source_init(&s->base, &mem_source_ops, b.size, 0, name);
-	/* An empty one has an address too: NULL would say "not in memory". */
+	/* Empty memory needs an address too: NULL would mean "not in memory". */
 	s->p = b.p ? b.p : (const uint8_t *)"";
 	s->heap = heap;
 	return &s->base;

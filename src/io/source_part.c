@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A part of another source. What the parent can lend (descriptor, memory) the part can lend too, further in.
+ * A part of another source. It lends the parent's descriptor or memory, moved by its offset.
  */
 #include "io/io.h"
 
@@ -56,23 +56,24 @@ static const struct source_ops part_ops = {
 	.raw_mem = part_raw_mem,
 };
 
-int source_open_part(struct source *parent, bool takes, uint64_t off, uint64_t size, const char *name,
+int source_open_part(struct source *parent, bool takes, struct byte_range range, const char *name,
 		     struct source **ret, struct err *err)
 {
 	struct part_source *s;
 
-	if (off > parent->size || size > parent->size - off) {
+	if (range.off > parent->size || range.size > parent->size - range.off) {
 		err_set(err, ERR_INVALID, "ends at %llu, wanted %llu bytes at %llu",
-			(unsigned long long)parent->size, (unsigned long long)size, (unsigned long long)off);
+			(unsigned long long)parent->size, (unsigned long long)range.size,
+			(unsigned long long)range.off);
 		if (takes)
 			source_close(parent);
 		return -1;
 	}
 	s = NEW(struct part_source);
-	source_init(&s->base, &part_ops, size, parent->mtime, name ? name : parent->name);
+	source_init(&s->base, &part_ops, range.size, parent->mtime, name ? name : parent->name);
 	s->parent = parent;
 	s->owns = takes;
-	s->off = off;
+	s->off = range.off;
 	*ret = &s->base;
 	return 0;
 }

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A source of which only some ranges are there. They are kept sorted, apart from each other (what touches is
- * joined), so that a read is one binary search and lies in one range or misses.
+ * A source of which only some ranges are present. The ranges are sorted and do not touch (touching ones are
+ * joined), so a read is one binary search: it is within one range, or it misses.
  */
+#include "base/vec.h"
 #include "io/io.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-struct range {
+struct sparse_range {
 	uint64_t off;
 	struct buf data;
 };
 
 struct sparse_source {
 	struct source base;
-	struct range *ranges;
+	struct sparse_range *ranges;
 	size_t n, room;
 	size_t held;
 	bool missed;
 	uint64_t missed_off, missed_n;
 };
 
-static uint64_t range_end(const struct range *r)
+static uint64_t range_end(const struct sparse_range *r)
 {
 	return r->off + r->data.size;
 }
 
-/* The first range that ends at @off or behind it, or n. */
+/* The first range that ends at or after @off, or n. */
 static size_t range_find(const struct sparse_source *s, uint64_t off)
 {
 	return SEARCH(0, s->n, i, range_end(&s->ranges[i]) < off);
@@ -38,9 +39,10 @@ static int sparse_read(struct source *base, uint64_t off, void *buf, size_t n, e
 {
 	struct sparse_source *s = CONTAINER_OF(base, struct sparse_source, base);
 	size_t i = range_find(s, off + 1);
-	const struct range *r = i < s->n ? &s->ranges[i] : NULL;
+	const struct sparse_range *r = i < s->n ? &s->ranges[i] : NULL;
 
-	/* All or nothing: a part of it would only make the miss look smaller than what the reader wants. */
+	/* All or nothing: after a partial read, the recorded miss would be smaller than the read that the
+	 * caller needs. */
 	if (!r || r->off > off || range_end(r) < off + n) {
 		s->missed = true;
 		s->missed_off = off;
@@ -84,23 +86,20 @@ struct source *source_sparse_new(uint64_t size, const char *name)
 
 static void range_insert(struct sparse_source *s, size_t i, uint64_t off)
 {
-	if (s->n == s->room) {
-		s->room = s->room ? s->room * 2 : 16;
-		s->ranges = mem_realloc(s->ranges, s->room, sizeof(*s->ranges));
-	}
+	VEC_GROW(s->ranges, s->n, s->room);
 	memmove(&s->ranges[i + 1], &s->ranges[i], (s->n - i) * sizeof(*s->ranges));
-	s->ranges[i] = (struct range){ .off = off };
+	s->ranges[i] = (struct sparse_range){ .off = off };
 	s->n++;
 }
 
-/* Make range @to hold also what the ranges [from, end) hold, which lie behind it, and take these out. */
+/* Append the bytes of ranges [from, end), which follow range @to, to it, and remove them. */
 static void range_absorb(struct sparse_source *s, size_t to, size_t from, size_t end)
 {
-	struct range *r = &s->ranges[to];
+	struct sparse_range *r = &s->ranges[to];
 
 	for (size_t i = from; i < end; i++) {
-		struct range *other = &s->ranges[i];
-		uint64_t skip = range_end(r) - other->off; /* what both have */
+		struct sparse_range *other = &s->ranges[i];
+		uint64_t skip = range_end(r) - other->off; /* bytes that both have */
 
 		if (skip < other->data.size)
 			buf_add(&r->data, other->data.p + skip, other->data.size - (size_t)skip);
@@ -114,7 +113,7 @@ void source_sparse_add(struct source *base, uint64_t off, const void *p, size_t 
 {
 	struct sparse_source *s = sparse_of(base);
 	uint64_t end = off + n;
-	struct range *r;
+	struct sparse_range *r;
 	size_t i, last, common;
 
 	assert(off <= base->size && n <= base->size - off);
@@ -123,8 +122,8 @@ void source_sparse_add(struct source *base, uint64_t off, const void *p, size_t 
 	i = range_find(s, off);
 	for (last = i; last < s->n && s->ranges[last].off <= end; last++)
 		s->held -= s->ranges[last].data.size;
-	/* [i, last) touch the new one. It goes into the first of them if that begins before, else into a
-	 * range of its own. */
+	/* Ranges [i, last) touch the new one. If the first of them starts before it, the new one is merged
+	 * into that range, else it gets a range of its own. */
 	if (i == last || s->ranges[i].off > off) {
 		range_insert(s, i, off);
 		last++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is the same for every stream: counting, lending, skipping, closing.
+ * The part common to all streams: counting, lending, skipping, closing.
  */
 #include "io/io.h"
 
@@ -61,7 +61,7 @@ int stream_read_full(struct stream *s, void *buf, size_t n, struct err *err)
 	return 0;
 }
 
-/* Up to @n bytes passed over; 0 at the end. */
+/* Skip up to @n bytes; *ret_got 0 is the end. */
 static int skip_some(struct stream *s, uint64_t n, uint64_t *ret_got, struct err *err)
 {
 	struct bytes b;
@@ -111,7 +111,7 @@ void stream_closep(struct stream **s)
 	*s = NULL;
 }
 
-int stream_each(struct stream *s, int (*fn)(void *arg, struct bytes piece, struct err *err), void *arg,
+int stream_each(struct stream *s, int (*fn)(void *arg, struct bytes chunk, struct err *err), void *arg,
 		struct err *err)
 {
 	for (;;) {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of a source in order. Small reads are served from a buffer that is filled by large ones; large
- * reads go past it; what lies in memory is lent as it is. Skipping moves the place and reads nothing.
+ * A stream over a source. Small reads are served from a buffer that large reads fill; large reads bypass it;
+ * bytes in memory are lent without a copy. Skipping moves the position and reads nothing.
  */
 #include "io/io.h"
 
 #include <stdlib.h>
 
-#define PIECE_SIZE KIB(128)
+#define CHUNK_SIZE KIB(128)
 
 struct source_stream {
 	struct stream base;
 	struct source *src;
-	bool owns; /* src */
-	uint64_t at,
-		end;    /* in src: what is to be read next, and where it ends; the buffer lies before `at` */
-	uint8_t *piece; /* PIECE_SIZE; NULL until needed */
-	size_t pos, have; /* what is left of it: [pos, have) */
+	bool owns;        /* src */
+	uint64_t at;      /* in src: the next byte to read; the buffer holds bytes before it */
+	uint64_t end;     /* in src: where the range ends */
+	uint8_t *chunk;   /* CHUNK_SIZE bytes; NULL until needed */
+	size_t pos, have; /* the unread part of the chunk: [pos, have) */
 };
 
-/* What can be had from `at` on: a source may end before the range that was asked for. */
+/* The bytes that can be read from `at` on: the source may end before the range does. */
 static uint64_t source_stream_left(const struct source_stream *s)
 {
 	uint64_t end = MIN(s->end, s->src->size);
@@ -27,7 +27,7 @@ static uint64_t source_stream_left(const struct source_stream *s)
 	return s->at < end ? end - s->at : 0;
 }
 
-/* The next up to @n bytes of the source, at least one unless it is the end. */
+/* The next up to @n bytes of the source, at least one before the end. */
 static int source_stream_fetch(struct source_stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
 	size_t want = (size_t)MIN((uint64_t)n, source_stream_left(s));
@@ -46,22 +46,22 @@ static int source_stream_fill(struct source_stream *s, struct err *err)
 {
 	if (s->pos < s->have)
 		return 0;
-	if (!s->piece)
-		s->piece = mem_alloc(PIECE_SIZE);
+	if (!s->chunk)
+		s->chunk = mem_alloc(CHUNK_SIZE);
 	s->pos = s->have = 0;
-	return source_stream_fetch(s, s->piece, PIECE_SIZE, &s->have, err);
+	return source_stream_fetch(s, s->chunk, CHUNK_SIZE, &s->have, err);
 }
 
 static int source_stream_read(struct stream *base, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
 	struct source_stream *s = CONTAINER_OF(base, struct source_stream, base);
 
-	if (s->pos == s->have && n >= PIECE_SIZE)
+	if (s->pos == s->have && n >= CHUNK_SIZE)
 		return source_stream_fetch(s, buf, n, ret_got, err);
 	if (source_stream_fill(s, err) < 0)
 		return -1;
 	n = MIN(n, s->have - s->pos);
-	memcpy(buf, s->piece + s->pos, n);
+	memcpy(buf, s->chunk + s->pos, n);
 	s->pos += n;
 	*ret_got = n;
 	return 0;
@@ -82,7 +82,7 @@ static int source_stream_next(struct stream *base, size_t max, struct bytes *ret
 	if (source_stream_fill(s, err) < 0)
 		return -1;
 	n = MIN(max, s->have - s->pos);
-	*ret = bytes_of(s->piece + s->pos, n);
+	*ret = bytes_of(s->chunk + s->pos, n);
 	s->pos += n;
 	return 0;
 }
@@ -109,7 +109,7 @@ static void source_stream_close(struct stream *base)
 
 	if (s->owns)
 		source_close(s->src);
-	free(s->piece);
+	free(s->chunk);
 	free(s);
 }
 
@@ -128,7 +128,7 @@ struct stream *stream_of_source(struct source *src, bool takes, uint64_t off, ui
 	s->src = src;
 	s->owns = takes;
 	s->at = off;
-	/* A range that the source does not have is told by the read that gets there. */
+	/* A range past the end of the source is not refused here: the read that reaches the end fails. */
 	s->end = size > UINT64_MAX - off ? UINT64_MAX : off + size;
 	return &s->base;
 }

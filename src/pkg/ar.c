@@ -49,7 +49,7 @@ static int resolve_name(struct ar *ar, struct str name, struct ar_member *m, str
 	if (str_starts(name, STR("#1/")) && str_to_u64((struct str){ name.p + 3, name.size - 3 }, &n)) {
 		if (n > m->size)
 			return err_set(err, ERR_INVALID, "its name is longer than the member");
-		if (source_read_arena(ar->src, m->off, n, PKG_MAX_NAME, ar->a, &text, err) < 0)
+		if (source_read_arena(ar->src, range_of(m->off, n), PKG_MAX_NAME, ar->a, &text, err) < 0)
 			return -1;
 		m->off += n;
 		m->size -= n;
@@ -97,7 +97,7 @@ int ar_next(struct ar *ar, struct ar_member *ret, struct err *err)
 			return err_in(err, "the ar member at %llu", (unsigned long long)header_off);
 		if (!str_eq(m.name, STR("//")))
 			break;
-		if (source_read_arena(ar->src, m.off, size, LONG_NAMES_MAX, ar->a, &table, err) < 0)
+		if (source_read_arena(ar->src, range_of(m.off, size), LONG_NAMES_MAX, ar->a, &table, err) < 0)
 			return err_in(err, "table of long names");
 		ar->long_names = (struct str){ (const char *)table.p, table.size };
 	}

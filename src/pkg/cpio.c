@@ -435,7 +435,7 @@ static int cpio_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
 	*ret = (struct bytes){ 0 };
 	if (c->left == 0)
 		return 0;
-	if (feed_piece(&r->feed, c->left, ret, err) < 0)
+	if (feed_chunk(&r->feed, c->left, ret, err) < 0)
 		return -1;
 	if (!ret->size)
 		return err_set(err, ERR_INVALID, "cpio ends %llu bytes before the end of a member's content",

@@ -98,7 +98,7 @@ int deb_open(struct source *src, struct arena *a, struct pkg_info *ret, struct e
 		return r;
 	if (r == AR_END || !str_eq(m.name, STR("debian-binary")))
 		return PKG_NOT_A_PACKAGE;
-	if (source_read_arena(src, m.off, m.size, 64, a, &version, err) < 0 ||
+	if (source_read_arena(src, range_of(m.off, m.size), 64, a, &version, err) < 0 ||
 	    check_version(version, err) < 0)
 		return -1;
 	while ((r = ar_next(&ar, &m, err)) == 0) {

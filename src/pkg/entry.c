@@ -22,7 +22,7 @@ static int open_decoded(const struct pkg_map *m, const struct pkg_entry *e, stru
 	struct codec_source_options o = *opts;
 	struct source *payload;
 
-	if (source_open_part(src, true, p->off, p->size, NULL, &payload, err) < 0)
+	if (source_open_part(src, true, range_of(p->off, p->size), NULL, &payload, err) < 0)
 		return -1;
 	if (p->codec == CODEC_NONE) {
 		/* Nothing to decode: the bytes themselves, so that they can be sent from the file. */
@@ -61,7 +61,7 @@ static int open_member(const struct pkg_map *m, const struct pkg_entry *e, struc
 		return pkg_member_open_slow(src, true, &info, e->number, e->size, ret, err);
 	if (open_decoded(m, e, src, opts, &decoded, err) < 0)
 		return -1;
-	return source_open_part(decoded, true, e->off, e->size, NULL, ret, err);
+	return source_open_part(decoded, true, range_of(e->off, e->size), NULL, ret, err);
 }
 
 int pkg_entry_open(const struct pkg_map *m, const struct pkg_entry *e, struct source *src,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A feed: the pieces that a stream lends, looked at as headers and content. Content is never copied; a header
- * is only where it lies across two pieces.
+ * A feed: the chunks that a stream lends, looked at as headers and content. Content is never copied; a header
+ * is only where it lies across two chunks.
  */
 #include "pkg/internal.h"
 
 /* What is asked for at once; a stream that decodes into its own buffer lends what it has. */
-#define PIECE_MAX MIB(1)
+#define CHUNK_MAX MIB(1)
 #define SIP_SIZE  KIB(4)
 
 void feed_init(struct feed *f, struct stream *s)
@@ -34,7 +34,7 @@ static int fill(struct feed *f, struct err *err)
 		if (stream_read(f->s, f->sip, SIP_SIZE, &f->left.size, err) < 0)
 			return -1;
 		f->left.p = f->sip;
-	} else if (stream_next(f->s, PIECE_MAX, &f->left, err) < 0) {
+	} else if (stream_next(f->s, CHUNK_MAX, &f->left, err) < 0) {
 		f->left = (struct bytes){ 0 };
 		return -1;
 	}
@@ -70,11 +70,11 @@ static int read_some(struct feed *f, uint8_t *buf, size_t n, size_t *ret_got, st
 			if (r == FEED_END)
 				break;
 		}
-		size_t piece = MIN(n - got, f->left.size);
+		size_t chunk = MIN(n - got, f->left.size);
 
-		memcpy(buf + got, f->left.p, piece);
-		used(f, piece);
-		got += piece;
+		memcpy(buf + got, f->left.p, chunk);
+		used(f, chunk);
+		got += chunk;
 	}
 	*ret_got = got;
 	return 0;
@@ -132,7 +132,7 @@ int feed_read(struct feed *f, void *buf, size_t n, const char *what, struct err 
 	return got < n ? ends_early(f, what, err) : 0;
 }
 
-int feed_piece(struct feed *f, uint64_t max, struct bytes *ret, struct err *err)
+int feed_chunk(struct feed *f, uint64_t max, struct bytes *ret, struct err *err)
 {
 	if (!f->left.size) {
 		int r = fill(f, err);

@@ -2,7 +2,7 @@
 /*
  * pkg's own: what its files share.
  *
- * A payload comes as a stream; `feed` looks into the pieces that the stream lends. Each archive format is a
+ * A payload comes as a stream; `feed` looks into the chunks that the stream lends. Each archive format is a
  * `reader_ops` with a struct that begins with struct pkg_reader; reader.c does what all have in common:
  * canonical paths, limits, the end.
  */
@@ -10,7 +10,7 @@
 
 #include "pkg/pkg.h"
 
-/* ---- feed.c: a stream's lent pieces as headers and content ---- */
+/* ---- feed.c: a stream's lent chunks as headers and content ---- */
 
 #define FEED_BLOCK 512
 
@@ -32,7 +32,7 @@ void feed_done(struct feed *f);
  * KiB. */
 void feed_sip(struct feed *f);
 /*
- * The next @n <= FEED_BLOCK bytes, in the lent piece if they lie there together. FEED_END when the stream has
+ * The next @n <= FEED_BLOCK bytes, in the lent chunk if they lie there together. FEED_END when the stream has
  * ended and nothing is left; a part of @n is ERR_INVALID. @what is for the message.
  */
 int feed_block(struct feed *f, size_t n, const char *what, const uint8_t **ret, struct err *err);
@@ -41,7 +41,7 @@ int feed_peek(struct feed *f, size_t n, struct bytes *ret, struct err *err);
 /* Exactly @n bytes into @buf; an early end is ERR_INVALID. */
 int feed_read(struct feed *f, void *buf, size_t n, const char *what, struct err *err);
 /* Up to @max bytes without copying them; empty only at the end of the stream. */
-int feed_piece(struct feed *f, uint64_t max, struct bytes *ret, struct err *err);
+int feed_chunk(struct feed *f, uint64_t max, struct bytes *ret, struct err *err);
 int feed_skip(struct feed *f, uint64_t n, const char *what, struct err *err);
 /* All that is left: so that the stream's own checks at its end are made. */
 int feed_drain(struct feed *f, struct err *err);

@@ -42,7 +42,7 @@ static int damaged(const char *what, struct err *err)
 	return err_set(err, ERR_INVALID, "package map: %s", what);
 }
 
-/* ---- strings: one piece of memory for all, of the size that the map says ---- */
+/* ---- strings: one chunk of memory for all, of the size that the map says ---- */
 
 static bool add_bytes(struct reader *r, const void *p, size_t n)
 {

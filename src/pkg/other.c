@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include "pkg/archive_lazy.h"
 
-#define PIECE_SIZE KIB(64)
+#define CHUNK_SIZE KIB(64)
 
 struct other_reader {
 	struct pkg_reader r;
@@ -28,7 +28,7 @@ struct other_reader {
 	struct bytes block; /* lent by libarchive, not delivered yet */
 	uint64_t block_off; /* in the content */
 	bool content_ended;
-	uint8_t piece[PIECE_SIZE];
+	uint8_t chunk[CHUNK_SIZE];
 };
 
 static const uint8_t zeros[KIB(64)];
@@ -40,13 +40,13 @@ static la_ssize_t on_read(struct archive *a, void *arg, const void **ret)
 
 	if (o->src_off >= o->src->size)
 		return 0;
-	if (source_read(o->src, o->src_off, o->piece, sizeof(o->piece), SOURCE_SEQUENTIAL, &got,
+	if (source_read(o->src, o->src_off, o->chunk, sizeof(o->chunk), SOURCE_SEQUENTIAL, &got,
 			&o->src_err) < 0) {
 		archive_set_error(a, EIO, "%s", o->src_err.text);
 		return ARCHIVE_FATAL;
 	}
 	o->src_off += got;
-	*ret = o->piece;
+	*ret = o->chunk;
 	return (la_ssize_t)got;
 }
 

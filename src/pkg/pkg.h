@@ -117,7 +117,7 @@ int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct 
  * end; a cut one is an error. */
 int pkg_reader_next(struct pkg_reader *r, struct pkg_member *ret, struct err *err);
 /*
- * The next piece of the current member's content, without copying; empty at its end; valid until the next
+ * The next chunk of the current member's content, without copying; empty at its end; valid until the next
  * call. A failure is the whole reader's, bar this: a member of PKG_OTHER whose compression is not supported;
  * then pkg_reader_next() goes on.
  */

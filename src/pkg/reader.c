@@ -159,16 +159,16 @@ int pkg_reader_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
 
 int reader_read_all(struct pkg_reader *r, uint64_t size, size_t max, struct buf *ret, struct err *err)
 {
-	struct bytes piece;
+	struct bytes chunk;
 
 	if (size > max)
 		return err_set(err, ERR_LIMIT, "%llu bytes", (unsigned long long)size);
 	for (;;) {
-		if (pkg_reader_data(r, &piece, err) < 0)
+		if (pkg_reader_data(r, &chunk, err) < 0)
 			return -1;
-		if (!piece.size)
+		if (!chunk.size)
 			return 0;
-		buf_add(ret, piece.p, piece.size);
+		buf_add(ret, chunk.p, chunk.size);
 	}
 }
 
@@ -188,7 +188,7 @@ void pkg_reader_close(struct pkg_reader *r)
 struct member_stream {
 	struct stream s;
 	struct pkg_reader *r;
-	struct bytes left; /* of the piece that the reader lent */
+	struct bytes left; /* of the chunk that the reader lent */
 };
 
 static int member_stream_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
@@ -207,13 +207,13 @@ static int member_stream_next(struct stream *s, size_t max, struct bytes *ret, s
 
 static int member_stream_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
-	struct bytes piece;
+	struct bytes chunk;
 
-	if (member_stream_next(s, n, &piece, err) < 0)
+	if (member_stream_next(s, n, &chunk, err) < 0)
 		return -1;
-	if (piece.size)
-		memcpy(buf, piece.p, piece.size);
-	*ret_got = piece.size;
+	if (chunk.size)
+		memcpy(buf, chunk.p, chunk.size);
+	*ret_got = chunk.size;
 	return 0;
 }
 

@@ -57,7 +57,7 @@ static int read_dirs(const struct file_list *l, struct str **ret, uint32_t *ret_
 	return 0;
 }
 
-/* @names are base names where there are directories. All paths go into one piece of memory. */
+/* @names are base names where there are directories. All paths go into one chunk of memory. */
 static int read_paths(struct file_list *l, struct rpm_texts *names, bool split, struct err *err)
 {
 	AUTO(buf_done) struct buf all = { 0 }, path = { 0 }, whole = { 0 };

@@ -34,7 +34,7 @@ int rpm_header_read(struct source *src, uint64_t off, size_t max, struct arena *
 	if (n_tags > TAGS_MAX)
 		return err_set(err, ERR_LIMIT, "%u tags", n_tags);
 	size = (uint64_t)n_tags * ENTRY_SIZE + data_size;
-	if (source_read_arena(src, off + INTRO_SIZE, size, max, a, &all, err) < 0)
+	if (source_read_arena(src, range_of(off + INTRO_SIZE, size), max, a, &all, err) < 0)
 		return -1;
 	*ret = (struct rpm_header){
 		.off = off,

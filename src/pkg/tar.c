@@ -494,7 +494,7 @@ static int tar_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
 	if (hole) {
 		*ret = bytes_of(zeros, (size_t)MIN(n, (uint64_t)sizeof(zeros)));
 	} else {
-		if (feed_piece(&r->feed, n, ret, err) < 0)
+		if (feed_chunk(&r->feed, n, ret, err) < 0)
 			return -1;
 		if (!ret->size)
 			return err_set(err, ERR_INVALID,

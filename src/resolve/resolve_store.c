@@ -89,7 +89,7 @@ static int answer_part(struct ask *k, struct resolve_answer *ans, uint64_t off, 
 	char *part_name = arena_printf(k->a, "%s: " STR_FMT, ans->source->name, STR_ARG(name));
 	struct source *part = NULL;
 
-	if (source_open_part(TAKE(ans->source), true, off, size, part_name, &part, err) < 0)
+	if (source_open_part(TAKE(ans->source), true, range_of(off, size), part_name, &part, err) < 0)
 		return -1;
 	part->mtime = mtime;
 	*ret = *ans;

@@ -96,7 +96,7 @@ static int visit(void *arg, struct work *w, struct resolve_answer *ans, struct e
 	if (r)
 		return r;
 	part_name = arena_printf(w->a, "%s: " STR_FMT, ans->source->name, STR_ARG(name));
-	r = source_open_part(TAKE(ans->source), true, off, size, part_name, &part, err);
+	r = source_open_part(TAKE(ans->source), true, range_of(off, size), part_name, &part, err);
 	if (r)
 		return r;
 	part->mtime = ans->mtime;

@@ -426,7 +426,8 @@ static int look_again(struct deep *d, struct err *err)
 				break;
 			}
 			whole = source_of_fd(own, d->src->size, d->src->mtime, d->src->name);
-		} else if (source_open_part(d->src, false, 0, d->src->size, NULL, &whole, err) < 0) {
+		} else if (source_open_part(d->src, false, range_of(0, d->src->size), NULL, &whole, err) <
+			   0) {
 			r = -1;
 			break;
 		}
@@ -492,8 +493,9 @@ static int pass(struct deep *d, struct str name, unsigned threads, struct err *e
 	if (digest_check(&d->info, d->src, told_by_digest, d, err) < 0)
 		return -1;
 	d->builder = pkg_map_builder_new(&d->info, &d->out->identity);
-	if (d->info.kind != PKG_OTHER && codec_scan_open(d->info.payload.codec, d->src, d->info.payload.off,
-							 d->info.payload.size, &opts, &d->scan, err) < 0)
+	if (d->info.kind != PKG_OTHER &&
+	    codec_scan_open(d->info.payload.codec, d->src,
+			    range_of(d->info.payload.off, d->info.payload.size), &opts, &d->scan, err) < 0)
 		return -1;
 	if (pkg_reader_open(&d->info, d->scan ? codec_scan_stream(d->scan) : NULL, d->src, &d->reader, err) <
 	    0)

@@ -48,7 +48,7 @@ static void check_points(struct source *raw, struct codec_scan *s, struct bytes 
 		return;
 	o.points = buf_bytes(&points);
 	FUZZ_CHECK(codec_points_info(o.points, &info, &err) == 0 && info.decoded_size >= plain.size);
-	FUZZ_CHECK(source_open_part(raw, false, 0, raw->size, NULL, &part, &err) == 0);
+	FUZZ_CHECK(source_open_part(raw, false, range_of(0, raw->size), NULL, &part, &err) == 0);
 	FUZZ_CHECK(codec_source_open(CODEC_BZIP2, part, &o, &src, &err) == 0);
 	for (unsigned i = 0; i < 5; i++) {
 		uint64_t off = plain.size - 1 - plain.size * i / 5;
@@ -67,7 +67,7 @@ static void try_scan(struct source *raw)
 	struct codec_scan *s;
 	struct err err = { 0 };
 
-	FUZZ_CHECK(codec_scan_open(CODEC_BZIP2, raw, 0, raw->size, &opts, &s, &err) == 0);
+	FUZZ_CHECK(codec_scan_open(CODEC_BZIP2, raw, range_of(0, raw->size), &opts, &s, &err) == 0);
 	while (plain.size < OUT_MAX) {
 		struct bytes b;
 

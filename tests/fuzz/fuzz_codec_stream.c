@@ -7,7 +7,7 @@
 
 #include "codec/codec.h"
 
-/* Enough for several pieces and spans; what decodes to more is not looked at further. */
+/* Enough for several chunks and spans; what decodes to more is not looked at further. */
 #define OUT_MAX MIB(1)
 
 /* Up to OUT_MAX bytes, by turns read and lent. 0 at the end, 1 when there is more, -1 on an error. */
@@ -67,7 +67,7 @@ static void check_scan(enum codec_kind kind, struct bytes packed, int want, stru
 	const char *why;
 	int r;
 
-	if (codec_scan_open(kind, raw, 0, packed.size, &opts, &s, &err) < 0) {
+	if (codec_scan_open(kind, raw, range_of(0, packed.size), &opts, &s, &err) < 0) {
 		FUZZ_CHECK(want < 0);
 		return;
 	}

@@ -54,11 +54,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct codec_scan *scan;
 	struct err err = { 0 };
 
-	if (xz_index_read(raw, 0, size, &spans, &err) != 0)
+	if (xz_index_read(raw, range_of(0, size), &spans, &err) != 0)
 		return 0;
 	check_spans(&spans, size);
 	free(spans.v);
-	FUZZ_CHECK(codec_scan_open(CODEC_XZ, raw, 0, size, NULL, &scan, &err) == 0);
+	FUZZ_CHECK(codec_scan_open(CODEC_XZ, raw, range_of(0, size), NULL, &scan, &err) == 0);
 	compare(raw, scan);
 	codec_scan_close(scan);
 	return 0;

@@ -48,7 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	arena_init(&a);
 	zstd_gen_exotic(&r, &packed, &plain);
 	raw = source_of_mem(buf_bytes(&packed), "packed");
-	FUZZ_CHECK(codec_zstd.scan_open(raw, 0, packed.size, &opts, &s, &err) == 0);
+	FUZZ_CHECK(codec_zstd.scan_open(raw, range_of(0, packed.size), &opts, &s, &err) == 0);
 	for (; stream_next(&s->stream, SIZE_MAX, &b, &err) == 0 && b.size; at += b.size)
 		FUZZ_CHECK(b.size <= plain.size - at && !memcmp(b.p, plain.p + at, b.size));
 	FUZZ_CHECK(at == plain.size && s->ended);

@@ -20,18 +20,18 @@ static void scan(struct source *raw, const uint8_t *param, struct buf *plain, st
 	struct codec_scan_options opts = { .spacing = 1 + param[0] * 16u,
 					   .min_size = 1,
 					   .budget_percent = 1u << 30 };
-	size_t piece = param[1] ? param[1] * 64u : KIB(128), ask = param[2] | (size_t)param[3] << 8;
+	size_t chunk = param[1] ? param[1] * 64u : KIB(128), ask = param[2] | (size_t)param[3] << 8;
 	struct codec_scan *s;
 	struct err err = { 0 };
 	bool complete, asked = false;
 	const char *why;
 	struct bytes b;
 
-	if (codec_scan_open(CODEC_ZSTD, raw, 0, raw->size, &opts, &s, &err) < 0)
+	if (codec_scan_open(CODEC_ZSTD, raw, range_of(0, raw->size), &opts, &s, &err) < 0)
 		return;
-	while (stream_next(codec_scan_stream(s), piece, &b, &err) == 0 && b.size &&
+	while (stream_next(codec_scan_stream(s), chunk, &b, &err) == 0 && b.size &&
 	       plain->size < DECODED_MAX) {
-		FUZZ_CHECK(b.size <= piece);
+		FUZZ_CHECK(b.size <= chunk);
 		buf_add(plain, b.p, b.size);
 		if (plain->size % 7 == 0)
 			codec_scan_landmark(s, plain->size + plain->size % 5000);

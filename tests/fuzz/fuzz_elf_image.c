@@ -35,12 +35,12 @@ static void check_failure(int r, const struct err *err)
 	FUZZ_CHECK(r >= 0 || (err->kind == ERR_INVALID || err->kind == ERR_LIMIT));
 }
 
-/* By pieces, as the whole was read. */
+/* By chunks, as the whole was read. */
 static void check_stream(struct file *f, const struct elf_section *sec, int want_r, struct bytes want)
 {
 	struct stream *s;
 	struct err err = { 0 };
-	struct bytes piece;
+	struct bytes chunk;
 	int r = elf_section_stream(f->img, sec, &s, &err);
 
 	check_failure(r, &err);
@@ -48,11 +48,11 @@ static void check_stream(struct file *f, const struct elf_section *sec, int want
 		FUZZ_CHECK(want_r == r);
 		return;
 	}
-	while ((r = stream_next(s, 1000, &piece, &err)) == 0 && piece.size) {
+	while ((r = stream_next(s, 1000, &chunk, &err)) == 0 && chunk.size) {
 		if (want_r < 0)
 			continue;
-		FUZZ_CHECK(piece.size <= want.size && memcmp(piece.p, want.p, piece.size) == 0);
-		want = bytes_of(want.p + piece.size, want.size - piece.size);
+		FUZZ_CHECK(chunk.size <= want.size && memcmp(chunk.p, want.p, chunk.size) == 0);
+		want = bytes_of(want.p + chunk.size, want.size - chunk.size);
 	}
 	check_failure(r, &err);
 	FUZZ_CHECK((r < 0) == (want_r < 0) && (r < 0 || !want.size));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An ELF file that streams by: whatever the pieces it comes in, the answer is the same, and where it is an
+ * An ELF file that streams by: whatever the chunks it comes in, the answer is the same, and where it is an
  * answer it is that of the file.
  *
  * What lies far from what makes the difference between a stream and a file, so the input tells of gaps: a
@@ -39,15 +39,15 @@ static void expand(struct cursor *c, struct buf *ret)
 		buf_add(ret, file.p + from, file.size - from);
 }
 
-/* Feed up to @fed bytes of @file, said to be all of it, in pieces of which the last is the rest. */
-static int probe(struct elf_probe *p, struct bytes file, size_t fed, size_t piece, struct elf_facts *ret,
+/* Feed up to @fed bytes of @file, said to be all of it, in chunks of which the last is the rest. */
+static int probe(struct elf_probe *p, struct bytes file, size_t fed, size_t chunk, struct elf_facts *ret,
 		 struct err *err)
 {
 	size_t at = 0;
 
 	elf_probe_start(p, file.size);
 	while (at < fed) {
-		size_t n = MIN(piece, fed - at);
+		size_t n = MIN(chunk, fed - at);
 		uint8_t *copy = mem_alloc(n);
 
 		memcpy(copy, file.p + at, n);
@@ -55,7 +55,7 @@ static int probe(struct elf_probe *p, struct bytes file, size_t fed, size_t piec
 		free(copy);
 		at += n;
 		/* Bytes behind are of no use to it: some are told all the same. */
-		if (!elf_probe_wants(p) && at > KIB(16) && piece < KIB(4))
+		if (!elf_probe_wants(p) && at > KIB(16) && chunk < KIB(4))
 			break;
 	}
 	return elf_probe_finish(p, ret, err);
@@ -74,7 +74,7 @@ static void expect_same(int r, const struct elf_facts *f, const struct err *err,
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const size_t pieces[] = { 1, 61, 4096, 65536 };
+	static const size_t chunks[] = { 1, 61, 4096, 65536 };
 	struct cursor c = cursor_of(bytes_of(data, size));
 	AUTO(buf_done) struct buf b = { 0 };
 	struct elf_probe *p = elf_probe_new();
@@ -87,10 +87,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	expand(&c, &b);
 	file = buf_bytes(&b);
 	r = probe(p, file, file.size, SIZE_MAX, &all, &err_all);
-	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
-		if (pieces[i] < 4096 && file.size > pieces[i] * KIB(8))
+	for (size_t i = 0; i < ARRAY_SIZE(chunks); i++) {
+		if (chunks[i] < 4096 && file.size > chunks[i] * KIB(8))
 			continue;
-		r2 = probe(p, file, file.size, pieces[i], &other, &err);
+		r2 = probe(p, file, file.size, chunks[i], &other, &err);
 		expect_same(r, &all, &err_all, r2, &other, &err);
 	}
 	if (r != ELF_PROBE_AGAIN && file.size) {

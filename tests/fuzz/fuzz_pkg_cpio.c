@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cpio, read at once and in pieces of the size that the first byte says: the same members, the same end.
+ * A cpio, read at once and in chunks of the size that the first byte says: the same members, the same end.
  * For rpm's stripped headers there is a list of some files.
  */
 #include "fuzz.h"
@@ -23,14 +23,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				 .payload.format = PKG_FORMAT_CPIO,
 				 .files = files,
 				 .n_files = ARRAY_SIZE(files) };
-	struct pkg_walk whole, pieces;
+	struct pkg_walk whole, chunks;
 
 	if (size < 1)
 		return 0;
 	pkg_walk_bytes(&info, bytes_of(data + 1, size - 1), 0, &whole);
-	pkg_walk_bytes(&info, bytes_of(data + 1, size - 1), 1 + 5u * data[0], &pieces);
-	FUZZ_CHECK(whole.end == pieces.end && whole.n_members == pieces.n_members &&
-		   whole.err.kind == pieces.err.kind);
-	FUZZ_CHECK(whole.end < 0 || whole.sum == pieces.sum);
+	pkg_walk_bytes(&info, bytes_of(data + 1, size - 1), 1 + 5u * data[0], &chunks);
+	FUZZ_CHECK(whole.end == chunks.end && whole.n_members == chunks.n_members &&
+		   whole.err.kind == chunks.err.kind);
+	FUZZ_CHECK(whole.end < 0 || whole.sum == chunks.sum);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tar, read at once and in pieces of the size that the first byte says: the same members, the same end. If
+ * A tar, read at once and in chunks of the size that the first byte says: the same members, the same end. If
  * that byte is odd, every block gets a right checksum first, which no mutation would find.
  */
 #include "fuzz.h"
@@ -27,7 +27,7 @@ static void mend(uint8_t *p, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct pkg_info info = { .kind = PKG_TAR, .payload.format = PKG_FORMAT_TAR };
-	struct pkg_walk whole, pieces;
+	struct pkg_walk whole, chunks;
 	uint8_t *tar;
 
 	if (size < 1)
@@ -37,10 +37,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (data[0] & 1)
 		mend(tar, size - 1);
 	pkg_walk_bytes(&info, bytes_of(tar, size - 1), 0, &whole);
-	pkg_walk_bytes(&info, bytes_of(tar, size - 1), 1 + 5u * data[0], &pieces);
+	pkg_walk_bytes(&info, bytes_of(tar, size - 1), 1 + 5u * data[0], &chunks);
 	free(tar);
-	FUZZ_CHECK(whole.end == pieces.end && whole.n_members == pieces.n_members &&
-		   whole.err.kind == pieces.err.kind);
-	FUZZ_CHECK(whole.end < 0 || whole.sum == pieces.sum);
+	FUZZ_CHECK(whole.end == chunks.end && whole.n_members == chunks.n_members &&
+		   whole.err.kind == chunks.err.kind);
+	FUZZ_CHECK(whole.end < 0 || whole.sum == chunks.sum);
 	return 0;
 }

@@ -129,7 +129,7 @@ static bool rule_take(struct fault_http *s, const char *head, struct fault_rule 
 	return found;
 }
 
-static bool range_of(const char *head, uint64_t size, uint64_t *ret_from, uint64_t *ret_to)
+static bool parse_range(const char *head, uint64_t size, uint64_t *ret_from, uint64_t *ret_to)
 {
 	const char *p = strcasestr(head, "\r\nRange: bytes=");
 	unsigned long long from, to;
@@ -142,7 +142,7 @@ static bool range_of(const char *head, uint64_t size, uint64_t *ret_from, uint64
 	return true;
 }
 
-/* A piece of the body, chunked if it is so. */
+/* The next part of the body, in chunked encoding if the reply uses it. */
 static bool put_body(struct conn *c, const struct fault_rule *r, const uint8_t *p, size_t n)
 {
 	char line[32];
@@ -181,7 +181,7 @@ static bool answer(struct conn *c, const char *head, const struct fault_rule *r)
 {
 	AUTO(buf_done) struct buf out = { 0 };
 	uint64_t from = 0, to = r->body.size;
-	bool part = !r->no_range && range_of(head, r->body.size, &from, &to);
+	bool part = !r->no_range && parse_range(head, r->body.size, &from, &to);
 	struct fault_rule endless = *r;
 
 	buf_printf(&out, "HTTP/1.1 %u Whatever\r\n%s",

@@ -19,19 +19,19 @@
 #define MEMBER_BYTES MIB(1)
 #define MAX_MEMBERS  20000
 
-/* ---- a stream in pieces ---- */
+/* ---- a stream in chunks ---- */
 
-struct pieces {
+struct chunks {
 	struct stream s;
 	struct bytes left;
-	size_t piece;
-	uint8_t *lent; /* its own memory each time, so that the sanitizer sees who reads an old piece */
+	size_t chunk;
+	uint8_t *lent; /* its own memory each time, so that the sanitizer sees who reads an old chunk */
 };
 
-static int pieces_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
+static int chunks_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
 {
-	struct pieces *p = (struct pieces *)s;
-	size_t n = MIN(MIN(max, p->left.size), p->piece ? p->piece : SIZE_MAX);
+	struct chunks *p = (struct chunks *)s;
+	size_t n = MIN(MIN(max, p->left.size), p->chunk ? p->chunk : SIZE_MAX);
 
 	free(p->lent);
 	p->lent = mem_alloc(n + 1);
@@ -43,25 +43,25 @@ static int pieces_next(struct stream *s, size_t max, struct bytes *ret, struct e
 	return 0;
 }
 
-static int pieces_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
+static int chunks_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
 	struct bytes b;
 
-	pieces_next(s, n, &b, err);
+	chunks_next(s, n, &b, err);
 	memcpy(buf, b.p, b.size);
 	*ret_got = b.size;
 	return 0;
 }
 
-static void pieces_close(struct stream *s)
+static void chunks_close(struct stream *s)
 {
-	free(((struct pieces *)s)->lent);
+	free(((struct chunks *)s)->lent);
 	free(s);
 }
 
-static const struct stream_ops pieces_ops = { .read = pieces_read,
-					      .next = pieces_next,
-					      .close = pieces_close };
+static const struct stream_ops chunks_ops = { .read = chunks_read,
+					      .next = chunks_next,
+					      .close = chunks_close };
 
 /* ---- the walk ---- */
 
@@ -96,22 +96,22 @@ static void add(struct pkg_walk *w, const void *p, size_t n)
 	w->sum = hash64(p, n, w->sum);
 }
 
-/* Content byte by byte into the sum, as pieces are not the same in every walk. */
+/* Content byte by byte into the sum, as chunks are not the same in every walk. */
 static int walk_content(struct pkg_reader *r, const struct pkg_member *m, struct pkg_walk *w)
 {
 	struct hash64_state h;
-	struct bytes piece;
+	struct bytes chunk;
 	uint64_t n = 0, v;
 
 	hash64_init(&h, w->sum);
 	while (n < MEMBER_BYTES) {
-		if (pkg_reader_data(r, &piece, &w->err) < 0)
+		if (pkg_reader_data(r, &chunk, &w->err) < 0)
 			return -1;
-		if (!piece.size)
+		if (!chunk.size)
 			break;
-		piece.size = (size_t)MIN((uint64_t)piece.size, MEMBER_BYTES - n);
-		hash64_feed(&h, piece.p, piece.size);
-		n += piece.size;
+		chunk.size = (size_t)MIN((uint64_t)chunk.size, MEMBER_BYTES - n);
+		hash64_feed(&h, chunk.p, chunk.size);
+		n += chunk.size;
 	}
 	MUST(n == MIN(m->size, (uint64_t)MEMBER_BYTES));
 	v = hash64_end(&h);
@@ -150,13 +150,13 @@ void pkg_walk_stream(const struct pkg_info *info, struct stream *payload, struct
 	pkg_reader_close(r);
 }
 
-void pkg_walk_bytes(const struct pkg_info *info, struct bytes payload, size_t piece, struct pkg_walk *ret)
+void pkg_walk_bytes(const struct pkg_info *info, struct bytes payload, size_t chunk, struct pkg_walk *ret)
 {
-	struct pieces *p = NEW(struct pieces);
+	struct chunks *p = NEW(struct chunks);
 
-	p->s.ops = &pieces_ops;
+	p->s.ops = &chunks_ops;
 	p->left = payload;
-	p->piece = piece;
+	p->chunk = chunk;
 	pkg_walk_stream(info, &p->s, NULL, ret);
 	stream_close(&p->s);
 }

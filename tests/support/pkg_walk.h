@@ -14,8 +14,8 @@ struct pkg_walk {
 	struct err err;
 };
 
-/* @payload is closed; it lends at most @piece bytes at once (0: all). */
-void pkg_walk_bytes(const struct pkg_info *info, struct bytes payload, size_t piece, struct pkg_walk *ret);
+/* @payload is closed; it lends at most @chunk bytes at once (0: all). */
+void pkg_walk_bytes(const struct pkg_info *info, struct bytes payload, size_t chunk, struct pkg_walk *ret);
 void pkg_walk_stream(const struct pkg_info *info, struct stream *payload, struct source *src,
 		     struct pkg_walk *ret);
 /* What pkg_open() has said. */

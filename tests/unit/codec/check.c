@@ -63,7 +63,7 @@ void check_scan(enum codec_kind kind, struct bytes packed, struct bytes plain,
 	const char *why;
 	int r;
 
-	assert_done(codec_scan_open(kind, raw, 0, packed.size, opts, &s, &err));
+	assert_done(codec_scan_open(kind, raw, range_of(0, packed.size), opts, &s, &err));
 	assert_done(drain(codec_scan_stream(s), plain, false, 5, &err));
 	assert_int_equal(codec_scan_checked(s), plain.size);
 	r = codec_scan_points(s, ret_points, &complete, &why, &err);
@@ -145,7 +145,7 @@ static void check_partial(enum codec_kind kind, struct bytes packed, struct byte
 	bool complete = false;
 	const char *why;
 
-	assert_done(codec_scan_open(kind, raw, 0, packed.size, opts, &s, &err));
+	assert_done(codec_scan_open(kind, raw, range_of(0, packed.size), opts, &s, &err));
 	while (codec_scan_stream(s)->off < stop) {
 		struct bytes b;
 
@@ -255,7 +255,7 @@ void check_truncated(enum codec_kind kind, struct bytes packed, struct bytes pla
 		struct err err = { 0 };
 
 		assert_true(try_stream(kind, part, plain, false) < 0);
-		if (codec_scan_open(kind, raw, 0, part.size, &o, &scan, &err) == 0) {
+		if (codec_scan_open(kind, raw, range_of(0, part.size), &o, &scan, &err) == 0) {
 			AUTO(buf_done) struct buf points = { 0 };
 			bool complete = false;
 			const char *why;
@@ -321,7 +321,7 @@ void check_faults(enum codec_kind kind, struct bytes packed, struct bytes plain,
 		int r;
 
 		fault_fail_at(raw, at);
-		r = codec_scan_open(kind, raw, 0, packed.size, opts, &s, &err);
+		r = codec_scan_open(kind, raw, range_of(0, packed.size), opts, &s, &err);
 		if (r == 0)
 			r = drain(codec_scan_stream(s), plain, false, at, &err);
 		codec_scan_close(s);

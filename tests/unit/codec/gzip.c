@@ -98,7 +98,7 @@ static void a_landmark_gets_a_point_nearby(void **state)
 	content_add(&plain, CONTENT_RANDOM, 1800000, 3);
 	packed_gzip(&packed, buf_bytes(&plain), 6, 0);
 	raw = source_of_mem(buf_bytes(&packed), "packed");
-	assert_done(codec_scan_open(CODEC_GZIP, raw, 0, raw->size, &o, &s, &err));
+	assert_done(codec_scan_open(CODEC_GZIP, raw, range_of(0, raw->size), &o, &s, &err));
 	while (codec_scan_stream(s)->off < plain.size) {
 		uint64_t before = codec_scan_stream(s)->off;
 		struct bytes b;

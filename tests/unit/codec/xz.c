@@ -92,7 +92,7 @@ static void a_file_that_lost_its_end_is_read_as_far_as_it_goes(void **state)
 	packed_xz(&packed, buf_bytes(&plain), 1, MIB(1), LZMA_CHECK_CRC64);
 	packed.size = packed.size / 2;
 	raw = source_of_mem(buf_bytes(&packed), "half");
-	assert_done(codec_scan_open(CODEC_XZ, raw, 0, raw->size, NULL, &s, &err));
+	assert_done(codec_scan_open(CODEC_XZ, raw, range_of(0, raw->size), NULL, &s, &err));
 	while ((r = stream_next(codec_scan_stream(s), SIZE_MAX, &b, &err)) == 0) {
 		assert_memory_equal(b.p, plain.p + n, b.size);
 		n += b.size;

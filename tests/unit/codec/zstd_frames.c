@@ -15,13 +15,13 @@ static int to_nowhere(void *arg, struct bytes b, struct err *err)
 	return err_set(err, ERR_IO, "full");
 }
 
-static void pack(const uint8_t *p, size_t n, size_t piece, struct buf *ret)
+static void pack(const uint8_t *p, size_t n, size_t chunk, struct buf *ret)
 {
 	struct codec_frames *f = codec_frames_new(1, to_buf, ret);
 	struct err err = { 0 };
 
-	for (size_t off = 0; off < n; off += piece)
-		assert_done(codec_frames_write(f, bytes_of(p + off, MIN(piece, n - off)), &err));
+	for (size_t off = 0; off < n; off += chunk)
+		assert_done(codec_frames_write(f, bytes_of(p + off, MIN(chunk, n - off)), &err));
 	assert_done(codec_frames_end(f, &err));
 	codec_frames_free(f);
 }
@@ -45,16 +45,16 @@ static void what_is_written_is_read_at_any_place(void **state)
 					CODEC_FRAME_SIZE + 1,
 					5 * CODEC_FRAME_SIZE,
 					7 * CODEC_FRAME_SIZE + 99 };
-	static const size_t pieces[] = { 4096, 100003, CODEC_FRAME_SIZE, 3000000 };
+	static const size_t chunks[] = { 4096, 100003, CODEC_FRAME_SIZE, 3000000 };
 
-	for (size_t i = 0; i < ARRAY_SIZE(sizes) * ARRAY_SIZE(pieces); i++) {
-		size_t n = sizes[i / ARRAY_SIZE(pieces)];
+	for (size_t i = 0; i < ARRAY_SIZE(sizes) * ARRAY_SIZE(chunks); i++) {
+		size_t n = sizes[i / ARRAY_SIZE(chunks)];
 		AUTO(mem_freep) uint8_t *p = make(n), *got = mem_alloc(n + 1);
 		AUTO(buf_done) struct buf packed = { 0 }, straight = { 0 };
 		AUTO(source_closep) struct source *s = NULL;
 		struct err err = { 0 };
 
-		pack(p, n, pieces[i % ARRAY_SIZE(pieces)], &packed);
+		pack(p, n, chunks[i % ARRAY_SIZE(chunks)], &packed);
 		assert_done(codec_decode_all(CODEC_ZSTD, buf_bytes(&packed), n + 1, &straight, &err));
 		assert_int_equal(straight.size, n);
 		assert_true(n == 0 || memcmp(straight.p, p, n) == 0);

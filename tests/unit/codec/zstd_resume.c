@@ -22,7 +22,7 @@ struct given {
 	uint64_t spacing;
 	unsigned threads;
 	struct zstd_span_options span;
-	size_t piece; /* what is read at once; 0: as it comes */
+	size_t chunk; /* what is read at once; 0: as it comes */
 };
 
 /* One span from its point: false if it is not what it should be. */
@@ -52,11 +52,11 @@ static bool sums_are(const struct codec_span *span, const uint8_t *want)
 {
 	size_t n = span->out_end - span->out;
 
-	if (span->sums.size != (n + CODEC_PIECE - 1) / CODEC_PIECE * 4)
+	if (span->sums.size != (n + CODEC_CHUNK - 1) / CODEC_CHUNK * 4)
 		return false;
-	for (size_t i = 0; i * CODEC_PIECE < n; i++)
-		if (!codec_sums_match(span->sums, i, want + span->out + i * CODEC_PIECE,
-				      MIN(CODEC_PIECE, n - i * CODEC_PIECE)))
+	for (size_t i = 0; i * CODEC_CHUNK < n; i++)
+		if (!codec_sums_match(span->sums, i, want + span->out + i * CODEC_CHUNK,
+				      MIN(CODEC_CHUNK, n - i * CODEC_CHUNK)))
 			return false;
 	return true;
 }
@@ -69,19 +69,19 @@ static struct codec_scan *scan_open(struct source *raw, uint64_t spacing, unsign
 	struct codec_scan *s;
 	struct err err = { 0 };
 
-	assert_done(codec_zstd.scan_open(raw, 0, raw->size, &opts, &s, &err));
+	assert_done(codec_zstd.scan_open(raw, range_of(0, raw->size), &opts, &s, &err));
 	return s;
 }
 
 /* All of it, compared with @plain. */
-static void scan_read(struct codec_scan *s, struct bytes plain, size_t piece)
+static void scan_read(struct codec_scan *s, struct bytes plain, size_t chunk)
 {
 	struct err err = { 0 };
 	uint64_t at = 0;
 	struct bytes b;
 
 	for (;;) {
-		assert_done(stream_next(&s->stream, piece ? piece : SIZE_MAX, &b, &err));
+		assert_done(stream_next(&s->stream, chunk ? chunk : SIZE_MAX, &b, &err));
 		if (!b.size)
 			break;
 		assert_true(b.size <= plain.size - at);
@@ -123,7 +123,7 @@ static void check(struct bytes packed, struct bytes plain, const struct given *g
 	int r;
 
 	arena_init(&arena);
-	scan_read(s, plain, g->piece);
+	scan_read(s, plain, g->chunk);
 	r = codec_zstd.scan_spans(s, &arena, &spans, &n, &why, &err);
 	if (plain.size) {
 		if (r)
@@ -166,7 +166,7 @@ static void points_everywhere_encoded(void **state)
 	for (unsigned i = 0; i < 60 * factor; i++) {
 		struct given g = { .spacing = zstd_gen_one_in(&r, 2) ? 1 : KIB(1) << zstd_gen_below(&r, 7),
 				   .threads = zstd_gen_below(&r, 2),
-				   .piece = zstd_gen_one_in(&r, 4) ? 1 + zstd_gen_below(&r, 5000) : 0,
+				   .chunk = zstd_gen_one_in(&r, 4) ? 1 + zstd_gen_below(&r, 5000) : 0,
 				   .span.fill = FILL };
 
 		encoded(&r, KIB(400), &packed, &plain);

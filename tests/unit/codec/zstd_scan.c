@@ -62,7 +62,7 @@ static int scan_all(struct bytes packed, struct err *err)
 	struct source *raw = source_of_mem(packed, "packed");
 	struct codec_scan *s;
 	struct bytes b;
-	int r = codec_scan_open(CODEC_ZSTD, raw, 0, packed.size, &dense, &s, err);
+	int r = codec_scan_open(CODEC_ZSTD, raw, range_of(0, packed.size), &dense, &s, err);
 
 	if (r == 0) {
 		do
@@ -194,7 +194,7 @@ static void small_frames_share_a_span(void **state)
 	assert_true(check_all_ways(CODEC_ZSTD, buf_bytes(&packed), buf_bytes(&plain), &dense) <= 16);
 
 	raw = source_of_mem(buf_bytes(&packed), "packed");
-	assert_done(codec_scan_open(CODEC_ZSTD, raw, 0, packed.size, &dense, &s, &err));
+	assert_done(codec_scan_open(CODEC_ZSTD, raw, range_of(0, packed.size), &dense, &s, &err));
 	do
 		assert_done(stream_next(codec_scan_stream(s), SIZE_MAX, &b, &err));
 	while (b.size);
@@ -235,11 +235,11 @@ static void landmarks_get_points(void **state)
 
 		arena_init(&a);
 		opts.threads = threads;
-		assert_done(codec_scan_open(CODEC_ZSTD, raw, 0, packed.size, &opts, &s, &err));
+		assert_done(codec_scan_open(CODEC_ZSTD, raw, range_of(0, packed.size), &opts, &s, &err));
 		do {
 			assert_done(stream_next(codec_scan_stream(s), 1000, &b, &err));
 			at += b.size;
-			/* When it is in the last piece, or, for the third, well ahead of it. */
+			/* When it is in the last chunk, or, for the third, well ahead of it. */
 			while (next < ARRAY_SIZE(marks) && at > marks[next] - (next == 2 ? 50000 : 0))
 				codec_scan_landmark(s, marks[next++]);
 		} while (b.size);
@@ -333,7 +333,7 @@ static void points_too_near_for_a_doubt(void **state)
 
 	doubtful_frame(&packed, &plain, true, 1);
 	raw = source_of_mem(buf_bytes(&packed), "packed");
-	assert_done(codec_scan_open(CODEC_ZSTD, raw, 0, packed.size, &opts, &s, &err));
+	assert_done(codec_scan_open(CODEC_ZSTD, raw, range_of(0, packed.size), &opts, &s, &err));
 	do
 		assert_done(stream_next(codec_scan_stream(s), SIZE_MAX, &b, &err));
 	while (b.size);

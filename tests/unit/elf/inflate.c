@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both decoders of zlib's format say the same of good and of damaged content, cut into pieces at random, and
- * touch nothing beside the pieces: these end where memory ends.
+ * Both decoders of zlib's format say the same of good and of damaged content, cut into chunks at random, and
+ * touch nothing beside the chunks: these end where memory ends.
  */
 #include "test.h"
 
@@ -11,7 +11,7 @@
 #include "elf/inflate.h"
 
 #define CONTENT_MAX KIB(300)
-#define PIECE_MAX   KIB(64)
+#define CHUNK_MAX   KIB(64)
 #define FAST        CONTENT_MAX /* as large as this: ISA-L, if it is there */
 #define SLOW        1000
 
@@ -25,17 +25,17 @@ static uint64_t rnd(void)
 	return x;
 }
 
-/* The end of PIECE_MAX bytes of which neither the one before nor the one behind may be touched. */
+/* The end of CHUNK_MAX bytes of which neither the one before nor the one behind may be touched. */
 static uint8_t *fenced(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	uint8_t *p = mmap(NULL, PIECE_MAX + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+	uint8_t *p = mmap(NULL, CHUNK_MAX + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 			  0);
 
 	assert_true(p != MAP_FAILED);
 	assert_int_equal(mprotect(p, page, PROT_NONE), 0);
-	assert_int_equal(mprotect(p + page + PIECE_MAX, page, PROT_NONE), 0);
-	return p + page + PIECE_MAX;
+	assert_int_equal(mprotect(p + page + CHUNK_MAX, page, PROT_NONE), 0);
+	return p + page + CHUNK_MAX;
 }
 
 static size_t some(size_t max)
@@ -54,7 +54,7 @@ static bool undo(struct bytes b, uint64_t content, uint8_t *in_end, uint8_t *out
 	out->size = 0;
 	assert_done(inflate_open(content, &z, &err));
 	while (ok && !ended) {
-		size_t n = MIN(some(PIECE_MAX), b.size), room = some(PIECE_MAX), taken, got;
+		size_t n = MIN(some(CHUNK_MAX), b.size), room = some(CHUNK_MAX), taken, got;
 
 		memcpy(in_end - n, b.p, n);
 		ok = inflate_step(z, bytes_of(in_end - n, n), &taken, out_end - room, room, &got, &ended,

@@ -6,8 +6,8 @@
 
 static const uint8_t id20[20] = "abcdefghijklmnopqrs";
 
-/* Send @file through @p in pieces of @piece bytes, as far as it wants them. */
-static int probe(struct elf_probe *p, struct bytes file, size_t piece, struct elf_facts *ret, size_t *ret_fed,
+/* Send @file through @p in chunks of @chunk bytes, as far as it wants them. */
+static int probe(struct elf_probe *p, struct bytes file, size_t chunk, struct elf_facts *ret, size_t *ret_fed,
 		 struct err *err)
 {
 	size_t at = 0;
@@ -15,7 +15,7 @@ static int probe(struct elf_probe *p, struct bytes file, size_t piece, struct el
 	elf_probe_start(p, file.size);
 	while (at < file.size && elf_probe_wants(p)) {
 		/* A copy without room behind it: a byte too far is noticed. */
-		size_t n = MIN(piece, file.size - at);
+		size_t n = MIN(chunk, file.size - at);
 		AUTO(mem_freep) uint8_t *copy = mem_alloc(n);
 
 		memcpy(copy, file.p + at, n);
@@ -53,19 +53,19 @@ static void expect_places(struct elf_probe *p, struct source *src)
 	}
 }
 
-/* In pieces of any size the outcome is that of the file. */
+/* In chunks of any size the outcome is that of the file. */
 static void expect_same(struct elf_probe *p, struct buf *file)
 {
-	static const size_t pieces[] = { 1, 3, 64, 1000, 4096, 4097, 65536, SIZE_MAX };
+	static const size_t chunks[] = { 1, 3, 64, 1000, 4096, 4097, 65536, SIZE_MAX };
 	AUTO(source_closep) struct source *src = source_of_mem(buf_bytes(file), "x");
 	struct elf_facts want = { 0 };
 	struct err err = { 0 }, probe_err = { 0 };
 	int r = elf_facts_read(src, &want, &err);
 
-	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(chunks); i++) {
 		struct elf_facts got = { 0 };
 
-		assert_int_equal(probe(p, buf_bytes(file), pieces[i], &got, NULL, &probe_err), r);
+		assert_int_equal(probe(p, buf_bytes(file), chunks[i], &got, NULL, &probe_err), r);
 		assert_int_equal(got.flags, want.flags);
 		assert_int_equal(got.type, want.type);
 		assert_int_equal(got.machine, want.machine);
@@ -109,11 +109,11 @@ static void what_is_not_elf_is_known_at_once(void **state)
 	size_t fed;
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		for (size_t piece = 1; piece < 20; piece++) {
+		for (size_t chunk = 1; chunk < 20; chunk++) {
 			struct bytes b = bytes_of(files[i], strlen(files[i]));
 
-			assert_int_equal(probe(p, b, piece, &f, &fed, &err), ELF_NOT_ELF);
-			assert_true(fed < piece + 4);
+			assert_int_equal(probe(p, b, chunk, &f, &fed, &err), ELF_NOT_ELF);
+			assert_true(fed < chunk + 4);
 		}
 	assert_int_equal(probe(p, bytes_of("", 0), 1, &f, &fed, &err), ELF_NOT_ELF);
 	elf_probe_free(p);

@@ -86,7 +86,7 @@ static void a_section_as_a_stream(void **state)
 		AUTO(elf_closep) struct elf_image *img = NULL;
 		AUTO(stream_closep) struct stream *s = NULL;
 		struct err err = { 0 };
-		struct bytes piece;
+		struct bytes chunk;
 
 		if (k < ARRAY_SIZE(packings)) {
 			make_packed(ELF_WRITER_X86_64, packings[k].kind, want, &w, &file);
@@ -100,9 +100,9 @@ static void a_section_as_a_stream(void **state)
 		assert_done(elf_section_stream(img, elf_debug_section(img, ".debug_info"), &s, &err));
 		assert_done(stream_skip(s, 100001, &err));
 		do {
-			assert_done(stream_next(s, 777, &piece, &err));
-			buf_add(&got, piece.p, piece.size);
-		} while (piece.size);
+			assert_done(stream_next(s, 777, &chunk, &err));
+			buf_add(&got, chunk.p, chunk.size);
+		} while (chunk.size);
 		assert_true(bytes_eq(buf_bytes(&got), bytes_of(content + 100001, CONTENT_SIZE - 100001)));
 	}
 }

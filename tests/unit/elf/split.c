@@ -111,7 +111,7 @@ static struct bytes all_of(struct source *src, struct arena *a)
 	struct bytes ret;
 	struct err err = { 0 };
 
-	assert_done(source_read_arena(src, 0, src->size, SIZE_MAX, a, &ret, &err));
+	assert_done(source_read_arena(src, range_of(0, src->size), SIZE_MAX, a, &ret, &err));
 	return ret;
 }
 

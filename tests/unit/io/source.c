@@ -55,12 +55,13 @@ static void check_reads(struct source *s, const uint8_t *want, size_t size)
 	assert_fails(source_read_full(s, size - 3, &b, 4, SOURCE_RANDOM, &err), ERR_INVALID,
 		     "wanted 4 bytes at");
 	assert_fails(source_read_full(s, UINT64_MAX, &b, 4, SOURCE_RANDOM, &err), ERR_INVALID, "ends at");
-	assert_done(source_read_arena(s, 1, size - 1, size, &a, &b, &err));
+	assert_done(source_read_arena(s, range_of(1, size - 1), size, &a, &b, &err));
 	assert_true(bytes_eq(b, bytes_of(want + 1, size - 1)));
-	assert_done(source_read_arena(s, size, 0, 0, &a, &b, &err));
+	assert_done(source_read_arena(s, range_of(size, 0), 0, &a, &b, &err));
 	assert_int_equal(b.size, 0);
-	assert_fails(source_read_arena(s, 0, 11, 10, &a, &b, &err), ERR_LIMIT, "more than the 10 allowed");
-	assert_fails(source_read_arena(s, 5, UINT64_MAX, 10, &a, &b, &err), ERR_INVALID, "ends at");
+	assert_fails(source_read_arena(s, range_of(0, 11), 10, &a, &b, &err), ERR_LIMIT,
+		     "more than the 10 allowed");
+	assert_fails(source_read_arena(s, range_of(5, UINT64_MAX), 10, &a, &b, &err), ERR_INVALID, "ends at");
 }
 
 static void a_file(void **state)
@@ -149,8 +150,8 @@ static void a_part_of_a_part_lends_what_its_parent_lends(void **state)
 
 	assert_done(source_open_file(path, &s, &err));
 	assert_true(source_raw_fd(s, &fd, &off));
-	assert_done(source_open_part(s, true, 1000, 50000, "member", &part, &err));
-	assert_done(source_open_part(part, false, 100, 20000, NULL, &inner, &err));
+	assert_done(source_open_part(s, true, range_of(1000, 50000), "member", &part, &err));
+	assert_done(source_open_part(part, false, range_of(100, 20000), NULL, &inner, &err));
 	assert_string_equal(part->name, "member");
 	assert_string_equal(inner->name, "member");
 	assert_int_equal(inner->mtime, s->mtime);
@@ -167,8 +168,8 @@ static void a_part_of_memory_is_memory(void **state)
 	AUTO(source_closep) struct source *part = NULL;
 	struct err err = { 0 };
 
-	assert_done(
-		source_open_part(source_of_mem(bytes_of(data, 100), "m"), true, 10, 90, NULL, &part, &err));
+	assert_done(source_open_part(source_of_mem(bytes_of(data, 100), "m"), true, range_of(10, 90), NULL,
+				     &part, &err));
 	assert_ptr_equal(source_raw_mem(part), data + 10);
 	check_reads(part, data + 10, 90);
 }
@@ -187,15 +188,15 @@ static void a_part_lies_within_its_parent(void **state)
 		for (size_t i = 0; i < ARRAY_SIZE(ranges); i++) {
 			struct source *s = source_of_mem(bytes_of(data, 100), "m");
 
-			assert_fails(
-				source_open_part(s, takes, ranges[i][0], ranges[i][1], NULL, &part, &err),
-				ERR_INVALID, "ends at 100");
+			assert_fails(source_open_part(s, takes, range_of(ranges[i][0], ranges[i][1]), NULL,
+						      &part, &err),
+				     ERR_INVALID, "ends at 100");
 			if (!takes)
 				source_close(s);
 		}
 	}
-	assert_done(
-		source_open_part(source_of_mem(bytes_of(data, 100), "m"), true, 100, 0, NULL, &part, &err));
+	assert_done(source_open_part(source_of_mem(bytes_of(data, 100), "m"), true, range_of(100, 0), NULL,
+				     &part, &err));
 	assert_int_equal(part->size, 0);
 	source_close(part);
 }
@@ -209,7 +210,7 @@ static void short_reads_are_put_together(void **state)
 
 	fault_short(s, 7);
 	check_reads(s, data, sizeof(data));
-	assert_done(source_open_part(s, false, 1, 3000, NULL, &part, &err));
+	assert_done(source_open_part(s, false, range_of(1, 3000), NULL, &part, &err));
 	check_reads(part, data + 1, 3000);
 }
 
@@ -267,7 +268,7 @@ static void more_than_memory_is_a_limit(void **state)
 	struct err err = { 0 };
 	struct bytes b;
 
-	assert_fails(source_read_arena(s, 0, s->size, SIZE_MAX, &a, &b, &err), ERR_LIMIT,
+	assert_fails(source_read_arena(s, range_of(0, s->size), SIZE_MAX, &a, &b, &err), ERR_LIMIT,
 		     "no memory for 46116860");
 }
 

@@ -138,7 +138,7 @@ static void memory_is_lent_not_copied(void **state)
 	assert_int_equal(b.size, 1000);
 }
 
-static void a_source_is_read_in_large_pieces_in_order(void **state)
+static void a_source_is_read_in_large_chunks_in_order(void **state)
 {
 	struct source *src = fault_source_new(source_of_mem(bytes_of(data, sizeof(data)), "m"), true);
 	AUTO(stream_closep) struct stream *s = stream_of_source(src, true, 0, sizeof(data));
@@ -220,12 +220,12 @@ struct sum {
 	size_t at, stop_at;
 };
 
-static int compare_piece(void *arg, struct bytes piece, struct err *err)
+static int compare_chunk(void *arg, struct bytes chunk, struct err *err)
 {
 	struct sum *sum = arg;
 
-	assert_memory_equal(piece.p, data + sum->at, piece.size);
-	sum->at += piece.size;
+	assert_memory_equal(chunk.p, data + sum->at, chunk.size);
+	sum->at += chunk.size;
 	return sum->at >= sum->stop_at ? 42 : 0;
 }
 
@@ -241,15 +241,15 @@ static void each_goes_through_all_of_it(void **state)
 
 	for (size_t i = 0; i < 3; i++) {
 		sum = (struct sum){ .stop_at = SIZE_MAX };
-		assert_done(stream_each(all[i], compare_piece, &sum, &err));
+		assert_done(stream_each(all[i], compare_chunk, &sum, &err));
 		assert_int_equal(sum.at, sizeof(data));
 	}
 	sum = (struct sum){ .stop_at = SIZE_MAX };
-	assert_fails(stream_each(d, compare_piece, &sum, &err), ERR_IO, "injected");
+	assert_fails(stream_each(d, compare_chunk, &sum, &err), ERR_IO, "injected");
 	stream_closep(&d);
 	d = plain_new(sizeof(data), SIZE_MAX);
 	sum = (struct sum){ .stop_at = 2500 };
-	assert_int_equal(stream_each(d, compare_piece, &sum, &err), 42);
+	assert_int_equal(stream_each(d, compare_chunk, &sum, &err), 42);
 	assert_int_equal(sum.at, 3000);
 }
 
@@ -258,7 +258,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_kinds_give_the_same_bytes),
 		cmocka_unit_test(memory_is_lent_not_copied),
-		cmocka_unit_test(a_source_is_read_in_large_pieces_in_order),
+		cmocka_unit_test(a_source_is_read_in_large_chunks_in_order),
 		cmocka_unit_test(skipping_reads_nothing),
 		cmocka_unit_test(a_source_that_ends_before_the_range_is_damaged),
 		cmocka_unit_test(failures_come_through),

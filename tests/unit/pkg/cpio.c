@@ -4,17 +4,17 @@
  */
 #include "listing.h"
 
-static const size_t pieces[] = { 0, 1, 5, 109, 4096 };
+static const size_t chunks[] = { 0, 1, 5, 109, 4096 };
 
 static void read_cpio(struct listing *ret, const struct buf *cpio)
 {
 	struct err err = { 0 };
 
 	assert_done(listing_of(ret, PKG_FORMAT_CPIO, buf_bytes(cpio), 0, &err));
-	for (size_t i = 1; i < ARRAY_SIZE(pieces); i++) {
+	for (size_t i = 1; i < ARRAY_SIZE(chunks); i++) {
 		struct listing l;
 
-		assert_done(listing_of(&l, PKG_FORMAT_CPIO, buf_bytes(cpio), pieces[i], &err));
+		assert_done(listing_of(&l, PKG_FORMAT_CPIO, buf_bytes(cpio), chunks[i], &err));
 		assert_listings_same(ret, &l);
 		listing_done(&l);
 	}
@@ -148,11 +148,11 @@ static void stripped_headers(void **state)
 	AUTO(buf_done) struct buf cpio = { 0 };
 
 	pw_cpio(&cpio, PW_STRIPPED, files, ARRAY_SIZE(files));
-	for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(chunks); i++) {
 		struct err err = { 0 };
 		struct listing l;
 
-		assert_done(listing_of_payload(&l, &info, buf_bytes(&cpio), pieces[i], &err));
+		assert_done(listing_of_payload(&l, &info, buf_bytes(&cpio), chunks[i], &err));
 		assert_int_equal(l.n, 5);
 		assert_str(l.list[0].m.path, "usr/one");
 		assert_str(l.list[0].m.link, "0");
@@ -185,7 +185,7 @@ static void large_files(void **state)
 	struct pkg_info info = {
 		.kind = PKG_RPM, .payload.format = PKG_FORMAT_CPIO, .files = list, .n_files = 1
 	};
-	struct stream *s = stream_in_pieces(bytes_of("07070X00000000\0\0abc", 19), 0);
+	struct stream *s = stream_in_chunks(bytes_of("07070X00000000\0\0abc", 19), 0);
 	struct err err = { 0 };
 	struct pkg_reader *r;
 	struct pkg_member m;

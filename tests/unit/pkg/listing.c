@@ -4,19 +4,19 @@
  */
 #include "listing.h"
 
-/* ---- a stream that lends small pieces ---- */
+/* ---- a stream that lends small chunks ---- */
 
-struct piece_stream {
+struct chunk_stream {
 	struct stream s;
 	struct bytes left;
-	size_t piece;
-	uint8_t *lent; /* a copy, so that whoever uses an old piece is seen by the sanitizer */
+	size_t chunk;
+	uint8_t *lent; /* a copy, so that whoever uses an old chunk is seen by the sanitizer */
 };
 
-static int pieces_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
+static int chunks_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
 {
-	struct piece_stream *p = (struct piece_stream *)s;
-	size_t n = MIN(MIN(max, p->left.size), p->piece ? p->piece : SIZE_MAX);
+	struct chunk_stream *p = (struct chunk_stream *)s;
+	size_t n = MIN(MIN(max, p->left.size), p->chunk ? p->chunk : SIZE_MAX);
 
 	free(p->lent);
 	p->lent = mem_alloc(n ? n : 1);
@@ -28,33 +28,33 @@ static int pieces_next(struct stream *s, size_t max, struct bytes *ret, struct e
 	return 0;
 }
 
-static int pieces_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
+static int chunks_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
 	struct bytes b;
 
-	pieces_next(s, n, &b, err);
+	chunks_next(s, n, &b, err);
 	memcpy(buf, b.p, b.size);
 	*ret_got = b.size;
 	return 0;
 }
 
-static void pieces_close(struct stream *s)
+static void chunks_close(struct stream *s)
 {
-	free(((struct piece_stream *)s)->lent);
+	free(((struct chunk_stream *)s)->lent);
 	free(s);
 }
 
-static const struct stream_ops pieces_ops = { .read = pieces_read,
-					      .next = pieces_next,
-					      .close = pieces_close };
+static const struct stream_ops chunks_ops = { .read = chunks_read,
+					      .next = chunks_next,
+					      .close = chunks_close };
 
-struct stream *stream_in_pieces(struct bytes b, size_t piece)
+struct stream *stream_in_chunks(struct bytes b, size_t chunk)
 {
-	struct piece_stream *p = NEW(struct piece_stream);
+	struct chunk_stream *p = NEW(struct chunk_stream);
 
-	p->s.ops = &pieces_ops;
+	p->s.ops = &chunks_ops;
 	p->left = b;
-	p->piece = piece;
+	p->chunk = chunk;
 	return &p->s;
 }
 
@@ -63,7 +63,7 @@ struct stream *stream_in_pieces(struct bytes b, size_t piece)
 static int add(struct listing *l, struct pkg_reader *r, const struct pkg_member *m, struct err *err)
 {
 	struct listed *e;
-	struct bytes piece;
+	struct bytes chunk;
 
 	l->list = mem_realloc(l->list, l->n + 1, sizeof(*l->list));
 	e = &l->list[l->n++];
@@ -71,11 +71,11 @@ static int add(struct listing *l, struct pkg_reader *r, const struct pkg_member 
 	e->m.path = arena_str(&l->arena, m->path);
 	e->m.link = arena_str(&l->arena, m->link);
 	for (;;) {
-		if (pkg_reader_data(r, &piece, err) < 0)
+		if (pkg_reader_data(r, &chunk, err) < 0)
 			return -1;
-		if (!piece.size)
+		if (!chunk.size)
 			return 0;
-		buf_add(&e->content, piece.p, piece.size);
+		buf_add(&e->content, chunk.p, chunk.size);
 	}
 }
 
@@ -98,22 +98,22 @@ static int read_all(struct listing *l, const struct pkg_info *info, struct strea
 	return res == PKG_END ? 0 : res;
 }
 
-int listing_of_payload(struct listing *ret, const struct pkg_info *info, struct bytes payload, size_t piece,
+int listing_of_payload(struct listing *ret, const struct pkg_info *info, struct bytes payload, size_t chunk,
 		       struct err *err)
 {
-	AUTO(stream_closep) struct stream *s = stream_in_pieces(payload, piece);
+	AUTO(stream_closep) struct stream *s = stream_in_chunks(payload, chunk);
 
 	*ret = (struct listing){ 0 };
 	arena_init(&ret->arena);
 	return read_all(ret, info, s, NULL, err);
 }
 
-int listing_of(struct listing *ret, enum pkg_format format, struct bytes payload, size_t piece,
+int listing_of(struct listing *ret, enum pkg_format format, struct bytes payload, size_t chunk,
 	       struct err *err)
 {
 	struct pkg_info info = { .kind = PKG_TAR, .payload.format = format };
 
-	return listing_of_payload(ret, &info, payload, piece, err);
+	return listing_of_payload(ret, &info, payload, chunk, err);
 }
 
 int listing_of_package(struct listing *ret, struct bytes package, const char *name, struct pkg_info *ret_info,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All members of an archive with their content, for comparison; read in lent pieces of any size.
+ * All members of an archive with their content, for comparison; read in lent chunks of any size.
  */
 #pragma once
 
@@ -19,14 +19,14 @@ struct listing {
 	size_t n;
 };
 
-/* A stream over @b that lends at most @piece bytes at once; 0: all. */
-struct stream *stream_in_pieces(struct bytes b, size_t piece);
+/* A stream over @b that lends at most @chunk bytes at once; 0: all. */
+struct stream *stream_in_chunks(struct bytes b, size_t chunk);
 
 /* 0 at the archive's end, or the reader's failure; what came before it is in @ret either way. */
-int listing_of_payload(struct listing *ret, const struct pkg_info *info, struct bytes payload, size_t piece,
+int listing_of_payload(struct listing *ret, const struct pkg_info *info, struct bytes payload, size_t chunk,
 		       struct err *err);
 /* The payload is a bare archive of this format. */
-int listing_of(struct listing *ret, enum pkg_format format, struct bytes payload, size_t piece,
+int listing_of(struct listing *ret, enum pkg_format format, struct bytes payload, size_t chunk,
 	       struct err *err);
 /* pkg_open() and all members. @ret_info, which may be NULL, lives in the listing's arena. */
 int listing_of_package(struct listing *ret, struct bytes package, const char *name, struct pkg_info *ret_info,

@@ -224,10 +224,10 @@ static void other_archives_through_libarchive(void **state)
 		assert_done(pkg_member_open_slow(source_of_mem(buf_bytes(&out), "x"), true, &info,
 						 (uint32_t)number, 100000, &member, &err));
 		for (int round = 0; round < 2; round++) {
-			char piece[10];
+			char chunk[10];
 
-			assert_done(source_read_full(member, 99990, piece, 10, SOURCE_RANDOM, &err));
-			assert_memory_equal(piece, "cccccccccc", 10);
+			assert_done(source_read_full(member, 99990, chunk, 10, SOURCE_RANDOM, &err));
+			assert_memory_equal(chunk, "cccccccccc", 10);
 		}
 		listing_done(&l);
 	}
@@ -270,7 +270,7 @@ static int read_package(struct source *src, const char *name, struct err *err)
 	struct pkg_info info;
 	struct pkg_reader *r;
 	struct pkg_member m;
-	struct bytes piece;
+	struct bytes chunk;
 	int res;
 
 	arena_init(&a);
@@ -285,7 +285,7 @@ static int read_package(struct source *src, const char *name, struct err *err)
 	if (pkg_reader_open(&info, payload, src, &r, err) < 0)
 		return -1;
 	while ((res = pkg_reader_next(r, &m, err)) == 0) {
-		while ((res = pkg_reader_data(r, &piece, err)) == 0 && piece.size)
+		while ((res = pkg_reader_data(r, &chunk, err)) == 0 && chunk.size)
 			;
 		if (res < 0)
 			break;

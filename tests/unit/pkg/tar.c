@@ -4,18 +4,18 @@
  */
 #include "listing.h"
 
-static const size_t pieces[] = { 0, 1, 7, 511, 512, 513, 4096 };
+static const size_t chunks[] = { 0, 1, 7, 511, 512, 513, 4096 };
 
-/* As it would be in pieces of every size: the same. */
+/* As it would be in chunks of every size: the same. */
 static void read_tar(struct listing *ret, const struct buf *tar)
 {
 	struct err err = { 0 };
 
 	assert_done(listing_of(ret, PKG_FORMAT_TAR, buf_bytes(tar), 0, &err));
-	for (size_t i = 1; i < ARRAY_SIZE(pieces); i++) {
+	for (size_t i = 1; i < ARRAY_SIZE(chunks); i++) {
 		struct listing l;
 
-		assert_done(listing_of(&l, PKG_FORMAT_TAR, buf_bytes(tar), pieces[i], &err));
+		assert_done(listing_of(&l, PKG_FORMAT_TAR, buf_bytes(tar), chunks[i], &err));
 		assert_listings_same(ret, &l);
 		listing_done(&l);
 	}

@@ -113,15 +113,15 @@ static struct bytes content_of(const char *s)
 	return bytes_of(s, strlen(s));
 }
 
-static int read_tar(struct listing *l, const struct buf *tar, size_t piece, struct err *err)
+static int read_tar(struct listing *l, const struct buf *tar, size_t chunk, struct err *err)
 {
-	return listing_of(l, PKG_FORMAT_TAR, buf_bytes(tar), piece, err);
+	return listing_of(l, PKG_FORMAT_TAR, buf_bytes(tar), chunk, err);
 }
 
 static void every_format_is_expanded(void **state)
 {
 	uint8_t *want = mem_zalloc(REAL_SIZE);
-	static const size_t pieces[] = { 0, 1, 511, 513 };
+	static const size_t chunks[] = { 0, 1, 511, 513 };
 
 	memcpy(want + 10, "ABCDE", 5);
 	memcpy(want + 70000, "xyz", 3);
@@ -132,11 +132,11 @@ static void every_format_is_expanded(void **state)
 		pw_tar_header(&tar, PW_PAX, "next", '0', 2);
 		pw_tar_body(&tar, content_of("hi"));
 		pw_tar_end(&tar);
-		for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
+		for (size_t i = 0; i < ARRAY_SIZE(chunks); i++) {
 			struct err err = { 0 };
 			struct listing l;
 
-			assert_done(read_tar(&l, &tar, pieces[i], &err));
+			assert_done(read_tar(&l, &tar, chunks[i], &err));
 			assert_int_equal(l.n, 2);
 			assert_str(l.list[0].m.path, "sparse");
 			assert_true(l.list[0].m.sparse);
@@ -295,17 +295,17 @@ static void a_huge_hole_is_passed_over(void **state)
 	struct err err = { 0 };
 	struct pkg_reader *r;
 	struct pkg_member m;
-	struct bytes piece;
+	struct bytes chunk;
 
 	pax_1_0(&tar, end, 1, UINT64_C(8) << 30, content_of(stored));
 	pw_tar_header(&tar, PW_PAX, "next", '0', 0);
 	pw_tar_end(&tar);
-	s = stream_in_pieces(buf_bytes(&tar), 0);
+	s = stream_in_chunks(buf_bytes(&tar), 0);
 	assert_done(pkg_reader_open(&info, s, NULL, &r, &err));
 	assert_done(pkg_reader_next(r, &m, &err));
 	assert_true(m.size == UINT64_C(8) << 30);
-	assert_done(pkg_reader_data(r, &piece, &err));
-	assert_true(piece.size > 0 && piece.p[piece.size - 1] == 0);
+	assert_done(pkg_reader_data(r, &chunk, &err));
+	assert_true(chunk.size > 0 && chunk.p[chunk.size - 1] == 0);
 	assert_done(pkg_reader_next(r, &m, &err));
 	assert_str(m.path, "next");
 	pkg_reader_close(r);

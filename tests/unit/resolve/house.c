@@ -234,8 +234,8 @@ void house_map(struct house *h, const char *name, struct buf *map, struct buf *p
 	assert_int_equal(stat(house_path(h, name), &st), 0);
 	assert_done(pkg_open(src, str_of(name), &h->a, &info, &err));
 	assert_done(pkg_identity_read(src, &st, &identity, &err));
-	assert_done(codec_scan_open(info.payload.codec, src, info.payload.off, info.payload.size, &opts,
-				    &scan, &err));
+	assert_done(codec_scan_open(info.payload.codec, src, range_of(info.payload.off, info.payload.size),
+				    &opts, &scan, &err));
 	assert_done(pkg_reader_open(&info, codec_scan_stream(scan), src, &reader, &err));
 	b = pkg_map_builder_new(&info, &identity);
 	for (uint32_t number = 0; (r = pkg_reader_next(reader, &m, &err)) == 0; number++) {

@@ -69,7 +69,8 @@ static void check(struct fixture *f, enum resolve_kind kind, const char *arg, st
 	struct bytes got;
 
 	assert_int_equal(ask(f, kind, arg), 0);
-	assert_done(source_read_arena(f->ans.source, 0, f->ans.source->size, MIB(1), &f->arena, &got, &err));
+	assert_done(source_read_arena(f->ans.source, range_of(0, f->ans.source->size), MIB(1), &f->arena,
+				      &got, &err));
 	assert_true(bytes_eq(got, want));
 	source_close(f->ans.source);
 }

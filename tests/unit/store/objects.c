@@ -31,7 +31,7 @@ static const char *get(struct fixture *f, const char *key_text, struct store_met
 
 	if (r == STORE_MISSING)
 		return "";
-	if (r || source_read_arena(s, 0, s->size, MIB(64), &f->arena, &b, &err) < 0)
+	if (r || source_read_arena(s, range_of(0, s->size), MIB(64), &f->arena, &b, &err) < 0)
 		fail_msg("%s", err.text);
 	return arena_strdup(&f->arena, (struct str){ (const char *)b.p, b.size });
 }
