@@ -66,7 +66,7 @@ int main(int argc, char **argv)
 {
 	AUTO(source_closep) struct source *src = NULL;
 	AUTO(buf_done) struct buf out = { 0 };
-	struct symtab_options o = { .spool_dir = file_temp_dir(),
+	struct symtab_options o = { .temp_dir = file_temp_dir(),
 				    .n_threads = argc > 2 ? (unsigned)atoi(argv[2]) : 1,
 				    .no_columns = argc > 3 };
 	const struct dwarf_section_place *code;
@@ -87,12 +87,12 @@ int main(int argc, char **argv)
 	}
 	getrusage(RUSAGE_SELF, &ru);
 	printf("built in %.3f s CPU, %.1f MB table, peak %.1f MB: %llu units, %llu functions, %llu inlined, "
-	       "%llu rows, %llu symbols, %llu pieces, "
+	       "%llu rows, %llu symbols, %llu code ranges, "
 	       "%llu blocks, %llu skipped\n",
 	       (double)(clock_cpu_ns() - t0) / 1e9, (double)out.size / 1e6, (double)ru.ru_maxrss / 1e3,
 	       (unsigned long long)st.n_units, (unsigned long long)st.n_functions,
 	       (unsigned long long)st.n_inlined, (unsigned long long)st.n_rows,
-	       (unsigned long long)st.n_symbols, (unsigned long long)st.n_pieces,
+	       (unsigned long long)st.n_symbols, (unsigned long long)st.n_ranges,
 	       (unsigned long long)st.n_blocks, (unsigned long long)st.n_skipped);
 	if (symtab_open_mem(buf_bytes(&out), &t, &err) < 0) {
 		fprintf(stderr, "%s\n", err.text);

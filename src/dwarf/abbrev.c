@@ -32,7 +32,7 @@ void dwarf_abbrevs_close(struct dwarf_abbrevs *a)
 enum found { FOUND, MISSING, CUT };
 
 /* Look through what is there of a table; CUT: the table goes on behind it. */
-static enum found search(struct dwarf_abbrevs *a, struct cursor *c, uint64_t want)
+static enum found abbrev_search(struct dwarf_abbrevs *a, struct cursor *c, uint64_t want)
 {
 	for (;;) {
 		uint64_t code = cursor_uleb(c);
@@ -85,7 +85,7 @@ int dwarf_abbrevs_find(struct dwarf_abbrevs *a, uint64_t table_off, uint64_t cod
 		if (b.size > a->budget)
 			return err_set(err, ERR_INVALID, "abbreviations are searched too long");
 		c = cursor_at(b, a->section.img->h.big, table_off);
-		f = search(a, &c, code);
+		f = abbrev_search(a, &c, code);
 		a->budget -= f == CUT ? b.size : (uint64_t)(c.p - c.start);
 		if (f == FOUND)
 			break;

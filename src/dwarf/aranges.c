@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-struct wanted {
+struct aranges_query {
 	const struct dwarf *d;
 	const uint64_t *addrs; /* sorted */
 	size_t n;
@@ -17,14 +17,14 @@ struct wanted {
 	size_t n_units, room;
 };
 
-static bool is_wanted(const struct wanted *w, uint64_t lo, uint64_t size)
+static bool aranges_is_wanted(const struct aranges_query *w, uint64_t lo, uint64_t size)
 {
 	size_t a = SEARCH(0, w->n, i, w->addrs[i] < lo);
 	return a < w->n && w->addrs[a] - lo < size;
 }
 
 /* One unit's ranges; the cursor ends behind them. */
-static bool set_read(struct wanted *w, struct cursor *all)
+static bool aranges_set_read(struct aranges_query *w, struct cursor *all)
 {
 	uint64_t length, info, from = cursor_off(all);
 	uint8_t offset_size, addr_size, segment_size;
@@ -48,7 +48,7 @@ static bool set_read(struct wanted *w, struct cursor *all)
 	while (!found && cursor_left(&c) >= pair) {
 		uint64_t lo = cursor_uint(&c, addr_size), size = cursor_uint(&c, addr_size);
 
-		found = size && is_wanted(w, lo, size);
+		found = size && aranges_is_wanted(w, lo, size);
 	}
 	unit = found ? dwarf_unit_at(w->d, info) : SIZE_MAX;
 	if (unit != SIZE_MAX) {
@@ -58,7 +58,7 @@ static bool set_read(struct wanted *w, struct cursor *all)
 	return cursor_ok(all);
 }
 
-static int by_number(const void *a, const void *b)
+static int unit_by_number(const void *a, const void *b)
 {
 	size_t x = *(const size_t *)a, y = *(const size_t *)b;
 
@@ -68,7 +68,7 @@ static int by_number(const void *a, const void *b)
 int dwarf_units_of(const struct dwarf *d, const uint64_t *addrs, size_t n, size_t **ret, size_t *ret_n,
 		   struct err *err)
 {
-	struct wanted w = { .d = d, .addrs = addrs, .n = n };
+	struct aranges_query w = { .d = d, .addrs = addrs, .n = n };
 	struct dwarf_data aranges;
 	struct cursor c;
 	size_t kept = 0;
@@ -79,11 +79,11 @@ int dwarf_units_of(const struct dwarf *d, const uint64_t *addrs, size_t n, size_
 	}
 	if (aranges.size)
 		c = dwarf_data_cursor(&aranges, d->big, 0);
-	while (aranges.size && cursor_left(&c) && set_read(&w, &c))
+	while (aranges.size && cursor_left(&c) && aranges_set_read(&w, &c))
 		;
 	dwarf_data_close(&aranges);
 	if (w.n_units)
-		qsort(w.units, w.n_units, sizeof(*w.units), by_number);
+		qsort(w.units, w.n_units, sizeof(*w.units), unit_by_number);
 	for (size_t i = 0; i < w.n_units; i++)
 		if (!kept || w.units[i] != w.units[kept - 1])
 			w.units[kept++] = w.units[i];

@@ -29,19 +29,19 @@ struct dwarf_data {
 	const uint8_t *p; /* all of it, DWARF_PAD bytes behind it; NULL: read piece by piece */
 	uint8_t *heap;
 	/* Where pieces are read: from @off on of a source, which is the image's or our own. */
-	struct source *src, *spool;
+	struct source *src, *copy;
 	uint64_t off;
 	int fd; /* the source's bytes lie here, at fd_off; -1: nowhere but in the source */
 	uint64_t fd_off;
 	const uint8_t *mem; /* ... or here; NULL: nowhere */
 };
 
-enum dwarf_data_way { DWARF_WHOLE, DWARF_PIECES };
+enum dwarf_data_way { DWARF_WHOLE, DWARF_CHUNKS };
 int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *name, enum dwarf_data_way way,
 		    struct err *err);
 void dwarf_data_close(struct dwarf_data *s);
 /* [off, off + n), which lies within; in the section or in @room, DWARF_PAD bytes behind it. */
-int dwarf_data_piece(const struct dwarf_data *s, uint64_t off, size_t n, struct buf *room,
+int dwarf_data_chunk(const struct dwarf_data *s, uint64_t off, size_t n, struct buf *room,
 		     const uint8_t **ret, struct err *err);
 bool dwarf_data_threads(const struct dwarf_data *s); /* pieces may be had by several threads at once */
 /* The string at @off of a whole section; false: none, or one without an end. */
@@ -97,7 +97,7 @@ struct dwarf {
 	struct dwarf_index index;
 	struct dwarf *dwp;
 	const struct dwarf_split *finder;
-	const char *spool_dir; /* NULL: what is unpacked is held in memory */
+	const char *temp_dir; /* NULL: what is unpacked is held in memory */
 	bool big;
 	uint8_t addr_size;
 	struct dwarf_data info, abbrev, str, line_str, str_offsets, line, ranges, rnglists, addr;
@@ -110,7 +110,7 @@ struct dwarf {
 };
 
 /* A .dwo or .dwp. */
-int dwarf_open_one_split(const struct elf_image *img, const char *spool_dir, struct dwarf **ret,
+int dwarf_open_one_split(const struct elf_image *img, const char *temp_dir, struct dwarf **ret,
 			 struct err *err);
 
 /* The unit that the byte at @off is in; SIZE_MAX: none. */

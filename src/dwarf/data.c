@@ -15,11 +15,11 @@
 #include <stdlib.h>
 
 #define SECTION_NAME 64
-#define SPOOL_MIN    MIB(16) /* less than this is unpacked into memory */
-#define SPOOL_STEP   KIB(256)
+#define COPY_MIN     MIB(16) /* less than this is unpacked into memory */
+#define COPY_STEP    KIB(256)
 
 /* Where the pieces of @src lie, if its bytes lie somewhere by themselves. */
-static void pieces_of(struct dwarf_data *s, struct source *src, uint64_t off)
+static void data_chunks_from(struct dwarf_data *s, struct source *src, uint64_t off)
 {
 	s->src = src;
 	s->off = off;
@@ -28,13 +28,13 @@ static void pieces_of(struct dwarf_data *s, struct source *src, uint64_t off)
 		s->fd = -1;
 }
 
-static int unpack(struct stream *in, uint64_t size, int fd, struct err *err)
+static int stream_to_file(struct stream *in, uint64_t size, int fd, struct err *err)
 {
-	AUTO(mem_freep) uint8_t *room = mem_alloc(SPOOL_STEP);
+	AUTO(mem_freep) uint8_t *room = mem_alloc(COPY_STEP);
 	size_t n;
 
 	for (uint64_t off = 0; off < size; off += n) {
-		n = (size_t)MIN(size - off, (uint64_t)SPOOL_STEP);
+		n = (size_t)MIN(size - off, (uint64_t)COPY_STEP);
 		if (stream_read_full(in, room, n, err) < 0 || fd_pwrite(fd, room, n, off, err) < 0)
 			return -1;
 	}
@@ -42,22 +42,22 @@ static int unpack(struct stream *in, uint64_t size, int fd, struct err *err)
 }
 
 /* False: there is no room for it, or it is damaged; who reads it into memory will see. */
-static bool read_spooled(struct dwarf_data *s, const struct dwarf *d)
+static bool data_unpack_to_file(struct dwarf_data *s, const struct dwarf *d)
 {
 	AUTO(stream_closep) struct stream *stream = NULL;
 	AUTO(fd_close) int fd = -1;
 	struct err ignored = { 0 };
 
-	if (file_unnamed(d->spool_dir, &fd, &ignored) < 0 ||
+	if (file_unnamed(d->temp_dir, &fd, &ignored) < 0 ||
 	    elf_section_stream(d->img, s->sec, &stream, &ignored) < 0 ||
-	    unpack(stream, s->size, fd, &ignored) < 0)
+	    stream_to_file(stream, s->size, fd, &ignored) < 0)
 		return false;
-	s->spool = source_of_fd(TAKE_FD(fd), s->size, d->img->src->mtime, d->img->src->name);
-	pieces_of(s, s->spool, 0);
+	s->copy = source_of_fd(TAKE_FD(fd), s->size, d->img->src->mtime, d->img->src->name);
+	data_chunks_from(s, s->copy, 0);
 	return true;
 }
 
-static int read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *err)
+static int data_read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *err)
 {
 	AUTO(stream_closep) struct stream *stream = NULL;
 
@@ -78,7 +78,7 @@ static int read_whole(struct dwarf_data *s, const struct dwarf *d, struct err *e
 	return 0;
 }
 
-static bool is_dwo(const struct elf_section *sec)
+static bool section_is_dwo(const struct elf_section *sec)
 {
 	return sec && sec->name.size > 4 && memcmp(sec->name.p + sec->name.size - 4, ".dwo", 4) == 0;
 }
@@ -87,13 +87,14 @@ static bool is_dwo(const struct elf_section *sec)
  * What the section is called here. An object file may have both .debug_info and .debug_info.dwo: then what
  * has no .dwo in its name belongs to the first. NULL: there is none.
  */
-static const char *section_name(const struct dwarf *d, const char *name, char room[SECTION_NAME])
+static const char *data_section_name(const struct dwarf *d, const char *name, char room[SECTION_NAME])
 {
 	if (d->split && !str_eq(str_of(name), STR(".debug_cu_index"))) {
 		snprintf(room, SECTION_NAME, "%s.dwo", name);
 		return room;
 	}
-	return is_dwo(elf_debug_section(d->img, name)) && !is_dwo(elf_debug_section(d->img, ".debug_info"))
+	return section_is_dwo(elf_debug_section(d->img, name)) &&
+			       !section_is_dwo(elf_debug_section(d->img, ".debug_info"))
 		       ? NULL
 		       : name;
 }
@@ -107,7 +108,7 @@ int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *nam
 	char room[SECTION_NAME];
 
 	*s = (struct dwarf_data){ 0 };
-	name = section_name(d, name, room);
+	name = data_section_name(d, name, room);
 	if (!name)
 		return 0;
 	if (dwarf_section_find(d->img, name, &sec, &size, err) < 0)
@@ -120,22 +121,22 @@ int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *nam
 	moved = dwarf_is_relocated(d->img, sec);
 	if (!packed && elf_section_range(d->img, sec, &off, &raw, err) < 0)
 		return err_in(err, "%s", name);
-	pieces_of(s, d->img->src, off);
-	if (way == DWARF_PIECES && !packed && !moved)
+	data_chunks_from(s, d->img->src, off);
+	if (way == DWARF_CHUNKS && !packed && !moved)
 		return 0;
-	if (way == DWARF_PIECES && !moved && d->spool_dir && size >= SPOOL_MIN && read_spooled(s, d))
+	if (way == DWARF_CHUNKS && !moved && d->temp_dir && size >= COPY_MIN && data_unpack_to_file(s, d))
 		return 0;
-	return read_whole(s, d, err) < 0 ? err_in(err, "%s", name) : 0;
+	return data_read_whole(s, d, err) < 0 ? err_in(err, "%s", name) : 0;
 }
 
 void dwarf_data_close(struct dwarf_data *s)
 {
 	free(s->heap);
-	source_close(s->spool);
+	source_close(s->copy);
 	*s = (struct dwarf_data){ 0 };
 }
 
-int dwarf_data_piece(const struct dwarf_data *s, uint64_t off, size_t n, struct buf *room,
+int dwarf_data_chunk(const struct dwarf_data *s, uint64_t off, size_t n, struct buf *room,
 		     const uint8_t **ret, struct err *err)
 {
 	uint8_t *p;
@@ -184,7 +185,7 @@ bool dwarf_data_str(const struct dwarf_data *s, uint64_t off, struct str *ret)
 
 /* ---- where code lies ---- */
 
-static int by_base(const void *a, const void *b)
+static int place_by_base(const void *a, const void *b)
 {
 	const struct dwarf_section_place *x = a, *y = b;
 
@@ -233,7 +234,7 @@ size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwa
 	if (!n)
 		n = code_of_segments(img, list);
 	if (n)
-		qsort(list, n, sizeof(*list), by_base);
+		qsort(list, n, sizeof(*list), place_by_base);
 	/* Of those that overlap the first is kept: the others can only be lies. */
 	for (size_t i = 0; i < n; i++)
 		if (!kept || list[i].base - list[kept - 1].base >= list[kept - 1].size)

@@ -62,7 +62,7 @@ struct dwarf;
 
 enum { DWARF_NO_CODE = 2 };
 /*
- * @img and @alt (the supplementary file, or NULL) are borrowed until close, and so is @spool_dir: where large
+ * @img and @alt (the supplementary file, or NULL) are borrowed until close, and so is @temp_dir: where large
  * compressed sections are unpacked into files without names; NULL, or there is no room: into memory.
  * DWARF_NO_CODE: there is neither .debug_info nor .debug_line. A section that cannot be read is an error;
  * damage within units is told by the reader.
@@ -70,7 +70,7 @@ enum { DWARF_NO_CODE = 2 };
  * In a relocatable file every section begins at address 0. Its code sections are laid out one after the
  * other, in their order and aligned; dwarf_code() tells where.
  */
-int dwarf_open(const struct elf_image *img, const struct elf_image *alt, const char *spool_dir,
+int dwarf_open(const struct elf_image *img, const struct elf_image *alt, const char *temp_dir,
 	       struct dwarf **ret, struct err *err);
 void dwarf_close(struct dwarf *d); /* takes NULL */
 void dwarf_closep(struct dwarf **d);
@@ -252,7 +252,7 @@ struct dwarf_name_key {
 };
 bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name_key *ret);
 /* The DIE of the unit at hand will be asked for. */
-void dwarf_reader_name_soon(const struct dwarf_reader *r, uint64_t die);
+void dwarf_reader_name_prefetch(const struct dwarf_reader *r, uint64_t die);
 /* The name that such a key means. DWARF_NAME_LONG: that is for dwarf_reader_name() to find. ERR_LIMIT: see
  * dwarf_reader_budget(). */
 enum { DWARF_NAME_LONG = 1 };

@@ -5,17 +5,17 @@
  */
 #include "dwarf/internal.h"
 
-static struct dwarf_value number(uint64_t v)
+static struct dwarf_value value_number(uint64_t v)
 {
 	return (struct dwarf_value){ .class = DWARF_NUMBER, .number = v };
 }
 
-static struct dwarf_value reference(enum dwarf_class class, uint64_t v)
+static struct dwarf_value value_reference(enum dwarf_class class, uint64_t v)
 {
 	return (struct dwarf_value){ .class = class, .number = v };
 }
 
-static struct dwarf_value block(struct bytes b)
+static struct dwarf_value value_block(struct bytes b)
 {
 	return (struct dwarf_value){ .class = DWARF_BLOCK, .bytes = b };
 }
@@ -36,30 +36,30 @@ bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const st
 	case FORM_FLAG:
 	case FORM_REF1:
 	case FORM_ADDRX1:
-		*ret = number(cursor_u8(c));
+		*ret = value_number(cursor_u8(c));
 		return true;
 	case FORM_DATA2:
 	case FORM_REF2:
 	case FORM_ADDRX2:
-		*ret = number(cursor_u16(c));
+		*ret = value_number(cursor_u16(c));
 		return true;
 	case FORM_ADDRX3:
-		*ret = number(cursor_u24(c));
+		*ret = value_number(cursor_u24(c));
 		return true;
 	case FORM_DATA4:
 	case FORM_REF4:
 	case FORM_REF_SUP4:
 	case FORM_ADDRX4:
-		*ret = number(cursor_u32(c));
+		*ret = value_number(cursor_u32(c));
 		return true;
 	case FORM_DATA8:
 	case FORM_REF8:
 	case FORM_REF_SIG8:
 	case FORM_REF_SUP8:
-		*ret = number(cursor_u64(c));
+		*ret = value_number(cursor_u64(c));
 		return true;
 	case FORM_SDATA:
-		*ret = number((uint64_t)cursor_sleb(c));
+		*ret = value_number((uint64_t)cursor_sleb(c));
 		return true;
 	case FORM_UDATA:
 	case FORM_REF_UDATA:
@@ -67,43 +67,43 @@ bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const st
 	case FORM_LOCLISTX:
 	case FORM_RNGLISTX:
 	case FORM_GNU_ADDR_INDEX:
-		*ret = number(cursor_uleb(c));
+		*ret = value_number(cursor_uleb(c));
 		return true;
 	case FORM_LLVM_ADDRX_OFFSET:
-		*ret = number(cursor_uleb(c));
+		*ret = value_number(cursor_uleb(c));
 		cursor_skip(c, 4);
 		return true;
 	case FORM_ADDR:
-		*ret = number(cursor_uint(c, f->addr_size));
+		*ret = value_number(cursor_uint(c, f->addr_size));
 		return true;
 	case FORM_REF_ADDR:
-		*ret = number(cursor_uint(c, f->version <= 2 ? f->addr_size : f->offset_size));
+		*ret = value_number(cursor_uint(c, f->version <= 2 ? f->addr_size : f->offset_size));
 		return true;
 	case FORM_SEC_OFFSET:
 	case FORM_GNU_REF_ALT:
-		*ret = number(cursor_uint(c, f->offset_size));
+		*ret = value_number(cursor_uint(c, f->offset_size));
 		return true;
 	case FORM_FLAG_PRESENT:
-		*ret = number(1);
+		*ret = value_number(1);
 		return true;
 	case FORM_IMPLICIT_CONST:
-		*ret = number((uint64_t)implicit);
+		*ret = value_number((uint64_t)implicit);
 		return true;
 	case FORM_BLOCK1:
-		*ret = block(cursor_bytes(c, cursor_u8(c)));
+		*ret = value_block(cursor_bytes(c, cursor_u8(c)));
 		return true;
 	case FORM_BLOCK2:
-		*ret = block(cursor_bytes(c, cursor_u16(c)));
+		*ret = value_block(cursor_bytes(c, cursor_u16(c)));
 		return true;
 	case FORM_BLOCK4:
-		*ret = block(cursor_bytes(c, cursor_u32(c)));
+		*ret = value_block(cursor_bytes(c, cursor_u32(c)));
 		return true;
 	case FORM_BLOCK:
 	case FORM_EXPRLOC:
-		*ret = block(cursor_bytes(c, cursor_uleb(c)));
+		*ret = value_block(cursor_bytes(c, cursor_uleb(c)));
 		return true;
 	case FORM_DATA16:
-		*ret = block(cursor_bytes(c, 16));
+		*ret = value_block(cursor_bytes(c, 16));
 		return true;
 	case FORM_STRING:
 		s = cursor_cstr(c);
@@ -111,30 +111,30 @@ bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const st
 					     .bytes = { (const uint8_t *)s.p, s.size } };
 		return true;
 	case FORM_STRP:
-		*ret = reference(DWARF_STRP, cursor_uint(c, f->offset_size));
+		*ret = value_reference(DWARF_STRP, cursor_uint(c, f->offset_size));
 		return true;
 	case FORM_LINE_STRP:
-		*ret = reference(DWARF_LINE_STRP, cursor_uint(c, f->offset_size));
+		*ret = value_reference(DWARF_LINE_STRP, cursor_uint(c, f->offset_size));
 		return true;
 	case FORM_STRP_SUP:
 	case FORM_GNU_STRP_ALT:
-		*ret = reference(DWARF_SUP_STRP, cursor_uint(c, f->offset_size));
+		*ret = value_reference(DWARF_SUP_STRP, cursor_uint(c, f->offset_size));
 		return true;
 	case FORM_STRX:
 	case FORM_GNU_STR_INDEX:
-		*ret = reference(DWARF_STRX, cursor_uleb(c));
+		*ret = value_reference(DWARF_STRX, cursor_uleb(c));
 		return true;
 	case FORM_STRX1:
-		*ret = reference(DWARF_STRX, cursor_u8(c));
+		*ret = value_reference(DWARF_STRX, cursor_u8(c));
 		return true;
 	case FORM_STRX2:
-		*ret = reference(DWARF_STRX, cursor_u16(c));
+		*ret = value_reference(DWARF_STRX, cursor_u16(c));
 		return true;
 	case FORM_STRX3:
-		*ret = reference(DWARF_STRX, cursor_u24(c));
+		*ret = value_reference(DWARF_STRX, cursor_u24(c));
 		return true;
 	case FORM_STRX4:
-		*ret = reference(DWARF_STRX, cursor_u32(c));
+		*ret = value_reference(DWARF_STRX, cursor_u32(c));
 		return true;
 	default:
 		return false;

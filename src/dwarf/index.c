@@ -11,12 +11,12 @@
 
 enum { SECT_INFO = 1, SECT_ABBREV = 3, SECT_STR_OFFSETS = 6, SECT_RNGLISTS = 8 };
 
-static uint32_t u32_at(const struct dwarf_index *x, const uint8_t *p, uint64_t i)
+static uint32_t index_u32(const struct dwarf_index *x, const uint8_t *p, uint64_t i)
 {
 	return (uint32_t)dwarf_get(p + i * 4, 4, x->big);
 }
 
-static int head_read(struct dwarf_index *x, struct err *err)
+static int index_head_read(struct dwarf_index *x, struct err *err)
 {
 	struct cursor c = dwarf_data_cursor(&x->data, x->big, 0);
 	/* Of version 5 it has two bytes, and two of padding follow. */
@@ -42,7 +42,7 @@ static int head_read(struct dwarf_index *x, struct err *err)
 	if (!cursor_ok(&c))
 		return cursor_err(&c, "table", err);
 	for (uint32_t i = 0; i < x->n_columns; i++) {
-		uint32_t what = u32_at(x, columns, i);
+		uint32_t what = index_u32(x, columns, i);
 
 		if (what == SECT_INFO)
 			x->info = i + 1;
@@ -56,23 +56,23 @@ static int head_read(struct dwarf_index *x, struct err *err)
 	return x->info ? 0 : err_set(err, ERR_INVALID, "has no column of .debug_info");
 }
 
-static uint64_t cell(const struct dwarf_index *x, const uint8_t *table, uint32_t row, uint32_t column)
+static uint64_t index_cell(const struct dwarf_index *x, const uint8_t *table, uint32_t row, uint32_t column)
 {
-	return column ? u32_at(x, table, (uint64_t)row * x->n_columns + column - 1) : 0;
+	return column ? index_u32(x, table, (uint64_t)row * x->n_columns + column - 1) : 0;
 }
 
-static void part_of(const struct dwarf_index *x, uint32_t row, struct dwarf_part *ret)
+static void index_part(const struct dwarf_index *x, uint32_t row, struct dwarf_part *ret)
 {
-	uint64_t info = cell(x, x->offsets, row, x->info);
+	uint64_t info = index_cell(x, x->offsets, row, x->info);
 
 	*ret = (struct dwarf_part){ .info = info,
-				    .info_end = info + cell(x, x->sizes, row, x->info),
-				    .abbrev = cell(x, x->offsets, row, x->abbrev),
-				    .str_offsets = cell(x, x->offsets, row, x->str_offsets),
-				    .rnglists = cell(x, x->offsets, row, x->rnglists) };
+				    .info_end = info + index_cell(x, x->sizes, row, x->info),
+				    .abbrev = index_cell(x, x->offsets, row, x->abbrev),
+				    .str_offsets = index_cell(x, x->offsets, row, x->str_offsets),
+				    .rnglists = index_cell(x, x->offsets, row, x->rnglists) };
 }
 
-static int by_off(const void *a, const void *b)
+static int index_place_by_off(const void *a, const void *b)
 {
 	const struct dwarf_index_place *x = a, *y = b;
 
@@ -88,18 +88,19 @@ int dwarf_index_open(struct dwarf_index *x, const struct dwarf *d, struct err *e
 		return -1;
 	if (!x->data.size)
 		return 0;
-	if (head_read(x, err) < 0) {
+	if (index_head_read(x, err) < 0) {
 		x->n_slots = 0;
 		return err_in(err, ".debug_cu_index");
 	}
 	x->places = NEW_N(struct dwarf_index_place, (size_t)x->n_rows + 1);
 	for (uint32_t i = 0; i < x->n_rows; i++) {
-		uint64_t off = cell(x, x->offsets, i, x->info);
+		uint64_t off = index_cell(x, x->offsets, i, x->info);
 
-		x->places[i] = (struct dwarf_index_place){ off, off + cell(x, x->sizes, i, x->info), i };
+		x->places[i] = (struct dwarf_index_place){ off, off + index_cell(x, x->sizes, i, x->info),
+							   i };
 	}
 	x->n_places = x->n_rows;
-	qsort(x->places, x->n_places, sizeof(*x->places), by_off);
+	qsort(x->places, x->n_places, sizeof(*x->places), index_place_by_off);
 	return 0;
 }
 
@@ -115,13 +116,13 @@ bool dwarf_index_find(const struct dwarf_index *x, uint64_t id, struct dwarf_par
 	uint32_t mask = x->n_slots - 1, at = (uint32_t)id & mask, by = ((uint32_t)(id >> 32) & mask) | 1;
 
 	for (*ret_steps = 0; *ret_steps < x->n_slots; at = (at + by) & mask) {
-		uint32_t row = u32_at(x, x->rows, at);
+		uint32_t row = index_u32(x, x->rows, at);
 
 		++*ret_steps;
 		if (!row)
 			return false;
 		if (row <= x->n_rows && dwarf_get(x->ids + (uint64_t)at * 8, 8, x->big) == id) {
-			part_of(x, row - 1, ret);
+			index_part(x, row - 1, ret);
 			return true;
 		}
 	}
@@ -133,6 +134,6 @@ bool dwarf_index_at(const struct dwarf_index *x, uint64_t off, struct dwarf_part
 	size_t lo = SEARCH(0, x->n_places, i, x->places[i].off <= off);
 	if (!lo || off >= x->places[lo - 1].end)
 		return false;
-	part_of(x, x->places[lo - 1].row, ret);
+	index_part(x, x->places[lo - 1].row, ret);
 	return true;
 }

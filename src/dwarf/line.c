@@ -100,8 +100,8 @@ static int formats_read(struct cursor *c, struct dwarf_entry_format *formats, si
 	return 0;
 }
 
-static int entry_read(struct cursor *c, const struct dwarf_entry_format *formats, size_t n,
-		      const struct dwarf_format *format, struct dwarf_line_file *ret, struct err *err)
+static int line_entry_read(struct cursor *c, const struct dwarf_entry_format *formats, size_t n,
+			   const struct dwarf_format *format, struct dwarf_line_file *ret, struct err *err)
 {
 	const uint8_t *start = c->p;
 
@@ -136,7 +136,7 @@ static int dirs_read_v5(struct cursor *c, struct arena *a, struct dwarf_line_hea
 		return err_set(err, ERR_INVALID, "%llu directories", (unsigned long long)count);
 	h->dirs = ARENA_NEW_N(a, struct dwarf_value, (size_t)count);
 	for (; h->n_dirs < count; h->n_dirs++) {
-		if (entry_read(c, h->file_formats, n, &h->format, &dir, err) < 0)
+		if (line_entry_read(c, h->file_formats, n, &h->format, &dir, err) < 0)
 			return -1;
 		h->dirs[h->n_dirs] = dir.name;
 	}
@@ -148,7 +148,7 @@ int dwarf_line_file_read(const struct dwarf_line_header *h, struct cursor *files
 {
 	if (h->format.version < 5)
 		return file_read_v2(files, ret, err);
-	return entry_read(files, h->file_formats, h->n_file_formats, &h->format, ret, err);
+	return line_entry_read(files, h->file_formats, h->n_file_formats, &h->format, ret, err);
 }
 
 int dwarf_line_file_next(struct dwarf_line_header *h, struct dwarf_line_file *ret, struct err *err)
@@ -191,8 +191,8 @@ int dwarf_line_file_skip(struct dwarf_line_header *h, struct err *err)
 }
 
 /* Version, sizes and header_length; *ret_size is how many bytes the header takes from its begin. */
-static int start_parse(struct cursor *c, const struct dwarf_line_place *place, struct dwarf_format *ret,
-		       uint64_t *ret_size, struct err *err)
+static int header_start_parse(struct cursor *c, const struct dwarf_line_place *place,
+			      struct dwarf_format *ret, uint64_t *ret_size, struct err *err)
 {
 	struct dwarf_format f = { .offset_size = place->offset_size };
 	uint64_t length;
@@ -218,7 +218,8 @@ static int start_parse(struct cursor *c, const struct dwarf_line_place *place, s
 }
 
 /* What is behind header_length. */
-static int rest_parse(struct cursor *c, struct arena *a, struct dwarf_line_header *ret, struct err *err)
+static int header_rest_parse(struct cursor *c, struct arena *a, struct dwarf_line_header *ret,
+			     struct err *err)
 {
 	ret->n_dirs = 0;
 	ret->min_length = cursor_u8(c);
@@ -243,11 +244,11 @@ int dwarf_line_header_of(struct bytes table, const struct dwarf_line_place *plac
 	struct cursor c = cursor_at(table, big, place->header_off);
 	uint64_t size;
 
-	if (start_parse(&c, place, &ret->format, &size, err) < 0)
+	if (header_start_parse(&c, place, &ret->format, &size, err) < 0)
 		return -1;
 	c.end = c.start + size;
 	ret->program_off = place->header_off + size;
-	return rest_parse(&c, a, ret, err);
+	return header_rest_parse(&c, a, ret, err);
 }
 
 int dwarf_line_header(struct dwarf_section *line, const struct dwarf_line_place *place, struct arena *a,
@@ -260,11 +261,11 @@ int dwarf_line_header(struct dwarf_section *line, const struct dwarf_line_place 
 	if (dwarf_section_next(line, place->header_off, (size_t)MIN(room, (uint64_t)START_SIZE), &b, err) < 0)
 		return -1;
 	c = cursor_at(b, line->img->h.big, place->header_off);
-	if (start_parse(&c, place, &ret->format, &size, err) < 0 ||
+	if (header_start_parse(&c, place, &ret->format, &size, err) < 0 ||
 	    dwarf_section_next(line, place->header_off, (size_t)size, &b, err) < 0)
 		return -1;
 	c = cursor_at(b, line->img->h.big, place->header_off);
 	cursor_skip(&c, (ret->format.version >= 5 ? 4 : 2) + ret->format.offset_size);
 	ret->program_off = place->header_off + size;
-	return rest_parse(&c, a, ret, err);
+	return header_rest_parse(&c, a, ret, err);
 }

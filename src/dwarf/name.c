@@ -10,7 +10,7 @@
 #define JOINED_MAX KIB(16) /* a name put together */
 
 /* One DIE: where it is, and its unit. */
-struct place {
+struct die_place {
 	const struct dwarf_cu *cu;
 	const struct dwarf_table *table;
 	const uint8_t *p;
@@ -18,7 +18,7 @@ struct place {
 	uint64_t off;
 };
 
-struct found {
+struct name_search {
 	struct dwarf_reader *r;
 	const struct dwarf_cu *cu;
 	struct dwarf_name *name;
@@ -29,8 +29,8 @@ struct found {
 };
 
 /* The unit of @file that @off is in, as r->other, without its DIE. */
-static int other_unit(struct dwarf_reader *r, const struct dwarf *file, uint64_t off,
-		      struct dwarf_table **ret, struct err *err)
+static int other_unit_enter(struct dwarf_reader *r, const struct dwarf *file, uint64_t off,
+			    struct dwarf_table **ret, struct err *err)
 {
 	size_t unit = dwarf_unit_at(file, off), size;
 	struct dwarf_cu *cu = &r->other;
@@ -45,7 +45,7 @@ static int other_unit(struct dwarf_reader *r, const struct dwarf *file, uint64_t
 	};
 	size = (size_t)MIN(cu->end - cu->off, (uint64_t)KIB(4));
 	if (dwarf_reader_spend(r, size, err) < 0 ||
-	    dwarf_data_piece(&file->info, cu->off, size, &r->other_room, &p, err) < 0 ||
+	    dwarf_data_chunk(&file->info, cu->off, size, &r->other_room, &p, err) < 0 ||
 	    dwarf_cu_header(cu, p, size, err) < 0)
 		goto fail;
 	if (cu->die - cu->off >= size) {
@@ -61,29 +61,30 @@ fail:
 	return -1;
 }
 
-static int locate(struct dwarf_reader *r, const struct dwarf *file, uint64_t off, size_t near,
-		  struct place *ret, struct err *err)
+static int die_locate(struct dwarf_reader *r, const struct dwarf *file, uint64_t off, size_t near,
+		      struct die_place *ret, struct err *err)
 {
 	struct dwarf_table *t;
 
 	if (file == r->cu.file && off >= r->cu.die && off < r->cu.end && r->table) {
-		*ret = (struct place){ &r->cu, r->table, r->p + (off - r->cu.off), (size_t)(r->cu.end - off),
-				       off };
+		*ret = (struct die_place){ &r->cu, r->table, r->p + (off - r->cu.off),
+					   (size_t)(r->cu.end - off), off };
 		return 0;
 	}
-	if (other_unit(r, file, off, &t, err) < 0)
+	if (other_unit_enter(r, file, off, &t, err) < 0)
 		return -1;
 	if (off < r->other.die)
 		return err_set(err, ERR_INVALID, "no DIE at %llu", (unsigned long long)off);
-	*ret = (struct place){ .cu = &r->other, .table = t, .off = off };
+	*ret = (struct die_place){ .cu = &r->other, .table = t, .off = off };
 	ret->size = (size_t)MIN(r->other.end - off, (uint64_t)near);
 	if (dwarf_reader_spend(r, ret->size, err) < 0)
 		return -1;
-	return dwarf_data_piece(&file->info, off, ret->size, &r->other_room, &ret->p, err);
+	return dwarf_data_chunk(&file->info, off, ret->size, &r->other_room, &ret->p, err);
 }
 
 /* A string that may lie in what is read over soon. */
-static void take_string(struct found *f, const struct dwarf_attr *a, struct str *ret, bool *ret_stable)
+static void name_take_string(struct name_search *f, const struct dwarf_attr *a, struct str *ret,
+			     bool *ret_stable)
 {
 	struct str s;
 
@@ -92,7 +93,7 @@ static void take_string(struct found *f, const struct dwarf_attr *a, struct str 
 	*ret = *ret_stable ? s : arena_str(&f->r->names, s);
 }
 
-static void follow(struct found *f, const struct dwarf_attr *a, bool origin)
+static void name_follow(struct name_search *f, const struct dwarf_attr *a, bool origin)
 {
 	uint8_t read, is;
 
@@ -116,17 +117,17 @@ static void follow(struct found *f, const struct dwarf_attr *a, bool origin)
 	}
 }
 
-static void attr(void *arg, const struct dwarf_attr *a)
+static void name_attr(void *arg, const struct dwarf_attr *a)
 {
-	struct found *f = arg;
+	struct name_search *f = arg;
 
 	switch (a->name) {
 	case DW_AT_name:
-		take_string(f, a, &f->name->name, &f->name->name_stable);
+		name_take_string(f, a, &f->name->name, &f->name->name_stable);
 		break;
 	case DW_AT_linkage_name:
 	case DW_AT_MIPS_linkage_name:
-		take_string(f, a, &f->name->linkage, &f->name->linkage_stable);
+		name_take_string(f, a, &f->name->linkage, &f->name->linkage_stable);
 		break;
 	case DW_AT_decl_line:
 		if (!f->name->decl_line && a->value.class == DWARF_NUMBER)
@@ -140,17 +141,17 @@ static void attr(void *arg, const struct dwarf_attr *a)
 		}
 		break;
 	case DW_AT_abstract_origin:
-		follow(f, a, true);
+		name_follow(f, a, true);
 		break;
 	case DW_AT_specification:
-		follow(f, a, false);
+		name_follow(f, a, false);
 		break;
 	}
 }
 
 static void scope_attr(void *arg, const struct dwarf_attr *a)
 {
-	struct found *f = arg;
+	struct name_search *f = arg;
 	bool stable;
 
 	if (a->name == DW_AT_name && !f->plain.size)
@@ -158,7 +159,7 @@ static void scope_attr(void *arg, const struct dwarf_attr *a)
 }
 
 /* The innermost scope of the unit at hand that the DIE at @off is in. */
-static uint32_t scope_of(const struct dwarf_reader *r, uint64_t off)
+static uint32_t scope_at(const struct dwarf_reader *r, uint64_t off)
 {
 	size_t lo = SEARCH(0, r->n_scopes, i, r->scopes[i].off < off);
 	uint32_t s;
@@ -170,15 +171,15 @@ static uint32_t scope_of(const struct dwarf_reader *r, uint64_t off)
 }
 
 /* "ns::type::name": the scopes' names before it. */
-static int qualify(struct dwarf_reader *r, uint64_t off, struct dwarf_name *name, struct err *err)
+static int name_qualify(struct dwarf_reader *r, uint64_t off, struct dwarf_name *name, struct err *err)
 {
 	struct str parts[SCOPES_UP + 1];
 	size_t n = 0, size = name->name.size;
 	char *p;
 
 	parts[n++] = name->name;
-	for (uint32_t s = scope_of(r, off); s != UINT32_MAX && n <= SCOPES_UP; s = r->scopes[s].parent) {
-		struct found f = { .r = r, .cu = &r->cu };
+	for (uint32_t s = scope_at(r, off); s != UINT32_MAX && n <= SCOPES_UP; s = r->scopes[s].parent) {
+		struct name_search f = { .r = r, .cu = &r->cu };
 		const struct dwarf_decl *decl;
 		uint64_t at = r->scopes[s].off;
 
@@ -212,19 +213,19 @@ static int qualify(struct dwarf_reader *r, uint64_t off, struct dwarf_name *name
 	return 0;
 }
 
-static int read_die(struct dwarf_reader *r, const struct dwarf *file, uint64_t off, struct found *f,
+static int die_read(struct dwarf_reader *r, const struct dwarf *file, uint64_t off, struct name_search *f,
 		    struct err *err)
 {
 	const struct dwarf_decl *decl;
 
 	for (size_t near = NEAR;; near *= 16) {
-		struct place at;
+		struct die_place at;
 		struct dwarf_name before = *f->name;
 
-		if (locate(r, file, off, near, &at, err) < 0)
+		if (die_locate(r, file, off, near, &at, err) < 0)
 			return -1;
 		f->cu = at.cu;
-		if (dwarf_die_each(at.cu, at.table, at.p, at.size, attr, f, &decl, err) == 0)
+		if (dwarf_die_each(at.cu, at.table, at.p, at.size, name_attr, f, &decl, err) == 0)
 			return 0;
 		/* Perhaps only because not all of it was read. */
 		if (at.cu == &r->cu || at.size == at.cu->end - off)
@@ -236,7 +237,7 @@ static int read_die(struct dwarf_reader *r, const struct dwarf *file, uint64_t o
 int dwarf_reader_name(struct dwarf_reader *r, uint64_t die, bool in_alt, struct dwarf_name *ret,
 		      struct err *err)
 {
-	struct found f = { .r = r, .name = ret };
+	struct name_search f = { .r = r, .name = ret };
 	unsigned hops;
 
 	*ret = (struct dwarf_name){ .name_stable = true, .linkage_stable = true };
@@ -248,13 +249,13 @@ int dwarf_reader_name(struct dwarf_reader *r, uint64_t die, bool in_alt, struct 
 		}
 		f.next = UINT64_MAX;
 		f.by_origin = false;
-		if (read_die(r, in_alt ? r->d->alt : r->cu.file, die, &f, err) < 0)
+		if (die_read(r, in_alt ? r->d->alt : r->cu.file, die, &f, err) < 0)
 			return err_in(err, "name of the DIE at %llu", (unsigned long long)die);
 		ret->language = f.cu->language;
 		ret->alt_missing = f.alt_missing && !ret->name.size;
 		if (f.next == UINT64_MAX) {
 			if (!ret->linkage.size && ret->name.size && f.cu == &r->cu && !f.cu->is_c &&
-			    qualify(r, die, ret, err) < 0)
+			    name_qualify(r, die, ret, err) < 0)
 				return -1;
 			break;
 		}

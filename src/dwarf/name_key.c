@@ -9,8 +9,8 @@
 #include "dwarf/run.h"
 
 /* False: not a string of .debug_str. */
-static bool take_string(const struct dwarf_reader *r, const struct dwarf_values *vs, unsigned slot,
-			uint32_t *ret)
+static bool key_take_string(const struct dwarf_reader *r, const struct dwarf_values *vs, unsigned slot,
+			    uint32_t *ret)
 {
 	const struct dwarf_data *str = &r->d->str;
 	uint64_t off;
@@ -29,7 +29,7 @@ static bool take_string(const struct dwarf_reader *r, const struct dwarf_values 
 }
 
 /* Where to go on; UINT64_MAX: nowhere. False: not in this unit. */
-static bool next_die(const struct dwarf_reader *r, const struct dwarf_values *vs, uint64_t *ret)
+static bool key_next_die(const struct dwarf_reader *r, const struct dwarf_values *vs, uint64_t *ret)
 {
 	unsigned slot = vs->has & 1u << DWARF_SLOT_NAME_ORIGIN ? DWARF_SLOT_NAME_ORIGIN
 							       : DWARF_SLOT_SPECIFICATION;
@@ -43,7 +43,7 @@ static bool next_die(const struct dwarf_reader *r, const struct dwarf_values *vs
 	return true;
 }
 
-void dwarf_reader_name_soon(const struct dwarf_reader *r, uint64_t die)
+void dwarf_reader_name_prefetch(const struct dwarf_reader *r, uint64_t die)
 {
 	if (die - r->cu.off < r->cu.end - r->cu.off)
 		__builtin_prefetch(r->p + (die - r->cu.off));
@@ -71,8 +71,8 @@ bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, st
 			return false;
 		vs.has = 0;
 		p = dwarf_run(&t, p, program, &vs);
-		if (!p || p > t.end || !take_string(r, &vs, DWARF_SLOT_NAME, &ret->name) ||
-		    !take_string(r, &vs, DWARF_SLOT_LINKAGE, &ret->linkage))
+		if (!p || p > t.end || !key_take_string(r, &vs, DWARF_SLOT_NAME, &ret->name) ||
+		    !key_take_string(r, &vs, DWARF_SLOT_LINKAGE, &ret->linkage))
 			return false;
 		if (vs.has & 1u << DWARF_SLOT_DECL_LINE && !ret->decl_line)
 			ret->decl_line = (uint32_t)MIN(vs.v[DWARF_SLOT_DECL_LINE], (uint64_t)UINT32_MAX);
@@ -80,7 +80,7 @@ bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, st
 			has_file = true;
 			ret->decl_file = (uint32_t)MIN(vs.v[DWARF_SLOT_DECL_FILE], (uint64_t)UINT32_MAX);
 		}
-		if (!next_die(r, &vs, &die))
+		if (!key_next_die(r, &vs, &die))
 			return false;
 		/* Names that have no linkage name are put together of scopes, but for those of C. */
 		if (die == UINT64_MAX)
@@ -90,7 +90,7 @@ bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, st
 }
 
 /* False: it is empty or has no end, and another DIE may say more. */
-static bool string_at(const struct dwarf_reader *r, uint32_t off, struct str *ret)
+static bool key_string(const struct dwarf_reader *r, uint32_t off, struct str *ret)
 {
 	return dwarf_data_str(&r->d->str, off, ret) && ret->size;
 }
@@ -107,8 +107,8 @@ int dwarf_reader_name_of_key(struct dwarf_reader *r, const struct dwarf_name_key
 				    .decl_file = key->decl_file,
 				    .decl_line = key->decl_line,
 				    .language = r->cu.language };
-	if ((key->name != DWARF_NAME_NONE && !string_at(r, key->name, &ret->name)) ||
-	    (key->linkage != DWARF_NAME_NONE && !string_at(r, key->linkage, &ret->linkage)))
+	if ((key->name != DWARF_NAME_NONE && !key_string(r, key->name, &ret->name)) ||
+	    (key->linkage != DWARF_NAME_NONE && !key_string(r, key->linkage, &ret->linkage)))
 		return DWARF_NAME_LONG;
 	return dwarf_reader_spend(r, ret->name.size + ret->linkage.size, err);
 }

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-struct scan {
+struct units_scan {
 	struct dwarf *d;
 	struct buf room;
 	const uint8_t *p;
@@ -14,7 +14,7 @@ struct scan {
 };
 
 /* The bytes of .debug_info from @off, @n of them unless it ends. */
-static int look(struct scan *s, uint64_t off, size_t n, struct bytes *ret, struct err *err)
+static int info_probe(struct units_scan *s, uint64_t off, size_t n, struct bytes *ret, struct err *err)
 {
 	struct dwarf_data *info = &s->d->info;
 
@@ -26,7 +26,7 @@ static int look(struct scan *s, uint64_t off, size_t n, struct bytes *ret, struc
 		size_t size = (size_t)MIN(info->size - off, (uint64_t)KIB(4));
 
 		s->to = 0;
-		if (dwarf_data_piece(info, off, size, &s->room, &s->p, err) < 0)
+		if (dwarf_data_chunk(info, off, size, &s->room, &s->p, err) < 0)
 			return -1;
 		s->from = off;
 		s->to = off + size;
@@ -35,7 +35,7 @@ static int look(struct scan *s, uint64_t off, size_t n, struct bytes *ret, struc
 	return 0;
 }
 
-static int scan_units(struct scan *s, struct err *err)
+static int units_scan(struct units_scan *s, struct err *err)
 {
 	struct dwarf *d = s->d;
 	uint64_t off = 0;
@@ -46,7 +46,7 @@ static int scan_units(struct scan *s, struct err *err)
 		struct bytes b;
 		struct cursor c;
 
-		if (look(s, off, 12, &b, err) < 0)
+		if (info_probe(s, off, 12, &b, err) < 0)
 			return -1;
 		c = cursor_at(b, d->big, off);
 		if (!dwarf_length_read(&c, &length, &offset_size) || length > d->info.size - cursor_off(&c))
@@ -72,8 +72,8 @@ static int open_sections(struct dwarf *d, struct err *err)
 		const char *name;
 		enum dwarf_data_way way;
 	} sections[] = {
-		{ &d->info, ".debug_info", DWARF_PIECES },
-		{ &d->line, ".debug_line", DWARF_PIECES },
+		{ &d->info, ".debug_info", DWARF_CHUNKS },
+		{ &d->line, ".debug_line", DWARF_CHUNKS },
 		{ &d->abbrev, ".debug_abbrev", DWARF_WHOLE },
 		{ &d->str, ".debug_str", DWARF_WHOLE },
 		{ &d->line_str, ".debug_line_str", DWARF_WHOLE },
@@ -92,24 +92,24 @@ static int open_sections(struct dwarf *d, struct err *err)
 	return 0;
 }
 
-static int open_one(const struct elf_image *img, bool split, const char *spool_dir, struct dwarf **ret,
-		    struct err *err)
+static int dwarf_image_open(const struct elf_image *img, bool split, const char *temp_dir, struct dwarf **ret,
+			    struct err *err)
 {
 	struct dwarf *d = NEW(struct dwarf);
-	struct scan s = { .d = d };
+	struct units_scan s = { .d = d };
 	int r;
 
 	*ret = d;
 	d->img = img;
 	d->split = split;
-	d->spool_dir = spool_dir;
+	d->temp_dir = temp_dir;
 	d->big = img->h.big;
 	d->addr_size = img->h.is64 ? 8 : 4;
 	d->n_code = dwarf_code(img, &d->arena, &d->code);
 	r = open_sections(d, err);
 	if (r == 0 && !d->info.size && !d->line.size)
 		return DWARF_NO_CODE;
-	if (r == 0 && scan_units(&s, &d->units_err) < 0 && d->units_err.kind != ERR_INVALID &&
+	if (r == 0 && units_scan(&s, &d->units_err) < 0 && d->units_err.kind != ERR_INVALID &&
 	    d->units_err.kind != ERR_LIMIT) {
 		*err = d->units_err;
 		r = -1;
@@ -118,14 +118,14 @@ static int open_one(const struct elf_image *img, bool split, const char *spool_d
 	return r;
 }
 
-int dwarf_open(const struct elf_image *img, const struct elf_image *alt, const char *spool_dir,
+int dwarf_open(const struct elf_image *img, const struct elf_image *alt, const char *temp_dir,
 	       struct dwarf **ret, struct err *err)
 {
 	AUTO(dwarf_closep) struct dwarf *d = NULL;
-	int r = open_one(img, false, spool_dir, &d, err);
+	int r = dwarf_image_open(img, false, temp_dir, &d, err);
 
 	if (r == 0 && alt) {
-		r = open_one(alt, false, spool_dir, &d->alt, err);
+		r = dwarf_image_open(alt, false, temp_dir, &d->alt, err);
 		if (r < 0)
 			err_in(err, "supplementary file");
 		if (r > 0)
@@ -136,11 +136,11 @@ int dwarf_open(const struct elf_image *img, const struct elf_image *alt, const c
 	return r;
 }
 
-int dwarf_open_one_split(const struct elf_image *img, const char *spool_dir, struct dwarf **ret,
+int dwarf_open_one_split(const struct elf_image *img, const char *temp_dir, struct dwarf **ret,
 			 struct err *err)
 {
 	AUTO(dwarf_closep) struct dwarf *d = NULL;
-	int r = open_one(img, true, spool_dir, &d, err);
+	int r = dwarf_image_open(img, true, temp_dir, &d, err);
 
 	if (r > 0)
 		return err_set(err, ERR_INVALID, "has no .debug_info.dwo");
@@ -162,7 +162,7 @@ int dwarf_open_split(struct dwarf *d, const struct dwarf_split *split, struct er
 		return 0;
 	if (split->dwp->h.big != d->big)
 		return err_set(err, ERR_INVALID, "is of the other byte order");
-	return dwarf_open_one_split(split->dwp, d->spool_dir, &d->dwp, err);
+	return dwarf_open_one_split(split->dwp, d->temp_dir, &d->dwp, err);
 }
 
 void dwarf_close_code(struct dwarf *d)

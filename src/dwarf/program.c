@@ -126,7 +126,7 @@ bool dwarf_form_plan(uint64_t form, const struct dwarf_format *f, uint8_t *ret_r
 	return false;
 }
 
-static uint8_t slot_of(uint64_t attr, uint8_t kind)
+static uint8_t code_slot(uint64_t attr, uint8_t kind)
 {
 	if (kind == DWARF_KIND_OTHER)
 		return DWARF_NO_SLOT;
@@ -163,12 +163,12 @@ static uint8_t slot_of(uint64_t attr, uint8_t kind)
 #define ROOM     64u
 #define SKIP_MAX 4096u
 
-struct writer {
+struct program_writer {
 	uint8_t *p;
 	unsigned skip;
 };
 
-static inline void flush(struct writer *w)
+static inline void skip_flush(struct program_writer *w)
 {
 	while (w->skip) {
 		unsigned n = MIN(w->skip, 255u - DWARF_OP_SKIP);
@@ -178,20 +178,20 @@ static inline void flush(struct writer *w)
 	}
 }
 
-static inline void emit(struct writer *w, uint8_t op)
+static inline void op_emit(struct program_writer *w, uint8_t op)
 {
-	flush(w);
+	skip_flush(w);
 	*w->p++ = op;
 }
 
 /* How an attribute that nobody looks at is passed over. */
-static bool compile_skip(struct writer *w, uint64_t form, const struct dwarf_format *f)
+static bool compile_skip(struct program_writer *w, uint64_t form, const struct dwarf_format *f)
 {
 	uint8_t read, is;
 
 	if (dwarf_form_plan(form, f, &read, &is)) {
 		if (read == DWARF_READ_ULEB || read == DWARF_READ_SLEB)
-			emit(w, DWARF_OP_ULEB);
+			op_emit(w, DWARF_OP_ULEB);
 		else if (read != DWARF_READ_IMPLICIT)
 			w->skip += read;
 		return true;
@@ -215,27 +215,27 @@ static bool compile_skip(struct writer *w, uint64_t form, const struct dwarf_for
 	case FORM_STRX:
 	case FORM_GNU_STR_INDEX:
 	case FORM_LOCLISTX:
-		emit(w, DWARF_OP_ULEB);
+		op_emit(w, DWARF_OP_ULEB);
 		return true;
 	case FORM_LLVM_ADDRX_OFFSET:
-		emit(w, DWARF_OP_ULEB);
+		op_emit(w, DWARF_OP_ULEB);
 		w->skip += 4;
 		return true;
 	case FORM_STRING:
-		emit(w, DWARF_OP_STRING);
+		op_emit(w, DWARF_OP_STRING);
 		return true;
 	case FORM_BLOCK1:
-		emit(w, DWARF_OP_BLOCK1);
+		op_emit(w, DWARF_OP_BLOCK1);
 		return true;
 	case FORM_BLOCK2:
-		emit(w, DWARF_OP_BLOCK2);
+		op_emit(w, DWARF_OP_BLOCK2);
 		return true;
 	case FORM_BLOCK4:
-		emit(w, DWARF_OP_BLOCK4);
+		op_emit(w, DWARF_OP_BLOCK4);
 		return true;
 	case FORM_BLOCK:
 	case FORM_EXPRLOC:
-		emit(w, DWARF_OP_BLOCK);
+		op_emit(w, DWARF_OP_BLOCK);
 		return true;
 	}
 	return false;
@@ -244,17 +244,17 @@ static bool compile_skip(struct writer *w, uint64_t form, const struct dwarf_for
 /* What compile_skip() would do with each of the forms that have a small number, for all attributes that
  * nobody looks at: a size, or one op. */
 #define FORMS 0x40
-struct skips {
+struct form_skips {
 	uint8_t size[FORMS], op[FORMS]; /* op DWARF_OP_END: the size, which may be 0 */
 	bool known[FORMS];
 };
 
-static void skips_make(struct skips *s, const struct dwarf_format *f)
+static void skips_make(struct form_skips *s, const struct dwarf_format *f)
 {
 	uint8_t room[ROOM];
 
 	for (unsigned form = 0; form < FORMS; form++) {
-		struct writer w = { .p = room };
+		struct program_writer w = { .p = room };
 
 		s->known[form] = form != FORM_INDIRECT && compile_skip(&w, form, f) && w.p - room <= 1 &&
 				 !(w.skip && w.p != room);
@@ -263,19 +263,19 @@ static void skips_make(struct skips *s, const struct dwarf_format *f)
 	}
 }
 
-static bool compile_attr(struct writer *w, uint8_t slot, uint64_t form, int64_t implicit,
+static bool compile_attr(struct program_writer *w, uint8_t slot, uint64_t form, int64_t implicit,
 			 const struct dwarf_format *f)
 {
 	uint8_t read, is;
 
 	if (form == FORM_INDIRECT) {
-		emit(w, DWARF_OP_INDIRECT);
+		op_emit(w, DWARF_OP_INDIRECT);
 		*w->p++ = slot;
 		return true;
 	}
 	if (slot == DWARF_NO_SLOT || !dwarf_form_plan(form, f, &read, &is))
 		return compile_skip(w, form, f);
-	emit(w, DWARF_OP_VALUE);
+	op_emit(w, DWARF_OP_VALUE);
 	*w->p++ = slot;
 	*w->p++ = read;
 	*w->p++ = is;
@@ -289,8 +289,8 @@ static bool compile_attr(struct writer *w, uint8_t slot, uint64_t form, int64_t 
 }
 
 /* Nine of ten DIEs without children have one attribute of a size of its own, or none. */
-static uint8_t leaf_of(const struct dwarf_decl *decl, unsigned n_ops, uint8_t op, unsigned before,
-		       unsigned after)
+static uint8_t decl_leaf(const struct dwarf_decl *decl, unsigned n_ops, uint8_t op, unsigned before,
+			 unsigned after)
 {
 	if (decl->kind != DWARF_KIND_OTHER || decl->children || before > UINT8_MAX || after > UINT8_MAX)
 		return DWARF_LEAF_NOT;
@@ -303,11 +303,11 @@ static uint8_t leaf_of(const struct dwarf_decl *decl, unsigned n_ops, uint8_t op
 }
 
 /* One abbreviation behind its code. An unknown form makes the rest of its DIEs unreadable: ERR_INVALID. */
-static int compile_decl(struct dwarf_table *t, const struct skips *skips, const uint8_t **pp,
+static int compile_decl(struct dwarf_table *t, const struct form_skips *skips, const uint8_t **pp,
 			const uint8_t *start, const uint8_t *end, uint64_t code, struct err *err)
 {
 	const uint8_t *p = *pp;
-	struct writer w = { 0 };
+	struct program_writer w = { 0 };
 	uint64_t tag = leb_u(&p, end);
 	struct dwarf_decl decl = { .code = code, .program = (uint32_t)t->programs.size };
 	unsigned n = 0, jump = 0, n_ops = 0, before = 0;
@@ -333,7 +333,7 @@ static int compile_decl(struct dwarf_table *t, const struct skips *skips, const 
 			return err_set(err, ERR_LIMIT,
 				       "abbreviation %llu has more than the %u attributes allowed",
 				       (unsigned long long)code, ATTRS_MAX);
-		slot = slot_of(attr, decl.kind);
+		slot = code_slot(attr, decl.kind);
 		if (slot == DWARF_NO_SLOT && form < FORMS && skips->known[form] &&
 		    skips->op[form] == DWARF_OP_END && w.skip <= SKIP_MAX) {
 			w.skip += skips->size[form];
@@ -347,10 +347,10 @@ static int compile_decl(struct dwarf_table *t, const struct skips *skips, const 
 		if (!n_ops++)
 			before = w.skip;
 		if (w.skip > SKIP_MAX)
-			flush(&w);
+			skip_flush(&w);
 		if (slot == DWARF_NO_SLOT && form < FORMS && skips->known[form] &&
 		    skips->op[form] != DWARF_OP_END)
-			emit(&w, op = skips->op[form]);
+			op_emit(&w, op = skips->op[form]);
 		else if (!compile_attr(&w, slot, form, implicit, &t->format))
 			return err_set(err, ERR_INVALID, "abbreviation %llu: unknown form %llu",
 				       (unsigned long long)code, (unsigned long long)form);
@@ -361,11 +361,11 @@ static int compile_decl(struct dwarf_table *t, const struct skips *skips, const 
 		decl.passes = (uint8_t)w.skip;
 	if (decl.children && !has_code)
 		decl.jump = (uint8_t)jump;
-	decl.leaf = leaf_of(&decl, n_ops, op, before, w.skip);
+	decl.leaf = decl_leaf(&decl, n_ops, op, before, w.skip);
 	decl.before = (uint8_t)before;
 	decl.after = (uint8_t)w.skip;
 	w.p = buf_reserve(&t->programs, ROOM);
-	emit(&w, DWARF_OP_END);
+	op_emit(&w, DWARF_OP_END);
 	t->programs.size = (size_t)(w.p - t->programs.p);
 	*pp = p;
 	VEC_GROW(t->decls, t->n_decls, t->room_decls);
@@ -375,7 +375,7 @@ static int compile_decl(struct dwarf_table *t, const struct skips *skips, const 
 	return 0;
 }
 
-static int by_code(const void *a, const void *b)
+static int decl_by_code(const void *a, const void *b)
 {
 	const struct dwarf_decl *x = a, *y = b;
 
@@ -384,22 +384,23 @@ static int by_code(const void *a, const void *b)
 	return x->spec < y->spec ? -1 : x->spec > y->spec; /* the first of two is taken */
 }
 
-static void sort_decls(struct dwarf_table *t)
+static void decls_sort(struct dwarf_table *t)
 {
 	size_t n = 0;
 
-	qsort(t->decls, t->n_decls, sizeof(*t->decls), by_code);
+	qsort(t->decls, t->n_decls, sizeof(*t->decls), decl_by_code);
 	for (size_t i = 0; i < t->n_decls; i++)
 		if (!n || t->decls[i].code != t->decls[n - 1].code)
 			t->decls[n++] = t->decls[i];
 	t->n_decls = n;
 }
 
-static int compile(struct dwarf_reader *r, struct dwarf_table *t, const struct dwarf_cu *cu, struct err *err)
+static int table_compile(struct dwarf_reader *r, struct dwarf_table *t, const struct dwarf_cu *cu,
+			 struct err *err)
 {
 	const struct dwarf_data *s = &cu->file->abbrev;
 	const uint8_t *start, *p, *end;
-	struct skips skips;
+	struct form_skips skips;
 	int rc = 0;
 
 	skips_make(&skips, &t->format);
@@ -423,14 +424,14 @@ static int compile(struct dwarf_reader *r, struct dwarf_table *t, const struct d
 			break;
 	}
 	if (!t->dense)
-		sort_decls(t);
+		decls_sort(t);
 	if (rc == 0)
 		rc = dwarf_reader_spend(r, (uint64_t)(p - start), err);
 	return rc;
 }
 
 /* The slots of programs that read names. */
-static uint8_t name_slot_of(uint64_t attr)
+static uint8_t name_attr_slot(uint64_t attr)
 {
 	switch (attr) {
 	case DW_AT_name:
@@ -476,17 +477,17 @@ static bool string_plan(uint64_t form, const struct dwarf_format *f, uint8_t *re
 /* False: some of what matters is written in a way that programs do not read. */
 static bool compile_names(struct dwarf_table *t, const uint8_t *p, const uint8_t *end)
 {
-	struct writer w = { 0 };
+	struct program_writer w = { 0 };
 	unsigned seen = 0;
 
 	for (;;) {
 		uint64_t attr = leb_u(&p, end), form = leb_u(&p, end);
 		int64_t implicit = form == FORM_IMPLICIT_CONST ? leb_s(&p, end) : 0;
-		uint8_t slot = name_slot_of(attr);
+		uint8_t slot = name_attr_slot(attr);
 
 		w.p = buf_reserve(&t->programs, ROOM);
 		if (w.skip > SKIP_MAX)
-			flush(&w);
+			skip_flush(&w);
 		if ((!attr && !form) || p > end)
 			break;
 		if (slot != DWARF_NO_SLOT) {
@@ -500,7 +501,7 @@ static bool compile_names(struct dwarf_table *t, const uint8_t *p, const uint8_t
 
 			if (!string_plan(form, &t->format, &read, &is))
 				return false;
-			emit(&w, DWARF_OP_VALUE);
+			op_emit(&w, DWARF_OP_VALUE);
 			*w.p++ = slot;
 			*w.p++ = read;
 			*w.p++ = is;
@@ -509,7 +510,7 @@ static bool compile_names(struct dwarf_table *t, const uint8_t *p, const uint8_t
 		}
 		t->programs.size = (size_t)(w.p - t->programs.p);
 	}
-	emit(&w, DWARF_OP_END);
+	op_emit(&w, DWARF_OP_END);
 	t->programs.size = (size_t)(w.p - t->programs.p);
 	return true;
 }
@@ -531,7 +532,7 @@ const uint8_t *dwarf_table_names(struct dwarf_table *t, const struct dwarf_decl 
 	return decl->names == UINT32_MAX ? NULL : t->programs.p + decl->names - 1;
 }
 
-static bool is_same(const struct dwarf_table *t, const struct dwarf_cu *cu)
+static bool table_is_of(const struct dwarf_table *t, const struct dwarf_cu *cu)
 {
 	/* The programs hang on the file only by the sizes of its forms; its offset in another file is
 	 * another. */
@@ -549,7 +550,7 @@ int dwarf_reader_table(struct dwarf_reader *r, const struct dwarf_cu *cu, struct
 	for (unsigned i = 0; i < DWARF_N_TABLES; i++) {
 		struct dwarf_table *one = &ts->tables[i];
 
-		if (is_same(one, cu)) {
+		if (table_is_of(one, cu)) {
 			one->used = ++ts->clock;
 			*ret = one;
 			return 0;
@@ -564,7 +565,7 @@ int dwarf_reader_table(struct dwarf_reader *r, const struct dwarf_cu *cu, struct
 	t->file = cu->file;
 	t->n_decls = 0;
 	t->programs.size = 0;
-	if (compile(r, t, cu, err) < 0)
+	if (table_compile(r, t, cu, err) < 0)
 		return -1;
 	t->used = ++ts->clock;
 	*ret = t;

@@ -13,11 +13,11 @@
 #include <elf.h>
 
 #define SYMTAB_MAX MIB(256)
-#define PIECE_SIZE KIB(48) /* a multiple of every entry size */
+#define CHUNK_SIZE KIB(48) /* a multiple of every entry size */
 
 enum op { SET, ADD, SUB, SET_LEB, SUB_LEB };
 
-static const struct kind {
+static const struct reloc_kind {
 	uint16_t machine;
 	uint32_t type;
 	uint8_t size;
@@ -66,7 +66,7 @@ static const struct kind {
 	{ EM_BPF, 10, 4, SET },
 };
 
-struct job {
+struct reloc_job {
 	const struct elf_image *img;
 	uint8_t *p; /* the content to be relocated */
 	size_t size;
@@ -75,7 +75,7 @@ struct job {
 	const uint64_t *bases; /* of the image's sections; NULL: all 0 */
 };
 
-static const struct kind *kind_find(uint16_t machine, uint32_t type)
+static const struct reloc_kind *reloc_kind_find(uint16_t machine, uint32_t type)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (kinds[i].machine == machine && kinds[i].type == type)
@@ -83,7 +83,7 @@ static const struct kind *kind_find(uint16_t machine, uint32_t type)
 	return NULL;
 }
 
-static bool machine_known(uint16_t machine)
+static bool reloc_machine_known(uint16_t machine)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (kinds[i].machine == machine)
@@ -92,7 +92,8 @@ static bool machine_known(uint16_t machine)
 }
 
 /* What an entry is of, and its kind. */
-static void info_split(const struct elf_image *img, uint64_t info, uint32_t *ret_symbol, uint32_t *ret_type)
+static void reloc_info_split(const struct elf_image *img, uint64_t info, uint32_t *ret_symbol,
+			     uint32_t *ret_type)
 {
 	if (!img->h.is64) {
 		*ret_symbol = (uint32_t)(info >> 8);
@@ -108,7 +109,7 @@ static void info_split(const struct elf_image *img, uint64_t info, uint32_t *ret
 	}
 }
 
-static uint64_t symbol_value(const struct job *j, uint32_t index)
+static uint64_t reloc_symbol_value(const struct reloc_job *j, uint32_t index)
 {
 	unsigned entry = j->img->h.is64 ? 24 : 16, at = j->img->h.is64 ? 8 : 4;
 	struct cursor c = cursor_at(j->symtab, j->img->h.big, 0);
@@ -127,13 +128,13 @@ static uint64_t symbol_value(const struct job *j, uint32_t index)
 	return value;
 }
 
-static void put(uint8_t *p, uint64_t v, unsigned size, bool big)
+static void reloc_put(uint8_t *p, uint64_t v, unsigned size, bool big)
 {
 	for (unsigned i = 0; i < size; i++)
 		p[big ? size - 1 - i : i] = (uint8_t)(v >> 8 * i);
 }
 
-static uint64_t get(const uint8_t *p, unsigned size, bool big)
+static uint64_t reloc_get(const uint8_t *p, unsigned size, bool big)
 {
 	uint64_t v = 0;
 
@@ -143,7 +144,7 @@ static uint64_t get(const uint8_t *p, unsigned size, bool big)
 }
 
 /* Add @v to the LEB128 at @off, or set it: in as many bytes as it has. */
-static void apply_leb(const struct job *j, uint64_t off, uint64_t v, bool add)
+static void reloc_apply_leb(const struct reloc_job *j, uint64_t off, uint64_t v, bool add)
 {
 	size_t n = 0;
 	uint64_t there = 0;
@@ -160,24 +161,24 @@ static void apply_leb(const struct job *j, uint64_t off, uint64_t v, bool add)
 }
 
 /* One entry. One that points outside of the section changes nothing. */
-static void apply(const struct job *j, struct cursor *c)
+static void reloc_apply(const struct reloc_job *j, struct cursor *c)
 {
 	bool is64 = j->img->h.is64, big = j->img->h.big;
 	uint64_t off = cursor_uint(c, is64 ? 8 : 4);
 	uint64_t info = cursor_uint(c, is64 ? 8 : 4);
 	uint64_t addend = j->rela ? cursor_uint(c, is64 ? 8 : 4) : 0;
-	const struct kind *k;
+	const struct reloc_kind *k;
 	uint32_t symbol, type;
 	uint64_t v, there;
 
-	info_split(j->img, info, &symbol, &type);
-	k = kind_find(j->img->h.machine, type);
+	reloc_info_split(j->img, info, &symbol, &type);
+	k = reloc_kind_find(j->img->h.machine, type);
 	if (!k || off > j->size || k->size > j->size - off)
 		return;
-	there = get(j->p + off, k->size, big);
-	v = symbol_value(j, symbol) + addend;
+	there = reloc_get(j->p + off, k->size, big);
+	v = reloc_symbol_value(j, symbol) + addend;
 	if (k->op == SET_LEB || k->op == SUB_LEB) {
-		apply_leb(j, off, k->op == SUB_LEB ? -v : v, k->op == SUB_LEB);
+		reloc_apply_leb(j, off, k->op == SUB_LEB ? -v : v, k->op == SUB_LEB);
 		return;
 	}
 	if (k->op == ADD)
@@ -186,14 +187,14 @@ static void apply(const struct job *j, struct cursor *c)
 		v = there - v;
 	else if (!j->rela)
 		v += there;
-	put(j->p + off, v, k->size, big);
+	reloc_put(j->p + off, v, k->size, big);
 }
 
-static int apply_section(struct job *j, const struct elf_section *rel, struct err *err)
+static int reloc_apply_section(struct reloc_job *j, const struct elf_section *rel, struct err *err)
 {
 	unsigned word = j->img->h.is64 ? 8 : 4, entry = word * (j->rela ? 3 : 2);
 	AUTO(stream_closep) struct stream *s = NULL;
-	AUTO(mem_freep) uint8_t *piece = NULL;
+	AUTO(mem_freep) uint8_t *chunk = NULL;
 	uint64_t left;
 	int r = elf_section_content_size(j->img, rel, &left, err);
 
@@ -201,18 +202,18 @@ static int apply_section(struct job *j, const struct elf_section *rel, struct er
 		r = elf_section_stream(j->img, rel, &s, err);
 	if (r)
 		return r < 0 ? -1 : 0;
-	piece = mem_alloc(PIECE_SIZE);
+	chunk = mem_alloc(CHUNK_SIZE);
 	left -= left % entry;
 	while (left) {
-		size_t n = (size_t)MIN(left, (uint64_t)PIECE_SIZE);
+		size_t n = (size_t)MIN(left, (uint64_t)CHUNK_SIZE);
 		struct cursor c;
 
-		if (stream_read_full(s, piece, n, err) < 0)
+		if (stream_read_full(s, chunk, n, err) < 0)
 			return -1;
 		left -= n;
-		c = cursor_at(bytes_of(piece, n), j->img->h.big, 0);
+		c = cursor_at(bytes_of(chunk, n), j->img->h.big, 0);
 		while (cursor_left(&c))
-			apply(j, &c);
+			reloc_apply(j, &c);
 	}
 	return 0;
 }
@@ -226,7 +227,7 @@ int dwarf_relocate_at(const struct elf_image *img, const struct elf_section *sec
 		bases = dwarf_code_bases(img, code, n_code);
 	for (uint32_t i = 1; i < img->n_sections; i++) {
 		const struct elf_section *rel = &img->sections[i];
-		struct job j = {
+		struct reloc_job j = {
 			.img = img, .p = p, .size = size, .rela = rel->type == SHT_RELA, .bases = bases
 		};
 		AUTO(arena_done) struct arena a = { 0 };
@@ -234,7 +235,7 @@ int dwarf_relocate_at(const struct elf_image *img, const struct elf_section *sec
 		if ((rel->type != SHT_RELA && rel->type != SHT_REL) || rel->info != sec->index)
 			continue;
 		/* As they are such sections name wrong files and functions. */
-		if (!machine_known(img->h.machine))
+		if (!reloc_machine_known(img->h.machine))
 			return err_set(err, ERR_INVALID, "relocations of machine %u are not known",
 				       img->h.machine);
 		/* Without symbols the addends are all there is, and for section symbols all that is needed.
@@ -242,7 +243,7 @@ int dwarf_relocate_at(const struct elf_image *img, const struct elf_section *sec
 		if (rel->link && rel->link < img->n_sections &&
 		    elf_section_read(img, &img->sections[rel->link], SYMTAB_MAX, &a, &j.symtab, err) < 0)
 			return -1;
-		if (apply_section(&j, rel, err) < 0)
+		if (reloc_apply_section(&j, rel, err) < 0)
 			return -1;
 	}
 	return 0;

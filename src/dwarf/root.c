@@ -86,14 +86,14 @@ int dwarf_die_each(const struct dwarf_cu *cu, const struct dwarf_table *t, const
 	}
 }
 
-struct root {
+struct root_attrs {
 	struct dwarf_cu *cu;
 	struct dwarf_attr low_pc;
 };
 
 static void root_attr(void *arg, const struct dwarf_attr *a)
 {
-	struct root *r = arg;
+	struct root_attrs *r = arg;
 	struct dwarf_cu *cu = r->cu;
 	uint64_t v = a->value.class == DWARF_NUMBER ? a->value.number : 0;
 
@@ -159,7 +159,7 @@ static bool language_is_c(uint64_t lang)
 
 int dwarf_cu_root(struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, size_t size, struct err *err)
 {
-	struct root root = { .cu = cu };
+	struct root_attrs root = { .cu = cu };
 	const struct dwarf_decl *decl;
 	uint8_t read, is;
 

@@ -31,8 +31,8 @@ enum {
 };
 enum { DW_LNE_end_sequence = 1, DW_LNE_set_address, DW_LNE_define_file, DW_LNE_set_discriminator };
 
-/* The sequence that is being made, and the registers where they are not in run()'s hands. */
-struct machine {
+/* The sequence that is being made, and the registers where they are not in line_program_run()'s hands. */
+struct line_machine {
 	struct dwarf_reader *r;
 	uint64_t addr, base;
 	uint32_t file, line;
@@ -44,7 +44,7 @@ struct machine {
 	bool live, open;
 };
 
-static void start(struct machine *m)
+static void machine_start(struct line_machine *m)
 {
 	m->addr = 0;
 	m->file = 1;
@@ -55,7 +55,7 @@ static void start(struct machine *m)
 	m->open = false;
 }
 
-static void row_add(struct machine *m, const struct dwarf_row *one)
+static void machine_row_add(struct line_machine *m, const struct dwarf_row *one)
 {
 	struct dwarf_reader *r = m->r;
 
@@ -71,7 +71,7 @@ static void row_add(struct machine *m, const struct dwarf_row *one)
 	r->rows[r->n_rows++] = *one;
 }
 
-static void sequence_end(struct machine *m, uint64_t end)
+static void sequence_end(struct line_machine *m, uint64_t end)
 {
 	struct dwarf_reader *r = m->r;
 	uint64_t limit;
@@ -89,13 +89,13 @@ static void sequence_end(struct machine *m, uint64_t end)
 	}
 	while (r->n_rows > m->first && r->rows[r->n_rows - 1].off >= end - m->base)
 		r->n_rows--;
-	row_add(m, &(struct dwarf_row){ .off = (uint32_t)(end - m->base), .end = 1 });
+	machine_row_add(m, &(struct dwarf_row){ .off = (uint32_t)(end - m->base), .end = 1 });
 	VEC_GROW(r->sequences, r->n_sequences, r->room_sequences);
 	r->sequences[r->n_sequences++] = (struct dwarf_sequence){ m->base, end, m->first,
 								  r->n_rows - m->first };
 }
 
-static void sequence_begin(struct machine *m)
+static void sequence_begin(struct line_machine *m)
 {
 	m->base = m->addr;
 	m->first = m->r->n_rows;
@@ -103,20 +103,21 @@ static void sequence_begin(struct machine *m)
 	m->live = dwarf_code_end(m->r->d, m->addr) != 0;
 }
 
-static inline bool says_same(const struct dwarf_row *a, const struct dwarf_row *b)
+static inline bool rows_equal(const struct dwarf_row *a, const struct dwarf_row *b)
 {
 	return a->line == b->line && a->file == b->file && a->column == b->column;
 }
 
-static bool repeats(const struct machine *m, const struct dwarf_row *last, const struct dwarf_row *one)
+static bool row_repeats(const struct line_machine *m, const struct dwarf_row *last,
+			const struct dwarf_row *one)
 {
 	const struct dwarf_reader *r = m->r;
 
-	return says_same(last, one) &&
+	return rows_equal(last, one) &&
 	       (!r->with_discriminators || r->discriminators[last - r->rows] == m->discriminator);
 }
 
-static void row_at(struct machine *m)
+static void row_place(struct line_machine *m)
 {
 	struct dwarf_reader *r = m->r;
 	struct dwarf_row *last, one;
@@ -150,24 +151,24 @@ static void row_at(struct machine *m)
 			r->n_rows--;
 			if (r->n_rows > m->first) {
 				last = &r->rows[r->n_rows - 1];
-				if (repeats(m, last, &one))
+				if (row_repeats(m, last, &one))
 					return;
 			}
-		} else if (repeats(m, last, &one)) {
+		} else if (row_repeats(m, last, &one)) {
 			return;
 		}
 	}
-	row_add(m, &one);
+	machine_row_add(m, &one);
 }
 
-static void row(struct machine *m)
+static void row_emit(struct line_machine *m)
 {
-	row_at(m);
+	row_place(m);
 	m->discriminator = 0;
 }
 
 /* An operation advance where an instruction has several operations (section 6.2.5.1). */
-static uint64_t advance_ops(struct machine *m, const struct dwarf_line_header *h, uint64_t n)
+static uint64_t advance_ops(struct line_machine *m, const struct dwarf_line_header *h, uint64_t n)
 {
 	uint64_t ops = m->op_index + n;
 
@@ -176,7 +177,7 @@ static uint64_t advance_ops(struct machine *m, const struct dwarf_line_header *h
 }
 
 /* An extended opcode; p is behind the 0. */
-static const uint8_t *extended(struct machine *m, const uint8_t *p, const uint8_t *end, bool big)
+static const uint8_t *extended_run(struct line_machine *m, const uint8_t *p, const uint8_t *end, bool big)
 {
 	uint64_t len = leb_u(&p, end);
 	const uint8_t *next;
@@ -188,7 +189,7 @@ static const uint8_t *extended(struct machine *m, const uint8_t *p, const uint8_
 	case DW_LNE_end_sequence:
 		if (m->live)
 			sequence_end(m, m->addr);
-		start(m);
+		machine_start(m);
 		break;
 	case DW_LNE_set_address:
 		len--;
@@ -212,7 +213,7 @@ static const uint8_t *extended(struct machine *m, const uint8_t *p, const uint8_
 }
 
 /* What each special opcode does, made anew only where the header before was another one. */
-static void specials(struct dwarf_reader *r, const struct dwarf_line_header *h)
+static void specials_make(struct dwarf_reader *r, const struct dwarf_line_header *h)
 {
 	struct dwarf_specials *s = &r->specials;
 
@@ -228,8 +229,8 @@ static void specials(struct dwarf_reader *r, const struct dwarf_line_header *h)
 	}
 }
 
-/* The last row of the sequence at hand, to which another may be added; NULL: that is for row() to see. */
-static struct dwarf_row *last_row(const struct machine *m)
+/* The last row of the sequence at hand, to which another may be added; NULL: that is for row_emit() to see. */
+static struct dwarf_row *row_last(const struct line_machine *m)
 {
 	struct dwarf_reader *r = m->r;
 
@@ -241,11 +242,11 @@ static struct dwarf_row *last_row(const struct machine *m)
 
 /*
  * There are millions of rows: nearly all stand behind the one before, or at its address, in a sequence of
- * live code, and these are made here, with the registers at hand. All that is out of the ordinary is row()'s,
+ * live code, and these are made here, with the registers at hand. All that is out of the ordinary is row_emit()'s,
  * and every row where discriminators are wanted.
  */
-static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const struct dwarf_line_header *h,
-	       struct err *err)
+static int line_program_run(struct line_machine *m, const uint8_t *p, const uint8_t *end,
+			    const struct dwarf_line_header *h, struct err *err)
 {
 	struct dwarf_reader *r = m->r;
 	const uint8_t *lengths = h->opcode_lengths, *ops = r->specials.ops;
@@ -258,14 +259,14 @@ static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const st
 	uint32_t line, file;
 	uint16_t column;
 
-	start(m);
+	machine_start(m);
 	/* An opcode over opcode_base divides by line_range. */
 	if (!h->line_range && opcode_base < 255)
 		return err_set(err, ERR_INVALID, "line_range is 0");
 	if (h->line_range)
-		specials(r, h);
+		specials_make(r, h);
 #define REGISTERS_TAKE() \
-	(addr = m->addr, line = m->line, file = m->file, column = m->column, last = last_row(m))
+	(addr = m->addr, line = m->line, file = m->file, column = m->column, last = row_last(m))
 #define REGISTERS_GIVE() (m->addr = addr, m->line = line, m->file = file, m->column = column)
 	REGISTERS_TAKE();
 	while (p < end) {
@@ -288,7 +289,7 @@ static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const st
 			switch (op) {
 			case 0:
 				REGISTERS_GIVE();
-				p = extended(m, p, end, r->d->big);
+				p = extended_run(m, p, end, r->d->big);
 				REGISTERS_TAKE();
 				continue;
 			case DW_LNS_copy:
@@ -330,7 +331,7 @@ static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const st
 			.off = (uint32_t)off, .line = line, .file = file, .column = column
 		};
 		if (last && off > last->off && off <= UINT32_MAX) {
-			if (says_same(last, &one))
+			if (rows_equal(last, &one))
 				continue;
 			*++last = one;
 			if (++r->n_rows == r->room_rows)
@@ -338,7 +339,7 @@ static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const st
 			continue;
 		}
 		if (last && off == last->off) {
-			if (r->n_rows - 1 > m->first && says_same(last - 1, &one)) {
+			if (r->n_rows - 1 > m->first && rows_equal(last - 1, &one)) {
 				r->n_rows--;
 				last--;
 			} else {
@@ -347,8 +348,8 @@ static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const st
 			continue;
 		}
 		REGISTERS_GIVE();
-		row(m);
-		last = last_row(m);
+		row_emit(m);
+		last = row_last(m);
 		if (r->n_rows > ROWS_MAX)
 			return err_set(err, ERR_LIMIT, "more than the %u rows allowed", ROWS_MAX);
 	}
@@ -359,7 +360,7 @@ static int run(struct machine *m, const uint8_t *p, const uint8_t *end, const st
 	return 0;
 }
 
-static int by_base(const void *a, const void *b)
+static int sequence_by_base(const void *a, const void *b)
 {
 	const struct dwarf_sequence *x = a, *y = b;
 
@@ -389,11 +390,11 @@ static int files_index(struct dwarf_reader *r, struct err *err)
 	}
 }
 
-static int read_table(struct dwarf_reader *r, struct err *err)
+static int line_table_read(struct dwarf_reader *r, struct err *err)
 {
 	const struct dwarf_data *line = &r->d->line;
 	struct dwarf_line_place place = { 0 };
-	struct machine m = { .r = r };
+	struct line_machine m = { .r = r };
 	const uint8_t *p;
 	uint64_t off = r->cu.stmt_list, length;
 	struct cursor c;
@@ -401,7 +402,7 @@ static int read_table(struct dwarf_reader *r, struct err *err)
 
 	if (off >= line->size)
 		return err_set(err, ERR_INVALID, "no line table at %llu", (unsigned long long)off);
-	if (dwarf_data_piece(line, off, (size_t)MIN(line->size - off, (uint64_t)12), &r->line_room, &p, err) <
+	if (dwarf_data_chunk(line, off, (size_t)MIN(line->size - off, (uint64_t)12), &r->line_room, &p, err) <
 	    0)
 		return -1;
 	c = cursor_at(bytes_of(p, (size_t)MIN(line->size - off, (uint64_t)12)), r->d->big, off);
@@ -411,7 +412,7 @@ static int read_table(struct dwarf_reader *r, struct err *err)
 	/* What is there of a table that ends past the section may still be good. */
 	place.end = place.header_off + MIN(length, line->size - place.header_off);
 	if (dwarf_reader_spend(r, place.end - off, err) < 0 ||
-	    dwarf_data_piece(line, place.header_off, (size_t)(place.end - place.header_off), &r->line_room,
+	    dwarf_data_chunk(line, place.header_off, (size_t)(place.end - place.header_off), &r->line_room,
 			     &p, err) < 0)
 		return -1;
 	if (dwarf_line_header_of(bytes_of(p, (size_t)(place.end - place.header_off)), &place, r->d->big,
@@ -419,13 +420,13 @@ static int read_table(struct dwarf_reader *r, struct err *err)
 	    files_index(r, err) < 0)
 		return -1;
 	r->lines_end = p + (place.end - place.header_off);
-	rc = run(&m, p + (r->line_header.program_off - place.header_off), p + (place.end - place.header_off),
-		 &r->line_header, err);
+	rc = line_program_run(&m, p + (r->line_header.program_off - place.header_off),
+			      p + (place.end - place.header_off), &r->line_header, err);
 	r->lines.columns = m.columns;
 	return rc;
 }
 
-static int lines_at_hand(struct dwarf_reader *r, struct err *err)
+static int lines_load(struct dwarf_reader *r, struct err *err)
 {
 	if (r->cu.has_lines && r->lines_file == r->d && r->lines.table == r->cu.stmt_list)
 		return 0;
@@ -438,7 +439,7 @@ static int lines_at_hand(struct dwarf_reader *r, struct err *err)
 		return 0;
 	r->lines.table = r->cu.stmt_list;
 	r->lines_file = r->d;
-	if (read_table(r, &r->table_err) < 0) {
+	if (line_table_read(r, &r->table_err) < 0) {
 		err_in(&r->table_err, "line table at %llu", (unsigned long long)r->cu.stmt_list);
 		if (r->table_err.kind != ERR_INVALID && r->table_err.kind != ERR_LIMIT) {
 			*err = r->table_err;
@@ -446,7 +447,7 @@ static int lines_at_hand(struct dwarf_reader *r, struct err *err)
 			return -1;
 		}
 	}
-	SORT(r->sequences, r->n_sequences, by_base);
+	SORT(r->sequences, r->n_sequences, sequence_by_base);
 	r->lines.rows = r->rows;
 	r->lines.discriminators = r->with_discriminators ? r->discriminators : NULL;
 	r->lines.sequences = r->sequences;
@@ -464,7 +465,7 @@ int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err)
 
 	r->before_has_lines = r->cu.has_lines;
 	r->before_stmt_list = r->cu.stmt_list;
-	if (lines_at_hand(r, err) < 0)
+	if (lines_load(r, err) < 0)
 		return -1;
 	r->lines.shared = shared;
 	if (!shared)

@@ -51,7 +51,7 @@ int dwarf_section_find(const struct elf_image *img, const char *name, const stru
 	return 0;
 }
 
-static int load_whole(struct dwarf_section *s, bool relocate, struct err *err)
+static int section_load(struct dwarf_section *s, bool relocate, struct err *err)
 {
 	if (elf_section_read(s->img, s->sec, DWARF_MAX_SECTION, &s->arena, &s->held, err) < 0)
 		return -1;
@@ -71,7 +71,7 @@ int dwarf_section_open(struct dwarf_section *s, const struct elf_image *img, con
 	*s = (struct dwarf_section){ .img = img };
 	if (dwarf_section_find(img, name, &s->sec, &s->size, err) < 0)
 		return -1;
-	return s->sec && dwarf_is_relocated(img, s->sec) ? load_whole(s, true, err) : 0;
+	return s->sec && dwarf_is_relocated(img, s->sec) ? section_load(s, true, err) : 0;
 }
 
 void dwarf_section_close(struct dwarf_section *s)
@@ -83,7 +83,7 @@ void dwarf_section_close(struct dwarf_section *s)
 }
 
 /* What is held of [off, off + n): true when it is all of it. */
-static bool held(const struct dwarf_section *s, uint64_t off, size_t n, struct bytes *ret)
+static bool section_held(const struct dwarf_section *s, uint64_t off, size_t n, struct bytes *ret)
 {
 	if (off < s->held_off || off - s->held_off > s->held.size || n > s->held.size - (off - s->held_off))
 		return false;
@@ -91,12 +91,12 @@ static bool held(const struct dwarf_section *s, uint64_t off, size_t n, struct b
 	return true;
 }
 
-static size_t cut(const struct dwarf_section *s, uint64_t off, size_t n)
+static size_t section_cut(const struct dwarf_section *s, uint64_t off, size_t n)
 {
 	return off < s->size ? (size_t)MIN((uint64_t)n, s->size - off) : 0;
 }
 
-static int stream_forward(struct dwarf_section *s, uint64_t skip, void *buf, size_t n, struct err *err)
+static int section_stream_read(struct dwarf_section *s, uint64_t skip, void *buf, size_t n, struct err *err)
 {
 	if (!s->stream && elf_section_stream(s->img, s->sec, &s->stream, err) < 0)
 		return -1;
@@ -110,12 +110,12 @@ int dwarf_section_next(struct dwarf_section *s, uint64_t off, size_t n, struct b
 	uint64_t end = s->held_off + s->room.size;
 	size_t keep, more;
 
-	n = cut(s, off, n);
+	n = section_cut(s, off, n);
 	if (!n) {
 		*ret = (struct bytes){ 0 };
 		return 0;
 	}
-	if (held(s, off, n, ret))
+	if (section_held(s, off, n, ret))
 		return 0;
 	keep = off < end ? (size_t)(end - off) : 0;
 	more = n - keep;
@@ -123,7 +123,7 @@ int dwarf_section_next(struct dwarf_section *s, uint64_t off, size_t n, struct b
 		memmove(s->room.p, s->room.p + (s->room.size - keep), keep);
 	s->room.size = keep;
 	s->held_off = off;
-	if (stream_forward(s, off > end ? off - end : 0, buf_reserve(&s->room, more), more, err) < 0) {
+	if (section_stream_read(s, off > end ? off - end : 0, buf_reserve(&s->room, more), more, err) < 0) {
 		s->held = (struct bytes){ 0 };
 		s->size = off; /* nothing more will come */
 		return -1;
@@ -138,15 +138,15 @@ int dwarf_section_at(struct dwarf_section *s, uint64_t off, size_t n, struct byt
 {
 	uint64_t from, file_off, file_size;
 
-	n = cut(s, off, n);
+	n = section_cut(s, off, n);
 	if (!n) {
 		*ret = (struct bytes){ 0 };
 		return 0;
 	}
-	if (held(s, off, n, ret))
+	if (section_held(s, off, n, ret))
 		return 0;
 	if (dwarf_is_compressed(s->sec) || s->size <= WHOLE_SIZE) {
-		if (load_whole(s, false, err) < 0)
+		if (section_load(s, false, err) < 0)
 			return -1;
 	} else {
 		if (elf_section_range(s->img, s->sec, &file_off, &file_size, err) < 0)
@@ -155,7 +155,7 @@ int dwarf_section_at(struct dwarf_section *s, uint64_t off, size_t n, struct byt
 		s->room.size = 0;
 		s->held = (struct bytes){ 0 };
 		n += (size_t)(off - from);
-		n = cut(s, from, MAX(n, WINDOW_SIZE));
+		n = section_cut(s, from, MAX(n, WINDOW_SIZE));
 		if (source_read_full(s->img->src, file_off + from, buf_reserve(&s->room, n), n, SOURCE_RANDOM,
 				     err) < 0)
 			return -1;

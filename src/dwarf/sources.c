@@ -22,16 +22,16 @@
 
 /* ---- a set of 64-bit hashes ---- */
 
-struct hashes {
+struct hash_set {
 	uint64_t *slots; /* 0: free */
 	size_t n, n_slots;
 };
 
-static bool hashes_add(struct hashes *h, uint64_t v);
+static bool hashes_add(struct hash_set *h, uint64_t v);
 
-static void hashes_grow(struct hashes *h)
+static void hashes_grow(struct hash_set *h)
 {
-	struct hashes bigger = { .n_slots = h->n_slots ? h->n_slots * 2 : 1024 };
+	struct hash_set bigger = { .n_slots = h->n_slots ? h->n_slots * 2 : 1024 };
 
 	bigger.slots = mem_zalloc(bigger.n_slots * sizeof(*bigger.slots));
 	for (size_t i = 0; i < h->n_slots; i++)
@@ -42,7 +42,7 @@ static void hashes_grow(struct hashes *h)
 }
 
 /* False: it was there. */
-static bool hashes_add(struct hashes *h, uint64_t v)
+static bool hashes_add(struct hash_set *h, uint64_t v)
 {
 	size_t i;
 
@@ -57,7 +57,7 @@ static bool hashes_add(struct hashes *h, uint64_t v)
 	return true;
 }
 
-static void hashes_reset(struct hashes *h)
+static void hashes_reset(struct hash_set *h)
 {
 	memset(h->slots, 0, h->n_slots * sizeof(*h->slots));
 	h->n = 0;
@@ -66,20 +66,20 @@ static void hashes_reset(struct hashes *h)
 /* ---- reading ---- */
 
 /* A directory of the table at hand, or the one that the others hang on. */
-struct dir {
+struct source_dir {
 	uint64_t key; /* what it is made of */
 	bool joined;  /* path is made */
 	struct str path;
 };
 
-struct reader {
+struct sources_reader {
 	const struct elf_image *img;
 	struct dwarf_section line;
 	struct dwarf_strings strings;
 	struct dwarf_units units;
 	bool has_units;     /* they have been read */
 	struct arena arena; /* of the table at hand */
-	struct hashes entries, names;
+	struct hash_set entries, names;
 	uint64_t seed;
 	uint64_t name_bytes;   /* put together so far */
 	char *raw, *canonical; /* room for a name */
@@ -110,7 +110,7 @@ int dwarf_note_damage(struct dwarf_sources_note *note, const struct err *why, st
 	return 0;
 }
 
-static uint64_t mix(const struct reader *r, uint64_t a, uint64_t b)
+static uint64_t key_mix(const struct sources_reader *r, uint64_t a, uint64_t b)
 {
 	uint64_t pair[2] = { a, b };
 
@@ -118,15 +118,15 @@ static uint64_t mix(const struct reader *r, uint64_t a, uint64_t b)
 }
 
 /* The same for two values that are the same string by their places; not for all that are the same string. */
-static uint64_t value_key(const struct reader *r, const struct dwarf_value *v)
+static uint64_t value_key(const struct sources_reader *r, const struct dwarf_value *v)
 {
 	if (v->class == DWARF_STRING)
 		return hash64(v->bytes.p, v->bytes.size, r->seed);
-	return mix(r, v->class, v->number);
+	return key_mix(r, v->class, v->number);
 }
 
 /* Drive letters too: what a compiler on Windows wrote is not under any comp_dir of ours. */
-static bool is_absolute(struct str s)
+static bool source_is_absolute(struct str s)
 {
 	if (s.size && s.p[0] == '/')
 		return true;
@@ -135,18 +135,18 @@ static bool is_absolute(struct str s)
 }
 
 /* "<built-in>", "<command-line>", "<stdin>": no files. */
-static bool is_pseudo(struct str s)
+static bool source_is_pseudo(struct str s)
 {
 	return s.size >= 2 && s.p[0] == '<' && s.p[s.size - 1] == '>';
 }
 
 /* @s under @dir, in the arena or the one that needs no joining. One over the limit is ERR_INVALID: it is
  * damage. */
-static int join(struct arena *a, struct str dir, struct str s, struct str *ret, struct err *err)
+static int source_join(struct arena *a, struct str dir, struct str s, struct str *ret, struct err *err)
 {
 	char *p;
 
-	if (!dir.size || is_absolute(s)) {
+	if (!dir.size || source_is_absolute(s)) {
 		*ret = s;
 		return 0;
 	}
@@ -165,13 +165,13 @@ static int join(struct arena *a, struct str dir, struct str s, struct str *ret, 
 }
 
 /* Tell @name, which stands under @dir, unless it was told before. */
-static int tell(struct reader *r, struct str dir, struct str name, struct err *err)
+static int source_report(struct sources_reader *r, struct str dir, struct str name, struct err *err)
 {
 	size_t size;
 
-	if (is_absolute(name))
+	if (source_is_absolute(name))
 		dir.size = 0;
-	if (!name.size || is_pseudo(name))
+	if (!name.size || source_is_pseudo(name))
 		return 0;
 	if (dir.size + 1 + name.size > DWARF_MAX_NAME)
 		return err_set(err, ERR_INVALID, "name of %zu bytes", dir.size + 1 + name.size);
@@ -195,7 +195,7 @@ static int tell(struct reader *r, struct str dir, struct str name, struct err *e
 	return r->fn(r->arg, (struct str){ r->canonical, size });
 }
 
-static int load_units(struct reader *r, struct err *err)
+static int units_load(struct sources_reader *r, struct err *err)
 {
 	if (r->has_units)
 		return 0;
@@ -204,7 +204,7 @@ static int load_units(struct reader *r, struct err *err)
 }
 
 /* The string of a value in a line table, copied into the table's arena; DWARF_NO_STRING as dwarf_string(). */
-static int table_string(struct reader *r, const struct dwarf_value *v, const struct dwarf_format *f,
+static int table_string(struct sources_reader *r, const struct dwarf_value *v, const struct dwarf_format *f,
 			struct str *ret, struct err *err)
 {
 	struct str s;
@@ -216,9 +216,9 @@ static int table_string(struct reader *r, const struct dwarf_value *v, const str
 }
 
 /* What relative directories of the table at @off stand under: the unit's comp_dir. Empty: nobody says. */
-static int unit_dir(struct reader *r, uint64_t off, struct str *ret, struct err *err)
+static int unit_dir(struct sources_reader *r, uint64_t off, struct str *ret, struct err *err)
 {
-	if (load_units(r, err) < 0)
+	if (units_load(r, err) < 0)
 		return -1;
 	*ret = (struct str){ 0 };
 	for (size_t i = dwarf_units_find(&r->units, off); i < r->units.n && r->units.list[i].stmt_list == off;
@@ -231,11 +231,11 @@ static int unit_dir(struct reader *r, uint64_t off, struct str *ret, struct err 
 }
 
 /* Before DWARF 5 the primary source file need not be in its table's list. */
-static int tell_unit_names(struct reader *r, uint64_t off, struct err *err)
+static int source_report_unit(struct sources_reader *r, uint64_t off, struct err *err)
 {
 	for (size_t i = dwarf_units_find(&r->units, off); i < r->units.n && r->units.list[i].stmt_list == off;
 	     i++) {
-		int rc = tell(r, r->units.list[i].comp_dir, r->units.list[i].name, err);
+		int rc = source_report(r, r->units.list[i].comp_dir, r->units.list[i].name, err);
 
 		if (rc)
 			return rc;
@@ -243,10 +243,10 @@ static int tell_unit_names(struct reader *r, uint64_t off, struct err *err)
 	return 0;
 }
 
-static int dirs_make(struct reader *r, uint64_t off, const struct dwarf_line_header *h, struct dir **ret,
-		     struct err *err)
+static int dirs_make(struct sources_reader *r, uint64_t off, const struct dwarf_line_header *h,
+		     struct source_dir **ret, struct err *err)
 {
-	struct dir *dirs = ARENA_NEW_N(&r->arena, struct dir, MAX(h->n_dirs, (size_t)1));
+	struct source_dir *dirs = ARENA_NEW_N(&r->arena, struct source_dir, MAX(h->n_dirs, (size_t)1));
 	int rc;
 
 	if (h->n_dirs && h->dirs[0].class != DWARF_NONE) {
@@ -259,14 +259,14 @@ static int dirs_make(struct reader *r, uint64_t off, const struct dwarf_line_hea
 	dirs[0].joined = true;
 	dirs[0].key = hash64(dirs[0].path.p, dirs[0].path.size, r->seed);
 	for (size_t i = 1; i < h->n_dirs; i++)
-		dirs[i].key = mix(r, dirs[0].key, value_key(r, &h->dirs[i]));
+		dirs[i].key = key_mix(r, dirs[0].key, value_key(r, &h->dirs[i]));
 	*ret = dirs;
 	return 0;
 }
 
 /* Make dirs[i].path. */
-static int dir_join(struct reader *r, const struct dwarf_line_header *h, struct dir *dirs, size_t i,
-		    struct err *err)
+static int dir_join(struct sources_reader *r, const struct dwarf_line_header *h, struct source_dir *dirs,
+		    size_t i, struct err *err)
 {
 	struct str s;
 	int rc;
@@ -276,15 +276,15 @@ static int dir_join(struct reader *r, const struct dwarf_line_header *h, struct 
 	rc = table_string(r, &h->dirs[i], &h->format, &s, err);
 	if (rc)
 		return rc;
-	if (join(&r->arena, dirs[0].path, s, &dirs[i].path, err) < 0)
+	if (source_join(&r->arena, dirs[0].path, s, &dirs[i].path, err) < 0)
 		return -1;
 	dirs[i].joined = true;
 	return 0;
 }
 
 /* One entry. What is wrong with it alone is noted. */
-static int tell_file(struct reader *r, const struct dwarf_line_header *h, struct dir *dirs,
-		     const struct dwarf_line_file *f, struct err *err)
+static int source_report_file(struct sources_reader *r, const struct dwarf_line_header *h,
+			      struct source_dir *dirs, const struct dwarf_line_file *f, struct err *err)
 {
 	size_t n_dirs = MAX(h->n_dirs, (size_t)1);
 	struct str name;
@@ -295,7 +295,7 @@ static int tell_file(struct reader *r, const struct dwarf_line_header *h, struct
 			       n_dirs);
 	if (r->entries.n >= ENTRIES_MAX)
 		hashes_reset(&r->entries);
-	if (!hashes_add(&r->entries, mix(r, dirs[f->dir].key, value_key(r, &f->name))))
+	if (!hashes_add(&r->entries, key_mix(r, dirs[f->dir].key, value_key(r, &f->name))))
 		return 0;
 	rc = dir_join(r, h, dirs, (size_t)f->dir, err);
 	if (rc == 0)
@@ -303,14 +303,15 @@ static int tell_file(struct reader *r, const struct dwarf_line_header *h, struct
 				  &name, err);
 	if (rc == DWARF_NO_STRING)
 		return 0; /* strings.sup_missing tells it */
-	return rc < 0 ? -1 : tell(r, dirs[f->dir].path, name, err);
+	return rc < 0 ? -1 : source_report(r, dirs[f->dir].path, name, err);
 }
 
-static int table_read(struct reader *r, uint64_t off, const struct dwarf_line_place *place, struct err *err)
+static int source_table_read(struct sources_reader *r, uint64_t off, const struct dwarf_line_place *place,
+			     struct err *err)
 {
 	struct dwarf_line_header h;
 	struct dwarf_line_file f;
-	struct dir *dirs;
+	struct source_dir *dirs;
 	int rc;
 
 	arena_reset(&r->arena);
@@ -320,7 +321,7 @@ static int table_read(struct reader *r, uint64_t off, const struct dwarf_line_pl
 	while ((rc = dwarf_line_file_next(&h, &f, err)) == 0) {
 		struct err why = { 0 };
 
-		rc = tell_file(r, &h, dirs, &f, &why);
+		rc = source_report_file(r, &h, dirs, &f, &why);
 		if (rc < 0 && why.kind != ERR_NONE)
 			rc = dwarf_note_damage(r->note, &why, err);
 		if (rc)
@@ -328,22 +329,22 @@ static int table_read(struct reader *r, uint64_t off, const struct dwarf_line_pl
 	}
 	if (rc < 0)
 		return -1;
-	return h.format.version < 5 ? tell_unit_names(r, off, err) : 0;
+	return h.format.version < 5 ? source_report_unit(r, off, err) : 0;
 }
 
 /* Where to go on when the end of the table at @off is not known: at the next one that a unit knows. */
-static int next_known(struct reader *r, uint64_t off, uint64_t *ret, struct err *err)
+static int table_next(struct sources_reader *r, uint64_t off, uint64_t *ret, struct err *err)
 {
 	size_t i;
 
-	if (load_units(r, err) < 0)
+	if (units_load(r, err) < 0)
 		return -1;
 	i = dwarf_units_find(&r->units, off + 1);
 	*ret = i < r->units.n ? r->units.list[i].stmt_list : r->line.size;
 	return 0;
 }
 
-static int all_tables(struct reader *r, struct err *err)
+static int tables_each(struct sources_reader *r, struct err *err)
 {
 	uint64_t next;
 
@@ -354,8 +355,8 @@ static int all_tables(struct reader *r, struct err *err)
 
 		next = rc == 0 ? place.end : r->line.size;
 		if (rc == 0 && place.end > place.header_off)
-			rc = table_read(r, off, &place, &why);
-		else if (rc < 0 && why.kind == ERR_INVALID && next_known(r, off, &next, err) < 0)
+			rc = source_table_read(r, off, &place, &why);
+		else if (rc < 0 && why.kind == ERR_INVALID && table_next(r, off, &next, err) < 0)
 			return -1;
 		if (rc > 0 || (rc < 0 && why.kind == ERR_NONE))
 			return rc; /* fn's */
@@ -373,7 +374,7 @@ int dwarf_sources_each(const struct elf_image *img, const struct elf_image *alt,
 		       struct err *err)
 {
 	struct dwarf_sources_note note = { 0 };
-	struct reader r = { .img = img, .fn = fn, .arg = arg, .note = &note };
+	struct sources_reader r = { .img = img, .fn = fn, .arg = arg, .note = &note };
 	int rc;
 
 	r.seed = dwarf_secret();
@@ -383,7 +384,7 @@ int dwarf_sources_each(const struct elf_image *img, const struct elf_image *alt,
 	if (rc == 0 && r.line.size)
 		rc = dwarf_strings_open(&r.strings, img, alt, err);
 	if (rc == 0)
-		rc = all_tables(&r, err);
+		rc = tables_each(&r, err);
 	note.alt_missing = r.strings.sup_missing;
 	*ret_note = note;
 	dwarf_section_close(&r.line);

@@ -17,7 +17,7 @@ struct dwarf_sources {
 	struct dwarf_sources_note note;
 };
 
-static struct str name_at(const struct dwarf_sources *s, uint32_t place)
+static struct str set_name(const struct dwarf_sources *s, uint32_t place)
 {
 	uint32_t size;
 
@@ -26,7 +26,7 @@ static struct str name_at(const struct dwarf_sources *s, uint32_t place)
 }
 
 /* Each is told once, so that there is nothing to look up. */
-static int collect(void *arg, struct str name)
+static int set_collect(void *arg, struct str name)
 {
 	struct dwarf_sources *s = arg;
 	uint32_t size = (uint32_t)name.size;
@@ -40,7 +40,7 @@ static int collect(void *arg, struct str name)
 	return 0;
 }
 
-static void make_slots(struct dwarf_sources *s)
+static void set_index(struct dwarf_sources *s)
 {
 	size_t place = 0;
 
@@ -50,7 +50,7 @@ static void make_slots(struct dwarf_sources *s)
 	s->slots = mem_realloc(NULL, s->n_slots, sizeof(*s->slots));
 	memset(s->slots, 0xff, s->n_slots * sizeof(*s->slots));
 	while (place < s->names.size) {
-		struct str name = name_at(s, (uint32_t)place);
+		struct str name = set_name(s, (uint32_t)place);
 		size_t i = hash64(name.p, name.size, s->seed) & (s->n_slots - 1);
 
 		while (s->slots[i] != NO_NAME)
@@ -67,7 +67,7 @@ int dwarf_sources_build(const struct elf_image *img, const struct elf_image *alt
 	int r;
 
 	s->seed = dwarf_secret();
-	r = dwarf_sources_each(img, alt, collect, s, &s->note, err);
+	r = dwarf_sources_each(img, alt, set_collect, s, &s->note, err);
 	if (r > 0)
 		r = err_set(err, ERR_LIMIT, "source names of more than 4 GiB together");
 	if (r < 0) {
@@ -78,7 +78,7 @@ int dwarf_sources_build(const struct elf_image *img, const struct elf_image *alt
 	if (s->names.size)
 		s->names.p = mem_realloc(s->names.p, s->names.size, 1);
 	s->names.room = s->names.size;
-	make_slots(s);
+	set_index(s);
 	*ret = s;
 	return 0;
 }
@@ -88,7 +88,7 @@ bool dwarf_sources_has(const struct dwarf_sources *s, struct str canonical)
 	size_t i = hash64(canonical.p, canonical.size, s->seed) & (s->n_slots - 1);
 
 	for (; s->slots[i] != NO_NAME; i = (i + 1) & (s->n_slots - 1))
-		if (str_eq(name_at(s, s->slots[i]), canonical))
+		if (str_eq(set_name(s, s->slots[i]), canonical))
 			return true;
 	return false;
 }

@@ -28,7 +28,7 @@ struct dwarf_dwo {
 	size_t n_seen, n_slots;
 };
 
-static struct dwarf_dwo *dwo_of(struct dwarf_reader *r)
+static struct dwarf_dwo *dwo_new(struct dwarf_reader *r)
 {
 	if (!r->dwo)
 		r->dwo = NEW(struct dwarf_dwo);
@@ -99,7 +99,7 @@ static bool seen_add(struct dwarf_dwo *o, uint64_t key)
 }
 
 /* True the first time since the budget was set. */
-static bool is_new(struct dwarf_dwo *o, const void *p, size_t size, uint64_t seed)
+static bool seen_first(struct dwarf_dwo *o, const void *p, size_t size, uint64_t seed)
 {
 	return seen_add(o, hash64(p, size, dwarf_secret() + seed) | 1);
 }
@@ -107,8 +107,8 @@ static bool is_new(struct dwarf_dwo *o, const void *p, size_t size, uint64_t see
 /* ---- the unit in its file ---- */
 
 /* The units of [lo, hi) are looked at until one has the id; from the one on that is expected. */
-static int unit_find(struct dwarf_reader *r, struct dwarf *file, uint64_t lo, uint64_t hi, size_t expected,
-		     struct dwarf_cu *ret, struct err *err)
+static int split_unit_find(struct dwarf_reader *r, struct dwarf *file, uint64_t lo, uint64_t hi,
+			   size_t expected, struct dwarf_cu *ret, struct err *err)
 {
 	size_t first = dwarf_unit_at(file, lo), end = first, n;
 
@@ -130,7 +130,7 @@ static int unit_find(struct dwarf_reader *r, struct dwarf *file, uint64_t lo, ui
 		cu.end = file->units[unit].end;
 		size = (size_t)MIN(cu.end - cu.off, (uint64_t)ROOT_NEAR);
 		if (dwarf_reader_spend(r, 64, err) < 0 ||
-		    dwarf_data_piece(&file->info, cu.off, size, &r->dwo->room, &p, err) < 0)
+		    dwarf_data_chunk(&file->info, cu.off, size, &r->dwo->room, &p, err) < 0)
 			return -1;
 		if (dwarf_cu_header(&cu, p, size, &why) < 0 || cu.type == DW_UT_split_type ||
 		    cu.type == DW_UT_type || cu.die - cu.off >= size)
@@ -149,19 +149,19 @@ static int unit_find(struct dwarf_reader *r, struct dwarf *file, uint64_t lo, ui
 }
 
 /* Make it the unit at hand. */
-static int unit_take(struct dwarf_reader *r, struct dwarf_cu *cu, struct err *err)
+static int split_unit_enter(struct dwarf_reader *r, struct dwarf_cu *cu, struct err *err)
 {
 	size_t size = (size_t)(cu->end - cu->off);
 	struct dwarf_table *table;
 	const uint8_t *p;
 
-	if (!is_new(r->dwo, &cu->dwo_id, sizeof(cu->dwo_id), 1)) {
+	if (!seen_first(r->dwo, &cu->dwo_id, sizeof(cu->dwo_id), 1)) {
 		if (dwarf_reader_spend(r, size, err) < 0)
 			return -1;
 	} else if (add_overflows(r->budget, (uint64_t)size * 16, &r->budget)) {
 		r->budget = UINT64_MAX;
 	}
-	if (dwarf_data_piece(&cu->file->info, cu->off, size, &r->dwo->room, &p, err) < 0 ||
+	if (dwarf_data_chunk(&cu->file->info, cu->off, size, &r->dwo->room, &p, err) < 0 ||
 	    dwarf_reader_table(r, cu, &table, err) < 0 ||
 	    dwarf_cu_root(cu, table, p + (cu->die - cu->off), size - (size_t)(cu->die - cu->off), err) < 0)
 		return -1;
@@ -201,14 +201,14 @@ static int dwo_open(struct dwarf_reader *r, struct str name, struct err *err)
 		return -1;
 	if (o->img->h.big != r->d->big)
 		return err_set(err, ERR_INVALID, "is of the other byte order");
-	if (dwarf_open_one_split(o->img, r->d->spool_dir, &o->d, err) < 0)
+	if (dwarf_open_one_split(o->img, r->d->temp_dir, &o->d, err) < 0)
 		return -1;
 	o->d->passes = true;
 	return 0;
 }
 
 /* The .dwo that the skeleton names, as o->d. */
-static int dwo_go(struct dwarf_reader *r, struct str name, struct err *err)
+static int dwo_load(struct dwarf_reader *r, struct str name, struct err *err)
 {
 	struct dwarf_dwo *o = r->dwo;
 	struct str comp_dir = { 0 };
@@ -227,7 +227,7 @@ static int dwo_go(struct dwarf_reader *r, struct str name, struct err *err)
 		}
 		o->key = key;
 		shared = o->d ? dwarf_shared_size(o->d) + o->d->info.size / 64 : 0;
-		if (!is_new(o, &key, sizeof(key), 0)) {
+		if (!seen_first(o, &key, sizeof(key), 0)) {
 			if (dwarf_reader_spend(r, shared, err) < 0)
 				return -1;
 		} else if (add_overflows(r->budget, shared * 4, &r->budget)) {
@@ -252,9 +252,9 @@ static int dwo_find(struct dwarf_reader *r, struct str name, struct dwarf_cu *re
 		if (dwarf_reader_spend(r, (uint64_t)steps * 4, err) < 0)
 			return -1;
 		if (found)
-			return unit_find(r, r->d->dwp, part.info, part.info_end, 0, ret, err);
+			return split_unit_find(r, r->d->dwp, part.info, part.info_end, 0, ret, err);
 	}
-	if (dwo_go(r, name, err) < 0 || unit_find(r, o->d, 0, o->d->info.size, o->next, ret, err) < 0)
+	if (dwo_load(r, name, err) < 0 || split_unit_find(r, o->d, 0, o->d->info.size, o->next, ret, err) < 0)
 		return -1;
 	o->next = ret->index + 1;
 	return 0;
@@ -271,9 +271,9 @@ int dwarf_reader_split(struct dwarf_reader *r, struct err *err)
 	if (r->cu.type == DW_UT_split_compile || str_eq(r->d->info.sec->name, STR(".debug_info.dwo")))
 		return 0;
 	r->skeleton = r->cu;
-	dwo_of(r);
+	dwo_new(r);
 	dwarf_cu_string(&r->cu, &r->cu.dwo_name, &name, &stable, &missing);
-	if (dwo_find(r, name, &cu, &why) == 0 && unit_take(r, &cu, &why) == 0)
+	if (dwo_find(r, name, &cu, &why) == 0 && split_unit_enter(r, &cu, &why) == 0)
 		return 0;
 	r->lines_cu = &r->cu;
 	if (why.kind == ERR_CANCELLED || why.kind == ERR_INTERNAL) {

@@ -14,7 +14,7 @@ enum { UT_TYPE = 2, UT_SKELETON = 4, UT_SPLIT_COMPILE = 5, UT_SPLIT_TYPE = 6 };
 #define ROOT_SIZE_MAX MIB(1) /* a root DIE larger than this is damaged */
 #define UNITS_MAX     (8u << 20)
 
-struct reader {
+struct units_reader {
 	struct dwarf_section info;
 	struct dwarf_abbrevs abbrevs;
 	struct dwarf_strings *strings; /* borrowed */
@@ -22,19 +22,19 @@ struct reader {
 };
 
 /* A unit's header, and where in the section its DIEs begin. */
-struct header {
+struct unit_header {
 	struct dwarf_format format;
 	uint8_t type; /* DW_UT_*; 0 before DWARF 5 */
 	uint64_t abbrev_off;
 };
 
-struct root {
+struct unit_root {
 	struct dwarf_value stmt_list, comp_dir, name, str_offsets_base;
 };
 
-static int header_read(struct cursor *c, uint8_t offset_size, struct header *ret, struct err *err)
+static int unit_header_read(struct cursor *c, uint8_t offset_size, struct unit_header *ret, struct err *err)
 {
-	struct header h = { .format.offset_size = offset_size };
+	struct unit_header h = { .format.offset_size = offset_size };
 
 	h.format.version = cursor_u16(c);
 	if (cursor_ok(c) && (h.format.version < 2 || h.format.version > 5))
@@ -55,12 +55,12 @@ static int header_read(struct cursor *c, uint8_t offset_size, struct header *ret
 	return 0;
 }
 
-static int root_read(struct reader *r, struct cursor *c, const struct header *h, struct root *ret,
-		     struct err *err)
+static int unit_root_read(struct units_reader *r, struct cursor *c, const struct unit_header *h,
+			  struct unit_root *ret, struct err *err)
 {
 	const struct dwarf_abbrev_attr *attrs;
 	uint64_t code = cursor_uleb(c);
-	struct root root = { 0 };
+	struct unit_root root = { 0 };
 
 	if (!cursor_ok(c))
 		return cursor_err(c, "unit", err);
@@ -90,8 +90,8 @@ static int root_read(struct reader *r, struct cursor *c, const struct header *h,
 
 /* A copy of the string that @v means, empty if it is not to be had. Neighbours' directories are mostly the
  * same: kept once. */
-static int keep_string(struct reader *r, const struct header *h, const struct root *root,
-		       const struct dwarf_value *v, struct str last, struct str *ret, struct err *err)
+static int unit_string_copy(struct units_reader *r, const struct unit_header *h, const struct unit_root *root,
+			    const struct dwarf_value *v, struct str last, struct str *ret, struct err *err)
 {
 	uint64_t base = root->str_offsets_base.class == DWARF_NUMBER ? root->str_offsets_base.number
 								     : dwarf_str_offsets_base(&h->format);
@@ -107,14 +107,15 @@ static int keep_string(struct reader *r, const struct header *h, const struct ro
 	return 0;
 }
 
-static int unit_add(struct reader *r, const struct header *h, const struct root *root, struct err *err)
+static int unit_add(struct units_reader *r, const struct unit_header *h, const struct unit_root *root,
+		    struct err *err)
 {
 	struct dwarf_units *u = r->units;
 	struct dwarf_unit unit = { .stmt_list = root->stmt_list.number };
 	struct str last = u->n ? u->list[u->n - 1].comp_dir : (struct str){ 0 };
 
-	if (keep_string(r, h, root, &root->comp_dir, last, &unit.comp_dir, err) < 0 ||
-	    keep_string(r, h, root, &root->name, (struct str){ 0 }, &unit.name, err) < 0)
+	if (unit_string_copy(r, h, root, &root->comp_dir, last, &unit.comp_dir, err) < 0 ||
+	    unit_string_copy(r, h, root, &root->name, (struct str){ 0 }, &unit.name, err) < 0)
 		return -1;
 	if (u->n == u->room) {
 		u->room = u->room ? u->room * 2 : 64;
@@ -125,11 +126,11 @@ static int unit_add(struct reader *r, const struct header *h, const struct root 
 }
 
 /* The unit in [off, end), whose header begins at @off. */
-static int unit_read(struct reader *r, uint64_t off, uint64_t end, uint8_t offset_size, struct err *err)
+static int unit_read(struct units_reader *r, uint64_t off, uint64_t end, uint8_t offset_size, struct err *err)
 {
 	size_t size = (size_t)MIN(end - off, (uint64_t)ROOT_SIZE);
-	struct header h;
-	struct root root;
+	struct unit_header h;
+	struct unit_root root;
 
 	for (;;) {
 		struct bytes b;
@@ -138,11 +139,11 @@ static int unit_read(struct reader *r, uint64_t off, uint64_t end, uint8_t offse
 		if (dwarf_section_next(&r->info, off, size, &b, err) < 0)
 			return -1;
 		c = cursor_at(b, r->info.img->h.big, off);
-		if (header_read(&c, offset_size, &h, err) < 0)
+		if (unit_header_read(&c, offset_size, &h, err) < 0)
 			return -1;
 		if (h.type == UT_TYPE || h.type == UT_SPLIT_TYPE)
 			return 0;
-		if (root_read(r, &c, &h, &root, err) == 0)
+		if (unit_root_read(r, &c, &h, &root, err) == 0)
 			break;
 		if (cursor_ok(&c) || size == end - off || size >= ROOT_SIZE_MAX)
 			return -1;
@@ -152,7 +153,7 @@ static int unit_read(struct reader *r, uint64_t off, uint64_t end, uint8_t offse
 	return root.stmt_list.class == DWARF_NUMBER ? unit_add(r, &h, &root, err) : 0;
 }
 
-static int by_stmt_list(const void *a, const void *b)
+static int unit_by_stmt_list(const void *a, const void *b)
 {
 	const struct dwarf_unit *x = a, *y = b;
 
@@ -160,7 +161,7 @@ static int by_stmt_list(const void *a, const void *b)
 }
 
 /* The unit at @off, and where the next one begins: at the section's end if that is not known. */
-static int unit_step(struct reader *r, uint64_t off, uint64_t *ret_next, struct err *err)
+static int unit_step(struct units_reader *r, uint64_t off, uint64_t *ret_next, struct err *err)
 {
 	uint8_t offset_size;
 	uint64_t length, start;
@@ -178,7 +179,7 @@ static int unit_step(struct reader *r, uint64_t off, uint64_t *ret_next, struct 
 	return length ? unit_read(r, start, start + length, offset_size, err) : 0;
 }
 
-static int read_all(struct reader *r, struct dwarf_sources_note *note, struct err *err)
+static int units_read_all(struct units_reader *r, struct dwarf_sources_note *note, struct err *err)
 {
 	uint64_t next;
 
@@ -200,7 +201,7 @@ static int read_all(struct reader *r, struct dwarf_sources_note *note, struct er
 int dwarf_units_read(struct dwarf_units *u, const struct elf_image *img, struct dwarf_strings *strings,
 		     struct dwarf_sources_note *note, struct err *err)
 {
-	struct reader r = { .strings = strings, .units = u };
+	struct units_reader r = { .strings = strings, .units = u };
 	int rc;
 
 	*u = (struct dwarf_units){ 0 };
@@ -208,9 +209,9 @@ int dwarf_units_read(struct dwarf_units *u, const struct elf_image *img, struct 
 	if (rc == 0)
 		rc = dwarf_abbrevs_open(&r.abbrevs, img, err);
 	if (rc == 0)
-		rc = read_all(&r, note, err);
+		rc = units_read_all(&r, note, err);
 	if (u->n)
-		qsort(u->list, u->n, sizeof(*u->list), by_stmt_list);
+		qsort(u->list, u->n, sizeof(*u->list), unit_by_stmt_list);
 	dwarf_section_close(&r.info);
 	dwarf_abbrevs_close(&r.abbrevs);
 	return rc;

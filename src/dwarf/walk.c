@@ -23,7 +23,7 @@ struct dwarf_frame {
 	uint64_t scope_off; /* it is a scope: where; 0: it is none */
 };
 
-struct state {
+struct walk_state {
 	uint32_t node;     /* the innermost call or function; NO_NODE: not in code */
 	uint32_t function; /* where its nodes begin */
 	uint32_t scope;    /* the innermost that is noted */
@@ -33,7 +33,7 @@ typedef int function_fn(void *arg, const struct dwarf_function *f, struct err *e
 
 /* The DIE that a reference means, in the section; *ret_alt: in the supplementary file's. UINT64_MAX: none
  * that we can find. */
-static uint64_t ref_of(const struct dwarf_reader *r, uint64_t v, uint8_t is, bool *ret_alt)
+static uint64_t ref_resolve(const struct dwarf_reader *r, uint64_t v, uint8_t is, bool *ret_alt)
 {
 	*ret_alt = is == DWARF_IS_ALT_REF;
 	switch (is) {
@@ -48,7 +48,7 @@ static uint64_t ref_of(const struct dwarf_reader *r, uint64_t v, uint8_t is, boo
 }
 
 /* The spans of a node, by its low and high pc or its list. */
-static int spans_of(struct dwarf_reader *r, const struct dwarf_values *vs, uint32_t node, struct err *err)
+static int node_spans(struct dwarf_reader *r, const struct dwarf_values *vs, uint32_t node, struct err *err)
 {
 	uint64_t lo, hi;
 
@@ -88,8 +88,8 @@ static int function_done(struct dwarf_reader *r, uint32_t first, function_fn *fn
 	return rc;
 }
 
-static int push(struct dwarf_reader *r, const struct state *outside, bool ends_function, uint64_t scope_off,
-		struct err *err)
+static int frame_push(struct dwarf_reader *r, const struct walk_state *outside, bool ends_function,
+		      uint64_t scope_off, struct err *err)
 {
 	if (r->depth >= DWARF_MAX_DEPTH)
 		return err_set(err, ERR_LIMIT, "DIEs within one another, more than the %u allowed",
@@ -104,7 +104,7 @@ static int push(struct dwarf_reader *r, const struct state *outside, bool ends_f
 }
 
 /* 0: there is none. */
-static inline uint32_t number_of(const struct dwarf_values *vs, unsigned slot, uint32_t most)
+static inline uint32_t slot_number(const struct dwarf_values *vs, unsigned slot, uint32_t most)
 {
 	return vs->has & 1u << slot ? (uint32_t)MIN(vs->v[slot], (uint64_t)most) : 0;
 }
@@ -122,22 +122,22 @@ static int node_add(struct dwarf_reader *r, const struct dwarf_values *vs, uint6
 		.die = die,
 		.parent = parent,
 		.has_call_file = vs->has >> DWARF_SLOT_CALL_FILE & 1,
-		.call_file = number_of(vs, DWARF_SLOT_CALL_FILE, UINT32_MAX),
-		.call_line = number_of(vs, DWARF_SLOT_CALL_LINE, UINT32_MAX),
-		.call_column = number_of(vs, DWARF_SLOT_CALL_COLUMN, UINT16_MAX),
-		.call_discriminator = number_of(vs, DWARF_SLOT_CALL_DISCRIMINATOR, UINT32_MAX),
+		.call_file = slot_number(vs, DWARF_SLOT_CALL_FILE, UINT32_MAX),
+		.call_line = slot_number(vs, DWARF_SLOT_CALL_LINE, UINT32_MAX),
+		.call_column = slot_number(vs, DWARF_SLOT_CALL_COLUMN, UINT16_MAX),
+		.call_discriminator = slot_number(vs, DWARF_SLOT_CALL_DISCRIMINATOR, UINT32_MAX),
 	};
 	return 0;
 }
 
 /* A subprogram with code: the state is within it from here on. 1: it has none. */
-static int function_begin(struct dwarf_reader *r, struct state *st, const struct dwarf_values *vs,
+static int function_begin(struct dwarf_reader *r, struct walk_state *st, const struct dwarf_values *vs,
 			  uint64_t die, struct err *err)
 {
 	uint32_t first = (uint32_t)r->n_nodes;
 	size_t n_spans = r->n_spans;
 
-	if (node_add(r, vs, die, 0, err) < 0 || spans_of(r, vs, first, err) < 0)
+	if (node_add(r, vs, die, 0, err) < 0 || node_spans(r, vs, first, err) < 0)
 		return -1;
 	if (r->n_spans == n_spans) {
 		r->n_nodes = first;
@@ -148,7 +148,7 @@ static int function_begin(struct dwarf_reader *r, struct state *st, const struct
 	return 0;
 }
 
-static int inlined_begin(struct dwarf_reader *r, struct state *st, const struct dwarf_values *vs,
+static int inlined_begin(struct dwarf_reader *r, struct walk_state *st, const struct dwarf_values *vs,
 			 struct err *err)
 {
 	uint32_t node = (uint32_t)r->n_nodes;
@@ -156,11 +156,11 @@ static int inlined_begin(struct dwarf_reader *r, struct state *st, const struct 
 	bool in_alt = false;
 
 	if (vs->has & 1u << DWARF_SLOT_ORIGIN)
-		die = ref_of(r, vs->v[DWARF_SLOT_ORIGIN], vs->is[DWARF_SLOT_ORIGIN], &in_alt);
+		die = ref_resolve(r, vs->v[DWARF_SLOT_ORIGIN], vs->is[DWARF_SLOT_ORIGIN], &in_alt);
 	if (node_add(r, vs, die, st->node - st->function, err) < 0)
 		return -1;
 	r->nodes[node].in_alt = in_alt;
-	if (spans_of(r, vs, node, err) < 0)
+	if (node_spans(r, vs, node, err) < 0)
 		return -1;
 	st->node = node;
 	return 0;
@@ -170,7 +170,7 @@ static int inlined_begin(struct dwarf_reader *r, struct state *st, const struct 
  * Note the scopes from the frame @*noted on, which we are in. Only functions are asked for what they are in,
  * and most scopes have none: they are themselves functions that are declared and no more.
  */
-static int scopes_note(struct dwarf_reader *r, struct state *st, size_t *noted, struct err *err)
+static int scopes_note(struct dwarf_reader *r, struct walk_state *st, size_t *noted, struct err *err)
 {
 	for (; *noted < r->depth; ++*noted) {
 		struct dwarf_frame *f = &r->stack[*noted];
@@ -188,8 +188,8 @@ static int scopes_note(struct dwarf_reader *r, struct state *st, size_t *noted, 
 }
 
 /* Where to go on when what is in a DIE is of no interest: NULL: there is no telling. */
-static const uint8_t *sibling(const struct dwarf_reader *r, const struct dwarf_text *t,
-			      const struct dwarf_values *vs, const uint8_t *p)
+static const uint8_t *sibling_find(const struct dwarf_reader *r, const struct dwarf_text *t,
+				   const struct dwarf_values *vs, const uint8_t *p)
 {
 	uint64_t off;
 
@@ -200,7 +200,8 @@ static const uint8_t *sibling(const struct dwarf_reader *r, const struct dwarf_t
 }
 
 /* The same, of abbreviations that have it at a fixed place; @p is behind the code. */
-static inline const uint8_t *jump(const struct dwarf_text *t, const struct dwarf_decl *decl, const uint8_t *p)
+static inline const uint8_t *sibling_jump(const struct dwarf_text *t, const struct dwarf_decl *decl,
+					  const uint8_t *p)
 {
 	const uint8_t *at = p + decl->jump - 1;
 	uint64_t off = dwarf_get(at, 4, t->big);
@@ -225,18 +226,18 @@ static inline const uint8_t *leaf_pass(const struct dwarf_text *t, const struct 
 	return p + decl->after;
 }
 
-static int bad_die(const struct dwarf_reader *r, const struct dwarf_text *t, const uint8_t *p,
-		   const char *why, struct err *err)
+static int die_damaged(const struct dwarf_reader *r, const struct dwarf_text *t, const uint8_t *p,
+		       const char *why, struct err *err)
 {
 	return err_set(err, ERR_INVALID, "DIE at %llu: %s",
 		       (unsigned long long)(r->cu.off + (uint64_t)(p - t->start)), why);
 }
 
-static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn *fn, void *arg,
-		struct err *err)
+static int unit_walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn *fn, void *arg,
+		     struct err *err)
 {
 	const uint8_t *p = t->start + (r->cu.die - r->cu.off), *die, *to;
-	struct state st = { NO_NODE, 0, UINT32_MAX }, outside;
+	struct walk_state st = { NO_NODE, 0, UINT32_MAX }, outside;
 	const struct dwarf_decl *decl, *decls = r->table->decls;
 	size_t n_dense = r->table->dense ? r->table->n_decls : 0, noted = 0;
 	bool is_c = r->cu.is_c, begun, scoped;
@@ -260,21 +261,21 @@ static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn 
 			}
 			if (f->ends_function && (rc = function_done(r, st.function, fn, arg, err)) != 0)
 				return rc;
-			st = (struct state){ f->node, f->function, f->scope };
+			st = (struct walk_state){ f->node, f->function, f->scope };
 			continue;
 		}
 		decl = code - 1 < n_dense ? &decls[code - 1] : dwarf_table_find(r->table, code);
 		if (!decl)
-			return bad_die(r, t, die, "its abbreviation is not in the table", err);
+			return die_damaged(r, t, die, "its abbreviation is not in the table", err);
 		/* Nine of ten are of these three kinds. */
 		if (decl->leaf) {
 			p = leaf_pass(t, decl, p);
 			if (p > t->end)
-				return bad_die(r, t, die, "ends past the unit", err);
+				return die_damaged(r, t, die, "ends past the unit", err);
 			continue;
 		}
 		if (decl->jump && (is_c || decl->kind == DWARF_KIND_TYPE) &&
-		    (to = jump(t, decl, p)) != NULL) {
+		    (to = sibling_jump(t, decl, p)) != NULL) {
 			p = to;
 			continue;
 		}
@@ -285,9 +286,9 @@ static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn 
 			p = dwarf_run(t, p, r->table->programs.p + decl->program, &vs);
 		}
 		if (!p)
-			return bad_die(r, t, die, "unknown form", err);
+			return die_damaged(r, t, die, "unknown form", err);
 		if (p > t->end)
-			return bad_die(r, t, die, "ends past the unit", err);
+			return die_damaged(r, t, die, "ends past the unit", err);
 		outside = st;
 		begun = scoped = false;
 		switch (decl->kind) {
@@ -306,7 +307,7 @@ static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn 
 			if (!begun) {
 				/* Nothing in it is code of the function that it stands in. */
 				st.node = NO_NODE;
-				if (is_c && decl->children && (to = sibling(r, t, &vs, p)) != NULL) {
+				if (is_c && decl->children && (to = sibling_find(r, t, &vs, p)) != NULL) {
 					st = outside;
 					p = to;
 					continue;
@@ -319,14 +320,14 @@ static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn 
 				return -1;
 			break;
 		case DWARF_KIND_SCOPE:
-			if (is_c && decl->children && (to = sibling(r, t, &vs, p)) != NULL) {
+			if (is_c && decl->children && (to = sibling_find(r, t, &vs, p)) != NULL) {
 				p = to;
 				continue;
 			}
 			scoped = !is_c && decl->children;
 			break;
 		case DWARF_KIND_TYPE:
-			if (decl->children && (to = sibling(r, t, &vs, p)) != NULL) {
+			if (decl->children && (to = sibling_find(r, t, &vs, p)) != NULL) {
 				p = to;
 				continue;
 			}
@@ -338,7 +339,8 @@ static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn 
 			st = outside;
 			continue;
 		}
-		if (push(r, &outside, begun, scoped ? r->cu.off + (uint64_t)(die - t->start) : 0, err) < 0)
+		if (frame_push(r, &outside, begun, scoped ? r->cu.off + (uint64_t)(die - t->start) : 0, err) <
+		    0)
 			return -1;
 	}
 	/* A unit may end without the marks that end its children. */
@@ -347,7 +349,7 @@ static int walk(struct dwarf_reader *r, const struct dwarf_text *t, function_fn 
 
 		if (f->ends_function && (rc = function_done(r, st.function, fn, arg, err)) != 0)
 			return rc;
-		st = (struct state){ f->node, f->function, f->scope };
+		st = (struct walk_state){ f->node, f->function, f->scope };
 	}
 	return 0;
 }
@@ -359,7 +361,7 @@ int dwarf_reader_walk(struct dwarf_reader *r,
 	struct dwarf_text t = { r->p, r->p + (r->cu.end - r->cu.off), r->d->big, &r->cu.format };
 
 	r->n_nodes = r->n_spans = r->n_scopes = r->depth = 0;
-	return walk(r, &t, fn, arg, err) < 0 ? -1 : 0;
+	return unit_walk(r, &t, fn, arg, err) < 0 ? -1 : 0;
 }
 
 /* ---- the unit at hand ---- */
@@ -382,7 +384,7 @@ void dwarf_reader_budget(struct dwarf_reader *r, uint64_t bytes)
 }
 
 /* Header and root. @near: so much of the unit is read. */
-static int unit_go(struct dwarf_reader *r, size_t unit, uint64_t near, struct err *err)
+static int unit_enter(struct dwarf_reader *r, size_t unit, uint64_t near, struct err *err)
 {
 	const struct dwarf_cu_place *place = &r->d->units[unit];
 	size_t size = (size_t)MIN(place->end - place->off, near);
@@ -392,7 +394,7 @@ static int unit_go(struct dwarf_reader *r, size_t unit, uint64_t near, struct er
 	r->lines_cu = &r->cu;
 	r->table = NULL;
 	r->n_scopes = 0;
-	if (dwarf_data_piece(&r->d->info, place->off, size, &r->room, &r->p, err) < 0 ||
+	if (dwarf_data_chunk(&r->d->info, place->off, size, &r->room, &r->p, err) < 0 ||
 	    dwarf_cu_header(&r->cu, r->p, size, err) < 0)
 		return -1;
 	if (r->cu.type == DW_UT_type || r->cu.type == DW_UT_split_type)
@@ -409,15 +411,15 @@ static int unit_go(struct dwarf_reader *r, size_t unit, uint64_t near, struct er
 }
 
 /* What the unit before one says that matters to it, if it has not just been at hand. */
-static void look_before(struct dwarf_reader *r, size_t unit)
+static void before_probe(struct dwarf_reader *r, size_t unit)
 {
 	struct err ignored = { 0 };
 
 	if (r->at_hand == unit)
 		return;
 	r->before_has_lines = false;
-	if (!unit ||
-	    (unit_go(r, unit - 1, UNIT_NEAR, &ignored) < 0 && unit_go(r, unit - 1, UINT64_MAX, &ignored) < 0))
+	if (!unit || (unit_enter(r, unit - 1, UNIT_NEAR, &ignored) < 0 &&
+		      unit_enter(r, unit - 1, UINT64_MAX, &ignored) < 0))
 		return;
 	/* A unit without code has no table, and r->cu none of it. */
 	r->before_has_lines = r->cu.has_lines;
@@ -428,9 +430,9 @@ int dwarf_reader_unit(struct dwarf_reader *r, size_t unit, struct err *err)
 {
 	int rc;
 
-	look_before(r, unit);
+	before_probe(r, unit);
 	r->at_hand = unit + 1;
-	rc = unit_go(r, unit, UINT64_MAX, err);
+	rc = unit_enter(r, unit, UINT64_MAX, err);
 	if (rc) {
 		r->before_has_lines = false;
 		return rc;

@@ -125,7 +125,7 @@ int lookup_build(struct lookup_file *f, unsigned n_threads, struct err *err)
 {
 	struct symtab_options o = { .alt = f->alt,
 				    .split = &f->split,
-				    .spool_dir = file_temp_dir(),
+				    .temp_dir = file_temp_dir(),
 				    .n_threads = n_threads,
 				    .discriminators = f->discriminators };
 	struct symtab_stats stats;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Units made into pieces: contiguous code of one function, with the calls inlined into it and its rows, all
+ * Units made into code ranges: contiguous code of one function, with the calls inlined into it and its rows, all
  * in ids of the batch.
  *
- * Of code that a line table tells of and no function, pieces without a function are made.
+ * Of code that a line table tells of and no function, code ranges without a function are made.
  */
 #include "symtab/batch.h"
 
@@ -60,7 +60,7 @@ void batch_free(struct batch *b)
 		return;
 	batch_end(b, NULL);
 	intern_done(&b->in);
-	free(b->pieces);
+	free(b->ranges);
 	free(b->entries);
 	free(b->more);
 	buf_done(&b->rows);
@@ -86,7 +86,7 @@ void batch_skip(struct batch *b, size_t unit, const struct err *why)
 
 /* ---- files and names ---- */
 
-static void join(struct buf *out, struct str part)
+static void source_path_join(struct buf *out, struct str part)
 {
 	if (!part.size)
 		return;
@@ -97,7 +97,7 @@ static void join(struct buf *out, struct str part)
 	buf_add_str(out, part);
 }
 
-static uint32_t file_look_up(struct batch *b, uint32_t file)
+static uint32_t unit_file_look_up(struct batch *b, uint32_t file)
 {
 	struct unit_work *w = b->work;
 	struct dwarf_file_name f;
@@ -107,8 +107,8 @@ static uint32_t file_look_up(struct batch *b, uint32_t file)
 		return 0;
 	w->path.size = 0;
 	if (f.name.size && !path_is_absolute(f.name)) {
-		join(&w->path, f.comp_dir);
-		join(&w->path, f.dir);
+		source_path_join(&w->path, f.comp_dir);
+		source_path_join(&w->path, f.dir);
 		/* "dir/" and "dir" are the same; "/" stays. */
 		while (w->path.size > 1 && w->path.p[w->path.size - 1] == '/')
 			w->path.size--;
@@ -118,17 +118,17 @@ static uint32_t file_look_up(struct batch *b, uint32_t file)
 }
 
 /* Most are the same headers that the units before had. */
-static uint32_t file_id(struct batch *b, uint32_t file)
+static uint32_t unit_file_id(struct batch *b, uint32_t file)
 {
 	struct dwarf_file_key key;
 	uint32_t *known;
 
 	if (!dwarf_reader_file_key(b->reader, file, &key))
-		return file_look_up(b, file);
+		return unit_file_look_up(b, file);
 	known = quad_map_at(&b->known_files,
 			    (struct quad){ { key.name, key.dir, key.comp_dir, key.sections } });
 	if (!*known)
-		*known = file_look_up(b, file) + 1;
+		*known = unit_file_look_up(b, file) + 1;
 	return *known - 1;
 }
 
@@ -150,7 +150,7 @@ uint32_t batch_file_new(struct batch *b, uint32_t file)
 		memset(w->file_ids + w->n_file_ids, 0, (n - w->n_file_ids) * sizeof(*w->file_ids));
 		w->n_file_ids = n;
 	}
-	id = file_id(b, file);
+	id = unit_file_id(b, file);
 	w->file_ids[file] = id ? id : UINT32_MAX;
 	return id;
 }
@@ -175,7 +175,7 @@ uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt)
 }
 
 /* Damage is listed; -1: something else. */
-static int note_damage(struct batch *b, const struct err *why, struct err *err)
+static int batch_note_damage(struct batch *b, const struct err *why, struct err *err)
 {
 	if (why->kind != ERR_INVALID && why->kind != ERR_LIMIT) {
 		*err = *why;
@@ -202,10 +202,10 @@ struct name_step {
 	uint32_t function_hash;
 };
 
-static void strings_soon(struct batch *b, struct name_step *s)
+static void name_prefetch(struct batch *b, struct name_step *s)
 {
-	s->name_hash = intern_str_soon(&b->in, s->name.name);
-	s->linkage_hash = intern_str_soon(&b->in, s->name.linkage);
+	s->name_hash = intern_str_prefetch(&b->in, s->name.name);
+	s->linkage_hash = intern_str_prefetch(&b->in, s->name.linkage);
 }
 
 static void name_key(struct batch *b, const struct name_ref *n, struct name_step *s)
@@ -221,7 +221,7 @@ static void name_key(struct batch *b, const struct name_ref *n, struct name_step
 	if (dwarf_n_units(b->dwarf) <= 1)
 		return;
 	s->is_new = false;
-	quad_map_soon(&b->known, &s->quad);
+	quad_map_prefetch(&b->known, &s->quad);
 }
 
 /* Half of them are the same functions of headers that the units before had. */
@@ -247,9 +247,9 @@ static int name_find(struct batch *b, struct name_step *s, struct err *err)
 		s->has_key = false;
 		return 0;
 	}
-	if (r < 0 && note_damage(b, &why, err) < 0)
+	if (r < 0 && batch_note_damage(b, &why, err) < 0)
 		return -1;
-	strings_soon(b, s);
+	name_prefetch(b, s);
 	return 0;
 }
 
@@ -264,10 +264,10 @@ static int name_intern(struct batch *b, const struct name_ref *n, struct name_st
 	f->file = s->quad.v[2];
 	if (!s->has_key) {
 		if (dwarf_reader_name(b->reader, n->die, n->in_alt, &s->name, &why) < 0 &&
-		    note_damage(b, &why, err) < 0)
+		    batch_note_damage(b, &why, err) < 0)
 			return -1;
 		f->file = name->decl_file ? batch_file(b, name->decl_file) : 0;
-		strings_soon(b, s);
+		name_prefetch(b, s);
 	}
 	if (name->alt_missing)
 		b->flags |= SYMTAB_ALT_MISSING;
@@ -276,7 +276,7 @@ static int name_intern(struct batch *b, const struct name_ref *n, struct name_st
 	f->linkage = intern_str_hashed(&b->in, name->linkage, s->linkage_hash, name->linkage_stable);
 	if (f->linkage == f->name)
 		f->linkage = 0;
-	s->function_hash = intern_function_soon(&b->in, f);
+	s->function_hash = intern_function_prefetch(&b->in, f);
 	return 0;
 }
 
@@ -298,7 +298,7 @@ static int names_step(struct batch *b, struct name_ref *list, size_t n, struct e
 	quad_map_room(&b->known, NAMES_AT_ONCE); /* so that places in it stay */
 	for (size_t i = 0; i < n; i++) {
 		steps[i] = (struct name_step){ .is_new = true };
-		dwarf_reader_name_soon(b->reader, list[i].die);
+		dwarf_reader_name_prefetch(b->reader, list[i].die);
 	}
 	for (size_t i = 0; i < n; i++)
 		name_key(b, &list[i], &steps[i]);
@@ -320,9 +320,9 @@ static int names_look_up(struct batch *b, struct err *err)
 	for (size_t i = 0; i < w->n_names; i += NAMES_AT_ONCE)
 		if (names_step(b, w->names + i, MIN(w->n_names - i, (size_t)NAMES_AT_ONCE), err) < 0)
 			return -1;
-	for (size_t i = w->first_piece; i < b->n_pieces; i++)
-		if (b->pieces[i].function)
-			b->pieces[i].function = w->names[b->pieces[i].function - 1].function;
+	for (size_t i = w->first_range; i < b->n_ranges; i++)
+		if (b->ranges[i].function)
+			b->ranges[i].function = w->names[b->ranges[i].function - 1].function;
 	for (size_t i = w->first_entry; i < b->n_entries; i++)
 		if (b->entries[i].function)
 			b->entries[i].function = w->names[b->entries[i].function - 1].function;
@@ -331,24 +331,24 @@ static int names_look_up(struct batch *b, struct err *err)
 
 /* ---- units ---- */
 
-/* What the unit's functions have taken, by its begin: which piece, from the unit's first on. */
-static size_t taken(struct batch *b)
+/* What the unit's functions have taken, by its begin: which code range, from the unit's first on. */
+static size_t ranges_taken(struct batch *b)
 {
 	struct unit_work *w = b->work;
 	size_t n = 0;
 
-	for (size_t i = w->first_piece; i < b->n_pieces; i++) {
+	for (size_t i = w->first_range; i < b->n_ranges; i++) {
 		VEC_GROW(w->keys, n, w->room_keys);
-		w->keys[n] = (struct sort_key){ b->pieces[i].start, n };
+		w->keys[n] = (struct sort_key){ b->ranges[i].start, n };
 		n++;
 	}
 	sort_keys(w->keys, n);
 	return n;
 }
 
-static uint64_t piece_end_of(const struct batch *b, const struct sort_key *k)
+static uint64_t taken_end(const struct batch *b, const struct sort_key *k)
 {
-	return k->key + b->pieces[b->work->first_piece + k->at].size;
+	return k->key + b->ranges[b->work->first_range + k->at].size;
 }
 
 /* Pieces of what is in the line table and in no function. */
@@ -357,14 +357,14 @@ static int lines_alone(struct batch *b, struct err *err)
 	struct unit_work *w = b->work;
 	const struct dwarf_lines *l = dwarf_reader_lines(b->reader);
 	const struct sort_key *own;
-	struct piece *last = NULL;
+	struct code_range *last = NULL;
 	size_t n, i = 0;
 	uint64_t done = 0, begin;
 	bool in_row;
 
 	if (l->shared)
 		return 0;
-	n = taken(b);
+	n = ranges_taken(b);
 	own = w->keys;
 	for (size_t k = 0; k < l->n_sequences; k++) {
 		uint64_t at = MAX(l->sequences[k].base, done), end = l->sequences[k].end;
@@ -372,11 +372,11 @@ static int lines_alone(struct batch *b, struct err *err)
 		while (at < end) {
 			uint64_t to = end;
 
-			while (i < n && piece_end_of(b, &own[i]) <= at)
+			while (i < n && taken_end(b, &own[i]) <= at)
 				i++;
 			if (i < n && own[i].key <= at) {
-				at = piece_end_of(b, &own[i]);
-				last = &b->pieces[w->first_piece + own[i].at];
+				at = taken_end(b, &own[i]);
+				last = &b->ranges[w->first_range + own[i].at];
 				continue;
 			}
 			if (i < n)
@@ -389,12 +389,12 @@ static int lines_alone(struct batch *b, struct err *err)
 				/* It may go on over code that has a symbol and no function: C++'s thunks have
 				 * the line of what they stand for. */
 				if (begin - at >= PADDING_END) {
-					if (piece_make(b, NULL, at, begin, err) < 0)
+					if (range_make(b, NULL, at, begin, err) < 0)
 						return -1;
-					b->pieces[b->n_pieces - 1].behind = true;
+					b->ranges[b->n_ranges - 1].from_symbol = true;
 				}
 			}
-			if (begin < to && piece_make(b, NULL, begin, to, err) < 0)
+			if (begin < to && range_make(b, NULL, begin, to, err) < 0)
 				return -1;
 			last = NULL; /* the list may have moved */
 			at = to;
@@ -404,7 +404,7 @@ static int lines_alone(struct batch *b, struct err *err)
 	return 0;
 }
 
-static int on_function(void *arg, const struct dwarf_function *f, struct err *err)
+static int unit_function(void *arg, const struct dwarf_function *f, struct err *err)
 {
 	struct batch *b = arg;
 
@@ -414,12 +414,12 @@ static int on_function(void *arg, const struct dwarf_function *f, struct err *er
 	return function_make(b, f, err);
 }
 
-static bool is_damage(const struct err *err)
+static bool batch_is_damage(const struct err *err)
 {
 	return err->kind == ERR_INVALID || err->kind == ERR_LIMIT;
 }
 
-static int run_unit(struct batch *b, size_t unit, struct err *err)
+static int unit_run(struct batch *b, size_t unit, struct err *err)
 {
 	struct unit_work *w = b->work;
 	struct err why = { 0 };
@@ -429,7 +429,7 @@ static int run_unit(struct batch *b, size_t unit, struct err *err)
 		return 0;
 	w->unit = unit;
 	w->n_file_ids = w->n_names = 0;
-	w->first_piece = b->n_pieces;
+	w->first_range = b->n_ranges;
 	w->first_entry = b->n_entries;
 	id_map_clear(&w->refs);
 	if (r == 0) {
@@ -440,9 +440,9 @@ static int run_unit(struct batch *b, size_t unit, struct err *err)
 		b->row_budget += dwarf_reader_split_size(b->reader) * 16;
 		if (dwarf_reader_lines_err(b->reader)->kind)
 			batch_skip(b, unit, dwarf_reader_lines_err(b->reader));
-		r = dwarf_reader_walk(b->reader, on_function, b, &why);
+		r = dwarf_reader_walk(b->reader, unit_function, b, &why);
 		/* What comes before the damage is good. */
-		if (r < 0 && is_damage(&why)) {
+		if (r < 0 && batch_is_damage(&why)) {
 			batch_skip(b, unit, &why);
 			why = (struct err){ 0 };
 			r = 0;
@@ -450,7 +450,7 @@ static int run_unit(struct batch *b, size_t unit, struct err *err)
 	}
 	if (r == 0)
 		r = lines_alone(b, &why);
-	if (r < 0 && is_damage(&why)) {
+	if (r < 0 && batch_is_damage(&why)) {
 		batch_skip(b, unit, &why);
 		r = 0;
 	}
@@ -471,7 +471,7 @@ int batch_run(struct batch *b, size_t first, size_t end, struct err *err)
 	dwarf_reader_budget(b->reader, bytes * 16 + shared * 4 + MIB(16));
 	b->row_budget = bytes * 16 + shared * 4 + MIB(16);
 	for (size_t i = first; i < end; i++)
-		if (err_if_cancelled(b->cancel, err) < 0 || run_unit(b, i, err) < 0)
+		if (err_if_cancelled(b->cancel, err) < 0 || unit_run(b, i, err) < 0)
 			return -1;
 	return 0;
 }

@@ -3,7 +3,7 @@
  * Pieces made into blocks. A block has all that its answers need, names too, so that one read of it is
  * enough.
  *
- * The pieces of a block are gone through twice: for the strings, files and functions that they need, which
+ * The code ranges of a block are gone through twice: for the strings, files and functions that they need, which
  * are then numbered, and to be written.
  */
 #include "symtab/internal.h"
@@ -12,11 +12,11 @@
 #include "base/sort.h"
 
 /* What something is in the block at hand: its place in a list. */
-struct local {
+struct block_local {
 	uint32_t stamp, at;
 };
-struct locals {
-	struct local *list;
+struct block_locals {
+	struct block_local *list;
 	size_t room;
 	/* Those of the block. */
 	uint32_t *ids;
@@ -25,7 +25,7 @@ struct locals {
 };
 
 /* A function that is called: where its record is, and where calls of it usually begin. */
-struct called {
+struct called_function {
 	uint32_t off;
 	int64_t line;    /* from that of the declaration */
 	uint64_t column; /* column_with() */
@@ -40,19 +40,19 @@ struct block_writer {
 	struct buf *out;
 	bool columns;
 	uint32_t stamp;
-	struct locals strings_at, files_at, functions_at;
+	struct block_locals strings_at, files_at, functions_at;
 	/* The block at hand. */
 	uint64_t first, last;
-	struct seen_piece *list;
-	size_t n_pieces, room_pieces, weight;
+	struct visible_range *list;
+	size_t n_ranges, room_ranges, weight;
 	size_t n_bytes; /* of its strings */
 	size_t share; /* of them are left when they are packed, of SHARE_ALL: as it was in the block before */
 	uint32_t *numbers; /* of strings, by their places in strings_at */
-	struct called *called;
+	struct called_function *called;
 	size_t room_numbers, room_called;
 	struct str *strings;
 	size_t room_strings;
-	struct buf pieces, records, functions;
+	struct buf ranges, records, functions;
 	struct string_writer string_writer;
 	uint32_t *last_call; /* of entries: the line of the last call in them */
 	size_t room_last_call;
@@ -72,7 +72,7 @@ struct block_writer *block_writer_new(struct intern *in, struct buf *out, bool c
 	return w;
 }
 
-static void locals_done(struct locals *l)
+static void locals_done(struct block_locals *l)
 {
 	free(l->list);
 	free(l->ids);
@@ -85,7 +85,7 @@ void block_writer_free(struct block_writer *w)
 	locals_done(&w->strings_at);
 	locals_done(&w->files_at);
 	locals_done(&w->functions_at);
-	buf_done(&w->pieces);
+	buf_done(&w->ranges);
 	buf_done(&w->records);
 	buf_done(&w->functions);
 	string_writer_done(&w->string_writer);
@@ -107,9 +107,9 @@ size_t block_writer_index(const struct block_writer *w, const struct block_index
 /* ---- what is in a block ---- */
 
 /* True: it is new in this block. *ret: its place. */
-static bool local_add(struct block_writer *w, struct locals *l, uint32_t id, uint32_t *ret)
+static bool local_add(struct block_writer *w, struct block_locals *l, uint32_t id, uint32_t *ret)
 {
-	struct local *at;
+	struct block_local *at;
 
 	if (id >= l->room) {
 		size_t room = MAX((size_t)id + 1, l->room * 2);
@@ -129,7 +129,7 @@ static bool local_add(struct block_writer *w, struct locals *l, uint32_t id, uin
 	return true;
 }
 
-static void add_string(struct block_writer *w, uint32_t id)
+static void block_add_string(struct block_writer *w, uint32_t id)
 {
 	uint32_t at;
 
@@ -141,65 +141,65 @@ static void add_string(struct block_writer *w, uint32_t id)
 	}
 }
 
-static void add_file(struct block_writer *w, uint32_t id)
+static void block_add_file(struct block_writer *w, uint32_t id)
 {
 	uint32_t at;
 
 	if (!id || !local_add(w, &w->files_at, id, &at))
 		return;
-	add_string(w, w->in->files[id].dir);
-	add_string(w, w->in->files[id].name);
+	block_add_string(w, w->in->files[id].dir);
+	block_add_string(w, w->in->files[id].name);
 	w->weight += 8;
 }
 
 /* Entry @k's columns, as they are written. */
-static uint64_t column_of(const struct seen_piece *p, uint32_t k)
+static uint64_t entry_column(const struct visible_range *p, uint32_t k)
 {
 	return column_with(p->entries[k].column, p->more ? p->more[k].discriminator : 0);
 }
 
-static uint64_t call_column_of(const struct seen_piece *p, uint32_t k)
+static uint64_t entry_call_column(const struct visible_range *p, uint32_t k)
 {
 	return column_with(p->entries[k].call_column, p->more ? p->more[k].call_discriminator : 0);
 }
 
-static bool is_usual(const struct seen_piece *p, uint32_t k, const struct function_id *f,
-		     const struct called *c)
+static bool call_is_usual(const struct visible_range *p, uint32_t k, const struct function_id *f,
+			  const struct called_function *c)
 {
-	const struct entry *e = &p->entries[k];
+	const struct range_entry *e = &p->entries[k];
 
-	return e->file == f->file && (int64_t)e->line - f->line == c->line && column_of(p, k) == c->column;
+	return e->file == f->file && (int64_t)e->line - f->line == c->line && entry_column(p, k) == c->column;
 }
 
 /* Of a call to it. */
-static void add_function(struct block_writer *w, const struct seen_piece *p, uint32_t k)
+static void block_add_function(struct block_writer *w, const struct visible_range *p, uint32_t k)
 {
-	const struct entry *e = &p->entries[k];
+	const struct range_entry *e = &p->entries[k];
 	const struct function_id *f = &w->in->functions[e->function];
 	uint32_t at;
 
 	if (!e->function)
 		return;
 	if (local_add(w, &w->functions_at, e->function, &at)) {
-		add_string(w, f->name);
-		add_string(w, f->linkage);
-		add_file(w, f->file);
+		block_add_string(w, f->name);
+		block_add_string(w, f->linkage);
+		block_add_file(w, f->file);
 		VEC_GROW(w->called, at, w->room_called);
-		w->called[at] = (struct called){ 0 };
+		w->called[at] = (struct called_function){ 0 };
 		w->weight += 8;
 	}
 	if (!w->called[at].usual && e->passive != 1 && e->file == f->file)
-		w->called[at] = (struct called){ .line = (int64_t)e->line - f->line,
-						 .column = column_of(p, k),
-						 .usual = true };
+		w->called[at] = (struct called_function){ .line = (int64_t)e->line - f->line,
+							  .column = entry_column(p, k),
+							  .usual = true };
 }
 
-static struct function_id function_of(const struct block_writer *w, const struct seen_piece *p)
+static struct function_id range_function_id(const struct block_writer *w, const struct visible_range *p)
 {
 	struct function_id f = { 0 };
 
-	if (p->piece)
-		f = w->in->functions[p->piece->function];
+	if (p->range)
+		f = w->in->functions[p->range->function];
 	if (p->name)
 		f.name = p->name;
 	if (p->linkage)
@@ -207,57 +207,57 @@ static struct function_id function_of(const struct block_writer *w, const struct
 	return f;
 }
 
-static void add_piece(struct block_writer *w, const struct seen_piece *p)
+static void block_add_range(struct block_writer *w, const struct visible_range *p)
 {
-	struct function_id f = function_of(w, p);
+	struct function_id f = range_function_id(w, p);
 
-	add_string(w, f.name);
-	add_string(w, f.linkage);
-	add_file(w, f.file);
+	block_add_string(w, f.name);
+	block_add_string(w, f.linkage);
+	block_add_file(w, f.file);
 	w->weight += 16;
-	for (uint32_t i = 0; p->rows && i < p->piece->n_entries; i++) {
-		const struct entry *e = &p->entries[i];
+	for (uint32_t i = 0; p->rows && i < p->range->n_entries; i++) {
+		const struct range_entry *e = &p->entries[i];
 
-		add_file(w, e->file);
-		add_file(w, e->call_file);
-		add_function(w, p, i);
+		block_add_file(w, e->file);
+		block_add_file(w, e->call_file);
+		block_add_function(w, p, i);
 		w->weight += 5;
 	}
-	w->weight += p->rows ? p->piece->rows_size : 0;
+	w->weight += p->rows ? p->range->rows_size : 0;
 }
 
 /* What a thing of the block is there. */
-static uint32_t place_of(const struct locals *l, uint32_t id)
+static uint32_t local_index(const struct block_locals *l, uint32_t id)
 {
 	return l->list[id].at;
 }
 
 static uint32_t local_string(const struct block_writer *w, uint32_t id)
 {
-	return id ? w->numbers[place_of(&w->strings_at, id)] : 0;
+	return id ? w->numbers[local_index(&w->strings_at, id)] : 0;
 }
 
 static uint32_t local_file(const struct block_writer *w, uint32_t id)
 {
-	return id ? place_of(&w->files_at, id) + 1 : 0;
+	return id ? local_index(&w->files_at, id) + 1 : 0;
 }
 
 /* ---- strings ---- */
 
-struct text {
+struct numbered_text {
 	struct str s;
 	uint32_t at;
 };
 
-static int by_bytes(const void *a, const void *b)
+static int text_by_bytes(const void *a, const void *b)
 {
-	const struct text *x = a, *y = b;
+	const struct numbered_text *x = a, *y = b;
 
 	return str_cmp(x->s, y->s);
 }
 
 /* The first bytes as a number. */
-static uint64_t begin_of(struct str s)
+static uint64_t string_prefix(struct str s)
 {
 	uint64_t v = 0;
 
@@ -267,11 +267,11 @@ static uint64_t begin_of(struct str s)
 }
 
 /* Their numbers, and the strings in that order. */
-static void number_strings(struct block_writer *w)
+static void strings_number(struct block_writer *w)
 {
 	size_t n = w->strings_at.n, first = 0;
 	AUTO(mem_freep) struct sort_key *keys = NEW_N(struct sort_key, n + 1);
-	AUTO(mem_freep) struct text *texts = NEW_N(struct text, n + 1);
+	AUTO(mem_freep) struct numbered_text *texts = NEW_N(struct numbered_text, n + 1);
 
 	if (n > w->room_strings) {
 		w->room_strings = n * 2;
@@ -279,14 +279,14 @@ static void number_strings(struct block_writer *w)
 		w->numbers = mem_realloc(w->numbers, w->room_strings, sizeof(*w->numbers));
 	}
 	for (size_t i = 0; i < n; i++)
-		keys[i] = (struct sort_key){ begin_of(w->in->strings[w->strings_at.ids[i]]), i };
+		keys[i] = (struct sort_key){ string_prefix(w->in->strings[w->strings_at.ids[i]]), i };
 	sort_keys(keys, n);
 	for (size_t i = 0; i < n; i++) {
-		texts[i] = (struct text){ w->in->strings[w->strings_at.ids[keys[i].at]],
-					  (uint32_t)keys[i].at };
+		texts[i] = (struct numbered_text){ w->in->strings[w->strings_at.ids[keys[i].at]],
+						   (uint32_t)keys[i].at };
 		if (i + 1 < n && keys[i + 1].key == keys[i].key)
 			continue;
-		SORT(texts + first, i + 1 - first, by_bytes);
+		SORT(texts + first, i + 1 - first, text_by_bytes);
 		first = i + 1;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -297,7 +297,7 @@ static void number_strings(struct block_writer *w)
 
 /* ---- records ---- */
 
-static void add_signed(struct buf *b, int64_t v)
+static void buf_add_zigzag(struct buf *b, int64_t v)
 {
 	buf_add_uleb(b, zigzag(v));
 }
@@ -313,26 +313,26 @@ static uint8_t parent_code(uint32_t k, uint32_t parent, uint32_t parent_before)
 }
 
 /* File, line and column that an entry's rows begin with. */
-static void add_begin(struct block_writer *w, const struct seen_piece *p, uint32_t k, uint8_t head,
-		      int64_t line_base)
+static void write_begin(struct block_writer *w, const struct visible_range *p, uint32_t k, uint8_t head,
+			int64_t line_base)
 {
-	const struct entry *e = &p->entries[k];
+	const struct range_entry *e = &p->entries[k];
 
 	if (head & ENTRY_USUAL)
 		return;
 	if (!(head & ENTRY_DECL_FILE))
 		buf_add_uleb(&w->records, local_file(w, e->file));
-	add_signed(&w->records, e->passive == 1 ? 0 : (int64_t)e->line - line_base);
-	if (p->piece->columns)
-		buf_add_uleb(&w->records, column_of(p, k));
+	buf_add_zigzag(&w->records, e->passive == 1 ? 0 : (int64_t)e->line - line_base);
+	if (p->range->columns)
+		buf_add_uleb(&w->records, entry_column(p, k));
 }
 
-static void add_entries(struct block_writer *w, const struct seen_piece *p, const struct function_id *f)
+static void write_entries(struct block_writer *w, const struct visible_range *p, const struct function_id *f)
 {
-	static const struct called nobody;
+	static const struct called_function nobody;
 	struct buf *b = &w->records;
-	const struct entry *list = p->entries;
-	uint32_t n = p->piece->n_entries, parent_before = 0;
+	const struct range_entry *list = p->entries;
+	uint32_t n = p->range->n_entries, parent_before = 0;
 	uint8_t head;
 
 	if (n > w->room_last_call) {
@@ -343,15 +343,15 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 	head = list[0].passive ? ENTRY_PASSIVE : 0;
 	if (list[0].file == f->file || list[0].passive == 1)
 		head |= ENTRY_DECL_FILE;
-	if (p->piece->columns)
+	if (p->range->columns)
 		head |= ENTRY_COLUMNS;
 	buf_add_char(b, (char)head);
-	add_begin(w, p, 0, head, f->line);
+	write_begin(w, p, 0, head, f->line);
 	w->last_call[0] = list[0].passive == 1 ? f->line : list[0].line;
 	for (uint32_t k = 1; k < n; k++) {
-		const struct entry *e = &list[k], *parent = &list[e->parent];
+		const struct range_entry *e = &list[k], *parent = &list[e->parent];
 		const struct function_id *callee = &w->in->functions[e->function];
-		const struct called *called = &nobody;
+		const struct called_function *called = &nobody;
 		/* A parent that has no rows itself has the file of its declaration. */
 		uint32_t parent_file = parent->passive == 1
 					       ? w->in->functions[e->parent ? parent->function : 0].file
@@ -365,9 +365,9 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 			if ((head & ENTRY_PARENT) == ENTRY_PARENT_OTHER)
 				buf_add_uleb(b, k - e->parent);
 			buf_add_uleb(b, local_file(w, e->file));
-			add_signed(b, (int64_t)e->line - (int64_t)w->last_call[e->parent]);
-			if (p->piece->columns)
-				buf_add_uleb(b, column_of(p, k));
+			buf_add_zigzag(b, (int64_t)e->line - (int64_t)w->last_call[e->parent]);
+			if (p->range->columns)
+				buf_add_uleb(b, entry_column(p, k));
 			w->last_call[k] = e->line;
 			continue;
 		}
@@ -377,12 +377,12 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 			head |= ENTRY_DECL_FILE;
 		if (e->call_file && e->call_file != parent_file)
 			head |= ENTRY_CALL_FILE;
-		if (call_column_of(p, k))
+		if (entry_call_column(p, k))
 			head |= ENTRY_CALL_COLUMN;
 		if (e->function)
-			called = &w->called[place_of(&w->functions_at, e->function)];
+			called = &w->called[local_index(&w->functions_at, e->function)];
 		/* One that has no rows begins anywhere. */
-		if (e->passive == 1 || is_usual(p, k, callee, called))
+		if (e->passive == 1 || call_is_usual(p, k, callee, called))
 			head |= ENTRY_USUAL;
 		buf_add_char(b, (char)head);
 		if ((head & ENTRY_PARENT) == ENTRY_PARENT_OTHER)
@@ -390,59 +390,59 @@ static void add_entries(struct block_writer *w, const struct seen_piece *p, cons
 		buf_add_uleb(b, called->off);
 		if (head & ENTRY_CALL_FILE)
 			buf_add_uleb(b, local_file(w, e->call_file));
-		add_signed(b, (int64_t)e->call_line - (int64_t)w->last_call[e->parent]);
+		buf_add_zigzag(b, (int64_t)e->call_line - (int64_t)w->last_call[e->parent]);
 		if (head & ENTRY_CALL_COLUMN)
-			buf_add_uleb(b, call_column_of(p, k));
-		add_begin(w, p, k, head, callee->line);
+			buf_add_uleb(b, entry_call_column(p, k));
+		write_begin(w, p, k, head, callee->line);
 		w->last_call[e->parent] = e->call_line;
 		w->last_call[k] = head & ENTRY_USUAL ? (uint32_t)(callee->line + called->line) : e->line;
 		parent_before = e->parent;
 	}
-	buf_add_uleb(b, p->piece->rows_size);
-	buf_add(b, p->rows, p->piece->rows_size);
+	buf_add_uleb(b, p->range->rows_size);
+	buf_add(b, p->rows, p->range->rows_size);
 }
 
-static void write_piece(struct block_writer *w, const struct seen_piece *p)
+static void block_write_range(struct block_writer *w, const struct visible_range *p)
 {
-	struct function_id f = function_of(w, p);
+	struct function_id f = range_function_id(w, p);
 	bool part = p->before || p->after;
-	uint8_t flags = part ? PIECE_PART : p->origin;
+	uint8_t flags = part ? RANGE_PART : p->origin;
 	struct buf *b = &w->records;
 
-	buf_add_u32(&w->pieces, (uint32_t)(p->start - w->first));
-	buf_add_u32(&w->pieces, (uint32_t)b->size);
+	buf_add_u32(&w->ranges, (uint32_t)(p->start - w->first));
+	buf_add_u32(&w->ranges, (uint32_t)b->size);
 	buf_add_uleb(b, p->end - p->start);
 	if (p->rows)
-		flags |= PIECE_ROWS;
-	if (p->rows && p->start > p->piece->start)
-		flags |= PIECE_SKIP;
+		flags |= RANGE_ROWS;
+	if (p->rows && p->start > p->range->start)
+		flags |= RANGE_SKIP;
 	if (p->rows && p->tail)
-		flags |= PIECE_TAIL;
+		flags |= RANGE_TAIL;
 	if (f.linkage)
-		flags |= PIECE_LINKAGE;
+		flags |= RANGE_LINKAGE;
 	if (f.file || f.line)
-		flags |= PIECE_DECL;
+		flags |= RANGE_DECL;
 	buf_add_char(b, (char)flags);
 	if (part) {
 		buf_add_uleb(b, p->before);
 		buf_add_uleb(b, p->after);
 	}
-	if (flags & PIECE_SKIP)
-		buf_add_uleb(b, p->start - p->piece->start);
-	if (flags & PIECE_TAIL)
+	if (flags & RANGE_SKIP)
+		buf_add_uleb(b, p->start - p->range->start);
+	if (flags & RANGE_TAIL)
 		buf_add_uleb(b, p->tail);
 	buf_add_uleb(b, local_string(w, f.name));
-	if (flags & PIECE_LINKAGE)
+	if (flags & RANGE_LINKAGE)
 		buf_add_uleb(b, local_string(w, f.linkage));
-	if (flags & PIECE_DECL) {
+	if (flags & RANGE_DECL) {
 		buf_add_uleb(b, local_file(w, f.file));
 		buf_add_uleb(b, f.line);
 	}
 	if (p->rows)
-		add_entries(w, p, &f);
+		write_entries(w, p, &f);
 }
 
-static void write_functions(struct block_writer *w)
+static void block_write_functions(struct block_writer *w)
 {
 	struct buf *b = &w->functions;
 
@@ -451,7 +451,7 @@ static void write_functions(struct block_writer *w)
 		buf_add_char(b, 0);
 	for (uint32_t i = 0; i < w->functions_at.n; i++) {
 		const struct function_id *f = &w->in->functions[w->functions_at.ids[i]];
-		struct called *c = &w->called[i];
+		struct called_function *c = &w->called[i];
 
 		c->off = (uint32_t)b->size;
 		buf_add_uleb(b, (uint64_t)local_string(w, f->name) << 1 | (f->linkage != 0));
@@ -459,7 +459,7 @@ static void write_functions(struct block_writer *w)
 			buf_add_uleb(b, local_string(w, f->linkage));
 		buf_add_uleb(b, local_file(w, f->file));
 		buf_add_uleb(b, f->line);
-		add_signed(b, c->line);
+		buf_add_zigzag(b, c->line);
 		if (w->columns)
 			buf_add_uleb(b, c->column);
 	}
@@ -467,31 +467,31 @@ static void write_functions(struct block_writer *w)
 
 /* ---- blocks ---- */
 
-static int too_large(struct err *err)
+static int block_too_large(struct err *err)
 {
 	return err_set(err, ERR_LIMIT, "a function's table is over the %zu bytes allowed",
 		       (size_t)SYMTAB_MAX_BLOCK / 2);
 }
 
-static int block_end(struct block_writer *w, struct err *err)
+static int block_write(struct block_writer *w, struct err *err)
 {
 	struct block_index at = { .first = w->first, .last = w->last, .off = w->out->size };
 	struct buf *out = w->out;
 	uint64_t off = BLOCK_HEAD;
 	size_t packed;
 
-	if (!w->n_pieces)
+	if (!w->n_ranges)
 		return 0;
-	w->pieces.size = w->records.size = w->functions.size = 0;
-	number_strings(w);
-	write_functions(w);
-	for (size_t i = 0; i < w->n_pieces; i++) {
-		write_piece(w, &w->list[i]);
+	w->ranges.size = w->records.size = w->functions.size = 0;
+	strings_number(w);
+	block_write_functions(w);
+	for (size_t i = 0; i < w->n_ranges; i++) {
+		block_write_range(w, &w->list[i]);
 		if (w->records.size > SYMTAB_MAX_BLOCK / 2)
-			return too_large(err);
+			return block_too_large(err);
 	}
-	buf_add_u32(out, (uint32_t)w->n_pieces);
-	off += w->pieces.size;
+	buf_add_u32(out, (uint32_t)w->n_ranges);
+	off += w->ranges.size;
 	buf_add_u32(out, (uint32_t)off);
 	off += w->records.size;
 	buf_add_u32(out, (uint32_t)off);
@@ -500,7 +500,7 @@ static int block_end(struct block_writer *w, struct err *err)
 	off += (uint64_t)w->files_at.n * 8;
 	buf_add_u32(out, (uint32_t)off);
 	buf_add_u32(out, w->strings_at.n);
-	buf_add(out, w->pieces.p, w->pieces.size);
+	buf_add(out, w->ranges.p, w->ranges.size);
 	buf_add(out, w->records.p, w->records.size);
 	buf_add(out, w->functions.p, w->functions.size);
 	for (uint32_t i = 0; i < w->files_at.n; i++) {
@@ -515,32 +515,32 @@ static int block_end(struct block_writer *w, struct err *err)
 	if (w->n_bytes)
 		w->share = MAX(MIN(packed * SHARE_ALL / w->n_bytes, (size_t)SHARE_ALL), SHARE_LEAST);
 	if (out->size - at.off > SYMTAB_MAX_BLOCK)
-		return too_large(err);
+		return block_too_large(err);
 	at.size = (uint32_t)(out->size - at.off);
 	at.check = (uint32_t)hash64(out->p + at.off, at.size, 0);
 	VEC_GROW(w->index, w->n_blocks, w->room_blocks);
 	w->index[w->n_blocks++] = at;
-	w->n_pieces = w->weight = w->n_bytes = 0;
+	w->n_ranges = w->weight = w->n_bytes = 0;
 	w->strings_at.n = w->files_at.n = w->functions_at.n = 0;
 	w->stamp++;
 	return 0;
 }
 
-int block_writer_add(struct block_writer *w, const struct seen_piece *p, struct err *err)
+int block_writer_add(struct block_writer *w, const struct visible_range *p, struct err *err)
 {
-	if (w->n_pieces && (p->end - w->first > UINT32_MAX || w->weight > BLOCK_TARGET) &&
-	    block_end(w, err) < 0)
+	if (w->n_ranges && (p->end - w->first > UINT32_MAX || w->weight > BLOCK_TARGET) &&
+	    block_write(w, err) < 0)
 		return -1;
-	if (!w->n_pieces)
+	if (!w->n_ranges)
 		w->first = p->start;
-	add_piece(w, p);
-	VEC_GROW(w->list, w->n_pieces, w->room_pieces);
-	w->list[w->n_pieces++] = *p;
+	block_add_range(w, p);
+	VEC_GROW(w->list, w->n_ranges, w->room_ranges);
+	w->list[w->n_ranges++] = *p;
 	w->last = p->end + (p->rows ? p->tail : 0);
 	return 0;
 }
 
 int block_writer_finish(struct block_writer *w, struct err *err)
 {
-	return block_end(w, err);
+	return block_write(w, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file's table, step by step: units into pieces, symbols, what is seen of all these, blocks, head.
+ * A file's table, step by step: units into code ranges, symbols, what is seen of all these, blocks, head.
  *
  * Threads take chunks of units and have ids of their own. Ids do not come into the table, and what lies over
  * one another is told apart by the order of the units, so it does not matter who made what.
@@ -19,10 +19,10 @@
 static void chunk_add(struct build *b, size_t first, size_t end)
 {
 	VEC_GROW(b->chunks, b->n_chunks, b->room_chunks);
-	b->chunks[b->n_chunks++] = (struct chunk){ first, end };
+	b->chunks[b->n_chunks++] = (struct unit_chunk){ first, end };
 }
 
-static void cut_chunks(struct build *b)
+static void chunks_cut(struct build *b)
 {
 	uint64_t bytes = 0, size = b->o->chunk_size ? b->o->chunk_size : CHUNK_SIZE;
 	size_t first = 0, n = dwarf_n_units(b->dwarf);
@@ -37,7 +37,7 @@ static void cut_chunks(struct build *b)
 	}
 }
 
-struct worker {
+struct unit_worker {
 	struct build *b;
 	struct batch *batch;
 	pthread_t thread;
@@ -46,9 +46,9 @@ struct worker {
 	struct err err;
 };
 
-static void *work(void *arg)
+static void *batch_work(void *arg)
 {
-	struct worker *w = arg;
+	struct unit_worker *w = arg;
 	size_t i;
 
 	while (w->r == 0 && (i = atomic_fetch_add(&w->b->next_chunk, 1)) < w->b->n_chunks)
@@ -56,9 +56,9 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static int run_units(struct build *b, struct err *err)
+static int units_run(struct build *b, struct err *err)
 {
-	struct worker workers[THREADS_MAX] = { 0 };
+	struct unit_worker workers[THREADS_MAX] = { 0 };
 	unsigned n = MIN(MAX(b->o->n_threads, 1u), THREADS_MAX);
 	int r = 0;
 
@@ -72,8 +72,8 @@ static int run_units(struct build *b, struct err *err)
 		workers[i].batch = b->batches[i];
 	}
 	for (unsigned i = 1; i < n; i++)
-		workers[i].started = pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
-	work(&workers[0]);
+		workers[i].started = pthread_create(&workers[i].thread, NULL, batch_work, &workers[i]) == 0;
+	batch_work(&workers[0]);
 	for (unsigned i = 0; i < n; i++) {
 		if (workers[i].started)
 			pthread_join(workers[i].thread, NULL);
@@ -110,10 +110,10 @@ static void ids_join(struct build *b)
 			f.file = files[f.file];
 			functions[i] = intern_function(in, &f);
 		}
-		for (size_t i = 0; i < one->n_pieces; i++)
-			one->pieces[i].function = functions[one->pieces[i].function];
+		for (size_t i = 0; i < one->n_ranges; i++)
+			one->ranges[i].function = functions[one->ranges[i].function];
 		for (size_t i = 0; i < one->n_entries; i++) {
-			struct entry *e = &one->entries[i];
+			struct range_entry *e = &one->entries[i];
 
 			e->function = functions[e->function];
 			e->file = files[e->file];
@@ -122,9 +122,10 @@ static void ids_join(struct build *b)
 	}
 }
 
-static int by_unit(const void *a, const void *b)
+static int range_by_unit(const void *a, const void *b)
 {
-	const struct piece *x = *(const struct piece *const *)a, *y = *(const struct piece *const *)b;
+	const struct code_range *x = *(const struct code_range *const *)a,
+				*y = *(const struct code_range *const *)b;
 
 	if (x->unit != y->unit)
 		return x->unit < y->unit ? -1 : 1;
@@ -132,24 +133,24 @@ static int by_unit(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void pieces_collect(struct build *b)
+static void ranges_collect(struct build *b)
 {
 	size_t n = 0;
 
 	for (unsigned k = 0; k < b->n_batches; k++)
-		b->n_pieces += b->batches[k]->n_pieces;
-	b->pieces = NEW_N(const struct piece *, b->n_pieces + 1);
+		b->n_ranges += b->batches[k]->n_ranges;
+	b->ranges = NEW_N(const struct code_range *, b->n_ranges + 1);
 	for (unsigned k = 0; k < b->n_batches; k++)
-		for (size_t i = 0; i < b->batches[k]->n_pieces; i++)
-			b->pieces[n++] = &b->batches[k]->pieces[i];
+		for (size_t i = 0; i < b->batches[k]->n_ranges; i++)
+			b->ranges[n++] = &b->batches[k]->ranges[i];
 	if (b->n_batches > 1)
-		qsort(b->pieces, n, sizeof(*b->pieces), by_unit);
+		qsort(b->ranges, n, sizeof(*b->ranges), range_by_unit);
 }
 
 /* ---- blocks ---- */
 
 /* The first symbol at @addr. */
-static size_t symbol_at(const struct build *b, uint64_t addr)
+static size_t symbol_first(const struct build *b, uint64_t addr)
 {
 	return SEARCH(0, b->symbols.n, i, b->symbols.list[i].start < addr);
 }
@@ -159,13 +160,13 @@ static size_t symbol_at(const struct build *b, uint64_t addr)
  * f.cold) that only the symbol has. A symbol of some other name (an alias, identical code) counts only if
  * DWARF has no linkage name.
  */
-static uint32_t linkage_of(struct build *b, const struct piece *p)
+static uint32_t range_linkage(struct build *b, const struct code_range *p)
 {
 	struct intern *in = &b->batches[0]->in;
 	const struct function_id *f = &in->functions[p->function];
 	struct str base = in->strings[f->linkage ? f->linkage : f->name];
 	const struct symbol *other = NULL;
-	size_t i = symbol_at(b, p->start);
+	size_t i = symbol_first(b, p->start);
 
 	for (unsigned n = 0; i < b->symbols.n && b->symbols.list[i].start == p->start && n < ALIASES_MAX;
 	     i++, n++) {
@@ -185,12 +186,12 @@ static uint32_t linkage_of(struct build *b, const struct piece *p)
  * What is seen of a part in several places has the part's rows in each of them. Ordinary files have few such;
  * who means no good could make a table of a hundred megabytes of a file of one.
  */
-struct again {
-	uint32_t last_piece;
+struct repeat_budget {
+	uint32_t last_range;
 	uint64_t bytes, limit;
 };
 
-static uint64_t again_limit(const struct build *b)
+static uint64_t repeat_limit(const struct build *b)
 {
 	uint64_t limit = MIB(4);
 
@@ -200,17 +201,17 @@ static uint64_t again_limit(const struct build *b)
 }
 
 /* @seen of a function or of lines, part by part. @first: the first part's place in the list. */
-static int write_function(struct build *b, struct seen_piece *seen, size_t first, size_t n_parts,
-			  struct again *again, struct err *err)
+static int blocks_write_function(struct build *b, struct visible_range *seen, size_t first, size_t n_parts,
+				 struct repeat_budget *again, struct err *err)
 {
 	uint64_t start = seen->start, end = seen->end, tail = seen->tail;
-	size_t i = SEARCH(first, first + n_parts, k, b->pieces[k]->start <= start) - 1;
+	size_t i = SEARCH(first, first + n_parts, k, b->ranges[k]->start <= start) - 1;
 
-	for (; i < first + n_parts && b->pieces[i]->start < end; i++) {
-		const struct piece *p = b->pieces[i];
+	for (; i < first + n_parts && b->ranges[i]->start < end; i++) {
+		const struct code_range *p = b->ranges[i];
 		const struct batch *batch = b->batches[p->batch];
 
-		seen->piece = p;
+		seen->range = p;
 		seen->start = MAX(start, p->start);
 		seen->end = MIN(end, p->start + p->size);
 		seen->before = seen->start - start;
@@ -219,53 +220,53 @@ static int write_function(struct build *b, struct seen_piece *seen, size_t first
 		seen->entries = batch->entries + p->first_entry;
 		seen->more = batch->more ? batch->more + p->first_entry : NULL;
 		seen->rows = batch->rows.p ? batch->rows.p + p->rows_off : (const uint8_t *)"";
-		if (seen->start != p->start || i == again->last_piece) {
+		if (seen->start != p->start || i == again->last_range) {
 			again->bytes += p->rows_size + (uint64_t)p->n_entries * 8;
 			if (again->bytes > again->limit)
 				seen->rows = NULL;
 		}
-		again->last_piece = (uint32_t)i;
+		again->last_range = (uint32_t)i;
 		if (err_if_cancelled(b->o->cancel, err) < 0 || block_writer_add(b->blocks, seen, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int write_blocks(struct build *b, struct err *err)
+static int blocks_write(struct build *b, struct err *err)
 {
 	struct intern *in = &b->batches[0]->in;
 	AUTO(mem_freep) struct span *seen = NULL;
-	size_t n = paint(b->spans, b->n_spans, &seen);
-	struct again again = { .last_piece = UINT32_MAX, .limit = again_limit(b) };
+	size_t n = overlaps_resolve(b->spans, b->n_spans, &seen);
+	struct repeat_budget again = { .last_range = UINT32_MAX, .limit = repeat_limit(b) };
 
 	mem_freep(&b->spans);
 	mem_freep(&b->symbol_spans);
 	b->blocks = block_writer_new(in, &b->block_bytes, !b->o->no_columns);
 	for (size_t i = 0; i < n; i++) {
-		const struct shown *what = &b->shown[seen[i].what];
+		const struct candidate *what = &b->candidates[seen[i].what];
 		const struct symbol *sym = what->symbol ? &b->symbols.list[what->symbol - 1] : NULL;
-		struct seen_piece out = { .start = seen[i].start, .end = seen[i].end };
+		struct visible_range out = { .start = seen[i].start, .end = seen[i].end };
 		int r;
 
-		/* One that does not follow its piece is cut off from what it tells. */
+		/* One that does not follow its code range is cut off from what it tells. */
 		if (what->tail)
 			continue;
 		if (err_if_cancelled(b->o->cancel, err) < 0)
 			return -1;
 		if (sym)
 			out.name = intern_str(in, sym->name, true);
-		if (what->piece) {
-			size_t first = what->piece - 1, n_parts = what->n_parts;
-			const struct piece *p = b->pieces[first], *last = b->pieces[first + n_parts - 1];
+		if (what->range) {
+			size_t first = what->range - 1, n_parts = what->n_parts;
+			const struct code_range *p = b->ranges[first], *last = b->ranges[first + n_parts - 1];
 
 			out.origin = p->origin;
 			if (!sym && p->origin == SYMTAB_DWARF)
-				out.linkage = linkage_of(b, p);
-			if (i + 1 < n && b->shown[seen[i + 1].what].tail &&
-			    b->shown[seen[i + 1].what].piece == what->piece && seen[i + 1].start == out.end &&
-			    out.end == last->start + last->size)
+				out.linkage = range_linkage(b, p);
+			if (i + 1 < n && b->candidates[seen[i + 1].what].tail &&
+			    b->candidates[seen[i + 1].what].range == what->range &&
+			    seen[i + 1].start == out.end && out.end == last->start + last->size)
 				out.tail = seen[i + 1].end - seen[i + 1].start;
-			r = write_function(b, &out, first, n_parts, &again, err);
+			r = blocks_write_function(b, &out, first, n_parts, &again, err);
 		} else {
 			out.origin = sym->origin;
 			r = block_writer_add(b->blocks, &out, err);
@@ -278,7 +279,7 @@ static int write_blocks(struct build *b, struct err *err)
 
 /* ---- all of it ---- */
 
-static int write_all(struct build *b, struct buf *out, struct symtab_stats *stats, struct err *err)
+static int table_finish(struct build *b, struct buf *out, struct symtab_stats *stats, struct err *err)
 {
 	AUTO(buf_done) struct buf head = { 0 };
 	struct buf *all = &b->block_bytes;
@@ -316,7 +317,7 @@ static int write_all(struct build *b, struct buf *out, struct symtab_stats *stat
 	return 0;
 }
 
-static void count(const struct build *b, struct symtab_stats *s)
+static void stats_count(const struct build *b, struct symtab_stats *s)
 {
 	const struct block_index *index;
 
@@ -327,28 +328,29 @@ static void count(const struct build *b, struct symtab_stats *s)
 		s->n_rows += b->batches[k]->n_rows;
 	}
 	s->n_symbols = b->symbols.n;
-	s->n_pieces = b->n_pieces;
+	s->n_ranges = b->n_ranges;
 	s->n_blocks = block_writer_index(b->blocks, &index);
 }
 
-static int by_start(const void *a, const void *b)
+static int range_by_start(const void *a, const void *b)
 {
-	const struct piece *x = *(const struct piece *const *)a, *y = *(const struct piece *const *)b;
+	const struct code_range *x = *(const struct code_range *const *)a,
+				*y = *(const struct code_range *const *)b;
 
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Every address that is wanted is in a function's piece. */
+/* Every address that is wanted is in a function's code range. */
 static bool only_found(const struct build *b)
 {
-	AUTO(mem_freep) const struct piece **list = NEW_N(const struct piece *, b->n_pieces + 1);
+	AUTO(mem_freep) const struct code_range **list = NEW_N(const struct code_range *, b->n_ranges + 1);
 	size_t n = 0, i = 0, k = 0;
 
-	for (; i < b->n_pieces; i++)
-		if (b->pieces[i]->origin == SYMTAB_DWARF)
-			list[n++] = b->pieces[i];
+	for (; i < b->n_ranges; i++)
+		if (b->ranges[i]->origin == SYMTAB_DWARF)
+			list[n++] = b->ranges[i];
 	if (n)
-		qsort(list, n, sizeof(*list), by_start);
+		qsort(list, n, sizeof(*list), range_by_start);
 	for (i = 0; i < b->o->n_only; i++) {
 		/* Behind the padding there may be code that only a symbol knows of. */
 		while (k < n &&
@@ -364,10 +366,10 @@ static void batches_free(struct build *b)
 {
 	for (unsigned k = 0; k < b->n_batches; k++)
 		batch_free(b->batches[k]);
-	free(b->pieces);
-	b->pieces = NULL;
+	free(b->ranges);
+	b->ranges = NULL;
 	b->n_batches = 0;
-	b->n_pieces = b->n_chunks = 0;
+	b->n_ranges = b->n_chunks = 0;
 	atomic_store(&b->next_chunk, 0);
 }
 
@@ -377,7 +379,7 @@ static void build_done(struct build *b)
 	buf_done(&b->block_bytes);
 	batches_free(b);
 	free(b->chunks);
-	free(b->shown);
+	free(b->candidates);
 	free(b->spans);
 	free(b->symbol_spans);
 	symbols_done(&b->symbols);
@@ -386,7 +388,7 @@ static void build_done(struct build *b)
 }
 
 /* The units that .debug_aranges names. 1: that was not enough, nothing is kept. */
-static int run_only(struct build *b, struct err *err)
+static int units_run_only(struct build *b, struct err *err)
 {
 	AUTO(mem_freep) size_t *units = NULL;
 	struct err ignored = { 0 };
@@ -397,10 +399,10 @@ static int run_only(struct build *b, struct err *err)
 		return 1;
 	for (size_t i = 0; i < n; i++)
 		chunk_add(b, units[i], units[i] + 1);
-	if (run_units(b, err) < 0)
+	if (units_run(b, err) < 0)
 		return -1;
 	ids_join(b);
-	pieces_collect(b);
+	ranges_collect(b);
 	b->some = only_found(b);
 	if (b->some)
 		return 0;
@@ -415,18 +417,18 @@ static size_t dwarf_spans(const struct build *b, struct span **ret)
 	size_t n = 0, room = 0;
 
 	for (unsigned k = 0; k < b->n_batches; k++)
-		for (size_t i = 0; i < b->batches[k]->n_pieces; i++) {
-			const struct piece *p = &b->batches[k]->pieces[i];
+		for (size_t i = 0; i < b->batches[k]->n_ranges; i++) {
+			const struct code_range *p = &b->batches[k]->ranges[i];
 
 			if (p->origin != SYMTAB_DWARF)
 				continue;
 			VEC_GROW(list, n, room);
 			list[n++] = (struct span){ .start = p->start, .end = p->start + p->size };
 		}
-	return paint(list, n, ret);
+	return overlaps_resolve(list, n, ret);
 }
 
-static int read_go(struct build *b, struct err *err)
+static int build_read_go(struct build *b, struct err *err)
 {
 	AUTO(mem_freep) struct span *dwarf = NULL;
 	size_t n;
@@ -444,7 +446,7 @@ static int read_go(struct build *b, struct err *err)
 }
 
 /* A damaged .dwp is as good as none. */
-static int open_split(struct build *b, struct err *err)
+static int split_open(struct build *b, struct err *err)
 {
 	if (!b->dwarf || !b->o->split || dwarf_open_split(b->dwarf, b->o->split, &b->split_err) == 0)
 		return 0;
@@ -455,22 +457,22 @@ static int open_split(struct build *b, struct err *err)
 	return -1;
 }
 
-static int build(struct build *b, struct buf *out, struct symtab_stats *stats, struct err *err)
+static int table_build(struct build *b, struct buf *out, struct symtab_stats *stats, struct err *err)
 {
-	int r = dwarf_open(b->img, b->o->alt, b->o->spool_dir, &b->dwarf, err);
+	int r = dwarf_open(b->img, b->o->alt, b->o->temp_dir, &b->dwarf, err);
 
-	if (r < 0 || open_split(b, err) < 0)
+	if (r < 0 || split_open(b, err) < 0)
 		return -1;
 	b->n_code = dwarf_code(b->img, &b->arena, &b->code);
-	r = run_only(b, err);
+	r = units_run_only(b, err);
 	if (r > 0) {
 		if (b->dwarf)
-			cut_chunks(b);
-		r = run_units(b, err);
+			chunks_cut(b);
+		r = units_run(b, err);
 		if (r == 0) {
 			ids_join(b);
-			r = read_go(b, err);
-			pieces_collect(b);
+			r = build_read_go(b, err);
+			ranges_collect(b);
 		}
 	}
 	if (r < 0)
@@ -484,12 +486,12 @@ static int build(struct build *b, struct buf *out, struct symtab_stats *stats, s
 	if (err_if_cancelled(b->o->cancel, err) < 0 ||
 	    symbols_read(&b->symbols, b->img, b->code, b->n_code, &b->symbols_err, err) < 0)
 		return -1;
-	if (!b->dwarf && !b->symbols.n && !b->n_pieces)
+	if (!b->dwarf && !b->symbols.n && !b->n_ranges)
 		return SYMTAB_NOTHING;
-	build_show(b);
-	if (write_blocks(b, err) < 0 || write_all(b, out, stats, err) < 0)
+	build_candidates(b);
+	if (blocks_write(b, err) < 0 || table_finish(b, out, stats, err) < 0)
 		return -1;
-	count(b, stats);
+	stats_count(b, stats);
 	return 0;
 }
 
@@ -499,5 +501,5 @@ int symtab_build(const struct elf_image *img, const struct symtab_options *o, st
 	AUTO(build_done) struct build b = { .img = img, .o = o };
 
 	*ret_stats = (struct symtab_stats){ 0 };
-	return build(&b, out, ret_stats, err);
+	return table_build(&b, out, ret_stats, err);
 }

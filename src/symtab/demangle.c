@@ -4,7 +4,7 @@
  *
  * A mangled name can say "the same again" of a part that says it twice of another one, and so on: a hundred
  * bytes stand for more text than there is memory. So what comes out is counted, and what is too long is not
- * demangled at all. libiberty hands the text out piece by piece and keeps what it needs on the stack, so
+ * demangled at all. libiberty hands the text out code range by code range and keeps what it needs on the stack, so
  * leaving from within is sound; it bounds its own recursion.
  */
 #include "symtab/symtab.h"
@@ -16,15 +16,15 @@
 #define MANGLED_MAX KIB(16) /* libiberty's stack goes by this */
 #define D_MAX       KIB(2)  /* D's comes out whole */
 
-struct sink {
+struct demangle_sink {
 	struct buf *out;
 	size_t from;
 	jmp_buf full;
 };
 
-static void take(const char *text, size_t size, void *arg)
+static void sink_take(const char *text, size_t size, void *arg)
 {
-	struct sink *s = arg;
+	struct demangle_sink *s = arg;
 
 	if (s->out->size - s->from + size > SYMTAB_MAX_DEMANGLED)
 		longjmp(s->full, 1);
@@ -33,11 +33,11 @@ static void take(const char *text, size_t size, void *arg)
 
 typedef int demangle_fn(const char *mangled, int options, demangle_callbackref callback, void *arg);
 
-static bool run(struct sink *s, demangle_fn *fn, const char *mangled, int options)
+static bool demangle_run(struct demangle_sink *s, demangle_fn *fn, const char *mangled, int options)
 {
 	if (setjmp(s->full))
 		return false;
-	return fn(mangled, options, take, s) && s->out->size > s->from;
+	return fn(mangled, options, sink_take, s) && s->out->size > s->from;
 }
 
 /* Rust's old scheme is C++'s with a hash at the end: "17h" and 16 hex digits. */
@@ -46,18 +46,18 @@ static bool is_old_rust(struct str s)
 	return s.size > 22 && s.p[s.size - 1] == 'E' && memcmp(s.p + s.size - 20, "17h", 3) == 0;
 }
 
-static bool demangle_one(struct sink *s, const char *z, struct str name, bool full)
+static bool demangle_one(struct demangle_sink *s, const char *z, struct str name, bool full)
 {
 	int options = full ? DMGL_PARAMS | DMGL_ANSI : 0;
 
 	if (str_starts(name, STR("_Z"))) {
-		if (is_old_rust(name) && run(s, rust_demangle_callback, z, options))
+		if (is_old_rust(name) && demangle_run(s, rust_demangle_callback, z, options))
 			return true;
 		s->out->size = s->from;
-		return run(s, cplus_demangle_v3_callback, z, options);
+		return demangle_run(s, cplus_demangle_v3_callback, z, options);
 	}
 	if (str_starts(name, STR("_R")))
-		return run(s, rust_demangle_callback, z, options);
+		return demangle_run(s, rust_demangle_callback, z, options);
 	if (str_starts(name, STR("_D")) && name.size <= D_MAX) {
 		AUTO(mem_freep) char *text = dlang_demangle(z, options);
 
@@ -71,7 +71,7 @@ static bool demangle_one(struct sink *s, const char *z, struct str name, bool fu
 
 void symtab_demangle(struct str name, enum symtab_demangling how, struct buf *out)
 {
-	struct sink s = { .out = out, .from = out->size };
+	struct demangle_sink s = { .out = out, .from = out->size };
 	AUTO(mem_freep) char *z = NULL;
 	const char *suffix;
 	size_t n = name.size;

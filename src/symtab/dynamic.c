@@ -23,7 +23,8 @@ struct dynamic {
 };
 
 /* @size bytes at the address, fewer if the file ends. 1: the file has none of them. */
-static int bytes_at(const struct dynamic *d, uint64_t addr, uint64_t size, struct bytes *ret, struct err *err)
+static int dynamic_bytes(const struct dynamic *d, uint64_t addr, uint64_t size, struct bytes *ret,
+			 struct err *err)
 {
 	for (uint32_t i = 0; i < d->img->n_segments; i++) {
 		const struct elf_segment *seg = &d->img->segments[i];
@@ -46,12 +47,12 @@ static int bytes_at(const struct dynamic *d, uint64_t addr, uint64_t size, struc
 	return 1;
 }
 
-static int segment_read(struct dynamic *d, const struct elf_segment *seg, struct err *err)
+static int dynamic_segment_read(struct dynamic *d, const struct elf_segment *seg, struct err *err)
 {
 	unsigned word = d->img->h.is64 ? 8 : 4;
 	struct bytes b;
 	struct cursor c;
-	int r = bytes_at(d, seg->vaddr, MIN(seg->filesz, (uint64_t)DYNAMIC_MAX), &b, err);
+	int r = dynamic_bytes(d, seg->vaddr, MIN(seg->filesz, (uint64_t)DYNAMIC_MAX), &b, err);
 
 	if (r)
 		return r;
@@ -82,12 +83,12 @@ static int segment_read(struct dynamic *d, const struct elf_segment *seg, struct
 	return 0;
 }
 
-static int count_by_gnu_hash(const struct dynamic *d, uint64_t *ret, struct err *err)
+static int symbols_count_gnu(const struct dynamic *d, uint64_t *ret, struct err *err)
 {
 	uint64_t buckets, first, bloom, at, last = 0;
 	struct bytes b;
 	struct cursor c;
-	int r = bytes_at(d, d->gnu_hash, 16, &b, err);
+	int r = dynamic_bytes(d, d->gnu_hash, 16, &b, err);
 
 	if (r)
 		return r;
@@ -98,7 +99,7 @@ static int count_by_gnu_hash(const struct dynamic *d, uint64_t *ret, struct err 
 	if (!cursor_ok(&c))
 		return 1;
 	at = d->gnu_hash + 16 + bloom;
-	r = bytes_at(d, at, buckets * 4, &b, err);
+	r = dynamic_bytes(d, at, buckets * 4, &b, err);
 	if (r)
 		return r;
 	for (c = cursor_at(b, d->img->h.big, 0); cursor_left(&c) >= 4;)
@@ -106,7 +107,7 @@ static int count_by_gnu_hash(const struct dynamic *d, uint64_t *ret, struct err 
 	*ret = first;
 	if (last < first)
 		return 0;
-	r = bytes_at(d, at + buckets * 4 + (last - first) * 4, PART_MAX, &b, err);
+	r = dynamic_bytes(d, at + buckets * 4 + (last - first) * 4, PART_MAX, &b, err);
 	if (r)
 		return r;
 	for (c = cursor_at(b, d->img->h.big, 0); cursor_left(&c) >= 4; last++)
@@ -116,14 +117,14 @@ static int count_by_gnu_hash(const struct dynamic *d, uint64_t *ret, struct err 
 	return 0;
 }
 
-static int count(const struct dynamic *d, uint64_t *ret, struct err *err)
+static int symbols_count(const struct dynamic *d, uint64_t *ret, struct err *err)
 {
 	struct bytes b;
 	struct cursor c;
 	int r = 1;
 
 	if (d->hash) {
-		r = bytes_at(d, d->hash, 8, &b, err);
+		r = dynamic_bytes(d, d->hash, 8, &b, err);
 		if (r == 0 && b.size == 8) {
 			c = cursor_at(b, d->img->h.big, 0);
 			cursor_u32(&c);
@@ -131,7 +132,7 @@ static int count(const struct dynamic *d, uint64_t *ret, struct err *err)
 			return 0;
 		}
 	}
-	return r >= 0 && d->gnu_hash ? count_by_gnu_hash(d, ret, err) : r;
+	return r >= 0 && d->gnu_hash ? symbols_count_gnu(d, ret, err) : r;
 }
 
 int dynamic_symbols(const struct elf_image *img, struct arena *a, struct bytes *ret_symbols,
@@ -143,10 +144,10 @@ int dynamic_symbols(const struct elf_image *img, struct arena *a, struct bytes *
 
 	for (uint32_t i = 0; i < img->n_segments && r > 0; i++)
 		if (img->segments[i].type == PT_DYNAMIC)
-			r = segment_read(&d, &img->segments[i], err);
+			r = dynamic_segment_read(&d, &img->segments[i], err);
 	if (r == 0)
-		r = d.symbols && d.names ? count(&d, &n, err) : 1;
+		r = d.symbols && d.names ? symbols_count(&d, &n, err) : 1;
 	if (r == 0)
-		r = bytes_at(&d, d.symbols, n * (img->h.is64 ? 24 : 16), ret_symbols, err);
-	return r == 0 ? bytes_at(&d, d.names, d.names_size, ret_names, err) : r;
+		r = dynamic_bytes(&d, d.symbols, n * (img->h.is64 ? 24 : 16), ret_symbols, err);
+	return r == 0 ? dynamic_bytes(&d, d.names, d.names_size, ret_names, err) : r;
 }

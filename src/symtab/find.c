@@ -2,7 +2,7 @@
 /*
  * An address to its frames.
  *
- * The block is found in the head's index, the piece in the block's, then the piece's rows are gone through up
+ * The block is found in the head's index, the code range in the block's, then the code range's rows are gone through up
  * to the one that the address lies in. Where we are is kept: the next address in the same row has the same
  * answer, and one further on goes on from there.
  */
@@ -19,14 +19,14 @@ struct symtab_finder {
 	struct block b;
 	struct strings_kept kept;
 	struct block_strings *strings; /* of the block at hand */
-	/* The piece at hand. */
-	uint32_t piece; /* UINT32_MAX: none */
+	/* The code range at hand. */
+	uint32_t range; /* UINT32_MAX: none */
 	uint64_t start, end, skip;
 	uint64_t tail;          /* bytes behind end that have the last row, and no function */
 	uint64_t before, after; /* bytes of the function in other parts */
 	uint8_t flags, origin;
 	uint32_t name, linkage, decl_file, decl_line;
-	uint32_t room_places, *last_call;
+	uint32_t room_entries, *last_call;
 	struct row_reader rows;
 	/* Of the row that the reader is at. */
 	bool have_frames;
@@ -43,7 +43,7 @@ struct symtab_finder *symtab_finder_new(struct symtab *t)
 
 	f->t = t;
 	f->block = SIZE_MAX;
-	f->piece = UINT32_MAX;
+	f->range = UINT32_MAX;
 	return f;
 }
 
@@ -53,37 +53,37 @@ void symtab_finder_free(struct symtab_finder *f)
 		return;
 	buf_done(&f->room);
 	strings_kept_done(&f->kept);
-	free(f->rows.places);
+	free(f->rows.entries);
 	free(f->last_call);
 	free(f->frames);
 	free(f->numbers);
 	free(f);
 }
 
-static int damaged(const struct symtab_finder *f, struct err *err)
+static int range_damaged(const struct symtab_finder *f, struct err *err)
 {
-	return err_set(err, ERR_INVALID, "block %zu: piece %u is damaged", f->block, f->piece);
+	return err_set(err, ERR_INVALID, "block %zu: code range %u is damaged", f->block, f->range);
 }
 
 /* ---- the block's tables ---- */
 
 /*
  * The numbers that are given to who asks: the block, counted from 1, and the number there: a file's, the
- * offset of a function, or the piece of which it is the function.
+ * offset of a function, or the code range of which it is the function.
  */
 #define OWN_PIECE (UINT32_C(1) << 31)
 
-static uint64_t number_of(const struct symtab_finder *f, uint32_t number)
+static uint64_t number_make(const struct symtab_finder *f, uint32_t number)
 {
 	return number ? (uint64_t)(f->block + 1) << 32 | number : 0;
 }
 
-static struct str string_at(struct symtab_finder *f, uint32_t number)
+static struct str finder_string(struct symtab_finder *f, uint32_t number)
 {
 	return block_string(f->strings, &f->b, number);
 }
 
-static void file_at(struct symtab_finder *f, uint32_t file, struct str *ret_dir, struct str *ret_name)
+static void block_file(struct symtab_finder *f, uint32_t file, struct str *ret_dir, struct str *ret_name)
 {
 	const uint8_t *p;
 
@@ -91,20 +91,20 @@ static void file_at(struct symtab_finder *f, uint32_t file, struct str *ret_dir,
 	if (!file || file > f->b.n_files)
 		return;
 	p = f->b.bytes.p + f->b.files + (size_t)(file - 1) * 8;
-	*ret_dir = string_at(f, get32(p));
-	*ret_name = string_at(f, get32(p + 4));
+	*ret_dir = finder_string(f, get32(p));
+	*ret_name = finder_string(f, get32(p + 4));
 }
 
-struct function {
-	uint32_t number; /* in the block, see number_of() */
+struct block_function {
+	uint32_t number; /* in the block, see number_make() */
 	uint32_t name, linkage, file, line;
 	uint32_t usual_line; /* where calls of it usually begin, from its line */
 	uint64_t usual_column;
 };
 
-static struct function function_at(const struct symtab_finder *f, uint32_t off)
+static struct block_function block_function(const struct symtab_finder *f, uint32_t off)
 {
-	struct function ret = { .number = off };
+	struct block_function ret = { .number = off };
 	const uint8_t *p, *end;
 	uint64_t name;
 
@@ -125,29 +125,30 @@ static struct function function_at(const struct symtab_finder *f, uint32_t off)
 	return ret;
 }
 
-/* ---- a piece ---- */
+/* ---- a code range ---- */
 
-static struct function function_of(const struct symtab_finder *f, uint32_t call)
+static struct block_function entry_function(const struct symtab_finder *f, uint32_t call)
 {
 	if (call)
-		return function_at(f, f->rows.places[call].function);
-	return (struct function){ .number = OWN_PIECE | f->piece,
-				  .name = f->name,
-				  .linkage = f->linkage,
-				  .file = f->decl_file,
-				  .line = f->decl_line };
+		return block_function(f, f->rows.entries[call].function);
+	return (struct block_function){ .number = OWN_PIECE | f->range,
+					.name = f->name,
+					.linkage = f->linkage,
+					.file = f->decl_file,
+					.line = f->decl_line };
 }
 
 /* The file of a place's rows. */
-static uint32_t file_of(const struct symtab_finder *f, uint32_t place)
+static uint32_t entry_file(const struct symtab_finder *f, uint32_t entry)
 {
-	const struct place *p = &f->rows.places[place];
+	const struct read_entry *p = &f->rows.entries[entry];
 
-	return p->head & ENTRY_DECL_FILE && !(p->head & ENTRY_OTHER_FILE) ? function_of(f, place).file
+	return p->head & ENTRY_DECL_FILE && !(p->head & ENTRY_OTHER_FILE) ? entry_function(f, entry).file
 									  : p->file;
 }
 
-static inline const uint8_t *begin_read(const uint8_t *p, const uint8_t *end, struct place *at, bool columns)
+static inline const uint8_t *begin_read(const uint8_t *p, const uint8_t *end, struct read_entry *at,
+					bool columns)
 {
 	if (!(at->head & ENTRY_DECL_FILE))
 		at->file = (uint32_t)leb_u(&p, end);
@@ -178,46 +179,46 @@ static int parent_read(const uint8_t **p, const uint8_t *end, uint8_t head, uint
 	return back && back <= k ? 0 : -1;
 }
 
-static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t *end, struct err *err)
+static int entries_read(struct symtab_finder *f, const uint8_t *p, const uint8_t *end, struct err *err)
 {
 	uint64_t n = leb_u(&p, end) + 1, size;
 	uint32_t before = 0, *last_call;
-	struct place *list;
+	struct read_entry *list;
 	bool columns;
 
 	/* Each entry takes two bytes at least. */
 	if (p > end || n > ENTRIES_MAX || n - 1 > (uint64_t)(end - p) / 2 + 1)
-		return damaged(f, err);
-	if (n > f->room_places) {
-		f->room_places = (uint32_t)n * 2;
-		f->rows.places = mem_realloc(f->rows.places, f->room_places, sizeof(*f->rows.places));
-		f->last_call = mem_realloc(f->last_call, f->room_places, sizeof(*f->last_call));
+		return range_damaged(f, err);
+	if (n > f->room_entries) {
+		f->room_entries = (uint32_t)n * 2;
+		f->rows.entries = mem_realloc(f->rows.entries, f->room_entries, sizeof(*f->rows.entries));
+		f->last_call = mem_realloc(f->last_call, f->room_entries, sizeof(*f->last_call));
 	}
-	list = f->rows.places;
+	list = f->rows.entries;
 	last_call = f->last_call;
-	f->rows.n_places = (uint32_t)n;
+	f->rows.n_entries = (uint32_t)n;
 	columns = *p & ENTRY_COLUMNS;
-	list[0] = (struct place){ .head = *p++ & (uint8_t)~ENTRY_OTHER_FILE };
+	list[0] = (struct read_entry){ .head = *p++ & (uint8_t)~ENTRY_OTHER_FILE };
 	p = begin_read(p, end, &list[0], columns);
 	last_call[0] = list[0].line;
 	for (uint32_t k = 1; k < n; k++) {
-		struct place *at = &list[k];
+		struct read_entry *at = &list[k];
 
 		if (p >= end)
-			return damaged(f, err);
-		*at = (struct place){ .head = *p++ };
+			return range_damaged(f, err);
+		*at = (struct read_entry){ .head = *p++ };
 		if (parent_read(&p, end, at->head, k, before, &at->parent) < 0)
-			return damaged(f, err);
+			return range_damaged(f, err);
 		/* It is another file of a call, not of another file of one. */
 		if (at->head & ENTRY_OTHER_FILE) {
-			at->parent = place_call(f->rows.places, at->parent);
+			at->parent = entry_call(f->rows.entries, at->parent);
 			at->file = (uint32_t)leb_u(&p, end);
 			at->line = at->last = last_call[at->parent] + (uint32_t)unzigzag(leb_u(&p, end));
 			if (columns)
 				at->column = leb_u(&p, end);
 			continue;
 		}
-		at->parent = place_call(f->rows.places, at->parent);
+		at->parent = entry_call(f->rows.entries, at->parent);
 		at->function = (uint32_t)leb_u(&p, end);
 		if (at->head & ENTRY_CALL_FILE)
 			at->call_file = (uint32_t)leb_u(&p, end);
@@ -225,7 +226,7 @@ static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t 
 		if (at->head & ENTRY_CALL_COLUMN)
 			at->call_column = leb_u(&p, end);
 		if (at->head & ENTRY_USUAL) {
-			struct function fn = function_at(f, at->function);
+			struct block_function fn = block_function(f, at->function);
 
 			at->head |= ENTRY_DECL_FILE;
 			at->line = at->last = fn.usual_line;
@@ -239,7 +240,7 @@ static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t 
 	}
 	size = leb_u(&p, end);
 	if (p > end || size > (uint64_t)(end - p))
-		return damaged(f, err);
+		return range_damaged(f, err);
 	f->rows.ops = p;
 	f->rows.end = p + size;
 	f->rows.columns = columns;
@@ -247,73 +248,73 @@ static int places_read(struct symtab_finder *f, const uint8_t *p, const uint8_t 
 	return 0;
 }
 
-static int piece_read(struct symtab_finder *f, uint32_t piece, struct err *err)
+static int range_read(struct symtab_finder *f, uint32_t range, struct err *err)
 {
-	const uint8_t *row = f->b.bytes.p + BLOCK_HEAD + (size_t)piece * 8, *p,
+	const uint8_t *row = f->b.bytes.p + BLOCK_HEAD + (size_t)range * 8, *p,
 		      *end = f->b.bytes.p + f->b.functions;
 	uint32_t off = get32(row + 4);
 	uint64_t all;
 
-	f->piece = piece;
+	f->range = range;
 	f->have_frames = false;
 	if (off >= f->b.functions - f->b.records) {
-		damaged(f, err);
+		range_damaged(f, err);
 		goto fail;
 	}
 	p = f->b.bytes.p + f->b.records + off;
 	f->start = f->b.first + get32(row);
 	f->end = f->start + leb_u(&p, end);
 	f->flags = *p++;
-	f->origin = f->flags & PIECE_ORIGIN;
+	f->origin = f->flags & RANGE_ORIGIN;
 	f->before = f->after = 0;
-	if (f->origin == PIECE_PART) {
+	if (f->origin == RANGE_PART) {
 		f->origin = SYMTAB_DWARF;
 		f->before = leb_u(&p, end);
 		f->after = leb_u(&p, end);
 	}
-	f->skip = f->flags & PIECE_SKIP ? leb_u(&p, end) : 0;
-	f->tail = f->flags & PIECE_TAIL ? leb_u(&p, end) : 0;
+	f->skip = f->flags & RANGE_SKIP ? leb_u(&p, end) : 0;
+	f->tail = f->flags & RANGE_TAIL ? leb_u(&p, end) : 0;
 	f->name = (uint32_t)leb_u(&p, end);
-	f->linkage = f->flags & PIECE_LINKAGE ? (uint32_t)leb_u(&p, end) : 0;
+	f->linkage = f->flags & RANGE_LINKAGE ? (uint32_t)leb_u(&p, end) : 0;
 	f->decl_file = f->decl_line = 0;
-	if (f->flags & PIECE_DECL) {
+	if (f->flags & RANGE_DECL) {
 		f->decl_file = (uint32_t)leb_u(&p, end);
 		f->decl_line = (uint32_t)leb_u(&p, end);
 	}
 	if (p > end || f->end <= f->start || f->skip > f->start || f->before > f->start ||
 	    add_overflows(f->end, f->tail, &all) || add_overflows(f->end, f->after, &all)) {
-		damaged(f, err);
+		range_damaged(f, err);
 		goto fail;
 	}
-	f->rows.n_places = 0;
+	f->rows.n_entries = 0;
 	f->rows.ops = f->rows.end = NULL;
-	if (f->flags & PIECE_ROWS && places_read(f, p, end, err) < 0)
+	if (f->flags & RANGE_ROWS && entries_read(f, p, end, err) < 0)
 		goto fail;
 	f->rows.next_op = NULL;
 	return 0;
 fail:
-	f->piece = UINT32_MAX;
+	f->range = UINT32_MAX;
 	return -1;
 }
 
 /* Go to the row that @off lies in. */
-static int seek(struct symtab_finder *f, uint32_t off, struct err *err)
+static int finder_seek(struct symtab_finder *f, uint32_t off, struct err *err)
 {
 	int r = rows_seek(&f->rows, off);
 
 	if (r)
 		f->have_frames = false;
-	return r < 0 ? damaged(f, err) : 0;
+	return r < 0 ? range_damaged(f, err) : 0;
 }
 
 /* ---- frames ---- */
 
-static void number_add(struct symtab_finder *f, const struct function *fn, uint32_t file, uint32_t line,
+static void number_add(struct symtab_finder *f, const struct block_function *fn, uint32_t file, uint32_t line,
 		       uint64_t column, bool inlined, uint8_t origin)
 {
 	VEC_GROW(f->numbers, f->n_frames, f->room_numbers);
-	f->numbers[f->n_frames++] = (struct symtab_number){ .function = number_of(f, fn->number),
-							    .file = number_of(f, file),
+	f->numbers[f->n_frames++] = (struct symtab_number){ .function = number_make(f, fn->number),
+							    .file = number_make(f, file),
 							    .line = line,
 							    .column = (uint16_t)column,
 							    .discriminator = (uint32_t)(column >> 16),
@@ -321,7 +322,7 @@ static void number_add(struct symtab_finder *f, const struct function *fn, uint3
 							    .origin = origin };
 }
 
-static void frame_add(struct symtab_finder *f, const struct function *fn, uint32_t file, uint32_t line,
+static void frame_add(struct symtab_finder *f, const struct block_function *fn, uint32_t file, uint32_t line,
 		      uint64_t column, bool inlined, uint8_t origin)
 {
 	struct symtab_frame *frame;
@@ -333,8 +334,8 @@ static void frame_add(struct symtab_finder *f, const struct function *fn, uint32
 	VEC_GROW(f->frames, f->n_frames, f->room_frames);
 	frame = &f->frames[f->n_frames++];
 	*frame = (struct symtab_frame){
-		.name = string_at(f, fn->name),
-		.linkage = fn->linkage ? string_at(f, fn->linkage) : (struct str){ 0 },
+		.name = finder_string(f, fn->name),
+		.linkage = fn->linkage ? finder_string(f, fn->linkage) : (struct str){ 0 },
 		.line = line,
 		.column = (uint16_t)column,
 		.discriminator = (uint32_t)(column >> 16),
@@ -342,74 +343,74 @@ static void frame_add(struct symtab_finder *f, const struct function *fn, uint32
 		.inlined = inlined,
 		.origin = origin,
 	};
-	file_at(f, file, &frame->dir, &frame->file);
+	block_file(f, file, &frame->dir, &frame->file);
 	if (fn->file == file) {
 		frame->start_file_dir = frame->dir;
 		frame->start_file = frame->file;
 	} else {
-		file_at(f, fn->file, &frame->start_file_dir, &frame->start_file);
+		block_file(f, fn->file, &frame->start_file_dir, &frame->start_file);
 	}
 }
 
 static void frames_make(struct symtab_finder *f)
 {
 	uint32_t file = 0, line = 0, at = 0;
-	struct function fn;
+	struct block_function fn;
 	uint64_t column = 0;
 
 	f->have_frames = true;
 	f->n_frames = 0;
-	if (f->rows.n_places) {
-		at = place_call(f->rows.places, f->rows.at.entry);
-		file = file_of(f, f->rows.at.entry);
-		fn = function_of(f, at);
+	if (f->rows.n_entries) {
+		at = entry_call(f->rows.entries, f->rows.at.entry);
+		file = entry_file(f, f->rows.at.entry);
+		fn = entry_function(f, at);
 		line = fn.line + f->rows.at.line;
 		column = f->rows.at.column;
 		/* Parents stand before their children: this ends. */
 		while (at && f->n_frames < SYMTAB_MAX_FRAMES) {
-			const struct place *p = &f->rows.places[at];
+			const struct read_entry *p = &f->rows.entries[at];
 
 			frame_add(f, &fn, file, line, column, true, f->origin);
-			file = p->head & ENTRY_CALL_FILE ? p->call_file : file_of(f, p->parent);
-			fn = function_of(f, p->parent);
+			file = p->head & ENTRY_CALL_FILE ? p->call_file : entry_file(f, p->parent);
+			fn = entry_function(f, p->parent);
 			line = fn.line + p->call_line;
 			column = p->call_column;
 			at = p->parent;
 		}
 	}
-	fn = function_of(f, 0);
+	fn = entry_function(f, 0);
 	frame_add(f, &fn, file, line, column, false, f->origin);
 }
 
 /* ---- where it is ---- */
 
-/* The last piece of the block that begins at or before @addr; it is where a search of rising addresses goes
+/* The last code range of the block that begins at or before @addr; it is where a search of rising addresses goes
  * on. */
-static uint32_t piece_at(const struct symtab_finder *f, uint64_t addr)
+static uint32_t block_range_at(const struct symtab_finder *f, uint64_t addr)
 {
-	const uint8_t *pieces = f->b.bytes.p + BLOCK_HEAD;
-	uint32_t lo = 0, hi = f->b.n_pieces;
+	const uint8_t *ranges = f->b.bytes.p + BLOCK_HEAD;
+	uint32_t lo = 0, hi = f->b.n_ranges;
 
 	if (addr - f->b.first > UINT32_MAX)
 		return hi - 1;
 	addr -= f->b.first;
-	if (f->piece != UINT32_MAX && get32(pieces + (size_t)f->piece * 8) <= addr) {
+	if (f->range != UINT32_MAX && get32(ranges + (size_t)f->range * 8) <= addr) {
 		/* Here, or one of the next. */
-		lo = f->piece;
+		lo = f->range;
 		for (unsigned step = 0; step < 4 && lo + 1 < hi; step++, lo++)
-			if (get32(pieces + (size_t)(lo + 1) * 8) > addr)
+			if (get32(ranges + (size_t)(lo + 1) * 8) > addr)
 				return lo;
 	}
-	lo = (uint32_t)SEARCH(lo, hi, i, get32(pieces + i * 8) <= addr);
+	lo = (uint32_t)SEARCH(lo, hi, i, get32(ranges + i * 8) <= addr);
 	return lo ? lo - 1 : 0;
 }
 
-static int go_to_block(struct symtab_finder *f, size_t block, struct err *err)
+static int finder_go_block(struct symtab_finder *f, size_t block, struct err *err)
 {
 	if (block == f->block)
 		return 0;
 	f->block = SIZE_MAX;
-	f->piece = UINT32_MAX;
+	f->range = UINT32_MAX;
 	if (symtab_block(f->t, block, &f->room, &f->b, err) < 0)
 		return -1;
 	f->block = block;
@@ -420,17 +421,17 @@ static int go_to_block(struct symtab_finder *f, size_t block, struct err *err)
 /* Behind the function: the line goes on, the function does not. */
 static int answer_tail(struct symtab_finder *f, struct symtab_frames *ret, struct err *err)
 {
-	static const struct function nobody;
+	static const struct block_function nobody;
 	uint64_t last = f->end - 1 - (f->start - f->skip);
 
-	if (!f->rows.n_places || last >= UINT32_MAX)
-		return damaged(f, err);
-	if (seek(f, (uint32_t)last, err) < 0)
+	if (!f->rows.n_entries || last >= UINT32_MAX)
+		return range_damaged(f, err);
+	if (finder_seek(f, (uint32_t)last, err) < 0)
 		return -1;
 	f->have_frames = false;
 	f->n_frames = 0;
-	frame_add(f, &nobody, file_of(f, f->rows.at.entry),
-		  function_of(f, place_call(f->rows.places, f->rows.at.entry)).line + f->rows.at.line,
+	frame_add(f, &nobody, entry_file(f, f->rows.at.entry),
+		  entry_function(f, entry_call(f->rows.entries, f->rows.at.entry)).line + f->rows.at.line,
 		  f->rows.at.column, false, SYMTAB_LINES);
 	ret->list = f->frames;
 	ret->n = f->n_frames;
@@ -439,7 +440,7 @@ static int answer_tail(struct symtab_finder *f, struct symtab_frames *ret, struc
 	return 0;
 }
 
-static int answer(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
+static int finder_answer(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
 {
 	uint64_t base = f->start - f->skip;
 
@@ -447,10 +448,10 @@ static int answer(struct symtab_finder *f, uint64_t addr, struct symtab_frames *
 		return answer_tail(f, ret, err);
 	ret->lo = f->start;
 	ret->hi = f->end;
-	if (f->rows.n_places) {
+	if (f->rows.n_entries) {
 		if (addr - base >= UINT32_MAX)
-			return damaged(f, err);
-		if (seek(f, (uint32_t)(addr - base), err) < 0)
+			return range_damaged(f, err);
+		if (finder_seek(f, (uint32_t)(addr - base), err) < 0)
 			return -1;
 		ret->lo = MAX(ret->lo, base + f->rows.lo);
 		if (f->rows.hi != UINT32_MAX)
@@ -465,14 +466,14 @@ static int answer(struct symtab_finder *f, uint64_t addr, struct symtab_frames *
 	return 0;
 }
 
-static int find(struct symtab_finder *f, uint64_t addr, bool or_next, struct symtab_frames *ret,
-		struct err *err)
+static int finder_find(struct symtab_finder *f, uint64_t addr, bool or_next, struct symtab_frames *ret,
+		       struct err *err)
 {
 	size_t block;
-	uint32_t piece;
+	uint32_t range;
 
-	if (f->piece != UINT32_MAX && addr >= f->start && addr < f->end + f->tail)
-		return answer(f, addr, ret, err);
+	if (f->range != UINT32_MAX && addr >= f->start && addr < f->end + f->tail)
+		return finder_answer(f, addr, ret, err);
 	if (f->block != SIZE_MAX && addr >= f->b.first && addr < f->b.last)
 		block = f->block;
 	else
@@ -483,21 +484,21 @@ static int find(struct symtab_finder *f, uint64_t addr, bool or_next, struct sym
 		block = 0;
 	}
 	for (;;) {
-		if (go_to_block(f, block, err) < 0)
+		if (finder_go_block(f, block, err) < 0)
 			return -1;
-		piece = addr < f->b.first ? 0 : piece_at(f, addr);
-		if (piece != f->piece && piece_read(f, piece, err) < 0)
+		range = addr < f->b.first ? 0 : block_range_at(f, addr);
+		if (range != f->range && range_read(f, range, err) < 0)
 			return -1;
 		if (addr >= f->start && addr < f->end + f->tail)
-			return answer(f, addr, ret, err);
+			return finder_answer(f, addr, ret, err);
 		if (!or_next)
 			return SYMTAB_NONE;
 		if (addr < f->start)
-			return answer(f, f->start, ret, err);
-		if (piece + 1 < f->b.n_pieces) {
-			if (piece_read(f, piece + 1, err) < 0)
+			return finder_answer(f, f->start, ret, err);
+		if (range + 1 < f->b.n_ranges) {
+			if (range_read(f, range + 1, err) < 0)
 				return -1;
-			return answer(f, f->start, ret, err);
+			return finder_answer(f, f->start, ret, err);
 		}
 		if (++block >= f->t->n_blocks)
 			return SYMTAB_NONE;
@@ -514,13 +515,13 @@ static void answer_as(struct symtab_finder *f, bool numbers)
 int symtab_find(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
 {
 	answer_as(f, false);
-	return find(f, addr, false, ret, err);
+	return finder_find(f, addr, false, ret, err);
 }
 
 int symtab_next(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err)
 {
 	answer_as(f, false);
-	return find(f, addr, true, ret, err);
+	return finder_find(f, addr, true, ret, err);
 }
 
 int symtab_find_numbers(struct symtab_finder *f, uint64_t addr, struct symtab_numbers *ret, struct err *err)
@@ -529,7 +530,7 @@ int symtab_find_numbers(struct symtab_finder *f, uint64_t addr, struct symtab_nu
 	int r;
 
 	answer_as(f, true);
-	r = find(f, addr, false, &frames, err);
+	r = finder_find(f, addr, false, &frames, err);
 	if (r == 0)
 		*ret = (struct symtab_numbers){ f->numbers, frames.n,     frames.lo,
 						frames.hi,  frames.start, frames.end };
@@ -541,24 +542,24 @@ int symtab_frame_of(struct symtab_finder *f, const struct symtab_number *number,
 {
 	uint64_t id = number->function ? number->function : number->file, block = id >> 32;
 	uint32_t at = (uint32_t)number->function;
-	struct function fn = { 0 };
+	struct block_function fn = { 0 };
 
 	answer_as(f, false);
 	f->have_frames = false;
 	f->n_frames = 0;
 	if (block > f->t->n_blocks || (number->file && number->file >> 32 != block))
 		return err_set(err, ERR_INVALID, "no such number");
-	if (block && go_to_block(f, block - 1, err) < 0)
+	if (block && finder_go_block(f, block - 1, err) < 0)
 		return -1;
 	if (at & OWN_PIECE) {
 		at &= ~OWN_PIECE;
-		if (at >= f->b.n_pieces)
+		if (at >= f->b.n_ranges)
 			return err_set(err, ERR_INVALID, "no such number");
-		if (at != f->piece && piece_read(f, at, err) < 0)
+		if (at != f->range && range_read(f, at, err) < 0)
 			return -1;
-		fn = function_of(f, 0);
+		fn = entry_function(f, 0);
 	} else if (at) {
-		fn = function_at(f, at);
+		fn = block_function(f, at);
 	}
 	frame_add(f, &fn, block ? (uint32_t)number->file : 0, number->line,
 		  (uint64_t)number->discriminator << 16 | number->column, number->inlined, number->origin);

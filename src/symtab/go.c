@@ -32,7 +32,7 @@ struct str go_string(const struct go *g, uint64_t off)
 	return cursor_ok(&c) ? s : (struct str){ 0 };
 }
 
-static int head_read(struct go *g, uint64_t text, struct err *err)
+static int go_head_read(struct go *g, uint64_t text, struct err *err)
 {
 	struct cursor c = go_at(g, 0);
 	uint32_t magic = cursor_u32(&c);
@@ -91,7 +91,7 @@ static uint64_t func_at(const struct go *g, uint64_t i, uint64_t *ret_off)
 	return g->layout >= GO_18 ? g->text + pc : pc;
 }
 
-static uint64_t varint(struct cursor *c)
+static uint64_t go_varint(struct cursor *c)
 {
 	uint64_t v = 0;
 
@@ -105,9 +105,9 @@ static uint64_t varint(struct cursor *c)
 	return v;
 }
 
-static void step(struct go_steps *s, unsigned quantum)
+static void steps_next(struct go_steps *s, unsigned quantum)
 {
-	uint64_t v = varint(&s->c);
+	uint64_t v = go_varint(&s->c);
 
 	/* 0 ends it, but the first may be 0. */
 	if ((!v && s->until) || !cursor_ok(&s->c)) {
@@ -117,12 +117,12 @@ static void step(struct go_steps *s, unsigned quantum)
 	}
 	/* The Go runtime's own number is of 32 bits and goes round. */
 	s->value = (int32_t)((uint32_t)s->value + (uint32_t)unzigzag(v));
-	s->until += varint(&s->c) * quantum;
+	s->until += go_varint(&s->c) * quantum;
 }
 
 int go_seek(struct go *g, struct go_steps *s, uint64_t pc, struct err *err)
 {
-	for (; s->until <= pc; step(s, g->quantum)) {
+	for (; s->until <= pc; steps_next(s, g->quantum)) {
 		if (!g->b->row_budget) {
 			s->until = UINT64_MAX;
 			return err_set(err, ERR_LIMIT,
@@ -140,7 +140,7 @@ struct go_steps go_steps_at(const struct go *g, uint32_t off)
 	s.over = !off;
 	s.until = off ? 0 : UINT64_MAX;
 	if (off)
-		step(&s, g->quantum);
+		steps_next(&s, g->quantum);
 	return s;
 }
 
@@ -164,7 +164,7 @@ uint32_t go_file(const struct go *g, uint32_t unit, int32_t file)
 			   intern_str(&g->b->in, path_basename(path), true));
 }
 
-static int rows(struct go *g, struct sweep *s, const struct go_func *f, struct err *err)
+static int func_rows(struct go *g, struct sweep *s, const struct go_func *f, struct err *err)
 {
 	struct go_steps files = go_steps_at(g, f->file_steps), lines = go_steps_at(g, f->line_steps),
 			calls = go_steps_at(g, s->f->n_nodes > 1 ? f->call_steps : 0);
@@ -183,7 +183,7 @@ static int rows(struct go *g, struct sweep *s, const struct go_func *f, struct e
 		node = !calls.over && calls.value >= 0 && (uint32_t)calls.value < s->f->n_nodes - 1
 			       ? (uint32_t)calls.value + 1
 			       : 0;
-		piece_row(s, (uint32_t)pc, node, files.over ? 0 : file,
+		range_row(s, (uint32_t)pc, node, files.over ? 0 : file,
 			  lines.over || lines.value < 0 ? 0 : (uint32_t)lines.value, 0);
 		to = MIN(MIN(f->size, calls.until), MIN(files.until, lines.until));
 	}
@@ -192,7 +192,7 @@ static int rows(struct go *g, struct sweep *s, const struct go_func *f, struct e
 
 /* How many data a function has: the last byte of a word whose first is its kind. Before Go 1.12 the whole
  * word. */
-static uint8_t data_read(const struct go *g, struct cursor *c)
+static uint8_t func_data_read(const struct go *g, struct cursor *c)
 {
 	uint8_t first = cursor_u8(c), last;
 
@@ -205,7 +205,7 @@ static uint8_t data_read(const struct go *g, struct cursor *c)
  * The table says that a function goes up to the next one. Where DWARF has the function it knows better where
  * the padding begins, and has all that the table has.
  */
-static bool is_known(const struct go *g, uint64_t pc)
+static bool func_in_dwarf(const struct go *g, uint64_t pc)
 {
 	size_t lo = SEARCH(0, g->n_dwarf, i, g->dwarf[i].start <= pc);
 	return lo && pc < g->dwarf[lo - 1].end;
@@ -226,7 +226,7 @@ static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place 
 	struct str text;
 	int r;
 
-	if (!place || end <= pc || is_known(g, pc))
+	if (!place || end <= pc || func_in_dwarf(g, pc))
 		return 0;
 	end = pc + MIN(end - pc, MIN(place->base + place->size - pc, (uint64_t)UINT32_MAX));
 	f.size = end - pc;
@@ -242,7 +242,7 @@ static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place 
 		id.line = cursor_u32(&c);
 	if (!cursor_ok(&c))
 		return 0;
-	n_data = data_read(g, &c);
+	n_data = func_data_read(g, &c);
 	if (cursor_ok(&c) && go_tree_of(g, cursor_off(&c), n_programs, n_data, &f, err) < 0)
 		return -1;
 	text = go_string(g, g->names + name);
@@ -251,12 +251,12 @@ static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place 
 	if (go_tree_read(g, &f, &calls.n_nodes, err) < 0)
 		return -1;
 	calls.nodes = g->nodes;
-	piece_nodes(g->b, calls.n_nodes);
-	piece_begin(&s, pc, end, SYMTAB_GO, false);
-	r = rows(g, &s, &f, err);
-	piece_end(&s);
-	id.file = g->b->entries[g->b->pieces[s.piece].first_entry].file;
-	g->b->pieces[s.piece].function = intern_function(&g->b->in, &id);
+	range_nodes(g->b, calls.n_nodes);
+	range_begin(&s, pc, end, SYMTAB_GO, false);
+	r = func_rows(g, &s, &f, err);
+	range_end(&s);
+	id.file = g->b->entries[g->b->ranges[s.range].first_entry].file;
+	g->b->ranges[s.range].function = intern_function(&g->b->in, &id);
 	g->b->n_functions++;
 	g->b->n_inlined += calls.n_nodes - 1;
 	return r;
@@ -288,7 +288,7 @@ int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_sec
 	if (r)
 		return r < 0 ? -1 : 0;
 	g.addr = sec->addr;
-	if (head_read(&g, text ? text->addr : 0, err) < 0 || go_trees_find(&g, err) < 0)
+	if (go_head_read(&g, text ? text->addr : 0, err) < 0 || go_trees_find(&g, err) < 0)
 		return -1;
 	b->flags |= SYMTAB_HAS_GO | SYMTAB_HAS_LINES;
 	b->row_budget = g.table.size * 16 + MIB(1);

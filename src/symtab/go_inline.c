@@ -21,19 +21,19 @@
 #define CALLS_MAX (1u << 16) /* of one function */
 
 /* PCDATA_InlTreeIndex and FUNCDATA_InlTree, among a function's programs and data. */
-struct places {
+struct tree_places {
 	uint8_t program, data;
 };
-static const struct places places_since_16 = { 2, 3 };
-static const struct places places_before_16[] = { { 1, 2 }, { 2, 4 } }; /* the second from Go 1.14 on */
+static const struct tree_places places_since_16 = { 2, 3 };
+static const struct tree_places places_before_16[] = { { 1, 2 }, { 2, 4 } }; /* the second from Go 1.14 on */
 
-static int over_budget(struct err *err)
+static int calls_over_budget(struct err *err)
 {
 	return err_set(err, ERR_LIMIT, ".gopclntab: functions have more calls than it has room for");
 }
 
 /* The bytes from @addr to its section's end; empty: there are none. */
-static int bytes_at(struct go *g, uint64_t addr, struct bytes *ret, struct err *err)
+static int memory_at(struct go *g, uint64_t addr, struct bytes *ret, struct err *err)
 {
 	const struct elf_section *sec = g->data_section;
 	int r;
@@ -57,7 +57,7 @@ static int bytes_at(struct go *g, uint64_t addr, struct bytes *ret, struct err *
 		if (g->data_section)
 			g->b->row_budget -= MIN(g->b->row_budget, sec->size);
 		if (!g->b->row_budget)
-			return over_budget(err);
+			return calls_over_budget(err);
 		arena_reset(&g->arena);
 		g->data_section = NULL;
 		r = elf_section_read(g->img, sec, DATA_MAX, &g->arena, &g->data, err);
@@ -120,7 +120,7 @@ int go_trees_find(struct go *g, struct err *err)
 
 /* Where @at says that the tree is; 0: it has none. @programs: the offset of the function's programs. */
 static uint64_t tree_at(const struct go *g, uint64_t programs, uint32_t n_programs, uint8_t n_data,
-			struct places at, uint32_t *ret_steps)
+			struct tree_places at, uint32_t *ret_steps)
 {
 	uint64_t off = programs + 4 * (uint64_t)n_programs, tree;
 	unsigned size = g->layout >= GO_18 ? 4 : g->ptr;
@@ -156,7 +156,7 @@ static int tree_before_16(struct go *g, uint64_t programs, uint32_t n_programs, 
 
 		if (!tree || !steps)
 			continue;
-		if (bytes_at(g, tree, &b, err) < 0)
+		if (memory_at(g, tree, &b, err) < 0)
 			return -1;
 		c = cursor_at(b, g->big, 0);
 		caller = cursor_u16(&c);
@@ -184,7 +184,7 @@ int go_tree_of(struct go *g, uint64_t programs, uint32_t n_programs, uint8_t n_d
 }
 
 /* How many calls the program of the function's calls names. */
-static int count(struct go *g, const struct go_func *f, int32_t *ret, struct err *err)
+static int calls_count(struct go *g, const struct go_func *f, int32_t *ret, struct err *err)
 {
 	struct go_steps s = go_steps_at(g, f->call_steps);
 	int32_t max = -1;
@@ -199,14 +199,14 @@ static int count(struct go *g, const struct go_func *f, int32_t *ret, struct err
 	return 0;
 }
 
-struct call {
+struct inlined_call {
 	uint32_t node;
 	int32_t at; /* the instruction that has the call's line */
 };
 
-static int by_place(const void *a, const void *b)
+static int call_by_place(const void *a, const void *b)
 {
-	const struct call *x = a, *y = b;
+	const struct inlined_call *x = a, *y = b;
 
 	if (x->at != y->at)
 		return x->at < y->at ? -1 : 1;
@@ -214,12 +214,13 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Callers and lines of the calls, by the instructions that they name. */
-static int callers(struct go *g, const struct go_func *f, struct call *calls, size_t n, struct err *err)
+static int callers_read(struct go *g, const struct go_func *f, struct inlined_call *calls, size_t n,
+			struct err *err)
 {
 	struct go_steps files = go_steps_at(g, f->file_steps), lines = go_steps_at(g, f->line_steps),
 			tree = go_steps_at(g, f->call_steps);
 
-	qsort(calls, n, sizeof(*calls), by_place);
+	qsort(calls, n, sizeof(*calls), call_by_place);
 	for (size_t i = 0; i < n; i++) {
 		struct dwarf_node *node = &g->nodes[calls[i].node];
 		uint64_t pc = (uint64_t)calls[i].at;
@@ -253,7 +254,7 @@ static void call_read(struct go *g, struct cursor *c, uint32_t i, struct dwarf_n
 int go_tree_read(struct go *g, const struct go_func *f, size_t *ret_n, struct err *err)
 {
 	unsigned size = g->layout >= GO_20 || f->has_lines ? 16 : 20;
-	AUTO(mem_freep) struct call *calls = NULL;
+	AUTO(mem_freep) struct inlined_call *calls = NULL;
 	struct bytes b;
 	int32_t n = 0;
 
@@ -265,7 +266,7 @@ int go_tree_read(struct go *g, const struct go_func *f, size_t *ret_n, struct er
 	g->nodes[0] = (struct dwarf_node){ 0 };
 	if (!f->tree || !f->call_steps)
 		return 0;
-	if (count(g, f, &n, err) < 0 || bytes_at(g, f->tree, &b, err) < 0)
+	if (calls_count(g, f, &n, err) < 0 || memory_at(g, f->tree, &b, err) < 0)
 		return -1;
 	if (n <= 0 || (uint64_t)n * size > b.size)
 		return 0;
@@ -274,7 +275,7 @@ int go_tree_read(struct go *g, const struct go_func *f, size_t *ret_n, struct er
 		g->nodes = mem_realloc(g->nodes, g->room_nodes, sizeof(*g->nodes));
 		g->nodes[0] = (struct dwarf_node){ 0 };
 	}
-	calls = NEW_N(struct call, (size_t)n);
+	calls = NEW_N(struct inlined_call, (size_t)n);
 	for (int32_t i = 0; i < n; i++) {
 		struct cursor c = cursor_at(bytes_of(b.p + (size_t)i * size, size), g->big, 0);
 		struct dwarf_node *node = &g->nodes[i + 1];
@@ -289,14 +290,14 @@ int go_tree_read(struct go *g, const struct go_func *f, size_t *ret_n, struct er
 		name = go_string(g, g->names + cursor_u32(&c));
 		g->b->row_budget -= MIN(g->b->row_budget, (uint64_t)name.size + CALL_COST);
 		if (!g->b->row_budget)
-			return over_budget(err);
+			return calls_over_budget(err);
 		if (!f->has_lines)
-			calls[i] = (struct call){ (uint32_t)i + 1, (int32_t)cursor_u32(&c) };
+			calls[i] = (struct inlined_call){ (uint32_t)i + 1, (int32_t)cursor_u32(&c) };
 		if (g->layout >= GO_20)
 			id.line = cursor_u32(&c);
 		id.name = intern_str(&g->b->in, name, true);
 		node->die = intern_function(&g->b->in, &id);
 	}
 	*ret_n = (size_t)n + 1;
-	return f->has_lines ? 0 : callers(g, f, calls, (size_t)n, err);
+	return f->has_lines ? 0 : callers_read(g, f, calls, (size_t)n, err);
 }

@@ -9,31 +9,31 @@
 #define REASONS_MAX 100u
 #define REASON_MAX  KIB(1)
 
-static void align(struct buf *b, size_t to)
+static void buf_align(struct buf *b, size_t to)
 {
 	while (b->size % to)
 		buf_add_char(b, 0);
 }
 
-static void put32(struct buf *b, size_t at, uint64_t v)
+static void head_put32(struct buf *b, size_t at, uint64_t v)
 {
 	uint32_t x = htole32((uint32_t)v);
 
 	memcpy(b->p + at, &x, 4);
 }
 
-static void put64(struct buf *b, size_t at, uint64_t v)
+static void head_put64(struct buf *b, size_t at, uint64_t v)
 {
 	v = htole64(v);
 	memcpy(b->p + at, &v, 8);
 }
 
-static void add_sections(struct build *b, struct buf *out)
+static void head_add_sections(struct build *b, struct buf *out)
 {
 	if (b->img->h.type != 1) /* ET_REL */
 		return;
-	put32(out, 48, b->n_code);
-	put32(out, 52, out->size);
+	head_put32(out, 48, b->n_code);
+	head_put32(out, 52, out->size);
 	for (size_t i = 0; i < b->n_code; i++) {
 		struct str name = b->img->sections[b->code[i].index].name;
 
@@ -42,19 +42,19 @@ static void add_sections(struct build *b, struct buf *out)
 		buf_add_u64(out, b->code[i].base);
 		buf_add_u64(out, b->code[i].size);
 		buf_add_str(out, name);
-		align(out, 8);
+		buf_align(out, 8);
 	}
 }
 
-static void add_reason(struct buf *out, struct str s)
+static void head_add_reason(struct buf *out, struct str s)
 {
 	s.size = MIN(s.size, REASON_MAX);
 	buf_add_u32(out, (uint32_t)s.size);
 	buf_add_str(out, s);
-	align(out, 4);
+	buf_align(out, 4);
 }
 
-static int by_place_of_unit(const void *a, const void *b)
+static int skipped_by_unit(const void *a, const void *b)
 {
 	const struct skipped *x = a, *y = b;
 
@@ -62,7 +62,7 @@ static int by_place_of_unit(const void *a, const void *b)
 }
 
 /* What was left out: the units' in their order, then the rest. Of many the first ones. */
-static uint64_t add_reasons(struct build *b, struct buf *out)
+static uint64_t head_add_reasons(struct build *b, struct buf *out)
 {
 	static const struct err none;
 	struct skipped *all = NULL;
@@ -79,10 +79,10 @@ static uint64_t add_reasons(struct build *b, struct buf *out)
 		}
 	}
 	if (n)
-		qsort(all, n, sizeof(*all), by_place_of_unit);
-	put32(out, 68, out->size);
+		qsort(all, n, sizeof(*all), skipped_by_unit);
+	head_put32(out, 68, out->size);
 	for (; written < MIN(n, (size_t)REASONS_MAX); written++)
-		add_reason(out, str_of(all[written].reason));
+		head_add_reason(out, str_of(all[written].reason));
 	free(all);
 	const struct err *others[] = { &b->symbols_err, &b->go_err, &b->split_err,
 				       b->dwarf ? dwarf_units_err(b->dwarf) : &none };
@@ -90,12 +90,12 @@ static uint64_t add_reasons(struct build *b, struct buf *out)
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
 		if (!others[i]->kind)
 			continue;
-		add_reason(out, str_of(others[i]->text));
+		head_add_reason(out, str_of(others[i]->text));
 		written++;
 		total++;
 	}
-	put64(out, 56, total);
-	put32(out, 64, written);
+	head_put64(out, 56, total);
+	head_put32(out, 64, written);
 	if (total)
 		b->flags |= SYMTAB_PARTIAL;
 	return total;
@@ -113,27 +113,27 @@ int build_head(struct build *b, struct buf *out, uint64_t *ret_skipped, struct e
 	memset(buf_reserve(out, HEAD_SIZE), 0, HEAD_SIZE);
 	out->size = HEAD_SIZE;
 	memcpy(out->p, HEAD_MAGIC, 8);
-	put32(out, 8, SYMTAB_VERSION);
-	put32(out, 36, b->img->h.machine);
-	put32(out, 40, n);
-	put32(out, 72, out->size);
-	put32(out, 76, sizeof(producer) - 1);
+	head_put32(out, 8, SYMTAB_VERSION);
+	head_put32(out, 36, b->img->h.machine);
+	head_put32(out, 40, n);
+	head_put32(out, 72, out->size);
+	head_put32(out, 76, sizeof(producer) - 1);
 	buf_add(out, producer, sizeof(producer) - 1);
-	align(out, 8);
+	buf_align(out, 8);
 	if (elf_build_id(b->img, &id, &ignored) == 0) {
-		put32(out, 80, id.size);
+		head_put32(out, 80, id.size);
 		memcpy(out->p + 84, id.b, id.size);
 	}
-	add_sections(b, out);
-	align(out, 8);
-	*ret_skipped = add_reasons(b, out);
-	align(out, 8);
-	put32(out, 32, b->flags);
+	head_add_sections(b, out);
+	buf_align(out, 8);
+	*ret_skipped = head_add_reasons(b, out);
+	buf_align(out, 8);
+	head_put32(out, 32, b->flags);
 	index_at = out->size;
-	put32(out, 44, index_at);
+	head_put32(out, 44, index_at);
 	if (index_at + (uint64_t)n * INDEX_SIZE > SYMTAB_MAX_HEAD)
 		return err_set(err, ERR_LIMIT, "%zu blocks are too many", n);
-	put32(out, 12, index_at + n * INDEX_SIZE);
+	head_put32(out, 12, index_at + n * INDEX_SIZE);
 	for (size_t i = 0; i < n; i++) {
 		buf_add_u64(out, index[i].first);
 		buf_add_u64(out, index[i].last);
@@ -141,7 +141,7 @@ int build_head(struct build *b, struct buf *out, uint64_t *ret_skipped, struct e
 		buf_add_u32(out, index[i].size);
 		buf_add_u32(out, index[i].check);
 	}
-	put64(out, 16, out->size + b->block_bytes.size + TABLE_PAD);
-	put64(out, 24, hash64(out->p, out->size, 0));
+	head_put64(out, 16, out->size + b->block_bytes.size + TABLE_PAD);
+	head_put64(out, 24, hash64(out->p, out->size, 0));
 	return 0;
 }

@@ -11,7 +11,7 @@
 #include <sys/random.h>
 
 /* Two of three slots: fewer would be as many pages more to touch. */
-static bool is_full(size_t n, size_t n_slots)
+static bool slots_full(size_t n, size_t n_slots)
 {
 	return n * 3 >= n_slots * 2;
 }
@@ -43,7 +43,7 @@ uint32_t id_map_at(struct id_map *m, uint32_t key)
 {
 	struct id_map_slot *s;
 
-	if (is_full(m->n, m->n_slots))
+	if (slots_full(m->n, m->n_slots))
 		id_map_grow(m);
 	s = id_map_slot(m, key);
 	if (s->value <= m->before)
@@ -96,7 +96,7 @@ static void quad_map_grow(struct quad_map *m)
 	free(old.slots);
 }
 
-void quad_map_soon(const struct quad_map *m, const struct quad *key)
+void quad_map_prefetch(const struct quad_map *m, const struct quad *key)
 {
 	if (m->n_slots)
 		__builtin_prefetch(&m->slots[quad_slot(m, key)]);
@@ -104,7 +104,7 @@ void quad_map_soon(const struct quad_map *m, const struct quad *key)
 
 void quad_map_room(struct quad_map *m, size_t n)
 {
-	while (is_full(m->n + n, m->n_slots))
+	while (slots_full(m->n + n, m->n_slots))
 		quad_map_grow(m);
 }
 
@@ -113,7 +113,7 @@ uint32_t *quad_map_at(struct quad_map *m, struct quad key)
 	struct quad_slot *s;
 	size_t at;
 
-	if (is_full(m->n, m->n_slots))
+	if (slots_full(m->n, m->n_slots))
 		quad_map_grow(m);
 	for (at = quad_slot(m, &key);; at = (at + 1) & (m->n_slots - 1)) {
 		s = &m->slots[at];
@@ -184,14 +184,14 @@ static void slots_grow(struct id_slots *s)
 }
 
 /* The first slot of @hash, which may be a free one. */
-static size_t slot_of(struct id_slots *s, size_t n, uint32_t hash)
+static size_t slots_at(struct id_slots *s, size_t n, uint32_t hash)
 {
-	if (is_full(n, s->n_slots))
+	if (slots_full(n, s->n_slots))
 		slots_grow(s);
 	return hash & (s->n_slots - 1);
 }
 
-static void slot_soon(const struct id_slots *s, uint32_t hash)
+static void slot_prefetch(const struct id_slots *s, uint32_t hash)
 {
 	if (s->n_slots)
 		__builtin_prefetch(&s->list[hash & (s->n_slots - 1)]);
@@ -202,11 +202,11 @@ static uint32_t string_hash(const struct intern *in, struct str s)
 	return (uint32_t)hash64(s.p, s.size, in->seed);
 }
 
-uint32_t intern_str_soon(const struct intern *in, struct str s)
+uint32_t intern_str_prefetch(const struct intern *in, struct str s)
 {
 	uint32_t hash = s.size ? string_hash(in, s) : 0;
 
-	slot_soon(&in->string_slots, hash);
+	slot_prefetch(&in->string_slots, hash);
 	return hash;
 }
 
@@ -217,7 +217,7 @@ uint32_t intern_str_hashed(struct intern *in, struct str s, uint32_t hash, bool 
 
 	if (!s.size)
 		return 0;
-	at = slot_of(slots, in->n_strings, hash);
+	at = slots_at(slots, in->n_strings, hash);
 	for (; slots->list[at].id; at = (at + 1) & (slots->n_slots - 1))
 		if (slots->list[at].hash == hash && str_eq(in->strings[slots->list[at].id], s))
 			return slots->list[at].id;
@@ -249,11 +249,11 @@ static uint32_t function_hash(const struct intern *in, const struct function_id 
 	return (uint32_t)hash64(f, sizeof(*f), in->seed);
 }
 
-uint32_t intern_function_soon(const struct intern *in, const struct function_id *f)
+uint32_t intern_function_prefetch(const struct intern *in, const struct function_id *f)
 {
 	uint32_t hash = function_hash(in, f);
 
-	slot_soon(&in->function_slots, hash);
+	slot_prefetch(&in->function_slots, hash);
 	return hash;
 }
 
@@ -264,7 +264,7 @@ uint32_t intern_function_hashed(struct intern *in, const struct function_id *f, 
 
 	if (!f->name && !f->linkage && !f->file && !f->line)
 		return 0;
-	at = slot_of(slots, in->n_functions, hash);
+	at = slots_at(slots, in->n_functions, hash);
 	for (; slots->list[at].id; at = (at + 1) & (slots->n_slots - 1))
 		if (slots->list[at].hash == hash &&
 		    memcmp(&in->functions[slots->list[at].id], f, sizeof(*f)) == 0)

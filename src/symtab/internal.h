@@ -3,14 +3,14 @@
  * What the files of symtab share.
  *
  *   intern   strings, files, functions: each once
- *   batch    units made into pieces: contiguous code of one function, with its calls and rows
+ *   batch    units made into code ranges: contiguous code of one function, with its calls and rows
  *   rows     the byte code of rows, written and read
- *   go       Go's own table into pieces
+ *   go       Go's own table into code ranges
  *   symbols  ELF symbols
  *   dynamic  those of a file without sections
  *   plt      names of linkage table entries
- *   paint    of what lies over one another, what is seen
- *   block    pieces made into blocks
+ *   overlaps_resolve    of what lies over one another, what is seen
+ *   block    code ranges made into blocks
  *   strings  a block's strings
  *   build    all of it in its order, and the head
  *   open     a table's head and blocks
@@ -57,7 +57,7 @@ uint32_t *quad_map_at(struct quad_map *m, struct quad key);
 /* It shall not be there after all. Right behind quad_map_at(), which gave @place. */
 void quad_map_undo(struct quad_map *m, uint32_t *place);
 /* The key will be asked for soon: maps are larger than caches. */
-void quad_map_soon(const struct quad_map *m, const struct quad *key);
+void quad_map_prefetch(const struct quad_map *m, const struct quad *key);
 /* Places stay until @n more keys have come. */
 void quad_map_room(struct quad_map *m, size_t n);
 void quad_map_done(struct quad_map *m);
@@ -95,19 +95,19 @@ void intern_done(struct intern *in);
 /* @stays: the bytes are there as long as the intern; else they are copied if they are new. */
 uint32_t intern_str(struct intern *in, struct str s, bool stays);
 /* It will be asked for; what is returned is its hash. */
-uint32_t intern_str_soon(const struct intern *in, struct str s);
+uint32_t intern_str_prefetch(const struct intern *in, struct str s);
 uint32_t intern_str_hashed(struct intern *in, struct str s, uint32_t hash, bool stays);
 uint32_t intern_file(struct intern *in, uint32_t dir, uint32_t name);
 uint32_t intern_function(struct intern *in, const struct function_id *f);
-uint32_t intern_function_soon(const struct intern *in, const struct function_id *f);
+uint32_t intern_function_prefetch(const struct intern *in, const struct function_id *f);
 uint32_t intern_function_hashed(struct intern *in, const struct function_id *f, uint32_t hash);
 
 /* ---- batch ---- */
 
 /* A place that rows refer to: a call (or the function itself) in its usual file, or the same in another file.
  */
-struct entry {
-	uint32_t parent;   /* entry of the piece; of `other_file` the one that it is another file of */
+struct range_entry {
+	uint32_t parent;   /* entry of the code range; of `other_file` the one that it is another file of */
 	uint32_t function; /* of a call; 0 for the first and for `other_file` */
 	uint32_t file, line;
 	uint32_t call_file, call_line;
@@ -119,7 +119,7 @@ struct entry {
 enum { PASSIVE_USED = 2 };
 
 /* The discriminators that belong to an entry's columns. Few tables have them. */
-struct entry_more {
+struct range_entry_more {
 	uint32_t discriminator, call_discriminator;
 };
 
@@ -135,7 +135,7 @@ static inline uint64_t column_with(uint16_t column, uint32_t discriminator)
 /* Before the next function, which begins at a multiple of 16: padding is less than that. */
 #define PADDING_END 16u
 
-struct piece {
+struct code_range {
 	uint64_t start;
 	uint32_t size;
 	uint32_t tail;     /* bytes behind it that its last row goes on over: padding, nobody's code */
@@ -146,9 +146,9 @@ struct piece {
 	uint32_t rows_size;
 	uint32_t unit;
 	uint8_t origin;
-	bool part;    /* the function of the piece before goes on in it */
-	bool columns; /* its rows may have some */
-	bool behind;  /* it is another one's tail: seen where a symbol begins in it, and nowhere else */
+	bool part;        /* the function of the code range before goes on in it */
+	bool columns;     /* its rows may have some */
+	bool from_symbol; /* it is another one's tail: seen where a symbol begins in it, and nowhere else */
 };
 
 struct skipped {
@@ -163,11 +163,11 @@ struct batch {
 	struct intern in;
 	/* Ids + 1 of what the units before had: functions and files by what tells them apart in the DWARF. */
 	struct quad_map known, known_files;
-	struct piece *pieces;
-	struct entry *entries;
-	struct entry_more *more; /* of each entry; NULL: without discriminators */
+	struct code_range *ranges;
+	struct range_entry *entries;
+	struct range_entry_more *more; /* of each entry; NULL: without discriminators */
 	struct buf rows;
-	size_t n_pieces, room_pieces, n_entries, room_entries, room_more;
+	size_t n_ranges, room_ranges, n_entries, room_entries, room_more;
 	struct skipped *skipped;
 	size_t n_skipped, room_skipped;
 	uint32_t flags;
@@ -301,7 +301,7 @@ int dynamic_symbols(const struct elf_image *img, struct arena *a, struct bytes *
 /* Add names of procedure linkage table entries. */
 int plt_read(struct symbols *s, const struct elf_image *img, struct err *err);
 
-/* ---- paint ---- */
+/* ---- overlaps_resolve ---- */
 
 struct span {
 	uint64_t start, end;
@@ -310,13 +310,13 @@ struct span {
 	uint32_t what;
 };
 /* What is seen of @in, into *ret (heap), disjoint and sorted. @in is sorted in place. */
-size_t paint(struct span *in, size_t n, struct span **ret);
+size_t overlaps_resolve(struct span *in, size_t n, struct span **ret);
 
 /* ---- Go ---- */
 
 const struct elf_section *go_section(const struct elf_image *img); /* NULL: it is none of Go's */
 /*
- * Go's table into pieces of @b, but for functions that begin in one of @dwarf (sorted, disjoint). There is a
+ * Go's table into code ranges of @b, but for functions that begin in one of @dwarf (sorted, disjoint). There is a
  * table. ERR_INVALID, ERR_LIMIT: damage; what was read before it is there.
  */
 int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_section_place *code,
@@ -325,16 +325,16 @@ int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_sec
 /* ---- block ---- */
 
 struct block_index {
-	uint64_t first, last; /* addresses: the first piece's begin; the last one's end */
+	uint64_t first, last; /* addresses: the first code range's begin; the last one's end */
 	uint64_t off;
 	uint32_t size, check;
 };
 struct block_writer;
-struct seen_piece {
+struct visible_range {
 	uint64_t start, end;
-	const struct piece *piece; /* NULL: a symbol alone */
-	const struct entry *entries;
-	const struct entry_more *more; /* of each of them, or NULL */
+	const struct code_range *range; /* NULL: a symbol alone */
+	const struct range_entry *entries;
+	const struct range_entry_more *more; /* of each of them, or NULL */
 	const uint8_t *rows;
 	uint64_t tail;          /* bytes behind end that have the last row and no function */
 	uint64_t before, after; /* bytes of the function that are in the parts before it, behind it */
@@ -343,7 +343,7 @@ struct seen_piece {
 };
 /* Blocks go to @out, which must be empty or have only what is before them. */
 struct block_writer *block_writer_new(struct intern *in, struct buf *out, bool columns);
-int block_writer_add(struct block_writer *w, const struct seen_piece *p, struct err *err);
+int block_writer_add(struct block_writer *w, const struct visible_range *p, struct err *err);
 int block_writer_finish(struct block_writer *w, struct err *err);
 size_t block_writer_index(const struct block_writer *w, const struct block_index **ret);
 void block_writer_free(struct block_writer *w);
@@ -358,15 +358,15 @@ void block_writer_free(struct block_writer *w);
 #define TABLE_PAD    32u /* zeros behind everything: reads of numbers need not look for the end first */
 #define FIRST_READ   KIB(32)
 
-/* Of a piece's record. */
+/* Of a code range's record. */
 enum {
-	PIECE_ORIGIN = 7,
-	PIECE_PART = 7, /* for the origin: DWARF, and the function has other parts */
-	PIECE_ROWS = 1 << 3,
-	PIECE_SKIP = 1 << 4, /* rows begin before the piece */
-	PIECE_LINKAGE = 1 << 5,
-	PIECE_DECL = 1 << 6,
-	PIECE_TAIL = 1 << 7,
+	RANGE_ORIGIN = 7,
+	RANGE_PART = 7, /* for the origin: DWARF, and the function has other parts */
+	RANGE_ROWS = 1 << 3,
+	RANGE_SKIP = 1 << 4, /* rows begin before the code range */
+	RANGE_LINKAGE = 1 << 5,
+	RANGE_DECL = 1 << 6,
+	RANGE_TAIL = 1 << 7,
 };
 #define STRINGS_GROUP 16u  /* strings that are read together */
 #define STRINGS_PACK  128u /* ... that are packed together: some groups */
@@ -402,7 +402,7 @@ struct symtab {
 struct block {
 	struct bytes bytes; /* TABLE_PAD readable bytes behind */
 	uint64_t first, last;
-	uint32_t n_pieces, records, functions, files, strings;
+	uint32_t n_ranges, records, functions, files, strings;
 	uint32_t n_files, n_strings;
 };
 void symtab_index(const struct symtab *t, size_t i, struct block_index *ret);

@@ -35,7 +35,7 @@ static uint64_t head_hash(struct bytes head)
 	return hash64_end(&s);
 }
 
-static int read_sections(struct symtab *t, struct bytes head, struct err *err)
+static int head_read_sections(struct symtab *t, struct bytes head, struct err *err)
 {
 	uint32_t n = get32(head.p + 48);
 	struct cursor c = cursor_at(head, false, 0);
@@ -63,7 +63,7 @@ static int read_sections(struct symtab *t, struct bytes head, struct err *err)
 	return 0;
 }
 
-static int read_reasons(struct symtab *t, struct bytes head, struct err *err)
+static int head_read_reasons(struct symtab *t, struct bytes head, struct err *err)
 {
 	uint32_t n = get32(head.p + 64);
 	struct cursor c = cursor_at(head, false, 0);
@@ -85,7 +85,7 @@ static int read_reasons(struct symtab *t, struct bytes head, struct err *err)
 	return 0;
 }
 
-static int read_head(struct symtab *t, struct bytes head, uint64_t size, struct err *err)
+static int table_head_read(struct symtab *t, struct bytes head, uint64_t size, struct err *err)
 {
 	uint32_t producer = get32(head.p + 72), producer_size = get32(head.p + 76),
 		 index = get32(head.p + 44);
@@ -112,7 +112,7 @@ static int read_head(struct symtab *t, struct bytes head, uint64_t size, struct 
 	    !build_id_set(&t->info.build_id,
 			  bytes_of(head.p + 84, MIN(get32(head.p + 80), (uint32_t)BUILD_ID_MAX))))
 		return err_set(err, ERR_INVALID, "its build ID");
-	return read_sections(t, head, err) < 0 || read_reasons(t, head, err) < 0 ? -1 : 0;
+	return head_read_sections(t, head, err) < 0 || head_read_reasons(t, head, err) < 0 ? -1 : 0;
 }
 
 /* From the fixed part; *ret is how many bytes the head takes. */
@@ -139,7 +139,7 @@ int symtab_open_mem(struct bytes b, struct symtab **ret, struct err *err)
 		return -1;
 	t = NEW(struct symtab);
 	t->bytes = b;
-	if (read_head(t, bytes_of(b.p, size), b.size, err) < 0)
+	if (table_head_read(t, bytes_of(b.p, size), b.size, err) < 0)
 		return -1;
 	t->checked = mem_zalloc(t->n_blocks + 1);
 	*ret = TAKE(t);
@@ -163,7 +163,7 @@ int symtab_open(struct source *src, bool takes, struct symtab **ret, struct err 
 		if (source_read_full(src, n, t->head + n, size - n, SOURCE_RANDOM, err) < 0)
 			return -1;
 	}
-	if (read_head(t, bytes_of(t->head, size), src->size, err) < 0)
+	if (table_head_read(t, bytes_of(t->head, size), src->size, err) < 0)
 		return -1;
 	*ret = TAKE(t);
 	return 0;
@@ -204,7 +204,7 @@ size_t symtab_block_at(const struct symtab *t, uint64_t addr)
 	return lo - 1;
 }
 
-static int check_block(size_t i, const struct block_index *at, const uint8_t *p, struct err *err)
+static int block_check(size_t i, const struct block_index *at, const uint8_t *p, struct err *err)
 {
 	if ((uint32_t)hash64(p, at->size, 0) != at->check)
 		return err_set(err, ERR_INVALID, "block %zu is damaged", i);
@@ -227,13 +227,13 @@ int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret
 		if (!p)
 			return err_set(err, ERR_LIMIT, "no memory for a block of %u bytes", at.size);
 		if (source_read_full(t->src, at.off, room->p, at.size, SOURCE_RANDOM, err) < 0 ||
-		    check_block(i, &at, p, err) < 0)
+		    block_check(i, &at, p, err) < 0)
 			return -1;
 		memset(room->p + at.size, 0, TABLE_PAD);
 	} else {
 		p = t->bytes.p + at.off;
 		if (!atomic_load_explicit(&t->checked[i], memory_order_relaxed)) {
-			if (check_block(i, &at, p, err) < 0)
+			if (block_check(i, &at, p, err) < 0)
 				return -1;
 			atomic_store_explicit(&t->checked[i], 1, memory_order_relaxed);
 		}
@@ -247,7 +247,7 @@ int symtab_block(struct symtab *t, size_t i, struct buf *room, struct block *ret
 	*ret = (struct block){ .bytes = bytes_of(p, at.size),
 			       .first = at.first,
 			       .last = at.last,
-			       .n_pieces = offs[0],
+			       .n_ranges = offs[0],
 			       .records = offs[1],
 			       .functions = offs[2],
 			       .files = offs[3],

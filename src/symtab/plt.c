@@ -13,28 +13,28 @@
 
 #define SECTION_MAX MIB(64)
 
-struct slot {
+struct got_slot {
 	uint64_t addr;
 	uint32_t symbol;
 };
 
-struct plt {
+struct plt_reader {
 	struct symbols *s;
 	const struct elf_image *img;
 	struct arena arena;
-	struct slot *slots; /* sorted */
+	struct got_slot *slots; /* sorted */
 	size_t n_slots, room_slots;
 	struct bytes symbols, names;
 };
 
-static int by_addr(const void *a, const void *b)
+static int slot_by_addr(const void *a, const void *b)
 {
-	const struct slot *x = a, *y = b;
+	const struct got_slot *x = a, *y = b;
 
 	return x->addr < y->addr ? -1 : x->addr > y->addr;
 }
 
-static int read_slots(struct plt *p, struct err *err)
+static int plt_read_slots(struct plt_reader *p, struct err *err)
 {
 	for (uint32_t i = 1; i < p->img->n_sections; i++) {
 		const struct elf_section *sec = &p->img->sections[i], *dynsym;
@@ -61,7 +61,7 @@ static int read_slots(struct plt *p, struct err *err)
 			continue;
 		c = cursor_at(b, p->img->h.big, 0);
 		while (cursor_left(&c) >= 24) {
-			struct slot one = { .addr = cursor_u64(&c), .symbol = 0 };
+			struct got_slot one = { .addr = cursor_u64(&c), .symbol = 0 };
 
 			one.symbol = (uint32_t)(cursor_u64(&c) >> 32);
 			cursor_skip(&c, 8);
@@ -72,11 +72,11 @@ static int read_slots(struct plt *p, struct err *err)
 		}
 	}
 	if (p->n_slots)
-		qsort(p->slots, p->n_slots, sizeof(*p->slots), by_addr);
+		qsort(p->slots, p->n_slots, sizeof(*p->slots), slot_by_addr);
 	return 0;
 }
 
-static struct str name_of(const struct plt *p, uint32_t symbol)
+static struct str plt_symbol_name(const struct plt_reader *p, uint32_t symbol)
 {
 	struct cursor c = cursor_at(p->symbols, p->img->h.big, 0);
 	const uint8_t *nul;
@@ -116,12 +116,12 @@ static uint64_t slot_aarch64(const uint8_t *e, size_t size, uint64_t addr)
 	return 0;
 }
 
-static void add_entry(struct plt *p, uint64_t slot, uint64_t addr, unsigned size)
+static void plt_add(struct plt_reader *p, uint64_t slot, uint64_t addr, unsigned size)
 {
-	struct slot *at = slot ? bsearch(&(struct slot){ .addr = slot }, p->slots, p->n_slots,
-					 sizeof(*p->slots), by_addr)
-			       : NULL;
-	struct str name = at ? name_of(p, at->symbol) : (struct str){ 0 };
+	struct got_slot *at = slot ? bsearch(&(struct got_slot){ .addr = slot }, p->slots, p->n_slots,
+					     sizeof(*p->slots), slot_by_addr)
+				   : NULL;
+	struct str name = at ? plt_symbol_name(p, at->symbol) : (struct str){ 0 };
 
 	if (!name.size || p->s->n >= SYMTAB_MAX_SYMBOLS)
 		return;
@@ -135,7 +135,7 @@ static void add_entry(struct plt *p, uint64_t slot, uint64_t addr, unsigned size
 	};
 }
 
-static int read_entries(struct plt *p, const struct elf_section *sec, struct err *err)
+static int plt_read_entries(struct plt_reader *p, const struct elf_section *sec, struct err *err)
 {
 	/* .plt.got has entries of 8 bytes, unless they begin with endbr64. */
 	unsigned size = sec->entsize == 8 ? 8 : 16;
@@ -147,29 +147,29 @@ static int read_entries(struct plt *p, const struct elf_section *sec, struct err
 	for (size_t i = 0; i + size <= b.size; i += size) {
 		uint64_t addr = sec->addr + i;
 
-		add_entry(p,
-			  p->img->h.machine == EM_X86_64 ? slot_x86(b.p + i, size, addr)
-							 : slot_aarch64(b.p + i, size, addr),
-			  addr, size);
+		plt_add(p,
+			p->img->h.machine == EM_X86_64 ? slot_x86(b.p + i, size, addr)
+						       : slot_aarch64(b.p + i, size, addr),
+			addr, size);
 	}
 	return 0;
 }
 
 int plt_read(struct symbols *s, const struct elf_image *img, struct err *err)
 {
-	struct plt p = { .s = s, .img = img };
+	struct plt_reader p = { .s = s, .img = img };
 	int r = 0;
 
 	if ((img->h.machine != EM_X86_64 && img->h.machine != EM_AARCH64) || img->h.big || !img->h.is64 ||
 	    img->h.type == ET_REL)
 		return 0;
-	r = read_slots(&p, err);
+	r = plt_read_slots(&p, err);
 	for (uint32_t i = 1; r == 0 && p.n_slots && i < img->n_sections; i++) {
 		const struct elf_section *sec = &img->sections[i];
 
 		if (sec->type == SHT_PROGBITS && sec->flags & SHF_EXECINSTR &&
 		    (str_eq(sec->name, STR(".plt")) || str_starts(sec->name, STR(".plt."))))
-			r = read_entries(&p, sec, err);
+			r = plt_read_entries(&p, sec, err);
 	}
 	free(p.slots);
 	arena_done(&p.arena);

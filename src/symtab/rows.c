@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of a piece, read up to the one that is asked for. Where that is is kept: whoever asks for rising
+ * Rows of a code range, read up to the one that is asked for. Where that is is kept: whoever asks for rising
  * places goes on from there.
  */
 #include "symtab/rows.h"
@@ -30,11 +30,11 @@ static const uint8_t *step_read(const uint8_t *p, const uint8_t *end, uint8_t *r
  * Read ops up to the row that @off lies in, and the one behind it: it tells where that row ends. No op: it
  * ends at the end of all.
  */
-static int run(struct row_reader *r, uint32_t off)
+static int rows_run(struct row_reader *r, uint32_t off)
 {
 	const uint8_t *p = r->next_op, *end = r->end;
 	bool columns = r->columns;
-	struct place *places = r->places;
+	struct read_entry *entries = r->entries;
 	struct row_state st = r->st;
 
 	r->fresh = false;
@@ -54,7 +54,7 @@ static int run(struct row_reader *r, uint32_t off)
 		p = step_read(p, end, &op, &step);
 		op /= ROW_STEPS;
 		if (op == ROW_NEW) {
-			while (st.n_new < r->n_places && places[st.n_new].head & ENTRY_PASSIVE)
+			while (st.n_new < r->n_entries && entries[st.n_new].head & ENTRY_PASSIVE)
 				st.n_new++;
 			to.entry = st.n_new++;
 		} else if (op < ROW_NEAR) {
@@ -62,7 +62,7 @@ static int run(struct row_reader *r, uint32_t off)
 			to = st.back[k];
 		} else {
 			if (op == ROW_PARENT)
-				to.entry = places[place_call(places, st.at.entry)].parent;
+				to.entry = entries[entry_call(entries, st.at.entry)].parent;
 			else if (op == ROW_BEFORE)
 				to.entry = st.before;
 			else if (op == ROW_ENTRY)
@@ -71,15 +71,15 @@ static int run(struct row_reader *r, uint32_t off)
 			if (columns)
 				to.column = leb_u(&p, end);
 		}
-		if (p > end || to.entry >= r->n_places || step > UINT32_MAX - 1 - st.addr)
+		if (p > end || to.entry >= r->n_entries || step > UINT32_MAX - 1 - st.addr)
 			return -1;
 		if (op == ROW_NEW) {
-			to.line = places[to.entry].line;
-			to.column = places[to.entry].column;
+			to.line = entries[to.entry].line;
+			to.column = entries[to.entry].column;
 		} else if (op >= ROW_NEAR) {
-			to.line = places[to.entry].last + (uint32_t)line_step;
+			to.line = entries[to.entry].last + (uint32_t)line_step;
 		}
-		places[to.entry].last = to.line;
+		entries[to.entry].last = to.line;
 		row_state_go(&st, to, k);
 		st.addr += step;
 		r->hi = st.addr;
@@ -89,14 +89,14 @@ static int run(struct row_reader *r, uint32_t off)
 	return 0;
 }
 
-static void start(struct row_reader *r)
+static void rows_start(struct row_reader *r)
 {
 	/* Reading changes what the entries' lines are. */
-	for (uint32_t i = 0; !r->fresh && i < r->n_places; i++)
-		r->places[i].last = r->places[i].line;
+	for (uint32_t i = 0; !r->fresh && i < r->n_entries; i++)
+		r->entries[i].last = r->entries[i].line;
 	/* The first row begins at 0: it is as if one before it had ended there. */
 	r->st = (struct row_state){ .n_new = 1,
-				    .at = { .line = r->places[0].line, .column = r->places[0].column } };
+				    .at = { .line = r->entries[0].line, .column = r->entries[0].column } };
 	r->hi = 0;
 	r->next_op = r->ops;
 }
@@ -104,8 +104,8 @@ static void start(struct row_reader *r)
 int rows_go(struct row_reader *r, uint32_t off)
 {
 	if (!r->next_op || off < r->lo)
-		start(r);
-	if (run(r, off) == 0)
+		rows_start(r);
+	if (rows_run(r, off) == 0)
 		return ROWS_MOVED;
 	r->next_op = NULL;
 	return -1;

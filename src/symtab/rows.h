@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a piece's rows, for find.c, which reads the piece. The byte code is in internal.h.
+ * Reading a code range's rows, for find.c, which reads the code range. The byte code is in internal.h.
  */
 #pragma once
 
 #include "symtab/internal.h"
 
 /*
- * An entry as it is read. Of most pieces few entries are asked for, so what hangs on the function (where it
+ * An entry as it is read. Of most code ranges few entries are asked for, so what hangs on the function (where it
  * is declared) is looked up for those alone: lines are counted from that of the declaration, which for
  * another file of a call is the call's.
  */
-struct place {
+struct read_entry {
 	uint32_t parent, function;     /* function: in the block's functions */
 	uint32_t file;                 /* unless it is that of the declaration */
 	uint32_t line, last;           /* of its first row, and of the one that was read last */
@@ -21,15 +21,15 @@ struct place {
 };
 
 /* The call that a place belongs to: it stands in another file of it, or is it. */
-static inline uint32_t place_call(const struct place *places, uint32_t place)
+static inline uint32_t entry_call(const struct read_entry *entries, uint32_t entry)
 {
-	return places[place].head & ENTRY_OTHER_FILE ? places[place].parent : place;
+	return entries[entry].head & ENTRY_OTHER_FILE ? entries[entry].parent : entry;
 }
 
 struct row_reader {
-	/* The piece's; whoever changes them sets next_op to NULL. */
-	struct place *places; /* with rows there is one at least */
-	uint32_t n_places;
+	/* The code range's; whoever changes them sets next_op to NULL. */
+	struct read_entry *entries; /* with rows there is one at least */
+	uint32_t n_entries;
 	const uint8_t *ops, *end;
 	bool columns;
 	bool fresh; /* no row has been read: each place's `last` is its `line` */

@@ -33,7 +33,7 @@ static size_t n_packs(size_t n)
 
 /* ---- written ---- */
 
-static size_t shared(struct str a, struct str b)
+static size_t strings_prefix(struct str a, struct str b)
 {
 	size_t most = MIN(MIN(a.size, b.size), (size_t)SHARED_MAX), n = 0;
 
@@ -42,13 +42,13 @@ static size_t shared(struct str a, struct str b)
 	return n;
 }
 
-static void write_group(struct buf *out, const struct str *list, size_t n)
+static void group_write(struct buf *out, const struct str *list, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		size_t same = 0;
 
 		if (i) {
-			same = shared(list[i - 1], list[i]);
+			same = strings_prefix(list[i - 1], list[i]);
 			buf_add_char(out, (char)same);
 		}
 		buf_add_uleb(out, list[i].size - same);
@@ -57,13 +57,13 @@ static void write_group(struct buf *out, const struct str *list, size_t n)
 }
 
 /* The pack's text: how long each group but the last is, then these. */
-static struct bytes text_of(struct string_writer *w, const struct str *list, size_t n)
+static struct bytes pack_write_text(struct string_writer *w, const struct str *list, size_t n)
 {
 	w->text.size = w->groups.size = 0;
 	for (size_t i = 0; i < n; i += STRINGS_GROUP) {
 		size_t before = w->groups.size;
 
-		write_group(&w->groups, list + i, MIN(n - i, (size_t)STRINGS_GROUP));
+		group_write(&w->groups, list + i, MIN(n - i, (size_t)STRINGS_GROUP));
 		if (i + STRINGS_GROUP < n)
 			buf_add_uleb(&w->text, w->groups.size - before);
 	}
@@ -71,7 +71,7 @@ static struct bytes text_of(struct string_writer *w, const struct str *list, siz
 	return buf_bytes(&w->text);
 }
 
-static void write_pack(struct string_writer *w, struct buf *out, struct bytes text)
+static void pack_write(struct string_writer *w, struct buf *out, struct bytes text)
 {
 	size_t before = out->size, room;
 	int n;
@@ -106,7 +106,7 @@ void block_strings_write(struct string_writer *w, struct buf *out, const struct 
 		uint32_t off = htole32((uint32_t)(out->size - start));
 
 		memcpy(out->p + start + i / STRINGS_PACK * 4, &off, 4);
-		write_pack(w, out, text_of(w, list + i, MIN(n - i, (size_t)STRINGS_PACK)));
+		pack_write(w, out, pack_write_text(w, list + i, MIN(n - i, (size_t)STRINGS_PACK)));
 	}
 }
 
@@ -178,8 +178,8 @@ static struct bytes pack_text(struct block_strings *s, const struct block *b, si
 }
 
 /* The next string: how much of the one before it has, and its own bytes. False: damaged. */
-static bool next_string(const uint8_t **p, const uint8_t *end, bool first, size_t before, size_t *ret_same,
-			struct bytes *ret_own)
+static bool group_next(const uint8_t **p, const uint8_t *end, bool first, size_t before, size_t *ret_same,
+		       struct bytes *ret_own)
 {
 	uint64_t size;
 
@@ -200,7 +200,7 @@ static bool next_string(const uint8_t **p, const uint8_t *end, bool first, size_
 }
 
 /* Where a group lies in its pack's text. */
-static struct bytes group_of(struct bytes text, size_t n_in_pack, size_t group)
+static struct bytes pack_group(struct bytes text, size_t n_in_pack, size_t group)
 {
 	const uint8_t *p = text.p, *end = text.p + text.size;
 	uint64_t before = 0;
@@ -246,9 +246,9 @@ const struct str *block_strings_read(struct block_strings *s, const struct block
 
 	if (s->arena.size > READ_MAX)
 		return nothing;
-	bytes = group_of(pack_at(s, b, pack),
-			 MIN((size_t)GROUPS_IN_PACK, n_groups(b->n_strings) - pack * GROUPS_IN_PACK),
-			 group % GROUPS_IN_PACK);
+	bytes = pack_group(pack_at(s, b, pack),
+			   MIN((size_t)GROUPS_IN_PACK, n_groups(b->n_strings) - pack * GROUPS_IN_PACK),
+			   group % GROUPS_IN_PACK);
 	list = ARENA_NEW_N(&s->arena, struct str, STRINGS_GROUP);
 	s->packs[pack]->groups[group % GROUPS_IN_PACK] = list;
 	p = bytes.p;
@@ -256,7 +256,7 @@ const struct str *block_strings_read(struct block_strings *s, const struct block
 	for (good = 0; good < n; good++) {
 		size_t before = good ? same[good - 1] + own[good - 1].size : 0;
 
-		if (!next_string(&p, end, !good, before, &same[good], &own[good]))
+		if (!group_next(&p, end, !good, before, &same[good], &own[good]))
 			break;
 		all += same[good] + own[good].size;
 	}

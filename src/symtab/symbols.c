@@ -15,7 +15,7 @@
 #define TABLE_MAX MIB(1024)
 #define MINI_MAX  MIB(256) /* .gnu_debugdata unpacked */
 
-struct reader {
+struct symbols_reader {
 	struct symbols *s;
 	const struct elf_image *img;
 	const struct dwarf_section_place *code;
@@ -28,7 +28,7 @@ struct reader {
 
 /* Names that no person gave: mapping symbols ($a, $x.1), local labels, what a compiler puts in front of
  * functions, and where it or its plugin of notes was. */
-static bool is_noise(struct str name)
+static bool name_is_noise(struct str name)
 {
 	if (!name.size)
 		return true;
@@ -42,7 +42,7 @@ static bool is_noise(struct str name)
 
 /* Among those at one address: functions before labels, global before local, names without underscores before
  * others. */
-static uint8_t rank_of(uint8_t type, uint8_t binding, struct str name)
+static uint8_t symbol_rank(uint8_t type, uint8_t binding, struct str name)
 {
 	uint8_t rank = 0;
 
@@ -57,7 +57,7 @@ static uint8_t rank_of(uint8_t type, uint8_t binding, struct str name)
 	return rank;
 }
 
-static int symbol_read(struct reader *r, struct cursor *c, struct bytes names, uint32_t index,
+static int symbol_read(struct symbols_reader *r, struct cursor *c, struct bytes names, uint32_t index,
 		       struct bytes shndx, struct err *err)
 {
 	bool is64 = r->img->h.is64;
@@ -96,7 +96,7 @@ static int symbol_read(struct reader *r, struct cursor *c, struct bytes names, u
 	at = memchr(sym.name.p, '@', sym.name.size);
 	if (at && at != sym.name.p)
 		sym.name.size = (size_t)(at - sym.name.p); /* f@@VERSION */
-	if (is_noise(sym.name))
+	if (name_is_noise(sym.name))
 		return 0;
 	if (r->img->h.machine == EM_ARM || r->img->h.machine == EM_MIPS)
 		value &= ~(uint64_t)1; /* marks another instruction set */
@@ -119,7 +119,7 @@ static int symbol_read(struct reader *r, struct cursor *c, struct bytes names, u
 		return 0;
 	sym.start = value;
 	sym.end = value + MIN(size, place->base + place->size - value);
-	sym.rank = rank_of(type, info >> 4, sym.name);
+	sym.rank = symbol_rank(type, info >> 4, sym.name);
 	if (r->s->n >= SYMTAB_MAX_SYMBOLS)
 		return err_set(err, ERR_LIMIT, "more than the %u symbols allowed", SYMTAB_MAX_SYMBOLS);
 	VEC_GROW(r->s->list, r->s->n, r->s->room);
@@ -127,7 +127,7 @@ static int symbol_read(struct reader *r, struct cursor *c, struct bytes names, u
 	return 0;
 }
 
-static int symbols_each(struct reader *r, struct bytes table, struct bytes names, struct bytes shndx,
+static int symbols_each(struct symbols_reader *r, struct bytes table, struct bytes names, struct bytes shndx,
 			struct err *err)
 {
 	struct cursor c = cursor_at(table, r->img->h.big, 0);
@@ -139,7 +139,7 @@ static int symbols_each(struct reader *r, struct bytes table, struct bytes names
 	return 0;
 }
 
-static int table_read(struct reader *r, const struct elf_section *sec, struct err *err)
+static int symbol_table_read(struct symbols_reader *r, const struct elf_section *sec, struct err *err)
 {
 	struct bytes table = { 0 }, names = { 0 }, shndx = { 0 };
 	int rc;
@@ -159,7 +159,7 @@ static int table_read(struct reader *r, const struct elf_section *sec, struct er
 	return symbols_each(r, table, names, shndx, err);
 }
 
-static int opd_read(struct reader *r, struct err *err)
+static int opd_read(struct symbols_reader *r, struct err *err)
 {
 	const struct elf_section *sec = elf_section_find(r->img, ".opd");
 
@@ -169,7 +169,7 @@ static int opd_read(struct reader *r, struct err *err)
 	return elf_section_read(r->img, sec, TABLE_MAX, &r->s->arena, &r->opd, err) < 0 ? -1 : 0;
 }
 
-static int dynamic_read(struct reader *r, struct err *err)
+static int dynamic_read(struct symbols_reader *r, struct err *err)
 {
 	struct bytes table, names, none = { 0 };
 	int rc = dynamic_symbols(r->img, &r->s->arena, &table, &names, err);
@@ -181,7 +181,7 @@ static int dynamic_read(struct reader *r, struct err *err)
 	return symbols_each(r, table, names, none, err);
 }
 
-static int image_read(struct reader *r, struct err *err)
+static int image_read(struct symbols_reader *r, struct err *err)
 {
 	AUTO(mem_freep) uint64_t *bases = NULL;
 
@@ -203,19 +203,19 @@ static int image_read(struct reader *r, struct err *err)
 			continue;
 		if (r->origin != SYMTAB_MINIDEBUG)
 			r->origin = sec->type == SHT_SYMTAB ? SYMTAB_SYMBOL : SYMTAB_DYNAMIC;
-		if (table_read(r, sec, err) < 0)
+		if (symbol_table_read(r, sec, err) < 0)
 			return err_in(err, "section %u", i);
 	}
 	return 0;
 }
 
-static int keep(void *arg, struct bytes piece, struct err *err)
+static int mini_take(void *arg, struct bytes chunk, struct err *err)
 {
 	struct buf *b = arg;
 
-	if (piece.size > MINI_MAX - b->size)
+	if (chunk.size > MINI_MAX - b->size)
 		return err_set(err, ERR_LIMIT, "more than %zu bytes", (size_t)MINI_MAX);
-	buf_add(b, piece.p, piece.size);
+	buf_add(b, chunk.p, chunk.size);
 	return 0;
 }
 
@@ -224,13 +224,13 @@ static int keep(void *arg, struct bytes piece, struct err *err)
  * file. A relocatable one has none: its symbols would be offsets into sections of its own, and r->code has
  * the outer file's.
  */
-static int mini_read(struct reader *r, struct err *err)
+static int mini_read(struct symbols_reader *r, struct err *err)
 {
 	const struct elf_section *sec = elf_section_find(r->img, ".gnu_debugdata");
 	AUTO(stream_closep) struct stream *xz = NULL;
 	AUTO(source_closep) struct source *src = NULL;
 	AUTO(buf_done) struct buf content = { 0 };
-	struct reader mini = *r;
+	struct symbols_reader mini = *r;
 	struct elf_image *img = NULL;
 	struct stream *raw = NULL;
 	int rc;
@@ -240,7 +240,7 @@ static int mini_read(struct reader *r, struct err *err)
 	rc = elf_section_stream(r->img, sec, &raw, err);
 	if (rc)
 		return rc < 0 ? -1 : 0;
-	if (codec_stream_open(CODEC_XZ, raw, &xz, err) < 0 || stream_each(xz, keep, &content, err) < 0)
+	if (codec_stream_open(CODEC_XZ, raw, &xz, err) < 0 || stream_each(xz, mini_take, &content, err) < 0)
 		return -1;
 	src = source_of_mem(buf_bytes(&content), ".gnu_debugdata");
 	rc = elf_open(src, &img, err);
@@ -256,7 +256,7 @@ static int mini_read(struct reader *r, struct err *err)
 	return rc;
 }
 
-static int by_rank(const void *a, const void *b)
+static int symbol_by_rank(const void *a, const void *b)
 {
 	const struct symbol *x = a, *y = b;
 
@@ -272,7 +272,7 @@ static int by_rank(const void *a, const void *b)
 }
 
 /* By start, of one start the best first. */
-static void sort_symbols(struct symbols *s)
+static void symbols_sort(struct symbols *s)
 {
 	struct sort_key *keys = NEW_N(struct sort_key, s->n);
 	struct symbol *list = NEW_N(struct symbol, s->n);
@@ -284,7 +284,7 @@ static void sort_symbols(struct symbols *s)
 		list[i] = s->list[keys[i].at];
 		if (i + 1 < s->n && keys[i + 1].key == keys[i].key)
 			continue;
-		SORT(list + first, i + 1 - first, by_rank);
+		SORT(list + first, i + 1 - first, symbol_by_rank);
 		first = i + 1;
 	}
 	free(keys);
@@ -296,7 +296,7 @@ static void sort_symbols(struct symbols *s)
 int symbols_read(struct symbols *s, const struct elf_image *img, const struct dwarf_section_place *code,
 		 size_t n_code, struct err *ret_damage, struct err *err)
 {
-	struct reader r = { .s = s, .img = img, .code = code, .n_code = n_code };
+	struct symbols_reader r = { .s = s, .img = img, .code = code, .n_code = n_code };
 	struct err why = { 0 };
 
 	*s = (struct symbols){ 0 };
@@ -313,7 +313,7 @@ int symbols_read(struct symbols *s, const struct elf_image *img, const struct dw
 	}
 	*ret_damage = why;
 	if (s->n)
-		sort_symbols(s);
+		symbols_sort(s);
 	return 0;
 }
 

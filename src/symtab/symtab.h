@@ -51,7 +51,7 @@ enum symtab_flags {
 struct symtab_options {
 	const struct elf_image *alt;     /* supplementary file, or NULL */
 	const struct dwarf_split *split; /* who finds split (.dwo, .dwp) files; NULL: nobody */
-	const char *spool_dir;           /* as of dwarf_open() */
+	const char *temp_dir;            /* as of dwarf_open() */
 	unsigned n_threads;              /* 0: 1 */
 	bool no_columns;
 	bool discriminators; /* these too, which takes longer and makes it larger; not without columns */
@@ -67,7 +67,7 @@ struct symtab_options {
 };
 
 struct symtab_stats {
-	uint64_t n_units, n_functions, n_inlined, n_rows, n_symbols, n_pieces, n_blocks, n_skipped;
+	uint64_t n_units, n_functions, n_inlined, n_rows, n_symbols, n_ranges, n_blocks, n_skipped;
 };
 
 enum { SYMTAB_NOTHING = 1 };
@@ -131,7 +131,7 @@ struct symtab_frames {
 	const struct symtab_frame *list;
 	size_t n;
 	uint64_t lo, hi;     /* all of [lo, hi) has this answer */
-	uint64_t start, end; /* of the contiguous piece of function that it is in */
+	uint64_t start, end; /* of the contiguous code range of function that it is in */
 };
 
 /* One who asks, of one thread. Fastest when addresses rise. */
@@ -148,7 +148,7 @@ int symtab_next(struct symtab_finder *f, uint64_t addr, struct symtab_frames *re
 
 /*
  * The same as numbers, for who asks for many addresses and looks each function and file up once. A number is
- * of one table; a function has one where it is called and one for each piece of its own code, of which a
+ * of one table; a function has one where it is called and one for each code range of its own code, of which a
  * large one has several; and both it and a file have others in other blocks. 0: not known.
  */
 struct symtab_number {

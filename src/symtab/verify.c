@@ -26,7 +26,7 @@ struct verifier {
 	struct dwarf_node *nodes;
 	struct dwarf_span *spans;
 	size_t n_nodes, room_nodes, n_spans, room_spans;
-	struct one {
+	struct verified_function {
 		size_t node, n_nodes, span, n_spans;
 	} * functions;
 	size_t n_functions, room_functions;
@@ -34,7 +34,7 @@ struct verifier {
 	struct buf expected, got;
 };
 
-static int keep_all(void *arg, const struct dwarf_function *f, struct err *err)
+static int verify_keep_all(void *arg, const struct dwarf_function *f, struct err *err)
 {
 	struct verifier *v = arg;
 
@@ -46,12 +46,13 @@ static int keep_all(void *arg, const struct dwarf_function *f, struct err *err)
 	return 0;
 }
 
-static int keep(void *arg, const struct dwarf_function *f, struct err *err)
+static int verify_keep(void *arg, const struct dwarf_function *f, struct err *err)
 {
 	struct verifier *v = arg;
 
 	VEC_GROW(v->functions, v->n_functions, v->room_functions);
-	v->functions[v->n_functions++] = (struct one){ v->n_nodes, f->n_nodes, v->n_spans, f->n_spans };
+	v->functions[v->n_functions++] = (struct verified_function){ v->n_nodes, f->n_nodes, v->n_spans,
+								     f->n_spans };
 	for (size_t i = 0; i < f->n_nodes; i++) {
 		VEC_GROW(v->nodes, v->n_nodes, v->room_nodes);
 		v->nodes[v->n_nodes++] = f->nodes[i];
@@ -63,7 +64,7 @@ static int keep(void *arg, const struct dwarf_function *f, struct err *err)
 	return 0;
 }
 
-static int by_place(const void *a, const void *b)
+static int span_by_place(const void *a, const void *b)
 {
 	const struct dwarf_span *x = a, *y = b;
 
@@ -81,7 +82,7 @@ static bool is_shadowed(const struct verifier *v, uint64_t addr)
 	return n > 1;
 }
 
-static const struct dwarf_row *row_of(const struct verifier *v, uint64_t addr)
+static const struct dwarf_row *verify_row(const struct verifier *v, uint64_t addr)
 {
 	const struct dwarf_lines *l = dwarf_reader_lines(v->r);
 	const struct dwarf_sequence *in = NULL;
@@ -97,8 +98,8 @@ static const struct dwarf_row *row_of(const struct verifier *v, uint64_t addr)
 }
 
 /* What the table has of these. */
-static void add_numbers(const struct verifier *v, struct buf *out, uint32_t line, uint32_t column,
-			uint32_t discriminator)
+static void text_add_numbers(const struct verifier *v, struct buf *out, uint32_t line, uint32_t column,
+			     uint32_t discriminator)
 {
 	buf_printf(out, ":%u", line);
 	if (v->columns)
@@ -107,7 +108,7 @@ static void add_numbers(const struct verifier *v, struct buf *out, uint32_t line
 		buf_printf(out, " (discriminator %u)", discriminator);
 }
 
-static void add_location(struct verifier *v, bool known, uint64_t file)
+static void expect_location(struct verifier *v, bool known, uint64_t file)
 {
 	struct dwarf_file_name f = { 0 };
 	AUTO(buf_done) struct buf path = { 0 };
@@ -134,8 +135,8 @@ static void add_location(struct verifier *v, bool known, uint64_t file)
 }
 
 /* *ret_decl_file: 0 where it is not said. */
-static int add_function(struct verifier *v, const struct dwarf_node *n, uint32_t *ret_decl_file,
-			struct err *err)
+static int expect_function(struct verifier *v, const struct dwarf_node *n, uint32_t *ret_decl_file,
+			   struct err *err)
 {
 	struct dwarf_name name = { 0 };
 
@@ -151,10 +152,11 @@ static int add_function(struct verifier *v, const struct dwarf_node *n, uint32_t
 }
 
 /* What DWARF says of @addr, which is in this function. */
-static int expect(struct verifier *v, const struct one *f, uint64_t addr, struct err *err)
+static int expect_frames(struct verifier *v, const struct verified_function *f, uint64_t addr,
+			 struct err *err)
 {
 	const struct dwarf_node *nodes = v->nodes + f->node;
-	const struct dwarf_row *row = row_of(v, addr);
+	const struct dwarf_row *row = verify_row(v, addr);
 	uint64_t file = row ? row->file : 0;
 	const uint32_t *of_rows = dwarf_reader_lines(v->r)->discriminators;
 	uint32_t line = row ? row->line : 0, column = row ? row->column : 0, at = 0;
@@ -171,12 +173,12 @@ static int expect(struct verifier *v, const struct one *f, uint64_t addr, struct
 	for (;; at = nodes[at].parent) {
 		uint32_t decl_file;
 
-		if (add_function(v, &nodes[at], &decl_file, err) < 0)
+		if (expect_function(v, &nodes[at], &decl_file, err) < 0)
 			return -1;
 		if (!said && decl_file)
 			file = decl_file; /* the caller's by default */
-		add_location(v, known, file);
-		add_numbers(v, &v->expected, line, column, discriminator);
+		expect_location(v, known, file);
+		text_add_numbers(v, &v->expected, line, column, discriminator);
 		if (!at)
 			return 0;
 		said = nodes[at].has_call_file;
@@ -190,7 +192,7 @@ static int expect(struct verifier *v, const struct one *f, uint64_t addr, struct
 	}
 }
 
-static void tell(struct verifier *v, const struct symtab_frames *frames)
+static void table_text(struct verifier *v, const struct symtab_frames *frames)
 {
 	v->got.size = 0;
 	for (size_t i = 0; i < frames->n; i++) {
@@ -202,23 +204,23 @@ static void tell(struct verifier *v, const struct symtab_frames *frames)
 		clean = mem_alloc(path.size + 2);
 		buf_printf(&v->got, "%s" STR_FMT " at %.*s", i ? " in " : "", STR_ARG(f->name),
 			   (int)path_canonical(buf_str(&path), clean), clean);
-		add_numbers(v, &v->got, f->line, f->column, f->discriminator);
+		text_add_numbers(v, &v->got, f->line, f->column, f->discriminator);
 		free(clean);
 	}
 }
 
-static int check_addr(struct verifier *v, const struct one *f, uint64_t addr, struct err *err)
+static int check_addr(struct verifier *v, const struct verified_function *f, uint64_t addr, struct err *err)
 {
 	struct symtab_frames frames = { 0 };
 	int r;
 
-	if (expect(v, f, addr, err) < 0)
+	if (expect_frames(v, f, addr, err) < 0)
 		return -1;
 	r = symtab_find(v->finder, addr, &frames, err);
 	if (r < 0)
 		return -1;
 	v->check->n_rows++;
-	tell(v, &frames);
+	table_text(v, &frames);
 	if (r == 0 && str_eq(buf_str(&v->got), buf_str(&v->expected))) {
 		v->check->n_equal++;
 	} else if (is_shadowed(v, addr)) {
@@ -237,7 +239,8 @@ static int check_addr(struct verifier *v, const struct one *f, uint64_t addr, st
 }
 
 /* The rows that begin within [lo, hi), and what begins it. */
-static int check_span(struct verifier *v, const struct one *f, const struct dwarf_span *s, struct err *err)
+static int check_span(struct verifier *v, const struct verified_function *f, const struct dwarf_span *s,
+		      struct err *err)
 {
 	const struct dwarf_lines *l = dwarf_reader_lines(v->r);
 
@@ -260,7 +263,7 @@ static int check_span(struct verifier *v, const struct one *f, const struct dwar
 }
 
 /* What a child's span has over its function's is not the function's code. */
-static bool is_within(const struct verifier *v, const struct one *f, uint64_t addr)
+static bool is_within(const struct verifier *v, const struct verified_function *f, uint64_t addr)
 {
 	for (size_t i = 0; i < f->n_spans; i++) {
 		const struct dwarf_span *s = &v->spans[f->span + i];
@@ -278,13 +281,13 @@ static int verify_unit(struct verifier *v, size_t unit, struct err *err)
 
 	v->n_nodes = v->n_spans = v->n_functions = 0;
 	if (r == 0)
-		r = dwarf_reader_walk(v->r, keep, v, &why);
+		r = dwarf_reader_walk(v->r, verify_keep, v, &why);
 	if (r < 0 && why.kind != ERR_INVALID && why.kind != ERR_LIMIT) {
 		*err = why;
 		return -1;
 	}
 	for (size_t i = 0; i < v->n_functions; i++) {
-		const struct one *f = &v->functions[i];
+		const struct verified_function *f = &v->functions[i];
 
 		for (size_t k = 0; k < f->n_spans; k++)
 			if (is_within(v, f, v->spans[f->span + k].lo) &&
@@ -294,22 +297,22 @@ static int verify_unit(struct verifier *v, size_t unit, struct err *err)
 	return 0;
 }
 
-static int run(struct verifier *v, const struct dwarf *d, struct err *err)
+static int verify_units(struct verifier *v, const struct dwarf *d, struct err *err)
 {
 	struct err ignored = { 0 };
 
 	for (size_t i = 0; i < dwarf_n_units(d); i++)
 		if (dwarf_reader_unit(v->r, i, &ignored) == 0)
-			dwarf_reader_walk(v->r, keep_all, v, &ignored);
+			dwarf_reader_walk(v->r, verify_keep_all, v, &ignored);
 	if (v->n_all)
-		qsort(v->all, v->n_all, sizeof(*v->all), by_place);
+		qsort(v->all, v->n_all, sizeof(*v->all), span_by_place);
 	for (size_t i = 0; i < dwarf_n_units(d); i++)
 		if (verify_unit(v, i, err) < 0)
 			return -1;
 	return 0;
 }
 
-static int check_id(const struct symtab *t, const struct elf_image *img, struct err *err)
+static int verify_id(const struct symtab *t, const struct elf_image *img, struct err *err)
 {
 	struct build_id id = { 0 };
 	struct err ignored = { 0 };
@@ -335,9 +338,9 @@ int symtab_verify(struct symtab *t, const struct elf_image *img, const struct sy
 	int r;
 
 	*ret = (struct symtab_check){ 0 };
-	if (check_id(t, img, err) < 0)
+	if (verify_id(t, img, err) < 0)
 		return -1;
-	r = dwarf_open(img, o->alt, o->spool_dir, &d, err);
+	r = dwarf_open(img, o->alt, o->temp_dir, &d, err);
 	if (r)
 		return r < 0 ? -1 : 0;
 	/* The table was made without a damaged .dwp too. */
@@ -347,7 +350,7 @@ int symtab_verify(struct symtab *t, const struct elf_image *img, const struct sy
 	if (v.discriminators)
 		dwarf_reader_discriminators(v.r);
 	v.finder = symtab_finder_new(t);
-	r = run(&v, d, err);
+	r = verify_units(&v, d, err);
 	symtab_finder_free(v.finder);
 	dwarf_reader_free(v.r);
 	buf_done(&v.expected);

@@ -383,7 +383,7 @@ static int make_cheap_to_read(struct build *f, struct fetched *t, struct err *er
 static struct entry *convert(struct build *f, bool *ret_nothing)
 {
 	struct maker *m = f->maker;
-	struct symtab_options o = { .spool_dir = f->s->temp_dir,
+	struct symtab_options o = { .temp_dir = f->s->temp_dir,
 				    .n_threads = 1,
 				    .cancel = &f->s->cancel,
 				    .discriminators = f->s->opts.discriminators };

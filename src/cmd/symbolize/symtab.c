@@ -12,7 +12,7 @@ static int build(struct settings *s, const char *path, struct err *err)
 	AUTO(lookup_file_done) struct lookup_file f = { 0 };
 	AUTO(buf_done) struct buf out = { 0 };
 	const struct lookup_options places = symbols_options_of(s);
-	struct symtab_options o = { .spool_dir = file_temp_dir(),
+	struct symtab_options o = { .temp_dir = file_temp_dir(),
 				    .n_threads = s->symbols.threads ? s->symbols.threads : pool_cpus(),
 				    .no_columns = s->symbols.no_columns,
 				    .discriminators = s->symbols.discriminators };
@@ -134,7 +134,7 @@ static int verify(struct settings *s, const char *path, struct err *err)
 {
 	AUTO(lookup_file_done) struct lookup_file table = { 0 }, f = { 0 };
 	const struct lookup_options places = symbols_options_of(s);
-	struct symtab_options o = { .spool_dir = file_temp_dir() };
+	struct symtab_options o = { .temp_dir = file_temp_dir() };
 	struct symtab_check c;
 	unsigned told = 0;
 

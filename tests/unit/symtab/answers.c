@@ -35,7 +35,7 @@ void answers_open(struct answers *a)
 	struct symtab_stats stats;
 	struct err err = { 0 };
 
-	three.spool_dir = a->spool_dir;
+	three.temp_dir = a->temp_dir;
 	three.n_threads = 3;
 	three.chunk_size = 1;
 	code_writer_finish(&a->w, &a->file);

@@ -21,7 +21,7 @@ struct answers {
 	struct buf text;
 	const struct dwarf_split *split; /* before answers_open() */
 	bool discriminators;             /* likewise: wanted */
-	const char *spool_dir;           /* likewise: with three threads */
+	const char *temp_dir;            /* likewise: with three threads */
 };
 
 void answers_init(struct answers *a, enum elf_writer_target target, uint16_t type);

@@ -186,7 +186,7 @@ static void large_compressed_sections(void **state)
 
 		answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 		a.w.compress = ELFCOMPRESS_ZLIB;
-		a.spool_dir = places[i];
+		a.temp_dir = places[i];
 		add_plain(&a);
 		memset(buf_reserve(&a.w.info, MIB(17)), 0, MIB(17)); /* units of no length */
 		a.w.info.size += MIB(17);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is seen of a file's pieces and symbols: DWARF's functions, then Go's, lines of no function, symbols,
+ * What is seen of a file's code ranges and symbols: DWARF's functions, then Go's, lines of no function, symbols,
  * padding.
  */
 #include "symtab/build.h"
@@ -9,21 +9,21 @@
 
 enum { RANK_DWARF, RANK_GO, RANK_LINES, RANK_SYMBOL, RANK_TAIL };
 
-static void show(struct build *b, uint64_t start, uint64_t end, uint32_t rank, struct shown what)
+static void candidate_add(struct build *b, uint64_t start, uint64_t end, uint32_t rank, struct candidate what)
 {
 	if (end <= start)
 		return;
-	VEC_GROW(b->shown, b->n_shown, b->room_shown);
-	b->shown[b->n_shown] = what;
+	VEC_GROW(b->candidates, b->n_candidates, b->room_candidates);
+	b->candidates[b->n_candidates] = what;
 	VEC_GROW(b->spans, b->n_spans, b->room_spans);
-	b->spans[b->n_spans++] = (struct span){ start, end, rank, (uint32_t)b->n_shown++ };
+	b->spans[b->n_spans++] = (struct span){ start, end, rank, (uint32_t)b->n_candidates++ };
 }
 
 /*
  * Where each symbol is in force. One without a size reaches to the next symbol of its section, under those
  * that have one; of .dynsym, where it is nothing but an address, it does not.
  */
-static void paint_symbols(struct build *b)
+static void symbols_resolve(struct build *b)
 {
 	struct span *spans = NEW_N(struct span, b->symbols.n + 1);
 	const struct symbol *list = b->symbols.list;
@@ -56,13 +56,13 @@ static void paint_symbols(struct build *b)
 		}
 		spans[n++] = (struct span){ list[i].start, end, 0, (uint32_t)i };
 	}
-	b->n_symbol_spans = paint(spans, n, &b->symbol_spans);
+	b->n_symbol_spans = overlaps_resolve(spans, n, &b->symbol_spans);
 	free(spans);
 }
 
 /* Lines of no function are cut where the symbols change. Those behind a function are its padding up to the
  * first symbol. */
-static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
+static void lines_add(struct build *b, uint32_t range, const struct code_range *p)
 {
 	uint64_t at = p->start, end = p->start + p->size;
 	bool named = false;
@@ -73,49 +73,51 @@ static void show_lines(struct build *b, uint32_t piece, const struct piece *p)
 					       ? &b->symbol_spans[lo]
 					       : NULL;
 
-		if (!p->behind || named)
-			show(b, at, s ? s->start : end, RANK_LINES,
-			     (struct shown){ .piece = piece + 1, .n_parts = 1 });
+		if (!p->from_symbol || named)
+			candidate_add(b, at, s ? s->start : end, RANK_LINES,
+				      (struct candidate){ .range = range + 1, .n_parts = 1 });
 		if (!s)
 			break;
 		at = MAX(at, s->start);
 		named |= s->start >= p->start;
-		if (!p->behind || named)
-			show(b, at, MIN(end, s->end), RANK_LINES,
-			     (struct shown){ .piece = piece + 1, .n_parts = 1, .symbol = s->what + 1 });
+		if (!p->from_symbol || named)
+			candidate_add(b, at, MIN(end, s->end), RANK_LINES,
+				      (struct candidate){
+					      .range = range + 1, .n_parts = 1, .symbol = s->what + 1 });
 		at = s->end;
 	}
 }
 
-void build_show(struct build *b)
+void build_candidates(struct build *b)
 {
 	size_t first = 0; /* of the parts of a function */
 
 	if (!b->some)
-		paint_symbols(b);
-	for (size_t i = 0; i < b->n_pieces; i++) {
-		const struct piece *p = b->pieces[i], *last;
+		symbols_resolve(b);
+	for (size_t i = 0; i < b->n_ranges; i++) {
+		const struct code_range *p = b->ranges[i], *last;
 		uint32_t n_parts = 1;
 
 		if ((p->origin != SYMTAB_DWARF && p->origin != SYMTAB_GO) || p->part)
 			continue;
-		while (i + n_parts < b->n_pieces && b->pieces[i + n_parts]->part)
+		while (i + n_parts < b->n_ranges && b->ranges[i + n_parts]->part)
 			n_parts++;
-		last = b->pieces[i + n_parts - 1];
-		show(b, p->start, last->start + last->size, p->origin == SYMTAB_DWARF ? RANK_DWARF : RANK_GO,
-		     (struct shown){ .piece = (uint32_t)i + 1, .n_parts = n_parts });
+		last = b->ranges[i + n_parts - 1];
+		candidate_add(b, p->start, last->start + last->size,
+			      p->origin == SYMTAB_DWARF ? RANK_DWARF : RANK_GO,
+			      (struct candidate){ .range = (uint32_t)i + 1, .n_parts = n_parts });
 	}
-	for (size_t i = 0; i < b->n_pieces; i++) {
-		const struct piece *p = b->pieces[i];
+	for (size_t i = 0; i < b->n_ranges; i++) {
+		const struct code_range *p = b->ranges[i];
 
 		if (!p->part)
 			first = i;
 		if (p->origin == SYMTAB_LINES)
-			show_lines(b, (uint32_t)i, p);
-		show(b, p->start + p->size, p->start + p->size + p->tail, RANK_TAIL,
-		     (struct shown){ .piece = (uint32_t)first + 1, .tail = true });
+			lines_add(b, (uint32_t)i, p);
+		candidate_add(b, p->start + p->size, p->start + p->size + p->tail, RANK_TAIL,
+			      (struct candidate){ .range = (uint32_t)first + 1, .tail = true });
 	}
 	for (size_t i = 0; i < b->n_symbol_spans; i++)
-		show(b, b->symbol_spans[i].start, b->symbol_spans[i].end, RANK_SYMBOL,
-		     (struct shown){ .symbol = b->symbol_spans[i].what + 1 });
+		candidate_add(b, b->symbol_spans[i].start, b->symbol_spans[i].end, RANK_SYMBOL,
+			      (struct candidate){ .symbol = b->symbol_spans[i].what + 1 });
 }

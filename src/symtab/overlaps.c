@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include "base/sort.h"
 
-static bool above(const struct span *a, const struct span *b)
+static bool span_above(const struct span *a, const struct span *b)
 {
 	if (a->rank != b->rank)
 		return a->rank < b->rank;
@@ -16,15 +16,15 @@ static bool above(const struct span *a, const struct span *b)
 	return a->what < b->what;
 }
 
-static int by_height(const void *a, const void *b)
+static int span_by_height(const void *a, const void *b)
 {
 	const struct span *x = a, *y = b;
 
-	return above(x, y) ? -1 : above(y, x);
+	return span_above(x, y) ? -1 : span_above(y, x);
 }
 
 /* By start, of one start the topmost first. */
-static void sort_spans(struct span *list, size_t n)
+static void spans_sort(struct span *list, size_t n)
 {
 	AUTO(mem_freep) struct sort_key *keys = NEW_N(struct sort_key, n);
 
@@ -46,36 +46,36 @@ static void sort_spans(struct span *list, size_t n)
 	for (size_t i = 0, first = 0; i < n; i++) {
 		if (i + 1 < n && list[i + 1].start == list[i].start)
 			continue;
-		SORT(list + first, i + 1 - first, by_height);
+		SORT(list + first, i + 1 - first, span_by_height);
 		first = i + 1;
 	}
 }
 
 /* A heap of what begins at or before here, the topmost first; what has ended goes when it comes up. */
-struct heap {
+struct span_heap {
 	const struct span **list;
 	size_t n, room;
 };
 
-static void heap_add(struct heap *h, const struct span *s)
+static void span_heap_add(struct span_heap *h, const struct span *s)
 {
 	size_t at;
 
 	VEC_GROW(h->list, h->n, h->room);
-	for (at = h->n++; at && above(s, h->list[(at - 1) / 2]); at = (at - 1) / 2)
+	for (at = h->n++; at && span_above(s, h->list[(at - 1) / 2]); at = (at - 1) / 2)
 		h->list[at] = h->list[(at - 1) / 2];
 	h->list[at] = s;
 }
 
-static void heap_pop(struct heap *h)
+static void span_heap_pop(struct span_heap *h)
 {
 	const struct span *last = h->list[--h->n];
 	size_t at = 0, child;
 
 	while ((child = 2 * at + 1) < h->n) {
-		if (child + 1 < h->n && above(h->list[child + 1], h->list[child]))
+		if (child + 1 < h->n && span_above(h->list[child + 1], h->list[child]))
 			child++;
-		if (!above(h->list[child], last))
+		if (!span_above(h->list[child], last))
 			break;
 		h->list[at] = h->list[child];
 		at = child;
@@ -83,18 +83,18 @@ static void heap_pop(struct heap *h)
 	h->list[at] = last;
 }
 
-size_t paint(struct span *in, size_t n, struct span **ret)
+size_t overlaps_resolve(struct span *in, size_t n, struct span **ret)
 {
-	struct heap h = { 0 };
+	struct span_heap h = { 0 };
 	struct span *out = NULL;
 	size_t n_out = 0, room = 0, next = 0;
 	uint64_t at = 0, to;
 
 	if (n)
-		sort_spans(in, n);
+		spans_sort(in, n);
 	while (next < n || h.n) {
 		while (h.n && h.list[0]->end <= at)
-			heap_pop(&h);
+			span_heap_pop(&h);
 		if (!h.n) {
 			if (next == n)
 				break;
@@ -102,7 +102,7 @@ size_t paint(struct span *in, size_t n, struct span **ret)
 		}
 		for (; next < n && in[next].start <= at; next++)
 			if (in[next].end > at)
-				heap_add(&h, &in[next]);
+				span_heap_add(&h, &in[next]);
 		if (!h.n)
 			continue;
 		to = h.list[0]->end;

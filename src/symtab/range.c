@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One function's code made into pieces.
+ * One function's code made into code ranges.
  *
- * A piece is swept once from its begin to its end: which call is the innermost changes at the begins and ends
+ * A code range is swept once from its begin to its end: which call is the innermost changes at the begins and ends
  * of spans, file and line at the rows. Where spans lie over one another the later DIE is seen, whatever its
  * parent's spans say. Rows become byte code at once; of the millions of them none is kept.
  */
@@ -15,22 +15,22 @@
 #define OPEN_FREE 16u /* calls that are moved for one of the budget for rows */
 
 /*
- * Who asks for one address goes through its piece from the begin: one that has more than this behind its
+ * Who asks for one address goes through its code range from the begin: one that has more than this behind its
  * first row is cut. A part begins with all the calls that its first row stands in, and must be worth these.
  */
 #define PART_ROWS    512u /* bytes */
 #define PART_ENTRIES 64u
 
-static struct entry *entry_at(struct sweep *s, uint32_t i)
+static struct range_entry *entry_at(struct sweep *s, uint32_t i)
 {
-	return &s->b->entries[s->b->pieces[s->piece].first_entry + i];
+	return &s->b->entries[s->b->ranges[s->range].first_entry + i];
 }
 
-static uint32_t entry_add(struct sweep *s, const struct entry *e, struct entry_more more)
+static uint32_t entry_add(struct sweep *s, const struct range_entry *e, struct range_entry_more more)
 {
 	struct batch *b = s->b;
 	struct unit_work *w = b->work;
-	uint32_t i = b->pieces[s->piece].n_entries++;
+	uint32_t i = b->ranges[s->range].n_entries++;
 
 	VEC_GROW(b->entries, b->n_entries, b->room_entries);
 	if (b->discriminators) {
@@ -59,17 +59,17 @@ static uint32_t node_entry(struct sweep *s, uint32_t node)
 	while (down) {
 		const struct dwarf_node *d = &s->f->nodes[down];
 		uint32_t next = w->nodes[down].entry;
-		struct entry e = { .parent = w->nodes[n].entry,
-				   .function = s->ids ? (uint32_t)d->die
-						      : batch_name(s->b, d->die, d->in_alt),
-				   .call_line = d->call_line,
-				   .call_column = s->b->columns ? (uint16_t)d->call_column : 0,
-				   .passive = 1 };
+		struct range_entry e = { .parent = w->nodes[n].entry,
+					 .function = s->ids ? (uint32_t)d->die
+							    : batch_name(s->b, d->die, d->in_alt),
+					 .call_line = d->call_line,
+					 .call_column = s->b->columns ? (uint16_t)d->call_column : 0,
+					 .passive = 1 };
 
 		if (d->has_call_file)
 			e.call_file = s->ids ? d->call_file : batch_file(s->b, d->call_file);
 		w->nodes[down].entry = entry_add(
-			s, &e, (struct entry_more){ .call_discriminator = d->call_discriminator });
+			s, &e, (struct range_entry_more){ .call_discriminator = d->call_discriminator });
 		n = down;
 		down = next;
 	}
@@ -81,10 +81,10 @@ static uint32_t row_entry(struct sweep *s, uint32_t node, uint32_t file, const s
 			  bool *ret_new)
 {
 	struct unit_work *w = s->b->work;
-	uint32_t before = s->b->pieces[s->piece].n_entries, k;
+	uint32_t before = s->b->ranges[s->range].n_entries, k;
 	uint32_t i = w->nodes[node].stamp == w->stamp ? w->nodes[node].entry : node_entry(s, node);
 	struct entry_state *states = w->entries;
-	struct entry *e = entry_at(s, i);
+	struct range_entry *e = entry_at(s, i);
 	unsigned tries = 0;
 
 	*ret_new = i >= before;
@@ -103,12 +103,12 @@ static uint32_t row_entry(struct sweep *s, uint32_t node, uint32_t file, const s
 		if (entry_at(s, k)->file == file)
 			return k;
 	k = entry_add(s,
-		      &(struct entry){ .parent = i,
-				       .file = file,
-				       .line = row->line,
-				       .column = (uint16_t)row->column,
-				       .other_file = 1 },
-		      (struct entry_more){ .discriminator = (uint32_t)(row->column >> 16) });
+		      &(struct range_entry){ .parent = i,
+					     .file = file,
+					     .line = row->line,
+					     .column = (uint16_t)row->column,
+					     .other_file = 1 },
+		      (struct range_entry_more){ .discriminator = (uint32_t)(row->column >> 16) });
 	states = s->b->work->entries; /* it may have moved */
 	states[k].next = states[i].next;
 	states[i].next = k;
@@ -117,7 +117,7 @@ static uint32_t row_entry(struct sweep *s, uint32_t node, uint32_t file, const s
 }
 
 /* The address, told before the op if the op cannot. Returns the low bits of the op. */
-static uint8_t *write_step(uint8_t *p, uint32_t step, uint32_t most, uint8_t *ret)
+static uint8_t *step_write(uint8_t *p, uint32_t step, uint32_t most, uint8_t *ret)
 {
 	uint32_t over = (step - 1) / ROW_STEPS, low = (step - 1) % ROW_STEPS;
 
@@ -154,7 +154,7 @@ static inline void row_write(struct row_writer *w, uint32_t addr, const struct r
 		op = ROW_PARENT;
 	else if (to->entry == st->before)
 		op = ROW_BEFORE;
-	p = write_step(p, addr - st->addr, op == ROW_ENTRY ? ROW_FAR % ROW_STEPS : ROW_STEPS, &low);
+	p = step_write(p, addr - st->addr, op == ROW_ENTRY ? ROW_FAR % ROW_STEPS : ROW_STEPS, &low);
 	*p++ = (uint8_t)(op * ROW_STEPS + low);
 	if (op == ROW_ENTRY)
 		p = leb_put(p, to->entry);
@@ -167,9 +167,9 @@ static inline void row_write(struct row_writer *w, uint32_t addr, const struct r
 	row_state_go(st, *to, k);
 }
 
-static uint32_t parent_of(struct sweep *s, uint32_t i)
+static uint32_t entry_parent(struct sweep *s, uint32_t i)
 {
-	const struct entry *e;
+	const struct range_entry *e;
 
 	if (i == UINT32_MAX)
 		return 0;
@@ -177,8 +177,8 @@ static uint32_t parent_of(struct sweep *s, uint32_t i)
 	return e->other_file ? entry_at(s, e->parent)->parent : e->parent;
 }
 
-static inline void row_add(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line,
-			   uint64_t column)
+static inline void sweep_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line,
+			     uint64_t column)
 {
 	struct row_place to = { .line = line, .column = s->rows.columns ? column : 0 };
 	bool is_new = false, first = !s->any, same = !first && node == s->node && file == s->file;
@@ -193,15 +193,15 @@ static inline void row_add(struct sweep *s, uint32_t addr, uint32_t node, uint32
 	s->any = true;
 	to.entry = same ? s->rows.st.at.entry : row_entry(s, node, file, &to, &is_new);
 	if (first) {
-		struct entry *e = entry_at(s, 0);
-		size_t n = s->b->pieces[s->piece].n_entries;
+		struct range_entry *e = entry_at(s, 0);
+		size_t n = s->b->ranges[s->range].n_entries;
 
 		if (s->f) {
 			s->rows_full = s->b->rows.size + MAX((size_t)PART_ROWS, n * 16);
 			s->entries_full = s->b->n_entries + MAX((size_t)PART_ENTRIES, n);
 		}
 
-		/* The piece begins with it: nothing to write. */
+		/* The code range begins with it: nothing to write. */
 		if (!to.entry) {
 			e->passive = 0;
 			s->rows.st.at = to;
@@ -210,27 +210,27 @@ static inline void row_add(struct sweep *s, uint32_t addr, uint32_t node, uint32
 	}
 	last = &s->b->work->entries[to.entry].last;
 	if (!same && !is_new)
-		parent = parent_of(s, s->rows.st.at.entry);
+		parent = entry_parent(s, s->rows.st.at.entry);
 	row_write(&s->rows, addr, &to, is_new, *last, parent);
 	*last = line;
 	s->b->n_rows++;
 }
 
-void piece_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint64_t column)
+void range_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uint32_t line, uint64_t column)
 {
-	row_add(s, addr, node, file, line, column);
+	sweep_row(s, addr, node, file, line, column);
 }
 
 /* ---- rows of the line table ---- */
 
-struct lines_at {
+struct line_position {
 	const struct dwarf_sequence *seq;
 	const struct dwarf_row *row; /* NULL: none here */
 	uint64_t until;              /* up to where that holds */
 };
 
 /* The row in force at @addr. */
-static void lines_find(struct batch *b, uint64_t addr, struct lines_at *ret)
+static void lines_find(struct batch *b, uint64_t addr, struct line_position *ret)
 {
 	const struct dwarf_lines *l = dwarf_reader_lines(b->reader);
 	size_t lo = SEARCH(0, l->n_sequences, i, l->sequences[i].base <= addr), back;
@@ -258,14 +258,14 @@ static void lines_find(struct batch *b, uint64_t addr, struct lines_at *ret)
 
 uint64_t lines_begin(struct batch *b, uint64_t addr, bool *ret_in_row)
 {
-	struct lines_at at;
+	struct line_position at;
 
 	lines_find(b, addr, &at);
 	*ret_in_row = at.row && at.seq->base + at.row->off < addr;
 	return at.row && !*ret_in_row ? addr : at.until;
 }
 
-static void lines_next(struct batch *b, uint64_t addr, struct lines_at *l)
+static void lines_next(struct batch *b, uint64_t addr, struct line_position *l)
 {
 	if (l->row && !l->row[1].end) {
 		l->row++;
@@ -293,13 +293,13 @@ static void open_add(struct unit_work *w, const struct dwarf_span *call, size_t 
 	*ret_moved = w->n_open - 1 - at;
 }
 
-static int over_budget(struct err *err)
+static int rows_over_budget(struct err *err)
 {
 	return err_set(err, ERR_LIMIT,
 		       "functions lie over one another so often that their rows are too many");
 }
 
-static bool is_full(const struct sweep *s)
+static bool part_is_full(const struct sweep *s)
 {
 	return s->b->rows.size >= s->rows_full || s->b->n_entries >= s->entries_full;
 }
@@ -307,28 +307,28 @@ static bool is_full(const struct sweep *s)
 /* From @at on it is another part. */
 static void part_begin(struct sweep *s, uint64_t at, uint64_t hi)
 {
-	struct piece *p = &s->b->pieces[s->piece];
+	struct code_range *p = &s->b->ranges[s->range];
 
-	piece_end(s);
+	range_end(s);
 	p->size = (uint32_t)(at - p->start);
-	piece_begin(s, at, hi, p->origin, p->columns);
-	s->b->pieces[s->piece].part = true;
+	range_begin(s, at, hi, p->origin, p->columns);
+	s->b->ranges[s->range].part = true;
 }
 
 /* The calls of a function by their begins, and the first of them that has not begun. */
-struct calls {
+struct function_calls {
 	const struct dwarf_span *spans;
 	const struct sort_key *keys;
 	size_t n, next;
 };
 
-static uint64_t calls_next(const struct calls *c)
+static uint64_t calls_next(const struct function_calls *c)
 {
 	return c->next < c->n ? c->keys[c->next].key : UINT64_MAX;
 }
 
 /* Up to @addr. */
-static void calls_begin(struct batch *b, struct calls *c, uint64_t addr)
+static void calls_begin(struct batch *b, struct function_calls *c, uint64_t addr)
 {
 	size_t moved;
 
@@ -344,13 +344,13 @@ static void calls_begin(struct batch *b, struct calls *c, uint64_t addr)
 	}
 }
 
-static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, struct calls *calls, struct err *err)
+static int sweep_run(struct sweep *s, uint64_t lo, uint64_t hi, struct function_calls *calls, struct err *err)
 {
 	struct batch *b = s->b;
 	struct unit_work *w = b->work;
 	const struct dwarf_lines *all = dwarf_reader_lines(b->reader);
 	const uint32_t *discriminators = all->discriminators;
-	struct lines_at lines;
+	struct line_position lines;
 	uint64_t at = lo, next_call = calls_next(calls);
 	uint32_t file = 0, file_id = batch_file(b, 0); /* of the last row: most have that of the one before */
 
@@ -361,7 +361,7 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, struct calls *calls,
 
 		if (!b->row_budget--) {
 			b->row_budget = 0;
-			return over_budget(err);
+			return rows_over_budget(err);
 		}
 		if (next_call <= at) {
 			calls_begin(b, calls, at);
@@ -374,7 +374,7 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, struct calls *calls,
 			to = MIN(to, w->open[w->n_open - 1].hi);
 		}
 		to = MIN(to, next_call);
-		if (is_full(s)) {
+		if (part_is_full(s)) {
 			part_begin(s, at, hi);
 			lo = at;
 		}
@@ -387,7 +387,7 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, struct calls *calls,
 			column = column_with(lines.row->column,
 					     discriminators ? discriminators[lines.row - all->rows] : 0);
 		}
-		row_add(s, (uint32_t)(at - lo), node, lines.row ? file_id : 0, line, column);
+		sweep_row(s, (uint32_t)(at - lo), node, lines.row ? file_id : 0, line, column);
 		at = to;
 		if (at >= lines.until)
 			lines_next(b, at, &lines);
@@ -395,7 +395,7 @@ static int sweep(struct sweep *s, uint64_t lo, uint64_t hi, struct calls *calls,
 	return 0;
 }
 
-void piece_nodes(struct batch *b, size_t n)
+void range_nodes(struct batch *b, size_t n)
 {
 	struct unit_work *w = b->work;
 
@@ -406,13 +406,13 @@ void piece_nodes(struct batch *b, size_t n)
 	w->nodes = mem_zalloc(w->room_nodes * sizeof(*w->nodes));
 }
 
-void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin, bool columns)
+void range_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin, bool columns)
 {
 	struct batch *b = s->b;
 	struct unit_work *w = b->work;
 
-	VEC_GROW(b->pieces, b->n_pieces, b->room_pieces);
-	s->piece = b->n_pieces;
+	VEC_GROW(b->ranges, b->n_ranges, b->room_ranges);
+	s->range = b->n_ranges;
 	/* Nowhere yet: if the first row is not entry 0's, nothing comes back to where that would begin. */
 	s->rows = (struct row_writer){ .st = { .n_new = 1, .before = UINT32_MAX, .at.entry = UINT32_MAX },
 				       .out = &b->rows,
@@ -421,43 +421,43 @@ void piece_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin, bool
 		s->rows.st.back[k].entry = UINT32_MAX;
 	s->any = false;
 	s->rows_full = s->entries_full = SIZE_MAX;
-	b->pieces[b->n_pieces++] = (struct piece){ .start = lo,
-						   .size = (uint32_t)(hi - lo),
-						   .batch = b->index,
-						   .first_entry = (uint32_t)b->n_entries,
-						   .rows_off = b->rows.size,
-						   .unit = (uint32_t)w->unit,
-						   .origin = origin,
-						   .columns = s->rows.columns };
+	b->ranges[b->n_ranges++] = (struct code_range){ .start = lo,
+							.size = (uint32_t)(hi - lo),
+							.batch = b->index,
+							.first_entry = (uint32_t)b->n_entries,
+							.rows_off = b->rows.size,
+							.unit = (uint32_t)w->unit,
+							.origin = origin,
+							.columns = s->rows.columns };
 	w->stamp++;
-	piece_nodes(b, 1);
+	range_nodes(b, 1);
 	w->nodes[0] = (struct node_state){ .stamp = w->stamp };
-	entry_add(s, &(struct entry){ .passive = 1 }, (struct entry_more){ 0 });
+	entry_add(s, &(struct range_entry){ .passive = 1 }, (struct range_entry_more){ 0 });
 }
 
-void piece_end(struct sweep *s)
+void range_end(struct sweep *s)
 {
-	struct piece *p = &s->b->pieces[s->piece];
+	struct code_range *p = &s->b->ranges[s->range];
 
 	p->rows_size = (uint32_t)(s->b->rows.size - p->rows_off);
 }
 
-int piece_make(struct batch *b, const struct dwarf_function *f, uint64_t lo, uint64_t hi, struct err *err)
+int range_make(struct batch *b, const struct dwarf_function *f, uint64_t lo, uint64_t hi, struct err *err)
 {
 	struct sweep s = { .b = b, .f = f };
-	struct calls none = { 0 };
+	struct function_calls none = { 0 };
 	int r;
 
 	b->work->n_open = 0;
 	hi = lo + MIN(hi - lo, (uint64_t)UINT32_MAX);
-	piece_begin(&s, lo, hi, SYMTAB_LINES, dwarf_reader_lines(b->reader)->columns);
-	r = sweep(&s, lo, hi, &none, err);
-	piece_end(&s);
+	range_begin(&s, lo, hi, SYMTAB_LINES, dwarf_reader_lines(b->reader)->columns);
+	r = sweep_run(&s, lo, hi, &none, err);
+	range_end(&s);
 	return r;
 }
 
 /* They come in the order of their nodes, in which those stay that begin together. */
-static struct calls calls_of(struct unit_work *w, const struct dwarf_function *f)
+static struct function_calls function_calls(struct unit_work *w, const struct dwarf_function *f)
 {
 	size_t n = 0;
 
@@ -468,10 +468,10 @@ static struct calls calls_of(struct unit_work *w, const struct dwarf_function *f
 		w->keys[n++] = (struct sort_key){ f->spans[i].lo, i };
 	}
 	sort_keys(w->keys, n);
-	return (struct calls){ f->spans, w->keys, .n = n };
+	return (struct function_calls){ f->spans, w->keys, .n = n };
 }
 
-static int by_place(const void *a, const void *b)
+static int span_by_start(const void *a, const void *b)
 {
 	const struct dwarf_span *x = a, *y = b;
 
@@ -481,7 +481,7 @@ static int by_place(const void *a, const void *b)
 int function_make(struct batch *b, const struct dwarf_function *f, struct err *err)
 {
 	struct unit_work *w = b->work;
-	struct calls calls = calls_of(w, f);
+	struct function_calls calls = function_calls(w, f);
 	size_t n_own = 0;
 	uint64_t done = 0;
 	uint32_t function = batch_name(b, f->nodes[0].die, f->nodes[0].in_alt);
@@ -492,25 +492,25 @@ int function_make(struct batch *b, const struct dwarf_function *f, struct err *e
 		VEC_GROW(w->own, n_own, w->room_own);
 		w->own[n_own++] = f->spans[i];
 	}
-	SORT(w->own, n_own, by_place);
-	piece_nodes(b, f->n_nodes);
+	SORT(w->own, n_own, span_by_start);
+	range_nodes(b, f->n_nodes);
 	w->n_open = 0;
 	b->n_inlined += f->n_nodes - 1;
 	for (size_t i = 0; i < n_own; i++) {
 		struct sweep s = { .b = b, .f = f };
 		uint64_t lo = MAX(w->own[i].lo, done), hi = w->own[i].hi;
-		size_t first = b->n_pieces;
+		size_t first = b->n_ranges;
 		int r;
 
 		if (lo >= hi)
 			continue;
 		hi = lo + MIN(hi - lo, (uint64_t)UINT32_MAX);
 		done = hi;
-		piece_begin(&s, lo, hi, SYMTAB_DWARF, dwarf_reader_lines(b->reader)->columns);
-		r = sweep(&s, lo, hi, &calls, err);
-		piece_end(&s);
-		for (size_t k = first; k < b->n_pieces; k++)
-			b->pieces[k].function = function;
+		range_begin(&s, lo, hi, SYMTAB_DWARF, dwarf_reader_lines(b->reader)->columns);
+		r = sweep_run(&s, lo, hi, &calls, err);
+		range_end(&s);
+		for (size_t k = first; k < b->n_ranges; k++)
+			b->ranges[k].function = function;
 		if (r < 0)
 			return -1;
 	}
