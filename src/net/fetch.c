@@ -89,13 +89,18 @@ bool fetch_begin_body(struct net_fetch *f, const struct net_reply *reply)
 
 /* ---- what becomes of attempts ---- */
 
-static void say(struct net_fetch *f, struct candidate *c, unsigned status, bool passed_over, const char *said)
+static void candidate_note(struct net_fetch *f, struct candidate *c, unsigned status, bool passed_over,
+			   const char *said)
 {
 	int64_t again_s;
 	enum breaker_state state = breaker_look(&f->net->breakers, c->server, &again_s, NULL);
 
-	note_add(&f->notes, breaker_url(c->server), passed_over ? 0 : c->n_asked, status, passed_over,
-		 state == BREAKER_OPEN ? again_s : -1, said);
+	note_add(&f->notes, &(struct net_note){ .server = breaker_url(c->server),
+						.said = said,
+						.status = status,
+						.n_tries = passed_over ? 0 : c->n_asked,
+						.passed_over = passed_over,
+						.again_s = state == BREAKER_OPEN ? again_s : -1 });
 }
 
 /* The attempt is over, and with it what the breaker waits to hear. */
@@ -137,7 +142,7 @@ static void drop_loser(struct net_fetch *f, struct candidate *c, int64_t now_ms)
 						    : BREAKER_UNHEARD,
 			     said);
 	}
-	say(f, c, 0, false, said);
+	candidate_note(f, c, 0, false, said);
 	attempt_over(f, c);
 }
 
@@ -239,7 +244,7 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 		      attempt_bytes(a));
 	if (c->failed && fault->os != ECANCELED)
 		f->last_fault = *fault;
-	say(f, c, status, false, fault->text);
+	candidate_note(f, c, status, false, fault->text);
 	attempt_over(f, c);
 }
 
@@ -287,7 +292,7 @@ static bool whole(struct net_fetch *f, struct candidate *c)
 		fault_set(&f->last_fault, FAULT_KIND_LIE, err.os ? err.os : EIO, "%s", err.text);
 		tell_breaker(f, c, BREAKER_ANSWERED, "");
 		breaker_count(&f->net->breakers, c->server, COUNT_FAILED, attempt_bytes(a));
-		say(f, c, 0, false, err.text);
+		candidate_note(f, c, 0, false, err.text);
 		attempt_over(f, c);
 		/* All that was written is void; only one that may begin again can win now. */
 		nothing_had(f);
@@ -295,7 +300,7 @@ static bool whole(struct net_fetch *f, struct candidate *c)
 	}
 	tell_breaker(f, c, BREAKER_ANSWERED, "");
 	breaker_count(&f->net->breakers, c->server, COUNT_FOUND, attempt_bytes(a));
-	say(f, c, 200, false, "used");
+	candidate_note(f, c, 200, false, "used");
 	finish(f, 0, NULL);
 	return true;
 }
@@ -330,7 +335,7 @@ static void pass_over(struct net_fetch *f, struct candidate *c)
 	snprintf(text, sizeof(text), "passed over: %s", said);
 	c->over = c->failed = true;
 	fault_set(&f->last_fault, FAULT_KIND_CONNECT, EHOSTUNREACH, "%s", text);
-	say(f, c, 0, true, text);
+	candidate_note(f, c, 0, true, text);
 }
 
 /* 0: it may be asked now, 1: later, 2: not at all. */
@@ -407,7 +412,7 @@ static bool ask(struct net_fetch *f, struct candidate *c, int64_t now_ms, int64_
 		return true;
 	c->over = c->failed = true;
 	f->last_fault = fault;
-	say(f, c, 0, false, fault.text);
+	candidate_note(f, c, 0, false, fault.text);
 	breaker_sent(&f->net->breakers, c->server, BREAKER_DROPPED, "");
 	breaker_give(&f->net->breakers, c->server);
 	return true;

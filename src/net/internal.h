@@ -187,9 +187,8 @@ struct notes {
 };
 void notes_init(struct notes *n, size_t max);
 void notes_done(struct notes *n);
-/* The last word on @server; an earlier one of the same server goes. @again_s -1: any time. */
-void note_add(struct notes *n, const char *server, unsigned n_tries, unsigned status, bool passed_over,
-	      int64_t again_s, const char *said);
+/* Add a copy of @note, in place of an earlier one on the same server. */
+void note_add(struct notes *n, const struct net_note *note);
 
 /* ---- fetch.c, attempt.c ---- */
 

@@ -19,7 +19,7 @@ void notes_done(struct notes *n)
 }
 
 /* A server's words go to terminals, logs and one-line replies. */
-static char *printable(struct arena *a, const char *said)
+static char *note_text(struct arena *a, const char *said)
 {
 	char *text = arena_strdup(a, str_of(said));
 
@@ -29,24 +29,18 @@ static char *printable(struct arena *a, const char *said)
 	return text;
 }
 
-void note_add(struct notes *n, const char *server, unsigned n_tries, unsigned status, bool passed_over,
-	      int64_t again_s, const char *said)
+void note_add(struct notes *n, const struct net_note *said)
 {
-	struct str shown = net_url_shown(str_of(server), &n->arena);
-	struct net_note note = {
-		.server = shown.p,
-		.said = printable(&n->arena, said),
-		.status = status,
-		.n_tries = n_tries,
-		.missing = status == 404 || status == 410,
-		.passed_over = passed_over,
-		.again_s = again_s,
-	};
+	struct str shown = net_url_shown(str_of(said->server), &n->arena);
+	struct net_note note = *said;
 	size_t i = 0;
 
-	if (again_s > 0)
+	note.server = shown.p;
+	note.said = note_text(&n->arena, said->said);
+	note.missing = note.status == 404 || note.status == 410;
+	if (note.again_s > 0)
 		note.said = arena_printf(&n->arena, "%s; will be asked again in %lld s", note.said,
-					 (long long)again_s);
+					 (long long)note.again_s);
 	while (i < n->n && !str_eq(str_of(n->items[i].server), shown))
 		i++;
 	if (i < n->n) {

@@ -9,23 +9,29 @@
 /* How often what was asked of the index may be out of date by the time it is acted upon. */
 #define MAX_ROUNDS 3
 
-static bool is_wanted(const struct index_artifact *art, uint32_t flag)
+static bool hit_has_kind(const struct index_artifact *art, uint32_t flag)
 {
 	/* Of what only the header pass has seen it is not known which it is. */
 	return art->member == INDEX_NO_MEMBER && !art->flags ? true : (art->flags & flag) != 0;
 }
 
-static bool is_later(const struct index_hit *h)
+static bool hit_is_later(const struct index_hit *h)
 {
 	return h->file.kind == INDEX_PACKAGE && h->file.state != INDEX_FAILED &&
 	       (h->file.state != INDEX_SCANNED || h->artifact.member == INDEX_NO_MEMBER);
 }
 
-typedef int visit_fn(void *arg, struct work *w, struct resolve_answer *ans, struct err *err);
+/* The hits of a build ID, and who takes one of them. */
+struct hit_search {
+	struct work *w;
+	const struct index_hit *hits;
+	size_t n;
+	struct elf_visitor visitor;
+};
 
-static int visit_one(struct work *w, struct resolve_answer *ans, visit_fn *visit, void *arg, struct err *err)
+static int visit_one(struct hit_search *s, struct resolve_answer *ans, struct err *err)
 {
-	int r = visit(arg, w, ans, err);
+	int r = s->visitor.visit(s->visitor.arg, s->w, ans, err);
 
 	if (r)
 		answer_drop(ans);
@@ -33,19 +39,18 @@ static int visit_one(struct work *w, struct resolve_answer *ans, visit_fn *visit
 }
 
 /* Those of which all is known. NOT_THIS: none was taken. */
-static int known_ones(struct work *w, const struct index_hit *hits, size_t n, uint32_t flag, uint32_t without,
-		      visit_fn *visit, void *arg, struct err *err)
+static int ready_hits(struct hit_search *s, uint32_t flag, uint32_t without, struct err *err)
 {
-	for (size_t i = 0; i < n; i++) {
-		const struct index_hit *h = &hits[i];
+	for (size_t i = 0; i < s->n; i++) {
+		const struct index_hit *h = &s->hits[i];
 		struct resolve_answer ans = { 0 };
 		int r;
 
-		if (is_later(h) || !is_wanted(&h->artifact, flag) || (h->artifact.flags & without))
+		if (hit_is_later(h) || !hit_has_kind(&h->artifact, flag) || (h->artifact.flags & without))
 			continue;
-		r = candidate_open(w, h, &ans);
+		r = candidate_open(s->w, h, &ans);
 		if (r == 0)
-			r = visit_one(w, &ans, visit, arg, err);
+			r = visit_one(s, &ans, err);
 		if (r != NOT_THIS)
 			return r;
 	}
@@ -53,7 +58,7 @@ static int known_ones(struct work *w, const struct index_hit *hits, size_t n, ui
 }
 
 /* Is what was read of @h still so? A pass that has ended since then has written it into the index. */
-static bool is_same(struct work *w, const struct index_hit *h)
+static bool hit_is_current(struct work *w, const struct index_hit *h)
 {
 	struct index_file now;
 
@@ -66,10 +71,10 @@ static bool is_same(struct work *w, const struct index_hit *h)
  * are in the list of those who wait: so look once more behind that. 0: the answer was there after all. LATER:
  * ask the index again.
  */
-static int wait_for(struct work *w, const struct index_hit *h, uint32_t flags, struct resolve_answer *ret,
-		    struct err *err)
+static int wait_for_package(struct work *w, const struct index_hit *h, uint32_t flags,
+			    struct resolve_answer *ret, struct err *err)
 {
-	struct ticket *t = ticket_new(w->wake, w->arg);
+	struct ticket *t = ticket_new(w->wake.fn, w->wake.arg);
 	int r = w->r->want(w->r->scan, h->file.id, &h->artifact.build_id, flags, ticket_fire, t, err);
 
 	if (r) {
@@ -79,7 +84,7 @@ static int wait_for(struct work *w, const struct index_hit *h, uint32_t flags, s
 		work_said(w, h->file.path, "must be looked into first, and too many wait for that already");
 		return RESOLVE_BUSY;
 	}
-	if (!is_same(w, h)) {
+	if (!hit_is_current(w, h)) {
 		r = LATER;
 	} else {
 		r = candidate_open_partial(w, h, flags, ret);
@@ -97,7 +102,7 @@ static int wait_for(struct work *w, const struct index_hit *h, uint32_t flags, s
 	return RESOLVE_WAIT;
 }
 
-static int later_one(struct work *w, const struct index_hit *h, uint32_t flags, struct resolve_answer *ret,
+static int later_hit(struct work *w, const struct index_hit *h, uint32_t flags, struct resolve_answer *ret,
 		     struct err *err)
 {
 	int r;
@@ -107,22 +112,21 @@ static int later_one(struct work *w, const struct index_hit *h, uint32_t flags, 
 		return NOT_THIS;
 	}
 	r = candidate_open_partial(w, h, flags, ret);
-	return r == LATER ? wait_for(w, h, flags, ret, err) : r;
+	return r == LATER ? wait_for_package(w, h, flags, ret, err) : r;
 }
 
 /* Those whose packages must be looked into. NOT_THIS; LATER: the index has changed. */
-static int later_ones(struct work *w, const struct index_hit *hits, size_t n, uint32_t flags, visit_fn *visit,
-		      void *arg, struct err *err)
+static int later_hits(struct hit_search *s, uint32_t flags, struct err *err)
 {
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < s->n; i++) {
 		struct resolve_answer ans = { 0 };
 		int r;
 
-		if (!is_later(&hits[i]))
+		if (!hit_is_later(&s->hits[i]))
 			continue;
-		r = later_one(w, &hits[i], flags, &ans, err);
+		r = later_hit(s->w, &s->hits[i], flags, &ans, err);
 		if (r == 0)
-			r = visit_one(w, &ans, visit, arg, err);
+			r = visit_one(s, &ans, err);
 		if (r != NOT_THIS)
 			return r;
 	}
@@ -130,17 +134,17 @@ static int later_ones(struct work *w, const struct index_hit *hits, size_t n, ui
 }
 
 /* A step for each that has the build ID, but is something else. */
-static void say_others(struct work *w, const struct index_hit *hits, size_t n, uint32_t flags)
+static void note_other_kinds(const struct hit_search *s, uint32_t flags)
 {
-	for (size_t i = 0; i < n; i++)
-		if (!is_wanted(&hits[i].artifact, flags))
-			work_said(w, hits[i].file.path, "has it, but not as %s",
+	for (size_t i = 0; i < s->n; i++)
+		if (!hit_has_kind(&s->hits[i].artifact, flags))
+			work_said(s->w, s->hits[i].file.path, "has it, but not as %s",
 				  flags == ELF_IS_DEBUG        ? "debuginfo"
 				  : flags == ELF_IS_EXECUTABLE ? "executable"
 							       : "either");
 }
 
-static size_t keep_plain(struct index_hit *hits, size_t n)
+static size_t keep_plain_files(struct index_hit *hits, size_t n)
 {
 	size_t n_plain = 0;
 
@@ -150,8 +154,8 @@ static size_t keep_plain(struct index_hit *hits, size_t n)
 	return n_plain;
 }
 
-static int one_round(struct work *w, const struct build_id *id, enum which which, visit_fn *visit, void *arg,
-		     struct err *err)
+static int find_round(struct work *w, const struct build_id *id, enum which which, struct elf_visitor visitor,
+		      struct err *err)
 {
 	static const uint32_t flags[] = {
 		[WHICH_DEBUG] = ELF_IS_DEBUG,
@@ -161,6 +165,7 @@ static int one_round(struct work *w, const struct build_id *id, enum which which
 	};
 	char hex[BUILD_ID_HEX_SIZE];
 	struct index_hit *hits;
+	struct hit_search s;
 	size_t n;
 	int r = index_find(w->ix, id, w->a, &hits, &n, err);
 
@@ -171,30 +176,31 @@ static int one_round(struct work *w, const struct build_id *id, enum which which
 		return NOT_THIS;
 	}
 	if (which == WHICH_DEBUG_ON_DISK)
-		n = keep_plain(hits, n);
+		n = keep_plain_files(hits, n);
+	s = (struct hit_search){ w, hits, n, visitor };
 	if (which == WHICH_BOTH) {
-		r = known_ones(w, hits, n, ELF_IS_DEBUG, 0, visit, arg, err);
+		r = ready_hits(&s, ELF_IS_DEBUG, 0, err);
 		if (r == NOT_THIS)
-			r = known_ones(w, hits, n, ELF_IS_EXECUTABLE, ELF_IS_DEBUG, visit, arg, err);
+			r = ready_hits(&s, ELF_IS_EXECUTABLE, ELF_IS_DEBUG, err);
 	} else {
-		r = known_ones(w, hits, n, flags[which], 0, visit, arg, err);
+		r = ready_hits(&s, flags[which], 0, err);
 	}
 	/* Of either kind the debug file goes first here too: a program that goes by before it must not answer
 	 * for it. Where there is none, that is known, and the program found, when the pass has ended. */
 	if (r == NOT_THIS)
-		r = later_ones(w, hits, n, flags[which == WHICH_BOTH ? WHICH_DEBUG : which], visit, arg, err);
+		r = later_hits(&s, flags[which == WHICH_BOTH ? WHICH_DEBUG : which], err);
 	if (r == NOT_THIS)
-		say_others(w, hits, n, flags[which]);
+		note_other_kinds(&s, flags[which]);
 	return r;
 }
 
-int elf_find(struct work *w, const struct build_id *id, enum which which, visit_fn *visit, void *arg,
+int elf_find(struct work *w, const struct build_id *id, enum which which, struct elf_visitor visitor,
 	     struct err *err)
 {
 	int r = LATER;
 
 	for (int i = 0; r == LATER && i < MAX_ROUNDS; i++)
-		r = one_round(w, id, which, visit, arg, err);
+		r = find_round(w, id, which, visitor, err);
 	if (r == LATER) {
 		work_said(w, STR("index"), "changes faster than it can be read");
 		return RESOLVE_BUSY;

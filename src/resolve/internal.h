@@ -96,8 +96,7 @@ struct work {
 	struct resolver_index *r;
 	struct index *ix;
 	const struct resolve_request *req;
-	void (*wake)(void *arg);
-	void *arg;
+	struct resolve_wake wake;
 	struct arena *a;
 	struct resolve_why *why;
 	struct err failed; /* the first candidate that is here but could not be read; kind ERR_NONE: none */
@@ -114,7 +113,7 @@ enum { NOT_THIS = 100, LATER = 101 };
 /* It is here, and cannot be read: noted as a step, and as the failure if nothing else is found. Returns
  * NOT_THIS. */
 int work_failed(struct work *w, struct str place, const struct err *why);
-#define work_said(w, place, ...) resolve_why_add((w)->why, (w)->a, (place), __VA_ARGS__)
+#define work_said(w, place, ...) resolve_why_add((w)->why, (place), __VA_ARGS__)
 
 /* ---- held.c ---- */
 
@@ -198,12 +197,15 @@ enum which {
 	WHICH_DEBUG_ON_DISK, /* files of their own, none of a package */
 };
 /*
- * Go over the ELF files of @id until @visit takes one (0: it has taken over ans->source, or closed it). It
- * returns NOT_THIS for the next one (having told why; the source is closed here), an error ends it.
- * RESOLVE_MISSING, RESOLVE_WAIT, RESOLVE_BUSY as resolve().
+ * Called for each ELF file in turn. 0: it is the answer, and @visit has taken over ans->source or closed it.
+ * NOT_THIS: try the next file; @visit has noted why, and ans->source is closed for it. An error ends the search.
  */
-int elf_find(struct work *w, const struct build_id *id, enum which which,
-	     int (*visit)(void *arg, struct work *w, struct resolve_answer *ans, struct err *err), void *arg,
+struct elf_visitor {
+	int (*visit)(void *arg, struct work *w, struct resolve_answer *ans, struct err *err);
+	void *arg;
+};
+/* Visit the ELF files of @id until one is the answer. RESOLVE_MISSING, RESOLVE_WAIT, RESOLVE_BUSY as resolve(). */
+int elf_find(struct work *w, const struct build_id *id, enum which which, struct elf_visitor visitor,
 	     struct err *err);
 
 /* ---- section.c, source.c, names.c ---- */
@@ -333,9 +335,8 @@ struct remote {
 /* See resolve_upstream_forget(). */
 void remote_forget(struct resolver_upstream *c, const struct build_id *id);
 /* As resolve(), for what is not here. */
-int remote_find(struct resolver_upstream *c, const struct resolve_request *req, void (*wake)(void *arg),
-		void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
-		struct err *err);
+int remote_find(struct resolver_upstream *c, const struct resolve_request *req, struct resolve_wake wake,
+		struct resolve_answer *ret, struct resolve_why *why, struct err *err);
 struct remote *remote_ref(struct remote *m);
 void remote_unref(struct remote *m);
 /* wake is called when the byte at @off is there, or never will be. Under the lock. */

@@ -31,7 +31,7 @@ struct lru *names_lru(size_t max_weight)
 	return lru_new(max_weight, names_free);
 }
 
-static int take(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
+static int take_alt(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
 {
 	*(struct resolve_answer *)arg = *ans;
 	return 0;
@@ -54,7 +54,7 @@ static int build_with_alt(struct work *w, const struct elf_image *img, struct bu
 	struct resolve_answer ans;
 	struct elf_image *alt = NULL;
 	struct err why = { 0 };
-	int r = elf_find(w, alt_id, WHICH_DEBUG_ON_DISK, take, &ans, &why);
+	int r = elf_find(w, alt_id, WHICH_DEBUG_ON_DISK, (struct elf_visitor){ take_alt, &ans }, &why);
 
 	if (r == RESOLVE_WAIT || r == RESOLVE_BUSY)
 		return r;
@@ -119,7 +119,7 @@ static bool is_stale(struct work *w, const struct names *n)
 	return n->alt.size && clock_mono_ms() - n->made_ms >= ALT_AGAIN_MS && index_has(w->ix, &n->alt);
 }
 
-static int visit(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
+static int names_visit(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
 {
 	struct question *q = arg;
 	struct bytes key = bytes_of(&ans->tag, sizeof(ans->tag));
@@ -156,7 +156,7 @@ static int visit(void *arg, struct work *w, struct resolve_answer *ans, struct e
 int names_have(struct work *w, const struct str *paths, size_t n_paths, bool *ret, struct err *err)
 {
 	struct question q = { paths, n_paths, false };
-	int r = elf_find(w, &w->req->id, WHICH_DEBUG_ON_DISK, visit, &q, err);
+	int r = elf_find(w, &w->req->id, WHICH_DEBUG_ON_DISK, (struct elf_visitor){ names_visit, &q }, err);
 
 	if (r == 0)
 		*ret = q.has;

@@ -435,15 +435,15 @@ static struct remote *remote_new(struct resolver_upstream *c, const struct resol
 	return m;
 }
 
-static int tell_remembered(struct resolver_upstream *c, struct lru_hold *h, struct arena *a,
-			   struct resolve_why *why, struct err *err)
+static int tell_remembered(struct resolver_upstream *c, struct lru_hold *h, struct resolve_why *why,
+			   struct err *err)
 {
 	const struct remembered *r = lru_value(h);
 	int res = RESOLVE_MISSING;
 
 	atomic_fetch_add(&c->n_remembered, 1);
 	for (size_t i = 0; i < r->n_steps; i++)
-		resolve_why_add(why, a, arena_str(a, r->steps[i].server), STR_FMT, STR_ARG(r->steps[i].said));
+		resolve_why_add(why, r->steps[i].server, STR_FMT, STR_ARG(r->steps[i].said));
 	if (r->missing) {
 		why->reason = RESOLVE_UPSTREAM_404;
 	} else {
@@ -486,9 +486,8 @@ static struct remote *join(struct resolver_upstream *c, const struct resolve_req
 	return m;
 }
 
-int remote_find(struct resolver_upstream *c, const struct resolve_request *req, void (*wake)(void *arg),
-		void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
-		struct err *err)
+int remote_find(struct resolver_upstream *c, const struct resolve_request *req, struct resolve_wake wake,
+		struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
 	struct lru_hold *remembered = NULL;
 	struct remote *m;
@@ -498,16 +497,16 @@ int remote_find(struct resolver_upstream *c, const struct resolve_request *req, 
 	do {
 		m = join(c, req, &remembered);
 		if (!m)
-			return tell_remembered(c, remembered, a, why, err);
+			return tell_remembered(c, remembered, why, err);
 		pthread_mutex_lock(&m->lock);
 		/* It leaves the table at this very moment; the next round finds another, or what is
 		 * remembered of it. */
 		again = m->given_up || m->state == REMOTE_OVER;
 		if (!again && m->state == REMOTE_ASKING) {
-			remote_await(m, 0, wake, arg);
+			remote_await(m, 0, wake.fn, wake.arg);
 			r = RESOLVE_WAIT;
 		} else if (!again) {
-			answer(m, a, ret);
+			answer(m, why->arena, ret);
 		}
 		pthread_mutex_unlock(&m->lock);
 		remote_unref(m);

@@ -19,14 +19,14 @@ const char *resolve_kind_name(enum resolve_kind kind)
 	return kind_names[kind];
 }
 
-int resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg), void *arg,
-	    struct arena *a, struct resolve_answer *ret, struct resolve_why *why, struct err *err)
+int resolve(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
+	    struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
 	struct err failed = { 0 };
 	int res;
 
 	why->reason = RESOLVE_NOT_HERE;
-	res = r->ops->resolve(r, req, wake, arg, a, ret, why, &failed);
+	res = r->ops->resolve(r, req, wake, ret, why, &failed);
 	if (res < 0) {
 		why->reason = resolve_reason_of(&failed);
 		if (err)
@@ -81,25 +81,26 @@ void resolve_close(struct resolver *r)
 		r->ops->close(r);
 }
 
-void resolve_why_init(struct resolve_why *w)
+void resolve_why_init(struct resolve_why *w, struct arena *a)
 {
+	w->arena = a;
 	w->first = NULL;
 	w->last = &w->first;
 	w->disk = false;
 	w->reason = RESOLVE_NOT_HERE;
 }
 
-void resolve_why_add(struct resolve_why *w, struct arena *a, struct str place, const char *fmt, ...)
+void resolve_why_add(struct resolve_why *w, struct str place, const char *fmt, ...)
 {
-	struct resolve_step *step = ARENA_NEW(a, struct resolve_step);
+	struct resolve_step *step = ARENA_NEW(w->arena, struct resolve_step);
 	char text[ERR_TEXT_SIZE];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	step->place = arena_str(a, place);
-	step->said = arena_str(a, str_of(text));
+	step->place = arena_str(w->arena, place);
+	step->said = arena_str(w->arena, str_of(text));
 	step->disk = w->disk;
 	*w->last = step;
 	w->last = &step->next;

@@ -70,9 +70,9 @@ enum resolve_reason {
  */
 enum resolve_reason resolve_reason_of(const struct err *err);
 
-/* What was looked at, in order, with what it said: "index: package a.deb: member x: ...". Lines in the arena.
- */
+/* The steps of a search, in order, each with its result: "index: package a.deb: member x: ...". */
 struct resolve_why {
+	struct arena *arena;        /* borrowed: the steps' texts, and those of the answer */
 	enum resolve_reason reason; /* set by resolve() when it returns RESOLVE_MISSING or negative */
 	struct resolve_step {
 		struct str place, said;
@@ -90,12 +90,17 @@ enum {
 	RESOLVE_BUSY = 3, /* too many wait: 503 */
 };
 
+/* A callback for a caller that has to wait: called once, from any thread. */
+struct resolve_wake {
+	void (*fn)(void *arg);
+	void *arg;
+};
+
 struct resolver;
 struct resolver_ops {
 	/* See resolve(). */
-	int (*resolve)(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg),
-		       void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
-		       struct err *err);
+	int (*resolve)(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
+		       struct resolve_answer *ret, struct resolve_why *why, struct err *err);
 	/* See resolve_unknown(). */
 	bool (*unknown)(struct resolver *r, const struct resolve_request *req);
 	/* See resolve_metadata(). */
@@ -117,8 +122,8 @@ struct resolver {
  * before this returns: it must only hand the request to a queue. An error (not a miss) means that something
  * is here but cannot be read: 5xx, not 404.
  */
-int resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg), void *arg,
-	    struct arena *a, struct resolve_answer *ret, struct resolve_why *why, struct err *err);
+int resolve(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
+	    struct resolve_answer *ret, struct resolve_why *why, struct err *err);
 /* Quick and without reading any file: true when it is certain that this build ID is nowhere here. For HTTP
  * threads. */
 bool resolve_unknown(struct resolver *r, const struct resolve_request *req);
@@ -134,9 +139,9 @@ uint64_t resolve_epoch(struct resolver *r);
 bool resolve_unfinished(struct resolver *r);
 void resolve_close(struct resolver *r); /* takes NULL */
 
-void resolve_why_init(struct resolve_why *w);
-void resolve_why_add(struct resolve_why *w, struct arena *a, struct str place, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
+void resolve_why_init(struct resolve_why *w, struct arena *a);
+void resolve_why_add(struct resolve_why *w, struct str place, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 struct resolve_index_options {
 	const char *index_path, *points_dir;

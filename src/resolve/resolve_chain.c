@@ -21,9 +21,8 @@ static struct resolver_chain *of(struct resolver *base)
 	return CONTAINER_OF(base, struct resolver_chain, resolver);
 }
 
-static int chain_resolve(struct resolver *base, const struct resolve_request *req, void (*wake)(void *arg),
-			 void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
-			 struct err *err)
+static int chain_resolve(struct resolver *base, const struct resolve_request *req, struct resolve_wake wake,
+			 struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
 	struct resolver_chain *c = of(base);
 	enum resolve_reason reason = RESOLVE_NOT_HERE;
@@ -31,7 +30,7 @@ static int chain_resolve(struct resolver *base, const struct resolve_request *re
 
 	for (size_t i = 0; i < c->n; i++) {
 		struct err failed = { 0 };
-		int r = resolve(c->links[i], req, wake, arg, a, ret, why, &failed);
+		int r = resolve(c->links[i], req, wake, ret, why, &failed);
 
 		if (r >= 0 && r != RESOLVE_MISSING)
 			return r;

@@ -26,12 +26,12 @@ static int take_elf(void *arg, struct work *w, struct resolve_answer *ans, struc
 
 static int debuginfo_find(struct work *w, struct resolve_answer *ret, struct err *err)
 {
-	return elf_find(w, &w->req->id, WHICH_DEBUG, take_elf, ret, err);
+	return elf_find(w, &w->req->id, WHICH_DEBUG, (struct elf_visitor){ take_elf, ret }, err);
 }
 
 static int executable_find(struct work *w, struct resolve_answer *ret, struct err *err)
 {
-	return elf_find(w, &w->req->id, WHICH_EXECUTABLE, take_elf, ret, err);
+	return elf_find(w, &w->req->id, WHICH_EXECUTABLE, (struct elf_visitor){ take_elf, ret }, err);
 }
 
 static int (*const finders[RESOLVE_N_KINDS])(struct work *w, struct resolve_answer *ret, struct err *err) = {
@@ -48,12 +48,11 @@ static struct resolver_index *of(struct resolver *r)
 	return CONTAINER_OF(r, struct resolver_index, resolver);
 }
 
-static int index_resolve(struct resolver *base, const struct resolve_request *req, void (*wake)(void *arg),
-			 void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
-			 struct err *err)
+static int index_resolve(struct resolver *base, const struct resolve_request *req, struct resolve_wake wake,
+			 struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
 	struct resolver_index *r = of(base);
-	struct work w = { .r = r, .req = req, .wake = wake, .arg = arg, .a = a, .why = why };
+	struct work w = { .r = r, .req = req, .wake = wake, .a = why->arena, .why = why };
 	struct resolve_answer ans = { 0 };
 	struct conn *conn;
 	int res;

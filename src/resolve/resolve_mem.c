@@ -13,8 +13,7 @@
 #define KEY_MAX_ARG 8192u
 
 struct waiter {
-	void (*wake)(void *arg);
-	void *arg;
+	struct resolve_wake wake;
 	struct waiter *next;
 };
 
@@ -99,15 +98,14 @@ static void waiters_wake(struct waiter *w)
 	while (w) {
 		struct waiter *next = w->next;
 
-		w->wake(w->arg);
+		w->wake.fn(w->wake.arg);
 		free(w);
 		w = next;
 	}
 }
 
-static int mem_resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg),
-		       void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
-		       struct err *err)
+static int mem_resolve(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
+		       struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
 	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
 	struct waiter *w;
@@ -119,12 +117,12 @@ static int mem_resolve(struct resolver *r, const struct resolve_request *req, vo
 	if (!e) {
 		bool known = map_get(&m->ids, build_id_bytes(&req->id)) != NULL;
 
-		resolve_why_add(why, a, STR("memory"),
+		resolve_why_add(why, STR("memory"),
 				known ? "has that build ID, but not this" : "no such build ID");
 		result = RESOLVE_MISSING;
 	} else if (e->state == ENTRY_WAITING) {
 		w = NEW(struct waiter);
-		*w = (struct waiter){ wake, arg, e->waiters };
+		*w = (struct waiter){ wake, e->waiters };
 		e->waiters = w;
 		result = RESOLVE_WAIT;
 	} else if (e->state == ENTRY_FAILS) {
@@ -134,8 +132,8 @@ static int mem_resolve(struct resolver *r, const struct resolve_request *req, vo
 	} else {
 		*ret = (struct resolve_answer){
 			.source = source_of_mem(e->content, e->file),
-			.file = arena_str(a, str_of(e->file)),
-			.archive = arena_str(a, str_of(e->archive)),
+			.file = arena_str(why->arena, str_of(e->file)),
+			.archive = arena_str(why->arena, str_of(e->archive)),
 			.mtime = e->mtime,
 			.tag = hash64(e->content.p, e->content.size, 0),
 		};

@@ -33,7 +33,7 @@ static struct resolver_store *of(struct resolver *base)
 
 static int missing(struct ask *k, const char *what)
 {
-	resolve_why_add(k->why, k->a, STR("store"), "%s", what);
+	resolve_why_add(k->why, STR("store"), "%s", what);
 	return RESOLVE_MISSING;
 }
 
@@ -81,28 +81,34 @@ static int find_executable(struct ask *k, struct resolve_answer *ret, struct err
 	return open_object(k, STORE_EXECUTABLE, STR(""), ret, err);
 }
 
-/* Take the part out of @ans, which is taken. */
-static int answer_part(struct ask *k, struct resolve_answer *ans, uint64_t off, uint64_t size, int64_t mtime,
+struct file_part {
+	uint64_t off, size;
+	int64_t mtime;
+};
+
+/* *ret is @part of @ans. Takes ans->source. */
+static int answer_part(struct ask *k, struct resolve_answer *ans, const struct file_part *part,
 		       struct resolve_answer *ret, struct err *err)
 {
 	struct str name = k->req->arg;
 	char *part_name = arena_printf(k->a, "%s: " STR_FMT, ans->source->name, STR_ARG(name));
-	struct source *part = NULL;
+	struct source *src = NULL;
 
-	if (source_open_part(TAKE(ans->source), true, range_of(off, size), part_name, &part, err) < 0)
+	if (source_open_part(TAKE(ans->source), true, range_of(part->off, part->size), part_name, &src, err) <
+	    0)
 		return -1;
-	part->mtime = mtime;
+	src->mtime = part->mtime;
 	*ret = *ans;
-	ret->source = part;
-	ret->mtime = mtime;
+	ret->source = src;
+	ret->mtime = part->mtime;
 	ret->tag = hash64(name.p, name.size, ans->tag);
 	return 0;
 }
 
 /* ---- sections ---- */
 
-static int section_place(struct ask *k, struct source *src, const char *name, uint64_t *ret_off,
-			 uint64_t *ret_size, struct err *err)
+static int section_place(struct ask *k, struct source *src, const char *name, struct file_part *ret,
+			 struct err *err)
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;
 	const struct elf_section *sec;
@@ -119,7 +125,7 @@ static int section_place(struct ask *k, struct source *src, const char *name, ui
 	sec = elf_section_find(img, name);
 	if (!sec)
 		return missing(k, "has the file, but that has no such section");
-	r = elf_section_range(img, sec, ret_off, ret_size, err);
+	r = elf_section_range(img, sec, &ret->off, &ret->size, err);
 	return r > 0 ? missing(k, "has the file, but that section is empty or has no bytes in it") : r;
 }
 
@@ -128,19 +134,20 @@ static int section_of(struct ask *k, enum store_kind kind, const char *name, str
 {
 	struct resolve_answer ans;
 	struct source *tables;
-	uint64_t off = 0, size = 0;
+	struct file_part part = { 0 };
 	int r = open_object(k, kind, STR(""), &ans, err);
 
 	if (r)
 		return r;
 	tables = source_cached(ans.source, false, TAIL_BLOCK, N_TAIL_BLOCKS);
-	r = section_place(k, tables, name, &off, &size, err);
+	r = section_place(k, tables, name, &part, err);
 	source_close(tables);
 	if (r) {
 		answer_drop(&ans);
 		return r < 0 ? err_in(err, "store: %s", store_kind_name(kind)) : r;
 	}
-	return answer_part(k, &ans, off, size, ans.mtime, ret, err);
+	part.mtime = ans.mtime;
+	return answer_part(k, &ans, &part, ret, err);
 }
 
 static int find_section(struct ask *k, struct resolve_answer *ret, struct err *err)
@@ -167,8 +174,7 @@ static int find_in_tar(struct ask *k, struct str path, struct resolve_answer *re
 {
 	struct resolve_answer ans;
 	struct lru_hold *held;
-	uint64_t off = 0, size = 0;
-	int64_t mtime = 0;
+	struct file_part part = { 0 };
 	bool found;
 	int r = open_object(k, STORE_SOURCES, STR(""), &ans, err);
 
@@ -179,7 +185,7 @@ static int find_in_tar(struct ask *k, struct str path, struct resolve_answer *re
 		answer_drop(&ans);
 		return err_in(err, "store");
 	}
-	found = sources_tar_find(held, path, &off, &size, &mtime);
+	found = sources_tar_find(held, path, &part.off, &part.size, &part.mtime);
 	lru_drop(k->r->tars, held);
 	if (!found) {
 		answer_drop(&ans);
@@ -187,7 +193,7 @@ static int find_in_tar(struct ask *k, struct str path, struct resolve_answer *re
 	}
 	ans.archive = ans.file;
 	ans.file = str_of(arena_printf(k->a, "/" STR_FMT, STR_ARG(path)));
-	return answer_part(k, &ans, off, size, mtime, ret, err);
+	return answer_part(k, &ans, &part, ret, err);
 }
 
 static int find_source(struct ask *k, struct resolve_answer *ret, struct err *err)
@@ -215,11 +221,10 @@ static int (*const finders[RESOLVE_N_KINDS])(struct ask *k, struct resolve_answe
 	[RESOLVE_SECTION] = find_section,
 };
 
-static int store_resolve(struct resolver *base, const struct resolve_request *req, void (*wake)(void *arg),
-			 void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
-			 struct err *err)
+static int store_resolve(struct resolver *base, const struct resolve_request *req, struct resolve_wake wake,
+			 struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
-	struct ask k = { of(base), req, a, why };
+	struct ask k = { of(base), req, why->arena, why };
 
 	return finders[req->kind](&k, ret, err);
 }

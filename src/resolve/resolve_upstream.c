@@ -42,27 +42,27 @@ static bool is_here_without_section(struct resolver_upstream *u, const struct re
 
 	if (req->kind != RESOLVE_SECTION || !u->opts.before)
 		return false;
-	resolve_why_init(&why);
+	resolve_why_init(&why, a);
 	if (resolve_unknown(u->opts.before, &file) ||
-	    resolve(u->opts.before, &file, ignore_wake, NULL, a, &ans, &why, &err) != 0)
+	    resolve(u->opts.before, &file, (struct resolve_wake){ ignore_wake, NULL }, &ans, &why, &err) != 0)
 		return false;
 	source_close(ans.source);
 	return true;
 }
 
-static int upstream_resolve(struct resolver *base, const struct resolve_request *req, void (*wake)(void *arg),
-			    void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
+static int upstream_resolve(struct resolver *base, const struct resolve_request *req,
+			    struct resolve_wake wake, struct resolve_answer *ret, struct resolve_why *why,
 			    struct err *err)
 {
 	struct resolver_upstream *u = of(base);
 
 	if (req->not_further) {
-		resolve_why_add(why, a, STR("other servers"), "%s", req->not_further);
+		resolve_why_add(why, STR("other servers"), "%s", req->not_further);
 		return RESOLVE_MISSING;
 	}
-	if (is_here_without_section(u, req, a))
+	if (is_here_without_section(u, req, why->arena))
 		return RESOLVE_MISSING;
-	return remote_find(u, req, wake, arg, a, ret, why, err);
+	return remote_find(u, req, wake, ret, why, err);
 }
 
 static bool upstream_unknown(struct resolver *base, const struct resolve_request *req)

@@ -83,7 +83,7 @@ static int find_in_file(struct work *w, struct resolve_answer *ans, struct str p
 	return r;
 }
 
-static int visit(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
+static int section_visit(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
 {
 	struct str place = answer_place(w, ans), name = w->req->arg;
 	struct resolve_answer *ret = arg;
@@ -114,5 +114,5 @@ int section_find(struct work *w, struct resolve_answer *ret, struct err *err)
 		work_said(w, STR("request"), "not a section name");
 		return RESOLVE_MISSING;
 	}
-	return elf_find(w, &w->req->id, WHICH_BOTH, visit, ret, err);
+	return elf_find(w, &w->req->id, WHICH_BOTH, (struct elf_visitor){ section_visit, ret }, err);
 }

@@ -130,8 +130,9 @@ static int fetch(struct build *f, struct fetched *t, enum resolve_kind kind, con
 	if (!t->src) {
 		struct waker *w = waker_new(&f->waker, wake, f);
 
-		resolve_why_init(&m->why);
-		r = resolve(f->s->opts.resolver, &req, waker_fire, w, &m->arena, &t->answer, &m->why, err);
+		resolve_why_init(&m->why, &m->arena);
+		r = resolve(f->s->opts.resolver, &req, (struct resolve_wake){ waker_fire, w }, &t->answer,
+			    &m->why, err);
 		if (r == RESOLVE_WAIT)
 			return WAITS;
 		waker_free(&f->waker, w);

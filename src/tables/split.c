@@ -38,9 +38,11 @@ static int ask_resolver(const struct splits *t, enum resolve_kind kind, struct s
 	struct resolve_why why;
 	struct err ignored = { 0 };
 
-	resolve_why_init(&why);
-	return resolve(t->s->opts.resolver, &req, woken, NULL, a, ret, &why, &ignored) == 0 ? 0
-											    : DWARF_NO_SPLIT;
+	resolve_why_init(&why, a);
+	return resolve(t->s->opts.resolver, &req, (struct resolve_wake){ woken, NULL }, ret, &why,
+		       &ignored) == 0
+		       ? 0
+		       : DWARF_NO_SPLIT;
 }
 
 /* The bytes of a path, in a file that can be read at random. */

@@ -354,10 +354,10 @@ static void resolve_step(struct artifact *a)
 	struct waker *w;
 	int r;
 
-	resolve_why_init(&why);
+	resolve_why_init(&why, &a->arena);
 	a->epoch = resolve_epoch(a->s->resolver);
 	w = waker_of(a);
-	r = resolve(a->s->resolver, &a->what, waker_fire, w, &a->arena, &answer, &why, &a->err);
+	r = resolve(a->s->resolver, &a->what, (struct resolve_wake){ waker_fire, w }, &answer, &why, &a->err);
 	if (r == RESOLVE_WAIT)
 		return;
 	waker_return(a, w);

@@ -615,9 +615,9 @@ static void *asker(void *arg)
 		uint8_t buf[100];
 
 		arena_init(&a);
-		resolve_why_init(&why);
+		resolve_why_init(&why, &a);
 		if (resolve_unknown(c->h->r, &req) ||
-		    resolve(c->h->r, &req, nobody, NULL, &a, &got, &why, &err) != 0) {
+		    resolve(c->h->r, &req, (struct resolve_wake){ nobody, NULL }, &got, &why, &err) != 0) {
 			if (!c->n_wrong++)
 				fprintf(stderr, "# %s\n", err.text);
 		} else {

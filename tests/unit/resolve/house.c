@@ -305,10 +305,10 @@ int house_ask(struct house *h, enum resolve_kind kind, uint32_t id, const char *
 {
 	struct resolve_request req = { kind, house_id(id), str_of(arg) };
 
-	resolve_why_init(&h->why);
+	resolve_why_init(&h->why, &h->a);
 	memset(&h->got, 0, sizeof(h->got));
 	memset(&h->err, 0, sizeof(h->err));
-	return resolve(h->r, &req, woken, h, &h->a, &h->got, &h->why, &h->err);
+	return resolve(h->r, &req, (struct resolve_wake){ woken, h }, &h->got, &h->why, &h->err);
 }
 
 static void print_why(struct house *h)

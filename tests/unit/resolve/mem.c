@@ -27,17 +27,18 @@ static void put_content_is_found_under_kind_id_and_argument(void **state)
 	struct arena a;
 
 	arena_init(&a);
-	resolve_why_init(&why);
+	resolve_why_init(&why, &a);
 	resolve_mem_put(r, RESOLVE_SECTION, &req.id, STR(".text"), bytes_of("abc", 3), STR("/x"),
 			STR("/p.deb"), 5);
-	assert_int_equal(resolve(r, &req, count, NULL, &a, &got, &why, &err), 0);
+	assert_int_equal(resolve(r, &req, (struct resolve_wake){ count, NULL }, &got, &why, &err), 0);
 	assert_int_equal(got.source->size, 3);
 	assert_str(got.file, "/x");
 	assert_str(got.archive, "/p.deb");
 	assert_int_equal(got.mtime, 5);
 	source_close(got.source);
 	req.arg = STR(".data");
-	assert_int_equal(resolve(r, &req, count, NULL, &a, &got, &why, &err), RESOLVE_MISSING);
+	assert_int_equal(resolve(r, &req, (struct resolve_wake){ count, NULL }, &got, &why, &err),
+			 RESOLVE_MISSING);
 	assert_non_null(why.first);
 	assert_str(why.first->place, "memory");
 	assert_false(resolve_unknown(r, &req));
@@ -55,18 +56,19 @@ static void who_waits_is_woken_once(void **state)
 	struct resolve_why why;
 	struct arena a;
 	int n = 0;
+	const struct resolve_wake counting = { count, &n };
 
 	arena_init(&a);
-	resolve_why_init(&why);
+	resolve_why_init(&why, &a);
 	resolve_mem_put_waiting(r, req.kind, &req.id, req.arg);
-	assert_int_equal(resolve(r, &req, count, &n, &a, &got, &why, &err), RESOLVE_WAIT);
+	assert_int_equal(resolve(r, &req, counting, &got, &why, &err), RESOLVE_WAIT);
 	assert_int_equal(n, 0);
 	resolve_mem_put(r, req.kind, &req.id, req.arg, bytes_of("abc", 3), STR("/x"), STR(""), 5);
 	assert_int_equal(n, 1);
-	assert_int_equal(resolve(r, &req, count, &n, &a, &got, &why, &err), 0);
+	assert_int_equal(resolve(r, &req, counting, &got, &why, &err), 0);
 	source_close(got.source);
 	resolve_mem_put_waiting(r, req.kind, &req.id, req.arg);
-	assert_int_equal(resolve(r, &req, count, &n, &a, &got, &why, &err), RESOLVE_WAIT);
+	assert_int_equal(resolve(r, &req, counting, &got, &why, &err), RESOLVE_WAIT);
 	resolve_close(r);
 	assert_int_equal(n, 2);
 	arena_done(&a);

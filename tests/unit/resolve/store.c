@@ -56,8 +56,8 @@ static int ask(struct fixture *f, enum resolve_kind kind, const char *arg)
 	struct err err = { 0 };
 	int r;
 
-	resolve_why_init(&f->why);
-	r = resolve(f->r, &req, NULL, NULL, &f->arena, &f->ans, &f->why, &err);
+	resolve_why_init(&f->why, &f->arena);
+	r = resolve(f->r, &req, (struct resolve_wake){ 0 }, &f->ans, &f->why, &err);
 	if (r < 0)
 		fail_msg("%s", err.text);
 	return r;
@@ -167,7 +167,8 @@ static void a_chain_asks_one_after_the_other(void **state)
 	req.id = f->id;
 	assert_int_equal(ask(f, RESOLVE_DEBUGINFO, ""), RESOLVE_MISSING);
 	resolve_mem_fail(first, RESOLVE_DEBUGINFO, &f->id, STR(""), &broken);
-	assert_fails(resolve(f->r, &req, NULL, NULL, &f->arena, &f->ans, &f->why, &err), ERR_IO, "broken");
+	assert_fails(resolve(f->r, &req, (struct resolve_wake){ 0 }, &f->ans, &f->why, &err), ERR_IO,
+		     "broken");
 }
 
 static int gather(void *arg, const struct index_metadata *m)

@@ -118,8 +118,9 @@ static void ask(struct house *h, const struct resolve_request *req, struct got *
 	*g = (struct got){ 0 };
 	arena_init(&g->a);
 	do {
-		resolve_why_init(&g->why);
-		g->r = resolve(h->chain, req, ring, &b, &g->a, &g->answer, &g->why, &g->err);
+		resolve_why_init(&g->why, &g->a);
+		g->r = resolve(h->chain, req, (struct resolve_wake){ ring, &b }, &g->answer, &g->why,
+			       &g->err);
 		if (g->r == RESOLVE_WAIT)
 			hear(&b);
 	} while (g->r == RESOLVE_WAIT);

@@ -150,9 +150,8 @@ static int open_source(struct script *sc, const struct script_artifact *a, struc
 	return 0;
 }
 
-static int script_resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg),
-			  void *arg, struct arena *ar, struct resolve_answer *ret, struct resolve_why *why,
-			  struct err *err)
+static int script_resolve(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
+			  struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
 	struct script *sc = CONTAINER_OF(r, struct script, resolver);
 	struct script_artifact *a = (struct script_artifact *)find(sc, &req->id);
@@ -164,16 +163,15 @@ static int script_resolve(struct resolver *r, const struct resolve_request *req,
 		a->n_waits--;
 		wait = true;
 		assert(sc->n_wakers < MAX_WAKERS);
-		sc->wakers[sc->n_wakers].fn = wake;
-		sc->wakers[sc->n_wakers++].arg = arg;
+		sc->wakers[sc->n_wakers].fn = wake.fn;
+		sc->wakers[sc->n_wakers++].arg = wake.arg;
 		pthread_cond_broadcast(&sc->changed);
 	}
 	pthread_mutex_unlock(&sc->lock);
 	if (wait)
 		return RESOLVE_WAIT;
 	if (!a) {
-		resolve_why_add(why, ar, STR("package /srv/pool/secret/a.deb"),
-				"no such member\nnor\tany other");
+		resolve_why_add(why, STR("package /srv/pool/secret/a.deb"), "no such member\nnor\tany other");
 		return RESOLVE_MISSING;
 	}
 	if (a->busy)

@@ -101,21 +101,18 @@ struct slow {
 	struct resolver *here;
 	atomic_bool pushed;
 	atomic_int n_waiting;
-	void (*wake)(void *arg);
-	void *arg;
+	struct resolve_wake wake;
 };
 
-static int slow_resolve(struct resolver *r, const struct resolve_request *req, void (*wake)(void *arg),
-			void *arg, struct arena *a, struct resolve_answer *ret, struct resolve_why *why,
-			struct err *err)
+static int slow_resolve(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
+			struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
 	struct slow *s = CONTAINER_OF(r, struct slow, resolver);
 
 	if (atomic_load(&s->pushed))
-		return resolve(s->here, req, wake, arg, a, ret, why, err);
+		return resolve(s->here, req, wake, ret, why, err);
 	/* The other server does not answer before the end. */
 	s->wake = wake;
-	s->arg = arg;
 	atomic_fetch_add(&s->n_waiting, 1);
 	return RESOLVE_WAIT;
 }
@@ -152,7 +149,7 @@ static void who_waits_for_another_server_is_answered_by_what_is_pushed(void **st
 	tables_find(h, &q, &a);
 	assert_int_equal(a.reason, FRAME_FOUND);
 	tables_request_free(h);
-	slow.wake(slow.arg);
+	slow.wake.fn(slow.wake.arg);
 	tables_fixture_close(&p);
 }
 
