@@ -16,21 +16,15 @@
 #define N_CLASSES        (POOL_NORMAL + 1)
 #define THREAD_NAME_SIZE 16 /* the kernel's, with NUL */
 
-struct task {
-	struct task *next;
-	void (*fn)(void *arg);
-	void *arg;
-};
-
-struct task_list {
-	struct task *head, **tail;
+struct slot_list {
+	struct pool_slot *head, **tail;
 };
 
 struct pool {
 	pthread_mutex_t lock;
-	pthread_cond_t wake; /* there is a task, or the pool closes */
+	pthread_cond_t wake; /* something was queued, or the pool closes */
 	/* under the lock */
-	struct task_list tasks[N_CLASSES];
+	struct slot_list queue[N_CLASSES];
 	size_t n_queued, n_busy;
 	bool closed;
 	/* fixed */
@@ -41,42 +35,45 @@ struct pool {
 };
 
 /* Under the lock; NULL when there is none. */
-static struct task *task_take(struct pool *p)
+static struct pool_slot *slot_take(struct pool *p)
 {
 	for (unsigned i = 0; i < N_CLASSES; i++) {
-		struct task *t = p->tasks[i].head;
+		struct pool_slot *slot = p->queue[i].head;
 
-		if (!t)
+		if (!slot)
 			continue;
-		p->tasks[i].head = t->next;
-		if (!t->next)
-			p->tasks[i].tail = &p->tasks[i].head;
+		p->queue[i].head = slot->next;
+		if (!slot->next)
+			p->queue[i].tail = &p->queue[i].head;
+		slot->queued = false;
 		p->n_queued--;
-		return t;
+		return slot;
 	}
 	return NULL;
 }
 
-static void *worker(void *arg)
+static void *worker_run(void *arg)
 {
 	struct pool *p = arg;
 
-	/* Of this thread alone, on Linux. Who has an answer ready must not wait for those who make one. */
+	/* On Linux, of this thread alone. A thread that has an answer ready must not wait for these. */
 	nice(POOL_NICE);
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
-		struct task *t = task_take(p);
+		struct pool_slot *slot = slot_take(p), work;
 
-		if (!t && p->closed)
+		if (!slot && p->closed)
 			break;
-		if (!t) {
+		if (!slot) {
 			pthread_cond_wait(&p->wake, &p->lock);
 			continue;
 		}
+		work = *slot;
 		p->n_busy++;
 		pthread_mutex_unlock(&p->lock);
-		t->fn(t->arg);
-		free(t);
+		if (work.on_heap)
+			free(slot);
+		work.fn(work.arg);
 		pthread_mutex_lock(&p->lock);
 		p->n_busy--;
 	}
@@ -84,8 +81,8 @@ static void *worker(void *arg)
 	return NULL;
 }
 
-/* Signals are for the main thread, so workers start with all of them blocked. Returns how many threads there
- * are now. */
+/* Signals are for the main thread, so workers start with all of them blocked. Returns how many threads were
+ * started. */
 static unsigned start_threads(struct pool *p, unsigned n)
 {
 	sigset_t all, before;
@@ -96,7 +93,7 @@ static unsigned start_threads(struct pool *p, unsigned n)
 	for (i = 0; i < n; i++) {
 		char name[THREAD_NAME_SIZE];
 
-		if (pthread_create(&p->threads[i], NULL, worker, p) != 0)
+		if (pthread_create(&p->threads[i], NULL, worker_run, p) != 0)
 			break;
 		snprintf(name, sizeof(name), "%.12s-%u", p->name, i % 100);
 		pthread_setname_np(p->threads[i], name);
@@ -109,15 +106,14 @@ struct pool *pool_new(const char *name, unsigned n_threads, size_t max_queued)
 {
 	struct pool *p = mem_zalloc(sizeof(*p) + n_threads * sizeof(p->threads[0]));
 
-	assert(n_threads > 0 && max_queued > 0);
+	assert(n_threads > 0);
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->wake, NULL);
 	for (unsigned i = 0; i < N_CLASSES; i++)
-		p->tasks[i].tail = &p->tasks[i].head;
+		p->queue[i].tail = &p->queue[i].head;
 	p->max_queued = max_queued;
 	snprintf(p->name, sizeof(p->name), "%.12s", name);
-	/* With fewer threads than wanted all still gets done; with none nothing would, and nobody would be
-	 * told. */
+	/* Fewer threads than asked for still do all the work; without any it would wait for ever. */
 	p->n_threads = start_threads(p, n_threads);
 	if (!p->n_threads) {
 		fprintf(stderr, "lode: no thread could be started for %s\n", name);
@@ -126,27 +122,38 @@ struct pool *pool_new(const char *name, unsigned n_threads, size_t max_queued)
 	return p;
 }
 
+/* Under the lock. */
+static void slot_put(struct pool *p, enum pool_class cls, struct pool_slot *slot, void (*fn)(void *arg),
+		     void *arg)
+{
+	*slot = (struct pool_slot){ .fn = fn, .arg = arg, .queued = true, .on_heap = slot->on_heap };
+	*p->queue[cls].tail = slot;
+	p->queue[cls].tail = &slot->next;
+	p->n_queued++;
+	pthread_cond_signal(&p->wake);
+}
+
+void pool_queue(struct pool *p, enum pool_class cls, struct pool_slot *slot, void (*fn)(void *arg), void *arg)
+{
+	pthread_mutex_lock(&p->lock);
+	assert(!p->closed && !slot->queued);
+	slot_put(p, cls, slot, fn, arg);
+	pthread_mutex_unlock(&p->lock);
+}
+
 int pool_submit(struct pool *p, enum pool_class cls, void (*fn)(void *arg), void *arg)
 {
-	struct task *t = NEW(struct task);
-	int r = 0;
+	struct pool_slot *slot = NEW(struct pool_slot);
+	int r;
 
-	t->fn = fn;
-	t->arg = arg;
+	slot->on_heap = true;
 	pthread_mutex_lock(&p->lock);
-	if (p->closed) {
-		r = POOL_CLOSED;
-	} else if (p->n_queued == p->max_queued) {
-		r = POOL_FULL;
-	} else {
-		*p->tasks[cls].tail = t;
-		p->tasks[cls].tail = &t->next;
-		p->n_queued++;
-		pthread_cond_signal(&p->wake);
-	}
+	r = p->closed ? POOL_CLOSED : p->n_queued >= p->max_queued ? POOL_FULL : 0;
+	if (r == 0)
+		slot_put(p, cls, slot, fn, arg);
 	pthread_mutex_unlock(&p->lock);
 	if (r)
-		free(t);
+		free(slot);
 	return r;
 }
 

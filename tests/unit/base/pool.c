@@ -81,6 +81,51 @@ static void a_full_pool_says_so(void **state)
 	pool_free(NULL);
 }
 
+static void slots_are_queued_in_a_full_pool(void **state)
+{
+	struct pool *p = pool_new("test", 1, 1);
+	struct pool_slot slots[6] = { 0 };
+
+	n_order = 0;
+	hold_worker(p);
+	assert_int_equal(pool_submit(p, POOL_NORMAL, note, &letters[0]), 0);
+	for (int i = 1; i < 6; i++)
+		pool_queue(p, i % 2 ? POOL_URGENT : POOL_NORMAL, &slots[i], note, &letters[i]);
+	assert_int_equal(pool_queued(p), 6);
+	assert_int_equal(pool_submit(p, POOL_NORMAL, note, &letters[0]), POOL_FULL);
+	queue_push(gate_open, p);
+	pool_free(p);
+	assert_memory_equal(order, "XYZabc", 6);
+	for (int i = 0; i < 6; i++)
+		assert_false(slots[i].queued);
+}
+
+static struct pool_slot *twice_slot;
+static struct pool *twice_pool;
+
+static void queue_once_more(void *arg)
+{
+	struct pool_slot *slot = TAKE(twice_slot);
+
+	if (slot)
+		pool_queue(twice_pool, POOL_NORMAL, slot, queue_once_more, arg);
+	note(arg);
+}
+
+static void a_slot_is_free_when_its_work_begins(void **state)
+{
+	struct pool_slot slot = { 0 };
+
+	n_order = 0;
+	twice_slot = &slot;
+	twice_pool = pool_new("test", 1, 0);
+	pool_queue(twice_pool, POOL_NORMAL, &slot, queue_once_more, &letters[0]);
+	while (pool_queued(twice_pool) || pool_busy(twice_pool))
+		sched_yield();
+	pool_free(twice_pool);
+	assert_int_equal(n_order, 2);
+}
+
 static struct pool *resubmit_pool;
 static atomic_int resubmitted;
 
@@ -166,6 +211,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(urgent_tasks_come_first_each_class_in_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_pool_says_so, setup, teardown),
+		cmocka_unit_test_setup_teardown(slots_are_queued_in_a_full_pool, setup, teardown),
+		cmocka_unit_test(a_slot_is_free_when_its_work_begins),
 		cmocka_unit_test_setup_teardown(a_closing_pool_takes_no_more, setup, teardown),
 		cmocka_unit_test_setup_teardown(workers_have_names_and_get_no_signals, setup, teardown),
 		cmocka_unit_test_setup_teardown(every_task_runs_once, setup, teardown),
