@@ -58,14 +58,14 @@ int debuginfod_default_progressfn(debuginfod_client *c, long a, long b)
 	return 0;
 }
 
-static void end_line(debuginfod_client *c)
+static void progress_end_line(debuginfod_client *c)
 {
 	if (c->line_begun)
 		dprintf(STDERR_FILENO, "\n");
 	c->line_begun = false;
 }
 
-static int on_progress(void *arg, const struct client_progress *p)
+static int on_client_progress(void *arg, const struct client_progress *p)
 {
 	debuginfod_client *c = arg;
 
@@ -80,20 +80,20 @@ static int on_progress(void *arg, const struct client_progress *p)
 	return c->progress(c, (long)p->bytes, p->bytes_expected >= p->bytes ? (long)p->bytes_expected : 0);
 }
 
-static void on_say(void *arg, const char *line)
+static void on_client_message(void *arg, const char *line)
 {
 	debuginfod_client *c = arg;
 
 	if (c->verbose_fd == STDERR_FILENO)
-		end_line(c);
+		progress_end_line(c);
 	dprintf(c->verbose_fd, "%s\n", line);
 }
 
 static struct client_watch watch_of(debuginfod_client *c)
 {
 	return (struct client_watch){ .arg = c,
-				      .progress = on_progress,
-				      .say = c->verbose_fd >= 0 ? on_say : NULL };
+				      .progress = on_client_progress,
+				      .say = c->verbose_fd >= 0 ? on_client_message : NULL };
 }
 
 /* ---- finding ---- */
@@ -106,11 +106,11 @@ static void forget_last(debuginfod_client *c)
 }
 
 /* What was found, or why not, as callers know it. */
-static int answer(debuginfod_client *c, struct client_result *r, char **path)
+static int client_answer(debuginfod_client *c, struct client_result *r, char **path)
 {
 	int fd;
 
-	end_line(c);
+	progress_end_line(c);
 	mem_freep(&c->url);
 	c->url = TAKE(r->url);
 	c->headers = TAKE(r->headers);
@@ -126,14 +126,14 @@ static int answer(debuginfod_client *c, struct client_result *r, char **path)
 	return fd;
 }
 
-static bool no_servers(void)
+static bool is_without_servers(void)
 {
 	const char *urls = getenv(DEBUGINFOD_URLS_ENV_VAR);
 
 	return !urls || !*urls;
 }
 
-static bool set_id(struct build_id *id, const unsigned char *given, int size)
+static bool set_build_id(struct build_id *id, const unsigned char *given, int size)
 {
 	if (!given || size < 0)
 		return false;
@@ -142,45 +142,45 @@ static bool set_id(struct build_id *id, const unsigned char *given, int size)
 	return build_id_parse(id, str_of((const char *)given));
 }
 
-static int find(debuginfod_client *c, enum client_kind kind, const unsigned char *build_id, int build_id_len,
-		const char *name, char **path)
+static int find_artifact(debuginfod_client *c, enum client_kind kind, const unsigned char *build_id,
+			 int build_id_len, const char *name, char **path)
 {
 	struct client_want want = { .kind = kind, .name = name, .open = true };
 	struct client_watch watch = watch_of(c);
 	struct client_result r;
 
 	/* Even if it is in the cache folder: who unsets it wants to be left alone. */
-	if (no_servers())
+	if (is_without_servers())
 		return -ENOSYS;
-	if (!set_id(&want.id, build_id, build_id_len))
+	if (!set_build_id(&want.id, build_id, build_id_len))
 		want.id.size = 0; /* which is refused, after telling of the rest */
 	forget_last(c);
 	client_find(c->client, &want, 1, &watch, &r);
-	return answer(c, &r, path);
+	return client_answer(c, &r, path);
 }
 
 int debuginfod_find_debuginfo(debuginfod_client *c, const unsigned char *build_id, int build_id_len,
 			      char **path)
 {
-	return find(c, CLIENT_DEBUGINFO, build_id, build_id_len, NULL, path);
+	return find_artifact(c, CLIENT_DEBUGINFO, build_id, build_id_len, NULL, path);
 }
 
 int debuginfod_find_executable(debuginfod_client *c, const unsigned char *build_id, int build_id_len,
 			       char **path)
 {
-	return find(c, CLIENT_EXECUTABLE, build_id, build_id_len, NULL, path);
+	return find_artifact(c, CLIENT_EXECUTABLE, build_id, build_id_len, NULL, path);
 }
 
 int debuginfod_find_source(debuginfod_client *c, const unsigned char *build_id, int build_id_len,
 			   const char *filename, char **path)
 {
-	return find(c, CLIENT_SOURCE, build_id, build_id_len, filename, path);
+	return find_artifact(c, CLIENT_SOURCE, build_id, build_id_len, filename, path);
 }
 
 int debuginfod_find_section(debuginfod_client *c, const unsigned char *build_id, int build_id_len,
 			    const char *section, char **path)
 {
-	return find(c, CLIENT_SECTION, build_id, build_id_len, section, path);
+	return find_artifact(c, CLIENT_SECTION, build_id, build_id_len, section, path);
 }
 
 int debuginfod_find_metadata(debuginfod_client *c, const char *key, const char *value, char **path)
@@ -188,11 +188,11 @@ int debuginfod_find_metadata(debuginfod_client *c, const char *key, const char *
 	struct client_watch watch = watch_of(c);
 	struct client_result r;
 
-	if (no_servers())
+	if (is_without_servers())
 		return -ENOSYS;
 	forget_last(c);
 	client_metadata(c->client, key, value, &watch, &r);
-	return answer(c, &r, path);
+	return client_answer(c, &r, path);
 }
 
 /* ---- the rest ---- */

@@ -33,7 +33,7 @@ struct lode_finder {
 	size_t n;
 };
 
-static int failed(struct lode *l)
+static int file_failed(struct lode *l)
 {
 	return l->err.kind ? -1 : err_set(&l->err, ERR_INTERNAL, "it failed");
 }
@@ -99,7 +99,7 @@ int lode_find(struct lode *l, enum lode_kind kind, const char *build_id, char **
 		*ret_path = path;
 		return 0;
 	}
-	return l->err.os == ENOENT || l->err.os == ENOSYS ? LODE_NONE : failed(l);
+	return l->err.os == ENOENT || l->err.os == ENOSYS ? LODE_NONE : file_failed(l);
 }
 
 /* ---- tables ---- */
@@ -117,7 +117,7 @@ int lode_open(struct lode *l, const char *path, const char *build_id, struct lod
 	if ((build_id && read_id(l, build_id, &id) < 0) ||
 	    lookup_open_module(&t->file, &l->options, path, &id, &l->err) < 0) {
 		lode_close(t);
-		return failed(l);
+		return file_failed(l);
 	}
 	frame_layout_of(t->file.img, &t->layout);
 	build_id_hex(&symtab_info(t->file.table)->build_id, t->build_id);
@@ -186,7 +186,7 @@ static enum frame_demangling demangling_of(unsigned flags)
 					: FRAME_DEMANGLE_FULL;
 }
 
-static const char *text_of(struct lode_finder *f, struct buf *b)
+static const char *text_or_null(struct lode_finder *f, struct buf *b)
 {
 	const char *text = arena_strdup(&f->arena, buf_str(b));
 
@@ -216,11 +216,11 @@ int lode_frames(struct lode_finder *f, uint64_t addr, unsigned flags, const stru
 		const struct symtab_frame *s = &frames.list[i];
 
 		frame_name(s, demangling_of(flags), &b);
-		list[i].function = text_of(f, &b);
+		list[i].function = text_or_null(f, &b);
 		list[i].linkage = arena_strdup(&f->arena, s->linkage);
 		if (s->file.size)
 			symtab_path(s->dir, s->file, &b);
-		list[i].file = text_of(f, &b);
+		list[i].file = text_or_null(f, &b);
 		list[i].line = s->line;
 		list[i].column = s->column;
 		list[i].start_line = s->start_line;

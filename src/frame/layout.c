@@ -8,7 +8,7 @@
 #define PAGE       UINT64_C(4096) /* the smallest one that anybody has: mappings begin at a multiple of it */
 #define UPPER_HALF (UINT64_C(1) << 63)
 
-static uint64_t page_of(uint64_t addr)
+static uint64_t page_start(uint64_t addr)
 {
 	return addr & ~(PAGE - 1);
 }
@@ -53,7 +53,7 @@ void frame_layout_of(const struct elf_image *img, struct frame_layout *ret)
 		find_kernel_text(img, l);
 }
 
-static const struct elf_segment *code_of(const struct elf_image *img)
+static const struct elf_segment *code_segment(const struct elf_image *img)
 {
 	for (uint32_t i = 0; i < img->n_segments; i++)
 		if (img->segments[i].type == PT_LOAD && (img->segments[i].flags & PF_X))
@@ -63,7 +63,7 @@ static const struct elf_segment *code_of(const struct elf_image *img)
 
 uint64_t frame_moved(const struct elf_image *img, const struct elf_image *debug)
 {
-	const struct elf_segment *here = code_of(img), *there = code_of(debug);
+	const struct elf_segment *here = code_segment(img), *there = code_segment(debug);
 
 	/* Programs that are not position-independent are never moved. */
 	return here && there && img->h.type == ET_DYN && debug->h.type == ET_DYN ? here->vaddr - there->vaddr
@@ -79,18 +79,18 @@ void frame_layout_move_back(struct frame_layout *l, uint64_t moved)
 /* ---- file offsets ---- */
 
 /* The segment that has this byte; of several the one with code. @pages: also what is mapped around it. */
-static const struct frame_segment *at_offset(const struct frame_layout *l, uint64_t off, bool pages)
+static const struct frame_segment *segment_at_offset(const struct frame_layout *l, uint64_t off, bool pages)
 {
 	const struct frame_segment *found = NULL;
 
 	for (size_t i = 0; i < l->n_segments; i++) {
 		const struct frame_segment *s = &l->segments[i];
-		uint64_t from = pages ? page_of(s->off) : s->off, to;
+		uint64_t from = pages ? page_start(s->off) : s->off, to;
 
 		if (add_overflows(s->off, s->filesz, &to))
 			continue;
 		if (pages)
-			to = page_of(to + PAGE - 1) < to ? to : page_of(to + PAGE - 1);
+			to = page_start(to + PAGE - 1) < to ? to : page_start(to + PAGE - 1);
 		if (off < from || off >= to || (found && (found->exec || !s->exec)))
 			continue;
 		found = s;
@@ -98,12 +98,12 @@ static const struct frame_segment *at_offset(const struct frame_layout *l, uint6
 	return found;
 }
 
-static bool of_offset(const struct frame_layout *l, uint64_t off, uint64_t *ret)
+static bool translate_offset(const struct frame_layout *l, uint64_t off, uint64_t *ret)
 {
-	const struct frame_segment *s = at_offset(l, off, false);
+	const struct frame_segment *s = segment_at_offset(l, off, false);
 
 	if (!s)
-		s = at_offset(l, off, true);
+		s = segment_at_offset(l, off, true);
 	if (s)
 		*ret = off - s->off + s->vaddr;
 	return s != NULL;
@@ -119,7 +119,7 @@ bool frame_layout_has_code(const struct frame_layout *l, uint64_t vaddr)
 
 /* ---- run-time addresses ---- */
 
-static const struct frame_mapping *mapping_of(const struct frame_mapping *maps, size_t n, uint64_t addr)
+static const struct frame_mapping *mapping_at(const struct frame_mapping *maps, size_t n, uint64_t addr)
 {
 	const struct frame_mapping *open = NULL;
 
@@ -135,7 +135,7 @@ static const struct frame_mapping *mapping_of(const struct frame_mapping *maps, 
 }
 
 /* What was added to all addresses of the file when it was mapped: what the lowest mapping says. */
-static bool bias_of_lowest(const struct frame_layout *l, const struct frame_mapping *maps, size_t n,
+static bool bias_by_lowest(const struct frame_layout *l, const struct frame_mapping *maps, size_t n,
 			   const struct frame_mapping *but, uint64_t *ret)
 {
 	const struct frame_mapping *lowest = NULL;
@@ -144,7 +144,7 @@ static bool bias_of_lowest(const struct frame_layout *l, const struct frame_mapp
 	for (size_t i = 0; i < n; i++)
 		if (&maps[i] != but && (!lowest || maps[i].start < lowest->start))
 			lowest = &maps[i];
-	if (!lowest || !of_offset(l, lowest->offset, &vaddr))
+	if (!lowest || !translate_offset(l, lowest->offset, &vaddr))
 		return false;
 	*ret = lowest->start - vaddr;
 	return true;
@@ -154,8 +154,8 @@ static bool bias_of_lowest(const struct frame_layout *l, const struct frame_mapp
  * Without offsets of its own code: where the file's beginning is mapped, if that is known; else the mapping
  * is taken to begin where the code does.
  */
-static bool without_offsets(const struct frame_layout *l, const struct frame_mapping *maps, size_t n,
-			    const struct frame_mapping *m, uint64_t addr, uint64_t *ret)
+static bool translate_without_offsets(const struct frame_layout *l, const struct frame_mapping *maps,
+				      size_t n, const struct frame_mapping *m, uint64_t addr, uint64_t *ret)
 {
 	const struct frame_segment *code = NULL;
 	size_t n_code = 0;
@@ -163,7 +163,7 @@ static bool without_offsets(const struct frame_layout *l, const struct frame_map
 	for (size_t i = 0; i < n; i++) {
 		if (maps[i].offset || maps[i].start > m->start || !l->n_segments)
 			continue;
-		*ret = addr - maps[i].start + page_of(l->segments[0].vaddr);
+		*ret = addr - maps[i].start + page_start(l->segments[0].vaddr);
 		if (frame_layout_has_code(l, *ret))
 			return true;
 	}
@@ -174,42 +174,42 @@ static bool without_offsets(const struct frame_layout *l, const struct frame_map
 		}
 	if (n_code != 1)
 		return false;
-	*ret = addr - m->start + page_of(code->vaddr);
+	*ret = addr - m->start + page_start(code->vaddr);
 	return true;
 }
 
-static bool in_kernel(const struct frame_layout *l, const struct frame_mapping *m, uint64_t addr,
-		      uint64_t *ret)
+static bool translate_in_kernel(const struct frame_layout *l, const struct frame_mapping *m, uint64_t addr,
+				uint64_t *ret)
 {
 	/* All addresses in one mapping: whoever wrote that has moved them already. */
 	if (m->start < UPPER_HALF && !m->symbol.size)
 		*ret = addr;
 	else
-		*ret = addr - m->start + (str_eq(m->symbol, STR("_stext")) ? l->stext : page_of(l->text));
+		*ret = addr - m->start + (str_eq(m->symbol, STR("_stext")) ? l->stext : page_start(l->text));
 	return true;
 }
 
-static bool in_process(const struct frame_layout *l, const struct frame_mapping *maps, size_t n,
-		       const struct frame_mapping *m, uint64_t addr, uint64_t *ret)
+static bool translate_in_process(const struct frame_layout *l, const struct frame_mapping *maps, size_t n,
+				 const struct frame_mapping *m, uint64_t addr, uint64_t *ret)
 {
 	uint64_t bias;
 
 	if (l->is_kernel)
-		return in_kernel(l, m, addr, ret);
+		return translate_in_kernel(l, m, addr, ret);
 	/* It is where it was linked to be. */
 	if (l->type == ET_EXEC && frame_layout_has_code(l, addr)) {
 		*ret = addr;
 		return true;
 	}
 	if (!l->offsets_known)
-		return without_offsets(l, maps, n, m, addr, ret);
+		return translate_without_offsets(l, maps, n, m, addr, ret);
 	/* Code that was moved to huge pages: the mapping has no file any more, and so offset 0. */
-	if (!m->offset && bias_of_lowest(l, maps, n, m, &bias) && maps[0].start != m->start &&
+	if (!m->offset && bias_by_lowest(l, maps, n, m, &bias) && maps[0].start != m->start &&
 	    frame_layout_has_code(l, addr - bias)) {
 		*ret = addr - bias;
 		return true;
 	}
-	return of_offset(l, addr - m->start + m->offset, ret);
+	return translate_offset(l, addr - m->start + m->offset, ret);
 }
 
 enum frame_reason frame_translate(const struct frame_layout *l, enum frame_address_kind kind,
@@ -222,16 +222,16 @@ enum frame_reason frame_translate(const struct frame_layout *l, enum frame_addre
 	case FRAME_OFFSET:
 		if (!l || !l->offsets_known)
 			return FRAME_NO_LAYOUT;
-		return of_offset(l, addr, ret) ? FRAME_FOUND : FRAME_OUTSIDE;
+		return translate_offset(l, addr, ret) ? FRAME_FOUND : FRAME_OUTSIDE;
 	case FRAME_RUNTIME:
-		m = mapping_of(maps, n_maps, addr);
+		m = mapping_at(maps, n_maps, addr);
 		if (!m)
 			return FRAME_NO_MAPPING;
 		if (!l || !l->n_segments)
 			return FRAME_NO_LAYOUT;
-		return in_process(l, maps, n_maps, m, addr, ret) ? FRAME_FOUND : FRAME_NO_LAYOUT;
+		return translate_in_process(l, maps, n_maps, m, addr, ret) ? FRAME_FOUND : FRAME_NO_LAYOUT;
 	case FRAME_RELATIVE:
-		*ret = addr + (l && l->n_segments ? page_of(l->segments[0].vaddr) : 0);
+		*ret = addr + (l && l->n_segments ? page_start(l->segments[0].vaddr) : 0);
 		return FRAME_FOUND;
 	case FRAME_VADDR:
 	case FRAME_SECTION:

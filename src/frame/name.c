@@ -34,7 +34,7 @@ static size_t operator_at(struct str s, size_t i)
 }
 
 /* Where the bracket that opens at @i is closed; 0: nowhere. What lies in parentheses is not looked at. */
-static size_t closing(struct str s, size_t i)
+static size_t closing_bracket(struct str s, size_t i)
 {
 	size_t depth = 0, round = 0;
 
@@ -69,12 +69,12 @@ static void add_without_templates(struct str s, struct buf *out)
 			/* "operator<< <int>": a blank keeps the sign from the bracket. */
 			if (i + 1 < s.size && s.p[i] == ' ' && s.p[i + 1] == '<')
 				i++;
-			if (i < s.size && s.p[i] == '<' && (end = closing(s, i)))
+			if (i < s.size && s.p[i] == '<' && (end = closing_bracket(s, i)))
 				i = end + 1;
 			continue;
 		}
 		if (s.p[i] == '<' && i && (is_word(s.p[i - 1]) || s.p[i - 1] == ']' || s.p[i - 1] == '}') &&
-		    (end = closing(s, i))) {
+		    (end = closing_bracket(s, i))) {
 			i = end + 1;
 			continue;
 		}

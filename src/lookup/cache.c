@@ -23,7 +23,7 @@
 #define SUFFIX     ".symtab"
 
 /* Heap; NULL: there is none. */
-static char *folder(void)
+static char *cache_folder(void)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"),
 		   *off = getenv("LODE_SYMTAB_CACHE");
@@ -35,7 +35,7 @@ static char *folder(void)
 	return home && *home == '/' ? mem_printf("%s/.cache/lode/symtab", home) : NULL;
 }
 
-static void add_file(struct hash64_state *h, struct source *src)
+static void hash_file_facts(struct hash64_state *h, struct source *src)
 {
 	uint64_t numbers[5] = { 0 }, off;
 	struct stat st;
@@ -58,7 +58,7 @@ static struct source *debug_source(const struct lookup_file *f)
 
 char *lookup_cache_name(const struct lookup_file *f)
 {
-	AUTO(mem_freep) char *dir = folder();
+	AUTO(mem_freep) char *dir = cache_folder();
 	struct source *src = debug_source(f);
 	char hex[BUILD_ID_HEX_SIZE];
 	struct hash64_state h;
@@ -68,9 +68,9 @@ char *lookup_cache_name(const struct lookup_file *f)
 	if (!dir || !src || src->size < KEEP_FROM || !f->debug || elf_build_id(f->debug, &id, &ignored) != 0)
 		return NULL;
 	hash64_init(&h, f->discriminators ? ~(uint64_t)SYMTAB_VERSION : SYMTAB_VERSION);
-	add_file(&h, src);
-	add_file(&h, f->alt ? f->alt->src : NULL);
-	add_file(&h, f->dwp ? f->dwp->src : NULL);
+	hash_file_facts(&h, src);
+	hash_file_facts(&h, f->alt ? f->alt->src : NULL);
+	hash_file_facts(&h, f->dwp ? f->dwp->src : NULL);
 	return mem_printf("%s/%s-%016llx" SUFFIX, dir, build_id_hex(&id, hex),
 			  (unsigned long long)hash64_end(&h));
 }
@@ -97,22 +97,22 @@ bool lookup_cache_open(struct lookup_file *f, const char *name)
 
 /* ---- making room ---- */
 
-struct kept {
+struct cached_table {
 	char *name;
 	uint64_t size;
 	int64_t used_s;
 };
 
-static int by_use(const void *a, const void *b)
+static int by_last_use(const void *a, const void *b)
 {
-	const struct kept *x = a, *y = b;
+	const struct cached_table *x = a, *y = b;
 
 	return x->used_s < y->used_s ? -1 : x->used_s > y->used_s;
 }
 
-static void make_room(const char *dir)
+static void cache_make_room(const char *dir)
 {
-	struct kept *list = NULL;
+	struct cached_table *list = NULL;
 	size_t n = 0, room = 0;
 	uint64_t sum = 0;
 	DIR *d = opendir(dir);
@@ -127,13 +127,13 @@ static void make_room(const char *dir)
 			room = room ? room * 2 : 64;
 			list = mem_realloc(list, room, sizeof(*list));
 		}
-		list[n++] = (struct kept){ TAKE(path), (uint64_t)st.st_size, st.st_atim.tv_sec };
+		list[n++] = (struct cached_table){ TAKE(path), (uint64_t)st.st_size, st.st_atim.tv_sec };
 		sum += (uint64_t)st.st_size;
 	}
 	if (d)
 		closedir(d);
 	if (n)
-		qsort(list, n, sizeof(*list), by_use);
+		qsort(list, n, sizeof(*list), by_last_use);
 	for (size_t i = 0; i < n; i++) {
 		if (sum > FOLDER_MAX && unlink(list[i].name) == 0)
 			sum -= list[i].size;
@@ -145,7 +145,7 @@ static void make_room(const char *dir)
 /* ---- keeping ---- */
 
 /* That it cannot be kept is no failure. */
-static void keep(const char *name, struct bytes table)
+static void cache_write(const char *name, struct bytes table)
 {
 	AUTO(mem_freep) char *dir = mem_strndup(name, (size_t)(strrchr(name, '/') - name));
 	struct err err = { 0 };
@@ -154,7 +154,7 @@ static void keep(const char *name, struct bytes table)
 		log_debug("symbolize", "the table is not kept: %s", err.text);
 		return;
 	}
-	make_room(dir);
+	cache_make_room(dir);
 }
 
 static bool lacks_nothing(const struct symtab *t)
@@ -165,7 +165,7 @@ static bool lacks_nothing(const struct symtab *t)
 void lookup_cache_keep(const struct lookup_file *f, const char *name)
 {
 	if (lacks_nothing(f->table))
-		keep(name, buf_bytes(&f->made));
+		cache_write(name, buf_bytes(&f->made));
 }
 
 /*

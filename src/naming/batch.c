@@ -12,12 +12,12 @@ void naming_batch_init(struct naming_batch *p, struct profilestore *store)
 	*p = (struct naming_batch){ .store = store };
 	arena_init(&p->arena);
 	p->names = NEW_N(struct profilestore_name, NAMING_BATCH);
-	p->frames = profile_frames_new(FRAME_DEMANGLE_TEMPLATES);
+	p->frames = profile_frame_texts_new(FRAME_DEMANGLE_TEMPLATES);
 }
 
 void naming_batch_done(struct naming_batch *p)
 {
-	profile_frames_free(p->frames);
+	profile_frame_texts_free(p->frames);
 	arena_done(&p->arena);
 	free(p->names);
 	free(p->tried);
@@ -31,7 +31,7 @@ void naming_batch_begin(struct naming_batch *p)
 
 size_t naming_batch_room(const struct naming_batch *p)
 {
-	return profile_frames_size(p->frames) < NAMING_TEXTS ? NAMING_BATCH - p->n : 0;
+	return profile_frame_texts_size(p->frames) < NAMING_TEXTS ? NAMING_BATCH - p->n : 0;
 }
 
 void naming_batch_name(struct naming_batch *p, uint32_t location, const struct tables_answer *a)
@@ -41,9 +41,9 @@ void naming_batch_name(struct naming_batch *p, uint32_t location, const struct t
 						 : NULL;
 
 	for (size_t i = 0; i < n; i++) {
-		struct profile_frame f;
+		struct profile_frame_text f;
 
-		profile_frame_of(p->frames, &a->frames->list[i], &f);
+		profile_frame_text_of(p->frames, &a->frames->list[i], &f);
 		lines[i] = (struct profilestore_name_line){ f.name, f.system_name, f.file,
 							    f.line, f.column,      f.start_line };
 	}
@@ -68,7 +68,7 @@ void naming_batch_tried(struct naming_batch *p, const struct profilestore_tried 
 	to->origin = arena_str(&p->arena, t->origin);
 }
 
-static void count(struct naming_batch *p)
+static void count_written(struct naming_batch *p)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		p->n_named += p->names[i].n_lines != 0;
@@ -82,14 +82,14 @@ bool naming_batch_flush(struct naming_batch *p)
 		if (profilestore_name(p->store, p->names, p->n, p->tried, p->n_tried, &p->err) < 0)
 			p->failed = true;
 		else
-			count(p);
+			count_written(p);
 	}
 	p->n = p->n_tried = 0;
 	arena_reset(&p->arena);
 	/* What was called so once will be again; but not for ever. */
-	if (profile_frames_size(p->frames) >= NAMING_TEXTS) {
-		profile_frames_free(p->frames);
-		p->frames = profile_frames_new(FRAME_DEMANGLE_TEMPLATES);
+	if (profile_frame_texts_size(p->frames) >= NAMING_TEXTS) {
+		profile_frame_texts_free(p->frames);
+		p->frames = profile_frame_texts_new(FRAME_DEMANGLE_TEMPLATES);
 	}
 	return !p->failed;
 }

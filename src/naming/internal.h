@@ -33,7 +33,7 @@ int64_t naming_wait_ms(enum frame_reason reason, bool lacking, uint32_t n_tries,
 struct naming_batch {
 	struct profilestore *store;
 	struct arena arena; /* of what is in the lists */
-	struct profile_frames *frames;
+	struct profile_frame_texts *frames;
 	struct profilestore_name *names;
 	size_t n; /* at most NAMING_BATCH */
 	struct profilestore_tried *tried;

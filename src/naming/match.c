@@ -9,14 +9,14 @@
 #define MATCH_MAX_MS 2000
 #define MATCH_MAX    64u /* a page of what is known */
 
-struct found {
+struct match_found {
 	struct build_id id;
 	bool several;
 };
 
-static int take(void *arg, const struct index_metadata *m)
+static int take_match(void *arg, const struct index_metadata *m)
 {
-	struct found *f = arg;
+	struct match_found *f = arg;
 
 	if (f->id.size && !build_id_eq(&f->id, &m->build_id))
 		f->several = true;
@@ -25,7 +25,7 @@ static int take(void *arg, const struct index_metadata *m)
 }
 
 /* "/usr/bin/x (deleted)" was replaced while it ran: what is there now is another. */
-static bool is_gone(struct str path)
+static bool mapping_is_gone(struct str path)
 {
 	return str_ends(path, STR(" (deleted)"));
 }
@@ -33,16 +33,16 @@ static bool is_gone(struct str path)
 int match_file(struct resolver *r, struct str path, struct build_id *ret, char *why, size_t why_size)
 {
 	AUTO(buf_done) struct buf cursor = { 0 };
-	struct found found = { 0 };
+	struct match_found found = { 0 };
 	struct index_metadata_query q = { .key = STR("file"),
 					  .value = path,
 					  .max = MATCH_MAX,
 					  .deadline_mono_ms = clock_mono_ms() + MATCH_MAX_MS,
-					  .fn = take,
+					  .fn = take_match,
 					  .arg = &found };
 	struct err err = { 0 };
 
-	if (!r || !path.size || path.p[0] != '/' || is_gone(path)) {
+	if (!r || !path.size || path.p[0] != '/' || mapping_is_gone(path)) {
 		snprintf(why, why_size, "it came without a build ID");
 		return MATCH_NONE;
 	}

@@ -26,7 +26,7 @@ static const struct metric_family seconds_family = { "lode_naming_seconds",
 /* ---- whose turn it is ---- */
 
 /* All that was put is written, or it is begun again, later. */
-static void finish(struct naming *n)
+static void attempts_finish(struct naming *n)
 {
 	struct naming_batch *p = &n->batch;
 
@@ -43,7 +43,7 @@ static void finish(struct naming *n)
 	p->n_named = p->n_unnamed = 0;
 }
 
-static void look(struct naming *n)
+static void start_due_tries(struct naming *n)
 {
 	AUTO(mem_freep) struct profilestore_binaries *list = NULL;
 	int64_t wall_ms = clock_wall_ms(), now_ms = clock_mono_ms(), next_ms;
@@ -61,7 +61,7 @@ static void look(struct naming *n)
 			try_start(n, &list->v[i]);
 	if (next_ms != INT64_MAX)
 		n->next_look_ms = MIN(n->next_look_ms, now_ms + (next_ms - wall_ms));
-	finish(n);
+	attempts_finish(n);
 }
 
 /* Takes @ready. */
@@ -73,7 +73,7 @@ static void end_tries(struct naming *n, struct attempt *ready, bool stopping)
 	for (struct attempt *t = ready; t && !stopping && !n->batch.failed; t = t->next)
 		try_end(t);
 	/* Until then a binary that is looked at again would be the same. */
-	finish(n);
+	attempts_finish(n);
 	while (ready) {
 		struct attempt *t = ready;
 
@@ -107,7 +107,7 @@ static int64_t look_at_ms(const struct naming *n)
 	return n->kicked ? n->not_before_ms : MAX(n->next_look_ms, n->not_before_ms);
 }
 
-static void *run(void *arg)
+static void *naming_run(void *arg)
 {
 	struct naming *n = arg;
 
@@ -127,7 +127,7 @@ static void *run(void *arg)
 		if (ready)
 			end_tries(n, ready, stopping);
 		else
-			look(n);
+			start_due_tries(n);
 		pthread_mutex_lock(&n->lock);
 	}
 	pthread_mutex_unlock(&n->lock);
@@ -206,7 +206,7 @@ int naming_start(struct naming *n, struct err *err)
 	n->queries = NEW_N(struct tables_query, NAMING_BATCH);
 	n->maps = NEW_N(struct frame_mapping, NAMING_BATCH);
 	n->kicked = true;
-	code = pthread_create(&n->thread, NULL, run, n);
+	code = pthread_create(&n->thread, NULL, naming_run, n);
 	if (code)
 		return err_os(err, code, "starting the thread that names addresses");
 	n->started = true;

@@ -27,8 +27,8 @@ int64_t naming_wait_ms(enum frame_reason reason, bool lacking, uint32_t n_tries,
 
 /* ---- beginning ---- */
 
-static void never(struct naming *n, const struct profilestore_binary *b, enum frame_reason reason,
-		  const char *why)
+static void put_never(struct naming *n, const struct profilestore_binary *b, enum frame_reason reason,
+		      const char *why)
 {
 	struct profilestore_tried t = { .binary = b->id,
 					.state = NAMING_NEVER,
@@ -41,8 +41,8 @@ static void never(struct naming *n, const struct profilestore_binary *b, enum fr
 }
 
 /* What cannot be named whatever turns up, or the build ID to ask for. */
-static bool identify(struct naming *n, const struct profilestore_binary *b, struct build_id *ret,
-		     bool *ret_by_path)
+static bool identify_binary(struct naming *n, const struct profilestore_binary *b, struct build_id *ret,
+			    bool *ret_by_path)
 {
 	char why[512];
 
@@ -50,27 +50,27 @@ static bool identify(struct naming *n, const struct profilestore_binary *b, stru
 	if (b->build_id.size) {
 		if (build_id_parse(ret, b->build_id))
 			return true;
-		never(n, b, FRAME_NO_BUILD_ID, "its build ID is none that a file could be found by");
+		put_never(n, b, FRAME_NO_BUILD_ID, "its build ID is none that a file could be found by");
 		return false;
 	}
 	if (!b->id) {
-		never(n, b, FRAME_NO_MAPPING, "");
+		put_never(n, b, FRAME_NO_MAPPING, "");
 		return false;
 	}
 	if (profile_is_no_file(b->file)) {
-		never(n, b, FRAME_NO_BUILD_ID,
-		      "there is no file of it: code that was made at run time, or the kernel's");
+		put_never(n, b, FRAME_NO_BUILD_ID,
+			  "there is no file of it: code that was made at run time, or the kernel's");
 		return false;
 	}
 	*ret_by_path = true;
 	if (match_file(n->opts.resolver, b->file, ret, why, sizeof(why)) == 0)
 		return true;
-	never(n, b, FRAME_NO_BUILD_ID, why);
+	put_never(n, b, FRAME_NO_BUILD_ID, why);
 	return false;
 }
 
 /* From any thread, once, perhaps before try_start() is through. */
-static void on_ready(void *arg)
+static void on_table_ready(void *arg)
 {
 	struct attempt *t = arg;
 	struct naming *n = t->n;
@@ -89,7 +89,7 @@ void try_start(struct naming *n, const struct profilestore_binary *b)
 	bool by_path;
 
 	atomic_fetch_add(&n->n_tries, 1);
-	if (!identify(n, b, &id, &by_path))
+	if (!identify_binary(n, b, &id, &by_path))
 		return;
 	t = NEW(struct attempt);
 	*t = (struct attempt){ .n = n,
@@ -103,8 +103,8 @@ void try_start(struct naming *n, const struct profilestore_binary *b)
 	map_put(&n->flying, bytes_of(&t->binary, sizeof(t->binary)), t);
 	atomic_fetch_add(&n->n_flying, 1);
 	if (tables_request_new(n->opts.tables, &t->id, 1, TABLES_LAYOUTS | TABLES_FRESH,
-			       t->from_ms + n->opts.wait_ms, on_ready, t, &t->request) != TABLES_WAITS)
-		on_ready(t);
+			       t->from_ms + n->opts.wait_ms, on_table_ready, t, &t->request) != TABLES_WAITS)
+		on_table_ready(t);
 }
 
 void try_free(struct attempt *t)
@@ -117,16 +117,16 @@ void try_free(struct attempt *t)
 
 /* ---- asking ---- */
 
-struct asking {
+struct location_answers {
 	struct naming_batch *batch;
 	const struct profilestore_unnamed *list;
 	enum frame_reason reason; /* of the first that has no name */
 	enum frame_reason broken; /* the table cannot be asked further */
 };
 
-static void on_answer(void *arg, size_t i, const struct tables_answer *a)
+static void on_location_answer(void *arg, size_t i, const struct tables_answer *a)
 {
-	struct asking *x = arg;
+	struct location_answers *x = arg;
 
 	/* These are told of the table, not of the address: it stays wanted. */
 	if (a->reason == FRAME_DAMAGED || frame_reason_passes(a->reason)) {
@@ -171,14 +171,15 @@ static void make_query(const struct profilestore_unnamed *u, const struct tables
 	}
 }
 
-static void ask(struct attempt *t, const struct tables_module *m, size_t n_list, struct asking *x)
+static void query_locations(struct attempt *t, const struct tables_module *m, size_t n_list,
+			    struct location_answers *x)
 {
 	struct naming *n = t->n;
 
 	for (size_t i = 0; i < n_list; i++)
 		make_query(&n->unnamed[i], m, &n->maps[i], &n->queries[i]);
 	x->list = n->unnamed;
-	tables_find_all(t->request, n->queries, n_list, on_answer, x);
+	tables_find_all(t->request, n->queries, n_list, on_location_answer, x);
 }
 
 /* ---- what came of it ---- */
@@ -195,7 +196,7 @@ static void put_outcome(struct attempt *t, struct profilestore_tried *o, bool fa
 	naming_batch_tried(&n->batch, o);
 }
 
-static void failed(struct attempt *t, enum frame_reason reason, const char *why)
+static void put_failure(struct attempt *t, enum frame_reason reason, const char *why)
 {
 	struct profilestore_tried o = {
 		.state = NAMING_WANTED, .reason = reason, .why = str_of(why), .n_tries = t->n_tries
@@ -212,7 +213,7 @@ static void failed(struct attempt *t, enum frame_reason reason, const char *why)
 	put_outcome(t, &o, o.n_tries != t->n_tries);
 }
 
-static void named(struct attempt *t, const struct tables_module *m, enum frame_reason reason)
+static void put_named(struct attempt *t, const struct tables_module *m, enum frame_reason reason)
 {
 	struct profilestore_tried o = { .state = NAMING_DONE, .reason = reason, .origin = str_of(m->origin) };
 
@@ -250,10 +251,10 @@ static bool is_other_file(struct attempt *t, const struct tables_module *m, size
 	       (!m->layout || !m->layout->offsets_known || !match_holds(m->layout, t->n->unnamed, n));
 }
 
-static void name_all(struct attempt *t, const struct tables_module *m)
+static void attempt_name_all(struct attempt *t, const struct tables_module *m)
 {
 	struct naming *n = t->n;
-	struct asking x = { .batch = &n->batch };
+	struct location_answers x = { .batch = &n->batch };
 	size_t room, got;
 
 	tell_table(t, m);
@@ -272,15 +273,15 @@ static void name_all(struct attempt *t, const struct tables_module *m)
 			put_outcome(t, &o, true);
 			return;
 		}
-		ask(t, m, got, &x);
+		query_locations(t, m, got, &x);
 		/* What is put stays wanted until it is written. */
 		if (got == room && !naming_batch_flush(&n->batch))
 			return;
 	} while (got == room && !x.broken);
 	if (x.broken)
-		failed(t, x.broken, "");
+		put_failure(t, x.broken, "");
 	else
-		named(t, m, x.reason);
+		put_named(t, m, x.reason);
 }
 
 void try_end(struct attempt *t)
@@ -289,7 +290,7 @@ void try_end(struct attempt *t)
 
 	tables_request_module(t->request, 0, &m);
 	if (m.reason == FRAME_FOUND)
-		name_all(t, &m);
+		attempt_name_all(t, &m);
 	else
-		failed(t, m.reason, m.why);
+		put_failure(t, m.reason, m.why);
 }

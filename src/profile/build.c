@@ -57,8 +57,8 @@ void profile_index_drop(struct profile *p)
 	p->index = NULL;
 }
 
-static bool hash_room(struct profile *p, struct numbers *h,
-		      uint64_t (*hash_of)(const struct profile *p, uint32_t i))
+static bool hash_table_reserve(struct profile *p, struct numbers *h,
+			       uint64_t (*hash_of)(const struct profile *p, uint32_t i))
 {
 	struct numbers old = *h;
 	uint64_t was = numbers_room(h), room = was ? was * 2 : SLOTS_MIN,
@@ -80,20 +80,20 @@ static bool hash_room(struct profile *p, struct numbers *h,
  * Room for one more. What a reader has put into the table by itself, entries [first, n), is found too. Once
  * the limit was met nothing is added or looked at any more.
  */
-static bool ready(struct profile *p, struct numbers *h, uint32_t first, uint32_t n,
-		  uint64_t (*hash_of)(const struct profile *p, uint32_t i))
+static bool build_is_ready(struct profile *p, struct numbers *h, uint32_t first, uint32_t n,
+			   uint64_t (*hash_of)(const struct profile *p, uint32_t i))
 {
 	if (p->index->failed)
 		return false;
 	for (uint32_t i = h->n ? n : first; i < n; i++) {
-		if (!hash_room(p, h, hash_of))
+		if (!hash_table_reserve(p, h, hash_of))
 			return false;
 		numbers_add(h, hash_of(p, i), i);
 	}
-	return hash_room(p, h, hash_of);
+	return hash_table_reserve(p, h, hash_of);
 }
 
-static uint32_t fail(struct profile_index *x)
+static uint32_t build_fail(struct profile_index *x)
 {
 	x->failed = true;
 	return 0;
@@ -101,7 +101,7 @@ static uint32_t fail(struct profile_index *x)
 
 /* ---- strings ---- */
 
-static uint64_t hash_string(const struct profile *p, uint32_t i)
+static uint64_t hash_string_key(const struct profile *p, uint32_t i)
 {
 	return hash64(p->strings.p[i].p, p->strings.p[i].size, p->index->seed);
 }
@@ -114,13 +114,13 @@ uint32_t profile_add_string(struct profile *p, struct str s)
 
 	if (!s.size)
 		return 0;
-	if (!ready(p, &x->strings, 1, p->strings.n, hash_string))
-		return fail(x);
+	if (!build_is_ready(p, &x->strings, 1, p->strings.n, hash_string_key))
+		return build_fail(x);
 	hash = hash64(s.p, s.size, x->seed);
 	if (NUMBERS_FIND(&x->strings, hash, at, i, str_eq(p->strings.p[i], s)))
 		return i;
 	if (!profile_room(p, &p->strings, 1) || p->memory + s.size > p->max_memory)
-		return fail(x);
+		return build_fail(x);
 	p->memory += s.size;
 	p->strings.p[p->strings.n] = arena_str(&p->arena, s);
 	numbers_put(&x->strings, at, p->strings.n);
@@ -136,12 +136,12 @@ static uint64_t hash_of_function(const struct profile *p, const struct profile_f
 	return numbers_mix(h ^ f->file, (uint64_t)f->start_line);
 }
 
-static uint64_t hash_function(const struct profile *p, uint32_t i)
+static uint64_t hash_function_key(const struct profile *p, uint32_t i)
 {
 	return hash_of_function(p, &p->functions.p[i]);
 }
 
-static bool function_eq(const struct profile_function *a, const struct profile_function *b)
+static bool slot_function_eq(const struct profile_function *a, const struct profile_function *b)
 {
 	return a->name == b->name && a->system_name == b->system_name && a->file == b->file &&
 	       a->start_line == b->start_line;
@@ -152,12 +152,13 @@ uint32_t profile_add_function(struct profile *p, const struct profile_function *
 	struct profile_index *x = profile_index_of(p);
 	uint32_t at, i;
 
-	if (!ready(p, &x->functions, 0, p->functions.n, hash_function))
-		return fail(x);
-	if (NUMBERS_FIND(&x->functions, hash_of_function(p, f), at, i, function_eq(&p->functions.p[i], f)))
+	if (!build_is_ready(p, &x->functions, 0, p->functions.n, hash_function_key))
+		return build_fail(x);
+	if (NUMBERS_FIND(&x->functions, hash_of_function(p, f), at, i,
+			 slot_function_eq(&p->functions.p[i], f)))
 		return i;
 	if (!profile_room(p, &p->functions, 1))
-		return fail(x);
+		return build_fail(x);
 	p->functions.p[p->functions.n] = *f;
 	numbers_put(&x->functions, at, p->functions.n);
 	return p->functions.n++;
@@ -187,14 +188,14 @@ uint32_t profile_add_mapping(struct profile *p, const struct profile_mapping *m)
 	struct profile_index *x = profile_index_of(p);
 	uint32_t at, i;
 
-	if (!ready(p, &x->mappings, 0, p->mappings.n, hash_mapping))
-		return fail(x);
+	if (!build_is_ready(p, &x->mappings, 0, p->mappings.n, hash_mapping))
+		return build_fail(x);
 	if (NUMBERS_FIND(&x->mappings, hash_of_mapping(p, m), at, i, mapping_eq(&p->mappings.p[i], m))) {
 		p->mappings.p[i].flags &= m->flags;
 		return i;
 	}
 	if (!profile_room(p, &p->mappings, 1))
-		return fail(x);
+		return build_fail(x);
 	p->mappings.p[p->mappings.n] = *m;
 	numbers_put(&x->mappings, at, p->mappings.n);
 	return p->mappings.n++;
@@ -215,16 +216,16 @@ static uint64_t hash_of_location(const struct profile *p, const struct profile_l
 }
 
 /* Where there are no lines at all there is no table of them either. */
-static const struct profile_line *lines_of(const struct profile *p, const struct profile_location *l)
+static const struct profile_line *build_lines_of(const struct profile *p, const struct profile_location *l)
 {
 	return l->n_lines ? &p->lines.p[l->first_line] : NULL;
 }
 
-static uint64_t hash_location(const struct profile *p, uint32_t i)
+static uint64_t hash_location_key(const struct profile *p, uint32_t i)
 {
 	const struct profile_location *l = &p->locations.p[i];
 
-	return hash_of_location(p, l, lines_of(p, l), l->n_lines);
+	return hash_of_location(p, l, build_lines_of(p, l), l->n_lines);
 }
 
 static bool lines_eq(const struct profile_line *a, const struct profile_line *b, uint32_t n)
@@ -235,13 +236,13 @@ static bool lines_eq(const struct profile_line *a, const struct profile_line *b,
 	return true;
 }
 
-static bool location_eq(const struct profile *p, uint32_t i, const struct profile_location *l,
-			const struct profile_line *lines, uint32_t n)
+static bool slot_location_eq(const struct profile *p, uint32_t i, const struct profile_location *l,
+			     const struct profile_line *lines, uint32_t n)
 {
 	const struct profile_location *o = &p->locations.p[i];
 
 	return o->addr == l->addr && o->mapping == l->mapping && o->folded == l->folded && o->n_lines == n &&
-	       lines_eq(lines_of(p, o), lines, n);
+	       lines_eq(build_lines_of(p, o), lines, n);
 }
 
 uint32_t profile_add_location(struct profile *p, const struct profile_location *l,
@@ -251,13 +252,13 @@ uint32_t profile_add_location(struct profile *p, const struct profile_location *
 	struct profile_location *new;
 	uint32_t at, i;
 
-	if (!ready(p, &x->locations, 0, p->locations.n, hash_location))
-		return fail(x);
+	if (!build_is_ready(p, &x->locations, 0, p->locations.n, hash_location_key))
+		return build_fail(x);
 	if (NUMBERS_FIND(&x->locations, hash_of_location(p, l, lines, n), at, i,
-			 location_eq(p, i, l, lines, n)))
+			 slot_location_eq(p, i, l, lines, n)))
 		return i;
 	if (!profile_room(p, &p->locations, 1) || !profile_room(p, &p->lines, n))
-		return fail(x);
+		return build_fail(x);
 	new = &p->locations.p[p->locations.n];
 	*new = *l;
 	new->first_line = p->lines.n;
@@ -276,7 +277,7 @@ static uint64_t hash_of_stack(const struct profile *p, uint32_t parent, uint32_t
 	return numbers_mix((uint64_t)parent << 32 | location, p->index->seed);
 }
 
-static uint64_t hash_stack(const struct profile *p, uint32_t i)
+static uint64_t hash_stack_key(const struct profile *p, uint32_t i)
 {
 	return hash_of_stack(p, p->stacks.p[i].parent, p->stacks.p[i].location);
 }
@@ -286,13 +287,13 @@ uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t locatio
 	struct profile_index *x = profile_index_of(p);
 	uint32_t at, i;
 
-	if (!ready(p, &x->stacks, 1, p->stacks.n, hash_stack))
-		return fail(x);
+	if (!build_is_ready(p, &x->stacks, 1, p->stacks.n, hash_stack_key))
+		return build_fail(x);
 	if (NUMBERS_FIND(&x->stacks, hash_of_stack(p, callers, location), at, i,
 			 p->stacks.p[i].parent == callers && p->stacks.p[i].location == location))
 		return i;
 	if (!profile_room(p, &p->stacks, 1))
-		return fail(x);
+		return build_fail(x);
 	p->stacks.p[p->stacks.n] = (struct profile_stack){ callers, location };
 	numbers_put(&x->stacks, at, p->stacks.n);
 	return p->stacks.n++;
@@ -332,14 +333,14 @@ uint32_t profile_add_labels(struct profile *p, const struct profile_label *label
 
 	if (!n)
 		return 0;
-	if (!ready(p, &x->label_sets, 1, p->label_sets.n, hash_labels))
-		return fail(x);
+	if (!build_is_ready(p, &x->label_sets, 1, p->label_sets.n, hash_labels))
+		return build_fail(x);
 	if (NUMBERS_FIND(&x->label_sets, hash_of_labels(p, labels, n), at, i,
 			 p->label_sets.p[i].n == n &&
 				 labels_eq(p->labels.p + p->label_sets.p[i].first, labels, n)))
 		return i;
 	if (!profile_room(p, &p->label_sets, 1) || !profile_room(p, &p->labels, n))
-		return fail(x);
+		return build_fail(x);
 	p->label_sets.p[p->label_sets.n] = (struct profile_label_set){ p->labels.n, n };
 	memcpy(p->labels.p + p->labels.n, labels, n * sizeof(*labels));
 	p->labels.n += n;
@@ -365,8 +366,8 @@ void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, cons
 	int64_t *row;
 	uint32_t at, i;
 
-	if (!ready(p, &x->samples, 0, p->n_samples, hash_sample)) {
-		fail(x);
+	if (!build_is_ready(p, &x->samples, 0, p->n_samples, hash_sample)) {
+		build_fail(x);
 		return;
 	}
 	if (NUMBERS_FIND(&x->samples, hash_of_sample(p, stack, labels), at, i,
@@ -377,7 +378,7 @@ void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, cons
 		return;
 	}
 	if (!profile_room_samples(p, 1)) {
-		fail(x);
+		build_fail(x);
 		return;
 	}
 	p->sample_stack[p->n_samples] = stack;
@@ -395,7 +396,7 @@ void profile_add_type(struct profile *p, struct str type, struct str unit)
 	struct profile_type t = { profile_add_string(p, type), profile_add_string(p, unit) };
 
 	if (!profile_room(p, &p->types, 1)) {
-		fail(profile_index_of(p));
+		build_fail(profile_index_of(p));
 		return;
 	}
 	p->types.p[p->types.n++] = t;

@@ -29,7 +29,7 @@ bool profile_is_perf_data(struct bytes head)
 	return head.size >= 8 && (memcmp(head.p, "PERFILE2", 8) == 0 || memcmp(head.p, "2ELIFREP", 8) == 0);
 }
 
-static enum profile_format detect(struct bytes in)
+static enum profile_format detect_format(struct bytes in)
 {
 	struct str head = { (const char *)in.p, MIN(in.size, HEAD) };
 
@@ -55,7 +55,7 @@ int profile_read(struct bytes in, enum profile_format format, const struct profi
 			err, ERR_INVALID,
 			"is perf's own file: use the text that perf script --show-mmap-events makes of it");
 	text = (struct str){ (const char *)in.p, in.size };
-	switch (format == PROFILE_FORMAT_AUTO ? detect(in) : format) {
+	switch (format == PROFILE_FORMAT_AUTO ? detect_format(in) : format) {
 	case PROFILE_FORMAT_PERF:
 		return profile_read_perf(text, limits, ret, err);
 	case PROFILE_FORMAT_FOLDED:

@@ -11,7 +11,7 @@
 #include "profile/internal.h"
 #include "profile/maps.h"
 
-struct reader {
+struct cpu_reader {
 	struct profile *p;
 	struct profile_maps maps;
 	PROFILE_TABLE(uint32_t) stack; /* locations, leaf first */
@@ -20,41 +20,42 @@ struct reader {
 	uint64_t period_us;
 };
 
-static uint64_t next_word(struct cursor *c, bool wide)
+static uint64_t cpu_next_word(struct cursor *c, bool wide)
 {
 	return wide ? cursor_u64(c) : cursor_u32(c);
 }
 
-static bool read_head(struct bytes in, bool wide, bool big, struct reader *r)
+static bool cpu_read_head(struct bytes in, bool wide, bool big, struct cpu_reader *r)
 {
 	struct cursor c = cursor_at(in, big, 0);
-	bool ok = next_word(&c, wide) == 0 && next_word(&c, wide) == 3 && next_word(&c, wide) == 0;
+	bool ok = cpu_next_word(&c, wide) == 0 && cpu_next_word(&c, wide) == 3 &&
+		  cpu_next_word(&c, wide) == 0;
 
-	r->period_us = next_word(&c, wide);
-	if (!ok || !r->period_us || next_word(&c, wide) != 0 || !cursor_ok(&c))
+	r->period_us = cpu_next_word(&c, wide);
+	if (!ok || !r->period_us || cpu_next_word(&c, wide) != 0 || !cursor_ok(&c))
 		return false;
 	r->wide = wide;
 	r->records = c;
 	return true;
 }
 
-static bool find_head(struct bytes in, struct reader *r)
+static bool find_head(struct bytes in, struct cpu_reader *r)
 {
 	for (unsigned i = 0; i < 4; i++)
-		if (read_head(in, i & 1, i & 2, r))
+		if (cpu_read_head(in, i & 1, i & 2, r))
 			return true;
 	return false;
 }
 
 bool profile_is_cpu(struct bytes head)
 {
-	struct reader r;
+	struct cpu_reader r;
 
 	return find_head(head, &r);
 }
 
 /* The next record's head, its addresses behind it in @c. 1: there is none. */
-static int next_record(const struct reader *r, struct cursor *c, uint64_t *ret_count, uint64_t *ret_n,
+static int next_record(const struct cpu_reader *r, struct cursor *c, uint64_t *ret_count, uint64_t *ret_n,
 		       struct err *err)
 {
 	uint64_t off = cursor_off(c), count, n;
@@ -62,13 +63,13 @@ static int next_record(const struct reader *r, struct cursor *c, uint64_t *ret_c
 
 	if (!cursor_left(c))
 		return 1;
-	count = next_word(c, r->wide);
-	n = next_word(c, r->wide);
+	count = cpu_next_word(c, r->wide);
+	n = cpu_next_word(c, r->wide);
 	if (!cursor_ok(c) || n > cursor_left(c) / (r->wide ? 8 : 4))
 		return err_set(err, ERR_INVALID, "ends within the record at offset %llu",
 			       (unsigned long long)off);
 	at = *c;
-	if (count == 0 && n == 1 && next_word(&at, r->wide) == 0) {
+	if (count == 0 && n == 1 && cpu_next_word(&at, r->wide) == 0) {
 		*c = at;
 		return 1;
 	}
@@ -81,7 +82,7 @@ static int next_record(const struct reader *r, struct cursor *c, uint64_t *ret_c
 }
 
 /* Where the records end. */
-static int find_end(const struct reader *r, struct cursor *c, struct err *err)
+static int find_end(const struct cpu_reader *r, struct cursor *c, struct err *err)
 {
 	uint64_t count, n;
 	int done;
@@ -97,15 +98,16 @@ static int find_end(const struct reader *r, struct cursor *c, struct err *err)
  */
 static uint64_t behind_leaf(struct cursor at, bool wide, uint64_t n)
 {
-	uint64_t leaf = next_word(&at, wide);
+	uint64_t leaf = cpu_next_word(&at, wide);
 
 	for (uint64_t i = 1; i < MIN(n, (uint64_t)3); i++)
-		if (next_word(&at, wide) == leaf)
+		if (cpu_next_word(&at, wide) == leaf)
 			return i + 1;
 	return 1;
 }
 
-static int read_record(struct reader *r, struct cursor *c, uint64_t count, uint64_t n, struct err *err)
+static int cpu_read_record(struct cpu_reader *r, struct cursor *c, uint64_t count, uint64_t n,
+			   struct err *err)
 {
 	uint64_t max = (uint64_t)INT64_MAX / r->period_us / 1000, first = behind_leaf(*c, r->wide, n);
 	int64_t values[2] = { (int64_t)MIN(count, max), (int64_t)(MIN(count, max) * r->period_us * 1000) };
@@ -113,7 +115,7 @@ static int read_record(struct reader *r, struct cursor *c, uint64_t count, uint6
 
 	r->stack.n = 0;
 	for (uint64_t i = 0; i < n; i++) {
-		struct profile_location l = { .addr = next_word(c, r->wide) };
+		struct profile_location l = { .addr = cpu_next_word(c, r->wide) };
 
 		if (i && i < first)
 			continue;
@@ -129,7 +131,7 @@ static int read_record(struct reader *r, struct cursor *c, uint64_t count, uint6
 	return profile_build_end(r->p, err);
 }
 
-static int read_all(struct reader *r, struct bytes in, struct err *err)
+static int cpu_read_all(struct cpu_reader *r, struct bytes in, struct err *err)
 {
 	struct cursor c;
 	uint64_t count, n;
@@ -149,7 +151,7 @@ static int read_all(struct reader *r, struct bytes in, struct err *err)
 	profile_maps_read(&r->maps, r->p, (struct str){ (const char *)c.p, cursor_left(&c) });
 	c = r->records;
 	while ((done = next_record(r, &c, &count, &n, err)) == 0)
-		if (read_record(r, &c, count, n, err) < 0)
+		if (cpu_read_record(r, &c, count, n, err) < 0)
 			return -1;
 	if (done < 0)
 		return -1;
@@ -160,8 +162,8 @@ int profile_read_cpu(struct bytes in, const struct profile_limits *limits, struc
 		     struct err *err)
 {
 	AUTO(profile_freep) struct profile *p = profile_new(limits);
-	struct reader r = { .p = p };
-	int done = read_all(&r, in, err);
+	struct cpu_reader r = { .p = p };
+	int done = cpu_read_all(&r, in, err);
 
 	profile_maps_done(&r.maps);
 	p->memory -= (uint64_t)r.stack.room * sizeof(*r.stack.p);

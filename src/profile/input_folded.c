@@ -33,7 +33,7 @@ static uint32_t named_location(struct profile *p, struct str name)
 	return profile_add_location(p, &l, &line, 1);
 }
 
-static int read_line(struct profile *p, struct str line, struct err *err)
+static int folded_read_line(struct profile *p, struct str line, struct err *err)
 {
 	struct str count = cut_last(&line);
 	uint32_t stack = 0;
@@ -64,7 +64,7 @@ int profile_read_folded(struct str text, const struct profile_limits *limits, st
 		n++;
 		if (!line.size || line.p[0] == '#')
 			continue;
-		if (read_line(p, line, err) < 0)
+		if (folded_read_line(p, line, err) < 0)
 			return err_in(err, "line %llu", (unsigned long long)n);
 	}
 	if (!p->n_samples)

@@ -32,7 +32,7 @@ struct named {
 	struct profile_line line;
 };
 
-struct reader {
+struct legacy_reader {
 	struct profile *p;
 	enum kind kind;
 	struct profile_maps maps;
@@ -88,7 +88,7 @@ bool profile_is_legacy(struct str head)
 }
 
 /* "heap_v2/524288", "heap/1048576", "heapprofile" */
-static int set_rate(struct reader *r, struct str what, struct err *err)
+static int set_rate(struct legacy_reader *r, struct str what, struct err *err)
 {
 	struct str name = str_cut(&what, '/');
 	bool sampled = str_eq(name, STR("heap")) || str_eq(name, STR("heap_v2")) ||
@@ -103,7 +103,7 @@ static int set_rate(struct reader *r, struct str what, struct err *err)
 	return 0;
 }
 
-static void heap_types(struct reader *r)
+static void heap_types(struct legacy_reader *r)
 {
 	struct profile *p = r->p;
 
@@ -131,7 +131,7 @@ static bool jemalloc_has_allocs(struct str text)
 	return false;
 }
 
-static int read_head(struct reader *r, struct str line, struct str text, struct err *err)
+static int legacy_read_head(struct legacy_reader *r, struct str line, struct str text, struct err *err)
 {
 	struct profile *p = r->p;
 	struct str what;
@@ -168,7 +168,7 @@ static int read_head(struct reader *r, struct str line, struct str text, struct 
 
 /* ---- values ---- */
 
-static int64_t rounded(double v)
+static int64_t round_value(double v)
 {
 	return v >= (double)INT64_MAX ? INT64_MAX : v <= (double)INT64_MIN ? INT64_MIN : (int64_t)v;
 }
@@ -185,18 +185,18 @@ static void scale_heap(int64_t *n, int64_t *size, uint64_t rate)
 	if (rate <= 1)
 		return;
 	scale = 1 / (1 - exp(-((double)*size / (double)*n) / (double)rate));
-	*n = rounded((double)*n * scale);
-	*size = rounded((double)*size * scale);
+	*n = round_value((double)*n * scale);
+	*size = round_value((double)*size * scale);
 }
 
-static int64_t multiply(int64_t a, int64_t b)
+static int64_t add_scaled(int64_t a, int64_t b)
 {
 	int64_t v;
 
 	return __builtin_mul_overflow(a, b, &v) ? ((a < 0) == (b < 0) ? INT64_MAX : INT64_MIN) : v;
 }
 
-static void heap_values(struct reader *r, int64_t *values)
+static void heap_values(struct legacy_reader *r, int64_t *values)
 {
 	int64_t *inuse = values + (r->has_allocs ? 2 : 0);
 
@@ -210,7 +210,7 @@ static void heap_values(struct reader *r, int64_t *values)
 	}
 }
 
-static void values_of(struct reader *r, int64_t *values)
+static void values_of(struct legacy_reader *r, int64_t *values)
 {
 	switch (r->kind) {
 	case KIND_HEAP:
@@ -221,16 +221,17 @@ static void values_of(struct reader *r, int64_t *values)
 		values[0] = r->v[0];
 		break;
 	case KIND_CONTENTION:
-		values[0] = multiply(r->v[1], r->period);
-		values[1] = r->hz > 0 ? rounded((double)r->v[0] * (double)r->period / ((double)r->hz / 1e9))
-				      : r->v[0];
+		values[0] = add_scaled(r->v[1], r->period);
+		values[1] = r->hz > 0
+				    ? round_value((double)r->v[0] * (double)r->period / ((double)r->hz / 1e9))
+				    : r->v[0];
 		break;
 	}
 }
 
 /* ---- samples ---- */
 
-static int push_location(struct reader *r, uint64_t addr, uint32_t *named, struct err *err)
+static int legacy_push_location(struct legacy_reader *r, uint64_t addr, uint32_t *named, struct err *err)
 {
 	struct profile_location l = { .addr = addr - (addr != 0) };
 
@@ -246,7 +247,7 @@ static int push_location(struct reader *r, uint64_t addr, uint32_t *named, struc
 }
 
 /* Of what size things are that were allocated here; two sizes are two samples. */
-static int size_label(struct reader *r, struct err *err)
+static int size_label(struct legacy_reader *r, struct err *err)
 {
 	unsigned of = r->v[0] ? 0 : 2;
 	struct profile_label l = { .key = profile_add_string(r->p, STR("bytes")) };
@@ -255,11 +256,11 @@ static int size_label(struct reader *r, struct err *err)
 		return 0;
 	l.unit = l.key;
 	/* The one quotient that does not fit is of INT64_MIN. */
-	l.num = r->v[of] == -1 ? multiply(r->v[of + 1], -1) : r->v[of + 1] / r->v[of];
+	l.num = r->v[of] == -1 ? add_scaled(r->v[of + 1], -1) : r->v[of + 1] / r->v[of];
 	return profile_push(r->p, &r->labels, l) ? 0 : profile_err_memory(r->p, err);
 }
 
-static int end_sample(struct reader *r, struct err *err)
+static int legacy_end_sample(struct legacy_reader *r, struct err *err)
 {
 	uint32_t stack = 0, named = 0;
 	int64_t values[4] = { 0 };
@@ -269,7 +270,7 @@ static int end_sample(struct reader *r, struct err *err)
 	r->open = false;
 	r->stack.n = 0;
 	for (uint32_t i = 0; i < r->addrs.n; i++)
-		if (push_location(r, r->addrs.p[i], &named, err) < 0)
+		if (legacy_push_location(r, r->addrs.p[i], &named, err) < 0)
 			return -1;
 	while (r->stack.n)
 		stack = profile_add_stack(r->p, stack, r->stack.p[--r->stack.n]);
@@ -280,7 +281,7 @@ static int end_sample(struct reader *r, struct err *err)
 	return profile_build_end(r->p, err);
 }
 
-static int read_stack(struct reader *r, struct str line, struct err *err)
+static int legacy_read_stack(struct legacy_reader *r, struct str line, struct err *err)
 {
 	r->addrs.n = r->named.n = r->labels.n = 0;
 	for (struct str w = words_next(&line); w.size; w = words_next(&line)) {
@@ -299,7 +300,7 @@ static int read_stack(struct reader *r, struct str line, struct err *err)
 /* ---- comments ---- */
 
 /* "0x46b2b4	main.f+0x12	/src/f.go:12": the file may have ':' in it, the name '+'. */
-static int read_name(struct reader *r, struct str line, struct err *err)
+static int legacy_read_name(struct legacy_reader *r, struct str line, struct err *err)
 {
 	struct profile_function f = { 0 };
 	struct named n = { 0 };
@@ -350,7 +351,7 @@ static bool cut_quoted(struct str *s, struct buf *out)
 }
 
 /* "{"key":"value", "other":"value"}" */
-static int read_labels(struct reader *r, struct str line, struct err *err)
+static int legacy_read_labels(struct legacy_reader *r, struct str line, struct err *err)
 {
 	AUTO(buf_done) struct buf key = { 0 }, value = { 0 };
 
@@ -371,24 +372,24 @@ static int read_labels(struct reader *r, struct str line, struct err *err)
 	return 0;
 }
 
-static int read_comment(struct reader *r, struct str line, struct err *err)
+static int read_comment(struct legacy_reader *r, struct str line, struct err *err)
 {
 	struct str text = { line.p + 1, line.size - 1 };
 
 	if (!r->open)
 		return 0;
 	if (text.size && text.p[0] == '\t')
-		return read_name(r, text, err);
+		return legacy_read_name(r, text, err);
 	text = str_trim(text);
 	if (!str_starts(text, STR("labels:")))
 		return 0;
-	return read_labels(r, (struct str){ text.p + 7, text.size - 7 }, err);
+	return legacy_read_labels(r, (struct str){ text.p + 7, text.size - 7 }, err);
 }
 
 /* ---- lines ---- */
 
 /* "cycles/second = 3100000000" */
-static void read_attribute(struct reader *r, struct str line)
+static void read_attribute(struct legacy_reader *r, struct str line)
 {
 	struct str name = str_trim(str_cut(&line, '='));
 	int64_t v;
@@ -400,17 +401,17 @@ static void read_attribute(struct reader *r, struct str line)
 	else if (str_eq(name, STR("sampling period")))
 		r->period = r->p->period = v;
 	else if (str_eq(name, STR("ms since reset")))
-		r->p->duration_ns = multiply(v, 1000000);
+		r->p->duration_ns = add_scaled(v, 1000000);
 }
 
-static int read_jemalloc(struct reader *r, struct str line, struct err *err)
+static int read_jemalloc(struct legacy_reader *r, struct str line, struct err *err)
 {
 	if (words_scan(&line, "@", NULL)) {
-		if (end_sample(r, err) < 0)
+		if (legacy_end_sample(r, err) < 0)
 			return -1;
 		r->open = true;
 		memset(r->v, 0, sizeof(r->v));
-		return read_stack(r, line, err);
+		return legacy_read_stack(r, line, err);
 	}
 	if (r->open && words_scan(&line, "t*:n:n[n:n]", r->v))
 		return 0;
@@ -418,7 +419,7 @@ static int read_jemalloc(struct reader *r, struct str line, struct err *err)
 	return line.size && line.p[0] == 't' ? 0 : err_set(err, ERR_INVALID, "is not understood");
 }
 
-static int read_line(struct reader *r, struct str line, struct err *err)
+static int legacy_read_line(struct legacy_reader *r, struct str line, struct err *err)
 {
 	static const char *const forms[] = {
 		[KIND_HEAP] = "n:n[n:n]@",
@@ -433,11 +434,11 @@ static int read_line(struct reader *r, struct str line, struct err *err)
 		return read_comment(r, line, err);
 	if (r->kind == KIND_JEMALLOC)
 		return read_jemalloc(r, line, err);
-	if (end_sample(r, err) < 0)
+	if (legacy_end_sample(r, err) < 0)
 		return -1;
 	if (words_scan(&line, forms[r->kind], r->v)) {
 		r->open = true;
-		return read_stack(r, line, err);
+		return legacy_read_stack(r, line, err);
 	}
 	if (r->kind == KIND_CONTENTION && memchr(line.p, '=', line.size)) {
 		read_attribute(r, line);
@@ -465,7 +466,7 @@ static struct str cut_maps(struct str *text)
 	return (struct str){ 0 };
 }
 
-static int read_all(struct reader *r, struct str text, struct err *err)
+static int legacy_read_all(struct legacy_reader *r, struct str text, struct err *err)
 {
 	struct str maps = cut_maps(&text), line;
 	uint64_t n = 1;
@@ -476,15 +477,15 @@ static int read_all(struct reader *r, struct str text, struct err *err)
 		text.size--;
 	}
 	line = str_trim(str_cut(&text, '\n'));
-	if (read_head(r, line, text, err) < 0)
+	if (legacy_read_head(r, line, text, err) < 0)
 		return err_in(err, "line %llu", (unsigned long long)n);
 	profile_maps_read(&r->maps, r->p, maps);
 	while (text.p && text.size) {
 		n++;
-		if (read_line(r, str_cut(&text, '\n'), err) < 0)
+		if (legacy_read_line(r, str_cut(&text, '\n'), err) < 0)
 			return err_in(err, "line %llu", (unsigned long long)n);
 	}
-	if (end_sample(r, err) < 0)
+	if (legacy_end_sample(r, err) < 0)
 		return -1;
 	return r->p->n_samples ? 0 : err_set(err, ERR_INVALID, "has no samples");
 }
@@ -498,8 +499,8 @@ static int read_all(struct reader *r, struct str text, struct err *err)
 int profile_read_legacy(struct str text, const struct profile_limits *limits, struct profile **ret,
 			struct err *err)
 {
-	struct reader r = { .p = profile_new(limits) };
-	int done = read_all(&r, text, err);
+	struct legacy_reader r = { .p = profile_new(limits) };
+	int done = legacy_read_all(&r, text, err);
 
 	profile_maps_done(&r.maps);
 	DONE(&r.addrs);

@@ -19,13 +19,13 @@
 #define NS_PER_S   INT64_C(1000000000)
 #define MAX_LINES  1024u /* frames at one address */
 
-struct head {
+struct perf_head {
 	struct str comm, event, rest, time;
 	uint64_t pid, tid, period;
 	bool has_pid, has_time, has_period;
 };
 
-struct reader {
+struct perf_reader {
 	struct profile *p;
 	struct perf_maps maps;
 	PROFILE_TABLE(uint32_t) stack;        /* locations, leaf first */
@@ -36,7 +36,7 @@ struct reader {
 	int64_t first_ns, last_ns; /* times of samples; since the machine was started */
 	/* The sample that is being read. */
 	bool open;
-	struct head head;
+	struct perf_head head;
 };
 
 /* ---- words ---- */
@@ -89,7 +89,7 @@ static bool is_pid(struct str s, uint64_t *ret_pid, uint64_t *ret_tid)
 /* ---- heads ---- */
 
 /* A command's name may have blanks: it ends where a number is followed by a CPU or a time, or by the end. */
-static bool find_pid(struct str line, struct head *h, struct str *rest)
+static bool find_pid(struct str line, struct perf_head *h, struct str *rest)
 {
 	struct str left = line;
 
@@ -126,12 +126,12 @@ static struct str without_precision(struct str event)
 	return event;
 }
 
-static bool read_head(struct str line, struct head *h)
+static bool perf_read_head(struct str line, struct perf_head *h)
 {
 	struct str rest, w, before;
 	uint64_t v;
 
-	*h = (struct head){ 0 };
+	*h = (struct perf_head){ 0 };
 	if (!find_pid(line, h, &rest))
 		return false;
 	before = rest;
@@ -171,7 +171,7 @@ static bool is_frame(struct str line)
 	return line.size && (line.p[0] == '\t' || line.p[0] == ' ') && words_hex(first, &addr);
 }
 
-static bool is_record(const struct head *h)
+static bool is_record(const struct perf_head *h)
 {
 	struct str rest = h->rest;
 
@@ -183,9 +183,9 @@ bool profile_is_perf(struct str head)
 {
 	for (unsigned n = 0; n < 100 && head.p && head.size; n++) {
 		struct str line = str_cut(&head, '\n');
-		struct head h;
+		struct perf_head h;
 
-		if (read_head(line, &h) && (h.has_time || h.event.size || is_record(&h)))
+		if (perf_read_head(line, &h) && (h.has_time || h.event.size || is_record(&h)))
 			return true;
 		/* Without these the frames below it tell. */
 		if (line.size && line.p[0] == '\t' && is_frame(line))
@@ -198,7 +198,7 @@ bool profile_is_perf(struct str head)
 
 /* "[0x7f00(0x1000) @ 0x2000 08:01 123 0]: r-xp /usr/lib/libc.so.6"; with "<build ID>" in place of device and
  * inode. */
-static void read_map(struct reader *r, uint32_t pid, bool kernel, struct str s)
+static void read_map(struct perf_reader *r, uint32_t pid, bool kernel, struct str s)
 {
 	struct str at = s, start = { 0 }, size, off, id = { 0 }, prot;
 	struct profile_mapping m = { 0 };
@@ -245,7 +245,7 @@ static void read_map(struct reader *r, uint32_t pid, bool kernel, struct str s)
 
 /* "(123:124):(120:120)": the new process has the maps of its parent. They are looked for by the number that
  * frames come with. */
-static void read_fork(struct reader *r, struct str s)
+static void read_fork(struct perf_reader *r, struct str s)
 {
 	struct str at = s, child, parent;
 	uint64_t c, p;
@@ -262,7 +262,7 @@ static void read_fork(struct reader *r, struct str s)
 		perf_maps_fork(&r->maps, (uint32_t)c, (uint32_t)p);
 }
 
-static void read_record(struct reader *r, const struct head *h, struct str line)
+static void perf_read_record(struct perf_reader *r, const struct perf_head *h, struct str line)
 {
 	struct str at = line;
 	const char *what = memmem(line.p, line.size, "PERF_RECORD_", 12);
@@ -289,7 +289,8 @@ static void read_record(struct reader *r, const struct head *h, struct str line)
 	read_map(r, (uint32_t)p, kernel, at);
 }
 
-static int mapping_of(struct reader *r, uint64_t *addr, struct str file, uint32_t *ret, struct err *err)
+static int perf_mapping_of(struct perf_reader *r, uint64_t *addr, struct str file, uint32_t *ret,
+			   struct err *err)
 {
 	struct profile_mapping m = { .file = profile_add_string(r->p, file) };
 	int done = perf_maps_find(&r->maps, (uint32_t)r->head.pid, m.file, addr, ret, err);
@@ -337,7 +338,7 @@ static struct str without_offset(struct str name)
 	return name;
 }
 
-static void add_name(struct reader *r, struct str name)
+static void perf_add_name(struct perf_reader *r, struct str name)
 {
 	struct profile_function f = { 0 };
 
@@ -347,19 +348,19 @@ static void add_name(struct reader *r, struct str name)
 	r->lines[r->n_lines++] = (struct profile_line){ .function = profile_add_function(r->p, &f) };
 }
 
-static int read_frame(struct reader *r, struct str line, struct err *err)
+static int read_frame(struct perf_reader *r, struct str line, struct err *err)
 {
 	struct profile_location l = { .mapping = PROFILE_NONE };
 	struct str rest = line, addr = words_next(&rest), file = cut_file(&rest);
 
 	if (!words_hex(addr, &l.addr))
 		return 0; /* a source line, or what else may be asked for */
-	add_name(r, without_offset(rest));
+	perf_add_name(r, without_offset(rest));
 	if (str_eq(file, STR("inlined")))
 		return 0; /* into the next, which has the address too */
 	if (r->stack.n == PROFILE_MAX_DEPTH)
 		return err_set(err, ERR_LIMIT, "the stack is deeper than %u", PROFILE_MAX_DEPTH);
-	if (mapping_of(r, &l.addr, file, &l.mapping, err) < 0)
+	if (perf_mapping_of(r, &l.addr, file, &l.mapping, err) < 0)
 		return -1;
 	/* Callers are told by where the call returns to; the call is before that. */
 	if (r->stack.n && l.addr)
@@ -373,7 +374,7 @@ static int read_frame(struct reader *r, struct str line, struct err *err)
 
 /* ---- samples ---- */
 
-static void note_time(struct reader *r)
+static void note_time(struct perf_reader *r)
 {
 	int64_t ns = r->head.has_time ? time_ns(r->head.time) : 0;
 
@@ -383,7 +384,7 @@ static void note_time(struct reader *r)
 	r->last_ns = MAX(r->last_ns, ns);
 }
 
-static int end_sample(struct reader *r, struct err *err)
+static int perf_end_sample(struct perf_reader *r, struct err *err)
 {
 	struct profile_label labels[3] = { 0 };
 	int64_t values[MAX_EVENTS + 1] = { 1 };
@@ -410,25 +411,25 @@ static int end_sample(struct reader *r, struct err *err)
 	return profile_build_end(r->p, err);
 }
 
-static int read_line(struct reader *r, struct str line, struct err *err)
+static int perf_read_line(struct perf_reader *r, struct str line, struct err *err)
 {
 	struct str trimmed = str_trim(line), rest;
-	struct head h;
+	struct perf_head h;
 
 	if (!trimmed.size)
-		return end_sample(r, err);
+		return perf_end_sample(r, err);
 	if (line.p[0] == '#')
 		return 0;
-	if (r->open && (line.p[0] == '\t' || (is_frame(line) && !(read_head(line, &h) && h.has_time))))
+	if (r->open && (line.p[0] == '\t' || (is_frame(line) && !(perf_read_head(line, &h) && h.has_time))))
 		return read_frame(r, line, err);
-	if (!read_head(line, &h))
+	if (!perf_read_head(line, &h))
 		return line.p[0] == ' ' || line.p[0] == '\t'
 			       ? 0
 			       : err_set(err, ERR_INVALID, "is not what perf script prints");
-	if (end_sample(r, err) < 0)
+	if (perf_end_sample(r, err) < 0)
 		return -1;
 	if (is_record(&h)) {
-		read_record(r, &h, line);
+		perf_read_record(r, &h, line);
 		return profile_build_end(r->p, err);
 	}
 	r->head = h;
@@ -444,14 +445,15 @@ static bool in_nanoseconds(struct str event)
 }
 
 /* Events become types of samples, so they are to be known before the first sample. */
-static int find_events(struct reader *r, struct str text, struct err *err)
+static int find_events(struct perf_reader *r, struct str text, struct err *err)
 {
 	while (text.p && text.size) {
 		struct str line = str_cut(&text, '\n');
-		struct head h;
+		struct perf_head h;
 		uint32_t i = 0;
 
-		if (!line.size || line.p[0] == '\t' || !read_head(line, &h) || !h.event.size || is_record(&h))
+		if (!line.size || line.p[0] == '\t' || !perf_read_head(line, &h) || !h.event.size ||
+		    is_record(&h))
 			continue;
 		while (i < r->n_events && !str_eq(r->events[i], h.event))
 			i++;
@@ -470,7 +472,7 @@ static int find_events(struct reader *r, struct str text, struct err *err)
 	return 0;
 }
 
-static int read_all(struct reader *r, struct str text, struct err *err)
+static int perf_read_all(struct perf_reader *r, struct str text, struct err *err)
 {
 	uint64_t n = 0;
 
@@ -480,12 +482,12 @@ static int read_all(struct reader *r, struct str text, struct err *err)
 		struct str line = str_cut(&text, '\n');
 
 		n++;
-		if (line.size && read_line(r, line, err) < 0)
+		if (line.size && perf_read_line(r, line, err) < 0)
 			return err_in(err, "line %llu", (unsigned long long)n);
-		if (!line.size && end_sample(r, err) < 0)
+		if (!line.size && perf_end_sample(r, err) < 0)
 			return -1;
 	}
-	if (end_sample(r, err) < 0)
+	if (perf_end_sample(r, err) < 0)
 		return -1;
 	r->p->duration_ns = r->last_ns - r->first_ns;
 	return r->p->n_samples ? 0 : err_set(err, ERR_INVALID, "has no samples");
@@ -494,11 +496,11 @@ static int read_all(struct reader *r, struct str text, struct err *err)
 int profile_read_perf(struct str text, const struct profile_limits *limits, struct profile **ret,
 		      struct err *err)
 {
-	struct reader *r = NEW(struct reader);
+	struct perf_reader *r = NEW(struct perf_reader);
 	int done;
 
 	r->p = r->maps.p = profile_new(limits);
-	done = read_all(r, text, err);
+	done = perf_read_all(r, text, err);
 	perf_maps_done(&r->maps);
 	free(r->stack.p);
 	if (done < 0)

@@ -10,7 +10,7 @@
 #include "profile/words.h"
 
 /* "55ec5e887000-55ec5e889000 r-xp 00001000 fe:00 871942     /usr/bin/a b" */
-static void read_line(struct profile_maps *m, struct str line)
+static void read_maps_line(struct profile_maps *m, struct str line)
 {
 	struct str range = words_next(&line), prot = words_next(&line), off = words_next(&line);
 	struct profile_mapping to = { 0 };
@@ -30,7 +30,7 @@ static void read_line(struct profile_maps *m, struct str line)
 		profile_index_of(m->p)->failed = true;
 }
 
-static int by_start(const void *a, const void *b)
+static int by_map_start(const void *a, const void *b)
 {
 	const struct profile_maps_part *x = a, *y = b;
 
@@ -41,9 +41,9 @@ void profile_maps_read(struct profile_maps *m, struct profile *p, struct str tex
 {
 	m->p = p;
 	while (text.p && text.size)
-		read_line(m, str_cut(&text, '\n'));
+		read_maps_line(m, str_cut(&text, '\n'));
 	if (m->list.n)
-		qsort(m->list.p, m->list.n, sizeof(*m->list.p), by_start);
+		qsort(m->list.p, m->list.n, sizeof(*m->list.p), by_map_start);
 }
 
 void profile_maps_done(struct profile_maps *m)

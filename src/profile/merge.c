@@ -13,7 +13,7 @@
 #define PAGE 4096u
 
 /* Where the entries of `from` are in `to`: number + 1, or 0: not looked for so far. */
-struct merge {
+struct profile_merge {
 	struct profile *to;
 	const struct profile *from;
 	uint32_t *strings, *mappings, *functions, *locations, *stacks, *label_sets;
@@ -23,7 +23,7 @@ struct merge {
 	int64_t *row;
 };
 
-static uint32_t string_in(struct merge *m, uint32_t s)
+static uint32_t merge_string_in(struct profile_merge *m, uint32_t s)
 {
 	if (!m->strings[s])
 		m->strings[s] = profile_add_string(m->to, profile_str(m->from, s)) + 1;
@@ -32,12 +32,12 @@ static uint32_t string_in(struct merge *m, uint32_t s)
 
 /* ---- what profiles say of themselves ---- */
 
-static bool same_type(struct merge *m, struct profile_type a, struct profile_type b)
+static bool same_sample_type(struct profile_merge *m, struct profile_type a, struct profile_type b)
 {
-	return string_in(m, b.type) == a.type && string_in(m, b.unit) == a.unit;
+	return merge_string_in(m, b.type) == a.type && merge_string_in(m, b.unit) == a.unit;
 }
 
-static int err_types(struct merge *m, const char *what, struct profile_type a, struct profile_type b,
+static int err_types(struct profile_merge *m, const char *what, struct profile_type a, struct profile_type b,
 		     struct err *err)
 {
 	struct str t = profile_str(m->to, a.type), u = profile_str(m->to, a.unit),
@@ -47,7 +47,7 @@ static int err_types(struct merge *m, const char *what, struct profile_type a, s
 		       what, STR_ARG(t), STR_ARG(u), STR_ARG(v), STR_ARG(w));
 }
 
-static int merge_types(struct merge *m, struct err *err)
+static int merge_types(struct profile_merge *m, struct err *err)
 {
 	struct profile *to = m->to;
 	const struct profile *from = m->from;
@@ -56,25 +56,25 @@ static int merge_types(struct merge *m, struct err *err)
 		for (uint32_t i = 0; i < from->types.n; i++)
 			profile_add_type(to, profile_str(from, from->types.p[i].type),
 					 profile_str(from, from->types.p[i].unit));
-		to->period_type = (struct profile_type){ string_in(m, from->period_type.type),
-							 string_in(m, from->period_type.unit) };
+		to->period_type = (struct profile_type){ merge_string_in(m, from->period_type.type),
+							 merge_string_in(m, from->period_type.unit) };
 		return profile_build_end(to, err);
 	}
 	if (to->types.n != from->types.n)
 		return err_set(err, ERR_INVALID, "one has %u sample types, the other %u", to->types.n,
 			       from->types.n);
 	for (uint32_t i = 0; i < to->types.n; i++)
-		if (!same_type(m, to->types.p[i], from->types.p[i]))
+		if (!same_sample_type(m, to->types.p[i], from->types.p[i]))
 			return err_types(m, "sample types", to->types.p[i], from->types.p[i], err);
-	if (!same_type(m, to->period_type, from->period_type))
+	if (!same_sample_type(m, to->period_type, from->period_type))
 		return err_types(m, "the periods' types", to->period_type, from->period_type, err);
 	return 0;
 }
 
-static void merge_comments(struct merge *m)
+static void merge_comments(struct profile_merge *m)
 {
 	for (uint32_t i = 0; i < m->from->comments.n; i++) {
-		uint32_t s = string_in(m, m->from->comments.p[i]), k = 0;
+		uint32_t s = merge_string_in(m, m->from->comments.p[i]), k = 0;
 
 		while (k < m->to->comments.n && m->to->comments.p[k] != s)
 			k++;
@@ -83,12 +83,12 @@ static void merge_comments(struct merge *m)
 	}
 }
 
-static uint32_t first_text(struct merge *m, uint32_t to, uint32_t from)
+static uint32_t first_text(struct profile_merge *m, uint32_t to, uint32_t from)
 {
-	return to ? to : string_in(m, from);
+	return to ? to : merge_string_in(m, from);
 }
 
-static void merge_head(struct merge *m)
+static void merge_head(struct profile_merge *m)
 {
 	struct profile *to = m->to;
 	const struct profile *from = m->from;
@@ -106,7 +106,7 @@ static void merge_head(struct merge *m)
 
 /* ---- tables ---- */
 
-static uint64_t pages(const struct profile_mapping *m)
+static uint64_t mapping_pages(const struct profile_mapping *m)
 {
 	uint64_t size = m->limit > m->start ? m->limit - m->start : 0;
 
@@ -114,14 +114,16 @@ static uint64_t pages(const struct profile_mapping *m)
 }
 
 /* The same part of the same file, wherever it lay. Mappings are few: they are looked through. */
-static bool same_part(struct merge *m, const struct profile_mapping *a, const struct profile_mapping *b)
+static bool same_part(struct profile_merge *m, const struct profile_mapping *a,
+		      const struct profile_mapping *b)
 {
-	if (pages(a) != pages(b) || a->offset != b->offset || a->build_id != string_in(m, b->build_id))
+	if (mapping_pages(a) != mapping_pages(b) || a->offset != b->offset ||
+	    a->build_id != merge_string_in(m, b->build_id))
 		return false;
-	return b->build_id || a->file == string_in(m, b->file);
+	return b->build_id || a->file == merge_string_in(m, b->file);
 }
 
-static uint32_t mapping_in(struct merge *m, uint32_t i)
+static uint32_t mapping_in(struct profile_merge *m, uint32_t i)
 {
 	const struct profile_mapping *from;
 	struct profile_mapping new;
@@ -139,28 +141,29 @@ static uint32_t mapping_in(struct merge *m, uint32_t i)
 		m->moved[i] = m->to->mappings.p[k].start - from->start;
 	} else {
 		new = *from;
-		new.file = string_in(m, from->file);
-		new.build_id = string_in(m, from->build_id);
+		new.file = merge_string_in(m, from->file);
+		new.build_id = merge_string_in(m, from->build_id);
 		k = profile_add_mapping(m->to, &new);
 	}
 	m->mappings[i] = k + 1;
 	return k;
 }
 
-static uint32_t function_in(struct merge *m, uint32_t i)
+static uint32_t function_in(struct profile_merge *m, uint32_t i)
 {
 	const struct profile_function *f = &m->from->functions.p[i];
 
 	if (!m->functions[i]) {
-		struct profile_function new = { string_in(m, f->name), string_in(m, f->system_name),
-						string_in(m, f->file), f->start_line };
+		struct profile_function new = { merge_string_in(m, f->name),
+						merge_string_in(m, f->system_name),
+						merge_string_in(m, f->file), f->start_line };
 
 		m->functions[i] = profile_add_function(m->to, &new) + 1;
 	}
 	return m->functions[i] - 1;
 }
 
-static uint32_t location_in(struct merge *m, uint32_t i)
+static uint32_t location_in(struct profile_merge *m, uint32_t i)
 {
 	const struct profile_location *from = &m->from->locations.p[i];
 	struct profile_location new = *from;
@@ -198,7 +201,7 @@ static int by_key(const void *x, const void *y, void *arg)
 	return !r && a->unit != b->unit ? str_cmp(profile_str(p, a->unit), profile_str(p, b->unit)) : r;
 }
 
-static uint32_t labels_in(struct merge *m, uint32_t i)
+static uint32_t labels_in(struct profile_merge *m, uint32_t i)
 {
 	const struct profile_label_set *set = &m->from->label_sets.p[i];
 
@@ -212,9 +215,9 @@ static uint32_t labels_in(struct merge *m, uint32_t i)
 			m->labels.room = m->labels.room ? m->labels.room * 2 : 16;
 			m->labels.p = mem_realloc(m->labels.p, m->labels.room, sizeof(*m->labels.p));
 		}
-		m->labels.p[m->labels.n++] = (struct profile_label){ string_in(m, l->key),
-								     string_in(m, l->str),
-								     string_in(m, l->unit), l->num };
+		m->labels.p[m->labels.n++] = (struct profile_label){ merge_string_in(m, l->key),
+								     merge_string_in(m, l->str),
+								     merge_string_in(m, l->unit), l->num };
 	}
 	qsort_r(m->labels.p, m->labels.n, sizeof(*m->labels.p), by_key, m->to);
 	m->label_sets[i] = profile_add_labels(m->to, m->labels.p, m->labels.n) + 1;
@@ -223,7 +226,7 @@ static uint32_t labels_in(struct merge *m, uint32_t i)
 
 /* ---- samples ---- */
 
-static int64_t scaled(int64_t v, double scale)
+static int64_t scaled_value(int64_t v, double scale)
 {
 	double d;
 
@@ -235,24 +238,24 @@ static int64_t scaled(int64_t v, double scale)
 	return d >= 0x1p63 ? INT64_MAX : d < -0x1p63 ? INT64_MIN : (int64_t)d;
 }
 
-static bool row_of(struct merge *m, uint32_t sample, const double *scales)
+static bool merge_row_of(struct profile_merge *m, uint32_t sample, const double *scales)
 {
 	bool any = false;
 
 	for (uint32_t t = 0; t < m->to->types.n; t++) {
-		m->row[t] = scaled(profile_value(m->from, sample, t), scales[t]);
+		m->row[t] = scaled_value(profile_value(m->from, sample, t), scales[t]);
 		any |= m->row[t] != 0;
 	}
 	return any;
 }
 
 /* Callers come before callees, so one pass down marks and one up adds. */
-static void merge_stacks(struct merge *m, const double *scales)
+static void merge_stacks(struct profile_merge *m, const double *scales)
 {
 	const struct profile *from = m->from;
 
 	for (uint32_t i = 0; i < from->n_samples; i++)
-		if (row_of(m, i, scales))
+		if (merge_row_of(m, i, scales))
 			m->stacks[from->sample_stack[i]] = 1;
 	for (uint32_t i = from->stacks.n; i-- > 1;)
 		if (m->stacks[i])
@@ -264,17 +267,17 @@ static void merge_stacks(struct merge *m, const double *scales)
 							 location_in(m, from->stacks.p[i].location));
 }
 
-static void merge_samples(struct merge *m, const double *scales)
+static void merge_samples(struct profile_merge *m, const double *scales)
 {
 	const struct profile *from = m->from;
 
 	for (uint32_t i = 0; i < from->n_samples; i++)
-		if (row_of(m, i, scales))
+		if (merge_row_of(m, i, scales))
 			profile_add_sample(m->to, m->stacks[from->sample_stack[i]],
 					   labels_in(m, from->sample_labels[i]), m->row);
 }
 
-static bool merge_init(struct merge *m)
+static bool merge_init(struct profile_merge *m)
 {
 	const struct profile *f = m->from;
 
@@ -290,7 +293,7 @@ static bool merge_init(struct merge *m)
 	       m->label_sets && m->row;
 }
 
-static void merge_done(struct merge *m)
+static void merge_done(struct profile_merge *m)
 {
 	free(m->strings);
 	free(m->mappings);
@@ -306,7 +309,7 @@ static void merge_done(struct merge *m)
 
 static int merge_scaled(struct profile *to, const struct profile *from, const double *scales, struct err *err)
 {
-	struct merge m = { .to = to, .from = from };
+	struct profile_merge m = { .to = to, .from = from };
 	int r;
 
 	if (!merge_init(&m)) {

@@ -11,7 +11,7 @@
 #define PROGRESS_EVERY 1024u
 #define MAX_MODULES    (1u << 16)
 
-struct naming {
+struct name_job {
 	struct profile *p;
 	const struct profile_namer *n;
 	struct profile_named *modules;
@@ -20,14 +20,14 @@ struct naming {
 	uint32_t *order;     /* locations, by module and address */
 	uint32_t n_done, n_all;
 	struct frame_mapping *maps; /* of the module that is being asked for */
-	struct profile_frames *frames;
+	struct profile_frame_texts *frames;
 	PROFILE_TABLE(struct profile_line) lines;
 };
 
 /* ---- modules ---- */
 
 /* Mappings of one build ID are one module; without one, those of one file. */
-static int find_modules(struct naming *x, struct err *err)
+static int find_modules(struct name_job *x, struct err *err)
 {
 	struct profile *p = x->p;
 	struct map by_key = { 0 };
@@ -70,7 +70,7 @@ static bool is_named(const struct profile *p, const struct profile_location *l)
 
 static int by_module(const void *a, const void *b, void *arg)
 {
-	const struct naming *x = arg;
+	const struct name_job *x = arg;
 	const struct profile_location *l = &x->p->locations.p[*(const uint32_t *)a],
 				      *o = &x->p->locations.p[*(const uint32_t *)b];
 	uint32_t m = x->module_of[l->mapping], n = x->module_of[o->mapping];
@@ -94,7 +94,7 @@ static void not_named(struct profile_named *m, const struct profile_location *l,
 }
 
 /* What has no mapping is a module of its own, behind the others. */
-static void sort_locations(struct naming *x)
+static void sort_locations(struct name_job *x)
 {
 	struct profile *p = x->p;
 
@@ -113,13 +113,13 @@ static void sort_locations(struct naming *x)
 	qsort_r(x->order, x->n_all, sizeof(*x->order), by_module, x);
 }
 
-static void add_line(struct naming *x, const struct symtab_frame *f)
+static void add_text_line(struct name_job *x, const struct symtab_frame *f)
 {
-	struct profile_frame t;
+	struct profile_frame_text t;
 	struct profile_function fn;
 	struct profile_line line;
 
-	profile_frame_of(x->frames, f, &t);
+	profile_frame_text_of(x->frames, f, &t);
 	fn = (struct profile_function){ .name = profile_add_string(x->p, t.name),
 					.system_name = profile_add_string(x->p, t.system_name),
 					.file = profile_add_string(x->p, t.file),
@@ -132,17 +132,17 @@ static void add_line(struct naming *x, const struct symtab_frame *f)
 }
 
 /* Names without files are no gain over names without files. */
-static bool is_better(const struct profile_location *l, const struct symtab_frames *f)
+static bool has_better_names(const struct profile_location *l, const struct symtab_frames *f)
 {
 	return f->n && (!l->n_lines || f->list[0].line || f->list[0].file.size);
 }
 
-static int put_lines(struct naming *x, struct profile_location *l, const struct symtab_frames *f,
+static int put_lines(struct name_job *x, struct profile_location *l, const struct symtab_frames *f,
 		     struct err *err)
 {
 	x->lines.n = 0;
 	for (size_t i = 0; i < f->n; i++)
-		add_line(x, &f->list[i]);
+		add_text_line(x, &f->list[i]);
 	if (profile_build_end(x->p, err) < 0 || x->lines.n != f->n ||
 	    !profile_room(x->p, &x->p->lines, x->lines.n))
 		return profile_err_memory(x->p, err);
@@ -155,7 +155,7 @@ static int put_lines(struct naming *x, struct profile_location *l, const struct 
 
 /* ---- one module ---- */
 
-static size_t list_maps(struct naming *x, uint32_t module)
+static size_t list_maps(struct name_job *x, uint32_t module)
 {
 	size_t n = 0;
 
@@ -176,8 +176,8 @@ static size_t list_maps(struct naming *x, uint32_t module)
 	return n;
 }
 
-static enum frame_reason begin(struct naming *x, const struct profile_module *m, struct str id,
-			       const char **ret_why)
+static enum frame_reason namer_begin(struct name_job *x, const struct profile_module *m, struct str id,
+				     const char **ret_why)
 {
 	*ret_why = NULL;
 	if (id.size && !m->id.size)
@@ -190,13 +190,13 @@ static enum frame_reason begin(struct naming *x, const struct profile_module *m,
 	return x->n->begin(x->n->arg, m, ret_why);
 }
 
-static int ask_one(struct naming *x, const struct profile_module *m, struct profile_named *to,
+static int ask_one(struct name_job *x, const struct profile_module *m, struct profile_named *to,
 		   struct profile_location *l, struct err *err)
 {
 	struct symtab_frames frames = { 0 };
 	enum frame_reason reason = x->n->ask(x->n->arg, m, l->addr, &frames);
 
-	if (!is_better(l, &frames)) {
+	if (!has_better_names(l, &frames)) {
 		not_named(to, l, reason, NULL);
 		return 0;
 	}
@@ -204,14 +204,14 @@ static int ask_one(struct naming *x, const struct profile_module *m, struct prof
 	return put_lines(x, l, &frames, err);
 }
 
-static int report(struct naming *x, struct err *err)
+static int report_progress(struct name_job *x, struct err *err)
 {
 	if (x->n->progress && x->n->progress(x->n->arg, x->n_done, x->n_all))
 		return err_set(err, ERR_CANCELLED, "stopped");
 	return 0;
 }
 
-static int name_module(struct naming *x, uint32_t module, const uint32_t *list, uint32_t n, struct err *err)
+static int name_module(struct name_job *x, uint32_t module, const uint32_t *list, uint32_t n, struct err *err)
 {
 	struct profile_named *to = &x->modules[module];
 	struct profile_module m = { .file = to->file, .maps = x->maps, .n_maps = list_maps(x, module) };
@@ -221,7 +221,7 @@ static int name_module(struct naming *x, uint32_t module, const uint32_t *list, 
 
 	if (!build_id_parse(&m.id, to->build_id))
 		m.id.size = 0;
-	reason = begin(x, &m, to->build_id, &why);
+	reason = namer_begin(x, &m, to->build_id, &why);
 	for (uint32_t i = 0; r == 0 && i < n; i++) {
 		struct profile_location *l = &x->p->locations.p[list[i]];
 
@@ -230,14 +230,14 @@ static int name_module(struct naming *x, uint32_t module, const uint32_t *list, 
 		else
 			not_named(to, l, reason, why);
 		if (r == 0 && ++x->n_done % PROGRESS_EVERY == 0)
-			r = report(x, err);
+			r = report_progress(x, err);
 	}
 	if (reason == FRAME_FOUND)
 		x->n->end(x->n->arg);
 	return r;
 }
 
-static int name_all(struct naming *x, struct err *err)
+static int name_modules(struct name_job *x, struct err *err)
 {
 	for (uint32_t i = 0, end; i < x->n_all; i = end) {
 		uint32_t module = x->module_of[x->p->locations.p[x->order[i]].mapping];
@@ -245,14 +245,14 @@ static int name_all(struct naming *x, struct err *err)
 		for (end = i + 1; end < x->n_all; end++)
 			if (x->module_of[x->p->locations.p[x->order[end]].mapping] != module)
 				break;
-		if (report(x, err) < 0 || name_module(x, module, x->order + i, end - i, err) < 0)
+		if (report_progress(x, err) < 0 || name_module(x, module, x->order + i, end - i, err) < 0)
 			return -1;
 	}
-	return report(x, err);
+	return report_progress(x, err);
 }
 
 /* pprof asks no more where these are set. */
-static void set_flags(struct naming *x)
+static void set_mapping_flags(struct name_job *x)
 {
 	for (uint32_t i = 0; i < x->p->mappings.n; i++)
 		if (x->modules[x->module_of[i]].n_new)
@@ -285,7 +285,7 @@ static int by_unnamed(const void *a, const void *b)
 int profile_name(struct profile *p, const struct profile_namer *n, struct profile_named **ret_list,
 		 size_t *ret_n, struct err *err)
 {
-	struct naming x = { .p = p, .n = n, .frames = profile_frames_new(n->demangling) };
+	struct name_job x = { .p = p, .n = n, .frames = profile_frame_texts_new(n->demangling) };
 	int r = 0;
 
 	x.modules = calloc((size_t)p->mappings.n + 1, sizeof(*x.modules));
@@ -298,15 +298,15 @@ int profile_name(struct profile *p, const struct profile_namer *n, struct profil
 		r = find_modules(&x, err);
 	if (r == 0) {
 		sort_locations(&x);
-		r = name_all(&x, err);
-		set_flags(&x);
+		r = name_modules(&x, err);
+		set_mapping_flags(&x);
 	}
 	p->memory -= (uint64_t)x.lines.room * sizeof(*x.lines.p);
 	free(x.lines.p);
 	free(x.module_of);
 	free(x.maps);
 	free(x.order);
-	profile_frames_free(x.frames);
+	profile_frame_texts_free(x.frames);
 	/* Locations are others now. */
 	profile_index_drop(p);
 	if (r < 0) {

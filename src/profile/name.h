@@ -13,15 +13,16 @@
 
 /* A frame in the texts that profiles have: names demangled as is wanted, whole paths. One who asks keeps them
  * until the end. */
-struct profile_frame {
-	struct str name, system_name, file; /* good until profile_frames_free() */
+struct profile_frame_text {
+	struct str name, system_name, file; /* good until profile_frame_texts_free() */
 	int64_t line, column, start_line;
 };
-struct profile_frames;
-struct profile_frames *profile_frames_new(enum frame_demangling how);
-void profile_frames_free(struct profile_frames *x); /* takes NULL */
-void profile_frame_of(struct profile_frames *x, const struct symtab_frame *f, struct profile_frame *ret);
-size_t profile_frames_size(const struct profile_frames *x); /* bytes that are kept */
+struct profile_frame_texts;
+struct profile_frame_texts *profile_frame_texts_new(enum frame_demangling how);
+void profile_frame_texts_free(struct profile_frame_texts *x); /* takes NULL */
+void profile_frame_text_of(struct profile_frame_texts *x, const struct symtab_frame *f,
+			   struct profile_frame_text *ret);
+size_t profile_frame_texts_size(const struct profile_frame_texts *x); /* bytes that are kept */
 
 /* There is no file of what a mapping calls itself: "", "[heap]", "//anon", memory of a JIT compiler. */
 bool profile_is_no_file(struct str file);

@@ -23,19 +23,19 @@ struct packing {
 	uint8_t *used;       /* frames */
 };
 
-static double size_of(const struct profile_node *n)
+static double html_size_of(const struct profile_node *n)
 {
 	return (double)(n->total[0] > n->total[1] ? n->total[0] : n->total[1]);
 }
 
 /* A node is [parent, frame, total, self, flags], or with the base's total and self behind. */
-static int enter(void *arg, uint32_t node, unsigned depth)
+static int html_enter(void *arg, uint32_t node, unsigned depth)
 {
 	struct packing *p = arg;
 	struct profile_node n;
 
 	profile_tree_node(p->t, node, &n);
-	if (node && (size_of(&n) <= 0 || size_of(&n) < p->min_value))
+	if (node && (html_size_of(&n) <= 0 || html_size_of(&n) < p->min_value))
 		return 1;
 	p->number[node] = p->n++;
 	if (node)
@@ -74,11 +74,11 @@ void profile_write_html(const struct profile_tree *t, const struct profile_outpu
 {
 	struct str title = o->title ? str_of(o->title) : profile_tree_type(t);
 	struct packing p = { .t = t, .out = out };
-	const struct profile_walk w = { enter, NULL, &p };
+	const struct profile_walk w = { html_enter, NULL, &p };
 	struct profile_node root;
 
 	profile_tree_node(t, 0, &root);
-	p.min_value = size_of(&root) * (o->min_share > 0 ? o->min_share : MIN_SHARE);
+	p.min_value = html_size_of(&root) * (o->min_share > 0 ? o->min_share : MIN_SHARE);
 	p.number = mem_zalloc(profile_tree_n(t) * sizeof(*p.number));
 	p.used = mem_zalloc((size_t)profile_tree_n_frames(t) + 1);
 	buf_add_str(out, STR("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

@@ -91,7 +91,7 @@ static void add_title(const struct drawing *d, const struct profile_node *n, con
 
 /* As much of a name as there is room for, with two dots behind; in characters and not in the middle of one.
  */
-static struct str shortened(struct str s, double width, bool *ret_cut)
+static struct str shorten_name(struct str s, double width, bool *ret_cut)
 {
 	size_t n = 0, room = (size_t)((width - 6) / CHAR), cut = s.size;
 
@@ -108,8 +108,8 @@ static struct str shortened(struct str s, double width, bool *ret_cut)
 	return s;
 }
 
-static void draw(struct drawing *d, const struct profile_node *n, uint32_t node, double x, double width,
-		 unsigned depth)
+static void draw_frames(struct drawing *d, const struct profile_node *n, uint32_t node, double x,
+			double width, unsigned depth)
 {
 	struct profile_frame f = { .name = STR("all") };
 	struct buf *b = d->out;
@@ -126,14 +126,14 @@ static void draw(struct drawing *d, const struct profile_node *n, uint32_t node,
 	add_color(d, n, &f, b);
 	buf_add_str(b, STR("\"/><text "));
 	buf_printf(b, "x=\"%.1f\" y=\"%u\">", x + 3, HEAD + (d->depth - depth) * ROW + 12);
-	label = width > 3 * CHAR ? shortened(f.name, width, &cut) : STR("");
+	label = width > 3 * CHAR ? shorten_name(f.name, width, &cut) : STR("");
 	text_xml(label, b);
 	if (label.size && cut)
 		buf_add_str(b, STR(".."));
 	buf_add_str(b, STR("</text></g>\n"));
 }
 
-static int enter(void *arg, uint32_t node, unsigned depth)
+static int svg_enter(void *arg, uint32_t node, unsigned depth)
 {
 	struct drawing *d = arg;
 	struct profile_node n;
@@ -153,11 +153,11 @@ static int enter(void *arg, uint32_t node, unsigned depth)
 	if (d->measure)
 		d->depth = MAX(d->depth, depth);
 	else
-		draw(d, &n, node, d->left[depth], width, depth);
+		draw_frames(d, &n, node, d->left[depth], width, depth);
 	return 0;
 }
 
-static void leave(void *arg, uint32_t node, unsigned depth)
+static void svg_leave(void *arg, uint32_t node, unsigned depth)
 {
 	struct drawing *d = arg;
 	struct profile_node n;
@@ -171,7 +171,7 @@ void profile_write_svg(const struct profile_tree *t, const struct profile_output
 {
 	struct str title = o->title ? str_of(o->title) : profile_tree_type(t);
 	struct drawing d = { .t = t, .out = out, .measure = true };
-	const struct profile_walk w = { enter, leave, &d };
+	const struct profile_walk w = { svg_enter, svg_leave, &d };
 	struct profile_node root;
 	unsigned height;
 

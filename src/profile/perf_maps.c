@@ -18,14 +18,14 @@ void perf_maps_done(struct perf_maps *m)
 	free(m->list.p);
 }
 
-static void add(struct perf_maps *m, uint32_t *head, struct perf_map map)
+static void perf_map_add(struct perf_maps *m, uint32_t *head, struct perf_map map)
 {
 	map.older = *head;
 	if (m->list.n < MAX_MAPS && profile_push(m->p, &m->list, map))
 		*head = m->list.n;
 }
 
-static uint32_t *list_of(struct perf_maps *m, uint32_t pid)
+static uint32_t *perf_maps_of_pid(struct perf_maps *m, uint32_t pid)
 {
 	return &m->processes[pid % PERF_MAPS_SLOTS];
 }
@@ -37,12 +37,12 @@ void perf_maps_add(struct perf_maps *m, uint32_t pid, bool kernel, const struct 
 				      .pid = pid,
 				      .mapping = profile_add_mapping(m->p, mapping) };
 
-	add(m, kernel ? &m->kernel : list_of(m, pid), map);
+	perf_map_add(m, kernel ? &m->kernel : perf_maps_of_pid(m, pid), map);
 }
 
 void perf_maps_fork(struct perf_maps *m, uint32_t child, uint32_t parent)
 {
-	uint32_t first = *list_of(m, parent), last = m->list.n;
+	uint32_t first = *perf_maps_of_pid(m, parent), last = m->list.n;
 	uint32_t *order = NULL;
 	size_t n = 0, room = 0;
 
@@ -64,53 +64,55 @@ void perf_maps_fork(struct perf_maps *m, uint32_t child, uint32_t parent)
 		struct perf_map map = m->list.p[order[--n]];
 
 		map.pid = child;
-		add(m, list_of(m, child), map);
+		perf_map_add(m, perf_maps_of_pid(m, child), map);
 	}
 	free(order);
 }
 
 /* ---- finding ---- */
 
-static bool is_at(const struct perf_map *map, uint64_t addr)
+static bool map_is_at(const struct perf_map *map, uint64_t addr)
 {
 	return addr >= map->start && addr < map->end;
 }
 
-static bool is_at_place(const struct perf_maps *m, const struct perf_map *map, uint32_t file, uint64_t place)
+static bool map_is_at_place(const struct perf_maps *m, const struct perf_map *map, uint32_t file,
+			    uint64_t place)
 {
 	const struct profile_mapping *to = &m->p->mappings.p[map->mapping];
 
 	return to->file == file && place >= to->offset && place - to->offset < map->end - map->start;
 }
 
-static bool is_found(const struct perf_maps *m, const struct perf_maps_found *f, uint32_t pid, uint32_t file,
-		     uint64_t addr)
+static bool map_is_found(const struct perf_maps *m, const struct perf_maps_found *f, uint32_t pid,
+			 uint32_t file, uint64_t addr)
 {
 	const struct perf_map *map = f->map ? &m->list.p[f->map - 1] : NULL;
 
 	return map && f->pid == pid && f->file == file && f->kernel == m->kernel &&
 	       f->head == m->processes[pid % PERF_MAPS_SLOTS] &&
-	       (f->by_place ? is_at_place(m, map, file, addr) : is_at(map, addr));
+	       (f->by_place ? map_is_at_place(m, map, file, addr) : map_is_at(map, addr));
 }
 
 /* The newest one there; else the newest one of the file. Number + 1; 0: none. */
-static uint32_t look(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t addr, bool *ret_by_place)
+static uint32_t perf_maps_search(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t addr,
+				 bool *ret_by_place)
 {
 	uint32_t by_place = 0;
 
-	for (uint32_t i = *list_of(m, pid); i; i = m->list.p[i - 1].older) {
+	for (uint32_t i = *perf_maps_of_pid(m, pid); i; i = m->list.p[i - 1].older) {
 		const struct perf_map *map = &m->list.p[i - 1];
 
 		m->n_steps++;
 		if (map->pid != pid)
 			continue;
-		if (is_at(map, addr))
+		if (map_is_at(map, addr))
 			return i;
-		if (!by_place && is_at_place(m, map, file, addr))
+		if (!by_place && map_is_at_place(m, map, file, addr))
 			by_place = i;
 	}
 	for (uint32_t i = m->kernel; i; i = m->list.p[i - 1].older, m->n_steps++)
-		if (is_at(&m->list.p[i - 1], addr))
+		if (map_is_at(&m->list.p[i - 1], addr))
 			return i;
 	*ret_by_place = by_place;
 	return by_place;
@@ -124,9 +126,9 @@ int perf_maps_find(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t *a
 	const struct perf_map *map;
 
 	*ret = PROFILE_NONE;
-	if (!is_found(m, f, pid, file, *addr)) {
-		*f = (struct perf_maps_found){ pid, file, *list_of(m, pid), m->kernel, 0, false };
-		f->map = look(m, pid, file, *addr, &f->by_place);
+	if (!map_is_found(m, f, pid, file, *addr)) {
+		*f = (struct perf_maps_found){ pid, file, *perf_maps_of_pid(m, pid), m->kernel, 0, false };
+		f->map = perf_maps_search(m, pid, file, *addr, &f->by_place);
 	}
 	if (m->n_steps > MAX_STEPS)
 		return err_set(err, ERR_LIMIT, "has too many maps to look up its addresses in");

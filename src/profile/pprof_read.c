@@ -14,8 +14,8 @@
 #define SEEN_SLOTS (1u << 14) /* stacks that were read lately */
 
 /* Each message of field @number in a part that was seen before. */
-static int each_in(struct pprof_reader *r, struct part part, uint32_t number, const char *what,
-		   int (*fn)(struct pprof_reader *r, struct bytes b, struct err *err), struct err *err)
+static int each_field(struct pprof_reader *r, struct part part, uint32_t number, const char *what,
+		      int (*fn)(struct pprof_reader *r, struct bytes b, struct err *err), struct err *err)
 {
 	struct cursor c = pprof_cursor(r, bytes_of(r->in.p + part.first, part.end - part.first));
 	struct field f;
@@ -29,7 +29,7 @@ static int each_in(struct pprof_reader *r, struct part part, uint32_t number, co
 
 /* ---- samples ---- */
 
-static int push_location(struct pprof_reader *r, uint64_t id, struct err *err)
+static int pprof_push_location(struct pprof_reader *r, uint64_t id, struct err *err)
 {
 	uint32_t l = pprof_id_find(&r->locations, id);
 
@@ -49,7 +49,7 @@ static int push_locations(struct pprof_reader *r, struct bytes b, struct err *er
 
 		if (!cursor_ok(&c))
 			return pprof_err_wire(&c, err);
-		if (push_location(r, id, err) < 0)
+		if (pprof_push_location(r, id, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -143,7 +143,8 @@ static int read_sample(struct pprof_reader *r, struct bytes b, struct err *err)
 			if (packed.p && push_locations(r, packed, err) < 0)
 				return -1;
 			packed = (struct bytes){ 0 };
-			done = f.wire == WIRE_LEN ? push_locations(r, f.b, err) : push_location(r, f.v, err);
+			done = f.wire == WIRE_LEN ? push_locations(r, f.b, err)
+						  : pprof_push_location(r, f.v, err);
 		} else if (f.number == 2 && (f.wire == WIRE_LEN || f.wire == WIRE_VARINT)) {
 			done = read_values(r, &f, &n_values, err);
 		} else if (f.number == 3 && f.wire == WIRE_LEN) {
@@ -179,10 +180,10 @@ static int read_message(struct pprof_reader *r, struct err *err)
 	if (r->string_max >= r->p->strings.n)
 		return err_set(err, ERR_INVALID, "string %u is referred to and not in the table of %u",
 			       r->string_max, r->p->strings.n);
-	if (each_in(r, r->locations_part, PPROF_LOCATION, "location", pprof_read_location, err) < 0 ||
+	if (each_field(r, r->locations_part, PPROF_LOCATION, "location", pprof_read_location, err) < 0 ||
 	    pprof_ids_end(r, &r->locations, err) < 0)
 		return -1;
-	return each_in(r, r->samples_part, PPROF_SAMPLE, "sample", read_sample, err);
+	return each_field(r, r->samples_part, PPROF_SAMPLE, "sample", read_sample, err);
 }
 
 static int read_plain(struct bytes in, const struct profile_limits *limits, struct profile **ret,

@@ -7,7 +7,7 @@
 
 #define BIT(n) (1u << (n))
 
-static int read_type(struct pprof_reader *r, struct bytes b, struct profile_type *ret, struct err *err)
+static int pprof_read_type(struct pprof_reader *r, struct bytes b, struct profile_type *ret, struct err *err)
 {
 	uint64_t v[3];
 
@@ -24,12 +24,12 @@ static int read_sample_type(struct pprof_reader *r, struct bytes b, struct err *
 
 	if (p->types.n == PROFILE_MAX_TYPES)
 		return err_set(err, ERR_LIMIT, "has more than %u sample types", PROFILE_MAX_TYPES);
-	if (read_type(r, b, &t, err) < 0)
+	if (pprof_read_type(r, b, &t, err) < 0)
 		return err_in(err, "sample type %u", p->types.n);
 	return profile_push(p, &p->types, t) ? 0 : profile_err_memory(p, err);
 }
 
-static int read_mapping(struct pprof_reader *r, struct bytes b, struct err *err)
+static int pprof_read_mapping(struct pprof_reader *r, struct bytes b, struct err *err)
 {
 	struct profile_mapping m;
 	uint64_t v[11];
@@ -48,7 +48,7 @@ static int read_mapping(struct pprof_reader *r, struct bytes b, struct err *err)
 	return profile_push(r->p, &r->p->mappings, m) ? 0 : profile_err_memory(r->p, err);
 }
 
-static int read_function(struct pprof_reader *r, struct bytes b, struct err *err)
+static int pprof_read_function(struct pprof_reader *r, struct bytes b, struct err *err)
 {
 	struct profile_function fn;
 	uint64_t v[6];
@@ -86,7 +86,7 @@ static int read_comments(struct pprof_reader *r, const struct field *f, struct e
 }
 
 /* The first string of the file is the empty one, which is there already. */
-static int read_string(struct pprof_reader *r, struct bytes b, bool *seen_first, struct err *err)
+static int pprof_read_string(struct pprof_reader *r, struct bytes b, bool *seen_first, struct err *err)
 {
 	struct profile *p = r->p;
 
@@ -108,7 +108,7 @@ static void part_add(struct pprof_reader *r, struct part *part, size_t from, con
 	part->end = (size_t)(c->p - r->in.p);
 }
 
-static int read_number(struct pprof_reader *r, const struct field *f, struct err *err)
+static int pprof_read_number(struct pprof_reader *r, const struct field *f, struct err *err)
 {
 	struct profile *p = r->p;
 
@@ -140,8 +140,8 @@ static int read_number(struct pprof_reader *r, const struct field *f, struct err
 	return 0;
 }
 
-static int read_field(struct pprof_reader *r, const struct field *f, size_t from, const struct cursor *c,
-		      bool *seen_string, struct err *err)
+static int pprof_read_field(struct pprof_reader *r, const struct field *f, size_t from,
+			    const struct cursor *c, bool *seen_string, struct err *err)
 {
 	switch (f->number) {
 	case PPROF_SAMPLE_TYPE:
@@ -161,20 +161,22 @@ static int read_field(struct pprof_reader *r, const struct field *f, size_t from
 		part_add(r, &r->samples_part, from, c);
 		return 0;
 	case PPROF_MAPPING:
-		return read_mapping(r, f->b, err) < 0 ? err_in(err, "mapping %u", r->mappings.list.n) : 0;
+		return pprof_read_mapping(r, f->b, err) < 0 ? err_in(err, "mapping %u", r->mappings.list.n)
+							    : 0;
 	case PPROF_LOCATION:
 		part_add(r, &r->locations_part, from, c);
 		return 0;
 	case PPROF_FUNCTION:
-		return read_function(r, f->b, err) < 0 ? err_in(err, "function %u", r->functions.list.n) : 0;
+		return pprof_read_function(r, f->b, err) < 0 ? err_in(err, "function %u", r->functions.list.n)
+							     : 0;
 	case PPROF_STRING:
-		return read_string(r, f->b, seen_string, err);
+		return pprof_read_string(r, f->b, seen_string, err);
 	case PPROF_PERIOD_TYPE:
-		return read_type(r, f->b, &r->p->period_type, err) < 0 ? err_in(err, "period type") : 0;
+		return pprof_read_type(r, f->b, &r->p->period_type, err) < 0 ? err_in(err, "period type") : 0;
 	case PPROF_COMMENT:
 		return read_comments(r, f, err);
 	default:
-		return f->number <= PPROF_DOC_URL ? read_number(r, f, err) : 0;
+		return f->number <= PPROF_DOC_URL ? pprof_read_number(r, f, err) : 0;
 	}
 }
 
@@ -186,7 +188,7 @@ int pprof_read_tables(struct pprof_reader *r, struct err *err)
 	struct field f;
 
 	while (pprof_field(&c, &f)) {
-		if (read_field(r, &f, from, &c, &seen_string, err) < 0)
+		if (pprof_read_field(r, &f, from, &c, &seen_string, err) < 0)
 			return -1;
 		from = (size_t)(c.p - r->in.p);
 	}
@@ -199,7 +201,7 @@ int pprof_read_tables(struct pprof_reader *r, struct err *err)
 
 /* ---- locations ---- */
 
-static int read_line(struct pprof_reader *r, struct bytes b, struct err *err)
+static int pprof_read_line(struct pprof_reader *r, struct bytes b, struct err *err)
 {
 	struct profile_line line;
 	uint64_t v[4];
@@ -226,7 +228,7 @@ int pprof_read_location(struct pprof_reader *r, struct bytes b, struct err *err)
 		if (f.wire != (f.number == 4 ? WIRE_LEN : WIRE_VARINT))
 			return pprof_err_kind(&f, err);
 		v[f.number] = f.v;
-		if (f.number == 4 && read_line(r, f.b, err) < 0)
+		if (f.number == 4 && pprof_read_line(r, f.b, err) < 0)
 			return err_in(err, "line %u", r->p->lines.n - l.first_line);
 	}
 	if (!cursor_ok(&c))

@@ -17,7 +17,7 @@ static void put_key(struct buf *b, uint32_t field, uint32_t wire)
 	buf_add_uleb(b, (uint64_t)field << 3 | wire);
 }
 
-static void put_number(struct buf *b, uint32_t field, uint64_t v)
+static void pprof_put_number(struct buf *b, uint32_t field, uint64_t v)
 {
 	if (!v)
 		return;
@@ -43,31 +43,31 @@ static void put_message(struct buf *b, uint32_t field, struct buf *m)
 
 static void put_type(struct buf *b, uint32_t field, const struct profile_type *t, struct buf *m)
 {
-	put_number(m, 1, t->type);
-	put_number(m, 2, t->unit);
+	pprof_put_number(m, 1, t->type);
+	pprof_put_number(m, 2, t->unit);
 	put_message(b, field, m);
 }
 
 static void put_mapping(struct buf *b, const struct profile_mapping *map, uint32_t id, struct buf *m)
 {
-	put_number(m, 1, id);
-	put_number(m, 2, map->start);
-	put_number(m, 3, map->limit);
-	put_number(m, 4, map->offset);
-	put_number(m, 5, map->file);
-	put_number(m, 6, map->build_id);
+	pprof_put_number(m, 1, id);
+	pprof_put_number(m, 2, map->start);
+	pprof_put_number(m, 3, map->limit);
+	pprof_put_number(m, 4, map->offset);
+	pprof_put_number(m, 5, map->file);
+	pprof_put_number(m, 6, map->build_id);
 	for (uint32_t i = 0; i < 4; i++)
-		put_number(m, 7 + i, map->flags >> i & 1);
+		pprof_put_number(m, 7 + i, map->flags >> i & 1);
 	put_message(b, PPROF_MAPPING, m);
 }
 
 static void put_function(struct buf *b, const struct profile_function *f, uint32_t id, struct buf *m)
 {
-	put_number(m, 1, id);
-	put_number(m, 2, f->name);
-	put_number(m, 3, f->system_name);
-	put_number(m, 4, f->file);
-	put_number(m, 5, (uint64_t)f->start_line);
+	pprof_put_number(m, 1, id);
+	pprof_put_number(m, 2, f->name);
+	pprof_put_number(m, 3, f->system_name);
+	pprof_put_number(m, 4, f->file);
+	pprof_put_number(m, 5, (uint64_t)f->start_line);
 	put_message(b, PPROF_FUNCTION, m);
 }
 
@@ -75,31 +75,32 @@ static void put_location(struct buf *b, const struct profile *p, uint32_t i, str
 {
 	const struct profile_location *l = &p->locations.p[i];
 
-	put_number(m, 1, (uint64_t)i + 1);
-	put_number(m, 2, l->mapping == PROFILE_NONE ? 0 : (uint64_t)l->mapping + 1);
-	put_number(m, 3, l->addr);
+	pprof_put_number(m, 1, (uint64_t)i + 1);
+	pprof_put_number(m, 2, l->mapping == PROFILE_NONE ? 0 : (uint64_t)l->mapping + 1);
+	pprof_put_number(m, 3, l->addr);
 	for (uint32_t k = 0; k < l->n_lines; k++) {
 		const struct profile_line *line = &p->lines.p[l->first_line + k];
 
-		put_number(sub, 1, (uint64_t)line->function + 1);
-		put_number(sub, 2, (uint64_t)line->line);
-		put_number(sub, 3, (uint64_t)line->column);
+		pprof_put_number(sub, 1, (uint64_t)line->function + 1);
+		pprof_put_number(sub, 2, (uint64_t)line->line);
+		pprof_put_number(sub, 3, (uint64_t)line->column);
 		put_message(m, 4, sub);
 	}
-	put_number(m, 5, l->folded);
+	pprof_put_number(m, 5, l->folded);
 	put_message(b, PPROF_LOCATION, m);
 }
 
 static void put_label(struct buf *b, const struct profile_label *l, struct buf *m)
 {
-	put_number(m, 1, l->key);
-	put_number(m, 2, l->str);
-	put_number(m, 3, (uint64_t)l->num);
-	put_number(m, 4, l->unit);
+	pprof_put_number(m, 1, l->key);
+	pprof_put_number(m, 2, l->str);
+	pprof_put_number(m, 3, (uint64_t)l->num);
+	pprof_put_number(m, 4, l->unit);
 	put_message(b, 3, m);
 }
 
-static void put_sample(struct buf *b, const struct profile *p, uint32_t i, struct buf *m, struct buf *sub)
+static void pprof_put_sample(struct buf *b, const struct profile *p, uint32_t i, struct buf *m,
+			     struct buf *sub)
 {
 	const struct profile_label_set *set = &p->label_sets.p[p->sample_labels[i]];
 
@@ -120,7 +121,7 @@ static void put_all(const struct profile *p, struct buf *out, struct buf *m, str
 	for (uint32_t i = 0; i < p->types.n; i++)
 		put_type(out, PPROF_SAMPLE_TYPE, &p->types.p[i], m);
 	for (uint32_t i = 0; i < p->n_samples; i++)
-		put_sample(out, p, i, m, sub);
+		pprof_put_sample(out, p, i, m, sub);
 	for (uint32_t i = 0; i < p->mappings.n; i++)
 		put_mapping(out, &p->mappings.p[i], i + 1, m);
 	for (uint32_t i = 0; i < p->locations.n; i++)
@@ -129,19 +130,19 @@ static void put_all(const struct profile *p, struct buf *out, struct buf *m, str
 		put_function(out, &p->functions.p[i], i + 1, m);
 	for (uint32_t i = 0; i < p->strings.n; i++)
 		put_bytes(out, PPROF_STRING, p->strings.p[i].p, p->strings.p[i].size);
-	put_number(out, PPROF_DROP_FRAMES, p->drop_frames);
-	put_number(out, PPROF_KEEP_FRAMES, p->keep_frames);
-	put_number(out, PPROF_TIME, (uint64_t)p->time_ns);
-	put_number(out, PPROF_DURATION, (uint64_t)p->duration_ns);
+	pprof_put_number(out, PPROF_DROP_FRAMES, p->drop_frames);
+	pprof_put_number(out, PPROF_KEEP_FRAMES, p->keep_frames);
+	pprof_put_number(out, PPROF_TIME, (uint64_t)p->time_ns);
+	pprof_put_number(out, PPROF_DURATION, (uint64_t)p->duration_ns);
 	if (p->period_type.type || p->period_type.unit)
 		put_type(out, PPROF_PERIOD_TYPE, &p->period_type, m);
-	put_number(out, PPROF_PERIOD, (uint64_t)p->period);
+	pprof_put_number(out, PPROF_PERIOD, (uint64_t)p->period);
 	for (uint32_t i = 0; i < p->comments.n; i++)
 		buf_add_uleb(sub, p->comments.p[i]);
 	if (sub->size)
 		put_message(out, PPROF_COMMENT, sub);
-	put_number(out, PPROF_DEFAULT_TYPE, p->default_type);
-	put_number(out, PPROF_DOC_URL, p->doc_url);
+	pprof_put_number(out, PPROF_DEFAULT_TYPE, p->default_type);
+	pprof_put_number(out, PPROF_DOC_URL, p->doc_url);
 }
 
 int profile_write_pprof(const struct profile *p, bool gzip, struct buf *out, struct err *err)

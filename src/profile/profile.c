@@ -58,7 +58,7 @@ int profile_err_memory(const struct profile *p, struct err *err)
 }
 
 /* The limit is checked before anything is allocated. */
-static bool take_memory(struct profile *p, void **table, uint64_t was, uint64_t will)
+static bool profile_take_memory(struct profile *p, void **table, uint64_t was, uint64_t will)
 {
 	void *q;
 
@@ -79,9 +79,10 @@ bool profile_grow(struct profile *p, void **table, uint32_t *room, uint64_t want
 	if (want > PROFILE_MAX_ENTRIES)
 		return false;
 	more = MAX(more, (uint64_t)16);
-	if (!take_memory(p, table, (uint64_t)*room * entry_size, more * entry_size)) {
+	if (!profile_take_memory(p, table, (uint64_t)*room * entry_size, more * entry_size)) {
 		/* What doubles is too much: perhaps just enough is not. */
-		if (more == want || !take_memory(p, table, (uint64_t)*room * entry_size, want * entry_size))
+		if (more == want ||
+		    !profile_take_memory(p, table, (uint64_t)*room * entry_size, want * entry_size))
 			return false;
 		more = want;
 	}

@@ -7,8 +7,8 @@
 #define REPLACEMENT "\xef\xbf\xbd"
 
 /* Each character of @s goes through @one; @c is its first byte. */
-static void each(struct str s, struct buf *out,
-		 void (*one)(struct str character, char avoid, struct buf *out), char avoid)
+static void each_char(struct str s, struct buf *out,
+		      void (*one)(struct str character, char avoid, struct buf *out), char avoid)
 {
 	while (s.size) {
 		size_t n = str_utf8(s, NULL);
@@ -39,7 +39,7 @@ static void one_json(struct str c, char avoid, struct buf *out)
 void text_json(struct str s, struct buf *out)
 {
 	buf_add_char(out, '"');
-	each(s, out, one_json, 0);
+	each_char(s, out, one_json, 0);
 	buf_add_char(out, '"');
 }
 
@@ -74,7 +74,7 @@ static void one_xml(struct str c, char avoid, struct buf *out)
 
 void text_xml(struct str s, struct buf *out)
 {
-	each(s, out, one_xml, 0);
+	each_char(s, out, one_xml, 0);
 }
 
 static void one_plain(struct str c, char avoid, struct buf *out)
@@ -92,5 +92,5 @@ static void one_plain(struct str c, char avoid, struct buf *out)
 
 void text_line(struct str s, char avoid, struct buf *out)
 {
-	each(s, out, one_plain, avoid);
+	each_char(s, out, one_plain, avoid);
 }

@@ -28,15 +28,15 @@ bool profile_group_parse(struct str s, enum profile_group *ret)
 
 /* ---- patterns ---- */
 
-static int compile(struct profile_tree *t, unsigned which, const char *what, const char *pattern,
-		   struct err *err)
+static int compile_patterns(struct profile_tree *t, unsigned which, const char *what, const char *pattern,
+			    struct err *err)
 {
 	if (pattern && pattern_new(str_of(pattern), false, &t->patterns[which], err) < 0)
 		return err_in(err, "%s: '%s'", what, pattern);
 	return 0;
 }
 
-static uint8_t look_at_frame(const struct profile_tree *t, const struct profile_function *f)
+static uint8_t classify_frame(const struct profile_tree *t, const struct profile_function *f)
 {
 	const uint32_t texts[] = { f->name, f->file, f->system_name };
 	uint8_t bits = 0;
@@ -58,7 +58,7 @@ static uint8_t frame_bits(struct profile_tree *t, uint32_t frame)
 			profile_index_of(t->p)->failed = true;
 			return 0;
 		}
-		t->frame_matches.p[t->frame_matches.n] = look_at_frame(
+		t->frame_matches.p[t->frame_matches.n] = classify_frame(
 			t, &t->p->functions.p[t->frame_matches.n]);
 		t->frame_matches.n++;
 	}
@@ -74,10 +74,10 @@ int profile_tree_new(const struct profile_view *view, const struct profile_limit
 
 	t->view = *view;
 	t->p = profile_new(limits);
-	if (compile(t, MATCH_FOCUS, "focus", view->focus, err) < 0 ||
-	    compile(t, MATCH_IGNORE, "ignore", view->ignore, err) < 0 ||
-	    compile(t, MATCH_HIDE, "hide", view->hide, err) < 0 ||
-	    compile(t, MATCH_SHOW, "show", view->show, err) < 0)
+	if (compile_patterns(t, MATCH_FOCUS, "focus", view->focus, err) < 0 ||
+	    compile_patterns(t, MATCH_IGNORE, "ignore", view->ignore, err) < 0 ||
+	    compile_patterns(t, MATCH_HIDE, "hide", view->hide, err) < 0 ||
+	    compile_patterns(t, MATCH_SHOW, "show", view->show, err) < 0)
 		return -1;
 	*ret = TAKE(t);
 	return 0;
@@ -123,19 +123,19 @@ struct frames {
 	} * functions;
 };
 
-static uint32_t string_in(struct profile_tree *t, struct frames *f, uint32_t s)
+static uint32_t tree_string_in(struct profile_tree *t, struct frames *f, uint32_t s)
 {
 	if (!f->strings[s])
 		f->strings[s] = profile_add_string(t->p, profile_str(f->p, s)) + 1;
 	return f->strings[s] - 1;
 }
 
-static uint32_t binary_in(struct profile_tree *t, struct frames *f, const struct profile_location *l)
+static uint32_t binary_in_tree(struct profile_tree *t, struct frames *f, const struct profile_location *l)
 {
-	return l->mapping == PROFILE_NONE ? 0 : string_in(t, f, f->p->mappings.p[l->mapping].file);
+	return l->mapping == PROFILE_NONE ? 0 : tree_string_in(t, f, f->p->mappings.p[l->mapping].file);
 }
 
-static struct str binary_of(const struct profile *p, const struct profile_location *l)
+static struct str tree_binary_of(const struct profile *p, const struct profile_location *l)
 {
 	return l->mapping == PROFILE_NONE ? STR("") : profile_str(p, p->mappings.p[l->mapping].file);
 }
@@ -149,7 +149,7 @@ static uint64_t file_address(const struct profile *p, const struct profile_locat
 
 static uint32_t build_id_in(struct profile_tree *t, struct frames *f, const struct profile_location *l)
 {
-	return l->mapping == PROFILE_NONE ? 0 : string_in(t, f, f->p->mappings.p[l->mapping].build_id);
+	return l->mapping == PROFILE_NONE ? 0 : tree_string_in(t, f, f->p->mappings.p[l->mapping].build_id);
 }
 
 static void mark_address(struct profile_tree *t, uint32_t frame)
@@ -169,8 +169,8 @@ static void mark_address(struct profile_tree *t, uint32_t frame)
 static uint32_t address_frame(struct profile_tree *t, struct frames *frames, const struct profile_location *l)
 {
 	const struct profile *p = frames->p;
-	struct str base = path_basename(binary_of(p, l));
-	struct profile_function f = { .system_name = binary_in(t, frames, l),
+	struct str base = path_basename(tree_binary_of(p, l));
+	struct profile_function f = { .system_name = binary_in_tree(t, frames, l),
 				      .file = build_id_in(t, frames, l),
 				      .start_line = (int64_t)file_address(p, l) };
 	char text[288];
@@ -195,15 +195,15 @@ static uint32_t function_frame(struct profile_tree *t, struct frames *frames,
 {
 	const struct profile_function *of = &frames->p->functions.p[function];
 	struct named_frame *known = &frames->functions[function];
-	uint32_t binary = binary_in(t, frames, l);
+	uint32_t binary = binary_in_tree(t, frames, l);
 	struct profile_function f = { .system_name = binary, .start_line = of->start_line };
 
 	if (known->frame && known->binary == binary)
 		return known->frame - 1;
-	f.name = string_in(t, frames, of->name ? of->name : of->system_name);
+	f.name = tree_string_in(t, frames, of->name ? of->name : of->system_name);
 	if (!f.name)
 		f.name = profile_add_string(t->p, STR("unknown"));
-	f.file = string_in(t, frames, of->file);
+	f.file = tree_string_in(t, frames, of->file);
 	*known = (struct named_frame){ binary, profile_add_function(t->p, &f) + 1 };
 	return known->frame - 1;
 }
@@ -215,7 +215,7 @@ static uint32_t line_frame(struct profile_tree *t, struct frames *frames, const 
 	const struct profile_function *of = &p->functions.p[line->function];
 	struct str name = profile_str(p, of->name ? of->name : of->system_name),
 		   file = profile_str(p, of->file);
-	struct profile_function f = { .file = string_in(t, frames, of->file) };
+	struct profile_function f = { .file = tree_string_in(t, frames, of->file) };
 	AUTO(buf_done) struct buf text = { 0 };
 
 	switch (t->view.by) {
@@ -228,7 +228,7 @@ static uint32_t line_frame(struct profile_tree *t, struct frames *frames, const 
 		buf_printf(&text, STR_FMT " " STR_FMT ":%lld", STR_ARG(name), STR_ARG(file),
 			   (long long)line->line);
 		f.name = profile_add_string(t->p, buf_str(&text));
-		f.system_name = binary_in(t, frames, l);
+		f.system_name = binary_in_tree(t, frames, l);
 		f.start_line = line->line;
 		break;
 	default:
@@ -239,7 +239,7 @@ static uint32_t line_frame(struct profile_tree *t, struct frames *frames, const 
 
 static uint32_t binary_frame(struct profile_tree *t, struct frames *frames, const struct profile_location *l)
 {
-	struct profile_function f = { .name = binary_in(t, frames, l) };
+	struct profile_function f = { .name = binary_in_tree(t, frames, l) };
 
 	if (!f.name)
 		f.name = profile_add_string(t->p, STR("unknown binary"));
@@ -288,7 +288,7 @@ static int make_frames(struct profile_tree *t, const struct profile *p, struct f
 	return profile_build_end(t->p, err);
 }
 
-static void frames_done(struct profile_tree *t, struct frames *f)
+static void frame_table_done(struct profile_tree *t, struct frames *f)
 {
 	t->p->memory -= (uint64_t)f->list.room * sizeof(*f->list.p);
 	free(f->list.p);
@@ -300,12 +300,12 @@ static void frames_done(struct profile_tree *t, struct frames *f)
 /* ---- nodes ---- */
 
 /* Where a sample is while its frames are gone over: the node, and what was seen on the way. */
-struct place {
+struct tree_place {
 	uint32_t node;
 	bool focus, ignore;
 };
 
-static void go_down(struct profile_tree *t, struct place *at, uint32_t tagged)
+static void go_down(struct profile_tree *t, struct tree_place *at, uint32_t tagged)
 {
 	uint32_t frame = tagged >> 1;
 	uint8_t bits = frame_bits(t, frame);
@@ -326,7 +326,7 @@ static void go_down(struct profile_tree *t, struct place *at, uint32_t tagged)
 	}
 }
 
-static uint32_t kept(const struct profile_tree *t, const struct place *at)
+static uint32_t kept(const struct profile_tree *t, const struct tree_place *at)
 {
 	return (t->patterns[MATCH_FOCUS] && !at->focus) || at->ignore ? NODE_NONE : at->node;
 }
@@ -335,11 +335,11 @@ static uint32_t kept(const struct profile_tree *t, const struct place *at)
 static int nodes_by_trie(struct profile_tree *t, const struct profile *p, const struct frames *f,
 			 uint32_t *nodes, struct err *err)
 {
-	AUTO(mem_freep) struct place *places = mem_try((size_t)p->stacks.n * sizeof(*places));
+	AUTO(mem_freep) struct tree_place *places = mem_try((size_t)p->stacks.n * sizeof(*places));
 
 	if (!places)
 		return profile_err_memory(t->p, err);
-	places[0] = (struct place){ 0 };
+	places[0] = (struct tree_place){ 0 };
 	nodes[0] = kept(t, &places[0]);
 	for (uint32_t s = 1; s < p->stacks.n; s++) {
 		uint32_t l = p->stacks.p[s].location;
@@ -382,7 +382,7 @@ static uint32_t label_frame(struct profile_tree *t, const struct profile *p, uin
 static uint32_t node_of_sample(struct profile_tree *t, const struct profile *p, const struct frames *f,
 			       uint32_t stack, uint32_t labels, uint32_t *path)
 {
-	struct place at = { 0 };
+	struct tree_place at = { 0 };
 	uint32_t n = 0;
 
 	if (t->view.label)
@@ -398,7 +398,7 @@ static uint32_t node_of_sample(struct profile_tree *t, const struct profile *p, 
 	return kept(t, &at);
 }
 
-static bool column_room(struct profile_tree *t, struct profile_column *c)
+static bool column_reserve(struct profile_tree *t, struct profile_column *c)
 {
 	uint32_t was = c->self.n;
 
@@ -411,7 +411,7 @@ static bool column_room(struct profile_tree *t, struct profile_column *c)
 	return true;
 }
 
-static int64_t scaled(int64_t v, double scale)
+static int64_t scale_value(int64_t v, double scale)
 {
 	double d;
 
@@ -436,11 +436,11 @@ static int add_by_trie(struct profile_tree *t, const struct profile *p, const st
 		return profile_err_memory(t->p, err);
 	if (nodes_by_trie(t, p, f, nodes, err) < 0)
 		return -1;
-	if (!column_room(t, c))
+	if (!column_reserve(t, c))
 		return profile_err_memory(t->p, err);
 	for (uint32_t i = 0; i < p->n_samples; i++)
 		if (nodes[p->sample_stack[i]] != NODE_NONE)
-			add_to(c, nodes[p->sample_stack[i]], scaled(profile_value(p, i, type), scale));
+			add_to(c, nodes[p->sample_stack[i]], scale_value(profile_value(p, i, type), scale));
 	return 0;
 }
 
@@ -453,10 +453,10 @@ static int add_by_sample(struct profile_tree *t, const struct profile *p, const 
 	for (uint32_t i = 0; i < p->n_samples; i++) {
 		uint32_t node = node_of_sample(t, p, f, p->sample_stack[i], p->sample_labels[i], path);
 
-		if (!column_room(t, c))
+		if (!column_reserve(t, c))
 			return profile_err_memory(t->p, err);
 		if (node != NODE_NONE)
-			add_to(c, node, scaled(profile_value(p, i, type), scale));
+			add_to(c, node, scale_value(profile_value(p, i, type), scale));
 	}
 	return profile_build_end(t->p, err);
 }
@@ -494,6 +494,6 @@ int profile_tree_add(struct profile_tree *t, const struct profile *p, uint32_t t
 	if (r == 0)
 		r = (t->view.invert || t->view.label ? add_by_sample : add_by_trie)(t, p, &f, type, column,
 										    scale, err);
-	frames_done(t, &f);
+	frame_table_done(t, &f);
 	return r;
 }

@@ -27,7 +27,7 @@ static int sum_up(struct profile_tree *t, struct profile_column *c, struct err *
 	return 0;
 }
 
-static int by_size(const void *x, const void *y, void *arg)
+static int by_child_size(const void *x, const void *y, void *arg)
 {
 	const struct profile_tree *t = arg;
 	uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
@@ -62,7 +62,7 @@ static int list_children(struct profile_tree *t, struct err *err)
 		list[first[p->stacks.p[i].parent + 1]++] = i;
 	for (uint32_t i = 0; i < n; i++)
 		if (first[i + 1] - first[i] > 1)
-			qsort_r(list + first[i], first[i + 1] - first[i], sizeof(*list), by_size, t);
+			qsort_r(list + first[i], first[i + 1] - first[i], sizeof(*list), by_child_size, t);
 	return 0;
 }
 
@@ -194,7 +194,7 @@ struct topping {
 	bool callers;
 };
 
-static void add_row(struct topping *x, uint32_t frame, uint32_t node, bool self)
+static void add_top_row(struct topping *x, uint32_t frame, uint32_t node, bool self)
 {
 	for (unsigned i = 0; i < PROFILE_COLUMNS; i++) {
 		struct profile_top *top = &x->top[frame];
@@ -211,9 +211,9 @@ static int top_enter(void *arg, uint32_t node, unsigned depth)
 
 	if (!node)
 		return 0;
-	add_row(x, frame, node, true);
+	add_top_row(x, frame, node, true);
 	if (!x->on_path[frame]++)
-		add_row(x, frame, node, false);
+		add_top_row(x, frame, node, false);
 	return 0;
 }
 
@@ -246,7 +246,7 @@ static int call_enter(void *arg, uint32_t node, unsigned depth)
 	uint32_t other = other_end(x, node);
 
 	if (other != PROFILE_NONE && !x->on_path[other]++)
-		add_row(x, other, node, false);
+		add_top_row(x, other, node, false);
 	return 0;
 }
 
@@ -264,23 +264,23 @@ struct order {
 	bool by_cum;
 };
 
-static int64_t weight(int64_t v)
+static int64_t node_weight(int64_t v)
 {
 	return v < 0 ? v == INT64_MIN ? INT64_MAX : -v : v;
 }
 
-static int by_value(const void *x, const void *y, void *arg)
+static int by_top_value(const void *x, const void *y, void *arg)
 {
 	const struct profile_top *a = x, *b = y;
 	const struct order *o = arg;
-	int64_t first = weight(o->by_cum ? a->cum[0] : a->flat[0]),
-		second = weight(o->by_cum ? b->cum[0] : b->flat[0]);
+	int64_t first = node_weight(o->by_cum ? a->cum[0] : a->flat[0]),
+		second = node_weight(o->by_cum ? b->cum[0] : b->flat[0]);
 	struct profile_frame f, g;
 
 	if (first != second)
 		return first > second ? -1 : 1;
-	first = weight(o->by_cum ? a->flat[0] : a->cum[0]);
-	second = weight(o->by_cum ? b->flat[0] : b->cum[0]);
+	first = node_weight(o->by_cum ? a->flat[0] : a->cum[0]);
+	second = node_weight(o->by_cum ? b->flat[0] : b->cum[0]);
 	if (first != second)
 		return first > second ? -1 : 1;
 	profile_tree_frame(o->t, a->frame, &f);
@@ -288,7 +288,7 @@ static int by_value(const void *x, const void *y, void *arg)
 	return str_cmp(f.name, g.name);
 }
 
-static bool is_empty(const struct profile_top *top)
+static bool node_is_empty(const struct profile_top *top)
 {
 	for (unsigned i = 0; i < PROFILE_COLUMNS; i++)
 		if (top->flat[i] || top->cum[i])
@@ -296,7 +296,8 @@ static bool is_empty(const struct profile_top *top)
 	return true;
 }
 
-static struct profile_top *rows(struct topping *x, const struct profile_walk *w, bool by_cum, uint32_t *ret_n)
+static struct profile_top *top_rows(struct topping *x, const struct profile_walk *w, bool by_cum,
+				    uint32_t *ret_n)
 {
 	struct order o = { x->t, by_cum };
 	uint32_t n = x->t->p->functions.n, have = 0;
@@ -307,9 +308,9 @@ static struct profile_top *rows(struct topping *x, const struct profile_walk *w,
 		x->top[i] = (struct profile_top){ .frame = i };
 	profile_tree_walk(x->t, w);
 	for (uint32_t i = 0; i < n; i++)
-		if (!is_empty(&x->top[i]))
+		if (!node_is_empty(&x->top[i]))
 			x->top[have++] = x->top[i];
-	qsort_r(x->top, have, sizeof(*x->top), by_value, &o);
+	qsort_r(x->top, have, sizeof(*x->top), by_top_value, &o);
 	free(x->on_path);
 	*ret_n = have;
 	return x->top;
@@ -320,7 +321,7 @@ struct profile_top *profile_tree_top(const struct profile_tree *t, bool by_cum, 
 	struct topping x = { .t = t };
 	const struct profile_walk w = { top_enter, top_leave, &x };
 
-	return rows(&x, &w, by_cum, ret_n);
+	return top_rows(&x, &w, by_cum, ret_n);
 }
 
 struct profile_top *profile_tree_callers(const struct profile_tree *t, uint32_t frame, uint32_t *ret_n)
@@ -328,7 +329,7 @@ struct profile_top *profile_tree_callers(const struct profile_tree *t, uint32_t 
 	struct topping x = { .t = t, .frame = frame, .callers = true };
 	const struct profile_walk w = { call_enter, call_leave, &x };
 
-	return rows(&x, &w, true, ret_n);
+	return top_rows(&x, &w, true, ret_n);
 }
 
 struct profile_top *profile_tree_callees(const struct profile_tree *t, uint32_t frame, uint32_t *ret_n)
@@ -336,5 +337,5 @@ struct profile_top *profile_tree_callees(const struct profile_tree *t, uint32_t 
 	struct topping x = { .t = t, .frame = frame };
 	const struct profile_walk w = { call_enter, call_leave, &x };
 
-	return rows(&x, &w, true, ret_n);
+	return top_rows(&x, &w, true, ret_n);
 }

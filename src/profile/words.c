@@ -4,25 +4,25 @@
  */
 #include "profile/words.h"
 
-static bool is_blank(char c)
+static bool is_word_blank(char c)
 {
 	return c == ' ' || c == '\t';
 }
 
-static bool is_digit(char c)
+static bool is_decimal_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
-static struct str skip(struct str s, size_t n)
+static struct str skip_chars(struct str s, size_t n)
 {
 	return (struct str){ s.p + n, s.size - n };
 }
 
-static struct str skip_blanks(struct str s)
+static struct str skip_word_blanks(struct str s)
 {
-	while (s.size && is_blank(s.p[0]))
-		s = skip(s, 1);
+	while (s.size && is_word_blank(s.p[0]))
+		s = skip_chars(s, 1);
 	return s;
 }
 
@@ -32,11 +32,11 @@ struct str words_next(struct str *s)
 
 	if (!s->size)
 		return w;
-	*s = skip_blanks(*s);
+	*s = skip_word_blanks(*s);
 	w.p = s->p;
-	while (w.size < s->size && !is_blank(s->p[w.size]))
+	while (w.size < s->size && !is_word_blank(s->p[w.size]))
 		w.size++;
-	*s = skip(*s, w.size);
+	*s = skip_chars(*s, w.size);
 	return w;
 }
 
@@ -45,7 +45,7 @@ bool words_hex(struct str s, uint64_t *ret)
 	uint64_t v = 0;
 
 	if (str_starts(s, STR("0x")))
-		s = skip(s, 2);
+		s = skip_chars(s, 2);
 	if (!s.size || s.size > 16)
 		return false;
 	for (size_t i = 0; i < s.size; i++) {
@@ -65,7 +65,7 @@ bool words_int(struct str s, int64_t *ret)
 	uint64_t v;
 
 	if (minus)
-		s = skip(s, 1);
+		s = skip_chars(s, 1);
 	if (!str_to_u64(s, &v) || v > INT64_MAX)
 		return false;
 	*ret = minus ? -(int64_t)v : (int64_t)v;
@@ -76,11 +76,11 @@ static bool scan_number(struct str *s, int64_t *v)
 {
 	size_t n = s->size && s->p[0] == '-';
 
-	while (n < s->size && is_digit(s->p[n]))
+	while (n < s->size && is_decimal_digit(s->p[n]))
 		n++;
 	if (!words_int((struct str){ s->p, n }, v))
 		return false;
-	*s = skip(*s, n);
+	*s = skip_chars(*s, n);
 	return true;
 }
 
@@ -89,12 +89,12 @@ bool words_scan(struct str *s, const char *form, int64_t *v)
 	struct str at = *s;
 
 	for (; *form; form++) {
-		at = skip_blanks(at);
+		at = skip_word_blanks(at);
 		if (*form == 'n') {
 			if (!scan_number(&at, v++))
 				return false;
 		} else if (at.size && at.p[0] == *form) {
-			at = skip(at, 1);
+			at = skip_chars(at, 1);
 		} else {
 			return false;
 		}

@@ -105,7 +105,7 @@ static int make_rows(struct profilestore *s, struct add *a, const uint32_t *stac
 /* ---- writing ---- */
 
 /* DB_ROW: it is. Only a profile with a time of its own can come again. */
-static int is_there(struct db *db, const struct add *a, const struct row *row, struct err *err)
+static int profile_is_there(struct db *db, const struct add *a, const struct row *row, struct err *err)
 {
 	struct db_stmt *st;
 	int r;
@@ -123,8 +123,8 @@ static int is_there(struct db *db, const struct add *a, const struct row *row, s
 	return r;
 }
 
-static int insert(struct profilestore *s, const struct add *a, const struct row *row, struct bytes data,
-		  struct err *err)
+static int insert_profile(struct profilestore *s, const struct add *a, const struct row *row,
+			  struct bytes data, struct err *err)
 {
 	struct db_stmt *st;
 
@@ -163,12 +163,12 @@ static int drop_rollups(struct profilestore *s, struct series *x, int64_t time_m
 	return 0;
 }
 
-static int write_row(struct profilestore *s, struct add *a, const struct row *row, struct bytes data,
-		     struct err *err)
+static int write_profile_row(struct profilestore *s, struct add *a, const struct row *row, struct bytes data,
+			     struct err *err)
 {
 	struct series *x = row->series;
 
-	if (insert(s, a, row, data, err) < 0 || drop_rollups(s, x, a->time_ms, err) < 0)
+	if (insert_profile(s, a, row, data, err) < 0 || drop_rollups(s, x, a->time_ms, err) < 0)
 		return -1;
 	if (a->time_ms < atomic_load(&x->first_ms))
 		atomic_store(&x->first_ms, a->time_ms);
@@ -183,7 +183,7 @@ static int write_row(struct profilestore *s, struct add *a, const struct row *ro
 	return 0;
 }
 
-static int write_rows(struct profilestore *s, struct add *a, struct rows *rows, struct err *err)
+static int write_profile_rows(struct profilestore *s, struct add *a, struct rows *rows, struct err *err)
 {
 	size_t n_there = 0;
 
@@ -193,20 +193,20 @@ static int write_rows(struct profilestore *s, struct add *a, struct rows *rows, 
 
 		row->digest = samples_digest(row->series->id, a->time_ms, a->duration_ms,
 					     bytes_of(rows->data.p + row->off, row->size));
-		r = a->has_time && n_there == i ? is_there(s->db, a, row, err) : 0;
+		r = a->has_time && n_there == i ? profile_is_there(s->db, a, row, err) : 0;
 		if (r < 0)
 			return -1;
 		n_there += r == DB_ROW;
 	}
 	a->receipt.duplicate = rows->n && n_there == rows->n;
 	for (size_t i = 0; i < rows->n && !a->receipt.duplicate; i++)
-		if (write_row(s, a, &rows->v[i], bytes_of(rows->data.p + rows->v[i].off, rows->v[i].size),
-			      err) < 0)
+		if (write_profile_row(s, a, &rows->v[i],
+				      bytes_of(rows->data.p + rows->v[i].off, rows->v[i].size), err) < 0)
 			return -1;
 	return 0;
 }
 
-static int apply(struct profilestore *s, struct job *j, struct err *err)
+static int add_apply(struct profilestore *s, struct job *j, struct err *err)
 {
 	struct add *a = CONTAINER_OF(j, struct add, job);
 	AUTO(mem_freep) uint32_t *stacks = NULL;
@@ -217,7 +217,7 @@ static int apply(struct profilestore *s, struct job *j, struct err *err)
 	stacks = add_stacks(s, a->p, err);
 	r = stacks && make_rows(s, a, stacks, &rows, err) == 0 ? 0 : JOB_REFUSED;
 	if (r == 0)
-		r = write_rows(s, a, &rows, err);
+		r = write_profile_rows(s, a, &rows, err);
 	free(rows.v);
 	free(rows.samples);
 	buf_done(&rows.data);
@@ -225,26 +225,26 @@ static int apply(struct profilestore *s, struct job *j, struct err *err)
 	return r;
 }
 
-static void count(struct profilestore *s, struct job *j, const struct err *err)
+static void count_rows(struct profilestore *s, struct job *j, const struct err *err)
 {
 	const struct add *a = CONTAINER_OF(j, struct add, job);
 
 	atomic_fetch_add(err ? &s->n_refused : a->receipt.duplicate ? &s->n_duplicates : &s->n_added, 1);
 }
 
-static void add_free(struct add *a)
+static void added_free(struct add *a)
 {
 	arena_done(&a->arena);
 	free(a);
 }
 
-static void tell(struct profilestore *s, struct job *j, const struct err *err)
+static void add_completed(struct profilestore *s, struct job *j, const struct err *err)
 {
 	struct add *a = CONTAINER_OF(j, struct add, job);
 
-	count(s, j, err);
+	count_rows(s, j, err);
 	a->done(a->arg, &a->receipt, err);
-	add_free(a);
+	added_free(a);
 }
 
 /* ---- coming in ---- */
@@ -276,11 +276,11 @@ static struct add *add_new(struct profilestore *s, const struct profile *p,
 
 	arena_init(&a->arena);
 	a->p = p;
-	a->job.apply = apply;
+	a->job.apply = add_apply;
 	if (check_time(s, a, err) == 0 && add_labels(a, labels, n_labels, err) == 0)
 		return a;
 	atomic_fetch_add(&s->n_refused, 1);
-	add_free(a);
+	added_free(a);
 	return NULL;
 }
 
@@ -295,7 +295,7 @@ int profilestore_add(struct profilestore *s, const struct profile *p, const stru
 		return -1;
 	a->done = done;
 	a->arg = arg;
-	a->job.done = tell;
+	a->job.done = add_completed;
 	profilestore_writer_submit(s, &a->job);
 	return 0;
 }
@@ -309,10 +309,10 @@ int profilestore_add_wait(struct profilestore *s, const struct profile *p,
 
 	if (!a)
 		return -1;
-	a->job.done = count;
+	a->job.done = count_rows;
 	r = profilestore_writer_run(s, &a->job, err);
 	if (r == 0)
 		*ret = a->receipt;
-	add_free(a);
+	added_free(a);
 	return r;
 }

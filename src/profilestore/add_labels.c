@@ -8,7 +8,7 @@
 
 #define EXPORTED "exported_"
 
-static int by_name(const void *a, const void *b)
+static int by_label_name(const void *a, const void *b)
 {
 	return str_cmp(((const struct profilestore_label *)a)->name,
 		       ((const struct profilestore_label *)b)->name);
@@ -35,7 +35,7 @@ static int take_given(struct add *a, const struct profilestore_label *labels, si
 		ret->labels[n_kept++] = (struct profilestore_label){ arena_str(&a->arena, labels[i].name),
 								     arena_str(&a->arena, labels[i].value) };
 	}
-	qsort(ret->labels, n_kept, sizeof(*ret->labels), by_name);
+	qsort(ret->labels, n_kept, sizeof(*ret->labels), by_label_name);
 	for (size_t i = 1; i < n_kept; i++)
 		if (str_eq(ret->labels[i - 1].name, ret->labels[i].name))
 			return err_set(err, ERR_INVALID, "the label " STR_FMT " is there twice",
@@ -46,7 +46,7 @@ static int take_given(struct add *a, const struct profilestore_label *labels, si
 
 /* ---- those of samples ---- */
 
-static bool has(const struct add_group *g, struct str name)
+static bool has_label(const struct add_group *g, struct str name)
 {
 	for (size_t i = 0; i < g->n_labels; i++)
 		if (str_eq(g->labels[i].name, name))
@@ -65,7 +65,7 @@ static struct str fitting_name(struct add *a, const struct add_group *given, str
 		name[ret.size++] = '_';
 	for (size_t i = 0; i < size; i++)
 		name[ret.size++] = label_name_char(s.p[i]) ? s.p[i] : '_';
-	return has(given, ret) ? (struct str){ t, ret.size + sizeof(EXPORTED) - 1 } : ret;
+	return has_label(given, ret) ? (struct str){ t, ret.size + sizeof(EXPORTED) - 1 } : ret;
 }
 
 /* Cut between characters; what is no text becomes question marks. */
@@ -106,7 +106,7 @@ static int take_set(struct add *a, const struct add_group *given, uint32_t set, 
 		if (!x->str)
 			continue;
 		name = fitting_name(a, given, profile_str(p, x->key));
-		if (!has(ret, name))
+		if (!has_label(ret, name))
 			ret->labels[ret->n_labels++] = (struct profilestore_label){
 				name, fitting_value(a, profile_str(p, x->str))
 			};
@@ -115,7 +115,7 @@ static int take_set(struct add *a, const struct add_group *given, uint32_t set, 
 				       "a sample has more than %u labels, with those of the profile",
 				       PROFILESTORE_MAX_LABELS);
 	}
-	qsort(ret->labels, ret->n_labels, sizeof(*ret->labels), by_name);
+	qsort(ret->labels, ret->n_labels, sizeof(*ret->labels), by_label_name);
 	return 0;
 }
 

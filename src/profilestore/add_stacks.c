@@ -15,7 +15,7 @@
 #define KERNEL     "[kernel.kallsyms]"
 
 /* What becomes of the addresses of a mapping. */
-struct place {
+struct location_place {
 	bool known;
 	uint32_t part, runtime_part; /* the second for those that are not in it */
 	uint64_t start, limit, add;
@@ -26,32 +26,32 @@ struct interning {
 	struct profilestore *s;
 	const struct profile *p;
 	uint32_t *strings, *functions, *locations, *stacks; /* numbers, of what is wanted */
-	struct place *places;                               /* of mappings; the last is for none */
+	struct location_place *places;                      /* of mappings; the last is for none */
 	struct meta_line *lines;
 	size_t room_lines;
 	bool failed;
 };
 
-static uint32_t fail(struct interning *x)
+static uint32_t stacks_fail(struct interning *x)
 {
 	x->failed = true;
 	return 0;
 }
 
-static uint32_t checked(struct interning *x, uint32_t i)
+static uint32_t check_numbers(struct interning *x, uint32_t i)
 {
-	return i == META_FAILED ? fail(x) : i;
+	return i == META_FAILED ? stacks_fail(x) : i;
 }
 
 /* ---- mappings ---- */
 
 /* A vDSO is an image like others. What else is called so has no file. */
-static bool is_no_file(struct str f)
+static bool is_pseudo_file(struct str f)
 {
 	return !str_starts(f, STR("[vdso")) && !str_starts(f, STR("linux-vdso")) && profile_is_no_file(f);
 }
 
-static enum meta_kind kind_of(const struct profile_mapping *m, struct str file, struct str build_id)
+static enum meta_kind mapping_kind(const struct profile_mapping *m, struct str file, struct str build_id)
 {
 	bool upper = m->start >= UPPER_HALF;
 
@@ -64,7 +64,7 @@ static enum meta_kind kind_of(const struct profile_mapping *m, struct str file, 
 		return build_id.size ? META_SECTION : META_RUNTIME;
 	if (upper)
 		return str_ends(file, STR(".ko")) ? META_SECTION : build_id.size ? META_TEXT : META_RUNTIME;
-	if (!build_id.size && is_no_file(file))
+	if (!build_id.size && is_pseudo_file(file))
 		return META_RUNTIME;
 	/* Whoever has no mapping to tell of has moved them already. */
 	if (!m->start && !m->offset)
@@ -73,7 +73,7 @@ static enum meta_kind kind_of(const struct profile_mapping *m, struct str file, 
 }
 
 /* "[kernel.kallsyms]_text" tells where the mapping begins; the file is the same. */
-static struct str file_of(struct str f)
+static struct str stacks_file_of(struct str f)
 {
 	return str_starts(f, STR(KERNEL "_")) ? STR(KERNEL) : f;
 }
@@ -92,11 +92,11 @@ static struct str lower_hex(struct str id, char *out, size_t room)
 	return (struct str){ out, id.size };
 }
 
-static const struct place *place_of(struct interning *x, uint32_t mapping)
+static const struct location_place *location_place(struct interning *x, uint32_t mapping)
 {
 	const struct profile *p = x->p;
 	uint32_t i = mapping == PROFILE_NONE ? p->mappings.n : mapping;
-	struct place *place = &x->places[i];
+	struct location_place *place = &x->places[i];
 	const struct profile_mapping *m;
 	struct str file, id;
 	struct meta_part part = { .kind = META_RUNTIME };
@@ -106,15 +106,15 @@ static const struct place *place_of(struct interning *x, uint32_t mapping)
 		return place;
 	place->known = true;
 	if (mapping == PROFILE_NONE) {
-		place->part = place->runtime_part = checked(x, meta_part(x->meta, &part));
+		place->part = place->runtime_part = check_numbers(x, meta_part(x->meta, &part));
 		return place;
 	}
 	m = &p->mappings.p[i];
 	file = profile_str(p, m->file);
 	id = lower_hex(profile_str(p, m->build_id), hex, sizeof(hex));
-	part.binary = checked(x, meta_binary(x->meta, file_of(file), id));
-	place->runtime_part = checked(x, meta_part(x->meta, &part));
-	part.kind = kind_of(m, file, id);
+	part.binary = check_numbers(x, meta_binary(x->meta, stacks_file_of(file), id));
+	place->runtime_part = check_numbers(x, meta_part(x->meta, &part));
+	part.kind = mapping_kind(m, file, id);
 	place->limit = m->limit > m->start ? m->limit : UINT64_MAX;
 	switch ((enum meta_kind)part.kind) {
 	case META_OFFSET:
@@ -136,7 +136,7 @@ static const struct place *place_of(struct interning *x, uint32_t mapping)
 	case META_N_KINDS:
 		break;
 	}
-	place->part = checked(x, meta_part(x->meta, &part));
+	place->part = check_numbers(x, meta_part(x->meta, &part));
 	return place;
 }
 
@@ -172,11 +172,12 @@ static void find_strings(struct interning *x)
 			hashes[i] = meta_hash_string(x->meta, profile_str(x->p, block[i]));
 		meta_fetch_strings(x->meta, hashes, n);
 		for (unsigned i = 0; i < n; i++)
-			x->strings[block[i]] = checked(x, meta_string(x->meta, profile_str(x->p, block[i])));
+			x->strings[block[i]] = check_numbers(
+				x, meta_string(x->meta, profile_str(x->p, block[i])));
 	}
 }
 
-static struct meta_function function_of(const struct interning *x, uint32_t i)
+static struct meta_function intern_function(const struct interning *x, uint32_t i)
 {
 	const struct profile_function *f = &x->p->functions.p[i];
 
@@ -192,18 +193,18 @@ static void find_functions(struct interning *x)
 
 	for (unsigned n; !x->failed && (n = next_block(x->functions, x->p->functions.n, &at, block));) {
 		for (unsigned i = 0; i < n; i++) {
-			v[i] = function_of(x, block[i]);
+			v[i] = intern_function(x, block[i]);
 			hashes[i] = meta_hash_function(x->meta, &v[i]);
 		}
 		meta_fetch_functions(x->meta, hashes, n);
 		for (unsigned i = 0; i < n; i++)
-			x->functions[block[i]] = checked(x, meta_function(x->meta, &v[i]));
+			x->functions[block[i]] = check_numbers(x, meta_function(x->meta, &v[i]));
 	}
 }
 
 /* The lines of one, at @ret; true: they are only names. */
-static bool lines_of(const struct interning *x, const struct profile_location *l, uint16_t n,
-		     struct meta_line *ret)
+static bool intern_lines(const struct interning *x, const struct profile_location *l, uint16_t n,
+			 struct meta_line *ret)
 {
 	bool bare = true;
 
@@ -217,15 +218,15 @@ static bool lines_of(const struct interning *x, const struct profile_location *l
 	return bare;
 }
 
-static struct meta_location location_of(struct interning *x, uint32_t i, struct meta_line *lines)
+static struct meta_location intern_location(struct interning *x, uint32_t i, struct meta_line *lines)
 {
 	const struct profile_location *l = &x->p->locations.p[i];
-	const struct place *place = place_of(x, l->mapping);
+	const struct location_place *place = location_place(x, l->mapping);
 	bool inside = l->addr >= place->start && l->addr < place->limit;
 	struct meta_location new = { .addr = inside ? l->addr + place->add : l->addr,
 				     .part = inside ? place->part : place->runtime_part,
 				     .n_lines = (uint16_t)MIN(l->n_lines, (uint32_t)UINT16_MAX) };
-	bool bare = lines_of(x, l, new.n_lines, lines);
+	bool bare = intern_lines(x, l, new.n_lines, lines);
 
 	if (l->folded)
 		new.flags |= LOCATION_FOLDED;
@@ -239,7 +240,7 @@ static void find_location(struct interning *x, uint32_t i, const struct meta_loc
 {
 	uint32_t was = column_n(&x->meta->locations);
 
-	x->locations[i] = checked(x, meta_location(x->meta, l, lines));
+	x->locations[i] = check_numbers(x, meta_location(x->meta, l, lines));
 	if (l->flags & LOCATION_BARE && !x->failed && x->locations[i] == was)
 		names_added(x->s, meta_part_at(x->meta, l->part)->binary);
 }
@@ -269,7 +270,7 @@ static void find_locations(struct interning *x)
 		room_for_lines(x, block, n);
 		lines = x->lines;
 		for (unsigned i = 0; i < n; i++) {
-			v[i] = location_of(x, block[i], lines);
+			v[i] = intern_location(x, block[i], lines);
 			hashes[i] = meta_hash_location(x->meta, &v[i], lines);
 			lines += v[i].n_lines;
 		}
@@ -343,7 +344,7 @@ static bool find_stacks(struct interning *x)
 		for (uint32_t i = 0; i < n && !x->failed; i++) {
 			const struct profile_stack *st = &x->p->stacks.p[order[from + i]];
 
-			x->stacks[order[from + i]] = checked(
+			x->stacks[order[from + i]] = check_numbers(
 				x, meta_stack(x->meta, x->stacks[st->parent], x->locations[st->location]));
 		}
 	}
@@ -351,7 +352,7 @@ static bool find_stacks(struct interning *x)
 }
 
 /* What leads to a sample with a value. Callers come before callees: one pass down marks all of them. */
-static void mark(struct interning *x)
+static void mark_in_use(struct interning *x)
 {
 	const struct profile *p = x->p;
 
@@ -389,12 +390,12 @@ uint32_t *add_stacks(struct profilestore *s, const struct profile *p, struct err
 		.functions = calloc((size_t)p->functions.n + 1, sizeof(uint32_t)),
 		.locations = calloc((size_t)p->locations.n + 1, sizeof(uint32_t)),
 		.stacks = calloc((size_t)p->stacks.n + 1, sizeof(uint32_t)),
-		.places = calloc((size_t)p->mappings.n + 1, sizeof(struct place)),
+		.places = calloc((size_t)p->mappings.n + 1, sizeof(struct location_place)),
 	};
 	bool memory = x.strings && x.functions && x.locations && x.stacks && x.places;
 
 	if (memory) {
-		mark(&x);
+		mark_in_use(&x);
 		find_strings(&x);
 		find_functions(&x);
 		find_locations(&x);

@@ -208,7 +208,7 @@ struct profilestore {
 	struct segments segments;
 	uint32_t n_series_saved, n_series_written, next_series;
 	int64_t next_id;
-	struct writer *writer;
+	struct store_writer *writer;
 
 	pthread_mutex_t readers_lock;
 	struct db *readers[8]; /* idle ones, under the lock */

@@ -25,7 +25,8 @@ static int load_counters(struct profilestore *s, struct err *err)
 }
 
 /* The first column of the first row, if there is any. */
-static int get(struct db *db, const char *sql, int64_t series, int64_t level, int64_t *ret, struct err *err)
+static int read_number_setting(struct db *db, const char *sql, int64_t series, int64_t level, int64_t *ret,
+			       struct err *err)
 {
 	struct db_stmt *st;
 	int r;
@@ -47,17 +48,20 @@ static int load_times(struct profilestore *s, struct series *x, struct err *err)
 {
 	int64_t first = INT64_MAX, last = INT64_MIN, rolled = INT64_MIN;
 
-	if (get(s->db, "SELECT time_ms FROM profile WHERE series = ? ORDER BY time_ms LIMIT 1", x->id, -1,
-		&first, err) < 0 ||
-	    get(s->db, "SELECT time_ms FROM profile WHERE series = ? ORDER BY time_ms DESC LIMIT 1", x->id,
-		-1, &last, err) < 0)
+	if (read_number_setting(s->db,
+				"SELECT time_ms FROM profile WHERE series = ? ORDER BY time_ms LIMIT 1",
+				x->id, -1, &first, err) < 0 ||
+	    read_number_setting(s->db,
+				"SELECT time_ms FROM profile WHERE series = ? ORDER BY time_ms DESC LIMIT 1",
+				x->id, -1, &last, err) < 0)
 		return -1;
 	for (int level = 0; level < ROLLUP_LEVELS; level++) {
 		int64_t start = INT64_MIN;
-		int r = get(s->db,
-			    "SELECT start_ms FROM rollup WHERE series = ? AND level = ? ORDER BY start_ms "
-			    "DESC LIMIT 1",
-			    x->id, level, &start, err);
+		int r = read_number_setting(
+			s->db,
+			"SELECT start_ms FROM rollup WHERE series = ? AND level = ? ORDER BY start_ms "
+			"DESC LIMIT 1",
+			x->id, level, &start, err);
 
 		if (r < 0)
 			return -1;
@@ -104,7 +108,7 @@ static int load_series(struct profilestore *s, struct err *err)
  * Series of which nothing is left are forgotten: their labels may never come again. If nothing at all is
  * left, so is what stacks were made of: there are no numbers any more that mean any of it.
  */
-static int forget(struct profilestore *s, struct err *err)
+static int forget_loaded(struct profilestore *s, struct err *err)
 {
 	return db_exec(s->db,
 		       "BEGIN IMMEDIATE;"
@@ -122,7 +126,7 @@ int profilestore_load(struct profilestore *s, struct err *err)
 
 	/* What was within the limit then is to be read, whatever the limit is now. */
 	s->meta.max_memory = UINT64_MAX;
-	if (forget(s, err) < 0 || load_counters(s, err) < 0 || segments_load(s, s->db, err) < 0 ||
+	if (forget_loaded(s, err) < 0 || load_counters(s, err) < 0 || segments_load(s, s->db, err) < 0 ||
 	    load_series(s, err) < 0)
 		return -1;
 	s->meta.max_memory = limit;

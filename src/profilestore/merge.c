@@ -13,7 +13,7 @@ struct new_numbers {
 	uint32_t n;
 };
 
-struct merge {
+struct store_merge {
 	struct profilestore *s;
 	const struct meta *meta;
 	struct profile *p;
@@ -33,7 +33,8 @@ struct merge {
  * The number of entry @i. Tables grow while we read: what is found in one of them may lead to entries of
  * another that were not there when we began.
  */
-static uint32_t *number(struct merge *m, struct new_numbers *x, uint32_t i, const struct column *c)
+static uint32_t *merged_number(struct store_merge *m, struct new_numbers *x, uint32_t i,
+			       const struct column *c)
 {
 	if (i >= x->n) {
 		uint32_t n = column_n(c) + 1024;
@@ -55,23 +56,23 @@ static uint32_t *number(struct merge *m, struct new_numbers *x, uint32_t i, cons
 
 /* ---- what locations are made of ---- */
 
-static uint32_t string_of(struct merge *m, uint32_t i)
+static uint32_t merged_string(struct store_merge *m, uint32_t i)
 {
-	uint32_t *at = number(m, &m->strings, i, &m->meta->strings);
+	uint32_t *at = merged_number(m, &m->strings, i, &m->meta->strings);
 
 	if (!*at)
 		*at = profile_add_string(m->p, meta_str(m->meta, i)) + 1;
 	return *at - 1;
 }
 
-static uint32_t function_of(struct merge *m, uint32_t i)
+static uint32_t merged_function(struct store_merge *m, uint32_t i)
 {
-	uint32_t *at = number(m, &m->functions, i, &m->meta->functions);
+	uint32_t *at = merged_number(m, &m->functions, i, &m->meta->functions);
 
 	if (!*at) {
 		const struct meta_function *f = meta_function_at(m->meta, i);
-		struct profile_function new = { string_of(m, f->name), string_of(m, f->system_name),
-						string_of(m, f->file), f->start_line };
+		struct profile_function new = { merged_string(m, f->name), merged_string(m, f->system_name),
+						merged_string(m, f->file), f->start_line };
 
 		*at = profile_add_function(m->p, &new) + 1;
 	}
@@ -82,15 +83,15 @@ static uint32_t function_of(struct merge *m, uint32_t i)
  * The mapping says what addresses count from: one that begins at 0 has those of the ELF file; one that begins
  * in memory where it does in the file has the file's own.
  */
-static uint32_t mapping_of(struct merge *m, const struct meta_part *part, bool elf_addr)
+static uint32_t merged_mapping(struct store_merge *m, const struct meta_part *part, bool elf_addr)
 {
 	const struct meta_binary *b = meta_binary_at(m->meta, part->binary);
 	struct profile_mapping new = { 0 };
 
 	if (!part->binary)
 		return PROFILE_NONE;
-	new.file = string_of(m, b->file);
-	new.build_id = string_of(m, b->build_id);
+	new.file = merged_string(m, b->file);
+	new.build_id = merged_string(m, b->build_id);
 	if (part->kind == META_OFFSET && !elf_addr) {
 		new.start = new.offset = part->offset;
 		new.limit = part->size && part->offset + part->size > part->offset ? part->offset + part->size
@@ -101,7 +102,7 @@ static uint32_t mapping_of(struct merge *m, const struct meta_part *part, bool e
 	return profile_add_mapping(m->p, &new);
 }
 
-static void flags_of(struct merge *m, const struct profile_location *l, uint32_t n)
+static void flags_of(struct store_merge *m, const struct profile_location *l, uint32_t n)
 {
 	struct profile_mapping *map = l->mapping == PROFILE_NONE ? NULL : &m->p->mappings.p[l->mapping];
 	uint32_t flags = n ? PROFILE_HAS_FUNCTIONS : 0;
@@ -118,7 +119,7 @@ static void flags_of(struct merge *m, const struct profile_location *l, uint32_t
 		map->flags |= flags;
 }
 
-static uint32_t location_of(struct merge *m, uint32_t i)
+static uint32_t merged_location(struct store_merge *m, uint32_t i)
 {
 	const struct meta_location *l = meta_location_at(m->meta, i);
 	uint64_t word = atomic_load_explicit(&l->names, memory_order_acquire);
@@ -140,10 +141,10 @@ static uint32_t location_of(struct merge *m, uint32_t i)
 	for (uint32_t k = 0; k < n; k++) {
 		const struct meta_line *line = meta_line_at(m->meta, first + k);
 
-		m->lines[k] = (struct profile_line){ function_of(m, line->function), line->line,
+		m->lines[k] = (struct profile_line){ merged_function(m, line->function), line->line,
 						     line->column };
 	}
-	new.mapping = mapping_of(m, meta_part_at(m->meta, l->part), elf_addr != 0);
+	new.mapping = merged_mapping(m, meta_part_at(m->meta, l->part), elf_addr != 0);
 	flags_of(m, &new, n);
 	hope = names_hope(m->s, i);
 	m->n_pending += hope == NAMES_SOON;
@@ -154,7 +155,7 @@ static uint32_t location_of(struct merge *m, uint32_t i)
 /* ---- stacks and samples ---- */
 
 /* Callers come before callees, so one pass down marks all that is wanted, and one up copies it. */
-static void copy_stacks(struct merge *m, struct sums *sums)
+static void copy_stacks(struct store_merge *m, struct sums *sums)
 {
 	uint64_t *wanted = sums->seen;
 
@@ -170,19 +171,19 @@ static void copy_stacks(struct merge *m, struct sums *sums)
 	for (size_t w = 0; w <= sums->n / 64 && !m->no_memory; w++)
 		for (uint64_t bits = wanted[w]; bits; bits &= bits - 1) {
 			uint32_t i = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
-			uint32_t *at = number(m, &m->stacks, i, &m->meta->stacks), *location;
+			uint32_t *at = merged_number(m, &m->stacks, i, &m->meta->stacks), *location;
 			const struct meta_stack *st = meta_stack_at(m->meta, i);
 
 			if (!i || *at)
 				continue;
-			location = number(m, &m->locations, st->location, &m->meta->locations);
+			location = merged_number(m, &m->locations, st->location, &m->meta->locations);
 			if (!*location)
-				*location = location_of(m, st->location) + 1;
+				*location = merged_location(m, st->location) + 1;
 			*at = profile_add_stack(m->p, m->stacks.v[st->parent], *location - 1);
 		}
 }
 
-static void copy_samples(struct merge *m, const struct sums *sums, uint32_t labels)
+static void copy_samples(struct store_merge *m, const struct sums *sums, uint32_t labels)
 {
 	for (size_t w = 0; w <= sums->n / 64; w++)
 		for (uint64_t bits = sums->seen[w]; bits; bits &= bits - 1) {
@@ -193,7 +194,7 @@ static void copy_samples(struct merge *m, const struct sums *sums, uint32_t labe
 		}
 }
 
-static uint32_t labels_of(struct merge *m, const struct series *x)
+static uint32_t merged_labels(struct store_merge *m, const struct series *x)
 {
 	struct str value = series_label(x, m->label);
 	struct profile_label l = { 0 };
@@ -205,7 +206,7 @@ static uint32_t labels_of(struct merge *m, const struct series *x)
 	return profile_add_labels(m->p, &l, 1);
 }
 
-static void take_type(struct merge *m, const struct series *x)
+static void take_type(struct store_merge *m, const struct series *x)
 {
 	m->first = x;
 	profile_add_type(m->p, x->texts[SERIES_TYPE], x->texts[SERIES_UNIT]);
@@ -213,16 +214,16 @@ static void take_type(struct merge *m, const struct series *x)
 	m->p->period_type.unit = profile_add_string(m->p, x->texts[SERIES_PERIOD_UNIT]);
 }
 
-static int part(void *arg, const struct series *x, struct sums *sums, struct err *err)
+static int merged_part(void *arg, const struct series *x, struct sums *sums, struct err *err)
 {
-	struct merge *m = arg;
+	struct store_merge *m = arg;
 
 	if (!m->first)
 		take_type(m, x);
 	copy_stacks(m, sums);
 	if (m->no_memory)
 		return err_set(err, ERR_LIMIT, "no memory for %u stacks", sums->n);
-	copy_samples(m, sums, labels_of(m, x));
+	copy_samples(m, sums, merged_labels(m, x));
 	m->n_profiles += sums->n_profiles;
 	m->n_samples += sums->n_samples;
 	m->duration_ms = add_saturating(m->duration_ms, sums->duration_ms);
@@ -232,7 +233,7 @@ static int part(void *arg, const struct series *x, struct sums *sums, struct err
 	return profile_build_end(m->p, err);
 }
 
-static void head(struct merge *m)
+static void merge_header(struct store_merge *m)
 {
 	struct profile *p = m->p;
 
@@ -249,8 +250,8 @@ int profilestore_merge(struct profilestore *s, const struct profilestore_range *
 		       const struct profile_limits *limits, int64_t deadline_mono_ms,
 		       struct profilestore_merged *ret, struct err *err)
 {
-	struct merge m = { .s = s, .meta = &s->meta, .label = label, .first_ms = INT64_MAX };
-	struct range_options o = { deadline_mono_ms, part, label, &m };
+	struct store_merge m = { .s = s, .meta = &s->meta, .label = label, .first_ms = INT64_MAX };
+	struct range_options o = { deadline_mono_ms, merged_part, label, &m };
 	struct sums sums;
 	int res;
 
@@ -268,7 +269,7 @@ int profilestore_merge(struct profilestore *s, const struct profilestore_range *
 		profile_free(m.p);
 		return -1;
 	}
-	head(&m);
+	merge_header(&m);
 	*ret = (struct profilestore_merged){ m.p, m.n_profiles, m.n_samples, m.n_pending, m.n_waiting };
 	return 0;
 }

@@ -18,7 +18,7 @@ struct meta_string_chunk {
 	char text[];
 };
 
-static bool take_memory(struct meta *m, uint64_t size)
+static bool meta_take_memory(struct meta *m, uint64_t size)
 {
 	if (atomic_load_explicit(&m->memory, memory_order_relaxed) + size > m->max_memory)
 		return false;
@@ -36,15 +36,16 @@ int meta_err_limit(const struct meta *m, struct err *err)
 
 /* ---- hash tables ---- */
 
-static bool hash_room(struct meta *m, struct numbers *h,
-		      uint64_t (*hash_of)(const struct meta *m, uint32_t i))
+static bool intern_reserve(struct meta *m, struct numbers *h,
+			   uint64_t (*hash_of)(const struct meta *m, uint32_t i))
 {
 	struct numbers old = *h;
 	uint64_t was = numbers_room(h), room = was ? was * 2 : SLOTS_MIN;
 
 	if (!numbers_is_full(h))
 		return true;
-	if (room > UINT32_MAX || !take_memory(m, (room - was) * sizeof(*h->slots)) || !numbers_start(h, room))
+	if (room > UINT32_MAX || !meta_take_memory(m, (room - was) * sizeof(*h->slots)) ||
+	    !numbers_start(h, room))
 		return false;
 	for (uint64_t k = 0; k < was; k++)
 		if (old.slots[k])
@@ -54,7 +55,7 @@ static bool hash_room(struct meta *m, struct numbers *h,
 }
 
 /* The new entry of @c is complete: everybody may see it, and it is found from now on. */
-static uint32_t put(struct numbers *h, uint32_t at, struct column *c)
+static uint32_t intern_put(struct numbers *h, uint32_t at, struct column *c)
 {
 	uint32_t i = column_publish(c);
 
@@ -62,9 +63,9 @@ static uint32_t put(struct numbers *h, uint32_t at, struct column *c)
 	return i;
 }
 
-static void *next(struct meta *m, struct column *c)
+static void *column_push(struct meta *m, struct column *c)
 {
-	return take_memory(m, c->entry_size) ? column_next(c) : NULL;
+	return meta_take_memory(m, c->entry_size) ? column_next(c) : NULL;
 }
 
 /* ---- strings ---- */
@@ -74,7 +75,7 @@ uint64_t meta_hash_string(const struct meta *m, struct str s)
 	return hash64(s.p, s.size, m->seed);
 }
 
-static uint64_t hash_string(const struct meta *m, uint32_t i)
+static uint64_t hash_of_string_at(const struct meta *m, uint32_t i)
 {
 	return meta_hash_string(m, meta_str(m, i));
 }
@@ -108,16 +109,16 @@ uint32_t meta_string(struct meta *m, struct str s)
 
 	if (!s.size)
 		return 0;
-	if (!hash_room(m, h, hash_string))
+	if (!intern_reserve(m, h, hash_of_string_at))
 		return META_FAILED;
 	if (NUMBERS_FIND(h, hash, at, i, str_eq(meta_str(m, i), s)))
 		return i;
-	new = take_memory(m, s.size) ? next(m, &m->strings) : NULL;
+	new = meta_take_memory(m, s.size) ? column_push(m, &m->strings) : NULL;
 	if (!new)
 		return META_FAILED;
 	new->p = keep_text(m, s);
 	new->size = s.size;
-	return new->p ? put(h, at, &m->strings) : META_FAILED;
+	return new->p ? intern_put(h, at, &m->strings) : META_FAILED;
 }
 
 /* ---- functions, lines ---- */
@@ -128,12 +129,12 @@ uint64_t meta_hash_function(const struct meta *m, const struct meta_function *f)
 			   (uint32_t)f->start_line);
 }
 
-static uint64_t hash_function(const struct meta *m, uint32_t i)
+static uint64_t hash_of_function_at(const struct meta *m, uint32_t i)
 {
 	return meta_hash_function(m, meta_function_at(m, i));
 }
 
-static bool function_eq(const struct meta_function *a, const struct meta_function *b)
+static bool meta_function_eq(const struct meta_function *a, const struct meta_function *b)
 {
 	return a->name == b->name && a->system_name == b->system_name && a->file == b->file &&
 	       a->start_line == b->start_line;
@@ -145,15 +146,15 @@ uint32_t meta_function(struct meta *m, const struct meta_function *f)
 	struct meta_function *new;
 	uint32_t at, i;
 
-	if (!hash_room(m, h, hash_function))
+	if (!intern_reserve(m, h, hash_of_function_at))
 		return META_FAILED;
-	if (NUMBERS_FIND(h, meta_hash_function(m, f), at, i, function_eq(meta_function_at(m, i), f)))
+	if (NUMBERS_FIND(h, meta_hash_function(m, f), at, i, meta_function_eq(meta_function_at(m, i), f)))
 		return i;
-	new = next(m, &m->functions);
+	new = column_push(m, &m->functions);
 	if (!new)
 		return META_FAILED;
 	*new = *f;
-	return put(h, at, &m->functions);
+	return intern_put(h, at, &m->functions);
 }
 
 uint32_t meta_lines(struct meta *m, const struct meta_line *lines, size_t n)
@@ -161,7 +162,7 @@ uint32_t meta_lines(struct meta *m, const struct meta_line *lines, size_t n)
 	uint32_t first = column_n(&m->lines);
 
 	for (size_t i = 0; i < n; i++) {
-		struct meta_line *new = next(m, &m->lines);
+		struct meta_line *new = column_push(m, &m->lines);
 
 		if (!new)
 			return META_FAILED;
@@ -200,18 +201,18 @@ uint32_t meta_binary(struct meta *m, struct str file, struct str build_id)
 	struct meta_binary *new;
 	uint32_t at, i, f, id;
 
-	if (!hash_room(m, h, hash_binary))
+	if (!intern_reserve(m, h, hash_binary))
 		return META_FAILED;
 	if (NUMBERS_FIND(h, hash_of_binary(m, file, build_id), at, i, binary_eq(m, i, file, build_id)))
 		return i;
 	f = meta_string(m, file);
 	id = meta_string(m, build_id);
-	new = f == META_FAILED || id == META_FAILED ? NULL : next(m, &m->binaries);
+	new = f == META_FAILED || id == META_FAILED ? NULL : column_push(m, &m->binaries);
 	if (!new)
 		return META_FAILED;
 	new->file = f;
 	new->build_id = id;
-	return put(h, at, &m->binaries);
+	return intern_put(h, at, &m->binaries);
 }
 
 static uint64_t hash_of_part(const struct meta *m, const struct meta_part *p)
@@ -235,15 +236,15 @@ uint32_t meta_part(struct meta *m, const struct meta_part *p)
 	struct meta_part *new;
 	uint32_t at, i;
 
-	if (!hash_room(m, h, hash_part))
+	if (!intern_reserve(m, h, hash_part))
 		return META_FAILED;
 	if (NUMBERS_FIND(h, hash_of_part(m, p), at, i, part_eq(meta_part_at(m, i), p)))
 		return i;
-	new = next(m, &m->parts);
+	new = column_push(m, &m->parts);
 	if (!new)
 		return META_FAILED;
 	*new = *p;
-	return put(h, at, &m->parts);
+	return intern_put(h, at, &m->parts);
 }
 
 /* ---- locations ---- */
@@ -282,13 +283,13 @@ uint64_t meta_hash_location(const struct meta *m, const struct meta_location *l,
 	return h;
 }
 
-static uint64_t hash_location(const struct meta *m, uint32_t i)
+static uint64_t hash_of_location_at(const struct meta *m, uint32_t i)
 {
 	return meta_hash_location(m, meta_location_at(m, i), NULL);
 }
 
-static bool location_eq(const struct meta *m, uint32_t i, const struct meta_location *l,
-			const struct meta_line *lines)
+static bool meta_location_eq(const struct meta *m, uint32_t i, const struct meta_location *l,
+			     const struct meta_line *lines)
 {
 	const struct meta_location *o = meta_location_at(m, i);
 	const struct meta_part *a, *b;
@@ -316,12 +317,12 @@ uint32_t meta_location(struct meta *m, const struct meta_location *l, const stru
 	struct meta_binary *b;
 	uint32_t at, i, first;
 
-	if (!hash_room(m, h, hash_location))
+	if (!intern_reserve(m, h, hash_of_location_at))
 		return META_FAILED;
-	if (NUMBERS_FIND(h, hash, at, i, location_eq(m, i, l, lines)))
+	if (NUMBERS_FIND(h, hash, at, i, meta_location_eq(m, i, l, lines)))
 		return i;
 	first = lines ? meta_lines(m, lines, l->n_lines) : l->first_line;
-	new = first == META_FAILED ? NULL : next(m, &m->locations);
+	new = first == META_FAILED ? NULL : column_push(m, &m->locations);
 	if (!new)
 		return META_FAILED;
 	b = meta_binary_at(m, meta_binary_of(m, l));
@@ -332,7 +333,7 @@ uint32_t meta_location(struct meta *m, const struct meta_location *l, const stru
 				       .flags = l->flags,
 				       .next = atomic_load_explicit(&b->last_location,
 								    memory_order_relaxed) };
-	i = put(h, at, &m->locations);
+	i = intern_put(h, at, &m->locations);
 	atomic_store_explicit(&b->last_location, i + 1, memory_order_release);
 	atomic_fetch_add_explicit(&b->n_locations, 1, memory_order_relaxed);
 	if (l->flags & LOCATION_BARE)
@@ -347,7 +348,7 @@ uint64_t meta_hash_stack(const struct meta *m, uint32_t parent, uint32_t locatio
 	return numbers_mix((uint64_t)parent << 32 | location, m->seed);
 }
 
-static uint64_t hash_stack(const struct meta *m, uint32_t i)
+static uint64_t hash_of_stack_at(const struct meta *m, uint32_t i)
 {
 	const struct meta_stack *s = meta_stack_at(m, i);
 
@@ -360,7 +361,7 @@ uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location)
 	struct meta_stack *new;
 	uint32_t at, i;
 
-	if (!hash_room(m, h, hash_stack))
+	if (!intern_reserve(m, h, hash_of_stack_at))
 		return META_FAILED;
 	if (NUMBERS_FIND(h, meta_hash_stack(m, parent, location), at, i, ({
 				 const struct meta_stack *s = meta_stack_at(m, i);
@@ -368,11 +369,11 @@ uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location)
 				 s->parent == parent && s->location == location;
 			 })))
 		return i;
-	new = next(m, &m->stacks);
+	new = column_push(m, &m->stacks);
 	if (!new)
 		return META_FAILED;
 	*new = (struct meta_stack){ parent, location };
-	return put(h, at, &m->stacks);
+	return intern_put(h, at, &m->stacks);
 }
 
 /* ---- asking for memory ---- */

@@ -16,14 +16,14 @@
 
 /* Those with a build ID are known by it, the others by their file; neither is text that could be the other.
  */
-static void key_of(struct str file, struct str build_id, struct buf *out)
+static void build_id_key(struct str file, struct str build_id, struct buf *out)
 {
 	out->size = 0;
 	buf_add_char(out, build_id.size ? 'b' : 'f');
 	buf_add_str(out, build_id.size ? build_id : file);
 }
 
-static char *keep(struct str text)
+static char *keep_text_of(struct str text)
 {
 	return text.size ? mem_strndup(text.p, text.size) : NULL;
 }
@@ -36,7 +36,7 @@ struct tracked *names_of(const struct profilestore *s, uint32_t binary)
 }
 
 /* NULL: no memory. */
-static struct tracked *track(struct profilestore *s, uint32_t binary)
+static struct tracked *track_binary(struct profilestore *s, uint32_t binary)
 {
 	struct meta_binary *b = meta_binary_at(&s->meta, binary);
 	AUTO(buf_done) struct buf key = { 0 };
@@ -51,7 +51,7 @@ static struct tracked *track(struct profilestore *s, uint32_t binary)
 	t = *slot = NEW(struct tracked);
 	t->binary = binary;
 	atomic_init(&t->table, 1);
-	key_of(meta_str(&s->meta, b->file), meta_str(&s->meta, b->build_id), &key);
+	build_id_key(meta_str(&s->meta, b->file), meta_str(&s->meta, b->build_id), &key);
 	map_put(&n->by_key, buf_bytes(&key), t);
 	atomic_store_explicit(&b->state, column_publish(&n->tracked) + 1, memory_order_release);
 	return t;
@@ -62,7 +62,7 @@ static struct meta_names looked_up(const struct meta_location *l)
 	return meta_names_of(atomic_load_explicit(&l->names, memory_order_acquire));
 }
 
-static bool is_wanted(const struct profilestore *s, const struct tracked *t, uint32_t location)
+static bool location_is_wanted(const struct profilestore *s, const struct tracked *t, uint32_t location)
 {
 	return looked_up(meta_location_at(&s->meta, location)).table !=
 	       atomic_load_explicit(&t->table, memory_order_relaxed);
@@ -72,7 +72,7 @@ void names_shorten(struct profilestore *s, struct tracked *t)
 {
 	size_t to = 0;
 
-	while (t->first < t->n_wanted && !is_wanted(s, t, t->wanted[t->first]))
+	while (t->first < t->n_wanted && !location_is_wanted(s, t, t->wanted[t->first]))
 		t->first++;
 	if (t->first < t->n_wanted / 2 && t->first < t->n_wanted)
 		return;
@@ -86,7 +86,7 @@ void names_shorten(struct profilestore *s, struct tracked *t)
 	}
 }
 
-static void list_add(struct tracked *t, uint32_t location)
+static void list_push(struct tracked *t, uint32_t location)
 {
 	if (t->n_wanted == t->room) {
 		t->room = t->room ? 2 * t->room : 64;
@@ -96,15 +96,15 @@ static void list_add(struct tracked *t, uint32_t location)
 }
 
 /* Under the lock: those from location @last (a number + 1) back to where it was seen the last time. */
-static void want(struct profilestore *s, struct tracked *t, uint32_t last)
+static void want_location(struct profilestore *s, struct tracked *t, uint32_t last)
 {
 	for (uint32_t i = last; i && i != t->seen;) {
 		const struct meta_location *l = meta_location_at(&s->meta, i - 1);
 
 		if (l->flags & LOCATION_BARE) {
 			t->n_bare_named += l->n_lines || looked_up(l).n_lines;
-			if (is_wanted(s, t, i - 1))
-				list_add(t, i - 1);
+			if (location_is_wanted(s, t, i - 1))
+				list_push(t, i - 1);
 		}
 		i = l->next;
 	}
@@ -123,7 +123,7 @@ static uint32_t n_wanted(const struct tracked *t)
 }
 
 /* Under the lock: it is tried as soon as may be. */
-static void now(struct tracked *t)
+static void current_table(struct tracked *t)
 {
 	atomic_store(&t->state, NAMING_WANTED);
 	t->next_try_ms = 0;
@@ -155,18 +155,18 @@ void names_committed(struct profilestore *s)
 		return;
 	pthread_mutex_lock(&n->lock);
 	for (size_t i = 0; i < n->n_added; i++) {
-		struct tracked *t = track(s, n->added[i]);
+		struct tracked *t = track_binary(s, n->added[i]);
 		uint32_t was = t ? n_wanted(t) : 0;
 
 		if (!t)
 			continue;
-		want(s, t, last_of(s, t->binary));
+		want_location(s, t, last_of(s, t->binary));
 		if (n_wanted(t) == was)
 			continue;
 		/* What failed is tried again when its time has come, whatever comes in until then. */
 		if (t->state == NAMING_NONE || t->state == NAMING_DONE) {
 			t->n_tries = 0;
-			now(t);
+			current_table(t);
 		}
 		any |= t->state == NAMING_WANTED;
 	}
@@ -197,7 +197,7 @@ enum names_hope names_hope(struct profilestore *s, uint32_t location)
 	/* Not known yet: it came in just now. */
 	if (!t)
 		return NAMES_SOON;
-	if (atomic_load(&t->state) != NAMING_WANTED || !is_wanted(s, t, location))
+	if (atomic_load(&t->state) != NAMING_WANTED || !location_is_wanted(s, t, location))
 		return NAMES_NONE;
 	return t->next_try_ms <= s->now_ms() + SOON_MS ? NAMES_SOON : NAMES_LATER;
 }
@@ -220,8 +220,8 @@ uint64_t names_n_unnamed(struct profilestore *s)
 /* ---- asking ---- */
 
 /* Under the lock. Strings are the store's, or t's. */
-static void describe(struct profilestore *s, uint32_t binary, const struct tracked *t,
-		     struct profilestore_binary *ret)
+static void describe_binary(struct profilestore *s, uint32_t binary, const struct tracked *t,
+			    struct profilestore_binary *ret)
 {
 	const struct meta_binary *b = meta_binary_at(&s->meta, binary);
 	uint32_t n = atomic_load_explicit(&b->n_locations, memory_order_relaxed),
@@ -247,7 +247,7 @@ static void describe(struct profilestore *s, uint32_t binary, const struct track
 	ret->next_try_ms = t->next_try_ms;
 }
 
-static char *copy(char *to, struct str *text)
+static char *copy_text(char *to, struct str *text)
 {
 	if (text->size)
 		memcpy(to, text->p, text->size);
@@ -256,7 +256,7 @@ static char *copy(char *to, struct str *text)
 }
 
 /* All in one piece, with their texts. */
-static struct profilestore_binaries *pack(const struct profilestore_binary *v, size_t n, int64_t total)
+static struct profilestore_binaries *pack_why(const struct profilestore_binary *v, size_t n, int64_t total)
 {
 	struct profilestore_binaries *ret;
 	size_t size = sizeof(*ret) + n * sizeof(*v);
@@ -269,10 +269,10 @@ static struct profilestore_binaries *pack(const struct profilestore_binary *v, s
 	text = (char *)(ret->v + n);
 	for (size_t i = 0; i < n; i++) {
 		ret->v[i] = v[i];
-		text = copy(text, &ret->v[i].file);
-		text = copy(text, &ret->v[i].build_id);
-		text = copy(text, &ret->v[i].why);
-		text = copy(text, &ret->v[i].origin);
+		text = copy_text(text, &ret->v[i].file);
+		text = copy_text(text, &ret->v[i].build_id);
+		text = copy_text(text, &ret->v[i].why);
+		text = copy_text(text, &ret->v[i].origin);
 	}
 	return ret;
 }
@@ -305,10 +305,10 @@ int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit,
 			*ret_next_ms = MIN(*ret_next_ms, t->next_try_ms);
 			continue;
 		}
-		describe(s, t->binary, t, &list[n_list++]);
+		describe_binary(s, t->binary, t, &list[n_list++]);
 	}
 	qsort(list, n_list, sizeof(*list), by_wanted);
-	*ret = pack(list, MIN(n_list, (size_t)limit), 0);
+	*ret = pack_why(list, MIN(n_list, (size_t)limit), 0);
 	pthread_mutex_unlock(&n->lock);
 	return 0;
 }
@@ -330,7 +330,7 @@ static void add_up(struct profilestore *s, struct sums *x, int64_t *values, bool
 	}
 }
 
-static int by_value(const void *a, const void *b)
+static int by_location(const void *a, const void *b)
 {
 	const struct profilestore_binary *x = a, *y = b;
 
@@ -362,11 +362,11 @@ int profilestore_binaries(struct profilestore *s, const struct profilestore_rang
 	for (uint32_t i = 0; i < n_all; i++) {
 		if (r ? !seen[i] : !atomic_load(&meta_binary_at(&s->meta, i)->n_locations))
 			continue;
-		describe(s, i, names_of(s, i), &list[n]);
+		describe_binary(s, i, names_of(s, i), &list[n]);
 		list[n++].value = values[i];
 	}
-	qsort(list, n, sizeof(*list), by_value);
-	*ret = pack(list, n, x.total);
+	qsort(list, n, sizeof(*list), by_location);
+	*ret = pack_why(list, n, x.total);
 	pthread_mutex_unlock(&s->names->lock);
 	return 0;
 }
@@ -404,7 +404,7 @@ size_t profilestore_unnamed(struct profilestore *s, uint32_t binary, struct prof
 		return 0;
 	pthread_mutex_lock(&s->names->lock);
 	for (size_t i = t->first; i < t->n_wanted && n < room; i++)
-		if (is_wanted(s, t, t->wanted[i]))
+		if (location_is_wanted(s, t, t->wanted[i]))
 			tell_place(s, t->wanted[i], &ret[n++]);
 	pthread_mutex_unlock(&s->names->lock);
 	return n;
@@ -424,7 +424,7 @@ uint32_t profilestore_named_by(struct profilestore *s, uint32_t binary, struct s
 		bool other = t->named_by != NULL;
 
 		free(t->named_by);
-		t->named_by = keep(table);
+		t->named_by = keep_text_of(table);
 		t->unsaved = true;
 		/* 1 to 255, and round again. */
 		if (other) {
@@ -432,7 +432,7 @@ uint32_t profilestore_named_by(struct profilestore *s, uint32_t binary, struct s
 			t->n_wanted = t->first = 0;
 			t->n_bare_named = 0;
 			t->seen = 0;
-			want(s, t, last_of(s, binary));
+			want_location(s, t, last_of(s, binary));
 		}
 	}
 	n = n_wanted(t);
@@ -440,16 +440,16 @@ uint32_t profilestore_named_by(struct profilestore *s, uint32_t binary, struct s
 	return n;
 }
 
-static unsigned wake(struct profilestore *s, struct str file, struct str build_id)
+static unsigned wake_binary(struct profilestore *s, struct str file, struct str build_id)
 {
 	AUTO(buf_done) struct buf key = { 0 };
 	struct tracked *t;
 
-	key_of(file, build_id, &key);
+	build_id_key(file, build_id, &key);
 	pthread_mutex_lock(&s->names->lock);
 	t = map_get(&s->names->by_key, buf_bytes(&key));
 	if (t) {
-		now(t);
+		current_table(t);
 		t->n_wakes++;
 	}
 	pthread_mutex_unlock(&s->names->lock);
@@ -460,12 +460,12 @@ unsigned profilestore_wake(struct profilestore *s, const struct build_id *id)
 {
 	char hex[BUILD_ID_HEX_SIZE];
 
-	return id->size ? wake(s, STR(""), str_of(build_id_hex(id, hex))) : 0;
+	return id->size ? wake_binary(s, STR(""), str_of(build_id_hex(id, hex))) : 0;
 }
 
 unsigned profilestore_wake_file(struct profilestore *s, struct str file)
 {
-	return file.size ? wake(s, file, STR("")) : 0;
+	return file.size ? wake_binary(s, file, STR("")) : 0;
 }
 
 /* ---- beginning, end ---- */
@@ -477,15 +477,15 @@ void names_tried(struct tracked *t, const struct profilestore_tried *tried, int6
 	t->last_try_ms = now_ms;
 	t->next_try_ms = tried->next_try_ms;
 	free(t->why);
-	t->why = keep(tried->why);
+	t->why = keep_text_of(tried->why);
 	if (tried->origin.size) {
 		free(t->origin);
-		t->origin = keep(tried->origin);
+		t->origin = keep_text_of(tried->origin);
 	}
 	atomic_store(&t->state, tried->state);
 	/* What came meanwhile may not have been looked at. */
 	if (tried->n_wakes != t->n_wakes || (tried->state == NAMING_DONE && n_wanted(t)))
-		now(t);
+		current_table(t);
 }
 
 static int load_row(struct profilestore *s, struct db_stmt *st, struct err *err)
@@ -497,14 +497,14 @@ static int load_row(struct profilestore *s, struct db_stmt *st, struct err *err)
 	    state > NAMING_DONE || reason < 0 || reason >= FRAME_N_REASONS)
 		return err_set(err, ERR_INVALID, "what is known of naming binary %lld is damaged",
 			       (long long)binary);
-	t = track(s, (uint32_t)binary);
+	t = track_binary(s, (uint32_t)binary);
 	if (!t)
 		return err_set(err, ERR_LIMIT, "no memory for what is known of binaries");
 	atomic_store(&t->state, (int)state);
 	t->reason = (uint32_t)reason;
-	t->why = keep(db_str(st, 3));
-	t->origin = keep(db_str(st, 4));
-	t->named_by = keep(db_str(st, 5));
+	t->why = keep_text_of(db_str(st, 3));
+	t->origin = keep_text_of(db_str(st, 4));
+	t->named_by = keep_text_of(db_str(st, 5));
 	atomic_store(&t->table, (uint8_t)table);
 	t->n_tries = (uint32_t)db_i64(st, 7);
 	t->last_try_ms = db_i64(st, 8);
@@ -532,20 +532,20 @@ static int load_rows(struct profilestore *s, struct db *db, struct err *err)
 }
 
 /* What was not there while nobody looked may be there now: all that failed is due. */
-static void begin(struct profilestore *s, uint32_t binary)
+static void binary_opened(struct profilestore *s, uint32_t binary)
 {
 	struct tracked *t;
 
 	if (!atomic_load(&meta_binary_at(&s->meta, binary)->n_bare))
 		return;
-	t = track(s, binary);
+	t = track_binary(s, binary);
 	if (!t)
 		return;
-	want(s, t, last_of(s, binary));
+	want_location(s, t, last_of(s, binary));
 	if (t->state == NAMING_WANTED)
 		t->next_try_ms = 0;
 	else if (t->state != NAMING_NEVER && n_wanted(t))
-		now(t);
+		current_table(t);
 }
 
 int names_open(struct profilestore *s, struct db *db, struct err *err)
@@ -558,7 +558,7 @@ int names_open(struct profilestore *s, struct db *db, struct err *err)
 	if (load_rows(s, db, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < column_n(&s->meta.binaries); i++)
-		begin(s, i);
+		binary_opened(s, i);
 	return 0;
 }
 

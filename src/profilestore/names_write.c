@@ -43,8 +43,8 @@ static bool same_lines(const struct meta *m, struct meta_names n, const struct m
 	return true;
 }
 
-static int intern(struct meta *m, const struct profilestore_name *name, struct meta_names *ret,
-		  struct err *err)
+static int intern_text(struct meta *m, const struct profilestore_name *name, struct meta_names *ret,
+		       struct err *err)
 {
 	struct meta_line lines[NAMES_MAX_LINES];
 	uint32_t n = MIN(name->n_lines, NAMES_MAX_LINES), first;
@@ -74,8 +74,8 @@ static struct tracked *tracked_of(struct profilestore *s, uint32_t location)
 /* ---- rows ---- */
 
 /* As it will be. Strings are the try's, or what does not change while it is written. */
-static struct profilestore_tried row_of(struct profilestore *s, const struct tracked *t,
-					const struct profilestore_tried *tried, int64_t *ret_last_ms)
+static struct profilestore_tried binary_row_of(struct profilestore *s, const struct tracked *t,
+					       const struct profilestore_tried *tried, int64_t *ret_last_ms)
 {
 	struct profilestore_tried row = { .binary = t->binary, .origin = str_of(t->origin) };
 
@@ -96,11 +96,11 @@ static struct profilestore_tried row_of(struct profilestore *s, const struct tra
 	return row;
 }
 
-static int write_row(struct profilestore *s, const struct tracked *t, const struct profilestore_tried *tried,
-		     struct err *err)
+static int write_binary_row(struct profilestore *s, const struct tracked *t,
+			    const struct profilestore_tried *tried, struct err *err)
 {
 	int64_t last_ms;
-	struct profilestore_tried row = row_of(s, t, tried, &last_ms);
+	struct profilestore_tried row = binary_row_of(s, t, tried, &last_ms);
 	struct db_stmt *st;
 
 	if (db_prepare(s->db, "INSERT OR REPLACE INTO naming VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", &st,
@@ -119,7 +119,7 @@ static int write_row(struct profilestore *s, const struct tracked *t, const stru
 	return db_step(st, err);
 }
 
-static int write_rows(struct profilestore *s, const struct naming_job *j, struct err *err)
+static int write_binary_rows(struct profilestore *s, const struct naming_job *j, struct err *err)
 {
 	const struct tracked *last = NULL;
 	int r = 0;
@@ -129,21 +129,21 @@ static int write_rows(struct profilestore *s, const struct naming_job *j, struct
 
 		/* Names without the table that they are of would be looked up again, and no more. */
 		if (t != last && t->unsaved)
-			r = write_row(s, t, NULL, err);
+			r = write_binary_row(s, t, NULL, err);
 		last = t;
 	}
 	for (size_t i = 0; r == 0 && i < j->n_tried; i++) {
 		const struct tracked *t = names_of(s, j->tried[i].binary);
 
 		if (t)
-			r = write_row(s, t, &j->tried[i], err);
+			r = write_binary_row(s, t, &j->tried[i], err);
 	}
 	return r;
 }
 
 /* ---- the job ---- */
 
-static int apply(struct profilestore *s, struct job *job, struct err *err)
+static int names_apply(struct profilestore *s, struct job *job, struct err *err)
 {
 	struct naming_job *j = CONTAINER_OF(job, struct naming_job, job);
 
@@ -151,7 +151,7 @@ static int apply(struct profilestore *s, struct job *job, struct err *err)
 		const struct meta_location *l = meta_location_at(&s->meta, j->names[i].location);
 		struct meta_names n = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed));
 
-		if (intern(&s->meta, &j->names[i], &n, err) < 0)
+		if (intern_text(&s->meta, &j->names[i], &n, err) < 0)
 			return JOB_REFUSED;
 		n.table = tracked_of(s, j->names[i].location)->table;
 		j->words[i] = meta_names_word(n);
@@ -159,10 +159,10 @@ static int apply(struct profilestore *s, struct job *job, struct err *err)
 	for (size_t i = 0; i < j->n; i++)
 		segment_add_names(&s->segments, j->names[i].location, meta_names_of(j->words[i]),
 				  j->names[i].elf_addr);
-	return write_rows(s, j, err);
+	return write_binary_rows(s, j, err);
 }
 
-static void publish(struct profilestore *s, const struct profilestore_name *name, uint64_t word)
+static void publish_names(struct profilestore *s, const struct profilestore_name *name, uint64_t word)
 {
 	struct meta_location *l = meta_location_at(&s->meta, name->location);
 	struct meta_names was = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed)),
@@ -175,7 +175,7 @@ static void publish(struct profilestore *s, const struct profilestore_name *name
 	atomic_store_explicit(&l->names, word, memory_order_release);
 }
 
-static void done(struct profilestore *s, struct job *job, const struct err *err)
+static void names_written(struct profilestore *s, struct job *job, const struct err *err)
 {
 	struct naming_job *j = CONTAINER_OF(job, struct naming_job, job);
 	struct tracked *last = NULL;
@@ -184,7 +184,7 @@ static void done(struct profilestore *s, struct job *job, const struct err *err)
 		return;
 	pthread_mutex_lock(&s->names->lock);
 	for (size_t i = 0; i < j->n; i++) {
-		publish(s, &j->names[i], j->words[i]);
+		publish_names(s, &j->names[i], j->words[i]);
 		if (last && last != tracked_of(s, j->names[i].location))
 			names_shorten(s, last);
 		last = tracked_of(s, j->names[i].location);
@@ -206,7 +206,7 @@ int profilestore_name(struct profilestore *s, const struct profilestore_name *na
 		      const struct profilestore_tried *tried, size_t n_tried, struct err *err)
 {
 	AUTO(mem_freep) uint64_t *words = NEW_N(uint64_t, n + 1);
-	struct naming_job j = { .job = { .apply = apply, .done = done },
+	struct naming_job j = { .job = { .apply = names_apply, .done = names_written },
 				.names = names,
 				.n = n,
 				.tried = tried,

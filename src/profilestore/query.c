@@ -18,8 +18,8 @@ static const int64_t steps_ms[] = { 1000,     2000,     5000,     10000,    1500
 				    10800000, 21600000, 43200000, 86400000, 172800000, 604800000 };
 
 /* Times that the asked for can mean: what there is at all. */
-static void clip(const struct profilestore_range *r, struct series *const *list, size_t n, int64_t *from_ms,
-		 int64_t *to_ms)
+static void clip_range(const struct profilestore_range *r, struct series *const *list, size_t n,
+		       int64_t *from_ms, int64_t *to_ms)
 {
 	int64_t first = INT64_MAX, last = INT64_MIN;
 
@@ -40,7 +40,7 @@ static int64_t usual_step(int64_t length_ms)
 	return length_ms / steps_ms[i] > (int64_t)MAX_POINTS ? length_ms / POINTS_USUAL : steps_ms[i];
 }
 
-struct group {
+struct value_group {
 	struct profilestore_label *labels;
 	size_t n_labels;
 	int64_t total;
@@ -51,13 +51,13 @@ struct group {
 struct groups {
 	struct arena arena;
 	struct map by_key;
-	struct group **v;
+	struct value_group **v;
 	size_t n, room, n_points;
 	struct buf key;
 };
 
 static void labels_by(struct arena *a, const struct series *x, const struct profilestore_series_options *o,
-		      struct group *g)
+		      struct value_group *g)
 {
 	if (o->one)
 		return;
@@ -76,22 +76,22 @@ static void labels_by(struct arena *a, const struct series *x, const struct prof
 	}
 }
 
-static struct group *group_of(struct groups *gs, const struct series *x,
-			      const struct profilestore_series_options *o)
+static struct value_group *group_of_series(struct groups *gs, const struct series *x,
+					   const struct profilestore_series_options *o)
 {
 	static const struct str no_texts[SERIES_N_TEXTS];
-	struct group g = { 0 }, *at;
+	struct value_group g = { 0 }, *at;
 
 	labels_by(&gs->arena, x, o, &g);
 	series_key(&gs->key, no_texts, false, g.labels, g.n_labels);
 	at = map_get(&gs->by_key, bytes_of(gs->key.p, gs->key.size));
 	if (at)
 		return at;
-	at = ARENA_NEW(&gs->arena, struct group);
+	at = ARENA_NEW(&gs->arena, struct value_group);
 	*at = g;
 	if (gs->n == gs->room) {
 		gs->room = gs->room ? gs->room * 2 : 64;
-		gs->v = mem_realloc(gs->v, gs->room, sizeof(struct group *));
+		gs->v = mem_realloc(gs->v, gs->room, sizeof(struct value_group *));
 	}
 	gs->v[gs->n++] = at;
 	map_put(&gs->by_key, bytes_of(gs->key.p, gs->key.size), at);
@@ -100,12 +100,12 @@ static struct group *group_of(struct groups *gs, const struct series *x,
 
 static int by_total(const void *a, const void *b)
 {
-	const struct group *x = *(struct group *const *)a, *y = *(struct group *const *)b;
+	const struct value_group *x = *(struct value_group *const *)a, *y = *(struct value_group *const *)b;
 
 	return x->total != y->total ? (x->total > y->total ? -1 : 1) : x->n_profiles < y->n_profiles ? 1 : -1;
 }
 
-static size_t text_size(const struct group *g)
+static size_t key_size(const struct value_group *g)
 {
 	size_t size = 0;
 
@@ -114,7 +114,7 @@ static size_t text_size(const struct group *g)
 	return size;
 }
 
-static struct str put_text(char **p, struct str s)
+static struct str add_key_text(char **p, struct str s)
 {
 	struct str ret = { *p, s.size };
 
@@ -125,7 +125,7 @@ static struct str put_text(char **p, struct str s)
 }
 
 /* All in one piece: series, points, labels, texts. */
-static struct profilestore_series_list *list_of(const struct groups *gs, size_t n)
+static struct profilestore_series_list *group_list(const struct groups *gs, size_t n)
 {
 	size_t n_labels = 0, size = sizeof(struct profilestore_series_list);
 	struct profilestore_series_list *l;
@@ -135,7 +135,7 @@ static struct profilestore_series_list *list_of(const struct groups *gs, size_t 
 
 	for (size_t i = 0; i < n; i++) {
 		n_labels += gs->v[i]->n_labels;
-		size += sizeof(*l->v) + gs->n_points * sizeof(int64_t) + text_size(gs->v[i]);
+		size += sizeof(*l->v) + gs->n_points * sizeof(int64_t) + key_size(gs->v[i]);
 	}
 	l = mem_zalloc(size + n_labels * sizeof(*labels));
 	l->v = (struct profilestore_series *)(l + 1);
@@ -143,7 +143,7 @@ static struct profilestore_series_list *list_of(const struct groups *gs, size_t 
 	labels = (struct profilestore_label *)(points + n * gs->n_points);
 	text = (char *)(labels + n_labels);
 	for (size_t i = 0; i < n; i++) {
-		const struct group *g = gs->v[i];
+		const struct value_group *g = gs->v[i];
 
 		l->v[i] = (struct profilestore_series){ labels, g->n_labels, g->total, g->n_profiles,
 							points };
@@ -151,8 +151,8 @@ static struct profilestore_series_list *list_of(const struct groups *gs, size_t 
 			memcpy(points, g->points, gs->n_points * sizeof(*points));
 		points += gs->n_points;
 		for (size_t k = 0; k < g->n_labels; k++)
-			*labels++ = (struct profilestore_label){ put_text(&text, g->labels[k].name),
-								 put_text(&text, g->labels[k].value) };
+			*labels++ = (struct profilestore_label){ add_key_text(&text, g->labels[k].name),
+								 add_key_text(&text, g->labels[k].value) };
 	}
 	l->n = n;
 	l->n_left_out = gs->n - n;
@@ -163,7 +163,7 @@ static int add_series(struct groups *gs, struct db *db, const struct series *x,
 		      const struct profilestore_series_options *o, int64_t from_ms, int64_t to_ms,
 		      struct point_scale *scale, struct err *err)
 {
-	struct group *g = group_of(gs, x, o);
+	struct value_group *g = group_of_series(gs, x, o);
 	uint64_t n_profiles;
 	int64_t total;
 
@@ -191,7 +191,7 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 
 	if (series_list(s, r, &list, &n, err) < 0)
 		return -1;
-	clip(r, list, n, &from_ms, &to_ms);
+	clip_range(r, list, n, &from_ms, &to_ms);
 	scale.step_ms = o->step_ms > 0 ? o->step_ms : usual_step(to_ms - from_ms);
 	scale.from_ms = from_ms - from_ms % scale.step_ms;
 	gs.n_points = (size_t)((to_ms - scale.from_ms + scale.step_ms - 1) / scale.step_ms);
@@ -209,8 +209,8 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 	reader_give(s, db);
 	if (res == 0) {
 		if (gs.n)
-			qsort(gs.v, gs.n, sizeof(struct group *), by_total);
-		*ret = list_of(&gs, MIN(gs.n, (size_t)(o->limit ? o->limit : LIMIT_USUAL)));
+			qsort(gs.v, gs.n, sizeof(struct value_group *), by_total);
+		*ret = group_list(&gs, MIN(gs.n, (size_t)(o->limit ? o->limit : LIMIT_USUAL)));
 		(*ret)->from_ms = scale.from_ms;
 		(*ret)->step_ms = scale.step_ms;
 		(*ret)->n_points = gs.n_points;
@@ -226,12 +226,12 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 
 /* ---- one by one ---- */
 
-struct entry {
+struct chosen_row {
 	struct profilestore_entry e;
 	const struct series *x;
 };
 struct latest {
-	struct entry *v;
+	struct chosen_row *v;
 	size_t n, room;
 };
 
@@ -243,13 +243,13 @@ static const char one_sql[] =
 
 static int later_first(const void *a, const void *b)
 {
-	const struct profilestore_entry *x = &((const struct entry *)a)->e,
-					*y = &((const struct entry *)b)->e;
+	const struct profilestore_entry *x = &((const struct chosen_row *)a)->e,
+					*y = &((const struct chosen_row *)b)->e;
 
 	return x->time_ms != y->time_ms ? (x->time_ms > y->time_ms ? -1 : 1) : x->id > y->id ? -1 : 1;
 }
 
-static void keep(struct latest *l, size_t n)
+static void keep_series(struct latest *l, size_t n)
 {
 	if (l->n)
 		qsort(l->v, l->n, sizeof(*l->v), later_first);
@@ -265,17 +265,17 @@ static int take_rows(struct latest *l, struct db_stmt *st, const struct series *
 			l->room = l->room ? l->room * 2 : 64;
 			l->v = mem_realloc(l->v, l->room, sizeof(*l->v));
 		}
-		l->v[l->n++] = (struct entry){ { .id = db_i64(st, 0),
-						 .time_ms = db_i64(st, 1),
-						 .duration_ms = db_i64(st, 2),
-						 .total = db_i64(st, 3),
-						 .n_samples = (uint64_t)db_i64(st, 4) },
-					       x ? x : NULL };
+		l->v[l->n++] = (struct chosen_row){ { .id = db_i64(st, 0),
+						      .time_ms = db_i64(st, 1),
+						      .duration_ms = db_i64(st, 2),
+						      .total = db_i64(st, 3),
+						      .n_samples = (uint64_t)db_i64(st, 4) },
+						    x ? x : NULL };
 	}
 	return r;
 }
 
-static int take_one(struct profilestore *s, struct db *db, int64_t id, struct latest *l, struct err *err)
+static int take_series(struct profilestore *s, struct db *db, int64_t id, struct latest *l, struct err *err)
 {
 	struct db_stmt *st;
 	const struct series *x;
@@ -293,8 +293,8 @@ static int take_one(struct profilestore *s, struct db *db, int64_t id, struct la
 	return x ? take_rows(l, st, x, err) : 0;
 }
 
-static int take_latest(struct profilestore *s, struct db *db, const struct profilestore_range *r,
-		       size_t limit, struct latest *l, struct err *err)
+static int take_latest_series(struct profilestore *s, struct db *db, const struct profilestore_range *r,
+			      size_t limit, struct latest *l, struct err *err)
 {
 	const struct series *x;
 	uint32_t it = 0;
@@ -313,12 +313,12 @@ static int take_latest(struct profilestore *s, struct db *db, const struct profi
 		db_bind_i64(st, 4, (int64_t)limit);
 		if (take_rows(l, st, x, err) < 0)
 			return -1;
-		keep(l, limit);
+		keep_series(l, limit);
 	}
 	return 0;
 }
 
-static struct profilestore_entries *entries_of(const struct latest *l)
+static struct profilestore_entries *chosen_series(const struct latest *l)
 {
 	struct profilestore_entries *e = mem_zalloc(sizeof(*e) + l->n * sizeof(*e->v));
 
@@ -343,12 +343,12 @@ int profilestore_profiles(struct profilestore *s, const struct profilestore_rang
 	if (!db)
 		return -1;
 	if (r->profile_id)
-		res = take_one(s, db, r->profile_id, &l, err);
+		res = take_series(s, db, r->profile_id, &l, err);
 	else
-		res = take_latest(s, db, r, limit ? limit : LIMIT_USUAL, &l, err);
+		res = take_latest_series(s, db, r, limit ? limit : LIMIT_USUAL, &l, err);
 	reader_give(s, db);
 	if (res == 0)
-		*ret = entries_of(&l);
+		*ret = chosen_series(&l);
 	free(l.v);
 	return res;
 }

@@ -58,7 +58,7 @@ struct visit {
 	unsigned below; /* only sums of levels less than this */
 	int64_t deadline_ms;
 	bool data;              /* the rows, not only what is in the index */
-	int64_t from_ms, to_ms; /* what is asked for; visit() sets it */
+	int64_t from_ms, to_ms; /* what is asked for; visit_row() sets it */
 	/* Of a sum: whether it is wanted as a whole. NULL: always. */
 	bool (*fits)(struct visit *v, int64_t start_ms, int64_t size_ms);
 	int (*row)(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err);
@@ -93,7 +93,7 @@ enum {
 };
 enum { COL_TOTALS_N = 2 };
 
-static int late(const struct visit *v, struct err *err)
+static int deadline_passed(const struct visit *v, struct err *err)
 {
 	if (v->deadline_ms && clock_mono_ms() > v->deadline_ms)
 		return err_set(err, ERR_CANCELLED, "took too long");
@@ -116,7 +116,7 @@ static int visit_profiles(struct visit *v, int64_t from_ms, int64_t to_ms, struc
 		r = v->row(v, st, db_i64(st, COL_TIME), -1, err);
 		if (r < 0)
 			break;
-		r = late(v, err);
+		r = deadline_passed(v, err);
 		if (r < 0)
 			break;
 	}
@@ -124,7 +124,7 @@ static int visit_profiles(struct visit *v, int64_t from_ms, int64_t to_ms, struc
 	return r;
 }
 
-static int any(const struct visit *v, int64_t from_ms, int64_t to_ms, struct err *err)
+static int any_rows(const struct visit *v, int64_t from_ms, int64_t to_ms, struct err *err)
 {
 	struct db_stmt *st;
 	int r;
@@ -142,16 +142,16 @@ static int any(const struct visit *v, int64_t from_ms, int64_t to_ms, struct err
 }
 
 /* 1: the sum is taken. If it reaches beyond what is asked for nothing lies there. */
-static int takes(struct visit *v, int64_t start_ms, int64_t size_ms, struct err *err)
+static int group_takes(struct visit *v, int64_t start_ms, int64_t size_ms, struct err *err)
 {
 	int64_t end_ms = start_ms + size_ms;
 	int r;
 
 	if (v->fits && !v->fits(v, start_ms, size_ms))
 		return 0;
-	r = any(v, start_ms, MIN(v->from_ms, end_ms), err);
+	r = any_rows(v, start_ms, MIN(v->from_ms, end_ms), err);
 	if (r == 0)
-		r = any(v, MAX(v->to_ms, start_ms), end_ms, err);
+		r = any_rows(v, MAX(v->to_ms, start_ms), end_ms, err);
 	return r < 0 ? -1 : r == 0;
 }
 
@@ -200,7 +200,7 @@ static int visit_level(struct visit *v, int level, struct gap in, struct gaps *o
 
 		if (start < in.from_ms)
 			continue;
-		r = takes(v, start, size, err);
+		r = group_takes(v, start, size, err);
 		if (r < 0)
 			break;
 		if (!r)
@@ -210,7 +210,7 @@ static int visit_level(struct visit *v, int level, struct gap in, struct gaps *o
 			break;
 		add_gap(out, in.from_ms, start);
 		in.from_ms = start + size;
-		r = late(v, err);
+		r = deadline_passed(v, err);
 		if (r < 0)
 			break;
 	}
@@ -219,7 +219,7 @@ static int visit_level(struct visit *v, int level, struct gap in, struct gaps *o
 	return r;
 }
 
-static int visit(struct visit *v, int64_t from_ms, int64_t to_ms, struct err *err)
+static int visit_row(struct visit *v, int64_t from_ms, int64_t to_ms, struct err *err)
 {
 	struct gaps in = { 0 }, out = { 0 };
 	int r = 0;
@@ -258,7 +258,7 @@ static int visit(struct visit *v, int64_t from_ms, int64_t to_ms, struct err *er
 
 /* ---- sums ---- */
 
-static int add_row(struct sums *sums, struct db_stmt *st, bool rollup, struct err *err)
+static int query_add_row(struct sums *sums, struct db_stmt *st, bool rollup, struct err *err)
 {
 	struct bytes data = db_bytes(st, COL_DATA);
 	int64_t time_ms = db_i64(st, COL_TIME), duration_ms = db_i64(st, COL_DURATION);
@@ -279,7 +279,7 @@ static int add_row(struct sums *sums, struct db_stmt *st, bool rollup, struct er
 
 static int sum_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err)
 {
-	if (add_row(v->arg, st, level >= 0, err) < 0)
+	if (query_add_row(v->arg, st, level >= 0, err) < 0)
 		return err_in(err, "%s of series %u at %lld", level < 0 ? "profile" : "sums", v->x->id,
 			      (long long)time_ms);
 	return 0;
@@ -296,13 +296,14 @@ int series_sums(struct db *db, const struct series *x, int64_t from_ms, int64_t 
 			   .row = sum_row,
 			   .arg = sums };
 
-	return visit(&v, from_ms, to_ms, err);
+	return visit_row(&v, from_ms, to_ms, err);
 }
 
 static const char profile_sql[] = "SELECT time_ms, total, duration_ms, period, n_samples, digest, series, "
 				  "data FROM profile WHERE id = ?";
 
-static int one_profile(struct db *db, int64_t id, struct sums *sums, uint32_t *ret_series, struct err *err)
+static int read_one_profile(struct db *db, int64_t id, struct sums *sums, uint32_t *ret_series,
+			    struct err *err)
 {
 	struct db_stmt *st;
 	int r;
@@ -313,7 +314,7 @@ static int one_profile(struct db *db, int64_t id, struct sums *sums, uint32_t *r
 	r = db_step(st, err);
 	if (r == DB_ROW) {
 		*ret_series = (uint32_t)db_i64(st, COL_SERIES);
-		r = add_row(sums, st, false, err);
+		r = query_add_row(sums, st, false, err);
 		if (r < 0)
 			r = err_in(err, "profile %lld", (long long)id);
 	}
@@ -321,7 +322,7 @@ static int one_profile(struct db *db, int64_t id, struct sums *sums, uint32_t *r
 	return r;
 }
 
-static int by_value(const void *a, const void *b, void *arg)
+static int by_stack_value(const void *a, const void *b, void *arg)
 {
 	const struct str *label = arg;
 
@@ -336,7 +337,7 @@ static int sum_series(struct db *db, const struct profilestore_range *r, const s
 		if (series_sums(db, list[i], r->from_ms, r->to_ms, ROLLUP_LEVELS, o->deadline_mono_ms, sums,
 				err) < 0)
 			return -1;
-		if (!o->part || (i + 1 < n && by_value(&list[i], &list[i + 1], (void *)&o->label) == 0))
+		if (!o->part || (i + 1 < n && by_stack_value(&list[i], &list[i + 1], (void *)&o->label) == 0))
 			continue;
 		if (o->part(o->arg, list[i], sums, err) < 0)
 			return -1;
@@ -357,14 +358,14 @@ int range_sums(struct profilestore *s, const struct profilestore_range *r, const
 	if (!db)
 		return -1;
 	if (r->profile_id) {
-		res = one_profile(db, r->profile_id, sums, &id, err);
+		res = read_one_profile(db, r->profile_id, sums, &id, err);
 		x = id ? series_of_id(s, id) : NULL;
 		if (res == 0 && x && o->part)
 			res = o->part(o->arg, x, sums, err);
 	} else {
 		res = series_list(s, r, &list, &n, err);
 		if (res == 0 && o->label.size && n)
-			qsort_r(list, n, sizeof(struct series *), by_value, (void *)&o->label);
+			qsort_r(list, n, sizeof(struct series *), by_stack_value, (void *)&o->label);
 		if (res == 0)
 			res = sum_series(db, r, o, list, n, sums, err);
 	}
@@ -412,7 +413,7 @@ int series_points(struct db *db, const struct series *x, int64_t from_ms, int64_
 		.db = db, .x = x, .below = ROLLUP_LEVELS, .fits = in_one_point, .row = point_row, .arg = &p
 	};
 
-	if (visit(&v, from_ms, to_ms, err) < 0)
+	if (visit_row(&v, from_ms, to_ms, err) < 0)
 		return -1;
 	*ret_total = p.total;
 	*ret_n_profiles = p.n_profiles;

@@ -40,8 +40,8 @@ static int count_gone(struct profilestore *s, const struct expiry *e, uint64_t *
 	return r < 0 ? -1 : 0;
 }
 
-static int run(struct profilestore *s, const char *sql, const struct expiry *e, int64_t limit,
-	       struct err *err)
+static int run_deletion(struct profilestore *s, const char *sql, const struct expiry *e, int64_t limit,
+			struct err *err)
 {
 	struct db_stmt *st;
 
@@ -77,15 +77,16 @@ static int find_first(struct profilestore *s, struct expiry *e, struct err *err)
 	return r < 0 ? -1 : 0;
 }
 
-static int apply(struct profilestore *s, struct job *j, struct err *err)
+static int delete_apply(struct profilestore *s, struct job *j, struct err *err)
 {
 	struct expiry *e = CONTAINER_OF(j, struct expiry, job);
 	uint64_t n_samples = 0;
 
 	if (count_gone(s, e, &e->n, &n_samples, err) < 0)
 		return -1;
-	if (run(s, drop_rollups_sql, e, 0, err) < 0 || run(s, drop_profiles_sql, e, STEP_ROWS, err) < 0 ||
-	    find_first(s, e, err) < 0 || db_exec(s->db, "PRAGMA incremental_vacuum(256)", err) < 0)
+	if (run_deletion(s, drop_rollups_sql, e, 0, err) < 0 ||
+	    run_deletion(s, drop_profiles_sql, e, STEP_ROWS, err) < 0 || find_first(s, e, err) < 0 ||
+	    db_exec(s->db, "PRAGMA incremental_vacuum(256)", err) < 0)
 		return -1;
 	atomic_fetch_sub(&s->n_profiles, MIN(e->n, atomic_load(&s->n_profiles)));
 	atomic_fetch_sub(&s->n_samples, MIN(n_samples, atomic_load(&s->n_samples)));
@@ -95,9 +96,9 @@ static int apply(struct profilestore *s, struct job *j, struct err *err)
 	return 0;
 }
 
-static int expire(struct profilestore *s, struct series *x, int64_t before_ms, struct err *err)
+static int expire_old(struct profilestore *s, struct series *x, int64_t before_ms, struct err *err)
 {
-	struct expiry e = { .job = { .apply = apply }, .x = x, .before_ms = before_ms };
+	struct expiry e = { .job = { .apply = delete_apply }, .x = x, .before_ms = before_ms };
 
 	if (profilestore_writer_run(s, &e.job, err) < 0)
 		return -1;
@@ -108,7 +109,7 @@ static int expire(struct profilestore *s, struct series *x, int64_t before_ms, s
 }
 
 /* Of the series, or of all, what is oldest. */
-static struct series *oldest(struct profilestore *s)
+static struct series *oldest_rows(struct profilestore *s)
 {
 	struct series *found = NULL;
 	uint32_t n = column_n(&s->series);
@@ -122,7 +123,7 @@ static struct series *oldest(struct profilestore *s)
 	return found;
 }
 
-static int get(struct db *db, const char *sql, int64_t *ret, struct err *err)
+static int read_setting(struct db *db, const char *sql, int64_t *ret, struct err *err)
 {
 	struct db_stmt *st;
 	int r;
@@ -146,10 +147,10 @@ static int used_size(struct profilestore *s, uint64_t *ret, struct err *err)
 	int64_t pages = 0, free = 0, size = 0, metadata = 0;
 	int r = db ? 0 : -1;
 
-	if (r == 0 && (get(db, "PRAGMA page_count", &pages, err) < 0 ||
-		       get(db, "PRAGMA freelist_count", &free, err) < 0 ||
-		       get(db, "PRAGMA page_size", &size, err) < 0 ||
-		       get(db, "SELECT sum(length(data)) FROM segment", &metadata, err) < 0))
+	if (r == 0 && (read_setting(db, "PRAGMA page_count", &pages, err) < 0 ||
+		       read_setting(db, "PRAGMA freelist_count", &free, err) < 0 ||
+		       read_setting(db, "PRAGMA page_size", &size, err) < 0 ||
+		       read_setting(db, "SELECT sum(length(data)) FROM segment", &metadata, err) < 0))
 		r = -1;
 	reader_give(s, db);
 	*ret = (uint64_t)MAX((pages - free) * size - metadata, INT64_C(0));
@@ -158,7 +159,7 @@ static int used_size(struct profilestore *s, uint64_t *ret, struct err *err)
 
 int retain_groom(struct profilestore *s, bool *ret_more, struct err *err)
 {
-	struct series *x = oldest(s);
+	struct series *x = oldest_rows(s);
 	int64_t first = x ? atomic_load(&x->first_ms) : INT64_MAX, keep_ms = s->now_ms() - s->max_age_ms;
 	uint64_t size;
 
@@ -168,7 +169,7 @@ int retain_groom(struct profilestore *s, bool *ret_more, struct err *err)
 	keep_ms -= keep_ms % HOUR_MS;
 	if (s->max_age_ms && first < keep_ms) {
 		*ret_more = true;
-		return expire(s, x, keep_ms, err);
+		return expire_old(s, x, keep_ms, err);
 	}
 	if (!s->max_size)
 		return 0;
@@ -177,5 +178,5 @@ int retain_groom(struct profilestore *s, bool *ret_more, struct err *err)
 	if (size <= s->max_size)
 		return 0;
 	*ret_more = true;
-	return expire(s, x, first - first % HOUR_MS + HOUR_MS, err);
+	return expire_old(s, x, first - first % HOUR_MS + HOUR_MS, err);
 }

@@ -23,14 +23,16 @@ struct rollup {
 	struct buf data;
 };
 
-static int count(struct db *db, uint32_t series, int64_t from_ms, int64_t to_ms, uint64_t *ret,
-		 struct err *err)
+static int count_rollup(struct db *db, uint32_t series, int64_t from_ms, int64_t to_ms, uint64_t *ret,
+			struct err *err)
 {
 	struct db_stmt *st;
 	int r;
 
-	if (db_prepare(db, "SELECT count(*) FROM profile WHERE series = ? AND time_ms >= ? AND time_ms < ?",
-		       &st, err) < 0)
+	if (db_prepare(
+		    db,
+		    "SELECT count(*) FROM profile WHERE series = ? AND time_ms >= ? AND time_ms < ?",
+		    &st, err) < 0)
 		return -1;
 	db_bind_i64(st, 1, series);
 	db_bind_i64(st, 2, from_ms);
@@ -42,7 +44,7 @@ static int count(struct db *db, uint32_t series, int64_t from_ms, int64_t to_ms,
 	return r < 0 ? -1 : 0;
 }
 
-static int insert(struct profilestore *s, const struct rollup *u, struct err *err)
+static int insert_rollup(struct profilestore *s, const struct rollup *u, struct err *err)
 {
 	struct bytes data = buf_bytes(&u->data);
 	struct db_stmt *st;
@@ -67,17 +69,17 @@ static int insert(struct profilestore *s, const struct rollup *u, struct err *er
 	return db_step(st, err);
 }
 
-static int apply(struct profilestore *s, struct job *j, struct err *err)
+static int rollup_apply(struct profilestore *s, struct job *j, struct err *err)
 {
 	struct rollup *u = CONTAINER_OF(j, struct rollup, job);
 	int64_t end = u->start_ms + rollup_ms[u->level];
 	uint64_t n = 0;
 
-	if (count(s->db, u->x->id, u->start_ms, end, &n, err) < 0)
+	if (count_rollup(s->db, u->x->id, u->start_ms, end, &n, err) < 0)
 		return -1;
 	if (n != u->n_profiles)
 		return 0;
-	if (insert(s, u, err) < 0)
+	if (insert_rollup(s, u, err) < 0)
 		return -1;
 	if (atomic_load(&u->x->rolled_ms) < end)
 		atomic_store(&u->x->rolled_ms, end);
@@ -86,15 +88,16 @@ static int apply(struct profilestore *s, struct job *j, struct err *err)
 
 /* ---- what is to be made ---- */
 
-static const char missing_sql[] =
-	"SELECT time_ms / ?1, count(*) FROM profile WHERE series = ?2 AND time_ms >= ?3 AND time_ms < ?4 "
-	"GROUP BY 1 HAVING count(*) >= ?5 AND NOT EXISTS (SELECT 1 FROM rollup WHERE series = ?2 AND level = "
-	"?6 AND "
-	"start_ms = time_ms / ?1 * ?1) ORDER BY 1 LIMIT ?7";
+static const char missing_sql[] = "SELECT time_ms / ?1, count(*) FROM profile WHERE series = ?2 AND "
+				  "time_ms >= ?3 AND time_ms < ?4 "
+				  "GROUP BY 1 HAVING count(*) >= ?5 AND NOT EXISTS (SELECT 1 FROM "
+				  "rollup WHERE series = ?2 AND level = "
+				  "?6 AND "
+				  "start_ms = time_ms / ?1 * ?1) ORDER BY 1 LIMIT ?7";
 
 /* Starts of sums that could be there and are not: of [from, to), as many as there is room for. */
-static int missing(struct db *db, const struct series *x, int level, int64_t from_ms, int64_t to_ms,
-		   int64_t ret[STEP_ROWS], size_t *ret_n, struct err *err)
+static int missing_rollups(struct db *db, const struct series *x, int level, int64_t from_ms, int64_t to_ms,
+			   int64_t ret[STEP_ROWS], size_t *ret_n, struct err *err)
 {
 	int64_t size = rollup_ms[level];
 	struct db_stmt *st;
@@ -116,10 +119,10 @@ static int missing(struct db *db, const struct series *x, int level, int64_t fro
 	return r;
 }
 
-static int make(struct profilestore *s, struct db *db, struct series *x, int level, int64_t start_ms,
-		struct sums *sums, struct err *err)
+static int make_rollup(struct profilestore *s, struct db *db, struct series *x, int level, int64_t start_ms,
+		       struct sums *sums, struct err *err)
 {
-	struct rollup u = { .job = { .apply = apply }, .x = x, .level = level, .start_ms = start_ms };
+	struct rollup u = { .job = { .apply = rollup_apply }, .x = x, .level = level, .start_ms = start_ms };
 	int r;
 
 	sums_clear(sums);
@@ -143,10 +146,10 @@ static int make_level(struct profilestore *s, struct series *x, int level, int64
 	struct db *db = reader_take(s, err);
 	int64_t starts[STEP_ROWS];
 	size_t n = 0;
-	int r = db ? missing(db, x, level, from_ms, to_ms, starts, &n, err) : -1;
+	int r = db ? missing_rollups(db, x, level, from_ms, to_ms, starts, &n, err) : -1;
 
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = make(s, db, x, level, starts[i], sums, err);
+		r = make_rollup(s, db, x, level, starts[i], sums, err);
 	reader_give(s, db);
 	*ret_more = n == STEP_ROWS;
 	return r;

@@ -13,12 +13,12 @@
 
 #define SAMPLE_MAX (2 * LEB_MAX)
 
-static uint64_t size_of(int64_t v)
+static uint64_t samples_size_of(int64_t v)
 {
 	return v < 0 ? -(uint64_t)v : (uint64_t)v;
 }
 
-static uint64_t common(uint64_t a, uint64_t b)
+static uint64_t common_prefix(uint64_t a, uint64_t b)
 {
 	while (b) {
 		uint64_t c = a % b;
@@ -29,11 +29,11 @@ static uint64_t common(uint64_t a, uint64_t b)
 	return a;
 }
 
-static uint8_t *put(uint8_t *p, uint32_t *last, uint32_t stack, int64_t value, uint64_t unit)
+static uint8_t *put_sample_entry(uint8_t *p, uint32_t *last, uint32_t stack, int64_t value, uint64_t unit)
 {
 	p = leb_put(p, stack - *last);
 	*last = stack;
-	value = (int64_t)(value < 0 ? -(size_of(value) / unit) : (uint64_t)value / unit);
+	value = (int64_t)(value < 0 ? -(samples_size_of(value) / unit) : (uint64_t)value / unit);
 	return leb_put(p, zigzag(value));
 }
 
@@ -44,14 +44,14 @@ void samples_write(const struct sample *v, size_t n, struct buf *out)
 	uint8_t *p;
 
 	for (size_t i = 0; i < n && unit != 1; i++)
-		unit = common(unit, size_of(v[i].value));
+		unit = common_prefix(unit, samples_size_of(v[i].value));
 	if (!unit)
 		unit = 1;
 	buf_add_uleb(out, n);
 	buf_add_uleb(out, unit);
 	p = buf_reserve(out, n * SAMPLE_MAX);
 	for (size_t i = 0; i < n; i++)
-		p = put(p, &last, v[i].stack, v[i].value, unit);
+		p = put_sample_entry(p, &last, v[i].stack, v[i].value, unit);
 	out->size = (size_t)(p - out->p);
 }
 
@@ -64,7 +64,7 @@ uint64_t samples_digest(uint32_t series, int64_t time_ms, int64_t duration_ms, s
 
 /* ---- sums ---- */
 
-static int room_for(struct sums *x, uint32_t n, struct err *err)
+static int samples_room_for(struct sums *x, uint32_t n, struct err *err)
 {
 	/* Stacks that come while we read shall not make us copy. What is not touched takes no memory. */
 	uint32_t room = n + n / 8 + 65536;
@@ -91,7 +91,7 @@ static int room_for(struct sums *x, uint32_t n, struct err *err)
 int sums_init(struct sums *x, const struct meta *meta, struct err *err)
 {
 	*x = (struct sums){ .meta = meta, .first_ms = INT64_MAX };
-	return room_for(x, column_n(&meta->stacks), err);
+	return samples_room_for(x, column_n(&meta->stacks), err);
 }
 
 void sums_done(struct sums *x)
@@ -112,7 +112,7 @@ void sums_clear(struct sums *x)
 	x->first_ms = INT64_MAX;
 }
 
-static int damaged(struct err *err)
+static int samples_damaged(struct err *err)
 {
 	return err_set(err, ERR_INVALID, "samples are damaged");
 }
@@ -122,7 +122,7 @@ static int more_stacks(struct sums *x, uint64_t stack, struct err *err)
 {
 	uint32_t n = column_n(&x->meta->stacks);
 
-	return stack < n ? room_for(x, n, err) : damaged(err);
+	return stack < n ? samples_room_for(x, n, err) : samples_damaged(err);
 }
 
 int sums_add(struct sums *x, struct bytes samples, struct err *err)
@@ -133,27 +133,27 @@ int sums_add(struct sums *x, struct bytes samples, struct err *err)
 
 	p = c.p;
 	if (!cursor_ok(&c) || n > (uint64_t)(end - p) / 2)
-		return damaged(err);
+		return samples_damaged(err);
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t v;
 		int64_t value;
 
 		if (p >= end)
-			return damaged(err);
+			return samples_damaged(err);
 		v = leb_u(&p, end);
 		if (p >= end || v > UINT32_MAX)
-			return damaged(err);
+			return samples_damaged(err);
 		stack += v;
 		if (stack >= x->n && more_stacks(x, stack, err) < 0)
 			return -1;
 		v = leb_u(&p, end);
 		if (p > end)
-			return damaged(err);
+			return samples_damaged(err);
 		value = (int64_t)((uint64_t)unzigzag(v) * unit);
 		x->seen[stack / 64] |= (uint64_t)1 << stack % 64;
 		x->values[stack] = add_saturating(x->values[stack], value);
 	}
-	return p == end ? 0 : damaged(err);
+	return p == end ? 0 : samples_damaged(err);
 }
 
 void sums_write(const struct sums *x, struct buf *out)
@@ -168,7 +168,7 @@ void sums_write(const struct sums *x, struct buf *out)
 			int64_t v = x->values[w * 64 + (size_t)__builtin_ctzll(bits)];
 
 			n += v != 0;
-			unit = unit == 1 ? 1 : common(unit, size_of(v));
+			unit = unit == 1 ? 1 : common_prefix(unit, samples_size_of(v));
 		}
 	if (!unit)
 		unit = 1;
@@ -182,7 +182,7 @@ void sums_write(const struct sums *x, struct buf *out)
 			uint32_t stack = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(bits);
 
 			if (x->values[stack])
-				p = put(p, &last, stack, x->values[stack], unit);
+				p = put_sample_entry(p, &last, stack, x->values[stack], unit);
 		}
 		out->size = (size_t)(p - out->p);
 	}

@@ -14,7 +14,7 @@
 #define GROOM_SIZE MIB(1) /* segments are made to be of about this size */
 #define GROOM_ROWS 64     /* as soon as there are so many small ones */
 
-static struct column *column_of(struct meta *m, enum segment_kind kind)
+static struct column *segment_column(struct meta *m, enum segment_kind kind)
 {
 	switch (kind) {
 	case SEGMENT_STRINGS:
@@ -114,8 +114,8 @@ void segment_add_names(struct segments *g, uint32_t location, struct meta_names 
 	g->n_names++;
 }
 
-static int write_row(struct db *db, enum segment_kind kind, uint32_t first, uint32_t n, struct bytes data,
-		     struct err *err)
+static int write_segment_row(struct db *db, enum segment_kind kind, uint32_t first, uint32_t n,
+			     struct bytes data, struct err *err)
 {
 	struct db_stmt *st;
 
@@ -134,7 +134,7 @@ int segments_write(struct profilestore *s, struct err *err)
 	AUTO(buf_done) struct buf b = { 0 };
 
 	for (enum segment_kind k = SEGMENT_STRINGS; k < SEGMENT_NAMES; k++) {
-		uint32_t n = column_n(column_of(&s->meta, k));
+		uint32_t n = column_n(segment_column(&s->meta, k));
 
 		g->written[k] = n;
 		/* A row for each few megabytes: a profile may bring all that there ever will be. */
@@ -142,7 +142,7 @@ int segments_write(struct profilestore *s, struct err *err)
 			write_entry(&s->meta, k, i, &b);
 			if (i + 1 < n && b.size < GROOM_SIZE)
 				continue;
-			if (write_row(s->db, k, from, i + 1 - from, buf_bytes(&b), err) < 0)
+			if (write_segment_row(s->db, k, from, i + 1 - from, buf_bytes(&b), err) < 0)
 				return -1;
 			b.size = 0;
 			from = i + 1;
@@ -151,8 +151,8 @@ int segments_write(struct profilestore *s, struct err *err)
 	if (!g->n_names)
 		return 0;
 	g->written[SEGMENT_NAMES] = g->saved[SEGMENT_NAMES] + g->n_names;
-	return write_row(s->db, SEGMENT_NAMES, g->saved[SEGMENT_NAMES], g->n_names, buf_bytes(&g->names),
-			 err);
+	return write_segment_row(s->db, SEGMENT_NAMES, g->saved[SEGMENT_NAMES], g->n_names,
+				 buf_bytes(&g->names), err);
 }
 
 void segments_commit(struct segments *g, bool done)
@@ -167,26 +167,27 @@ void segments_commit(struct segments *g, bool done)
 
 /* ---- reading ---- */
 
-static int damaged(const char *what, struct err *err)
+static int segment_damaged(const char *what, struct err *err)
 {
 	return err_set(err, ERR_INVALID, "a list of %s is damaged", what);
 }
 
 /* What was added is the entry that it should be: not one that was there. */
-static bool is_next(uint32_t got, uint32_t was)
+static bool segment_is_next(uint32_t got, uint32_t was)
 {
 	return got == was;
 }
 
-static bool read_string(struct meta *m, struct cursor *c)
+static bool segment_read_string(struct meta *m, struct cursor *c)
 {
 	struct bytes b = cursor_bytes(c, cursor_uleb(c));
 	uint32_t was = column_n(&m->strings);
 
-	return cursor_ok(c) && is_next(meta_string(m, (struct str){ (const char *)b.p, b.size }), was);
+	return cursor_ok(c) &&
+	       segment_is_next(meta_string(m, (struct str){ (const char *)b.p, b.size }), was);
 }
 
-static bool read_function(struct meta *m, struct cursor *c)
+static bool segment_read_function(struct meta *m, struct cursor *c)
 {
 	uint32_t was = column_n(&m->functions), n_strings = column_n(&m->strings);
 	uint64_t name = cursor_uleb(c), system_name = name + (uint64_t)unzigzag(cursor_uleb(c)),
@@ -195,10 +196,10 @@ static bool read_function(struct meta *m, struct cursor *c)
 	struct meta_function f = { (uint32_t)name, (uint32_t)system_name, (uint32_t)file, (int32_t)start };
 
 	return cursor_ok(c) && name < n_strings && system_name < n_strings && file < n_strings &&
-	       f.start_line == start && is_next(meta_function(m, &f), was);
+	       f.start_line == start && segment_is_next(meta_function(m, &f), was);
 }
 
-static bool read_line(struct meta *m, struct cursor *c)
+static bool segment_read_line(struct meta *m, struct cursor *c)
 {
 	uint64_t function = cursor_uleb(c);
 	int64_t line = unzigzag(cursor_uleb(c)), column = unzigzag(cursor_uleb(c));
@@ -214,10 +215,10 @@ static bool read_binary(struct meta *m, struct cursor *c)
 	uint64_t file = cursor_uleb(c), id = cursor_uleb(c);
 
 	return cursor_ok(c) && file < n_strings && id < n_strings &&
-	       is_next(meta_binary(m, meta_str(m, (uint32_t)file), meta_str(m, (uint32_t)id)), was);
+	       segment_is_next(meta_binary(m, meta_str(m, (uint32_t)file), meta_str(m, (uint32_t)id)), was);
 }
 
-static bool read_part(struct meta *m, struct cursor *c)
+static bool segment_read_part(struct meta *m, struct cursor *c)
 {
 	uint32_t was = column_n(&m->parts);
 	uint64_t binary = cursor_uleb(c), kind = cursor_uleb(c), offset = cursor_uleb(c),
@@ -225,7 +226,7 @@ static bool read_part(struct meta *m, struct cursor *c)
 	struct meta_part p = { (uint32_t)binary, (uint8_t)kind, offset, size };
 
 	return cursor_ok(c) && binary < column_n(&m->binaries) && kind < META_N_KINDS &&
-	       is_next(meta_part(m, &p), was);
+	       segment_is_next(meta_part(m, &p), was);
 }
 
 static bool read_location(struct meta *m, struct cursor *c)
@@ -242,19 +243,19 @@ static bool read_location(struct meta *m, struct cursor *c)
 	if (!cursor_ok(c) || part >= column_n(&m->parts) || n > UINT16_MAX || first > n_lines ||
 	    n > n_lines - first)
 		return false;
-	return is_next(meta_location(m, &l, NULL), was);
+	return segment_is_next(meta_location(m, &l, NULL), was);
 }
 
-static bool read_stack(struct meta *m, struct cursor *c)
+static bool segment_read_stack(struct meta *m, struct cursor *c)
 {
 	uint32_t was = column_n(&m->stacks);
 	uint64_t up = cursor_uleb(c), location = cursor_uleb(c);
 
 	return cursor_ok(c) && up && up <= was && location < column_n(&m->locations) &&
-	       is_next(meta_stack(m, was - (uint32_t)up, (uint32_t)location), was);
+	       segment_is_next(meta_stack(m, was - (uint32_t)up, (uint32_t)location), was);
 }
 
-static bool read_names(struct meta *m, struct cursor *c)
+static bool segment_read_names(struct meta *m, struct cursor *c)
 {
 	uint64_t location = cursor_uleb(c), word = cursor_uleb(c), elf_addr = cursor_uleb(c);
 	struct meta_names n = meta_names_of(word);
@@ -276,21 +277,21 @@ int segment_read(struct meta *m, enum segment_kind kind, uint32_t n, struct byte
 		const char *what;
 		bool (*read)(struct meta *m, struct cursor *c);
 	} kinds[] = {
-		[SEGMENT_STRINGS] = { "strings", read_string },
-		[SEGMENT_FUNCTIONS] = { "functions", read_function },
-		[SEGMENT_LINES] = { "lines", read_line },
+		[SEGMENT_STRINGS] = { "strings", segment_read_string },
+		[SEGMENT_FUNCTIONS] = { "functions", segment_read_function },
+		[SEGMENT_LINES] = { "lines", segment_read_line },
 		[SEGMENT_BINARIES] = { "binaries", read_binary },
-		[SEGMENT_PARTS] = { "mappings", read_part },
+		[SEGMENT_PARTS] = { "mappings", segment_read_part },
 		[SEGMENT_LOCATIONS] = { "locations", read_location },
-		[SEGMENT_STACKS] = { "stacks", read_stack },
-		[SEGMENT_NAMES] = { "names", read_names },
+		[SEGMENT_STACKS] = { "stacks", segment_read_stack },
+		[SEGMENT_NAMES] = { "names", segment_read_names },
 	};
 	struct cursor c = cursor_of(data);
 
 	for (uint32_t i = 0; i < n; i++)
 		if (!kinds[kind].read(m, &c))
-			return damaged(kinds[kind].what, err);
-	return cursor_left(&c) ? damaged(kinds[kind].what, err) : 0;
+			return segment_damaged(kinds[kind].what, err);
+	return cursor_left(&c) ? segment_damaged(kinds[kind].what, err) : 0;
 }
 
 int segments_load(struct profilestore *s, struct db *db, struct err *err)
@@ -300,7 +301,7 @@ int segments_load(struct profilestore *s, struct db *db, struct err *err)
 
 	/* Of some tables the number 0 is there from the beginning. */
 	for (enum segment_kind k = SEGMENT_STRINGS; k < SEGMENT_NAMES; k++)
-		s->segments.saved[k] = column_n(column_of(&s->meta, k));
+		s->segments.saved[k] = column_n(segment_column(&s->meta, k));
 	if (db_prepare(db, "SELECT id, n, digest, data FROM segment ORDER BY id", &st, err) < 0)
 		return -1;
 	while ((r = db_step(st, err)) == DB_ROW) {
@@ -311,8 +312,8 @@ int segments_load(struct profilestore *s, struct db *db, struct err *err)
 		uint32_t have;
 
 		if (kind < SEGMENT_STRINGS || kind >= SEGMENT_N_KINDS || n <= 0 || n > UINT32_MAX)
-			return damaged("lists", err);
-		c = column_of(&s->meta, (enum segment_kind)kind);
+			return segment_damaged("lists", err);
+		c = segment_column(&s->meta, (enum segment_kind)kind);
 		have = c ? column_n(c) : s->segments.saved[kind];
 		if (first != have || (uint64_t)db_i64(st, 2) != hash64(data.p, data.size, (uint64_t)kind))
 			return err_set(err, ERR_INVALID, "row %lld of segment is damaged, or one is missing",
@@ -364,7 +365,7 @@ static int find_small(struct db *db, struct joining *x, struct err *err)
 	return r < 0 ? -1 : 0;
 }
 
-static int join(struct profilestore *s, struct job *j, struct err *err)
+static int segment_join(struct profilestore *s, struct job *j, struct err *err)
 {
 	struct joining *x = CONTAINER_OF(j, struct joining, job);
 	AUTO(buf_done) struct buf b = { 0 };
@@ -389,14 +390,14 @@ static int join(struct profilestore *s, struct job *j, struct err *err)
 	db_bind_i64(st, 2, x->last_id);
 	if (db_step(st, err) < 0)
 		return -1;
-	return write_row(s->db, (enum segment_kind)(x->first_id >> ID_BITS),
-			 (uint32_t)(x->first_id & (((int64_t)1 << ID_BITS) - 1)), (uint32_t)n, buf_bytes(&b),
-			 err);
+	return write_segment_row(s->db, (enum segment_kind)(x->first_id >> ID_BITS),
+				 (uint32_t)(x->first_id & (((int64_t)1 << ID_BITS) - 1)), (uint32_t)n,
+				 buf_bytes(&b), err);
 }
 
 int segments_groom(struct profilestore *s, bool *ret_more, struct err *err)
 {
-	struct joining x = { .job = { .apply = join } };
+	struct joining x = { .job = { .apply = segment_join } };
 	struct db *db = reader_take(s, err);
 	int r = db ? find_small(db, &x, err) : -1;
 

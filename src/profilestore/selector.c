@@ -21,13 +21,13 @@ struct selector {
 	size_t n;
 };
 
-struct reader {
+struct selector_reader {
 	const char *start, *p, *end;
 };
 
 /* ---- words ---- */
 
-static int wanted(const struct reader *r, struct err *err, const char *what)
+static int selector_expected(const struct selector_reader *r, struct err *err, const char *what)
 {
 	size_t at = (size_t)(r->p - r->start) + 1;
 
@@ -36,16 +36,16 @@ static int wanted(const struct reader *r, struct err *err, const char *what)
 	return err_set(err, ERR_INVALID, "at character %zu: %s was expected", at, what);
 }
 
-static void skip_blanks(struct reader *r)
+static void skip_selector_blanks(struct selector_reader *r)
 {
 	while (r->p < r->end && (*r->p == ' ' || *r->p == '\t' || *r->p == '\n' || *r->p == '\r'))
 		r->p++;
 }
 
 /* One character, with blanks before it. */
-static bool take(struct reader *r, char c)
+static bool accept_text(struct selector_reader *r, char c)
 {
-	skip_blanks(r);
+	skip_selector_blanks(r);
 	if (r->p == r->end || *r->p != c)
 		return false;
 	r->p++;
@@ -68,18 +68,18 @@ static bool in_type(char c)
 	return in_name(c) || c == ':' || c == '-' || c == '/' || (unsigned char)c >= 0x80;
 }
 
-static int read_type(struct reader *r, struct selector *s, struct err *err)
+static int read_selector_type(struct selector_reader *r, struct selector *s, struct err *err)
 {
 	const char *from;
 
-	skip_blanks(r);
+	skip_selector_blanks(r);
 	from = r->p;
 	while (r->p < r->end && in_type(*r->p))
 		r->p++;
 	s->type = arena_str(&s->arena, (struct str){ from, (size_t)(r->p - from) });
-	skip_blanks(r);
+	skip_selector_blanks(r);
 	if (r->p < r->end && *r->p != '{')
-		return wanted(r, err, s->type.size ? "{" : "a profile type or {");
+		return selector_expected(r, err, s->type.size ? "{" : "a profile type or {");
 	return 0;
 }
 
@@ -110,7 +110,7 @@ static size_t add_utf8(char *out, uint32_t c)
 }
 
 /* @n digits of @base bits; false: there are none such. */
-static bool digits(struct reader *r, unsigned n, unsigned bits, uint32_t *ret)
+static bool read_digits(struct selector_reader *r, unsigned n, unsigned bits, uint32_t *ret)
 {
 	uint32_t v = 0;
 
@@ -126,7 +126,7 @@ static bool digits(struct reader *r, unsigned n, unsigned bits, uint32_t *ret)
 }
 
 /* Behind the backslash. */
-static int read_escape(struct reader *r, char quote, char *out, size_t *n, struct err *err)
+static int read_escape(struct selector_reader *r, char quote, char *out, size_t *n, struct err *err)
 {
 	static const char letters[] = "abfnrtv\\", meanings[] = "\a\b\f\n\r\t\v\\";
 	char c = *r->p++;
@@ -140,20 +140,20 @@ static int read_escape(struct reader *r, char quote, char *out, size_t *n, struc
 	}
 	switch (c) {
 	case 'x':
-		ok = digits(r, 2, 4, &v);
+		ok = read_digits(r, 2, 4, &v);
 		break;
 	case 'u':
-		ok = digits(r, 4, 4, &v);
+		ok = read_digits(r, 4, 4, &v);
 		break;
 	case 'U':
-		ok = digits(r, 8, 4, &v);
+		ok = read_digits(r, 8, 4, &v);
 		break;
 	default:
 		r->p--;
-		ok = digits(r, 3, 3, &v) && v < 0x100;
+		ok = read_digits(r, 3, 3, &v) && v < 0x100;
 	}
 	if (!ok || v > 0x10ffff || (v >= 0xd800 && v < 0xe000))
-		return wanted(r, err, "an escape such as \\n, \\x41, \\u00e4");
+		return selector_expected(r, err, "an escape such as \\n, \\x41, \\u00e4");
 	if (c == 'u' || c == 'U')
 		*n += add_utf8(out + *n, v);
 	else
@@ -161,14 +161,14 @@ static int read_escape(struct reader *r, char quote, char *out, size_t *n, struc
 	return 0;
 }
 
-static int read_string(struct reader *r, struct arena *a, struct str *ret, struct err *err)
+static int read_quoted(struct selector_reader *r, struct arena *a, struct str *ret, struct err *err)
 {
 	char quote, *out;
 	size_t n = 0;
 
-	skip_blanks(r);
+	skip_selector_blanks(r);
 	if (r->p == r->end || !strchr("\"'`", *r->p) || !*r->p)
-		return wanted(r, err, "a string in quotes");
+		return selector_expected(r, err, "a string in quotes");
 	quote = *r->p++;
 	/* What is decoded is never longer. */
 	out = arena_alloc(a, (size_t)(r->end - r->p) + 1);
@@ -193,9 +193,9 @@ static int read_string(struct reader *r, struct arena *a, struct str *ret, struc
 
 /* ---- matchers ---- */
 
-static int read_how(struct reader *r, enum how *ret, struct err *err)
+static int read_how(struct selector_reader *r, enum how *ret, struct err *err)
 {
-	skip_blanks(r);
+	skip_selector_blanks(r);
 	if (r->end - r->p >= 2 && r->p[0] == '=' && r->p[1] == '~')
 		*ret = MATCHES;
 	else if (r->end - r->p >= 2 && r->p[0] == '!' && r->p[1] == '~')
@@ -205,31 +205,31 @@ static int read_how(struct reader *r, enum how *ret, struct err *err)
 	else if (r->p < r->end && *r->p == '=')
 		*ret = IS;
 	else
-		return wanted(r, err, "=, !=, =~ or !~");
+		return selector_expected(r, err, "=, !=, =~ or !~");
 	r->p += *ret == IS ? 1 : 2;
 	return 0;
 }
 
-static int read_matcher(struct reader *r, struct selector *s, struct err *err)
+static int read_matcher(struct selector_reader *r, struct selector *s, struct err *err)
 {
 	struct matcher *m = &s->matchers[s->n];
 	const char *from;
 
-	skip_blanks(r);
+	skip_selector_blanks(r);
 	if (s->n == SELECTOR_MAX_MATCHERS)
 		return err_set(err, ERR_LIMIT, "more than %u matchers", SELECTOR_MAX_MATCHERS);
 	from = r->p;
 	if (r->p == r->end || !begins_name(*r->p))
-		return wanted(r, err, s->n ? "the name of a label" : "the name of a label or }");
+		return selector_expected(r, err, s->n ? "the name of a label" : "the name of a label or }");
 	while (r->p < r->end && in_name(*r->p))
 		r->p++;
 	*m = (struct matcher){ 0 };
 	m->name = arena_str(&s->arena, (struct str){ from, (size_t)(r->p - from) });
 	if (read_how(r, &m->how, err) < 0)
 		return -1;
-	skip_blanks(r);
+	skip_selector_blanks(r);
 	from = r->p;
-	if (read_string(r, &s->arena, &m->value, err) < 0)
+	if (read_quoted(r, &s->arena, &m->value, err) < 0)
 		return -1;
 	if (m->how >= MATCHES && pattern_new(m->value, true, &m->pattern, err) < 0)
 		return err_in(err, "at character %zu: the pattern", (size_t)(from - r->start) + 1);
@@ -237,37 +237,37 @@ static int read_matcher(struct reader *r, struct selector *s, struct err *err)
 	return 0;
 }
 
-static int read_matchers(struct reader *r, struct selector *s, struct err *err)
+static int read_matchers(struct selector_reader *r, struct selector *s, struct err *err)
 {
-	if (!take(r, '{'))
+	if (!accept_text(r, '{'))
 		return 0;
 	/* As in PromQL, a comma may stand behind the last one. */
-	while (!take(r, '}')) {
+	while (!accept_text(r, '}')) {
 		if (read_matcher(r, s, err) < 0)
 			return -1;
-		if (!take(r, ',')) {
-			if (!take(r, '}'))
-				return wanted(r, err, ", or }");
+		if (!accept_text(r, ',')) {
+			if (!accept_text(r, '}'))
+				return selector_expected(r, err, ", or }");
 			break;
 		}
 	}
-	skip_blanks(r);
-	return r->p < r->end ? wanted(r, err, "nothing more") : 0;
+	skip_selector_blanks(r);
+	return r->p < r->end ? selector_expected(r, err, "nothing more") : 0;
 }
 
 int selector_parse(struct str text, struct selector **ret, struct err *err)
 {
 	AUTO(selector_freep) struct selector *s = NULL;
-	struct reader r;
+	struct selector_reader r;
 
 	if (text.size > SELECTOR_MAX_SIZE)
 		return err_set(err, ERR_LIMIT, "the selector has more than %u bytes", SELECTOR_MAX_SIZE);
 	if (!text.p)
 		text = STR("");
-	r = (struct reader){ text.p, text.p, text.p + text.size };
+	r = (struct selector_reader){ text.p, text.p, text.p + text.size };
 	s = NEW(struct selector);
 	arena_init(&s->arena);
-	if (read_type(&r, s, err) < 0 || read_matchers(&r, s, err) < 0)
+	if (read_selector_type(&r, s, err) < 0 || read_matchers(&r, s, err) < 0)
 		return err_in(err, "the selector");
 	*ret = TAKE(s);
 	return 0;
@@ -302,7 +302,7 @@ static struct str value_of(const struct profilestore_label *labels, size_t n, st
 	return i < n && str_eq(labels[i].name, name) ? labels[i].value : STR("");
 }
 
-static bool holds(const struct matcher *m, struct str value)
+static bool matcher_holds(const struct matcher *m, struct str value)
 {
 	switch (m->how) {
 	case IS:
@@ -323,7 +323,7 @@ bool selector_matches(const struct selector *s, struct str type, const struct pr
 	if (s->type.size && !str_eq(s->type, type))
 		return false;
 	for (size_t i = 0; i < s->n; i++)
-		if (!holds(&s->matchers[i], value_of(labels, n, s->matchers[i].name)))
+		if (!matcher_holds(&s->matchers[i], value_of(labels, n, s->matchers[i].name)))
 			return false;
 	return true;
 }

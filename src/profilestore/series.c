@@ -74,7 +74,7 @@ void series_key(struct buf *out, const struct str texts[SERIES_N_TEXTS], bool de
 	}
 }
 
-static struct str read_text(struct cursor *c)
+static struct str read_series_text(struct cursor *c)
 {
 	struct bytes b = cursor_bytes(c, cursor_uleb(c));
 
@@ -82,13 +82,13 @@ static struct str read_text(struct cursor *c)
 }
 
 /* The texts point into the key, which is the series' own. */
-static bool read_key(struct series *x)
+static bool read_series_key(struct series *x)
 {
 	struct cursor c = cursor_of(x->key);
 	uint64_t n;
 
 	for (size_t i = 0; i < SERIES_N_TEXTS; i++)
-		x->texts[i] = read_text(&c);
+		x->texts[i] = read_series_text(&c);
 	x->delta = cursor_u8(&c) != 0;
 	n = cursor_uleb(&c);
 	if (!cursor_ok(&c) || n > PROFILESTORE_MAX_LABELS)
@@ -96,15 +96,15 @@ static bool read_key(struct series *x)
 	x->n_labels = n;
 	x->labels = NEW_N(struct profilestore_label, n + 1);
 	for (size_t i = 0; i < n; i++) {
-		x->labels[i].name = read_text(&c);
-		x->labels[i].value = read_text(&c);
+		x->labels[i].name = read_series_text(&c);
+		x->labels[i].value = read_series_text(&c);
 		if (i && str_cmp(x->labels[i - 1].name, x->labels[i].name) >= 0)
 			return false;
 	}
 	return cursor_ok(&c) && !cursor_left(&c);
 }
 
-static struct str type_of(const struct series *x)
+static struct str series_type_of(const struct series *x)
 {
 	struct buf b = { 0 };
 
@@ -131,12 +131,12 @@ struct series *series_of_key(struct bytes key, uint32_t id, struct err *err)
 	atomic_store(&x->last_ms, INT64_MIN);
 	atomic_store(&x->rolled_ms, INT64_MIN);
 	atomic_store(&x->groom_ms, INT64_MIN);
-	if (!read_key(x)) {
+	if (!read_series_key(x)) {
 		series_free(x);
 		(void)err_set(err, ERR_INVALID, "series %u is damaged", id);
 		return NULL;
 	}
-	x->type = type_of(x);
+	x->type = series_type_of(x);
 	return x;
 }
 
@@ -193,7 +193,7 @@ struct series *series_next(const struct profilestore *s, const struct profilesto
 	return NULL;
 }
 
-static int same_type(const struct series *a, const struct series *b, struct err *err)
+static int same_series_type(const struct series *a, const struct series *b, struct err *err)
 {
 	if (str_eq(a->texts[SERIES_TYPE], b->texts[SERIES_TYPE]) &&
 	    str_eq(a->texts[SERIES_UNIT], b->texts[SERIES_UNIT]))
@@ -213,7 +213,7 @@ int series_list(const struct profilestore *s, const struct profilestore_range *r
 	uint32_t it = 0;
 
 	while ((x = series_next(s, r, &it))) {
-		if (n && same_type(list[0], x, err) < 0)
+		if (n && same_series_type(list[0], x, err) < 0)
 			return -1;
 		if (n == room) {
 			room = room ? room * 2 : 64;
@@ -290,23 +290,23 @@ void series_put(struct profilestore *s, struct series *x, struct series **at)
 
 /* ---- what there is ---- */
 
-struct found {
+struct found_series {
 	struct map known;
 	size_t size; /* of the texts */
 };
 
-static void add_found(struct found *f, struct str s)
+static void add_found(struct found_series *f, struct str s)
 {
 	if (!map_put(&f->known, bytes_of(s.p, s.size), f))
 		f->size += s.size;
 }
 
-static int by_text(const void *a, const void *b)
+static int by_series_text(const void *a, const void *b)
 {
 	return str_cmp(*(const struct str *)a, *(const struct str *)b);
 }
 
-static struct profilestore_list *list_of(struct found *f)
+static struct profilestore_list *series_list_of(struct found_series *f)
 {
 	struct profilestore_list *l = mem_alloc(sizeof(*l) + f->known.n * sizeof(*l->v) + f->size);
 	char *text;
@@ -321,7 +321,7 @@ static struct profilestore_list *list_of(struct found *f)
 		l->v[l->n++] = (struct str){ text, key.size };
 		text += key.size;
 	}
-	qsort(l->v, l->n, sizeof(*l->v), by_text);
+	qsort(l->v, l->n, sizeof(*l->v), by_series_text);
 	map_done(&f->known);
 	return l;
 }
@@ -329,32 +329,32 @@ static struct profilestore_list *list_of(struct found *f)
 int profilestore_types(struct profilestore *s, const struct profilestore_range *r,
 		       struct profilestore_list **ret, struct err *err)
 {
-	struct found f = { 0 };
+	struct found_series f = { 0 };
 	uint32_t it = 0;
 
 	for (struct series *x; (x = series_next(s, r, &it));)
 		add_found(&f, x->type);
-	*ret = list_of(&f);
+	*ret = series_list_of(&f);
 	return 0;
 }
 
 int profilestore_label_names(struct profilestore *s, const struct profilestore_range *r,
 			     struct profilestore_list **ret, struct err *err)
 {
-	struct found f = { 0 };
+	struct found_series f = { 0 };
 	uint32_t it = 0;
 
 	for (struct series *x; (x = series_next(s, r, &it));)
 		for (size_t i = 0; i < x->n_labels; i++)
 			add_found(&f, x->labels[i].name);
-	*ret = list_of(&f);
+	*ret = series_list_of(&f);
 	return 0;
 }
 
 int profilestore_label_values(struct profilestore *s, const struct profilestore_range *r, struct str name,
 			      struct profilestore_list **ret, struct err *err)
 {
-	struct found f = { 0 };
+	struct found_series f = { 0 };
 	uint32_t it = 0;
 
 	for (struct series *x; (x = series_next(s, r, &it));) {
@@ -363,6 +363,6 @@ int profilestore_label_values(struct profilestore *s, const struct profilestore_
 		if (v.size)
 			add_found(&f, v);
 	}
-	*ret = list_of(&f);
+	*ret = series_list_of(&f);
 	return 0;
 }

@@ -12,7 +12,7 @@
 
 #define MAX_WAITING 256u /* jobs; who brings more waits */
 
-struct writer {
+struct store_writer {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t more, room;
@@ -55,7 +55,7 @@ static int apply_all(struct profilestore *s, struct job *jobs, struct err *err)
 }
 
 /* What is in memory of a transaction that failed stays there, and comes with the next one. */
-static void run(struct profilestore *s, struct job *jobs)
+static void writer_run(struct profilestore *s, struct job *jobs)
 {
 	uint64_t n_profiles = atomic_load(&s->n_profiles), n_samples = atomic_load(&s->n_samples);
 	int64_t next_id = s->next_id;
@@ -86,10 +86,10 @@ static void run(struct profilestore *s, struct job *jobs)
 	}
 }
 
-static void *work(void *arg)
+static void *writer_work(void *arg)
 {
 	struct profilestore *s = arg;
-	struct writer *w = s->writer;
+	struct store_writer *w = s->writer;
 
 	pthread_setname_np(pthread_self(), "lode-profiles");
 	pthread_mutex_lock(&w->lock);
@@ -106,7 +106,7 @@ static void *work(void *arg)
 		w->n = 0;
 		pthread_cond_broadcast(&w->room);
 		pthread_mutex_unlock(&w->lock);
-		run(s, jobs);
+		writer_run(s, jobs);
 		pthread_mutex_lock(&w->lock);
 	}
 	pthread_mutex_unlock(&w->lock);
@@ -115,7 +115,7 @@ static void *work(void *arg)
 
 int profilestore_writer_start(struct profilestore *s, struct err *err)
 {
-	struct writer *w = NEW(struct writer);
+	struct store_writer *w = NEW(struct store_writer);
 	int code;
 
 	w->last = &w->first;
@@ -123,7 +123,7 @@ int profilestore_writer_start(struct profilestore *s, struct err *err)
 	pthread_cond_init(&w->more, NULL);
 	pthread_cond_init(&w->room, NULL);
 	s->writer = w;
-	code = pthread_create(&w->thread, NULL, work, s);
+	code = pthread_create(&w->thread, NULL, writer_work, s);
 	if (!code)
 		return 0;
 	s->writer = NULL;
@@ -133,7 +133,7 @@ int profilestore_writer_start(struct profilestore *s, struct err *err)
 
 void profilestore_writer_stop(struct profilestore *s)
 {
-	struct writer *w = s->writer;
+	struct store_writer *w = s->writer;
 
 	if (!w)
 		return;
@@ -151,7 +151,7 @@ void profilestore_writer_stop(struct profilestore *s)
 
 void profilestore_writer_submit(struct profilestore *s, struct job *j)
 {
-	struct writer *w = s->writer;
+	struct store_writer *w = s->writer;
 
 	j->next = NULL;
 	pthread_mutex_lock(&w->lock);
@@ -166,7 +166,7 @@ void profilestore_writer_submit(struct profilestore *s, struct job *j)
 
 /* ---- waiting for one ---- */
 
-struct waiting {
+struct sync_wait {
 	struct job job;
 	struct job *inner;
 	pthread_mutex_t lock;
@@ -178,14 +178,14 @@ struct waiting {
 
 static int apply_inner(struct profilestore *s, struct job *j, struct err *err)
 {
-	struct waiting *w = CONTAINER_OF(j, struct waiting, job);
+	struct sync_wait *w = CONTAINER_OF(j, struct sync_wait, job);
 
 	return w->inner->apply(s, w->inner, err);
 }
 
 static void done_inner(struct profilestore *s, struct job *j, const struct err *err)
 {
-	struct waiting *w = CONTAINER_OF(j, struct waiting, job);
+	struct sync_wait *w = CONTAINER_OF(j, struct sync_wait, job);
 
 	if (w->inner->done)
 		w->inner->done(s, w->inner, err);
@@ -200,7 +200,7 @@ static void done_inner(struct profilestore *s, struct job *j, const struct err *
 
 int profilestore_writer_run(struct profilestore *s, struct job *j, struct err *err)
 {
-	struct waiting w = { .job = { .apply = apply_inner, .done = done_inner }, .inner = j, .err = err };
+	struct sync_wait w = { .job = { .apply = apply_inner, .done = done_inner }, .inner = j, .err = err };
 
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.cond, NULL);

@@ -13,12 +13,12 @@
 #include <unistd.h>
 #include "tables/internal.h"
 
-struct range {
+struct copy_range {
 	uint64_t off, end;
 };
 
-static int copy_range(int fd, struct source *src, uint64_t off, uint64_t end, const atomic_bool *cancel,
-		      struct err *err)
+static int copy_one_range(int fd, struct source *src, uint64_t off, uint64_t end, const atomic_bool *cancel,
+			  struct err *err)
 {
 	struct stream *in = stream_of_source(src, false, off, end - off);
 	struct bytes piece;
@@ -39,45 +39,45 @@ static int copy_range(int fd, struct source *src, uint64_t off, uint64_t end, co
 	return r < 0 ? -1 : 0;
 }
 
-static int by_offset(const void *a, const void *b)
+static int by_range_offset(const void *a, const void *b)
 {
-	const struct range *x = a, *y = b;
+	const struct copy_range *x = a, *y = b;
 
 	return (x->off > y->off) - (x->off < y->off);
 }
 
 /* Sorted; they may overlap. NULL: no table of sections, so nobody knows what lies where. */
-static struct range *wanted(const struct elf_image *img, size_t *ret_n)
+static struct copy_range *table_ranges(const struct elf_image *img, size_t *ret_n)
 {
 	uint64_t entry = img->h.is64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
 	uint64_t program_entry = img->h.is64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
-	struct range *list;
+	struct copy_range *list;
 	size_t n = 0;
 
 	if (!img->n_sections || img->sections_err.kind != ERR_NONE)
 		return NULL;
 	list = mem_alloc((img->n_sections + (size_t)3) * sizeof(*list));
-	list[n++] = (struct range){ 0, sizeof(Elf64_Ehdr) };
-	list[n++] = (struct range){ img->h.phoff, img->h.phoff + img->n_segments * program_entry };
-	list[n++] = (struct range){ img->h.shoff, img->h.shoff + img->n_sections * entry };
+	list[n++] = (struct copy_range){ 0, sizeof(Elf64_Ehdr) };
+	list[n++] = (struct copy_range){ img->h.phoff, img->h.phoff + img->n_segments * program_entry };
+	list[n++] = (struct copy_range){ img->h.shoff, img->h.shoff + img->n_sections * entry };
 	for (uint32_t i = 1; i < img->n_sections; i++) {
 		const struct elf_section *sec = &img->sections[i];
 		bool left_behind = (sec->type == SHT_REL || sec->type == SHT_RELA) && img->h.type != ET_REL &&
 				   !(sec->flags & SHF_ALLOC);
-		struct range r;
+		struct copy_range r;
 
 		if (!left_behind && elf_section_range(img, sec, &r.off, &r.end, NULL) == 0) {
 			r.end += r.off;
 			list[n++] = r;
 		}
 	}
-	qsort(list, n, sizeof(*list), by_offset);
+	qsort(list, n, sizeof(*list), by_range_offset);
 	*ret_n = n;
 	return list;
 }
 
-static int copy(int fd, struct source *src, const struct range *list, size_t n, const atomic_bool *cancel,
-		struct err *err)
+static int copy_ranges(int fd, struct source *src, const struct copy_range *list, size_t n,
+		       const atomic_bool *cancel, struct err *err)
 {
 	uint64_t done = 0;
 
@@ -86,7 +86,7 @@ static int copy(int fd, struct source *src, const struct range *list, size_t n, 
 
 		if (off >= end)
 			continue;
-		if (copy_range(fd, src, off, end, cancel, err) < 0)
+		if (copy_one_range(fd, src, off, end, cancel, err) < 0)
 			return -1;
 		done = end;
 	}
@@ -97,15 +97,15 @@ int tables_copy(struct source *src, const struct elf_image *img, const char *dir
 		struct source **ret, struct err *err)
 {
 	AUTO(fd_close) int fd = -1;
-	const struct range all = { 0, src->size };
-	AUTO(mem_freep) struct range *list = NULL;
+	const struct copy_range all = { 0, src->size };
+	AUTO(mem_freep) struct copy_range *list = NULL;
 	size_t n = 0;
 
 	if (file_unnamed(dir, &fd, err) < 0)
 		return -1;
 	if (img)
-		list = wanted(img, &n);
-	if (copy(fd, src, list ? list : &all, list ? n : 1, cancel, err) < 0)
+		list = table_ranges(img, &n);
+	if (copy_ranges(fd, src, list ? list : &all, list ? n : 1, cancel, err) < 0)
 		return -1;
 	if (ftruncate(fd, (off_t)src->size) < 0)
 		return err_os(err, errno, "%s", dir);

@@ -49,7 +49,7 @@ void entry_fail(struct entry *e, enum frame_reason reason, const char *why, int6
 	atomic_store(&e->good_until_ms, clock_mono_ms() + for_ms);
 }
 
-static int use(struct entry *e, struct bytes b, struct err *err)
+static int entry_use(struct entry *e, struct bytes b, struct err *err)
 {
 	if (symtab_open_mem(b, &e->table, err) < 0)
 		return -1;
@@ -64,7 +64,7 @@ static int use(struct entry *e, struct bytes b, struct err *err)
 
 int entry_take_bytes(struct entry *e, struct buf *b, struct err *err)
 {
-	int r = use(e, buf_bytes(b), err);
+	int r = entry_use(e, buf_bytes(b), err);
 
 	if (r < 0)
 		return -1;
@@ -94,7 +94,7 @@ static int take_by_mapping(struct entry *e, int fd, uint64_t off, size_t size, s
 		return 1;
 	e->mapped = p;
 	e->mapped_size = size + before;
-	if (use(e, bytes_of((uint8_t *)p + before, size), err) == 0)
+	if (entry_use(e, bytes_of((uint8_t *)p + before, size), err) == 0)
 		return 0;
 	munmap(TAKE(e->mapped), e->mapped_size);
 	return -1;
@@ -107,7 +107,7 @@ int entry_take_source(struct entry *e, struct source *src, struct err *err)
 	int fd, r = 1;
 
 	if (mem) {
-		r = use(e, bytes_of(mem, (size_t)src->size), err);
+		r = entry_use(e, bytes_of(mem, (size_t)src->size), err);
 		if (r == 0) {
 			e->src = src;
 			return 0;

@@ -6,8 +6,8 @@
 #include "tables/internal.h"
 
 /* Of a relocatable file every section begins at 0; the table has them one after the other. */
-static enum frame_reason of_section(const struct symtab_info *info, struct str name, uint64_t off,
-				    uint64_t *ret)
+static enum frame_reason find_in_section(const struct symtab_info *info, struct str name, uint64_t off,
+					 uint64_t *ret)
 {
 	if (!name.size)
 		name = STR(".text");
@@ -26,8 +26,8 @@ static enum frame_reason of_section(const struct symtab_info *info, struct str n
  * A module of the kernel is mapped section by section; a mapping that says nothing else is that of its code.
  * 0: it is none.
  */
-static bool of_relocatable(const struct symtab_info *info, const struct tables_query *q,
-			   enum frame_reason *ret_reason, uint64_t *ret)
+static bool find_in_relocatable(const struct symtab_info *info, const struct tables_query *q,
+				enum frame_reason *ret_reason, uint64_t *ret)
 {
 	if (!(info->flags & SYMTAB_RELOCATABLE) || q->kind != FRAME_RUNTIME)
 		return false;
@@ -36,22 +36,22 @@ static bool of_relocatable(const struct symtab_info *info, const struct tables_q
 
 		if (q->addr < m->start || (m->limit && q->addr >= m->limit))
 			continue;
-		*ret_reason = of_section(info, m->symbol, q->addr - m->start, ret);
+		*ret_reason = find_in_section(info, m->symbol, q->addr - m->start, ret);
 		return true;
 	}
 	*ret_reason = FRAME_NO_MAPPING;
 	return true;
 }
 
-static enum frame_reason place(const struct tables_request *h, const struct tables_query *q,
-			       const struct symtab_info *info, uint64_t *ret)
+static enum frame_reason address_in_table(const struct tables_request *h, const struct tables_query *q,
+					  const struct symtab_info *info, uint64_t *ret)
 {
 	const struct entry *l = h->per_id > 1 ? h->waiters[h->n + q->module].entry : NULL;
 	enum frame_reason r;
 
 	if (q->kind == FRAME_SECTION)
-		return of_section(info, q->section, q->addr, ret);
-	if (of_relocatable(info, q, &r, ret))
+		return find_in_section(info, q->section, q->addr, ret);
+	if (find_in_relocatable(info, q, &r, ret))
 		return r;
 	if (q->kind != FRAME_VADDR && q->kind != FRAME_RELATIVE && (!l || !l->layout)) {
 		if (q->kind == FRAME_RUNTIME && !q->n_maps)
@@ -69,7 +69,7 @@ static struct symtab_finder *finder_of(struct tables_request *h, size_t i)
 }
 
 /* Frames that could be better. */
-static enum frame_reason quality(const struct symtab_info *info, const struct symtab_frames *f)
+static enum frame_reason frames_quality(const struct symtab_info *info, const struct symtab_frames *f)
 {
 	if (info->flags & SYMTAB_ALT_MISSING)
 		for (size_t i = 0; i < f->n; i++)
@@ -97,7 +97,7 @@ void tables_find(struct tables_request *h, const struct tables_query *q, struct 
 		return;
 	}
 	info = symtab_info(e->table);
-	ret->reason = place(h, q, info, &addr);
+	ret->reason = address_in_table(h, q, info, &addr);
 	if (ret->reason != FRAME_FOUND)
 		return;
 	ret->addr = addr;
@@ -109,7 +109,7 @@ void tables_find(struct tables_request *h, const struct tables_query *q, struct 
 		ret->reason = FRAME_OUTSIDE;
 	} else {
 		ret->frames = &h->frames;
-		ret->reason = quality(info, &h->frames);
+		ret->reason = frames_quality(info, &h->frames);
 	}
 }
 
@@ -120,7 +120,7 @@ struct turn {
 	uint64_t addr;
 };
 
-static int by_place(const void *a, const void *b)
+static int by_module_and_address(const void *a, const void *b)
 {
 	const struct turn *x = a, *y = b;
 
@@ -139,7 +139,7 @@ void tables_find_all(struct tables_request *h, const struct tables_query *q, siz
 	for (size_t i = 0; turns && i < n; i++)
 		turns[i] = (struct turn){ q[i].module, i, q[i].addr };
 	if (turns)
-		qsort(turns, n, sizeof(*turns), by_place);
+		qsort(turns, n, sizeof(*turns), by_module_and_address);
 	for (size_t k = 0; k < n; k++) {
 		size_t i = turns ? turns[k].i : k;
 		struct tables_answer a;

@@ -10,23 +10,23 @@ struct name {
 	struct str demangled, system;
 };
 
-struct profile_frames {
+struct profile_frame_texts {
 	enum frame_demangling how;
 	struct arena arena;
 	struct map names, paths; /* to struct name and struct str, in the arena */
 	struct buf key, text;
 };
 
-struct profile_frames *profile_frames_new(enum frame_demangling how)
+struct profile_frame_texts *profile_frame_texts_new(enum frame_demangling how)
 {
-	struct profile_frames *x = NEW(struct profile_frames);
+	struct profile_frame_texts *x = NEW(struct profile_frame_texts);
 
 	x->how = how;
 	arena_init(&x->arena);
 	return x;
 }
 
-void profile_frames_free(struct profile_frames *x)
+void profile_frame_texts_free(struct profile_frame_texts *x)
 {
 	if (!x)
 		return;
@@ -39,7 +39,7 @@ void profile_frames_free(struct profile_frames *x)
 }
 
 /* What the table has is good for the moment only. */
-static const struct name *name_of(struct profile_frames *x, const struct symtab_frame *f)
+static const struct name *frame_name_of(struct profile_frame_texts *x, const struct symtab_frame *f)
 {
 	struct str system = f->linkage.size ? f->linkage : f->name;
 	struct bytes key = bytes_of(system.p, system.size);
@@ -56,7 +56,7 @@ static const struct name *name_of(struct profile_frames *x, const struct symtab_
 	return n;
 }
 
-static struct str path_of(struct profile_frames *x, struct str dir, struct str file)
+static struct str frame_path_of(struct profile_frame_texts *x, struct str dir, struct str file)
 {
 	struct str *s;
 
@@ -75,21 +75,22 @@ static struct str path_of(struct profile_frames *x, struct str dir, struct str f
 	return *s;
 }
 
-void profile_frame_of(struct profile_frames *x, const struct symtab_frame *f, struct profile_frame *ret)
+void profile_frame_text_of(struct profile_frame_texts *x, const struct symtab_frame *f,
+			   struct profile_frame_text *ret)
 {
-	const struct name *n = name_of(x, f);
+	const struct name *n = frame_name_of(x, f);
 
-	*ret = (struct profile_frame){ .name = n->demangled,
-				       .system_name = n->system,
-				       .line = f->line,
-				       .column = f->column,
-				       .start_line = f->start_line };
+	*ret = (struct profile_frame_text){ .name = n->demangled,
+					    .system_name = n->system,
+					    .line = f->line,
+					    .column = f->column,
+					    .start_line = f->start_line };
 	/* pprof's file is of the function, but is shown with the line: where a function has parts of several,
 	 * that of the line. */
-	ret->file = path_of(x, f->dir, f->file);
+	ret->file = frame_path_of(x, f->dir, f->file);
 }
 
-size_t profile_frames_size(const struct profile_frames *x)
+size_t profile_frame_texts_size(const struct profile_frame_texts *x)
 {
 	return x->arena.size;
 }
