@@ -26,6 +26,8 @@
 
 static atomic_int max_level = LOG_INFO;
 static atomic_int out_fd = 2;
+static void (*sink)(void *arg, enum log_level level, const char *area, const char *text);
+static void *sink_arg;
 
 static pthread_mutex_t journal_lock = PTHREAD_MUTEX_INITIALIZER;
 static int journal_fd = -1; /* under journal_lock: the descriptor that `journal` speaks of */
@@ -135,6 +137,12 @@ void log_set_fd(int fd)
 	atomic_store(&out_fd, fd);
 }
 
+void log_set_sink(void (*fn)(void *arg, enum log_level level, const char *area, const char *text), void *arg)
+{
+	sink = fn;
+	sink_arg = arg;
+}
+
 void log_at(enum log_level level, const char *area, const char *fmt, ...)
 {
 	char text[LINE_MAX_SIZE], line[LINE_MAX_SIZE];
@@ -150,6 +158,11 @@ void log_at(enum log_level level, const char *area, const char *fmt, ...)
 		text[0] = '\0';
 	va_end(ap);
 
+	if (sink) {
+		sink(sink_arg, level, area, text);
+		errno = err_no;
+		return;
+	}
 	if (fd_is_journal(fd)) {
 		n = (size_t)snprintf(line, sizeof(line), "<%d>", levels[level].priority);
 	} else {

@@ -13,6 +13,9 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 void log_set_level(enum log_level level); /* default LOG_INFO */
 enum log_level log_level(void);
 void log_set_fd(int fd); /* default 2; borrowed */
+/* @sink gets the lines instead, from any thread, unescaped; NULL: none. Only while no other thread logs. */
+void log_set_sink(void (*sink)(void *arg, enum log_level level, const char *area, const char *text),
+		  void *arg);
 void log_at(enum log_level level, const char *area, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 #define log_error(area, ...) log_at(LOG_ERROR, (area), __VA_ARGS__)

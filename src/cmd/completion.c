@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode completion: shell completion, made from the same rows as the help.
+ * lode completion: completion for shells, from the rows that the help prints, too.
  */
 #include "cmd/internal.h"
 
-static void print_commands(void)
+static void print_commands(const struct command *const *all)
 {
-	for (size_t i = 0; commands[i]; i++)
-		printf("%s%s", i ? " " : "", commands[i]->name);
+	for (size_t i = 0; all[i]; i++)
+		printf("%s%s", i ? " " : "", all[i]->name);
 }
 
 static void print_options(const struct command *cmd)
@@ -21,26 +21,26 @@ static void print_options(const struct command *cmd)
 	printf("--help");
 }
 
-static void bash(void)
+static void print_bash(const struct command *const *all)
 {
 	printf("# bash completion of lode: lode completion bash >/etc/bash_completion.d/lode\n"
 	       "_lode() {\n"
 	       "\tlocal cur=${COMP_WORDS[COMP_CWORD]} words=\n"
 	       "\tif ((COMP_CWORD == 1)); then\n"
 	       "\t\twords=\"");
-	print_commands();
+	print_commands(all);
 	printf("\"\n"
 	       "\telif [[ ${COMP_WORDS[1]} == help ]]; then\n"
 	       "\t\twords=\"");
-	print_commands();
+	print_commands(all);
 	printf("\"\n"
 	       "\telif [[ ${COMP_WORDS[1]} == completion ]]; then\n"
 	       "\t\twords=\"bash zsh\"\n"
 	       "\telif [[ $cur == -* ]]; then\n"
 	       "\t\tcase ${COMP_WORDS[1]} in\n");
-	for (size_t i = 0; commands[i]; i++) {
-		printf("\t\t%s) words=\"", commands[i]->name);
-		print_options(commands[i]);
+	for (size_t i = 0; all[i]; i++) {
+		printf("\t\t%s) words=\"", all[i]->name);
+		print_options(all[i]);
 		printf("\" ;;\n");
 	}
 	printf("\t\tesac\n"
@@ -54,7 +54,7 @@ static void bash(void)
 	       "complete -F _lode lode\n");
 }
 
-/* Within single quotes of zsh's _describe, where a colon ends the word that is described. */
+/* For single quotes of zsh's _describe, where a colon ends the word that is described. */
 static void print_quoted(const char *text)
 {
 	for (; *text; text++) {
@@ -65,16 +65,16 @@ static void print_quoted(const char *text)
 	}
 }
 
-static void zsh(void)
+static void print_zsh(const struct command *const *all)
 {
 	printf("#compdef lode\n"
 	       "# zsh completion of lode: lode completion zsh >\"${fpath[1]}/_lode\"\n"
 	       "local -a words_of\n"
 	       "if ((CURRENT == 2)); then\n"
 	       "\twords_of=(\n");
-	for (size_t i = 0; commands[i]; i++) {
-		printf("\t\t'%s:", commands[i]->name);
-		print_quoted(commands[i]->summary);
+	for (size_t i = 0; all[i]; i++) {
+		printf("\t\t'%s:", all[i]->name);
+		print_quoted(all[i]->summary);
 		printf("'\n");
 	}
 	printf("\t)\n"
@@ -83,17 +83,17 @@ static void zsh(void)
 	       "fi\n"
 	       "case ${words[2]} in\n"
 	       "help) compadd -- ");
-	print_commands();
+	print_commands(all);
 	printf("; return ;;\n"
 	       "completion) compadd bash zsh; return ;;\n");
-	for (size_t i = 0; commands[i]; i++) {
+	for (size_t i = 0; all[i]; i++) {
 		struct option_iter it = { 0 };
 		const struct option_row *row;
 
-		if (!commands[i]->groups[0])
+		if (!all[i]->groups[0])
 			continue;
-		printf("%s)\n\twords_of=(\n", commands[i]->name);
-		while ((row = option_next(commands[i], &it))) {
+		printf("%s)\n\twords_of=(\n", all[i]->name);
+		while ((row = option_next(all[i], &it))) {
 			if (!row->help)
 				continue;
 			printf("\t\t'--%s:", row->name);
@@ -110,19 +110,17 @@ static void zsh(void)
 	       "fi\n");
 }
 
-static int completion(struct settings *s)
+static int run_completion(struct settings *s)
 {
 	struct str shell = s->paths.items[0];
 
 	if (str_eq(shell, STR("bash"))) {
-		bash();
+		print_bash(s->commands);
 	} else if (str_eq(shell, STR("zsh"))) {
-		zsh();
+		print_zsh(s->commands);
 	} else {
-		fprintf(stderr, "lode: completion: bash or zsh, not '");
-		print_text(stderr, shell);
-		fprintf(stderr, "'\n");
-		return EXIT_USAGE;
+		return usage_error("completion", "the shells are bash and zsh, not '" STR_FMT "'",
+				   STR_ARG(shell));
 	}
 	return EXIT_DONE;
 }
@@ -134,6 +132,6 @@ const struct command command_completion = {
 	.examples = "  source <(lode completion bash)\n",
 	.min_args = 1,
 	.max_args = 1,
-	.missing = "for which shell: bash or zsh?",
-	.run = completion,
+	.missing = "which shell: bash or zsh?",
+	.run = run_completion,
 };

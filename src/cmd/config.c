@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is set before the command line: a file with lines "name = value" and the environment, LODE_NAME. Names
- * are those of the long options; a file may hold those of all commands, each takes its own.
+ * The settings before the command line: a file with lines "name = value", and the environment, LODE_NAME.
+ * Names are those of the long options. A file may set the options of several commands; each command reads its
+ * own.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -10,15 +11,15 @@
 #define DEFAULT_FILE "/etc/lode/lode.conf"
 #define MAX_FILE     MIB(1)
 
-static bool known_to_any(struct str name)
+static bool is_known_option(const struct settings *s, struct str name)
 {
-	for (size_t i = 0; commands[i]; i++)
-		if (commands[i]->configured && option_find(commands[i], name))
+	for (size_t i = 0; s->commands && s->commands[i]; i++)
+		if (s->commands[i]->configured && option_find(s->commands[i], name))
 			return true;
 	return false;
 }
 
-static int set_line(const struct command *cmd, struct str line, struct settings *s, struct err *err)
+static int config_set_line(const struct command *cmd, struct str line, struct settings *s, struct err *err)
 {
 	AUTO(mem_freep) char *value = NULL;
 	const struct option_row *row;
@@ -27,7 +28,7 @@ static int set_line(const struct command *cmd, struct str line, struct settings 
 	if (!line.p)
 		return err_set(err, ERR_INVALID, "not of the form 'name = value'");
 	row = option_find(cmd, name);
-	if (!row && !known_to_any(name))
+	if (!row && !is_known_option(s, name))
 		return err_set(err, ERR_INVALID, "there is no option '" STR_FMT "'", STR_ARG(name));
 	if (!row)
 		return 0;
@@ -45,7 +46,7 @@ int config_read_file(const struct command *cmd, const char *given, struct settin
 	struct str rest;
 	int r;
 
-	/* The customary way to say "none". */
+	/* The customary name for "no file". */
 	if (strcmp(path, "/dev/null") == 0)
 		return 0;
 	r = file_read(path, MAX_FILE, &text, err);
@@ -62,13 +63,13 @@ int config_read_file(const struct command *cmd, const char *given, struct settin
 
 		if (!line.size || line.p[0] == '#')
 			continue;
-		if (set_line(cmd, line, s, err) < 0)
+		if (config_set_line(cmd, line, s, err) < 0)
 			return err_in(err, "%s:%u", path, line_no);
 	}
 	return 0;
 }
 
-/* A list has no line for each of its values there: blanks part them. */
+/* Blanks separate the values of a list. */
 static int set_from_environment(struct settings *s, const struct option_row *row, const char *value,
 				struct err *err)
 {

@@ -7,7 +7,6 @@
 #include "cmd/demo.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -23,18 +22,6 @@
 #define MINUTES   12u
 #define START_MS  60000
 #define NAMED_MS  30000
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int sig)
-{
-	interrupted = sig;
-}
-
-static bool is_interrupted(void)
-{
-	return interrupted;
-}
 
 struct demo {
 	struct settings *s;
@@ -89,7 +76,7 @@ static int wait_for_server(struct demo *d, struct err *err)
 	while (!answers(d)) {
 		if (!is_running(d))
 			return err_set(err, ERR_IO, "the server that was started has ended");
-		if (interrupted || clock_mono_ms() > until_ms)
+		if (signals_stopped() || clock_mono_ms() > until_ms)
 			return err_set(err, ERR_CANCELLED, "the server that was started does not answer");
 		usleep(50000);
 	}
@@ -104,7 +91,7 @@ static int find_server(struct demo *d, struct err *err)
 		if (answers(d))
 			return 0;
 		usleep(50000);
-	} while (!interrupted && clock_mono_ms() < until_ms);
+	} while (!signals_stopped() && clock_mono_ms() < until_ms);
 	if (d->s->push.to)
 		return err_set(err, ERR_UPSTREAM, "%s: no lode serve answers there", d->target.url);
 	if (start_server(d, err) < 0)
@@ -167,7 +154,7 @@ static bool wait_for_names(struct demo *d)
 	buf_add_str(&path, STR("/api/flamegraph?query="));
 	net_escape(&path, STR(TYPE "{service=\"" SERVICE "\"}"), false);
 	buf_add_str(&path, STR("&wait=2s"));
-	while (!named && !interrupted && clock_mono_ms() < until_ms) {
+	while (!named && !signals_stopped() && clock_mono_ms() < until_ms) {
 		json_t *all = get_json(d, buf_cstr(&path));
 
 		if (!all)
@@ -194,7 +181,7 @@ static int send_slice(void *arg, unsigned slice, struct str thread, struct profi
 		if (str_ends(profile_str(p, p->mappings.p[i].file), STR(SERVICE)))
 			snprintf(d->build_id, sizeof(d->build_id), STR_FMT,
 				 STR_ARG(profile_str(p, p->mappings.p[i].build_id)));
-	if (interrupted)
+	if (signals_stopped())
 		return err_set(err, ERR_CANCELLED, "stopped");
 	if (send_profile(&d->target, p, labels, ARRAY_SIZE(labels), time_ms, &result, err) < 0)
 		return -1;
@@ -262,7 +249,7 @@ static int run_all(struct demo *d)
 	if (d->server) {
 		printf("the server runs until you stop it with Ctrl-C; then all of this is gone\n");
 		fflush(stdout);
-		while (!interrupted && is_running(d))
+		while (!signals_stopped() && is_running(d))
 			usleep(200000);
 	}
 	return EXIT_DONE;
@@ -282,9 +269,8 @@ static int run_demo(struct settings *s)
 		tell_error("demo", &err);
 		return EXIT_USAGE;
 	}
-	d.target.stopped = is_interrupted;
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	d.target.stopped = signals_stopped;
+	signals_catch();
 	status = run_all(&d);
 	stop_server(&d);
 	target_close(&d.target);

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode help: what the commands do, and their options.
+ * lode help: the commands and their options.
  */
 #include "cmd/internal.h"
 
 #define LEFT  30
 #define WIDTH 100
 
-void help_overview(FILE *out)
+void help_overview(const struct command *const *all, FILE *out)
 {
-	fprintf(out, "lode finds and serves debug information: debug files, programs, sources, out of files "
-		     "and packages.\n\n"
-		     "  lode COMMAND [OPTION...] [ARGUMENT...]\n\n");
-	for (size_t i = 0; commands[i]; i++)
-		fprintf(out, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-	fprintf(out, "\nlode help COMMAND tells its options, with examples.\n"
+	fprintf(out,
+		"lode finds and serves debug information (debug files, programs, sources) from files and "
+		"packages,\n"
+		"turns addresses into functions and lines, and keeps profiles.\n\n"
+		"  lode COMMAND [OPTION...] [ARGUMENT...]\n\n");
+	for (size_t i = 0; all[i]; i++)
+		fprintf(out, "  %-15s  %s\n", all[i]->name, all[i]->summary);
+	fprintf(out, "\nlode help COMMAND prints its options, with examples.\n"
 		     "To serve this machine's own files: lode serve\n");
 }
 
-/* @text from column LEFT on, in lines of at most WIDTH. @at: where the cursor is. */
-static void wrapped(FILE *out, int at, const char *text)
+/* Print @text from column LEFT on, in lines of at most WIDTH. @at: the cursor's column. */
+static void print_wrapped(FILE *out, int at, const char *text)
 {
 	struct str rest = str_of(text);
 
@@ -50,7 +52,7 @@ static void print_row(FILE *out, const struct option_row *row)
 		at += fprintf(out, "[=%s", row->arg + 1);
 	else if (row->arg)
 		at += fprintf(out, " %s", row->arg);
-	wrapped(out, at, row->help);
+	print_wrapped(out, at, row->help);
 }
 
 void help_print(const struct command *cmd, FILE *out)
@@ -73,19 +75,19 @@ void help_print(const struct command *cmd, FILE *out)
 			cmd->name);
 }
 
-static int help(struct settings *s)
+static int run_help(struct settings *s)
 {
 	const struct command *about;
 
 	if (!s->paths.n) {
-		help_overview(stdout);
+		help_overview(s->commands, stdout);
 		return EXIT_DONE;
 	}
-	about = command_find(s->paths.items[0]);
+	about = command_find(s->commands, s->paths.items[0]);
 	if (!about) {
 		fprintf(stderr, "lode: help: there is no command '");
 		print_text(stderr, s->paths.items[0]);
-		fprintf(stderr, "'\n");
+		fprintf(stderr, "'; the commands are: lode help\n");
 		return EXIT_USAGE;
 	}
 	help_print(about, stdout);
@@ -95,7 +97,7 @@ static int help(struct settings *s)
 const struct command command_help = {
 	.name = "help",
 	.args = "[COMMAND]",
-	.summary = "what the commands do, and their options",
+	.summary = "print the commands, or the options of one",
 	.max_args = 1,
-	.run = help,
+	.run = run_help,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line: getopt_long over what a command's rows say. What it gives is first noted down and only
- * then set, since the file that it may name comes before it.
+ * The command line: getopt_long over a command's rows. Its values are collected first and set last, since the
+ * configuration file, which an option may name, is set before them.
  */
 #include <assert.h>
 #include <getopt.h>
@@ -17,7 +17,7 @@ struct given {
 	const char *value; /* points into argv */
 };
 
-/* What getopt_long wants to know, and what was given. */
+/* getopt_long's tables, and the options that it found. */
 struct command_line {
 	const struct option_row *rows[MAX_ROWS];
 	struct option longs[MAX_ROWS + 2];
@@ -26,46 +26,13 @@ struct command_line {
 	size_t n_rows, n_given;
 };
 
-const struct option_row *option_next(const struct command *cmd, struct option_iter *it)
-{
-	while (it->group < COMMAND_MAX_GROUPS && cmd->groups[it->group]) {
-		const struct option_row *row = &cmd->groups[it->group]->rows[it->row++];
-
-		if (row->name)
-			return row;
-		it->group++;
-		it->row = 0;
-	}
-	return NULL;
-}
-
-const struct option_row *option_find(const struct command *cmd, struct str name)
-{
-	struct option_iter it = { 0 };
-	const struct option_row *row;
-
-	while ((row = option_next(cmd, &it)) && !str_eq(name, str_of(row->name)))
-		;
-	return row;
-}
-
-const struct option_row *option_by_letter(const struct command *cmd, char letter)
-{
-	struct option_iter it = { 0 };
-	const struct option_row *row;
-
-	while ((row = option_next(cmd, &it)) && row->letter != letter)
-		;
-	return row;
-}
-
-static void prepare(const struct command *cmd, struct command_line *l)
+static void command_line_init(const struct command *cmd, struct command_line *l)
 {
 	struct option_iter it = { 0 };
 	const struct option_row *row;
 	char *shorts = l->shorts;
 
-	*shorts++ = ':'; /* tell a missing argument from an unknown option */
+	*shorts++ = ':'; /* report a missing argument by ':', an unknown option by '?' */
 	while ((row = option_next(cmd, &it))) {
 		int arg = !row->arg            ? no_argument
 			  : row->arg[0] == '[' ? optional_argument
@@ -86,27 +53,28 @@ static void prepare(const struct command *cmd, struct command_line *l)
 	*shorts = '\0';
 }
 
-static const struct option_row *row_of(const struct command *cmd, const struct command_line *l, int key)
+static const struct option_row *row_of_key(const struct command *cmd, const struct command_line *l, int key)
 {
 	return key >= KEY_ROWS ? l->rows[key - KEY_ROWS] : option_by_letter(cmd, (char)key);
 }
 
-/* getopt_long says '?' or ':' and leaves in optopt the option that it is about, 0 where it knows none. */
-static int refuse(const struct command *cmd, const struct command_line *l, int said, const char *word,
-		  struct err *err)
+/* The error after getopt_long returned @result, '?' or ':'. It leaves the option in optopt, 0: not known. */
+static int option_error(const struct command *cmd, const struct command_line *l, int result, const char *word,
+			struct err *err)
 {
-	const struct option_row *row = optopt > KEY_HELP ? row_of(cmd, l, optopt) : NULL;
+	const struct option_row *row = optopt > KEY_HELP ? row_of_key(cmd, l, optopt) : NULL;
 
-	if (said == ':' && row)
+	if (result == ':' && row)
 		return err_set(err, ERR_INVALID, "--%s needs a value: %s", row->name, row->arg);
 	if (row)
 		return err_set(err, ERR_INVALID, "--%s takes no value", row->name);
 	if (optopt > KEY_HELP)
 		return err_set(err, ERR_INVALID, "there is no option -%c", optopt);
-	return err_set(err, ERR_INVALID, "there is no option %s, or it is cut too short to be clear", word);
+	return err_set(err, ERR_INVALID, "there is no option %s, or several options begin so", word);
 }
 
-static int collect(const struct command *cmd, int argc, char **argv, struct command_line *l, struct err *err)
+static int command_line_read(const struct command *cmd, int argc, char **argv, struct command_line *l,
+			     struct err *err)
 {
 	int key;
 
@@ -118,8 +86,8 @@ static int collect(const struct command *cmd, int argc, char **argv, struct comm
 		if (key == KEY_HELP)
 			return OPTIONS_HELP;
 		if (key == '?' || key == ':')
-			return refuse(cmd, l, key, argv[optind - 1], err);
-		row = row_of(cmd, l, key);
+			return option_error(cmd, l, key, argv[optind - 1], err);
+		row = row_of_key(cmd, l, key);
 		if (!row)
 			return OPTIONS_HELP; /* -h, where it is not an option's letter */
 		l->given[l->n_given++] = (struct given){ row, optarg };
@@ -139,7 +107,7 @@ static const char *config_given(const struct command_line *l)
 
 int options_read(const struct command *cmd, int argc, char **argv, struct settings *s, struct err *err)
 {
-	/* An argument of several letters, -FRU, gives several options: count characters. */
+	/* An argument of several letters, -FRU, gives several options: make room for one a character. */
 	struct command_line l = { 0 };
 	AUTO(mem_freep) struct given *given = NULL;
 	size_t room = 1;
@@ -148,8 +116,8 @@ int options_read(const struct command *cmd, int argc, char **argv, struct settin
 	for (int i = 1; i < argc; i++)
 		room += strlen(argv[i]);
 	l.given = given = NEW_N(struct given, room);
-	prepare(cmd, &l);
-	r = collect(cmd, argc, argv, &l, err);
+	command_line_init(cmd, &l);
+	r = command_line_read(cmd, argc, argv, &l, err);
 	if (r != 0)
 		return r;
 	if (cmd->configured) {

@@ -1,32 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What options set: one struct for all commands, and how text becomes a value of it.
+ * The values of options: how a text becomes a field of the settings.
  */
 #include <ctype.h>
-#include <stdlib.h>
 #include "cmd/internal.h"
 
 #define MAX_SECONDS (UINT64_C(100) * 366 * 86400)
 
-void settings_init(struct settings *s)
+void settings_init(struct settings *s, const struct command *cmd, const struct command *const *all)
 {
-	*s = (struct settings){ 0 };
+	*s = (struct settings){ .commands = all };
 	arena_init(&s->arena);
+	s->own = arena_zalloc(&s->arena, cmd->own_size);
 }
 
 void settings_done(struct settings *s)
 {
-	free(s->paths.items);
-	free(s->listen.items);
-	free(s->suffixes.items);
-	free(s->labels.items);
-	free(s->find.pids.items);
-	free(s->find.cores.items);
-	free(s->find.packages.items);
-	free(s->find.sources.items);
-	free(s->find.sections.items);
-	free(s->find.servers.items);
-	free(s->upstream.servers.items);
 	arena_done(&s->arena);
 }
 
@@ -38,13 +27,20 @@ int setting_list_add(struct settings *s, struct setting_list *l, struct str text
 	l->rank = rank;
 	if (l->n == SETTING_LIST_MAX)
 		return err_set(err, ERR_LIMIT, "given more than %u times", SETTING_LIST_MAX);
-	l->items = mem_realloc(l->items, l->n + 1, sizeof(*l->items));
-	/* with a NUL behind, for those who need one */
+	if (l->n == l->room) {
+		struct str *more;
+
+		l->room = vec_room(l->room, l->n + 1);
+		more = ARENA_NEW_N(&s->arena, struct str, l->room);
+		if (l->n)
+			memcpy(more, l->items, l->n * sizeof(*more));
+		l->items = more;
+	}
 	l->items[l->n++] = str_of(arena_strdup(&s->arena, text));
 	return 0;
 }
 
-static int to_number(const char *value, uint64_t max, uint64_t *ret, struct err *err)
+static int number_parse(const char *value, uint64_t max, uint64_t *ret, struct err *err)
 {
 	if (!str_to_u64(str_of(value), ret))
 		return err_set(err, ERR_INVALID, "'%s' is not a number", value);
@@ -53,7 +49,7 @@ static int to_number(const char *value, uint64_t max, uint64_t *ret, struct err 
 	return 0;
 }
 
-static int to_size(const char *value, uint64_t *ret, struct err *err)
+static int size_parse(const char *value, uint64_t *ret, struct err *err)
 {
 	static const char units[] = "KMGT";
 	struct str s = str_of(value);
@@ -72,7 +68,7 @@ static int to_size(const char *value, uint64_t *ret, struct err *err)
 	return 0;
 }
 
-static int to_bool(const char *value, bool *ret, struct err *err)
+static int bool_parse(const char *value, bool *ret, struct err *err)
 {
 	static const char *const words[][2] = {
 		{ "no", "yes" }, { "false", "true" }, { "0", "1" }, { "off", "on" }
@@ -90,15 +86,21 @@ static int to_bool(const char *value, bool *ret, struct err *err)
 	return err_set(err, ERR_INVALID, "'%s' is neither yes nor no", value);
 }
 
+/* The field that a row sets. */
+static void *option_field(const struct settings *s, const struct option_row *row)
+{
+	return row->at & OPTION_OWN ? (char *)s->own + (row->at & ~OPTION_OWN) : (char *)s + row->at;
+}
+
 int option_set(struct settings *s, const struct option_row *row, const char *value, enum setting_rank rank,
 	       struct err *err)
 {
-	void *at = (char *)s + row->at;
+	void *at = option_field(s, row);
 	bool yes = true;
 	uint64_t v;
 
-	/* Switches of every kind can be told "no" in a file. */
-	if (!row->arg && to_bool(value, &yes, err) < 0)
+	/* A file may set a switch of any kind to "no". */
+	if (!row->arg && bool_parse(value, &yes, err) < 0)
 		return -1;
 	switch (row->kind) {
 	case OPTION_CALL:
@@ -113,22 +115,22 @@ int option_set(struct settings *s, const struct option_row *row, const char *val
 	case OPTION_LIST:
 		return setting_list_add(s, at, str_of(value), rank, err);
 	case OPTION_NUMBER:
-		if (to_number(value, UINT32_MAX, &v, err) < 0)
+		if (number_parse(value, UINT32_MAX, &v, err) < 0)
 			return -1;
 		*(unsigned *)at = (unsigned)v;
 		return 0;
 	case OPTION_SIZE:
-		return to_size(value, at, err);
+		return size_parse(value, at, err);
 	case OPTION_SECONDS:
 	case OPTION_MS:
-		if (to_number(value, MAX_SECONDS, &v, err) < 0)
+		if (number_parse(value, MAX_SECONDS, &v, err) < 0)
 			return -1;
 		if (row->kind == OPTION_MS)
 			v = (v ? v : MAX_SECONDS) * 1000;
 		*(int64_t *)at = (int64_t)v;
 		return 0;
 	case OPTION_IGNORED:
-		log_warn("options", "--%s changes nothing: %s", row->name, row->help);
+		log_warn("options", "--%s has no effect: %s", row->name, row->help);
 		return 0;
 	case OPTION_SILENT:
 		return 0;
@@ -138,7 +140,7 @@ int option_set(struct settings *s, const struct option_row *row, const char *val
 
 bool option_is_set(const struct settings *s, const struct option_row *row)
 {
-	const void *at = (const char *)s + row->at;
+	const void *at = option_field(s, row);
 
 	switch (row->kind) {
 	case OPTION_ON:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of commands, and how one of them comes to run.
+ * The table of commands, and the run of one of them.
  */
 #include "cmd/internal.h"
 
@@ -30,22 +30,6 @@ const struct command *const commands[] = {
 	/* clang-format on */
 };
 
-const struct command *command_find(struct str name)
-{
-	for (size_t i = 0; commands[i]; i++)
-		if (str_eq(name, str_of(commands[i]->name)))
-			return commands[i];
-	return NULL;
-}
-
-static int usage(const struct command *cmd, const char *why)
-{
-	fprintf(stderr, "lode: %s: ", cmd->name);
-	print_text(stderr, str_of(why));
-	fprintf(stderr, "\nlode: see: lode help %s\n", cmd->name);
-	return EXIT_USAGE;
-}
-
 static int check_args(const struct command *cmd, const struct settings *s, struct err *err)
 {
 	size_t n = s->paths.n;
@@ -53,25 +37,25 @@ static int check_args(const struct command *cmd, const struct settings *s, struc
 	if (n < cmd->min_args)
 		return err_set(err, ERR_INVALID, "%s", cmd->missing);
 	if (n > cmd->max_args)
-		return err_set(err, ERR_INVALID, "what is '" STR_FMT "' for?",
+		return err_set(err, ERR_INVALID, "one argument too many: '" STR_FMT "'",
 			       STR_ARG(s->paths.items[cmd->max_args]));
 	return 0;
 }
 
-static int run(const struct command *cmd, int argc, char **argv)
+static int command_run(const struct command *cmd, int argc, char **argv)
 {
 	struct settings s;
 	struct err err = { 0 };
 	int r, status;
 
-	settings_init(&s);
+	settings_init(&s, cmd, commands);
 	if (cmd->defaults)
 		cmd->defaults(&s);
 	r = options_read(cmd, argc, argv, &s, &err);
 	if (r == 0)
 		r = check_args(cmd, &s, &err);
 	if (r < 0) {
-		status = usage(cmd, err.text);
+		status = usage_error(cmd->name, "%s", err.text);
 	} else if (r == OPTIONS_HELP) {
 		help_print(cmd, stdout);
 		status = EXIT_DONE;
@@ -81,7 +65,7 @@ static int run(const struct command *cmd, int argc, char **argv)
 		status = cmd->run(&s);
 	}
 	settings_done(&s);
-	/* What was printed is the result: one that did not arrive is none. */
+	/* The output is the result: if it cannot be written, the command has failed. */
 	if (fflush(stdout) != 0 && status == EXIT_DONE)
 		status = EXIT_FAILED;
 	return status;
@@ -93,11 +77,11 @@ int cmd_run(int argc, char **argv)
 	struct str first;
 
 	if (argc > 0 && str_eq(path_basename(str_of(argv[0])), STR("debuginfod")))
-		return run(&command_debuginfod, argc, argv);
+		return command_run(&command_debuginfod, argc, argv);
 	if (argc > 0 && str_eq(path_basename(str_of(argv[0])), STR("debuginfod-find")))
-		return run(&command_debuginfod_find, argc, argv);
+		return command_run(&command_debuginfod_find, argc, argv);
 	if (argc < 2) {
-		help_overview(stderr);
+		help_overview(commands, stderr);
 		return EXIT_USAGE;
 	}
 	first = str_of(argv[1]);
@@ -105,12 +89,12 @@ int cmd_run(int argc, char **argv)
 		first = STR("help");
 	else if (str_eq(first, STR("--version")) || str_eq(first, STR("-V")))
 		first = STR("version");
-	cmd = command_find(first);
+	cmd = command_find(commands, first);
 	if (!cmd) {
 		fprintf(stderr, "lode: there is no command '");
 		print_text(stderr, first);
-		fprintf(stderr, "'\nlode: see: lode help\n");
+		fprintf(stderr, "'; the commands are: lode help\n");
 		return EXIT_USAGE;
 	}
-	return run(cmd, argc - 1, argv + 1);
+	return command_run(cmd, argc - 1, argv + 1);
 }

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What commands print: for people, whose terminals obey control characters, and as JSON, which is UTF-8; what
- * files hold is bytes.
+ * The output of commands: for people, whose terminals obey control characters, and as JSON, which is UTF-8.
+ * Texts from files are any bytes.
  */
+#include <stdarg.h>
 #include "cmd/internal.h"
+
+static const struct option_row output_rows[] = {
+	{ 0, "json", NULL, "print JSON, for programs", OPT_ON(json) },
+	{ 0 },
+};
+const struct option_group group_output = { "Output", output_rows };
 
 void print_text(FILE *out, struct str s)
 {
 	for (size_t i = 0; i < s.size; i++) {
 		unsigned char c = (unsigned char)s.p[i];
 
-		/* 0x80 to 0x9f alone are control characters too, but inside of UTF-8 they are not: they are
-		 * left. */
+		/* 0x80 to 0x9f alone are control characters, too; but within UTF-8 they are not, so they
+		 * stay. */
 		if (c < 0x20 || c == 0x7f)
 			fprintf(out, "\\x%02x", c);
 		else
@@ -25,6 +32,20 @@ int tell_error(const char *what, const struct err *err)
 	print_text(stderr, str_of(err->text));
 	putc('\n', stderr);
 	return EXIT_FAILED;
+}
+
+int usage_error(const char *command, const char *fmt, ...)
+{
+	char why[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "lode: %s: ", command);
+	print_text(stderr, str_of(why));
+	fprintf(stderr, "; see: lode help %s\n", command);
+	return EXIT_USAGE;
 }
 
 json_t *json_text(struct str s)

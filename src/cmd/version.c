@@ -4,7 +4,7 @@
  */
 #include "cmd/internal.h"
 
-static int version(struct settings *s)
+static int run_version(struct settings *s)
 {
 	printf("lode %s\n", LODE_VERSION);
 	return EXIT_DONE;
@@ -14,5 +14,5 @@ const struct command command_version = {
 	.name = "version",
 	.args = "",
 	.summary = "print the version",
-	.run = version,
+	.run = run_version,
 };

@@ -91,7 +91,7 @@ def test_debuginfod_by_its_own_options(serve, program, tmp_path):
 
 def test_a_path_without_a_kind_is_ignored_with_a_warning(serve, tmp_path):
     s = serve(["/usr/bin/true"], data=tmp_path / "db.sqlite", command="debuginfod").ready()
-    assert "without -F -R -U -Z every PATH is ignored" in s.log_path.read_text()
+    assert "no PATH is scanned: give -F, -R, -U or -Z" in s.log_path.read_text()
     assert s.get(f"/buildid/{build_id('/usr/bin/true')}/executable").status == 404
 
 

@@ -17,13 +17,6 @@
 #define SHOW_MS      200 /* between two lines of progress */
 #define METADATA_MAX MIB(256)
 
-static volatile sig_atomic_t stop;
-
-static void on_signal(int signo)
-{
-	stop = 1;
-}
-
 /* ---- watching ---- */
 
 struct showing {
@@ -47,7 +40,7 @@ static int show_progress(void *arg, const struct client_progress *p)
 	uint64_t total = p->bytes && p->bytes_expected >= p->bytes ? p->bytes_expected : 0;
 	int64_t now_ms = clock_mono_ms();
 
-	if (stop)
+	if (signals_stopped())
 		return 1;
 	s->n_ticks++;
 	/* Its end, when all is done, is told however soon it comes. */
@@ -235,8 +228,7 @@ static int debuginfod_find(struct settings *s)
 	struct client_result r = { .fd = -1, .os = EINVAL };
 	int status;
 
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	signals_catch();
 	signal(SIGPIPE, SIG_IGN);
 	status = metadata ? find_metadata(s, c, &watch, &r) : find(s, c, &watch, &r);
 	if (status == EXIT_DONE)

@@ -81,6 +81,8 @@ void find_found(struct finder *f, struct find_want *w, const char *path, const c
 int find_open_item(const struct find_item *item, struct source **ret_src, struct elf_image **ret_img,
 		   struct err *err);
 struct client *find_client(struct finder *f);
+/* ---- progress.c ---- */
+void find_show_progress(const struct client_progress *p, int64_t started_mono_ms);
 /* Of a section, of a supplementary file: on this machine. */
 void find_look_section(struct finder *f, struct find_want *w);
 void find_look_alt(struct finder *f, struct find_want *w);

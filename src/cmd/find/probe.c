@@ -12,13 +12,6 @@
 #define SHOW_AFTER_MS 1000 /* a progress line for what takes longer */
 #define SHOW_EACH_MS  100
 
-static volatile sig_atomic_t stop;
-
-static void on_signal(int signo)
-{
-	stop = 1;
-}
-
 void find_found(struct finder *f, struct find_want *w, const char *path, const char *from)
 {
 	w->found = true;
@@ -141,13 +134,13 @@ static int show_progress(void *arg, const struct client_progress *p)
 	struct asking *a = arg;
 	int64_t now_ms = clock_mono_ms();
 
-	if (stop)
+	if (signals_stopped())
 		return 1;
 	if (!a->terminal || now_ms - a->started_ms < SHOW_AFTER_MS || now_ms - a->shown_ms < SHOW_EACH_MS)
 		return 0;
 	a->shown_ms = now_ms;
 	a->shown = true;
-	progress_show_find(p, a->started_ms);
+	find_show_progress(p, a->started_ms);
 	return 0;
 }
 
@@ -187,8 +180,7 @@ static void ask(struct finder *f, struct asking *a, const struct client_want *wa
 	struct client_result *results = NEW_N(struct client_result, n);
 
 	memset(results, 0, n * sizeof(*results));
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	signals_catch();
 	signal(SIGPIPE, SIG_IGN);
 	client_find(find_client(f), wants, n, &watch, results);
 	if (a->shown)
@@ -226,7 +218,7 @@ void find_look(struct finder *f)
 	size_t n = f->n_wants;
 
 	look(f, 0);
-	if (stop || (!f->s->find.all && !f->s->find.why))
+	if (signals_stopped() || (!f->s->find.all && !f->s->find.why))
 		return;
 	find_alts(f);
 	if (f->n_wants > n)

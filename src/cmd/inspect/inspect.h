@@ -6,6 +6,10 @@
 #pragma once
 
 #include "cmd/internal.h"
+#include "codec/codec.h"
+#include "elf/elf.h"
+#include "pkg/pkg.h"
+#include "scan/scan.h"
 
 /* Add to @out what the ELF file @src is. ELF_NOT_ELF. */
 int inspect_elf(const struct settings *s, struct source *src, json_t *out, struct err *err);

@@ -3,7 +3,6 @@
  * The addresses of a profile named, each mapping by the file that is found for it: at its path, by gdb's
  * rules, in the cache folder, on servers. What stayed without a name is told, with the reason.
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/profile/profile.h"
@@ -22,13 +21,6 @@ struct naming {
 	bool show;
 	int64_t shown_ms;
 };
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int sig)
-{
-	interrupted = sig;
-}
 
 static enum frame_reason begin(void *arg, const struct profile_module *m, const char **ret_why)
 {
@@ -82,7 +74,7 @@ static int progress(void *arg, uint32_t n_done, uint32_t n_all)
 	struct naming *n = arg;
 	int64_t now_ms = clock_mono_ms();
 
-	if (interrupted)
+	if (signals_stopped())
 		return 1;
 	if (n->show && n_done < n_all && now_ms - n->shown_ms >= SHOW_EVERY_MS) {
 		n->shown_ms = now_ms;
@@ -137,9 +129,8 @@ int profile_name_here(struct profile *p, struct settings *s, struct err *err)
 	if (s->profile.names && !frame_demangling_parse(str_of(s->profile.names), &namer.demangling))
 		return err_set(err, ERR_INVALID, "--names: full, templates or simple, not '%s'",
 			       s->profile.names);
-	signal(SIGINT, on_signal);
+	signals_catch();
 	r = profile_name(p, &namer, &list, &n_list, err);
-	signal(SIGINT, SIG_DFL);
 	if (n.shown_ms)
 		progress_clear();
 	lookup_file_done(&n.file);

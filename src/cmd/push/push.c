@@ -13,13 +13,6 @@
 #define RETRIES       8u
 #define SHOW_EVERY_MS 200
 
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int sig)
-{
-	interrupted = sig;
-}
-
 /* ---- progress ---- */
 
 static void show(struct push *p, int64_t from_ms)
@@ -55,7 +48,7 @@ static void push_all(struct push *p, bool shown)
 	int64_t from_ms = clock_mono_ms(), shown_ms = 0;
 
 	pthread_mutex_lock(&p->lock);
-	while (!is_done(p) && !interrupted) {
+	while (!is_done(p) && !signals_stopped()) {
 		int64_t now_ms = clock_mono_ms(), next_ms = push_pump(p, now_ms);
 
 		if (shown && now_ms - shown_ms >= SHOW_EVERY_MS) {
@@ -133,13 +126,14 @@ static int tell_failures(const struct push *p)
 	if (p->fatal) {
 		(void)err_set(&err, ERR_UPSTREAM, "%s: %s", p->o.to, p->fatal);
 		tell_error("push", &err);
-	} else if (interrupted) {
+	} else if (signals_stopped()) {
 		(void)err_set(&err, ERR_CANCELLED,
 			      "stopped: %u are not there yet; the next push goes on from there", n_left);
 		tell_error("push", &err);
 	}
-	return p->fatal || interrupted || p->n_state[PUSH_FAILED] || p->n_errors || !p->n_items ? EXIT_FAILED
-												: EXIT_DONE;
+	return p->fatal || signals_stopped() || p->n_state[PUSH_FAILED] || p->n_errors || !p->n_items
+		       ? EXIT_FAILED
+		       : EXIT_DONE;
 }
 
 /* ---- */
@@ -177,8 +171,7 @@ static int run(const struct settings *s, struct push *p)
 
 	if (net_new(&net, &p->net, &err) < 0)
 		return tell_error("push", &err);
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	signals_catch();
 	signal(SIGPIPE, SIG_IGN);
 	r = net_start_thread(p->net, &err);
 	if (r == 0) {

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include "cmd/internal.h"
 #include "net/net.h"
+#include "store/store.h"
 
 enum push_state {
 	PUSH_FOUND,  /* hashed; it is not known yet whether it is wanted */

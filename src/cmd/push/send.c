@@ -5,22 +5,9 @@
 #include "cmd/push/send.h"
 
 #include <ctype.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/profile/profile.h"
-
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int sig)
-{
-	interrupted = sig;
-}
-
-static bool is_interrupted(void)
-{
-	return interrupted;
-}
 
 /* ---- one profile ---- */
 
@@ -206,9 +193,8 @@ static int send_all(struct sending *x)
 
 	if (target_open(&x->target, &err) < 0)
 		return tell_error("send", &err);
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
-	for (size_t i = 0; i < x->s->paths.n && !interrupted; i++) {
+	signals_catch();
+	for (size_t i = 0; i < x->s->paths.n && !signals_stopped(); i++) {
 		const char *path = x->s->paths.items[i].p;
 
 		err = (struct err){ 0 };
@@ -236,7 +222,7 @@ static int run_send(struct settings *s)
 	struct err err = { 0 };
 	int status;
 
-	x.target.stopped = is_interrupted;
+	x.target.stopped = signals_stopped;
 	x.labels = NEW_N(struct send_label, s->labels.n + 1);
 	if (target_url(s->push.to, &s->arena, &x.target.url, &err) < 0 ||
 	    read_labels(s, x.labels, &err) < 0) {

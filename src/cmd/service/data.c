@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data directory: where it is, and that one process has it.
+ * The data directory: its path, and the lock that one process holds on it.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <unistd.h>
-#include "cmd/internal.h"
+#include "cmd/service/service.h"
 
 char *data_dir(const char *given, struct err *err)
 {
@@ -21,14 +21,14 @@ char *data_dir(const char *given, struct err *err)
 		return mem_printf("%s/lode", state);
 	if (home && home[0] == '/')
 		return mem_printf("%s/.local/state/lode", home);
-	err_set(err, ERR_INVALID, "where is the state to lie? Give --data DIR, or set $HOME");
+	err_set(err, ERR_INVALID, "there is no data directory: give --data DIR, or set $HOME");
 	return NULL;
 }
 
 void add_own_files(struct settings *s)
 {
-	/* Debug files lie below /usr/lib/debug. Where /bin is a link to /usr/bin, the walk finds nothing new
-	 * in it: left out. */
+	/* Debug files are below /usr/lib/debug. A link such as /bin -> /usr/bin is left out: it leads to files
+	 * that are here already. */
 	static const char *const usual[] = { "/usr/bin",   "/usr/sbin",    "/usr/lib",   "/usr/lib32",
 					     "/usr/lib64", "/usr/libexec", "/usr/local", "/usr/src",
 					     "/boot",      "/bin",         "/sbin",      "/lib",
@@ -47,21 +47,27 @@ char *tokens_path(const char *given, const char *data)
 	return given ? mem_strdup(given) : mem_printf("%s/tokens", data);
 }
 
-/* Who holds the lock has written its number into the file. */
-static int taken(const char *data, int fd, struct err *err)
+/* The error when another process, whose number is in the file, holds the lock. */
+static int data_locked_error(const char *data, int fd, struct err *err)
 {
 	char text[32];
 	ssize_t n = pread(fd, text, sizeof(text), 0);
 	struct str pid = str_trim((struct str){ text, n > 0 ? (size_t)n : 0 });
 
-	if (!pid.size)
-		return err_set(err, ERR_IO,
-			       "%s: another lode uses this data directory; give this one another by --data",
-			       data);
 	return err_set(err, ERR_IO,
 		       "%s: another lode (process " STR_FMT
-		       ") uses this data directory; give this one another by --data",
-		       data, STR_ARG(pid));
+		       ") uses this data directory; stop it, or choose another one by --data",
+		       data, STR_ARG(pid.size ? pid : STR("unknown")));
+}
+
+/* Append the way out to an error about permissions. */
+static int data_error(struct err *err)
+{
+	struct err why = *err;
+
+	if (why.os != EACCES && why.os != EROFS)
+		return -1;
+	return err_set(err, ERR_IO, "%s; choose another data directory, as --data ~/lode", why.text);
 }
 
 int data_lock(const char *data, struct err *err)
@@ -71,17 +77,19 @@ int data_lock(const char *data, struct err *err)
 	AUTO(fd_close) int fd = -1;
 
 	if (dir_make(data, 0755, err) < 0)
-		return -1;
+		return data_error(err);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-	if (fd < 0)
-		return err_os(err, errno, "%s", path);
+	if (fd < 0) {
+		(void)err_os(err, errno, "%s", path);
+		return data_error(err);
+	}
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		if (errno == EWOULDBLOCK)
-			return taken(data, fd, err);
+			return data_locked_error(data, fd, err);
 		return err_os(err, errno, "%s: lock", path);
 	}
 	if (ftruncate(fd, 0) != 0 || fd_pwrite(fd, pid, strlen(pid), 0, NULL) < 0)
 		return err_os(err, errno, "%s", path);
-	(void)TAKE_FD(fd); /* open until exit, and with it the lock */
+	(void)TAKE_FD(fd); /* open until exit, since closing it would unlock */
 	return 0;
 }

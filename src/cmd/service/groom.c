@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that sums up old profiles, and lets the oldest go.
+ * The thread that sums up old profiles and removes the oldest.
  */
 #include "cmd/service/groom.h"
 
@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include "base/condition.h"
 
-#define EVERY_MS  10000 /* where there was nothing to do */
+#define EVERY_MS  10000 /* after a step that found nothing to do */
 #define NICE      10
 #define FAILED_MS 60000
 
@@ -22,13 +22,13 @@ struct groomer {
 	bool stop; /* under the lock */
 };
 
-static void *run(void *arg)
+static void *groomer_run(void *arg)
 {
 	struct groomer *g = arg;
 	int64_t wait_ms = 0;
 
 	pthread_setname_np(pthread_self(), "lode-groom");
-	/* A thread's own, on Linux. */
+	/* On Linux, the priority of this thread alone. */
 	if (setpriority(PRIO_PROCESS, (id_t)gettid(), NICE) != 0)
 		log_debug("serve", "profiles are groomed at the usual priority");
 	while (!condition_pause(&g->changed, &g->lock, &g->stop, wait_ms)) {
@@ -37,7 +37,9 @@ static void *run(void *arg)
 
 		wait_ms = EVERY_MS;
 		if (profilestore_groom(g->profiles, &more, &err) < 0) {
-			log_warn("serve", "profiles: %s: trying again in a minute", err.text);
+			log_warn("serve",
+				 "profiles could not be summed up, this is tried again in a minute: %s",
+				 err.text);
 			wait_ms = FAILED_MS;
 		} else if (more) {
 			wait_ms = 0;
@@ -54,12 +56,12 @@ int groomer_start(struct profilestore *profiles, struct groomer **ret, struct er
 	g->profiles = profiles;
 	pthread_mutex_init(&g->lock, NULL);
 	condition_init(&g->changed);
-	r = pthread_create(&g->thread, NULL, run, g);
+	r = pthread_create(&g->thread, NULL, groomer_run, g);
 	if (r) {
 		pthread_mutex_destroy(&g->lock);
 		pthread_cond_destroy(&g->changed);
 		free(g);
-		return err_os(err, r, "a thread");
+		return err_os(err, r, "no thread for old profiles");
 	}
 	*ret = g;
 	return 0;

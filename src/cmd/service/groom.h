@@ -8,4 +8,4 @@
 
 struct groomer;
 int groomer_start(struct profilestore *profiles, struct groomer **ret, struct err *err);
-void groomer_stop(struct groomer *g); /* a step is ended first; takes NULL */
+void groomer_stop(struct groomer *g); /* waits for the running step; takes NULL */

@@ -4,33 +4,15 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "cmd/internal.h"
+#include "cmd/service/service.h"
 
 #define LOOK_EVERY_MS 200
 #define SHOW_FAILURES 20u
 
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int sig)
-{
-	interrupted = sig;
-}
-
-static void catch_signals(void)
-{
-	/* The second one ends us at once. */
-	struct sigaction act = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
-
-	sigaction(SIGINT, &act, NULL);
-	sigaction(SIGTERM, &act, NULL);
-}
-
-/* The roots as the index names what is below them. One that is not there is an error: who asks for a scan
- * wants to know. */
-static int make_real(struct settings *s, struct err *err)
+/* Make the roots real paths, as the index has them. A root that does not exist is an error. */
+static int resolve_roots(struct settings *s, struct err *err)
 {
 	for (size_t i = 0; i < s->paths.n; i++) {
 		const char *path = s->paths.items[i].p;
@@ -43,8 +25,8 @@ static int make_real(struct settings *s, struct err *err)
 	return 0;
 }
 
-/* Returns when all is scanned, or a signal came. */
-static int scan_all(const struct scan_options *o, bool show, struct scan_progress *ret, struct err *err)
+/* Returns when all is scanned, or after a signal. */
+static int scan_to_end(const struct scan_options *o, bool show, struct scan_progress *ret, struct err *err)
 {
 	struct scan *scan = NULL;
 
@@ -52,10 +34,14 @@ static int scan_all(const struct scan_options *o, bool show, struct scan_progres
 		scan_free(scan);
 		return -1;
 	}
-	while (!scan_wait_idle(scan, LOOK_EVERY_MS) && !interrupted) {
+	while (!scan_wait_idle(scan, LOOK_EVERY_MS) && !signals_stopped()) {
 		scan_progress(scan, ret);
-		if (show)
-			progress_show(ret);
+		if (show) {
+			AUTO(buf_done) struct buf line = { 0 };
+
+			scan_progress_line(ret, &line);
+			progress_show(&line);
+		}
 	}
 	scan_progress(scan, ret);
 	if (show)
@@ -64,7 +50,7 @@ static int scan_all(const struct scan_options *o, bool show, struct scan_progres
 	return 0;
 }
 
-static int report_json(const struct scan_progress *p, double took_s, uint64_t n_failed, json_t *failures)
+static int print_scan_json(const struct scan_progress *p, double took_s, uint64_t n_failed, json_t *failures)
 {
 	return json_print(json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:O}", "files_seen",
 				    (json_int_t)p->n_seen, "packages", (json_int_t)p->n_packages,
@@ -73,8 +59,8 @@ static int report_json(const struct scan_progress *p, double took_s, uint64_t n_
 				    (json_int_t)n_failed, "failures", failures));
 }
 
-static void report_text(const struct scan_progress *p, double took_s, uint64_t n_failed,
-			const json_t *failures)
+static void print_scan_text(const struct scan_progress *p, double took_s, uint64_t n_failed,
+			    const json_t *failures)
 {
 	char size[32], rate[32];
 	json_t *one;
@@ -94,14 +80,15 @@ static void report_text(const struct scan_progress *p, double took_s, uint64_t n
 		tell_error("scan", &why);
 	}
 	if (n_failed > json_array_size(failures))
-		fprintf(stderr, "lode: scan: and %llu more, see: lode stat\n",
+		fprintf(stderr, "lode: scan: %llu more files failed; lode stat lists them all\n",
 			(unsigned long long)(n_failed - json_array_size(failures)));
 }
 
-static int report(const struct settings *s, const char *index_path, const struct scan_progress *p,
-		  double took_s)
+static int report_scanned(const struct settings *s, const char *index_path, const struct scan_progress *p,
+			  double took_s)
 {
 	const struct index_options opts = { .read_only = true };
+	const struct failures_query q = { s->paths.items, s->paths.n, s->json ? SIZE_MAX : SHOW_FAILURES };
 	struct err err = { 0 };
 	struct index *ix;
 	json_t *failures;
@@ -110,52 +97,51 @@ static int report(const struct settings *s, const char *index_path, const struct
 
 	if (index_open(index_path, &opts, &ix, &err) < 0)
 		return tell_error("scan", &err);
-	r = failures_collect(ix, s->paths.items, s->paths.n, s->json ? SIZE_MAX : SHOW_FAILURES, &failures,
-			     &n_failed, &err);
+	r = failures_collect(ix, &q, &failures, &n_failed, &err);
 	index_close(ix);
 	if (r < 0)
 		return tell_error("scan", &err);
 	if (s->json)
-		report_json(p, took_s, n_failed, failures);
+		print_scan_json(p, took_s, n_failed, failures);
 	else
-		report_text(p, took_s, n_failed, failures);
+		print_scan_text(p, took_s, n_failed, failures);
 	json_decref(failures);
 	return n_failed ? EXIT_FAILED : EXIT_DONE;
 }
 
-static int run(struct settings *s, const char *data)
+static int scan_into(struct settings *s, const char *data)
 {
 	AUTO(mem_freep) char *index = mem_printf("%s/index.sqlite", data);
 	AUTO(mem_freep) char *points = mem_printf("%s/points", data);
-	struct scan_options o = s->scan;
+	const struct service_settings *own = service_settings(s);
+	struct scan_options o = own->scan;
 	struct scan_progress p = { 0 };
 	struct err err = { 0 };
 	bool show = isatty(STDERR_FILENO) && !s->verbose;
 	int64_t from_ms = clock_mono_ms();
 
-	if (make_real(s, &err) < 0 || data_lock(data, &err) < 0)
+	if (resolve_roots(s, &err) < 0 || data_lock(data, &err) < 0)
 		return tell_error("scan", &err);
-	/* What failed is told at the end; on a terminal, a line in between would tear the progress. */
+	/* Failures are printed at the end; on a terminal, a log line would break the progress line. */
 	if (!s->verbose)
 		log_set_level(show ? LOG_ERROR : LOG_WARN);
-	catch_signals();
+	signals_catch();
 	o.index_path = index;
 	o.points_dir = points;
 	o.roots = s->paths.items;
 	o.n_roots = s->paths.n;
-	o.package_suffixes = s->suffixes.items;
-	o.n_package_suffixes = s->suffixes.n;
-	if (scan_all(&o, show, &p, &err) < 0)
+	o.package_suffixes = own->suffixes.items;
+	o.n_package_suffixes = own->suffixes.n;
+	if (scan_to_end(&o, show, &p, &err) < 0)
 		return tell_error("scan", &err);
-	if (interrupted) {
-		fprintf(stderr,
-			"lode: scan: stopped: what is done is kept, the next scan goes on from there\n");
+	if (signals_stopped()) {
+		fprintf(stderr, "lode: scan: stopped; the next scan goes on from here\n");
 		return EXIT_FAILED;
 	}
-	return report(s, index, &p, (double)(clock_mono_ms() - from_ms) / 1000.0);
+	return report_scanned(s, index, &p, (double)(clock_mono_ms() - from_ms) / 1000.0);
 }
 
-static int scan(struct settings *s)
+static int run_scan(struct settings *s)
 {
 	AUTO(mem_freep) char *data = NULL;
 	struct err err = { 0 };
@@ -165,24 +151,27 @@ static int scan(struct settings *s)
 		return tell_error("scan", &err);
 	if (!s->paths.n)
 		add_own_files(s);
-	return run(s, data);
+	return scan_into(s, data);
 }
 
-static void defaults(struct settings *s)
+static void scan_defaults(struct settings *s)
 {
-	s->scan.files = s->scan.packages = true;
+	struct service_settings *o = service_settings(s);
+
+	o->scan.files = o->scan.packages = true;
 }
 
 const struct command command_scan = {
 	.name = "scan",
 	.args = "[PATH...]",
-	.summary = "index files and packages, without serving them",
+	.summary = "index files and packages without serving them",
 	.examples = "  lode scan /srv/debs                 then: lode serve /srv/debs\n"
 		    "  lode scan --json --data /tmp/x .    a summary for programs; exit status 1 if "
-		    "something failed\n",
+		    "a file failed\n",
 	.groups = { &group_state, &group_scanning, &group_output },
 	.configured = true,
 	.max_args = SIZE_MAX,
-	.defaults = defaults,
-	.run = scan,
+	.own_size = sizeof(struct service_settings),
+	.defaults = scan_defaults,
+	.run = run_scan,
 };

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The service: what `lode serve` and `lode debuginfod` run. Scan, resolver and server are started in that
- * order and stopped in the other; signals are taken by one thread, this one.
+ * The service that `lode serve` and `lode debuginfod` run. Scan, resolver and server are started in that
+ * order and stopped in the reverse one; the main thread takes the signals.
  */
+#include "cmd/service/service.h"
+
 #include <errno.h>
 #include <ftw.h>
 #include <signal.h>
@@ -11,45 +13,48 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include "cmd/service/console.h"
 #include "cmd/service/groom.h"
-#include "cmd/internal.h"
 #include "naming/naming.h"
 
 #define STOP_GRACE_MS  5000
-#define LOOK_EVERY_MS  100  /* whether it is ready yet */
-#define SAVE_EVERY_MS  1000 /* which other servers are passed over, if that has changed */
+#define TICK_MS        100  /* until the first scan is over, and with a console */
+#define SAVE_EVERY_MS  1000 /* the states of other servers, if they have changed */
 #define HELPERS_QUEUED 64
 #define MAX_FETCHES    64 /* from other servers, at once */
 #define MAX_PER_SERVER 16
 
 struct service {
+	struct console *console; /* NULL: none */
 	struct scan *scan;
 	struct store *store;       /* NULL: none */
 	struct net *net;           /* NULL: no other server is asked */
 	struct resolver *upstream; /* belongs to the resolver; NULL: none */
 	struct resolver *resolver;
 	struct tables *tables;
-	struct profilestore *profiles; /* NULL: none are taken */
+	struct profilestore *profiles; /* NULL: no profiles are accepted */
 	struct groomer *groomer;
-	_Atomic(struct naming *) naming; /* told of what is new, as soon as it is there */
+	_Atomic(struct naming *) naming; /* notified of new files; NULL until it is made */
 	struct server *server;
 	struct pool *helpers; /* decode ahead */
 	const char *data;
-	uint64_t states_epoch; /* of what is known of other servers, when it was saved */
+	uint64_t states_epoch; /* of the other servers' states, when they were saved */
 	sigset_t signals;
 };
 
 void service_defaults(struct settings *s)
 {
-	s->scan.rescan_s = 300;
-	s->scan.groom_s = 86400;
-	s->server.access_log = true;
-	s->server.cache_max_bytes = CACHE_USUAL;
-	s->server.forwarded_ttl_limit = 8;
+	struct service_settings *o = service_settings(s);
+
+	o->scan.rescan_s = 300;
+	o->scan.groom_s = 86400;
+	o->server.access_log = true;
+	o->server.cache_max_bytes = CACHE_USUAL;
+	o->server.forwarded_ttl_limit = 8;
 }
 
 /* sd_notify(3): one datagram to the socket that systemd names. */
-static void notify(const char *state)
+static void notify_systemd(const char *state)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -66,7 +71,7 @@ static void notify(const char *state)
 		log_warn("serve", "$NOTIFY_SOCKET: %s", strerror(errno));
 }
 
-static void raise_limits(void)
+static void raise_file_limit(void)
 {
 	struct rlimit r;
 
@@ -74,12 +79,12 @@ static void raise_limits(void)
 		return;
 	r.rlim_cur = MIN(r.rlim_max, (rlim_t)1 << 20);
 	if (setrlimit(RLIMIT_NOFILE, &r) != 0)
-		log_warn("serve", "the limit of open files stays low: %s", strerror(errno));
+		log_warn("serve", "the limit of open files could not be raised: %s", strerror(errno));
 }
 
 /*
- * Before any thread is made: they inherit that these are blocked. SIGINT stops even where it was ignored, as
- * it is for a script's background jobs; SIGHUP does not, for nohup.
+ * Called before any thread is made, since threads inherit the mask. SIGINT stops the service even if it was
+ * ignored at the start, as it is for a script's background jobs; SIGHUP does not, for nohup.
  */
 static void block_signals(sigset_t *set)
 {
@@ -95,8 +100,8 @@ static void block_signals(sigset_t *set)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* Whoever cannot wait for an orderly end asks twice. */
-static void let_signals_end_us(const sigset_t *set)
+/* While the service stops in order, a second signal ends the process at once. */
+static void unblock_signals(const sigset_t *set)
 {
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
@@ -110,21 +115,25 @@ static bool is_ready(struct service *v)
 	scan_progress(v->scan, &p);
 	if (!p.ready)
 		return false;
-	notify("STATUS=ready");
+	notify_systemd("STATUS=ready");
 	return true;
 }
 
-static void wait_for_the_end(struct service *v)
+static void wait_for_signal(struct service *v)
 {
-	const struct timespec soon = { .tv_nsec = LOOK_EVERY_MS * 1000000L };
-	const struct timespec later = { .tv_sec = SAVE_EVERY_MS / 1000 };
+	const struct timespec tick = { .tv_nsec = TICK_MS * 1000000L };
+	const struct timespec second = { .tv_sec = SAVE_EVERY_MS / 1000 };
 	bool ready = false;
 
 	for (;;) {
-		int sig = sigtimedwait(&v->signals, NULL, !ready ? &soon : v->net ? &later : NULL);
+		int sig = sigtimedwait(&v->signals, NULL,
+				       !ready || v->console ? &tick
+				       : v->net             ? &second
+							    : NULL);
 
 		if (!ready)
 			ready = is_ready(v);
+		console_tick(v->console);
 		if (v->net)
 			upstream_save_states(v->net, v->data, &v->states_epoch);
 		if (sig == SIGUSR1)
@@ -136,22 +145,25 @@ static void wait_for_the_end(struct service *v)
 	}
 }
 
-static void greet(const struct server *server)
+static void greet(const struct service *v)
 {
-	const char *const *urls = server_urls(server);
+	const char *const *urls = server_urls(v->server);
+	const struct console_sources from = { v->scan, v->net, v->profiles, urls[0] };
 
 	for (size_t i = 0; urls[i]; i++)
 		printf("lode: listening at %s/\n", urls[i]);
 	if (urls[0])
 		printf("lode: for gdb, perf and others: export DEBUGINFOD_URLS=%s\n", urls[0]);
 	fflush(stdout);
+	console_started(v->console, &from);
 }
 
-/* ---- what is new ---- */
+/* ---- new files ---- */
 
 static void on_indexed(void *arg, const struct build_id *id, struct str path)
 {
-	struct naming *n = atomic_load(&((struct service *)arg)->naming);
+	struct service *v = arg;
+	struct naming *n = atomic_load(&v->naming);
 
 	if (n)
 		naming_wake(n, id, path, false);
@@ -159,8 +171,11 @@ static void on_indexed(void *arg, const struct build_id *id, struct str path)
 
 static void on_committed(void *arg, const struct store_key *key, const struct store_meta *meta, bool replaced)
 {
-	struct naming *n = atomic_load(&((struct service *)arg)->naming);
+	struct service *v = arg;
+	struct naming *n = atomic_load(&v->naming);
 
+	if (meta->origin == STORE_PUSHED)
+		console_pushed(v->console, key, meta);
 	if (n && (key->kind == STORE_DEBUGINFO || key->kind == STORE_EXECUTABLE))
 		naming_wake(n, &key->id, meta->file, replaced);
 }
@@ -169,16 +184,17 @@ static void on_committed(void *arg, const struct store_key *key, const struct st
 
 static int open_store(struct service *v, const struct settings *s, const char *data, struct err *err)
 {
-	AUTO(mem_freep) char *dir = s->store.dir ? mem_strdup(s->store.dir) : mem_printf("%s/store", data);
-	const struct store_options opts = { .quota = s->store.quota,
-					    .keep_pushed = s->store.keep_pushed,
+	const struct store_settings *o = &service_settings(s)->store;
+	AUTO(mem_freep) char *dir = o->dir ? mem_strdup(o->dir) : mem_printf("%s/store", data);
+	const struct store_options opts = { .quota = o->quota,
+					    .keep_pushed = o->keep_pushed,
 					    .create = true,
 					    .maintain = true,
 					    .catalogue = true,
 					    .committed = on_committed,
 					    .committed_arg = v };
 
-	return s->store.off ? 0 : store_open(dir, &opts, &v->store, err);
+	return o->off ? 0 : store_open(dir, &opts, &v->store, err);
 }
 
 static int open_upstream(struct service *v, const struct net_url_list *servers, const char *data,
@@ -202,7 +218,7 @@ static int open_upstream(struct service *v, const struct net_url_list *servers, 
 	return resolve_upstream_open(&opts, &v->upstream, err);
 }
 
-/* Where is it? Here; in the store; elsewhere. */
+/* The resolvers in the order in which they are asked: the index, the store, other servers. */
 static int open_resolvers(struct service *v, const struct resolve_index_options *index,
 			  const struct net_url_list *servers, const char *data, struct err *err)
 {
@@ -225,36 +241,36 @@ static int open_resolvers(struct service *v, const struct resolve_index_options 
 
 static int open_profiles(struct service *v, const struct settings *s, const char *data, struct err *err)
 {
-	AUTO(mem_freep)
-	char *dir = s->profiles.dir ? mem_strdup(s->profiles.dir) : mem_printf("%s/profiles", data);
+	const struct profile_store_settings *o = &service_settings(s)->profiles;
+	AUTO(mem_freep) char *dir = o->dir ? mem_strdup(o->dir) : mem_printf("%s/profiles", data);
 	const struct profilestore_options opts = { .dir = dir,
-						   .max_age_ms = s->profiles.max_age_ms,
-						   .max_size = s->profiles.max_size };
+						   .max_age_ms = o->max_age_ms,
+						   .max_size = o->max_size };
 
-	/* A passive one is a guest in another's folder. */
-	if (!s->profiles.on || s->scan.passive)
+	/* A passive service only reads: the folder belongs to another process. */
+	if (!o->on || service_settings(s)->scan.passive)
 		return 0;
 	if (profilestore_open(&opts, &v->profiles, err) < 0)
 		return err_in(err, "profiles");
 	return groomer_start(v->profiles, &v->groomer, err);
 }
 
-/* Without profiles it still tells the symbolizer of what is new. */
+/* Without profiles, too: naming also notifies the tables of new files. */
 static int start_naming(struct service *v, const struct settings *s, struct err *err)
 {
-	bool names = v->profiles && s->profiles.symbolize_ms;
+	bool names = v->profiles && service_settings(s)->profiles.symbolize_ms;
 	const struct naming_options opts = { .store = names ? v->profiles : NULL,
 					     .tables = v->tables,
 					     .resolver = v->resolver,
-					     .interval_ms = s->profiles.symbolize_ms };
+					     .interval_ms = service_settings(s)->profiles.symbolize_ms };
 	struct naming *n = naming_new(&opts);
 
-	/* What is indexed from here on it hears of; what was before, it finds. */
+	/* From here on it is notified of new files; those indexed before, it finds by itself. */
 	atomic_store(&v->naming, n);
 	return naming_start(n, err);
 }
 
-/* Where its files lie. */
+/* Paths of its files. */
 struct service_files {
 	char *index, *points, *cache, *tokens;
 };
@@ -272,20 +288,21 @@ static void files_init(struct service_files *f, const struct settings *s, const 
 	f->index = places->index ? mem_strdup(places->index) : mem_printf("%s/index.sqlite", places->data);
 	f->points = mem_printf("%s/points", places->data);
 	f->cache = mem_printf("%s/cache", places->data);
-	f->tokens = tokens_path(s->tokens, places->data);
+	f->tokens = tokens_path(service_settings(s)->tokens, places->data);
 }
 
 static int start_scan(struct service *v, const struct settings *s, const struct service_files *files,
 		      struct err *err)
 {
-	struct scan_options opts = s->scan;
+	const struct service_settings *o = service_settings(s);
+	struct scan_options opts = o->scan;
 
 	opts.index_path = files->index;
 	opts.points_dir = files->points;
 	opts.roots = s->paths.items;
 	opts.n_roots = s->paths.n;
-	opts.package_suffixes = s->suffixes.items;
-	opts.n_package_suffixes = s->suffixes.n;
+	opts.package_suffixes = o->suffixes.items;
+	opts.n_package_suffixes = o->suffixes.n;
 	opts.indexed = on_indexed;
 	opts.indexed_arg = v;
 	return scan_new(&opts, &v->scan, err) < 0 ? -1 : scan_start(v->scan, err);
@@ -294,9 +311,10 @@ static int start_scan(struct service *v, const struct settings *s, const struct 
 static int start_server(struct service *v, const struct settings *s, const struct service_files *files,
 			const struct net_url_list *upstreams, struct err *err)
 {
-	struct server_options opts = s->server;
+	const struct service_settings *o = service_settings(s);
+	struct server_options opts = o->server;
 
-	opts.naming = v->profiles && s->profiles.symbolize_ms ? v->naming : NULL;
+	opts.naming = v->profiles && o->profiles.symbolize_ms ? v->naming : NULL;
 	opts.tables = v->tables;
 	opts.profiles = v->profiles;
 	opts.resolver = v->resolver;
@@ -308,10 +326,12 @@ static int start_server(struct service *v, const struct settings *s, const struc
 	opts.upstreams = upstreams->urls;
 	opts.n_upstreams = upstreams->n;
 	opts.index_path = files->index;
-	opts.listen = s->listen.items;
-	opts.n_listen = s->listen.n;
-	/* A passive one is a guest in another's folder. */
-	if (!opts.cache_dir && !s->scan.passive)
+	opts.listen = o->listen.items;
+	opts.n_listen = o->listen.n;
+	/* The console has no room for a line a request. */
+	opts.access_log = opts.access_log && !v->console;
+	/* A passive service only reads: the folder belongs to another process. */
+	if (!opts.cache_dir && !o->scan.passive)
 		opts.cache_dir = files->cache;
 	if (!opts.cache_max_bytes)
 		opts.cache_dir = NULL;
@@ -320,16 +340,18 @@ static int start_server(struct service *v, const struct settings *s, const struc
 	return server_start(&opts, &v->server, err);
 }
 
-static int start(struct service *v, struct settings *s, const struct service_places *places, struct err *err)
+static int service_start(struct service *v, struct settings *s, const struct service_places *places,
+			 struct err *err)
 {
 	AUTO(files_done) struct service_files files = { 0 };
+	const struct service_settings *o = service_settings(s);
 	struct resolve_index_options resolve = {
-		.span_cache_size = s->span_cache,
-		.map_cache_size = s->map_cache,
-		.sources_cache_size = s->sources_cache,
-		.source_any = s->source_any,
+		.span_cache_size = o->span_cache,
+		.map_cache_size = o->map_cache,
+		.sources_cache_size = o->sources_cache,
+		.source_any = o->source_any,
 	};
-	struct tables_options symbolize = { .temp_dir = places->data };
+	struct tables_options tables = { .temp_dir = places->data };
 	struct net_url_list upstreams;
 
 	files_init(&files, s, places);
@@ -340,21 +362,21 @@ static int start(struct service *v, struct settings *s, const struct service_pla
 	v->helpers = pool_new("decode", pool_cpus(), HELPERS_QUEUED);
 	resolve.index_path = files.index;
 	resolve.points_dir = files.points;
-	resolve.scan = s->scan.passive ? NULL : v->scan;
+	resolve.scan = o->scan.passive ? NULL : v->scan;
 	resolve.helpers = v->helpers;
 	if (open_store(v, s, places->data, err) < 0 ||
 	    open_resolvers(v, &resolve, &upstreams, places->data, err) < 0 ||
 	    open_profiles(v, s, places->data, err) < 0)
 		return -1;
 
-	symbolize.resolver = v->resolver;
-	symbolize.store = v->store;
-	symbolize.discriminators = s->symbols.discriminators;
-	v->tables = tables_new(&symbolize);
+	tables.resolver = v->resolver;
+	tables.store = v->store;
+	tables.discriminators = o->discriminators;
+	v->tables = tables_new(&tables);
 	return start_naming(v, s, err) < 0 ? -1 : start_server(v, s, &files, &upstreams, err);
 }
 
-static void stop(struct service *v)
+static void service_stop(struct service *v)
 {
 	server_stop(v->server, STOP_GRACE_MS);
 	tables_stop(v->tables);
@@ -362,51 +384,64 @@ static void stop(struct service *v)
 	groomer_stop(v->groomer);
 	profilestore_close(v->profiles);
 	tables_free(v->tables);
-	/* With it all that is on its way ends; then nobody holds the resolver any more. */
+	/* Ends all fetches; after that nothing refers to the resolver. */
 	net_free(v->net);
 	resolve_close(v->resolver);
 	store_close(v->store);
 	if (v->helpers)
 		pool_free(v->helpers);
 	scan_free(v->scan);
-	/* Who scans and stores may have told it until now. */
+	/* Scan and store may have notified it until now. */
 	naming_free(v->naming);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+static int remove_service_file(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
 	return remove(path);
 }
 
-/* No resume points were worth making: then what is in the cache did not take long either. */
-static bool nothing_to_keep(const char *data)
+/* No package needed resume points: then the content of the cache was cheap to make, too. */
+static bool has_no_points(const char *data)
 {
 	AUTO(mem_freep) char *points = mem_printf("%s/points", data);
 
 	return rmdir(points) == 0 || errno == ENOENT;
 }
 
+static int tell_start_error(const struct err *err, const struct service_places *places)
+{
+	struct err e = *err;
+
+	if (err->os == EADDRINUSE)
+		(void)err_set(&e, ERR_IO,
+			      "%s: another program listens there; stop it, or choose another port, as %s",
+			      err->text, places->other_port);
+	return tell_error("serve", &e);
+}
+
 int service_run(struct settings *s, const struct service_places *places)
 {
-	struct service v = { .data = places->data };
+	bool passive = service_settings(s)->scan.passive;
+	struct service v = { .data = places->data, .console = console_new(s->verbose) };
 	struct err err = { 0 };
 	int status = EXIT_DONE;
 
-	raise_limits();
+	raise_file_limit();
 	block_signals(&v.signals);
-	/* Who only looks on shares the folder with the process that scans. */
-	if ((s->scan.passive || data_lock(places->data, &err) == 0) && start(&v, s, places, &err) == 0) {
-		greet(v.server);
-		notify("READY=1\nSTATUS=first walk");
-		wait_for_the_end(&v);
+	/* A passive service shares the folder with the process that scans. */
+	if ((passive || data_lock(places->data, &err) == 0) && service_start(&v, s, places, &err) == 0) {
+		greet(&v);
+		notify_systemd("READY=1\nSTATUS=first walk");
+		wait_for_signal(&v);
 		log_info("serve", "stopping");
-		notify("STOPPING=1");
+		notify_systemd("STOPPING=1");
 	} else {
-		status = tell_error("serve", &err);
+		status = tell_start_error(&err, places);
 	}
-	let_signals_end_us(&v.signals);
-	stop(&v);
-	if (places->temporary || (places->tidy && !s->scan.passive && nothing_to_keep(places->data)))
-		nftw(places->data, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+	unblock_signals(&v.signals);
+	service_stop(&v);
+	console_free(v.console);
+	if (places->temporary || (places->tidy && !passive && has_no_points(places->data)))
+		nftw(places->data, remove_service_file, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 	return status;
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode stat: what is indexed, how large it is, what failed and why.
+ * lode stat: the size of the index, and the files whose last scan failed.
  */
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
-#include "cmd/internal.h"
+#include "cmd/service/service.h"
 
-/* With less than this left SQLite's next batch may not fit: a full disk cannot be written down in the index,
- * so it is looked at here. */
+/* With less room SQLite's next batch may not fit. The index cannot record a full disk, so this command checks
+ * for one. */
 #define DISK_FULL MIB(16)
 
-/* What the service may still write in its data directory; UINT64_MAX: nobody knows. */
+/* Bytes that the service can still write to its data directory; UINT64_MAX: not known. */
 static uint64_t room_left(const char *data)
 {
 	struct statvfs vfs;
@@ -27,15 +27,15 @@ static void print_room(uint64_t left)
 		return;
 	printf("room on disk   %s", size_text(left, a));
 	if (left < DISK_FULL)
-		printf(": the disk is full; what is found from now on is lost until there is room, and "
-		       "looked at again then");
+		printf(": the disk is full; new files cannot be indexed until there is room, and are scanned "
+		       "again then");
 	printf("\n");
 }
 
 static void print_failure(const json_t *one)
 {
 	time_t next = (time_t)json_integer_value(json_object_get(one, "next_try"));
-	char when[64] = "when it changes";
+	char when[64] = "when the file changes";
 	struct tm tm;
 
 	if (next && localtime_r(&next, &tm))
@@ -44,12 +44,12 @@ static void print_failure(const json_t *one)
 	print_text(stdout, str_of(json_string_value(json_object_get(one, "path"))));
 	printf("\n    ");
 	print_text(stdout, str_of(json_string_value(json_object_get(one, "reason"))));
-	printf("\n    tried %lld times, again %s\n",
+	printf("\n    tried %lld times; the next try is %s\n",
 	       (long long)json_integer_value(json_object_get(one, "tries")), when);
 }
 
-static void print_people(const char *data, const struct index_stats *st, uint64_t left,
-			 const json_t *failures)
+static void print_stat_text(const char *data, const struct index_stats *st, uint64_t left,
+			    const json_t *failures)
 {
 	char a[32], b[32];
 	json_t *one;
@@ -58,14 +58,14 @@ static void print_people(const char *data, const struct index_stats *st, uint64_
 	printf("state          ");
 	print_text(stdout, str_of(data));
 	printf("\nfiles          %llu\n", (unsigned long long)st->n_files);
-	printf("packages       %llu, %s: %llu decoded, %llu known by their headers, %llu failed\n",
+	printf("packages       %llu, %s: %llu decoded, %llu by their headers alone, %llu failed\n",
 	       (unsigned long long)st->n_packages, size_text(st->package_bytes, a),
 	       (unsigned long long)st->n_scanned, (unsigned long long)st->n_header_only,
 	       (unsigned long long)st->n_failed);
 	printf("build IDs      %llu: %llu executables, %llu debug files\n",
 	       (unsigned long long)st->n_build_ids, (unsigned long long)st->n_executables,
 	       (unsigned long long)st->n_debug);
-	printf("index          %s, of it package maps %s\n", size_text(st->db_bytes, a),
+	printf("index          %s, of this package maps %s\n", size_text(st->db_bytes, a),
 	       size_text(st->map_bytes, b));
 	printf("resume points  %s", size_text(st->points_bytes, a));
 	if (st->package_bytes)
@@ -77,7 +77,7 @@ static void print_people(const char *data, const struct index_stats *st, uint64_
 	json_array_foreach(failures, i, one) print_failure(one);
 }
 
-static int print_json(const char *data, const struct index_stats *st, uint64_t left, json_t *failures)
+static int print_stat_json(const char *data, const struct index_stats *st, uint64_t left, json_t *failures)
 {
 	return json_print(json_pack(
 		"{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:O}", "data",
@@ -92,10 +92,11 @@ static int print_json(const char *data, const struct index_stats *st, uint64_t l
 		"failures", failures));
 }
 
-static int run(const struct settings *s, const char *data)
+static int stat_data(const struct settings *s, const char *data)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/index.sqlite", data);
 	const struct index_options opts = { .read_only = true };
+	const struct failures_query all = { .max = SIZE_MAX };
 	struct index_stats st = { 0 };
 	struct index *ix = NULL;
 	json_t *failures = NULL;
@@ -104,40 +105,42 @@ static int run(const struct settings *s, const char *data)
 	int r, status = EXIT_DONE;
 
 	if (access(path, F_OK) != 0) {
-		err_set(&err, ERR_IO, "%s: nothing is indexed there; see: lode help scan", data);
+		err_set(&err, ERR_IO,
+			"%s: there is no index; lode scan or lode serve makes one, or give --data DIR", data);
 		return tell_error("stat", &err);
 	}
 	r = index_open(path, &opts, &ix, &err);
 	if (r == 0)
 		r = index_stats(ix, &st, &err);
 	if (r == 0)
-		r = failures_collect(ix, NULL, 0, SIZE_MAX, &failures, &n_failures, &err);
+		r = failures_collect(ix, &all, &failures, &n_failures, &err);
 	index_close(ix);
 	if (r < 0)
 		return tell_error("stat", &err);
 	if (s->json)
-		status = print_json(data, &st, left, failures);
+		status = print_stat_json(data, &st, left, failures);
 	else
-		print_people(data, &st, left, failures);
+		print_stat_text(data, &st, left, failures);
 	json_decref(failures);
 	return status;
 }
 
-static int stat_index(struct settings *s)
+static int run_stat(struct settings *s)
 {
 	AUTO(mem_freep) char *data = NULL;
 	struct err err = { 0 };
 
 	data = data_dir(s->data, &err);
-	return data ? run(s, data) : tell_error("stat", &err);
+	return data ? stat_data(s, data) : tell_error("stat", &err);
 }
 
 const struct command command_stat = {
 	.name = "stat",
 	.args = "",
-	.summary = "what is indexed, how large it is, what failed and why",
+	.summary = "print the size of the index, and the files that failed, with reasons",
 	.examples = "  lode stat\n  lode stat --json --data /var/lib/lode\n",
 	.groups = { &group_state, &group_output },
 	.configured = true,
-	.run = stat_index,
+	.own_size = sizeof(struct service_settings),
+	.run = run_stat,
 };

@@ -1,23 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode store: what a store holds, and keeping house in it. A server may use it meanwhile.
+ * lode store: list, remove, collect garbage, verify. A server may use the store meanwhile.
  */
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
-#include "cmd/internal.h"
+#include "cmd/service/service.h"
 
 #define PAGE          1000
 #define SHOW_EVERY_MS 200
 
-static volatile sig_atomic_t interrupted;
-
-static void on_signal(int sig)
-{
-	interrupted = sig;
-}
-
-/* ---- telling ---- */
+/* ---- output ---- */
 
 static const char *hex_of(const uint8_t sha256[STORE_SHA256_SIZE], char out[2 * STORE_SHA256_SIZE + 1])
 {
@@ -62,18 +54,19 @@ static void object_print(const struct store_object *o, struct arena *a)
 	putchar('\n');
 }
 
-struct progress {
+struct store_progress {
 	bool show;
 	int64_t shown_ms;
 };
 
-static int progress(void *arg, uint64_t n_done, uint64_t n_all, uint64_t bytes_done, uint64_t bytes_all)
+static int show_store_progress(void *arg, uint64_t n_done, uint64_t n_all, uint64_t bytes_done,
+			       uint64_t bytes_all)
 {
-	struct progress *p = arg;
+	struct store_progress *p = arg;
 	int64_t now_ms = clock_mono_ms();
 	char done[32], all[32];
 
-	if (interrupted)
+	if (signals_stopped())
 		return 1;
 	if (!p->show || now_ms - p->shown_ms < SHOW_EVERY_MS)
 		return 0;
@@ -83,7 +76,7 @@ static int progress(void *arg, uint64_t n_done, uint64_t n_all, uint64_t bytes_d
 	return 0;
 }
 
-static void progress_end(const struct progress *p)
+static void end_store_progress(const struct store_progress *p)
 {
 	if (p->shown_ms)
 		progress_clear();
@@ -91,15 +84,15 @@ static void progress_end(const struct progress *p)
 
 /* ---- ls ---- */
 
-struct listing {
-	json_t *all; /* NULL: for people */
+struct store_listing {
+	json_t *all; /* NULL: text is printed */
 	struct arena arena;
 	uint64_t n, size, n_later, later;
 };
 
-static int list_one(void *arg, const struct store_object *o)
+static int list_object(void *arg, const struct store_object *o)
 {
-	struct listing *l = arg;
+	struct store_listing *l = arg;
 
 	arena_reset(&l->arena);
 	l->n++;
@@ -110,13 +103,13 @@ static int list_one(void *arg, const struct store_object *o)
 		json_array_append_new(l->all, object_json(o, &l->arena));
 	else
 		object_print(o, &l->arena);
-	return interrupted ? 1 : 0;
+	return signals_stopped() ? 1 : 0;
 }
 
-static int list(const struct settings *s, struct store *st)
+static int store_ls(const struct settings *s, struct store *st)
 {
 	struct str prefix = s->paths.n > 1 ? s->paths.items[1] : STR("");
-	struct listing l = { .all = s->json ? json_array() : NULL };
+	struct store_listing l = { .all = s->json ? json_array() : NULL };
 	AUTO(buf_done) struct buf next = { 0 };
 	struct err err = { 0 };
 	char size[32];
@@ -124,7 +117,7 @@ static int list(const struct settings *s, struct store *st)
 
 	arena_init(&l.arena);
 	do
-		r = store_list(st, prefix, buf_str(&next), PAGE, list_one, &l, &next, &err);
+		r = store_list(st, prefix, buf_str(&next), PAGE, list_object, &l, &next, &err);
 	while (r == 0 && next.size);
 	arena_done(&l.arena);
 	if (r < 0) {
@@ -136,14 +129,15 @@ static int list(const struct settings *s, struct store *st)
 	if (isatty(STDOUT_FILENO))
 		printf("%llu objects, %s unpacked\n", (unsigned long long)l.n, size_text(l.size, size));
 	if (isatty(STDOUT_FILENO) && l.n_later)
-		printf("%llu of them, %s, are to be compressed yet: the server does that when it has time\n",
+		printf("%llu of them, %s, are not compressed yet: the server compresses them when it is "
+		       "idle\n",
 		       (unsigned long long)l.n_later, size_text(l.later, size));
 	return l.n || !prefix.size ? EXIT_DONE : EXIT_FAILED;
 }
 
 /* ---- rm ---- */
 
-static int remove_keys(const struct settings *s, struct store *st)
+static int store_rm(const struct settings *s, struct store *st)
 {
 	json_t *removed = json_array();
 	int status = EXIT_DONE;
@@ -156,8 +150,7 @@ static int remove_keys(const struct settings *s, struct store *st)
 
 		if (!store_key_parse(text, &key))
 			r = err_set(&err, ERR_INVALID,
-				    STR_FMT
-				    ": not a key: wanted is BUILD-ID/KIND, as lode store ls prints it",
+				    STR_FMT ": not a key; give BUILD-ID/KIND, as lode store ls prints it",
 				    STR_ARG(text));
 		else
 			r = store_remove(st, &key, &err);
@@ -174,25 +167,25 @@ static int remove_keys(const struct settings *s, struct store *st)
 		return status != EXIT_DONE ? status : printed;
 	}
 	if (json_array_size(removed))
-		printf("%zu removed; 'lode store gc' gives their room back\n", json_array_size(removed));
+		printf("%zu removed; lode store gc frees their disk space\n", json_array_size(removed));
 	json_decref(removed);
 	return status;
 }
 
 /* ---- gc ---- */
 
-static int collect(const struct settings *s, struct store *st)
+static int store_collect(const struct settings *s, struct store *st)
 {
-	struct progress p = { .show = isatty(STDERR_FILENO) };
+	struct store_progress p = { .show = isatty(STDERR_FILENO) };
 	struct store_evict_result evicted = { 0 };
 	struct store_gc_result gc = { 0 };
 	struct err err = { 0 };
 	char size[32], more[32];
-	int r = store_gc(st, progress, &p, &gc, &err);
+	int r = store_gc(st, show_store_progress, &p, &gc, &err);
 
-	if (r == 0 && s->store.quota)
-		r = store_evict(st, s->store.quota, &evicted, &err);
-	progress_end(&p);
+	if (r == 0 && service_settings(s)->store.quota)
+		r = store_evict(st, service_settings(s)->store.quota, &evicted, &err);
+	end_store_progress(&p);
 	if (r < 0)
 		return tell_error("store", &err);
 	if (s->json)
@@ -201,10 +194,10 @@ static int collect(const struct settings *s, struct store *st)
 					    "temporary_removed", (json_int_t)gc.n_temporary,
 					    "objects_evicted", (json_int_t)evicted.n_objects, "bytes_evicted",
 					    (json_int_t)evicted.bytes));
-	printf("%llu contents that nothing names, %s; %llu left-over files\n",
+	printf("removed: %llu contents without a reference, %s; %llu left-over files\n",
 	       (unsigned long long)gc.n_contents, size_text(gc.bytes, size),
 	       (unsigned long long)gc.n_temporary);
-	if (s->store.quota)
+	if (service_settings(s)->store.quota)
 		printf("%llu objects evicted, %s\n", (unsigned long long)evicted.n_objects,
 		       size_text(evicted.bytes, more));
 	return EXIT_DONE;
@@ -214,14 +207,14 @@ static int collect(const struct settings *s, struct store *st)
 
 struct verdicts {
 	json_t *list;
-	const struct progress *p;
+	const struct store_progress *p;
 };
 
 static void note_bad(void *arg, struct str what, const struct err *why)
 {
 	struct verdicts *v = arg;
 
-	progress_end(v->p);
+	end_store_progress(v->p);
 	fprintf(stderr, "lode: store: ");
 	print_text(stderr, what);
 	fprintf(stderr, ": ");
@@ -231,17 +224,18 @@ static void note_bad(void *arg, struct str what, const struct err *why)
 						 json_text(str_of(why->text))));
 }
 
-static int verify(const struct settings *s, struct store *st)
+static int store_check(const struct settings *s, struct store *st)
 {
-	struct progress p = { .show = isatty(STDERR_FILENO) };
+	struct store_progress p = { .show = isatty(STDERR_FILENO) };
 	struct verdicts bad = { json_array(), &p };
 	struct store_verify_result v = { 0 };
 	struct err err = { 0 };
 	char size[32];
-	int r = store_verify(st, s->store.remove, note_bad, &bad, progress, &p, &v, &err),
+	int r = store_verify(st, service_settings(s)->store.remove, note_bad, &bad, show_store_progress, &p,
+			     &v, &err),
 	    printed = EXIT_DONE;
 
-	progress_end(&p);
+	end_store_progress(&p);
 	if (r < 0) {
 		json_decref(bad.list);
 		return tell_error("store", &err);
@@ -257,7 +251,8 @@ static int verify(const struct settings *s, struct store *st)
 		       size_text(v.bytes, size), (unsigned long long)v.n_bad,
 		       (unsigned long long)v.n_removed);
 		if (v.n_bad > v.n_removed)
-			printf("with --remove what is bad goes, so that it can be fetched or pushed again\n");
+			printf("--remove removes the bad ones, so that they can be fetched or pushed "
+			       "again\n");
 		json_decref(bad.list);
 	}
 	return v.n_bad ? EXIT_FAILED : printed;
@@ -270,62 +265,59 @@ static const struct {
 	int (*run)(const struct settings *s, struct store *st);
 	size_t min_args, max_args;
 } actions[] = {
-	{ "ls", list, 1, 2 },
-	{ "rm", remove_keys, 2, SIZE_MAX },
-	{ "gc", collect, 1, 1 },
-	{ "verify", verify, 1, 1 },
+	{ "ls", store_ls, 1, 2 },
+	{ "rm", store_rm, 2, SIZE_MAX },
+	{ "gc", store_collect, 1, 1 },
+	{ "verify", store_check, 1, 1 },
 };
 
 static int run_in(struct settings *s, int (*run)(const struct settings *s, struct store *st))
 {
-	const struct store_options opts = { .keep_pushed = s->store.keep_pushed };
+	const struct store_settings *o = &service_settings(s)->store;
+	const struct store_options opts = { .keep_pushed = o->keep_pushed };
 	AUTO(mem_freep) char *data = NULL;
 	AUTO(mem_freep) char *dir = NULL;
 	struct store *st = NULL;
 	struct err err = { 0 };
 	int status;
 
-	if (!s->store.dir) {
+	if (!o->dir) {
 		data = data_dir(s->data, &err);
 		if (!data)
 			return tell_error("store", &err);
 		dir = mem_printf("%s/store", data);
 	}
-	if (store_open(s->store.dir ? s->store.dir : dir, &opts, &st, &err) < 0)
+	if (store_open(o->dir ? o->dir : dir, &opts, &st, &err) < 0)
 		return tell_error("store", &err);
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	signals_catch();
 	status = run(s, st);
 	store_close(st);
 	return status;
 }
 
-static int store(struct settings *s)
+static int run_store(struct settings *s)
 {
-	struct err err = { 0 };
-
 	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
 		if (!str_eq(s->paths.items[0], str_of(actions[i].name)))
 			continue;
 		if (s->paths.n >= actions[i].min_args && s->paths.n <= actions[i].max_args)
 			return run_in(s, actions[i].run);
-		err_set(&err, ERR_INVALID, "%s",
-			s->paths.n < actions[i].min_args ? "which BUILD-ID/KIND?" : "too many arguments");
-		tell_error("store", &err);
-		return EXIT_USAGE;
+		return usage_error("store", "%s: %s", actions[i].name,
+				   s->paths.n < actions[i].min_args ? "which BUILD-ID/KIND?"
+								    : "too many arguments");
 	}
-	err_set(&err, ERR_INVALID, "ls, rm, gc or verify, not '" STR_FMT "'", STR_ARG(s->paths.items[0]));
-	tell_error("store", &err);
-	return EXIT_USAGE;
+	return usage_error("store", "the actions are ls, rm, gc and verify, not '" STR_FMT "'",
+			   STR_ARG(s->paths.items[0]));
 }
 
 static const struct option_row store_rows[] = {
-	{ 0, "store", "DIR", "where it lies [DATA/store]", OPT_TEXT(store.dir) },
-	{ 0, "remove", NULL, "verify: remove what is bad", OPT_ON(store.remove) },
+	{ 0, "store", "DIR", "the store's folder [DATA/store]", SERVICE_TEXT(store.dir) },
+	{ 0, "remove", NULL, "verify: remove bad objects", SERVICE_ON(store.remove) },
 	{ 0, "store-quota", "SIZE",
-	  "gc: also remove what was not used for longest, until all takes no more than this",
-	  OPT_SIZE(store.quota) },
-	{ 0, "store-keep-pushed", NULL, "gc: but never what was pushed", OPT_ON(store.keep_pushed) },
+	  "gc: also remove the objects unused for longest, until the store is no larger than this",
+	  SERVICE_SIZE(store.quota) },
+	{ 0, "store-keep-pushed", NULL, "gc: but never remove pushed objects",
+	  SERVICE_ON(store.keep_pushed) },
 	{ 0 },
 };
 static const struct option_group store_group = { "Store", store_rows };
@@ -333,14 +325,15 @@ static const struct option_group store_group = { "Store", store_rows };
 const struct command command_store = {
 	.name = "store",
 	.args = "ls [BUILD-ID] | rm BUILD-ID/KIND... | gc | verify",
-	.summary = "what was pushed or fetched and is kept: list, remove, collect garbage, verify",
+	.summary = "list, remove and verify pushed and fetched files; collect garbage",
 	.examples = "  lode store ls                       all objects\n"
 		    "  lode store rm 2f18d5/debuginfo      one of them\n"
-		    "  lode store verify --remove          read everything, drop what is damaged\n",
+		    "  lode store verify --remove          read all objects, remove damaged ones\n",
 	.groups = { &group_state, &store_group, &group_output },
 	.configured = true,
 	.min_args = 1,
 	.max_args = SIZE_MAX,
-	.missing = "ls, rm, gc or verify?",
-	.run = store,
+	.missing = "which action: ls, rm, gc or verify?",
+	.own_size = sizeof(struct service_settings),
+	.run = run_store,
 };

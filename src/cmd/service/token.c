@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode token: who may push to this machine's service. A running service sees a change within a second.
+ * lode token: the tokens of clients that may push to this machine's service. A running service sees a change
+ * within a second.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <time.h>
-#include "cmd/internal.h"
+#include "cmd/service/service.h"
 #include "http/token.h"
 
-struct list {
+struct token_list {
 	struct token *v;
-	size_t n;
+	size_t n, room;
 };
 
-static void list_done(struct list *l)
+static void token_list_done(struct token_list *l)
 {
 	mem_freep(&l->v);
 }
 
-static int add(const struct settings *s, const char *path, struct list *l, struct err *err)
+static int token_add(const struct settings *s, const char *path, struct token_list *l, struct err *err)
 {
+	const char *scope = service_settings(s)->scope;
 	struct str name = s->paths.items[1];
 	AUTO(buf_done) struct buf text = { 0 };
 	char secret[TOKEN_SECRET_SIZE];
@@ -28,22 +30,23 @@ static int add(const struct settings *s, const char *path, struct list *l, struc
 	unsigned scopes;
 
 	if (!token_name_ok(name))
-		return err_set(err, ERR_INVALID, "a name has up to %d letters, digits or signs, no blanks",
-			       TOKEN_MAX_NAME - 1);
-	if (!token_scopes_parse(str_of(s->scope ? s->scope : "push"), &scopes))
 		return err_set(err, ERR_INVALID,
-			       "--scope: read, push, admin or several of them with commas, not '%s'",
-			       s->scope);
+			       "'" STR_FMT "' cannot be a name: up to %d letters, digits or signs, no blanks",
+			       STR_ARG(name), TOKEN_MAX_NAME - 1);
+	if (!token_scopes_parse(str_of(scope ? scope : "push"), &scopes))
+		return err_set(err, ERR_INVALID,
+			       "--scope: '%s' is not read, push, admin, or several of them with commas",
+			       scope);
 	for (size_t i = 0; i < l->n; i++)
 		if (str_eq(name, str_of(l->v[i].name)))
 			return err_set(err, ERR_INVALID,
 				       "there is a token '" STR_FMT
-				       "' already: remove it, or take another name",
+				       "' already; remove it, or choose another name",
 				       STR_ARG(name));
 	if (l->n == TOKENS_MAX)
-		return err_set(err, ERR_LIMIT, "there are %u tokens: remove some", TOKENS_MAX);
-	l->v = mem_realloc(l->v, l->n + 1, sizeof(*l->v));
-	t = &l->v[l->n++];
+		return err_set(err, ERR_LIMIT, "there are %u tokens, the most there can be; remove some",
+			       TOKENS_MAX);
+	t = &VEC_PUSH(l->v, l->n, l->room);
 	if (token_make(name, scopes, t, secret, err) < 0 || tokens_write(path, l->v, l->n, err) < 0)
 		return -1;
 	token_scopes_print(scopes, &text);
@@ -52,16 +55,16 @@ static int add(const struct settings *s, const char *path, struct list *l, struc
 					    "token", secret)) == EXIT_DONE
 			       ? 0
 			       : err_set(err, ERR_IO,
-					 "could not be printed; remove the token and make it again");
+					 "could not be printed; remove the token and add it again");
 	printf("%s\n", secret);
 	fprintf(stderr,
-		"lode: token: '%s' may %s. It is shown this once: put it into a file for lode push "
+		"lode: token: '%s' may %s. The token is printed only now: write it to a file for lode push "
 		"--token-file\n",
 		t->name, buf_cstr(&text));
 	return 0;
 }
 
-static int print(const struct settings *s, const char *path, struct list *l, struct err *err)
+static int token_ls(const struct settings *s, const char *path, struct token_list *l, struct err *err)
 {
 	json_t *all = json_array();
 
@@ -88,7 +91,7 @@ static int print(const struct settings *s, const char *path, struct list *l, str
 	return 0;
 }
 
-static int drop(const struct settings *s, const char *path, struct list *l, struct err *err)
+static int token_rm(const struct settings *s, const char *path, struct token_list *l, struct err *err)
 {
 	for (size_t k = 1; k < s->paths.n; k++) {
 		size_t i = 0;
@@ -97,7 +100,7 @@ static int drop(const struct settings *s, const char *path, struct list *l, stru
 			i++;
 		if (i == l->n)
 			return err_set(err, ERR_INVALID,
-				       "there is no token '" STR_FMT "': nothing was removed",
+				       "there is no token '" STR_FMT "'; no token was removed",
 				       STR_ARG(s->paths.items[k]));
 		memmove(&l->v[i], &l->v[i + 1], (--l->n - i) * sizeof(*l->v));
 	}
@@ -106,16 +109,16 @@ static int drop(const struct settings *s, const char *path, struct list *l, stru
 
 static const struct {
 	const char *name;
-	int (*run)(const struct settings *s, const char *path, struct list *l, struct err *err);
+	int (*run)(const struct settings *s, const char *path, struct token_list *l, struct err *err);
 	size_t min_args, max_args;
 } actions[] = {
-	{ "add", add, 2, 2 },
-	{ "ls", print, 1, 1 },
-	{ "rm", drop, 2, SIZE_MAX },
+	{ "add", token_add, 2, 2 },
+	{ "ls", token_ls, 1, 1 },
+	{ "rm", token_rm, 2, SIZE_MAX },
 };
 
-/* One at a time: each reads the file and writes it anew. */
-static int lock(const char *path, int *ret_fd, struct err *err)
+/* One process at a time reads the file and writes it anew. */
+static int tokens_lock(const char *path, int *ret_fd, struct err *err)
 {
 	AUTO(mem_freep) char *lock_path = mem_printf("%s.lock", path);
 	int fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -128,10 +131,11 @@ static int lock(const char *path, int *ret_fd, struct err *err)
 	return 0;
 }
 
-static int run_on(const struct settings *s,
-		  int (*run)(const struct settings *s, const char *path, struct list *l, struct err *err))
+static int run_on(const struct settings *s, int (*run)(const struct settings *s, const char *path,
+						       struct token_list *l, struct err *err))
 {
-	AUTO(list_done) struct list l = { 0 };
+	const char *given = service_settings(s)->tokens;
+	AUTO(token_list_done) struct token_list l = { 0 };
 	AUTO(mem_freep) char *data = NULL;
 	AUTO(mem_freep) char *path = NULL;
 	AUTO(fd_close) int fd = -1;
@@ -140,39 +144,34 @@ static int run_on(const struct settings *s,
 	data = data_dir(s->data, &err);
 	if (!data)
 		return tell_error("token", &err);
-	path = tokens_path(s->tokens, data);
-	if (!s->tokens && dir_make(data, 0755, &err) < 0)
+	path = tokens_path(given, data);
+	if (!given && dir_make(data, 0755, &err) < 0)
 		return tell_error("token", &err);
-	if (lock(path, &fd, &err) < 0 || tokens_read(path, &l.v, &l.n, &err) < 0 ||
-	    run(s, path, &l, &err) < 0)
+	if (tokens_lock(path, &fd, &err) < 0 || tokens_read(path, &l.v, &l.n, &err) < 0)
 		return tell_error("token", &err);
-	return EXIT_DONE;
+	l.room = l.n;
+	return run(s, path, &l, &err) < 0 ? tell_error("token", &err) : EXIT_DONE;
 }
 
-static int token(struct settings *s)
+static int run_token(struct settings *s)
 {
-	struct err err = { 0 };
-
 	for (size_t i = 0; i < ARRAY_SIZE(actions); i++) {
 		if (!str_eq(s->paths.items[0], str_of(actions[i].name)))
 			continue;
 		if (s->paths.n >= actions[i].min_args && s->paths.n <= actions[i].max_args)
 			return run_on(s, actions[i].run);
-		err_set(&err, ERR_INVALID, "%s",
-			s->paths.n < actions[i].min_args ? "which NAME?" : "too many arguments");
-		tell_error("token", &err);
-		return EXIT_USAGE;
+		return usage_error("token", "%s: %s", actions[i].name,
+				   s->paths.n < actions[i].min_args ? "which NAME?" : "too many arguments");
 	}
-	err_set(&err, ERR_INVALID, "add, ls or rm, not '" STR_FMT "'", STR_ARG(s->paths.items[0]));
-	tell_error("token", &err);
-	return EXIT_USAGE;
+	return usage_error("token", "the actions are add, ls and rm, not '" STR_FMT "'",
+			   STR_ARG(s->paths.items[0]));
 }
 
 static const struct option_row token_rows[] = {
-	{ 0, "tokens", "FILE", "where they are kept, hashed [DATA/tokens]", OPT_TEXT(tokens) },
+	{ 0, "tokens", "FILE", "the file of hashed tokens [DATA/tokens]", SERVICE_TEXT(tokens) },
 	{ 0, "scope", "SCOPE",
-	  "add: read; push, which may read too; admin, who may remove; several with commas [push]",
-	  OPT_TEXT(scope) },
+	  "add: read; push, which includes read; admin, which includes removing; several with commas [push]",
+	  SERVICE_TEXT(scope) },
 	{ 0 },
 };
 static const struct option_group token_group = { "Tokens", token_rows };
@@ -180,7 +179,7 @@ static const struct option_group token_group = { "Tokens", token_rows };
 const struct command command_token = {
 	.name = "token",
 	.args = "add NAME | ls | rm NAME...",
-	.summary = "who may push to this machine's service",
+	.summary = "add and remove tokens of clients that may push to this machine's service",
 	.examples = "  lode token add ci > ci.token       for: lode push --token-file ci.token\n"
 		    "  lode token add ops --scope admin\n"
 		    "  lode token rm ci\n",
@@ -188,6 +187,7 @@ const struct command command_token = {
 	.configured = true,
 	.min_args = 1,
 	.max_args = SIZE_MAX,
-	.missing = "add, ls or rm?",
-	.run = token,
+	.missing = "which action: add, ls or rm?",
+	.own_size = sizeof(struct service_settings),
+	.run = run_token,
 };

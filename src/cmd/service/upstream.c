@@ -1,38 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which other servers `lode serve` and `lode debuginfod` ask for what is not here, and what is known of them
- * from one process to the next: the file `servers` of the data directory, as the client has one in its cache.
+ * The other servers that `lode serve` and `lode debuginfod` ask for files that are not here, and the states of
+ * their breakers from one process to the next: the file `servers` of the data directory. The client has one
+ * like it in its cache.
  */
 #include <stdlib.h>
-#include "cmd/internal.h"
+#include "cmd/service/service.h"
 
 #define DEFAULT_SERVERS "https://debuginfod.elfutils.org"
 
-static int set_servers(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
+static int set_upstream_servers(struct settings *s, const char *value, enum setting_rank rank,
+				struct err *err)
 {
-	s->upstream.off = false;
-	return setting_list_add(s, &s->upstream.servers, str_of(value), rank, err);
+	struct upstream_settings *o = &service_settings(s)->upstream;
+
+	o->off = false;
+	return setting_list_add(s, &o->servers, str_of(value), rank, err);
 }
 
-static int set_none(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
+static int set_no_upstream(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
 {
-	s->upstream.off = true;
+	service_settings(s)->upstream.off = true;
 	return 0;
 }
 
-static const struct option_row rows[] = {
+static const struct option_row upstream_rows[] = {
 	{ 0, "debuginfod-upstream-servers", "URL[,URL...]",
-	  "ask these for what is not here, in this order; may be given again [$DEBUGINFOD_URLS, "
+	  "servers to ask, in this order, for files that are not here; may be given again [$DEBUGINFOD_URLS, "
 	  "else " DEFAULT_SERVERS "]",
-	  OPT_CALL(set_servers) },
-	{ 0, "no-upstream", NULL, "ask no other server", OPT_CALL(set_none) },
-	{ 0, "forwarded-ttl-limit", "N", "hops in X-Forwarded-For from which on no other server is asked [8]",
-	  OPT_NUMBER(server.forwarded_ttl_limit) },
+	  OPT_CALL(set_upstream_servers) },
+	{ 0, "no-upstream", NULL, "ask no other server", OPT_CALL(set_no_upstream) },
+	{ 0, "forwarded-ttl-limit", "N",
+	  "ask no other server for a request with this many hops in X-Forwarded-For [8]",
+	  SERVICE_NUMBER(server.forwarded_ttl_limit) },
 	{ 0 },
 };
-const struct option_group group_upstream = { "Other servers", rows };
+const struct option_group group_upstream = { "Other servers", upstream_rows };
 
-static void tell_notes(const struct net_url_list *l, const char *where)
+static void warn_of_urls(const struct net_url_list *l, const char *where)
 {
 	for (size_t i = 0; i < l->n_notes; i++)
 		log_warn("serve", "%s: '" STR_FMT "': %s", where, STR_ARG(l->notes[i].token),
@@ -41,29 +46,30 @@ static void tell_notes(const struct net_url_list *l, const char *where)
 
 void upstream_servers(struct settings *s, struct net_url_list *ret)
 {
+	const struct upstream_settings *o = &service_settings(s)->upstream;
 	AUTO(buf_done) struct buf text = { 0 };
 	const char *variable = getenv("DEBUGINFOD_URLS"), *where = "--debuginfod-upstream-servers";
 
 	*ret = (struct net_url_list){ 0 };
-	if (s->upstream.off)
+	if (o->off)
 		return;
-	for (size_t i = 0; i < s->upstream.servers.n; i++) {
-		buf_add_str(&text, s->upstream.servers.items[i]);
+	for (size_t i = 0; i < o->servers.n; i++) {
+		buf_add_str(&text, o->servers.items[i]);
 		buf_add_char(&text, ' ');
 	}
 	if (text.size) {
 		net_urls_parse(buf_str(&text), true, &s->arena, ret);
 	} else if (variable) {
-		/* Set and empty is the customary way to say "none". */
+		/* A variable that is set to nothing means "no server", as for other clients. */
 		where = "$DEBUGINFOD_URLS";
 		net_urls_parse(str_of(variable), false, &s->arena, ret);
-	} else if (s->upstream.by_default) {
+	} else if (o->by_default) {
 		net_urls_parse(STR(DEFAULT_SERVERS), false, &s->arena, ret);
 	}
-	tell_notes(ret, where);
+	warn_of_urls(ret, where);
 }
 
-/* ---- those that are passed over ---- */
+/* ---- states of the breakers ---- */
 
 #define STATES_NAME "servers"
 #define STATES_MAX  KIB(256)
@@ -73,7 +79,7 @@ uint64_t upstream_load_states(struct net *net, const char *data)
 	AUTO(mem_freep) char *path = mem_printf("%s/" STATES_NAME, data);
 	AUTO(buf_done) struct buf text = { 0 };
 
-	/* Without it, or where it cannot be read, each server is asked once more. */
+	/* Without the file, each server is asked once more. */
 	if (file_read(path, STATES_MAX, &text, NULL) == 0)
 		net_breakers_load(net, buf_str(&text));
 	return net_breakers_epoch(net);
@@ -92,5 +98,5 @@ void upstream_save_states(struct net *net, const char *data, uint64_t *epoch)
 	path = mem_printf("%s/" STATES_NAME, data);
 	net_breakers_save(net, &text);
 	if (file_write_durable(path, text.p, text.size, 0644, &err) < 0)
-		log_warn("serve", "what is known of other servers is not kept: %s", err.text);
+		log_warn("serve", "the states of other servers could not be saved: %s", err.text);
 }

@@ -134,7 +134,7 @@ static void rpm_tells_what_it_has_installed(void **state)
 	struct settings s;
 
 	test_dir_make(dir);
-	settings_init(&s);
+	settings_init(&s, &find_command, commands);
 	arena_init(&f.a);
 	f.s = &s;
 	s.find.sysroot = dir;

@@ -3,9 +3,10 @@
  * The configuration file and the environment, and which of them wins.
  */
 #include "test.h"
-#include "cmd/internal.h"
+#include "cmd/service/service.h"
 
 static struct settings s;
+static struct service_settings *own;
 static struct err err;
 static char dir[TEST_PATH_SIZE], file[TEST_PATH_SIZE + 16];
 
@@ -14,7 +15,8 @@ static int setup(void **state)
 	test_dir_make(dir);
 	snprintf(file, sizeof(file), "%s/conf", dir);
 	setenv("LODE_CONFIG", file, 1);
-	settings_init(&s);
+	settings_init(&s, &command_serve, commands);
+	own = s.own;
 	command_serve.defaults(&s);
 	return 0;
 }
@@ -49,13 +51,13 @@ static void a_file_sets_options_by_their_long_names(void **state)
 	    "blanks/x\n"
 	    "exclude = a=b");
 	assert_done(read_with(NULL, NULL));
-	assert_int_equal(s.scan.rescan_s, 7);
-	assert_int_equal(s.listen.n, 2);
-	assert_str(s.listen.items[1], "b:2");
-	assert_true(s.server.cors);
-	assert_true(s.scan.watch);
+	assert_int_equal(own->scan.rescan_s, 7);
+	assert_int_equal(own->listen.n, 2);
+	assert_str(own->listen.items[1], "b:2");
+	assert_true(own->server.cors);
+	assert_true(own->scan.watch);
 	assert_str(s.paths.items[0], "/with blanks/x");
-	assert_string_equal(s.scan.exclude_regex, "a=b");
+	assert_string_equal(own->scan.exclude_regex, "a=b");
 }
 
 static void what_comes_later_wins(void **state)
@@ -66,12 +68,12 @@ static void what_comes_later_wins(void **state)
 	setenv("LODE_CORS", "no", 1);
 	setenv("LODE_NO_WATCH", "off", 1);
 	assert_done(read_with("--rescan", "3"));
-	assert_int_equal(s.scan.rescan_s, 3);
-	assert_int_equal(s.listen.n, 2);
-	assert_str(s.listen.items[0], "c:3");
-	assert_str(s.listen.items[1], "d:4");
-	assert_false(s.server.cors);
-	assert_true(s.scan.watch);
+	assert_int_equal(own->scan.rescan_s, 3);
+	assert_int_equal(own->listen.n, 2);
+	assert_str(own->listen.items[0], "c:3");
+	assert_str(own->listen.items[1], "d:4");
+	assert_false(own->server.cors);
+	assert_true(own->scan.watch);
 }
 
 static void a_list_of_the_command_line_replaces_the_others(void **state)
@@ -79,8 +81,8 @@ static void a_list_of_the_command_line_replaces_the_others(void **state)
 	put("listen = a:1\n");
 	setenv("LODE_LISTEN", "b:2", 1);
 	assert_done(read_with("--listen", "c:3"));
-	assert_int_equal(s.listen.n, 1);
-	assert_str(s.listen.items[0], "c:3");
+	assert_int_equal(own->listen.n, 1);
+	assert_str(own->listen.items[0], "c:3");
 }
 
 static void the_file_of_the_command_line_is_read_instead(void **state)
@@ -91,7 +93,7 @@ static void the_file_of_the_command_line_is_read_instead(void **state)
 	snprintf(other, sizeof(other), "%s/other", dir);
 	test_file_write(other, "rescan = 9", 10);
 	assert_done(read_with("--config", other));
-	assert_int_equal(s.scan.rescan_s, 9);
+	assert_int_equal(own->scan.rescan_s, 9);
 }
 
 static void a_file_that_was_named_must_be_there(void **state)

@@ -21,7 +21,7 @@ static int set_up(void **state)
 	struct fixture *x = NEW(struct fixture);
 
 	test_dir_make(x->dir);
-	settings_init(&x->s);
+	settings_init(&x->s, &find_command, commands);
 	x->f.s = &x->s;
 	arena_init(&x->f.a);
 	*state = x;
@@ -216,7 +216,7 @@ static const char *shown(struct fixture *x, const struct client_progress *p, int
 
 	assert_true(keep >= 0 && fd >= 0);
 	dup2(fd, STDERR_FILENO);
-	progress_show_find(p, clock_mono_ms() - elapsed_ms);
+	find_show_progress(p, clock_mono_ms() - elapsed_ms);
 	dup2(keep, STDERR_FILENO);
 	close(keep);
 	close(fd);

@@ -3,16 +3,19 @@
  * The command line: what options set, and what is said of those that are wrong.
  */
 #include "test.h"
-#include "cmd/internal.h"
+#include "cmd/service/service.h"
 
 static struct settings s;
+static struct service_settings *own;
 static struct err err;
 
 static int setup(void **state)
 {
 	/* A file of this machine must not take part. */
 	setenv("LODE_CONFIG", "/dev/null", 1);
-	settings_init(&s);
+	/* Both commands have the same settings. */
+	settings_init(&s, &command_serve, commands);
+	own = s.own;
 	return 0;
 }
 
@@ -43,15 +46,15 @@ static void every_kind_of_value_lands_in_its_field(void **state)
 		"--data /d --listen a:1 --max-depth 7 --cache-size 3G --rescan 11 --deadline 2 --cors "
 		"--no-watch --archive-path hide /x /y"));
 	assert_string_equal(s.data, "/d");
-	assert_int_equal(s.listen.n, 1);
-	assert_str(s.listen.items[0], "a:1");
-	assert_int_equal(s.scan.max_depth, 7);
-	assert_int_equal(s.server.cache_max_bytes, UINT64_C(3) << 30);
-	assert_int_equal(s.scan.rescan_s, 11);
-	assert_int_equal(s.server.request_deadline_ms, 2000);
-	assert_true(s.server.cors);
-	assert_false(s.scan.watch);
-	assert_true(s.server.hide_archive);
+	assert_int_equal(own->listen.n, 1);
+	assert_str(own->listen.items[0], "a:1");
+	assert_int_equal(own->scan.max_depth, 7);
+	assert_int_equal(own->server.cache_max_bytes, UINT64_C(3) << 30);
+	assert_int_equal(own->scan.rescan_s, 11);
+	assert_int_equal(own->server.request_deadline_ms, 2000);
+	assert_true(own->server.cors);
+	assert_false(own->scan.watch);
+	assert_true(own->server.hide_archive);
 	assert_int_equal(s.paths.n, 2);
 	assert_str(s.paths.items[1], "/y");
 }
@@ -59,13 +62,13 @@ static void every_kind_of_value_lands_in_its_field(void **state)
 static void zero_is_no_limit_of_time(void **state)
 {
 	assert_done(read_line(&command_serve, "--deadline 0"));
-	assert_true(s.server.request_deadline_ms > INT64_C(365) * 86400 * 1000);
+	assert_true(own->server.request_deadline_ms > INT64_C(365) * 86400 * 1000);
 }
 
 static void options_may_stand_behind_arguments_and_end_at_two_dashes(void **state)
 {
 	assert_done(read_line(&command_serve, "/x --cors -- --cors"));
-	assert_true(s.server.cors);
+	assert_true(own->server.cors);
 	assert_int_equal(s.paths.n, 2);
 	assert_str(s.paths.items[1], "--cors");
 }
@@ -75,35 +78,35 @@ static void short_options_are_bundled(void **state)
 	command_debuginfod.defaults(&s);
 	assert_done(read_line(&command_debuginfod, "-vvFRt0 -c3 -C8 -p 9000 -Z .tar.zst -Z.x=cat /p"));
 	assert_true(s.verbose);
-	assert_true(s.scan.files && s.scan.packages);
-	assert_int_equal(s.scan.rescan_s, 0);
-	assert_int_equal(s.scan.threads, 3);
-	assert_int_equal(s.server.http_threads, 8);
-	assert_int_equal(s.debuginfod.port, 9000);
-	assert_int_equal(s.suffixes.n, 3);
-	assert_str(s.suffixes.items[0], ".rpm");
-	assert_str(s.suffixes.items[1], ".tar.zst");
-	assert_str(s.suffixes.items[2], ".x");
+	assert_true(own->scan.files && own->scan.packages);
+	assert_int_equal(own->scan.rescan_s, 0);
+	assert_int_equal(own->scan.threads, 3);
+	assert_int_equal(own->server.http_threads, 8);
+	assert_int_equal(own->debuginfod.port, 9000);
+	assert_int_equal(own->suffixes.n, 3);
+	assert_str(own->suffixes.items[0], ".rpm");
+	assert_str(own->suffixes.items[1], ".tar.zst");
+	assert_str(own->suffixes.items[2], ".x");
 	assert_int_equal(s.paths.n, 1);
 }
 
 static void an_optional_value_may_be_missing(void **state)
 {
 	assert_done(read_line(&command_debuginfod, "-C -C=5 --connection-pool"));
-	assert_int_equal(s.server.http_threads, 5);
+	assert_int_equal(own->server.http_threads, 5);
 	assert_done(read_line(&command_debuginfod, "--connection-pool=1"));
-	assert_int_equal(s.server.http_threads, 2);
+	assert_int_equal(own->server.http_threads, 2);
 	/* What stands apart from it is an argument. */
 	assert_done(read_line(&command_debuginfod, "-C 7"));
-	assert_int_equal(s.server.http_threads, 2);
+	assert_int_equal(own->server.http_threads, 2);
 	assert_str(s.paths.items[0], "7");
 }
 
 static void long_options_may_be_shortened(void **state)
 {
 	assert_done(read_line(&command_debuginfod, "--resc 5 --fdcache-mb=3"));
-	assert_int_equal(s.scan.rescan_s, 5);
-	assert_int_equal(s.server.cache_max_bytes, 3 << 20);
+	assert_int_equal(own->scan.rescan_s, 5);
+	assert_int_equal(own->server.cache_max_bytes, 3 << 20);
 }
 
 static void help_is_asked_for_by_h_unless_that_is_an_option(void **state)
@@ -111,7 +114,7 @@ static void help_is_asked_for_by_h_unless_that_is_an_option(void **state)
 	assert_int_equal(read_line(&command_serve, "-h"), OPTIONS_HELP);
 	assert_int_equal(read_line(&command_serve, "--cors --help --no-such"), OPTIONS_HELP);
 	assert_done(read_line(&command_debuginfod, "-h http://x"));
-	assert_string_equal(s.server.home_redirect, "http://x");
+	assert_string_equal(own->server.home_redirect, "http://x");
 }
 
 static void mistakes_are_named(void **state)
@@ -129,7 +132,7 @@ static void mistakes_are_named(void **state)
 		     "is more than 4294967295");
 	assert_fails(read_line(&command_serve, "--cache-size 1X"), ERR_INVALID, "is not a size");
 	assert_fails(read_line(&command_serve, "--cache-size 99999999999T"), ERR_INVALID, "is not a size");
-	assert_fails(read_line(&command_serve, "--archive-path maybe"), ERR_INVALID, "full or hide");
+	assert_fails(read_line(&command_serve, "--archive-path maybe"), ERR_INVALID, "is neither full nor hide");
 	assert_fails(read_line(&command_debuginfod, "-p 65536"), ERR_INVALID, "not a port");
 	assert_fails(read_line(&command_debuginfod, "-Z =cat"), ERR_INVALID,
 		     "needs the ending of a file name");
@@ -138,10 +141,10 @@ static void mistakes_are_named(void **state)
 static void a_list_has_a_limit(void **state)
 {
 	for (unsigned i = 0; i < SETTING_LIST_MAX; i++)
-		assert_done(setting_list_add(&s, &s.listen, STR("x"), RANK_FILE, &err));
-	assert_fails(setting_list_add(&s, &s.listen, STR("x"), RANK_FILE, &err), ERR_LIMIT, "more than");
-	assert_done(setting_list_add(&s, &s.listen, STR("y"), RANK_COMMAND_LINE, &err));
-	assert_int_equal(s.listen.n, 1);
+		assert_done(setting_list_add(&s, &own->listen, STR("x"), RANK_FILE, &err));
+	assert_fails(setting_list_add(&s, &own->listen, STR("x"), RANK_FILE, &err), ERR_LIMIT, "more than");
+	assert_done(setting_list_add(&s, &own->listen, STR("y"), RANK_COMMAND_LINE, &err));
+	assert_int_equal(own->listen.n, 1);
 }
 
 int main(void)

@@ -16,7 +16,7 @@ static void no_command_has_a_name_or_a_letter_twice(void **state)
 			if (row->letter)
 				assert_ptr_equal(option_by_letter(commands[c], row->letter), row);
 		}
-		assert_ptr_equal(command_find(str_of(commands[c]->name)), commands[c]);
+		assert_ptr_equal(command_find(commands, str_of(commands[c]->name)), commands[c]);
 	}
 }
 

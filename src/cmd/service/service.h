@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The settings and helpers of the commands around the service: serve, debuginfod, scan, stat, store, token.
+ * The other commands see nothing of the server and the scan.
+ *
+ *   serve.c, debuginfod.c   two sets of options for the same service
+ *   service.c               starts and stops its parts
+ *   console.c               its status on a terminal
+ *   groom.c                 the thread that sums up old profiles
+ *   upstream.c              the other servers that it asks
+ *   data.c                  the data directory
+ *   scan.c, stat.c, store.c, token.c   commands that work on a data directory
+ *   progress.c              the progress of a scan as a line
+ *   failures.c              files whose last scan failed
+ */
+#pragma once
+
+#include "cmd/internal.h"
+#include "server/server.h"
+
+/* What the options of these commands set, in settings.own. One struct for all, since one configuration file
+ * serves all. */
+struct service_settings {
+	struct setting_list listen;
+	struct setting_list suffixes; /* of package files */
+	/* Without roots, package_suffixes and paths of files: service.c and scan.c fill those in. */
+	struct scan_options scan;
+	struct server_options server; /* without listen, resolver, scan */
+	uint64_t span_cache, map_cache, sources_cache;
+	bool source_any, discriminators;
+	struct store_settings {
+		const char *dir; /* NULL: in the data directory */
+		uint64_t quota;
+		bool off, keep_pushed, remove;
+	} store;
+	struct profile_store_settings {
+		const char *dir; /* NULL: in the data directory */
+		int64_t max_age_ms;
+		uint64_t max_size;
+		int64_t symbolize_ms; /* 0: addresses get no names */
+		bool on;
+	} profiles;
+	const char *tokens; /* the file; NULL: in the data directory */
+	const char *scope;  /* of a new token */
+	struct upstream_settings {
+		struct setting_list servers;
+		bool off;
+		bool by_default; /* use the default server where no option and no variable names one */
+	} upstream;
+	struct debuginfod_settings {
+		const char *database, *address;
+		unsigned port, verbosity;
+	} debuginfod;
+};
+
+static inline struct service_settings *service_settings(const struct settings *s)
+{
+	return s->own;
+}
+
+/* As OPT_ON() and the others, for a field of struct service_settings. */
+#define SERVICE_AT(type, field) OPTION_OWN_AT(struct service_settings, type, field)
+#define SERVICE_ON(field)       OPTION_ON, SERVICE_AT(bool, field)
+#define SERVICE_OFF(field)      OPTION_OFF, SERVICE_AT(bool, field)
+#define SERVICE_TEXT(field)     OPTION_TEXT, SERVICE_AT(const char *, field)
+#define SERVICE_LIST(field)     OPTION_LIST, SERVICE_AT(struct setting_list, field)
+#define SERVICE_NUMBER(field)   OPTION_NUMBER, SERVICE_AT(unsigned, field)
+#define SERVICE_SIZE(field)     OPTION_SIZE, SERVICE_AT(uint64_t, field)
+#define SERVICE_SECONDS(field)  OPTION_SECONDS, SERVICE_AT(int64_t, field)
+#define SERVICE_MS(field)       OPTION_MS, SERVICE_AT(int64_t, field)
+
+/* Shared by commands, so that one configuration file serves them all. */
+extern const struct option_group group_state, group_scanning, group_upstream;
+
+/* ---- data.c: the data directory ---- */
+
+/* The data directory: @given (--data, $LODE_DATA), else /var/lib/lode for root, else $XDG_STATE_HOME/lode or
+ * ~/.local/state/lode. Heap; NULL: there is none to choose. */
+char *data_dir(const char *given, struct err *err);
+/* Add this machine's own folders of programs, libraries and debug files to s->paths, those that exist. */
+void add_own_files(struct settings *s);
+/* The path of the file of tokens: @given, or the one in @data. Heap. */
+char *tokens_path(const char *given, const char *data);
+/* Lock the data directory for this process, until exit. */
+int data_lock(const char *data, struct err *err);
+
+/* ---- failures.c ---- */
+
+/* A selection of the index's failed files. */
+struct failures_query {
+	const struct str *roots; /* real paths: only files at or below one of them; n_roots 0: all */
+	size_t n_roots;
+	size_t max; /* that are listed; all are counted */
+};
+/*
+ * The files of the index whose last scan failed, by the ids of their paths: an array of {path, reason, kind,
+ * tries, next_try}, the caller's. *ret_n counts all that match.
+ */
+int failures_collect(struct index *ix, const struct failures_query *q, json_t **ret, uint64_t *ret_n,
+		     struct err *err);
+
+/* ---- progress.c ---- */
+
+/* Append the progress of a scan, without a newline. */
+void scan_progress_line(const struct scan_progress *p, struct buf *out);
+
+/* ---- upstream.c ---- */
+
+/* The servers to ask, by options, environment, default; in the settings' arena. Logs a warning for a text
+ * that is not a URL. */
+void upstream_servers(struct settings *s, struct net_url_list *ret);
+/* Load the breakers' states that an earlier process wrote to the file `servers` of @data. Returns the epoch
+ * for upstream_save_states(), which writes the file if they have changed since. */
+uint64_t upstream_load_states(struct net *net, const char *data);
+void upstream_save_states(struct net *net, const char *data, uint64_t *epoch);
+
+/* ---- service.c ---- */
+
+/* The defaults of both commands. server.cache_max_bytes: with CACHE_USUAL the server decides; 0 is no cache.
+ */
+#define CACHE_USUAL UINT64_MAX
+void service_defaults(struct settings *s);
+
+struct service_places {
+	const char *data;       /* folder for lock, resume points, cache */
+	const char *index;      /* NULL: in data */
+	bool temporary;         /* the folder is removed when the service ends */
+	bool tidy;              /* the same, unless there are resume points in it */
+	const char *other_port; /* an example of the option for another port, for a message */
+};
+/* Start scan, resolver and server, print where the page is, run until a signal, stop. Returns the exit
+ * status. */
+int service_run(struct settings *s, const struct service_places *places);
