@@ -145,7 +145,7 @@ static bool set_build_id(struct build_id *id, const unsigned char *given, int si
 static int find_artifact(debuginfod_client *c, enum client_kind kind, const unsigned char *build_id,
 			 int build_id_len, const char *name, char **path)
 {
-	struct client_want want = { .kind = kind, .name = name, .open = true };
+	struct client_request want = { .kind = kind, .name = name, .open = true };
 	struct client_watch watch = watch_of(c);
 	struct client_result r;
 

@@ -8,14 +8,14 @@
 #include "client/internal.h"
 #include "elf/elf.h"
 
-static int wrong_id(const struct build_id *got, struct err *err)
+static int check_wrong_id(const struct build_id *got, struct err *err)
 {
 	char hex[BUILD_ID_HEX_SIZE];
 
 	return err_set(err, ERR_INVALID, "is a file of another build ID, %s", build_id_hex(got, hex));
 }
 
-static int not_elf(struct bytes head, struct err *err)
+static int check_not_elf(struct bytes head, struct err *err)
 {
 	size_t i = 0;
 
@@ -32,7 +32,7 @@ static int not_elf(struct bytes head, struct err *err)
  * file's. Anything else is left to check_whole(): a kernel module has no segments, and notes may lie far
  * back.
  */
-static int check_head_id(const struct client_want *w, struct bytes head, struct err *err)
+static int check_head_id(const struct client_request *w, struct bytes head, struct err *err)
 {
 	AUTO(source_closep) struct source *src = source_of_mem(head, "the head");
 	AUTO(elf_closep) struct elf_image *img = NULL;
@@ -40,12 +40,12 @@ static int check_head_id(const struct client_want *w, struct bytes head, struct 
 
 	if (elf_open(src, &img, NULL) != 0 || elf_build_id(img, &id, NULL) != 0 || build_id_eq(&id, &w->id))
 		return 0;
-	return wrong_id(&id, err);
+	return check_wrong_id(&id, err);
 }
 
 /* What a portal or a proxy says instead of what was asked for, with status 200. Sources may be such pages
  * themselves. */
-static int check_page(const struct client_want *w, struct bytes head, bool all, struct err *err)
+static int check_page(const struct client_request *w, struct bytes head, bool all, struct err *err)
 {
 	static const char *const starts[] = { "<!doctype html", "<html" };
 	struct str name = str_of(w->name), text = { (const char *)head.p, head.size };
@@ -61,20 +61,20 @@ static int check_page(const struct client_want *w, struct bytes head, bool all, 
 	return 0;
 }
 
-int check_head(const struct client_want *w, struct bytes head, bool all, struct err *err)
+int check_head(const struct client_request *w, struct bytes head, bool all, struct err *err)
 {
 	if (all && head.size == 0)
 		return err_set(err, ERR_INVALID, "is empty");
 	if (w->kind != CLIENT_DEBUGINFO && w->kind != CLIENT_EXECUTABLE)
 		return check_page(w, head, all, err);
 	if (memcmp(head.p, ELFMAG, MIN(head.size, (size_t)SELFMAG)) != 0)
-		return not_elf(head, err);
+		return check_not_elf(head, err);
 	if (head.size < CHECK_HEAD)
-		return all ? not_elf(head, err) : CHECK_MORE;
+		return all ? check_not_elf(head, err) : CHECK_MORE;
 	return check_head_id(w, head, err);
 }
 
-int check_whole(const struct client_want *w, int fd, uint64_t size, struct err *err)
+int check_whole(const struct client_request *w, int fd, uint64_t size, struct err *err)
 {
 	AUTO(source_closep) struct source *src = NULL;
 	AUTO(elf_closep) struct elf_image *img = NULL;
@@ -97,7 +97,7 @@ int check_whole(const struct client_want *w, int fd, uint64_t size, struct err *
 		size_t got = 0;
 
 		(void)!fd_pread(fd, head, sizeof(head), 0, &got, NULL);
-		return not_elf(bytes_of(head, got), err);
+		return check_not_elf(bytes_of(head, got), err);
 	}
 	if (img->sections_err.kind != ERR_NONE) {
 		*err = img->sections_err;
@@ -108,7 +108,7 @@ int check_whole(const struct client_want *w, int fd, uint64_t size, struct err *
 		return -1;
 	if (r == ELF_NO_BUILD_ID)
 		return err_set(err, ERR_INVALID, "has no build ID");
-	return build_id_eq(&id, &w->id) ? 0 : wrong_id(&id, err);
+	return build_id_eq(&id, &w->id) ? 0 : check_wrong_id(&id, err);
 }
 
 bool check_is_not_elf(int fd)

@@ -28,15 +28,15 @@
 #define TEMP_AGE_S      86400 /* a download that nobody has written to for so long is dead */
 #define FOLDERS_AT_ONCE 64    /* so many are done however short the time is: else it might never end */
 
-struct state {
+struct clean_state {
 	int64_t next;    /* NEXT_IDLE: no pass is under way */
 	int64_t max_age; /* of this pass */
 	uint64_t bytes;  /* seen by this pass; when idle: what there is */
 	uint64_t ages[N_AGES];
 };
 
-struct pass {
-	struct state state;
+struct clean_pass {
+	struct clean_state state;
 	int64_t now, deadline_ms;
 	unsigned n_folders;
 };
@@ -59,13 +59,13 @@ static int64_t slot_age(unsigned slot)
 
 /* ---- the state's file: numbers apart by blanks ---- */
 
-static void state_read(int fd, struct state *s)
+static void clean_state_read(int fd, struct clean_state *s)
 {
 	char text[KIB(4)], *p = text;
 	uint64_t n[3 + N_AGES];
 	size_t got;
 
-	*s = (struct state){ .next = NEXT_IDLE };
+	*s = (struct clean_state){ .next = NEXT_IDLE };
 	if (fd_pread(fd, text, sizeof(text) - 1, 0, &got, NULL) < 0)
 		return;
 	text[got] = '\0';
@@ -85,7 +85,7 @@ static void state_read(int fd, struct state *s)
 	memcpy(s->ages, n + 3, sizeof(s->ages));
 }
 
-static void state_write(int fd, const struct state *s)
+static void clean_state_write(int fd, const struct clean_state *s)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
@@ -100,12 +100,12 @@ static void state_write(int fd, const struct state *s)
 
 /* ---- which names are entries ---- */
 
-static bool is_temp(struct str name)
+static bool is_temp_name(struct str name)
 {
 	return name.size > 7 && name.p[name.size - 7] == '.' && !memchr(name.p + name.size - 6, '.', 6);
 }
 
-static bool is_entry(struct str name)
+static bool is_entry_name(struct str name)
 {
 	static const char *const starts[] = { "source",     "section-",    "hdr-debuginfo", "hdr-executable",
 					      "hdr-source", "hdr-section", "debuginfo.",    "executable." };
@@ -114,16 +114,16 @@ static bool is_entry(struct str name)
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
 		if (str_starts(name, str_of(starts[i])))
-			return i < 6 || is_temp(name);
+			return i < 6 || is_temp_name(name);
 	return false;
 }
 
-static bool is_id(const char *name)
+static bool is_id_name(const char *name)
 {
 	return name[0] && strspn(name, "0123456789abcdef") == strlen(name);
 }
 
-static int bucket(const char *name)
+static int id_bucket(const char *name)
 {
 	char first[3] = { name[0], name[1] ? name[1] : '0', '\0' };
 
@@ -132,19 +132,19 @@ static int bucket(const char *name)
 
 /* ---- one folder ---- */
 
-static bool is_old(const struct pass *p, struct str name, const struct stat *st)
+static bool entry_is_old(const struct clean_pass *p, struct str name, const struct stat *st)
 {
 	int64_t unused = p->now - st->st_atime;
 
 	/* It may be a download under way, or a source whose name happens to end like one. */
-	if (is_temp(name))
+	if (is_temp_name(name))
 		return unused >= MAX(p->state.max_age, (int64_t)TEMP_AGE_S) &&
 		       p->now - st->st_mtime >= TEMP_AGE_S;
 	/* Also what was answered just now. */
 	return unused >= MAX(p->state.max_age, (int64_t)YOUNG_S);
 }
 
-static void clean_folder(struct pass *p, int root, const char *name, bool metadata)
+static void clean_folder(struct clean_pass *p, int root, const char *name, bool metadata)
 {
 	int fd = openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -159,11 +159,11 @@ static void clean_folder(struct pass *p, int root, const char *name, bool metada
 		struct str s = str_of(e->d_name);
 		uint64_t size;
 
-		if (metadata ? s.p[0] == '.' : !is_entry(s))
+		if (metadata ? s.p[0] == '.' : !is_entry_name(s))
 			continue;
 		if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
 			continue;
-		if (is_old(p, s, &st)) {
+		if (entry_is_old(p, s, &st)) {
 			unlinkat(fd, e->d_name, 0);
 			continue;
 		}
@@ -179,17 +179,17 @@ static void clean_folder(struct pass *p, int root, const char *name, bool metada
 
 /* ---- a pass ---- */
 
-struct names {
+struct id_names {
 	char **items; /* heap */
 	size_t n, room;
 };
 
-static int by_bucket(const void *a, const void *b)
+static int cmp_bucket(const void *a, const void *b)
 {
-	return bucket(*(char *const *)a) - bucket(*(char *const *)b);
+	return id_bucket(*(char *const *)a) - id_bucket(*(char *const *)b);
 }
 
-static void names_free(struct names *n)
+static void id_names_free(struct id_names *n)
 {
 	for (size_t i = 0; i < n->n; i++)
 		free(n->items[i]);
@@ -197,7 +197,7 @@ static void names_free(struct names *n)
 }
 
 /* The folders that this pass has not seen, in its order. */
-static void names_read(struct names *n, int root, int64_t from)
+static void id_names_read(struct id_names *n, int root, int64_t from)
 {
 	int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -208,7 +208,7 @@ static void names_read(struct names *n, int root, int64_t from)
 		return;
 	}
 	while ((e = readdir(d))) {
-		if (!is_id(e->d_name) || bucket(e->d_name) < from)
+		if (!is_id_name(e->d_name) || id_bucket(e->d_name) < from)
 			continue;
 		if (n->n == n->room) {
 			n->room = n->room ? 2 * n->room : 256;
@@ -218,25 +218,25 @@ static void names_read(struct names *n, int root, int64_t from)
 	}
 	closedir(d);
 	if (n->n)
-		qsort(n->items, n->n, sizeof(*n->items), by_bucket);
+		qsort(n->items, n->n, sizeof(*n->items), cmp_bucket);
 }
 
-static bool time_is_up(const struct pass *p)
+static bool pass_is_late(const struct clean_pass *p)
 {
 	return p->n_folders >= FOLDERS_AT_ONCE && clock_mono_ms() >= p->deadline_ms;
 }
 
 /* Goes on until the end of a bucket at which the time is up. */
-static void go_on(struct pass *p, int root)
+static void pass_run(struct clean_pass *p, int root)
 {
-	AUTO(names_free) struct names names = { 0 };
+	AUTO(id_names_free) struct id_names names = { 0 };
 
 	if (p->state.next < NEXT_METADATA)
-		names_read(&names, root, p->state.next);
+		id_names_read(&names, root, p->state.next);
 	for (size_t i = 0; i < names.n; i++) {
-		int at = bucket(names.items[i]);
+		int at = id_bucket(names.items[i]);
 
-		if (at > p->state.next && time_is_up(p)) {
+		if (at > p->state.next && pass_is_late(p)) {
 			p->state.next = at;
 			return;
 		}
@@ -245,19 +245,19 @@ static void go_on(struct pass *p, int root)
 		p->n_folders++;
 	}
 	p->state.next = NEXT_METADATA;
-	if (time_is_up(p))
+	if (pass_is_late(p))
 		return;
 	clean_folder(p, root, "metadata", true);
 	p->state.next = NEXT_IDLE;
 }
 
-static void begin(struct state *s, int64_t max_age)
+static void pass_begin(struct clean_state *s, int64_t max_age)
 {
-	*s = (struct state){ .next = 0, .max_age = max_age };
+	*s = (struct clean_state){ .next = 0, .max_age = max_age };
 }
 
 /* A pass has seen all: if that is too much, the age that leaves nine tenths of what may be. */
-static void end(struct state *s, uint64_t max_bytes)
+static void pass_end(struct clean_state *s, uint64_t max_bytes)
 {
 	uint64_t left = 0;
 	unsigned slot = 0;
@@ -268,11 +268,11 @@ static void end(struct state *s, uint64_t max_bytes)
 		left += s->ages[slot++];
 	/* Young ones stay, and a pass that found no more to remove than the last one would go on for ever. */
 	if (MAX(slot_age(slot), (int64_t)YOUNG_S) < s->max_age)
-		begin(s, MAX(slot_age(slot), (int64_t)YOUNG_S));
+		pass_begin(s, MAX(slot_age(slot), (int64_t)YOUNG_S));
 }
 
 /* Is it time for a pass? Its beginning is noted where others look, so that one does it. */
-static bool is_due(const struct folder *f, int64_t now)
+static bool clean_is_due(const struct folder *f, int64_t now)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/" CONTROL_CLEAN_INTERVAL, f->path);
 	int64_t mtime, interval = folder_control(f, CONTROL_CLEAN_INTERVAL, USUAL_CLEAN_INTERVAL_S, &mtime);
@@ -291,28 +291,29 @@ static uint64_t max_bytes_of(const struct folder *f)
 	return mb == 0 || mul_overflows((uint64_t)mb, 1000000, &bytes) ? UINT64_MAX : bytes;
 }
 
-static void step(const struct folder *f, int state_fd, int root, bool due, uint64_t added, int64_t budget_ms)
+static void pass_step(const struct folder *f, int state_fd, int root, bool due, uint64_t added,
+		      int64_t budget_ms)
 {
-	struct pass p = { .now = clock_wall_s(), .deadline_ms = clock_mono_ms() + budget_ms };
+	struct clean_pass p = { .now = clock_wall_s(), .deadline_ms = clock_mono_ms() + budget_ms };
 	int64_t usual_age = folder_control(f, CONTROL_MAX_UNUSED, USUAL_MAX_UNUSED_S, NULL);
 	uint64_t max_bytes = max_bytes_of(f);
 
-	state_read(state_fd, &p.state);
+	clean_state_read(state_fd, &p.state);
 	if (p.state.next == NEXT_IDLE) {
 		bool full = p.state.bytes + added > max_bytes && added;
 
 		p.state.bytes += added;
 		if (due || full)
-			begin(&p.state, usual_age);
+			pass_begin(&p.state, usual_age);
 	}
 	if (p.state.next != NEXT_IDLE) {
-		go_on(&p, root);
+		pass_run(&p, root);
 		if (p.state.next == NEXT_IDLE)
-			end(&p.state, max_bytes);
+			pass_end(&p.state, max_bytes);
 	} else if (!added) {
 		return;
 	}
-	state_write(state_fd, &p.state);
+	clean_state_write(state_fd, &p.state);
 }
 
 void clean_step(const struct folder *f, uint64_t added, int64_t budget_ms)
@@ -323,7 +324,7 @@ void clean_step(const struct folder *f, uint64_t added, int64_t budget_ms)
 
 	if (!f->path || f->read_only)
 		return;
-	due = is_due(f, clock_wall_s());
+	due = clean_is_due(f, clock_wall_s());
 	path = mem_printf("%s/" STATE_NAME, f->path);
 	fd = open(path, O_RDWR | (due || added ? O_CREAT : 0) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	/* Somebody else is at it: it is theirs, and what was added is counted by the next pass. */
@@ -331,5 +332,5 @@ void clean_step(const struct folder *f, uint64_t added, int64_t budget_ms)
 		return;
 	root = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root >= 0)
-		step(f, fd, root, due, added, budget_ms);
+		pass_step(f, fd, root, due, added, budget_ms);
 }

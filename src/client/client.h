@@ -32,7 +32,7 @@ enum client_kind {
 };
 const char *client_kind_name(enum client_kind kind); /* as in the URL: "debuginfo" */
 
-struct client_want {
+struct client_request {
 	enum client_kind kind;
 	struct build_id id;
 	const char *name; /* borrowed */
@@ -100,8 +100,8 @@ int client_add_header(struct client *c, const char *line, struct err *err);
  * cache folder is looked into all the same, and what is not there is ENOSYS.
  */
 enum { CLIENT_STOPPED = 1 };
-int client_find(struct client *c, const struct client_want *wants, size_t n, const struct client_watch *watch,
-		struct client_result *results);
+int client_find(struct client *c, const struct client_request *wants, size_t n,
+		const struct client_watch *watch, struct client_result *results);
 
 /*
  * The section @want cut out of @img, a file of that build ID which lies elsewhere on this machine, into the
@@ -109,7 +109,7 @@ int client_find(struct client *c, const struct client_want *wants, size_t n, con
  * is that of @img's file. CLIENT_ABSENT: it is not in
  * @img, or has no contents there.
  */
-void client_cut(struct client *c, const struct client_want *want, const struct elf_image *img,
+void client_cut(struct client *c, const struct client_request *want, const struct elf_image *img,
 		struct source *src, int64_t mtime, struct client_result *ret);
 
 /*

@@ -28,7 +28,7 @@ void client_say(const struct client_watch *w, const char *fmt, ...)
 }
 
 /* Nonsense is @usual; more than @max is @max. */
-static int64_t number(const char *name, int64_t usual, int64_t max)
+static int64_t env_number(const char *name, int64_t usual, int64_t max)
 {
 	const char *text = getenv(name);
 	long long n;
@@ -56,7 +56,7 @@ bool client_header_ok(struct str line)
 	return true;
 }
 
-static void read_headers(struct client_env *e, const char *path, const struct client_watch *watch)
+static void env_read_headers(struct client_env *e, const char *path, const struct client_watch *watch)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	struct err err = { 0 };
@@ -106,7 +106,7 @@ static void say_duplicates(const char *urls, const struct client_env *e, const s
 	}
 }
 
-static void read_urls(struct client_env *e, const char *urls, const struct client_watch *watch)
+static void env_read_urls(struct client_env *e, const char *urls, const struct client_watch *watch)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct net_url_list list;
@@ -131,19 +131,19 @@ void client_env_read(struct client_env *e, const char *urls, const struct client
 	const char *headers = getenv("DEBUGINFOD_HEADERS_FILE"), *certs = getenv("DEBUGINFOD_IMA_CERT_PATH");
 
 	*e = (struct client_env){
-		.timeout_ms = number("DEBUGINFOD_TIMEOUT", 90, 86400) * 1000,
-		.max_time_ms = number("DEBUGINFOD_MAXTIME", 0, 30 * 86400) * 1000,
-		.retries = (unsigned)number("DEBUGINFOD_RETRY_LIMIT", 2, 1000),
-		.max_size = (uint64_t)number("DEBUGINFOD_MAXSIZE", 0, INT64_MAX),
+		.timeout_ms = env_number("DEBUGINFOD_TIMEOUT", 90, 86400) * 1000,
+		.max_time_ms = env_number("DEBUGINFOD_MAXTIME", 0, 30 * 86400) * 1000,
+		.retries = (unsigned)env_number("DEBUGINFOD_RETRY_LIMIT", 2, 1000),
+		.max_size = (uint64_t)env_number("DEBUGINFOD_MAXSIZE", 0, INT64_MAX),
 	};
 	if (getenv("DEBUGINFOD_RETRY_LIMIT"))
 		e->connect_retries = e->retries;
 	urls = urls ? urls : getenv("DEBUGINFOD_URLS");
-	read_urls(e, urls ? urls : "", watch);
+	env_read_urls(e, urls ? urls : "", watch);
 	if (certs && *certs)
 		client_say(watch, "DEBUGINFOD_IMA_CERT_PATH: signatures are not checked; build IDs are");
 	if (headers && *headers)
-		read_headers(e, headers, watch);
+		env_read_headers(e, headers, watch);
 	if (e->max_time_ms)
 		client_say(watch, "using max time %llds", (long long)e->max_time_ms / 1000);
 	if (e->max_size)
@@ -151,7 +151,7 @@ void client_env_read(struct client_env *e, const char *urls, const struct client
 	client_say(watch, "using timeout %lld", (long long)e->timeout_ms / 1000);
 }
 
-static void free_all(char **items, size_t n)
+static void free_texts(char **items, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		free(items[i]);
@@ -160,8 +160,8 @@ static void free_all(char **items, size_t n)
 
 void client_env_done(struct client_env *e)
 {
-	free_all(e->urls, e->n_urls);
-	free_all(e->headers, e->n_headers);
+	free_texts(e->urls, e->n_urls);
+	free_texts(e->headers, e->n_headers);
 	free(e->nonsense);
 	*e = (struct client_env){ 0 };
 }

@@ -42,7 +42,7 @@ static void sum_running(const struct find *f, struct client_progress *p)
 	}
 }
 
-static void cancel(struct find *f)
+static void find_cancel(struct find *f)
 {
 	f->cancelled = true;
 	for (size_t i = 0; i < f->n; i++)
@@ -50,7 +50,7 @@ static void cancel(struct find *f)
 			net_fetch_cancel(f->items[i].fetch);
 }
 
-static void tick(struct find *f)
+static void find_tick(struct find *f)
 {
 	struct client_progress p = { .n = f->n,
 				     .n_done = f->n_done,
@@ -63,13 +63,13 @@ static void tick(struct find *f)
 		return;
 	sum_running(f, &p);
 	if (f->watch->progress(f->watch->arg, &p))
-		cancel(f);
+		find_cancel(f);
 }
 
 /* ---- the end of an item ---- */
 
 /* Those that waited for it: what is here now is looked up; what is nowhere need not be asked for again. */
-static void wake_followers(struct item *it)
+static void item_wake_followers(struct item *it)
 {
 	struct item *next;
 
@@ -100,7 +100,7 @@ void find_item_is_done(struct item *it)
 	} else {
 		client_say(f->watch, "not found %s (err=%d)", strerror(r->os), -r->os);
 	}
-	wake_followers(it);
+	item_wake_followers(it);
 	if (f->watch && f->watch->done)
 		f->watch->done(f->watch->arg, (size_t)(it - f->items), r);
 }
@@ -141,7 +141,7 @@ void find_close(struct find *f)
 	map_done(&f->leaders);
 }
 
-static void run(struct find *f)
+static void find_run(struct find *f)
 {
 	int64_t next_ms = 0;
 
@@ -149,7 +149,7 @@ static void run(struct find *f)
 		item_start(&f->items[i]);
 		/* Thousands of files to look at take a while, too. */
 		if (clock_mono_ms() >= next_ms) {
-			tick(f);
+			find_tick(f);
 			next_ms = clock_mono_ms() + FIND_TICK_MS;
 		}
 	}
@@ -157,7 +157,7 @@ static void run(struct find *f)
 		size_t left = net_run(f->client->net, MAX(next_ms - clock_mono_ms(), (int64_t)1));
 
 		if (clock_mono_ms() >= next_ms) {
-			tick(f);
+			find_tick(f);
 			next_ms = clock_mono_ms() + FIND_TICK_MS;
 		}
 		if (left == 0)
@@ -175,11 +175,11 @@ static void run(struct find *f)
 		it->done = true;
 		find_item_is_done(it);
 	}
-	tick(f);
+	find_tick(f);
 }
 
-int client_find(struct client *c, const struct client_want *wants, size_t n, const struct client_watch *watch,
-		struct client_result *results)
+int client_find(struct client *c, const struct client_request *wants, size_t n,
+		const struct client_watch *watch, struct client_result *results)
 {
 	AUTO(mem_freep) struct item *items = n ? mem_realloc(NULL, n, sizeof(*items)) : NULL;
 	struct find f;
@@ -194,7 +194,7 @@ int client_find(struct client *c, const struct client_want *wants, size_t n, con
 			.find = &f, .want = &wants[i], .result = &results[i], .put.fd = -1, .suspect.fd = -1
 		};
 	}
-	run(&f);
+	find_run(&f);
 	for (size_t i = 0; i < n; i++)
 		item_done(&items[i]);
 	stopped = f.cancelled;
@@ -202,11 +202,11 @@ int client_find(struct client *c, const struct client_want *wants, size_t n, con
 	return stopped ? CLIENT_STOPPED : 0;
 }
 
-void client_cut(struct client *c, const struct client_want *want, const struct elf_image *img,
+void client_cut(struct client *c, const struct client_request *want, const struct elf_image *img,
 		struct source *src, int64_t mtime, struct client_result *ret)
 {
-	AUTO(entry_done) struct entry e = { 0 };
-	struct hit h = { .fd = -1 };
+	AUTO(entry_done) struct cache_entry e = { 0 };
+	struct cache_hit h = { .fd = -1 };
 	struct find f;
 	bool cached;
 	enum slice s;
@@ -215,7 +215,9 @@ void client_cut(struct client *c, const struct client_want *want, const struct e
 	find_open(&f, c, NULL);
 	entry_init(&e, want);
 	cached = lookup(&f.folder, &e, &h) == LOOKUP_HIT;
-	s = cached ? SLICE_FOUND : slice_of(&f.folder, &f.spare, want, img, src, mtime, &h, &ret->err);
+	s = cached ? SLICE_FOUND
+		   : slice_of((struct put_folders){ &f.folder, &f.spare }, want,
+			      &(struct slice_file){ src, img, mtime }, &h, &ret->err);
 	if (s == SLICE_FOUND) {
 		ret->outcome = CLIENT_FOUND;
 		ret->path = TAKE(h.path);

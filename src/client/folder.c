@@ -10,14 +10,14 @@
 #include "client/internal.h"
 
 /* Not a word of a home: it is then that of nobody in particular, as for others who use this folder. */
-static const char *home(void)
+static const char *home_dir(void)
 {
 	const char *h = getenv("HOME");
 
 	return h && *h ? h : "/";
 }
 
-static char *absolute(char *path)
+static char *path_absolute(char *path)
 {
 	AUTO(mem_freep) char *cwd = NULL;
 	char *out;
@@ -38,14 +38,14 @@ char *folder_usual(const char *given)
 	if (!given)
 		given = getenv("DEBUGINFOD_CACHE_PATH");
 	if (given && *given)
-		return absolute(mem_strdup(given));
-	path = mem_printf("%s/.debuginfod_client_cache", home());
+		return path_absolute(mem_strdup(given));
+	path = mem_printf("%s/.debuginfod_client_cache", home_dir());
 	if (stat(path, &st) == 0)
-		return absolute(path);
+		return path_absolute(path);
 	free(path);
 	path = xdg && *xdg ? mem_printf("%s/debuginfod_client", xdg)
-			   : mem_printf("%s/.cache/debuginfod_client", home());
-	return absolute(path);
+			   : mem_printf("%s/.cache/debuginfod_client", home_dir());
+	return path_absolute(path);
 }
 
 void folder_open(struct folder *f, char *path)
@@ -67,7 +67,7 @@ void folder_open(struct folder *f, char *path)
 }
 
 /* Of a folder in a place where everybody may make some: a link, or someone else's, may be a trap. */
-static bool is_ours(const char *path, bool make, struct err *err)
+static bool spare_is_ours(const char *path, bool make, struct err *err)
 {
 	struct stat st;
 
@@ -99,7 +99,7 @@ bool folder_open_spare(struct folder *f, bool make)
 		/* It would be here. */
 		if (!make && access(path, F_OK) < 0 && access(places[i], W_OK) == 0)
 			break;
-		if (!is_ours(path, make, &f->read_only_why) || access(path, W_OK) < 0)
+		if (!spare_is_ours(path, make, &f->read_only_why) || access(path, W_OK) < 0)
 			continue;
 		f->path = TAKE(path);
 		f->read_only_why = (struct err){ 0 };
@@ -115,7 +115,7 @@ void folder_done(struct folder *f)
 	*f = (struct folder){ 0 };
 }
 
-static bool read_number(int fd, int64_t *ret)
+static bool control_read(int fd, int64_t *ret)
 {
 	char text[32], *end;
 	size_t got;
@@ -143,7 +143,7 @@ int64_t folder_control(const struct folder *f, const char *name, int64_t usual, 
 	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0) {
 		if (ret_mtime)
 			*ret_mtime = st.st_mtime;
-		return read_number(fd, &n) ? n : usual;
+		return control_read(fd, &n) ? n : usual;
 	}
 	/* Missing or empty. Others make them 0666 less the umask too, so that people find and change them. */
 	if (!f->read_only && (fd >= 0 || errno == ENOENT)) {

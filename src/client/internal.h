@@ -37,12 +37,12 @@ void client_say(const struct client_watch *w, const char *fmt, ...) __attribute_
 /* Names of one want in its folder: today's, then the one that elfutils up to 0.191 gives to sources and
  * sections, if it fits. */
 #define ENTRY_NAMES 2
-struct entry {
+struct cache_entry {
 	char id[BUILD_ID_HEX_SIZE];
 	char *names[ENTRY_NAMES]; /* heap; [1] may be NULL */
 };
-void entry_init(struct entry *e, const struct client_want *w);
-void entry_done(struct entry *e);
+void entry_init(struct cache_entry *e, const struct client_request *w);
+void entry_done(struct cache_entry *e);
 /* "HHHHHHHH-tail" of a source's path or a section's name, as elfutils has it since 0.192. */
 char *entry_escape(const char *name);
 /* The same up to 0.191, behind "source" or "section-". */
@@ -90,7 +90,7 @@ int64_t folder_control(const struct folder *f, const char *name, int64_t usual, 
 
 enum lookup { LOOKUP_MISS, LOOKUP_HIT, LOOKUP_ABSENT };
 
-struct hit {
+struct cache_hit {
 	int fd;
 	char *path;
 	uint64_t size;
@@ -100,10 +100,10 @@ struct hit {
  * A hit is at offset 0 and its access time is not older than YOUNG_S. LOOKUP_ABSENT: a negative entry that is
  * not too old yet; one that is has been removed.
  */
-enum lookup lookup(const struct folder *f, const struct entry *e, struct hit *ret);
-void hit_done(struct hit *h);
+enum lookup lookup(const struct folder *f, const struct cache_entry *e, struct cache_hit *ret);
+void hit_done(struct cache_hit *h);
 /* Note that @e is nowhere: an empty file, unless something is there. */
-void lookup_note_absent(const struct folder *f, const struct entry *e);
+void lookup_note_absent(const struct folder *f, const struct cache_entry *e);
 void lookup_touch(int fd); /* the access time is now, whatever the mount says of it */
 
 /* ---- putting (put.c) ---- */
@@ -119,21 +119,26 @@ struct put {
 	uint64_t size; /* end of what was written */
 	bool moved;    /* it is in the spare folder now */
 };
+/* Where files are put. */
+struct put_folders {
+	struct folder *folder;
+	struct folder
+		*spare; /* for files that @folder cannot take, opened when needed; NULL: there is none */
+};
 /*
- * In @f, or where that cannot take it, in @spare (its path NULL: it is opened). @dir_name: the build ID, or
- * "metadata". @expected: bytes, 0: unknown; where there is no room for them it is told before they are
- * fetched.
+ * Create a file of @to. @dir_name: the build ID, or "metadata". @expected: its size, 0: unknown; without room for
+ * that many bytes it fails here, before they are fetched.
  */
-int put_begin(struct put *p, struct folder *f, struct folder *spare, const char *dir_name, const char *name,
-	      uint64_t expected, struct err *err);
+int put_begin(struct put *p, struct put_folders to, const char *dir_name, const char *name, uint64_t expected,
+	      struct err *err);
 int put_write(struct put *p, const void *data, size_t n, uint64_t off, struct err *err);
 int put_restart(struct put *p, struct err *err); /* what was written is void */
 /*
  * Make it what all look up. @mtime 0: now. @headers may be NULL. *ret_path is heap; the descriptor stays
  * p->fd, at offset 0.
  */
-int put_commit(struct put *p, const struct entry *e, int64_t mtime, const char *headers, char **ret_path,
-	       struct err *err);
+int put_commit(struct put *p, const struct cache_entry *e, int64_t mtime, const char *headers,
+	       char **ret_path, struct err *err);
 /* Under this name, and that is all. */
 int put_commit_plain(struct put *p, const char *name, char **ret_path, struct err *err);
 void put_done(struct put *p); /* what was not committed goes, its folder too if it is empty */
@@ -154,8 +159,8 @@ void clean_step(const struct folder *f, uint64_t added, int64_t budget_ms);
  * is needed. */
 enum { CHECK_MORE = 1 };
 #define CHECK_HEAD 64u /* an ELF header */
-int check_head(const struct client_want *w, struct bytes head, bool all, struct err *err);
-int check_whole(const struct client_want *w, int fd, uint64_t size, struct err *err);
+int check_head(const struct client_request *w, struct bytes head, bool all, struct err *err);
+int check_whole(const struct client_request *w, int fd, uint64_t size, struct err *err);
 bool check_is_not_elf(int fd);
 
 /* ---- sections out of whole files (slice.c) ---- */
@@ -165,15 +170,19 @@ enum slice {
 	SLICE_NONE,    /* there is certainly no such section with contents in this build ID's files */
 	SLICE_UNKNOWN, /* ask elsewhere */
 };
-/* @f's file of this ID cut up; what is found is put into the folder and returned as a hit. */
-enum slice slice(struct folder *f, struct folder *spare, const struct client_want *w, struct hit *ret,
+/* Cut the section @w out of a whole file of its build ID in @to's folder. It is put into @to, and is *ret. */
+enum slice slice(struct put_folders to, const struct client_request *w, struct cache_hit *ret,
 		 struct err *err);
-/* The same of a file that lies elsewhere: @src, opened as @img. */
-enum slice slice_of(struct folder *f, struct folder *spare, const struct client_want *w,
-		    const struct elf_image *img, struct source *src, int64_t mtime, struct hit *ret,
-		    struct err *err);
+/* Cut it out of any file of that build ID. */
+struct slice_file {
+	struct source *src;
+	const struct elf_image *img; /* @src, opened */
+	int64_t mtime;
+};
+enum slice slice_of(struct put_folders to, const struct client_request *w, const struct slice_file *file,
+		    struct cache_hit *ret, struct err *err);
 /* Compare a fetched section with the header in the cached debug file, if there is one. 0, or ERR_INVALID. */
-int slice_check(const struct folder *f, const struct client_want *w, uint64_t size, struct err *err);
+int slice_check(const struct folder *f, const struct client_request *w, uint64_t size, struct err *err);
 
 /* ---- the client (client.c) ---- */
 
@@ -220,15 +229,15 @@ enum item_stage { STAGE_ASKED, STAGE_WHOLE_DEBUG, STAGE_WHOLE_EXECUTABLE };
 
 struct item {
 	struct find *find;
-	const struct client_want *want;
+	const struct client_request *want;
 	struct client_result *result;
 	enum item_stage stage;
-	struct client_want fetched; /* what is on its way: the want, or the whole file that has it */
-	struct entry entry;         /* its */
+	struct client_request fetched; /* what is on its way: the want, or the whole file that has it */
+	struct cache_entry entry;      /* its */
 	struct put put;
 	struct net_fetch *fetch;
-	struct hit suspect; /* lies in the folder and is not what it should be */
-	struct item *next;  /* waits for the same */
+	struct cache_hit suspect; /* lies in the folder and is not what it should be */
+	struct item *next;        /* waits for the same */
 	bool done;
 };
 

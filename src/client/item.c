@@ -38,7 +38,7 @@ int result_fail(struct client_result *r, enum client_outcome outcome, int os)
 	return -1;
 }
 
-static void finish(struct item *it)
+static void item_finish(struct item *it)
 {
 	net_fetch_unref(TAKE(it->fetch));
 	put_done(&it->put);
@@ -56,14 +56,14 @@ void item_done(struct item *it)
 	hit_done(&it->suspect);
 }
 
-static void finish_as(struct item *it, enum client_outcome outcome, int os)
+static void item_finish_as(struct item *it, enum client_outcome outcome, int os)
 {
 	result_fail(it->result, outcome, os);
-	finish(it);
+	item_finish(it);
 }
 
 /* Takes what @h holds. */
-static void finish_found(struct item *it, struct hit *h, bool cached)
+static void item_finish_found(struct item *it, struct cache_hit *h, bool cached)
 {
 	struct client_result *r = it->result;
 
@@ -75,13 +75,13 @@ static void finish_found(struct item *it, struct hit *h, bool cached)
 	r->headers = r->headers ? r->headers : TAKE(h->headers);
 	r->err = (struct err){ 0 };
 	hit_done(h);
-	finish(it);
+	item_finish(it);
 }
 
 /* ---- here ---- */
 
 /* Is what lies in the folder what it should be? One that is not is fetched anew. */
-static bool believe(struct item *it, struct hit *h)
+static bool item_believe_hit(struct item *it, struct cache_hit *h)
 {
 	struct err err = { 0 };
 
@@ -89,11 +89,11 @@ static bool believe(struct item *it, struct hit *h)
 		return true;
 	result_why(it->result, it->find->watch, "%s: %s: it is fetched anew", h->path, err.text);
 	it->suspect = *h;
-	*h = (struct hit){ .fd = -1 };
+	*h = (struct cache_hit){ .fd = -1 };
 	return false;
 }
 
-static enum lookup look_here(struct item *it, struct hit *h)
+static enum lookup item_lookup(struct item *it, struct cache_hit *h)
 {
 	struct find *f = it->find;
 	enum lookup l = lookup(&f->folder, &it->entry, h);
@@ -105,17 +105,17 @@ static enum lookup look_here(struct item *it, struct hit *h)
 }
 
 /* true: the item is done. */
-static bool start_here(struct item *it)
+static bool item_start_here(struct item *it)
 {
 	struct find *f = it->find;
-	struct hit h = { .fd = -1 };
-	enum lookup l = look_here(it, &h);
+	struct cache_hit h = { .fd = -1 };
+	enum lookup l = item_lookup(it, &h);
 	struct err err = { 0 };
 	enum slice s;
 
-	if (l == LOOKUP_HIT && believe(it, &h)) {
+	if (l == LOOKUP_HIT && item_believe_hit(it, &h)) {
 		result_why(it->result, f->watch, "%s: found", h.path);
-		finish_found(it, &h, true);
+		item_finish_found(it, &h, true);
 		return true;
 	}
 	if (l == LOOKUP_ABSENT) {
@@ -125,27 +125,27 @@ static bool start_here(struct item *it)
 			f->folder.path);
 		result_why(it->result, f->watch, "%s/%s/%s: %s", f->folder.path, it->entry.id,
 			   it->entry.names[0], it->result->err.text);
-		finish_as(it, CLIENT_ABSENT, ENOENT);
+		item_finish_as(it, CLIENT_ABSENT, ENOENT);
 		return true;
 	}
 	result_why(it->result, f->watch, "%s/%s/%s: not there", f->folder.path, it->entry.id,
 		   it->entry.names[0]);
 	if (it->want->kind != CLIENT_SECTION)
 		return false;
-	s = slice(&f->folder, &f->spare, it->want, &h, &err);
+	s = slice((struct put_folders){ &f->folder, &f->spare }, it->want, &h, &err);
 	if (s == SLICE_UNKNOWN && f->spare.path)
-		s = slice(&f->spare, NULL, it->want, &h, &err);
+		s = slice((struct put_folders){ &f->spare, NULL }, it->want, &h, &err);
 	if (s == SLICE_FOUND) {
 		result_why(it->result, f->watch, "%s: cut out of the file that is there", h.path);
 		f->added += h.size;
-		finish_found(it, &h, true);
+		item_finish_found(it, &h, true);
 		return true;
 	}
 	if (s == SLICE_NONE) {
 		err_set(&it->result->err, ERR_INVALID,
 			"the file of this build ID that is in the cache folder has no such section");
 		result_why(it->result, f->watch, "%s", it->result->err.text);
-		finish_as(it, CLIENT_ABSENT, ENOENT);
+		item_finish_as(it, CLIENT_ABSENT, ENOENT);
 		return true;
 	}
 	if (err.kind != ERR_NONE)
@@ -155,7 +155,8 @@ static bool start_here(struct item *it)
 
 /* ---- from servers ---- */
 
-static int on_check(void *arg, const struct net_reply *reply, struct bytes head, bool all, struct err *err)
+static int item_on_check(void *arg, const struct net_reply *reply, struct bytes head, bool all,
+			 struct err *err)
 {
 	struct item *it = arg;
 	int r = check_head(&it->fetched, head, all, err);
@@ -173,7 +174,7 @@ static void say_headers(const struct client_watch *w, struct str headers)
 	}
 }
 
-static int on_begin(void *arg, const struct net_reply *reply, struct err *err)
+static int item_on_begin(void *arg, const struct net_reply *reply, struct err *err)
 {
 	struct item *it = arg;
 	struct find *f = it->find;
@@ -182,18 +183,18 @@ static int on_begin(void *arg, const struct net_reply *reply, struct err *err)
 	say_headers(f->watch, reply->headers);
 	if (it->put.fd >= 0)
 		return put_restart(&it->put, err);
-	return put_begin(&it->put, &f->folder, &f->spare, it->entry.id, it->entry.names[0],
-			 reply->size_known ? reply->size : 0, err);
+	return put_begin(&it->put, (struct put_folders){ &f->folder, &f->spare }, it->entry.id,
+			 it->entry.names[0], reply->size_known ? reply->size : 0, err);
 }
 
-static int on_write(void *arg, struct bytes piece, struct err *err)
+static int item_on_write(void *arg, struct bytes piece, struct err *err)
 {
 	struct item *it = arg;
 
 	return put_write(&it->put, piece.p, piece.size, it->put.size, err);
 }
 
-static int on_verify(void *arg, struct err *err)
+static int item_on_verify(void *arg, struct err *err)
 {
 	struct item *it = arg;
 
@@ -204,16 +205,16 @@ static int on_verify(void *arg, struct err *err)
 		       : 0;
 }
 
-static void fetch(struct item *it, enum item_stage stage);
+static void item_fetch(struct item *it, enum item_stage stage);
 
 /* The file is here: it is the want, or has it. */
-static void fetched(struct item *it)
+static void item_fetched(struct item *it)
 {
 	const struct net_reply *reply = net_fetch_reply(it->fetch);
 	AUTO(mem_freep) char *headers = reply ? mem_strndup(reply->headers.p, reply->headers.size) : NULL;
 	struct client_result *r = it->result;
 	struct find *f = it->find;
-	struct hit h = { .fd = -1 };
+	struct cache_hit h = { .fd = -1 };
 	struct err err = { 0 };
 	enum slice s;
 
@@ -225,7 +226,7 @@ static void fetched(struct item *it)
 	}
 	if (put_commit(&it->put, &it->entry, reply ? reply->mtime : 0, headers, &h.path, &r->err) < 0) {
 		result_why(r, f->watch, "%s", r->err.text);
-		finish_as(it, CLIENT_FAILED, r->err.os ? r->err.os : EIO);
+		item_finish_as(it, CLIENT_FAILED, r->err.os ? r->err.os : EIO);
 		return;
 	}
 	if (it->put.moved)
@@ -238,22 +239,23 @@ static void fetched(struct item *it)
 		h.fd = TAKE_FD(it->put.fd);
 		h.size = it->put.size;
 		h.headers = TAKE(headers);
-		finish_found(it, &h, false);
+		item_finish_found(it, &h, false);
 		return;
 	}
 	hit_done(&h);
-	s = slice(it->put.moved ? &f->spare : &f->folder, it->put.moved ? NULL : &f->spare, it->want, &h,
-		  &err);
+	s = slice(it->put.moved ? (struct put_folders){ &f->spare, NULL }
+				: (struct put_folders){ &f->folder, &f->spare },
+		  it->want, &h, &err);
 	if (s == SLICE_FOUND) {
-		finish_found(it, &h, false);
+		item_finish_found(it, &h, false);
 	} else if (s == SLICE_NONE) {
 		err_set(&r->err, ERR_INVALID, "the file of this build ID has no such section");
-		finish_as(it, CLIENT_ABSENT, ENOENT);
+		item_finish_as(it, CLIENT_ABSENT, ENOENT);
 	} else if (it->stage == STAGE_WHOLE_DEBUG) {
-		fetch(it, STAGE_WHOLE_EXECUTABLE);
+		item_fetch(it, STAGE_WHOLE_EXECUTABLE);
 	} else {
 		r->err = err;
-		finish_as(it, CLIENT_FAILED, EIO);
+		item_finish_as(it, CLIENT_FAILED, EIO);
 	}
 }
 
@@ -272,7 +274,7 @@ static bool knows_no_sections(struct item *it)
 	return false;
 }
 
-static void tell_notes(struct item *it)
+static void item_report_notes(struct item *it)
 {
 	const struct net_note *notes;
 	size_t n = net_fetch_notes(it->fetch, &notes);
@@ -291,12 +293,12 @@ static void tell_notes(struct item *it)
 	}
 }
 
-static void missing(struct item *it)
+static void item_missing(struct item *it)
 {
 	struct client_result *r = it->result;
 
 	if (it->stage == STAGE_WHOLE_DEBUG) {
-		fetch(it, STAGE_WHOLE_EXECUTABLE);
+		item_fetch(it, STAGE_WHOLE_EXECUTABLE);
 		return;
 	}
 	/* It is nobody's: then what lies here was perhaps put here by hand. It is given for what it is,
@@ -304,17 +306,17 @@ static void missing(struct item *it)
 	if (it->suspect.fd >= 0 && it->stage == STAGE_ASKED && check_is_not_elf(it->suspect.fd)) {
 		result_why(r, it->find->watch, "%s: no server has it; this is given as it is",
 			   it->suspect.path);
-		finish_found(it, &it->suspect, true);
+		item_finish_found(it, &it->suspect, true);
 		return;
 	}
 	if (it->stage == STAGE_ASKED && it->suspect.fd < 0)
 		lookup_note_absent(&it->find->folder, &it->entry);
 	err_set(&r->err, ERR_INVALID,
 		it->find->env.n_urls == 1 ? "the server does not have it" : "no server has it");
-	finish_as(it, CLIENT_ABSENT, ENOENT);
+	item_finish_as(it, CLIENT_ABSENT, ENOENT);
 }
 
-static void on_done(void *arg, struct net_fetch *nf, int outcome, const struct err *err)
+static void item_on_done(void *arg, struct net_fetch *nf, int outcome, const struct err *err)
 {
 	struct item *it = arg;
 	struct client_result *r = it->result;
@@ -322,29 +324,29 @@ static void on_done(void *arg, struct net_fetch *nf, int outcome, const struct e
 	/* It may come before net_fetch_start() has returned. */
 	if (!it->fetch)
 		it->fetch = net_fetch_ref(nf);
-	tell_notes(it);
+	item_report_notes(it);
 	if (it->find->cancelled) {
 		err_set(&r->err, ERR_CANCELLED, "cancelled");
-		finish_as(it, CLIENT_CANCELLED, ECANCELED);
+		item_finish_as(it, CLIENT_CANCELLED, ECANCELED);
 	} else if (outcome == 0) {
-		fetched(it);
+		item_fetched(it);
 	} else if (outcome < 0 && knows_no_sections(it)) {
 		result_why(r, it->find->watch, "the whole file is fetched, and the section cut out of it");
-		fetch(it, STAGE_WHOLE_DEBUG);
+		item_fetch(it, STAGE_WHOLE_DEBUG);
 	} else if (outcome == NET_MISSING) {
-		missing(it);
+		item_missing(it);
 	} else if (outcome == NET_TOO_LARGE) {
 		err_set(&r->err, ERR_LIMIT, "larger than %llu bytes (DEBUGINFOD_MAXSIZE)",
 			(unsigned long long)it->find->env.max_size);
 		result_why(r, it->find->watch, "%s", r->err.text);
-		finish_as(it, CLIENT_FAILED, EFBIG);
+		item_finish_as(it, CLIENT_FAILED, EFBIG);
 	} else {
 		r->err = *err;
-		finish_as(it, CLIENT_FAILED, err->os ? err->os : EIO);
+		item_finish_as(it, CLIENT_FAILED, err->os ? err->os : EIO);
 	}
 }
 
-static void url_path(struct buf *b, const struct client_want *w)
+static void item_url_path(struct buf *b, const struct client_request *w)
 {
 	char hex[BUILD_ID_HEX_SIZE];
 
@@ -357,7 +359,7 @@ static void url_path(struct buf *b, const struct client_want *w)
 		   w->kind == CLIENT_SOURCE);
 }
 
-static uint64_t max_size(const struct item *it)
+static uint64_t item_max_size(const struct item *it)
 {
 	uint64_t usual = it->fetched.kind == CLIENT_SOURCE ? SOURCE_MAX : ARTIFACT_MAX;
 
@@ -365,12 +367,12 @@ static uint64_t max_size(const struct item *it)
 }
 
 /* 0 milliseconds are those that nobody waits out. */
-static unsigned wait_ms(int64_t ms)
+static unsigned patience_ms(int64_t ms)
 {
 	return ms > 0 && ms < UINT32_MAX ? (unsigned)ms : UINT32_MAX;
 }
 
-static void fetch(struct item *it, enum item_stage stage)
+static void item_fetch(struct item *it, enum item_stage stage)
 {
 	static const enum client_kind kinds[] = { 0, CLIENT_DEBUGINFO, CLIENT_EXECUTABLE };
 	AUTO(buf_done) struct buf path = { 0 };
@@ -379,7 +381,7 @@ static void fetch(struct item *it, enum item_stage stage)
 	struct net *net = client_net(f->client, &f->folder, &it->result->err);
 
 	if (!net) {
-		finish_as(it, CLIENT_FAILED, ENOMEM);
+		item_finish_as(it, CLIENT_FAILED, ENOMEM);
 		return;
 	}
 	/* The end of the last stage. */
@@ -391,7 +393,7 @@ static void fetch(struct item *it, enum item_stage stage)
 	if (stage != STAGE_ASKED)
 		it->fetched.kind = kinds[stage];
 	entry_init(&it->entry, &it->fetched);
-	url_path(&path, &it->fetched);
+	item_url_path(&path, &it->fetched);
 	for (size_t i = 0; i < f->env.n_urls; i++) {
 		client_say(f->watch, "init server %zu %s/buildid", i, f->env.urls[i]);
 		client_say(f->watch, "url %zu %s/%s", i, f->env.urls[i], buf_cstr(&path));
@@ -403,13 +405,14 @@ static void fetch(struct item *it, enum item_stage stage)
 				.path = buf_cstr(&path),
 				.headers = f->headers,
 				.n_headers = f->n_headers,
-				.max_size = max_size(it),
-				.patience = { .silent_ms = wait_ms(f->env.timeout_ms),
+				.max_size = item_max_size(it),
+				.patience = { .silent_ms = patience_ms(f->env.timeout_ms),
 					      .deadline_ms = f->env.max_time_ms,
 					      .connect_retries = f->env.connect_retries,
 					      .retries = f->env.retries ? f->env.retries : UINT32_MAX },
 				.compressed = true,
-				.sink = { it, on_check, on_begin, on_write, on_verify, on_done },
+				.sink = { it, item_on_check, item_on_begin, item_on_write, item_on_verify,
+					  item_on_done },
 			},
 			&handle);
 	/* If it is done already its end is noted, and perhaps the next stage's beginning. */
@@ -421,7 +424,7 @@ static void fetch(struct item *it, enum item_stage stage)
 
 /* ---- the beginning ---- */
 
-static int check_want(const struct client_want *w, struct err *err)
+static int check_request(const struct client_request *w, struct err *err)
 {
 	bool named = w->kind == CLIENT_SOURCE || w->kind == CLIENT_SECTION;
 
@@ -440,8 +443,8 @@ void item_start(struct item *it)
 	struct item *leader;
 	AUTO(mem_freep) char *key = NULL;
 
-	if (check_want(it->want, &it->result->err) < 0) {
-		finish_as(it, CLIENT_FAILED, EINVAL);
+	if (check_request(it->want, &it->result->err) < 0) {
+		item_finish_as(it, CLIENT_FAILED, EINVAL);
 		return;
 	}
 	entry_done(&it->entry); /* of one that waited for the same */
@@ -453,16 +456,16 @@ void item_start(struct item *it)
 		leader->next = it;
 		return;
 	}
-	if (start_here(it))
+	if (item_start_here(it))
 		return;
 	if (f->env.n_urls == 0) {
 		client_no_servers(&f->env, it->result);
 		result_why(it->result, f->watch, "%s", it->result->err.text);
-		finish(it);
+		item_finish(it);
 		return;
 	}
 	if (f->env.nonsense)
 		result_why(it->result, f->watch, "DEBUGINFOD_URLS: %s", f->env.nonsense);
 	map_put(&f->leaders, bytes_of(key, strlen(key)), it);
-	fetch(it, STAGE_ASKED);
+	item_fetch(it, STAGE_ASKED);
 }

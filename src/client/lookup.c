@@ -10,12 +10,12 @@
 
 #define HEADERS_MAX KIB(64)
 
-void hit_done(struct hit *h)
+void hit_done(struct cache_hit *h)
 {
 	fd_close(&h->fd);
 	free(h->path);
 	free(h->headers);
-	*h = (struct hit){ .fd = -1 };
+	*h = (struct cache_hit){ .fd = -1 };
 }
 
 void lookup_touch(int fd)
@@ -29,7 +29,7 @@ void lookup_touch(int fd)
 }
 
 /* The lines that were saved beside @name, up to their NUL. */
-static char *read_headers(const struct folder *f, const struct entry *e)
+static char *hit_read_headers(const struct folder *f, const struct cache_entry *e)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/%s/hdr-%s", f->path, e->id, e->names[0]);
 	AUTO(buf_done) struct buf b = { 0 };
@@ -39,7 +39,7 @@ static char *read_headers(const struct folder *f, const struct entry *e)
 	return mem_strdup(buf_cstr(&b));
 }
 
-static bool is_fresh(const struct folder *f, const struct stat *st)
+static bool absent_is_fresh(const struct folder *f, const struct stat *st)
 {
 	int64_t age = clock_wall_s() - st->st_mtime;
 
@@ -47,7 +47,8 @@ static bool is_fresh(const struct folder *f, const struct stat *st)
 	return age >= 0 && age <= folder_control(f, CONTROL_MISS, USUAL_MISS_S, NULL);
 }
 
-static enum lookup lookup_name(const struct folder *f, const struct entry *e, size_t i, struct hit *ret)
+static enum lookup lookup_name(const struct folder *f, const struct cache_entry *e, size_t i,
+			       struct cache_hit *ret)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/%s/%s", f->path, e->id, e->names[i]);
 	AUTO(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -63,7 +64,7 @@ static enum lookup lookup_name(const struct folder *f, const struct entry *e, si
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return LOOKUP_MISS;
 	if (st.st_size == 0) {
-		if (is_fresh(f, &st))
+		if (absent_is_fresh(f, &st))
 			return LOOKUP_ABSENT;
 		/* Should someone have put a file there since, we fetch what is there: no harm. */
 		if (!f->read_only)
@@ -73,11 +74,11 @@ static enum lookup lookup_name(const struct folder *f, const struct entry *e, si
 	/* Writing it down each time would cost more than all else of a hit. Cleaning knows of this. */
 	if (clock_wall_s() - st.st_atime >= YOUNG_S || clock_wall_s() < st.st_atime)
 		lookup_touch(fd);
-	*ret = (struct hit){ TAKE_FD(fd), TAKE(path), (uint64_t)st.st_size, read_headers(f, e) };
+	*ret = (struct cache_hit){ TAKE_FD(fd), TAKE(path), (uint64_t)st.st_size, hit_read_headers(f, e) };
 	return LOOKUP_HIT;
 }
 
-enum lookup lookup(const struct folder *f, const struct entry *e, struct hit *ret)
+enum lookup lookup(const struct folder *f, const struct cache_entry *e, struct cache_hit *ret)
 {
 	enum lookup best = LOOKUP_MISS;
 
@@ -92,7 +93,7 @@ enum lookup lookup(const struct folder *f, const struct entry *e, struct hit *re
 	return best;
 }
 
-void lookup_note_absent(const struct folder *f, const struct entry *e)
+void lookup_note_absent(const struct folder *f, const struct cache_entry *e)
 {
 	AUTO(mem_freep) char *dir = NULL;
 

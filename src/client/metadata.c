@@ -14,26 +14,26 @@
 
 #define ANSWER_MAX MIB(64)
 
-struct question {
-	struct metadata *all;
+struct server_query {
+	struct metadata_call *all;
 	const char *server;
 	struct net_call *call;
 	char *url;
 	bool done;
 };
 
-struct metadata {
+struct metadata_call {
 	struct find f;
 	const char *key, *value;
 	struct client_result *result;
-	struct question questions[ENV_MAX_SERVERS];
+	struct server_query questions[ENV_MAX_SERVERS];
 	size_t n_done, n_answered;
 	json_t *results;
 	bool complete;
 	char *name; /* of its file */
 };
 
-static char *file_name(const char *key, const char *value)
+static char *metadata_file_name(const char *key, const char *value)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
@@ -46,7 +46,7 @@ static char *file_name(const char *key, const char *value)
 
 /* ---- what is remembered ---- */
 
-static bool remembered(struct metadata *m)
+static bool metadata_cached(struct metadata_call *m)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/metadata/%s", m->f.folder.path, m->name);
 	AUTO(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -72,7 +72,7 @@ static bool remembered(struct metadata *m)
 /* ---- answers ---- */
 
 /* false: it is not what it should be. */
-static bool add_answer(struct metadata *m, struct bytes body)
+static bool metadata_add_answer(struct metadata_call *m, struct bytes body)
 {
 	json_t *j = json_loadb((const char *)body.p, body.size, 0, NULL);
 	json_t *results = json_object_get(j, "results"), *complete = json_object_get(j, "complete");
@@ -86,15 +86,15 @@ static bool add_answer(struct metadata *m, struct bytes body)
 	return good;
 }
 
-static void on_answer(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
-		      const struct err *err)
+static void query_answered(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
+			   const struct err *err)
 {
-	struct question *q = arg;
-	struct metadata *m = q->all;
+	struct server_query *q = arg;
+	struct metadata_call *m = q->all;
 
 	q->done = true;
 	m->n_done++;
-	if (outcome == 0 && a->status == 200 && add_answer(m, a->body)) {
+	if (outcome == 0 && a->status == 200 && metadata_add_answer(m, a->body)) {
 		m->n_answered++;
 		result_why(m->result, m->f.watch, "%s: answered", q->server);
 		return;
@@ -108,12 +108,12 @@ static void on_answer(void *arg, struct net_call *c, int outcome, const struct n
 		result_why(m->result, m->f.watch, "%s: %u", q->server, a->status);
 }
 
-static void ask(struct metadata *m, struct net *net, size_t i)
+static void query_start(struct metadata_call *m, struct net *net, size_t i)
 {
 	AUTO(buf_done) struct buf url = { 0 };
-	struct question *q = &m->questions[i];
+	struct server_query *q = &m->questions[i];
 
-	*q = (struct question){ .all = m, .server = m->f.env.urls[i] };
+	*q = (struct server_query){ .all = m, .server = m->f.env.urls[i] };
 	buf_printf(&url, "%s/metadata?key=", q->server);
 	net_escape(&url, str_of(m->key), false);
 	buf_printf(&url, "&value=");
@@ -133,12 +133,12 @@ static void ask(struct metadata *m, struct net *net, size_t i)
 			       .breaker = true,
 			       .server = q->server,
 			       .arg = q,
-			       .done = on_answer,
+			       .done = query_answered,
 		       },
 		       &q->call);
 }
 
-static void wait_all(struct metadata *m, struct net *net)
+static void metadata_wait(struct metadata_call *m, struct net *net)
 {
 	struct client_progress p = { .n = 1 };
 
@@ -161,7 +161,7 @@ static void wait_all(struct metadata *m, struct net *net)
 
 /* ---- the file ---- */
 
-static int save(struct metadata *m, struct err *err)
+static int metadata_save(struct metadata_call *m, struct err *err)
 {
 	json_t *j = json_pack("{s:O, s:b}", "results", m->results, "complete", m->complete);
 	AUTO(mem_freep) char *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
@@ -171,7 +171,8 @@ static int save(struct metadata *m, struct err *err)
 	json_decref(j);
 	if (!text)
 		return err_os(err, ENOMEM, "metadata");
-	if (put_begin(&p, &m->f.folder, &m->f.spare, "metadata", m->name, 0, err) < 0 ||
+	if (put_begin(&p, (struct put_folders){ &m->f.folder, &m->f.spare }, "metadata", m->name, 0, err) <
+		    0 ||
 	    put_write(&p, text, strlen(text), 0, err) < 0)
 		return -1;
 	if (m->n_answered < m->f.env.n_urls) {
@@ -189,7 +190,7 @@ static int save(struct metadata *m, struct err *err)
 	return 0;
 }
 
-static void find_metadata(struct metadata *m)
+static void metadata_run(struct metadata_call *m)
 {
 	struct client_result *r = m->result;
 	struct net *net;
@@ -200,8 +201,8 @@ static void find_metadata(struct metadata *m)
 		result_fail(r, CLIENT_FAILED, EINVAL);
 		return;
 	}
-	m->name = file_name(m->key, m->value);
-	if (remembered(m))
+	m->name = metadata_file_name(m->key, m->value);
+	if (metadata_cached(m))
 		return;
 	if (m->f.env.n_urls == 0) {
 		client_no_servers(&m->f.env, r);
@@ -215,12 +216,12 @@ static void find_metadata(struct metadata *m)
 	m->complete = true;
 	m->results = json_array();
 	for (size_t i = 0; i < m->f.env.n_urls; i++)
-		ask(m, net, i);
-	wait_all(m, net);
+		query_start(m, net, i);
+	metadata_wait(m, net);
 	if (m->f.cancelled) {
 		err_set(&r->err, ERR_CANCELLED, "cancelled");
 		result_fail(r, CLIENT_CANCELLED, ECANCELED);
-	} else if (save(m, &r->err) < 0) {
+	} else if (metadata_save(m, &r->err) < 0) {
 		result_fail(r, CLIENT_FAILED, r->err.os ? r->err.os : EIO);
 	}
 	json_decref(m->results);
@@ -229,11 +230,11 @@ static void find_metadata(struct metadata *m)
 void client_metadata(struct client *c, const char *key, const char *value, const struct client_watch *watch,
 		     struct client_result *ret)
 {
-	struct metadata m = { .key = key, .value = value, .result = ret };
+	struct metadata_call m = { .key = key, .value = value, .result = ret };
 
 	*ret = (struct client_result){ .fd = -1 };
 	find_open(&m.f, c, watch);
-	find_metadata(&m);
+	metadata_run(&m);
 	free(m.name);
 	find_close(&m.f);
 }

@@ -59,12 +59,12 @@ char *entry_escape_old(const char *name)
 	return mem_strdup(buf_cstr(&b));
 }
 
-void entry_init(struct entry *e, const struct client_want *w)
+void entry_init(struct cache_entry *e, const struct client_request *w)
 {
 	const char *kind = client_kind_name(w->kind);
 	AUTO(mem_freep) char *now = NULL, *old = NULL;
 
-	*e = (struct entry){ 0 };
+	*e = (struct cache_entry){ 0 };
 	build_id_hex(&w->id, e->id);
 	if (w->kind != CLIENT_SOURCE && w->kind != CLIENT_SECTION) {
 		e->names[0] = mem_strdup(kind);
@@ -78,9 +78,9 @@ void entry_init(struct entry *e, const struct client_want *w)
 		e->names[1] = mem_printf("%s%s%s", kind, w->kind == CLIENT_SECTION ? "-" : "", old);
 }
 
-void entry_done(struct entry *e)
+void entry_done(struct cache_entry *e)
 {
 	for (size_t i = 0; i < ENTRY_NAMES; i++)
 		free(e->names[i]);
-	*e = (struct entry){ 0 };
+	*e = (struct cache_entry){ 0 };
 }

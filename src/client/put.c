@@ -15,7 +15,7 @@
 #define COPY_PIECE MIB(1)
 #define ROOM_LEFT  MIB(16) /* that is left to others */
 
-static int has_room(const char *path, uint64_t expected, struct err *err)
+static int folder_has_room(const char *path, uint64_t expected, struct err *err)
 {
 	struct statvfs st;
 	uint64_t free_bytes;
@@ -28,14 +28,14 @@ static int has_room(const char *path, uint64_t expected, struct err *err)
 	return -1;
 }
 
-static int temp_in(struct put *p, const struct folder *f, const char *dir_name, const char *name,
-		   uint64_t expected, struct err *err)
+static int put_temp_in(struct put *p, const struct folder *f, const char *dir_name, const char *name,
+		       uint64_t expected, struct err *err)
 {
 	AUTO(mem_freep) char *dir = mem_printf("%s/%s", f->path, dir_name);
 	AUTO(mem_freep) char *temp = NULL;
 	int fd = -1;
 
-	if (has_room(f->path, expected, err) < 0)
+	if (folder_has_room(f->path, expected, err) < 0)
 		return -1;
 
 	/* Twice: somebody may remove the folder, empty as it is, before there is a file in it. */
@@ -62,14 +62,14 @@ static bool another_may_do(int os)
 	       os == ENOTDIR || os == ENOENT || os == EMLINK;
 }
 
-static int spare_in(struct put *p, const char *dir_name, const char *name, uint64_t expected,
-		    const struct err *first, struct err *err)
+static int put_spare_in(struct put *p, const char *dir_name, const char *name, uint64_t expected,
+			const struct err *first, struct err *err)
 {
 	struct folder *spare = p->spare;
 
 	p->spare = NULL;
 	if (!spare || (!spare->path && !folder_open_spare(spare, true)) ||
-	    temp_in(p, spare, dir_name, name, expected, NULL) < 0) {
+	    put_temp_in(p, spare, dir_name, name, expected, NULL) < 0) {
 		*err = *first;
 		return -1;
 	}
@@ -77,23 +77,24 @@ static int spare_in(struct put *p, const char *dir_name, const char *name, uint6
 	return 0;
 }
 
-int put_begin(struct put *p, struct folder *f, struct folder *spare, const char *dir_name, const char *name,
-	      uint64_t expected, struct err *err)
+int put_begin(struct put *p, struct put_folders to, const char *dir_name, const char *name, uint64_t expected,
+	      struct err *err)
 {
+	const struct folder *f = to.folder;
 	struct err first = { 0 };
 
-	*p = (struct put){ .spare = spare, .fd = -1 };
+	*p = (struct put){ .spare = to.spare, .fd = -1 };
 	if (f->read_only)
-		return spare_in(p, dir_name, name, expected, &f->read_only_why, err);
-	if (temp_in(p, f, dir_name, name, expected, &first) == 0)
+		return put_spare_in(p, dir_name, name, expected, &f->read_only_why, err);
+	if (put_temp_in(p, f, dir_name, name, expected, &first) == 0)
 		return 0;
 	if (another_may_do(first.os))
-		return spare_in(p, dir_name, name, expected, &first, err);
+		return put_spare_in(p, dir_name, name, expected, &first, err);
 	*err = first;
 	return -1;
 }
 
-static int copy(int from, int to, uint64_t size, struct err *err)
+static int put_copy(int from, int to, uint64_t size, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(COPY_PIECE);
 	uint64_t at = 0;
@@ -111,7 +112,7 @@ static int copy(int from, int to, uint64_t size, struct err *err)
 }
 
 /* The folder is full: take what there is of the file to the spare one. */
-static int move(struct put *p, const struct err *first, struct err *err)
+static int put_move(struct put *p, const struct err *first, struct err *err)
 {
 	AUTO(fd_close) int from = TAKE_FD(p->fd);
 	AUTO(mem_freep) char *dir = mem_strdup(p->dir), *temp = mem_strdup(p->temp), *name = NULL;
@@ -120,9 +121,9 @@ static int move(struct put *p, const struct err *first, struct err *err)
 	int r;
 
 	name = mem_strndup(temp_name.p, temp_name.size - strlen(".XXXXXX"));
-	r = spare_in(p, dir_text, name, 0, first, err);
+	r = put_spare_in(p, dir_text, name, 0, first, err);
 	if (r == 0)
-		r = copy(from, p->fd, p->size, err);
+		r = put_copy(from, p->fd, p->size, err);
 	unlink(temp);
 	rmdir(dir);
 	return r;
@@ -137,7 +138,7 @@ int put_write(struct put *p, const void *data, size_t n, uint64_t off, struct er
 			*err = first;
 			return err_in(err, "%s", p->temp);
 		}
-		if (move(p, &first, err) < 0 || fd_pwrite(p->fd, data, n, off, err) < 0)
+		if (put_move(p, &first, err) < 0 || fd_pwrite(p->fd, data, n, off, err) < 0)
 			return -1;
 	}
 	p->size = MAX(p->size, off + n);
@@ -152,7 +153,7 @@ int put_restart(struct put *p, struct err *err)
 	return 0;
 }
 
-static void save_headers(const struct put *p, const struct entry *e, const char *headers)
+static void save_headers(const struct put *p, const struct cache_entry *e, const char *headers)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/hdr-%s", p->dir, e->names[0]);
 	AUTO(mem_freep) char *temp = mem_printf("%s.XXXXXX", path);
@@ -178,7 +179,7 @@ static void link_old(const struct put *p, const char *path, const char *name)
 	(void)!link(path, old);
 }
 
-static int commit(struct put *p, const char *path, struct err *err)
+static int put_rename(struct put *p, const char *path, struct err *err)
 {
 	if (lseek(p->fd, 0, SEEK_SET) < 0)
 		return err_os(err, errno, "%s", p->temp);
@@ -190,15 +191,15 @@ static int commit(struct put *p, const char *path, struct err *err)
 	return 0;
 }
 
-int put_commit(struct put *p, const struct entry *e, int64_t mtime, const char *headers, char **ret_path,
-	       struct err *err)
+int put_commit(struct put *p, const struct cache_entry *e, int64_t mtime, const char *headers,
+	       char **ret_path, struct err *err)
 {
 	struct timespec t[2] = { { .tv_nsec = UTIME_NOW },
 				 { .tv_sec = mtime, .tv_nsec = mtime ? 0 : UTIME_NOW } };
 	AUTO(mem_freep) char *path = mem_printf("%s/%s", p->dir, e->names[0]);
 
 	(void)!futimens(p->fd, t);
-	if (commit(p, path, err) < 0)
+	if (put_rename(p, path, err) < 0)
 		return -1;
 	if (e->names[1])
 		link_old(p, path, e->names[1]);
@@ -212,7 +213,7 @@ int put_commit_plain(struct put *p, const char *name, char **ret_path, struct er
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/%s", p->dir, name);
 
-	if (commit(p, path, err) < 0)
+	if (put_rename(p, path, err) < 0)
 		return -1;
 	*ret_path = TAKE(path);
 	return 0;

@@ -13,7 +13,7 @@
 
 /* A whole file of this ID in the folder, checked and opened. */
 struct whole {
-	struct hit hit;
+	struct cache_hit hit;
 	struct source *src;
 	struct elf_image *img;
 };
@@ -25,12 +25,12 @@ static void whole_done(struct whole *w)
 	hit_done(&w->hit);
 }
 
-static bool whole_open(const struct folder *f, const struct client_want *section, enum client_kind kind,
+static bool whole_open(const struct folder *f, const struct client_request *section, enum client_kind kind,
 		       struct whole *ret)
 {
-	struct client_want want = { .kind = kind, .id = section->id };
-	struct entry e;
-	struct hit hit = { .fd = -1 };
+	struct client_request want = { .kind = kind, .id = section->id };
+	struct cache_entry e;
+	struct cache_hit hit = { .fd = -1 };
 	bool found;
 
 	entry_init(&e, &want);
@@ -52,26 +52,25 @@ static bool whole_open(const struct folder *f, const struct client_want *section
 
 enum place { PLACE_FOUND, PLACE_EMPTY, PLACE_NONE, PLACE_ODD };
 
-static enum place find_place(const struct elf_image *img, const char *name, uint64_t *ret_off,
-			     uint64_t *ret_size)
+static enum place section_find_place(const struct elf_image *img, const char *name, struct byte_range *ret)
 {
 	const struct elf_section *sec = elf_section_find(img, name);
 	int r;
 
 	if (!sec)
 		return PLACE_NONE;
-	r = elf_section_range(img, sec, ret_off, ret_size, NULL);
+	r = elf_section_range(img, sec, &ret->off, &ret->size, NULL);
 	return r == 0 ? PLACE_FOUND : r == ELF_NO_SECTION ? PLACE_EMPTY : PLACE_ODD;
 }
 
-static int copy_out(struct source *src, uint64_t off, uint64_t size, struct put *p, struct err *err)
+static int section_copy(struct source *src, struct byte_range range, struct put *p, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(PIECE);
 	size_t n;
 
-	for (uint64_t at = 0; at < size; at += n) {
-		n = (size_t)MIN((uint64_t)PIECE, size - at);
-		if (source_read_full(src, off + at, piece, n, SOURCE_SEQUENTIAL, err) < 0)
+	for (uint64_t at = 0; at < range.size; at += n) {
+		n = (size_t)MIN((uint64_t)PIECE, range.size - at);
+		if (source_read_full(src, range.off + at, piece, n, SOURCE_SEQUENTIAL, err) < 0)
 			return -1;
 		if (put_write(p, piece, n, at, err) < 0)
 			return -1;
@@ -79,64 +78,67 @@ static int copy_out(struct source *src, uint64_t off, uint64_t size, struct put 
 	return 0;
 }
 
-static int cut(struct source *src, int64_t mtime, struct folder *f, struct folder *spare,
-	       const struct client_want *want, uint64_t off, uint64_t size, struct hit *ret, struct err *err)
+static int cut_section(const struct slice_file *file, struct byte_range range, struct put_folders to,
+		       const struct client_request *want, struct cache_hit *ret, struct err *err)
 {
 	AUTO(put_done) struct put p = { .fd = -1 };
-	AUTO(entry_done) struct entry e = { 0 };
+	AUTO(entry_done) struct cache_entry e = { 0 };
 	char *path;
 
 	entry_init(&e, want);
-	if (put_begin(&p, f, spare, e.id, e.names[0], size, err) < 0 || copy_out(src, off, size, &p, err) < 0)
+	if (put_begin(&p, to, e.id, e.names[0], range.size, err) < 0 ||
+	    section_copy(file->src, range, &p, err) < 0)
 		return -1;
-	if (put_commit(&p, &e, mtime, NULL, &path, err) < 0)
+	if (put_commit(&p, &e, file->mtime, NULL, &path, err) < 0)
 		return -1;
-	*ret = (struct hit){ TAKE_FD(p.fd), path, size, NULL };
+	*ret = (struct cache_hit){ TAKE_FD(p.fd), path, range.size, NULL };
 	return 0;
 }
 
-static int64_t mtime_of(int fd)
+static int64_t fd_mtime(int fd)
 {
 	struct stat st;
 
 	return fstat(fd, &st) == 0 ? st.st_mtime : 0;
 }
 
-enum slice slice_of(struct folder *f, struct folder *spare, const struct client_want *w,
-		    const struct elf_image *img, struct source *src, int64_t mtime, struct hit *ret,
-		    struct err *err)
+enum slice slice_of(struct put_folders to, const struct client_request *w, const struct slice_file *file,
+		    struct cache_hit *ret, struct err *err)
 {
-	uint64_t off = 0, size = 0;
-	enum place place = find_place(img, w->name, &off, &size);
+	struct byte_range range = { 0 };
+	enum place place = section_find_place(file->img, w->name, &range);
 
 	if (place == PLACE_NONE || place == PLACE_EMPTY)
 		return SLICE_NONE;
 	if (place == PLACE_ODD) {
-		err_set(err, ERR_INVALID, "%s: section %s: its place is not in the file", src->name, w->name);
+		err_set(err, ERR_INVALID, "%s: section %s: its place is not in the file", file->src->name,
+			w->name);
 		return SLICE_UNKNOWN;
 	}
-	return cut(src, mtime, f, spare, w, off, size, ret, err) == 0 ? SLICE_FOUND : SLICE_UNKNOWN;
+	return cut_section(file, range, to, w, ret, err) == 0 ? SLICE_FOUND : SLICE_UNKNOWN;
 }
 
-enum slice slice(struct folder *f, struct folder *spare, const struct client_want *w, struct hit *ret,
+enum slice slice(struct put_folders to, const struct client_request *w, struct cache_hit *ret,
 		 struct err *err)
 {
 	static const enum client_kind kinds[] = { CLIENT_DEBUGINFO, CLIENT_EXECUTABLE };
 	bool certain = false;
 
-	if (!f->path)
+	if (!to.folder->path)
 		return SLICE_UNKNOWN;
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		struct whole whole;
-		uint64_t off = 0, size = 0;
+		struct byte_range range = { 0 };
+		struct slice_file file;
 		enum place place;
 		int r = 1;
 
-		if (!whole_open(f, w, kinds[i], &whole))
+		if (!whole_open(to.folder, w, kinds[i], &whole))
 			continue;
-		place = find_place(whole.img, w->name, &off, &size);
+		place = section_find_place(whole.img, w->name, &range);
+		file = (struct slice_file){ whole.src, whole.img, fd_mtime(whole.hit.fd) };
 		if (place == PLACE_FOUND)
-			r = cut(whole.src, mtime_of(whole.hit.fd), f, spare, w, off, size, ret, err);
+			r = cut_section(&file, range, to, w, ret, err);
 		whole_done(&whole);
 		if (r == 0)
 			return SLICE_FOUND;
@@ -155,7 +157,7 @@ enum slice slice(struct folder *f, struct folder *spare, const struct client_wan
 	return SLICE_UNKNOWN;
 }
 
-int slice_check(const struct folder *f, const struct client_want *w, uint64_t size, struct err *err)
+int slice_check(const struct folder *f, const struct client_request *w, uint64_t size, struct err *err)
 {
 	struct whole whole;
 	const struct elf_section *sec;

@@ -22,7 +22,7 @@ struct local_crcs {
 };
 #define CRC_KNOWN (1ull << 32)
 
-static struct file_key key_of(const struct stat *st)
+static struct file_key crc_key(const struct stat *st)
 {
 	return (struct file_key){
 		.dev = st->st_dev,
@@ -68,7 +68,7 @@ void local_crcs_free(struct local_crcs *c)
 
 int local_crcs_of(struct local_crcs *c, int fd, const struct stat *st, uint32_t *ret, struct err *err)
 {
-	struct file_key key = key_of(st);
+	struct file_key key = crc_key(st);
 	uintptr_t known = (uintptr_t)map_get(&c->crcs, bytes_of(&key, sizeof(key)));
 	uint32_t crc;
 

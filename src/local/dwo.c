@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-static int open_at(const char *path, struct source **ret)
+static int dwo_open_at(const char *path, struct source **ret)
 {
 	struct err ignored = { 0 };
 
@@ -16,13 +16,13 @@ static int open_at(const char *path, struct source **ret)
 }
 
 /* "@dir/@name" */
-static int open_in(struct str dir, struct str name, struct source **ret)
+static int dwo_open_in(struct str dir, struct str name, struct source **ret)
 {
 	char path[PATH_MAX];
 	int n = snprintf(path, sizeof(path), STR_FMT "%s" STR_FMT, STR_ARG(dir), dir.size ? "/" : "",
 			 STR_ARG(name));
 
-	return n > 0 && (size_t)n < sizeof(path) ? open_at(path, ret) : LOCAL_MISSING;
+	return n > 0 && (size_t)n < sizeof(path) ? dwo_open_at(path, ret) : LOCAL_MISSING;
 }
 
 int local_dwp_file(const char *path, struct source **ret)
@@ -34,12 +34,12 @@ int local_dwp_file(const char *path, struct source **ret)
 	if (p.size + 5 > sizeof(dwp))
 		return LOCAL_MISSING;
 	snprintf(dwp, sizeof(dwp), "%s.dwp", path);
-	if (open_at(dwp, ret) == 0)
+	if (dwo_open_at(dwp, ret) == 0)
 		return 0;
 	if (!str_ends(p, debug))
 		return LOCAL_MISSING;
 	snprintf(dwp + p.size - debug.size, 5, ".dwp");
-	return open_at(dwp, ret);
+	return dwo_open_at(dwp, ret);
 }
 
 int local_dwo_file(const char *path, struct str comp_dir, struct str name, struct source **ret)
@@ -49,10 +49,11 @@ int local_dwo_file(const char *path, struct str comp_dir, struct str name, struc
 	if (!name.size || memchr(name.p, 0, name.size))
 		return LOCAL_MISSING;
 	if (name.p[0] == '/') {
-		if (open_in((struct str){ 0 }, name, ret) == 0)
+		if (dwo_open_in((struct str){ 0 }, name, ret) == 0)
 			return 0;
-	} else if ((comp_dir.size && open_in(comp_dir, name, ret) == 0) || open_in(beside, name, ret) == 0) {
+	} else if ((comp_dir.size && dwo_open_in(comp_dir, name, ret) == 0) ||
+		   dwo_open_in(beside, name, ret) == 0) {
 		return 0;
 	}
-	return open_in(beside, path_basename(name), ret);
+	return dwo_open_in(beside, path_basename(name), ret);
 }

@@ -19,7 +19,7 @@ static const char *real_path(const char *path, struct arena *a)
 }
 
 /* With the slash; "" when there is none. */
-static const char *dir_of(const char *path, struct arena *a)
+static const char *search_dir_of(const char *path, struct arena *a)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -62,7 +62,7 @@ static int search_build_id(struct local_search *s, const struct build_id *id, en
  * What of @path lies below @root, without a slash in front: "usr/bin" of "/sysroot/usr/bin" in "/sysroot".
  * NULL when it is not below. The root "" is above every absolute path.
  */
-static const char *below(const char *root, const char *path)
+static const char *path_below(const char *root, const char *path)
 {
 	size_t n = strlen(root);
 
@@ -100,7 +100,7 @@ static int search_link_from(struct local_search *s, const struct local_linked *l
 			    const char *real_dir, struct local_found *ret)
 {
 	AUTO(arena_done) struct arena a = { 0 };
-	const char *base = s->l->sysroot ? below(s->l->real_sysroot, real_dir) : NULL;
+	const char *base = s->l->sysroot ? path_below(s->l->real_sysroot, real_dir) : NULL;
 	int r = local_take_linked(s, arena_printf(&a, "%s%s", dir, link->name), link, ret);
 
 	if (r)
@@ -113,7 +113,7 @@ static int search_link_from(struct local_search *s, const struct local_linked *l
 static int search_link(struct local_search *s, const struct local_linked *link, struct local_found *ret)
 {
 	AUTO(arena_done) struct arena a = { 0 };
-	const char *dir = dir_of(link->self, &a), *real;
+	const char *dir = search_dir_of(link->self, &a), *real;
 	struct stat st;
 	int r;
 
@@ -122,7 +122,7 @@ static int search_link(struct local_search *s, const struct local_linked *link, 
 	if (r == 0 || lstat(link->self, &st) < 0 || !S_ISLNK(st.st_mode))
 		return r;
 	/* The file's own name is a symbolic link: once more from where it really lies. */
-	real = dir_of(real_path(link->self, &a), &a);
+	real = search_dir_of(real_path(link->self, &a), &a);
 	return strcmp(real, dir) == 0 ? r : search_link_from(s, link, real, real, ret);
 }
 
@@ -228,7 +228,7 @@ int local_alt_file(struct local *l, const char *debug_path, const char *alt_path
 	AUTO(arena_done) struct arena a = { 0 };
 
 	if (alt_path[0] != '/')
-		alt_path = arena_printf(&a, "%s%s", dir_of(real_path(debug_path, &a), &a), alt_path);
+		alt_path = arena_printf(&a, "%s%s", search_dir_of(real_path(debug_path, &a), &a), alt_path);
 	if (local_take_id(&s, alt_path, id, ret) == 0)
 		return 0;
 	if (search_build_id(&s, id, LOCAL_DEBUGINFO, NULL, ret) == 0)

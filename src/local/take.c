@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static int no(struct local_search *s, enum local_verdict verdict, const char *path, const char *said)
+static int take_refuse(struct local_search *s, enum local_verdict verdict, const char *path, const char *said)
 {
 	local_trail_add(s->trail, s->way, verdict, path, "%s", said);
 	return LOCAL_MISSING;
@@ -22,12 +22,12 @@ static int open_place(struct local_search *s, const char *path, int *ret_fd, str
 	int r = file_open(path, ret_fd, ret_st, &err);
 
 	if (r == FILE_MISSING)
-		return no(s, LOCAL_ABSENT, path, "not there");
-	return r < 0 ? no(s, LOCAL_UNREADABLE, path, err.text) : 0;
+		return take_refuse(s, LOCAL_ABSENT, path, "not there");
+	return r < 0 ? take_refuse(s, LOCAL_UNREADABLE, path, err.text) : 0;
 }
 
-static int taken(struct local_search *s, const char *path, struct source *src, const char *said,
-		 struct local_found *ret)
+static int take_accept(struct local_search *s, const char *path, struct source *src, const char *said,
+		       struct local_found *ret)
 {
 	local_trail_add(s->trail, s->way, LOCAL_TAKEN, path, "%s", said);
 	*ret = (struct local_found){ .path = mem_strdup(path), .src = src, .way = s->way };
@@ -35,7 +35,8 @@ static int taken(struct local_search *s, const char *path, struct source *src, c
 }
 
 /* Whether the file has this build ID. */
-static int check_id(struct local_search *s, const char *path, struct source *src, const struct build_id *id)
+static int take_check_id(struct local_search *s, const char *path, struct source *src,
+			 const struct build_id *id)
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;
 	char hex[BUILD_ID_HEX_SIZE];
@@ -44,10 +45,10 @@ static int check_id(struct local_search *s, const char *path, struct source *src
 	int r = elf_open(src, &img, &err);
 
 	if (r)
-		return no(s, LOCAL_NOT_ELF, path, r < 0 ? err.text : "it is no ELF file");
+		return take_refuse(s, LOCAL_NOT_ELF, path, r < 0 ? err.text : "it is no ELF file");
 	r = elf_build_id(img, &found, &err);
 	if (r)
-		return no(s, LOCAL_NO_ID, path, r < 0 ? err.text : "it has no build ID");
+		return take_refuse(s, LOCAL_NO_ID, path, r < 0 ? err.text : "it has no build ID");
 	if (build_id_eq(&found, id))
 		return 0;
 	local_trail_add(s->trail, s->way, LOCAL_OTHER_ID, path, "its build ID is another one, %s",
@@ -66,14 +67,14 @@ static int take_id(struct local_search *s, const char *path, const struct build_
 	if (r)
 		return r;
 	src = source_of_fd(fd, (uint64_t)st.st_size, st.st_mtime, path);
-	r = check_id(s, path, src, id);
+	r = take_check_id(s, path, src, id);
 	if (r)
 		return r;
 	if (self && strcmp(self, path) == 0) {
-		no(s, LOCAL_SELF, path, "this is the file itself, and it has no debug information");
+		take_refuse(s, LOCAL_SELF, path, "this is the file itself, and it has no debug information");
 		return LOCAL_IS_SELF;
 	}
-	return taken(s, path, TAKE(src), "its build ID agrees", ret);
+	return take_accept(s, path, TAKE(src), "its build ID agrees", ret);
 }
 
 int local_take_id(struct local_search *s, const char *path, const struct build_id *id,
@@ -90,8 +91,8 @@ int local_take_id_real(struct local_search *s, const char *path, const struct bu
 	if (realpath(path, real))
 		return take_id(s, real, id, self, ret);
 	if (errno == ENOENT || errno == ENOTDIR)
-		return no(s, LOCAL_ABSENT, path, "not there");
-	return no(s, LOCAL_UNREADABLE, path, strerror(errno));
+		return take_refuse(s, LOCAL_ABSENT, path, "not there");
+	return take_refuse(s, LOCAL_UNREADABLE, path, strerror(errno));
 }
 
 int local_take_linked(struct local_search *s, const char *path, const struct local_linked *link,
@@ -104,19 +105,19 @@ int local_take_linked(struct local_search *s, const char *path, const struct loc
 	int r;
 
 	if (strcmp(path, link->self) == 0)
-		return no(s, LOCAL_SELF, path, "this is the file itself");
+		return take_refuse(s, LOCAL_SELF, path, "this is the file itself");
 	r = open_place(s, path, &fd, &st);
 	if (r)
 		return r;
 	if (st.st_ino && st.st_ino == link->self_st.st_ino && st.st_dev == link->self_st.st_dev)
-		return no(s, LOCAL_SELF, path, "this is the file itself, by another name");
+		return take_refuse(s, LOCAL_SELF, path, "this is the file itself, by another name");
 	if (local_crcs_of(s->l->crcs, fd, &st, &crc, &err) < 0)
-		return no(s, LOCAL_UNREADABLE, path, err.text);
+		return take_refuse(s, LOCAL_UNREADABLE, path, err.text);
 	if (crc != link->crc) {
 		local_trail_add(s->trail, s->way, LOCAL_OTHER_CRC, path,
 				"its CRC is %08x, the link says %08x", crc, link->crc);
 		return LOCAL_MISSING;
 	}
-	return taken(s, path, source_of_fd(TAKE_FD(fd), (uint64_t)st.st_size, st.st_mtime, path),
-		     "its CRC agrees", ret);
+	return take_accept(s, path, source_of_fd(TAKE_FD(fd), (uint64_t)st.st_size, st.st_mtime, path),
+			   "its CRC agrees", ret);
 }

@@ -12,7 +12,7 @@ char *lookup_fetch(const struct lookup_options *o, enum client_kind kind, const 
 		   struct err *err)
 {
 	const struct client_options opts = { .urls = o->urls };
-	const struct client_want want = { .kind = kind, .id = *id };
+	const struct client_request want = { .kind = kind, .id = *id };
 	struct client_result result = { .fd = -1 };
 	struct client *c;
 	char *path = NULL;

@@ -47,7 +47,7 @@ struct attempt {
 
 /* ---- what the head says ---- */
 
-static void said_status(struct attempt *a)
+static void set_status_fault(struct attempt *a)
 {
 	const struct head *h = xfer_head(a->xfer);
 	struct str line = { (char *)a->held.p, a->held.size };
@@ -63,19 +63,19 @@ static void said_status(struct attempt *a)
 }
 
 /* The sink's check has refused the bytes. */
-static int check_failed(struct attempt *a, const struct err *err)
+static int refuse_bytes(struct attempt *a, const struct err *err)
 {
 	fault_set(&a->fault, FAULT_KIND_LIE, err->os ? err->os : EIO, "%s", err->text);
 	return -1;
 }
 
-static int lie(struct attempt *a, const char *text)
+static int refuse_reply(struct attempt *a, const char *text)
 {
 	fault_set(&a->fault, FAULT_KIND_LIE, EIO, "%s", text);
 	return -1;
 }
 
-static int differs(struct attempt *a, const char *text)
+static int refuse_other_file(struct attempt *a, const char *text)
 {
 	a->differs = true;
 	fault_set(&a->fault, FAULT_KIND_LIE, EIO, "%s", text);
@@ -86,13 +86,13 @@ static int differs(struct attempt *a, const char *text)
 static int judge_part(struct attempt *a, const struct head *h)
 {
 	if (!a->asked_from)
-		return lie(a, "it sends a part of a file when asked for all of it");
+		return refuse_reply(a, "it sends a part of a file when asked for all of it");
 	if (!h->has_range || h->from != a->asked_from)
-		return lie(a, "it sends another part of the file than it was asked for");
+		return refuse_reply(a, "it sends another part of the file than it was asked for");
 	if (h->encoded)
-		return lie(a, "it sends an encoding that was not asked for");
+		return refuse_reply(a, "it sends an encoding that was not asked for");
 	if (!h->has_total || (a->f->size_known && h->total != a->f->size))
-		return differs(a, "its file has another size than the one that was begun");
+		return refuse_other_file(a, "its file has another size than the one that was begun");
 	a->reply.size_known = true;
 	a->reply.size = h->total;
 	a->pos = h->from;
@@ -106,7 +106,7 @@ static int judge_whole(struct attempt *a, const struct head *h)
 	struct net_fetch *f = a->f;
 
 	if (h->encoded && !(f->compressed && !a->asked_from))
-		return lie(a, "it sends an encoding that was not asked for");
+		return refuse_reply(a, "it sends an encoding that was not asked for");
 	if (!h->encoded && h->has_length) {
 		a->reply.size_known = true;
 		a->reply.size = h->length;
@@ -165,7 +165,7 @@ static bool is_refusal(const struct attempt *a)
 
 /* ---- the body ---- */
 
-static int check(struct attempt *a, bool all)
+static int attempt_check(struct attempt *a, bool all)
 {
 	struct net_fetch *f = a->f;
 	struct err err = { 0 };
@@ -178,8 +178,8 @@ static int check(struct attempt *a, bool all)
 	if (r == NET_MORE && (all || a->held.size >= NET_HEAD_MAX))
 		r = 0;
 	if (r < 0 && str_starts(a->reply.type, STR("text/html")))
-		return lie(a, "it sends a page of HTML instead of the file");
-	return r < 0 ? check_failed(a, &err) : r;
+		return refuse_reply(a, "it sends a page of HTML instead of the file");
+	return r < 0 ? refuse_bytes(a, &err) : r;
 }
 
 /* The overlap with what was written. Passed bytes are taken off @piece. */
@@ -191,12 +191,13 @@ static int pass_known(struct attempt *a, struct bytes *piece)
 	if (a->whole_hash) {
 		hash64_feed(&a->hash, piece->p, n);
 		if (a->pos + n == f->have && hash64_end(&a->hash) != hash64_end(&f->hash))
-			return differs(a, "its file has other bytes than the one that was begun");
+			return refuse_other_file(a, "its file has other bytes than the one that was begun");
 	} else {
 		for (size_t i = 0; i < n; i++)
 			if (a->pos + i + FETCH_TAIL >= f->have &&
 			    f->tail[(a->pos + i) % FETCH_TAIL] != piece->p[i])
-				return differs(a, "its file has other bytes than the one that was begun");
+				return refuse_other_file(
+					a, "its file has other bytes than the one that was begun");
 	}
 	a->pos += n;
 	piece->p += n;
@@ -205,14 +206,14 @@ static int pass_known(struct attempt *a, struct bytes *piece)
 }
 
 /* It has come to where the next byte is wanted: from now on it is the one. */
-static int win(struct attempt *a)
+static int attempt_win(struct attempt *a)
 {
 	struct net_fetch *f = a->f;
 
 	if ((a->anew || !f->begun) && !fetch_begin_body(f, &a->reply)) {
 		if (f->sink_failed)
 			return -1;
-		return lie(a, "its file is another one than the one that was begun");
+		return refuse_reply(a, "its file is another one than the one that was begun");
 	}
 	f->winner = a;
 	a->anew = false;
@@ -234,7 +235,7 @@ static int hand_on(struct attempt *a, struct bytes piece)
 			return XFER_ABORT;
 		if (!a->anew && a->pos < f->have)
 			return XFER_TAKEN;
-		if (win(a) < 0)
+		if (attempt_win(a) < 0)
 			return XFER_ABORT;
 	}
 	if (!piece.size)
@@ -263,27 +264,27 @@ static int flush_held(struct attempt *a)
 	return r;
 }
 
-static int too_much(struct attempt *a, size_t n)
+static int refuse_excess(struct attempt *a, size_t n)
 {
 	struct net_fetch *f = a->f;
 	uint64_t end = a->pos + a->held.size + n;
 
 	if (a->reply.size_known && end > a->reply.size)
-		return lie(a, "it sends more bytes than it announced");
+		return refuse_reply(a, "it sends more bytes than it announced");
 	if (end > f->max_size) {
 		fault_set(&a->fault, FAULT_KIND_LIMIT, EFBIG, "it sends more than %llu bytes",
 			  (unsigned long long)f->max_size);
 		return -1;
 	}
 	if (!a->reply.size_known && end > f->max_unknown)
-		return lie(a, "it sends without end");
+		return refuse_reply(a, "it sends without end");
 	if (xfer_head(a->xfer)->encoded && a->n_body > RATIO_FROM &&
 	    a->n_body / MAX_RATIO > xfer_wire_bytes(a->xfer))
-		return lie(a, "it unpacks to more than a hundred times of what came");
+		return refuse_reply(a, "it unpacks to more than a hundred times of what came");
 	return 0;
 }
 
-static int on_data(void *arg, struct bytes piece)
+static int attempt_on_data(void *arg, struct bytes piece)
 {
 	struct attempt *a = arg;
 	int r;
@@ -303,7 +304,7 @@ static int on_data(void *arg, struct bytes piece)
 		a->lost = true;
 		return XFER_PAUSE;
 	}
-	if (too_much(a, piece.size) < 0)
+	if (refuse_excess(a, piece.size) < 0)
 		return XFER_ABORT;
 	if (a->believed) {
 		/* What the sink did not take goes first. */
@@ -318,19 +319,19 @@ static int on_data(void *arg, struct bytes piece)
 	}
 	buf_add(&a->held, piece.p, piece.size);
 	a->n_body += piece.size;
-	r = check(a, a->reply.size_known && a->held.size == a->reply.size);
+	r = attempt_check(a, a->reply.size_known && a->held.size == a->reply.size);
 	if (r)
 		return r < 0 ? XFER_ABORT : XFER_TAKEN;
 	a->believed = true;
 	return flush_held(a) == XFER_ABORT ? XFER_ABORT : XFER_TAKEN;
 }
 
-static void on_connected(void *arg)
+static void attempt_on_connected(void *arg)
 {
 	((struct attempt *)arg)->connected = true;
 }
 
-static const struct xfer_events events = { .connected = on_connected, .data = on_data };
+static const struct xfer_events events = { .connected = attempt_on_connected, .data = attempt_on_data };
 
 /* ---- its life ---- */
 
@@ -402,14 +403,14 @@ static void judge_end(struct attempt *a)
 		return;
 	}
 	if (!a->believed) {
-		if (check(a, true) < 0)
+		if (attempt_check(a, true) < 0)
 			return;
 		a->believed = true;
 	}
 	if ((a->held.size || a->f->winner != a) && flush_held(a) == XFER_ABORT && !a->fault.kind)
-		lie(a, "the rest of the file is missing");
+		refuse_reply(a, "the rest of the file is missing");
 	if (!a->held.size && a->f->winner != a && !a->fault.kind)
-		differs(a, "its file is shorter than what was had already");
+		refuse_other_file(a, "its file is shorter than what was had already");
 }
 
 /* A byte a second is no silence, and would go on for years. When is it to be given up if it goes on like
@@ -462,13 +463,13 @@ bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fa
 		if (!a->judged && judge_head(a) < 0)
 			/* the fault is set */;
 		else if (is_refusal(a))
-			said_status(a);
+			set_status_fault(a);
 		else
 			judge_end(a);
 		if (a->fault.kind == FAULT_KIND_NONE && a->held.size && f->paused)
 			return false;
 	} else if (a->answered && a->judged && is_refusal(a)) {
-		said_status(a);
+		set_status_fault(a);
 	}
 	*ret = a->fault.kind ? a->fault : wire;
 	if (a->fault.kind == FAULT_KIND_NONE && wire.kind == FAULT_KIND_BROKEN && a->pos)

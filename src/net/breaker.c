@@ -65,7 +65,7 @@ const char *breaker_url(const struct server *s)
 }
 
 /* Under the lock. */
-static enum breaker_state state_of(const struct server *s, int64_t now_s)
+static enum breaker_state server_state(const struct server *s, int64_t now_s)
 {
 	if (s->m.open_until_s > now_s)
 		return BREAKER_OPEN;
@@ -80,7 +80,7 @@ enum breaker_state breaker_look(struct breakers *b, struct server *s, int64_t *r
 	enum breaker_state state;
 
 	pthread_mutex_lock(&b->lock);
-	state = state_of(s, now_s);
+	state = server_state(s, now_s);
 	if (ret_again_s)
 		*ret_again_s = state == BREAKER_OPEN ? s->m.open_until_s - now_s : 0;
 	if (said)
@@ -119,7 +119,7 @@ static int64_t pause_s(const struct breakers *b, unsigned n_failures)
 	return (int64_t)((MIN(ms, (uint64_t)b->max_ms) + 999) / 1000);
 }
 
-static void say(struct server *s, const char *said)
+static void server_set_said(struct server *s, const char *said)
 {
 	snprintf(s->m.said, sizeof(s->m.said), "%s", said);
 }
@@ -127,7 +127,7 @@ static void say(struct server *s, const char *said)
 static void slow_down(const struct breakers *b, struct server *s, int64_t now_s, const char *said)
 {
 	s->m.slow_until_s = now_s + pause_s(b, 1);
-	say(s, said);
+	server_set_said(s, said);
 }
 
 void breaker_sent(struct breakers *b, struct server *s, enum breaker_event event, const char *said)
@@ -146,11 +146,11 @@ void breaker_sent(struct breakers *b, struct server *s, enum breaker_event event
 	case BREAKER_FAILED:
 		s->m.n_failures++;
 		s->m.open_until_s = now_s + pause_s(b, s->m.n_failures);
-		say(s, said);
+		server_set_said(s, said);
 		break;
 	case BREAKER_REFUSED:
 		s->m.open_until_s = now_s + REFUSED_S;
-		say(s, said);
+		server_set_said(s, said);
 		break;
 	case BREAKER_OUTRUN:
 		if (++s->n_outrun >= SLOW_AFTER)
@@ -171,7 +171,7 @@ void breaker_busy(struct breakers *b, struct server *s, int64_t seconds, const c
 {
 	pthread_mutex_lock(&b->lock);
 	s->m.open_until_s = clock_wall_s() + MIN(seconds, (int64_t)BREAKER_MAX_S);
-	say(s, said);
+	server_set_said(s, said);
 	atomic_fetch_add(&b->epoch, 1);
 	pthread_mutex_unlock(&b->lock);
 }

@@ -28,7 +28,7 @@ void net_breakers_save(struct net *n, struct buf *out)
 	pthread_mutex_unlock(&b->lock);
 }
 
-static bool number(struct str *line, uint64_t max, uint64_t *ret)
+static bool text_number(struct str *line, uint64_t max, uint64_t *ret)
 {
 	return str_to_u64(str_cut(line, ' '), ret) && *ret <= max;
 }
@@ -41,7 +41,8 @@ static void load_line(struct breakers *b, struct str line)
 	struct breaker_memory m = { 0 };
 	uint64_t open, slow, failures, latest = (uint64_t)clock_wall_s() + BREAKER_MAX_S;
 
-	if (!number(&line, latest, &open) || !number(&line, latest, &slow) || !number(&line, 1000, &failures))
+	if (!text_number(&line, latest, &open) || !text_number(&line, latest, &slow) ||
+	    !text_number(&line, 1000, &failures))
 		return;
 	m.open_until_s = (int64_t)open;
 	m.slow_until_s = (int64_t)slow;

@@ -40,7 +40,7 @@ void call_set_next(struct net_call *c, struct net_call *next)
 	c->next = next;
 }
 
-static int on_data(void *arg, struct bytes piece)
+static int call_on_data(void *arg, struct bytes piece)
 {
 	struct net_call *c = arg;
 
@@ -50,19 +50,19 @@ static int on_data(void *arg, struct bytes piece)
 	return XFER_TAKEN;
 }
 
-static int read_memory(struct net_call *c, void *buf, size_t n, size_t *ret_got)
+static int call_read_memory(struct net_call *c, void *buf, size_t n, size_t *ret_got)
 {
 	memcpy(buf, c->req.body->p + c->n_sent, n);
 	*ret_got = n;
 	return 0;
 }
 
-static bool has_body(const struct net_call *c)
+static bool call_has_body(const struct net_call *c)
 {
 	return c->req.read || c->req.body;
 }
 
-static ssize_t on_upload(void *arg, void *buf, size_t n)
+static ssize_t call_on_upload(void *arg, void *buf, size_t n)
 {
 	struct net_call *c = arg;
 	size_t got = 0;
@@ -71,7 +71,7 @@ static ssize_t on_upload(void *arg, void *buf, size_t n)
 	n = (size_t)MIN((uint64_t)n, c->req.body_size - c->n_sent);
 	if (!n)
 		return 0;
-	r = c->req.body ? read_memory(c, buf, n, &got) : c->req.read(c->req.arg, buf, n, &got, &c->err);
+	r = c->req.body ? call_read_memory(c, buf, n, &got) : c->req.read(c->req.arg, buf, n, &got, &c->err);
 	if (r < 0)
 		return -1;
 	if (!got)
@@ -81,9 +81,9 @@ static ssize_t on_upload(void *arg, void *buf, size_t n)
 	return (ssize_t)got;
 }
 
-static const struct xfer_events events = { .data = on_data, .upload = on_upload };
+static const struct xfer_events events = { .data = call_on_data, .upload = call_on_upload };
 
-static void release(struct net_call *c, enum breaker_event event, const char *said)
+static void call_release(struct net_call *c, enum breaker_event event, const char *said)
 {
 	if (c->taken) {
 		breaker_sent(&c->net->breakers, c->server, event, said);
@@ -93,20 +93,20 @@ static void release(struct net_call *c, enum breaker_event event, const char *sa
 	xfer_drop(TAKE(c->xfer));
 }
 
-static void finish(struct net_call *c, int outcome, const struct net_call_answer *a)
+static void call_finish(struct net_call *c, int outcome, const struct net_call_answer *a)
 {
 	atomic_store(&c->ended, true);
 	c->req.done(c->req.arg, c, outcome, a, outcome ? &c->err : NULL);
 	xfer_drop(TAKE(c->xfer));
 }
 
-static void fail(struct net_call *c, enum err_kind kind, int os, const char *text)
+static void call_fail(struct net_call *c, enum err_kind kind, int os, const char *text)
 {
 	if (!c->err.kind)
 		err_set(&c->err, kind, "%s", text);
 	if (os)
 		c->err.os = os;
-	finish(c, -1, NULL);
+	call_finish(c, -1, NULL);
 }
 
 void call_begin(struct net_call *c)
@@ -116,7 +116,7 @@ void call_begin(struct net_call *c)
 		.method = c->req.method,
 		.headers = c->req.headers,
 		.n_headers = c->req.n_headers,
-		.has_upload = has_body(c),
+		.has_upload = call_has_body(c),
 		.keep_all = true,
 		.upload_size = c->req.body_size,
 		.connect_ms = c->req.connect_ms,
@@ -141,7 +141,7 @@ void call_begin(struct net_call *c)
 	}
 }
 
-static void answered(struct net_call *c)
+static void call_answered(struct net_call *c)
 {
 	const struct head *h = xfer_head(c->xfer);
 	const struct net_call_answer a = {
@@ -157,7 +157,7 @@ static void answered(struct net_call *c)
 		breaker_give(&c->net->breakers, c->server);
 		c->taken = false;
 	}
-	finish(c, 0, &a);
+	call_finish(c, 0, &a);
 }
 
 bool call_turn(struct net_call *c, int64_t now_ms, int64_t *next_ms)
@@ -166,18 +166,18 @@ bool call_turn(struct net_call *c, int64_t now_ms, int64_t *next_ms)
 	int64_t silent_at;
 
 	if (atomic_load(&c->cancel)) {
-		release(c, BREAKER_DROPPED, "");
-		fail(c, ERR_CANCELLED, ECANCELED, "cancelled");
+		call_release(c, BREAKER_DROPPED, "");
+		call_fail(c, ERR_CANCELLED, ECANCELED, "cancelled");
 		return false;
 	}
 	if (!c->xfer) {
-		release(c, BREAKER_DROPPED, "");
-		fail(c, ERR_UPSTREAM, 0, "it cannot be asked");
+		call_release(c, BREAKER_DROPPED, "");
+		call_fail(c, ERR_UPSTREAM, 0, "it cannot be asked");
 		return false;
 	}
 	if (c->deadline_ms && now_ms >= c->deadline_ms) {
-		release(c, BREAKER_DROPPED, "");
-		fail(c, ERR_CANCELLED, ETIME, "it was not done in time");
+		call_release(c, BREAKER_DROPPED, "");
+		call_fail(c, ERR_CANCELLED, ETIME, "it was not done in time");
 		return false;
 	}
 	if (!xfer_ended(c->xfer, &fault)) {
@@ -190,23 +190,23 @@ bool call_turn(struct net_call *c, int64_t now_ms, int64_t *next_ms)
 	}
 	/* A server may refuse a body before it has read all of it. */
 	if (fault.kind == FAULT_KIND_NONE || (fault.kind == FAULT_KIND_BROKEN && !c->err.kind &&
-					      has_body(c) && xfer_head(c->xfer)->status >= 400)) {
-		answered(c);
+					      call_has_body(c) && xfer_head(c->xfer)->status >= 400)) {
+		call_answered(c);
 		return false;
 	}
-	release(c,
-		fault.os == ECONNREFUSED                                               ? BREAKER_REFUSED
-		: fault.kind == FAULT_KIND_CONNECT || fault.kind == FAULT_KIND_TIMEOUT ? BREAKER_FAILED
-										       : BREAKER_DROPPED,
-		fault.text);
-	fail(c, ERR_UPSTREAM, fault.os, fault.text);
+	call_release(c,
+		     fault.os == ECONNREFUSED                                               ? BREAKER_REFUSED
+		     : fault.kind == FAULT_KIND_CONNECT || fault.kind == FAULT_KIND_TIMEOUT ? BREAKER_FAILED
+											    : BREAKER_DROPPED,
+		     fault.text);
+	call_fail(c, ERR_UPSTREAM, fault.os, fault.text);
 	return false;
 }
 
 void call_abort(struct net_call *c)
 {
-	release(c, BREAKER_DROPPED, "");
-	fail(c, ERR_CANCELLED, ECANCELED, "cancelled");
+	call_release(c, BREAKER_DROPPED, "");
+	call_fail(c, ERR_CANCELLED, ECANCELED, "cancelled");
 }
 
 void net_call_start(struct net *n, const struct net_call_request *req, struct net_call **ret)

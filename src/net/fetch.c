@@ -18,7 +18,7 @@
 
 /* ---- the sink ---- */
 
-static void sink_fails(struct net_fetch *f, const struct err *err)
+static void fetch_sink_failed(struct net_fetch *f, const struct err *err)
 {
 	f->sink_failed = true;
 	f->sink_err = *err;
@@ -41,7 +41,7 @@ int fetch_write(struct net_fetch *f, struct bytes piece)
 		return XFER_PAUSE;
 	}
 	if (r < 0) {
-		sink_fails(f, &err);
+		fetch_sink_failed(f, &err);
 		return XFER_ABORT;
 	}
 	hash64_feed(&f->hash, piece.p, piece.size);
@@ -52,7 +52,7 @@ int fetch_write(struct net_fetch *f, struct bytes piece)
 	return XFER_TAKEN;
 }
 
-static void nothing_had(struct net_fetch *f)
+static void fetch_forget_bytes(struct net_fetch *f)
 {
 	f->have = 0;
 	hash64_init(&f->hash, 0);
@@ -69,10 +69,10 @@ bool fetch_begin_body(struct net_fetch *f, const struct net_reply *reply)
 	else if (f->begun)
 		r = NET_REFUSED;
 	if (r < 0)
-		sink_fails(f, &err);
+		fetch_sink_failed(f, &err);
 	if (r)
 		return false;
-	nothing_had(f);
+	fetch_forget_bytes(f);
 	f->begun = f->has_reply = true;
 	f->reply = *reply;
 	f->reply.url = arena_strdup(&f->arena, str_of(reply->url));
@@ -111,7 +111,8 @@ static void attempt_over(struct net_fetch *f, struct candidate *c)
 	breaker_give(&f->net->breakers, c->server);
 }
 
-static void tell_breaker(struct net_fetch *f, struct candidate *c, enum breaker_event event, const char *said)
+static void candidate_report(struct net_fetch *f, struct candidate *c, enum breaker_event event,
+			     const char *said)
 {
 	if (event != BREAKER_ANSWERED || !c->heard)
 		breaker_sent(&f->net->breakers, c->server, event, said);
@@ -128,39 +129,39 @@ static void drop_loser(struct net_fetch *f, struct candidate *c, int64_t now_ms)
 	if (attempt_pos(a) > 0 && attempt_answered(a)) {
 		snprintf(said, sizeof(said), "it stalled after %llu bytes; another went on",
 			 (unsigned long long)attempt_pos(a));
-		tell_breaker(f, c, BREAKER_UNHEARD, said);
+		candidate_report(f, c, BREAKER_UNHEARD, said);
 	} else if (attempt_answered(a)) {
 		snprintf(said, sizeof(said), "another was first");
-		tell_breaker(f, c, BREAKER_ANSWERED, said);
+		candidate_report(f, c, BREAKER_ANSWERED, said);
 	} else {
 		snprintf(said, sizeof(said), "%s after %lld ms, when another had it",
 			 attempt_connected(a) ? "no answer" : "no connection",
 			 (long long)(now_ms - attempt_started_ms(a)));
-		tell_breaker(f, c,
-			     !waited                ? BREAKER_DROPPED
-			     : attempt_connected(a) ? BREAKER_OUTRUN
-						    : BREAKER_UNHEARD,
-			     said);
+		candidate_report(f, c,
+				 !waited                ? BREAKER_DROPPED
+				 : attempt_connected(a) ? BREAKER_OUTRUN
+							: BREAKER_UNHEARD,
+				 said);
 	}
 	candidate_note(f, c, 0, false, said);
 	attempt_over(f, c);
 }
 
-static void later(struct net_fetch *f, struct candidate *c, int64_t at_ms)
+static void candidate_retry(struct net_fetch *f, struct candidate *c, int64_t at_ms)
 {
 	c->not_before_ms = at_ms;
 	if (c->n_tries > f->patience.retries)
 		c->over = true;
 }
 
-static int64_t retry_ms(const struct candidate *c)
+static int64_t candidate_retry_ms(const struct candidate *c)
 {
 	return RETRY_MS << MIN(c->n_tries ? c->n_tries - 1 : 0, 6u);
 }
 
 /* *ret_busy_s: it wants to be left alone for so long; else 0. */
-static void refused(struct net_fetch *f, struct candidate *c, const struct head *h, int64_t now_ms,
-		    int64_t *ret_busy_s)
+static void candidate_refused(struct net_fetch *f, struct candidate *c, const struct head *h, int64_t now_ms,
+			      int64_t *ret_busy_s)
 {
 	int64_t wait_s = h->retry_after_s;
 
@@ -169,7 +170,7 @@ static void refused(struct net_fetch *f, struct candidate *c, const struct head 
 	if (h->status == 416 && f->have) {
 		/* Its file is shorter. */
 		c->from_start = true;
-		later(f, c, now_ms);
+		candidate_retry(f, c, now_ms);
 		return;
 	}
 	if (h->status == 429 && wait_s < 0)
@@ -182,7 +183,7 @@ static void refused(struct net_fetch *f, struct candidate *c, const struct head 
 	else if (wait_s * 1000 > f->patience.busy_ms)
 		c->over = true;
 	else
-		later(f, c, now_ms + (wait_s >= 0 ? wait_s * 1000 : retry_ms(c)));
+		candidate_retry(f, c, now_ms + (wait_s >= 0 ? wait_s * 1000 : candidate_retry_ms(c)));
 }
 
 static void attempt_failed(struct net_fetch *f, struct candidate *c, const struct fault_said *fault,
@@ -198,29 +199,30 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 	switch (fault->kind) {
 	case FAULT_KIND_CONNECT:
 		if (fault->os != ETIME && c->n_tries <= f->patience.connect_retries) {
-			tell_breaker(f, c, BREAKER_DROPPED, fault->text);
+			candidate_report(f, c, BREAKER_DROPPED, fault->text);
 			c->not_before_ms = now_ms + RECONNECT_MS;
 			break;
 		}
 		__attribute__((fallthrough));
 	case FAULT_KIND_TIMEOUT:
-		tell_breaker(f, c, fault->os == ECONNREFUSED ? BREAKER_REFUSED : BREAKER_FAILED, fault->text);
+		candidate_report(f, c, fault->os == ECONNREFUSED ? BREAKER_REFUSED : BREAKER_FAILED,
+				 fault->text);
 		c->over = true;
 		break;
 	case FAULT_KIND_BROKEN:
 		if (attempt_bytes(a) >= GOOD_PROGRESS)
 			c->n_tries = 0;
-		later(f, c, now_ms + retry_ms(c));
+		candidate_retry(f, c, now_ms + candidate_retry_ms(c));
 		break;
 	case FAULT_KIND_LIE:
 		/* What came from one that lies is worth nothing. */
 		if (f->winner == a)
-			nothing_had(f);
+			fetch_forget_bytes(f);
 		/* Another file than the one that was begun may do from its beginning, when nobody goes on
 		 * with that one. */
 		if (attempt_differs(a) && !c->from_start) {
 			c->from_start = true;
-			later(f, c, now_ms);
+			candidate_retry(f, c, now_ms);
 		} else {
 			c->over = true;
 		}
@@ -230,7 +232,7 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 		c->failed = false;
 		break;
 	default:
-		refused(f, c, h, now_ms, &busy_s);
+		candidate_refused(f, c, h, now_ms, &busy_s);
 		break;
 	}
 	if (fault->kind != FAULT_KIND_CONNECT && fault->kind != FAULT_KIND_TIMEOUT && !c->heard)
@@ -250,7 +252,7 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 
 /* ---- the end ---- */
 
-static void finish(struct net_fetch *f, int outcome, const struct err *err)
+static void fetch_finish(struct net_fetch *f, int outcome, const struct err *err)
 {
 	int64_t now_ms = clock_mono_ms();
 
@@ -272,17 +274,17 @@ static void finish(struct net_fetch *f, int outcome, const struct err *err)
 	f->sink.done(f->sink.arg, f, outcome, err);
 }
 
-static void finish_failed(struct net_fetch *f, enum err_kind kind, int os, const char *text)
+static void fetch_fail(struct net_fetch *f, enum err_kind kind, int os, const char *text)
 {
 	struct err err = { 0 };
 
 	err_set(&err, kind, "%s", text);
 	err.os = os;
-	finish(f, -1, &err);
+	fetch_finish(f, -1, &err);
 }
 
 /* Every byte is written. true: that was it. */
-static bool whole(struct net_fetch *f, struct candidate *c)
+static bool fetch_verify(struct net_fetch *f, struct candidate *c)
 {
 	struct attempt *a = c->attempt;
 	struct err err = { 0 };
@@ -290,22 +292,22 @@ static bool whole(struct net_fetch *f, struct candidate *c)
 	if (f->sink.verify && f->sink.verify(f->sink.arg, &err) < 0) {
 		c->over = c->failed = true;
 		fault_set(&f->last_fault, FAULT_KIND_LIE, err.os ? err.os : EIO, "%s", err.text);
-		tell_breaker(f, c, BREAKER_ANSWERED, "");
+		candidate_report(f, c, BREAKER_ANSWERED, "");
 		breaker_count(&f->net->breakers, c->server, COUNT_FAILED, attempt_bytes(a));
 		candidate_note(f, c, 0, false, err.text);
 		attempt_over(f, c);
 		/* All that was written is void; only one that may begin again can win now. */
-		nothing_had(f);
+		fetch_forget_bytes(f);
 		return false;
 	}
-	tell_breaker(f, c, BREAKER_ANSWERED, "");
+	candidate_report(f, c, BREAKER_ANSWERED, "");
 	breaker_count(&f->net->breakers, c->server, COUNT_FOUND, attempt_bytes(a));
 	candidate_note(f, c, 200, false, "used");
-	finish(f, 0, NULL);
+	fetch_finish(f, 0, NULL);
 	return true;
 }
 
-static void conclude(struct net_fetch *f)
+static void fetch_conclude(struct net_fetch *f)
 {
 	bool failed = f->begun || !f->n_candidates, too_large = false;
 	AUTO(buf_done) struct buf text = { 0 };
@@ -315,19 +317,19 @@ static void conclude(struct net_fetch *f)
 		too_large |= f->candidates[i].too_large;
 	}
 	if (!failed) {
-		finish(f, too_large ? NET_TOO_LARGE : NET_MISSING, NULL);
+		fetch_finish(f, too_large ? NET_TOO_LARGE : NET_MISSING, NULL);
 		return;
 	}
 	for (size_t i = 0; i < f->notes.n; i++)
 		buf_printf(&text, "%s%s: %s", i ? "; " : "", f->notes.items[i].server,
 			   f->notes.items[i].said);
-	finish_failed(f, ERR_UPSTREAM, f->last_fault.os ? f->last_fault.os : EIO,
-		      text.size ? buf_cstr(&text) : "no server is known");
+	fetch_fail(f, ERR_UPSTREAM, f->last_fault.os ? f->last_fault.os : EIO,
+		   text.size ? buf_cstr(&text) : "no server is known");
 }
 
 /* ---- who is asked next ---- */
 
-static void pass_over(struct net_fetch *f, struct candidate *c)
+static void candidate_pass_over(struct net_fetch *f, struct candidate *c)
 {
 	char said[200], text[240];
 
@@ -339,7 +341,7 @@ static void pass_over(struct net_fetch *f, struct candidate *c)
 }
 
 /* 0: it may be asked now, 1: later, 2: not at all. */
-static int look_at(struct net_fetch *f, struct candidate *c, int64_t now_ms, bool *ret_slow)
+static int candidate_state(struct net_fetch *f, struct candidate *c, int64_t now_ms, bool *ret_slow)
 {
 	enum breaker_state state;
 
@@ -355,7 +357,7 @@ static int look_at(struct net_fetch *f, struct candidate *c, int64_t now_ms, boo
 		return 1;
 	}
 	if (state == BREAKER_OPEN || state == BREAKER_TRYING) {
-		pass_over(f, c);
+		candidate_pass_over(f, c);
 		return 2;
 	}
 	*ret_slow = state == BREAKER_SLOW;
@@ -364,13 +366,13 @@ static int look_at(struct net_fetch *f, struct candidate *c, int64_t now_ms, boo
 
 /* Those not asked yet, in order; then those that are slow; then those that failed once; then those with
  * another file. */
-static unsigned rank_of(const struct candidate *c, bool slow)
+static unsigned candidate_rank(const struct candidate *c, bool slow)
 {
 	return c->from_start ? 3 : c->n_tries ? 2 : slow ? 1 : 0;
 }
 
 /* NULL: none now; *ret_later: but perhaps later. */
-static struct candidate *pick(struct net_fetch *f, int64_t now_ms, int64_t *next_ms, bool *ret_later)
+static struct candidate *fetch_pick(struct net_fetch *f, int64_t now_ms, int64_t *next_ms, bool *ret_later)
 {
 	struct candidate *best = NULL;
 	unsigned best_rank = 4;
@@ -379,22 +381,22 @@ static struct candidate *pick(struct net_fetch *f, int64_t now_ms, int64_t *next
 	for (size_t i = 0; i < f->n_candidates; i++) {
 		struct candidate *c = &f->candidates[i];
 		bool slow = false;
-		int r = look_at(f, c, now_ms, &slow);
+		int r = candidate_state(f, c, now_ms, &slow);
 
 		if (r == 1) {
 			*next_ms = MIN(*next_ms, c->not_before_ms);
 			*ret_later = true;
 		}
-		if (r == 0 && rank_of(c, slow) < best_rank) {
+		if (r == 0 && candidate_rank(c, slow) < best_rank) {
 			best = c;
-			best_rank = rank_of(c, slow);
+			best_rank = candidate_rank(c, slow);
 		}
 	}
 	return best;
 }
 
 /* false: not now. */
-static bool ask(struct net_fetch *f, struct candidate *c, int64_t now_ms, int64_t *next_ms)
+static bool fetch_ask(struct net_fetch *f, struct candidate *c, int64_t now_ms, int64_t *next_ms)
 {
 	struct fault_said fault;
 
@@ -418,7 +420,7 @@ static bool ask(struct net_fetch *f, struct candidate *c, int64_t now_ms, int64_
 	return true;
 }
 
-static unsigned n_running(const struct net_fetch *f)
+static unsigned fetch_n_running(const struct net_fetch *f)
 {
 	unsigned n = 0;
 
@@ -445,10 +447,10 @@ static bool winner_stalled(struct net_fetch *f, int64_t now_ms, int64_t *next_ms
 }
 
 /* true: nobody is asked any more, and nobody will be. */
-static bool ask_more(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
+static bool fetch_ask_more(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
 {
 	for (;;) {
-		unsigned running = n_running(f);
+		unsigned running = fetch_n_running(f);
 		int64_t hedge_at = f->last_start_ms + f->patience.hedge_ms;
 		struct candidate *c;
 		bool maybe_later;
@@ -460,10 +462,10 @@ static bool ask_more(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
 			*next_ms = MIN(*next_ms, hedge_at);
 			return false;
 		}
-		c = pick(f, now_ms, next_ms, &maybe_later);
+		c = fetch_pick(f, now_ms, next_ms, &maybe_later);
 		if (!c)
 			return !running && !maybe_later;
-		if (!ask(f, c, now_ms, next_ms))
+		if (!fetch_ask(f, c, now_ms, next_ms))
 			return false;
 	}
 }
@@ -481,13 +483,13 @@ static bool attempts_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
 			continue;
 		if (!attempt_turn(c->attempt, now_ms, next_ms, &fault)) {
 			if (attempt_answered(c->attempt) && attempt_head(c->attempt)->status < 400)
-				tell_breaker(f, c, BREAKER_ANSWERED, "");
+				candidate_report(f, c, BREAKER_ANSWERED, "");
 			continue;
 		}
 		if (f->sink_failed)
 			return false;
 		if (fault.kind == FAULT_KIND_NONE) {
-			if (whole(f, c))
+			if (fetch_verify(f, c))
 				return true;
 		} else {
 			attempt_failed(f, c, &fault, now_ms);
@@ -510,11 +512,11 @@ static void drop_losers(struct net_fetch *f, int64_t now_ms)
 bool fetch_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
 {
 	if (atomic_load(&f->cancel)) {
-		finish_failed(f, ERR_CANCELLED, ECANCELED, "cancelled");
+		fetch_fail(f, ERR_CANCELLED, ECANCELED, "cancelled");
 		return false;
 	}
 	if (f->deadline_ms && now_ms >= f->deadline_ms) {
-		finish_failed(f, ERR_CANCELLED, ETIME, "it was not done in time");
+		fetch_fail(f, ERR_CANCELLED, ETIME, "it was not done in time");
 		return false;
 	}
 	if (f->deadline_ms)
@@ -528,12 +530,12 @@ bool fetch_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
 	if (attempts_turn(f, now_ms, next_ms))
 		return false;
 	if (f->sink_failed) {
-		finish(f, -1, &f->sink_err);
+		fetch_finish(f, -1, &f->sink_err);
 		return false;
 	}
 	drop_losers(f, now_ms);
-	if (ask_more(f, now_ms, next_ms)) {
-		conclude(f);
+	if (fetch_ask_more(f, now_ms, next_ms)) {
+		fetch_conclude(f);
 		return false;
 	}
 	return true;
@@ -541,11 +543,11 @@ bool fetch_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
 
 void fetch_begin(struct net_fetch *f, int64_t now_ms)
 {
-	nothing_had(f);
+	fetch_forget_bytes(f);
 	f->last_start_ms = now_ms;
 }
 
 void fetch_abort(struct net_fetch *f)
 {
-	finish_failed(f, ERR_CANCELLED, ECANCELED, "cancelled");
+	fetch_fail(f, ERR_CANCELLED, ECANCELED, "cancelled");
 }

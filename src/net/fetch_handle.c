@@ -15,7 +15,7 @@
 #define RETRIES     2
 #define MAX_HEADERS 48u
 
-static unsigned usual(unsigned value, unsigned otherwise)
+static unsigned value_or_usual(unsigned value, unsigned otherwise)
 {
 	return value ? value : otherwise;
 }
@@ -23,13 +23,13 @@ static unsigned usual(unsigned value, unsigned otherwise)
 static void set_patience(struct net_fetch *f, const struct net_patience *p)
 {
 	f->patience = (struct net_patience){
-		.hedge_ms = usual(p->hedge_ms, HEDGE_MS),
-		.stall_ms = usual(p->stall_ms, STALL_MS),
-		.connect_ms = usual(p->connect_ms, CONNECT_MS),
-		.silent_ms = usual(p->silent_ms, SILENT_MS),
-		.busy_ms = usual(p->busy_ms, BUSY_MS),
+		.hedge_ms = value_or_usual(p->hedge_ms, HEDGE_MS),
+		.stall_ms = value_or_usual(p->stall_ms, STALL_MS),
+		.connect_ms = value_or_usual(p->connect_ms, CONNECT_MS),
+		.silent_ms = value_or_usual(p->silent_ms, SILENT_MS),
+		.busy_ms = value_or_usual(p->busy_ms, BUSY_MS),
 		.connect_retries = p->connect_retries,
-		.retries = p->retries == UINT32_MAX ? 0 : usual(p->retries, RETRIES),
+		.retries = p->retries == UINT32_MAX ? 0 : value_or_usual(p->retries, RETRIES),
 	};
 	f->started_ms = clock_mono_ms();
 	f->deadline_ms = p->deadline_ms ? f->started_ms + p->deadline_ms : 0;

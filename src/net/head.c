@@ -24,7 +24,7 @@ void head_done(struct head *h)
 	buf_done(&h->lines);
 }
 
-static bool digits(struct str s, size_t at, size_t n, unsigned *ret)
+static bool head_digits(struct str s, size_t at, size_t n, unsigned *ret)
 {
 	unsigned v = 0;
 
@@ -46,8 +46,8 @@ bool head_date(struct str s, int64_t *ret)
 	unsigned day, year, hour, minute, second;
 
 	if (s.size != 29 || memcmp(s.p + 3, ", ", 2) != 0 || memcmp(s.p + 25, " GMT", 4) != 0 ||
-	    !digits(s, 5, 2, &day) || !digits(s, 12, 4, &year) || !digits(s, 17, 2, &hour) ||
-	    !digits(s, 20, 2, &minute) || !digits(s, 23, 2, &second))
+	    !head_digits(s, 5, 2, &day) || !head_digits(s, 12, 4, &year) || !head_digits(s, 17, 2, &hour) ||
+	    !head_digits(s, 20, 2, &minute) || !head_digits(s, 23, 2, &second))
 		return false;
 	if (day < 1 || day > 31 || year < 1970 || hour > 23 || minute > 59 || second > 60)
 		return false;
@@ -74,7 +74,7 @@ static void status_line(struct head *h, struct str line)
 	*h = fresh;
 	str_cut(&line, ' ');
 	line = str_trim(line);
-	if (line.size >= 3 && digits(line, 0, 3, &status))
+	if (line.size >= 3 && head_digits(line, 0, 3, &status))
 		h->status = status;
 }
 
@@ -107,7 +107,7 @@ static void content_range(struct head *h, struct str value)
 	h->has_total = str_to_u64(str_trim(value), &h->total) && h->total > last;
 }
 
-static void keep(struct buf *to, struct str value, size_t max)
+static void head_keep(struct buf *to, struct str value, size_t max)
 {
 	to->size = 0;
 	if (value.size <= max)
@@ -130,31 +130,31 @@ static void keep_line(struct head *h, struct str name, struct str value)
 	buf_add_char(&h->lines, '\n');
 }
 
-static bool is(struct str name, const char *wanted)
+static bool line_name_is(struct str name, const char *wanted)
 {
 	return name.size == strlen(wanted) && strncasecmp(name.p, wanted, name.size) == 0;
 }
 
-static void field(struct head *h, struct str name, struct str value, int64_t now_wall_s)
+static void head_field(struct head *h, struct str name, struct str value, int64_t now_wall_s)
 {
 	static const char ours[] = "X-DEBUGINFOD-";
 	int64_t at;
 
-	if (is(name, "Content-Length"))
+	if (line_name_is(name, "Content-Length"))
 		h->has_length = str_to_u64(value, &h->length);
-	else if (is(name, "Content-Range"))
+	else if (line_name_is(name, "Content-Range"))
 		content_range(h, value);
-	else if (is(name, "Content-Type"))
-		keep(&h->type, value, MAX_TYPE);
-	else if (is(name, "Content-Encoding"))
-		h->encoded = value.size && !is(value, "identity");
-	else if (is(name, "ETag"))
-		keep(&h->etag, value, MAX_ETAG);
-	else if (is(name, "Last-Modified"))
+	else if (line_name_is(name, "Content-Type"))
+		head_keep(&h->type, value, MAX_TYPE);
+	else if (line_name_is(name, "Content-Encoding"))
+		h->encoded = value.size && !line_name_is(value, "identity");
+	else if (line_name_is(name, "ETag"))
+		head_keep(&h->etag, value, MAX_ETAG);
+	else if (line_name_is(name, "Last-Modified"))
 		h->mtime = head_date(value, &at) ? at : 0;
-	else if (is(name, "Retry-After"))
+	else if (line_name_is(name, "Retry-After"))
 		retry_after(h, value, now_wall_s);
-	else if (is(name, "X-DEBUGINFOD-SIZE"))
+	else if (line_name_is(name, "X-DEBUGINFOD-SIZE"))
 		h->has_file_size = str_to_u64(value, &h->file_size);
 	if (h->keep_all || (name.size > strlen(ours) && strncasecmp(name.p, ours, strlen(ours)) == 0))
 		keep_line(h, name, value);
@@ -175,6 +175,6 @@ int head_line(struct head *h, struct str line, int64_t now_wall_s, struct err *e
 	if (!memchr(line.p, ':', line.size))
 		return 0;
 	name = str_cut(&line, ':');
-	field(h, name, str_trim(line), now_wall_s);
+	head_field(h, name, str_trim(line), now_wall_s);
 	return 0;
 }

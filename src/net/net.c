@@ -62,7 +62,7 @@ static void take_inbox(struct net *n)
 	}
 }
 
-static struct net_fetch *unqueue(struct net *n)
+static struct net_fetch *unqueue_fetch(struct net *n)
 {
 	struct net_fetch *f = n->queued;
 
@@ -73,10 +73,10 @@ static struct net_fetch *unqueue(struct net *n)
 	return f;
 }
 
-static void admit(struct net *n, int64_t now_ms)
+static void admit_fetches(struct net *n, int64_t now_ms)
 {
 	while (n->queued && n->n_running < n->opts.max_fetches) {
-		struct net_fetch *f = unqueue(n);
+		struct net_fetch *f = unqueue_fetch(n);
 
 		f->next = n->running;
 		n->running = f;
@@ -108,13 +108,13 @@ static void queued_turn(struct net *n, int64_t now_ms, int64_t *next_ms)
 	}
 }
 
-static void turn(struct net *n, int64_t *next_ms)
+static void net_turn(struct net *n, int64_t *next_ms)
 {
 	int64_t now_ms = clock_mono_ms();
 	struct net_fetch **at = &n->running;
 	struct net_call *call;
 
-	admit(n, now_ms);
+	admit_fetches(n, now_ms);
 	while (*at) {
 		struct net_fetch *f = *at;
 
@@ -155,7 +155,7 @@ static bool inbox_empty(struct net *n)
 	return empty;
 }
 
-static size_t count(struct net *n)
+static size_t net_count(struct net *n)
 {
 	size_t left = n->n_running + !inbox_empty(n);
 
@@ -171,16 +171,16 @@ size_t net_run(struct net *n, int64_t timeout_ms)
 	int64_t now_ms = clock_mono_ms(), next_ms = now_ms + MAX(timeout_ms, (int64_t)0);
 
 	take_inbox(n);
-	turn(n, &next_ms);
-	if (!count(n) && !n->has_thread)
+	net_turn(n, &next_ms);
+	if (!net_count(n) && !n->has_thread)
 		return 0;
 	now_ms = clock_mono_ms();
 	wire_turn(n->wire, next_ms > now_ms ? next_ms - now_ms : 0);
-	turn(n, &next_ms);
-	return count(n);
+	net_turn(n, &next_ms);
+	return net_count(n);
 }
 
-static void *loop(void *arg)
+static void *net_loop(void *arg)
 {
 	struct net *n = arg;
 
@@ -198,7 +198,7 @@ int net_start_thread(struct net *n, struct err *err)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &was);
 	n->has_thread = true;
-	r = pthread_create(&n->thread, NULL, loop, n);
+	r = pthread_create(&n->thread, NULL, net_loop, n);
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	if (r) {
 		n->has_thread = false;

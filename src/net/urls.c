@@ -9,7 +9,7 @@
 
 #define SHOWN_MAX 80u
 
-static bool is_blank(char c)
+static bool url_is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
@@ -133,7 +133,7 @@ static const char *url_fault(struct str url)
 	return host_fault(authority);
 }
 
-static bool has(const struct net_url_list *l, struct str url)
+static bool has_byte(const struct net_url_list *l, struct str url)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (str_eq(str_of(l->urls[i]), url))
@@ -142,7 +142,7 @@ static bool has(const struct net_url_list *l, struct str url)
 }
 
 /* With its scheme in lower case, and without slashes at the end. */
-static struct str normal(struct str token, struct arena *a)
+static struct str url_normal(struct str token, struct arena *a)
 {
 	const char *p = memmem(token.p, token.size, "://", 3);
 	size_t n_scheme = p ? (size_t)(p - token.p) : 0, prefix = p ? 0 : strlen("http://"), size;
@@ -161,7 +161,8 @@ static struct str normal(struct str token, struct arena *a)
 	return (struct str){ url, size };
 }
 
-static void note(struct net_url_list *l, struct str token, const char *text, bool ignored, struct arena *a)
+static void note_token(struct net_url_list *l, struct str token, const char *text, bool ignored,
+		       struct arena *a)
 {
 	if (l->n_notes < NET_SERVERS_MAX)
 		l->notes[l->n_notes++] = (struct net_url_note){ token_shown(token, a), text, ignored };
@@ -177,10 +178,11 @@ static void add_policy(struct net_url_list *l, struct str token, bool *enforced,
 
 	*enforced = !permissive && !str_eq(token, STR("ima:ignore"));
 	if (permissive)
-		note(l, token, "signatures of files are not checked; their build IDs are", true, a);
+		note_token(l, token, "signatures of files are not checked; their build IDs are", true, a);
 	else if (*enforced && !str_eq(token, STR("ima:enforcing")))
-		note(l, token, "is none of ima:enforcing, ima:permissive, ima:ignore: taken as the first",
-		     false, a);
+		note_token(l, token,
+			   "is none of ima:enforcing, ima:permissive, ima:ignore: taken as the first", false,
+			   a);
 }
 
 static void add_token(struct net_url_list *l, struct str token, bool *enforced, struct arena *a)
@@ -193,12 +195,12 @@ static void add_token(struct net_url_list *l, struct str token, bool *enforced, 
 		return;
 	}
 	if (token.size > NET_URL_MAX) {
-		note(l, (struct str){ token.p, SHOWN_MAX }, "not a URL: too long", false, a);
+		note_token(l, (struct str){ token.p, SHOWN_MAX }, "not a URL: too long", false, a);
 		return;
 	}
-	url = normal(token, a);
+	url = url_normal(token, a);
 	fault = url_fault(url);
-	if (!fault && has(l, url))
+	if (!fault && has_byte(l, url))
 		return;
 	if (!fault && *enforced)
 		fault = "not asked: signatures of its files cannot be checked here, and ima:enforcing before "
@@ -206,7 +208,7 @@ static void add_token(struct net_url_list *l, struct str token, bool *enforced, 
 	if (!fault && l->n == NET_SERVERS_MAX)
 		fault = "not used: there are too many servers";
 	if (fault)
-		note(l, token, fault, false, a);
+		note_token(l, token, fault, false, a);
 	else
 		l->urls[l->n++] = url.p;
 }
@@ -223,10 +225,10 @@ void net_urls_parse(struct str text, bool commas, struct arena *a, struct net_ur
 	while (i < text.size) {
 		size_t from;
 
-		while (i < text.size && (is_blank(text.p[i]) || (commas && text.p[i] == ',')))
+		while (i < text.size && (url_is_blank(text.p[i]) || (commas && text.p[i] == ',')))
 			i++;
 		from = i;
-		while (i < text.size && !is_blank(text.p[i]) && !(commas && text.p[i] == ','))
+		while (i < text.size && !url_is_blank(text.p[i]) && !(commas && text.p[i] == ','))
 			i++;
 		if (i > from)
 			add_token(ret, (struct str){ text.p + from, i - from }, &enforced, a);

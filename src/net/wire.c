@@ -68,7 +68,7 @@ static void global_init(void)
 }
 
 /* libcurl's own command goes by these variables, as most programs do; the library does not. Heap, or NULL. */
-static char *certificates(const char *given, const char *variable)
+static char *set_certificates(const char *given, const char *variable)
 {
 	const char *path = given ? given : getenv(variable);
 
@@ -90,8 +90,8 @@ int wire_new(const struct net_options *opts, struct wire **ret, struct err *err)
 	}
 	curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, KEPT_CONNECTIONS);
 	w->user_agent = mem_strdup(opts->user_agent ? opts->user_agent : "lode/" LODE_VERSION);
-	w->ca_file = certificates(opts->ca_file, "SSL_CERT_FILE");
-	w->ca_dir = certificates(NULL, "SSL_CERT_DIR");
+	w->ca_file = set_certificates(opts->ca_file, "SSL_CERT_FILE");
+	w->ca_dir = set_certificates(NULL, "SSL_CERT_DIR");
 	*ret = w;
 	return 0;
 }
@@ -159,7 +159,7 @@ void wire_wake(struct wire *w)
 
 /* ---- what libcurl tells ---- */
 
-static size_t on_header(char *p, size_t size, size_t n, void *arg)
+static size_t wire_on_header(char *p, size_t size, size_t n, void *arg)
 {
 	struct xfer *x = arg;
 
@@ -169,7 +169,7 @@ static size_t on_header(char *p, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-static size_t on_data(char *p, size_t size, size_t n, void *arg)
+static size_t wire_on_data(char *p, size_t size, size_t n, void *arg)
 {
 	struct xfer *x = arg;
 	int r;
@@ -182,7 +182,7 @@ static size_t on_data(char *p, size_t size, size_t n, void *arg)
 	return r < 0 ? CURL_WRITEFUNC_ERROR : size * n;
 }
 
-static size_t on_upload(char *p, size_t size, size_t n, void *arg)
+static size_t wire_on_upload(char *p, size_t size, size_t n, void *arg)
 {
 	struct xfer *x = arg;
 	ssize_t got = x->events->upload(x->arg, p, size * n);
@@ -192,7 +192,7 @@ static size_t on_upload(char *p, size_t size, size_t n, void *arg)
 	return got < 0 ? CURL_READFUNC_ABORT : (size_t)got;
 }
 
-static int on_connected(void *arg, char *remote, char *local, int remote_port, int local_port)
+static int wire_on_connected(void *arg, char *remote, char *local, int remote_port, int local_port)
 {
 	struct xfer *x = arg;
 
@@ -328,7 +328,7 @@ static void set_method(struct xfer *x, const struct xfer_request *req)
 {
 	if (req->has_upload) {
 		curl_easy_setopt(x->easy, CURLOPT_UPLOAD, 1L);
-		curl_easy_setopt(x->easy, CURLOPT_READFUNCTION, on_upload);
+		curl_easy_setopt(x->easy, CURLOPT_READFUNCTION, wire_on_upload);
 		curl_easy_setopt(x->easy, CURLOPT_READDATA, x);
 		if (req->upload_size > UPLOAD_SIZE)
 			curl_easy_setopt(x->easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_SIZE);
@@ -340,7 +340,7 @@ static void set_method(struct xfer *x, const struct xfer_request *req)
 		curl_easy_setopt(x->easy, CURLOPT_CUSTOMREQUEST, req->method);
 }
 
-static void set_options(struct xfer *x, const struct xfer_request *req)
+static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 {
 	CURL *e = x->easy;
 
@@ -349,11 +349,11 @@ static void set_options(struct xfer *x, const struct xfer_request *req)
 	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(e, CURLOPT_PRIVATE, x);
 	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, x->error);
-	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, wire_on_header);
 	curl_easy_setopt(e, CURLOPT_HEADERDATA, x);
-	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_data);
+	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, wire_on_data);
 	curl_easy_setopt(e, CURLOPT_WRITEDATA, x);
-	curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_connected);
+	curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, wire_on_connected);
 	curl_easy_setopt(e, CURLOPT_PREREQDATA, x);
 	curl_easy_setopt(e, CURLOPT_BUFFERSIZE, READ_SIZE);
 	curl_easy_setopt(e, CURLOPT_USERAGENT, x->wire->user_agent);
@@ -418,7 +418,7 @@ int xfer_start(struct wire *w, const struct xfer_request *req, struct xfer **ret
 		x->easy = curl_easy_init();
 		if (!x->easy)
 			mem_none(1, sizeof(x));
-		set_options(x, req);
+		xfer_set_options(x, req);
 		curl_multi_add_handle(w->multi, x->easy);
 	}
 	*ret = x;

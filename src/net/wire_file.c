@@ -27,7 +27,7 @@ struct file_xfer {
 };
 
 /* The path of "file:///a%20b" or "file://localhost/a". NULL: it has bytes that no path has. Heap. */
-static char *path_of(const char *url)
+static char *file_url_path(const char *url)
 {
 	const char *p = strchr(url + strlen("file://"), '/');
 	struct buf out = { 0 };
@@ -51,7 +51,7 @@ static char *path_of(const char *url)
 	return (char *)out.p;
 }
 
-static void open_file(struct file_xfer *f, const char *path, uint64_t from)
+static void file_xfer_open(struct file_xfer *f, const char *path, uint64_t from)
 {
 	struct stat st;
 
@@ -81,7 +81,7 @@ static void open_file(struct file_xfer *f, const char *path, uint64_t from)
 
 struct file_xfer *file_xfer_new(const struct xfer_request *req, struct head *h, struct fault_said *fault)
 {
-	AUTO(mem_freep) char *path = path_of(req->url);
+	AUTO(mem_freep) char *path = file_url_path(req->url);
 	struct file_xfer *f;
 
 	if (!path || (req->method && strcmp(req->method, "GET") != 0)) {
@@ -92,7 +92,7 @@ struct file_xfer *file_xfer_new(const struct xfer_request *req, struct head *h, 
 	f->events = req->events;
 	f->arg = req->arg;
 	f->head = h;
-	open_file(f, path, req->from);
+	file_xfer_open(f, path, req->from);
 	return f;
 }
 
@@ -111,7 +111,7 @@ void file_xfer_resume(struct file_xfer *f)
 }
 
 /* true: go on. */
-static bool piece_turn(struct file_xfer *f)
+static bool file_xfer_piece(struct file_xfer *f)
 {
 	int r;
 
@@ -148,7 +148,7 @@ bool file_xfer_turn(struct file_xfer *f)
 
 	if (f->ended || f->paused)
 		return false;
-	while (n < TURN && piece_turn(f))
+	while (n < TURN && file_xfer_piece(f))
 		n += PIECE;
 	return !f->paused;
 }

@@ -32,10 +32,10 @@ struct str answer_place(struct work *w, const struct resolve_answer *ans)
 
 /* ---- opening ---- */
 
-static int open_member(struct work *w, const struct index_hit *h, struct resolve_answer *ret)
+static int candidate_open_member(struct work *w, const struct index_hit *h, struct resolve_answer *ret)
 {
 	const struct pkg_entry *e;
-	struct held held;
+	struct pin held;
 	struct mapped *m;
 	int r = mapped_get(w, &h->file, &m, &held);
 
@@ -43,7 +43,7 @@ static int open_member(struct work *w, const struct index_hit *h, struct resolve
 		return r;
 	e = pkg_map_by_number(m->map, h->artifact.member);
 	if (!e) {
-		held_release(&held);
+		pin_release(&held);
 		work_said(w, h->file.path, "its map has no member %u", h->artifact.member);
 		return NOT_THIS;
 	}
@@ -58,7 +58,7 @@ int candidate_open(struct work *w, const struct index_hit *h, struct resolve_ans
 	if (f->kind == INDEX_PLAIN)
 		return plain_open(w, h, ret);
 	if (f->state == INDEX_SCANNED && h->artifact.member != INDEX_NO_MEMBER)
-		return open_member(w, h, ret);
+		return candidate_open_member(w, h, ret);
 	if (f->state != INDEX_FAILED)
 		return LATER;
 	snprintf(why.text, sizeof(why.text), "could not be scanned: " STR_FMT, STR_ARG(f->reason));
@@ -74,7 +74,7 @@ int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t f
 	const struct pkg_entry *e;
 	struct err why = { 0 };
 	struct pkg_map *map;
-	struct held held;
+	struct pin held;
 	struct mapped *m;
 	uint32_t number;
 	int r = w->r->partial(w->r->scan, h->file.id, &h->artifact.build_id, flags, &map, &number, &points,
@@ -87,7 +87,7 @@ int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t f
 	m = mapped_of(&h->file, map, &points, &held);
 	e = pkg_map_by_number(map, number);
 	if (!e) {
-		held_release(&held);
+		pin_release(&held);
 		return LATER;
 	}
 	return package_open(w, &h->file, m, &held, e, ret);
@@ -95,7 +95,7 @@ int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t f
 
 /* ---- checking ---- */
 
-static int is_another(struct work *w, const struct build_id *id, struct str place)
+static int note_other_id(struct work *w, const struct build_id *id, struct str place)
 {
 	char hex[BUILD_ID_HEX_SIZE];
 
@@ -109,14 +109,14 @@ int candidate_check_head(struct work *w, const struct build_id *id, const struct
 	struct err why = { 0 };
 	struct bytes head;
 
-	if (held_head(ans->source, &head, &why) < 0)
+	if (pinned_source_head(ans->source, &head, &why) < 0)
 		return work_failed(w, answer_place(w, ans), &why);
 	if (head.size < SELFMAG || memcmp(head.p, ELFMAG, SELFMAG) != 0) {
 		work_said(w, answer_place(w, ans), "is not what the index says: no ELF file");
 		return NOT_THIS;
 	}
 	if (head_build_id(head, &there) && !build_id_eq(&there, id))
-		return is_another(w, &there, answer_place(w, ans));
+		return note_other_id(w, &there, answer_place(w, ans));
 	return 0;
 }
 
@@ -133,5 +133,5 @@ int candidate_check_image(struct work *w, const struct build_id *id, const struc
 		work_said(w, place, "is not what the index says: has no build ID");
 		return NOT_THIS;
 	}
-	return build_id_eq(&there, id) ? 0 : is_another(w, &there, place);
+	return build_id_eq(&there, id) ? 0 : note_other_id(w, &there, place);
 }

@@ -53,14 +53,14 @@ void conn_give(struct conns *c, struct conn *conn);
 
 /* ---- known.c ---- */
 
-struct known;
+struct id_filter;
 /* @watch: borrowed, and only its mark is taken. */
-struct known *known_new(const char *index_path, struct index *watch);
-void known_free(struct known *k); /* takes NULL */
+struct id_filter *id_filter_new(const char *index_path, struct index *watch);
+void id_filter_free(struct id_filter *k); /* takes NULL */
 /* true: it is certain that no file in the index has it. false: ask the index. */
-bool known_lacks(struct known *k, const struct build_id *id);
+bool id_filter_lacks(struct id_filter *k, const struct build_id *id);
 /* Tests: do now what the thread does, if the index has changed. */
-int known_refresh(struct known *k, struct err *err);
+int id_filter_refresh(struct id_filter *k, struct err *err);
 
 /* ---- resolve_index.c ---- */
 
@@ -82,7 +82,7 @@ struct resolver_index {
 	struct codec_cache *spans;
 	struct lru *maps;  /* struct mapped */
 	struct lru *names; /* struct names */
-	struct known *known;
+	struct id_filter *ids;
 	/* of other processes' changes */
 	_Atomic int64_t next_look_ms;
 	_Atomic uint64_t n_others;
@@ -117,22 +117,22 @@ int work_failed(struct work *w, struct str place, const struct err *why);
 
 /* ---- held.c ---- */
 
-#define HELD_HEAD KIB(4)
+#define PINNED_HEAD KIB(4)
 
 /* Something that must live as long as something else; zeroed is nothing. */
-struct held {
+struct pin {
 	void (*release)(void *arg, void *thing);
 	void *arg, *thing;
 };
-void held_release(struct held *h); /* and zero it */
+void pin_release(struct pin *h); /* and zero it */
 
 /*
  * @inner (taken) with what must live as long (taken). The first HELD_HEAD bytes are kept once they were asked
  * for: a decoder that has looked at the head of a member need not start again for its beginning.
  */
-struct source *held_new(struct source *inner, struct held *held);
+struct source *pinned_source_new(struct source *inner, struct pin *held);
 /* The head, read now if it was not yet; shorter where the source is. Good until close. */
-int held_head(struct source *s, struct bytes *ret, struct err *err);
+int pinned_source_head(struct source *s, struct bytes *ret, struct err *err);
 
 /* ---- mapped.c ---- */
 
@@ -146,10 +146,10 @@ struct mapped {
 };
 struct lru *mapped_lru(size_t max_weight);
 /* The map of @f; good until *ret_held is released. NOT_THIS (told): it has gone, or cannot be read. */
-int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct held *ret_held);
+int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct pin *ret_held);
 /* The same from parts, both taken; nobody else gets it. */
 struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct buf *points,
-			 struct held *ret_held);
+			 struct pin *ret_held);
 /* The resume points of @f, if they are there and as long as the index says. */
 bool mapped_points(struct work *w, const struct index_file *f, struct mapping *ret);
 
@@ -157,7 +157,7 @@ bool mapped_points(struct work *w, const struct index_file *f, struct mapping *r
 
 int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer *ret);
 /* @held is what keeps @m; taken. */
-int package_open(struct work *w, const struct index_file *f, const struct mapped *m, struct held *held,
+int package_open(struct work *w, const struct index_file *f, const struct mapped *m, struct pin *held,
 		 const struct pkg_entry *e, struct resolve_answer *ret);
 /* A section of @e that has this name, the first of several; NULL: none. */
 const struct elf_place *package_section(const struct pkg_entry *e, struct str name);
@@ -257,20 +257,20 @@ bool head_build_id(struct bytes head, struct build_id *ret);
 /* ---- remembered.c ---- */
 
 /* What was said of something when it was asked for in vain. Shared, never changed. */
-struct remembered {
+struct miss {
 	int64_t until_ms;
 	bool missing; /* every server says so; else `err` */
 	struct err err;
 	struct arena arena;
-	struct remembered_step {
+	struct miss_step {
 		struct str server, said;
 	} * steps;
 	size_t n_steps;
 };
-struct lru *remembered_new(void);
+struct lru *miss_cache_new(void);
 /* NULL: nothing, or it is too old. To be given back by lru_drop(). */
-struct lru_hold *remembered_get(struct lru *l, struct bytes key);
-void remembered_put(struct lru *l, struct bytes key, int64_t until_ms, int outcome, const struct err *err,
+struct lru_hold *miss_cache_get(struct lru *l, struct bytes key);
+void miss_cache_put(struct lru *l, struct bytes key, int64_t until_ms, int outcome, const struct err *err,
 		    struct net_fetch *f);
 
 /* ---- resolve_upstream.c ---- */

@@ -23,14 +23,14 @@ struct lru *mapped_lru(size_t max_weight)
 }
 
 /* One content, mapped once: a second pass over the same may place its points otherwise. */
-struct key {
+struct mapped_key {
 	int64_t id, scanned_s;
 	uint64_t generation, points_size;
 };
 
-static struct key key_of(const struct index_file *f)
+static struct mapped_key mapped_key(const struct index_file *f)
 {
-	return (struct key){ f->id, f->scanned_s, f->generation, f->points_size };
+	return (struct mapped_key){ f->id, f->scanned_s, f->generation, f->points_size };
 }
 
 static void release_hold(void *arg, void *thing)
@@ -61,9 +61,9 @@ bool mapped_points(struct work *w, const struct index_file *f, struct mapping *r
 	return true;
 }
 
-int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct held *ret_held)
+int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct pin *ret_held)
 {
-	struct key key = key_of(f);
+	struct mapped_key key = mapped_key(f);
 	struct bytes k = bytes_of(&key, sizeof(key));
 	struct lru_hold *hold = lru_get(w->r->maps, k);
 	struct err why = { 0 };
@@ -92,14 +92,14 @@ int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, 
 	if (m->points_lost)
 		work_said(w, f->path, "its resume points are missing: decoded from the start");
 	*ret = m;
-	*ret_held = (struct held){ release_hold, w->r->maps, hold };
+	*ret_held = (struct pin){ release_hold, w->r->maps, hold };
 	return 0;
 }
 
 struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct buf *points,
-			 struct held *ret_held)
+			 struct pin *ret_held)
 {
-	struct key key = key_of(f);
+	struct mapped_key key = mapped_key(f);
 	struct mapped *m = NEW(struct mapped);
 
 	m->map = map;
@@ -108,6 +108,6 @@ struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct
 	m->points = buf_bytes(&m->heap);
 	/* Spans of half a pass may end where those of a whole one do not: they have a name of their own. */
 	m->cache_id = hash64(&key, sizeof(key), 1 + hash64(m->points.p, m->points.size, map->decoded_size));
-	*ret_held = (struct held){ release_own, NULL, m };
+	*ret_held = (struct pin){ release_own, NULL, m };
 	return m;
 }

@@ -12,15 +12,15 @@
 /* A supplementary file that is there but cannot be read is not tried at every request. */
 #define ALT_AGAIN_MS 5000
 
-struct names {
+struct source_names {
 	struct dwarf_sources *sources;
 	struct build_id alt; /* missing; size 0: none is */
 	int64_t made_ms;
 };
 
-static void names_free(void *value)
+static void source_names_free(void *value)
 {
-	struct names *n = value;
+	struct source_names *n = value;
 
 	dwarf_sources_free(n->sources);
 	free(n);
@@ -28,7 +28,7 @@ static void names_free(void *value)
 
 struct lru *names_lru(size_t max_weight)
 {
-	return lru_new(max_weight, names_free);
+	return lru_new(max_weight, source_names_free);
 }
 
 static int take_alt(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
@@ -38,8 +38,8 @@ static int take_alt(void *arg, struct work *w, struct resolve_answer *ans, struc
 }
 
 /* @alt NULL: there is none, or it is not to be had. */
-static int build(struct work *w, const struct elf_image *img, const struct elf_image *alt, struct str place,
-		 struct dwarf_sources **ret)
+static int names_build(struct work *w, const struct elf_image *img, const struct elf_image *alt,
+		       struct str place, struct dwarf_sources **ret)
 {
 	struct err why = { 0 };
 
@@ -48,8 +48,8 @@ static int build(struct work *w, const struct elf_image *img, const struct elf_i
 
 /* With the supplementary file *@alt_id; its size becomes 0 when it was read. RESOLVE_WAIT and RESOLVE_BUSY,
  * too. */
-static int build_with_alt(struct work *w, const struct elf_image *img, struct build_id *alt_id,
-			  struct str place, struct dwarf_sources **ret)
+static int names_build_with_alt(struct work *w, const struct elf_image *img, struct build_id *alt_id,
+				struct str place, struct dwarf_sources **ret)
 {
 	struct resolve_answer ans;
 	struct elf_image *alt = NULL;
@@ -63,20 +63,21 @@ static int build_with_alt(struct work *w, const struct elf_image *img, struct bu
 			  "its supplementary file is not to be had: names that are in there are not known");
 		/* Not what was asked for: the main file answers without it. */
 		w->failed.kind = ERR_NONE;
-		return build(w, img, NULL, place, ret);
+		return names_build(w, img, NULL, place, ret);
 	}
 	r = elf_open(ans.source, &alt, &why);
 	if (r == 0)
 		alt_id->size = 0;
 	else
 		work_said(w, answer_place(w, &ans), "%s", r < 0 ? why.text : "is no ELF file");
-	r = build(w, img, alt, place, ret);
+	r = names_build(w, img, alt, place, ret);
 	elf_close(alt);
 	answer_drop(&ans);
 	return r;
 }
 
-static int read_names(struct work *w, struct resolve_answer *ans, struct names **ret, struct err *err)
+static int source_names_read(struct work *w, struct resolve_answer *ans, struct source_names **ret,
+			     struct err *err)
 {
 	struct str place = answer_place(w, ans), alt_path;
 	struct dwarf_sources *sources = NULL;
@@ -95,43 +96,43 @@ static int read_names(struct work *w, struct resolve_answer *ans, struct names *
 	if (r == 0) {
 		if (elf_alt_link(img, w->a, &alt_path, &alt, &why) != 0)
 			alt.size = 0;
-		r = alt.size ? build_with_alt(w, img, &alt, place, &sources)
-			     : build(w, img, NULL, place, &sources);
+		r = alt.size ? names_build_with_alt(w, img, &alt, place, &sources)
+			     : names_build(w, img, NULL, place, &sources);
 	}
 	elf_close(img);
 	if (r)
 		return r;
-	*ret = NEW(struct names);
+	*ret = NEW(struct source_names);
 	(*ret)->sources = sources;
 	(*ret)->alt = alt;
 	(*ret)->made_ms = clock_mono_ms();
 	return 0;
 }
 
-struct question {
+struct names_question {
 	const struct str *paths;
 	size_t n_paths;
 	bool has;
 };
 
-static bool is_stale(struct work *w, const struct names *n)
+static bool names_are_stale(struct work *w, const struct source_names *n)
 {
 	return n->alt.size && clock_mono_ms() - n->made_ms >= ALT_AGAIN_MS && index_has(w->ix, &n->alt);
 }
 
 static int names_visit(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
 {
-	struct question *q = arg;
+	struct names_question *q = arg;
 	struct bytes key = bytes_of(&ans->tag, sizeof(ans->tag));
 	struct lru_hold *hold = lru_get(w->r->names, key);
-	struct names *n;
+	struct source_names *n;
 
-	if (hold && is_stale(w, lru_value(hold))) {
+	if (hold && names_are_stale(w, lru_value(hold))) {
 		lru_del(w->r->names, key);
 		lru_drop(w->r->names, TAKE(hold));
 	}
 	if (!hold) {
-		int r = read_names(w, ans, &n, err);
+		int r = source_names_read(w, ans, &n, err);
 
 		if (r)
 			return r;
@@ -155,7 +156,7 @@ static int names_visit(void *arg, struct work *w, struct resolve_answer *ans, st
 
 int names_have(struct work *w, const struct str *paths, size_t n_paths, bool *ret, struct err *err)
 {
-	struct question q = { paths, n_paths, false };
+	struct names_question q = { paths, n_paths, false };
 	int r = elf_find(w, &w->req->id, WHICH_DEBUG_ON_DISK, (struct elf_visitor){ names_visit, &q }, err);
 
 	if (r == 0)

@@ -36,11 +36,11 @@ static int check_changed(struct work *w, const struct index_hit *h, struct sourc
 }
 
 /* @raw is taken. */
-static int open_inner(struct work *w, const struct index_file *f, struct source *raw,
-		      struct resolve_answer *ret)
+static int plain_open_inner(struct work *w, const struct index_file *f, struct source *raw,
+			    struct resolve_answer *ret)
 {
 	struct codec_source_options opts = { .size = f->inner_size, .cache = w->r->spans };
-	struct held held = { 0 };
+	struct pin held = { 0 };
 	struct source *decoded;
 	struct err why = { 0 };
 
@@ -52,16 +52,16 @@ static int open_inner(struct work *w, const struct index_file *f, struct source 
 			struct mapping *m = NEW(struct mapping);
 
 			*m = points;
-			held = (struct held){ release_mapping, NULL, m };
+			held = (struct pin){ release_mapping, NULL, m };
 			opts.points = m->bytes;
 		}
 	}
 	ret->sequential_only = !opts.points.size;
 	if (codec_source_open(f->inner, raw, &opts, &decoded, &why) < 0) {
-		held_release(&held);
+		pin_release(&held);
 		return work_failed(w, f->path, &why);
 	}
-	ret->source = held_new(decoded, &held);
+	ret->source = pinned_source_new(decoded, &held);
 	ret->source->mtime = ret->mtime;
 	return 0;
 }
@@ -70,7 +70,7 @@ int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer 
 {
 	const struct index_file *f = &h->file;
 	struct resolve_answer ans = { .file = f->path };
-	struct held nothing = { 0 };
+	struct pin nothing = { 0 };
 	struct source *src;
 	struct err why = { 0 };
 	struct index_file now = *f;
@@ -100,11 +100,11 @@ int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer 
 	ans.mtime = st.st_mtime;
 	ans.tag = content_tag(&now, INDEX_NO_MEMBER);
 	if (f->inner != CODEC_NONE) {
-		r = open_inner(w, f, src, &ans);
+		r = plain_open_inner(w, f, src, &ans);
 		if (r)
 			return r;
 	} else {
-		ans.source = held_new(src, &nothing);
+		ans.source = pinned_source_new(src, &nothing);
 		ans.plain = true;
 	}
 	*ret = ans;

@@ -85,7 +85,7 @@ uint64_t remote_visible(const struct remote *m)
 }
 
 /* Under the lock: off the list, those whose byte is there, or all. */
-static struct remote_waiter *take_waiters(struct remote *m, bool all)
+static struct remote_waiter *remote_take_waiters(struct remote *m, bool all)
 {
 	struct remote_waiter *woken = NULL, **at = &m->waiters;
 
@@ -103,7 +103,7 @@ static struct remote_waiter *take_waiters(struct remote *m, bool all)
 	return woken;
 }
 
-static void wake_all(struct remote_waiter *w)
+static void remote_wake(struct remote_waiter *w)
 {
 	while (w) {
 		struct remote_waiter *next = w->next;
@@ -116,7 +116,7 @@ static void wake_all(struct remote_waiter *w)
 	}
 }
 
-static void enter(struct remote *m, enum remote_state state, const struct err *err)
+static void remote_enter(struct remote *m, enum remote_state state, const struct err *err)
 {
 	struct remote_waiter *woken;
 
@@ -124,9 +124,9 @@ static void enter(struct remote *m, enum remote_state state, const struct err *e
 	m->state = state;
 	if (err)
 		m->err = *err;
-	woken = take_waiters(m, true);
+	woken = remote_take_waiters(m, true);
 	pthread_mutex_unlock(&m->lock);
-	wake_all(woken);
+	remote_wake(woken);
 }
 
 void remote_left(struct remote *m)
@@ -148,7 +148,7 @@ void remote_left(struct remote *m)
 /* ---- the sink: on the net's thread ---- */
 
 /* The value of "X-DEBUGINFOD-FILE: ..." in the lines. */
-static struct str header_of(struct str lines, struct str name)
+static struct str remote_header(struct str lines, struct str name)
 {
 	while (lines.size) {
 		struct str line = str_cut(&lines, '\n'), key = str_cut(&line, ':');
@@ -159,7 +159,7 @@ static struct str header_of(struct str lines, struct str name)
 	return (struct str){ 0 };
 }
 
-static int on_begin(void *arg, const struct net_reply *reply, struct err *err)
+static int remote_on_begin(void *arg, const struct net_reply *reply, struct err *err)
 {
 	struct remote *m = arg;
 	bool refused;
@@ -179,17 +179,17 @@ static int on_begin(void *arg, const struct net_reply *reply, struct err *err)
 	m->size = reply->size;
 	m->mtime = reply->mtime;
 	m->url = arena_str(&m->arena, str_of(reply->url));
-	m->file = arena_str(&m->arena, header_of(reply->headers, STR("X-DEBUGINFOD-FILE")));
-	m->archive = arena_str(&m->arena, header_of(reply->headers, STR("X-DEBUGINFOD-ARCHIVE")));
+	m->file = arena_str(&m->arena, remote_header(reply->headers, STR("X-DEBUGINFOD-FILE")));
+	m->archive = arena_str(&m->arena, remote_header(reply->headers, STR("X-DEBUGINFOD-ARCHIVE")));
 	return 0;
 }
 
-static bool may_flow(const struct remote *m)
+static bool remote_may_flow(const struct remote *m)
 {
 	return m->size_known && m->size > (m->confirmed ? SMALL : HELD_BACK);
 }
 
-static int on_write(void *arg, struct bytes piece, struct err *err)
+static int remote_on_write(void *arg, struct bytes piece, struct err *err)
 {
 	struct remote *m = arg;
 	struct remote_waiter *woken;
@@ -198,11 +198,11 @@ static int on_write(void *arg, struct bytes piece, struct err *err)
 		return err_in(err, "%s", m->up->opts.spool_dir);
 	pthread_mutex_lock(&m->lock);
 	m->have += piece.size;
-	if (m->state == REMOTE_ASKING && may_flow(m))
+	if (m->state == REMOTE_ASKING && remote_may_flow(m))
 		m->state = REMOTE_FLOWING;
-	woken = m->state == REMOTE_FLOWING ? take_waiters(m, false) : NULL;
+	woken = m->state == REMOTE_FLOWING ? remote_take_waiters(m, false) : NULL;
 	pthread_mutex_unlock(&m->lock);
-	wake_all(woken);
+	remote_wake(woken);
 	return 0;
 }
 
@@ -216,7 +216,7 @@ static const enum store_kind store_kinds[RESOLVE_N_KINDS] = {
 };
 
 /* In pieces, so that a server that stops need not wait for the rest. STORE_FULL. */
-static int copy(struct remote *m, struct store_put *put, struct err *err)
+static int remote_copy(struct remote *m, struct store_put *put, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(KEEP_PIECE);
 	size_t got;
@@ -236,7 +236,7 @@ static int copy(struct remote *m, struct store_put *put, struct err *err)
 	return store_put_end(put, NULL, NULL, err);
 }
 
-static enum store_quality quality_of(struct remote *m)
+static enum store_quality remote_quality(struct remote *m)
 {
 	struct elf_facts facts;
 	struct source *src;
@@ -253,13 +253,13 @@ static enum store_quality quality_of(struct remote *m)
 	return r == 0 ? store_quality_of(facts.flags) : STORE_STRIPPED;
 }
 
-static int store_it(struct remote *m, struct err *err)
+static int remote_store(struct remote *m, struct err *err)
 {
 	const struct store_put_options opts = { .size = m->size };
 	const struct store_key key = { m->what.id, store_kinds[m->what.kind], m->what.arg };
 	const struct store_meta meta = {
 		.origin = STORE_FETCHED,
-		.quality = quality_of(m),
+		.quality = remote_quality(m),
 		.mtime = m->mtime,
 		.from = m->url,
 		.file = m->file,
@@ -270,7 +270,7 @@ static int store_it(struct remote *m, struct err *err)
 
 	if (r)
 		return r;
-	r = copy(m, put, err);
+	r = remote_copy(m, put, err);
 	if (r) {
 		store_put_abort(put);
 		return r;
@@ -278,13 +278,13 @@ static int store_it(struct remote *m, struct err *err)
 	return store_put_commit(put, &key, &meta, STORE_IF_BETTER, err);
 }
 
-static void keep(void *arg)
+static void remote_keep(void *arg)
 {
 	struct remote *m = arg;
 	struct resolver_upstream *c = m->up;
 	struct err err = { 0 };
 	char hex[BUILD_ID_HEX_SIZE];
-	int r = store_it(m, &err);
+	int r = remote_store(m, &err);
 
 	if (r < 0 && err.kind != ERR_CANCELLED)
 		log_warn("store", "%s of %s is not kept: %s", resolve_kind_name(m->what.kind),
@@ -296,7 +296,7 @@ static void keep(void *arg)
 
 /* ---- the end: on the net's thread ---- */
 
-static void found(struct remote *m)
+static void remote_found(struct remote *m)
 {
 	struct resolver_upstream *c = m->up;
 
@@ -304,16 +304,16 @@ static void found(struct remote *m)
 		m->size = m->have;
 	atomic_fetch_add(&c->n_found, 1);
 	atomic_fetch_add(&c->bytes, m->size);
-	enter(m, REMOTE_WHOLE, NULL);
+	remote_enter(m, REMOTE_WHOLE, NULL);
 	remote_ref(m);
-	if (c->keepers && pool_submit(c->keepers, POOL_NORMAL, keep, m) == 0)
+	if (c->keepers && pool_submit(c->keepers, POOL_NORMAL, remote_keep, m) == 0)
 		return;
 	atomic_fetch_add(&c->n_not_stored, c->keepers != NULL);
 	remote_land(m);
 	remote_unref(m);
 }
 
-static void on_done(void *arg, struct net_fetch *f, int outcome, const struct err *err)
+static void remote_on_done(void *arg, struct net_fetch *f, int outcome, const struct err *err)
 {
 	struct remote *m = arg;
 	struct resolver_upstream *c = m->up;
@@ -322,7 +322,7 @@ static void on_done(void *arg, struct net_fetch *f, int outcome, const struct er
 	struct err why = { 0 };
 
 	if (outcome == 0) {
-		found(m);
+		remote_found(m);
 		remote_unref(m);
 		return;
 	}
@@ -333,18 +333,18 @@ static void on_done(void *arg, struct net_fetch *f, int outcome, const struct er
 	atomic_fetch_add(missing ? &c->n_missing : &c->n_failed, 1);
 	/* What was broken off by us says nothing. */
 	if (why.os != ECANCELED)
-		remembered_put(c->misses, m->key,
+		miss_cache_put(c->misses, m->key,
 			       clock_mono_ms() + (missing ? (o->miss_ms ? o->miss_ms : MISS_MS)
 							  : (o->error_ms ? o->error_ms : ERROR_MS)),
 			       outcome, err, f);
 	remote_land(m);
-	enter(m, REMOTE_OVER, &why);
+	remote_enter(m, REMOTE_OVER, &why);
 	remote_unref(m);
 }
 
 /* ---- asking ---- */
 
-static void key_of(const struct resolve_request *req, struct buf *ret)
+static void remote_key(const struct resolve_request *req, struct buf *ret)
 {
 	buf_add_char(ret, (char)req->kind);
 	buf_add_char(ret, (char)MIN(req->n_hops, 255u));
@@ -361,13 +361,13 @@ void remote_forget(struct resolver_upstream *c, const struct build_id *id)
 	pthread_mutex_lock(&c->lock);
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
 		key.size = 0;
-		key_of(&(struct resolve_request){ .kind = kinds[i], .id = *id }, &key);
+		remote_key(&(struct resolve_request){ .kind = kinds[i], .id = *id }, &key);
 		lru_del(c->misses, buf_bytes(&key));
 	}
 	pthread_mutex_unlock(&c->lock);
 }
 
-static void path_of(const struct resolve_request *req, struct buf *ret)
+static void remote_url_path(const struct resolve_request *req, struct buf *ret)
 {
 	char hex[BUILD_ID_HEX_SIZE];
 	struct str arg = req->arg;
@@ -381,7 +381,7 @@ static void path_of(const struct resolve_request *req, struct buf *ret)
 	net_escape(ret, arg, req->kind == RESOLVE_SOURCE);
 }
 
-static void ask(struct remote *m)
+static void remote_ask(struct remote *m)
 {
 	const struct resolve_upstream_options *o = &m->up->opts;
 	AUTO(buf_done) struct buf path = { 0 };
@@ -393,10 +393,10 @@ static void ask(struct remote *m)
 		.max_size = o->max_size,
 		.max_unknown = m->what.kind == RESOLVE_SOURCE ? MAX_SOURCE : MAX_UNKNOWN,
 		.patience = o->patience,
-		.sink = { m, remote_check, on_begin, on_write, remote_verify, on_done },
+		.sink = { m, remote_check, remote_on_begin, remote_on_write, remote_verify, remote_on_done },
 	};
 
-	path_of(&m->what, &path);
+	remote_url_path(&m->what, &path);
 	req.path = buf_cstr(&path);
 	if (m->what.forwarded_for.size)
 		headers[req.n_headers++] = arena_printf(&m->arena, "X-Forwarded-For: " STR_FMT,
@@ -431,14 +431,14 @@ static struct remote *remote_new(struct resolver_upstream *c, const struct resol
 	m->what.user_agent = arena_str(&m->arena, req->user_agent);
 	map_put(&c->remotes, m->key, m);
 	c->n_remotes++;
-	ask(m);
+	remote_ask(m);
 	return m;
 }
 
-static int tell_remembered(struct resolver_upstream *c, struct lru_hold *h, struct resolve_why *why,
-			   struct err *err)
+static int give_miss(struct resolver_upstream *c, struct lru_hold *h, struct resolve_why *why,
+		     struct err *err)
 {
-	const struct remembered *r = lru_value(h);
+	const struct miss *r = lru_value(h);
 	int res = RESOLVE_MISSING;
 
 	atomic_fetch_add(&c->n_remembered, 1);
@@ -455,7 +455,7 @@ static int tell_remembered(struct resolver_upstream *c, struct lru_hold *h, stru
 }
 
 /* Under its lock. */
-static void answer(struct remote *m, struct arena *a, struct resolve_answer *ret)
+static void remote_answer(struct remote *m, struct arena *a, struct resolve_answer *ret)
 {
 	*ret = (struct resolve_answer){
 		.source = remote_source_new(m),
@@ -469,18 +469,18 @@ static void answer(struct remote *m, struct arena *a, struct resolve_answer *ret
 }
 
 /* The one that is on its way, held; NULL: *ret_remembered. */
-static struct remote *join(struct resolver_upstream *c, const struct resolve_request *req,
-			   struct lru_hold **ret_remembered)
+static struct remote *remote_join(struct resolver_upstream *c, const struct resolve_request *req,
+				  struct lru_hold **ret_remembered)
 {
 	AUTO(buf_done) struct buf key = { 0 };
 	struct remote *m;
 
-	key_of(req, &key);
+	remote_key(req, &key);
 	pthread_mutex_lock(&c->lock);
 	m = map_get(&c->remotes, buf_bytes(&key));
 	if (m)
 		remote_ref(m);
-	else if (!(*ret_remembered = remembered_get(c->misses, buf_bytes(&key))))
+	else if (!(*ret_remembered = miss_cache_get(c->misses, buf_bytes(&key))))
 		m = remote_new(c, req, buf_bytes(&key));
 	pthread_mutex_unlock(&c->lock);
 	return m;
@@ -495,9 +495,9 @@ int remote_find(struct resolver_upstream *c, const struct resolve_request *req, 
 	int r = 0;
 
 	do {
-		m = join(c, req, &remembered);
+		m = remote_join(c, req, &remembered);
 		if (!m)
-			return tell_remembered(c, remembered, why, err);
+			return give_miss(c, remembered, why, err);
 		pthread_mutex_lock(&m->lock);
 		/* It leaves the table at this very moment; the next round finds another, or what is
 		 * remembered of it. */
@@ -506,7 +506,7 @@ int remote_find(struct resolver_upstream *c, const struct resolve_request *req, 
 			remote_await(m, 0, wake.fn, wake.arg);
 			r = RESOLVE_WAIT;
 		} else if (!again) {
-			answer(m, why->arena, ret);
+			remote_answer(m, why->arena, ret);
 		}
 		pthread_mutex_unlock(&m->lock);
 		remote_unref(m);

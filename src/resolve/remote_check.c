@@ -17,22 +17,22 @@ static bool is_elf_kind(const struct remote *m)
 	return m->what.kind == RESOLVE_DEBUGINFO || m->what.kind == RESOLVE_EXECUTABLE;
 }
 
-static int not_elf(struct err *err)
+static int refuse_not_elf(struct err *err)
 {
 	(void)err_set(err, ERR_INVALID, "it sends what is no ELF file");
 	err->os = ENOEXEC;
 	return -1;
 }
 
-static int is_another(const struct build_id *there, struct err *err)
+static int refuse_other_id(const struct build_id *there, struct err *err)
 {
 	char hex[BUILD_ID_HEX_SIZE];
 
 	return err_set(err, ERR_INVALID, "it sends a file of another build ID: %s", build_id_hex(there, hex));
 }
 
-static int check_head(struct remote *m, const struct net_reply *reply, struct bytes head, bool all,
-		      struct err *err)
+static int remote_check_head(struct remote *m, const struct net_reply *reply, struct bytes head, bool all,
+			     struct err *err)
 {
 	struct build_id there;
 
@@ -43,15 +43,15 @@ static int check_head(struct remote *m, const struct net_reply *reply, struct by
 	if (!is_elf_kind(m))
 		return 0;
 	if (memcmp(head.p, ELFMAG, MIN(head.size, (size_t)SELFMAG)) != 0 || (all && head.size < SELFMAG))
-		return not_elf(err);
+		return refuse_not_elf(err);
 	m->confirmed = head_build_id(head, &there);
 	if (m->confirmed)
-		return build_id_eq(&there, &m->what.id) ? 0 : is_another(&there, err);
+		return build_id_eq(&there, &m->what.id) ? 0 : refuse_other_id(&there, err);
 	return all ? 0 : NET_MORE;
 }
 
 /* 0, NET_MORE; of a refusal without an errno of its own, the file is unusable. */
-static int outcome_of(int r, struct err *err)
+static int refusal_errno(int r, struct err *err)
 {
 	if (r < 0 && !err->os)
 		err->os = EBADMSG;
@@ -60,11 +60,11 @@ static int outcome_of(int r, struct err *err)
 
 int remote_check(void *arg, const struct net_reply *reply, struct bytes head, bool all, struct err *err)
 {
-	return outcome_of(check_head(arg, reply, head, all, err), err);
+	return refusal_errno(remote_check_head(arg, reply, head, all, err), err);
 }
 
 /* A file that was cut still has its build ID; its section table lies past its end. */
-static int check_image(const struct remote *m, struct source *src, struct err *err)
+static int remote_check_image(const struct remote *m, struct source *src, struct err *err)
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;
 	struct build_id there = { 0 };
@@ -73,7 +73,7 @@ static int check_image(const struct remote *m, struct source *src, struct err *e
 	if (r < 0)
 		return -1;
 	if (r)
-		return not_elf(err);
+		return refuse_not_elf(err);
 	if (img->sections_err.kind != ERR_NONE)
 		return err_set(err, ERR_INVALID, "it sends a damaged file: %s", img->sections_err.text);
 	r = elf_build_id(img, &there, err);
@@ -81,7 +81,7 @@ static int check_image(const struct remote *m, struct source *src, struct err *e
 		return -1;
 	if (r)
 		return err_set(err, ERR_INVALID, "it sends a file without build ID");
-	return build_id_eq(&there, &m->what.id) ? 0 : is_another(&there, err);
+	return build_id_eq(&there, &m->what.id) ? 0 : refuse_other_id(&there, err);
 }
 
 int remote_verify(void *arg, struct err *err)
@@ -96,7 +96,7 @@ int remote_verify(void *arg, struct err *err)
 	if (fd < 0)
 		return err_os(err, errno, "the file's check");
 	src = source_of_fd(fd, m->have, 0, "its file");
-	r = check_image(m, src, err);
+	r = remote_check_image(m, src, err);
 	source_close(src);
-	return outcome_of(r, err);
+	return refusal_errno(r, err);
 }

@@ -12,15 +12,15 @@ struct remote_source {
 	struct remote *m; /* held */
 };
 
-static struct remote *of(struct source *s)
+static struct remote *remote_of(struct source *s)
 {
 	return CONTAINER_OF(s, struct remote_source, base)->m;
 }
 
-static int read_some(struct source *s, uint64_t off, void *buf, size_t n, enum source_hint hint,
-		     size_t *ret_got, struct err *err)
+static int remote_source_read(struct source *s, uint64_t off, void *buf, size_t n, enum source_hint hint,
+			      size_t *ret_got, struct err *err)
 {
-	struct remote *m = of(s);
+	struct remote *m = remote_of(s);
 	uint64_t have;
 
 	pthread_mutex_lock(&m->lock);
@@ -32,9 +32,9 @@ static int read_some(struct source *s, uint64_t off, void *buf, size_t n, enum s
 	return fd_pread(m->fd, buf, (size_t)MIN((uint64_t)n, have - off), off, ret_got, err);
 }
 
-static void close_source(struct source *s)
+static void remote_source_close(struct source *s)
 {
-	struct remote *m = of(s);
+	struct remote *m = remote_of(s);
 
 	remote_left(m);
 	remote_unref(m);
@@ -42,14 +42,14 @@ static void close_source(struct source *s)
 	free(CONTAINER_OF(s, struct remote_source, base));
 }
 
-static bool raw_fd(struct source *s, int *ret_fd, uint64_t *ret_off)
+static bool remote_source_raw_fd(struct source *s, int *ret_fd, uint64_t *ret_off)
 {
-	*ret_fd = of(s)->fd;
+	*ret_fd = remote_of(s)->fd;
 	*ret_off = 0;
 	return true;
 }
 
-static const struct source_ops ops = { read_some, close_source, raw_fd, NULL };
+static const struct source_ops ops = { remote_source_read, remote_source_close, remote_source_raw_fd, NULL };
 
 struct source *remote_source_new(struct remote *m)
 {
@@ -65,7 +65,7 @@ struct source *remote_source_new(struct remote *m)
 int remote_arrived(struct source *s, uint64_t off, void (*wake)(void *arg), void *arg, uint64_t *ret_have,
 		   struct err *err)
 {
-	struct remote *m = of(s);
+	struct remote *m = remote_of(s);
 	int r = 0;
 
 	pthread_mutex_lock(&m->lock);

@@ -16,7 +16,7 @@ struct resolver_chain {
 	size_t n;
 };
 
-static struct resolver_chain *of(struct resolver *base)
+static struct resolver_chain *resolver_chain_of(struct resolver *base)
 {
 	return CONTAINER_OF(base, struct resolver_chain, resolver);
 }
@@ -24,7 +24,7 @@ static struct resolver_chain *of(struct resolver *base)
 static int chain_resolve(struct resolver *base, const struct resolve_request *req, struct resolve_wake wake,
 			 struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
-	struct resolver_chain *c = of(base);
+	struct resolver_chain *c = resolver_chain_of(base);
 	enum resolve_reason reason = RESOLVE_NOT_HERE;
 	struct err first = { 0 };
 
@@ -48,7 +48,7 @@ static int chain_resolve(struct resolver *base, const struct resolve_request *re
 
 static bool chain_unknown(struct resolver *base, const struct resolve_request *req)
 {
-	struct resolver_chain *c = of(base);
+	struct resolver_chain *c = resolver_chain_of(base);
 
 	for (size_t i = 0; i < c->n; i++)
 		if (!resolve_unknown(c->links[i], req))
@@ -130,7 +130,7 @@ static int chain_metadata(struct resolver *base, const struct index_metadata_que
 			  struct index_metadata_page *ret, struct err *err)
 {
 	struct index_metadata_page link = { 0 };
-	int r = chain_pages(of(base), q, &link, ret, err);
+	int r = chain_pages(resolver_chain_of(base), q, &link, ret, err);
 
 	buf_done(&link.next);
 	return r;
@@ -138,7 +138,7 @@ static int chain_metadata(struct resolver *base, const struct index_metadata_que
 
 static uint64_t chain_epoch(struct resolver *base)
 {
-	struct resolver_chain *c = of(base);
+	struct resolver_chain *c = resolver_chain_of(base);
 	uint64_t epoch = 0;
 
 	for (size_t i = 0; i < c->n; i++)
@@ -148,7 +148,7 @@ static uint64_t chain_epoch(struct resolver *base)
 
 static bool chain_unfinished(struct resolver *base)
 {
-	struct resolver_chain *c = of(base);
+	struct resolver_chain *c = resolver_chain_of(base);
 
 	for (size_t i = 0; i < c->n; i++)
 		if (resolve_unfinished(c->links[i]))
@@ -158,7 +158,7 @@ static bool chain_unfinished(struct resolver *base)
 
 static void chain_close(struct resolver *base)
 {
-	struct resolver_chain *c = of(base);
+	struct resolver_chain *c = resolver_chain_of(base);
 
 	for (size_t i = 0; i < c->n; i++)
 		resolve_close(c->links[i]);

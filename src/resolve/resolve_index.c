@@ -43,7 +43,7 @@ static int (*const finders[RESOLVE_N_KINDS])(struct work *w, struct resolve_answ
 
 /* ---- the seam ---- */
 
-static struct resolver_index *of(struct resolver *r)
+static struct resolver_index *resolver_index_of(struct resolver *r)
 {
 	return CONTAINER_OF(r, struct resolver_index, resolver);
 }
@@ -51,7 +51,7 @@ static struct resolver_index *of(struct resolver *r)
 static int index_resolve(struct resolver *base, const struct resolve_request *req, struct resolve_wake wake,
 			 struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
-	struct resolver_index *r = of(base);
+	struct resolver_index *r = resolver_index_of(base);
 	struct work w = { .r = r, .req = req, .wake = wake, .a = why->arena, .why = why };
 	struct resolve_answer ans = { 0 };
 	struct conn *conn;
@@ -69,11 +69,11 @@ static int index_resolve(struct resolver *base, const struct resolve_request *re
 
 static bool index_unknown(struct resolver *base, const struct resolve_request *req)
 {
-	struct resolver_index *r = of(base);
+	struct resolver_index *r = resolver_index_of(base);
 	struct conn *conn;
 	bool has;
 
-	if (known_lacks(r->known, &req->id))
+	if (id_filter_lacks(r->ids, &req->id))
 		return true;
 	/* Who reads memory waits for its writer, which is nothing for an HTTP thread. */
 	if (r->in_memory || conn_take(&r->conns, &conn, NULL) < 0)
@@ -83,10 +83,10 @@ static bool index_unknown(struct resolver *base, const struct resolve_request *r
 	return !has;
 }
 
-static int metadata_find(struct resolver *base, const struct index_metadata_query *q,
-			 struct index_metadata_page *ret, struct err *err)
+static int index_resolver_metadata(struct resolver *base, const struct index_metadata_query *q,
+				   struct index_metadata_page *ret, struct err *err)
 {
-	struct resolver_index *r = of(base);
+	struct resolver_index *r = resolver_index_of(base);
 	struct conn *conn;
 	int res;
 
@@ -102,7 +102,7 @@ static int metadata_find(struct resolver *base, const struct index_metadata_quer
  * its commits are looked for now and then. They are not told apart by what they did, so each of them makes
  * cached answers be asked anew.
  */
-static void look_at_others(struct resolver_index *r)
+static void check_other_writers(struct resolver_index *r)
 {
 	int64_t now = clock_mono_ms(), next = atomic_load_explicit(&r->next_look_ms, memory_order_relaxed),
 		version;
@@ -118,26 +118,26 @@ static void look_at_others(struct resolver_index *r)
 	pthread_mutex_unlock(&r->watch_lock);
 }
 
-static uint64_t epoch(struct resolver *base)
+static uint64_t index_resolver_epoch(struct resolver *base)
 {
-	struct resolver_index *r = of(base);
+	struct resolver_index *r = resolver_index_of(base);
 
-	look_at_others(r);
+	check_other_writers(r);
 	return index_epoch() + atomic_load(&r->n_others);
 }
 
 static bool index_unfinished(struct resolver *base)
 {
-	struct resolver_index *r = of(base);
+	struct resolver_index *r = resolver_index_of(base);
 
 	return r->scan && scan_unfinished(r->scan);
 }
 
 static void index_resolver_close(struct resolver *base)
 {
-	struct resolver_index *r = of(base);
+	struct resolver_index *r = resolver_index_of(base);
 
-	known_free(r->known);
+	id_filter_free(r->ids);
 	index_close(r->watch);
 	conns_done(&r->conns);
 	lru_free(r->maps);
@@ -151,8 +151,8 @@ static void index_resolver_close(struct resolver *base)
 static const struct resolver_ops index_ops = {
 	.resolve = index_resolve,
 	.unknown = index_unknown,
-	.metadata = metadata_find,
-	.epoch = epoch,
+	.metadata = index_resolver_metadata,
+	.epoch = index_resolver_epoch,
 	.close = index_resolver_close,
 	.unfinished = index_unfinished,
 };
@@ -181,7 +181,7 @@ int resolve_index_open(const struct resolve_index_options *opts, struct resolver
 	pthread_mutex_init(&r->watch_lock, NULL);
 	r->maps = mapped_lru(opts->map_cache_size ? opts->map_cache_size : MAP_CACHE);
 	r->names = names_lru(opts->sources_cache_size ? opts->sources_cache_size : NAMES_CACHE);
-	r->known = known_new(opts->index_path, r->watch);
+	r->ids = id_filter_new(opts->index_path, r->watch);
 	r->spans = codec_cache_new(opts->span_cache_size ? opts->span_cache_size : SPAN_CACHE);
 	*ret = &r->resolver;
 	return 0;

@@ -12,12 +12,12 @@
 
 #define KEY_MAX_ARG 8192u
 
-struct waiter {
+struct mem_waiter {
 	struct resolve_wake wake;
-	struct waiter *next;
+	struct mem_waiter *next;
 };
 
-struct entry {
+struct mem_entry {
 	enum resolve_kind kind;
 	struct build_id id;
 	char *arg;
@@ -26,13 +26,13 @@ struct entry {
 	char *file, *archive;
 	int64_t mtime;
 	struct err why;
-	struct waiter *waiters;
-	struct entry *next; /* in the order of the first put */
+	struct mem_waiter *waiters;
+	struct mem_entry *next; /* in the order of the first put */
 };
 
-struct content {
+struct mem_content {
 	void *p;
-	struct content *next;
+	struct mem_content *next;
 };
 
 struct resolver_mem {
@@ -40,13 +40,13 @@ struct resolver_mem {
 	pthread_mutex_t lock;
 	/* under the lock */
 	struct map map, ids; /* whole key -> entry; build ID -> any */
-	struct entry *entries, **last;
-	struct content *contents;
+	struct mem_entry *entries, **last;
+	struct mem_content *contents;
 	uint64_t epoch;
 	bool unfinished;
 };
 
-static void key_of(enum resolve_kind kind, const struct build_id *id, struct str arg, struct buf *ret)
+static void mem_key(enum resolve_kind kind, const struct build_id *id, struct str arg, struct buf *ret)
 {
 	buf_add_char(ret, (char)kind);
 	buf_add_char(ret, (char)id->size);
@@ -55,31 +55,31 @@ static void key_of(enum resolve_kind kind, const struct build_id *id, struct str
 }
 
 /* Under the lock. */
-static struct entry *entry_find(struct resolver_mem *m, enum resolve_kind kind, const struct build_id *id,
-				struct str arg)
+static struct mem_entry *mem_entry_find(struct resolver_mem *m, enum resolve_kind kind,
+					const struct build_id *id, struct str arg)
 {
 	AUTO(buf_done) struct buf key = { 0 };
 
-	key_of(kind, id, arg, &key);
+	mem_key(kind, id, arg, &key);
 	return map_get(&m->map, buf_bytes(&key));
 }
 
 /* Under the lock. */
-static struct entry *entry_make(struct resolver_mem *m, enum resolve_kind kind, const struct build_id *id,
-				struct str arg)
+static struct mem_entry *mem_entry_make(struct resolver_mem *m, enum resolve_kind kind,
+					const struct build_id *id, struct str arg)
 {
 	AUTO(buf_done) struct buf key = { 0 };
-	struct entry *e = entry_find(m, kind, id, arg);
+	struct mem_entry *e = mem_entry_find(m, kind, id, arg);
 
 	if (e) {
 		m->epoch++;
 		return e;
 	}
-	e = NEW(struct entry);
+	e = NEW(struct mem_entry);
 	e->kind = kind;
 	e->id = *id;
 	e->arg = mem_strndup(arg.p, arg.size);
-	key_of(kind, id, arg, &key);
+	mem_key(kind, id, arg, &key);
 	map_put(&m->map, buf_bytes(&key), e);
 	map_put(&m->ids, build_id_bytes(id), e);
 	*m->last = e;
@@ -87,16 +87,16 @@ static struct entry *entry_make(struct resolver_mem *m, enum resolve_kind kind, 
 	return e;
 }
 
-static struct waiter *waiters_take(struct entry *e)
+static struct mem_waiter *mem_waiters_take(struct mem_entry *e)
 {
 	return TAKE(e->waiters);
 }
 
 /* Not under the lock: a wake may ask again at once. */
-static void waiters_wake(struct waiter *w)
+static void mem_waiters_wake(struct mem_waiter *w)
 {
 	while (w) {
-		struct waiter *next = w->next;
+		struct mem_waiter *next = w->next;
 
 		w->wake.fn(w->wake.arg);
 		free(w);
@@ -108,12 +108,12 @@ static int mem_resolve(struct resolver *r, const struct resolve_request *req, st
 		       struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
 	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
-	struct waiter *w;
-	struct entry *e;
+	struct mem_waiter *w;
+	struct mem_entry *e;
 	int result = 0;
 
 	pthread_mutex_lock(&m->lock);
-	e = req->arg.size <= KEY_MAX_ARG ? entry_find(m, req->kind, &req->id, req->arg) : NULL;
+	e = req->arg.size <= KEY_MAX_ARG ? mem_entry_find(m, req->kind, &req->id, req->arg) : NULL;
 	if (!e) {
 		bool known = map_get(&m->ids, build_id_bytes(&req->id)) != NULL;
 
@@ -121,8 +121,8 @@ static int mem_resolve(struct resolver *r, const struct resolve_request *req, st
 				known ? "has that build ID, but not this" : "no such build ID");
 		result = RESOLVE_MISSING;
 	} else if (e->state == ENTRY_WAITING) {
-		w = NEW(struct waiter);
-		*w = (struct waiter){ wake, e->waiters };
+		w = NEW(struct mem_waiter);
+		*w = (struct mem_waiter){ wake, e->waiters };
 		e->waiters = w;
 		result = RESOLVE_WAIT;
 	} else if (e->state == ENTRY_FAILS) {
@@ -154,7 +154,7 @@ static bool mem_unknown(struct resolver *r, const struct resolve_request *req)
 	return unknown;
 }
 
-static bool metadata_matches(const struct entry *e, struct str key, const char *value)
+static bool metadata_matches(const struct mem_entry *e, struct str key, const char *value)
 {
 	char hex[BUILD_ID_HEX_SIZE];
 
@@ -182,7 +182,7 @@ static int mem_metadata(struct resolver *r, const struct index_metadata_query *q
 	if (q->cursor.size && !str_to_u64(q->cursor, &skip))
 		return err_set(err, ERR_INVALID, "bad cursor");
 	pthread_mutex_lock(&m->lock);
-	for (struct entry *e = m->entries; e && !result; e = e->next) {
+	for (struct mem_entry *e = m->entries; e && !result; e = e->next) {
 		struct index_metadata found;
 
 		if (!metadata_matches(e, q->key, z) || n++ < skip)
@@ -233,15 +233,15 @@ static void mem_close(struct resolver *r)
 {
 	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
 
-	for (struct entry *e = m->entries, *next; e; e = next) {
+	for (struct mem_entry *e = m->entries, *next; e; e = next) {
 		next = e->next;
-		waiters_wake(waiters_take(e));
+		mem_waiters_wake(mem_waiters_take(e));
 		free(e->arg);
 		free(e->file);
 		free(e->archive);
 		free(e);
 	}
-	for (struct content *c = m->contents, *next; c; c = next) {
+	for (struct mem_content *c = m->contents, *next; c; c = next) {
 		next = c->next;
 		free(c->p);
 		free(c);
@@ -268,9 +268,9 @@ void resolve_mem_put(struct resolver *r, enum resolve_kind kind, const struct bu
 		     struct bytes content, struct str file, struct str archive, int64_t mtime)
 {
 	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
-	struct content *c = NEW(struct content);
-	struct waiter *w;
-	struct entry *e;
+	struct mem_content *c = NEW(struct mem_content);
+	struct mem_waiter *w;
+	struct mem_entry *e;
 
 	c->p = mem_alloc(content.size ? content.size : 1);
 	if (content.size)
@@ -278,7 +278,7 @@ void resolve_mem_put(struct resolver *r, enum resolve_kind kind, const struct bu
 	pthread_mutex_lock(&m->lock);
 	c->next = m->contents;
 	m->contents = c;
-	e = entry_make(m, kind, id, arg);
+	e = mem_entry_make(m, kind, id, arg);
 	e->state = ENTRY_HERE;
 	e->content = bytes_of(c->p, content.size);
 	free(e->file);
@@ -286,9 +286,9 @@ void resolve_mem_put(struct resolver *r, enum resolve_kind kind, const struct bu
 	e->file = mem_strndup(file.p, file.size);
 	e->archive = mem_strndup(archive.p, archive.size);
 	e->mtime = mtime;
-	w = waiters_take(e);
+	w = mem_waiters_take(e);
 	pthread_mutex_unlock(&m->lock);
-	waiters_wake(w);
+	mem_waiters_wake(w);
 }
 
 void resolve_mem_put_waiting(struct resolver *r, enum resolve_kind kind, const struct build_id *id,
@@ -297,7 +297,7 @@ void resolve_mem_put_waiting(struct resolver *r, enum resolve_kind kind, const s
 	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
 
 	pthread_mutex_lock(&m->lock);
-	entry_make(m, kind, id, arg)->state = ENTRY_WAITING;
+	mem_entry_make(m, kind, id, arg)->state = ENTRY_WAITING;
 	pthread_mutex_unlock(&m->lock);
 }
 
@@ -314,14 +314,14 @@ void resolve_mem_fail(struct resolver *r, enum resolve_kind kind, const struct b
 		      const struct err *why)
 {
 	struct resolver_mem *m = CONTAINER_OF(r, struct resolver_mem, resolver);
-	struct waiter *w;
-	struct entry *e;
+	struct mem_waiter *w;
+	struct mem_entry *e;
 
 	pthread_mutex_lock(&m->lock);
-	e = entry_make(m, kind, id, arg);
+	e = mem_entry_make(m, kind, id, arg);
 	e->state = ENTRY_FAILS;
 	e->why = *why;
-	w = waiters_take(e);
+	w = mem_waiters_take(e);
 	pthread_mutex_unlock(&m->lock);
-	waiters_wake(w);
+	mem_waiters_wake(w);
 }

@@ -18,7 +18,7 @@ struct resolver_store {
 };
 
 /* One request. */
-struct ask {
+struct store_request {
 	struct resolver_store *r;
 	const struct resolve_request *req;
 	struct arena *a;
@@ -26,20 +26,20 @@ struct ask {
 	struct store_meta meta; /* of what was opened last */
 };
 
-static struct resolver_store *of(struct resolver *base)
+static struct resolver_store *store_resolver_of(struct resolver *base)
 {
 	return CONTAINER_OF(base, struct resolver_store, resolver);
 }
 
-static int missing(struct ask *k, const char *what)
+static int store_missing(struct store_request *k, const char *what)
 {
 	resolve_why_add(k->why, STR("store"), "%s", what);
 	return RESOLVE_MISSING;
 }
 
 /* RESOLVE_MISSING, told. */
-static int open_object(struct ask *k, enum store_kind kind, struct str arg, struct resolve_answer *ret,
-		       struct err *err)
+static int answer_object(struct store_request *k, enum store_kind kind, struct str arg,
+			 struct resolve_answer *ret, struct err *err)
 {
 	const struct store_key key = { k->req->id, kind, arg };
 	struct resolve_answer ans = { 0 };
@@ -48,7 +48,8 @@ static int open_object(struct ask *k, enum store_kind kind, struct str arg, stru
 	if (r < 0)
 		return -1;
 	if (r)
-		return missing(k, arena_printf(k->a, "has no %s of that build ID", store_kind_name(kind)));
+		return store_missing(k,
+				     arena_printf(k->a, "has no %s of that build ID", store_kind_name(kind)));
 	ans.file = k->meta.file;
 	ans.archive = k->meta.archive;
 	ans.mtime = k->meta.mtime ? k->meta.mtime : k->meta.created;
@@ -62,40 +63,39 @@ static int open_object(struct ask *k, enum store_kind kind, struct str arg, stru
 	return 0;
 }
 
-static int find_debuginfo(struct ask *k, struct resolve_answer *ret, struct err *err)
+static int find_debuginfo(struct store_request *k, struct resolve_answer *ret, struct err *err)
 {
-	int r = open_object(k, STORE_DEBUGINFO, STR(""), ret, err);
+	int r = answer_object(k, STORE_DEBUGINFO, STR(""), ret, err);
 
 	if (r != RESOLVE_MISSING)
 		return r;
 	/* A program that was never stripped is its own debug file. */
-	r = open_object(k, STORE_EXECUTABLE, STR(""), ret, err);
+	r = answer_object(k, STORE_EXECUTABLE, STR(""), ret, err);
 	if (r || k->meta.quality == STORE_DWARF)
 		return r;
 	answer_drop(ret);
-	return missing(k, "has the executable, but that is stripped");
+	return store_missing(k, "has the executable, but that is stripped");
 }
 
-static int find_executable(struct ask *k, struct resolve_answer *ret, struct err *err)
+static int find_executable(struct store_request *k, struct resolve_answer *ret, struct err *err)
 {
-	return open_object(k, STORE_EXECUTABLE, STR(""), ret, err);
+	return answer_object(k, STORE_EXECUTABLE, STR(""), ret, err);
 }
 
 struct file_part {
-	uint64_t off, size;
+	struct byte_range range;
 	int64_t mtime;
 };
 
 /* *ret is @part of @ans. Takes ans->source. */
-static int answer_part(struct ask *k, struct resolve_answer *ans, const struct file_part *part,
+static int answer_part(struct store_request *k, struct resolve_answer *ans, const struct file_part *part,
 		       struct resolve_answer *ret, struct err *err)
 {
 	struct str name = k->req->arg;
 	char *part_name = arena_printf(k->a, "%s: " STR_FMT, ans->source->name, STR_ARG(name));
 	struct source *src = NULL;
 
-	if (source_open_part(TAKE(ans->source), true, range_of(part->off, part->size), part_name, &src, err) <
-	    0)
+	if (source_open_part(TAKE(ans->source), true, part->range, part_name, &src, err) < 0)
 		return -1;
 	src->mtime = part->mtime;
 	*ret = *ans;
@@ -107,8 +107,8 @@ static int answer_part(struct ask *k, struct resolve_answer *ans, const struct f
 
 /* ---- sections ---- */
 
-static int section_place(struct ask *k, struct source *src, const char *name, struct file_part *ret,
-			 struct err *err)
+static int store_section_place(struct store_request *k, struct source *src, const char *name,
+			       struct file_part *ret, struct err *err)
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;
 	const struct elf_section *sec;
@@ -124,23 +124,23 @@ static int section_place(struct ask *k, struct source *src, const char *name, st
 	}
 	sec = elf_section_find(img, name);
 	if (!sec)
-		return missing(k, "has the file, but that has no such section");
-	r = elf_section_range(img, sec, &ret->off, &ret->size, err);
-	return r > 0 ? missing(k, "has the file, but that section is empty or has no bytes in it") : r;
+		return store_missing(k, "has the file, but that has no such section");
+	r = elf_section_range(img, sec, &ret->range.off, &ret->range.size, err);
+	return r > 0 ? store_missing(k, "has the file, but that section is empty or has no bytes in it") : r;
 }
 
-static int section_of(struct ask *k, enum store_kind kind, const char *name, struct resolve_answer *ret,
-		      struct err *err)
+static int find_section_in(struct store_request *k, enum store_kind kind, const char *name,
+			   struct resolve_answer *ret, struct err *err)
 {
 	struct resolve_answer ans;
 	struct source *tables;
 	struct file_part part = { 0 };
-	int r = open_object(k, kind, STR(""), &ans, err);
+	int r = answer_object(k, kind, STR(""), &ans, err);
 
 	if (r)
 		return r;
 	tables = source_cached(ans.source, false, TAIL_BLOCK, N_TAIL_BLOCKS);
-	r = section_place(k, tables, name, &part, err);
+	r = store_section_place(k, tables, name, &part, err);
 	source_close(tables);
 	if (r) {
 		answer_drop(&ans);
@@ -150,33 +150,33 @@ static int section_of(struct ask *k, enum store_kind kind, const char *name, str
 	return answer_part(k, &ans, &part, ret, err);
 }
 
-static int find_section(struct ask *k, struct resolve_answer *ret, struct err *err)
+static int find_section(struct store_request *k, struct resolve_answer *ret, struct err *err)
 {
 	struct str arg = k->req->arg;
 	const char *name;
 	int r;
 
 	if (!arg.size || arg.size > MAX_NAME || memchr(arg.p, '\0', arg.size))
-		return missing(k, "not a section name");
+		return store_missing(k, "not a section name");
 	name = arena_strdup(k->a, arg);
-	r = section_of(k, STORE_DEBUGINFO, name, ret, err);
+	r = find_section_in(k, STORE_DEBUGINFO, name, ret, err);
 	if (r == RESOLVE_MISSING)
-		r = section_of(k, STORE_EXECUTABLE, name, ret, err);
+		r = find_section_in(k, STORE_EXECUTABLE, name, ret, err);
 	/* Fetched by itself, from a server that gives out sections. */
 	if (r == RESOLVE_MISSING)
-		r = open_object(k, STORE_SECTION, arg, ret, err);
+		r = answer_object(k, STORE_SECTION, arg, ret, err);
 	return r;
 }
 
 /* ---- sources ---- */
 
-static int find_in_tar(struct ask *k, struct str path, struct resolve_answer *ret, struct err *err)
+static int find_in_tar(struct store_request *k, struct str path, struct resolve_answer *ret, struct err *err)
 {
 	struct resolve_answer ans;
 	struct lru_hold *held;
 	struct file_part part = { 0 };
 	bool found;
-	int r = open_object(k, STORE_SOURCES, STR(""), &ans, err);
+	int r = answer_object(k, STORE_SOURCES, STR(""), &ans, err);
 
 	if (r)
 		return r;
@@ -185,36 +185,37 @@ static int find_in_tar(struct ask *k, struct str path, struct resolve_answer *re
 		answer_drop(&ans);
 		return err_in(err, "store");
 	}
-	found = sources_tar_find(held, path, &part.off, &part.size, &part.mtime);
+	found = sources_tar_find(held, path, &part.range.off, &part.range.size, &part.mtime);
 	lru_drop(k->r->tars, held);
 	if (!found) {
 		answer_drop(&ans);
-		return missing(k, "has sources of that build ID, but not this one");
+		return store_missing(k, "has sources of that build ID, but not this one");
 	}
 	ans.archive = ans.file;
 	ans.file = str_of(arena_printf(k->a, "/" STR_FMT, STR_ARG(path)));
 	return answer_part(k, &ans, &part, ret, err);
 }
 
-static int find_source(struct ask *k, struct resolve_answer *ret, struct err *err)
+static int find_source(struct store_request *k, struct resolve_answer *ret, struct err *err)
 {
 	struct str arg = k->req->arg, path;
 	char *canonical;
 	int r;
 
 	if (!arg.size || arg.size > STORE_MAX_ARG || memchr(arg.p, '\0', arg.size))
-		return missing(k, "not a path");
+		return store_missing(k, "not a path");
 	canonical = arena_alloc(k->a, arg.size + 2);
 	path = (struct str){ canonical, path_canonical(arg, canonical) };
 	while (path.size && path.p[0] == '/')
 		path = (struct str){ path.p + 1, path.size - 1 };
-	r = open_object(k, STORE_SOURCE, arg, ret, err);
+	r = answer_object(k, STORE_SOURCE, arg, ret, err);
 	return r == RESOLVE_MISSING ? find_in_tar(k, path, ret, err) : r;
 }
 
 /* ---- the resolver ---- */
 
-static int (*const finders[RESOLVE_N_KINDS])(struct ask *k, struct resolve_answer *ret, struct err *err) = {
+static int (*const finders[RESOLVE_N_KINDS])(struct store_request *k, struct resolve_answer *ret,
+					     struct err *err) = {
 	[RESOLVE_DEBUGINFO] = find_debuginfo,
 	[RESOLVE_EXECUTABLE] = find_executable,
 	[RESOLVE_SOURCE] = find_source,
@@ -224,7 +225,7 @@ static int (*const finders[RESOLVE_N_KINDS])(struct ask *k, struct resolve_answe
 static int store_resolve(struct resolver *base, const struct resolve_request *req, struct resolve_wake wake,
 			 struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
-	struct ask k = { of(base), req, why->arena, why };
+	struct store_request k = { store_resolver_of(base), req, why->arena, why };
 
 	return finders[req->kind](&k, ret, err);
 }
@@ -238,17 +239,17 @@ static bool store_unknown(struct resolver *base, const struct resolve_request *r
 static int store_find_metadata(struct resolver *base, const struct index_metadata_query *q,
 			       struct index_metadata_page *ret, struct err *err)
 {
-	return store_metadata(of(base)->st, q, ret, err);
+	return store_metadata(store_resolver_of(base)->st, q, ret, err);
 }
 
 static uint64_t store_epoch(struct resolver *base)
 {
-	return store_generation(of(base)->st);
+	return store_generation(store_resolver_of(base)->st);
 }
 
 static void store_resolver_close(struct resolver *base)
 {
-	struct resolver_store *r = of(base);
+	struct resolver_store *r = store_resolver_of(base);
 
 	lru_free(r->tars);
 	free(r);

@@ -10,7 +10,7 @@
 #define KEEPERS     1
 #define KEEP_QUEUED 256
 
-static struct resolver_upstream *of(struct resolver *r)
+static struct resolver_upstream *upstream_of(struct resolver *r)
 {
 	return CONTAINER_OF(r, struct resolver_upstream, resolver);
 }
@@ -54,7 +54,7 @@ static int upstream_resolve(struct resolver *base, const struct resolve_request 
 			    struct resolve_wake wake, struct resolve_answer *ret, struct resolve_why *why,
 			    struct err *err)
 {
-	struct resolver_upstream *u = of(base);
+	struct resolver_upstream *u = upstream_of(base);
 
 	if (req->not_further) {
 		resolve_why_add(why, STR("other servers"), "%s", req->not_further);
@@ -86,7 +86,7 @@ static uint64_t upstream_epoch(struct resolver *base)
 
 static void upstream_close(struct resolver *base)
 {
-	struct resolver_upstream *u = of(base);
+	struct resolver_upstream *u = upstream_of(base);
 
 	atomic_store(&u->closing, true);
 	if (u->keepers)
@@ -128,7 +128,7 @@ int resolve_upstream_open(const struct resolve_upstream_options *opts, struct re
 		urls[i] = arena_strdup(&u->arena, str_of(opts->urls[i]));
 	u->opts.urls = urls;
 	u->opts.spool_dir = arena_strdup(&u->arena, str_of(opts->spool_dir));
-	u->misses = remembered_new();
+	u->misses = miss_cache_new();
 	pthread_mutex_init(&u->lock, NULL);
 	pthread_cond_init(&u->gone, NULL);
 	if (opts->store)
@@ -139,7 +139,7 @@ int resolve_upstream_open(const struct resolve_upstream_options *opts, struct re
 
 void resolve_upstream_stats(struct resolver *r, struct resolve_upstream_stats *ret)
 {
-	struct resolver_upstream *u = of(r);
+	struct resolver_upstream *u = upstream_of(r);
 
 	assert(r->ops == &ops);
 	*ret = (struct resolve_upstream_stats){
@@ -157,5 +157,5 @@ void resolve_upstream_stats(struct resolver *r, struct resolve_upstream_stats *r
 void resolve_upstream_forget(struct resolver *r, const struct build_id *id)
 {
 	assert(r->ops == &ops);
-	remote_forget(of(r), id);
+	remote_forget(upstream_of(r), id);
 }

@@ -11,8 +11,8 @@
 #define TAIL_BLOCK    KIB(64)
 #define N_TAIL_BLOCKS 4
 
-static int find_in(struct work *w, const struct elf_image *img, struct str place, uint64_t *ret_off,
-		   uint64_t *ret_size)
+static int section_in_image(struct work *w, const struct elf_image *img, struct str place, uint64_t *ret_off,
+			    uint64_t *ret_size)
 {
 	const char *name = arena_strdup(w->a, w->req->arg);
 	const struct elf_section *sec;
@@ -39,7 +39,7 @@ static int find_in(struct work *w, const struct elf_image *img, struct str place
 	return 0;
 }
 
-static int find_in_places(struct work *w, struct str place, uint64_t *ret_off, uint64_t *ret_size)
+static int section_in_places(struct work *w, struct str place, uint64_t *ret_off, uint64_t *ret_size)
 {
 	const struct elf_place *p = package_section(w->entry, w->req->arg);
 
@@ -56,8 +56,8 @@ static int find_in_places(struct work *w, struct str place, uint64_t *ret_off, u
 	return 0;
 }
 
-static int find_in_file(struct work *w, struct resolve_answer *ans, struct str place, uint64_t *ret_off,
-			uint64_t *ret_size)
+static int section_in_file(struct work *w, struct resolve_answer *ans, struct str place, uint64_t *ret_off,
+			   uint64_t *ret_size)
 {
 	struct elf_image *img = NULL;
 	struct source *tables;
@@ -66,7 +66,7 @@ static int find_in_file(struct work *w, struct resolve_answer *ans, struct str p
 	int r;
 
 	/* Kept from now on: header and notes are read again, behind the tables. */
-	if (held_head(ans->source, &head, &why) < 0)
+	if (pinned_source_head(ans->source, &head, &why) < 0)
 		return work_failed(w, place, &why);
 	tables = source_cached(ans->source, false, TAIL_BLOCK, N_TAIL_BLOCKS);
 	r = elf_open(tables, &img, &why);
@@ -76,7 +76,7 @@ static int find_in_file(struct work *w, struct resolve_answer *ans, struct str p
 		work_said(w, place, "is not what the index says: no ELF file");
 		r = NOT_THIS;
 	} else {
-		r = find_in(w, img, place, ret_off, ret_size);
+		r = section_in_image(w, img, place, ret_off, ret_size);
 	}
 	elf_close(img);
 	source_close(tables);
@@ -92,7 +92,7 @@ static int section_visit(void *arg, struct work *w, struct resolve_answer *ans, 
 	char *part_name;
 	int r;
 
-	r = w->entry ? find_in_places(w, place, &off, &size) : find_in_file(w, ans, place, &off, &size);
+	r = w->entry ? section_in_places(w, place, &off, &size) : section_in_file(w, ans, place, &off, &size);
 	if (r)
 		return r;
 	part_name = arena_printf(w->a, "%s: " STR_FMT, ans->source->name, STR_ARG(name));

@@ -18,13 +18,13 @@
 #define MAX_PATH   KIB(16)
 #define MAX_OPENED 64 /* packages that are looked into for one request; they are the nearest by name */
 
-struct paths {
+struct source_paths {
 	struct str absolute, relative; /* canonical; relative is the same without the slash */
 	struct str list[4];            /* what the debug information may call it */
 	size_t n;
 };
 
-static bool paths_of(struct work *w, struct str arg, struct paths *ret)
+static bool source_paths_of(struct work *w, struct str arg, struct source_paths *ret)
 {
 	char *p;
 	size_t n;
@@ -52,7 +52,7 @@ static bool paths_of(struct work *w, struct str arg, struct paths *ret)
 
 /* ---- packages ---- */
 
-struct found {
+struct near_package {
 	const struct index_file *file;
 	size_t shared; /* bytes of path in common with where the debug information is */
 };
@@ -66,20 +66,20 @@ static size_t shared_prefix(struct str a, struct str b)
 	return n;
 }
 
-static int cmp_found(const void *a, const void *b)
+static int cmp_near_package(const void *a, const void *b)
 {
-	const struct found *x = a, *y = b;
+	const struct near_package *x = a, *y = b;
 
 	if (x->shared != y->shared)
 		return x->shared > y->shared ? -1 : 1;
 	return (x->file->mtime_ns < y->file->mtime_ns) - (x->file->mtime_ns > y->file->mtime_ns);
 }
 
-static int try_package(struct work *w, const struct index_file *f, struct str path,
-		       struct resolve_answer *ret)
+static int source_try_package(struct work *w, const struct index_file *f, struct str path,
+			      struct resolve_answer *ret)
 {
 	const struct pkg_entry *e;
-	struct held held;
+	struct pin held;
 	struct mapped *m;
 	int r = mapped_get(w, f, &m, &held);
 
@@ -88,28 +88,29 @@ static int try_package(struct work *w, const struct index_file *f, struct str pa
 	e = pkg_map_find(m->map, path);
 	if (!e) {
 		/* Its directory's hash has the same low bits, or other files are in there. */
-		held_release(&held);
+		pin_release(&held);
 		return NOT_THIS;
 	}
 	return package_open(w, f, m, &held, e, ret);
 }
 
-static int in_packages(struct work *w, const struct paths *p, struct str home, struct resolve_answer *ret,
-		       struct err *err)
+static int source_in_packages(struct work *w, const struct source_paths *p, struct str home,
+			      struct resolve_answer *ret, struct err *err)
 {
 	struct index_file *files;
-	struct found *list;
+	struct near_package *list;
 	size_t n, n_opened = 0, n_found = 0;
 
 	if (index_find_dir(w->ix, index_dir_hash(path_dirname(p->relative)), w->a, &files, &n, err) < 0)
 		return -1;
-	list = ARENA_NEW_N(w->a, struct found, n + 1);
+	list = ARENA_NEW_N(w->a, struct near_package, n + 1);
 	for (size_t i = 0; i < n; i++)
 		if (files[i].state == INDEX_SCANNED)
-			list[n_found++] = (struct found){ &files[i], shared_prefix(files[i].path, home) };
-	qsort(list, n_found, sizeof(*list), cmp_found);
+			list[n_found++] = (struct near_package){ &files[i],
+								 shared_prefix(files[i].path, home) };
+	qsort(list, n_found, sizeof(*list), cmp_near_package);
 	for (; n_opened < n_found && n_opened < MAX_OPENED; n_opened++) {
-		int r = try_package(w, list[n_opened].file, p->relative, ret);
+		int r = source_try_package(w, list[n_opened].file, p->relative, ret);
 
 		if (r != NOT_THIS)
 			return r;
@@ -122,7 +123,7 @@ static int in_packages(struct work *w, const struct paths *p, struct str home, s
 
 /* ---- disk ---- */
 
-static int open_file(struct work *w, struct str path, struct resolve_answer *ret)
+static int open_disk_file(struct work *w, struct str path, struct resolve_answer *ret)
 {
 	struct resolve_answer ans = { .file = path, .plain = true };
 	struct {
@@ -155,7 +156,8 @@ static int open_file(struct work *w, struct str path, struct resolve_answer *ret
 }
 
 /* Whether it is there comes first: it costs nothing, the names may cost the decoding of a debug file. */
-static int look_on_disk(struct work *w, const struct paths *p, struct resolve_answer *ret, struct err *err)
+static int source_probe_disk(struct work *w, const struct source_paths *p, struct resolve_answer *ret,
+			     struct err *err)
 {
 	/* A relative name is one from where the program was built, or from where we were started. */
 	struct str forms[] = { p->absolute, p->relative };
@@ -164,7 +166,7 @@ static int look_on_disk(struct work *w, const struct paths *p, struct resolve_an
 	int r;
 
 	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
-		r = open_file(w, forms[i], &ans);
+		r = open_disk_file(w, forms[i], &ans);
 		if (r)
 			continue;
 		if (w->r->source_any) {
@@ -187,12 +189,13 @@ static int look_on_disk(struct work *w, const struct paths *p, struct resolve_an
 	return NOT_THIS;
 }
 
-static int on_disk(struct work *w, const struct paths *p, struct resolve_answer *ret, struct err *err)
+static int source_on_disk(struct work *w, const struct source_paths *p, struct resolve_answer *ret,
+			  struct err *err)
 {
 	int r;
 
 	w->why->disk = true;
-	r = look_on_disk(w, p, ret, err);
+	r = source_probe_disk(w, p, ret, err);
 	w->why->disk = false;
 	return r;
 }
@@ -200,7 +203,7 @@ static int on_disk(struct work *w, const struct paths *p, struct resolve_answer 
 /* ---- */
 
 /* Where the debug information is, for what is near to it. */
-static const struct index_file *home_of(const struct index_hit *hits, size_t n)
+static const struct index_file *debug_home_of(const struct index_hit *hits, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (hits[i].artifact.flags & ELF_IS_DEBUG)
@@ -213,11 +216,11 @@ int source_find(struct work *w, struct resolve_answer *ret, struct err *err)
 	const struct index_file *home;
 	char hex[BUILD_ID_HEX_SIZE];
 	struct index_hit *hits;
-	struct paths p;
+	struct source_paths p;
 	size_t n;
 	int r;
 
-	if (!paths_of(w, w->req->arg, &p)) {
+	if (!source_paths_of(w, w->req->arg, &p)) {
 		work_said(w, STR("request"), "not a path");
 		return RESOLVE_MISSING;
 	}
@@ -229,15 +232,15 @@ int source_find(struct work *w, struct resolve_answer *ret, struct err *err)
 			  build_id_hex(&w->req->id, hex));
 		return RESOLVE_MISSING;
 	}
-	home = home_of(hits, n);
+	home = debug_home_of(hits, n);
 	if (home->kind == INDEX_PACKAGE) {
-		r = in_packages(w, &p, home->path, ret, err);
+		r = source_in_packages(w, &p, home->path, ret, err);
 		if (r == NOT_THIS)
-			r = on_disk(w, &p, ret, err);
+			r = source_on_disk(w, &p, ret, err);
 	} else {
-		r = on_disk(w, &p, ret, err);
+		r = source_on_disk(w, &p, ret, err);
 		if (r == NOT_THIS)
-			r = in_packages(w, &p, home->path, ret, err);
+			r = source_in_packages(w, &p, home->path, ret, err);
 	}
 	if (r != NOT_THIS)
 		return r;

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-struct place {
+struct member_place {
 	uint64_t off, size;
 	int64_t mtime;
 };
@@ -18,7 +18,7 @@ struct sources_tar {
 	size_t weight;
 };
 
-static void tar_free(void *value)
+static void sources_tar_free(void *value)
 {
 	struct sources_tar *t = value;
 
@@ -29,35 +29,35 @@ static void tar_free(void *value)
 
 struct lru *sources_tar_lru(size_t max_weight)
 {
-	return lru_new(max_weight, tar_free);
+	return lru_new(max_weight, sources_tar_free);
 }
 
-static struct bytes key_of(struct str path)
+static struct bytes tar_path_key(struct str path)
 {
 	return bytes_of(path.p, path.size);
 }
 
-static void add(struct sources_tar *t, const struct pkg_member *m)
+static void tar_add_member(struct sources_tar *t, const struct pkg_member *m)
 {
-	struct place *place;
+	struct member_place *place;
 
 	if (m->unsafe || m->sparse)
 		return;
 	if (m->type == PKG_HARDLINK) {
-		place = map_get(&t->by_path, key_of(m->link));
+		place = map_get(&t->by_path, tar_path_key(m->link));
 		if (!place)
 			return;
 	} else if (m->type == PKG_FILE && (m->off != PKG_NO_OFF || !m->size)) {
-		place = ARENA_NEW(&t->arena, struct place);
-		*place = (struct place){ m->size ? m->off : 0, m->size, m->mtime };
+		place = ARENA_NEW(&t->arena, struct member_place);
+		*place = (struct member_place){ m->size ? m->off : 0, m->size, m->mtime };
 	} else {
 		return;
 	}
-	map_put(&t->by_path, key_of(m->path), place);
+	map_put(&t->by_path, tar_path_key(m->path), place);
 	t->weight += m->path.size + 128;
 }
 
-static int read_members(struct sources_tar *t, struct stream *payload, struct err *err)
+static int tar_read_members(struct sources_tar *t, struct stream *payload, struct err *err)
 {
 	const struct pkg_info info = { .kind = PKG_TAR, .payload.format = PKG_FORMAT_TAR };
 	struct pkg_reader *reader = NULL;
@@ -67,7 +67,7 @@ static int read_members(struct sources_tar *t, struct stream *payload, struct er
 	while (r == 0) {
 		r = pkg_reader_next(reader, &m, err);
 		if (r == 0)
-			add(t, &m);
+			tar_add_member(t, &m);
 	}
 	pkg_reader_close(reader);
 	return r == PKG_END ? 0 : r;
@@ -86,10 +86,10 @@ int sources_tar_get(struct lru *l, struct bytes key, struct source *tar, struct 
 	t = NEW(struct sources_tar);
 	arena_init(&t->arena);
 	payload = stream_of_source(tar, false, 0, tar->size);
-	r = read_members(t, payload, err);
+	r = tar_read_members(t, payload, err);
 	stream_close(payload);
 	if (r < 0) {
-		tar_free(t);
+		sources_tar_free(t);
 		return err_in(err, "tar of sources");
 	}
 	*ret = lru_put(l, key, t, t->weight + sizeof(*t));
@@ -100,7 +100,7 @@ bool sources_tar_find(struct lru_hold *held, struct str path, uint64_t *ret_off,
 		      int64_t *ret_mtime)
 {
 	const struct sources_tar *t = lru_value(held);
-	const struct place *place = map_get(&t->by_path, key_of(path));
+	const struct member_place *place = map_get(&t->by_path, tar_path_key(path));
 
 	if (!place)
 		return false;

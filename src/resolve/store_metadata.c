@@ -37,7 +37,7 @@ static int give_result(struct store_query *q, const struct index_metadata *m)
 	return q->asked->fn(q->asked->arg, m);
 }
 
-static struct str rooted(struct store_query *q, struct str file)
+static struct str rooted_name(struct store_query *q, struct str file)
 {
 	if (!file.size || file.p[0] == '/')
 		return file;
@@ -53,7 +53,7 @@ static int give_record(struct store_query *q, const struct store_key *key, struc
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	m.file = rooted(q, meta.file);
+	m.file = rooted_name(q, meta.file);
 	m.archive = meta.archive;
 	r = give_result(q, &m);
 	if (r == 0 && !m.debuginfo && meta.quality == STORE_DWARF) {
@@ -80,7 +80,7 @@ static void page_end(struct store_query *q, struct str before)
 
 /* ---- by name ---- */
 
-static bool is_path(void *arg, struct str file)
+static bool name_is_path(void *arg, struct str file)
 {
 	struct str want = *(struct str *)arg;
 
@@ -90,7 +90,7 @@ static bool is_path(void *arg, struct str file)
 	return file.size && str_eq(file, want);
 }
 
-static bool is_like(void *arg, struct str file)
+static bool name_is_like(void *arg, struct str file)
 {
 	struct str want = *(struct str *)arg;
 
@@ -158,10 +158,10 @@ static int query_run(struct store_query *q, struct str after, struct err *err)
 	if (!q->value.size || q->value.p[0] != '/')
 		return 0;
 	if (str_eq(q->asked->key, STR("glob")))
-		return results_by_name(q, is_like, after, err);
+		return results_by_name(q, name_is_like, after, err);
 	canonical = mem_alloc(q->value.size + 2);
 	q->value = (struct str){ canonical, path_canonical(q->value, canonical) };
-	return results_by_name(q, is_path, after, err);
+	return results_by_name(q, name_is_path, after, err);
 }
 
 int store_metadata(struct store *st, const struct index_metadata_query *asked,

@@ -176,7 +176,7 @@ static int tell_no_servers(void)
 static int find(struct settings *s, struct client *c, const struct client_watch *w, struct client_result *r)
 {
 	struct str kind = s->paths.items[0];
-	struct client_want want = { 0 };
+	struct client_request want = { 0 };
 	struct err err = { 0 };
 	AUTO(mem_freep) char *name = NULL;
 

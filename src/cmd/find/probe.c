@@ -174,7 +174,7 @@ struct client *find_client(struct finder *f)
 	return f->client;
 }
 
-static void ask(struct finder *f, struct asking *a, const struct client_want *wants, size_t n)
+static void ask(struct finder *f, struct asking *a, const struct client_request *wants, size_t n)
 {
 	const struct client_watch watch = { .arg = a, .progress = show_progress };
 	struct client_result *results = NEW_N(struct client_result, n);
@@ -196,7 +196,7 @@ static void ask(struct finder *f, struct asking *a, const struct client_want *wa
 static void look(struct finder *f, size_t first)
 {
 	struct asking a = { .f = f, .started_ms = clock_mono_ms(), .terminal = isatty(STDERR_FILENO) };
-	struct client_want *wants = ARENA_NEW_N(&f->a, struct client_want, f->n_wants - first + 1);
+	struct client_request *wants = ARENA_NEW_N(&f->a, struct client_request, f->n_wants - first + 1);
 	size_t n = 0;
 
 	a.wants = ARENA_NEW_N(&f->a, struct find_want *, f->n_wants - first + 1);
@@ -207,7 +207,7 @@ static void look(struct finder *f, size_t first)
 		if (w->found || w->failed || w->nowhere || f->s->find.here || !w->item->id.size)
 			continue;
 		a.wants[n] = w;
-		wants[n++] = (struct client_want){ .kind = w->kind, .id = w->item->id, .name = w->arg };
+		wants[n++] = (struct client_request){ .kind = w->kind, .id = w->item->id, .name = w->arg };
 	}
 	if (n)
 		ask(f, &a, wants, n);

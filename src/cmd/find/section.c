@@ -9,7 +9,7 @@
 static bool cut(struct finder *f, struct find_want *w, enum local_way way, const char *path,
 		struct source *src, const struct elf_image *img)
 {
-	const struct client_want want = { .kind = CLIENT_SECTION, .id = w->item->id, .name = w->arg };
+	const struct client_request want = { .kind = CLIENT_SECTION, .id = w->item->id, .name = w->arg };
 	struct client_result r;
 	struct stat st;
 

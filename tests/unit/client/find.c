@@ -81,7 +81,7 @@ static void many_are_fetched_at_once_and_the_same_one_once(void **state)
 	struct house h;
 	struct fault_http *s;
 	struct fault_rule r = rule("/buildid/" ID_A "/source/", bytes_of("int x;\n", 7));
-	struct client_want wants[N];
+	struct client_request wants[N];
 	struct client_result results[N];
 	char names[N][16];
 
@@ -265,7 +265,7 @@ static void each_url_is_asked_once(void **state)
 	struct fault_http *s;
 	AUTO(buf_done) struct buf said = { 0 };
 	struct client_watch watch = { .arg = &said, .say = said_line };
-	struct client_want w = house_want(CLIENT_DEBUGINFO, ID_A, NULL);
+	struct client_request w = house_want(CLIENT_DEBUGINFO, ID_A, NULL);
 	struct client_result got;
 	char urls[256];
 

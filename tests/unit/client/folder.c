@@ -248,7 +248,7 @@ static void a_file_that_is_not_committed_leaves_nothing(void **state)
 
 	house_open(&h);
 	folder_open(&f, mem_strdup(h.cache));
-	assert_done(put_begin(&p, &f, NULL, ID_A, "debuginfo", 100, &err));
+	assert_done(put_begin(&p, (struct put_folders){ &f, NULL }, ID_A, "debuginfo", 100, &err));
 	assert_done(put_write(&p, "abc", 3, 0, &err));
 	put_done(&p);
 	assert_int_equal(house_size(&h, ID_A), -1);
@@ -265,7 +265,9 @@ static void a_file_larger_than_the_disk_is_refused_before_it_comes(void **state)
 
 	house_open(&h);
 	folder_open(&f, mem_strdup(h.cache));
-	assert_fails(put_begin(&p, &f, NULL, ID_A, "debuginfo", UINT64_C(1) << 60, &err), ERR_IO, "are free");
+	assert_fails(
+		put_begin(&p, (struct put_folders){ &f, NULL }, ID_A, "debuginfo", UINT64_C(1) << 60, &err),
+		ERR_IO, "are free");
 	assert_int_equal(err.os, ENOSPC);
 	folder_done(&f);
 	house_close(&h);

@@ -220,7 +220,7 @@ static void dead_servers_cost_little_and_are_remembered(void **state)
 	struct fault_dead drops, refuses;
 	struct fault_rule good = { .path = "/buildid/" ID_A "/source/", .body = bytes_of("x", 1) };
 	struct fault_http *s = fault_http_new(&good, 1);
-	struct client_want wants[30];
+	struct client_request wants[30];
 	struct client_result results[30];
 	char dead[64], none[64], urls[256], names[30][16];
 
@@ -300,8 +300,8 @@ static void cancelling_ends_it_and_leaves_nothing(void **state)
 		struct fault_http *s;
 		struct counting c = { .stop_at = 3 };
 		struct client_watch watch = { .arg = &c, .progress = count_down };
-		struct client_want w[2] = { house_want(CLIENT_SOURCE, ID_A, "/a.c"),
-					    house_want(CLIENT_SOURCE, ID_B, "/a.c") };
+		struct client_request w[2] = { house_want(CLIENT_SOURCE, ID_A, "/a.c"),
+					       house_want(CLIENT_SOURCE, ID_B, "/a.c") };
 		struct client_result got[2];
 
 		r.body = buf_bytes(&h.debug);
@@ -356,7 +356,7 @@ static void nonsense_in_urls_is_passed_over(void **state)
 static void odd_wants_are_refused(void **state)
 {
 	struct house h;
-	struct client_want w = house_want(CLIENT_SOURCE, ID_A, "");
+	struct client_request w = house_want(CLIENT_SOURCE, ID_A, "");
 	struct client_result got;
 	AUTO(mem_freep) char *name = mem_alloc(5001);
 

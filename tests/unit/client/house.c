@@ -42,9 +42,9 @@ void house_ask(struct house *h, const char *urls)
 	h->client = client_new(&(struct client_options){ .urls = urls, .cache_path = h->cache });
 }
 
-struct client_want house_want(enum client_kind kind, const char *id, const char *name)
+struct client_request house_want(enum client_kind kind, const char *id, const char *name)
 {
-	struct client_want w = { .kind = kind, .name = name, .open = true };
+	struct client_request w = { .kind = kind, .name = name, .open = true };
 
 	build_id_parse(&w.id, str_of(id));
 	return w;
@@ -52,7 +52,7 @@ struct client_want house_want(enum client_kind kind, const char *id, const char 
 
 struct client_result house_find(struct house *h, enum client_kind kind, const char *id, const char *name)
 {
-	struct client_want w = house_want(kind, id, name);
+	struct client_request w = house_want(kind, id, name);
 	struct client_result r;
 
 	assert_int_equal(client_find(h->client, &w, 1, NULL, &r), 0);

@@ -26,7 +26,7 @@ void house_open(struct house *h);
 void house_close(struct house *h);
 /* The client asks these servers, apart by blanks. */
 void house_ask(struct house *h, const char *urls);
-struct client_want house_want(enum client_kind kind, const char *id, const char *name);
+struct client_request house_want(enum client_kind kind, const char *id, const char *name);
 struct client_result house_find(struct house *h, enum client_kind kind, const char *id, const char *name);
 /* Is there a file in the cache folder, "<id>/<name>"? Its size; -1: none. */
 long long house_size(struct house *h, const char *name);

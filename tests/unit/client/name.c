@@ -25,8 +25,8 @@ static void names_of_sources_and_sections_are_a_hash_and_the_tail(void **state)
 static void a_long_name_keeps_its_end(void **state)
 {
 	char name[400];
-	struct client_want w = { .kind = CLIENT_SOURCE, .name = name, .id = { 2, { 1, 2 } } };
-	struct entry e;
+	struct client_request w = { .kind = CLIENT_SOURCE, .name = name, .id = { 2, { 1, 2 } } };
+	struct cache_entry e;
 
 	memset(name, 'x', sizeof(name));
 	memcpy(name, "/a/", 3);
@@ -48,8 +48,8 @@ static void a_long_name_keeps_its_end(void **state)
 
 static void whole_files_have_one_name(void **state)
 {
-	struct client_want w = { .kind = CLIENT_EXECUTABLE, .id = { 1, { 0xab } } };
-	struct entry e;
+	struct client_request w = { .kind = CLIENT_EXECUTABLE, .id = { 1, { 0xab } } };
+	struct cache_entry e;
 
 	entry_init(&e, &w);
 	assert_string_equal(e.names[0], "executable");

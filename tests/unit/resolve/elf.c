@@ -548,19 +548,19 @@ static void what_was_committed_is_never_unknown(void **state)
 		assert_done(index_put(h->ix, &f, &err));
 		assert_done(index_add_artifacts(h->ix, f.id, &art, 1, &err));
 		if (i % 3 == 0)
-			assert_done(known_refresh(house_inside(h)->known, &err));
+			assert_done(id_filter_refresh(house_inside(h)->ids, &err));
 		assert_done(index_commit(h->ix, &err));
 		assert_false(resolve_unknown(h->r, &req));
 		if (i % 2)
-			assert_done(known_refresh(house_inside(h)->known, &err));
+			assert_done(id_filter_refresh(house_inside(h)->ids, &err));
 		assert_false(resolve_unknown(h->r, &req));
 	}
-	assert_done(known_refresh(house_inside(h)->known, &err));
+	assert_done(id_filter_refresh(house_inside(h)->ids, &err));
 	for (uint32_t i = 1; i < 600; i++) {
 		struct build_id id = house_id(i);
 
-		assert_false(i < 300 && known_lacks(house_inside(h)->known, &id));
-		n_denied += known_lacks(house_inside(h)->known, &id);
+		assert_false(i < 300 && id_filter_lacks(house_inside(h)->ids, &id));
+		n_denied += id_filter_lacks(house_inside(h)->ids, &id);
 	}
 	assert_true(n_denied > 250);
 	assert_done(index_tidy(h->ix, true, &err));

@@ -9,23 +9,23 @@
 
 #define MAX_WEIGHT MIB(16)
 
-static void remembered_free(void *value)
+static void miss_free(void *value)
 {
-	struct remembered *r = value;
+	struct miss *r = value;
 
 	arena_done(&r->arena);
 	free(r);
 }
 
-struct lru *remembered_new(void)
+struct lru *miss_cache_new(void)
 {
-	return lru_new(MAX_WEIGHT, remembered_free);
+	return lru_new(MAX_WEIGHT, miss_free);
 }
 
-struct lru_hold *remembered_get(struct lru *l, struct bytes key)
+struct lru_hold *miss_cache_get(struct lru *l, struct bytes key)
 {
 	struct lru_hold *h = lru_get(l, key);
-	const struct remembered *r = h ? lru_value(h) : NULL;
+	const struct miss *r = h ? lru_value(h) : NULL;
 
 	if (!r || clock_mono_ms() < r->until_ms)
 		return h;
@@ -34,10 +34,10 @@ struct lru_hold *remembered_get(struct lru *l, struct bytes key)
 	return NULL;
 }
 
-void remembered_put(struct lru *l, struct bytes key, int64_t until_ms, int outcome, const struct err *err,
+void miss_cache_put(struct lru *l, struct bytes key, int64_t until_ms, int outcome, const struct err *err,
 		    struct net_fetch *f)
 {
-	struct remembered *r = NEW(struct remembered);
+	struct miss *r = NEW(struct miss);
 	const struct net_note *notes;
 	size_t n = net_fetch_notes(f, &notes);
 
@@ -49,7 +49,7 @@ void remembered_put(struct lru *l, struct bytes key, int64_t until_ms, int outco
 	else if (outcome == NET_TOO_LARGE)
 		err_set(&r->err, ERR_LIMIT,
 			"other servers have it, but it is larger than may be taken from them");
-	r->steps = ARENA_NEW_N(&r->arena, struct remembered_step, n + 1);
+	r->steps = ARENA_NEW_N(&r->arena, struct miss_step, n + 1);
 	for (size_t i = 0; i < n; i++) {
 		r->steps[i].server = arena_str(&r->arena, str_of(notes[i].server));
 		r->steps[i].said = arena_str(&r->arena, str_of(notes[i].said));

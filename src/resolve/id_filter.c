@@ -19,14 +19,14 @@
 #define LOOK_MS     500
 #define REST_FACTOR 20 /* making it takes at most this part of a CPU */
 
-struct filter {
+struct id_bits {
 	struct db_mark mark;
 	uint64_t seed;
 	size_t n_words; /* a power of two */
 	uint64_t words[];
 };
 
-struct known {
+struct id_filter {
 	/* fixed */
 	char *path;
 	struct index *watch;
@@ -34,7 +34,7 @@ struct known {
 	bool has_thread;
 	/* under its lock */
 	pthread_rwlock_t filter_lock;
-	struct filter *filter; /* NULL: none yet */
+	struct id_bits *filter; /* NULL: none yet */
 	/* under the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t stop;
@@ -42,7 +42,7 @@ struct known {
 };
 
 /* The word, and the bits in it. */
-static uint64_t bits_of(const struct filter *f, const struct build_id *id, size_t *ret_word)
+static uint64_t filter_bits_of(const struct id_bits *f, const struct build_id *id, size_t *ret_word)
 {
 	uint64_t h = hash64(id->b, id->size, f->seed), bits = 0;
 
@@ -52,7 +52,7 @@ static uint64_t bits_of(const struct filter *f, const struct build_id *id, size_
 	return bits;
 }
 
-bool known_lacks(struct known *k, const struct build_id *id)
+bool id_filter_lacks(struct id_filter *k, const struct build_id *id)
 {
 	struct db_mark now;
 	bool lacks = false;
@@ -63,7 +63,7 @@ bool known_lacks(struct known *k, const struct build_id *id)
 		return false;
 	pthread_rwlock_rdlock(&k->filter_lock);
 	if (k->filter && memcmp(&k->filter->mark, &now, sizeof(now)) == 0) {
-		bits = bits_of(k->filter, id, &word);
+		bits = filter_bits_of(k->filter, id, &word);
 		lacks = (k->filter->words[word] & bits) != bits;
 	}
 	pthread_rwlock_unlock(&k->filter_lock);
@@ -72,26 +72,26 @@ bool known_lacks(struct known *k, const struct build_id *id)
 
 /* ---- making one ---- */
 
-static int count(void *arg, const struct build_id *id)
+static int filter_count_ids(void *arg, const struct build_id *id)
 {
 	++*(size_t *)arg;
 	return 0;
 }
 
-static int add(void *arg, const struct build_id *id)
+static int filter_add_id(void *arg, const struct build_id *id)
 {
-	struct filter *f = arg;
+	struct id_bits *f = arg;
 	size_t word;
-	uint64_t bits = bits_of(f, id, &word);
+	uint64_t bits = filter_bits_of(f, id, &word);
 
 	f->words[word] |= bits;
 	return 0;
 }
 
-static struct filter *filter_new(size_t n_ids)
+static struct id_bits *id_bits_new(size_t n_ids)
 {
 	size_t n_words = 64;
-	struct filter *f;
+	struct id_bits *f;
 
 	while (n_words < n_ids * BITS_PER_ID / 64)
 		n_words *= 2;
@@ -105,9 +105,9 @@ static struct filter *filter_new(size_t n_ids)
 	return f;
 }
 
-static void publish(struct known *k, struct filter *f)
+static void filter_publish(struct id_filter *k, struct id_bits *f)
 {
-	struct filter *old;
+	struct id_bits *old;
 
 	pthread_rwlock_wrlock(&k->filter_lock);
 	old = k->filter;
@@ -117,10 +117,10 @@ static void publish(struct known *k, struct filter *f)
 }
 
 /* Holds for the mark that was the same before and behind it; else it is thrown away. */
-static int make(struct known *k, struct err *err)
+static int filter_build(struct id_filter *k, struct err *err)
 {
 	struct index_options opts = { .read_only = true };
-	struct filter *f = NULL;
+	struct id_bits *f = NULL;
 	struct db_mark behind;
 	struct index *ix;
 	size_t n = 0;
@@ -129,27 +129,27 @@ static int make(struct known *k, struct err *err)
 	/* A connection of its own, for it is rarely needed. */
 	if (index_open(k->path, &opts, &ix, err) < 0)
 		return -1;
-	r = index_build_ids(ix, count, &n, err);
+	r = index_build_ids(ix, filter_count_ids, &n, err);
 	if (r == 0) {
-		f = filter_new(n);
+		f = id_bits_new(n);
 		if (!f)
 			r = err_set(err, ERR_LIMIT, "no memory for a filter of %zu build IDs", n);
 		else if (!index_mark(k->watch, &f->mark))
 			r = 1;
 	}
 	if (r == 0)
-		r = index_build_ids(ix, add, f, err);
+		r = index_build_ids(ix, filter_add_id, f, err);
 	index_close(ix);
 	if (r == 0 && (!index_mark(k->watch, &behind) || memcmp(&behind, &f->mark, sizeof(behind)) != 0))
 		r = 1;
 	if (r)
 		free(f);
 	else
-		publish(k, f);
+		filter_publish(k, f);
 	return r < 0 ? -1 : 0;
 }
 
-static bool is_stale(struct known *k, struct db_mark *ret_now)
+static bool filter_is_stale(struct id_filter *k, struct db_mark *ret_now)
 {
 	bool stale;
 
@@ -161,16 +161,16 @@ static bool is_stale(struct known *k, struct db_mark *ret_now)
 	return stale;
 }
 
-int known_refresh(struct known *k, struct err *err)
+int id_filter_refresh(struct id_filter *k, struct err *err)
 {
 	struct db_mark now;
 
-	return is_stale(k, &now) ? make(k, err) : 0;
+	return filter_is_stale(k, &now) ? filter_build(k, err) : 0;
 }
 
-static void *known_main(void *arg)
+static void *id_filter_main(void *arg)
 {
-	struct known *k = arg;
+	struct id_filter *k = arg;
 	struct db_mark last = { 0 }, now;
 	int64_t wait_ms = 0, started;
 	bool first = true;
@@ -178,7 +178,7 @@ static void *known_main(void *arg)
 	pthread_setname_np(pthread_self(), "known-ids");
 	while (!condition_pause(&k->stop, &k->lock, &k->stopping, wait_ms)) {
 		wait_ms = LOOK_MS;
-		if (!is_stale(k, &now))
+		if (!filter_is_stale(k, &now))
 			continue;
 		/* Still the same as at the last look: whoever writes has paused. The first one is made at
 		 * once. */
@@ -188,16 +188,16 @@ static void *known_main(void *arg)
 		}
 		first = false;
 		started = clock_mono_ns();
-		if (make(k, NULL) < 0)
+		if (filter_build(k, NULL) < 0)
 			wait_ms = 60 * 1000;
 		wait_ms = MAX(wait_ms, (clock_mono_ns() - started) / 1000000 * REST_FACTOR);
 	}
 	return NULL;
 }
 
-struct known *known_new(const char *index_path, struct index *watch)
+struct id_filter *id_filter_new(const char *index_path, struct index *watch)
 {
-	struct known *k = NEW(struct known);
+	struct id_filter *k = NEW(struct id_filter);
 
 	k->path = mem_strdup(index_path);
 	k->watch = watch;
@@ -205,11 +205,11 @@ struct known *known_new(const char *index_path, struct index *watch)
 	pthread_mutex_init(&k->lock, NULL);
 	condition_init(&k->stop);
 	/* Without the thread every question goes to the database, which is no worse than slow. */
-	k->has_thread = pthread_create(&k->thread, NULL, known_main, k) == 0;
+	k->has_thread = pthread_create(&k->thread, NULL, id_filter_main, k) == 0;
 	return k;
 }
 
-void known_free(struct known *k)
+void id_filter_free(struct id_filter *k)
 {
 	if (!k)
 		return;
