@@ -24,7 +24,7 @@
  *
  * To be included by who needs them: condition.h waiting on a condition for some time, embedded.h files that
  * are part of the program, lazy.h libraries that are loaded when they are first needed, leb.h LEB128, inline,
- * json.h writing JSON, numbers.h hash tables of numbers, sort.h radix sort, task.h steps of work on a pool, waker.h callbacks that may come when nobody waits.
+ * json.h writing JSON, hash_index.h hash tables of indices, sort.h radix sort, task.h steps of work on a pool, waker.h callbacks that may come when nobody waits.
  */
 #pragma once
 

@@ -39,9 +39,9 @@ void profile_index_free(struct profile_index *x)
 	free(x);
 }
 
-static uint64_t slots_size(const struct numbers *h)
+static uint64_t slots_size(const struct hash_index *h)
 {
-	return numbers_room(h) * sizeof(*h->slots);
+	return hash_index_room(h) * sizeof(*h->slots);
 }
 
 void profile_index_drop(struct profile *p)
@@ -57,22 +57,18 @@ void profile_index_drop(struct profile *p)
 	p->index = NULL;
 }
 
-static bool hash_table_reserve(struct profile *p, struct numbers *h,
+static bool hash_table_reserve(struct profile *p, struct hash_index *h,
 			       uint64_t (*hash_of)(const struct profile *p, uint32_t i))
 {
-	struct numbers old = *h;
-	uint64_t was = numbers_room(h), room = was ? was * 2 : SLOTS_MIN,
+	uint64_t was = hash_index_room(h), room = was ? was * 2 : SLOTS_MIN,
 		 more = (room - was) * sizeof(*h->slots);
 
-	if (!numbers_is_full(h))
+	if (!hash_index_is_full(h))
 		return true;
-	if (room > UINT32_MAX || p->memory + more > p->max_memory || !numbers_start(h, room))
+	if (room > UINT32_MAX || p->memory + more > p->max_memory ||
+	    !HASH_INDEX_GROW(h, room, i, hash_of(p, i)))
 		return false;
 	p->memory += more;
-	for (uint64_t k = 0; k < was; k++)
-		if (old.slots[k])
-			numbers_add(h, hash_of(p, old.slots[k] - 1), old.slots[k] - 1);
-	free(old.slots);
 	return true;
 }
 
@@ -80,7 +76,7 @@ static bool hash_table_reserve(struct profile *p, struct numbers *h,
  * Room for one more. What a reader has put into the table by itself, entries [first, n), is found too. Once
  * the limit was met nothing is added or looked at any more.
  */
-static bool build_is_ready(struct profile *p, struct numbers *h, uint32_t first, uint32_t n,
+static bool build_is_ready(struct profile *p, struct hash_index *h, uint32_t first, uint32_t n,
 			   uint64_t (*hash_of)(const struct profile *p, uint32_t i))
 {
 	if (p->index->failed)
@@ -88,7 +84,7 @@ static bool build_is_ready(struct profile *p, struct numbers *h, uint32_t first,
 	for (uint32_t i = h->n ? n : first; i < n; i++) {
 		if (!hash_table_reserve(p, h, hash_of))
 			return false;
-		numbers_add(h, hash_of(p, i), i);
+		hash_index_add(h, hash_of(p, i), i);
 	}
 	return hash_table_reserve(p, h, hash_of);
 }
@@ -117,13 +113,13 @@ uint32_t profile_add_string(struct profile *p, struct str s)
 	if (!build_is_ready(p, &x->strings, 1, p->strings.n, hash_string_key))
 		return build_fail(x);
 	hash = hash64(s.p, s.size, x->seed);
-	if (NUMBERS_FIND(&x->strings, hash, at, i, str_eq(p->strings.p[i], s)))
+	if (HASH_INDEX_FIND(&x->strings, hash, at, i, str_eq(p->strings.p[i], s)))
 		return i;
 	if (!profile_room(p, &p->strings, 1) || p->memory + s.size > p->max_memory)
 		return build_fail(x);
 	p->memory += s.size;
 	p->strings.p[p->strings.n] = arena_str(&p->arena, s);
-	numbers_put(&x->strings, at, p->strings.n);
+	hash_index_put(&x->strings, at, p->strings.n);
 	return p->strings.n++;
 }
 
@@ -131,9 +127,9 @@ uint32_t profile_add_string(struct profile *p, struct str s)
 
 static uint64_t hash_of_function(const struct profile *p, const struct profile_function *f)
 {
-	uint64_t h = numbers_mix((uint64_t)f->name << 32 | f->system_name, p->index->seed);
+	uint64_t h = hash_mix((uint64_t)f->name << 32 | f->system_name, p->index->seed);
 
-	return numbers_mix(h ^ f->file, (uint64_t)f->start_line);
+	return hash_mix(h ^ f->file, (uint64_t)f->start_line);
 }
 
 static uint64_t hash_function_key(const struct profile *p, uint32_t i)
@@ -154,22 +150,22 @@ uint32_t profile_add_function(struct profile *p, const struct profile_function *
 
 	if (!build_is_ready(p, &x->functions, 0, p->functions.n, hash_function_key))
 		return build_fail(x);
-	if (NUMBERS_FIND(&x->functions, hash_of_function(p, f), at, i,
-			 slot_function_eq(&p->functions.p[i], f)))
+	if (HASH_INDEX_FIND(&x->functions, hash_of_function(p, f), at, i,
+			    slot_function_eq(&p->functions.p[i], f)))
 		return i;
 	if (!profile_room(p, &p->functions, 1))
 		return build_fail(x);
 	p->functions.p[p->functions.n] = *f;
-	numbers_put(&x->functions, at, p->functions.n);
+	hash_index_put(&x->functions, at, p->functions.n);
 	return p->functions.n++;
 }
 
 static uint64_t hash_of_mapping(const struct profile *p, const struct profile_mapping *m)
 {
-	uint64_t h = numbers_mix(m->start, p->index->seed);
+	uint64_t h = hash_mix(m->start, p->index->seed);
 
-	h = numbers_mix(h ^ m->limit, m->offset);
-	return numbers_mix(h, (uint64_t)m->file << 32 | m->build_id);
+	h = hash_mix(h ^ m->limit, m->offset);
+	return hash_mix(h, (uint64_t)m->file << 32 | m->build_id);
 }
 
 static uint64_t hash_mapping(const struct profile *p, uint32_t i)
@@ -190,14 +186,14 @@ uint32_t profile_add_mapping(struct profile *p, const struct profile_mapping *m)
 
 	if (!build_is_ready(p, &x->mappings, 0, p->mappings.n, hash_mapping))
 		return build_fail(x);
-	if (NUMBERS_FIND(&x->mappings, hash_of_mapping(p, m), at, i, mapping_eq(&p->mappings.p[i], m))) {
+	if (HASH_INDEX_FIND(&x->mappings, hash_of_mapping(p, m), at, i, mapping_eq(&p->mappings.p[i], m))) {
 		p->mappings.p[i].flags &= m->flags;
 		return i;
 	}
 	if (!profile_room(p, &p->mappings, 1))
 		return build_fail(x);
 	p->mappings.p[p->mappings.n] = *m;
-	numbers_put(&x->mappings, at, p->mappings.n);
+	hash_index_put(&x->mappings, at, p->mappings.n);
 	return p->mappings.n++;
 }
 
@@ -206,12 +202,12 @@ uint32_t profile_add_mapping(struct profile *p, const struct profile_mapping *m)
 static uint64_t hash_of_location(const struct profile *p, const struct profile_location *l,
 				 const struct profile_line *lines, uint32_t n)
 {
-	uint64_t h = numbers_mix(l->addr, p->index->seed);
+	uint64_t h = hash_mix(l->addr, p->index->seed);
 
-	h = numbers_mix(h ^ l->mapping, (uint64_t)n << 1 | l->folded);
+	h = hash_mix(h ^ l->mapping, (uint64_t)n << 1 | l->folded);
 	for (uint32_t i = 0; i < n; i++)
-		h = numbers_mix(h ^ lines[i].function,
-				(uint64_t)lines[i].line ^ (uint64_t)lines[i].column << 40);
+		h = hash_mix(h ^ lines[i].function,
+			     (uint64_t)lines[i].line ^ (uint64_t)lines[i].column << 40);
 	return h;
 }
 
@@ -254,8 +250,8 @@ uint32_t profile_add_location(struct profile *p, const struct profile_location *
 
 	if (!build_is_ready(p, &x->locations, 0, p->locations.n, hash_location_key))
 		return build_fail(x);
-	if (NUMBERS_FIND(&x->locations, hash_of_location(p, l, lines, n), at, i,
-			 slot_location_eq(p, i, l, lines, n)))
+	if (HASH_INDEX_FIND(&x->locations, hash_of_location(p, l, lines, n), at, i,
+			    slot_location_eq(p, i, l, lines, n)))
 		return i;
 	if (!profile_room(p, &p->locations, 1) || !profile_room(p, &p->lines, n))
 		return build_fail(x);
@@ -266,7 +262,7 @@ uint32_t profile_add_location(struct profile *p, const struct profile_location *
 	if (n)
 		memcpy(p->lines.p + p->lines.n, lines, n * sizeof(*lines));
 	p->lines.n += n;
-	numbers_put(&x->locations, at, p->locations.n);
+	hash_index_put(&x->locations, at, p->locations.n);
 	return p->locations.n++;
 }
 
@@ -274,7 +270,7 @@ uint32_t profile_add_location(struct profile *p, const struct profile_location *
 
 static uint64_t hash_of_stack(const struct profile *p, uint32_t parent, uint32_t location)
 {
-	return numbers_mix((uint64_t)parent << 32 | location, p->index->seed);
+	return hash_mix((uint64_t)parent << 32 | location, p->index->seed);
 }
 
 static uint64_t hash_stack_key(const struct profile *p, uint32_t i)
@@ -289,13 +285,13 @@ uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t locatio
 
 	if (!build_is_ready(p, &x->stacks, 1, p->stacks.n, hash_stack_key))
 		return build_fail(x);
-	if (NUMBERS_FIND(&x->stacks, hash_of_stack(p, callers, location), at, i,
-			 p->stacks.p[i].parent == callers && p->stacks.p[i].location == location))
+	if (HASH_INDEX_FIND(&x->stacks, hash_of_stack(p, callers, location), at, i,
+			    p->stacks.p[i].parent == callers && p->stacks.p[i].location == location))
 		return i;
 	if (!profile_room(p, &p->stacks, 1))
 		return build_fail(x);
 	p->stacks.p[p->stacks.n] = (struct profile_stack){ callers, location };
-	numbers_put(&x->stacks, at, p->stacks.n);
+	hash_index_put(&x->stacks, at, p->stacks.n);
 	return p->stacks.n++;
 }
 
@@ -303,13 +299,13 @@ uint32_t profile_add_stack(struct profile *p, uint32_t callers, uint32_t locatio
 
 static uint64_t hash_of_labels(const struct profile *p, const struct profile_label *l, uint32_t n)
 {
-	uint64_t h = numbers_mix(n, p->index->seed);
+	uint64_t h = hash_mix(n, p->index->seed);
 
 	for (uint32_t i = 0; i < n; i++) {
-		h = numbers_mix(h ^ ((uint64_t)l[i].key << 32 | l[i].str), (uint64_t)l[i].num);
+		h = hash_mix(h ^ ((uint64_t)l[i].key << 32 | l[i].str), (uint64_t)l[i].num);
 		h ^= l[i].unit;
 	}
-	return numbers_mix(h, n);
+	return hash_mix(h, n);
 }
 
 static uint64_t hash_labels(const struct profile *p, uint32_t i)
@@ -335,16 +331,16 @@ uint32_t profile_add_labels(struct profile *p, const struct profile_label *label
 		return 0;
 	if (!build_is_ready(p, &x->label_sets, 1, p->label_sets.n, hash_labels))
 		return build_fail(x);
-	if (NUMBERS_FIND(&x->label_sets, hash_of_labels(p, labels, n), at, i,
-			 p->label_sets.p[i].n == n &&
-				 labels_eq(p->labels.p + p->label_sets.p[i].first, labels, n)))
+	if (HASH_INDEX_FIND(&x->label_sets, hash_of_labels(p, labels, n), at, i,
+			    p->label_sets.p[i].n == n &&
+				    labels_eq(p->labels.p + p->label_sets.p[i].first, labels, n)))
 		return i;
 	if (!profile_room(p, &p->label_sets, 1) || !profile_room(p, &p->labels, n))
 		return build_fail(x);
 	p->label_sets.p[p->label_sets.n] = (struct profile_label_set){ p->labels.n, n };
 	memcpy(p->labels.p + p->labels.n, labels, n * sizeof(*labels));
 	p->labels.n += n;
-	numbers_put(&x->label_sets, at, p->label_sets.n);
+	hash_index_put(&x->label_sets, at, p->label_sets.n);
 	return p->label_sets.n++;
 }
 
@@ -352,7 +348,7 @@ uint32_t profile_add_labels(struct profile *p, const struct profile_label *label
 
 static uint64_t hash_of_sample(const struct profile *p, uint32_t stack, uint32_t labels)
 {
-	return numbers_mix((uint64_t)labels << 32 | stack, p->index->seed);
+	return hash_mix((uint64_t)labels << 32 | stack, p->index->seed);
 }
 
 static uint64_t hash_sample(const struct profile *p, uint32_t i)
@@ -370,8 +366,8 @@ void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, cons
 		build_fail(x);
 		return;
 	}
-	if (NUMBERS_FIND(&x->samples, hash_of_sample(p, stack, labels), at, i,
-			 p->sample_stack[i] == stack && p->sample_labels[i] == labels)) {
+	if (HASH_INDEX_FIND(&x->samples, hash_of_sample(p, stack, labels), at, i,
+			    p->sample_stack[i] == stack && p->sample_labels[i] == labels)) {
 		row = p->values + (size_t)i * p->types.n;
 		for (uint32_t t = 0; t < p->types.n; t++)
 			row[t] = add_saturating(row[t], values[t]);
@@ -386,7 +382,7 @@ void profile_add_sample(struct profile *p, uint32_t stack, uint32_t labels, cons
 	row = p->values + (size_t)p->n_samples * p->types.n;
 	for (uint32_t t = 0; t < p->types.n; t++)
 		row[t] = values[t];
-	numbers_put(&x->samples, at, p->n_samples);
+	hash_index_put(&x->samples, at, p->n_samples);
 	p->n_samples++;
 }
 

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "base/numbers.h"
+#include "base/hash_index.h"
 #include "profile/profile.h"
 
 #define PROFILE_MAX_ENTRIES (1u << 31) /* of one table */
@@ -26,7 +26,7 @@ int profile_err_memory(const struct profile *p, struct err *err);
 struct profile_index {
 	uint64_t seed;
 	bool failed; /* the limit of memory was met */
-	struct numbers strings, functions, mappings, locations, stacks, label_sets, samples;
+	struct hash_index strings, functions, mappings, locations, stacks, label_sets, samples;
 };
 struct profile_index *profile_index_of(struct profile *p);
 void profile_index_free(struct profile_index *x);

@@ -121,7 +121,7 @@ static uint32_t perf_maps_search(struct perf_maps *m, uint32_t pid, uint32_t fil
 int perf_maps_find(struct perf_maps *m, uint32_t pid, uint32_t file, uint64_t *addr, uint32_t *ret,
 		   struct err *err)
 {
-	uint64_t key = numbers_mix((uint64_t)pid << 32 | file, *addr >> PAGE_BITS);
+	uint64_t key = hash_mix((uint64_t)pid << 32 | file, *addr >> PAGE_BITS);
 	struct perf_maps_found *f = &m->found[key % PERF_MAPS_SLOTS];
 	const struct perf_map *map;
 

@@ -68,7 +68,7 @@ void pprof_ids_done(struct pprof_reader *r, struct ids *ids);
 
 static inline uint64_t pprof_id_hash(uint64_t id)
 {
-	return numbers_mix(id, 0x2545f4914f6cdd1d);
+	return hash_mix(id, 0x2545f4914f6cdd1d);
 }
 
 /* PROFILE_NONE: there is none. */

@@ -36,30 +36,23 @@ int meta_err_limit(const struct meta *m, struct err *err)
 
 /* ---- hash tables ---- */
 
-static bool intern_reserve(struct meta *m, struct numbers *h,
+static bool intern_reserve(struct meta *m, struct hash_index *h,
 			   uint64_t (*hash_of)(const struct meta *m, uint32_t i))
 {
-	struct numbers old = *h;
-	uint64_t was = numbers_room(h), room = was ? was * 2 : SLOTS_MIN;
+	uint64_t was = hash_index_room(h), room = was ? was * 2 : SLOTS_MIN;
 
-	if (!numbers_is_full(h))
+	if (!hash_index_is_full(h))
 		return true;
-	if (room > UINT32_MAX || !meta_take_memory(m, (room - was) * sizeof(*h->slots)) ||
-	    !numbers_start(h, room))
-		return false;
-	for (uint64_t k = 0; k < was; k++)
-		if (old.slots[k])
-			numbers_add(h, hash_of(m, old.slots[k] - 1), old.slots[k] - 1);
-	free(old.slots);
-	return true;
+	return room <= UINT32_MAX && meta_take_memory(m, (room - was) * sizeof(*h->slots)) &&
+	       HASH_INDEX_GROW(h, room, i, hash_of(m, i));
 }
 
 /* The new entry of @c is complete: everybody may see it, and it is found from now on. */
-static uint32_t intern_put(struct numbers *h, uint32_t at, struct column *c)
+static uint32_t intern_put(struct hash_index *h, uint32_t at, struct column *c)
 {
 	uint32_t i = column_publish(c);
 
-	numbers_put(h, at, i);
+	hash_index_put(h, at, i);
 	return i;
 }
 
@@ -103,7 +96,7 @@ static const char *keep_text(struct meta *m, struct str s)
 uint32_t meta_string(struct meta *m, struct str s)
 {
 	uint64_t hash = meta_hash_string(m, s);
-	struct numbers *h = &m->by_string;
+	struct hash_index *h = &m->by_string;
 	struct str *new;
 	uint32_t at, i;
 
@@ -111,7 +104,7 @@ uint32_t meta_string(struct meta *m, struct str s)
 		return 0;
 	if (!intern_reserve(m, h, hash_of_string_at))
 		return META_FAILED;
-	if (NUMBERS_FIND(h, hash, at, i, str_eq(meta_str(m, i), s)))
+	if (HASH_INDEX_FIND(h, hash, at, i, str_eq(meta_str(m, i), s)))
 		return i;
 	new = meta_take_memory(m, s.size) ? column_push(m, &m->strings) : NULL;
 	if (!new)
@@ -125,8 +118,8 @@ uint32_t meta_string(struct meta *m, struct str s)
 
 uint64_t meta_hash_function(const struct meta *m, const struct meta_function *f)
 {
-	return numbers_mix(numbers_mix((uint64_t)f->name << 32 | f->system_name, m->seed) ^ f->file,
-			   (uint32_t)f->start_line);
+	return hash_mix(hash_mix((uint64_t)f->name << 32 | f->system_name, m->seed) ^ f->file,
+			(uint32_t)f->start_line);
 }
 
 static uint64_t hash_of_function_at(const struct meta *m, uint32_t i)
@@ -142,13 +135,13 @@ static bool meta_function_eq(const struct meta_function *a, const struct meta_fu
 
 uint32_t meta_function(struct meta *m, const struct meta_function *f)
 {
-	struct numbers *h = &m->by_function;
+	struct hash_index *h = &m->by_function;
 	struct meta_function *new;
 	uint32_t at, i;
 
 	if (!intern_reserve(m, h, hash_of_function_at))
 		return META_FAILED;
-	if (NUMBERS_FIND(h, meta_hash_function(m, f), at, i, meta_function_eq(meta_function_at(m, i), f)))
+	if (HASH_INDEX_FIND(h, meta_hash_function(m, f), at, i, meta_function_eq(meta_function_at(m, i), f)))
 		return i;
 	new = column_push(m, &m->functions);
 	if (!new)
@@ -197,13 +190,13 @@ static bool binary_eq(const struct meta *m, uint32_t i, struct str file, struct 
 
 uint32_t meta_binary(struct meta *m, struct str file, struct str build_id)
 {
-	struct numbers *h = &m->by_binary;
+	struct hash_index *h = &m->by_binary;
 	struct meta_binary *new;
 	uint32_t at, i, f, id;
 
 	if (!intern_reserve(m, h, hash_binary))
 		return META_FAILED;
-	if (NUMBERS_FIND(h, hash_of_binary(m, file, build_id), at, i, binary_eq(m, i, file, build_id)))
+	if (HASH_INDEX_FIND(h, hash_of_binary(m, file, build_id), at, i, binary_eq(m, i, file, build_id)))
 		return i;
 	f = meta_string(m, file);
 	id = meta_string(m, build_id);
@@ -217,7 +210,7 @@ uint32_t meta_binary(struct meta *m, struct str file, struct str build_id)
 
 static uint64_t hash_of_part(const struct meta *m, const struct meta_part *p)
 {
-	return numbers_mix(numbers_mix((uint64_t)p->binary << 8 | p->kind, m->seed), p->offset);
+	return hash_mix(hash_mix((uint64_t)p->binary << 8 | p->kind, m->seed), p->offset);
 }
 
 static uint64_t hash_part(const struct meta *m, uint32_t i)
@@ -232,13 +225,13 @@ static bool part_eq(const struct meta_part *a, const struct meta_part *b)
 
 uint32_t meta_part(struct meta *m, const struct meta_part *p)
 {
-	struct numbers *h = &m->by_part;
+	struct hash_index *h = &m->by_part;
 	struct meta_part *new;
 	uint32_t at, i;
 
 	if (!intern_reserve(m, h, hash_part))
 		return META_FAILED;
-	if (NUMBERS_FIND(h, hash_of_part(m, p), at, i, part_eq(meta_part_at(m, i), p)))
+	if (HASH_INDEX_FIND(h, hash_of_part(m, p), at, i, part_eq(meta_part_at(m, i), p)))
 		return i;
 	new = column_push(m, &m->parts);
 	if (!new)
@@ -257,13 +250,13 @@ static uint64_t hash_begin(const struct meta *m, const struct meta_location *l)
 {
 	const struct meta_part *p = meta_part_at(m, l->part);
 
-	return numbers_mix(numbers_mix(l->addr, m->seed) ^ (uint64_t)p->binary << 8 ^ p->kind,
-			   (uint64_t)l->n_lines << 1 | (l->flags & LOCATION_FOLDED));
+	return hash_mix(hash_mix(l->addr, m->seed) ^ (uint64_t)p->binary << 8 ^ p->kind,
+			(uint64_t)l->n_lines << 1 | (l->flags & LOCATION_FOLDED));
 }
 
 static uint64_t hash_line(uint64_t h, const struct meta_line *l)
 {
-	return numbers_mix(h ^ l->function, (uint64_t)(uint32_t)l->line << 32 | (uint32_t)l->column);
+	return hash_mix(h ^ l->function, (uint64_t)(uint32_t)l->line << 32 | (uint32_t)l->column);
 }
 
 /* Lines that are in the table already are not given. */
@@ -311,7 +304,7 @@ static bool meta_location_eq(const struct meta *m, uint32_t i, const struct meta
 
 uint32_t meta_location(struct meta *m, const struct meta_location *l, const struct meta_line *lines)
 {
-	struct numbers *h = &m->by_location;
+	struct hash_index *h = &m->by_location;
 	uint64_t hash = meta_hash_location(m, l, lines);
 	struct meta_location *new;
 	struct meta_binary *b;
@@ -319,7 +312,7 @@ uint32_t meta_location(struct meta *m, const struct meta_location *l, const stru
 
 	if (!intern_reserve(m, h, hash_of_location_at))
 		return META_FAILED;
-	if (NUMBERS_FIND(h, hash, at, i, meta_location_eq(m, i, l, lines)))
+	if (HASH_INDEX_FIND(h, hash, at, i, meta_location_eq(m, i, l, lines)))
 		return i;
 	first = lines ? meta_lines(m, lines, l->n_lines) : l->first_line;
 	new = first == META_FAILED ? NULL : column_push(m, &m->locations);
@@ -345,7 +338,7 @@ uint32_t meta_location(struct meta *m, const struct meta_location *l, const stru
 
 uint64_t meta_hash_stack(const struct meta *m, uint32_t parent, uint32_t location)
 {
-	return numbers_mix((uint64_t)parent << 32 | location, m->seed);
+	return hash_mix((uint64_t)parent << 32 | location, m->seed);
 }
 
 static uint64_t hash_of_stack_at(const struct meta *m, uint32_t i)
@@ -357,17 +350,17 @@ static uint64_t hash_of_stack_at(const struct meta *m, uint32_t i)
 
 uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location)
 {
-	struct numbers *h = &m->by_stack;
+	struct hash_index *h = &m->by_stack;
 	struct meta_stack *new;
 	uint32_t at, i;
 
 	if (!intern_reserve(m, h, hash_of_stack_at))
 		return META_FAILED;
-	if (NUMBERS_FIND(h, meta_hash_stack(m, parent, location), at, i, ({
-				 const struct meta_stack *s = meta_stack_at(m, i);
+	if (HASH_INDEX_FIND(h, meta_hash_stack(m, parent, location), at, i, ({
+				    const struct meta_stack *s = meta_stack_at(m, i);
 
-				 s->parent == parent && s->location == location;
-			 })))
+				    s->parent == parent && s->location == location;
+			    })))
 		return i;
 	new = column_push(m, &m->stacks);
 	if (!new)
@@ -402,7 +395,7 @@ void meta_fetch_stacks(const struct meta *m, const uint64_t *hashes, size_t n)
 
 void meta_fetch_strings(const struct meta *m, const uint64_t *hashes, size_t n)
 {
-	const struct numbers *h = &m->by_string;
+	const struct hash_index *h = &m->by_string;
 
 	FETCH(h, &m->strings, hashes, n);
 	for (size_t k = 0; h->mask && k < n; k++) {
@@ -415,7 +408,7 @@ void meta_fetch_strings(const struct meta *m, const uint64_t *hashes, size_t n)
 
 void meta_fetch_locations(const struct meta *m, const uint64_t *hashes, size_t n)
 {
-	const struct numbers *h = &m->by_location;
+	const struct hash_index *h = &m->by_location;
 
 	FETCH(h, &m->locations, hashes, n);
 	for (size_t k = 0; h->mask && k < n; k++) {
@@ -457,8 +450,8 @@ void meta_done(struct meta *m)
 {
 	struct column *columns[] = { &m->strings, &m->functions, &m->lines, &m->binaries,
 				     &m->parts,   &m->locations, &m->stacks };
-	struct numbers *hashes[] = { &m->by_string, &m->by_function, &m->by_binary,
-				     &m->by_part,   &m->by_location, &m->by_stack };
+	struct hash_index *hashes[] = { &m->by_string, &m->by_function, &m->by_binary,
+					&m->by_part,   &m->by_location, &m->by_stack };
 
 	for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
 		column_done(columns[i]);

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "base/numbers.h"
+#include "base/hash_index.h"
 #include "profile/profile.h"
 #include "profilestore/column.h"
 #include "frame/frame.h"
@@ -111,7 +111,7 @@ struct meta {
 
 	/* the writer's */
 	uint64_t seed;
-	struct numbers by_string, by_function, by_binary, by_part, by_location, by_stack;
+	struct hash_index by_string, by_function, by_binary, by_part, by_location, by_stack;
 	struct meta_string_chunk *chunk;
 	char *text, *text_end;
 };
