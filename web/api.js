@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asking the server: what it answers, or its own sentence why it does not.
+// Requests to the server's API. An error has the sentence that the server sent.
 import { visible } from "./dom.js";
 
 export class Refused extends Error {
@@ -41,13 +41,13 @@ export async function ask(path, query, signal) {
 	return reply.json();
 }
 
-export async function tellServer(method, path) {
+export async function callServer(method, path) {
 	const reply = await fetch(path, { method });
 	if (!reply.ok)
 		throw new Refused(reply.status, await whyOf(reply));
 }
 
-// One question at a time: a newer one ends the older.
+// At most one request at a time: a new one aborts the one before.
 export class Latest {
 	next() {
 		this.controller?.abort();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page: which view is shown, and how the server is: it is asked every few seconds, while somebody looks.
+// The page: shows the view that the URL names, and polls the server's status every few seconds while the page is visible.
 import { hideDebug, showDebug } from "./debug/binaries.js";
 import { $, setText } from "./dom.js";
 import { hideExplore, showExplore } from "./explore/explore.js";
@@ -48,7 +48,7 @@ async function round() {
 	} catch (error) {
 		lostSince ??= performance.now();
 		document.body.classList.add("stale");
-		showState("bad", "No answer", `for ${duration(performance.now() - lostSince)}, ${error.message}; the figures below are old`);
+		showState("bad", "No answer", `for ${duration(performance.now() - lostSince)}, ${error.message}; the figures below are out of date`);
 		next = lostWait;
 		lostWait = Math.min(LOST_MAX_MS, lostWait * 1.5);
 	}
@@ -63,7 +63,7 @@ const views = {
 	debug: { title: "Debug information", show: showDebug, hide: hideDebug },
 	server: { title: "Server", show: showServer },
 };
-// What a view is about goes along to the next one.
+// Parameters that are kept when the view changes.
 const SHARED = ["query", "from", "to"];
 let shown = null;
 

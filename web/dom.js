@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making elements. Whatever is a string becomes a text node: file names and reasons come from packages that anybody may have made,
-// and nothing on this page is ever parsed as HTML.
+// Making elements. Every string becomes a text node: file names and reasons come from packages that anyone may have made, so nothing
+// on this page is ever parsed as HTML.
 
 export const $ = (id) => document.getElementById(id);
 
-// el("td", { class: "number", title: "x" }, "text", otherElement). An attribute that is null or false is left out; a function is
-// a listener.
+// el("td", { class: "number", title: "x" }, "text", otherElement). An attribute that is null or false is left out; a function
+// becomes a listener.
 export function el(tag, attributes = {}, ...children) {
 	const node = document.createElement(tag);
 	for (const [name, value] of Object.entries(attributes)) {
@@ -18,7 +18,7 @@ export function el(tag, attributes = {}, ...children) {
 	return node;
 }
 
-// A field to type in that nothing meddles with.
+// A text field without completion, capitalization or spell checking by the browser.
 export function searchField(label, attributes) {
 	return el("input", { type: "search", "aria-label": label, autocomplete: "off", autocapitalize: "off", spellcheck: "false", ...attributes });
 }
@@ -30,7 +30,7 @@ export function tableHead(names) {
 	return el("thead", {}, el("tr", {}, names.map((name) => el("th", { scope: "col", class: name.startsWith("#") ? "number" : null }, name.replace("#", "")))));
 }
 
-// Replace what is in @node, unless it is the same again.
+// Replace the children of @node, unless they are equal.
 export function swap(node, ...children) {
 	const next = node.cloneNode(false);
 	next.append(...children);
@@ -44,14 +44,14 @@ export function setText(node, text) {
 		node.textContent = text;
 }
 
-// Control characters, and those that change the direction of what follows, would make a name look like another one.
+// Control characters, and those that change the direction of the text after them, could make one name look like another.
 // eslint-disable-next-line no-control-regex
 const deceiving = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 export function visible(text) {
 	return text.replace(deceiving, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 }
 
-// A path: its folders dim, its name not.
+// A path with dimmed folders.
 export function pathOf(path) {
 	const shown = visible(path), cut = shown.lastIndexOf("/") + 1;
 	return el("bdi", { class: "path" }, cut ? el("span", { class: "dir" }, shown.slice(0, cut)) : null, shown.slice(cut));
@@ -65,7 +65,7 @@ export function toast(text) {
 	toast.timer = setTimeout(() => node.classList.remove("shown"), 2000);
 }
 
-// The clipboard proper is only there over https and on localhost.
+// navigator.clipboard exists over https and on localhost only; elsewhere copy a selection.
 async function copy(text) {
 	try {
 		await navigator.clipboard.writeText(text);
@@ -86,11 +86,11 @@ async function copy(text) {
 export function copyButton(text, what) {
 	return el("button", {
 		type: "button", class: "copy", "aria-label": `Copy ${what}`, title: `Copy ${what}`,
-		click: async () => toast(await copy(text) ? "Copied" : "Your browser does not let pages copy; select the text instead"),
+		click: async () => toast(await copy(text) ? "Copied" : "Your browser does not allow pages to copy; select the text and copy it"),
 	}, "Copy");
 }
 
-// A command line, ready to be copied.
+// A command line with a button that copies it.
 export function commandLine(text, what) {
 	return el("div", { class: "command" }, el("code", {}, text), copyButton(text, what));
 }

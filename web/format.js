@@ -23,11 +23,11 @@ export function percent(part, whole) {
 	const p = 100 * part / whole;
 	if (p > 0 && p < 0.1)
 		return "< 0.1 %";
-	// Not 100 before all of it is there.
+	// 100 % only if the part is the whole.
 	return `${p >= 99.5 && part < whole ? "99" : p < 10 && p > 0 ? p.toFixed(1) : Math.round(p)} %`;
 }
 
-// Of milliseconds: "12 s", "3 min", "5 h 20 min", "4 days".
+// Milliseconds as "12 s", "3 min", "5 h 20 min", "4 days".
 export function duration(ms) {
 	const s = Math.round(ms / 1000);
 	if (s < 100)
@@ -49,7 +49,7 @@ export function rate(perSecond) {
 	return `${perSecond < 10 ? perSecond.toFixed(1) : number(Math.round(perSecond))}/s`;
 }
 
-// The time of day that was so long ago; with the day where that is not today.
+// The time of day @msAgo ago; with the date if that is not today.
 export function clock(msAgo) {
 	const then = new Date(Date.now() - msAgo), today = new Date();
 	const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
@@ -58,10 +58,10 @@ export function clock(msAgo) {
 		: `${then.toLocaleDateString([], { day: "numeric", month: "short" })}, ${time}`;
 }
 
-// For a POSIX shell.
+// Quoted for a POSIX shell.
 export function shellWord(text) {
 	return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-// Where this server is, as the user's browser reaches it; with a slash at the end.
+// The URL at which the browser reaches this server, with a slash at the end.
 export const base = () => new URL(".", location.href).href;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Menus: details elements that close when something else is clicked, and by Escape.
+// Menus: details elements that close on a click outside, and on Escape.
 
 export function startMenus() {
 	document.addEventListener("click", (event) => {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the page shows stands in its URL, and nowhere else: views read it from there, and change it here. Who listens is told of every change, by a
-// link, by the history or by hand.
+// The state of the page is its URL: views read it from there, and change it through this module. Listeners are called after every
+// change, whether by a link, by the history or by go() and settle().
 
 const listeners = new Set();
 export const onUrl = (listener) => listeners.add(listener);
-const tell = () => listeners.forEach((listener) => listener());
+const notify = () => listeners.forEach((listener) => listener());
 
 export const params = () => new URLSearchParams(location.search);
 export const param = (name) => params().get(name) ?? "";
 
-// A link to here with some of it changed; null or "" takes away.
+// This URL with some parameters changed; null or "" removes one.
 export function linkTo(changes) {
 	const next = params();
 	for (const [name, value] of Object.entries(changes)) {
@@ -19,7 +19,7 @@ export function linkTo(changes) {
 			next.set(name, value === true ? "1" : String(value));
 	}
 	const text = next.toString();
-	// As people would write it: these mean nothing else in a query.
+	// These three need no escape in a query, and are easier to read without.
 	return text ? `?${text.replaceAll("%3A", ":").replaceAll("%2F", "/").replaceAll("%2C", ",")}` : "./";
 }
 
@@ -31,20 +31,20 @@ function change(changes, how) {
 	return true;
 }
 
-// A step that the back button takes back.
+// Change parameters, with an entry in the browser's history.
 export function go(changes) {
 	if (change(changes, "pushState"))
-		tell();
+		notify();
 }
-// Another way to say the same: no step of its own.
+// Change parameters without an entry in the history.
 export function settle(changes) {
 	if (change(changes, "replaceState"))
-		tell();
+		notify();
 }
-// It is shown already.
+// Change the URL for a change that the page shows already: listeners are not called.
 export const note = (changes, step = false) => change(changes, step ? "pushState" : "replaceState");
 
-// Which view a URL means; what older versions of the page had in theirs is still understood.
+// The view that a URL names. URLs of older versions of the page still work.
 export function viewOf(search = params()) {
 	const view = search.get("view");
 	if (view)
@@ -57,8 +57,8 @@ export function startUrl() {
 		history.replaceState(null, "", new URL(location.hash.slice(2), new URL(".", location.href)));
 	else if (location.hash.length > 1 && !location.search)
 		history.replaceState(null, "", `?view=server${location.hash}`);
-	addEventListener("popstate", tell);
-	// Links within the page do not load it again.
+	addEventListener("popstate", notify);
+	// A link within the page changes the URL without a reload.
 	document.addEventListener("click", (event) => {
 		const link = event.target.closest("a");
 		if (event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || !link || link.target || link.hasAttribute("download"))
@@ -69,7 +69,7 @@ export function startUrl() {
 		event.preventDefault();
 		if (to.search !== here.search) {
 			history.pushState(null, "", to);
-			tell();
+			notify();
 		}
 	});
 }

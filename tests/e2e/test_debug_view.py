@@ -46,26 +46,26 @@ def test_a_binary_without_names_gets_them_by_drag_and_drop(serve, tmp_path, prog
     visit(page, s, "?view=debug")
     page.wait_text(".binaries", program.build_id)
     page.wait(lambda: ask(s, "binaries", query=cpu_of(s))["binaries"][0]["state"] == "failed", "the reason")
-    page.wait_text(".binaries", "no names")
+    page.wait_text(".binaries", "not named")
     b = ask(s, "binaries", query=cpu_of(s))["binaries"][0]
     text = page.text(f'tr[data-id="{program.build_id}"]')
     assert "/usr/bin/hello" in text and "100.00 %" in text and b["text"].lower() in text.lower() and b["help"].lower() in text.lower() and f"0 of {b['locations']} addresses" in text
 
     # What is not wanted is refused in the browser, with a sentence; nothing of it is sent.
     drop(page, ".drop-zone", ("notes.txt", b"no ELF at all" * 9))
-    page.wait_text(".push-log", "notes.txt is no ELF file")
+    page.wait_text(".push-log", "notes.txt is not an ELF file")
     drop(page, ".drop-zone", ("short.debug", b"\x7fELF\x02\x01"))
-    page.wait_text(".push-log", "short.debug is no ELF file: it has only 6 bytes")
+    page.wait_text(".push-log", "short.debug is not an ELF file: it has only 6 bytes")
     drop(page, ".drop-zone", ("cut.debug", program.debug.read_bytes()[:3000]))
     page.wait_text(".push-log", "cut.debug ends within")
     drop(page, ".drop-zone", (HOSTILE, other.debug.read_bytes()))
-    page.wait_text(".push-log", f"{HOSTILE} has the build ID {other.build_id}, which none of these binaries has")
+    page.wait_text(".push-log", f"{HOSTILE} was not sent: its build ID {other.build_id} is that of none of these binaries")
     drop(page, f'tr[data-id="{program.build_id}"]', ("other.debug", other.debug.read_bytes()))
-    page.wait_text(".push-log", f"other.debug has another build ID, {other.build_id}")
+    page.wait_text(".push-log", f"other.debug belongs to another build of hello than the one that ran: its build ID is {other.build_id}")
     assert page.run("return document.querySelectorAll('img').length") == 0
 
     drop(page, f'tr[data-id="{program.build_id}"]', ("hello.debug", program.debug.read_bytes()))
-    page.wait_text(".push-log", "hello.debug was taken for /usr/bin/hello")
+    page.wait_text(".push-log", "hello.debug was stored for /usr/bin/hello")
     page.wait_text(".binaries", f"{b['locations']} of {b['locations']} addresses", 60)
     assert s.get(f"/buildid/{program.build_id}/debuginfo").status == 200
     page.click(".views [data-view=explore]")
@@ -98,7 +98,7 @@ def test_trying_again_is_asked_of_the_server(serve, tmp_path, program, page):  #
     page.wait(lambda: ask(s, "binaries", query=cpu_of(s))["binaries"][0]["state"] == "failed", "the first try")
     tries = ask(s, "binaries", query=cpu_of(s))["binaries"][0]["tries"]
     page.click(".binaries .acts button")
-    page.wait(lambda: page.text("#toast") == "It is tried again now", "the answer")
+    page.wait(lambda: page.text("#toast") == "Trying again now", "the answer")
     page.wait(lambda: ask(s, "binaries", query=cpu_of(s))["binaries"][0]["tries"] > tries, "another try")
     page.run("const f = document.querySelector('#view-debug input[type=search]'); f.value = 'nothing like it'; f.dispatchEvent(new Event('input'))")
     page.wait(lambda: page.run("return document.querySelectorAll('.binaries tbody tr').length") == 0, "the filter")

@@ -90,7 +90,7 @@ def rows(page):
 @pytest.mark.slow
 def test_without_profiles_the_page_says_how_to_send_one_and_shows_it_when_it_comes(empty, page):
     visit(page, empty)
-    page.wait_text("#view-explore", "No profile has come in yet")
+    page.wait_text("#view-explore", "No profiles yet")
     text = page.text("#view-explore")
     assert f"curl --data-binary @profile.pb.gz '{empty.url}/profiles?service=NAME'" in text and f"lode demo --to {empty.url}" in text
     page.click("#view-explore .copy")
@@ -199,7 +199,7 @@ def test_callers_above_and_callees_below(service, page):
     page.press(DOWN)
     assert chosen(page, callees).startswith("parse; total 340")
     page.type(".sandwich input", "nobody" + TAB)
-    page.wait_text(".sandwich", "No frame here is called nobody")
+    page.wait_text(".sandwich", "No frame in this selection is named nobody")
 
 
 def test_tabs_go_by_arrow_keys(service, page):
@@ -210,7 +210,7 @@ def test_tabs_go_by_arrow_keys(service, page):
         page.press(RIGHT)
         page.wait(lambda: page.run("return document.activeElement.id") == f"tab-{tab}" and param(page, "tab") == tab, tab)
         assert page.run("return document.querySelector('[role=tab][aria-selected=true]').id") == f"tab-{tab}"
-    page.wait_text("#result", "No source file is known")
+    page.wait_text("#result", "No source files are known")
     for _ in range(3):
         page.say("POST", "/back")
     page.wait(lambda: param(page, "tab") is None and page.run("return document.querySelector('[aria-selected=true]').id") == "tab-flame", "the first tab")
@@ -279,11 +279,11 @@ def test_ranges_by_choice_and_by_hand(service, page):
     page.wait(lambda: page.run("return document.querySelector('.range-own input').value"), "the times of now")
     page.run("""const [from, to] = document.querySelectorAll('.range-own input');
         from.value = '2020-01-02T00:00:00'; to.value = '2020-01-01T00:00:00'; document.querySelector('.range-own').requestSubmit();""")
-    page.wait_text(".range-own", "The end has to be later than the start.")
+    page.wait_text(".range-own", "The end must be later than the start.")
     page.run("document.querySelectorAll('.range-own input')[1].value = '2020-01-03T00:00:00'; document.querySelector('.range-own').requestSubmit();")
     page.wait(lambda: (param(page, "to") or "").isdigit(), "the day")
     assert int(param(page, "to")) - int(param(page, "from")) == 86400000
-    page.wait_text("#view-explore", "Nothing in this selection")
+    page.wait_text("#view-explore", "No profiles in this selection")
 
 
 def test_a_comparison(service, page):
@@ -341,7 +341,7 @@ def test_the_source_has_the_cost_of_its_lines_or_says_why_not(serve, tmp_path, p
     page.wait_text(".said", "3 µs")
     cpu = next(text for text in ask(s, "types")["types"] if ":cpu:nanoseconds:" in text)
     page.wait(lambda: "twice" in json.dumps(ask(s, "top", query=cpu)), "the names")
-    page.run("document.querySelector('.bar-row button[title=\"Look again\"]').click()")
+    page.run("document.querySelector('.bar-row button[title=\"Load the profiles again\"]').click()")
     page.run("document.querySelector('#flame').focus()")
     page.wait(lambda: (page.press("\ue011", DOWN), chosen(page).startswith("twice"))[1], "the name on the page")
     page.run("Array.from(document.querySelectorAll('.strip-acts button')).find((b) => b.textContent === 'Source').click()")
@@ -353,7 +353,7 @@ def test_the_source_has_the_cost_of_its_lines_or_says_why_not(serve, tmp_path, p
     page.may_fail = "404"
     send(s, b"main;x 5", service="gone", format="folded")
     page.open(f"{s.url}/?tab=source&fn=main")
-    page.wait_text("#result", "No source file is known")
+    page.wait_text("#result", "The source file of main is not known")
 
 
 # ---- for everybody ----
@@ -450,5 +450,5 @@ def test_links_of_older_versions_still_work(service, page):
         page.base = service.url
         page.open("about:blank")
         page.open(f"{service.url}/{old}")
-        page.wait_text("#results", "Nothing here has this path")
+        page.wait_text("#results", "No file here has this path")
         assert page.run("return document.querySelector('.views [aria-current]').textContent") == "Server"

@@ -20,14 +20,14 @@ HOSTILE = "<img src=x onerror=document.title='owned'>\u202e.deb"
 
 @pytest.fixture
 def page(chromium):
-    """Nothing that a test does may lead elsewhere, or to an error in the console."""
+    """A browser that must not request other sites or log errors during a test."""
     chromium.open("about:blank")
     chromium.requests(), chromium.log("browser")
     chromium.base = chromium.may_fail = None
     yield chromium
     asked = [url for url in chromium.requests() if not url.startswith(("about:", "data:"))]
     assert asked and all(url.startswith(chromium.base + "/") for url in asked), asked
-    # A status above 400 stands in the console of its own accord; for a build ID that is not here it is the answer.
+    # The browser logs every status from 400 on; for a build ID that is not here that status is the right answer.
     errors = [e["message"] for e in chromium.log("browser")]
     assert not [e for e in errors if not (chromium.may_fail and re.search(chromium.may_fail, e))]
     chromium.open("about:blank")
@@ -43,7 +43,7 @@ NOT_HERE = r"/buildid/[0-9a-f]+/(debuginfo|executable) .*(404|502)"
 
 @pytest.fixture
 def pool(tmp_path, program):
-    """A package, and a damaged one whose name is an attack."""
+    """A package, and a damaged one with a hostile name."""
     folder = tmp_path / "pool"
     folder.mkdir()
     deb = make_deb(tree_of(program, tmp_path / "root"), folder / "hello.deb")
@@ -52,7 +52,7 @@ def pool(tmp_path, program):
 
 
 def fetched(page, selector):
-    """What a link leads to, as the browser gets it."""
+    """The content of a link, as the browser gets it."""
     script = """
         const reply = await fetch(document.querySelector(arguments[0]).href);
         return [reply.status, Array.from(new Uint8Array(await reply.arrayBuffer()))];"""
@@ -109,16 +109,16 @@ def test_a_search_can_be_linked_to(serve, pool, program, page):
 def test_what_is_not_here_says_why_and_what_to_try(serve, pool, page):
     s = serve([pool]).scanned()
     visit(page, s, "ab" * 20, NOT_HERE)
-    page.wait_text("#results", "No such build ID here.")
+    page.wait_text("#results", "This build ID is not here.")
     page.wait_text("#results", "1 file could not be read")
     page.type("#query", "ab" * 19 + "a" + KEY_ENTER)
     page.wait_text("#results", "even number of digits; this one has 39")
     page.type("#query", "/bin/hello" + KEY_ENTER)
-    page.wait_text("#results", "Nothing here has this path.")
+    page.wait_text("#results", "No file here has this path.")
     page.click("#results .suggestions a")
     page.wait_text("#results", "1 result.")
     page.type("#query", "hello" + KEY_ENTER)
-    page.wait_text("#results", "Neither a build ID nor a path.")
+    page.wait_text("#results", "This is neither a build ID nor a path.")
     page.click("#results .suggestions a")
     page.wait_text("#results", "1 result.")
 
@@ -146,7 +146,7 @@ def test_hostile_names_are_text(serve, pool, program, tmp_path, page):
     visit(page, serve([pool]).scanned(), "/usr/bin/<*")
     page.wait_text("#results", "/usr/bin/<script>document.title='owned'<!--")
     page.wait_text("#results", "<b onmouseover=alert(1)>.deb")
-    # The character that turns the direction of what follows is told, not obeyed.
+    # The character that changes the direction of text is shown as an escape.
     page.wait_text("#failures", HOSTILE.replace("\u202e", "\\u202e"))
     assert page.run("return document.querySelectorAll('img, b, #results script').length") == 0
     assert "owned" not in page.run("return document.title")
@@ -172,7 +172,7 @@ def test_failures_are_told_with_their_reasons_and_filtered(serve, pool, page):
     page.type("#failures input", "BROKEN07")
     page.wait(lambda: page.run(rows) == 10, "those that match")
     page.type("#failures input", "none of them")
-    page.wait_text("#failures", "None has this in its path or reason.")
+    page.wait_text("#failures", "No path or reason contains this text.")
 
 
 @pytest.mark.slow
@@ -197,8 +197,8 @@ def test_figures_and_how_to_use_it(serve, pool, page):
 def test_a_server_without_anything_says_so(serve, tmp_path, page):
     (tmp_path / "empty").mkdir()
     visit(page, serve([tmp_path / "empty"]).scanned())
-    page.wait_text("#scan", "Nothing was found that has a build ID.")
-    page.wait_text("#failures", "Everything that was met could be read.")
+    page.wait_text("#scan", "No file with a build ID was found.")
+    page.wait_text("#failures", "All files could be read.")
 
 
 def test_it_needs_no_mouse_and_little_room(serve, pool, program, page):
@@ -216,7 +216,7 @@ def test_it_needs_no_mouse_and_little_room(serve, pool, program, page):
         colours.add(page.run("return getComputedStyle(document.body).backgroundColor"))
     page.look()
     assert len(colours) == 2
-    # Whatever can be used has a name.
+    # All controls have a name.
     nameless = """return Array.from(document.querySelectorAll("a, button, input")).filter((e) => e.checkVisibility() &&
         !(e.innerText || e.ariaLabel || e.labels?.length)).map((e) => e.outerHTML)"""
     assert page.run(nameless) == []
@@ -239,9 +239,9 @@ def test_other_servers_and_the_store(serve, faulty, elf, tmp_path, page):
     dead = f"http://127.0.0.1:{free_port()}"
     s = serve([tmp_path / "empty"], args=["--debuginfod-upstream-servers", f"{dead},{up.url}", "--store-quota", "50M"]).scanned()
     visit(page, s, may_fail=NOT_HERE)
-    page.wait_text("#others", "not asked yet")
-    page.wait_text("#others", "Nothing was asked of them yet")
-    page.wait_text("#store", "Nothing was pushed yet.")
+    page.wait_text("#others", "no request yet")
+    page.wait_text("#others", "No requests yet")
+    page.wait_text("#store", "No pushes yet.")
     assert f"lode push BUILD-FOLDER --to {s.url}" in page.text("#store")
 
     assert s.get(f"/buildid/{other}/debuginfo").status == 200
@@ -274,8 +274,8 @@ def test_other_servers_and_the_store(serve, faulty, elf, tmp_path, page):
 def test_a_server_by_itself_says_so(serve, tmp_path, page):
     (tmp_path / "empty").mkdir()
     visit(page, serve([tmp_path / "empty"], args=["--no-store"]).scanned())
-    page.wait_text("#others", "asked of no other server")
-    page.wait_text("#store", "keeps nothing and takes no pushes")
+    page.wait_text("#others", "has no upstream servers")
+    page.wait_text("#store", "has no store and does not accept pushes")
 
 
 def test_an_address_leads_to_its_chain_and_the_source(serve, pool, program, page):
@@ -289,10 +289,10 @@ def test_an_address_leads_to_its_chain_and_the_source(serve, pool, program, page
     page.wait_text("#address-body .source .meant", str(line))
     assert page.text("#address-body .chain .function") == "twice"
     assert page.text("#address-body .chain .path").endswith("/hello.c")
-    # It can be linked to.
+    # The URL leads back to the result.
     page.open(f"{s.url}/?id={program.build_id}&addr={addr}")
     page.wait_text("#address-body .source .meant", str(line))
     for id_, at, said in (("00" * 20, "1", "Nothing here has this build ID"), (program.build_id, "1", "outside of any function"),
-                          ("xyz", "1", "Wanted are")):
+                          ("xyz", "1", "Enter a complete build ID")):
         page.open(f"{s.url}/?id={id_}&addr={at}")
         page.wait_text("#address-body", said)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Debug information: every binary that profiles were seen of, how much was spent in it, whether it has names and why not, and what would help.
-import { ask, Latest, tellServer } from "../api.js";
+// The view "Debug information": every binary that occurs in a profile, with its share of the cost, whether its addresses have names, the
+// reason if not, and what would help.
+import { ask, callServer, Latest } from "../api.js";
 import { $, el, option, pathOf, searchField, setText, swap, tableHead, toast, visible } from "../dom.js";
 import { count, duration, number } from "../format.js";
 import { shareText } from "../flame/value.js";
@@ -13,7 +14,7 @@ import { Pusher } from "./push.js";
 
 const AGAIN_MS = 3000, QUIET_MS = 15000;
 const STATES = {
-	named: ["good", "named"], partly: ["work", "partly named"], pending: ["work", "being named"], failed: ["bad", "no names"], never: ["unknown", "cannot be named"],
+	named: ["good", "named"], partly: ["work", "partly named"], pending: ["work", "being named"], failed: ["bad", "not named"], never: ["unknown", "cannot be named"],
 };
 
 let parts, timer, binaries = [];
@@ -44,8 +45,8 @@ function known(b) {
 async function retry(b, button) {
 	button.disabled = true;
 	try {
-		await tellServer("POST", `api/binaries/${b.build_id}/retry`);
-		toast("It is tried again now");
+		await callServer("POST", `api/binaries/${b.build_id}/retry`);
+		toast("Trying again now");
 		load();
 	} catch (error) {
 		toast(error.message);
@@ -59,11 +60,11 @@ function row(b, total) {
 	const choose = parts.pusher.chooser({ "aria-label": `Debug file for ${visible(b.file)}` }, b);
 	const node = el("tr", { "data-id": b.build_id },
 		el("td", { "data-name": "Share", class: "share number" }, bar, el("span", {}, shareText(b.value, total))),
-		el("td", { "data-name": "File" }, pathOf(b.file || "no file"),
+		el("td", { "data-name": "File" }, pathOf(b.file || "file unknown"),
 			el("div", { class: "from" }, b.build_id ? el("a", { class: "mono", href: `?view=server&q=${b.build_id}` }, b.build_id) : "no build ID")),
 		el("td", { "data-name": "State", class: "nowrap" },
 			el("div", {}, chip(b), el("div", { class: "from" }, `${number(b.named)} of ${count(b.locations, "address", "addresses")}`))),
-		el("td", { "data-name": "Known" }, known(b)),
+		el("td", { "data-name": "Details" }, known(b)),
 		el("td", { class: "acts" }, can ? [el("label", { class: "button" }, "Push here", choose), " ",
 			el("button", { type: "button", "aria-label": `Try again: ${visible(b.file)}`, click: (event) => retry(b, event.currentTarget) }, "Try again")] : null));
 	if (b.build_id)
@@ -75,12 +76,12 @@ function build() {
 	const range = new RangePicker("Time range", (from, to) => go({ from, to }));
 	const pusher = new Pusher(() => binaries, () => load());
 	const filter = searchField("Filter binaries", { placeholder: "Filter by file or build ID", input: () => fill() });
-	const which = el("select", { "aria-label": "State", change: () => go({ state: which.value }) }, option("", "all"), option("open", "without all names"),
+	const which = el("select", { "aria-label": "State", change: () => go({ state: which.value }) }, option("", "all"), option("open", "not fully named"),
 		Object.entries(STATES).map(([state, [, text]]) => option(state, text)));
 	const body = el("tbody", {}), said = el("p", { class: "dim", role: "status" });
 	const error = el("p", { class: "note bad", role: "alert", hidden: true }), empty = el("div", { hidden: true });
 	const panel = el("section", { class: "panel", "aria-label": "Binaries" }, el("div", { class: "tools" }, filter, which, range.node, el("span", { class: "grow" }), said),
-		el("table", { class: "list binaries" }, tableHead(["#Share", "Binary", "State", "What is known", "Actions"]), body));
+		el("table", { class: "list binaries" }, tableHead(["#Share", "Binary", "State", "Details", "Actions"]), body));
 	const zone = el("section", { class: "panel", "aria-label": "Push debug files" }, pusher.zone);
 	$("view-debug").replaceChildren(error, empty, panel, zone);
 	parts = { range, pusher, filter, which, body, said, error, empty, panel, zone };
@@ -90,21 +91,21 @@ function fill() {
 	const text = parts.filter.value.trim().toLowerCase(), state = param("state");
 	const list = binaries.filter((b) => (!text || `${b.file} ${b.build_id}`.toLowerCase().includes(text)) && (!state || (state === "open" ? b.state !== "named" : b.state === state)));
 	const busy = parts.body.contains(document.activeElement);
-	// What somebody is about to press does not move under the hand.
+	// Keep the rows while one of them has the focus, so that no button moves under the pointer.
 	if (!busy || list.length !== parts.body.childElementCount)
 		swap(parts.body, ...list.map((b) => row(b, parts.total)));
 	const open = binaries.filter((b) => b.state !== "named").length, type = cutSelector(profilesAsked().query).type;
-	setText(parts.said, `${count(list.length, "binary", "binaries")}${open ? `, ${number(open)} without all names` : ""}${type ? `; shares are of ${typeText(type)}` : ""}`);
+	setText(parts.said, `${count(list.length, "binary", "binaries")}${open ? `, ${number(open)} not fully named` : ""}${type ? `; shares are of ${typeText(type)}` : ""}`);
 }
 
-const noneInRange = () => el("div", { class: "empty" }, el("h2", {}, "No profile in this range"),
+const noneInRange = () => el("div", { class: "empty" }, el("h2", {}, "No profiles in this range"),
 	el("p", {}, el("a", { class: "button", href: linkTo({ from: "now-30d", to: null }) }, "Last 30 days")));
 
 async function load() {
 	clearTimeout(timer);
 	const signal = latest.next(), { query, from, to } = profilesAsked();
 	try {
-		// Shares are of one type: values of several cannot be added up.
+		// Shares are of one profile type: values of different types cannot be added.
 		let type = query;
 		if (!type) {
 			const { types } = await ask("api/types", { from, to }, signal);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The build ID of an ELF file that somebody has in the browser, out of its notes; only the parts that are needed are read. Every length is checked:
-// whatever is dropped here may be anything.
+// Reads the build ID of a local ELF file from its notes, and only the parts of the file that this needs. Every length is checked, since a
+// dropped file may have any content.
 
 const NOTES_MAX = 1 << 20, HEADERS_MAX = 64 << 20, SHT_NOTE = 7, PT_NOTE = 4, NT_GNU_BUILD_ID = 3;
 
@@ -8,7 +8,7 @@ export class NotUsable extends Error {}
 
 async function bytesAt(file, offset, size, what) {
 	if (offset + size > file.size)
-		throw new NotUsable(`${file.name} ends within ${what}: it is damaged, or not all of it is there.`);
+		throw new NotUsable(`${file.name} ends within ${what}: it is damaged or incomplete.`);
 	return new DataView(await file.slice(offset, offset + size).arrayBuffer());
 }
 
@@ -26,16 +26,16 @@ function idInNotes(view, little, align) {
 	return null;
 }
 
-// In lower case. NotUsable says in a sentence why there is none.
+// Return the build ID in lower case. NotUsable has a sentence with the reason if there is none.
 export async function buildIdOf(file) {
 	if (file.size < 52)
-		throw new NotUsable(`${file.name} is no ELF file: it has only ${file.size} bytes.`);
+		throw new NotUsable(`${file.name} is not an ELF file: it has only ${file.size} bytes.`);
 	const head = await bytesAt(file, 0, Math.min(64, file.size), "its header");
 	if (head.getUint32(0, false) !== 0x7f454c46)
-		throw new NotUsable(`${file.name} is no ELF file. If it is compressed or a package, unpack it first; debug files are mostly called *.debug.`);
+		throw new NotUsable(`${file.name} is not an ELF file. If it is compressed or a package, unpack it first; debug files are usually named *.debug.`);
 	const wide = head.getUint8(4) === 2, little = head.getUint8(5) === 1, sized = wide ? 64 : 52;
 	if (![1, 2].includes(head.getUint8(4)) || ![1, 2].includes(head.getUint8(5)) || file.size < sized)
-		throw new NotUsable(`${file.name} has an ELF header that makes no sense.`);
+		throw new NotUsable(`${file.name} has an invalid ELF header.`);
 	const word = (view, at) => wide ? Number(view.getBigUint64(at, little)) : view.getUint32(at, little);
 	const tables = [
 		{ what: "its section headers", offset: word(head, wide ? 40 : 32), size: head.getUint16(wide ? 58 : 46, little), n: head.getUint16(wide ? 60 : 48, little), is: SHT_NOTE,
@@ -57,5 +57,5 @@ export async function buildIdOf(file) {
 				return id;
 		}
 	}
-	throw new NotUsable(`${file.name} has no build ID, so nothing could find it. Link with --build-id.`);
+	throw new NotUsable(`${file.name} has no build ID, so it could not be found. Link with --build-id.`);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The controls above: which profiles, which they are compared with, and how they are grouped and filtered. They show what the URL says, and change it.
+// The controls at the top: selection of profiles, selection to compare with, grouping and filters. Their state is the URL.
 import { el, option, searchField, visible } from "../dom.js";
 import { go, param } from "../url.js";
 import { Matcher } from "./matcher.js";
@@ -19,28 +19,28 @@ const ranged = (a, b) => ({ from: a === DEFAULT_FROM && b === DEFAULT_TO ? null 
 const typeNow = () => cutSelector(param("query")).type;
 const button = (text, attributes) => el("button", { type: "button", ...attributes }, text);
 
-// Another type, with the labels of before.
+// Change the profile type and keep the labels.
 function changeType(type) {
 	const withType = (selector) => joinSelector(type, cutSelector(selector).matchers);
 	go({ query: withType(param("query")), base: param("base") && withType(param("base")), at: null, profile: null });
 }
 
 export class SelectionBar {
-	// @again(): look again
+	// @again() loads the selection again.
 	constructor(again) {
 		const asked = (range) => () => ({ from: range().from, to: range().to, query: typeNow() });
 		this.type = el("select", { id: "type", "aria-label": "Profile type", change: () => changeType(this.type.value) });
 		this.matcher = new Matcher("Labels", asked(profilesAsked), (text) => go({ query: joinSelector(typeNow(), text), at: null, profile: null }));
 		this.range = new RangePicker("Time range", (from, to) => go({ ...ranged(from, to), at: null, profile: null }));
-		this.compare = button("Compare", { "aria-pressed": "false", title: "With another range or other labels",
+		this.compare = button("Compare", { "aria-pressed": "false", title: "Compare with another time range or other labels",
 			click: () => go({ compare: compares() ? null : "1", base: null, base_from: null, base_to: null, normalise: null, colour: null, at: null }) });
-		this.refresh = button("Refresh", { title: "Look again", click: again });
+		this.refresh = button("Refresh", { title: "Load the profiles again", click: again });
 		this.one = el("span", { class: "tag", hidden: true });
-		this.baseMatcher = new Matcher("Labels of what it is compared with", asked(baseAsked), (text) => go({ base: joinSelector(typeNow(), text), at: null }));
-		this.baseRange = new RangePicker("Time range of what it is compared with", (from, to) => go({ base_from: from, base_to: to, at: null }));
+		this.baseMatcher = new Matcher("Labels of the base", asked(baseAsked), (text) => go({ base: joinSelector(typeNow(), text), at: null }));
+		this.baseRange = new RangePicker("Time range of the base", (from, to) => go({ base_from: from, base_to: to, at: null }));
 		this.normalise = el("input", { type: "checkbox", change: () => go({ normalise: this.normalise.checked }) });
-		this.base = el("div", { class: "bar-row", hidden: true, role: "group", "aria-label": "Compared with" }, el("span", { class: "bar-name" }, "Before"),
-			this.baseMatcher.node, this.baseRange.node, el("label", { class: "check", title: "As if both were of the same size" }, this.normalise, " Normalise"));
+		this.base = el("div", { class: "bar-row", hidden: true, role: "group", "aria-label": "Base of the comparison" }, el("span", { class: "bar-name" }, "Before"),
+			this.baseMatcher.node, this.baseRange.node, el("label", { class: "check", title: "Scale both sides to the same total" }, this.normalise, " Normalise"));
 		this.node = el("div", { class: "bar-box" },
 			el("div", { class: "bar-row" }, this.type, this.matcher.node, this.range.node, this.compare, this.refresh, this.one), this.base);
 	}
@@ -59,7 +59,7 @@ export class SelectionBar {
 		this.base.hidden = !compares();
 		this.one.hidden = !param("profile");
 		this.one.replaceChildren(`one profile, ${visible(param("profile"))} `,
-			button("×", { class: "plain", "aria-label": "All profiles of the range", click: () => go({ profile: null, at: null }) }));
+			button("×", { class: "plain", "aria-label": "Show all profiles of the range", click: () => go({ profile: null, at: null }) }));
 		if (compares()) {
 			this.baseMatcher.set(cutSelector(baseAsked().query).matchers);
 			this.baseRange.set(baseAsked().from, baseAsked().to);
@@ -72,7 +72,7 @@ export class ViewBar {
 	constructor() {
 		const toggle = (name, text, title) => this[name] = button(text, { "aria-pressed": "false", title, click: () => go({ [name]: param(name) ? null : "1", at: null }) });
 		this.by = el("select", { "aria-label": "Group by", change: () => go({ by: this.by.value === "function" ? null : this.by.value, at: null }) }, GROUPS.map((by) => option(by)));
-		this.label = el("select", { "aria-label": "Outermost frames", title: "The values of this label are the outermost frames",
+		this.label = el("select", { "aria-label": "Outermost frames", title: "Use the values of this label as the outermost frames",
 			change: () => go({ label: this.label.value, at: null }) });
 		this.setLabels([]);
 		this.inputs = FILTERS.map(([name, text]) => ({ name, text, input: searchField(`${text} (regular expression)`, { class: "mono", placeholder: "regular expression" }) }));
@@ -81,7 +81,7 @@ export class ViewBar {
 			this.inputs.map(({ text, input }) => el("label", {}, text, input)),
 			el("div", {}, el("button", { type: "submit" }, "Apply"), " ", button("Clear", { click: () => this.clear() }))));
 		this.node = el("div", { class: "tools" }, el("label", {}, "Group by ", this.by), el("label", {}, "within ", this.label),
-			toggle("invert", "Invert", "Callees first: who spends it, and who calls those"), toggle("no_inlines", "No inlines", "Without calls that were inlined"), this.filters);
+			toggle("invert", "Invert", "Callees first: the functions with the cost, then their callers"), toggle("no_inlines", "No inlines", "Leave out inlined calls"), this.filters);
 	}
 
 	setLabels(names) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Explore: from a selection of profiles to a flame graph, a table, one function, its source. Asks only for what is looked at, and again only for
-// what has changed; where names are still being found it looks again by itself.
+// The view "Explore": a selection of profiles as a flame graph, a table, one function, its source. It requests only data that is shown, and
+// again only when the request changes. While addresses are being named it polls.
 import { apiUrl, ask, Latest } from "../api.js";
 import { $, el, option, setText, visible } from "../dom.js";
 import { modelOf } from "../flame/model.js";
@@ -24,13 +24,13 @@ const FORMATS = [
 ];
 
 const latest = { types: new Latest(), series: new Latest(), base: new Latest(), tree: new Latest(), result: new Latest() };
-const known = {};   // what was asked last, by what for
+const known = {};   // the last request of each kind, as a key
 let parts, timer, turn = 0, again = 0, pendingMs = AGAIN_MIN_MS, model = null;
 
 const tabNow = () => TABS.some(([tab]) => tab === param("tab")) ? param("tab") : "flame";
 const onlyThese = (labels) => joinSelector(cutSelector(param("query")).type, Object.entries(labels).map(([name, value]) => `${name}=${quoted(value)}`).join(", "));
 
-/* ---- the parts, made once ---- */
+/* ---- elements, made once ---- */
 
 function build() {
 	const bar = new SelectionBar(refresh), viewBar = new ViewBar();
@@ -73,7 +73,7 @@ function fail(error) {
 	setText(parts.error, error ? error.message : "");
 }
 
-// An answer if @asked is not what was asked last. undefined: it is there already. Throws what the server says.
+// Request @path with @asked. Returns undefined if that was the last request for @what. Throws the server's error.
 async function askNew(what, path, asked) {
 	const key = JSON.stringify([path, asked, again]);
 	if (known[what] === key)
@@ -88,11 +88,11 @@ async function askNew(what, path, asked) {
 	}
 }
 
-/* ---- which types there are ---- */
+/* ---- profile types ---- */
 
 let types = [];
 
-// False: there is nothing that could be shown, and the page says so.
+// Choose a type if the URL has none. False: there are no profiles to show, and the page says so.
 async function chooseType() {
 	const { from, to } = profilesAsked(), answer = await askNew("types", "api/types", { from, to });
 	if (answer)
@@ -117,7 +117,7 @@ async function chooseType() {
 
 async function showSeries() {
 	const asked = profilesAsked(), by = param("series");
-	// Points so wide that profiles of every minute are a line, not needles.
+	// Points are wide enough that one profile per minute gives a line, not needles.
 	const step = ({ from, to }) => `${Math.max(1, Math.round((timeOf(to) - timeOf(from)) / POINTS / 1000))}s`;
 	const question = (profiles) => ({ ...profiles, profile: null, limit: SERIES, step: step(profiles), ...(by === "-one" ? { one: 1 } : by ? { by } : {}) });
 	parts.base.node.parentNode.hidden = !compares();
@@ -125,7 +125,7 @@ async function showSeries() {
 		known.labels === asked.query ? undefined : ask("api/labels", { query: asked.query, from: asked.from, to: asked.to })]);
 	if (labels) {
 		known.labels = asked.query;
-		parts.by.replaceChildren(option("", "set of labels"), option("-one", "nothing: all in one"), ...labels.labels.map((name) => option(name, visible(name))));
+		parts.by.replaceChildren(option("", "set of labels"), option("-one", "none: one line in all"), ...labels.labels.map((name) => option(name, visible(name))));
 		parts.viewBar.setLabels(labels.labels);
 	}
 	parts.by.value = by;
@@ -135,16 +135,16 @@ async function showSeries() {
 		parts.base.show(before, baseAsked());
 }
 
-/* ---- the tree, the table, lines ---- */
+/* ---- tree, table, lines ---- */
 
 function say(answer) {
 	const { unit, total, base_total: was, profiles, samples, left_out: out } = answer;
 	const shown = [valueText(total, unit), (was ?? null) === null ? null : `before ${valueText(was, unit)}`, profiles === undefined ? null : count(profiles, "profile"),
-		samples === undefined ? null : count(samples, "sample"), out && answer.nodes ? `${number(out)} frames too small to show` : null];
+		samples === undefined ? null : count(samples, "sample"), out && answer.nodes ? `${number(out)} frames are too small to show` : null];
 	setText(parts.said, shown.filter(Boolean).join(" · "));
 }
 
-// Names that are still being found: a quiet word, and another look. Where a debug file is missing: another look, for it may come.
+// Poll while addresses are being named, and say so. Poll also if a debug file is missing, since it may arrive.
 function watchPending(answer) {
 	const n = answer.pending?.locations ?? 0;
 	parts.pending.hidden = !n;

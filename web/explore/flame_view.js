@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tab with the flame graph: searching, colours, direction, and the frame that is chosen.
+// The tab "Flame graph": search, colours, direction, and the selected frame.
 import { el, searchField, visible } from "../dom.js";
 import { colourNodes, paletteFor } from "../flame/colour.js";
 import { FlameGraph } from "../flame/graph.js";
@@ -10,7 +10,7 @@ import { FrameStrip, Tooltip, factsOf, spoken, valuesText } from "./frame.js";
 
 const FIND_MS = 120, LEGEND = 10, SEVERAL = 0.02;
 
-// The colours' meaning, in the palette of now.
+// An entry of the legend, which follows the light or dark palette.
 function legendItem(entry, model) {
 	const key = el("span", { class: "key", "aria-hidden": "true" }), paint = () => { key.style.background = paletteFor(paint.dark.matches)[entry.colour]; };
 	paint.dark = matchMedia("(prefers-color-scheme: dark)");
@@ -28,9 +28,9 @@ export class FlameView {
 		this.found = el("output", { class: "dim", for: "find" });
 		this.colour = el("select", { "aria-label": "Colour by", change: () => settle({ colour: this.colour.value === this.usual() ? null : this.colour.value }) },
 			["binary", "file", "function", "diff"].map((by) => el("option", { value: by }, by === "diff" ? "change" : by)));
-		this.turn = el("button", { type: "button", "aria-pressed": "false", title: "Callers at the bottom", click: () => settle({ up: param("up") ? null : "1" }) }, "Flames");
+		this.turn = el("button", { type: "button", "aria-pressed": "false", title: "Draw callers at the bottom", click: () => settle({ up: param("up") ? null : "1" }) }, "Flames");
 		this.out = el("button", { type: "button", hidden: true, click: () => this.graph.zoom(0) }, "Reset zoom");
-		this.box = el("div", { id: "flame", "aria-label": "Flame graph. Arrow keys go from frame to frame, Enter zooms, Escape shows all." });
+		this.box = el("div", { id: "flame", "aria-label": "Flame graph. Arrow keys move between frames, Enter zooms, Escape shows all." });
 		this.legend = el("ul", { class: "flame-legend", "aria-label": "Colours" });
 		this.node = el("div", { class: "flame-view" },
 			el("div", { class: "tools" }, this.find, this.found, el("span", { class: "grow" }), el("label", {}, "Colour by ", this.colour), this.turn, this.out),
@@ -49,7 +49,7 @@ export class FlameView {
 		matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.model && this.paint());
 	}
 
-	// By binary where there are several that matter.
+	// The default colouring: by binary if at least two binaries matter.
 	usual() {
 		return this.model.compares ? "diff" : this.several ? "binary" : "function";
 	}
@@ -58,7 +58,7 @@ export class FlameView {
 		this.strip.show(factsOf(this.model, node), valuesText(this.model, node));
 	}
 
-	// The colours of all nodes; what they mean is shown.
+	// Return the colours of all nodes, and update the legend.
 	colours() {
 		const by = param("colour") || this.usual(), { ofNode, legend } = colourNodes(this.model, by);
 		this.colour.value = by;
@@ -70,7 +70,7 @@ export class FlameView {
 		this.graph.setColours(this.colours());
 	}
 
-	// @again: the same question once more, when names came in: the place stays.
+	// @again: the same request with new names; keep the selected frame and the scroll position.
 	show(model, again) {
 		const kept = again && this.model ? { chosen: this.model.keyOf(this.graph.chosen), top: this.box.scrollTop, strip: !this.strip.node.hidden, why: !this.strip.why.hidden } : null;
 		this.model = model;
@@ -92,7 +92,7 @@ export class FlameView {
 			this.choose(node);
 	}
 
-	// What the URL says of how it is shown.
+	// Apply direction, colours, search and zoom from the URL.
 	follow() {
 		const up = param("up") === "1", node = param("at") ? this.model.find(param("at")) : 0;
 		this.turn.setAttribute("aria-pressed", String(up));

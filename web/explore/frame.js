@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One frame in words: for the tooltip, for those who hear the page, and as a strip with what can be done with it.
+// One frame in words: for the tooltip, for screen readers, and as a strip with its actions.
 import { el, visible } from "../dom.js";
 import { shareText, valueText } from "../flame/value.js";
 import { askAddress } from "../server/address.js";
@@ -31,7 +31,7 @@ export function spoken(model, node) {
 	return [visible(facts.name), ...valuesText(model, node), facts.inlined && "inlined", place(facts.file, facts.line), visible(facts.binary)].filter(Boolean).join("; ");
 }
 
-/* ---- beside the pointer ---- */
+/* ---- the tooltip ---- */
 
 export class Tooltip {
 	constructor() {
@@ -62,7 +62,7 @@ export class Tooltip {
 
 export class FrameStrip {
 	constructor() {
-		this.node = el("div", { class: "strip", hidden: true, "aria-label": "The frame that is chosen", role: "region" });
+		this.node = el("div", { class: "strip", hidden: true, "aria-label": "Selected frame", role: "region" });
 		this.why = el("div", { class: "strip-why", hidden: true });
 	}
 
@@ -70,7 +70,7 @@ export class FrameStrip {
 		this.node.hidden = this.why.hidden = true;
 	}
 
-	// @values: what is said of how much; @more: further buttons.
+	// @values: the costs as texts; @more: further buttons.
 	show(facts, values, more = []) {
 		const act = (text, changes, hint) => el("button", { type: "button", title: hint, click: () => go(changes) }, text);
 		this.why.hidden = true;
@@ -83,12 +83,12 @@ export class FrameStrip {
 				facts.buildId ? [" · ", el("a", { href: `?view=server&q=${facts.buildId}`, title: facts.buildId }, `build ID ${facts.buildId.slice(0, 16)}…`)] : null) : null,
 			facts.all ? null : el("p", { class: "strip-acts" },
 				...more,
-				act("Callers and callees", { tab: "sandwich", fn: facts.name, at: null }, "Who calls it, and what it calls"),
-				facts.unnamed ? null : act("Source", { tab: "source", fn: facts.name, file: null, at: null }, "Its lines, with what each costs"),
-				act("Only with it", { focus: exactly(facts.name), at: null }, "Only samples that have this frame"),
-				act("Hide it", { hide: exactly(facts.name), at: null }, "Leave this frame out; its callees stay"),
+				act("Callers and callees", { tab: "sandwich", fn: facts.name, at: null }, "Its callers and its callees"),
+				facts.unnamed ? null : act("Source", { tab: "source", fn: facts.name, file: null, at: null }, "Its source lines, with the cost of each"),
+				act("Focus", { focus: exactly(facts.name), at: null }, "Keep only samples that contain this frame"),
+				act("Hide", { hide: exactly(facts.name), at: null }, "Leave this frame out; its callees stay"),
 				facts.address && facts.buildId ? el("button", { type: "button", class: facts.unnamed ? "strong" : null, click: () => this.ask(facts) },
-					facts.unnamed ? "Why has it no name?" : `At ${facts.address}`) : null));
+					facts.unnamed ? "Why has it no name?" : `Look up ${facts.address}`) : null));
 		this.node.append(this.why);
 	}
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The field for label matchers, with completion: names, operators and values, by what stands before the caret.
+// The field for label matchers. It completes names, operators and values, depending on the text before the caret.
 import { ask } from "../api.js";
 import { el, visible } from "../dom.js";
 import { quoted } from "./selection.js";
@@ -7,7 +7,7 @@ import { quoted } from "./selection.js";
 const OPERATORS = [["=", "is"], ["!=", "is not"], ["=~", "matches"], ["!~", "does not match"]], MOST = 12;
 let made = 0;
 
-// What is being written at @caret: { want: "name" | "operator" | "value" | "next", part, from, name, quote }
+// The part of @text that is being entered at @caret: { want: "name" | "operator" | "value" | "next", part, from, name, quote }
 export function contextAt(text, caret) {
 	const before = text.slice(0, caret);
 	let at = 0;
@@ -32,7 +32,7 @@ export function contextAt(text, caret) {
 }
 
 export class Matcher {
-	// @asked(): parameters of the range; @apply(text): what was entered.
+	// @asked() returns the parameters of the time range; @apply(text) is called with the entered text.
 	constructor(label, asked, apply) {
 		const id = `matcher-${++made}`;
 		this.asked = asked;
@@ -68,7 +68,7 @@ export class Matcher {
 		case "name": return (await ask("api/labels", this.asked())).labels.map((name) => ({ text: name, insert: name, more: true }));
 		case "operator": return OPERATORS.map(([op, hint]) => ({ text: op, hint, insert: op, more: true }));
 		case "value": return (await ask(`api/labels/${encodeURIComponent(context.name)}/values`, this.asked())).values.map((value) => ({ text: value, insert: quoted(value) }));
-		case "next": return [{ text: ",", hint: "one more", insert: ", ", more: true }];
+		case "next": return [{ text: ",", hint: "another matcher", insert: ", ", more: true }];
 		}
 		return [];
 	}
@@ -78,13 +78,13 @@ export class Matcher {
 		let context = contextAt(this.input.value, caret), found = [];
 		try {
 			found = await this.candidates(context);
-			// A name that is whole goes on with an operator.
+			// After a complete name, offer operators.
 			if (context.want === "name" && found.some((c) => c.text === context.part)) {
 				context = { want: "operator", part: "", from: caret, name: context.part };
 				found = await this.candidates(context);
 			}
 		} catch {
-			// Without completion it can be written all the same.
+			// The field works without completion.
 		}
 		if (this.turn !== turn || document.activeElement !== this.input)
 			return;
@@ -121,7 +121,7 @@ export class Matcher {
 
 	take(i) {
 		const { context, input } = this, { insert, more } = this.found[i], tail = input.value.slice(input.selectionStart);
-		// What is left of a value that was begun with a quote is replaced with it.
+		// Also replace the rest of a name or a quoted value after the caret.
 		const rest = context.want === "value" ? tail.replace(/^[^,]*/, "") : context.want === "name" ? tail.replace(/^[\w.]*/, "") : tail;
 		const head = input.value.slice(0, context.from) + insert;
 		input.value = head + rest;

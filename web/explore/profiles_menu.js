@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profiles of the range one by one, to look at one of them.
+// The menu that lists single profiles of the time range.
 import { ask, Latest } from "../api.js";
 import { el } from "../dom.js";
 import { number } from "../format.js";
@@ -11,7 +11,7 @@ import { labelsText } from "./series.js";
 const LIMIT = 50;
 
 export class ProfilesMenu {
-	// @unit(): of the values
+	// @unit() returns the unit of the values.
 	constructor(unit) {
 		this.unit = unit;
 		this.latest = new Latest();
@@ -21,13 +21,13 @@ export class ProfilesMenu {
 
 	async load() {
 		const signal = this.latest.next();
-		this.list.replaceChildren(el("li", { class: "dim" }, "Asking…"));
+		this.list.replaceChildren(el("li", { class: "dim" }, "Loading…"));
 		try {
 			const { profiles } = await ask("api/profiles", { ...profilesAsked(), profile: null, limit: LIMIT }, signal);
 			this.list.replaceChildren(...profiles.map((p) => el("li", {}, el("a", { href: linkTo({ profile: p.id, at: null }), click: () => { this.node.open = false; } },
 				`${timeText(p.time)} · ${valueText(p.total, this.unit())} · ${labelsText(p.labels)}`))),
-			...(profiles.length === LIMIT ? [el("li", { class: "dim" }, `These are the latest ${number(LIMIT)}.`)] : []),
-			...(profiles.length ? [] : [el("li", { class: "dim" }, "There are none in this selection.")]));
+			...(profiles.length === LIMIT ? [el("li", { class: "dim" }, `Only the latest ${number(LIMIT)} are listed.`)] : []),
+			...(profiles.length ? [] : [el("li", { class: "dim" }, "No profiles in this selection.")]));
 		} catch (error) {
 			if (!signal.aborted)
 				this.list.replaceChildren(el("li", { class: "bad" }, error.message));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The choice of a time range: what is usual, or from and to by hand.
+// The time range picker: presets, or start and end.
 import { el } from "../dom.js";
 import { presets, rangeText, timeOf } from "./selection.js";
 
@@ -25,12 +25,12 @@ export class RangePicker {
 		const form = el("form", { class: "range-own", submit: (event) => {
 			event.preventDefault();
 			const a = new Date(this.from.value).getTime(), b = new Date(this.to.value).getTime();
-			this.said.textContent = Number.isNaN(a) || Number.isNaN(b) ? "Wanted are a day and a time in both." : a >= b ? "The end has to be later than the start." : "";
+			this.said.textContent = Number.isNaN(a) || Number.isNaN(b) ? "Enter a date and a time in both fields." : a >= b ? "The end must be later than the start." : "";
 			if (!this.said.textContent)
 				done(String(a), String(b));
 		} }, el("label", {}, "From", this.from), el("label", {}, "To", this.to), el("button", { type: "submit" }, "Apply"), this.said);
 		this.node = el("details", { class: "menu range", toggle: () => this.opened() }, this.summary,
-			el("div", { class: "menu-body" }, el("div", { class: "range-presets", role: "group", "aria-label": "Usual ranges" }, this.presets), form));
+			el("div", { class: "menu-body" }, el("div", { class: "range-presets", role: "group", "aria-label": "Presets" }, this.presets), form));
 	}
 
 	set(from, to) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tab with one function: who calls it above, what it calls below, out of the tree that is there already.
+// The tab "Callers and callees": a function with its callers above and its callees below, from the tree of the flame graph.
 import { el, searchField, visible } from "../dom.js";
 import { colourNodes } from "../flame/colour.js";
 import { FlameGraph } from "../flame/graph.js";
@@ -9,10 +9,10 @@ import { FrameStrip, Tooltip, factsOf, spoken, valuesText } from "./frame.js";
 
 const SUGGESTED = 300;
 
-// The function in the middle is the root of both.
+// One of the two graphs; the function is the root of both.
 class Half {
 	constructor(name, tooltip, strip) {
-		this.box = el("div", { "aria-label": `${name}. Arrow keys go from frame to frame, Enter zooms, Escape shows all.` });
+		this.box = el("div", { "aria-label": `${name}. Arrow keys move between frames, Enter zooms, Escape shows all.` });
 		this.graph = new FlameGraph(this.box, {
 			label: (node) => visible(this.model.name(node)), text: (node) => spoken(this.model, node),
 			hovered: (node, event) => tooltip.show(this.model, node, event),
@@ -53,7 +53,7 @@ export class SandwichView {
 		this.both.hidden = !got;
 		this.strip.hide();
 		if (!got) {
-			this.said.textContent = name ? `No frame here is called ${visible(name)}.` : "Which function? Choose a frame of the flame graph or of the table, or enter a name.";
+			this.said.textContent = name ? `No frame in this selection is named ${visible(name)}.` : "Select a frame in the flame graph or in the table, or enter the name of a function.";
 			return;
 		}
 		const value = got.callees.total[0];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is looked at, out of the URL: selector, range, filters; as parameters of the API, whose names the URL shares.
+// The selection in the URL (selector, time range, filters) as parameters of the API, which have the same names.
 import { param } from "../url.js";
 
 export const DEFAULT_FROM = "now-1h", DEFAULT_TO = "now";
@@ -10,7 +10,7 @@ export const presets = [
 const VIEW = ["by", "label", "focus", "ignore", "hide", "show", "invert", "no_inlines"];
 const BASE = ["base", "base_from", "base_to", "base_profile", "normalise"];
 
-// 'TYPE{MATCHERS}' in its two parts.
+// Split 'TYPE{MATCHERS}'.
 export function cutSelector(text) {
 	const brace = text.indexOf("{");
 	return brace < 0 ? { type: text.trim(), matchers: "" }
@@ -18,18 +18,18 @@ export function cutSelector(text) {
 }
 export const joinSelector = (type, matchers) => matchers ? `${type}{${matchers}}` : type;
 
-// A value in a selector.
+// Quote a value for a selector.
 export const quoted = (value) => `"${value.replace(/[\\"]/g, "\\$&").replaceAll("\n", "\\n")}"`;
 
 export const compares = () => param("compare") === "1";
 
 const range = (prefix = "") => ({ [`${prefix}from`]: param(`${prefix}from`) || DEFAULT_FROM, [`${prefix}to`]: param(`${prefix}to`) || DEFAULT_TO });
 
-// Which profiles.
+// The parameters that select profiles.
 export const profilesAsked = () => ({ query: param("query"), ...range(), profile: param("profile") });
 export const baseAsked = () => ({ query: param("base") || param("query"), from: param("base_from") || baseDefault().base_from, to: param("base_to") || baseDefault().base_to });
 
-// Which profiles, and how they are looked at.
+// The parameters that select profiles, and those of the view: grouping, filters, comparison.
 export function viewAsked() {
 	const asked = profilesAsked();
 	for (const name of VIEW)
@@ -47,7 +47,7 @@ export function viewAsked() {
 
 const UNITS = { s: 1000, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };
 
-// Milliseconds since 1970 of what the URL may say; NaN: nothing that is understood.
+// A time of the URL in milliseconds since 1970; NaN if it is malformed.
 export function timeOf(text, now = Date.now()) {
 	const relative = /^now(?:-(\d+)([smhdw]))?$/.exec(text);
 	if (relative)
@@ -55,7 +55,7 @@ export function timeOf(text, now = Date.now()) {
 	return /^\d+$/.test(text) ? Number(text) : Date.parse(text);
 }
 
-// The range before the one that is shown.
+// The default base of a comparison: the range before the selected one, of the same length.
 function baseDefault() {
 	const from = param("from") || DEFAULT_FROM, to = param("to") || DEFAULT_TO, ago = /^now-(\d+)([smhdw])$/.exec(from);
 	if (ago && to === "now")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over time, a line for each set of labels. One can be clicked, in the picture or in the list below it, and a range be drawn out.
+// A chart of sums over time with a line for each set of labels. A click on a line or on a legend entry selects it; dragging selects a
+// time range.
 import { el, visible } from "../dom.js";
 import { number } from "../format.js";
 import { shareText, valueText } from "../flame/value.js";
@@ -56,7 +57,7 @@ export class SeriesGraph {
 
 	entry(s, i, whole) {
 		return el("li", {}, el("button", {
-			type: "button", class: "plain", title: `${number(s.profiles)} profiles; only these`, disabled: !Object.keys(s.labels).length, click: () => this.chosen(s.labels),
+			type: "button", class: "plain", title: `${number(s.profiles)} profiles; click to show only these`, disabled: !Object.keys(s.labels).length, click: () => this.chosen(s.labels),
 		}, el("span", { class: `key line-${i % N_COLOURS}`, "aria-hidden": "true" }), labelsText(s.labels),
 		el("span", { class: "dim" }, ` ${valueText(s.total, this.answer.unit)}, ${shareText(s.total, whole)}`)));
 	}
@@ -84,7 +85,7 @@ export class SeriesGraph {
 		return Math.round(this.from + part * (this.to - this.from));
 	}
 
-	// The series whose line is nearest, if it is near.
+	// The series whose line is nearest to the pointer, within NEAR pixels.
 	nearest({ part, y }) {
 		const { answer } = this, k = Math.floor((this.timeAt(part) - answer.from) / answer.step);
 		let best = null, far = NEAR;

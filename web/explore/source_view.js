@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tab with a source file and what each of its lines costs. Lines far from any that cost something are folded away.
+// The tab "Source": a source file with the cost of each line. Lines far from any line with a cost are folded.
 import { ask, Latest } from "../api.js";
 import { el, pathOf, tableHead, visible } from "../dom.js";
 import { number } from "../format.js";
@@ -30,13 +30,13 @@ export class SourceView {
 		const head = el("div", { class: "tools" }, el("h3", {}, answer.file ? pathOf(answer.file) : visible(param("fn"))), el("span", { class: "grow" }),
 			el("a", { href: linkTo({ fn: null, file: null }) }, "All files"));
 		if (!answer.file || !answer.lines.length) {
-			this.node.replaceChildren(head, el("div", { class: "note" }, el("p", {}, answer.file ? "Nothing in this selection was spent in this file."
-				: `No source file is known of ${visible(param("fn") || param("file"))}: its name does not come from debug information with lines.`)));
+			this.node.replaceChildren(head, el("div", { class: "note" }, el("p", {}, answer.file ? "No sample of this selection is in this file."
+				: `The source file of ${visible(param("fn") || param("file"))} is not known: its name does not come from debug information with lines.`)));
 			return;
 		}
-		const body = el("div", {}, el("p", { class: "dim", role: "status" }, "Asking for the source…"));
+		const body = el("div", {}, el("p", { class: "dim", role: "status" }, "Loading the source…"));
 		this.node.replaceChildren(head, body);
-		let why = answer.build_ids.length ? "" : "No build ID is known of what was compiled from it.", lines = null;
+		let why = answer.build_ids.length ? "" : "No binary with a build ID was compiled from this file.", lines = null;
 		for (const id of answer.build_ids) {
 			const got = await fetchSource(id, answer.file, signal).catch((error) => ({ why: error.message }));
 			if (signal.aborted)
@@ -51,9 +51,9 @@ export class SourceView {
 	}
 
 	missing(answer, why) {
-		return el("div", { class: "note" }, el("p", {}, visible(why), " Below are the lines that cost something, without their text."),
-			answer.build_ids.length ? el("p", { class: "dim" }, "It is shown when this server can find it: in a source or debug source package that it scans, ",
-				"in a folder of sources, pushed with ", el("code", {}, "lode push --sources"), ", or on another server that it asks. Build ID ", el("code", {}, answer.build_ids[0])) : null);
+		return el("div", { class: "note" }, el("p", {}, visible(why), " The lines with a cost are listed below, without their text."),
+			answer.build_ids.length ? el("p", { class: "dim" }, "The text appears when this server can find the file: in a source or debugsource package that it scans, ",
+				"in a folder of sources, pushed with ", el("code", {}, "lode push --sources"), ", or on an upstream server. Build ID ", el("code", {}, answer.build_ids[0])) : null);
 	}
 
 	row(unit, n, cost, text) {
@@ -97,7 +97,7 @@ export class SourceView {
 		const row = (r) => el("tr", {}, el("td", { "data-name": "File" }, el("a", { href: linkTo({ file: r.file, fn: null }) }, pathOf(r.file))),
 			el("td", { class: "number", "data-name": "Self" }, valueText(r.flat, answer.unit)), el("td", { class: "number dim", "data-name": "Share" }, shareText(r.flat, answer.total)));
 		this.node.replaceChildren(known.length ? el("table", { class: "list" }, tableHead(["File", "#Self", "#%"]), el("tbody", {}, known.map(row)))
-			: el("p", { class: "dim" }, "No source file is known of anything in this selection: that needs debug information with lines."));
+			: el("p", { class: "dim" }, "No source files are known in this selection: they need debug information with lines."));
 	}
 
 	hide() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tab with the table of frames: sorted by what they cost themselves or with all that they call; a click leads to callers and callees.
+// The tab "Table": frames sorted by their own cost or by their total cost; a click shows callers and callees.
 import { ask, Latest } from "../api.js";
 import { el, searchField, visible } from "../dom.js";
 import { number } from "../format.js";
@@ -41,8 +41,8 @@ export class TableView {
 		this.compares = compares;
 		const sorted = (key, text, hint) => el("th", { scope: "col", class: "number", "aria-sort": by === key ? "descending" : null, title: hint },
 			el("button", { type: "button", class: "plain", click: () => settle({ sort: key === "flat" ? null : key }) }, text));
-		this.head.replaceChildren(sorted("flat", "Self", "What it costs itself"), el("th", { scope: "col", class: "number" }, "%"),
-			sorted("cum", "Total", "With all that it calls"), el("th", { scope: "col", class: "number" }, "%"),
+		this.head.replaceChildren(sorted("flat", "Self", "Cost of the frame itself"), el("th", { scope: "col", class: "number" }, "%"),
+			sorted("cum", "Total", "Cost including all callees"), el("th", { scope: "col", class: "number" }, "%"),
 			...(compares ? [el("th", { scope: "col", class: "number" }, "Before"), el("th", { scope: "col", class: "number" }, "Change")] : []),
 			el("th", { scope: "col" }, "Name"), el("th", { scope: "col" }, "Where"));
 		this.fill();
@@ -50,7 +50,7 @@ export class TableView {
 		this.follow();
 	}
 
-	// The row that the URL names.
+	// Show callers and callees of the frame that the URL names.
 	follow() {
 		const name = param("row");
 		this.neighbours.hidden = !name;
@@ -59,7 +59,7 @@ export class TableView {
 		this.around = name;
 	}
 
-	// To callers and callees.
+	// A button that shows callers and callees.
 	link(name) {
 		return el("button", { type: "button", class: "plain mono", click: () => note({ row: name }, true) && this.follow() }, visible(name));
 	}
@@ -81,15 +81,15 @@ export class TableView {
 		const list = text ? rows.filter((r) => `${r.name}\n${r.file}\n${r.binary}`.toLowerCase().includes(text)) : rows;
 		this.body.replaceChildren(...list.slice(0, this.room).map((row) => this.row(row)));
 		this.more.hidden = list.length <= this.room;
-		const all = `${number(rows.length + out)} in all${out ? `, the largest ${number(rows.length)} are here` : ""}`;
+		const all = `${number(rows.length + out)} frames${out ? `, the largest ${number(rows.length)} are listed` : ""}`;
 		this.said.textContent = text ? `${number(list.length)} of ${number(rows.length)}` : all;
 	}
 
-	// Callers and callees of one.
+	// Load callers and callees of one frame.
 	async lookAround(name) {
 		const signal = this.latest.next(), row = this.answer.rows.find((r) => r.name === name);
 		this.neighbours.hidden = false;
-		this.neighbours.replaceChildren(el("p", { class: "dim", role: "status" }, "Asking…"));
+		this.neighbours.replaceChildren(el("p", { class: "dim", role: "status" }, "Loading…"));
 		try {
 			const got = await ask("api/callers", { ...this.asked, function: name }, signal), { unit, total } = this.answer;
 			const list = (title, rows) => el("div", {}, el("h3", {}, title), rows.length ? el("ol", {}, rows.slice(0, NEIGHBOURS).map((r) => el("li", {},

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Colours of nodes: each node has the number of a colour, and the palette of the day or of the night says what it is. Few colours, so that all that
-// have one are drawn in one go.
+// Colours of nodes. A node has the number of a colour, and the light or dark palette defines it. There are few colours, so that all nodes of
+// one colour are drawn together.
 
 const HUES = [250, 55, 155, 320, 95, 200, 25, 285, 125, 350, 225, 75, 175, 300, 110, 5];
-const STEPS = 10, FULL = 2; // of a change, each way; how soon it has all of its colour
+const STEPS = 10, FULL = 2; // shades of a change in each direction; factor by which a change saturates early
 const PLAIN = HUES.length, NAMELESS = PLAIN + 1, DIFF = NAMELESS + 1, FOUND = DIFF + 2 * STEPS + 1, FADED = FOUND + 1;
 
 export const N_COLOURS = 2 * FADED;
-// For who draws what is too narrow to be drawn by itself.
+// The colour of nodes that are too narrow to be drawn one by one.
 export const DUST = PLAIN;
 
 function paletteOf(dark) {
@@ -38,7 +38,7 @@ function hashOf(text) {
 	return (h ^ h >>> 15) >>> 0;
 }
 
-// What is largest gets hues of its own, the rest is plain.
+// The keys with the largest sums get hues of their own, the rest share the plain colour.
 function byShare(model, keys) {
 	const ofFrame = new Float64Array(keys.length), sums = new Map();
 	for (let i = 0; i < model.n; i++)
@@ -50,7 +50,7 @@ function byShare(model, keys) {
 	return { colours: Uint8Array.from(keys, (key) => colourOf.get(key) ?? PLAIN), legend: ranked.map(([key, value], i) => ({ key, value, colour: i })) };
 }
 
-// The number of each node's colour, and what the colours mean. @whole: the tree whose shares decide, where @model is a part of one.
+// Return each node's colour number and the legend. If @model is a part of a tree, @whole is the tree whose shares choose the hues.
 export function colourNodes(model, by, whole = model) {
 	const { frames } = model, ofNode = new Uint8Array(model.n);
 	if (by === "diff" && model.compares) {
@@ -68,7 +68,7 @@ export function colourNodes(model, by, whole = model) {
 	return { ofNode, legend: found.legend };
 }
 
-// With what was found standing out. @hits NULL: nothing is searched for.
+// Highlight found nodes and fade the others. @hits null: no search.
 export function markFound(ofNode, hits) {
 	return hits ? ofNode.map((colour, i) => hits[i] ? FOUND : colour + FADED) : ofNode;
 }

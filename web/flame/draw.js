@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What can be seen of a tree, on a canvas. Rows are sorted, so that only what is at least a pixel wide is looked at; what is narrower
-// is drawn as dust, a pixel for however many there are. The work is by the width of the canvas, not by the number of nodes.
+// Draws the visible part of a tree on a canvas. Rows are sorted, so a binary search skips from one node of at least a pixel to the next.
+// All narrower nodes within a pixel are drawn as one pixel ("dust"). The work depends on the size of the canvas, not on the number of nodes.
 import { DUST, N_COLOURS, inkFor, isFaded, paletteFor } from "./colour.js";
 
 export const ROW = 19;
-const LETTERS_FROM = 26; // pixels that a name needs at least
+const LETTERS_FROM = 26; // minimum width in pixels for a name
 const FONT = "12px ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const PAD = 4;
 
@@ -36,7 +36,7 @@ export class Painter {
 		this.first[colour] = i;
 	}
 
-	// One row: rectangles and dust, from @k on, as far as the view goes.
+	// Collect the rectangles and dust of one row within the view.
 	collect(model, row, y, view, width, colours, above) {
 		const { left, weight, rows, start } = model, end = start[row + 1], scale = width / (view.x1 - view.x0), pixel = 1 / scale;
 		let k = Math.max(start[row], model.seek(row, view.x0) - 1), dustFrom = -1, dustTo = -1;
@@ -60,9 +60,9 @@ export class Painter {
 				if (dustFrom < 0)
 					dustFrom = at;
 				dustTo = Math.min(width, at + 1);
-				// On to what begins behind this pixel, unless the last one before it reaches there.
-				const behind = view.x0 + (at + 1) * pixel, j = model.seek(row, behind, k + 1);
-				k = j - 1 > k && left[rows[j - 1]] + weight[rows[j - 1]] > behind ? j - 1 : j;
+				// Skip to the first node that starts after this pixel, unless the node before that reaches over it.
+				const next = view.x0 + (at + 1) * pixel, j = model.seek(row, next, k + 1);
+				k = j - 1 > k && left[rows[j - 1]] + weight[rows[j - 1]] > next ? j - 1 : j;
 				continue;
 			}
 			const a = Math.max(-1, Math.round((l - view.x0) * scale)), b = Math.min(width + 1, Math.round((l + w - view.x0) * scale));
@@ -95,7 +95,7 @@ export class Painter {
 		this.outline(c, look, ink);
 	}
 
-	// Inlined calls have a line below them.
+	// Underline inlined calls.
 	mark(c, model, ink) {
 		c.fillStyle = ink.mark;
 		for (let i = 0; i < this.drawn; i++)

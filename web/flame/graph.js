@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A flame graph that can be used: a canvas as high as its window over a scrolled box, zoom and pan, keys, what is pointed at and what is chosen.
+// An interactive flame graph: a canvas that stays in the visible part of a scrolled box, with zoom, pan, keyboard, hovering and selection.
 //
 //   const graph = new FlameGraph(box, { up, label, text, zoomed, chosen, hovered });
 //   graph.show(model, colours)
@@ -10,7 +10,8 @@ import { Reader } from "./reader.js";
 const MOVE_MS = 160, CLICK_SLACK = 4, MAX_WIDTH = 16000;
 
 export class FlameGraph {
-	// @on: label(node) what stands in it, text(node) what is read out; zoomed(node), chosen(node), hovered(node, event) are told, and may be left out.
+	// @on: label(node) returns the text drawn in a node, text(node) the text for screen readers; zoomed(node), chosen(node) and
+	// hovered(node, event) are called on those events, and may be left out.
 	constructor(box, on) {
 		this.box = box;
 		this.on = on;
@@ -46,7 +47,7 @@ export class FlameGraph {
 		this.dark.addEventListener("change", () => this.later());
 	}
 
-	/* ---- what is shown ---- */
+	/* ---- model and colours ---- */
 
 	show(model, colours) {
 		this.model = model;
@@ -134,7 +135,7 @@ export class FlameGraph {
 		this.moving = requestAnimationFrame(step);
 	}
 
-	// By a factor, around a place that stays where it is.
+	// Scale by a factor around a position, which stays in place.
 	scale(by, around) {
 		const { view, model } = this, size = Math.min(model.width, Math.max(model.width * 1e-9, (view.x1 - view.x0) * by));
 		const part = (around - view.x0) / (view.x1 - view.x0);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tree of calls in typed arrays, laid out once: where each node lies in its row, and which nodes a row has. Whatever is asked of it later
-// (what is visible, what is at a point, what was found) is a search in sorted rows or one pass over the arrays.
+// A tree of calls in typed arrays, laid out once: the position of each node in its row, and the nodes of each row. Later queries (visible
+// nodes, node at a point, search) are a binary search in sorted rows or one pass over the arrays.
 //
-// Nodes are in the order of a walk, callers first; node 0 is all. A node is as wide as its total, in a comparison as both of its totals
-// together, so that what is gone can be seen too.
+// Nodes are in depth-first order, callers first; node 0 is the total. The width of a node is its total; in a comparison it is the sum of both
+// totals, so that nodes that exist only in the base are visible too.
 
-// A frame without a name is called by its binary and address.
+// The name of a frame without a name: its binary and address.
 export const HEX_NAME = /(^|\+)0x[0-9a-f]+$/;
 
 export class FlameModel {
@@ -47,7 +47,7 @@ export class FlameModel {
 		Object.assign(this, { weight, left, depth, start, rows, nRows: deepest + 1, width: weight[0] });
 	}
 
-	// The first place in @row, from @from on, whose node begins at @x or behind it.
+	// The first index in @row, from @from on, whose node starts at or after @x.
 	seek(row, x, from = this.start[row]) {
 		let lo = from, hi = this.start[row + 1];
 		while (lo < hi) {
@@ -70,7 +70,7 @@ export class FlameModel {
 		return -1;
 	}
 
-	// Those directly below @node, in their order.
+	// The children of @node, in order.
 	children(node) {
 		const row = this.depth[node] + 1, list = [];
 		if (row < this.nRows) {
@@ -97,13 +97,13 @@ export class FlameModel {
 		return this.frame[node] >= 0 ? this.frames.name[this.frame[node]] : "all";
 	}
 
-	// It has no name but its address.
+	// Whether the node has only an address for a name.
 	unnamed(node) {
 		this.nameless ??= Uint8Array.from(this.frames.name, (name) => HEX_NAME.test(name) ? 1 : 0);
 		return this.frame[node] >= 0 && this.nameless[this.frame[node]] === 1;
 	}
 
-	/* ---- the same place in another tree: a path as a number ---- */
+	/* ---- finding a node in another tree, by a hash of its path ---- */
 
 	keyOf(node) {
 		let h = 2166136261;
@@ -125,7 +125,7 @@ export class FlameModel {
 
 	/* ---- searching ---- */
 
-	// Frames whose name, file or binary match; how many nodes have them, and what is in them together, each sample once.
+	// Find the frames whose name, file or binary matches. Returns how many frames and nodes match, and the value in them, each sample counted once.
 	search(pattern) {
 		const { name, file, binary } = this.frames, yes = new Uint8Array(this.nFrames), hits = new Uint8Array(this.n), inside = new Uint8Array(this.n);
 		let nodes = 0, value = 0, frames = 0;
@@ -147,9 +147,9 @@ export class FlameModel {
 		return { hits, yes, nodes, frames, value };
 	}
 
-	/* ---- one function: who calls it, and what it calls ---- */
+	/* ---- callers and callees of one function ---- */
 
-	// Two trees with the function as their root: { callees, callers }, or null where no node has that name.
+	// Two trees with the function as root: { callees, callers }; null if no node has that name.
 	sandwich(name) {
 		const same = new Uint8Array(this.nFrames), inside = new Uint8Array(this.n), outer = [];
 		for (let f = 0; f < this.nFrames; f++)
@@ -157,7 +157,7 @@ export class FlameModel {
 		const down = new TreeBuilder(this), up = new TreeBuilder(this), at = new Int32Array(this.n).fill(-1);
 		for (let i = 1; i < this.n; i++) {
 			const p = this.parent[i], hit = same[this.frame[i]];
-			// A recursive call lies below the function itself: its callees are there already.
+			// A recursive call is below the function itself, so its callees are counted already.
 			if (hit && !inside[p]) {
 				at[i] = down.root(this.frame[i]);
 				outer.push(i);
@@ -188,7 +188,7 @@ function mixText(h, text) {
 	return Math.imul(h ^ 0x2f, 16777619) >>> 0;
 }
 
-// A tree made node by node, then put into the order of a walk, siblings by size. What it has as node 0 is the function itself.
+// Builds a tree node by node, then sorts it into depth-first order, siblings by size. Node 0 is the function itself.
 class TreeBuilder {
 	constructor(model) {
 		this.model = model;
@@ -243,7 +243,7 @@ class TreeBuilder {
 	}
 }
 
-// Out of the answer of /api/flamegraph.
+// The model of an answer of /api/flamegraph.
 export function modelOf(answer) {
 	const { nodes, frames, strings } = answer, text = (list) => list.map((i) => strings[i] ?? "");
 	const compares = answer.base_total !== null && answer.base_total !== undefined;

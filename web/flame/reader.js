@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The picture for those who hear it: a tree of real elements with the node that is chosen, its callers, its siblings and its callees, made anew
-// whenever another one is chosen. However large the tree is, these are few.
+// The flame graph for screen readers: a tree of real elements with the selected node, its callers, siblings and callees. It is made again
+// for each selection, and stays small for a tree of any size.
 
-const SHOWN = 40; // of siblings, and of callees
+const SHOWN = 40; // at most so many siblings, and so many callees
 
 export class Reader {
-	// @box: the element that is the tree, and has the focus.
+	// @box: the element with the role of the tree, which has the focus.
 	constructor(box) {
 		this.box = box;
 		this.list = document.createElement("div");

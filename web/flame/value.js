@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values of profiles in words, by their unit.
+// Formats values of profiles by their unit.
 
 const SCALES = {
 	nanoseconds: [["ns", 1000], ["µs", 1000], ["ms", 1000], ["s", 60], ["min", 60], ["h", 0]],
@@ -20,7 +20,7 @@ export function valueText(v, unit) {
 	return `${Number.isInteger(v) ? v : v.toFixed(2)} ${steps[i][0]}`;
 }
 
-// Of a whole, with two digits behind the point: "12.34 %".
+// The share of @v in @whole, with two decimals: "12.34 %".
 export function shareText(v, whole) {
 	return `${whole ? (100 * v / whole).toFixed(2) : "0.00"} %`;
 }

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// An address of a build ID: the function there, the calls that were inlined into it, files, lines, and the source where it is here.
+// Looks up one address of a build ID: the function, its inlined calls, files and lines, and the source if the server has it.
 import { $, copyButton, el, pathOf, visible } from "../dom.js";
 import { base, shellWord } from "../format.js";
 import { fetchSource, lineText } from "../source_text.js";
 import { note, param } from "../url.js";
 
-const AROUND = 4;          // lines before and behind the one that is meant
-const WAIT_S = 20;         // of the server, before it says that the table is still being made
+const AROUND = 4;          // lines shown before and after the line of the address
+const WAIT_S = 20;         // the server answers "pending" after this time
 
-const running = new WeakMap(); // boxes: the AbortController of the question that runs for it
+const running = new WeakMap(); // from a box to the AbortController of its request
 
 const words = {
-	"no-build-id": "It has no build ID.",
+	"no-build-id": "The file has no build ID.",
 	"unknown": "Nothing here has this build ID.",
-	"upstream-404": "Neither this server nor the others that it asks have this build ID.",
-	"upstream-failed": "It is not here, and another server could not tell. Ask again in a while.",
-	"timed-out": "It is not here, and another server did not answer in time. Ask again in a while.",
-	"not-elf": "What has this build ID is no ELF file.",
-	"damaged": "Its file is here, but cannot be read.",
-	"no-symbols": "Its file has neither debug information nor symbols.",
-	"outside": "The address lies outside of any function. Is it an address of the ELF file, as nm and objdump print them?",
-	"busy": "Too many tables are being made. Ask again in a while.",
+	"upstream-404": "Neither this server nor its upstream servers have this build ID.",
+	"upstream-failed": "This server does not have the file, and an upstream server failed. Try again later.",
+	"timed-out": "This server does not have the file, and an upstream server did not answer in time. Try again later.",
+	"not-elf": "The file with this build ID is not an ELF file.",
+	"damaged": "The file is here, but cannot be read.",
+	"no-symbols": "The file has neither debug information nor symbols.",
+	"outside": "The address is outside of any function. It must be an address of the ELF file, as nm and objdump print them.",
+	"busy": "The server is building too many symbol tables. Try again later.",
 };
 
 /* ---- sources ---- */
 
-// Each is asked for once for a chain.
+// Fetch each source file once per chain.
 async function linesOf(id, path, known, signal) {
 	if (!known.has(path))
 		known.set(path, fetchSource(id, path, signal));
@@ -35,14 +35,14 @@ async function linesOf(id, path, known, signal) {
 function listing(lines, line) {
 	const from = Math.max(1, line - AROUND), to = Math.min(lines.length, line + AROUND);
 	if (line > lines.length)
-		return el("p", { class: "dim" }, `The source that is here has only ${lines.length} lines.`);
+		return el("p", { class: "dim" }, `The source file on this server has only ${lines.length} lines.`);
 	return el("pre", { class: "source" }, lines.slice(from - 1, to).map((text, i) => el("span", { class: from + i === line ? "meant" : null },
 		el("span", { class: "line" }, String(from + i)), lineText(text), "\n")));
 }
 
-// Asked for when it is opened.
+// The source is fetched when the element is opened.
 function sourceOf(id, frame, known, signal, open) {
-	const body = el("div", {}, el("p", { class: "dim" }, "Asking for the source…"));
+	const body = el("div", {}, el("p", { class: "dim" }, "Loading the source…"));
 	let begun = false;
 	const load = async () => {
 		if (begun)
@@ -66,7 +66,7 @@ function sourceOf(id, frame, known, signal, open) {
 
 function placeOf(frame) {
 	if (!frame.file)
-		return el("p", { class: "dim" }, `no file is known; the name is from ${frame.from}`);
+		return el("p", { class: "dim" }, `file unknown; the name is from ${frame.from}`);
 	return el("p", {}, pathOf(frame.file), frame.line ? `:${frame.line}${frame.column ? `:${frame.column}` : ""}` : "");
 }
 
@@ -82,21 +82,21 @@ function show(box, id, addr, reply, signal) {
 	const command = `curl -s ${shellWord(`${base()}buildid/${id}/symbolize?addr=${addr}`)}`;
 	const notes = [];
 	if (answer.status === "alt-missing")
-		notes.push(el("p", { class: "note" }, "Some names are in a supplementary file that is not here."));
+		notes.push(el("p", { class: "note" }, "Some names are in a supplementary file that this server does not have."));
 	if (answer.frames)
 		box.replaceChildren(...notes, chain(id, answer, signal), el("p", { class: "dim" }, el("code", {}, command), " ", copyButton(command, "the curl command")));
 	else
 		box.replaceChildren(el("div", { class: "note" }, el("p", {}, words[answer.status] ?? visible(module.why ?? answer.status))));
 }
 
-// What is known of an address, or why nothing is, into @box.
+// Look up an address and show the result, or the reason for none, in @box.
 export async function askAddress(box, id, addr) {
 	running.get(box)?.abort();
 	running.set(box, new AbortController());
 	const signal = running.get(box).signal;
 	box.hidden = false;
 	box.setAttribute("aria-busy", "true");
-	box.replaceChildren(el("p", { class: "dim", role: "status" }, "Asking…"));
+	box.replaceChildren(el("p", { class: "dim", role: "status" }, "Looking up…"));
 	try {
 		for (;;) {
 			const reply = await fetch(`buildid/${id}/symbolize?${new URLSearchParams({ addr, timeout: WAIT_S })}`, { signal });
@@ -109,7 +109,7 @@ export async function askAddress(box, id, addr) {
 				show(box, id, addr, said, signal);
 				break;
 			}
-			box.replaceChildren(el("p", { class: "dim", role: "status" }, "Its table is being made, or looked for in what is still being scanned; this takes a while the first time…"));
+			box.replaceChildren(el("p", { class: "dim", role: "status" }, "The server is building the symbol table, or is still scanning for the file; this takes a while the first time…"));
 			await new Promise((done) => setTimeout(done, said.retry_ms ?? 1000));
 			signal.throwIfAborted();
 		}
@@ -127,7 +127,7 @@ function look() {
 	const id = $("address-id").value.replace(/[\s:-]/g, "").replace(/^0x/i, "").toLowerCase(), addr = $("address-addr").value.trim();
 	if (!/^([0-9a-f]{2})+$/.test(id) || !/^(0x)?[0-9a-f]+$/i.test(addr)) {
 		$("address-body").hidden = false;
-		$("address-body").replaceChildren(el("div", { class: "note" }, el("p", {}, "Wanted are a whole build ID and an address in that file, hexadecimal.")));
+		$("address-body").replaceChildren(el("div", { class: "note" }, el("p", {}, "Enter a complete build ID and a hexadecimal address in that file.")));
 		return;
 	}
 	note({ view: "server", id, addr });

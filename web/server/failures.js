@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What could not be read, and why: a table that the server pages and filters.
+// The panel "Unreadable files": a table that the server filters and pages.
 import { $, el, pathOf, setText, swap, visible } from "../dom.js";
 import { count, duration } from "../format.js";
 
 const FIRST = 25, AT_ONCE = 100;
-const AGAIN_MS = 20000; // tries and times change even where the number does not
+const AGAIN_MS = 20000; // tries and times change even if the number of files does not
 const TYPING_MS = 250;
 
 const shown = { known: -1, at: 0, filter: "", next: null, asked: null, further: false };
@@ -78,14 +78,14 @@ async function load(further) {
 		}
 		shown.next = page.next ?? null;
 		more.hidden = !shown.next;
-		more.textContent = list.childElementCount ? "Show more" : "Search on";
+		more.textContent = list.childElementCount ? "Show more" : "Continue searching";
 		none.hidden = list.childElementCount > 0;
-		none.textContent = shown.next ? "None so far." : shown.filter ? "None has this in its path or reason." : "None any more.";
+		none.textContent = shown.next ? "None so far." : shown.filter ? "No path or reason contains this text." : "None.";
 	} catch (error) {
 		if (error.name === "AbortError")
 			return;
 		none.hidden = false;
-		none.textContent = `The list cannot be had now: ${error.message}`;
+		none.textContent = `The list cannot be loaded: ${error.message}`;
 	}
 }
 
@@ -93,14 +93,14 @@ export function showFailures(status) {
 	const n = status.index ? status.index.failed : 0;
 	const aside = $("failures-aside");
 	if (!status.index) {
-		setText(aside, "not known now");
+		setText(aside, "unknown");
 		return;
 	}
 	if (!n && !built) {
-		setText(aside, "nothing");
+		setText(aside, "none");
 		if (!$("failures-body").childElementCount)
 			$("failures-body").append(el("p", { class: "dim" },
-				"Everything that was met could be read. What cannot be is listed here with its reason, and tried again."));
+				"All files could be read. Files that cannot be read are listed here with the reason, and tried again."));
 		return;
 	}
 	setText(aside, count(n, "file"));
@@ -108,7 +108,7 @@ export function showFailures(status) {
 		$("failures-body").replaceChildren();
 		build();
 	}
-	// Who has asked for more reads; the list stays as it is.
+	// After "Show more" the list stays as it is, so that it can be read.
 	if (!shown.further && (n !== shown.known || performance.now() - shown.at > AGAIN_MS)) {
 		shown.known = n;
 		load(false);

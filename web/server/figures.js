@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is indexed, and how requests end: figures, with small curves over the time that the page has been open.
+// The panels "Index" and "Requests": numbers, with small curves since the page was opened.
 import { $, el, setText, swap } from "../dom.js";
 import { bytes, count, duration, number, percent, rate } from "../format.js";
 
-/* ---- what is indexed ---- */
+/* ---- index ---- */
 
 function figure(name, value, note) {
 	return el("div", {}, el("dt", {}, name), el("dd", {}, value, note ? el("small", {}, note) : null));
@@ -18,12 +18,12 @@ function cacheFigure(cache) {
 export function showIndexed(status) {
 	const { index, cache } = status, body = $("indexed-body");
 	if (!index) {
-		swap(body, figure("Index", "–", index === null ? "being counted, or not readable now" : "this server has none"));
+		swap(body, figure("Index", "–", index === null ? "counting, or not readable" : "this server has none"));
 		return;
 	}
 	swap(body,
 		figure("Build IDs", number(index.build_ids)),
-		figure("Executables", number(index.executables), "with libraries, modules"),
+		figure("Executables", number(index.executables), "with libraries and kernel modules"),
 		figure("Debug files", number(index.debug_files)),
 		figure("Plain files", number(index.files - index.packages)),
 		figure("Packages", number(index.packages), index.packages ? bytes(index.package_bytes) : null),
@@ -36,16 +36,16 @@ export function showIndexed(status) {
 
 /* ---- requests ---- */
 
-const SAMPLES_MAX = 240; // of a curve; then two become one, so that it always spans the whole time
+const SAMPLES_MAX = 240; // of a curve; at more, adjacent ones are merged, so that it always spans the whole time
 
 const outcomes = [
 	["served", "Served", "200 and 206"],
 	["unchanged", "Unchanged", "304: the client has it already"],
 	["missing", "Not here", "404"],
-	["refused", "Refused", "4xx: what was asked for is wrong"],
-	["busy", "Overloaded", "429 and 503: the client shall ask again"],
+	["refused", "Refused", "4xx: a wrong request"],
+	["busy", "Overloaded", "429 and 503: the client should try again"],
 	["failed", "Failed", "5xx"],
-	["broken_off", "Broken off", "the client hung up while it waited"],
+	["broken_off", "Broken off", "the client closed the connection while it waited"],
 ];
 
 const past = { opened: performance.now(), last: null, spans: [] }; // spans: { ms, n: { served: 3, ... }, bytes }
@@ -85,7 +85,7 @@ function svg(tag, attributes) {
 	return node;
 }
 
-// A step for each span, as wide as it was long.
+// A step for each span; its width is its duration.
 function curve(values, name) {
 	const total = past.spans.reduce((sum, span) => sum + span.ms, 0);
 	const highest = Math.max(...values, 0);
@@ -117,7 +117,7 @@ export function showRequests(status) {
 	const { requests } = status;
 	remember(status);
 	const span = past.spans.at(-1);
-	// The question for these figures is itself one that waits for a worker.
+	// The request for this status is itself one that waits for a worker: do not count it.
 	const waiting = Math.max(0, requests.waiting - 1), atWork = Math.max(0, requests.workers_at_work - 1);
 	setText($("requests-aside"), `${count(status.connections, "connection")}, ${number(atWork)} of ${count(requests.workers, "worker")} busy` +
 		`${waiting ? `, ${count(waiting, "request waits", "requests wait")}` : ""}`);
@@ -128,5 +128,5 @@ export function showRequests(status) {
 				el("th", { scope: "col" }, span ? `Last ${duration(performance.now() - past.opened)}` : ""))),
 			el("tbody", {}, outcomes.map(([key, name, hint]) => row(key, name, hint, requests[key])))),
 		el("p", { class: "dim" }, `${bytes(requests.bytes)} sent`, span ? `, ${bytes(span.bytes / Math.max(1, span.ms) * 1000)}/s now` : "",
-			". Health checks, metrics and this page do not count."));
+			". Without health checks, metrics and this page."));
 }

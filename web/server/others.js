@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Other servers, which are asked for what is not here: how each of them is, and what came of asking.
+// The panel "Upstream servers": the state of each server, and the results of its requests.
 import { $, el, setText, swap, visible } from "../dom.js";
 import { bytes, count, duration, number, percent } from "../format.js";
 
-// Its colour, in words, and why.
+// Colour, text and reason of a server's state.
 function stateOf(server) {
 	if (server.open)
-		return ["bad", `passed over, asked again in ${duration(server.again_s * 1000)}`, server.said];
+		return ["bad", `skipped, next try in ${duration(server.again_s * 1000)}`, server.said];
 	if (server.slow)
-		return ["wait", "slow: asked last for a while", server.said];
+		return ["wait", "slow: asked after the others for a while", server.said];
 	if (server.said)
-		return ["wait", "failed; is tried again with the next request", server.said];
-	return server.asked ? ["good", "answers", null] : ["unknown", "not asked yet", null];
+		return ["wait", "failed; the next request tries it again", server.said];
+	return server.asked ? ["good", "answers", null] : ["unknown", "no request yet", null];
 }
 
 function row(server) {
@@ -21,7 +21,7 @@ function row(server) {
 		el("td", { "data-name": "State" }, el("div", {},
 			el("div", { class: "state", "data-is": is }, el("span", { class: "dot", "aria-hidden": "true" }), el("strong", {}, text)),
 			why ? el("div", { class: "from" }, el("bdi", {}, visible(why))) : null)),
-		...[["Asked", server.asked], ["Found", server.found], ["Not there", server.missing], ["Failed", server.failed]].map(([name, n]) =>
+		...[["Requests", server.asked], ["Found", server.found], ["Missing", server.missing], ["Failed", server.failed]].map(([name, n]) =>
 			el("td", { class: n ? "number" : "number none", "data-name": name }, number(n))),
 		el("td", { class: server.bytes ? "number" : "number none", "data-name": "Received" }, bytes(server.bytes)));
 }
@@ -29,13 +29,13 @@ function row(server) {
 function said(upstream) {
 	const asked = upstream.asked + upstream.remembered;
 	if (!asked)
-		return "Nothing was asked of them yet: whatever was wanted is here.";
-	const parts = [`${count(asked, "question")}: ${number(upstream.found)} found, ${number(upstream.missing)} that none of them has, ` +
-		`${number(upstream.failed)} without an answer`];
+		return "No requests yet: all requested files are here.";
+	const parts = [`${count(asked, "request")}: ${number(upstream.found)} found, ${number(upstream.missing)} missing on all servers, ` +
+		`${number(upstream.failed)} failed`];
 	if (upstream.remembered)
-		parts.push(`${number(upstream.remembered)} (${percent(upstream.remembered, asked)}) answered by what was asked in vain before`);
+		parts.push(`${number(upstream.remembered)} (${percent(upstream.remembered, asked)}) answered from the miss cache`);
 	if (upstream.not_stored)
-		parts.push(`${number(upstream.not_stored)} found but not kept, for want of room`);
+		parts.push(`${number(upstream.not_stored)} found but not stored, for lack of room`);
 	return `${parts.join("; ")}.`;
 }
 
@@ -43,12 +43,12 @@ export function showOthers(status) {
 	const { upstream } = status, body = $("others-body");
 	if (!upstream) {
 		setText($("others-aside"), "none");
-		swap(body, el("p", { class: "dim" }, "What is not here is asked of no other server."));
+		swap(body, el("p", { class: "dim" }, "This server has no upstream servers: it serves only its own files."));
 		return;
 	}
 	const closed = upstream.servers.filter((server) => server.open).length;
-	setText($("others-aside"), `asked for what is not here${closed ? `, ${number(closed)} of ${number(upstream.servers.length)} passed over` : ""}`);
-	const head = ["Server", "State", "Asked", "Found", "Not there", "Failed", "Received"].map((name, i) =>
+	setText($("others-aside"), `asked for files that are not here${closed ? `, ${number(closed)} of ${number(upstream.servers.length)} skipped` : ""}`);
+	const head = ["Server", "State", "Requests", "Found", "Missing", "Failed", "Received"].map((name, i) =>
 		el("th", { scope: "col", class: i > 1 ? "number" : null }, name));
 	swap(body, el("table", { class: "list servers" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, upstream.servers.map(row))),
 		el("p", { class: "dim" }, said(upstream)));

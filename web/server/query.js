@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// What somebody means who types or pastes something into the search box.
+// Parses the text of the search box.
 //
 //   { kind: "id", id }             a build ID
 //   { kind: "file" | "glob", value }
-//   { kind: "word", value }        neither: `value` as a name, for suggestions
+//   { kind: "word", value }        neither; `value` is used for suggestions
 //   { kind: "bad", why }
 
-const DIGITS_MAX = 128; // the server takes no longer one
-const DIGITS_MIN = 8;   // what is shorter is rather a word: "cafe", "dead"
+const DIGITS_MAX = 128; // the server's limit
+const DIGITS_MIN = 8;   // shorter ones are more likely words: "cafe", "dead"
 
 function idOf(digits) {
 	const id = digits.replace(/[\s:-]/g, "").replace(/^0x/i, "").toLowerCase();
 	if (id.length % 2)
-		return { kind: "bad", why: `A build ID has an even number of digits; this one has ${id.length}. One is missing, or one too many.` };
+		return { kind: "bad", why: `A build ID has an even number of digits; this one has ${id.length}.` };
 	if (id.length > DIGITS_MAX)
 		return { kind: "bad", why: `A build ID has at most ${DIGITS_MAX} digits; this one has ${id.length}.` };
 	return { kind: "id", id };
 }
 
-// The clothes that a build ID is seen in: output of readelf, file and eu-unstrip, a URL of this protocol, a .build-id file.
-const clothes = [
+// Texts that contain a build ID: output of readelf, file and eu-unstrip, a debuginfod URL, the path of a .build-id file.
+const idTexts = [
 	/build[ -]?id(?:\[\w+\])?\s*[:=]\s*((?:0x)?[0-9a-f][0-9a-f ]*)/i,
 	/\/buildid\/([0-9a-f]+)/i,
 	/\.build-id\/([0-9a-f]{2}\/[0-9a-f]+)(?:\.debug)?$/i,
@@ -29,7 +29,7 @@ export function understand(typed) {
 	const text = typed.trim();
 	if (!text)
 		return null;
-	for (const pattern of clothes) {
+	for (const pattern of idTexts) {
 		const found = pattern.exec(text);
 		if (found)
 			return idOf(found[1].replace("/", ""));
@@ -42,14 +42,14 @@ export function understand(typed) {
 	return { kind: /[*?[]/.test(text) ? "glob" : "file", value: text.startsWith("/") ? text : `/${text}` };
 }
 
-// Where a file of this name would lie, as patterns to try.
+// Patterns for paths of a file with this name.
 export function guesses(word) {
 	const name = word.replace(/\s+/g, "*"), stars = /[*?[]/.test(name) ? name : `${name}*`;
-	// What was pushed by itself has no folder.
+	// A file that was pushed without a path is listed in "/".
 	return [`/usr/bin/${name}`, `/usr/sbin/${name}`, `/usr/lib/*/${stars}`, `/usr/lib64/${stars}`, `/${stars}`];
 }
 
-// What else to try when nothing is at a path.
+// Other paths and patterns to try if nothing has this path.
 export function alternatives(path) {
 	const list = [], cut = path.lastIndexOf("/") + 1, folder = path.slice(0, cut), name = path.slice(cut);
 	const merged = /^\/(bin|sbin|lib|lib32|lib64)\//;

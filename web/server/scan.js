@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far the scan is: of how many packages the content or the headers were read, or neither could be; and while it works, how fast and how
-// long still.
+// The panel "Scan": the number of packages that are mapped, whose headers are read, or that are unreadable; during a scan also its rate
+// and the time left. Also the state line at the top of the page.
 import { $, el, setText, swap } from "../dom.js";
 import { bytes, clock, count, duration, number, percent, rate } from "../format.js";
 
@@ -11,7 +11,7 @@ const samples = []; // { at, files, headers, bytes }
 
 function remember(scan) {
 	const at = performance.now(), last = samples.at(-1);
-	// Counters that fell: another walk, or another process.
+	// A counter that has become smaller belongs to another walk or another process.
 	if (last && (scan.bytes_done < last.bytes || scan.packages_headers < last.headers || scan.files_done < last.files))
 		samples.length = 0;
 	samples.push({ at, files: scan.files_done, headers: scan.packages_headers, bytes: scan.bytes_done });
@@ -19,13 +19,13 @@ function remember(scan) {
 		samples.shift();
 }
 
-// Of one of the counters, a second. null: not known yet.
+// The rate of one of the counters, per second; null: not known yet.
 function rateOf(what) {
 	const first = samples[0], last = samples.at(-1);
 	return last.at - first.at < RATE_AFTER_MS ? null : (last[what] - first[what]) / (last.at - first.at) * 1000;
 }
 
-// What the state line at the top says: its colour, in short, in long.
+// The state line at the top: colour, short text, long text.
 export function stateOf(status) {
 	const [is, short, long] = stateOfScan(status), failed = status.index ? status.index.failed : 0;
 	return [is, short, failed ? `${long}${long ? "; " : ""}${count(failed, "file")} could not be read` : long];
@@ -36,28 +36,28 @@ function stateOfScan(status) {
 	if (!scan)
 		return ["good", "Serving", ""];
 	if (scan.passive)
-		return ["good", "Serving", "what another process scans"];
+		return ["good", "Serving", "the files that another process scans"];
 	if (scan.idle && index && !index.files)
-		return status.upstream ? ["good", "Serving", "what other servers have, and what is pushed"]
-			: status.store?.pushed.objects ? ["good", "Serving", "what was pushed"] : ["wait", "Serving", "nothing yet"];
+		return status.upstream ? ["good", "Serving", "files of upstream servers, and pushed files"]
+			: status.store?.pushed.objects ? ["good", "Serving", "pushed files"] : ["wait", "Serving", "no files yet"];
 	if (!scan.ready)
-		return ["wait", "Starting", "the first walk runs: what it has not met yet is answered with 404"];
+		return ["wait", "Starting", "the first walk is running; files that it has not reached yet are 404"];
 	const waiting = index ? index.header_only : 0;
 	if (!scan.idle && waiting)
-		return ["work", "Serving", `${count(waiting, "package")} still to be looked into`];
+		return ["work", "Serving", `${count(waiting, "package")} still to be scanned`];
 	if (scan.walking)
-		return ["work", "Serving", "looking for what is new"];
+		return ["work", "Serving", "looking for new files"];
 	if (!scan.idle)
-		return ["work", "Serving", "scanning what is new"];
+		return ["work", "Serving", "scanning new files"];
 	return waiting
-		? ["good", "Serving", `${count(waiting, "package")} will be looked into when something of them is asked for`]
+		? ["good", "Serving", `${count(waiting, "package")} will be scanned on the first request for a file in them`]
 		: ["good", "Serving", "everything is scanned"];
 }
 
 const shares = [
-	["mapped", "mapped", "Their content was read once: whatever they hold is found by build ID and by path, and any part of it comes at once."],
-	["findable", "headers read", "What their headers name (all build IDs of a debug package) is found. The rest is known when their content was read."],
-	["failed", "not readable", "See the list below."],
+	["mapped", "mapped", "Scanned completely: all their files are found by build ID and by path, and any part of a file is served at once."],
+	["findable", "headers read", "Found by the build IDs in their headers (all of them in a debug package). Other files are found after their content is scanned."],
+	["failed", "not readable", "See the list \"Unreadable files\" below."],
 ];
 
 function coverage(index) {
@@ -84,7 +84,7 @@ function coverage(index) {
 	return [bar, legend];
 }
 
-// A row of something that has an end.
+// A row with a progress bar.
 function pass(name, done, total, text) {
 	const shown = Math.min(done, total);
 	return el("div", { class: "pass" }, el("span", { class: "name" }, name),
@@ -97,7 +97,7 @@ function passes(scan, index) {
 	if (scan.walking) {
 		const speed = rateOf("files");
 		rows.push(pass("Walk", scan.files_done, scan.seen,
-			`${number(scan.files_done)} of ${number(scan.seen)} files met so far${speed === null ? "" : `, ${rate(speed)}`}`));
+			`${number(scan.files_done)} of ${number(scan.seen)} files found so far${speed === null ? "" : `, ${rate(speed)}`}`));
 	}
 	if (scan.packages_headers < scan.packages) {
 		const speed = rateOf("headers");
@@ -115,11 +115,11 @@ function passes(scan, index) {
 
 function aside(scan) {
 	if (scan.passive)
-		return "another process scans";
+		return "done by another process";
 	if (!scan.ready)
 		return `first walk, for ${duration(scan.elapsed_ms)}`;
 	if (!scan.idle)
-		return scan.walking ? "walking" : scan.grooming ? "dropping what is gone" : "at work";
+		return scan.walking ? "walking" : scan.grooming ? "removing deleted files" : "scanning";
 	return scan.worked_ms_ago === undefined
 		? "idle, nothing new since the start"
 		: `idle since ${clock(scan.worked_ms_ago)} (${duration(scan.worked_ms_ago)})`;
@@ -127,19 +127,19 @@ function aside(scan) {
 
 function said(scan, index) {
 	if (scan.passive)
-		return "This server scans nothing. Its figures follow what another process writes into the same data directory.";
+		return "This server does not scan. These numbers come from another process that writes to the same data directory.";
 	if (index && !index.files && scan.ready)
-		return "Nothing was found that has a build ID. Is it the right folder, and may the service read it?";
+		return "No file with a build ID was found. Check that the folder is the right one, and that the service may read it.";
 	if (!scan.idle)
 		return null;
 	const walked = scan.walked_ms_ago === undefined ? "" : `The last walk ended ${duration(scan.walked_ms_ago)} ago. `;
-	return `${walked}What comes, changes or goes is noticed by itself.`;
+	return `${walked}New, changed and deleted files are noticed automatically.`;
 }
 
 export function showScan(status) {
 	const { scan, index } = status, body = $("scan-body");
 	if (!scan) {
-		setText($("scan-aside"), "nothing is scanned here");
+		setText($("scan-aside"), "off");
 		return;
 	}
 	remember(scan);

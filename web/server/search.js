@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search: build IDs with what there is of them and how to get it; files by path or pattern with their build IDs. Nothing found
-// says why, and what to try.
+// The search: a build ID leads to its files and commands to fetch them; a path or pattern leads to files with their build IDs. An empty
+// result has reasons, and suggestions.
 import { $, commandLine, copyButton, el, pathOf, visible } from "../dom.js";
 import { base, bytes, count, shellWord } from "../format.js";
 import { note, param, viewOf } from "../url.js";
 import { alternatives, guesses, understand } from "./query.js";
 
 const PAGE = 25;
-const STATUS_MS = 3000; // to wait for the first figures, which tell what may be missing
+const STATUS_MS = 3000; // how long to wait for the first status, which explains empty results
 
-let asked = null;     // AbortController of the search that runs
-let shown = null;     // what was searched for
+let asked = null;     // AbortController of the current search
+let shown = null;     // text of the current search
 let lastStatus = null, statusCame;
 const haveStatus = Promise.race([new Promise((done) => { statusCame = done; }), new Promise((done) => setTimeout(done, STATUS_MS))]);
 export function noteStatus(status) {
@@ -18,7 +18,7 @@ export function noteStatus(status) {
 	statusCame();
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 class Refused extends Error {}
 
@@ -32,14 +32,14 @@ async function askMetadata(key, value, cursor, signal) {
 	return reply.json();
 }
 
-// { status, size, file, archive } or, where it is not to be had, { status, why }.
+// { status, size, file, archive }; if the artifact is not available, { status, why }.
 async function askArtifact(id, kind, signal) {
 	const url = `buildid/${id}/${kind}`;
 	const head = await fetch(url, { method: "HEAD", signal });
 	if (head.ok)
 		return { status: head.status, size: Number(head.headers.get("X-DEBUGINFOD-SIZE") ?? head.headers.get("Content-Length")),
 			file: head.headers.get("X-DEBUGINFOD-FILE"), archive: head.headers.get("X-DEBUGINFOD-ARCHIVE") };
-	// The reason is in the body, which a HEAD has not.
+	// The reason is in the body, and a reply to HEAD has none.
 	const get = await fetch(url, { headers: { Range: "bytes=0-0" }, signal });
 	if (get.ok) {
 		get.body?.cancel();
@@ -65,20 +65,20 @@ function suggestions(text, queries) {
 		el("ul", {}, queries.map((query) => el("li", {}, searchLink(query))))) : null;
 }
 
-// What is not known yet, in words; null when all is.
+// A sentence about files that are not scanned yet; null if all are.
 function stillUnknown() {
 	const { scan, index } = lastStatus ?? {};
 	if (scan && !scan.ready)
-		return "The first walk still runs: what it has not met yet is missing here. Search again in a while.";
+		return "The first walk is still running; files that it has not reached are missing here. Search again later.";
 	if (index && index.header_only)
-		return `${count(index.header_only, "package has", "packages have")} not been looked into yet: what ` +
-			`${index.header_only === 1 ? "it holds" : "they hold"} may be missing here.`;
+		return `${count(index.header_only, "package is", "packages are")} not scanned yet; ` +
+			`${index.header_only === 1 ? "its" : "their"} files may be missing here.`;
 	return null;
 }
 
 function failedHint() {
 	const n = lastStatus?.index?.failed;
-	return n ? el("li", {}, `${count(n, "file")} could not be read. It may be in one of them: see `, el("a", { href: "#failures" }, "the list"), ".") : null;
+	return n ? el("li", {}, `${count(n, "file")} could not be read, and may contain it: see `, el("a", { href: "#failures" }, "the list"), ".") : null;
 }
 
 /* ---- a build ID ---- */
@@ -88,7 +88,7 @@ const kinds = [
 	["executable", "Executable", ""],
 ];
 
-// A name for the download that says what it is and does no harm; after the first of @files that is not itself named by a build ID.
+// A safe name for the download, from the first of @files that is not itself named by a build ID.
 function fileName(files, id, suffix) {
 	const names = files.map((file) => (file ?? "").split("/").pop().replace(/[^A-Za-z0-9._+@-]/g, "_").replace(/^[.-]+/, ""));
 	const name = names.find((name) => name && !/^[0-9a-f]{16,}(\.debug)?$/.test(name)) ?? id.slice(0, 16);
@@ -113,7 +113,7 @@ function artifactCells(id, [kind, , suffix], found, retry) {
 		el("td", { class: "number none" }),
 		el("td", { "data-name": missing ? "Not here" : "Not now" },
 			el("span", { class: missing ? "none" : "bad" }, visible(found.why || (missing ? "not here" : `status ${found.status}`)))),
-		el("td", { class: "acts" }, missing ? null : el("button", { type: "button", click: retry }, "Ask again")),
+		el("td", { class: "acts" }, missing ? null : el("button", { type: "button", click: retry }, "Try again")),
 	];
 }
 
@@ -142,11 +142,11 @@ function adviceForId(id, found) {
 	if (unknown)
 		hints.push(el("li", {}, unknown));
 	if (id.length < 40)
-		hints.push(el("li", {}, `It has ${id.length} digits; most build IDs have 40, and only a whole one can be found.`));
+		hints.push(el("li", {}, `It has ${id.length} digits; most build IDs have 40, and only complete ones are found.`));
 	hints.push(failedHint());
-	hints.push(el("li", {}, "If you have the file, compare with ", el("code", {}, "readelf -n FILE"), ": a rebuilt program has another build ID."));
-	hints.push(el("li", {}, "Search for its path: another version of it may be here."));
-	return el("div", { class: "note" }, el("p", {}, el("strong", {}, "No such build ID here.")), el("ul", {}, hints.filter(Boolean)));
+	hints.push(el("li", {}, "If you have the file, compare the ID with ", el("code", {}, "readelf -n FILE"), ": a program that was built again has another build ID."));
+	hints.push(el("li", {}, "Search for its path: another version may be here."));
+	return el("div", { class: "note" }, el("p", {}, el("strong", {}, "This build ID is not here.")), el("ul", {}, hints.filter(Boolean)));
 }
 
 async function showId(id, box, signal) {
@@ -155,9 +155,9 @@ async function showId(id, box, signal) {
 	box.replaceChildren(el("h2", {}, "Build ID ", el("span", { class: "mono" }, id), " ", copyButton(id, "the build ID")),
 		el("table", { class: "list artifacts" }, body), advice, commands, places);
 	const askOne = async (kind, row) => {
-		const slow = setTimeout(() => row.lastElementChild.replaceChildren("Its package is being looked into for it…"), 1500);
+		const slow = setTimeout(() => row.lastElementChild.replaceChildren("Its package is being scanned…"), 1500);
 		const retry = () => {
-			row.replaceChildren(row.firstElementChild, el("td", { class: "dim", colspan: 3 }, "Asking…"));
+			row.replaceChildren(row.firstElementChild, el("td", { class: "dim", colspan: 3 }, "Loading…"));
 			askOne(kind, row);
 		};
 		try {
@@ -177,11 +177,11 @@ async function showId(id, box, signal) {
 		}
 	};
 	const asking = kinds.map((kind) => {
-		const row = el("tr", {}, el("th", { scope: "row" }, kind[1]), el("td", { class: "dim", colspan: 3 }, "Asking…"));
+		const row = el("tr", {}, el("th", { scope: "row" }, kind[1]), el("td", { class: "dim", colspan: 3 }, "Loading…"));
 		body.append(row);
 		return askOne(kind, row);
 	});
-	// Every place that has it; said again only if there are more than those above.
+	// All places with this build ID; shown only if there are more than the artifacts above.
 	asking.push(showList("buildid", id, places, signal, false));
 	places.hidden = true;
 	await Promise.all(asking);
@@ -207,16 +207,16 @@ function nothingAt(key, value) {
 	if (unknown)
 		hints.push(el("li", {}, unknown));
 	if (key === "glob")
-		hints.push(el("li", {}, "No wildcard stands for a slash: ", el("code", {}, "/usr/lib/*/libc.so*"), " has one for each folder."));
-	hints.push(el("li", {}, "Executables, libraries, kernel modules and debug files that have a build ID are listed. " +
+		hints.push(el("li", {}, "A wildcard does not match a slash: ", el("code", {}, "/usr/lib/*/libc.so*"), " has one for each folder."));
+	hints.push(el("li", {}, "Executables, libraries, kernel modules and debug files with a build ID are listed. " +
 		"Source files are served by build ID, but not listed."));
 	hints.push(failedHint());
 	return el("div", { class: "note" },
-		el("p", {}, el("strong", {}, key === "glob" ? "Nothing here matches this pattern." : "Nothing here has this path.")),
+		el("p", {}, el("strong", {}, key === "glob" ? "No file here matches this pattern." : "No file here has this path.")),
 		el("ul", {}, hints.filter(Boolean)), suggestions("Try", alternatives(value)));
 }
 
-// One page after the other. @alone: it is all that was searched for, so that finding nothing needs words.
+// A list in pages. @alone: it is the only result, so an empty list needs an explanation.
 async function showList(key, value, box, signal, alone) {
 	const rows = el("tbody", {}), said = el("p", { class: "dim", role: "status" }), none = el("div", {});
 	const names = alone ? ["File", "Kind", "Build ID", ""] : ["File", "Kind"];
@@ -225,7 +225,7 @@ async function showList(key, value, box, signal, alone) {
 	let cursor = null;
 
 	table.hidden = true;
-	box.append(...(alone ? [] : [el("h3", { hidden: true }, "Every place that has it")]), table, none, said, more);
+	box.append(...(alone ? [] : [el("h3", { hidden: true }, "All places with this build ID")]), table, none, said, more);
 	const load = async () => {
 		more.disabled = true;
 		if (alone)
@@ -244,19 +244,19 @@ async function showList(key, value, box, signal, alone) {
 			if (!alone)
 				box.firstElementChild.hidden = !n;
 			more.hidden = !cursor;
-			more.textContent = n ? "Show more" : "Search on";
+			more.textContent = n ? "Show more" : "Continue searching";
 			const unknown = !cursor && !page.complete ? stillUnknown() : null;
 			if (n)
 				said.textContent = alone || cursor ? `${count(n, "result")}${cursor ? " so far" : ""}.${unknown ? ` ${unknown}` : ""}` : "";
 			else
-				said.textContent = cursor ? "Nothing so far; there is more to search." : "";
+				said.textContent = cursor ? "No results so far." : "";
 			none.replaceChildren(...(alone && !n && !cursor ? [nothingAt(key, value)] : []));
 		} catch (error) {
 			if (signal.aborted)
 				return;
-			said.textContent = error instanceof Refused ? `The server says: ${visible(error.message)}` : `The server does not answer: ${error.message}`;
+			said.textContent = error instanceof Refused ? `The server refused the search: ${visible(error.message)}` : `The server does not answer: ${error.message}`;
 			more.hidden = false;
-			more.textContent = "Ask again";
+			more.textContent = "Try again";
 		}
 		more.disabled = false;
 	};
@@ -270,14 +270,14 @@ async function showFiles(key, value, box, signal) {
 
 function showWord(word, box) {
 	box.replaceChildren(el("div", { class: "note" },
-		el("p", {}, el("strong", {}, "Neither a build ID nor a path.")),
-		el("p", {}, "A build ID is at least 8 of the digits 0-9 a-f, a path begins with a slash."),
+		el("p", {}, el("strong", {}, "This is neither a build ID nor a path.")),
+		el("p", {}, "A build ID has at least 8 digits 0-9 a-f; a path begins with a slash."),
 		suggestions("Try", guesses(word))));
 }
 
 /* ---- */
 
-// @push: a new entry of the browser's history.
+// @push: make an entry in the browser's history.
 export async function search(typed, push) {
 	const box = $("results"), meant = understand(typed);
 	asked?.abort();
@@ -324,7 +324,7 @@ export function startSearch() {
 	});
 }
 
-// What the URL says.
+// Search for the text in the URL.
 export function followSearch() {
 	const typed = param("q");
 	if (typed === shown) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The view of the server: its figures, its search, how it is used.
+// The view "Server": status, search, and how to use the server.
 import { startAddress, followAddress } from "./address.js";
 import { showFailures } from "./failures.js";
 import { showIndexed, showRequests } from "./figures.js";

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is kept: pushed by people and machines, fetched from other servers, made here; and who pushed last.
+// The panel "Store": pushed, fetched and built objects, and the latest pushes.
 import { $, commandLine, el, pathOf, setText, swap, visible } from "../dom.js";
 import { base, bytes, count, duration, number, percent } from "../format.js";
 
 const origins = [
-	["pushed", "Pushed", "only evicted when nothing else is left"],
-	["fetched", "Fetched", "from other servers"],
-	["made", "Made here", "symbol tables"],
+	["pushed", "Pushed", "evicted only after all other objects"],
+	["fetched", "Fetched", "from upstream servers"],
+	["made", "Built here", "symbol tables"],
 ];
 
 function limits(store) {
-	const quota = store.quota ? `${percent(store.bytes, store.quota)} of ${bytes(store.quota)}` : "no limit but the disk's";
-	return store.to_compress.bytes ? `${quota}; ${bytes(store.to_compress.bytes)} to be compressed yet` : quota;
+	const quota = store.quota ? `${percent(store.bytes, store.quota)} of ${bytes(store.quota)}` : "limited by the disk only";
+	return store.to_compress.bytes ? `${quota}; ${bytes(store.to_compress.bytes)} still to be compressed` : quota;
 }
 
 function figures(store) {
@@ -26,7 +26,7 @@ function figures(store) {
 function row(pushed) {
 	const link = `?${new URLSearchParams({ view: "server", q: pushed.build_id })}`;
 	return el("tr", {},
-		el("td", { "data-name": "File" }, pushed.file ? pathOf(pushed.file) : el("span", { class: "none" }, "without a name")),
+		el("td", { "data-name": "File" }, pushed.file ? pathOf(pushed.file) : el("span", { class: "none" }, "no name")),
 		el("td", { "data-name": "Kind", class: "nowrap" }, pushed.kind),
 		el("td", { "data-name": "Build ID", class: "id" }, el("a", { class: "mono", href: link, title: pushed.build_id }, `${pushed.build_id.slice(0, 12)}${pushed.build_id.length > 12 ? "…" : ""}`)),
 		el("td", { "data-name": "By" }, el("bdi", {}, visible(pushed.from))),
@@ -45,12 +45,12 @@ export function showStore(status) {
 	const { store } = status, body = $("store-body");
 	if (!store) {
 		setText($("store-aside"), "none");
-		swap(body, el("p", { class: "dim" }, "This server keeps nothing and takes no pushes."));
+		swap(body, el("p", { class: "dim" }, "This server has no store and does not accept pushes."));
 		return;
 	}
-	setText($("store-aside"), !store.counted ? "being counted" :
-		store.uploads ? `${count(store.uploads, "upload")} just now` : "what was pushed, and what other servers had");
+	setText($("store-aside"), !store.counted ? "counting" :
+		store.uploads ? `${count(store.uploads, "upload")} in progress` : "pushed files, and files of upstream servers");
 	swap(body, figures(store), ...(store.latest.length ? latest(store) : [
-		el("p", { class: "dim" }, "Nothing was pushed yet. From where programs are built:"),
+		el("p", { class: "dim" }, "No pushes yet. On the machine that builds your programs:"),
 		commandLine(`lode push BUILD-FOLDER --to ${base().replace(/\/$/, "")}`, "the push command")]));
 }
