@@ -117,7 +117,7 @@ static void tell(const struct profile_named *list, size_t n)
 
 int profile_name_here(struct profile *p, struct settings *s, struct err *err)
 {
-	struct naming n = { .places = symbols_options_of(s), .show = isatty(STDERR_FILENO) };
+	struct naming n = { .places = lookup_options_of(s), .show = isatty(STDERR_FILENO) };
 	struct profile_namer namer = {
 		.begin = begin, .ask = ask, .end = end, .progress = progress, .arg = &n
 	};

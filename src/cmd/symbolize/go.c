@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Go programs say when they crash, and profiles of goroutines as text.
+ * Crash texts of Go programs, and profiles of goroutines as text.
  *
- * Of the frames of a goroutine a Go program tells function, file and line itself. What it leaves bare is the
- * address of a signal ("[signal SIGSEGV: ... pc=0x48f2c1]"), frames of C ("	C: 0x7f00...", unknown pc),
- * the register rip, and addresses of stacks ("1 @ 0x43b4a5 0x407bc5"). These are of the program that -e
+ * A Go program prints function, file and line of the frames of a goroutine itself. It prints bare addresses
+ * for a signal ("[signal SIGSEGV: ... pc=0x48f2c1]"), for frames of C ("	C: 0x7f00...", unknown pc), for
+ * the register rip, and for stacks ("1 @ 0x43b4a5 0x407bc5"). These are addresses in the program that -e
  * names.
  */
 #include "cmd/symbolize/text.h"
@@ -23,16 +23,17 @@ static struct module *program_of(struct text_filter *t)
 	return m;
 }
 
-static bool find(struct text_filter *t, uint64_t addr, bool is_return, struct symtab_frames *ret)
+static bool find_in_program(struct text_filter *t, uint64_t addr, bool is_return, struct symtab_frames *ret)
 {
 	struct module *m = program_of(t);
+	const struct module_address a = { FRAME_VADDR, addr, is_return };
 	uint64_t ignored;
 
-	return m && module_find(&t->modules, m, FRAME_VADDR, addr, is_return, &ignored, ret);
+	return m && module_find(&t->modules, m, &a, &ignored, ret);
 }
 
-/* Where the program was: "pc=0x48f2c1", "rip    0x48f2c1", or a line with nothing but an address. */
-static bool one_address(struct str line, uint64_t *ret)
+/* The program counter: "pc=0x48f2c1", "rip    0x48f2c1", or a line that is one address. */
+static bool line_address(struct str line, uint64_t *ret)
 {
 	struct str rest = text_skip_blanks(line);
 
@@ -45,8 +46,8 @@ static bool one_address(struct str line, uint64_t *ret)
 	return text_take_hex(&rest, true, ret) && !str_trim(rest).size;
 }
 
-/* "17 @ 0x43b4a5 0x407bc5 ..."; the first is where it was, the others are where calls return to. */
-static bool stack(struct text_filter *t, struct str line, struct buf *out)
+/* "17 @ 0x43b4a5 0x407bc5 ...": the first is the program counter, the others are return addresses. */
+static bool stack_line(struct text_filter *t, struct str line, struct buf *out)
 {
 	struct str rest = text_skip_blanks(line);
 	struct symtab_frames frames;
@@ -55,14 +56,14 @@ static bool stack(struct text_filter *t, struct str line, struct buf *out)
 
 	if (!str_to_u64(str_cut(&rest, ' '), &n) || !text_take(&rest, STR("@ 0x")))
 		return false;
-	rest = after(line, (size_t)(rest.p - line.p) - 2);
+	rest = str_after(line, (size_t)(rest.p - line.p) - 2);
 	buf_add_str(out, line);
 	buf_add_char(out, '\n');
 	for (unsigned i = 0; i < STACK_MAX; i++) {
 		rest = text_skip_blanks(rest);
 		if (!text_take_hex(&rest, true, &addr))
 			break;
-		if (find(t, addr, !first, &frames))
+		if (find_in_program(t, addr, !first, &frames))
 			text_add_frames(t, &frames, out);
 		first = false;
 	}
@@ -76,9 +77,9 @@ bool text_go_line(struct text_filter *t, struct str line, struct buf *out)
 
 	if (!t->s->symbols.file)
 		return false;
-	if (stack(t, line, out))
+	if (stack_line(t, line, out))
 		return true;
-	if (!one_address(line, &addr) || !find(t, addr, false, &frames))
+	if (!line_address(line, &addr) || !find_in_program(t, addr, false, &frames))
 		return false;
 	text_add_below(t, line, &frames, out);
 	return true;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines of standard input as they come: whoever writes them may wait for each answer. But many answers
- * together cost a third of what they cost one by one, so of what comes at once as much as possible is taken.
+ * Lines of standard input as they come: the program that writes them may wait for each answer. But answers in
+ * batches cost a third of single ones, so each batch is as large as the available input.
  */
 #include <errno.h>
 #include <poll.h>
 #include <unistd.h>
 #include "cmd/symbolize/symbolize.h"
 
-#define INPUT_SIZE MIB(4) /* at once; a longer line is taken for several */
+#define INPUT_SIZE MIB(4) /* of a batch; a longer line is read as several lines */
 
-/* Who has written as much as this does not wait for an answer: there is more to come, or the end. */
+/* A program that has written this much at once does not wait for an answer: more input follows, or the end. */
 #define MUCH       KIB(16)
 #define MORE_IN_MS 2
 
-static int read_some(char *p, size_t room, size_t *ret_got, struct err *err)
+static int read_stdin(char *p, size_t room, size_t *ret_got, struct err *err)
 {
 	ssize_t n;
 
@@ -27,14 +27,14 @@ static int read_some(char *p, size_t room, size_t *ret_got, struct err *err)
 	return 0;
 }
 
-/* As much as there is: *ret_end when there is no more. */
-static int read_much(char *p, size_t room, size_t *ret_got, bool *ret_end, struct err *err)
+/* Read the available input. *ret_end: it has ended. */
+static int read_batch(char *p, size_t room, size_t *ret_got, bool *ret_end, struct err *err)
 {
 	struct pollfd more = { .fd = STDIN_FILENO, .events = POLLIN };
 	size_t have = 0, got;
 
 	do {
-		if (read_some(p + have, room - have, &got, err) < 0)
+		if (read_stdin(p + have, room - have, &got, err) < 0)
 			return -1;
 		have += got;
 	} while (got && have < room && poll(&more, 1, have < MUCH ? 0 : MORE_IN_MS) > 0);
@@ -54,11 +54,11 @@ int symbolize_input(void (*line)(void *arg, struct str line), int (*pause)(void 
 		struct str left;
 		size_t got;
 
-		if (read_much(lines + have, INPUT_SIZE - have, &got, &end, err) < 0)
+		if (read_batch(lines + have, INPUT_SIZE - have, &got, &end, err) < 0)
 			return -1;
 		have += got;
 		left = (struct str){ lines, have };
-		/* Whole lines; what is left at the end, and a line without end, too. */
+		/* Whole lines; and a line without its newline at the end of the input, or if it is too long. */
 		while (left.size && (memchr(left.p, '\n', left.size) || end || left.size == INPUT_SIZE))
 			line(arg, str_cut(&left, '\n'));
 		if (pause(arg, err) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode symbolize --kernel: addresses of the running kernel and its modules. Where their debug files are not
- * to be had, by /proc/kallsyms.
+ * lode symbolize --kernel: addresses of the running kernel and its modules. Without
+ * their debug files, by /proc/kallsyms.
  */
 #include <dirent.h>
 #include <endian.h>
@@ -14,9 +14,9 @@
 #define MAX_KALLSYMS MIB(256)
 #define MAX_NOTES    KIB(64)
 
-/* ---- which files ---- */
+/* ---- files ---- */
 
-static int read_notes(const char *path, struct build_id *ret)
+static int notes_build_id(const char *path, struct build_id *ret)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	struct err ignored = { 0 };
@@ -29,9 +29,9 @@ static int read_notes(const char *path, struct build_id *ret)
 
 int symbolize_kernel_id(struct build_id *ret, struct err *err)
 {
-	return read_notes("/sys/kernel/notes", ret) == 0
+	return notes_build_id("/sys/kernel/notes", ret) == 0
 		       ? 0
-		       : err_set(err, ERR_IO, "/sys/kernel/notes shows no build ID");
+		       : err_set(err, ERR_IO, "/sys/kernel/notes has no build ID");
 }
 
 int symbolize_module_id(struct str name, struct build_id *ret)
@@ -41,7 +41,7 @@ int symbolize_module_id(struct str name, struct build_id *ret)
 	if (!name.size || memchr(name.p, '/', name.size) || name.p[0] == '.')
 		return 1;
 	path = mem_printf("/sys/module/" STR_FMT "/notes/.note.gnu.build-id", STR_ARG(name));
-	return read_notes(path, ret);
+	return notes_build_id(path, ret);
 }
 
 char *symbolize_kernel_path(const char *release)
@@ -69,7 +69,7 @@ char *symbolize_kernel_path(const char *release)
 
 /* ---- kallsyms ---- */
 
-struct symbol {
+struct kallsym {
 	uint64_t addr;
 	struct str name, module; /* views into the text; module empty: the kernel itself */
 };
@@ -77,41 +77,37 @@ struct symbol {
 struct kernel {
 	struct modules modules;
 	struct buf text;
-	struct symbol *list; /* rising */
+	struct kallsym *list; /* rising */
 	size_t n, room;
 	uint64_t start; /* _text */
 	struct module *vmlinux;
 	struct symtab_frame frame; /* of kallsyms */
 };
 
-static int by_addr(const void *a, const void *b)
+static int kallsym_cmp(const void *a, const void *b)
 {
-	const struct symbol *x = a, *y = b;
+	const struct kallsym *x = a, *y = b;
 
 	return x->addr < y->addr ? -1 : x->addr > y->addr;
 }
 
 /* "ffffffff81000000 T _text", "ffffffffc0000000 t f	[mod]" */
-static void add_symbol(struct kernel *k, struct str line)
+static void add_kallsym(struct kernel *k, struct str line)
 {
 	struct str addr = str_cut(&line, ' '), type = str_cut(&line, ' '), name = str_cut(&line, '\t');
 	char text[20] = "";
-	struct symbol *s;
+	struct kallsym *s;
 
 	if (!addr.size || addr.size >= sizeof(text) || type.size != 1 || !name.size)
 		return;
 	memcpy(text, addr.p, addr.size);
-	if (k->n == k->room) {
-		k->room = k->room ? 2 * k->room : 1u << 16;
-		k->list = mem_realloc(k->list, k->room, sizeof(*k->list));
-	}
-	s = &k->list[k->n++];
-	*s = (struct symbol){ .addr = strtoull(text, NULL, 16), .name = name };
+	s = &VEC_PUSH(k->list, k->n, k->room);
+	*s = (struct kallsym){ .addr = strtoull(text, NULL, 16), .name = name };
 	if (line.size > 2 && line.p[0] == '[')
 		s->module = (struct str){ line.p + 1, line.size - 2 };
 	if (str_eq(name, STR("_text")))
 		k->start = s->addr;
-	/* Data, and what marks sections, is nobody's code. */
+	/* Data and section marks are not code. */
 	if (!strchr("tTwW", *type.p))
 		k->n--;
 }
@@ -123,24 +119,24 @@ static int read_kallsyms(struct kernel *k, struct err *err)
 	if (r)
 		return r < 0 ? -1 : err_set(err, ERR_IO, "there is no /proc/kallsyms");
 	for (struct str rest = buf_str(&k->text); rest.size;)
-		add_symbol(k, str_trim(str_cut(&rest, '\n')));
+		add_kallsym(k, str_trim(str_cut(&rest, '\n')));
 	if (!k->start)
 		return err_set(err, ERR_IO,
 			       "/proc/kallsyms hides all addresses: only root may see them "
 			       "(see kernel.kptr_restrict)");
-	qsort(k->list, k->n, sizeof(*k->list), by_addr);
+	qsort(k->list, k->n, sizeof(*k->list), kallsym_cmp);
 	return 0;
 }
 
-static const struct symbol *symbol_at(const struct kernel *k, uint64_t addr)
+static const struct kallsym *kallsym_at(const struct kernel *k, uint64_t addr)
 {
 	size_t lo = SEARCH(0, k->n, i, k->list[i].addr <= addr);
 	return lo ? &k->list[lo - 1] : NULL;
 }
 
-/* ---- asking ---- */
+/* ---- look-up ---- */
 
-static struct module *vmlinux(struct kernel *k)
+static struct module *vmlinux_module(struct kernel *k)
 {
 	struct frame_mapping map = { .start = k->start, .symbol = STR("_text") };
 	struct err ignored = { 0 };
@@ -156,8 +152,8 @@ static struct module *vmlinux(struct kernel *k)
 	return k->vmlinux;
 }
 
-/* Where its code is; only root may know. */
-static struct module *loaded(struct kernel *k, struct str name)
+/* A loaded module, with the address of its code, which only root may read. */
+static struct module *loaded_module(struct kernel *k, struct str name)
 {
 	AUTO(mem_freep) char *path = mem_printf("/sys/module/" STR_FMT "/sections/.text", STR_ARG(name));
 	AUTO(buf_done) struct buf text = { 0 };
@@ -178,18 +174,19 @@ static struct module *loaded(struct kernel *k, struct str name)
 	return m;
 }
 
-static bool find(void *arg, uint64_t addr, struct str *ret_module, struct symtab_frames *ret)
+static bool find_in_kernel(void *arg, uint64_t addr, struct str *ret_module, struct symtab_frames *ret)
 {
 	struct kernel *k = arg;
-	const struct symbol *s = symbol_at(k, addr);
+	const struct kallsym *s = kallsym_at(k, addr);
+	const struct module_address a = { .kind = FRAME_RUNTIME, .addr = addr };
 	struct module *m;
 	uint64_t vaddr;
 
 	if (!s)
 		return false;
 	*ret_module = s->module.size ? s->module : STR("vmlinux");
-	m = s->module.size ? loaded(k, s->module) : vmlinux(k);
-	if (m && module_find(&k->modules, m, FRAME_RUNTIME, addr, false, &vaddr, ret))
+	m = s->module.size ? loaded_module(k, s->module) : vmlinux_module(k);
+	if (m && module_find(&k->modules, m, &a, &vaddr, ret))
 		return true;
 	k->frame = (struct symtab_frame){ .name = s->name, .origin = SYMTAB_SYMBOL };
 	*ret = (struct symtab_frames){ .list = &k->frame, .n = 1, .start = s->addr };
@@ -202,7 +199,7 @@ static bool find(void *arg, uint64_t addr, struct str *ret_module, struct symtab
 int symbolize_kernel(struct settings *s, const struct symbolize_style *style)
 {
 	struct kernel k = { 0 };
-	const struct finding f = { find, &k };
+	const struct finding f = { find_in_kernel, &k };
 	struct err err = { 0 };
 	int status;
 

@@ -2,10 +2,9 @@
 /*
  * Call traces of Linux in crash text: " ? f+0x1/0x20 [mod]".
  *
- * They are of the kernel that the text says it is of ("Linux version 6.1.0-1-amd64", "CPU: 0 PID: 1 ... Not
- * tainted 6.1.0-1-amd64 #1"), or of the one that was named, else of the running one. Kernels that print build
- * IDs, the kernel's own behind its release and a module's behind its name, lead to the right files by
- * themselves.
+ * The kernel is the one of --kernel-release, else the one that the text names ("Linux version
+ * 6.1.0-1-amd64", "CPU: 0 PID: 1 ... Not tainted 6.1.0-1-amd64 #1"), else the running one. Some kernels print
+ * build IDs, their own after the release and a module's after its name; then files are found by these.
  */
 #include <fts.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include "cmd/find/find.h"
 #include "cmd/symbolize/text.h"
 
-/* ---- whose trace it is ---- */
+/* ---- the release ---- */
 
 static bool is_release(struct str s)
 {
@@ -23,7 +22,7 @@ static bool is_release(struct str s)
 	return s.size && s.size < 128 && *s.p >= '0' && *s.p <= '9';
 }
 
-static bool is_running(const char *release)
+static bool is_running_release(const char *release)
 {
 	struct utsname u;
 
@@ -60,7 +59,7 @@ static void read_release(struct text_filter *t, struct str line)
 		return;
 	while (rest.size) {
 		word = str_cut(&rest, ' ');
-		/* What stands before "#1"; flags of tainting do not begin with a digit. */
+		/* The word before "#1"; flags of tainting do not begin with a digit. */
 		if (is_release(word) && rest.size && *rest.p == '#') {
 			set_release(t, word);
 			break;
@@ -80,7 +79,7 @@ static const char *release_of(const struct text_filter *t)
 	return t->s->symbols.kernel_release ? t->s->symbols.kernel_release : t->release;
 }
 
-/* ---- its files ---- */
+/* ---- files of the kernel ---- */
 
 static struct module *kernel_of(struct text_filter *t)
 {
@@ -91,7 +90,8 @@ static struct module *kernel_of(struct text_filter *t)
 	if (t->kernel_tried)
 		return t->kernel;
 	t->kernel_tried = true;
-	if (!file && !id.size && (!release || is_running(release)) && symbolize_kernel_id(&id, &ignored) < 0)
+	if (!file && !id.size && (!release || is_running_release(release)) &&
+	    symbolize_kernel_id(&id, &ignored) < 0)
 		return NULL;
 	t->kernel = modules_get(&t->modules,
 				str_of(file      ? file
@@ -103,7 +103,7 @@ static struct module *kernel_of(struct text_filter *t)
 	return t->kernel;
 }
 
-/* "nf_tables" and "nf-tables.ko.xz": file names have either of '-' and '_'. */
+/* Is "nf-tables.ko.xz" the file of "nf_tables"? In file names '-' and '_' are the same. */
 static bool is_file_of(const char *file, struct str name)
 {
 	for (size_t i = 0; i < name.size; i++)
@@ -113,8 +113,8 @@ static bool is_file_of(const char *file, struct str name)
 	return strncmp(file + name.size, ".ko", 3) == 0;
 }
 
-/* Where distributions put the modules of a release, those with debug information first. Heap; NULL: nowhere.
- */
+/* The path of a module of a release, where distributions put them, first those with debug information. Heap; NULL:
+ * there is none. */
 static char *module_path(const char *release, struct str name)
 {
 	AUTO(mem_freep) char *debug = mem_printf("/usr/lib/debug/lib/modules/%s", release);
@@ -132,7 +132,7 @@ static char *module_path(const char *release, struct str name)
 	return path;
 }
 
-static struct module *module_of(struct text_filter *t, struct str name, const struct build_id *told)
+static struct module *module_of(struct text_filter *t, struct str name, const struct build_id *given)
 {
 	const char *release = release_of(t);
 	AUTO(mem_freep) char *path = NULL;
@@ -143,16 +143,16 @@ static struct module *module_of(struct text_filter *t, struct str name, const st
 
 	if (memchr(name.p, '/', name.size) || memchr(name.p, 0, name.size))
 		return NULL;
-	if (told->size)
-		return modules_get(&t->modules, name, told);
-	if (!release || is_running(release))
+	if (given->size)
+		return modules_get(&t->modules, name, given);
+	if (!release || is_running_release(release))
 		return symbolize_module_id(name, &id) == 0 ? modules_get(&t->modules, name, &id) : NULL;
 	key = mem_printf("%s " STR_FMT, release, STR_ARG(name));
 	m = modules_get(&t->modules, str_of(key), NULL);
 	if (!m || m->tried || m->path || m->id.size)
 		return m;
 	path = module_path(release, name);
-	/* One that is compressed tells its build ID. */
+	/* A compressed module is found by its build ID, not by its path. */
 	if (path && find_read_id(path, true, &m->id, &ignored) == 0 && str_ends(str_of(path), STR(".ko")))
 		m->path = TAKE(path);
 	else if (path && !m->id.size)
@@ -169,8 +169,8 @@ static bool is_symbol(char c)
 	       c == '.';
 }
 
-/* Where the program was, and not where a call returns to. */
-static bool is_place(struct str line)
+/* Is the address of the line a program counter, not a return address? */
+static bool has_program_counter(struct str line)
 {
 	static const struct str marks[] = {
 		STR("RIP: "), STR("EIP: "),  STR("pc : "),       STR("PC is at "),
@@ -187,26 +187,26 @@ static bool is_place(struct str line)
 bool text_linux_line(struct text_filter *t, struct str line, struct buf *out)
 {
 	struct symtab_frames frames;
-	struct str rest = line, name, mod = { 0 };
+	struct str rest = line, mod = { 0 };
 	struct build_id id = { 0 };
 	const char *plus = NULL, *from;
-	uint64_t off, size;
+	struct module_symbol sym = { 0 };
 	struct module *m;
 
 	read_release(t, line);
 	while (rest.size && (plus = memmem(rest.p, rest.size, "+0x", 3))) {
-		rest = after(rest, (size_t)(plus + 1 - rest.p));
-		if (text_take_hex(&rest, true, &off) && text_take(&rest, STR("/")) &&
-		    text_take_hex(&rest, true, &size))
+		rest = str_after(rest, (size_t)(plus + 1 - rest.p));
+		if (text_take_hex(&rest, true, &sym.off) && text_take(&rest, STR("/")) &&
+		    text_take_hex(&rest, true, &sym.size))
 			break;
 		plus = NULL;
 	}
-	if (!plus || off > size)
+	if (!plus || sym.off > sym.size)
 		return false;
 	for (from = plus; from > line.p && is_symbol(from[-1]);)
 		from--;
-	name = (struct str){ from, (size_t)(plus - from) };
-	if (!name.size)
+	sym.name = (struct str){ from, (size_t)(plus - from) };
+	if (!sym.name.size)
 		return false;
 	rest = text_skip_blanks(rest);
 	if (text_take(&rest, STR("["))) {
@@ -217,7 +217,8 @@ bool text_linux_line(struct text_filter *t, struct str line, struct buf *out)
 			id.size = 0;
 	}
 	m = mod.size ? module_of(t, mod, &id) : kernel_of(t);
-	if (!m || !module_find_symbol(&t->modules, m, name, off, size, !is_place(line), &frames))
+	sym.is_return = !has_program_counter(line);
+	if (!m || !module_find_symbol(&t->modules, m, &sym, &frames))
 		return false;
 	text_add_below(t, line, &frames, out);
 	return true;

@@ -9,19 +9,19 @@
 #define MAX_MAPS MIB(256)
 #define DELETED  STR(" (deleted)")
 
-/* A mapping with a file. */
-struct place {
+/* A mapping of a file. */
+struct mapped_module {
 	uint64_t start, limit;
 	struct module *module;
 };
 
 struct process {
 	struct modules modules;
-	struct place *places; /* rising */
+	struct mapped_module *places; /* rising */
 	size_t n, room;
 };
 
-static uint64_t hex(struct str s)
+static uint64_t hex_value(struct str s)
 {
 	char text[20] = "";
 
@@ -31,7 +31,7 @@ static uint64_t hex(struct str s)
 }
 
 /* The file as it was mapped, which may have been replaced or deleted since. */
-static char *readable(const char *pid, struct str range, struct str path, uint64_t ino)
+static char *mapped_path(const char *pid, struct str range, struct str path, uint64_t ino)
 {
 	AUTO(mem_freep) char *mapped = mem_printf("/proc/%s/map_files/" STR_FMT, pid, STR_ARG(range));
 	AUTO(mem_freep) char *own = mem_strndup(path.p, path.size);
@@ -45,7 +45,7 @@ static char *readable(const char *pid, struct str range, struct str path, uint64
 	return TAKE(there);
 }
 
-static void add_line(struct process *p, const char *pid, struct str line)
+static void add_mapping(struct process *p, const char *pid, struct str line)
 {
 	struct frame_mapping map = { 0 };
 	struct str rest = line, range = str_word(&rest), path, both = range;
@@ -53,12 +53,12 @@ static void add_line(struct process *p, const char *pid, struct str line)
 	uint64_t ino = 0;
 
 	str_word(&rest); /* permissions */
-	map.offset = hex(str_word(&rest));
+	map.offset = hex_value(str_word(&rest));
 	str_word(&rest); /* device */
 	if (!str_to_u64(str_word(&rest), &ino) || !ino)
 		return;
-	map.start = hex(str_cut(&both, '-'));
-	map.limit = hex(both);
+	map.start = hex_value(str_cut(&both, '-'));
+	map.limit = hex_value(both);
 	path = str_trim(rest);
 	if (str_ends(path, DELETED))
 		path.size -= DELETED.size;
@@ -69,14 +69,10 @@ static void add_line(struct process *p, const char *pid, struct str line)
 		return;
 	if (!m->n_maps) {
 		free(m->path);
-		m->path = readable(pid, range, path, ino);
+		m->path = mapped_path(pid, range, path, ino);
 	}
 	module_add_map(m, &map);
-	if (p->n == p->room) {
-		p->room = p->room ? 2 * p->room : 64;
-		p->places = mem_realloc(p->places, p->room, sizeof(*p->places));
-	}
-	p->places[p->n++] = (struct place){ map.start, map.limit, m };
+	VEC_PUSH(p->places, p->n, p->room) = (struct mapped_module){ map.start, map.limit, m };
 }
 
 static int read_maps(struct process *p, const char *pid, struct err *err)
@@ -87,31 +83,35 @@ static int read_maps(struct process *p, const char *pid, struct err *err)
 	int r;
 
 	if (!str_to_u64(str_of(pid), &number))
-		return err_set(err, ERR_INVALID, "%s is no number of a process", pid);
+		return err_set(err, ERR_INVALID, "'%s' is not the number of a process", pid);
 	r = file_read(path, MAX_MAPS, &maps, err);
 	if (r)
 		return r < 0 ? -1 : err_set(err, ERR_IO, "there is no process %s", pid);
 	for (struct str rest = buf_str(&maps); rest.size;)
-		add_line(p, pid, str_cut(&rest, '\n'));
-	return p->n ? 0 : err_set(err, ERR_IO, "process %s has no files mapped", pid);
+		add_mapping(p, pid, str_cut(&rest, '\n'));
+	return p->n ? 0
+		    : err_set(err, ERR_IO,
+			      "process %s has no mapped files: it is a thread of the kernel, or has ended",
+			      pid);
 }
 
-static bool find(void *arg, uint64_t addr, struct str *ret_module, struct symtab_frames *ret)
+static bool find_in_process(void *arg, uint64_t addr, struct str *ret_module, struct symtab_frames *ret)
 {
 	struct process *p = arg;
 	size_t lo = SEARCH(0, p->n, i, p->places[i].limit <= addr);
+	const struct module_address a = { .kind = FRAME_RUNTIME, .addr = addr };
 	uint64_t ignored;
 
 	if (lo == p->n || addr < p->places[lo].start)
 		return false;
 	*ret_module = str_of(p->places[lo].module->name);
-	return module_find(&p->modules, p->places[lo].module, FRAME_RUNTIME, addr, false, &ignored, ret);
+	return module_find(&p->modules, p->places[lo].module, &a, &ignored, ret);
 }
 
 int symbolize_process(struct settings *s, const char *pid, const struct symbolize_style *style)
 {
 	struct process p = { 0 };
-	const struct finding f = { find, &p };
+	const struct finding f = { find_in_process, &p };
 	struct err err = { 0 };
 	int status;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How answers are written: ours, and as addr2line and llvm-symbolizer write them, for programs that read
- * these.
+ * The output styles: lode's own, and those of addr2line and llvm-symbolizer, for programs that read their
+ * output.
  */
-#include <stdlib.h>
+#include "base/json.h"
 #include "cmd/symbolize/write.h"
 
-static void add_path(const struct settings *s, const struct symtab_frame *f, struct buf *out)
+static void add_frame_path(const struct settings *s, const struct symtab_frame *f, struct buf *out)
 {
 	if (!f->file.size)
 		buf_add_str(out, STR("??"));
@@ -16,7 +16,7 @@ static void add_path(const struct settings *s, const struct symtab_frame *f, str
 		symtab_path(f->dir, f->file, out);
 }
 
-static void add_number(struct buf *out, uint64_t v)
+static void add_decimal(struct buf *out, uint64_t v)
 {
 	char text[24];
 	size_t at = sizeof(text);
@@ -27,14 +27,14 @@ static void add_number(struct buf *out, uint64_t v)
 	buf_add(out, text + at, sizeof(text) - at);
 }
 
-/* Only tables that were asked to have them do. */
+/* 0 in a table that was made without discriminators. */
 static void add_discriminator(const struct symtab_frame *f, struct buf *out)
 {
 	if (f->discriminator)
 		buf_printf(out, " (discriminator %u)", f->discriminator);
 }
 
-/* ---- ours ---- */
+/* ---- lode's ---- */
 
 static void head_ours(struct symbolize_writer *w, uint64_t addr, const struct symtab_frames *frames,
 		      struct buf *out)
@@ -48,13 +48,13 @@ static void head_ours(struct symbolize_writer *w, uint64_t addr, const struct sy
 static void place_ours(const struct settings *s, const struct symtab_frame *f, struct buf *out)
 {
 	buf_add_str(out, STR("  "));
-	add_path(s, f, out);
+	add_frame_path(s, f, out);
 	if (f->line) {
 		buf_add_char(out, ':');
-		add_number(out, f->line);
+		add_decimal(out, f->line);
 		if (f->column) {
 			buf_add_char(out, ':');
-			add_number(out, f->column);
+			add_decimal(out, f->column);
 		}
 		add_discriminator(f, out);
 	}
@@ -81,19 +81,19 @@ static void head_llvm(struct symbolize_writer *w, uint64_t addr, const struct sy
 		buf_printf(out, "0x%llx%s", (unsigned long long)addr, w->s->symbols.pretty ? ": " : "\n");
 }
 
-static void add_path_behind_name(const struct settings *s, const struct symtab_frame *f, struct buf *out)
+static void add_path_after_name(const struct settings *s, const struct symtab_frame *f, struct buf *out)
 {
 	if (s->symbols.functions)
 		buf_add_str(out, s->symbols.pretty ? STR(" at ") : STR("\n"));
-	add_path(s, f, out);
+	add_frame_path(s, f, out);
 	buf_add_char(out, ':');
 }
 
 static void place_gnu(const struct settings *s, const struct symtab_frame *f, struct buf *out)
 {
-	add_path_behind_name(s, f, out);
+	add_path_after_name(s, f, out);
 	if (f->line)
-		add_number(out, f->line);
+		add_decimal(out, f->line);
 	else
 		buf_add_char(out, f->file.size ? '?' : '0');
 	add_discriminator(f, out);
@@ -102,16 +102,17 @@ static void place_gnu(const struct settings *s, const struct symtab_frame *f, st
 
 static void place_llvm(const struct settings *s, const struct symtab_frame *f, struct buf *out)
 {
-	add_path_behind_name(s, f, out);
-	add_number(out, f->line);
+	add_path_after_name(s, f, out);
+	add_decimal(out, f->line);
 	buf_add_char(out, ':');
-	add_number(out, f->column);
+	add_decimal(out, f->column);
 	buf_add_char(out, '\n');
 }
 
 /* ---- llvm-symbolizer's JSON ---- */
 
-static json_t *json_path(const struct settings *s, struct str dir, struct str file)
+static void put_path(struct json_writer *j, const char *key, const struct settings *s, struct str dir,
+		     struct str file)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
@@ -119,45 +120,41 @@ static json_t *json_path(const struct settings *s, struct str dir, struct str fi
 		buf_add_str(&b, path_basename(file));
 	else if (file.size)
 		symtab_path(dir, file, &b);
-	return json_text(buf_str(&b));
+	json_put_str(j, key, buf_str(&b));
 }
 
-static json_t *json_frame(struct symbolize_writer *w, const struct symtab_frames *frames,
-			  const struct symtab_frame *f)
+static void put_frame(struct json_writer *j, struct symbolize_writer *w, const struct symtab_frames *frames,
+		      const struct symtab_frame *f)
 {
-	const struct settings *s = w->s;
-	json_t *j = json_object();
-	char start[24];
-
-	snprintf(start, sizeof(start), "0x%llx", (unsigned long long)frames->start);
-	json_object_set_new(j, "Column", json_integer(f->column));
-	json_object_set_new(j, "Discriminator", json_integer(f->discriminator));
-	json_object_set_new(j, "FileName", json_path(s, f->dir, f->file));
-	json_object_set_new(j, "FunctionName", json_text(symbolize_writer_name(w, f)));
-	json_object_set_new(j, "Line", json_integer(f->line));
-	json_object_set_new(j, "StartAddress", json_string(f->inlined ? "" : start));
-	json_object_set_new(j, "StartFileName", json_path(s, f->start_file_dir, f->start_file));
-	json_object_set_new(j, "StartLine", json_integer(f->start_line));
-	return j;
+	json_open_object(j, NULL);
+	json_put_uint(j, "Column", f->column);
+	json_put_uint(j, "Discriminator", f->discriminator);
+	put_path(j, "FileName", w->s, f->dir, f->file);
+	json_put_str(j, "FunctionName", symbolize_writer_name(w, f));
+	json_put_uint(j, "Line", f->line);
+	if (f->inlined)
+		json_put_text(j, "StartAddress", "");
+	else
+		json_put_printf(j, "StartAddress", "0x%llx", (unsigned long long)frames->start);
+	put_path(j, "StartFileName", w->s, f->start_file_dir, f->start_file);
+	json_put_uint(j, "StartLine", f->start_line);
+	json_close(j);
 }
 
 static void head_json(struct symbolize_writer *w, uint64_t addr, const struct symtab_frames *frames,
 		      struct buf *out)
 {
-	json_t *j = json_object(), *list = json_array();
-	char text[24], *dump;
+	struct json_writer j = { .out = out };
 
-	snprintf(text, sizeof(text), "0x%llx", (unsigned long long)addr);
-	json_object_set_new(j, "Address", json_string(text));
-	json_object_set_new(j, "ModuleName", json_text(w->module));
+	json_open_object(&j, NULL);
+	json_put_printf(&j, "Address", "0x%llx", (unsigned long long)addr);
+	json_put_str(&j, "ModuleName", w->module);
+	json_open_array(&j, "Symbol");
 	for (size_t i = 0; frames && i < frames->n; i++)
-		json_array_append_new(list, json_frame(w, frames, &frames->list[i]));
-	json_object_set_new(j, "Symbol", list);
-	dump = json_dumps(j, JSON_COMPACT);
-	buf_add_str(out, str_of(dump ? dump : "{}"));
+		put_frame(&j, w, frames, &frames->list[i]);
+	json_close(&j);
+	json_close(&j);
 	buf_add_char(out, '\n');
-	free(dump);
-	json_decref(j);
 }
 
 static const struct symbolize_style styles[] = {

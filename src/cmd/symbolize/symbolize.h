@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `lode symbolize` share.
+ * What the files of `lode symbolize` share. Each calls only files further down.
  *
- *   symbolize.c          options
- *   symbolize_answer.c   addresses, asked
- *   symbolize_crew.c     answers of many, by several threads; see symbolize_crew.h
- *   symbolize_place.c    modules, opened as addresses fall into them
- *   symbolize_process.c  --pid
- *   symbolize_kernel.c   --kernel
- *   symbolize_text.c     crash text, copied with its frames filled in; see symbolize_text.h
- *   symbolize_style.c    how answers are written; see symbolize_write.h
- *   symbolize_write.c    their texts
- *   symbolize_input.c    lines of standard input
+ *   symbolize.c        options
+ *   text.c, linux.c, go.c   crash text, copied with its frames filled in; see text.h
+ *   process.c          --pid
+ *   kernel.c           --kernel
+ *   answer.c           addresses of the command line or standard input
+ *   answer_pool.c      the answers to many of them, by several threads
+ *   question.c         one thread's answers
+ *   style.c, write.c   the texts of answers, in one of the output styles; see write.h
+ *   modules.c          modules, opened when the first address is in them
+ *   input.c            lines of standard input
+ *   lookup_options.c   where symbols are looked up
  */
 #pragma once
 
@@ -21,20 +22,19 @@
 
 #define MODULES_MAX 65536u
 
-/* As the command line has it. */
-struct lookup_options symbols_options_of(struct settings *s);
+/* As the command line has them. */
+struct lookup_options lookup_options_of(struct settings *s);
 
-struct symbolize_style; /* see symbolize_write.h */
-/* Without inlined calls: one frame in *room, the function that is there by itself, and the innermost place.
- */
+struct symbolize_style; /* see write.h */
+/* Fold inlined calls: into one frame, in *room, of the function that is not inlined and the innermost line. */
 void symbolize_fold(struct symtab_frames *f, struct symtab_frame *room);
 
-/* line() for each line of standard input, without its newline; pause() when there is no more for now, and at
+/* Call line() for each line of standard input, without its newline, and pause() when no more is there yet, and at
  * the end. */
 int symbolize_input(void (*line)(void *arg, struct str line), int (*pause)(void *arg, struct err *err),
 		    void *arg, struct err *err);
 
-/* Answer what the command line or standard input asks. Returns the exit status. */
+/* Answer the addresses of the command line or standard input. Returns the exit status. */
 int symbolize_file(struct settings *s, const char *path, const struct symbolize_style *style);
 int symbolize_build_id(struct settings *s, const struct symbolize_style *style);
 
@@ -47,30 +47,42 @@ struct module {
 	struct lookup_file file; /* when it was opened */
 	struct frame_layout layout;
 	struct map symbols, sizes;  /* name -> address + 1, size */
-	struct symtab_frame folded; /* of the last answer, where inlined calls are not wanted */
+	struct symtab_frame folded; /* of the last answer, with --no-inlines */
 };
 
 struct modules {
 	const struct settings *s;
 	struct lookup_options places;
-	bool verbose; /* tell of modules that cannot be opened */
+	bool verbose; /* report modules that cannot be opened */
 	struct module **list;
 	size_t n, room;
 	struct map by_name;
 };
 void modules_init(struct modules *m, struct settings *s);
 void modules_done(struct modules *m);
-/* The one of this path (or name) and build ID (NULL: not known), made if it is new. NULL: too many. */
+/* The module of this path (or name) and build ID (NULL: not known), made if it is new. NULL: too many. */
 struct module *modules_get(struct modules *m, struct str name, const struct build_id *id);
 void module_add_map(struct module *m, const struct frame_mapping *map);
-/* The frames of an address. false: none. Views are good until the next call for this module. */
-bool module_find(struct modules *m, struct module *one, enum frame_address_kind kind, uint64_t addr,
-		 bool is_return, uint64_t *ret_addr, struct symtab_frames *ret);
-/* Of symbol+offset; @size of the function, 0: not known. */
-bool module_find_symbol(struct modules *m, struct module *one, struct str name, uint64_t off, uint64_t size,
-			bool is_return, struct symtab_frames *ret);
+/* An address to look up in a module. */
+struct module_address {
+	enum frame_address_kind kind;
+	uint64_t addr;
+	bool is_return; /* a return address: the call is before it */
+};
+/* The frames of an address; *ret_vaddr is the address in the file. false: none. Views are good until the next
+ * call for this module. */
+bool module_find(struct modules *m, struct module *one, const struct module_address *a, uint64_t *ret_vaddr,
+		 struct symtab_frames *ret);
+/* A place in a function of a module. */
+struct module_symbol {
+	struct str name;
+	uint64_t off, size; /* size of the function; 0: not known */
+	bool is_return;
+};
+bool module_find_symbol(struct modules *m, struct module *one, const struct module_symbol *sym,
+			struct symtab_frames *ret);
 
-/* Answer addresses of the command line, or of standard input, by @find. Returns the exit status. */
+/* Answer the addresses of the command line or standard input by a function. Returns the exit status. */
 struct finding {
 	bool (*find)(void *arg, uint64_t addr, struct str *ret_module, struct symtab_frames *ret);
 	void *arg;
@@ -81,14 +93,13 @@ int symbolize_process(struct settings *s, const char *pid, const struct symboliz
 int symbolize_kernel(struct settings *s, const struct symbolize_style *style);
 int symbolize_text(struct settings *s);
 
-/* The running kernel's, by its notes. A module's: 1, it has none. */
+/* The build ID of the running kernel, and of one of its modules (1: it has none), by their notes. */
 int symbolize_kernel_id(struct build_id *ret, struct err *err);
 int symbolize_module_id(struct str name, struct build_id *ret);
-/* Where the vmlinux of a release may be, NULL: of the running kernel; heap; NULL: nowhere. */
+/* The path of the vmlinux of a release, NULL: of the running kernel. Heap; NULL: there is none. */
 char *symbolize_kernel_path(const char *release);
 
-/* One line of crash text, without its newline. Its frames, appended; false: it has none, and is to be copied.
- */
+/* text_filter_line() appends one line of crash text, given without its newline, with its frames. */
 struct text_filter;
 struct text_filter *text_filter_new(struct settings *s);
 void text_filter_free(struct text_filter *t);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode symtab: symbol tables made, shown, and held against what they were made of.
+ * lode symtab: make symbol tables, print them, check them against their ELF files.
  */
 #include <stdlib.h>
 #include "cmd/symbolize/write.h"
 
-#define DUMP_HELD MIB(16) /* of texts */
+#define DUMP_MAX MIB(16) /* of texts */
 
-static int build(struct settings *s, const char *path, struct err *err)
+static int symtab_build_file(struct settings *s, const char *path, struct err *err)
 {
 	AUTO(lookup_file_done) struct lookup_file f = { 0 };
 	AUTO(buf_done) struct buf out = { 0 };
-	const struct lookup_options places = symbols_options_of(s);
+	const struct lookup_options places = lookup_options_of(s);
 	struct symtab_options o = { .temp_dir = file_temp_dir(),
 				    .n_threads = s->symbols.threads ? s->symbols.threads : pool_cpus(),
 				    .no_columns = s->symbols.no_columns,
@@ -26,7 +26,9 @@ static int build(struct settings *s, const char *path, struct err *err)
 	o.split = &f.split;
 	r = symtab_build(f.debug, &o, &out, &st, err);
 	if (r == SYMTAB_NOTHING)
-		return err_set(err, ERR_INVALID, "has no symbols, and no debug file of it was found");
+		return err_set(
+			err, ERR_INVALID,
+			"has no symbols, and its debug file was not found; lode find --why lists the places");
 	if (r < 0 || file_write_named(s->symbols.output, out.p, out.size, 0666, err) < 0)
 		return -1;
 	fprintf(stderr, "%s: %llu units, %llu functions, %llu inlined calls, %llu rows, %llu symbols\n",
@@ -34,7 +36,7 @@ static int build(struct settings *s, const char *path, struct err *err)
 		(unsigned long long)st.n_inlined, (unsigned long long)st.n_rows,
 		(unsigned long long)st.n_symbols);
 	if (st.n_skipped)
-		fprintf(stderr, "%llu parts were skipped: lode symtab dump %s tells which\n",
+		fprintf(stderr, "%llu parts were skipped; lode symtab dump --summary %s lists them\n",
 			(unsigned long long)st.n_skipped, s->symbols.output);
 	return 0;
 }
@@ -86,14 +88,14 @@ static void dump_info(const struct symtab_info *info)
 	}
 }
 
-/* All rows of all pieces, in the order of addresses. */
-static int dump(struct settings *s, const char *path, struct err *err)
+/* Prints all rows in the order of addresses. */
+static int symtab_dump(struct settings *s, const char *path, struct err *err)
 {
 	AUTO(lookup_file_done) struct lookup_file f = { 0 };
 	AUTO(buf_done) struct buf out = { 0 };
 	AUTO(symbolize_writer_done) struct symbolize_writer w = { 0 };
 	const struct symbolize_style *style = symbolize_style_find(STR("lode"));
-	const struct lookup_options places = symbols_options_of(s);
+	const struct lookup_options places = lookup_options_of(s);
 	struct symtab_frames frames;
 	uint64_t at = 0;
 	int r;
@@ -109,7 +111,7 @@ static int dump(struct settings *s, const char *path, struct err *err)
 		out.size = 0;
 		buf_printf(&out, "%llx-%llx ", (unsigned long long)frames.lo, (unsigned long long)frames.hi);
 		answer_text_add(s, style, &a, &out);
-		if (symbolize_writer_size(&w) > DUMP_HELD)
+		if (symbolize_writer_size(&w) > DUMP_MAX)
 			symbolize_writer_forget(&w, 0);
 		fwrite(out.p, 1, out.size, stdout);
 		if (frames.hi <= at)
@@ -119,7 +121,7 @@ static int dump(struct settings *s, const char *path, struct err *err)
 	return s->symbols.summary || r >= 0 ? 0 : -1;
 }
 
-static void tell_difference(void *arg, uint64_t addr, const char *text)
+static void print_difference(void *arg, uint64_t addr, const char *text)
 {
 	unsigned *n = arg;
 
@@ -130,13 +132,13 @@ static void tell_difference(void *arg, uint64_t addr, const char *text)
 	}
 }
 
-static int verify(struct settings *s, const char *path, struct err *err)
+static int symtab_check_file(struct settings *s, const char *path, struct err *err)
 {
 	AUTO(lookup_file_done) struct lookup_file table = { 0 }, f = { 0 };
-	const struct lookup_options places = symbols_options_of(s);
+	const struct lookup_options places = lookup_options_of(s);
 	struct symtab_options o = { .temp_dir = file_temp_dir() };
 	struct symtab_check c;
-	unsigned told = 0;
+	unsigned printed = 0;
 
 	if (lookup_open(&table, &places, path, err) < 0)
 		return -1;
@@ -144,31 +146,30 @@ static int verify(struct settings *s, const char *path, struct err *err)
 		return err_in(err, "%s", s->symbols.file);
 	o.alt = f.alt;
 	o.split = &f.split;
-	if (symtab_verify(table.table, f.debug, &o, tell_difference, &told, &c, err) < 0)
+	if (symtab_verify(table.table, f.debug, &o, print_difference, &printed, &c, err) < 0)
 		return -1;
-	printf("%llu addresses: %llu as DWARF says, %llu of functions that lie under others, %llu "
+	printf("%llu addresses: %llu as in the DWARF, %llu of functions that others overlap, %llu "
 	       "different\n",
 	       (unsigned long long)c.n_rows, (unsigned long long)c.n_equal, (unsigned long long)c.n_shadowed,
 	       (unsigned long long)c.n_different);
-	return c.n_different ? err_set(err, ERR_INVALID, "the table is not that of the file") : 0;
+	return c.n_different ? err_set(err, ERR_INVALID, "the table was not made from this file") : 0;
 }
 
-static const struct option_row rows[] = {
-	{ 'o', "output", "TABLE", "build: where the table goes", OPT_TEXT(symbols.output) },
-	{ 'e', "exe", "FILE", "verify: the file that the table was made of", OPT_TEXT(symbols.file) },
-	{ 0, "alt", "FILE", "the supplementary (dwz) file, where it is not found by itself",
-	  OPT_TEXT(symbols.alt) },
-	{ 0, "threads", "N",
-	  "that make the table; without it one a CPU. The table is the same with any number",
+static const struct option_row symtab_rows[] = {
+	{ 'o', "output", "TABLE", "build: the table to write", OPT_TEXT(symbols.output) },
+	{ 'e', "exe", "FILE", "verify: the file that the table was made from", OPT_TEXT(symbols.file) },
+	{ 0, "alt", "FILE", "the supplementary (dwz) file, if lode does not find it", OPT_TEXT(symbols.alt) },
+	{ 0, "threads", "N", "threads that make the table, which is the same with any number [CPUs]",
 	  OPT_NUMBER(symbols.threads) },
-	{ 0, "no-columns", NULL, "build: lines alone; up to 30 % smaller", OPT_ON(symbols.no_columns) },
-	{ 0, "discriminators", NULL, "build: which of the blocks of a line, too; a few per cent larger",
+	{ 0, "no-columns", NULL, "build: lines without columns; up to 30 % smaller",
+	  OPT_ON(symbols.no_columns) },
+	{ 0, "discriminators", NULL,
+	  "build: with discriminators, the block within a line; a few per cent larger",
 	  OPT_ON(symbols.discriminators) },
-	{ 0, "summary", NULL, "dump: what the table says of itself, without its rows",
-	  OPT_ON(symbols.summary) },
+	{ 0, "summary", NULL, "dump: the head of the table, without its rows", OPT_ON(symbols.summary) },
 	{ 0 },
 };
-static const struct option_group group = { "Options", rows };
+static const struct option_group symtab_group = { "Options", symtab_rows };
 
 enum { BUILD = 1 << 0, DUMP = 1 << 1, VERIFY = 1 << 2 };
 
@@ -176,25 +177,21 @@ static const struct {
 	const char *name;
 	unsigned mode;
 	int (*run)(struct settings *s, const char *path, struct err *err);
-} actions[] = { { "build", BUILD, build }, { "dump", DUMP, dump }, { "verify", VERIFY, verify } };
+} actions[] = { { "build", BUILD, symtab_build_file },
+		{ "dump", DUMP, symtab_dump },
+		{ "verify", VERIFY, symtab_check_file } };
 
-static const struct option_use uses[] = {
-	{ &group, "output", BUILD },
-	{ &group, "exe", VERIFY },
-	{ &group, "threads", BUILD | DUMP },
-	{ &group, "no-columns", BUILD },
-	{ &group, "discriminators", BUILD },
-	{ &group, "summary", DUMP },
+static const struct option_use symtab_uses[] = {
+	{ &symtab_group, "output", BUILD },
+	{ &symtab_group, "exe", VERIFY },
+	{ &symtab_group, "threads", BUILD | DUMP },
+	{ &symtab_group, "no-columns", BUILD },
+	{ &symtab_group, "discriminators", BUILD },
+	{ &symtab_group, "summary", DUMP },
 	{ 0 },
 };
 
-static int usage(const char *text)
-{
-	fprintf(stderr, "lode: symtab: %s\nlode: see: lode help symtab\n", text);
-	return EXIT_USAGE;
-}
-
-static int symtab(struct settings *s)
+static int run_symtab(struct settings *s)
 {
 	const char *path = s->paths.items[1].p;
 	const struct option_row *useless;
@@ -204,19 +201,17 @@ static int symtab(struct settings *s)
 	while (i < ARRAY_SIZE(actions) && !str_eq(s->paths.items[0], str_of(actions[i].name)))
 		i++;
 	if (i == ARRAY_SIZE(actions))
-		return usage("the actions are build, dump and verify");
-	useless = option_useless(s, uses, actions[i].mode);
+		return usage_error("symtab", "the actions are build, dump and verify");
+	useless = option_useless(s, symtab_uses, actions[i].mode);
 	if (useless) {
-		fprintf(stderr, "lode: symtab: %s: --%s changes nothing there\nlode: see: lode help symtab\n",
-			actions[i].name, useless->name);
-		return EXIT_USAGE;
+		return usage_error("symtab", "--%s has no effect on %s", useless->name, actions[i].name);
 	}
 	if (actions[i].mode == BUILD && !s->symbols.output)
-		return usage("where to? -o TABLE");
+		return usage_error("symtab", "build: which file to write? -o TABLE");
 	if (s->symbols.no_columns && s->symbols.discriminators)
-		return usage("--no-columns leaves no room for --discriminators");
+		return usage_error("symtab", "--discriminators needs columns: leave out --no-columns");
 	if (actions[i].mode == VERIFY && !s->symbols.file)
-		return usage("against which file? -e FILE");
+		return usage_error("symtab", "verify: which file was the table made from? -e FILE");
 	if (actions[i].run(s, path, &err) == 0)
 		return EXIT_DONE;
 	err_in(&err, "%s", path);
@@ -226,13 +221,13 @@ static int symtab(struct settings *s)
 const struct command command_symtab = {
 	.name = "symtab",
 	.args = "build|dump|verify FILE",
-	.summary = "make, show and check symbol tables",
+	.summary = "make, print and check symbol tables",
 	.examples = "  lode symtab build -o vmlinux.sym vmlinux\n"
 		    "  lode symtab dump --summary vmlinux.sym\n"
 		    "  lode symtab verify -e vmlinux vmlinux.sym\n",
-	.groups = { &group },
+	.groups = { &symtab_group },
 	.min_args = 2,
 	.max_args = 2,
-	.missing = "build, dump or verify, and which FILE?",
-	.run = symtab,
+	.missing = "which action (build, dump, verify), and which FILE?",
+	.run = run_symtab,
 };

@@ -5,13 +5,13 @@
  *   sanitizers        "    #1 0x4f3c8b  (/usr/bin/x+0x4f3c8b) (BuildId: 00ff...)"
  *   glibc             "/usr/lib/x.so(+0x123) [0x7f0012345678]", "x(f+0x12) [0x...]"
  *   perf script       "	    7f0012345678 f+0x12 (/usr/lib/x.so)", also "(/usr/lib/x.so+0x123)"; with
- * --show-mmap-events addresses without a name too
+ *                     --show-mmap-events addresses without a name, too
  *
- * and those of Linux (symbolize_linux.c) and Go (symbolize_go.c).
+ * and call traces of Linux (linux.c) and Go (go.c).
  *
- * Each line stands for itself but for two things: perf's mappings are remembered, and of a stack of perf's
- * the first line is where the program was, the others are where calls return to. Sanitizers have made
- * addresses of calls of theirs already; glibc has not.
+ * Lines are independent but for two things: perf's mappings are remembered, and in a stack of perf's the first
+ * line is the program counter, the others are return addresses. Sanitizers print addresses of calls; glibc
+ * prints return addresses.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -33,14 +33,14 @@ bool text_take_hex(struct str *s, bool prefix, uint64_t *ret)
 	size_t n = 0;
 
 	if (str_starts(t, STR("0x")))
-		t = after(t, 2);
+		t = str_after(t, 2);
 	else if (prefix)
 		return false;
 	for (; n < t.size && n < 16 && is_hex(t.p[n]); n++)
 		v = v << 4 | (uint64_t)(t.p[n] <= '9' ? t.p[n] - '0' : (t.p[n] | 32) - 'a' + 10);
 	if (!n || (n < t.size && is_hex(t.p[n])))
 		return false;
-	*s = after(t, n);
+	*s = str_after(t, n);
 	*ret = v;
 	return true;
 }
@@ -49,7 +49,7 @@ bool text_take(struct str *s, struct str what)
 {
 	if (!str_starts(*s, what))
 		return false;
-	*s = after(*s, what.size);
+	*s = str_after(*s, what.size);
 	return true;
 }
 
@@ -58,11 +58,11 @@ bool text_find(struct str s, struct str what, struct str *ret)
 	const char *at = s.size ? memmem(s.p, s.size, what.p, what.size) : NULL;
 
 	if (at)
-		*ret = after(s, (size_t)(at - s.p) + what.size);
+		*ret = str_after(s, (size_t)(at - s.p) + what.size);
 	return at;
 }
 
-/* "path+0x12" of which the last plus counts. */
+/* "path+0x12", at the last plus. */
 static bool split_offset(struct str s, struct str *ret_name, uint64_t *ret_off)
 {
 	const char *plus = s.size ? memrchr(s.p, '+', s.size) : NULL;
@@ -70,14 +70,14 @@ static bool split_offset(struct str s, struct str *ret_name, uint64_t *ret_off)
 
 	if (!plus)
 		return false;
-	rest = after(s, (size_t)(plus + 1 - s.p));
+	rest = str_after(s, (size_t)(plus + 1 - s.p));
 	*ret_name = (struct str){ s.p, (size_t)(plus - s.p) };
 	return text_take_hex(&rest, true, ret_off) && !rest.size;
 }
 
 /* ---- writing frames ---- */
 
-static void add_name(struct text_filter *t, const struct symtab_frame *f, struct buf *out)
+static void add_frame_name(struct text_filter *t, const struct symtab_frame *f, struct buf *out)
 {
 	size_t before = out->size;
 
@@ -86,7 +86,7 @@ static void add_name(struct text_filter *t, const struct symtab_frame *f, struct
 		buf_add_str(out, STR("??"));
 }
 
-static void add_place(struct text_filter *t, const struct symtab_frame *f, struct buf *out)
+static void add_frame_place(struct text_filter *t, const struct symtab_frame *f, struct buf *out)
 {
 	if (!f->file.size)
 		return;
@@ -105,9 +105,9 @@ void text_add_frames(struct text_filter *t, const struct symtab_frames *frames, 
 {
 	for (size_t i = 0; i < frames->n; i++) {
 		buf_add_str(out, STR("        "));
-		add_name(t, &frames->list[i], out);
+		add_frame_name(t, &frames->list[i], out);
 		buf_add_char(out, ' ');
-		add_place(t, &frames->list[i], out);
+		add_frame_place(t, &frames->list[i], out);
 		buf_add_str(out, frames->list[i].inlined ? STR("  inlined into\n") : STR("\n"));
 	}
 }
@@ -126,6 +126,7 @@ static bool sanitizer_line(struct text_filter *t, struct str line, struct buf *o
 {
 	struct str rest = text_skip_blanks(line), head, module, id_text;
 	struct symtab_frames frames;
+	struct module_address a = { .kind = FRAME_VADDR };
 	struct build_id id = { 0 };
 	uint64_t pc, off;
 	struct module *m;
@@ -136,7 +137,7 @@ static bool sanitizer_line(struct text_filter *t, struct str line, struct buf *o
 		return false;
 	while (n < rest.size && rest.p[n] >= '0' && rest.p[n] <= '9')
 		n++;
-	rest = text_skip_blanks(after(rest, n));
+	rest = text_skip_blanks(str_after(rest, n));
 	if (!n || !text_take_hex(&rest, true, &pc))
 		return false;
 	head = (struct str){ line.p, (size_t)(rest.p - line.p) };
@@ -149,7 +150,7 @@ static bool sanitizer_line(struct text_filter *t, struct str line, struct buf *o
 	close = memchr(open, ')', rest.size - (size_t)(open - rest.p));
 	if (!close || !split_offset((struct str){ open + 1, (size_t)(close - open - 1) }, &module, &off))
 		return false;
-	rest = after(rest, (size_t)(close + 1 - rest.p));
+	rest = str_after(rest, (size_t)(close + 1 - rest.p));
 	rest = text_skip_blanks(rest);
 	if (text_take(&rest, STR("(BuildId: "))) {
 		id_text = str_cut(&rest, ')');
@@ -157,13 +158,14 @@ static bool sanitizer_line(struct text_filter *t, struct str line, struct buf *o
 			id.size = 0;
 	}
 	m = modules_get(&t->modules, module, id.size ? &id : NULL);
-	if (!m || !module_find(&t->modules, m, FRAME_VADDR, off, false, &off, &frames))
+	a.addr = off;
+	if (!m || !module_find(&t->modules, m, &a, &off, &frames))
 		return false;
 	for (size_t i = 0; i < frames.n; i++) {
 		buf_add_str(out, head);
 		buf_add_str(out, STR(" in "));
-		add_name(t, &frames.list[i], out);
-		add_place(t, &frames.list[i], out);
+		add_frame_name(t, &frames.list[i], out);
+		add_frame_place(t, &frames.list[i], out);
 		if (!frames.list[i].file.size)
 			buf_printf(out, " (" STR_FMT "+0x%llx)", STR_ARG(module), (unsigned long long)off);
 		buf_add_char(out, '\n');
@@ -186,15 +188,17 @@ static bool glibc_line(struct text_filter *t, struct str line, struct buf *out)
 		return false;
 	module = (struct str){ rest.p, (size_t)(open - rest.p) };
 	place = (struct str){ open + 1, (size_t)(close - open - 1) };
-	rest = text_skip_blanks(after(rest, (size_t)(close + 1 - rest.p)));
+	rest = text_skip_blanks(str_after(rest, (size_t)(close + 1 - rest.p)));
 	if (!text_take(&rest, STR("[")) || !text_take_hex(&rest, true, &ignored) ||
 	    !text_take(&rest, STR("]")) || !split_offset(place, &name, &off) || module.p[0] != '/')
 		return false;
 	m = modules_get(&t->modules, module, NULL);
 	if (!m)
 		return false;
-	if (name.size ? !module_find_symbol(&t->modules, m, name, off, 0, true, &frames)
-		      : !module_find(&t->modules, m, FRAME_VADDR, off, true, &off, &frames))
+	if (name.size ? !module_find_symbol(&t->modules, m, &(struct module_symbol){ name, off, 0, true },
+					    &frames)
+		      : !module_find(&t->modules, m, &(struct module_address){ FRAME_VADDR, off, true }, &off,
+				     &frames))
 		return false;
 	text_add_below(t, line, &frames, out);
 	return true;
@@ -214,11 +218,11 @@ static void perf_mapping(struct text_filter *t, struct str line)
 
 	if (!record)
 		return;
-	rest = after(line, (size_t)(record - line.p));
+	rest = str_after(line, (size_t)(record - line.p));
 	open = memchr(rest.p, '[', rest.size);
 	if (!open)
 		return;
-	rest = after(rest, (size_t)(open + 1 - rest.p));
+	rest = str_after(rest, (size_t)(open + 1 - rest.p));
 	if (!text_take_hex(&rest, true, &map.start) || !text_take(&rest, STR("(")) ||
 	    !text_take_hex(&rest, true, &size) || !text_take(&rest, STR(") @ ")) ||
 	    !text_take_hex(&rest, false, &map.offset))
@@ -226,21 +230,22 @@ static void perf_mapping(struct text_filter *t, struct str line)
 	slash = memmem(rest.p, rest.size, " /", 2);
 	if (!slash)
 		return;
-	path = str_trim(after(rest, (size_t)(slash + 1 - rest.p)));
+	path = str_trim(str_after(rest, (size_t)(slash + 1 - rest.p)));
 	map.limit = map.start + size;
 	m = modules_get(&t->modules, path, NULL);
 	if (m && m->n_maps < 65536)
 		module_add_map(m, &map);
 }
 
-/* Of its modules only those with a path; "[kernel.kallsyms]" is the running kernel's, and its names are
- * there. */
+/* Only modules with a path: the names of "[kernel.kallsyms]", the running kernel, are there already. */
 static bool perf_line(struct text_filter *t, struct str line, struct buf *out)
 {
 	bool is_caller = t->is_caller;
 	struct str rest = text_skip_blanks(line), head, module, name, symbol;
+	struct module_address a = { .is_return = is_caller };
+	struct module_symbol sym = { .is_return = is_caller };
 	struct symtab_frames frames;
-	uint64_t pc, off, symbol_off, vaddr;
+	uint64_t pc, vaddr;
 	const char *open;
 	struct module *m;
 	bool found;
@@ -257,36 +262,38 @@ static bool perf_line(struct text_filter *t, struct str line, struct buf *out)
 		return false;
 	symbol = (struct str){ rest.p, (size_t)(open - rest.p) };
 	module = (struct str){ open + 2, (size_t)(rest.p + rest.size - open - 3) };
-	if (split_offset(module, &name, &off)) {
+	if (split_offset(module, &name, &a.addr)) {
+		a.kind = FRAME_OFFSET;
 		m = modules_get(&t->modules, name, NULL);
-		found = m && module_find(&t->modules, m, FRAME_OFFSET, off, is_caller, &vaddr, &frames);
+		found = m && module_find(&t->modules, m, &a, &vaddr, &frames);
 		module = name;
 	} else {
+		a.kind = FRAME_RUNTIME;
+		a.addr = pc;
 		m = modules_get(&t->modules, module, NULL);
-		found = m && m->n_maps &&
-			module_find(&t->modules, m, FRAME_RUNTIME, pc, is_caller, &vaddr, &frames);
+		found = m && m->n_maps && module_find(&t->modules, m, &a, &vaddr, &frames);
 	}
 	if (!found)
-		found = m && split_offset(symbol, &name, &symbol_off) &&
-			module_find_symbol(&t->modules, m, name, symbol_off, 0, is_caller, &frames);
+		found = m && split_offset(symbol, &sym.name, &sym.off) &&
+			module_find_symbol(&t->modules, m, &sym, &frames);
 	if (!found)
 		return false;
 	for (size_t i = 0; i < frames.n; i++) {
 		buf_add_str(out, head);
 		buf_add_char(out, ' ');
-		add_name(t, &frames.list[i], out);
-		/* As perf writes it, for flame graphs. */
+		add_frame_name(t, &frames.list[i], out);
+		/* As perf marks it, for flame graphs. */
 		if (frames.list[i].inlined)
 			buf_add_str(out, STR(" (inlined)"));
 		else
 			buf_printf(out, " (" STR_FMT ")", STR_ARG(module));
-		add_place(t, &frames.list[i], out);
+		add_frame_place(t, &frames.list[i], out);
 		buf_add_char(out, '\n');
 	}
 	return true;
 }
 
-/* ---- all of it ---- */
+/* ---- the filter ---- */
 
 struct text_filter *text_filter_new(struct settings *s)
 {
@@ -328,7 +335,7 @@ static void filter_line(void *arg, struct str line)
 	text_filter_line(f->t, line, &f->out);
 }
 
-static int write_lines(void *arg, struct err *err)
+static int write_filtered(void *arg, struct err *err)
 {
 	struct filtering *f = arg;
 	int r = f->out.size ? fd_write(STDOUT_FILENO, f->out.p, f->out.size, err) : 0;
@@ -341,7 +348,7 @@ int symbolize_text(struct settings *s)
 {
 	struct filtering f = { .t = text_filter_new(s) };
 	struct err err = { 0 };
-	int r = symbolize_input(filter_line, write_lines, &f, &err);
+	int r = symbolize_input(filter_line, write_filtered, &f, &err);
 
 	text_filter_free(f.t);
 	buf_done(&f.out);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts of answers, made and put together.
+ * The texts of answers: made, kept, joined.
  *
- * Rows of one piece of a function have their outer frames in common, and a function's name is in many rows.
- * A page of memory that is touched for the first time costs as much as several look-ups, so what is the same
- * is not held again: frames are a tree, whose leaves are the answers.
+ * Rows of a function share their outer frames, and a function's name is in many rows. Touching a page of
+ * memory for the first time costs as much as several look-ups, so equal parts are kept once: frames are a
+ * tree, whose leaves are the answers.
  */
 #include "cmd/symbolize/write.h"
 
@@ -19,7 +19,7 @@ void symbolize_writer_init(struct symbolize_writer *w, const struct settings *s,
 	*w = (struct symbolize_writer){ .s = s, .style = style };
 }
 
-static void forget_names(struct symbolize_writer *w)
+static void names_forget(struct symbolize_writer *w)
 {
 	arena_done(&w->names_texts);
 	free(w->names);
@@ -30,7 +30,7 @@ static void forget_names(struct symbolize_writer *w)
 void symbolize_writer_done(struct symbolize_writer *w)
 {
 	arena_done(&w->texts);
-	forget_names(w);
+	names_forget(w);
 	buf_done(&w->name);
 	buf_done(&w->room);
 }
@@ -42,7 +42,7 @@ void symbolize_writer_forget(struct symbolize_writer *w, size_t max)
 	memset(w->recent_paths, 0, sizeof(w->recent_paths));
 	memset(w->recent_frames, 0, sizeof(w->recent_frames));
 	if (w->names_texts.size > max)
-		forget_names(w);
+		names_forget(w);
 }
 
 size_t symbolize_writer_size(const struct symbolize_writer *w)
@@ -50,7 +50,7 @@ size_t symbolize_writer_size(const struct symbolize_writer *w)
 	return w->texts.size + w->names_texts.size;
 }
 
-static struct str copy(struct arena *a, struct str s)
+static struct str text_copy(struct arena *a, struct str s)
 {
 	char *p;
 
@@ -61,7 +61,7 @@ static struct str copy(struct arena *a, struct str s)
 	return (struct str){ p, s.size };
 }
 
-static inline size_t slot_of(const void *a, const void *b, uint64_t more, size_t n_slots)
+static inline size_t recent_slot(const void *a, const void *b, uint64_t more, size_t n_slots)
 {
 	uint64_t h = ((uintptr_t)a ^ (uintptr_t)b << 16 ^ more << 40) * 0x9e3779b97f4a7c15;
 
@@ -70,8 +70,8 @@ static inline size_t slot_of(const void *a, const void *b, uint64_t more, size_t
 
 /* ---- names ---- */
 
-/* Neither addr2line nor llvm-symbolizer undoes Go's escapes. */
-static struct str name_made(struct symbolize_writer *w, const struct symtab_frame *f, struct str name)
+/* addr2line and llvm-symbolizer do not decode Go's escapes. */
+static struct str name_demangle(struct symbolize_writer *w, const struct symtab_frame *f, struct str name)
 {
 	enum frame_demangling how = w->s->symbols.demangling;
 
@@ -87,10 +87,10 @@ static const struct known_name *name_keep(struct symbolize_writer *w, struct are
 					  const struct symtab_frame *f, struct str name)
 {
 	struct known_name *known = ARENA_NEW(a, struct known_name);
-	struct str text = w->s->symbols.demangling == FRAME_DEMANGLE_NONE ? name : name_made(w, f, name);
+	struct str text = w->s->symbols.demangling == FRAME_DEMANGLE_NONE ? name : name_demangle(w, f, name);
 
-	known->from = copy(a, name);
-	known->text = str_eq(name, text) ? known->from : copy(a, text);
+	known->from = text_copy(a, name);
+	known->text = str_eq(name, text) ? known->from : text_copy(a, text);
 	return known;
 }
 
@@ -119,9 +119,8 @@ static void names_grow(struct symbolize_writer *w)
 }
 
 /*
- * A template's name takes some 3 us to be demangled, and the same few come again and again. A text is known
- * by @name alone, which is right as long as @f's linkage name, or else its name, is all that frame_name()
- * looks at.
+ * Demangling a template's name takes about 3 us, and the same few come again and again. The key is @name
+ * alone: frame_name() must read nothing of @f but its linkage name, or else its name.
  */
 static const struct known_name *name_demangled(struct symbolize_writer *w, const struct symtab_frame *f,
 					       struct str name)
@@ -140,12 +139,12 @@ static const struct known_name *name_demangled(struct symbolize_writer *w, const
 	return slot->name;
 }
 
-/* NULL: not known, or not wanted. */
-static const struct known_name *name_of(struct symbolize_writer *w, const struct symtab_frame *f)
+/* NULL: not known, or names are not written. */
+static const struct known_name *frame_known_name(struct symbolize_writer *w, const struct symtab_frame *f)
 {
 	struct str name = f->linkage.size ? f->linkage : f->name;
 	const struct known_name **at =
-		&w->recent_names[slot_of(name.p, NULL, 0, ARRAY_SIZE(w->recent_names))];
+		&w->recent_names[recent_slot(name.p, NULL, 0, ARRAY_SIZE(w->recent_names))];
 
 	if (!w->s->symbols.functions || !name.size)
 		return NULL;
@@ -158,23 +157,23 @@ static const struct known_name *name_of(struct symbolize_writer *w, const struct
 
 struct str symbolize_writer_name(struct symbolize_writer *w, const struct symtab_frame *f)
 {
-	const struct known_name *name = name_of(w, f);
+	const struct known_name *name = frame_known_name(w, f);
 
 	return name ? name->text : (struct str){ 0 };
 }
 
 /* ---- frames ---- */
 
-static const struct known_path *path_of(struct symbolize_writer *w, const struct symtab_frame *f)
+static const struct known_path *frame_known_path(struct symbolize_writer *w, const struct symtab_frame *f)
 {
 	const struct known_path **at =
-		&w->recent_paths[slot_of(f->file.p, f->dir.p, 0, ARRAY_SIZE(w->recent_paths))];
+		&w->recent_paths[recent_slot(f->file.p, f->dir.p, 0, ARRAY_SIZE(w->recent_paths))];
 
 	if (!*at || !str_eq((*at)->file, f->file) || !str_eq((*at)->dir, f->dir)) {
 		struct known_path *path = ARENA_NEW(&w->texts, struct known_path);
 
-		path->dir = copy(&w->texts, f->dir);
-		path->file = copy(&w->texts, f->file);
+		path->dir = text_copy(&w->texts, f->dir);
+		path->file = text_copy(&w->texts, f->file);
 		*at = path;
 	}
 	return *at;
@@ -183,10 +182,10 @@ static const struct known_path *path_of(struct symbolize_writer *w, const struct
 static const struct frame_text *frame_made(struct symbolize_writer *w, const struct symtab_frame *f,
 					   const struct frame_text *outer)
 {
-	const struct known_name *name = name_of(w, f);
-	const struct known_path *path = path_of(w, f);
-	struct recent_frame *at = &w->recent_frames[slot_of(name, outer, f->line * 31u + f->column,
-							    ARRAY_SIZE(w->recent_frames))];
+	const struct known_name *name = frame_known_name(w, f);
+	const struct known_path *path = frame_known_path(w, f);
+	struct recent_frame *at = &w->recent_frames[recent_slot(name, outer, f->line * 31u + f->column,
+								ARRAY_SIZE(w->recent_frames))];
 	struct frame_text *text;
 
 	if (at->text && at->name == name && at->path == path && at->outer == outer && at->line == f->line &&
@@ -226,7 +225,7 @@ struct answer_text symbolize_writer_make(struct symbolize_writer *w, uint64_t ad
 	w->style->head(w, addr, frames, &w->room);
 	if (!frames)
 		buf_add_str(&w->room, w->style->unknown);
-	ret.head = copy(&w->texts, buf_str(&w->room));
+	ret.head = text_copy(&w->texts, buf_str(&w->room));
 	if (!w->style->place)
 		return ret;
 	if (n && !w->s->symbols.inlines)
@@ -241,13 +240,13 @@ struct answer_text symbolize_writer_echo(struct symbolize_writer *w, struct str 
 	w->room.size = 0;
 	buf_add_str(&w->room, text);
 	buf_add_char(&w->room, '\n');
-	return (struct answer_text){ .head = copy(&w->texts, buf_str(&w->room)) };
+	return (struct answer_text){ .head = text_copy(&w->texts, buf_str(&w->room)) };
 }
 
-/* ---- put together ---- */
+/* ---- joined ---- */
 
-/* Most are short, and there are several in each frame. */
-static inline void add(struct buf *out, struct str s)
+/* For short texts, several a frame. */
+static inline void add_short(struct buf *out, struct str s)
 {
 	if (!s.size)
 		return;
@@ -260,14 +259,14 @@ void answer_text_add(const struct settings *s, const struct symbolize_style *sty
 {
 	struct str before = style->before;
 
-	add(out, a->head);
+	add_short(out, a->head);
 	for (const struct frame_text *f = a->frames; f; f = f->outer) {
-		add(out, before);
-		add(out, f->name);
-		add(out, (struct str){ f->place, f->size });
+		add_short(out, before);
+		add_short(out, f->name);
+		add_short(out, (struct str){ f->place, f->size });
 		if (s->symbols.pretty)
 			before = STR(" (inlined by) ");
 	}
 	if (a->frames)
-		add(out, style->end);
+		add_short(out, style->end);
 }

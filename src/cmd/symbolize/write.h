@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts of answers. There may be many, of few functions: what they have in common is held once, and put
- * together when it is written.
- *
- *   symbolize_style.c   the styles
- *   symbolize_write.c   texts, held
+ * The texts of answers. There may be very many, of few functions: their common parts are kept once, and joined
+ * when they are written.
  */
 #pragma once
 
@@ -12,26 +9,26 @@
 
 struct symbolize_writer;
 
-/* An answer is its head; of each frame what is before its name, the name, and its place; and the end. */
+/* An answer is a head, the frames, and an end; a frame is a prefix, its name, and its place. */
 struct symbolize_style {
 	const char *name;
 	/* Append the head; @frames NULL: none. */
 	void (*head)(struct symbolize_writer *w, uint64_t addr, const struct symtab_frames *frames,
 		     struct buf *out);
-	/* Append what is behind the name. NULL: the head is all. */
+	/* Append the place, the text after the name. NULL: an answer is its head alone. */
 	void (*place)(const struct settings *s, const struct symtab_frame *f, struct buf *out);
 	struct str before, end;
-	struct str unknown; /* where there are no frames; empty: a frame of which nothing is known */
-	bool ours;      /* names are as our own programs have them, not as addr2line and llvm-symbolizer */
-	bool list;      /* addresses of the command line are elements of a list */
-	bool echo;      /* what is no address is repeated; else it counts as address 0 */
-	bool addressed; /* always has the address in it */
-	bool pretty;    /* can write one line a frame */
-	bool discriminators; /* can write them */
+	struct str unknown;  /* instead of frames if there are none; empty: a frame without a function */
+	bool ours;           /* names as in all of lode, not as in addr2line and llvm-symbolizer */
+	bool list;           /* the answers to the command line are elements of a list */
+	bool echo;           /* repeat a text that is not an address; else it counts as address 0 */
+	bool addressed;      /* always contains the address */
+	bool pretty;         /* has --pretty-print: one line a frame */
+	bool discriminators; /* has --discriminators */
 };
 const struct symbolize_style *symbolize_style_find(struct str name); /* NULL: none */
 
-/* A frame's text, and that of the frames that it was inlined into. */
+/* The text of a frame, and of the frames that it was inlined into. */
 struct frame_text {
 	struct str name;
 	const struct frame_text *outer; /* NULL: none */
@@ -40,19 +37,19 @@ struct frame_text {
 };
 struct answer_text {
 	struct str head;
-	const struct frame_text *frames; /* NULL: the head is all */
+	const struct frame_text *frames; /* NULL: the head alone */
 };
 
-#define NAMES_MAX MIB(64) /* then all are forgotten */
+#define NAMES_MAX MIB(64) /* with more, all names are dropped */
 
-/* Makes the texts of one thread, and holds what answers have in common once. */
+/* Makes the texts of one thread; keeps the common parts of answers once. */
 struct symbolize_writer {
 	const struct settings *s;
 	const struct symbolize_style *style;
 	struct str module;
 	struct arena texts;    /* of answers, until symbolize_writer_forget() */
-	struct buf room, name; /* what is being made */
-	/* Mangled names, which are dear. */
+	struct buf room, name; /* the text that is being made */
+	/* Demangled names, which are expensive. */
 	struct arena names_texts;
 	struct name_slot {
 		uint64_t hash;
@@ -60,7 +57,7 @@ struct symbolize_writer {
 	} * names;
 	size_t n_names, n_name_slots;
 	uint64_t seed;
-	/* What came lately, by where it lay in the table; there may be something else by now. */
+	/* Recent parts, by their addresses in the table; other text may be at an address by now. */
 	const struct known_name {
 		struct str from, text;
 	} * recent_names[256];
@@ -79,17 +76,17 @@ struct symbolize_writer {
 void symbolize_writer_init(struct symbolize_writer *w, const struct settings *s,
 			   const struct symbolize_style *style);
 void symbolize_writer_done(struct symbolize_writer *w); /* takes the zeroed */
-/* All answers; names too, if they are more than @max bytes. */
+/* Drop all answers; names, too, if they are more than @max bytes. */
 void symbolize_writer_forget(struct symbolize_writer *w, size_t max);
-/* What is held, in bytes. */
+/* Bytes of the texts kept. */
 size_t symbolize_writer_size(const struct symbolize_writer *w);
 /* @frames NULL: none. */
 struct answer_text symbolize_writer_make(struct symbolize_writer *w, uint64_t addr,
 					 const struct symtab_frames *frames);
-/* Of what is no address: the same again. */
+/* The answer to a text that is not an address: the text. */
 struct answer_text symbolize_writer_echo(struct symbolize_writer *w, struct str text);
-/* Its name as it is to be written; empty: not known. */
+/* The name of @f as answers have it; empty: not known. */
 struct str symbolize_writer_name(struct symbolize_writer *w, const struct symtab_frame *f);
-/* Append what was made. */
+/* Append an answer that a writer made. */
 void answer_text_add(const struct settings *s, const struct symbolize_style *style,
 		     const struct answer_text *a, struct buf *out);

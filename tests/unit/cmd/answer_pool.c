@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include "../symtab/answers.h"
-#include "cmd/symbolize/workers.h"
+#include "cmd/symbolize/answer_pool.h"
 
 #define N_FUNCTIONS 60u
 #define FUNCTION    0x40u
@@ -67,7 +67,7 @@ struct talk {
 	struct settings s;
 	const struct symbolize_style *style;
 	struct lookup_file file;
-	size_t hold; /* 0: as much as is usual */
+	size_t limit; /* 0: as much as is usual */
 	struct err err;
 };
 
@@ -85,27 +85,28 @@ static struct talk talk(struct answers *a, const char *style, unsigned threads)
 
 /* With @fd as standard output. @at_once: how many questions come together. */
 static int answer_to(int fd, struct talk *t, struct question *list, size_t n, size_t at_once,
-		     struct crew_sums *ret)
+		     struct answer_sums *ret)
 {
-	struct crew *c = crew_new(&t->s, t->style, &t->file, NULL, STR("x"));
+	const struct answer_source from = { &t->s, t->style, &t->file, NULL, STR("x") };
+	struct answer_pool *p = answer_pool_new(&from);
 	int out = dup(STDOUT_FILENO), r = 0;
 
-	if (t->hold)
-		crew_hold(c, t->hold);
+	if (t->limit)
+		answer_pool_limit(p, t->limit);
 	fflush(stdout);
 	assert_true(out >= 0 && dup2(fd, STDOUT_FILENO) >= 0);
 	for (size_t i = 0; i < n && r == 0; i += at_once)
-		r = crew_answer(c, list + i, MIN(at_once, n - i), &t->err);
+		r = answer_pool_write(p, list + i, MIN(at_once, n - i), &t->err);
 	assert_true(dup2(out, STDOUT_FILENO) >= 0);
 	close(out);
-	*ret = crew_sums(c);
-	crew_free(c);
+	*ret = answer_pool_sums(p);
+	answer_pool_free(p);
 	return r;
 }
 
 /* What is written of @list, @at_once together. */
 static int told_of(struct talk *t, struct question *list, size_t n, size_t at_once, struct buf *out,
-		   struct crew_sums *ret)
+		   struct answer_sums *ret)
 {
 	int fd = memfd_create("out", MFD_CLOEXEC), r;
 	off_t size;
@@ -120,13 +121,13 @@ static int told_of(struct talk *t, struct question *list, size_t n, size_t at_on
 	return r;
 }
 
-static void text_of(struct answers *a, const char *style, unsigned threads, size_t hold, size_t n,
-		    size_t at_once, struct buf *out, struct crew_sums *ret)
+static void text_of(struct answers *a, const char *style, unsigned threads, size_t limit, size_t n,
+		    size_t at_once, struct buf *out, struct answer_sums *ret)
 {
 	AUTO(mem_freep) struct question *list = NEW_N(struct question, n);
 	struct talk t = talk(a, style, threads);
 
-	t.hold = hold;
+	t.limit = limit;
 	ask(list, n);
 	if (told_of(&t, list, n, at_once, out, ret) < 0)
 		fail_msg("%s", t.err.text);
@@ -140,7 +141,7 @@ static void any_number_of_threads_says_the_same(void **state)
 	make(&a);
 	for (size_t i = 0; i < ARRAY_SIZE(styles); i++) {
 		AUTO(buf_done) struct buf one = { 0 }, more = { 0 }, alone = { 0 };
-		struct crew_sums want, got;
+		struct answer_sums want, got;
 
 		text_of(&a, styles[i], 1, 0, N_QUESTIONS, N_QUESTIONS, &one, &want);
 		assert_int_equal(want.n, N_QUESTIONS);
@@ -155,7 +156,7 @@ static void any_number_of_threads_says_the_same(void **state)
 		text_of(&a, styles[i], 1, 0, 500, 500, &more, &got);
 		text_of(&a, styles[i], 1, 0, 500, 1, &alone, &got);
 		assert_true(bytes_eq(buf_bytes(&alone), buf_bytes(&more)));
-		assert_true(memmem(alone.p, alone.size, "app::f001", 9) && got.held > 0);
+		assert_true(memmem(alone.p, alone.size, "app::f001", 9) && got.text_size > 0);
 	}
 }
 
@@ -183,7 +184,7 @@ static void other_strings_at_the_same_place_are_others(void **state)
 	assert_string_equal(buf_cstr(&out), "a()\nv.c:1:0\n\nb()\nv.c:1:0\n\nb()\nv.h:1:0\n\n");
 }
 
-static void what_is_too_much_to_be_held_is_answered_late(void **state)
+static void answers_beyond_the_limit_are_made_late(void **state)
 {
 	static const char *const styles[] = { "lode", "llvm" };
 	AUTO(answers_done) struct answers a;
@@ -191,13 +192,13 @@ static void what_is_too_much_to_be_held_is_answered_late(void **state)
 	make(&a);
 	for (size_t i = 0; i < ARRAY_SIZE(styles); i++) {
 		AUTO(buf_done) struct buf all = { 0 }, few = { 0 };
-		struct crew_sums want, got;
+		struct answer_sums want, got;
 
 		text_of(&a, styles[i], 1, 0, N_QUESTIONS, N_QUESTIONS, &all, &want);
 		for (unsigned threads = 1; threads <= 4; threads += 3) {
 			text_of(&a, styles[i], threads, 4000, N_QUESTIONS, N_QUESTIONS, &few, &got);
 			assert_true(bytes_eq(buf_bytes(&all), buf_bytes(&few)));
-			assert_true(got.n_missing == want.n_missing && got.held < want.held / 4);
+			assert_true(got.n_missing == want.n_missing && got.text_size < want.text_size / 4);
 		}
 	}
 }
@@ -211,7 +212,7 @@ static void what_cannot_be_written_is_told(void **state)
 		AUTO(mem_freep) struct question *list = NEW_N(struct question, N_QUESTIONS);
 		struct talk t = talk(&a, "llvm", threads);
 		int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
-		struct crew_sums sums;
+		struct answer_sums sums;
 
 		assert_true(full >= 0);
 		ask(list, N_QUESTIONS);
@@ -261,7 +262,7 @@ static void what_is_damaged_is_told(void **state)
 	/* Where addresses of blocks 1 and 2 are asked first. */
 	static const size_t places[][2] = { { 3001, 3002 }, { 3001, 8000 }, { 8000, 3001 },
 					    { 0, 8999 },    { 8448, 8447 }, { 512, 511 } };
-	static const size_t holds[] = { 0, 20000, 1 };
+	static const size_t limits[] = { 0, 20000, 1 };
 	AUTO(answers_done) struct answers a;
 	AUTO(buf_done) struct buf table = { 0 }, want = { 0 }, got = { 0 };
 	AUTO(mem_freep) struct question *list = NEW_N(struct question, N_QUESTIONS);
@@ -272,11 +273,11 @@ static void what_is_damaged_is_told(void **state)
 	for (size_t k = 0; k < 2; k++)
 		bad[k] = damage(&table, k + 1);
 	n_good = bad[0] - 0x1000;
-	for (size_t i = 0; i < ARRAY_SIZE(places) * ARRAY_SIZE(holds) * 3; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(places) * ARRAY_SIZE(limits) * 3; i++) {
 		const size_t *at = places[i % ARRAY_SIZE(places)];
 		size_t first = MIN(at[0], at[1]);
 		struct talk t = talk(&a, "llvm", 1 << i / ARRAY_SIZE(places) % 3);
-		struct crew_sums sums;
+		struct answer_sums sums;
 		struct err err = { 0 };
 
 		for (size_t k = 0; k < N_QUESTIONS; k++)
@@ -287,7 +288,7 @@ static void what_is_damaged_is_told(void **state)
 		for (size_t j = 0; j < 2; j++)
 			for (size_t k = at[j]; k < N_QUESTIONS; k += 3)
 				list[k] = (struct question){ .addr = bad[j] + k };
-		t.hold = holds[i / ARRAY_SIZE(places) / 3];
+		t.limit = limits[i / ARRAY_SIZE(places) / 3];
 		assert_done(symtab_open_mem(buf_bytes(&table), &t.file.table, &err));
 		t.file.finder = symtab_finder_new(t.file.table);
 		assert_true(told_of(&t, list, N_QUESTIONS, N_QUESTIONS, &got, &sums) < 0);
@@ -304,7 +305,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_number_of_threads_says_the_same),
 		cmocka_unit_test(other_strings_at_the_same_place_are_others),
-		cmocka_unit_test(what_is_too_much_to_be_held_is_answered_late),
+		cmocka_unit_test(answers_beyond_the_limit_are_made_late),
 		cmocka_unit_test(what_cannot_be_written_is_told),
 		cmocka_unit_test(what_is_damaged_is_told),
 	};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modules that are opened as addresses fall into them, each once: of a process, of the kernel, of crash text.
+ * The modules of a process, of the kernel, of crash text: each is opened once, when the first address is in it.
  */
 #include <stdlib.h>
 #include "cmd/symbolize/symbolize.h"
 
 void modules_init(struct modules *m, struct settings *s)
 {
-	*m = (struct modules){ .s = s, .places = symbols_options_of(s) };
+	*m = (struct modules){ .s = s, .places = lookup_options_of(s) };
 }
 
 void modules_done(struct modules *m)
@@ -44,25 +44,17 @@ struct module *modules_get(struct modules *m, struct str name, const struct buil
 	if (id)
 		one->id = *id;
 	map_put(&m->by_name, buf_bytes(&key), one);
-	if (m->n == m->room) {
-		m->room = m->room ? 2 * m->room : 64;
-		m->list = mem_realloc(m->list, m->room, sizeof(*m->list));
-	}
-	m->list[m->n++] = one;
+	VEC_PUSH(m->list, m->n, m->room) = one;
 	return one;
 }
 
 void module_add_map(struct module *m, const struct frame_mapping *map)
 {
-	if (m->n_maps == m->room_maps) {
-		m->room_maps = m->room_maps ? 2 * m->room_maps : 8;
-		m->maps = mem_realloc(m->maps, m->room_maps, sizeof(*m->maps));
-	}
-	m->maps[m->n_maps++] = *map;
+	VEC_PUSH(m->maps, m->n_maps, m->room_maps) = *map;
 }
 
-/* false: it cannot be opened, which was told once. */
-static bool is_open(struct modules *m, struct module *one)
+/* false: it cannot be opened, which is reported once. */
+static bool module_open(struct modules *m, struct module *one)
 {
 	struct err err = { 0 };
 
@@ -80,14 +72,13 @@ static bool is_open(struct modules *m, struct module *one)
 		}
 		return false;
 	}
-	/* Offsets in a debug file mean nothing: the program's are wanted, if it is here. */
+	/* The layout of the program, if it is here: offsets in a debug file have no meaning. */
 	frame_layout_of(one->file.img, &one->layout);
 	return true;
 }
 
-/* What is in the table there. */
-static bool look_up(struct modules *m, struct module *one, uint64_t addr, bool is_return,
-		    struct symtab_frames *ret)
+static bool module_look_up(struct modules *m, struct module *one, uint64_t addr, bool is_return,
+			   struct symtab_frames *ret)
 {
 	struct err ignored = { 0 };
 
@@ -98,50 +89,51 @@ static bool look_up(struct modules *m, struct module *one, uint64_t addr, bool i
 	return true;
 }
 
-bool module_find(struct modules *m, struct module *one, enum frame_address_kind kind, uint64_t addr,
-		 bool is_return, uint64_t *ret_addr, struct symtab_frames *ret)
+bool module_find(struct modules *m, struct module *one, const struct module_address *a, uint64_t *ret_vaddr,
+		 struct symtab_frames *ret)
 {
 	const struct symtab_info *info;
-	uint64_t vaddr = addr;
+	uint64_t vaddr = a->addr;
 
-	if (!is_open(m, one))
+	if (!module_open(m, one))
 		return false;
 	info = symtab_info(one->file.table);
 	if (info->flags & SYMTAB_RELOCATABLE) {
-		if (one->n_maps && kind == FRAME_RUNTIME)
-			vaddr = addr - one->maps[0].start;
+		if (one->n_maps && a->kind == FRAME_RUNTIME)
+			vaddr = a->addr - one->maps[0].start;
 		for (size_t i = 0; i < info->n_sections; i++)
 			if (str_eq(info->sections[i].name, STR(".text"))) {
 				vaddr += info->sections[i].base;
 				break;
 			}
-	} else if (frame_translate(&one->layout, kind, one->maps, one->n_maps, addr, &vaddr) != FRAME_FOUND) {
+	} else if (frame_translate(&one->layout, a->kind, one->maps, one->n_maps, a->addr, &vaddr) !=
+		   FRAME_FOUND) {
 		return false;
 	}
-	*ret_addr = vaddr;
-	if (!look_up(m, one, vaddr, is_return, ret))
+	*ret_vaddr = vaddr;
+	if (!module_look_up(m, one, vaddr, a->is_return, ret))
 		return false;
-	/* What is told is addresses of the kind that was asked for. */
-	ret->lo += addr - vaddr;
-	ret->hi += addr - vaddr;
-	ret->start += addr - vaddr;
-	ret->end += addr - vaddr;
+	/* Addresses in the result are of the kind of the given one. */
+	ret->lo += a->addr - vaddr;
+	ret->hi += a->addr - vaddr;
+	ret->start += a->addr - vaddr;
+	ret->end += a->addr - vaddr;
 	return true;
 }
 
 /* ---- by name and offset ---- */
 
 #define MAX_SYMBOLS_SIZE MIB(512)
-#define PADDING          256u /* behind a function */
+#define PADDING          256u /* after a function */
 
-static uint64_t get(const uint8_t *p, unsigned size, bool big)
+static uint64_t symbol_field(const uint8_t *p, unsigned size, bool big)
 {
 	struct cursor c = cursor_at(bytes_of(p, size), big, 0);
 
 	return cursor_uint(&c, size);
 }
 
-static void read_symbols(struct module *one, const struct elf_image *img, const char *section)
+static void module_read_symbols(struct module *one, const struct elf_image *img, const char *section)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	const struct elf_section *sec = elf_section_find(img, section);
@@ -156,11 +148,12 @@ static void read_symbols(struct module *one, const struct elf_image *img, const 
 		return;
 	for (size_t off = 0; table.size - off >= entry; off += entry) {
 		const uint8_t *p = table.p + off;
-		uint32_t name = (uint32_t)get(p, 4, img->h.big);
+		uint32_t name = (uint32_t)symbol_field(p, 4, img->h.big);
 		unsigned type = p[img->h.is64 ? 4 : 12] & 15;
-		uint64_t value = img->h.is64 ? get(p + 8, 8, img->h.big) : get(p + 4, 4, img->h.big);
-		uint16_t index = (uint16_t)(img->h.is64 ? get(p + 6, 2, img->h.big)
-							: get(p + 14, 2, img->h.big));
+		uint64_t value = img->h.is64 ? symbol_field(p + 8, 8, img->h.big)
+					     : symbol_field(p + 4, 4, img->h.big);
+		uint16_t index = (uint16_t)(img->h.is64 ? symbol_field(p + 6, 2, img->h.big)
+							: symbol_field(p + 14, 2, img->h.big));
 		struct str text;
 		const uint8_t *end;
 
@@ -180,10 +173,11 @@ static void read_symbols(struct module *one, const struct elf_image *img, const 
 				continue;
 		}
 		text = (struct str){ (const char *)names.p + name, (size_t)(end - (names.p + name)) };
-		/* The first of several of one name: as perf and the kernel count. Its address, and not 0 for
-		 * "none". */
+		/* Of several symbols of one name the first counts, as for perf and the kernel. The value is the
+		 * address + 1, since 0 is "none". */
 		if (!map_get(&one->symbols, bytes_of(text.p, text.size))) {
-			uint64_t size = img->h.is64 ? get(p + 16, 8, img->h.big) : get(p + 8, 4, img->h.big);
+			uint64_t size = img->h.is64 ? symbol_field(p + 16, 8, img->h.big)
+						    : symbol_field(p + 8, 4, img->h.big);
 
 			map_put(&one->symbols, bytes_of(text.p, text.size),
 				(void *)(uintptr_t)(base + value + 1));
@@ -193,27 +187,28 @@ static void read_symbols(struct module *one, const struct elf_image *img, const 
 	}
 }
 
-bool module_find_symbol(struct modules *m, struct module *one, struct str name, uint64_t off, uint64_t size,
-			bool is_return, struct symtab_frames *ret)
+bool module_find_symbol(struct modules *m, struct module *one, const struct module_symbol *sym,
+			struct symtab_frames *ret)
 {
+	struct bytes name = bytes_of(sym->name.p, sym->name.size);
+	uint64_t off;
 	void *at;
 
-	if (!is_open(m, one))
+	if (!module_open(m, one))
 		return false;
 	if (!one->read_symbols) {
 		one->read_symbols = true;
-		read_symbols(one, one->file.debug, ".symtab");
-		read_symbols(one, one->file.img, ".symtab");
-		read_symbols(one, one->file.img, ".dynsym");
+		module_read_symbols(one, one->file.debug, ".symtab");
+		module_read_symbols(one, one->file.img, ".symtab");
+		module_read_symbols(one, one->file.img, ".dynsym");
 	}
-	at = map_get(&one->symbols, bytes_of(name.p, name.size));
+	at = map_get(&one->symbols, name);
 	if (!at)
 		return false;
-	off += (uint64_t)(uintptr_t)at - 1;
-	if (!look_up(m, one, off, is_return, ret))
+	off = sym->off + (uint64_t)(uintptr_t)at - 1;
+	if (!module_look_up(m, one, off, sym->is_return, ret))
 		return false;
-	/* Of another size it is another function, in another version of the file. What is said counts
-	 * padding. */
-	at = map_get(&one->sizes, bytes_of(name.p, name.size));
-	return !size || !at || size - (uint64_t)(uintptr_t)at < PADDING;
+	/* A function of another size is one of another version of the file. The given size includes padding. */
+	at = map_get(&one->sizes, name);
+	return !sym->size || !at || sym->size - (uint64_t)(uintptr_t)at < PADDING;
 }
