@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pieces made into blocks. A block has all that its answers need, names too, so that one read of it is
+ * Visible ranges to blocks. A block has all that its answers need, names too, so that one read of it is
  * enough.
  *
- * The code ranges of a block are gone through twice: for the strings, files and functions that they need, which
- * are then numbered, and to be written.
+ * The ranges of a block are visited twice: to collect and number the strings, files and functions that they
+ * need, and to be written.
  */
-#include "symtab/internal.h"
+#include "symtab/build.h"
 
 #include <stdlib.h>
 #include "base/sort.h"
 
-/* What something is in the block at hand: its place in a list. */
+/* The index of an id in a list of the block at hand. */
 struct block_local {
 	uint32_t stamp, at;
 };
 struct block_locals {
 	struct block_local *list;
 	size_t room;
-	/* Those of the block. */
-	uint32_t *ids;
+	uint32_t *ids; /* of the block */
 	uint32_t n;
 	size_t room_ids;
 };
 
-/* A function that is called: where its record is, and where calls of it usually begin. */
+/* A called function: the offset of its record, and where calls of it usually start. */
 struct called_function {
 	uint32_t off;
 	int64_t line;    /* from that of the declaration */
@@ -46,7 +45,7 @@ struct block_writer {
 	struct visible_range *list;
 	size_t n_ranges, room_ranges, weight;
 	size_t n_bytes; /* of its strings */
-	size_t share; /* of them are left when they are packed, of SHARE_ALL: as it was in the block before */
+	size_t share; /* the part of them, of SHARE_ALL, that was left after compression in the block before */
 	uint32_t *numbers; /* of strings, by their places in strings_at */
 	struct called_function *called;
 	size_t room_numbers, room_called;
@@ -54,7 +53,7 @@ struct block_writer {
 	size_t room_strings;
 	struct buf ranges, records, functions;
 	struct string_writer string_writer;
-	uint32_t *last_call; /* of entries: the line of the last call in them */
+	uint32_t *last_call; /* for each entry: the line of the last call in it */
 	size_t room_last_call;
 	struct block_index *index;
 	size_t n_blocks, room_blocks;
@@ -104,19 +103,18 @@ size_t block_writer_index(const struct block_writer *w, const struct block_index
 	return w->n_blocks;
 }
 
-/* ---- what is in a block ---- */
+/* ---- the ids of a block ---- */
 
-/* True: it is new in this block. *ret: its place. */
+/* True: the id is new in this block. *ret: its index. */
 static bool local_add(struct block_writer *w, struct block_locals *l, uint32_t id, uint32_t *ret)
 {
 	struct block_local *at;
 
 	if (id >= l->room) {
-		size_t room = MAX((size_t)id + 1, l->room * 2);
+		size_t n = l->room;
 
-		l->list = mem_realloc(l->list, room, sizeof(*l->list));
-		memset(l->list + l->room, 0, (room - l->room) * sizeof(*l->list));
-		l->room = room;
+		VEC_RESERVE(l->list, n, l->room, (size_t)id + 1 - n);
+		memset(l->list + n, 0, (l->room - n) * sizeof(*l->list));
 	}
 	at = &l->list[id];
 	*ret = at->at;
@@ -152,7 +150,7 @@ static void block_add_file(struct block_writer *w, uint32_t id)
 	w->weight += 8;
 }
 
-/* Entry @k's columns, as they are written. */
+/* Entry @k's column, as it is written. */
 static uint64_t entry_column(const struct visible_range *p, uint32_t k)
 {
 	return column_with(p->entries[k].column, p->more ? p->more[k].discriminator : 0);
@@ -171,7 +169,7 @@ static bool call_is_usual(const struct visible_range *p, uint32_t k, const struc
 	return e->file == f->file && (int64_t)e->line - f->line == c->line && entry_column(p, k) == c->column;
 }
 
-/* Of a call to it. */
+/* Add the function that entry @k calls. */
 static void block_add_function(struct block_writer *w, const struct visible_range *p, uint32_t k)
 {
 	const struct range_entry *e = &p->entries[k];
@@ -226,7 +224,6 @@ static void block_add_range(struct block_writer *w, const struct visible_range *
 	w->weight += p->rows ? p->range->rows_size : 0;
 }
 
-/* What a thing of the block is there. */
 static uint32_t local_index(const struct block_locals *l, uint32_t id)
 {
 	return l->list[id].at;
@@ -256,7 +253,7 @@ static int text_by_bytes(const void *a, const void *b)
 	return str_cmp(x->s, y->s);
 }
 
-/* The first bytes as a number. */
+/* The first bytes as a number that sorts like them. */
 static uint64_t string_prefix(struct str s)
 {
 	uint64_t v = 0;
@@ -266,18 +263,15 @@ static uint64_t string_prefix(struct str s)
 	return be64toh(v);
 }
 
-/* Their numbers, and the strings in that order. */
+/* Sort the block's strings, and number them in that order. */
 static void strings_number(struct block_writer *w)
 {
 	size_t n = w->strings_at.n, first = 0;
 	AUTO(mem_freep) struct sort_key *keys = NEW_N(struct sort_key, n + 1);
 	AUTO(mem_freep) struct numbered_text *texts = NEW_N(struct numbered_text, n + 1);
 
-	if (n > w->room_strings) {
-		w->room_strings = n * 2;
-		w->strings = mem_realloc(w->strings, w->room_strings, sizeof(*w->strings));
-		w->numbers = mem_realloc(w->numbers, w->room_strings, sizeof(*w->numbers));
-	}
+	VEC_RESERVE(w->strings, 0, w->room_strings, n);
+	VEC_RESERVE(w->numbers, 0, w->room_numbers, n);
 	for (size_t i = 0; i < n; i++)
 		keys[i] = (struct sort_key){ string_prefix(w->in->strings[w->strings_at.ids[i]]), i };
 	sort_keys(keys, n);
@@ -302,7 +296,7 @@ static void buf_add_zigzag(struct buf *b, int64_t v)
 	buf_add_uleb(b, zigzag(v));
 }
 
-/* How the parent of entry @k is told. @parent_before: that of the call before, 0: none. */
+/* How the parent of entry @k is written. @parent_before: the parent of the call before, 0: none. */
 static uint8_t parent_code(uint32_t k, uint32_t parent, uint32_t parent_before)
 {
 	if (parent == k - 1)
@@ -312,7 +306,7 @@ static uint8_t parent_code(uint32_t k, uint32_t parent, uint32_t parent_before)
 	return parent ? ENTRY_PARENT_OTHER : ENTRY_PARENT_FIRST;
 }
 
-/* File, line and column that an entry's rows begin with. */
+/* Write the file, line and column of an entry's first row. */
 static void write_begin(struct block_writer *w, const struct visible_range *p, uint32_t k, uint8_t head,
 			int64_t line_base)
 {
@@ -329,16 +323,13 @@ static void write_begin(struct block_writer *w, const struct visible_range *p, u
 
 static void write_entries(struct block_writer *w, const struct visible_range *p, const struct function_id *f)
 {
-	static const struct called_function nobody;
+	static const struct called_function unknown;
 	struct buf *b = &w->records;
 	const struct range_entry *list = p->entries;
 	uint32_t n = p->range->n_entries, parent_before = 0;
 	uint8_t head;
 
-	if (n > w->room_last_call) {
-		w->room_last_call = n * 2;
-		w->last_call = mem_realloc(w->last_call, w->room_last_call, sizeof(*w->last_call));
-	}
+	VEC_RESERVE(w->last_call, 0, w->room_last_call, n);
 	buf_add_uleb(b, n - 1);
 	head = list[0].passive ? ENTRY_PASSIVE : 0;
 	if (list[0].file == f->file || list[0].passive == 1)
@@ -351,8 +342,8 @@ static void write_entries(struct block_writer *w, const struct visible_range *p,
 	for (uint32_t k = 1; k < n; k++) {
 		const struct range_entry *e = &list[k], *parent = &list[e->parent];
 		const struct function_id *callee = &w->in->functions[e->function];
-		const struct called_function *called = &nobody;
-		/* A parent that has no rows itself has the file of its declaration. */
+		const struct called_function *called = &unknown;
+		/* A parent without rows of its own has the file of its declaration. */
 		uint32_t parent_file = parent->passive == 1
 					       ? w->in->functions[e->parent ? parent->function : 0].file
 					       : parent->file;
@@ -381,7 +372,7 @@ static void write_entries(struct block_writer *w, const struct visible_range *p,
 			head |= ENTRY_CALL_COLUMN;
 		if (e->function)
 			called = &w->called[local_index(&w->functions_at, e->function)];
-		/* One that has no rows begins anywhere. */
+		/* An entry without rows starts anywhere. */
 		if (e->passive == 1 || call_is_usual(p, k, callee, called))
 			head |= ENTRY_USUAL;
 		buf_add_char(b, (char)head);
@@ -446,7 +437,7 @@ static void block_write_functions(struct block_writer *w)
 {
 	struct buf *b = &w->functions;
 
-	/* The one of which nothing is known. */
+	/* Offset 0: the unknown function. */
 	for (int i = 0; i < 4 + w->columns; i++)
 		buf_add_char(b, 0);
 	for (uint32_t i = 0; i < w->functions_at.n; i++) {

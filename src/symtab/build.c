@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file's table, step by step: units into code ranges, symbols, what is seen of all these, blocks, head.
+ * Build a file's table, step by step: units to code ranges, symbols, the visible ranges of both, blocks, head.
  *
- * Threads take chunks of units and have ids of their own. Ids do not come into the table, and what lies over
- * one another is told apart by the order of the units, so it does not matter who made what.
+ * Each thread takes chunks of units and has its own ids. Ids are not stored in the table, and overlapping code
+ * ranges are ordered by their units, so the table does not depend on which thread read which unit.
  */
 #include "symtab/build.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-#define CHUNK_SIZE  MIB(8) /* of .debug_info. Budgets go by chunks, so it must not hang on the threads */
+/* Bytes of .debug_info. Each chunk has its own budget, so this must not depend on the number of threads. */
+#define CHUNK_SIZE  MIB(8)
 #define ALIASES_MAX 64u
-#define ROOM_KEPT   MIB(4) /* of a unit's */
+#define ROOM_KEPT   MIB(4) /* of the buffer of a unit's bytes */
 
 /* ---- units ---- */
 
@@ -85,7 +86,7 @@ static int units_run(struct build *b, struct err *err)
 	return r;
 }
 
-/* Give the ids of all batches the meaning that they have in the first one. */
+/* Replace the ids of all batches by those of the first one. */
 static void ids_join(struct build *b)
 {
 	struct intern *in = &b->batches[0]->in;
@@ -129,7 +130,7 @@ static int range_by_unit(const void *a, const void *b)
 
 	if (x->unit != y->unit)
 		return x->unit < y->unit ? -1 : 1;
-	/* Of one unit, hence of one batch's array. */
+	/* Of one unit, so both are in one batch's array. */
 	return x < y ? -1 : x > y;
 }
 
@@ -149,16 +150,16 @@ static void ranges_collect(struct build *b)
 
 /* ---- blocks ---- */
 
-/* The first symbol at @addr. */
+/* The first symbol at or after @addr. */
 static size_t symbol_first(const struct build *b, uint64_t addr)
 {
 	return SEARCH(0, b->symbols.n, i, b->symbols.list[i].start < addr);
 }
 
 /*
- * What the linker calls a function where DWARF says something else: GCC's clones have a suffix (f.isra.0,
- * f.cold) that only the symbol has. A symbol of some other name (an alias, identical code) counts only if
- * DWARF has no linkage name.
+ * The linker's name of a function if DWARF has another: only the symbols of GCC's clones have their suffix
+ * (f.isra.0, f.cold). A symbol of any other name (an alias, identical code) counts only if DWARF has no
+ * linkage name. 0: DWARF's name holds.
  */
 static uint32_t range_linkage(struct build *b, const struct code_range *p)
 {
@@ -183,8 +184,8 @@ static uint32_t range_linkage(struct build *b, const struct code_range *p)
 }
 
 /*
- * What is seen of a part in several places has the part's rows in each of them. Ordinary files have few such;
- * who means no good could make a table of a hundred megabytes of a file of one.
+ * A part that is visible in several places has its rows in each of them. Ordinary files have few of these; a
+ * crafted file of one megabyte could become a table of a hundred. So the bytes of such copies are limited.
  */
 struct repeat_budget {
 	uint32_t last_range;
@@ -200,33 +201,33 @@ static uint64_t repeat_limit(const struct build *b)
 	return limit;
 }
 
-/* @seen of a function or of lines, part by part. @first: the first part's place in the list. */
-static int blocks_write_function(struct build *b, struct visible_range *seen, size_t first, size_t n_parts,
-				 struct repeat_budget *again, struct err *err)
+/* Write @v, of a function or of lines, part by part. @first: the number of the first part. */
+static int blocks_write_function(struct build *b, struct visible_range *v, size_t first, size_t n_parts,
+				 struct repeat_budget *repeats, struct err *err)
 {
-	uint64_t start = seen->start, end = seen->end, tail = seen->tail;
+	uint64_t start = v->start, end = v->end, tail = v->tail;
 	size_t i = SEARCH(first, first + n_parts, k, b->ranges[k]->start <= start) - 1;
 
 	for (; i < first + n_parts && b->ranges[i]->start < end; i++) {
 		const struct code_range *p = b->ranges[i];
 		const struct batch *batch = b->batches[p->batch];
 
-		seen->range = p;
-		seen->start = MAX(start, p->start);
-		seen->end = MIN(end, p->start + p->size);
-		seen->before = seen->start - start;
-		seen->after = end - seen->end;
-		seen->tail = seen->after ? 0 : tail;
-		seen->entries = batch->entries + p->first_entry;
-		seen->more = batch->more ? batch->more + p->first_entry : NULL;
-		seen->rows = batch->rows.p ? batch->rows.p + p->rows_off : (const uint8_t *)"";
-		if (seen->start != p->start || i == again->last_range) {
-			again->bytes += p->rows_size + (uint64_t)p->n_entries * 8;
-			if (again->bytes > again->limit)
-				seen->rows = NULL;
+		v->range = p;
+		v->start = MAX(start, p->start);
+		v->end = MIN(end, p->start + p->size);
+		v->before = v->start - start;
+		v->after = end - v->end;
+		v->tail = v->after ? 0 : tail;
+		v->entries = batch->entries + p->first_entry;
+		v->more = batch->more ? batch->more + p->first_entry : NULL;
+		v->rows = batch->rows.p ? batch->rows.p + p->rows_off : (const uint8_t *)"";
+		if (v->start != p->start || i == repeats->last_range) {
+			repeats->bytes += p->rows_size + (uint64_t)p->n_entries * 8;
+			if (repeats->bytes > repeats->limit)
+				v->rows = NULL;
 		}
-		again->last_range = (uint32_t)i;
-		if (err_if_cancelled(b->o->cancel, err) < 0 || block_writer_add(b->blocks, seen, err) < 0)
+		repeats->last_range = (uint32_t)i;
+		if (err_if_cancelled(b->o->cancel, err) < 0 || block_writer_add(b->blocks, v, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -235,38 +236,38 @@ static int blocks_write_function(struct build *b, struct visible_range *seen, si
 static int blocks_write(struct build *b, struct err *err)
 {
 	struct intern *in = &b->batches[0]->in;
-	AUTO(mem_freep) struct span *seen = NULL;
-	size_t n = overlaps_resolve(b->spans, b->n_spans, &seen);
-	struct repeat_budget again = { .last_range = UINT32_MAX, .limit = repeat_limit(b) };
+	AUTO(mem_freep) struct span *visible = NULL;
+	size_t n = overlaps_resolve(b->spans, b->n_spans, &visible);
+	struct repeat_budget repeats = { .last_range = UINT32_MAX, .limit = repeat_limit(b) };
 
 	mem_freep(&b->spans);
 	mem_freep(&b->symbol_spans);
 	b->blocks = block_writer_new(in, &b->block_bytes, !b->o->no_columns);
 	for (size_t i = 0; i < n; i++) {
-		const struct candidate *what = &b->candidates[seen[i].what];
-		const struct symbol *sym = what->symbol ? &b->symbols.list[what->symbol - 1] : NULL;
-		struct visible_range out = { .start = seen[i].start, .end = seen[i].end };
+		const struct candidate *c = &b->candidates[visible[i].what];
+		const struct symbol *sym = c->symbol ? &b->symbols.list[c->symbol - 1] : NULL;
+		struct visible_range out = { .start = visible[i].start, .end = visible[i].end };
 		int r;
 
-		/* One that does not follow its code range is cut off from what it tells. */
-		if (what->tail)
+		/* A tail is written with the code range that it follows, below. Cut off from that, it is dropped. */
+		if (c->tail)
 			continue;
 		if (err_if_cancelled(b->o->cancel, err) < 0)
 			return -1;
 		if (sym)
 			out.name = intern_str(in, sym->name, true);
-		if (what->range) {
-			size_t first = what->range - 1, n_parts = what->n_parts;
+		if (c->range) {
+			size_t first = c->range - 1, n_parts = c->n_parts;
 			const struct code_range *p = b->ranges[first], *last = b->ranges[first + n_parts - 1];
 
 			out.origin = p->origin;
 			if (!sym && p->origin == SYMTAB_DWARF)
 				out.linkage = range_linkage(b, p);
-			if (i + 1 < n && b->candidates[seen[i + 1].what].tail &&
-			    b->candidates[seen[i + 1].what].range == what->range &&
-			    seen[i + 1].start == out.end && out.end == last->start + last->size)
-				out.tail = seen[i + 1].end - seen[i + 1].start;
-			r = blocks_write_function(b, &out, first, n_parts, &again, err);
+			if (i + 1 < n && b->candidates[visible[i + 1].what].tail &&
+			    b->candidates[visible[i + 1].what].range == c->range &&
+			    visible[i + 1].start == out.end && out.end == last->start + last->size)
+				out.tail = visible[i + 1].end - visible[i + 1].start;
+			r = blocks_write_function(b, &out, first, n_parts, &repeats, err);
 		} else {
 			out.origin = sym->origin;
 			r = block_writer_add(b->blocks, &out, err);
@@ -302,11 +303,11 @@ static int table_finish(struct build *b, struct buf *out, struct symtab_stats *s
 	if (!p)
 		return err_set(err, ERR_LIMIT, "no memory for a table of %zu bytes", all->size);
 	memset(p + head.size, 0, TABLE_PAD);
-	/* Moved where they are: a copy would be as many pages more. */
+	/* Move them in place: a copy would touch as many pages again. */
 	memmove(all->p + head.size, all->p, all->size);
 	memcpy(all->p, head.p, head.size);
 	all->size += head.size + TABLE_PAD;
-	/* It may be kept for long, and began in the room of a unit. */
+	/* The caller may keep it for long, and it started in the buffer of a unit. */
 	if (all->room / 2 > all->size) {
 		all->p = mem_realloc(all->p, all->size, 1);
 		all->room = all->size;
@@ -340,7 +341,7 @@ static int range_by_start(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-/* Every address that is wanted is in a function's code range. */
+/* Whether every address asked for is in a function's code range. */
 static bool only_found(const struct build *b)
 {
 	AUTO(mem_freep) const struct code_range **list = NEW_N(const struct code_range *, b->n_ranges + 1);
@@ -352,7 +353,7 @@ static bool only_found(const struct build *b)
 	if (n)
 		qsort(list, n, sizeof(*list), range_by_start);
 	for (i = 0; i < b->o->n_only; i++) {
-		/* Behind the padding there may be code that only a symbol knows of. */
+		/* After the padding there may be code that only a symbol names. */
 		while (k < n &&
 		       list[k]->start + list[k]->size + MIN(list[k]->tail, PADDING_END - 1) <= b->o->only[i])
 			k++;
@@ -387,7 +388,7 @@ static void build_done(struct build *b)
 	arena_done(&b->arena);
 }
 
-/* The units that .debug_aranges names. 1: that was not enough, nothing is kept. */
+/* Read the units that .debug_aranges names. 1: that was not enough, and nothing is kept. */
 static int units_run_only(struct build *b, struct err *err)
 {
 	AUTO(mem_freep) size_t *units = NULL;
@@ -410,7 +411,7 @@ static int units_run_only(struct build *b, struct err *err)
 	return 1;
 }
 
-/* Where DWARF has functions. */
+/* The addresses of DWARF's functions. */
 static size_t dwarf_spans(const struct build *b, struct span **ret)
 {
 	AUTO(mem_freep) struct span *list = NULL;
@@ -430,13 +431,14 @@ static size_t dwarf_spans(const struct build *b, struct span **ret)
 
 static int build_read_go(struct build *b, struct err *err)
 {
+	struct go_scope scope = { .code = b->code, .n_code = b->n_code };
 	AUTO(mem_freep) struct span *dwarf = NULL;
-	size_t n;
 
 	if (!go_section(b->img))
 		return 0;
-	n = dwarf_spans(b, &dwarf);
-	if (go_read(b->batches[0], b->img, b->code, b->n_code, dwarf, n, &b->go_err) == 0)
+	scope.n_dwarf = dwarf_spans(b, &dwarf);
+	scope.dwarf = dwarf;
+	if (go_read(b->batches[0], b->img, &scope, &b->go_err) == 0)
 		return 0;
 	err_in(&b->go_err, "Go's table");
 	if (b->go_err.kind == ERR_INVALID || b->go_err.kind == ERR_LIMIT)
@@ -445,7 +447,7 @@ static int build_read_go(struct build *b, struct err *err)
 	return -1;
 }
 
-/* A damaged .dwp is as good as none. */
+/* A damaged .dwp counts as none. */
 static int split_open(struct build *b, struct err *err)
 {
 	if (!b->dwarf || !b->o->split || dwarf_open_split(b->dwarf, b->o->split, &b->split_err) == 0)
@@ -477,7 +479,7 @@ static int table_build(struct build *b, struct buf *out, struct symtab_stats *st
 	}
 	if (r < 0)
 		return -1;
-	/* From here on other things take as much memory: blocks begin in what units were read into. */
+	/* From here on other data takes as much memory: blocks start in the buffer of the units' bytes. */
 	for (unsigned k = 0; k < b->n_batches; k++)
 		batch_end(b->batches[k], &b->block_bytes);
 	if (b->block_bytes.room > ROOM_KEPT)

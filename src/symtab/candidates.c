@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is seen of a file's code ranges and symbols: DWARF's functions, then Go's, lines of no function, symbols,
- * padding.
+ * List the code ranges and symbols of a file by rank: DWARF's functions, then Go's, lines of no function,
+ * symbols, padding.
  */
 #include "symtab/build.h"
 
@@ -20,8 +20,8 @@ static void candidate_add(struct build *b, uint64_t start, uint64_t end, uint32_
 }
 
 /*
- * Where each symbol is in force. One without a size reaches to the next symbol of its section, under those
- * that have one; of .dynsym, where it is nothing but an address, it does not.
+ * Resolve which symbol holds at which address. A symbol without a size extends to the next symbol of its
+ * section, below those that have a size; one of .dynsym, where it is only an address, does not.
  */
 static void symbols_resolve(struct build *b)
 {
@@ -37,7 +37,7 @@ static void symbols_resolve(struct build *b)
 		if (end == list[i].start && list[i].origin == SYMTAB_DYNAMIC)
 			end = list[i].start + 1;
 		if (end == list[i].start) {
-			/* Of several at one address the first is the best; the others add nothing. */
+			/* The first of several at one address is the best; the others add nothing. */
 			if (have_label && label == list[i].start)
 				continue;
 			have_label = true;
@@ -60,7 +60,7 @@ static void symbols_resolve(struct build *b)
 	free(spans);
 }
 
-/* Lines of no function are cut where the symbols change. Those behind a function are its padding up to the
+/* Lines of no function are cut where the symbol changes. Those after a function are its padding up to the
  * first symbol. */
 static void lines_add(struct build *b, uint32_t range, const struct code_range *p)
 {

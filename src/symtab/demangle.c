@@ -2,10 +2,10 @@
 /*
  * Names as they are in the source: C++ (Itanium), Rust (both schemes), D, by libiberty.
  *
- * A mangled name can say "the same again" of a part that says it twice of another one, and so on: a hundred
- * bytes stand for more text than there is memory. So what comes out is counted, and what is too long is not
- * demangled at all. libiberty hands the text out code range by code range and keeps what it needs on the stack, so
- * leaving from within is sound; it bounds its own recursion.
+ * A part of a mangled name can refer twice to another part, which refers twice to a third, and so on: a
+ * hundred bytes can expand to more text than there is memory. So the output is counted, and a name whose text
+ * is too long is not demangled. libiberty calls back with chunks of the text and keeps its state on the stack,
+ * so a longjmp() out of the callback is sound; it limits its own recursion.
  */
 #include "symtab/symtab.h"
 
@@ -13,8 +13,8 @@
 #include <libiberty/demangle.h>
 #include <stdlib.h>
 
-#define MANGLED_MAX KIB(16) /* libiberty's stack goes by this */
-#define D_MAX       KIB(2)  /* D's comes out whole */
+#define MANGLED_MAX KIB(16) /* libiberty's use of the stack grows with the name */
+#define D_MAX       KIB(2)  /* D's text is not returned in chunks */
 
 struct demangle_sink {
 	struct buf *out;
@@ -76,7 +76,7 @@ void symtab_demangle(struct str name, enum symtab_demangling how, struct buf *ou
 	const char *suffix;
 	size_t n = name.size;
 
-	/* Most names of C are seen to be none at once. */
+	/* Most names of C are recognized at once. */
 	if (how == SYMTAB_MANGLED || name.size < 3 || name.size > MANGLED_MAX || name.p[0] != '_' ||
 	    !memchr("ZRD", name.p[1], 3) || memchr(name.p, 0, name.size)) {
 		buf_add_str(out, name);

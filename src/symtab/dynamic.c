@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dynamic symbols of a file that has no sections: as a dynamic linker finds them, by the dynamic segment.
+ * Dynamic symbols of a file without sections, found as a dynamic linker finds them: by the dynamic segment.
  *
- * How many there are is told by nothing but the hash tables: DT_HASH has as many chains as there are symbols;
- * in DT_GNU_HASH the chain of the last bucket ends with the last symbol.
+ * Only the hash tables give their number: DT_HASH has as many chains as there are symbols; in DT_GNU_HASH the
+ * chain of the last bucket ends with the last symbol.
  */
-#include "symtab/internal.h"
+#include "symtab/build.h"
 
 #include <elf.h>
 
@@ -22,7 +22,7 @@ struct dynamic {
 	uint64_t symbols, names, names_size, hash, gnu_hash;
 };
 
-/* @size bytes at the address, fewer if the file ends. 1: the file has none of them. */
+/* Read @size bytes at the address, fewer if the file ends. 1: the file has none of them. */
 static int dynamic_bytes(const struct dynamic *d, uint64_t addr, uint64_t size, struct bytes *ret,
 			 struct err *err)
 {

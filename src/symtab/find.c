@@ -2,9 +2,9 @@
 /*
  * An address to its frames.
  *
- * The block is found in the head's index, the code range in the block's, then the code range's rows are gone through up
- * to the one that the address lies in. Where we are is kept: the next address in the same row has the same
- * answer, and one further on goes on from there.
+ * The head's index has the block, the block's index the code range, and the code range's rows are read up to
+ * the row of the address. The finder keeps its position: the next address in the same row has the same answer,
+ * and a higher one continues from there.
  */
 #include "symtab/rows.h"
 
@@ -18,21 +18,21 @@ struct symtab_finder {
 	size_t block; /* SIZE_MAX: none */
 	struct block b;
 	struct strings_kept kept;
-	struct block_strings *strings; /* of the block at hand */
+	struct block_strings *strings; /* the block's */
 	/* The code range at hand. */
 	uint32_t range; /* UINT32_MAX: none */
 	uint64_t start, end, skip;
-	uint64_t tail;          /* bytes behind end that have the last row, and no function */
+	uint64_t tail;          /* bytes after `end` that have the last row, and no function */
 	uint64_t before, after; /* bytes of the function in other parts */
 	uint8_t flags, origin;
 	uint32_t name, linkage, decl_file, decl_line;
-	uint32_t room_entries, *last_call;
+	uint32_t room_entries, room_last_call;
+	uint32_t *last_call; /* for each entry: the line of the last call in it */
 	struct row_reader rows;
-	/* Of the row that the reader is at. */
-	bool have_frames;
+	bool have_frames; /* `frames` are those of the row that the reader is at */
 	struct symtab_frame *frames;
 	size_t n_frames, room_frames;
-	bool as_numbers; /* they are `numbers`, of which there are n_frames */
+	bool as_numbers; /* they are in `numbers` instead, n_frames of them */
 	struct symtab_number *numbers;
 	size_t room_numbers;
 };
@@ -68,10 +68,11 @@ static int range_damaged(const struct symtab_finder *f, struct err *err)
 /* ---- the block's tables ---- */
 
 /*
- * The numbers that are given to who asks: the block, counted from 1, and the number there: a file's, the
- * offset of a function, or the code range of which it is the function.
+ * A number that is returned to the caller has the block, counted from 1, in its upper half. The lower half is
+ * a number in that block: of a file, the offset of a function, or OWN_RANGE and the code range that has the
+ * function.
  */
-#define OWN_PIECE (UINT32_C(1) << 31)
+#define OWN_RANGE (UINT32_C(1) << 31)
 
 static uint64_t number_make(const struct symtab_finder *f, uint32_t number)
 {
@@ -98,7 +99,7 @@ static void block_file(struct symtab_finder *f, uint32_t file, struct str *ret_d
 struct block_function {
 	uint32_t number; /* in the block, see number_make() */
 	uint32_t name, linkage, file, line;
-	uint32_t usual_line; /* where calls of it usually begin, from its line */
+	uint32_t usual_line; /* where calls of it usually start, from its line */
 	uint64_t usual_column;
 };
 
@@ -108,7 +109,7 @@ static struct block_function block_function(const struct symtab_finder *f, uint3
 	const uint8_t *p, *end;
 	uint64_t name;
 
-	/* So in a block that there is none of, too. */
+	/* Also in a block without functions. */
 	if (off >= f->b.files - f->b.functions)
 		return ret;
 	p = f->b.bytes.p + f->b.functions + off;
@@ -131,7 +132,7 @@ static struct block_function entry_function(const struct symtab_finder *f, uint3
 {
 	if (call)
 		return block_function(f, f->rows.entries[call].function);
-	return (struct block_function){ .number = OWN_PIECE | f->range,
+	return (struct block_function){ .number = OWN_RANGE | f->range,
 					.name = f->name,
 					.linkage = f->linkage,
 					.file = f->decl_file,
@@ -189,11 +190,8 @@ static int entries_read(struct symtab_finder *f, const uint8_t *p, const uint8_t
 	/* Each entry takes two bytes at least. */
 	if (p > end || n > ENTRIES_MAX || n - 1 > (uint64_t)(end - p) / 2 + 1)
 		return range_damaged(f, err);
-	if (n > f->room_entries) {
-		f->room_entries = (uint32_t)n * 2;
-		f->rows.entries = mem_realloc(f->rows.entries, f->room_entries, sizeof(*f->rows.entries));
-		f->last_call = mem_realloc(f->last_call, f->room_entries, sizeof(*f->last_call));
-	}
+	VEC_RESERVE(f->rows.entries, 0, f->room_entries, n);
+	VEC_RESERVE(f->last_call, 0, f->room_last_call, n);
 	list = f->rows.entries;
 	last_call = f->last_call;
 	f->rows.n_entries = (uint32_t)n;
@@ -209,7 +207,7 @@ static int entries_read(struct symtab_finder *f, const uint8_t *p, const uint8_t
 		*at = (struct read_entry){ .head = *p++ };
 		if (parent_read(&p, end, at->head, k, before, &at->parent) < 0)
 			return range_damaged(f, err);
-		/* It is another file of a call, not of another file of one. */
+		/* It is another file of a call, so its parent must be a call, too. */
 		if (at->head & ENTRY_OTHER_FILE) {
 			at->parent = entry_call(f->rows.entries, at->parent);
 			at->file = (uint32_t)leb_u(&p, end);
@@ -297,7 +295,7 @@ fail:
 	return -1;
 }
 
-/* Go to the row that @off lies in. */
+/* Go to the row of @off. */
 static int finder_seek(struct symtab_finder *f, uint32_t off, struct err *err)
 {
 	int r = rows_seek(&f->rows, off);
@@ -309,26 +307,32 @@ static int finder_seek(struct symtab_finder *f, uint32_t off, struct err *err)
 
 /* ---- frames ---- */
 
-static void number_add(struct symtab_finder *f, const struct block_function *fn, uint32_t file, uint32_t line,
-		       uint64_t column, bool inlined, uint8_t origin)
+/* What a frame says besides its function. */
+struct frame_place {
+	uint32_t file, line;
+	uint64_t column; /* column_with() */
+	bool inlined;
+	uint8_t origin;
+};
+
+static void number_add(struct symtab_finder *f, const struct block_function *fn, const struct frame_place *at)
 {
 	VEC_GROW(f->numbers, f->n_frames, f->room_numbers);
 	f->numbers[f->n_frames++] = (struct symtab_number){ .function = number_make(f, fn->number),
-							    .file = number_make(f, file),
-							    .line = line,
-							    .column = (uint16_t)column,
-							    .discriminator = (uint32_t)(column >> 16),
-							    .inlined = inlined,
-							    .origin = origin };
+							    .file = number_make(f, at->file),
+							    .line = at->line,
+							    .column = (uint16_t)at->column,
+							    .discriminator = (uint32_t)(at->column >> 16),
+							    .inlined = at->inlined,
+							    .origin = at->origin };
 }
 
-static void frame_add(struct symtab_finder *f, const struct block_function *fn, uint32_t file, uint32_t line,
-		      uint64_t column, bool inlined, uint8_t origin)
+static void frame_add(struct symtab_finder *f, const struct block_function *fn, const struct frame_place *at)
 {
 	struct symtab_frame *frame;
 
 	if (f->as_numbers) {
-		number_add(f, fn, file, line, column, inlined, origin);
+		number_add(f, fn, at);
 		return;
 	}
 	VEC_GROW(f->frames, f->n_frames, f->room_frames);
@@ -336,15 +340,15 @@ static void frame_add(struct symtab_finder *f, const struct block_function *fn, 
 	*frame = (struct symtab_frame){
 		.name = finder_string(f, fn->name),
 		.linkage = fn->linkage ? finder_string(f, fn->linkage) : (struct str){ 0 },
-		.line = line,
-		.column = (uint16_t)column,
-		.discriminator = (uint32_t)(column >> 16),
+		.line = at->line,
+		.column = (uint16_t)at->column,
+		.discriminator = (uint32_t)(at->column >> 16),
 		.start_line = fn->line,
-		.inlined = inlined,
-		.origin = origin,
+		.inlined = at->inlined,
+		.origin = at->origin,
 	};
-	block_file(f, file, &frame->dir, &frame->file);
-	if (fn->file == file) {
+	block_file(f, at->file, &frame->dir, &frame->file);
+	if (fn->file == at->file) {
 		frame->start_file_dir = frame->dir;
 		frame->start_file = frame->file;
 	} else {
@@ -354,38 +358,40 @@ static void frame_add(struct symtab_finder *f, const struct block_function *fn, 
 
 static void frames_make(struct symtab_finder *f)
 {
-	uint32_t file = 0, line = 0, at = 0;
+	struct frame_place place = { .origin = f->origin };
 	struct block_function fn;
-	uint64_t column = 0;
+	uint32_t at = 0;
 
 	f->have_frames = true;
 	f->n_frames = 0;
 	if (f->rows.n_entries) {
 		at = entry_call(f->rows.entries, f->rows.at.entry);
-		file = entry_file(f, f->rows.at.entry);
 		fn = entry_function(f, at);
-		line = fn.line + f->rows.at.line;
-		column = f->rows.at.column;
-		/* Parents stand before their children: this ends. */
+		place.file = entry_file(f, f->rows.at.entry);
+		place.line = fn.line + f->rows.at.line;
+		place.column = f->rows.at.column;
+		place.inlined = true;
+		/* Parents come before their children, so this ends. */
 		while (at && f->n_frames < SYMTAB_MAX_FRAMES) {
 			const struct read_entry *p = &f->rows.entries[at];
 
-			frame_add(f, &fn, file, line, column, true, f->origin);
-			file = p->head & ENTRY_CALL_FILE ? p->call_file : entry_file(f, p->parent);
+			frame_add(f, &fn, &place);
+			place.file = p->head & ENTRY_CALL_FILE ? p->call_file : entry_file(f, p->parent);
 			fn = entry_function(f, p->parent);
-			line = fn.line + p->call_line;
-			column = p->call_column;
+			place.line = fn.line + p->call_line;
+			place.column = p->call_column;
 			at = p->parent;
 		}
+		place.inlined = false;
 	}
 	fn = entry_function(f, 0);
-	frame_add(f, &fn, file, line, column, false, f->origin);
+	frame_add(f, &fn, &place);
 }
 
-/* ---- where it is ---- */
+/* ---- the position ---- */
 
-/* The last code range of the block that begins at or before @addr; it is where a search of rising addresses goes
- * on. */
+/* The last code range of the block that starts at or before @addr. Rising addresses are found without a
+ * search. */
 static uint32_t block_range_at(const struct symtab_finder *f, uint64_t addr)
 {
 	const uint8_t *ranges = f->b.bytes.p + BLOCK_HEAD;
@@ -395,7 +401,7 @@ static uint32_t block_range_at(const struct symtab_finder *f, uint64_t addr)
 		return hi - 1;
 	addr -= f->b.first;
 	if (f->range != UINT32_MAX && get32(ranges + (size_t)f->range * 8) <= addr) {
-		/* Here, or one of the next. */
+		/* The current one, or one of the next. */
 		lo = f->range;
 		for (unsigned step = 0; step < 4 && lo + 1 < hi; step++, lo++)
 			if (get32(ranges + (size_t)(lo + 1) * 8) > addr)
@@ -418,11 +424,12 @@ static int finder_go_block(struct symtab_finder *f, size_t block, struct err *er
 	return 0;
 }
 
-/* Behind the function: the line goes on, the function does not. */
+/* An address after the function: the line still holds, the function does not. */
 static int answer_tail(struct symtab_finder *f, struct symtab_frames *ret, struct err *err)
 {
-	static const struct block_function nobody;
+	static const struct block_function none;
 	uint64_t last = f->end - 1 - (f->start - f->skip);
+	uint32_t call;
 
 	if (!f->rows.n_entries || last >= UINT32_MAX)
 		return range_damaged(f, err);
@@ -430,9 +437,12 @@ static int answer_tail(struct symtab_finder *f, struct symtab_frames *ret, struc
 		return -1;
 	f->have_frames = false;
 	f->n_frames = 0;
-	frame_add(f, &nobody, entry_file(f, f->rows.at.entry),
-		  entry_function(f, entry_call(f->rows.entries, f->rows.at.entry)).line + f->rows.at.line,
-		  f->rows.at.column, false, SYMTAB_LINES);
+	call = entry_call(f->rows.entries, f->rows.at.entry);
+	frame_add(f, &none,
+		  &(struct frame_place){ .file = entry_file(f, f->rows.at.entry),
+					 .line = entry_function(f, call).line + f->rows.at.line,
+					 .column = f->rows.at.column,
+					 .origin = SYMTAB_LINES });
 	ret->list = f->frames;
 	ret->n = f->n_frames;
 	ret->lo = ret->start = f->end;
@@ -548,21 +558,25 @@ int symtab_frame_of(struct symtab_finder *f, const struct symtab_number *number,
 	f->have_frames = false;
 	f->n_frames = 0;
 	if (block > f->t->n_blocks || (number->file && number->file >> 32 != block))
-		return err_set(err, ERR_INVALID, "no such number");
+		return err_set(err, ERR_INVALID, "the number is not of this table");
 	if (block && finder_go_block(f, block - 1, err) < 0)
 		return -1;
-	if (at & OWN_PIECE) {
-		at &= ~OWN_PIECE;
+	if (at & OWN_RANGE) {
+		at &= ~OWN_RANGE;
 		if (at >= f->b.n_ranges)
-			return err_set(err, ERR_INVALID, "no such number");
+			return err_set(err, ERR_INVALID, "the number is not of this table");
 		if (at != f->range && range_read(f, at, err) < 0)
 			return -1;
 		fn = entry_function(f, 0);
 	} else if (at) {
 		fn = block_function(f, at);
 	}
-	frame_add(f, &fn, block ? (uint32_t)number->file : 0, number->line,
-		  (uint64_t)number->discriminator << 16 | number->column, number->inlined, number->origin);
+	frame_add(f, &fn,
+		  &(struct frame_place){ .file = block ? (uint32_t)number->file : 0,
+					 .line = number->line,
+					 .column = (uint64_t)number->discriminator << 16 | number->column,
+					 .inlined = number->inlined,
+					 .origin = number->origin });
 	*ret = f->frames[0];
 	return 0;
 }

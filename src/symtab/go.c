@@ -2,8 +2,9 @@
 /*
  * Go's own table of functions, files and lines (.gopclntab), which stays when a program is stripped.
  *
- * Four layouts, by the magic: Go 1.2, 1.16, 1.18, 1.20. A function has two programs, of its files and of its
- * lines: steps of a value and of a number of instructions. What was inlined is in go_inline.c.
+ * Four layouts, by the magic: Go 1.2, 1.16, 1.18, 1.20. A function has two programs, for its files and for its
+ * lines: each step changes a value and says for how many instructions it holds. go_inline.c reads the inlined
+ * calls.
  */
 #include "symtab/go.h"
 
@@ -79,8 +80,8 @@ static int go_head_read(struct go *g, uint64_t text, struct err *err)
 	return 0;
 }
 
-/* Row @i of the functions: its address, and where it is described. Behind the last one is the end's address.
- */
+/* The address of function @i, and the offset of its description. The row after the last function has the
+ * address of the end. */
 static uint64_t func_at(const struct go *g, uint64_t i, uint64_t *ret_off)
 {
 	unsigned size = g->layout >= GO_18 ? 4 : g->ptr;
@@ -109,13 +110,13 @@ static void steps_next(struct go_steps *s, unsigned quantum)
 {
 	uint64_t v = go_varint(&s->c);
 
-	/* 0 ends it, but the first may be 0. */
+	/* 0 ends the program, but the first value may be 0. */
 	if ((!v && s->until) || !cursor_ok(&s->c)) {
 		s->over = true;
 		s->until = UINT64_MAX;
 		return;
 	}
-	/* The Go runtime's own number is of 32 bits and goes round. */
+	/* The Go runtime's own number has 32 bits and wraps around. */
 	s->value = (int32_t)((uint32_t)s->value + (uint32_t)unzigzag(v));
 	s->until += go_varint(&s->c) * quantum;
 }
@@ -126,7 +127,7 @@ int go_seek(struct go *g, struct go_steps *s, uint64_t pc, struct err *err)
 		if (!g->b->row_budget) {
 			s->until = UINT64_MAX;
 			return err_set(err, ERR_LIMIT,
-				       ".gopclntab: functions have more lines than it has room for");
+				       ".gopclntab: more lines than a table of this size may have");
 		}
 		g->b->row_budget--;
 	}
@@ -190,7 +191,7 @@ static int func_rows(struct go *g, struct sweep *s, const struct go_func *f, str
 	return 0;
 }
 
-/* How many data a function has: the last byte of a word whose first is its kind. Before Go 1.12 the whole
+/* The number of data of a function: the last byte of a word whose first is its kind. Before Go 1.12 the whole
  * word. */
 static uint8_t func_data_read(const struct go *g, struct cursor *c)
 {
@@ -202,17 +203,18 @@ static uint8_t func_data_read(const struct go *g, struct cursor *c)
 }
 
 /*
- * The table says that a function goes up to the next one. Where DWARF has the function it knows better where
- * the padding begins, and has all that the table has.
+ * Whether DWARF has the function. The table says that a function extends to the next one; DWARF says where
+ * the padding starts, and has all that the table has.
  */
 static bool func_in_dwarf(const struct go *g, uint64_t pc)
 {
-	size_t lo = SEARCH(0, g->n_dwarf, i, g->dwarf[i].start <= pc);
-	return lo && pc < g->dwarf[lo - 1].end;
+	const struct span *dwarf = g->scope->dwarf;
+	size_t lo = SEARCH(0, g->scope->n_dwarf, i, dwarf[i].start <= pc);
+
+	return lo && pc < dwarf[lo - 1].end;
 }
 
-static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place *code, size_t n_code,
-		     struct err *err)
+static int func_read(struct go *g, uint64_t i, struct err *err)
 {
 	uint64_t off, next, pc = func_at(g, i, &off), end = func_at(g, i + 1, &next);
 	struct function_id id = { 0 };
@@ -222,7 +224,7 @@ static int func_read(struct go *g, uint64_t i, const struct dwarf_section_place 
 	uint32_t name, n_programs;
 	uint8_t n_data;
 	struct cursor c = go_at(g, off);
-	const struct dwarf_section_place *place = dwarf_place_at(code, n_code, pc);
+	const struct dwarf_section_place *place = dwarf_place_at(g->scope->code, g->scope->n_code, pc);
 	struct str text;
 	int r;
 
@@ -275,15 +277,13 @@ const struct elf_section *go_section(const struct elf_image *img)
 	return sec ? sec : elf_section_find(img, ".data.rel.ro.gopclntab");
 }
 
-int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_section_place *code,
-	    size_t n_code, const struct span *dwarf, size_t n_dwarf, struct err *err)
+int go_read(struct batch *b, const struct elf_image *img, const struct go_scope *scope, struct err *err)
 {
 	const struct elf_section *sec = go_section(img), *text = elf_section_find(img, ".text");
-	AUTO(go_done)
-	struct go g = { .b = b, .img = img, .big = img->h.big, .dwarf = dwarf, .n_dwarf = n_dwarf };
+	AUTO(go_done) struct go g = { .b = b, .img = img, .big = img->h.big, .scope = scope };
 	int r;
 
-	/* Names are views of it. */
+	/* Names are views of the table. */
 	r = elf_section_read(img, sec, TABLE_MAX, &b->in.arena, &g.table, err);
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -294,7 +294,7 @@ int go_read(struct batch *b, const struct elf_image *img, const struct dwarf_sec
 	b->row_budget = g.table.size * 16 + MIB(1);
 	b->work->unit = UINT32_MAX;
 	for (uint64_t i = 0; i < g.n_funcs; i++)
-		if (func_read(&g, i, code, n_code, err) < 0)
+		if (func_read(&g, i, err) < 0)
 			return -1;
 	return 0;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls that Go's compiler inlined. A third program of each function says which call an instruction is
- * of; calls are described in an array (a tree: each names an instruction of the function that has the line of
- * the call, and is of the caller). Where a function's array lies is told, from Go 1.18 on, from the begin of
- * all of them, which only the runtime's description of the module (moduledata) has: it is looked for by its
- * first words, which point at the table.
+ * The calls that Go's compiler inlined. A third program of each function says which call an instruction
+ * belongs to. Calls are described in an array, which is a tree: each call names an instruction of the function
+ * that belongs to the caller and has the line of the call. From Go 1.18 on, the place of a function's array
+ * counts from the start of all arrays, which is only in the runtime's description of the module (moduledata).
+ * That is found by its first words, which point at the table.
  *
- * Layouts of Go 1.9 (calls of 16 bytes, which have caller, file and line themselves), 1.12 (of 20 bytes, by
- * their addresses), 1.18 (from the begin of all) and 1.20 (of 16 bytes). In a position-independent program
- * before 1.18, and where a linker leaves addresses to be written when it is loaded, there is nothing to be
- * found; before Go 1.9 there was none.
+ * Layouts: Go 1.9 (calls of 16 bytes, which have caller, file and line themselves), 1.12 (of 20 bytes, by
+ * address), 1.18 (counted from the start of all) and 1.20 (of 16 bytes). Nothing is found in a
+ * position-independent program before 1.18, and where a linker leaves addresses for the loader to write.
+ * Before Go 1.9 there was no such array.
  */
 #include "symtab/go.h"
 
@@ -29,7 +29,7 @@ static const struct tree_places places_before_16[] = { { 1, 2 }, { 2, 4 } }; /* 
 
 static int calls_over_budget(struct err *err)
 {
-	return err_set(err, ERR_LIMIT, ".gopclntab: functions have more calls than it has room for");
+	return err_set(err, ERR_LIMIT, ".gopclntab: more inlined calls than a table of this size may have");
 }
 
 /* The bytes from @addr to its section's end; empty: there are none. */
@@ -53,7 +53,7 @@ static int memory_at(struct go *g, uint64_t addr, struct bytes *ret, struct err 
 		}
 		if (!sec)
 			return 0;
-		/* All trees lie in one section. Who goes from one to the other pays for it. */
+		/* All trees are in one section. A file that makes us change between two pays for it. */
 		if (g->data_section)
 			g->b->row_budget -= MIN(g->b->row_budget, sec->size);
 		if (!g->b->row_budget)
@@ -71,13 +71,13 @@ static int memory_at(struct go *g, uint64_t addr, struct bytes *ret, struct err 
 	return 0;
 }
 
-/* The word of moduledata that has the begin of all trees. */
+/* The number of the word of moduledata that has the start of all trees. */
 static unsigned trees_word(const struct go *g)
 {
 	return g->layout == GO_18 ? 38 : 40;
 }
 
-/* moduledata begins with the table's address and the view of the functions' names. */
+/* moduledata starts with the table's address and the slice of the functions' names. */
 static bool is_moduledata(const struct go *g, struct cursor c)
 {
 	uint64_t size;
@@ -118,7 +118,8 @@ int go_trees_find(struct go *g, struct err *err)
 	return 0;
 }
 
-/* Where @at says that the tree is; 0: it has none. @programs: the offset of the function's programs. */
+/* The address of the tree by the numbers in @at; 0: it has none. @programs: the offset of the function's
+ * programs. */
 static uint64_t tree_at(const struct go *g, uint64_t programs, uint32_t n_programs, uint8_t n_data,
 			struct tree_places at, uint32_t *ret_steps)
 {
@@ -140,9 +141,9 @@ static uint64_t tree_at(const struct go *g, uint64_t programs, uint32_t n_progra
 }
 
 /*
- * Go 1.9 to 1.15 have the same mark, and nothing says which of their numbers hold. But the first call of a
- * tree stands in the function itself, so its caller is -1: a word up to Go 1.11, half of one from 1.12 on,
- * with the callee's kind in the other half. Nothing else that may be in its place begins so.
+ * Go 1.9 to 1.15 have the same magic, and nothing says which numbers apply. But the first call of a tree is
+ * made by the function itself, so its caller is -1: a word up to Go 1.11, half of one from 1.12 on, with the
+ * callee's kind in the other half. No other data at that place starts like this.
  */
 static int tree_before_16(struct go *g, uint64_t programs, uint32_t n_programs, uint8_t n_data,
 			  struct go_func *f, struct err *err)
@@ -183,7 +184,7 @@ int go_tree_of(struct go *g, uint64_t programs, uint32_t n_programs, uint8_t n_d
 	return 0;
 }
 
-/* How many calls the program of the function's calls names. */
+/* The number of calls that the program of the function's calls names. */
 static int calls_count(struct go *g, const struct go_func *f, int32_t *ret, struct err *err)
 {
 	struct go_steps s = go_steps_at(g, f->call_steps);
@@ -213,7 +214,7 @@ static int call_by_place(const void *a, const void *b)
 	return x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* Callers and lines of the calls, by the instructions that they name. */
+/* Set the callers and lines of the calls, by the instructions that they name. */
 static int callers_read(struct go *g, const struct go_func *f, struct inlined_call *calls, size_t n,
 			struct err *err)
 {
@@ -232,21 +233,21 @@ static int callers_read(struct go *g, const struct go_func *f, struct inlined_ca
 			return -1;
 		node->call_file = files.over ? 0 : go_file(g, f->unit, files.value);
 		node->call_line = lines.over || lines.value < 0 ? 0 : (uint32_t)lines.value;
-		/* Callers stand before what they call. */
+		/* Callers come before their callees. */
 		if (!tree.over && tree.value >= 0 && (uint32_t)tree.value + 1 < calls[i].node)
 			node->parent = (uint32_t)tree.value + 1;
 	}
 	return 0;
 }
 
-/* Caller, file and line of call @i, where it has them itself. */
+/* Read caller, file and line of call @i, in a layout where it has them itself. */
 static void call_read(struct go *g, struct cursor *c, uint32_t i, struct dwarf_node *node)
 {
 	int32_t caller = (int32_t)cursor_u32(c), file = (int32_t)cursor_u32(c);
 
 	node->call_file = go_file(g, 0, file);
 	node->call_line = cursor_u32(c);
-	/* Callers stand before what they call. */
+	/* Callers come before their callees. */
 	if (caller >= 0 && (uint32_t)caller < i)
 		node->parent = (uint32_t)caller + 1;
 }
@@ -259,10 +260,7 @@ int go_tree_read(struct go *g, const struct go_func *f, size_t *ret_n, struct er
 	int32_t n = 0;
 
 	*ret_n = 1;
-	if (!g->room_nodes) {
-		g->room_nodes = 64;
-		g->nodes = NEW_N(struct dwarf_node, g->room_nodes);
-	}
+	VEC_RESERVE(g->nodes, 0, g->room_nodes, 1);
 	g->nodes[0] = (struct dwarf_node){ 0 };
 	if (!f->tree || !f->call_steps)
 		return 0;
@@ -270,11 +268,7 @@ int go_tree_read(struct go *g, const struct go_func *f, size_t *ret_n, struct er
 		return -1;
 	if (n <= 0 || (uint64_t)n * size > b.size)
 		return 0;
-	if ((size_t)n + 1 > g->room_nodes) {
-		g->room_nodes = (size_t)n * 2;
-		g->nodes = mem_realloc(g->nodes, g->room_nodes, sizeof(*g->nodes));
-		g->nodes[0] = (struct dwarf_node){ 0 };
-	}
+	VEC_RESERVE(g->nodes, 1, g->room_nodes, n);
 	calls = NEW_N(struct inlined_call, (size_t)n);
 	for (int32_t i = 0; i < n; i++) {
 		struct cursor c = cursor_at(bytes_of(b.p + (size_t)i * size, size), g->big, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table's head: what file it is of, its sections, what was left out and why, where its blocks lie.
+ * Write a table's head: its file, that file's sections, the parts left out and why, the index of the blocks.
  */
 #include "symtab/build.h"
 
@@ -61,7 +61,7 @@ static int skipped_by_unit(const void *a, const void *b)
 	return x->unit < y->unit ? -1 : x->unit > y->unit;
 }
 
-/* What was left out: the units' in their order, then the rest. Of many the first ones. */
+/* Write why parts were left out: the units' reasons in their order, then the rest; at most the first ones. */
 static uint64_t head_add_reasons(struct build *b, struct buf *out)
 {
 	static const struct err none;

@@ -2,21 +2,25 @@
 /*
  * Strings, files and functions, each kept once.
  *
- * Hashes are seeded by what nobody who makes the input can know; ids follow the order in which things came,
- * so what comes out does not depend on the seed.
+ * Hashes have a random seed, which the author of a crafted input cannot know. Ids follow the order of first
+ * use, so the output does not depend on the seed.
+ *
+ * These tables keep their keys or hashes in the slots, unlike base's `struct numbers`, whose slots are numbers
+ * of entries elsewhere: a kernel looks up millions of names here, and each probe that touches another cache
+ * line costs more than the hash. id_map is cleared for each unit by moving `before`, without touching slots.
  */
-#include "symtab/internal.h"
+#include "symtab/intern.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
 
-/* Two of three slots: fewer would be as many pages more to touch. */
+/* Two of three slots: more free slots would be more pages to touch. */
 static bool slots_full(size_t n, size_t n_slots)
 {
 	return n * 3 >= n_slots * 2;
 }
 
-/* The slot that has @key, or a free one. */
+/* The slot of @key, or a free one for it. */
 static struct id_map_slot *id_map_slot(const struct id_map *m, uint32_t key)
 {
 	uint64_t h = key * 0x9e3779b97f4a7c15;
@@ -53,8 +57,7 @@ uint32_t id_map_at(struct id_map *m, uint32_t key)
 
 void id_map_clear(struct id_map *m)
 {
-	/* A unit that is small beside the one that made the table large shall find what is its own in few
-	 * cache lines. */
+	/* After a unit that made the table large, a small unit should have its keys in few cache lines. */
 	if ((m->n_slots > 4096 && m->n < m->n_slots / 16) || m->before > UINT32_MAX / 2) {
 		id_map_done(m);
 		return;

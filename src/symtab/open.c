@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table's head, and its blocks when they are asked for. Every byte is untrusted: a table may come from
+ * Read a table's head, and its blocks when they are asked for. No byte is trusted: a table may come from
  * another machine.
  */
-#include "symtab/internal.h"
+#include "symtab/read.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static int head_read_sections(struct symtab *t, struct bytes head, struct err *e
 	struct symtab_section *list;
 
 	if (n > SECTIONS_MAX || !cursor_seek(&c, get32(head.p + 52)) || n > cursor_left(&c) / 24)
-		return err_set(err, ERR_INVALID, "its sections");
+		return err_set(err, ERR_INVALID, "its list of sections is damaged");
 	list = ARENA_NEW_N(&t->arena, struct symtab_section, (size_t)n + 1);
 	for (uint32_t i = 0; i < n; i++) {
 		struct bytes name;
@@ -70,7 +70,7 @@ static int head_read_reasons(struct symtab *t, struct bytes head, struct err *er
 	struct str *list;
 
 	if (n > REASONS_MAX || !cursor_seek(&c, get32(head.p + 68)))
-		return err_set(err, ERR_INVALID, "its list of what was skipped");
+		return err_set(err, ERR_INVALID, "its list of skipped parts is damaged");
 	list = ARENA_NEW_N(&t->arena, struct str, (size_t)n + 1);
 	for (uint32_t i = 0; i < n; i++) {
 		struct bytes text = cursor_bytes(&c, cursor_u32(&c));
@@ -79,7 +79,7 @@ static int head_read_reasons(struct symtab *t, struct bytes head, struct err *er
 		cursor_align(&c, 4);
 	}
 	if (!cursor_ok(&c))
-		return cursor_err(&c, "list of what was skipped", err);
+		return cursor_err(&c, "list of skipped parts", err);
 	t->info.skipped = list;
 	t->info.n_reasons = n;
 	return 0;
@@ -91,14 +91,14 @@ static int table_head_read(struct symtab *t, struct bytes head, uint64_t size, s
 		 index = get32(head.p + 44);
 
 	if (get64(head.p + 16) != size)
-		return err_set(err, ERR_INVALID, "is of %llu bytes, should be of %llu",
+		return err_set(err, ERR_INVALID, "has %llu bytes, not %llu as its head says",
 			       (unsigned long long)size, (unsigned long long)get64(head.p + 16));
 	if (head_hash(head) != get64(head.p + 24))
 		return err_set(err, ERR_INVALID, "its head is damaged");
 	t->info.flags = get32(head.p + 32);
 	t->info.machine = (uint16_t)get32(head.p + 36);
 	t->info.size = size;
-	/* The head has the sums of all blocks. */
+	/* The head has the checksums of all blocks. */
 	t->info.hash = get64(head.p + 24);
 	t->info.n_skipped = get64(head.p + 56);
 	t->n_blocks = t->info.n_blocks = get32(head.p + 40);
@@ -111,22 +111,22 @@ static int table_head_read(struct symtab *t, struct bytes head, uint64_t size, s
 	if (get32(head.p + 80) &&
 	    !build_id_set(&t->info.build_id,
 			  bytes_of(head.p + 84, MIN(get32(head.p + 80), (uint32_t)BUILD_ID_MAX))))
-		return err_set(err, ERR_INVALID, "its build ID");
+		return err_set(err, ERR_INVALID, "its build ID is damaged");
 	return head_read_sections(t, head, err) < 0 || head_read_reasons(t, head, err) < 0 ? -1 : 0;
 }
 
-/* From the fixed part; *ret is how many bytes the head takes. */
+/* *ret is the size of the whole head, by its fixed part @p. */
 static int head_size(const uint8_t *p, uint64_t size, uint32_t *ret, struct err *err)
 {
 	if (size < HEAD_SIZE || memcmp(p, HEAD_MAGIC, 8) != 0)
-		return err_set(err, ERR_INVALID, "is no symbol table");
+		return err_set(err, ERR_INVALID, "not a symbol table");
 	if (get32(p + 8) != SYMTAB_VERSION)
 		return err_set(err, ERR_INVALID,
-			       "is a symbol table of version %u, this program reads version %u", get32(p + 8),
-			       SYMTAB_VERSION);
+			       "symbol table of version %u; this program reads version %u: build it again",
+			       get32(p + 8), SYMTAB_VERSION);
 	*ret = get32(p + 12);
 	if (*ret < HEAD_SIZE || *ret > size || *ret > SYMTAB_MAX_HEAD)
-		return err_set(err, ERR_INVALID, "its head is of %u bytes", *ret);
+		return err_set(err, ERR_INVALID, "its head has %u bytes", *ret);
 	return 0;
 }
 

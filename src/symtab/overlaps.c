@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of spans that lie over one another, what is seen from above.
+ * The visible parts of overlapping spans.
  */
-#include "symtab/internal.h"
+#include "symtab/build.h"
 
 #include <stdlib.h>
 #include "base/sort.h"
@@ -23,7 +23,7 @@ static int span_by_height(const void *a, const void *b)
 	return span_above(x, y) ? -1 : span_above(y, x);
 }
 
-/* By start, of one start the topmost first. */
+/* Sort by start; of equal starts the topmost span is the first. */
 static void spans_sort(struct span *list, size_t n)
 {
 	AUTO(mem_freep) struct sort_key *keys = NEW_N(struct sort_key, n);
@@ -31,7 +31,7 @@ static void spans_sort(struct span *list, size_t n)
 	for (size_t i = 0; i < n; i++)
 		keys[i] = (struct sort_key){ list[i].start, i };
 	sort_keys(keys, n);
-	/* Each to its place, along the circles in which they push one another out. */
+	/* Move each to its place in place, along the cycles of the permutation. */
 	for (size_t i = 0; i < n; i++) {
 		struct span one = list[i];
 		size_t to = i, from;
@@ -51,7 +51,8 @@ static void spans_sort(struct span *list, size_t n)
 	}
 }
 
-/* A heap of what begins at or before here, the topmost first; what has ended goes when it comes up. */
+/* A heap of the spans that start at or before the address, the topmost first. A span that has ended is removed
+ * when it becomes the topmost. */
 struct span_heap {
 	const struct span **list;
 	size_t n, room;

@@ -3,10 +3,10 @@
  * Names of procedure linkage table entries: "puts@plt".
  *
  * Linkers lay these tables out in many ways, but each entry jumps through a slot of the global offset table,
- * and the relocation of the slot names the function. So the jump is decoded, and it does not matter whose
- * layout it is. x86-64 and aarch64.
+ * and the relocation of the slot names the function. So the jump is decoded, whatever the layout. x86-64 and
+ * aarch64.
  */
-#include "symtab/internal.h"
+#include "symtab/build.h"
 
 #include <elf.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static struct str plt_symbol_name(const struct plt_reader *p, uint32_t symbol)
 		   : (struct str){ 0 };
 }
 
-/* The slot that the entry of @size bytes at @addr jumps through; 0: it does not. */
+/* The slot that the entry of @size bytes at @addr jumps through; 0: it has no such jump. */
 static uint64_t slot_x86(const uint8_t *e, size_t size, uint64_t addr)
 {
 	for (size_t i = 0; i + 6 <= size && i < 8; i++)

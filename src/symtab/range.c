@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One function's code made into code ranges.
+ * One function's code to code ranges.
  *
- * A code range is swept once from its begin to its end: which call is the innermost changes at the begins and ends
- * of spans, file and line at the rows. Where spans lie over one another the later DIE is seen, whatever its
- * parent's spans say. Rows become byte code at once; of the millions of them none is kept.
+ * A code range is swept once from its start to its end. The innermost call changes at the starts and ends of
+ * spans, file and line at the rows. Where spans overlap, the later DIE is visible, whatever its parent's spans
+ * say. Rows become byte code at once: there are millions, and none is kept.
  */
 #include "symtab/batch.h"
 
 #include <stdlib.h>
 #include "base/sort.h"
 
-#define CHAIN_MAX 32u /* other files of one call that are looked through before it is noted anew */
-#define OPEN_FREE 16u /* calls that are moved for one of the budget for rows */
+#define CHAIN_MAX 32u /* other files of one call that are searched before another entry is added */
+#define OPEN_FREE 16u /* calls that may be moved for one step of the row budget */
 
 /*
- * Who asks for one address goes through its code range from the begin: one that has more than this behind its
- * first row is cut. A part begins with all the calls that its first row stands in, and must be worth these.
+ * A look-up of one address reads its code range from the start. So a code range with more than this after its
+ * first row is cut. A part starts with all calls that contain its first row, and must be worth them.
  */
 #define PART_ROWS    512u /* bytes */
 #define PART_ENTRIES 64u
@@ -43,13 +43,13 @@ static uint32_t entry_add(struct sweep *s, const struct range_entry *e, struct r
 	return i;
 }
 
-/* The entry of a call; with those that it stands in, if they are not there yet. */
+/* The entry of a call. Adds it and the calls that contain it if they have none yet. */
 static uint32_t node_entry(struct sweep *s, uint32_t node)
 {
 	struct unit_work *w = s->b->work;
 	uint32_t n = node, down = 0;
 
-	/* Up to the first that is there, noting the way back in those that are not. */
+	/* Go up to the first node with an entry, and note the way back in the others. */
 	while (w->nodes[n].stamp != w->stamp) {
 		w->nodes[n].stamp = w->stamp;
 		w->nodes[n].entry = down;
@@ -76,7 +76,7 @@ static uint32_t node_entry(struct sweep *s, uint32_t node)
 	return w->nodes[node].entry;
 }
 
-/* The entry for rows of a call in a file, @file from @row on. *ret_new: it has just been added. */
+/* The entry for rows of a call in @file, of which @row is the next. *ret_new: it has just been added. */
 static uint32_t row_entry(struct sweep *s, uint32_t node, uint32_t file, const struct row_place *row,
 			  bool *ret_new)
 {
@@ -116,7 +116,7 @@ static uint32_t row_entry(struct sweep *s, uint32_t node, uint32_t file, const s
 	return k;
 }
 
-/* The address, told before the op if the op cannot. Returns the low bits of the op. */
+/* Write the step as a prefix if the op has no room for it. *ret: the low bits of the op. */
 static uint8_t *step_write(uint8_t *p, uint32_t step, uint32_t most, uint8_t *ret)
 {
 	uint32_t over = (step - 1) / ROW_STEPS, low = (step - 1) % ROW_STEPS;
@@ -132,8 +132,8 @@ static uint8_t *step_write(uint8_t *p, uint32_t step, uint32_t most, uint8_t *re
 	return p;
 }
 
-/* Write the row that begins at @addr; @is_new: of an entry that has just been added. @last_line: the entry's,
- * @parent: of the entry that has been in force. */
+/* Write the row that starts at @addr. @is_new: its entry has just been added. @last_line is the entry's last
+ * line, @parent the parent of the entry in force so far. */
 static inline void row_write(struct row_writer *w, uint32_t addr, const struct row_place *to, bool is_new,
 			     uint32_t last_line, uint32_t parent)
 {
@@ -201,7 +201,7 @@ static inline void sweep_row(struct sweep *s, uint32_t addr, uint32_t node, uint
 			s->entries_full = s->b->n_entries + MAX((size_t)PART_ENTRIES, n);
 		}
 
-		/* The code range begins with it: nothing to write. */
+		/* The code range starts with it: nothing to write. */
 		if (!to.entry) {
 			e->passive = 0;
 			s->rows.st.at = to;
@@ -225,8 +225,8 @@ void range_row(struct sweep *s, uint32_t addr, uint32_t node, uint32_t file, uin
 
 struct line_position {
 	const struct dwarf_sequence *seq;
-	const struct dwarf_row *row; /* NULL: none here */
-	uint64_t until;              /* up to where that holds */
+	const struct dwarf_row *row; /* NULL: no row here */
+	uint64_t until;              /* the end of the row, or of the gap */
 };
 
 /* The row in force at @addr. */
@@ -238,7 +238,7 @@ static void lines_find(struct batch *b, uint64_t addr, struct line_position *ret
 
 	ret->row = NULL;
 	ret->until = lo < l->n_sequences ? l->sequences[lo].base : UINT64_MAX;
-	/* Sequences may lie over one another: a short one hides the longer before it, up to here. */
+	/* Sequences may overlap: a short one may start within a longer one and end before @addr. */
 	for (back = 0; back < 4 && lo > back; back++)
 		if (l->sequences[lo - 1 - back].end > addr)
 			break;
@@ -247,7 +247,7 @@ static void lines_find(struct batch *b, uint64_t addr, struct line_position *ret
 	ret->seq = &l->sequences[lo - 1 - back];
 	rows = l->rows + ret->seq->row;
 	lo = SEARCH(0, ret->seq->n_rows, i, rows[i].off <= addr - ret->seq->base);
-	/* The last row is the end, so there is one behind. */
+	/* The last row of a sequence marks its end, so there is always a next one. */
 	if (lo) {
 		ret->row = &rows[lo - 1];
 		ret->until = ret->seq->base + ret->row[1].off;
@@ -275,12 +275,12 @@ static void lines_next(struct batch *b, uint64_t addr, struct line_position *l)
 	}
 }
 
-/* ---- calls that are in force ---- */
+/* ---- open calls ---- */
 
 /*
- * Those that have begun, the one that is seen, which has the greatest node, last. Calls begin within one
- * another, so that a new one nearly always comes behind all others. One that has ended goes when it comes to
- * be the last. *ret_moved: how many had to make room.
+ * Add a call to the open ones. They are sorted by node; the last one, of the greatest node, is visible. Calls
+ * are nested, so a new one is nearly always the last. A call that has ended is removed when it becomes the
+ * last. *ret_moved: how many calls were moved.
  */
 static void open_add(struct unit_work *w, const struct dwarf_span *call, size_t *ret_moved)
 {
@@ -295,8 +295,7 @@ static void open_add(struct unit_work *w, const struct dwarf_span *call, size_t 
 
 static int rows_over_budget(struct err *err)
 {
-	return err_set(err, ERR_LIMIT,
-		       "functions lie over one another so often that their rows are too many");
+	return err_set(err, ERR_LIMIT, "overlapping functions have more rows than allowed");
 }
 
 static bool part_is_full(const struct sweep *s)
@@ -304,7 +303,7 @@ static bool part_is_full(const struct sweep *s)
 	return s->b->rows.size >= s->rows_full || s->b->n_entries >= s->entries_full;
 }
 
-/* From @at on it is another part. */
+/* Start another part at @at. */
 static void part_begin(struct sweep *s, uint64_t at, uint64_t hi)
 {
 	struct code_range *p = &s->b->ranges[s->range];
@@ -315,7 +314,7 @@ static void part_begin(struct sweep *s, uint64_t at, uint64_t hi)
 	s->b->ranges[s->range].part = true;
 }
 
-/* The calls of a function by their begins, and the first of them that has not begun. */
+/* The calls of a function by their starts, and the first that has not begun. */
 struct function_calls {
 	const struct dwarf_span *spans;
 	const struct sort_key *keys;
@@ -327,19 +326,19 @@ static uint64_t calls_next(const struct function_calls *c)
 	return c->next < c->n ? c->keys[c->next].key : UINT64_MAX;
 }
 
-/* Up to @addr. */
+/* Open the calls that start up to @addr. */
 static void calls_begin(struct batch *b, struct function_calls *c, uint64_t addr)
 {
 	size_t moved;
 
-	/* Without a budget nothing more is made, so that it does not matter what is left out. */
+	/* Without a budget no more rows are made, so calls may be missing. */
 	for (; calls_next(c) <= addr && b->row_budget; c->next++) {
 		const struct dwarf_span *call = &c->spans[c->keys[c->next].at];
 
 		if (call->hi <= addr)
 			continue;
 		open_add(b->work, call, &moved);
-		/* There are as many as somebody likes who means no good. */
+		/* A crafted file may have any number of them. */
 		b->row_budget -= MIN(b->row_budget, (uint64_t)moved / OPEN_FREE);
 	}
 }
@@ -352,7 +351,7 @@ static int sweep_run(struct sweep *s, uint64_t lo, uint64_t hi, struct function_
 	const uint32_t *discriminators = all->discriminators;
 	struct line_position lines;
 	uint64_t at = lo, next_call = calls_next(calls);
-	uint32_t file = 0, file_id = batch_file(b, 0); /* of the last row: most have that of the one before */
+	uint32_t file = 0, file_id = batch_file(b, 0); /* of the row before: mostly the same */
 
 	lines_find(b, at, &lines);
 	while (at < hi) {
@@ -413,7 +412,7 @@ void range_begin(struct sweep *s, uint64_t lo, uint64_t hi, uint8_t origin, bool
 
 	VEC_GROW(b->ranges, b->n_ranges, b->room_ranges);
 	s->range = b->n_ranges;
-	/* Nowhere yet: if the first row is not entry 0's, nothing comes back to where that would begin. */
+	/* No place yet: if the first row is not of entry 0, no later row may go back to the start of that. */
 	s->rows = (struct row_writer){ .st = { .n_new = 1, .before = UINT32_MAX, .at.entry = UINT32_MAX },
 				       .out = &b->rows,
 				       .columns = b->columns && columns };
@@ -442,9 +441,9 @@ void range_end(struct sweep *s)
 	p->rows_size = (uint32_t)(s->b->rows.size - p->rows_off);
 }
 
-int range_make(struct batch *b, const struct dwarf_function *f, uint64_t lo, uint64_t hi, struct err *err)
+int lines_make(struct batch *b, uint64_t lo, uint64_t hi, struct err *err)
 {
-	struct sweep s = { .b = b, .f = f };
+	struct sweep s = { .b = b };
 	struct function_calls none = { 0 };
 	int r;
 
@@ -456,7 +455,7 @@ int range_make(struct batch *b, const struct dwarf_function *f, uint64_t lo, uin
 	return r;
 }
 
-/* They come in the order of their nodes, in which those stay that begin together. */
+/* Calls with the same start stay in the order of their nodes. */
 static struct function_calls function_calls(struct unit_work *w, const struct dwarf_function *f)
 {
 	size_t n = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of a code range, read up to the one that is asked for. Where that is is kept: whoever asks for rising
- * places goes on from there.
+ * The rows of a code range, read up to the one asked for. The reader keeps its position, so that rising
+ * addresses continue from there.
  */
 #include "symtab/rows.h"
 
-/* How far on the next row begins, and its op. */
+/* Read the op of the next row, and the step to where it starts. */
 static const uint8_t *step_read(const uint8_t *p, const uint8_t *end, uint8_t *ret_op, uint32_t *ret_step)
 {
 	uint8_t op = *p++;
@@ -27,8 +27,8 @@ static const uint8_t *step_read(const uint8_t *p, const uint8_t *end, uint8_t *r
 }
 
 /*
- * Read ops up to the row that @off lies in, and the one behind it: it tells where that row ends. No op: it
- * ends at the end of all.
+ * Read ops up to the row of @off, and the one after it, which says where that row ends. The last row extends
+ * to the end of the code range.
  */
 static int rows_run(struct row_reader *r, uint32_t off)
 {
@@ -91,10 +91,10 @@ static int rows_run(struct row_reader *r, uint32_t off)
 
 static void rows_start(struct row_reader *r)
 {
-	/* Reading changes what the entries' lines are. */
+	/* Reading rows changes the entries' last lines. */
 	for (uint32_t i = 0; !r->fresh && i < r->n_entries; i++)
 		r->entries[i].last = r->entries[i].line;
-	/* The first row begins at 0: it is as if one before it had ended there. */
+	/* The first row starts at 0, as if a row before it had ended there. */
 	r->st = (struct row_state){ .n_new = 1,
 				    .at = { .line = r->entries[0].line, .column = r->entries[0].column } };
 	r->hi = 0;

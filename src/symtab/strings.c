@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A block's strings: sorted, of each only what is not the begin of the one before it, and so many of them
- * together packed.
+ * A block's strings: sorted, each without the prefix that it shares with the one before, and compressed.
  *
- * Groups of STRINGS_GROUP begin anew; STRINGS_PACK are packed together. A pack is unpacked and a group is
- * read when one of its strings is asked for, and kept as long as the block's are.
+ * The first string of each STRINGS_GROUP is complete; STRINGS_PACK of them are compressed together. A pack is
+ * decompressed and a group is read when one of its strings is asked for, and both are kept as long as the
+ * block's strings are.
  */
-#include "symtab/internal.h"
+#include "symtab/build.h"
+#include "symtab/read.h"
 
 #include <lz4.h>
 #include <stdlib.h>
 
-/* So that what is read of a pack is at most so many bytes a string more than the pack has. */
+/* Bounds the strings of a pack: each is at most so many bytes longer than its own bytes in the pack. */
 #define SHARED_MAX 255u
 
-#define PACKED_MAX MIB(1)   /* bytes that are packed together; more are written as they are */
-#define LZ4_MOST   255u     /* what a byte of LZ4 can stand for */
-#define READ_MAX   MIB(256) /* of one block: a made one could stand for more than there is memory */
-#define KEPT_MAX   MIB(32)  /* of all blocks that are kept */
+#define PACKED_MAX MIB(1)   /* bytes that are compressed together; more are written as they are */
+#define LZ4_MOST   255u     /* bytes that one byte of LZ4 can expand to */
+#define READ_MAX   MIB(256) /* of one block: a crafted one could expand to more than there is memory */
+#define KEPT_MAX   MIB(32)  /* of all blocks in the cache */
 
 #define GROUPS_IN_PACK (STRINGS_PACK / STRINGS_GROUP)
 
@@ -31,7 +32,7 @@ static size_t n_packs(size_t n)
 	return (n + STRINGS_PACK - 1) / STRINGS_PACK;
 }
 
-/* ---- written ---- */
+/* ---- writing ---- */
 
 static size_t strings_prefix(struct str a, struct str b)
 {
@@ -56,7 +57,7 @@ static void group_write(struct buf *out, const struct str *list, size_t n)
 	}
 }
 
-/* The pack's text: how long each group but the last is, then these. */
+/* Write the pack's text: the length of each group but the last, then the groups. */
 static struct bytes pack_write_text(struct string_writer *w, const struct str *list, size_t n)
 {
 	w->text.size = w->groups.size = 0;
@@ -82,7 +83,7 @@ static void pack_write(struct string_writer *w, struct buf *out, struct bytes te
 			LZ4_initStream(w->lz4, sizeof(LZ4_stream_t));
 		}
 		buf_add_uleb(out, text.size);
-		room = text.size - text.size / 8; /* for less it is not worth the while */
+		room = text.size - text.size / 8; /* to save less is not worth the time to decompress */
 		LZ4_resetStream_fast(w->lz4);
 		n = LZ4_compress_fast_continue(w->lz4, (const char *)text.p, (char *)buf_reserve(out, room),
 					       (int)text.size, (int)room, 1);
@@ -118,7 +119,7 @@ void string_writer_done(struct string_writer *w)
 	*w = (struct string_writer){ 0 };
 }
 
-/* ---- read ---- */
+/* ---- reading ---- */
 
 bool block_strings_fit(uint64_t n, uint64_t size)
 {
@@ -146,7 +147,7 @@ void block_strings_done(struct block_strings *s)
 	*s = (struct block_strings){ 0 };
 }
 
-/* The text of a pack, unpacked in the arena or as it is in the block; a damaged one's is empty. */
+/* The text of a pack, decompressed in the arena or as it is in the block; empty if it is damaged. */
 static struct bytes pack_text(struct block_strings *s, const struct block *b, size_t pack, bool *ret_unpacked)
 {
 	static const struct bytes nothing = { (const uint8_t *)"", 0 };
@@ -177,7 +178,8 @@ static struct bytes pack_text(struct block_strings *s, const struct block *b, si
 	return bytes_of(room, (size_t)text);
 }
 
-/* The next string: how much of the one before it has, and its own bytes. False: damaged. */
+/* Read the next string: the length of the prefix shared with the one before, and its own bytes. False:
+ * damaged. */
 static bool group_next(const uint8_t **p, const uint8_t *end, bool first, size_t before, size_t *ret_same,
 		       struct bytes *ret_own)
 {
@@ -199,7 +201,7 @@ static bool group_next(const uint8_t **p, const uint8_t *end, bool first, size_t
 	return true;
 }
 
-/* Where a group lies in its pack's text. */
+/* A group's bytes in its pack's text. */
 static struct bytes pack_group(struct bytes text, size_t n_in_pack, size_t group)
 {
 	const uint8_t *p = text.p, *end = text.p + text.size;

@@ -2,11 +2,11 @@
 /*
  * ELF symbols of code: .symtab, the .symtab within .gnu_debugdata, .dynsym.
  *
- * The last is what a stripped file has left; .gnu_debugdata has what is not in .dynsym. So all are taken
- * together, and of those at one address the best comes first.
+ * A stripped file has only .dynsym left; .gnu_debugdata has the symbols that are not in .dynsym. So all are
+ * read, and the best of those at one address comes first.
  */
 #include "codec/codec.h"
-#include "symtab/internal.h"
+#include "symtab/build.h"
 
 #include <elf.h>
 #include <stdlib.h>
@@ -21,13 +21,13 @@ struct symbols_reader {
 	const struct dwarf_section_place *code;
 	size_t n_code;
 	const uint64_t *bases; /* of a relocatable file's sections */
-	struct bytes opd;      /* descriptors of functions, at opd_addr: 64-bit PowerPC, first ABI */
+	struct bytes opd;      /* function descriptors, at opd_addr: 64-bit PowerPC, first ABI */
 	uint64_t opd_addr;
 	uint8_t origin;
 };
 
-/* Names that no person gave: mapping symbols ($a, $x.1), local labels, what a compiler puts in front of
- * functions, and where it or its plugin of notes was. */
+/* Whether no person gave this name: mapping symbols ($a, $x.1), local labels, marks that a compiler or its
+ * plugin for notes puts before functions. */
 static bool name_is_noise(struct str name)
 {
 	if (!name.size)
@@ -40,8 +40,8 @@ static bool name_is_noise(struct str name)
 	       str_eq(name, STR("gcc_compiled."));
 }
 
-/* Among those at one address: functions before labels, global before local, names without underscores before
- * others. */
+/* The rank among symbols at one address: functions before labels, global before local, names without
+ * underscores before others. */
 static uint8_t symbol_rank(uint8_t type, uint8_t binding, struct str name)
 {
 	uint8_t rank = 0;
@@ -220,8 +220,8 @@ static int mini_take(void *arg, struct bytes chunk, struct err *err)
 }
 
 /*
- * An ELF file with a symbol table, compressed by xz, within this one. Its symbols are addresses of the outer
- * file. A relocatable one has none: its symbols would be offsets into sections of its own, and r->code has
+ * Read .gnu_debugdata: an ELF file with a symbol table, compressed by xz. Its symbols are addresses of the
+ * outer file. A relocatable one has none: its symbols would be offsets into its own sections, and r->code has
  * the outer file's.
  */
 static int mini_read(struct symbols_reader *r, struct err *err)
@@ -271,7 +271,7 @@ static int symbol_by_rank(const void *a, const void *b)
 	return x->end > y->end ? -1 : x->end < y->end;
 }
 
-/* By start, of one start the best first. */
+/* Sort by start; of equal starts the best is the first. */
 static void symbols_sort(struct symbols *s)
 {
 	struct sort_key *keys = NEW_N(struct sort_key, s->n);

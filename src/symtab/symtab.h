@@ -4,8 +4,8 @@
  * and searched without being parsed: address to function, inlined calls, file and line.
  * docs/formats/symtab.md describes the bytes.
  *
- * A table is made of the best that a file has for each address: DWARF's functions with what was inlined into
- * them, lines of code that has no function in DWARF, symbols. Each frame says which. The same file gives the
+ * For each address a table has the best description in the file: a function of DWARF with its inlined calls,
+ * lines of code without a function in DWARF, or a symbol. Each frame names its origin. The same file gives the
  * same bytes, with any number of threads.
  */
 #pragma once
@@ -18,7 +18,7 @@
 #define SYMTAB_MAX_SYMBOLS (32u << 20)
 #define SYMTAB_MAX_FRAMES  4096u /* of one address */
 
-/* Where a frame's function is known from, the best first. */
+/* The origin of a frame's function, the best first. */
 enum symtab_origin {
 	SYMTAB_DWARF,
 	SYMTAB_GO,        /* Go's own table */
@@ -35,34 +35,34 @@ enum symtab_flags {
 	SYMTAB_HAS_LINES = 1 << 1,
 	SYMTAB_HAS_SYMBOLS = 1 << 2,
 	SYMTAB_HAS_COLUMNS = 1 << 3,
-	SYMTAB_RELOCATABLE = 1 << 4,   /* addresses are those of struct symtab_section */
-	SYMTAB_ALT_APPLIED = 1 << 5,   /* with a supplementary file */
-	SYMTAB_ALT_MISSING = 1 << 6,   /* some names are in a supplementary file that was not given: another
-					  table would be better */
-	SYMTAB_SPLIT_MISSING = 1 << 7, /* some functions are in .dwo files that were not given: the list says
-					  in which */
-	SYMTAB_PARTIAL = 1 << 8,       /* something was damaged, see the list */
+	SYMTAB_RELOCATABLE = 1 << 4, /* addresses are those of struct symtab_section */
+	SYMTAB_ALT_APPLIED = 1 << 5, /* with a supplementary file */
+	/* Some names are in a supplementary file that was not given: a table built with it would be better. */
+	SYMTAB_ALT_MISSING = 1 << 6,
+	/* Some functions are in .dwo files that were not given; the list of skipped parts names them. */
+	SYMTAB_SPLIT_MISSING = 1 << 7,
+	SYMTAB_PARTIAL = 1 << 8, /* parts were damaged, see the list of skipped parts */
 	SYMTAB_HAS_GO = 1 << 9,
 	SYMTAB_HAS_DISCRIMINATORS = 1 << 10,
 };
 
-/* ---- making one ---- */
+/* ---- building a table ---- */
 
 struct symtab_options {
 	const struct elf_image *alt;     /* supplementary file, or NULL */
-	const struct dwarf_split *split; /* who finds split (.dwo, .dwp) files; NULL: nobody */
-	const char *temp_dir;            /* as of dwarf_open() */
+	const struct dwarf_split *split; /* finds split (.dwo, .dwp) files; NULL: there are none */
+	const char *temp_dir;            /* see dwarf_open() */
 	unsigned n_threads;              /* 0: 1 */
 	bool no_columns;
-	bool discriminators; /* these too, which takes longer and makes it larger; not without columns */
-	uint64_t chunk_size; /* for tests: of .debug_info, what one thread takes at once; 0: the usual */
+	bool discriminators; /* include them: slower, and a larger table; ignored with no_columns */
+	uint64_t chunk_size; /* for tests: bytes of .debug_info that a thread takes at once; 0: the default */
 	/*
-	 * Not NULL: only these addresses (sorted) will be asked for. Where .debug_aranges leads to functions
-	 * for all of them the other units are not read, which takes a small part of the time.
+	 * Not NULL: only these addresses (sorted) will be asked for. If .debug_aranges leads to functions for
+	 * all of them, the other units are not read, which takes a fraction of the time.
 	 */
 	const uint64_t *only;
 	size_t n_only;
-	/* NULL, or: looked at every few milliseconds; once it is set there is ERR_CANCELLED. */
+	/* NULL, or checked every few milliseconds: once it is set, the build fails with ERR_CANCELLED. */
 	const atomic_bool *cancel;
 };
 
@@ -72,22 +72,23 @@ struct symtab_stats {
 
 enum { SYMTAB_NOTHING = 1 };
 /*
- * The table of a file, into @out. SYMTAB_NOTHING: it has neither DWARF nor symbols of code. What is damaged
- * is left out and listed in the table; the rest is used.
+ * Build the table of a file into @out. SYMTAB_NOTHING: the file has neither DWARF nor symbols of code. Damaged
+ * parts are left out and listed in the table; the rest is used.
  */
 int symtab_build(const struct elf_image *img, const struct symtab_options *o, struct buf *out,
 		 struct symtab_stats *ret_stats, struct err *err);
 
-/* ---- using one ---- */
+/* ---- using a table ---- */
 
 struct symtab;
 
 /*
- * Over a source: one read gets the head, one more each block that is asked for. A table of another version,
- * or whose head is damaged, is ERR_INVALID. Blocks are checked when they are first used.
+ * Open a table over a source: one read gets the head, and one more each block that is needed. ERR_INVALID: a
+ * table of another version, or a damaged head. Blocks are checked when they are first used. @takes: the table
+ * closes @src.
  */
 int symtab_open(struct source *src, bool takes, struct symtab **ret, struct err *err);
-/* Over bytes in memory or mapped: borrowed until close. */
+/* Open a table over bytes in memory or mapped, which are borrowed until close. */
 int symtab_open_mem(struct bytes b, struct symtab **ret, struct err *err);
 void symtab_close(struct symtab *t); /* takes NULL */
 void symtab_closep(struct symtab **t);
@@ -104,9 +105,9 @@ struct symtab_info {
 	struct build_id build_id; /* size 0: the file had none */
 	uint16_t machine;
 	uint64_t size, n_blocks;
-	uint64_t hash; /* of all of it: the same in tables of the same content, and hardly ever in others */
+	uint64_t hash; /* of the whole table: tables of different content hardly ever share one */
 	uint64_t n_skipped;
-	const struct str *skipped; /* the first of them, n_reasons */
+	const struct str *skipped; /* reasons of the first n_reasons of them */
 	size_t n_reasons;
 	const struct symtab_section *sections; /* of a relocatable file */
 	size_t n_sections;
@@ -126,30 +127,30 @@ struct symtab_frame {
 	uint8_t origin; /* enum symtab_origin */
 };
 
-/* The frames of an address, the innermost first. */
+/* The frames of an address, the innermost first. All of [lo, hi) has these frames. */
 struct symtab_frames {
 	const struct symtab_frame *list;
 	size_t n;
-	uint64_t lo, hi;     /* all of [lo, hi) has this answer */
-	uint64_t start, end; /* of the contiguous code range of function that it is in */
+	uint64_t lo, hi;
+	uint64_t start, end; /* the contiguous code of the function around the address */
 };
 
-/* One who asks, of one thread. Fastest when addresses rise. */
+/* A position in a table, used by one thread. Fastest when addresses rise. */
 struct symtab_finder;
 struct symtab_finder *symtab_finder_new(struct symtab *t);
 void symtab_finder_free(struct symtab_finder *f); /* takes NULL */
 enum { SYMTAB_NONE = 1 };
-/* 0 or SYMTAB_NONE: no code that the table knows. Views are good until the next call. ERR_INVALID: a damaged
+/* SYMTAB_NONE: the table has no code at @addr. Views are valid until the next call. ERR_INVALID: a damaged
  * block. */
 int symtab_find(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err);
-/* The answer for @addr or, where there is none, for the next address that has one. SYMTAB_NONE: there is none
- * behind. */
+/* The frames of @addr or, if it has none, of the next address that has. SYMTAB_NONE: there is no such address. */
 int symtab_next(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err);
 
 /*
- * The same as numbers, for who asks for many addresses and looks each function and file up once. A number is
- * of one table; a function has one where it is called and one for each code range of its own code, of which a
- * large one has several; and both it and a file have others in other blocks. 0: not known.
+ * The same frames with numbers for functions and files, for a caller that has many addresses and looks each
+ * function and file up once. A number is valid in one table. A function may have several: one for its calls
+ * and one for each of its code ranges, and others in each block; a file has another in each block. 0: not
+ * known.
  */
 struct symtab_number {
 	uint64_t function, file;
@@ -160,14 +161,15 @@ struct symtab_number {
 struct symtab_numbers {
 	const struct symtab_number *list;
 	size_t n;
-	uint64_t lo, hi, start, end; /* as of struct symtab_frames */
+	uint64_t lo, hi, start, end; /* see struct symtab_frames */
 };
 int symtab_find_numbers(struct symtab_finder *f, uint64_t addr, struct symtab_numbers *ret, struct err *err);
-/* The frame that a number stands for; views as of symtab_find(). ERR_INVALID also for what is none. */
+/* The frame of a number. Views are valid as those of symtab_find(). ERR_INVALID: a damaged block, or a number
+ * of another table. */
 int symtab_frame_of(struct symtab_finder *f, const struct symtab_number *number, struct symtab_frame *ret,
 		    struct err *err);
 
-/* dir/file of a frame, appended. */
+/* Append dir/file of a frame. */
 void symtab_path(struct str dir, struct str file, struct buf *out);
 
 /* ---- names ---- */
@@ -178,19 +180,21 @@ enum symtab_demangling {
 	SYMTAB_SIMPLE, /* without parameters */
 	SYMTAB_FULL,
 };
-/* A linkage name of C++, Rust or D as it is in the source, appended; another one as it is. */
+/* Append a linkage name of C++, Rust or D as it is in the source, any other name unchanged. */
 void symtab_demangle(struct str name, enum symtab_demangling how, struct buf *out);
 
-/* ---- checking one ---- */
+/* ---- checking a table ---- */
 
 struct symtab_check {
-	uint64_t n_rows, n_equal, n_shadowed,
-		n_different; /* shadowed: of functions that lie over one another */
+	/* Called with each difference; NULL: not called. */
+	void (*fn)(void *arg, uint64_t addr, const char *text);
+	void *arg;
+	/* Results. Shadowed: the address is of several overlapping functions, and the table has another one. */
+	uint64_t n_rows, n_equal, n_shadowed, n_different;
 };
 /*
- * Walk the DWARF again, in another way than the one that the table was made in, and ask the table for every
- * row and every begin of an inlined call. fn is told of each difference.
+ * Walk the DWARF again, with other code than the builder's, and ask the table for every row and every start of
+ * an inlined call.
  */
 int symtab_verify(struct symtab *t, const struct elf_image *img, const struct symtab_options *o,
-		  void (*fn)(void *arg, uint64_t addr, const char *text), void *arg, struct symtab_check *ret,
-		  struct err *err);
+		  struct symtab_check *check, struct err *err);

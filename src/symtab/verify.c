@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table held against the DWARF that it was made of.
+ * Compare a table with the DWARF that it was built from.
  *
- * Done in the plainest way that there is, so that it does not share the mistakes of the way in which tables
- * are made: for each begin of a row, of a call and of a function the innermost call is looked for among all
- * spans of its function, the row among all rows of its sequence, and the frames that follow must be those of
- * the table. Functions that lie over one another are told apart by nothing in DWARF; what the table says of
- * an address of two functions must be what one of them says.
+ * This is done in the plainest way, so that it does not share the mistakes of the builder: for each start of a
+ * row, of a call and of a function, the innermost call is searched among all spans of its function and the row
+ * among all rows of its sequence, and the resulting frames must be the table's. DWARF does not say which of
+ * two overlapping functions an address belongs to, so a difference there counts as shadowed.
  */
-#include "symtab/internal.h"
+#include "symtab/symtab.h"
 
 #include <stdlib.h>
 
@@ -16,10 +15,8 @@ struct verifier {
 	struct symtab_finder *finder;
 	struct dwarf_reader *r;
 	struct symtab_check *check;
-	void (*fn)(void *arg, uint64_t addr, const char *text);
-	void *arg;
 	bool columns, discriminators;
-	/* All functions' spans; `node` is unused. */
+	/* The spans of all functions; `node` is unused. */
 	struct dwarf_span *all;
 	size_t n_all, room_all;
 	/* The unit's functions. */
@@ -30,8 +27,7 @@ struct verifier {
 		size_t node, n_nodes, span, n_spans;
 	} * functions;
 	size_t n_functions, room_functions;
-	/* What is expected. */
-	struct buf expected, got;
+	struct buf expected, got; /* frames as text: DWARF's, the table's */
 };
 
 static int verify_keep_all(void *arg, const struct dwarf_function *f, struct err *err)
@@ -73,7 +69,7 @@ static int span_by_place(const void *a, const void *b)
 	return x->hi < y->hi ? -1 : x->hi > y->hi;
 }
 
-/* How many functions' spans have @addr: looked for among those that begin shortly before it. */
+/* Whether several functions have @addr, among the spans that start shortly before it. */
 static bool is_shadowed(const struct verifier *v, uint64_t addr)
 {
 	size_t lo = SEARCH(0, v->n_all, i, v->all[i].lo <= addr), n = 0;
@@ -88,7 +84,7 @@ static const struct dwarf_row *verify_row(const struct verifier *v, uint64_t add
 	const struct dwarf_sequence *in = NULL;
 	const struct dwarf_row *row = NULL;
 
-	/* Of sequences over one another the one that begins last, as in the table. */
+	/* Of overlapping sequences the one that starts last, as in the table. */
 	for (size_t i = 0; i < l->n_sequences && l->sequences[i].base <= addr; i++)
 		if (l->sequences[i].end > addr)
 			in = &l->sequences[i];
@@ -97,7 +93,7 @@ static const struct dwarf_row *verify_row(const struct verifier *v, uint64_t add
 	return row;
 }
 
-/* What the table has of these. */
+/* Add those of these numbers that the table has. */
 static void text_add_numbers(const struct verifier *v, struct buf *out, uint32_t line, uint32_t column,
 			     uint32_t discriminator)
 {
@@ -134,14 +130,14 @@ static void expect_location(struct verifier *v, bool known, uint64_t file)
 	free(clean);
 }
 
-/* *ret_decl_file: 0 where it is not said. */
+/* *ret_decl_file: 0 if DWARF does not say it. */
 static int expect_function(struct verifier *v, const struct dwarf_node *n, uint32_t *ret_decl_file,
 			   struct err *err)
 {
 	struct dwarf_name name = { 0 };
 
 	if (n->die != UINT64_MAX && dwarf_reader_name(v->r, n->die, n->in_alt, &name, err) < 0) {
-		/* Damage: the table has none either. */
+		/* Damage: the table has no name either. */
 		if (err->kind != ERR_INVALID && err->kind != ERR_LIMIT)
 			return -1;
 		name = (struct dwarf_name){ 0 };
@@ -151,7 +147,7 @@ static int expect_function(struct verifier *v, const struct dwarf_node *n, uint3
 	return 0;
 }
 
-/* What DWARF says of @addr, which is in this function. */
+/* Write DWARF's frames of @addr, which is in this function, to v->expected. */
 static int expect_frames(struct verifier *v, const struct verified_function *f, uint64_t addr,
 			 struct err *err)
 {
@@ -176,7 +172,7 @@ static int expect_frames(struct verifier *v, const struct verified_function *f, 
 		if (expect_function(v, &nodes[at], &decl_file, err) < 0)
 			return -1;
 		if (!said && decl_file)
-			file = decl_file; /* the caller's by default */
+			file = decl_file; /* the default is the caller's */
 		expect_location(v, known, file);
 		text_add_numbers(v, &v->expected, line, column, discriminator);
 		if (!at)
@@ -227,18 +223,18 @@ static int check_addr(struct verifier *v, const struct verified_function *f, uin
 		v->check->n_shadowed++;
 	} else {
 		v->check->n_different++;
-		if (v->fn) {
+		if (v->check->fn) {
 			AUTO(mem_freep)
 			char *text = mem_printf("DWARF: " STR_FMT "; table: " STR_FMT,
 						STR_ARG(buf_str(&v->expected)), STR_ARG(buf_str(&v->got)));
 
-			v->fn(v->arg, addr, text);
+			v->check->fn(v->check->arg, addr, text);
 		}
 	}
 	return 0;
 }
 
-/* The rows that begin within [lo, hi), and what begins it. */
+/* Check the start of the span, and of the rows within it. */
 static int check_span(struct verifier *v, const struct verified_function *f, const struct dwarf_span *s,
 		      struct err *err)
 {
@@ -262,7 +258,7 @@ static int check_span(struct verifier *v, const struct verified_function *f, con
 	return 0;
 }
 
-/* What a child's span has over its function's is not the function's code. */
+/* Whether @addr is the function's code: a child's span may extend past its function's. */
 static bool is_within(const struct verifier *v, const struct verified_function *f, uint64_t addr)
 {
 	for (size_t i = 0; i < f->n_spans; i++) {
@@ -319,31 +315,29 @@ static int verify_id(const struct symtab *t, const struct elf_image *img, struct
 
 	if (elf_build_id(img, &id, &ignored) < 0)
 		return 0;
-	if (id.size != t->info.build_id.size || memcmp(id.b, t->info.build_id.b, id.size) != 0)
+	if (id.size != symtab_info(t)->build_id.size ||
+	    memcmp(id.b, symtab_info(t)->build_id.b, id.size) != 0)
 		return err_set(err, ERR_INVALID, "the table is of another build ID");
 	return 0;
 }
 
 int symtab_verify(struct symtab *t, const struct elf_image *img, const struct symtab_options *o,
-		  void (*fn)(void *arg, uint64_t addr, const char *text), void *arg, struct symtab_check *ret,
-		  struct err *err)
+		  struct symtab_check *check, struct err *err)
 {
 	AUTO(dwarf_closep) struct dwarf *d = NULL;
-	struct verifier v = { .check = ret,
-			      .fn = fn,
-			      .arg = arg,
-			      .columns = t->info.flags & SYMTAB_HAS_COLUMNS,
-			      .discriminators = t->info.flags & SYMTAB_HAS_DISCRIMINATORS };
+	struct verifier v = { .check = check,
+			      .columns = symtab_info(t)->flags & SYMTAB_HAS_COLUMNS,
+			      .discriminators = symtab_info(t)->flags & SYMTAB_HAS_DISCRIMINATORS };
 	struct err ignored = { 0 };
 	int r;
 
-	*ret = (struct symtab_check){ 0 };
+	*check = (struct symtab_check){ .fn = check->fn, .arg = check->arg };
 	if (verify_id(t, img, err) < 0)
 		return -1;
 	r = dwarf_open(img, o->alt, o->temp_dir, &d, err);
 	if (r)
 		return r < 0 ? -1 : 0;
-	/* The table was made without a damaged .dwp too. */
+	/* The builder ignores a damaged .dwp, too. */
 	if (o->split)
 		(void)dwarf_open_split(d, o->split, &ignored);
 	v.r = dwarf_reader_new(d);

@@ -29,13 +29,13 @@ static inline void check_answers(struct symtab *t)
 	symtab_finder_free(f);
 }
 
-/* Make its table as @o says. False: there is none, or it is too damaged. */
+/* Build and check the table of an image. False: it has none, or is too damaged. */
 static inline bool check_image(const struct elf_image *img, const struct symtab_options *o)
 {
 	AUTO(buf_done) struct buf one = { 0 }, three = { 0 };
 	AUTO(symtab_closep) struct symtab *t = NULL;
 	struct symtab_options many = *o;
-	struct symtab_check check;
+	struct symtab_check check = { .fn = on_difference };
 	struct symtab_stats st;
 	struct err err = { 0 };
 	int r = symtab_build(img, o, &one, &st, &err);
@@ -49,7 +49,7 @@ static inline bool check_image(const struct elf_image *img, const struct symtab_
 	FUZZ_CHECK(bytes_eq(buf_bytes(&one), buf_bytes(&three)));
 	FUZZ_CHECK(symtab_open_mem(buf_bytes(&one), &t, &err) == 0);
 	check_answers(t);
-	FUZZ_CHECK(symtab_verify(t, img, o, on_difference, NULL, &check, &err) == 0);
+	FUZZ_CHECK(symtab_verify(t, img, o, &check, &err) == 0);
 	return true;
 }
 

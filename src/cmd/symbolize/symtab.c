@@ -137,8 +137,8 @@ static int symtab_check_file(struct settings *s, const char *path, struct err *e
 	AUTO(lookup_file_done) struct lookup_file table = { 0 }, f = { 0 };
 	const struct lookup_options places = lookup_options_of(s);
 	struct symtab_options o = { .temp_dir = file_temp_dir() };
-	struct symtab_check c;
 	unsigned printed = 0;
+	struct symtab_check c = { .fn = print_difference, .arg = &printed };
 
 	if (lookup_open(&table, &places, path, err) < 0)
 		return -1;
@@ -146,7 +146,7 @@ static int symtab_check_file(struct settings *s, const char *path, struct err *e
 		return err_in(err, "%s", s->symbols.file);
 	o.alt = f.alt;
 	o.split = &f.split;
-	if (symtab_verify(table.table, f.debug, &o, print_difference, &printed, &c, err) < 0)
+	if (symtab_verify(table.table, f.debug, &o, &c, err) < 0)
 		return -1;
 	printf("%llu addresses: %llu as in the DWARF, %llu of functions that others overlap, %llu "
 	       "different\n",

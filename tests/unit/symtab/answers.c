@@ -31,7 +31,7 @@ void answers_open(struct answers *a)
 	AUTO(buf_done) struct buf again = { 0 };
 	struct symtab_options o = { .n_threads = 1, .split = a->split, .discriminators = a->discriminators },
 			      three = o;
-	struct symtab_check check;
+	struct symtab_check check = { .fn = on_difference };
 	struct symtab_stats stats;
 	struct err err = { 0 };
 
@@ -45,7 +45,7 @@ void answers_open(struct answers *a)
 	assert_done(symtab_build(a->img, &three, &again, &stats, &err));
 	assert_true(bytes_eq(buf_bytes(&a->table), buf_bytes(&again)));
 	assert_done(symtab_open_mem(buf_bytes(&a->table), &a->t, &err));
-	assert_done(symtab_verify(a->t, a->img, &o, on_difference, NULL, &check, &err));
+	assert_done(symtab_verify(a->t, a->img, &o, &check, &err));
 	assert_int_equal(check.n_different, 0);
 	a->f = symtab_finder_new(a->t);
 }

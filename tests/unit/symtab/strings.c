@@ -5,7 +5,8 @@
 #include "test.h"
 
 #include <stdlib.h>
-#include "symtab/internal.h"
+#include "symtab/build.h"
+#include "symtab/read.h"
 
 static struct block block_of(const struct buf *b, size_t n)
 {

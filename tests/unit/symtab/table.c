@@ -119,7 +119,7 @@ static void another_version_and_a_cut_table_are_refused(void **state)
 	add_plain(&a);
 	answers_open(&a);
 	assert_fails(symtab_open_mem(bytes_of(a.table.p, a.table.size - 1), &t, &err), ERR_INVALID, "bytes");
-	assert_fails(symtab_open_mem(bytes_of(a.table.p, 100), &t, &err), ERR_INVALID, "no symbol table");
+	assert_fails(symtab_open_mem(bytes_of(a.table.p, 100), &t, &err), ERR_INVALID, "not a symbol table");
 	a.table.p[8]++;
 	assert_fails(symtab_open_mem(buf_bytes(&a.table), &t, &err), ERR_INVALID, "version 3");
 	a.table.p[8]--;
@@ -127,7 +127,7 @@ static void another_version_and_a_cut_table_are_refused(void **state)
 					      "ELF",
 					      4),
 				     &t, &err),
-		     ERR_INVALID, "no symbol table");
+		     ERR_INVALID, "not a symbol table");
 }
 
 static void going_through_all_of_it(void **state)
