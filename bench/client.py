@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The debuginfod client beside elfutils': dead and stalled servers, many files over one handle, a file that is cached.
+"""The debuginfod client beside elfutils': dead and stalled servers, many files over one handle, a cached file.
 
     bench/client.py [--files 30] [--timeout 5]
 
-Both libdebuginfod.so.1 are driven by the same few lines of ctypes, one find after another as a debugger does, each into an empty cache
-folder. --timeout is DEBUGINFOD_TIMEOUT in the rows with a stalled server: elfutils' usual 90 s would make these rows wait for minutes.
+The same few lines of ctypes call both versions of libdebuginfod.so.1, one find after another as a debugger does, each with an empty
+cache folder. --timeout is DEBUGINFOD_TIMEOUT in the rows with a stalled server: elfutils' usual 90 s would make these rows wait for minutes.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def build_id(path):
 
 
 def libraries(n):
-    """{build ID: path} of so many libraries that this machine has."""
+    """{build ID: path} of @n libraries of this machine."""
     found = {}
     for p in sorted(pathlib.Path("/usr/lib/x86_64-linux-gnu").glob("*.so.*")):
         if p.is_file() and p.stat().st_size < 20_000_000 and len(found) < n:
@@ -47,7 +47,7 @@ def libraries(n):
 
 @contextlib.contextmanager
 def drops_packets():
-    """Nobody takes connections, and the queue of those who wait is full."""
+    """A server that accepts no connections, with a full backlog."""
     with socket.socket() as s, contextlib.ExitStack() as stack:
         s.bind(("127.0.0.1", 0))
         s.listen(0)
@@ -60,7 +60,7 @@ def drops_packets():
 
 @contextlib.contextmanager
 def stalls(content):
-    """1 KB of any answer, and then nothing more."""
+    """A server that sends 1 KB of each answer, then nothing more."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         s.listen(64)
@@ -84,7 +84,7 @@ def stalls(content):
 
 
 def child(library, kind, ids):
-    """In a process of its own: find them one after another. Prints seconds and how many were found."""
+    """Run in a child process: find the files one after another. Prints the seconds and the number of files found."""
     lib = ctypes.CDLL(library)
     lib.debuginfod_begin.restype = ctypes.c_void_p
     find = getattr(lib, f"debuginfod_find_{kind}")
@@ -135,14 +135,14 @@ def main():
             s.wait_ready()
             s.wait_scanned()
             good = f"http://127.0.0.1:{s.port}"
-            for i in ids:  # hot
+            for i in ids:  # fill the server's cache
                 s.get(f"/buildid/{i}/executable")
             table.add(f"{len(some)} files, one server", run(OURS, [good], "executable", some), run(THEIRS, [good], "executable", some))
             table.add(f"{len(ids)} files, one server", run(OURS, [good], "executable", ids), run(THEIRS, [good], "executable", ids))
             with drops_packets() as dead:
                 table.add(f"{len(some)} files, first server drops packets", run(OURS, [dead, good], "executable", some),
                           run(THEIRS, [dead, good], "executable", some), target=2.0)
-                # The other one waits for curl's own 300 s here.
+                # elfutils' client waits for curl's own 300 s here.
                 table.add("3 files that nobody has, first server drops packets",
                           run(OURS, [dead, good], "debuginfo", [f"{n:040x}" for n in range(3)], expect=0))
             largest = max(ids, key=lambda i: libs[i].stat().st_size)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What random access costs and gives, on one compressed file, or on the data member of a .deb:
+ * The cost of random access to one compressed file, or to the data member of a .deb:
  *
  *   codec_random FILE [THREADS [READS [READ_SIZE [RANGE_MIB]]]]
  *
- * First the scan with THREADS helpers, since the peak of memory is its; then plain decoding; then READS reads
- * of READ_SIZE at random places, once each from a source of its own, once all through one cache; then
- * RANGE_MIB (about a kernel's vmlinux) in order, alone and with one helper.
+ * First the scan with THREADS helpers, since it has the peak of memory; then plain decoding; then READS reads of
+ * READ_SIZE at random offsets, once each from a new source, once all through one cache; then RANGE_MIB (about a
+ * kernel's vmlinux) in order, without and with one helper.
  */
 #include "codec/codec.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What resume points of zstd cost and give, on one file:
+ * The cost of zstd's resume points, and of reads with them, on one file:
  *
  *   codec_zstd FILE.zst [SPACING_MIB [THREADS [READS [DECODED_FILE]]]]
  *
- * Plain decoding and the scan take turns in the same run, so that their ratio of CPU time holds on a busy
- * machine too. Then READS random reads of 64 KiB, each with a decoder of its own; they are compared with
- * DECODED_FILE if it is given.
+ * Plain decoding and the scan take turns in the same run, so that the ratio of their CPU times is valid on a busy
+ * machine too. Then READS random reads of 64 KiB, each with a new decoder; they are compared with DECODED_FILE
+ * if it is given.
  */
 #include "codec/internal.h"
 
@@ -37,7 +37,7 @@ static int die(const struct err *err)
 	exit(1);
 }
 
-/* What libzstd needs for the same bytes, fed as a program would that only wants them. */
+/* CPU seconds of libzstd for the same bytes, fed as an ordinary program does. */
 static double plain(struct source *raw)
 {
 	ZSTD_DCtx *z = ZSTD_createDCtx();
@@ -119,7 +119,7 @@ static void reads(struct source *raw, const struct codec_span *spans, size_t n_s
 
 		seed = seed * 6364136223846793005u + 1442695040888963407u;
 		off = (seed >> 20) % (size - READ_SIZE);
-		/* Every 7th across the end of a span, where mistakes would be. */
+		/* Every 7th read crosses the end of a span, where mistakes are likely. */
 		if (i % 7 == 6 && n_spans > 1)
 			off = spans[1 + i / 7 % (n_spans - 1)].out - i % 3 * READ_SIZE / 2;
 		end = off + READ_SIZE;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benches share: the packages, the two servers, CPU time of a process, a table at the end.
+"""Shared by the benchmarks: test packages, the two servers, CPU time of a process, the table of results.
 
-Figures are CPU seconds of the server's process (the kernel's own accounting, per thread, in ns) and wall seconds of the client.
-Ratios are of one run on one machine. Nothing here asserts anything.
+Results are CPU seconds of the server's process (the kernel's accounting, per thread, in ns) and wall seconds of the client.
+Ratios are within one run on one machine. Benchmarks assert nothing.
 """
 
 import http.client
@@ -34,7 +34,7 @@ def free_port():
 
 
 def cpu_s(pid):
-    """CPU seconds of all threads of a process, ended ones too (those in ticks of 10 ms)."""
+    """CPU seconds of all threads of a process, with ended ones (those in ticks of 10 ms)."""
     live = 0
     for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
         try:
@@ -51,7 +51,7 @@ def peak_rss_mb(pid):
 
 
 class Server:
-    """A server process on loopback with a state folder of its own."""
+    """A server process on loopback with its own data folder."""
 
     def __init__(self, kind, paths, state=None, extra=()):
         self.kind = kind
@@ -69,7 +69,7 @@ class Server:
         self.proc = subprocess.Popen(argv, stdout=self.log, stderr=self.log, env=env)
 
     def get(self, path, method="GET", headers=None, stop_after=None):
-        """(status, body size, seconds to the first byte, seconds, headers). @stop_after: read so many bytes, then leave."""
+        """(status, body size, seconds to the first byte, seconds, headers). @stop_after: close after so many bytes."""
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         t0 = time.monotonic()
         c.request(method, path, headers=headers or {})
@@ -112,7 +112,7 @@ class Server:
         return c.getresponse().read().decode()
 
     def wait_scanned(self, timeout=1800):
-        """Until nothing is left to be scanned."""
+        """Wait until everything is scanned."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             text = self.metrics()
@@ -158,7 +158,7 @@ def percentile(values, p):
 
 
 class Table:
-    """Rows of (what, ours, theirs, limit, unit), printed as a table and kept as JSON."""
+    """Rows of (name, ours, theirs, limit, unit), printed as a table and written as JSON."""
 
     def __init__(self):
         self.rows = []
@@ -181,7 +181,7 @@ class Table:
 
 
 def kernel_packages(parts=("xz", "zstd", "gzip")):
-    """The Debian kernel debug package and the same content in other compressions, made once. {"xz": path, ...}"""
+    """Debian's kernel debug package and the same content in other compressions, made once: {"xz": path, ...}"""
     CORPUS.mkdir(parents=True, exist_ok=True)
     have = {}
     original = sorted(CORPUS.glob("linux-image-6.1.0-*[0-9]-amd64-dbg_*.deb"))

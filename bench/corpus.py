@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every ELF member of many real packages, served and compared: whole files by SHA-256 with what dpkg-deb, rpm2cpio or tar unpack,
-sections with objcopy --dump-section, ranges at random with slices, member lists with libarchive's (bsdtar).
+"""Serves every ELF member of many real packages and compares: whole files by SHA-256 with the output of dpkg-deb, rpm2cpio or tar,
+sections with objcopy --dump-section, random ranges with slices, member lists with libarchive's (bsdtar).
 
     bench/corpus.py DIR [--also rpm,tar.zst,tar.gz] [--sections 40] [--ranges 5] [--max-packages N]
 
-DIR holds .deb files. --also repacks each of them as the other kinds, too; each kind is served by itself. Exits 1 if anything differs.
+DIR has .deb files. --also repacks each of them as these kinds; each kind is served separately. Exits with 1 if anything differs.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from common import CORPUS, LODE, Server, say, scratch
 
 
 def build_id_and_kind(path):
-    """(hex build ID, is executable, is debug) of an ELF file by its section headers, in the reference's words, or None."""
+    """(hex build ID, is executable, is debug) of an ELF file by its section headers, in the reference's terms, or None."""
     data = path.read_bytes()
     if data[:4] != b"\x7fELF" or len(data) < 64:
         return None
@@ -98,7 +98,7 @@ def repack(tree, kind, out):
 
 
 def compare(name, folder, expect, files, args, work, rng, n, bad):
-    """One kind of package: whole files, ranges and sections out of it."""
+    """Compare whole files, ranges and sections of one kind of package."""
     with Server("lode", [str(folder)], work / "state" / name) as s:
         s.wait_ready()
         s.wait_scanned()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast all DIEs and rows of a file are read, with and without names: what any use of them costs at least.
+ * The time to read all DIEs and rows of a file, with and without names: the lower bound for any use of them.
  *
  *	bench-dwarf-walk FILE [names]
  */

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`lode find` for vmlinux and 100 modules in one call, from a lode service that has them in one package, cold on both sides; beside
-debuginfod-find for one after the other, from the same service and (a few of them) from Debian's debuginfod. And what a build ID costs that is
-in the cache folder already.
+"""`lode find` for vmlinux and 100 modules in one call, from a lode service that has them in one package, both with cold caches; beside
+debuginfod-find for one file after another, from the same service and (a few of them) from Debian's debuginfod. Also the cost of a build ID
+that is in the cache folder already.
 
-    bench/find.py                                   the kernel's debug package (858 MB of xz; some ten minutes with the first scan)
-    bench/find.py --package FILE.deb                another one, such as that of the cloud kernel (283 MB)
-    bench/find.py --modules 20 --reference 0        less of it, and without Debian's debuginfod, which scans the package for minutes
-    bench/find.py --warm                            only the build ID in the cache folder: seconds
+    bench/find.py                                   the kernel's debug package (858 MB of xz; about ten minutes with the first scan)
+    bench/find.py --package FILE.deb                another package, such as that of the cloud kernel (283 MB)
+    bench/find.py --modules 20 --reference 0        fewer modules, and without Debian's debuginfod, which scans the package for minutes
+    bench/find.py --warm                            only the build ID in the cache folder; takes seconds
 
-The limit is the time to decode the package's payload by its own program, in the same run: vmlinux and 100 modules lie all over it. CPU is what
-the kernel accounts for client and service; wall time is only worth something on a quiet machine.
+The limit is the time in which the codec's own program decodes the payload, in the same run: vmlinux and 100 modules are spread all over it. CPU is
+the kernel's accounting for client and service; wall times mean something only on a quiet machine.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def client_env(cache, port):
 
 
 def cold(kind, folder, state, ask):
-    """(client CPU, service CPU, wall, bytes) of one client, the service's own cache of hot artifacts empty."""
+    """(client CPU, service CPU, wall, bytes) of one client, with an empty cache of hot artifacts in the service."""
     for junk in pathlib.Path(state).glob("cache/*"):
         shutil.rmtree(junk, ignore_errors=True) if junk.is_dir() else junk.unlink()
     with Server(kind, [str(folder)], state) as s:
@@ -90,7 +90,7 @@ def bench_cold(table, package, args, cache):
     random.Random(1).shuffle(modules)
     ids = [m[0] for m in [vmlinux, *modules[:args.modules]]]
     what = f"vmlinux and {len(ids) - 1} modules"
-    # Scanned before anything is measured; the index stays for the next time.
+    # Scan before measuring; the index is kept for the next run.
     state = CORPUS / f"find-state-lode-{package.stem}"
     with Server("lode", [str(folder)], state) as s:
         s.wait_ready()
@@ -116,7 +116,7 @@ def bench_cold(table, package, args, cache):
 
 
 def bench_warm(table, build_id, cache, n=200):
-    """Interleaved, so that what else the machine does meets all alike."""
+    """Measure in turns, so that other load on the machine affects all alike."""
     env = dict(os.environ, DEBUGINFOD_CACHE_PATH=str(cache), DEBUGINFOD_URLS="http://127.0.0.1:9")
     argvs = {"true": ["/bin/true"], "version": [LODE, "version"], "find": [LODE, "find", build_id],
              "debuginfod-find": [LODE, "debuginfod-find", "debuginfo", build_id], "reference": ["debuginfod-find", "debuginfo", build_id]}
@@ -133,7 +133,7 @@ def bench_warm(table, build_id, cache, n=200):
 
 
 def some_cached(cache):
-    """This machine's own program as if it had been fetched."""
+    """Put a program of this machine into the cache folder, as if it had been fetched."""
     program = pathlib.Path("/usr/bin/ls")
     out = subprocess.run([LODE, "find", "--json", "--local", "--executable", str(program)], capture_output=True, text=True).stdout
     build_id = out.split('"build_id": "')[1].split('"')[0]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles taken in over HTTP, durably: how many a second, and what they cost the server.
+"""Storing profiles over HTTP, durably: rate, and CPU of the server.
 
     bench/http_ingest.py [--profiles 4000] [--samples 1000] [--senders 8]
 
-Compressed pprof of so many samples each, no two alike, of one service with 12 000 places in 8 000 stacks, from so many connections that are kept open, each with labels
-of its own. The senders have their bodies ready, in processes of their own; what they need of the CPUs is given too, because they share them with the server.
+Each profile is compressed pprof of --samples samples, no two equal, of one service with 12 000 locations in 8 000 stacks. --senders connections are kept open,
+each with its own labels. The senders are child processes with prepared bodies; their CPU time is printed too, since they share the processors with the server.
 """
 
 import argparse
@@ -27,7 +27,7 @@ PLACES, STACKS = 12000, 8000
 
 
 def service():
-    """A call tree: each new stack goes on from somewhere in an older one."""
+    """A call tree: each new stack extends a prefix of an older one."""
     r = random.Random(5)
     place = lambda: 0x1000 + 16 * r.randrange(PLACES)  # noqa: E731
     made = [[place() for _ in range(8)]]
@@ -40,7 +40,7 @@ def service():
 
 
 def bodies(stacks, sender, n, samples):
-    """One encoding of many samples for every 16 profiles; what follows later in a message counts: another time."""
+    """Encode the samples once for every 16 profiles, and append another time to each: the last value of a field counts."""
     r, made = random.Random(sender), []
     start_ms = int(time.time() * 1000) - 3600_000
     for i in range(n):

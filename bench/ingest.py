@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A store of profiles: taking them in durably, disk and memory, merges and queries over a day.
+"""The profile store: durable writes, disk and memory, merges and queries over a day.
 
     bench/ingest.py [--profiles 10000] [--locations 1000000] [--hours 25] [--every 10] [--build build] [--keep DIR]
 
-Seconds are of CPU, of all threads of the process. Profiles have 1 000 samples, no two with the same stack, of a service with 12 000 places
-and 8 000 paths; each has two types. The day is of 100 series with one type; with --every 10 it takes 3 GB of disk and some minutes.
+CPU seconds are those of all threads. A profile has 1 000 samples, no two with the same stack, of a service with 12 000 locations
+and 8 000 stacks, and two sample types. The day has 100 series with one type; with --every 10 it takes 3 GB of disk and some minutes.
 """
 
 import argparse

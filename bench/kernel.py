@@ -3,11 +3,11 @@
 
     bench/kernel.py [--codecs xz,zstd,gzip] [--modules 40] [--series 100] [--no-reference]
 
-The reference takes minutes for what lode has in seconds: beside it, --modules 6 --series 8 is enough to see the factor.
+The reference takes minutes where lode takes seconds; with the reference, --modules 6 --series 8 is enough to see the factor.
 
-"limit" is what the codec's own program needs in the same run: for the whole payload, or at its pace for just the bytes that were
-decoded (from the start of their block or span). Targets in seconds were set on a machine that decodes the package in the time of
-DECODE; what this one needs for it, in the same run, scales them.
+"limit" is the time of the codec's own program in the same run: for the whole payload, or in proportion for the bytes that lode
+decoded (from the start of their block or span). Targets in seconds were set on a machine that decodes the package in the time in
+DECODE; they are scaled by this machine's time for it in the same run.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from common import CORPUS, LODE, Server, Table, kernel_packages, median, percent
 
 
 def members(package):
-    """[(build ID, path)] of the package's debug files, as their .build-id links or our own map say."""
+    """[(build ID, path)] of the package's debug files, from their .build-id links or our own map."""
     out = subprocess.run([LODE, "inspect", "--json", "--members", str(package)], check=True, capture_output=True).stdout
     found = []
     for m in json.loads(out).get("members", []):
@@ -37,7 +37,7 @@ def members(package):
 
 
 def decode(package, codec, threads=1):
-    """(CPU seconds, wall seconds, decoded bytes) of the codec's own program over the payload: the limit."""
+    """(CPU seconds, wall seconds, decoded bytes) of the codec's own program for the payload: the limit."""
     tool = {"xz": f"xz -dc -T{threads}", "zstd": "zstd -dc", "gzip": "gzip -dc"}[codec]
     member = {"xz": "data.tar.xz", "zstd": "data.tar.zst", "gzip": "data.tar.gz"}[codec]
     before, t0 = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
@@ -49,7 +49,7 @@ def decode(package, codec, threads=1):
 
 
 def probe_health(port, path, stop, answers):
-    """In a process of its own, which decodes nothing and shares no lock with those that do: latencies over one connection."""
+    """Run in a child process that decodes nothing, so that it shares no lock with decoders: latencies over one connection."""
     found = []
     request = f"GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n".encode()
     while not stop.is_set():
@@ -66,7 +66,7 @@ def probe_health(port, path, stop, answers):
 
 
 def pull(port, urls):
-    """In a process: fetch and throw away."""
+    """Run in a child process: fetch and discard."""
     for url in urls:
         subprocess.run(["curl", "-sf", "-o", "/dev/null", f"http://127.0.0.1:{port}{url}"], check=True)
 
@@ -86,7 +86,7 @@ def scan(kind, folder, state):
 
 
 def fresh(urls, kind, folder, state):
-    """Each URL in a process of its own: (CPU seconds, decoded bytes) of each."""
+    """Fetch each URL in a child process: (CPU seconds, decoded bytes) of each."""
     cpu, bytes_ = [], []
     for url in urls:
         for junk in pathlib.Path(state).glob("cache/*"):
@@ -104,8 +104,8 @@ def fresh(urls, kind, folder, state):
     return cpu, bytes_
 
 
-DECODE = {"xz": 43.0, "zstd": 5.1}  # CPU seconds for the whole payload, where the targets were set
-TARGETS = {  # (codec, what): CPU seconds or seconds, there
+DECODE = {"xz": 43.0, "zstd": 5.1}  # CPU seconds for the whole payload on the machine of the targets
+TARGETS = {  # (codec, name): CPU seconds or seconds on that machine
     ("xz", "module"): 0.09, ("zstd", "module"): 0.02, ("zstd", "module p90"): 0.05, ("gzip", "module p90"): 0.06,
     ("xz", "lines"): 0.2, ("zstd", "lines"): 0.05, ("xz", "vmlinux lines"): 0.4, ("zstd", "vmlinux lines"): 0.05,
     ("xz", "first byte"): 0.3, ("zstd", "first byte"): 0.02, ("xz", "all"): 21, ("zstd", "all"): 4,
@@ -135,7 +135,7 @@ def target(codec, what, pace):
 
 
 def bench_cold(table, codec, folder, states, modules, vmlinux, per_byte, n, pace):
-    """One thing out of the package, in a fresh process each."""
+    """Read one file of the package, each in a fresh server process."""
     small = [m for m in modules if 100_000 <= m[2] <= 1_000_000]
     for what, urls in (("module", [f"/buildid/{b}/debuginfo" for b, _, _ in small[:n]]),
                        ("lines", [f"/buildid/{b}/section/.debug_line" for b, _, _ in small[:n // 2]]),
@@ -150,7 +150,7 @@ def bench_cold(table, codec, folder, states, modules, vmlinux, per_byte, n, pace
 
 
 def bench_series(table, codec, folder, states, sample, vmlinux, package, pace):
-    """vmlinux and 100 modules (--series): one after the other, and eight at a time."""
+    """Read vmlinux and 100 modules (--series): one after another, and eight at a time."""
     url = f"/buildid/{vmlinux[0]}/debuginfo"
     files = [f"/buildid/{b}/debuginfo" for b, _, _ in sample]
     figures = {}

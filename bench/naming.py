@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""From a profile's arrival to its names: profiles of 5 000 new addresses, of programs whose debug files are here.
+"""Time from a profile's arrival to its names: profiles of 5 000 new addresses each, of programs whose debug files are here.
 
     bench/naming.py [--profiles 16] [--addresses 5000] [--binaries 2] [--program build/lode]
 
-Each profile has addresses of programs that no other has: the program, which has to have debug information, is copied with build IDs of its own, and served out of
-a folder. First there are no symbol tables yet; then come other addresses of the same programs, whose tables are in the store. Wall seconds from the first byte that is
-sent to the last address that has been looked up, by asking /api/binaries all the time, which takes a good part of the CPU seconds of the server.
+Each profile has addresses of its own programs: --program, which needs debug information, is copied with new build IDs and served from a folder. The
+first round has no symbol tables; the second has other addresses of the same programs, whose tables are in the store. Wall seconds are from the first byte
+sent to the last address looked up. The benchmark polls /api/binaries for that, which is a good part of the server's CPU seconds.
 """
 
 import argparse
@@ -29,14 +29,14 @@ from profiling import Pprof, code_segment  # noqa: E402
 
 
 def code(path):
-    """Addresses within functions."""
+    """Random addresses within functions."""
     out = subprocess.run(["nm", "-S", "--defined-only", path], check=True, capture_output=True, text=True).stdout
     return [a for m in re.finditer(r"^(\w{16}) (\w{16}) [tT] ", out, re.M)
             for a in range(int(m[1], 16), int(m[1], 16) + int(m[2], 16), 4)]
 
 
 def copy(program, to, n):
-    """The program with another build ID."""
+    """A copy of the program with another build ID."""
     identity = hashlib.sha1(f"{program} {n}".encode()).digest()
     note = to.parent / "note"
     note.write_bytes(b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0" + identity)
@@ -72,14 +72,14 @@ def profile(identities, addrs, where, base=0x55d0c0de0000):
 
 
 def until_named(client, identities, bodies, label):
-    """Seconds. Messages of one profile each: a profile has one mapping here."""
+    """Send the profiles, one per message and binary, and wait for their names. Returns the seconds."""
     t0 = time.monotonic()
     for body in bodies:
         client.call("POST", f"/profiles?p={urllib.parse.quote(label)}", body)
     want = set(identities)
     while want:
         for b in client.call("GET", "/api/binaries?limit=100000")["binaries"]:
-            # Nothing of it is to be looked up any more.
+            # No address of it is left to be looked up.
             if b["build_id"] in want and b["state"] in ("named", "partly") and b["next_try"] == 0 and b["named"] and not b["tries"]:
                 want.discard(b["build_id"])
         time.sleep(0.005)

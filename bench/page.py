@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The page in a browser: how soon it can be used on a day of profiles, and what drawing 100 000 frames takes.
+"""The page in a browser: time until it shows a day of profiles, and the cost of drawing 100 000 frames.
 
     bench/page.py [--series 100] [--hours 24] [--frames 100000] [--steps 240]
 
-A service of its own takes profiles of so many series, one an hour each, which together have a tree of so many frames; Debian's chromium, without a
-screen and without a graphics processor, opens them. "Drawn" is from the navigation's start until the flame graph stands there. While
-zooming and panning a frame is asked for as often as the browser will; given are times between them, the script's own time in drawing
-one, and the CPU time of the browser's processes for one, pixels and all.
+A service gets profiles of --series series, one per hour each, whose merged tree has --frames frames. Debian's chromium opens the page
+without a screen and without a graphics processor. "Drawn" is the time from the start of the navigation until the flame graph is visible. While
+zooming and panning, the script requests an animation frame as often as the browser allows; the results are the time between frames, the
+script's time for drawing one, and the CPU time of the browser's processes per frame, with rasterization.
 """
 
 import argparse
@@ -32,7 +32,7 @@ NOUNS = "request header body socket buffer cache index tree node page block fram
 
 
 def stacks(n):
-    """Stacks whose tree has n frames: each new one goes on from somewhere in one of the last."""
+    """Stacks whose tree has n frames: each new stack extends a prefix of a recent one."""
     r = random.Random(7)
     names = [f"{v}_{o}_{i}" for i in range(12) for v in VERBS for o in NOUNS]
     made, count = [["main"]], 1
@@ -121,7 +121,7 @@ def run_async(b, script, *args):
 
 
 def browser_cpu(b):
-    """CPU seconds of all of the browser's processes that are there: some end as they please."""
+    """CPU seconds of all of the browser's processes; one may end meanwhile."""
     def below(pid):
         kids = []
         with contextlib.suppress(OSError):

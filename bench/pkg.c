@@ -2,10 +2,10 @@
 /*
  * bench-pkg: how fast packages are read, in CPU seconds of this process.
  *
- *   bench-pkg open FILE...     the header pass: all of them, again and again for some seconds
- *   bench-pkg members FILE...  the members' headers of the payload; of an uncompressed one that is all that
- * is read bench-pkg map FILE...      decode, find the ELF facts of every member, make the map; its size and
- * how fast it is decoded
+ *   bench-pkg open FILE...     the header pass over all files, repeatedly for some seconds
+ *   bench-pkg members FILE...  the headers of the payload's members; an uncompressed payload is not read further
+ *   bench-pkg map FILE...      decode, find the ELF facts of every member, make the map; its size and the time to
+ *                              decode it
  */
 #include "pkg/pkg.h"
 
@@ -81,7 +81,7 @@ static int probe(struct pkg_reader *r, struct elf_probe *p, const struct pkg_mem
 			break;
 		elf_probe_feed(p, piece);
 	}
-	/* Whether it could be told matters no more here than that it is no ELF. */
+	/* A failed probe counts as not ELF here. */
 	e->is_elf = elf_probe_finish(p, &e->elf, &why) == 0;
 	return 0;
 }
@@ -100,7 +100,7 @@ static int add_member(struct pkg_reader *r, struct elf_probe *p, struct pkg_map_
 		pkg_map_add_link(b, m->path, m->link);
 	if (m->type != PKG_FILE)
 		return 0;
-	/* The path is the reader's: it goes with the next call. */
+	/* The reader frees the path at its next call. */
 	e.path = str_of(mem_strndup(m->path.p ? m->path.p : "", m->path.size));
 	if (m->size >= 4 && probe(r, p, m, &e, err) < 0)
 		return -1;

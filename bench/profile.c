@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench-profile N SAMPLES [OUT]: N profiles of SAMPLES samples each, of one service: reading them, merging
- * them, making a flame graph of them. CPU seconds, one thread, as JSON. With OUT the merged one is written
- * there.
+ * bench-profile N SAMPLES [OUT]: read N profiles of one service with SAMPLES samples each, merge them, and make a
+ * flame graph. Prints CPU seconds of one thread as JSON. With OUT, writes the merged profile there.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles: reading, merging, a flame graph of many; a table and a merge beside Go's pprof.
+"""Profiles: reading, merging, a flame graph of many; a table and a merge, beside Go's pprof.
 
     bench/profile.py [--profiles 1000] [--samples 1000] [--build build] [--pprof "go tool pprof"]
 
-The first table is bench-profile's: CPU seconds within one process. "of each" makes one tree of profiles that each have tables of their own; "shared" of
-the same number of samples whose stacks are numbers that all of them share, as a store of profiles has them. The second is of whole
-programs, with their start and gzip, on the merged profile: CPU seconds, the best of the runs. The third names 20 000 addresses in the 30 largest programs and libraries of this machine, with tables and without.
+The first table is bench-profile's: CPU seconds within one process. "of each" makes one tree of profiles with separate tables; "shared" makes it
+of the same number of samples with shared stack numbers, as the profile store has them. The second table runs whole
+programs on the merged profile, including their start and gzip: CPU seconds, best of the runs. The third names 20 000 addresses in the 30
+largest programs and libraries of this machine, with symbol tables and without.
 """
 
 import argparse
@@ -38,7 +39,7 @@ def cpu(argv, env=None):
 
 
 def code_of(path):
-    """Build ID; file offset and size of what is executed. None: it has no build ID."""
+    """Build ID, file offset and size of the code. None: no build ID."""
     text = subprocess.run(["readelf", "-lnW", path], capture_output=True, text=True).stdout.splitlines()
     ids = [line.split()[-1] for line in text if "Build ID:" in line]
     code = [line.split() for line in text if line.lstrip().startswith("LOAD") and " R E " in line]
@@ -46,7 +47,7 @@ def code_of(path):
 
 
 def unnamed(path):
-    """A profile of addresses only, at random within the code."""
+    """A profile of random addresses within the code, without names."""
     files = [os.path.join(d, n) for d in FOLDERS if os.path.isdir(d) for n in os.listdir(d)]
     files = [f for f in files if os.path.isfile(f) and not os.path.islink(f)]
     files.sort(key=os.path.getsize, reverse=True)
@@ -114,7 +115,7 @@ def main():
             mine = min(cpu(ours) for _ in range(a.runs))
             line = f"  {what:24} lode {mine:7.3f} s"
             if pprof:
-                cpu([*pprof, "-symbolize=none", *theirs])  # it may have to be built
+                cpu([*pprof, "-symbolize=none", *theirs])  # builds pprof if necessary
                 other = min(cpu([*pprof, "-symbolize=none", *theirs]) for _ in range(a.runs))
                 line += f"   pprof {other:7.3f} s   {other / mine:5.1f} x"
             print(line)

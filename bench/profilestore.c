@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench-profilestore WHAT DIR ...: what a store of profiles costs, as JSON. Seconds are of CPU, of all
- *threads.
+ * bench-profilestore: the cost of the profile store, as JSON. Seconds are CPU seconds of all threads.
  *
- *	ingest DIR N SAMPLES            N profiles, with stacks that are known after the first few; then a
- *merge of all locations DIR N                 profiles with N locations in all, five stacks each; and opening
- *it again day DIR SERIES EVERY_S HOURS    HOURS of SERIES series, a profile of each every EVERY_S seconds;
- *then queries of 24 h query DIR                       those queries alone
+ *	ingest DIR N SAMPLES         add N profiles, whose stacks are all known after the first few; merge all
+ *	locations DIR N              add profiles with N locations in all, five stacks each; open the store again
+ *	day DIR SERIES EVERY_S HOURS add HOURS of SERIES series, a profile of each every EVERY_S seconds; then
+ *	                             queries over 24 h
+ *	query DIR                    those queries alone
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #define DAY_MS   INT64_C(86400000)
 #define DISTINCT 64u
 #define QUERIES  40
-#define PER_SET  8000u /* locations of one profile */
+#define PER_SET  8000u /* locations per profile */
 
 static int64_t frozen_ms = NOW_MS;
 
@@ -51,7 +51,7 @@ static struct profilestore *open_store(const char *dir)
 	return s;
 }
 
-/* Kilobytes of a line of /proc/self/status. */
+/* The kilobytes in a line of /proc/self/status. */
 static long status_kb(const char *name)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -187,7 +187,7 @@ static int ingest(const char *dir, unsigned n, unsigned n_samples)
 	return 0;
 }
 
-/* All of its locations are its own; each is at the end of five stacks. */
+/* A profile with new locations only; each is the leaf of five stacks. */
 static struct profile *wide(uint32_t number)
 {
 	struct profile *p = profile_new(NULL);
@@ -277,7 +277,7 @@ static int queries(const char *dir)
 
 	profilestore_stats(s, &st);
 	for (unsigned i = 0; i < QUERIES; i++) {
-		/* Ends are anywhere. */
+		/* The range starts and ends anywhere within a rollup. */
 		int64_t to = st.latest_ms - (int64_t)(service_next(&seed) % (uint64_t)(30 * 60000)), at;
 		struct profilestore_range r = { NULL, to - DAY_MS, to, 0 };
 		struct profilestore_series_list *list = NULL;
@@ -307,7 +307,7 @@ static int queries(const char *dir)
 	return 0;
 }
 
-/* Of one moment: all series at once, as one commit or a few. */
+/* One time step: all series at once, in one commit or a few. */
 struct moment {
 	pthread_mutex_t lock;
 	pthread_cond_t none;
@@ -361,7 +361,7 @@ static int day(const char *dir, unsigned n_series, unsigned every_s, unsigned ho
 
 	for (unsigned i = 0; i < DISTINCT; i++) {
 		list[i] = service_profile(i + 1, 1000, true);
-		/* One type is what the target is about. */
+		/* The target is for one sample type. */
 		list[i]->types.n = 1;
 		list[i]->types.p[0] = list[i]->types.p[1];
 		for (uint32_t k = 0; k < list[i]->n_samples; k++)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pushing many gigabytes over loopback: how fast, beside copying them on the same disk, and with how much memory on both sides.
+"""Pushing gigabytes over loopback: speed, beside copying them on the same disk, and memory on both sides.
 
     bench/push.py [--size 4000] [--parallel 8] [ELF...]
 
-The files are copies of ELF (default: the programs of this build), each with another build ID, so that nothing of them is known to the server.
+The files are copies of ELF (default: the programs of this build), each with another build ID, so that the server has none of them.
 
-The reference is a copy of them on the same disk, as many at once, that is as durable: fsync of each file and of its folder. It is made before and after, and
-the mean is taken. The limit is CPU that cannot be saved: SHA-256 on both sides, that copy, and the way over the loopback, each measured alone in the same run.
-What the server compresses afterwards, in the background, has a row of its own.
+The reference is an equally durable copy on the same disk, with the same parallelism: fsync of each file and of its folder. It is made before and after, and
+the mean is used. The limit is the unavoidable CPU: SHA-256 on both sides, that copy, and the loopback, each measured alone in the same run.
+Compression in the background after the push has a row of its own.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def originals(given):
 
 
 def make(files, folder, size):
-    """Copies, each with a build ID of its own."""
+    """Make copies, each with another build ID."""
     made = n = 0
     while made < size:
         before = made
@@ -69,7 +69,7 @@ def wait_watching(argv):
             pid, status, usage = os.wait4(p.pid, os.WNOHANG)
             if pid:
                 break
-            # What wait4() says of it may be ours, from before the exec.
+            # wait4() may report our own peak, from before the exec.
             with contextlib.suppress(OSError, AttributeError):
                 rss = max(rss, peak_rss_mb(p.pid))
             time.sleep(0.05)
@@ -81,9 +81,9 @@ def wait_watching(argv):
 
 
 def copied(folder, to, parallel):
-    """Wall and CPU seconds of copying as durably as a push promises for each of its files: written, and then fsync of it and of its folder.
+    """Wall and CPU seconds of copying as durably as a push: each file is written, then fsync of it and of its folder.
 
-    The copy stays till the end: ext4 passes over inodes that were freed in the last minutes, one by one."""
+    The copy is kept until the end: ext4 skips inodes that were freed in the last minutes, one by one."""
     to.mkdir()
     todo = queue.SimpleQueue()
     for p in folder.iterdir():
@@ -112,8 +112,8 @@ def copied(folder, to, parallel):
 
 
 def fill_memory(folder):
-    """Give the page cache all memory, as on a machine that has run for a while. Where it is a virtual one whose host takes back what is free, the first
-    touch of a page costs many times what is to be measured."""
+    """Fill memory with page cache, as on a machine that has run for a while. On a virtual machine whose host reclaims free memory, the first
+    touch of a page costs many times the measured work."""
     with open("/proc/meminfo") as f:
         free = 1024 * int(re.search(r"MemFree: *(\d+)", f.read()).group(1))
     with open(folder / "holes", "wb") as f:
@@ -125,7 +125,7 @@ def fill_memory(folder):
 
 
 def hashed(folder):
-    """CPU seconds of one SHA-256 over all, without the reading."""
+    """CPU seconds of SHA-256 over all files, without reading them."""
     piece = memoryview(bytearray(next(folder.iterdir()).read_bytes()[:262144]))
     size = sum(p.stat().st_size for p in folder.iterdir())
     t0, h, n = time.process_time(), hashlib.sha256(), 0
@@ -136,7 +136,7 @@ def hashed(folder):
 
 
 def carried(size):
-    """CPU seconds of so many bytes over the loopback, both ends."""
+    """CPU seconds of sending that many bytes over the loopback, both ends."""
     t0 = time.process_time()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         def send():

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a command takes, from before it is there until it has ended: CPU seconds, wall seconds, peak MB.
+ * The cost of a command from its start to its end: CPU seconds, wall seconds, peak MB.
  *
  *	bench-run PROGRAM [ARG...]
  *
- * It has our standard input; what it writes is thrown away. One that fails says nothing of what it costs.
+ * The command gets our standard input; its output is discarded. Nothing is printed for a command that fails.
  *
- * We are small: the peak of a process begins with that of the one that it was forked from.
+ * This program is small, since the peak of a process includes that of the process that forked it.
  */
 #include <errno.h>
 #include <fcntl.h>

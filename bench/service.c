@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #define FUNCTIONS 4000u
-#define PATHS     8000u /* stacks of the service, of which each profile has some */
+#define PATHS     8000u /* stacks of the service; each profile has some of them */
 #define DEPTH     24u
 
 uint64_t service_next(uint64_t *s)
@@ -39,7 +39,7 @@ static uint32_t location(struct profile *p, uint64_t n)
 	return profile_add_location(p, &l, &line, 1);
 }
 
-/* The stack of a path: paths share their beginnings. */
+/* The stack of a path; paths share prefixes. */
 static uint32_t path(struct profile *p, uint32_t n)
 {
 	uint32_t stack = 0;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests a second for a hot small file and for a miss, beside nginx and Debian's debuginfod; 5 000 idle connections.
+"""Requests per second for a small cached file and for a miss, beside nginx and Debian's debuginfod; 5 000 idle connections.
 
     bench/serving.py [--seconds 5] [--no-reference]
 
-wrk, the server and nobody else share the machine: what wrk takes is the same for all.
+Only wrk and the server should run on the machine; wrk's share is the same for all servers.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def build_id(path):
 
 
 def small_elf():
-    """A program of about 20 KB that this machine has."""
+    """A program of this machine of about 20 KB."""
     for p in sorted(pathlib.Path("/usr/bin").iterdir()):
         if p.is_file() and not p.is_symlink() and 14_000 < p.stat().st_size < 40_000 and p.read_bytes()[:4] == b"\x7fELF":
             return p

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses over HTTP by a server that has only a kernel's debug package: first and second time, and how many a second.
+"""Addresses over HTTP from a server that has only a kernel's debug package: first and second time, and addresses per second.
 
     bench/symbolize.py [--package FILE.deb] [--modules 10] [--addresses 100000]
 
-Modules and vmlinux, each the first time (the table is made) and again; then many addresses of vmlinux in JSON and in the compact form, beside llvm-symbolizer
-over the unpacked vmlinux that --vmlinux names.
+Modules and vmlinux, each the first time (the table is built) and again; then many addresses of vmlinux in JSON and in the compact form, beside
+llvm-symbolizer on the unpacked vmlinux of --vmlinux.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def post(s, body, kind):
 
 
 def ask(s, build_id, addr):
-    """Until it is answered: (seconds, CPU seconds, frames)."""
+    """Repeat until there is an answer: (seconds, CPU seconds, frames)."""
     cpu, t0 = s.cpu(), time.monotonic()
     while True:
         c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=300)
@@ -61,7 +61,7 @@ def find(s, pattern, n):
 
 
 def oracle(vmlinux, addrs):
-    """Addresses a CPU second of llvm-symbolizer; None where it is not there."""
+    """Addresses per CPU second of llvm-symbolizer; None if it is not installed."""
     if not shutil.which("llvm-symbolizer"):
         return None
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -4,26 +4,28 @@
 
     bench/symbols.py FILE... [--build FOLDER] [--runs 5]
 
-FOLDER is where bench-run, bench-dwarf-walk and bench-symtab were built (build). Seconds are CPU seconds (user and system) but where a row says
-wall. They are the least of the runs, which take turns. Addresses come out of a pipe; what is answered is thrown away. "limit" is a walk over all DIEs
-and rows of the file, in the same run on the same machine; where sections are compressed, undoing that too. A target is a factor over the other
-program: what was wanted where that one took so long, times what it takes here. Where the other one is not to be had here (SymCache), the factor is
-gsymutil's. Sizes and rates were wanted of the cloud kernel's vmlinux; of other files sizes are held against gsymutil's by the same factors.
+FOLDER has bench-run, bench-dwarf-walk and bench-symtab (build). Seconds are CPU seconds (user and system) unless a row says wall; each
+is the least of the runs, which alternate between the programs. Addresses come from a pipe; output is discarded. "limit" is a walk over all DIEs
+and rows of the file, in the same run on the same machine, and decompressing sections if they are compressed. A target is a factor over the
+other program: the wanted time on the machine where that program's time was measured, scaled by its time here. If the other program is not
+available (SymCache), the factor refers to gsymutil. Targets of sizes and rates are for the cloud kernel's vmlinux; for other files, sizes are
+compared with gsymutil's by the same factors.
 
-Memory is the peak of a process that a small one has started (bench-run): a peak begins with that of whoever forked, and Python's is 14 MB. What is
-wanted is memory beyond the mapped input and the output. lode maps nothing of its input; taken off its peak is the size of the table alone, which lies
-in memory until it is written. So the program itself, some 3 MB, is in the figure. gsymutil maps its input, and nothing is taken off its peak.
+Memory is the peak of a process that was started by a small one (bench-run), since the peak of a process includes that of the process that
+forked it, and Python's is 14 MB. The target is memory in addition to the mapped input and the output. lode maps nothing of its input; only the
+size of the table is subtracted from its peak, since the table is in memory until it is written. So the program itself, about 3 MB, is
+included. gsymutil maps its input, and nothing is subtracted from its peak.
 
 Where a conversion's time goes, of 2.16 thousand million instructions for the cloud kernel (callgrind; 2.37 before types and declarations
-were jumped over where they stand): 21 % all DIEs, 7 % their abbreviations, 17 % line programs (these three are "limit"), 28 % functions made
+were skipped in place): 21 % all DIEs, 7 % their abbreviations, 17 % line programs (these three are "limit"), 28 % converting functions
 into rows and calls, of which a quarter is writing them, 11 % blocks, 2 % symbols. Names are 8 % of the instructions and 15 % of the time: they
-wait for memory, though much of it is fetched before. Of the CPU time a sixth is the system's: half of it copies .debug_info and .debug_line
-out of the page cache, half is first touches of memory; large pages (madvise) made no difference that could be seen. The peak is at the
-end, when pieces, rows and strings are there and blocks are written; the sections that only reading needs are gone by then.
+wait for memory, though much of it is prefetched. A sixth of the CPU time is the system's: half of that copies .debug_info and .debug_line
+from the page cache, half is first touches of memory; large pages (madvise) made no visible difference. The peak is at the
+end, when code ranges, rows and strings are in memory and blocks are being written; the sections that only reading needs are freed by then.
 
-Of a program of some megabytes a third is the system's. Clang's one unit of a 10 MB file, 0.04 s: 1.2 ms a process that does nothing, 1.9 ms
+For a program of some megabytes a third is the system's. Clang's one unit of a 10 MB file, 0.04 s: 1.2 ms a process that does nothing, 1.9 ms
 copying 8.8 MB of sections, 1.0 ms writing and syncing the table, 10 ms for 4 000 pages that are touched for the first time (2.5 us each on the
-virtual machine where this was measured), of which 2 200 are the input's; 0.02 s for 160 million instructions, none of whose functions has a tenth
+virtual machine of this measurement), of which 2 200 are the input's; 0.02 s for 160 million instructions, of which no function has a tenth
 (Rust: DIEs 16 %, line programs 8 %, rows 9 %, LZ4 7 %, blocks 5 %).
 """
 
@@ -40,9 +42,10 @@ import tempfile
 
 from common import LODE, ROOT, Table
 
-# What the others took where the targets were set: llvm-gsymutil, llvm-symbolizer on 100 000 addresses, on one; eu-addr2line on one.
+# Seconds of the other programs on the machine of the targets: llvm-gsymutil; llvm-symbolizer for 100 000 addresses, for one; eu-addr2line
+# for one.
 GSYMUTIL, SYMBOLIZER, SYMBOLIZER_ONE, EU_ONE = 1.73, 1.95, 0.11, 0.02
-# Its memory and table (MB, and packed), and what is wanted.
+# (gsymutil's, target) in MB: memory, table, packed table.
 SIZES = ((441.0, 64.0), (14.8, 7.0), (6.1, 5.0))
 
 
@@ -51,9 +54,9 @@ NONE = Cost(None, None, None)
 
 
 def run(build, argv, text):
-    """What a program costs that ends, with @text out of a pipe."""
+    """The cost of a program that gets @text from a pipe."""
     r = subprocess.run([build / "bench/bench-run", *map(str, argv)], input=text or b"", stdout=subprocess.PIPE)
-    # eu-addr2line has 1 for an address that it knows nothing of.
+    # eu-addr2line exits with 1 for an unknown address.
     if r.returncode and (argv[0] == LODE or not r.stdout):
         sys.exit(f"{argv[0]}: exit status {r.returncode}")
     return Cost(*map(float, r.stdout.split()))
@@ -74,7 +77,7 @@ def zstd_size(path):
 
 
 class Turns:
-    """Programs that take turns; of each the least."""
+    """Run programs in turns; returns the least cost of each."""
 
     def __init__(self, build, runs):
         self.build, self.runs = build, runs
@@ -90,7 +93,7 @@ class Turns:
 
 
 def factor(now, wanted, was, otherwise=None):
-    """What is wanted where the other one takes @now: @wanted was it where that took @was."""
+    """The target on a machine where the other program takes @now; it was @wanted where that took @was."""
     return wanted * now / was if now else otherwise
 
 
@@ -99,7 +102,7 @@ def wanted_of(theirs, wanted, was, otherwise):
 
 
 def add_both(t, what, ours, theirs, wanted, limit=NONE, unit="s"):
-    """Wall and CPU time, a row each."""
+    """Add a row each for wall and CPU time."""
     for name, field in ((f"{what}, wall", "wall"), ("... CPU", "cpu")):
         times = (getattr(x, field) for x in (ours, theirs, limit, wanted))
         t.add(name, *(x if x is None or unit == "s" else x * 1e3 for x in times), unit)
@@ -141,7 +144,7 @@ def measure(a):
         ours, nothing = turns([LODE, "symbolize", "-e", table, one], ["true"])
         wanted = 0.002 * scale if is_kernel else None
         add_both(t, "one address from a table (limit: a process that does nothing)", ours, NONE, Cost(wanted, wanted, None), nothing, "ms")
-        os.environ["LODE_SYMTAB_CACHE"] = ""  # none: every run is the first
+        os.environ["LODE_SYMTAB_CACHE"] = ""  # no cache: every run is a first one
         ours, theirs, llvm = turns([LODE, "symbolize", "-e", a.file, one], [eu, "-fi", "-e", a.file, one],
                                    [symbolizer, "-e", a.file, one])
         add_both(t, "one address without a table (eu-addr2line)", ours, theirs,

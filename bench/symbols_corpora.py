@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every ELF file of folders that others keep to test their readers: lode beside llvm-symbolizer and eu-addr2line.
+"""All ELF files in the test data of other projects: lode beside llvm-symbolizer and eu-addr2line.
 
     symbols_corpora.py [-n ADDRESSES] FOLDER...
 
-For each file: a table is made, `lode symtab verify` holds it against the DWARF, and addresses of its code are asked as symbols_score.py
-asks them, in relocatable files of the first section of code. One line a file, one outcome each:
+For each file: build a table, compare it with the DWARF (`lode symtab verify`), and look up addresses of its code as symbols_score.py
+does; of a relocatable file, addresses of the first section of code. One line with one outcome per file:
 
-    same        the others agree on some addresses, and lode says the same; as LLVM where the two others cannot read the file
-    differs     ... and lode says something else of some
+    same        the others agree on some addresses, and lode agrees with them; with LLVM if the two others cannot read the file
+    differs     ... and lode differs on some
     none agree  the others agree on the line of no address
-    no code     no section of code has contents or addresses to ask of; a table is made and verified all the same
-    refused     lode says what is wrong with the file
-    FAILED      lode crashed, hung, made a table that verify does not accept, or answered not every address
+    no code     no section of code has contents or addresses; a table is built and verified nevertheless
+    refused     lode reports an error in the file
+    FAILED      lode crashed, hung, built a table that verify rejects, or did not answer all addresses
 """
 
 import argparse
@@ -29,7 +29,7 @@ TIMEOUT_S = 120
 
 
 def lode(*argv, text=""):
-    """(status, what it said): negative for a signal, None where it did not end."""
+    """(exit status, output): negative for a signal, None for a timeout."""
     try:
         p = subprocess.run([score.LODE, *map(str, argv)], input=text, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How often lode agrees with llvm-symbolizer, eu-addr2line and addr2line: addresses of code at random.
+"""How often lode agrees with llvm-symbolizer, eu-addr2line and addr2line on random addresses of code.
 
     symbols_score.py [-n ADDRESSES] [--chains N] [-j SECTION] FILE...
 
-The rule: where LLVM and elfutils agree on the innermost file and line, lode must say the same. So the whole chain where LLVM and one of
-elfutils and binutils agree on it, with the suffixes that GCC gives to clones (f.isra.0) and versions (f@@V1) left out of names; a name
-that has no linkage name may be qualified in ours, and of several symbols at one address any will do. Where they agree on the chain but
-for its names, its lines are compared; and so are, for all addresses with a known line, the lines of LLVM's chain. Differences are listed
+The rule: where LLVM and elfutils agree on the innermost file and line, lode must agree. Likewise for the whole chain where LLVM and one of
+elfutils and binutils agree on it. Names are compared without GCC's suffixes of clones (f.isra.0) and without versions (f@@V1); a name
+without a linkage name may be qualified in ours, and any of several symbols at one address is right. Where they agree on the chain except
+for its names, the lines are compared; and for all addresses with a known line, the lines of LLVM's chain. Differences are listed
 by kind, some of each with their addresses.
 
-elfutils walks all of a unit for each address whose calls are asked, which takes it some 20 ms in large C++ units: --chains asks those for
-the first N addresses alone. llvm-symbolizer is what LLVM_SYMBOLIZER says.
+elfutils walks a whole unit for the calls of each address, about 20 ms in large C++ units: --chains limits that to the first N addresses.
+LLVM_SYMBOLIZER names the llvm-symbolizer to use.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def clean(path):
 
 
 def name_of(name):
-    """Without what the compiler or the linker adds: suffixes of clones, versions of dynamic symbols."""
+    """The name without suffixes of clones and versions of dynamic symbols."""
     return SUFFIX.sub("", re.sub(r"(?<=.)@@?(?!plt)[\w.]+$", "", name))
 
 
@@ -67,7 +67,7 @@ def parse_llvm(text, n):
 
 
 def parse_addr2line(text, n):
-    """eu-addr2line -a -f -i, and addr2line: the address, then pairs of lines; elfutils says of what is inlined into what."""
+    """Parse eu-addr2line -a -f -i and addr2line: the address, then pairs of lines; elfutils adds the caller of inlined functions."""
     chains, chain, name = [], None, None
     for line in text.split("\n"):
         if re.fullmatch(r"0x([0-9a-f]{8}){1,2}", line):
@@ -91,7 +91,7 @@ def place(line):
 
 
 def parse_places(text, n):
-    """eu-addr2line alone: a line an address."""
+    """Parse eu-addr2line without -i: a line per address."""
     lines = text.splitlines()
     if len(lines) != n:
         raise ValueError(f"{len(lines)} answers to {n} addresses")
@@ -99,7 +99,7 @@ def parse_places(text, n):
 
 
 def symbols(path):
-    """Where the names of symbols are: {name: [(section, address)]}"""
+    """The addresses of symbols: {name: [(section, address)]}"""
     out = subprocess.run(["readelf", "-sW", path], capture_output=True, text=True, errors="replace").stdout
     places = collections.defaultdict(set)
     for m in re.finditer(r"^ *\d+: ([0-9a-f]+) +\S+ +(?:FUNC|NOTYPE|IFUNC|OBJECT) +\S+ +\S+ +(?:\[.*?\] +)?(\d+) (\S+)", out, re.M):
@@ -108,7 +108,8 @@ def symbols(path):
 
 
 def same_names(ours, theirs, places):
-    """Where there is no linkage name ours is qualified, theirs is not. Of a function's symbols each tells one."""
+    """Whether two names mean the same function. Without a linkage name, ours is qualified and theirs is not. Each tool chooses one of
+    several symbols of a function."""
     return all(a == b or a.endswith("::" + b) for (a, _, _), (b, _, _) in zip(ours[:-1], theirs[:-1])) and (
         ours[-1][0] == theirs[-1][0] or ours[-1][0].endswith("::" + theirs[-1][0])
         or not places.get(ours[-1][0], set()).isdisjoint(places.get(theirs[-1][0], ())))
@@ -126,7 +127,7 @@ def tally(counter, differ, what, same, case):
 
 
 def choose(sections, n, seed):
-    """Addresses at random."""
+    """Random addresses of code."""
     rng = random.Random(seed)
     total = sum(s[2] for s in sections)
     addrs = []
@@ -144,7 +145,7 @@ KINDS = ("line", "chain", "chain but for names", "LLVM's calls")
 
 
 def compare(path, addrs, section=None, n_chains=None, timeout=3600):
-    """What is counted, and of each kind of difference the (address, ours, LLVM's, ...)."""
+    """(counts, {kind of difference: [(address, ours, LLVM's, ...)]})."""
     n, n_chains = len(addrs), len(addrs) if n_chains is None else min(n_chains, len(addrs))
     text = [f"0x{a:x}\n" for a in addrs]
     j = ["-j", section] if section else []
@@ -154,7 +155,7 @@ def compare(path, addrs, section=None, n_chains=None, timeout=3600):
     try:
         places = parse_places(run(eu, "".join(text), timeout), n)
         chains = parse_addr2line(run(eu + ["-a", "-f", "-i"], "".join(text[:n_chains]), timeout), n_chains)
-    except ValueError:  # not for machines and files that it does not know
+    except ValueError:  # a machine or file that it does not support
         places, chains = [("??", 0)] * n, []
     try:
         gnu = parse_addr2line(run(["addr2line", "-a", "-f", "-i", "-e", path] + j, "".join(text), timeout), n)
@@ -164,7 +165,7 @@ def compare(path, addrs, section=None, n_chains=None, timeout=3600):
     differ = collections.defaultdict(list)
     aliases = symbols(path)
     for a, o, l, e, chain, g in zip(addrs, ours, llvm, places, chains + [None] * (n - len(chains)), gnu):
-        # elfutils does not read every table of clang's and Go's: then LLVM's word counts.
+        # elfutils does not read all tables of clang and Go; then compare with LLVM.
         if l[0][1:] != e and (l[0][2] or e[1]) and e[0] != "??":
             c["disagree on the line"] += 1
         elif l[0][1] != "??" and l[0][2]:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table made and asked: seconds of CPU, sizes, answers a second.
+ * Build a symbol table and look up addresses: CPU seconds, sizes, answers per second.
  *
  *	bench-symtab FILE [THREADS]
  */
@@ -44,7 +44,7 @@ static void ask(struct symtab *t, const uint64_t *addrs, size_t n, const char *w
 	symtab_finder_free(f);
 }
 
-/* The same as numbers, which are told apart. */
+/* The same without strings: answers as numbers. */
 static void ask_numbers(struct symtab *t, const uint64_t *addrs, size_t n)
 {
 	struct symtab_finder *f = symtab_finder_new(t);

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to have a file by way of lode instead of from its server, what servers cost that are dead or stall, or that ask each other.
+"""The cost of fetching a file through lode instead of directly; of upstream servers that are dead or stall, or that ask each other.
 
     bench/upstream.py [--size MB] [--rate MB/s] [--runs N] [--circle]
 
-The upstream is nginx, once as fast as loopback goes and once at a given rate, as a network has it; beside lode, Debian's debuginfod
-with DEBUGINFOD_URLS, which sends its first byte when it has the last.
+The upstream is nginx, once at the speed of loopback and once at a given rate, like a network. Beside lode: Debian's debuginfod
+with DEBUGINFOD_URLS, which sends its first byte after it has received the last.
 """
 
 import argparse
@@ -41,7 +41,7 @@ http {{
 
 
 def make_file(work, n, mb):
-    """A shared object with @mb MB that do not compress; its build ID."""
+    """Make a shared object with @mb MB of incompressible data. Returns the path and the build ID."""
     blob, obj = work / "blob", work / f"{n}.so"
     blob.write_bytes(os.urandom(1 << 20) * mb)
     (work / "x.c").write_text(f"int x{n} = {n};\n")
@@ -53,7 +53,7 @@ def make_file(work, n, mb):
 
 
 def fetch(url, path):
-    """Seconds to the first byte, seconds."""
+    """(seconds to the first byte, seconds)."""
     c = http.client.HTTPConnection(url.split("//")[1], timeout=600)
     t0 = time.monotonic()
     c.request("GET", path)
@@ -146,7 +146,7 @@ def troubles(work, table):
 
 
 def circle(work, table):
-    """Servers that name each other: nobody has it, and how soon is that known? Each build ID is asked for once."""
+    """Servers that name each other as upstream: time until the 404 for a file that none has. Each build ID is requested once."""
     for n in (2, 3):
         ports, ring = [free_port() for _ in range(n)], []
         for i, port in enumerate(ports):
