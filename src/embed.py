@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""embed.py TABLE OUTPUT FOLDER FILE...: the files as a table of C, `struct embedded TABLE[]`.
+"""embed.py TABLE OUTPUT FOLDER FILE...: write the files as a C table, `struct embedded TABLE[]`.
 
-Each is named by its path from FOLDER, or by itself where it lies outside of that; the table ends with a NULL name. A FOLDER with a "+"
-before it is that of a page which has all scripts in one: lines that import from other modules are left out of them.
+The name of a file is its path from FOLDER; outside of FOLDER, its last component. The table ends with a NULL name. "+" before FOLDER
+is for a page that has all scripts in one file: import lines are removed from the scripts.
 """
 import os
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real browser without a screen: Debian's chromium, through chromedriver's small JSON protocol (W3C WebDriver)."""
+"""A real browser without a screen: Debian's chromium, driven by chromedriver over JSON (W3C WebDriver)."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ class Browser:
         env = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")} | {"HOME": self.home.name}
         self.driver = subprocess.Popen(["chromedriver", f"--port={port}"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.url = f"http://127.0.0.1:{port}"
-        # Nothing that stands in the environment as a proxy is for the loopback.
+        # Requests over loopback must not go through a proxy of the environment.
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             self.wait(self.is_up, "chromedriver")
@@ -83,7 +83,7 @@ class Browser:
         return self.say("POST", "/execute/sync", {"script": script, "args": list(args)})
 
     def text(self, selector="body"):
-        """What a user sees of it, "" when it is not there."""
+        """The visible text of the element, "" if there is none."""
         return self.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
 
     def wait_text(self, selector, part, timeout=30):
@@ -98,7 +98,7 @@ class Browser:
         self.say("POST", f"/element/{element}/value", {"text": keys})
 
     def press(self, *keys):
-        """To whatever has the focus."""
+        """Press keys in the element with the focus."""
         actions = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
         self.say("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
 
@@ -106,11 +106,11 @@ class Browser:
         self.say("POST", f"/element/{self.say('POST', '/element', {'using': 'css selector', 'value': selector})[ELEMENT]}/click")
 
     def log(self, kind):
-        """What was logged since the last call: "browser" is the console, "performance" the requests and more."""
+        """Log entries since the last call: "browser" is the console, "performance" has the requests."""
         return self.say("POST", "/se/log", {"type": kind})
 
     def requests(self):
-        """The URLs that were asked for since the last call."""
+        """The URLs requested since the last call."""
         messages = (json.loads(entry["message"])["message"] for entry in self.log("performance"))
         return [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compact form of /symbolize (docs/protocol.md): requests written, replies read."""
+"""Writes requests and reads replies of the compact form of /symbolize (docs/protocol.md)."""
 
 
 def uleb(n):
@@ -43,7 +43,7 @@ def binary_request(modules, flags=0, timeout_ms=20000):
 
 
 def binary_reply(body, name=str, discriminators=False):
-    """(retry in ms, status of each module, of each address its chain or why there is none); names as `name` makes them."""
+    """(retry in ms, status of each module, chain or status of each address). name() converts the strings of frames."""
     r = Reader(body)
     assert r.take(4) == b"LSA1"
     retry = r.uleb()

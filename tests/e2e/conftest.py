@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lode service on loopback, with a data directory of its own, and small things made for it: programs, packages."""
+"""Fixtures: a lode service on loopback with its own data directory, and small programs and packages for it."""
 
 import http.client
 import os
@@ -110,7 +110,7 @@ def chromium():
 
 @pytest.fixture
 def serve(tmp_path):
-    """serve([path...], args=[...]) -> Service; all are stopped at the end."""
+    """serve([path...], args=[...]) -> Service; all services are stopped at the end."""
     made = []
 
     def start(paths, data=None, args=(), command="serve", extra=None):
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 
 
 class Program:
-    """A program with its debug file and source: stripped binary, .debug file, where the source is said to lie."""
+    """A small program: stripped binary, debug file, source, and the path of the source in its DWARF."""
 
     def __init__(self, work, name="hello", flags=("-g", "-O0"), source_dir="/usr/src/debug/hello-1.0"):
         self.name, self.source_path = name, f"{source_dir}/{name}.c"
@@ -163,7 +163,7 @@ class Program:
 
 @pytest.fixture
 def faulty():
-    """Starts servers that misbehave as told."""
+    """Start servers that misbehave (faulty.py); all are stopped at the end."""
     made = []
 
     def start(*args, **kw):
@@ -181,7 +181,7 @@ def program(tmp_path):
 
 
 def tree_of(program, root):
-    """What a package of the program holds: binary, debug file under .build-id, source."""
+    """Make the tree of a package with the program: binary, debug file under .build-id, source."""
     for src, dst in ((program.binary, f"usr/bin/{program.name}"),
                      (program.debug, f"usr/lib/debug/.build-id/{program.build_id[:2]}/{program.build_id[2:]}.debug"),
                      (program.source, program.source_path.lstrip("/"))):

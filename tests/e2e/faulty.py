@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An upstream server that misbehaves: faulty(path -> behaviour), a debuginfod of dictionaries on the loopback."""
+"""An upstream server that misbehaves: a debuginfod on loopback that serves a dictionary, with a fault per request."""
 
 import contextlib
 import gzip
@@ -9,7 +9,7 @@ import time
 
 
 class Faulty:
-    """Files by path. `how(path, n)` names the fault of the n-th request of a path (from 0); None: none."""
+    """Serves @files, {path: content}. how(path, n) returns the fault of the n-th request for a path (from 0), or None."""
 
     def __init__(self, files, how=lambda path, n: None, headers=(), tls=None, port=0):
         self.files, self.how, self.headers, self.tls = files, how, list(headers), tls
@@ -51,7 +51,7 @@ class Faulty:
 
     def answer(self, c, head):
         path = head.split(" ")[1]
-        if path.startswith("http://"):  # asked as a proxy
+        if path.startswith("http://"):  # the client uses this server as a proxy
             path = "/" + path.split("/", 3)[3]
         with self.lock:
             n = sum(1 for h in self.heads if h.split(" ")[1].endswith(path))
@@ -128,7 +128,7 @@ class Faulty:
 
 
 class Dead:
-    """Drops what comes, as a machine that is switched off does: a queue of connections that is full."""
+    """A server that drops connections, like a machine that is switched off: its backlog is full."""
 
     def __init__(self):
         self.socket = socket.socket()

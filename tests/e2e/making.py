@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ELF files and packages made byte by byte, to be damaged; and asking in a way that notices what is wrong with an answer."""
+"""Makes ELF files and packages byte by byte, so that tests can damage them, and fetches with checks of the answer."""
 
 import bz2
 import gzip
@@ -20,7 +20,7 @@ import pytest
 
 from conftest import LODE, Program
 
-NOISE = 3_000_000  # of a large debug file: more than any buffer between decoder and client
+NOISE = 3_000_000  # bytes of incompressible data in a large debug file: more than any buffer between decoder and client
 
 
 def new_id(*what):
@@ -28,7 +28,7 @@ def new_id(*what):
 
 
 class Elf:
-    """A program and its debug file, from which others are made by another build ID."""
+    """A program and its debug file; of() makes copies with another build ID."""
 
     def __init__(self, work):
         p = Program(work)
@@ -57,7 +57,7 @@ def pool(tmp_path):
 
 
 def tar_of(members, form=tarfile.GNU_FORMAT):
-    """(name, content), or (name, type, target) of a link. Names may be bytes."""
+    """A tar of members (name, content) or, for links, (name, type, target). Names may be bytes."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=form, encoding="utf-8", errors="surrogateescape") as t:
         for name, *rest in members:
@@ -80,7 +80,7 @@ PACKERS = {"xz": lambda d: lzma.compress(d, preset=0), "gz": lambda d: gzip.comp
 
 
 def deb(packed, suffix, build_ids=(), name="x"):
-    """A .deb around a data.tar that is packed already."""
+    """A .deb around a compressed data.tar."""
     control = f"Package: {name}\nVersion: 1\nArchitecture: amd64\nDescription: x\n"
     if build_ids:
         control += f"Build-Ids: {' '.join(build_ids)}\n"
@@ -99,10 +99,10 @@ def debug_deb(suffix, build_id, debug):
     return deb(PACKERS[suffix](tar_of([(debug_path(build_id), debug)])), suffix, [build_id])
 
 
-# ---- asking ----
+# ---- fetching ----
 
 def fetch(s, path, headers=None):
-    """Status, body, and whether all of it came."""
+    """(status, body, whether the body is complete)."""
     c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
     try:
         c.request("GET", path, headers=headers or {})
@@ -116,7 +116,7 @@ def fetch(s, path, headers=None):
 
 
 def fetch_right(s, path, truth):
-    """The answer may be none or be cut, but never be wrong. Its status."""
+    """Fetch an answer that may be an error or cut, but must not be wrong. Returns its status."""
     status, body, whole = fetch(s, path)
     if status == 200:
         assert body == truth if whole else truth.startswith(body), path
@@ -126,7 +126,7 @@ def fetch_right(s, path, truth):
 
 
 def raw(s, data, timeout=10):
-    """Everything that comes back until the other side closes."""
+    """Send bytes and return everything up to the end of the connection."""
     out = b""
     with socket.create_connection(("127.0.0.1", s.port), timeout=timeout) as k:
         try:
@@ -153,7 +153,7 @@ def failures(s):
 
 
 def told(s, name):
-    """Failed: in `lode stat` and in the log, with one reason."""
+    """The package failed: `lode stat` and the log have the same reason."""
     reason = failures(s)[name]
     assert reason and f"{name}: {reason}" in s.log_path.read_text(errors="replace"), (name, reason)
     return reason

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""pprof profiles made and read by hand, sending them, and what they are sent to where that is no lode."""
+"""Makes and reads pprof profiles by hand, sends them, and has a small HTTP server to receive them."""
 
 import http.client
 import http.server
@@ -30,7 +30,7 @@ def message(field, b):
 
 
 def taken(data, at):
-    """The number at that place, and where it ends."""
+    """(the varint at that offset, the offset after it)."""
     v = shift = 0
     while True:
         b = data[at]
@@ -42,7 +42,7 @@ def taken(data, at):
 
 
 def fields(data):
-    """(number, value) of a message; values are numbers or bytes."""
+    """The fields of a message, (number, value); values are numbers or bytes."""
     at = 0
     while at < len(data):
         key, at = taken(data, at)
@@ -53,7 +53,7 @@ def fields(data):
 
 
 def numbers(value):
-    """Of a repeated field: one by itself, or all of them packed."""
+    """The numbers of a repeated field, single or packed."""
     if isinstance(value, int):
         yield value
         return
@@ -64,7 +64,7 @@ def numbers(value):
 
 
 class Pprof:
-    """sample(["outer", "inner"], [values...]); an int in a stack is an address of the mapping."""
+    """Builds a profile: sample(["outer", "inner"], [values...]). An int in a stack is an address in the mapping."""
 
     def __init__(self, types=(("samples", "count"), ("cpu", "nanoseconds")), mapping=(0, 1 << 40, 0, "/bin/x", ""), time_ms=0, duration_ms=0,
                  file="/src/x.c"):
@@ -109,7 +109,7 @@ class Pprof:
 
 
 def code_segment(path):
-    """Offset, address and size of what is mapped to be run, in whole pages."""
+    """Offset, address and size of the executable mapping, in whole pages."""
     out = subprocess.run(["readelf", "-lW", str(path)], capture_output=True, text=True, check=True).stdout
     for m in re.finditer(r"LOAD +0x(\w+) 0x(\w+) 0x\w+ 0x(\w+) 0x\w+ (R.E)", out):
         off, vaddr, size = (int(m.group(i), 16) for i in (1, 2, 3))
@@ -118,7 +118,7 @@ def code_segment(path):
 
 
 class Taker(http.server.ThreadingHTTPServer):
-    """A server on the loopback for as long as a with lasts; a test's own Answerer says what it answers."""
+    """A context manager: a server on loopback whose answers come from the test's Answerer."""
 
     def __init__(self, answerer):
         super().__init__(("127.0.0.1", 0), answerer)
@@ -163,7 +163,7 @@ def query(**args):
 
 
 def send(s, body, **labels):
-    """The receipt of a profile that has to be taken."""
+    """Send a profile that must be accepted. Returns the receipt."""
     status, data, _ = call(s, "POST", f"/profiles?{query(**labels)}", body)
     assert status == 200, data
     return json.loads(data)
@@ -177,7 +177,7 @@ def ask(s, path, **args):
 
 
 def refused(s, method, path, body=None, headers=None, status=None):
-    """The sentence of a refusal; nothing is refused by ending."""
+    """Send a request that must be refused. Returns the error text; the server must still run."""
     got, data, _ = call(s, method, path, body, headers)
     assert 400 <= got < 500 or got in (503, 507), (path, got, data)
     assert status is None or got == status, (path, got, data)
@@ -188,7 +188,7 @@ def refused(s, method, path, body=None, headers=None, status=None):
 
 
 def folded(graph):
-    """{"main;f": value} of a flame graph's own values."""
+    """The self values of a flame graph: {"main;f": value}."""
     names = [graph["strings"][n] for n in graph["frames"]["name"]]
     nodes, paths, out = graph["nodes"], [""], {}
     for i in range(1, len(nodes["parent"])):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of pushing share: talking to a server, its store, and a server that keeps what it is given."""
+"""Shared by the tests of pushing: requests to a server, checks of its store, a server with a store."""
 
 import hashlib
 import http.client
@@ -14,7 +14,7 @@ from making import fetch
 
 
 def put(s, path, body, headers=None, method="PUT"):
-    """Status, X-LODE headers, text. What is refused early may be told before all of the body was read."""
+    """(status, X-LODE headers, text). A refusal may arrive before the server has read the whole body."""
     c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
     try:
         c.putrequest(method, path)
@@ -70,7 +70,7 @@ def listed(s):
 
 
 def sound(s):
-    """Nothing wrong is kept, and nothing is left behind."""
+    """The store has no damaged objects and no leftovers, and serves all of its objects."""
     r = json.loads(lode("store", "verify", "--json", "--data", s.data).stdout)
     assert r["bad"] == [], r
     for key in listed(s):

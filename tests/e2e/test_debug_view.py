@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page's list of binaries, in a real browser: whose names are missing and why, debug files that are dropped there, and names that come then."""
+"""The view "Debug information" in a real browser: binaries without names and the reasons, dropped debug files, and the names that follow."""
 
 import base64
 import random
@@ -31,7 +31,7 @@ def cpu_of(s):
 
 
 def stripped(serve, tmp_path, program, binary="/usr/bin/hello"):
-    """A service that has a profile of a program, and nothing of the program itself."""
+    """A service with a profile of a program, but without the program and its debug file."""
     (tmp_path / "none").mkdir()
     s = serve([tmp_path / "none"], args=["--symbolize-interval", "1s"]).ready()
     symbols = subprocess.run(["nm", str(program.debug)], capture_output=True, text=True, check=True).stdout
@@ -51,7 +51,7 @@ def test_a_binary_without_names_gets_them_by_drag_and_drop(serve, tmp_path, prog
     text = page.text(f'tr[data-id="{program.build_id}"]')
     assert "/usr/bin/hello" in text and "100.00 %" in text and b["text"].lower() in text.lower() and b["help"].lower() in text.lower() and f"0 of {b['locations']} addresses" in text
 
-    # What is not wanted is refused in the browser, with a sentence; nothing of it is sent.
+    # The browser refuses files that do not fit, with a reason, and sends nothing of them.
     drop(page, ".drop-zone", ("notes.txt", b"no ELF at all" * 9))
     page.wait_text(".push-log", "notes.txt is not an ELF file")
     drop(page, ".drop-zone", ("short.debug", b"\x7fELF\x02\x01"))
@@ -73,7 +73,7 @@ def test_a_binary_without_names_gets_them_by_drag_and_drop(serve, tmp_path, prog
     page.wait(lambda: (page.run("document.querySelector('#flame')?.focus()"), page.press("\ue011", "\ue015"), chosen(page).startswith("twice"))[2], "the name in the graph")
 
 
-def test_what_is_pending_comes_by_itself_and_a_hex_address_says_why(serve, tmp_path, program, page):  # noqa: F811
+def test_pending_names_appear_by_polling_and_a_hex_address_shows_the_reason(serve, tmp_path, program, page):  # noqa: F811
     s = stripped(serve, tmp_path, program)
     visit(page, s)
     page.wait(lambda: (page.run("document.querySelector('#flame')?.focus()"), page.press("\ue011", "\ue015"), chosen(page).startswith("hello+0x"))[2], "the address")
@@ -85,13 +85,13 @@ def test_what_is_pending_comes_by_itself_and_a_hex_address_says_why(serve, tmp_p
     page.wait(lambda: param(page, "tab") == "sandwich", "callers and callees")
     page.say("POST", "/back")
     subprocess.run(["curl", "-sfT", str(program.debug), f"{s.url}/buildid/{program.build_id}/debuginfo"], check=True)
-    # Nobody touches the page: it looks again.
+    # The page polls: the names appear without any action.
     tree = "return document.querySelector('#flame').getAttribute('aria-activedescendant') && document.querySelector('.flame-reader').textContent"
     page.wait(lambda: "twice" in page.run(tree), "the names", 60)
     page.wait(lambda: page.run("return document.querySelector('.pending').hidden"), "nothing more to be named")
 
 
-def test_trying_again_is_asked_of_the_server(serve, tmp_path, program, page):  # noqa: F811
+def test_try_again_sends_a_retry_to_the_server(serve, tmp_path, program, page):  # noqa: F811
     s = stripped(serve, tmp_path, program, f"/opt/{HOSTILE}")
     visit(page, s, "?view=debug")
     page.wait_text(".binaries", f"/opt/{HOSTILE}")
@@ -106,8 +106,8 @@ def test_trying_again_is_asked_of_the_server(serve, tmp_path, program, page):  #
 
 
 @pytest.mark.slow
-def test_every_frame_is_what_llvm_says(serve, tmp_path, page):  # noqa: F811
-    """Each address below a root of its own: what stands there is its chain of inlined calls, with file and line."""
+def test_every_frame_agrees_with_llvm(serve, tmp_path, page):  # noqa: F811
+    """Each address is below its own root frame: its chain of inlined calls is shown with file and line."""
     built = Built(tmp_path / "shop")
     (tmp_path / "none").mkdir()
     s = serve([tmp_path / "none"], args=["--symbolize-interval", "1s"]).ready()
@@ -119,7 +119,7 @@ def test_every_frame_is_what_llvm_says(serve, tmp_path, page):  # noqa: F811
     send(s, p.bytes(), service="shop")
     assert put(s, f"/buildid/{built.id}/debuginfo", built.debug.read_bytes())[0] == 201
     s.wait(lambda: ask(s, "binaries", query="{}")["binaries"][0]["state"] == "named", "the names")
-    # By line, so that those of the addresses are shown; by function it is where that begins.
+    # Group by line to see the lines of the addresses; grouped by function, a frame has the line of the function.
     visit(page, s, "?by=line")
     page.wait_text(".said", "24 samples")
     page.wait(lambda: chosen(page).startswith("all"), "the tree")
@@ -144,7 +144,7 @@ def test_every_frame_is_what_llvm_says(serve, tmp_path, page):  # noqa: F811
         for text, (name, file, line) in zip(said, reversed(chain)):
             what, place = text.split("; ")[0], text.split("; ")[-2]
             assert place == f"{file}:{line}", hex(addrs[i])
-            # The page leaves out parameters and what is returned. Not all names can LLVM's demangler read.
+            # The page leaves out parameters and return types. LLVM's demangler cannot read all names.
             if name.startswith("_Z"):
                 name = subprocess.run(["c++filt", name], capture_output=True, text=True, check=True).stdout
             assert what.removesuffix(f" {file}:{line}") in name, hex(addrs[i])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page's views of profiles, in a real browser against a real service: what they say is what the API says, by mouse and by keys."""
+"""The view "Explore" in a real browser, with a real service: it shows the API's values, and works by mouse and by keyboard."""
 
 import json
 import re
@@ -21,7 +21,7 @@ API = b"main;serve;parse 40\nmain;encode 60\n"
 
 @pytest.fixture
 def page(chromium):
-    """Nothing that a test does may lead elsewhere, break the page's policy, or end as an error in the console."""
+    """A browser that must not request other sites, violate the page's policy, or log errors during a test."""
     chromium.look()
     chromium.open("about:blank")
     chromium.requests(), chromium.log("browser")
@@ -43,7 +43,7 @@ def empty(serve, tmp_path):
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    """With two profiles, for tests that only look."""
+    """A service with two profiles, for tests that do not change it."""
     work = tmp_path_factory.mktemp("explore")
     (work / "none").mkdir()
     s = Service([work / "none"], work / "data")
@@ -66,7 +66,7 @@ def param(page, name):
 
 
 def chosen(page, box="#flame"):
-    """What a screen reader says of the frame that has the focus."""
+    """The text that a screen reader reads for the selected frame."""
     return page.run("""const box = document.querySelector(arguments[0]);
         return document.getElementById(box.getAttribute('aria-activedescendant'))?.textContent ?? ''""", box)
 
@@ -85,10 +85,10 @@ def rows(page):
     return page.run("return Array.from(document.querySelectorAll('.top-table tbody tr'), (tr) => Array.from(tr.cells, (td) => td.textContent))")
 
 
-# ---- what there is to see ----
+# ---- tabs ----
 
 @pytest.mark.slow
-def test_without_profiles_the_page_says_how_to_send_one_and_shows_it_when_it_comes(empty, page):
+def test_without_profiles_the_page_says_how_to_send_one_and_shows_it_on_arrival(empty, page):
     visit(page, empty)
     page.wait_text("#view-explore", "No profiles yet")
     text = page.text("#view-explore")
@@ -99,14 +99,14 @@ def test_without_profiles_the_page_says_how_to_send_one_and_shows_it_when_it_com
     shown(page, 650)
 
 
-def test_the_flame_graph_says_what_the_api_says(service, page):
+def test_the_flame_graph_shows_the_apis_values(service, page):
     visit(page, service)
     shown(page, 750)
     answer = ask(service, "flamegraph")
     assert page.text(".said") == f"{answer['total']} · {answer['profiles']} profiles · {answer['samples']} samples"
     assert drawn(page) > 3
     assert page.run("return document.querySelector('.brand + nav [aria-current]').textContent") == "Explore"
-    # The whole tree by keys: every frame, its values and shares.
+    # Visit the whole tree by keyboard: every frame with its values and shares.
     nodes, frames, strings = answer["nodes"], answer["frames"], answer["strings"]
     page.run("document.querySelector('#flame').focus()")
     said = {chosen(page)}
@@ -119,7 +119,7 @@ def test_the_flame_graph_says_what_the_api_says(service, page):
     assert page.run("return document.querySelectorAll('img').length") == 0
 
 
-def test_keys_zoom_and_the_url_knows(service, page):
+def test_keys_zoom_and_change_the_url(service, page):
     visit(page, service)
     shown(page, 750)
     page.run("document.querySelector('#flame').focus()")
@@ -139,7 +139,7 @@ def test_keys_zoom_and_the_url_knows(service, page):
     page.wait(lambda: not page.run("return document.querySelector('.flame-view .tools > button:last-child').hidden"), "the zoom of the link")
 
 
-def test_a_click_zooms_and_pointing_tells(service, page):
+def test_a_click_zooms_and_hovering_shows_a_tooltip(service, page):
     visit(page, service)
     shown(page, 750)
     box = page.run("const r = document.querySelector('#flame canvas').getBoundingClientRect(); return [r.left, r.top]")
@@ -239,7 +239,7 @@ def test_labels_are_completed(service, page):
     shown(page, 750)
 
 
-def test_nonsense_in_the_labels_gets_the_servers_sentence(service, page):
+def test_a_malformed_selector_shows_the_servers_error(service, page):
     visit(page, service)
     shown(page, 750)
     page.may_fail = "status of 400"
@@ -329,7 +329,7 @@ def test_downloads(service, page):
 
 # ---- source ----
 
-def test_the_source_has_the_cost_of_its_lines_or_says_why_not(serve, tmp_path, program, page):
+def test_the_source_shows_the_cost_of_its_lines_or_why_not(serve, tmp_path, program, page):
     folder = tmp_path / "pool"
     folder.mkdir()
     make_deb(tree_of(program, tmp_path / "root"), folder / "hello.deb")
@@ -356,7 +356,7 @@ def test_the_source_has_the_cost_of_its_lines_or_says_why_not(serve, tmp_path, p
     page.wait_text("#result", "The source file of main is not known")
 
 
-# ---- for everybody ----
+# ---- accessibility, hostile input, old links ----
 
 CONTRAST = """
 const rgb = (text) => { const c = document.createElement('canvas').getContext('2d', {willReadFrequently: true}); c.fillStyle = text; c.fillRect(0, 0, 1, 1); return Array.from(c.getImageData(0, 0, 1, 1).data); };
@@ -402,7 +402,7 @@ def test_every_view_is_legible_named_and_fits(service, page, query):
     assert ("navigation", "Views") in named and ("main", "") in named
 
 
-def test_the_tree_is_there_for_those_who_hear_it(service, page):
+def test_the_tree_is_accessible_to_screen_readers(service, page):
     visit(page, service)
     shown(page, 750)
     named = roles(page)
@@ -410,7 +410,7 @@ def test_the_tree_is_there_for_those_who_hear_it(service, page):
     assert any(role == "treeitem" and name.startswith("main; total 750") for role, name in named)
     assert {name for role, name in named if role == "tab"} == {"Flame graph", "Table", "Callers and callees", "Source"}
     assert any(role == "image" and name.startswith("Over time: 2 series") for role, name in named)
-    # By the tab key alone, visibly.
+    # All controls are reached with the tab key, and show their focus.
     page.run("document.querySelector('.brand').focus()")
     seen = []
     for _ in range(40):

@@ -61,7 +61,7 @@ def fetched(page, selector):
     return bytes(data)
 
 
-def test_a_build_id_leads_to_what_there_is_of_it(serve, pool, program, page):
+def test_a_build_id_leads_to_its_files(serve, pool, program, page):
     s = serve([pool]).scanned()
     visit(page, s)
     assert page.run("return document.activeElement.id") == "query"
@@ -78,7 +78,7 @@ def test_a_build_id_leads_to_what_there_is_of_it(serve, pool, program, page):
 
 @pytest.mark.parametrize("pasted", ["Build ID: {}", "BuildID[sha1]={}, for GNU/Linux 3.2.0", "/usr/lib/debug/.build-id/{0:.2}/{1}.debug",
                                     "http://elsewhere:8002/buildid/{}/debuginfo", "  {}  "])
-def test_a_build_id_may_be_pasted_as_other_programs_tell_it(serve, pool, program, page, pasted):
+def test_a_build_id_may_be_pasted_from_the_output_of_other_programs(serve, pool, program, page, pasted):
     visit(page, serve([pool]).scanned(), pasted.format(program.build_id, program.build_id[2:]))
     page.wait_text("#results", f"debuginfod-find debuginfo {program.build_id}")
 
@@ -106,7 +106,7 @@ def test_a_search_can_be_linked_to(serve, pool, program, page):
     assert page.run("return document.title").startswith("/usr/bin/hello")
 
 
-def test_what_is_not_here_says_why_and_what_to_try(serve, pool, page):
+def test_a_missing_build_id_shows_reasons_and_suggestions(serve, pool, page):
     s = serve([pool]).scanned()
     visit(page, s, "ab" * 20, NOT_HERE)
     page.wait_text("#results", "This build ID is not here.")
@@ -152,7 +152,7 @@ def test_hostile_names_are_text(serve, pool, program, tmp_path, page):
     assert "owned" not in page.run("return document.title")
 
 
-def test_failures_are_told_with_their_reasons_and_filtered(serve, pool, page):
+def test_failures_are_listed_with_reasons_and_filtered(serve, pool, page):
     for i in range(140):
         (pool / f"broken{i:03}.rpm").write_bytes(b"nonsense" * 100)
     s = serve([pool]).scanned()
@@ -176,7 +176,7 @@ def test_failures_are_told_with_their_reasons_and_filtered(serve, pool, page):
 
 
 @pytest.mark.slow
-def test_figures_and_how_to_use_it(serve, pool, page):
+def test_the_status_and_the_commands_to_use_the_server(serve, pool, page):
     s = serve([pool]).scanned()
     visit(page, s)
     page.wait_text("#scan", "1 mapped")
@@ -194,14 +194,14 @@ def test_figures_and_how_to_use_it(serve, pool, page):
     page.wait(lambda: page.text("#toast") == "Copied", "the line to be copied")
 
 
-def test_a_server_without_anything_says_so(serve, tmp_path, page):
+def test_a_server_without_files_says_so(serve, tmp_path, page):
     (tmp_path / "empty").mkdir()
     visit(page, serve([tmp_path / "empty"]).scanned())
     page.wait_text("#scan", "No file with a build ID was found.")
     page.wait_text("#failures", "All files could be read.")
 
 
-def test_it_needs_no_mouse_and_little_room(serve, pool, program, page):
+def test_the_page_works_by_keyboard_and_on_narrow_screens(serve, pool, program, page):
     visit(page, serve([pool]).scanned(), program.build_id)
     page.wait_text("#results", "Download")
     page.wait_text("#failures", "onerror")
@@ -223,7 +223,7 @@ def test_it_needs_no_mouse_and_little_room(serve, pool, program, page):
 
 
 @pytest.mark.slow
-def test_a_server_that_goes_away_is_noticed(serve, pool, page):
+def test_a_stopped_server_is_noticed(serve, pool, page):
     s = serve([pool]).scanned()
     visit(page, s, may_fail="ERR_CONNECTION|ERR_EMPTY|Failed to load")
     page.wait_text("#state", "Serving")
@@ -232,7 +232,7 @@ def test_a_server_that_goes_away_is_noticed(serve, pool, page):
 
 
 @pytest.mark.slow
-def test_other_servers_and_the_store(serve, faulty, elf, tmp_path, page):
+def test_upstream_servers_and_the_store(serve, faulty, elf, tmp_path, page):
     (tmp_path / "empty").mkdir()
     other = new_id("other")
     up = faulty({f"/buildid/{other}/debuginfo": elf.of(elf.debug, other)})
@@ -271,7 +271,7 @@ def test_other_servers_and_the_store(serve, faulty, elf, tmp_path, page):
     page.wait_text("#results", "Download")
 
 
-def test_a_server_by_itself_says_so(serve, tmp_path, page):
+def test_a_server_without_upstream_and_store_says_so(serve, tmp_path, page):
     (tmp_path / "empty").mkdir()
     visit(page, serve([tmp_path / "empty"], args=["--no-store"]).scanned())
     page.wait_text("#others", "has no upstream servers")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flame graphs that lode profile writes, in a real browser: they draw, zoom, search, and ask for nothing."""
+"""The flame graphs that lode profile writes, in a real browser: they draw, zoom and search, and request nothing."""
 
 import subprocess
 
