@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where am I, and who called me? A program that tells its own stack by liblode.
+ * A program that prints its own stack by liblode.
  *
  *	cc -g -o frames frames.c $(pkg-config --cflags --libs liblode)
- *	./frames                what it is itself
- *	./frames FILE ADDRESS   an address of a file
+ *	./frames                prints its own stack
+ *	./frames FILE ADDRESS   prints the frames of an address in a file
  */
 #include <execinfo.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ static __attribute__((noinline)) int tell_stack(struct lode *l)
 	for (int i = 0; i < depth; i++) {
 		uint64_t addr;
 
-		/* What lies in other files is theirs to tell. */
+		/* Addresses in other files, such as the C library, are left out. */
 		if (lode_translate(t, maps, n_maps, (uint64_t)(uintptr_t)stack[i], &addr) == 0)
 			print(t, addr, LODE_RETURN_ADDRESS);
 	}
