@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An arena: chunks that double in size up to a bound, cut from the front. A request that is large beside a
- * chunk gets one of its own, behind the current one, so that the room left in that is not lost.
+ * An arena: chunks that double in size up to a bound, cut from the front. A request that is large compared
+ * with a chunk gets a chunk of its own, listed after the current one, so that the rest of the current one is
+ * not lost.
  *
- * Under AddressSanitizer what is not handed out is poisoned, with a gap behind each piece: running past an
- * arena's piece is then noticed as it would be with malloc().
+ * Under AddressSanitizer unused bytes are poisoned, with a gap after each allocation, so that an overrun is
+ * detected as with malloc().
  */
 #include "base/arena.h"
 
@@ -84,8 +85,7 @@ void arena_reset(struct arena *a)
 {
 	struct arena_chunk *keep = a->head;
 
-	if (!keep ||
-	    keep->size > CHUNK_MAX) { /* one that was made for a single large piece is not worth keeping */
+	if (!keep || keep->size > CHUNK_MAX) { /* it was made for a single large allocation */
 		arena_done(a);
 		return;
 	}
@@ -98,7 +98,7 @@ void arena_reset(struct arena *a)
 	a->end = keep->data + keep->size;
 }
 
-/* A place for @room bytes, which the current chunk does not have; NULL when there is no memory. */
+/* A place for @room bytes, more than the current chunk has; NULL when there is no memory. */
 static char *arena_grow(struct arena *a, size_t room)
 {
 	size_t size = a->head ? MIN(a->head->size * 2, CHUNK_MAX) : CHUNK_MIN;

@@ -17,15 +17,15 @@ struct arena {
 };
 
 void arena_init(struct arena *a);
-void arena_done(struct arena *a);  /* AUTO(arena_done) struct arena a; takes the initialised or zeroed */
+void arena_done(struct arena *a);  /* AUTO(arena_done) struct arena a; @a is initialised or zeroed */
 void arena_reset(struct arena *a); /* drop all content, keep one chunk */
 
 void *arena_alloc(struct arena *a, size_t size); /* aligned to 16, uninitialised; never NULL */
-/* The same for what may be large; NULL when there is no memory. */
+/* The same for large sizes; NULL when there is no memory. */
 void *arena_try(struct arena *a, size_t size);
 void *arena_zalloc(struct arena *a, size_t size);             /* zeroed */
 void *arena_zalloc_n(struct arena *a, size_t n, size_t size); /* n elements; overflow ends the process */
-char *arena_strdup(struct arena *a, struct str s);            /* a copy with NUL behind */
+char *arena_strdup(struct arena *a, struct str s);            /* a copy with a NUL after it */
 struct str arena_str(struct arena *a, struct str s);
 struct bytes arena_bytes(struct arena *a, struct bytes b);
 char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

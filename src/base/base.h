@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base: what every module stands on. One include for all of it; each part's header is its manual.
+ * base: the module that all others use. One include for most of it; each part's header is its manual.
  *
- * err.h     how a failure is told
+ * err.h     errors
  * mem.h     allocation that cannot fail, guards, overflow checks
  * vec.h     growing arrays
  * view.h    str and bytes: views that own nothing
@@ -10,21 +10,29 @@
  * buf.h     a growing byte buffer, also for text
  * cursor.h  bounded reading of untrusted bytes
  * map.h     hash map from byte keys to pointers
- * lru.h     a bounded map that forgets what was not used for longest
+ * lru.h     a bounded cache that evicts the least recently used entry
  * hash.h    64-bit content hash, hexadecimal, build IDs
  * queue.h   bounded queue between threads
  * pool.h    a fixed set of worker threads
- * flight.h  single flight: one does the work, the others wait for its result
+ * flight.h  single flight: one thread does the work, the others wait for its result
  * clock.h   monotonic and wall time, replaceable in tests
  * log.h     the log, one line an event
  * metrics.h counters, gauges and histograms for /metrics
- * file.h    descriptors and files: guards, whole reads, durable writes
+ * file.h    descriptors and files: guards, complete reads, durable writes
  * search.h  binary search
- * pattern.h regular expressions that strangers write
+ * pattern.h regular expressions from untrusted users
  *
- * To be included by who needs them: condition.h waiting on a condition for some time, embedded.h files that
- * are part of the program, lazy.h libraries that are loaded when they are first needed, leb.h LEB128, inline,
- * json.h writing JSON, hash_index.h hash tables of indices, sort.h radix sort, task.h steps of work on a pool, waker.h callbacks that may come when nobody waits.
+ * Fewer files need these, and include them by name:
+ *
+ * condition.h  waiting on a condition for a limited time
+ * embedded.h   files that are part of the program
+ * hash_index.h hash tables of indices
+ * json.h       writing JSON
+ * lazy.h       libraries that are loaded when they are first needed
+ * leb.h        LEB128, inline
+ * sort.h       radix sort
+ * task.h       work on one object in steps on a pool
+ * waker.h      callbacks that may fire after their object has ended
  */
 #pragma once
 

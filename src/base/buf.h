@@ -21,7 +21,7 @@ static inline uint8_t *buf_reserve(struct buf *b, size_t n)
 {
 	return b->p && n <= b->room - b->size ? b->p + b->size : buf_reserve_more(b, n);
 }
-/* The same for what may be large (megabytes); NULL when there is no memory, and nothing has changed. */
+/* The same for large sizes (megabytes). NULL: there is no memory, and nothing has changed. */
 uint8_t *buf_try_reserve(struct buf *b, size_t n);
 void buf_add(struct buf *b, const void *p, size_t n);
 void buf_add_str(struct buf *b, struct str s);
@@ -40,7 +40,7 @@ void buf_add_u64(struct buf *b, uint64_t v);
 void buf_add_uleb_long(struct buf *b, uint64_t v); /* of buf_add_uleb() */
 static inline void buf_add_uleb(struct buf *b, uint64_t v)
 {
-	/* Nearly all are of one byte. */
+	/* Nearly all numbers take one byte. */
 	if (v < 0x80)
 		buf_add_char(b, (char)v);
 	else
@@ -54,5 +54,5 @@ static inline struct str buf_str(const struct buf *b)
 {
 	return (struct str){ (const char *)b->p, b->size };
 }
-/* NUL behind the content, not counted in size; good for %s. */
+/* A NUL after the content, not counted in size; for %s. */
 const char *buf_cstr(struct buf *b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time, which a test can stop. What waits in the kernel (queues, poll) waits in real time all the same.
+ * Clocks that a test can stop. Waits in the kernel (queues, poll) take real time all the same.
  */
 #include "base/clock.h"
 

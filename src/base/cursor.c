@@ -2,14 +2,13 @@
 /*
  * Bounded reading of untrusted bytes.
  *
- * Once failed, a cursor stands at its end: nothing is left, so every later read fails by the check in
- * cursor_take().
+ * A failed cursor is at its end: no bytes are left, so every later read fails by the check in cursor_take().
  */
 #include "base/cursor.h"
 
 #undef cursor_err
 
-/* Where p is NULL (an empty view), pointer arithmetic needs a place to stand on. */
+/* Pointer arithmetic needs an object where p is NULL (an empty view). */
 static const uint8_t nothing[1];
 
 struct cursor cursor_at(struct bytes b, bool big, uint64_t base_off)
@@ -74,7 +73,7 @@ uint64_t cursor_uleb_long(struct cursor *c)
 		bits = *p & 0x7f;
 		if (shift < 64)
 			v |= bits << shift;
-		/* Writers pad with empty groups, so length alone is no error; bits that fall off are. */
+		/* Writers pad with empty groups, so length alone is no error; lost bits are. */
 		if (shift >= 64 ? bits != 0 : shift == 63 && bits > 1) {
 			cursor_fail(c);
 			return 0;
@@ -101,8 +100,8 @@ int64_t cursor_sleb(struct cursor *c)
 		if (shift < 63) {
 			v |= bits << shift;
 		} else {
-			/* From bit 63 on only copies of the sign may follow. In the group at 63 its lowest
-			 * bit is the sign. */
+			/* From bit 63 on only copies of the sign may follow. In the group at bit 63 the
+			 * lowest bit is the sign. */
 			uint64_t sign = shift == 63 ? bits & 1 : v >> 63;
 
 			if (bits != (sign ? 0x7f : 0)) {

@@ -3,9 +3,9 @@
  * Bounded reading of untrusted bytes.
  *
  * A read past the end does not happen: it returns zero (an empty view), the cursor stays at its end, and
- * `failed` is set, once and for good. So a parser reads a whole header and asks cursor_ok() once behind it,
- * before it believes what it has read. Byte order is the cursor's. Positions for messages are `base_off` +
- * the offset in the view.
+ * `failed` is set, once and for good. So a parser reads a whole header and then calls cursor_ok() once,
+ * before it uses the values. Byte order is the cursor's. Positions in messages are `base_off` + the offset in
+ * the view.
  */
 #pragma once
 
@@ -19,7 +19,7 @@
 struct cursor {
 	const uint8_t *p, *end;
 	const uint8_t *start;
-	uint64_t base_off; /* where start lies in the file, for messages */
+	uint64_t base_off; /* offset of start in the file, for messages */
 	bool big;          /* big endian */
 	bool failed;
 };
@@ -40,7 +40,7 @@ static inline uint64_t cursor_off(const struct cursor *c)
 	return c->base_off + (uint64_t)(c->p - c->start);
 }
 
-/* The next @n bytes, passed; NULL when there are fewer. All reading comes down to this one check. */
+/* Consume the next @n bytes; NULL when there are fewer. All reads come down to this one check. */
 static inline const uint8_t *cursor_take(struct cursor *c, uint64_t n)
 {
 	const uint8_t *p = c->p;
@@ -89,26 +89,25 @@ static inline uint64_t cursor_u64(struct cursor *c)
 }
 uint32_t cursor_u24(struct cursor *c);
 uint64_t cursor_uint(struct cursor *c, unsigned size); /* 1, 2, 3, 4 or 8 bytes; any other size fails */
-uint64_t cursor_uleb_long(struct cursor *c);           /* cursor_uleb() without its short cut for one byte */
-/* LEB128 of any length; bits that do not fit 64 must be zero (or sign), else it fails. */
+uint64_t cursor_uleb_long(struct cursor *c);           /* cursor_uleb() without the short cut for one byte */
+/* LEB128 of any length. It fails if bits that do not fit into 64 are neither zero nor copies of the sign. */
 static inline uint64_t cursor_uleb(struct cursor *c)
 {
 	return cursor_left(c) && *c->p < 0x80 ? *c->p++ : cursor_uleb_long(c);
 }
 int64_t cursor_sleb(struct cursor *c);
-struct bytes cursor_bytes(struct cursor *c, uint64_t n); /* the next n bytes */
-struct cursor cursor_sub(struct cursor *c,
-			 uint64_t n);     /* the same as a cursor of its own; a short one fails both */
-struct str cursor_cstr(struct cursor *c); /* up to a NUL, which is passed; without one it fails */
+struct bytes cursor_bytes(struct cursor *c, uint64_t n); /* consumes n bytes */
+struct cursor cursor_sub(struct cursor *c, uint64_t n);  /* the same as a cursor; a short one fails both */
+struct str cursor_cstr(struct cursor *c); /* up to a NUL, which is consumed; without one it fails */
 static inline void cursor_skip(struct cursor *c, uint64_t n)
 {
 	cursor_take(c, n);
 }
-/* To a multiple of align from start; at the end it stays there without failing. */
+/* Move to a multiple of @align from start; at the end of the view it stays there without failing. */
 void cursor_align(struct cursor *c, unsigned align);
 bool cursor_seek(struct cursor *c, uint64_t off); /* from start; false and failed when past the end */
 
-/* "<what> ends early at offset N": for use when !cursor_ok(). Returns -1 with ERR_INVALID. */
+/* "@what ends early at offset N": for use when !cursor_ok(). Returns -1 with ERR_INVALID. */
 int cursor_err(const struct cursor *c, const char *what, struct err *err);
 #define cursor_err(...)                        \
 	({                                     \

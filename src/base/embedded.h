@@ -8,11 +8,11 @@
 #include "base/view.h"
 
 struct embedded {
-	const char *name; /* its path from the folder; NULL: the end of the table */
+	const char *name; /* path from the folder; NULL: the end of the table */
 	struct bytes data;
 };
 
-/* One that is known to be there. */
+/* @name must be in the table. */
 static inline struct bytes embedded_get(const struct embedded *table, const char *name)
 {
 	for (; table->name; table++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a failure is told. The text is formatted into a local first, because a caller may well print the text
- * of the very struct that it fills.
+ * Errors. Text is formatted into a local first, because a caller may well print the text of the very struct
+ * that it fills.
  */
 #include "base/err.h"
 
@@ -10,15 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Here they are the functions themselves. */
+/* This file defines the functions themselves. */
 #undef err_set
 #undef err_os
 #undef err_in
 
-/* The place in front gets at least this much of the text, however long the reason behind it is. */
+/* The place in front keeps at least this many bytes, however long the reason is. */
 #define PLACE_MIN 160
 
-static void store(struct err *err, enum err_kind kind, int os, const char *text, size_t size)
+static void err_store(struct err *err, enum err_kind kind, int os, const char *text, size_t size)
 {
 	if (size > ERR_TEXT_SIZE - 1)
 		size = ERR_TEXT_SIZE - 1;
@@ -49,7 +49,7 @@ int err_set(struct err *err, enum err_kind kind, const char *fmt, ...)
 	va_start(ap, fmt);
 	size = text_vprintf(text, fmt, ap);
 	va_end(ap);
-	store(err, kind, 0, text, size);
+	err_store(err, kind, 0, text, size);
 	return -1;
 }
 
@@ -67,14 +67,14 @@ int err_os(struct err *err, int os_errno, const char *fmt, ...)
 	size = text_vprintf(text, fmt, ap);
 	va_end(ap);
 
-	/* The reason is short and always told whole; it is the place that gives way. */
+	/* The reason is short and always complete; the place is shortened. */
 	why = strerror_r(os_errno, why_buf, sizeof(why_buf));
 	why_size = strnlen(why, sizeof(why_buf));
 	if (size > ERR_TEXT_SIZE - 1 - 2 - why_size)
 		size = ERR_TEXT_SIZE - 1 - 2 - why_size;
 	memcpy(text + size, ": ", 2);
 	memcpy(text + size + 2, why, why_size);
-	store(err, scarce ? ERR_LIMIT : ERR_IO, os_errno, text, size + 2 + why_size);
+	err_store(err, scarce ? ERR_LIMIT : ERR_IO, os_errno, text, size + 2 + why_size);
 	return -1;
 }
 
@@ -90,8 +90,7 @@ int err_in(struct err *err, const char *fmt, ...)
 	place_size = text_vprintf(place, fmt, ap);
 	va_end(ap);
 
-	/* When both do not fit, the place is cut, but not below PLACE_MIN; after that the reason loses its
-	 * end. */
+	/* If both do not fit, the place is cut, but not below PLACE_MIN; then the reason loses its end. */
 	why_size = strnlen(err->text, ERR_TEXT_SIZE - 1);
 	room = ERR_TEXT_SIZE - 1 - 2;
 	if (place_size + why_size > room) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a failure is told.
+ * Errors.
  *
- * A function that can fail returns int: 0 is done, negative is a failure and @err says which, positive is an
- * outcome that its header names. The text reads from the outside in, as callers add their place in front:
- * "pool/a.rpm: member usr/bin/x: section table ends past the file". It lives inside the struct: nothing to
- * free.
+ * A function that can fail returns int: 0 is done, negative is a failure described by @err, positive is an
+ * outcome named by the function's header. The text reads from the outside in, as each caller puts its place
+ * in front: "pool/a.rpm: member usr/bin/x: section table ends past the file". It is stored inside the struct:
+ * nothing to free.
  */
 #pragma once
 
@@ -14,12 +14,12 @@
 
 enum err_kind {
 	ERR_NONE = 0,
-	ERR_INVALID,   /* the input is damaged or not what it says it is; trying again does not help */
-	ERR_LIMIT,     /* a named limit was met: size, depth, count, memory */
-	ERR_IO,        /* the system failed us: read, write, disk full; trying again may help */
-	ERR_CHANGED,   /* the file is not the one that was looked at before; look again */
+	ERR_INVALID,   /* the input is damaged or of another kind; trying again does not help */
+	ERR_LIMIT,     /* a named limit was reached: size, depth, count, memory */
+	ERR_IO,        /* the system failed: read, write, disk full; trying again may help */
+	ERR_CHANGED,   /* the file is not the one that was probed before; probe it again */
 	ERR_UPSTREAM,  /* another server failed */
-	ERR_CANCELLED, /* somebody asked us to stop, or a deadline passed */
+	ERR_CANCELLED, /* the caller cancelled it, or a deadline passed */
 	ERR_INTERNAL,  /* our own mistake */
 };
 
@@ -27,23 +27,23 @@ enum err_kind {
 
 struct err {
 	enum err_kind kind;
-	int os; /* errno where the system said no, else 0 */
+	int os; /* errno of the failed system call, else 0 */
 	char text[ERR_TEXT_SIZE];
 };
 
-/* Say what went wrong. Returns -1. @err may be NULL. */
+/* Set kind and text. Returns -1. @err may be NULL. */
 int err_set(struct err *err, enum err_kind kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* As err_set() with kind ERR_IO (ERR_LIMIT for ENOMEM, EMFILE, ENFILE), and ": <strerror>" behind the text.
+/* As err_set() with kind ERR_IO (ERR_LIMIT for ENOMEM, EMFILE, ENFILE), and ": <strerror>" after the text.
  * Returns -1. */
 int err_os(struct err *err, int os_errno, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* On the way up: put "<text>: " in front of what @err says. Returns -1. */
+/* On the way up: put "<text>: " in front of the text of @err. Returns -1. */
 int err_in(struct err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /*
- * The compiler is told that these return -1: else it sees a way on which a caller goes on after a failure,
- * and warns of results that are not set there.
+ * These show the compiler that the result is -1. Otherwise it assumes that a caller may go on after a
+ * failure, and warns of results that are not set on that path.
  */
 #define err_set(...)                        \
 	({                                  \
@@ -61,7 +61,7 @@ int err_in(struct err *err, const char *fmt, ...) __attribute__((format(printf, 
 		-1;                        \
 	})
 
-/* Who gave @cancel has set it, and wants no more of it: ERR_CANCELLED. NULL: nobody gave one. */
+/* ERR_CANCELLED if the owner of @cancel has set it. @cancel may be NULL. */
 static inline int err_if_cancelled(const atomic_bool *cancel, struct err *err)
 {
 	return cancel && atomic_load_explicit(cancel, memory_order_relaxed)

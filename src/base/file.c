@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptors and files: opening what may be anything, whole reads and writes, folders, mappings. Durable
- * writes are in file_write.c.
+ * Descriptors and files: safe opening, complete reads and writes, folders, mappings. Durable writes are in
+ * file_write.c.
  */
 #include "base/file.h"
 
@@ -25,13 +25,14 @@ void fd_close(int *fd)
 
 int file_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *err)
 {
-	/* O_NONBLOCK: a FIFO without a writer would hold us for ever. On a regular file it does nothing. */
+	/* O_NONBLOCK: open() would wait for ever for a FIFO without a writer. It has no effect on a regular
+	 * file. */
 	AUTO(fd_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
 		return FILE_MISSING;
-	if (fd < 0 && errno == ENXIO) /* a socket, or a device that is not there */
+	if (fd < 0 && errno == ENXIO) /* a socket, or a device that does not exist */
 		return err_set(err, ERR_INVALID, "%s: not a regular file", path);
 	if (fd < 0)
 		return err_os(err, errno, "%s: open", path);
@@ -112,9 +113,8 @@ int file_read(const char *path, size_t max, struct buf *ret, struct err *err)
 	if ((uint64_t)st.st_size > max)
 		return err_set(err, ERR_LIMIT, "%s: longer than %zu bytes", path, max);
 	/*
-	 * What stat() says is only where to begin: files in /proc and /sys say 0, others grow. The room is
-	 * always one more byte than is expected or allowed, so that the end is seen by a read that comes back
-	 * short.
+	 * The size from stat() is only a first guess: files in /proc and /sys report 0, others grow. The
+	 * buffer always has one byte more than is expected or allowed, so that a short read shows the end.
 	 */
 	for (size_t room = (size_t)st.st_size + 1;; room = MIN(room, max - b.size + 1)) {
 		uint8_t *p = buf_try_reserve(&b, room);
@@ -150,13 +150,13 @@ int dir_make(const char *path, mode_t mode, struct err *err)
 	struct stat st;
 	int why;
 
-	/* Each parent in turn: the path is cut at every slash that ends a name. */
+	/* Create each parent in turn: the path is cut at every slash that ends a name. */
 	for (char *p = part; *p; p++) {
 		if (*p != '/' || p == part || p[-1] == '/')
 			continue;
 		*p = '\0';
-		/* On a read-only or foreign file system a parent that is there may answer with another errno
-		 * than EEXIST. */
+		/* For an existing folder on a read-only or foreign file system, mkdir() may fail with another
+		 * errno than EEXIST. */
 		if (mkdir(part, mode) < 0 && errno != EEXIST) {
 			why = errno;
 			if (stat(part, &st) < 0)
@@ -193,7 +193,7 @@ int mapping_open(const char *path, struct mapping *ret, struct err *err)
 	r = file_open(path, &fd, &st, err);
 	if (r)
 		return r;
-	if (st.st_size == 0) { /* which mmap() refuses */
+	if (st.st_size == 0) { /* mmap() refuses it */
 		*ret = (struct mapping){ 0 };
 		return 0;
 	}

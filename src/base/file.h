@@ -22,28 +22,28 @@ void fd_close(int *fd); /* AUTO(fd_close) int fd = -1; keeps errno */
 
 enum { FILE_MISSING = 1 };
 
-/* O_RDONLY|O_CLOEXEC|O_NONBLOCK against FIFOs, then only a regular file is taken. 0, FILE_MISSING (ENOENT,
+/* Opens with O_RDONLY|O_CLOEXEC|O_NONBLOCK (FIFOs), and accepts only a regular file. 0, FILE_MISSING (ENOENT,
  * ENOTDIR) or an error. */
 int file_open(const char *path, int *ret_fd, struct stat *ret_st, struct err *err);
-/* Reads until @n bytes or the end; short reads and EINTR are seen to. */
+/* These read or write until @n bytes or, reading, the end of the file: short reads and EINTR are handled. */
 int fd_pread(int fd, void *buf, size_t n, uint64_t off, size_t *ret_got, struct err *err);
 int fd_write(int fd, const void *buf, size_t n, struct err *err);
 int fd_pwrite(int fd, const void *buf, size_t n, uint64_t off, struct err *err);
 /* The whole file, at most @max bytes (more: ERR_LIMIT). FILE_MISSING as above. */
 int file_read(const char *path, size_t max, struct buf *ret, struct err *err);
 /*
- * Written aside in the same folder, synced, renamed, folder synced: after 0 the new content is there, and
- * durable. @mode is that of open(2), so the umask takes from it. A process that is killed leaves a file of a
- * name that begins with FILE_TEMP_PREFIX behind: the owner of the folder removes these when it starts.
+ * Replace @path durably: write a temporary file in the same folder, sync it, rename it, sync the folder.
+ * @mode is subject to the umask, as in open(2). A process that is killed leaves a file whose name begins with
+ * FILE_TEMP_PREFIX: the owner of the folder removes these when it starts.
  */
 #define FILE_TEMP_PREFIX ".lode-tmp-"
 int file_write_durable(const char *path, const void *p, size_t n, mode_t mode, struct err *err);
-/* What a user named: a device or a pipe is written to; only a file is put in the place of another. */
+/* Write a file that a user named: a device or a pipe is written to, a regular file is replaced. */
 int file_write_named(const char *path, const void *p, size_t n, mode_t mode, struct err *err);
 /*
- * The same for what is written piece by piece: file_temp_open() makes the file aside, with exactly this mode;
- * file_temp_commit() syncs, renames, syncs the folder. One that is not committed is removed. ERR_INVALID: at
- * @path is something else than a file.
+ * The same in pieces: file_temp_open() creates the temporary file with exactly @mode; file_temp_commit()
+ * syncs, renames, syncs the folder. A file that is not committed is removed. ERR_INVALID: @path exists and is
+ * not a regular file.
  */
 struct file_temp {
 	int fd; /* for reading and writing */
@@ -56,13 +56,14 @@ void file_temp_done(struct file_temp *t); /* AUTO(file_temp_done) struct file_te
 	{                \
 		.fd = -1 \
 	}
-const char *file_temp_dir(void); /* $TMPDIR, or /var/tmp: for what may be large */
-/* A file in @dir that has no name and goes with its descriptor; for reading and writing. */
+const char *file_temp_dir(void); /* $TMPDIR, or /var/tmp: for large files */
+/* A file in @dir without a name, which ends with its descriptor; for reading and writing. */
 int file_unnamed(const char *dir, int *ret_fd, struct err *err);
-int dir_make(const char *path, mode_t mode, struct err *err); /* with its parents; an existing one is fine */
+int dir_make(const char *path, mode_t mode,
+	     struct err *err); /* with its parents; an existing folder is fine */
 int dir_sync(const char *path, struct err *err);
 
-/* A file mapped read-only. Not for files that others may truncate (SIGBUS): only for our own. */
+/* A file mapped read-only. Only for our own files: if others truncate it, a read raises SIGBUS. */
 struct mapping {
 	struct bytes bytes;
 };

@@ -16,7 +16,7 @@
 
 #define NAME_TRIES 8
 
-/* A file that is removed unless its path was taken out. */
+/* Guard of a temporary file: remove it unless the path was taken. */
 static void temp_remove(char **path)
 {
 	int err_no = errno;
@@ -35,7 +35,7 @@ static int temp_create(const char *dir, mode_t mode, char **ret_path, int *ret_f
 		uint64_t id;
 		int fd;
 
-		/* Only that two writers do not meet: O_EXCL is what keeps them apart. */
+		/* Randomness only avoids collisions: O_EXCL keeps two writers apart. */
 		if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != sizeof(id))
 			id = (uint64_t)clock_mono_ns() ^ (uint64_t)getpid() << 40;
 		path = mem_printf("%s/" FILE_TEMP_PREFIX "%016llx", dir, (unsigned long long)id);
@@ -50,7 +50,7 @@ static int temp_create(const char *dir, mode_t mode, char **ret_path, int *ret_f
 	}
 }
 
-static char *dir_of(const char *path)
+static char *file_dir(const char *path)
 {
 	struct str d = path_dirname(str_of(path));
 
@@ -59,14 +59,14 @@ static char *dir_of(const char *path)
 
 int file_temp_open(const char *path, mode_t mode, struct file_temp *ret, struct err *err)
 {
-	AUTO(mem_freep) char *dir = dir_of(path);
+	AUTO(mem_freep) char *dir = file_dir(path);
 	AUTO(file_temp_done) struct file_temp t = FILE_TEMP_NONE;
 	struct stat st;
 
-	/* Who is root could put a file in the place of a device. */
+	/* root could replace a device by a file. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-		return err_set(err, ERR_INVALID, "%s: is no regular file", path);
-	/* Nobody else's until it is whole: the mode comes with the content. */
+		return err_set(err, ERR_INVALID, "%s: not a regular file", path);
+	/* Private until it is complete: the mode comes with the content. */
 	if (temp_create(dir, 0600, &t.temp, &t.fd, err) < 0)
 		return -1;
 	if (fchmod(t.fd, mode & 07777) < 0)
@@ -79,7 +79,7 @@ int file_temp_open(const char *path, mode_t mode, struct file_temp *ret, struct 
 
 int file_temp_commit(struct file_temp *t, struct err *err)
 {
-	AUTO(mem_freep) char *dir = dir_of(t->path);
+	AUTO(mem_freep) char *dir = file_dir(t->path);
 
 	if (fsync(t->fd) < 0)
 		return err_os(err, errno, "%s: sync", t->path);
@@ -98,7 +98,7 @@ void file_temp_done(struct file_temp *t)
 
 int file_write_durable(const char *path, const void *p, size_t n, mode_t mode, struct err *err)
 {
-	AUTO(mem_freep) char *dir = dir_of(path);
+	AUTO(mem_freep) char *dir = file_dir(path);
 	AUTO(temp_remove) char *temp = NULL;
 	AUTO(fd_close) int fd = -1;
 
@@ -132,7 +132,7 @@ int file_unnamed(const char *dir, int *ret_fd, struct err *err)
 	AUTO(temp_remove) char *path = NULL;
 	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 
-	/* Not every file system has such files. */
+	/* Some file systems have no unnamed files. */
 	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL))
 		return temp_create(dir, 0600, &path, ret_fd, err);
 	if (fd < 0)

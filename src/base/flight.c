@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Single flight: a map from keys to the objects in the air, under one mutex.
+ * Single flight: a map from keys to the objects in flight, under one mutex.
  */
 #include "base/flight.h"
 
@@ -12,7 +12,7 @@
 
 struct flight_table {
 	pthread_mutex_t lock;
-	struct map map; /* under the lock; the objects are kept alive by their leaders */
+	struct map map; /* under the lock; leaders keep the objects alive */
 };
 
 struct flight_table *flight_new(void)

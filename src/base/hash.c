@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash64(): a fast content hash whose values lie in our files.
+ * hash64(): a fast content hash whose values are part of file formats.
  *
- * Stripes of 32 bytes go into four lanes that do not wait for each other; each step of a lane (add a product,
- * rotate, multiply) can be undone, so a single changed word always changes its lane. The lanes are then
- * folded into one another, the rest of the input follows by words, the last one filled up with zeros (the
- * length, which goes in too, tells these from zeros of the input), and a final mix spreads every bit over
- * all 64.
+ * Stripes of 32 bytes go into four independent lanes. Each step of a lane (add a product, rotate, multiply)
+ * is invertible, so a single changed word always changes its lane. The lanes are then folded into one
+ * another. The rest of the input follows by words, the last one padded with zeros (the length is hashed too,
+ * which tells padding from zeros in the input), and a final mix spreads every bit over all 64.
  *
- * Everything here is part of the on-disk formats. tests/unit/base/hash.c holds vectors: they must never
- * change.
+ * Everything here is part of the on-disk formats. tests/unit/base/hash.c has vectors: they must never change.
  */
 #include "base/hash.h"
 
@@ -18,7 +16,7 @@
 
 #define STRIPE sizeof(((struct hash64_state *)0)->tail)
 
-/* Primes: the next ones from the fractions of the square roots of 2, 3, 5, 7 and 11 in 64 bits. */
+/* Primes: the next ones after the fractions of the square roots of 2, 3, 5, 7 and 11 in 64 bits. */
 #define P1 0xea09e667f3bcc941u
 #define P2 0xbb67ae8584caa753u
 #define P3 0xbc6ef372fe94f867u
@@ -30,7 +28,7 @@ static inline uint64_t rotl(uint64_t v, unsigned n)
 	return v << n | v >> (64 - n);
 }
 
-static inline uint64_t load(const uint8_t *p)
+static inline uint64_t word_load(const uint8_t *p)
 {
 	uint64_t v;
 
@@ -51,16 +49,16 @@ static void lanes_init(uint64_t acc[4], uint64_t seed)
 	acc[3] = P2 - seed;
 }
 
-/* All whole stripes of @size bytes; returns what is behind them. */
+/* Feed all whole stripes of @size bytes; returns the first byte after them. */
 static const uint8_t *lanes_feed(uint64_t acc[4], const uint8_t *p, size_t size)
 {
 	uint64_t a = acc[0], b = acc[1], c = acc[2], d = acc[3];
 
 	for (; size >= STRIPE; size -= STRIPE, p += STRIPE) {
-		a = lane_add(a, load(p));
-		b = lane_add(b, load(p + 8));
-		c = lane_add(c, load(p + 16));
-		d = lane_add(d, load(p + 24));
+		a = lane_add(a, word_load(p));
+		b = lane_add(b, word_load(p + 8));
+		c = lane_add(c, word_load(p + 16));
+		d = lane_add(d, word_load(p + 24));
 	}
 	acc[0] = a;
 	acc[1] = b;
@@ -69,28 +67,28 @@ static const uint8_t *lanes_feed(uint64_t acc[4], const uint8_t *p, size_t size)
 	return p;
 }
 
-static inline uint64_t mix(uint64_t h, uint64_t v)
+static inline uint64_t hash_add_word(uint64_t h, uint64_t v)
 {
 	h ^= rotl(v * P2, 31) * P3;
 	return rotl(h, 27) * P1 + P4;
 }
 
-/* @p: the @n < STRIPE bytes behind the last whole stripe. */
-static uint64_t finish(const uint64_t acc[4], uint64_t seed, uint64_t total, const uint8_t *p, size_t n)
+/* @p: the @n < STRIPE bytes after the last whole stripe. */
+static uint64_t hash_finish(const uint64_t acc[4], uint64_t seed, uint64_t total, const uint8_t *p, size_t n)
 {
 	uint64_t h = seed + P5;
 
 	if (total >= STRIPE)
 		for (unsigned i = 0; i < 4; i++)
-			h = mix(h, acc[i]);
-	h = mix(h, total);
+			h = hash_add_word(h, acc[i]);
+	h = hash_add_word(h, total);
 	for (; n >= 8; n -= 8, p += 8)
-		h = mix(h, load(p));
+		h = hash_add_word(h, word_load(p));
 	if (n) {
 		uint8_t last[8] = { 0 };
 
 		memcpy(last, p, n);
-		h = mix(h, load(last));
+		h = hash_add_word(h, word_load(last));
 	}
 	h ^= h >> 32;
 	h *= P2;
@@ -108,7 +106,7 @@ uint64_t hash64(const void *p, size_t size, uint64_t seed)
 		lanes_init(acc, seed);
 		rest = lanes_feed(acc, p, size);
 	}
-	return finish(acc, seed, size, rest, size % STRIPE);
+	return hash_finish(acc, seed, size, rest, size % STRIPE);
 }
 
 void hash64_init(struct hash64_state *s, uint64_t seed)
@@ -144,5 +142,5 @@ void hash64_feed(struct hash64_state *s, const void *p, size_t size)
 
 uint64_t hash64_end(const struct hash64_state *s)
 {
-	return finish(s->acc, s->seed, s->total, s->tail, s->n_tail);
+	return hash_finish(s->acc, s->seed, s->total, s->tail, s->n_tail);
 }

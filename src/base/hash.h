@@ -2,8 +2,9 @@
 /*
  * Hashes, and bytes as hexadecimal.
  *
- * hash64() is fast (several GB/s) and its value is part of our formats: it is the same on every machine, for
- * ever. It is no defence against someone who chooses the input; where that matters, give it a secret seed.
+ * hash64() is fast (several GB/s) and its value is part of our file formats: it is the same on every machine,
+ * for ever. It is no defence against an attacker who chooses the input; where that matters, use a secret
+ * seed.
  */
 #pragma once
 
@@ -14,7 +15,7 @@
 
 uint64_t hash64(const void *p, size_t size, uint64_t seed);
 
-/* The same value as hash64() over all that was fed, for content that comes in pieces. */
+/* The same value as hash64() of all bytes fed, for content that arrives in chunks. */
 struct hash64_state {
 	uint64_t acc[4];
 	uint64_t total;
@@ -28,7 +29,7 @@ uint64_t hash64_end(const struct hash64_state *s);
 
 /* Lower-case hex; @out has room for 2 * b.size + 1. Returns out. */
 char *hex_encode(struct bytes b, char *out);
-int hex_digit(char c, bool any_case); /* its value; -1: it is none */
+int hex_digit(char c, bool any_case); /* its value; -1: not a digit */
 /* @s must be an even number of hex digits (upper case only if @any_case), at most 2 * room of them. */
 bool hex_decode(struct str s, bool any_case, uint8_t *out, size_t room, size_t *ret_size);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes as hexadecimal, and build IDs, which are written so.
+ * Bytes and build IDs as hexadecimal.
  */
 #include "base/hash.h"
 

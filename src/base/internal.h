@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What base's own files, and its tests, share.
+ * Declarations shared by base's own files and its tests.
  */
 #pragma once
 
@@ -8,9 +8,9 @@
 #include "base/view.h"
 
 /*
- * How many of @n_cpus the cgroup lets us use: the smallest quota (cgroup v2, cpu.max) on the way from our
- * group up to the root, rounded up, at least 1. @membership is the text of /proc/self/cgroup, @root where
- * cgroups are mounted.
+ * How many of @n_cpus the cgroup allows: the smallest quota (cgroup v2, cpu.max) between our group and the
+ * root, rounded up, at least 1. @membership is the text of /proc/self/cgroup, @root the folder where cgroups
+ * are mounted.
  */
 unsigned pool_cpus_in_cgroup(unsigned n_cpus, struct str membership, const char *root);
 
@@ -20,7 +20,7 @@ struct metric {
 	const char *labels;    /* as they are printed, without the braces */
 	_Atomic int64_t value; /* counter, gauge */
 	unsigned n_bounds;
-	_Atomic uint64_t *buckets; /* n_bounds + 1, each of its own range only */
+	_Atomic uint64_t *buckets; /* n_bounds + 1; each counts its own range only */
 	_Atomic double sum;
 };
 

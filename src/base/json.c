@@ -12,7 +12,7 @@
 #include <string.h>
 #include "base/mem.h"
 
-/* What bytes need more than to be copied. */
+/* Classes of bytes that cannot be copied as they are. */
 enum { ESCAPE = 1, MULTIBYTE = 2, HTML = 4, SLASH = 8 };
 static const uint8_t byte_class[256] = {
 	[0 ... 0x1f] = ESCAPE, ['"'] = ESCAPE, ['\\'] = ESCAPE,
@@ -50,7 +50,7 @@ static void escape_add(struct buf *b, uint8_t c)
 	}
 }
 
-/* Lines end there in JavaScript before 2019. */
+/* JavaScript before 2019 ends a line at these. */
 static bool is_line_separator(struct str s)
 {
 	return s.size == 3 && (memcmp(s.p, "\xe2\x80\xa8", 3) == 0 || memcmp(s.p, "\xe2\x80\xa9", 3) == 0);
@@ -131,7 +131,7 @@ void json_key(struct json_writer *w, struct str key)
 	w->has_key = true;
 }
 
-/* As json_key(), for a constant of the program, which stands for itself. */
+/* As json_key(), for a constant of the program, which needs no escape. */
 static void key_add(struct json_writer *w, const char *key)
 {
 	size_t n = strlen(key);
@@ -152,7 +152,7 @@ static void key_add(struct json_writer *w, const char *key)
 	w->has_key = true;
 }
 
-/* All that stands before a value. */
+/* Write everything that comes before a value. */
 static inline void value_begin(struct json_writer *w, const char *key)
 {
 	if (key)
@@ -265,12 +265,12 @@ void json_put_double(struct json_writer *w, const char *key, double v)
 		if (strtod(text, NULL) == v)
 			break;
 	}
-	/* The point is the locale's. */
+	/* The decimal point follows the locale. */
 	p = text + strcspn(text, ",");
 	if (*p)
 		*p = '.';
 	buf_add_str(w->out, str_of(text));
-	/* A reader that tells whole numbers from others must find one of the same kind each time. */
+	/* Readers distinguish integers from reals: the kind must not depend on the value. */
 	if (!strpbrk(text, ".e"))
 		buf_add_str(w->out, STR(".0"));
 }

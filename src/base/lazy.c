@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading a library late.
+ * Loading a library when it is first needed.
  */
 #include "base/lazy.h"
 
 #include <dlfcn.h>
 #include <string.h>
 
-static int load(const char *soname, const char *package, const char *const *names, void *table, size_t n,
-		struct err *err)
+static int lazy_open(const char *soname, const char *package, const char *const *names, void *table, size_t n,
+		     struct err *err)
 {
 	void *lib = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
@@ -19,7 +19,7 @@ static int load(const char *soname, const char *package, const char *const *name
 
 		if (!f)
 			return err_set(err, ERR_INTERNAL, "%s has no %s: it is too old", soname, names[i]);
-		/* C has no pointers that may be data and code; POSIX has. */
+		/* C does not convert between pointers to data and to functions; POSIX allows it. */
 		memcpy((char *)table + i * sizeof(f), &f, sizeof(f));
 	}
 	return 0;
@@ -32,7 +32,7 @@ int lazy_load(struct lazy *l, const char *soname, const char *package, const cha
 
 	pthread_mutex_lock(&l->lock);
 	if (!l->tried)
-		(void)!load(soname, package, names, table, n, &l->err);
+		(void)!lazy_open(soname, package, names, table, n, &l->err);
 	l->tried = true;
 	failed = l->err.kind != ERR_NONE;
 	if (failed && err)

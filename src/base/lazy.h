@@ -2,10 +2,10 @@
 /*
  * Libraries that are loaded when they are first needed.
  *
- * One that brings thirty others with it costs every start of the program milliseconds, also those that answer
- * out of a cache and are through in less. So the functions of it that are used are listed in a header beside
- * their one user, X(name) for each, make a table, struct { LIST(LAZY_FIELD) }, and each name comes to mean
- * the table's: #define name table.name
+ * A library that brings thirty others costs every start of the program milliseconds, also a start that
+ * answers out of a cache. So the one file that calls it lists its functions in a header beside it, X(name)
+ * for each; they make a table, struct { LIST(LAZY_FIELD) }, and each name is redefined as the table's:
+ * #define name table.name
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 #define LAZY_FIELD(name) __typeof__(name) *name;
 #define LAZY_NAME(name)  #name,
 
-/* One library; static, and its own. */
+/* One library; static, and never shared between libraries. */
 struct lazy {
 	pthread_mutex_t lock;
 	bool tried; /* under the lock, as err */
@@ -29,11 +29,10 @@ struct lazy {
 	}
 
 /*
- * Load @soname and fill @table, of @n pointers, with the functions of @names; the second time, by whatever
- * thread, it says only what came of the first. Failure tells which Debian package has it. The library stays
- * for good.
+ * Load @soname and fill @table, of @n pointers, with the functions of @names. Later calls, from any thread,
+ * return the result of the first. The error names the Debian package. The library is never unloaded.
  */
 int lazy_load(struct lazy *l, const char *soname, const char *package, const char *const *names, void *table,
 	      size_t n, struct err *err);
-/* lazy_load() was called, and it is there. */
+/* lazy_load() was called and succeeded. */
 bool lazy_is_loaded(struct lazy *l);

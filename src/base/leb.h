@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LEB128 (DWARF, section 7.6), for those to whom a call for each number would cost too much. Others read with
- * cursor_uleb() and write with buf_add_uleb().
+ * LEB128 (DWARF, section 7.6), inline, for loops in which a call for each number would cost too much. Others
+ * read with cursor_uleb() and write with buf_add_uleb().
  *
- * What is read must have at least one readable byte behind its end: then whether it ended too early is asked
- * once, behind many numbers: a pointer past the end says so.
+ * At least one byte after the end of the input must be readable. A number that ends too early leaves a
+ * pointer past the end, so a caller can check once after many numbers.
  */
 #pragma once
 
@@ -22,8 +22,8 @@ static inline int64_t unzigzag(uint64_t v)
 	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
 }
 
-/* Bits over 64 are dropped. *p is past @end if there is no end of it before that; what is returned means
- * nothing then. */
+/* Bits over 64 are dropped. If the number does not end before @end, *p is past @end and the result means
+ * nothing. */
 static inline uint64_t leb_u(const uint8_t **p, const uint8_t *end)
 {
 	const uint8_t *q = *p;
@@ -66,7 +66,7 @@ static inline int64_t leb_s(const uint8_t **p, const uint8_t *end)
 	return 0;
 }
 
-/* There is room for LEB_MAX bytes. Returns what is behind. */
+/* @p has room for LEB_MAX bytes. Returns the place after the number. */
 static inline uint8_t *leb_put(uint8_t *p, uint64_t v)
 {
 	while (v >= 0x80) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log. A line is put together in a local buffer and goes out by one write(2), so that the lines of
- * threads, and of processes that share the descriptor, do not mix.
+ * The log. A line is composed in a local buffer and written by one write(2), so that lines of several
+ * threads, or of processes that share the descriptor, do not mix.
  */
 #include "base/log.h"
 
@@ -21,7 +21,7 @@
 
 /* Not more than PIPE_BUF: a longer write into a pipe may be torn. */
 #define LINE_MAX_SIZE 4096
-/* What one input byte or character can become: "\xNN" for each of its bytes. */
+/* The longest form of one input character: "\xNN" for each of its bytes. */
 #define ESCAPE_MAX 16
 
 static atomic_int max_level = LOG_INFO;
@@ -30,7 +30,7 @@ static void (*sink)(void *arg, enum log_level level, const char *area, const cha
 static void *sink_arg;
 
 static pthread_mutex_t journal_lock = PTHREAD_MUTEX_INITIALIZER;
-static int journal_fd = -1; /* under journal_lock: the descriptor that `journal` speaks of */
+static int journal_fd = -1; /* under journal_lock: the descriptor that `journal` is about */
 static bool journal;        /* under journal_lock */
 
 static const struct {
@@ -43,7 +43,7 @@ static const struct {
 	[LOG_DEBUG] = { "debug", 7 },
 };
 
-/* JOURNAL_STREAM is "device:inode"; a child whose stderr went elsewhere inherits it too, hence the
+/* JOURNAL_STREAM is "device:inode". A child inherits it even if its stderr is redirected, hence the
  * comparison. */
 static bool is_journal(int fd)
 {
@@ -70,14 +70,13 @@ static bool fd_is_journal(int fd)
 }
 
 /*
- * The size of the well-formed and harmless UTF-8 character at @s, else 0. Harmful are C1 controls, line
- * separators and what turns the direction of writing: each can make a terminal show another line than the one
- * that was logged.
+ * The size of a well-formed and harmless UTF-8 character at @s, else 0. C1 controls, line separators and
+ * direction marks are harmful: each can make a terminal show another line than the one logged.
  */
 static size_t utf8_size(const unsigned char *s)
 {
 	uint32_t c;
-	/* Not across the NUL at the end. */
+	/* Stop at the NUL at the end. */
 	size_t n = str_utf8((struct str){ (const char *)s, strnlen((const char *)s, 4) }, &c);
 
 	if (!n || c < 0xa0 || c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
@@ -86,8 +85,8 @@ static size_t utf8_size(const unsigned char *s)
 	return n;
 }
 
-/* Append @text to line[*at], escaped, at most up to @end; false when it did not fit. */
-static bool add_escaped(char *line, size_t *at, size_t end, const char *text)
+/* Append @text to line[*at], escaped, at most up to @end; false: it did not fit. */
+static bool log_add_escaped(char *line, size_t *at, size_t end, const char *text)
 {
 	const unsigned char *s = (const unsigned char *)text;
 
@@ -175,13 +174,13 @@ void log_at(enum log_level level, const char *area, const char *fmt, ...)
 		n += (size_t)snprintf(line + n, sizeof(line) - n, ".%03dZ %s ", (int)(now % 1000),
 				      levels[level].name);
 	}
-	if (!add_escaped(line, &n, end, area) || !add_escaped(line, &n, end, ": ") ||
-	    !add_escaped(line, &n, end, text)) {
+	if (!log_add_escaped(line, &n, end, area) || !log_add_escaped(line, &n, end, ": ") ||
+	    !log_add_escaped(line, &n, end, text)) {
 		memcpy(line + n, "...", 3);
 		n += 3;
 	}
 	line[n++] = '\n';
-	/* There is nobody to tell when this fails. */
+	/* If this fails there is no place to report it. */
 	do
 		r = write(fd, line, n);
 	while (r < 0 && errno == EINTR);

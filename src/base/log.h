@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The log: one line an event on stderr, "2026-11-21T07:29:00.123Z info  scan: text", or with the journal's
- * <N> prefixes where JOURNAL_STREAM says so. Control characters in the text are escaped: nothing in a log
- * line came from outside unescaped. Only edges log (a request, a job, a command). Safe for many threads.
+ * The log: one line an event on stderr, "2026-11-21T07:29:00.123Z info scan: text", or with the journal's <N>
+ * prefixes if JOURNAL_STREAM names stderr. Control characters in the text are escaped, so no byte from
+ * outside reaches a terminal as a control character. Only edges log (a request, a job, a command). Safe for
+ * many threads.
  */
 #pragma once
 
@@ -13,7 +14,8 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 void log_set_level(enum log_level level); /* default LOG_INFO */
 enum log_level log_level(void);
 void log_set_fd(int fd); /* default 2; borrowed */
-/* @sink gets the lines instead, from any thread, unescaped; NULL: none. Only while no other thread logs. */
+/* Pass lines to @sink instead of the descriptor, from any thread, unescaped; NULL: to the descriptor. Call it
+ * only while no other thread logs. */
 void log_set_sink(void (*sink)(void *arg, enum log_level level, const char *area, const char *text),
 		  void *arg);
 void log_at(enum log_level level, const char *area, const char *fmt, ...)

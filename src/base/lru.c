@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bounded map that forgets what was not used for longest: a hash map and a list in the order of use, under
- * one mutex. An entry counts its holders; the cache itself is one of them as long as the entry is in the map.
+ * A bounded cache that evicts the least recently used entry: a hash map and a list in the order of use, under
+ * one mutex. The cache has a reference of its own to each entry in the map.
  */
 #include "base/lru.h"
 
@@ -12,15 +12,15 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-struct lru_hold {
+struct lru_ref {
 	/* fixed */
 	void *value;
 	size_t weight;
 	struct bytes key; /* owned */
 	/* under the lock */
-	struct lru_hold *newer, *older; /* while kept */
-	struct lru_hold *next_dead;
-	size_t n_holds;
+	struct lru_ref *newer, *older; /* while kept */
+	struct lru_ref *next_dead;
+	size_t n_refs;
 	bool kept;
 };
 
@@ -28,9 +28,9 @@ struct lru {
 	pthread_mutex_t lock;
 	/* under the lock */
 	struct map map;
-	struct lru_hold *newest, *oldest;
+	struct lru_ref *newest, *oldest;
 	size_t weight;
-	size_t n_entries; /* kept or held */
+	size_t n_entries; /* kept or referenced */
 	/* fixed */
 	size_t max_weight;
 	void (*free_value)(void *value);
@@ -46,7 +46,7 @@ struct lru *lru_new(size_t max_weight, void (*free_value)(void *value))
 	return l;
 }
 
-static void list_add(struct lru *l, struct lru_hold *h)
+static void lru_list_add(struct lru *l, struct lru_ref *h)
 {
 	h->newer = NULL;
 	h->older = l->newest;
@@ -54,16 +54,16 @@ static void list_add(struct lru *l, struct lru_hold *h)
 	l->newest = h;
 }
 
-static void list_del(struct lru *l, struct lru_hold *h)
+static void lru_list_del(struct lru *l, struct lru_ref *h)
 {
 	*(h->newer ? &h->newer->older : &l->newest) = h->older;
 	*(h->older ? &h->older->newer : &l->oldest) = h->newer;
 }
 
-/* Under the lock: one hold less. Who has none left goes to *dead, to be freed when the lock is given back. */
-static void hold_put(struct lru *l, struct lru_hold *h, struct lru_hold **dead)
+/* Under the lock: give back one reference. Without references @h goes to *dead, to be freed after unlocking. */
+static void ref_put(struct lru *l, struct lru_ref *h, struct lru_ref **dead)
 {
-	if (--h->n_holds)
+	if (--h->n_refs)
 		return;
 	l->n_entries--;
 	h->next_dead = *dead;
@@ -71,19 +71,19 @@ static void hold_put(struct lru *l, struct lru_hold *h, struct lru_hold **dead)
 }
 
 /* Under the lock. */
-static void forget(struct lru *l, struct lru_hold *h, struct lru_hold **dead)
+static void lru_evict(struct lru *l, struct lru_ref *h, struct lru_ref **dead)
 {
 	map_del(&l->map, h->key);
-	list_del(l, h);
+	lru_list_del(l, h);
 	l->weight -= h->weight;
 	h->kept = false;
-	hold_put(l, h, dead);
+	ref_put(l, h, dead);
 }
 
-static void free_dead(struct lru *l, struct lru_hold *dead)
+static void free_dead(struct lru *l, struct lru_ref *dead)
 {
 	while (dead) {
-		struct lru_hold *next = dead->next_dead;
+		struct lru_ref *next = dead->next_dead;
 
 		if (l->free_value)
 			l->free_value(dead->value);
@@ -95,12 +95,12 @@ static void free_dead(struct lru *l, struct lru_hold *dead)
 
 void lru_free(struct lru *l)
 {
-	struct lru_hold *dead = NULL;
+	struct lru_ref *dead = NULL;
 
 	if (!l)
 		return;
 	while (l->oldest)
-		forget(l, l->oldest, &dead);
+		lru_evict(l, l->oldest, &dead);
 	free_dead(l, dead);
 	assert(!l->n_entries);
 	map_done(&l->map);
@@ -108,32 +108,32 @@ void lru_free(struct lru *l)
 	free(l);
 }
 
-/* Under the lock: what is under @key, held and now the newest, or NULL. */
-static struct lru_hold *find(struct lru *l, struct bytes key)
+/* Under the lock: a reference to the entry of @key, which becomes the newest, or NULL. */
+static struct lru_ref *lru_find(struct lru *l, struct bytes key)
 {
-	struct lru_hold *h = map_get(&l->map, key);
+	struct lru_ref *h = map_get(&l->map, key);
 
 	if (!h)
 		return NULL;
-	list_del(l, h);
-	list_add(l, h);
-	h->n_holds++;
+	lru_list_del(l, h);
+	lru_list_add(l, h);
+	h->n_refs++;
 	return h;
 }
 
-struct lru_hold *lru_get(struct lru *l, struct bytes key)
+struct lru_ref *lru_get(struct lru *l, struct bytes key)
 {
-	struct lru_hold *h;
+	struct lru_ref *h;
 
 	pthread_mutex_lock(&l->lock);
-	h = find(l, key);
+	h = lru_find(l, key);
 	pthread_mutex_unlock(&l->lock);
 	return h;
 }
 
-static struct lru_hold *hold_new(struct bytes key, void *value, size_t weight)
+static struct lru_ref *hold_new(struct bytes key, void *value, size_t weight)
 {
-	struct lru_hold *h = NEW(struct lru_hold);
+	struct lru_ref *h = NEW(struct lru_ref);
 	uint8_t *copy = mem_alloc(key.size);
 
 	if (key.size)
@@ -144,56 +144,56 @@ static struct lru_hold *hold_new(struct bytes key, void *value, size_t weight)
 	return h;
 }
 
-struct lru_hold *lru_put(struct lru *l, struct bytes key, void *value, size_t weight)
+struct lru_ref *lru_put(struct lru *l, struct bytes key, void *value, size_t weight)
 {
-	struct lru_hold *h = hold_new(key, value, weight), *dead = NULL, *first;
+	struct lru_ref *h = hold_new(key, value, weight), *dead = NULL, *first;
 
 	pthread_mutex_lock(&l->lock);
-	h->n_holds = 1;
+	h->n_refs = 1;
 	l->n_entries++;
-	first = find(l, key);
+	first = lru_find(l, key);
 	if (first) {
-		hold_put(l, h, &dead);
+		ref_put(l, h, &dead);
 		h = first;
 	} else if (weight <= l->max_weight) {
 		while (l->weight > l->max_weight - weight)
-			forget(l, l->oldest, &dead);
+			lru_evict(l, l->oldest, &dead);
 		h->kept = true;
-		h->n_holds++;
+		h->n_refs++;
 		l->weight += weight;
 		map_put(&l->map, h->key, h);
-		list_add(l, h);
+		lru_list_add(l, h);
 	}
 	pthread_mutex_unlock(&l->lock);
 	free_dead(l, dead);
 	return h;
 }
 
-void *lru_value(struct lru_hold *h)
+void *lru_value(struct lru_ref *h)
 {
 	return h->value;
 }
 
-void lru_drop(struct lru *l, struct lru_hold *h)
+void lru_unref(struct lru *l, struct lru_ref *h)
 {
-	struct lru_hold *dead = NULL;
+	struct lru_ref *dead = NULL;
 
 	if (!h)
 		return;
 	pthread_mutex_lock(&l->lock);
-	hold_put(l, h, &dead);
+	ref_put(l, h, &dead);
 	pthread_mutex_unlock(&l->lock);
 	free_dead(l, dead);
 }
 
 void lru_del(struct lru *l, struct bytes key)
 {
-	struct lru_hold *h, *dead = NULL;
+	struct lru_ref *h, *dead = NULL;
 
 	pthread_mutex_lock(&l->lock);
 	h = map_get(&l->map, key);
 	if (h)
-		forget(l, h, &dead);
+		lru_evict(l, h, &dead);
 	pthread_mutex_unlock(&l->lock);
 	free_dead(l, dead);
 }

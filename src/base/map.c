@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A hash map from byte keys to pointers: open addressing with linear probing in a table of a power of two, at
- * most three quarters used. Short keys (build IDs, digests, numbers) lie in the slot itself.
+ * most three quarters used. Short keys (build IDs, digests, numbers) are stored in the slot itself.
  */
 #include "base/map.h"
 
@@ -29,7 +29,7 @@ struct map_slot {
 	enum slot_state state;
 };
 
-/* 0 until the first use; of two threads that come at once both take what the first has set. */
+/* 0 until the first use. If two threads set it at once, both use the first value. */
 static _Atomic uint64_t map_seed;
 
 static uint64_t seed_get(void)
@@ -73,7 +73,7 @@ static struct map_slot *map_find(const struct map *m, struct bytes key, uint64_t
 	}
 }
 
-/* The first slot on the way from @hash that holds nothing. There is one: the table is never full. */
+/* The first slot in the probe sequence of @hash without a live key. There is one: the table is never full. */
 static struct map_slot *map_place(struct map *m, uint64_t hash)
 {
 	size_t mask = m->n_slots - 1;
@@ -84,7 +84,7 @@ static struct map_slot *map_place(struct map *m, uint64_t hash)
 	return &m->slots[i];
 }
 
-/* Slots of deleted keys vanish too, so a map that is only churned keeps its size. */
+/* Slots of deleted keys are dropped too, so that a map with much turnover keeps its size. */
 static void map_rehash(struct map *m)
 {
 	struct map old = *m;

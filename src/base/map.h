@@ -18,10 +18,10 @@ struct map {
 
 void map_done(struct map *m); /* frees the keys; the values are the caller's. Zeroed is empty. */
 void *map_get(const struct map *m, struct bytes key); /* NULL: none */
-/* Returns the value that was there, else NULL; value not NULL. */
+/* Returns the value that was there, else NULL. @value must not be NULL. */
 void *map_put(struct map *m, struct bytes key, void *value);
-void *map_del(struct map *m, struct bytes key); /* returns what it held, else NULL */
-/* *it starts at 0; no put or del meanwhile. */
+void *map_del(struct map *m, struct bytes key); /* returns the removed value, else NULL */
+/* *it starts at 0; no put or del during the iteration. */
 bool map_next(const struct map *m, size_t *it, struct bytes *ret_key, void **ret_value);
 
 #define map_each(m, it, key, value) for (size_t it = 0; map_next((m), &it, (key), (value));)

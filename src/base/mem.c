@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocation that cannot fail: when a small one does, the process ends with a message.
+ * Allocation that cannot fail: if a small one does, the process ends with a message.
  */
 #include "base/mem.h"
 
@@ -57,7 +57,7 @@ char *mem_strdup(const char *s)
 
 char *mem_strndup(const char *s, size_t n)
 {
-	size_t size = n ? strnlen(s, n) : 0; /* an empty view may point nowhere */
+	size_t size = n ? strnlen(s, n) : 0; /* p of an empty view may be NULL */
 	char *copy = mem_alloc(size + 1);
 
 	if (size)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocation that cannot fail (a small one that does ends the process with a message: there is no sane way
- * on), guards that undo a local at the end of its scope, and arithmetic that notices overflow.
+ * Allocation that cannot fail (a small one that does ends the process with a message, since no caller could
+ * recover), guards that undo a local at the end of its scope, and arithmetic that detects overflow.
  *
- * A size that comes from input meets a named limit *before* it comes here; what may be large (megabytes) is
- * asked for with mem_try() and its failure is an error like any other.
+ * A size that comes from input is checked against a named limit *before* it comes here. Large sizes
+ * (megabytes) use mem_try(), whose failure is an error like any other.
  */
 #pragma once
 
@@ -16,8 +16,8 @@
 void *mem_alloc(size_t size);                      /* uninitialised */
 void *mem_zalloc(size_t size);                     /* zeroed */
 void *mem_realloc(void *p, size_t n, size_t size); /* n elements of size; overflow ends the process */
-void *mem_try(size_t size);                        /* NULL when there is none; uninitialised */
-_Noreturn void mem_none(size_t n, size_t size);    /* ends the process: n elements of size could not be had */
+void *mem_try(size_t size);                        /* NULL when there is no memory; uninitialised */
+_Noreturn void mem_none(size_t n, size_t size);    /* ends the process: no memory for n elements of size */
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n);
 char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -30,7 +30,7 @@ char *mem_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 #define AUTO(fn) __attribute__((cleanup(fn)))
 void mem_freep(void *pp); /* AUTO(mem_freep) char *s = NULL; */
 
-/* Hand a guarded pointer on: the local becomes NULL. */
+/* Pass a guarded pointer on: the local becomes NULL. */
 #define TAKE(p)                            \
 	({                                 \
 		__typeof__(p) take_ = (p); \
@@ -42,8 +42,8 @@ void mem_freep(void *pp); /* AUTO(mem_freep) char *s = NULL; */
 /* Each argument is evaluated once; they may nest. */
 #define MIN(a, b) MEM_PICK_((a), (b), <, __COUNTER__)
 #define MAX(a, b) MEM_PICK_((a), (b), >, __COUNTER__)
-/* The detour makes a number of __COUNTER__ before it becomes part of a name; the dead comparison is where the
- * compiler warns of mixed signs, which it does not for constants. */
+/* The second macro makes a number of __COUNTER__ before it becomes part of a name. The dead comparison makes
+ * the compiler warn of mixed signs, which it does not do for constants. */
 #define MEM_PICK_(a, b, op, n) MEM_PICK_N_(a, b, op, n)
 #define MEM_PICK_N_(a, b, op, n)                                    \
 	({                                                          \
@@ -58,7 +58,7 @@ void mem_freep(void *pp); /* AUTO(mem_freep) char *s = NULL; */
 #define KIB(n) ((size_t)(n) << 10)
 #define MIB(n) ((size_t)(n) << 20)
 
-/* Stops at the ends. */
+/* Stops at INT64_MIN and INT64_MAX. */
 static inline int64_t add_saturating(int64_t a, int64_t b)
 {
 	int64_t v;
@@ -67,7 +67,7 @@ static inline int64_t add_saturating(int64_t a, int64_t b)
 		return a < 0 ? INT64_MIN : INT64_MAX;
 	return v;
 }
-/* true on overflow; *ret is written only without. */
+/* true on overflow; *ret is written only if there is none. */
 static inline bool add_overflows(uint64_t a, uint64_t b, uint64_t *ret)
 {
 	uint64_t v;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The registry of all metrics. It only grows: a series lives as long as the process, so that its users may
- * keep its address. Looking one up takes the lock; counting does not. Writing it all out is in
- * metrics_write.c.
+ * keep its address. A lookup takes the lock; counting does not. metrics_write.c formats them.
  */
 #include "base/metrics.h"
 
@@ -24,12 +23,12 @@ struct collector {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t collected = PTHREAD_COND_INITIALIZER;
 /* all under the lock */
-static struct map by_key;      /* name and label values, each with its NUL, to struct metric */
+static struct map by_key;      /* from name and label values, each with its NUL, to struct metric */
 static struct metric **series; /* all of them */
 static size_t n_series, n_series_room;
 static struct collector *collectors;
 static size_t n_collectors;
-static unsigned n_collecting; /* threads that are running callbacks */
+static unsigned n_collecting; /* threads that run callbacks now */
 
 /* `a="x",b="y"`. */
 static void add_labels(struct buf *out, struct str names, const char *const *values)
@@ -155,7 +154,7 @@ void metrics_off_collect(void (*fn)(void *arg), void *arg)
 		n_collectors--;
 		break;
 	}
-	/* It may be running right now, in another thread; @arg is not to go away below it. */
+	/* It may be running in another thread, and @arg must stay valid until it has returned. */
 	while (n_collecting)
 		pthread_cond_wait(&collected, &lock);
 	pthread_mutex_unlock(&lock);

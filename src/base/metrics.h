@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counters, gauges and histograms, written out in Prometheus' text format (0.0.4) with HELP and TYPE.
+ * Counters, gauges and histograms, written in Prometheus' text format (0.0.4) with HELP and TYPE.
  *
- * A family is registered once, by a static definition; a series of it is found by its label values and then
- * kept: its address is good for the life of the process, and adding to it is one atomic operation. Label
- * values must come from a small closed set, never from a request.
+ * A family is registered once, by a static definition. A series of it is looked up by its label values and
+ * then kept: its address is valid for the life of the process, and adding to it is one atomic operation.
+ * Label values must come from a small closed set, never from a request.
  */
 #pragma once
 
@@ -24,19 +24,19 @@ struct metric_family {
 
 struct metric; /* one series */
 
-/* The series of @family with these label values (as many as it has labels), made on first use. */
+/* The series of @family with these label values (as many as it has labels), created by the first call. */
 struct metric *metric_get(const struct metric_family *family, ...);
 void metric_add(struct metric *m, int64_t n);
 void metric_set(struct metric *m, int64_t value);
 void metric_observe(struct metric *m, double value); /* histogram */
 int64_t metric_value(const struct metric *m);        /* counter, gauge */
 
-/* For lookups in one line where it is not hot: metric_count(&family, "200", "debuginfo"). */
+/* A lookup and an addition in one line, where speed does not matter: metric_count(&family, "200",
+ * "debuginfo"). */
 #define metric_count(family, ...) metric_add(metric_get((family), ##__VA_ARGS__), 1)
 
-/* Append all that is registered, sorted by name. Callbacks registered by metrics_on_collect() run first, to
- * set gauges. */
+/* Append all metrics, sorted by name. Callbacks registered by metrics_on_collect() run first, to set gauges. */
 void metrics_write(struct buf *out);
 void metrics_on_collect(void (*fn)(void *arg), void *arg);
-/* When it returns the callback does not run any more, in no thread. Not to be called from a callback. */
+/* After it returns the callback does not run in any thread. Must not be called from a callback. */
 void metrics_off_collect(void (*fn)(void *arg), void *arg);

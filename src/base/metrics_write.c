@@ -25,7 +25,7 @@ static int by_name_and_labels(const void *a, const void *b)
 	return r ? r : strcmp(x->labels, y->labels);
 }
 
-static void add_head(struct buf *out, const struct metric_family *f)
+static void metrics_add_head(struct buf *out, const struct metric_family *f)
 {
 	buf_printf(out, "# HELP %s ", f->name);
 	for (const char *p = f->help; *p; p++) {
@@ -40,7 +40,7 @@ static void add_head(struct buf *out, const struct metric_family *f)
 }
 
 /* The shortest text that reads back as the same number. */
-static void add_double(struct buf *out, double v)
+static void metrics_add_double(struct buf *out, double v)
 {
 	char text[32];
 
@@ -57,17 +57,17 @@ static void add_double(struct buf *out, double v)
 static void add_bucket(struct buf *out, const struct metric *m, double bound, uint64_t n)
 {
 	buf_printf(out, "%s_bucket{%s%sle=\"", m->family->name, m->labels, *m->labels ? "," : "");
-	add_double(out, bound);
+	metrics_add_double(out, bound);
 	buf_printf(out, "\"} %" PRIu64 "\n", n);
 }
 
-static void add_name(struct buf *out, const struct metric *m, const char *suffix)
+static void metrics_add_name(struct buf *out, const struct metric *m, const char *suffix)
 {
 	buf_printf(out, *m->labels ? "%s%s{%s} " : "%s%s%s ", m->family->name, suffix, m->labels);
 }
 
-/* The count is the sum of the buckets, not a counter of its own: it always fits the last one. */
-static void add_histogram(struct buf *out, struct metric *m)
+/* The count is the sum of the buckets, not a counter of its own, so that it always equals the last bucket. */
+static void metrics_add_histogram(struct buf *out, struct metric *m)
 {
 	uint64_t n = 0;
 
@@ -75,10 +75,10 @@ static void add_histogram(struct buf *out, struct metric *m)
 		n += atomic_load_explicit(&m->buckets[i], memory_order_relaxed);
 		add_bucket(out, m, i < m->n_bounds ? m->family->bounds[i] : INFINITY, n);
 	}
-	add_name(out, m, "_sum");
-	add_double(out, atomic_load_explicit(&m->sum, memory_order_relaxed));
+	metrics_add_name(out, m, "_sum");
+	metrics_add_double(out, atomic_load_explicit(&m->sum, memory_order_relaxed));
 	buf_add_char(out, '\n');
-	add_name(out, m, "_count");
+	metrics_add_name(out, m, "_count");
 	buf_printf(out, "%" PRIu64 "\n", n);
 }
 
@@ -95,13 +95,13 @@ void metrics_write(struct buf *out)
 		struct metric *m = all[i];
 
 		if (!name || strcmp(name, m->family->name) != 0)
-			add_head(out, m->family);
+			metrics_add_head(out, m->family);
 		name = m->family->name;
 		if (m->family->type == METRIC_HISTOGRAM) {
-			add_histogram(out, m);
+			metrics_add_histogram(out, m);
 			continue;
 		}
-		add_name(out, m, "");
+		metrics_add_name(out, m, "");
 		buf_printf(out, "%" PRId64 "\n", metric_value(m));
 	}
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Path text, without looking at any disk: these names come from DWARF, packages and requests and belong to
+ * Path text, without access to any disk: these names come from DWARF, packages and requests, and belong to
  * other machines.
  */
 #include "base/view.h"
 
 size_t path_canonical(struct str s, char *out)
 {
-	size_t root = s.size && s.p[0] == '/'; /* what ".." must leave alone: 1 for the leading slash */
+	size_t root = s.size && s.p[0] == '/'; /* ".." must not remove it: 1 for the leading slash */
 	size_t n = 0, i = 0;
 
 	if (root)
 		out[n++] = '/';
-	/* Whenever a segment begins, out[0, n) is empty or ends in a slash. */
+	/* At the start of each segment out[0, n) is empty or ends in a slash. */
 	while (i < s.size) {
 		struct str seg = { s.p + i, 0 };
 		bool closed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regular expressions: reckoned, then compiled by the C library.
+ * Regular expressions: their cost is computed, then the C library compiles them.
  */
 #include "base/pattern.h"
 
@@ -13,22 +13,22 @@ struct pattern {
 	regex_t re;
 };
 
-/* One pass over the text. An open parenthesis keeps what was before it. */
-struct reckoning {
+/* The computation in one pass over the text. An open parenthesis saves the level before it. */
+struct pattern_reader {
 	const char *p, *end;
 	unsigned depth;
 	uint64_t n_anchors;
-	struct level {
-		uint64_t all;                   /* what was read of this level costs */
-		uint64_t last;                  /* ... and the last thing of it, which may be repeated */
-		bool last_empty;                /* the last thing may be empty; */
-		bool before_empty;              /* so may all before it, of this alternative; */
-		bool any_empty;                 /* so may one of the alternatives before */
-		uint64_t anchors, last_anchors; /* in all of it, in the last thing */
+	struct pattern_level {
+		uint64_t all;                   /* the cost of this level so far */
+		uint64_t last;                  /* the cost of its last part, which may be repeated */
+		bool last_empty;                /* the last part may be empty */
+		bool before_empty;              /* and all parts before it in this alternative */
+		bool any_empty;                 /* and one of the alternatives before */
+		uint64_t anchors, last_anchors; /* in the whole level, in the last part */
 	} levels[PATTERN_MAX_DEPTH + 1];
 };
 
-static void skip_brackets(struct reckoning *r)
+static void brackets_skip(struct pattern_reader *r)
 {
 	if (r->p < r->end && *r->p == '^')
 		r->p++;
@@ -49,7 +49,7 @@ static void skip_brackets(struct reckoning *r)
 	r->p += r->p < r->end;
 }
 
-static uint64_t number(struct reckoning *r)
+static uint64_t number_read(struct pattern_reader *r)
 {
 	uint64_t n = 0;
 
@@ -58,16 +58,16 @@ static uint64_t number(struct reckoning *r)
 	return n;
 }
 
-/* "3,5}": how often that is, at the most; "3,}" is without an end. */
-static uint64_t interval(struct reckoning *r, bool *ret_none, bool *ret_endless)
+/* "3,5}": the highest count; "3,}" has no limit. */
+static uint64_t interval_read(struct pattern_reader *r, bool *ret_none, bool *ret_endless)
 {
-	uint64_t least = number(r), most = least;
+	uint64_t least = number_read(r), most = least;
 
 	*ret_endless = false;
 	if (r->p < r->end && *r->p == ',') {
 		r->p++;
 		*ret_endless = r->p < r->end && *r->p == '}';
-		most = MAX(number(r), least + 1);
+		most = MAX(number_read(r), least + 1);
 	}
 	if (r->p < r->end && *r->p == '}')
 		r->p++;
@@ -75,7 +75,7 @@ static uint64_t interval(struct reckoning *r, bool *ret_none, bool *ret_endless)
 	return MAX(most, UINT64_C(1));
 }
 
-static void add(struct level *l, uint64_t cost, bool empty)
+static void part_add(struct pattern_level *l, uint64_t cost, bool empty)
 {
 	l->all += cost;
 	l->last = cost;
@@ -84,7 +84,7 @@ static void add(struct level *l, uint64_t cost, bool empty)
 	l->last_anchors = 0;
 }
 
-static int more_anchors(struct reckoning *r, struct level *l, uint64_t n, struct err *err)
+static int anchors_add(struct pattern_reader *r, struct pattern_level *l, uint64_t n, struct err *err)
 {
 	l->anchors += n;
 	r->n_anchors += n;
@@ -93,14 +93,14 @@ static int more_anchors(struct reckoning *r, struct level *l, uint64_t n, struct
 		       : err_set(err, ERR_LIMIT, "more than %u anchors", PATTERN_MAX_ANCHORS);
 }
 
-static int anchor(struct reckoning *r, struct level *l, struct err *err)
+static int part_anchor(struct pattern_reader *r, struct pattern_level *l, struct err *err)
 {
-	add(l, 1, true);
+	part_add(l, 1, true);
 	l->last_anchors = 1;
-	return more_anchors(r, l, 1, err);
+	return anchors_add(r, l, 1, err);
 }
 
-static void alternative(struct level *l)
+static void level_alternative(struct pattern_level *l)
 {
 	l->any_empty |= l->before_empty && l->last_empty;
 	l->before_empty = l->last_empty = true;
@@ -108,103 +108,105 @@ static void alternative(struct level *l)
 	l->last = l->last_anchors = 0;
 }
 
-static int repeat(struct reckoning *r, struct level *l, uint64_t times, bool none, bool endless,
-		  struct err *err)
+static int part_repeat(struct pattern_reader *r, struct pattern_level *l, uint64_t times, bool none,
+		       bool endless, struct err *err)
 {
 	uint64_t before = l->last, more = l->last_anchors * (times - 1);
 
 	if (endless && l->last_empty)
 		return err_set(err, ERR_INVALID,
-			       "what may be empty is repeated without end, as in (a*)*: that is a*");
+			       "a part that may be empty is repeated without limit, as in (a*)*: write a*");
 	l->last = MIN(l->last * times + 1, (uint64_t)PATTERN_MAX_COST + 1);
 	l->all += l->last - MIN(before, l->last);
 	l->last_empty |= none;
 	l->last_anchors += more;
-	return more_anchors(r, l, more, err);
+	return anchors_add(r, l, more, err);
 }
 
-static int escaped(struct reckoning *r, struct level *l, struct err *err)
+static int part_escaped(struct pattern_reader *r, struct pattern_level *l, struct err *err)
 {
 	char c;
 
 	if (r->p == r->end)
-		return err_set(err, ERR_INVALID, "it ends in a backslash");
+		return err_set(err, ERR_INVALID, "ends in a backslash");
 	c = *r->p++;
 	if (c >= '1' && c <= '9')
-		return err_set(err, ERR_INVALID, "references back are not taken");
-	/* Of GNU: borders of words and of the text. */
+		return err_set(err, ERR_INVALID, "back references are not supported");
+	/* GNU extensions: borders of words and of the text. */
 	if (c && strchr("bB<>`'", c))
-		return anchor(r, l, err);
-	add(l, 1, false);
+		return part_anchor(r, l, err);
+	part_add(l, 1, false);
 	return 0;
 }
 
-static int step(struct reckoning *r, struct err *err)
+static int pattern_step(struct pattern_reader *r, struct err *err)
 {
-	struct level *l = &r->levels[r->depth];
+	struct pattern_level *l = &r->levels[r->depth];
 	bool none, endless;
 	uint64_t times;
 	char c = *r->p++;
 
 	switch (c) {
 	case '\0':
-		return err_set(err, ERR_INVALID, "a NUL in it");
+		return err_set(err, ERR_INVALID, "contains a NUL byte");
 	case '\\':
-		return escaped(r, l, err);
+		return part_escaped(r, l, err);
 	case '[':
-		skip_brackets(r);
-		add(l, 1, false);
+		brackets_skip(r);
+		part_add(l, 1, false);
 		return 0;
 	case '(':
 		if (r->depth == PATTERN_MAX_DEPTH)
-			return err_set(err, ERR_LIMIT, "more than %u parentheses within each other",
+			return err_set(err, ERR_LIMIT, "parentheses are nested more than %u deep",
 				       PATTERN_MAX_DEPTH);
-		r->levels[++r->depth] = (struct level){ .all = 1, .last_empty = true, .before_empty = true };
+		r->levels[++r->depth] = (struct pattern_level){ .all = 1,
+								.last_empty = true,
+								.before_empty = true };
 		return 0;
 	case ')':
 		if (!r->depth)
-			return err_set(err, ERR_INVALID, "a ) without its (");
+			return err_set(err, ERR_INVALID, "unmatched )");
 		r->depth--;
-		alternative(l);
-		add(l - 1, l->all - 1, l->any_empty);
+		level_alternative(l);
+		part_add(l - 1, l->all - 1, l->any_empty);
 		l[-1].anchors += l->anchors;
 		l[-1].last_anchors = l->anchors;
 		return 0;
 	case '|':
-		alternative(l);
+		level_alternative(l);
 		return 0;
 	case '^':
 	case '$':
-		return anchor(r, l, err);
+		return part_anchor(r, l, err);
 	case '*':
-		return repeat(r, l, 1, true, true, err);
+		return part_repeat(r, l, 1, true, true, err);
 	case '?':
-		return repeat(r, l, 1, true, false, err);
+		return part_repeat(r, l, 1, true, false, err);
 	case '+':
-		return repeat(r, l, 2, false, true, err);
+		return part_repeat(r, l, 2, false, true, err);
 	case '{':
-		times = interval(r, &none, &endless);
-		return repeat(r, l, times, none, endless, err);
+		times = interval_read(r, &none, &endless);
+		return part_repeat(r, l, times, none, endless, err);
 	default:
-		add(l, 1, false);
+		part_add(l, 1, false);
 		return 0;
 	}
 }
 
-static int reckon(struct str text, struct err *err)
+static int pattern_cost(struct str text, struct err *err)
 {
-	struct reckoning r = { .p = text.p, .end = text.p + text.size };
+	struct pattern_reader r = { .p = text.p, .end = text.p + text.size };
 
 	r.levels[0].last_empty = r.levels[0].before_empty = true;
 	if (text.size > PATTERN_MAX_SIZE)
 		return err_set(err, ERR_LIMIT, "more than %u bytes", PATTERN_MAX_SIZE);
 	while (r.p < r.end) {
-		if (step(&r, err) < 0)
+		if (pattern_step(&r, err) < 0)
 			return -1;
 		if (r.levels[r.depth].all > PATTERN_MAX_COST)
-			return err_set(err, ERR_LIMIT, "it repeats too much");
+			return err_set(err, ERR_LIMIT, "too many repetitions");
 	}
-	return r.depth ? err_set(err, ERR_INVALID, "a ( without its )") : 0;
+	return r.depth ? err_set(err, ERR_INVALID, "unmatched (") : 0;
 }
 
 int pattern_new(struct str text, bool whole, struct pattern **ret, struct err *err)
@@ -214,7 +216,7 @@ int pattern_new(struct str text, bool whole, struct pattern **ret, struct err *e
 	char why[128];
 	int r;
 
-	if (reckon(text, err) < 0)
+	if (pattern_cost(text, err) < 0)
 		return -1;
 	z = mem_printf(whole ? "^(%.*s)$" : "%.*s", (int)text.size, text.size ? text.p : "");
 	p = NEW(struct pattern);
@@ -238,7 +240,7 @@ void pattern_free(struct pattern *p)
 
 bool pattern_matches(const struct pattern *p, struct str s)
 {
-	/* glibc's way of giving a text without a NUL behind it. */
+	/* glibc's interface for a text without a NUL after it. */
 	regmatch_t all = { .rm_so = 0, .rm_eo = (regoff_t)MIN(s.size, (size_t)1 << 20) };
 
 	return regexec(&p->re, s.p ? s.p : "", 0, &all, REG_STARTEND) == 0;

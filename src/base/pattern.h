@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POSIX extended regular expressions that come from strangers.
+ * POSIX extended regular expressions from untrusted users.
  *
- * The C library copies what is repeated, so that "((a{99}){99}){99}" takes all memory there is, goes down a
- * level for each parenthesis, and tries all ways there are of references back ("\1"). So what a pattern costs
- * is reckoned before it is compiled, and what costs too much is refused; references back are too. Anchors,
- * and loops around what may be empty ("(a*)*"), make it copy what is beside them, each as much again as the
- * one before: so there are few anchors, and such loops, which say nothing, are refused.
+ * The C library copies a repeated part, so that "((a{99}){99}){99}" takes all memory; it recurses once for
+ * each parenthesis; and it tries all ways to match back references ("\1"). So the cost of a pattern is
+ * computed before it is compiled, and a pattern that costs too much is refused, as are back references.
+ * Anchors, and loops around parts that may be empty ("(a*)*"), make the library copy the parts beside them,
+ * each as much again as the one before: so anchors are limited, and such loops, which mean nothing more than
+ * a*, are refused.
  */
 #pragma once
 
@@ -17,12 +18,12 @@
 #define PATTERN_MAX_SIZE    4096u /* bytes */
 #define PATTERN_MAX_DEPTH   64u   /* of parentheses */
 #define PATTERN_MAX_ANCHORS 8u
-#define PATTERN_MAX_COST    1000u /* characters, those that are repeated as often as they are */
+#define PATTERN_MAX_COST    1000u /* characters, a repeated one counted as often as it is */
 
 struct pattern;
 
-/* @whole: it has to match all of a text, else it may be found anywhere. ERR_INVALID, ERR_LIMIT: what is wrong
- * with it. */
+/* @whole: the pattern must match the whole text, else any part of it. ERR_INVALID, ERR_LIMIT: the text says
+ * why it was refused. */
 int pattern_new(struct str text, bool whole, struct pattern **ret, struct err *err);
 void pattern_free(struct pattern *p);                        /* takes NULL */
-bool pattern_matches(const struct pattern *p, struct str s); /* by any number of threads */
+bool pattern_matches(const struct pattern *p, struct str s); /* safe for any number of threads */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fixed set of worker threads. Each class has its own list; a worker looks into the urgent one first. How
- * many CPUs there are for it is found out in pool_cpus.c.
+ * A fixed set of worker threads. Each class has its own list; a worker looks into the urgent one first.
+ * pool_cpus.c finds the number of CPUs.
  */
 #include "base/pool.h"
 
@@ -22,7 +22,7 @@ struct slot_list {
 
 struct pool {
 	pthread_mutex_t lock;
-	pthread_cond_t wake; /* something was queued, or the pool closes */
+	pthread_cond_t wake; /* work was queued, or the pool closes */
 	/* under the lock */
 	struct slot_list queue[N_CLASSES];
 	size_t n_queued, n_busy;

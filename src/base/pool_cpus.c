@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many CPUs this process may use. What sysconf() says is the machine's; a container gets less, by
+ * How many CPUs this process may use. sysconf() counts those of the machine; a container gets fewer, by
  * affinity or by quota, and more threads than that only get in each other's way.
  */
 #include "base/pool.h"
@@ -23,7 +23,7 @@ static unsigned cpus_by_affinity(void)
 
 		if (sched_getaffinity(0, size, set) == 0)
 			return (unsigned)MAX(CPU_COUNT_S(size, set), 1);
-		if (errno != EINVAL) /* which is: more CPUs than bits */
+		if (errno != EINVAL) /* EINVAL: more CPUs than bits */
 			break;
 	}
 	return 1;
@@ -45,7 +45,7 @@ unsigned pool_cpus_in_cgroup(unsigned n_cpus, struct str membership, const char 
 {
 	struct str group = { 0 };
 
-	/* The line of v2 begins with "0::"; the others are v1's. */
+	/* The line of v2 begins with "0::"; the other lines are of v1. */
 	while (membership.size) {
 		struct str line = str_cut(&membership, '\n');
 

@@ -45,7 +45,7 @@ void queue_free(struct queue *q)
 }
 
 /* Under the lock, with room. */
-static void put(struct queue *q, void *item)
+static void queue_put(struct queue *q, void *item)
 {
 	q->ring[(q->head + q->n) % q->max] = item;
 	q->n++;
@@ -53,7 +53,7 @@ static void put(struct queue *q, void *item)
 }
 
 /* Under the lock, with an item. */
-static void *take(struct queue *q)
+static void *queue_take(struct queue *q)
 {
 	void *item = q->ring[q->head];
 
@@ -73,7 +73,7 @@ int queue_push(struct queue *q, void *item)
 	if (q->closed)
 		r = QUEUE_CLOSED;
 	else
-		put(q, item);
+		queue_put(q, item);
 	pthread_mutex_unlock(&q->lock);
 	return r;
 }
@@ -88,7 +88,7 @@ int queue_try_push(struct queue *q, void *item)
 	else if (q->n == q->max)
 		r = QUEUE_FULL;
 	else
-		put(q, item);
+		queue_put(q, item);
 	pthread_mutex_unlock(&q->lock);
 	return r;
 }
@@ -106,7 +106,7 @@ int queue_pop(struct queue *q, int64_t timeout_ms, void **ret)
 			waited = pthread_cond_timedwait(&q->has_item, &q->lock, &deadline);
 	}
 	if (q->n)
-		*ret = take(q);
+		*ret = queue_take(q);
 	else
 		r = q->closed ? QUEUE_CLOSED : QUEUE_TIMEOUT;
 	pthread_mutex_unlock(&q->lock);
@@ -119,7 +119,7 @@ int queue_try_pop(struct queue *q, void **ret)
 
 	pthread_mutex_lock(&q->lock);
 	if (q->n)
-		*ret = take(q);
+		*ret = queue_take(q);
 	else
 		r = q->closed ? QUEUE_CLOSED : QUEUE_EMPTY;
 	pthread_mutex_unlock(&q->lock);

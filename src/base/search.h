@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 /*
- * The first of the numbers @from up to @to for which @before does not hold; @to: it holds for all. @before is
- * an expression of the number, which it calls @i; where it does not hold it holds for none behind.
+ * The first of the indices from @from up to @to for which @before does not hold; @to if it holds for all.
+ * @before is an expression of the index @i. Where it does not hold, it must not hold for any index after.
  *
  *	size_t n = SEARCH(0, d->n_units, i, d->units[i].off <= off); // the one before n has off, if any
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Radix sort, the lowest digit first. Digits in which all keys agree are passed by: addresses of one program
- * differ in three or four bytes, those of one function in two. Of few keys digits are short, since each one
- * costs as much as it has values.
+ * Radix sort, the lowest digit first. Digits in which all keys agree are skipped: addresses of one program
+ * differ in three or four bytes, those of one function in two. For short arrays digits are short, since each
+ * digit costs as much as it has values.
  */
 #include "base/sort.h"
 
@@ -12,11 +12,11 @@
 #define DIGIT_BITS 11u
 #define DIGITS     (1u << DIGIT_BITS)
 #define SHORT_BITS 8u
-#define SHORT_MAX  4096u /* keys that are sorted by short digits */
-#define FEW        32u   /* are sorted by insertion */
-#define NEAR       256u  /* need no room of the heap */
+#define SHORT_MAX  4096u /* longest array that is sorted by short digits */
+#define FEW        32u   /* longest array that is sorted by insertion */
+#define NEAR       256u  /* longest array that needs no heap */
 
-static void insertion(struct sort_key *list, size_t n)
+static void sort_insertion(struct sort_key *list, size_t n)
 {
 	for (size_t i = 1; i < n; i++) {
 		struct sort_key one = list[i];
@@ -29,8 +29,8 @@ static void insertion(struct sort_key *list, size_t n)
 }
 
 /* One digit, from @in to @out. */
-static inline void pass(const struct sort_key *in, struct sort_key *out, size_t n, unsigned shift,
-			unsigned bits)
+static inline void radix_pass(const struct sort_key *in, struct sort_key *out, size_t n, unsigned shift,
+			      unsigned bits)
 {
 	size_t place[DIGITS], sum = 0, mask = ((size_t)1 << bits) - 1;
 
@@ -47,9 +47,9 @@ static inline void pass(const struct sort_key *in, struct sort_key *out, size_t 
 		out[place[in[i].key >> shift & mask]++] = in[i];
 }
 
-/* @differs: the bits in which not all keys are the same. */
-static inline void passes(struct sort_key *list, struct sort_key *room, size_t n, uint64_t differs,
-			  unsigned bits)
+/* @differs: the bits in which keys differ. */
+static inline void radix_passes(struct sort_key *list, struct sort_key *room, size_t n, uint64_t differs,
+				unsigned bits)
 {
 	struct sort_key *from = list, *to = room;
 
@@ -58,7 +58,7 @@ static inline void passes(struct sort_key *list, struct sort_key *room, size_t n
 
 		if (!(differs >> shift & (((uint64_t)1 << bits) - 1)))
 			continue;
-		pass(from, to, n, shift, bits);
+		radix_pass(from, to, n, shift, bits);
 		from = to;
 		to = other;
 	}
@@ -80,15 +80,15 @@ void sort_keys(struct sort_key *list, size_t n)
 	if (sorted)
 		return;
 	if (n <= FEW) {
-		insertion(list, n);
+		sort_insertion(list, n);
 		return;
 	}
 	if (n > NEAR)
 		room = mem_realloc(NULL, n, sizeof(*room));
 	if (n <= SHORT_MAX)
-		passes(list, room, n, all_set ^ any_set, SHORT_BITS);
+		radix_passes(list, room, n, all_set ^ any_set, SHORT_BITS);
 	else
-		passes(list, room, n, all_set ^ any_set, DIGIT_BITS);
+		radix_passes(list, room, n, all_set ^ any_set, DIGIT_BITS);
 	if (n > NEAR)
 		free(room);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorting of many things by one number, and of few: several times faster than qsort(), which calls a function
- * for each pair.
+ * Sorting by a number (radix sort), and sorting short arrays: several times faster than qsort(), which calls
+ * a function for each pair.
  */
 #pragma once
 
@@ -11,15 +11,15 @@
 
 struct sort_key {
 	uint64_t key;
-	uint64_t at; /* the caller's: which one it is */
+	uint64_t at; /* the caller's: identifies the element */
 };
 
-/* By rising keys; those of one key stay in the order in which they came. Takes memory for as many again. */
+/* Sort by rising keys; equal keys stay in order. Allocates as much memory again. */
 void sort_keys(struct sort_key *list, size_t n);
 
 #define SORT_FEW 64u
-/* @compare is as qsort() has it, and tells all elements apart or does not care. Few are sorted where this
- * stands, by insertion: nothing is called, and what is sorted already is looked at once. */
+/* @compare is as for qsort(), and either never returns 0 or the order of equal elements does not matter.
+ * Short arrays are sorted in place by insertion: no call, and a sorted array is read once. */
 #define SORT(list, n, compare)                                                                        \
 	do {                                                                                          \
 		size_t sort_n_ = (n);                                                                 \

@@ -13,9 +13,9 @@
 
 enum state { IDLE, QUEUED, RUNNING, KICKED /* and running */ };
 
-/* Two have it, the task and the one that will fire it; the last frees it. */
+/* Referenced by the task and by the thread that will fire it. */
 struct task_waker {
-	pthread_mutex_t lock; /* a leaf but for the pool's: held while the task is kicked */
+	pthread_mutex_t lock; /* held while the task is kicked; only the pool's lock is taken under it */
 	struct task *task;    /* under the lock; NULL: fired, returned or dropped */
 	atomic_uint n_refs;
 };
@@ -31,7 +31,7 @@ static void task_run(void *arg)
 	if (t->step(obj) == TASK_GONE)
 		return;
 	if (atomic_compare_exchange_strong(&t->state, &running, IDLE)) {
-		/* Without a reference it may be gone from here on. */
+		/* Without a reference the object may end from here on. */
 		if (unref)
 			unref(obj);
 		return;
@@ -47,7 +47,8 @@ void task_kick(struct task *t)
 	};
 	unsigned before = atomic_load(&t->state);
 
-	/* Also where nothing changes there is a write: the step will see all that was written before the kick. */
+	/* The variable is written even if the state stays: so the next step sees all that was written before
+	 * the kick. */
 	while (!atomic_compare_exchange_weak(&t->state, &before, after[before]))
 		;
 	if (before != IDLE)
@@ -140,7 +141,7 @@ bool task_waits(struct task *t)
 	pthread_mutex_lock(&t->waker->lock);
 	waits = t->waker->task != NULL;
 	pthread_mutex_unlock(&t->waker->lock);
-	/* One that was fired is of no more use. */
+	/* A fired waker is of no more use. */
 	if (!waits)
 		waker_unref(TAKE(t->waker));
 	return waits;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A growing array: a pointer, how many elements it has, and how many it has room for, as three variables or
+ * A growing array: a pointer, the number of elements, and the number there is room for, as three variables or
  * fields of the owner, zeroed at first. Its memory comes from mem_realloc(); the owner frees the pointer.
  *
  *	VEC_PUSH(v->items, v->n_items, v->room_items) = (struct item){ ... };
  *
- * What grows by untrusted input needs a limit of its own: out of memory ends the process.
+ * An array that grows by untrusted input needs a limit of its own: out of memory ends the process.
  */
 #pragma once
 
 #include "base/mem.h"
 
-/* How much room to make where @room is too little for @need elements: amortised constant time per element. */
+/* The new capacity where @room is too small for @need elements: amortised constant time per element. */
 static inline size_t vec_room(size_t room, size_t need)
 {
 	size_t more = room ? 2 * room : 16;
@@ -19,7 +19,7 @@ static inline size_t vec_room(size_t room, size_t need)
 	return more > need ? more : need;
 }
 
-/* Room for @more elements after the @n that are there. Pointers into @list are void afterwards. */
+/* Make room for @more elements after the first @n. Pointers into @list become invalid. */
 #define VEC_RESERVE(list, n, room, more)                                          \
 	do {                                                                      \
 		size_t vec_need_ = (size_t)(n) + (size_t)(more);                  \

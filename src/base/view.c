@@ -26,8 +26,8 @@ size_t str_utf8(struct str s, uint32_t *ret)
 }
 
 /*
- * A maximal subpart is the longest prefix of a valid character that stands there, or one byte. Which second
- * bytes are valid depends on the first (Unicode Standard, table 3-7).
+ * A maximal subpart is the longest prefix of a valid character at @p, or one byte. The valid range of the
+ * second byte depends on the first (Unicode Standard, table 3-7).
  */
 static size_t utf8_subpart_size(const uint8_t *p, size_t size)
 {

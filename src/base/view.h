@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Views: a place and a length, owning nothing. Whoever returns one says what keeps it alive. A str need not
- * end in NUL and need not be UTF-8.
+ * Views: a pointer and a length, owning nothing. A function that returns one says what keeps it alive. A str
+ * need not end in NUL and need not be UTF-8.
  */
 #pragma once
 
@@ -42,29 +42,30 @@ static inline bool bytes_eq(struct bytes a, struct bytes b)
 }
 
 /*
- * The length of the UTF-8 character that @s, not empty, begins with, and its code point (@ret may be NULL).
- * 0: it is none: RFC 3629 has no surrogates, nothing overlong, nothing above U+10FFFF.
+ * The length of the UTF-8 character at the start of @s, which is not empty, and its code point (@ret may be
+ * NULL). 0: there is no valid one: RFC 3629 excludes surrogates, overlong forms, and code points above
+ * U+10FFFF.
  */
 size_t str_utf8(struct str s, uint32_t *ret);
 /*
- * Cut the first character off @s, not empty. Where none begins, U+FFFD is returned in place of the bytes cut
- * off, a constant of the program: one for each maximal subpart, as the Unicode Standard (section 3.9) recommends and
- * WHATWG's decoder does, so that what browsers show of the bytes and of the repaired text is the same.
+ * Cut the first character off @s, which is not empty. If it is invalid, a constant with U+FFFD is returned in
+ * place of the bytes cut off: one for each maximal subpart, as the Unicode Standard (section 3.9) recommends
+ * and WHATWG's decoder does, so that browsers show the bytes and the repaired text alike.
  */
 struct str str_utf8_next(struct str *s);
 bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
-int str_cmp(struct str a, struct str b); /* as memcmp, the shorter first */
+int str_cmp(struct str a, struct str b); /* as memcmp; a prefix comes first */
 struct str str_trim(struct str s);       /* without leading and trailing blanks, tabs, CR, LF */
-/* Cut @s at the first @c: returns what is before, leaves in *s what is after. Without @c: all, and *s is
- * empty with p NULL. */
+/* Cut @s at the first @c: returns the part before, leaves the part after in *s. Without @c it returns all,
+ * and *s is empty with p NULL. */
 struct str str_cut(struct str *s, char c);
-struct str str_word(struct str *s); /* the same at a blank, once blanks before it are gone */
-/* The whole of @s as a decimal number: false when it is not one or does not fit. */
+struct str str_word(struct str *s); /* the same at a blank, after skipping leading blanks */
+/* The whole of @s as a decimal number; false: it is none, or does not fit. */
 bool str_to_u64(struct str s, uint64_t *ret);
 
 /*
- * Path text, without looking at any disk.
+ * Path text, without access to any disk.
  *
  * path_canonical(): RFC 3986 remove-dot-segments, and "//" becomes "/". A relative path stays relative; ".."
  * never climbs above the start. Returns the size written without the NUL; @out has room for s.size + 2 bytes.

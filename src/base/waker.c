@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Callbacks that may fire after their object has ended: the object and its waker point at each other, under
+ * one lock.
+ */
 #include "base/waker.h"
 
 #include <pthread.h>

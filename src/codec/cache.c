@@ -48,28 +48,28 @@ struct chunk_key {
 	uint64_t id, off, size;
 };
 
-struct lru_hold *codec_cache_get(struct codec_cache *c, uint64_t id, uint64_t off, size_t size)
+struct lru_ref *codec_cache_get(struct codec_cache *c, uint64_t id, uint64_t off, size_t size)
 {
 	struct chunk_key key = { id, off, size };
 
 	return lru_get(c->chunks, bytes_of(&key, sizeof(key)));
 }
 
-struct lru_hold *codec_cache_put(struct codec_cache *c, uint64_t id, struct codec_chunk *p)
+struct lru_ref *codec_cache_put(struct codec_cache *c, uint64_t id, struct codec_chunk *p)
 {
 	struct chunk_key key = { id, p->off, p->size };
 
 	return lru_put(c->chunks, bytes_of(&key, sizeof(key)), p, sizeof(*p));
 }
 
-const struct codec_chunk *codec_cache_chunk(struct lru_hold *h)
+const struct codec_chunk *codec_cache_chunk(struct lru_ref *h)
 {
 	return lru_value(h);
 }
 
-void codec_cache_drop(struct codec_cache *c, struct lru_hold *h)
+void codec_cache_drop(struct codec_cache *c, struct lru_ref *h)
 {
-	lru_drop(c->chunks, h);
+	lru_unref(c->chunks, h);
 }
 
 /* ---- decoders ---- */

@@ -7,11 +7,11 @@
 #include "codec/ahead.h"
 
 /* The chunk of content @id at [off, off + size), held until codec_cache_drop(), or NULL. */
-struct lru_hold *codec_cache_get(struct codec_cache *c, uint64_t id, uint64_t off, size_t size);
+struct lru_ref *codec_cache_get(struct codec_cache *c, uint64_t id, uint64_t off, size_t size);
 /* Takes @p and holds what is now in its place, which has the same bytes. */
-struct lru_hold *codec_cache_put(struct codec_cache *c, uint64_t id, struct codec_chunk *p);
-const struct codec_chunk *codec_cache_chunk(struct lru_hold *h);
-void codec_cache_drop(struct codec_cache *c, struct lru_hold *h); /* takes NULL */
+struct lru_ref *codec_cache_put(struct codec_cache *c, uint64_t id, struct codec_chunk *p);
+const struct codec_chunk *codec_cache_chunk(struct lru_ref *h);
+void codec_cache_drop(struct codec_cache *c, struct lru_ref *h); /* takes NULL */
 
 /* Takes r's decoder, and leaves *r without. */
 void codec_cache_park(struct codec_cache *c, uint64_t id, struct codec_run *r);

@@ -55,7 +55,7 @@ struct codec_source {
 	size_t span; /* the one last used */
 
 	const struct codec_chunk *chunk; /* the one last used, or NULL */
-	struct lru_hold *hold;           /* of the chunk, if it is the cache's */
+	struct lru_ref *hold;            /* of the chunk, if it is the cache's */
 	struct codec_chunk *own;         /* for chunks that are not; NULL until needed */
 	struct codec_chunk *lent;        /* of the chunk, if it is ahead's */
 

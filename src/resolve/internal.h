@@ -223,11 +223,11 @@ int names_have(struct work *w, const struct str *paths, size_t n_paths, bool *re
 /* Where the files of a tar lie, kept by the tar's content. */
 struct sources_tar;
 struct lru *sources_tar_lru(size_t max_weight);
-/* Of @tar, read through if it is not known by @key yet; give it back with lru_drop(). */
-int sources_tar_get(struct lru *l, struct bytes key, struct source *tar, struct lru_hold **ret,
+/* Of @tar, read through if it is not known by @key yet; give it back with lru_unref(). */
+int sources_tar_get(struct lru *l, struct bytes key, struct source *tar, struct lru_ref **ret,
 		    struct err *err);
 /* @path without leading slash. */
-bool sources_tar_find(struct lru_hold *held, struct str path, uint64_t *ret_off, uint64_t *ret_size,
+bool sources_tar_find(struct lru_ref *held, struct str path, uint64_t *ret_off, uint64_t *ret_size,
 		      int64_t *ret_mtime);
 
 /* ---- store_metadata.c ---- */
@@ -268,8 +268,8 @@ struct miss {
 	size_t n_steps;
 };
 struct lru *miss_cache_new(void);
-/* NULL: nothing, or it is too old. To be given back by lru_drop(). */
-struct lru_hold *miss_cache_get(struct lru *l, struct bytes key);
+/* NULL: nothing, or it is too old. To be given back by lru_unref(). */
+struct lru_ref *miss_cache_get(struct lru *l, struct bytes key);
 void miss_cache_put(struct lru *l, struct bytes key, int64_t until_ms, int outcome, const struct err *err,
 		    struct net_fetch *f);
 

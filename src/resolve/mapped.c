@@ -35,7 +35,7 @@ static struct mapped_key mapped_key(const struct index_file *f)
 
 static void release_hold(void *arg, void *thing)
 {
-	lru_drop(arg, thing);
+	lru_unref(arg, thing);
 }
 
 static void release_own(void *arg, void *thing)
@@ -65,7 +65,7 @@ int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, 
 {
 	struct mapped_key key = mapped_key(f);
 	struct bytes k = bytes_of(&key, sizeof(key));
-	struct lru_hold *hold = lru_get(w->r->maps, k);
+	struct lru_ref *hold = lru_get(w->r->maps, k);
 	struct err why = { 0 };
 	struct mapped *m;
 	int r;

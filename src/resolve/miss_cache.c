@@ -22,14 +22,14 @@ struct lru *miss_cache_new(void)
 	return lru_new(MAX_WEIGHT, miss_free);
 }
 
-struct lru_hold *miss_cache_get(struct lru *l, struct bytes key)
+struct lru_ref *miss_cache_get(struct lru *l, struct bytes key)
 {
-	struct lru_hold *h = lru_get(l, key);
+	struct lru_ref *h = lru_get(l, key);
 	const struct miss *r = h ? lru_value(h) : NULL;
 
 	if (!r || clock_mono_ms() < r->until_ms)
 		return h;
-	lru_drop(l, h);
+	lru_unref(l, h);
 	lru_del(l, key);
 	return NULL;
 }
@@ -57,5 +57,5 @@ void miss_cache_put(struct lru *l, struct bytes key, int64_t until_ms, int outco
 	r->n_steps = n;
 	/* An older one of this key would stay. */
 	lru_del(l, key);
-	lru_drop(l, lru_put(l, key, r, sizeof(*r) + r->arena.size + key.size + 256));
+	lru_unref(l, lru_put(l, key, r, sizeof(*r) + r->arena.size + key.size + 256));
 }

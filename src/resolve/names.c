@@ -124,12 +124,12 @@ static int names_visit(void *arg, struct work *w, struct resolve_answer *ans, st
 {
 	struct names_question *q = arg;
 	struct bytes key = bytes_of(&ans->tag, sizeof(ans->tag));
-	struct lru_hold *hold = lru_get(w->r->names, key);
+	struct lru_ref *hold = lru_get(w->r->names, key);
 	struct source_names *n;
 
 	if (hold && names_are_stale(w, lru_value(hold))) {
 		lru_del(w->r->names, key);
-		lru_drop(w->r->names, TAKE(hold));
+		lru_unref(w->r->names, TAKE(hold));
 	}
 	if (!hold) {
 		int r = source_names_read(w, ans, &n, err);
@@ -145,7 +145,7 @@ static int names_visit(void *arg, struct work *w, struct resolve_answer *ans, st
 		work_said(w, answer_place(w, ans), "names %zu source files, but not this one%s",
 			  dwarf_sources_n(n->sources),
 			  n->alt.size ? " (its supplementary file is missing)" : "");
-	lru_drop(w->r->names, hold);
+	lru_unref(w->r->names, hold);
 	/* Another debug file of the same build ID, such as one that is not stripped of its lines, may name
 	 * more. */
 	if (!q->has)

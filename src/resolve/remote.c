@@ -435,8 +435,7 @@ static struct remote *remote_new(struct resolver_upstream *c, const struct resol
 	return m;
 }
 
-static int give_miss(struct resolver_upstream *c, struct lru_hold *h, struct resolve_why *why,
-		     struct err *err)
+static int give_miss(struct resolver_upstream *c, struct lru_ref *h, struct resolve_why *why, struct err *err)
 {
 	const struct miss *r = lru_value(h);
 	int res = RESOLVE_MISSING;
@@ -450,7 +449,7 @@ static int give_miss(struct resolver_upstream *c, struct lru_hold *h, struct res
 		*err = r->err;
 		res = -1;
 	}
-	lru_drop(c->misses, h);
+	lru_unref(c->misses, h);
 	return res;
 }
 
@@ -470,7 +469,7 @@ static void remote_answer(struct remote *m, struct arena *a, struct resolve_answ
 
 /* The one that is on its way, held; NULL: *ret_remembered. */
 static struct remote *remote_join(struct resolver_upstream *c, const struct resolve_request *req,
-				  struct lru_hold **ret_remembered)
+				  struct lru_ref **ret_remembered)
 {
 	AUTO(buf_done) struct buf key = { 0 };
 	struct remote *m;
@@ -489,7 +488,7 @@ static struct remote *remote_join(struct resolver_upstream *c, const struct reso
 int remote_find(struct resolver_upstream *c, const struct resolve_request *req, struct resolve_wake wake,
 		struct resolve_answer *ret, struct resolve_why *why, struct err *err)
 {
-	struct lru_hold *remembered = NULL;
+	struct lru_ref *remembered = NULL;
 	struct remote *m;
 	bool again;
 	int r = 0;

@@ -173,7 +173,7 @@ static int find_section(struct store_request *k, struct resolve_answer *ret, str
 static int find_in_tar(struct store_request *k, struct str path, struct resolve_answer *ret, struct err *err)
 {
 	struct resolve_answer ans;
-	struct lru_hold *held;
+	struct lru_ref *held;
 	struct file_part part = { 0 };
 	bool found;
 	int r = answer_object(k, STORE_SOURCES, STR(""), &ans, err);
@@ -186,7 +186,7 @@ static int find_in_tar(struct store_request *k, struct str path, struct resolve_
 		return err_in(err, "store");
 	}
 	found = sources_tar_find(held, path, &part.range.off, &part.range.size, &part.mtime);
-	lru_drop(k->r->tars, held);
+	lru_unref(k->r->tars, held);
 	if (!found) {
 		answer_drop(&ans);
 		return store_missing(k, "has sources of that build ID, but not this one");

@@ -73,7 +73,7 @@ static int tar_read_members(struct sources_tar *t, struct stream *payload, struc
 	return r == PKG_END ? 0 : r;
 }
 
-int sources_tar_get(struct lru *l, struct bytes key, struct source *tar, struct lru_hold **ret,
+int sources_tar_get(struct lru *l, struct bytes key, struct source *tar, struct lru_ref **ret,
 		    struct err *err)
 {
 	struct sources_tar *t;
@@ -96,7 +96,7 @@ int sources_tar_get(struct lru *l, struct bytes key, struct source *tar, struct 
 	return 0;
 }
 
-bool sources_tar_find(struct lru_hold *held, struct str path, uint64_t *ret_off, uint64_t *ret_size,
+bool sources_tar_find(struct lru_ref *held, struct str path, uint64_t *ret_off, uint64_t *ret_size,
 		      int64_t *ret_mtime)
 {
 	const struct sources_tar *t = lru_value(held);

@@ -25,10 +25,10 @@ static void drop_entry(void *value)
 
 static struct entry *find(struct tables *s, const struct entry_key *key)
 {
-	struct lru_hold *held = lru_get(s->entries, entry_key_bytes(key));
+	struct lru_ref *held = lru_get(s->entries, entry_key_bytes(key));
 	struct entry *e = held ? entry_ref(lru_value(held)) : NULL;
 
-	lru_drop(s->entries, held);
+	lru_unref(s->entries, held);
 	return e;
 }
 
@@ -50,7 +50,7 @@ struct entry *tables_peek(struct tables *s, const struct entry_key *key, bool *r
 static void keep(struct tables *s, struct entry *e)
 {
 	lru_del(s->entries, entry_key_bytes(&e->key));
-	lru_drop(s->entries, lru_put(s->entries, entry_key_bytes(&e->key), entry_ref(e), e->weight));
+	lru_unref(s->entries, lru_put(s->entries, entry_key_bytes(&e->key), entry_ref(e), e->weight));
 }
 
 /* ---- flights ---- */

@@ -61,7 +61,7 @@ struct ready *hot_get(struct hot *h, struct str url, uint64_t epoch)
 {
 	struct lru *shard = shard_of(h, url);
 	struct bytes key = bytes_of(url.p, url.size);
-	struct lru_hold *hold = lru_get(shard, key);
+	struct lru_ref *hold = lru_get(shard, key);
 	struct ready *r = NULL;
 	struct hot_entry *e;
 	bool stale;
@@ -73,7 +73,7 @@ struct ready *hot_get(struct hot *h, struct str url, uint64_t epoch)
 		!ready_still_good(e->ready);
 	if (!stale)
 		r = ready_ref(e->ready);
-	lru_drop(shard, hold);
+	lru_unref(shard, hold);
 	if (stale)
 		lru_del(shard, key);
 	return r;
@@ -93,6 +93,6 @@ void hot_put(struct hot *h, struct str url, struct ready *r, uint64_t epoch)
 	if (r->plain.st_nlink)
 		e->until_ms = clock_mono_ms() + PLAIN_MS;
 	lru_del(shard, key);
-	lru_drop(shard,
-		 lru_put(shard, key, e, (r->mem ? (size_t)r->content.size : FD_WEIGHT) + KIB(2) + url.size));
+	lru_unref(shard,
+		  lru_put(shard, key, e, (r->mem ? (size_t)r->content.size : FD_WEIGHT) + KIB(2) + url.size));
 }

@@ -36,17 +36,17 @@ static struct bytes key_of(const int *n)
 /* Put and let go. */
 static void put(struct lru *l, int n, size_t weight)
 {
-	lru_drop(l, lru_put(l, key_of(&n), value_new(n), weight));
+	lru_unref(l, lru_put(l, key_of(&n), value_new(n), weight));
 }
 
 static bool has(struct lru *l, int n)
 {
-	struct lru_hold *h = lru_get(l, key_of(&n));
+	struct lru_ref *h = lru_get(l, key_of(&n));
 	bool there = h != NULL;
 
 	if (h)
 		assert_int_equal(((struct value *)lru_value(h))->n, n);
-	lru_drop(l, h);
+	lru_unref(l, h);
 	return there;
 }
 
@@ -77,15 +77,15 @@ static void holders_keep_what_was_thrown_out(void **state)
 {
 	struct lru *l = lru_new(10, value_free);
 	int one = 1, two = 2;
-	struct lru_hold *a = lru_put(l, key_of(&one), value_new(1), 10), *b = lru_get(l, key_of(&one));
+	struct lru_ref *a = lru_put(l, key_of(&one), value_new(1), 10), *b = lru_get(l, key_of(&one));
 
 	assert_ptr_equal(lru_value(a), lru_value(b));
 	put(l, 2, 10);
 	assert_false(has(l, 1));
 	assert_int_equal(n_live, 2);
-	lru_drop(l, a);
+	lru_unref(l, a);
 	assert_int_equal(((struct value *)lru_value(b))->n, 1);
-	lru_drop(l, b);
+	lru_unref(l, b);
 	assert_int_equal(n_live, 1);
 
 	a = lru_get(l, key_of(&two));
@@ -93,9 +93,9 @@ static void holders_keep_what_was_thrown_out(void **state)
 	lru_del(l, key_of(&two));
 	assert_int_equal(lru_weight(l), 0);
 	assert_int_equal(n_live, 1);
-	lru_drop(l, a);
+	lru_unref(l, a);
 	assert_int_equal(n_live, 0);
-	lru_drop(l, NULL);
+	lru_unref(l, NULL);
 	lru_free(l);
 }
 
@@ -104,14 +104,14 @@ static void the_first_under_a_key_stays(void **state)
 	struct lru *l = lru_new(10, value_free);
 	int key = 1;
 	struct value *first = value_new(1);
-	struct lru_hold *a = lru_put(l, key_of(&key), first, 1),
-			*b = lru_put(l, key_of(&key), value_new(1), 7);
+	struct lru_ref *a = lru_put(l, key_of(&key), first, 1),
+		       *b = lru_put(l, key_of(&key), value_new(1), 7);
 
 	assert_ptr_equal(lru_value(b), first);
 	assert_int_equal(n_live, 1);
 	assert_int_equal(lru_weight(l), 1);
-	lru_drop(l, a);
-	lru_drop(l, b);
+	lru_unref(l, a);
+	lru_unref(l, b);
 	lru_free(l);
 	assert_int_equal(n_live, 0);
 }
@@ -120,17 +120,17 @@ static void what_is_too_heavy_is_held_but_not_kept(void **state)
 {
 	struct lru *l = lru_new(10, value_free);
 	int key = 5;
-	struct lru_hold *h;
+	struct lru_ref *h;
 
 	put(l, 1, 10);
 	h = lru_put(l, key_of(&key), value_new(5), 11);
 	assert_int_equal(((struct value *)lru_value(h))->n, 5);
 	assert_false(has(l, 5));
 	assert_true(has(l, 1)); /* nothing was thrown out for it */
-	lru_drop(l, h);
+	lru_unref(l, h);
 	assert_int_equal(n_live, 1);
 	h = lru_put(l, key_of(&key), value_new(5), SIZE_MAX);
-	lru_drop(l, h);
+	lru_unref(l, h);
 	lru_free(l);
 	assert_int_equal(n_live, 0);
 }
@@ -161,7 +161,7 @@ static void *use(void *arg)
 
 	for (uint64_t i = 0; i < 3000; i++) {
 		int key = (int)(hash64(&i, 8, (uint64_t)(uintptr_t)&l) % 40);
-		struct lru_hold *h = lru_get(l, key_of(&key));
+		struct lru_ref *h = lru_get(l, key_of(&key));
 
 		if (!h)
 			h = lru_put(l, key_of(&key), value_new(key), (size_t)key % 7);
@@ -169,7 +169,7 @@ static void *use(void *arg)
 			abort();
 		if (i % 50 == 0)
 			lru_del(l, key_of(&key));
-		lru_drop(l, h);
+		lru_unref(l, h);
 	}
 	return NULL;
 }

@@ -57,13 +57,13 @@ static void refused(const char *pattern, enum err_kind kind, const char *why)
 		fail_msg("%s: %s", pattern, err.text);
 }
 
-static void what_is_none_is_refused(void **state)
+static void invalid_patterns_are_refused(void **state)
 {
 	struct err err = { 0 };
 	struct pattern *p;
 
-	refused("a)|(b", ERR_INVALID, "without its (");
-	refused("(a", ERR_INVALID, "without its )");
+	refused("a)|(b", ERR_INVALID, "unmatched )");
+	refused("(a", ERR_INVALID, "unmatched (");
 	refused("a\\", ERR_INVALID, "backslash");
 	refused("[a", ERR_INVALID, "");
 	refused("(a)\\1", ERR_INVALID, "references");
@@ -80,19 +80,19 @@ static void what_is_none_is_refused(void **state)
 }
 
 /* Each of these takes gigabytes or minutes where it is compiled. */
-static void what_costs_too_much_is_refused(void **state)
+static void patterns_that_cost_too_much_are_refused(void **state)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
-	refused("((a{99}){99}){99}", ERR_LIMIT, "repeats");
-	refused("a{200}{200}{200}", ERR_LIMIT, "repeats");
-	refused("a{0,2000}", ERR_LIMIT, "repeats");
+	refused("((a{99}){99}){99}", ERR_LIMIT, "repetitions");
+	refused("a{200}{200}{200}", ERR_LIMIT, "repetitions");
+	refused("a{0,2000}", ERR_LIMIT, "repetitions");
 	for (unsigned i = 0; i < 30; i++)
 		buf_add_char(&b, '(');
 	buf_add_char(&b, 'a');
 	for (unsigned i = 0; i < 30; i++)
 		buf_add_str(&b, STR("+)"));
-	refused(buf_cstr(&b), ERR_LIMIT, "repeats");
+	refused(buf_cstr(&b), ERR_LIMIT, "repetitions");
 	b.size = 0;
 	for (unsigned i = 0; i < 1000; i++)
 		buf_add_char(&b, '(');
@@ -109,8 +109,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(anywhere_or_all_of_it),
 		cmocka_unit_test(a_text_may_have_any_bytes),
-		cmocka_unit_test(what_is_none_is_refused),
-		cmocka_unit_test(what_costs_too_much_is_refused),
+		cmocka_unit_test(invalid_patterns_are_refused),
+		cmocka_unit_test(patterns_that_cost_too_much_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
