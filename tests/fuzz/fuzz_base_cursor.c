@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cursor under any sequence of reads, seeks and parts. The first byte says order of bytes and how long
- * the program is; each byte of that is one operation on the bytes behind it. After every step the cursor must
- * stand within its view and agree with a second opinion on what was read.
+ * The cursor under any sequence of reads, seeks and parts. The first byte holds the byte order and the length
+ * of the program; each byte of that is one operation on the bytes after it. After every step the cursor must
+ * be within its view and agree with a second implementation.
  */
 #include "fuzz.h"
 
@@ -10,7 +10,7 @@
 
 #define DEPTH_MAX 8
 
-/* LEB128 once more, in the slowest and plainest way: bit by bit. */
+/* LEB128 again, in the slowest and plainest way: bit by bit. */
 static bool leb_plain(const uint8_t *p, size_t size, bool is_signed, uint64_t *ret_value, size_t *ret_size)
 {
 	uint64_t v = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text that comes from requests and packages: path_canonical() against its promises (no dot segments, no
- * empty ones, what is canonical stays so), and the readers of numbers and hexadecimal, which must give back
- * what is written again.
+ * Text from requests and packages: path_canonical() against its promises (no dot segments, no empty segments,
+ * a canonical path stays as it is), and the parsers of numbers and hexadecimal, whose results must print as
+ * the input.
  */
 #include "fuzz.h"
 

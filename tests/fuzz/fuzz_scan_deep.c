@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A whole package through the deep pass, with somebody who waits for some of it; then every member that has a
- * place is opened by the map and the points, in the midst of the pass and behind it, and read from its end
+ * A whole package through the deep pass, with a request that waits for some of its members. Every member with
+ * a position is then opened by the map and the points, during the pass and after it, and read from its end
  * and its start.
  */
 #include "fuzz.h"
@@ -36,7 +36,7 @@ static void open_all(struct bytes package, struct bytes blob, struct bytes point
 	struct err err = { 0 };
 	unsigned n = 0;
 
-	/* What we made ourselves is never damaged. */
+	/* A map made by the deep pass is never damaged. */
 	FUZZ_CHECK(pkg_map_decode(blob, &m, &err) == 0);
 	for (uint32_t i = 0; i < m->n_entries && n < MAX_OPENED && m->decoded_size <= MAX_DECODED; i++) {
 		const struct pkg_entry *e = &m->entries[i];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records that were made up, with a sum that fits: what is read is written and read again, and says the same.
+ * Arbitrary records with a valid sum: a record that is read is written and read again, and must be equal.
  */
 #include "fuzz.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arenas: pieces do not overlap, and go all at once.
+ * Arenas: allocations do not overlap, and are dropped together.
  */
 #include "test.h"
 
@@ -44,7 +44,7 @@ static void reset_drops_all_and_keeps_room(void **state)
 	void *p;
 
 	arena_init(&a);
-	arena_reset(&a); /* of nothing */
+	arena_reset(&a); /* of an empty arena */
 	p = arena_alloc(&a, 100);
 	arena_alloc(&a, MIB(3));
 	arena_reset(&a);
@@ -72,7 +72,7 @@ static void copies(void **state)
 		assert_int_equal(n[i], 0);
 }
 
-static void memory_that_cannot_be_had_is_told(void **state)
+static void a_failed_allocation_is_reported(void **state)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	volatile size_t huge = SIZE_MAX;
@@ -103,7 +103,7 @@ int main(void)
 		cmocka_unit_test(a_large_piece_does_not_end_the_chunk),
 		cmocka_unit_test(reset_drops_all_and_keeps_room),
 		cmocka_unit_test(copies),
-		cmocka_unit_test(memory_that_cannot_be_had_is_told),
+		cmocka_unit_test(a_failed_allocation_is_reported),
 		cmocka_unit_test(a_chunk_of_one_large_piece_is_not_kept),
 	};
 

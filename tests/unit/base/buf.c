@@ -58,10 +58,10 @@ static void numbers_read_back(void **state)
 	assert_int_equal(cursor_left(&c), 0);
 }
 
-static void room_that_cannot_be_had_changes_nothing(void **state)
+static void a_failed_reserve_changes_nothing(void **state)
 {
 	AUTO(buf_done) struct buf b = { 0 };
-	volatile size_t huge = SIZE_MAX; /* volatile: the compiler warns of sizes that it sees */
+	volatile size_t huge = SIZE_MAX; /* volatile: the compiler warns of constant sizes */
 
 	assert_non_null(buf_reserve(&b, 0));
 	assert_null(buf_try_reserve(&b, huge));
@@ -79,7 +79,7 @@ int main(void)
 		cmocka_unit_test(grows_as_it_is_filled),
 		cmocka_unit_test(text),
 		cmocka_unit_test(numbers_read_back),
-		cmocka_unit_test(room_that_cannot_be_had_changes_nothing),
+		cmocka_unit_test(a_failed_reserve_changes_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time, and how a test moves it.
+ * Clocks, and how a test moves them.
  */
 #include "test.h"
 
@@ -14,7 +14,7 @@ static void time_goes_on(void **state)
 	assert_true(clock_cpu_ns() > 0);
 }
 
-static void a_test_moves_it_by_hand(void **state)
+static void a_test_moves_the_clock(void **state)
 {
 	int64_t mono;
 
@@ -34,7 +34,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(time_goes_on),
-		cmocka_unit_test(a_test_moves_it_by_hand),
+		cmocka_unit_test(a_test_moves_the_clock),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

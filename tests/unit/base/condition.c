@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting on a condition for some time.
+ * Waiting on a condition for a limited time.
  */
 #include "test.h"
 
@@ -50,7 +50,7 @@ static void *stop(void *arg)
 	return NULL;
 }
 
-static void who_is_not_signalled_waits_its_time(void **state)
+static void a_wait_without_a_signal_times_out(void **state)
 {
 	static const int64_t times_ms[] = { -1, 0, 1, 20, 1001 };
 	struct box b;
@@ -61,7 +61,7 @@ static void who_is_not_signalled_waits_its_time(void **state)
 
 		pthread_mutex_lock(&b.lock);
 		while (condition_wait(&b.changed, &b.lock, times_ms[i]))
-			from_ms = clock_mono_ms(); /* for nothing, as conditions may */
+			from_ms = clock_mono_ms(); /* a spurious wake-up */
 		pthread_mutex_unlock(&b.lock);
 		assert_true(clock_mono_ms() - from_ms >= times_ms[i]);
 		assert_false(condition_pause(&b.changed, &b.lock, &b.stop, MIN(times_ms[i], (int64_t)20)));
@@ -69,7 +69,7 @@ static void who_is_not_signalled_waits_its_time(void **state)
 	box_done(&b);
 }
 
-static void a_signal_ends_it(void **state)
+static void a_signal_ends_the_wait(void **state)
 {
 	pthread_t thread;
 	struct box b;
@@ -89,7 +89,7 @@ static void a_signal_ends_it(void **state)
 	box_done(&b);
 }
 
-static void a_deadline_is_a_time(void **state)
+static void a_deadline_is_a_time_of_the_monotonic_clock(void **state)
 {
 	struct timespec now = condition_deadline(0), later = condition_deadline(1999);
 
@@ -101,9 +101,9 @@ static void a_deadline_is_a_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(who_is_not_signalled_waits_its_time),
-		cmocka_unit_test(a_signal_ends_it),
-		cmocka_unit_test(a_deadline_is_a_time),
+		cmocka_unit_test(a_wait_without_a_signal_times_out),
+		cmocka_unit_test(a_signal_ends_the_wait),
+		cmocka_unit_test(a_deadline_is_a_time_of_the_monotonic_clock),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

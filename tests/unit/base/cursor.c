@@ -169,7 +169,7 @@ static void strings_end_in_nul(void **state)
 	assert_false(cursor_ok(&c));
 }
 
-static void parts_know_their_place(void **state)
+static void parts_know_their_offset(void **state)
 {
 	struct cursor c = cursor_at(bytes_of("0123456789", 10), true, 100), sub;
 
@@ -245,7 +245,7 @@ int main(void)
 		cmocka_unit_test(sleb),
 		cmocka_unit_test(sleb_of_every_width),
 		cmocka_unit_test(strings_end_in_nul),
-		cmocka_unit_test(parts_know_their_place),
+		cmocka_unit_test(parts_know_their_offset),
 		cmocka_unit_test(huge_lengths_do_not_wrap),
 		cmocka_unit_test(align_stays_at_the_end),
 		cmocka_unit_test(an_empty_view_is_read_like_any_other),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How errors read when they reach the edge, and what gives way when a text is too long.
+ * How errors read when they reach the edge, and which part is cut when a text is too long.
  */
 #include "test.h"
 
@@ -41,7 +41,7 @@ static void os_errors_say_the_reason_and_their_kind(void **state)
 	assert_int_equal(err.kind, ERR_LIMIT);
 }
 
-static void an_err_may_be_told_by_its_own_text(void **state)
+static void an_err_may_be_set_from_its_own_text(void **state)
 {
 	struct err err = { 0 };
 
@@ -98,7 +98,7 @@ int main(void)
 		cmocka_unit_test(text_reads_from_the_outside_in),
 		cmocka_unit_test(a_missing_err_is_fine),
 		cmocka_unit_test(os_errors_say_the_reason_and_their_kind),
-		cmocka_unit_test(an_err_may_be_told_by_its_own_text),
+		cmocka_unit_test(an_err_may_be_set_from_its_own_text),
 		cmocka_unit_test(long_texts_are_cut_but_keep_place_and_reason),
 		cmocka_unit_test(kinds_have_names),
 	};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files that are there, are not, or are something else; durable writes that fail half-way.
+ * Files that exist, are missing, or are something else; durable writes that fail half-way.
  */
 #include "test.h"
 
@@ -26,7 +26,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* A path in the test's folder; good until the fourth next call. */
+/* A path in the test's folder; valid until the fourth next call. */
 static const char *in_dir(const char *name)
 {
 	static char paths[4][2 * TEST_PATH_SIZE];
@@ -76,7 +76,7 @@ static void only_regular_files_are_opened(void **state)
 	assert_int_equal(fd, -1);
 }
 
-static void closing_keeps_errno_and_takes_none(void **state)
+static void closing_keeps_errno_and_accepts_minus_one(void **state)
 {
 	int fd = -1, other;
 
@@ -126,7 +126,7 @@ static void whole_files_within_a_limit(void **state)
 	assert_int_equal(b.size, sizeof(big));
 	assert_memory_equal(b.p, big, sizeof(big));
 	assert_fails(file_read(in_dir("x"), sizeof(big) - 1, &b, &err), ERR_LIMIT, "longer than 9999 bytes");
-	assert_int_equal(b.size, sizeof(big)); /* a failure leaves what was there */
+	assert_int_equal(b.size, sizeof(big)); /* a failure leaves the result as it was */
 	assert_int_equal(file_read(in_dir("none"), 10, &b, &err), FILE_MISSING);
 	assert_fails(file_read(dir, 10, &b, &err), ERR_INVALID, "not a regular file");
 
@@ -134,7 +134,7 @@ static void whole_files_within_a_limit(void **state)
 	assert_done(file_read(in_dir("empty"), 0, &b, &err));
 	assert_int_equal(b.size, 0);
 
-	/* These have content, though stat() says 0 bytes. */
+	/* These have content, though stat() reports 0 bytes. */
 	assert_done(file_read("/proc/self/stat", 4096, &b, &err));
 	assert_true(b.size > 20);
 	assert_fails(file_read("/proc/self/stat", 20, &b, &err), ERR_LIMIT, "longer than 20 bytes");
@@ -144,8 +144,8 @@ static void whole_files_within_a_limit(void **state)
 	assert_true(b.size > 4096);
 }
 
-/* A file is replaced; what is none stays what it is. */
-static void what_is_no_file_is_written_to(void **state)
+/* A regular file is replaced; anything else is written to. */
+static void a_device_or_pipe_is_written_to(void **state)
 {
 	AUTO(file_temp_done) struct file_temp t = FILE_TEMP_NONE;
 	AUTO(buf_done) struct buf b = { 0 };
@@ -160,7 +160,7 @@ static void what_is_no_file_is_written_to(void **state)
 	assert_done(file_write_named(in_dir("pipe"), "one", 3, 0644, &err));
 	assert_int_equal(read(fd, text, sizeof(text)), 3);
 	assert_string_equal(text, "one");
-	assert_fails(file_temp_open(in_dir("pipe"), 0600, &t, &err), ERR_INVALID, "no regular file");
+	assert_fails(file_temp_open(in_dir("pipe"), 0600, &t, &err), ERR_INVALID, "not a regular file");
 	assert_int_equal(stat(in_dir("pipe"), &st), 0);
 	assert_true(S_ISFIFO(st.st_mode));
 	close(fd);
@@ -183,7 +183,7 @@ static void a_durable_write_replaces(void **state)
 	assert_int_equal(st.st_mode & 0777, 0600);
 	assert_done(file_write_durable(in_dir("x"), NULL, 0, 0600, &err));
 	assert_int_equal(count_files(), 1);
-	/* The longest name there can be: that of the temporary file does not build on it. */
+	/* The longest possible name: that of the temporary file does not build on it. */
 	{
 		char name[256];
 
@@ -210,7 +210,7 @@ static void a_failed_durable_write_leaves_all_as_it_was(void **state)
 	assert_fails(file_write_durable(in_dir("d"), "x", 1, 0600, &err), ERR_IO, "rename");
 	assert_int_equal(count_files(), 1);
 
-	/* A disk that is full in the middle of it. */
+	/* The disk is full in the middle of the write. */
 	assert_done(file_write_durable(in_dir("x"), "one", 3, 0644, &err));
 	signal(SIGXFSZ, SIG_IGN);
 	getrlimit(RLIMIT_FSIZE, &old);
@@ -270,10 +270,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(only_regular_files_are_opened, setup, teardown),
-		cmocka_unit_test_setup_teardown(closing_keeps_errno_and_takes_none, setup, teardown),
+		cmocka_unit_test_setup_teardown(closing_keeps_errno_and_accepts_minus_one, setup, teardown),
 		cmocka_unit_test_setup_teardown(reads_and_writes_at_a_place, setup, teardown),
 		cmocka_unit_test_setup_teardown(whole_files_within_a_limit, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_is_no_file_is_written_to, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_device_or_pipe_is_written_to, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_durable_write_replaces, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_failed_durable_write_leaves_all_as_it_was, setup, teardown),
 		cmocka_unit_test_setup_teardown(folders_are_made_with_their_parents, setup, teardown),

@@ -108,7 +108,7 @@ static void *call(void *arg)
 	return NULL;
 }
 
-static void many_threads_share_what_is_in_the_air(void **state)
+static void many_threads_share_one_flight(void **state)
 {
 	struct flight_table *t = flight_new();
 	struct caller callers[6];
@@ -133,7 +133,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_first_leads_until_it_lands),
-		cmocka_unit_test(many_threads_share_what_is_in_the_air),
+		cmocka_unit_test(many_threads_share_one_flight),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

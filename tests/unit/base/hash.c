@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash64() is part of the on-disk formats: the vectors here never change. Beside them, what makes a hash
- * good: every bit of the input moves half of the bits of the value, and likely inputs do not collide.
+ * hash64() is part of the on-disk formats: the vectors here never change. The other tests check quality:
+ * every bit of the input moves half of the bits of the value, and likely inputs do not collide.
  */
 #include "test.h"
 
@@ -137,7 +137,7 @@ static int cmp_u64(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* With n values of 64 bits no two are equal; of their 32-bit halves about n^2/2^33 pairs are. */
+/* n values of 64 bits must all differ; of their 32-bit halves about n^2/2^33 pairs are equal. */
 static void assert_spread(uint64_t *h, size_t n)
 {
 	double expected = (double)n * (double)n / 8589934592.0;

@@ -19,7 +19,7 @@ static void there_and_back(void **state)
 	assert_int_equal(n, 0);
 }
 
-static void what_is_no_hex_is_refused(void **state)
+static void invalid_hex_is_refused(void **state)
 {
 	uint8_t b[4];
 	size_t n = 77;
@@ -57,7 +57,7 @@ static void build_ids(void **state)
 	assert_int_equal(strlen(build_id_hex(&a, hex)), 2 * BUILD_ID_MAX);
 	assert_false(build_id_parse(&b, (struct str){ longest, 2 * BUILD_ID_MAX + 2 }));
 	assert_false(build_id_set(&b, bytes_of(longest, BUILD_ID_MAX + 1)));
-	assert_string_equal(build_id_hex(&b, hex), "00aa"); /* a refused one changes nothing */
+	assert_string_equal(build_id_hex(&b, hex), "00aa"); /* a refused text changes nothing */
 }
 
 static void a_shorter_id_leaves_nothing_of_the_longer(void **state)
@@ -89,7 +89,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(there_and_back),
 		cmocka_unit_test(digits),
-		cmocka_unit_test(what_is_no_hex_is_refused),
+		cmocka_unit_test(invalid_hex_is_refused),
 		cmocka_unit_test(build_ids),
 		cmocka_unit_test(a_shorter_id_leaves_nothing_of_the_longer),
 	};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading a library late: what is told when it is not there, and that it is tried once.
+ * Loading a library late: the error for a missing one, and that it is tried once.
  */
 #include "test.h"
 

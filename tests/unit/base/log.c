@@ -31,7 +31,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* All that was logged so far. */
+/* Everything logged so far. */
 static const char *logged(void)
 {
 	static char text[1 << 20];
@@ -41,7 +41,7 @@ static const char *logged(void)
 	return text;
 }
 
-static void a_line_says_when_how_bad_where_and_what(void **state)
+static void a_line_has_time_level_area_and_text(void **state)
 {
 	clock_test_advance(7);
 	log_info("scan", "%d packages", 3);
@@ -50,7 +50,7 @@ static void a_line_says_when_how_bad_where_and_what(void **state)
 	assert_string_equal(logged(), "2026-11-21T07:29:00.007Z error http: x\n");
 }
 
-static void only_what_is_wanted_is_logged(void **state)
+static void lines_below_the_level_are_dropped(void **state)
 {
 	log_debug("x", "no");
 	assert_string_equal(logged(), "");
@@ -63,15 +63,15 @@ static void only_what_is_wanted_is_logged(void **state)
 	assert_string_equal(logged(), "");
 }
 
-static void nothing_from_outside_is_unescaped(void **state)
+static void control_characters_are_escaped(void **state)
 {
 	log_info("a\nb", "%s", "x\n2026 error fake\x1b[2J\x7f\t\\\r");
 	assert_string_equal(logged(), "2026-11-21T07:29:00.000Z info  a\\nb: x\\n2026 error "
 				      "fake\\x1b[2J\\x7f\\t\\\\\\r\n");
 	log_info("u", "%s", "\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80");
 	assert_non_null(strstr(logged(), "u: \xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80\n"));
-	/* What only looks like UTF-8: overlong, surrogate, cut, too large. What is, and does harm: C1,
-	 * directions, lines. */
+	/* First bytes that only look like UTF-8: overlong, surrogate, cut, too large. Then valid but harmful
+	 * characters: C1, directions, lines. */
 	log_info("u", "%s", "\xc0\xaf|\xed\xa0\x80|\xe2\x82|\xf4\x90\x80\x80|\xff");
 	assert_non_null(
 		strstr(logged(), "u: \\xc0\\xaf|\\xed\\xa0\\x80|\\xe2\\x82|\\xf4\\x90\\x80\\x80|\\xff\n"));
@@ -79,7 +79,7 @@ static void nothing_from_outside_is_unescaped(void **state)
 	assert_non_null(strstr(logged(), "u: \\xc2\\x9b|\\xe2\\x80\\xae|\\xe2\\x80\\xa8|\\xe2\n"));
 }
 
-static void a_long_text_is_cut_and_says_so(void **state)
+static void a_long_text_is_cut_and_marked(void **state)
 {
 	char text[10000];
 	const char *line;
@@ -108,7 +108,7 @@ static void the_journal_gets_its_priorities(void **state)
 	log_info("a", "x");
 	assert_string_equal(logged(), "<3>a: x\n<4>a: x\n<6>a: x\n");
 
-	/* Somebody else's journal. */
+	/* The journal of another descriptor. */
 	setenv("JOURNAL_STREAM", "1:1", 1);
 	log_set_fd(pipe_fds[1]);
 	log_info("a", "x");
@@ -161,10 +161,10 @@ static void lines_of_threads_do_not_mix(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_line_says_when_how_bad_where_and_what, setup, teardown),
-		cmocka_unit_test_setup_teardown(only_what_is_wanted_is_logged, setup, teardown),
-		cmocka_unit_test_setup_teardown(nothing_from_outside_is_unescaped, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_long_text_is_cut_and_says_so, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_line_has_time_level_area_and_text, setup, teardown),
+		cmocka_unit_test_setup_teardown(lines_below_the_level_are_dropped, setup, teardown),
+		cmocka_unit_test_setup_teardown(control_characters_are_escaped, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_long_text_is_cut_and_marked, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_journal_gets_its_priorities, setup, teardown),
 		cmocka_unit_test_setup_teardown(errno_is_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(lines_of_threads_do_not_mix, setup, teardown),

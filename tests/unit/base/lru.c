@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache: who goes, who is kept by a holder, who is freed when.
+ * The cache: which entries are evicted, kept by references, and freed when.
  */
 #include "test.h"
 
@@ -33,7 +33,7 @@ static struct bytes key_of(const int *n)
 	return bytes_of(n, sizeof(*n));
 }
 
-/* Put and let go. */
+/* Put a value and give its reference back. */
 static void put(struct lru *l, int n, size_t weight)
 {
 	lru_unref(l, lru_put(l, key_of(&n), value_new(n), weight));
@@ -50,7 +50,7 @@ static bool has(struct lru *l, int n)
 	return there;
 }
 
-static void what_was_not_used_for_longest_goes(void **state)
+static void the_least_recently_used_entry_is_evicted(void **state)
 {
 	struct lru *l = lru_new(30, value_free);
 
@@ -73,7 +73,7 @@ static void what_was_not_used_for_longest_goes(void **state)
 	lru_free(NULL);
 }
 
-static void holders_keep_what_was_thrown_out(void **state)
+static void references_keep_an_evicted_value(void **state)
 {
 	struct lru *l = lru_new(10, value_free);
 	int one = 1, two = 2;
@@ -116,7 +116,7 @@ static void the_first_under_a_key_stays(void **state)
 	assert_int_equal(n_live, 0);
 }
 
-static void what_is_too_heavy_is_held_but_not_kept(void **state)
+static void a_value_that_is_too_heavy_is_not_kept(void **state)
 {
 	struct lru *l = lru_new(10, value_free);
 	int key = 5;
@@ -126,7 +126,7 @@ static void what_is_too_heavy_is_held_but_not_kept(void **state)
 	h = lru_put(l, key_of(&key), value_new(5), 11);
 	assert_int_equal(((struct value *)lru_value(h))->n, 5);
 	assert_false(has(l, 5));
-	assert_true(has(l, 1)); /* nothing was thrown out for it */
+	assert_true(has(l, 1)); /* nothing was evicted for it */
 	lru_unref(l, h);
 	assert_int_equal(n_live, 1);
 	h = lru_put(l, key_of(&key), value_new(5), SIZE_MAX);
@@ -139,7 +139,7 @@ static struct lru *outer;
 
 static void value_free_and_ask(void *p)
 {
-	/* Outside of the lock: asking does not hang. */
+	/* Outside of the lock: calling the cache does not deadlock. */
 	assert_true(lru_weight(outer) <= 10);
 	value_free(p);
 }
@@ -191,10 +191,10 @@ static void many_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_not_used_for_longest_goes),
-		cmocka_unit_test(holders_keep_what_was_thrown_out),
+		cmocka_unit_test(the_least_recently_used_entry_is_evicted),
+		cmocka_unit_test(references_keep_an_evicted_value),
 		cmocka_unit_test(the_first_under_a_key_stays),
-		cmocka_unit_test(what_is_too_heavy_is_held_but_not_kept),
+		cmocka_unit_test(a_value_that_is_too_heavy_is_not_kept),
 		cmocka_unit_test(the_free_callback_may_use_the_cache),
 		cmocka_unit_test(many_threads),
 	};

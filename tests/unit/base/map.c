@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hash map, also against a plain array that does the same.
+ * The hash map, also compared with a plain array.
  */
 #include "test.h"
 
@@ -18,7 +18,7 @@ static void put_get_del(void **state)
 	assert_ptr_equal(map_del(&m, bytes_of("x", 1)), &b);
 	assert_null(map_get(&m, bytes_of("x", 1)));
 	assert_int_equal(m.n, 0);
-	/* The empty key is one, too. */
+	/* The empty key is a key, too. */
 	assert_null(map_put(&m, (struct bytes){ 0 }, &a));
 	assert_ptr_equal(map_get(&m, bytes_of("", 0)), &a);
 }

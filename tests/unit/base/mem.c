@@ -48,7 +48,7 @@ static void printf_allocates_what_it_needs(void **state)
 	assert_int_equal(strlen(s), 300);
 }
 
-static void overflow_is_noticed(void **state)
+static void overflow_is_detected(void **state)
 {
 	uint64_t v = 5;
 
@@ -62,7 +62,7 @@ static void overflow_is_noticed(void **state)
 	assert_true(v == UINT64_MAX);
 }
 
-/* mem_try()'s caller handles NULL; for the rest the process ends, so a child tries it. */
+/* mem_try()'s caller handles NULL. The other functions end the process, so a child calls them. */
 static void an_overflowing_size_ends_the_process(void **state)
 {
 	pid_t pid = fork();
@@ -96,7 +96,7 @@ int main(void)
 		cmocka_unit_test(new_is_zeroed),
 		cmocka_unit_test(take_hands_on_and_leaves_null),
 		cmocka_unit_test(printf_allocates_what_it_needs),
-		cmocka_unit_test(overflow_is_noticed),
+		cmocka_unit_test(overflow_is_detected),
 		cmocka_unit_test(an_overflowing_size_ends_the_process),
 		cmocka_unit_test(min_and_max),
 	};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metrics, by what they look like when written out.
+ * Metrics, by their written output.
  */
 #include "test.h"
 
@@ -36,7 +36,7 @@ static void counters_by_label_values(void **state)
 
 	assert_ptr_equal(ok, metric_get(&requests, "200", "debuginfo"));
 	assert_ptr_not_equal(ok, metric_get(&requests, "200", "executable"));
-	/* Values that would be one string when put together without care. */
+	/* Values that would be one string if they were joined without a separator. */
 	assert_ptr_not_equal(metric_get(&requests, "ab", "c"), metric_get(&requests, "a", "bc"));
 	metric_add(ok, 5);
 	metric_count(&requests, "200", "debuginfo");
@@ -79,7 +79,7 @@ static void histograms_count_up_to_each_bound(void **state)
 		       "test_seconds_bucket{route=\"x\",le=\"+Inf\"} 5\n"
 		       "test_seconds_sum{route=\"x\"} 1000000000.115\n"
 		       "test_seconds_count{route=\"x\"} 5\n");
-	/* A sum that fifteen digits do not tell apart from its neighbour. */
+	/* A sum that needs more than fifteen digits. */
 	metric_observe(metric_get(&seconds, "sum"), 0.1);
 	metric_observe(metric_get(&seconds, "sum"), 0.2);
 	assert_written("test_seconds_sum{route=\"sum\"} 0.30000000000000004\n");
@@ -89,7 +89,7 @@ static void histograms_count_up_to_each_bound(void **state)
 		       "test_plain_seconds_count 0\n");
 }
 
-static void families_are_sorted_and_told_once(void **state)
+static void families_are_sorted_and_described_once(void **state)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	char last[256] = "";
@@ -114,7 +114,7 @@ static void families_are_sorted_and_told_once(void **state)
 
 static void set_depth(void *arg)
 {
-	/* Not under the registry's lock: looking up and making series is fine here. */
+	/* The registry's lock is not held: looking up and creating series is allowed here. */
 	metric_set(metric_get(&depth), *(int *)arg);
 }
 
@@ -127,7 +127,7 @@ static void callbacks_run_before_writing(void **state)
 	metrics_off_collect(set_depth, &value);
 	value = 43;
 	assert_written("test_depth 42\n");
-	metrics_off_collect(set_depth, &value); /* not there: nothing happens */
+	metrics_off_collect(set_depth, &value); /* not registered: no effect */
 }
 
 static void *count_a_lot(void *arg)
@@ -171,7 +171,7 @@ static void nothing_is_lost_among_threads(void **state)
 		       "test_seconds_count{route=\"threads\"} 20000\n");
 }
 
-static void a_callback_that_was_taken_out_does_not_run_any_more(void **state)
+static void a_removed_callback_does_not_run(void **state)
 {
 	pthread_t t;
 
@@ -183,7 +183,7 @@ static void a_callback_that_was_taken_out_does_not_run_any_more(void **state)
 		metrics_on_collect(set_depth, value);
 		sched_yield();
 		metrics_off_collect(set_depth, value);
-		free(value); /* which the sanitizers would notice if it still ran */
+		free(value); /* the sanitizers would notice a callback that still runs */
 	}
 	stop = true;
 	pthread_join(t, NULL);
@@ -216,7 +216,7 @@ static void *let_it_end(void *arg)
 	return NULL;
 }
 
-static void taking_a_callback_out_waits_for_it(void **state)
+static void removing_a_callback_waits_for_it(void **state)
 {
 	pthread_t writer, opener;
 	int value = 0;
@@ -242,11 +242,11 @@ int main(void)
 		cmocka_unit_test(counters_by_label_values),
 		cmocka_unit_test(gauges_go_both_ways),
 		cmocka_unit_test(histograms_count_up_to_each_bound),
-		cmocka_unit_test(families_are_sorted_and_told_once),
+		cmocka_unit_test(families_are_sorted_and_described_once),
 		cmocka_unit_test(callbacks_run_before_writing),
 		cmocka_unit_test(nothing_is_lost_among_threads),
-		cmocka_unit_test(taking_a_callback_out_waits_for_it),
-		cmocka_unit_test(a_callback_that_was_taken_out_does_not_run_any_more),
+		cmocka_unit_test(removing_a_callback_waits_for_it),
+		cmocka_unit_test(a_removed_callback_does_not_run),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

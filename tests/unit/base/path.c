@@ -43,7 +43,7 @@ static void canonical(void **state)
 
 		assert_string_equal(out, cases[i].out);
 		assert_int_equal(n, strlen(out));
-		/* What is canonical stays as it is. */
+		/* A canonical path stays as it is. */
 		again = path_canonical((struct str){ out, n }, out);
 		assert_int_equal(again, n);
 		assert_string_equal(out, cases[i].out);

@@ -16,7 +16,7 @@ static bool matches(const char *pattern, bool whole, const char *text)
 	return yes;
 }
 
-static void anywhere_or_all_of_it(void **state)
+static void matches_anywhere_or_the_whole_text(void **state)
 {
 	assert_true(matches("b+", false, "abbc"));
 	assert_false(matches("b+", true, "abbc"));
@@ -79,7 +79,7 @@ static void invalid_patterns_are_refused(void **state)
 	assert_int_equal(pattern_new((struct str){ "a\0b", 3 }, true, &p, &err), -1);
 }
 
-/* Each of these takes gigabytes or minutes where it is compiled. */
+/* Compiling any of these takes gigabytes or minutes. */
 static void patterns_that_cost_too_much_are_refused(void **state)
 {
 	AUTO(buf_done) struct buf b = { 0 };
@@ -107,7 +107,7 @@ static void patterns_that_cost_too_much_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(anywhere_or_all_of_it),
+		cmocka_unit_test(matches_anywhere_or_the_whole_text),
 		cmocka_unit_test(a_text_may_have_any_bytes),
 		cmocka_unit_test(invalid_patterns_are_refused),
 		cmocka_unit_test(patterns_that_cost_too_much_are_refused),

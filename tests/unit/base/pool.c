@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Worker threads: order, bounds, the end.
+ * Worker threads: order, bounds, end.
  */
 #include "test.h"
 
@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* A worker that stands still until the gate is opened, so that what is queued behind it can be looked at. */
+/* A worker stands still until the gate is opened, so that a test can look at the queue. */
 static struct queue *gate_reached, *gate_open;
 
 static void stand_still(void *arg)
@@ -66,7 +66,7 @@ static void urgent_tasks_come_first_each_class_in_order(void **state)
 	assert_int_equal(n_order, 6);
 }
 
-static void a_full_pool_says_so(void **state)
+static void a_full_pool_refuses_work(void **state)
 {
 	struct pool *p = pool_new("test", 1, 2);
 
@@ -169,7 +169,7 @@ static void workers_have_names_and_get_no_signals(void **state)
 	struct pool *p = pool_new("a-very-long-name", 1, 4);
 	struct facts f = { 0 };
 
-	hold_worker(p); /* the name is given by the thread that starts it */
+	hold_worker(p); /* the thread that starts a worker names it */
 	assert_int_equal(pool_submit(p, POOL_NORMAL, look, &f), 0);
 	queue_push(gate_open, p);
 	assert_int_equal(pool_threads(p), 1);
@@ -210,7 +210,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(urgent_tasks_come_first_each_class_in_order, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_full_pool_says_so, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_full_pool_refuses_work, setup, teardown),
 		cmocka_unit_test_setup_teardown(slots_are_queued_in_a_full_pool, setup, teardown),
 		cmocka_unit_test(a_slot_is_free_when_its_work_begins),
 		cmocka_unit_test_setup_teardown(a_closing_pool_takes_no_more, setup, teardown),

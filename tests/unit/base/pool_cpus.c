@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many CPUs there are for us, from made-up cgroups.
+ * The number of CPUs that the process may use, from made-up cgroups.
  */
 #include "test.h"
 
@@ -51,7 +51,7 @@ static void the_smallest_quota_on_the_way_up_counts(void **state)
 	assert_int_equal(pool_cpus_in_cgroup(8, STR("0::/\n"), dir), 1);
 }
 
-static void nonsense_is_no_limit(void **state)
+static void an_invalid_quota_is_no_limit(void **state)
 {
 	static const char *const quotas[] = { "",       "\n",  "max",       "0 0",
 					      "100000", "x y", "-1 100000", "100000 0\n" };
@@ -87,7 +87,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_smallest_quota_on_the_way_up_counts, setup, teardown),
-		cmocka_unit_test_setup_teardown(nonsense_is_no_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_invalid_quota_is_no_limit, setup, teardown),
 		cmocka_unit_test(affinity_counts),
 	};
 

@@ -32,7 +32,7 @@ static void first_in_first_out_up_to_its_bound(void **state)
 	queue_free(NULL);
 }
 
-static void waiting_ends_in_time(void **state)
+static void a_wait_times_out(void **state)
 {
 	struct queue *q = queue_new(1);
 	int64_t start = clock_mono_ms();
@@ -44,7 +44,7 @@ static void waiting_ends_in_time(void **state)
 	queue_free(q);
 }
 
-static void what_is_in_a_closed_queue_can_be_taken(void **state)
+static void items_of_a_closed_queue_can_be_popped(void **state)
 {
 	struct queue *q = queue_new(2);
 	int x;
@@ -138,8 +138,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(first_in_first_out_up_to_its_bound),
-		cmocka_unit_test(waiting_ends_in_time),
-		cmocka_unit_test(what_is_in_a_closed_queue_can_be_taken),
+		cmocka_unit_test(a_wait_times_out),
+		cmocka_unit_test(items_of_a_closed_queue_can_be_popped),
 		cmocka_unit_test(everything_arrives_once_among_many_threads),
 		cmocka_unit_test(closing_wakes_a_waiting_push),
 	};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Radix sort, and sorting of few.
+ * Radix sort, and sorting of short arrays.
  */
 #include "test.h"
 

@@ -16,9 +16,9 @@ struct object {
 	struct task task;
 	atomic_uint refs; /* the task's */
 	atomic_uint n_steps, n_running;
-	atomic_uint kicked;         /* by how many kicks so far, as steps see it */
-	unsigned seen;              /* of @kicked, by the last step */
-	struct queue *reached, *go; /* where steps stop, if at all */
+	atomic_uint kicked;         /* number of kicks so far */
+	unsigned seen;              /* @kicked as the last step saw it */
+	struct queue *reached, *go; /* where steps stop, if set */
 	unsigned more;              /* steps that kick their own task */
 	bool ends;
 };
@@ -180,7 +180,7 @@ struct sleeper {
 	atomic_uint refs;
 	struct task_waker *waker; /* given away by the first step */
 	atomic_uint n_steps, n_waits;
-	bool drops, returns; /* what the first step does */
+	bool drops, returns; /* action of the first step */
 	struct queue *given;
 };
 

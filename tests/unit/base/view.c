@@ -53,14 +53,14 @@ static void cut_takes_field_by_field(void **state)
 	assert_int_equal(s.size, 0);
 	assert_str(str_cut(&s, ','), "");
 
-	/* A separator at the end leaves an empty last field, which is there. */
+	/* A separator at the end leaves an empty last field. */
 	s = STR("a,");
 	str_cut(&s, ',');
 	assert_non_null(s.p);
 	assert_int_equal(s.size, 0);
 }
 
-/* A copy of the size that is to be read: who reads on meets the sanitizer. */
+/* A copy of exact size: a read past its end would be reported by the sanitizer. */
 static size_t utf8_of(const char *text, size_t size, uint32_t *ret)
 {
 	AUTO(mem_freep) char *copy = mem_alloc(size);
@@ -94,17 +94,17 @@ static void utf8_of_each_length(void **state)
 		assert_int_equal(utf8_of(good[i].text, good[i].size, &c), good[i].size);
 		assert_int_equal(c, good[i].c);
 		assert_int_equal(utf8_of(good[i].text, good[i].size, NULL), good[i].size);
-		/* Cut behind each of its bytes. */
+		/* Cut after each of its bytes. */
 		for (size_t n = 1; n < good[i].size; n++)
 			assert_int_equal(utf8_of(good[i].text, n, &c), 0);
 		assert_int_equal(c, good[i].c);
 	}
-	/* What is behind it is not looked at. */
+	/* Bytes after the character do not matter. */
 	assert_int_equal(str_utf8(STR("\xc3\xa9\xff"), NULL), 2);
 	assert_int_equal(str_utf8(STR("a\xff"), NULL), 1);
 }
 
-static void what_is_no_utf8(void **state)
+static void invalid_utf8(void **state)
 {
 	static const char *const bad[] = {
 		"\x80",
@@ -172,7 +172,7 @@ int main(void)
 		cmocka_unit_test(words_are_cut_off),
 		cmocka_unit_test(cut_takes_field_by_field),
 		cmocka_unit_test(utf8_of_each_length),
-		cmocka_unit_test(what_is_no_utf8),
+		cmocka_unit_test(invalid_utf8),
 		cmocka_unit_test(numbers),
 		cmocka_unit_test(views_of_nothing_are_equal),
 	};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Wakers: they fire once, whatever has become of who waited.
+ * Wakers: they fire once, also if their object has ended.
  */
 #include "test.h"
 
@@ -15,7 +15,7 @@ static void count(void *arg)
 	atomic_fetch_add((atomic_uint *)arg, 1);
 }
 
-static void one_that_fires_is_gone(void **state)
+static void a_fired_waker_is_gone(void **state)
 {
 	struct waker *at = NULL, *w;
 	atomic_uint n = 0;
@@ -30,7 +30,7 @@ static void one_that_fires_is_gone(void **state)
 	assert_false(waker_drop(&at));
 }
 
-static void one_that_was_dropped_does_nothing(void **state)
+static void a_dropped_waker_does_nothing(void **state)
 {
 	struct waker *at = NULL, *w, *next;
 	atomic_uint n = 0;
@@ -38,7 +38,7 @@ static void one_that_was_dropped_does_nothing(void **state)
 	w = waker_new(&at, count, &n);
 	assert_true(waker_drop(&at));
 	assert_false(waker_waits(&at));
-	/* Nor does it stand for the next one. */
+	/* Nor does the old waker fire the new one. */
 	next = waker_new(&at, count, &n);
 	waker_fire(w);
 	assert_int_equal(n, 0);
@@ -47,7 +47,7 @@ static void one_that_was_dropped_does_nothing(void **state)
 	assert_int_equal(n, 1);
 }
 
-static void one_that_nobody_took_is_freed(void **state)
+static void a_returned_waker_is_freed(void **state)
 {
 	struct waker *at = NULL;
 	atomic_uint n = 0;
@@ -63,7 +63,7 @@ static void *fire(void *arg)
 	return NULL;
 }
 
-/* Who drops it may free what it is for at once. */
+/* The object may be freed as soon as its waker is dropped. */
 static void fired_and_dropped_at_once(void **state)
 {
 	unsigned n_dropped = 0, n_fired = 0;
@@ -90,9 +90,9 @@ static void fired_and_dropped_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_that_fires_is_gone),
-		cmocka_unit_test(one_that_was_dropped_does_nothing),
-		cmocka_unit_test(one_that_nobody_took_is_freed),
+		cmocka_unit_test(a_fired_waker_is_gone),
+		cmocka_unit_test(a_dropped_waker_does_nothing),
+		cmocka_unit_test(a_returned_waker_is_freed),
 		cmocka_unit_test(fired_and_dropped_at_once),
 	};
 
