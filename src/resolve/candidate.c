@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One candidate: a row of the index that says that a file, or a member of a package, has the build ID.
+ * One candidate: a row of the index with the build ID, which is a file or a member of a package.
  */
 #include "resolve/internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections to the index. One is used by one thread at a time; there are as many as threads were ever in
- * here at once.
+ * Connections to the index. One thread at a time uses a connection; there are as many as threads have used
+ * the index at the same time.
  */
 #include "resolve/internal.h"
 

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a build ID to an ELF file. What is known already comes first, the newest before the others, and only
- * then what would have to be decoded first: the same build ID names the same content, so the quick one is as
- * good.
+ * From a build ID to an ELF file. Scanned candidates come first, newest first; those that would have to be
+ * decoded first come last: the same build ID names the same content, so the cheap one is as good.
  */
 #include "resolve/internal.h"
 
-/* How often what was asked of the index may be out of date by the time it is acted upon. */
+/* How often rows read from the index may be out of date by the time they are used. */
 #define MAX_ROUNDS 3
 
 static bool hit_has_kind(const struct index_artifact *art, uint32_t flag)
 {
-	/* Of what only the header pass has seen it is not known which it is. */
+	/* When only the header pass is done, the kind of the file is not known. */
 	return art->member == INDEX_NO_MEMBER && !art->flags ? true : (art->flags & flag) != 0;
 }
 
@@ -21,7 +20,7 @@ static bool hit_is_later(const struct index_hit *h)
 	       (h->file.state != INDEX_SCANNED || h->artifact.member == INDEX_NO_MEMBER);
 }
 
-/* The hits of a build ID, and who takes one of them. */
+/* The hits of a build ID, and the visitor that accepts one of them. */
 struct hit_search {
 	struct work *w;
 	const struct index_hit *hits;
@@ -38,7 +37,7 @@ static int visit_one(struct hit_search *s, struct resolve_answer *ans, struct er
 	return r;
 }
 
-/* Those of which all is known. NOT_THIS: none was taken. */
+/* The hits of scanned files. NOT_THIS: none was accepted. */
 static int ready_hits(struct hit_search *s, uint32_t flag, uint32_t without, struct err *err)
 {
 	for (size_t i = 0; i < s->n; i++) {
@@ -57,7 +56,7 @@ static int ready_hits(struct hit_search *s, uint32_t flag, uint32_t without, str
 	return NOT_THIS;
 }
 
-/* Is what was read of @h still so? A pass that has ended since then has written it into the index. */
+/* @h is still what the index has. A pass that has ended since @h was read has changed its row. */
 static bool hit_is_current(struct work *w, const struct index_hit *h)
 {
 	struct index_file now;
@@ -67,9 +66,9 @@ static bool hit_is_current(struct work *w, const struct index_hit *h)
 }
 
 /*
- * Have its package looked into. It may be through with it, or with the file that is wanted, just before we
- * are in the list of those who wait: so look once more behind that. 0: the answer was there after all. LATER:
- * ask the index again.
+ * Queue the package for its deep pass. The pass may be done with it, or with the file in question, just
+ * before this request is registered as a waiter; so check once more after registering. 0: the answer was
+ * there after all. LATER: read the index again.
  */
 static int wait_for_package(struct work *w, const struct index_hit *h, uint32_t flags,
 			    struct resolve_answer *ret, struct err *err)
@@ -96,7 +95,7 @@ static int wait_for_package(struct work *w, const struct index_hit *h, uint32_t 
 	}
 	if (ticket_cancel(t))
 		return r;
-	/* Woken already: that promise stands, whatever was found. */
+	/* The wake has come already: it must be honoured whatever was found. */
 	if (r == 0)
 		answer_drop(ret);
 	return RESOLVE_WAIT;
@@ -115,7 +114,9 @@ static int later_hit(struct work *w, const struct index_hit *h, uint32_t flags, 
 	return r == LATER ? wait_for_package(w, h, flags, ret, err) : r;
 }
 
-/* Those whose packages must be looked into. NOT_THIS; LATER: the index has changed. */
+/*
+ * The hits whose packages must be scanned first. NOT_THIS: none was accepted; LATER: the index has changed.
+ */
 static int later_hits(struct hit_search *s, uint32_t flags, struct err *err)
 {
 	for (size_t i = 0; i < s->n; i++) {
@@ -133,7 +134,7 @@ static int later_hits(struct hit_search *s, uint32_t flags, struct err *err)
 	return NOT_THIS;
 }
 
-/* A step for each that has the build ID, but is something else. */
+/* Add a step for each hit that has the build ID but another kind. */
 static void note_other_kinds(const struct hit_search *s, uint32_t flags)
 {
 	for (size_t i = 0; i < s->n; i++)
@@ -185,8 +186,11 @@ static int find_round(struct work *w, const struct build_id *id, enum which whic
 	} else {
 		r = ready_hits(&s, flags[which], 0, err);
 	}
-	/* Of either kind the debug file goes first here too: a program that goes by before it must not answer
-	 * for it. Where there is none, that is known, and the program found, when the pass has ended. */
+	/*
+	 * Of both kinds the debug file goes first here too: a program that the pass meets earlier must not be
+	 * the answer in its place. If there is no debug file, the end of the pass shows that, and the program
+	 * is found then.
+	 */
 	if (r == NOT_THIS)
 		r = later_hits(&s, flags[which == WHICH_BOTH ? WHICH_DEBUG : which], err);
 	if (r == NOT_THIS)
@@ -207,7 +211,7 @@ int elf_find(struct work *w, const struct build_id *id, enum which which, struct
 	}
 	if (r != NOT_THIS)
 		return r;
-	/* It is here, but could not be read: that is no answer to "is it here?". */
+	/* A file that is here but cannot be read is a failure, not a miss. */
 	if (w->failed.kind != ERR_NONE) {
 		if (err)
 			*err = w->failed;

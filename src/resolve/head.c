@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The build ID of an ELF file by its first bytes alone, where they have it.
+ * The build ID of an ELF file from its first bytes alone, if they have it.
  */
 #include "resolve/internal.h"
 

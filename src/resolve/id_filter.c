@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which build IDs are here, as a Bloom filter in memory. Most of what clients ask for is nowhere here, and a
- * question to the database costs some microseconds of an HTTP thread; this costs a cache line.
+ * A Bloom filter, in memory, of all build IDs in the index. Most build IDs that clients ask for are nowhere
+ * here; a database query takes an HTTP thread some microseconds, the filter costs one cache line.
  *
- * It must never deny what is committed. So it holds for one state of the database only, told by the mark of
- * the last commit: after the next commit, of whichever process, it says nothing, until a thread of its own
- * has made a new one. While a scan commits all the time none is made, and every question goes to the
- * database.
+ * It must never deny a build ID that is committed. So a filter is valid for one state of the database only,
+ * identified by the mark of the last commit: after the next commit, by any process, it is not used until its
+ * thread has built a new one. While a scan commits all the time no filter is built, and every request queries
+ * the database.
  */
 #include <stdlib.h>
 #include <sys/random.h>
 #include "base/condition.h"
 #include "resolve/internal.h"
 
-/* With five bits set in one word: 1 of 100 that are not here is asked of the database. */
+/* With five bits set in one word, 1 of 100 absent IDs still needs the database. */
 #define BITS_PER_ID 16
 #define N_BITS      5
 #define LOOK_MS     500
-#define REST_FACTOR 20 /* making it takes at most this part of a CPU */
+#define REST_FACTOR 20 /* building it takes at most this fraction of a CPU */
 
 struct id_bits {
 	struct db_mark mark;
@@ -32,7 +32,7 @@ struct id_filter {
 	struct index *watch;
 	pthread_t thread;
 	bool has_thread;
-	/* under its lock */
+	/* under filter_lock */
 	pthread_rwlock_t filter_lock;
 	struct id_bits *filter; /* NULL: none yet */
 	/* under the lock */
@@ -41,7 +41,7 @@ struct id_filter {
 	bool stopping;
 };
 
-/* The word, and the bits in it. */
+/* The bits of @id, in word *ret_word. */
 static uint64_t filter_bits_of(const struct id_bits *f, const struct build_id *id, size_t *ret_word)
 {
 	uint64_t h = hash64(id->b, id->size, f->seed), bits = 0;
@@ -70,7 +70,7 @@ bool id_filter_lacks(struct id_filter *k, const struct build_id *id)
 	return lacks;
 }
 
-/* ---- making one ---- */
+/* ---- building ---- */
 
 static int filter_count_ids(void *arg, const struct build_id *id)
 {
@@ -116,7 +116,7 @@ static void filter_publish(struct id_filter *k, struct id_bits *f)
 	free(old);
 }
 
-/* Holds for the mark that was the same before and behind it; else it is thrown away. */
+/* Valid for the mark if that is the same before and after; else it is dropped. */
 static int filter_build(struct id_filter *k, struct err *err)
 {
 	struct index_options opts = { .read_only = true };
@@ -126,7 +126,7 @@ static int filter_build(struct id_filter *k, struct err *err)
 	size_t n = 0;
 	int r;
 
-	/* A connection of its own, for it is rarely needed. */
+	/* A connection of its own, since it is rarely needed. */
 	if (index_open(k->path, &opts, &ix, err) < 0)
 		return -1;
 	r = index_build_ids(ix, filter_count_ids, &n, err);
@@ -180,7 +180,7 @@ static void *id_filter_main(void *arg)
 		wait_ms = LOOK_MS;
 		if (!filter_is_stale(k, &now))
 			continue;
-		/* Still the same as at the last look: whoever writes has paused. The first one is made at
+		/* The mark is the same as 500 ms ago: the writer has paused. The first filter is built at
 		 * once. */
 		if (!first && memcmp(&now, &last, sizeof(now)) != 0) {
 			last = now;
@@ -204,7 +204,7 @@ struct id_filter *id_filter_new(const char *index_path, struct index *watch)
 	pthread_rwlock_init(&k->filter_lock, NULL);
 	pthread_mutex_init(&k->lock, NULL);
 	condition_init(&k->stop);
-	/* Without the thread every question goes to the database, which is no worse than slow. */
+	/* Without the thread every request queries the database: slower, but correct. */
 	k->has_thread = pthread_create(&k->thread, NULL, id_filter_main, k) == 0;
 	return k;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Package maps, decoded, with their resume points mapped into memory: what is asked for next is mostly in a
- * package that was just used.
+ * Cache of decoded package maps, with their resume points mapped into memory: the next request is mostly for
+ * a package that was just used.
  */
 #include "resolve/internal.h"
 
@@ -22,7 +22,7 @@ struct lru *mapped_lru(size_t max_weight)
 	return lru_new(max_weight, mapped_free);
 }
 
-/* One content, mapped once: a second pass over the same may place its points otherwise. */
+/* Identifies one scan of one content: a second pass over the same bytes may place its points differently. */
 struct mapped_key {
 	int64_t id, scanned_s;
 	uint64_t generation, points_size;
@@ -106,7 +106,8 @@ struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct
 	m->heap = *points;
 	*points = (struct buf){ 0 };
 	m->points = buf_bytes(&m->heap);
-	/* Spans of half a pass may end where those of a whole one do not: they have a name of their own. */
+	/* Spans of an unfinished pass may end where those of the finished one do not, so they have their own
+	 * cache ID. */
 	m->cache_id = hash64(&key, sizeof(key), 1 + hash64(m->points.p, m->points.size, map->decoded_size));
 	*ret_held = (struct pin){ release_own, NULL, m };
 	return m;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What other servers were asked for in vain: for ten minutes where all of them say that they have it not, for
- * seconds where they failed.
+ * Requests that other servers answered in vain: cached for ten minutes where all of them report 404 or 410,
+ * for seconds where they failed.
  */
 #include "resolve/internal.h"
 
@@ -55,7 +55,7 @@ void miss_cache_put(struct lru *l, struct bytes key, int64_t until_ms, int outco
 		r->steps[i].said = arena_str(&r->arena, str_of(notes[i].said));
 	}
 	r->n_steps = n;
-	/* An older one of this key would stay. */
+	/* lru_put() would keep an older entry of this key. */
 	lru_del(l, key);
 	lru_unref(l, lru_put(l, key, r, sizeof(*r) + r->arena.size + key.size + 256));
 }

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The source names that debug files hold, kept per debug file. They say which files of this machine may be
- * served, so they are believed only of debug files that were put on its disk: in a package anybody may have
- * written "/etc/shadow". A supplementary (dwz) file is found by its build ID in the index, like any other on
- * disk; while it is not there, what is known without it answers, and is thrown away when it has come.
+ * Cache of the source names in debug files. They decide which files of this machine may be served, so only
+ * debug files that are plain files on its disk are trusted: anybody may have written "/etc/shadow" into a
+ * debug file in a package. A supplementary (dwz) file is found by its build ID in the index, also on disk
+ * only; while it is missing, the names known without it answer, and they are dropped when it has come.
  */
 #include "resolve/internal.h"
 
 #include <stdlib.h>
 
-/* A supplementary file that is there but cannot be read is not tried at every request. */
+/* A supplementary file that exists but cannot be read is not tried at every request. */
 #define ALT_AGAIN_MS 5000
 
 struct source_names {
 	struct dwarf_sources *sources;
-	struct build_id alt; /* missing; size 0: none is */
+	struct build_id alt; /* of the supplementary file that is missing; size 0: none is */
 	int64_t made_ms;
 };
 
@@ -37,7 +37,7 @@ static int take_alt(void *arg, struct work *w, struct resolve_answer *ans, struc
 	return 0;
 }
 
-/* @alt NULL: there is none, or it is not to be had. */
+/* @alt NULL: there is none, or it is missing. */
 static int names_build(struct work *w, const struct elf_image *img, const struct elf_image *alt,
 		       struct str place, struct dwarf_sources **ret)
 {
@@ -46,8 +46,8 @@ static int names_build(struct work *w, const struct elf_image *img, const struct
 	return dwarf_sources_build(img, alt, ret, &why) < 0 ? work_failed(w, place, &why) : 0;
 }
 
-/* With the supplementary file *@alt_id; its size becomes 0 when it was read. RESOLVE_WAIT and RESOLVE_BUSY,
- * too. */
+/* Read with the supplementary file *@alt_id; sets its size to 0 when it was read. RESOLVE_WAIT and
+ * RESOLVE_BUSY as resolve(). */
 static int names_build_with_alt(struct work *w, const struct elf_image *img, struct build_id *alt_id,
 				struct str place, struct dwarf_sources **ret)
 {
@@ -61,7 +61,7 @@ static int names_build_with_alt(struct work *w, const struct elf_image *img, str
 	if (r) {
 		work_said(w, place,
 			  "its supplementary file is not to be had: names that are in there are not known");
-		/* Not what was asked for: the main file answers without it. */
+		/* The supplementary file was not requested itself: the main file answers without it. */
 		w->failed.kind = ERR_NONE;
 		return names_build(w, img, NULL, place, ret);
 	}
@@ -146,8 +146,7 @@ static int names_visit(void *arg, struct work *w, struct resolve_answer *ans, st
 			  dwarf_sources_n(n->sources),
 			  n->alt.size ? " (its supplementary file is missing)" : "");
 	lru_unref(w->r->names, hold);
-	/* Another debug file of the same build ID, such as one that is not stripped of its lines, may name
-	 * more. */
+	/* Another debug file of the same build ID, such as one with its lines, may name more. */
 	if (!q->has)
 		return NOT_THIS;
 	answer_drop(ans);

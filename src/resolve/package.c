@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A member of a package as a source, if the package still is the one that was mapped.
+ * A member of a package as a source, if the package is still the one that was mapped.
  */
 #include "resolve/internal.h"
 
-/*
- * Size, time and inode as when it was mapped: it is the same. Another time or inode: a copy, or another
- * package; the digest of its head and tail tells.
- */
+/* The same size, time and inode as at the scan: it is the same package. With another time or inode it may be
+ * a copy or another package; the digest of its head and tail decides. */
 static int check_identity(struct work *w, const struct index_file *f, const struct pkg_identity *want,
 			  struct source *src, const struct stat *st)
 {
@@ -60,16 +58,14 @@ const struct elf_place *package_section(const struct pkg_entry *e, struct str na
 	return NULL;
 }
 
-/*
- * Places are good where the bytes are compared with sums of those that the scan has seen. Of what lies there
- * uncompressed nothing is compared: its own tables are read.
- */
+/* The places of sections are used where the bytes are compared with check sums from the scan. Uncompressed
+ * bytes are not compared, so their own section table is read instead. */
 static bool has_places(const struct mapped *m, const struct pkg_entry *e)
 {
 	return e->n_places && m->map->payload.codec != CODEC_NONE && m->points.size;
 }
 
-/* Of what is asked for, the end in the member; 0: the member's. */
+/* Where the requested bytes end in the member; 0: at its end. */
 static uint64_t read_end(struct work *w)
 {
 	const struct elf_place *p = NULL;
@@ -111,7 +107,7 @@ int package_open(struct work *w, const struct index_file *f, const struct mapped
 	ans.plain = source_raw_fd(member, &fd, &off);
 	ans.sequential_only = e->off == PKG_NO_OFF ||
 			      (m->map->payload.codec != CODEC_NONE && !m->points.size);
-	/* Behind the last use of the map: closing the source may be what frees it. */
+	/* After the last use of the map, since closing the source may free it. */
 	ans.source = pinned_source_new(member, held);
 	*ret = ans;
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A source with something held on to until it is closed, and with its first bytes kept.
+ * Pinned source: keeps another object until it is closed, and caches its first bytes.
  */
 #include "resolve/internal.h"
 
@@ -31,7 +31,7 @@ static void pinned_close(struct source *base)
 {
 	struct pinned_source *s = CONTAINER_OF(base, struct pinned_source, base);
 
-	/* What is held is what the inner one reads by. */
+	/* @inner may read by the pinned object, so it is closed first. */
 	source_close(s->inner);
 	pin_release(&s->held);
 	free(s->head);
@@ -77,7 +77,7 @@ int pinned_source_head(struct source *base, struct bytes *ret, struct err *err)
 	if (!s->head) {
 		AUTO(mem_freep) uint8_t *head = mem_alloc(PINNED_HEAD);
 
-		/* Most who look at the head go on behind it. */
+		/* Most callers that read the head go on to read the bytes after it. */
 		if (source_read_full(s->inner, 0, head, n, SOURCE_RANDOM, err) < 0)
 			return -1;
 		s->head = TAKE(head);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file on disk as a source, if it still is what the index says of it.
+ * A file on disk as a source, if it still matches its row of the index.
  */
 #include "resolve/internal.h"
 
@@ -14,7 +14,7 @@ static void release_mapping(void *arg, void *thing)
 	free(m);
 }
 
-/* It was changed since it was read. As long as its build ID is the same, it is what was asked for. */
+/* The file has changed since the scan. It is still the one requested if its build ID is the same. */
 static int check_changed(struct work *w, const struct index_hit *h, struct source *src)
 {
 	struct elf_facts facts;
@@ -35,7 +35,7 @@ static int check_changed(struct work *w, const struct index_hit *h, struct sourc
 	return 0;
 }
 
-/* @raw is taken. */
+/* Takes @raw. */
 static int plain_open_inner(struct work *w, const struct index_file *f, struct source *raw,
 			    struct resolve_answer *ret)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One artifact on its way from another server, shared by all who want it. Its bytes go into a file without a
- * name, from the net's thread; whoever follows reads there. When it is whole and is what was asked for, a
- * keeper copies it into the store; until then who asks for it is answered out of that file.
+ * One artifact being fetched from another server, shared by all requests for it. Net's thread writes its
+ * bytes into a file without a name; followers read that file. After it is complete and checked, a keeper
+ * thread copies it into the store; until then requests are answered from the file.
  *
- * Nothing is given out before its first bytes were believed. Where these do not tell the build ID (a
- * relocatable file's note lies anywhere), a file that is not large is held back until all of it was checked.
+ * No byte is given out before the first bytes are checked. Where these have no build ID (the note of a
+ * relocatable file may be anywhere), a file of at most 32 MiB is held back until all of it is checked.
  */
 #include "resolve/internal.h"
 
@@ -16,12 +16,12 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define SMALL       KIB(64) /* given out when it is whole */
-#define HELD_BACK   MIB(32) /* ... as is what could not be confirmed by its first bytes */
-#define WORTH_IT    MIB(16) /* so much is still taken when nobody waits for it any more */
+#define SMALL       KIB(64) /* a file of at most this size is given out when it is complete */
+#define HELD_BACK   MIB(32) /* ... as is one without a build ID in its first bytes */
+#define WORTH_IT    MIB(16) /* with at most this left, the fetch goes on after its last follower has left */
 #define KEEP_PIECE  KIB(256)
-#define MAX_SOURCE  MIB(32)  /* without an announced size */
-#define MAX_UNKNOWN MIB(256) /* servers of debug information tell the size of what is large */
+#define MAX_SOURCE  MIB(32)  /* when the server does not announce the size */
+#define MAX_UNKNOWN MIB(256) /* debuginfod servers announce the size of large files */
 #define MISS_MS     600000
 #define ERROR_MS    5000
 
@@ -52,7 +52,7 @@ void remote_unref(struct remote *m)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Who asks from now on does not find it. The table's hold goes. */
+/* New requests do not find it any more. Drops the table's reference. */
 static void remote_land(struct remote *m)
 {
 	struct resolver_upstream *c = m->up;
@@ -84,7 +84,7 @@ uint64_t remote_visible(const struct remote *m)
 	return m->state == REMOTE_FLOWING && m->have == m->size ? m->have - 1 : m->have;
 }
 
-/* Under the lock: off the list, those whose byte is there, or all. */
+/* Under the lock: unlink the waiters whose byte is there, or all. */
 static struct remote_waiter *remote_take_waiters(struct remote *m, bool all)
 {
 	struct remote_waiter *woken = NULL, **at = &m->waiters;
@@ -108,7 +108,7 @@ static void remote_wake(struct remote_waiter *w)
 	while (w) {
 		struct remote_waiter *next = w->next;
 
-		/* Nobody takes it back: the asker has its own way to be gone. */
+		/* Nothing cancels this ticket: the waiter handles its own end. */
 		ticket_leave(w->ticket);
 		ticket_fire(w->ticket);
 		free(w);
@@ -134,7 +134,7 @@ void remote_left(struct remote *m)
 	bool stop;
 
 	pthread_mutex_lock(&m->lock);
-	/* Somebody will want it again: what is nearly there is taken nevertheless. */
+	/* A request for it will come again, so a fetch that is nearly done goes on. */
 	stop = --m->n_followers == 0 && !m->waiters && m->state == REMOTE_FLOWING &&
 	       m->size - m->have > WORTH_IT;
 	m->given_up |= stop;
@@ -147,7 +147,7 @@ void remote_left(struct remote *m)
 
 /* ---- the sink: on the net's thread ---- */
 
-/* The value of "X-DEBUGINFOD-FILE: ..." in the lines. */
+/* The value of a header, such as "X-DEBUGINFOD-FILE: ...", in @lines. */
 static struct str remote_header(struct str lines, struct str name)
 {
 	while (lines.size) {
@@ -165,7 +165,7 @@ static int remote_on_begin(void *arg, const struct net_reply *reply, struct err 
 	bool refused;
 
 	pthread_mutex_lock(&m->lock);
-	/* Some may have gone out. */
+	/* Bytes may have been given out already. */
 	refused = m->state != REMOTE_ASKING;
 	m->have = 0;
 	pthread_mutex_unlock(&m->lock);
@@ -215,7 +215,9 @@ static const enum store_kind store_kinds[RESOLVE_N_KINDS] = {
 	[RESOLVE_SECTION] = STORE_SECTION,
 };
 
-/* In pieces, so that a server that stops need not wait for the rest. STORE_FULL. */
+/*
+ * In chunks, so that a server that is stopping need not wait for the rest. STORE_FULL as store_put_write().
+ */
 static int remote_copy(struct remote *m, struct store_put *put, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(KEEP_PIECE);
@@ -331,7 +333,7 @@ static void remote_on_done(void *arg, struct net_fetch *f, int outcome, const st
 	else
 		err_set(&why, ERR_UPSTREAM, "not found");
 	atomic_fetch_add(missing ? &c->n_missing : &c->n_failed, 1);
-	/* What was broken off by us says nothing. */
+	/* A fetch that this server cancelled says nothing about the others. */
 	if (why.os != ECANCELED)
 		miss_cache_put(c->misses, m->key,
 			       clock_mono_ms() + (missing ? (o->miss_ms ? o->miss_ms : MISS_MS)
@@ -375,7 +377,7 @@ static void remote_url_path(const struct resolve_request *req, struct buf *ret)
 	buf_printf(ret, "buildid/%s/%s", build_id_hex(&req->id, hex), resolve_kind_name(req->kind));
 	if (req->kind != RESOLVE_SOURCE && req->kind != RESOLVE_SECTION)
 		return;
-	/* A path's first slash is the one behind "source". */
+	/* The leading slash of a path is the one after "source". */
 	if (!arg.size || arg.p[0] != '/')
 		buf_add_char(ret, '/');
 	net_escape(ret, arg, req->kind == RESOLVE_SOURCE);
@@ -410,7 +412,7 @@ static void remote_ask(struct remote *m)
 	net_fetch_start(o->net, &req, &m->fetch);
 }
 
-/* Under the resolver's lock. One hold is the table's, one the sink's, one the caller's. */
+/* Under the resolver's lock. One reference is the table's, one the sink's, one the caller's. */
 static struct remote *remote_new(struct resolver_upstream *c, const struct resolve_request *req,
 				 struct bytes key)
 {
@@ -453,7 +455,7 @@ static int give_miss(struct resolver_upstream *c, struct lru_ref *h, struct reso
 	return res;
 }
 
-/* Under its lock. */
+/* Under the lock of @m. */
 static void remote_answer(struct remote *m, struct arena *a, struct resolve_answer *ret)
 {
 	*ret = (struct resolve_answer){
@@ -467,7 +469,7 @@ static void remote_answer(struct remote *m, struct arena *a, struct resolve_answ
 	};
 }
 
-/* The one that is on its way, held; NULL: *ret_remembered. */
+/* The fetch that is under way, referenced; NULL: *ret_remembered. */
 static struct remote *remote_join(struct resolver_upstream *c, const struct resolve_request *req,
 				  struct lru_ref **ret_remembered)
 {
@@ -498,8 +500,8 @@ int remote_find(struct resolver_upstream *c, const struct resolve_request *req, 
 		if (!m)
 			return give_miss(c, remembered, why, err);
 		pthread_mutex_lock(&m->lock);
-		/* It leaves the table at this very moment; the next round finds another, or what is
-		 * remembered of it. */
+		/* It is leaving the table at this moment; the next round finds another fetch, or the cached
+		 * miss. */
 		again = m->given_up || m->state == REMOTE_OVER;
 		if (!again && m->state == REMOTE_ASKING) {
 			remote_await(m, 0, wake.fn, wake.arg);

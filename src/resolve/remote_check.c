@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is what another server sends what was asked for? By the first bytes, before any of them goes out; and by
- * the whole, before it is kept. A refusal has an errno that resolve_reason_of() reads: ENOEXEC for a file that is
- * not ELF, EBADMSG for any other.
+ * Checks that a fetched file is the one requested: by its first bytes before any byte is given out, and by
+ * the whole file before it is stored. A refusal has an errno that resolve_reason_of() reads: ENOEXEC for a
+ * file that is not ELF, EBADMSG for any other.
  */
 #include "resolve/internal.h"
 
@@ -50,7 +50,7 @@ static int remote_check_head(struct remote *m, const struct net_reply *reply, st
 	return all ? 0 : NET_MORE;
 }
 
-/* 0, NET_MORE; of a refusal without an errno of its own, the file is unusable. */
+/* 0 and NET_MORE as they are; a refusal without an errno gets EBADMSG. */
 static int refusal_errno(int r, struct err *err)
 {
 	if (r < 0 && !err->os)
@@ -63,7 +63,7 @@ int remote_check(void *arg, const struct net_reply *reply, struct bytes head, bo
 	return refusal_errno(remote_check_head(arg, reply, head, all, err), err);
 }
 
-/* A file that was cut still has its build ID; its section table lies past its end. */
+/* A truncated file still has its build ID, but its section table is past its end. */
 static int remote_check_image(const struct remote *m, struct source *src, struct err *err)
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;

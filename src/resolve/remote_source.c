@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes from another server as a source: its bytes as far as they have come. Who reads it asks
- * remote_arrived() first; a read never waits.
+ * The bytes fetched so far, as a source. A reader calls remote_arrived() first; a read never waits.
  */
 #include "resolve/internal.h"
 
@@ -9,7 +8,7 @@
 
 struct remote_source {
 	struct source base;
-	struct remote *m; /* held */
+	struct remote *m; /* referenced */
 };
 
 static struct remote *remote_of(struct source *s)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The seam: what every resolver has in common, and the list of steps that explains a miss.
+ * The seam: the functions common to all resolvers, and the list of steps that explains a miss.
  */
 #include "resolve/resolve.h"
 
@@ -45,7 +45,7 @@ enum resolve_reason resolve_reason_of(const struct err *err)
 	case ETIMEDOUT:
 	case ETIME:
 		return RESOLVE_UPSTREAM_TIMED_OUT;
-	case EBADMSG: /* these two: remote_check.c */
+	case EBADMSG: /* the checks of remote_check.c set these two */
 		return RESOLVE_UPSTREAM_UNUSABLE;
 	case ENOEXEC:
 		return RESOLVE_UPSTREAM_NOT_ELF;

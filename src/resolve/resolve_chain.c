@@ -2,8 +2,8 @@
 /*
  * Resolvers in a row.
  *
- * What they know of a path or a build ID is told in their order. A cursor is that of the first, or "@N:" and
- * that of the one with the number N; and the first one's too, if it looks like that.
+ * Metadata are given in the order of the links. A cursor is that of the first link, or "@N:" and that of link
+ * number N; also of the first link, if its cursor begins with "@".
  */
 #include "resolve/resolve.h"
 
@@ -70,7 +70,7 @@ static int count_result(void *arg, const struct index_metadata *m)
 	return c->q->fn(c->q->arg, m);
 }
 
-/* "@2:rest" is the cursor "rest" of the third. */
+/* "@2:rest" is the cursor "rest" of the third link. */
 static int chain_cursor_read(const struct resolver_chain *c, struct str *cursor, size_t *ret_link,
 			     struct err *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The resolver over the index: files on disk and members of packages. Here is what lives as long as it does;
- * each request gets a connection and a struct work, and goes to the file of its kind.
+ * The resolver over the index: files on disk and members of packages. This file has the resolver's own state;
+ * each request gets a connection and a struct work, and goes on in the file of its kind.
  */
 #include "resolve/internal.h"
 
@@ -10,13 +10,13 @@
 #define MAP_CACHE     MIB(64)
 #define SPAN_CACHE    MIB(256)
 #define NAMES_CACHE   MIB(64)
-#define LOOK_EVERY_MS 1000 /* for what other processes have written */
+#define LOOK_EVERY_MS 1000 /* between two checks for commits by other processes */
 
 /* ---- ELF files ---- */
 
 static int take_elf(void *arg, struct work *w, struct resolve_answer *ans, struct err *err)
 {
-	/* A file on disk was compared with its row of the index, which was made from all of it. */
+	/* A file on disk was compared with its row of the index, which was made from the whole file. */
 	int r = ans->archive.size ? candidate_check_head(w, &w->req->id, ans) : 0;
 
 	if (r == 0)
@@ -75,7 +75,7 @@ static bool index_unknown(struct resolver *base, const struct resolve_request *r
 
 	if (id_filter_lacks(r->ids, &req->id))
 		return true;
-	/* Who reads memory waits for its writer, which is nothing for an HTTP thread. */
+	/* A reader of an in-memory database waits for its writer, which an HTTP thread must not do. */
 	if (r->in_memory || conn_take(&r->conns, &conn, NULL) < 0)
 		return false;
 	has = index_has(conn->ix, &req->id);
@@ -98,9 +98,9 @@ static int index_resolver_metadata(struct resolver *base, const struct index_met
 }
 
 /*
- * What this process commits counts at once. Another one may write too (lode scan beside a passive server):
- * its commits are looked for now and then. They are not told apart by what they did, so each of them makes
- * cached answers be asked anew.
+ * Commits of this process count at once. Another process may write too (`lode scan` beside a passive server):
+ * its commits are checked for every so often. Their effect is not known, so each of them invalidates all
+ * cached answers.
  */
 static void check_other_writers(struct resolver_index *r)
 {

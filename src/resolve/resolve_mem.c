@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The resolver for tests: what was put in by hand is found, under its kind, build ID and argument. The
- * contents are kept until resolve_close(), also those that were replaced, so that a source may outlive a
- * second put.
+ * The resolver for tests: content put in by hand is found under its kind, build ID and argument. Contents are
+ * kept until resolve_close(), even when replaced, so that a source may outlive a second put.
  */
 #include "resolve/resolve.h"
 
@@ -39,7 +38,7 @@ struct resolver_mem {
 	struct resolver resolver;
 	pthread_mutex_t lock;
 	/* under the lock */
-	struct map map, ids; /* whole key -> entry; build ID -> any */
+	struct map map, ids; /* whole key -> entry; build ID -> any entry */
 	struct mem_entry *entries, **last;
 	struct mem_content *contents;
 	uint64_t epoch;
@@ -92,7 +91,7 @@ static struct mem_waiter *mem_waiters_take(struct mem_entry *e)
 	return TAKE(e->waiters);
 }
 
-/* Not under the lock: a wake may ask again at once. */
+/* Without the lock: a wake may call resolve() at once. */
 static void mem_waiters_wake(struct mem_waiter *w)
 {
 	while (w) {

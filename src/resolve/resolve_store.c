@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The resolver over the store: one object is an answer, or what an answer is a part of.
+ * The resolver over the store: an object is the answer, or contains it.
  */
 #include "resolve/internal.h"
 
@@ -23,7 +23,7 @@ struct store_request {
 	const struct resolve_request *req;
 	struct arena *a;
 	struct resolve_why *why;
-	struct store_meta meta; /* of what was opened last */
+	struct store_meta meta; /* of the object opened last */
 };
 
 static struct resolver_store *store_resolver_of(struct resolver *base)
@@ -37,7 +37,7 @@ static int store_missing(struct store_request *k, const char *what)
 	return RESOLVE_MISSING;
 }
 
-/* RESOLVE_MISSING, told. */
+/* RESOLVE_MISSING (noted). */
 static int answer_object(struct store_request *k, enum store_kind kind, struct str arg,
 			 struct resolve_answer *ret, struct err *err)
 {
@@ -162,7 +162,7 @@ static int find_section(struct store_request *k, struct resolve_answer *ret, str
 	r = find_section_in(k, STORE_DEBUGINFO, name, ret, err);
 	if (r == RESOLVE_MISSING)
 		r = find_section_in(k, STORE_EXECUTABLE, name, ret, err);
-	/* Fetched by itself, from a server that gives out sections. */
+	/* A section fetched by itself, from another server. */
 	if (r == RESOLVE_MISSING)
 		r = answer_object(k, STORE_SECTION, arg, ret, err);
 	return r;
@@ -230,7 +230,7 @@ static int store_resolve(struct resolver *base, const struct resolve_request *re
 	return finders[req->kind](&k, ret, err);
 }
 
-/* Whether it is there is a question to a disk. */
+/* Only the disk has the answer. */
 static bool store_unknown(struct resolver *base, const struct resolve_request *req)
 {
 	return false;

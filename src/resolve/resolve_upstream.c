@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The resolver over other servers. What one of them has is remote.c's affair.
+ * The resolver over other servers. remote.c handles a single artifact.
  */
 #include "resolve/internal.h"
 
@@ -28,10 +28,8 @@ static void ignore_wake(void *arg)
 {
 }
 
-/*
- * A debug file that is here and lacks the section: others of this build ID lack it too. So does the
- * reference, and debuggers ask for sections that few files have.
- */
+/* A debug file is here and lacks the section: then other files of this build ID lack it too. elfutils' server
+ * decides the same way, and debuggers ask for sections that few files have. */
 static bool is_here_without_section(struct resolver_upstream *u, const struct resolve_request *req,
 				    struct arena *a)
 {
@@ -78,7 +76,7 @@ static int upstream_metadata(struct resolver *base, const struct index_metadata_
 	return 0;
 }
 
-/* What they have may change, but not what was found of it. */
+/* Files of other servers may change, but not those that were fetched. */
 static uint64_t upstream_epoch(struct resolver *base)
 {
 	return 0;
@@ -91,7 +89,7 @@ static void upstream_close(struct resolver *base)
 	atomic_store(&u->closing, true);
 	if (u->keepers)
 		pool_free(u->keepers);
-	/* The net has gone, and with it all fetches; what is left are sources that somebody still closes. */
+	/* Net is freed, and so are all fetches; sources that are still open remain. */
 	pthread_mutex_lock(&u->lock);
 	while (u->n_remotes)
 		pthread_cond_wait(&u->gone, &u->lock);

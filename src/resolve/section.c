@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One section of an ELF file, as it lies there: compressed ones with their header. Of a member of a package
- * only the header, the section table and the section itself are decoded; of a large one, whose map has its
- * sections' places, only the section.
+ * One section of an ELF file, as stored: a compressed one with its header. For a member of a package only the
+ * header, the section table and the section itself are decoded; for a large member, whose map has the places
+ * of its sections, only the section.
  */
 #include "resolve/internal.h"
 
 #define MAX_NAME 4096
-/* The section table and the names mostly lie side by side at the end: one piece of them serves both. */
+/* The section table and the section names are mostly next to each other at the end: one block has both. */
 #define TAIL_BLOCK    KIB(64)
 #define N_TAIL_BLOCKS 4
 
@@ -65,7 +65,7 @@ static int section_in_file(struct work *w, struct resolve_answer *ans, struct st
 	struct err why = { 0 };
 	int r;
 
-	/* Kept from now on: header and notes are read again, behind the tables. */
+	/* Cached from now on: header and notes are read again after the tables. */
 	if (pinned_source_head(ans->source, &head, &why) < 0)
 		return work_failed(w, place, &why);
 	tables = source_cached(ans->source, false, TAIL_BLOCK, N_TAIL_BLOCKS);

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A source file: a member of a package that has this path, or a file on disk.
+ * A source file: a member of a package with this path, or a file on disk.
  *
- * A file on disk is served only if debug information of the build ID names it that lies on disk too: else
- * every file of the machine could be asked for, by whoever gets a package into the archive. A member of an
- * indexed package is as public as the package, so its path is enough, and no debug information needs to be
- * decoded for it. Where the debug information itself is in a package, its sources mostly are too, so packages
- * are looked at first; where it is a file on disk, the disk.
+ * A file on disk is served only if debug information of the build ID, itself a file on disk, names it:
+ * otherwise anyone who can add a package could request every file of the machine. A member of an indexed
+ * package is as public as the package, so its path is enough, and no debug information needs to be decoded
+ * for it. Where the debug information is in a package, its sources mostly are too, so packages are searched
+ * first; where it is a file on disk, the disk.
  *
- * A path comes without a leading slash where the debug information has it relative, and where a client has
- * cut it off: both are tried.
+ * A path has no leading slash where the debug information has a relative one, or where the client has removed
+ * it: both forms are tried.
  */
 #include "resolve/internal.h"
 
 #include <stdlib.h>
 
 #define MAX_PATH   KIB(16)
-#define MAX_OPENED 64 /* packages that are looked into for one request; they are the nearest by name */
+#define MAX_OPENED 64 /* packages opened for one request; those with the nearest path */
 
 struct source_paths {
 	struct str absolute, relative; /* canonical; relative is the same without the slash */
-	struct str list[4];            /* what the debug information may call it */
+	struct str list[4];            /* the forms that the debug information may have */
 	size_t n;
 };
 
@@ -54,7 +54,7 @@ static bool source_paths_of(struct work *w, struct str arg, struct source_paths 
 
 struct near_package {
 	const struct index_file *file;
-	size_t shared; /* bytes of path in common with where the debug information is */
+	size_t shared; /* length of the common prefix with the path of the debug information */
 };
 
 static size_t shared_prefix(struct str a, struct str b)
@@ -87,7 +87,9 @@ static int source_try_package(struct work *w, const struct index_file *f, struct
 		return r;
 	e = pkg_map_find(m->map, path);
 	if (!e) {
-		/* Its directory's hash has the same low bits, or other files are in there. */
+		/*
+		 * Its directory has a hash with the same low bits, or it has other files in that directory.
+		 */
 		pin_release(&held);
 		return NOT_THIS;
 	}
@@ -139,7 +141,7 @@ static int open_disk_file(struct work *w, struct str path, struct resolve_answer
 		return NOT_THIS;
 	}
 	if (r < 0) {
-		/* Not a regular file, or not for us to read: as if it were not there. */
+		/* Not a regular file, or not readable for us: treated as missing. */
 		work_said(w, path, "%s", why.text);
 		return NOT_THIS;
 	}
@@ -155,11 +157,11 @@ static int open_disk_file(struct work *w, struct str path, struct resolve_answer
 	return 0;
 }
 
-/* Whether it is there comes first: it costs nothing, the names may cost the decoding of a debug file. */
+/* Checks for the file first: that costs nothing, while the names may cost the decoding of a debug file. */
 static int source_probe_disk(struct work *w, const struct source_paths *p, struct resolve_answer *ret,
 			     struct err *err)
 {
-	/* A relative name is one from where the program was built, or from where we were started. */
+	/* A relative name is relative to the build directory, or to our working directory. */
 	struct str forms[] = { p->absolute, p->relative };
 	struct resolve_answer ans;
 	bool named = false;
@@ -173,8 +175,8 @@ static int source_probe_disk(struct work *w, const struct source_paths *p, struc
 			*ret = ans;
 			return 0;
 		}
-		/* The file at the absolute path may be served for either name; the other only for the
-		 * relative one. */
+		/* The file at the absolute path may be served for either name; the file at the relative path
+		 * for the relative name only. */
 		r = i == 0 ? names_have(w, p->list, p->n, &named, err)
 			   : names_have(w, &p->relative, 1, &named, err);
 		if (r == 0 && named) {
@@ -182,7 +184,7 @@ static int source_probe_disk(struct work *w, const struct source_paths *p, struc
 			return 0;
 		}
 		answer_drop(&ans);
-		/* A debug file that cannot be read is noted; a package may have the source all the same. */
+		/* A debug file that cannot be read was noted; a package may have the source all the same. */
 		if (r > 0 ? r != RESOLVE_MISSING : w->failed.kind == ERR_NONE)
 			return r;
 	}
@@ -202,7 +204,7 @@ static int source_on_disk(struct work *w, const struct source_paths *p, struct r
 
 /* ---- */
 
-/* Where the debug information is, for what is near to it. */
+/* The file with the debug information, to prefer packages near it. */
 static const struct index_file *debug_home_of(const struct index_hit *hits, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

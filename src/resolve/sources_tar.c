@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tars of source files that were pushed: which file lies where. A tar is read through when it is first asked,
- * and what was found is kept.
+ * Pushed tars of source files: the place of each file. A tar is read through at the first request, and the
+ * places are cached.
  */
 #include "resolve/internal.h"
 
@@ -13,7 +13,7 @@ struct member_place {
 };
 
 struct sources_tar {
-	struct map by_path; /* struct place, in the arena */
+	struct map by_path; /* struct member_place, in the arena */
 	struct arena arena;
 	size_t weight;
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the store knows of a path or a build ID. Its objects have the name that was given when they were
- * pushed, or that the server told which they were fetched from; a name without folders is told as if it lay
- * in the topmost one, so that it can be asked for as a path.
+ * Metadata queries on the store. Its objects have the name given at the push, or by the server that they were
+ * fetched from; a name without directories is given out with a leading slash, so that it can be queried as a
+ * path.
  *
- * Names are looked for in the store's catalogue, which may be behind: what is told was looked up. A cursor is
- * "SKIP:NAME": the record that was told before, and how many results of the next one.
+ * Names are searched in the catalogue of the store, which may be out of date, so every result is looked up. A
+ * cursor is "SKIP:NAME": the last complete record, and how many results of the next one were given out.
  */
 #include "resolve/internal.h"
 
@@ -15,14 +15,14 @@ struct store_query {
 	struct store *st;
 	const struct index_metadata_query *asked;
 	struct index_metadata_page *page;
-	struct str value;     /* of a path, the canonical one */
+	struct str value;     /* canonical, if it is a path */
 	size_t n_results;     /* of this page */
 	uint64_t skip;        /* results of the current record that were on an earlier page */
 	uint64_t n_of_record; /* results of the current record: given out or skipped */
 	struct arena arena;
 };
 
-enum { PAGE_FULL = 1 << 20 }; /* of fn's own outcomes none should be so large */
+enum { PAGE_FULL = 1 << 20 }; /* no outcome of the caller's fn may be this large */
 
 static int give_result(struct store_query *q, const struct index_metadata *m)
 {
@@ -44,7 +44,7 @@ static struct str rooted_name(struct store_query *q, struct str file)
 	return str_of(arena_printf(&q->arena, "/" STR_FMT, STR_ARG(file)));
 }
 
-/* One that was never stripped is its own debug file, and is told as both. */
+/* A program that was never stripped is its own debug file, and is given out as both. */
 static int give_record(struct store_query *q, const struct store_key *key, struct err *err)
 {
 	struct index_metadata m = { .build_id = key->id, .debuginfo = key->kind == STORE_DEBUGINFO };
@@ -84,7 +84,7 @@ static bool name_is_path(void *arg, struct str file)
 {
 	struct str want = *(struct str *)arg;
 
-	/* "/x" is "x", too. */
+	/* "/x" also matches "x". */
 	if (file.size && file.p[0] != '/')
 		want = (struct str){ want.p + 1, want.size - 1 };
 	return file.size && str_eq(file, want);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A wish to be woken. It is registered first and the answer looked for once more behind that, so that none
- * comes in between; when the answer was there after all, the wish must come to nothing.
+ * A wake that can be cancelled. A waiter registers first and then checks once more for the answer, so that
+ * none is missed in between; when the answer was there after all, the wake must do nothing.
  */
 #include "resolve/internal.h"
 
@@ -13,7 +13,7 @@ struct ticket {
 	void (*wake)(void *arg);
 	void *arg;
 	_Atomic int state;
-	_Atomic int n_refs; /* who asked, who wakes */
+	_Atomic int n_refs; /* one of the waiter, one of the waker */
 };
 
 struct ticket *ticket_new(void (*wake)(void *arg), void *arg)
