@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One server asked for a fetch's artifact: what of its reply is believed, and where its bytes go.
+ * One server asked for the artifact of a fetch: checks its reply, and hands on its bytes.
  *
- * The first bytes are held back until the checker believes them. A server that is asked to go on where
- * another broke off repeats some of the bytes that were written, or all; they are compared and passed over.
- * Only then it becomes the winner, so what has been written never depends on a server that was not believed.
+ * The first bytes are held back until the check accepts them. A server that continues where another broke off
+ * sends some of the written bytes again, or all; they are compared and skipped. Only then it becomes the
+ * winner, so the written bytes never come from a server that was not accepted.
  */
 #include "net/internal.h"
 
@@ -12,13 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A body whose size nobody knows, as it was compressed on the way: no more than this for each byte of the
- * transfer. */
+/* A body of unknown size, because it is compressed: at most this many bytes for each byte of the transfer. */
 #define MAX_RATIO     100u
 #define RATIO_FROM    MIB(64)
 #define MAX_SAID      160u
 #define MAX_SAID_BODY KIB(64)
-/* Bytes a second: who is slower for as long as silence is borne is as good as silent. */
+/* Bytes a second: slower for `silent_ms` counts as silent. */
 #define MIN_RATE 1024u
 
 struct attempt {
@@ -27,25 +26,25 @@ struct attempt {
 	struct xfer *xfer;
 	char *url; /* owned */
 	int64_t started_ms;
-	uint64_t asked_from;              /* of the Range; 0: none */
-	bool answered, connected, judged; /* the head is in; and was looked at */
-	bool believed;                    /* its first bytes */
-	bool whole_hash; /* it begins at 0: all that was written before is compared by hash */
-	bool anew;       /* all that was written before is void when it wins */
-	bool second;     /* there was a winner when it was asked, which had stalled */
+	uint64_t asked_from;              /* start of the Range; 0: none */
+	bool answered, connected, judged; /* the head was received; ... and judged */
+	bool believed;                    /* the check accepted its first bytes */
+	bool whole_hash;                  /* it starts at 0: all bytes written before are compared by hash */
+	bool anew;                        /* all bytes written before are void if it wins */
+	bool second;                      /* it was started because the winner had stalled */
 	bool differs, lost;
-	struct fault_said fault; /* what we found */
+	struct fault_said fault; /* found here, not by the wire */
 	struct net_reply reply;
-	struct arena arena; /* of the reply */
-	struct buf held;    /* bytes not handed on yet: the head, or what the sink did not take */
-	uint64_t pos;       /* in the artifact, of what comes next behind `held` */
-	uint64_t n_body;    /* bytes that came */
-	int64_t mark_ms;    /* then it had sent mark_bytes; 0: not yet */
+	struct arena arena; /* of `reply` */
+	struct buf held;    /* bytes not handed on yet: the head, or bytes that the sink did not take */
+	uint64_t pos;       /* in the artifact, of the next byte after `held` */
+	uint64_t n_body;    /* bytes of the body received */
+	int64_t mark_ms;    /* when it had received mark_bytes; 0: not set */
 	uint64_t mark_bytes;
 	struct hash64_state hash;
 };
 
-/* ---- what the head says ---- */
+/* ---- the head ---- */
 
 static void set_status_fault(struct attempt *a)
 {
@@ -54,7 +53,7 @@ static void set_status_fault(struct attempt *a)
 	char said[MAX_SAID + 1];
 
 	line = str_trim(str_cut(&line, '\n'));
-	/* A page of HTML begins with nothing worth telling. */
+	/* A page of HTML has no useful first line. */
 	if (h->status == 404 || h->status == 410 || !line.size || line.p[0] == '<')
 		line.size = 0;
 	snprintf(said, sizeof(said), STR_FMT, (int)MIN(line.size, (size_t)MAX_SAID), line.p ? line.p : "");
@@ -62,7 +61,7 @@ static void set_status_fault(struct attempt *a)
 		  "%u%s%s", h->status, said[0] ? ": " : "", said);
 }
 
-/* The sink's check has refused the bytes. */
+/* The sink's check refused the bytes. */
 static int refuse_bytes(struct attempt *a, const struct err *err)
 {
 	fault_set(&a->fault, FAULT_KIND_LIE, err->os ? err->os : EIO, "%s", err->text);
@@ -82,21 +81,21 @@ static int refuse_other_file(struct attempt *a, const char *text)
 	return -1;
 }
 
-/* 206: does it go on where it was asked to, in a file of the same size? */
+/* 206: the range must be the one requested, of a file of the same size. */
 static int judge_part(struct attempt *a, const struct head *h)
 {
 	if (!a->asked_from)
-		return refuse_reply(a, "it sends a part of a file when asked for all of it");
+		return refuse_reply(a, "it sends a part of the file when all of it was requested");
 	if (!h->has_range || h->from != a->asked_from)
-		return refuse_reply(a, "it sends another part of the file than it was asked for");
+		return refuse_reply(a, "it sends another part of the file than requested");
 	if (h->encoded)
-		return refuse_reply(a, "it sends an encoding that was not asked for");
+		return refuse_reply(a, "it sends an encoding that was not requested");
 	if (!h->has_total || (a->f->size_known && h->total != a->f->size))
-		return refuse_other_file(a, "its file has another size than the one that was begun");
+		return refuse_other_file(a, "its file has another size than the one being fetched");
 	a->reply.size_known = true;
 	a->reply.size = h->total;
 	a->pos = h->from;
-	/* The head of this file was believed when it was begun. */
+	/* The head of this file was accepted at its start. */
 	a->believed = true;
 	return 0;
 }
@@ -106,7 +105,7 @@ static int judge_whole(struct attempt *a, const struct head *h)
 	struct net_fetch *f = a->f;
 
 	if (h->encoded && !(f->compressed && !a->asked_from))
-		return refuse_reply(a, "it sends an encoding that was not asked for");
+		return refuse_reply(a, "it sends an encoding that was not requested");
 	if (!h->encoded && h->has_length) {
 		a->reply.size_known = true;
 		a->reply.size = h->length;
@@ -115,14 +114,14 @@ static int judge_whole(struct attempt *a, const struct head *h)
 		a->reply.size = h->file_size;
 	}
 	if (a->reply.size_known && a->reply.size > f->max_size) {
-		fault_set(&a->fault, FAULT_KIND_LIMIT, EFBIG, "its file has %llu bytes, more than wanted",
+		fault_set(&a->fault, FAULT_KIND_LIMIT, EFBIG, "its file has %llu bytes, more than the limit",
 			  (unsigned long long)a->reply.size);
 		return -1;
 	}
 	if (!f->have || a->c->from_start) {
 		a->anew = true;
 	} else if (a->reply.size_known && f->size_known && a->reply.size != f->size) {
-		/* It may still do, from its beginning. */
+		/* It may be used after all, from its beginning. */
 		a->anew = true;
 	} else {
 		a->whole_hash = true;
@@ -182,7 +181,7 @@ static int attempt_check(struct attempt *a, bool all)
 	return r < 0 ? refuse_bytes(a, &err) : r;
 }
 
-/* The overlap with what was written. Passed bytes are taken off @piece. */
+/* Compare the overlap with the bytes written, and remove it from @piece. */
 static int pass_known(struct attempt *a, struct bytes *piece)
 {
 	struct net_fetch *f = a->f;
@@ -191,13 +190,13 @@ static int pass_known(struct attempt *a, struct bytes *piece)
 	if (a->whole_hash) {
 		hash64_feed(&a->hash, piece->p, n);
 		if (a->pos + n == f->have && hash64_end(&a->hash) != hash64_end(&f->hash))
-			return refuse_other_file(a, "its file has other bytes than the one that was begun");
+			return refuse_other_file(a, "its file has other bytes than the one being fetched");
 	} else {
 		for (size_t i = 0; i < n; i++)
 			if (a->pos + i + FETCH_TAIL >= f->have &&
 			    f->tail[(a->pos + i) % FETCH_TAIL] != piece->p[i])
 				return refuse_other_file(
-					a, "its file has other bytes than the one that was begun");
+					a, "its file has other bytes than the one being fetched");
 	}
 	a->pos += n;
 	piece->p += n;
@@ -205,7 +204,7 @@ static int pass_known(struct attempt *a, struct bytes *piece)
 	return 0;
 }
 
-/* It has come to where the next byte is wanted: from now on it is the one. */
+/* It has reached the next byte to be written: it becomes the winner. */
 static int attempt_win(struct attempt *a)
 {
 	struct net_fetch *f = a->f;
@@ -213,24 +212,24 @@ static int attempt_win(struct attempt *a)
 	if ((a->anew || !f->begun) && !fetch_begin_body(f, &a->reply)) {
 		if (f->sink_failed)
 			return -1;
-		return refuse_reply(a, "its file is another one than the one that was begun");
+		return refuse_reply(a, "its file is not the one being fetched");
 	}
 	f->winner = a;
 	a->anew = false;
-	/* One that begins with W/ says nothing of single bytes. */
+	/* A weak tag (W/) does not identify the bytes. */
 	if (str_starts(a->reply.etag, STR("\"")) && a->reply.etag.size < sizeof(a->c->etag))
 		snprintf(a->c->etag, sizeof(a->c->etag), STR_FMT, STR_ARG(a->reply.etag));
 	return 0;
 }
 
-/* All of @piece, or nothing. */
+/* Hands on all of @piece, or nothing. */
 static int hand_on(struct attempt *a, struct bytes piece)
 {
 	struct net_fetch *f = a->f;
 	int r;
 
 	if (f->winner != a) {
-		/* Bytes that were had already; what is passed over is gone even if the sink pauses. */
+		/* Bytes written before are skipped even if the sink pauses. */
 		if (!a->anew && a->pos < f->have && pass_known(a, &piece) < 0)
 			return XFER_ABORT;
 		if (!a->anew && a->pos < f->have)
@@ -244,7 +243,7 @@ static int hand_on(struct attempt *a, struct bytes piece)
 	if (r == XFER_TAKEN) {
 		a->pos += piece.size;
 	} else if (r == XFER_PAUSE && !a->held.size) {
-		/* A part of it may have been passed over: the rest is kept here, not in libcurl. */
+		/* Part of it may have been skipped, so the rest is kept here, not in libcurl. */
 		buf_add(&a->held, piece.p, piece.size);
 		return XFER_TAKEN;
 	}
@@ -280,7 +279,7 @@ static int refuse_excess(struct attempt *a, size_t n)
 		return refuse_reply(a, "it sends without end");
 	if (xfer_head(a->xfer)->encoded && a->n_body > RATIO_FROM &&
 	    a->n_body / MAX_RATIO > xfer_wire_bytes(a->xfer))
-		return refuse_reply(a, "it unpacks to more than a hundred times of what came");
+		return refuse_reply(a, "it unpacks to more than a hundred times its transfer size");
 	return 0;
 }
 
@@ -300,14 +299,14 @@ static int attempt_on_data(void *arg, struct bytes piece)
 		return a->held.size < MAX_SAID_BODY ? XFER_TAKEN : XFER_ABORT;
 	}
 	if (a->f->winner && a->f->winner != a && !a->second) {
-		/* It was first; fetch_turn() ends this one. */
+		/* Another server was first; fetch_turn() ends this attempt. */
 		a->lost = true;
 		return XFER_PAUSE;
 	}
 	if (refuse_excess(a, piece.size) < 0)
 		return XFER_ABORT;
 	if (a->believed) {
-		/* What the sink did not take goes first. */
+		/* Bytes that the sink did not take go first. */
 		if (a->held.size && (r = flush_held(a)) != XFER_TAKEN)
 			return r;
 		if (a->held.size)
@@ -335,7 +334,7 @@ static const struct xfer_events events = { .connected = attempt_on_connected, .d
 
 /* ---- its life ---- */
 
-/* Where to go on from; the bytes before it that were had already are asked for again, to compare. */
+/* The start of the Range: a part of the bytes written before is requested again, to compare. */
 static uint64_t resume_from(const struct net_fetch *f, const struct candidate *c)
 {
 	uint64_t overlap = MIN(f->have, (uint64_t)FETCH_TAIL);
@@ -368,7 +367,7 @@ struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t 
 	req.compressed = f->compressed && !req.from;
 	for (size_t i = 0; i < f->n_headers; i++)
 		headers[req.n_headers++] = f->headers[i];
-	/* Its own file, as long as it is still the same one. */
+	/* Its own file, if that has not changed. */
 	if (req.from && c->etag[0])
 		headers[req.n_headers++] = if_range = mem_printf("If-Range: %s", c->etag);
 	if (xfer_start(f->net->wire, &req, &a->xfer, fault) < 0) {
@@ -394,7 +393,7 @@ void attempt_drop(struct attempt *a)
 	free(a);
 }
 
-/* The body has ended well, as far as HTTP goes. */
+/* HTTP reports a complete body. */
 static void judge_end(struct attempt *a)
 {
 	if (a->reply.size_known && a->pos + a->held.size < a->reply.size) {
@@ -410,11 +409,11 @@ static void judge_end(struct attempt *a)
 	if ((a->held.size || a->f->winner != a) && flush_held(a) == XFER_ABORT && !a->fault.kind)
 		refuse_reply(a, "the rest of the file is missing");
 	if (!a->held.size && a->f->winner != a && !a->fault.kind)
-		refuse_other_file(a, "its file is shorter than what was had already");
+		refuse_other_file(a, "its file is shorter than the bytes fetched already");
 }
 
-/* A byte a second is no silence, and would go on for years. When is it to be given up if it goes on like
- * that? */
+/* One byte a second is not silence, and could go on for years. Returns when an attempt that is too slow is
+ * ended. */
 static int64_t crawl_limit_ms(struct attempt *a, int64_t now_ms)
 {
 	uint64_t bytes = xfer_wire_bytes(a->xfer),
@@ -441,7 +440,7 @@ bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fa
 	if (!xfer_ended(a->xfer, &wire)) {
 		int64_t crawl_ms = a->answered ? crawl_limit_ms(a, now_ms) : INT64_MAX;
 
-		/* Drops of a head do not count as a sign of life. */
+		/* Bytes of a head that trickles do not extend the limit. */
 		if (!a->answered)
 			limit_ms = a->started_ms + f->patience.connect_ms + f->patience.silent_ms;
 		crawls = now_ms < limit_ms;
@@ -480,7 +479,7 @@ bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fa
 
 void attempt_resume(struct attempt *a)
 {
-	/* In this order: what is held goes before what libcurl still has. */
+	/* In this order: held bytes come before those in libcurl. */
 	if (a->held.size && a->believed && flush_held(a) != XFER_TAKEN)
 		return;
 	if (!a->held.size)

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of each server. One that is not there, or is silent, is passed over for a while (open); when
- * that is over, one request tries it, and the others pass it over until that one is through. One that was
- * only outrun by another is not passed over but asked last for a while (slow): so a machine that drops all
- * packets costs the first request its hedge, and not every one.
+ * The state of each server. A server that cannot be reached, or is silent, is passed over for a while (open);
+ * then one request probes it, and other requests pass it over until the probe has ended. A server that was
+ * only slower than another is not passed over but asked last for a while (slow): so a machine that drops all
+ * packets delays the first request by its hedge, but not every request.
  */
 #include "net/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REFUSED_S  1   /* one where nobody listens costs nothing to ask, and may have been started by then */
-#define SLOW_AFTER 3   /* times outrun in a row; of a server that did connect */
-#define MAX_SHIFT  16u /* of the first pause */
+#define REFUSED_S  1   /* a refused connection costs nothing, and the server may have been started by then */
+#define SLOW_AFTER 3   /* times slower than another server, in a row, though connected */
+#define MAX_SHIFT  16u /* doublings of the first pause */
 
 struct server {
 	char *url; /* fixed */
 	/* under the table's lock */
 	struct breaker_memory m;
-	bool trying; /* a request tries whether it is back */
+	bool trying; /* a request is probing it */
 	unsigned n_active;
 	unsigned n_outrun;
 	uint64_t n_asked, n_counted[COUNT_FAILED + 1], n_bytes;
@@ -52,8 +52,7 @@ struct server *breaker_server(struct breakers *b, const char *url)
 		s = NEW(struct server);
 		s->url = mem_strdup(url);
 		map_put(&b->by_url, key, s);
-		b->all = mem_realloc(b->all, b->n + 1, sizeof(*b->all));
-		b->all[b->n++] = s;
+		VEC_PUSH(b->all, b->n, b->room) = s;
 	}
 	pthread_mutex_unlock(&b->lock);
 	return s;
@@ -111,7 +110,7 @@ void breaker_give(struct breakers *b, struct server *s)
 	pthread_mutex_unlock(&b->lock);
 }
 
-/* Under the lock. 10 s, 20 s, 40 s, ...; at least one. */
+/* Under the lock. 10 s, 20 s, 40 s, ...; at least 1 s. */
 static int64_t pause_s(const struct breakers *b, unsigned n_failures)
 {
 	uint64_t ms = (uint64_t)b->first_ms << MIN(n_failures ? n_failures - 1 : 0, MAX_SHIFT);
@@ -189,7 +188,7 @@ bool breaker_memory(struct server *s, struct breaker_memory *ret)
 	int64_t now_s = clock_wall_s();
 
 	*ret = s->m;
-	/* One that failed is remembered as such for as long again: its next failure is not its first. */
+	/* A failure is kept for an hour after the pause, so that the next one is not taken for the first. */
 	return s->m.slow_until_s > now_s || s->m.open_until_s > now_s ||
 	       (s->m.n_failures && s->m.open_until_s + BREAKER_MAX_S > now_s);
 }

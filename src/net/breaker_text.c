@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is known of servers as text, from one process to the next: one line each,
- *   URL <space> OPEN-UNTIL <space> SLOW-UNTIL <space> FAILURES <space> WORDS
- * with times in seconds since 1970. It may have been written by anybody who can write there, or have been
- * cut: a line that is not like that is passed over, and no line closes a server for longer than an hour.
+ * The state of servers as text, passed from one process to the next, one line each:
+ *   URL <space> OPEN-UNTIL <space> SLOW-UNTIL <space> FAILURES <space> MESSAGE
+ * with times in seconds since 1970. The file may have been written by anybody with access to the folder, or
+ * truncated: malformed lines are ignored, and no line closes a server for longer than an hour.
  */
 #include "net/internal.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One plain request to one URL, its answer in memory.
+ * One plain request to one URL, with its answer in memory.
  */
 #include "net/internal.h"
 
@@ -19,12 +19,12 @@ struct net_call {
 	atomic_bool cancel, ended; /* any thread */
 	/* fixed */
 	struct arena arena;
-	struct net_call_request req; /* its texts are in the arena */
+	struct net_call_request req; /* its strings are in the arena */
 	int64_t deadline_ms;
 	struct server *server; /* NULL: none */
 	/* the loop's */
 	struct xfer *xfer;
-	bool taken; /* of the breaker */
+	bool taken; /* counted by breaker_take() */
 	struct buf body;
 	uint64_t n_sent;
 	struct err err;
@@ -172,7 +172,7 @@ bool call_turn(struct net_call *c, int64_t now_ms, int64_t *next_ms)
 	}
 	if (!c->xfer) {
 		call_release(c, BREAKER_DROPPED, "");
-		call_fail(c, ERR_UPSTREAM, 0, "it cannot be asked");
+		call_fail(c, ERR_UPSTREAM, 0, "the request could not be sent");
 		return false;
 	}
 	if (c->deadline_ms && now_ms >= c->deadline_ms) {

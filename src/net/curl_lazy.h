@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libcurl's functions as the net uses them, loaded with the first struct net: libcurl brings some thirty
- * libraries with it. To be included by the one file that calls it.
+ * The functions of libcurl that net uses, loaded with the first struct net, since libcurl brings some thirty
+ * libraries with it. Included by the one file that calls them.
  */
 #pragma once
 
-/* Its checks of types are macros that would call the functions by name. */
+/* Its type checks are macros that would call the functions by name. */
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 #include "base/lazy.h"

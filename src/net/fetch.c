@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One artifact from several servers: who is asked when, and how it ends. What one server's reply is worth is
- * attempt.c's affair.
+ * One artifact from several servers: which server is asked when, and how the fetch ends. attempt.c judges the
+ * reply of one server.
  */
 #include "net/internal.h"
 
 #include <errno.h>
 #include <stdio.h>
 
-#define RETRY_MS      200 /* then twice that, ... */
-#define RECONNECT_MS  100 /* of one that could not be connected */
+#define RETRY_MS      200 /* doubled at each retry */
+#define RECONNECT_MS  100 /* after a failed connection */
 #define BUSY_USUAL_S  5   /* 429 without a Retry-After */
-#define LOOK_AGAIN_MS 50  /* for a free connection, for how another's try ends */
+#define LOOK_AGAIN_MS 50  /* until the next check for a free connection, or for the result of a probe */
 #define WINDOW_MS     10000
 #define WINDOW_MIN    KIB(10)
-#define GOOD_PROGRESS MIB(1) /* a server that breaks off after so much may do so again */
+#define GOOD_PROGRESS MIB(1) /* a server that breaks off after this much is not counted as failed */
 
 /* ---- the sink ---- */
 
@@ -87,7 +87,7 @@ bool fetch_begin_body(struct net_fetch *f, const struct net_reply *reply)
 	return true;
 }
 
-/* ---- what becomes of attempts ---- */
+/* ---- the results of attempts ---- */
 
 static void candidate_note(struct net_fetch *f, struct candidate *c, unsigned status, bool passed_over,
 			   const char *said)
@@ -103,7 +103,7 @@ static void candidate_note(struct net_fetch *f, struct candidate *c, unsigned st
 						.again_s = state == BREAKER_OPEN ? again_s : -1 });
 }
 
-/* The attempt is over, and with it what the breaker waits to hear. */
+/* End the attempt, and count it as ended in the breaker. */
 static void attempt_over(struct net_fetch *f, struct candidate *c)
 {
 	attempt_drop(c->attempt);
@@ -119,7 +119,7 @@ static void candidate_report(struct net_fetch *f, struct candidate *c, enum brea
 	c->heard = event == BREAKER_ANSWERED;
 }
 
-/* Another is the winner. */
+/* Another attempt is the winner. */
 static void drop_loser(struct net_fetch *f, struct candidate *c, int64_t now_ms)
 {
 	struct attempt *a = c->attempt;
@@ -127,14 +127,14 @@ static void drop_loser(struct net_fetch *f, struct candidate *c, int64_t now_ms)
 	char said[80];
 
 	if (attempt_pos(a) > 0 && attempt_answered(a)) {
-		snprintf(said, sizeof(said), "it stalled after %llu bytes; another went on",
+		snprintf(said, sizeof(said), "it stalled after %llu bytes; another server continued",
 			 (unsigned long long)attempt_pos(a));
 		candidate_report(f, c, BREAKER_UNHEARD, said);
 	} else if (attempt_answered(a)) {
-		snprintf(said, sizeof(said), "another was first");
+		snprintf(said, sizeof(said), "another server was first");
 		candidate_report(f, c, BREAKER_ANSWERED, said);
 	} else {
-		snprintf(said, sizeof(said), "%s after %lld ms, when another had it",
+		snprintf(said, sizeof(said), "%s after %lld ms, when another server answered",
 			 attempt_connected(a) ? "no answer" : "no connection",
 			 (long long)(now_ms - attempt_started_ms(a)));
 		candidate_report(f, c,
@@ -159,7 +159,7 @@ static int64_t candidate_retry_ms(const struct candidate *c)
 	return RETRY_MS << MIN(c->n_tries ? c->n_tries - 1 : 0, 6u);
 }
 
-/* *ret_busy_s: it wants to be left alone for so long; else 0. */
+/* *ret_busy_s: how long the server asks to be left alone; unchanged: it does not. */
 static void candidate_refused(struct net_fetch *f, struct candidate *c, const struct head *h, int64_t now_ms,
 			      int64_t *ret_busy_s)
 {
@@ -168,14 +168,16 @@ static void candidate_refused(struct net_fetch *f, struct candidate *c, const st
 	c->missing = h->status == 404 || h->status == 410;
 	c->failed = !c->missing;
 	if (h->status == 416 && f->have) {
-		/* Its file is shorter. */
+		/* Its file is shorter than the bytes written. */
 		c->from_start = true;
 		candidate_retry(f, c, now_ms);
 		return;
 	}
 	if (h->status == 429 && wait_s < 0)
 		wait_s = BUSY_USUAL_S;
-	/* 503 alone may be about this one thing only: elfutils' server says so of many. */
+	/*
+	 * 503 without Retry-After may concern this artifact only: the server of elfutils sends it for many.
+	 */
 	if (wait_s > 0 && (h->status == 429 || h->status == 503))
 		*ret_busy_s = wait_s;
 	if (h->status != 429 && (h->status < 500 || h->status == 501))
@@ -215,11 +217,11 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 		candidate_retry(f, c, now_ms + candidate_retry_ms(c));
 		break;
 	case FAULT_KIND_LIE:
-		/* What came from one that lies is worth nothing. */
+		/* Bytes from a server that lies are void. */
 		if (f->winner == a)
 			fetch_forget_bytes(f);
-		/* Another file than the one that was begun may do from its beginning, when nobody goes on
-		 * with that one. */
+		/* Its file differs from the one begun, but may be used from its beginning if no server
+		 * continues that one. */
 		if (attempt_differs(a) && !c->from_start) {
 			c->from_start = true;
 			candidate_retry(f, c, now_ms);
@@ -238,7 +240,7 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 	if (fault->kind != FAULT_KIND_CONNECT && fault->kind != FAULT_KIND_TIMEOUT && !c->heard)
 		breaker_sent(&f->net->breakers, c->server, answered ? BREAKER_ANSWERED : BREAKER_DROPPED,
 			     fault->text);
-	/* After ANSWERED, which forgets. */
+	/* After BREAKER_ANSWERED, which resets the state. */
 	if (busy_s)
 		breaker_busy(&f->net->breakers, c->server, busy_s, fault->text);
 	c->heard = false;
@@ -283,7 +285,7 @@ static void fetch_fail(struct net_fetch *f, enum err_kind kind, int os, const ch
 	fetch_finish(f, -1, &err);
 }
 
-/* Every byte is written. true: that was it. */
+/* Every byte is written. true: the fetch has ended. */
 static bool fetch_verify(struct net_fetch *f, struct candidate *c)
 {
 	struct attempt *a = c->attempt;
@@ -296,7 +298,7 @@ static bool fetch_verify(struct net_fetch *f, struct candidate *c)
 		breaker_count(&f->net->breakers, c->server, COUNT_FAILED, attempt_bytes(a));
 		candidate_note(f, c, 0, false, err.text);
 		attempt_over(f, c);
-		/* All that was written is void; only one that may begin again can win now. */
+		/* All bytes written are void; only a server that begins anew can win now. */
 		fetch_forget_bytes(f);
 		return false;
 	}
@@ -324,10 +326,10 @@ static void fetch_conclude(struct net_fetch *f)
 		buf_printf(&text, "%s%s: %s", i ? "; " : "", f->notes.items[i].server,
 			   f->notes.items[i].said);
 	fetch_fail(f, ERR_UPSTREAM, f->last_fault.os ? f->last_fault.os : EIO,
-		   text.size ? buf_cstr(&text) : "no server is known");
+		   text.size ? buf_cstr(&text) : "no server is configured");
 }
 
-/* ---- who is asked next ---- */
+/* ---- which server is asked next ---- */
 
 static void candidate_pass_over(struct net_fetch *f, struct candidate *c)
 {
@@ -364,14 +366,14 @@ static int candidate_state(struct net_fetch *f, struct candidate *c, int64_t now
 	return 0;
 }
 
-/* Those not asked yet, in order; then those that are slow; then those that failed once; then those with
- * another file. */
+/* Servers not asked yet come first, in order; then slow ones; then those that failed once; then those whose
+ * file differs. */
 static unsigned candidate_rank(const struct candidate *c, bool slow)
 {
 	return c->from_start ? 3 : c->n_tries ? 2 : slow ? 1 : 0;
 }
 
-/* NULL: none now; *ret_later: but perhaps later. */
+/* NULL: no server now; *ret_later: one may be asked later. */
 static struct candidate *fetch_pick(struct net_fetch *f, int64_t now_ms, int64_t *next_ms, bool *ret_later)
 {
 	struct candidate *best = NULL;
@@ -446,7 +448,7 @@ static bool winner_stalled(struct net_fetch *f, int64_t now_ms, int64_t *next_ms
 	return f->weak || now_ms >= stall_at;
 }
 
-/* true: nobody is asked any more, and nobody will be. */
+/* true: no attempt is running, and none will be started. */
 static bool fetch_ask_more(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
 {
 	for (;;) {
@@ -457,7 +459,9 @@ static bool fetch_ask_more(struct net_fetch *f, int64_t now_ms, int64_t *next_ms
 
 		if (f->winner && !winner_stalled(f, now_ms, next_ms))
 			return false;
-		/* One beside a winner that stalled at once; else each has its time. */
+		/*
+		 * Beside a stalled winner the first one starts at once; otherwise each waits for the hedge.
+		 */
 		if (running > (f->winner ? 1u : 0u) && now_ms < hedge_at) {
 			*next_ms = MIN(*next_ms, hedge_at);
 			return false;
@@ -472,7 +476,7 @@ static bool fetch_ask_more(struct net_fetch *f, int64_t now_ms, int64_t *next_ms
 
 /* ---- a turn ---- */
 
-/* true: it is whole, and done was called. */
+/* true: the fetch is complete, and done was called. */
 static bool attempts_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
 {
 	for (size_t i = 0; i < f->n_candidates; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fetch from outside: asked for, looked at, cancelled, from any thread. Who runs it is fetch.c.
+ * The caller's side of a fetch: start, progress, cancel, from any thread. fetch.c runs it.
  */
 #include "net/internal.h"
 

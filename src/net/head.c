@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The head of a reply, line by line. Any server may send anything: what is no number is as if it were not
- * there.
+ * The head of a reply, line by line. Any server may send anything: a value that is not valid counts as
+ * absent.
  */
 #include "net/internal.h"
 
@@ -37,8 +37,8 @@ static bool head_digits(struct str s, size_t at, size_t n, unsigned *ret)
 	return true;
 }
 
-/* Not strptime(): it goes by the locale. Of the three forms only the one that may be sent: "Sun, 06 Nov 1994
- * 08:49:37 GMT". */
+/* Not strptime(), which depends on the locale. Of the three forms in RFC 9110 only the one that may be sent:
+ * "Sun, 06 Nov 1994 08:49:37 GMT". */
 bool head_date(struct str s, int64_t *ret)
 {
 	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -114,7 +114,7 @@ static void head_keep(struct buf *to, struct str value, size_t max)
 		buf_add_str(to, value);
 }
 
-/* Printable, one line each, so that whoever writes them into a file or a reply has nothing to fear. */
+/* Printable and one line each, so that they can be written into a file or a reply safely. */
 static void keep_line(struct head *h, struct str name, struct str value)
 {
 	size_t from = h->lines.size;

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net's own: what its files ask of each other.
+ * net: the interface between its files.
  *
- *   urls.c      lists of servers as people write them
+ *   urls.c      lists of servers as users write them
  *   head.c      the head of a reply, line by line (pure functions)
- *   wire.c      the seam over libcurl: transfers, and the loop that they run in
+ *   wire.c      the seam over libcurl: transfers, and the loop that runs them
  *   wire_file.c the same for file://
- *   breaker.c   what is known of each server
- *   breaker_text.c  that as text, from one process to the next
- *   fetch.c     one artifact from several servers: who is asked when, and how it ends
- *   fetch_handle.c  the same for who asked for it: started, looked at, cancelled
- *   attempt.c   one server asked for it: what of its reply is believed, and where its bytes go
- *   note.c      what became of each server, for people
+ *   breaker.c   the state of each server
+ *   breaker_text.c  that state as text, passed from one process to the next
+ *   fetch.c     one artifact from several servers: which server is asked when, and how the fetch ends
+ *   fetch_handle.c  the caller's side of a fetch: start, progress, cancel
+ *   attempt.c   one server asked for the artifact: checks its reply, hands on its bytes
+ *   note.c      the result of each server, for people
  *   call.c      one plain request
- *   net.c       the loop, and how other threads come into it
+ *   net.c       the loop, and its inbox for other threads
  *
- * All but breaker.c's table and the fields that say so belong to the loop's thread. libcurl must not be
- * called from its own callbacks, so these only change state; what follows from it is done in the next
- * fetch_turn().
+ * All state belongs to the loop's thread, except breaker.c's table and the fields marked otherwise. libcurl
+ * must not be called from its own callbacks, so these only change state; the next fetch_turn() acts on it.
  */
 #pragma once
 
@@ -26,16 +25,16 @@
 #include "net/net.h"
 
 #define NET_MAX_REDIRECTS  6
-#define NET_MAX_REPLY_HEAD KIB(64) /* of all headers of all redirects together */
-#define NET_MAX_KEPT_HEAD  KIB(16) /* of it, X-DEBUGINFOD-* lines that are kept */
+#define NET_MAX_REPLY_HEAD KIB(64) /* all headers of all redirects together */
+#define NET_MAX_KEPT_HEAD  KIB(16) /* of them, the X-DEBUGINFOD-* lines that are kept */
 #define NET_SANE_SIZE      ((uint64_t)64 << 30)
 #define NET_SANE_UNKNOWN   ((uint64_t)1 << 30)
 
 /* ---- head.c ---- */
 
-/* The head of a reply. Zeroed is empty; numbers are what the last line of that name said. */
+/* The head of a reply. Zeroed: empty; each number is from the last line of its name. */
 struct head {
-	bool keep_all; /* all lines go to `lines`, not only X-DEBUGINFOD-* */
+	bool keep_all; /* keep all lines in `lines`, not only X-DEBUGINFOD-* */
 	size_t n_read;
 	unsigned status;
 	bool has_length, has_total, has_range, has_file_size, encoded;
@@ -48,22 +47,23 @@ struct head {
 };
 void head_init(struct head *h);
 void head_done(struct head *h);
-/* One line as it came, with its end. A status line begins anew: of redirects only the last head counts. */
+/* Read one line, with its line end. A status line begins a new head: after redirects only the last head
+ * counts. */
 int head_line(struct head *h, struct str line, int64_t now_wall_s, struct err *err);
-/* RFC 9110's date, seconds since 1970; false: it is none. */
+/* A date as in RFC 9110, in seconds since 1970; false: not a date. */
 bool head_date(struct str s, int64_t *ret);
 
 /* ---- wire.c ---- */
 
-/* Why a transfer came to nothing. */
+/* Why a transfer failed. */
 enum fault_kind {
 	FAULT_KIND_NONE,
-	FAULT_KIND_CONNECT, /* name, connection, TLS: the server is not there */
-	FAULT_KIND_TIMEOUT, /* it is there and silent */
-	FAULT_KIND_BROKEN,  /* it broke off */
-	FAULT_KIND_LIE,     /* what it sends is not what it should be */
-	FAULT_KIND_STATUS,  /* it says no */
-	FAULT_KIND_LIMIT,   /* more than is wanted */
+	FAULT_KIND_CONNECT, /* name, connection or TLS: the server cannot be reached */
+	FAULT_KIND_TIMEOUT, /* connected, but silent */
+	FAULT_KIND_BROKEN,  /* the connection broke off */
+	FAULT_KIND_LIE,     /* the reply is wrong */
+	FAULT_KIND_STATUS,  /* an HTTP status other than 200 and 206 */
+	FAULT_KIND_LIMIT,   /* larger than the limit */
 };
 struct fault_said {
 	enum fault_kind kind;
@@ -78,13 +78,13 @@ struct xfer;
 
 enum { XFER_TAKEN = 0, XFER_PAUSE = 1, XFER_ABORT = -1 };
 
-/* What the wire tells the owner of a transfer. None of these may call a function of the wire. */
+/* Events of a transfer, for its owner. They must not call functions of the wire. */
 struct xfer_events {
 	void (*connected)(void *arg);
-	/* A piece of the body; h's status is final. XFER_PAUSE: none of it was taken; it comes again after
+	/* Bytes of the body; the status is final. XFER_PAUSE: none were taken; they come again after
 	 * xfer_resume(). */
 	int (*data)(void *arg, struct bytes piece);
-	/* The next bytes of the body to be sent: how many, or -1. */
+	/* Fill @buf with the next bytes of the body to send. Returns how many, or -1. */
 	ssize_t (*upload)(void *arg, void *buf, size_t n);
 };
 struct xfer_request {
@@ -99,21 +99,21 @@ struct xfer_request {
 };
 
 int wire_new(const struct net_options *opts, struct wire **ret, struct err *err);
-void wire_free(struct wire *w); /* no transfer may be left; takes NULL */
-/* Wait for something for at most @timeout_ms, do what can be done. */
+void wire_free(struct wire *w); /* after all transfers are dropped; takes NULL */
+/* Do the work that is due; if there is none, wait for an event for at most @timeout_ms. */
 void wire_turn(struct wire *w, int64_t timeout_ms);
 void wire_wake(struct wire *w); /* any thread */
 
 int xfer_start(struct wire *w, const struct xfer_request *req, struct xfer **ret, struct fault_said *fault);
-void xfer_drop(struct xfer *x); /* at any time but from an event; takes NULL */
+void xfer_drop(struct xfer *x); /* at any time except from an event; takes NULL */
 void xfer_resume(struct xfer *x);
-/* true: it has ended, and @ret says how: FAULT_KIND_NONE is well. */
+/* true: it has ended, and *ret is the result; FAULT_KIND_NONE: success. */
 bool xfer_ended(struct xfer *x, struct fault_said *ret);
 const struct head *xfer_head(const struct xfer *x);
-/* When the last byte of any kind came; at first when it began. */
+/* When the last byte of any kind came; at first, when the transfer began. */
 int64_t xfer_heard_ms(const struct xfer *x);
-uint64_t xfer_wire_bytes(struct xfer *x); /* of the body, as they came */
-const char *xfer_url(struct xfer *x);     /* after redirects; good until xfer_drop() */
+uint64_t xfer_wire_bytes(struct xfer *x); /* of the body, before decompression */
+const char *xfer_url(struct xfer *x);     /* after redirects; valid until xfer_drop() */
 
 /* ---- wire_file.c ---- */
 
@@ -121,21 +121,21 @@ struct file_xfer;
 struct file_xfer *file_xfer_new(const struct xfer_request *req, struct head *h, struct fault_said *fault);
 void file_xfer_free(struct file_xfer *f); /* takes NULL */
 void file_xfer_resume(struct file_xfer *f);
-/* Read some. true: there is more to do at once. */
+/* Read some bytes. true: call again at once. */
 bool file_xfer_turn(struct file_xfer *f);
 bool file_xfer_ended(struct file_xfer *f, struct fault_said *ret);
 uint64_t file_xfer_bytes(struct file_xfer *f);
 
 /* ---- breaker.c ---- */
 
-struct server; /* one entry; lives as long as the net */
+struct server; /* one row of the table; lives as long as the net */
 struct breakers {
 	pthread_mutex_t lock;
 	/* under the lock */
 	struct map by_url;
 	struct server **all; /* in the order in which they came */
-	size_t n;
-	/* */
+	size_t n, room;
+	/* fixed */
 	unsigned first_ms, max_ms;
 	atomic_uint_least64_t epoch;
 };
@@ -146,43 +146,45 @@ struct server *breaker_server(struct breakers *b, const char *url);
 enum breaker_state {
 	BREAKER_CLOSED,
 	BREAKER_SLOW,   /* ask the others first */
-	BREAKER_TRYING, /* one request tries whether it is back: wait for how that ends */
-	BREAKER_OPEN,   /* pass it over */
+	BREAKER_TRYING, /* one request probes the server: wait for its result */
+	BREAKER_OPEN,   /* do not ask it */
 };
-/* @ret_again_s, @said (of 200 bytes) may be NULL. */
+/* @ret_again_s and @said (200 bytes) may be NULL. */
 enum breaker_state breaker_look(struct breakers *b, struct server *s, int64_t *ret_again_s, char *said);
-/* A request will be sent, and breaker_give() called when it is over. false: there are @max_active already. */
+/* Count a request that is about to be sent; breaker_give() must be called at its end. false: @max_active are
+ * running already. */
 bool breaker_take(struct breakers *b, struct server *s, unsigned max_active);
 void breaker_give(struct breakers *b, struct server *s);
 enum breaker_event {
-	BREAKER_ANSWERED, /* any reply of HTTP */
-	BREAKER_FAILED,   /* not there, or silent for too long */
-	BREAKER_REFUSED,  /* nobody listens there */
-	BREAKER_OUTRUN,   /* another answered sooner while this one was connected */
-	BREAKER_UNHEARD,  /* ... and this one was not even connected */
-	BREAKER_DROPPED,  /* nothing is known: we broke off */
+	BREAKER_ANSWERED, /* any HTTP reply */
+	BREAKER_FAILED,   /* not reachable, or silent for too long */
+	BREAKER_REFUSED,  /* connection refused */
+	BREAKER_OUTRUN,   /* connected, but another server answered sooner */
+	BREAKER_UNHEARD,  /* not even connected when another server answered */
+	BREAKER_DROPPED,  /* no information: we broke off */
 };
 void breaker_sent(struct breakers *b, struct server *s, enum breaker_event event, const char *said);
-/* It asks to be left alone for so long. */
+/* It must not be asked for so many seconds. */
 void breaker_busy(struct breakers *b, struct server *s, int64_t seconds, const char *said);
 enum breaker_count { COUNT_FOUND, COUNT_MISSING, COUNT_FAILED };
 void breaker_count(struct breakers *b, struct server *s, enum breaker_count what, uint64_t bytes);
 const char *breaker_url(const struct server *s);
 
-struct breaker_memory {                     /* what is kept of it from process to process */
-	int64_t open_until_s, slow_until_s; /* wall */
+struct breaker_memory {                     /* the part that is kept from process to process */
+	int64_t open_until_s, slow_until_s; /* wall time */
 	unsigned n_failures;
 	char said[200];
 };
-bool breaker_memory(struct server *s, struct breaker_memory *ret); /* under the lock; false: at rest */
+/* under the lock; false: nothing to keep */
+bool breaker_memory(struct server *s, struct breaker_memory *ret);
 void breaker_remember(struct breakers *b, const char *url, const struct breaker_memory *m);
-#define BREAKER_MAX_S 3600 /* no text of another process closes a server for longer */
+#define BREAKER_MAX_S 3600 /* a state loaded from another process's text lasts at most this long */
 
 /* ---- note.c ---- */
 
 struct notes {
 	struct arena arena;
-	struct net_note *items; /* one for each server at most */
+	struct net_note *items; /* at most one for each server */
 	size_t n;
 };
 void notes_init(struct notes *n, size_t max);
@@ -194,22 +196,23 @@ void note_add(struct notes *n, const struct net_note *note);
 
 struct attempt;
 
-/* One server of the list, as far as this fetch goes. */
+/* One server of the list, as a candidate of this fetch. */
 struct candidate {
 	struct server *server;
-	struct attempt *attempt; /* that runs; NULL: none */
+	struct attempt *attempt; /* the attempt that is running; NULL: none */
 	unsigned n_tries;
 	int64_t not_before_ms;
 	bool over; /* it is not asked again */
 	bool missing, too_large, failed;
-	unsigned n_asked;       /* in all; n_tries starts anew when there was progress */
-	bool heard;             /* the breaker knows that the attempt was answered */
-	int64_t waits_since_ms; /* for how another's try of it ends; 0: it does not */
-	bool from_start;        /* it has other bytes than those that were written: no Range */
-	char etag[128];         /* of what it sent, if strong */
+	unsigned n_asked; /* in all; n_tries starts anew after progress */
+	bool heard;       /* the breaker was told that the attempt was answered */
+	/* waiting since then for the result of another request's probe; 0: not waiting */
+	int64_t waits_since_ms;
+	bool from_start; /* its bytes differ from those written: do not use Range */
+	char etag[128];  /* of its reply, if strong */
 };
 
-enum { FETCH_TAIL = 4096 }; /* of the bytes written, to compare what goes on elsewhere */
+enum { FETCH_TAIL = 4096 }; /* of the bytes written, to compare with those of another server */
 
 struct net_fetch {
 	struct net *net;
@@ -233,47 +236,47 @@ struct net_fetch {
 	struct candidate *candidates;
 	size_t n_candidates;
 	struct notes notes;
-	struct attempt *winner; /* NULL: none yet, or lost */
+	struct attempt *winner; /* NULL: none yet, or it was dropped */
 	int64_t last_start_ms;
 	bool begun, paused;
 	bool size_known;
 	uint64_t size, have;
-	struct hash64_state hash; /* of the bytes [0, have) */
-	uint8_t tail[FETCH_TAIL]; /* the last of them, the byte at n in place n % FETCH_TAIL */
+	struct hash64_state hash; /* of the bytes in [0, have) */
+	uint8_t tail[FETCH_TAIL]; /* the last bytes written, byte n at position n % FETCH_TAIL */
 	struct net_reply reply;
 	bool has_reply;
-	uint64_t window_have; /* what was had when the window began */
+	uint64_t window_have; /* f->have at the start of the window */
 	int64_t window_ms;
-	bool weak; /* it drips: no more than a trickle in the last window */
+	bool weak; /* it got less than WINDOW_MIN in the last window */
 	bool sink_failed;
 	struct err sink_err;
-	struct fault_said last_fault; /* of the failures, the one that tells most */
+	struct fault_said last_fault; /* the last failure of any server */
 };
 
-/* Do what is to be done; false: it has ended, done was called, and it is off. *next_ms gets earlier. */
+/* Do the work that is due, and lower *next_ms. false: the fetch has ended, and done was called. */
 bool fetch_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms);
 void fetch_begin(struct net_fetch *f, int64_t now_ms);
-void fetch_abort(struct net_fetch *f); /* the net ends */
+void fetch_abort(struct net_fetch *f); /* the net is being freed */
 
-/* The bytes of the winner. 0, XFER_PAUSE, XFER_ABORT (sink_failed is set). */
+/* Hand bytes of the winner to the sink. 0, XFER_PAUSE, XFER_ABORT (sink_failed is set). */
 int fetch_write(struct net_fetch *f, struct bytes piece);
-/* true: it may begin (again); false: refused, or the sink failed. */
+/* true: the sink begins (again); false: it refused, or failed. */
 bool fetch_begin_body(struct net_fetch *f, const struct net_reply *reply);
 
 struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t now_ms,
 			      struct fault_said *fault);
 void attempt_drop(struct attempt *a); /* takes NULL */
-/* After the wire's turn: has it ended? true: yes, *ret says how; FAULT_KIND_NONE: all bytes are written. */
+/* After wire_turn(). true: it has ended, and *ret is the result; FAULT_KIND_NONE: all bytes are written. */
 bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fault_said *ret);
 bool attempt_connected(const struct attempt *a);
-bool attempt_answered(const struct attempt *a); /* the head is in */
+bool attempt_answered(const struct attempt *a); /* the head was received */
 int64_t attempt_heard_ms(const struct attempt *a);
 int64_t attempt_started_ms(const struct attempt *a);
 const struct head *attempt_head(const struct attempt *a);
-bool attempt_differs(const struct attempt *a); /* its bytes are not those that were written */
+bool attempt_differs(const struct attempt *a); /* its bytes differ from those written */
 void attempt_resume(struct attempt *a);
-uint64_t attempt_pos(const struct attempt *a);   /* where it is in the artifact */
-uint64_t attempt_bytes(const struct attempt *a); /* that came by it */
+uint64_t attempt_pos(const struct attempt *a);   /* its position in the artifact */
+uint64_t attempt_bytes(const struct attempt *a); /* received by this attempt */
 
 /* ---- call.c ---- */
 
@@ -294,7 +297,7 @@ struct net {
 	atomic_bool stop;
 	pthread_mutex_t lock;
 	/* under the lock */
-	struct net_fetch *new_fetches, **new_fetches_end; /* held */
+	struct net_fetch *new_fetches, **new_fetches_end; /* referenced */
 	struct net_call *new_calls, **new_calls_end;
 	/* the loop's */
 	struct net_fetch *queued, **queued_end, *running;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop, and how other threads come into it: what they start lies in an inbox until the next turn, what
- * they cancel or resume is a flag that the next turn sees.
+ * The loop, and its inbox for other threads: what they start is in the inbox until the next turn; cancel and
+ * resume are flags that the next turn reads.
  */
 #include "net/internal.h"
 
@@ -85,7 +85,7 @@ static void admit_fetches(struct net *n, int64_t now_ms)
 	}
 }
 
-/* Those that wait in the queue have a deadline too, and may be cancelled. */
+/* Queued fetches have a deadline too, and may be cancelled. */
 static void queued_turn(struct net *n, int64_t now_ms, int64_t *next_ms)
 {
 	struct net_fetch **at = &n->queued;
@@ -140,7 +140,7 @@ static void net_turn(struct net *n, int64_t *next_ms)
 		}
 		call = next;
 	}
-	/* There is room for those that wait. */
+	/* A queued fetch can start now. */
 	if (n->queued && n->n_running < n->opts.max_fetches)
 		*next_ms = now_ms;
 }
@@ -202,7 +202,7 @@ int net_start_thread(struct net *n, struct err *err)
 	pthread_sigmask(SIG_SETMASK, &was, NULL);
 	if (r) {
 		n->has_thread = false;
-		return err_os(err, r, "no thread for other servers");
+		return err_os(err, r, "cannot start the thread for other servers");
 	}
 	return 0;
 }

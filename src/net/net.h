@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net: an HTTP client for debuginfod-like servers.
+ * net: an HTTP client for debuginfod servers.
  *
- * A *fetch* is one artifact from an ordered list of servers. They are asked in order with a hedge: the next
- * one is started when the one before has not answered soon, at once when it failed. The first answer that its
- * checker believes wins. A winner that stalls or breaks off is replaced by another server (or asked once
- * more) and goes on from the same place: by Range where that server can, by passing over what was had where
- * it cannot, from the start where the sizes differ. A *call* is one plain request to one URL.
+ * A *fetch* gets one artifact from an ordered list of servers. They are asked with a hedge: the next server
+ * is asked when the one before has not answered soon, at once when it failed. The first reply that passes its
+ * check wins. A winner that stalls or breaks off is replaced by another server (or asked once more), which
+ * continues at the same position: by Range where that server supports it, by skipping the bytes already
+ * written where it does not, from the start where the sizes differ. A *call* is one plain request to one URL.
  *
- * Everything happens in a loop, net_run(). Either the owner of the struct net runs it on its own thread (a
- * command, a library), or net_start_thread() gives it a thread (a service). Callbacks come from that loop:
- * they must not block for long, and a sink that cannot take more now says NET_PAUSE. Nothing of a body is
- * held in memory but its head until it is checked, and one piece of 16 KiB. All other functions may be called
- * from any thread, also from callbacks.
+ * All work is done in a loop, net_run(). Either the owner of the struct net runs it on its own thread (a
+ * command, a library), or net_start_thread() gives it a thread (a service). Callbacks come from the loop:
+ * they must not block for long, and a sink that cannot take more bytes now returns NET_PAUSE. Of a body only
+ * the head, until it is checked, and one chunk of 16 KiB are held in memory. All other functions may be
+ * called from any thread, also from callbacks.
  *
- * A *breaker* per server: one that cannot be connected, or does not answer, is passed over for a while,
- * longer each time (a second where the connection is refused); then one request may try it. 429, and 503 with
- * a Retry-After, do the same for as long as they say.
+ * Each server has a *breaker*: a server that cannot be connected, or does not answer, is passed over for a
+ * while, longer each time (for a second where the connection is refused); then one request probes it. 429,
+ * and 503 with a Retry-After, do the same for the time that the server asks for.
  */
 #pragma once
 
@@ -24,31 +24,32 @@
 
 /* ---- lists of servers ---- */
 
-#define NET_URL_MAX     16384u /* a source's path of 4096 bytes, escaped */
+#define NET_URL_MAX     16384u /* the path of a source, 4096 bytes, escaped */
 #define NET_SERVERS_MAX 64u
 
 /*
- * What DEBUGINFOD_URLS holds: URLs apart by blanks (and commas, if @commas). Without a scheme it is http.
- * http, https and file are taken; the slash at the end goes; the same one again is dropped without a word.
- * What is no URL is noted with the reason and the others are used. Signatures are not checked: what stands
- * behind "ima:enforcing" is noted as not asked, until "ima:permissive" (noted as ignored) or "ima:ignore".
+ * Parse the value of DEBUGINFOD_URLS: URLs separated by blanks (and commas, if @commas). The scheme may be
+ * http (the default), https or file; slashes at the end are removed; duplicates are dropped silently. A token
+ * that is not a valid URL is noted with the reason, and the others are used. Signatures are not checked:
+ * servers after "ima:enforcing" are noted as not asked, until "ima:permissive" (noted as ignored) or
+ * "ima:ignore".
  */
 struct net_url_note {
 	struct str token; /* printable: at most 80 bytes, control characters and passwords replaced */
-	const char *text; /* "not a URL: ...", "not asked: ...": static */
-	bool ignored;     /* harmless: known and not supported */
+	const char *text; /* "not a URL: ...", "not asked: ...", static */
+	bool ignored;     /* harmless: a known option that is not supported */
 };
 struct net_url_list {
-	const char **urls; /* in the arena, as all of it */
+	const char **urls; /* in the arena, like all pointers here */
 	size_t n;
 	struct net_url_note *notes;
 	size_t n_notes;
 };
 void net_urls_parse(struct str text, bool commas, struct arena *a, struct net_url_list *ret);
-/* Add @s to a path, percent-escaped as elfutils' client does: all but letters, digits, "-._~", and '/' where
- * @slashes. */
+/* Append @s to a path, percent-escaped as elfutils' client does it: all but letters, digits, "-._~", and '/'
+ * if @slashes. */
 void net_escape(struct buf *out, struct str s, bool slashes);
-/* A URL for people: without user and password. */
+/* A URL to be shown: without user and password. */
 struct str net_url_shown(struct str url, struct arena *a);
 
 /* ---- the loop ---- */
@@ -56,138 +57,134 @@ struct str net_url_shown(struct str url, struct arena *a);
 struct net;
 
 struct net_options {
-	const char *user_agent;    /* NULL: lode/VERSION */
-	const char *ca_file;       /* PEM; NULL: $SSL_CERT_FILE, else the system's */
-	unsigned max_fetches;      /* that run at once; others wait in order. 0: 16 */
-	unsigned max_per_server;   /* connections to one server. 0: 8 */
-	unsigned breaker_first_ms; /* a server that failed is passed over for so long, then twice that, ... 0:
-				      10 s */
-	unsigned breaker_max_ms;   /* ... up to here. 0: 300 s */
+	const char *user_agent;  /* NULL: lode/VERSION */
+	const char *ca_file;     /* PEM; NULL: $SSL_CERT_FILE, else the system's */
+	unsigned max_fetches;    /* fetches that run at once; others wait in order. 0: 16 */
+	unsigned max_per_server; /* connections to one server. 0: 8 */
+	/* how long a server is passed over after its first failure; then twice as long, ... 0: 10 s */
+	unsigned breaker_first_ms;
+	unsigned breaker_max_ms; /* ... up to here. 0: 300 s */
 };
 
 int net_new(const struct net_options *opts, struct net **ret, struct err *err); /* @opts may be NULL */
-/* Cancels what runs (done is called for each), ends the thread, closes the connections. Takes NULL. */
+/* Cancels all fetches and calls (done is called for each), ends the thread, closes the connections. Takes
+ * NULL. */
 void net_free(struct net *n);
-/*
- * Do what can be done now; with nothing to do, wait for something for at most @timeout_ms. Returns the number
- * of fetches and calls that are not done. Only the thread that made @n, unless net_start_thread() was called.
- */
+/* Do the work that is due; if there is none, wait for an event for at most @timeout_ms. Returns the number of
+ * fetches and calls that are not done. Only for the thread that made @n, and not after net_start_thread(). */
 size_t net_run(struct net *n, int64_t timeout_ms);
-/* A thread of its own runs the loop until net_free(). All its signals are blocked. */
+/* Start a thread that runs the loop until net_free(). All its signals are blocked. */
 int net_start_thread(struct net *n, struct err *err);
 
-/* ---- breakers, for who keeps or shows them ---- */
+/* ---- breakers: showing and keeping them ---- */
 
 struct net_server_state {
-	const char *url;                                /* as given, good during the call */
+	const char *url;                                /* as given, valid during the call */
 	bool open;                                      /* passed over now */
-	int64_t again_s;                                /* then: asked again in so many seconds */
-	bool slow;                                      /* asked last for a while */
+	int64_t again_s;                                /* if open: seconds until it is asked again */
+	bool slow;                                      /* asked last for now */
 	unsigned n_failures;                            /* in a row */
-	const char *said;                               /* the last failure; "" */
+	const char *said;                               /* the last failure; "": none */
 	uint64_t n_asked, n_found, n_missing, n_failed; /* by this process */
 	uint64_t n_bytes;
 };
 void net_each_server(struct net *n, void (*fn)(void *arg, const struct net_server_state *s), void *arg);
-/* All breakers that are not at rest as text, good for net_breakers_load() in another process. Times are wall
+/* The state of all servers that failed, as text for net_breakers_load() in another process. Times are wall
  * time. */
 void net_breakers_save(struct net *n, struct buf *out);
-/* Take over what another process knew. What cannot be read of it is ignored. */
+/* Load the state that another process saved. Lines that cannot be read are ignored. */
 void net_breakers_load(struct net *n, struct str text);
-/* Changes whenever a breaker opens or closes: save then. */
+/* Changes whenever a breaker opens or closes: then save. */
 uint64_t net_breakers_epoch(struct net *n);
 
 /* ---- fetch ---- */
 
-/* Zero in any: the default that stands beside it. */
+/* Zero selects the default, which is given last. */
 struct net_patience {
-	unsigned hedge_ms;   /* the next server is started beside one that has not answered by then: 400 */
-	unsigned stall_ms;   /* a winner that was silent for so long gets a second beside it: 1500 */
+	unsigned hedge_ms;   /* after this time without an answer the next server is asked too: 400 */
+	unsigned stall_ms;   /* after this time of silence of the winner a second server is asked: 1500 */
 	unsigned connect_ms; /* name, connection, TLS: 1500 */
-	/* no byte for so long is a failure; also the wait for the reply's headers: 90 s */
+	/* silence of this length is a failure, also before the headers of the reply: 90 s */
 	unsigned silent_ms;
-	unsigned busy_ms; /* the longest Retry-After that is waited for within a fetch, if no other server has
-			     it: 3 s */
-	int64_t deadline_ms; /* for the whole fetch, from its start: none */
-	unsigned retries;    /* of one server that failed, beside the first try: 2; UINT_MAX: none */
-	/* As many of them also where no connection was made because somebody said no at once (no route,
-	 * nobody listens): none. Of a machine that does not answer there are never any: that costs seconds
-	 * each. */
+	/* the longest Retry-After to wait out within a fetch, if no other server has the artifact: 3 s */
+	unsigned busy_ms;
+	int64_t deadline_ms; /* of the whole fetch, from its start: none */
+	unsigned retries;    /* of one server that failed, after the first try: 2; UINT_MAX: none */
+	/* Retries after a connection that failed at once (refused, no route): none. A machine that does not
+	 * answer is never retried: each try would cost seconds. */
 	unsigned connect_retries;
 };
 
 #define NET_HEAD_MAX KIB(64)
 
-/* What a server says of its body. */
+/* The head of a reply. */
 struct net_reply {
 	const char *server; /* as in the request's list */
-	const char *url;    /* that the bytes come from, after redirects; without password */
-	unsigned status;    /* 200, also of file:// */
+	const char *url;    /* origin of the bytes, after redirects; without password */
+	unsigned status;    /* 200, also for file:// */
 	bool size_known;
 	uint64_t size;      /* of the whole artifact */
 	int64_t mtime;      /* 0: unknown */
 	struct str type;    /* Content-Type; empty: none */
 	struct str etag;    /* with its quotes; empty: none */
-	struct str headers; /* the X-DEBUGINFOD-* lines, "Name: value\n" each */
+	struct str headers; /* the X-DEBUGINFOD-* lines, each "Name: value\n" */
 };
 
 enum {
-	NET_MISSING = 1,   /* every server was asked and says 404 or 410 */
-	NET_TOO_LARGE = 2, /* it is there, but larger than max_size; and no server has it smaller */
-	NET_MORE = 3,      /* a checker: not before more bytes are here */
-	NET_PAUSE = 4,     /* a sink: not now; net_fetch_resume() will be called */
-	NET_REFUSED = 5,   /* a sink: it is too late to begin again */
+	NET_MISSING = 1,   /* every server was asked and answered 404 or 410 */
+	NET_TOO_LARGE = 2, /* found, but larger than max_size, and no server has a smaller one */
+	NET_MORE = 3,      /* from a check: call again with more bytes */
+	NET_PAUSE = 4,     /* from a sink: not now; net_fetch_resume() will be called */
+	NET_REFUSED = 5,   /* from a sink: too late to begin again */
 };
 
 struct net_fetch;
 
-/* Where the bytes go. All calls come from the loop. */
+/* The receiver of the bytes. All calls come from the loop. */
 struct net_sink {
 	void *arg;
 	/*
-	 * Are these the first bytes of what was asked for? @all: there are no more. 0; negative: no (@err
-	 * says why, and if its os is not 0 that becomes the os of the fetch's error; the server is noted as lying,
-	 * and others are asked); NET_MORE. It gets all that there are
-	 * from the start each time, at most NET_HEAD_MAX: then NET_MORE is taken as yes. May be called for
-	 * several servers' replies in turn; must change nothing. NULL: believed.
+	 * Check the first bytes. @all: there are no more. 0: accepted; negative: refused (@err says why; if
+	 * its os is not 0 it becomes the os of the fetch's error; the server is noted as lying, and others
+	 * are asked); NET_MORE. Each call gets all bytes from the start, at most NET_HEAD_MAX: with that
+	 * many, NET_MORE counts as accepted. May be called for replies of several servers in turn; must
+	 * change nothing. NULL: all are accepted.
 	 */
 	int (*check)(void *arg, const struct net_reply *reply, struct bytes head, bool all, struct err *err);
 	/*
-	 * A winner is known: its body follows from byte 0. Called again where all that was written so far is
-	 * void; NET_REFUSED if it cannot be taken back: the fetch fails then. May be NULL: then it is as if
-	 * it always refused the second time.
+	 * A winner is chosen: its body follows from byte 0. If called again, all bytes written so far are
+	 * void; NET_REFUSED if they cannot be taken back: then the fetch fails. May be NULL, which means
+	 * NET_REFUSED at the second time.
 	 */
 	int (*begin)(void *arg, const struct net_reply *reply, struct err *err);
-	/* The next bytes, all of them; or NET_PAUSE, and none was taken. Negative ends the fetch with that
-	 * error. */
+	/* Take all of the next bytes; or NET_PAUSE, taking none. Negative ends the fetch with that error. */
 	int (*write)(void *arg, struct bytes piece, struct err *err);
-	/* All bytes were written: is the whole what was asked for? Negative as in check. NULL: yes. */
+	/* All bytes were written: check the whole. Negative as in check. NULL: accepted. */
 	int (*verify)(void *arg, struct err *err);
 	/*
-	 * The end, called exactly once: 0, NET_MISSING, NET_TOO_LARGE, or negative and @err (kinds
-	 * ERR_UPSTREAM; ERR_CANCELLED for cancel and deadline, err->os ECANCELED or ETIME; or what the sink
-	 * said). err->os is an errno for who needs one: ECONNREFUSED, EHOSTUNREACH, ETIME, ECONNRESET, EIO,
-	 * ... @f is good during the call and as long as somebody holds it.
+	 * The end, called exactly once: 0, NET_MISSING, NET_TOO_LARGE, or negative and @err: of kind
+	 * ERR_UPSTREAM; ERR_CANCELLED for cancel and deadline, with os ECANCELED or ETIME; or the error of
+	 * the sink. err->os is an errno for callers that need one: ECONNREFUSED, EHOSTUNREACH, ETIME,
+	 * ECONNRESET, EIO, ... @f is valid during the call and as long as it is referenced.
 	 */
 	void (*done)(void *arg, struct net_fetch *f, int outcome, const struct err *err);
 };
 
 struct net_request {
-	const char *const *urls; /* the servers in order, as net_urls_parse() has them; copied */
+	const char *const *urls; /* the servers in order, as from net_urls_parse(); copied */
 	size_t n_urls;
-	const char *path; /* below each of them, escaped, without leading slash: "buildid/ID/debuginfo" */
-	const char *const *headers; /* further ones, "Name: value"; copied */
+	/* appended to each of them; escaped, without leading slash: "buildid/ID/debuginfo" */
+	const char *path;
+	const char *const *headers; /* additional headers, "Name: value"; copied */
 	size_t n_headers;
-	uint64_t max_size; /* sent as X-DEBUGINFOD-MAXSIZE, and held to; 0: no limit but one of sanity, 64 GiB
-			    */
+	uint64_t max_size; /* sent as X-DEBUGINFOD-MAXSIZE, and enforced; 0: 64 GiB */
 	struct net_patience patience;
-	uint64_t max_unknown; /* the same of a body whose size is not announced; 0: 1 GiB */
-	bool compressed; /* the transfer may be: asks for gzip. Not with a sink that wants to know the size
-			    before */
+	uint64_t max_unknown; /* the same for a body of unannounced size; 0: 1 GiB */
+	bool compressed;      /* ask for gzip. Not for a sink that needs the size in advance */
 	struct net_sink sink;
 };
 
-/* Begin. The handle is the caller's to unref; it may be NULL in @ret's place when nobody will cancel. */
+/* Start a fetch. The caller must unref the handle; @ret may be NULL if the fetch will not be cancelled. */
 void net_fetch_start(struct net *n, const struct net_request *req, struct net_fetch **ret);
 /* done is called soon, within one turn of the loop. After the end it does nothing. */
 void net_fetch_cancel(struct net_fetch *f);
@@ -199,28 +196,25 @@ struct net_progress {
 	uint64_t have; /* bytes written to the sink */
 	bool size_known;
 	uint64_t size;
-	const char *server; /* of the winner, else the one that was asked last; static for the fetch's life;
-			       NULL: none yet */
+	/* of the winner, else of the server asked last; valid as long as the fetch; NULL: none yet */
+	const char *server;
 	bool done;
 };
 void net_fetch_progress(struct net_fetch *f, struct net_progress *ret);
 
-/*
- * What became of each server, for people; in the order in which it was learned. From done on, until the last
- * unref; the texts live as long.
- */
+/* The result of each server, for people, in the order of time. Valid from done until the last unref. */
 struct net_note {
 	const char *server; /* without password */
 	/* "404", "no connection: Connection refused; will be asked again in 10 s", "used" */
 	const char *said;
-	unsigned status;  /* HTTP's; 0: it did not come to that */
-	unsigned n_tries; /* so often it was asked */
+	unsigned status;  /* of HTTP; 0: there was no reply */
+	unsigned n_tries; /* requests sent to it */
 	bool missing;     /* 404, 410 */
-	bool passed_over; /* its breaker is open: nothing was sent */
-	int64_t again_s;  /* -1: any time */
+	bool passed_over; /* its breaker is open: no request was sent */
+	int64_t again_s;  /* seconds until it is asked again; -1: any time */
 };
 size_t net_fetch_notes(struct net_fetch *f, const struct net_note **ret);
-/* Of the winner; NULL: there was none. Good as the notes. */
+/* The head from the winner; NULL: there was none. Valid as long as the notes. */
 const struct net_reply *net_fetch_reply(struct net_fetch *f);
 
 /* ---- call: one request, one answer in memory ---- */
@@ -228,32 +222,32 @@ const struct net_reply *net_fetch_reply(struct net_fetch *f);
 struct net_call;
 struct net_call_answer {
 	unsigned status;
-	struct str type, headers; /* all of them, "Name: value\n" each */
+	struct str type, headers; /* all lines, each "Name: value\n" */
 	struct bytes body;
 	int64_t retry_after_s; /* -1: none */
 };
 struct net_call_request {
 	const char *method; /* NULL: GET */
-	const char *url;    /* the whole of it */
+	const char *url;    /* complete */
 	const char *const *headers;
 	size_t n_headers;
 	size_t max_answer;              /* a longer body is ERR_LIMIT; 0: 1 MiB */
 	unsigned connect_ms, silent_ms; /* 0: 5 s, 90 s */
 	int64_t deadline_ms;            /* 0: none */
-	bool breaker;                   /* heed and feed the breaker of `server` */
+	bool breaker;                   /* use and update the breaker of `server` */
 	const char *server;             /* the base URL whose breaker it is */
-	/* A body, sent with Content-Length. @read: up to @n bytes; *ret_got 0 is an error, there are
-	 * @body_size. */
+	/* A body to send, with Content-Length. @read fills in up to @n bytes; *ret_got 0 is an error, since
+	 * there are @body_size. */
 	int (*read)(void *arg, void *buf, size_t n, size_t *ret_got, struct err *err);
 	uint64_t body_size;
-	/* Or one that lies in memory until done is called. NULL: none. */
+	/* Or a body in memory, valid until done is called. NULL: none. */
 	const struct bytes *body;
 	void *arg;
-	/* 0 and @a (any status; good during the call), or negative and @err. Exactly once, from the loop. */
+	/* 0 and @a (any status; valid during the call), or negative and @err. Exactly once, from the loop. */
 	void (*done)(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
 		     const struct err *err);
 };
-/* As net_fetch_start(), cancel, unref. Calls do not count against max_fetches. */
+/* As net_fetch_start(), cancel and unref. Calls do not count as part of max_fetches. */
 void net_call_start(struct net *n, const struct net_call_request *req, struct net_call **ret);
 void net_call_cancel(struct net_call *c);
 void net_call_unref(struct net_call *c); /* takes NULL */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What became of each server, for people: one line each, the last word that there was on it.
+ * The result of each server, for people: one line each, the last one reported.
  */
 #include "net/internal.h"
 
@@ -18,7 +18,7 @@ void notes_done(struct notes *n)
 	arena_done(&n->arena);
 }
 
-/* A server's words go to terminals, logs and one-line replies. */
+/* The text from a server goes to terminals, logs and one-line replies. */
 static char *note_text(struct arena *a, const char *said)
 {
 	char *text = arena_strdup(a, str_of(said));

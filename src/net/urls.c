@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of servers as people write them, and URLs as text. What is made of a token here is what libcurl is
- * given, so a token that could mean two things is refused.
+ * Lists of servers as users write them, and URLs as text. libcurl gets the URL that is made here, so a token
+ * that could be read in two ways is refused.
  */
 #include "net/net.h"
 
@@ -31,7 +31,7 @@ void net_escape(struct buf *out, struct str s, bool slashes)
 	}
 }
 
-/* The part between "//" and the path, and where it begins. */
+/* The part between "//" and the path, and its position. */
 static struct str authority_of(struct str url, size_t *ret_at)
 {
 	const char *p = memmem(url.p, url.size, "://", 3);
@@ -68,7 +68,7 @@ static struct str token_shown(struct str token, struct arena *a)
 	return (struct str){ shown.p, MIN(shown.size, (size_t)SHOWN_MAX) };
 }
 
-/* host, host:port, [v6], [v6]:port; with user:password@ before it. */
+/* host, host:port, [v6], [v6]:port; each may have user:password@ in front. */
 static const char *host_fault(struct str authority)
 {
 	const char *sign = memrchr(authority.p, '@', authority.size);
@@ -88,7 +88,7 @@ static const char *host_fault(struct str authority)
 			if (!is_alnum(host.p[i]) && !memchr(":.%", host.p[i], 3))
 				return "not a URL: no address in the brackets";
 		if (port.size && port.p[0] != ':')
-			return "not a URL: something other than a port behind \"]\"";
+			return "not a URL: something other than a port after \"]\"";
 	} else {
 		const char *colon = memchr(host.p, ':', host.size);
 
@@ -98,7 +98,7 @@ static const char *host_fault(struct str authority)
 		}
 		for (size_t i = 0; i < host.size; i++)
 			if (!is_alnum(host.p[i]) && !memchr("-._", host.p[i], 3) && (uint8_t)host.p[i] < 0x80)
-				return "not a URL: a character that host names do not have";
+				return "not a URL: a character that no host name has";
 	}
 	if (!host.size)
 		return "not a URL: no host";
@@ -107,7 +107,7 @@ static const char *host_fault(struct str authority)
 	port.p++;
 	port.size--;
 	if (!str_to_u64(port, &number) || number < 1 || number > 65535)
-		return "not a URL: the port is no number from 1 to 65535";
+		return "not a URL: the port is not a number from 1 to 65535";
 	return NULL;
 }
 
@@ -121,7 +121,7 @@ static const char *url_fault(struct str url)
 		if ((uint8_t)url.p[i] <= 0x20 || url.p[i] == 0x7f || memchr("\"<>\\^`{|}", url.p[i], 9))
 			return "not a URL: a character that must be escaped in one";
 	if (memchr(url.p, '#', url.size) || memchr(url.p, '?', url.size))
-		return "not a server's URL: it has a \"?\" or \"#\", but paths are added to its end";
+		return "not a server's URL: it has a \"?\" or \"#\", but paths are appended to it";
 	scheme.size = at - 3;
 	if (str_eq(scheme, STR("file"))) {
 		if (authority.size && !str_eq(authority, STR("localhost")))
@@ -129,7 +129,7 @@ static const char *url_fault(struct str url)
 		return at + authority.size < url.size ? NULL : "not a URL: file:// without a path";
 	}
 	if (!str_eq(scheme, STR("http")) && !str_eq(scheme, STR("https")))
-		return "not a scheme that is known: http, https and file are";
+		return "unknown scheme: it must be http, https or file";
 	return host_fault(authority);
 }
 
@@ -141,7 +141,7 @@ static bool has_byte(const struct net_url_list *l, struct str url)
 	return false;
 }
 
-/* With its scheme in lower case, and without slashes at the end. */
+/* The scheme in lower case, no slashes at the end. */
 static struct str url_normal(struct str token, struct arena *a)
 {
 	const char *p = memmem(token.p, token.size, "://", 3);
@@ -169,8 +169,9 @@ static void note_token(struct net_url_list *l, struct str token, const char *tex
 }
 
 /*
- * Of the servers behind it. elfutils' client asks one for signatures of its files and believes no file
- * without, where they are enforced. We cannot, so such a server is not asked: never less than was wanted.
+ * A policy applies to the servers after it. Where signatures are enforced, elfutils' client asks a server for
+ * signatures of its files and refuses files without one. We cannot check them, so such a server is not asked:
+ * never less than requested.
  */
 static void add_policy(struct net_url_list *l, struct str token, bool *enforced, struct arena *a)
 {
@@ -181,8 +182,8 @@ static void add_policy(struct net_url_list *l, struct str token, bool *enforced,
 		note_token(l, token, "signatures of files are not checked; their build IDs are", true, a);
 	else if (*enforced && !str_eq(token, STR("ima:enforcing")))
 		note_token(l, token,
-			   "is none of ima:enforcing, ima:permissive, ima:ignore: taken as the first", false,
-			   a);
+			   "not one of ima:enforcing, ima:permissive, ima:ignore: treated as ima:enforcing",
+			   false, a);
 }
 
 static void add_token(struct net_url_list *l, struct str token, bool *enforced, struct arena *a)
@@ -203,8 +204,8 @@ static void add_token(struct net_url_list *l, struct str token, bool *enforced, 
 	if (!fault && has_byte(l, url))
 		return;
 	if (!fault && *enforced)
-		fault = "not asked: signatures of its files cannot be checked here, and ima:enforcing before "
-			"it wants that; with ima:ignore it is asked, and build IDs are checked";
+		fault = "not asked: signatures of its files cannot be checked, and ima:enforcing requires "
+			"that; with ima:ignore the server is asked, and build IDs are checked";
 	if (!fault && l->n == NET_SERVERS_MAX)
 		fault = "not used: there are too many servers";
 	if (fault)

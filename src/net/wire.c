@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The seam over libcurl: transfers, and the loop that they run in. Nothing else in lode knows libcurl.
+ * The seam over libcurl: transfers, and the loop that runs them. No other file of lode uses libcurl.
  *
- * libcurl's functions must not be called from its callbacks; so these hand on what they get, or remember it.
+ * libcurl's functions must not be called from its callbacks, so these hand on their data or remember it.
  */
 #include "net/internal.h"
 
@@ -13,13 +13,13 @@
 
 #define KEPT_CONNECTIONS 32L
 #define READ_SIZE        (128L * 1024)
-#define UPLOAD_SIZE      KIB(256) /* handed to the kernel at once */
+#define UPLOAD_SIZE      KIB(256) /* passed to the kernel at once */
 #define KEEPALIVE_S      30L
 
 struct wire {
 	CURLM *multi;
-	char *user_agent, *ca_file, *ca_dir; /* owned; those of certificates may be NULL */
-	struct xfer *files;                  /* those of file:// */
+	char *user_agent, *ca_file, *ca_dir; /* owned; ca_file and ca_dir may be NULL */
+	struct xfer *files;                  /* transfers of file:// */
 };
 
 struct xfer {
@@ -27,7 +27,7 @@ struct xfer {
 	const struct xfer_events *events;
 	void *arg;
 	struct head head;
-	CURL *easy; /* NULL: file */
+	CURL *easy; /* NULL: file:// */
 	struct curl_slist *headers;
 	char error[CURL_ERROR_SIZE];
 	char url[NET_URL_MAX + 1];
@@ -37,7 +37,7 @@ struct xfer {
 	CURLcode code;
 	struct err head_err;
 	struct file_xfer *file;
-	struct xfer *next; /* of the wire's files */
+	struct xfer *next; /* in the wire's list of files */
 };
 
 void fault_set(struct fault_said *f, enum fault_kind kind, int os, const char *fmt, ...)
@@ -67,8 +67,8 @@ static void global_init(void)
 		err_set(&global_err, ERR_INTERNAL, "libcurl: %s", curl_easy_strerror(code));
 }
 
-/* libcurl's own command goes by these variables, as most programs do; the library does not. Heap, or NULL. */
-static char *set_certificates(const char *given, const char *variable)
+/* curl(1) reads these variables, as most programs do; the library does not. Heap, or NULL. */
+static char *certificates_path(const char *given, const char *variable)
 {
 	const char *path = given ? given : getenv(variable);
 
@@ -90,8 +90,8 @@ int wire_new(const struct net_options *opts, struct wire **ret, struct err *err)
 	}
 	curl_multi_setopt(w->multi, CURLMOPT_MAXCONNECTS, KEPT_CONNECTIONS);
 	w->user_agent = mem_strdup(opts->user_agent ? opts->user_agent : "lode/" LODE_VERSION);
-	w->ca_file = set_certificates(opts->ca_file, "SSL_CERT_FILE");
-	w->ca_dir = set_certificates(NULL, "SSL_CERT_DIR");
+	w->ca_file = certificates_path(opts->ca_file, "SSL_CERT_FILE");
+	w->ca_dir = certificates_path(NULL, "SSL_CERT_DIR");
 	*ret = w;
 	return 0;
 }
@@ -145,7 +145,7 @@ void wire_turn(struct wire *w, int64_t timeout_ms)
 	if (files_turn(w))
 		timeout_ms = 0;
 	curl_multi_perform(w->multi, &running);
-	/* Nothing more may come of one that has ended: whoever waits for it is to be told now. */
+	/* A transfer that has ended gives no more events, so its owner must be told now, not after a wait. */
 	if (!collect_ended(w) && timeout_ms > 0)
 		curl_multi_poll(w->multi, NULL, 0, (int)MIN(timeout_ms, (int64_t)60000), NULL);
 	curl_multi_perform(w->multi, &running);
@@ -157,7 +157,7 @@ void wire_wake(struct wire *w)
 	curl_multi_wakeup(w->multi);
 }
 
-/* ---- what libcurl tells ---- */
+/* ---- libcurl's callbacks ---- */
 
 static size_t wire_on_header(char *p, size_t size, size_t n, void *arg)
 {
@@ -202,33 +202,31 @@ static int wire_on_connected(void *arg, char *remote, char *local, int remote_po
 	return CURL_PREREQFUNC_OK;
 }
 
-/* What to do about a certificate; by OpenSSL's numbers (X509_V_ERR_*), of which libcurl passes on the one. */
+/* Advice for a bad certificate, by OpenSSL's numbers (X509_V_ERR_*): libcurl passes on one of them. */
 static const char *tls_advice(struct xfer *x)
 {
 	long said = 0;
 
 	curl_easy_getinfo(x->easy, CURLINFO_SSL_VERIFYRESULT, &said);
 	switch (said) {
-	case 0: /* the certificate is good; where libcurl has not come to setting it, it is 1 */
+	case 0: /* the certificate is good; 1: libcurl has not set it yet */
 	case 1:
-		return strstr(x->error, "target host name") ? ": name the server as its certificate does"
-							    : "";
-	case 9: /* not yet valid */
+		return strstr(x->error, "target host name") ? ": use the host name in its certificate" : "";
+	case 9: /* 9: not yet valid, 10: expired */
 	case 10:
-		return ": it has to be renewed there, or the clock here is wrong";
-	case 18: /* self-signed; 19: one of the chain; 20, 21: nobody known has signed it */
+		return ": it must be renewed on the server, or the clock of this machine is wrong";
+	case 18: /* 18: self-signed; 19: one of the chain is; 20, 21: no known issuer */
 	case 19:
 	case 20:
 	case 21:
-		return ": if it is to be trusted, put it, or who signed it, into a file and set "
-		       "SSL_CERT_FILE to that";
+		return ": to trust it, put it or the certificate of its issuer into a file and set "
+		       "SSL_CERT_FILE to that file";
 	default:
 		return "";
 	}
 }
 
-/* Who it was that could not be connected, where that was not the server: a proxy, of which the user may know
- * nothing. */
+/* Name the proxy, if the failed connection was to a proxy: the user may not know of it. */
 static void name_proxy(struct xfer *x, char out[64])
 {
 	const char *url = x->url;
@@ -276,14 +274,14 @@ static void fault_of_code(struct xfer *x, struct fault_said *f)
 		return;
 	case CURLE_UNSUPPORTED_PROTOCOL:
 		fault_set(f, FAULT_KIND_LIE, EINVAL,
-			  x->head.status ? "it redirects to what is neither http nor https"
-					 : "its answer is no HTTP");
+			  x->head.status ? "it redirects to a scheme other than http and https"
+					 : "its reply is not HTTP");
 		return;
 	case CURLE_BAD_CONTENT_ENCODING:
-		fault_set(f, FAULT_KIND_LIE, EIO, "its body is not encoded as it says");
+		fault_set(f, FAULT_KIND_LIE, EIO, "its body is not in the announced encoding");
 		return;
 	case CURLE_WEIRD_SERVER_REPLY:
-		fault_set(f, FAULT_KIND_LIE, EIO, "its answer is no HTTP");
+		fault_set(f, FAULT_KIND_LIE, EIO, "its reply is not HTTP");
 		return;
 	case CURLE_OUT_OF_MEMORY:
 		fault_set(f, FAULT_KIND_BROKEN, ENOMEM, "no memory");
@@ -316,8 +314,8 @@ static void set_headers(struct xfer *x, const struct xfer_request *req)
 {
 	for (size_t i = 0; i < req->n_headers; i++)
 		x->headers = curl_slist_append(x->headers, req->headers[i]);
-	/* libcurl would wait a second for "100 Continue" before it sends a body, where the server does not
-	 * say it. */
+	/* libcurl would wait a second for "100 Continue" before it sends a body, if the server does not send
+	 * it. */
 	if (req->has_upload && req->upload_size < KIB(64))
 		x->headers = curl_slist_append(x->headers, "Expect:");
 	if (x->headers)
@@ -345,7 +343,7 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 	CURL *e = x->easy;
 
 	curl_easy_setopt(e, CURLOPT_URL, x->url);
-	/* Dots are part of a source's name: servers look for it as the debug information has it. */
+	/* Dots are part of a source's name: servers look it up in the form that the debug information has. */
 	curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(e, CURLOPT_PRIVATE, x);
 	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, x->error);
@@ -367,8 +365,8 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)req->connect_ms);
 	curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_S);
-	/* A library in somebody's process sets no signal handlers; and it does not wait for a name server's
-	 * answer that nobody wants any more. */
+	/* A library must not set signal handlers in the process that uses it, and must not wait for an
+	 * unneeded answer of a name server. */
 	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
 	if (!req->has_upload) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfers of file://. libcurl has them too, but reads the whole file within one call, and what is paused
- * piles up in memory; here it goes in turns like all else.
+ * Transfers of file://. libcurl has them too, but reads the whole file within one call, and buffers all of it
+ * while paused; here it is read in turns like other transfers.
  */
 #include "net/internal.h"
 
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PIECE KIB(16) /* as libcurl's are */
+#define PIECE KIB(16) /* the size of libcurl's */
 #define TURN  MIB(1)
 
 struct file_xfer {
@@ -22,7 +22,7 @@ struct file_xfer {
 	uint64_t at, size, n_read;
 	bool paused, ended;
 	struct fault_said fault;
-	size_t n_held; /* of the piece that was not taken */
+	size_t n_held; /* bytes of `piece` that were not taken */
 	uint8_t piece[PIECE];
 };
 
@@ -110,7 +110,7 @@ void file_xfer_resume(struct file_xfer *f)
 	f->paused = false;
 }
 
-/* true: go on. */
+/* true: call again. */
 static bool file_xfer_piece(struct file_xfer *f)
 {
 	int r;

@@ -72,8 +72,8 @@ def failed(client, r, build_id, *says):
 LIES = {
     "html": ["HTML"],
     "loop": ["redirects more than"],
-    "redirect file:///etc/passwd": ["neither http nor https"],
-    "redirect gopher://127.0.0.1/": ["neither http nor https"],
+    "redirect file:///etc/passwd": ["other than http and https"],
+    "redirect gopher://127.0.0.1/": ["other than http and https"],
     "bomb": ["section table is damaged"],
     "bomb 150": ["unpacks to more than a hundred times"],
     "endless": ["wrong|more than|broke off|build ID"],
@@ -177,7 +177,7 @@ def tls_server(pki, one, faulty):
     ("self", False, "self-signed certificate", "SSL_CERT_FILE"),
     ("good", False, "unable to get local issuer certificate", "SSL_CERT_FILE"),
     ("expired", True, "expired", "renewed"),
-    ("other", True, "127.0.0.1", "as its certificate does"),
+    ("other", True, "127.0.0.1", "the host name in its certificate"),
 ])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_certificate_that_is_no_good(client, one, pki, tls_server, command, name, trusted, cause, step):
