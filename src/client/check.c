@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is this what was asked for? Of a debug file and an executable that can be known: they carry the build ID.
- * Of a source there is only that it is not empty; of a section, see slice_check().
+ * Checks that a file is the one requested. A debug file and an executable carry their build ID. Of a source
+ * only an empty file is detected; for sections, see slice_check().
  */
 #include <elf.h>
 #include <unistd.h>
@@ -23,15 +23,12 @@ static int check_not_elf(struct bytes head, struct err *err)
 	       (head.p[i] == ' ' || head.p[i] == '\t' || head.p[i] == '\r' || head.p[i] == '\n'))
 		i++;
 	if (i < head.size && head.p[i] == '<')
-		return err_set(err, ERR_INVALID, "is a page for people (HTML), no ELF file");
-	return err_set(err, ERR_INVALID, "is no ELF file");
+		return err_set(err, ERR_INVALID, "is a page of HTML, not an ELF file");
+	return err_set(err, ERR_INVALID, "is not an ELF file");
 }
 
-/*
- * The head of a file is enough of one to read the segments' notes by: where that gives a build ID, it is the
- * file's. Anything else is left to check_whole(): a kernel module has no segments, and notes may lie far
- * back.
- */
+/* The head of a file is enough to read the notes of its segments: a build ID found there is the file's.
+ * Anything else is left to check_whole(): a kernel module has no segments, and notes may be far back. */
 static int check_head_id(const struct client_request *w, struct bytes head, struct err *err)
 {
 	AUTO(source_closep) struct source *src = source_of_mem(head, "the head");
@@ -43,7 +40,7 @@ static int check_head_id(const struct client_request *w, struct bytes head, stru
 	return check_wrong_id(&id, err);
 }
 
-/* What a portal or a proxy says instead of what was asked for, with status 200. Sources may be such pages
+/* The page that a portal or a proxy sends in place of the file, with status 200. Sources may be such pages
  * themselves. */
 static int check_page(const struct client_request *w, struct bytes head, bool all, struct err *err)
 {
@@ -57,7 +54,7 @@ static int check_page(const struct client_request *w, struct bytes head, bool al
 	text = str_trim(text);
 	for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
 		if (text.size >= strlen(starts[i]) && strncasecmp(text.p, starts[i], strlen(starts[i])) == 0)
-			return err_set(err, ERR_INVALID, "is a page for people (HTML)");
+			return err_set(err, ERR_INVALID, "is a page of HTML");
 	return 0;
 }
 
@@ -87,7 +84,7 @@ int check_whole(const struct client_request *w, int fd, uint64_t size, struct er
 		return 0;
 	copy = dup(fd);
 	if (copy < 0)
-		return err_set(err, ERR_LIMIT, "no more descriptors");
+		return err_set(err, ERR_LIMIT, "no descriptors left");
 	src = source_of_fd(copy, size, 0, "it");
 	r = elf_open(src, &img, err);
 	if (r < 0)

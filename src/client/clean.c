@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cleaning the cache folder a little at a time, behind an answer and never before it.
+ * Cleaning the cache folder, a little at a time, after an answer and never before it.
  *
- * A pass goes over the folders of build IDs by their first byte. How far it came, and how many bytes of which
- * age there are, stands in the file `lode_clean`, so that the next query, of whichever process, goes on from
- * there; its lock keeps two from doing the same. A pass begins when others would clean too
- * (CONTROL_CLEAN_INTERVAL and its modification time are shared with them), or when what was put in makes the
- * folder too large. When a pass ends and what it saw is too much, the next one follows with an age that
- * leaves as much as may be.
+ * A pass visits the folders of build IDs in the order of their first byte. Its position, and how many bytes
+ * of which age it has seen, are in the file `lode_clean`, so that the next query, in any process, continues
+ * there; its lock keeps two processes from cleaning at once. A pass begins when other clients would clean too
+ * (CONTROL_CLEAN_INTERVAL and its modification time are shared with them), or when added files make the
+ * folder too large. If a pass ends and the folder is still too large, the next one follows, with the highest
+ * age limit that makes it small enough.
  *
- * Only names that clients give are touched, and only in folders that are named like build IDs, and in
- * `metadata`.
+ * Only names that clients give are touched, and only in `metadata` and in folders named like build IDs.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,16 +21,16 @@
 #include "client/internal.h"
 
 #define STATE_NAME      "lode_clean"
-#define N_AGES          128 /* of four to each power of two seconds: up to 136 years */
+#define N_AGES          128 /* four to each power of two seconds: up to 136 years */
 #define NEXT_METADATA   256
 #define NEXT_IDLE       257
-#define TEMP_AGE_S      86400 /* a download that nobody has written to for so long is dead */
-#define FOLDERS_AT_ONCE 64    /* so many are done however short the time is: else it might never end */
+#define TEMP_AGE_S      86400 /* a download that was not written to for this long is dead */
+#define FOLDERS_AT_ONCE 64    /* cleaned however short the time is, so that a pass comes to an end */
 
 struct clean_state {
-	int64_t next;    /* NEXT_IDLE: no pass is under way */
-	int64_t max_age; /* of this pass */
-	uint64_t bytes;  /* seen by this pass; when idle: what there is */
+	int64_t next;    /* bucket to continue with; NEXT_IDLE: no pass is under way */
+	int64_t max_age; /* a file not used for this long is removed by this pass */
+	uint64_t bytes;  /* seen by this pass; when idle: size of the folder */
 	uint64_t ages[N_AGES];
 };
 
@@ -51,13 +50,13 @@ static unsigned age_slot(int64_t age)
 	return MIN(4 * (log - 1) + (unsigned)((age >> (log - 2)) & 3), N_AGES - 1u);
 }
 
-/* The least age in a slot. */
+/* The lowest age of a slot. */
 static int64_t slot_age(unsigned slot)
 {
 	return slot < 4 ? (int64_t)slot : (int64_t)(4 + slot % 4) << (slot / 4 - 1);
 }
 
-/* ---- the state's file: numbers apart by blanks ---- */
+/* ---- the state file: numbers separated by blanks ---- */
 
 static void clean_state_read(int fd, struct clean_state *s)
 {
@@ -74,7 +73,7 @@ static void clean_state_read(int fd, struct clean_state *s)
 
 		n[i] = strtoull(p, &end, 10);
 		if (end == p)
-			return; /* of another version, or nothing yet */
+			return; /* of another version, or empty */
 		p = end;
 	}
 	if (n[0] > NEXT_IDLE)
@@ -98,7 +97,7 @@ static void clean_state_write(int fd, const struct clean_state *s)
 		(void)!ftruncate(fd, 0);
 }
 
-/* ---- which names are entries ---- */
+/* ---- names of entries ---- */
 
 static bool is_temp_name(struct str name)
 {
@@ -136,11 +135,11 @@ static bool entry_is_old(const struct clean_pass *p, struct str name, const stru
 {
 	int64_t unused = p->now - st->st_atime;
 
-	/* It may be a download under way, or a source whose name happens to end like one. */
+	/* It may be a download under way, or a source whose name ends like one. */
 	if (is_temp_name(name))
 		return unused >= MAX(p->state.max_age, (int64_t)TEMP_AGE_S) &&
 		       p->now - st->st_mtime >= TEMP_AGE_S;
-	/* Also what was answered just now. */
+	/* So a file that was just given out stays. */
 	return unused >= MAX(p->state.max_age, (int64_t)YOUNG_S);
 }
 
@@ -171,7 +170,7 @@ static void clean_folder(struct clean_pass *p, int root, const char *name, bool 
 		p->state.bytes += size;
 		p->state.ages[age_slot(p->now - st.st_atime)] += size;
 	}
-	/* One that was made a moment ago is empty because its file comes next. */
+	/* A new folder may be empty because its file is about to be created. */
 	if (!metadata && fstat(fd, &st) == 0 && p->now - st.st_mtime >= p->state.max_age)
 		unlinkat(root, name, AT_REMOVEDIR);
 	closedir(d);
@@ -196,7 +195,7 @@ static void id_names_free(struct id_names *n)
 	free(n->items);
 }
 
-/* The folders that this pass has not seen, in its order. */
+/* The folders that this pass has not visited, in its order. */
 static void id_names_read(struct id_names *n, int root, int64_t from)
 {
 	int fd = openat(root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -210,11 +209,7 @@ static void id_names_read(struct id_names *n, int root, int64_t from)
 	while ((e = readdir(d))) {
 		if (!is_id_name(e->d_name) || id_bucket(e->d_name) < from)
 			continue;
-		if (n->n == n->room) {
-			n->room = n->room ? 2 * n->room : 256;
-			n->items = mem_realloc(n->items, n->room, sizeof(*n->items));
-		}
-		n->items[n->n++] = mem_strdup(e->d_name);
+		VEC_PUSH(n->items, n->n, n->room) = mem_strdup(e->d_name);
 	}
 	closedir(d);
 	if (n->n)
@@ -226,7 +221,7 @@ static bool pass_is_late(const struct clean_pass *p)
 	return p->n_folders >= FOLDERS_AT_ONCE && clock_mono_ms() >= p->deadline_ms;
 }
 
-/* Goes on until the end of a bucket at which the time is up. */
+/* Goes on until the end of the bucket in which the time is up. */
 static void pass_run(struct clean_pass *p, int root)
 {
 	AUTO(id_names_free) struct id_names names = { 0 };
@@ -256,7 +251,8 @@ static void pass_begin(struct clean_state *s, int64_t max_age)
 	*s = (struct clean_state){ .next = 0, .max_age = max_age };
 }
 
-/* A pass has seen all: if that is too much, the age that leaves nine tenths of what may be. */
+/* The pass is complete. If the folder is too large, begin another, with the age limit that leaves nine tenths
+ * of the maximum. */
 static void pass_end(struct clean_state *s, uint64_t max_bytes)
 {
 	uint64_t left = 0;
@@ -266,12 +262,14 @@ static void pass_end(struct clean_state *s, uint64_t max_bytes)
 		return;
 	while (slot < N_AGES - 1 && left + s->ages[slot] <= max_bytes / 10 * 9)
 		left += s->ages[slot++];
-	/* Young ones stay, and a pass that found no more to remove than the last one would go on for ever. */
+	/* Young files stay, and without a lower limit than the last pass the next one would remove nothing
+	 * more, forever. */
 	if (MAX(slot_age(slot), (int64_t)YOUNG_S) < s->max_age)
 		pass_begin(s, MAX(slot_age(slot), (int64_t)YOUNG_S));
 }
 
-/* Is it time for a pass? Its beginning is noted where others look, so that one does it. */
+/* true: a pass must begin. Its start is noted in the file that other clients check, so that only one
+ * cleans. */
 static bool clean_is_due(const struct folder *f, int64_t now)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/" CONTROL_CLEAN_INTERVAL, f->path);
@@ -327,7 +325,7 @@ void clean_step(const struct folder *f, uint64_t added, int64_t budget_ms)
 	due = clean_is_due(f, clock_wall_s());
 	path = mem_printf("%s/" STATE_NAME, f->path);
 	fd = open(path, O_RDWR | (due || added ? O_CREAT : 0) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-	/* Somebody else is at it: it is theirs, and what was added is counted by the next pass. */
+	/* Another process is cleaning. The bytes added now are counted by the next pass. */
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return;
 	root = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client itself: what it works by, the network that it makes when the first want is not here, and what is
- * known of the servers, which is shared with other processes in the folder's file `lode_servers`.
+ * The client: its options, the network, created at the first request that the cache cannot answer, and the
+ * state of the servers, shared with other processes in the file `lode_servers` of the cache folder.
  */
 #include "client/client.h"
 
@@ -15,7 +15,7 @@
 
 #define BREAKERS_NAME  "lode_servers"
 #define BREAKERS_MAX   KIB(64)
-#define BREAKER_MAX_MS 60000 /* somebody waits, and may have repaired the server */
+#define BREAKER_MAX_MS 60000 /* a user is waiting, and may have repaired the server */
 #define OS_MAX         KIB(16)
 
 struct client *client_new(const struct client_options *o)
@@ -37,7 +37,7 @@ void client_forget_headers(struct client *c)
 	c->n_headers = 0;
 }
 
-/* In a child of the process that opened them, closing connections would say goodbye on the parent's. */
+/* In a forked child, closing the connections would end the parent's TLS sessions. */
 static void forget_net(struct client *c)
 {
 	if (c->net && c->pid == getpid())
@@ -60,13 +60,12 @@ void client_free(struct client *c)
 int client_add_header(struct client *c, const char *line, struct err *err)
 {
 	if (!client_header_ok(str_of(line)))
-		return err_set(err, ERR_INVALID, "is no header: it must be of the form Name: value");
-	c->headers = mem_realloc(c->headers, c->n_headers + 1, sizeof(*c->headers));
-	c->headers[c->n_headers++] = mem_strdup(line);
+		return err_set(err, ERR_INVALID, "not a header: it must have the form Name: value");
+	VEC_PUSH(c->headers, c->n_headers, c->room_headers) = mem_strdup(line);
 	return 0;
 }
 
-/* ---- who we say that we are: servers tell from it which distribution asks ---- */
+/* ---- User-Agent: servers see from it which distribution asks ---- */
 
 static struct str os_field(struct str text, struct str name)
 {

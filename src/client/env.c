@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the environment says of servers and patience. It is read anew for every call: debuggers change it
+ * Servers, limits and time limits from the environment. Read anew for every call, since debuggers change it
  * while they run.
  */
 #include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include "client/internal.h"
 #include "net/net.h"
@@ -14,20 +12,7 @@
 #define HEADERS_FILE_MAX KIB(256)
 #define HEADERS_MAX      256u
 
-void client_say(const struct client_watch *w, const char *fmt, ...)
-{
-	char line[2048];
-	va_list ap;
-
-	if (!w || !w->say)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	w->say(w->arg, line);
-}
-
-/* Nonsense is @usual; more than @max is @max. */
+/* A value that is not a number is @usual; one above @max is @max. */
 static int64_t env_number(const char *name, int64_t usual, int64_t max)
 {
 	const char *text = getenv(name);
@@ -49,7 +34,7 @@ bool client_header_ok(struct str line)
 
 	if (!colon || colon == line.p || colon == line.p + line.size - 1)
 		return false;
-	/* A line break in it would make it two. */
+	/* A line break would make it two headers. */
 	for (size_t i = 0; i < line.size; i++)
 		if (iscntrl((unsigned char)line.p[i]) && line.p[i] != '\t')
 			return false;
@@ -77,12 +62,11 @@ static void env_read_headers(struct client_env *e, const char *path, const struc
 			client_say(watch, "skipping bad header: %s", strerror(EINVAL));
 			continue;
 		}
-		e->headers = mem_realloc(e->headers, e->n_headers + 1, sizeof(*e->headers));
-		e->headers[e->n_headers++] = mem_strndup(line.p, line.size);
+		VEC_PUSH(e->headers, e->n_headers, e->room_headers) = mem_strndup(line.p, line.size);
 	}
 }
 
-/* What the list does not say: which of its URLs stood there before. */
+/* Reports the URLs that occur twice, which the parsed list does not have. */
 static void say_duplicates(const char *urls, const struct client_env *e, const struct client_watch *watch)
 {
 	bool seen[ENV_MAX_SERVERS] = { false };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A call: all wants begin, the network runs until all are done, who watches is told, and what is due is
- * cleaned behind it.
+ * A call: all requests begin, the network runs until all are done, the callbacks are called, and at the end
+ * the cache folder is cleaned for a few milliseconds.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,16 +9,6 @@
 #include "net/net.h"
 
 #define CLEAN_MS 10
-
-void client_result_done(struct client_result *r)
-{
-	fd_close(&r->fd);
-	free(r->path);
-	free(r->url);
-	free(r->headers);
-	buf_done(&r->why);
-	*r = (struct client_result){ .fd = -1 };
-}
 
 /* ---- progress ---- */
 
@@ -68,7 +58,8 @@ static void find_tick(struct find *f)
 
 /* ---- the end of an item ---- */
 
-/* Those that waited for it: what is here now is looked up; what is nowhere need not be asked for again. */
+/* Complete the items that waited for this one: with a file here now, they look it up; a failure is theirs
+ * too. */
 static void item_wake_followers(struct item *it)
 {
 	struct item *next;
@@ -121,8 +112,8 @@ bool find_open(struct find *f, struct client *c, const struct client_watch *watc
 	client_say(watch, "checking cache dir %s", f->folder.path);
 	if (f->folder.read_only)
 		client_say(watch, "%s", f->folder.read_only_why.text);
-	/* Also where the folder itself can be written to: one of a build ID in it may be someone else's, or
-	 * it was full. */
+	/* Even when the folder itself is writable: the subfolder of a build ID may be another user's, or the
+	 * folder was full before. */
 	(void)!folder_open_spare(&f->spare, f->folder.read_only);
 	return true;
 }
@@ -147,7 +138,7 @@ static void find_run(struct find *f)
 
 	for (size_t i = 0; i < f->n && !f->cancelled; i++) {
 		item_start(&f->items[i]);
-		/* Thousands of files to look at take a while, too. */
+		/* Looking up thousands of files takes a while too. */
 		if (clock_mono_ms() >= next_ms) {
 			find_tick(f);
 			next_ms = clock_mono_ms() + FIND_TICK_MS;
@@ -163,7 +154,7 @@ static void find_run(struct find *f)
 		if (left == 0)
 			break;
 	}
-	/* Those that had not begun. */
+	/* Items that were cancelled before they began. */
 	for (size_t i = 0; i < f->n; i++) {
 		struct item *it = &f->items[i];
 
@@ -178,7 +169,7 @@ static void find_run(struct find *f)
 	find_tick(f);
 }
 
-int client_find(struct client *c, const struct client_request *wants, size_t n,
+int client_find(struct client *c, const struct client_request *requests, size_t n,
 		const struct client_watch *watch, struct client_result *results)
 {
 	AUTO(mem_freep) struct item *items = n ? mem_realloc(NULL, n, sizeof(*items)) : NULL;
@@ -190,9 +181,11 @@ int client_find(struct client *c, const struct client_request *wants, size_t n,
 	f.n = n;
 	for (size_t i = 0; i < n; i++) {
 		results[i] = (struct client_result){ .fd = -1 };
-		items[i] = (struct item){
-			.find = &f, .want = &wants[i], .result = &results[i], .put.fd = -1, .suspect.fd = -1
-		};
+		items[i] = (struct item){ .find = &f,
+					  .request = &requests[i],
+					  .result = &results[i],
+					  .put.fd = -1,
+					  .suspect.fd = -1 };
 	}
 	find_run(&f);
 	for (size_t i = 0; i < n; i++)
@@ -202,7 +195,7 @@ int client_find(struct client *c, const struct client_request *wants, size_t n,
 	return stopped ? CLIENT_STOPPED : 0;
 }
 
-void client_cut(struct client *c, const struct client_request *want, const struct elf_image *img,
+void client_cut(struct client *c, const struct client_request *request, const struct elf_image *img,
 		struct source *src, int64_t mtime, struct client_result *ret)
 {
 	AUTO(entry_done) struct cache_entry e = { 0 };
@@ -213,20 +206,20 @@ void client_cut(struct client *c, const struct client_request *want, const struc
 
 	*ret = (struct client_result){ .fd = -1 };
 	find_open(&f, c, NULL);
-	entry_init(&e, want);
+	entry_init(&e, request);
 	cached = lookup(&f.folder, &e, &h) == LOOKUP_HIT;
 	s = cached ? SLICE_FOUND
-		   : slice_of((struct put_folders){ &f.folder, &f.spare }, want,
+		   : slice_of((struct put_folders){ &f.folder, &f.spare }, request,
 			      &(struct slice_file){ src, img, mtime }, &h, &ret->err);
 	if (s == SLICE_FOUND) {
 		ret->outcome = CLIENT_FOUND;
 		ret->path = TAKE(h.path);
 		ret->size = h.size;
-		ret->fd = want->open ? TAKE_FD(h.fd) : -1;
+		ret->fd = request->open ? TAKE_FD(h.fd) : -1;
 		ret->cached = true;
 		f.added += cached ? 0 : h.size;
 	} else if (s == SLICE_NONE) {
-		err_set(&ret->err, ERR_INVALID, "it has no such section with contents");
+		err_set(&ret->err, ERR_INVALID, "the file has no such section with contents");
 		result_fail(ret, CLIENT_ABSENT, ENOENT);
 	} else {
 		result_fail(ret, CLIENT_FAILED, ret->err.os ? ret->err.os : EIO);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the cache folder is, whether it can be used, and its control files.
+ * The path of the cache folder, whether it can be used, and its control files.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include "client/internal.h"
 
-/* Not a word of a home: it is then that of nobody in particular, as for others who use this folder. */
+/* Without HOME it is "/", as for other clients of the folder. */
 static const char *home_dir(void)
 {
 	const char *h = getenv("HOME");
@@ -66,7 +66,8 @@ void folder_open(struct folder *f, char *path)
 		err_in(&f->read_only_why, "cache folder");
 }
 
-/* Of a folder in a place where everybody may make some: a link, or someone else's, may be a trap. */
+/* For a folder in a place where every user may create one: a link, or another user's folder, may be a
+ * trap. */
 static bool spare_is_ours(const char *path, bool make, struct err *err)
 {
 	struct stat st;
@@ -81,7 +82,7 @@ static bool spare_is_ours(const char *path, bool make, struct err *err)
 	}
 	if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077))
 		return true;
-	err_set(err, ERR_INVALID, "%s: is not a folder of ours that is closed to others", path);
+	err_set(err, ERR_INVALID, "%s: must be a directory of this user, without access for others", path);
 	return false;
 }
 
@@ -96,7 +97,7 @@ bool folder_open_spare(struct folder *f, bool make)
 		if (!places[i] || places[i][0] != '/')
 			continue;
 		path = mem_printf("%s/debuginfod_client-%u", places[i], (unsigned)geteuid());
-		/* It would be here. */
+		/* Files could only be in the folder of the first writable place. */
 		if (!make && access(path, F_OK) < 0 && access(places[i], W_OK) == 0)
 			break;
 		if (!spare_is_ours(path, make, &f->read_only_why) || access(path, W_OK) < 0)
@@ -145,7 +146,8 @@ int64_t folder_control(const struct folder *f, const char *name, int64_t usual, 
 			*ret_mtime = st.st_mtime;
 		return control_read(fd, &n) ? n : usual;
 	}
-	/* Missing or empty. Others make them 0666 less the umask too, so that people find and change them. */
+	/* Missing or empty. Other clients also create them with mode 0666 less the umask, so that users find
+	 * and change them. */
 	if (!f->read_only && (fd >= 0 || errno == ENOENT)) {
 		AUTO(fd_close) int out = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
 

@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client's own: the cache folder in parts, the environment, and checking.
+ * client: the interface between its files.
  */
 #pragma once
 
 #include <sys/stat.h>
 #include "client/client.h"
+
+/* ---- results and the log (result.c) ---- */
+
+/* Log one line. @w may be NULL. */
+void client_say(const struct client_watch *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Add a line to why, and report it to the watcher. */
+void result_why(struct client_result *r, const struct client_watch *w, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+int result_fail(struct client_result *r, enum client_outcome outcome, int os);
 
 /* ---- environment (env.c) ---- */
 
@@ -14,28 +23,27 @@
 struct client_env {
 	char **urls; /* heap; scheme added, without trailing slashes, each once */
 	size_t n_urls;
-	char *nonsense;      /* the first of what is no URL, and why; NULL: none */
+	char *nonsense;      /* the first token that is not a URL, and why; NULL: none */
 	int64_t timeout_ms;  /* 0: none */
 	int64_t max_time_ms; /* 0: none */
 	unsigned retries;
-	unsigned connect_retries; /* only if somebody has asked for retries */
+	unsigned connect_retries; /* only if the user has asked for retries */
 	uint64_t max_size;        /* 0: none */
 	char **headers;           /* heap; from DEBUGINFOD_HEADERS_FILE */
-	size_t n_headers;
+	size_t n_headers, room_headers;
 };
-/* @urls NULL: $DEBUGINFOD_URLS. What is nonsense is told by say() and left out. */
+/* @urls NULL: $DEBUGINFOD_URLS. Invalid tokens are reported by say() and left out. */
 void client_env_read(struct client_env *e, const char *urls, const struct client_watch *watch);
 void client_env_done(struct client_env *e);
-/* "Name: value", without anything that would make it two lines. */
+/* "Name: value", without bytes that would make it two lines. */
 bool client_header_ok(struct str line);
-/* There is nobody to ask: why, in @ret's err, and errno. */
+/* No server is configured: sets the reason and the errno in @ret. */
 void client_no_servers(const struct client_env *e, struct client_result *ret);
-void client_say(const struct client_watch *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- names of entries (name.c) ---- */
 
-/* Names of one want in its folder: today's, then the one that elfutils up to 0.191 gives to sources and
- * sections, if it fits. */
+/* Names of a request in its folder: the current one, then the one of elfutils up to 0.191 for sources and
+ * sections, if it is short enough. */
 #define ENTRY_NAMES 2
 struct cache_entry {
 	char id[BUILD_ID_HEX_SIZE];
@@ -45,37 +53,37 @@ void entry_init(struct cache_entry *e, const struct client_request *w);
 void entry_done(struct cache_entry *e);
 /* "HHHHHHHH-tail" of a source's path or a section's name, as elfutils has it since 0.192. */
 char *entry_escape(const char *name);
-/* The same up to 0.191, behind "source" or "section-". */
+/* The same up to 0.191, after "source" or "section-". */
 char *entry_escape_old(const char *name);
 
 /* ---- the folder (folder.c) ---- */
 
 struct folder {
 	char *path;     /* NULL: there is none */
-	bool read_only; /* nothing can be made in it, and read_only_why says why */
+	bool read_only; /* nothing can be created in it; read_only_why has the reason */
 	struct err read_only_why;
 };
 
-/* The customary place; nothing is made. */
+/* The customary path; creates nothing. */
 char *folder_usual(const char *given);
-/* See whether it can be written to; makes it, 0700, where it is missing. */
+/* Check that it is writable; a missing folder is created, with mode 0700. */
 void folder_open(struct folder *f, char *path); /* takes @path */
 /*
- * The place for what the customary one cannot take: $TMPDIR/debuginfod_client-UID, else below /var/tmp or
- * /tmp. Only one that is ours and closed to others is used. @make it where it is missing. false: there is
- * none; f->read_only_why says why.
+ * The folder for files that the customary one cannot take: $TMPDIR/debuginfod_client-UID, else below /var/tmp
+ * or /tmp. It must belong to this user, without access for others. With @make a missing one is created.
+ * false: there is none; f->read_only_why has the reason.
  */
 bool folder_open_spare(struct folder *f, bool make);
 void folder_done(struct folder *f);
 
-/* A control file: a decimal, made with @usual where it is missing. *ret_mtime may be NULL; 0 where there is
- * no file. */
+/* The number in a control file, which is created with @usual where it is missing. *ret_mtime may be NULL; 0
+ * where there is no file. */
 int64_t folder_control(const struct folder *f, const char *name, int64_t usual, int64_t *ret_mtime);
 #define CONTROL_CLEAN_INTERVAL "cache_clean_interval_s"
 #define CONTROL_MAX_UNUSED     "max_unused_age_s"
 #define CONTROL_MISS           "cache_miss_s"
 #define CONTROL_RETENTION      "metadata_retention_s"
-#define CONTROL_MAX_SIZE       "cache_max_size_mb" /* ours alone */
+#define CONTROL_MAX_SIZE       "cache_max_size_mb" /* lode's own */
 #define USUAL_CLEAN_INTERVAL_S 86400
 #define USUAL_MAX_UNUSED_S     604800
 #define USUAL_MISS_S           600
@@ -84,8 +92,8 @@ int64_t folder_control(const struct folder *f, const char *name, int64_t usual, 
 
 /* ---- looking up (lookup.c) ---- */
 
-/* What was used within this time is left alone by cleaning, whatever the folder's size, and its access time
- * by a hit. */
+/* A file used within this time is not removed by cleaning, whatever the folder's size, and a hit does not
+ * update its access time. */
 #define YOUNG_S 600
 
 enum lookup { LOOKUP_MISS, LOOKUP_HIT, LOOKUP_ABSENT };
@@ -96,24 +104,20 @@ struct cache_hit {
 	uint64_t size;
 	char *headers; /* NULL: none */
 };
-/*
- * A hit is at offset 0 and its access time is not older than YOUNG_S. LOOKUP_ABSENT: a negative entry that is
- * not too old yet; one that is has been removed.
- */
+/* A hit is at offset 0 and has an access time within YOUNG_S. LOOKUP_ABSENT: a negative entry that is not too
+ * old; an old one is removed. */
 enum lookup lookup(const struct folder *f, const struct cache_entry *e, struct cache_hit *ret);
 void hit_done(struct cache_hit *h);
-/* Note that @e is nowhere: an empty file, unless something is there. */
+/* Write a negative entry for @e: an empty file, unless a file is there. */
 void lookup_note_absent(const struct folder *f, const struct cache_entry *e);
-void lookup_touch(int fd); /* the access time is now, whatever the mount says of it */
+void lookup_touch(int fd); /* set the access time to now, also on a noatime mount */
 
 /* ---- putting (put.c) ---- */
 
-/*
- * A file on its way into a folder: beside its final name until it is complete and checked. Should the folder
- * be full it moves to the spare one.
- */
+/* A file being written: beside its final name until it is complete and checked. If the folder is full, it
+ * moves to the spare one. */
 struct put {
-	struct folder *spare; /* for ENOSPC; opened when it is needed. NULL: there is none, or this is it */
+	struct folder *spare; /* for ENOSPC; opened when needed. NULL: there is none, or this is it */
 	char *dir, *temp;     /* dir: <folder>/<id>; temp: NULL once it is committed */
 	int fd;
 	uint64_t size; /* end of what was written */
@@ -132,31 +136,27 @@ struct put_folders {
 int put_begin(struct put *p, struct put_folders to, const char *dir_name, const char *name, uint64_t expected,
 	      struct err *err);
 int put_write(struct put *p, const void *data, size_t n, uint64_t off, struct err *err);
-int put_restart(struct put *p, struct err *err); /* what was written is void */
-/*
- * Make it what all look up. @mtime 0: now. @headers may be NULL. *ret_path is heap; the descriptor stays
- * p->fd, at offset 0.
- */
+int put_restart(struct put *p, struct err *err); /* bytes written so far are void */
+/* Rename it to its final name. @mtime 0: now. @headers may be NULL. *ret_path is heap; the descriptor stays
+ * in p->fd, at offset 0. */
 int put_commit(struct put *p, const struct cache_entry *e, int64_t mtime, const char *headers,
 	       char **ret_path, struct err *err);
-/* Under this name, and that is all. */
+/* Rename it to @name, without headers or links. */
 int put_commit_plain(struct put *p, const char *name, char **ret_path, struct err *err);
-void put_done(struct put *p); /* what was not committed goes, its folder too if it is empty */
+void put_done(struct put *p); /* removes the file if it was not committed, and its folder if that is empty */
 
 /* ---- cleaning (clean.c) ---- */
 
 /*
- * A part of the cleaning that is due, for about @budget_ms: what was not used for long, then, where the
- * folder is larger than it may be, what was not used for longest. @added: bytes put into it since the last
- * call. Nothing of
- * what is not an entry is touched.
+ * Clean for about @budget_ms, if cleaning is due: first files not used for long, then, if the folder is too
+ * large, those not used for longest. @added: bytes put into it since the last call. Only entries are touched.
  */
 void clean_step(const struct folder *f, uint64_t added, int64_t budget_ms);
 
 /* ---- checking (check.c) ---- */
 
-/* 0, or ERR_INVALID with what is wrong, to be read behind "what SERVER sent "; CHECK_MORE: more of the head
- * is needed. */
+/* 0, or ERR_INVALID with the reason, which follows the name of the file; CHECK_MORE: more of the head is
+ * needed. */
 enum { CHECK_MORE = 1 };
 #define CHECK_HEAD 64u /* an ELF header */
 int check_head(const struct client_request *w, struct bytes head, bool all, struct err *err);
@@ -167,7 +167,7 @@ bool check_is_not_elf(int fd);
 
 enum slice {
 	SLICE_FOUND,
-	SLICE_NONE,    /* there is certainly no such section with contents in this build ID's files */
+	SLICE_NONE,    /* files of this build ID have no such section, or without contents */
 	SLICE_UNKNOWN, /* ask elsewhere */
 };
 /* Cut the section @w out of a whole file of its build ID in @to's folder. It is put into @to, and is *ret. */
@@ -192,64 +192,62 @@ struct client {
 	char *urls, *cache_path; /* NULL: the environment's */
 	unsigned connections;
 	char **headers; /* for the next call */
-	size_t n_headers;
+	size_t n_headers, room_headers;
 	struct net *net; /* made when it is needed */
 	int pid;         /* of the process that made it: a child must not touch its connections */
 	uint64_t breakers_epoch;
 };
 
-/* The network, with what earlier processes knew of the servers. NULL: it cannot be had. */
+/* The network, with the state of the servers from earlier processes. NULL: it cannot be created. */
 struct net *client_net(struct client *c, const struct folder *f, struct err *err);
-/* Note for others what this process has learned of the servers. */
+/* Save the state of the servers for other processes. */
 void client_save_breakers(struct client *c, const struct folder *f);
 void client_forget_headers(struct client *c);
 
 /* ---- one call (find.c, item.c) ---- */
 
-#define FIND_TICK_MS 50 /* between two calls of progress(), and to notice that it wants to stop */
+#define FIND_TICK_MS 50 /* between two calls of progress(), which may cancel */
 
 struct find {
 	struct client *client;
 	struct client_env env;
 	const char **headers; /* of env and client; borrowed from them */
 	size_t n_headers;
-	struct folder folder, spare; /* spare: opened when it is needed */
+	struct folder folder, spare; /* spare: opened when needed */
 	const struct client_watch *watch;
 	struct item *items;
 	size_t n, n_done, n_found;
 	uint64_t done_bytes; /* fetched by items that are done */
 	uint64_t added;      /* put into the folder */
-	char *last_url;      /* that a file came from; for the last progress */
+	char *last_url;      /* that the last file came from; for the last progress() */
 	struct map leaders;  /* id + name -> item that fetches it */
 	bool cancelled;
 };
 
-/* What an item fetches now. A section that servers do not cut out is cut out of the whole file here. */
+/* The file that an item fetches now. A section that servers cannot cut out is cut out of the whole file
+ * here. */
 enum item_stage { STAGE_ASKED, STAGE_WHOLE_DEBUG, STAGE_WHOLE_EXECUTABLE };
 
 struct item {
 	struct find *find;
-	const struct client_request *want;
+	const struct client_request *request;
 	struct client_result *result;
 	enum item_stage stage;
-	struct client_request fetched; /* what is on its way: the want, or the whole file that has it */
-	struct cache_entry entry;      /* its */
+	/* being fetched: the request, or the whole file that has the section */
+	struct client_request fetched;
+	struct cache_entry entry; /* of `fetched` */
 	struct put put;
 	struct net_fetch *fetch;
-	struct cache_hit suspect; /* lies in the folder and is not what it should be */
-	struct item *next;        /* waits for the same */
+	struct cache_hit suspect; /* in the cache folder, but refused by the check */
+	struct item *next;        /* waits for the same file */
 	bool done;
 };
 
-/* Look here; start what has to be fetched. The item may be done when it returns. */
+/* Look it up, and start the fetch if needed. The item may be done when it returns. */
 void item_start(struct item *it);
-/* The net's handle to it is gone, all else too; the result stays. */
+/* Free the item's state; the result stays. */
 void item_done(struct item *it);
-/* To be called once for each, with its outcome in result (find.c). */
+/* To be called once for each item, with its outcome in result (find.c). */
 void find_item_is_done(struct item *it);
 bool find_open(struct find *f, struct client *c, const struct client_watch *watch);
 void find_close(struct find *f);
-/* One line of why, and told to who watches. */
-void result_why(struct client_result *r, const struct client_watch *w, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-int result_fail(struct client_result *r, enum client_outcome outcome, int os);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One want on its way: looked up here, else fetched into a file beside its place, checked, and put there.
+ * One request: looked up here, else fetched into a file beside its final name, checked, and renamed.
  */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "client/internal.h"
@@ -14,40 +12,6 @@
 #define SOURCE_MAX    MIB(256)
 #define ARTIFACT_MAX  (UINT64_C(16) << 30)
 
-/* ---- results ---- */
-
-void result_why(struct client_result *r, const struct client_watch *w, const char *fmt, ...)
-{
-	char line[1024];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(line, sizeof(line), fmt, ap);
-	va_end(ap);
-	for (char *p = line; *p; p++)
-		if ((unsigned char)*p < ' ')
-			*p = '?';
-	buf_printf(&r->why, "%s\n", line);
-	client_say(w, "%s", line);
-}
-
-int result_fail(struct client_result *r, enum client_outcome outcome, int os)
-{
-	r->outcome = outcome;
-	r->os = os;
-	return -1;
-}
-
-static void item_finish(struct item *it)
-{
-	net_fetch_unref(TAKE(it->fetch));
-	put_done(&it->put);
-	entry_done(&it->entry);
-	hit_done(&it->suspect);
-	it->done = true;
-	find_item_is_done(it);
-}
-
 void item_done(struct item *it)
 {
 	net_fetch_unref(TAKE(it->fetch));
@@ -56,13 +20,20 @@ void item_done(struct item *it)
 	hit_done(&it->suspect);
 }
 
+static void item_finish(struct item *it)
+{
+	item_done(it);
+	it->done = true;
+	find_item_is_done(it);
+}
+
 static void item_finish_as(struct item *it, enum client_outcome outcome, int os)
 {
 	result_fail(it->result, outcome, os);
 	item_finish(it);
 }
 
-/* Takes what @h holds. */
+/* Takes the contents of @h. */
 static void item_finish_found(struct item *it, struct cache_hit *h, bool cached)
 {
 	struct client_result *r = it->result;
@@ -71,7 +42,7 @@ static void item_finish_found(struct item *it, struct cache_hit *h, bool cached)
 	r->cached = cached;
 	r->path = TAKE(h->path);
 	r->size = h->size;
-	r->fd = it->want->open ? TAKE_FD(h->fd) : -1;
+	r->fd = it->request->open ? TAKE_FD(h->fd) : -1;
 	r->headers = r->headers ? r->headers : TAKE(h->headers);
 	r->err = (struct err){ 0 };
 	hit_done(h);
@@ -80,14 +51,14 @@ static void item_finish_found(struct item *it, struct cache_hit *h, bool cached)
 
 /* ---- here ---- */
 
-/* Is what lies in the folder what it should be? One that is not is fetched anew. */
+/* Check the cached file. One that fails is fetched again. */
 static bool item_believe_hit(struct item *it, struct cache_hit *h)
 {
 	struct err err = { 0 };
 
-	if (check_whole(it->want, h->fd, h->size, &err) == 0)
+	if (check_whole(it->request, h->fd, h->size, &err) == 0)
 		return true;
-	result_why(it->result, it->find->watch, "%s: %s: it is fetched anew", h->path, err.text);
+	result_why(it->result, it->find->watch, "%s: %s: it is fetched again", h->path, err.text);
 	it->suspect = *h;
 	*h = (struct cache_hit){ .fd = -1 };
 	return false;
@@ -98,7 +69,7 @@ static enum lookup item_lookup(struct item *it, struct cache_hit *h)
 	struct find *f = it->find;
 	enum lookup l = lookup(&f->folder, &it->entry, h);
 
-	/* What could not be put into the folder last time lies in the spare one. */
+	/* A file that could not be put into the folder last time is in the spare one. */
 	if (l == LOOKUP_MISS && f->spare.path)
 		l = lookup(&f->spare, &it->entry, h);
 	return l;
@@ -120,7 +91,7 @@ static bool item_start_here(struct item *it)
 	}
 	if (l == LOOKUP_ABSENT) {
 		err_set(&it->result->err, ERR_INVALID,
-			"no server has it: they said so within the last %lld s (%s/" CONTROL_MISS ")",
+			"no server has it, by their answers of the last %lld s (%s/" CONTROL_MISS ")",
 			(long long)folder_control(&f->folder, CONTROL_MISS, USUAL_MISS_S, NULL),
 			f->folder.path);
 		result_why(it->result, f->watch, "%s/%s/%s: %s", f->folder.path, it->entry.id,
@@ -130,26 +101,26 @@ static bool item_start_here(struct item *it)
 	}
 	result_why(it->result, f->watch, "%s/%s/%s: not there", f->folder.path, it->entry.id,
 		   it->entry.names[0]);
-	if (it->want->kind != CLIENT_SECTION)
+	if (it->request->kind != CLIENT_SECTION)
 		return false;
-	s = slice((struct put_folders){ &f->folder, &f->spare }, it->want, &h, &err);
+	s = slice((struct put_folders){ &f->folder, &f->spare }, it->request, &h, &err);
 	if (s == SLICE_UNKNOWN && f->spare.path)
-		s = slice((struct put_folders){ &f->spare, NULL }, it->want, &h, &err);
+		s = slice((struct put_folders){ &f->spare, NULL }, it->request, &h, &err);
 	if (s == SLICE_FOUND) {
-		result_why(it->result, f->watch, "%s: cut out of the file that is there", h.path);
+		result_why(it->result, f->watch, "%s: cut out of the cached file", h.path);
 		f->added += h.size;
 		item_finish_found(it, &h, true);
 		return true;
 	}
 	if (s == SLICE_NONE) {
 		err_set(&it->result->err, ERR_INVALID,
-			"the file of this build ID that is in the cache folder has no such section");
+			"the cached file of this build ID has no such section");
 		result_why(it->result, f->watch, "%s", it->result->err.text);
 		item_finish_as(it, CLIENT_ABSENT, ENOENT);
 		return true;
 	}
 	if (err.kind != ERR_NONE)
-		result_why(it->result, f->watch, "cut out of the file that is there: %s", err.text);
+		result_why(it->result, f->watch, "cut out of the cached file: %s", err.text);
 	return false;
 }
 
@@ -207,7 +178,7 @@ static int item_on_verify(void *arg, struct err *err)
 
 static void item_fetch(struct item *it, enum item_stage stage);
 
-/* The file is here: it is the want, or has it. */
+/* The file is here: it is the request, or has the section. */
 static void item_fetched(struct item *it)
 {
 	const struct net_reply *reply = net_fetch_reply(it->fetch);
@@ -230,8 +201,7 @@ static void item_fetched(struct item *it)
 		return;
 	}
 	if (it->put.moved)
-		result_why(r, f->watch, "%s: it is kept there, since the cache folder cannot take it",
-			   h.path);
+		result_why(r, f->watch, "%s: kept there, since the cache folder cannot take it", h.path);
 	else
 		f->added += it->put.size;
 	f->done_bytes += it->put.size;
@@ -245,7 +215,7 @@ static void item_fetched(struct item *it)
 	hit_done(&h);
 	s = slice(it->put.moved ? (struct put_folders){ &f->spare, NULL }
 				: (struct put_folders){ &f->folder, &f->spare },
-		  it->want, &h, &err);
+		  it->request, &h, &err);
 	if (s == SLICE_FOUND) {
 		item_finish_found(it, &h, false);
 	} else if (s == SLICE_NONE) {
@@ -259,13 +229,13 @@ static void item_fetched(struct item *it)
 	}
 }
 
-/* Old servers know no sections, and say so in various ways. */
+/* Old servers cannot cut out sections, and report that with various statuses. */
 static bool knows_no_sections(struct item *it)
 {
 	const struct net_note *notes;
 	size_t n = net_fetch_notes(it->fetch, &notes);
 
-	if (it->stage != STAGE_ASKED || it->want->kind != CLIENT_SECTION)
+	if (it->stage != STAGE_ASKED || it->request->kind != CLIENT_SECTION)
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if (notes[i].status == 503 || notes[i].status == 501 || notes[i].status == 400 ||
@@ -281,8 +251,8 @@ static void item_report_notes(struct item *it)
 	bool tried = false;
 
 	for (size_t i = 0; i < n; i++) {
-		/* elfutils says so before it tries again, and people look for it. All but the very first are
-		 * such. */
+		/* elfutils logs this before each retry, and users search for it. Every try but the first is a
+		 * retry. */
 		if (!notes[i].missing && notes[i].status != 200)
 			for (unsigned k = 0; k < notes[i].n_tries; k++) {
 				if (tried)
@@ -301,10 +271,10 @@ static void item_missing(struct item *it)
 		item_fetch(it, STAGE_WHOLE_EXECUTABLE);
 		return;
 	}
-	/* It is nobody's: then what lies here was perhaps put here by hand. It is given for what it is,
-	 * unless it is something else. */
+	/* No server has it, so the cached file may have been put here by hand. It is used as it is, unless it
+	 * is an ELF file, which has failed its check. */
 	if (it->suspect.fd >= 0 && it->stage == STAGE_ASKED && check_is_not_elf(it->suspect.fd)) {
-		result_why(r, it->find->watch, "%s: no server has it; this is given as it is",
+		result_why(r, it->find->watch, "%s: no server has it; the cached file is used as it is",
 			   it->suspect.path);
 		item_finish_found(it, &it->suspect, true);
 		return;
@@ -321,7 +291,7 @@ static void item_on_done(void *arg, struct net_fetch *nf, int outcome, const str
 	struct item *it = arg;
 	struct client_result *r = it->result;
 
-	/* It may come before net_fetch_start() has returned. */
+	/* It may be called before net_fetch_start() has returned. */
 	if (!it->fetch)
 		it->fetch = net_fetch_ref(nf);
 	item_report_notes(it);
@@ -354,7 +324,7 @@ static void item_url_path(struct buf *b, const struct client_request *w)
 	if (w->kind != CLIENT_SOURCE && w->kind != CLIENT_SECTION)
 		return;
 	buf_add_char(b, '/');
-	/* The slash of an absolute path is the one in front of it. */
+	/* The slash before it is that of an absolute path. */
 	net_escape(b, str_of(w->kind == CLIENT_SOURCE && w->name[0] == '/' ? w->name + 1 : w->name),
 		   w->kind == CLIENT_SOURCE);
 }
@@ -366,7 +336,7 @@ static uint64_t item_max_size(const struct item *it)
 	return it->find->env.max_size && it->find->env.max_size < usual ? it->find->env.max_size : usual;
 }
 
-/* 0 milliseconds are those that nobody waits out. */
+/* 0: no time limit that anybody would reach. */
 static unsigned patience_ms(int64_t ms)
 {
 	return ms > 0 && ms < UINT32_MAX ? (unsigned)ms : UINT32_MAX;
@@ -384,12 +354,12 @@ static void item_fetch(struct item *it, enum item_stage stage)
 		item_finish_as(it, CLIENT_FAILED, ENOMEM);
 		return;
 	}
-	/* The end of the last stage. */
+	/* The state of the last stage. */
 	net_fetch_unref(TAKE(it->fetch));
 	put_done(&it->put);
 	entry_done(&it->entry);
 	it->stage = stage;
-	it->fetched = *it->want;
+	it->fetched = *it->request;
 	if (stage != STAGE_ASKED)
 		it->fetched.kind = kinds[stage];
 	entry_init(&it->entry, &it->fetched);
@@ -415,7 +385,7 @@ static void item_fetch(struct item *it, enum item_stage stage)
 					  item_on_done },
 			},
 			&handle);
-	/* If it is done already its end is noted, and perhaps the next stage's beginning. */
+	/* If it is done already, the handle was stored by on_done, or is that of the next stage. */
 	if (it->done || it->fetch)
 		net_fetch_unref(handle);
 	else
@@ -431,7 +401,7 @@ static int check_request(const struct client_request *w, struct err *err)
 	if (w->id.size == 0)
 		return err_set(err, ERR_INVALID, "no build ID");
 	if (named && (!w->name || !w->name[0]))
-		return err_set(err, ERR_INVALID, "no name of a %s", client_kind_name(w->kind));
+		return err_set(err, ERR_INVALID, "no name of the %s", client_kind_name(w->kind));
 	if (named && strlen(w->name) > NAME_MAX_SIZE)
 		return err_set(err, ERR_LIMIT, "a name of more than %u bytes", NAME_MAX_SIZE);
 	return 0;
@@ -443,12 +413,12 @@ void item_start(struct item *it)
 	struct item *leader;
 	AUTO(mem_freep) char *key = NULL;
 
-	if (check_request(it->want, &it->result->err) < 0) {
+	if (check_request(it->request, &it->result->err) < 0) {
 		item_finish_as(it, CLIENT_FAILED, EINVAL);
 		return;
 	}
-	entry_done(&it->entry); /* of one that waited for the same */
-	entry_init(&it->entry, it->want);
+	entry_done(&it->entry); /* an item that waited for the same file has one */
+	entry_init(&it->entry, it->request);
 	key = mem_printf("%s/%s", it->entry.id, it->entry.names[0]);
 	leader = map_get(&f->leaders, bytes_of(key, strlen(key)));
 	if (leader && !leader->done) {

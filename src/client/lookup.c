@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the cache folder has of a want: a file, the note that nobody has it, or nothing.
+ * Looks up a request in the cache folder: a file, a negative entry, or nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,12 +23,12 @@ void lookup_touch(int fd)
 	struct timespec t[2] = { { .tv_nsec = UTIME_NOW }, { .tv_nsec = UTIME_OMIT } };
 	int keep = errno;
 
-	/* Best effort: a shared folder's files may be someone else's. */
+	/* Best effort: in a shared folder the file may be another user's. */
 	(void)!futimens(fd, t);
 	errno = keep;
 }
 
-/* The lines that were saved beside @name, up to their NUL. */
+/* The headers saved beside the file, up to their NUL. */
 static char *hit_read_headers(const struct folder *f, const struct cache_entry *e)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/%s/hdr-%s", f->path, e->id, e->names[0]);
@@ -43,7 +43,7 @@ static bool absent_is_fresh(const struct folder *f, const struct stat *st)
 {
 	int64_t age = clock_wall_s() - st->st_mtime;
 
-	/* One from the future is one of a clock that was wrong. */
+	/* A time in the future is from a wrong clock. */
 	return age >= 0 && age <= folder_control(f, CONTROL_MISS, USUAL_MISS_S, NULL);
 }
 
@@ -55,7 +55,7 @@ static enum lookup lookup_name(const struct folder *f, const struct cache_entry 
 	struct stat st;
 
 	if (fd < 0) {
-		/* Entries of old clients had mode 0: nobody can use them. */
+		/* Entries of old clients had mode 0: no client can use them. */
 		if (errno == EACCES && lstat(path, &st) == 0 && S_ISREG(st.st_mode) && !(st.st_mode & 0777) &&
 		    st.st_uid == geteuid())
 			unlink(path);
@@ -66,12 +66,12 @@ static enum lookup lookup_name(const struct folder *f, const struct cache_entry 
 	if (st.st_size == 0) {
 		if (absent_is_fresh(f, &st))
 			return LOOKUP_ABSENT;
-		/* Should someone have put a file there since, we fetch what is there: no harm. */
+		/* If another client has put a file there since, it is fetched again: no harm. */
 		if (!f->read_only)
 			unlink(path);
 		return LOOKUP_MISS;
 	}
-	/* Writing it down each time would cost more than all else of a hit. Cleaning knows of this. */
+	/* Updating it at every hit would cost more than the rest of the hit. Cleaning allows for this. */
 	if (clock_wall_s() - st.st_atime >= YOUNG_S || clock_wall_s() < st.st_atime)
 		lookup_touch(fd);
 	*ret = (struct cache_hit){ TAKE_FD(fd), TAKE(path), (uint64_t)st.st_size, hit_read_headers(f, e) };

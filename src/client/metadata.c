@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metadata queries: every server is asked at once, what they say is put together. An answer that lacks a
- * server's is given, but not remembered: its file is older than what is remembered may be.
+ * Metadata queries: all servers are asked at once, and their answers are merged. If a server did not answer,
+ * the result is returned but not cached: its file gets a time that is too old.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "base/json.h"
 #include "client/internal.h"
 #include "net/net.h"
 
@@ -30,7 +31,7 @@ struct metadata_call {
 	size_t n_done, n_answered;
 	json_t *results;
 	bool complete;
-	char *name; /* of its file */
+	char *name; /* of its file in the cache */
 };
 
 static char *metadata_file_name(const char *key, const char *value)
@@ -40,11 +41,11 @@ static char *metadata_file_name(const char *key, const char *value)
 	net_escape(&b, str_of(key), false);
 	buf_add_char(&b, '_');
 	net_escape(&b, str_of(value), false);
-	/* elfutils fails at a name that is too long, so nobody else looks for what we call it. */
+	/* elfutils fails at a name that is too long, so no other client looks for ours. */
 	return b.size + sizeof(".XXXXXX") <= NAME_MAX ? mem_strdup(buf_cstr(&b)) : entry_escape(buf_cstr(&b));
 }
 
-/* ---- what is remembered ---- */
+/* ---- the cache ---- */
 
 static bool metadata_cached(struct metadata_call *m)
 {
@@ -71,7 +72,7 @@ static bool metadata_cached(struct metadata_call *m)
 
 /* ---- answers ---- */
 
-/* false: it is not what it should be. */
+/* false: it is not metadata. */
 static bool metadata_add_answer(struct metadata_call *m, struct bytes body)
 {
 	json_t *j = json_loadb((const char *)body.p, body.size, 0, NULL);
@@ -103,7 +104,7 @@ static void query_answered(void *arg, struct net_call *c, int outcome, const str
 	if (outcome < 0)
 		result_why(m->result, m->f.watch, "%s: %s", q->server, err->text);
 	else if (a->status == 200)
-		result_why(m->result, m->f.watch, "%s: what it sent is no metadata", q->server);
+		result_why(m->result, m->f.watch, "%s: its answer is not metadata", q->server);
 	else
 		result_why(m->result, m->f.watch, "%s: %u", q->server, a->status);
 }
@@ -163,17 +164,21 @@ static void metadata_wait(struct metadata_call *m, struct net *net)
 
 static int metadata_save(struct metadata_call *m, struct err *err)
 {
-	json_t *j = json_pack("{s:O, s:b}", "results", m->results, "complete", m->complete);
-	AUTO(mem_freep) char *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
+	AUTO(mem_freep) char *results = json_dumps(m->results, JSON_INDENT(2));
+	AUTO(buf_done) struct buf text = { 0 };
+	struct json_writer w = { .out = &text, .indent = 2 };
 	AUTO(put_done) struct put p = { .fd = -1 };
 	struct client_result *r = m->result;
 
-	json_decref(j);
-	if (!text)
+	if (!results)
 		return err_os(err, ENOMEM, "metadata");
+	json_open_object(&w, NULL);
+	json_put_raw(&w, "results", str_of(results));
+	json_put_bool(&w, "complete", m->complete);
+	json_close(&w);
 	if (put_begin(&p, (struct put_folders){ &m->f.folder, &m->f.spare }, "metadata", m->name, 0, err) <
 		    0 ||
-	    put_write(&p, text, strlen(text), 0, err) < 0)
+	    put_write(&p, text.p, text.size, 0, err) < 0)
 		return -1;
 	if (m->n_answered < m->f.env.n_urls) {
 		int64_t keep = folder_control(&m->f.folder, CONTROL_RETENTION, USUAL_RETENTION_S, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What entries of the cache folder are called. Others look for these names and make them: they are a format.
+ * The names of entries in the cache folder. Other clients look for these names and create them: they are a
+ * format.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@ const char *client_kind_name(enum client_kind kind)
 	return names[kind];
 }
 
-/* DJBX33A. On machines whose char is signed, so are the bytes: the names there are what they are. */
+/* DJBX33A. The bytes are signed on machines whose char is: names depend on that. */
 static uint32_t name_hash(const char *name)
 {
 	uint32_t h = 5381;
@@ -32,8 +33,8 @@ static bool is_plain(char c)
 
 char *entry_escape(const char *name)
 {
-	/* Half a name's length with its NUL, less the hash and its dash: some file systems are short of
-	 * names. */
+	/* Half of NAME_MAX with its NUL, less the hash and its dash: some file systems allow short names
+	 * only. */
 	size_t size = strlen(name), keep = MIN(size, (size_t)NAME_MAX / 2 - 10);
 	char *out = mem_alloc(9 + keep + 1);
 
@@ -73,7 +74,7 @@ void entry_init(struct cache_entry *e, const struct client_request *w)
 	now = entry_escape(w->name);
 	e->names[0] = mem_printf("%s-%s", kind, now);
 	old = entry_escape_old(w->name);
-	/* Beside it a temporary file gets 7 more letters. */
+	/* Its temporary file has 7 more letters. */
 	if (strlen(old) + sizeof("section-.XXXXXX") <= NAME_MAX)
 		e->names[1] = mem_printf("%s%s%s", kind, w->kind == CLIENT_SECTION ? "-" : "", old);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Putting a file into the cache folder: beside its final name, renamed when it is complete. Whoever looks
- * meanwhile, or after we were killed, finds all of it or nothing. It is not synced: this is a cache, and a
- * file that a power cut has emptied is an entry of long ago that says "absent" and is too old to be believed.
+ * Puts a file into the cache folder: written beside its final name, renamed when it is complete. Other
+ * processes, and later ones after a crash, find the complete file or none. It is not synced: after a power
+ * cut an emptied file looks like a negative entry that is too old to be used.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "client/internal.h"
 
 #define COPY_PIECE MIB(1)
-#define ROOM_LEFT  MIB(16) /* that is left to others */
+#define ROOM_LEFT  MIB(16) /* left free for others */
 
 static int folder_has_room(const char *path, uint64_t expected, struct err *err)
 {
@@ -23,7 +23,7 @@ static int folder_has_room(const char *path, uint64_t expected, struct err *err)
 	if (!expected || statvfs(path, &st) < 0 || mul_overflows(st.f_bavail, st.f_frsize, &free_bytes) ||
 	    expected + ROOM_LEFT <= free_bytes)
 		return 0;
-	err_os(err, ENOSPC, "%s: %llu MB are wanted, %llu MB are free", path,
+	err_os(err, ENOSPC, "%s: %llu MB are needed, %llu MB are free", path,
 	       (unsigned long long)expected / 1000000, (unsigned long long)free_bytes / 1000000);
 	return -1;
 }
@@ -38,7 +38,7 @@ static int put_temp_in(struct put *p, const struct folder *f, const char *dir_na
 	if (folder_has_room(f->path, expected, err) < 0)
 		return -1;
 
-	/* Twice: somebody may remove the folder, empty as it is, before there is a file in it. */
+	/* Twice: another process may remove the empty folder before the file is created in it. */
 	for (int i = 0; i < 2 && fd < 0; i++) {
 		mem_freep(&temp);
 		temp = mem_printf("%s/%s.XXXXXX", dir, name);
@@ -55,7 +55,7 @@ static int put_temp_in(struct put *p, const struct folder *f, const char *dir_na
 	return 0;
 }
 
-/* Is it that the folder has no room, or may not be written to? Another one may do. */
+/* The folder has no room, or may not be written to: another folder may do. */
 static bool another_may_do(int os)
 {
 	return os == ENOSPC || os == EDQUOT || os == EROFS || os == EACCES || os == EPERM || os == EFBIG ||
@@ -103,7 +103,7 @@ static int put_copy(int from, int to, uint64_t size, struct err *err)
 	for (; at < size; at += got) {
 		if (fd_pread(from, piece, MIN(COPY_PIECE, size - at), at, &got, err) < 0)
 			return -1;
-		if (got == 0) /* written with a hole at its end */
+		if (got == 0) /* a hole was at its end */
 			break;
 		if (fd_pwrite(to, piece, got, at, err) < 0)
 			return -1;
@@ -111,7 +111,7 @@ static int put_copy(int from, int to, uint64_t size, struct err *err)
 	return 0;
 }
 
-/* The folder is full: take what there is of the file to the spare one. */
+/* The folder is full: copy the bytes written so far to the spare one. */
 static int put_move(struct put *p, const struct err *first, struct err *err)
 {
 	AUTO(fd_close) int from = TAKE_FD(p->fd);
@@ -161,13 +161,13 @@ static void save_headers(const struct put *p, const struct cache_entry *e, const
 
 	if (fd < 0)
 		return;
-	/* With its NUL, as others read it. */
+	/* With its NUL, as other clients read it. */
 	if (fd_write(fd, headers, strlen(headers) + 1, NULL) < 0 || rename(temp, path) < 0)
 		unlink(temp);
 }
 
-/* elfutils before 0.192 looks for another name. A link costs nothing, and if there can be none it will fetch.
- */
+/* elfutils before 0.192 looks for another name. A link costs nothing; without it that client fetches the
+ * file. */
 static void link_old(const struct put *p, const char *path, const char *name)
 {
 	AUTO(mem_freep) char *old = mem_printf("%s/%s", p->dir, name);
@@ -175,7 +175,7 @@ static void link_old(const struct put *p, const char *path, const char *name)
 
 	if (link(path, old) == 0 || errno != EEXIST || stat(old, &st) < 0 || st.st_size > 0)
 		return;
-	unlink(old); /* it said "absent" */
+	unlink(old); /* it was a negative entry */
 	(void)!link(path, old);
 }
 
@@ -183,7 +183,7 @@ static int put_rename(struct put *p, const char *path, struct err *err)
 {
 	if (lseek(p->fd, 0, SEEK_SET) < 0)
 		return err_os(err, errno, "%s", p->temp);
-	/* Read-only, so that nobody changes by mistake what others believe. Best effort, as elsewhere. */
+	/* Read-only, against changes by mistake. Best effort. */
 	(void)!fchmod(p->fd, 0400);
 	if (rename(p->temp, path) < 0)
 		return err_os(err, errno, "%s: rename", path);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sections out of debug files and executables that lie in the cache folder: what is here need not be asked
- * for.
+ * Cuts sections out of debug files and executables in the cache folder, so that they need not be fetched.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 
 #define PIECE KIB(256)
 
-/* A whole file of this ID in the folder, checked and opened. */
+/* A whole file of this build ID from the folder, checked and opened. */
 struct whole {
 	struct cache_hit hit;
 	struct source *src;
@@ -28,15 +27,15 @@ static void whole_done(struct whole *w)
 static bool whole_open(const struct folder *f, const struct client_request *section, enum client_kind kind,
 		       struct whole *ret)
 {
-	struct client_request want = { .kind = kind, .id = section->id };
+	struct client_request request = { .kind = kind, .id = section->id };
 	struct cache_entry e;
 	struct cache_hit hit = { .fd = -1 };
 	bool found;
 
-	entry_init(&e, &want);
+	entry_init(&e, &request);
 	found = lookup(f, &e, &hit) == LOOKUP_HIT;
 	entry_done(&e);
-	if (found && check_whole(&want, hit.fd, hit.size, NULL) == 0) {
+	if (found && check_whole(&request, hit.fd, hit.size, NULL) == 0) {
 		ret->hit = hit;
 		ret->src = source_of_fd(dup(hit.fd), hit.size, 0, hit.path);
 		if (elf_open(ret->src, &ret->img, NULL) == 0)
@@ -79,13 +78,13 @@ static int section_copy(struct source *src, struct byte_range range, struct put 
 }
 
 static int cut_section(const struct slice_file *file, struct byte_range range, struct put_folders to,
-		       const struct client_request *want, struct cache_hit *ret, struct err *err)
+		       const struct client_request *request, struct cache_hit *ret, struct err *err)
 {
 	AUTO(put_done) struct put p = { .fd = -1 };
 	AUTO(entry_done) struct cache_entry e = { 0 };
 	char *path;
 
-	entry_init(&e, want);
+	entry_init(&e, request);
 	if (put_begin(&p, to, e.id, e.names[0], range.size, err) < 0 ||
 	    section_copy(file->src, range, &p, err) < 0)
 		return -1;
@@ -143,8 +142,9 @@ enum slice slice(struct put_folders to, const struct client_request *w, struct c
 		if (r == 0)
 			return SLICE_FOUND;
 		/*
-		 * A debug file has every section of the executable at least by name: what it does not have,
-		 * nobody has. What it has without contents is in the executable, if anywhere.
+		 * A debug file has every section of the executable at least by name: a name that it lacks
+		 * exists in no file of this build ID. A section without contents in it may have them in the
+		 * executable.
 		 */
 		if (kinds[i] == CLIENT_DEBUGINFO && place == PLACE_NONE)
 			return SLICE_NONE;
@@ -161,18 +161,18 @@ int slice_check(const struct folder *f, const struct client_request *w, uint64_t
 {
 	struct whole whole;
 	const struct elf_section *sec;
-	uint64_t want = size;
+	uint64_t expected = size;
 
-	/* Were it there with contents we had cut it out: so what is compared is the size that it has in the
-	 * executable. */
+	/* With contents there it would have been cut out, so the size to compare is the one that it has in
+	 * the executable. */
 	if (!f->path || !whole_open(f, w, CLIENT_DEBUGINFO, &whole))
 		return 0;
 	sec = elf_section_find(whole.img, w->name);
 	if (sec && sec->type == SHT_NOBITS && !(sec->flags & SHF_COMPRESSED))
-		want = sec->size;
+		expected = sec->size;
 	whole_done(&whole);
-	if (want != size)
+	if (expected != size)
 		return err_set(err, ERR_INVALID, "has %llu bytes; by the debug file it must have %llu",
-			       (unsigned long long)size, (unsigned long long)want);
+			       (unsigned long long)size, (unsigned long long)expected);
 	return 0;
 }

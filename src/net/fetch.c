@@ -175,9 +175,8 @@ static void candidate_refused(struct net_fetch *f, struct candidate *c, const st
 	}
 	if (h->status == 429 && wait_s < 0)
 		wait_s = BUSY_USUAL_S;
-	/*
-	 * 503 without Retry-After may concern this artifact only: the server of elfutils sends it for many.
-	 */
+	/* 503 without Retry-After may concern this artifact only: the server of elfutils sends it for
+	 * many. */
 	if (wait_s > 0 && (h->status == 429 || h->status == 503))
 		*ret_busy_s = wait_s;
 	if (h->status != 429 && (h->status < 500 || h->status == 501))
@@ -459,9 +458,8 @@ static bool fetch_ask_more(struct net_fetch *f, int64_t now_ms, int64_t *next_ms
 
 		if (f->winner && !winner_stalled(f, now_ms, next_ms))
 			return false;
-		/*
-		 * Beside a stalled winner the first one starts at once; otherwise each waits for the hedge.
-		 */
+		/* Beside a stalled winner the first one starts at once; otherwise each waits for the
+		 * hedge. */
 		if (running > (f->winner ? 1u : 0u) && now_ms < hedge_at) {
 			*next_ms = MIN(*next_ms, hedge_at);
 			return false;

@@ -7,29 +7,6 @@
 #include <elf.h>
 #include <stdio.h>
 
-int work_failed(struct work *w, struct str place, const struct err *why)
-{
-	work_said(w, place, "%s", why->text);
-	if (w->failed.kind == ERR_NONE) {
-		w->failed = *why;
-		(void)err_in(&w->failed, STR_FMT, STR_ARG(place));
-	}
-	return NOT_THIS;
-}
-
-void answer_drop(struct resolve_answer *ans)
-{
-	source_close(ans->source);
-	ans->source = NULL;
-}
-
-struct str answer_place(struct work *w, const struct resolve_answer *ans)
-{
-	if (!ans->archive.size)
-		return ans->file;
-	return str_of(arena_printf(w->a, STR_FMT ": " STR_FMT, STR_ARG(ans->archive), STR_ARG(ans->file)));
-}
-
 /* ---- opening ---- */
 
 static int candidate_open_member(struct work *w, const struct index_hit *h, struct resolve_answer *ret)

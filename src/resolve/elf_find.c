@@ -114,9 +114,8 @@ static int later_hit(struct work *w, const struct index_hit *h, uint32_t flags, 
 	return r == LATER ? wait_for_package(w, h, flags, ret, err) : r;
 }
 
-/*
- * The hits whose packages must be scanned first. NOT_THIS: none was accepted; LATER: the index has changed.
- */
+/* The hits whose packages must be scanned first. NOT_THIS: none was accepted; LATER: the index has
+ * changed. */
 static int later_hits(struct hit_search *s, uint32_t flags, struct err *err)
 {
 	for (size_t i = 0; i < s->n; i++) {

@@ -15,6 +15,8 @@
  *   pinned.c         pinned source: caches its first bytes, and keeps the objects that it reads by
  *   ticket.c         a wake that can be cancelled
  *   id_filter.c      Bloom filter of all build IDs here, to answer misses from memory
+ *   work.c           one request: its failure, its answer
+ *   tag.c            tags that identify content
  *   conn.c           connections to the index, one for each thread that uses it
  *
  * The other resolvers:
@@ -100,9 +102,8 @@ struct work {
 	struct arena *a;
 	struct resolve_why *why;
 	struct err failed; /* the first candidate that is here but could not be read; kind ERR_NONE: none */
-	/*
-	 * The candidate opened last, if its map has the places of its sections; valid as long as its source.
-	 */
+	/* The candidate opened last, if its map has the places of its sections; valid as long as its
+	 * source. */
 	const struct pkg_entry *entry;
 };
 
@@ -110,10 +111,23 @@ struct work {
  * not known yet. */
 enum { NOT_THIS = 100, LATER = 101 };
 
+/* ---- work.c ---- */
+
 /* It is here but cannot be read: add a step, and keep the failure in case nothing else is found. Returns
  * NOT_THIS. */
 int work_failed(struct work *w, struct str place, const struct err *why);
 #define work_said(w, place, ...) resolve_why_add((w)->why, (place), __VA_ARGS__)
+
+struct str answer_place(struct work *w, const struct resolve_answer *ans); /* the name for a step */
+void answer_drop(struct resolve_answer *ans);                              /* closes the source */
+
+/* ---- tag.c ---- */
+
+/* Identifies the content of @f (its member @member): the same bytes have the same tag, also after a
+ * restart. */
+uint64_t content_tag(const struct index_file *f, uint32_t member);
+/* Identifies fetched content: the same tag while it is being fetched and after it is stored. */
+uint64_t fetched_tag(const struct resolve_request *req, uint64_t size, int64_t mtime);
 
 /* ---- pinned.c ---- */
 
@@ -160,10 +174,6 @@ int package_open(struct work *w, const struct index_file *f, const struct mapped
 		 const struct pkg_entry *e, struct resolve_answer *ret);
 /* The first section of @e with this name; NULL: none. */
 const struct elf_place *package_section(const struct pkg_entry *e, struct str name);
-/*
- * Identifies the content of @f (its member @member): the same bytes have the same tag, also after a restart.
- */
-uint64_t content_tag(const struct index_file *f, uint32_t member);
 
 /* ---- candidate.c ---- */
 
@@ -186,8 +196,6 @@ int candidate_check_head(struct work *w, const struct build_id *id, const struct
 /* The same, by the notes of the whole file. */
 int candidate_check_image(struct work *w, const struct build_id *id, const struct elf_image *img,
 			  struct str place);
-struct str answer_place(struct work *w, const struct resolve_answer *ans); /* the name for a step */
-void answer_drop(struct resolve_answer *ans);                              /* closes the source */
 
 /* ---- elf_find.c ---- */
 
@@ -291,8 +299,6 @@ struct resolver_upstream {
 	struct map remotes; /* key -> struct remote */
 	unsigned n_remotes; /* that are not freed yet */
 };
-/* Identifies fetched content: the same tag while it is being fetched and after it is stored. */
-uint64_t elsewhere_tag(const struct resolve_request *req, uint64_t size, int64_t mtime);
 
 /* ---- remote.c ---- */
 

@@ -110,10 +110,3 @@ int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer 
 	*ret = ans;
 	return 0;
 }
-
-uint64_t content_tag(const struct index_file *f, uint32_t member)
-{
-	uint64_t v[3] = { (uint64_t)f->id, f->generation, member };
-
-	return hash64(v, sizeof(v), 0);
-}

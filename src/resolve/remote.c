@@ -215,9 +215,8 @@ static const enum store_kind store_kinds[RESOLVE_N_KINDS] = {
 	[RESOLVE_SECTION] = STORE_SECTION,
 };
 
-/*
- * In chunks, so that a server that is stopping need not wait for the rest. STORE_FULL as store_put_write().
- */
+/* In chunks, so that a server that is stopping need not wait for the rest. STORE_FULL as
+ * store_put_write(). */
 static int remote_copy(struct remote *m, struct store_put *put, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(KEEP_PIECE);
@@ -463,7 +462,7 @@ static void remote_answer(struct remote *m, struct arena *a, struct resolve_answ
 		.file = arena_str(a, m->file),
 		.archive = arena_str(a, m->archive),
 		.mtime = m->mtime,
-		.tag = elsewhere_tag(&m->what, m->size, m->mtime),
+		.tag = fetched_tag(&m->what, m->size, m->mtime),
 		.origin = RESOLVE_UPSTREAM,
 		.arrived = remote_arrived,
 	};

@@ -197,9 +197,8 @@ void resolve_upstream_stats(struct resolver *r, struct resolve_upstream_stats *r
  * asks them again. */
 void resolve_upstream_forget(struct resolver *r, const struct build_id *id);
 
-/*
- * For tests: content put in by hand is found under its kind, id and arg. Takes nothing; @content is copied.
- */
+/* For tests: content put in by hand is found under its kind, id and arg. Takes nothing; @content is
+ * copied. */
 struct resolver *resolve_mem_new(void);
 void resolve_mem_put(struct resolver *r, enum resolve_kind kind, const struct build_id *id, struct str arg,
 		     struct bytes content, struct str file, struct str archive, int64_t mtime);

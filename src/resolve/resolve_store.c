@@ -55,7 +55,7 @@ static int answer_object(struct store_request *k, enum store_kind kind, struct s
 	ans.mtime = k->meta.mtime ? k->meta.mtime : k->meta.created;
 	ans.origin = RESOLVE_STORED;
 	if (k->meta.origin == STORE_FETCHED)
-		ans.tag = elsewhere_tag(k->req, k->meta.size, k->meta.mtime);
+		ans.tag = fetched_tag(k->req, k->meta.size, k->meta.mtime);
 	else
 		memcpy(&ans.tag, k->meta.sha256, sizeof(ans.tag));
 	ans.plain = k->meta.raw;

@@ -15,15 +15,6 @@ static struct resolver_upstream *upstream_of(struct resolver *r)
 	return CONTAINER_OF(r, struct resolver_upstream, resolver);
 }
 
-uint64_t elsewhere_tag(const struct resolve_request *req, uint64_t size, int64_t mtime)
-{
-	const uint64_t numbers[] = { htole64(size), htole64((uint64_t)mtime), req->kind };
-	uint64_t tag = hash64(numbers, sizeof(numbers), 0);
-
-	tag = hash64(req->id.b, req->id.size, tag);
-	return hash64(req->arg.p, req->arg.size, tag);
-}
-
 static void ignore_wake(void *arg)
 {
 }

@@ -87,9 +87,8 @@ static int source_try_package(struct work *w, const struct index_file *f, struct
 		return r;
 	e = pkg_map_find(m->map, path);
 	if (!e) {
-		/*
-		 * Its directory has a hash with the same low bits, or it has other files in that directory.
-		 */
+		/* Its directory has a hash with the same low bits, or it has other files in that
+		 * directory. */
 		pin_release(&held);
 		return NOT_THIS;
 	}

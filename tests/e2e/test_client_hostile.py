@@ -79,7 +79,7 @@ LIES = {
     "endless": ["wrong|more than|broke off|build ID"],
     "longer": ["broke off|fell silent"],
     "shorter": ["cut short|end"],
-    "huge": ["larger than|has 1125899906842624 bytes|are wanted"],
+    "huge": ["larger than|has 1125899906842624 bytes|are needed"],
     "cut 5000": ["broke off after 5"],
     "cut 0": ["broke off|empty"],
     "503": ["503"],

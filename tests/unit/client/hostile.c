@@ -47,7 +47,7 @@ static void what_is_wrong_is_neither_kept_nor_taken_for_absent(void **state)
 			{ { .status = 429 }, "429" },
 			{ { .status = 403 }, "403" },
 			{ { .body = buf_bytes(&page) }, "HTML" },
-			{ { .body = bytes_of("hello", 5) }, "no ELF file" },
+			{ { .body = bytes_of("hello", 5) }, "not an ELF file" },
 			{ { .body = bytes_of("", 0) }, "empty" },
 			{ { .body = buf_bytes(&h.other) }, "another build ID" },
 			{ { .body = buf_bytes(&cut) }, "cut short" },

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request to the resolver over the index: its failure, and its answer.
+ */
+#include "resolve/internal.h"
+
+int work_failed(struct work *w, struct str place, const struct err *why)
+{
+	work_said(w, place, "%s", why->text);
+	if (w->failed.kind == ERR_NONE) {
+		w->failed = *why;
+		(void)err_in(&w->failed, STR_FMT, STR_ARG(place));
+	}
+	return NOT_THIS;
+}
+
+struct str answer_place(struct work *w, const struct resolve_answer *ans)
+{
+	if (!ans->archive.size)
+		return ans->file;
+	return str_of(arena_printf(w->a, STR_FMT ": " STR_FMT, STR_ARG(ans->archive), STR_ARG(ans->file)));
+}
+
+void answer_drop(struct resolve_answer *ans)
+{
+	source_close(ans->source);
+	ans->source = NULL;
+}
