@@ -260,6 +260,16 @@ static void follow_servers(struct console *c)
 
 /* ---- */
 
+void console_stopping(struct console *c)
+{
+	AUTO(buf_done) struct buf line = { 0 };
+
+	if (!c)
+		return;
+	buf_printf(&line, "lode: stopping");
+	set_bottom(c, &line);
+}
+
 struct console *console_new(bool verbose)
 {
 	struct console *c;

@@ -29,5 +29,7 @@ struct console_sources {
 void console_started(struct console *c, const struct console_sources *from);
 /* Several times a second, from one thread: the progress, and new events of the sources. */
 void console_tick(struct console *c);
+/* The service stops, which may take seconds. */
+void console_stopping(struct console *c);
 /* An object was pushed. From any thread. */
 void console_pushed(struct console *c, const struct store_key *key, const struct store_meta *meta);

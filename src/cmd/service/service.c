@@ -434,6 +434,7 @@ int service_run(struct settings *s, const struct service_places *places)
 		notify_systemd("READY=1\nSTATUS=first walk");
 		wait_for_signal(&v);
 		log_info("serve", "stopping");
+		console_stopping(v.console);
 		notify_systemd("STOPPING=1");
 	} else {
 		status = tell_start_error(&err, places);
