@@ -113,11 +113,3 @@ int local_build_id(struct local *l, const struct build_id *id, enum local_kind k
  */
 int local_alt_file(struct local *l, const char *debug_path, const char *alt_path, const struct build_id *id,
 		   struct local_trail *trail, struct local_found *ret);
-
-/*
- * Split DWARF of the file @path. The .dwp beside it: "prog.dwp", for "prog.debug" too. The .dwo file that a
- * unit names: as it is named, from @comp_dir or from the file's folder; then by its last part beside the
- * file. Whether it is the right one is for the caller to see. LOCAL_MISSING. Any thread may call these.
- */
-int local_dwp_file(const char *path, struct source **ret);
-int local_dwo_file(const char *path, struct str comp_dir, struct str name, struct source **ret);

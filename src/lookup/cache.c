@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables that were made before, in the user's cache folder: $XDG_CACHE_HOME/lode/symtab, else
+ * Tables that were built before, in the user's cache folder: $XDG_CACHE_HOME/lode/symtab, else
  * ~/.cache/lode/symtab.
  *
- * A table's name has the build ID and what is known of the files that it was made of (size, time, inode), so
- * a file that has changed has another one; so has one of symbols only, whose debug file is found later, and
- * one with discriminators. Those of which a supplementary or split file was not found are not kept. What was
- * not used for longest goes when all of them get too large.
+ * The name of a table has the build ID and a hash over size, time and inode of the files that it was built of:
+ * a changed file gives another name, and so do a debug file that is found later and discriminators. A table
+ * that lacks its supplementary file or a split file is not kept. When the folder gets too large, the least
+ * recently used tables are deleted.
  */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <unistd.h>
+#include "base/vec.h"
 #include "lookup/internal.h"
 
-#define KEEP_FROM  KIB(256) /* a table of a smaller file is made faster than it is kept */
+#define KEEP_FROM  KIB(256) /* a table of a smaller file is built faster than written */
 #define FOLDER_MAX (UINT64_C(1) << 30)
 #define SUFFIX     ".symtab"
 
-/* Heap; NULL: there is none. */
+/* Heap; NULL: no cache. */
 static char *cache_folder(void)
 {
 	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"),
@@ -84,7 +82,7 @@ bool lookup_cache_open(struct lookup_file *f, const char *name)
 	if (mapping_open(name, &f->mapping, &ignored) != 0)
 		return false;
 	if (symtab_open_mem(f->mapping.bytes, &f->table, &ignored) == 0) {
-		/* For whoever makes room: it was used. */
+		/* The order in which tables are deleted. */
 		utimensat(AT_FDCWD, name, now, 0);
 		if (elf_build_id(f->debug, &id, &ignored) == 0 &&
 		    build_id_eq(&id, &symtab_info(f->table)->build_id))
@@ -123,11 +121,8 @@ static void cache_make_room(const char *dir)
 
 		if (!str_ends(str_of(e->d_name), STR(SUFFIX)) || lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
 			continue;
-		if (n == room) {
-			room = room ? room * 2 : 64;
-			list = mem_realloc(list, room, sizeof(*list));
-		}
-		list[n++] = (struct cached_table){ TAKE(path), (uint64_t)st.st_size, st.st_atim.tv_sec };
+		VEC_PUSH(list, n, room) = (struct cached_table){ TAKE(path), (uint64_t)st.st_size,
+								 st.st_atim.tv_sec };
 		sum += (uint64_t)st.st_size;
 	}
 	if (d)
@@ -144,14 +139,14 @@ static void cache_make_room(const char *dir)
 
 /* ---- keeping ---- */
 
-/* That it cannot be kept is no failure. */
+/* A table that cannot be kept is not a failure. */
 static void cache_write(const char *name, struct bytes table)
 {
 	AUTO(mem_freep) char *dir = mem_strndup(name, (size_t)(strrchr(name, '/') - name));
 	struct err err = { 0 };
 
 	if (dir_make(dir, 0700, &err) < 0 || file_write_durable(name, table.p, table.size, 0600, &err) < 0) {
-		log_debug("symbolize", "the table is not kept: %s", err.text);
+		log_debug("symbolize", "the table is not kept in the cache: %s", err.text);
 		return;
 	}
 	cache_make_room(dir);
@@ -166,46 +161,4 @@ void lookup_cache_keep(const struct lookup_file *f, const char *name)
 {
 	if (lacks_nothing(f->table))
 		cache_write(name, buf_bytes(&f->made));
-}
-
-/*
- * In a process of its own, behind the answer: whoever asked does not wait for it. One at a time makes the
- * same table.
- */
-void lookup_cache_make_later(struct lookup_file *f, const char *name)
-{
-	AUTO(mem_freep)
-	char *lock = mem_printf("%s.lock", name),
-	     *dir = mem_strndup(name, (size_t)(strrchr(name, '/') - name));
-	struct err err = { 0 };
-	int fd, null;
-	pid_t pid;
-
-	if (dir_make(dir, 0700, &err) < 0)
-		return;
-	fflush(NULL);
-	pid = fork();
-	if (pid)
-		return;
-	/* In the child nobody is to wait for us, or to hear of us. */
-	setsid();
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	for (int i = 0; i <= 2; i++)
-		dup2(null, i);
-	errno = 0;
-	if (nice(10) < 0 && errno)
-		_exit(0);
-	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
-		_exit(0);
-	if (access(name, F_OK) != 0) {
-		symtab_close(TAKE(f->table));
-		buf_done(&f->made);
-		f->n_only = 0;
-		if (lookup_build(f, 1, &err) == 0 &&
-		    symtab_open_mem(buf_bytes(&f->made), &f->table, &err) == 0)
-			lookup_cache_keep(f, name);
-	}
-	unlink(lock);
-	_exit(0);
 }

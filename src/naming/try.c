@@ -103,7 +103,8 @@ void try_start(struct naming *n, const struct profilestore_binary *b)
 	map_put(&n->flying, bytes_of(&t->binary, sizeof(t->binary)), t);
 	atomic_fetch_add(&n->n_flying, 1);
 	if (tables_request_new(n->opts.tables, &t->id, 1, TABLES_LAYOUTS | TABLES_FRESH,
-			       t->from_ms + n->opts.wait_ms, on_table_ready, t, &t->request) != TABLES_WAITS)
+			       (struct tables_wait){ t->from_ms + n->opts.wait_ms, on_table_ready, t },
+			       &t->request) != TABLES_WAITS)
 		on_table_ready(t);
 }
 

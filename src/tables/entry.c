@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A table or a layout that is there, or why it is not: what is kept in the LRU, and held by who asks.
+ * An entry: a table, a layout, or why there is none. The LRU and requests have references to it.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "tables/internal.h"
 
-#define READ_MAX (UINT64_C(4) << 30) /* a table that cannot be mapped is read up to this size */
+#define ENTRY_OVERHEAD 4096u               /* bytes of memory, beside the mapped ones */
+#define READ_MAX       (UINT64_C(4) << 30) /* a table that cannot be mapped is read up to this size */
 
-struct entry *entry_new(const struct entry_key *key)
+void split_state_done(struct split_state *st)
 {
-	struct entry *e = NEW(struct entry);
+	free(st->comp_dir);
+	free(st->name);
+	*st = (struct split_state){ 0 };
+}
+
+struct tables_entry *entry_new(const struct entry_key *key)
+{
+	struct tables_entry *e = NEW(struct tables_entry);
 
 	atomic_init(&e->refs, 1);
 	atomic_init(&e->spoiled, false);
@@ -22,13 +29,13 @@ struct entry *entry_new(const struct entry_key *key)
 	return e;
 }
 
-struct entry *entry_ref(struct entry *e)
+struct tables_entry *entry_ref(struct tables_entry *e)
 {
 	atomic_fetch_add(&e->refs, 1);
 	return e;
 }
 
-void entry_unref(struct entry *e)
+void entry_unref(struct tables_entry *e)
 {
 	if (!e || atomic_fetch_sub(&e->refs, 1) != 1)
 		return;
@@ -42,14 +49,22 @@ void entry_unref(struct entry *e)
 	free(e);
 }
 
-void entry_fail(struct entry *e, enum frame_reason reason, const char *why, int64_t for_ms)
+void entry_expire_in(struct tables_entry *e, int64_t ms)
 {
-	e->reason = reason;
-	snprintf(e->why, sizeof(e->why), "%s", why);
-	atomic_store(&e->good_until_ms, clock_mono_ms() + for_ms);
+	atomic_store(&e->good_until_ms, clock_mono_ms() + ms);
 }
 
-static int entry_use(struct entry *e, struct bytes b, struct err *err)
+bool entry_is_expired(const struct tables_entry *e)
+{
+	return clock_mono_ms() >= atomic_load(&e->good_until_ms);
+}
+
+bool entry_is_usable(const struct tables_entry *e)
+{
+	return e->reason == FRAME_FOUND && !atomic_load(&e->spoiled);
+}
+
+static int entry_use(struct tables_entry *e, struct bytes b, struct err *err)
 {
 	if (symtab_open_mem(b, &e->table, err) < 0)
 		return -1;
@@ -62,7 +77,7 @@ static int entry_use(struct entry *e, struct bytes b, struct err *err)
 	return 0;
 }
 
-int entry_take_bytes(struct entry *e, struct buf *b, struct err *err)
+int entry_take_bytes(struct tables_entry *e, struct buf *b, struct err *err)
 {
 	int r = entry_use(e, buf_bytes(b), err);
 
@@ -73,7 +88,7 @@ int entry_take_bytes(struct entry *e, struct buf *b, struct err *err)
 	return 0;
 }
 
-static int take_by_reading(struct entry *e, struct source *src, struct err *err)
+static int entry_read(struct tables_entry *e, struct source *src, struct err *err)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
@@ -85,7 +100,7 @@ static int take_by_reading(struct entry *e, struct source *src, struct err *err)
 	return entry_take_bytes(e, &b, err);
 }
 
-static int take_by_mapping(struct entry *e, int fd, uint64_t off, size_t size, struct err *err)
+static int entry_map(struct tables_entry *e, int fd, uint64_t off, size_t size, struct err *err)
 {
 	uint64_t before = off % (uint64_t)sysconf(_SC_PAGESIZE);
 	void *p = mmap(NULL, size + before, PROT_READ, MAP_SHARED, fd, (off_t)(off - before));
@@ -100,7 +115,7 @@ static int take_by_mapping(struct entry *e, int fd, uint64_t off, size_t size, s
 	return -1;
 }
 
-int entry_take_source(struct entry *e, struct source *src, struct err *err)
+int entry_take_source(struct tables_entry *e, struct source *src, struct err *err)
 {
 	const uint8_t *mem = source_raw_mem(src);
 	uint64_t off;
@@ -113,10 +128,10 @@ int entry_take_source(struct entry *e, struct source *src, struct err *err)
 			return 0;
 		}
 	} else if (src->size && source_raw_fd(src, &fd, &off)) {
-		r = take_by_mapping(e, fd, off, (size_t)src->size, err);
+		r = entry_map(e, fd, off, (size_t)src->size, err);
 	}
 	if (r > 0)
-		r = take_by_reading(e, src, err);
+		r = entry_read(e, src, err);
 	source_close(src);
 	return r;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions to a hold.
+ * Addresses asked of a request.
  */
 #include <stdlib.h>
 #include "tables/internal.h"
 
-/* Of a relocatable file every section begins at 0; the table has them one after the other. */
+/* The sections of a relocatable file all begin at 0; its table has them one after the other. */
 static enum frame_reason find_in_section(const struct symtab_info *info, struct str name, uint64_t off,
 					 uint64_t *ret)
 {
@@ -23,8 +23,8 @@ static enum frame_reason find_in_section(const struct symtab_info *info, struct 
 }
 
 /*
- * A module of the kernel is mapped section by section; a mapping that says nothing else is that of its code.
- * 0: it is none.
+ * A kernel module is mapped section by section; a mapping without a name is that of its code. false: not
+ * such an address.
  */
 static bool find_in_relocatable(const struct symtab_info *info, const struct tables_query *q,
 				enum frame_reason *ret_reason, uint64_t *ret)
@@ -43,10 +43,10 @@ static bool find_in_relocatable(const struct symtab_info *info, const struct tab
 	return true;
 }
 
-static enum frame_reason address_in_table(const struct tables_request *h, const struct tables_query *q,
+static enum frame_reason address_in_table(const struct tables_request *req, const struct tables_query *q,
 					  const struct symtab_info *info, uint64_t *ret)
 {
-	const struct entry *l = h->per_id > 1 ? h->waiters[h->n + q->module].entry : NULL;
+	const struct tables_entry *l = req->per_id > 1 ? req->waiters[req->n + q->module].entry : NULL;
 	enum frame_reason r;
 
 	if (q->kind == FRAME_SECTION)
@@ -56,19 +56,19 @@ static enum frame_reason address_in_table(const struct tables_request *h, const 
 	if (q->kind != FRAME_VADDR && q->kind != FRAME_RELATIVE && (!l || !l->layout)) {
 		if (q->kind == FRAME_RUNTIME && !q->n_maps)
 			return FRAME_NO_MAPPING;
-		return l ? FRAME_NO_LAYOUT : h->per_id > 1 ? h->none_because : FRAME_NO_LAYOUT;
+		return l ? FRAME_NO_LAYOUT : req->per_id > 1 ? req->none_because : FRAME_NO_LAYOUT;
 	}
 	return frame_translate(l ? l->layout : NULL, q->kind, q->maps, q->n_maps, q->addr, ret);
 }
 
-static struct symtab_finder *finder_of(struct tables_request *h, size_t i)
+static struct symtab_finder *finder_of(struct tables_request *req, size_t i)
 {
-	if (!h->finders[i])
-		h->finders[i] = symtab_finder_new(h->waiters[i].entry->table);
-	return h->finders[i];
+	if (!req->finders[i])
+		req->finders[i] = symtab_finder_new(req->waiters[i].entry->table);
+	return req->finders[i];
 }
 
-/* Frames that could be better. */
+/* The reason why frames are not as good as they could be, or FRAME_FOUND. */
 static enum frame_reason frames_quality(const struct symtab_info *info, const struct symtab_frames *f)
 {
 	if (info->flags & SYMTAB_ALT_MISSING)
@@ -80,36 +80,37 @@ static enum frame_reason frames_quality(const struct symtab_info *info, const st
 	return FRAME_FOUND;
 }
 
-void tables_find(struct tables_request *h, const struct tables_query *q, struct tables_answer *ret)
+void tables_find(struct tables_request *req, const struct tables_query *q, struct tables_answer *ret)
 {
 	const struct symtab_info *info;
 	struct err err = { 0 };
-	struct entry *e;
+	struct tables_entry *e;
 	uint64_t addr = 0;
 	int r;
 
 	*ret = (struct tables_answer){ .reason = FRAME_NO_BUILD_ID };
-	if (q->module >= h->n || !h->ids[q->module].size)
+	if (q->module >= req->n || !req->ids[q->module].size)
 		return;
-	e = h->waiters[q->module].entry;
+	e = req->waiters[q->module].entry;
 	if (!e || e->reason != FRAME_FOUND) {
-		ret->reason = e ? e->reason : h->none_because;
+		ret->reason = e ? e->reason : req->none_because;
 		return;
 	}
 	info = symtab_info(e->table);
-	ret->reason = address_in_table(h, q, info, &addr);
+	ret->reason = address_in_table(req, q, info, &addr);
 	if (ret->reason != FRAME_FOUND)
 		return;
 	ret->addr = addr;
-	r = symtab_find(finder_of(h, q->module), q->is_return && addr ? addr - 1 : addr, &h->frames, &err);
+	r = symtab_find(finder_of(req, q->module), q->is_return && addr ? addr - 1 : addr, &req->frames,
+			&err);
 	if (r < 0) {
 		atomic_store(&e->spoiled, true);
 		ret->reason = FRAME_DAMAGED;
 	} else if (r == SYMTAB_NONE) {
 		ret->reason = FRAME_OUTSIDE;
 	} else {
-		ret->frames = &h->frames;
-		ret->reason = frames_quality(info, &h->frames);
+		ret->frames = &req->frames;
+		ret->reason = frames_quality(info, &req->frames);
 	}
 }
 
@@ -131,7 +132,7 @@ static int by_module_and_address(const void *a, const void *b)
 	return x->i < y->i ? -1 : 1;
 }
 
-void tables_find_all(struct tables_request *h, const struct tables_query *q, size_t n,
+void tables_find_all(struct tables_request *req, const struct tables_query *q, size_t n,
 		     void (*fn)(void *arg, size_t i, const struct tables_answer *a), void *arg)
 {
 	AUTO(mem_freep) struct turn *turns = n > 1 ? NEW_N(struct turn, n) : NULL;
@@ -144,7 +145,7 @@ void tables_find_all(struct tables_request *h, const struct tables_query *q, siz
 		size_t i = turns ? turns[k].i : k;
 		struct tables_answer a;
 
-		tables_find(h, &q[i], &a);
+		tables_find(req, &q[i], &a);
 		fn(arg, i, &a);
 	}
 }

@@ -1,33 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of symbolize share.
+ * Shared by the files of tables, each of which calls only those below it:
  *
- *   symbolizer  the table of flights, the timer, beginning and end
- *   hold        who asks: wants of one or many entries, until a deadline
- *   entry       a table or a layout that is there, or why not
- *   make        makes an entry, in steps, on the symbolizer's pool
- *   split       the .dwo and .dwp files of a debug file
- *   spool       a file out of a package, to be read at random
- *   ask         questions to a hold
- *   layout, name, reason  pure functions
+ *   tables   options, start and end
+ *   timer    requests whose deadline has come; builds that wait for a scan
+ *   find     addresses asked of a request
+ *   request  the tables of some build IDs for one caller, until a deadline
+ *   build    one table being built: started once, waited for by many, handed out
+ *   make     the stages of a build
+ *   fetch    a file, from the resolver
+ *   split    the split files of a debug file
+ *   stored   tables in the store
+ *   budget   how much is built of at once
+ *   copy     a file out of a package, made one that can be read at random
+ *   waiters  which request waits for which build
+ *   cache    the LRU of entries
+ *   entry    a table or a layout, or why there is none
  *
- * One lock, of the symbolizer, for flights and for holds that wait. Nothing is called under it that waits.
+ * One lock, of struct tables, for builds and for requests that wait. No function that waits is called under it.
  */
 #pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include "base/waker.h"
+#include "base/task.h"
+#include "companion/companion.h"
 #include "tables/tables.h"
-
-#define TABLES_SIZE    MIB(512)
-#define BUILDING_SIZE  (UINT64_C(1) << 30)
-#define MAX_BUILDS     4096u
-#define MISS_MS        15000
-#define ERROR_MS       5000
-#define THREADS_MAX    4u
-#define MAX_SEARCHES   1024u /* flights that wait for what is being scanned */
-#define ENTRY_OVERHEAD 4096u /* of memory, beside what is mapped */
 
 /* ---- entry ---- */
 
@@ -42,26 +40,27 @@ static inline struct bytes entry_key_bytes(const struct entry_key *k)
 	return bytes_of(k, offsetof(struct entry_key, id.b) + k->id.size);
 }
 
-/* What a table was made with, and what would be worth making it again. */
+/* The split files that a table was built with, and one that would be worth building it again. */
 struct split_state {
-	bool known; /* else it is of an earlier process */
+	bool known; /* false: the table is of an earlier process */
 	bool has_dwp;
-	char *comp_dir, *name; /* heap: the first .dwo file that was not to be had; NULL: none */
+	char *comp_dir, *name; /* heap: the first .dwo file that was missing; NULL: none */
 };
 void split_state_done(struct split_state *st);
 
-/* Shared, and does not change but for `spoiled`. */
-struct entry {
+/* Shared; only `good_until_ms` and `spoiled` change. */
+struct tables_entry {
 	atomic_uint refs;
 	struct entry_key key;
 	enum frame_reason reason; /* FRAME_FOUND, or why there is nothing */
 	char why[256];
-	char origin[512];                  /* of a table: what file it was made of */
-	atomic_int_fast64_t good_until_ms; /* then it is made again: a miss, a failure; or, while it is used
-				  on, one that lacks something. INT64_MAX: for ever */
-	bool lacking;                      /* a better one may be had */
-	bool searching;                    /* a miss, while something was still being scanned */
-	atomic_bool spoiled;               /* a block turned out to be damaged */
+	char origin[512]; /* of a table: the file it was built of */
+	/* After that time it is built again: a miss, a failure; or, while it is used on, a table that lacks
+	 * something. INT64_MAX: never. */
+	atomic_int_fast64_t good_until_ms;
+	bool lacking;        /* a better one may turn up */
+	bool searching;      /* a miss, while a scan was still running */
+	atomic_bool spoiled; /* a block turned out to be damaged */
 	size_t weight;
 	/* of a table */
 	struct symtab *table;
@@ -73,98 +72,187 @@ struct entry {
 	/* of a layout */
 	struct frame_layout *layout;
 };
-struct entry *entry_new(const struct entry_key *key);
-struct entry *entry_ref(struct entry *e);
-void entry_unref(struct entry *e); /* takes NULL */
-/* Use what the store has. Takes @src. */
-int entry_take_source(struct entry *e, struct source *src, struct err *err);
-int entry_take_bytes(struct entry *e, struct buf *b, struct err *err); /* takes the buffer's content */
-void entry_fail(struct entry *e, enum frame_reason reason, const char *why, int64_t for_ms);
+struct tables_entry *entry_new(const struct entry_key *key);
+struct tables_entry *entry_ref(struct tables_entry *e);
+void entry_unref(struct tables_entry *e); /* takes NULL */
+/* Use a table of the store. Takes @src. */
+int entry_take_source(struct tables_entry *e, struct source *src, struct err *err);
+int entry_take_bytes(struct tables_entry *e, struct buf *b, struct err *err); /* takes the buffer's content */
+void entry_expire_in(struct tables_entry *e, int64_t ms);
+bool entry_is_expired(const struct tables_entry *e);
+/* It can be used: a table, or a layout. */
+bool entry_is_usable(const struct tables_entry *e);
 
-/* ---- flights: entries that are being made ---- */
+/* ---- cache ---- */
 
-struct build {
-	struct tables *s;
-	struct entry_key key;
-	/* under the symbolizer's lock */
-	struct waiter *waiters;
-	bool queued, again; /* a step is queued or runs; and was asked for once more meanwhile */
-	bool parked;        /* waits for others to be through with their large files */
-	struct entry *said; /* searched for: that nobody has it, so far; held */
-	enum { NOTHING_NEW, SOMETHING_NEW, REPLACED } news; /* came while it was made */
-	struct build *prev, *next;
-	/* the maker's */
-	struct maker *maker;
-	struct entry *old;   /* what it is to replace; held */
-	struct waker *waker; /* of who makes it wait; waker.h's own */
-};
+struct lru *cache_new(size_t size);
+/* The entry as it is, with a reference; NULL: none. */
+struct tables_entry *cache_get(struct tables *t, const struct entry_key *key);
+/* The entry, if it can answer; NULL: it has to be built. *ret_refresh: and also that a better one may be there. */
+struct tables_entry *cache_peek(struct tables *t, const struct entry_key *key, bool *ret_refresh);
+void cache_put(struct tables *t, struct tables_entry *e); /* in place of the one that is there */
 
-/* One step of making it, up to where it has to wait. NULL: it waits, and build_kick() will be called. Else
- * the entry, with one hold. */
-struct entry *make_step(struct build *f);
-void make_drop(struct build *f); /* what it holds */
-/* Of what was made before nothing is kept in the store any more. */
-void make_forget(struct tables *s, const struct build_id *id);
+/* ---- waiters ---- */
 
-/* ---- split ---- */
-
-/* Those of @img, which is the answer @debug. NULL: it has none. */
-struct splits *splits_new(struct tables *s, const struct build_id *id, const struct elf_image *img,
-			  const struct resolve_answer *debug);
-void splits_free(struct splits *t); /* takes NULL, as all these do */
-const struct dwarf_split *splits_finder(const struct splits *t);
-/* When the table is made. */
-struct split_state splits_take_state(struct splits *t);
-/* Are there any that were missing then? */
-bool splits_are_better(struct splits *t, const struct split_state *before);
-
-/* ---- spool ---- */
-
-/*
- * A copy of @src in a file without a name in @dir; of @img, if there is one, which lies in @src, only what a
- * table may be made of.
- */
-int tables_copy(struct source *src, const struct elf_image *img, const char *dir, const atomic_bool *cancel,
-		struct source **ret, struct err *err);
-
-/* ---- symbolizer ---- */
-
+/* One entry that a request needs. */
 struct waiter {
 	struct tables_request *request;
 	/* under the lock: */
 	struct build *build;
-	struct waiter *prev, *next; /* of the same flight */
+	struct waiter *prev, *next; /* of the same build */
 	/* */
-	struct entry *entry; /* when it is there */
+	struct tables_entry *entry; /* when it is there */
 };
+/* All under the lock. */
+void waiter_add(struct waiter *w, struct build *b);
+void request_list(struct tables_request *req);   /* among those that wait for a deadline */
+void request_unlist(struct tables_request *req); /* and take its waiters out of their builds */
+/*
+ * Complete the waiters of @b with @e. If @searching, skip those that wait for the scan. Returns the requests
+ * that are ready now, as a list.
+ */
+struct tables_request *waiters_complete(struct build *b, struct tables_entry *e, bool searching);
+bool waiters_await_scan(const struct build *b); /* some do */
+/* Not under the lock: call ready() of all in a list. A request may be freed by it. */
+void requests_ready(struct tables_request *list);
+
+/* ---- build ---- */
+
+/* What turned up while a build ran. */
+enum build_news { NEWS_NONE, NEWS_FILE, NEWS_REPLACED };
+
+struct build {
+	struct tables *tables;
+	struct entry_key key;
+	struct task task;
+	/* under the lock */
+	struct waiter *waiters;
+	bool parked;               /* waits for room in the budget */
+	struct tables_entry *miss; /* waits for a scan: the miss to report meanwhile; with a reference */
+	enum build_news news;
+	struct build *prev, *next;
+	/* of the step that runs */
+	struct making *making;
+	struct tables_entry *old; /* to be replaced; with a reference */
+};
+/*
+ * Under the lock: add @w to the build of @key, or start one; @w NULL: nothing waits. FRAME_PENDING: it waits;
+ * FRAME_BUSY; FRAME_FOUND: the entry is in w->entry.
+ */
+enum frame_reason build_await(struct tables *t, const struct entry_key *key, struct waiter *w);
+
+/* ---- make ---- */
+
+/* The outcome of a stage, and of all that a stage does. */
+enum make_outcome {
+	MAKE_DONE,
+	MAKE_WAITS,   /* the build's task will be kicked */
+	MAKE_MISSING, /* there is no such thing, or it cannot be used: a struct make_failure says why */
+};
+struct make_failure {
+	enum frame_reason reason; /* FRAME_FOUND: none */
+	struct err err;
+};
+
+/* Go on with a build, up to where it has to wait. MAKE_DONE: *ret is the entry, with one reference. */
+enum make_outcome make_step(struct build *b, struct tables_entry **ret);
+void make_drop(struct build *b); /* forget all that the build has gathered */
+
+/* ---- fetch ---- */
+
+/* A file, found by the resolver. */
+struct fetched {
+	struct resolve_answer answer;
+	struct source *src;
+	struct elf_image *img;
+};
+void fetched_done(struct fetched *t);
+/* Find the file of a build ID; all its bytes are here, in @t->src. @a is of what @t->answer has. */
+enum make_outcome fetch_source(struct build *b, struct fetched *t, enum resolve_kind kind,
+			       const struct build_id *id, struct arena *a, struct make_failure *ret);
+/* The same, opened as ELF. */
+enum make_outcome fetch_elf(struct build *b, struct fetched *t, enum resolve_kind kind,
+			    const struct build_id *id, struct arena *a, struct make_failure *ret);
+/* The reason for an error of the resolver, of one of its sources, or of what is done with them. */
+enum frame_reason fetch_reason_of(const struct err *err);
+/* Copy the parts of @t that a table is built of into a file of ours, if it is not raw on disk. @t->img may be
+ * NULL: then there is nothing to do. */
+int fetched_make_random(struct build *b, struct fetched *t, struct err *err);
+
+/* ---- split ---- */
+
+/* The split files of @img, which the resolver found as @debug. NULL: it needs none. */
+struct splits *splits_new(struct tables *t, const struct build_id *id, const struct elf_image *img,
+			  const struct resolve_answer *debug);
+void splits_free(struct splits *x); /* takes NULL, as all these do */
+const struct dwarf_split *splits_finder(const struct splits *x);
+/* After the table was built. */
+struct split_state splits_take_state(struct splits *x);
+/* Files that were missing then are here. */
+bool splits_are_better(struct splits *x, const struct split_state *before);
+
+/* ---- stored ---- */
+
+/* The table in the store; NULL: none, or it cannot be used. @a is for what is read. */
+struct tables_entry *stored_open(struct tables *t, const struct entry_key *key, struct arena *a);
+/* Keep the table of @e in the store; one that cannot be kept stays in memory. */
+void stored_put(struct tables *t, const struct tables_entry *e, const struct resolve_answer *made_of);
+/* Remove the table of a build ID whose file has been replaced. */
+void stored_forget(struct tables *t, const struct build_id *id);
+void stored_set_origin(struct tables_entry *e, struct str file, struct str archive);
+
+/* ---- budget ---- */
+
+/* Reserve room for reading a file of @size bytes. false: the build is parked, and kicked later. Not under the
+ * lock. */
+bool budget_take(struct build *b, uint64_t size);
+void budget_give(struct tables *t, uint64_t size);
+
+/* ---- copy ---- */
+
+/*
+ * A copy of @src in a file without a name in @dir; of @img, if there is one, which is in @src, only the parts
+ * that a table may be built of.
+ */
+int tables_copy(struct source *src, const struct elf_image *img, const char *dir, const atomic_bool *cancel,
+		struct source **ret, struct err *err);
+
+/* ---- timer ---- */
+
+int timer_start(struct tables *t);
+void timer_join(struct tables *t);
+/* Under the lock: the requests whose deadline has come, as a list. *ret_next_ms: when to look again. */
+struct tables_request *timer_expire(struct tables *t, int64_t *ret_next_ms);
+
+/* ---- tables, request ---- */
 
 struct tables {
 	struct tables_options opts;
 	char *temp_dir;
 	struct pool *pool;
-	struct lru *entries; /* of struct entry */
+	struct lru *entries; /* of struct tables_entry */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	/* under the lock */
 	struct map builds; /* key -> struct build */
 	struct build *first_build;
 	unsigned n_builds;
-	unsigned n_searches;            /* flights that have `said` */
-	struct tables_request *waiting; /* holds with a deadline */
-	uint64_t building;              /* bytes of files that tables are made of now */
+	unsigned n_searches;            /* builds that have `miss` */
+	struct tables_request *waiting; /* requests with a deadline */
+	uint64_t building;              /* bytes of files that tables are built of now */
 	unsigned n_building;
 	bool stopping, closing;
 	/* */
 	pthread_t timer;
 	bool has_timer;
-	atomic_bool cancel; /* what is being made will not be wanted */
+	atomic_bool cancel; /* the results of running builds will not be needed */
 	atomic_uint_fast64_t n_made, n_from_store, n_failed, n_replaced, n_wanted, n_hits;
 };
 
 struct tables_request {
-	struct tables *s;
+	struct tables *tables;
 	size_t n;
-	unsigned per_id;        /* wants of each build ID: table, layout */
+	unsigned per_id;        /* waiters of each build ID: table, layout */
 	bool unscanned;         /* TABLES_UNSCANNED */
 	struct waiter *waiters; /* n * per_id: tables, then layouts */
 	struct build_id *ids;
@@ -177,23 +265,5 @@ struct tables_request {
 	size_t n_missing;
 	bool listed;
 	struct tables_request *prev, *next;
-	enum frame_reason none_because; /* of wants without an entry */
+	enum frame_reason none_because; /* of waiters without an entry */
 };
-
-/* The entry as it is now, held; NULL: it is not known. */
-struct entry *tables_peek(struct tables *s, const struct entry_key *key, bool *ret_refresh);
-/*
- * Under the lock: add @w to the flight of @key, or start it; @w NULL: nobody waits. FRAME_PENDING: it
- * waits; BUSY; FOUND: it is in w->entry by now.
- */
-enum frame_reason tables_await(struct tables *s, const struct entry_key *key, struct waiter *w);
-/* Run another step. Under the lock. */
-void build_kick(struct build *f);
-/* Room for making a table of a file of @size bytes. false: it waits, and is kicked. Not under the lock. */
-bool building_begin(struct build *f, uint64_t size);
-void building_end(struct tables *s, uint64_t size);
-
-/* ---- hold ---- */
-
-/* Under the lock: take it out of the list of those that wait, and its wants out of their flights. */
-void request_unlist(struct tables_request *h);

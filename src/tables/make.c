@@ -1,73 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making a table or a layout, in steps: where the resolver has to wait (for a package to be looked into, for
- * another server) the step ends, and the next one begins when it says so. No thread of the pool waits for
- * anybody else.
+ * The stages of a build. A table: the one in the store; else of the debug file, or of the program; with its
+ * supplementary and its split files; converted; put into the store. A layout: of the program, or of the debug
+ * file.
  *
- * A table: what the store has; else the debug file, or the program; its supplementary and its split files;
- * converted; into the store.
+ * A stage that has to wait ends the step, and the next step begins with it. No thread of the pool waits for
+ * another thread's work.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 #include "tables/internal.h"
 
-/* The argument of a table's key: one of another version is another object. */
-#define VERSION_TEXT(v)  VERSION_TEXT_(v)
-#define VERSION_TEXT_(v) #v
+enum make_stage { AT_STORE, AT_DEBUG, AT_EXECUTABLE, AT_ALT, AT_TABLE };
 
-enum { WAITS = 100 }; /* of a fetch, beside resolve()'s */
-
-enum stage { AT_STORE, AT_DEBUG, AT_EXECUTABLE, AT_ALT, AT_TABLE };
-
-/* A file on its way. */
-struct fetched {
-	struct resolve_answer answer;
-	struct source *src;
-	struct elf_image *img;
-};
-
-struct maker {
-	enum stage stage;
+struct making {
+	enum make_stage stage;
+	struct tables_entry *entry; /* the end of the build */
 	struct arena arena;
-	struct resolve_why why;
 	struct fetched file, alt;
 	struct splits *splits; /* of `file` */
 	bool from_executable;
-	bool is_empty;  /* the debug file has nothing in it */
-	bool said_404;  /* by another server */
-	bool failed;    /* to look for the debug file; `err` says why */
-	bool searching; /* something was still being scanned when it began to look */
-	struct err err;
+	bool is_empty;             /* the debug file has nothing in it */
+	bool searching;            /* a scan was still running when the build began */
+	struct make_failure debug; /* why there is no debug file */
 };
 
-/* ---- being woken ---- */
-
-static void wake(void *arg)
+void make_drop(struct build *b)
 {
-	struct build *f = arg;
+	struct making *m = b->making;
 
-	pthread_mutex_lock(&f->s->lock);
-	build_kick(f);
-	pthread_mutex_unlock(&f->s->lock);
-}
-
-/* ---- files ---- */
-
-static void fetched_done(struct fetched *t)
-{
-	elf_close(t->img);
-	source_close(t->src);
-	*t = (struct fetched){ 0 };
-}
-
-void make_drop(struct build *f)
-{
-	struct maker *m = f->maker;
-
-	waker_drop(&f->waker);
+	task_waker_drop(&b->task);
 	if (!m)
 		return;
 	splits_free(m->splits);
@@ -75,377 +37,248 @@ void make_drop(struct build *f)
 	fetched_done(&m->file);
 	arena_done(&m->arena);
 	free(m);
-	f->maker = NULL;
-}
-
-static void note_404(struct maker *m)
-{
-	for (const struct resolve_step *step = m->why.first; step; step = step->next)
-		if (str_starts(step->place, STR("http")) &&
-		    (str_starts(step->said, STR("404")) || str_starts(step->said, STR("410"))))
-			m->said_404 = true;
-}
-
-/* From now on it is read from a file of ours. */
-static int take_copy(struct build *f, struct fetched *t, struct err *err)
-{
-	struct source *src;
-
-	if (tables_copy(t->src, t->img, f->s->temp_dir, &f->s->cancel, &src, err) < 0)
-		return -1;
-	elf_close(TAKE(t->img));
-	source_close(t->src);
-	t->src = src;
-	return 0;
-}
-
-/* All bytes of what was found are here. 0, WAITS, -1. */
-static int gather(struct build *f, struct fetched *t, struct err *err)
-{
-	if (t->answer.arrived) {
-		struct waker *w = waker_new(&f->waker, wake, f);
-		uint64_t have;
-		int r = t->answer.arrived(t->src, t->src->size ? t->src->size - 1 : 0, waker_fire, w, &have,
-					  err);
-
-		if (r == RESOLVE_WAIT)
-			return WAITS;
-		waker_free(&f->waker, w);
-		if (r < 0)
-			return -1;
-		t->answer.arrived = NULL;
-	}
-	return t->answer.sequential_only ? take_copy(f, t, err) : 0;
-}
-
-/* Find it, and open it as ELF. 0, RESOLVE_MISSING, RESOLVE_BUSY, WAITS, -1; FRAME_NOT_ELF is ERR_INVALID.
- */
-static int fetch(struct build *f, struct fetched *t, enum resolve_kind kind, const struct build_id *id,
-		 struct err *err)
-{
-	const struct resolve_request req = { .kind = kind, .id = *id };
-	struct maker *m = f->maker;
-	int r;
-
-	if (!t->src) {
-		struct waker *w = waker_new(&f->waker, wake, f);
-
-		resolve_why_init(&m->why, &m->arena);
-		r = resolve(f->s->opts.resolver, &req, (struct resolve_wake){ waker_fire, w }, &t->answer,
-			    &m->why, err);
-		if (r == RESOLVE_WAIT)
-			return WAITS;
-		waker_free(&f->waker, w);
-		if (r == RESOLVE_MISSING)
-			note_404(m);
-		if (r)
-			return r;
-		t->src = t->answer.source;
-	}
-	r = gather(f, t, err);
-	if (r == WAITS)
-		return r;
-	if (r == 0)
-		r = elf_open(t->src, &t->img, err);
-	if (r > 0)
-		r = err_set(err, ERR_INVALID, "is no ELF file");
-	if (r < 0)
-		fetched_done(t);
-	return r;
+	b->making = NULL;
 }
 
 /* ---- ends ---- */
 
-static enum frame_reason reason_of(const struct err *err)
+static enum make_outcome end_with(struct build *b, struct tables_entry *e)
 {
-	if (strstr(err->text, "is no ELF file"))
-		return FRAME_NOT_ELF;
-	if (err->kind == ERR_UPSTREAM)
-		return err->os == ETIMEDOUT || err->os == ETIME ? FRAME_TIMED_OUT : FRAME_UPSTREAM_FAILED;
-	if (err->kind == ERR_CANCELLED)
-		return FRAME_TIMED_OUT;
-	return FRAME_DAMAGED;
+	b->making->entry = e;
+	return MAKE_DONE;
 }
 
-static struct entry *fail(struct build *f, enum frame_reason reason, const char *why, int64_t for_ms)
+static struct tables_entry *new_miss(struct build *b, enum frame_reason reason, const char *why,
+				     int64_t for_ms)
 {
-	struct entry *e = entry_new(&f->key);
+	struct tables_entry *e = entry_new(&b->key);
 
-	entry_fail(e, reason, why, for_ms);
+	e->reason = reason;
+	snprintf(e->why, sizeof(e->why), "%s", why);
+	entry_expire_in(e, for_ms);
 	return e;
 }
 
-static struct entry *fail_by(struct build *f, const struct err *err)
+static enum make_outcome end_missing(struct build *b, enum frame_reason reason, int64_t for_ms)
 {
-	if (atomic_load(&f->s->cancel))
-		return fail(f, FRAME_PENDING, "", 0);
-	return fail(f, reason_of(err), err->text, f->s->opts.error_ms);
+	return end_with(b, new_miss(b, reason, "", for_ms));
 }
 
-/* Nobody has it. */
-static struct entry *fail_unknown(struct build *f, enum frame_reason reason)
+static bool is_miss(enum frame_reason reason)
 {
-	bool searching = f->maker->searching;
-	struct entry *e = fail(f, reason, "", searching ? FRAME_RETRY_MS : f->s->opts.miss_ms);
-
-	e->searching = searching;
-	return e;
+	return reason == FRAME_UNKNOWN || reason == FRAME_UPSTREAM_404;
 }
 
-static struct entry *fail_missing(struct build *f)
+/* Nothing has it, so far. */
+static enum make_outcome end_unknown(struct build *b, enum frame_reason reason)
 {
-	struct maker *m = f->maker;
+	bool searching = b->making->searching;
 
-	if (m->failed)
-		return fail_by(f, &m->err);
-	if (m->is_empty)
-		return fail(f, FRAME_NO_SYMBOLS, "", f->s->opts.miss_ms);
-	return fail_unknown(f, m->said_404 ? FRAME_UPSTREAM_404 : FRAME_UNKNOWN);
+	(void)end_missing(b, reason, searching ? FRAME_RETRY_MS : b->tables->opts.miss_ms);
+	b->making->entry->searching = searching;
+	return MAKE_DONE;
+}
+
+static enum make_outcome end_failed(struct build *b, const struct make_failure *f)
+{
+	if (f->reason == FRAME_BUSY)
+		return end_missing(b, FRAME_BUSY, 0);
+	if (is_miss(f->reason))
+		return end_unknown(b, f->reason);
+	if (atomic_load(&b->tables->cancel))
+		return end_missing(b, FRAME_PENDING, 0);
+	return end_with(b, new_miss(b, f->reason, f->err.text, b->tables->opts.error_ms));
+}
+
+static enum make_outcome end_broken(struct build *b, const struct err *err)
+{
+	struct make_failure f = { .reason = fetch_reason_of(err), .err = *err };
+
+	return end_failed(b, &f);
+}
+
+/* The table that was to be replaced can be used on. */
+static bool has_old(const struct build *b)
+{
+	return b->old && entry_is_usable(b->old);
 }
 
 /* There is still nothing better. */
-static struct entry *keep_old(struct build *f)
+static enum make_outcome end_with_old(struct build *b)
 {
-	atomic_store(&f->old->good_until_ms, clock_mono_ms() + f->s->opts.miss_ms);
-	return entry_ref(f->old);
-}
-
-/* What is to be replaced can be used on. */
-static bool has_old(const struct build *f)
-{
-	return f->old && f->old->reason == FRAME_FOUND && !atomic_load(&f->old->spoiled);
+	entry_expire_in(b->old, b->tables->opts.miss_ms);
+	return end_with(b, entry_ref(b->old));
 }
 
 /* ---- layouts ---- */
 
-static struct entry *make_layout(struct build *f)
+static enum make_outcome make_layout_of(struct build *b)
 {
-	struct maker *m = f->maker;
-	struct err err = { 0 };
-	struct entry *e;
-	int r = RESOLVE_MISSING;
+	struct making *m = b->making;
+	struct tables_entry *e = entry_new(&b->key);
 
-	if (m->stage == AT_STORE)
-		m->stage = AT_EXECUTABLE;
-	if (m->stage == AT_EXECUTABLE) {
-		r = fetch(f, &m->file, RESOLVE_EXECUTABLE, &f->key.id, &err);
-		if (r == WAITS)
-			return NULL;
-		if (r)
-			m->stage = AT_DEBUG;
-	}
-	if (m->stage == AT_DEBUG) {
-		r = fetch(f, &m->file, RESOLVE_DEBUGINFO, &f->key.id, &err);
-		if (r == WAITS)
-			return NULL;
-	}
-	if (r)
-		return r < 0               ? fail_by(f, &err)
-		       : r == RESOLVE_BUSY ? fail(f, FRAME_NO_LAYOUT, "", 0)
-					   : fail_unknown(f, FRAME_NO_LAYOUT);
-	/* The table is the debug file's. */
-	if (m->stage == AT_EXECUTABLE && elf_section_find(m->file.img, ".gnu.prelink_undo") &&
-	    fetch(f, &m->alt, RESOLVE_DEBUGINFO, &f->key.id, &err) == WAITS)
-		return NULL;
-	e = entry_new(&f->key);
 	e->layout = NEW(struct frame_layout);
 	frame_layout_of(m->file.img, e->layout);
 	if (m->alt.img)
 		frame_layout_move_back(e->layout, frame_moved(m->file.img, m->alt.img));
 	if (!e->layout->offsets_known) {
 		e->lacking = true;
-		atomic_store(&e->good_until_ms, clock_mono_ms() + f->s->opts.miss_ms);
+		entry_expire_in(e, b->tables->opts.miss_ms);
 	}
 	e->weight += sizeof(*e->layout);
-	return e;
+	return end_with(b, e);
+}
+
+static enum make_outcome end_without_layout(struct build *b, const struct make_failure *f)
+{
+	if (f->reason == FRAME_BUSY)
+		return end_missing(b, FRAME_NO_LAYOUT, 0);
+	return is_miss(f->reason) ? end_unknown(b, FRAME_NO_LAYOUT) : end_failed(b, f);
+}
+
+static enum make_outcome make_layout(struct build *b)
+{
+	struct making *m = b->making;
+	struct make_failure failure;
+	enum make_outcome r = MAKE_DONE;
+
+	if (m->stage == AT_STORE)
+		m->stage = AT_EXECUTABLE;
+	if (m->stage == AT_EXECUTABLE && !m->file.img) {
+		r = fetch_elf(b, &m->file, RESOLVE_EXECUTABLE, &b->key.id, &m->arena, &failure);
+		if (r == MAKE_MISSING)
+			m->stage = AT_DEBUG;
+	}
+	if (m->stage == AT_DEBUG)
+		r = fetch_elf(b, &m->file, RESOLVE_DEBUGINFO, &b->key.id, &m->arena, &failure);
+	if (r == MAKE_WAITS)
+		return r;
+	if (r == MAKE_MISSING)
+		return end_without_layout(b, &failure);
+	/* A prelinked program has other addresses than its debug file, whose table is asked. */
+	if (m->stage == AT_EXECUTABLE && elf_section_find(m->file.img, ".gnu.prelink_undo") &&
+	    fetch_elf(b, &m->alt, RESOLVE_DEBUGINFO, &b->key.id, &m->arena, &failure) == MAKE_WAITS)
+		return MAKE_WAITS;
+	return make_layout_of(b);
 }
 
 /* ---- tables ---- */
 
-static struct store_key store_key_of(const struct build *f)
-{
-	return (struct store_key){ f->key.id, STORE_SYMTAB, STR(VERSION_TEXT(SYMTAB_VERSION)) };
-}
-
-/* What would be better than this one, if it turned up. */
-static void judge(struct build *f, struct entry *e, bool fresh)
+/* Note what would be better than this table, if it turned up. */
+static void note_lacking(struct build *b, struct tables_entry *e, bool fresh)
 {
 	uint32_t flags = symtab_info(e->table)->flags;
 
 	e->lacking = (flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING)) ||
 		     !(flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO));
 	if (e->lacking)
-		atomic_store(&e->good_until_ms, clock_mono_ms() + (fresh ? f->s->opts.miss_ms : 0));
+		entry_expire_in(e, fresh ? b->tables->opts.miss_ms : 0);
 }
 
-static void made_of(struct entry *e, struct str file, struct str archive)
+/* Mapped from the store a table costs no memory of ours. */
+static struct tables_entry *map_stored(struct build *b, struct tables_entry *e)
 {
-	snprintf(e->origin, sizeof(e->origin), STR_FMT "%s" STR_FMT, STR_ARG(archive),
-		 archive.size && file.size ? ": " : "", STR_ARG(file));
-}
+	struct tables_entry *mapped = stored_open(b->tables, &b->key, &b->making->arena);
 
-/* NULL: there is none, or it cannot be used. */
-static struct entry *from_store(struct build *f)
-{
-	struct store_key key = store_key_of(f);
-	struct store_meta meta;
-	struct source *src;
-	struct err err = { 0 };
-	struct entry *e;
-
-	if (!f->s->opts.store ||
-	    store_open_object(f->s->opts.store, &key, &f->maker->arena, &meta, &src, &err) != 0)
-		return NULL;
-	e = entry_new(&f->key);
-	made_of(e, meta.file, meta.archive);
-	if (entry_take_source(e, src, &err) == 0) {
-		if (!f->s->opts.discriminators || (symtab_info(e->table)->flags & SYMTAB_HAS_DISCRIMINATORS))
-			return e;
-		(void)err_set(&err, ERR_INVALID, "was made without discriminators");
-	}
-	log_debug("symbolize", "a table in the store: %s", err.text);
+	if (!mapped)
+		return e;
+	mapped->split = e->split;
+	e->split = (struct split_state){ 0 };
 	entry_unref(e);
-	return NULL;
+	return mapped;
 }
 
-void make_forget(struct tables *s, const struct build_id *id)
+static enum make_outcome end_with_table(struct build *b, struct buf *table)
 {
-	struct store_key key = { *id, STORE_SYMTAB, STR(VERSION_TEXT(SYMTAB_VERSION)) };
+	const struct resolve_answer *a = &b->making->file.answer;
+	struct tables_entry *e = entry_new(&b->key);
 	struct err err = { 0 };
-
-	if (s->opts.store && store_remove(s->opts.store, &key, &err) < 0)
-		log_warn("symbolize", "a table of another file is still in the store: %s", err.text);
-}
-
-/* That it cannot be kept is no failure: then it is in memory. */
-static void into_store(struct build *f, struct bytes table, enum store_quality quality)
-{
-	const struct resolve_answer *a = &f->maker->file.answer;
-	const struct store_meta meta = { .origin = STORE_MADE,
-					 .quality = quality,
-					 .mtime = a->mtime,
-					 .file = a->file,
-					 .archive = a->archive };
-	struct store_key key = store_key_of(f);
-	struct err err = { 0 };
-
-	if (f->s->opts.store &&
-	    store_put_bytes(f->s->opts.store, &key, &meta, true, table, STORE_ALWAYS, &err) < 0)
-		log_debug("symbolize", "a table is not kept: %s", err.text);
-}
-
-static struct entry *built(struct build *f, struct buf *table)
-{
-	struct entry *e = entry_new(&f->key);
-	struct err err = { 0 };
-	uint32_t flags;
 
 	if (entry_take_bytes(e, table, &err) < 0) {
 		entry_unref(e);
-		return fail_by(f, &err);
+		return end_broken(b, &err);
 	}
-	e->split = splits_take_state(f->maker->splits);
-	flags = symtab_info(e->table)->flags;
-	made_of(e, f->maker->file.answer.file, f->maker->file.answer.archive);
-	into_store(f, buf_bytes(&e->made),
-		   flags & (SYMTAB_HAS_DWARF | SYMTAB_HAS_GO) ? STORE_DWARF : STORE_SYMBOLS);
-	atomic_fetch_add(&f->s->n_made, 1);
-	/* Mapped it costs no memory of ours. */
-	if (f->s->opts.store) {
-		struct entry *mapped = from_store(f);
-
-		if (mapped) {
-			mapped->split = e->split;
-			e->split = (struct split_state){ 0 };
-			entry_unref(e);
-			e = mapped;
-		}
-	}
-	judge(f, e, true);
-	return e;
+	e->split = splits_take_state(b->making->splits);
+	stored_set_origin(e, a->file, a->archive);
+	stored_put(b->tables, e, a);
+	atomic_fetch_add(&b->tables->n_made, 1);
+	e = map_stored(b, e);
+	note_lacking(b, e, true);
+	return end_with(b, e);
 }
 
-/* Before all of it is read. */
-static int make_cheap_to_read(struct build *f, struct fetched *t, struct err *err)
+/* Build the table of the files found. MAKE_MISSING: they have nothing to make a table of. */
+static enum make_outcome convert_files(struct build *b)
 {
-	uint64_t off;
-	int fd;
-
-	if (!t->img || source_raw_fd(t->src, &fd, &off))
-		return 0;
-	if (take_copy(f, t, err) < 0)
-		return -1;
-	return elf_open(t->src, &t->img, err) > 0 ? err_set(err, ERR_INVALID, "is no ELF file")
-	       : t->img                           ? 0
-						  : -1;
-}
-
-/* SYMTAB_NOTHING is told by *ret_nothing. NULL: it has to wait. */
-static struct entry *convert(struct build *f, bool *ret_nothing)
-{
-	struct maker *m = f->maker;
-	struct symtab_options o = { .temp_dir = f->s->temp_dir,
+	struct making *m = b->making;
+	struct tables *t = b->tables;
+	struct symtab_options o = { .temp_dir = t->temp_dir,
 				    .n_threads = 1,
-				    .cancel = &f->s->cancel,
-				    .discriminators = f->s->opts.discriminators };
+				    .cancel = &t->cancel,
+				    .discriminators = t->opts.discriminators };
 	AUTO(buf_done) struct buf table = { 0 };
 	struct symtab_stats stats;
 	uint64_t size = m->file.src->size;
 	struct err err = { 0 };
-	int r;
+	int r = -1;
 
-	if (!building_begin(f, size))
-		return NULL;
-	r = make_cheap_to_read(f, &m->file, &err) < 0 || make_cheap_to_read(f, &m->alt, &err) < 0 ? -1 : 0;
-	o.alt = m->alt.img;
-	o.split = splits_finder(m->splits);
-	if (r == 0)
+	if (!budget_take(b, size))
+		return MAKE_WAITS;
+	if (fetched_make_random(b, &m->file, &err) == 0 && fetched_make_random(b, &m->alt, &err) == 0) {
+		o.alt = m->alt.img;
+		o.split = splits_finder(m->splits);
 		r = symtab_build(m->file.img, &o, &table, &stats, &err);
-	building_end(f->s, size);
-	if (r == SYMTAB_NOTHING) {
-		*ret_nothing = true;
-		return NULL;
 	}
-	return r < 0 ? fail_by(f, &err) : built(f, &table);
+	budget_give(t, size);
+	if (r == SYMTAB_NOTHING)
+		return MAKE_MISSING;
+	return r < 0 ? end_broken(b, &err) : end_with_table(b, &table);
 }
 
-/* 0, WAITS. Without it the table is made all the same. */
-static int find_alt(struct build *f)
+static int open_alt_by_id(const struct companion_place *p, const char *link, const struct build_id *id,
+			  struct source **ret)
 {
-	struct maker *m = f->maker;
-	struct build_id id = { 0 };
-	struct err ignored = { 0 };
-	struct str path;
+	struct build *b = p->arg;
+	struct making *m = b->making;
+	struct make_failure ignored;
 
-	if (elf_alt_link(m->file.img, &m->arena, &path, &id, &ignored) != 0 || !id.size)
+	if (!id->size)
+		return COMPANION_NONE;
+	switch (fetch_source(b, &m->alt, RESOLVE_DEBUGINFO, id, &m->arena, &ignored)) {
+	case MAKE_DONE:
+		*ret = TAKE(m->alt.src);
 		return 0;
-	return fetch(f, &m->alt, RESOLVE_DEBUGINFO, &id, &ignored) == WAITS ? WAITS : 0;
+	case MAKE_WAITS:
+		return COMPANION_WAITS;
+	case MAKE_MISSING:
+		break;
+	}
+	return COMPANION_NONE;
 }
 
-/* RESOLVE_MISSING: go on elsewhere. */
-static int find_debug(struct build *f)
+/* Without a supplementary file the table is built all the same. */
+static enum make_outcome find_supplementary(struct build *b)
 {
-	struct maker *m = f->maker;
-	struct err err = { 0 };
-	int r = fetch(f, &m->file, RESOLVE_DEBUGINFO, &f->key.id, &err);
+	const struct companion_place place = { .open_alt = open_alt_by_id, .arg = b };
+	struct making *m = b->making;
+	int r = companion_open_alt(m->file.img, &place, 1, &m->alt.img);
 
-	if (r >= 0)
-		return r;
-	m->failed = true;
-	m->err = err;
-	return RESOLVE_MISSING;
+	if (r == COMPANION_WAITS)
+		return MAKE_WAITS;
+	if (r == 0)
+		m->alt.src = m->alt.img->src;
+	return MAKE_DONE;
 }
 
-/* Is a table of what was found worth more than the one that is there? */
-static bool is_better(const struct build *f)
+/* A table of the files found would be better than the old one. */
+static bool is_better_table(const struct build *b)
 {
-	const struct maker *m = f->maker;
-
-	uint32_t flags = symtab_info(f->old->table)->flags;
+	const struct making *m = b->making;
+	uint32_t flags = symtab_info(b->old->table)->flags;
 
 	if ((flags & SYMTAB_ALT_MISSING) && m->alt.img)
 		return true;
-	if ((flags & SYMTAB_SPLIT_MISSING) && splits_are_better(m->splits, &f->old->split))
+	if ((flags & SYMTAB_SPLIT_MISSING) && splits_are_better(m->splits, &b->old->split))
 		return true;
 	if (flags & (SYMTAB_ALT_MISSING | SYMTAB_SPLIT_MISSING))
 		return false;
@@ -453,130 +286,151 @@ static bool is_better(const struct build *f)
 				       elf_debug_section(m->file.img, ".debug_line"));
 }
 
-/* Steps of a table; each leaves the stage that comes next, or an end in *ret, or waits. */
-enum { GOES_ON, ENDS };
+/* ---- the stages of a table: each sets the next stage, or the entry ---- */
 
-static int at_store(struct build *f, struct entry **ret)
+static enum make_outcome stage_store(struct build *b)
 {
-	f->maker->stage = AT_DEBUG;
-	/* What is to be replaced may have come from there. */
-	if (f->old && f->old->reason == FRAME_FOUND)
-		return GOES_ON;
-	*ret = from_store(f);
-	if (!*ret)
-		return GOES_ON;
-	atomic_fetch_add(&f->s->n_from_store, 1);
-	judge(f, *ret, false);
-	return ENDS;
+	struct tables_entry *e;
+
+	b->making->stage = AT_DEBUG;
+	/* The table to be replaced may have come from there. */
+	if (b->old && b->old->reason == FRAME_FOUND)
+		return MAKE_DONE;
+	e = stored_open(b->tables, &b->key, &b->making->arena);
+	if (!e)
+		return MAKE_DONE;
+	atomic_fetch_add(&b->tables->n_from_store, 1);
+	note_lacking(b, e, false);
+	return end_with(b, e);
 }
 
-static int at_debug(struct build *f, struct entry **ret)
+static enum make_outcome stage_debug(struct build *b)
 {
-	struct maker *m = f->maker;
-	int r = find_debug(f);
+	struct making *m = b->making;
+	enum make_outcome r = fetch_elf(b, &m->file, RESOLVE_DEBUGINFO, &b->key.id, &m->arena, &m->debug);
 
-	if (r == WAITS)
-		return ENDS;
-	m->stage = r ? AT_EXECUTABLE : AT_ALT;
-	if (r == RESOLVE_BUSY)
-		*ret = fail(f, FRAME_BUSY, "", 0);
-	else if (r && has_old(f))
-		*ret = keep_old(f);
-	return *ret ? ENDS : GOES_ON;
+	if (r == MAKE_WAITS)
+		return r;
+	m->stage = r == MAKE_DONE ? AT_ALT : AT_EXECUTABLE;
+	if (r == MAKE_DONE)
+		return r;
+	if (m->debug.reason == FRAME_BUSY)
+		return end_failed(b, &m->debug);
+	return has_old(b) ? end_with_old(b) : MAKE_DONE;
 }
 
-static int at_executable(struct build *f, struct entry **ret)
+/* There is neither a debug file nor a program: of both failures the one that says more. */
+static enum make_outcome end_without_files(struct build *b, const struct make_failure *program)
 {
-	struct maker *m = f->maker;
-	struct err err = { 0 };
-	int r = fetch(f, &m->file, RESOLVE_EXECUTABLE, &f->key.id, &err);
+	const struct make_failure *debug = &b->making->debug;
 
-	if (r == WAITS)
-		return ENDS;
-	if (r)
-		*ret = r < 0 && !m->failed ? fail_by(f, &err) : fail_missing(f);
+	if (debug->reason && !is_miss(debug->reason))
+		return end_failed(b, debug);
+	if (!is_miss(program->reason))
+		return end_failed(b, program);
+	if (b->making->is_empty)
+		return end_missing(b, FRAME_NO_SYMBOLS, b->tables->opts.miss_ms);
+	return end_failed(b, debug->reason == FRAME_UPSTREAM_404 ? debug : program);
+}
+
+static enum make_outcome stage_executable(struct build *b)
+{
+	struct making *m = b->making;
+	struct make_failure failure;
+	enum make_outcome r = fetch_elf(b, &m->file, RESOLVE_EXECUTABLE, &b->key.id, &m->arena, &failure);
+
+	if (r == MAKE_WAITS)
+		return r;
 	m->from_executable = true;
 	m->stage = AT_ALT;
-	return *ret ? ENDS : GOES_ON;
+	return r == MAKE_MISSING ? end_without_files(b, &failure) : MAKE_DONE;
 }
 
-static int at_alt(struct build *f, struct entry **ret)
+static enum make_outcome stage_alt(struct build *b)
 {
-	struct maker *m = f->maker;
+	struct making *m = b->making;
 
-	if (find_alt(f) == WAITS)
-		return ENDS;
+	if (find_supplementary(b) == MAKE_WAITS)
+		return MAKE_WAITS;
 	if (!m->splits)
-		m->splits = splits_new(f->s, &f->key.id, m->file.img, &m->file.answer);
-	if (has_old(f) && !is_better(f))
-		*ret = keep_old(f);
+		m->splits = splits_new(b->tables, &b->key.id, m->file.img, &m->file.answer);
 	m->stage = AT_TABLE;
-	return *ret ? ENDS : GOES_ON;
+	return has_old(b) && !is_better_table(b) ? end_with_old(b) : MAKE_DONE;
 }
 
-static int at_table(struct build *f, struct entry **ret)
+static enum make_outcome stage_table(struct build *b)
 {
-	struct maker *m = f->maker;
-	bool nothing = false;
+	struct making *m = b->making;
+	enum make_outcome r = convert_files(b);
 
-	*ret = convert(f, &nothing);
-	if (*ret || !nothing)
-		return ENDS;
-	if (m->from_executable) {
-		*ret = fail(f, FRAME_NO_SYMBOLS, "", f->s->opts.miss_ms);
-		return ENDS;
-	}
-	/* A debug file of nothing: the program may have symbols. */
+	if (r != MAKE_MISSING)
+		return r;
+	if (m->from_executable)
+		return end_missing(b, FRAME_NO_SYMBOLS, b->tables->opts.miss_ms);
+	/* The debug file is empty: the program may have symbols. */
 	splits_free(TAKE(m->splits));
 	fetched_done(&m->alt);
 	fetched_done(&m->file);
 	m->is_empty = true;
 	m->stage = AT_EXECUTABLE;
-	return GOES_ON;
+	return MAKE_DONE;
 }
 
-static struct entry *make_table(struct build *f)
+static enum make_outcome make_table(struct build *b)
 {
-	static int (*const steps[])(struct build * f, struct entry * *ret) = {
-		[AT_STORE] = at_store, [AT_DEBUG] = at_debug, [AT_EXECUTABLE] = at_executable,
-		[AT_ALT] = at_alt,     [AT_TABLE] = at_table,
+	static enum make_outcome (*const stages[])(struct build * b) = {
+		[AT_STORE] = stage_store, [AT_DEBUG] = stage_debug, [AT_EXECUTABLE] = stage_executable,
+		[AT_ALT] = stage_alt,     [AT_TABLE] = stage_table,
 	};
-	struct entry *e = NULL;
 
-	while (steps[f->maker->stage](f, &e) == GOES_ON)
-		;
-	return e;
+	while (!b->making->entry)
+		if (stages[b->making->stage](b) == MAKE_WAITS)
+			return MAKE_WAITS;
+	return MAKE_DONE;
 }
 
-struct entry *make_step(struct build *f)
-{
-	bool waiting = waker_waits(&f->waker), closing, parked, again;
-	struct entry *said;
+/* ---- steps ---- */
 
-	pthread_mutex_lock(&f->s->lock);
-	closing = f->s->closing;
-	said = TAKE(f->said);
-	f->s->n_searches -= said != NULL;
-	again = f->news == REPLACED || (f->news && (waiting || said));
+static void making_start(struct build *b)
+{
+	b->making = NEW(struct making);
+	arena_init(&b->making->arena);
+	b->making->searching = resolve_unfinished(b->tables->opts.resolver);
+}
+
+enum make_outcome make_step(struct build *b, struct tables_entry **ret)
+{
+	struct tables *t = b->tables;
+	bool waiting = task_waits(&b->task), closing, parked, again;
+	struct tables_entry *miss;
+	enum make_outcome r;
+
+	pthread_mutex_lock(&t->lock);
+	closing = t->closing;
+	miss = TAKE(b->miss);
+	t->n_searches -= miss != NULL;
+	again = b->news == NEWS_REPLACED || (b->news && (waiting || miss));
 	if (again) {
-		f->news = NOTHING_NEW;
-		f->parked = false;
+		b->news = NEWS_NONE;
+		b->parked = false;
 	}
-	parked = f->parked;
-	pthread_mutex_unlock(&f->s->lock);
-	entry_unref(said);
-	if (closing)
-		return fail(f, FRAME_PENDING, "", 0);
-	/* Who waits, perhaps long, for what is elsewhere looks here once more. */
+	parked = b->parked;
+	pthread_mutex_unlock(&t->lock);
+	entry_unref(miss);
+	if (closing) {
+		*ret = new_miss(b, FRAME_PENDING, "", 0);
+		return MAKE_DONE;
+	}
+	/* A build that waits, perhaps long, for another server starts again with the file that is here now. */
 	if (again)
-		make_drop(f);
-	/* Woken too early: by nobody but a kick that was meant for the step before. */
-	if (parked || waker_waits(&f->waker))
-		return NULL;
-	if (!f->maker) {
-		f->maker = NEW(struct maker);
-		arena_init(&f->maker->arena);
-		f->maker->searching = resolve_unfinished(f->s->opts.resolver);
-	}
-	return f->key.kind == ENTRY_LAYOUT ? make_layout(f) : make_table(f);
+		make_drop(b);
+	/* Kicked for another reason. */
+	if (parked || task_waits(&b->task))
+		return MAKE_WAITS;
+	if (!b->making)
+		making_start(b);
+	r = b->key.kind == ENTRY_LAYOUT ? make_layout(b) : make_table(b);
+	if (r == MAKE_DONE)
+		*ret = TAKE(b->making->entry);
+	return r;
 }

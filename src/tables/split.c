@@ -1,224 +1,193 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The split (.dwo, .dwp) files of a debug file. Where that lies on disk they are beside it or beside the
- * program, or where the compiler wrote them; else they are what the resolver has at these paths among the
- * sources of the build ID: in its package, or pushed with its sources.
+ * The split (.dwo, .dwp) files of a debug file. If that is on disk, so are they: beside it, beside the program,
+ * or where the compiler wrote them. Else the resolver may have them at these paths among the sources of the
+ * build ID: in its package, or pushed with its sources.
  *
- * Nothing waits here, and no other server is asked: what is not to be had now is noted, and the table that
- * lacks it is made again when it has turned up.
+ * Nothing waits here, and no other server is asked. A file that is missing now is noted, and the table that
+ * lacks it is built again when the file has turned up.
  */
 #include <stdlib.h>
-#include "local/local.h"
 #include "tables/internal.h"
 
 struct splits {
-	struct tables *s;
+	struct tables *tables;
 	struct build_id id;
-	char *paths[2]; /* of the debug file, of the program; NULL: not known */
-	bool on_disk[2];
+	char *paths[COMPANION_PATHS]; /* of the debug file, of the program; NULL: not known */
+	struct companion_place places[2];
+	size_t n_places;
 	struct dwarf_split split;
-	struct source *dwp_src;
 	struct elf_image *dwp;
 	struct split_state state;
 };
 
-/* The resolver tells of what it did not have at once; nobody waits for it. */
-static void woken(void *arg)
+/* The resolver reports what it did not have at once; nothing waits for it. */
+static void ignore_wake(void *arg)
 {
 }
 
-/* DWARF_NO_SPLIT also where it cannot be read: then it is as if it were not there. */
-static int ask_resolver(const struct splits *t, enum resolve_kind kind, struct str path, struct arena *a,
+/* DWARF_NO_SPLIT, also for a file that cannot be read: it is treated as missing. */
+static int ask_resolver(const struct splits *x, enum resolve_kind kind, struct str path, struct arena *a,
 			struct resolve_answer *ret)
 {
 	const struct resolve_request req = { .kind = kind,
-					     .id = t->id,
+					     .id = x->id,
 					     .arg = path,
 					     .not_further = "split files are not asked for elsewhere" };
 	struct resolve_why why;
 	struct err ignored = { 0 };
 
 	resolve_why_init(&why, a);
-	return resolve(t->s->opts.resolver, &req, (struct resolve_wake){ woken, NULL }, ret, &why,
+	return resolve(x->tables->opts.resolver, &req, (struct resolve_wake){ ignore_wake, NULL }, ret, &why,
 		       &ignored) == 0
 		       ? 0
 		       : DWARF_NO_SPLIT;
 }
 
-/* The bytes of a path, in a file that can be read at random. */
-static int open_stored(const struct splits *t, struct str path, struct source **ret)
+/* A source of the build ID, in a file that can be read at random. */
+static int open_stored_path(const struct companion_place *p, const char *path, struct source **ret)
 {
+	const struct splits *x = p->arg;
 	AUTO(arena_done) struct arena a = { 0 };
 	struct resolve_answer ans = { 0 };
 	struct err ignored = { 0 };
 	uint64_t off;
 	int fd, r;
 
-	if (ask_resolver(t, RESOLVE_SOURCE, path, &a, &ans) != 0)
-		return DWARF_NO_SPLIT;
+	if (path[0] != '/' || ask_resolver(x, RESOLVE_SOURCE, str_of(path), &a, &ans) != 0)
+		return COMPANION_NONE;
 	if (source_raw_fd(ans.source, &fd, &off)) {
 		*ret = ans.source;
 		return 0;
 	}
-	r = tables_copy(ans.source, NULL, t->s->temp_dir, &t->s->cancel, ret, &ignored);
+	r = tables_copy(ans.source, NULL, x->tables->temp_dir, &x->tables->cancel, ret, &ignored);
 	source_close(ans.source);
-	return r < 0 ? DWARF_NO_SPLIT : 0;
+	return r < 0 ? COMPANION_NONE : 0;
 }
 
-static int open_stored_in(const struct splits *t, struct str dir, struct str name, struct source **ret)
+/* Of the one thread that builds the table. */
+static int open_dwo_noted(void *arg, struct str comp_dir, struct str name, uint64_t id, struct source **ret,
+			  struct err *err)
 {
-	AUTO(mem_freep)
-	char *path = dir.size && name.p[0] != '/'
-			     ? mem_printf(STR_FMT "/" STR_FMT, STR_ARG(dir), STR_ARG(name))
-			     : mem_strndup(name.p, name.size);
+	struct splits *x = arg;
 
-	return path[0] == '/' ? open_stored(t, str_of(path), ret) : DWARF_NO_SPLIT;
-}
-
-static int look_for(const struct splits *t, struct str comp_dir, struct str name, struct source **ret)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(t->paths); i++)
-		if (t->on_disk[i] && local_dwo_file(t->paths[i], comp_dir, name, ret) == 0)
-			return 0;
-	if (!name.size || memchr(name.p, 0, name.size))
-		return DWARF_NO_SPLIT;
-	if (open_stored_in(t, comp_dir, name, ret) == 0)
+	if (companion_open_dwo(x->places, x->n_places, comp_dir, name, ret) == 0)
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(t->paths); i++)
-		if (t->paths[i] && !t->on_disk[i] &&
-		    open_stored_in(t, path_dirname(str_of(t->paths[i])), path_basename(name), ret) == 0)
-			return 0;
-	return DWARF_NO_SPLIT;
-}
-
-/* Of the one thread that makes the table. */
-static int open_dwo(void *arg, struct str comp_dir, struct str name, uint64_t id, struct source **ret,
-		    struct err *err)
-{
-	struct splits *t = arg;
-
-	if (look_for(t, comp_dir, name, ret) == 0)
-		return 0;
-	if (!t->state.name) {
-		t->state.comp_dir = mem_strndup(comp_dir.p, comp_dir.size);
-		t->state.name = mem_strndup(name.p, name.size);
+	if (!x->state.name) {
+		x->state.comp_dir = mem_strndup(comp_dir.p, comp_dir.size);
+		x->state.name = mem_strndup(name.p, name.size);
 	}
 	return DWARF_NO_SPLIT;
 }
 
-static int open_dwp(struct splits *t)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(t->paths); i++) {
-		AUTO(mem_freep) char *path = NULL;
-		struct str debug = STR(".debug"), p = str_of(t->paths[i]);
+/* ---- places ---- */
 
-		if (!t->paths[i])
-			continue;
-		if (t->on_disk[i]) {
-			if (local_dwp_file(t->paths[i], &t->dwp_src) == 0)
-				return 0;
-			continue;
-		}
-		path = mem_printf("%s.dwp", t->paths[i]);
-		if (open_stored(t, str_of(path), &t->dwp_src) == 0)
-			return 0;
-		if (!str_ends(p, debug))
-			continue;
-		memcpy(path + p.size - debug.size, ".dwp", sizeof(".dwp"));
-		if (open_stored(t, str_of(path), &t->dwp_src) == 0)
-			return 0;
-	}
-	return DWARF_NO_SPLIT;
-}
-
-static void set_path(struct splits *t, size_t i, const struct resolve_answer *a)
+/* true: the path of an answer, which is on disk. */
+static bool set_path(struct splits *x, size_t i, const struct resolve_answer *a)
 {
 	bool absolute = a->file.size && a->file.p[0] == '/';
 
 	if (!a->file.size)
-		return;
-	/* What was pushed by its name alone is at the top, and so are its split files. */
-	t->paths[i] = mem_printf("%s" STR_FMT, absolute ? "" : "/", STR_ARG(a->file));
-	t->on_disk[i] = absolute && a->origin == RESOLVE_HERE && !a->archive.size;
+		return false;
+	/* A file that was pushed by its name alone is at the top, and so are its split files. */
+	x->paths[i] = mem_printf("%s" STR_FMT, absolute ? "" : "/", STR_ARG(a->file));
+	return absolute && a->origin == RESOLVE_HERE && !a->archive.size;
 }
 
-/* The program may be another file than the debug file, and have them beside it. */
-static void find_program(struct splits *t)
+/* The program may be another file than the debug file, with split files beside it. */
+static bool set_program_path(struct splits *x)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct resolve_answer ans = { 0 };
+	bool on_disk;
 
-	if (ask_resolver(t, RESOLVE_EXECUTABLE, (struct str){ 0 }, &a, &ans) != 0)
-		return;
-	set_path(t, 1, &ans);
+	if (ask_resolver(x, RESOLVE_EXECUTABLE, (struct str){ 0 }, &a, &ans) != 0)
+		return false;
+	on_disk = set_path(x, 1, &ans);
 	source_close(ans.source);
+	return on_disk;
 }
 
-struct splits *splits_new(struct tables *s, const struct build_id *id, const struct elf_image *img,
+/*
+ * A file that is not on disk was made by a stranger: the paths that it names are not opened on this machine's
+ * disk, but only among the sources of its build ID.
+ */
+static void set_places(struct splits *x, const struct resolve_answer *debug)
+{
+	bool on_disk[COMPANION_PATHS] = { set_path(x, 0, debug), set_program_path(x) };
+
+	if (on_disk[0] || on_disk[1])
+		x->places[x->n_places++] = companion_disk(NULL, on_disk[0] ? x->paths[0] : NULL,
+							  on_disk[1] ? x->paths[1] : NULL);
+	x->places[x->n_places++] = (struct companion_place){ .paths = { on_disk[0] ? NULL : x->paths[0],
+									on_disk[1] ? NULL : x->paths[1] },
+							     .open_path = open_stored_path,
+							     .arg = x };
+}
+
+/* ---- beginning, end ---- */
+
+struct splits *splits_new(struct tables *t, const struct build_id *id, const struct elf_image *img,
 			  const struct resolve_answer *debug)
 {
-	struct splits *t;
 	struct err ignored = { 0 };
+	struct source *src;
+	struct splits *x;
 
-	/* Units of both generations that have another half have their addresses there. */
+	/* Skeleton units of both generations have their addresses there. */
 	if (!elf_debug_section(img, ".debug_addr") || !elf_debug_section(img, ".debug_info"))
 		return NULL;
-	t = NEW(struct splits);
-	t->s = s;
-	t->id = *id;
-	t->split = (struct dwarf_split){ .open = open_dwo, .arg = t };
-	t->state.known = true;
-	set_path(t, 0, debug);
-	find_program(t);
-	if (open_dwp(t) == 0 && elf_open(t->dwp_src, &t->dwp, &ignored) == 0 && !t->dwp->sections_err.kind)
-		t->split.dwp = t->dwp;
-	t->state.has_dwp = t->split.dwp;
-	return t;
+	x = NEW(struct splits);
+	x->tables = t;
+	x->id = *id;
+	x->split = (struct dwarf_split){ .open = open_dwo_noted, .arg = x };
+	x->state.known = true;
+	set_places(x, debug);
+	if (companion_open_dwp(x->places, x->n_places, &src) == 0 &&
+	    companion_open_elf(src, &x->dwp, &ignored) != 0)
+		source_close(src);
+	x->split.dwp = x->dwp;
+	x->state.has_dwp = x->dwp != NULL;
+	return x;
 }
 
-void splits_free(struct splits *t)
+void splits_free(struct splits *x)
 {
-	if (!t)
+	if (!x)
 		return;
-	elf_close(t->dwp);
-	source_close(t->dwp_src);
-	split_state_done(&t->state);
-	for (size_t i = 0; i < ARRAY_SIZE(t->paths); i++)
-		free(t->paths[i]);
-	free(t);
+	companion_close(x->dwp);
+	split_state_done(&x->state);
+	for (size_t i = 0; i < ARRAY_SIZE(x->paths); i++)
+		free(x->paths[i]);
+	free(x);
 }
 
-const struct dwarf_split *splits_finder(const struct splits *t)
+const struct dwarf_split *splits_finder(const struct splits *x)
 {
-	return t ? &t->split : NULL;
+	return x ? &x->split : NULL;
 }
 
-struct split_state splits_take_state(struct splits *t)
+struct split_state splits_take_state(struct splits *x)
 {
 	struct split_state st = { .known = true };
 
-	if (!t)
+	if (!x)
 		return st;
-	st = t->state;
-	t->state.comp_dir = t->state.name = NULL;
+	st = x->state;
+	x->state.comp_dir = x->state.name = NULL;
 	return st;
 }
 
-bool splits_are_better(struct splits *t, const struct split_state *before)
+bool splits_are_better(struct splits *x, const struct split_state *before)
 {
 	struct source *src;
 
-	if (!before->known || (t && t->state.has_dwp && !before->has_dwp))
+	if (!before->known || (x && x->state.has_dwp && !before->has_dwp))
 		return true;
-	if (!t || !before->name || look_for(t, str_of(before->comp_dir), str_of(before->name), &src) != 0)
+	if (!x || !before->name ||
+	    companion_open_dwo(x->places, x->n_places, str_of(before->comp_dir), str_of(before->name),
+			       &src) != 0)
 		return false;
 	source_close(src);
 	return true;
-}
-
-void split_state_done(struct split_state *st)
-{
-	free(st->comp_dir);
-	free(st->name);
-	*st = (struct split_state){ 0 };
 }

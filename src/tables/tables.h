@@ -12,7 +12,7 @@
  * not there by then is FRAME_PENDING. A ready request is asked for addresses, one by one or all at once, and
  * each answer has frames or a reason.
  *
- *	tables_request_new(t, ids, n, 0, deadline, ready, arg, &req) -> later ready(arg)
+ *	tables_request_new(t, ids, n, 0, (struct tables_wait){ deadline, ready, arg }, &req) -> later ready(arg)
  *	tables_find_all(req, queries, n_queries, fn, arg)
  *	tables_request_free(req)
  *
@@ -79,16 +79,24 @@ enum {
 	 */
 	TABLES_UNSCANNED = 1 << 2,
 };
+/* How long a request may wait for its tables. */
+struct tables_wait {
+	int64_t deadline_mono_ms; /* in the past: do not wait */
+	/*
+	 * Called once when the request is ready, from any thread; it must only hand on. NULL: wait in the
+	 * caller's thread.
+	 */
+	void (*ready)(void *arg);
+	void *arg;
+};
 enum { TABLES_WAITS = 1 };
 /*
- * Request the tables of @n build IDs (one of size 0 is FRAME_NO_BUILD_ID). 0: *ret can be used now, and
- * @ready will not be called. TABLES_WAITS: ready(arg) will be called once, from any thread, at
- * @deadline_mono_ms at the latest, and perhaps before this returns (*ret is set before); @ready must only hand
- * on. Until then the request must not be touched. @ready NULL: wait in this thread, and return 0.
+ * Request the tables of @n build IDs (one of size 0 is FRAME_NO_BUILD_ID). 0: *ret can be used now, and ready()
+ * will not be called. TABLES_WAITS: ready() will be called, at the deadline at the latest, and perhaps before
+ * this returns (*ret is set before); until then the request must not be touched.
  */
 int tables_request_new(struct tables *t, const struct build_id *ids, size_t n, unsigned flags,
-		       int64_t deadline_mono_ms, void (*ready)(void *arg), void *arg,
-		       struct tables_request **ret);
+		       struct tables_wait wait, struct tables_request **ret);
 void tables_request_free(struct tables_request *req); /* takes NULL */
 
 struct tables_module {

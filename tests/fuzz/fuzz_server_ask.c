@@ -45,8 +45,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (a.form->parse(&a, &err) == 0) {
 		/* Without a wait all that is not there is pending; what the flights come to is of no
 		 * interest. */
-		tables_request_new(nothing(), a.ids, MIN(a.n_ids, (size_t)8), a.hold_flags, 0, NULL, NULL,
-				   &a.hold);
+		tables_request_new(nothing(), a.ids, MIN(a.n_ids, (size_t)8), a.hold_flags,
+				   (struct tables_wait){ 0 }, &a.hold);
 		a.at = NEW_N(struct ask_part, a.n + 1);
 		memset(a.at, 0, (a.n + 1) * sizeof(*a.at));
 		tables_find_all(a.hold, a.queries, a.n, on_answer, &a);

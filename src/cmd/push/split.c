@@ -7,13 +7,12 @@
  * debug information is taken.
  */
 #include "cmd/push/push.h"
-#include "dwarf/dwarf.h"
-#include "local/local.h"
+#include "companion/companion.h"
 
 struct finder {
 	struct push_members *to;
-	const char *path; /* of the file */
-	struct str name;  /* that the server is told */
+	struct companion_place disk; /* where they may be */
+	struct str name;             /* that the server is told */
 };
 
 bool push_is_split(struct source *src)
@@ -49,7 +48,7 @@ static int found_name(void *arg, struct str comp_dir, struct str name, uint64_t 
 	AUTO(source_closep) struct source *src = NULL;
 	AUTO(mem_freep) char *place = NULL;
 
-	if (local_dwo_file(f->path, comp_dir, name, &src) != 0 || !push_is_split(src))
+	if (companion_open_dwo(&f->disk, 1, comp_dir, name, &src) != 0 || !push_is_split(src))
 		return DWARF_NO_SPLIT;
 	place = place_of(f, comp_dir, name);
 	push_member_add(f->to, str_of(place), str_of(src->name), UINT64_MAX);
@@ -95,7 +94,7 @@ static int read_units(const struct dwarf *d, struct err *err)
 int push_split(const struct elf_image *img, const char *path, const char *name, struct push_members *to,
 	       struct err *err)
 {
-	struct finder f = { .to = to, .path = path, .name = str_of(name) };
+	struct finder f = { .to = to, .disk = companion_disk(NULL, NULL, path), .name = str_of(name) };
 	struct dwarf_split split = { .open = found_name, .arg = &f };
 	AUTO(source_closep) struct source *dwp_src = NULL;
 	AUTO(elf_closep) struct elf_image *dwp = NULL;
@@ -106,7 +105,7 @@ int push_split(const struct elf_image *img, const char *path, const char *name, 
 	/* Units of both generations that have another half have their addresses there. */
 	if (!elf_debug_section(img, ".debug_addr"))
 		return 0;
-	if (local_dwp_file(path, &dwp_src) == 0 && push_is_split(dwp_src) &&
+	if (companion_open_dwp(&f.disk, 1, &dwp_src) == 0 && push_is_split(dwp_src) &&
 	    elf_open(dwp_src, &dwp, &ignored) == 0) {
 		add_dwp(&f, dwp_src);
 		split.dwp = dwp;

@@ -103,7 +103,7 @@ static void start(struct ask *a)
 	/* It may be answered, and gone, before the hold is returned. */
 	*goes_on = true;
 	if (tables_request_new(req->s->opts.tables, a->ids, a->n_ids, a->hold_flags | TABLES_UNSCANNED,
-			       deadline_ms, on_ready, req, &a->hold) == TABLES_WAITS)
+			       (struct tables_wait){ deadline_ms, on_ready, req }, &a->hold) == TABLES_WAITS)
 		return;
 	*goes_on = false;
 	answer_all(a);

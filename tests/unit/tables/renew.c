@@ -23,8 +23,8 @@ static const char *ask_fresh(struct tables_fixture *p, uint32_t n, struct tables
 	struct tables_module m;
 	struct tables_answer a;
 
-	tables_request_new(p->s, &id, 1, TABLES_FRESH | TABLES_LAYOUTS, clock_mono_ms() + 30000, NULL, NULL,
-			   &h);
+	tables_request_new(p->s, &id, 1, TABLES_FRESH | TABLES_LAYOUTS,
+			   (struct tables_wait){ clock_mono_ms() + 30000 }, &h);
 	tables_request_module(h, 0, &m);
 	if (ret)
 		*ret = (struct tables_module){ .reason = m.reason, .lacking = m.lacking };
@@ -137,7 +137,8 @@ static void who_waits_for_another_server_is_answered_by_what_is_pushed(void **st
 	slow.here = p.r;
 	p.opts.resolver = &slow.resolver;
 	tables_fixture_reopen(&p);
-	assert_int_equal(tables_request_new(p.s, &id, 1, TABLES_FRESH, INT64_MAX, ready, &is_ready, &h),
+	assert_int_equal(tables_request_new(p.s, &id, 1, TABLES_FRESH,
+					    (struct tables_wait){ INT64_MAX, ready, &is_ready }, &h),
 			 TABLES_WAITS);
 	while (!atomic_load(&slow.n_waiting))
 		usleep(1000);

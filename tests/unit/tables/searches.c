@@ -26,7 +26,8 @@ static void wait_begin(struct patient *t, struct tables_fixture *p, uint32_t n, 
 	struct build_id ids[2] = { tables_fixture_id(n), tables_fixture_id(n) };
 
 	sem_init(&t->ready, 0, 0);
-	t->waits = tables_request_new(p->s, ids, 2, TABLES_UNSCANNED | flags, deadline_ms, on_ready, t,
+	t->waits = tables_request_new(p->s, ids, 2, TABLES_UNSCANNED | flags,
+				      (struct tables_wait){ deadline_ms, on_ready, t },
 				      &t->request) == TABLES_WAITS;
 }
 

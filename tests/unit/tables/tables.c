@@ -28,7 +28,7 @@ static void a_return_address_is_that_of_its_call(void **state)
 
 	tables_fixture_open(&p, false);
 	tables_fixture_put_debug(&p, 1);
-	tables_request_new(p.s, &id, 1, 0, INT64_MAX, NULL, NULL, &h);
+	tables_request_new(p.s, &id, 1, 0, (struct tables_wait){ INT64_MAX }, &h);
 	tables_find(h, &q, &a);
 	assert_int_equal(a.frames->list[0].line, 10);
 	assert_int_equal(a.addr, 0x1010);
@@ -64,7 +64,7 @@ static void a_deadline_ends_the_wait(void **state)
 
 	tables_fixture_open(&p, false);
 	resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &id, STR(""));
-	tables_request_new(p.s, &id, 1, 0, clock_mono_ms() + 50, NULL, NULL, &h);
+	tables_request_new(p.s, &id, 1, 0, (struct tables_wait){ clock_mono_ms() + 50 }, &h);
 	tables_request_module(h, 0, &m);
 	assert_int_equal(m.reason, FRAME_PENDING);
 	assert_true(frame_reason_passes(m.reason));
@@ -206,7 +206,7 @@ static void each_miss_has_its_reason(void **state)
 	assert_string_equal(tables_fixture_ask(&p, 5, 0x1000), "timed-out");
 	assert_string_equal(tables_fixture_ask(&p, 6, 0x1000), "damaged");
 	assert_string_equal(tables_fixture_ask(&p, 7, 0x1000), "upstream-failed");
-	tables_request_new(p.s, &none, 1, 0, INT64_MAX, NULL, NULL, &h);
+	tables_request_new(p.s, &none, 1, 0, (struct tables_wait){ INT64_MAX }, &h);
 	tables_find(h, &q, &a);
 	assert_int_equal(a.reason, FRAME_NO_BUILD_ID);
 	q.module = TABLES_NO_MODULE;
@@ -262,7 +262,7 @@ static void all_addresses_are_answered_once(void **state)
 	tables_fixture_open(&p, false);
 	for (uint32_t n = 1; n <= 2; n++)
 		tables_fixture_put_debug(&p, n);
-	tables_request_new(p.s, ids, 2, TABLES_LAYOUTS, clock_mono_ms() + 30000, NULL, NULL, &h);
+	tables_request_new(p.s, ids, 2, TABLES_LAYOUTS, (struct tables_wait){ clock_mono_ms() + 30000 }, &h);
 	tables_find_all(h, q, ARRAY_SIZE(q), note, &o);
 	assert_int_equal(o.n, 8);
 	assert_int_equal(o.sum, 10 + 12 + 10 + 10 + 11);
@@ -306,7 +306,7 @@ static void a_relocatable_file_is_asked_by_section(void **state)
 	code_writer_finish(&w, &file);
 	code_writer_done(&w);
 	tables_fixture_put(&p, RESOLVE_DEBUGINFO, 1, &file);
-	tables_request_new(p.s, &id, 1, TABLES_LAYOUTS, clock_mono_ms() + 30000, NULL, NULL, &h);
+	tables_request_new(p.s, &id, 1, TABLES_LAYOUTS, (struct tables_wait){ clock_mono_ms() + 30000 }, &h);
 	tables_find(h, &q, &a);
 	if (a.reason == FRAME_FOUND)
 		assert_str(a.frames->list[0].name, "m");
@@ -366,7 +366,7 @@ static void addresses_of_a_prelinked_object_are_moved_back(void **state)
 	tables_fixture_open(&p, false);
 	put_object(&p, RESOLVE_DEBUGINFO, 0x1000, false);
 	put_object(&p, RESOLVE_EXECUTABLE, 0x3000001000, true);
-	tables_request_new(p.s, &id, 1, TABLES_LAYOUTS, clock_mono_ms() + 30000, NULL, NULL, &h);
+	tables_request_new(p.s, &id, 1, TABLES_LAYOUTS, (struct tables_wait){ clock_mono_ms() + 30000 }, &h);
 	for (size_t i = 0; i < ARRAY_SIZE(queries); i++) {
 		tables_find(h, &queries[i], &a);
 		assert_int_equal(a.reason, FRAME_FOUND);

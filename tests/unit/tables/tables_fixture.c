@@ -185,7 +185,8 @@ static const char *ask(struct tables_fixture *p, uint32_t n, uint64_t addr, int6
 	struct tables_request *h;
 	struct tables_answer a;
 
-	assert_int_equal(tables_request_new(p->s, &id, 1, 0, clock_mono_ms() + ms, NULL, NULL, &h), 0);
+	assert_int_equal(
+		tables_request_new(p->s, &id, 1, 0, (struct tables_wait){ clock_mono_ms() + ms }, &h), 0);
 	tables_find(h, &q, &a);
 	p->text.size = 0;
 	tables_fixture_answer_text(&a, &p->text);

@@ -45,7 +45,7 @@ static void *ask(void *arg)
 						      .addr = 0x1000 + rand_r(&k->seed) % 0x200 };
 		}
 		tables_request_new(k->p->s, ids, N_IDS, round % 3 ? TABLES_LAYOUTS : 0,
-				   clock_mono_ms() + (round % 4 ? 30000 : 0), NULL, NULL, &h);
+				   (struct tables_wait){ clock_mono_ms() + (round % 4 ? 30000 : 0) }, &h);
 		tables_find_all(h, q, N_IDS, count, k);
 		tables_request_free(h);
 	}
@@ -98,8 +98,8 @@ static void an_end_in_the_midst_of_it(void **state)
 		struct build_id id = tables_fixture_id(i);
 
 		resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &id, STR(""));
-		waiting += tables_request_new(p.s, &id, 1, 0, INT64_MAX, ready, &n, &holds[i]) ==
-			   TABLES_WAITS;
+		waiting += tables_request_new(p.s, &id, 1, 0, (struct tables_wait){ INT64_MAX, ready, &n },
+					      &holds[i]) == TABLES_WAITS;
 	}
 	assert_int_equal(waiting, 8);
 	assert_int_equal(atomic_load(&n), 0);
@@ -124,7 +124,8 @@ static void one_flight_for_all_who_want_the_same(void **state)
 	tables_fixture_open(&p, false);
 	resolve_mem_put_waiting(p.r, RESOLVE_DEBUGINFO, &id, STR(""));
 	for (size_t i = 0; i < 16; i++)
-		assert_int_equal(tables_request_new(p.s, &id, 1, 0, INT64_MAX, ready, &n, &holds[i]),
+		assert_int_equal(tables_request_new(p.s, &id, 1, 0,
+						    (struct tables_wait){ INT64_MAX, ready, &n }, &holds[i]),
 				 TABLES_WAITS);
 	tables_stats(p.s, &stats);
 	assert_int_equal(stats.n_builds, 1);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building the table for the cache after the answer was printed, in a process of its own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include "lookup/internal.h"
+
+/* The child: no terminal, no output, low priority. */
+static void become_background(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	setsid();
+	for (int i = 0; i <= 2; i++)
+		dup2(null, i);
+	errno = 0;
+	if (nice(10) < 0 && errno)
+		_exit(0);
+}
+
+static void build_and_keep(struct lookup_file *f)
+{
+	struct err ignored = { 0 };
+
+	symtab_close(TAKE(f->table));
+	buf_done(&f->made);
+	f->n_only = 0;
+	if (lookup_build(f, 1, &ignored) == 0 &&
+	    symtab_open_mem(buf_bytes(&f->made), &f->table, &ignored) == 0)
+		lookup_cache_keep(f, f->keep_as);
+}
+
+/* The lock file keeps two processes from building the same table at once. */
+void lookup_cache_later(struct lookup_file *f)
+{
+	AUTO(mem_freep) char *lock = NULL, *dir = NULL;
+	struct err ignored = { 0 };
+	int fd;
+
+	if (!f->keep_as)
+		return;
+	lock = mem_printf("%s.lock", f->keep_as);
+	dir = mem_strndup(f->keep_as, (size_t)(strrchr(f->keep_as, '/') - f->keep_as));
+	if (dir_make(dir, 0700, &ignored) < 0)
+		return;
+	fflush(NULL);
+	if (fork())
+		return;
+	become_background();
+	fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		_exit(0);
+	if (access(f->keep_as, F_OK) != 0)
+		build_and_keep(f);
+	unlink(lock);
+	_exit(0);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files that a table is built of. A file named by its path has its debug file on this machine, by gdb's
+ * rules; else, and for a build ID alone, the debug file comes from the cache folder of debug files or from
+ * servers, as for `lode find`.
+ */
+#include <stdlib.h>
+#include "lookup/internal.h"
+
+static void close_files(struct lookup_file *f)
+{
+	companion_close(TAKE(f->alt));
+	companion_close(TAKE(f->dwp));
+	if (f->debug != f->img)
+		elf_close(f->debug);
+	f->debug = NULL;
+	elf_close(TAKE(f->img));
+	local_found_done(&f->found);
+	source_close(TAKE(f->src));
+	free(TAKE(f->named));
+}
+
+void lookup_file_done(struct lookup_file *f)
+{
+	symtab_finder_free(f->finder);
+	symtab_close(f->table);
+	mapping_done(&f->mapping);
+	buf_done(&f->made);
+	close_files(f);
+	free(f->keep_as);
+	*f = (struct lookup_file){ 0 };
+}
+
+static int open_source(const char *path, struct source **ret, struct err *err)
+{
+	int r = source_open_file(path, ret, err);
+
+	return r == FILE_MISSING ? err_set(err, ERR_IO, "there is no such file") : r;
+}
+
+/* What is not an ELF file, or has no sound section table, is ERR_INVALID. */
+static int open_elf(struct source *src, struct elf_image **ret, struct err *err)
+{
+	return companion_open_elf(src, ret, err) == 0 ? 0 : -1;
+}
+
+/* ---- servers ---- */
+
+char *lookup_fetch(const struct lookup_options *o, enum client_kind kind, const struct build_id *id,
+		   struct err *err)
+{
+	const struct client_options opts = { .urls = o->urls };
+	const struct client_request want = { .kind = kind, .id = *id };
+	struct client_result result = { .fd = -1 };
+	struct client *c;
+	char *path = NULL;
+
+	if (o->local_only) {
+		(void)err_set(err, ERR_IO, "not on this machine, and no server is asked with --local");
+		return NULL;
+	}
+	c = client_new(&opts);
+	client_find(c, &want, 1, NULL, &result);
+	if (result.outcome == CLIENT_FOUND)
+		path = mem_strdup(result.path);
+	else
+		*err = result.err;
+	client_result_done(&result);
+	client_free(c);
+	return path;
+}
+
+static int fetch_alt(const struct companion_place *p, const char *link, const struct build_id *id,
+		     struct source **ret)
+{
+	struct err ignored = { 0 };
+	AUTO(mem_freep) char *path = id->size ? lookup_fetch(p->arg, CLIENT_DEBUGINFO, id, &ignored) : NULL;
+
+	return path && source_open_file(path, ret, &ignored) == 0 ? 0 : COMPANION_NONE;
+}
+
+/* ---- companions ---- */
+
+static int open_dwo(void *arg, struct str comp_dir, struct str name, uint64_t id, struct source **ret,
+		    struct err *err)
+{
+	const struct lookup_file *f = arg;
+
+	return companion_open_dwo(&f->disk, 1, comp_dir, name, ret) == 0 ? 0 : DWARF_NO_SPLIT;
+}
+
+/* The table lists the split files that are missing. */
+static void find_split_files(struct lookup_file *f, const char *path)
+{
+	struct err ignored = { 0 };
+	struct source *src;
+
+	f->disk = companion_disk(NULL, f->found.path, path);
+	f->split = (struct dwarf_split){ .open = open_dwo, .arg = f };
+	if (companion_open_dwp(&f->disk, 1, &src) != 0)
+		return;
+	if (companion_open_elf(src, &f->dwp, &ignored) != 0)
+		source_close(src);
+	f->split.dwp = f->dwp;
+}
+
+static int open_named_alt(struct lookup_file *f, const char *path, struct err *err)
+{
+	struct source *src;
+
+	if (open_source(path, &src, err) < 0)
+		return err_in(err, "%s", path);
+	if (open_elf(src, &f->alt, err) == 0)
+		return 0;
+	source_close(src);
+	return err_in(err, "%s", path);
+}
+
+/*
+ * A missing supplementary file is not a failure: the table says that names are missing. @servers: search
+ * there too.
+ */
+static int find_companions(struct lookup_file *f, const struct lookup_options *o, struct local *local,
+			   const char *path, bool servers, struct err *err)
+{
+	const struct companion_place places[] = {
+		companion_disk(local, f->found.path, path),
+		{ .open_alt = fetch_alt, .arg = (void *)(uintptr_t)o },
+	};
+
+	find_split_files(f, path);
+	if (o->alt)
+		return open_named_alt(f, o->alt, err);
+	(void)!companion_open_alt(f->debug, places, servers ? 2 : 1, &f->alt);
+	return 0;
+}
+
+/* ---- the debug file ---- */
+
+static int open_program(struct lookup_file *f, const char *path, struct err *err)
+{
+	if (!f->src && open_source(path, &f->src, err) < 0)
+		return -1;
+	if (open_elf(f->src, &f->img, err) < 0)
+		return -1;
+	f->debug = f->img;
+	return 0;
+}
+
+/* f->found.src is the debug file. A damaged one does not prevent the use of the file's own symbols. */
+static void use_debug_file(struct lookup_file *f)
+{
+	struct err ignored = { 0 };
+
+	if (open_elf(f->found.src, &f->debug, &ignored) < 0)
+		f->debug = f->img;
+}
+
+static int open_with_debug_file(struct lookup_file *f, struct local *local, const char *path, struct err *err)
+{
+	if (open_program(f, path, err) < 0)
+		return -1;
+	if (local_debug_file(local, f->img, path, 0, NULL, &f->found) == 0 && f->found.src)
+		use_debug_file(f);
+	return 0;
+}
+
+int lookup_find_files(struct lookup_file *f, const struct lookup_options *o, const char *path,
+		      struct err *err)
+{
+	AUTO(local_freep) struct local *local = local_new(NULL);
+
+	if (open_with_debug_file(f, local, path, err) < 0)
+		return -1;
+	return find_companions(f, o, local, path, false, err);
+}
+
+/* Where this machine has no debug file: the one of the servers. */
+static void fetch_debug_file(struct lookup_file *f, const struct lookup_options *o)
+{
+	struct err ignored = { 0 };
+	struct build_id id;
+	AUTO(mem_freep) char *path = NULL;
+
+	if (f->debug != f->img || elf_debug_section(f->img, ".debug_info") ||
+	    elf_build_id(f->img, &id, &ignored) != 0)
+		return;
+	path = lookup_fetch(o, CLIENT_DEBUGINFO, &id, &ignored);
+	if (!path || source_open_file(path, &f->found.src, &ignored) != 0)
+		return;
+	f->found.path = TAKE(path);
+	use_debug_file(f);
+}
+
+/* ---- by build ID ---- */
+
+static bool find_by_id(struct lookup_file *f, struct local *local, const struct build_id *id,
+		       enum local_kind kind)
+{
+	struct local_found found = { 0 };
+
+	if (local_build_id(local, id, kind, NULL, &found) != 0)
+		return false;
+	f->src = TAKE(found.src);
+	f->named = TAKE(found.path);
+	local_found_done(&found);
+	return true;
+}
+
+/* The debug file of this build ID, or the program. */
+static int open_by_id(struct lookup_file *f, const struct lookup_options *o, struct local *local,
+		      const struct build_id *id, struct err *err)
+{
+	struct err ignored = { 0 };
+
+	if (!find_by_id(f, local, id, LOCAL_DEBUGINFO))
+		f->named = lookup_fetch(o, CLIENT_DEBUGINFO, id, err);
+	if (!f->named && !find_by_id(f, local, id, LOCAL_EXECUTABLE))
+		f->named = lookup_fetch(o, CLIENT_EXECUTABLE, id, &ignored);
+	return f->named ? open_program(f, f->named, err) : -1;
+}
+
+/* The file at a path may be another one by now. */
+static bool has_build_id(const struct lookup_file *f, const struct build_id *id, struct err *err)
+{
+	struct build_id found;
+
+	return elf_build_id(f->img, &found, err) == 0 && build_id_eq(&found, id);
+}
+
+int lookup_open_module(struct lookup_file *f, const struct lookup_options *o, const char *path,
+		       const struct build_id *id, struct err *err)
+{
+	AUTO(local_freep) struct local *local = local_new(NULL);
+	bool by_id = id && id->size;
+	int r = -1;
+
+	if (path) {
+		r = open_with_debug_file(f, local, path, err);
+		if (r == 0 && by_id && !has_build_id(f, id, err))
+			r = -1;
+	}
+	if (r < 0 && by_id) {
+		close_files(f);
+		r = open_by_id(f, o, local, id, err);
+		path = f->named;
+	}
+	if (r < 0)
+		return -1;
+	fetch_debug_file(f, o);
+	if (find_companions(f, o, local, path, true, err) < 0)
+		return -1;
+	return lookup_table(f, o, err);
+}
+
+/* ---- tables ---- */
+
+static int open_table(struct lookup_file *f, const struct lookup_options *o, const char *path,
+		      struct err *err)
+{
+	int r = mapping_open(path, &f->mapping, err);
+
+	if (r > 0)
+		return err_set(err, ERR_IO, "there is no such file");
+	if (r < 0 || symtab_open_mem(f->mapping.bytes, &f->table, err) < 0)
+		return -1;
+	if (o->discriminators && !(symtab_info(f->table)->flags & SYMTAB_HAS_DISCRIMINATORS))
+		return err_set(err, ERR_INVALID,
+			       "this table was made without discriminators: make one with lode symtab build "
+			       "--discriminators");
+	f->finder = symtab_finder_new(f->table);
+	return 0;
+}
+
+int lookup_open(struct lookup_file *f, const struct lookup_options *o, const char *path, struct err *err)
+{
+	uint8_t magic[8];
+	size_t got;
+
+	if (open_source(path, &f->src, err) < 0 ||
+	    source_read(f->src, 0, magic, sizeof(magic), SOURCE_RANDOM, &got, err) < 0)
+		return -1;
+	return symtab_is_table(bytes_of(magic, got)) ? open_table(f, o, path, err)
+						     : lookup_open_module(f, o, path, NULL, err);
+}

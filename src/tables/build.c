@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The builds: one for each entry that is being made, however many requests wait for it.
+ *
+ * An entry goes into the LRU before its build leaves the map, so a caller that looks under the lock finds one
+ * of them.
+ *
+ * A build that found nothing while a scan was running goes on if a request waits for the scan
+ * (TABLES_UNSCANNED): it starts again when something new is here or the scan has ended, and ends when no
+ * request waits for it any more.
+ */
+#include <stdlib.h>
+#include "tables/internal.h"
+
+#define MAX_SEARCHES 1024u /* builds that wait for a scan */
+
+static enum task_result build_step(void *arg);
+
+static struct build *build_start(struct tables *t, const struct entry_key *key, struct tables_entry *old)
+{
+	struct build *b = NEW(struct build);
+
+	b->tables = t;
+	b->key = *key;
+	b->old = old;
+	b->task = (struct task){ .pool = t->pool, .step = build_step, .arg = b };
+	map_put(&t->builds, entry_key_bytes(key), b);
+	b->next = t->first_build;
+	if (b->next)
+		b->next->prev = b;
+	t->first_build = b;
+	t->n_builds++;
+	task_kick(&b->task);
+	return b;
+}
+
+/* Under the lock. */
+static void build_unlist(struct build *b)
+{
+	struct tables *t = b->tables;
+
+	map_del(&t->builds, entry_key_bytes(&b->key));
+	*(b->prev ? &b->prev->next : &t->first_build) = b->next;
+	if (b->next)
+		b->next->prev = b->prev;
+}
+
+/* The entry that a build has just left in the LRU. */
+static bool is_current(const struct tables_entry *e, bool awaits_scan)
+{
+	return !atomic_load(&e->spoiled) && !entry_is_expired(e) && !(e->searching && awaits_scan);
+}
+
+enum frame_reason build_await(struct tables *t, const struct entry_key *key, struct waiter *w)
+{
+	struct build *b = map_get(&t->builds, entry_key_bytes(key));
+	bool awaits_scan = w && w->request->unscanned;
+
+	if (b && b->miss && w && !awaits_scan) {
+		w->entry = entry_ref(b->miss);
+		return FRAME_FOUND;
+	}
+	if (!b) {
+		struct tables_entry *e = cache_get(t, key);
+
+		if (e && is_current(e, awaits_scan)) {
+			if (w)
+				w->entry = e;
+			else
+				entry_unref(e);
+			return FRAME_FOUND;
+		}
+		if (t->n_builds >= t->opts.max_builds || t->closing) {
+			entry_unref(e);
+			return FRAME_BUSY;
+		}
+		b = build_start(t, key, e);
+	}
+	if (w)
+		waiter_add(w, b);
+	return FRAME_PENDING;
+}
+
+/* ---- the end of a build ---- */
+
+/* Under the lock: something that @e does not have turned up while it was made. */
+static bool is_overtaken(const struct build *b, const struct tables_entry *e)
+{
+	if (b->tables->closing)
+		return false;
+	return b->news == NEWS_REPLACED || (b->news == NEWS_FILE && (e->reason != FRAME_FOUND || e->lacking));
+}
+
+/* Under the lock: nothing has it, but the scan may find it, and a request waits for that. */
+static bool goes_on_searching(const struct build *b, const struct tables_entry *e)
+{
+	const struct tables *t = b->tables;
+
+	return e->searching && !t->closing && t->n_searches < MAX_SEARCHES && waiters_await_scan(b);
+}
+
+static void build_free(struct build *b)
+{
+	struct tables *t = b->tables;
+
+	task_done(&b->task);
+	entry_unref(b->old);
+	free(b);
+	/* Last: tables_free() waits for it. */
+	pthread_mutex_lock(&t->lock);
+	t->n_builds--;
+	pthread_cond_broadcast(&t->changed);
+	pthread_mutex_unlock(&t->lock);
+}
+
+enum build_end { BUILD_ENDED, BUILD_AGAIN, BUILD_STAYS };
+
+/* Takes @e. BUILD_AGAIN: make it once more; @e is what is to be replaced. BUILD_STAYS: it waits for a scan. */
+static enum build_end build_end_with(struct build *b, struct tables_entry *e)
+{
+	struct tables *t = b->tables;
+	struct tables_request *ready;
+
+	make_drop(b);
+	cache_put(t, e);
+	pthread_mutex_lock(&t->lock);
+	if (is_overtaken(b, e)) {
+		b->news = NEWS_NONE;
+		pthread_mutex_unlock(&t->lock);
+		entry_unref(b->old);
+		b->old = e;
+		return BUILD_AGAIN;
+	}
+	if (goes_on_searching(b, e)) {
+		b->miss = e;
+		/* The timer watches the scan. */
+		t->n_searches++;
+		pthread_cond_broadcast(&t->changed);
+		ready = waiters_complete(b, e, true);
+		pthread_mutex_unlock(&t->lock);
+		requests_ready(ready);
+		return BUILD_STAYS;
+	}
+	if (b->old && e != b->old && e->reason == FRAME_FOUND)
+		atomic_fetch_add(&t->n_replaced, 1);
+	atomic_fetch_add(&t->n_failed, e->reason != FRAME_FOUND);
+	build_unlist(b);
+	ready = waiters_complete(b, e, false);
+	pthread_mutex_unlock(&t->lock);
+	requests_ready(ready);
+	entry_unref(e);
+	return BUILD_ENDED;
+}
+
+static enum task_result build_step(void *arg)
+{
+	struct build *b = arg;
+	struct tables_entry *e;
+	enum build_end end;
+
+	do {
+		if (make_step(b, &e) == MAKE_WAITS)
+			return TASK_DONE;
+		end = build_end_with(b, e);
+	} while (end == BUILD_AGAIN);
+	if (end == BUILD_STAYS)
+		return TASK_DONE;
+	build_free(b);
+	return TASK_GONE;
+}
+
+/* ---- news ---- */
+
+static void renew_entry(struct tables *t, const struct entry_key *key, bool replaced)
+{
+	struct tables_entry *e;
+	struct build *b;
+
+	pthread_mutex_lock(&t->lock);
+	e = cache_get(t, key);
+	if (e && (replaced || e->lacking || e->reason != FRAME_FOUND))
+		atomic_store(&e->good_until_ms, 0);
+	b = map_get(&t->builds, entry_key_bytes(key));
+	if (b) {
+		b->news = MAX(b->news, replaced ? NEWS_REPLACED : NEWS_FILE);
+		task_kick(&b->task);
+	}
+	pthread_mutex_unlock(&t->lock);
+	entry_unref(e);
+}
+
+void tables_renew(struct tables *t, const struct build_id *id, bool replaced)
+{
+	struct entry_key table = { .kind = ENTRY_TABLE, .id = *id },
+			 layout = { .kind = ENTRY_LAYOUT, .id = *id };
+
+	/* Before builds get the news: a build that has read the store by now is overtaken then. */
+	if (replaced)
+		stored_forget(t, id);
+	renew_entry(t, &table, replaced);
+	renew_entry(t, &layout, replaced);
+}

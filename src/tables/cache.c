@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The LRU of entries, bounded by the bytes of tables that stay mapped.
+ */
+#include "tables/internal.h"
+
+static void drop_entry(void *value)
+{
+	entry_unref(value);
+}
+
+struct lru *cache_new(size_t size)
+{
+	return lru_new(size, drop_entry);
+}
+
+struct tables_entry *cache_get(struct tables *t, const struct entry_key *key)
+{
+	struct lru_ref *held = lru_get(t->entries, entry_key_bytes(key));
+	struct tables_entry *e = held ? entry_ref(lru_value(held)) : NULL;
+
+	lru_unref(t->entries, held);
+	return e;
+}
+
+struct tables_entry *cache_peek(struct tables *t, const struct entry_key *key, bool *ret_refresh)
+{
+	struct tables_entry *e = cache_get(t, key);
+	bool expired = e && entry_is_expired(e);
+
+	atomic_fetch_add(&t->n_wanted, 1);
+	if (e && (atomic_load(&e->spoiled) || (expired && e->reason != FRAME_FOUND))) {
+		entry_unref(e);
+		return NULL;
+	}
+	atomic_fetch_add(&t->n_hits, e != NULL);
+	*ret_refresh = expired;
+	return e;
+}
+
+void cache_put(struct tables *t, struct tables_entry *e)
+{
+	lru_del(t->entries, entry_key_bytes(&e->key));
+	lru_unref(t->entries, lru_put(t->entries, entry_key_bytes(&e->key), entry_ref(e), e->weight));
+}
