@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CRC-32 that a debug link carries: over every byte of the debug file. Files of gigabytes are read for
- * it, so what was read once is remembered, as long as inode, size and times say that it is the same file. All
- * calls of zlib are here.
+ * The CRC-32 in a debug link, over every byte of the debug file. Files of gigabytes are read for it, so a CRC
+ * is cached for as long as inode, size and times identify the same file. All calls of zlib in this module are
+ * here.
  */
 #include "local/internal.h"
 
@@ -12,13 +12,13 @@
 
 #define PIECE_SIZE MIB(1)
 
-/* The key. Filled over zeros, so that padding does not tell two equal ones apart. */
+/* The key. Zeroed before it is filled in, so that equal keys have equal padding. */
 struct file_key {
 	uint64_t dev, ino, size, mtime_s, mtime_ns, ctime_s, ctime_ns;
 };
 
 struct local_crcs {
-	struct map crcs; /* of struct file_key: the CRC, plus CRC_KNOWN so that it is no NULL */
+	struct map crcs; /* of struct file_key: the CRC, plus CRC_KNOWN so that it is not NULL */
 };
 #define CRC_KNOWN (1ull << 32)
 
@@ -35,7 +35,7 @@ static struct file_key crc_key(const struct stat *st)
 	};
 }
 
-/* Read, not mapped: somebody may cut the file short meanwhile, and a mapping would end the process. */
+/* Read, not mapped: if the file is truncated meanwhile, a mapping would end the process. */
 static int read_crc(int fd, uint32_t *ret, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(PIECE_SIZE);

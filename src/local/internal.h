@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of local share: the settings, and the two checks that a place must stand.
+ * local: the interface between its files: the settings, and the checks of one place.
  */
 #pragma once
 
@@ -13,11 +13,11 @@ struct local {
 	const char **dirs; /* debug directories; "" is "/" */
 	size_t n_dirs;
 	const char *sysroot;      /* NULL: none */
-	const char *real_sysroot; /* with its symbolic links resolved, as far as it is there */
+	const char *real_sysroot; /* with symbolic links resolved, as far as it exists */
 	struct local_crcs *crcs;
 };
 
-/* Where we stand: who asks, and who is told. */
+/* One search: the settings, and the trail that gets its steps. */
 struct local_search {
 	struct local *l;
 	struct local_trail *trail;
@@ -25,9 +25,9 @@ struct local_search {
 };
 
 /*
- * The file at @path, if it has this build ID: 0 and @ret, else LOCAL_MISSING; each time a step.
- * local_take_id_real() gives its real path, as gdb does in the .build-id tree; when that is @self it is
- * LOCAL_IS_SELF, and no other place is looked at.
+ * The file at @path, if it has this build ID: 0 and *ret, else LOCAL_MISSING; adds a step either way.
+ * local_take_id_real() uses the real path, as gdb does in the .build-id tree; if that is @self it returns
+ * LOCAL_IS_SELF, and no other place is tried.
  */
 enum { LOCAL_IS_SELF = 2 };
 int local_take_id(struct local_search *s, const char *path, const struct build_id *id,
@@ -35,7 +35,7 @@ int local_take_id(struct local_search *s, const char *path, const struct build_i
 int local_take_id_real(struct local_search *s, const char *path, const struct build_id *id, const char *self,
 		       struct local_found *ret);
 
-/* The file that comes from a debug link. */
+/* A file named by a debug link. */
 struct local_linked {
 	const char *self;    /* the path that the link was read from */
 	struct stat self_st; /* st_ino 0: unknown */
@@ -45,7 +45,7 @@ struct local_linked {
 int local_take_linked(struct local_search *s, const char *path, const struct local_linked *link,
 		      struct local_found *ret);
 
-/* The CRC-32 of a whole file, out of memory if the same was read before. */
+/* The CRC-32 of a whole file, from the cache if the file was read before. */
 struct local_crcs *local_crcs_new(void);
 void local_crcs_free(struct local_crcs *c);
 int local_crcs_of(struct local_crcs *c, int fd, const struct stat *st, uint32_t *ret, struct err *err);

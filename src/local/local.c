@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The settings, the trail, and what was found.
+ * The settings, the trail, and the result.
  */
 #include "local/internal.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* "a:b": every entry, empty ones too ("" alone is one empty entry: "/.build-id" is looked at). */
+/* "a:b": every entry counts, also an empty one (so "" is one entry, for "/.build-id"). */
 static void set_dirs(struct local *l, const char *text)
 {
 	struct str rest = str_of(text);
@@ -84,7 +84,7 @@ void local_trail_add(struct local_trail *t, enum local_way way, enum local_verdi
 	if (!t)
 		return;
 	if (t->n_steps == t->room) {
-		size_t room = MAX(2 * t->room, (size_t)16);
+		size_t room = vec_room(t->room, t->n_steps + 1);
 		struct local_step *steps = ARENA_NEW_N(&t->arena, struct local_step, room);
 
 		if (t->n_steps)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of the places. Paths are put together as gdb does it, "//" and all, since what comes out is
- * compared with the path of the file that we come from.
+ * The order of the places. Paths are composed as gdb does it, including "//", since the result is compared
+ * with the path of the file that the search is for.
  */
 #include "local/internal.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The real path in @a, or a copy of what cannot be resolved. */
+/* The real path, in @a; a copy of @path if it cannot be resolved. */
 static const char *real_path(const char *path, struct arena *a)
 {
 	char real[PATH_MAX];
@@ -18,7 +18,7 @@ static const char *real_path(const char *path, struct arena *a)
 	return arena_strdup(a, str_of(realpath(path, real) ? real : path));
 }
 
-/* With the slash; "" when there is none. */
+/* With the slash at its end; "" if there is none. */
 static const char *search_dir_of(const char *path, struct arena *a)
 {
 	const char *slash = strrchr(path, '/');
@@ -58,10 +58,8 @@ static int search_build_id(struct local_search *s, const struct build_id *id, en
 
 /* ---- by debug link ---- */
 
-/*
- * What of @path lies below @root, without a slash in front: "usr/bin" of "/sysroot/usr/bin" in "/sysroot".
- * NULL when it is not below. The root "" is above every absolute path.
- */
+/* The part of @path below @root, without a leading slash: "usr/bin" for "/sysroot/usr/bin" in "/sysroot".
+ * NULL when it is not below. Every absolute path is below the root "". */
 static const char *path_below(const char *root, const char *path)
 {
 	size_t n = strlen(root);
@@ -79,7 +77,7 @@ static const char *path_below(const char *root, const char *path)
 	return *path ? path : NULL;
 }
 
-/* In one global debug directory: @dir as it was named, then its place in the sysroot. */
+/* In one global debug directory: @dir as named, then the path within the sysroot. */
 static int search_link_global(struct local_search *s, const struct local_linked *link, const char *debug_dir,
 			      const char *dir, const char *base, struct local_found *ret)
 {
@@ -121,14 +119,14 @@ static int search_link(struct local_search *s, const struct local_linked *link, 
 	r = search_link_from(s, link, dir, real_path(dir, &a), ret);
 	if (r == 0 || lstat(link->self, &st) < 0 || !S_ISLNK(st.st_mode))
 		return r;
-	/* The file's own name is a symbolic link: once more from where it really lies. */
+	/* The name of the file is a symbolic link: search once more from the directory of its target. */
 	real = search_dir_of(real_path(link->self, &a), &a);
 	return strcmp(real, dir) == 0 ? r : search_link_from(s, link, real, real, ret);
 }
 
 /* ---- of a file ---- */
 
-/* As gdb asks: both sections are there with something in the file. */
+/* gdb's condition: both sections exist and have contents in the file. */
 static bool has_dwarf(const struct elf_image *img)
 {
 	const struct elf_section *info = elf_debug_section(img, ".debug_info");
@@ -137,7 +135,7 @@ static bool has_dwarf(const struct elf_image *img)
 	return info && info->type != SHT_NOBITS && abbrev && abbrev->type != SHT_NOBITS;
 }
 
-/* By what the file says of itself; a link or an ID that cannot be read is as one that is not there. */
+/* By the build ID and the debug link in the file; one that cannot be read counts as absent. */
 static int search_for(struct local_search *s, const struct elf_image *img, const char *self, struct arena *a,
 		      struct local_found *ret)
 {
@@ -194,10 +192,8 @@ int local_build_id(struct local *l, const struct build_id *id, enum local_kind k
 
 /* ---- supplementary files ---- */
 
-/*
- * What distributions call "<debug directory>/.dwz/...", under the other directories. gdb says nothing of
- * those that are not there; we do.
- */
+/* The path that distributions use, "<debug directory>/.dwz/...", under the other directories. gdb reports no
+ * places that do not exist; we do. */
 static int search_other_dwz(struct local_search *s, const char *path, const struct build_id *id,
 			    struct local_found *ret)
 {
@@ -213,7 +209,7 @@ static int search_other_dwz(struct local_search *s, const char *path, const stru
 		if (dir[n - 1] != '/')
 			dir = arena_printf(&a, "%s/", dir);
 		n = strlen(dir);
-		if (strlen(path) > n && strncmp(path, dir, n) == 0) /* looked at already */
+		if (strlen(path) > n && strncmp(path, dir, n) == 0) /* tried already */
 			continue;
 		if (local_take_id(s, arena_printf(&a, "%s%s", dir, dwz + 1), id, ret) == 0)
 			return 0;

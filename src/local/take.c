@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking at one place: is there a file, and is it the one that is wanted? Its build ID says so, or its CRC.
+ * Checks one place: a file must be there, with the requested build ID or CRC.
  */
 #include "local/internal.h"
 
@@ -15,7 +15,7 @@ static int take_refuse(struct local_search *s, enum local_verdict verdict, const
 	return LOCAL_MISSING;
 }
 
-/* The trail says "absent" of what is not there, and why of what could not be opened. */
+/* The trail has "not there" for a missing file, and the reason for one that could not be opened. */
 static int open_place(struct local_search *s, const char *path, int *ret_fd, struct stat *ret_st)
 {
 	struct err err = { 0 };
@@ -34,7 +34,6 @@ static int take_accept(struct local_search *s, const char *path, struct source *
 	return 0;
 }
 
-/* Whether the file has this build ID. */
 static int take_check_id(struct local_search *s, const char *path, struct source *src,
 			 const struct build_id *id)
 {
@@ -45,13 +44,13 @@ static int take_check_id(struct local_search *s, const char *path, struct source
 	int r = elf_open(src, &img, &err);
 
 	if (r)
-		return take_refuse(s, LOCAL_NOT_ELF, path, r < 0 ? err.text : "it is no ELF file");
+		return take_refuse(s, LOCAL_NOT_ELF, path, r < 0 ? err.text : "it is not an ELF file");
 	r = elf_build_id(img, &found, &err);
 	if (r)
 		return take_refuse(s, LOCAL_NO_ID, path, r < 0 ? err.text : "it has no build ID");
 	if (build_id_eq(&found, id))
 		return 0;
-	local_trail_add(s->trail, s->way, LOCAL_OTHER_ID, path, "its build ID is another one, %s",
+	local_trail_add(s->trail, s->way, LOCAL_OTHER_ID, path, "it has another build ID, %s",
 			build_id_hex(&found, hex));
 	return LOCAL_MISSING;
 }
@@ -74,7 +73,7 @@ static int take_id(struct local_search *s, const char *path, const struct build_
 		take_refuse(s, LOCAL_SELF, path, "this is the file itself, and it has no debug information");
 		return LOCAL_IS_SELF;
 	}
-	return take_accept(s, path, TAKE(src), "its build ID agrees", ret);
+	return take_accept(s, path, TAKE(src), "its build ID matches", ret);
 }
 
 int local_take_id(struct local_search *s, const char *path, const struct build_id *id,
@@ -119,5 +118,5 @@ int local_take_linked(struct local_search *s, const char *path, const struct loc
 		return LOCAL_MISSING;
 	}
 	return take_accept(s, path, source_of_fd(TAKE_FD(fd), (uint64_t)st.st_size, st.st_mtime, path),
-			   "its CRC agrees", ret);
+			   "its CRC matches", ret);
 }

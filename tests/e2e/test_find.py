@@ -379,7 +379,7 @@ def test_the_file_that_debug_files_share_comes_with_all(find, shared):
     assert [f["path"] for f in found if f["outcome"] == "found"] == [*map(str, files), str(dwz)]
     assert found[-1]["part_of"] == str(files[0]) and found[-1]["build_id"] == build_id(dwz)
     r = find("--local", "--debug-file-directory", tree, "--why", ids[0])
-    assert r.stdout == f"{files[0]}\n" and f"alt link: {dwz}: its build ID agrees" in r.stderr and "--all finds too" in r.stderr
+    assert r.stdout == f"{files[0]}\n" and f"alt link: {dwz}: its build ID matches" in r.stderr and "--all finds too" in r.stderr
 
 
 def test_the_file_that_debug_files_share_comes_from_a_server(find, serve, shared, tmp_path):
