@@ -80,7 +80,7 @@ static int wait_for_package(struct work *w, const struct index_hit *h, uint32_t 
 		ticket_unused(t);
 		if (r < 0)
 			return r;
-		work_said(w, h->file.path, "must be looked into first, and too many wait for that already");
+		work_said(w, h->file.path, "must be scanned first, and too many requests wait for scans already");
 		return RESOLVE_BUSY;
 	}
 	if (!hit_is_current(w, h)) {
@@ -88,7 +88,7 @@ static int wait_for_package(struct work *w, const struct index_hit *h, uint32_t 
 	} else {
 		r = candidate_open_partial(w, h, flags, ret);
 		if (r == LATER) {
-			work_said(w, h->file.path, "is being looked into");
+			work_said(w, h->file.path, "is being scanned");
 			ticket_leave(t);
 			return RESOLVE_WAIT;
 		}
@@ -138,7 +138,7 @@ static void note_other_kinds(const struct hit_search *s, uint32_t flags)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (!hit_has_kind(&s->hits[i].artifact, flags))
-			work_said(s->w, s->hits[i].file.path, "has it, but not as %s",
+			work_said(s->w, s->hits[i].file.path, "has that build ID, but not as %s",
 				  flags == ELF_IS_DEBUG        ? "debuginfo"
 				  : flags == ELF_IS_EXECUTABLE ? "executable"
 							       : "either");

@@ -48,7 +48,7 @@ void miss_cache_put(struct lru *l, struct bytes key, int64_t until_ms, int outco
 		r->err = *err;
 	else if (outcome == NET_TOO_LARGE)
 		err_set(&r->err, ERR_LIMIT,
-			"other servers have it, but it is larger than may be taken from them");
+			"other servers have it, but it is larger than the limit");
 	r->steps = ARENA_NEW_N(&r->arena, struct miss_step, n + 1);
 	for (size_t i = 0; i < n; i++) {
 		r->steps[i].server = arena_str(&r->arena, str_of(notes[i].server));

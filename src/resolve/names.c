@@ -60,7 +60,7 @@ static int names_build_with_alt(struct work *w, const struct elf_image *img, str
 		return r;
 	if (r) {
 		work_said(w, place,
-			  "its supplementary file is not to be had: names that are in there are not known");
+			  "its supplementary file is missing: source names in it are not known");
 		/* The supplementary file was not requested itself: the main file answers without it. */
 		w->failed.kind = ERR_NONE;
 		return names_build(w, img, NULL, place, ret);
@@ -69,7 +69,7 @@ static int names_build_with_alt(struct work *w, const struct elf_image *img, str
 	if (r == 0)
 		alt_id->size = 0;
 	else
-		work_said(w, answer_place(w, &ans), "%s", r < 0 ? why.text : "is no ELF file");
+		work_said(w, answer_place(w, &ans), "%s", r < 0 ? why.text : "is not an ELF file");
 	r = names_build(w, img, alt, place, ret);
 	elf_close(alt);
 	answer_drop(&ans);
@@ -89,7 +89,7 @@ static int source_names_read(struct work *w, struct resolve_answer *ans, struct 
 	if (r < 0)
 		return work_failed(w, place, &why);
 	if (r) {
-		work_said(w, place, "is not what the index says: no ELF file");
+		work_said(w, place, "does not match the index: not an ELF file");
 		return NOT_THIS;
 	}
 	r = candidate_check_image(w, &w->req->id, img, place);

@@ -80,7 +80,7 @@ int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer 
 	w->entry = NULL;
 	r = file_open(f->path.p, &fd, &st, &why);
 	if (r == FILE_MISSING) {
-		work_said(w, f->path, "is gone");
+		work_said(w, f->path, "does not exist any more");
 		return NOT_THIS;
 	}
 	if (r < 0)

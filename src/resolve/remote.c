@@ -225,14 +225,14 @@ static int remote_copy(struct remote *m, struct store_put *put, struct err *err)
 
 	for (uint64_t at = 0; at < m->size; at += got) {
 		if (atomic_load(&m->up->closing))
-			return err_set(err, ERR_CANCELLED, "the server stops");
+			return err_set(err, ERR_CANCELLED, "the server is stopping");
 		if (fd_pread(m->fd, piece, KEEP_PIECE, at, &got, err) < 0)
 			return -1;
 		r = store_put_write(put, bytes_of(piece, got), err);
 		if (r)
 			return r;
 		if (!got)
-			return err_set(err, ERR_INTERNAL, "the spool ends early");
+			return err_set(err, ERR_INTERNAL, "the fetched file is truncated");
 	}
 	return store_put_end(put, NULL, NULL, err);
 }
@@ -288,7 +288,7 @@ static void remote_keep(void *arg)
 	int r = remote_store(m, &err);
 
 	if (r < 0 && err.kind != ERR_CANCELLED)
-		log_warn("store", "%s of %s is not kept: %s", resolve_kind_name(m->what.kind),
+		log_warn("store", "cannot store the fetched %s of %s: %s", resolve_kind_name(m->what.kind),
 			 build_id_hex(&m->what.id, hex), err.text);
 	atomic_fetch_add(r < 0 || r == STORE_FULL ? &c->n_not_stored : &c->n_stored, 1);
 	remote_land(m);

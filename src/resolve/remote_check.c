@@ -19,7 +19,7 @@ static bool is_elf_kind(const struct remote *m)
 
 static int refuse_not_elf(struct err *err)
 {
-	(void)err_set(err, ERR_INVALID, "it sends what is no ELF file");
+	(void)err_set(err, ERR_INVALID, "it sends a file that is not ELF");
 	err->os = ENOEXEC;
 	return -1;
 }

@@ -117,7 +117,7 @@ static int store_section_place(struct store_request *k, struct source *src, cons
 	if (r < 0)
 		return -1;
 	if (r)
-		return err_set(err, ERR_INVALID, "no ELF file");
+		return err_set(err, ERR_INVALID, "not an ELF file");
 	if (img->sections_err.kind != ERR_NONE) {
 		*err = img->sections_err;
 		return -1;

@@ -73,7 +73,7 @@ static int section_in_file(struct work *w, struct resolve_answer *ans, struct st
 	if (r < 0) {
 		r = work_failed(w, place, &why);
 	} else if (r) {
-		work_said(w, place, "is not what the index says: no ELF file");
+		work_said(w, place, "does not match the index: not an ELF file");
 		r = NOT_THIS;
 	} else {
 		r = section_in_image(w, img, place, ret_off, ret_size);

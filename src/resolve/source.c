@@ -117,7 +117,7 @@ static int source_in_packages(struct work *w, const struct source_paths *p, stru
 			return r;
 	}
 	work_said(w, STR("packages"),
-		  "%zu of %zu that have files in that directory were looked into: none has it", n_opened,
+		  "%zu of %zu packages with files in that directory were searched: none has it", n_opened,
 		  n_found);
 	return NOT_THIS;
 }

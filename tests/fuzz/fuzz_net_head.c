@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The head of a reply, whatever a server sends: its lines one by one, as libcurl hands them on.
+ * The head of a reply, with any bytes: line by line, as libcurl hands them on.
  */
 #include "fuzz.h"
 #include "net/internal.h"
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	assert(h.n_read <= NET_MAX_REPLY_HEAD + size && h.lines.size <= NET_MAX_KEPT_HEAD);
 	assert(h.retry_after_s >= -1 && h.retry_after_s <= 86400);
 	assert(!h.has_total || h.total > h.from);
-	/* One line each, and nothing in them that a terminal or a header would obey. */
+	/* One line each, without bytes that a terminal or a header would interpret. */
 	for (size_t i = 0; i < h.lines.size; i++)
 		assert(h.lines.p[i] == '\n' || (h.lines.p[i] >= 0x20 && h.lines.p[i] != 0x7f));
 	assert(!h.lines.size || h.lines.p[h.lines.size - 1] == '\n');

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of servers and what another process says of them: what is taken is a URL that means one thing, and
- * means the same when it is parsed again.
+ * Lists of servers, and the state of servers saved by another process: an accepted URL has one meaning, and
+ * parses to itself again.
  */
 #include "fuzz.h"
 #include "net/internal.h"
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < escaped.size; i++)
 		assert(strchr("-._~/%", escaped.p[i]) || (escaped.p[i] >= '0' && escaped.p[i] <= '9') ||
 		       ((escaped.p[i] | 0x20) >= 'a' && (escaped.p[i] | 0x20) <= 'z'));
-	/* Only the table of breakers is looked at. */
+	/* Only the table of breakers is used. */
 	breakers_init(&n.breakers, 10000, 300000);
 	net_breakers_load(&n, text);
 	net_each_server(&n, check_state, &n_states);

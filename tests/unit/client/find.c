@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding from servers that behave: what is kept and under which names, batches, sections, metadata, the
- * environment. */
-#include "house.h"
+/*
+ * Requests to servers that behave: files in the cache and their names, batches, sections, metadata, the
+ * environment.
+ */
+#include "fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,26 +15,26 @@ static struct fault_rule rule(const char *path, struct bytes body)
 
 static void an_artifact_is_fetched_once_and_kept_as_others_keep_it(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_rule r = rule("/buildid/" ID_A "/debuginfo", (struct bytes){ 0 });
 	struct fault_http *s;
 	struct client_result got;
 	struct stat st;
 
-	house_open(&h);
+	fixture_open(&h);
 	r.body = buf_bytes(&h.debug);
 	r.headers = "X-DEBUGINFOD-FILE: a.debug\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
 	s = fault_http_new(&r, 1);
-	house_ask(&h, fault_http_url(s));
-	got = house_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
+	fixture_ask(&h, fault_http_url(s));
+	got = fixture_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
 	assert_false(got.cached);
 	assert_non_null(strstr(got.url, "/buildid/" ID_A "/debuginfo"));
 	assert_string_equal(got.headers, "X-DEBUGINFOD-FILE: a.debug\n");
 	assert_found(&got, buf_bytes(&h.debug));
 	{
 		AUTO(mem_freep)
-		char *path = house_path(&h, ID_A "/debuginfo"), *dir = house_path(&h, ID_A),
-		     *hdr = house_path(&h, ID_A "/hdr-debuginfo");
+		char *path = fixture_path(&h, ID_A "/debuginfo"), *dir = fixture_path(&h, ID_A),
+		     *hdr = fixture_path(&h, ID_A "/hdr-debuginfo");
 
 		assert_int_equal(stat(path, &st), 0);
 		assert_int_equal(st.st_mode & 07777, 0400);
@@ -43,54 +45,54 @@ static void an_artifact_is_fetched_once_and_kept_as_others_keep_it(void **state)
 		assert_int_equal(st.st_mode & 07777, 0600);
 		assert_int_equal(st.st_size, strlen("X-DEBUGINFOD-FILE: a.debug\n") + 1);
 	}
-	got = house_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
+	got = fixture_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
 	assert_true(got.cached);
 	assert_string_equal(got.headers, "X-DEBUGINFOD-FILE: a.debug\n");
 	assert_found(&got, buf_bytes(&h.debug));
 	assert_int_equal(fault_http_requests(s, NULL), 1);
 	assert_tidy(&h);
 	fault_http_free(s);
-	house_close(&h);
+	fixture_close(&h);
 }
 
-static void what_no_server_has_is_noted_for_a_while(void **state)
+static void a_miss_of_all_servers_is_cached(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_http *s;
 	struct client_result got;
 
-	house_open(&h);
+	fixture_open(&h);
 	s = fault_http_new(NULL, 0);
-	house_ask(&h, fault_http_url(s));
+	fixture_ask(&h, fault_http_url(s));
 	for (int i = 0; i < 2; i++) {
-		got = house_find(&h, CLIENT_SOURCE, ID_A, "/a.c");
+		got = fixture_find(&h, CLIENT_SOURCE, ID_A, "/a.c");
 		assert_int_equal(got.outcome, CLIENT_ABSENT);
 		assert_int_equal(got.os, ENOENT);
 		client_result_done(&got);
 	}
 	assert_int_equal(fault_http_requests(s, NULL), 1);
-	assert_int_equal(house_size(&h, ID_A "/source##a.c"), 0);
+	assert_int_equal(fixture_size(&h, ID_A "/source##a.c"), 0);
 	assert_tidy(&h);
 	fault_http_free(s);
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void many_are_fetched_at_once_and_the_same_one_once(void **state)
 {
 	enum { N = 60 };
-	struct house h;
+	struct fixture h;
 	struct fault_http *s;
 	struct fault_rule r = rule("/buildid/" ID_A "/source/", bytes_of("int x;\n", 7));
 	struct client_request wants[N];
 	struct client_result results[N];
 	char names[N][16];
 
-	house_open(&h);
+	fixture_open(&h);
 	s = fault_http_new(&r, 1);
-	house_ask(&h, fault_http_url(s));
+	fixture_ask(&h, fault_http_url(s));
 	for (unsigned i = 0; i < N; i++) {
 		snprintf(names[i], sizeof(names[i]), "/%u.c", i / 2);
-		wants[i] = house_want(CLIENT_SOURCE, ID_A, names[i]);
+		wants[i] = fixture_want(CLIENT_SOURCE, ID_A, names[i]);
 	}
 	assert_int_equal(client_find(h.client, wants, N, NULL, results), 0);
 	for (unsigned i = 0; i < N; i++)
@@ -99,15 +101,15 @@ static void many_are_fetched_at_once_and_the_same_one_once(void **state)
 	assert_true(fault_http_connections(s) <= 16);
 	assert_tidy(&h);
 	fault_http_free(s);
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void a_section_that_servers_do_not_cut_is_cut_here(void **state)
 {
 	static const unsigned statuses[] = { 503, 501 };
-	struct house h;
+	struct fixture h;
 
-	house_open(&h);
+	fixture_open(&h);
 	for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
 		struct fault_rule rules[] = {
 			{ .path = "/buildid/" ID_A "/section/", .status = statuses[i] },
@@ -119,58 +121,58 @@ static void a_section_that_servers_do_not_cut_is_cut_here(void **state)
 
 		snprintf(h.cache, sizeof(h.cache), "%s/cache%zu", h.top, i);
 		setenv("DEBUGINFOD_RETRY_LIMIT", "0", 1);
-		house_ask(&h, fault_http_url(s));
-		got = house_find(&h, CLIENT_SECTION, ID_A, ".debug_info");
+		fixture_ask(&h, fault_http_url(s));
+		got = fixture_find(&h, CLIENT_SECTION, ID_A, ".debug_info");
 		assert_int_equal(got.outcome, CLIENT_FOUND);
 		client_result_done(&got);
-		assert_int_equal(house_size(&h, ID_A "/debuginfo"), h.debug.size);
-		got = house_find(&h, CLIENT_SECTION, ID_A, ".text");
+		assert_int_equal(fixture_size(&h, ID_A "/debuginfo"), h.debug.size);
+		got = fixture_find(&h, CLIENT_SECTION, ID_A, ".text");
 		assert_int_equal(got.outcome, CLIENT_FOUND);
 		client_result_done(&got);
-		assert_int_equal(house_size(&h, ID_A "/executable"), h.program.size);
+		assert_int_equal(fixture_size(&h, ID_A "/executable"), h.program.size);
 		assert_tidy(&h);
 		fault_http_free(s);
 	}
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void names_are_escaped_in_urls(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_http *s;
 	struct fault_rule r = rule("/buildid/" ID_A "/source/p%2B%2Br%24%23/o%5E.c ", bytes_of("x", 1));
 	struct client_result got;
 
-	house_open(&h);
+	fixture_open(&h);
 	s = fault_http_new(&r, 1);
-	house_ask(&h, fault_http_url(s));
-	got = house_find(&h, CLIENT_SOURCE, ID_A, "/p++r$#/o^.c");
+	fixture_ask(&h, fault_http_url(s));
+	got = fixture_find(&h, CLIENT_SOURCE, ID_A, "/p++r$#/o^.c");
 	assert_found(&got, bytes_of("x", 1));
 	fault_http_free(s);
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void headers_of_file_and_caller_are_sent(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_http *s;
 	struct client_result got;
 	struct err err = { 0 };
 	char path[TEST_PATH_SIZE + 32];
 	static const char text[] = "X-From-File: 1\nno header\n\n  X-Trimmed: 2\r\n";
 
-	house_open(&h);
+	fixture_open(&h);
 	snprintf(path, sizeof(path), "%s/headers", h.top);
 	test_file_write(path, text, sizeof(text) - 1);
 	setenv("DEBUGINFOD_HEADERS_FILE", path, 1);
 	s = fault_http_new(NULL, 0);
-	house_ask(&h, fault_http_url(s));
+	fixture_ask(&h, fault_http_url(s));
 	assert_done(client_add_header(h.client, "X-Once: 3", &err));
 	assert_fails(client_add_header(h.client, "nonsense", &err), ERR_INVALID, "not a header");
 	assert_fails(client_add_header(h.client, "A: b\r\nC: d", &err), ERR_INVALID, "not a header");
-	got = house_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
+	got = fixture_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
 	client_result_done(&got);
-	got = house_find(&h, CLIENT_DEBUGINFO, ID_B, NULL);
+	got = fixture_find(&h, CLIENT_DEBUGINFO, ID_B, NULL);
 	client_result_done(&got);
 	assert_non_null(strstr(fault_http_head(s, 0), "X-From-File: 1\r\n"));
 	assert_non_null(strstr(fault_http_head(s, 0), "X-Trimmed: 2\r\n"));
@@ -179,30 +181,30 @@ static void headers_of_file_and_caller_are_sent(void **state)
 	assert_null(strstr(fault_http_head(s, 1), "X-Once"));
 	unsetenv("DEBUGINFOD_HEADERS_FILE");
 	fault_http_free(s);
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void the_environment_is_read_anew_by_each_call(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_http *s;
 	struct fault_rule r = rule("/buildid/" ID_A "/source/a.c", bytes_of("x", 1));
 	struct client_result got;
 
-	house_open(&h);
+	fixture_open(&h);
 	s = fault_http_new(&r, 1);
 	setenv("DEBUGINFOD_CACHE_PATH", h.cache, 1);
 	h.client = client_new(NULL);
-	got = house_find(&h, CLIENT_SOURCE, ID_A, "/a.c");
+	got = fixture_find(&h, CLIENT_SOURCE, ID_A, "/a.c");
 	assert_int_equal(got.os, ENOSYS);
 	client_result_done(&got);
 	setenv("DEBUGINFOD_URLS", fault_http_url(s), 1);
-	got = house_find(&h, CLIENT_SOURCE, ID_A, "/a.c");
+	got = fixture_find(&h, CLIENT_SOURCE, ID_A, "/a.c");
 	assert_found(&got, bytes_of("x", 1));
 	unsetenv("DEBUGINFOD_URLS");
 	unsetenv("DEBUGINFOD_CACHE_PATH");
 	fault_http_free(s);
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void metadata_of_all_servers_is_put_together(void **state)
@@ -211,7 +213,7 @@ static void metadata_of_all_servers_is_put_together(void **state)
 				  "x\"}],\"complete\":true}";
 	static const char two[] = "{\"results\":[{\"type\":\"executable\",\"buildid\":\"bb\",\"file\":\"/"
 				  "y\"}],\"complete\":true}";
-	struct house h;
+	struct fixture h;
 	struct fault_rule r1 = rule("/metadata?key=glob&value=%2Fusr%2F%2A ", bytes_of(one, sizeof(one) - 1));
 	struct fault_rule r2 = rule("/metadata", bytes_of(two, sizeof(two) - 1));
 	struct fault_rule bad = rule("/metadata", bytes_of("<html>", 6));
@@ -221,11 +223,11 @@ static void metadata_of_all_servers_is_put_together(void **state)
 	char urls[256];
 	struct err err = { 0 };
 
-	house_open(&h);
+	fixture_open(&h);
 	s1 = fault_http_new(&r1, 1);
 	s2 = fault_http_new(&r2, 1);
 	snprintf(urls, sizeof(urls), "%s %s", fault_http_url(s1), fault_http_url(s2));
-	house_ask(&h, urls);
+	fixture_ask(&h, urls);
 	for (int i = 0; i < 2; i++) {
 		client_metadata(h.client, "glob", "/usr/*", NULL, &got);
 		assert_int_equal(got.outcome, CLIENT_FOUND);
@@ -237,8 +239,8 @@ static void metadata_of_all_servers_is_put_together(void **state)
 		client_result_done(&got);
 	}
 	assert_int_equal(fault_http_requests(s1, NULL), 1);
-	assert_true(house_size(&h, "metadata/glob_%2Fusr%2F%2A") > 0);
-	/* What lacks an answer is told as such, and is not remembered. */
+	assert_true(fixture_size(&h, "metadata/glob_%2Fusr%2F%2A") > 0);
+	/* An incomplete answer is marked as incomplete, and not cached. */
 	fault_http_rules(s2, &bad, 1);
 	for (unsigned i = 0; i < 2; i++) {
 		client_metadata(h.client, "file", "/usr/x", NULL, &got);
@@ -251,7 +253,7 @@ static void metadata_of_all_servers_is_put_together(void **state)
 	assert_tidy(&h);
 	fault_http_free(s1);
 	fault_http_free(s2);
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void said_line(void *arg, const char *line)
@@ -261,33 +263,33 @@ static void said_line(void *arg, const char *line)
 
 static void each_url_is_asked_once(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_http *s;
 	AUTO(buf_done) struct buf said = { 0 };
 	struct client_watch watch = { .arg = &said, .say = said_line };
-	struct client_request w = house_want(CLIENT_DEBUGINFO, ID_A, NULL);
+	struct client_request w = fixture_want(CLIENT_DEBUGINFO, ID_A, NULL);
 	struct client_result got;
 	char urls[256];
 
-	house_open(&h);
+	fixture_open(&h);
 	s = fault_http_new(NULL, 0);
 	snprintf(urls, sizeof(urls), "%s %s/  %s", fault_http_url(s), fault_http_url(s),
 		 fault_http_url(s) + 7);
-	house_ask(&h, urls);
+	fixture_ask(&h, urls);
 	client_find(h.client, &w, 1, &watch, &got);
 	assert_int_equal(got.outcome, CLIENT_ABSENT);
 	client_result_done(&got);
 	assert_int_equal(fault_http_requests(s, NULL), 1);
 	assert_non_null(strstr(buf_cstr(&said), "duplicate url: http"));
 	fault_http_free(s);
-	house_close(&h);
+	fixture_close(&h);
 }
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_artifact_is_fetched_once_and_kept_as_others_keep_it),
-		cmocka_unit_test(what_no_server_has_is_noted_for_a_while),
+		cmocka_unit_test(a_miss_of_all_servers_is_cached),
 		cmocka_unit_test(many_are_fetched_at_once_and_the_same_one_once),
 		cmocka_unit_test(a_section_that_servers_do_not_cut_is_cut_here),
 		cmocka_unit_test(names_are_escaped_in_urls),

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Servers that fail and lie. Whatever they do: what is wrong is not kept, what is good is got, and only 404
- * means that there is none. */
-#include "house.h"
+/*
+ * Servers that fail and lie. In every case wrong files are not kept, good ones are found, and only 404 and
+ * 410 mean absent.
+ */
+#include "fixture.h"
 
 #include <errno.h>
 
@@ -10,31 +12,31 @@
 static char html[] =
 	"<!DOCTYPE html>\n<html><head><title>Sign in to the network</title></head><body>...</body></html>";
 
-/* What one server does; nothing may be found, and nothing be remembered. */
-static struct client_result ask_bad(struct house *h, struct fault_rule r, enum client_kind kind,
+/* One misbehaving server; nothing may be found, and nothing cached. */
+static struct client_result ask_bad(struct fixture *h, struct fault_rule r, enum client_kind kind,
 				    const char *name)
 {
 	struct fault_http *s = fault_http_new(&r, 1);
 	struct client_result got;
 
-	house_ask(h, fault_http_url(s));
-	got = house_find(h, kind, ID_A, name);
+	fixture_ask(h, fault_http_url(s));
+	got = fixture_find(h, kind, ID_A, name);
 	fault_http_free(s);
 	assert_int_equal(got.outcome, CLIENT_FAILED);
 	assert_true(got.os != 0 && got.os != ENOENT);
 	assert_true(got.err.text[0] != '\0');
 	assert_null(got.path);
-	assert_int_equal(house_size(h, ID_A), -1); /* no folder: no file, no note of absence */
+	assert_int_equal(fixture_size(h, ID_A), -1); /* no folder: no file, no negative entry */
 	assert_tidy(h);
 	return got;
 }
 
-static void what_is_wrong_is_neither_kept_nor_taken_for_absent(void **state)
+static void a_wrong_file_is_neither_kept_nor_counted_as_absent(void **state)
 {
-	struct house h;
+	struct fixture h;
 	AUTO(buf_done) struct buf cut = { 0 }, page = { 0 };
 
-	house_open(&h);
+	fixture_open(&h);
 	buf_add(&cut, h.debug.p, h.debug.size / 2);
 	buf_add(&page, html, sizeof(html) - 1);
 	{
@@ -75,17 +77,17 @@ static void what_is_wrong_is_neither_kept_nor_taken_for_absent(void **state)
 		unsetenv("DEBUGINFOD_RETRY_LIMIT");
 		unsetenv("DEBUGINFOD_TIMEOUT");
 	}
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void a_page_is_no_source_and_no_section(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_rule r = { .body = bytes_of(html, sizeof(html) - 1) };
 	struct client_result got;
 	struct fault_http *s;
 
-	house_open(&h);
+	fixture_open(&h);
 	setenv("DEBUGINFOD_RETRY_LIMIT", "0", 1);
 	got = ask_bad(&h, r, CLIENT_SOURCE, "/a.c");
 	client_result_done(&got);
@@ -93,41 +95,41 @@ static void a_page_is_no_source_and_no_section(void **state)
 	client_result_done(&got);
 	/* ... unless it is one. */
 	s = fault_http_new(&r, 1);
-	house_ask(&h, fault_http_url(s));
-	got = house_find(&h, CLIENT_SOURCE, ID_A, "/a.html");
+	fixture_ask(&h, fault_http_url(s));
+	got = fixture_find(&h, CLIENT_SOURCE, ID_A, "/a.html");
 	assert_found(&got, bytes_of(html, sizeof(html) - 1));
 	fault_http_free(s);
 	unsetenv("DEBUGINFOD_RETRY_LIMIT");
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void a_section_of_another_size_than_the_debug_file_says_is_not_believed(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_rule r = { .path = "/buildid/" ID_A "/section/", .body = bytes_of("short", 5) };
 	struct fault_http *s;
 	struct client_result got;
 
-	house_open(&h);
+	fixture_open(&h);
 	setenv("DEBUGINFOD_RETRY_LIMIT", "0", 1);
-	house_put(&h, ID_A "/debuginfo", buf_bytes(&h.debug));
+	fixture_put(&h, ID_A "/debuginfo", buf_bytes(&h.debug));
 	s = fault_http_new(&r, 1);
-	house_ask(&h, fault_http_url(s));
-	got = house_find(&h, CLIENT_SECTION, ID_A, ".text");
+	fixture_ask(&h, fault_http_url(s));
+	got = fixture_find(&h, CLIENT_SECTION, ID_A, ".text");
 	assert_int_equal(got.outcome, CLIENT_FAILED);
 	assert_non_null(strstr(buf_cstr(&got.why), "by the debug file it must have"));
 	client_result_done(&got);
 	unsetenv("DEBUGINFOD_RETRY_LIMIT");
 	fault_http_free(s);
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void the_next_server_has_it(void **state)
 {
-	struct house h;
+	struct fixture h;
 	AUTO(buf_done) struct buf page = { 0 };
 
-	house_open(&h);
+	fixture_open(&h);
 	buf_add(&page, html, sizeof(html) - 1);
 	{
 		const struct fault_rule rows[] = {
@@ -154,69 +156,69 @@ static void the_next_server_has_it(void **state)
 			snprintf(h.cache, sizeof(h.cache), "%s/cache%zu", h.top, i);
 			snprintf(urls, sizeof(urls), "%s %s", fault_http_url(bad_server),
 				 fault_http_url(good_server));
-			house_ask(&h, urls);
-			got = house_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
+			fixture_ask(&h, urls);
+			got = fixture_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
 			assert_found(&got, buf_bytes(&h.debug));
 			assert_tidy(&h);
 			fault_http_free(bad_server);
 			fault_http_free(good_server);
 		}
 	}
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void one_that_is_busy_and_then_good_is_asked_again(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_rule rules[] = { { .times = 1, .status = 503 },
 				      { .times = 1, .status = 429, .headers = "Retry-After: 1\r\n" },
 				      { 0 } };
 	struct fault_http *s;
 	struct client_result got;
 
-	house_open(&h);
+	fixture_open(&h);
 	rules[2].body = buf_bytes(&h.debug);
 	s = fault_http_new(rules, ARRAY_SIZE(rules));
-	house_ask(&h, fault_http_url(s));
-	got = house_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
+	fixture_ask(&h, fault_http_url(s));
+	got = fixture_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
 	assert_found(&got, buf_bytes(&h.debug));
 	fault_http_free(s);
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void absent_is_what_every_server_says(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_rule busy = { .status = 503 }, gone = { .status = 410 };
 	struct fault_http *a, *b;
 	struct client_result got;
 	char urls[256];
 
-	house_open(&h);
+	fixture_open(&h);
 	setenv("DEBUGINFOD_RETRY_LIMIT", "0", 1);
 	a = fault_http_new(&gone, 1);
 	b = fault_http_new(&busy, 1);
 	snprintf(urls, sizeof(urls), "%s %s", fault_http_url(a), fault_http_url(b));
-	house_ask(&h, urls);
-	got = house_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
+	fixture_ask(&h, urls);
+	got = fixture_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
 	assert_int_equal(got.outcome, CLIENT_FAILED);
 	client_result_done(&got);
-	assert_int_equal(house_size(&h, ID_A "/debuginfo"), -1);
+	assert_int_equal(fixture_size(&h, ID_A "/debuginfo"), -1);
 	snprintf(h.cache, sizeof(h.cache), "%s/another", h.top);
-	house_ask(&h, fault_http_url(a));
-	got = house_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
+	fixture_ask(&h, fault_http_url(a));
+	got = fixture_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
 	assert_int_equal(got.outcome, CLIENT_ABSENT);
 	client_result_done(&got);
-	assert_int_equal(house_size(&h, ID_A "/debuginfo"), 0);
+	assert_int_equal(fixture_size(&h, ID_A "/debuginfo"), 0);
 	unsetenv("DEBUGINFOD_RETRY_LIMIT");
 	fault_http_free(a);
 	fault_http_free(b);
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void dead_servers_cost_little_and_are_remembered(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_dead drops, refuses;
 	struct fault_rule good = { .path = "/buildid/" ID_A "/source/", .body = bytes_of("x", 1) };
 	struct fault_http *s = fault_http_new(&good, 1);
@@ -224,58 +226,58 @@ static void dead_servers_cost_little_and_are_remembered(void **state)
 	struct client_result results[30];
 	char dead[64], none[64], urls[256], names[30][16];
 
-	house_open(&h);
+	fixture_open(&h);
 	fault_dead_drops(&drops, dead);
 	fault_dead_refuses(&refuses, none);
 	snprintf(urls, sizeof(urls), "%s %s %s", dead, none, fault_http_url(s));
-	house_ask(&h, urls);
+	fixture_ask(&h, urls);
 	for (unsigned i = 0; i < 30; i++) {
 		snprintf(names[i], sizeof(names[i]), "/%u.c", i);
-		wants[i] = house_want(CLIENT_SOURCE, ID_A, names[i]);
+		wants[i] = fixture_want(CLIENT_SOURCE, ID_A, names[i]);
 	}
 	assert_int_equal(client_find(h.client, wants, 30, NULL, results), 0);
 	for (unsigned i = 0; i < 30; i++)
 		assert_found(&results[i], bytes_of("x", 1));
-	/* The next process knows of the one that refused. */
-	assert_true(house_size(&h, "lode_servers") > 0);
+	/* The next process knows that the server refused connections. */
+	assert_true(fixture_size(&h, "lode_servers") > 0);
 	fault_dead_done(&drops);
 	fault_dead_done(&refuses);
 	fault_http_free(s);
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void too_large_is_not_fetched(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_rule rows[] = { { .status = 406 }, { 0 }, { .fault = FAULT_ENDLESS } };
 
-	house_open(&h);
+	fixture_open(&h);
 	rows[1].body = rows[2].body = buf_bytes(&h.debug);
 	setenv("DEBUGINFOD_MAXSIZE", "100000", 1);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct client_result got = ask_bad(&h, rows[i], CLIENT_DEBUGINFO, NULL);
 
-		/* What has no end is cut off, and is then a failure of the server's. */
+		/* An endless body is cut off, and is a failure of the server. */
 		assert_true(got.os == EFBIG || (i == 2 && strstr(got.err.text, "more than 100000 bytes")));
 		client_result_done(&got);
 	}
 	unsetenv("DEBUGINFOD_MAXSIZE");
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void the_deadline_is_for_the_whole(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_rule r = { .fault = FAULT_SILENT };
 	struct client_result got;
 
-	house_open(&h);
+	fixture_open(&h);
 	setenv("DEBUGINFOD_MAXTIME", "1", 1);
 	got = ask_bad(&h, r, CLIENT_DEBUGINFO, NULL);
 	assert_int_equal(got.os, ETIME);
 	client_result_done(&got);
 	unsetenv("DEBUGINFOD_MAXTIME");
-	house_close(&h);
+	fixture_close(&h);
 }
 
 struct counting {
@@ -291,77 +293,77 @@ static int count_down(void *arg, const struct client_progress *p)
 
 static void cancelling_ends_it_and_leaves_nothing(void **state)
 {
-	struct house h;
+	struct fixture h;
 	const struct fault_rule rows[] = { { .fault = FAULT_SILENT }, { .fault = FAULT_STALL, .at = 1000 } };
 
-	house_open(&h);
+	fixture_open(&h);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct fault_rule r = rows[i];
 		struct fault_http *s;
 		struct counting c = { .stop_at = 3 };
 		struct client_watch watch = { .arg = &c, .progress = count_down };
-		struct client_request w[2] = { house_want(CLIENT_SOURCE, ID_A, "/a.c"),
-					       house_want(CLIENT_SOURCE, ID_B, "/a.c") };
+		struct client_request w[2] = { fixture_want(CLIENT_SOURCE, ID_A, "/a.c"),
+					       fixture_want(CLIENT_SOURCE, ID_B, "/a.c") };
 		struct client_result got[2];
 
 		r.body = buf_bytes(&h.debug);
 		s = fault_http_new(&r, 1);
-		house_ask(&h, fault_http_url(s));
+		fixture_ask(&h, fault_http_url(s));
 		assert_int_equal(client_find(h.client, w, 2, &watch, got), CLIENT_STOPPED);
 		for (int k = 0; k < 2; k++) {
 			assert_int_equal(got[k].outcome, CLIENT_CANCELLED);
 			client_result_done(&got[k]);
 		}
 		assert_int_equal(c.n, 3);
-		assert_int_equal(house_size(&h, ID_A), -1);
+		assert_int_equal(fixture_size(&h, ID_A), -1);
 		assert_tidy(&h);
 		fault_http_free(s);
 	}
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void nonsense_in_urls_is_passed_over(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_rule good = { .path = PATH_A };
 	struct fault_http *s;
 	struct client_result got;
 	char urls[512];
 
-	house_open(&h);
+	fixture_open(&h);
 	good.body = buf_bytes(&h.debug);
 	s = fault_http_new(&good, 1);
 	snprintf(urls, sizeof(urls), " ima:permissive ftp://x/ http:// :::: \x01 http://\xff/ %s ",
 		 fault_http_url(s));
-	house_ask(&h, urls);
-	got = house_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
+	fixture_ask(&h, urls);
+	got = fixture_find(&h, CLIENT_DEBUGINFO, ID_A, NULL);
 	assert_found(&got, buf_bytes(&h.debug));
-	/* What was left out is told among the steps. */
+	/* A URL that was left out is among the steps. */
 	snprintf(urls, sizeof(urls), "ima:enforcing http://signed.example ima:ignore %s", fault_http_url(s));
-	house_ask(&h, urls);
-	got = house_find(&h, CLIENT_DEBUGINFO, "cccc22", NULL);
+	fixture_ask(&h, urls);
+	got = fixture_find(&h, CLIENT_DEBUGINFO, "cccc22", NULL);
 	assert_int_equal(got.outcome, CLIENT_ABSENT);
 	assert_non_null(strstr(buf_cstr(&got.why), "http://signed.example: not asked: signatures"));
 	client_result_done(&got);
-	house_ask(&h, "ftp://x/ ::::");
-	got = house_find(&h, CLIENT_DEBUGINFO, ID_B, NULL);
+	fixture_ask(&h, "ftp://x/ ::::");
+	got = fixture_find(&h, CLIENT_DEBUGINFO, ID_B, NULL);
 	assert_int_equal(got.outcome, CLIENT_FAILED);
 	assert_int_equal(got.os, EINVAL);
 	assert_non_null(strstr(got.err.text, "ftp://x/"));
 	client_result_done(&got);
 	fault_http_free(s);
-	house_close(&h);
+	fixture_close(&h);
 }
 
-static void odd_wants_are_refused(void **state)
+static void invalid_requests_are_refused(void **state)
 {
-	struct house h;
-	struct client_request w = house_want(CLIENT_SOURCE, ID_A, "");
+	struct fixture h;
+	struct client_request w = fixture_want(CLIENT_SOURCE, ID_A, "");
 	struct client_result got;
 	AUTO(mem_freep) char *name = mem_alloc(5001);
 
-	house_open(&h);
-	house_ask(&h, "http://127.0.0.1:1");
+	fixture_open(&h);
+	fixture_ask(&h, "http://127.0.0.1:1");
 	for (int i = 0; i < 3; i++) {
 		if (i == 1)
 			w.name = memset(name, 'x', 5000), name[5000] = '\0';
@@ -372,31 +374,31 @@ static void odd_wants_are_refused(void **state)
 		assert_int_equal(got.os, EINVAL);
 		client_result_done(&got);
 	}
-	house_close(&h);
+	fixture_close(&h);
 }
 
 static void a_source_path_does_not_climb_out_of_the_folder(void **state)
 {
-	struct house h;
+	struct fixture h;
 	struct fault_rule r = { .body = bytes_of("x", 1) };
 	struct fault_http *s = fault_http_new(&r, 1);
 	struct client_result got;
 
-	house_open(&h);
-	house_ask(&h, fault_http_url(s));
-	got = house_find(&h, CLIENT_SOURCE, ID_A, "/../../../../etc/passwd");
+	fixture_open(&h);
+	fixture_ask(&h, fault_http_url(s));
+	got = fixture_find(&h, CLIENT_SOURCE, ID_A, "/../../../../etc/passwd");
 	assert_int_equal(got.outcome, CLIENT_FOUND);
 	assert_null(strstr(got.path + strlen(h.cache), "/.."));
 	assert_non_null(strstr(got.path, ID_A "/source-"));
 	client_result_done(&got);
 	fault_http_free(s);
-	house_close(&h);
+	fixture_close(&h);
 }
 
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_wrong_is_neither_kept_nor_taken_for_absent),
+		cmocka_unit_test(a_wrong_file_is_neither_kept_nor_counted_as_absent),
 		cmocka_unit_test(a_page_is_no_source_and_no_section),
 		cmocka_unit_test(a_section_of_another_size_than_the_debug_file_says_is_not_believed),
 		cmocka_unit_test(the_next_server_has_it),
@@ -407,7 +409,7 @@ int main(void)
 		cmocka_unit_test(the_deadline_is_for_the_whole),
 		cmocka_unit_test(cancelling_ends_it_and_leaves_nothing),
 		cmocka_unit_test(nonsense_in_urls_is_passed_over),
-		cmocka_unit_test(odd_wants_are_refused),
+		cmocka_unit_test(invalid_requests_are_refused),
 		cmocka_unit_test(a_source_path_does_not_climb_out_of_the_folder),
 	};
 

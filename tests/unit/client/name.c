@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that others make and look for: reckoned apart from our code. */
-#include "house.h"
+/*
+ * Names that other clients create and look for: computed independently of our code.
+ */
+#include "fixture.h"
 
 static void names_of_sources_and_sections_are_a_hash_and_the_tail(void **state)
 {
@@ -42,7 +44,7 @@ static void a_long_name_keeps_its_end(void **state)
 	memset(name + 203, 'x', 100);
 	name[303] = '\0';
 	entry_init(&e, &w);
-	assert_null(e.names[1]); /* no file system takes it */
+	assert_null(e.names[1]); /* too long for any file system */
 	entry_done(&e);
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order and the verdicts; tests/differential/test_local.py holds the choice against gdb's. */
+/*
+ * The order and the verdicts; tests/differential/test_local.py compares the choice with gdb's.
+ */
 #include "test.h"
 
 #include <sys/stat.h>
@@ -181,7 +183,7 @@ static void a_changed_file_is_read_again(void **state)
 	tree_init(&t);
 	debug_file(&t, "bin/x.debug", OTHER_ID);
 	{
-		/* The CRC that it is going to have. */
+		/* The CRC that it will have. */
 		AUTO(buf_done) struct buf b = { 0 };
 
 		elf_writer_debug_file(&b, ET_DYN, ID, 1000);
@@ -194,7 +196,7 @@ static void a_changed_file_is_read_again(void **state)
 	assert_int_equal(find(&t), 0);
 }
 
-static void what_cannot_be_read_is_told(void **state)
+static void unreadable_places_are_in_the_trail(void **state)
 {
 	AUTO(tree_done) struct tree t = { 0 };
 	struct buf text = { (uint8_t *)"text", 4, 4 };
@@ -245,7 +247,7 @@ int main(void)
 		cmocka_unit_test(a_link_to_itself_is_refused),
 		cmocka_unit_test(a_build_id_link_to_itself_is_refused),
 		cmocka_unit_test(a_changed_file_is_read_again),
-		cmocka_unit_test(what_cannot_be_read_is_told),
+		cmocka_unit_test(unreadable_places_are_in_the_trail),
 		cmocka_unit_test(executables_by_build_id),
 		cmocka_unit_test(one_byte_is_a_build_id_too),
 	};

@@ -14,7 +14,7 @@
 #define BODY_SIZE 300000u
 #define WAIT_MS   30000
 
-/* Takes one request and answers with what came as its body. */
+/* Accepts one request and answers with the body that it received. */
 struct echo {
 	pthread_t thread;
 	int fd;
@@ -22,7 +22,7 @@ struct echo {
 	struct buf head;
 };
 
-/* More of it, behind what is there; false: the end. */
+/* Appends more bytes; false: the end. */
 static bool read_more(int fd, struct buf *b)
 {
 	ssize_t n = read(fd, buf_reserve(b, KIB(64)), KIB(64));
@@ -91,7 +91,7 @@ static int read_body(void *arg, void *buf, size_t n, size_t *ret_got, struct err
 {
 	struct call *c = arg;
 
-	/* Less than it has room for. */
+	/* Fewer than it has room for. */
 	*ret_got = MIN(n, (size_t)1000);
 	memcpy(buf, c->body.p + c->n_read, *ret_got);
 	c->n_read += *ret_got;

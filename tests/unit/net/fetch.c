@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One artifact from several servers, some of which misbehave. Waits that must come to nothing are set to a
- * minute, so that a test which should not wait for them fails by its time-out and not by a clock.
+ * One artifact from several servers, some of which misbehave. Waits that must not be needed are set to a
+ * minute, so that a test that runs into one fails by its time limit and not by a measured time.
  */
 #include "test.h"
 #include "sink.h"
@@ -223,7 +223,7 @@ static void another_file_of_the_same_build_id_is_not_mixed_in(void **state)
 	}
 }
 
-static void what_proves_wrong_in_the_end_is_begun_again_elsewhere(void **state)
+static void a_file_that_fails_verify_is_fetched_from_another_server(void **state)
 {
 	static uint8_t other[300000];
 	struct fault_rule bad = good();
@@ -341,7 +341,7 @@ static void a_dead_server_costs_once(void **state)
 		sink_fetch(n, &s, &no_hedge, urls, 2);
 		sink_assert_got(&s);
 		sink_done(&s);
-		/* And in the next process. */
+		/* Also in the next process. */
 		net_breakers_save(n, &memory);
 		net_breakers_load(other, buf_str(&memory));
 		sink_fetch(other, &s, &no_hedge, urls, 2);
@@ -523,7 +523,7 @@ static void headers_go_out_and_come_in(void **state)
 	fault_http_free(h);
 }
 
-static void more_than_wanted_is_not_taken(void **state)
+static void bytes_above_the_limit_are_refused(void **state)
 {
 	struct fault_rule rules[2] = { good(), good() };
 
@@ -538,7 +538,7 @@ static void more_than_wanted_is_not_taken(void **state)
 		struct sink s = { 0 };
 
 		sink_custom(n, &s, &req);
-		/* What was begun and cannot be had is no longer "too large" alone. */
+		/* After a fetch has begun and failed, "too large" is not the outcome. */
 		assert_int_equal(s.outcome, i ? -1 : NET_TOO_LARGE);
 		assert_true(s.got.size <= req.max_size);
 		sink_done(&s);
@@ -547,7 +547,7 @@ static void more_than_wanted_is_not_taken(void **state)
 	}
 }
 
-/* @n times @in; 0: a bomb, 100 MB of zeros behind an ELF magic. */
+/* @n times @in; 0: a bomb, 100 MB of zeros after an ELF magic. */
 static void gzip(struct bytes in, unsigned n, struct buf *out)
 {
 	static uint8_t zeros[65536];
@@ -628,7 +628,7 @@ static void a_tree_of_files_is_a_server_too(void **state)
 	sink_fetch(n, &s, NULL, urls, 1);
 	sink_assert_got(&s);
 	sink_done(&s);
-	/* And it goes on where another broke off. */
+	/* It continues where another server broke off. */
 	bad.fault = FAULT_CUT;
 	bad.at = 123456;
 	h = fault_http_new(&bad, 1);
@@ -674,14 +674,14 @@ int main(void)
 		cmocka_unit_test(a_winner_that_stalls_is_replaced_and_goes_on_by_range),
 		cmocka_unit_test(a_lone_server_that_breaks_off_is_asked_to_go_on),
 		cmocka_unit_test(another_file_of_the_same_build_id_is_not_mixed_in),
-		cmocka_unit_test(what_proves_wrong_in_the_end_is_begun_again_elsewhere),
+		cmocka_unit_test(a_file_that_fails_verify_is_fetched_from_another_server),
 		cmocka_unit_test(only_404_and_410_are_misses),
 		cmocka_unit_test(one_that_is_busy_is_asked_again),
 		cmocka_unit_test(one_that_is_busy_for_long_is_passed_over_by_the_next),
 		cmocka_unit_test(a_dead_server_costs_once),
 		cmocka_unit_test(nothing_but_a_dead_server_is_an_error_with_its_errno),
 		cmocka_unit_test(bodies_that_lie_about_their_size_are_not_believed),
-		cmocka_unit_test(more_than_wanted_is_not_taken),
+		cmocka_unit_test(bytes_above_the_limit_are_refused),
 		cmocka_unit_test(compressed_transfers_are_unpacked_and_bombs_are_not),
 		cmocka_unit_test(a_sink_that_pauses_gets_all),
 		cmocka_unit_test(a_sink_that_pauses_for_long_is_no_stall),

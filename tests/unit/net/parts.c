@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is behind a fetch: heads of replies, and breakers, by their own clock. */
+/*
+ * Parts of a fetch: heads of replies, and breakers, with their own clock.
+ */
 #include "test.h"
 #include "net/internal.h"
 
@@ -34,7 +36,7 @@ static void a_head_is_read_and_only_the_last_one_counts(void **state)
 	head_done(&h);
 }
 
-static void what_is_no_number_is_as_if_it_were_not_there(void **state)
+static void a_header_that_is_not_a_number_counts_as_absent(void **state)
 {
 	static const char *const ranges[] = { "bytes 5-4/10", "bytes 5-14/10", "bytes */10",
 					      "items 0-1/2",  "bytes -5-6/10", "" };
@@ -121,7 +123,7 @@ static void each_failure_in_a_row_closes_a_server_for_longer(void **state)
 		assert_string_equal(said, "no connection");
 		clock_test_advance(want[i] * 1000);
 	}
-	/* It answers: all is forgotten. */
+	/* It answers: its failures are forgotten. */
 	assert_true(breaker_take(&b, s, 1));
 	breaker_sent(&b, s, BREAKER_ANSWERED, "");
 	breaker_give(&b, s);
@@ -132,7 +134,7 @@ static void each_failure_in_a_row_closes_a_server_for_longer(void **state)
 	clock_test_thaw();
 }
 
-static void only_one_tries_a_server_that_was_away(void **state)
+static void only_one_request_probes_a_server_that_failed(void **state)
 {
 	struct breakers b;
 	struct server *s;
@@ -146,13 +148,13 @@ static void only_one_tries_a_server_that_was_away(void **state)
 	assert_int_equal(breaker_look(&b, s, NULL, NULL), BREAKER_TRYING);
 	breaker_sent(&b, s, BREAKER_DROPPED, "");
 	breaker_give(&b, s);
-	/* Nothing is known: the next one tries. */
+	/* No result: the next request probes it. */
 	assert_int_equal(breaker_look(&b, s, NULL, NULL), BREAKER_CLOSED);
 	breakers_done(&b);
 	clock_test_thaw();
 }
 
-static void one_that_is_outrun_is_asked_last(void **state)
+static void a_slower_server_is_asked_last(void **state)
 {
 	struct breakers b;
 	struct server *s, *t;
@@ -190,7 +192,7 @@ static void connections_to_one_server_are_counted(void **state)
 	breakers_done(&b);
 }
 
-static void what_is_known_goes_from_process_to_process(void **state)
+static void server_states_pass_from_process_to_process(void **state)
 {
 	AUTO(buf_done) struct buf text = { 0 };
 	struct net one = { 0 }, two = { 0 };
@@ -213,7 +215,7 @@ static void what_is_known_goes_from_process_to_process(void **state)
 	assert_int_equal(breaker_look(&two.breakers, s, &again_s, said), BREAKER_OPEN);
 	assert_int_equal(again_s, 20);
 	assert_string_equal(said, "no connection");
-	/* What others may have written there. */
+	/* Text that another user may have written there. */
 	net_breakers_load(
 		&two, STR("http://b 2000000000 0 1 far away\nhttp://c\nhttp://d x y z\n\n\n ftp://e 1 1 1\n"
 			  "http://f 1000000020 0 99999999 much\nhttp://g 1000000021 0 1"));
@@ -232,14 +234,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_head_is_read_and_only_the_last_one_counts),
-		cmocka_unit_test(what_is_no_number_is_as_if_it_were_not_there),
+		cmocka_unit_test(a_header_that_is_not_a_number_counts_as_absent),
 		cmocka_unit_test(a_time_to_come_back_is_a_number_or_a_date),
 		cmocka_unit_test(endless_heads_have_an_end),
 		cmocka_unit_test(each_failure_in_a_row_closes_a_server_for_longer),
-		cmocka_unit_test(only_one_tries_a_server_that_was_away),
-		cmocka_unit_test(one_that_is_outrun_is_asked_last),
+		cmocka_unit_test(only_one_request_probes_a_server_that_failed),
+		cmocka_unit_test(a_slower_server_is_asked_last),
 		cmocka_unit_test(connections_to_one_server_are_counted),
-		cmocka_unit_test(what_is_known_goes_from_process_to_process),
+		cmocka_unit_test(server_states_pass_from_process_to_process),
 	};
 
 	return cmocka_run_group_tests_name("net-parts", tests, NULL, NULL);

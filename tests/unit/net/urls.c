@@ -51,7 +51,7 @@ static void the_same_server_is_asked_once(void **state)
 	arena_done(&f.a);
 }
 
-static void nonsense_is_told_and_the_others_are_used(void **state)
+static void invalid_tokens_are_noted_and_the_others_used(void **state)
 {
 	static const char *const bad[] = {
 		"ftp://a",
@@ -88,7 +88,7 @@ static void nonsense_is_told_and_the_others_are_used(void **state)
 	}
 }
 
-static void who_is_to_sign_is_not_asked(void **state)
+static void a_server_with_enforced_signatures_is_not_asked(void **state)
 {
 	struct fixture f = parse("http://a ima:enforcing https://b http://a ftp://x ima:ignore https://c "
 				 "ima:permissive https://d ima:enforce https://e ima: https://f",
@@ -110,7 +110,7 @@ static void who_is_to_sign_is_not_asked(void **state)
 	arena_done(&f.a);
 }
 
-static void too_long_and_too_many_are_told(void **state)
+static void too_long_and_too_many_are_noted(void **state)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	struct fixture f;
@@ -160,9 +160,9 @@ int main(void)
 		cmocka_unit_test(servers_are_apart_by_blanks_and_get_a_scheme),
 		cmocka_unit_test(commas_part_only_where_they_are_asked_for),
 		cmocka_unit_test(the_same_server_is_asked_once),
-		cmocka_unit_test(nonsense_is_told_and_the_others_are_used),
-		cmocka_unit_test(who_is_to_sign_is_not_asked),
-		cmocka_unit_test(too_long_and_too_many_are_told),
+		cmocka_unit_test(invalid_tokens_are_noted_and_the_others_used),
+		cmocka_unit_test(a_server_with_enforced_signatures_is_not_asked),
+		cmocka_unit_test(too_long_and_too_many_are_noted),
 		cmocka_unit_test(passwords_are_not_shown),
 		cmocka_unit_test(paths_are_escaped),
 	};

@@ -48,7 +48,7 @@ static void put_content_is_found_under_kind_id_and_argument(void **state)
 	resolve_close(r);
 }
 
-static void who_waits_is_woken_once(void **state)
+static void a_waiter_is_woken_once(void **state)
 {
 	struct resolver *r = resolve_mem_new();
 	struct resolve_request req = { RESOLVE_DEBUGINFO, id_of("aabb"), { 0 } };
@@ -111,7 +111,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(put_content_is_found_under_kind_id_and_argument),
-		cmocka_unit_test(who_waits_is_woken_once),
+		cmocka_unit_test(a_waiter_is_woken_once),
 		cmocka_unit_test(metadata_comes_in_pages),
 	};
 

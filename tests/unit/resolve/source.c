@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Source files: out of packages by their path, from disk only when the debug information names them.
+ * Source files: from packages by their path, from disk only when the debug information names them.
  */
-#include "house.h"
+#include "fixture.h"
 
 #include <sys/stat.h>
 
@@ -38,10 +38,10 @@ static void add_line_table(struct elf_writer *w, const char *comp_dir, const cha
 	buf_done(&abbrev);
 }
 
-static struct bytes debug_file(struct house *h, uint32_t n, const char *comp_dir, const char *const *names,
+static struct bytes debug_file(struct fixture *h, uint32_t n, const char *comp_dir, const char *const *names,
 			       uint32_t alt)
 {
-	struct build_id id = house_id(n), alt_id = house_id(alt);
+	struct build_id id = fixture_id(n), alt_id = fixture_id(alt);
 	struct elf_writer w = { 0 };
 	struct buf out = { 0 };
 	struct bytes ret;
@@ -59,9 +59,9 @@ static struct bytes debug_file(struct house *h, uint32_t n, const char *comp_dir
 	return ret;
 }
 
-static const char *write_source(struct house *h, const char *name, const char *text)
+static const char *write_source(struct fixture *h, const char *name, const char *text)
 {
-	const char *path = house_path(h, name);
+	const char *path = fixture_path(h, name);
 
 	test_file_write(path, text, strlen(text));
 	return path;
@@ -69,88 +69,88 @@ static const char *write_source(struct house *h, const char *name, const char *t
 
 static void from_disk_only_what_the_debug_file_names(void **state)
 {
-	struct house *h = *state;
+	struct fixture *h = *state;
 	const char *named = write_source(h, "named.c", "int main;"),
 		   *other = write_source(h, "other.c", "secret");
-	const char *names[] = { named, house_path(h, "gone-named.c"), h->dir, NULL };
+	const char *names[] = { named, fixture_path(h, "gone-named.c"), h->dir, NULL };
 
-	house_plain(h, "x.debug", 1, debug_file(h, 1, "/", names, 0), CODEC_NONE);
-	house_expect(h, RESOLVE_SOURCE, 1, named, bytes_of("int main;", 9));
+	fixture_plain(h, "x.debug", 1, debug_file(h, 1, "/", names, 0), CODEC_NONE);
+	fixture_expect(h, RESOLVE_SOURCE, 1, named, bytes_of("int main;", 9));
 	assert_str(h->got.file, named);
 	assert_true(h->got.plain);
-	/* As clients and proxies spell it. */
-	house_expect(h, RESOLVE_SOURCE, 1, named + 1, bytes_of("int main;", 9));
-	house_expect(h, RESOLVE_SOURCE, 1, arena_printf(&h->a, "/%s", named), bytes_of("int main;", 9));
-	house_expect(h, RESOLVE_SOURCE, 1, arena_printf(&h->a, "%s/a/.././named.c", h->dir),
-		     bytes_of("int main;", 9));
+	/* The form that clients and proxies use. */
+	fixture_expect(h, RESOLVE_SOURCE, 1, named + 1, bytes_of("int main;", 9));
+	fixture_expect(h, RESOLVE_SOURCE, 1, arena_printf(&h->a, "/%s", named), bytes_of("int main;", 9));
+	fixture_expect(h, RESOLVE_SOURCE, 1, arena_printf(&h->a, "%s/a/.././named.c", h->dir),
+		       bytes_of("int main;", 9));
 
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 1, other), RESOLVE_MISSING);
-	assert_true(house_said(h, "but not this one"));
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 1, "/etc/passwd"), RESOLVE_MISSING);
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 1, house_path(h, "gone-named.c")), RESOLVE_MISSING);
-	assert_true(house_said(h, "gone-named.c: does not exist"));
-	/* Named, but a folder. */
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 1, h->dir), RESOLVE_MISSING);
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 2, named), RESOLVE_MISSING);
-	assert_true(house_said(h, "no file or package here has build ID"));
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 1, ""), RESOLVE_MISSING);
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 1, "/"), RESOLVE_MISSING);
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 1, "///"), RESOLVE_MISSING);
-	assert_true(house_said(h, "not a path"));
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, other), RESOLVE_MISSING);
+	assert_true(fixture_said(h, "but not this one"));
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, "/etc/passwd"), RESOLVE_MISSING);
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, fixture_path(h, "gone-named.c")), RESOLVE_MISSING);
+	assert_true(fixture_said(h, "gone-named.c: does not exist"));
+	/* Named, but a directory. */
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, h->dir), RESOLVE_MISSING);
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 2, named), RESOLVE_MISSING);
+	assert_true(fixture_said(h, "no file or package here has build ID"));
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, ""), RESOLVE_MISSING);
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, "/"), RESOLVE_MISSING);
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, "///"), RESOLVE_MISSING);
+	assert_true(fixture_said(h, "not a path"));
 }
 
 static void a_pipe_is_not_waited_for(void **state)
 {
-	struct house *h = *state;
-	const char *path = house_path(h, "pipe-named.c");
+	struct fixture *h = *state;
+	const char *path = fixture_path(h, "pipe-named.c");
 	const char *names[] = { path, NULL };
 
 	assert_int_equal(mkfifo(path, 0644), 0);
-	house_plain(h, "x.debug", 1, debug_file(h, 1, "/", names, 0), CODEC_NONE);
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 1, path), RESOLVE_MISSING);
+	fixture_plain(h, "x.debug", 1, debug_file(h, 1, "/", names, 0), CODEC_NONE);
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, path), RESOLVE_MISSING);
 }
 
 static void names_are_relative_to_where_it_was_compiled(void **state)
 {
-	struct house *h = *state;
+	struct fixture *h = *state;
 	const char *path = write_source(h, "named.c", "x"), *names[] = { "./named.c", NULL };
 
-	house_plain(h, "x.debug", 1, debug_file(h, 1, h->dir, names, 0), CODEC_NONE);
-	house_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("x", 1));
+	fixture_plain(h, "x.debug", 1, debug_file(h, 1, h->dir, names, 0), CODEC_NONE);
+	fixture_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("x", 1));
 }
 
 static void without_debug_information_nothing_on_disk_is_served(void **state)
 {
-	struct house *h = *state;
+	struct fixture *h = *state;
 	const char *path = write_source(h, "named.c", "x");
 
-	house_plain(h, "x", 1, house_program(h, 1, 100), CODEC_NONE);
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 1, path), RESOLVE_MISSING);
-	assert_true(house_said(h, "has it, but not as debuginfo"));
-	/* Unless the one who runs it says so. */
-	house_inside(h)->source_any = true;
-	house_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("x", 1));
+	fixture_plain(h, "x", 1, fixture_program(h, 1, 100), CODEC_NONE);
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, path), RESOLVE_MISSING);
+	assert_true(fixture_said(h, "has that build ID, but not as debuginfo"));
+	/* Unless the option allows it. */
+	fixture_inside(h)->source_any = true;
+	fixture_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("x", 1));
 }
 
 static void a_changed_source_has_another_tag(void **state)
 {
-	struct house *h = *state;
+	struct fixture *h = *state;
 	const char *path = write_source(h, "named.c", "one"), *names[] = { path, NULL };
 	uint64_t tag;
 
-	house_plain(h, "x.debug", 1, debug_file(h, 1, "/", names, 0), CODEC_NONE);
-	house_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("one", 3));
+	fixture_plain(h, "x.debug", 1, debug_file(h, 1, "/", names, 0), CODEC_NONE);
+	fixture_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("one", 3));
 	tag = h->got.tag;
-	house_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("one", 3));
+	fixture_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("one", 3));
 	assert_true(h->got.tag == tag);
 	write_source(h, "named.c", "three");
-	house_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("three", 5));
+	fixture_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("three", 5));
 	assert_true(h->got.tag != tag);
 }
 
 static void from_a_package_by_its_path(void **state)
 {
-	struct house *h = *state;
+	struct fixture *h = *state;
 	static const char *const none[] = { NULL };
 	struct pw_file debug = { .path = "./usr/lib/debug/x", .content = debug_file(h, 1, "/", none, 0) };
 	struct pw_file sources[] = {
@@ -160,27 +160,27 @@ static void from_a_package_by_its_path(void **state)
 		{ .path = "./b.c", .content = bytes_of("top", 3) },
 	};
 
-	house_package(h, "x-dbgsym.deb", 1000, house_deb(h, CODEC_XZ, &debug, 1));
-	house_package(h, "x-src.deb", 1000, house_deb(h, CODEC_ZSTD, sources, 4));
-	house_expect(h, RESOLVE_SOURCE, 1, "/usr/src/debug/x-1.0/a.c", bytes_of("int a;", 6));
+	fixture_package(h, "x-dbgsym.deb", 1000, fixture_deb(h, CODEC_XZ, &debug, 1));
+	fixture_package(h, "x-src.deb", 1000, fixture_deb(h, CODEC_ZSTD, sources, 4));
+	fixture_expect(h, RESOLVE_SOURCE, 1, "/usr/src/debug/x-1.0/a.c", bytes_of("int a;", 6));
 	assert_str(h->got.file, "/usr/src/debug/x-1.0/a.c");
-	assert_str(h->got.archive, house_path(h, "x-src.deb"));
+	assert_str(h->got.archive, fixture_path(h, "x-src.deb"));
 	assert_int_equal(h->got.mtime, 99);
-	house_expect(h, RESOLVE_SOURCE, 1, "usr/src/debug/x-1.0/a.c", bytes_of("int a;", 6));
-	house_expect(h, RESOLVE_SOURCE, 1, "//usr/src/debug/./x-1.0/../x-1.0/a.c", bytes_of("int a;", 6));
-	house_expect(h, RESOLVE_SOURCE, 1, "/usr/src/debug/x-1.0/link.c", bytes_of("int a;", 6));
-	house_expect(h, RESOLVE_SOURCE, 1, "./b.c", bytes_of("top", 3));
-	house_expect(h, RESOLVE_SOURCE, 1, "/../b.c", bytes_of("top", 3));
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 1, "/usr/src/debug/x-1.0/dir"), RESOLVE_MISSING);
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 1, "/usr/src/debug/x-1.0/none.c"), RESOLVE_MISSING);
-	assert_true(house_said(h, "packages: 1 of 1"));
+	fixture_expect(h, RESOLVE_SOURCE, 1, "usr/src/debug/x-1.0/a.c", bytes_of("int a;", 6));
+	fixture_expect(h, RESOLVE_SOURCE, 1, "//usr/src/debug/./x-1.0/../x-1.0/a.c", bytes_of("int a;", 6));
+	fixture_expect(h, RESOLVE_SOURCE, 1, "/usr/src/debug/x-1.0/link.c", bytes_of("int a;", 6));
+	fixture_expect(h, RESOLVE_SOURCE, 1, "./b.c", bytes_of("top", 3));
+	fixture_expect(h, RESOLVE_SOURCE, 1, "/../b.c", bytes_of("top", 3));
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, "/usr/src/debug/x-1.0/dir"), RESOLVE_MISSING);
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, "/usr/src/debug/x-1.0/none.c"), RESOLVE_MISSING);
+	assert_true(fixture_said(h, "packages: 1 of 1"));
 	/* Only for a build ID that is here. */
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 2, "/usr/src/debug/x-1.0/a.c"), RESOLVE_MISSING);
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 2, "/usr/src/debug/x-1.0/a.c"), RESOLVE_MISSING);
 }
 
 static void the_nearest_package_then_the_newest(void **state)
 {
-	struct house *h = *state;
+	struct fixture *h = *state;
 	static const char *const none[] = { NULL };
 	struct pw_file debug = { .path = "./usr/lib/debug/x", .content = debug_file(h, 1, "/", none, 0) };
 	struct pw_file source = { .path = "./usr/src/a.c" };
@@ -194,81 +194,83 @@ static void the_nearest_package_then_the_newest(void **state)
 		{ "other_old.deb", 8, "far, old" },
 	};
 
-	house_package(h, "libx-dbg_1.deb", 1, house_deb(h, CODEC_NONE, &debug, 1));
+	fixture_package(h, "libx-dbg_1.deb", 1, fixture_deb(h, CODEC_NONE, &debug, 1));
 	for (size_t i = 0; i < ARRAY_SIZE(packages); i++) {
 		source.content = bytes_of(packages[i].text, strlen(packages[i].text));
-		house_package(h, packages[i].name, packages[i].mtime, house_deb(h, CODEC_NONE, &source, 1));
+		fixture_package(h, packages[i].name, packages[i].mtime,
+				fixture_deb(h, CODEC_NONE, &source, 1));
 	}
-	house_expect(h, RESOLVE_SOURCE, 1, "/usr/src/a.c", bytes_of("near", 4));
-	unlink(house_path(h, "libx-src_1.deb"));
-	house_expect(h, RESOLVE_SOURCE, 1, "/usr/src/a.c", bytes_of("far, new", 8));
-	unlink(house_path(h, "other_new.deb"));
-	house_expect(h, RESOLVE_SOURCE, 1, "/usr/src/a.c", bytes_of("far, old", 8));
-	assert_true(house_said(h, "libx-src_1.deb: is gone"));
+	fixture_expect(h, RESOLVE_SOURCE, 1, "/usr/src/a.c", bytes_of("near", 4));
+	unlink(fixture_path(h, "libx-src_1.deb"));
+	fixture_expect(h, RESOLVE_SOURCE, 1, "/usr/src/a.c", bytes_of("far, new", 8));
+	unlink(fixture_path(h, "other_new.deb"));
+	fixture_expect(h, RESOLVE_SOURCE, 1, "/usr/src/a.c", bytes_of("far, old", 8));
+	assert_true(fixture_said(h, "libx-src_1.deb: does not exist any more"));
 }
 
 static void disk_first_where_the_debug_file_is_on_disk(void **state)
 {
-	struct house *h = *state;
+	struct fixture *h = *state;
 	const char *path = write_source(h, "named.c", "disk"), *names[] = { path, NULL };
 	struct pw_file source = { .path = arena_printf(&h->a, ".%s", path),
 				  .content = bytes_of("package", 7) };
 	struct pw_file debug = { .path = "./usr/lib/debug/y", .content = debug_file(h, 2, "/", names, 0) };
 
-	house_plain(h, "x.debug", 1, debug_file(h, 1, "/", names, 0), CODEC_NONE);
-	house_package(h, "y-dbg.deb", 1, house_deb(h, CODEC_NONE, &debug, 1));
-	house_package(h, "src.deb", 1, house_deb(h, CODEC_NONE, &source, 1));
-	house_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("disk", 4));
-	house_expect(h, RESOLVE_SOURCE, 2, path, bytes_of("package", 7));
+	fixture_plain(h, "x.debug", 1, debug_file(h, 1, "/", names, 0), CODEC_NONE);
+	fixture_package(h, "y-dbg.deb", 1, fixture_deb(h, CODEC_NONE, &debug, 1));
+	fixture_package(h, "src.deb", 1, fixture_deb(h, CODEC_NONE, &source, 1));
+	fixture_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("disk", 4));
+	fixture_expect(h, RESOLVE_SOURCE, 2, path, bytes_of("package", 7));
 	unlink(path);
-	house_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("package", 7));
+	fixture_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("package", 7));
 	write_source(h, "named.c", "disk");
-	unlink(house_path(h, "src.deb"));
-	house_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("disk", 4));
+	unlink(fixture_path(h, "src.deb"));
+	fixture_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("disk", 4));
 }
 
 static void a_supplementary_file_is_looked_for_when_it_turns_up(void **state)
 {
-	struct house *h = *state;
+	struct fixture *h = *state;
 	const char *path = write_source(h, "named.c", "x"), *other = write_source(h, "other.c", "y");
 	const char *names[] = { path, NULL }, *none[] = { NULL };
 
 	clock_test_freeze(1000);
-	house_plain(h, "x.debug", 1, debug_file(h, 1, "/", names, 9), CODEC_NONE);
-	house_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("x", 1));
-	assert_true(house_said(h, "its supplementary file is not to be had"));
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 1, other), RESOLVE_MISSING);
-	assert_true(house_said(h, "(its supplementary file is missing)"));
-	house_plain(h, "x.dwz", 1, debug_file(h, 9, "/", none, 0), CODEC_NONE);
+	fixture_plain(h, "x.debug", 1, debug_file(h, 1, "/", names, 9), CODEC_NONE);
+	fixture_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("x", 1));
+	assert_true(fixture_said(h, "its supplementary file is missing: source names"));
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, other), RESOLVE_MISSING);
+	assert_true(fixture_said(h, "(its supplementary file is missing)"));
+	fixture_plain(h, "x.dwz", 1, debug_file(h, 9, "/", none, 0), CODEC_NONE);
 	clock_test_advance(10000);
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 1, other), RESOLVE_MISSING);
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, other), RESOLVE_MISSING);
 	for (struct resolve_step *s = h->why.first; s; s = s->next)
 		assert_null(strstr(arena_strdup(&h->a, s->said), "supplementary"));
-	house_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("x", 1));
+	fixture_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("x", 1));
 	clock_test_thaw();
 }
 
-/* Who makes a package may write into its debug files what he likes: that opens no file of this machine. */
+/* Anyone may write any name into the debug files of a package: that gives access to no file of this
+ * machine. */
 static void a_debug_file_in_a_package_names_nothing_on_disk(void **state)
 {
-	struct house *h = *state;
+	struct fixture *h = *state;
 	const char *path = write_source(h, "secret.c", "x"), *names[] = { path, NULL }, *none[] = { NULL };
 	struct pw_file debug = { .path = "./usr/lib/debug/y", .content = debug_file(h, 2, "/", names, 0) };
 	struct pw_file dwz = { .path = "./usr/lib/debug/.dwz/y", .content = debug_file(h, 9, "/", names, 0) };
 
-	house_package(h, "y-dbg.deb", 1, house_deb(h, CODEC_NONE, &debug, 1));
-	house_package(h, "y-dwz.deb", 1, house_deb(h, CODEC_NONE, &dwz, 1));
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 2, path), RESOLVE_MISSING);
-	/* Nor does it for a debug file on disk that is of the same build ID, or needs it. */
-	house_plain(h, "y.debug", 1, debug_file(h, 2, "/", none, 9), CODEC_NONE);
-	assert_int_equal(house_ask(h, RESOLVE_SOURCE, 2, path), RESOLVE_MISSING);
-	house_inside(h)->source_any = true;
-	house_expect(h, RESOLVE_SOURCE, 2, path, bytes_of("x", 1));
+	fixture_package(h, "y-dbg.deb", 1, fixture_deb(h, CODEC_NONE, &debug, 1));
+	fixture_package(h, "y-dwz.deb", 1, fixture_deb(h, CODEC_NONE, &dwz, 1));
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 2, path), RESOLVE_MISSING);
+	/* Nor does it for a debug file on disk that has the same build ID, or needs it. */
+	fixture_plain(h, "y.debug", 1, debug_file(h, 2, "/", none, 9), CODEC_NONE);
+	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 2, path), RESOLVE_MISSING);
+	fixture_inside(h)->source_any = true;
+	fixture_expect(h, RESOLVE_SOURCE, 2, path, bytes_of("x", 1));
 }
 
 int main(void)
 {
-#define T(fn) cmocka_unit_test_setup_teardown(fn, house_set_up, house_tear_down)
+#define T(fn) cmocka_unit_test_setup_teardown(fn, fixture_set_up, fixture_tear_down)
 	const struct CMUnitTest tests[] = {
 		T(from_disk_only_what_the_debug_file_names),
 		T(a_pipe_is_not_waited_for),

@@ -184,7 +184,7 @@ static int gather(void *arg, const struct index_metadata *m)
 	(&(struct index_metadata_query){ \
 		.key = (k), .value = (v), .cursor = (from), .max = (n), .fn = gather, .arg = (to) })
 
-/* All that is told in pages of @max. */
+/* All results, from pages of @max. */
 static const char *metadata(struct fixture *f, const char *key, const char *value, size_t max)
 {
 	AUTO(buf_done) struct buf b = { 0 }, cursor = { 0 };
@@ -250,7 +250,7 @@ static void paths_and_build_ids_are_known(void **state)
 	buf_done(&page.next);
 }
 
-static void a_chain_tells_what_each_knows(void **state)
+static void a_chain_gives_the_metadata_of_all_links(void **state)
 {
 	struct fixture *f = *state;
 	struct resolver *first = resolve_mem_new(), *last = resolve_mem_new(), *inner[2], *outer[2];
@@ -290,7 +290,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_source_is_taken_out_of_a_tar, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_chain_asks_one_after_the_other, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(paths_and_build_ids_are_known, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(a_chain_tells_what_each_knows, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_chain_gives_the_metadata_of_all_links, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What other servers have, and what they say instead. */
+/*
+ * Files of other servers, and their failures.
+ */
 #include "test.h"
 
 #include <errno.h>
@@ -13,7 +15,7 @@
 #define DEADLINE_S 60
 #define LONG_MS    60000
 
-struct house {
+struct fixture {
 	char dir[TEST_PATH_SIZE];
 	struct fault_http *a, *b;
 	struct store *store;
@@ -21,9 +23,9 @@ struct house {
 	struct resolver *upstream, *chain;
 };
 
-static struct house house_of(struct fault_rule a, struct fault_rule b, const struct net_patience *p)
+static struct fixture fixture_of(struct fault_rule a, struct fault_rule b, const struct net_patience *p)
 {
-	struct house h = { .a = fault_http_new(&a, 1), .b = fault_http_new(&b, 1) };
+	struct fixture h = { .a = fault_http_new(&a, 1), .b = fault_http_new(&b, 1) };
 	const char *urls[] = { fault_http_url(h.a), fault_http_url(h.b) };
 	struct resolve_upstream_options opts = { .urls = urls, .n_urls = 2, .error_ms = LONG_MS };
 	struct resolver *links[2];
@@ -48,7 +50,7 @@ static struct house house_of(struct fault_rule a, struct fault_rule b, const str
 	return h;
 }
 
-static void house_done(struct house *h)
+static void fixture_done(struct fixture *h)
 {
 	net_free(h->net);
 	resolve_close(h->chain);
@@ -58,7 +60,7 @@ static void house_done(struct house *h)
 	test_dir_remove(h->dir);
 }
 
-/* ---- asking, as a worker does ---- */
+/* ---- requests, as from a worker ---- */
 
 struct bell {
 	pthread_mutex_t lock;
@@ -89,7 +91,7 @@ static void hear(struct bell *b)
 	pthread_mutex_lock(&b->lock);
 	while (!b->n)
 		if (pthread_cond_timedwait(&b->rung, &b->lock, &until) == ETIMEDOUT)
-			fail_msg("nobody wakes");
+			fail_msg("the waiter is not woken");
 	b->n = 0;
 	pthread_mutex_unlock(&b->lock);
 }
@@ -111,7 +113,7 @@ static struct resolve_request request(enum resolve_kind kind, const char *id, co
 	return req;
 }
 
-static void ask(struct house *h, const struct resolve_request *req, struct got *g)
+static void ask(struct fixture *h, const struct resolve_request *req, struct got *g)
 {
 	struct bell b = BELL;
 
@@ -163,8 +165,8 @@ static void got_done(struct got *g)
 	arena_done(&g->a);
 }
 
-/* It is had, and is exactly this. */
-static void ask_for(struct house *h, const struct resolve_request *req, struct bytes want,
+/* It is found, with exactly these bytes. */
+static void ask_for(struct fixture *h, const struct resolve_request *req, struct bytes want,
 		    enum resolve_origin origin)
 {
 	struct got g;
@@ -172,7 +174,7 @@ static void ask_for(struct house *h, const struct resolve_request *req, struct b
 	ask(h, req, &g);
 	if (g.r)
 		fail_msg("%d: %s", g.r, g.err.text);
-	/* Who is woken when it is whole may find it in the store already. */
+	/* A request that is woken when the file is complete may find it in the store already. */
 	if (origin != RESOLVE_UPSTREAM || g.answer.origin != RESOLVE_STORED)
 		assert_int_equal(g.answer.origin, origin);
 	assert_int_equal(g.answer.source->size, want.size);
@@ -182,7 +184,7 @@ static void ask_for(struct house *h, const struct resolve_request *req, struct b
 	got_done(&g);
 }
 
-static void wait_stored(struct house *h, uint64_t n)
+static void wait_stored(struct fixture *h, uint64_t n)
 {
 	struct resolve_upstream_stats st;
 	int64_t end_ms = clock_mono_ms() + DEADLINE_S * 1000;
@@ -231,15 +233,15 @@ static int unmake(void **state)
 	return 0;
 }
 
-static void what_another_server_has_is_found_and_stored(void **state)
+static void a_file_of_another_server_is_found_and_stored(void **state)
 {
 	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
 	struct fault_rule rule = has(&program);
-	struct house h;
+	struct fixture h;
 	struct got first, g;
 
 	rule.headers = "X-DEBUGINFOD-FILE: a.debug\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
-	h = house_of(no, rule, NULL);
+	h = fixture_of(no, rule, NULL);
 	ask(&h, &req, &first);
 	assert_int_equal(first.r, 0);
 	assert_int_equal(read_on(&first, UINT64_MAX), 0);
@@ -257,7 +259,7 @@ static void what_another_server_has_is_found_and_stored(void **state)
 	got_done(&first);
 	assert_int_equal(fault_http_requests(h.a, NULL), 1);
 	assert_int_equal(fault_http_requests(h.b, NULL), 1);
-	house_done(&h);
+	fixture_done(&h);
 }
 
 static void bytes_go_out_while_they_come_and_another_server_goes_on(void **state)
@@ -265,26 +267,26 @@ static void bytes_go_out_while_they_come_and_another_server_goes_on(void **state
 	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
 	const struct net_patience patience = { .stall_ms = 50 };
 	struct fault_rule stalls = has(&program), silent = { .fault = FAULT_SILENT };
-	struct house h;
+	struct fixture h;
 	struct got g;
 
 	stalls.fault = FAULT_STALL;
 	stalls.at = 200000;
-	h = house_of(stalls, silent, &patience);
+	h = fixture_of(stalls, silent, &patience);
 	ask(&h, &req, &g);
 	assert_int_equal(g.r, 0);
-	/* The first has sent so much, and will send no more. */
+	/* The first server has sent this much, and sends no more. */
 	assert_int_equal(read_on(&g, 200000), 0);
 	net_free(h.net);
 	h.net = NULL;
 	assert_true(read_on(&g, UINT64_MAX) < 0);
 	got_done(&g);
-	house_done(&h);
+	fixture_done(&h);
 
-	h = house_of(stalls, has(&program), &patience);
+	h = fixture_of(stalls, has(&program), &patience);
 	ask_for(&h, &req, buf_bytes(&program), RESOLVE_UPSTREAM);
 	assert_int_equal(fault_http_requests(h.b, NULL), 1);
-	house_done(&h);
+	fixture_done(&h);
 }
 
 static void a_file_of_another_build_id_is_not_believed(void **state)
@@ -294,12 +296,12 @@ static void a_file_of_another_build_id_is_not_believed(void **state)
 	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
 
 	for (unsigned i = 0; i < 2; i++) {
-		struct house h = house_of(has(wrong[i]), has(right[i]), NULL);
+		struct fixture h = fixture_of(has(wrong[i]), has(right[i]), NULL);
 		struct got g;
 
 		ask_for(&h, &req, buf_bytes(right[i]), RESOLVE_UPSTREAM);
-		house_done(&h);
-		h = house_of(has(wrong[i]), no, NULL);
+		fixture_done(&h);
+		h = fixture_of(has(wrong[i]), no, NULL);
 		for (unsigned again = 0; again < 2; again++) {
 			ask(&h, &req, &g);
 			assert_true(g.r < 0);
@@ -307,9 +309,9 @@ static void a_file_of_another_build_id_is_not_believed(void **state)
 			assert_non_null(strstr(g.err.text, "another build ID: " OTHER));
 			got_done(&g);
 		}
-		/* It lies; asking at once again helps nobody. */
+		/* It lies; asking again at once would not help. */
 		assert_int_equal(fault_http_requests(h.a, NULL), 1);
-		house_done(&h);
+		fixture_done(&h);
 	}
 }
 
@@ -320,7 +322,8 @@ static void pages_and_cut_files_are_not_believed(void **state)
 		{ .body = bytes_of(page, sizeof(page) - 1),
 		  .headers = "Content-Type: text/html; charset=utf-8\r\n" },
 		{ .body = bytes_of(page, sizeof(page) - 1) },
-		{ .body = bytes_of(program.p, 100000) }, /* announced so, too: its section table is missing */
+		/* of the announced size: its section table is missing */
+		{ .body = bytes_of(program.p, 100000) },
 		{ .body = bytes_of("", 0) },
 		{ .status = 503 },
 	};
@@ -328,24 +331,25 @@ static void pages_and_cut_files_are_not_believed(void **state)
 	struct resolve_request req = request(RESOLVE_EXECUTABLE, ID, "");
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		struct house h = house_of(bad[i], no, &once);
+		struct fixture h = fixture_of(bad[i], no, &once);
 		struct got g;
 
 		ask(&h, &req, &g);
 		if (g.r >= 0) {
-			/* Its first bytes were right, so they may have gone out; but it is not whole. */
+			/* Its first bytes were right, so they may have been given out; but it is not
+			 * complete. */
 			assert_int_equal(i, 2);
 			assert_true(read_on(&g, UINT64_MAX) < 0);
 		}
 		got_done(&g);
-		house_done(&h);
+		fixture_done(&h);
 	}
 }
 
 static void a_miss_of_all_is_remembered_with_its_reasons(void **state)
 {
 	struct resolve_request req = request(RESOLVE_SECTION, ID, ".debug_line");
-	struct house h = house_of(no, (struct fault_rule){ .status = 410 }, NULL);
+	struct fixture h = fixture_of(no, (struct fault_rule){ .status = 410 }, NULL);
 
 	for (unsigned i = 0; i < 3; i++) {
 		struct got g;
@@ -357,7 +361,7 @@ static void a_miss_of_all_is_remembered_with_its_reasons(void **state)
 		got_done(&g);
 	}
 	assert_int_equal(fault_http_requests(h.a, "/buildid/" ID "/section/.debug_line"), 1);
-	house_done(&h);
+	fixture_done(&h);
 }
 
 static void the_reason_for_a_miss_or_a_failure_is_a_value(void **state)
@@ -381,9 +385,9 @@ static void the_reason_for_a_miss_or_a_failure_is_a_value(void **state)
 	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct house h = house_of(*cases[i].first, no, &once);
+		struct fixture h = fixture_of(*cases[i].first, no, &once);
 
-		/* The second time it is remembered. */
+		/* The second answer is from the miss cache. */
 		for (unsigned again = 0; again < 2; again++) {
 			struct got g;
 
@@ -394,16 +398,16 @@ static void the_reason_for_a_miss_or_a_failure_is_a_value(void **state)
 				assert_int_equal(resolve_reason_of(&g.err), cases[i].reason);
 			got_done(&g);
 		}
-		house_done(&h);
+		fixture_done(&h);
 	}
 }
 
 static void a_file_found_damaged_late_has_its_reason_as_a_value(void **state)
 {
-	/* Its section table is missing; its first bytes have gone out. */
+	/* Its section table is missing; its first bytes have been given out. */
 	const struct fault_rule cut = { .body = bytes_of(program.p, 100000) };
 	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
-	struct house h = house_of(cut, no, NULL);
+	struct fixture h = fixture_of(cut, no, NULL);
 	struct got g;
 
 	ask(&h, &req, &g);
@@ -411,7 +415,7 @@ static void a_file_found_damaged_late_has_its_reason_as_a_value(void **state)
 	assert_true(read_on(&g, UINT64_MAX) < 0);
 	assert_int_equal(resolve_reason_of(&g.err), RESOLVE_UPSTREAM_UNUSABLE);
 	got_done(&g);
-	house_done(&h);
+	fixture_done(&h);
 }
 
 static void paths_are_escaped_on_the_way(void **state)
@@ -419,19 +423,19 @@ static void paths_are_escaped_on_the_way(void **state)
 	struct resolve_request req = request(RESOLVE_SOURCE, ID, "/usr/src/a b/c+d.c");
 	const struct fault_rule rule = { .path = "/buildid/" ID "/source/usr/src/a%20b/c%2Bd.c ",
 					 .body = bytes_of("int x;", 6) };
-	struct house h = house_of(rule, no, NULL);
+	struct fixture h = fixture_of(rule, no, NULL);
 
 	ask_for(&h, &req, bytes_of("int x;", 6), RESOLVE_UPSTREAM);
 	wait_stored(&h, 1);
 	ask_for(&h, &req, bytes_of("int x;", 6), RESOLVE_STORED);
-	house_done(&h);
+	fixture_done(&h);
 }
 
 static void sections_of_a_file_that_is_here_are_not_asked_for(void **state)
 {
 	struct resolve_request file = request(RESOLVE_DEBUGINFO, ID, ""),
 			       section = request(RESOLVE_SECTION, ID, ".nope");
-	struct house h = house_of(has(&program), no, NULL);
+	struct fixture h = fixture_of(has(&program), no, NULL);
 	struct got g;
 
 	ask_for(&h, &file, buf_bytes(&program), RESOLVE_UPSTREAM);
@@ -440,13 +444,13 @@ static void sections_of_a_file_that_is_here_are_not_asked_for(void **state)
 	assert_int_equal(g.r, RESOLVE_MISSING);
 	got_done(&g);
 	assert_int_equal(fault_http_requests(h.a, NULL), 1);
-	house_done(&h);
+	fixture_done(&h);
 }
 
-static void who_must_not_ask_further_does_not(void **state)
+static void a_request_with_not_further_asks_no_server(void **state)
 {
 	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
-	struct house h = house_of(has(&program), no, NULL);
+	struct fixture h = fixture_of(has(&program), no, NULL);
 	struct got g;
 
 	req.not_further = "it came from here";
@@ -456,13 +460,13 @@ static void who_must_not_ask_further_does_not(void **state)
 	assert_int_equal(g.why.reason, RESOLVE_NOT_HERE);
 	got_done(&g);
 	assert_int_equal(fault_http_requests(h.a, NULL), 0);
-	house_done(&h);
+	fixture_done(&h);
 }
 
 static void headers_are_passed_on(void **state)
 {
 	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
-	struct house h = house_of(has(&program), no, NULL);
+	struct fixture h = fixture_of(has(&program), no, NULL);
 
 	req.forwarded_for = STR("10.1.1.1, 10.2.2.2");
 	req.via = STR("1.1 lode-7");
@@ -471,12 +475,12 @@ static void headers_are_passed_on(void **state)
 	assert_non_null(strstr(fault_http_head(h.a, 0), "X-Forwarded-For: 10.1.1.1, 10.2.2.2\r\n"));
 	assert_non_null(strstr(fault_http_head(h.a, 0), "Via: 1.1 lode-7\r\n"));
 	assert_non_null(strstr(fault_http_head(h.a, 0), "User-Agent: gdb/13\r\n"));
-	house_done(&h);
+	fixture_done(&h);
 }
 
 struct asker {
 	pthread_t thread;
-	struct house *h;
+	struct fixture *h;
 	bool right;
 };
 
@@ -494,14 +498,14 @@ static void *one_asker(void *arg)
 	return NULL;
 }
 
-static void many_who_want_the_same_share_one_fetch(void **state)
+static void many_requests_for_one_file_share_one_fetch(void **state)
 {
 	struct fault_rule slow = has(&program);
 	struct asker askers[16];
-	struct house h;
+	struct fixture h;
 
 	slow.delay_ms = 100;
-	h = house_of(slow, no, NULL);
+	h = fixture_of(slow, no, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(askers); i++) {
 		askers[i] = (struct asker){ .h = &h };
 		assert_int_equal(pthread_create(&askers[i].thread, NULL, one_asker, &askers[i]), 0);
@@ -511,16 +515,16 @@ static void many_who_want_the_same_share_one_fetch(void **state)
 		assert_true(askers[i].right);
 	}
 	assert_int_equal(fault_http_requests(h.a, NULL), 1);
-	house_done(&h);
+	fixture_done(&h);
 }
 
-static void what_nobody_waits_for_any_more_is_let_go(void **state)
+static void a_fetch_without_followers_is_cancelled(void **state)
 {
 	static struct buf large;
 	struct resolve_request req = request(RESOLVE_DEBUGINFO, ID, "");
 	struct resolve_upstream_stats st = { 0 };
 	struct fault_rule stalls;
-	struct house h;
+	struct fixture h;
 	struct got g;
 	struct fault_rule whole;
 
@@ -528,24 +532,24 @@ static void what_nobody_waits_for_any_more_is_let_go(void **state)
 	whole = stalls = has(&large);
 	stalls.fault = FAULT_STALL;
 	stalls.at = 200000;
-	h = house_of(stalls, no, NULL);
+	h = fixture_of(stalls, no, NULL);
 	ask(&h, &req, &g);
 	assert_int_equal(g.r, 0);
 	assert_int_equal(read_on(&g, 100000), 0);
 	fault_http_rules(h.a, &whole, 1);
 	got_done(&g);
-	/* Whoever comes now has it from the beginning. */
+	/* A new request gets it from the beginning. */
 	ask_for(&h, &req, buf_bytes(&large), RESOLVE_UPSTREAM);
 	resolve_upstream_stats(h.upstream, &st);
 	assert_int_equal(st.n_asked, 2);
-	house_done(&h);
+	fixture_done(&h);
 	buf_done(&large);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_another_server_has_is_found_and_stored),
+		cmocka_unit_test(a_file_of_another_server_is_found_and_stored),
 		cmocka_unit_test(bytes_go_out_while_they_come_and_another_server_goes_on),
 		cmocka_unit_test(a_file_of_another_build_id_is_not_believed),
 		cmocka_unit_test(pages_and_cut_files_are_not_believed),
@@ -554,10 +558,10 @@ int main(void)
 		cmocka_unit_test(a_file_found_damaged_late_has_its_reason_as_a_value),
 		cmocka_unit_test(paths_are_escaped_on_the_way),
 		cmocka_unit_test(sections_of_a_file_that_is_here_are_not_asked_for),
-		cmocka_unit_test(who_must_not_ask_further_does_not),
+		cmocka_unit_test(a_request_with_not_further_asks_no_server),
 		cmocka_unit_test(headers_are_passed_on),
-		cmocka_unit_test(many_who_want_the_same_share_one_fetch),
-		cmocka_unit_test(what_nobody_waits_for_any_more_is_let_go),
+		cmocka_unit_test(many_requests_for_one_file_share_one_fetch),
+		cmocka_unit_test(a_fetch_without_followers_is_cancelled),
 	};
 
 	return cmocka_run_group_tests_name("resolve-upstream", tests, make, unmake);

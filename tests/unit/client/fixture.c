@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "house.h"
+#include "fixture.h"
 
 #include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
 
-void house_open(struct house *h)
+void fixture_open(struct fixture *h)
 {
 	static const char *const names[] = { "URLS",     "CACHE_PATH", "TIMEOUT",      "RETRY_LIMIT",
 					     "MAXTIME",  "MAXSIZE",    "HEADERS_FILE", "IMA_CERT_PATH",
 					     "PROGRESS", "VERBOSE" };
 
-	*h = (struct house){ 0 };
+	*h = (struct fixture){ 0 };
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		char name[64];
 
@@ -26,23 +26,23 @@ void house_open(struct house *h)
 	elf_writer_debug_file(&h->other, ET_DYN, ID_B, 50000);
 }
 
-void house_close(struct house *h)
+void fixture_close(struct fixture *h)
 {
 	client_free(h->client);
 	buf_done(&h->debug);
 	buf_done(&h->program);
 	buf_done(&h->other);
-	unsetenv("TMPDIR"); /* it is where the next house is made */
+	unsetenv("TMPDIR"); /* the next fixture is created there */
 	test_dir_remove(h->top);
 }
 
-void house_ask(struct house *h, const char *urls)
+void fixture_ask(struct fixture *h, const char *urls)
 {
 	client_free(h->client);
 	h->client = client_new(&(struct client_options){ .urls = urls, .cache_path = h->cache });
 }
 
-struct client_request house_want(enum client_kind kind, const char *id, const char *name)
+struct client_request fixture_want(enum client_kind kind, const char *id, const char *name)
 {
 	struct client_request w = { .kind = kind, .name = name, .open = true };
 
@@ -50,31 +50,31 @@ struct client_request house_want(enum client_kind kind, const char *id, const ch
 	return w;
 }
 
-struct client_result house_find(struct house *h, enum client_kind kind, const char *id, const char *name)
+struct client_result fixture_find(struct fixture *h, enum client_kind kind, const char *id, const char *name)
 {
-	struct client_request w = house_want(kind, id, name);
+	struct client_request w = fixture_want(kind, id, name);
 	struct client_result r;
 
 	assert_int_equal(client_find(h->client, &w, 1, NULL, &r), 0);
 	return r;
 }
 
-char *house_path(struct house *h, const char *name)
+char *fixture_path(struct fixture *h, const char *name)
 {
 	return mem_printf("%s/%s", h->cache, name);
 }
 
-long long house_size(struct house *h, const char *name)
+long long fixture_size(struct fixture *h, const char *name)
 {
-	AUTO(mem_freep) char *path = house_path(h, name);
+	AUTO(mem_freep) char *path = fixture_path(h, name);
 	struct stat st;
 
 	return stat(path, &st) < 0 ? -1 : (long long)st.st_size;
 }
 
-void house_put(struct house *h, const char *name, struct bytes content)
+void fixture_put(struct fixture *h, const char *name, struct bytes content)
 {
-	AUTO(mem_freep) char *path = house_path(h, name);
+	AUTO(mem_freep) char *path = fixture_path(h, name);
 	struct str dir = path_dirname(str_of(path));
 	AUTO(mem_freep) char *dir_text = mem_strndup(dir.p, dir.size);
 	struct err err = { 0 };
@@ -114,7 +114,7 @@ static void assert_tidy_folder(const char *path)
 		if (e->d_name[0] == '.')
 			continue;
 		if (n > 7 && e->d_name[n - 7] == '.')
-			fail_msg("%s was left behind", child);
+			fail_msg("%s was not removed", child);
 		if (e->d_type == DT_DIR)
 			assert_tidy_folder(child);
 	}
@@ -122,7 +122,7 @@ static void assert_tidy_folder(const char *path)
 		closedir(d);
 }
 
-void assert_tidy(struct house *h)
+void assert_tidy(struct fixture *h)
 {
 	assert_tidy_folder(h->cache);
 }

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "house.h"
+#include "fixture.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
-int house_set_up(void **state)
+int fixture_set_up(void **state)
 {
-	struct house *h = NEW(struct house);
+	struct fixture *h = NEW(struct fixture);
 	struct resolve_index_options opts = { 0 };
 	struct err err = { 0 };
 
 	arena_init(&h->a);
 	test_dir_make(h->dir);
-	assert_done(dir_make(house_path(h, "points"), 0755, &err));
-	assert_done(index_open(house_path(h, "index.db"), &(struct index_options){ 0 }, &h->ix, &err));
-	opts.index_path = house_path(h, "index.db");
-	opts.points_dir = house_path(h, "points");
+	assert_done(dir_make(fixture_path(h, "points"), 0755, &err));
+	assert_done(index_open(fixture_path(h, "index.db"), &(struct index_options){ 0 }, &h->ix, &err));
+	opts.index_path = fixture_path(h, "index.db");
+	opts.points_dir = fixture_path(h, "points");
 	assert_done(resolve_index_open(&opts, &h->r, &err));
 	*state = h;
 	return 0;
 }
 
-int house_tear_down(void **state)
+int fixture_tear_down(void **state)
 {
-	struct house *h = *state;
+	struct fixture *h = *state;
 
 	resolve_close(h->r);
 	index_close(h->ix);
@@ -33,17 +33,17 @@ int house_tear_down(void **state)
 	return 0;
 }
 
-struct resolver_index *house_inside(struct house *h)
+struct resolver_index *fixture_inside(struct fixture *h)
 {
 	return CONTAINER_OF(h->r, struct resolver_index, resolver);
 }
 
-char *house_path(struct house *h, const char *name)
+char *fixture_path(struct fixture *h, const char *name)
 {
 	return arena_printf(&h->a, "%s/%s", h->dir, name);
 }
 
-const char *house_hex(uint32_t n)
+const char *fixture_hex(uint32_t n)
 {
 	static char hex[8][41];
 	static unsigned at;
@@ -52,15 +52,15 @@ const char *house_hex(uint32_t n)
 	return hex[at % 8];
 }
 
-struct build_id house_id(uint32_t n)
+struct build_id fixture_id(uint32_t n)
 {
 	struct build_id id;
 
-	assert_true(build_id_parse(&id, str_of(house_hex(n))));
+	assert_true(build_id_parse(&id, str_of(fixture_hex(n))));
 	return id;
 }
 
-static struct bytes keep(struct house *h, struct buf *b)
+static struct bytes keep(struct fixture *h, struct buf *b)
 {
 	struct bytes ret = arena_bytes(&h->a, buf_bytes(b));
 
@@ -68,23 +68,23 @@ static struct bytes keep(struct house *h, struct buf *b)
 	return ret;
 }
 
-struct bytes house_program(struct house *h, uint32_t n, size_t size)
+struct bytes fixture_program(struct fixture *h, uint32_t n, size_t size)
 {
 	struct buf out = { 0 };
 
-	elf_writer_program(&out, ET_DYN, house_hex(n), size);
+	elf_writer_program(&out, ET_DYN, fixture_hex(n), size);
 	return keep(h, &out);
 }
 
-struct bytes house_debug(struct house *h, uint32_t n, size_t size)
+struct bytes fixture_debug(struct fixture *h, uint32_t n, size_t size)
 {
 	struct buf out = { 0 };
 
-	elf_writer_debug_file(&out, ET_DYN, house_hex(n), size);
+	elf_writer_debug_file(&out, ET_DYN, fixture_hex(n), size);
 	return keep(h, &out);
 }
 
-struct bytes house_deb(struct house *h, enum codec_kind codec, const struct pw_file *files, size_t n)
+struct bytes fixture_deb(struct fixture *h, enum codec_kind codec, const struct pw_file *files, size_t n)
 {
 	struct pw_deb d = { .control = CODEC_NONE, .data = codec, .files = files, .n_files = n };
 	struct buf out = { 0 };
@@ -93,21 +93,21 @@ struct bytes house_deb(struct house *h, enum codec_kind codec, const struct pw_f
 	return keep(h, &out);
 }
 
-void house_touch(struct house *h, const char *name, int64_t mtime_s)
+void fixture_touch(struct fixture *h, const char *name, int64_t mtime_s)
 {
 	struct timespec times[2] = { { mtime_s, 7 }, { mtime_s, 7 } };
 
-	assert_int_equal(utimensat(AT_FDCWD, house_path(h, name), times, 0), 0);
+	assert_int_equal(utimensat(AT_FDCWD, fixture_path(h, name), times, 0), 0);
 }
 
 /* Writes the file, and its row as a scan would. */
-static struct index_file file_of(struct house *h, const char *name, int64_t mtime_s, struct bytes content)
+static struct index_file file_of(struct fixture *h, const char *name, int64_t mtime_s, struct bytes content)
 {
-	struct index_file f = { .path = str_of(house_path(h, name)) };
+	struct index_file f = { .path = str_of(fixture_path(h, name)) };
 	struct stat st;
 
 	test_file_write(f.path.p, content.p, content.size);
-	house_touch(h, name, mtime_s);
+	fixture_touch(h, name, mtime_s);
 	assert_int_equal(stat(f.path.p, &st), 0);
 	f.size = (uint64_t)st.st_size;
 	f.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
@@ -116,8 +116,8 @@ static struct index_file file_of(struct house *h, const char *name, int64_t mtim
 	return f;
 }
 
-int64_t house_plain(struct house *h, const char *name, int64_t mtime_s, struct bytes content,
-		    enum codec_kind inner)
+int64_t fixture_plain(struct fixture *h, const char *name, int64_t mtime_s, struct bytes content,
+		      enum codec_kind inner)
 {
 	struct buf packed = { 0 };
 	struct elf_facts facts;
@@ -143,8 +143,8 @@ int64_t house_plain(struct house *h, const char *name, int64_t mtime_s, struct b
 	return f.id;
 }
 
-int64_t house_header(struct house *h, const char *name, int64_t mtime_s, struct bytes content,
-		     const uint32_t *ids, size_t n)
+int64_t fixture_header(struct fixture *h, const char *name, int64_t mtime_s, struct bytes content,
+		       const uint32_t *ids, size_t n)
 {
 	struct index_file f = file_of(h, name, mtime_s, content);
 	struct err err = { 0 };
@@ -153,14 +153,14 @@ int64_t house_header(struct house *h, const char *name, int64_t mtime_s, struct 
 	f.state = INDEX_HEADER;
 	assert_done(index_put(h->ix, &f, &err));
 	for (size_t i = 0; i < n; i++) {
-		struct index_artifact art = { .build_id = house_id(ids[i]), .member = INDEX_NO_MEMBER };
+		struct index_artifact art = { .build_id = fixture_id(ids[i]), .member = INDEX_NO_MEMBER };
 
 		assert_done(index_add_artifacts(h->ix, f.id, &art, 1, &err));
 	}
 	return f.id;
 }
 
-/* Of large ones the places of the sections are kept, as a scan does. */
+/* For large files the places of the sections are kept, as a scan does. */
 #define LARGE 200000
 
 static void find_places(struct pkg_entry *e, struct bytes content, struct arena *a)
@@ -178,7 +178,7 @@ static void find_places(struct pkg_entry *e, struct bytes content, struct arena 
 }
 
 static void add_member(struct pkg_map_builder *b, const struct pkg_member *m, uint32_t number,
-		       struct bytes content, struct house *h, struct index_artifact *arts, size_t *n_arts)
+		       struct bytes content, struct fixture *h, struct index_artifact *arts, size_t *n_arts)
 {
 	struct pkg_entry e = { .path = m->path,
 			       .number = number,
@@ -210,8 +210,8 @@ static void add_member(struct pkg_map_builder *b, const struct pkg_member *m, ui
 	pkg_map_add(b, &e);
 }
 
-void house_map(struct house *h, const char *name, struct buf *map, struct buf *points,
-	       struct index_artifact **ret_list, size_t *ret_n, uint64_t **ret_dirs, size_t *ret_n_dirs)
+void fixture_map(struct fixture *h, const char *name, struct buf *map, struct buf *points,
+		 struct index_artifact **ret_list, size_t *ret_n, uint64_t **ret_dirs, size_t *ret_n_dirs)
 {
 	struct codec_scan_options opts = { .min_size = 1, .spacing = KIB(64) };
 	struct pkg_identity identity;
@@ -230,8 +230,8 @@ void house_map(struct house *h, const char *name, struct buf *map, struct buf *p
 	*ret_list = ARENA_NEW_N(&h->a, struct index_artifact, 100);
 	*ret_dirs = ARENA_NEW_N(&h->a, uint64_t, 100);
 	*ret_n = *ret_n_dirs = 0;
-	assert_done(source_open_file(house_path(h, name), &src, &err));
-	assert_int_equal(stat(house_path(h, name), &st), 0);
+	assert_done(source_open_file(fixture_path(h, name), &src, &err));
+	assert_int_equal(stat(fixture_path(h, name), &st), 0);
 	assert_done(pkg_open(src, str_of(name), &h->a, &info, &err));
 	assert_done(pkg_identity_read(src, &st, &identity, &err));
 	assert_done(codec_scan_open(info.payload.codec, src, range_of(info.payload.off, info.payload.size),
@@ -268,7 +268,7 @@ void house_map(struct house *h, const char *name, struct buf *map, struct buf *p
 	source_close(src);
 }
 
-void house_set_map(struct house *h, int64_t file, const char *name)
+void fixture_set_map(struct fixture *h, int64_t file, const char *name)
 {
 	struct buf map = { 0 }, points = { 0 }, path = { 0 };
 	struct index_artifact *list;
@@ -277,9 +277,9 @@ void house_set_map(struct house *h, int64_t file, const char *name)
 	struct err err = { 0 };
 	size_t n, n_dirs;
 
-	house_map(h, name, &map, &points, &list, &n, &dirs, &n_dirs);
+	fixture_map(h, name, &map, &points, &list, &n, &dirs, &n_dirs);
 	assert_done(index_file_by_id(h->ix, file, &h->a, &f, &err));
-	scan_points_path(house_path(h, "points"), &f, &path);
+	scan_points_path(fixture_path(h, "points"), &f, &path);
 	if (points.size)
 		test_file_write(buf_cstr(&path), points.p, points.size);
 	assert_done(index_set_map(h->ix, file, buf_bytes(&map), points.size, list, n, dirs, n_dirs, &err));
@@ -288,22 +288,22 @@ void house_set_map(struct house *h, int64_t file, const char *name)
 	buf_done(&path);
 }
 
-int64_t house_package(struct house *h, const char *name, int64_t mtime_s, struct bytes content)
+int64_t fixture_package(struct fixture *h, const char *name, int64_t mtime_s, struct bytes content)
 {
-	int64_t id = house_header(h, name, mtime_s, content, NULL, 0);
+	int64_t id = fixture_header(h, name, mtime_s, content, NULL, 0);
 
-	house_set_map(h, id, name);
+	fixture_set_map(h, id, name);
 	return id;
 }
 
 static void woken(void *arg)
 {
-	((struct house *)arg)->n_woken++;
+	((struct fixture *)arg)->n_woken++;
 }
 
-int house_ask(struct house *h, enum resolve_kind kind, uint32_t id, const char *arg)
+int fixture_ask(struct fixture *h, enum resolve_kind kind, uint32_t id, const char *arg)
 {
-	struct resolve_request req = { kind, house_id(id), str_of(arg) };
+	struct resolve_request req = { kind, fixture_id(id), str_of(arg) };
 
 	resolve_why_init(&h->why, &h->a);
 	memset(&h->got, 0, sizeof(h->got));
@@ -311,14 +311,14 @@ int house_ask(struct house *h, enum resolve_kind kind, uint32_t id, const char *
 	return resolve(h->r, &req, (struct resolve_wake){ woken, h }, &h->got, &h->why, &h->err);
 }
 
-static void print_why(struct house *h)
+static void print_why(struct fixture *h)
 {
 	for (struct resolve_step *s = h->why.first; s; s = s->next)
 		fprintf(stderr, "# " STR_FMT ": " STR_FMT "\n", STR_ARG(s->place), STR_ARG(s->said));
 	fprintf(stderr, "# error: %s\n", h->err.text);
 }
 
-bool house_said(struct house *h, const char *part)
+bool fixture_said(struct fixture *h, const char *part)
 {
 	for (struct resolve_step *s = h->why.first; s; s = s->next)
 		if (strstr(arena_printf(&h->a, STR_FMT ": " STR_FMT, STR_ARG(s->place), STR_ARG(s->said)),
@@ -328,7 +328,7 @@ bool house_said(struct house *h, const char *part)
 	return false;
 }
 
-struct bytes house_read(struct house *h, struct source *s)
+struct bytes fixture_read(struct fixture *h, struct source *s)
 {
 	uint8_t *p = arena_alloc(&h->a, (size_t)s->size + 1);
 	struct err err = { 0 };
@@ -337,15 +337,16 @@ struct bytes house_read(struct house *h, struct source *s)
 	return bytes_of(p, (size_t)s->size);
 }
 
-void house_expect(struct house *h, enum resolve_kind kind, uint32_t id, const char *arg, struct bytes want)
+void fixture_expect(struct fixture *h, enum resolve_kind kind, uint32_t id, const char *arg,
+		    struct bytes want)
 {
-	int r = house_ask(h, kind, id, arg);
+	int r = fixture_ask(h, kind, id, arg);
 
 	if (r) {
 		print_why(h);
 		fail_msg("resolve %s: %d", resolve_kind_name(kind), r);
 	}
-	assert_true(bytes_eq(house_read(h, h->got.source), want));
+	assert_true(bytes_eq(fixture_read(h, h->got.source), want));
 	source_close(h->got.source);
 	h->got.source = NULL;
 }
