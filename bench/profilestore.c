@@ -314,7 +314,7 @@ struct moment {
 	unsigned n_open; /* under the lock */
 };
 
-static void told(void *arg, const struct profilestore_receipt *r, const struct err *err)
+static void profile_added(void *arg, const struct profilestore_receipt *r, const struct err *err)
 {
 	struct moment *m = arg;
 
@@ -344,7 +344,7 @@ static void add_all(struct profilestore *s, struct profile *const *list, int64_t
 		copies[k] = *list[((uint64_t)time_ms / 1000 * 7 + k * 13) % DISTINCT];
 		copies[k].time_ns = (time_ms + k) * 1000000;
 		copies[k].duration_ns = 10000000000;
-		must(profilestore_add(s, &copies[k], labels, 2, told, &m, &err), &err);
+		must(profilestore_add(s, &copies[k], labels, 2, profile_added, &m, &err), &err);
 	}
 	pthread_mutex_lock(&m.lock);
 	while (m.n_open)
