@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Abbreviations (section 7.5.3), of which only those of the units' roots are wanted.
+ * Abbreviations (section 7.5.3) of the units' roots.
  *
- * GCC gives each unit a table of its own that begins with its root's; clang, LTO and dwz share one table
- * among many units. So the one found last is kept. Looking for one reads its table from the start; how much
- * may be read altogether is bounded, since thousands of units could each look for a code at the end of the
- * same large table.
+ * GCC gives each unit a table of its own that starts with its root's; clang, LTO and dwz share one table among
+ * many units. So the abbreviation found last is kept. A search reads its table from the start; the bytes read
+ * in all are limited, since thousands of units could each search for a code at the end of the same large table.
  */
 #include "dwarf/internal.h"
 
@@ -31,7 +30,7 @@ void dwarf_abbrevs_close(struct dwarf_abbrevs *a)
 
 enum found { FOUND, MISSING, CUT };
 
-/* Look through what is there of a table; CUT: the table goes on behind it. */
+/* Search the bytes read of a table; CUT: the table continues after them. */
 static enum found abbrev_search(struct dwarf_abbrevs *a, struct cursor *c, uint64_t want)
 {
 	for (;;) {
@@ -83,7 +82,7 @@ int dwarf_abbrevs_find(struct dwarf_abbrevs *a, uint64_t table_off, uint64_t cod
 		if (dwarf_section_at(&a->section, table_off, n, &b, err) < 0)
 			return -1;
 		if (b.size > a->budget)
-			return err_set(err, ERR_INVALID, "abbreviations are searched too long");
+			return err_set(err, ERR_INVALID, "abbreviation tables are searched too often");
 		c = cursor_at(b, a->section.img->h.big, table_off);
 		f = abbrev_search(a, &c, code);
 		a->budget -= f == CUT ? b.size : (uint64_t)(c.p - c.start);

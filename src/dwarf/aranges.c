@@ -2,8 +2,8 @@
 /*
  * .debug_aranges (section 6.1.2): which units have code at some addresses, without reading the units.
  *
- * It is a hint: compilers leave units out of it, or leave it away. Who asks must look whether what he wants
- * was really there.
+ * It is a hint: compilers leave units out of it, or leave out the section. The caller must check whether the
+ * units have the addresses.
  */
 #include "dwarf/code.h"
 
@@ -23,7 +23,7 @@ static bool aranges_is_wanted(const struct aranges_query *w, uint64_t lo, uint64
 	return a < w->n && w->addrs[a] - lo < size;
 }
 
-/* One unit's ranges; the cursor ends behind them. */
+/* Read one unit's ranges; the cursor ends after them. */
 static bool aranges_set_read(struct aranges_query *w, struct cursor *all)
 {
 	uint64_t length, info, from = cursor_off(all);
@@ -42,7 +42,7 @@ static bool aranges_set_read(struct aranges_query *w, struct cursor *all)
 	segment_size = cursor_u8(&c);
 	if (!cursor_ok(&c) || segment_size || (addr_size != 4 && addr_size != 8))
 		return cursor_ok(all);
-	/* Pairs are aligned to their own size, from the set's begin. */
+	/* Pairs are aligned to their own size, counted from the set's start. */
 	pair = 2 * addr_size;
 	cursor_skip(&c, (pair - (cursor_off(&c) - from) % pair) % pair);
 	while (!found && cursor_left(&c) >= pair) {

@@ -1,49 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files that read code share.
+ * Shared by the files that read code.
  *
- *   data     sections in memory, or read piece by piece; where code lies
- *   program  abbreviations made into byte programs; run.h runs them
+ *   data     sections in memory, or read in chunks; the addresses of code
+ *   program  abbreviations compiled to byte programs; run.h runs them
  *   aranges  units by address, a hint
  *   open     a file's sections and units
  *   index    the index of a .dwp
- *   split    skeleton units' other halves
- *   root     unit headers and root DIEs; DIEs read one by one
+ *   split    the split units of skeleton units
+ *   root     unit headers and root DIEs; single DIEs
  *   walk     all DIEs of a unit
  *   ranges   range lists
- *   program_line   line programs
- *   name     what functions are called
- *   name_key the same by offsets of strings, which is all that most need
+ *   rows     line programs
+ *   name     names of functions
+ *   name_key keys of names by offsets of strings, which are enough for most
  */
 #pragma once
 
 #include "base/leb.h"
 #include "dwarf/internal.h"
 
-/* Readable bytes behind every section and piece: a read of a number never has to look for the end first. */
+/* Readable bytes after every section and chunk: a read of a number never has to check for the end first. */
 #define DWARF_PAD 32
 
 struct dwarf_data {
 	const struct elf_section *sec; /* NULL: there is none; then size is 0 */
 	uint64_t size;
-	const uint8_t *p; /* all of it, DWARF_PAD bytes behind it; NULL: read piece by piece */
+	const uint8_t *p; /* all of it, followed by DWARF_PAD bytes; NULL: read in chunks */
 	uint8_t *heap;
-	/* Where pieces are read: from @off on of a source, which is the image's or our own. */
+	/* Chunks are read from @off on of a source: the image's, or our temporary copy, decompressed. */
 	struct source *src, *copy;
 	uint64_t off;
-	int fd; /* the source's bytes lie here, at fd_off; -1: nowhere but in the source */
+	int fd; /* the source's bytes are in this file, at fd_off; -1: read through the source */
 	uint64_t fd_off;
-	const uint8_t *mem; /* ... or here; NULL: nowhere */
+	const uint8_t *mem; /* ... or in memory here; NULL: not */
 };
 
 enum dwarf_data_way { DWARF_WHOLE, DWARF_CHUNKS };
 int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *name, enum dwarf_data_way way,
 		    struct err *err);
 void dwarf_data_close(struct dwarf_data *s);
-/* [off, off + n), which lies within; in the section or in @room, DWARF_PAD bytes behind it. */
+/* Read [off, off + n), which must be within the section; in memory or into @room, followed by DWARF_PAD bytes. */
 int dwarf_data_chunk(const struct dwarf_data *s, uint64_t off, size_t n, struct buf *room,
 		     const uint8_t **ret, struct err *err);
-bool dwarf_data_threads(const struct dwarf_data *s); /* pieces may be had by several threads at once */
+bool dwarf_data_threads(const struct dwarf_data *s); /* several threads may read chunks at once */
 /* The string at @off of a whole section; false: none, or one without an end. */
 bool dwarf_data_str(const struct dwarf_data *s, uint64_t off, struct str *ret);
 
@@ -57,7 +57,7 @@ static inline struct cursor dwarf_data_cursor(const struct dwarf_data *s, bool b
 
 /* ---- the index of a .dwp ---- */
 
-/* Where a unit's parts of the sections begin: all 0 except in a .dwp. */
+/* Where a unit's parts of the sections start: all 0 except in a .dwp. */
 struct dwarf_part {
 	uint64_t info, info_end, abbrev, str_offsets, rnglists;
 };
@@ -77,7 +77,7 @@ struct dwarf_index {
 };
 int dwarf_index_open(struct dwarf_index *x, const struct dwarf *d, struct err *err);
 void dwarf_index_close(struct dwarf_index *x);
-/* False: no such unit. *ret_steps: how many slots were looked at. */
+/* False: no such unit. *ret_steps: the number of slots read. */
 bool dwarf_index_find(const struct dwarf_index *x, uint64_t id, struct dwarf_part *ret, uint32_t *ret_steps);
 /* The part that the unit at @off belongs to. */
 bool dwarf_index_at(const struct dwarf_index *x, uint64_t off, struct dwarf_part *ret);
@@ -91,13 +91,13 @@ struct dwarf_cu_place {
 struct dwarf {
 	const struct elf_image *img;
 	struct dwarf *alt; /* of the supplementary file */
-	/* Of split DWARF: `split` is a .dwo or .dwp, whose sections are called .debug_info.dwo and so on. The
-	 * other file has the .dwp, and whom to ask for a .dwo. */
-	bool split, passes; /* passes: it is closed while its strings may still be wanted */
+	/* Split DWARF: with `split` this is a .dwo or .dwp, whose sections are named .debug_info.dwo and so
+	 * on. The file with the skeletons has the .dwp, and the finder of .dwo files. */
+	bool split, passes; /* passes: it may be closed while its strings are still in use */
 	struct dwarf_index index;
 	struct dwarf *dwp;
 	const struct dwarf_split *finder;
-	const char *temp_dir; /* NULL: what is unpacked is held in memory */
+	const char *temp_dir; /* NULL: decompress into memory */
 	bool big;
 	uint8_t addr_size;
 	struct dwarf_data info, abbrev, str, line_str, str_offsets, line, ranges, rnglists, addr;
@@ -113,15 +113,15 @@ struct dwarf {
 int dwarf_open_one_split(const struct elf_image *img, const char *temp_dir, struct dwarf **ret,
 			 struct err *err);
 
-/* The unit that the byte at @off is in; SIZE_MAX: none. */
+/* The unit of the byte at @off; SIZE_MAX: none. */
 size_t dwarf_unit_at(const struct dwarf *d, uint64_t off);
 
-/* The end of the code section that @addr is in; 0: it is in none. */
+/* The end of the code section of @addr; 0: it is in none. */
 uint64_t dwarf_code_end(const struct dwarf *d, uint64_t addr);
 
 /* ---- abbreviations ---- */
 
-/* What a DIE is to the walk. */
+/* Kinds of DIEs, for the walk. */
 enum dwarf_kind {
 	DWARF_KIND_OTHER,
 	DWARF_KIND_FUNCTION,
@@ -130,7 +130,7 @@ enum dwarf_kind {
 	DWARF_KIND_TYPE,  /* types, call sites: no code within */
 };
 
-/* Instructions of a program: what to do with the next attribute. Those from DWARF_OP_SKIP on pass over op -
+/* Instructions of a program, one for the next attribute each. Those from DWARF_OP_SKIP on skip op -
  * DWARF_OP_SKIP bytes. */
 enum dwarf_op {
 	DWARF_OP_END,
@@ -141,17 +141,17 @@ enum dwarf_op {
 	DWARF_OP_BLOCK4,
 	DWARF_OP_BLOCK,
 	DWARF_OP_INDIRECT,
-	DWARF_OP_VALUE, /* then: slot, how it is read, what it is */
+	DWARF_OP_VALUE, /* followed by slot, DWARF_READ_*, DWARF_IS_* */
 	DWARF_OP_SKIP,
 };
-/* How a value is read; those up to 8 are so many bytes. */
+/* How a value is read; numbers up to 8 are so many bytes. */
 enum {
 	DWARF_READ_FLAG = 0,
 	DWARF_READ_ULEB = 9,
 	DWARF_READ_SLEB,
 	DWARF_READ_IMPLICIT /* 8 bytes in the program */
 };
-/* What the number is. */
+/* The meaning of the number. */
 enum {
 	DWARF_IS_NUMBER,
 	DWARF_IS_ADDRESS,
@@ -161,7 +161,7 @@ enum {
 	DWARF_IS_ALT_REF,
 	DWARF_IS_OTHER_REF, /* by signature */
 	DWARF_IS_LIST_INDEX,
-	DWARF_IS_STRING_INDEX, /* of names alone */
+	DWARF_IS_STRING_INDEX, /* only in programs that read names */
 };
 enum {
 	DWARF_SLOT_SIBLING,
@@ -174,7 +174,7 @@ enum {
 	DWARF_SLOT_CALL_COLUMN,
 	DWARF_SLOT_CALL_DISCRIMINATOR,
 	DWARF_N_SLOTS,
-	/* Of the programs that read names. */
+	/* The slots of programs that read names. */
 	DWARF_SLOT_NAME = 0,
 	DWARF_SLOT_LINKAGE,
 	DWARF_SLOT_DECL_FILE,
@@ -190,18 +190,16 @@ struct dwarf_decl {
 	uint64_t code;
 	uint32_t program; /* in the table's programs */
 	uint32_t spec;    /* in .debug_abbrev, from the table's start: where the attributes are listed */
-	uint32_t
-		names; /* + 1: the program that reads names; 0: not compiled yet; UINT32_MAX: there is none */
+	uint32_t names;   /* + 1: the program that reads names; 0: not compiled yet; UINT32_MAX: impossible */
 	uint16_t tag;
 	bool children;
 	uint8_t kind;
-	/* The program does nothing but pass over so many bytes; 0: it does more, or nothing. */
+	/* The program only skips so many bytes; 0: it does more, or nothing. */
 	uint8_t passes;
-	/* + 1: where the 4 bytes are that say where to go on when what is in it is of no interest, which is
-	 * known from here: types, and in C scopes and functions without code; 0: that is for the program to
-	 * find. */
+	/* + 1: the offset of a DW_AT_sibling of 4 bytes, in DIEs that the walk may skip with all their
+	 * children: types, and in C scopes and functions without code; 0: the program has to find it. */
 	uint8_t jump;
-	/* It has no children and is of no interest: so many bytes, one of these, and so many again. */
+	/* A DIE without children that the walk skips: `before` bytes, a value of this kind, `after` bytes. */
 	uint8_t leaf; /* enum dwarf_leaf */
 	uint8_t before, after;
 };
@@ -214,7 +212,7 @@ struct dwarf_table {
 	size_t n_decls, room_decls;
 	bool dense;
 	struct buf programs;
-	uint64_t used; /* when, for throwing out */
+	uint64_t used; /* the clock at its last use; 0: empty. The oldest is replaced */
 };
 
 #define DWARF_N_TABLES 16
@@ -223,7 +221,7 @@ struct dwarf_tables {
 	uint64_t clock;
 };
 
-/* Attributes and tags that are looked at. */
+/* Attributes and tags that are read. */
 enum {
 	DW_TAG_class = 0x02,
 	DW_TAG_enumeration = 0x04,
@@ -285,7 +283,7 @@ static inline const struct dwarf_decl *dwarf_table_find(const struct dwarf_table
 	return lo < t->n_decls && t->decls[lo].code == code ? &t->decls[lo] : NULL;
 }
 
-/* How a value of @form is read and what it is; false: the form is no number. */
+/* How a value of @form is read and what it means; false: the form is not a number. */
 bool dwarf_form_plan(uint64_t form, const struct dwarf_format *f, uint8_t *ret_read, uint8_t *ret_is);
 
 /* ---- units ---- */
@@ -293,12 +291,12 @@ bool dwarf_form_plan(uint64_t form, const struct dwarf_format *f, uint8_t *ret_r
 struct dwarf_cu {
 	const struct dwarf *file;
 	size_t index;
-	uint64_t off, end, die; /* die: where the root is */
+	uint64_t off, end, die; /* die: the root's offset */
 	struct dwarf_format format;
 	uint8_t type;
 	uint64_t abbrev_off, dwo_id;
 	struct dwarf_part part;
-	const struct dwarf_cu *skeleton; /* of a split unit: the one that has its addresses */
+	const struct dwarf_cu *skeleton; /* of a split unit: the unit that has its addresses */
 	/* Of the root. */
 	uint16_t tag;
 	uint64_t low_pc, addr_base, str_offsets_base, rnglists_base, ranges_base, stmt_list, language;
@@ -307,13 +305,13 @@ struct dwarf_cu {
 };
 
 struct dwarf_scope {
-	uint64_t off, end; /* of the DIE and of what is in it */
+	uint64_t off, end; /* of the DIE and its children */
 	uint32_t parent;   /* UINT32_MAX: none */
 };
 
-/* What the special opcodes of a line table do. */
+/* The effect of each special opcode of a line table. */
 struct dwarf_specials {
-	uint8_t line_range, opcode_base; /* 0: not made yet */
+	uint8_t line_range, opcode_base; /* 0: not computed yet */
 	int8_t line_base;
 	uint8_t ops[256];   /* operation advance */
 	int16_t lines[256]; /* line advance */
@@ -328,8 +326,8 @@ struct dwarf_reader {
 	struct dwarf_table *table;
 	const uint8_t *p; /* its bytes, from cu.off */
 	struct buf room;
-	/* Split DWARF: the unit that has lines and addresses, which is `cu` itself or `skeleton`, and the
-	 * .dwo at hand. */
+	/* Split DWARF: the unit with lines and addresses, which is `cu` itself or `skeleton`, and the .dwo at
+	 * hand. */
 	const struct dwarf_cu *lines_cu;
 	struct dwarf_cu skeleton;
 	struct dwarf_dwo *dwo;
@@ -338,7 +336,7 @@ struct dwarf_reader {
 	struct dwarf_lines lines;
 	struct err lines_err, table_err;
 	size_t at_hand;        /* the unit + 1; 0: none yet */
-	bool before_has_lines; /* the unit before this one: its table */
+	bool before_has_lines; /* the line table of the unit before this one */
 	uint64_t before_stmt_list;
 	const struct dwarf *lines_file;
 	struct buf line_room;
@@ -352,7 +350,7 @@ struct dwarf_reader {
 	struct dwarf_row *rows;
 	size_t n_rows, room_rows;
 	bool with_discriminators;
-	uint32_t *discriminators; /* of each row, if they are wanted */
+	uint32_t *discriminators; /* of each row, with with_discriminators */
 	size_t room_discriminators;
 	struct dwarf_sequence *sequences;
 	size_t n_sequences, room_sequences;
@@ -361,51 +359,58 @@ struct dwarf_reader {
 	size_t n_nodes, room_nodes;
 	struct dwarf_span *spans;
 	size_t n_spans, room_spans;
-	const struct dwarf_section_place *code; /* of the last span: most are in the same */
+	const struct dwarf_section_place *code; /* of the last span: most spans are in the same section */
 	struct dwarf_scope *scopes;
 	size_t n_scopes, room_scopes;
 	struct dwarf_frame *stack;
 	size_t depth, room_stack;
-	/* DIEs elsewhere. */
+	/* The last unit outside of the unit at hand from which a DIE was read. */
 	struct dwarf_cu other;
-
 	struct buf other_room;
 	struct arena names;
 };
 
-/* Take @n bytes of the budget; -1 with ERR_LIMIT when there are no more. */
+/* Take @n bytes of the budget. ERR_LIMIT: it is used up. */
 int dwarf_reader_spend(struct dwarf_reader *r, uint64_t n, struct err *err);
 
-/* Go from the skeleton at hand to its split unit, if that is to be had; else r->split_err says why not. */
+/* Go from the skeleton at hand to its split unit. If that cannot be read, r->split_err says why. */
 int dwarf_reader_split(struct dwarf_reader *r, struct err *err);
-void dwarf_reader_split_start(struct dwarf_reader *r); /* what is allowed is counted anew */
+void dwarf_reader_split_start(struct dwarf_reader *r); /* a new budget: count all files and units again */
 void dwarf_reader_split_done(struct dwarf_reader *r);
 
-/* The table that @cu names, compiled; good until DWARF_N_TABLES others were asked for. */
+/* The compiled table of @cu; valid until DWARF_N_TABLES others were asked for. */
 int dwarf_reader_table(struct dwarf_reader *r, const struct dwarf_cu *cu, struct dwarf_table **ret,
 		       struct err *err);
-/* The program that reads what a function is called, good until the next one is compiled; NULL: none can. */
+/* The program that reads a function's name, valid until the next one is compiled; NULL: no program can. */
 const uint8_t *dwarf_table_names(struct dwarf_table *t, const struct dwarf_decl *decl);
 void dwarf_tables_free(struct dwarf_tables *t);
-void dwarf_tables_forget(struct dwarf_tables *t, const struct dwarf *file); /* that is being closed */
+void dwarf_tables_forget(struct dwarf_tables *t, const struct dwarf *file); /* because it is being closed */
 
-/* Header and root of a unit. @p is its bytes from cu->off, as many as there are. cu->skeleton is set before.
- */
+/* Read the header and the root of a unit. @p is its bytes from cu->off on, or from the root on. The caller
+ * sets cu->file, cu->off and cu->skeleton before. */
 int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct err *err);
 int dwarf_cu_root(struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, size_t size, struct err *err);
 
-/* One DIE, by its attributes' list. fn is called with each; @p is the DIE's bytes. */
+/* A DIE: its unit, the unit's table, its bytes and what follows in the unit. */
+struct dwarf_die {
+	const struct dwarf_cu *cu;
+	const struct dwarf_table *table;
+	const uint8_t *p;
+	size_t size;
+};
 struct dwarf_attr {
 	uint64_t name, form;
 	struct dwarf_value value;
 };
-int dwarf_die_each(const struct dwarf_cu *cu, const struct dwarf_table *t, const uint8_t *p, size_t size,
-		   void (*fn)(void *arg, const struct dwarf_attr *a), void *arg,
-		   const struct dwarf_decl **ret, struct err *err);
+typedef void dwarf_attr_fn(void *arg, const struct dwarf_attr *a);
+/* Call @fn with each attribute of a DIE. *ret is its abbreviation. */
+int dwarf_die_each(const struct dwarf_die *die, dwarf_attr_fn *fn, void *arg, const struct dwarf_decl **ret,
+		   struct err *err);
 
-/* Where in .debug_str the string is that .debug_str_offsets[index] means; false: none. */
+/* The offset in .debug_str that .debug_str_offsets[index] has; false: none. */
 bool dwarf_cu_string_off(const struct dwarf_cu *cu, uint64_t index, uint64_t *ret);
-/* A string form's string. False: none, or it is not to be had (*ret_alt_missing). */
+/* The string of a string form. False: none, or in the supplementary file that was not given
+ * (*ret_alt_missing). */
 bool dwarf_cu_string(const struct dwarf_cu *cu, const struct dwarf_value *v, struct str *ret,
 		     bool *ret_stable, bool *ret_alt_missing);
 /* .debug_addr[index]; false: none. */
@@ -413,7 +418,7 @@ bool dwarf_cu_address(const struct dwarf_cu *cu, uint64_t index, uint64_t *ret);
 
 /* ---- ranges, lines ---- */
 
-/* Add what lives of [lo, hi) to the spans. */
+/* Add the live part of [lo, hi) to the spans. */
 void dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_t node);
 int dwarf_reader_ranges(struct dwarf_reader *r, uint64_t v, bool is_index, uint32_t node, struct err *err);
 int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of debug sections for those who read code, and where code lies.
+ * The bytes of debug sections for the readers of code, and the addresses of code.
  *
- * What units refer to from everywhere (abbreviations, strings, lists) is held whole. .debug_info and
- * .debug_line are many times larger; they are read unit by unit into a buffer that is used again, which costs
- * as much as page faults of a mapping would, and a file that somebody cuts meanwhile is an error and no
- * signal. Where they are compressed they are unpacked into a file without a name, and read likewise. Only
- * what has to be relocated, or is small, is held whole too.
+ * Sections that all units refer to (abbreviations, strings, lists) are held whole. .debug_info and .debug_line
+ * are many times larger: they are read unit by unit into a reused buffer. That costs as much as the page
+ * faults of a mapping would, and a file that is truncated meanwhile is an error, not a signal. Compressed ones
+ * are decompressed into a file without a name and read from there, unless they are small. Relocated ones are
+ * held whole.
  */
 #include "dwarf/code.h"
 
@@ -15,10 +15,10 @@
 #include <stdlib.h>
 
 #define SECTION_NAME 64
-#define COPY_MIN     MIB(16) /* less than this is unpacked into memory */
+#define COPY_MIN     MIB(16) /* smaller sections are decompressed into memory */
 #define COPY_STEP    KIB(256)
 
-/* Where the pieces of @src lie, if its bytes lie somewhere by themselves. */
+/* Read chunks from @src, from @off on, and directly from its file or memory if it has one. */
 static void data_chunks_from(struct dwarf_data *s, struct source *src, uint64_t off)
 {
 	s->src = src;
@@ -41,7 +41,8 @@ static int stream_to_file(struct stream *in, uint64_t size, int fd, struct err *
 	return 0;
 }
 
-/* False: there is no room for it, or it is damaged; who reads it into memory will see. */
+/* Decompress the section into a temporary copy. False: there is no room, or it is damaged, which a read into
+ * memory will report. */
 static bool data_unpack_to_file(struct dwarf_data *s, const struct dwarf *d)
 {
 	AUTO(stream_closep) struct stream *stream = NULL;
@@ -74,7 +75,8 @@ static int data_read_whole(struct dwarf_data *s, const struct dwarf *d, struct e
 		return -1;
 	}
 	if (dwarf_is_relocated(d->img, s->sec))
-		return dwarf_relocate_at(d->img, s->sec, s->heap, s->size, d->code, d->n_code, err);
+		return dwarf_relocate(d->img, s->sec, &(struct dwarf_code_list){ d->code, d->n_code },
+				      s->heap, s->size, err);
 	return 0;
 }
 
@@ -84,8 +86,8 @@ static bool section_is_dwo(const struct elf_section *sec)
 }
 
 /*
- * What the section is called here. An object file may have both .debug_info and .debug_info.dwo: then what
- * has no .dwo in its name belongs to the first. NULL: there is none.
+ * The section's name in this file. An object file may have both .debug_info and .debug_info.dwo: then the
+ * sections without .dwo in their names belong to the first. NULL: there is none.
  */
 static const char *data_section_name(const struct dwarf *d, const char *name, char room[SECTION_NAME])
 {
@@ -156,7 +158,7 @@ int dwarf_data_chunk(const struct dwarf_data *s, uint64_t off, size_t n, struct 
 		if (fd_pread(s->fd, p, n, s->fd_off + s->off + off, &got, err) < 0)
 			return -1;
 		if (got < n)
-			return err_set(err, ERR_CHANGED, "the file has become shorter");
+			return err_set(err, ERR_CHANGED, "the file was truncated while it was read");
 	} else if (source_read_full(s->src, s->off + off, p, n, SOURCE_SEQUENTIAL, err) < 0) {
 		return -1;
 	}
@@ -183,7 +185,7 @@ bool dwarf_data_str(const struct dwarf_data *s, uint64_t off, struct str *ret)
 	return true;
 }
 
-/* ---- where code lies ---- */
+/* ---- the addresses of code ---- */
 
 static int place_by_base(const void *a, const void *b)
 {
@@ -235,7 +237,7 @@ size_t dwarf_code(const struct elf_image *img, struct arena *a, const struct dwa
 		n = code_of_segments(img, list);
 	if (n)
 		qsort(list, n, sizeof(*list), place_by_base);
-	/* Of those that overlap the first is kept: the others can only be lies. */
+	/* Of overlapping ones the first is kept: in a sound file none overlap. */
 	for (size_t i = 0; i < n; i++)
 		if (!kept || list[i].base - list[kept - 1].base >= list[kept - 1].size)
 			list[kept++] = list[i];

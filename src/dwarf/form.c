@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attribute values (section 7.5.6), as they stand in DIEs and, from DWARF 5 on, in the entries of line
- * tables.
+ * Attribute values (section 7.5.6) in DIEs and, from DWARF 5 on, in the entries of line tables.
  */
 #include "dwarf/internal.h"
 
@@ -27,7 +26,7 @@ bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const st
 
 	if (form == FORM_INDIRECT) {
 		form = cursor_uleb(c);
-		/* A constant that stands in the abbreviation has no place here, nor has another detour. */
+		/* An implicit constant would have to be in the abbreviation, and indirection does not nest. */
 		if (form == FORM_INDIRECT || form == FORM_IMPLICIT_CONST)
 			return false;
 	}

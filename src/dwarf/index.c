@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index of a .dwp (section 7.3.5.3; version 2 is GNU's, before DWARF 5): which part of each section a
- * split unit has, by its id. A hash table of ids, then a table with a row a unit and a column a section.
+ * The index of a .dwp (section 7.3.5.3; version 2 is GNU's, before DWARF 5): the part of each section that a
+ * split unit has, by its id. It is a hash table of ids, and a table with a row for each unit and a column for
+ * each section.
  */
 #include "dwarf/code.h"
 
@@ -19,7 +20,7 @@ static uint32_t index_u32(const struct dwarf_index *x, const uint8_t *p, uint64_
 static int index_head_read(struct dwarf_index *x, struct err *err)
 {
 	struct cursor c = dwarf_data_cursor(&x->data, x->big, 0);
-	/* Of version 5 it has two bytes, and two of padding follow. */
+	/* Version 5 is a number of two bytes, followed by two of padding. */
 	uint32_t word = cursor_u32(&c), version = x->big && word >> 16 ? word >> 16 : word;
 	const uint8_t *columns;
 	uint64_t cells;
@@ -32,7 +33,8 @@ static int index_head_read(struct dwarf_index *x, struct err *err)
 	if (version != 2 && version != 5)
 		return err_set(err, ERR_INVALID, "unknown version %u", version);
 	if (x->n_columns > COLUMNS_MAX || x->n_slots & (x->n_slots - 1))
-		return err_set(err, ERR_INVALID, "of %u columns and %u slots", x->n_columns, x->n_slots);
+		return err_set(err, ERR_INVALID, "cannot have %u columns and %u slots", x->n_columns,
+			       x->n_slots);
 	cells = (uint64_t)x->n_rows * x->n_columns;
 	x->ids = cursor_bytes(&c, (uint64_t)x->n_slots * 8).p;
 	x->rows = cursor_bytes(&c, (uint64_t)x->n_slots * 4).p;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of dwarf share.
+ * Shared by the files of dwarf; code.h has more for those that read code.
  *
- *   section  the bytes of a debug section: from front to back, or here and there; relocated where the file is
- *            relocatable
- *   form     attribute values as they are written
- *   strings  what the string forms point to
+ *   section  the bytes of a debug section, read in order or at random; relocated if the file is relocatable
+ *   form     attribute values
+ *   strings  the strings that string forms refer to
  *   abbrev   the abbreviation of a unit's root
- *   unit     unit headers, and of each unit's root what a line table wants to know
+ *   unit     unit headers, and the attributes of each unit's root that its line table needs
  *   line     headers of line tables
- *   sources  names put together
+ *   sources  names of source files; sources_set: as a set
+ *   hashes   a set of hashes
  *
  * Numbers of sections, tables and figures are those of the DWARF 5 standard unless another is named.
  */
@@ -24,16 +24,16 @@ struct dwarf_section {
 	const struct elf_section *sec; /* NULL: there is none; then size is 0 */
 	uint64_t size;                 /* decompressed */
 	bool whole;                    /* all of it is in `held` */
-	struct bytes held;             /* some bytes, of which the first is at held_off */
+	struct bytes held;             /* bytes in memory, the first of which is at held_off */
 	uint64_t held_off;
-	struct buf room; /* what held lies in, unless in `arena` */
+	struct buf room; /* the memory of `held`, unless it is in `arena` */
 	struct arena arena;
-	struct stream *stream; /* for dwarf_section_next(); stands behind what is held */
+	struct stream *stream; /* for dwarf_section_next(); its position is after `held` */
 };
 
 /*
- * The section @name (".debug_line") and its size, decompressed, which is within DWARF_MAX_SECTION; NULL and
- * 0: there is none.
+ * The section @name (".debug_line") and its decompressed size, which is at most DWARF_MAX_SECTION; NULL and 0:
+ * there is none.
  */
 int dwarf_section_find(const struct elf_image *img, const char *name, const struct elf_section **ret,
 		       uint64_t *ret_size, struct err *err);
@@ -41,31 +41,31 @@ bool dwarf_is_compressed(const struct elf_section *sec);
 bool dwarf_is_relocated(const struct elf_image *img, const struct elf_section *sec);
 
 /*
- * @name is ".debug_line" and the like. A section that is not there is an empty one. DWARF_MAX_SECTION is seen
- * to. Damage found later, while decompressing, is ERR_INVALID of the call that meets it.
+ * @name is ".debug_line" and the like. A missing section is an empty one. ERR_LIMIT: it is larger than
+ * DWARF_MAX_SECTION. Damage met while decompressing is ERR_INVALID of the call that meets it.
  */
 int dwarf_section_open(struct dwarf_section *s, const struct elf_image *img, const char *name,
 		       struct err *err);
 void dwarf_section_close(struct dwarf_section *s); /* takes the zeroed */
 
 /*
- * [off, off + n), cut at the section's end; good until the next call on this section. next() is for reading
- * from front to back: @off never goes back before an earlier one; of a compressed section only this much is
- * held. at() goes anywhere. A section is used by one of the two.
+ * Read [off, off + n), cut at the section's end; valid until the next call on this section. next() is for
+ * reading in order: @off never decreases, and no more than the result is held of a compressed section. at()
+ * reads at random. Use one of the two on a section.
  */
 int dwarf_section_next(struct dwarf_section *s, uint64_t off, size_t n, struct bytes *ret, struct err *err);
 int dwarf_section_at(struct dwarf_section *s, uint64_t off, size_t n, struct bytes *ret, struct err *err);
-/* The string at @off, likewise. One that has no end within DWARF_MAX_NAME is ERR_INVALID. */
+/* The string at @off, likewise. ERR_INVALID: it has no end within DWARF_MAX_NAME. */
 int dwarf_section_str(struct dwarf_section *s, uint64_t off, struct str *ret, struct err *err);
 
-/* Apply the relocations of @sec to its content. Relocations that the machine does not have for debug sections
- * are passed over. */
-int dwarf_relocate(const struct elf_image *img, const struct elf_section *sec, uint8_t *p, size_t size,
-		   struct err *err);
-
-/* The same where code sections lie at other places than the file says. */
-int dwarf_relocate_at(const struct elf_image *img, const struct elf_section *sec, uint8_t *p, size_t size,
-		      const struct dwarf_section_place *code, size_t n_code, struct err *err);
+struct dwarf_code_list {
+	const struct dwarf_section_place *list;
+	size_t n;
+};
+/* Apply the relocations of @sec to its content @p. Relocations that the machine does not have for debug
+ * sections are skipped. @code: the addresses of code sections; NULL: all 0, as in the file. */
+int dwarf_relocate(const struct elf_image *img, const struct elf_section *sec,
+		   const struct dwarf_code_list *code, uint8_t *p, size_t size, struct err *err);
 
 /* ---- forms ---- */
 
@@ -121,7 +121,7 @@ enum dwarf_form {
 	FORM_LLVM_ADDRX_OFFSET = 0x2001,
 };
 
-/* What the size of some forms hangs on. */
+/* The unit's numbers that the size of some forms depends on. */
 struct dwarf_format {
 	uint16_t version;
 	uint8_t addr_size;   /* 0: not known, as in line tables before DWARF 5 */
@@ -146,9 +146,8 @@ struct dwarf_value {
 };
 
 /*
- * Read a value. False: the form is unknown, so nothing behind it can be read. That the cursor has failed is
- * the caller's to see.
- * @implicit is the constant that stands in the abbreviation (DW_FORM_implicit_const).
+ * Read a value. False: the form is unknown, so nothing after it can be read. The caller checks whether the
+ * cursor has failed. @implicit is the constant in the abbreviation (DW_FORM_implicit_const).
  */
 bool dwarf_form_read(struct cursor *c, uint64_t form, int64_t implicit, const struct dwarf_format *format,
 		     struct dwarf_value *ret);
@@ -163,19 +162,19 @@ struct dwarf_strings {
 	struct dwarf_section str, line_str, str_offsets;
 	struct dwarf_section sup_str;
 	bool has_sup;
-	bool sup_missing; /* a string of the supplementary file was wanted, and there is none */
+	bool sup_missing; /* a string of the supplementary file was asked for, and there is none */
 };
 
 int dwarf_strings_open(struct dwarf_strings *s, const struct elf_image *img, const struct elf_image *alt,
 		       struct err *err);
 void dwarf_strings_close(struct dwarf_strings *s);
 
-/* Where a unit's part of .debug_str_offsets begins when the unit does not say it: behind the header. */
+/* Where a unit's part of .debug_str_offsets starts if the unit does not say it: after the header. */
 uint64_t dwarf_str_offsets_base(const struct dwarf_format *format);
 
 /*
- * The string that @v means, empty for DWARF_NONE. Good until the next string is asked for. DWARF_NO_STRING:
- * it is in the supplementary file, which was not given.
+ * The string of @v, empty for DWARF_NONE; valid until the next call. DWARF_NO_STRING: it is in the
+ * supplementary file, which was not given.
  */
 enum { DWARF_NO_STRING = 1 };
 int dwarf_string(struct dwarf_strings *s, const struct dwarf_value *v, const struct dwarf_format *format,
@@ -190,8 +189,8 @@ struct dwarf_abbrev_attr {
 };
 struct dwarf_abbrevs {
 	struct dwarf_section section;
-	uint64_t budget; /* bytes that may still be looked at */
-	/* The one that was found last. */
+	uint64_t budget; /* bytes that may still be read */
+	/* The abbreviation found last. */
 	uint64_t table_off, code;
 	struct buf attrs; /* of struct dwarf_abbrev_attr */
 	size_t n_attrs;
@@ -203,7 +202,7 @@ void dwarf_abbrevs_close(struct dwarf_abbrevs *a);
 /* The abbreviation @code of the table at @table_off, in a->attrs. ERR_INVALID: there is none. */
 int dwarf_abbrevs_find(struct dwarf_abbrevs *a, uint64_t table_off, uint64_t code, struct err *err);
 
-/* What a unit says that its line table does not. */
+/* The attributes of a unit's root that its line table needs. */
 struct dwarf_unit {
 	uint64_t stmt_list;
 	struct str comp_dir, name;
@@ -215,13 +214,13 @@ struct dwarf_units {
 };
 
 /*
- * Of every unit of .debug_info that has a line table. Damaged ones are noted in @note and passed over.
- * Strings that are not to be had are empty.
+ * Read those of every unit of .debug_info that has a line table. Damaged units are noted in @note and skipped.
+ * Strings that cannot be read are empty.
  */
 int dwarf_units_read(struct dwarf_units *u, const struct elf_image *img, struct dwarf_strings *strings,
 		     struct dwarf_sources_note *note, struct err *err);
 void dwarf_units_free(struct dwarf_units *u);
-/* The first with @stmt_list or a later one; n: none. */
+/* The index of the first unit with @stmt_list or a later one; n: none. */
 size_t dwarf_units_find(const struct dwarf_units *u, uint64_t stmt_list);
 
 /* ---- line tables ---- */
@@ -235,7 +234,7 @@ struct dwarf_entry_format {
 	uint64_t content, form;
 };
 
-/* Names as they are written: views of the header. */
+/* Names are views of the header. */
 struct dwarf_line_header {
 	struct dwarf_format format;
 	struct dwarf_value *dirs; /* before DWARF 5, [0] is the unit's comp_dir: DWARF_NONE */
@@ -244,7 +243,7 @@ struct dwarf_line_header {
 	uint8_t min_length, max_ops, line_range, opcode_base;
 	int8_t line_base;
 	const uint8_t *opcode_lengths; /* opcode_base - 1 of them */
-	uint64_t program_off;          /* behind the header, in the section */
+	uint64_t program_off;          /* the end of the header, in the section */
 	/* For dwarf_line_file_next(). */
 	struct cursor files;
 	uint64_t n_files_left; /* DWARF 5 */
@@ -253,35 +252,45 @@ struct dwarf_line_header {
 };
 
 /*
- * The place of a table: where the header begins behind unit_length, and where the next table begins.
- * ERR_INVALID: it cannot be told. *ret_end is *off for an empty one (padding).
+ * The place of a table: where its header starts, after unit_length, and where the next table starts. Both are
+ * the same for an empty table (padding). ERR_INVALID: unit_length is damaged.
  */
 struct dwarf_line_place {
 	uint64_t header_off, end;
 	uint8_t offset_size;
 };
 int dwarf_line_place(struct dwarf_section *line, uint64_t off, struct dwarf_line_place *ret, struct err *err);
-/* The header of the table there, its directories in @a. What it points to is good until the next call on
- * @line. */
+/* The header of the table there, its directories in @a. Its views are valid until the next call on @line. */
 int dwarf_line_header(struct dwarf_section *line, const struct dwarf_line_place *place, struct arena *a,
 		      struct dwarf_line_header *ret, struct err *err);
-/* The same of bytes at hand: a table's from header_off to its end. */
+/* The same for bytes in memory: those of a table from header_off to its end. */
 int dwarf_line_header_of(struct bytes table, const struct dwarf_line_place *place, bool big, struct arena *a,
 			 struct dwarf_line_header *ret, struct err *err);
 /* The next file. DWARF_LINE_END: that was the last. */
 enum { DWARF_LINE_END = 1 };
 int dwarf_line_file_next(struct dwarf_line_header *h, struct dwarf_line_file *ret, struct err *err);
-/* The same, passed over. */
+/* Skip the next file. */
 int dwarf_line_file_skip(struct dwarf_line_header *h, struct err *err);
-/* The one at @files, wherever the header's own cursor is. */
+/* Read the file at the cursor @files instead of the header's own. */
 int dwarf_line_file_read(const struct dwarf_line_header *h, struct cursor *files, struct dwarf_line_file *ret,
 			 struct err *err);
 
 /*
- * Damage in one unit or table: counted, and the first reason kept. What is not damage of the input
- * (ERR_INVALID) is passed on as the failure that it is: -1 and *err.
+ * Note damage in one unit or table: it is counted, and the first reason kept. -1: @why is not damage of the
+ * input (ERR_INVALID) but another failure, now in *err.
  */
 int dwarf_note_damage(struct dwarf_sources_note *note, const struct err *why, struct err *err);
 
-/* A seed for hashes that nobody who makes the input can know. */
+/* ---- hashes ---- */
+
+/* A set of 64-bit hashes. Zeroed is empty. */
+struct dwarf_hashes {
+	uint64_t *slots; /* 0: free */
+	size_t n, n_slots;
+};
+bool dwarf_hashes_add(struct dwarf_hashes *h, uint64_t hash); /* false: it was there */
+void dwarf_hashes_clear(struct dwarf_hashes *h);
+void dwarf_hashes_done(struct dwarf_hashes *h);
+
+/* A random seed for hashes, which the author of a crafted input cannot know. */
 uint64_t dwarf_secret(void);

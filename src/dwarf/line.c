@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Headers of line tables (section 6.2.4, and of DWARF 2 to 4 the same section there): the directories and
- * files that they list. The programs behind them are passed over.
+ * Headers of line tables (section 6.2.4, also in DWARF 2 to 4): the directories and files that they list. The
+ * programs after them are skipped.
  */
 #include "dwarf/internal.h"
 
 #define HEADER_MAX MIB(64)
 
-/* The kinds of what an entry tells (section 6.2.4.1); others are passed over by their forms. */
+/* The kinds of an entry's content that are read (section 6.2.4.1); others are skipped by their forms. */
 enum { LNCT_PATH = 1, LNCT_DIRECTORY_INDEX = 2 };
 
 /* Directories of one table. */
 #define DIRS_MAX (1u << 20)
 
-/* The shortest header that says how long it is: version, address and segment sizes, header_length. */
+/* The bytes up to header_length at most: version, address and segment sizes, header_length. */
 #define START_SIZE 12
 
 int dwarf_line_place(struct dwarf_section *line, uint64_t off, struct dwarf_line_place *ret, struct err *err)
@@ -75,7 +75,7 @@ static int file_read_v2(struct cursor *c, struct dwarf_line_file *ret, struct er
 	return cursor_ok(c) ? 0 : cursor_err(c, "line table header", err);
 }
 
-/* DWARF 5: what is in an entry, then how many there are. */
+/* DWARF 5: the format of an entry, then the number of entries. */
 static int formats_read(struct cursor *c, struct dwarf_entry_format *formats, size_t *ret_n,
 			uint64_t *ret_count, struct err *err)
 {
@@ -89,7 +89,7 @@ static int formats_read(struct cursor *c, struct dwarf_entry_format *formats, si
 	count = cursor_uleb(c);
 	if (!cursor_ok(c))
 		return cursor_err(c, "line table header", err);
-	/* Each entry takes a byte at least, so what follows is bounded by what is there. */
+	/* Each entry takes a byte at least, so the number is limited by the bytes left. */
 	if (count > cursor_left(c))
 		return err_set(err, ERR_INVALID, "%llu entries in a header with %zu bytes left",
 			       (unsigned long long)count, cursor_left(c));
@@ -120,7 +120,7 @@ static int line_entry_read(struct cursor *c, const struct dwarf_entry_format *fo
 	if (!cursor_ok(c))
 		return cursor_err(c, "line table header", err);
 	if (c->p == start)
-		return err_set(err, ERR_INVALID, "entries that take no room");
+		return err_set(err, ERR_INVALID, "entries of no size");
 	return 0;
 }
 
@@ -169,7 +169,7 @@ int dwarf_line_file_skip(struct dwarf_line_header *h, struct err *err)
 
 	if (h->format.version < 5 || !h->n_files_left)
 		return dwarf_line_file_next(h, &ignored, err);
-	/* The forms that compilers write. */
+	/* The forms that compilers write are skipped without being read. */
 	for (i = 0; i < h->n_file_formats; i++) {
 		uint64_t form = h->file_formats[i].form;
 
@@ -190,7 +190,7 @@ int dwarf_line_file_skip(struct dwarf_line_header *h, struct err *err)
 	return dwarf_line_file_next(h, &ignored, err);
 }
 
-/* Version, sizes and header_length; *ret_size is how many bytes the header takes from its begin. */
+/* Parse version, sizes and header_length; *ret_size is the size of the header from its start. */
 static int header_start_parse(struct cursor *c, const struct dwarf_line_place *place,
 			      struct dwarf_format *ret, uint64_t *ret_size, struct err *err)
 {
@@ -217,7 +217,7 @@ static int header_start_parse(struct cursor *c, const struct dwarf_line_place *p
 	return 0;
 }
 
-/* What is behind header_length. */
+/* Parse the header after header_length. */
 static int header_rest_parse(struct cursor *c, struct arena *a, struct dwarf_line_header *ret,
 			     struct err *err)
 {

@@ -1,34 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What functions are called: from a DIE along its abstract origins and specifications, through other units
- * and the supplementary file, until there is no more to follow. What is said first counts.
+ * Names of functions: from a DIE along its abstract origins and specifications, through other units and the
+ * supplementary file, to the end of the chain. The first value of each attribute counts.
  */
 #include "dwarf/code.h"
 
-#define NEAR       512     /* bytes of a DIE elsewhere that are read at first */
-#define SCOPES_UP  64u     /* scopes that a name is put together of */
-#define JOINED_MAX KIB(16) /* a name put together */
-
-/* One DIE: where it is, and its unit. */
-struct die_place {
-	const struct dwarf_cu *cu;
-	const struct dwarf_table *table;
-	const uint8_t *p;
-	size_t size;
-	uint64_t off;
-};
+#define NEAR       512     /* bytes of a DIE in another unit that are read at first */
+#define SCOPES_UP  64u     /* scopes of a qualified name */
+#define JOINED_MAX KIB(16) /* bytes of a qualified name */
 
 struct name_search {
 	struct dwarf_reader *r;
 	const struct dwarf_cu *cu;
 	struct dwarf_name *name;
-	uint64_t next; /* UINT64_MAX: nothing to follow */
+	uint64_t next; /* the next DIE of the chain; UINT64_MAX: none */
 	bool next_alt, by_origin, has_file;
 	bool alt_missing;
-	struct str plain; /* of scopes */
+	struct str plain; /* the name of a scope */
 };
 
-/* The unit of @file that @off is in, as r->other, without its DIE. */
+/* Read the header and root of the unit of @file that has @off, as r->other. */
 static int other_unit_enter(struct dwarf_reader *r, const struct dwarf *file, uint64_t off,
 			    struct dwarf_table **ret, struct err *err)
 {
@@ -62,27 +53,27 @@ fail:
 }
 
 static int die_locate(struct dwarf_reader *r, const struct dwarf *file, uint64_t off, size_t near,
-		      struct die_place *ret, struct err *err)
+		      struct dwarf_die *ret, struct err *err)
 {
 	struct dwarf_table *t;
 
 	if (file == r->cu.file && off >= r->cu.die && off < r->cu.end && r->table) {
-		*ret = (struct die_place){ &r->cu, r->table, r->p + (off - r->cu.off),
-					   (size_t)(r->cu.end - off), off };
+		*ret = (struct dwarf_die){ &r->cu, r->table, r->p + (off - r->cu.off),
+					   (size_t)(r->cu.end - off) };
 		return 0;
 	}
 	if (other_unit_enter(r, file, off, &t, err) < 0)
 		return -1;
 	if (off < r->other.die)
 		return err_set(err, ERR_INVALID, "no DIE at %llu", (unsigned long long)off);
-	*ret = (struct die_place){ .cu = &r->other, .table = t, .off = off };
+	*ret = (struct dwarf_die){ .cu = &r->other, .table = t };
 	ret->size = (size_t)MIN(r->other.end - off, (uint64_t)near);
 	if (dwarf_reader_spend(r, ret->size, err) < 0)
 		return -1;
 	return dwarf_data_chunk(&file->info, off, ret->size, &r->other_room, &ret->p, err);
 }
 
-/* A string that may lie in what is read over soon. */
+/* Take a string; it is copied if its bytes may be overwritten by the next read. */
 static void name_take_string(struct name_search *f, const struct dwarf_attr *a, struct str *ret,
 			     bool *ret_stable)
 {
@@ -158,7 +149,7 @@ static void scope_attr(void *arg, const struct dwarf_attr *a)
 		dwarf_cu_string(f->cu, &a->value, &f->plain, &stable, &f->alt_missing);
 }
 
-/* The innermost scope of the unit at hand that the DIE at @off is in. */
+/* The innermost scope of the unit at hand that contains the DIE at @off. */
 static uint32_t scope_at(const struct dwarf_reader *r, uint64_t off)
 {
 	size_t lo = SEARCH(0, r->n_scopes, i, r->scopes[i].off < off);
@@ -170,7 +161,7 @@ static uint32_t scope_at(const struct dwarf_reader *r, uint64_t off)
 	return s;
 }
 
-/* "ns::type::name": the scopes' names before it. */
+/* Qualify a name by its scopes: "ns::type::name". */
 static int name_qualify(struct dwarf_reader *r, uint64_t off, struct dwarf_name *name, struct err *err)
 {
 	struct str parts[SCOPES_UP + 1];
@@ -182,9 +173,10 @@ static int name_qualify(struct dwarf_reader *r, uint64_t off, struct dwarf_name 
 		struct name_search f = { .r = r, .cu = &r->cu };
 		const struct dwarf_decl *decl;
 		uint64_t at = r->scopes[s].off;
+		struct dwarf_die die = { &r->cu, r->table, r->p + (at - r->cu.off),
+					 (size_t)(r->cu.end - at) };
 
-		if (dwarf_die_each(&r->cu, r->table, r->p + (at - r->cu.off), (size_t)(r->cu.end - at),
-				   scope_attr, &f, &decl, err) < 0)
+		if (dwarf_die_each(&die, scope_attr, &f, &decl, err) < 0)
 			return -1;
 		if (decl->tag == DW_TAG_namespace && !f.plain.size)
 			f.plain = STR("(anonymous namespace)");
@@ -219,15 +211,15 @@ static int die_read(struct dwarf_reader *r, const struct dwarf *file, uint64_t o
 	const struct dwarf_decl *decl;
 
 	for (size_t near = NEAR;; near *= 16) {
-		struct die_place at;
+		struct dwarf_die at;
 		struct dwarf_name before = *f->name;
 
 		if (die_locate(r, file, off, near, &at, err) < 0)
 			return -1;
 		f->cu = at.cu;
-		if (dwarf_die_each(at.cu, at.table, at.p, at.size, name_attr, f, &decl, err) == 0)
+		if (dwarf_die_each(&at, name_attr, f, &decl, err) == 0)
 			return 0;
-		/* Perhaps only because not all of it was read. */
+		/* It may have failed only because not all bytes were read: read more. */
 		if (at.cu == &r->cu || at.size == at.cu->end - off)
 			return -1;
 		*f->name = before;

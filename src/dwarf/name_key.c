@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tells one function's name from another's, without the name.
+ * Keys that identify functions' names without reading them.
  *
  * The same functions of headers are in thousands of units. Their names are the same strings of .debug_str, so
- * the strings' offsets are enough to know them again. What is out of the ordinary (other units, other forms,
- * names that have to be put together) is for dwarf_reader_name().
+ * the strings' offsets identify them. Unusual names (in other units, of other forms, names to be qualified) are
+ * left to dwarf_reader_name().
  */
 #include "dwarf/run.h"
 
@@ -22,13 +22,13 @@ static bool key_take_string(const struct dwarf_reader *r, const struct dwarf_val
 		return false;
 	if (off >= str->size)
 		return false;
-	/* Nobody has been there yet, most of the time. */
+	/* Most strings have not been read yet. */
 	__builtin_prefetch(str->p + off);
 	*ret = (uint32_t)off;
 	return true;
 }
 
-/* Where to go on; UINT64_MAX: nowhere. False: not in this unit. */
+/* The next DIE of the chain; UINT64_MAX: none. False: it is not in this unit. */
 static bool key_next_die(const struct dwarf_reader *r, const struct dwarf_values *vs, uint64_t *ret)
 {
 	unsigned slot = vs->has & 1u << DWARF_SLOT_NAME_ORIGIN ? DWARF_SLOT_NAME_ORIGIN
@@ -82,14 +82,14 @@ bool dwarf_reader_name_key(struct dwarf_reader *r, uint64_t die, bool in_alt, st
 		}
 		if (!key_next_die(r, &vs, &die))
 			return false;
-		/* Names that have no linkage name are put together of scopes, but for those of C. */
+		/* Names without a linkage name are qualified by scopes, except in C. */
 		if (die == UINT64_MAX)
 			return ret->linkage != DWARF_NAME_NONE || ret->name == DWARF_NAME_NONE || r->cu.is_c;
 	}
 	return false;
 }
 
-/* False: it is empty or has no end, and another DIE may say more. */
+/* False: the string is empty or has no end; another DIE of the chain may have one. */
 static bool key_string(const struct dwarf_reader *r, uint32_t off, struct str *ret)
 {
 	return dwarf_data_str(&r->d->str, off, ret) && ret->size;
@@ -98,7 +98,7 @@ static bool key_string(const struct dwarf_reader *r, uint32_t off, struct str *r
 int dwarf_reader_name_of_key(struct dwarf_reader *r, const struct dwarf_name_key *key, struct dwarf_name *ret,
 			     struct err *err)
 {
-	/* Its length is known when it has been gone through: who has used up the budget does not begin. */
+	/* A name's length is known only when it has been read, so do not start with the budget used up. */
 	*ret = (struct dwarf_name){ 0 };
 	if (dwarf_reader_spend(r, 1, err) < 0)
 		return -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file's DWARF opened: its sections, and where its units are.
+ * Open a file's DWARF: its sections, and the offsets of its units.
  */
 #include "dwarf/code.h"
 
@@ -10,10 +10,10 @@ struct units_scan {
 	struct dwarf *d;
 	struct buf room;
 	const uint8_t *p;
-	uint64_t from, to; /* what p shows */
+	uint64_t from, to; /* the bytes at p */
 };
 
-/* The bytes of .debug_info from @off, @n of them unless it ends. */
+/* Read @n bytes of .debug_info at @off, fewer at its end. */
 static int info_probe(struct units_scan *s, uint64_t off, size_t n, struct bytes *ret, struct err *err)
 {
 	struct dwarf_data *info = &s->d->info;
@@ -84,7 +84,7 @@ static int open_sections(struct dwarf *d, struct err *err)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(sections); i++)
-		/* Split units have these in the other file; .debug_line.dwo has the files of types alone. */
+		/* The file with the skeletons has these for split units; .debug_line.dwo has only files of types. */
 		if (!(d->split && (sections[i].s == &d->line || sections[i].s == &d->ranges ||
 				   sections[i].s == &d->addr)) &&
 		    dwarf_data_open(sections[i].s, d, sections[i].name, sections[i].way, err) < 0)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Abbreviations (section 7.5.3) made into byte programs.
+ * Abbreviations (section 7.5.3) compiled to byte programs.
  *
- * A unit has millions of DIEs and a few hundred abbreviations. Each abbreviation becomes a program that
- * passes over what is of no interest, runs of fixed size in one step, and reads the few attributes that say
- * where code is. Units that name the same table share it; the tables used last are kept. What is compiled is
- * charged to the reader's budget: thousands of small units can each name the same large table, by another
- * offset each time.
+ * A unit has millions of DIEs and a few hundred abbreviations. Each abbreviation becomes a program that reads
+ * the few attributes that say where code is, and skips all others, runs of fixed size in one step. Units with
+ * the same table share it; the tables used last are kept. Compiling is charged to the reader's budget:
+ * thousands of small units can each name the same large table, each by another offset.
  */
 #include "dwarf/code.h"
 
@@ -156,9 +155,8 @@ static uint8_t code_slot(uint64_t attr, uint8_t kind)
 }
 
 /*
- * A program being written: fixed sizes are gathered until something else comes. There is room for one
- * attribute: a value's number of 8 bytes, and what has been gathered, which is passed over before it becomes
- * too much for that.
+ * A program being written. Bytes to skip are added up until another instruction comes. ROOM is enough for one
+ * attribute: a value with a number of 8 bytes, and the skip before it, which is at most SKIP_MAX bytes.
  */
 #define ROOM     64u
 #define SKIP_MAX 4096u
@@ -184,7 +182,7 @@ static inline void op_emit(struct program_writer *w, uint8_t op)
 	*w->p++ = op;
 }
 
-/* How an attribute that nobody looks at is passed over. */
+/* Write the instruction that skips an attribute. False: an unknown form. */
 static bool compile_skip(struct program_writer *w, uint64_t form, const struct dwarf_format *f)
 {
 	uint8_t read, is;
@@ -241,8 +239,8 @@ static bool compile_skip(struct program_writer *w, uint64_t form, const struct d
 	return false;
 }
 
-/* What compile_skip() would do with each of the forms that have a small number, for all attributes that
- * nobody looks at: a size, or one op. */
+/* The result of compile_skip() for each form with a small number, computed once for a table: a size, or one
+ * op. */
 #define FORMS 0x40
 struct form_skips {
 	uint8_t size[FORMS], op[FORMS]; /* op DWARF_OP_END: the size, which may be 0 */
@@ -288,7 +286,7 @@ static bool compile_attr(struct program_writer *w, uint8_t slot, uint64_t form, 
 	return true;
 }
 
-/* Nine of ten DIEs without children have one attribute of a size of its own, or none. */
+/* Nine of ten DIEs without children have at most one attribute of variable size. */
 static uint8_t decl_leaf(const struct dwarf_decl *decl, unsigned n_ops, uint8_t op, unsigned before,
 			 unsigned after)
 {
@@ -302,11 +300,18 @@ static uint8_t decl_leaf(const struct dwarf_decl *decl, unsigned n_ops, uint8_t 
 				      : DWARF_LEAF_NOT;
 }
 
-/* One abbreviation behind its code. An unknown form makes the rest of its DIEs unreadable: ERR_INVALID. */
-static int compile_decl(struct dwarf_table *t, const struct form_skips *skips, const uint8_t **pp,
-			const uint8_t *start, const uint8_t *end, uint64_t code, struct err *err)
+/* A table being compiled: the bytes of .debug_abbrev from its start on. */
+struct table_text {
+	const uint8_t *start, *p, *end;
+	struct form_skips skips;
+};
+
+/* Compile the abbreviation @code, from after its code on. ERR_INVALID: an unknown form, which makes the rest
+ * of its DIEs unreadable. */
+static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t code, struct err *err)
 {
-	const uint8_t *p = *pp;
+	const uint8_t *p = text->p, *end = text->end;
+	const struct form_skips *skips = &text->skips;
 	struct program_writer w = { 0 };
 	uint64_t tag = leb_u(&p, end);
 	struct dwarf_decl decl = { .code = code, .program = (uint32_t)t->programs.size };
@@ -319,7 +324,7 @@ static int compile_decl(struct dwarf_table *t, const struct form_skips *skips, c
 	decl.kind = decl.tag < sizeof(kinds)           ? kinds[decl.tag]
 		    : decl.tag == DW_TAG_GNU_call_site ? DWARF_KIND_TYPE
 						       : DWARF_KIND_OTHER;
-	decl.spec = (uint32_t)(p - start);
+	decl.spec = (uint32_t)(p - text->start);
 	for (;;) {
 		uint64_t attr = leb_u(&p, end), form = leb_u(&p, end);
 		int64_t implicit = form == FORM_IMPLICIT_CONST ? leb_s(&p, end) : 0;
@@ -356,7 +361,7 @@ static int compile_decl(struct dwarf_table *t, const struct form_skips *skips, c
 				       (unsigned long long)code, (unsigned long long)form);
 		t->programs.size = (size_t)(w.p - t->programs.p);
 	}
-	/* Nothing but a number of bytes. */
+	/* The program only skips bytes. */
 	if (t->programs.size == decl.program && w.skip <= UINT8_MAX)
 		decl.passes = (uint8_t)w.skip;
 	if (decl.children && !has_code)
@@ -367,7 +372,7 @@ static int compile_decl(struct dwarf_table *t, const struct form_skips *skips, c
 	w.p = buf_reserve(&t->programs, ROOM);
 	op_emit(&w, DWARF_OP_END);
 	t->programs.size = (size_t)(w.p - t->programs.p);
-	*pp = p;
+	text->p = p;
 	VEC_GROW(t->decls, t->n_decls, t->room_decls);
 	if (code != t->n_decls + 1)
 		t->dense = false;
@@ -381,7 +386,7 @@ static int decl_by_code(const void *a, const void *b)
 
 	if (x->code != y->code)
 		return x->code < y->code ? -1 : 1;
-	return x->spec < y->spec ? -1 : x->spec > y->spec; /* the first of two is taken */
+	return x->spec < y->spec ? -1 : x->spec > y->spec; /* the first of two counts */
 }
 
 static void decls_sort(struct dwarf_table *t)
@@ -399,34 +404,33 @@ static int table_compile(struct dwarf_reader *r, struct dwarf_table *t, const st
 			 struct err *err)
 {
 	const struct dwarf_data *s = &cu->file->abbrev;
-	const uint8_t *start, *p, *end;
-	struct form_skips skips;
+	struct table_text text;
 	int rc = 0;
 
-	skips_make(&skips, &t->format);
+	skips_make(&text.skips, &t->format);
 	if (cu->abbrev_off >= s->size)
 		return err_set(err, ERR_INVALID, "abbreviations at %llu of %llu bytes",
 			       (unsigned long long)cu->abbrev_off, (unsigned long long)s->size);
-	start = p = s->p + cu->abbrev_off;
-	end = s->p + s->size;
+	text.start = text.p = s->p + cu->abbrev_off;
+	text.end = s->p + s->size;
 	t->dense = true;
-	while (rc == 0 && p < end) {
-		uint64_t code = leb_u(&p, end);
+	while (rc == 0 && text.p < text.end) {
+		uint64_t code = leb_u(&text.p, text.end);
 
-		/* One whose end marker is missing ends with the section. */
-		if (!code || p > end)
+		/* A table without an end mark ends with the section. */
+		if (!code || text.p > text.end)
 			break;
 		if (t->n_decls >= DECLS_MAX)
 			rc = err_set(err, ERR_LIMIT, "more than the %u abbreviations allowed", DECLS_MAX);
 		else
-			rc = compile_decl(t, &skips, &p, start, end, code, err);
-		if (rc == 0 && (size_t)(p - start) > r->budget)
+			rc = compile_decl(t, &text, code, err);
+		if (rc == 0 && (size_t)(text.p - text.start) > r->budget)
 			break;
 	}
 	if (!t->dense)
 		decls_sort(t);
 	if (rc == 0)
-		rc = dwarf_reader_spend(r, (uint64_t)(p - start), err);
+		rc = dwarf_reader_spend(r, (uint64_t)(text.p - text.start), err);
 	return rc;
 }
 
@@ -451,7 +455,7 @@ static uint8_t name_attr_slot(uint64_t attr)
 	return DWARF_NO_SLOT;
 }
 
-/* How a name is read that is a string of .debug_str, there or by its index. */
+/* How a name in .debug_str is read, by offset or by index. False: it is another form. */
 static bool string_plan(uint64_t form, const struct dwarf_format *f, uint8_t *ret_read, uint8_t *ret_is)
 {
 	*ret_is = DWARF_IS_STRING_INDEX;
@@ -474,7 +478,7 @@ static bool string_plan(uint64_t form, const struct dwarf_format *f, uint8_t *re
 	return false;
 }
 
-/* False: some of what matters is written in a way that programs do not read. */
+/* False: an attribute has a form that programs cannot read. */
 static bool compile_names(struct dwarf_table *t, const uint8_t *p, const uint8_t *end)
 {
 	struct program_writer w = { 0 };
@@ -491,7 +495,7 @@ static bool compile_names(struct dwarf_table *t, const uint8_t *p, const uint8_t
 		if ((!attr && !form) || p > end)
 			break;
 		if (slot != DWARF_NO_SLOT) {
-			/* Of an attribute that is there twice the first counts; programs take the last. */
+			/* The first of two equal attributes counts, but a program would take the last. */
 			if (seen & 1u << slot || form == FORM_INDIRECT)
 				return false;
 			seen |= 1u << slot;
@@ -534,8 +538,8 @@ const uint8_t *dwarf_table_names(struct dwarf_table *t, const struct dwarf_decl 
 
 static bool table_is_of(const struct dwarf_table *t, const struct dwarf_cu *cu)
 {
-	/* The programs hang on the file only by the sizes of its forms; its offset in another file is
-	 * another. */
+	/* A program depends on the file only by the sizes of its forms, but the same offset in another file is
+	 * another table. */
 	return t->used && t->off == cu->abbrev_off && t->format.version == cu->format.version &&
 	       t->format.addr_size == cu->format.addr_size &&
 	       t->format.offset_size == cu->format.offset_size && t->file == cu->file;
@@ -555,7 +559,7 @@ int dwarf_reader_table(struct dwarf_reader *r, const struct dwarf_cu *cu, struct
 			*ret = one;
 			return 0;
 		}
-		/* The unit at hand needs its own all the time. */
+		/* Never replace the table of the unit at hand. */
 		if (one != r->table && (!t || one->used < t->used))
 			t = one;
 	}

@@ -3,9 +3,8 @@
  * Range lists: .debug_ranges (DWARF 3 and 4, section 2.17.3 there) and .debug_rnglists (DWARF 5,
  * section 2.17.3).
  *
- * Only what lies in a section of code is taken. That does away with all that linkers leave behind of code
- * that they threw away (addresses of 0, 1, -1, -2, with or without something added), and with ranges that
- * cover everything.
+ * Only the parts in a section of code are used. That removes the ranges that linkers leave of code that they
+ * dropped (addresses of 0, 1, -1, -2, with or without an offset), and ranges that cover everything.
  */
 #include "dwarf/code.h"
 
@@ -13,7 +12,7 @@ int dwarf_reader_spend(struct dwarf_reader *r, uint64_t n, struct err *err)
 {
 	if (n > r->budget) {
 		r->budget = 0;
-		return err_set(err, ERR_LIMIT, "refers to more than a file of this size may");
+		return err_set(err, ERR_LIMIT, "refers to more bytes than a file of this size may");
 	}
 	r->budget -= n;
 	return 0;
@@ -28,7 +27,7 @@ void dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_
 	if (!r->code)
 		return;
 	hi = MIN(hi, r->code->base + r->code->size);
-	/* Neighbours in a list are one. */
+	/* Adjacent ranges of a list become one. */
 	if (r->n_spans && r->spans[r->n_spans - 1].node == node && r->spans[r->n_spans - 1].hi == lo) {
 		r->spans[r->n_spans - 1].hi = hi;
 		return;
@@ -43,7 +42,7 @@ static int ranges_v4(struct dwarf_reader *r, uint64_t off, uint32_t node, struct
 	unsigned size = r->cu.format.addr_size;
 	uint64_t max = size == 8 ? UINT64_MAX : ((uint64_t)1 << size * 8) - 1, base = r->cu.low_pc, start;
 
-	/* The base is for the split unit's lists; the skeleton's own are told by their offsets. */
+	/* The base applies to the split unit's lists; the skeleton's own have absolute offsets. */
 	if (add_overflows(off, r->cu.skeleton ? r->cu.ranges_base : 0, &off) || off > s->size)
 		return err_set(err, ERR_INVALID, ".debug_ranges has no list at %llu",
 			       (unsigned long long)off);

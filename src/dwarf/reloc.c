@@ -3,9 +3,9 @@
  * Relocations of debug sections in relocatable files: object files, and kernel modules, which stay
  * relocatable for ever.
  *
- * Debug sections refer to one another by offsets, which in such files are written as relocations against a
- * section's symbol. Only those kinds matter that write a word of 4 or 8 bytes, and RISC-V's that write
- * differences, also in LEB128, which keeps its size; what they say of code is of no interest here.
+ * Debug sections refer to one another by offsets, which in such files are relocations against a section's
+ * symbol. Only two sorts of kinds matter: those that write a word of 4 or 8 bytes, and RISC-V's that write
+ * differences, also in LEB128, which keeps its size.
  */
 #include "base/leb.h"
 #include "dwarf/internal.h"
@@ -91,7 +91,7 @@ static bool reloc_machine_known(uint16_t machine)
 	return false;
 }
 
-/* What an entry is of, and its kind. */
+/* Split an entry's info into its symbol and its kind. */
 static void reloc_info_split(const struct elf_image *img, uint64_t info, uint32_t *ret_symbol,
 			     uint32_t *ret_type)
 {
@@ -99,8 +99,8 @@ static void reloc_info_split(const struct elf_image *img, uint64_t info, uint32_
 		*ret_symbol = (uint32_t)(info >> 8);
 		*ret_type = info & 0xff;
 	} else if (img->h.machine == EM_MIPS) {
-		/* Three kinds in bytes of their own, the first one last; the symbol is in front of them in
-		 * either byte order. */
+		/* Three kinds in a byte each, the first one last; the symbol comes before them in either byte
+		 * order. */
 		*ret_symbol = (uint32_t)(img->h.big ? info >> 32 : info);
 		*ret_type = (uint32_t)(img->h.big ? info & 0xff : info >> 56);
 	} else {
@@ -143,7 +143,7 @@ static uint64_t reloc_get(const uint8_t *p, unsigned size, bool big)
 	return v;
 }
 
-/* Add @v to the LEB128 at @off, or set it: in as many bytes as it has. */
+/* Set the LEB128 at @off to @v, or add @v to it, without changing its size. */
 static void reloc_apply_leb(const struct reloc_job *j, uint64_t off, uint64_t v, bool add)
 {
 	size_t n = 0;
@@ -160,7 +160,7 @@ static void reloc_apply_leb(const struct reloc_job *j, uint64_t off, uint64_t v,
 		j->p[off + i] = (uint8_t)((v & 0x7f) | (i + 1 < n ? 0x80 : 0));
 }
 
-/* One entry. One that points outside of the section changes nothing. */
+/* Apply one entry. An entry that points outside of the section changes nothing. */
 static void reloc_apply(const struct reloc_job *j, struct cursor *c)
 {
 	bool is64 = j->img->h.is64, big = j->img->h.big;
@@ -218,13 +218,13 @@ static int reloc_apply_section(struct reloc_job *j, const struct elf_section *re
 	return 0;
 }
 
-int dwarf_relocate_at(const struct elf_image *img, const struct elf_section *sec, uint8_t *p, size_t size,
-		      const struct dwarf_section_place *code, size_t n_code, struct err *err)
+int dwarf_relocate(const struct elf_image *img, const struct elf_section *sec,
+		   const struct dwarf_code_list *code, uint8_t *p, size_t size, struct err *err)
 {
 	AUTO(mem_freep) uint64_t *bases = NULL;
 
-	if (n_code)
-		bases = dwarf_code_bases(img, code, n_code);
+	if (code && code->n)
+		bases = dwarf_code_bases(img, code->list, code->n);
 	for (uint32_t i = 1; i < img->n_sections; i++) {
 		const struct elf_section *rel = &img->sections[i];
 		struct reloc_job j = {
@@ -234,12 +234,11 @@ int dwarf_relocate_at(const struct elf_image *img, const struct elf_section *sec
 
 		if ((rel->type != SHT_RELA && rel->type != SHT_REL) || rel->info != sec->index)
 			continue;
-		/* As they are such sections name wrong files and functions. */
+		/* Without relocations the section would name wrong files and functions. */
 		if (!reloc_machine_known(img->h.machine))
 			return err_set(err, ERR_INVALID, "relocations of machine %u are not known",
 				       img->h.machine);
-		/* Without symbols the addends are all there is, and for section symbols all that is needed.
-		 */
+		/* Without symbols only the addends are used; for section symbols they are enough. */
 		if (rel->link && rel->link < img->n_sections &&
 		    elf_section_read(img, &img->sections[rel->link], SYMTAB_MAX, &a, &j.symtab, err) < 0)
 			return -1;
@@ -247,10 +246,4 @@ int dwarf_relocate_at(const struct elf_image *img, const struct elf_section *sec
 			return -1;
 	}
 	return 0;
-}
-
-int dwarf_relocate(const struct elf_image *img, const struct elf_section *sec, uint8_t *p, size_t size,
-		   struct err *err)
-{
-	return dwarf_relocate_at(img, sec, p, size, NULL, 0, err);
 }

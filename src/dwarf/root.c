@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Unit headers (section 7.5.1), their root DIEs, and single DIEs read by their attributes' list.
+ * Unit headers (section 7.5.1), their root DIEs, and single DIEs.
  *
- * The bases that index forms need (DW_AT_addr_base and so on) stand in the root too, and may stand behind
- * the attributes that need them: so values are kept as written until all of the root is read.
+ * The bases that index forms need (DW_AT_addr_base and so on) are attributes of the root, too, and may come
+ * after the attributes that need them. So values are kept as written until all of the root is read.
  */
 #include "dwarf/code.h"
 
@@ -45,13 +45,13 @@ int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct e
 	return 0;
 }
 
-int dwarf_die_each(const struct dwarf_cu *cu, const struct dwarf_table *t, const uint8_t *p, size_t size,
-		   void (*fn)(void *arg, const struct dwarf_attr *a), void *arg,
-		   const struct dwarf_decl **ret, struct err *err)
+int dwarf_die_each(const struct dwarf_die *die, dwarf_attr_fn *fn, void *arg, const struct dwarf_decl **ret,
+		   struct err *err)
 {
-	struct cursor c = cursor_at(bytes_of(p, size), cu->file->big, 0);
-	const struct dwarf_data *abbrev = &cu->file->abbrev;
+	struct cursor c = cursor_at(bytes_of(die->p, die->size), die->cu->file->big, 0);
+	const struct dwarf_data *abbrev = &die->cu->file->abbrev;
 	const uint8_t *spec, *end = abbrev->p + abbrev->size;
+	const struct dwarf_table *t = die->table;
 	uint64_t code = cursor_uleb(&c);
 	const struct dwarf_decl *decl;
 
@@ -78,7 +78,7 @@ int dwarf_die_each(const struct dwarf_cu *cu, const struct dwarf_table *t, const
 				return err_set(err, ERR_INVALID, "indirect form %llu",
 					       (unsigned long long)a.form);
 		}
-		if (!dwarf_form_read(&c, a.form, implicit, &cu->format, &a.value))
+		if (!dwarf_form_read(&c, a.form, implicit, &die->cu->format, &a.value))
 			return err_set(err, ERR_INVALID, "unknown form %llu", (unsigned long long)a.form);
 		if (!cursor_ok(&c))
 			return cursor_err(&c, "DIE", err);
@@ -139,8 +139,8 @@ static void root_attr(void *arg, const struct dwarf_attr *a)
 	}
 }
 
-/* What holds where the root says nothing (section 7.3.5); a split unit's lists and strings are where its file
- * has them. */
+/* The bases that apply if the root has none (section 7.3.5). A split unit's lists and strings are in its own
+ * file. */
 static void bases_default(struct dwarf_cu *cu)
 {
 	uint64_t header = cu->format.offset_size == 8 ? 16 : 8;
@@ -151,7 +151,7 @@ static void bases_default(struct dwarf_cu *cu)
 	cu->rnglists_base = cu->format.version >= 5 ? cu->part.rnglists + header + 4 : 0;
 }
 
-/* C and assembler have no scopes that names hang on. */
+/* C and assembler have no scopes in names. */
 static bool language_is_c(uint64_t lang)
 {
 	return lang == 0x01 || lang == 0x02 || lang == 0x0c || lang == 0x1d || lang == 0x2c || lang == 0x8001;
@@ -160,6 +160,7 @@ static bool language_is_c(uint64_t lang)
 int dwarf_cu_root(struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, size_t size, struct err *err)
 {
 	struct root_attrs root = { .cu = cu };
+	struct dwarf_die die = { cu, t, p, size };
 	const struct dwarf_decl *decl;
 	uint8_t read, is;
 
@@ -168,7 +169,7 @@ int dwarf_cu_root(struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, 
 	bases_default(cu);
 	cu->has_lines = false;
 	cu->comp_dir = cu->name = cu->dwo_name = (struct dwarf_value){ 0 };
-	if (dwarf_die_each(cu, t, p, size, root_attr, &root, &decl, err) < 0)
+	if (dwarf_die_each(&die, root_attr, &root, &decl, err) < 0)
 		return err_in(err, "root");
 	cu->tag = decl->tag;
 	cu->is_c = language_is_c(cu->language);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Line programs (section 6.2.5) of DWARF 2 to 5 made into rows.
+ * Line programs (section 6.2.5) of DWARF 2 to 5 to rows.
  *
- * A program is cut into sequences, each a run of rising addresses up to its end mark. Some linkers and
- * compilers write sequences with addresses that go back, or without an end: from where that happens another
- * sequence begins, or there is no telling how far the last row goes and it is dropped. Sequences of code that
- * a linker threw away are no sequences. Of rows at one address the last counts; whether a row is the begin of
- * a statement does not matter to the question what an address belongs to.
+ * A program consists of sequences, each a run of rising addresses up to its end mark. Some linkers and
+ * compilers write sequences with falling addresses, or without an end. Where an address falls another sequence
+ * starts; where there is no end the last row is dropped, since its end is not known. Sequences of code that a
+ * linker dropped are left out. The last of several rows at one address counts. Whether a row starts a statement
+ * is ignored: it does not matter to which line an address belongs.
  */
 #include "dwarf/code.h"
 
@@ -31,13 +31,13 @@ enum {
 };
 enum { DW_LNE_end_sequence = 1, DW_LNE_set_address, DW_LNE_define_file, DW_LNE_set_discriminator };
 
-/* The sequence that is being made, and the registers where they are not in line_program_run()'s hands. */
+/* The sequence being made, and the registers while line_program_run() does not hold them. */
 struct line_machine {
 	struct dwarf_reader *r;
 	uint64_t addr, base;
 	uint32_t file, line;
-	uint16_t column;        /* at most what it has room for */
-	uint16_t columns;       /* not 0: one of them was not, or a discriminator that is wanted */
+	uint16_t column;        /* larger ones are cut to the maximum */
+	uint16_t columns;       /* not 0: a column was not 0, or a discriminator if these are read */
 	uint32_t discriminator; /* of the next row alone */
 	unsigned op_index;
 	size_t first; /* row of the sequence */
@@ -127,8 +127,8 @@ static void row_place(struct line_machine *m)
 	if (!m->live)
 		return;
 	if (m->addr - m->base > UINT32_MAX) {
-		/* It went back, or on by more than code is long. The row before reaches to nowhere that we
-		 * know. */
+		/* The address fell, or rose by more than code is long: the end of the row before is not
+		 * known. */
 		uint64_t end = r->n_rows > m->first ? m->base + r->rows[r->n_rows - 1].off : m->base;
 
 		sequence_end(m, end);
@@ -146,8 +146,7 @@ static void row_place(struct line_machine *m)
 			sequence_begin(m);
 			one.off = 0;
 		} else if (one.off == last->off) {
-			/* The one before it may now be the same as this one: then there is no need for two.
-			 */
+			/* Replace it. If the row before it now equals this one, none is needed. */
 			r->n_rows--;
 			if (r->n_rows > m->first) {
 				last = &r->rows[r->n_rows - 1];
@@ -176,7 +175,7 @@ static uint64_t advance_ops(struct line_machine *m, const struct dwarf_line_head
 	return ops / h->max_ops * h->min_length;
 }
 
-/* An extended opcode; p is behind the 0. */
+/* Run an extended opcode; @p is after its 0. */
 static const uint8_t *extended_run(struct line_machine *m, const uint8_t *p, const uint8_t *end, bool big)
 {
 	uint64_t len = leb_u(&p, end);
@@ -212,7 +211,7 @@ static const uint8_t *extended_run(struct line_machine *m, const uint8_t *p, con
 	return next;
 }
 
-/* What each special opcode does, made anew only where the header before was another one. */
+/* Compute the effect of each special opcode, unless the header before had the same parameters. */
 static void specials_make(struct dwarf_reader *r, const struct dwarf_line_header *h)
 {
 	struct dwarf_specials *s = &r->specials;
@@ -229,7 +228,7 @@ static void specials_make(struct dwarf_reader *r, const struct dwarf_line_header
 	}
 }
 
-/* The last row of the sequence at hand, to which another may be added; NULL: that is for row_emit() to see. */
+/* The last row of the sequence at hand, if another may be added to it; NULL: use row_emit(). */
 static struct dwarf_row *row_last(const struct line_machine *m)
 {
 	struct dwarf_reader *r = m->r;
@@ -241,9 +240,9 @@ static struct dwarf_row *row_last(const struct line_machine *m)
 }
 
 /*
- * There are millions of rows: nearly all stand behind the one before, or at its address, in a sequence of
- * live code, and these are made here, with the registers at hand. All that is out of the ordinary is row_emit()'s,
- * and every row where discriminators are wanted.
+ * There are millions of rows. Nearly all come after the row before, or at its address, in a sequence of live
+ * code: these are made here, with the registers in local variables. row_emit() makes all others, and every row
+ * if discriminators are read.
  */
 static int line_program_run(struct line_machine *m, const uint8_t *p, const uint8_t *end,
 			    const struct dwarf_line_header *h, struct err *err)
@@ -278,8 +277,8 @@ static int line_program_run(struct line_machine *m, const uint8_t *p, const uint
 			addr += plain ? ops[op] * min_length : advance_ops(m, h, ops[op]);
 			line += (uint32_t)lines[op];
 		} else if (op == DW_LNS_set_column) {
-			/* This and the next are most of all: a branch of their own is foreseen, the switch is
-			 * not. */
+			/* This and the next are the most frequent opcodes: the CPU predicts a branch of their
+			 * own, but not the switch. */
 			column = (uint16_t)MIN(leb_u(&p, end), (uint64_t)UINT16_MAX);
 			m->columns |= column;
 			continue;
@@ -320,7 +319,7 @@ static int line_program_run(struct line_machine *m, const uint8_t *p, const uint
 				m->op_index = 0;
 				p += 2;
 				continue;
-			default: /* set_isa, and what we do not know: so many LEB128 */
+			default: /* set_isa and unknown opcodes: so many LEB128 */
 				for (unsigned i = lengths[op - 1]; i && p <= end; i--)
 					leb_u(&p, end);
 				continue;
@@ -371,7 +370,7 @@ static int sequence_by_base(const void *a, const void *b)
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
-/* Where each file's entry is, so that it can be read when it is asked for. */
+/* Note the offset of each file's entry, so that it can be read when it is asked for. */
 static int files_index(struct dwarf_reader *r, struct err *err)
 {
 	struct dwarf_line_header *h = &r->line_header;
@@ -407,9 +406,9 @@ static int line_table_read(struct dwarf_reader *r, struct err *err)
 		return -1;
 	c = cursor_at(bytes_of(p, (size_t)MIN(line->size - off, (uint64_t)12)), r->d->big, off);
 	if (!dwarf_length_read(&c, &length, &place.offset_size))
-		return err_set(err, ERR_INVALID, "its length");
+		return err_set(err, ERR_INVALID, "its length is damaged");
 	place.header_off = cursor_off(&c);
-	/* What is there of a table that ends past the section may still be good. */
+	/* A table that ends past the section may be good up to there. */
 	place.end = place.header_off + MIN(length, line->size - place.header_off);
 	if (dwarf_reader_spend(r, place.end - off, err) < 0 ||
 	    dwarf_data_chunk(line, place.header_off, (size_t)(place.end - place.header_off), &r->line_room,
@@ -456,8 +455,8 @@ static int lines_load(struct dwarf_reader *r, struct err *err)
 }
 
 /*
- * Whether the unit before had the same table must not hang on what this reader happened to read before:
- * another thread may have had that unit.
+ * Whether the unit before has the same table must not depend on which units this reader has read: another
+ * thread may have read that unit.
  */
 int dwarf_reader_read_lines(struct dwarf_reader *r, struct err *err)
 {
@@ -493,7 +492,7 @@ static bool file_entry(const struct dwarf_reader *r, uint64_t file, struct dwarf
 	if (!r->lines_cu->has_lines || (h->format.version < 5 && !file--) || file >= r->n_files)
 		return false;
 	if (r->file_offs[file] > cursor_left(&at))
-		at.end = r->lines_end; /* of the program's own */
+		at.end = r->lines_end; /* an entry that the program defined */
 	cursor_skip(&at, r->file_offs[file]);
 	return dwarf_line_file_read(h, &at, ret, &err) == 0;
 }
@@ -517,7 +516,7 @@ bool dwarf_reader_file(struct dwarf_reader *r, uint64_t file, struct dwarf_file_
 	return true;
 }
 
-/* Sections are of 32 bits: DWARF_MAX_SECTION. */
+/* Offsets fit into 32 bits: DWARF_MAX_SECTION. */
 static bool string_key(const struct dwarf_value *v, uint32_t *ret, uint32_t *sections)
 {
 	*sections = *sections << 2 | (v->class == DWARF_LINE_STRP ? 1 : v->class == DWARF_STRP ? 2 : 0);

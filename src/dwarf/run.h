@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Abbreviations' programs (program.c) run over the attributes of a DIE.
+ * Run the programs of abbreviations (program.c) over the attributes of a DIE.
  *
- * Every read may go up to DWARF_PAD bytes past the end; whether it did is asked once behind each attribute of
- * a size of its own, and at the end of the DIE.
+ * Every read may go up to DWARF_PAD bytes past the end. Whether it did is checked only after each attribute of
+ * variable size, and at the end of the DIE.
  */
 #pragma once
 
@@ -44,7 +44,7 @@ static inline uint64_t dwarf_value_read(const struct dwarf_text *t, const uint8_
 	return v;
 }
 
-/* The most usual ones where they are run. */
+/* The most frequent reads, inlined. */
 static inline uint64_t dwarf_value_near(const struct dwarf_text *t, const uint8_t **p, uint8_t read,
 					const uint8_t **program)
 {
@@ -68,7 +68,7 @@ static inline void dwarf_value_set(struct dwarf_values *vs, uint8_t slot, uint64
 	vs->has |= 1u << slot;
 }
 
-/* DW_FORM_indirect: the form stands before the value. False: unknown. */
+/* DW_FORM_indirect: the form is before the value. False: an unknown form. */
 static inline bool dwarf_run_indirect(const struct dwarf_text *t, const uint8_t **pp, uint8_t slot,
 				      struct dwarf_values *vs)
 {
@@ -94,14 +94,14 @@ static inline bool dwarf_run_indirect(const struct dwarf_text *t, const uint8_t 
 	return true;
 }
 
-/* A block of @n bytes. */
+/* Skip a block of @n bytes. */
 static inline const uint8_t *dwarf_run_pass(const struct dwarf_text *t, const uint8_t *p, uint64_t n)
 {
 	return p <= t->end && n <= (uint64_t)(t->end - p) ? p + n : t->end + 1;
 }
 
 /*
- * Run a program over a DIE's attributes; returns what is behind them: end + 1 if they do not end before it.
+ * Run a program over a DIE's attributes. Returns the address after them: end + 1 if they extend past the end;
  * NULL: an unknown form.
  */
 static inline const uint8_t *dwarf_run(const struct dwarf_text *t, const uint8_t *p, const uint8_t *program,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of a debug section, with no more of them in memory than must be.
+ * The bytes of a debug section, with as few of them in memory as possible.
  *
- * A debug file may be larger than memory, and most of it is of no interest here. Who reads from front to back
- * gets a stream, decompressed on the way. Who goes here and there reads windows of the file; a compressed
- * section has none, so it is decompressed as a whole. So is what has to be relocated: that is objects and
- * kernel modules, which are small.
+ * A debug file may be larger than memory, and most of it is not needed here. Reading in order uses a stream,
+ * decompressed on the way. Reading at random reads windows of the file; a compressed section has none, so it
+ * is decompressed as a whole. A section to be relocated is held whole, too: it is of an object file or a kernel
+ * module, which are small.
  */
 #include "dwarf/internal.h"
 
@@ -57,7 +57,7 @@ static int section_load(struct dwarf_section *s, bool relocate, struct err *err)
 		return -1;
 	/* The bytes are the arena's, hence ours. */
 	if (relocate &&
-	    dwarf_relocate(s->img, s->sec, (uint8_t *)(uintptr_t)s->held.p, s->held.size, err) < 0)
+	    dwarf_relocate(s->img, s->sec, NULL, (uint8_t *)(uintptr_t)s->held.p, s->held.size, err) < 0)
 		return err_in(err, "relocations of %.*s", (int)MIN(s->sec->name.size, (size_t)64),
 			      s->sec->name.p);
 	s->held_off = 0;
@@ -82,7 +82,7 @@ void dwarf_section_close(struct dwarf_section *s)
 	*s = (struct dwarf_section){ 0 };
 }
 
-/* What is held of [off, off + n): true when it is all of it. */
+/* Whether all of [off, off + n) is held. */
 static bool section_held(const struct dwarf_section *s, uint64_t off, size_t n, struct bytes *ret)
 {
 	if (off < s->held_off || off - s->held_off > s->held.size || n > s->held.size - (off - s->held_off))

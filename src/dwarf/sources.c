@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The source files that a debug file names: line tables from front to back, each entry's name put together
- * and told once.
+ * The source files that a debug file names: all line tables in order; each name is joined from its parts and
+ * reported once.
  *
  * Units of one program include the same headers: vmlinux has 1.5 million entries and 9 000 names. So an entry
- * is first looked up by what it is made of (where its strings are, or what they are), and only one not seen
- * before is joined, made canonical and looked up by its name.
+ * is first looked up by its parts (the offsets of its strings, or their text), and only a new one is joined,
+ * made canonical and looked up by its name.
  */
 #include "dwarf/internal.h"
 
@@ -13,62 +13,16 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-/* Bytes of names that are put together: else a table could have each of its millions of entries be 64 KiB
- * long. */
+/* Bytes of all joined names: otherwise each of a table's millions of entries could be 64 KiB long. */
 #define NAMES_MAX_TOTAL MIB(512)
 
-/* Entries remembered; beyond it is started anew, which costs time only. */
+/* Entries in the set; when it is full it is cleared, which costs only time. */
 #define ENTRIES_MAX (1u << 21)
 
-/* ---- a set of 64-bit hashes ---- */
-
-struct hash_set {
-	uint64_t *slots; /* 0: free */
-	size_t n, n_slots;
-};
-
-static bool hashes_add(struct hash_set *h, uint64_t v);
-
-static void hashes_grow(struct hash_set *h)
-{
-	struct hash_set bigger = { .n_slots = h->n_slots ? h->n_slots * 2 : 1024 };
-
-	bigger.slots = mem_zalloc(bigger.n_slots * sizeof(*bigger.slots));
-	for (size_t i = 0; i < h->n_slots; i++)
-		if (h->slots[i])
-			hashes_add(&bigger, h->slots[i]);
-	free(h->slots);
-	*h = bigger;
-}
-
-/* False: it was there. */
-static bool hashes_add(struct hash_set *h, uint64_t v)
-{
-	size_t i;
-
-	v += !v;
-	if (h->n * 3 >= h->n_slots * 2)
-		hashes_grow(h);
-	for (i = v & (h->n_slots - 1); h->slots[i]; i = (i + 1) & (h->n_slots - 1))
-		if (h->slots[i] == v)
-			return false;
-	h->slots[i] = v;
-	h->n++;
-	return true;
-}
-
-static void hashes_reset(struct hash_set *h)
-{
-	memset(h->slots, 0, h->n_slots * sizeof(*h->slots));
-	h->n = 0;
-}
-
-/* ---- reading ---- */
-
-/* A directory of the table at hand, or the one that the others hang on. */
+/* A directory of the table at hand; the others are relative to the first. */
 struct source_dir {
-	uint64_t key; /* what it is made of */
-	bool joined;  /* path is made */
+	uint64_t key; /* of its parts */
+	bool joined;  /* `path` is set */
 	struct str path;
 };
 
@@ -79,11 +33,11 @@ struct sources_reader {
 	struct dwarf_units units;
 	bool has_units;     /* they have been read */
 	struct arena arena; /* of the table at hand */
-	struct hash_set entries, names;
+	struct dwarf_hashes entries, names;
 	uint64_t seed;
-	uint64_t name_bytes;   /* put together so far */
-	char *raw, *canonical; /* room for a name */
-	int (*fn)(void *arg, struct str name);
+	uint64_t name_bytes;   /* of all names joined so far */
+	char *raw, *canonical; /* buffers for a name */
+	dwarf_source_fn *fn;
 	void *arg;
 	struct dwarf_sources_note *note;
 };
@@ -117,7 +71,7 @@ static uint64_t key_mix(const struct sources_reader *r, uint64_t a, uint64_t b)
 	return hash64(pair, sizeof(pair), r->seed);
 }
 
-/* The same for two values that are the same string by their places; not for all that are the same string. */
+/* Equal for two values that are the same string at the same place; not for all equal strings. */
 static uint64_t value_key(const struct sources_reader *r, const struct dwarf_value *v)
 {
 	if (v->class == DWARF_STRING)
@@ -125,7 +79,7 @@ static uint64_t value_key(const struct sources_reader *r, const struct dwarf_val
 	return key_mix(r, v->class, v->number);
 }
 
-/* Drive letters too: what a compiler on Windows wrote is not under any comp_dir of ours. */
+/* Drive letters count, too: a name that a compiler on Windows wrote is not below a comp_dir here. */
 static bool source_is_absolute(struct str s)
 {
 	if (s.size && s.p[0] == '/')
@@ -134,14 +88,14 @@ static bool source_is_absolute(struct str s)
 	       ((s.p[0] | 0x20) >= 'a') && ((s.p[0] | 0x20) <= 'z');
 }
 
-/* "<built-in>", "<command-line>", "<stdin>": no files. */
+/* "<built-in>", "<command-line>", "<stdin>": these are not files. */
 static bool source_is_pseudo(struct str s)
 {
 	return s.size >= 2 && s.p[0] == '<' && s.p[s.size - 1] == '>';
 }
 
-/* @s under @dir, in the arena or the one that needs no joining. One over the limit is ERR_INVALID: it is
- * damage. */
+/* Join @dir and @s, in the arena unless one of them is the result. ERR_INVALID: it is over the limit, which
+ * counts as damage. */
 static int source_join(struct arena *a, struct str dir, struct str s, struct str *ret, struct err *err)
 {
 	char *p;
@@ -164,7 +118,7 @@ static int source_join(struct arena *a, struct str dir, struct str s, struct str
 	return 0;
 }
 
-/* Tell @name, which stands under @dir, unless it was told before. */
+/* Report @name, which is relative to @dir, unless it was reported before. */
 static int source_report(struct sources_reader *r, struct str dir, struct str name, struct err *err)
 {
 	size_t size;
@@ -188,7 +142,7 @@ static int source_report(struct sources_reader *r, struct str dir, struct str na
 	size = path_canonical((struct str){ r->raw, size + name.size }, r->canonical);
 	if (!size)
 		return 0; /* "x/.." */
-	if (!hashes_add(&r->names, hash64(r->canonical, size, r->seed)))
+	if (!dwarf_hashes_add(&r->names, hash64(r->canonical, size, r->seed)))
 		return 0;
 	if (r->names.n > DWARF_MAX_FILES)
 		return err_set(err, ERR_LIMIT, "more than the %u names allowed", DWARF_MAX_FILES);
@@ -215,7 +169,7 @@ static int table_string(struct sources_reader *r, const struct dwarf_value *v, c
 	return rc;
 }
 
-/* What relative directories of the table at @off stand under: the unit's comp_dir. Empty: nobody says. */
+/* The base of relative directories of the table at @off: its unit's comp_dir. Empty: not known. */
 static int unit_dir(struct sources_reader *r, uint64_t off, struct str *ret, struct err *err)
 {
 	if (units_load(r, err) < 0)
@@ -264,7 +218,7 @@ static int dirs_make(struct sources_reader *r, uint64_t off, const struct dwarf_
 	return 0;
 }
 
-/* Make dirs[i].path. */
+/* Set dirs[i].path. */
 static int dir_join(struct sources_reader *r, const struct dwarf_line_header *h, struct source_dir *dirs,
 		    size_t i, struct err *err)
 {
@@ -282,7 +236,7 @@ static int dir_join(struct sources_reader *r, const struct dwarf_line_header *h,
 	return 0;
 }
 
-/* One entry. What is wrong with it alone is noted. */
+/* Report one entry. */
 static int source_report_file(struct sources_reader *r, const struct dwarf_line_header *h,
 			      struct source_dir *dirs, const struct dwarf_line_file *f, struct err *err)
 {
@@ -294,15 +248,15 @@ static int source_report_file(struct sources_reader *r, const struct dwarf_line_
 		return err_set(err, ERR_INVALID, "file in directory %llu of %zu", (unsigned long long)f->dir,
 			       n_dirs);
 	if (r->entries.n >= ENTRIES_MAX)
-		hashes_reset(&r->entries);
-	if (!hashes_add(&r->entries, key_mix(r, dirs[f->dir].key, value_key(r, &f->name))))
+		dwarf_hashes_clear(&r->entries);
+	if (!dwarf_hashes_add(&r->entries, key_mix(r, dirs[f->dir].key, value_key(r, &f->name))))
 		return 0;
 	rc = dir_join(r, h, dirs, (size_t)f->dir, err);
 	if (rc == 0)
 		rc = dwarf_string(&r->strings, &f->name, &h->format, dwarf_str_offsets_base(&h->format),
 				  &name, err);
 	if (rc == DWARF_NO_STRING)
-		return 0; /* strings.sup_missing tells it */
+		return 0; /* strings.sup_missing is set */
 	return rc < 0 ? -1 : source_report(r, dirs[f->dir].path, name, err);
 }
 
@@ -332,7 +286,7 @@ static int source_table_read(struct sources_reader *r, uint64_t off, const struc
 	return h.format.version < 5 ? source_report_unit(r, off, err) : 0;
 }
 
-/* Where to go on when the end of the table at @off is not known: at the next one that a unit knows. */
+/* The next table when the end of the one at @off is not known: the next one that a unit has. */
 static int table_next(struct sources_reader *r, uint64_t off, uint64_t *ret, struct err *err)
 {
 	size_t i;
@@ -369,9 +323,8 @@ static int tables_each(struct sources_reader *r, struct err *err)
 	return 0;
 }
 
-int dwarf_sources_each(const struct elf_image *img, const struct elf_image *alt,
-		       int (*fn)(void *arg, struct str name), void *arg, struct dwarf_sources_note *ret_note,
-		       struct err *err)
+int dwarf_sources_each(const struct elf_image *img, const struct elf_image *alt, dwarf_source_fn *fn,
+		       void *arg, struct dwarf_sources_note *ret_note, struct err *err)
 {
 	struct dwarf_sources_note note = { 0 };
 	struct sources_reader r = { .img = img, .fn = fn, .arg = arg, .note = &note };
@@ -391,8 +344,8 @@ int dwarf_sources_each(const struct elf_image *img, const struct elf_image *alt,
 	dwarf_strings_close(&r.strings);
 	dwarf_units_free(&r.units);
 	arena_done(&r.arena);
-	free(r.entries.slots);
-	free(r.names.slots);
+	dwarf_hashes_done(&r.entries);
+	dwarf_hashes_done(&r.names);
 	free(r.raw);
 	free(r.canonical);
 	return rc;

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The source names of one debug file as a set. Names lie one behind the other, and a table of their places
- * finds them; once built, nothing of it changes.
+ * The source names of one debug file as a set. The names are stored one after another, and a hash index of
+ * their places finds them. It does not change once it is built.
  */
+#include "base/hash_index.h"
 #include "dwarf/internal.h"
 
 #include <stdlib.h>
 
-#define NO_NAME UINT32_MAX
-
 struct dwarf_sources {
 	struct buf names; /* each: size in 4 bytes, then as many */
-	uint32_t *slots;  /* places in names, or NO_NAME */
-	size_t n, n_slots;
+	size_t n;
+	struct hash_index places; /* of each name in `names` */
 	uint64_t seed;
 	struct dwarf_sources_note note;
 };
@@ -25,14 +24,14 @@ static struct str set_name(const struct dwarf_sources *s, uint32_t place)
 	return (struct str){ (const char *)s->names.p + place + sizeof(size), size };
 }
 
-/* Each is told once, so that there is nothing to look up. */
+/* Each name comes once, so there is nothing to look up. */
 static int set_collect(void *arg, struct str name)
 {
 	struct dwarf_sources *s = arg;
 	uint32_t size = (uint32_t)name.size;
 
-	/* More than the names of DWARF_MAX_FILES files can be, unless they are made to be long. */
-	if (s->names.size + sizeof(size) + name.size >= NO_NAME)
+	/* DWARF_MAX_FILES names need less, unless they are crafted to be long. */
+	if (s->names.size + sizeof(size) + name.size >= UINT32_MAX)
 		return 1;
 	buf_add(&s->names, &size, sizeof(size));
 	buf_add(&s->names, name.p, name.size);
@@ -42,20 +41,17 @@ static int set_collect(void *arg, struct str name)
 
 static void set_index(struct dwarf_sources *s)
 {
+	uint64_t room = 16;
 	size_t place = 0;
 
-	s->n_slots = 16;
-	while (s->n_slots < s->n * 2)
-		s->n_slots *= 2;
-	s->slots = mem_realloc(NULL, s->n_slots, sizeof(*s->slots));
-	memset(s->slots, 0xff, s->n_slots * sizeof(*s->slots));
+	while (room < s->n * 2)
+		room *= 2;
+	if (!hash_index_start(&s->places, room))
+		mem_none(room, sizeof(*s->places.slots));
 	while (place < s->names.size) {
 		struct str name = set_name(s, (uint32_t)place);
-		size_t i = hash64(name.p, name.size, s->seed) & (s->n_slots - 1);
 
-		while (s->slots[i] != NO_NAME)
-			i = (i + 1) & (s->n_slots - 1);
-		s->slots[i] = (uint32_t)place;
+		hash_index_add(&s->places, hash64(name.p, name.size, s->seed), (uint32_t)place);
 		place += sizeof(uint32_t) + name.size;
 	}
 }
@@ -74,7 +70,7 @@ int dwarf_sources_build(const struct elf_image *img, const struct elf_image *alt
 		dwarf_sources_free(s);
 		return -1;
 	}
-	/* It may be kept for long: without the room to grow. */
+	/* The set may be kept for long: free the room to grow. */
 	if (s->names.size)
 		s->names.p = mem_realloc(s->names.p, s->names.size, 1);
 	s->names.room = s->names.size;
@@ -85,12 +81,10 @@ int dwarf_sources_build(const struct elf_image *img, const struct elf_image *alt
 
 bool dwarf_sources_has(const struct dwarf_sources *s, struct str canonical)
 {
-	size_t i = hash64(canonical.p, canonical.size, s->seed) & (s->n_slots - 1);
+	uint32_t at, i;
 
-	for (; s->slots[i] != NO_NAME; i = (i + 1) & (s->n_slots - 1))
-		if (str_eq(set_name(s, s->slots[i]), canonical))
-			return true;
-	return false;
+	return HASH_INDEX_FIND(&s->places, hash64(canonical.p, canonical.size, s->seed), at, i,
+			       str_eq(set_name(s, i), canonical));
 }
 
 size_t dwarf_sources_n(const struct dwarf_sources *s)
@@ -100,7 +94,7 @@ size_t dwarf_sources_n(const struct dwarf_sources *s)
 
 size_t dwarf_sources_weight(const struct dwarf_sources *s)
 {
-	return sizeof(*s) + s->names.room + s->n_slots * sizeof(*s->slots);
+	return sizeof(*s) + s->names.room + hash_index_room(&s->places) * sizeof(*s->places.slots);
 }
 
 const struct dwarf_sources_note *dwarf_sources_note(const struct dwarf_sources *s)
@@ -113,6 +107,6 @@ void dwarf_sources_free(struct dwarf_sources *s)
 	if (!s)
 		return;
 	buf_done(&s->names);
-	free(s->slots);
+	free(s->places.slots);
 	free(s);
 }

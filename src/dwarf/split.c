@@ -1,39 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a skeleton unit to its other half (section 3.1.3): in the .dwp if there is one and it has it, else in
- * the .dwo file that the skeleton names.
+ * From a skeleton unit to its split unit (section 3.1.3): in the .dwp if that has it, otherwise in the .dwo
+ * file that the skeleton names.
  *
  * A reader has one .dwo open at a time. Most skeletons have one of their own; those of a program that was
- * compiled as a whole name the same one, and come in the order of its units. Each file and each unit adds to
- * what the reader may read once: a small file of many skeletons that name the same large unit must not cost
+ * compiled as a whole name the same one, in the order of its units. Each file and each unit adds to the
+ * reader's budget once only: otherwise a small file of many skeletons that name the same large unit could cost
  * any time.
  */
 #include "dwarf/code.h"
 
 #include <stdlib.h>
 
-#define ROOT_NEAR KIB(4) /* bytes of a unit's begin that are read for its root */
+#define ROOT_NEAR KIB(4) /* bytes of a unit that are read for its root */
 
 struct dwarf_dwo {
-	/* The file at hand: the one that was opened last. */
+	/* The file opened last. */
 	struct source *src;
 	struct elf_image *img;
 	struct dwarf *d;
 	uint64_t key;
-	struct err err; /* why there is none under this key */
-	size_t next;    /* the unit behind the one that was found last */
+	struct err err; /* why the file of this key could not be opened */
+	size_t next;    /* the unit after the one found last */
 	struct buf room;
-	/* Files and units that were counted. */
-	uint64_t *seen;
-	size_t n_seen, n_slots;
+	struct dwarf_hashes seen; /* files and units that have added to the budget */
 };
-
-static struct dwarf_dwo *dwo_new(struct dwarf_reader *r)
-{
-	if (!r->dwo)
-		r->dwo = NEW(struct dwarf_dwo);
-	return r->dwo;
-}
 
 static void dwo_close(struct dwarf_reader *r)
 {
@@ -57,10 +48,8 @@ static void dwo_close(struct dwarf_reader *r)
 
 void dwarf_reader_split_start(struct dwarf_reader *r)
 {
-	if (r->dwo && r->dwo->n_seen) {
-		memset(r->dwo->seen, 0, r->dwo->n_slots * sizeof(*r->dwo->seen));
-		r->dwo->n_seen = 0;
-	}
+	if (r->dwo)
+		dwarf_hashes_clear(&r->dwo->seen);
 }
 
 void dwarf_reader_split_done(struct dwarf_reader *r)
@@ -69,52 +58,36 @@ void dwarf_reader_split_done(struct dwarf_reader *r)
 		return;
 	dwo_close(r);
 	buf_done(&r->dwo->room);
-	free(r->dwo->seen);
+	dwarf_hashes_done(&r->dwo->seen);
 	free(r->dwo);
 	r->dwo = NULL;
 }
 
-static bool seen_add(struct dwarf_dwo *o, uint64_t key)
-{
-	size_t at;
-
-	if (o->n_seen * 2 >= o->n_slots) {
-		uint64_t *old = o->seen;
-		size_t n = o->n_slots;
-
-		o->n_slots = n ? n * 2 : 64;
-		o->seen = mem_zalloc(o->n_slots * sizeof(*o->seen));
-		o->n_seen = 0;
-		for (size_t i = 0; i < n; i++)
-			if (old[i])
-				seen_add(o, old[i]);
-		free(old);
-	}
-	for (at = key & (o->n_slots - 1); o->seen[at]; at = (at + 1) & (o->n_slots - 1))
-		if (o->seen[at] == key)
-			return false;
-	o->seen[at] = key;
-	o->n_seen++;
-	return true;
-}
-
-/* True the first time since the budget was set. */
+/* True the first time since the budget was set. @seed tells files from units. */
 static bool seen_first(struct dwarf_dwo *o, const void *p, size_t size, uint64_t seed)
 {
-	return seen_add(o, hash64(p, size, dwarf_secret() + seed) | 1);
+	return dwarf_hashes_add(&o->seen, hash64(p, size, dwarf_secret() + seed));
 }
 
 /* ---- the unit in its file ---- */
 
-/* The units of [lo, hi) are looked at until one has the id; from the one on that is expected. */
-static int split_unit_find(struct dwarf_reader *r, struct dwarf *file, uint64_t lo, uint64_t hi,
-			   size_t expected, struct dwarf_cu *ret, struct err *err)
+/* Offsets in a file's .debug_info that may have the unit, and the unit to try first. */
+struct unit_search {
+	struct dwarf *file;
+	uint64_t lo, hi;
+	size_t expected;
+};
+
+/* Find the unit with the skeleton's id. */
+static int split_unit_find(struct dwarf_reader *r, const struct unit_search *in, struct dwarf_cu *ret,
+			   struct err *err)
 {
-	size_t first = dwarf_unit_at(file, lo), end = first, n;
+	struct dwarf *file = in->file;
+	size_t first = dwarf_unit_at(file, in->lo), end = first, expected = in->expected, n;
 
 	if (first == SIZE_MAX)
-		return err_set(err, ERR_INVALID, "has no unit at %llu", (unsigned long long)lo);
-	while (end < file->n_units && file->units[end].off < hi)
+		return err_set(err, ERR_INVALID, "has no unit at %llu", (unsigned long long)in->lo);
+	while (end < file->n_units && file->units[end].off < in->hi)
 		end++;
 	n = end - first;
 	for (size_t i = 0; i < n; i++) {
@@ -144,11 +117,11 @@ static int split_unit_find(struct dwarf_reader *r, struct dwarf *file, uint64_t 
 		*ret = cu;
 		return 0;
 	}
-	return err_set(err, ERR_INVALID, "has no unit of the id %016llx: it is of another build",
+	return err_set(err, ERR_INVALID, "has no unit with the id %016llx: it is of another build",
 		       (unsigned long long)r->skeleton.dwo_id);
 }
 
-/* Make it the unit at hand. */
+/* Make @cu the unit at hand. */
 static int split_unit_enter(struct dwarf_reader *r, struct dwarf_cu *cu, struct err *err)
 {
 	size_t size = (size_t)(cu->end - cu->off);
@@ -207,7 +180,7 @@ static int dwo_open(struct dwarf_reader *r, struct str name, struct err *err)
 	return 0;
 }
 
-/* The .dwo that the skeleton names, as o->d. */
+/* Open the .dwo that the skeleton names, as o->d, unless it is open already. */
 static int dwo_load(struct dwarf_reader *r, struct str name, struct err *err)
 {
 	struct dwarf_dwo *o = r->dwo;
@@ -252,9 +225,11 @@ static int dwo_find(struct dwarf_reader *r, struct str name, struct dwarf_cu *re
 		if (dwarf_reader_spend(r, (uint64_t)steps * 4, err) < 0)
 			return -1;
 		if (found)
-			return split_unit_find(r, r->d->dwp, part.info, part.info_end, 0, ret, err);
+			return split_unit_find(
+				r, &(struct unit_search){ r->d->dwp, part.info, part.info_end, 0 }, ret, err);
 	}
-	if (dwo_load(r, name, err) < 0 || split_unit_find(r, o->d, 0, o->d->info.size, o->next, ret, err) < 0)
+	if (dwo_load(r, name, err) < 0 ||
+	    split_unit_find(r, &(struct unit_search){ o->d, 0, o->d->info.size, o->next }, ret, err) < 0)
 		return -1;
 	o->next = ret->index + 1;
 	return 0;
@@ -267,11 +242,12 @@ int dwarf_reader_split(struct dwarf_reader *r, struct err *err)
 	bool stable, missing;
 	struct dwarf_cu cu;
 
-	/* A .dwo read as if it were a whole file names itself. */
+	/* In a .dwo that is read as the main file, a unit names its own file. */
 	if (r->cu.type == DW_UT_split_compile || str_eq(r->d->info.sec->name, STR(".debug_info.dwo")))
 		return 0;
 	r->skeleton = r->cu;
-	dwo_new(r);
+	if (!r->dwo)
+		r->dwo = NEW(struct dwarf_dwo);
 	dwarf_cu_string(&r->cu, &r->cu.dwo_name, &name, &stable, &missing);
 	if (dwo_find(r, name, &cu, &why) == 0 && split_unit_enter(r, &cu, &why) == 0)
 		return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What string forms point to: .debug_str, .debug_line_str, .debug_str_offsets, and the supplementary file's
+ * The strings of string forms: .debug_str, .debug_line_str, .debug_str_offsets, and the supplementary file's
  * .debug_str.
  */
 #include "dwarf/internal.h"
@@ -33,7 +33,7 @@ uint64_t dwarf_str_offsets_base(const struct dwarf_format *f)
 	return f->offset_size == 8 ? 16 : 8;
 }
 
-/* .debug_str_offsets[index], for a unit whose part begins at @base. */
+/* .debug_str_offsets[index], for a unit whose part starts at @base. */
 static int string_offset(struct dwarf_strings *s, uint64_t base, uint64_t index, uint8_t offset_size,
 			 uint64_t *ret, struct err *err)
 {

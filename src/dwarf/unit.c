@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Units (section 7.5.1): of each only the header and the root DIE are read, for what line tables before DWARF
- * 5 leave to it: the directory of the compilation.
+ * Units (section 7.5.1): only the header and the root DIE of each are read, for the directory of the
+ * compilation, which line tables before DWARF 5 do not have.
  */
 #include "dwarf/internal.h"
 
@@ -10,7 +10,7 @@
 enum { AT_NAME = 0x03, AT_STMT_LIST = 0x10, AT_COMP_DIR = 0x1b, AT_STR_OFFSETS_BASE = 0x72 };
 enum { UT_TYPE = 2, UT_SKELETON = 4, UT_SPLIT_COMPILE = 5, UT_SPLIT_TYPE = 6 };
 
-#define ROOT_SIZE     512    /* what is read of a unit at first */
+#define ROOT_SIZE     512    /* bytes of a unit that are read at first */
 #define ROOT_SIZE_MAX MIB(1) /* a root DIE larger than this is damaged */
 #define UNITS_MAX     (8u << 20)
 
@@ -18,10 +18,9 @@ struct units_reader {
 	struct dwarf_section info;
 	struct dwarf_abbrevs abbrevs;
 	struct dwarf_strings *strings; /* borrowed */
-	struct dwarf_units *units;     /* what is being filled */
+	struct dwarf_units *units;     /* being filled */
 };
 
-/* A unit's header, and where in the section its DIEs begin. */
 struct unit_header {
 	struct dwarf_format format;
 	uint8_t type; /* DW_UT_*; 0 before DWARF 5 */
@@ -88,18 +87,19 @@ static int unit_root_read(struct units_reader *r, struct cursor *c, const struct
 	return 0;
 }
 
-/* A copy of the string that @v means, empty if it is not to be had. Neighbours' directories are mostly the
- * same: kept once. */
+/* Copy the string of @v; empty if it cannot be read. */
 static int unit_string_copy(struct units_reader *r, const struct unit_header *h, const struct unit_root *root,
-			    const struct dwarf_value *v, struct str last, struct str *ret, struct err *err)
+			    const struct dwarf_value *v, struct str *ret, struct err *err)
 {
+	const struct dwarf_units *u = r->units;
 	uint64_t base = root->str_offsets_base.class == DWARF_NUMBER ? root->str_offsets_base.number
 								     : dwarf_str_offsets_base(&h->format);
-	struct str s;
+	struct str s, last = u->n ? u->list[u->n - 1].comp_dir : (struct str){ 0 };
 	int rc = dwarf_string(r->strings, v, &h->format, base, &s, err);
 
 	if (rc < 0)
 		return -1;
+	/* Adjacent units mostly have the same directory, which is stored once. */
 	if (rc || !s.size)
 		*ret = (struct str){ 0 };
 	else
@@ -112,20 +112,15 @@ static int unit_add(struct units_reader *r, const struct unit_header *h, const s
 {
 	struct dwarf_units *u = r->units;
 	struct dwarf_unit unit = { .stmt_list = root->stmt_list.number };
-	struct str last = u->n ? u->list[u->n - 1].comp_dir : (struct str){ 0 };
 
-	if (unit_string_copy(r, h, root, &root->comp_dir, last, &unit.comp_dir, err) < 0 ||
-	    unit_string_copy(r, h, root, &root->name, (struct str){ 0 }, &unit.name, err) < 0)
+	if (unit_string_copy(r, h, root, &root->comp_dir, &unit.comp_dir, err) < 0 ||
+	    unit_string_copy(r, h, root, &root->name, &unit.name, err) < 0)
 		return -1;
-	if (u->n == u->room) {
-		u->room = u->room ? u->room * 2 : 64;
-		u->list = mem_realloc(u->list, u->room, sizeof(*u->list));
-	}
-	u->list[u->n++] = unit;
+	VEC_PUSH(u->list, u->n, u->room) = unit;
 	return 0;
 }
 
-/* The unit in [off, end), whose header begins at @off. */
+/* Read the unit in [off, end), whose header starts at @off. */
 static int unit_read(struct units_reader *r, uint64_t off, uint64_t end, uint8_t offset_size, struct err *err)
 {
 	size_t size = (size_t)MIN(end - off, (uint64_t)ROOT_SIZE);
@@ -149,7 +144,7 @@ static int unit_read(struct units_reader *r, uint64_t off, uint64_t end, uint8_t
 			return -1;
 		size = (size_t)MIN(end - off, (uint64_t)size * 16);
 	}
-	/* Views of what was read: strings must be had before the section is read on. */
+	/* The values are views of the bytes read: copy the strings before the next read. */
 	return root.stmt_list.class == DWARF_NUMBER ? unit_add(r, &h, &root, err) : 0;
 }
 
@@ -160,7 +155,7 @@ static int unit_by_stmt_list(const void *a, const void *b)
 	return x->stmt_list < y->stmt_list ? -1 : x->stmt_list > y->stmt_list;
 }
 
-/* The unit at @off, and where the next one begins: at the section's end if that is not known. */
+/* Read the unit at @off. *ret_next is where the next one starts: the section's end if that is not known. */
 static int unit_step(struct units_reader *r, uint64_t off, uint64_t *ret_next, struct err *err)
 {
 	uint8_t offset_size;

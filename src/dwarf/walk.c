@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All DIEs of a unit, one after the other, without a tree.
+ * All DIEs of a unit, one after another, without building a tree.
  *
- * What is kept is where we are (a stack), the functions that are being read with the calls inlined into them,
- * and, where the language has them, the scopes that names hang on. Types of C are jumped over by their
- * siblings; most of .debug_info is types.
+ * The walk keeps a stack of open DIEs, the functions being read with the calls inlined into them, and, if the
+ * language has them, the scopes of names. Types of C, which are most of .debug_info, are skipped by their
+ * siblings.
  *
- * Every read of the loop may go up to DWARF_PAD bytes past the end; whether it did is asked once behind each
- * attribute of a size of its own, and once a DIE.
+ * Every read of the loop may go up to DWARF_PAD bytes past the end. Whether it did is checked only after each
+ * attribute of variable size, and once for each DIE.
  */
 #include "dwarf/run.h"
 
@@ -15,24 +15,23 @@
 
 #define SCOPES_MAX (16u << 20)
 #define NO_NODE    UINT32_MAX
-#define UNIT_NEAR  KIB(4) /* of a unit whose root alone is wanted */
+#define UNIT_NEAR  KIB(4) /* bytes of a unit of which only the root is needed */
 
 struct dwarf_frame {
-	uint32_t node, scope, function; /* what was in force outside */
+	uint32_t node, scope, function; /* the state outside of it */
 	bool ends_function;
-	uint64_t scope_off; /* it is a scope: where; 0: it is none */
+	uint64_t scope_off; /* the offset of a scope; 0: it is none */
 };
 
 struct walk_state {
 	uint32_t node;     /* the innermost call or function; NO_NODE: not in code */
-	uint32_t function; /* where its nodes begin */
-	uint32_t scope;    /* the innermost that is noted */
+	uint32_t function; /* the first of its nodes */
+	uint32_t scope;    /* the innermost one noted */
 };
 
 typedef int function_fn(void *arg, const struct dwarf_function *f, struct err *err);
 
-/* The DIE that a reference means, in the section; *ret_alt: in the supplementary file's. UINT64_MAX: none
- * that we can find. */
+/* The offset of the DIE of a reference; *ret_alt: in the supplementary file. UINT64_MAX: it cannot be found. */
 static uint64_t ref_resolve(const struct dwarf_reader *r, uint64_t v, uint8_t is, bool *ret_alt)
 {
 	*ret_alt = is == DWARF_IS_ALT_REF;
@@ -130,7 +129,7 @@ static int node_add(struct dwarf_reader *r, const struct dwarf_values *vs, uint6
 	return 0;
 }
 
-/* A subprogram with code: the state is within it from here on. 1: it has none. */
+/* Enter a subprogram with code. 1: it has none. */
 static int function_begin(struct dwarf_reader *r, struct walk_state *st, const struct dwarf_values *vs,
 			  uint64_t die, struct err *err)
 {
@@ -167,8 +166,8 @@ static int inlined_begin(struct dwarf_reader *r, struct walk_state *st, const st
 }
 
 /*
- * Note the scopes from the frame @*noted on, which we are in. Only functions are asked for what they are in,
- * and most scopes have none: they are themselves functions that are declared and no more.
+ * Note the open scopes from the frame @*noted on. This is done only for functions: most scopes contain none,
+ * and are declarations of functions themselves.
  */
 static int scopes_note(struct dwarf_reader *r, struct walk_state *st, size_t *noted, struct err *err)
 {
@@ -187,7 +186,7 @@ static int scopes_note(struct dwarf_reader *r, struct walk_state *st, size_t *no
 	return 0;
 }
 
-/* Where to go on when what is in a DIE is of no interest: NULL: there is no telling. */
+/* The end of a DIE's children, to skip them. NULL: not known. */
 static const uint8_t *sibling_find(const struct dwarf_reader *r, const struct dwarf_text *t,
 				   const struct dwarf_values *vs, const uint8_t *p)
 {
@@ -199,7 +198,7 @@ static const uint8_t *sibling_find(const struct dwarf_reader *r, const struct dw
 	return off < (uint64_t)(t->end - t->start) && t->start + off >= p ? t->start + off : NULL;
 }
 
-/* The same, of abbreviations that have it at a fixed place; @p is behind the code. */
+/* The same, for abbreviations that have it at a fixed offset; @p is after the code. */
 static inline const uint8_t *sibling_jump(const struct dwarf_text *t, const struct dwarf_decl *decl,
 					  const uint8_t *p)
 {
@@ -209,7 +208,7 @@ static inline const uint8_t *sibling_jump(const struct dwarf_text *t, const stru
 	return off < (uint64_t)(t->end - t->start) && t->start + off >= at + 4 ? t->start + off : NULL;
 }
 
-/* What is behind a DIE that is passed over. */
+/* The end of a DIE that is skipped. */
 static inline const uint8_t *leaf_pass(const struct dwarf_text *t, const struct dwarf_decl *decl,
 				       const uint8_t *p)
 {
@@ -267,7 +266,7 @@ static int unit_walk(struct dwarf_reader *r, const struct dwarf_text *t, functio
 		decl = code - 1 < n_dense ? &decls[code - 1] : dwarf_table_find(r->table, code);
 		if (!decl)
 			return die_damaged(r, t, die, "its abbreviation is not in the table", err);
-		/* Nine of ten are of these three kinds. */
+		/* Nine of ten DIEs are of these three kinds. */
 		if (decl->leaf) {
 			p = leaf_pass(t, decl, p);
 			if (p > t->end)
@@ -305,7 +304,7 @@ static int unit_walk(struct dwarf_reader *r, const struct dwarf_text *t, functio
 				return -1;
 			begun = rc == 0;
 			if (!begun) {
-				/* Nothing in it is code of the function that it stands in. */
+				/* Its children are no code of the function that contains it. */
 				st.node = NO_NODE;
 				if (is_c && decl->children && (to = sibling_find(r, t, &vs, p)) != NULL) {
 					st = outside;
@@ -343,7 +342,7 @@ static int unit_walk(struct dwarf_reader *r, const struct dwarf_text *t, functio
 		    0)
 			return -1;
 	}
-	/* A unit may end without the marks that end its children. */
+	/* A unit may end without the end marks of its children. */
 	while (r->depth) {
 		struct dwarf_frame *f = &r->stack[--r->depth];
 
@@ -383,7 +382,7 @@ void dwarf_reader_budget(struct dwarf_reader *r, uint64_t bytes)
 	dwarf_reader_split_start(r);
 }
 
-/* Header and root. @near: so much of the unit is read. */
+/* Read header and root. @near: so many bytes of the unit are read. */
 static int unit_enter(struct dwarf_reader *r, size_t unit, uint64_t near, struct err *err)
 {
 	const struct dwarf_cu_place *place = &r->d->units[unit];
@@ -401,7 +400,7 @@ static int unit_enter(struct dwarf_reader *r, size_t unit, uint64_t near, struct
 		return DWARF_NO_UNIT;
 	if (r->cu.die >= r->cu.off + size)
 		return err_set(err, ERR_INVALID, "unit without a DIE");
-	/* Padding where the root should be: linkers blank out what they drop. */
+	/* Padding in place of the root: linkers write zeros over units that they drop. */
 	if (!r->p[r->cu.die - r->cu.off])
 		return DWARF_NO_UNIT;
 	if (dwarf_reader_table(r, &r->cu, &r->table, err) < 0)
@@ -410,7 +409,7 @@ static int unit_enter(struct dwarf_reader *r, size_t unit, uint64_t near, struct
 			     size - (size_t)(r->cu.die - r->cu.off), err);
 }
 
-/* What the unit before one says that matters to it, if it has not just been at hand. */
+/* Read the line table's offset of the unit before @unit, unless that was read last. */
 static void before_probe(struct dwarf_reader *r, size_t unit)
 {
 	struct err ignored = { 0 };
@@ -421,7 +420,7 @@ static void before_probe(struct dwarf_reader *r, size_t unit)
 	if (!unit || (unit_enter(r, unit - 1, UNIT_NEAR, &ignored) < 0 &&
 		      unit_enter(r, unit - 1, UINT64_MAX, &ignored) < 0))
 		return;
-	/* A unit without code has no table, and r->cu none of it. */
+	/* A unit without code has no table, and then r->cu.has_lines is false. */
 	r->before_has_lines = r->cu.has_lines;
 	r->before_stmt_list = r->cu.stmt_list;
 }

@@ -159,8 +159,8 @@ static void lists_that_lie(void **state)
 	EXPECT_LISTS("\0\5abcdef", "without a format");
 	EXPECT_LISTS("\1\1\10\xff\xff\xff\xff\x0f", "4294967295 entries");
 	EXPECT_LISTS("\1\1\10\xff\xff\xff\xff\xff\xff\xff\xff\xff\1", "18446744073709551615 entries");
-	EXPECT_LISTS("\1\1\31\3abc", "take no room"); /* flag_present */
-	EXPECT_LISTS("\1\1\41\3abc", "take no room"); /* implicit_const */
+	EXPECT_LISTS("\1\1\31\3abc", "of no size"); /* flag_present */
+	EXPECT_LISTS("\1\1\41\3abc", "of no size"); /* implicit_const */
 	EXPECT_LISTS("\1\1\x7f\3abc", "unknown form 127");
 	EXPECT_LISTS("\1\1\26\1\26\10x\0", "unknown form 22");       /* indirect of indirect */
 	EXPECT_LISTS("\1\1\11\1\xff\xff\xff\xff\x0f", "ends early"); /* a block */
@@ -393,7 +393,7 @@ static void abbreviations_that_are_searched_too_long_are_given_up(void **state)
 	in.dwarf.abbrev.p[0] = 2;
 	memcpy(memmem(in.dwarf.info.p, 20, code, sizeof(code)), "\x81\x80", 3);
 	assert_int_equal(input_sources(&in, NULL), 0);
-	assert_non_null(strstr(in.note.reason, "searched too long"));
+	assert_non_null(strstr(in.note.reason, "searched too often"));
 	assert_true(in.note.n_units_skipped > 1000);
 	assert_true(str_starts(buf_str(&in.names), STR("/work/one.c\n")));
 }

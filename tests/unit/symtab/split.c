@@ -260,7 +260,7 @@ static void a_dwo_that_is_not_there_or_of_another_build(void **state)
 	for (int kind = 0; kind < 4; kind++)
 		for (unsigned version = 4; version <= 5; version++) {
 			static const char *const whys[] = { "a.dwo: was not found",
-							    "a.dwo: has no unit of the id 1122334455667788",
+							    "a.dwo: has no unit with the id 1122334455667788",
 							    "a.dwo: has no .debug_info.dwo",
 							    "a.dwo: is not ELF" };
 			AUTO(answers_done) struct answers a;
