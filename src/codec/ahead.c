@@ -2,10 +2,9 @@
 /*
  * Decoding span after span, in order, with helpers.
  *
- * One lock guards the window of jobs; a job that somebody works on is marked busy and is that one's alone. A
- * task in the pool stands for "help this reader once": only when it runs does it choose a span. When the
- * reader is gone meanwhile, it finds that out and ends; it keeps nothing alive but the small struct that says
- * so.
+ * One lock guards the window of jobs; the thread that works on a job marks it busy and then owns it. A task
+ * in the pool means "help this reader once": it chooses a span only when it runs. If the reader has been
+ * closed by then, the task notices it and ends; it keeps nothing alive but the struct that says so.
  */
 #include "codec/ahead.h"
 
@@ -14,29 +13,29 @@
 #include <stdlib.h>
 
 struct job {
-	struct codec_run run; /* whoever is busy with it; else under the lock */
+	struct codec_run run; /* the busy thread's; else under the lock */
 	/* under the lock */
 	bool busy;
 	bool done; /* decoded to its end, or failed */
 	bool failed;
-	struct codec_chunk *head, **tail; /* decoded, not yet fetched */
+	struct codec_chunk *head, **tail; /* decoded, not yet delivered */
 	struct err err;                   /* why it failed */
 };
 
 struct ahead {
-	struct ahead_options opts; /* fixed, but for `until`, which is under the lock */
+	struct ahead_options opts; /* constant, but for `until`, which is under the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t progress; /* a helper has decoded a chunk or has ended */
 	/* under the lock */
 	struct job *jobs;     /* a ring: span i is jobs[i % n_jobs] */
 	size_t n_jobs, front; /* the window is [front, front + n_jobs), cut by n_spans */
 	struct codec_chunk *spare;
-	size_t n_chunks;  /* waiting in jobs */
+	size_t n_chunks;  /* that wait in jobs */
 	unsigned n_tasks; /* in the pool, queued or running */
 	unsigned n_running;
-	unsigned n_refs; /* the reader and the tasks */
+	unsigned n_refs; /* held by the reader and the tasks */
 	bool closed;
-	/* the reader's */
+	/* the reader's own */
 	uint64_t at;
 };
 
@@ -96,13 +95,13 @@ static void job_init(struct ahead *a, size_t span)
 	j->run.at = j->run.span->out;
 }
 
-/* Under the lock: there is something to decode ahead in @j, and nobody is at it. */
+/* Under the lock: @j has something to decode ahead, and no thread is busy with it. */
 static bool is_idle(const struct ahead *a, const struct job *j)
 {
 	return !j->busy && !j->done && j->run.at < a->opts.until;
 }
 
-/* Under the lock: the first span behind the front that may be worked on by anybody, or NULL. */
+/* Under the lock: the first span after the front that is free to work on, or NULL. */
 static struct job *next_idle(struct ahead *a)
 {
 	size_t end = MIN(a->front + a->n_jobs, a->opts.n_spans);
@@ -116,7 +115,7 @@ static struct job *next_idle(struct ahead *a)
 	return NULL;
 }
 
-/* Under the lock, which it gives up meanwhile: decode one more chunk of @j. */
+/* Under the lock, which is released meanwhile: decode one more chunk of @j. */
 static void job_step(struct ahead *a, struct job *j)
 {
 	struct codec_chunk *p = a->spare;
@@ -165,7 +164,7 @@ static bool may_hold_more(const struct ahead *a)
 	return a->n_chunks < a->opts.max_chunks;
 }
 
-/* A helper: one span, or as much of it as there is room for. */
+/* A helper's task: decode one span, or as much of it as there is room for. */
 static void help(void *arg)
 {
 	struct ahead *a = arg;
@@ -186,19 +185,20 @@ static void help(void *arg)
 	ahead_unref_unlock(a);
 }
 
-/* Under the lock: have a task in the pool for each span that waits to be decoded. */
+/* Under the lock: submit a task for each span that waits to be decoded. */
 static void offer(struct ahead *a)
 {
 	size_t end = MIN(a->front + a->n_jobs, a->opts.n_spans);
 	unsigned n_idle = 0;
 
-	/* Once full, not before there is room for a good part: a task for each chunk would be a waste. */
+	/* After the window was full, wait until a good part of it is free: a task per chunk would be
+	 * wasteful. */
 	if (!a->opts.pool || a->n_chunks > a->opts.max_chunks - a->opts.max_chunks / 4)
 		return;
 	for (size_t i = a->front + 1; i < end && a->opts.spans[i].out < a->opts.until; i++)
 		n_idle += is_idle(a, job_of(a, i));
 	while (a->n_tasks - a->n_running < n_idle && a->n_tasks < a->opts.max_ahead) {
-		/* A full pool is no failure: the reader goes on alone. */
+		/* A full pool is no failure: the reader continues alone. */
 		if (pool_submit(a->opts.pool, POOL_NORMAL, help, a) != 0)
 			return;
 		a->n_tasks++;
@@ -239,7 +239,7 @@ void ahead_until(struct ahead *a, uint64_t until)
 	pthread_mutex_unlock(&a->lock);
 }
 
-/* Under the lock: the front has no chunk ready. Do something that brings the next one nearer. */
+/* Under the lock: the front has no chunk ready. Do work that helps to get the next one. */
 static void advance(struct ahead *a, struct job *front)
 {
 	struct job *later;

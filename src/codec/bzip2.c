@@ -50,7 +50,7 @@ static int bzip2_coder_step(struct coder *c, struct bytes *in, uint8_t *out, siz
 	return bzip2_step(&CONTAINER_OF(c, struct bzip2_coder, base)->bz, in, out, room, ret_got, err);
 }
 
-/* libbz2 cannot start anew: a decoder for each stream. */
+/* libbz2 cannot reset a decoder: each stream gets a new one. */
 static int bzip2_restart(struct coder *c, struct err *err)
 {
 	struct bzip2_coder *b = CONTAINER_OF(c, struct bzip2_coder, base);

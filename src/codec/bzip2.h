@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the bzip2 codec share.
+ * The interfaces between the files of the bzip2 codec.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #define BZIP2_STEP_MAX MIB(512) /* libbz2 counts in unsigned int */
 
-/* Says what libbz2's @r means. Returns -1. */
+/* Sets the error of libbz2's return value @r. Returns -1. */
 int bzip2_error(int r, struct err *err);
 /* One call of the decoder: as coder_ops.step. */
 int bzip2_step(bz_stream *bz, struct bytes *in, uint8_t *out, size_t room, size_t *ret_got, struct err *err);
@@ -18,9 +18,9 @@ int bzip2_step(bz_stream *bz, struct bytes *in, uint8_t *out, size_t room, size_
 #define BZIP2_HEADER_SIZE 4 /* of a stream: "BZh" and the level */
 #define BZIP2_MAGIC_BITS  48
 #define BZIP2_BLOCK_MAGIC UINT64_C(0x314159265359)
-#define BZIP2_END_MAGIC   UINT64_C(0x177245385090) /* behind the last block; a CRC of 32 bits follows */
+#define BZIP2_END_MAGIC   UINT64_C(0x177245385090) /* after the last block; a CRC of 32 bits follows */
 #define BZIP2_END_BITS    (BZIP2_MAGIC_BITS + 32)
-/* What libbz2 allocates for blocks of 900 kB. */
+/* libbz2's allocation for blocks of 900 kB. */
 #define BZIP2_WEIGHT MIB(4)
 
 int bzip2_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,

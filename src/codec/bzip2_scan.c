@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scan of a bzip2 file. Blocks start at any bit, with a magic number of 48 bits, which may also stand
- * within a block by chance or by malice. So the bits are searched for it a little ahead of the decoder, and
- * at each place found the decoder is fed up to the byte before: a block ends there if, and only if, that byte
- * makes it give out the block. libbz2 does so as soon as it has the block's last bit, and before it looks at
- * what comes behind.
+ * The scan of a bzip2 file. Blocks start at any bit, with a magic number of 48 bits, which may also occur
+ * within a block by chance or by malice. So the scan searches the bits for it a little ahead of the decoder,
+ * and at each match it feeds the decoder up to the byte before: a block ends there if, and only if, that byte
+ * makes the decoder output the block. libbz2 does so as soon as it has the block's last bit, and before it
+ * reads the next bytes.
  *
  * Memory: libbz2 (4 MB), two small buffers, and some 20 bytes a point.
  */
@@ -15,16 +15,16 @@
 
 #define IN_SIZE    KIB(64)
 #define CHUNK_SIZE CODEC_CHUNK
-/* Kept of what was fed: the end of a stream with its magic is looked for behind it. */
+/* Fed bytes that are kept: the magic of a stream's end is searched in them. */
 #define IN_HISTORY 16
-/* A magic is recognised when its last bit is there, which lies this much behind the last byte of the block
+/* A magic is recognised when its last bit is read, which is this many bytes after the last byte of the block
  * before. */
 #define LOOK_AHEAD 7
 
 enum { NO_BIT = 0 }; /* no block starts at bit 0 */
 
 struct point {
-	uint64_t in;        /* byte in which it starts */
+	uint64_t in;        /* the byte in which it starts */
 	uint64_t in_behind; /* where the span before it ends */
 	uint64_t out;
 	size_t mark;
@@ -39,20 +39,20 @@ struct bzip2_scan {
 	struct byte_range range; /* the content in it */
 
 	uint8_t in[IN_HISTORY + IN_SIZE];
-	uint64_t in_base;           /* place in the content of in[0] */
+	uint64_t in_base;           /* offset in the content of in[0] */
 	size_t fed, searched, have; /* in `in` */
-	uint64_t bits;              /* the last 64 searched */
-	uint64_t found;             /* bit of a magic that the decoder has not come to, or NO_BIT */
-	uint64_t boundary;          /* the same, confirmed; its block's output is on its way */
+	uint64_t bits;              /* the last 64 bits searched */
+	uint64_t found;             /* bit position of a magic that the decoder has not reached, or NO_BIT */
+	uint64_t boundary;          /* the same, confirmed; its block's output is not complete yet */
 
 	bz_stream bz;
 	bool started;
-	bool between; /* streams */
+	bool between; /* two streams */
 	bool at_end;
-	uint64_t level_pos; /* of the level in this stream's header */
+	uint64_t level_pos; /* offset of the level in this stream's header */
 	uint8_t level;
-	uint64_t open_bit; /* where the last point lies in the stream that it began in; NO_BIT: at its header,
-			      or over */
+	uint64_t open_bit; /* bit position of the last point in the stream that it began in; NO_BIT: at its
+			      header, or the stream has ended */
 
 	uint8_t chunk[CHUNK_SIZE];
 	size_t out_have, used;
@@ -81,8 +81,8 @@ static bool in_ended(const struct bzip2_scan *z)
 
 /* ---- points ---- */
 
-/* A point at the end of what was decoded: at a block that starts at @bit, or at a stream's header (NO_BIT).
- */
+/* Add a point at the end of the decoded bytes: at a block that starts at @bit, or at a stream's header
+ * (NO_BIT). */
 static void point_add(struct bzip2_scan *z, uint64_t bit)
 {
 	struct point *p;
@@ -90,7 +90,6 @@ static void point_add(struct bzip2_scan *z, uint64_t bit)
 	if (z->n_points &&
 	    (z->out < z->min_size || z->out - z->points[z->n_points - 1].out < MAX(z->spacing, 1)))
 		return;
-	/* Doubles at each power of two. */
 	if (!(z->n_points & (z->n_points - 1)))
 		z->points = mem_realloc(z->points, MAX(z->n_points * 2, 1), sizeof(*z->points));
 	codec_sums_cut(&z->sums);
@@ -101,15 +100,14 @@ static void point_add(struct bzip2_scan *z, uint64_t bit)
 	if (bit == NO_BIT)
 		return;
 	p->in = bit / 8;
-	/* libbz2 goes on with the next block's magic as soon as it has given out a block: it must find that.
-	 */
+	/* libbz2 reads the next block's magic as soon as it has output a block: the span must include it. */
 	p->in_behind = (bit + BZIP2_MAGIC_BITS + 7) / 8;
 	p->payload[0] = (uint8_t)(bit % 8 << 4 | z->level);
 	p->payload[1] = 0;
 	p->n_payload = 2;
 }
 
-/* The stream ended at fed_pos(): tell the last point, if it lies in it, where its end mark stands. */
+/* The stream ended at fed_pos(): record the position of its end mark in the last point, if that is in it. */
 static void stream_ended(struct bzip2_scan *z)
 {
 	struct point *p = &z->points[z->n_points - 1];
@@ -120,7 +118,7 @@ static void stream_ended(struct bzip2_scan *z)
 		uint64_t v = 0, bit = fed_pos(z) * 8 - pad - BZIP2_END_BITS;
 		size_t at = (size_t)(bit / 8 - z->in_base);
 
-		/* 48 bits from any bit on lie within seven bytes. */
+		/* 48 bits from any bit position are within seven bytes. */
 		for (size_t i = 0; i < 7; i++)
 			v = v << 8 | z->in[at + i];
 		if ((v >> (8 - bit % 8) & ((UINT64_C(1) << BZIP2_MAGIC_BITS) - 1)) != BZIP2_END_MAGIC)
@@ -162,13 +160,13 @@ static void search(struct bzip2_scan *z)
 				continue;
 			z->found = (z->in_base + z->searched) * 8 - shift - BZIP2_MAGIC_BITS;
 		}
-		/* One that reaches back over the end of a stream is none of the next one. */
+		/* A match that starts before the end of the last stream is no block of the next one. */
 		if (z->found != NO_BIT && (z->found - 1) / 8 < fed_pos(z))
 			z->found = NO_BIT;
 	}
 }
 
-/* How far the decoder may be fed without running past a block's end that we do not know of yet. */
+/* How far the decoder may be fed without passing a block's end that is not known yet. */
 static size_t feed_limit(const struct bzip2_scan *z)
 {
 	size_t limit = in_ended(z) && z->searched == z->have ? z->have
@@ -196,7 +194,7 @@ static int start_stream(struct bzip2_scan *z, struct err *err)
 	return r == BZ_OK ? 0 : bzip2_error(r, err);
 }
 
-/* Feed up to in[@limit]; what comes out goes behind the chunk. */
+/* Feed up to in[@limit]; the output is appended to the chunk. */
 static int decode_some(struct bzip2_scan *z, size_t limit, size_t *ret_got, struct err *err)
 {
 	struct bytes in = bytes_of(z->in + z->fed, limit - z->fed);
@@ -219,7 +217,7 @@ static int decode_some(struct bzip2_scan *z, size_t limit, size_t *ret_got, stru
 	return 0;
 }
 
-/* All before the byte is fed and fetched. Does the block end in it? */
+/* All bytes before the match are fed. Feed one more: if the block ends in it, the boundary is confirmed. */
 static int try_boundary(struct bzip2_scan *z, struct err *err)
 {
 	uint64_t bit = z->found;
@@ -248,7 +246,7 @@ static int next_stream(struct bzip2_scan *z, struct err *err)
 	return start_stream(z, err);
 }
 
-/* One step onward: something is given out, fed, found out or fetched. */
+/* One step: output, feed, confirm a boundary, or fetch. */
 static int step(struct bzip2_scan *z, struct err *err)
 {
 	size_t got = 0;
@@ -256,14 +254,14 @@ static int step(struct bzip2_scan *z, struct err *err)
 	if (z->between)
 		return next_stream(z, err);
 	search(z);
-	/* Whatever waits to be given out comes first, and with a boundary behind it nothing is fed meanwhile:
-	 * of the last block, which no other magic follows, it would come out together with the one before. */
+	/* Pending output comes first, and with a confirmed boundary nothing is fed meanwhile: otherwise the
+	 * last block, which no other magic follows, would be output together with the one before. */
 	if (decode_some(z, z->boundary == NO_BIT ? feed_limit(z) : z->fed, &got, err) < 0)
 		return -1;
 	if (got || z->between)
 		return 0;
 	if (z->boundary != NO_BIT) {
-		/* It has given out all of its block, and has looked at the sum in the same call. */
+		/* The decoder has output all of the block, and has verified its CRC in the same call. */
 		z->base.checked = z->out;
 		point_add(z, z->boundary);
 		z->boundary = NO_BIT;
@@ -338,7 +336,7 @@ int bzip2_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **
 	struct codec_span *v;
 	size_t n = z->n_points;
 
-	/* A point at the very end has nothing behind it. */
+	/* A point at the very end has no span. */
 	if (n > 1 && z->points[n - 1].out == z->out)
 		n--;
 	v = ARENA_NEW_N(a, struct codec_span, n);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans of bzip2. One starts at a stream's header, or at a block within a stream: at a bit. A block knows
- * nothing of those before it, but libbz2 wants a stream; so it gets a made-up header, and the bits from the
- * block on, shifted to whole bytes. libbz2 verifies each block's own CRC; the stream's, which is made of
- * those of all blocks, would not fit, so where the stream ends within the span libbz2 gets to see nothing of
- * its end: the place is known from the scan.
+ * Spans of bzip2. One starts at a stream's header, or at a block within a stream: at a bit. A block does not
+ * depend on those before it, but libbz2 requires a stream; so it gets a synthesized header, and the bits from
+ * the block on, shifted to whole bytes. libbz2 verifies each block's own CRC; the stream's, which combines
+ * those of all blocks, would not match, so where the stream ends within the span libbz2 never sees its end:
+ * the position is known from the scan.
  *
  * Payload: none at a header; else a byte with the bit at which the block starts in the first byte (0: the
  * highest one) times 16 plus the level, and as LEB128 the number of bits from there to the stream's end mark,
@@ -17,11 +17,11 @@
 #define SKIP_SIZE KIB(32)
 
 enum phase {
-	PHASE_HEADER, /* of the made-up stream */
+	PHASE_HEADER, /* of the synthesized stream */
 	PHASE_BITS,   /* the blocks, shifted */
-	PHASE_DRAIN,  /* all of the bits are in, what was decoded is yet to be fetched */
+	PHASE_DRAIN,  /* all bits are fed, the remaining output is yet to be read */
 	PHASE_BETWEEN,
-	PHASE_STREAM, /* as it stands in the file */
+	PHASE_STREAM, /* as stored in the file */
 };
 
 struct bzip2_span {
@@ -32,10 +32,10 @@ struct bzip2_span {
 	char level;
 	unsigned shift;     /* PHASE_BITS: bits of each byte that belong to the one before */
 	uint64_t bits_left; /* up to the stream's end mark; UINT64_MAX: it is not in the span */
-	uint64_t end_pos;   /* byte behind that stream */
+	uint64_t end_pos;   /* the byte after that stream */
 	uint64_t out, out_end;
 	struct span_input in;
-	struct bytes shifted; /* made of the input, not yet decoded */
+	struct bytes shifted; /* shifted input, not yet decoded */
 	uint8_t shift_buf[KIB(8)];
 	uint8_t thrown[SKIP_SIZE];
 };
@@ -58,7 +58,7 @@ static int start_stream(struct bzip2_span *d, struct err *err)
 	return r == BZ_OK ? 0 : bzip2_error(r, err);
 }
 
-/* Make the next shifted bytes; none when all bits up to the mark have been made. */
+/* Make the next shifted bytes; none after all bits up to the mark were made. */
 static int shift_some(struct bzip2_span *d, struct err *err)
 {
 	size_t n = 0;
@@ -77,8 +77,7 @@ static int shift_some(struct bzip2_span *d, struct err *err)
 		d->shift_buf[n] = (uint8_t)(d->in.b.p[0] << d->shift |
 					    (d->shift ? low >> (8 - d->shift) : 0));
 		if (d->bits_left < 8) {
-			/* Not a whole byte: libbz2 asks for more before it looks at what is behind the last
-			 * block. */
+			/* Not a whole byte: libbz2 asks for more before it reads past the last block. */
 			d->shift_buf[n] &= (uint8_t)(0xff00 >> d->bits_left);
 			d->bits_left = 0;
 		} else if (d->bits_left != UINT64_MAX) {
@@ -91,7 +90,7 @@ static int shift_some(struct bzip2_span *d, struct err *err)
 	return 0;
 }
 
-/* Over the rest of the stream that the span began in, which libbz2 does not get to see. */
+/* Skip the rest of the stream that the span began in, which libbz2 does not get. */
 static int leave_stream(struct bzip2_span *d, struct err *err)
 {
 	uint64_t left = d->end_pos - span_input_pos(&d->in);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoded chunks and parked decoders, each kind within its own part of the bytes that the cache may take.
- * Chunks are shared and lie in an LRU map. A decoder can have one user: it is taken out, and put back when he
- * is done.
+ * Decoded chunks and parked decoders, each kind with its own share of the cache's bytes. Chunks are shared,
+ * in an LRU map. A decoder has one user: the user takes it out of the cache and puts it back afterwards.
  */
 #include "codec/cache.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Of the bytes: a chunk serves exactly who wants it, a decoder everybody behind it. */
+/* The share of parked decoders. A chunk serves readers of exactly its offset, a decoder all readers after its
+ * position. */
 #define PARKED_PART(max) ((max) / 4)
-/* The list is searched from end to end. */
+/* A limit because the list is searched linearly. */
 #define PARKED_MAX 256
 
 struct parked {
 	struct parked *newer, *older;
 	uint64_t id;
-	struct codec_run run;  /* its span pointer is nobody's */
+	struct codec_run run;  /* its span pointer is invalid */
 	uint64_t out, out_end; /* of its span */
 	size_t weight;
 };
@@ -94,7 +94,7 @@ static void parked_free(struct parked *list)
 	}
 }
 
-/* Under the lock: take out whom there is no room for beside @need bytes more, as a list. */
+/* Under the lock: unlink the oldest decoders until @need bytes more fit; returned as a list. */
 static struct parked *make_room(struct codec_cache *c, size_t need)
 {
 	struct parked *out = NULL;

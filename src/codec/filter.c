@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream over a coder: fetches compressed bytes, hands them to the coder, and goes on from one member to
- * the next one. What may stand between and behind members is the same for all codecs: zeros.
+ * A stream over a coder: it reads compressed bytes, passes them to the coder, and continues with the next
+ * member. Zeros between and after members are allowed, for all codecs.
  */
 #include "codec/internal.h"
 
 #include <stdlib.h>
 
-/* What next() decodes at once: large enough that the calls do not count, small enough to stay in the L2
- * cache. */
+/* Bytes that next() decodes at once: enough to make the cost of the calls negligible, few enough to stay in
+ * the L2 cache. */
 #define LEND_SIZE CODEC_CHUNK
 
 struct filter {
@@ -17,10 +17,10 @@ struct filter {
 	struct coder *coder; /* owned */
 	struct bytes in;     /* fetched, not yet decoded; lent by raw */
 	bool in_ended;       /* raw has no more */
-	bool between;        /* a member has ended and no other one has started */
+	bool between;        /* a member has ended and no other has started */
 	bool ended;
 	uint8_t *lend;    /* LEND_SIZE; NULL until needed */
-	size_t pos, have; /* what is left of it: [pos, have) */
+	size_t pos, have; /* the undelivered part: [pos, have) */
 };
 
 static uint64_t filter_at(const struct filter *f)
@@ -38,7 +38,7 @@ static int filter_fetch(struct filter *f, struct err *err)
 	return 0;
 }
 
-/* Behind a member: over the zeros to the next one, or to the end. */
+/* After a member: skip zeros up to the next one, or to the end. */
 static int filter_between(struct filter *f, struct err *err)
 {
 	while (f->in.size && !*f->in.p) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the gzip codec share.
+ * The interfaces between the files of the gzip codec.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #define GZIP_WINDOW      KIB(32)
 #define GZIP_STEP_MAX    MIB(512) /* zlib counts in unsigned int */
 
-/* Says what zlib's @r means. Returns -1. */
+/* Sets the error of zlib's return value @r. Returns -1. */
 int gzip_error(const z_stream *z, int r, struct err *err);
 
 /* A payload: a byte, the window's size, the window as deflate data that did not compress. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scan of a gzip file. zlib is asked to stop at each deflate block's end; where the last point lies far
- * enough behind, the place and the 32 KiB before it become the next one. Members' starts need no window.
+ * The scan of a gzip file. zlib stops at each deflate block's end; if the last point is far enough away, the
+ * position and the 32 KiB before it become the next one. Members' starts need no window.
  *
- * Bytes are decoded into a buffer that begins with the 32 KiB before them. They get their sums, and points
- * are put among them, only when the reader comes for more: until then it may name a landmark in what it has
- * got.
+ * Bytes are decoded into a buffer that begins with the 32 KiB before them. Their sums and points are made
+ * only when the reader requests the next chunk: until then it may report a landmark in the last one.
  *
  * Memory: the buffer, zlib, and the points made so far (some 12 KiB each).
  */
@@ -14,22 +13,22 @@
 #include <stdlib.h>
 
 #define CHUNK_SIZE CODEC_CHUNK
-/* Boundaries nearer to each other than this are one. */
+/* Boundaries closer together than this count as one. */
 #define BOUNDARY_GAP KIB(4)
 /* A landmark gets a point of its own when the last one is at least this part of the spacing away. */
 #define LANDMARK_PART 4
 
-/* Between two deflate blocks, or in front of a member's header. */
+/* Between two deflate blocks, or before a member's header. */
 struct boundary {
-	uint64_t in;   /* behind the last byte of which all or some bits lie in front */
-	unsigned bits; /* of that byte that lie behind */
+	uint64_t in;   /* after the last byte of which all or some bits are before the boundary */
+	unsigned bits; /* of that byte, after the boundary */
 	bool member;
 	uint64_t out;
-	uint64_t member_out; /* where the member's content starts: nothing before that is referred to */
+	uint64_t member_out; /* where the member's content starts: matches refer to nothing before it */
 };
 
 struct point {
-	uint64_t in, in_behind; /* the span's; the end of the one before */
+	uint64_t in, in_behind; /* of the span; the end of the one before */
 	uint64_t out;
 	size_t mark;
 	struct buf payload;
@@ -42,18 +41,18 @@ struct gzip_scan {
 	struct bytes in;    /* lent by it */
 	bool in_ended;
 	z_stream z;
-	bool between; /* members */
-	bool at_end;  /* nothing comes behind the chunk */
+	bool between; /* two members */
+	bool at_end;  /* no byte follows the chunk */
 	uint64_t member_out;
 
-	uint8_t buf[GZIP_WINDOW + CHUNK_SIZE]; /* decoded: the chunk behind what came before it */
+	uint8_t buf[GZIP_WINDOW + CHUNK_SIZE]; /* decoded: the window, then the chunk */
 	uint64_t chunk_out;                    /* of the chunk's first byte */
 	size_t have, used;                     /* of the chunk: decoded, delivered */
 	bool settled;                          /* its sums and points are made */
 	struct boundary boundaries[CHUNK_SIZE / BOUNDARY_GAP + 2];
 	size_t n_boundaries;
-	uint64_t landmark;  /* the first one that is not behind us; UINT64_MAX: none */
-	struct err failure; /* comes behind what was decoded before it */
+	uint64_t landmark;  /* the first one that is not passed; UINT64_MAX: none */
+	struct err failure; /* reported after the bytes decoded before it */
 
 	struct codec_sums sums;
 	struct point *points;
@@ -99,7 +98,6 @@ static void point_add(struct gzip_scan *g, const struct boundary *b)
 	struct point *p;
 	size_t window = (size_t)MIN(b->out - b->member_out, GZIP_WINDOW);
 
-	/* Doubles at each power of two. */
 	if (!(g->n_points & (g->n_points - 1)))
 		g->points = mem_realloc(g->points, MAX(g->n_points * 2, 1), sizeof(*g->points));
 	p = &g->points[g->n_points++];
@@ -118,7 +116,8 @@ static const struct boundary *landmark_boundary(const struct gzip_scan *g)
 {
 	const struct boundary *best = NULL;
 
-	/* One further away gets its boundary out of the chunk before it, if there is none in its own. */
+	/* For a landmark further away, the next chunk has a boundary; if not, the chunk's last one is used
+	 * then. */
 	if (g->landmark > out_pos(g) + CHUNK_SIZE)
 		return NULL;
 	for (size_t i = 0; i < g->n_boundaries && g->boundaries[i].out <= g->landmark; i++)
@@ -126,7 +125,7 @@ static const struct boundary *landmark_boundary(const struct gzip_scan *g)
 	return best;
 }
 
-/* The reader is through with the chunk: put points where they are due, and make its sums. */
+/* The reader has consumed the chunk: make its sums and the points that are due in it. */
 static void settle(struct gzip_scan *g)
 {
 	const struct boundary *marked = landmark_boundary(g);
@@ -162,7 +161,7 @@ static void boundary_add(struct gzip_scan *g, bool member)
 
 	if (!member)
 		b.bits = (unsigned)g->z.data_type & 7;
-	/* A member's start is worth more than a block's end nearby. */
+	/* A member's start is preferred to a block's end nearby. */
 	if (last && b.out - last->out < BOUNDARY_GAP) {
 		if (!member || last->member)
 			return;
@@ -221,7 +220,7 @@ static int inflate_some(struct gzip_scan *g, struct err *err)
 	if (!n_in && room == g->z.avail_out)
 		return err_set(err, ERR_INVALID, "ends early, after %llu bytes",
 			       (unsigned long long)g->raw->off);
-	/* 128: stopped behind a block (or the header); 64: that was the member's last. */
+	/* 128: stopped after a block (or the header); 64: it was the member's last. */
 	if ((g->z.data_type & 128) && !(g->z.data_type & 64) && out_pos(g) > g->member_out)
 		boundary_add(g, false);
 	return 0;
@@ -250,7 +249,7 @@ static int fill(struct gzip_scan *g, struct err *err)
 			*err = g->failure;
 		return -1;
 	}
-	/* The last 32 KiB of window and chunk together. */
+	/* Keep the last 32 KiB of window and chunk together. */
 	memmove(g->buf, g->buf + g->have, GZIP_WINDOW);
 	g->chunk_out += g->have;
 	g->have = g->used = g->n_boundaries = 0;
@@ -324,7 +323,7 @@ int gzip_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **r
 
 	settle(g);
 	n = g->n_points;
-	/* A point at the very end has nothing behind it. */
+	/* A point at the very end has no span. */
 	if (n > 1 && g->points[n - 1].out == out_pos(g))
 		n--;
 	v = ARENA_NEW_N(a, struct codec_span, n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Spans of gzip. One starts at a member's header, or between two deflate blocks within a member: at a bit,
- * with the 32 KiB before it that matches may refer to. From there on it goes like any gzip file: to the
+ * with the 32 KiB before it that matches may refer to. From there on it continues like any gzip file: to the
  * member's end, over its trailer and to the next member.
  *
  * Payload: none at a header; else a byte with the number of bits that belong to the block out of the first
@@ -14,15 +14,15 @@
 
 #define TRAILER_SIZE 8
 #define SKIP_SIZE    KIB(32)
-/* What zlib allocates for inflating. */
+/* zlib's allocation for inflating. */
 #define ZLIB_SIZE KIB(48)
 
 struct gzip_span {
 	struct span_decoder base;
 	z_stream z;
-	bool within;  /* started within the member at hand: zlib knows nothing of its header and trailer */
-	bool between; /* members */
-	unsigned trailer; /* bytes of it that are to be passed yet */
+	bool within;      /* started within the current member: zlib does not see its header and trailer */
+	bool between;     /* two members */
+	unsigned trailer; /* bytes of it still to be skipped */
 	uint64_t out, out_end;
 	struct span_input in;
 	uint8_t thrown[SKIP_SIZE];
@@ -34,7 +34,7 @@ static void use_input(struct gzip_span *d, size_t n)
 	d->in.b.size -= n;
 }
 
-/* To the next member, as far as the input at hand goes. */
+/* Advance to the next member, as far as the buffered input goes. */
 static int next_member(struct gzip_span *d, struct err *err)
 {
 	int r;
@@ -135,7 +135,7 @@ static int set_window(z_stream *z, struct bytes packed, size_t size, struct err 
 	return r == Z_OK ? 0 : gzip_error(z, r, err);
 }
 
-/* Behind a block's end: zlib gets the window and the bits that are left of the first byte. */
+/* Start after a block's end: zlib gets the window and the remaining bits of the first byte. */
 static int start_within(struct gzip_span *d, struct bytes payload, struct err *err)
 {
 	struct cursor c = cursor_of(payload);
@@ -164,7 +164,7 @@ int gzip_span_open(struct source *raw, const struct codec_span *span, struct spa
 	struct gzip_span *d;
 	int r;
 
-	/* Without sums the only check is the trailer's, which the stream makes. */
+	/* Without sums the only check is the trailer's, which the sequential stream makes. */
 	if (!span->payload.size && !span->sums.size)
 		return codec_span_from_start(&codec_gzip, raw, span, ret, err);
 	d = NEW(struct gzip_span);

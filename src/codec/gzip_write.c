@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gzip, written: what is whole in memory.
+ * Compressing a buffer with gzip.
  */
 #include "codec/internal.h"
 
 #include <zlib.h>
 
 #define CHUNK        MIB(1)
-#define WINDOW_GZIP  (15 + 16) /* the largest window, gzip's header and check sum */
+#define WINDOW_GZIP  (15 + 16) /* the largest window, gzip's header and checksum */
 #define MEMORY_LEVEL 8
 
 static int deflate_all(z_stream *z, struct bytes in, struct buf *out, struct err *err)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The compressed bytes of a span, through a small buffer of the decoder's own, so that a decoder can be
- * parked and go on over another source.
+ * The compressed bytes of a span, read through a small buffer that belongs to the decoder, so that a decoder
+ * can be parked and continue over another source.
  */
 #include "codec/internal.h"
 
@@ -19,7 +19,7 @@ int span_input_fetch(struct span_input *in, struct source *raw, size_t n, struct
 		return err_set(err, ERR_INVALID, "ends early, at %llu", (unsigned long long)in->end);
 	if (have)
 		memmove(in->buf, in->b.p, have);
-	/* Also when the read fails: what was moved stays. */
+	/* Valid also if the read fails. */
 	in->b = bytes_of(in->buf, have);
 	if (source_read_full(raw, in->at, in->buf + have, more, SOURCE_RANDOM, err) < 0)
 		return -1;

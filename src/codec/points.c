@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resume points as bytes: a header, the table of spans, the sums, and behind them the payloads. Header, table
- * and sums are small and checked as a whole when they are read; the payloads may be megabytes, so each is
- * checked when its span is started. docs/formats/resume-points.md describes every field.
+ * Resume points in their stored form: a header, the table of spans, the sums, then the payloads. Header,
+ * table and sums are small and verified as a whole when they are read; the payloads may be megabytes, so each
+ * is verified when its span is started. docs/formats/resume-points.md describes every field.
  */
 #include "codec/internal.h"
 
@@ -17,7 +17,7 @@
 #define CHECK_OFF      40 /* of the checksum, the last field of the header */
 #define CHUNK_LOG2     17
 #define SUM_SIZE       4
-#define INLINE_MAX     16 /* a payload up to this lies in the table */
+#define INLINE_MAX     16 /* a payload up to this size is stored in the table */
 #define ENTRY_SIZE_MIN 4
 
 static_assert(CODEC_CHUNK == 1 << CHUNK_LOG2, "the chunks are part of the format");
@@ -170,8 +170,8 @@ static int read_span(struct cursor *table, struct cursor *sums, struct cursor *p
 	    add_overflows(s->in, in_size, &s->in_end) || add_overflows(s->out, out_size, &s->out_end) ||
 	    !out_size || (before && s->in < before->in))
 		return err_set(err, ERR_INVALID, "impossible places");
-	/* All spans have sums or none has: what is left over or missing at the end does not fit the header.
-	 */
+	/* Either all spans have sums or none has: sums that are left over or missing at the end contradict
+	 * the header. */
 	if (cursor_left(sums))
 		s->sums = cursor_bytes(sums, ((out_size - 1) / CODEC_CHUNK + 1) * SUM_SIZE);
 	if (!cursor_ok(table) || !cursor_ok(sums) || !cursor_ok(payloads))

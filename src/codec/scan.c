@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scanning pass, as others see it; and the scan of what gives no points inside (.lzma, an xz file without
- * a usable block index, what is not compressed): its codec's stream, whose bytes only get their sums.
+ * The public side of the scanning pass; and the scan of content that gives no points (.lzma, an xz file
+ * without a usable block index, uncompressed bytes): its codec's stream, whose bytes only get their sums.
  */
 #include "codec/internal.h"
 
@@ -42,7 +42,7 @@ static void plain_passed(struct plain_scan *p, const void *buf, size_t n)
 		codec_sums_feed(&p->sums, buf, n);
 	p->base.out += n;
 	p->base.ended = !n;
-	/* The others have no check sums at all. */
+	/* .lzma and uncompressed content have no checksums at all. */
 	if (p->base.kind != CODEC_XZ || p->base.ended)
 		p->base.checked = p->base.out;
 }

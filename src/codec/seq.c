@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A span decoder over a codec's stream, for a span that starts where the content does: what has no points, or
- * none but the start, is read through it.
+ * A span decoder over a codec's stream, for a span that starts where the content does: used for content
+ * without points, or with none but the start.
  */
 #include "codec/internal.h"
 
 #include <stdlib.h>
 
-/* Read from the file at once; thrown-away bytes are decoded into lent chunks. */
+/* Bytes read at once; discarded bytes are decoded into lent chunks. */
 #define IN_SIZE KIB(64)
-/* Of a stream whose window we do not know: enough that a cache does not keep hundreds. */
+/* Assumed for a stream whose window is unknown: large enough that a cache does not hold hundreds. */
 #define WEIGHT MIB(8)
 
 struct seq_decoder {
 	struct span_decoder base;
 	struct stream *decoded; /* owned; reads through in_stream */
 	uint64_t at, out_end;
-	bool checks_end; /* the content ends with the span and nothing else checks its bytes */
+	bool checks_end; /* the content ends with the span, and no sums verify its bytes */
 };
 
-/* The compressed bytes, read through the decoder's raw, which changes when the decoder is parked. */
+/* The compressed bytes, read through the decoder's `raw`, which changes when the decoder is parked. */
 struct in_stream {
 	struct stream base;
 	struct seq_decoder *d;
@@ -58,7 +58,7 @@ static const struct stream_ops in_ops = {
 	.close = in_close,
 };
 
-/* The format's check stands behind the last byte: it must hold before that byte is given out. */
+/* The format's checksum is stored after the last byte: verify it before that byte is delivered. */
 static int check_end(struct seq_decoder *d, struct err *err)
 {
 	uint8_t more;

@@ -2,10 +2,10 @@
 /*
  * Compressed content as a source: reads at any offset, by the spans that resume points name.
  *
- * Everything goes by chunks. A read wants the chunk that its offset lies in: from the cache, from this
- * source's own decoder if that stands there, or from a decoder that is brought there: the nearest one in the
- * same span, be it our own, one that somebody parked, or a new one at the span's start. A run of sequential
- * reads that has lasted is taken over by ahead.c, which lets helpers decode the spans that follow.
+ * All work is done in chunks. A read needs the chunk that holds its offset: from the cache, from this
+ * source's own decoder if it is at that position, or from a decoder that is moved there: the nearest one in
+ * the same span, be it this source's own, a parked one, or a new one at the span's start. When a run of
+ * sequential reads lasts, ahead.c takes over, and helpers decode the spans that follow.
  */
 #include "codec/ahead.h"
 #include "codec/cache.h"
@@ -13,13 +13,13 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* A run of sequential reads is expected to go on for this many times its length so far: what follows within
- * that is decoded ahead. So what is decoded in vain stays in proportion to what was wanted. */
+/* A run of sequential reads is expected to continue for this many times its length so far; that much is
+ * decoded ahead. So the bytes decoded in vain stay in proportion to the bytes read. */
 #define RUN_TRUST 4
-/* On the way to a chunk that lies not more than this behind the last one, what is passed is kept too: who
- * reads a file hither and thither may come back. */
+/* On the way to a chunk at most this far ahead, the chunks in between are cached too, so that a caller that
+ * seeks back and forth hits the cache. */
 #define NEAR MIB(8)
-/* A decoder that has done less than this is not worth parking. */
+/* A decoder that has decoded less than this is not worth parking. */
 #define PARK_MIN CODEC_CHUNK
 
 static const struct metric_family decoded_bytes = {
@@ -48,21 +48,21 @@ struct codec_source {
 	const struct codec_ops *ops;
 	struct source *raw; /* owned */
 	struct codec_source_options opts;
-	struct codec_points points; /* without: one span over everything, which is `whole` */
+	struct codec_points points; /* if there are none: one span over everything, `whole` */
 	struct codec_span whole;
 	const struct codec_span *spans;
 	size_t n_spans;
-	size_t span; /* the one last used */
+	size_t span; /* index of the last used span */
 
-	const struct codec_chunk *chunk; /* the one last used, or NULL */
-	struct lru_ref *hold;            /* of the chunk, if it is the cache's */
-	struct codec_chunk *own;         /* for chunks that are not; NULL until needed */
-	struct codec_chunk *lent;        /* of the chunk, if it is ahead's */
+	const struct codec_chunk *chunk; /* the current chunk, or NULL */
+	struct lru_ref *hold;           /* reference to the chunk, if it is the cache's */
+	struct codec_chunk *own;         /* buffer for chunks that are not; NULL until needed */
+	struct codec_chunk *lent;        /* the chunk, if it is ahead's */
 
-	struct codec_run run; /* our own decoder */
-	struct ahead *ahead;  /* NULL: we decode alone */
+	struct codec_run run; /* this source's decoder */
+	struct ahead *ahead;  /* NULL: this thread decodes alone */
 
-	uint64_t run_from, run_to; /* the sequential run so far */
+	uint64_t run_from, run_to; /* the current run of sequential reads */
 	struct metric *decoded;
 };
 
@@ -84,7 +84,7 @@ static void chunk_drop(struct codec_source *s)
 	s->hold = NULL;
 }
 
-/* The next chunk of our own decoder becomes the current one, and the cache's if @keep. */
+/* Decode the next chunk and make it the current one; cache it if @keep. */
 static int decode_chunk(struct codec_source *s, bool keep, struct err *err)
 {
 	struct codec_chunk *p;
@@ -124,7 +124,7 @@ static bool from_cache(struct codec_source *s, uint64_t off, size_t size)
 
 /* ---- where to decode ---- */
 
-/* Leave our decoder to others, or end it. */
+/* Park the decoder for other sources, or close it. */
 static void run_leave(struct codec_source *s)
 {
 	if (!s->run.d)
@@ -135,7 +135,7 @@ static void run_leave(struct codec_source *s)
 		codec_run_end(&s->run);
 }
 
-/* Have a decoder in @span that stands at @at or before it, as near as can be. */
+/* Have a decoder in @span at @at or before it, as near as possible. */
 static int run_choose(struct codec_source *s, const struct codec_span *span, uint64_t at, struct err *err)
 {
 	bool ours = s->run.d && s->run.span == span && s->run.at <= at;
@@ -159,7 +159,7 @@ static int run_choose(struct codec_source *s, const struct codec_span *span, uin
 	return 0;
 }
 
-/* Bring a decoder to @at, the start of a chunk in @span. */
+/* Move a decoder to @at, the start of a chunk in @span. */
 static int run_to(struct codec_source *s, const struct codec_span *span, uint64_t at, struct err *err)
 {
 	bool near = s->run.d && s->run.span == span && s->run.at <= at && at - s->run.at <= NEAR;
@@ -206,7 +206,7 @@ static const struct codec_span *find_span(struct codec_source *s, uint64_t off)
 
 /* ---- ahead ---- */
 
-/* How far the run of reads is trusted to go on. */
+/* The offset up to which the run is expected to continue. */
 static uint64_t run_until(const struct codec_source *s)
 {
 	uint64_t run = s->run_to - s->run_from, until;
@@ -225,7 +225,7 @@ static void ahead_leave(struct codec_source *s)
 	s->ahead = NULL;
 }
 
-/* Our decoder stands where the reads go on: let others help, if that will be of use. */
+/* The decoder is where the reads continue: let helpers decode ahead, if that is of use. */
 static void ahead_join(struct codec_source *s)
 {
 	struct ahead_options o = {
@@ -283,7 +283,7 @@ static int load(struct codec_source *s, uint64_t off, bool sequential, struct er
 	return s->ahead ? from_ahead(s, err) : decode_chunk(s, s->opts.cache && !sequential, err);
 }
 
-/* After a failure nothing half-decoded is used again. */
+/* After a failure no half-decoded state is used again. */
 static int failed(struct codec_source *s, struct err *err)
 {
 	ahead_leave(s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoding from the start to the end: the codec's own stream, by kind; and small things at once.
+ * Decoding from start to end: the codec's own stream, by kind; and small inputs at once.
  */
 #include "codec/internal.h"
 
@@ -17,7 +17,7 @@ int codec_stream_open(enum codec_kind kind, struct stream *raw, struct stream **
 	return ops->stream_open(raw, ret, err);
 }
 
-/* All of @s behind what @out holds, which grows by doubling. */
+/* Append all of @s to @out, which grows by doubling. */
 static int read_all(struct stream *s, size_t max, struct buf *out, struct err *err)
 {
 	for (;;) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sums of the chunks that decoded content is checked by: the low 32 bits of hash64() with seed 0. They
- * are made while a package is scanned and tell, at every later read, that its bytes are still the same ones.
+ * The sums of the chunks by which decoded content is verified: the low 32 bits of hash64() with seed 0. They
+ * are computed while a package is scanned; every later read verifies by them that its bytes have not changed.
  */
 #include "codec/internal.h"
 
@@ -59,7 +59,8 @@ struct bytes codec_sums_since(struct codec_sums *s, size_t mark)
 {
 	size_t size = s->done.size - mark;
 
-	/* The sum of the chunk at hand goes behind the others for this once; the next one takes its place. */
+	/* The sum of the unfinished chunk is written after the others for this call; the next sum overwrites
+	 * it. */
 	if (s->fill) {
 		uint32_t le = htole32((uint32_t)hash64_end(&s->state));
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of codecs, and their names and first bytes.
+ * The table of codecs, with their names and first bytes.
  */
 #include "codec/internal.h"
 
@@ -64,8 +64,8 @@ static bool starts(struct bytes head, const char *magic, size_t n)
 	return head.size >= n && memcmp(head.p, magic, n) == 0;
 }
 
-/* Skippable frames (0x184d2a50 to 5f) may come before the first one of zstd; lz4 has them too, but we do not.
- */
+/* Skippable frames (0x184d2a50 to 5f) may precede the first zstd frame. lz4 uses them too, but lz4 is not
+ * supported. */
 static bool is_zstd(struct bytes head)
 {
 	return starts(head, "\x28\xb5\x2f\xfd", 4) ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the xz and .lzma codecs share.
+ * The interfaces between the files of the xz and .lzma codecs.
  */
 #pragma once
 
@@ -8,17 +8,17 @@
 
 #include <lzma.h>
 
-/* What a decoder may allocate: the dictionary and what liblzma needs beside it. */
+/* The memory limit of a decoder: the dictionary and liblzma's own needs. */
 #define XZ_MEMLIMIT (CODEC_MAX_WINDOW + MIB(1))
 
-/* Says what liblzma's @r means. Returns -1. */
+/* Sets the error of liblzma's return value @r. Returns -1. */
 int xz_error(lzma_ret r, struct err *err);
 /* A coder whose members start with @init. */
 struct stream *xz_filter(struct stream *raw, lzma_ret (*init)(lzma_stream *lz), bool one_member);
 
 /*
- * The spans that a file's own block index names: blocks, small ones joined to XZ_SPAN_MIN. XZ_NO_INDEX: it
- * has none that can be used (cut, damaged, absurdly large), or nothing in it.
+ * The spans that a file's own block index defines: blocks, small ones joined to XZ_SPAN_MIN. XZ_NO_INDEX: the
+ * file has no usable index (cut, damaged, absurdly large), or no content.
  */
 #define XZ_SPAN_MIN MIB(1)
 enum { XZ_NO_INDEX = 1 };
@@ -29,9 +29,8 @@ struct xz_spans {
 int xz_index_read(struct source *raw, struct byte_range range, struct xz_spans *ret, struct err *err);
 
 /*
- * The payload of such a span is one byte: the kind of check behind each of its blocks, and whether the span
- * ends within one (points made while the scan was under way). Without payload a span is the content from its
- * start on.
+ * The payload of such a span is one byte: the kind of check after each of its blocks, and whether the span
+ * ends within one (points made during the scan). A span without payload is the content from its start on.
  */
 #define XZ_CHECK_MASK 0x0f
 #define XZ_OPEN_END   0x80

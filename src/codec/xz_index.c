@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The block index of an xz file. Each stream ends with one; liblzma reads them from the back of the file to
- * the front, through padding, and checks each against its footer and CRC. That what the index says of a block
- * is true shows only when the block is decoded.
+ * the front, through padding, and checks each against its footer and CRC. Whether the index is right about a
+ * block shows only when the block is decoded.
  */
 #include "codec/xz.h"
 
@@ -10,7 +10,7 @@
 
 /* Of 16 bytes a block: four million of them. */
 #define INDEX_MEMLIMIT MIB(64)
-/* Each stream takes two or three; a file of that many streams is read from the start. */
+/* Each stream takes two or three; a file of more streams is read from the start. */
 #define SEEKS_MAX 200000
 #define IN_SIZE   KIB(8)
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scan of an xz file by its block index: the spans are known before the first byte is decoded, so helpers
- * can decode the following ones. The chunks are lent to the reader as they are.
+ * can decode the following ones. The reader gets views of the chunks.
  *
- * Memory: HELD decoded bytes that wait for each helper, and for it and the reader a dictionary and a chunk.
+ * Memory: HELD decoded bytes that wait, per helper; a dictionary and a chunk for each helper and the reader.
  */
 #include "codec/ahead.h"
 #include "codec/xz.h"
 
 #include <stdlib.h>
 
-/* More than a usual block. While the reader decodes one, a helper decodes the next; with much less they would
- * wait for each other, and much more is never filled. */
+/* More than a usual block. While the reader decodes one, a helper decodes the next; with a much smaller limit
+ * they would wait for each other, and a much larger one is never reached. */
 #define HELD        MIB(32)
 #define MAX_HELPERS 4
 
@@ -22,11 +22,11 @@ struct xz_scan {
 	struct pool *pool; /* NULL: no helpers */
 	struct ahead *ahead;
 	struct codec_chunk *chunk; /* lent to the reader; NULL before the first and after the last */
-	size_t used;               /* of it */
+	size_t used;               /* bytes of the chunk that were delivered */
 	struct codec_sums sums;
 	size_t *marks; /* of the spans that have begun: where their sums start */
 	size_t n_begun;
-	uint64_t summed; /* decoded bytes that have their sums */
+	uint64_t summed; /* decoded bytes that are summed */
 };
 
 static struct xz_scan *scan_of(struct stream *s)
@@ -54,7 +54,7 @@ static int fetch(struct xz_scan *x, struct err *err)
 	}
 	codec_sums_feed(&x->sums, x->chunk->data, x->chunk->size);
 	x->summed += x->chunk->size;
-	/* A span's last bytes come out only when its check holds. */
+	/* A span's last bytes are delivered only after its check was verified. */
 	span = &x->spans.v[x->n_begun - 1];
 	x->base.checked = x->summed == span->out_end ? x->summed : span->out;
 	return 0;
@@ -91,7 +91,7 @@ int xz_scan_open(struct source *raw, struct byte_range range, const struct codec
 	struct xz_scan *x;
 	struct codec_run start = { 0 };
 	struct ahead_options o = { 0 };
-	/* The reader decodes too, and takes a core. */
+	/* The reader decodes too, and occupies a core. */
 	unsigned helpers = MIN(opts->threads > 1 ? opts->threads - 1 : opts->threads, MAX_HELPERS);
 	int r = xz_index_read(raw, range, &spans, err);
 
@@ -130,7 +130,7 @@ int xz_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret
 	struct codec_span *v = ARENA_NEW_N(a, struct codec_span, x->n_begun), *last = &v[x->n_begun - 1];
 
 	memcpy(v, x->spans.v, x->n_begun * sizeof(*v));
-	/* The last one first: the view of its sums may move the others. */
+	/* The last one first: computing its sums may move the others. */
 	last->sums = codec_sums_since(&x->sums, x->marks[x->n_begun - 1]);
 	for (size_t i = 0; i < x->n_begun; i++)
 		if (&v[i] != last)

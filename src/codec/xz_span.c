@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Spans of xz: whole blocks, one or a few, decoded by liblzma's block decoder. It verifies the check behind
- * each of them before the last byte is given out, unless the span has sums: these are compared before any
- * byte is given out, and to make the check over all that is only passed by would cost a tenth of the
- * decoding.
+ * Spans of xz: whole blocks, one or a few, decoded by liblzma's block decoder. It verifies the check after
+ * each block before the last byte is delivered, unless the span has sums: these are compared before any byte
+ * is delivered, and verifying the check also over discarded bytes would cost a tenth of the decoding.
  */
 #include "codec/xz.h"
 
@@ -14,7 +13,7 @@
 struct xz_span {
 	struct span_decoder base;
 	lzma_stream lz;
-	lzma_block block; /* of the block at hand: liblzma keeps a pointer to it */
+	lzma_block block; /* the current block: liblzma keeps a pointer to it */
 	lzma_filter filters[LZMA_FILTERS_MAX + 1];
 	bool in_block;
 	bool open_end;
@@ -45,7 +44,7 @@ static int start_decoder(struct xz_span *d, struct err *err)
 	if (r != LZMA_OK)
 		return xz_error(r, err);
 	memory = lzma_raw_decoder_memusage(d->filters);
-	/* liblzma says UINT64_MAX of what it does not support. */
+	/* liblzma returns UINT64_MAX for unsupported filters. */
 	if (memory > XZ_MEMLIMIT && memory != UINT64_MAX)
 		r = LZMA_MEMLIMIT_ERROR;
 	else
@@ -74,8 +73,8 @@ static int start_block(struct xz_span *d, struct err *err)
 	return 0;
 }
 
-/* Decode some, or find the end of the block: then its check has been verified. @room may be 0 for only that.
- */
+/* Decode some bytes, or find the end of the block: then its check has been verified. @room may be 0 for only
+ * that. */
 static int block_step(struct xz_span *d, uint8_t *out, size_t room, size_t *ret_got, struct err *err)
 {
 	lzma_ret r;
@@ -98,7 +97,7 @@ static int block_step(struct xz_span *d, uint8_t *out, size_t room, size_t *ret_
 	return 0;
 }
 
-/* At the span's last byte, whose block must end here. */
+/* After the span's last byte: its block must end here. */
 static int finish(struct xz_span *d, struct err *err)
 {
 	uint8_t none;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * zstd's row in the table of codecs, and what its files share.
+ * zstd's row in the table of codecs, and helpers of its files.
  */
 #include "codec/zstd.h"
 
@@ -32,7 +32,7 @@ void zstd_unmap(void *p, size_t size)
 		munmap(p, size);
 }
 
-/* The spacing depends on the window, which only the frame tells: zstd_mark.c. */
+/* The spacing depends on the window, which is known only from the frame: zstd_mark.c. */
 const struct codec_ops codec_zstd = {
 	.kind = CODEC_ZSTD,
 	.name = "zstd",

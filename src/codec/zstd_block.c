@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A compressed block (RFC 8878, 3.1.1.3) up to where the bitstream of its sequences starts: which tree and
- * which tables it brings, keeps or repeats. The literals are passed over.
+ * A compressed block (RFC 8878, 3.1.1.3) up to the bitstream of its sequences: the tree and the tables that
+ * it brings, keeps or repeats. The literals are skipped.
  */
 #include "codec/zstd.h"
 
-/* The first of these serials stand for the predefined tables, which are the same in all frames. */
+/* The first serials are those of the predefined tables, which are the same in all frames. */
 #define SERIAL_PREDEFINED(id) ((uint32_t)(id) + 1)
 #define SERIAL_FIRST          ZSTD_N_TABLES
 
 enum literals_type { LITERALS_RAW, LITERALS_RLE, LITERALS_COMPRESSED, LITERALS_TREELESS };
 
-/* The tree's description: its first byte tells the length (4.2.1.1). */
+/* The first byte of a tree's description determines its length (4.2.1.1). */
 #define TREE_DIRECT 128
 
 void zstd_entropy_init(struct zstd_entropy *e)
@@ -101,7 +101,7 @@ static const char *parse_table(struct cursor *c, enum zstd_table_id id, enum zst
 	t->size = (uint8_t)size;
 	t->serial = ++e->last_serial;
 	cursor_skip(c, size);
-	/* After four thousand million tables a number could come to mean two things. */
+	/* After four thousand million tables a serial could have two meanings. */
 	return e->last_serial == UINT32_MAX ? "too many tables" : NULL;
 }
 

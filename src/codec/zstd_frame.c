@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The headers of zstd frames and blocks (RFC 8878, 3.1.1.1 and 3.1.1.2). libzstd reads them too; we need to
- * know where each block starts and ends.
+ * The headers of zstd frames and blocks (RFC 8878, 3.1.1.1 and 3.1.1.2). libzstd reads them too, but does not
+ * report where each block starts and ends.
  */
 #include "codec/zstd.h"
 

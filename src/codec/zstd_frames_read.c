@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading zstd's seekable format by its table: a frame at a time, whole, so that its check sum holds before
- * anything of it is delivered.
+ * Reading zstd's seekable format by its table: whole frames, so that a frame's checksum is verified before
+ * any of its bytes is delivered.
  *
- * A few decoded frames are kept: who reads an ELF file goes hither and thither between its tables and its
+ * A few decoded frames are cached: a reader of an ELF file seeks back and forth between its tables and its
  * sections.
  */
 #include "codec/zstd.h"

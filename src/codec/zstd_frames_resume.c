@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Going on with a file of frames whose writer has gone: its whole frames are decoded once more, which tells
- * what they take, that they are sound, and their bytes to who needs them (a hash over the whole).
+ * Continuing a file of frames after its writer has gone: its whole frames are decoded once more. That yields
+ * their sizes, proves that they are sound, and gives their bytes to the caller (for a hash over the whole).
  */
 #include "codec/zstd.h"
 
@@ -21,7 +21,7 @@ static void resuming_done(struct resuming *r)
 	free(r->out);
 }
 
-/* The frame at @at, decoded. 0 bytes in *ret_raw: there is none that is whole, sound and full. */
+/* Decode the frame at @at. *ret_raw is its size; 0: no whole, sound and full frame is there. */
 static int next_frame(struct resuming *r, struct source *raw, uint64_t at, size_t *ret_raw, struct err *err)
 {
 	size_t got = (size_t)MIN((uint64_t)r->in_size, raw->size - at), n;

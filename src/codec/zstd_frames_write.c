@@ -2,8 +2,8 @@
 /*
  * Writing zstd's seekable format: independent frames, then a skippable frame with their sizes.
  *
- * A writer holds a frame's decoded bytes and no more: there may be many of them that wait for their next
- * bytes. What compressing needs is each thread's own and serves all writers that the thread works for.
+ * A writer holds the decoded bytes of one frame and no more, since many writers may wait for their next bytes
+ * at the same time. The compressor belongs to the thread and serves all writers that the thread works for.
  */
 #include "codec/zstd.h"
 
@@ -15,12 +15,12 @@ struct codec_frames {
 	int (*out)(void *arg, struct bytes b, struct err *err);
 	void *arg;
 	int level;
-	struct buf frame; /* decoded bytes that do not fill one yet */
+	struct buf frame; /* decoded bytes of the unfinished frame */
 	struct buf sizes; /* the table's entries so far */
 	uint32_t n_frames;
 };
 
-/* ---- each thread's own ---- */
+/* ---- the thread's compressor ---- */
 
 struct press {
 	ZSTD_CCtx *zstd;
@@ -132,7 +132,7 @@ int codec_frames_end(struct codec_frames *f, struct err *err)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
-	/* An empty content has an empty frame: else there would be nothing to unpack. */
+	/* An empty content has an empty frame: otherwise a decoder would find nothing to unpack. */
 	if ((f->frame.size || !f->n_frames) && put_frame(f, buf_bytes(&f->frame), err) < 0)
 		return -1;
 	buf_done(&f->frame);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * FSE tables of sequences (RFC 8878, 4.1): their descriptions, and the decoding tables that these stand for,
- * with the meaning of each symbol (3.1.1.3.2.1.1) folded in.
+ * FSE tables of sequences (RFC 8878, 4.1): their descriptions and decoding tables, with the meaning of each
+ * symbol (3.1.1.3.2.1.1) folded in.
  */
 #include "codec/zstd.h"
 
@@ -13,8 +13,7 @@ static const struct {
 	[ZSTD_ML] = { 9, 53 },
 };
 
-/* The predefined distributions, as the description of each that a block could carry; the test has them as
- * numbers. */
+/* The predefined distributions, as descriptions that a block could carry; the test has them as numbers. */
 static const uint8_t predefined_ll[] = { 0x51, 0x10, 0x63, 0x8c, 0x31, 0xc6, 0x18, 0x63, 0x0c, 0x21,
 					 0xc4, 0x18, 0x63, 0x66, 0x66, 0x86, 0x46, 0x92, 0x04, 0x00 };
 static const uint8_t predefined_of[] = { 0x20, 0x84, 0x10, 0x42, 0x66, 0x46, 0x44,
@@ -56,7 +55,7 @@ static struct code code_of(enum zstd_table_id id, unsigned symbol)
 	return ml_codes[symbol - ML_PLAIN];
 }
 
-/* Bits from the low end of each byte on; beyond the end they are zero, and `pos` tells. */
+/* Bits from the low end of each byte; bits past the end are zero, and `pos` shows it. */
 struct bits {
 	struct bytes in;
 	size_t pos;
@@ -145,8 +144,7 @@ static unsigned highest_bit(uint32_t v)
 	return 31 - (unsigned)__builtin_clz(v);
 }
 
-/* Which symbol each state stands for (4.1.1): the rare ones from the end on, the others strewn over the rest.
- */
+/* Assign a symbol to each state (4.1.1): the rare ones from the end, the others spread over the rest. */
 static const char *spread(const struct zstd_counts *c, uint8_t symbol_of[ZSTD_STATES_MAX])
 {
 	uint32_t size = 1u << c->log, high = size, pos = 0;

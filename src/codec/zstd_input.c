@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The compressed bytes of a scan, in a ring, so that the marker can look at blocks that libzstd has long
- * decoded, and nothing is copied for it. Each block lies in one chunk: where it would not fit in front of the
- * ring's end, what was read of it moves to the ring's start.
+ * The compressed bytes of a scan, in a ring, so that the marker can read blocks long after libzstd has
+ * decoded them, without a copy. Each block is contiguous: if it would cross the ring's end, the part that was
+ * read moves to the ring's start.
  */
 #include "codec/zstd.h"
 
@@ -29,7 +29,7 @@ void zstd_input_done(struct zstd_input *in)
 	in->ring = NULL;
 }
 
-/* To the start of the ring, with what was read. */
+/* Continue at the start of the ring, with the bytes that were read. */
 static void wrap(struct zstd_input *in)
 {
 	uint8_t *from = in->ring + in->pos % RING_SIZE;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way from the decoding thread to the marker: in line, or to a thread of its own by batches, since a
- * wake-up for each block would cost as much as marking it.
+ * Passes items from the decoding thread to the marker: inline, or to a thread in batches, since a wake-up for
+ * each block would cost as much as marking it.
  *
- * The rings bound how far the marker can be behind: who wants to write over bytes that it still needs, waits.
+ * The rings bound how far the marker can lag: a writer that would overwrite bytes that the marker still
+ * needs, waits.
  */
 #include "codec/zstd.h"
 
@@ -15,7 +16,7 @@
 #define BATCH_OUT     KIB(512)
 #define QUEUE_BATCHES 256
 
-/* No thread for less: starting one costs more. */
+/* No thread for a smaller content: starting one costs more. */
 #define THREAD_FROM MIB(4)
 
 struct batch {
@@ -36,7 +37,7 @@ struct zstd_lane {
 
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
-	uint64_t n_done;                            /* lock; the pushing side waits for it to move */
+	uint64_t n_done;                            /* lock; the pushing side waits for a change */
 	uint64_t thread_needs_in, thread_needs_out; /* lock */
 	bool waiting;                               /* lock */
 };
@@ -77,7 +78,7 @@ static void *lane_thread(void *arg)
 	return NULL;
 }
 
-/* Once it is worth it; where there can be no thread, all goes on in line. */
+/* Start the thread once it is worthwhile; without a thread the marker runs inline. */
 static void start_thread(struct zstd_lane *l)
 {
 	l->want_thread = false;
@@ -118,7 +119,7 @@ void zstd_lane_feed(struct zstd_lane *l, const struct zstd_item *it)
 		push(l);
 }
 
-/* Until the marker needs nothing in front of these, or has done all. */
+/* Wait until the marker needs nothing before these positions, or has done all. */
 static void wait_for(struct zstd_lane *l, uint64_t in_pos, uint64_t out)
 {
 	if (!l->has_thread)

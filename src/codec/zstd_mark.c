@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The marker: sees every block of a scan once, behind libzstd, and decides where points are and what each
- * needs.
+ * The marker: reads every block of a scan once, after libzstd, and decides where points are and which bytes
+ * each needs.
  *
- * Of every compressed block it reads the headers and so knows the entropy at each boundary. The sequences are
- * decoded only where that is needed: from a point on for a window's length, to learn to which bytes in front
- * of it they refer (nothing later can); and just before a point, to learn the repcodes. These follow from the
- * last blocks in most cases, so the blocks since the *anchor*, where they were known last, are kept, and
- * walked backwards until all three are known. When too many are kept, the same walk sets a new anchor.
+ * It reads the headers of every compressed block and so knows the entropy at each boundary. It decodes
+ * sequences only where they are needed: from a point on for a window's length, to learn which bytes before
+ * the point they refer to (nothing later can); and just before a point, to learn the repcodes. These follow
+ * from the last blocks in most cases, so the marker keeps the blocks since the *anchor*, where the repcodes
+ * were known last, and walks them backwards until all three are known. When too many are kept, the same walk
+ * sets a new anchor.
  *
- * A table of type RLE reads no bits, which no table of a dictionary can do. A point cannot be where a later
- * block repeats such a table. Whether one does is known only at the next block with sequences: until then the
- * point is a *candidate*. Blocks without sequences refer to nothing and leave tables and repcodes alone, so a
- * candidate can be made a point in hindsight.
+ * A table of type RLE reads no bits, which no table of a dictionary can do. So a point cannot be where a
+ * later block repeats such a table. Whether one does is known only at the next block with sequences: until
+ * then the point is a *candidate*. Blocks without sequences refer to nothing and leave tables and repcodes
+ * alone, so a candidate can become a point in hindsight.
  *
- * What is doubtful (see zstd.h) ends the points of the frame; the one being made is taken back.
+ * A doubt (see zstd.h) ends the points of the frame; an open point is taken back.
  */
 #include "codec/zstd.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-/* Blocks kept between anchors, and how far the first of them may lie back in the ring of compressed bytes. */
+/* Limits of the blocks kept since the anchor: their number, and the distance of the first in the ring of
+ * compressed bytes. */
 #define KEPT_BLOCKS 64
 #define KEPT_SPAN   MIB(1)
 
-/* So far a candidate may lie back; its bytes are summed anew when it becomes a point. */
+/* The largest distance of a candidate; its bytes are summed anew when it becomes a point. */
 #define CANDIDATE_MAX KIB(512)
 
-/* Landmarks may bring points closer to each other, but not at any price: parts of the spacing, of the
- * compressed size. */
+/* Landmarks may bring points closer together, within limits: a fraction of the spacing, and a per mille of
+ * the compressed size. */
 #define LANDMARK_SPACING  8
 #define LANDMARK_PERMILLE 35
 
@@ -37,8 +39,8 @@ struct point {
 	uint64_t in, out;
 	size_t sums;   /* codec_sums_mark() of its span */
 	bool at_frame; /* needs nothing */
-	bool whole; /* all marks that it can ever have were made: the span may be longer than the distance to
-		       the next point */
+	bool whole;    /* all marks that it can ever have were made: the span may be longer than the distance
+		       to the next point */
 	struct buf payload;
 };
 
@@ -49,7 +51,7 @@ struct kept_block {
 	struct zstd_table table[ZSTD_N_TABLES];
 };
 
-/* Enough of the sums to go back to a boundary; what was summed since must still be in the ring. */
+/* The state needed to take the sums back to a boundary; the bytes summed since must still be in the ring. */
 struct sums_state {
 	uint64_t out;
 	size_t done;
@@ -70,28 +72,28 @@ struct zstd_marker {
 	const uint8_t *ring;
 	size_t ring_size;
 	uint64_t ring_base;
-	uint64_t in_pos, out; /* behind the last item */
+	uint64_t in_pos, out; /* after the last item */
 
-	/* the frame at hand */
+	/* the current frame */
 	bool live; /* points are possible */
 	uint64_t frame_out, window, spacing;
 	struct zstd_entropy entropy;
 	struct zstd_seq seq;
-	bool wanted; /* a landmark lies in the block at hand */
+	bool wanted; /* a landmark is in the current block */
 
-	/* repcodes between points: known at the anchor, and what came since */
+	/* repcodes between points: known at the anchor; the blocks since then */
 	struct zstd_rep anchor;
 	struct kept_block kept[KEPT_BLOCKS];
 	size_t n_kept;
 
-	/* the point being marked, the last one of the list */
+	/* the open point, whose bytes are being marked; the last one of the list */
 	bool open;
 	struct zstd_marks marks;
 	size_t marks_room;   /* words */
-	struct zstd_rep rep; /* at the end of what was marked */
+	struct zstd_rep rep; /* after the marked blocks */
 	struct zstd_entropy open_entropy;
 	struct zstd_rep open_rep;
-	struct sums_state open_sums; /* in front of its cut */
+	struct sums_state open_sums; /* before its cut */
 
 	struct candidate candidate;
 
@@ -134,7 +136,7 @@ void zstd_marker_set_ring(struct zstd_marker *m, const uint8_t *ring, size_t siz
 	m->ring_base = base;
 }
 
-/* Decoded bytes [from, to), which the ring holds. */
+/* Decoded bytes [from, to), which are in the ring. */
 static struct zstd_history ring_view(const struct zstd_marker *m, uint64_t from, uint64_t to)
 {
 	size_t at = (from - m->ring_base) % m->ring_size, n = to - from, first = MIN(n, m->ring_size - at);
@@ -187,7 +189,7 @@ static struct point *point_push(struct zstd_marker *m, uint64_t in, uint64_t out
 {
 	struct point *last = last_point(m);
 
-	/* A span of nothing, in front of an empty last block, gives way. */
+	/* An empty span, before an empty last block, is replaced. */
 	if (last && last->out == out)
 		point_pop(m);
 	if (m->n_points == m->points_room) {
@@ -205,8 +207,8 @@ static struct point *point_push(struct zstd_marker *m, uint64_t in, uint64_t out
 static void give_up(struct zstd_marker *m, const char *why);
 
 /*
- * Take back the open point. The span before it goes on over it: it can if its own marks are all there, and if
- * what was summed since can be summed once more.
+ * Remove the open point and extend the span before it. That is possible if its own marks are complete, and if
+ * the bytes summed since can be summed once more.
  */
 static void take_back(struct zstd_marker *m)
 {
@@ -233,7 +235,7 @@ static void give_up(struct zstd_marker *m, const char *why)
 
 /* ---- repcodes ---- */
 
-/* The repcodes here: through the kept blocks, backwards. They make a new anchor. */
+/* Compute the repcodes here from the kept blocks, backwards. They become the new anchor. */
 static const char *resolve(struct zstd_marker *m)
 {
 	struct zstd_rep sum_rep = zstd_rep_any;
@@ -281,7 +283,7 @@ static int make_payload(struct zstd_marker *m, struct buf *ret, struct err *err)
 				 err);
 }
 
-/* @whole: nothing later can refer to what is in front of the point. */
+/* @whole: nothing later can refer to the bytes before the point. */
 static void point_close(struct zstd_marker *m, bool whole)
 {
 	struct point *p = last_point(m);
@@ -298,7 +300,7 @@ static void point_close(struct zstd_marker *m, bool whole)
 	m->n_kept = 0;
 }
 
-/* A point at the boundary [@in, @sums->out) with @e; nothing was marked since. */
+/* Open a point at the boundary [@in, @sums->out) with @e; nothing was marked since. */
 static void point_open(struct zstd_marker *m, uint64_t in, const struct sums_state *sums,
 		       const struct zstd_entropy *e)
 {
@@ -347,13 +349,13 @@ static bool affordable(const struct zstd_marker *m, uint64_t in, uint64_t permil
 	return (m->payloads + m->last_payload) * 1000 <= in * permille;
 }
 
-/* Not within a window of the last point, whose marks would otherwise not be whole. */
+/* Not within a window of the last point, whose marks would not be complete. */
 static uint64_t landmark_distance(const struct zstd_marker *m)
 {
 	return MAX(m->spacing / LANDMARK_SPACING, m->window);
 }
 
-/* Is the content going to be large enough for points, if it goes on as it was so far? */
+/* Whether the content will be large enough for points, extrapolated from its ratio so far. */
 static bool worth_it(const struct zstd_marker *m, uint64_t in, uint64_t out)
 {
 	return out >= m->opts.min_size ||
@@ -388,7 +390,8 @@ static bool repeats_rle(const struct zstd_entropy *before, const struct zstd_blo
 	return false;
 }
 
-/* In front of the block @it, which has the sequences @b (n_seq may be 0). @before: the entropy there. */
+/* At the boundary before the block @it, which has the sequences @b (n_seq may be 0). @before: the entropy
+ * there. */
 static void boundary(struct zstd_marker *m, const struct zstd_item *it, const struct zstd_entropy *before,
 		     const struct zstd_block *b)
 {
@@ -447,8 +450,8 @@ static void feed_block(struct zstd_marker *m, const struct zstd_item *it)
 	} else if (m->live) {
 		boundary(m, it, &m->entropy, &b);
 	}
-	/* What is said of the block itself comes behind its bytes, so that taking a point back sums them all.
-	 */
+	/* Doubts about the block itself are handled after its bytes are summed, so that taking a point back
+	 * sums them all. */
 	sum(m, it->out, it->out + it->n_out);
 	m->out = it->out + it->n_out;
 	if (m->live && !doubt && b.n_seq)
@@ -477,7 +480,7 @@ static void feed_frame(struct zstd_marker *m, const struct zstd_item *it)
 	zstd_entropy_init(&m->entropy);
 	m->anchor = zstd_rep_start;
 	m->n_kept = 0;
-	/* A span with a dictionary ends with its frame; others may have many frames. */
+	/* A span with a dictionary ends with its frame; others may cover many frames. */
 	if (!last || !last->at_frame || it->out - last->out >= m->spacing ||
 	    (m->wanted && it->out - last->out >= landmark_distance(m))) {
 		struct point *p = point_push(m, it->in, it->out);
@@ -563,7 +566,7 @@ int zstd_marker_spans(struct zstd_marker *m, uint64_t in_end, uint64_t out_end, 
 			spans[i].payload = arena_bytes(a, buf_bytes(&payload));
 		}
 	}
-	/* An empty last block may have come behind the last point. */
+	/* The last point may be followed only by an empty last block. */
 	if (n > 1 && spans[n - 1].out == out_end) {
 		n--;
 		spans[n - 1].in_end = in_end;

@@ -2,12 +2,12 @@
 /*
  * The payload of a point: libzstd's state at a boundary, as a dictionary that any libzstd can load.
  *
- * A formatted dictionary (RFC 8878, 5) has just what blocks hand on: a Huffman tree, three FSE tables, three
- * repcodes, and history. Of the history only those bytes are kept to which the span refers.
+ * A formatted dictionary (RFC 8878, 5) has exactly the state that blocks hand on: a Huffman tree, three FSE
+ * tables, three repcodes, and history. Only those bytes of the history that the span refers to are kept.
  * docs/formats/resume-points.md has the layout.
  *
- * A dictionary must have a tree and tables, even where none were in effect yet or where they are dead:
- * nothing will use them then, and dummies take their place.
+ * A dictionary must have a tree and tables, even where none are in effect yet or where they will not be used:
+ * dummies take their place.
  */
 #include "codec/zstd.h"
 
@@ -16,23 +16,24 @@
 #include <stdlib.h>
 #include <zstd.h>
 
-#define FORMAT      1
-#define PACK_LEVEL  3
-#define DICT_MAGIC  0xec30a437u
-#define DICT_ID     0x6c6f6465u /* any value that is not reserved; it is in no frame, so nobody compares it */
-#define DICT_PREFIX 8           /* magic and id */
+#define FORMAT     1
+#define PACK_LEVEL 3
+#define DICT_MAGIC 0xec30a437u
+#define DICT_ID \
+	0x6c6f6465u   /* any value that is not reserved; it is in no frame, so libzstd compares
+				   it with nothing */
+#define DICT_PREFIX 8 /* magic and id */
 #define REPS_SIZE   12
 
-/* What a payload may refer to, runs and bytes together: more is not worth its space. */
+/* The largest referenced data, runs and bytes together: more is not worth its space. */
 #define PACKED_MAX MIB(64)
-/* Buffers up to this are kept for the next point. */
+/* Buffers up to this size are reused for the next point. */
 #define KEEP_MAX MIB(4)
-/* A window, and one byte more than the largest repcode: at a frame's start these may be larger than the
- * window. */
+/* A window, and one byte more than the largest repcode: at a frame's start repcodes may exceed the window. */
 #define HISTORY_MAX (CODEC_MAX_WINDOW + 16)
 #define HEAD_MAX    (ZSTD_TREE_DESC_MAX + 3 * ZSTD_TABLE_DESC_MAX)
 
-/* One symbol of one bit, and another one that follows from it. */
+/* One symbol of one bit, and another that follows from it. */
 static const uint8_t dummy_tree[] = { 0x80, 0x10 };
 
 struct zstd_payload_maker {
@@ -56,7 +57,8 @@ void zstd_payload_maker_free(struct zstd_payload_maker *m)
 
 /* ---- making ---- */
 
-/* The first bit from @at on that is set (or, with @flip all ones, clear); @end if there is none before. */
+/* The first bit from @at on that is set (or, with @flip all ones, clear); @end if there is none before
+ * @end. */
 static uint64_t next_bit(const uint64_t *bits, uint64_t at, uint64_t end, uint64_t flip)
 {
 	uint64_t word, i = at >> 6;
@@ -82,7 +84,7 @@ static uint64_t count_bits(const uint64_t *bits, uint64_t n)
 	return sum;
 }
 
-/* The byte that lies at @at of the history's last @hist, and following ones. */
+/* Append @n bytes from @at on of the history's last @hist. */
 static void add_history(struct buf *b, const struct zstd_history *h, uint64_t hist, uint64_t at, uint64_t n)
 {
 	uint64_t pos = h->part[0].size + h->part[1].size - hist + at;
@@ -131,12 +133,12 @@ int zstd_payload_make(struct zstd_payload_maker *m, const struct zstd_entropy *e
 	assert(zstd_rep_known(rep));
 	if (count_bits(marks->bits, hist) > PACKED_MAX / 2)
 		return err_set(err, ERR_LIMIT, "zstd: a point refers to too much");
-	/* A loader demands that repcodes lie within the history, some versions: strictly. */
+	/* A loader demands that repcodes are within the history; some versions: strictly within. */
 	size = MAX(hist - first, (uint64_t)rep_max + 1);
 
 	m->packed.size = 0;
 	at = hist - MIN(size, hist);
-	/* Of a history shorter than what the repcodes demand, the first gap has the missing bytes too. */
+	/* If the history is shorter than the repcodes demand, the first gap covers the missing bytes too. */
 	for (uint64_t run = first, gap = size - (hist - at); run < hist; n_runs++) {
 		uint64_t end = next_bit(marks->bits, run, hist, ~0ull);
 
@@ -187,7 +189,7 @@ static int payload_err(struct err *err, const char *what)
 	return err_set(err, ERR_INVALID, "zstd: resume point: %s", what);
 }
 
-/* @packed: runs, then their bytes. Put them where they belong in the @size bytes at @history. */
+/* @packed: runs, then their bytes. Copy them to their places in the @size bytes at @history. */
 static int unpack(struct bytes packed, uint64_t n_runs, uint8_t *history, uint64_t size, size_t *ret_touched,
 		  struct err *err)
 {

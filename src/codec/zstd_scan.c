@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scan: libzstd decodes frame by frame and block by block, so that the place of every boundary is known
+ * The scan: libzstd decodes frame by frame and block by block, so that the offset of every boundary is known
  * in the compressed and in the decoded bytes; each block then goes to the marker (zstd_mark.c).
  *
- * The decoded bytes lie in a ring of ours, for the marker and for the reader, who is lent views of it. A
- * block goes to the marker only when the reader asks for more behind it: until then he may say that something
- * starts in it.
+ * The decoded bytes are in a ring, for the marker and for the reader, which gets views of it. A block goes to
+ * the marker only when the reader requests the bytes after it: until then the reader may report a landmark in
+ * it.
  *
  * Memory: libzstd's own window, two more in the ring, up to RING_SLACK and the marker's bits, 1/8 of a
- * window; 4 MiB for the input. Where there are no points to be made (frames that are short or refused), the
- * ring is small.
+ * window; 4 MiB for the input. Where no points are possible (frames that are short or refused), the ring is
+ * small.
  */
 #include "codec/zstd.h"
 
 #include <stdlib.h>
 #include <zstd.h>
 
-/* Windows over this are decoded without making points within their frame. */
+/* Frames with larger windows are decoded without points. */
 #define MARK_MAX_WINDOW MIB(128)
 
-/* How far decoding may be ahead of marking, beside what marking needs itself. */
+/* The distance by which decoding may be ahead of marking, in addition to the marker's own needs. */
 #define RING_SLACK_MIN MIB(1)
 #define RING_SLACK_MAX MIB(8)
 
-/* Landmarks that lie ahead. */
+/* Limit of reported landmarks that are not reached yet. */
 #define LANDMARKS_MAX 64
 
 #define SKIPPABLE_HEADER 8
@@ -40,14 +40,14 @@ struct zstd_scan {
 	bool any_frame;
 	struct zstd_frame frame;
 
-	/* Decoded bytes: offset o lies at (o - ring_base) % ring_size. */
+	/* Decoded bytes: offset o is at (o - ring_base) % ring_size. */
 	uint8_t *ring; /* mapped */
 	size_t ring_size;
 	uint64_t ring_base;
 	uint64_t out;  /* decoded so far */
 	uint64_t lent; /* delivered so far */
 
-	/* Not yet with the marker, in this order. */
+	/* Items that the marker has not got yet, in this order. */
 	bool has_frame, has_block, has_frame_end;
 	struct zstd_item frame_item, block_item;
 
@@ -68,7 +68,7 @@ static int early_end(const struct zstd_scan *s, const char *where, struct err *e
 
 /* ---- to the marker ---- */
 
-/* Does something start in [from, to)? What lies in front of @to is then done with. */
+/* Whether a landmark is in [from, to). Landmarks before @to are removed. */
 static bool take_landmarks(struct zstd_scan *s, uint64_t from, uint64_t to)
 {
 	bool any = false;
@@ -106,7 +106,7 @@ static void hand_over(struct zstd_scan *s)
 
 /* ---- the ring ---- */
 
-/* Only between frames, so that nothing of the old one is needed once the marker has caught up. */
+/* Only between frames: nothing of the old ring is needed after the marker has caught up. */
 static int ring_make(struct zstd_scan *s, size_t size, struct err *err)
 {
 	struct zstd_marker *m;
@@ -126,7 +126,7 @@ static int ring_make(struct zstd_scan *s, size_t size, struct err *err)
 	return 0;
 }
 
-/* All that libzstd makes of @in, which is at most one block; *ret_result is what it said last. */
+/* Decode all of @in, which is at most one block; *ret_result is the last return value of libzstd. */
 static int decode(struct zstd_scan *s, struct bytes in, size_t *ret_result, struct err *err)
 {
 	ZSTD_inBuffer zin = { in.p, in.size, 0 };
@@ -137,8 +137,8 @@ static int decode(struct zstd_scan *s, struct bytes in, size_t *ret_result, stru
 	do {
 		size_t at = (s->out - s->ring_base) % s->ring_size;
 
-		/* One byte of room more than a block has, so that room left over says that all of it is
-		 * there. */
+		/* One byte of room more than a block has: unused room then proves that the block is
+		 * complete. */
 		zout = (ZSTD_outBuffer){ s->ring + at, MIN(s->ring_size - at, ZSTD_BLOCK_MAX + 1), 0 };
 		*ret_result = ZSTD_decompressStream(s->zstd, &zout, &zin);
 		if (ZSTD_isError(*ret_result)) {
@@ -160,7 +160,7 @@ static size_t slack_for(uint64_t window)
 	return MAX(RING_SLACK_MIN, MIN(window, RING_SLACK_MAX));
 }
 
-/* Why there can be no points within this frame, or NULL. */
+/* The reason why there can be no points within this frame, or NULL. */
 static const char *frame_refused(const struct zstd_scan *s, const struct zstd_frame *f)
 {
 	uint64_t spacing = s->base.opts.spacing ? s->base.opts.spacing : MIB(32);
@@ -204,7 +204,7 @@ static int start_frame(struct zstd_scan *s, struct bytes head, struct err *err)
 	return 0;
 }
 
-/* What libzstd may know and we do not: no points, but a span may start here. */
+/* A frame that libzstd may decode but the marker cannot: no points, but a span may start here. */
 static int start_plain(struct zstd_scan *s, struct err *err)
 {
 	s->frame_item = (struct zstd_item){ .kind = ZSTD_ITEM_FRAME,
@@ -335,7 +335,7 @@ static int in_frame(struct zstd_scan *s, struct err *err)
 	return h.last ? end_frame(s, result, err) : 0;
 }
 
-/* A chunk of what only libzstd knows the form of. */
+/* Decode a chunk of a frame whose structure only libzstd knows. */
 static int in_plain(struct zstd_scan *s, struct err *err)
 {
 	ZSTD_inBuffer zin;
@@ -432,10 +432,10 @@ int zstd_scan_spans(struct codec_scan *base, struct arena *a, struct codec_span 
 {
 	struct zstd_scan *s = CONTAINER_OF(base, struct zstd_scan, base);
 
-	/* What was decoded last is part of it, though something may yet be said to start in it. */
+	/* The last decoded block is included, although a landmark may still be reported in it. */
 	hand_over(s);
 	if (base->ended) {
-		/* Its window makes room for the points, which are many now. */
+		/* Free the decoder's window first: the points may be many. */
 		ZSTD_freeDCtx(s->zstd);
 		s->zstd = NULL;
 	}

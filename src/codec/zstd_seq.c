@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decode sequences (RFC 8878, 3.1.1.3.2.2 and 4.1), without executing them: what they do to the repcodes, and
- * to which bytes in front of a point they refer. This is the hot loop of scanning.
+ * Decode sequences (RFC 8878, 3.1.1.3.2.2 and 4.1) without executing them: their effect on the repcodes, and
+ * the bytes before a point that they refer to. This is the hot loop of scanning.
  *
  * The bitstream is read backwards by unaligned loads of 8 bytes that end where the unread bits end, so up to
- * 57 - 1 bits are at hand after each. Nearly all sequences need no more in all; the others load again in
- * between. A load may start up to ZSTD_SEQ_PAD bytes in front of the stream: what is read there is thrown
- * away, since a stream that was read past its start is a doubt.
+ * 57 - 1 bits are at hand after each. Nearly all sequences need no more in total; the others load again in
+ * between. A load may start up to ZSTD_SEQ_PAD bytes before the stream; those bits are discarded, since a
+ * stream that was read past its start is a doubt.
  */
 #include "codec/zstd.h"
 
 #include <endian.h>
 
-/* Bits that are at hand after a load, and those of them that three state updates may take. */
+/* The bits at hand after a load, and how many of them three state updates may take. */
 #define LOAD_BITS  56
 #define STATE_BITS (9 + 9 + 8)
 
 const struct zstd_rep zstd_rep_start = { { 1, 4, 8 } };
 
-/* Unknown n is REP_UNKNOWN(n), less what was taken off it ("repcode 1 less 1"), at most once a sequence. */
+/* Unknown n is REP_UNKNOWN(n), minus what was subtracted from it ("repcode 1 minus 1"), at most once a
+ * sequence. */
 #define REP_STEP       0x20000000u
 #define REP_UNKNOWN(n) (ZSTD_REP_IN + (n)*REP_STEP + REP_STEP - 1)
 const struct zstd_rep zstd_rep_any = { { REP_UNKNOWN(0), REP_UNKNOWN(1), REP_UNKNOWN(2) } };
@@ -60,7 +61,7 @@ const char *zstd_seq_prepare(struct zstd_seq *d, const struct zstd_table table[Z
 	return NULL;
 }
 
-/* The unread bits of the stream, top aligned. @left: how many there are; may be negative down to -8 *
+/* The unread bits of the stream, top aligned. @left is their number; it may be negative down to -8 *
  * ZSTD_SEQ_PAD + 64. */
 static inline uint64_t load(const uint8_t *start, int64_t left)
 {
@@ -97,8 +98,8 @@ static inline void mark_far(uint64_t *bits, uint64_t at, uint64_t n)
 }
 
 /*
- * The loop, made twice: with @marks and without. @d is read through locals, since the compiler cannot know
- * that stores into the bits of @marks leave it alone.
+ * The loop, instantiated twice: with @marks and without. @d is read through locals, since the compiler cannot
+ * know that stores into the bits of @marks do not change it.
  */
 static inline __attribute__((always_inline)) const char *run(const struct zstd_seq *d, struct bytes stream,
 							     uint32_t n_seq, uint32_t lit_size,
@@ -123,7 +124,7 @@ static inline __attribute__((always_inline)) const char *run(const struct zstd_s
 		dist = dist_start = marks->dist;
 		bits = marks->bits;
 	}
-	/* The highest bit set is the end mark. */
+	/* The highest set bit is the end mark. */
 	left = (int64_t)(stream.size - 1) * 8 + 31 - __builtin_clz(stream.p[stream.size - 1]);
 	v = load(start, left);
 	ll = top(&v, ll_log);

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decode one span: an unmodified libzstd, a frame header that we make up, the dictionary of the point, and
- * the original bytes from its boundary on.
+ * Decode one span: an unmodified libzstd, a synthesized frame header, the dictionary of the point, and the
+ * original bytes from its boundary on.
  *
- * The made-up header has neither content size nor checksum, since only a part of the frame is decoded, and
- * the smallest window that will do: a dictionary stays within reach until a window's worth of bytes was
- * decoded, so that a span shorter than the original's window needs no larger one than itself. Input ends
- * where the span does: what comes behind it would refer to history that only the next point has.
+ * The synthesized header has neither content size nor checksum, since only a part of the frame is decoded,
+ * and the smallest sufficient window: a dictionary stays within reach until a window's worth of bytes was
+ * decoded, so a span shorter than the original window needs no window larger than itself. Input ends where
+ * the span does: the bytes after it would refer to history that only the next point has.
  */
 #include "codec/zstd.h"
 
 #include <stdlib.h>
-/* For loading a dictionary without a copy of it. All versions of the library export that, whatever the header
- * says of it. */
+/* To load a dictionary without copying it. All versions of the library export this function, although the
+ * header calls it static-only. */
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
 #define IN_SIZE      KIB(64)
 #define DISCARD_SIZE KIB(64)
 
-/* Besides window, block and dictionary: libzstd's context, our buffers. */
+/* In addition to window, block and dictionary: libzstd's context, and our buffers. */
 #define OWN_WEIGHT KIB(512)
 
 struct zstd_span {
 	struct span_decoder base;
 	ZSTD_DCtx *zstd;
 	struct zstd_payload payload; /* zeroed: the span starts with a frame */
-	uint64_t in, in_end;         /* compressed bytes that were not read yet */
+	uint64_t in, in_end;         /* compressed bytes not read yet */
 	uint64_t left;               /* decoded bytes to come */
 	ZSTD_inBuffer input;
 	uint8_t header[6];
@@ -99,7 +99,7 @@ static int refill(struct zstd_span *s, struct err *err)
 
 	if (s->input.pos < s->input.size)
 		return 0;
-	/* At the end of the input libzstd may still have bytes to give. */
+	/* At the end of the input libzstd may still have bytes to deliver. */
 	s->input = (ZSTD_inBuffer){ s->buf, 0, 0 };
 	if (s->in >= s->in_end)
 		return 0;
@@ -144,7 +144,7 @@ int zstd_span_read(struct span_decoder *d, void *buf, size_t n, size_t *ret_got,
 		if (out.pos == before && s->input.pos == s->input.size && s->in >= s->in_end)
 			return err_set(err, ERR_INVALID, "zstd: a span ends early at compressed offset %llu",
 				       (unsigned long long)span_at(s));
-		/* Only a span without a dictionary may go on with the next frame. */
+		/* Only a span without a dictionary may continue with the next frame. */
 		if (r == 0 && s->payload.dict && out.pos < out.size)
 			return err_set(err, ERR_INVALID,
 				       "zstd: the frame of a span ends early at compressed offset %llu",

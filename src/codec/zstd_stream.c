@@ -28,7 +28,7 @@ static int coder_step(struct coder *base, struct bytes *in, uint8_t *out, size_t
 	return r == 0 ? CODER_END : 0;
 }
 
-/* libzstd goes on with the next frame by itself. */
+/* libzstd continues with the next frame by itself. */
 static int coder_restart(struct coder *base, struct err *err)
 {
 	return 0;

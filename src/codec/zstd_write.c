@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * zstd, written: what is whole in memory.
+ * Compressing a buffer with zstd.
  */
 #include "codec/internal.h"
 
