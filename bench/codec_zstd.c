@@ -167,14 +167,12 @@ int main(int argc, char **argv)
 	double best_plain = 1e9, best_scan = 1e9, best_wall = 1e9;
 	AUTO(source_closep) struct source *raw = NULL;
 	AUTO(arena_done) struct arena arena;
-	struct codec_span *spans;
+	struct codec_spans spans = { 0 };
 	const uint8_t *want = NULL;
 	uint64_t payloads = 0, largest = 0, longest = 0;
 	struct result r = { 0 };
 	struct err err = { 0 };
 	struct rusage ru;
-	const char *why;
-	size_t n;
 	int fd;
 
 	arena_init(&arena);
@@ -197,14 +195,14 @@ int main(int argc, char **argv)
 		best_scan = MIN(best_scan, r.cpu);
 		best_wall = MIN(best_wall, r.wall);
 	}
-	if (codec_zstd.scan_spans(r.scan, &arena, &spans, &n, &why, &err) != 0) {
-		printf("no points: %s\n", why);
+	if (codec_zstd.scan_spans(r.scan, &arena, &spans, &err) != 0) {
+		printf("no points: %s\n", spans.why);
 		return 1;
 	}
-	for (size_t i = 0; i < n; i++) {
-		payloads += spans[i].payload.size + spans[i].sums.size;
-		largest = MAX(largest, spans[i].payload.size);
-		longest = MAX(longest, spans[i].out_end - spans[i].out);
+	for (size_t i = 0; i < spans.n; i++) {
+		payloads += spans.v[i].payload.size + spans.v[i].sums.size;
+		largest = MAX(largest, spans.v[i].payload.size);
+		longest = MAX(longest, spans.v[i].out_end - spans.v[i].out);
 	}
 	getrusage(RUSAGE_SELF, &ru);
 	printf("%s: %.1f MB, decoded %.1f MB\n", argv[1], (double)raw->size / 1e6, (double)r.decoded / 1e6);
@@ -212,7 +210,7 @@ int main(int argc, char **argv)
 	       best_scan, best_scan / best_plain, best_wall, ru.ru_maxrss >> 10);
 	printf("%zu spans, longest %.1f MiB; index %.1f MB = %.2f %% of compressed, %.2f %% of decoded; "
 	       "largest payload %" PRIu64 " KiB\n",
-	       n, (double)longest / 1048576, (double)payloads / 1e6,
+	       spans.n, (double)longest / 1048576, (double)payloads / 1e6,
 	       100.0 * (double)payloads / (double)raw->size, 100.0 * (double)payloads / (double)r.decoded,
 	       largest >> 10);
 	if (argc > 5) {
@@ -224,7 +222,7 @@ int main(int argc, char **argv)
 		}
 	}
 	if (n_reads)
-		reads(raw, spans, n, r.decoded, n_reads, want);
+		reads(raw, spans.v, spans.n, r.decoded, n_reads, want);
 	codec_zstd.scan_close(r.scan);
 	return 0;
 }

@@ -3,7 +3,7 @@
  * Decoding span after span, in order, with helpers.
  *
  * One lock guards the window of jobs; the thread that works on a job marks it busy and then owns it. A task
- * in the pool means "help this reader once": it chooses a span only when it runs. If the reader has been
+ * in the pool means "ahead_help this reader once": it chooses a span only when it runs. If the reader has been
  * closed by then, the task notices it and ends; it keeps nothing alive but the struct that says so.
  */
 #include "codec/ahead.h"
@@ -12,7 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-struct job {
+struct ahead_job {
 	struct codec_run run; /* the busy thread's; else under the lock */
 	/* under the lock */
 	bool busy;
@@ -27,8 +27,8 @@ struct ahead {
 	pthread_mutex_t lock;
 	pthread_cond_t progress; /* a helper has decoded a chunk or has ended */
 	/* under the lock */
-	struct job *jobs;     /* a ring: span i is jobs[i % n_jobs] */
-	size_t n_jobs, front; /* the window is [front, front + n_jobs), cut by n_spans */
+	struct ahead_job *jobs; /* a ring: span i is jobs[i % n_jobs] */
+	size_t n_jobs, front;   /* the window is [front, front + n_jobs), cut by n_spans */
 	struct codec_chunk *spare;
 	size_t n_chunks;  /* that wait in jobs */
 	unsigned n_tasks; /* in the pool, queued or running */
@@ -79,16 +79,16 @@ int codec_run_chunk(struct codec_run *r, const struct codec_ops *ops, struct sou
 
 /* ---- jobs ---- */
 
-static struct job *job_of(struct ahead *a, size_t span)
+static struct ahead_job *job_of(struct ahead *a, size_t span)
 {
 	return &a->jobs[span % a->n_jobs];
 }
 
 static void job_init(struct ahead *a, size_t span)
 {
-	struct job *j = job_of(a, span);
+	struct ahead_job *j = job_of(a, span);
 
-	*j = (struct job){ .tail = &j->head };
+	*j = (struct ahead_job){ .tail = &j->head };
 	if (span >= a->opts.n_spans)
 		return;
 	j->run.span = &a->opts.spans[span];
@@ -96,27 +96,27 @@ static void job_init(struct ahead *a, size_t span)
 }
 
 /* Under the lock: @j has something to decode ahead, and no thread is busy with it. */
-static bool is_idle(const struct ahead *a, const struct job *j)
+static bool job_is_idle(const struct ahead *a, const struct ahead_job *j)
 {
 	return !j->busy && !j->done && j->run.at < a->opts.until;
 }
 
 /* Under the lock: the first span after the front that is free to work on, or NULL. */
-static struct job *next_idle(struct ahead *a)
+static struct ahead_job *job_next_idle(struct ahead *a)
 {
 	size_t end = MIN(a->front + a->n_jobs, a->opts.n_spans);
 
 	for (size_t i = a->front + 1; i < end && a->opts.spans[i].out < a->opts.until; i++) {
-		struct job *j = job_of(a, i);
+		struct ahead_job *j = job_of(a, i);
 
-		if (is_idle(a, j))
+		if (job_is_idle(a, j))
 			return j;
 	}
 	return NULL;
 }
 
 /* Under the lock, which is released meanwhile: decode one more chunk of @j. */
-static void job_step(struct ahead *a, struct job *j)
+static void job_step(struct ahead *a, struct ahead_job *j)
 {
 	struct codec_chunk *p = a->spare;
 	struct err err = { 0 };
@@ -165,19 +165,19 @@ static bool may_hold_more(const struct ahead *a)
 }
 
 /* A helper's task: decode one span, or as much of it as there is room for. */
-static void help(void *arg)
+static void ahead_help(void *arg)
 {
 	struct ahead *a = arg;
-	struct job *j;
+	struct ahead_job *j;
 
 	pthread_mutex_lock(&a->lock);
-	j = a->closed ? NULL : next_idle(a);
+	j = a->closed ? NULL : job_next_idle(a);
 	if (j) {
 		a->n_running++;
 		do {
 			job_step(a, j);
 			pthread_cond_signal(&a->progress);
-		} while (is_idle(a, j) && !a->closed && may_hold_more(a));
+		} while (job_is_idle(a, j) && !a->closed && may_hold_more(a));
 		a->n_running--;
 		pthread_cond_signal(&a->progress);
 	}
@@ -186,7 +186,7 @@ static void help(void *arg)
 }
 
 /* Under the lock: submit a task for each span that waits to be decoded. */
-static void offer(struct ahead *a)
+static void ahead_offer(struct ahead *a)
 {
 	size_t end = MIN(a->front + a->n_jobs, a->opts.n_spans);
 	unsigned n_idle = 0;
@@ -196,10 +196,10 @@ static void offer(struct ahead *a)
 	if (!a->opts.pool || a->n_chunks > a->opts.max_chunks - a->opts.max_chunks / 4)
 		return;
 	for (size_t i = a->front + 1; i < end && a->opts.spans[i].out < a->opts.until; i++)
-		n_idle += is_idle(a, job_of(a, i));
+		n_idle += job_is_idle(a, job_of(a, i));
 	while (a->n_tasks - a->n_running < n_idle && a->n_tasks < a->opts.max_ahead) {
 		/* A full pool is no failure: the reader continues alone. */
-		if (pool_submit(a->opts.pool, POOL_NORMAL, help, a) != 0)
+		if (pool_submit(a->opts.pool, POOL_NORMAL, ahead_help, a) != 0)
 			return;
 		a->n_tasks++;
 		a->n_refs++;
@@ -216,7 +216,7 @@ struct ahead *ahead_new(const struct ahead_options *opts, struct codec_run *star
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->progress, NULL);
 	a->n_jobs = 1 + (opts->pool ? opts->max_ahead : 0);
-	a->jobs = NEW_N(struct job, a->n_jobs);
+	a->jobs = NEW_N(struct ahead_job, a->n_jobs);
 	a->front = (size_t)(start->span - opts->spans);
 	a->n_refs = 1;
 	a->at = start->at;
@@ -240,15 +240,15 @@ void ahead_until(struct ahead *a, uint64_t until)
 }
 
 /* Under the lock: the front has no chunk ready. Do work that helps to get the next one. */
-static void advance(struct ahead *a, struct job *front)
+static void ahead_advance(struct ahead *a, struct ahead_job *front)
 {
-	struct job *later;
+	struct ahead_job *later;
 
 	if (!front->busy) {
 		job_step(a, front);
 		return;
 	}
-	later = may_hold_more(a) ? next_idle(a) : NULL;
+	later = may_hold_more(a) ? job_next_idle(a) : NULL;
 	if (later)
 		job_step(a, later);
 	else
@@ -262,9 +262,9 @@ int ahead_next(struct ahead *a, struct codec_chunk **ret, struct err *err)
 	*ret = NULL;
 	pthread_mutex_lock(&a->lock);
 	while (a->front < a->opts.n_spans) {
-		struct job *front = job_of(a, a->front);
+		struct ahead_job *front = job_of(a, a->front);
 
-		offer(a);
+		ahead_offer(a);
 		if (front->head) {
 			*ret = front->head;
 			front->head = (*ret)->next;
@@ -281,7 +281,7 @@ int ahead_next(struct ahead *a, struct codec_chunk **ret, struct err *err)
 			break;
 		}
 		if (!front->done) {
-			advance(a, front);
+			ahead_advance(a, front);
 			continue;
 		}
 		job_init(a, a->front + a->n_jobs);

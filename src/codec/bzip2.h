@@ -25,8 +25,7 @@ int bzip2_step(bz_stream *bz, struct bytes *in, uint8_t *out, size_t room, size_
 
 int bzip2_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		    struct codec_scan **ret, struct err *err);
-int bzip2_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
-		     const char **ret_why, struct err *err);
+int bzip2_scan_spans(struct codec_scan *s, struct arena *a, struct codec_spans *ret, struct err *err);
 void bzip2_scan_close(struct codec_scan *s);
 
 int bzip2_span_open(struct source *raw, const struct codec_span *span, struct span_decoder **ret,

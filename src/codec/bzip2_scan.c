@@ -9,6 +9,7 @@
  * Memory: libbz2 (4 MB), two small buffers, and some 20 bytes a point.
  */
 #include "base/leb.h"
+#include "base/vec.h"
 #include "codec/bzip2.h"
 
 #include <stdlib.h>
@@ -23,7 +24,7 @@
 
 enum { NO_BIT = 0 }; /* no block starts at bit 0 */
 
-struct point {
+struct bzip2_point {
 	uint64_t in;        /* the byte in which it starts */
 	uint64_t in_behind; /* where the span before it ends */
 	uint64_t out;
@@ -60,11 +61,11 @@ struct bzip2_scan {
 	struct err failure;
 
 	struct codec_sums sums;
-	struct point *points;
-	size_t n_points;
+	struct bzip2_point *points;
+	size_t n_points, room_points;
 };
 
-static struct bzip2_scan *scan_of(struct stream *s)
+static struct bzip2_scan *bzip2_scan_of(struct stream *s)
 {
 	return CONTAINER_OF(s, struct bzip2_scan, base.stream);
 }
@@ -83,18 +84,16 @@ static bool in_ended(const struct bzip2_scan *z)
 
 /* Add a point at the end of the decoded bytes: at a block that starts at @bit, or at a stream's header
  * (NO_BIT). */
-static void point_add(struct bzip2_scan *z, uint64_t bit)
+static void bzip2_point_add(struct bzip2_scan *z, uint64_t bit)
 {
-	struct point *p;
+	struct bzip2_point *p;
 
 	if (z->n_points &&
 	    (z->out < z->min_size || z->out - z->points[z->n_points - 1].out < MAX(z->spacing, 1)))
 		return;
-	if (!(z->n_points & (z->n_points - 1)))
-		z->points = mem_realloc(z->points, MAX(z->n_points * 2, 1), sizeof(*z->points));
 	codec_sums_cut(&z->sums);
-	p = &z->points[z->n_points++];
-	*p = (struct point){ .out = z->out, .mark = codec_sums_mark(&z->sums) };
+	p = &VEC_PUSH(z->points, z->n_points, z->room_points);
+	*p = (struct bzip2_point){ .out = z->out, .mark = codec_sums_mark(&z->sums) };
 	p->in = p->in_behind = fed_pos(z);
 	z->open_bit = bit;
 	if (bit == NO_BIT)
@@ -110,7 +109,7 @@ static void point_add(struct bzip2_scan *z, uint64_t bit)
 /* The stream ended at fed_pos(): record the position of its end mark in the last point, if that is in it. */
 static void stream_ended(struct bzip2_scan *z)
 {
-	struct point *p = &z->points[z->n_points - 1];
+	struct bzip2_point *p = &z->points[z->n_points - 1];
 
 	if (z->open_bit == NO_BIT)
 		return;
@@ -131,7 +130,7 @@ static void stream_ended(struct bzip2_scan *z)
 
 /* ---- input ---- */
 
-static int fetch(struct bzip2_scan *z, struct err *err)
+static int bzip2_scan_fetch(struct bzip2_scan *z, struct err *err)
 {
 	size_t keep = MIN(z->fed, IN_HISTORY), drop = z->fed - keep, n;
 
@@ -149,7 +148,7 @@ static int fetch(struct bzip2_scan *z, struct err *err)
 }
 
 /* Search on, up to the next magic. */
-static void search(struct bzip2_scan *z)
+static void magic_search(struct bzip2_scan *z)
 {
 	const uint64_t mask = (UINT64_C(1) << BZIP2_MAGIC_BITS) - 1;
 
@@ -180,7 +179,7 @@ static size_t feed_limit(const struct bzip2_scan *z)
 
 /* ---- decoding ---- */
 
-static int start_stream(struct bzip2_scan *z, struct err *err)
+static int bzip2_scan_start(struct bzip2_scan *z, struct err *err)
 {
 	int r;
 
@@ -233,7 +232,7 @@ static int try_boundary(struct bzip2_scan *z, struct err *err)
 
 static int next_stream(struct bzip2_scan *z, struct err *err)
 {
-	if (z->fed == z->have && !in_ended(z) && fetch(z, err) < 0)
+	if (z->fed == z->have && !in_ended(z) && bzip2_scan_fetch(z, err) < 0)
 		return -1;
 	while (z->fed < z->have && !z->in[z->fed])
 		z->fed++;
@@ -242,18 +241,18 @@ static int next_stream(struct bzip2_scan *z, struct err *err)
 		z->at_end = in_ended(z);
 		return 0;
 	}
-	point_add(z, NO_BIT);
-	return start_stream(z, err);
+	bzip2_point_add(z, NO_BIT);
+	return bzip2_scan_start(z, err);
 }
 
 /* One step: output, feed, confirm a boundary, or fetch. */
-static int step(struct bzip2_scan *z, struct err *err)
+static int bzip2_scan_step(struct bzip2_scan *z, struct err *err)
 {
 	size_t got = 0;
 
 	if (z->between)
 		return next_stream(z, err);
-	search(z);
+	magic_search(z);
 	/* Pending output comes first, and with a confirmed boundary nothing is fed meanwhile: otherwise the
 	 * last block, which no other magic follows, would be output together with the one before. */
 	if (decode_some(z, z->boundary == NO_BIT ? feed_limit(z) : z->fed, &got, err) < 0)
@@ -263,25 +262,25 @@ static int step(struct bzip2_scan *z, struct err *err)
 	if (z->boundary != NO_BIT) {
 		/* The decoder has output all of the block, and has verified its CRC in the same call. */
 		z->base.checked = z->out;
-		point_add(z, z->boundary);
+		bzip2_point_add(z, z->boundary);
 		z->boundary = NO_BIT;
 		return 0;
 	}
 	if (z->found != NO_BIT)
 		return try_boundary(z, err);
 	if (!in_ended(z))
-		return fetch(z, err);
+		return bzip2_scan_fetch(z, err);
 	return err_set(err, ERR_INVALID, "ends early, after %llu bytes", (unsigned long long)z->range.size);
 }
 
 /* The next chunk; none at the end. */
-static int fill(struct bzip2_scan *z, struct err *err)
+static int bzip2_fill_chunk(struct bzip2_scan *z, struct err *err)
 {
 	int r = 0;
 
 	z->used = z->out_have = 0;
 	while (r == 0 && !z->failure.kind && z->out_have < CHUNK_SIZE && !z->at_end)
-		r = step(z, &z->failure);
+		r = bzip2_scan_step(z, &z->failure);
 	if (!z->failure.kind || z->out_have)
 		return 0;
 	if (err)
@@ -289,12 +288,12 @@ static int fill(struct bzip2_scan *z, struct err *err)
 	return -1;
 }
 
-static int scan_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
+static int bzip2_scan_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
 {
-	struct bzip2_scan *z = scan_of(s);
+	struct bzip2_scan *z = bzip2_scan_of(s);
 	size_t n;
 
-	if (z->used == z->out_have && !z->base.ended && fill(z, err) < 0)
+	if (z->used == z->out_have && !z->base.ended && bzip2_fill_chunk(z, err) < 0)
 		return -1;
 	z->base.ended = !z->out_have;
 	n = MIN(max, z->out_have - z->used);
@@ -304,9 +303,9 @@ static int scan_next(struct stream *s, size_t max, struct bytes *ret, struct err
 	return 0;
 }
 
-static const struct stream_ops scan_stream_ops = {
+static const struct stream_ops bzip2_scan_stream_ops = {
 	.read = codec_scan_read,
-	.next = scan_next,
+	.next = bzip2_scan_next,
 	.close = codec_scan_stays,
 };
 
@@ -315,13 +314,13 @@ int bzip2_scan_open(struct source *raw, struct byte_range range, const struct co
 {
 	struct bzip2_scan *z = NEW(struct bzip2_scan);
 
-	z->base.stream.ops = &scan_stream_ops;
+	z->base.stream.ops = &bzip2_scan_stream_ops;
 	z->spacing = opts->spacing;
 	z->min_size = opts->min_size;
 	z->raw = raw;
 	z->range = range;
-	point_add(z, NO_BIT);
-	if (start_stream(z, err) < 0) {
+	bzip2_point_add(z, NO_BIT);
+	if (bzip2_scan_start(z, err) < 0) {
 		bzip2_scan_close(&z->base);
 		return -1;
 	}
@@ -329,8 +328,7 @@ int bzip2_scan_open(struct source *raw, struct byte_range range, const struct co
 	return 0;
 }
 
-int bzip2_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
-		     const char **ret_why, struct err *err)
+int bzip2_scan_spans(struct codec_scan *s, struct arena *a, struct codec_spans *ret, struct err *err)
 {
 	struct bzip2_scan *z = CONTAINER_OF(s, struct bzip2_scan, base);
 	struct codec_span *v;
@@ -341,7 +339,7 @@ int bzip2_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **
 		n--;
 	v = ARENA_NEW_N(a, struct codec_span, n);
 	for (size_t i = n; i-- > 0;) {
-		const struct point *p = &z->points[i], *behind = i + 1 < z->n_points ? p + 1 : NULL;
+		const struct bzip2_point *p = &z->points[i], *behind = i + 1 < z->n_points ? p + 1 : NULL;
 
 		v[i] = (struct codec_span){
 			.in = p->in,
@@ -355,10 +353,7 @@ int bzip2_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **
 				       : codec_sums_since(&z->sums, p->mark),
 		};
 	}
-	if (n == 1)
-		*ret_why = "it is small";
-	*ret = v;
-	*ret_n = n;
+	*ret = (struct codec_spans){ .v = v, .n = n, .why = n == 1 ? "it is small" : NULL };
 	return 0;
 }
 

@@ -40,13 +40,7 @@ struct bzip2_span {
 	uint8_t thrown[SKIP_SIZE];
 };
 
-static void use_input(struct bzip2_span *d, size_t n)
-{
-	d->in.b.p += n;
-	d->in.b.size -= n;
-}
-
-static int start_stream(struct bzip2_span *d, struct err *err)
+static int bzip2_span_start(struct bzip2_span *d, struct err *err)
 {
 	int r;
 
@@ -83,7 +77,7 @@ static int shift_some(struct bzip2_span *d, struct err *err)
 		} else if (d->bits_left != UINT64_MAX) {
 			d->bits_left -= 8;
 		}
-		use_input(d, 1);
+		span_input_use(&d->in, 1);
 		n++;
 	}
 	d->shifted = bytes_of(d->shift_buf, n);
@@ -99,7 +93,7 @@ static int leave_stream(struct bzip2_span *d, struct err *err)
 		return err_set(err, ERR_INVALID, "stream ends behind the span");
 	if (span_input_fetch(&d->in, d->base.raw, (size_t)left, err) < 0)
 		return -1;
-	use_input(d, (size_t)left);
+	span_input_use(&d->in, (size_t)left);
 	d->phase = PHASE_BETWEEN;
 	return 0;
 }
@@ -126,9 +120,9 @@ static int between_step(struct bzip2_span *d, struct err *err)
 {
 	if (*d->in.b.p) {
 		d->phase = PHASE_STREAM;
-		return start_stream(d, err);
+		return bzip2_span_start(d, err);
 	}
-	use_input(d, 1);
+	span_input_use(&d->in, 1);
 	return 0;
 }
 
@@ -139,7 +133,7 @@ static int header_step(struct bzip2_span *d, struct err *err)
 	size_t got;
 
 	d->phase = PHASE_BITS;
-	if (start_stream(d, err) < 0)
+	if (bzip2_span_start(d, err) < 0)
 		return -1;
 	return bzip2_step(&d->bz, &in, &none, 1, &got, err);
 }

@@ -75,7 +75,7 @@ void codec_cache_drop(struct codec_cache *c, struct lru_ref *h)
 /* ---- decoders ---- */
 
 /* Under the lock. */
-static void unlink_parked(struct codec_cache *c, struct parked *p)
+static void parked_unlink(struct codec_cache *c, struct parked *p)
 {
 	*(p->newer ? &p->newer->older : &c->newest) = p->older;
 	*(p->older ? &p->older->newer : &c->oldest) = p->newer;
@@ -95,14 +95,14 @@ static void parked_free(struct parked *list)
 }
 
 /* Under the lock: unlink the oldest decoders until @need bytes more fit; returned as a list. */
-static struct parked *make_room(struct codec_cache *c, size_t need)
+static struct parked *parked_evict(struct codec_cache *c, size_t need)
 {
 	struct parked *out = NULL;
 
 	while (c->oldest && (c->weight > c->max_parked - need || c->n_parked >= PARKED_MAX)) {
 		struct parked *p = c->oldest;
 
-		unlink_parked(c, p);
+		parked_unlink(c, p);
 		p->older = out;
 		out = p;
 	}
@@ -127,7 +127,7 @@ void codec_cache_park(struct codec_cache *c, uint64_t id, struct codec_run *r)
 	p->weight = weight;
 	r->d = NULL;
 	pthread_mutex_lock(&c->lock);
-	out = make_room(c, weight);
+	out = parked_evict(c, weight);
 	p->older = c->newest;
 	*(c->newest ? &c->newest->newer : &c->oldest) = p;
 	c->newest = p;
@@ -148,7 +148,7 @@ bool codec_cache_unpark(struct codec_cache *c, uint64_t id, const struct codec_s
 		    p->run.at > beyond && (!best || p->run.at > best->run.at))
 			best = p;
 	if (best)
-		unlink_parked(c, best);
+		parked_unlink(c, best);
 	pthread_mutex_unlock(&c->lock);
 	if (!best)
 		return false;

@@ -11,7 +11,7 @@
  * the L2 cache. */
 #define LEND_SIZE CODEC_CHUNK
 
-struct filter {
+struct filter_stream {
 	struct stream base;
 	struct stream *raw;  /* owned */
 	struct coder *coder; /* owned */
@@ -23,12 +23,12 @@ struct filter {
 	size_t pos, have; /* the undelivered part: [pos, have) */
 };
 
-static uint64_t filter_at(const struct filter *f)
+static uint64_t filter_at(const struct filter_stream *f)
 {
 	return f->raw->off - f->in.size;
 }
 
-static int filter_fetch(struct filter *f, struct err *err)
+static int filter_fetch(struct filter_stream *f, struct err *err)
 {
 	if (f->in.size || f->in_ended)
 		return 0;
@@ -39,7 +39,7 @@ static int filter_fetch(struct filter *f, struct err *err)
 }
 
 /* After a member: skip zeros up to the next one, or to the end. */
-static int filter_between(struct filter *f, struct err *err)
+static int filter_between(struct filter_stream *f, struct err *err)
 {
 	while (f->in.size && !*f->in.p) {
 		f->in.p++;
@@ -57,7 +57,7 @@ static int filter_between(struct filter *f, struct err *err)
 }
 
 /* At least one byte into @out, unless it is the end. */
-static int filter_decode(struct filter *f, uint8_t *out, size_t room, size_t *ret_got, struct err *err)
+static int filter_decode(struct filter_stream *f, uint8_t *out, size_t room, size_t *ret_got, struct err *err)
 {
 	size_t got = 0;
 
@@ -91,7 +91,7 @@ static int filter_decode(struct filter *f, uint8_t *out, size_t room, size_t *re
 
 static int filter_read(struct stream *base, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
-	struct filter *f = CONTAINER_OF(base, struct filter, base);
+	struct filter_stream *f = CONTAINER_OF(base, struct filter_stream, base);
 
 	if (f->pos == f->have)
 		return filter_decode(f, buf, n, ret_got, err);
@@ -104,7 +104,7 @@ static int filter_read(struct stream *base, void *buf, size_t n, size_t *ret_got
 
 static int filter_next(struct stream *base, size_t max, struct bytes *ret, struct err *err)
 {
-	struct filter *f = CONTAINER_OF(base, struct filter, base);
+	struct filter_stream *f = CONTAINER_OF(base, struct filter_stream, base);
 	size_t n;
 
 	if (f->pos == f->have) {
@@ -122,7 +122,7 @@ static int filter_next(struct stream *base, size_t max, struct bytes *ret, struc
 
 static void filter_close(struct stream *base)
 {
-	struct filter *f = CONTAINER_OF(base, struct filter, base);
+	struct filter_stream *f = CONTAINER_OF(base, struct filter_stream, base);
 
 	stream_close(f->raw);
 	f->coder->ops->close(f->coder);
@@ -138,7 +138,7 @@ static const struct stream_ops filter_ops = {
 
 struct stream *filter_new(struct stream *raw, struct coder *c)
 {
-	struct filter *f = NEW(struct filter);
+	struct filter_stream *f = NEW(struct filter_stream);
 
 	f->base.ops = &filter_ops;
 	f->raw = raw;

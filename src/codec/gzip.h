@@ -23,8 +23,7 @@ int gzip_error(const z_stream *z, int r, struct err *err);
 int gzip_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		   struct codec_scan **ret, struct err *err);
 void gzip_scan_landmark(struct codec_scan *s, uint64_t off);
-int gzip_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
-		    const char **ret_why, struct err *err);
+int gzip_scan_spans(struct codec_scan *s, struct arena *a, struct codec_spans *ret, struct err *err);
 void gzip_scan_close(struct codec_scan *s);
 
 int gzip_span_open(struct source *raw, const struct codec_span *span, struct span_decoder **ret,

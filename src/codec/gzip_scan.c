@@ -8,6 +8,7 @@
  *
  * Memory: the buffer, zlib, and the points made so far (some 12 KiB each).
  */
+#include "base/vec.h"
 #include "codec/gzip.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ struct boundary {
 	uint64_t member_out; /* where the member's content starts: matches refer to nothing before it */
 };
 
-struct point {
+struct gzip_point {
 	uint64_t in, in_behind; /* of the span; the end of the one before */
 	uint64_t out;
 	size_t mark;
@@ -55,11 +56,11 @@ struct gzip_scan {
 	struct err failure; /* reported after the bytes decoded before it */
 
 	struct codec_sums sums;
-	struct point *points;
-	size_t n_points;
+	struct gzip_point *points;
+	size_t n_points, room_points;
 };
 
-static struct gzip_scan *scan_of(struct stream *s)
+static struct gzip_scan *gzip_scan_of(struct stream *s)
 {
 	return CONTAINER_OF(s, struct gzip_scan, base.stream);
 }
@@ -93,15 +94,13 @@ static void pack_window(const uint8_t *p, size_t size, struct buf *out)
 	deflateEnd(&z);
 }
 
-static void point_add(struct gzip_scan *g, const struct boundary *b)
+static void gzip_point_add(struct gzip_scan *g, const struct boundary *b)
 {
-	struct point *p;
+	struct gzip_point *p;
 	size_t window = (size_t)MIN(b->out - b->member_out, GZIP_WINDOW);
 
-	if (!(g->n_points & (g->n_points - 1)))
-		g->points = mem_realloc(g->points, MAX(g->n_points * 2, 1), sizeof(*g->points));
-	p = &g->points[g->n_points++];
-	*p = (struct point){ .in = b->in - (b->bits > 0), .in_behind = b->in, .out = b->out };
+	p = &VEC_PUSH(g->points, g->n_points, g->room_points);
+	*p = (struct gzip_point){ .in = b->in - (b->bits > 0), .in_behind = b->in, .out = b->out };
 	p->mark = codec_sums_mark(&g->sums);
 	if (b->member)
 		return;
@@ -126,7 +125,7 @@ static const struct boundary *landmark_boundary(const struct gzip_scan *g)
 }
 
 /* The reader has consumed the chunk: make its sums and the points that are due in it. */
-static void settle(struct gzip_scan *g)
+static void gzip_settle_chunk(struct gzip_scan *g)
 {
 	const struct boundary *marked = landmark_boundary(g);
 	size_t fed = 0;
@@ -144,7 +143,7 @@ static void settle(struct gzip_scan *g)
 			continue;
 		codec_sums_feed(&g->sums, g->buf + GZIP_WINDOW + fed, upto - fed);
 		codec_sums_cut(&g->sums);
-		point_add(g, b);
+		gzip_point_add(g, b);
 		fed = upto;
 	}
 	codec_sums_feed(&g->sums, g->buf + GZIP_WINDOW + fed, g->have - fed);
@@ -173,7 +172,7 @@ static void boundary_add(struct gzip_scan *g, bool member)
 
 /* ---- decoding ---- */
 
-static int next_member(struct gzip_scan *g, struct err *err)
+static int gzip_scan_member(struct gzip_scan *g, struct err *err)
 {
 	int r;
 
@@ -195,7 +194,7 @@ static int next_member(struct gzip_scan *g, struct err *err)
 	return 0;
 }
 
-static int inflate_some(struct gzip_scan *g, struct err *err)
+static int gzip_scan_inflate(struct gzip_scan *g, struct err *err)
 {
 	uInt n_in = (uInt)MIN(g->in.size, GZIP_STEP_MAX);
 	uInt room = (uInt)(CHUNK_SIZE - g->have);
@@ -226,7 +225,7 @@ static int inflate_some(struct gzip_scan *g, struct err *err)
 	return 0;
 }
 
-static int decode(struct gzip_scan *g, struct err *err)
+static int gzip_decode_chunk(struct gzip_scan *g, struct err *err)
 {
 	while (g->have < CHUNK_SIZE && !g->at_end) {
 		if (!g->in.size && !g->in_ended) {
@@ -234,16 +233,16 @@ static int decode(struct gzip_scan *g, struct err *err)
 				return -1;
 			g->in_ended = !g->in.size;
 		}
-		if (g->between ? next_member(g, err) < 0 : inflate_some(g, err) < 0)
+		if (g->between ? gzip_scan_member(g, err) < 0 : gzip_scan_inflate(g, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* The next chunk; none at the end. */
-static int fill(struct gzip_scan *g, struct err *err)
+static int gzip_fill_chunk(struct gzip_scan *g, struct err *err)
 {
-	settle(g);
+	gzip_settle_chunk(g);
 	if (g->failure.kind) {
 		if (err)
 			*err = g->failure;
@@ -254,7 +253,7 @@ static int fill(struct gzip_scan *g, struct err *err)
 	g->chunk_out += g->have;
 	g->have = g->used = g->n_boundaries = 0;
 	g->settled = false;
-	if (decode(g, &g->failure) < 0 && !g->have) {
+	if (gzip_decode_chunk(g, &g->failure) < 0 && !g->have) {
 		if (err)
 			*err = g->failure;
 		return -1;
@@ -262,12 +261,12 @@ static int fill(struct gzip_scan *g, struct err *err)
 	return 0;
 }
 
-static int scan_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
+static int gzip_scan_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
 {
-	struct gzip_scan *g = scan_of(s);
+	struct gzip_scan *g = gzip_scan_of(s);
 	size_t n;
 
-	if (g->used == g->have && !g->base.ended && fill(g, err) < 0)
+	if (g->used == g->have && !g->base.ended && gzip_fill_chunk(g, err) < 0)
 		return -1;
 	g->base.ended = !g->have;
 	n = MIN(max, g->have - g->used);
@@ -277,9 +276,9 @@ static int scan_next(struct stream *s, size_t max, struct bytes *ret, struct err
 	return 0;
 }
 
-static const struct stream_ops scan_stream_ops = {
+static const struct stream_ops gzip_scan_stream_ops = {
 	.read = codec_scan_read,
-	.next = scan_next,
+	.next = gzip_scan_next,
 	.close = codec_scan_stays,
 };
 
@@ -295,13 +294,13 @@ int gzip_scan_open(struct source *raw, struct byte_range range, const struct cod
 		free(g);
 		return -1;
 	}
-	g->base.stream.ops = &scan_stream_ops;
+	g->base.stream.ops = &gzip_scan_stream_ops;
 	g->spacing = opts->spacing;
 	g->min_size = opts->min_size;
 	g->raw = stream_of_source(raw, false, range.off, range.size);
 	g->settled = true;
 	g->landmark = UINT64_MAX;
-	point_add(g, &start);
+	gzip_point_add(g, &start);
 	*ret = &g->base;
 	return 0;
 }
@@ -314,21 +313,20 @@ void gzip_scan_landmark(struct codec_scan *s, uint64_t off)
 		g->landmark = off;
 }
 
-int gzip_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
-		    const char **ret_why, struct err *err)
+int gzip_scan_spans(struct codec_scan *s, struct arena *a, struct codec_spans *ret, struct err *err)
 {
 	struct gzip_scan *g = CONTAINER_OF(s, struct gzip_scan, base);
 	struct codec_span *v;
 	size_t n;
 
-	settle(g);
+	gzip_settle_chunk(g);
 	n = g->n_points;
 	/* A point at the very end has no span. */
 	if (n > 1 && g->points[n - 1].out == out_pos(g))
 		n--;
 	v = ARENA_NEW_N(a, struct codec_span, n);
 	for (size_t i = n; i-- > 0;) {
-		const struct point *p = &g->points[i], *behind = i + 1 < g->n_points ? p + 1 : NULL;
+		const struct gzip_point *p = &g->points[i], *behind = i + 1 < g->n_points ? p + 1 : NULL;
 
 		v[i] = (struct codec_span){
 			.in = p->in,
@@ -342,10 +340,7 @@ int gzip_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **r
 				       : codec_sums_since(&g->sums, p->mark),
 		};
 	}
-	if (n == 1)
-		*ret_why = "it is small";
-	*ret = v;
-	*ret_n = n;
+	*ret = (struct codec_spans){ .v = v, .n = n, .why = n == 1 ? "it is small" : NULL };
 	return 0;
 }
 

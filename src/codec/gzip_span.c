@@ -28,26 +28,20 @@ struct gzip_span {
 	uint8_t thrown[SKIP_SIZE];
 };
 
-static void use_input(struct gzip_span *d, size_t n)
-{
-	d->in.b.p += n;
-	d->in.b.size -= n;
-}
-
 /* Advance to the next member, as far as the buffered input goes. */
-static int next_member(struct gzip_span *d, struct err *err)
+static int gzip_span_member(struct gzip_span *d, struct err *err)
 {
 	int r;
 
 	if (d->trailer) {
 		size_t n = MIN(d->trailer, d->in.b.size);
 
-		use_input(d, n);
+		span_input_use(&d->in, n);
 		d->trailer -= (unsigned)n;
 		return 0;
 	}
 	if (!*d->in.b.p) {
-		use_input(d, 1);
+		span_input_use(&d->in, 1);
 		return 0;
 	}
 	r = inflateReset2(&d->z, GZIP_WITH_HEADER);
@@ -57,7 +51,7 @@ static int next_member(struct gzip_span *d, struct err *err)
 	return 0;
 }
 
-static int inflate_some(struct gzip_span *d, uint8_t *out, size_t room, size_t *ret_got, struct err *err)
+static int gzip_span_inflate(struct gzip_span *d, uint8_t *out, size_t room, size_t *ret_got, struct err *err)
 {
 	uInt n_out = (uInt)MIN(room, GZIP_STEP_MAX);
 	int r;
@@ -92,11 +86,11 @@ int gzip_span_read(struct span_decoder *base, void *buf, size_t n, size_t *ret_g
 			return -1;
 		before = d->in.b.size;
 		if (d->between && before) {
-			if (next_member(d, err) < 0)
+			if (gzip_span_member(d, err) < 0)
 				return -1;
 			continue;
 		}
-		if (!d->between && inflate_some(d, buf ? buf : d->thrown, n, &got, err) < 0)
+		if (!d->between && gzip_span_inflate(d, buf ? buf : d->thrown, n, &got, err) < 0)
 			return -1;
 		if (!got && !before)
 			return err_set(err, ERR_INVALID, "ends early, at %llu",
@@ -154,7 +148,7 @@ static int start_within(struct gzip_span *d, struct bytes payload, struct err *e
 	if (span_input_fetch(&d->in, d->base.raw, 1, err) < 0)
 		return -1;
 	r = inflatePrime(&d->z, (int)bits, *d->in.b.p >> (8 - bits));
-	use_input(d, 1);
+	span_input_use(&d->in, 1);
 	return r == Z_OK ? 0 : gzip_error(&d->z, r, err);
 }
 

@@ -31,6 +31,13 @@ struct codec_span {
 			         payload is */
 };
 
+/* The spans of a scan, in order. */
+struct codec_spans {
+	struct codec_span *v;
+	size_t n;
+	const char *why; /* the reason why there is only one, or none; static */
+};
+
 /*
  * The sums of the chunks, in the order of the content. A scan feeds all its decoded bytes and cuts between
  * two spans. Zeroed is empty.
@@ -130,8 +137,7 @@ struct codec_ops {
 	 * ret->why is then the reason why there is only one. CODEC_NO_POINTS with ret->why: no spans at all.
 	 * Payloads and sums stay valid until the next read or close.
 	 */
-	int (*scan_spans)(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
-			  const char **ret_why, struct err *err);
+	int (*scan_spans)(struct codec_scan *s, struct arena *a, struct codec_spans *ret, struct err *err);
 	void (*scan_close)(struct codec_scan *s);
 
 	/*
@@ -156,6 +162,12 @@ struct span_input {
 /* Have at least @n bytes (<= SPAN_INPUT_SIZE) in b, or as many as the buffer takes when @n is 0. An early end
  * is ERR_INVALID. */
 int span_input_fetch(struct span_input *in, struct source *raw, size_t n, struct err *err);
+/* Consume @n bytes of b. */
+static inline void span_input_use(struct span_input *in, size_t n)
+{
+	in->b.p += n;
+	in->b.size -= n;
+}
 /* The offset of the first byte of b. */
 static inline uint64_t span_input_pos(const struct span_input *in)
 {

@@ -115,13 +115,13 @@ void codec_points_write(const struct codec_points *p, struct buf *ret)
 
 /* ---- reading ---- */
 
-struct header {
+struct points_header {
 	uint32_t n_spans, table_size, n_sums;
 	uint64_t size;
 };
 
-static int read_header(struct cursor *c, struct bytes b, struct codec_points *p, struct header *h,
-		       struct err *err)
+static int points_read_header(struct cursor *c, struct bytes b, struct codec_points *p,
+			      struct points_header *h, struct err *err)
 {
 	uint32_t magic = cursor_u32(c);
 	uint8_t version = cursor_u8(c), kind = cursor_u8(c), chunk_log2 = cursor_u8(c), flags = cursor_u8(c);
@@ -152,8 +152,8 @@ static int read_header(struct cursor *c, struct bytes b, struct codec_points *p,
 	return 0;
 }
 
-static int read_span(struct cursor *table, struct cursor *sums, struct cursor *payloads,
-		     const struct codec_span *before, struct codec_span *s, struct err *err)
+static int points_read_span(struct cursor *table, struct cursor *sums, struct cursor *payloads,
+			    const struct codec_span *before, struct codec_span *s, struct err *err)
 {
 	int64_t gap = cursor_sleb(table);
 	uint64_t in_size = cursor_uleb(table), out_size = cursor_uleb(table);
@@ -189,9 +189,9 @@ int codec_points_read(struct bytes b, struct codec_points *ret, struct err *err)
 {
 	AUTO(codec_points_done) struct codec_points p = { 0 };
 	struct cursor c = cursor_of(b), table, sums, payloads;
-	struct header h = { 0 };
+	struct points_header h = { 0 };
 
-	if (read_header(&c, b, &p, &h, err) < 0)
+	if (points_read_header(&c, b, &p, &h, err) < 0)
 		return err_in(err, "resume points");
 	table = cursor_sub(&c, h.table_size);
 	sums = cursor_sub(&c, (uint64_t)h.n_sums * SUM_SIZE);
@@ -199,7 +199,8 @@ int codec_points_read(struct bytes b, struct codec_points *ret, struct err *err)
 	p.n_spans = h.n_spans;
 	p.spans = mem_zalloc(p.n_spans * sizeof(*p.spans));
 	for (size_t i = 0; i < p.n_spans; i++)
-		if (read_span(&table, &sums, &payloads, i ? &p.spans[i - 1] : NULL, &p.spans[i], err) < 0)
+		if (points_read_span(&table, &sums, &payloads, i ? &p.spans[i - 1] : NULL, &p.spans[i], err) <
+		    0)
 			return err_in(err, "resume points: span %zu", i);
 	if (!p.n_spans || p.spans[p.n_spans - 1].out_end != p.decoded_size || cursor_left(&table) ||
 	    cursor_left(&sums) || cursor_left(&payloads))

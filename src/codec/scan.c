@@ -9,22 +9,6 @@
 
 #define DEFAULT_BUDGET_PERCENT 8
 
-int codec_scan_read(struct stream *s, void *buf, size_t n, size_t *ret_got, struct err *err)
-{
-	struct bytes b = { 0 };
-
-	if (s->ops->next(s, n, &b, err) < 0)
-		return -1;
-	if (b.size)
-		memcpy(buf, b.p, b.size);
-	*ret_got = b.size;
-	return 0;
-}
-
-void codec_scan_stays(struct stream *s)
-{
-}
-
 struct plain_scan {
 	struct codec_scan base;
 	struct stream *decoded; /* owned */
@@ -73,19 +57,18 @@ static const struct stream_ops plain_stream_ops = {
 	.close = codec_scan_stays,
 };
 
-static int plain_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
-		       const char **ret_why, struct err *err)
+static int plain_spans(struct codec_scan *s, struct arena *a, struct codec_spans *ret, struct err *err)
 {
 	struct plain_scan *p = plain_of(s);
 
-	*ret_why = s->kind == CODEC_NONE ? "not compressed" : "there is no place in it to resume at";
+	ret->why = s->kind == CODEC_NONE ? "not compressed" : "there is no place in it to resume at";
 	if (s->kind == CODEC_NONE)
 		return CODEC_NO_POINTS;
-	*ret = ARENA_NEW(a, struct codec_span);
-	(*ret)->in_end = s->range.size;
-	(*ret)->out_end = s->out;
-	(*ret)->sums = codec_sums_since(&p->sums, 0);
-	*ret_n = 1;
+	ret->v = ARENA_NEW(a, struct codec_span);
+	ret->v->in_end = s->range.size;
+	ret->v->out_end = s->out;
+	ret->v->sums = codec_sums_since(&p->sums, 0);
+	ret->n = 1;
 	return 0;
 }
 
@@ -180,20 +163,22 @@ int codec_scan_points(struct codec_scan *s, struct buf *ret, bool *ret_complete,
 {
 	AUTO(arena_done) struct arena a;
 	struct codec_points p = { .kind = s->kind, .complete = s->ended };
-	const char *why = NULL;
+	struct codec_spans spans = { 0 };
 	int r = CODEC_NO_POINTS;
 
 	arena_init(&a);
 	if (s->out)
-		r = s->ops->scan_spans(s, &a, &p.spans, &p.n_spans, &why, err);
+		r = s->ops->scan_spans(s, &a, &spans, err);
 	else
-		why = "nothing in it";
+		spans.why = "nothing in it";
 	if (r < 0)
 		return r;
-	*ret_why = why;
+	*ret_why = spans.why;
 	*ret_complete = s->ended;
 	if (r)
 		return CODEC_NO_POINTS;
+	p.spans = spans.v;
+	p.n_spans = spans.n;
 	p.decoded_size = p.spans[p.n_spans - 1].out_end;
 	codec_points_write(&p, ret);
 	return 0;

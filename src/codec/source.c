@@ -85,7 +85,7 @@ static void chunk_drop(struct codec_source *s)
 }
 
 /* Decode the next chunk and make it the current one; cache it if @keep. */
-static int decode_chunk(struct codec_source *s, bool keep, struct err *err)
+static int chunk_decode(struct codec_source *s, bool keep, struct err *err)
 {
 	struct codec_chunk *p;
 
@@ -109,7 +109,7 @@ static int decode_chunk(struct codec_source *s, bool keep, struct err *err)
 	return 0;
 }
 
-static bool from_cache(struct codec_source *s, uint64_t off, size_t size)
+static bool chunk_from_cache(struct codec_source *s, uint64_t off, size_t size)
 {
 	if (!s->opts.cache)
 		return false;
@@ -171,7 +171,7 @@ static int run_to(struct codec_source *s, const struct codec_span *span, uint64_
 		size_t got = 0;
 
 		if (keep) {
-			if (decode_chunk(s, true, err) < 0)
+			if (chunk_decode(s, true, err) < 0)
 				return -1;
 			continue;
 		}
@@ -249,7 +249,7 @@ static void ahead_join(struct codec_source *s)
 	s->ahead = ahead_new(&o, &s->run);
 }
 
-static int from_ahead(struct codec_source *s, struct err *err)
+static int chunk_from_ahead(struct codec_source *s, struct err *err)
 {
 	chunk_drop(s);
 	ahead_until(s->ahead, run_until(s));
@@ -264,7 +264,7 @@ static int from_ahead(struct codec_source *s, struct err *err)
 /* ---- reading ---- */
 
 /* Make the chunk that holds @off the current one. */
-static int load(struct codec_source *s, uint64_t off, bool sequential, struct err *err)
+static int chunk_load(struct codec_source *s, uint64_t off, bool sequential, struct err *err)
 {
 	const struct codec_span *span = find_span(s, off);
 	uint64_t at = off - (off - span->out) % CODEC_CHUNK;
@@ -273,18 +273,18 @@ static int load(struct codec_source *s, uint64_t off, bool sequential, struct er
 	if (s->ahead && (!sequential || ahead_at(s->ahead) != at))
 		ahead_leave(s);
 	if (!s->ahead) {
-		if (from_cache(s, at, size))
+		if (chunk_from_cache(s, at, size))
 			return 0;
 		if (!(s->run.d && s->run.span == span && s->run.at == at) && run_to(s, span, at, err) < 0)
 			return -1;
 		if (sequential)
 			ahead_join(s);
 	}
-	return s->ahead ? from_ahead(s, err) : decode_chunk(s, s->opts.cache && !sequential, err);
+	return s->ahead ? chunk_from_ahead(s, err) : chunk_decode(s, s->opts.cache && !sequential, err);
 }
 
 /* After a failure no half-decoded state is used again. */
-static int failed(struct codec_source *s, struct err *err)
+static int read_failed(struct codec_source *s, struct err *err)
 {
 	ahead_leave(s);
 	codec_run_end(&s->run);
@@ -307,8 +307,8 @@ static int codec_source_read(struct source *base, uint64_t off, void *buf, size_
 		s->run_from = off;
 	s->run_to = off;
 	if (!s->chunk || off < s->chunk->off || off - s->chunk->off >= s->chunk->size) {
-		if (load(s, off, hint == SOURCE_SEQUENTIAL, &own) < 0) {
-			failed(s, &own);
+		if (chunk_load(s, off, hint == SOURCE_SEQUENTIAL, &own) < 0) {
+			read_failed(s, &own);
 			if (err)
 				*err = own;
 			return -1;

@@ -18,7 +18,7 @@ int codec_stream_open(enum codec_kind kind, struct stream *raw, struct stream **
 }
 
 /* Append all of @s to @out, which grows by doubling. */
-static int read_all(struct stream *s, size_t max, struct buf *out, struct err *err)
+static int decode_rest(struct stream *s, size_t max, struct buf *out, struct err *err)
 {
 	for (;;) {
 		size_t got, room = MIN(max - out->size, MAX(out->size, ALL_FIRST));
@@ -42,7 +42,7 @@ int codec_decode_all(enum codec_kind kind, struct bytes in, size_t max, struct b
 	AUTO(buf_done) struct buf out = { 0 };
 	struct stream *raw = stream_of_source(source_of_mem(in, codec_name(kind)), true, 0, in.size);
 
-	if (codec_stream_open(kind, raw, &s, err) < 0 || read_all(s, max, &out, err) < 0)
+	if (codec_stream_open(kind, raw, &s, err) < 0 || decode_rest(s, max, &out, err) < 0)
 		return err_in(err, "%s", codec_name(kind));
 	if (ret->size) {
 		buf_add(ret, out.p, out.size);

@@ -59,7 +59,7 @@ static bool plausible_lzma(struct bytes head)
 	return size == UINT64_MAX || (size > 0 && size < (uint64_t)1 << 38);
 }
 
-static bool starts(struct bytes head, const char *magic, size_t n)
+static bool starts_with(struct bytes head, const char *magic, size_t n)
 {
 	return head.size >= n && memcmp(head.p, magic, n) == 0;
 }
@@ -68,22 +68,22 @@ static bool starts(struct bytes head, const char *magic, size_t n)
  * supported. */
 static bool is_zstd(struct bytes head)
 {
-	return starts(head, "\x28\xb5\x2f\xfd", 4) ||
+	return starts_with(head, "\x28\xb5\x2f\xfd", 4) ||
 	       (head.size >= 4 && (head.p[0] & 0xf0) == 0x50 && memcmp(head.p + 1, "\x2a\x4d\x18", 3) == 0);
 }
 
 enum codec_kind codec_detect(struct bytes head)
 {
-	if (starts(head, "\x1f\x8b\x08", 3))
+	if (starts_with(head, "\x1f\x8b\x08", 3))
 		return CODEC_GZIP;
-	if (starts(head,
-		   "\xfd"
-		   "7zXZ\0",
-		   6))
+	if (starts_with(head,
+			"\xfd"
+			"7zXZ\0",
+			6))
 		return CODEC_XZ;
 	if (is_zstd(head))
 		return CODEC_ZSTD;
-	if (starts(head, "BZh", 3) && head.size >= 10 && head.p[3] >= '1' && head.p[3] <= '9' &&
+	if (starts_with(head, "BZh", 3) && head.size >= 10 && head.p[3] >= '1' && head.p[3] <= '9' &&
 	    (memcmp(head.p + 4, "\x31\x41\x59\x26\x53\x59", 6) == 0 ||
 	     memcmp(head.p + 4, "\x17\x72\x45\x38\x50\x90", 6) == 0))
 		return CODEC_BZIP2;

@@ -18,15 +18,11 @@ struct stream *xz_filter(struct stream *raw, lzma_ret (*init)(lzma_stream *lz), 
 
 /*
  * The spans that a file's own block index defines: blocks, small ones joined to XZ_SPAN_MIN. XZ_NO_INDEX: the
- * file has no usable index (cut, damaged, absurdly large), or no content.
+ * file has no usable index (cut, damaged, absurdly large), or no content. The caller frees ret->v.
  */
 #define XZ_SPAN_MIN MIB(1)
 enum { XZ_NO_INDEX = 1 };
-struct xz_spans {
-	struct codec_span *v; /* owned */
-	size_t n;
-};
-int xz_index_read(struct source *raw, struct byte_range range, struct xz_spans *ret, struct err *err);
+int xz_index_read(struct source *raw, struct byte_range range, struct codec_spans *ret, struct err *err);
 
 /*
  * The payload of such a span is one byte: the kind of check after each of its blocks, and whether the span
@@ -43,6 +39,5 @@ void xz_span_close(struct span_decoder *base);
 
 int xz_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		 struct codec_scan **ret, struct err *err);
-int xz_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
-		  const char **ret_why, struct err *err);
+int xz_scan_spans(struct codec_scan *s, struct arena *a, struct codec_spans *ret, struct err *err);
 void xz_scan_close(struct codec_scan *s);

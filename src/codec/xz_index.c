@@ -4,6 +4,7 @@
  * the front, through padding, and checks each against its footer and CRC. Whether the index is right about a
  * block shows only when the block is decoded.
  */
+#include "base/vec.h"
 #include "codec/xz.h"
 
 #include <stdlib.h>
@@ -20,7 +21,7 @@ static void index_end(lzma_index **i)
 }
 
 /* 0, XZ_NO_INDEX, or a failed read. */
-static int run_decoder(lzma_stream *lz, struct source *raw, struct byte_range range, struct err *err)
+static int index_decode(lzma_stream *lz, struct source *raw, struct byte_range range, struct err *err)
 {
 	uint8_t buf[IN_SIZE];
 	uint64_t at = 0;
@@ -56,9 +57,9 @@ static bool may_join(const struct codec_span *s, const lzma_index_iter *it)
 	       s->payload.p[0] == it->stream.flags->check;
 }
 
-static int spans_of(const lzma_index *index, struct xz_spans *ret)
+static int index_spans(const lzma_index *index, struct codec_spans *ret)
 {
-	struct xz_spans spans = { 0 };
+	struct codec_spans spans = { 0 };
 	size_t room = 0;
 	lzma_index_iter it;
 
@@ -72,11 +73,7 @@ static int spans_of(const lzma_index *index, struct xz_spans *ret)
 			last->out_end = out + it.block.uncompressed_size;
 			continue;
 		}
-		if (spans.n == room) {
-			room = MAX(room * 2, 64);
-			spans.v = mem_realloc(spans.v, room, sizeof(*spans.v));
-		}
-		spans.v[spans.n++] = (struct codec_span){
+		VEC_PUSH(spans.v, spans.n, room) = (struct codec_span){
 			.in = in,
 			.in_end = in + it.block.total_size,
 			.out = out,
@@ -90,16 +87,16 @@ static int spans_of(const lzma_index *index, struct xz_spans *ret)
 	return 0;
 }
 
-int xz_index_read(struct source *raw, struct byte_range range, struct xz_spans *ret, struct err *err)
+int xz_index_read(struct source *raw, struct byte_range range, struct codec_spans *ret, struct err *err)
 {
 	AUTO(index_end) lzma_index *index = NULL;
 	lzma_stream lz = LZMA_STREAM_INIT;
 	int r = XZ_NO_INDEX;
 
 	if (lzma_file_info_decoder(&lz, &index, INDEX_MEMLIMIT, range.size) == LZMA_OK)
-		r = run_decoder(&lz, raw, range, err);
+		r = index_decode(&lz, raw, range, err);
 	lzma_end(&lz);
 	if (r)
 		return r;
-	return spans_of(index, ret);
+	return index_spans(index, ret);
 }

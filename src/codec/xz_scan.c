@@ -18,7 +18,7 @@
 struct xz_scan {
 	struct codec_scan base;
 	struct source *content; /* the part of raw */
-	struct xz_spans spans;
+	struct codec_spans spans;
 	struct pool *pool; /* NULL: no helpers */
 	struct ahead *ahead;
 	struct codec_chunk *chunk; /* lent to the reader; NULL before the first and after the last */
@@ -29,13 +29,13 @@ struct xz_scan {
 	uint64_t summed; /* decoded bytes that are summed */
 };
 
-static struct xz_scan *scan_of(struct stream *s)
+static struct xz_scan *xz_scan_of(struct stream *s)
 {
 	return CONTAINER_OF(s, struct xz_scan, base.stream);
 }
 
 /* On to the next chunk. */
-static int fetch(struct xz_scan *x, struct err *err)
+static int xz_scan_fetch(struct xz_scan *x, struct err *err)
 {
 	const struct codec_span *span;
 
@@ -60,12 +60,12 @@ static int fetch(struct xz_scan *x, struct err *err)
 	return 0;
 }
 
-static int scan_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
+static int xz_scan_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
 {
-	struct xz_scan *x = scan_of(s);
+	struct xz_scan *x = xz_scan_of(s);
 	size_t n;
 
-	if ((!x->chunk || x->used == x->chunk->size) && !x->base.ended && fetch(x, err) < 0)
+	if ((!x->chunk || x->used == x->chunk->size) && !x->base.ended && xz_scan_fetch(x, err) < 0)
 		return -1;
 	if (!x->chunk) {
 		*ret = (struct bytes){ 0 };
@@ -78,16 +78,16 @@ static int scan_next(struct stream *s, size_t max, struct bytes *ret, struct err
 	return 0;
 }
 
-static const struct stream_ops scan_stream_ops = {
+static const struct stream_ops xz_scan_stream_ops = {
 	.read = codec_scan_read,
-	.next = scan_next,
+	.next = xz_scan_next,
 	.close = codec_scan_stays,
 };
 
 int xz_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		 struct codec_scan **ret, struct err *err)
 {
-	struct xz_spans spans;
+	struct codec_spans spans;
 	struct xz_scan *x;
 	struct codec_run start = { 0 };
 	struct ahead_options o = { 0 };
@@ -98,7 +98,7 @@ int xz_scan_open(struct source *raw, struct byte_range range, const struct codec
 	if (r)
 		return r == XZ_NO_INDEX ? CODEC_NO_POINTS : r;
 	x = NEW(struct xz_scan);
-	x->base.stream.ops = &scan_stream_ops;
+	x->base.stream.ops = &xz_scan_stream_ops;
 	x->spans = spans;
 	x->marks = NEW_N(size_t, spans.n);
 	if (source_open_part(raw, false, range, NULL, &x->content, err) < 0) {
@@ -123,8 +123,7 @@ int xz_scan_open(struct source *raw, struct byte_range range, const struct codec
 	return 0;
 }
 
-int xz_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
-		  const char **ret_why, struct err *err)
+int xz_scan_spans(struct codec_scan *s, struct arena *a, struct codec_spans *ret, struct err *err)
 {
 	struct xz_scan *x = CONTAINER_OF(s, struct xz_scan, base);
 	struct codec_span *v = ARENA_NEW_N(a, struct codec_span, x->n_begun), *last = &v[x->n_begun - 1];
@@ -139,10 +138,9 @@ int xz_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret
 		last->out_end = x->summed;
 		last->payload = xz_payload(last->payload.p[0], true);
 	}
-	if (x->spans.n == 1)
-		*ret_why = "it has a single block";
-	*ret = v;
-	*ret_n = x->n_begun;
+	*ret = (struct codec_spans){ .v = v,
+				     .n = x->n_begun,
+				     .why = x->spans.n == 1 ? "it has a single block" : NULL };
 	return 0;
 }
 

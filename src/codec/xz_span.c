@@ -67,8 +67,7 @@ static int start_block(struct xz_span *d, struct err *err)
 	if (span_input_fetch(&d->in, d->base.raw, d->block.header_size, err) < 0 || start_decoder(d, err) < 0)
 		return -1;
 	d->block.filters = NULL;
-	d->in.b.p += d->block.header_size;
-	d->in.b.size -= d->block.header_size;
+	span_input_use(&d->in, d->block.header_size);
 	d->in_block = true;
 	return 0;
 }
@@ -98,7 +97,7 @@ static int block_step(struct xz_span *d, uint8_t *out, size_t room, size_t *ret_
 }
 
 /* After the span's last byte: its block must end here. */
-static int finish(struct xz_span *d, struct err *err)
+static int xz_span_finish(struct xz_span *d, struct err *err)
 {
 	uint8_t none;
 	size_t got;
@@ -128,7 +127,7 @@ int xz_span_read(struct span_decoder *base, void *buf, size_t n, size_t *ret_got
 			return -1;
 	}
 	d->out += got;
-	if (d->out == d->out_end && !d->open_end && finish(d, err) < 0)
+	if (d->out == d->out_end && !d->open_end && xz_span_finish(d, err) < 0)
 		return -1;
 	*ret_got = got;
 	return 0;

@@ -177,7 +177,7 @@ bool zstd_rep_chain(const struct zstd_rep *first, const struct zstd_rep *then, s
 
 /* Decode the sequences of @b; @rep holds the repcodes before and after. NULL, or the doubt. The tables are
  * those of zstd_seq_prepare(). */
-const char *zstd_seq_reps(const struct zstd_seq *d, struct bytes bits, uint32_t n_seq, struct zstd_rep *rep);
+const char *zstd_seq_reps(const struct zstd_seq *d, const struct zstd_block *b, struct zstd_rep *rep);
 
 /*
  * Marks of the bytes before a point that later sequences refer to. Bit i stands for the byte at hist - i
@@ -189,8 +189,8 @@ struct zstd_marks {
 	uint64_t *bits; /* (hist + 63) / 64 + 2 words */
 };
 /* The same, and mark. marks->dist grows by the number of decoded bytes. The repcodes must be known. */
-const char *zstd_seq_mark(const struct zstd_seq *d, struct bytes bits, uint32_t n_seq, uint32_t lit_size,
-			  struct zstd_rep *rep, struct zstd_marks *marks, uint64_t *ret_out);
+const char *zstd_seq_mark(const struct zstd_seq *d, const struct zstd_block *b, struct zstd_rep *rep,
+			  struct zstd_marks *marks);
 
 /* ---- zstd_payload.c: the stored state of a point; docs/formats/resume-points.md has the format ---- */
 
@@ -199,15 +199,23 @@ struct zstd_history {
 	struct bytes part[2];
 };
 
+/* The decoder's state at a point, all borrowed. @history has marks->hist bytes. */
+struct zstd_point_state {
+	const struct zstd_entropy *entropy;
+	const struct zstd_rep *rep;
+	uint64_t window;
+	const struct zstd_marks *marks;
+	struct zstd_history history;
+};
+
 struct zstd_payload_maker; /* reuses its compressor and its buffers */
 struct zstd_payload_maker *zstd_payload_maker_new(void);
 void zstd_payload_maker_free(struct zstd_payload_maker *m); /* takes NULL */
 /*
  * Append the payload of point @p to @ret. A point that refers to more than a payload may hold is ERR_LIMIT.
  */
-int zstd_payload_make(struct zstd_payload_maker *m, const struct zstd_entropy *e, const struct zstd_rep *rep,
-		      uint64_t window, const struct zstd_marks *marks, const struct zstd_history *history,
-		      struct buf *ret, struct err *err);
+int zstd_payload_make(struct zstd_payload_maker *m, const struct zstd_point_state *p, struct buf *ret,
+		      struct err *err);
 
 struct zstd_payload {
 	uint64_t window;
@@ -249,7 +257,7 @@ void zstd_marker_feed(struct zstd_marker *m, const struct zstd_item *it);
 void zstd_marker_needs(const struct zstd_marker *m, uint64_t *ret_in_pos, uint64_t *ret_out);
 /* The spans of the items so far; @in_end and @out_end are where they end. Allocated in @a. */
 int zstd_marker_spans(struct zstd_marker *m, uint64_t in_end, uint64_t out_end, struct arena *a,
-		      struct codec_span **ret, size_t *ret_n, const char **ret_why, struct err *err);
+		      struct codec_spans *ret, struct err *err);
 
 /* ---- zstd_lane.c: the marker, in its own thread or inline ---- */
 
@@ -290,8 +298,7 @@ void zstd_input_skip(struct zstd_input *in, uint64_t n); /* up to the content's 
 int zstd_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
 		   struct codec_scan **ret, struct err *err);
 void zstd_scan_landmark(struct codec_scan *s, uint64_t off);
-int zstd_scan_spans(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n,
-		    const char **ret_why, struct err *err);
+int zstd_scan_spans(struct codec_scan *s, struct arena *a, struct codec_spans *ret, struct err *err);
 void zstd_scan_close(struct codec_scan *s);
 
 struct zstd_span_options {

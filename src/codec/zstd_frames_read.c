@@ -17,11 +17,11 @@
 #define HAS_SUMS         0x80
 #define RESERVED         0x7c
 
-struct place {
+struct frame_place {
 	uint64_t in, out;
 };
 
-struct kept {
+struct kept_frame {
 	uint8_t *p; /* owned; NULL: none yet */
 	size_t room;
 	uint32_t frame;
@@ -33,15 +33,15 @@ struct frames_source {
 	struct source base;
 	struct source *raw; /* owned */
 	ZSTD_DCtx *zstd;
-	struct place *places; /* n_frames + 1 */
+	struct frame_place *places; /* n_frames + 1 */
 	uint32_t n_frames;
 	uint8_t *in;
 	size_t in_room;
-	struct kept kept[N_KEPT];
+	struct kept_frame kept[N_KEPT];
 	uint64_t n_uses;
 };
 
-static void *room_for(void *p, size_t *room, size_t need)
+static void *frame_room(void *p, size_t *room, size_t need)
 {
 	if (*room >= need)
 		return p;
@@ -51,7 +51,7 @@ static void *room_for(void *p, size_t *room, size_t need)
 	return p;
 }
 
-static uint32_t find_frame(const struct frames_source *s, uint64_t off)
+static uint32_t frame_find(const struct frames_source *s, uint64_t off)
 {
 	uint32_t low = 0, high = s->n_frames;
 
@@ -66,17 +66,17 @@ static uint32_t find_frame(const struct frames_source *s, uint64_t off)
 	return low;
 }
 
-static int decode(struct frames_source *s, uint32_t frame, uint8_t *out, enum source_hint hint,
-		  struct err *err)
+static int frame_decode(struct frames_source *s, uint32_t frame, uint8_t *out, enum source_hint hint,
+			struct err *err)
 {
-	const struct place *at = &s->places[frame];
+	const struct frame_place *at = &s->places[frame];
 	size_t n_in = (size_t)(at[1].in - at->in), n_out = (size_t)(at[1].out - at->out), n;
 	const uint8_t *in = source_raw_mem(s->raw);
 
 	if (in) {
 		in += at->in;
 	} else {
-		in = s->in = room_for(s->in, &s->in_room, n_in);
+		in = s->in = frame_room(s->in, &s->in_room, n_in);
 		if (!in)
 			return err_set(err, ERR_LIMIT, "zstd: no memory for a frame of %zu bytes", n_in);
 		if (source_read_full(s->raw, at->in, s->in, n_in, hint, err) < 0)
@@ -97,9 +97,9 @@ static int decode(struct frames_source *s, uint32_t frame, uint8_t *out, enum so
 static int have_frame(struct frames_source *s, uint32_t frame, enum source_hint hint, const uint8_t **ret,
 		      struct err *err)
 {
-	struct kept *oldest = &s->kept[0];
+	struct kept_frame *oldest = &s->kept[0];
 
-	for (struct kept *k = s->kept; k < s->kept + N_KEPT; k++) {
+	for (struct kept_frame *k = s->kept; k < s->kept + N_KEPT; k++) {
 		if (k->good && k->frame == frame) {
 			k->used = ++s->n_uses;
 			*ret = k->p;
@@ -109,11 +109,11 @@ static int have_frame(struct frames_source *s, uint32_t frame, enum source_hint 
 			oldest = k;
 	}
 	oldest->good = false;
-	oldest->p = room_for(oldest->p, &oldest->room,
-			     MAX((size_t)(s->places[frame + 1].out - s->places[frame].out), (size_t)1));
+	oldest->p = frame_room(oldest->p, &oldest->room,
+			       MAX((size_t)(s->places[frame + 1].out - s->places[frame].out), (size_t)1));
 	if (!oldest->p)
 		return err_set(err, ERR_LIMIT, "zstd: no memory for a frame");
-	if (decode(s, frame, oldest->p, hint, err) < 0)
+	if (frame_decode(s, frame, oldest->p, hint, err) < 0)
 		return -1;
 	oldest->good = true;
 	oldest->frame = frame;
@@ -126,12 +126,12 @@ static int frames_read(struct source *base, uint64_t off, void *buf, size_t n, e
 		       size_t *ret_got, struct err *err)
 {
 	struct frames_source *s = CONTAINER_OF(base, struct frames_source, base);
-	uint32_t frame = find_frame(s, off);
+	uint32_t frame = frame_find(s, off);
 	uint64_t start = s->places[frame].out, size = s->places[frame + 1].out - start;
 	const uint8_t *p;
 
 	if (off == start && n >= size && hint == SOURCE_SEQUENTIAL) {
-		if (decode(s, frame, buf, hint, err) < 0)
+		if (frame_decode(s, frame, buf, hint, err) < 0)
 			return -1;
 		*ret_got = (size_t)size;
 		return 0;
@@ -164,7 +164,8 @@ static const struct source_ops frames_ops = {
 
 /* ---- the table ---- */
 
-static int read_footer(struct frames_source *s, uint64_t *ret_table, unsigned *ret_entry, struct err *err)
+static int seek_footer_read(struct frames_source *s, uint64_t *ret_table, unsigned *ret_entry,
+			    struct err *err)
 {
 	uint8_t tail[ZSTD_SEEK_FOOTER], head[SKIPPABLE_HEADER];
 	struct cursor c;
@@ -198,15 +199,15 @@ static int read_footer(struct frames_source *s, uint64_t *ret_table, unsigned *r
 	return 0;
 }
 
-static int read_table(struct frames_source *s, struct err *err)
+static int seek_table_read(struct frames_source *s, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *table = NULL;
-	struct place at = { 0 };
+	struct frame_place at = { 0 };
 	unsigned entry = 0;
 	uint64_t end = 0;
 	struct cursor c;
 
-	if (read_footer(s, &end, &entry, err) < 0)
+	if (seek_footer_read(s, &end, &entry, err) < 0)
 		return -1;
 	table = mem_try((size_t)s->n_frames * entry);
 	s->places = mem_try(((size_t)s->n_frames + 1) * sizeof(*s->places));
@@ -246,7 +247,7 @@ int codec_frames_open(struct source *raw, struct source **ret, struct err *err)
 		frames_close(&s->base);
 		return err_set(err, ERR_LIMIT, "zstd: no memory for a decoder");
 	}
-	if (read_table(s, err) < 0) {
+	if (seek_table_read(s, err) < 0) {
 		frames_close(&s->base);
 		return err_in(err, "zstd");
 	}

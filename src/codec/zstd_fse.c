@@ -44,7 +44,7 @@ static const struct code ml_codes[] = {
 	{ 1027, 10 }, { 2051, 11 }, { 4099, 12 }, { 8195, 13 }, { 16387, 14 }, { 32771, 15 }, { 65539, 16 },
 };
 
-static struct code code_of(enum zstd_table_id id, unsigned symbol)
+static struct code symbol_code(enum zstd_table_id id, unsigned symbol)
 {
 	if (id == ZSTD_LL)
 		return ll_codes[symbol];
@@ -145,7 +145,7 @@ static unsigned highest_bit(uint32_t v)
 }
 
 /* Assign a symbol to each state (4.1.1): the rare ones from the end, the others spread over the rest. */
-static const char *spread(const struct zstd_counts *c, uint8_t symbol_of[ZSTD_STATES_MAX])
+static const char *spread_symbols(const struct zstd_counts *c, uint8_t symbol_of[ZSTD_STATES_MAX])
 {
 	uint32_t size = 1u << c->log, high = size, pos = 0;
 	uint32_t step = (size >> 1) + (size >> 3) + 3;
@@ -182,7 +182,7 @@ const char *zstd_states_build(struct zstd_states *states, enum zstd_table_id id,
 
 		if (table->desc[0] >= traits[id].n_symbols)
 			return "a symbol is out of range";
-		code = code_of(id, table->desc[0]);
+		code = symbol_code(id, table->desc[0]);
 		states->log = 0;
 		states->s[0] = (struct zstd_state){ .extra = code.extra, .base = code.base };
 		states->serial = table->serial;
@@ -192,14 +192,14 @@ const char *zstd_states_build(struct zstd_states *states, enum zstd_table_id id,
 		id, table->kind == ZSTD_TABLE_FSE ? bytes_of(table->desc, table->size) : zstd_predefined(id),
 		&c, &size);
 	if (!doubt)
-		doubt = spread(&c, symbol_of);
+		doubt = spread_symbols(&c, symbol_of);
 	if (doubt)
 		return doubt;
 	for (unsigned s = 0; s < c.n_symbols; s++)
 		next[s] = c.count[s] < 0 ? 1 : (uint32_t)c.count[s];
 	for (uint32_t i = 0; i < 1u << c.log; i++) {
 		unsigned symbol = symbol_of[i];
-		struct code code = code_of(id, symbol);
+		struct code code = symbol_code(id, symbol);
 		uint32_t n = next[symbol]++;
 		unsigned bits = c.log - highest_bit(n);
 

@@ -30,7 +30,7 @@ void zstd_input_done(struct zstd_input *in)
 }
 
 /* Continue at the start of the ring, with the bytes that were read. */
-static void wrap(struct zstd_input *in)
+static void input_ring_wrap(struct zstd_input *in)
 {
 	uint8_t *from = in->ring + in->pos % RING_SIZE;
 
@@ -46,7 +46,7 @@ int zstd_input_peek(struct zstd_input *in, size_t n, struct bytes *ret, struct e
 
 	n = MIN(n, left);
 	if (in->pos % RING_SIZE + n > RING_SIZE)
-		wrap(in);
+		input_ring_wrap(in);
 	while (in->have < n) {
 		uint64_t end = in->pos + in->have;
 		size_t start = in->pos % RING_SIZE + in->have;

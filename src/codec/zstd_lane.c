@@ -91,7 +91,7 @@ static void start_thread(struct zstd_lane *l)
 	l->queue = NULL;
 }
 
-static void push(struct zstd_lane *l)
+static void lane_push(struct zstd_lane *l)
 {
 	if (!l->batch)
 		return;
@@ -116,15 +116,15 @@ void zstd_lane_feed(struct zstd_lane *l, const struct zstd_item *it)
 	l->batch->item[l->batch->n++] = *it;
 	l->batch->n_out += it->n_out;
 	if (l->batch->n == BATCH_ITEMS || l->batch->n_out >= BATCH_OUT)
-		push(l);
+		lane_push(l);
 }
 
 /* Wait until the marker needs nothing before these positions, or has done all. */
-static void wait_for(struct zstd_lane *l, uint64_t in_pos, uint64_t out)
+static void lane_wait(struct zstd_lane *l, uint64_t in_pos, uint64_t out)
 {
 	if (!l->has_thread)
 		return;
-	push(l);
+	lane_push(l);
 	pthread_mutex_lock(&l->lock);
 	l->waiting = true;
 	while (l->n_done < l->n_pushed && (l->thread_needs_in < in_pos || l->thread_needs_out < out))
@@ -138,20 +138,20 @@ static void wait_for(struct zstd_lane *l, uint64_t in_pos, uint64_t out)
 void zstd_lane_wait_in(struct zstd_lane *l, uint64_t in_pos)
 {
 	if (l->needs_in < in_pos)
-		wait_for(l, in_pos, 0);
+		lane_wait(l, in_pos, 0);
 	assert(l->needs_in >= in_pos); /* the ring is large enough for what the marker may need */
 }
 
 void zstd_lane_wait_out(struct zstd_lane *l, uint64_t out)
 {
 	if (l->needs_out < out)
-		wait_for(l, 0, out);
+		lane_wait(l, 0, out);
 	assert(l->needs_out >= out);
 }
 
 struct zstd_marker *zstd_lane_settle(struct zstd_lane *l)
 {
-	wait_for(l, UINT64_MAX, UINT64_MAX);
+	lane_wait(l, UINT64_MAX, UINT64_MAX);
 	return l->marker;
 }
 

@@ -17,6 +17,7 @@
  *
  * A doubt (see zstd.h) ends the points of the frame; an open point is taken back.
  */
+#include "base/vec.h"
 #include "codec/zstd.h"
 
 #include <assert.h>
@@ -35,7 +36,7 @@
 #define LANDMARK_SPACING  8
 #define LANDMARK_PERMILLE 35
 
-struct point {
+struct zstd_point {
 	uint64_t in, out;
 	size_t sums;   /* codec_sums_mark() of its span */
 	bool at_frame; /* needs nothing */
@@ -45,8 +46,7 @@ struct point {
 };
 
 struct kept_block {
-	struct bytes bits;
-	uint32_t n_seq;
+	struct zstd_block block;
 	uint64_t in_pos;
 	struct zstd_table table[ZSTD_N_TABLES];
 };
@@ -97,8 +97,8 @@ struct zstd_marker {
 
 	struct candidate candidate;
 
-	struct point *points;
-	size_t n_points, points_room;
+	struct zstd_point *points;
+	size_t n_points, room_points;
 	uint64_t payloads, last_payload; /* bytes */
 	struct codec_sums sums;
 	struct zstd_payload_maker *maker;
@@ -146,7 +146,7 @@ static struct zstd_history ring_view(const struct zstd_marker *m, uint64_t from,
 
 /* ---- sums ---- */
 
-static void sum(struct zstd_marker *m, uint64_t from, uint64_t to)
+static void sum_range(struct zstd_marker *m, uint64_t from, uint64_t to)
 {
 	struct zstd_history h;
 
@@ -171,34 +171,30 @@ static void sums_restore(struct zstd_marker *m, const struct sums_state *s)
 
 /* ---- the list ---- */
 
-static struct point *last_point(struct zstd_marker *m)
+static struct zstd_point *last_point(struct zstd_marker *m)
 {
 	return m->n_points ? &m->points[m->n_points - 1] : NULL;
 }
 
 static void point_pop(struct zstd_marker *m)
 {
-	struct point *p = last_point(m);
+	struct zstd_point *p = last_point(m);
 
 	m->payloads -= p->payload.size;
 	buf_done(&p->payload);
 	m->n_points--;
 }
 
-static struct point *point_push(struct zstd_marker *m, uint64_t in, uint64_t out)
+static struct zstd_point *point_push(struct zstd_marker *m, uint64_t in, uint64_t out)
 {
-	struct point *last = last_point(m);
+	struct zstd_point *last = last_point(m);
 
 	/* An empty span, before an empty last block, is replaced. */
 	if (last && last->out == out)
 		point_pop(m);
-	if (m->n_points == m->points_room) {
-		m->points_room = MAX(m->points_room * 2, 16);
-		m->points = mem_realloc(m->points, m->points_room, sizeof(*m->points));
-	}
 	codec_sums_cut(&m->sums);
-	last = &m->points[m->n_points++];
-	*last = (struct point){ .in = in, .out = out, .sums = codec_sums_mark(&m->sums) };
+	last = &VEC_PUSH(m->points, m->n_points, m->room_points);
+	*last = (struct zstd_point){ .in = in, .out = out, .sums = codec_sums_mark(&m->sums) };
 	return last;
 }
 
@@ -220,7 +216,7 @@ static void take_back(struct zstd_marker *m)
 		return;
 	}
 	sums_restore(m, &m->open_sums);
-	sum(m, m->open_sums.out, m->out);
+	sum_range(m, m->open_sums.out, m->out);
 }
 
 static void give_up(struct zstd_marker *m, const char *why)
@@ -236,7 +232,7 @@ static void give_up(struct zstd_marker *m, const char *why)
 /* ---- repcodes ---- */
 
 /* Compute the repcodes here from the kept blocks, backwards. They become the new anchor. */
-static const char *resolve(struct zstd_marker *m)
+static const char *resolve_reps(struct zstd_marker *m)
 {
 	struct zstd_rep sum_rep = zstd_rep_any;
 	size_t i = m->n_kept;
@@ -247,7 +243,7 @@ static const char *resolve(struct zstd_marker *m)
 		const char *doubt = zstd_seq_prepare(&m->seq, k->table);
 
 		if (!doubt)
-			doubt = zstd_seq_reps(&m->seq, k->bits, k->n_seq, &rep);
+			doubt = zstd_seq_reps(&m->seq, &k->block, &rep);
 		if (!doubt && !zstd_rep_chain(&rep, &sum_rep, &sum_rep))
 			doubt = "an offset is 0";
 		if (doubt)
@@ -260,12 +256,11 @@ static const char *resolve(struct zstd_marker *m)
 	return NULL;
 }
 
-static void keep(struct zstd_marker *m, const struct zstd_block *b, uint64_t in_pos)
+static void block_keep(struct zstd_marker *m, const struct zstd_block *b, uint64_t in_pos)
 {
 	struct kept_block *k = &m->kept[m->n_kept++];
 
-	k->bits = b->bits;
-	k->n_seq = b->n_seq;
+	k->block = *b;
 	k->in_pos = in_pos;
 	memcpy(k->table, m->entropy.table, sizeof(k->table));
 }
@@ -274,19 +269,20 @@ static void keep(struct zstd_marker *m, const struct zstd_block *b, uint64_t in_
 
 static int make_payload(struct zstd_marker *m, struct buf *ret, struct err *err)
 {
-	const struct point *p = last_point(m);
-	struct zstd_history h = { 0 };
+	const struct zstd_point *p = last_point(m);
+	struct zstd_point_state state = {
+		.entropy = &m->open_entropy, .rep = &m->open_rep, .window = m->window, .marks = &m->marks
+	};
 
 	if (m->marks.hist)
-		h = ring_view(m, p->out - m->marks.hist, p->out);
-	return zstd_payload_make(m->maker, &m->open_entropy, &m->open_rep, m->window, &m->marks, &h, ret,
-				 err);
+		state.history = ring_view(m, p->out - m->marks.hist, p->out);
+	return zstd_payload_make(m->maker, &state, ret, err);
 }
 
 /* @whole: nothing later can refer to the bytes before the point. */
 static void point_close(struct zstd_marker *m, bool whole)
 {
-	struct point *p = last_point(m);
+	struct zstd_point *p = last_point(m);
 
 	if (make_payload(m, &p->payload, NULL) < 0) {
 		give_up(m, "a point refers to too much");
@@ -311,7 +307,7 @@ static void point_open(struct zstd_marker *m, uint64_t in, const struct sums_sta
 	if (m->open)
 		point_close(m, false);
 	else
-		doubt = resolve(m);
+		doubt = resolve_reps(m);
 	if (!m->live)
 		return;
 	for (unsigned i = 0; i < 3; i++)
@@ -326,7 +322,7 @@ static void point_open(struct zstd_marker *m, uint64_t in, const struct sums_sta
 	sums_restore(m, sums);
 	m->open_sums = *sums;
 	point_push(m, in, sums->out);
-	sum(m, sums->out, m->out);
+	sum_range(m, sums->out, m->out);
 
 	m->marks.hist = MIN(m->window, sums->out - m->frame_out);
 	m->marks.dist = m->out - sums->out;
@@ -344,7 +340,7 @@ static void point_open(struct zstd_marker *m, uint64_t in, const struct sums_sta
 
 /* ---- where points are ---- */
 
-static bool affordable(const struct zstd_marker *m, uint64_t in, uint64_t permille)
+static bool point_is_affordable(const struct zstd_marker *m, uint64_t in, uint64_t permille)
 {
 	return (m->payloads + m->last_payload) * 1000 <= in * permille;
 }
@@ -362,16 +358,16 @@ static bool worth_it(const struct zstd_marker *m, uint64_t in, uint64_t out)
 	       (double)out * (double)m->in_size >= (double)m->opts.min_size * (double)in;
 }
 
-static bool due(struct zstd_marker *m, uint64_t in, uint64_t out)
+static bool point_is_due(struct zstd_marker *m, uint64_t in, uint64_t out)
 {
 	uint64_t budget = m->opts.budget_percent * 10ull, distance = out - last_point(m)->out;
 
 	if (!distance || out == m->frame_out || !worth_it(m, in, out))
 		return false;
 	if (distance >= m->spacing)
-		return affordable(m, in, budget);
+		return point_is_affordable(m, in, budget);
 	return m->wanted && distance >= landmark_distance(m) &&
-	       affordable(m, in, MIN(budget, LANDMARK_PERMILLE));
+	       point_is_affordable(m, in, MIN(budget, LANDMARK_PERMILLE));
 }
 
 static bool has_rle(const struct zstd_entropy *e)
@@ -392,8 +388,8 @@ static bool repeats_rle(const struct zstd_entropy *before, const struct zstd_blo
 
 /* At the boundary before the block @it, which has the sequences @b (n_seq may be 0). @before: the entropy
  * there. */
-static void boundary(struct zstd_marker *m, const struct zstd_item *it, const struct zstd_entropy *before,
-		     const struct zstd_block *b)
+static void mark_boundary(struct zstd_marker *m, const struct zstd_item *it,
+			  const struct zstd_entropy *before, const struct zstd_block *b)
 {
 	struct candidate *c = &m->candidate;
 
@@ -404,7 +400,7 @@ static void boundary(struct zstd_marker *m, const struct zstd_item *it, const st
 	} else if (c->is && it->out - c->sums.out > CANDIDATE_MAX) {
 		c->is = false;
 	}
-	if (!m->live || c->is || !due(m, it->in, it->out))
+	if (!m->live || c->is || !point_is_due(m, it->in, it->out))
 		return;
 	if (!has_rle(before) || (b->n_seq && !repeats_rle(before, b))) {
 		struct sums_state sums = sums_save(m, it->out);
@@ -418,19 +414,20 @@ static void boundary(struct zstd_marker *m, const struct zstd_item *it, const st
 	}
 }
 
-static const char *sequences(struct zstd_marker *m, const struct zstd_item *it, const struct zstd_block *b)
+static const char *mark_sequences(struct zstd_marker *m, const struct zstd_item *it,
+				  const struct zstd_block *b)
 {
+	uint64_t dist = m->marks.dist;
 	const char *doubt;
-	uint64_t n_out;
 
 	if (!m->open) {
-		keep(m, b, it->in_pos);
+		block_keep(m, b, it->in_pos);
 		return NULL;
 	}
 	doubt = zstd_seq_prepare(&m->seq, m->entropy.table);
 	if (!doubt)
-		doubt = zstd_seq_mark(&m->seq, b->bits, b->n_seq, b->lit_size, &m->rep, &m->marks, &n_out);
-	if (!doubt && n_out != it->n_out)
+		doubt = zstd_seq_mark(&m->seq, b, &m->rep, &m->marks);
+	if (!doubt && m->marks.dist - dist != it->n_out)
 		doubt = "a block decodes to another size than its sequences say";
 	return doubt;
 }
@@ -446,20 +443,20 @@ static void feed_block(struct zstd_marker *m, const struct zstd_item *it)
 
 		doubt = zstd_block_parse(it->content, &m->entropy, &b);
 		if (!doubt)
-			boundary(m, it, &before, &b);
+			mark_boundary(m, it, &before, &b);
 	} else if (m->live) {
-		boundary(m, it, &m->entropy, &b);
+		mark_boundary(m, it, &m->entropy, &b);
 	}
 	/* Doubts about the block itself are handled after its bytes are summed, so that taking a point back
 	 * sums them all. */
-	sum(m, it->out, it->out + it->n_out);
+	sum_range(m, it->out, it->out + it->n_out);
 	m->out = it->out + it->n_out;
 	if (m->live && !doubt && b.n_seq)
-		doubt = sequences(m, it, &b);
+		doubt = mark_sequences(m, it, &b);
 	else if (m->open)
 		m->marks.dist += it->n_out;
 	if (!doubt && m->n_kept && (m->n_kept == KEPT_BLOCKS || it->in_pos - m->kept[0].in_pos > KEPT_SPAN))
-		doubt = resolve(m);
+		doubt = resolve_reps(m);
 	if (doubt)
 		give_up(m, doubt);
 	if (m->open && m->marks.dist >= m->window)
@@ -468,7 +465,7 @@ static void feed_block(struct zstd_marker *m, const struct zstd_item *it)
 
 static void feed_frame(struct zstd_marker *m, const struct zstd_item *it)
 {
-	struct point *last = last_point(m);
+	struct zstd_point *last = last_point(m);
 
 	m->frame_out = it->out;
 	m->window = it->window;
@@ -483,7 +480,7 @@ static void feed_frame(struct zstd_marker *m, const struct zstd_item *it)
 	/* A span with a dictionary ends with its frame; others may cover many frames. */
 	if (!last || !last->at_frame || it->out - last->out >= m->spacing ||
 	    (m->wanted && it->out - last->out >= landmark_distance(m))) {
-		struct point *p = point_push(m, it->in, it->out);
+		struct zstd_point *p = point_push(m, it->in, it->out);
 
 		p->at_frame = p->whole = true;
 	}
@@ -512,7 +509,7 @@ void zstd_marker_feed(struct zstd_marker *m, const struct zstd_item *it)
 		feed_frame_end(m);
 		break;
 	case ZSTD_ITEM_PLAIN:
-		sum(m, it->out, it->out + it->n_out);
+		sum_range(m, it->out, it->out + it->n_out);
 		m->out = it->out + it->n_out;
 		break;
 	}
@@ -535,18 +532,18 @@ void zstd_marker_needs(const struct zstd_marker *m, uint64_t *ret_in_pos, uint64
 /* ---- the result ---- */
 
 int zstd_marker_spans(struct zstd_marker *m, uint64_t in_end, uint64_t out_end, struct arena *a,
-		      struct codec_span **ret, size_t *ret_n, const char **ret_why, struct err *err)
+		      struct codec_spans *ret, struct err *err)
 {
 	struct codec_span *spans;
 	size_t n = m->n_points;
 
 	if (m->lost || !n) {
-		*ret_why = m->why ? m->why : "nothing was decoded";
+		ret->why = m->why ? m->why : "nothing was decoded";
 		return CODEC_NO_POINTS;
 	}
 	spans = ARENA_NEW_N(a, struct codec_span, n);
 	for (size_t i = 0; i < n; i++) {
-		struct point *p = &m->points[i];
+		struct zstd_point *p = &m->points[i];
 		bool is_last = i + 1 == n;
 		AUTO(buf_done) struct buf payload = { 0 };
 
@@ -560,7 +557,7 @@ int zstd_marker_spans(struct zstd_marker *m, uint64_t in_end, uint64_t out_end, 
 		spans[i].sums = arena_bytes(a, spans[i].sums);
 		if (is_last && m->open) {
 			if (make_payload(m, &payload, err) < 0) {
-				*ret_why = "a point refers to too much";
+				ret->why = "a point refers to too much";
 				return CODEC_NO_POINTS;
 			}
 			spans[i].payload = arena_bytes(a, buf_bytes(&payload));
@@ -571,8 +568,8 @@ int zstd_marker_spans(struct zstd_marker *m, uint64_t in_end, uint64_t out_end, 
 		n--;
 		spans[n - 1].in_end = in_end;
 	}
-	*ret_why = n > 1 ? NULL : m->why ? m->why : "it is shorter than points are apart";
-	*ret = spans;
-	*ret_n = n;
+	*ret = (struct codec_spans){ .v = spans, .n = n };
+	if (n == 1)
+		ret->why = m->why ? m->why : "it is shorter than points are apart";
 	return 0;
 }

@@ -101,7 +101,7 @@ static void add_history(struct buf *b, const struct zstd_history *h, uint64_t hi
 }
 
 /* Tables in the order of a dictionary, which is not that of a block. */
-static void add_head(const struct zstd_entropy *e, const struct zstd_rep *rep, struct buf *ret)
+static void payload_add_head(const struct zstd_entropy *e, const struct zstd_rep *rep, struct buf *ret)
 {
 	static const enum zstd_table_id order[] = { ZSTD_OF, ZSTD_ML, ZSTD_LL };
 
@@ -121,11 +121,12 @@ static void add_head(const struct zstd_entropy *e, const struct zstd_rep *rep, s
 		buf_add_u32(ret, rep->r[i]);
 }
 
-int zstd_payload_make(struct zstd_payload_maker *m, const struct zstd_entropy *e, const struct zstd_rep *rep,
-		      uint64_t window, const struct zstd_marks *marks, const struct zstd_history *history,
-		      struct buf *ret, struct err *err)
+int zstd_payload_make(struct zstd_payload_maker *m, const struct zstd_point_state *p, struct buf *ret,
+		      struct err *err)
 {
 	AUTO(buf_done) struct buf head = { 0 };
+	const struct zstd_marks *marks = p->marks;
+	const struct zstd_rep *rep = p->rep;
 	uint64_t hist = marks->hist, first = next_bit(marks->bits, 0, hist, 0), at, size, n_runs = 0;
 	uint32_t rep_max = MAX(rep->r[0], MAX(rep->r[1], rep->r[2]));
 	size_t bound, got;
@@ -153,13 +154,13 @@ int zstd_payload_make(struct zstd_payload_maker *m, const struct zstd_entropy *e
 	for (uint64_t run = first; run < hist;) {
 		uint64_t end = next_bit(marks->bits, run, hist, ~0ull);
 
-		add_history(&m->packed, history, hist, run, end - run);
+		add_history(&m->packed, &p->history, hist, run, end - run);
 		run = next_bit(marks->bits, end, hist, 0);
 	}
 
-	add_head(e, rep, &head);
+	payload_add_head(p->entropy, rep, &head);
 	buf_add_char(ret, FORMAT);
-	buf_add_char(ret, (char)zstd_window_byte(window));
+	buf_add_char(ret, (char)zstd_window_byte(p->window));
 	buf_add_uleb(ret, head.size);
 	buf_add(ret, head.p, head.size);
 	buf_add_uleb(ret, size);
@@ -190,8 +191,8 @@ static int payload_err(struct err *err, const char *what)
 }
 
 /* @packed: runs, then their bytes. Copy them to their places in the @size bytes at @history. */
-static int unpack(struct bytes packed, uint64_t n_runs, uint8_t *history, uint64_t size, size_t *ret_touched,
-		  struct err *err)
+static int runs_unpack(struct bytes packed, uint64_t n_runs, uint8_t *history, uint64_t size,
+		       size_t *ret_touched, struct err *err)
 {
 	struct cursor c = cursor_of(packed), runs = c;
 	uint64_t at = 0;
@@ -230,8 +231,8 @@ static int unpack_frame(struct bytes frame, uint64_t packed_size, uint64_t n_run
 	got = ZSTD_decompress(packed, packed_size, frame.p, frame.size);
 	if (ZSTD_isError(got) || got != packed_size)
 		return payload_err(err, "its bytes do not decode");
-	return unpack(bytes_of(packed, packed_size), n_runs, p->dict + head_size, p->history, &p->touched,
-		      err);
+	return runs_unpack(bytes_of(packed, packed_size), n_runs, p->dict + head_size, p->history,
+			   &p->touched, err);
 }
 
 int zstd_payload_open(struct bytes payload, uint8_t fill, struct zstd_payload *ret, struct err *err)

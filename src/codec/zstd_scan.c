@@ -107,7 +107,7 @@ static void hand_over(struct zstd_scan *s)
 /* ---- the ring ---- */
 
 /* Only between frames: nothing of the old ring is needed after the marker has caught up. */
-static int ring_make(struct zstd_scan *s, size_t size, struct err *err)
+static int zstd_ring_make(struct zstd_scan *s, size_t size, struct err *err)
 {
 	struct zstd_marker *m;
 
@@ -127,7 +127,7 @@ static int ring_make(struct zstd_scan *s, size_t size, struct err *err)
 }
 
 /* Decode all of @in, which is at most one block; *ret_result is the last return value of libzstd. */
-static int decode(struct zstd_scan *s, struct bytes in, size_t *ret_result, struct err *err)
+static int zstd_scan_decode(struct zstd_scan *s, struct bytes in, size_t *ret_result, struct err *err)
 {
 	ZSTD_inBuffer zin = { in.p, in.size, 0 };
 	ZSTD_outBuffer zout;
@@ -193,10 +193,10 @@ static int start_frame(struct zstd_scan *s, struct bytes head, struct err *err)
 					    .window = f.window,
 					    .refused = frame_refused(s, &f),
 					    .in_pos = s->in.pos };
-	if (ring_make(s, (s->frame_item.refused ? 0 : 2 * f.window) + slack_for(f.window), err) < 0)
+	if (zstd_ring_make(s, (s->frame_item.refused ? 0 : 2 * f.window) + slack_for(f.window), err) < 0)
 		return -1;
 	s->has_frame = true;
-	if (decode(s, bytes_of(head.p, f.header_size), &result, err) < 0)
+	if (zstd_scan_decode(s, bytes_of(head.p, f.header_size), &result, err) < 0)
 		return -1;
 	zstd_input_take(&s->in, f.header_size);
 	s->any_frame = true;
@@ -212,7 +212,7 @@ static int start_plain(struct zstd_scan *s, struct err *err)
 					    .out = s->out,
 					    .refused = "a frame of an old format",
 					    .in_pos = s->in.pos };
-	if (ring_make(s, RING_SLACK_MIN, err) < 0)
+	if (zstd_ring_make(s, RING_SLACK_MIN, err) < 0)
 		return -1;
 	s->has_frame = true;
 	s->any_frame = true;
@@ -288,7 +288,7 @@ static int end_frame(struct zstd_scan *s, size_t result, struct err *err)
 			return -1;
 		if (b.size < CHECKSUM_SIZE)
 			return early_end(s, "a checksum", err);
-		if (decode(s, bytes_of(b.p, CHECKSUM_SIZE), &result, err) < 0)
+		if (zstd_scan_decode(s, bytes_of(b.p, CHECKSUM_SIZE), &result, err) < 0)
 			return -1;
 		zstd_input_take(&s->in, CHECKSUM_SIZE);
 	}
@@ -321,7 +321,7 @@ static int in_frame(struct zstd_scan *s, struct err *err)
 		return -1;
 	if (b.size < ZSTD_BLOCK_HEADER + h.content)
 		return early_end(s, "a block", err);
-	if (decode(s, bytes_of(b.p, ZSTD_BLOCK_HEADER + h.content), &result, err) < 0)
+	if (zstd_scan_decode(s, bytes_of(b.p, ZSTD_BLOCK_HEADER + h.content), &result, err) < 0)
 		return -1;
 	s->block_item = (struct zstd_item){ .kind = ZSTD_ITEM_BLOCK,
 					    .in = in,
@@ -373,7 +373,7 @@ static int in_plain(struct zstd_scan *s, struct err *err)
 
 /* ---- the stream ---- */
 
-static int scan_next(struct stream *stream, size_t max, struct bytes *ret, struct err *err)
+static int zstd_scan_next(struct stream *stream, size_t max, struct bytes *ret, struct err *err)
 {
 	struct zstd_scan *s = CONTAINER_OF(stream, struct zstd_scan, base.stream);
 	size_t at, n;
@@ -413,9 +413,9 @@ static int scan_next(struct stream *stream, size_t max, struct bytes *ret, struc
 	return 0;
 }
 
-static const struct stream_ops scan_stream_ops = {
+static const struct stream_ops zstd_scan_stream_ops = {
 	.read = codec_scan_read,
-	.next = scan_next,
+	.next = zstd_scan_next,
 	.close = codec_scan_stays,
 };
 
@@ -427,8 +427,7 @@ void zstd_scan_landmark(struct codec_scan *base, uint64_t off)
 		s->landmarks[s->n_landmarks++] = off;
 }
 
-int zstd_scan_spans(struct codec_scan *base, struct arena *a, struct codec_span **ret, size_t *ret_n,
-		    const char **ret_why, struct err *err)
+int zstd_scan_spans(struct codec_scan *base, struct arena *a, struct codec_spans *ret, struct err *err)
 {
 	struct zstd_scan *s = CONTAINER_OF(base, struct zstd_scan, base);
 
@@ -439,7 +438,7 @@ int zstd_scan_spans(struct codec_scan *base, struct arena *a, struct codec_span 
 		ZSTD_freeDCtx(s->zstd);
 		s->zstd = NULL;
 	}
-	return zstd_marker_spans(zstd_lane_settle(s->lane), scan_at(s), s->out, a, ret, ret_n, ret_why, err);
+	return zstd_marker_spans(zstd_lane_settle(s->lane), scan_at(s), s->out, a, ret, err);
 }
 
 int zstd_scan_open(struct source *raw, struct byte_range range, const struct codec_scan_options *opts,
@@ -447,7 +446,7 @@ int zstd_scan_open(struct source *raw, struct byte_range range, const struct cod
 {
 	struct zstd_scan *s = NEW(struct zstd_scan);
 
-	s->base.stream.ops = &scan_stream_ops;
+	s->base.stream.ops = &zstd_scan_stream_ops;
 	s->base.opts = *opts;
 	s->lane = zstd_lane_new(opts, range.size);
 	s->zstd = ZSTD_createDCtx();

@@ -63,7 +63,7 @@ const char *zstd_seq_prepare(struct zstd_seq *d, const struct zstd_table table[Z
 
 /* The unread bits of the stream, top aligned. @left is their number; it may be negative down to -8 *
  * ZSTD_SEQ_PAD + 64. */
-static inline uint64_t load(const uint8_t *start, int64_t left)
+static inline uint64_t bits_load(const uint8_t *start, int64_t left)
 {
 	uint64_t v;
 
@@ -72,7 +72,7 @@ static inline uint64_t load(const uint8_t *start, int64_t left)
 }
 
 /* The next @n < 64 bits. */
-static inline uint64_t top(uint64_t *v, unsigned n)
+static inline uint64_t bits_top(uint64_t *v, unsigned n)
 {
 	uint64_t bits = *v >> 1 >> (63 - n);
 
@@ -101,18 +101,19 @@ static inline void mark_far(uint64_t *bits, uint64_t at, uint64_t n)
  * The loop, instantiated twice: with @marks and without. @d is read through locals, since the compiler cannot
  * know that stores into the bits of @marks do not change it.
  */
-static inline __attribute__((always_inline)) const char *run(const struct zstd_seq *d, struct bytes stream,
-							     uint32_t n_seq, uint32_t lit_size,
-							     struct zstd_rep *rep, struct zstd_marks *marks,
-							     uint64_t *ret_out)
+static inline __attribute__((always_inline)) const char *sequences_run(const struct zstd_seq *d,
+								       const struct zstd_block *b,
+								       struct zstd_rep *rep,
+								       struct zstd_marks *marks)
 {
 	const struct zstd_state *ll_states = d->table[ZSTD_LL].s, *of_states = d->table[ZSTD_OF].s,
 				*ml_states = d->table[ZSTD_ML].s;
 	unsigned ll_log = d->table[ZSTD_LL].log, of_log = d->table[ZSTD_OF].log,
 		 ml_log = d->table[ZSTD_ML].log;
+	const struct bytes stream = b->bits;
 	const uint8_t *start = stream.p;
 	uint32_t r0 = rep->r[0], r1 = rep->r[1], r2 = rep->r[2];
-	uint64_t hist = 0, dist = 0, dist_start = 0, lits = 0, seen = 0;
+	uint64_t hist = 0, dist = 0, lits = 0, seen = 0;
 	uint64_t *bits = NULL;
 	uint64_t ll, of, ml, v;
 	int64_t left;
@@ -121,18 +122,18 @@ static inline __attribute__((always_inline)) const char *run(const struct zstd_s
 		return "a bitstream of sequences has no end mark";
 	if (marks) {
 		hist = marks->hist;
-		dist = dist_start = marks->dist;
+		dist = marks->dist;
 		bits = marks->bits;
 	}
 	/* The highest set bit is the end mark. */
 	left = (int64_t)(stream.size - 1) * 8 + 31 - __builtin_clz(stream.p[stream.size - 1]);
-	v = load(start, left);
-	ll = top(&v, ll_log);
-	of = top(&v, of_log);
-	ml = top(&v, ml_log);
+	v = bits_load(start, left);
+	ll = bits_top(&v, ll_log);
+	of = bits_top(&v, of_log);
+	ml = bits_top(&v, ml_log);
 	left -= ll_log + of_log + ml_log;
 
-	for (uint32_t i = n_seq; i > 0; i--) {
+	for (uint32_t i = b->n_seq; i > 0; i--) {
 		struct zstd_state l, o, m;
 		unsigned extra;
 		uint64_t value, lit, len;
@@ -143,22 +144,22 @@ static inline __attribute__((always_inline)) const char *run(const struct zstd_s
 		o = of_states[of];
 		m = ml_states[ml];
 		extra = l.extra + m.extra + o.extra;
-		v = load(start, left);
-		value = o.base + top(&v, o.extra);
+		v = bits_load(start, left);
+		value = o.base + bits_top(&v, o.extra);
 		if (__builtin_expect(extra > LOAD_BITS - STATE_BITS, 0)) {
-			v = load(start, left - o.extra);
-			len = m.base + top(&v, m.extra);
-			lit = l.base + top(&v, l.extra);
-			v = load(start, left - extra);
+			v = bits_load(start, left - o.extra);
+			len = m.base + bits_top(&v, m.extra);
+			lit = l.base + bits_top(&v, l.extra);
+			v = bits_load(start, left - extra);
 		} else {
-			len = m.base + top(&v, m.extra);
-			lit = l.base + top(&v, l.extra);
+			len = m.base + bits_top(&v, m.extra);
+			lit = l.base + bits_top(&v, l.extra);
 		}
 		left -= extra;
 		if (i > 1) {
-			ll = l.next + top(&v, l.bits);
-			ml = m.next + top(&v, m.bits);
-			of = o.next + top(&v, o.bits);
+			ll = l.next + bits_top(&v, l.bits);
+			ml = m.next + bits_top(&v, m.bits);
+			of = o.next + bits_top(&v, o.bits);
 			left -= l.bits + m.bits + o.bits;
 		}
 
@@ -206,23 +207,22 @@ static inline __attribute__((always_inline)) const char *run(const struct zstd_s
 	if (seen >= ZSTD_REP_IN)
 		return "an offset is out of range";
 	if (marks) {
-		if (lits > lit_size)
+		if (lits > b->lit_size)
 			return "the sequences of a block use more literals than it has";
-		dist += lit_size - lits;
+		dist += b->lit_size - lits;
 		marks->dist = dist;
-		*ret_out = dist - dist_start;
 	}
 	*rep = (struct zstd_rep){ { r0, r1, r2 } };
 	return NULL;
 }
 
-const char *zstd_seq_reps(const struct zstd_seq *d, struct bytes bits, uint32_t n_seq, struct zstd_rep *rep)
+const char *zstd_seq_reps(const struct zstd_seq *d, const struct zstd_block *b, struct zstd_rep *rep)
 {
-	return run(d, bits, n_seq, 0, rep, NULL, NULL);
+	return sequences_run(d, b, rep, NULL);
 }
 
-const char *zstd_seq_mark(const struct zstd_seq *d, struct bytes bits, uint32_t n_seq, uint32_t lit_size,
-			  struct zstd_rep *rep, struct zstd_marks *marks, uint64_t *ret_out)
+const char *zstd_seq_mark(const struct zstd_seq *d, const struct zstd_block *b, struct zstd_rep *rep,
+			  struct zstd_marks *marks)
 {
-	return run(d, bits, n_seq, lit_size, rep, marks, ret_out);
+	return sequences_run(d, b, rep, marks);
 }

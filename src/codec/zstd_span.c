@@ -34,8 +34,8 @@ struct zstd_span {
 	uint8_t *discard; /* DISCARD_SIZE, NULL until needed */
 };
 
-static int load(struct zstd_span *s, const struct codec_span *span, const struct zstd_span_options *opts,
-		struct err *err)
+static int span_load_dict(struct zstd_span *s, const struct codec_span *span,
+			  const struct zstd_span_options *opts, struct err *err)
 {
 	static const uint8_t magic[4] = { 0x28, 0xb5, 0x2f, 0xfd };
 	uint64_t need = MAX(span->out_end - span->out, ZSTD_BLOCK_MAX);
@@ -79,7 +79,7 @@ int zstd_span_open_with(struct source *raw, const struct codec_span *span,
 		return err_set(err, ERR_LIMIT, "zstd: no memory for a decoder");
 	}
 	ZSTD_DCtx_setParameter(s->zstd, ZSTD_d_windowLogMax, ZSTD_MAX_WINDOW_LOG);
-	if (span->payload.size && load(s, span, opts, err) < 0) {
+	if (span->payload.size && span_load_dict(s, span, opts, err) < 0) {
 		zstd_span_close(&s->base);
 		return -1;
 	}
@@ -93,7 +93,7 @@ int zstd_span_open(struct source *raw, const struct codec_span *span, struct spa
 	return zstd_span_open_with(raw, span, &(struct zstd_span_options){ 0 }, ret, err);
 }
 
-static int refill(struct zstd_span *s, struct err *err)
+static int span_refill(struct zstd_span *s, struct err *err)
 {
 	size_t got;
 
@@ -134,7 +134,7 @@ int zstd_span_read(struct span_decoder *d, void *buf, size_t n, size_t *ret_got,
 	while (out.pos < out.size) {
 		size_t r, before = out.pos;
 
-		if (refill(s, err) < 0)
+		if (span_refill(s, err) < 0)
 			return -1;
 		r = ZSTD_decompressStream(s->zstd, &out, &s->input);
 		if (ZSTD_isError(r)) {

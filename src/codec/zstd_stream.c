@@ -12,8 +12,8 @@ struct zstd_coder {
 	ZSTD_DCtx *zstd;
 };
 
-static int coder_step(struct coder *base, struct bytes *in, uint8_t *out, size_t room, size_t *ret_got,
-		      struct err *err)
+static int zstd_coder_step(struct coder *base, struct bytes *in, uint8_t *out, size_t room, size_t *ret_got,
+			   struct err *err)
 {
 	struct zstd_coder *c = CONTAINER_OF(base, struct zstd_coder, base);
 	ZSTD_inBuffer zin = { in->p, in->size, 0 };
@@ -29,12 +29,12 @@ static int coder_step(struct coder *base, struct bytes *in, uint8_t *out, size_t
 }
 
 /* libzstd continues with the next frame by itself. */
-static int coder_restart(struct coder *base, struct err *err)
+static int zstd_coder_restart(struct coder *base, struct err *err)
 {
 	return 0;
 }
 
-static void coder_close(struct coder *base)
+static void zstd_coder_close(struct coder *base)
 {
 	struct zstd_coder *c = CONTAINER_OF(base, struct zstd_coder, base);
 
@@ -43,9 +43,9 @@ static void coder_close(struct coder *base)
 }
 
 static const struct coder_ops coder_ops = {
-	.step = coder_step,
-	.restart = coder_restart,
-	.close = coder_close,
+	.step = zstd_coder_step,
+	.restart = zstd_coder_restart,
+	.close = zstd_coder_close,
 };
 
 int zstd_stream_open(struct stream *raw, struct stream **ret, struct err *err)

@@ -9,7 +9,7 @@
 
 #define OUT_MAX MIB(1)
 
-static void check_spans(const struct xz_spans *spans, uint64_t size)
+static void check_spans(const struct codec_spans *spans, uint64_t size)
 {
 	for (size_t i = 0; i < spans->n; i++) {
 		const struct codec_span *s = &spans->v[i];
@@ -50,7 +50,7 @@ static void compare(struct source *raw, struct codec_scan *scan)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	AUTO(source_closep) struct source *raw = source_of_mem(bytes_of(data, size), "fuzz");
-	struct xz_spans spans = { 0 };
+	struct codec_spans spans = { 0 };
 	struct codec_scan *scan;
 	struct err err = { 0 };
 

@@ -36,14 +36,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	AUTO(buf_done) struct buf packed = { 0 };
 	AUTO(buf_done) struct buf plain = { 0 };
 	AUTO(arena_done) struct arena a;
-	struct codec_span *spans;
+	struct codec_spans spans = { 0 };
 	struct codec_scan *s;
 	struct source *raw;
 	struct err err = { 0 };
-	const char *why;
 	struct bytes b;
 	uint64_t at = 0;
-	size_t n;
 
 	arena_init(&a);
 	zstd_gen_exotic(&r, &packed, &plain);
@@ -53,10 +51,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		FUZZ_CHECK(b.size <= plain.size - at && !memcmp(b.p, plain.p + at, b.size));
 	FUZZ_CHECK(at == plain.size && s->ended);
 	if (plain.size) {
-		FUZZ_CHECK(codec_zstd.scan_spans(s, &a, &spans, &n, &why, &err) == 0);
-		FUZZ_CHECK(spans[0].out == 0 && spans[n - 1].out_end == plain.size);
-		for (size_t i = 0; i < n; i++)
-			check_span(raw, &spans[i], plain.p);
+		FUZZ_CHECK(codec_zstd.scan_spans(s, &a, &spans, &err) == 0);
+		FUZZ_CHECK(spans.v[0].out == 0 && spans.v[spans.n - 1].out_end == plain.size);
+		for (size_t i = 0; i < spans.n; i++)
+			check_span(raw, &spans.v[i], plain.p);
 	}
 	codec_zstd.scan_close(s);
 	source_close(raw);

@@ -136,13 +136,18 @@ static void make(struct made *m, uint32_t rep_max, size_t split)
 	struct zstd_payload_maker *maker = zstd_payload_maker_new();
 	struct zstd_entropy e = { 0 };
 	struct zstd_rep rep = { { 1, rep_max, 3 } };
-	struct zstd_history h = { { bytes_of(m->history, split),
-				    bytes_of(m->history + split, HIST - split) } };
+	struct zstd_point_state state = {
+		.entropy = &e,
+		.rep = &rep,
+		.window = KIB(8),
+		.marks = &m->marks,
+		.history = { { bytes_of(m->history, split), bytes_of(m->history + split, HIST - split) } },
+	};
 	struct err err = { 0 };
 
 	zstd_entropy_init(&e);
 	m->payload.size = 0;
-	assert_done(zstd_payload_make(maker, &e, &rep, KIB(8), &m->marks, &h, &m->payload, &err));
+	assert_done(zstd_payload_make(maker, &state, &m->payload, &err));
 	zstd_payload_maker_free(maker);
 }
 

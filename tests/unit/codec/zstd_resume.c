@@ -116,20 +116,18 @@ static void check(struct bytes packed, struct bytes plain, const struct given *g
 	struct source *raw = source_of_mem(packed, "test");
 	struct codec_scan *s = scan_open(raw, g->spacing, g->threads);
 	AUTO(arena_done) struct arena arena;
-	struct codec_span *spans;
+	struct codec_spans spans = { 0 };
 	struct err err = { 0 };
-	const char *why = NULL;
-	size_t n;
 	int r;
 
 	arena_init(&arena);
 	scan_read(s, plain, g->chunk);
-	r = codec_zstd.scan_spans(s, &arena, &spans, &n, &why, &err);
+	r = codec_zstd.scan_spans(s, &arena, &spans, &err);
 	if (plain.size) {
 		if (r)
-			fail_msg("no points: %d %s %s", r, why ? why : "", err.text);
-		assert_int_equal(spans[n - 1].out_end, plain.size);
-		check_spans(raw, spans, n, plain, &g->span, counts);
+			fail_msg("no points: %d %s %s", r, spans.why ? spans.why : "", err.text);
+		assert_int_equal(spans.v[spans.n - 1].out_end, plain.size);
+		check_spans(raw, spans.v, spans.n, plain, &g->span, counts);
 	}
 	codec_zstd.scan_close(s);
 	source_close(raw);
@@ -273,10 +271,8 @@ static void only_live_rle_has_no_point(void **state)
 		AUTO(arena_done) struct arena arena;
 		struct source *raw;
 		struct codec_scan *s;
-		struct codec_span *spans;
+		struct codec_spans spans = { 0 };
 		struct err err = { 0 };
-		const char *why;
-		size_t n;
 
 		arena_init(&arena);
 		zstd_gen_exotic(&r, &packed, &plain);
@@ -285,8 +281,8 @@ static void only_live_rle_has_no_point(void **state)
 		raw = source_of_mem(buf_bytes(&packed), "test");
 		s = scan_open(raw, 1, 0);
 		scan_read(s, buf_bytes(&plain), 0);
-		assert_done(codec_zstd.scan_spans(s, &arena, &spans, &n, &why, &err));
-		check_boundaries(buf_bytes(&packed), spans, n, counts);
+		assert_done(codec_zstd.scan_spans(s, &arena, &spans, &err));
+		check_boundaries(buf_bytes(&packed), spans.v, spans.n, counts);
 		codec_zstd.scan_close(s);
 		source_close(raw);
 	}

@@ -162,12 +162,13 @@ static void bits_that_turned(void **state)
 
 /* ---- where points are ---- */
 
-static void spans_of(struct codec_scan *s, struct arena *a, struct codec_span **ret, size_t *ret_n)
+static struct codec_spans spans_of(struct codec_scan *s, struct arena *a)
 {
-	const char *why;
+	struct codec_spans ret = { 0 };
 	struct err err = { 0 };
 
-	assert_done(codec_zstd.scan_spans(s, a, ret, ret_n, &why, &err));
+	assert_done(codec_zstd.scan_spans(s, a, &ret, &err));
+	return ret;
 }
 
 static void small_frames_share_a_span(void **state)
@@ -176,11 +177,10 @@ static void small_frames_share_a_span(void **state)
 	AUTO(arena_done) struct arena a;
 	struct source *raw;
 	struct codec_scan *s;
-	struct codec_span *spans;
+	struct codec_spans spans;
 	struct zstd_gen_rng r = { 9 };
 	struct err err = { 0 };
 	struct bytes b;
-	size_t n;
 
 	arena_init(&a);
 	for (unsigned i = 0; i < 200; i++) {
@@ -198,11 +198,11 @@ static void small_frames_share_a_span(void **state)
 	do
 		assert_done(stream_next(codec_scan_stream(s), SIZE_MAX, &b, &err));
 	while (b.size);
-	spans_of(s, &a, &spans, &n);
-	for (size_t i = 0; i < n; i++) {
-		assert_int_equal(spans[i].payload.size, 0);
-		assert_int_equal(spans[i].out % 5000, 0);
-		assert_true(i + 1 == n || spans[i].out_end - spans[i].out >= dense.spacing);
+	spans = spans_of(s, &a);
+	for (size_t i = 0; i < spans.n; i++) {
+		assert_int_equal(spans.v[i].payload.size, 0);
+		assert_int_equal(spans.v[i].out % 5000, 0);
+		assert_true(i + 1 == spans.n || spans.v[i].out_end - spans.v[i].out >= dense.spacing);
 	}
 	codec_scan_close(s);
 	source_close(raw);
@@ -227,11 +227,11 @@ static void landmarks_get_points(void **state)
 		struct source *raw = source_of_mem(buf_bytes(&packed), "packed");
 		AUTO(arena_done) struct arena a;
 		struct codec_scan *s;
-		struct codec_span *spans;
+		struct codec_spans spans;
 		struct err err = { 0 };
 		struct bytes b;
 		unsigned next = 0;
-		size_t n, at = 0;
+		size_t at = 0;
 
 		arena_init(&a);
 		opts.threads = threads;
@@ -243,14 +243,14 @@ static void landmarks_get_points(void **state)
 			while (next < ARRAY_SIZE(marks) && at > marks[next] - (next == 2 ? 50000 : 0))
 				codec_scan_landmark(s, marks[next++]);
 		} while (b.size);
-		spans_of(s, &a, &spans, &n);
+		spans = spans_of(s, &a);
 		/* 300000 at 299008, then 700001 and 1111111; 1200000 is too near to that; then two by the
 		 * spacing. */
-		assert_int_equal(n, 5);
+		assert_int_equal(spans.n, 5);
 		for (unsigned i = 0; i < 3; i++)
-			assert_int_equal(spans[i + 1].out, marks[i] / 4096 * 4096);
-		assert_true(spans[4].out - spans[3].out >= MIB(1) &&
-			    spans[4].out - spans[3].out < MIB(1) + 4096);
+			assert_int_equal(spans.v[i + 1].out, marks[i] / 4096 * 4096);
+		assert_true(spans.v[4].out - spans.v[3].out >= MIB(1) &&
+			    spans.v[4].out - spans.v[3].out < MIB(1) + 4096);
 		codec_scan_close(s);
 		source_close(raw);
 	}
