@@ -68,8 +68,8 @@ int codec_run_chunk(struct codec_run *r, const struct codec_ops *ops, struct sou
 		done += got;
 	}
 	if (!codec_sums_match(s->sums, (size_t)((r->at - s->out) / CODEC_CHUNK), p->data, size))
-		return err_set(err, ERR_INVALID, "%zu bytes decoded at %llu are not those of the scan", size,
-			       (unsigned long long)r->at);
+		return err_set(err, ERR_INVALID, "%zu bytes decoded at %llu differ from those of the scan",
+			       size, (unsigned long long)r->at);
 	p->next = NULL;
 	p->off = r->at;
 	p->size = size;

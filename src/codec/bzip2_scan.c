@@ -353,7 +353,7 @@ int bzip2_scan_spans(struct codec_scan *s, struct arena *a, struct codec_spans *
 				       : codec_sums_since(&z->sums, p->mark),
 		};
 	}
-	*ret = (struct codec_spans){ .v = v, .n = n, .why = n == 1 ? "it is small" : NULL };
+	*ret = (struct codec_spans){ .v = v, .n = n, .why = n == 1 ? "the content is small" : NULL };
 	return 0;
 }
 

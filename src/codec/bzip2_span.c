@@ -90,7 +90,7 @@ static int leave_stream(struct bzip2_span *d, struct err *err)
 	uint64_t left = d->end_pos - span_input_pos(&d->in);
 
 	if (d->end_pos > d->in.end)
-		return err_set(err, ERR_INVALID, "stream ends behind the span");
+		return err_set(err, ERR_INVALID, "stream ends after the span");
 	if (span_input_fetch(&d->in, d->base.raw, (size_t)left, err) < 0)
 		return -1;
 	span_input_use(&d->in, (size_t)left);
@@ -206,7 +206,7 @@ static int read_payload(struct bzip2_span *d, struct bytes payload, struct err *
 	if (!cursor_ok(&c) || cursor_left(&c) || d->shift > 7 || d->level < '1' || d->level > '9' ||
 	    bits > UINT64_MAX / 2 ||
 	    add_overflows(d->in.at, (d->shift + bits + BZIP2_END_BITS + 7) / 8, &end))
-		return err_set(err, ERR_INVALID, "resume point with an unknown payload");
+		return err_set(err, ERR_INVALID, "resume point with an invalid payload");
 	d->bits_left = bits ? bits : UINT64_MAX;
 	d->end_pos = end;
 	return 0;

@@ -50,7 +50,7 @@ static int filter_between(struct filter_stream *f, struct err *err)
 		return 0;
 	}
 	if (!f->coder->ops->restart)
-		return err_set(err, ERR_INVALID, "unknown bytes behind the end, at %llu",
+		return err_set(err, ERR_INVALID, "unknown bytes after the end, at %llu",
 			       (unsigned long long)filter_at(f));
 	f->between = false;
 	return f->coder->ops->restart(f->coder, err);

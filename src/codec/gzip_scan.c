@@ -115,8 +115,7 @@ static const struct boundary *landmark_boundary(const struct gzip_scan *g)
 {
 	const struct boundary *best = NULL;
 
-	/* For a landmark further away, the next chunk has a boundary; if not, the chunk's last one is used
-	 * then. */
+	/* A chunk that is nearer to the landmark will have a boundary. */
 	if (g->landmark > out_pos(g) + CHUNK_SIZE)
 		return NULL;
 	for (size_t i = 0; i < g->n_boundaries && g->boundaries[i].out <= g->landmark; i++)
@@ -340,7 +339,7 @@ int gzip_scan_spans(struct codec_scan *s, struct arena *a, struct codec_spans *r
 				       : codec_sums_since(&g->sums, p->mark),
 		};
 	}
-	*ret = (struct codec_spans){ .v = v, .n = n, .why = n == 1 ? "it is small" : NULL };
+	*ret = (struct codec_spans){ .v = v, .n = n, .why = n == 1 ? "the content is small" : NULL };
 	return 0;
 }
 

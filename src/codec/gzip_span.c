@@ -139,7 +139,7 @@ static int start_within(struct gzip_span *d, struct bytes payload, struct err *e
 	int r;
 
 	if (!cursor_ok(&c) || bits > 7 || size > GZIP_WINDOW || payload.size > GZIP_PAYLOAD_MAX)
-		return err_set(err, ERR_INVALID, "resume point with an unknown payload");
+		return err_set(err, ERR_INVALID, "resume point with an invalid payload");
 	if (size && set_window(&d->z, window, (size_t)size, err) < 0)
 		return -1;
 	d->within = true;

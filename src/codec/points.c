@@ -139,7 +139,7 @@ static int points_read_header(struct cursor *c, struct bytes b, struct codec_poi
 	if (magic != MAGIC)
 		return err_set(err, ERR_INVALID, "not resume points");
 	if (version != VERSION || chunk_log2 != CHUNK_LOG2)
-		return err_set(err, ERR_INVALID, "version %u with chunks of 2^%u is not known here", version,
+		return err_set(err, ERR_INVALID, "version %u with chunks of 2^%u is not supported", version,
 			       chunk_log2);
 	table_end = HEADER_SIZE + (uint64_t)h->table_size + (uint64_t)h->n_sums * SUM_SIZE;
 	if (h->size != b.size || table_end > h->size || h->n_spans > h->table_size / ENTRY_SIZE_MIN)
@@ -169,7 +169,7 @@ static int points_read_span(struct cursor *table, struct cursor *sums, struct cu
 	if (__builtin_add_overflow(before ? before->in_end : 0, gap, &s->in) ||
 	    add_overflows(s->in, in_size, &s->in_end) || add_overflows(s->out, out_size, &s->out_end) ||
 	    !out_size || (before && s->in < before->in))
-		return err_set(err, ERR_INVALID, "impossible places");
+		return err_set(err, ERR_INVALID, "offsets overflow or go backwards");
 	/* Either all spans have sums or none has: sums that are left over or missing at the end contradict
 	 * the header. */
 	if (cursor_left(sums))

@@ -61,7 +61,7 @@ static int plain_spans(struct codec_scan *s, struct arena *a, struct codec_spans
 {
 	struct plain_scan *p = plain_of(s);
 
-	ret->why = s->kind == CODEC_NONE ? "not compressed" : "there is no place in it to resume at";
+	ret->why = s->kind == CODEC_NONE ? "not compressed" : "decoding cannot resume within it";
 	if (s->kind == CODEC_NONE)
 		return CODEC_NO_POINTS;
 	ret->v = ARENA_NEW(a, struct codec_span);
@@ -170,7 +170,7 @@ int codec_scan_points(struct codec_scan *s, struct buf *ret, bool *ret_complete,
 	if (s->out)
 		r = s->ops->scan_spans(s, &a, &spans, err);
 	else
-		spans.why = "nothing in it";
+		spans.why = "the content is empty";
 	if (r < 0)
 		return r;
 	*ret_why = spans.why;

@@ -24,21 +24,20 @@
 
 static const struct metric_family decoded_bytes = {
 	.name = "lode_codec_decoded_bytes_total",
-	.help = "Bytes decoded for reads, also those that were thrown away on the way.",
+	.help = "Bytes decoded for reads, including discarded bytes.",
 	.type = METRIC_COUNTER,
 	.labels = "codec",
 };
 static const struct metric_family starts = {
 	.name = "lode_codec_starts_total",
-	.help = "Where reads started: decoded before (cached), a decoder that somebody left (parked), a "
-		"resume "
-		"point (point), the start of the content (start).",
+	.help = "Starts of reads: at a cached chunk (cached), with a parked decoder (parked), at a resume "
+		"point (point), at the start of the content (start).",
 	.type = METRIC_COUNTER,
 	.labels = "codec,how",
 };
 static const struct metric_family check_failures = {
 	.name = "lode_codec_check_failures_total",
-	.help = "Reads that ended because the bytes were not those that had been scanned.",
+	.help = "Reads that failed because the decoded bytes differ from those of the scan.",
 	.type = METRIC_COUNTER,
 	.labels = "codec",
 };
@@ -359,7 +358,7 @@ static int use_points(struct codec_source *s, enum codec_kind kind, struct err *
 	s->n_spans = s->points.n_spans;
 	last = &s->spans[s->n_spans - 1];
 	if (last->in_end > s->raw->size)
-		return err_set(err, ERR_CHANGED, "ends at %llu, resume points go on to %llu",
+		return err_set(err, ERR_CHANGED, "ends at %llu, but resume points extend to %llu",
 			       (unsigned long long)s->raw->size, (unsigned long long)last->in_end);
 	return 0;
 }

@@ -20,12 +20,12 @@ int xz_error(lzma_ret r, struct err *err)
 	case LZMA_MEM_ERROR:
 		return err_set(err, ERR_LIMIT, "no memory to decode with");
 	case LZMA_MEMLIMIT_ERROR:
-		return err_set(err, ERR_LIMIT, "its dictionary is larger than the %zu MiB allowed",
+		return err_set(err, ERR_LIMIT, "the dictionary is larger than the %zu MiB allowed",
 			       CODEC_MAX_WINDOW >> 20);
 	case LZMA_FORMAT_ERROR:
 		return err_set(err, ERR_INVALID, "no header where one should be");
 	case LZMA_OPTIONS_ERROR:
-		return err_set(err, ERR_INVALID, "a filter or an option that is not supported");
+		return err_set(err, ERR_INVALID, "unsupported filter or option");
 	case LZMA_DATA_ERROR:
 		return err_set(err, ERR_INVALID, "damaged");
 	default:

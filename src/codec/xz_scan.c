@@ -140,7 +140,7 @@ int xz_scan_spans(struct codec_scan *s, struct arena *a, struct codec_spans *ret
 	}
 	*ret = (struct codec_spans){ .v = v,
 				     .n = x->n_begun,
-				     .why = x->spans.n == 1 ? "it has a single block" : NULL };
+				     .why = x->spans.n == 1 ? "the file has a single block" : NULL };
 	return 0;
 }
 

@@ -149,7 +149,7 @@ int xz_span_open(struct source *raw, const struct codec_span *span, struct span_
 	if (!span->payload.size)
 		return codec_span_from_start(&codec_xz, raw, span, ret, err);
 	if (span->payload.size != 1 || span->payload.p[0] & ~(XZ_CHECK_MASK | XZ_OPEN_END))
-		return err_set(err, ERR_INVALID, "resume point with an unknown payload");
+		return err_set(err, ERR_INVALID, "resume point with an invalid payload");
 	d = NEW(struct xz_span);
 	d->base = (struct span_decoder){ .ops = &codec_xz, .raw = raw, .weight = sizeof(*d) };
 	d->lz = (lzma_stream)LZMA_STREAM_INIT;

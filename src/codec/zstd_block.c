@@ -131,7 +131,7 @@ const char *zstd_block_parse(struct bytes content, struct zstd_entropy *e, struc
 		return "a block ends before its sequences";
 	if (!b.n_seq) {
 		*ret = b;
-		return cursor_left(&c) ? "there are bytes behind a block without sequences" : NULL;
+		return cursor_left(&c) ? "bytes follow a block without sequences" : NULL;
 	}
 	modes = cursor_u8(&c);
 	if (!cursor_ok(&c) || modes & 3)

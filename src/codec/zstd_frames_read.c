@@ -195,7 +195,7 @@ static int seek_footer_read(struct frames_source *s, uint64_t *ret_table, unsign
 		return -1;
 	c = cursor_of(bytes_of(head, sizeof(head)));
 	if (cursor_u32(&c) != ZSTD_SEEK_SKIPPABLE || cursor_u32(&c) != size)
-		return err_set(err, ERR_INVALID, "seek table: its frame does not begin where it should");
+		return err_set(err, ERR_INVALID, "seek table: its frame does not start where its size says");
 	return 0;
 }
 

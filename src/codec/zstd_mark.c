@@ -285,7 +285,7 @@ static void point_close(struct zstd_marker *m, bool whole)
 	struct zstd_point *p = last_point(m);
 
 	if (make_payload(m, &p->payload, NULL) < 0) {
-		give_up(m, "a point refers to too much");
+		give_up(m, "a point refers to too many bytes");
 		return;
 	}
 	p->whole = whole;
@@ -557,7 +557,7 @@ int zstd_marker_spans(struct zstd_marker *m, uint64_t in_end, uint64_t out_end, 
 		spans[i].sums = arena_bytes(a, spans[i].sums);
 		if (is_last && m->open) {
 			if (make_payload(m, &payload, err) < 0) {
-				ret->why = "a point refers to too much";
+				ret->why = "a point refers to too many bytes";
 				return CODEC_NO_POINTS;
 			}
 			spans[i].payload = arena_bytes(a, buf_bytes(&payload));
@@ -570,6 +570,6 @@ int zstd_marker_spans(struct zstd_marker *m, uint64_t in_end, uint64_t out_end, 
 	}
 	*ret = (struct codec_spans){ .v = spans, .n = n };
 	if (n == 1)
-		ret->why = m->why ? m->why : "it is shorter than points are apart";
+		ret->why = m->why ? m->why : "the content is shorter than the spacing of points";
 	return 0;
 }

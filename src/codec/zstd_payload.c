@@ -133,7 +133,7 @@ int zstd_payload_make(struct zstd_payload_maker *m, const struct zstd_point_stat
 
 	assert(zstd_rep_known(rep));
 	if (count_bits(marks->bits, hist) > PACKED_MAX / 2)
-		return err_set(err, ERR_LIMIT, "zstd: a point refers to too much");
+		return err_set(err, ERR_LIMIT, "zstd: a point refers to too many bytes");
 	/* A loader demands that repcodes are within the history; some versions: strictly within. */
 	size = MAX(hist - first, (uint64_t)rep_max + 1);
 
@@ -223,7 +223,7 @@ static int unpack_frame(struct bytes frame, uint64_t packed_size, uint64_t n_run
 	size_t got;
 
 	if (!packed_size)
-		return frame.size || n_runs ? payload_err(err, "there is more than it says") : 0;
+		return frame.size || n_runs ? payload_err(err, "more bytes than its header says") : 0;
 	packed = mem_try(packed_size);
 	if (!packed)
 		return err_set(err, ERR_LIMIT, "zstd: no memory for a resume point of %llu bytes",

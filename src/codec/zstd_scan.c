@@ -168,7 +168,7 @@ static const char *frame_refused(const struct zstd_scan *s, const struct zstd_fr
 	if (f->window > MARK_MAX_WINDOW)
 		return "the window is too large for points";
 	if (f->content_size != ZSTD_SIZE_UNKNOWN && f->content_size <= spacing)
-		return "frames are shorter than points are apart";
+		return "frames are shorter than the spacing of points";
 	return NULL;
 }
 
@@ -314,8 +314,7 @@ static int in_frame(struct zstd_scan *s, struct err *err)
 		return early_end(s, "a block header", err);
 	h = zstd_block_header(b.p);
 	if (h.type == ZSTD_BLOCK_RESERVED || h.size > ZSTD_BLOCK_MAX)
-		return err_set(err, ERR_INVALID,
-			       "zstd: a block header that is none at compressed offset %llu",
+		return err_set(err, ERR_INVALID, "zstd: no valid block header at compressed offset %llu",
 			       (unsigned long long)in);
 	if (zstd_input_peek(&s->in, ZSTD_BLOCK_HEADER + h.content, &b, err) < 0)
 		return -1;

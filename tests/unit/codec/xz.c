@@ -132,7 +132,7 @@ static void lzma_alone_reads_from_the_start(void **state)
 	assert_done(codec_decode_all(CODEC_LZMA, buf_bytes(&packed), MIB(10), &out, &err));
 	buf_add_char(&packed, 'x');
 	assert_fails(codec_decode_all(CODEC_LZMA, buf_bytes(&packed), MIB(10), &out, &err), ERR_INVALID,
-		     "unknown bytes behind the end");
+		     "unknown bytes after the end");
 	buf_done(&out);
 }
 
