@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The content of sections, decompressed where they are compressed: SHF_COMPRESSED (gABI, "Section
- * Compression") with zlib and zstd, and the older ".zdebug_*" with "ZLIB" and a size in front. Compressing
- * them is in write_packed.c.
+ * The content of sections, decompressed if they are compressed: SHF_COMPRESSED (gABI, "Section Compression")
+ * with zlib and zstd, and the older ".zdebug_*" with "ZLIB" and a size at its start. Compression is in
+ * write_packed.c.
  *
- * Decoding is a stream with a window, so that whoever reads a section from front to back needs neither its
- * compressed nor its decompressed size in memory. The codec's own check sum is looked at before the last
- * bytes go out.
+ * Decoding is a stream with a window, so that a sequential reader of a section needs neither its compressed
+ * nor its decompressed size in memory. The codec's own checksum is verified before the last bytes are
+ * delivered.
  */
 #include "elf/internal.h"
 
@@ -22,14 +22,13 @@
 #define IN_SIZE KIB(64)
 
 /*
- * No decoder makes more of a byte: deflate codes at most 258 bytes in 2 bits, zstd a block of 128 KiB in 4
- * bytes. A header that promises more lies, and is not believed with an allocation.
+ * The largest possible ratio: deflate codes at most 258 bytes in 2 bits, zstd a block of 128 KiB in 4 bytes.
+ * A header that promises more is wrong, and nothing is allocated by it.
  */
 #define ZLIB_MAX_RATIO 1032
 #define ZSTD_MAX_RATIO 32768
 
-/* A frame that needs a larger window than this is refused; what linkers write needs at most 8 MiB, --ultra
- * 128. */
+/* A frame that needs a larger window is refused; linkers write at most 8 MiB, --ultra 128. */
 #define ZSTD_WINDOW_LOG 27
 
 enum packing { PLAIN, ZLIB, ZSTD };
@@ -37,7 +36,7 @@ enum packing { PLAIN, ZLIB, ZSTD };
 struct packed {
 	enum packing packing;
 	uint64_t off, size; /* in the file, without the compression header */
-	uint64_t content;   /* decompressed size as the header says it */
+	uint64_t content;   /* decompressed size, from the header */
 };
 
 /* ELF_NO_SECTION as elf_section_range(). */
@@ -87,7 +86,7 @@ static int packed_of(const struct elf_image *img, const struct elf_section *sec,
 	}
 	out.off += head_size;
 	out.size -= head_size;
-	/* Also keeps the product from overflowing. */
+	/* This also prevents an overflow of the product. */
 	if (out.content / (out.packing == ZLIB ? ZLIB_MAX_RATIO : ZSTD_MAX_RATIO) > out.size)
 		return err_set(err, ERR_INVALID,
 			       "%llu compressed bytes cannot be the %llu that the header says",
@@ -104,14 +103,14 @@ struct unpack {
 	struct packed what;
 	uint64_t in_off, in_left; /* compressed bytes not read yet */
 	uint64_t left;            /* decompressed bytes not delivered yet */
-	bool ended;               /* the decoder says so */
+	bool ended;               /* the decoder has reported its end */
 	struct inflate *z;
 	ZSTD_DStream *zstd;
 	uint8_t *in;
 	size_t in_pos, in_size;
 };
 
-/* One call of the decoder on what is in `in`: *ret_got bytes into @buf. */
+/* One call of the decoder on the bytes of `in`: *ret_got bytes into @buf. */
 static int decode_zlib(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
 	size_t taken;
@@ -138,7 +137,7 @@ static int decode_zstd(struct unpack *u, void *buf, size_t n, size_t *ret_got, s
 	return 0;
 }
 
-/* At least one byte, unless the content is at its end: then u->ended. */
+/* At least one byte, unless the content has ended: then u->ended. */
 static int decode(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
 	size_t got = 0;
@@ -185,7 +184,7 @@ static int unpack_read(struct stream *s, void *buf, size_t n, size_t *ret_got, s
 			       "compressed content is %llu bytes shorter than the %llu that the header says",
 			       (unsigned long long)u->left, (unsigned long long)u->what.content);
 	u->left -= got;
-	/* The end must be there too before the last bytes are delivered: the check sum is behind it. */
+	/* The end must be verified before the last bytes are delivered: the checksum follows them. */
 	if (!u->left && !u->ended && decode(u, &extra, 1, &more, err) < 0)
 		return -1;
 	if (more)
@@ -297,7 +296,7 @@ int elf_section_read(const struct elf_image *img, const struct elf_section *sec,
 		r = source_read_full(img->src, what.off, p, (size_t)what.content, SOURCE_RANDOM, err);
 	else
 		r = unpack_open(img, &what, &s, err);
-	/* That there is nothing is looked at too. */
+	/* Empty content is decoded too, to verify it. */
 	if (r == 0 && s)
 		r = what.content ? stream_read_full(s, p, (size_t)what.content, err)
 				 : stream_read(s, &nothing, 1, &got, err);

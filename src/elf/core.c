@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Core dumps. Note NT_FILE lists the mapped files; the first page of each is in the dump (the kernel's
- * coredump_filter, bit 4, is on by default) and holds headers and notes: build IDs are those of what ran,
- * whatever lies on disk now.
+ * coredump_filter, bit 4, is on by default) and holds headers and notes. So the build IDs are those of the
+ * code that ran, even if the files on disk have changed.
  */
 #include "elf/core.h"
 
@@ -66,7 +66,7 @@ static int read_files(struct core *c, struct bytes desc)
 	return 0;
 }
 
-/* NT_AUXV: where the vdso is. */
+/* NT_AUXV: the address of the vdso. */
 static void read_auxv(struct core *c, struct bytes desc)
 {
 	const struct elf_header *h = &c->img->h;
@@ -89,13 +89,13 @@ static int take_note(void *arg, const struct elf_note *note)
 		return 0;
 	if (note->type == NT_AUXV)
 		read_auxv(c, note->desc);
-	/* A segment of notes comes once; a second list is nothing that a kernel writes. */
+	/* Kernels write a single list: a second one is ignored. */
 	if (note->type == NT_FILE && !c->has_files)
 		return read_files(c, note->desc);
 	return 0;
 }
 
-/* What was dumped from @addr on, as far as it lies in one segment and in the file. */
+/* The dumped bytes from @addr on, as far as they are in one segment and in the file. */
 static bool dumped_at(const struct elf_image *img, uint64_t addr, uint64_t *ret_off, uint64_t *ret_size)
 {
 	for (uint32_t i = 0; i < img->n_segments; i++) {
@@ -112,7 +112,7 @@ static bool dumped_at(const struct elf_image *img, uint64_t addr, uint64_t *ret_
 	return false;
 }
 
-/* Only a failing read is a failure: what does not look like a module has no build ID. */
+/* Only a failing read is a failure: bytes that are no ELF file have no build ID. */
 static int look_at(const struct core *c, struct elf_core_module *m, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };

@@ -4,8 +4,8 @@
  * chapters 4 and 5).
  *
  * elf_open() reads the header, the section and the program header table and the section names (bounded, see
- * limits); sections are read when asked for. It works over any source, so that a member of a package is
- * looked at without being unpacked.
+ * limits); sections are read on request. It works over any source, so that a member of a package is read
+ * without being unpacked.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 #define ELF_MAX_SECTIONS   (1u << 20) /* -ffunction-sections and LTO objects have some 100 000 */
 #define ELF_MAX_SEGMENTS   65536u
 #define ELF_MAX_NAMES_SIZE MIB(64) /* section name table */
-/* One note section or segment; the rest of a longer one is not looked at. */
+/* Per note section or segment; the rest of a longer one is ignored. */
 #define ELF_MAX_NOTE_SIZE MIB(1)
 
 enum {
@@ -48,8 +48,8 @@ struct elf_segment {
 struct elf_image {
 	struct source *src; /* borrowed: must outlive the image */
 	struct elf_header h;
-	struct elf_section *sections; /* n_sections; [0] is the null section. Tables that do not fit the file:
-					 none, and sections_err says why */
+	struct elf_section *sections; /* n_sections; [0] is the null section. NULL if the tables do not fit
+				         the file: sections_err has the reason */
 	struct elf_segment *segments; /* n_segments */
 	uint32_t n_sections, n_segments;
 	struct arena arena;
@@ -57,44 +57,43 @@ struct elf_image {
 };
 
 /*
- * Read the tables. ELF_NOT_ELF when there is no magic. An unsound section table is no failure if the header
- * is sound: a stripped or cut file can still have segments and notes; see sections_err.
+ * Read the tables. Outcome ELF_NOT_ELF: no magic. An unsound section table is no failure if the header is
+ * sound: a stripped or cut file can still have segments and notes; see sections_err.
  */
 int elf_open(struct source *src, struct elf_image **ret, struct err *err);
 void elf_close(struct elf_image *img); /* takes NULL; @src stays the caller's */
 void elf_closep(struct elf_image **img);
 
-/* By name; the first of several. NULL: none. */
+/* The first section of that name; NULL: none. */
 const struct elf_section *elf_section_find(const struct elf_image *img, const char *name);
 
 /*
- * The raw bytes of a section as they lie in the file (SHF_COMPRESSED ones with their header): a range of the
- * source. ELF_NO_SECTION for NOBITS and empty ones; a range outside of the file is ERR_INVALID.
+ * The range of a section in the file (with the header of SHF_COMPRESSED ones). ELF_NO_SECTION for NOBITS and
+ * empty ones; a range outside of the file is ERR_INVALID.
  */
 int elf_section_range(const struct elf_image *img, const struct elf_section *sec, uint64_t *ret_off,
 		      uint64_t *ret_size, struct err *err);
 
 /*
- * The content of a section, decompressed where it is compressed (SHF_COMPRESSED zlib and zstd; ".zdebug_*"
- * with its "ZLIB" header), into the arena. Content over @max is ERR_LIMIT, also where the header lies about
- * it.
+ * The content of a section, decompressed if it is compressed (SHF_COMPRESSED zlib and zstd; ".zdebug_*" with
+ * its "ZLIB" header), into the arena. Content over @max is ERR_LIMIT, even if the header claims less.
  */
 int elf_section_read(const struct elf_image *img, const struct elf_section *sec, size_t max, struct arena *a,
 		     struct bytes *ret, struct err *err);
-/* The same as a stream, for what is read once from front to back: a few windows of memory, however large it
- * is. @img is borrowed until close. */
+/* The same as a stream, for one sequential pass: a few windows of memory, however large the section is. @img
+ * is borrowed until close. */
 int elf_section_stream(const struct elf_image *img, const struct elf_section *sec, struct stream **ret,
 		       struct err *err);
-/* The decompressed size as the header says it; equal to size for others. */
+/* The decompressed size that the header states; the section's size if it is not compressed. */
 int elf_section_content_size(const struct elf_image *img, const struct elf_section *sec, uint64_t *ret,
 			     struct err *err);
-/* .debug_X or .zdebug_X (or .debug_X.dwo): the section that holds it, or NULL. @name is ".debug_line". */
+/* The section .debug_X, .zdebug_X or .debug_X.dwo, or NULL. @name is ".debug_line". */
 const struct elf_section *elf_debug_section(const struct elf_image *img, const char *name);
 
 /*
- * Notes. elf_notes_each() goes over every note of PT_NOTE segments, then of SHT_NOTE sections, with 4 and 8
- * byte alignment. fn's non-zero return ends it and is returned. A damaged note ends its own section only. A
- * note that lies in a segment and a section comes twice. Its views are good for the call.
+ * Call fn for every note of PT_NOTE segments, then of SHT_NOTE sections, with 4 and 8 byte alignment. A
+ * non-zero return of fn ends the loop and is returned. A damaged note ends its own section only. A note that
+ * is in a segment and a section is passed twice. Its views are valid during the call.
  */
 struct elf_note {
 	uint32_t type;
@@ -106,10 +105,10 @@ int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struc
 
 /*
  * The build ID: the note of type 3 *with owner GNU* (a kernel's .notes starts with a Xen note of type 3), in
- * any segment or section. ELF_NO_BUILD_ID. One of 0 or more than BUILD_ID_MAX bytes is passed over.
+ * any segment or section. ELF_NO_BUILD_ID. One of 0 or more than BUILD_ID_MAX bytes is skipped.
  */
 int elf_build_id(const struct elf_image *img, struct build_id *ret, struct err *err);
-/* The same in bare notes, such as those of /sys/kernel/notes. */
+/* The same in raw notes, such as those of /sys/kernel/notes. */
 int elf_notes_build_id(struct bytes notes, bool big, struct build_id *ret);
 /* Go's own build ID (note type 4, owner "Go", ".note.go.buildid"): text, in the arena. ELF_NO_BUILD_ID. */
 int elf_go_build_id(const struct elf_image *img, struct arena *a, struct str *ret, struct err *err);
@@ -122,7 +121,7 @@ int elf_debug_link(const struct elf_image *img, struct arena *a, struct str *ret
 int elf_alt_link(const struct elf_image *img, struct arena *a, struct str *ret_path, struct build_id *ret_id,
 		 struct err *err);
 
-/* ---- what a file is ---- */
+/* ---- facts about a file ---- */
 
 enum elf_flags {
 	ELF_IS_EXECUTABLE = 1 << 0, /* ET_EXEC/ET_DYN with an allocated PROGBITS section (or no sections, and
@@ -147,19 +146,20 @@ struct elf_facts {
 	struct build_id build_id; /* size 0: none */
 };
 
-/* ELF_NOT_ELF; a broken file is an error that says where. */
+/* ELF_NOT_ELF; a broken file is an error that names the place. */
 int elf_facts_read(struct source *src, struct elf_facts *ret, struct err *err);
-/* "executable, debug (DWARF, lines), x86-64": for people. */
+/* Human-readable: "executable, debug (DWARF, lines), x86-64". */
 void elf_facts_print(const struct elf_facts *f, struct buf *out);
 const char *elf_machine_name(uint16_t machine);
 
 /*
- * The same over a member that streams by and is not kept: feed all of its bytes in order, then finish.
+ * A prober reads the same facts from a member that streams by and is not stored: feed all of its bytes in
+ * order, then finish.
  *
- * It keeps the head, the notes' places, the alt link and the tables at the tail as far as the head says where
- * they are: a few hundred KiB at most. elf_probe_finish(): 0; ELF_NOT_ELF (known from the first 4 bytes:
- * elf_probe_wants() says whether more bytes are of any use); ELF_PROBE_AGAIN: something lies where it was not
- * expected; read the file by elf_facts_read() over a random-access source.
+ * It keeps the head, the notes, the alt link and the tables at the tail, as far as the head tells their
+ * offsets: a few hundred KiB at most. elf_probe_finish(): 0; ELF_NOT_ELF (known from the first 4 bytes:
+ * elf_probe_wants() is false when more bytes are of no use); ELF_PROBE_AGAIN: bytes that had passed are
+ * needed; read the file by elf_facts_read() over a random-access source.
  */
 enum { ELF_PROBE_AGAIN = 5 };
 struct elf_probe;
@@ -168,15 +168,15 @@ void elf_probe_start(struct elf_probe *p, uint64_t size);
 bool elf_probe_wants(const struct elf_probe *p);
 void elf_probe_feed(struct elf_probe *p, struct bytes chunk); /* the chunk is borrowed for the call */
 int elf_probe_finish(struct elf_probe *p, struct elf_facts *ret, struct err *err);
-/* Where a section's bytes lie in its file. size 0: it has none there. */
+/* The range of a section's bytes in its file. size 0: it has none there. */
 struct elf_place {
 	struct str name;
 	uint64_t off, size;
 };
 /*
- * After elf_probe_finish() has returned 0, until the next start: what elf_section_find() and
- * elf_section_range() would say of each section, in the order of the table; names and array in @a. 0 of them
- * when the table is unsound or not all of it was kept.
+ * After elf_probe_finish() has returned 0, until the next start: the name and range of each section as
+ * elf_section_range() returns it, in the order of the table; names and array in @a. Returns 0 when the table
+ * is unsound or was not kept completely.
  */
 size_t elf_probe_places(struct elf_probe *p, struct arena *a, const struct elf_place **ret);
 void elf_probe_free(struct elf_probe *p);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a file is: program, debug information, kernel module, supplementary file, core; and its build ID.
+ * The facts about a file: program, debug information, kernel module, supplementary file, core; and its build
+ * ID.
  *
- * Decided by the kinds and names of its sections. Contents are looked at for two things only, the notes and
- * the few bytes of .debug_sup: this runs for every file there is, and over members of which most bytes are
- * gone (probe.c).
+ * They follow from the kinds and names of its sections. Contents are read for two things only, the notes and
+ * the few bytes of .debug_sup: this runs for every file, and over members of which most bytes are gone
+ * (probe.c).
  */
 #include "elf/internal.h"
 
 #include <elf.h>
 
-/* What the sections, one after the other, add up to. */
+/* Sums over all sections. */
 struct tally {
-	bool alloc_progbits; /* code or data to be loaded is in this file */
-	bool alloc_bits;     /* anything to be loaded is in this file, notes apart */
-	bool alloc;          /* anything is to be loaded, in this file or not, notes apart */
-	bool module_bits;    /* a kernel module's own marks, with their contents */
+	bool alloc_progbits; /* bits of code or data to be loaded are in this file */
+	bool alloc_bits;     /* any bits to be loaded are in this file, notes apart */
+	bool alloc;          /* any section is to be loaded, with bits or not, notes apart */
+	bool module_bits;    /* the sections that mark a kernel module, with their contents */
 	bool debug, whole_info, symtab, module, debug_link, alt_link, dwarf, lines;
 	const struct elf_section *sup;
 };
@@ -48,8 +49,8 @@ static void tally_add(struct tally *t, const struct elf_section *sec)
 	}
 }
 
-/* .debug_sup's is_supplementary, behind a version of two bytes: 1 is a supplementary file, 0 one that has
- * such. */
+/* The is_supplementary byte of .debug_sup, after a version of two bytes: 1 in a supplementary file, 0 in a
+ * file that refers to one. */
 static int read_sup(const struct elf_image *img, const struct elf_section *sec, uint32_t *flags,
 		    struct err *err)
 {
@@ -82,7 +83,7 @@ static int flags_of_sections(const struct elf_image *img, uint32_t *ret, struct 
 	/* A symtab alone is what `strip` leaves in the debug file of a program without debug information. */
 	if (t.debug || (t.symtab && !t.alloc_bits))
 		flags |= ELF_IS_DEBUG;
-	/* .dwo files have no program of their own either, but their sections are called otherwise. */
+	/* .dwo files have no program of their own either, but their sections have other names. */
 	if (t.whole_info && !t.alloc && !t.symtab)
 		flags |= ELF_IS_DWZ;
 	if (t.sup && read_sup(img, t.sup, &flags, err) < 0)
@@ -101,7 +102,7 @@ static int flags_of_sections(const struct elf_image *img, uint32_t *ret, struct 
 	return 0;
 }
 
-/* A program that can run: code to be loaded, and all that is to be loaded lies in the file. */
+/* A program that can run: it has code to be loaded, and all segments to be loaded are within the file. */
 static bool segments_are_a_program(const struct elf_image *img)
 {
 	bool code = false;
@@ -132,7 +133,7 @@ static int facts_of(const struct elf_image *img, struct elf_facts *ret, struct e
 		program = segments_are_a_program(img);
 		if (program)
 			f.flags |= ELF_IS_EXECUTABLE;
-		/* Half of a debug file must not pass for a program without section headers. */
+		/* Half of a debug file must not be taken for a program without section headers. */
 		else if (img->sections_err.kind != ERR_NONE && f.type != ET_CORE) {
 			if (err)
 				*err = img->sections_err;
@@ -164,7 +165,7 @@ static void print_word(struct buf *out, const char *word)
 	buf_add_str(out, str_of(word));
 }
 
-/* The parenthesis behind "debug". */
+/* The parenthesis after "debug". */
 static void print_debug(uint32_t flags, struct buf *out)
 {
 	const char *sep = " (";

@@ -2,22 +2,21 @@
 /*
  * Opening an image: the header, the program headers, the section headers with their names.
  *
- * This runs for every file of a machine and every member of a package, so it reads twice: the head of the
- * file, and the section headers with what lies shortly before them. Both chunks are kept, since what is asked
- * for next lies in them too.
+ * This runs for every file of a machine and every member of a package, so it reads only twice: the head of
+ * the file, and the section headers with the bytes shortly before them. Both are kept, since they usually
+ * hold the bytes requested next.
  */
 #include "elf/internal.h"
 
 #include <elf.h>
 #include <stdlib.h>
 
-/* The tail is kept only while it is small; the headers of 100 000 sections are dropped once they are parsed.
- */
+/* The tail is kept only while it is small; the headers of 100 000 sections are dropped after parsing. */
 #define TAIL_MAX KIB(64)
 
 /*
- * Names may share bytes (".text" in ".rela.text") but not without end: that many times the table's size are
- * looked at while measuring them, or a table of 64 MiB without a NUL takes hours.
+ * Names may share bytes (".text" in ".rela.text"), within limits: measuring them may read this many times the
+ * table's size, otherwise a table of 64 MiB without a NUL would take hours.
  */
 #define NAMES_SHARED_MAX 8
 
@@ -25,7 +24,7 @@ struct image {
 	struct elf_image pub;
 	const uint8_t *mem; /* the source's own memory, or NULL */
 	struct bytes head;  /* of the file */
-	struct bytes tail;  /* at tail_off; in the arena */
+	struct bytes tail;  /* at tail_off of the file; in the arena */
 	uint64_t tail_off;
 	uint8_t head_room[ELF_HEAD_SIZE];
 };
@@ -128,8 +127,8 @@ int elf_view(const struct elf_image *img, uint64_t off, uint64_t n, struct arena
 	return source_read_arena(img->src, range_of(off, n), SIZE_MAX, a, ret, err);
 }
 
-/* Section 0 holds what has no room in the header: numbers of sections, of segments, the index of the names.
- */
+/* Section 0 holds values that do not fit the header: numbers of sections, of segments, the index of the
+ * names. Returns 1 if it is not in the file. */
 static int read_section_zero(struct image *im, const struct elf_tables *t, struct elf_section *ret,
 			     struct err *err)
 {
@@ -148,7 +147,7 @@ static int read_section_zero(struct image *im, const struct elf_tables *t, struc
 	return 0;
 }
 
-/* The numbers of sections and segments and the index of the names, wherever they are written. */
+/* The numbers of sections and segments and the index of the names, from the header or section 0. */
 static int resolve_numbers(struct image *im, const struct elf_tables *t, struct err *err)
 {
 	struct elf_header *h = &im->pub.h;
@@ -174,7 +173,7 @@ static int resolve_numbers(struct image *im, const struct elf_tables *t, struct 
 	else if (!far_sections)
 		h->n_sections = t->shnum;
 	else if (r > 0 || zero.size > ELF_MAX_SECTIONS)
-		/* Told as unsound where the table is read. */
+		/* Reported as unsound when the table is read. */
 		h->n_sections = UINT32_MAX;
 	else
 		h->n_sections = (uint32_t)zero.size;
@@ -215,7 +214,7 @@ static int read_segments(struct image *im, const struct elf_tables *t, struct er
 	return 0;
 }
 
-/* The table, and, while it is small, what lies shortly before it, kept as the image's tail. */
+/* Read the table. While it is small, also keep it and the bytes shortly before it as the image's tail. */
 static int read_section_table(struct image *im, uint64_t size, struct arena *scratch, struct bytes *ret,
 			      struct err *err)
 {
@@ -232,7 +231,7 @@ static int read_section_table(struct image *im, uint64_t size, struct arena *scr
 	return elf_view(&im->pub, shoff, size, scratch, ret, err);
 }
 
-/* What of the section table does not hold is told in *why: return 1. Negative is the source's failure. */
+/* Check the section table: 1 with the reason in *why if it is unsound. */
 static int check_section_table(const struct image *im, const struct elf_tables *t, struct err *why)
 {
 	const struct elf_header *h = &im->pub.h;
@@ -258,7 +257,7 @@ static int check_section_table(const struct image *im, const struct elf_tables *
 /* As check_section_table(), for the section that holds the names. */
 static int check_names(const struct image *im, const struct elf_section *names, struct err *why)
 {
-	/* A file whose end was never written, and is zeros, looks like this. */
+	/* A file whose end was never written and is zeros looks like this. */
 	if (names->type == SHT_NULL)
 		err_set(why, ERR_INVALID,
 			"section names are in section %u, which is none: the section table is damaged",
@@ -276,7 +275,7 @@ static int check_names(const struct image *im, const struct elf_section *names, 
 	return 1;
 }
 
-/* Give each section its name. One whose offset is outside of the names has none. */
+/* Give each section its name. One whose offset is outside of the names gets none. */
 static int name_sections(struct elf_section *sections, const uint32_t *offs, size_t n, struct bytes names,
 			 struct err *why)
 {
@@ -300,8 +299,8 @@ static int name_sections(struct elf_section *sections, const uint32_t *offs, siz
 	return 0;
 }
 
-/* Fills sections; a table that is unsound is told in sections_err, and only the source's failure is one here.
- */
+/* Read the sections. An unsound table is reported in sections_err; only a failure of the source is
+ * returned. */
 static int read_sections(struct image *im, const struct elf_tables *t, struct err *err)
 {
 	struct elf_image *img = &im->pub;

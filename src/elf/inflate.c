@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Debian compresses the sections of nearly all its debug files, and undoing that takes longer than reading
- * them: so it is worth a library of its own.
+ * Debian compresses the sections of nearly all its debug files, and decoding them takes longer than reading
+ * them: so a second library is worth it.
  */
 #include "elf/inflate.h"
 
@@ -14,16 +14,16 @@ struct inflate {
 	int (*step)(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n,
 		    size_t *ret_got, bool *ret_ended, struct err *err);
 	z_stream z;
-	struct inflate_state *fast; /* ISA-L's; NULL: zlib does it */
+	struct inflate_state *fast; /* ISA-L's; NULL: zlib is used */
 };
 
 #if __has_include(<isa-l/igzip_lib.h>)
 #include <isa-l/igzip_lib.h>
 
-/* Below it zlib is through before ISA-L is loaded; once it is there it may have what is smaller too. */
+/* For smaller content zlib is done before ISA-L is loaded; once it is loaded, it gets smaller content too. */
 #define LOAD_MIN KIB(256)
 #define FAST_MIN KIB(8)
-/* It counts what it has given in 32 bits, and looks at that. */
+/* ISA-L counts its output in 32 bits, and depends on the count. */
 #define FAST_MAX (UINT32_MAX - MIB(1))
 
 #define ISAL_FUNCTIONS(X)    \
@@ -34,7 +34,7 @@ static struct {
 	ISAL_FUNCTIONS(LAZY_FIELD)
 } isal;
 
-/* False: it is not installed, or not yet loaded and not worth it for @content bytes. */
+/* False: ISA-L is not installed, or it is not loaded and loading is not worth it for @content bytes. */
 static bool isal_load(uint64_t content)
 {
 	static const char *const names[] = { ISAL_FUNCTIONS(LAZY_NAME) };
@@ -72,7 +72,7 @@ static int fast_step(struct inflate *z, struct bytes in, size_t *ret_taken, void
 	struct inflate_state *s = z->fast;
 	int r;
 
-	s->next_in = (uint8_t *)(uintptr_t)in.p; /* it only reads there */
+	s->next_in = (uint8_t *)(uintptr_t)in.p; /* ISA-L only reads there */
 	s->avail_in = (uint32_t)in.size;
 	s->next_out = out;
 	s->avail_out = (uint32_t)n;
@@ -89,7 +89,7 @@ static void fast_open(struct inflate *z, uint64_t content)
 {
 	if (content < FAST_MIN || content > FAST_MAX || !isal_load(content))
 		return;
-	/* It is large, and needs no zeros. */
+	/* The state is large and needs no zeros. */
 	z->fast = mem_try(sizeof(*z->fast));
 	if (!z->fast)
 		return;
@@ -149,7 +149,7 @@ void inflate_close(struct inflate *z)
 int inflate_step(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n, size_t *ret_got,
 		 bool *ret_ended, struct err *err)
 {
-	n = MIN(n, MIB(256)); /* both count in 32 bits */
+	n = MIN(n, MIB(256)); /* both libraries count in 32 bits */
 	in.size = MIN(in.size, MIB(256));
 	return z->step(z, in, ret_taken, out, n, ret_got, ret_ended, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * zlib's format (RFC 1950) undone: by ISA-L, which is twice as fast and checks the same sum, where it is
- * installed and there is enough to do that loading it pays; by zlib otherwise.
+ * Decoding zlib's format (RFC 1950): by ISA-L, which is twice as fast and verifies the same checksum, if it
+ * is installed and the content is large enough to repay loading it; else by zlib.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "base/err.h"
 
 struct inflate;
-/* @content is what will come out. ERR_LIMIT: no memory. */
+/* @content is the decoded size. ERR_LIMIT: no memory. */
 int inflate_open(uint64_t content, struct inflate **ret, struct err *err);
 void inflate_close(struct inflate *z); /* takes NULL */
 /*

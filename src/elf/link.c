@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a file says that its debug information is: .gnu_debuglink (name and CRC of the debug file),
+ * The links from a file to its debug information: .gnu_debuglink (name and CRC of the debug file),
  * .gnu_debugaltlink and DWARF 5's .debug_sup (path and build ID of the supplementary file).
  */
 #include "elf/internal.h"
@@ -9,7 +9,7 @@
 
 #define LINK_MAX KIB(8) /* a path, a NUL and a build ID */
 
-/* The bytes of a link section: ELF_NO_LINK when there is no such section, or nothing in it. */
+/* The bytes of a link section; ELF_NO_LINK if there is no such section, or an empty one. */
 static int link_bytes(const struct elf_image *img, const char *name, struct arena *a, struct bytes *ret,
 		      struct err *err)
 {
@@ -46,8 +46,7 @@ int elf_debug_link(const struct elf_image *img, struct arena *a, struct str *ret
 	return 0;
 }
 
-/* DWARF 5, section 7.3.6: version, is_supplementary, name, size of the checksum, checksum (here the build
- * ID). */
+/* DWARF 5, section 7.3.6: version, is_supplementary, name, size of the checksum, checksum (the build ID). */
 static int parse_sup(const struct elf_image *img, struct bytes b, bool *ret_is_sup, struct str *ret_path,
 		     struct bytes *ret_id, struct err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names of machines, as people write them.
+ * The usual names of machines.
  */
 #include "elf/elf.h"
 
@@ -28,7 +28,7 @@ static const struct {
 	{ EM_68K, "m68k" },
 	{ EM_SH, "sh" },
 	{ EM_ALPHA, "alpha" },
-	{ 0x9026, "alpha" }, /* what its binutils write to this day */
+	{ 0x9026, "alpha" }, /* binutils still writes this number */
 	{ EM_ARC_COMPACT, "arc" },
 	{ EM_XTENSA, "xtensa" },
 	{ EM_CSKY, "csky" },

@@ -10,10 +10,10 @@
 
 #include <elf.h>
 
-#define NOTE_BUILD_ID    3 /* of owner "GNU"; Xen's and a core dump's type 3 are something else */
+#define NOTE_BUILD_ID    3 /* of owner "GNU"; type 3 of Xen and of core dumps has another meaning */
 #define NOTE_GO_BUILD_ID 4 /* of owner "Go" */
 
-/* All areas of one file together: 65536 segments may all say that the same MiB is theirs. */
+/* For all areas of one file together: 65536 segments may all claim the same MiB. */
 #define NOTES_MAX_TOTAL MIB(16)
 
 struct walk {
@@ -23,7 +23,7 @@ struct walk {
 	uint64_t left; /* of NOTES_MAX_TOTAL */
 };
 
-/* 0: a note. 1: none is left, or what is left is damaged. */
+/* 0: a note. 1: no note is left, or the rest is damaged. */
 static int note_next(struct cursor *c, unsigned align, struct elf_note *ret)
 {
 	uint32_t owner_size, desc_size;
@@ -49,7 +49,7 @@ static int note_next(struct cursor *c, unsigned align, struct elf_note *ret)
 	return 0;
 }
 
-/* One segment or section. Where it does not lie in the file there are no notes in it. */
+/* The notes of one segment or section. An area outside of the file has none. */
 static int walk_area(struct walk *w, uint64_t off, uint64_t size, uint64_t align, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };

@@ -2,20 +2,21 @@
 /*
  * The facts of a file that streams by.
  *
- * The head says where notes and section headers will come; those ranges are kept in a sparse source, and the
- * ordinary elf_facts_read() runs over it. Where that asks for more, and it lies ahead, it is waited for too.
- * So there is one reader, and what it says of a stream is what it says of the file. A chunk with nothing in
- * it that is waited for costs one comparison.
+ * The head has the offsets of notes and section headers; those ranges are kept in a sparse source, and the
+ * ordinary elf_facts_read() runs over it. If that needs another range that has not passed yet, the range is
+ * added. So there is one reader, and its results for a stream are those for the file. A chunk without wanted
+ * bytes costs one comparison.
  */
 #include "elf/internal.h"
 
 #include <elf.h>
 #include <stdlib.h>
 
-/* Names that do not lie right before the section headers: lld puts the string table in between. */
+/* Extra bytes before the section headers, for names that are not right before them: lld puts the string table
+ * in between. */
 #define TAIL_SLACK KIB(64)
 
-/* More is not waited for: the file is read again. */
+/* Limits; beyond them the file is read again. */
 #define MAX_RANGES 64
 #define MAX_HELD   MIB(8)
 #define MAX_TRIES  16
@@ -26,8 +27,8 @@ struct range {
 
 struct elf_probe {
 	uint64_t size, pos;
-	uint64_t next; /* the next byte that is wanted; UINT64_MAX: none */
-	bool planned;  /* the head was looked at for what else is needed */
+	uint64_t next; /* the next wanted byte; UINT64_MAX: none */
+	bool planned;  /* the head was searched for further ranges */
 	bool settled;  /* the outcome is known */
 	int outcome;   /* then */
 	struct elf_facts facts;
@@ -66,8 +67,8 @@ static void find_next(struct elf_probe *p)
 			p->next = MIN(p->next, MAX(p->ranges[i].off, p->pos));
 }
 
-/* Wait for [off, off + n), which is cut at the end of the file. False: it is too much, or has begun to pass
- * unseen. */
+/* Add the range [off, off + n), cut at the end of the file. False: it is too large, or a part of it has
+ * passed unseen. */
 static bool want(struct elf_probe *p, uint64_t off, uint64_t n)
 {
 	uint64_t end;
@@ -84,7 +85,7 @@ static bool want(struct elf_probe *p, uint64_t off, uint64_t n)
 	return true;
 }
 
-/* As want(), for a range of which a part may lie in the head, which is there. */
+/* As probe_want(), for a range that may begin within the head, which is kept already. */
 static void want_behind_head(struct elf_probe *p, uint64_t off, uint64_t n)
 {
 	uint64_t end = n > UINT64_MAX - off ? UINT64_MAX : off + n;
@@ -94,7 +95,7 @@ static void want_behind_head(struct elf_probe *p, uint64_t off, uint64_t n)
 		want(p, off, end - off);
 }
 
-/* From the head: the notes of the segments, and the section headers with the names that lie before them. */
+/* From the head: the notes of the segments, and the section headers with the names before them. */
 static void plan(struct elf_probe *p, struct bytes head)
 {
 	struct elf_header h;
@@ -102,7 +103,7 @@ static void plan(struct elf_probe *p, struct bytes head)
 
 	p->planned = true;
 	if (elf_header_parse(head, &h, &t, NULL) != 0)
-		return; /* elf_facts_read() will say why */
+		return; /* elf_facts_read() will report the reason */
 	if (h.phoff && t.phnum != PN_XNUM && t.phentsize >= elf_segment_size(h.is64)) {
 		for (uint32_t i = 0; i < t.phnum; i++) {
 			uint64_t off = h.phoff + (uint64_t)i * t.phentsize;
@@ -125,7 +126,7 @@ static void plan(struct elf_probe *p, struct bytes head)
 	}
 }
 
-/* How far what is there goes without a gap from @off on, up to where the stream is. */
+/* The end of the kept bytes that follow @off without a gap, at most the stream's position. */
 static uint64_t held_to(const struct elf_probe *p, uint64_t off)
 {
 	bool moved = true;
@@ -142,7 +143,7 @@ static uint64_t held_to(const struct elf_probe *p, uint64_t off)
 	return off;
 }
 
-/* All that was wanted is there: see whether it is enough, else what else is needed. */
+/* All wanted ranges are kept: try to read the facts; if that fails, add the missing range. */
 static void try_facts(struct elf_probe *p)
 {
 	uint64_t off = 0, n = 0, last_off = 0, last_n = 0, from;
@@ -171,7 +172,7 @@ bool elf_probe_wants(const struct elf_probe *p)
 	return p->next != UINT64_MAX;
 }
 
-/* Keep what of the chunk is waited for. */
+/* Keep the wanted bytes of the chunk. */
 static void keep(struct elf_probe *p, struct bytes chunk)
 {
 	uint64_t end = p->pos + chunk.size;
@@ -186,7 +187,7 @@ static void keep(struct elf_probe *p, struct bytes chunk)
 	}
 }
 
-/* Once the stream is past all that was wanted: what next. */
+/* The stream is past all wanted ranges: decide how to continue. */
 static void advance(struct elf_probe *p)
 {
 	uint8_t head[ELF_HEAD_SIZE];
@@ -222,7 +223,7 @@ void elf_probe_feed(struct elf_probe *p, struct bytes chunk)
 		p->pos += n;
 		chunk = bytes_of(chunk.p + n, chunk.size - n);
 		find_next(p);
-		/* What is wanted from here on may lie in the rest of this very chunk. */
+		/* Bytes wanted from here on may be in the rest of this chunk. */
 		while (p->next == UINT64_MAX && !p->settled)
 			advance(p);
 	}
@@ -232,7 +233,7 @@ void elf_probe_feed(struct elf_probe *p, struct bytes chunk)
 int elf_probe_finish(struct elf_probe *p, struct elf_facts *ret, struct err *err)
 {
 	if (!p->settled && p->next != UINT64_MAX)
-		settle(p, ELF_PROBE_AGAIN); /* the stream ended before the size that was said */
+		settle(p, ELF_PROBE_AGAIN); /* the stream ended before the given size */
 	if (!p->settled)
 		settle(p, ELF_NOT_ELF); /* an empty file */
 	if (p->outcome != 0)
@@ -253,7 +254,7 @@ size_t elf_probe_places(struct elf_probe *p, struct arena *a, const struct elf_p
 	if (!p->sparse || elf_open(p->sparse, &img, NULL) != 0 || img->sections_err.kind != ERR_NONE ||
 	    img->n_sections < 2)
 		return 0;
-	n = img->n_sections - 1; /* but for the null section */
+	n = img->n_sections - 1; /* without the null section */
 	v = ARENA_NEW_N(a, struct elf_place, n);
 	for (size_t i = 0; i < n; i++) {
 		const struct elf_section *sec = &img->sections[i + 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding sections, and where their bytes lie.
+ * Finding sections and their ranges in the file.
  */
 #include "elf/internal.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be split, and which sections a stripped file goes without.
+ * Checks whether a file can be split, and which sections are stripped.
  */
 #include "elf/write.h"
 
@@ -28,7 +28,7 @@ static bool has_bits(const struct elf_section *s)
 	return s->type != SHT_NULL && s->type != SHT_NOBITS && s->size;
 }
 
-/* Everything that the tables speak of lies in the file; *ret_end is where the last of it ends. */
+/* All ranges of the tables are within the file; *ret_end is the end of the last one. */
 static int check_ranges(const struct elf_image *img, uint64_t *ret_end, struct err *err)
 {
 	const struct elf_header *h = &img->h;
@@ -60,8 +60,8 @@ static int check_ranges(const struct elf_image *img, uint64_t *ret_end, struct e
 }
 
 /*
- * What Linux appends to a module: names and signature, twelve bytes that say how long each is (struct
- * module_signature), a line of text. Returns the size of all that, 0: there is none.
+ * The size of a module signature, which Linux appends to a module: names and signature, twelve bytes with
+ * their lengths (struct module_signature), a line of text. 0: there is none.
  * Documentation/admin-guide/module-signing.rst.
  */
 static uint64_t signature_size(struct bytes rest)
@@ -79,7 +79,7 @@ static uint64_t signature_size(struct bytes rest)
 	return size <= rest.size ? size : 0;
 }
 
-/* Padding behind the tables is nothing that anybody would miss. */
+/* Zeros after the tables are padding, which may be lost. */
 static int check_rest(const struct elf_image *img, uint64_t end, bool *ret_signed, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
@@ -102,7 +102,7 @@ static int check_rest(const struct elf_image *img, uint64_t end, bool *ret_signe
 		(unsigned long long)left);
 }
 
-/* Tables that are written anew lie in the file as they are, neither compressed nor without bytes. */
+/* Tables that are written anew must be stored as they are, neither compressed nor without bytes. */
 static int check_table(const struct elf_image *img, uint32_t i, struct err *err)
 {
 	const struct elf_section *s = &img->sections[i];
@@ -128,7 +128,7 @@ static int check_table(const struct elf_image *img, uint32_t i, struct err *err)
 	return 0;
 }
 
-/* What there is, and whether what is said of it fits together. */
+/* Classify the sections, and check that their headers are consistent. */
 static int check_sections(const struct elf_image *img, bool *ret_debug, bool *ret_program, struct err *err)
 {
 	bool debug = false, program = false;
@@ -153,7 +153,7 @@ static int check_sections(const struct elf_image *img, bool *ret_debug, bool *re
 	return 0;
 }
 
-/* We write entries of the usual sizes, and count on them when reading again. */
+/* The writer uses entries of the usual sizes, and the reader of the raw tables relies on them. */
 static int check_header(const struct elf_image *img, struct err *err)
 {
 	const struct elf_header *h = &img->h;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The debug file. Sections keep their numbers and their order, so nothing that refers to one of them has to
- * be changed: what is loaded loses its bytes, the rest is copied, debug sections as they are wanted.
+ * The debug file. Sections keep their numbers and their order, so no reference to a section changes: loaded
+ * sections lose their bytes, the rest is copied, debug sections with the requested compression.
  */
 #include "elf/write.h"
 
@@ -14,7 +14,7 @@ struct debug_out {
 	struct elf_out_section *sections; /* in the arena */
 	struct elf_segment *segments;
 	uint32_t *name_offs;
-	struct buf names; /* the old table, with new names behind it */
+	struct buf names; /* the old table, followed by new names */
 	struct arena a;
 	enum elf_split_packing packing;
 };
@@ -26,7 +26,7 @@ static void debug_done(struct debug_out *d)
 	arena_done(&d->a);
 }
 
-/* Without its bytes in the debug file. Notes stay: the build ID is one. */
+/* Whether the section has no bytes in the debug file. Notes keep them: the build ID is one. */
 static bool loses_bytes(const struct elf_section *s)
 {
 	return elf_is_alloc(s) && s->type != SHT_NOTE && s->type != SHT_NOBITS && s->type != SHT_NULL;
@@ -34,7 +34,7 @@ static bool loses_bytes(const struct elf_section *s)
 
 /* ---- names ---- */
 
-/* The old table as it is. An offset of a name is found again from its text, which lies in it. */
+/* Copy the old table of names. */
 static int read_names(struct debug_out *d, struct err *err)
 {
 	const struct elf_image *img = d->img;
@@ -60,7 +60,7 @@ static uint32_t new_name(struct debug_out *d, struct str name)
 	return off;
 }
 
-/* Where the names stand in the old table: read once more from the raw headers. */
+/* The offsets of the names in the old table: read once more from the raw headers. */
 static int read_name_offs(struct debug_out *d, struct err *err)
 {
 	const struct elf_header *h = &d->img->h;
@@ -68,8 +68,8 @@ static int read_name_offs(struct debug_out *d, struct err *err)
 	struct bytes b;
 
 	d->name_offs = ARENA_NEW_N(&d->a, uint32_t, d->img->n_sections);
-	/* elf_open() has seen to it that the table lies in the file; entries larger than usual are refused
-	 * there. */
+	/* elf_open() has checked that the table is within the file, and elf_split_check() that its entries
+	 * have the usual size. */
 	if (source_read_arena(d->img->src, range_of(h->shoff, (uint64_t)d->img->n_sections * size),
 			      ELF_SPLIT_MAX_TABLE, &d->a, &b, err) < 0)
 		return err_in(err, "section table");
@@ -98,7 +98,7 @@ static int add_unpacked(struct debug_out *d, const struct elf_section *s, struct
 	return 0;
 }
 
-/* A debug section in the form that is wanted. */
+/* Write a debug section with the requested compression. */
 static int add_debug(struct debug_out *d, const struct elf_section *s, struct elf_out_section *out,
 		     struct err *err)
 {
@@ -150,8 +150,7 @@ static int add_section(struct debug_out *d, uint32_t i, struct err *err)
 	if (d->packing != ELF_SPLIT_AS_THEY_ARE && !elf_is_alloc(s) && s->type != SHT_REL &&
 	    s->type != SHT_RELA && elf_section_is_debug(s, &base))
 		return add_debug(d, s, out, err);
-	/* Notes stay where they are, if there is nothing between: then the first segment still has what it
-	 * says. */
+	/* Notes keep their offsets if nothing is in between: then the first segment's range stays right. */
 	if (elf_is_alloc(s) && s->off >= d->o.pos && s->off - d->o.pos <= KIB(4) &&
 	    elf_out_zeros(&d->o, s->off - d->o.pos, err) < 0)
 		return -1;
@@ -169,7 +168,7 @@ static int add_sections(struct debug_out *d, struct err *err)
 	for (uint32_t i = 1; i < img->n_sections; i++)
 		if (i != names && add_section(d, i, err) < 0)
 			return err_in(err, "section %u " STR_FMT, i, STR_ARG(img->sections[i].name));
-	/* The names last: compressing may have made new ones. */
+	/* The names last: sections that are no longer compressed have new ones. */
 	d->sections[names] = (struct elf_out_section){ img->sections[names], d->name_offs[names] };
 	d->sections[names].s.off = d->o.pos;
 	d->sections[names].s.size = d->names.size;
@@ -178,7 +177,7 @@ static int add_sections(struct debug_out *d, struct err *err)
 
 /* ---- segments ---- */
 
-/* Whether what is left of a section's bytes is in a segment of the old file. */
+/* Whether a section that keeps its bytes is in a segment of the old file. */
 static bool left_in(const struct debug_out *d, uint32_t i, const struct elf_segment *s)
 {
 	const struct elf_section *old = &d->img->sections[i];
@@ -187,8 +186,8 @@ static bool left_in(const struct debug_out *d, uint32_t i, const struct elf_segm
 	       old->off + old->size <= s->off + s->filesz;
 }
 
-/* The bytes from where the segment begins on that lie as they did: headers, and notes; *ret_off is where,
- * *ret_end behind the last. */
+/* The bytes from the segment's start that keep their layout: headers, and notes. *ret_off is their new
+ * offset, *ret_end their end. */
 static void find_left(const struct debug_out *d, const struct elf_segment *s, uint64_t *ret_off,
 		      uint64_t *ret_end)
 {
@@ -205,14 +204,14 @@ static void find_left(const struct debug_out *d, const struct elf_segment *s, ui
 		if (!end && old->off == s->off)
 			off = new->off;
 		else if (!end || new->off - off != old->off - s->off)
-			break; /* something before it has lost its bytes */
+			break; /* a section before it has lost its bytes */
 		end = new->off + new->size;
 	}
 	*ret_off = off;
 	*ret_end = end;
 }
 
-/* Addresses stay; of its bytes a segment has those that are left at its start. */
+/* Addresses stay; the segment keeps those bytes of its start that are in the debug file. */
 static void place_segment(struct debug_out *d, struct elf_segment *s)
 {
 	uint64_t off, end;
@@ -226,7 +225,7 @@ static void place_segment(struct debug_out *d, struct elf_segment *s)
 		s->off = off;
 		s->filesz = MIN(s->filesz, end - off);
 	} else {
-		/* Offset and address agree modulo the alignment all the same. */
+		/* Offset and address must agree modulo the alignment, even without bytes. */
 		s->off = s->align > 1 && s->align <= MIB(1) ? s->vaddr % s->align : 0;
 		s->filesz = 0;
 	}

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stripped file: which sections stay, where they go, and what is changed in those that refer to others by
- * number.
+ * The stripped file: the sections that stay, their new offsets, and the changes in sections that refer to
+ * others by number.
  *
- * What is loaded, and all before its end, is copied as it lies; behind it come the sections that stay without
- * being loaded.
+ * Loaded bytes, and all before their end, are copied to the same offsets; after them come the sections that
+ * stay without being loaded.
  */
 #include "elf/split_strip.h"
 
 #include <elf.h>
 
-#define SHT_LLVM_ADDRSIG_TYPE 0x6fff4c03 /* numbers of symbols, in a form of its own */
+#define SHT_LLVM_ADDRSIG_TYPE 0x6fff4c03 /* numbers of symbols, in its own encoding */
 
 static void strip_done(struct elf_strip *t)
 {
@@ -18,7 +18,7 @@ static void strip_done(struct elf_strip *t)
 	arena_done(&t->a);
 }
 
-/* ---- which stay ---- */
+/* ---- choosing sections ---- */
 
 static void find_tables(struct elf_strip *t)
 {
@@ -29,8 +29,8 @@ static void find_tables(struct elf_strip *t)
 			t->symtab = i;
 	if (!t->symtab)
 		return;
-	/* Its names can be made new if nobody else has names there; the section names may, they are made new
-	 * too. */
+	/* The symbols' names can be made anew if no other section has names in the same table; the section
+	 * names may, since they are made anew too. */
 	t->strtab = img->sections[t->symtab].link;
 	if (elf_is_alloc(&img->sections[t->strtab]) || img->sections[t->strtab].type != SHT_STRTAB)
 		t->strtab = 0;
@@ -44,7 +44,7 @@ static void find_tables(struct elf_strip *t)
 	}
 }
 
-/* A group of which only its flags are left. */
+/* Whether only the flags of a group are left. */
 static int group_is_empty(const struct elf_strip *t, const struct elf_section *s, bool *ret, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
@@ -94,7 +94,7 @@ static int choose_sections(struct elf_strip *t, struct err *err)
 	return 0;
 }
 
-/* Whether anything that stays needs the symbol table, even one without symbols. */
+/* Whether a section that stays needs the symbol table, even one without symbols. */
 static bool symtab_is_needed(const struct elf_strip *t)
 {
 	for (uint32_t i = 1; i < t->img->n_sections; i++)
@@ -112,7 +112,7 @@ static void number_sections(struct elf_strip *t)
 	for (uint32_t i = 1; i < img->n_sections; i++)
 		n += t->keep[i];
 	if (t->shndx && n < SHN_LORESERVE)
-		t->keep[t->shndx] = false; /* every number has room again */
+		t->keep[t->shndx] = false; /* all numbers fit the symbols again */
 	if (t->symtab && t->n_new_symbols <= 1 && !symtab_is_needed(t)) {
 		t->keep[t->symtab] = false;
 		if (t->strtab && t->strtab != img->h.names_index)
@@ -134,7 +134,7 @@ struct strip_out {
 	size_t n;
 	struct elf_strings names;
 	uint32_t names_index; /* new */
-	uint64_t loaded;      /* what lies before is copied as it lies */
+	uint64_t loaded;      /* bytes before it are copied unchanged */
 };
 
 static void strip_out_done(struct strip_out *d)
@@ -144,7 +144,7 @@ static void strip_out_done(struct strip_out *d)
 	elf_out_done(&d->o);
 }
 
-/* Files without segments have nothing that must stay where it lies. */
+/* Files without segments have no bytes that must keep their offsets. */
 static uint64_t end_of_loaded(const struct elf_image *img)
 {
 	uint64_t end = img->h.is64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr);
@@ -169,7 +169,7 @@ static uint32_t remap(const struct elf_strip *t, uint32_t section)
 	return section < t->img->n_sections ? t->new_index[section] : section;
 }
 
-/* Its header, as far as numbers of others are in it. */
+/* Renumber the references in a section's header. */
 static void fix_references(const struct elf_strip *t, const struct elf_section *old, struct elf_section *s)
 {
 	s->link = remap(t, old->link);
@@ -180,7 +180,7 @@ static void fix_references(const struct elf_strip *t, const struct elf_section *
 	else if (old->index == t->symtab)
 		s->info = t->n_locals;
 	if (old->type == SHT_LLVM_ADDRSIG_TYPE)
-		s->link = 0; /* linkers then know that its numbers are stale */
+		s->link = 0; /* tells linkers that its numbers are stale */
 }
 
 static int add_group(struct strip_out *d, const struct elf_section *s, struct err *err)
@@ -204,7 +204,7 @@ static int add_group(struct strip_out *d, const struct elf_section *s, struct er
 	return 0;
 }
 
-/* The content, where it is not what lies in the old file. */
+/* Write a content that differs from the old file's, or copy it. */
 static int add_content(struct strip_out *d, const struct elf_section *old, struct err *err)
 {
 	struct elf_strip *t = &d->t;
@@ -223,8 +223,8 @@ static int add_content(struct strip_out *d, const struct elf_section *old, struc
 }
 
 /*
- * Whether the section that holds the names of sections holds others' too (LLVM's objects have one table for
- * all), or is loaded: then it stays as it is, and the names get a section of their own.
+ * Whether the section with the names of sections also holds other names (LLVM's objects have one table for
+ * all), or is loaded: then it stays as it is, and the names get their own section.
  */
 static bool names_are_shared(const struct elf_strip *t)
 {
@@ -247,8 +247,8 @@ static int add_section(struct strip_out *d, uint32_t i, struct err *err)
 	*s = *old;
 	fix_references(&d->t, old, s);
 	if (i == d->t.img->h.names_index && !names_are_shared(&d->t))
-		return 0; /* comes last */
-	/* In the part that was copied, and its bytes are still right. */
+		return 0; /* written last */
+	/* In the copied part, and its bytes are still right. */
 	if (!made && d->t.img->n_segments &&
 	    (elf_is_alloc(old) || (old->off < d->loaded && old->size <= d->loaded - old->off)))
 		return 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the two halves of stripping share: which sections stay (split_strip.c), and which symbols
- * (split_symbols.c).
+ * Shared by the two halves of stripping: choosing sections (split_strip.c) and symbols (split_symbols.c).
  */
 #pragma once
 
@@ -11,17 +10,17 @@ struct elf_strip {
 	const struct elf_image *img;
 	struct arena a;
 	bool *keep;                     /* of each section */
-	uint32_t *new_index;            /* of each section; 0: gone */
+	uint32_t *new_index;            /* per section: the new number; 0: removed */
 	size_t n_kept;                  /* with section 0 */
-	uint32_t symtab, strtab, shndx; /* their old numbers; 0: none, or not ours to change */
+	uint32_t symtab, strtab, shndx; /* their old numbers; 0: none, or not to be changed */
 
 	/* Symbols: entry 0 is the null symbol. */
 	struct bytes symbols, old_shndx;
 	size_t n_symbols;
-	uint32_t *new_symbol; /* 0: gone */
+	uint32_t *new_symbol; /* per symbol: the new number; 0: removed */
 	bool *symbol_used;    /* a relocation or a group refers to it */
 	size_t n_new_symbols;
-	uint32_t n_locals; /* of the new ones */
+	uint32_t n_locals; /* of the new symbols */
 	struct elf_strings names;
 	size_t *name_of; /* new symbol -> number in names */
 };
@@ -29,10 +28,10 @@ struct elf_strip {
 unsigned elf_symbol_size(bool is64);
 unsigned elf_reloc_size(bool is64, uint32_t type);
 
-/* Whether section @i holds relocations by symbols of our table. */
+/* Whether section @i holds relocations by symbols of the symbol table. */
 bool elf_strip_is_reloc(const struct elf_strip *t, uint32_t i);
 
-/* Read the symbols, find out which are used and which stay. */
+/* Read the symbols; find those that are used and those that stay. */
 int elf_strip_symbols(struct elf_strip *t, struct err *err);
 
 /* The new contents. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The symbols of a stripped file. Those of files, those of sections that nothing refers to, and those in
- * removed sections go; the others keep their order, and what refers to one by its number is told the new one.
+ * The symbols of a stripped file. Symbols of files, of sections that nothing refers to, and in removed
+ * sections are removed; the others keep their order, and references to them are renumbered.
  */
 #include "elf/split_strip.h"
 
@@ -29,10 +29,10 @@ bool elf_strip_is_reloc(const struct elf_strip *t, uint32_t i)
 	       s->link == t->symtab;
 }
 
-/* ---- fields that differ between the classes ---- */
+/* ---- fields whose layout depends on the class ---- */
 
 struct symbol {
-	uint32_t name, shndx; /* shndx: as written, 16 bits */
+	uint32_t name, shndx; /* shndx: as stored, 16 bits */
 	uint8_t info;
 };
 
@@ -50,7 +50,7 @@ static struct symbol symbol_at(const struct elf_strip *t, size_t i)
 	};
 }
 
-/* The section's number; SHN_UNDEF also for the special ones, which are no sections. */
+/* The section's number; SHN_UNDEF for the special ones, which are no sections. */
 static uint32_t section_of(const struct elf_strip *t, size_t i, const struct symbol *s)
 {
 	if (s->shndx == SHN_XINDEX && (i + 1) * 4 <= t->old_shndx.size)
@@ -58,8 +58,7 @@ static uint32_t section_of(const struct elf_strip *t, size_t i, const struct sym
 	return s->shndx < SHN_LORESERVE ? s->shndx : SHN_UNDEF;
 }
 
-/* Where in a relocation its symbol stands. 64-bit little-endian MIPS writes it in front, not in the upper
- * half. */
+/* The symbol of a relocation. 64-bit little-endian MIPS stores it first, not in the upper half. */
 static uint32_t reloc_symbol(const struct elf_header *h, const uint8_t *p)
 {
 	if (!h->is64)
@@ -79,7 +78,7 @@ static void set_reloc_symbol(const struct elf_header *h, uint8_t *p, uint32_t sy
 		elf_put(h->big, p + 8, (uint64_t)symbol << 32 | (elf_get(h->big, p + 8, 8) & 0xffffffff), 8);
 }
 
-/* ---- relocations, a chunk at a time ---- */
+/* ---- relocations, in chunks ---- */
 
 static int relocs_each(struct elf_strip *t, const struct elf_section *s,
 		       int (*fn)(struct elf_strip *t, uint8_t *p, size_t size, void *arg, struct err *err),
@@ -131,7 +130,7 @@ static int renumber(struct elf_strip *t, uint8_t *p, size_t n, void *arg, struct
 	for (size_t at = 0; at < n; at += r->size) {
 		uint32_t symbol = reloc_symbol(&t->img->h, p + at);
 
-		/* Read again: the file may have changed since. */
+		/* Checked again: the file may have changed since. */
 		if (symbol >= t->n_symbols || (symbol && !t->new_symbol[symbol]))
 			return err_set(err, ERR_CHANGED, "the file changes while it is split");
 		set_reloc_symbol(&t->img->h, p + at, t->new_symbol[symbol]);
@@ -146,7 +145,7 @@ int elf_strip_add_relocs(struct elf_strip *t, struct elf_out *o, const struct el
 	return relocs_each(t, s, renumber, &r, err);
 }
 
-/* ---- which stay ---- */
+/* ---- choosing symbols ---- */
 
 static int read_symbols(struct elf_strip *t, struct err *err)
 {
@@ -193,7 +192,7 @@ static int find_used(struct elf_strip *t, struct err *err)
 	return 0;
 }
 
-/* 0: it goes, 1: it stays. */
+/* 0: the symbol is removed, 1: it stays. */
 static int stays(const struct elf_strip *t, size_t i, const struct symbol *s, struct err *err)
 {
 	unsigned type = ELF64_ST_TYPE(s->info);
@@ -233,7 +232,7 @@ static int name_of(const struct elf_strip *t, struct bytes names, size_t i, uint
 	return 0;
 }
 
-/* Names may lie within each other in the input, but not without end: the table that we make has each once. */
+/* Names may overlap in the input, within limits: the new table has each of them once. */
 static int choose(struct elf_strip *t, struct bytes names, struct err *err)
 {
 	uint64_t budget = 16 * (uint64_t)names.size + MIB(1);

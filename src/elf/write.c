@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The output of an ELF file: bytes from front to back, and the tables that are known only at the end.
+ * The output of an ELF file: sequential bytes, and the tables that are known only at the end.
  */
 #include "elf/write.h"
 
@@ -60,7 +60,8 @@ int elf_out_zeros(struct elf_out *o, uint64_t n, struct err *err)
 
 int elf_out_align(struct elf_out *o, uint64_t align, struct err *err)
 {
-	/* One from input: what is no power of two, or absurd, is not worth gigabytes of zeros. */
+	/* The alignment is from input: one that is no power of two, or huge, is ignored rather than paid for
+	 * with gigabytes of zeros. */
 	if (align <= 1 || align > MIB(1) || (align & (align - 1)))
 		return 0;
 	return elf_out_zeros(o, (0 - o->pos) & (align - 1), err);
@@ -111,7 +112,7 @@ uint64_t elf_get(bool big, const void *at, unsigned size)
 	return v;
 }
 
-/* A structure that is put together field by field. */
+/* A structure that is assembled field by field. */
 struct record {
 	uint8_t b[64];
 	unsigned size;
@@ -168,7 +169,7 @@ static int add_section(struct elf_out *o, const struct elf_out_section *sec, str
 	return elf_out_add(o, r.b, r.size, err);
 }
 
-/* The numbers that do not fit the header are in section 0. */
+/* Numbers that do not fit the header go to section 0. */
 static void extended_numbers(struct elf_out_section *zero, size_t n_sections, size_t n_segments,
 			     uint32_t names_index)
 {
@@ -187,7 +188,7 @@ static int write_header(struct elf_out *o, const struct elf_image *img, uint64_t
 
 	if (source_read_full(img->src, 0, r.b, size, SOURCE_RANDOM, err) < 0)
 		return -1;
-	r.size = 24 + word; /* behind e_entry */
+	r.size = 24 + word; /* after e_entry */
 	field(&r, phoff, word);
 	field(&r, shoff, word);
 	r.size += 4; /* e_flags */

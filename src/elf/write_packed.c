@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compressed sections (gABI, "Section Compression"), written as they are compressed: neither form of a
- * section has to be in memory. The counterpart of compress.c, which reads them.
+ * Compressed sections (gABI, "Section Compression"), written while they are compressed: neither form of a
+ * section has to be in memory. compress.c reads them.
  */
 #include "elf/write.h"
 
@@ -19,7 +19,7 @@
 
 struct packer {
 	struct elf_out *o;
-	uint64_t limit; /* of o->pos: behind it, it has become larger */
+	uint64_t limit; /* of o->pos: from there on the section is not smaller */
 	bool larger;
 	z_stream z;
 	bool z_open;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A string table: each text once, and one that is the end of another within it (".text" in ".rela.text").
+ * A string table: each text once, and one that is the end of another shares its bytes (".text" in
+ * ".rela.text").
  *
- * Sorted by their last bytes first, and the longer one first where one ends another, a text that ends another
- * one comes somewhere behind it, and right behind the last that it could be in.
+ * The texts are sorted by their last bytes first, the longer one first where one ends another. So a text that
+ * ends another one comes after it, and the last text that was stored is one that it ends, if there is any.
  */
 #include "elf/write.h"
 
