@@ -111,18 +111,21 @@ struct unpack {
 };
 
 /* One call of the decoder on the bytes of `in`: *ret_got bytes into @buf. */
-static int decode_zlib(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct err *err)
+static int unpack_zlib(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
-	size_t taken;
+	struct inflate_call c = { .in = bytes_of(u->in + u->in_pos, u->in_size - u->in_pos),
+				  .out = buf,
+				  .room = n };
 
-	if (inflate_step(u->z, bytes_of(u->in + u->in_pos, u->in_size - u->in_pos), &taken, buf, n, ret_got,
-			 &u->ended, err) < 0)
+	if (inflate_step(u->z, &c, err) < 0)
 		return -1;
-	u->in_pos += taken;
+	u->in_pos += c.taken;
+	u->ended = c.ended;
+	*ret_got = c.got;
 	return 0;
 }
 
-static int decode_zstd(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct err *err)
+static int unpack_zstd(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
 	ZSTD_inBuffer in = { u->in, u->in_size, u->in_pos };
 	ZSTD_outBuffer out = { buf, n, 0 };
@@ -138,7 +141,7 @@ static int decode_zstd(struct unpack *u, void *buf, size_t n, size_t *ret_got, s
 }
 
 /* At least one byte, unless the content has ended: then u->ended. */
-static int decode(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct err *err)
+static int unpack_decode(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
 	size_t got = 0;
 
@@ -156,7 +159,7 @@ static int decode(struct unpack *u, void *buf, size_t n, size_t *ret_got, struct
 			u->in_size = want;
 		}
 		before = u->in_pos;
-		if ((u->what.packing == ZLIB ? decode_zlib : decode_zstd)(u, buf, n, &got, err) < 0)
+		if ((u->what.packing == ZLIB ? unpack_zlib : unpack_zstd)(u, buf, n, &got, err) < 0)
 			return -1;
 		if (got || u->ended || u->in_pos != before)
 			continue;
@@ -177,7 +180,7 @@ static int unpack_read(struct stream *s, void *buf, size_t n, size_t *ret_got, s
 	size_t got = 0, more = 0;
 	uint8_t extra;
 
-	if (u->left && decode(u, buf, (size_t)MIN((uint64_t)n, u->left), &got, err) < 0)
+	if (u->left && unpack_decode(u, buf, (size_t)MIN((uint64_t)n, u->left), &got, err) < 0)
 		return -1;
 	if (u->left && !got)
 		return err_set(err, ERR_INVALID,
@@ -185,7 +188,7 @@ static int unpack_read(struct stream *s, void *buf, size_t n, size_t *ret_got, s
 			       (unsigned long long)u->left, (unsigned long long)u->what.content);
 	u->left -= got;
 	/* The end must be verified before the last bytes are delivered: the checksum follows them. */
-	if (!u->left && !u->ended && decode(u, &extra, 1, &more, err) < 0)
+	if (!u->left && !u->ended && unpack_decode(u, &extra, 1, &more, err) < 0)
 		return -1;
 	if (more)
 		return err_set(err, ERR_INVALID,

@@ -21,7 +21,7 @@ struct core {
 	struct err *err;
 };
 
-static struct elf_core_module *add_module(struct core *c)
+static struct elf_core_module *core_add_module(struct core *c)
 {
 	if (c->n == c->room) {
 		size_t room = MAX(2 * c->room, (size_t)32);
@@ -36,7 +36,7 @@ static struct elf_core_module *add_module(struct core *c)
 }
 
 /* NT_FILE: number, page size, {start, end, offset in pages} each, then their names. */
-static int read_files(struct core *c, struct bytes desc)
+static int core_read_files(struct core *c, struct bytes desc)
 {
 	const struct elf_header *h = &c->img->h;
 	unsigned word = h->is64 ? 8 : 4;
@@ -59,15 +59,15 @@ static int read_files(struct core *c, struct bytes desc)
 		if (!cursor_ok(&rows) || !cursor_ok(&names))
 			return cursor_err(&names, "list of mapped files", c->err);
 		if (off == 0 && name.size)
-			*add_module(c) = (struct elf_core_module){ .path = arena_str(c->a, name),
-								   .start = start };
+			*core_add_module(c) = (struct elf_core_module){ .path = arena_str(c->a, name),
+									.start = start };
 	}
 	c->has_files = true;
 	return 0;
 }
 
 /* NT_AUXV: the address of the vdso. */
-static void read_auxv(struct core *c, struct bytes desc)
+static void core_read_auxv(struct core *c, struct bytes desc)
 {
 	const struct elf_header *h = &c->img->h;
 	unsigned word = h->is64 ? 8 : 4;
@@ -81,17 +81,17 @@ static void read_auxv(struct core *c, struct bytes desc)
 	}
 }
 
-static int take_note(void *arg, const struct elf_note *note)
+static int core_take_note(void *arg, const struct elf_note *note)
 {
 	struct core *c = arg;
 
 	if (!str_eq(note->owner, STR("CORE")))
 		return 0;
 	if (note->type == NT_AUXV)
-		read_auxv(c, note->desc);
+		core_read_auxv(c, note->desc);
 	/* Kernels write a single list: a second one is ignored. */
 	if (note->type == NT_FILE && !c->has_files)
-		return read_files(c, note->desc);
+		return core_read_files(c, note->desc);
 	return 0;
 }
 
@@ -113,7 +113,7 @@ static bool dumped_at(const struct elf_image *img, uint64_t addr, uint64_t *ret_
 }
 
 /* Only a failing read is a failure: bytes that are no ELF file have no build ID. */
-static int look_at(const struct core *c, struct elf_core_module *m, struct err *err)
+static int core_read_module(const struct core *c, struct elf_core_module *m, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	AUTO(source_closep) struct source *src = NULL;
@@ -136,7 +136,7 @@ static int look_at(const struct core *c, struct elf_core_module *m, struct err *
 }
 
 /* The same file may be mapped from its start twice. */
-static void drop_doubles(struct core *c)
+static void core_drop_doubles(struct core *c)
 {
 	AUTO(map_done) struct map seen = { 0 };
 	size_t n = 0;
@@ -158,15 +158,15 @@ int elf_core_modules(const struct elf_image *img, struct arena *a, const struct 
 
 	if (img->h.type != ET_CORE)
 		return err_set(err, ERR_INVALID, "not a core dump");
-	if (elf_notes_each(img, take_note, &c, err) < 0)
+	if (elf_notes_each(img, core_take_note, &c, err) < 0)
 		return -1;
 	if (!c.has_files)
 		return ELF_CORE_NO_FILES;
-	drop_doubles(&c);
+	core_drop_doubles(&c);
 	if (c.vdso)
-		*add_module(&c) = (struct elf_core_module){ .path = STR("[vdso]"), .start = c.vdso };
+		*core_add_module(&c) = (struct elf_core_module){ .path = STR("[vdso]"), .start = c.vdso };
 	for (size_t i = 0; i < c.n; i++)
-		if (look_at(&c, &c.modules[i], err) < 0)
+		if (core_read_module(&c, &c.modules[i], err) < 0)
 			return -1;
 	*ret = c.modules;
 	*ret_n = c.n;

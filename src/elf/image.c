@@ -105,7 +105,7 @@ void elf_section_parse(struct cursor *c, bool is64, struct elf_section *ret, uin
 	ret->entsize = cursor_uint(c, word);
 }
 
-static bool chunk_has(struct bytes chunk, uint64_t chunk_off, uint64_t off, uint64_t n, struct bytes *ret)
+static bool view_within(struct bytes chunk, uint64_t chunk_off, uint64_t off, uint64_t n, struct bytes *ret)
 {
 	if (off < chunk_off || !elf_range_fits(off - chunk_off, n, chunk.size))
 		return false;
@@ -122,7 +122,7 @@ int elf_view(const struct elf_image *img, uint64_t off, uint64_t n, struct arena
 		*ret = bytes_of(im->mem + off, (size_t)n);
 		return 0;
 	}
-	if (chunk_has(im->head, 0, off, n, ret) || chunk_has(im->tail, im->tail_off, off, n, ret))
+	if (view_within(im->head, 0, off, n, ret) || view_within(im->tail, im->tail_off, off, n, ret))
 		return 0;
 	return source_read_arena(img->src, range_of(off, n), SIZE_MAX, a, ret, err);
 }
@@ -180,7 +180,7 @@ static int resolve_numbers(struct image *im, const struct elf_tables *t, struct 
 	return 0;
 }
 
-static int read_segments(struct image *im, const struct elf_tables *t, struct err *err)
+static int image_read_segments(struct image *im, const struct elf_tables *t, struct err *err)
 {
 	struct elf_image *img = &im->pub;
 	AUTO(arena_done) struct arena scratch = { 0 };
@@ -221,7 +221,7 @@ static int read_section_table(struct image *im, uint64_t size, struct arena *scr
 	uint64_t shoff = im->pub.h.shoff, from = shoff - MIN(shoff, (uint64_t)ELF_TAIL_SLACK);
 	struct bytes got;
 
-	if (size <= TAIL_MAX && !im->mem && !chunk_has(im->head, 0, shoff, size, ret)) {
+	if (size <= TAIL_MAX && !im->mem && !view_within(im->head, 0, shoff, size, ret)) {
 		if (source_read_arena(im->pub.src, range_of(from, shoff - from + size), SIZE_MAX,
 				      &im->pub.arena, &got, err) < 0)
 			return -1;
@@ -301,7 +301,7 @@ static int name_sections(struct elf_section *sections, const uint32_t *offs, siz
 
 /* Read the sections. An unsound table is reported in sections_err; only a failure of the source is
  * returned. */
-static int read_sections(struct image *im, const struct elf_tables *t, struct err *err)
+static int image_read_sections(struct image *im, const struct elf_tables *t, struct err *err)
 {
 	struct elf_image *img = &im->pub;
 	AUTO(arena_done) struct arena scratch = { 0 };
@@ -340,7 +340,7 @@ static int read_sections(struct image *im, const struct elf_tables *t, struct er
 	return 0;
 }
 
-static int read_head(struct image *im, struct err *err)
+static int image_read_head(struct image *im, struct err *err)
 {
 	size_t n;
 
@@ -364,13 +364,13 @@ int elf_open(struct source *src, struct elf_image **ret, struct err *err)
 
 	im->pub = (struct elf_image){ .src = src };
 	im->tail = (struct bytes){ 0 };
-	if (read_head(im, err) < 0)
+	if (image_read_head(im, err) < 0)
 		return -1;
 	r = elf_header_parse(im->head, &img->h, &t, err);
 	if (r)
 		return r;
-	if (resolve_numbers(im, &t, err) < 0 || read_segments(im, &t, err) < 0 ||
-	    read_sections(im, &t, err) < 0)
+	if (resolve_numbers(im, &t, err) < 0 || image_read_segments(im, &t, err) < 0 ||
+	    image_read_sections(im, &t, err) < 0)
 		return -1;
 	*ret = TAKE(img);
 	return 0;

@@ -11,8 +11,7 @@
 #include "base/mem.h"
 
 struct inflate {
-	int (*step)(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n,
-		    size_t *ret_got, bool *ret_ended, struct err *err);
+	int (*step)(struct inflate *z, struct inflate_call *c, struct err *err);
 	z_stream z;
 	struct inflate_state *fast; /* ISA-L's; NULL: zlib is used */
 };
@@ -66,22 +65,21 @@ static const char *fast_error(int r)
 	}
 }
 
-static int fast_step(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n,
-		     size_t *ret_got, bool *ret_ended, struct err *err)
+static int fast_step(struct inflate *z, struct inflate_call *c, struct err *err)
 {
 	struct inflate_state *s = z->fast;
 	int r;
 
-	s->next_in = (uint8_t *)(uintptr_t)in.p; /* ISA-L only reads there */
-	s->avail_in = (uint32_t)in.size;
-	s->next_out = out;
-	s->avail_out = (uint32_t)n;
+	s->next_in = (uint8_t *)(uintptr_t)c->in.p; /* ISA-L only reads there */
+	s->avail_in = (uint32_t)c->in.size;
+	s->next_out = c->out;
+	s->avail_out = (uint32_t)c->room;
 	r = isal.isal_inflate(s);
 	if (r != ISAL_DECOMP_OK)
 		return err_set(err, ERR_INVALID, "zlib: %s", fast_error(r));
-	*ret_taken = in.size - s->avail_in;
-	*ret_got = n - s->avail_out;
-	*ret_ended = s->block_state == ISAL_BLOCK_FINISH;
+	c->taken = c->in.size - s->avail_in;
+	c->got = c->room - s->avail_out;
+	c->ended = s->block_state == ISAL_BLOCK_FINISH;
 	return 0;
 }
 
@@ -103,22 +101,21 @@ static void fast_open(struct inflate *z, uint64_t content)
 }
 #endif
 
-static int zlib_step(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n,
-		     size_t *ret_got, bool *ret_ended, struct err *err)
+static int zlib_step(struct inflate *z, struct inflate_call *c, struct err *err)
 {
 	int r;
 
-	z->z.next_in = (uint8_t *)(uintptr_t)in.p;
-	z->z.avail_in = (uInt)in.size;
-	z->z.next_out = out;
-	z->z.avail_out = (uInt)n;
+	z->z.next_in = (uint8_t *)(uintptr_t)c->in.p;
+	z->z.avail_in = (uInt)c->in.size;
+	z->z.next_out = c->out;
+	z->z.avail_out = (uInt)c->room;
 	r = inflate(&z->z, Z_NO_FLUSH);
 	if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
 		return err_set(err, r == Z_MEM_ERROR ? ERR_LIMIT : ERR_INVALID, "zlib: %s",
 			       z->z.msg ? z->z.msg : zError(r));
-	*ret_taken = in.size - z->z.avail_in;
-	*ret_got = n - z->z.avail_out;
-	*ret_ended = r == Z_STREAM_END;
+	c->taken = c->in.size - z->z.avail_in;
+	c->got = c->room - z->z.avail_out;
+	c->ended = r == Z_STREAM_END;
 	return 0;
 }
 
@@ -146,10 +143,10 @@ void inflate_close(struct inflate *z)
 	free(z);
 }
 
-int inflate_step(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n, size_t *ret_got,
-		 bool *ret_ended, struct err *err)
+int inflate_step(struct inflate *z, struct inflate_call *c, struct err *err)
 {
-	n = MIN(n, MIB(256)); /* both libraries count in 32 bits */
-	in.size = MIN(in.size, MIB(256));
-	return z->step(z, in, ret_taken, out, n, ret_got, ret_ended, err);
+	/* Both libraries count in 32 bits. */
+	c->room = MIN(c->room, MIB(256));
+	c->in.size = MIN(c->in.size, MIB(256));
+	return z->step(z, c, err);
 }

@@ -12,9 +12,13 @@ struct inflate;
 /* @content is the decoded size. ERR_LIMIT: no memory. */
 int inflate_open(uint64_t content, struct inflate **ret, struct err *err);
 void inflate_close(struct inflate *z); /* takes NULL */
-/*
- * Take from @in and give up to @n bytes at @out: *ret_taken and *ret_got say how many. Neither took nor gave
- * anything: it wants more input. *ret_ended: the content and its check sum were all there, and good.
- */
-int inflate_step(struct inflate *z, struct bytes in, size_t *ret_taken, void *out, size_t n, size_t *ret_got,
-		 bool *ret_ended, struct err *err);
+/* One call of the decoder. Neither input taken nor output produced: it needs more input. */
+struct inflate_call {
+	struct bytes in;
+	void *out;
+	size_t room; /* at out */
+	/* the results */
+	size_t taken, got;
+	bool ended; /* the content is complete, and its checksum is right */
+};
+int inflate_step(struct inflate *z, struct inflate_call *c, struct err *err);

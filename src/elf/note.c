@@ -16,7 +16,7 @@
 /* For all areas of one file together: 65536 segments may all claim the same MiB. */
 #define NOTES_MAX_TOTAL MIB(16)
 
-struct walk {
+struct notes_walk {
 	const struct elf_image *img;
 	int (*fn)(void *arg, const struct elf_note *note);
 	void *arg;
@@ -50,7 +50,7 @@ static int note_next(struct cursor *c, unsigned align, struct elf_note *ret)
 }
 
 /* The notes of one segment or section. An area outside of the file has none. */
-static int walk_area(struct walk *w, uint64_t off, uint64_t size, uint64_t align, struct err *err)
+static int notes_walk_area(struct notes_walk *w, uint64_t off, uint64_t size, uint64_t align, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	uint64_t file_size = w->img->src->size;
@@ -79,20 +79,20 @@ static int walk_area(struct walk *w, uint64_t off, uint64_t size, uint64_t align
 int elf_notes_each(const struct elf_image *img, int (*fn)(void *arg, const struct elf_note *note), void *arg,
 		   struct err *err)
 {
-	struct walk w = { .img = img, .fn = fn, .arg = arg, .left = NOTES_MAX_TOTAL };
+	struct notes_walk w = { .img = img, .fn = fn, .arg = arg, .left = NOTES_MAX_TOTAL };
 	int r = 0;
 
 	for (uint32_t i = 0; i < img->n_segments && !r; i++) {
 		const struct elf_segment *seg = &img->segments[i];
 
 		if (seg->type == PT_NOTE)
-			r = walk_area(&w, seg->off, seg->filesz, seg->align, err);
+			r = notes_walk_area(&w, seg->off, seg->filesz, seg->align, err);
 	}
 	for (uint32_t i = 1; i < img->n_sections && !r; i++) {
 		const struct elf_section *sec = &img->sections[i];
 
 		if (sec->type == SHT_NOTE)
-			r = walk_area(&w, sec->off, sec->size, sec->align, err);
+			r = notes_walk_area(&w, sec->off, sec->size, sec->align, err);
 	}
 	return r;
 }

@@ -21,7 +21,7 @@
 #define MAX_HELD   MIB(8)
 #define MAX_TRIES  16
 
-struct range {
+struct probe_range {
 	uint64_t off, end;
 };
 
@@ -34,7 +34,7 @@ struct elf_probe {
 	struct elf_facts facts;
 	struct err err;
 	struct source *sparse;
-	struct range ranges[MAX_RANGES];
+	struct probe_range ranges[MAX_RANGES];
 	unsigned n_ranges, n_tries;
 	uint64_t wanted; /* bytes of all ranges */
 };
@@ -52,14 +52,14 @@ void elf_probe_free(struct elf_probe *p)
 	free(p);
 }
 
-static void settle(struct elf_probe *p, int outcome)
+static void probe_settle(struct elf_probe *p, int outcome)
 {
 	p->settled = true;
 	p->outcome = outcome;
 	p->next = UINT64_MAX;
 }
 
-static void find_next(struct elf_probe *p)
+static void probe_find_next(struct elf_probe *p)
 {
 	p->next = UINT64_MAX;
 	for (unsigned i = 0; i < p->n_ranges; i++)
@@ -69,7 +69,7 @@ static void find_next(struct elf_probe *p)
 
 /* Add the range [off, off + n), cut at the end of the file. False: it is too large, or a part of it has
  * passed unseen. */
-static bool want(struct elf_probe *p, uint64_t off, uint64_t n)
+static bool probe_want(struct elf_probe *p, uint64_t off, uint64_t n)
 {
 	uint64_t end;
 
@@ -78,7 +78,7 @@ static bool want(struct elf_probe *p, uint64_t off, uint64_t n)
 	end = off + MIN(n, p->size - off);
 	if (off < p->pos || p->n_ranges == MAX_RANGES || end - off > MAX_HELD - MIN(p->wanted, MAX_HELD))
 		return false;
-	p->ranges[p->n_ranges++] = (struct range){ off, end };
+	p->ranges[p->n_ranges++] = (struct probe_range){ off, end };
 	p->wanted += end - off;
 	if (off < p->next)
 		p->next = off;
@@ -86,17 +86,17 @@ static bool want(struct elf_probe *p, uint64_t off, uint64_t n)
 }
 
 /* As probe_want(), for a range that may begin within the head, which is kept already. */
-static void want_behind_head(struct elf_probe *p, uint64_t off, uint64_t n)
+static void probe_want_past_head(struct elf_probe *p, uint64_t off, uint64_t n)
 {
 	uint64_t end = n > UINT64_MAX - off ? UINT64_MAX : off + n;
 
 	off = MAX(off, p->pos);
 	if (off < end)
-		want(p, off, end - off);
+		probe_want(p, off, end - off);
 }
 
 /* From the head: the notes of the segments, and the section headers with the names before them. */
-static void plan(struct elf_probe *p, struct bytes head)
+static void probe_plan(struct elf_probe *p, struct bytes head)
 {
 	struct elf_header h;
 	struct elf_tables t;
@@ -115,19 +115,20 @@ static void plan(struct elf_probe *p, struct bytes head)
 			c = cursor_at(bytes_of(head.p + off, t.phentsize), h.big, off);
 			elf_segment_parse(&c, h.is64, &seg);
 			if (seg.type == PT_NOTE)
-				want_behind_head(p, seg.off, MIN(seg.filesz, (uint64_t)ELF_MAX_NOTE_SIZE));
+				probe_want_past_head(p, seg.off,
+						     MIN(seg.filesz, (uint64_t)ELF_MAX_NOTE_SIZE));
 		}
 	}
 	if (h.shoff && h.shoff < p->size) {
 		uint64_t slack = MIN(h.shoff, (uint64_t)TAIL_SLACK);
 		uint64_t n = t.shnum ? (uint64_t)t.shnum * t.shentsize : t.shentsize;
 
-		want_behind_head(p, h.shoff - slack, slack + n);
+		probe_want_past_head(p, h.shoff - slack, slack + n);
 	}
 }
 
 /* The end of the kept bytes that follow @off without a gap, at most the stream's position. */
-static uint64_t held_to(const struct elf_probe *p, uint64_t off)
+static uint64_t probe_held_to(const struct elf_probe *p, uint64_t off)
 {
 	bool moved = true;
 
@@ -144,7 +145,7 @@ static uint64_t held_to(const struct elf_probe *p, uint64_t off)
 }
 
 /* All wanted ranges are kept: try to read the facts; if that fails, add the missing range. */
-static void try_facts(struct elf_probe *p)
+static void probe_try_facts(struct elf_probe *p)
 {
 	uint64_t off = 0, n = 0, last_off = 0, last_n = 0, from;
 	bool missed_before = source_sparse_missed(p->sparse, &last_off, &last_n);
@@ -152,19 +153,19 @@ static void try_facts(struct elf_probe *p)
 
 	if (r >= 0 || !source_sparse_missed(p->sparse, &off, &n) ||
 	    (missed_before && off == last_off && n == last_n)) {
-		settle(p, r);
+		probe_settle(p, r);
 		return;
 	}
-	from = held_to(p, off);
-	if (++p->n_tries == MAX_TRIES || from >= off + n || !want(p, from, off + n - from))
-		settle(p, ELF_PROBE_AGAIN);
+	from = probe_held_to(p, off);
+	if (++p->n_tries == MAX_TRIES || from >= off + n || !probe_want(p, from, off + n - from))
+		probe_settle(p, ELF_PROBE_AGAIN);
 }
 
 void elf_probe_start(struct elf_probe *p, uint64_t size)
 {
 	source_close(p->sparse);
 	*p = (struct elf_probe){ .size = size, .next = UINT64_MAX };
-	want(p, 0, ELF_HEAD_SIZE);
+	probe_want(p, 0, ELF_HEAD_SIZE);
 }
 
 bool elf_probe_wants(const struct elf_probe *p)
@@ -173,7 +174,7 @@ bool elf_probe_wants(const struct elf_probe *p)
 }
 
 /* Keep the wanted bytes of the chunk. */
-static void keep(struct elf_probe *p, struct bytes chunk)
+static void probe_keep(struct elf_probe *p, struct bytes chunk)
 {
 	uint64_t end = p->pos + chunk.size;
 
@@ -188,15 +189,15 @@ static void keep(struct elf_probe *p, struct bytes chunk)
 }
 
 /* The stream is past all wanted ranges: decide how to continue. */
-static void advance(struct elf_probe *p)
+static void probe_advance(struct elf_probe *p)
 {
 	uint8_t head[ELF_HEAD_SIZE];
 	size_t n;
 
 	if (!p->planned && source_read(p->sparse, 0, head, sizeof(head), SOURCE_RANDOM, &n, NULL) == 0)
-		plan(p, bytes_of(head, n));
+		probe_plan(p, bytes_of(head, n));
 	if (p->next == UINT64_MAX)
-		try_facts(p);
+		probe_try_facts(p);
 }
 
 static bool is_elf_so_far(const struct elf_probe *p, struct bytes chunk)
@@ -213,19 +214,19 @@ void elf_probe_feed(struct elf_probe *p, struct bytes chunk)
 		size_t n;
 
 		if (!is_elf_so_far(p, chunk)) {
-			settle(p, ELF_NOT_ELF);
+			probe_settle(p, ELF_NOT_ELF);
 			break;
 		}
 		for (unsigned i = 0; i < p->n_ranges; i++)
 			last = MAX(last, p->ranges[i].end);
 		n = (size_t)MIN((uint64_t)chunk.size, last - p->pos);
-		keep(p, bytes_of(chunk.p, n));
+		probe_keep(p, bytes_of(chunk.p, n));
 		p->pos += n;
 		chunk = bytes_of(chunk.p + n, chunk.size - n);
-		find_next(p);
+		probe_find_next(p);
 		/* Bytes wanted from here on may be in the rest of this chunk. */
 		while (p->next == UINT64_MAX && !p->settled)
-			advance(p);
+			probe_advance(p);
 	}
 	p->pos += chunk.size;
 }
@@ -233,9 +234,9 @@ void elf_probe_feed(struct elf_probe *p, struct bytes chunk)
 int elf_probe_finish(struct elf_probe *p, struct elf_facts *ret, struct err *err)
 {
 	if (!p->settled && p->next != UINT64_MAX)
-		settle(p, ELF_PROBE_AGAIN); /* the stream ended before the given size */
+		probe_settle(p, ELF_PROBE_AGAIN); /* the stream ended before the given size */
 	if (!p->settled)
-		settle(p, ELF_NOT_ELF); /* an empty file */
+		probe_settle(p, ELF_NOT_ELF); /* an empty file */
 	if (p->outcome != 0)
 		source_close(TAKE(p->sparse));
 	if (p->outcome == 0)

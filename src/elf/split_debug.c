@@ -35,7 +35,7 @@ static bool loses_bytes(const struct elf_section *s)
 /* ---- names ---- */
 
 /* Copy the old table of names. */
-static int read_names(struct debug_out *d, struct err *err)
+static int debug_read_names(struct debug_out *d, struct err *err)
 {
 	const struct elf_image *img = d->img;
 	const struct elf_section *names = &img->sections[img->h.names_index];
@@ -51,7 +51,7 @@ static int read_names(struct debug_out *d, struct err *err)
 	return 0;
 }
 
-static uint32_t new_name(struct debug_out *d, struct str name)
+static uint32_t debug_new_name(struct debug_out *d, struct str name)
 {
 	uint32_t off = (uint32_t)d->names.size;
 
@@ -61,7 +61,7 @@ static uint32_t new_name(struct debug_out *d, struct str name)
 }
 
 /* The offsets of the names in the old table: read once more from the raw headers. */
-static int read_name_offs(struct debug_out *d, struct err *err)
+static int debug_read_name_offs(struct debug_out *d, struct err *err)
 {
 	const struct elf_header *h = &d->img->h;
 	unsigned size = elf_section_size(h->is64);
@@ -80,8 +80,8 @@ static int read_name_offs(struct debug_out *d, struct err *err)
 
 /* ---- sections ---- */
 
-static int add_unpacked(struct debug_out *d, const struct elf_section *s, struct elf_section *out,
-			struct err *err)
+static int debug_add_unpacked(struct debug_out *d, const struct elf_section *s, struct elf_section *out,
+			      struct err *err)
 {
 	AUTO(stream_closep) struct stream *st = NULL;
 	uint64_t start = d->o.pos;
@@ -99,8 +99,8 @@ static int add_unpacked(struct debug_out *d, const struct elf_section *s, struct
 }
 
 /* Write a debug section with the requested compression. */
-static int add_debug(struct debug_out *d, const struct elf_section *s, struct elf_out_section *out,
-		     struct err *err)
+static int debug_add_packed(struct debug_out *d, const struct elf_section *s, struct elf_out_section *out,
+			    struct err *err)
 {
 	bool pack = d->packing != ELF_SPLIT_UNPACKED;
 	int r = ELF_PACKED_LARGER;
@@ -109,7 +109,7 @@ static int add_debug(struct debug_out *d, const struct elf_section *s, struct el
 	if (elf_content_align(d->img, s, &align, err) < 0)
 		return -1;
 	if (str_starts(s->name, STR(".z")))
-		out->name_off = new_name(
+		out->name_off = debug_new_name(
 			d, (struct str){ arena_printf(&d->a, ".%.*s", (int)s->name.size - 2, s->name.p + 2),
 					 s->name.size - 1 });
 	if (pack) {
@@ -131,10 +131,10 @@ static int add_debug(struct debug_out *d, const struct elf_section *s, struct el
 	if (elf_out_align(&d->o, align, err) < 0)
 		return -1;
 	out->s.off = d->o.pos;
-	return add_unpacked(d, s, &out->s, err);
+	return debug_add_unpacked(d, s, &out->s, err);
 }
 
-static int add_section(struct debug_out *d, uint32_t i, struct err *err)
+static int debug_add_section(struct debug_out *d, uint32_t i, struct err *err)
 {
 	const struct elf_section *s = &d->img->sections[i];
 	struct elf_out_section *out = &d->sections[i];
@@ -149,7 +149,7 @@ static int add_section(struct debug_out *d, uint32_t i, struct err *err)
 	}
 	if (d->packing != ELF_SPLIT_AS_THEY_ARE && !elf_is_alloc(s) && s->type != SHT_REL &&
 	    s->type != SHT_RELA && elf_section_is_debug(s, &base))
-		return add_debug(d, s, out, err);
+		return debug_add_packed(d, s, out, err);
 	/* Notes keep their offsets if nothing is in between: then the first segment's range stays right. */
 	if (elf_is_alloc(s) && s->off >= d->o.pos && s->off - d->o.pos <= KIB(4) &&
 	    elf_out_zeros(&d->o, s->off - d->o.pos, err) < 0)
@@ -160,13 +160,13 @@ static int add_section(struct debug_out *d, uint32_t i, struct err *err)
 	return elf_out_copy(&d->o, d->img->src, s->off, s->size, err);
 }
 
-static int add_sections(struct debug_out *d, struct err *err)
+static int debug_add_sections(struct debug_out *d, struct err *err)
 {
 	const struct elf_image *img = d->img;
 	uint32_t names = img->h.names_index;
 
 	for (uint32_t i = 1; i < img->n_sections; i++)
-		if (i != names && add_section(d, i, err) < 0)
+		if (i != names && debug_add_section(d, i, err) < 0)
 			return err_in(err, "section %u " STR_FMT, i, STR_ARG(img->sections[i].name));
 	/* The names last: sections that are no longer compressed have new ones. */
 	d->sections[names] = (struct elf_out_section){ img->sections[names], d->name_offs[names] };
@@ -178,7 +178,7 @@ static int add_sections(struct debug_out *d, struct err *err)
 /* ---- segments ---- */
 
 /* Whether a section that keeps its bytes is in a segment of the old file. */
-static bool left_in(const struct debug_out *d, uint32_t i, const struct elf_segment *s)
+static bool segment_keeps(const struct debug_out *d, uint32_t i, const struct elf_segment *s)
 {
 	const struct elf_section *old = &d->img->sections[i];
 
@@ -188,8 +188,8 @@ static bool left_in(const struct debug_out *d, uint32_t i, const struct elf_segm
 
 /* The bytes from the segment's start that keep their layout: headers, and notes. *ret_off is their new
  * offset, *ret_end their end. */
-static void find_left(const struct debug_out *d, const struct elf_segment *s, uint64_t *ret_off,
-		      uint64_t *ret_end)
+static void segment_find_left(const struct debug_out *d, const struct elf_segment *s, uint64_t *ret_off,
+			      uint64_t *ret_end)
 {
 	const struct elf_image *img = d->img;
 	uint64_t head = (img->h.is64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr)) +
@@ -199,7 +199,7 @@ static void find_left(const struct debug_out *d, const struct elf_segment *s, ui
 	for (uint32_t i = 1; i < img->n_sections; i++) {
 		const struct elf_section *old = &img->sections[i], *new = &d->sections[i].s;
 
-		if (!left_in(d, i, s))
+		if (!segment_keeps(d, i, s))
 			continue;
 		if (!end && old->off == s->off)
 			off = new->off;
@@ -212,7 +212,7 @@ static void find_left(const struct debug_out *d, const struct elf_segment *s, ui
 }
 
 /* Addresses stay; the segment keeps those bytes of its start that are in the debug file. */
-static void place_segment(struct debug_out *d, struct elf_segment *s)
+static void segment_place(struct debug_out *d, struct elf_segment *s)
 {
 	uint64_t off, end;
 
@@ -220,7 +220,7 @@ static void place_segment(struct debug_out *d, struct elf_segment *s)
 		s->off = d->img->h.is64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr);
 		return;
 	}
-	find_left(d, s, &off, &end);
+	segment_find_left(d, s, &off, &end);
 	if (s->filesz && end) {
 		s->off = off;
 		s->filesz = MIN(s->filesz, end - off);
@@ -231,7 +231,7 @@ static void place_segment(struct debug_out *d, struct elf_segment *s)
 	}
 }
 
-static int add_segments(struct debug_out *d, struct err *err)
+static int debug_add_segments(struct debug_out *d, struct err *err)
 {
 	const struct elf_image *img = d->img;
 	uint64_t pos = d->o.pos;
@@ -241,7 +241,7 @@ static int add_segments(struct debug_out *d, struct err *err)
 	d->segments = ARENA_NEW_N(&d->a, struct elf_segment, img->n_segments);
 	memcpy(d->segments, img->segments, img->n_segments * sizeof(*d->segments));
 	for (uint32_t i = 0; i < img->n_segments; i++)
-		place_segment(d, &d->segments[i]);
+		segment_place(d, &d->segments[i]);
 	if (elf_out_flush(&d->o, err) < 0)
 		return -1;
 	d->o.pos = img->h.is64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr);
@@ -275,17 +275,20 @@ int elf_split_debug(const struct elf_image *img, int fd, enum elf_split_packing 
 {
 	AUTO(debug_done) struct debug_out d = { .img = img, .packing = packing };
 	uint64_t head = img->h.is64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr);
+	struct elf_out_tables tables = { .phoff = img->n_segments ? head : 0,
+					 .n_sections = img->n_sections,
+					 .names_index = img->h.names_index };
 
 	elf_out_init(&d.o, fd, img);
 	d.sections = arena_try(&d.a, (size_t)img->n_sections * sizeof(*d.sections));
 	if (!d.sections)
 		return err_set(err, ERR_LIMIT, "no memory for %u sections", img->n_sections);
 	memset(&d.sections[0], 0, sizeof(d.sections[0]));
-	if (read_names(&d, err) < 0 || read_name_offs(&d, err) < 0 ||
+	tables.sections = d.sections;
+	if (debug_read_names(&d, err) < 0 || debug_read_name_offs(&d, err) < 0 ||
 	    elf_out_zeros(&d.o, head + (uint64_t)img->n_segments * elf_segment_size(img->h.is64), err) < 0 ||
-	    add_sections(&d, err) < 0 || add_segments(&d, err) < 0 ||
-	    elf_out_finish(&d.o, img, img->n_segments ? head : 0, d.sections, img->n_sections,
-			   img->h.names_index, err) < 0)
+	    debug_add_sections(&d, err) < 0 || debug_add_segments(&d, err) < 0 ||
+	    elf_out_finish(&d.o, img, &tables, err) < 0)
 		return -1;
 	return crc_of_output(fd, ret_crc, err);
 }

@@ -164,7 +164,7 @@ static uint64_t end_of_loaded(const struct elf_image *img)
 	return end;
 }
 
-static uint32_t remap(const struct elf_strip *t, uint32_t section)
+static uint32_t section_remap(const struct elf_strip *t, uint32_t section)
 {
 	return section < t->img->n_sections ? t->new_index[section] : section;
 }
@@ -172,9 +172,9 @@ static uint32_t remap(const struct elf_strip *t, uint32_t section)
 /* Renumber the references in a section's header. */
 static void fix_references(const struct elf_strip *t, const struct elf_section *old, struct elf_section *s)
 {
-	s->link = remap(t, old->link);
+	s->link = section_remap(t, old->link);
 	if (old->type == SHT_REL || old->type == SHT_RELA || (old->flags & SHF_INFO_LINK))
-		s->info = remap(t, old->info);
+		s->info = section_remap(t, old->info);
 	else if (old->type == SHT_GROUP && old->link == t->symtab && old->info < t->n_symbols)
 		s->info = t->new_symbol[old->info];
 	else if (old->index == t->symtab)
@@ -183,7 +183,7 @@ static void fix_references(const struct elf_strip *t, const struct elf_section *
 		s->link = 0; /* tells linkers that its numbers are stale */
 }
 
-static int add_group(struct strip_out *d, const struct elf_section *s, struct err *err)
+static int strip_add_group(struct strip_out *d, const struct elf_section *s, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct bytes b = { 0 };
@@ -194,7 +194,7 @@ static int add_group(struct strip_out *d, const struct elf_section *s, struct er
 	if (b.size >= 4 && elf_out_add(&d->o, b.p, 4, err) < 0)
 		return -1;
 	for (size_t at = 4; at + 4 <= b.size; at += 4) {
-		uint32_t member = remap(&d->t, (uint32_t)elf_get(big, b.p + at, 4));
+		uint32_t member = section_remap(&d->t, (uint32_t)elf_get(big, b.p + at, 4));
 		uint8_t w[4];
 
 		elf_put(big, w, member, 4);
@@ -205,7 +205,7 @@ static int add_group(struct strip_out *d, const struct elf_section *s, struct er
 }
 
 /* Write a content that differs from the old file's, or copy it. */
-static int add_content(struct strip_out *d, const struct elf_section *old, struct err *err)
+static int strip_add_content(struct strip_out *d, const struct elf_section *old, struct err *err)
 {
 	struct elf_strip *t = &d->t;
 
@@ -216,7 +216,7 @@ static int add_content(struct strip_out *d, const struct elf_section *old, struc
 	if (old->index == t->shndx)
 		return elf_strip_add_shndx(t, &d->o, err);
 	if (old->type == SHT_GROUP)
-		return add_group(d, old, err);
+		return strip_add_group(d, old, err);
 	if (elf_strip_is_reloc(t, old->index))
 		return elf_strip_add_relocs(t, &d->o, old, err);
 	return elf_out_copy(&d->o, t->img->src, old->off, old->size, err);
@@ -238,7 +238,7 @@ static bool names_are_shared(const struct elf_strip *t)
 	return false;
 }
 
-static int add_section(struct strip_out *d, uint32_t i, struct err *err)
+static int strip_add_section(struct strip_out *d, uint32_t i, struct err *err)
 {
 	const struct elf_section *old = &d->t.img->sections[i];
 	struct elf_section *s = &d->sections[d->t.new_index[i]].s;
@@ -261,13 +261,13 @@ static int add_section(struct strip_out *d, uint32_t i, struct err *err)
 	s->off = d->o.pos;
 	if (old->type == SHT_NOBITS)
 		return 0;
-	if (add_content(d, old, err) < 0)
+	if (strip_add_content(d, old, err) < 0)
 		return -1;
 	s->size = d->o.pos - s->off;
 	return 0;
 }
 
-static int add_link(struct strip_out *d, const char *name, uint32_t crc, struct err *err)
+static int strip_add_link(struct strip_out *d, const char *name, uint32_t crc, struct err *err)
 {
 	struct elf_section *s = &d->sections[d->n].s;
 	uint8_t word[4];
@@ -286,7 +286,7 @@ static int add_link(struct strip_out *d, const char *name, uint32_t crc, struct 
 	return 0;
 }
 
-static int add_names(struct strip_out *d, struct err *err)
+static int strip_add_names(struct strip_out *d, struct err *err)
 {
 	const struct elf_image *img = d->t.img;
 	uint32_t old = img->h.names_index;
@@ -312,9 +312,10 @@ static int add_names(struct strip_out *d, struct err *err)
 	return elf_out_add(&d->o, d->names.bytes.p, d->names.bytes.size, err);
 }
 
-static int add_all(struct strip_out *d, const char *link_name, uint32_t crc, struct err *err)
+static int strip_add_all(struct strip_out *d, const char *link_name, uint32_t crc, struct err *err)
 {
 	const struct elf_image *img = d->t.img;
+	struct elf_out_tables tables = { .phoff = img->n_segments ? img->h.phoff : 0 };
 
 	d->n = d->t.n_kept;
 	/* Two more: the link, and the names of sections. */
@@ -326,12 +327,14 @@ static int add_all(struct strip_out *d, const char *link_name, uint32_t crc, str
 	if (elf_out_copy(&d->o, img->src, 0, d->loaded, err) < 0)
 		return -1;
 	for (uint32_t i = 1; i < img->n_sections; i++)
-		if (d->t.keep[i] && add_section(d, i, err) < 0)
+		if (d->t.keep[i] && strip_add_section(d, i, err) < 0)
 			return err_in(err, "section %u " STR_FMT, i, STR_ARG(img->sections[i].name));
-	if (add_link(d, link_name, crc, err) < 0 || add_names(d, err) < 0)
+	if (strip_add_link(d, link_name, crc, err) < 0 || strip_add_names(d, err) < 0)
 		return -1;
-	return elf_out_finish(&d->o, img, img->n_segments ? img->h.phoff : 0, d->sections, d->n,
-			      d->names_index, err);
+	tables.sections = d->sections;
+	tables.n_sections = d->n;
+	tables.names_index = d->names_index;
+	return elf_out_finish(&d->o, img, &tables, err);
 }
 
 int elf_split_strip(const struct elf_image *img, int fd, const char *link_name, uint32_t crc, struct err *err)
@@ -351,5 +354,5 @@ int elf_split_strip(const struct elf_image *img, int fd, const char *link_name, 
 	if (t->symtab && elf_strip_symbols(t, err) < 0)
 		return err_in(err, "symbols");
 	number_sections(t);
-	return add_all(&d, link_name, crc, err);
+	return strip_add_all(&d, link_name, crc, err);
 }

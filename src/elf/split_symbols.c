@@ -31,17 +31,17 @@ bool elf_strip_is_reloc(const struct elf_strip *t, uint32_t i)
 
 /* ---- fields whose layout depends on the class ---- */
 
-struct symbol {
+struct split_symbol {
 	uint32_t name, shndx; /* shndx: as stored, 16 bits */
 	uint8_t info;
 };
 
-static struct symbol symbol_at(const struct elf_strip *t, size_t i)
+static struct split_symbol elf_symbol_at(const struct elf_strip *t, size_t i)
 {
 	const struct elf_header *h = &t->img->h;
 	const uint8_t *p = t->symbols.p + i * elf_symbol_size(h->is64);
 
-	return (struct symbol){
+	return (struct split_symbol){
 		.name = (uint32_t)elf_get(h->big, p, 4),
 		.info = p[h->is64 ? offsetof(Elf64_Sym, st_info) : offsetof(Elf32_Sym, st_info)],
 		.shndx = (uint32_t)elf_get(
@@ -51,7 +51,7 @@ static struct symbol symbol_at(const struct elf_strip *t, size_t i)
 }
 
 /* The section's number; SHN_UNDEF for the special ones, which are no sections. */
-static uint32_t section_of(const struct elf_strip *t, size_t i, const struct symbol *s)
+static uint32_t symbol_section(const struct elf_strip *t, size_t i, const struct split_symbol *s)
 {
 	if (s->shndx == SHN_XINDEX && (i + 1) * 4 <= t->old_shndx.size)
 		return (uint32_t)elf_get(t->img->h.big, t->old_shndx.p + i * 4, 4);
@@ -102,7 +102,7 @@ static int relocs_each(struct elf_strip *t, const struct elf_section *s,
 	return 0;
 }
 
-static int mark_used(struct elf_strip *t, uint8_t *p, size_t n, void *arg, struct err *err)
+static int relocs_mark_used(struct elf_strip *t, uint8_t *p, size_t n, void *arg, struct err *err)
 {
 	const struct elf_section *s = arg;
 	size_t size = elf_reloc_size(t->img->h.is64, s->type);
@@ -123,7 +123,7 @@ struct renumber {
 	size_t size;
 };
 
-static int renumber(struct elf_strip *t, uint8_t *p, size_t n, void *arg, struct err *err)
+static int relocs_renumber(struct elf_strip *t, uint8_t *p, size_t n, void *arg, struct err *err)
 {
 	const struct renumber *r = arg;
 
@@ -142,12 +142,12 @@ int elf_strip_add_relocs(struct elf_strip *t, struct elf_out *o, const struct el
 {
 	struct renumber r = { o, elf_reloc_size(t->img->h.is64, s->type) };
 
-	return relocs_each(t, s, renumber, &r, err);
+	return relocs_each(t, s, relocs_renumber, &r, err);
 }
 
 /* ---- choosing symbols ---- */
 
-static int read_symbols(struct elf_strip *t, struct err *err)
+static int symbols_read(struct elf_strip *t, struct err *err)
 {
 	const struct elf_section *s = &t->img->sections[t->symtab];
 	size_t size = elf_symbol_size(t->img->h.is64);
@@ -173,14 +173,14 @@ static int read_symbols(struct elf_strip *t, struct err *err)
 	return 0;
 }
 
-static int find_used(struct elf_strip *t, struct err *err)
+static int symbols_find_used(struct elf_strip *t, struct err *err)
 {
 	for (uint32_t i = 1; i < t->img->n_sections; i++) {
 		const struct elf_section *s = &t->img->sections[i];
 
 		if (!t->keep[i])
 			continue;
-		if (elf_strip_is_reloc(t, i) && relocs_each(t, s, mark_used, (void *)s, err) < 0)
+		if (elf_strip_is_reloc(t, i) && relocs_each(t, s, relocs_mark_used, (void *)s, err) < 0)
 			return err_in(err, "section %u " STR_FMT, i, STR_ARG(s->name));
 		if (s->type == SHT_GROUP && s->link == t->symtab) {
 			if (s->info >= t->n_symbols)
@@ -193,10 +193,10 @@ static int find_used(struct elf_strip *t, struct err *err)
 }
 
 /* 0: the symbol is removed, 1: it stays. */
-static int stays(const struct elf_strip *t, size_t i, const struct symbol *s, struct err *err)
+static int symbol_stays(const struct elf_strip *t, size_t i, const struct split_symbol *s, struct err *err)
 {
 	unsigned type = ELF64_ST_TYPE(s->info);
-	uint32_t section = section_of(t, i, s);
+	uint32_t section = symbol_section(t, i, s);
 
 	if (section >= t->img->n_sections)
 		return err_set(err, ERR_INVALID, "symbol %zu is in section %u of %u", i, section,
@@ -213,8 +213,8 @@ static int stays(const struct elf_strip *t, size_t i, const struct symbol *s, st
 }
 
 /* The name, NUL excluded. */
-static int name_of(const struct elf_strip *t, struct bytes names, size_t i, uint32_t off, struct str *ret,
-		   struct err *err)
+static int symbol_name(const struct elf_strip *t, struct bytes names, size_t i, uint32_t off, struct str *ret,
+		       struct err *err)
 {
 	const char *p, *end = NULL;
 
@@ -233,23 +233,23 @@ static int name_of(const struct elf_strip *t, struct bytes names, size_t i, uint
 }
 
 /* Names may overlap in the input, within limits: the new table has each of them once. */
-static int choose(struct elf_strip *t, struct bytes names, struct err *err)
+static int symbols_choose(struct elf_strip *t, struct bytes names, struct err *err)
 {
 	uint64_t budget = 16 * (uint64_t)names.size + MIB(1);
 
 	t->n_new_symbols = 1;
 	t->n_locals = 1;
 	for (size_t i = 1; i < t->n_symbols; i++) {
-		struct symbol s = symbol_at(t, i);
+		struct split_symbol s = elf_symbol_at(t, i);
 		struct str name;
-		int r = stays(t, i, &s, err);
+		int r = symbol_stays(t, i, &s, err);
 
 		if (r < 0)
 			return -1;
 		if (!r)
 			continue;
 		if (t->strtab) {
-			if (name_of(t, names, i, s.name, &name, err) < 0)
+			if (symbol_name(t, names, i, s.name, &name, err) < 0)
 				return -1;
 			if (name.size > budget)
 				return err_set(err, ERR_LIMIT,
@@ -268,19 +268,19 @@ int elf_strip_symbols(struct elf_strip *t, struct err *err)
 {
 	struct bytes names = { 0 };
 
-	if (read_symbols(t, err) < 0 || find_used(t, err) < 0)
+	if (symbols_read(t, err) < 0 || symbols_find_used(t, err) < 0)
 		return -1;
 	if (t->strtab && elf_section_read(t->img, &t->img->sections[t->strtab], ELF_SPLIT_MAX_TABLE, &t->a,
 					  &names, err) < 0)
 		return -1;
-	return choose(t, names, err);
+	return symbols_choose(t, names, err);
 }
 
 /* ---- writing ---- */
 
-static uint32_t new_section_of(const struct elf_strip *t, size_t i, const struct symbol *s)
+static uint32_t symbol_new_section(const struct elf_strip *t, size_t i, const struct split_symbol *s)
 {
-	uint32_t section = section_of(t, i, s);
+	uint32_t section = symbol_section(t, i, s);
 
 	return section ? t->new_index[section] : 0;
 }
@@ -294,7 +294,7 @@ int elf_strip_add_symtab(struct elf_strip *t, struct elf_out *o, struct err *err
 	if (elf_out_add(o, null, size, err) < 0)
 		return -1;
 	for (size_t i = 1; i < t->n_symbols; i++) {
-		struct symbol s = symbol_at(t, i);
+		struct split_symbol s = elf_symbol_at(t, i);
 		uint8_t b[sizeof(Elf64_Sym)];
 		uint32_t section;
 
@@ -303,7 +303,7 @@ int elf_strip_add_symtab(struct elf_strip *t, struct elf_out *o, struct err *err
 		memcpy(b, t->symbols.p + i * size, size);
 		if (t->strtab)
 			elf_put(h->big, b, t->names.offs[t->name_of[t->new_symbol[i]]], 4);
-		section = new_section_of(t, i, &s);
+		section = symbol_new_section(t, i, &s);
 		if (section)
 			elf_put(h->big,
 				b + (h->is64 ? offsetof(Elf64_Sym, st_shndx) : offsetof(Elf32_Sym, st_shndx)),
@@ -321,12 +321,12 @@ int elf_strip_add_shndx(struct elf_strip *t, struct elf_out *o, struct err *err)
 	if (elf_out_add(o, b, 4, err) < 0)
 		return -1;
 	for (size_t i = 1; i < t->n_symbols; i++) {
-		struct symbol s = symbol_at(t, i);
+		struct split_symbol s = elf_symbol_at(t, i);
 		uint32_t section;
 
 		if (!t->new_symbol[i])
 			continue;
-		section = new_section_of(t, i, &s);
+		section = symbol_new_section(t, i, &s);
 		elf_put(t->img->h.big, b, section >= SHN_LORESERVE ? section : 0, 4);
 		if (elf_out_add(o, b, 4, err) < 0)
 			return -1;

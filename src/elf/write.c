@@ -113,13 +113,13 @@ uint64_t elf_get(bool big, const void *at, unsigned size)
 }
 
 /* A structure that is assembled field by field. */
-struct record {
+struct elf_record {
 	uint8_t b[64];
 	unsigned size;
 	bool big;
 };
 
-static void field(struct record *r, uint64_t v, unsigned size)
+static void record_add(struct elf_record *r, uint64_t v, unsigned size)
 {
 	elf_put(r->big, r->b + r->size, v, size);
 	r->size += size;
@@ -131,41 +131,41 @@ int elf_out_segments(struct elf_out *o, const struct elf_segment *segments, size
 
 	for (size_t i = 0; i < n; i++) {
 		const struct elf_segment *s = &segments[i];
-		struct record r = { .big = o->big };
+		struct elf_record r = { .big = o->big };
 
-		field(&r, s->type, 4);
+		record_add(&r, s->type, 4);
 		if (o->is64)
-			field(&r, s->flags, 4);
-		field(&r, s->off, word);
-		field(&r, s->vaddr, word);
-		field(&r, s->paddr, word);
-		field(&r, s->filesz, word);
-		field(&r, s->memsz, word);
+			record_add(&r, s->flags, 4);
+		record_add(&r, s->off, word);
+		record_add(&r, s->vaddr, word);
+		record_add(&r, s->paddr, word);
+		record_add(&r, s->filesz, word);
+		record_add(&r, s->memsz, word);
 		if (!o->is64)
-			field(&r, s->flags, 4);
-		field(&r, s->align, word);
+			record_add(&r, s->flags, 4);
+		record_add(&r, s->align, word);
 		if (elf_out_add(o, r.b, r.size, err) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int add_section(struct elf_out *o, const struct elf_out_section *sec, struct err *err)
+static int section_write(struct elf_out *o, const struct elf_out_section *sec, struct err *err)
 {
 	const struct elf_section *s = &sec->s;
-	struct record r = { .big = o->big };
+	struct elf_record r = { .big = o->big };
 	unsigned word = o->is64 ? 8 : 4;
 
-	field(&r, sec->name_off, 4);
-	field(&r, s->type, 4);
-	field(&r, s->flags, word);
-	field(&r, s->addr, word);
-	field(&r, s->off, word);
-	field(&r, s->size, word);
-	field(&r, s->link, 4);
-	field(&r, s->info, 4);
-	field(&r, s->align, word);
-	field(&r, s->entsize, word);
+	record_add(&r, sec->name_off, 4);
+	record_add(&r, s->type, 4);
+	record_add(&r, s->flags, word);
+	record_add(&r, s->addr, word);
+	record_add(&r, s->off, word);
+	record_add(&r, s->size, word);
+	record_add(&r, s->link, 4);
+	record_add(&r, s->info, 4);
+	record_add(&r, s->align, word);
+	record_add(&r, s->entsize, word);
 	return elf_out_add(o, r.b, r.size, err);
 }
 
@@ -179,46 +179,46 @@ static void extended_numbers(struct elf_out_section *zero, size_t n_sections, si
 	zero->s.link = names_index >= SHN_LORESERVE ? names_index : 0;
 }
 
-static int write_header(struct elf_out *o, const struct elf_image *img, uint64_t phoff, uint64_t shoff,
-			size_t n_sections, uint32_t names_index, struct err *err)
+static int header_write(struct elf_out *o, const struct elf_image *img, const struct elf_out_tables *t,
+			uint64_t shoff, struct err *err)
 {
 	unsigned word = o->is64 ? 8 : 4, size = o->is64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr);
-	size_t n_segments = phoff ? img->n_segments : 0;
-	struct record r = { .big = o->big };
+	size_t n_segments = t->phoff ? img->n_segments : 0;
+	struct elf_record r = { .big = o->big };
 
 	if (source_read_full(img->src, 0, r.b, size, SOURCE_RANDOM, err) < 0)
 		return -1;
 	r.size = 24 + word; /* after e_entry */
-	field(&r, phoff, word);
-	field(&r, shoff, word);
+	record_add(&r, t->phoff, word);
+	record_add(&r, shoff, word);
 	r.size += 4; /* e_flags */
-	field(&r, size, 2);
-	field(&r, elf_segment_size(o->is64) * (n_segments != 0), 2);
-	field(&r, n_segments >= PN_XNUM ? PN_XNUM : n_segments, 2);
-	field(&r, elf_section_size(o->is64), 2);
-	field(&r, n_sections >= SHN_LORESERVE ? 0 : n_sections, 2);
-	field(&r, names_index >= SHN_LORESERVE ? SHN_XINDEX : names_index, 2);
+	record_add(&r, size, 2);
+	record_add(&r, elf_segment_size(o->is64) * (n_segments != 0), 2);
+	record_add(&r, n_segments >= PN_XNUM ? PN_XNUM : n_segments, 2);
+	record_add(&r, elf_section_size(o->is64), 2);
+	record_add(&r, t->n_sections >= SHN_LORESERVE ? 0 : t->n_sections, 2);
+	record_add(&r, t->names_index >= SHN_LORESERVE ? SHN_XINDEX : t->names_index, 2);
 	return fd_pwrite(o->fd, r.b, size, 0, err);
 }
 
-int elf_out_finish(struct elf_out *o, const struct elf_image *img, uint64_t phoff,
-		   const struct elf_out_section *sections, size_t n, uint32_t names_index, struct err *err)
+int elf_out_finish(struct elf_out *o, const struct elf_image *img, const struct elf_out_tables *t,
+		   struct err *err)
 {
-	struct elf_out_section zero = sections[0];
+	struct elf_out_section zero = t->sections[0];
 	uint64_t shoff;
 
 	if (elf_out_align(o, o->is64 ? 8 : 4, err) < 0)
 		return -1;
 	shoff = o->pos;
-	if (!o->is64 && shoff + n * elf_section_size(false) > UINT32_MAX)
+	if (!o->is64 && shoff + t->n_sections * elf_section_size(false) > UINT32_MAX)
 		return err_set(err, ERR_LIMIT, "the file becomes larger than a 32-bit ELF file can be");
-	extended_numbers(&zero, n, phoff ? img->n_segments : 0, names_index);
-	if (add_section(o, &zero, err) < 0)
+	extended_numbers(&zero, t->n_sections, t->phoff ? img->n_segments : 0, t->names_index);
+	if (section_write(o, &zero, err) < 0)
 		return -1;
-	for (size_t i = 1; i < n; i++)
-		if (add_section(o, &sections[i], err) < 0)
+	for (size_t i = 1; i < t->n_sections; i++)
+		if (section_write(o, &t->sections[i], err) < 0)
 			return -1;
 	if (elf_out_flush(o, err) < 0)
 		return -1;
-	return write_header(o, img, phoff, shoff, n, names_index, err);
+	return header_write(o, img, t, shoff, err);
 }

@@ -35,12 +35,20 @@ int elf_out_flush(struct elf_out *o, struct err *err);
 void elf_put(bool big, void *at, uint64_t v, unsigned size);
 uint64_t elf_get(bool big, const void *at, unsigned size);
 
+/* The tables of a finished file. */
+struct elf_out_tables {
+	uint64_t phoff; /* of the program headers, which are written already; 0: none */
+	const struct elf_out_section *sections;
+	size_t n_sections;
+	uint32_t names_index;
+};
+
 /*
  * Finish the file: write the section table here, then the header at the start. The header is that of @img
  * with new offsets and numbers.
  */
-int elf_out_finish(struct elf_out *o, const struct elf_image *img, uint64_t phoff,
-		   const struct elf_out_section *sections, size_t n, uint32_t names_index, struct err *err);
+int elf_out_finish(struct elf_out *o, const struct elf_image *img, const struct elf_out_tables *t,
+		   struct err *err);
 /* Program headers in their stored form. */
 int elf_out_segments(struct elf_out *o, const struct elf_segment *segments, size_t n, struct err *err);
 

@@ -49,7 +49,7 @@ static int packer_open(struct packer *p, enum elf_split_packing packing, uint64_
 	return 0;
 }
 
-static int out_add(struct packer *p, size_t n, struct err *err)
+static int packer_flush(struct packer *p, size_t n, struct err *err)
 {
 	if (p->o->pos + n >= p->limit) {
 		p->larger = true;
@@ -66,7 +66,7 @@ static int pack_zlib(struct packer *p, struct bytes in, bool end, struct err *er
 		p->z.next_out = p->out;
 		p->z.avail_out = OUT_SIZE;
 		deflate(&p->z, end ? Z_FINISH : Z_NO_FLUSH);
-		if (out_add(p, OUT_SIZE - p->z.avail_out, err) < 0)
+		if (packer_flush(p, OUT_SIZE - p->z.avail_out, err) < 0)
 			return -1;
 	} while (!p->z.avail_out && !p->larger);
 	return 0;
@@ -83,13 +83,14 @@ static int pack_zstd(struct packer *p, struct bytes in, bool end, struct err *er
 		left = ZSTD_compressStream2(p->zstd, &ob, &ib, end ? ZSTD_e_end : ZSTD_e_continue);
 		if (ZSTD_isError(left))
 			return err_set(err, ERR_LIMIT, "zstd: %s", ZSTD_getErrorName(left));
-		if (out_add(p, ob.pos, err) < 0)
+		if (packer_flush(p, ob.pos, err) < 0)
 			return -1;
 	} while ((end ? left != 0 : ib.pos < ib.size) && !p->larger);
 	return 0;
 }
 
-static int add_header(struct elf_out *o, uint32_t type, uint64_t size, uint64_t align, struct err *err)
+static int compression_header_add(struct elf_out *o, uint32_t type, uint64_t size, uint64_t align,
+				  struct err *err)
 {
 	uint8_t head[24] = { 0 };
 
@@ -121,7 +122,7 @@ int elf_content_align(const struct elf_image *img, const struct elf_section *sec
 	return 0;
 }
 
-static int pack(struct packer *p, struct stream *s, bool zlib, struct err *err)
+static int packer_run(struct packer *p, struct stream *s, bool zlib, struct err *err)
 {
 	struct bytes chunk;
 
@@ -148,8 +149,8 @@ int elf_out_packed(struct elf_out *o, const struct elf_image *img, const struct 
 	p.limit = start + size;
 	p.out = mem_alloc(OUT_SIZE);
 	if (packer_open(&p, packing, size, err) < 0 ||
-	    add_header(o, zlib ? ELFCOMPRESS_ZLIB : ELFCOMPRESS_ZSTD, size, align, err) < 0 ||
-	    pack(&p, s, zlib, err) < 0)
+	    compression_header_add(o, zlib ? ELFCOMPRESS_ZLIB : ELFCOMPRESS_ZSTD, size, align, err) < 0 ||
+	    packer_run(&p, s, zlib, err) < 0)
 		return -1;
 	if (!p.larger)
 		return 0;

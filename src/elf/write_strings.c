@@ -6,6 +6,7 @@
  * The texts are sorted by their last bytes first, the longer one first where one ends another. So a text that
  * ends another one comes after it, and the last text that was stored is one that it ends, if there is any.
  */
+#include "base/vec.h"
 #include "elf/write.h"
 
 #include <stdlib.h>
@@ -19,12 +20,8 @@ void elf_strings_done(struct elf_strings *t)
 
 size_t elf_strings_add(struct elf_strings *t, struct str s)
 {
-	if (t->n == t->room) {
-		t->room = MAX(2 * t->room, (size_t)64);
-		t->items = mem_realloc(t->items, t->room, sizeof(*t->items));
-	}
-	t->items[t->n] = s;
-	return t->n++;
+	VEC_PUSH(t->items, t->n, t->room) = s;
+	return t->n - 1;
 }
 
 static int by_end(const void *pa, const void *pb, void *items)

@@ -25,7 +25,7 @@ static uint64_t rnd(void)
 	return x;
 }
 
-/* The end of CHUNK_MAX bytes of which neither the one before nor the one behind may be touched. */
+/* The end of CHUNK_MAX bytes of which neither the byte before nor the byte after may be touched. */
 static uint8_t *fenced(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -38,33 +38,36 @@ static uint8_t *fenced(void)
 	return p + page + CHUNK_MAX;
 }
 
-static size_t some(size_t max)
+static size_t random_size(size_t max)
 {
 	return 1 + rnd() % (rnd() % 4 ? max : 9);
 }
 
-/* What @b is undone to; false: damaged, or its end is missing. */
-static bool undo(struct bytes b, uint64_t content, uint8_t *in_end, uint8_t *out_end, struct buf *out)
+/* Decode @b into @out in chunks of random sizes; false: damaged, or its end is missing. */
+static bool decode_all(struct bytes b, uint64_t content, uint8_t *in_end, uint8_t *out_end, struct buf *out)
 {
 	struct inflate *z;
 	struct err err = { 0 };
-	bool ended = false, ok = true;
+	struct inflate_call c = { 0 };
+	bool ok = true;
 	unsigned idle = 0;
 
 	out->size = 0;
 	assert_done(inflate_open(content, &z, &err));
-	while (ok && !ended) {
-		size_t n = MIN(some(CHUNK_MAX), b.size), room = some(CHUNK_MAX), taken, got;
+	while (ok && !c.ended) {
+		size_t n = MIN(random_size(CHUNK_MAX), b.size), room = random_size(CHUNK_MAX);
 
 		memcpy(in_end - n, b.p, n);
-		ok = inflate_step(z, bytes_of(in_end - n, n), &taken, out_end - room, room, &got, &ended,
-				  &err) == 0;
+		c = (struct inflate_call){ .in = bytes_of(in_end - n, n),
+					   .out = out_end - room,
+					   .room = room };
+		ok = inflate_step(z, &c, &err) == 0;
 		if (!ok)
 			break;
-		assert_true(taken <= n && got <= room);
-		buf_add(out, out_end - room, got);
-		b = bytes_of(b.p + taken, b.size - taken);
-		idle = taken || got ? 0 : idle + 1;
+		assert_true(c.taken <= n && c.got <= room);
+		buf_add(out, out_end - room, c.got);
+		b = bytes_of(b.p + c.taken, b.size - c.taken);
+		idle = c.taken || c.got ? 0 : idle + 1;
 		ok = idle < 10;
 	}
 	inflate_close(z);
@@ -74,7 +77,7 @@ static bool undo(struct bytes b, uint64_t content, uint8_t *in_end, uint8_t *out
 static void fill(uint8_t *p, size_t n)
 {
 	for (size_t i = 0; i < n;) {
-		size_t back = some(KIB(40)), size = MIN(some(300), n - i);
+		size_t back = random_size(KIB(40)), size = MIN(random_size(300), n - i);
 
 		if (back <= i && rnd() % 4)
 			for (size_t end = i + size; i < end; i++)
@@ -103,7 +106,7 @@ static void both_decoders_say_the_same(void **state)
 	unsigned n_good = 0, n_bad = 0;
 
 	for (unsigned i = 0; i < 40; i++) {
-		size_t size = some(CONTENT_MAX);
+		size_t size = random_size(CONTENT_MAX);
 		uLongf n_packed = 2 * CONTENT_MAX;
 
 		fill(content, size);
@@ -115,8 +118,8 @@ static void both_decoders_say_the_same(void **state)
 			memcpy(damaged, packed, n);
 			if (k)
 				damage(damaged, &n);
-			good = undo(bytes_of(damaged, n), FAST, in_end, out_end, &a);
-			assert_int_equal(good, undo(bytes_of(damaged, n), SLOW, in_end, out_end, &b));
+			good = decode_all(bytes_of(damaged, n), FAST, in_end, out_end, &a);
+			assert_int_equal(good, decode_all(bytes_of(damaged, n), SLOW, in_end, out_end, &b));
 			assert_true(!good || bytes_eq(buf_bytes(&a), buf_bytes(&b)));
 			assert_true(k || bytes_eq(buf_bytes(&a), bytes_of(content, size)));
 			*(good ? &n_good : &n_bad) += 1;
