@@ -75,7 +75,7 @@ static int packed_of(const struct elf_image *img, const struct elf_section *sec,
 			return -1;
 		c = cursor_at(b, true, out.off); /* big endian in any file */
 		if (!bytes_eq(cursor_bytes(&c, 4), bytes_of("ZLIB", 4)))
-			return err_set(err, ERR_INVALID, "there is no \"ZLIB\" at its start");
+			return err_set(err, ERR_INVALID, "\"ZLIB\" is missing at the start");
 		out.content = cursor_u64(&c);
 		if (!cursor_ok(&c))
 			return cursor_err(&c, "compression header", err);
@@ -89,7 +89,7 @@ static int packed_of(const struct elf_image *img, const struct elf_section *sec,
 	/* This also prevents an overflow of the product. */
 	if (out.content / (out.packing == ZLIB ? ZLIB_MAX_RATIO : ZSTD_MAX_RATIO) > out.size)
 		return err_set(err, ERR_INVALID,
-			       "%llu compressed bytes cannot be the %llu that the header says",
+			       "%llu compressed bytes cannot decode to the %llu of the header",
 			       (unsigned long long)out.size, (unsigned long long)out.content);
 	*ret = out;
 	return 0;
@@ -164,7 +164,8 @@ static int unpack_decode(struct unpack *u, void *buf, size_t n, size_t *ret_got,
 		if (got || u->ended || u->in_pos != before)
 			continue;
 		if (u->in_pos < u->in_size)
-			return err_set(err, ERR_INVALID, "the decoder makes nothing of compressed content");
+			return err_set(err, ERR_INVALID,
+				       "the decoder does not accept the compressed content");
 		if (!u->in_left)
 			return err_set(err, ERR_INVALID,
 				       "compressed content ends early, %llu of %llu bytes are missing",
@@ -184,7 +185,7 @@ static int unpack_read(struct stream *s, void *buf, size_t n, size_t *ret_got, s
 		return -1;
 	if (u->left && !got)
 		return err_set(err, ERR_INVALID,
-			       "compressed content is %llu bytes shorter than the %llu that the header says",
+			       "compressed content is %llu bytes shorter than the %llu of the header",
 			       (unsigned long long)u->left, (unsigned long long)u->what.content);
 	u->left -= got;
 	/* The end must be verified before the last bytes are delivered: the checksum follows them. */
@@ -192,7 +193,7 @@ static int unpack_read(struct stream *s, void *buf, size_t n, size_t *ret_got, s
 		return -1;
 	if (more)
 		return err_set(err, ERR_INVALID,
-			       "compressed content is longer than the %llu bytes that the header says",
+			       "compressed content is longer than the %llu bytes of the header",
 			       (unsigned long long)u->what.content);
 	*ret_got = got;
 	return 0;

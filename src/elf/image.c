@@ -260,7 +260,7 @@ static int check_names(const struct image *im, const struct elf_section *names, 
 	/* A file whose end was never written and is zeros looks like this. */
 	if (names->type == SHT_NULL)
 		err_set(why, ERR_INVALID,
-			"section names are in section %u, which is none: the section table is damaged",
+			"section names are in section %u, which is empty: the section table is damaged",
 			names->index);
 	else if (names->type == SHT_NOBITS || !elf_range_fits(names->off, names->size, im->pub.src->size))
 		err_set(why, ERR_INVALID,

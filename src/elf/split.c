@@ -96,10 +96,10 @@ static int check_rest(const struct elf_image *img, uint64_t end, bool *ret_signe
 	*ret_signed = zeros && signature;
 	if (zeros)
 		return 0;
-	return err_set(
-		err, ERR_INVALID,
-		"%llu bytes behind its end would be lost (an archive?): split it before they are added",
-		(unsigned long long)left);
+	return err_set(err, ERR_INVALID,
+		       "%llu bytes after the end of the ELF file would be lost (an archive?): split the file "
+		       "before they are appended",
+		       (unsigned long long)left);
 }
 
 /* Tables that are written anew must be stored as they are, neither compressed nor without bytes. */
@@ -110,8 +110,7 @@ static int check_table(const struct elf_image *img, uint32_t i, struct err *err)
 
 	if (i == img->h.names_index && s->type != SHT_STRTAB)
 		return err_set(err, ERR_INVALID,
-			       "section %u, which should have the names of sections, is of type %u", i,
-			       s->type);
+			       "section %u, which should hold the section names, has type %u", i, s->type);
 	switch (s->type) {
 	case SHT_SYMTAB:
 	case SHT_STRTAB:
@@ -147,7 +146,7 @@ static int check_sections(const struct elf_image *img, bool *ret_debug, bool *re
 				       img->n_sections);
 	}
 	if (n_symtabs > 1)
-		return err_set(err, ERR_INVALID, "it has %u symbol tables", n_symtabs);
+		return err_set(err, ERR_INVALID, "%u symbol tables", n_symtabs);
 	*ret_debug = debug;
 	*ret_program = program;
 	return 0;
@@ -165,7 +164,7 @@ static int check_header(const struct elf_image *img, struct err *err)
 		return -1;
 	if ((h->n_segments && elf_get(h->big, head + at + 2, 2) != elf_segment_size(h->is64)) ||
 	    (h->n_sections && elf_get(h->big, head + at + 6, 2) != elf_section_size(h->is64)))
-		return err_set(err, ERR_INVALID, "its headers are of an unusual size");
+		return err_set(err, ERR_INVALID, "headers of an unusual size");
 	return 0;
 }
 
@@ -178,8 +177,8 @@ int elf_split_check(const struct elf_image *img, bool *ret_signed, struct err *e
 		return err_set(err, img->sections_err.kind, "%s", img->sections_err.text);
 	if (img->h.type == ET_CORE)
 		return err_set(err, ERR_INVALID,
-			       "a core dump, of a process and not of a build: lode find --core has what "
-			       "belongs to it");
+			       "a core dump, which belongs to a process: lode find --core finds its debug "
+			       "files");
 	if (img->h.type != ET_EXEC && img->h.type != ET_DYN && img->h.type != ET_REL)
 		return err_set(err, ERR_INVALID, "an ELF file of the unknown type %u", img->h.type);
 	if (check_header(img, err) < 0 || check_sections(img, &debug, &program, err) < 0)
@@ -187,7 +186,7 @@ int elf_split_check(const struct elf_image *img, bool *ret_signed, struct err *e
 	if (!debug)
 		return ELF_NOTHING_TO_SPLIT;
 	if (!program)
-		return err_set(err, ERR_INVALID, "a debug file: there is no program in it");
+		return err_set(err, ERR_INVALID, "a debug file, without a program");
 	if (check_ranges(img, &end, err) < 0)
 		return -1;
 	return check_rest(img, end, ret_signed, err);

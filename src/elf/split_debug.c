@@ -43,7 +43,7 @@ static int debug_read_names(struct debug_out *d, struct err *err)
 	int r;
 
 	if (img->h.names_index == SHN_UNDEF)
-		return err_set(err, ERR_INVALID, "its sections have no names");
+		return err_set(err, ERR_INVALID, "the sections have no names");
 	r = elf_section_read(img, names, ELF_SPLIT_MAX_TABLE, &d->a, &b, err);
 	if (r < 0)
 		return -1;

@@ -90,7 +90,7 @@ static int relocs_each(struct elf_strip *t, const struct elf_section *s,
 
 	if (s->size % size || (s->entsize && s->entsize != size))
 		return err_set(err, ERR_INVALID,
-			       "relocations of %llu bytes, %llu each, are not made of such of %zu",
+			       "relocations of %llu bytes, %llu each, are not a multiple of %zu",
 			       (unsigned long long)s->size, (unsigned long long)s->entsize, size);
 	for (uint64_t off = 0; off < s->size; off += chunk) {
 		size_t n = (size_t)MIN((uint64_t)chunk, s->size - off);
@@ -132,7 +132,7 @@ static int relocs_renumber(struct elf_strip *t, uint8_t *p, size_t n, void *arg,
 
 		/* Checked again: the file may have changed since. */
 		if (symbol >= t->n_symbols || (symbol && !t->new_symbol[symbol]))
-			return err_set(err, ERR_CHANGED, "the file changes while it is split");
+			return err_set(err, ERR_CHANGED, "the file changed while it was split");
 		set_reloc_symbol(&t->img->h, p + at, t->new_symbol[symbol]);
 	}
 	return elf_out_add(r->o, p, n, err);
@@ -156,8 +156,7 @@ static int symbols_read(struct elf_strip *t, struct err *err)
 	if (r < 0)
 		return -1;
 	if (t->symbols.size % size || (s->entsize && s->entsize != size))
-		return err_set(err, ERR_INVALID,
-			       "symbols of %zu bytes, %llu each, are not made of such of %zu",
+		return err_set(err, ERR_INVALID, "symbols of %zu bytes, %llu each, are not a multiple of %zu",
 			       t->symbols.size, (unsigned long long)s->entsize, size);
 	t->n_symbols = t->symbols.size / size;
 	if (t->shndx && elf_section_read(t->img, &t->img->sections[t->shndx], ELF_SPLIT_MAX_TABLE, &t->a,
@@ -204,9 +203,8 @@ static int symbol_stays(const struct elf_strip *t, size_t i, const struct split_
 	if (section && !t->keep[section]) {
 		if (t->symbol_used[i])
 			return err_set(err, ERR_INVALID,
-				       "a relocation that stays refers to symbol %zu in section " STR_FMT
-				       ", which goes",
-				       i, STR_ARG(t->img->sections[section].name));
+				       "a relocation refers to symbol %zu in the removed section " STR_FMT, i,
+				       STR_ARG(t->img->sections[section].name));
 		return 0;
 	}
 	return t->symbol_used[i] || (type != STT_FILE && type != STT_SECTION);

@@ -58,8 +58,7 @@ int elf_strings_layout(struct elf_strings *t, struct err *err)
 		}
 		if (!str_ends(last, s)) {
 			if (t->bytes.size + s.size + 1 > ELF_SPLIT_MAX_TABLE)
-				return err_set(err, ERR_LIMIT,
-					       "a string table of more than the %zu bytes allowed",
+				return err_set(err, ERR_LIMIT, "a string table exceeds the %zu bytes allowed",
 					       (size_t)ELF_SPLIT_MAX_TABLE);
 			last = s;
 			last_off = (uint32_t)t->bytes.size;

@@ -429,14 +429,14 @@ def test_a_signed_module(sources, tmp_path):
 
 
 @pytest.mark.parametrize("what, says", [("gzip", b"compressed as a whole (gzip)"), ("xz", b"compressed as a whole (xz)"), ("text", b"not an ELF file"),
-                                        ("behind", b"bytes behind its end would be lost"), ("core", b"lode find --core")])
+                                        ("appended", b"bytes after the end of the ELF file would be lost"), ("core", b"lode find --core")])
 def test_what_is_refused_stays_as_it_is(sources, tmp_path, what, says):
     path = module(sources, tmp_path / "x.ko")
     if what in ("gzip", "xz"):
         path.write_bytes(run(what, "-c", path).stdout)
     elif what == "text":
         path.write_text("text")
-    elif what == "behind":
+    elif what == "appended":
         path.write_bytes(path.read_bytes() + b"archive" * 100)
     else:
         data = bytearray(path.read_bytes())

@@ -276,7 +276,7 @@ static void a_section_table_of_zeros_is_none(void **state)
 	assert_done(elf_open(src, &img, &err));
 	assert_int_equal(img->n_sections, 0);
 	assert_int_equal(img->sections_err.kind, ERR_INVALID);
-	assert_non_null(strstr(img->sections_err.text, "which is none"));
+	assert_non_null(strstr(img->sections_err.text, "which is empty"));
 }
 
 static void a_number_of_sections_that_lies_in_section_zero(void **state)

@@ -180,7 +180,7 @@ static void what_has_nothing_to_split_is_no_failure(void **state)
 	arena_init(&debug.arena);
 	elf_writer_debug_file(&debug.bytes, ET_DYN, "abcd", 1000);
 	open_input(&debug);
-	assert_fails(check(&debug, &err), ERR_INVALID, "there is no program in it");
+	assert_fails(check(&debug, &err), ERR_INVALID, "a debug file, without a program");
 }
 
 /* ---- what is behind the end ---- */
@@ -225,7 +225,7 @@ static void padding_is_dropped_and_anything_else_is_refused(void **state)
 			buf_add_char(&s.bytes, cases[i].what);
 		open_input(&s);
 		if (cases[i].fails)
-			assert_fails(check(&s, &err), ERR_INVALID, "bytes behind its end would be lost");
+			assert_fails(check(&s, &err), ERR_INVALID, "bytes after the end of the ELF file would be lost");
 		else
 			make_both(&s, ELF_SPLIT_AS_THEY_ARE);
 	}
@@ -257,7 +257,7 @@ static void a_signed_module_loses_its_signature_and_is_told_from_others(void **s
 		add_signature(&s.bytes, cases[i].said, cases[i].n);
 		open_input(&s);
 		if (cases[i].fails) {
-			assert_fails(check(&s, &err), ERR_INVALID, "bytes behind its end would be lost");
+			assert_fails(check(&s, &err), ERR_INVALID, "bytes after the end of the ELF file would be lost");
 			continue;
 		}
 		assert_done(elf_split_check(s.img, &is_signed, &err));
@@ -320,7 +320,7 @@ static void both_files_have_what_is_theirs(void **state)
 			assert_int_equal(elf_split_check(s.out, &(bool){ false }, &err),
 					 ELF_NOTHING_TO_SPLIT);
 			assert_fails(elf_split_check(s.debug, &(bool){ false }, &err), ERR_INVALID,
-				     "there is no program in it");
+				     "a debug file, without a program");
 		}
 }
 
