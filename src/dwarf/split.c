@@ -24,6 +24,7 @@ struct dwarf_dwo {
 	size_t next;    /* the unit after the one found last */
 	struct buf room;
 	struct dwarf_hashes seen; /* files and units that have added to the budget */
+	uint64_t seed;            /* of all hashes here: they are compared with earlier ones */
 };
 
 static void dwo_close(struct dwarf_reader *r)
@@ -66,7 +67,7 @@ void dwarf_reader_split_done(struct dwarf_reader *r)
 /* True the first time since the budget was set. @seed tells files from units. */
 static bool seen_first(struct dwarf_dwo *o, const void *p, size_t size, uint64_t seed)
 {
-	return dwarf_hashes_add(&o->seen, hash64(p, size, dwarf_secret() + seed));
+	return dwarf_hashes_add(&o->seen, hash64(p, size, o->seed + seed));
 }
 
 /* ---- the unit in its file ---- */
@@ -189,7 +190,7 @@ static int dwo_load(struct dwarf_reader *r, struct str name, struct err *err)
 	uint64_t key, shared;
 
 	dwarf_cu_string(&r->skeleton, &r->skeleton.comp_dir, &comp_dir, &stable, &missing);
-	key = hash64(name.p, name.size, hash64(comp_dir.p, comp_dir.size, dwarf_secret())) | 1;
+	key = hash64(name.p, name.size, hash64(comp_dir.p, comp_dir.size, o->seed)) | 1;
 	if (o->key != key) {
 		dwo_close(r);
 		if (dwo_open(r, name, &o->err) < 0) {
@@ -246,8 +247,10 @@ int dwarf_reader_split(struct dwarf_reader *r, struct err *err)
 	if (r->cu.type == DW_UT_split_compile || str_eq(r->d->info.sec->name, STR(".debug_info.dwo")))
 		return 0;
 	r->skeleton = r->cu;
-	if (!r->dwo)
+	if (!r->dwo) {
 		r->dwo = NEW(struct dwarf_dwo);
+		r->dwo->seed = dwarf_secret();
+	}
 	dwarf_cu_string(&r->cu, &r->cu.dwo_name, &name, &stable, &missing);
 	if (dwo_find(r, name, &cu, &why) == 0 && split_unit_enter(r, &cu, &why) == 0)
 		return 0;

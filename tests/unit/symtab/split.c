@@ -21,6 +21,7 @@ struct files {
 	size_t n;
 	pthread_mutex_t lock;
 	struct buf asked; /* locked */
+	unsigned n_asked; /* locked */
 	struct buf dwp;
 	struct source *dwp_src;
 	struct elf_image *dwp_img;
@@ -33,6 +34,7 @@ static int open_dwo(void *arg, struct str comp_dir, struct str name, uint64_t id
 	struct files *f = arg;
 
 	pthread_mutex_lock(&f->lock);
+	f->n_asked++;
 	f->asked.size = 0;
 	buf_printf(&f->asked, STR_FMT "|" STR_FMT "|%llx", STR_ARG(comp_dir), STR_ARG(name),
 		   (unsigned long long)id);
@@ -320,6 +322,75 @@ static void units_that_share_a_dwo(void **state)
 	assert_answer(&a, 0x1080, "three at /src/a.c:18");
 }
 
+/* In the order of their units, so that the file at hand is the right one each time. */
+static void skeletons_that_name_one_dwo_open_it_once(void **state)
+{
+	AUTO(answers_done) struct answers a;
+	AUTO(files_done) struct files f = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	AUTO(code_writer_done) struct code_writer dwo;
+	AUTO(buf_done) struct buf table = { 0 };
+	struct symtab_options o = { .split = &f.split };
+	struct symtab_stats stats;
+	struct err err = { 0 };
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.version = 5;
+	add_addresses(&a.w);
+	lines = add_lines(&a);
+	split_init(&dwo, ELF_WRITER_X86_64, 5, ID, "f");
+	for (unsigned i = 0; i < 8; i++)
+		add_skeleton(&a, "a.dwo", ID, lines);
+	files_add(&f, "a.dwo", &dwo);
+	use(&a, &f);
+	answers_open(&a);
+	f.n_asked = 0;
+	assert_done(symtab_build(a.img, &o, &table, &stats, &err));
+	assert_int_equal(f.n_asked, 1);
+}
+
+/*
+ * A large unit whose types are read by each of many skeletons that name it: only the first adds to the budget,
+ * so the file is given up long before all are read.
+ */
+static void many_skeletons_of_one_large_unit_exhaust_the_budget(void **state)
+{
+	enum { N_SKELETONS = 3000 };
+	AUTO(answers_done) struct answers a;
+	AUTO(files_done) struct files f = { .lock = PTHREAD_MUTEX_INITIALIZER };
+	AUTO(code_writer_done) struct code_writer dwo;
+	AUTO(buf_done) struct buf table = { 0 };
+	struct symtab_options o = { .split = &f.split };
+	struct symtab_stats stats;
+	struct err err = { 0 };
+	uint64_t lines;
+
+	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
+	a.w.version = 5;
+	add_addresses(&a.w);
+	lines = add_lines(&a);
+	code_writer_init(&dwo, ELF_WRITER_X86_64, ET_REL);
+	dwo.version = 5;
+	dwo.dwo = true;
+	dwo.unit_type = SPLIT_COMPILE;
+	dwo.dwo_id = ID;
+	code_unit_begin(&dwo);
+	code_die(&dwo, T_COMPILE, true, A_NAME, F_STRX, S("a.c"), A_LANGUAGE, F_DATA1, U(0x1d), 0u);
+	for (unsigned i = 0; i < 4000; i++)
+		code_die(&dwo, 0x34, false, A_DECL_LINE, F_DATA8, U(i), A_CALL_LINE, F_DATA8, U(i), 0u);
+	code_up(&dwo);
+	code_unit_end(&dwo);
+	for (unsigned i = 0; i < N_SKELETONS; i++)
+		add_skeleton(&a, "a.dwo", ID, lines);
+	files_add(&f, "a.dwo", &dwo);
+	use(&a, &f);
+	code_writer_finish(&a.w, &a.file);
+	a.src = source_of_mem(buf_bytes(&a.file), "x");
+	assert_done(elf_open(a.src, &a.img, &err));
+	assert_done(symtab_build(a.img, &o, &table, &stats, &err));
+	assert_true(stats.n_skipped > 0);
+}
+
 /* clang's skeletons may have the inlined calls too: they are for those who have no .dwo. */
 static void functions_of_the_skeleton_itself(void **state)
 {
@@ -381,6 +452,8 @@ int main(void)
 		cmocka_unit_test(what_is_not_in_the_dwp_is_looked_for_beside),
 		cmocka_unit_test(a_dwo_that_is_not_there_or_of_another_build),
 		cmocka_unit_test(units_that_share_a_dwo),
+		cmocka_unit_test(skeletons_that_name_one_dwo_open_it_once),
+		cmocka_unit_test(many_skeletons_of_one_large_unit_exhaust_the_budget),
 		cmocka_unit_test(functions_of_the_skeleton_itself),
 		cmocka_unit_test(a_damaged_dwp_is_as_good_as_none),
 	};
