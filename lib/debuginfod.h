@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The C interface of libdebuginfod.so.1, as programs that use elfutils' know it, on lode's client.
+ * The C interface of libdebuginfod.so.1, as programs that use elfutils' know it, over lode's client.
  *
- * A client is one thread's at a time. The functions that find return a descriptor at offset 0, or a negative
- * errno; *path, where
- * @path is not NULL, is then the file's path, to be freed by the caller. @build_id is @build_id_len bytes,
- * or, if that is 0, text in lower-case hexadecimal. DEBUGINFOD_URLS and its like are read again by every
- * call.
+ * A client belongs to one thread at a time. The find functions return a descriptor at offset 0, or a negative
+ * errno; *path, where @path is not NULL, is then the file's path, to be freed by the caller. @build_id is
+ * @build_id_len bytes, or, if that is 0, text in lower-case hexadecimal. Every call reads DEBUGINFOD_URLS and
+ * the other variables again.
  *
  * -ENOSYS: DEBUGINFOD_URLS names no server. -ENOENT: no server has it, or the progress function has
- * cancelled. Anything else tells of a failure, and asking again later may help: -ECONNREFUSED, -EHOSTUNREACH,
+ * cancelled. Anything else is a failure, and asking again later may help: -ECONNREFUSED, -EHOSTUNREACH,
  * -ECONNRESET, -ETIME, -EFBIG, -EIO, -EINVAL, ...
  */
 #ifndef LODE_DEBUGINFOD_H
@@ -49,27 +48,28 @@ int debuginfod_find_section(debuginfod_client *client, const unsigned char *buil
 int debuginfod_find_metadata(debuginfod_client *client, const char *key, const char *value, char **path);
 
 /*
- * Called while a find function waits, several times a second from the start: before a server delivers, @a
- * counts and @b is 0; then
- * @a is bytes and @b how many there will be, 0 if that is not known. Non-zero cancels.
+ * Called several times a second while a find function waits. Before a server delivers, @a counts and @b is 0;
+ * then @a is bytes received and @b bytes expected, 0 if that is not known. Non-zero cancels.
  */
 typedef int (*debuginfod_progressfn_t)(debuginfod_client *client, long a, long b);
 void debuginfod_set_progressfn(debuginfod_client *client, debuginfod_progressfn_t fn);
-/* One line on stderr, written over: what DEBUGINFOD_PROGRESS has every client do. */
+/* One line on stderr, overwritten: the progress of every client if DEBUGINFOD_PROGRESS is set. */
 int debuginfod_default_progressfn(debuginfod_client *client, long a, long b);
 
-/* What happens, in lines; -1: nobody wants to know. */
+/* Write messages about each step to @fd, in lines; -1: none. */
 void debuginfod_set_verbose_fd(debuginfod_client *client, int fd);
 
 void debuginfod_set_user_data(debuginfod_client *client, void *value);
 void *debuginfod_get_user_data(debuginfod_client *client);
 
-/* Of the last file that was found, or the one that comes: its URL, and the X-DEBUGINFOD-* headers, a line
- * each. Until the next call. */
+/*
+ * The URL of the last file found, or of the one that is being fetched; and its X-DEBUGINFOD-* headers, a line
+ * each. Valid until the next call.
+ */
 const char *debuginfod_get_url(debuginfod_client *client);
 const char *debuginfod_get_headers(debuginfod_client *client);
 
-/* "Name: value", for the next request only. -EINVAL if it is none. */
+/* "Name: value", for the next request only. -EINVAL: not a header. */
 int debuginfod_add_http_header(debuginfod_client *client, const char *header);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libdebuginfod.so.1 over lode's client. Nothing happens at load and in debuginfod_begin(): debuggers make a
- * client at their start and mostly never ask for anything.
+ * libdebuginfod.so.1 over lode's client. Loading it and debuginfod_begin() do almost nothing: debuggers create
+ * a client when they start, and mostly never use it.
  */
 #include "debuginfod.h"
 
@@ -41,7 +41,7 @@ void debuginfod_end(debuginfod_client *c)
 	free(c);
 }
 
-/* ---- watching ---- */
+/* ---- progress ---- */
 
 int debuginfod_default_progressfn(debuginfod_client *c, long a, long b)
 {
@@ -105,7 +105,7 @@ static void forget_last(debuginfod_client *c)
 	mem_freep(&c->headers);
 }
 
-/* What was found, or why not, as callers know it. */
+/* The result as callers expect it: a descriptor, or a negative errno. */
 static int client_answer(debuginfod_client *c, struct client_result *r, char **path)
 {
 	int fd;
@@ -119,7 +119,7 @@ static int client_answer(debuginfod_client *c, struct client_result *r, char **p
 		if (path)
 			*path = TAKE(r->path);
 	} else {
-		/* Of who cancels nobody wants to hear that it failed. */
+		/* A caller that cancels does not expect a failure. */
 		fd = r->outcome == CLIENT_CANCELLED || r->os == 0 ? -ENOENT : -r->os;
 	}
 	client_result_done(r);
@@ -149,11 +149,11 @@ static int find_artifact(debuginfod_client *c, enum client_kind kind, const unsi
 	struct client_watch watch = watch_of(c);
 	struct client_result r;
 
-	/* Even if it is in the cache folder: who unsets it wants to be left alone. */
+	/* Even if it is in the cache folder: without the variable debuginfod is off. */
 	if (is_without_servers())
 		return -ENOSYS;
 	if (!set_build_id(&want.id, build_id, build_id_len))
-		want.id.size = 0; /* which is refused, after telling of the rest */
+		want.id.size = 0; /* it is refused, after the verbose messages */
 	forget_last(c);
 	client_find(c->client, &want, 1, &watch, &r);
 	return client_answer(c, &r, path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * liblode, over `symbols`: files are found and tables made as `lode symbolize` does it.
+ * liblode, over `lookup`: it finds files and builds tables as `lode symbolize` does.
  */
 #include "lode/lode.h"
 
@@ -35,7 +35,7 @@ struct lode_finder {
 
 static int file_failed(struct lode *l)
 {
-	return l->err.kind ? -1 : err_set(&l->err, ERR_INTERNAL, "it failed");
+	return l->err.kind ? -1 : err_set(&l->err, ERR_INTERNAL, "failed");
 }
 
 struct lode *lode_new(const struct lode_options *o)
@@ -71,7 +71,7 @@ static int read_id(struct lode *l, const char *text, struct build_id *ret)
 	if (build_id_parse(ret, str_of(text)))
 		return 0;
 	return err_set(&l->err, ERR_INVALID,
-		       "\"%s\" is no build ID: wanted is an even number of the digits 0-9 a-f", text);
+		       "\"%s\" is not a build ID: an even number of digits 0-9 a-f is expected", text);
 }
 
 /* ---- finding ---- */
@@ -112,7 +112,7 @@ int lode_open(struct lode *l, const char *path, const char *build_id, struct lod
 	l->err = (struct err){ 0 };
 	if (!path && !build_id) {
 		free(t);
-		return err_set(&l->err, ERR_INVALID, "which file? A path or a build ID");
+		return err_set(&l->err, ERR_INVALID, "neither a path nor a build ID is given");
 	}
 	if ((build_id && read_id(l, build_id, &id) < 0) ||
 	    lookup_open_module(&t->file, &l->options, path, &id, &l->err) < 0) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses of processes, of the kernel and of files to addresses in the ELF file, by its program headers.
+ * Run-time addresses of processes and kernels, and file offsets, to addresses in the ELF file, by its program
+ * headers.
  */
 #include <elf.h>
 #include "frame/frame.h"
 
-#define PAGE       UINT64_C(4096) /* the smallest one that anybody has: mappings begin at a multiple of it */
+#define PAGE       UINT64_C(4096) /* the smallest page of all machines: mappings begin at a multiple of it */
 #define UPPER_HALF (UINT64_C(1) << 63)
 
 static uint64_t page_start(uint64_t addr)
@@ -34,10 +35,10 @@ void frame_layout_of(const struct elf_image *img, struct frame_layout *ret)
 	for (uint32_t i = 0; i < img->n_segments && l->n_segments < FRAME_MAX_SEGMENTS; i++) {
 		const struct elf_segment *s = &img->segments[i];
 
-		/* One of nothing but zeros has no place in the file. */
+		/* A segment of nothing but zeros is not in the file. */
 		if (s->type != PT_LOAD || !s->memsz || (!s->filesz && !(s->flags & PF_X)))
 			continue;
-		/* Of code in a debug file nothing is left but where it was. */
+		/* A debug file has only the addresses of its code. */
 		if ((s->flags & PF_X) && !s->filesz)
 			l->offsets_known = false;
 		exec |= (s->flags & PF_X) != 0;
@@ -46,7 +47,7 @@ void frame_layout_of(const struct elf_image *img, struct frame_layout *ret)
 	}
 	if (!exec)
 		l->offsets_known = false;
-	/* A vDSO may lie in the upper half too, but has no code that is thrown away. */
+	/* A vDSO may be in the upper half too, but has no .init.text. */
 	l->is_kernel = l->n_segments && l->segments[0].vaddr >= UPPER_HALF &&
 		       (l->type == ET_EXEC || elf_section_find(img, ".init.text"));
 	if (l->is_kernel)
@@ -65,7 +66,7 @@ uint64_t frame_moved(const struct elf_image *img, const struct elf_image *debug)
 {
 	const struct elf_segment *here = code_segment(img), *there = code_segment(debug);
 
-	/* Programs that are not position-independent are never moved. */
+	/* prelink never moves programs that are not position-independent. */
 	return here && there && img->h.type == ET_DYN && debug->h.type == ET_DYN ? here->vaddr - there->vaddr
 										 : 0;
 }
@@ -78,7 +79,10 @@ void frame_layout_move_back(struct frame_layout *l, uint64_t moved)
 
 /* ---- file offsets ---- */
 
-/* The segment that has this byte; of several the one with code. @pages: also what is mapped around it. */
+/*
+ * The segment that has this byte, preferably one with code. @pages: also the bytes around it that are mapped
+ * with it.
+ */
 static const struct frame_segment *segment_at_offset(const struct frame_layout *l, uint64_t off, bool pages)
 {
 	const struct frame_segment *found = NULL;
@@ -134,7 +138,7 @@ static const struct frame_mapping *mapping_at(const struct frame_mapping *maps, 
 	return open;
 }
 
-/* What was added to all addresses of the file when it was mapped: what the lowest mapping says. */
+/* The bias: the difference between run-time addresses and those of the file, by the lowest mapping. */
 static bool bias_by_lowest(const struct frame_layout *l, const struct frame_mapping *maps, size_t n,
 			   const struct frame_mapping *but, uint64_t *ret)
 {
@@ -151,8 +155,8 @@ static bool bias_by_lowest(const struct frame_layout *l, const struct frame_mapp
 }
 
 /*
- * Without offsets of its own code: where the file's beginning is mapped, if that is known; else the mapping
- * is taken to begin where the code does.
+ * For a file whose offsets of code are not known. By the mapping of the file's beginning, if there is one;
+ * else the mapping is assumed to begin where the code does.
  */
 static bool translate_without_offsets(const struct frame_layout *l, const struct frame_mapping *maps,
 				      size_t n, const struct frame_mapping *m, uint64_t addr, uint64_t *ret)
@@ -181,7 +185,7 @@ static bool translate_without_offsets(const struct frame_layout *l, const struct
 static bool translate_in_kernel(const struct frame_layout *l, const struct frame_mapping *m, uint64_t addr,
 				uint64_t *ret)
 {
-	/* All addresses in one mapping: whoever wrote that has moved them already. */
+	/* One mapping of all addresses: the profiler has translated them already. */
 	if (m->start < UPPER_HALF && !m->symbol.size)
 		*ret = addr;
 	else
@@ -196,14 +200,14 @@ static bool translate_in_process(const struct frame_layout *l, const struct fram
 
 	if (l->is_kernel)
 		return translate_in_kernel(l, m, addr, ret);
-	/* It is where it was linked to be. */
+	/* It is mapped where it was linked to be. */
 	if (l->type == ET_EXEC && frame_layout_has_code(l, addr)) {
 		*ret = addr;
 		return true;
 	}
 	if (!l->offsets_known)
 		return translate_without_offsets(l, maps, n, m, addr, ret);
-	/* Code that was moved to huge pages: the mapping has no file any more, and so offset 0. */
+	/* Code that was moved to huge pages: the mapping has lost its file, and so has offset 0. */
 	if (!m->offset && bias_by_lowest(l, maps, n, m, &bias) && maps[0].start != m->start &&
 	    frame_layout_has_code(l, addr - bias)) {
 		*ret = addr - bias;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Names of functions, in as much detail as is wanted.
- */
+/* Names of functions, in the detail asked for. */
 #include "frame/frame.h"
 
 #include <ctype.h>
@@ -13,8 +11,8 @@ static bool is_word(char c)
 }
 
 /*
- * "operator<", "operator->", "operator<<": its sign is no bracket. The length of "operator" and sign at @i;
- * 0: there is none.
+ * "operator<", "operator->", "operator<<": the sign is not a bracket. Returns the length of "operator" and
+ * sign at @i; 0: there is none.
  */
 static size_t operator_at(struct str s, size_t i)
 {
@@ -33,7 +31,7 @@ static size_t operator_at(struct str s, size_t i)
 	return 0;
 }
 
-/* Where the bracket that opens at @i is closed; 0: nowhere. What lies in parentheses is not looked at. */
+/* The index of the bracket that closes the one at @i; 0: none. Brackets within parentheses do not count. */
 static size_t closing_bracket(struct str s, size_t i)
 {
 	size_t depth = 0, round = 0;
@@ -57,7 +55,7 @@ static size_t closing_bracket(struct str s, size_t i)
 	return 0;
 }
 
-/* Without "<...>" behind a name. Rust's "<T as Trait>::f" begins with one, which stays. */
+/* Leave out "<...>" after a name. Rust's "<T as Trait>::f" begins with one, which stays. */
 static void add_without_templates(struct str s, struct buf *out)
 {
 	for (size_t i = 0; i < s.size;) {
@@ -66,7 +64,7 @@ static void add_without_templates(struct str s, struct buf *out)
 		if (n) {
 			buf_add(out, s.p + i, n);
 			i += n;
-			/* "operator<< <int>": a blank keeps the sign from the bracket. */
+			/* In "operator<< <int>" a blank separates the sign from the bracket. */
 			if (i + 1 < s.size && s.p[i] == ' ' && s.p[i + 1] == '<')
 				i++;
 			if (i < s.size && s.p[i] == '<' && (end = closing_bracket(s, i)))
@@ -82,7 +80,10 @@ static void add_without_templates(struct str s, struct buf *out)
 	}
 }
 
-/* Go's linker writes dots (and what it must) in the last part of a package's path as "%2e". */
+/*
+ * Go's linker writes dots (and other characters that it must escape) in the last part of a package's path as
+ * "%2e".
+ */
 static void add_unescaped(struct str s, struct buf *out)
 {
 	for (size_t i = 0; i < s.size; i++) {

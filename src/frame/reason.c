@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Why an address has no frames: names for programs, texts for people, and what would help.
- */
+/* The reasons: names for programs, texts for people, and remedies. */
 #include "frame/frame.h"
 
 static const struct {
@@ -12,24 +10,25 @@ static const struct {
 	[FRAME_FOUND] = { "found", "found", false, "" },
 	[FRAME_NO_BUILD_ID] = { "no-build-id", "its module has no build ID", false,
 				"build it with -Wl,--build-id, or send profiles that have build IDs" },
-	[FRAME_NO_MAPPING] = { "no-mapping", "it lies in none of the mappings", false,
+	[FRAME_NO_MAPPING] = { "no-mapping", "the address is in none of the mappings", false,
 			       "send profiles with their mappings" },
 	[FRAME_UNKNOWN] = { "unknown", "nothing here has this build ID", false,
 			    "push the debug file: lode push FILE --to URL; or put its package (Debian: "
-			    "-dbgsym, Fedora: -debuginfo) into a scanned folder; or name other servers: "
+			    "-dbgsym, Fedora: -debuginfo) into a scanned folder; or name upstream servers: "
 			    "--debuginfod-upstream-servers URL" },
-	[FRAME_UPSTREAM_404] = { "upstream-404", "neither this server nor the others have this build ID",
-				 false,
+	[FRAME_UPSTREAM_404] = { "upstream-404",
+				 "neither this server nor the upstream servers have this build ID", false,
 				 "push the debug file: lode push FILE --to URL; or put its package "
 				 "(Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder" },
-	[FRAME_UPSTREAM_FAILED] = { "upstream-failed", "it is not here, and another server could not tell",
-				    true,
-				    "wait, it is asked again; or push the debug file: lode push FILE "
+	[FRAME_UPSTREAM_FAILED] = { "upstream-failed",
+				    "it is not here, and an upstream server failed to answer", true,
+				    "wait, the server is asked again; or push the debug file: lode push FILE "
 				    "--to URL" },
-	[FRAME_TIMED_OUT] = { "timed-out", "it is not here, and another server did not answer in time", true,
-			      "wait, it is asked again; or push the debug file: lode push FILE --to "
+	[FRAME_TIMED_OUT] = { "timed-out", "it is not here, and an upstream server did not answer in time",
+			      true,
+			      "wait, the server is asked again; or push the debug file: lode push FILE --to "
 			      "URL" },
-	[FRAME_NOT_ELF] = { "not-elf", "what has this build ID is no ELF file", false,
+	[FRAME_NOT_ELF] = { "not-elf", "the file with this build ID is not an ELF file", false,
 			    "push the debug file: lode push FILE --to URL" },
 	[FRAME_DAMAGED] = { "damaged", "its file is here, but cannot be read", false,
 			    "put a sound copy of its file or package in its place, or push the debug "
@@ -37,11 +36,11 @@ static const struct {
 	[FRAME_NO_SYMBOLS] = { "no-symbols", "its file has neither debug information nor symbols", false,
 			       "push the debug file: lode push FILE --to URL; or put its package "
 			       "(Debian: -dbgsym, Fedora: -debuginfo) into a scanned folder" },
-	[FRAME_NO_LAYOUT] = { "no-layout", "the program headers that translate such an address are not known",
+	[FRAME_NO_LAYOUT] = { "no-layout", "the program headers to translate such an address are not known",
 			      false,
 			      "push the program itself beside its debug file: lode push FILE --to URL" },
-	[FRAME_OUTSIDE] = { "outside", "it lies outside of any function", false,
-			    "nothing: its debug information has no function there" },
+	[FRAME_OUTSIDE] = { "outside", "the address is outside of every function", false,
+			    "none: its debug information has no function there" },
 	[FRAME_ALT_MISSING] = { "alt-missing", "some names are in a supplementary file that is not here",
 				false,
 				"push the supplementary (dwz) file, or put its package into a scanned "
@@ -50,10 +49,10 @@ static const struct {
 				  "push a debug file that has its .dwo files in it, or keep its .dwp "
 				  "file beside it" },
 	[FRAME_PENDING] = { "pending",
-			    "its table is being made, or looked for in what is "
-			    "still being scanned: ask again",
+			    "its table is being built, or a scan may still find its file: "
+			    "ask again",
 			    true, "wait" },
-	[FRAME_BUSY] = { "busy", "too many tables are being made: ask again", true, "wait" },
+	[FRAME_BUSY] = { "busy", "too many tables are being built: ask again", true, "wait" },
 };
 
 const char *frame_reason_name(enum frame_reason r)

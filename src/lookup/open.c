@@ -38,7 +38,7 @@ static int open_source(const char *path, struct source **ret, struct err *err)
 	return r == FILE_MISSING ? err_set(err, ERR_IO, "there is no such file") : r;
 }
 
-/* What is not an ELF file, or has no sound section table, is ERR_INVALID. */
+/* ERR_INVALID: not an ELF file, or without a sound section table. */
 static int open_elf(struct source *src, struct elf_image **ret, struct err *err)
 {
 	return companion_open_elf(src, ret, err) == 0 ? 0 : -1;

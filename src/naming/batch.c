@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names and outcomes of tries, gathered and written together: a transaction of many costs hardly more than
- * one of one.
+ * A write batch: names and outcomes, gathered and written together, since a transaction of many rows costs
+ * hardly more than one of a single row.
  */
+#include "base/vec.h"
 #include "naming/internal.h"
 
 #include <stdlib.h>
@@ -58,11 +59,7 @@ void naming_batch_tried(struct naming_batch *p, const struct profilestore_tried 
 {
 	struct profilestore_tried *to;
 
-	if (p->n_tried == p->room_tried) {
-		p->room_tried = p->room_tried ? 2 * p->room_tried : 64;
-		p->tried = mem_realloc(p->tried, p->room_tried, sizeof(*p->tried));
-	}
-	to = &p->tried[p->n_tried++];
+	to = &VEC_PUSH(p->tried, p->n_tried, p->room_tried);
 	*to = *t;
 	to->why = arena_str(&p->arena, t->why);
 	to->origin = arena_str(&p->arena, t->origin);
@@ -86,7 +83,7 @@ bool naming_batch_flush(struct naming_batch *p)
 	}
 	p->n = p->n_tried = 0;
 	arena_reset(&p->arena);
-	/* What was called so once will be again; but not for ever. */
+	/* Names repeat, so their texts are kept from one batch to the next; but not for ever. */
 	if (profile_frame_texts_size(p->frames) >= NAMING_TEXTS) {
 		profile_frame_texts_free(p->frames);
 		p->frames = profile_frame_texts_new(FRAME_DEMANGLE_TEMPLATES);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A mapping without a build ID has its path. If exactly one build ID is known here of a file of that path,
- * and all addresses are in its code, it is taken to be that file.
+ * A mapping without a build ID has a path. If exactly one build ID is known here for a file of that path, and
+ * all its addresses are in code of that file, it is taken to be that file.
  */
 #include <stdio.h>
 #include "naming/internal.h"
 
 #define MATCH_MAX_MS 2000
-#define MATCH_MAX    64u /* a page of what is known */
+#define MATCH_MAX    64u /* rows of one page */
 
 struct match_found {
 	struct build_id id;
@@ -24,7 +24,7 @@ static int take_match(void *arg, const struct index_metadata *m)
 	return f->several;
 }
 
-/* "/usr/bin/x (deleted)" was replaced while it ran: what is there now is another. */
+/* "/usr/bin/x (deleted)" was replaced while it ran: the file that is there now is another. */
 static bool mapping_is_gone(struct str path)
 {
 	return str_ends(path, STR(" (deleted)"));

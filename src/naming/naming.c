@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that names: it looks whose turn it is, and ends tries whose tables are there. It sleeps in
- * between.
+ * The naming thread: starts attempts at the binaries that are due, and ends those whose tables are there.
+ * Between them it sleeps.
  */
 #include "naming/naming.h"
 
@@ -10,8 +10,8 @@
 #include "base/metrics.h"
 #include "naming/internal.h"
 
-#define TICK_MS  1000  /* it looks at the clock at least so often: a test's may have been moved */
-#define LOOK_MAX 4096u /* binaries */
+#define TICK_MS   1000  /* it looks at the clock at least so often: a test's may have been moved */
+#define ROUND_MAX 4096u /* binaries */
 
 static const struct metric_family addresses_family = {
 	"lode_naming_addresses_total",
@@ -19,22 +19,23 @@ static const struct metric_family addresses_family = {
 	NULL
 };
 static const double seconds_bounds[] = { 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 0 };
-static const struct metric_family seconds_family = { "lode_naming_seconds",
-						     "From the beginning of a try to its names",
-						     METRIC_HISTOGRAM, "", seconds_bounds };
+static const struct metric_family seconds_family = {
+	"lode_naming_seconds", "Seconds from the start of an attempt until its names are stored.",
+	METRIC_HISTOGRAM, "", seconds_bounds
+};
 
-/* ---- whose turn it is ---- */
+/* ---- rounds ---- */
 
-/* All that was put is written, or it is begun again, later. */
+/* Write all that was put, or start again later. */
 static void attempts_finish(struct naming *n)
 {
 	struct naming_batch *p = &n->batch;
 
 	if (!naming_batch_flush(p)) {
-		log_warn("naming", "names are not written, this is tried again in %lld s: %s",
+		log_warn("naming", "names could not be written, retrying in %lld s: %s",
 			 (long long)(n->opts.interval_ms / 1000), p->err.text);
 		n->not_before_ms = clock_mono_ms() + n->opts.interval_ms;
-		n->next_look_ms = n->not_before_ms;
+		n->next_round_ms = n->not_before_ms;
 	}
 	atomic_fetch_add(&n->n_named, p->n_named);
 	atomic_fetch_add(&n->n_unnamed, p->n_unnamed);
@@ -43,48 +44,48 @@ static void attempts_finish(struct naming *n)
 	p->n_named = p->n_unnamed = 0;
 }
 
-static void start_due_tries(struct naming *n)
+static void start_due_attempts(struct naming *n)
 {
 	AUTO(mem_freep) struct profilestore_binaries *list = NULL;
 	int64_t wall_ms = clock_wall_ms(), now_ms = clock_mono_ms(), next_ms;
 	struct err err = { 0 };
 
-	n->next_look_ms = now_ms + n->opts.interval_ms;
-	if (profilestore_wanted(n->opts.store, wall_ms, LOOK_MAX, &list, &next_ms, &err) < 0) {
+	n->next_round_ms = now_ms + n->opts.interval_ms;
+	if (profilestore_wanted(n->opts.store, wall_ms, ROUND_MAX, &list, &next_ms, &err) < 0) {
 		log_warn("naming", "%s", err.text);
 		return;
 	}
 	naming_batch_begin(&n->batch);
-	/* The end of a try makes room for another, and looks again. */
-	for (size_t i = 0; i < list->n && atomic_load(&n->n_flying) < n->opts.max_tries; i++)
-		if (!map_get(&n->flying, bytes_of(&list->v[i].id, sizeof(list->v[i].id))))
-			try_start(n, &list->v[i]);
+	/* The end of an attempt makes room for another, and starts a new round. */
+	for (size_t i = 0; i < list->n && atomic_load(&n->n_running) < n->opts.max_tries; i++)
+		if (!map_get(&n->attempts, bytes_of(&list->v[i].id, sizeof(list->v[i].id))))
+			naming_attempt_start(n, &list->v[i]);
 	if (next_ms != INT64_MAX)
-		n->next_look_ms = MIN(n->next_look_ms, now_ms + (next_ms - wall_ms));
+		n->next_round_ms = MIN(n->next_round_ms, now_ms + (next_ms - wall_ms));
 	attempts_finish(n);
 }
 
 /* Takes @ready. */
-static void end_tries(struct naming *n, struct attempt *ready, bool stopping)
+static void end_attempts(struct naming *n, struct naming_attempt *ready, bool stopping)
 {
 	bool again = false;
 
 	naming_batch_begin(&n->batch);
-	for (struct attempt *t = ready; t && !stopping && !n->batch.failed; t = t->next)
-		try_end(t);
-	/* Until then a binary that is looked at again would be the same. */
+	for (struct naming_attempt *t = ready; t && !stopping && !n->batch.failed; t = t->next)
+		naming_attempt_end(t);
+	/* Before that, a new round would find the same binaries again. */
 	attempts_finish(n);
 	while (ready) {
-		struct attempt *t = ready;
+		struct naming_attempt *t = ready;
 
 		ready = t->next;
 		metric_observe(metric_get(&seconds_family), (double)(clock_mono_ms() - t->from_ms) / 1000);
-		try_free(t);
+		naming_attempt_free(t);
 		again = true;
 	}
-	/* Something may have come in for them meanwhile, or be left. */
+	/* More addresses may have come in for them meanwhile, or be left. */
 	if (again)
-		n->next_look_ms = n->not_before_ms;
+		n->next_round_ms = n->not_before_ms;
 }
 
 /* ---- the thread ---- */
@@ -98,13 +99,15 @@ static void sleep_until(struct naming *n, int64_t until_ms)
 		condition_wait(&n->changed, &n->lock, wait_ms);
 }
 
-/* Under the lock: when to look. What comes in while names are written, which takes a few milliseconds, is
- * looked at together. */
-static int64_t look_at_ms(const struct naming *n)
+/*
+ * Under the lock: the time of the next round. Profiles that come in while names are written, which takes a
+ * few milliseconds, are handled together.
+ */
+static int64_t round_at_ms(const struct naming *n)
 {
 	if (n->stopping)
 		return INT64_MAX;
-	return n->kicked ? n->not_before_ms : MAX(n->next_look_ms, n->not_before_ms);
+	return n->kicked ? n->not_before_ms : MAX(n->next_round_ms, n->not_before_ms);
 }
 
 static void *naming_run(void *arg)
@@ -113,28 +116,28 @@ static void *naming_run(void *arg)
 
 	pthread_setname_np(pthread_self(), "lode-naming");
 	pthread_mutex_lock(&n->lock);
-	while (!n->stopping || atomic_load(&n->n_flying)) {
-		struct attempt *ready = TAKE(n->ready);
+	while (!n->stopping || atomic_load(&n->n_running)) {
+		struct naming_attempt *ready = TAKE(n->ready);
 		bool stopping = n->stopping;
 
-		if (!ready && clock_mono_ms() < look_at_ms(n)) {
-			sleep_until(n, look_at_ms(n));
+		if (!ready && clock_mono_ms() < round_at_ms(n)) {
+			sleep_until(n, round_at_ms(n));
 			continue;
 		}
 		if (!ready)
 			n->kicked = false;
 		pthread_mutex_unlock(&n->lock);
 		if (ready)
-			end_tries(n, ready, stopping);
+			end_attempts(n, ready, stopping);
 		else
-			start_due_tries(n);
+			start_due_attempts(n);
 		pthread_mutex_lock(&n->lock);
 	}
 	pthread_mutex_unlock(&n->lock);
 	return NULL;
 }
 
-/* ---- being told ---- */
+/* ---- kicks and wakes ---- */
 
 static bool waking_begin(struct naming *n)
 {
@@ -238,7 +241,7 @@ void naming_free(struct naming *n)
 	naming_stop(n);
 	if (n->opts.store)
 		naming_batch_done(&n->batch);
-	map_done(&n->flying);
+	map_done(&n->attempts);
 	free(n->unnamed);
 	free(n->queries);
 	free(n->maps);
@@ -253,5 +256,5 @@ void naming_stats(struct naming *n, struct naming_stats *ret)
 				      .n_unnamed = atomic_load(&n->n_unnamed),
 				      .n_tries = atomic_load(&n->n_tries),
 				      .n_failed = atomic_load(&n->n_failed),
-				      .n_flying = atomic_load(&n->n_flying) };
+				      .n_running = atomic_load(&n->n_running) };
 }

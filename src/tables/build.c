@@ -115,7 +115,7 @@ static void build_free(struct build *b)
 
 enum build_end { BUILD_ENDED, BUILD_AGAIN, BUILD_STAYS };
 
-/* Takes @e. BUILD_AGAIN: make it once more; @e is what is to be replaced. BUILD_STAYS: it waits for a scan. */
+/* Takes @e. BUILD_AGAIN: make it once more; @e is to be replaced. BUILD_STAYS: it waits for a scan. */
 static enum build_end build_end_with(struct build *b, struct tables_entry *e)
 {
 	struct tables *t = b->tables;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file out of a package, made one that can be read at random: a table is made of sections that are read
- * here and there, again and again, and out of a package each of these reads would decode what lies before it.
- * So it is copied front to back, each byte decoded once, into a file without a name.
+ * A file out of a package, copied so that it can be read at random. A table is built of sections that are
+ * read here and there, again and again; out of a package each of these reads would decode everything before
+ * it. So the file is copied in order, each byte decoded once, into a file without a name.
  *
- * What no table needs stays a hole. Of a linked file these are the relocations that the linker left behind:
- * of a kernel they are more than half.
+ * Sections that no table needs stay a hole. In a linked file these are the relocations that the linker left
+ * in it: more than half of a kernel.
  */
 #include <elf.h>
 #include <errno.h>
@@ -46,7 +46,7 @@ static int by_range_offset(const void *a, const void *b)
 	return (x->off > y->off) - (x->off < y->off);
 }
 
-/* Sorted; they may overlap. NULL: no table of sections, so nobody knows what lies where. */
+/* Sorted; ranges may overlap. NULL: there is no section table, so all of the file may be needed. */
 static struct copy_range *table_ranges(const struct elf_image *img, size_t *ret_n)
 {
 	uint64_t entry = img->h.is64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);

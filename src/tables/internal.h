@@ -132,7 +132,7 @@ struct build {
 	enum build_news news;
 	struct build *prev, *next;
 	/* of the step that runs */
-	struct making *making;
+	struct build_making *making;
 	struct tables_entry *old; /* to be replaced; with a reference */
 };
 /*
@@ -173,7 +173,7 @@ enum make_outcome fetch_source(struct build *b, struct fetched *t, enum resolve_
 /* The same, opened as ELF. */
 enum make_outcome fetch_elf(struct build *b, struct fetched *t, enum resolve_kind kind,
 			    const struct build_id *id, struct arena *a, struct make_failure *ret);
-/* The reason for an error of the resolver, of one of its sources, or of what is done with them. */
+/* The reason for an error of the resolver, of one of its sources, or of the work on them. */
 enum frame_reason fetch_reason_of(const struct err *err);
 /* Copy the parts of @t that a table is built of into a file of ours, if it is not raw on disk. @t->img may be
  * NULL: then there is nothing to do. */
@@ -193,7 +193,7 @@ bool splits_are_better(struct splits *x, const struct split_state *before);
 
 /* ---- stored ---- */
 
-/* The table in the store; NULL: none, or it cannot be used. @a is for what is read. */
+/* The table in the store; NULL: none, or it cannot be used. @a: for what is read. */
 struct tables_entry *stored_open(struct tables *t, const struct entry_key *key, struct arena *a);
 /* Keep the table of @e in the store; one that cannot be kept stays in memory. */
 void stored_put(struct tables *t, const struct tables_entry *e, const struct resolve_answer *made_of);

@@ -13,7 +13,7 @@
 
 enum make_stage { AT_STORE, AT_DEBUG, AT_EXECUTABLE, AT_ALT, AT_TABLE };
 
-struct making {
+struct build_making {
 	enum make_stage stage;
 	struct tables_entry *entry; /* the end of the build */
 	struct arena arena;
@@ -27,7 +27,7 @@ struct making {
 
 void make_drop(struct build *b)
 {
-	struct making *m = b->making;
+	struct build_making *m = b->making;
 
 	task_waker_drop(&b->task);
 	if (!m)
@@ -114,7 +114,7 @@ static enum make_outcome end_with_old(struct build *b)
 
 static enum make_outcome make_layout_of(struct build *b)
 {
-	struct making *m = b->making;
+	struct build_making *m = b->making;
 	struct tables_entry *e = entry_new(&b->key);
 
 	e->layout = NEW(struct frame_layout);
@@ -138,7 +138,7 @@ static enum make_outcome end_without_layout(struct build *b, const struct make_f
 
 static enum make_outcome make_layout(struct build *b)
 {
-	struct making *m = b->making;
+	struct build_making *m = b->making;
 	struct make_failure failure;
 	enum make_outcome r = MAKE_DONE;
 
@@ -210,7 +210,7 @@ static enum make_outcome end_with_table(struct build *b, struct buf *table)
 /* Build the table of the files found. MAKE_MISSING: they have nothing to make a table of. */
 static enum make_outcome convert_files(struct build *b)
 {
-	struct making *m = b->making;
+	struct build_making *m = b->making;
 	struct tables *t = b->tables;
 	struct symtab_options o = { .temp_dir = t->temp_dir,
 				    .n_threads = 1,
@@ -239,7 +239,7 @@ static int open_alt_by_id(const struct companion_place *p, const char *link, con
 			  struct source **ret)
 {
 	struct build *b = p->arg;
-	struct making *m = b->making;
+	struct build_making *m = b->making;
 	struct make_failure ignored;
 
 	if (!id->size)
@@ -260,7 +260,7 @@ static int open_alt_by_id(const struct companion_place *p, const char *link, con
 static enum make_outcome find_supplementary(struct build *b)
 {
 	const struct companion_place place = { .open_alt = open_alt_by_id, .arg = b };
-	struct making *m = b->making;
+	struct build_making *m = b->making;
 	int r = companion_open_alt(m->file.img, &place, 1, &m->alt.img);
 
 	if (r == COMPANION_WAITS)
@@ -273,7 +273,7 @@ static enum make_outcome find_supplementary(struct build *b)
 /* A table of the files found would be better than the old one. */
 static bool is_better_table(const struct build *b)
 {
-	const struct making *m = b->making;
+	const struct build_making *m = b->making;
 	uint32_t flags = symtab_info(b->old->table)->flags;
 
 	if ((flags & SYMTAB_ALT_MISSING) && m->alt.img)
@@ -306,7 +306,7 @@ static enum make_outcome stage_store(struct build *b)
 
 static enum make_outcome stage_debug(struct build *b)
 {
-	struct making *m = b->making;
+	struct build_making *m = b->making;
 	enum make_outcome r = fetch_elf(b, &m->file, RESOLVE_DEBUGINFO, &b->key.id, &m->arena, &m->debug);
 
 	if (r == MAKE_WAITS)
@@ -335,7 +335,7 @@ static enum make_outcome end_without_files(struct build *b, const struct make_fa
 
 static enum make_outcome stage_executable(struct build *b)
 {
-	struct making *m = b->making;
+	struct build_making *m = b->making;
 	struct make_failure failure;
 	enum make_outcome r = fetch_elf(b, &m->file, RESOLVE_EXECUTABLE, &b->key.id, &m->arena, &failure);
 
@@ -348,7 +348,7 @@ static enum make_outcome stage_executable(struct build *b)
 
 static enum make_outcome stage_alt(struct build *b)
 {
-	struct making *m = b->making;
+	struct build_making *m = b->making;
 
 	if (find_supplementary(b) == MAKE_WAITS)
 		return MAKE_WAITS;
@@ -360,7 +360,7 @@ static enum make_outcome stage_alt(struct build *b)
 
 static enum make_outcome stage_table(struct build *b)
 {
-	struct making *m = b->making;
+	struct build_making *m = b->making;
 	enum make_outcome r = convert_files(b);
 
 	if (r != MAKE_MISSING)
@@ -393,7 +393,7 @@ static enum make_outcome make_table(struct build *b)
 
 static void making_start(struct build *b)
 {
-	b->making = NEW(struct making);
+	b->making = NEW(struct build_making);
 	arena_init(&b->making->arena);
 	b->making->searching = resolve_unfinished(b->tables->opts.resolver);
 }

@@ -21,8 +21,8 @@ struct splits {
 	struct split_state state;
 };
 
-/* The resolver reports what it did not have at once; nothing waits for it. */
-static void ignore_wake(void *arg)
+/* The resolver reports later what it did not have at once; nothing waits for it. */
+static void ignore_resolver_wake(void *arg)
 {
 }
 
@@ -38,8 +38,8 @@ static int ask_resolver(const struct splits *x, enum resolve_kind kind, struct s
 	struct err ignored = { 0 };
 
 	resolve_why_init(&why, a);
-	return resolve(x->tables->opts.resolver, &req, (struct resolve_wake){ ignore_wake, NULL }, ret, &why,
-		       &ignored) == 0
+	return resolve(x->tables->opts.resolver, &req, (struct resolve_wake){ ignore_resolver_wake, NULL },
+		       ret, &why, &ignored) == 0
 		       ? 0
 		       : DWARF_NO_SPLIT;
 }

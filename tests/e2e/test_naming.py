@@ -196,7 +196,7 @@ def test_names_are_no_markup_and_no_sql(s, built):
     name = "/bin/<script>'; DROP TABLE naming; --\u202e"
     send(s, Sent(built, sample(built, 5), name=name, identity="zz'\"<b>").body)
     b = wait_state(s, "zz'\"<b>", "never")
-    assert b["file"] == name and "none that a file could be found by" in b["why"]
+    assert b["file"] == name and "a form that no file can be found by" in b["why"]
 
 
 @pytest.mark.slow

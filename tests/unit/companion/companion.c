@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order in which places are asked, and what they are asked for.
+ * The order in which places are asked, and the paths that they are asked for.
  */
 #include "test.h"
 

@@ -4,7 +4,7 @@
 #include <elf.h>
 #include "frame/frame.h"
 
-/* As GNU ld and lld lay a shared object out. */
+/* As GNU ld and lld lay out a shared object. */
 static struct frame_layout shared(void)
 {
 	return (struct frame_layout){
@@ -35,7 +35,7 @@ static void a_shared_object_is_where_its_mapping_says(void **state)
 					      { 0x7f0000004000, 0x7f0000005000, 0x2000, { 0 } } };
 	uint64_t v;
 
-	/* The text's mapping begins at the page that its first byte is in: offset 0 of the file. */
+	/* The mapping of the text begins at the page of its first byte: offset 0 of the file. */
 	assert_int_equal(at(&l, maps, 3, 0x7f0000001700), 0x1700);
 	assert_int_equal(at(&l, maps, 3, 0x7f0000002fff), 0x2fff);
 	assert_int_equal(at(&l, maps + 1, 1, 0x7f0000001700), 0x1700);
@@ -52,7 +52,7 @@ static void a_mapping_of_a_part_of_the_text(void **state)
 	assert_int_equal(at(&l, maps, 1, 0x7f0000002010), 0x2010);
 }
 
-/* Of the page that both lie in, each has a mapping. */
+/* The page that both segments share is in the mapping of each. */
 static void each_of_several_segments_has_its_own_distance(void **state)
 {
 	struct frame_layout l = { .type = ET_DYN,
@@ -101,7 +101,7 @@ static void a_fixed_program_is_where_it_was_linked(void **state)
 				  .offsets_known = true,
 				  .n_segments = 1,
 				  .segments = { { 0, 0x5000, 0x400000, 0x5000, true } } };
-	/* Also where a mapping says otherwise, as one that was moved to huge pages. */
+	/* Also where a mapping contradicts, like that of text moved to huge pages. */
 	const struct frame_mapping maps[] = { { 0x401000, 0x405000, 0, { 0 } } };
 
 	assert_int_equal(at(&l, maps, 1, 0x401234), 0x401234);
@@ -120,7 +120,7 @@ static void a_prelinked_object_has_addresses_of_its_own(void **state)
 	assert_int_equal(at(&l, moved, 1, 0x7f0000001234), 0x3000001234);
 }
 
-/* The debug file is of before it was prelinked: code lies elsewhere there. */
+/* The debug file is from before prelinking: its code has other addresses. */
 static void a_prelinked_object_is_moved_back_to_its_debug_file(void **state)
 {
 	struct elf_segment here[] = { { .type = 1, .vaddr = 0x3000000000, .memsz = 0x1000, .flags = 4 },
@@ -140,7 +140,7 @@ static void a_prelinked_object_is_moved_back_to_its_debug_file(void **state)
 	assert_int_equal(frame_moved(&img, &img), 0);
 	frame_layout_move_back(&l, frame_moved(&img, &debug));
 	assert_int_equal(at(&l, maps, 1, 0x7f0000001234), 0x1234);
-	debug.n_segments = 1; /* without code nobody knows */
+	debug.n_segments = 1; /* without code it cannot be known */
 	assert_int_equal(frame_moved(&img, &debug), 0);
 	img.h.type = 2;
 	assert_int_equal(frame_moved(&img, &img), 0);
@@ -190,7 +190,7 @@ static void a_kernel_is_moved_as_a_whole(void **state)
 
 	assert_int_equal(at(&l, text, 1, 0xffffffffa5001234), 0xffffffff81001234);
 	assert_int_equal(at(&l, stext, 1, 0xffffffffa5001234), 0xffffffff81001234);
-	/* Whoever wrote this has moved the addresses already. */
+	/* The profiler has translated these addresses already. */
 	assert_int_equal(at(&l, all, 1, 0xffffffff81001234), 0xffffffff81001234);
 }
 

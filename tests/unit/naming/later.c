@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Names that come later: waits, what wakes, what is better.
- */
+/* Names that come later: waits, wakes, better tables. */
 #include "naming_fixture.h"
 
 static void the_next_try_comes_later_and_later(void **state)
@@ -15,7 +13,7 @@ static void the_next_try_comes_later_and_later(void **state)
 	assert_int_equal(naming_wait_ms(FRAME_FOUND, true, 1, 10000), 600 * 1000);
 }
 
-static void what_is_unknown_is_tried_again_when_its_time_has_come(void **state)
+static void an_unknown_binary_is_tried_again_when_it_is_due(void **state)
 {
 	int64_t now_s = clock_wall_s();
 	struct profilestore_binary b;
@@ -29,13 +27,13 @@ static void what_is_unknown_is_tried_again_when_its_time_has_come(void **state)
 	b = naming_fixture_binary(&t, "/bin/p1");
 	assert_int_equal(b.next_try_ms, clock_wall_ms() + 10000);
 	assert_int_equal(b.last_try_ms, clock_wall_ms());
-	/* Another of it comes in: that is no reason to ask all the world again. */
+	/* Another profile of the binary comes in: no reason to ask every server again. */
 	naming_fixture_add_one(&t, 1, 0x1001);
 	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").n_tries, 1);
 	clock_test_advance(10000);
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_UNKNOWN, 2);
 	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").next_try_ms, clock_wall_ms() + 20000);
-	/* Nobody told, but it is there then. */
+	/* Without a wake, but the file is there then. */
 	tables_fixture_put_debug_named(&t.shop, 1, "f");
 	clock_test_advance(20000);
 	naming_fixture_expect(&t, 1, 0x1000, "f /src/a.c:10");
@@ -45,8 +43,8 @@ static void what_is_unknown_is_tried_again_when_its_time_has_come(void **state)
 	clock_test_thaw();
 }
 
-/* It is told when that is there. */
-static void what_is_still_being_scanned_is_not_waited_for(void **state)
+/* The wake comes when the scan has found it. */
+static void a_scan_is_not_waited_for(void **state)
 {
 	struct naming_fixture t;
 
@@ -106,7 +104,7 @@ static void a_better_file_names_again(void **state)
 	naming_fixture_start(&t);
 	naming_fixture_add(&t, 1, addrs, 2);
 	naming_fixture_expect(&t, 1, 0x1010, "s1");
-	/* It has names, and would have better ones with a debug file: it is asked for now and then. */
+	/* It has names, and would have better ones with a debug file: the table is requested now and then. */
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_WANTED, FRAME_FOUND, 1);
 	tables_fixture_put_debug_named(&t.shop, 1, "f");
 	naming_fixture_wake(&t, 1, false);
@@ -115,7 +113,7 @@ static void a_better_file_names_again(void **state)
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_FOUND, 0);
 	naming_fixture_expect_stats(&t, 4, 0);
 	assert_int_equal(naming_fixture_binary(&t, "/bin/p1").n_named, 2);
-	/* Once more the same: nothing is looked up. */
+	/* The same file once more: nothing is looked up. */
 	naming_fixture_wake(&t, 1, true);
 	naming_fixture_add_one(&t, 1, 0x1020);
 	naming_fixture_expect(&t, 1, 0x1020, "f /src/a.c:12");
@@ -139,7 +137,7 @@ static void names_stay_where_a_better_file_has_none(void **state)
 	naming_fixture_start(&t);
 	naming_fixture_add_one(&t, 1, 0x1000);
 	naming_fixture_expect(&t, 1, 0x1000, "s1");
-	/* A table of other code: nothing is at that address. */
+	/* A table of other code: there is nothing at that address. */
 	{
 		struct build_id id = tables_fixture_id(1);
 		struct code_writer w;
@@ -162,7 +160,7 @@ static void names_stay_where_a_better_file_has_none(void **state)
 	naming_fixture_close(&t);
 }
 
-static void what_wakes_while_it_is_tried_is_not_lost(void **state)
+static void a_wake_during_an_attempt_is_not_lost(void **state)
 {
 	struct build_id id = tables_fixture_id(1);
 	struct naming_stats stats;
@@ -175,8 +173,8 @@ static void what_wakes_while_it_is_tried_is_not_lost(void **state)
 	naming_fixture_add_one(&t, 1, 0x1000);
 	do
 		naming_stats(t.naming, &stats);
-	while (!stats.n_flying);
-	/* The try that waits ends in a failure; the wake came before. */
+	while (!stats.n_running);
+	/* The attempt that waits ends in a failure; the wake came before. */
 	naming_fixture_wake(&t, 1, false);
 	resolve_mem_fail(t.shop.r, RESOLVE_DEBUGINFO, &id, STR(""),
 			 &(struct err){ .kind = ERR_UPSTREAM, .text = "503" });
@@ -208,13 +206,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_next_try_comes_later_and_later),
-		cmocka_unit_test(what_is_unknown_is_tried_again_when_its_time_has_come),
-		cmocka_unit_test(what_is_still_being_scanned_is_not_waited_for),
+		cmocka_unit_test(an_unknown_binary_is_tried_again_when_it_is_due),
+		cmocka_unit_test(a_scan_is_not_waited_for),
 		cmocka_unit_test(a_wake_is_for_its_own_build_id),
 		cmocka_unit_test(a_new_process_tries_at_once_what_had_failed),
 		cmocka_unit_test(a_better_file_names_again),
 		cmocka_unit_test(names_stay_where_a_better_file_has_none),
-		cmocka_unit_test(what_wakes_while_it_is_tried_is_not_lost),
+		cmocka_unit_test(a_wake_during_an_attempt_is_not_lost),
 		cmocka_unit_test(a_try_that_waits_does_not_keep_others_waiting),
 	};
 

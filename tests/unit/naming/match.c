@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What has no build ID, or none that leads anywhere.
- */
+/* Binaries without a build ID, or with one that no file can be found by. */
 #include "naming_fixture.h"
 
 static void put_program(struct naming_fixture *t, uint32_t n, const char *path)
@@ -26,7 +24,7 @@ static void put_program(struct naming_fixture *t, uint32_t n, const char *path)
 	buf_done(&file);
 }
 
-static void what_is_no_file_is_never_named(void **state)
+static void a_mapping_without_a_file_is_never_named(void **state)
 {
 	static const char *const files[] = { "[anon]",           "//anon", "/memfd:jit (deleted)",
 					     "/tmp/perf-17.map", "[heap]", "[kernel.kallsyms]" };
@@ -51,7 +49,7 @@ static void a_strange_build_id_leads_nowhere(void **state)
 	naming_fixture_add_file(&t, "/bin/go", "Xyz_/abc-123/q", 0x1000);
 	naming_fixture_expect_state(&t, "/bin/go", NAMING_NEVER, FRAME_NO_BUILD_ID, 0);
 	b = naming_fixture_binary(&t, "/bin/go");
-	assert_str(b.why, "its build ID is none that a file could be found by");
+	assert_str(b.why, "its build ID has a form that no file can be found by");
 	naming_fixture_close(&t);
 }
 
@@ -105,7 +103,7 @@ static void a_file_without_code_there_is_another(void **state)
 }
 
 #define KERNEL     UINT64_C(0xffffffff81000000)
-#define KERNEL_RAN UINT64_C(0xffffffff9a000000) /* where it was put at its start */
+#define KERNEL_RAN UINT64_C(0xffffffff9a000000) /* where its start was loaded */
 
 static void a_kernel_is_named_by_its_build_id_wherever_it_ran(void **state)
 {
@@ -139,7 +137,7 @@ static void a_kernel_is_named_by_its_build_id_wherever_it_ran(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_no_file_is_never_named),
+		cmocka_unit_test(a_mapping_without_a_file_is_never_named),
 		cmocka_unit_test(a_strange_build_id_leads_nowhere),
 		cmocka_unit_test(the_only_file_of_its_path_is_taken),
 		cmocka_unit_test(of_several_none_is_taken),

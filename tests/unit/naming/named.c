@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What comes in gets its names, and keeps them.
- */
+/* Profiles that come in get their names, and keep them. */
 #include "naming_fixture.h"
 
 static void addresses_get_their_names(void **state)
@@ -23,7 +21,7 @@ static void addresses_get_their_names(void **state)
 	naming_fixture_close(&t);
 }
 
-static void what_is_outside_of_functions_has_that_as_its_reason(void **state)
+static void an_address_outside_of_functions_has_that_reason(void **state)
 {
 	uint64_t addrs[] = { 0x1000, 0x5000 };
 	struct profilestore_binary b;
@@ -37,14 +35,14 @@ static void what_is_outside_of_functions_has_that_as_its_reason(void **state)
 	b = naming_fixture_binary(&t, "/bin/p1");
 	assert_int_equal(b.n_named, 1);
 	naming_fixture_expect_stats(&t, 1, 1);
-	/* More of it does not make that forgotten. */
+	/* Another profile of the binary does not undo that. */
 	naming_fixture_add_one(&t, 1, 0x1020);
 	naming_fixture_expect(&t, 1, 0x1020, "f1 /src/a.c:12");
 	naming_fixture_expect_state(&t, "/bin/p1", NAMING_DONE, FRAME_OUTSIDE, 0);
 	naming_fixture_close(&t);
 }
 
-static void only_what_is_new_is_looked_up(void **state)
+static void only_new_locations_are_looked_up(void **state)
 {
 	struct naming_fixture t;
 
@@ -65,7 +63,7 @@ static void only_what_is_new_is_looked_up(void **state)
 	naming_fixture_close(&t);
 }
 
-static void what_was_left_by_the_last_process_is_gone_on_with(void **state)
+static void the_work_of_a_killed_process_is_continued(void **state)
 {
 	uint64_t addrs[200];
 	struct naming_fixture t;
@@ -77,7 +75,7 @@ static void what_was_left_by_the_last_process_is_gone_on_with(void **state)
 	tables_fixture_put_debug(&t.shop, 2);
 	naming_fixture_add(&t, 1, addrs, ARRAY_SIZE(addrs));
 	naming_fixture_add(&t, 2, addrs, ARRAY_SIZE(addrs));
-	/* One half of it was named when it ended. */
+	/* Half of its locations had names when it was stopped. */
 	naming_fixture_start(&t);
 	naming_fixture_expect(&t, 1, 0x10c7, "f1 /src/a.c:22");
 	naming_fixture_again(&t);
@@ -116,7 +114,7 @@ static void more_than_a_batch_is_named(void **state)
 	static uint64_t addrs[NAMING_BATCH + 300];
 	struct naming_fixture t;
 
-	/* Most of them are in no function: they are looked up all the same. */
+	/* Most of them are in no function: they are looked up as well. */
 	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
 		addrs[i] = 0x1000 + i;
 	naming_fixture_open(&t, false);
@@ -153,9 +151,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addresses_get_their_names),
-		cmocka_unit_test(what_is_outside_of_functions_has_that_as_its_reason),
-		cmocka_unit_test(only_what_is_new_is_looked_up),
-		cmocka_unit_test(what_was_left_by_the_last_process_is_gone_on_with),
+		cmocka_unit_test(an_address_outside_of_functions_has_that_reason),
+		cmocka_unit_test(only_new_locations_are_looked_up),
+		cmocka_unit_test(the_work_of_a_killed_process_is_continued),
 		cmocka_unit_test(a_table_from_the_store_does),
 		cmocka_unit_test(more_than_a_batch_is_named),
 		cmocka_unit_test(many_binaries_are_asked_for_a_few_at_once),

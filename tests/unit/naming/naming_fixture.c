@@ -115,7 +115,7 @@ void naming_fixture_add_at(struct naming_fixture *t, const char *file, const cha
 	add(t, str_of(file), str_of(build_id), start, &addr, 1);
 }
 
-/* ---- what is known ---- */
+/* ---- answers ---- */
 
 static bool is_location(const struct profile *p, const struct profile_location *l, const char *file,
 			uint64_t addr)

@@ -28,18 +28,18 @@ void naming_fixture_close(struct naming_fixture *t);
 void naming_fixture_add(struct naming_fixture *t, uint32_t n, const uint64_t *addrs, size_t n_addrs);
 void naming_fixture_add_one(struct naming_fixture *t, uint32_t n, uint64_t addr);
 void naming_fixture_add_file(struct naming_fixture *t, const char *file, const char *build_id, uint64_t addr);
-/* At @addr of a process that had it mapped from @start on. */
+/* At @addr of a process that had it mapped from @start. */
 void naming_fixture_add_at(struct naming_fixture *t, const char *file, const char *build_id, uint64_t start,
 			   uint64_t addr);
 
 /*
- * What is at that address of that file by now: "f1 /src/a.c:10", "" without a name. naming_fixture_expect() waits until
- * it is that, 30 s at most.
+ * The name at that address of that file now: "f1 /src/a.c:10"; "" without a name. naming_fixture_expect()
+ * waits until it is that, 30 s at most.
  */
 const char *naming_fixture_name(struct naming_fixture *t, const char *file, uint64_t addr);
 void naming_fixture_expect(struct naming_fixture *t, uint32_t n, uint64_t addr, const char *want);
 
-/* What is known of a binary, "state reason tries"; and waiting for it. Texts are good until the next call. */
+/* The state of a binary, "state reason tries"; and waiting for it. Texts are valid until the next call. */
 struct profilestore_binary naming_fixture_binary(struct naming_fixture *t, const char *file);
 void naming_fixture_expect_state(struct naming_fixture *t, const char *file, enum naming_state state,
 				 enum frame_reason reason, uint32_t n_tries);

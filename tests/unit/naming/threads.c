@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Profiles come in, debug files turn up, somebody looks, and it ends in the midst of it: all at once.
- */
+/* Profiles come in, debug files turn up, a reader asks, and the store ends: all at once. */
 #include "naming_fixture.h"
 
 #include <pthread.h>
@@ -99,7 +97,7 @@ static void an_end_in_the_midst_of_it(void **state)
 	put(&t);
 	tables_stop(t.shop.s);
 	naming_stop(t.naming);
-	/* Who is not told yet may still tell. */
+	/* A wake that comes after the stop. */
 	naming_fixture_wake(&t, 1, true);
 	naming_kick(t.naming);
 	pthread_join(adder.thread, NULL);

@@ -70,7 +70,7 @@ static void refused(const char *text, const char *why)
 		fail_msg("%s: %s", text, err.text);
 }
 
-static void what_is_none_says_where(void **state)
+static void a_bad_selector_is_refused_with_its_place(void **state)
 {
 	refused("cpu{", "at its end: the name of a label or } is missing");
 	refused("cpu}", "at character 4: { was expected");
@@ -81,7 +81,7 @@ static void what_is_none_says_where(void **state)
 	refused("{a=\"b\\", "no closing \"");
 	refused("{a=\"b\" c=\"d\"}", "at character 8: , or } was expected");
 	refused("{a=\"b\"} or x", "at character 9: nothing more was expected");
-	refused("{a=~\"(\"}", "at character 5: the pattern: a ( without its )");
+	refused("{a=~\"(\"}", "at character 5: the pattern: unmatched (");
 	refused("{1a=\"b\"}", "at character 2");
 	refused("{a=\"\\q\"}", "an escape such as");
 	refused("{a=\"\\ud800\"}", "an escape such as");
@@ -112,8 +112,10 @@ static void limits(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(types_and_labels), cmocka_unit_test(a_label_that_is_not_there_is_empty),
-		cmocka_unit_test(strings_are_gos),  cmocka_unit_test(what_is_none_says_where),
+		cmocka_unit_test(types_and_labels),
+		cmocka_unit_test(a_label_that_is_not_there_is_empty),
+		cmocka_unit_test(strings_are_gos),
+		cmocka_unit_test(a_bad_selector_is_refused_with_its_place),
 		cmocka_unit_test(limits),
 	};
 

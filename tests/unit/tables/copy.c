@@ -6,7 +6,7 @@
 
 static const uint8_t debug[] = "what a table is made of", relocations[] = "left behind by a linker";
 
-/* Of two sections that lie over one another both are there. */
+/* Of two sections that overlap, both are in the copy. */
 static void make(uint16_t type, bool over, struct buf *out)
 {
 	AUTO(elf_writer_done) struct elf_writer w = { 0 };
@@ -29,7 +29,7 @@ static void make(uint16_t type, bool over, struct buf *out)
 	memset(memmem(out->p, out->size, debug, sizeof(debug)), 0, sizeof(debug));
 }
 
-/* What is in the copy instead of the relocations: they, or a hole. */
+/* In place of the relocations the copy has them (@kept), or a hole. */
 static void check(struct buf *file, bool kept)
 {
 	AUTO(source_closep) struct source *src = source_of_mem(buf_bytes(file), "x");
@@ -51,7 +51,7 @@ static void check(struct buf *file, bool kept)
 	assert_memory_equal(got, file->p, file->size);
 }
 
-static void what_the_linker_left_behind_stays_a_hole(void **state)
+static void relocations_left_by_the_linker_stay_a_hole(void **state)
 {
 	AUTO(buf_done) struct buf file = { 0 };
 
@@ -67,7 +67,7 @@ static void an_object_file_has_its_relocations(void **state)
 	check(&file, true);
 }
 
-static void what_another_section_has_too_is_there(void **state)
+static void bytes_that_another_section_shares_are_copied(void **state)
 {
 	AUTO(buf_done) struct buf file = { 0 };
 
@@ -87,7 +87,7 @@ static void without_sections_all_is_there(void **state)
 	assert_memory_equal(got, debug, sizeof(debug));
 }
 
-static void a_folder_that_is_not_there_is_told(void **state)
+static void a_missing_folder_is_an_error(void **state)
 {
 	AUTO(source_closep) struct source *src = source_of_mem(bytes_of(debug, sizeof(debug)), "x");
 	struct source *copy = NULL;
@@ -111,11 +111,11 @@ static void one_that_is_cancelled_is_not_copied(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_the_linker_left_behind_stays_a_hole),
+		cmocka_unit_test(relocations_left_by_the_linker_stay_a_hole),
 		cmocka_unit_test(an_object_file_has_its_relocations),
-		cmocka_unit_test(what_another_section_has_too_is_there),
+		cmocka_unit_test(bytes_that_another_section_shares_are_copied),
 		cmocka_unit_test(without_sections_all_is_there),
-		cmocka_unit_test(a_folder_that_is_not_there_is_told),
+		cmocka_unit_test(a_missing_folder_is_an_error),
 		cmocka_unit_test(one_that_is_cancelled_is_not_copied),
 	};
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Something new for a build ID is seen at once, whatever is remembered, under way or kept in the store.
- */
+/* A new file for a build ID is used at once, whatever is remembered, being built or kept in the store. */
 #include "test.h"
 
 #include <stdatomic.h>
@@ -14,7 +12,7 @@ static void renew(struct tables_fixture *p, uint32_t n, bool replaced)
 	tables_renew(p->s, &id, replaced);
 }
 
-/* What who waits for the best is told; @ret may be NULL. */
+/* The answer to a request that waits for the best table; @ret may be NULL. */
 static const char *ask_fresh(struct tables_fixture *p, uint32_t n, struct tables_module *ret)
 {
 	struct tables_query q = { .addr = 0x1000 };
@@ -50,7 +48,7 @@ static void a_miss_is_forgotten_when_something_new_is_here(void **state)
 	tables_fixture_close(&p);
 }
 
-static void what_lacks_something_is_replaced_before_the_answer(void **state)
+static void a_table_that_lacks_something_is_replaced_before_the_answer(void **state)
 {
 	struct tables_module m;
 	struct tables_fixture p;
@@ -75,7 +73,7 @@ static void a_table_of_a_replaced_file_is_made_again(void **state)
 	tables_fixture_open(&p, true);
 	tables_fixture_put_debug(&p, 1);
 	assert_string_equal(ask_fresh(&p, 1, NULL), "f1 /src/a.c:10 of /file");
-	/* Of a whole table nothing better is looked for, */
+	/* For a table that lacks nothing no better one is looked for, */
 	renew(&p, 1, false);
 	assert_string_equal(ask_fresh(&p, 1, NULL), "f1 /src/a.c:10 of /file");
 	tables_stats(p.s, &stats);
@@ -84,7 +82,7 @@ static void a_table_of_a_replaced_file_is_made_again(void **state)
 	tables_fixture_put_debug_named(&p, 1, "g");
 	renew(&p, 1, true);
 	assert_string_equal(ask_fresh(&p, 1, NULL), "g /src/a.c:10 of /file");
-	/* Also while nobody has it in memory: the store's is of the other file. */
+	/* Also when the table is not in memory: the one in the store is of the other file. */
 	tables_fixture_reopen(&p);
 	tables_fixture_put_debug_named(&p, 1, "h");
 	renew(&p, 1, true);
@@ -122,7 +120,7 @@ static void ready(void *arg)
 	atomic_store((atomic_bool *)arg, true);
 }
 
-static void who_waits_for_another_server_is_answered_by_what_is_pushed(void **state)
+static void a_request_that_waits_for_upstream_gets_the_pushed_file(void **state)
 {
 	static const struct resolver_ops ops = { .resolve = slow_resolve };
 	struct slow slow = { .resolver.ops = &ops };
@@ -158,9 +156,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_miss_is_forgotten_when_something_new_is_here),
-		cmocka_unit_test(what_lacks_something_is_replaced_before_the_answer),
+		cmocka_unit_test(a_table_that_lacks_something_is_replaced_before_the_answer),
 		cmocka_unit_test(a_table_of_a_replaced_file_is_made_again),
-		cmocka_unit_test(who_waits_for_another_server_is_answered_by_what_is_pushed),
+		cmocka_unit_test(a_request_that_waits_for_upstream_gets_the_pushed_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

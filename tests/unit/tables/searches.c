@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What nobody has may be in what is still being scanned: who wants to wait for that does, others do not.
+ * A file that is missing may be in a package that is still being scanned: a request that asks for it waits
+ * for the scan, others do not.
  */
 #include "test.h"
 
@@ -22,7 +23,7 @@ static void on_ready(void *arg)
 static void wait_begin(struct patient *t, struct tables_fixture *p, uint32_t n, unsigned flags,
 		       int64_t deadline_ms)
 {
-	/* Twice: both must be told. */
+	/* Twice: both waiters must be completed. */
 	struct build_id ids[2] = { tables_fixture_id(n), tables_fixture_id(n) };
 
 	sem_init(&t->ready, 0, 0);
@@ -65,7 +66,7 @@ static void renew(struct tables_fixture *p, uint32_t n)
 
 #define FAR (clock_mono_ms() + 60000)
 
-static void what_is_scanned_before_the_deadline_is_in_the_answer(void **state)
+static void a_file_scanned_before_the_deadline_is_in_the_answer(void **state)
 {
 	struct patient t;
 	struct tables_fixture p;
@@ -88,7 +89,7 @@ static void so_is_how_it_lies_in_memory(void **state)
 	tables_fixture_open(&p, true);
 	resolve_mem_set_unfinished(p.r, true);
 	wait_begin(&t, &p, 1, TABLES_LAYOUTS, FAR);
-	/* Known to be nowhere, for a moment. */
+	/* Known to be missing, for a moment. */
 	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "unknown");
 	tables_fixture_put_debug(&p, 1);
 	renew(&p, 1);
@@ -109,7 +110,7 @@ static void until_the_deadline_it_is_pending(void **state)
 	assert_string_equal(wait_end(&t, &p), "pending, pending");
 	wait_begin(&t, &p, 1, 0, clock_mono_ms() + 50);
 	assert_string_equal(wait_end(&t, &p), "pending, pending");
-	/* Nobody waits for it any more; it goes, or is found to be there. */
+	/* No request waits for it any more; the build ends, or finds the file. */
 	wait_begin(&t, &p, 1, 0, FAR);
 	tables_fixture_put_debug(&p, 1);
 	renew(&p, 1);
@@ -140,7 +141,7 @@ static void when_all_is_scanned_nobody_waits_on(void **state)
 	resolve_mem_set_unfinished(p.r, true);
 	wait_begin(&a, &p, 1, 0, FAR);
 	wait_begin(&b, &p, 2, 0, FAR);
-	/* Nobody tells of it, but a last look is taken. */
+	/* Without a renewal, but the build looks once more at the end of the scan. */
 	tables_fixture_put_debug(&p, 2);
 	resolve_mem_set_unfinished(p.r, false);
 	assert_string_equal(wait_end(&a, &p), "unknown, unknown");
@@ -151,7 +152,7 @@ static void when_all_is_scanned_nobody_waits_on(void **state)
 	tables_fixture_close(&p);
 }
 
-static void who_is_told_by_others_does_not_wait(void **state)
+static void a_request_without_the_flag_does_not_wait_for_the_scan(void **state)
 {
 	struct patient t;
 	struct tables_fixture p;
@@ -161,15 +162,15 @@ static void who_is_told_by_others_does_not_wait(void **state)
 	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "unknown");
 	wait_begin(&t, &p, 1, 0, FAR);
 	assert_true(t.waits);
-	/* Beside one who does. */
+	/* Beside a request that waits. */
 	assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "unknown");
 	resolve_mem_set_unfinished(p.r, false);
 	assert_string_equal(wait_end(&t, &p), "unknown, unknown");
 	tables_fixture_close(&p);
 }
 
-/* They are dropped when nobody waits: what is known to be nowhere is no flight for as long as a scan runs. */
-static void a_search_ends_with_those_who_wait_for_it(void **state)
+/* They end when no request waits: a file known to be missing has no build for as long as a scan runs. */
+static void a_search_ends_with_its_last_request(void **state)
 {
 	struct patient t;
 	struct tables_fixture p;
@@ -179,7 +180,7 @@ static void a_search_ends_with_those_who_wait_for_it(void **state)
 	wait_begin(&t, &p, 1, TABLES_LAYOUTS, clock_mono_ms() + 20);
 	assert_string_equal(wait_end(&t, &p), "pending, pending");
 	wait_for_no_flights(&p);
-	/* Also by the end of all. */
+	/* Also by the end of the service. */
 	wait_begin(&t, &p, 2, 0, FAR);
 	tables_stop(p.s);
 	assert_string_equal(wait_end(&t, &p), "pending, pending");
@@ -189,12 +190,12 @@ static void a_search_ends_with_those_who_wait_for_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_scanned_before_the_deadline_is_in_the_answer),
+		cmocka_unit_test(a_file_scanned_before_the_deadline_is_in_the_answer),
 		cmocka_unit_test(so_is_how_it_lies_in_memory),
 		cmocka_unit_test(until_the_deadline_it_is_pending),
 		cmocka_unit_test(when_all_is_scanned_nobody_waits_on),
-		cmocka_unit_test(who_is_told_by_others_does_not_wait),
-		cmocka_unit_test(a_search_ends_with_those_who_wait_for_it),
+		cmocka_unit_test(a_request_without_the_flag_does_not_wait_for_the_scan),
+		cmocka_unit_test(a_search_ends_with_its_last_request),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Split DWARF through the symbolizer: its .dwo file is what the resolver has at its path, now or later.
- */
+/* Split DWARF in tables: the resolver has the .dwo file at its path, now or later. */
 #include "test.h"
 
 #include "tables_fixture.h"
@@ -95,7 +93,7 @@ static void a_dwo_that_turns_up_later_is_used_then(void **state)
 		open_shop(&p, store);
 		put_debug(&p, 1, "a.dwo");
 		assert_string_equal(tables_fixture_ask(&p, 1, 0x1000), "split-missing  /build/a.c:10");
-		/* Nothing has changed, so it is not made again. */
+		/* Nothing has changed, so the table is not built again. */
 		for (unsigned i = 0; i < 20; i++)
 			tables_fixture_ask(&p, 1, 0x1000);
 		if (store)

@@ -32,7 +32,7 @@ static void a_return_address_is_that_of_its_call(void **state)
 	tables_find(h, &q, &a);
 	assert_int_equal(a.frames->list[0].line, 10);
 	assert_int_equal(a.addr, 0x1010);
-	/* A call that does not come back may be the last thing in its function. */
+	/* A call that does not return may be the last instruction of its function. */
 	tables_find(h, &end, &a);
 	assert_int_equal(a.reason, FRAME_FOUND);
 	q.addr = 0;
@@ -42,7 +42,7 @@ static void a_return_address_is_that_of_its_call(void **state)
 	tables_fixture_close(&p);
 }
 
-static void who_does_not_wait_is_told_that_it_is_pending(void **state)
+static void a_request_that_does_not_wait_is_pending(void **state)
 {
 	struct build_id id = tables_fixture_id(1);
 	struct tables_fixture p;
@@ -72,7 +72,7 @@ static void a_deadline_ends_the_wait(void **state)
 	tables_fixture_close(&p);
 }
 
-static void what_is_made_is_found_in_the_store_by_the_next_one(void **state)
+static void a_built_table_is_found_in_the_store_by_the_next_process(void **state)
 {
 	struct tables_stats stats;
 	struct tables_fixture p;
@@ -90,7 +90,7 @@ static void what_is_made_is_found_in_the_store_by_the_next_one(void **state)
 	tables_fixture_close(&p);
 }
 
-/* @kept is in the store where the symbolizer keeps its table, and is none of that file's. */
+/* @kept is in the store as the table of a file, and is not that file's table. */
 static void assert_made_again(struct bytes kept)
 {
 	const struct store_meta meta = { .origin = STORE_MADE };
@@ -128,7 +128,9 @@ static void make_table(uint32_t n, struct buf *ret)
 	assert_done(symtab_build(img, &o, ret, &st, &err));
 }
 
-/* Under the build ID's name: one of another build ID, one of another version, the half of one. */
+/*
+ * Under the build ID's name in the store: a table of another build ID, one of another version, half of one.
+ */
 static void a_table_in_the_store_that_is_another_one_is_made_again(void **state)
 {
 	for (unsigned kind = 0; kind < 3; kind++) {
@@ -348,8 +350,10 @@ static void put_object(struct tables_fixture *p, enum resolve_kind kind, uint64_
 	tables_fixture_put(p, kind, 1, &file);
 }
 
-/* The table is of the debug file, which is of before; where the code is in memory and in the file the program
- * tells. */
+/*
+ * The table is of the debug file, from before prelinking; the program has the places of the code in memory
+ * and in the file.
+ */
 static void addresses_of_a_prelinked_object_are_moved_back(void **state)
 {
 	const struct frame_mapping map = { 0x7f0000001000, 0x7f0000002000, 0x1000, { 0 } };
@@ -383,9 +387,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_address_becomes_a_function_file_and_line),
 		cmocka_unit_test(a_return_address_is_that_of_its_call),
-		cmocka_unit_test(who_does_not_wait_is_told_that_it_is_pending),
+		cmocka_unit_test(a_request_that_does_not_wait_is_pending),
 		cmocka_unit_test(a_deadline_ends_the_wait),
-		cmocka_unit_test(what_is_made_is_found_in_the_store_by_the_next_one),
+		cmocka_unit_test(a_built_table_is_found_in_the_store_by_the_next_process),
 		cmocka_unit_test(a_damaged_table_in_the_store_is_made_again),
 		cmocka_unit_test(a_table_in_the_store_that_is_another_one_is_made_again),
 		cmocka_unit_test(without_a_debug_file_the_programs_symbols_do),

@@ -81,7 +81,7 @@ void tables_fixture_debug(uint32_t n, struct buf *out)
 	debug_named(n, name, out);
 }
 
-/* The name's DIE is the first behind the unit's; its offset is the same in every supplementary file. */
+/* The name's DIE is the first after the unit's; its offset is the same in every supplementary file. */
 static uint64_t write_alt(uint32_t alt, struct buf *out)
 {
 	struct code_writer w;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many who ask at once, with tables that come, are thrown out, are replaced; and an end in the midst of it.
+ * Many requests at once, of tables that are built, evicted and replaced; and the end of the service amidst
+ * them.
  */
 #include "test.h"
 
@@ -59,7 +60,7 @@ static void many_ask_at_once(void **state)
 	struct tables_fixture p;
 
 	tables_fixture_open(&p, true);
-	/* Room for a few only: they are thrown out while they are used. */
+	/* Room for a few only: they are evicted while they are used. */
 	p.opts.tables_size = KIB(40);
 	p.opts.building_size = 100;
 	p.opts.miss_ms = 1;
@@ -76,7 +77,7 @@ static void many_ask_at_once(void **state)
 		assert_true(askers[i].n_found > 0);
 	}
 	tables_stats(p.s, &stats);
-	/* Each once, as the store has them then. */
+	/* Each was built once; later ones are from the store. */
 	assert_int_equal(stats.n_made, N_IDS);
 	tables_fixture_close(&p);
 }
@@ -109,11 +110,11 @@ static void an_end_in_the_midst_of_it(void **state)
 		usleep(1000);
 	for (size_t i = 0; i < 8; i++)
 		tables_request_free(holds[i]);
-	/* Flights still wait for the resolver, which ends after the symbolizer. */
+	/* Builds still wait for the resolver, which ends after the tables. */
 	tables_fixture_close(&p);
 }
 
-static void one_flight_for_all_who_want_the_same(void **state)
+static void one_build_for_all_requests_of_a_table(void **state)
 {
 	struct build_id id = tables_fixture_id(1);
 	struct tables_request *holds[16];
@@ -150,7 +151,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(many_ask_at_once),
 		cmocka_unit_test(an_end_in_the_midst_of_it),
-		cmocka_unit_test(one_flight_for_all_who_want_the_same),
+		cmocka_unit_test(one_build_for_all_requests_of_a_table),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One binary being tried: is there anything that could be named, which table is it, what do its addresses
- * say; and when to try again.
+ * One attempt at one binary: can it be named at all, which table does it need, the frames of its addresses;
+ * and when to try again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 static const struct metric_family tries_family = {
 	"lode_naming_tries_total",
-	"Binaries of profiles whose addresses were to be named, by what came of it", METRIC_COUNTER, "result",
-	NULL
+	"Attempts to name the addresses of a binary of profiles, by reason of the outcome.", METRIC_COUNTER,
+	"result", NULL
 };
 
 int64_t naming_wait_ms(enum frame_reason reason, bool lacking, uint32_t n_tries, int64_t interval_ms)
@@ -40,7 +40,7 @@ static void put_never(struct naming *n, const struct profilestore_binary *b, enu
 	naming_batch_tried(&n->batch, &t);
 }
 
-/* What cannot be named whatever turns up, or the build ID to ask for. */
+/* The build ID whose table is needed. false: the binary cannot be named, whatever turns up; that was put. */
 static bool identify_binary(struct naming *n, const struct profilestore_binary *b, struct build_id *ret,
 			    bool *ret_by_path)
 {
@@ -50,7 +50,7 @@ static bool identify_binary(struct naming *n, const struct profilestore_binary *
 	if (b->build_id.size) {
 		if (build_id_parse(ret, b->build_id))
 			return true;
-		put_never(n, b, FRAME_NO_BUILD_ID, "its build ID is none that a file could be found by");
+		put_never(n, b, FRAME_NO_BUILD_ID, "its build ID has a form that no file can be found by");
 		return false;
 	}
 	if (!b->id) {
@@ -59,7 +59,7 @@ static bool identify_binary(struct naming *n, const struct profilestore_binary *
 	}
 	if (profile_is_no_file(b->file)) {
 		put_never(n, b, FRAME_NO_BUILD_ID,
-			  "there is no file of it: code that was made at run time, or the kernel's");
+			  "it has no file: code generated at run time, or the kernel's");
 		return false;
 	}
 	*ret_by_path = true;
@@ -69,10 +69,10 @@ static bool identify_binary(struct naming *n, const struct profilestore_binary *
 	return false;
 }
 
-/* From any thread, once, perhaps before try_start() is through. */
+/* From any thread, once, perhaps before naming_attempt_start() returns. */
 static void on_table_ready(void *arg)
 {
-	struct attempt *t = arg;
+	struct naming_attempt *t = arg;
 	struct naming *n = t->n;
 
 	pthread_mutex_lock(&n->lock);
@@ -82,36 +82,36 @@ static void on_table_ready(void *arg)
 	pthread_mutex_unlock(&n->lock);
 }
 
-void try_start(struct naming *n, const struct profilestore_binary *b)
+void naming_attempt_start(struct naming *n, const struct profilestore_binary *b)
 {
 	struct build_id id;
-	struct attempt *t;
+	struct naming_attempt *t;
 	bool by_path;
 
 	atomic_fetch_add(&n->n_tries, 1);
 	if (!identify_binary(n, b, &id, &by_path))
 		return;
-	t = NEW(struct attempt);
-	*t = (struct attempt){ .n = n,
-			       .binary = b->id,
-			       .n_tries = b->n_tries,
-			       .n_wakes = b->n_wakes,
-			       .reason = b->reason,
-			       .id = id,
-			       .by_path = by_path,
-			       .from_ms = clock_mono_ms() };
-	map_put(&n->flying, bytes_of(&t->binary, sizeof(t->binary)), t);
-	atomic_fetch_add(&n->n_flying, 1);
+	t = NEW(struct naming_attempt);
+	*t = (struct naming_attempt){ .n = n,
+				      .binary = b->id,
+				      .n_tries = b->n_tries,
+				      .n_wakes = b->n_wakes,
+				      .reason = b->reason,
+				      .id = id,
+				      .by_path = by_path,
+				      .from_ms = clock_mono_ms() };
+	map_put(&n->attempts, bytes_of(&t->binary, sizeof(t->binary)), t);
+	atomic_fetch_add(&n->n_running, 1);
 	if (tables_request_new(n->opts.tables, &t->id, 1, TABLES_LAYOUTS | TABLES_FRESH,
 			       (struct tables_wait){ t->from_ms + n->opts.wait_ms, on_table_ready, t },
 			       &t->request) != TABLES_WAITS)
 		on_table_ready(t);
 }
 
-void try_free(struct attempt *t)
+void naming_attempt_free(struct naming_attempt *t)
 {
-	map_del(&t->n->flying, bytes_of(&t->binary, sizeof(t->binary)));
-	atomic_fetch_sub(&t->n->n_flying, 1);
+	map_del(&t->n->attempts, bytes_of(&t->binary, sizeof(t->binary)));
+	atomic_fetch_sub(&t->n->n_running, 1);
 	tables_request_free(t->request);
 	free(t);
 }
@@ -121,7 +121,7 @@ void try_free(struct attempt *t)
 struct location_answers {
 	struct naming_batch *batch;
 	const struct profilestore_unnamed *list;
-	enum frame_reason reason; /* of the first that has no name */
+	enum frame_reason reason; /* of the first location without a name */
 	enum frame_reason broken; /* the table cannot be asked further */
 };
 
@@ -129,7 +129,7 @@ static void on_location_answer(void *arg, size_t i, const struct tables_answer *
 {
 	struct location_answers *x = arg;
 
-	/* These are told of the table, not of the address: it stays wanted. */
+	/* These reasons are about the table, not about the address, which stays wanted. */
 	if (a->reason == FRAME_DAMAGED || frame_reason_passes(a->reason)) {
 		x->broken = a->reason;
 		return;
@@ -149,8 +149,9 @@ static void make_query(const struct profilestore_unnamed *u, const struct tables
 			ret->kind = FRAME_SECTION;
 			ret->addr = u->addr - u->mapping_offset;
 		} else if (!m->layout || !m->layout->offsets_known) {
-			/* As if it were mapped to where it lies in the file: of a debug file that is all that
-			 * can be told. */
+			/*
+			 * As if it were mapped at its file offset: for a debug file nothing better is known.
+			 */
 			*map = (struct frame_mapping){ .start = u->mapping_offset,
 						       .offset = u->mapping_offset };
 			ret->kind = FRAME_RUNTIME;
@@ -172,7 +173,7 @@ static void make_query(const struct profilestore_unnamed *u, const struct tables
 	}
 }
 
-static void query_locations(struct attempt *t, const struct tables_module *m, size_t n_list,
+static void query_locations(struct naming_attempt *t, const struct tables_module *m, size_t n_list,
 			    struct location_answers *x)
 {
 	struct naming *n = t->n;
@@ -183,9 +184,9 @@ static void query_locations(struct attempt *t, const struct tables_module *m, si
 	tables_find_all(t->request, n->queries, n_list, on_location_answer, x);
 }
 
-/* ---- what came of it ---- */
+/* ---- outcomes ---- */
 
-static void put_outcome(struct attempt *t, struct profilestore_tried *o, bool failed)
+static void put_outcome(struct naming_attempt *t, struct profilestore_tried *o, bool failed)
 {
 	struct naming *n = t->n;
 
@@ -197,13 +198,13 @@ static void put_outcome(struct attempt *t, struct profilestore_tried *o, bool fa
 	naming_batch_tried(&n->batch, o);
 }
 
-static void put_failure(struct attempt *t, enum frame_reason reason, const char *why)
+static void put_failure(struct naming_attempt *t, enum frame_reason reason, const char *why)
 {
 	struct profilestore_tried o = {
 		.state = NAMING_WANTED, .reason = reason, .why = str_of(why), .n_tries = t->n_tries
 	};
 
-	/* Being made is no failure. */
+	/* A table that is being built is not a failure. */
 	if (reason == FRAME_PENDING || reason == FRAME_BUSY) {
 		o.next_try_ms = clock_wall_ms() + FRAME_RETRY_MS;
 	} else {
@@ -214,11 +215,11 @@ static void put_failure(struct attempt *t, enum frame_reason reason, const char 
 	put_outcome(t, &o, o.n_tries != t->n_tries);
 }
 
-static void put_named(struct attempt *t, const struct tables_module *m, enum frame_reason reason)
+static void put_named(struct naming_attempt *t, const struct tables_module *m, enum frame_reason reason)
 {
 	struct profilestore_tried o = { .state = NAMING_DONE, .reason = reason, .origin = str_of(m->origin) };
 
-	/* Of those that were looked up before. */
+	/* Locations that were looked up before had a reason. */
 	if (!reason &&
 	    (t->reason == FRAME_OUTSIDE || t->reason == FRAME_NO_LAYOUT || t->reason == FRAME_NO_MAPPING))
 		o.reason = t->reason;
@@ -235,8 +236,8 @@ static void put_named(struct attempt *t, const struct tables_module *m, enum fra
 	put_outcome(t, &o, false);
 }
 
-/* The same only for the same table, used in the same way. */
-static uint32_t tell_table(struct attempt *t, const struct tables_module *m)
+/* The key of the table: equal only for the same table, used with the same layout. */
+static uint32_t set_named_by(struct naming_attempt *t, const struct tables_module *m)
 {
 	char text[64];
 	int layout = m->layout ? 1 + m->layout->offsets_known : 0;
@@ -246,19 +247,19 @@ static uint32_t tell_table(struct attempt *t, const struct tables_module *m)
 	return profilestore_named_by(t->n->opts.store, t->binary, str_of(text));
 }
 
-static bool is_other_file(struct attempt *t, const struct tables_module *m, size_t n)
+static bool is_other_file(struct naming_attempt *t, const struct tables_module *m, size_t n)
 {
 	return t->by_path &&
 	       (!m->layout || !m->layout->offsets_known || !match_holds(m->layout, t->n->unnamed, n));
 }
 
-static void attempt_name_all(struct attempt *t, const struct tables_module *m)
+static void attempt_name_all(struct naming_attempt *t, const struct tables_module *m)
 {
 	struct naming *n = t->n;
 	struct location_answers x = { .batch = &n->batch };
 	size_t room, got;
 
-	tell_table(t, m);
+	set_named_by(t, m);
 	do {
 		if (!naming_batch_room(&n->batch) && !naming_batch_flush(&n->batch))
 			return;
@@ -275,7 +276,7 @@ static void attempt_name_all(struct attempt *t, const struct tables_module *m)
 			return;
 		}
 		query_locations(t, m, got, &x);
-		/* What is put stays wanted until it is written. */
+		/* Locations that were put stay wanted until they are written. */
 		if (got == room && !naming_batch_flush(&n->batch))
 			return;
 	} while (got == room && !x.broken);
@@ -285,7 +286,7 @@ static void attempt_name_all(struct attempt *t, const struct tables_module *m)
 		put_named(t, m, x.reason);
 }
 
-void try_end(struct attempt *t)
+void naming_attempt_end(struct naming_attempt *t)
 {
 	struct tables_module m;
 
