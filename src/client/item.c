@@ -259,7 +259,7 @@ static void item_report_notes(struct item *it)
 					client_say(it->find->watch, "Retry failed query");
 				tried = true;
 			}
-		result_why(it->result, it->find->watch, "%s: %s", notes[i].server, notes[i].said);
+		result_why(it->result, it->find->watch, "%s: %s", notes[i].server, notes[i].message);
 	}
 }
 

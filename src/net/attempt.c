@@ -13,10 +13,10 @@
 #include <stdlib.h>
 
 /* A body of unknown size, because it is compressed: at most this many bytes for each byte of the transfer. */
-#define MAX_RATIO     100u
-#define RATIO_FROM    MIB(64)
-#define MAX_SAID      160u
-#define MAX_SAID_BODY KIB(64)
+#define MAX_RATIO        100u
+#define RATIO_FROM       MIB(64)
+#define MAX_MESSAGE      160u
+#define MAX_MESSAGE_BODY KIB(64)
 /* Bytes a second: slower for `silent_ms` counts as silent. */
 #define MIN_RATE 1024u
 
@@ -33,7 +33,7 @@ struct attempt {
 	bool anew;                        /* all bytes written before are void if it wins */
 	bool second;                      /* it was started because the winner had stalled */
 	bool differs, lost;
-	struct fault_said fault; /* found here, not by the wire */
+	struct fault fault; /* found here, not by the wire */
 	struct net_reply reply;
 	struct arena arena; /* of `reply` */
 	struct buf held;    /* bytes not handed on yet: the head, or bytes that the sink did not take */
@@ -50,15 +50,16 @@ static void set_status_fault(struct attempt *a)
 {
 	const struct head *h = xfer_head(a->xfer);
 	struct str line = { (char *)a->held.p, a->held.size };
-	char said[MAX_SAID + 1];
+	char message[MAX_MESSAGE + 1];
 
 	line = str_trim(str_cut(&line, '\n'));
 	/* A page of HTML has no useful first line. */
 	if (h->status == 404 || h->status == 410 || !line.size || line.p[0] == '<')
 		line.size = 0;
-	snprintf(said, sizeof(said), STR_FMT, (int)MIN(line.size, (size_t)MAX_SAID), line.p ? line.p : "");
+	snprintf(message, sizeof(message), STR_FMT, (int)MIN(line.size, (size_t)MAX_MESSAGE),
+		 line.p ? line.p : "");
 	fault_set(&a->fault, h->status == 406 || h->status == 413 ? FAULT_KIND_LIMIT : FAULT_KIND_STATUS, 0,
-		  "%u%s%s", h->status, said[0] ? ": " : "", said);
+		  "%u%s%s", h->status, message[0] ? ": " : "", message);
 }
 
 /* The sink's check refused the bytes. */
@@ -294,9 +295,9 @@ static int attempt_on_data(void *arg, struct bytes piece)
 	if (!a->judged && judge_head(a) < 0)
 		return XFER_ABORT;
 	if (is_refusal(a)) {
-		if (a->held.size < MAX_SAID_BODY)
+		if (a->held.size < MAX_MESSAGE_BODY)
 			buf_add(&a->held, piece.p, piece.size);
-		return a->held.size < MAX_SAID_BODY ? XFER_TAKEN : XFER_ABORT;
+		return a->held.size < MAX_MESSAGE_BODY ? XFER_TAKEN : XFER_ABORT;
 	}
 	if (a->f->winner && a->f->winner != a && !a->second) {
 		/* Another server was first; fetch_turn() ends this attempt. */
@@ -342,8 +343,7 @@ static uint64_t resume_from(const struct net_fetch *f, const struct candidate *c
 	return c->from_start ? 0 : f->have - overlap;
 }
 
-struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t now_ms,
-			      struct fault_said *fault)
+struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t now_ms, struct fault *fault)
 {
 	struct attempt *a = NEW(struct attempt);
 	const char *headers[64];
@@ -426,11 +426,11 @@ static int64_t crawl_limit_ms(struct attempt *a, int64_t now_ms)
 	return a->mark_ms + a->f->patience.silent_ms;
 }
 
-bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fault_said *ret)
+bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fault *ret)
 {
 	struct net_fetch *f = a->f;
 	int64_t limit_ms = xfer_heard_ms(a->xfer) + f->patience.silent_ms;
-	struct fault_said wire = { 0 };
+	struct fault wire = { 0 };
 	bool crawls = false;
 
 	if (f->winner == a && f->paused) {

@@ -73,7 +73,7 @@ static enum breaker_state server_state(const struct server *s, int64_t now_s)
 	return s->m.slow_until_s > now_s ? BREAKER_SLOW : BREAKER_CLOSED;
 }
 
-enum breaker_state breaker_look(struct breakers *b, struct server *s, int64_t *ret_again_s, char *said)
+enum breaker_state breaker_check(struct breakers *b, struct server *s, int64_t *ret_again_s, char *message)
 {
 	int64_t now_s = clock_wall_s();
 	enum breaker_state state;
@@ -82,8 +82,8 @@ enum breaker_state breaker_look(struct breakers *b, struct server *s, int64_t *r
 	state = server_state(s, now_s);
 	if (ret_again_s)
 		*ret_again_s = state == BREAKER_OPEN ? s->m.open_until_s - now_s : 0;
-	if (said)
-		strcpy(said, s->m.said);
+	if (message)
+		strcpy(message, s->m.message);
 	pthread_mutex_unlock(&b->lock);
 	return state;
 }
@@ -118,18 +118,18 @@ static int64_t pause_s(const struct breakers *b, unsigned n_failures)
 	return (int64_t)((MIN(ms, (uint64_t)b->max_ms) + 999) / 1000);
 }
 
-static void server_set_said(struct server *s, const char *said)
+static void server_set_message(struct server *s, const char *message)
 {
-	snprintf(s->m.said, sizeof(s->m.said), "%s", said);
+	snprintf(s->m.message, sizeof(s->m.message), "%s", message);
 }
 
-static void slow_down(const struct breakers *b, struct server *s, int64_t now_s, const char *said)
+static void slow_down(const struct breakers *b, struct server *s, int64_t now_s, const char *message)
 {
 	s->m.slow_until_s = now_s + pause_s(b, 1);
-	server_set_said(s, said);
+	server_set_message(s, message);
 }
 
-void breaker_sent(struct breakers *b, struct server *s, enum breaker_event event, const char *said)
+void breaker_report(struct breakers *b, struct server *s, enum breaker_event event, const char *message)
 {
 	struct breaker_memory was;
 	int64_t now_s = clock_wall_s();
@@ -145,18 +145,18 @@ void breaker_sent(struct breakers *b, struct server *s, enum breaker_event event
 	case BREAKER_FAILED:
 		s->m.n_failures++;
 		s->m.open_until_s = now_s + pause_s(b, s->m.n_failures);
-		server_set_said(s, said);
+		server_set_message(s, message);
 		break;
 	case BREAKER_REFUSED:
 		s->m.open_until_s = now_s + REFUSED_S;
-		server_set_said(s, said);
+		server_set_message(s, message);
 		break;
 	case BREAKER_OUTRUN:
 		if (++s->n_outrun >= SLOW_AFTER)
-			slow_down(b, s, now_s, said);
+			slow_down(b, s, now_s, message);
 		break;
 	case BREAKER_UNHEARD:
-		slow_down(b, s, now_s, said);
+		slow_down(b, s, now_s, message);
 		break;
 	case BREAKER_DROPPED:
 		break;
@@ -166,11 +166,11 @@ void breaker_sent(struct breakers *b, struct server *s, enum breaker_event event
 	pthread_mutex_unlock(&b->lock);
 }
 
-void breaker_busy(struct breakers *b, struct server *s, int64_t seconds, const char *said)
+void breaker_busy(struct breakers *b, struct server *s, int64_t seconds, const char *message)
 {
 	pthread_mutex_lock(&b->lock);
 	s->m.open_until_s = clock_wall_s() + MIN(seconds, (int64_t)BREAKER_MAX_S);
-	server_set_said(s, said);
+	server_set_message(s, message);
 	atomic_fetch_add(&b->epoch, 1);
 	pthread_mutex_unlock(&b->lock);
 }
@@ -226,7 +226,7 @@ void net_each_server(struct net *n, void (*fn)(void *arg, const struct net_serve
 			.again_s = MAX(m.open_until_s - now_s, (int64_t)0),
 			.slow = m.slow_until_s > now_s,
 			.n_failures = m.n_failures,
-			.said = m.said,
+			.message = m.message,
 			.n_asked = s->n_asked,
 			.n_found = s->n_counted[COUNT_FOUND],
 			.n_missing = s->n_counted[COUNT_MISSING],

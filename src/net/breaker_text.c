@@ -21,7 +21,7 @@ void net_breakers_save(struct net *n, struct buf *out)
 			continue;
 		buf_printf(out, "%s %lld %lld %u ", breaker_url(b->all[i]), (long long)m.open_until_s,
 			   (long long)m.slow_until_s, m.n_failures);
-		for (const char *p = m.said; *p; p++)
+		for (const char *p = m.message; *p; p++)
 			buf_add_char(out, (uint8_t)*p < 0x20 ? ' ' : *p);
 		buf_add_char(out, '\n');
 	}
@@ -47,7 +47,7 @@ static void load_line(struct breakers *b, struct str line)
 	m.open_until_s = (int64_t)open;
 	m.slow_until_s = (int64_t)slow;
 	m.n_failures = (unsigned)failures;
-	memcpy(m.said, line.p ? line.p : "", MIN(line.size, sizeof(m.said) - 1));
+	memcpy(m.message, line.p ? line.p : "", MIN(line.size, sizeof(m.message) - 1));
 	arena_init(&a);
 	net_urls_parse(url, false, &a, &list);
 	if (list.n == 1 && str_eq(str_of(list.urls[0]), url))

@@ -83,10 +83,10 @@ static ssize_t call_on_upload(void *arg, void *buf, size_t n)
 
 static const struct xfer_events events = { .data = call_on_data, .upload = call_on_upload };
 
-static void call_release(struct net_call *c, enum breaker_event event, const char *said)
+static void call_release(struct net_call *c, enum breaker_event event, const char *message)
 {
 	if (c->taken) {
-		breaker_sent(&c->net->breakers, c->server, event, said);
+		breaker_report(&c->net->breakers, c->server, event, message);
 		breaker_give(&c->net->breakers, c->server);
 	}
 	c->taken = false;
@@ -123,12 +123,12 @@ void call_begin(struct net_call *c)
 		.events = &events,
 		.arg = c,
 	};
-	struct fault_said fault;
-	char said[200];
+	struct fault fault;
+	char message[200];
 	int64_t again_s;
 
-	if (c->server && breaker_look(&c->net->breakers, c->server, &again_s, said) == BREAKER_OPEN) {
-		err_set(&c->err, ERR_UPSTREAM, "passed over: %s; will be asked again in %lld s", said,
+	if (c->server && breaker_check(&c->net->breakers, c->server, &again_s, message) == BREAKER_OPEN) {
+		err_set(&c->err, ERR_UPSTREAM, "passed over: %s; will be asked again in %lld s", message,
 			(long long)again_s);
 		c->err.os = EHOSTUNREACH;
 		return;
@@ -153,7 +153,7 @@ static void call_answered(struct net_call *c)
 	};
 
 	if (c->taken) {
-		breaker_sent(&c->net->breakers, c->server, BREAKER_ANSWERED, "");
+		breaker_report(&c->net->breakers, c->server, BREAKER_ANSWERED, "");
 		breaker_give(&c->net->breakers, c->server);
 		c->taken = false;
 	}
@@ -162,7 +162,7 @@ static void call_answered(struct net_call *c)
 
 bool call_turn(struct net_call *c, int64_t now_ms, int64_t *next_ms)
 {
-	struct fault_said fault = { 0 };
+	struct fault fault = { 0 };
 	int64_t silent_at;
 
 	if (atomic_load(&c->cancel)) {

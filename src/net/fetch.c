@@ -11,7 +11,7 @@
 #define RETRY_MS      200 /* doubled at each retry */
 #define RECONNECT_MS  100 /* after a failed connection */
 #define BUSY_USUAL_S  5   /* 429 without a Retry-After */
-#define LOOK_AGAIN_MS 50  /* until the next check for a free connection, or for the result of a probe */
+#define RECHECK_MS    50  /* until the next check for a free connection, or for the result of a probe */
 #define WINDOW_MS     10000
 #define WINDOW_MIN    KIB(10)
 #define GOOD_PROGRESS MIB(1) /* a server that breaks off after this much is not counted as failed */
@@ -90,13 +90,13 @@ bool fetch_begin_body(struct net_fetch *f, const struct net_reply *reply)
 /* ---- the results of attempts ---- */
 
 static void candidate_note(struct net_fetch *f, struct candidate *c, unsigned status, bool passed_over,
-			   const char *said)
+			   const char *message)
 {
 	int64_t again_s;
-	enum breaker_state state = breaker_look(&f->net->breakers, c->server, &again_s, NULL);
+	enum breaker_state state = breaker_check(&f->net->breakers, c->server, &again_s, NULL);
 
 	note_add(&f->notes, &(struct net_note){ .server = breaker_url(c->server),
-						.said = said,
+						.message = message,
 						.status = status,
 						.n_tries = passed_over ? 0 : c->n_asked,
 						.passed_over = passed_over,
@@ -112,10 +112,10 @@ static void attempt_over(struct net_fetch *f, struct candidate *c)
 }
 
 static void candidate_report(struct net_fetch *f, struct candidate *c, enum breaker_event event,
-			     const char *said)
+			     const char *message)
 {
 	if (event != BREAKER_ANSWERED || !c->heard)
-		breaker_sent(&f->net->breakers, c->server, event, said);
+		breaker_report(&f->net->breakers, c->server, event, message);
 	c->heard = event == BREAKER_ANSWERED;
 }
 
@@ -124,26 +124,26 @@ static void drop_loser(struct net_fetch *f, struct candidate *c, int64_t now_ms)
 {
 	struct attempt *a = c->attempt;
 	bool waited = now_ms - attempt_started_ms(a) >= f->patience.hedge_ms;
-	char said[80];
+	char message[80];
 
 	if (attempt_pos(a) > 0 && attempt_answered(a)) {
-		snprintf(said, sizeof(said), "it stalled after %llu bytes; another server continued",
+		snprintf(message, sizeof(message), "it stalled after %llu bytes; another server continued",
 			 (unsigned long long)attempt_pos(a));
-		candidate_report(f, c, BREAKER_UNHEARD, said);
+		candidate_report(f, c, BREAKER_UNHEARD, message);
 	} else if (attempt_answered(a)) {
-		snprintf(said, sizeof(said), "another server was first");
-		candidate_report(f, c, BREAKER_ANSWERED, said);
+		snprintf(message, sizeof(message), "another server was first");
+		candidate_report(f, c, BREAKER_ANSWERED, message);
 	} else {
-		snprintf(said, sizeof(said), "%s after %lld ms, when another server answered",
+		snprintf(message, sizeof(message), "%s after %lld ms, when another server answered",
 			 attempt_connected(a) ? "no answer" : "no connection",
 			 (long long)(now_ms - attempt_started_ms(a)));
 		candidate_report(f, c,
 				 !waited                ? BREAKER_DROPPED
 				 : attempt_connected(a) ? BREAKER_OUTRUN
 							: BREAKER_UNHEARD,
-				 said);
+				 message);
 	}
-	candidate_note(f, c, 0, false, said);
+	candidate_note(f, c, 0, false, message);
 	attempt_over(f, c);
 }
 
@@ -187,7 +187,7 @@ static void candidate_refused(struct net_fetch *f, struct candidate *c, const st
 		candidate_retry(f, c, now_ms + (wait_s >= 0 ? wait_s * 1000 : candidate_retry_ms(c)));
 }
 
-static void attempt_failed(struct net_fetch *f, struct candidate *c, const struct fault_said *fault,
+static void attempt_failed(struct net_fetch *f, struct candidate *c, const struct fault *fault,
 			   int64_t now_ms)
 {
 	struct attempt *a = c->attempt;
@@ -237,8 +237,8 @@ static void attempt_failed(struct net_fetch *f, struct candidate *c, const struc
 		break;
 	}
 	if (fault->kind != FAULT_KIND_CONNECT && fault->kind != FAULT_KIND_TIMEOUT && !c->heard)
-		breaker_sent(&f->net->breakers, c->server, answered ? BREAKER_ANSWERED : BREAKER_DROPPED,
-			     fault->text);
+		breaker_report(&f->net->breakers, c->server, answered ? BREAKER_ANSWERED : BREAKER_DROPPED,
+			       fault->text);
 	/* After BREAKER_ANSWERED, which resets the state. */
 	if (busy_s)
 		breaker_busy(&f->net->breakers, c->server, busy_s, fault->text);
@@ -267,8 +267,8 @@ static void fetch_finish(struct net_fetch *f, int outcome, const struct err *err
 			continue;
 		}
 		if (!c->heard)
-			breaker_sent(&f->net->breakers, c->server,
-				     attempt_answered(c->attempt) ? BREAKER_ANSWERED : BREAKER_DROPPED, "");
+			breaker_report(&f->net->breakers, c->server,
+				       attempt_answered(c->attempt) ? BREAKER_ANSWERED : BREAKER_DROPPED, "");
 		attempt_over(f, c);
 	}
 	atomic_store(&f->ended, true);
@@ -323,7 +323,7 @@ static void fetch_conclude(struct net_fetch *f)
 	}
 	for (size_t i = 0; i < f->notes.n; i++)
 		buf_printf(&text, "%s%s: %s", i ? "; " : "", f->notes.items[i].server,
-			   f->notes.items[i].said);
+			   f->notes.items[i].message);
 	fetch_fail(f, ERR_UPSTREAM, f->last_fault.os ? f->last_fault.os : EIO,
 		   text.size ? buf_cstr(&text) : "no server is configured");
 }
@@ -332,10 +332,10 @@ static void fetch_conclude(struct net_fetch *f)
 
 static void candidate_pass_over(struct net_fetch *f, struct candidate *c)
 {
-	char said[200], text[240];
+	char message[200], text[240];
 
-	breaker_look(&f->net->breakers, c->server, NULL, said);
-	snprintf(text, sizeof(text), "passed over: %s", said);
+	breaker_check(&f->net->breakers, c->server, NULL, message);
+	snprintf(text, sizeof(text), "passed over: %s", message);
 	c->over = c->failed = true;
 	fault_set(&f->last_fault, FAULT_KIND_CONNECT, EHOSTUNREACH, "%s", text);
 	candidate_note(f, c, 0, true, text);
@@ -350,11 +350,11 @@ static int candidate_state(struct net_fetch *f, struct candidate *c, int64_t now
 		return 2;
 	if (now_ms < c->not_before_ms)
 		return 1;
-	state = breaker_look(&f->net->breakers, c->server, NULL, NULL);
+	state = breaker_check(&f->net->breakers, c->server, NULL, NULL);
 	if (state == BREAKER_TRYING && !c->waits_since_ms)
 		c->waits_since_ms = now_ms;
 	if (state == BREAKER_TRYING && now_ms - c->waits_since_ms < 2 * (int64_t)f->patience.connect_ms) {
-		c->not_before_ms = now_ms + LOOK_AGAIN_MS;
+		c->not_before_ms = now_ms + RECHECK_MS;
 		return 1;
 	}
 	if (state == BREAKER_OPEN || state == BREAKER_TRYING) {
@@ -399,10 +399,10 @@ static struct candidate *fetch_pick(struct net_fetch *f, int64_t now_ms, int64_t
 /* false: not now. */
 static bool fetch_ask(struct net_fetch *f, struct candidate *c, int64_t now_ms, int64_t *next_ms)
 {
-	struct fault_said fault;
+	struct fault fault;
 
 	if (!breaker_take(&f->net->breakers, c->server, f->net->opts.max_per_server)) {
-		*next_ms = MIN(*next_ms, now_ms + LOOK_AGAIN_MS);
+		*next_ms = MIN(*next_ms, now_ms + RECHECK_MS);
 		return false;
 	}
 	c->n_tries++;
@@ -416,7 +416,7 @@ static bool fetch_ask(struct net_fetch *f, struct candidate *c, int64_t now_ms, 
 	c->over = c->failed = true;
 	f->last_fault = fault;
 	candidate_note(f, c, 0, false, fault.text);
-	breaker_sent(&f->net->breakers, c->server, BREAKER_DROPPED, "");
+	breaker_report(&f->net->breakers, c->server, BREAKER_DROPPED, "");
 	breaker_give(&f->net->breakers, c->server);
 	return true;
 }
@@ -479,7 +479,7 @@ static bool attempts_turn(struct net_fetch *f, int64_t now_ms, int64_t *next_ms)
 {
 	for (size_t i = 0; i < f->n_candidates; i++) {
 		struct candidate *c = &f->candidates[i];
-		struct fault_said fault = { 0 };
+		struct fault fault = { 0 };
 
 		if (!c->attempt)
 			continue;

@@ -65,12 +65,12 @@ enum fault_kind {
 	FAULT_KIND_STATUS,  /* an HTTP status other than 200 and 206 */
 	FAULT_KIND_LIMIT,   /* larger than the limit */
 };
-struct fault_said {
+struct fault {
 	enum fault_kind kind;
 	int os;
 	char text[256];
 };
-void fault_set(struct fault_said *f, enum fault_kind kind, int os, const char *fmt, ...)
+void fault_set(struct fault *f, enum fault_kind kind, int os, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 struct wire;
@@ -104,11 +104,11 @@ void wire_free(struct wire *w); /* after all transfers are dropped; takes NULL *
 void wire_turn(struct wire *w, int64_t timeout_ms);
 void wire_wake(struct wire *w); /* any thread */
 
-int xfer_start(struct wire *w, const struct xfer_request *req, struct xfer **ret, struct fault_said *fault);
+int xfer_start(struct wire *w, const struct xfer_request *req, struct xfer **ret, struct fault *fault);
 void xfer_drop(struct xfer *x); /* at any time except from an event; takes NULL */
 void xfer_resume(struct xfer *x);
 /* true: it has ended, and *ret is the result; FAULT_KIND_NONE: success. */
-bool xfer_ended(struct xfer *x, struct fault_said *ret);
+bool xfer_ended(struct xfer *x, struct fault *ret);
 const struct head *xfer_head(const struct xfer *x);
 /* When the last byte of any kind came; at first, when the transfer began. */
 int64_t xfer_heard_ms(const struct xfer *x);
@@ -118,12 +118,12 @@ const char *xfer_url(struct xfer *x);     /* after redirects; valid until xfer_d
 /* ---- wire_file.c ---- */
 
 struct file_xfer;
-struct file_xfer *file_xfer_new(const struct xfer_request *req, struct head *h, struct fault_said *fault);
+struct file_xfer *file_xfer_new(const struct xfer_request *req, struct head *h, struct fault *fault);
 void file_xfer_free(struct file_xfer *f); /* takes NULL */
 void file_xfer_resume(struct file_xfer *f);
 /* Read some bytes. true: call again at once. */
 bool file_xfer_turn(struct file_xfer *f);
-bool file_xfer_ended(struct file_xfer *f, struct fault_said *ret);
+bool file_xfer_ended(struct file_xfer *f, struct fault *ret);
 uint64_t file_xfer_bytes(struct file_xfer *f);
 
 /* ---- breaker.c ---- */
@@ -149,8 +149,8 @@ enum breaker_state {
 	BREAKER_TRYING, /* one request probes the server: wait for its result */
 	BREAKER_OPEN,   /* do not ask it */
 };
-/* @ret_again_s and @said (200 bytes) may be NULL. */
-enum breaker_state breaker_look(struct breakers *b, struct server *s, int64_t *ret_again_s, char *said);
+/* @ret_again_s and @message (200 bytes) may be NULL. */
+enum breaker_state breaker_check(struct breakers *b, struct server *s, int64_t *ret_again_s, char *message);
 /* Count a request that is about to be sent; breaker_give() must be called at its end. false: @max_active are
  * running already. */
 bool breaker_take(struct breakers *b, struct server *s, unsigned max_active);
@@ -163,9 +163,9 @@ enum breaker_event {
 	BREAKER_UNHEARD,  /* not even connected when another server answered */
 	BREAKER_DROPPED,  /* no information: we broke off */
 };
-void breaker_sent(struct breakers *b, struct server *s, enum breaker_event event, const char *said);
+void breaker_report(struct breakers *b, struct server *s, enum breaker_event event, const char *message);
 /* It must not be asked for so many seconds. */
-void breaker_busy(struct breakers *b, struct server *s, int64_t seconds, const char *said);
+void breaker_busy(struct breakers *b, struct server *s, int64_t seconds, const char *message);
 enum breaker_count { COUNT_FOUND, COUNT_MISSING, COUNT_FAILED };
 void breaker_count(struct breakers *b, struct server *s, enum breaker_count what, uint64_t bytes);
 const char *breaker_url(const struct server *s);
@@ -173,7 +173,7 @@ const char *breaker_url(const struct server *s);
 struct breaker_memory {                     /* the part that is kept from process to process */
 	int64_t open_until_s, slow_until_s; /* wall time */
 	unsigned n_failures;
-	char said[200];
+	char message[200];
 };
 /* under the lock; false: nothing to keep */
 bool breaker_memory(struct server *s, struct breaker_memory *ret);
@@ -250,7 +250,7 @@ struct net_fetch {
 	bool weak; /* it got less than WINDOW_MIN in the last window */
 	bool sink_failed;
 	struct err sink_err;
-	struct fault_said last_fault; /* the last failure of any server */
+	struct fault last_fault; /* the last failure of any server */
 };
 
 /* Do the work that is due, and lower *next_ms. false: the fetch has ended, and done was called. */
@@ -263,11 +263,10 @@ int fetch_write(struct net_fetch *f, struct bytes piece);
 /* true: the sink begins (again); false: it refused, or failed. */
 bool fetch_begin_body(struct net_fetch *f, const struct net_reply *reply);
 
-struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t now_ms,
-			      struct fault_said *fault);
+struct attempt *attempt_start(struct net_fetch *f, struct candidate *c, int64_t now_ms, struct fault *fault);
 void attempt_drop(struct attempt *a); /* takes NULL */
 /* After wire_turn(). true: it has ended, and *ret is the result; FAULT_KIND_NONE: all bytes are written. */
-bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fault_said *ret);
+bool attempt_turn(struct attempt *a, int64_t now_ms, int64_t *next_ms, struct fault *ret);
 bool attempt_connected(const struct attempt *a);
 bool attempt_answered(const struct attempt *a); /* the head was received */
 int64_t attempt_heard_ms(const struct attempt *a);

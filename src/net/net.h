@@ -84,7 +84,7 @@ struct net_server_state {
 	int64_t again_s;                                /* if open: seconds until it is asked again */
 	bool slow;                                      /* asked last for now */
 	unsigned n_failures;                            /* in a row */
-	const char *said;                               /* the last failure; "": none */
+	const char *message;                            /* the last failure; "": none */
 	uint64_t n_asked, n_found, n_missing, n_failed; /* by this process */
 	uint64_t n_bytes;
 };
@@ -206,7 +206,7 @@ void net_fetch_progress(struct net_fetch *f, struct net_progress *ret);
 struct net_note {
 	const char *server; /* without password */
 	/* "404", "no connection: Connection refused; will be asked again in 10 s", "used" */
-	const char *said;
+	const char *message;
 	unsigned status;  /* of HTTP; 0: there was no reply */
 	unsigned n_tries; /* requests sent to it */
 	bool missing;     /* 404, 410 */

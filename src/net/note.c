@@ -19,9 +19,9 @@ void notes_done(struct notes *n)
 }
 
 /* The text from a server goes to terminals, logs and one-line replies. */
-static char *note_text(struct arena *a, const char *said)
+static char *note_text(struct arena *a, const char *message)
 {
-	char *text = arena_strdup(a, str_of(said));
+	char *text = arena_strdup(a, str_of(message));
 
 	for (char *p = text; *p; p++)
 		if ((uint8_t)*p < 0x20 || *p == 0x7f)
@@ -29,18 +29,18 @@ static char *note_text(struct arena *a, const char *said)
 	return text;
 }
 
-void note_add(struct notes *n, const struct net_note *said)
+void note_add(struct notes *n, const struct net_note *message)
 {
-	struct str shown = net_url_shown(str_of(said->server), &n->arena);
-	struct net_note note = *said;
+	struct str shown = net_url_shown(str_of(message->server), &n->arena);
+	struct net_note note = *message;
 	size_t i = 0;
 
 	note.server = shown.p;
-	note.said = note_text(&n->arena, said->said);
+	note.message = note_text(&n->arena, message->message);
 	note.missing = note.status == 404 || note.status == 410;
 	if (note.again_s > 0)
-		note.said = arena_printf(&n->arena, "%s; will be asked again in %lld s", note.said,
-					 (long long)note.again_s);
+		note.message = arena_printf(&n->arena, "%s; will be asked again in %lld s", note.message,
+					    (long long)note.again_s);
 	while (i < n->n && !str_eq(str_of(n->items[i].server), shown))
 		i++;
 	if (i < n->n) {

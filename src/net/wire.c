@@ -40,7 +40,7 @@ struct xfer {
 	struct xfer *next; /* in the wire's list of files */
 };
 
-void fault_set(struct fault_said *f, enum fault_kind kind, int os, const char *fmt, ...)
+void fault_set(struct fault *f, enum fault_kind kind, int os, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -205,10 +205,10 @@ static int wire_on_connected(void *arg, char *remote, char *local, int remote_po
 /* Advice for a bad certificate, by OpenSSL's numbers (X509_V_ERR_*): libcurl passes on one of them. */
 static const char *tls_advice(struct xfer *x)
 {
-	long said = 0;
+	long verdict = 0;
 
-	curl_easy_getinfo(x->easy, CURLINFO_SSL_VERIFYRESULT, &said);
-	switch (said) {
+	curl_easy_getinfo(x->easy, CURLINFO_SSL_VERIFYRESULT, &verdict);
+	switch (verdict) {
 	case 0: /* the certificate is good; 1: libcurl has not set it yet */
 	case 1:
 		return strstr(x->error, "target host name") ? ": use the host name in its certificate" : "";
@@ -240,9 +240,9 @@ static void name_proxy(struct xfer *x, char out[64])
 		snprintf(out, 64, " to the proxy %s:%u", host, port);
 }
 
-static void fault_of_code(struct xfer *x, struct fault_said *f)
+static void fault_of_code(struct xfer *x, struct fault *f)
 {
-	const char *said = x->error[0] ? x->error : curl_easy_strerror(x->code);
+	const char *message = x->error[0] ? x->error : curl_easy_strerror(x->code);
 	char proxy[64];
 	long os = 0;
 
@@ -250,12 +250,12 @@ static void fault_of_code(struct xfer *x, struct fault_said *f)
 	switch (x->code) {
 	case CURLE_COULDNT_RESOLVE_HOST:
 	case CURLE_COULDNT_RESOLVE_PROXY:
-		fault_set(f, FAULT_KIND_CONNECT, EHOSTUNREACH, "%s", said);
+		fault_set(f, FAULT_KIND_CONNECT, EHOSTUNREACH, "%s", message);
 		return;
 	case CURLE_COULDNT_CONNECT:
 		name_proxy(x, proxy);
 		fault_set(f, FAULT_KIND_CONNECT, os ? (int)os : ECONNREFUSED, "no connection%s: %s", proxy,
-			  os ? strerror((int)os) : said);
+			  os ? strerror((int)os) : message);
 		return;
 	case CURLE_OPERATION_TIMEDOUT:
 		fault_set(f, x->connected ? FAULT_KIND_TIMEOUT : FAULT_KIND_CONNECT, ETIME,
@@ -267,7 +267,7 @@ static void fault_of_code(struct xfer *x, struct fault_said *f)
 	case CURLE_SSL_CACERT_BADFILE:
 	case CURLE_SSL_ISSUER_ERROR:
 	case CURLE_SSL_INVALIDCERTSTATUS:
-		fault_set(f, FAULT_KIND_CONNECT, ENETUNREACH, "TLS: %s%s", said, tls_advice(x));
+		fault_set(f, FAULT_KIND_CONNECT, ENETUNREACH, "TLS: %s%s", message, tls_advice(x));
 		return;
 	case CURLE_TOO_MANY_REDIRECTS:
 		fault_set(f, FAULT_KIND_LIE, EMLINK, "it redirects more than %d times", NET_MAX_REDIRECTS);
@@ -287,12 +287,12 @@ static void fault_of_code(struct xfer *x, struct fault_said *f)
 		fault_set(f, FAULT_KIND_BROKEN, ENOMEM, "no memory");
 		return;
 	default:
-		fault_set(f, FAULT_KIND_BROKEN, os ? (int)os : ECONNRESET, "it broke off: %s", said);
+		fault_set(f, FAULT_KIND_BROKEN, os ? (int)os : ECONNRESET, "it broke off: %s", message);
 		return;
 	}
 }
 
-bool xfer_ended(struct xfer *x, struct fault_said *ret)
+bool xfer_ended(struct xfer *x, struct fault *ret)
 {
 	if (x->file)
 		return file_xfer_ended(x->file, ret);
@@ -385,7 +385,7 @@ static void xfer_set_options(struct xfer *x, const struct xfer_request *req)
 	set_headers(x, req);
 }
 
-int xfer_start(struct wire *w, const struct xfer_request *req, struct xfer **ret, struct fault_said *fault)
+int xfer_start(struct wire *w, const struct xfer_request *req, struct xfer **ret, struct fault *fault)
 {
 	struct xfer *x = NEW(struct xfer);
 

@@ -21,7 +21,7 @@ struct file_xfer {
 	int fd;
 	uint64_t at, size, n_read;
 	bool paused, ended;
-	struct fault_said fault;
+	struct fault fault;
 	size_t n_held; /* bytes of `piece` that were not taken */
 	uint8_t piece[PIECE];
 };
@@ -79,7 +79,7 @@ static void file_xfer_open(struct file_xfer *f, const char *path, uint64_t from)
 	f->ended = true;
 }
 
-struct file_xfer *file_xfer_new(const struct xfer_request *req, struct head *h, struct fault_said *fault)
+struct file_xfer *file_xfer_new(const struct xfer_request *req, struct head *h, struct fault *fault)
 {
 	AUTO(mem_freep) char *path = file_url_path(req->url);
 	struct file_xfer *f;
@@ -153,7 +153,7 @@ bool file_xfer_turn(struct file_xfer *f)
 	return !f->paused;
 }
 
-bool file_xfer_ended(struct file_xfer *f, struct fault_said *ret)
+bool file_xfer_ended(struct file_xfer *f, struct fault *ret)
 {
 	if (f->ended)
 		*ret = f->fault;

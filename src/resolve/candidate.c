@@ -21,7 +21,7 @@ static int candidate_open_member(struct work *w, const struct index_hit *h, stru
 	e = pkg_map_by_number(m->map, h->artifact.member);
 	if (!e) {
 		pin_release(&held);
-		work_said(w, h->file.path, "its map has no member %u", h->artifact.member);
+		work_note(w, h->file.path, "its map has no member %u", h->artifact.member);
 		return NOT_THIS;
 	}
 	return package_open(w, &h->file, m, &held, e, ret);
@@ -76,7 +76,7 @@ static int note_other_id(struct work *w, const struct build_id *id, struct str p
 {
 	char hex[BUILD_ID_HEX_SIZE];
 
-	work_said(w, place, "does not match the index: its build ID is %s", build_id_hex(id, hex));
+	work_note(w, place, "does not match the index: its build ID is %s", build_id_hex(id, hex));
 	return NOT_THIS;
 }
 
@@ -89,7 +89,7 @@ int candidate_check_head(struct work *w, const struct build_id *id, const struct
 	if (pinned_source_head(ans->source, &head, &why) < 0)
 		return work_failed(w, answer_place(w, ans), &why);
 	if (head.size < SELFMAG || memcmp(head.p, ELFMAG, SELFMAG) != 0) {
-		work_said(w, answer_place(w, ans), "does not match the index: not an ELF file");
+		work_note(w, answer_place(w, ans), "does not match the index: not an ELF file");
 		return NOT_THIS;
 	}
 	if (head_build_id(head, &there) && !build_id_eq(&there, id))
@@ -107,7 +107,7 @@ int candidate_check_image(struct work *w, const struct build_id *id, const struc
 	if (r < 0)
 		return work_failed(w, place, &why);
 	if (r) {
-		work_said(w, place, "does not match the index: no build ID");
+		work_note(w, place, "does not match the index: no build ID");
 		return NOT_THIS;
 	}
 	return build_id_eq(&there, id) ? 0 : note_other_id(w, &there, place);

@@ -80,7 +80,8 @@ static int wait_for_package(struct work *w, const struct index_hit *h, uint32_t 
 		ticket_unused(t);
 		if (r < 0)
 			return r;
-		work_said(w, h->file.path, "must be scanned first, and too many requests wait for scans already");
+		work_note(w, h->file.path,
+			  "must be scanned first, and too many requests wait for scans already");
 		return RESOLVE_BUSY;
 	}
 	if (!hit_is_current(w, h)) {
@@ -88,7 +89,7 @@ static int wait_for_package(struct work *w, const struct index_hit *h, uint32_t 
 	} else {
 		r = candidate_open_partial(w, h, flags, ret);
 		if (r == LATER) {
-			work_said(w, h->file.path, "is being scanned");
+			work_note(w, h->file.path, "is being scanned");
 			ticket_leave(t);
 			return RESOLVE_WAIT;
 		}
@@ -107,7 +108,7 @@ static int later_hit(struct work *w, const struct index_hit *h, uint32_t flags, 
 	int r;
 
 	if (!w->r->scan) {
-		work_said(w, h->file.path, "only its header was read so far");
+		work_note(w, h->file.path, "only its header was read so far");
 		return NOT_THIS;
 	}
 	r = candidate_open_partial(w, h, flags, ret);
@@ -138,7 +139,7 @@ static void note_other_kinds(const struct hit_search *s, uint32_t flags)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (!hit_has_kind(&s->hits[i].artifact, flags))
-			work_said(s->w, s->hits[i].file.path, "has that build ID, but not as %s",
+			work_note(s->w, s->hits[i].file.path, "has that build ID, but not as %s",
 				  flags == ELF_IS_DEBUG        ? "debuginfo"
 				  : flags == ELF_IS_EXECUTABLE ? "executable"
 							       : "either");
@@ -172,7 +173,7 @@ static int find_round(struct work *w, const struct build_id *id, enum which whic
 	if (r < 0)
 		return r;
 	if (r) {
-		work_said(w, STR("index"), "no file or package here has build ID %s", build_id_hex(id, hex));
+		work_note(w, STR("index"), "no file or package here has build ID %s", build_id_hex(id, hex));
 		return NOT_THIS;
 	}
 	if (which == WHICH_DEBUG_ON_DISK)
@@ -205,7 +206,7 @@ int elf_find(struct work *w, const struct build_id *id, enum which which, struct
 	for (int i = 0; r == LATER && i < MAX_ROUNDS; i++)
 		r = find_round(w, id, which, visitor, err);
 	if (r == LATER) {
-		work_said(w, STR("index"), "changes faster than it can be read");
+		work_note(w, STR("index"), "changes faster than it can be read");
 		return RESOLVE_BUSY;
 	}
 	if (r != NOT_THIS)

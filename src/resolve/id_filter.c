@@ -16,7 +16,7 @@
 /* With five bits set in one word, 1 of 100 absent IDs still needs the database. */
 #define BITS_PER_ID 16
 #define N_BITS      5
-#define LOOK_MS     500
+#define CHECK_MS    500
 #define REST_FACTOR 20 /* building it takes at most this fraction of a CPU */
 
 struct id_bits {
@@ -175,9 +175,9 @@ static void *id_filter_main(void *arg)
 	int64_t wait_ms = 0, started;
 	bool first = true;
 
-	pthread_setname_np(pthread_self(), "known-ids");
+	pthread_setname_np(pthread_self(), "id-filter");
 	while (!condition_pause(&k->stop, &k->lock, &k->stopping, wait_ms)) {
-		wait_ms = LOOK_MS;
+		wait_ms = CHECK_MS;
 		if (!filter_is_stale(k, &now))
 			continue;
 		/* The mark is the same as 500 ms ago: the writer has paused. The first filter is built at

@@ -86,7 +86,7 @@ struct resolver_index {
 	struct lru *names; /* struct source_names */
 	struct id_filter *ids;
 	/* for changes by other processes */
-	_Atomic int64_t next_look_ms;
+	_Atomic int64_t next_check_ms;
 	_Atomic uint64_t n_others;
 	pthread_mutex_t watch_lock;
 	struct index *watch; /* under watch_lock */
@@ -116,7 +116,7 @@ enum { NOT_THIS = 100, LATER = 101 };
 /* It is here but cannot be read: add a step, and keep the failure in case nothing else is found. Returns
  * NOT_THIS. */
 int work_failed(struct work *w, struct str place, const struct err *why);
-#define work_said(w, place, ...) resolve_why_add((w)->why, (place), __VA_ARGS__)
+#define work_note(w, place, ...) resolve_why_add((w)->why, (place), __VA_ARGS__)
 
 struct str answer_place(struct work *w, const struct resolve_answer *ans); /* the name for a step */
 void answer_drop(struct resolve_answer *ans);                              /* closes the source */
@@ -159,10 +159,10 @@ struct mapped {
 };
 struct lru *mapped_lru(size_t max_weight);
 /* The map of @f, valid until *ret_held is released. NOT_THIS (noted): it is gone, or cannot be read. */
-int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct pin *ret_held);
+int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct pin *ret_pin);
 /* The same from parts, both taken; not shared with other requests. */
 struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct buf *points,
-			 struct pin *ret_held);
+			 struct pin *ret_pin);
 /* The resume points of @f, if they exist and have the size that the index has. */
 bool mapped_points(struct work *w, const struct index_file *f, struct mapping *ret);
 
@@ -272,7 +272,7 @@ struct miss {
 	struct err err;
 	struct arena arena;
 	struct miss_step {
-		struct str server, said;
+		struct str server, message;
 	} * steps;
 	size_t n_steps;
 };

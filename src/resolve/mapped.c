@@ -61,7 +61,7 @@ bool mapped_points(struct work *w, const struct index_file *f, struct mapping *r
 	return true;
 }
 
-int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct pin *ret_held)
+int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct pin *ret_pin)
 {
 	struct mapped_key key = mapped_key(f);
 	struct bytes k = bytes_of(&key, sizeof(key));
@@ -77,7 +77,7 @@ int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, 
 			free(m);
 			if (r < 0)
 				return work_failed(w, f->path, &why);
-			work_said(w, f->path, "was removed from the index just now");
+			work_note(w, f->path, "was removed from the index just now");
 			return NOT_THIS;
 		}
 		if (!f->points_size)
@@ -90,14 +90,14 @@ int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, 
 	}
 	m = lru_value(hold);
 	if (m->points_lost)
-		work_said(w, f->path, "its resume points are missing: decoded from the start");
+		work_note(w, f->path, "its resume points are missing: decoded from the start");
 	*ret = m;
-	*ret_held = (struct pin){ release_hold, w->r->maps, hold };
+	*ret_pin = (struct pin){ release_hold, w->r->maps, hold };
 	return 0;
 }
 
 struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct buf *points,
-			 struct pin *ret_held)
+			 struct pin *ret_pin)
 {
 	struct mapped_key key = mapped_key(f);
 	struct mapped *m = NEW(struct mapped);
@@ -109,6 +109,6 @@ struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct
 	/* Spans of an unfinished pass may end where those of the finished one do not, so they have their own
 	 * cache ID. */
 	m->cache_id = hash64(&key, sizeof(key), 1 + hash64(m->points.p, m->points.size, map->decoded_size));
-	*ret_held = (struct pin){ release_own, NULL, m };
+	*ret_pin = (struct pin){ release_own, NULL, m };
 	return m;
 }

@@ -47,12 +47,11 @@ void miss_cache_put(struct lru *l, struct bytes key, int64_t until_ms, int outco
 	if (outcome < 0)
 		r->err = *err;
 	else if (outcome == NET_TOO_LARGE)
-		err_set(&r->err, ERR_LIMIT,
-			"other servers have it, but it is larger than the limit");
+		err_set(&r->err, ERR_LIMIT, "other servers have it, but it is larger than the limit");
 	r->steps = ARENA_NEW_N(&r->arena, struct miss_step, n + 1);
 	for (size_t i = 0; i < n; i++) {
 		r->steps[i].server = arena_str(&r->arena, str_of(notes[i].server));
-		r->steps[i].said = arena_str(&r->arena, str_of(notes[i].said));
+		r->steps[i].message = arena_str(&r->arena, str_of(notes[i].message));
 	}
 	r->n_steps = n;
 	/* lru_put() would keep an older entry of this key. */

@@ -59,8 +59,7 @@ static int names_build_with_alt(struct work *w, const struct elf_image *img, str
 	if (r == RESOLVE_WAIT || r == RESOLVE_BUSY)
 		return r;
 	if (r) {
-		work_said(w, place,
-			  "its supplementary file is missing: source names in it are not known");
+		work_note(w, place, "its supplementary file is missing: source names in it are not known");
 		/* The supplementary file was not requested itself: the main file answers without it. */
 		w->failed.kind = ERR_NONE;
 		return names_build(w, img, NULL, place, ret);
@@ -69,7 +68,7 @@ static int names_build_with_alt(struct work *w, const struct elf_image *img, str
 	if (r == 0)
 		alt_id->size = 0;
 	else
-		work_said(w, answer_place(w, &ans), "%s", r < 0 ? why.text : "is not an ELF file");
+		work_note(w, answer_place(w, &ans), "%s", r < 0 ? why.text : "is not an ELF file");
 	r = names_build(w, img, alt, place, ret);
 	elf_close(alt);
 	answer_drop(&ans);
@@ -89,7 +88,7 @@ static int source_names_read(struct work *w, struct resolve_answer *ans, struct 
 	if (r < 0)
 		return work_failed(w, place, &why);
 	if (r) {
-		work_said(w, place, "does not match the index: not an ELF file");
+		work_note(w, place, "does not match the index: not an ELF file");
 		return NOT_THIS;
 	}
 	r = candidate_check_image(w, &w->req->id, img, place);
@@ -142,7 +141,7 @@ static int names_visit(void *arg, struct work *w, struct resolve_answer *ans, st
 	for (size_t i = 0; i < q->n_paths; i++)
 		q->has = q->has || dwarf_sources_has(n->sources, q->paths[i]);
 	if (!q->has)
-		work_said(w, answer_place(w, ans), "names %zu source files, but not this one%s",
+		work_note(w, answer_place(w, ans), "names %zu source files, but not this one%s",
 			  dwarf_sources_n(n->sources),
 			  n->alt.size ? " (its supplementary file is missing)" : "");
 	lru_unref(w->r->names, hold);

@@ -22,7 +22,7 @@ static int check_identity(struct work *w, const struct index_file *f, const stru
 		if (pkg_identity_same(&now, want))
 			return 0;
 	}
-	work_said(w, f->path, "was replaced since it was scanned");
+	work_note(w, f->path, "was replaced since it was scanned");
 	return NOT_THIS;
 }
 
@@ -36,7 +36,7 @@ static int open_package(struct work *w, const struct index_file *f, const struct
 
 	r = file_open(f->path.p, &fd, &st, &why);
 	if (r == FILE_MISSING) {
-		work_said(w, f->path, "does not exist any more");
+		work_note(w, f->path, "does not exist any more");
 		return NOT_THIS;
 	}
 	if (r < 0)

@@ -22,14 +22,14 @@ static int check_changed(struct work *w, const struct index_hit *h, struct sourc
 	int r;
 
 	if (h->file.inner != CODEC_NONE) {
-		work_said(w, h->file.path, "has changed since it was scanned");
+		work_note(w, h->file.path, "has changed since it was scanned");
 		return NOT_THIS;
 	}
 	r = elf_facts_read(src, &facts, &why);
 	if (r < 0)
 		return work_failed(w, h->file.path, &why);
 	if (r || !build_id_eq(&facts.build_id, &h->artifact.build_id)) {
-		work_said(w, h->file.path, "has changed since it was scanned: has another build ID, or none");
+		work_note(w, h->file.path, "has changed since it was scanned: has another build ID, or none");
 		return NOT_THIS;
 	}
 	return 0;
@@ -80,7 +80,7 @@ int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer 
 	w->entry = NULL;
 	r = file_open(f->path.p, &fd, &st, &why);
 	if (r == FILE_MISSING) {
-		work_said(w, f->path, "does not exist any more");
+		work_note(w, f->path, "does not exist any more");
 		return NOT_THIS;
 	}
 	if (r < 0)

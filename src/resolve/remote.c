@@ -443,7 +443,7 @@ static int give_miss(struct resolver_upstream *c, struct lru_ref *h, struct reso
 
 	atomic_fetch_add(&c->n_remembered, 1);
 	for (size_t i = 0; i < r->n_steps; i++)
-		resolve_why_add(why, r->steps[i].server, STR_FMT, STR_ARG(r->steps[i].said));
+		resolve_why_add(why, r->steps[i].server, STR_FMT, STR_ARG(r->steps[i].message));
 	if (r->missing) {
 		why->reason = RESOLVE_UPSTREAM_404;
 	} else {
@@ -470,7 +470,7 @@ static void remote_answer(struct remote *m, struct arena *a, struct resolve_answ
 
 /* The fetch that is under way, referenced; NULL: *ret_remembered. */
 static struct remote *remote_join(struct resolver_upstream *c, const struct resolve_request *req,
-				  struct lru_ref **ret_remembered)
+				  struct lru_ref **ret_miss)
 {
 	AUTO(buf_done) struct buf key = { 0 };
 	struct remote *m;
@@ -480,7 +480,7 @@ static struct remote *remote_join(struct resolver_upstream *c, const struct reso
 	m = map_get(&c->remotes, buf_bytes(&key));
 	if (m)
 		remote_ref(m);
-	else if (!(*ret_remembered = miss_cache_get(c->misses, buf_bytes(&key))))
+	else if (!(*ret_miss = miss_cache_get(c->misses, buf_bytes(&key))))
 		m = remote_new(c, req, buf_bytes(&key));
 	pthread_mutex_unlock(&c->lock);
 	return m;

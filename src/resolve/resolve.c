@@ -100,7 +100,7 @@ void resolve_why_add(struct resolve_why *w, struct str place, const char *fmt, .
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	step->place = arena_str(w->arena, place);
-	step->said = arena_str(w->arena, str_of(text));
+	step->text = arena_str(w->arena, str_of(text));
 	step->disk = w->disk;
 	*w->last = step;
 	w->last = &step->next;

@@ -76,7 +76,7 @@ struct resolve_why {
 	struct arena *arena;        /* borrowed: the steps' texts, and those of the answer */
 	enum resolve_reason reason; /* set by resolve() when it returns RESOLVE_MISSING or negative */
 	struct resolve_step {
-		struct str place, said;
+		struct str place, text;
 		bool disk; /* about files that are not indexed: whether they exist must not be disclosed */
 		struct resolve_step *next;
 	} * first, **last;

@@ -7,10 +7,10 @@
 
 #include <stdlib.h>
 
-#define MAP_CACHE     MIB(64)
-#define SPAN_CACHE    MIB(256)
-#define NAMES_CACHE   MIB(64)
-#define LOOK_EVERY_MS 1000 /* between two checks for commits by other processes */
+#define MAP_CACHE      MIB(64)
+#define SPAN_CACHE     MIB(256)
+#define NAMES_CACHE    MIB(64)
+#define CHECK_EVERY_MS 1000 /* between two checks for commits by other processes */
 
 /* ---- ELF files ---- */
 
@@ -104,11 +104,11 @@ static int index_resolver_metadata(struct resolver *base, const struct index_met
  */
 static void check_other_writers(struct resolver_index *r)
 {
-	int64_t now = clock_mono_ms(), next = atomic_load_explicit(&r->next_look_ms, memory_order_relaxed),
+	int64_t now = clock_mono_ms(), next = atomic_load_explicit(&r->next_check_ms, memory_order_relaxed),
 		version;
 
 	if (r->in_memory || now < next ||
-	    !atomic_compare_exchange_strong(&r->next_look_ms, &next, now + LOOK_EVERY_MS))
+	    !atomic_compare_exchange_strong(&r->next_check_ms, &next, now + CHECK_EVERY_MS))
 		return;
 	pthread_mutex_lock(&r->watch_lock);
 	if (index_version(r->watch, &version, NULL) == 0 && version != r->watch_version) {

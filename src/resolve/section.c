@@ -26,14 +26,14 @@ static int section_in_image(struct work *w, const struct elf_image *img, struct 
 		return r;
 	sec = elf_section_find(img, name);
 	if (!sec) {
-		work_said(w, place, "has no such section");
+		work_note(w, place, "has no such section");
 		return NOT_THIS;
 	}
 	r = elf_section_range(img, sec, ret_off, ret_size, &why);
 	if (r < 0)
 		return work_failed(w, place, &why);
 	if (r) {
-		work_said(w, place, "has that section, but it is empty or has no bytes in the file");
+		work_note(w, place, "has that section, but it is empty or has no bytes in the file");
 		return NOT_THIS;
 	}
 	return 0;
@@ -44,11 +44,11 @@ static int section_in_places(struct work *w, struct str place, uint64_t *ret_off
 	const struct elf_place *p = package_section(w->entry, w->req->arg);
 
 	if (!p) {
-		work_said(w, place, "has no such section");
+		work_note(w, place, "has no such section");
 		return NOT_THIS;
 	}
 	if (!p->size) {
-		work_said(w, place, "has that section, but it is empty or has no bytes in the file");
+		work_note(w, place, "has that section, but it is empty or has no bytes in the file");
 		return NOT_THIS;
 	}
 	*ret_off = p->off;
@@ -73,7 +73,7 @@ static int section_in_file(struct work *w, struct resolve_answer *ans, struct st
 	if (r < 0) {
 		r = work_failed(w, place, &why);
 	} else if (r) {
-		work_said(w, place, "does not match the index: not an ELF file");
+		work_note(w, place, "does not match the index: not an ELF file");
 		r = NOT_THIS;
 	} else {
 		r = section_in_image(w, img, place, ret_off, ret_size);
@@ -111,7 +111,7 @@ int section_find(struct work *w, struct resolve_answer *ret, struct err *err)
 	struct str name = w->req->arg;
 
 	if (!name.size || name.size > MAX_NAME || memchr(name.p, '\0', name.size)) {
-		work_said(w, STR("request"), "not a section name");
+		work_note(w, STR("request"), "not a section name");
 		return RESOLVE_MISSING;
 	}
 	return elf_find(w, &w->req->id, WHICH_BOTH, (struct elf_visitor){ section_visit, ret }, err);

@@ -116,7 +116,7 @@ static int source_in_packages(struct work *w, const struct source_paths *p, stru
 		if (r != NOT_THIS)
 			return r;
 	}
-	work_said(w, STR("packages"),
+	work_note(w, STR("packages"),
 		  "%zu of %zu packages with files in that directory were searched: none has it", n_opened,
 		  n_found);
 	return NOT_THIS;
@@ -136,12 +136,12 @@ static int open_disk_file(struct work *w, struct str path, struct resolve_answer
 	int fd, r = file_open(path.p, &fd, &st, &why);
 
 	if (r == FILE_MISSING) {
-		work_said(w, path, "does not exist");
+		work_note(w, path, "does not exist");
 		return NOT_THIS;
 	}
 	if (r < 0) {
 		/* Not a regular file, or not readable for us: treated as missing. */
-		work_said(w, path, "%s", why.text);
+		work_note(w, path, "%s", why.text);
 		return NOT_THIS;
 	}
 	tag.path = hash64(path.p, path.size, 0);
@@ -222,14 +222,14 @@ int source_find(struct work *w, struct resolve_answer *ret, struct err *err)
 	int r;
 
 	if (!source_paths_of(w, w->req->arg, &p)) {
-		work_said(w, STR("request"), "not a path");
+		work_note(w, STR("request"), "not a path");
 		return RESOLVE_MISSING;
 	}
 	r = index_find(w->ix, &w->req->id, w->a, &hits, &n, err);
 	if (r < 0)
 		return r;
 	if (r) {
-		work_said(w, STR("index"), "no file or package here has build ID %s",
+		work_note(w, STR("index"), "no file or package here has build ID %s",
 			  build_id_hex(&w->req->id, hex));
 		return RESOLVE_MISSING;
 	}

@@ -6,7 +6,7 @@
 
 int work_failed(struct work *w, struct str place, const struct err *why)
 {
-	work_said(w, place, "%s", why->text);
+	work_note(w, place, "%s", why->text);
 	if (w->failed.kind == ERR_NONE) {
 		w->failed = *why;
 		(void)err_in(&w->failed, STR_FMT, STR_ARG(place));

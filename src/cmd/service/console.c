@@ -238,7 +238,7 @@ static void follow_server(void *arg, const struct net_server_state *s)
 	if (s->open) {
 		map_put(&c->broken, key, c);
 		print_event(c, mem_printf("%s is not asked for %lld s: %s", s->url, (long long)s->again_s,
-					  s->said));
+					  s->message));
 	} else {
 		map_del(&c->broken, key);
 		print_event(c, mem_printf("%s is asked again", s->url));

@@ -296,7 +296,7 @@ static void say_why(struct artifact *a, const struct resolve_why *why)
 		}
 		buf_add_str(&text, step->place);
 		buf_add_str(&text, STR(": "));
-		buf_add_str(&text, step->said);
+		buf_add_str(&text, step->text);
 	}
 	/* It is one line, and member names may hold anything. */
 	for (size_t i = 0; i < text.size; i++)

@@ -151,8 +151,8 @@ static json_t *upstream_figure(const struct net_server_state *s, struct arena *a
 		json_object_set_new(one, "again_s", json_integer(s->again_s));
 	json_object_set_new(one, "slow", json_boolean(s->slow));
 	json_object_set_new(one, "failures_in_a_row", json_number(s->n_failures));
-	if (*s->said)
-		json_object_set_new(one, "said", json_lossy(str_of(s->said)));
+	if (*s->message)
+		json_object_set_new(one, "said", json_lossy(str_of(s->message)));
 	json_object_set_new(one, "asked", json_number(s->n_asked));
 	json_object_set_new(one, "found", json_number(s->n_found));
 	json_object_set_new(one, "missing", json_number(s->n_missing));
@@ -181,7 +181,7 @@ static json_t *upstream_servers(struct server *s, struct arena *a)
 	json_t *all = json_array();
 
 	for (size_t i = 0; i < s->opts.n_upstreams; i++) {
-		const struct net_server_state none = { .url = s->opts.upstreams[i], .said = "" };
+		const struct net_server_state none = { .url = s->opts.upstreams[i], .message = "" };
 		struct seeking k = { .url = none.url, .arena = a };
 
 		net_each_server(s->opts.net, seek, &k);

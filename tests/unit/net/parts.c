@@ -100,7 +100,7 @@ static void endless_heads_have_an_end(void **state)
 static void fails(struct breakers *b, struct server *s)
 {
 	assert_true(breaker_take(b, s, 1));
-	breaker_sent(b, s, BREAKER_FAILED, "no connection");
+	breaker_report(b, s, BREAKER_FAILED, "no connection");
 	breaker_give(b, s);
 }
 
@@ -110,25 +110,25 @@ static void each_failure_in_a_row_closes_a_server_for_longer(void **state)
 	struct breakers b;
 	struct server *s;
 	int64_t again_s;
-	char said[200];
+	char message[200];
 
 	clock_test_freeze(NOW);
 	breakers_init(&b, 10000, 300000);
 	s = breaker_server(&b, "http://a");
 	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
-		assert_int_equal(breaker_look(&b, s, NULL, NULL), BREAKER_CLOSED);
+		assert_int_equal(breaker_check(&b, s, NULL, NULL), BREAKER_CLOSED);
 		fails(&b, s);
-		assert_int_equal(breaker_look(&b, s, &again_s, said), BREAKER_OPEN);
+		assert_int_equal(breaker_check(&b, s, &again_s, message), BREAKER_OPEN);
 		assert_int_equal(again_s, want[i]);
-		assert_string_equal(said, "no connection");
+		assert_string_equal(message, "no connection");
 		clock_test_advance(want[i] * 1000);
 	}
 	/* It answers: its failures are forgotten. */
 	assert_true(breaker_take(&b, s, 1));
-	breaker_sent(&b, s, BREAKER_ANSWERED, "");
+	breaker_report(&b, s, BREAKER_ANSWERED, "");
 	breaker_give(&b, s);
 	fails(&b, s);
-	breaker_look(&b, s, &again_s, NULL);
+	breaker_check(&b, s, &again_s, NULL);
 	assert_int_equal(again_s, 10);
 	breakers_done(&b);
 	clock_test_thaw();
@@ -145,11 +145,11 @@ static void only_one_request_probes_a_server_that_failed(void **state)
 	fails(&b, s);
 	clock_test_advance(10000);
 	assert_true(breaker_take(&b, s, 8));
-	assert_int_equal(breaker_look(&b, s, NULL, NULL), BREAKER_TRYING);
-	breaker_sent(&b, s, BREAKER_DROPPED, "");
+	assert_int_equal(breaker_check(&b, s, NULL, NULL), BREAKER_TRYING);
+	breaker_report(&b, s, BREAKER_DROPPED, "");
 	breaker_give(&b, s);
 	/* No result: the next request probes it. */
-	assert_int_equal(breaker_look(&b, s, NULL, NULL), BREAKER_CLOSED);
+	assert_int_equal(breaker_check(&b, s, NULL, NULL), BREAKER_CLOSED);
 	breakers_done(&b);
 	clock_test_thaw();
 }
@@ -163,15 +163,15 @@ static void a_slower_server_is_asked_last(void **state)
 	breakers_init(&b, 10000, 300000);
 	s = breaker_server(&b, "http://a");
 	t = breaker_server(&b, "http://b");
-	breaker_sent(&b, s, BREAKER_UNHEARD, "no connection yet");
-	assert_int_equal(breaker_look(&b, s, NULL, NULL), BREAKER_SLOW);
+	breaker_report(&b, s, BREAKER_UNHEARD, "no connection yet");
+	assert_int_equal(breaker_check(&b, s, NULL, NULL), BREAKER_SLOW);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(breaker_look(&b, t, NULL, NULL), BREAKER_CLOSED);
-		breaker_sent(&b, t, BREAKER_OUTRUN, "no answer yet");
+		assert_int_equal(breaker_check(&b, t, NULL, NULL), BREAKER_CLOSED);
+		breaker_report(&b, t, BREAKER_OUTRUN, "no answer yet");
 	}
-	assert_int_equal(breaker_look(&b, t, NULL, NULL), BREAKER_SLOW);
+	assert_int_equal(breaker_check(&b, t, NULL, NULL), BREAKER_SLOW);
 	clock_test_advance(10000);
-	assert_int_equal(breaker_look(&b, s, NULL, NULL), BREAKER_CLOSED);
+	assert_int_equal(breaker_check(&b, s, NULL, NULL), BREAKER_CLOSED);
 	breakers_done(&b);
 	clock_test_thaw();
 }
@@ -198,7 +198,7 @@ static void server_states_pass_from_process_to_process(void **state)
 	struct net one = { 0 }, two = { 0 };
 	struct server *s;
 	int64_t again_s;
-	char said[200];
+	char message[200];
 
 	clock_test_freeze(NOW);
 	breakers_init(&one.breakers, 10000, 300000);
@@ -212,19 +212,19 @@ static void server_states_pass_from_process_to_process(void **state)
 	net_breakers_load(&two, buf_str(&text));
 	assert_null(memmem(text.p, text.size, "rest", 4));
 	s = breaker_server(&two.breakers, "http://a");
-	assert_int_equal(breaker_look(&two.breakers, s, &again_s, said), BREAKER_OPEN);
+	assert_int_equal(breaker_check(&two.breakers, s, &again_s, message), BREAKER_OPEN);
 	assert_int_equal(again_s, 20);
-	assert_string_equal(said, "no connection");
+	assert_string_equal(message, "no connection");
 	/* Text that another user may have written there. */
 	net_breakers_load(
 		&two, STR("http://b 2000000000 0 1 far away\nhttp://c\nhttp://d x y z\n\n\n ftp://e 1 1 1\n"
 			  "http://f 1000000020 0 99999999 much\nhttp://g 1000000021 0 1"));
 	s = breaker_server(&two.breakers, "http://b");
-	assert_int_equal(breaker_look(&two.breakers, s, NULL, NULL), BREAKER_CLOSED);
+	assert_int_equal(breaker_check(&two.breakers, s, NULL, NULL), BREAKER_CLOSED);
 	s = breaker_server(&two.breakers, "http://f");
-	assert_int_equal(breaker_look(&two.breakers, s, NULL, NULL), BREAKER_CLOSED);
+	assert_int_equal(breaker_check(&two.breakers, s, NULL, NULL), BREAKER_CLOSED);
 	s = breaker_server(&two.breakers, "http://g");
-	assert_int_equal(breaker_look(&two.breakers, s, NULL, NULL), BREAKER_OPEN);
+	assert_int_equal(breaker_check(&two.breakers, s, NULL, NULL), BREAKER_OPEN);
 	breakers_done(&one.breakers);
 	breakers_done(&two.breakers);
 	clock_test_thaw();

@@ -157,6 +157,6 @@ const char *sink_said(const struct sink *s, const char *url)
 
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(notes[i].server, url) == 0)
-			return notes[i].said;
+			return notes[i].message;
 	return "";
 }

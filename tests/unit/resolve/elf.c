@@ -578,7 +578,7 @@ static void another_process_commits_are_noticed(void **state)
 	struct err err = { 0 };
 
 	clock_test_freeze(1000);
-	fixture_inside(h)->next_look_ms = 0;
+	fixture_inside(h)->next_check_ms = 0;
 	resolve_epoch(h->r);
 	clock_test_advance(2000);
 	epoch = resolve_epoch(h->r);

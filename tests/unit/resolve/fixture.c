@@ -314,14 +314,14 @@ int fixture_ask(struct fixture *h, enum resolve_kind kind, uint32_t id, const ch
 static void print_why(struct fixture *h)
 {
 	for (struct resolve_step *s = h->why.first; s; s = s->next)
-		fprintf(stderr, "# " STR_FMT ": " STR_FMT "\n", STR_ARG(s->place), STR_ARG(s->said));
+		fprintf(stderr, "# " STR_FMT ": " STR_FMT "\n", STR_ARG(s->place), STR_ARG(s->text));
 	fprintf(stderr, "# error: %s\n", h->err.text);
 }
 
 bool fixture_said(struct fixture *h, const char *part)
 {
 	for (struct resolve_step *s = h->why.first; s; s = s->next)
-		if (strstr(arena_printf(&h->a, STR_FMT ": " STR_FMT, STR_ARG(s->place), STR_ARG(s->said)),
+		if (strstr(arena_printf(&h->a, STR_FMT ": " STR_FMT, STR_ARG(s->place), STR_ARG(s->text)),
 			   part))
 			return true;
 	print_why(h);

@@ -244,7 +244,7 @@ static void a_supplementary_file_is_looked_for_when_it_turns_up(void **state)
 	clock_test_advance(10000);
 	assert_int_equal(fixture_ask(h, RESOLVE_SOURCE, 1, other), RESOLVE_MISSING);
 	for (struct resolve_step *s = h->why.first; s; s = s->next)
-		assert_null(strstr(arena_strdup(&h->a, s->said), "supplementary"));
+		assert_null(strstr(arena_strdup(&h->a, s->text), "supplementary"));
 	fixture_expect(h, RESOLVE_SOURCE, 1, path, bytes_of("x", 1));
 	clock_test_thaw();
 }

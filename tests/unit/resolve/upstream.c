@@ -201,7 +201,7 @@ static const char *why_text(struct got *g, const char *place)
 {
 	for (struct resolve_step *s = g->why.first; s; s = s->next)
 		if (str_eq(s->place, str_of(place)))
-			return arena_strdup(&g->a, s->said);
+			return arena_strdup(&g->a, s->text);
 	return "";
 }
 
