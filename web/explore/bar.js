@@ -72,7 +72,7 @@ export class ViewBar {
 	constructor() {
 		const toggle = (name, text, title) => this[name] = button(text, { "aria-pressed": "false", title, click: () => go({ [name]: param(name) ? null : "1", at: null }) });
 		this.by = el("select", { "aria-label": "Group by", change: () => go({ by: this.by.value === "function" ? null : this.by.value, at: null }) }, GROUPS.map((by) => option(by)));
-		this.label = el("select", { "aria-label": "Outermost frames", title: "Use the values of this label as the outermost frames",
+		this.label = el("select", { "aria-label": "Split by label", title: "Use the values of this label as the outermost frames",
 			change: () => go({ label: this.label.value, at: null }) });
 		this.setLabels([]);
 		this.inputs = FILTERS.map(([name, text]) => ({ name, text, input: searchField(`${text} (regular expression)`, { class: "mono", placeholder: "regular expression" }) }));
@@ -80,13 +80,13 @@ export class ViewBar {
 		this.filters = el("details", { class: "menu" }, this.summary, el("form", { class: "menu-body filters", submit: (event) => { event.preventDefault(); this.apply(); } },
 			this.inputs.map(({ text, input }) => el("label", {}, text, input)),
 			el("div", {}, el("button", { type: "submit" }, "Apply"), " ", button("Clear", { click: () => this.clear() }))));
-		this.node = el("div", { class: "tools" }, el("label", {}, "Group by ", this.by), el("label", {}, "within ", this.label),
+		this.node = el("div", { class: "tools" }, el("label", {}, "Group by ", this.by), el("label", {}, "Split by ", this.label),
 			toggle("invert", "Invert", "Callees first: the functions with the cost, then their callers"), toggle("no_inlines", "No inlines", "Leave out inlined calls"), this.filters);
 	}
 
 	setLabels(names) {
 		const listed = names.includes(param("label")) || !param("label") ? names : [param("label"), ...names];
-		this.label.replaceChildren(option("", "all"), ...listed.map((name) => option(name, visible(name))));
+		this.label.replaceChildren(option("", "no label"), ...listed.map((name) => option(name, visible(name))));
 		this.label.value = param("label");
 	}
 

@@ -28,7 +28,7 @@ export class FlameView {
 		this.found = el("output", { class: "dim", for: "find" });
 		this.colour = el("select", { "aria-label": "Colour by", change: () => settle({ colour: this.colour.value === this.usual() ? null : this.colour.value }) },
 			["binary", "file", "function", "diff"].map((by) => el("option", { value: by }, by === "diff" ? "change" : by)));
-		this.turn = el("button", { type: "button", "aria-pressed": "false", title: "Draw callers at the bottom", click: () => settle({ up: param("up") ? null : "1" }) }, "Flames");
+		this.turn = el("button", { type: "button", "aria-pressed": "false", title: "Draw callers at the bottom, callees above them", click: () => settle({ up: param("up") ? null : "1" }) }, "Callers at bottom");
 		this.out = el("button", { type: "button", hidden: true, click: () => this.graph.zoom(0) }, "Reset zoom");
 		this.box = el("div", { id: "flame", "aria-label": "Flame graph. Arrow keys move between frames, Enter zooms, Escape shows all." });
 		this.legend = el("ul", { class: "flame-legend", "aria-label": "Colours" });

@@ -41,11 +41,11 @@ const SAMPLES_MAX = 240; // of a curve; at more, adjacent ones are merged, so th
 const outcomes = [
 	["served", "Served", "200 and 206"],
 	["unchanged", "Unchanged", "304: the client has it already"],
-	["missing", "Not here", "404"],
+	["missing", "Not found", "404"],
 	["refused", "Refused", "4xx: a wrong request"],
 	["busy", "Overloaded", "429 and 503: the client should try again"],
 	["failed", "Failed", "5xx"],
-	["broken_off", "Broken off", "the client closed the connection while it waited"],
+	["broken_off", "Cancelled", "the client closed the connection while it waited"],
 ];
 
 const past = { opened: performance.now(), last: null, spans: [] }; // spans: { ms, n: { served: 3, ... }, bytes }
