@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include "base/json.h"
 #include "cmd/cmd.h"
 #include "frame/frame.h"
 
@@ -210,6 +211,10 @@ int tell_error(const char *what, const struct err *err);
 int usage_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Print a text from outside for people: characters that a terminal would obey are escaped. */
 void print_text(FILE *out, struct str s);
+/* A writer for a command's JSON output, in lines with indents. */
+#define JSON_WRITER(text) ((struct json_writer){ .out = (text), .indent = 2 })
+/* Print @text and a newline to stdout, and free it. Returns EXIT_DONE, or EXIT_FAILED if it cannot be written. */
+int json_print_end(struct buf *text);
 /* Any bytes as a JSON string: bytes that are not UTF-8 become \xNN. */
 json_t *json_text(struct str s);
 /* Print @j and a newline to stdout. Takes @j. Returns EXIT_DONE, or EXIT_FAILED if it cannot be written. */

@@ -48,6 +48,14 @@ int usage_error(const char *command, const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
+int json_print_end(struct buf *text)
+{
+	buf_add_char(text, '\n');
+	fwrite(text->p, 1, text->size, stdout);
+	buf_done(text);
+	return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
 json_t *json_text(struct str s)
 {
 	AUTO(buf_done) struct buf b = { 0 };

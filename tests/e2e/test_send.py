@@ -91,12 +91,12 @@ def test_what_the_server_says_is_told(server, send, tmp_path):
     server.answers = [(400, {"error": "label \x1b[31m: no"}), (200, {"duplicate": True, "profiles": 0, "samples": 0})]
     r = send("a", "a", "--to", server.url)
     assert r.returncode == 1
-    assert r.stderr == b"lode: send: a: the server says: label ?[31m: no (400)\n"
-    assert r.stdout.startswith(b"a: is there already\n")
+    assert r.stderr == b"lode: send: a: the server refused it: label ?[31m: no (400)\n"
+    assert r.stdout.startswith(b"a: the server has it already\n")
     server.answers = [(404, b"no such page")]
-    assert b"takes no profiles" in send("a", "--to", server.url).stderr
+    assert b"does not accept profiles" in send("a", "--to", server.url).stderr
     server.answers = [(200, b"<html>")]
-    assert b"no lode server" in send("a", "--to", server.url).stderr
+    assert b"not a lode server" in send("a", "--to", server.url).stderr
 
 
 def test_what_may_pass_is_tried_again(server, send, tmp_path):
@@ -119,11 +119,11 @@ def test_mistakes(server, send, tmp_path):
     (tmp_path / "a").write_text(FOLDED)
     (tmp_path / "bad").write_text("no numbers\n")
     for args, what in (
-        (["a"], b"where to?"),
-        (["a", "--to", "ftp://x"], b"one URL of a server"),
-        (["a", "--to", server.url, "--label", "9=x"], b"NAME=VALUE is wanted"),
-        (["a", "--to", server.url, "--label", "service"], b"NAME=VALUE is wanted"),
-        (["a", "--to", server.url, "--label", "time=1"], b"cannot be called so"),
+        (["a"], b"to which server?"),
+        (["a", "--to", "ftp://x"], b"not the URL of a server"),
+        (["a", "--to", server.url, "--label", "9=x"], b"not NAME=VALUE"),
+        (["a", "--to", server.url, "--label", "service"], b"not NAME=VALUE"),
+        (["a", "--to", server.url, "--label", "time=1"], b"uses this name itself"),
         (["--to", server.url], b"which PROFILE?"),
     ):
         r = send(*args)

@@ -67,13 +67,12 @@ static int start_demo_server(struct demo *d, struct err *err)
 
 static bool answers(struct demo *d)
 {
+	const struct target_request req = { .method = "GET", .path = "/healthz" };
 	AUTO(buf_done) struct buf body = { 0 };
 	struct err ignored = { 0 };
 	unsigned status;
 
-	return target_ask(&d->target, "GET", "/healthz", NULL, (struct bytes){ 0 }, &status, &body,
-			  &ignored) == 0 &&
-	       status == 200;
+	return target_ask(&d->target, &req, &status, &body, &ignored) == 0 && status == 200;
 }
 
 static bool is_server_running(struct demo *d)
@@ -128,13 +127,13 @@ static void stop_server(struct demo *d)
 
 static json_t *get_json(struct demo *d, const char *path)
 {
+	const struct target_request req = { .method = "GET", .path = path };
 	AUTO(buf_done) struct buf body = { 0 };
 	struct err ignored = { 0 };
 	json_error_t no_json;
 	unsigned status = 0;
 
-	if (target_ask(&d->target, "GET", path, NULL, (struct bytes){ 0 }, &status, &body, &ignored) < 0 ||
-	    status != 200)
+	if (target_ask(&d->target, &req, &status, &body, &ignored) < 0 || status != 200)
 		return NULL;
 	return json_loadb((const char *)body.p, body.size, 0, &no_json);
 }
@@ -199,7 +198,8 @@ static int send_slice(void *arg, unsigned slice, struct str thread, struct profi
 				 STR_ARG(profile_str(p, p->mappings.p[i].build_id)));
 	if (signals_stopped())
 		return err_set(err, ERR_CANCELLED, "stopped");
-	if (send_profile(&d->target, p, labels, ARRAY_SIZE(labels), time_ms, &result, err) < 0)
+	if (send_profile(&d->target, p, (struct send_labels){ labels, ARRAY_SIZE(labels) }, time_ms, &result,
+			 err) < 0)
 		return -1;
 	d->n_profiles++;
 	d->n_samples += (uint64_t)profile_total(p, 0);
@@ -209,16 +209,19 @@ static int send_slice(void *arg, unsigned slice, struct str thread, struct profi
 static int push_file(struct demo *d, const char *kind, struct bytes file, struct err *err)
 {
 	AUTO(mem_freep) char *path = mem_printf("/buildid/%s/%s", d->build_id, kind);
-	AUTO(mem_freep) char *said = NULL;
+	const struct target_request req = {
+		.method = "PUT", .path = path, .type = "application/octet-stream", .body = file
+	};
+	AUTO(mem_freep) char *message = NULL;
 	AUTO(buf_done) struct buf body = { 0 };
 	unsigned status = 0;
 
-	if (target_ask(&d->target, "PUT", path, "application/octet-stream", file, &status, &body, err) < 0)
+	if (target_ask(&d->target, &req, &status, &body, err) < 0)
 		return -1;
 	if (status == 200 || status == 201)
 		return 0;
-	said = target_said(buf_bytes(&body));
-	return err_set(err, ERR_UPSTREAM, "the server refuses its %s: %s (%u)", kind, said, status);
+	message = target_message(buf_bytes(&body));
+	return err_set(err, ERR_UPSTREAM, "the server refuses its %s: %s (%u)", kind, message, status);
 }
 
 static int send_demo(struct demo *d, struct err *err)
@@ -280,8 +283,7 @@ static int run_demo(struct settings *s)
 		return usage_error("demo", "--slices and --slice-ms cannot be 0");
 	}
 	if (target_url(s->push.to ? s->push.to : USUAL_URL, &s->arena, &d.target.url, &err) < 0) {
-		tell_error("demo", &err);
-		return EXIT_USAGE;
+		return usage_error("demo", "%s", err.text);
 	}
 	d.target.stopped = signals_stopped;
 	signals_catch();

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lode find: supplementary files (dwz). A debug file may have a part of its DWARF in another file, which
- * several share. Debuggers ask for it on their own when they come upon it, so it is told with --why, and is
- * wanted with --all only: one more line for each of them, behind the others.
+ * several share. Debuggers fetch it by themselves, so it is found with --all only, after the other files, and
+ * named with --why.
  */
 #include "cmd/find/find.h"
 
-/* That of a debug file that was found. false: it names none, which is usual, or is no ELF file of ours to
- * complain about. */
-static bool read_link(struct finder *f, const struct find_want *w, const char **ret_path,
-		      struct build_id *ret_id)
+/* The supplementary file of a debug file. false: it names none, which is usual, or cannot be read. */
+static bool read_alt_link(struct finder *f, const struct find_want *w, const char **ret_path,
+			  struct build_id *ret_id)
 {
 	AUTO(source_closep) struct source *src = NULL;
 	AUTO(elf_closep) struct elf_image *img = NULL;
@@ -23,20 +22,20 @@ static bool read_link(struct finder *f, const struct find_want *w, const char **
 	return true;
 }
 
-static void tell(struct finder *f, struct find_want *w, const char *path, const struct build_id *id)
+static void note_alt(struct finder *f, struct find_want *w, const char *path, const struct build_id *id)
 {
 	struct local_found got = { 0 };
 	char hex[BUILD_ID_HEX_SIZE];
 
-	local_trail_add(
-		&w->after, LOCAL_BY_ALT_LINK, LOCAL_NOTHING, NULL,
-		"a part of its debug information is in another file, of build ID %s, which --all finds too",
-		build_id_hex(id, hex));
+	local_trail_add(&w->after, LOCAL_BY_ALT_LINK, LOCAL_NOTHING, NULL,
+			"a part of its debug information is in a supplementary file, build ID %s; --all "
+			"finds it, too",
+			build_id_hex(id, hex));
 	(void)!local_alt_file(f->local, w->path, path, id, &w->after, &got);
 	local_found_done(&got);
 }
 
-static void add(struct finder *f, const struct find_want *w, const char *path, const struct build_id *id)
+static void add_alt(struct finder *f, const struct find_want *w, const char *path, const struct build_id *id)
 {
 	struct find_item *item = ARENA_NEW(&f->a, struct find_item);
 
@@ -57,12 +56,12 @@ void find_alts(struct finder *f)
 		struct build_id id = { 0 };
 		const char *path;
 
-		if (!w->found || w->kind != CLIENT_DEBUGINFO || !read_link(f, w, &path, &id))
+		if (!w->found || w->kind != CLIENT_DEBUGINFO || !read_alt_link(f, w, &path, &id))
 			continue;
 		if (!f->s->find.all)
-			tell(f, w, path, &id);
+			note_alt(f, w, path, &id);
 		else if (!map_put(&seen, build_id_bytes(&id), w))
-			add(f, w, path, &id);
+			add_alt(f, w, path, &id);
 	}
 }
 

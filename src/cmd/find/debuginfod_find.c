@@ -3,8 +3,7 @@
  * lode debuginfod-find: one artifact from the servers of DEBUGINFOD_URLS, with the arguments, output and exit
  * status of elfutils' program of that name, which valgrind, delve and scripts run.
  *
- * stdout has the path and nothing else; on success stderr is silent unless it was asked to speak: some
- * callers read both as one.
+ * stdout has the path and nothing else. On success stderr is empty without -v: some callers read both as one.
  */
 #include <errno.h>
 #include <signal.h>
@@ -17,33 +16,33 @@
 #define SHOW_MS      200 /* between two lines of progress */
 #define METADATA_MAX MIB(256)
 
-/* ---- watching ---- */
+/* ---- progress ---- */
 
-struct showing {
+struct fetch_display {
 	unsigned verbosity;
-	bool line; /* DEBUGINFOD_PROGRESS: a line on stderr that is written over */
+	bool line; /* DEBUGINFOD_PROGRESS is set: a line on stderr that is written over */
 	bool line_begun;
 	int64_t shown_ms; /* 0: not yet */
 	unsigned long n_ticks;
 };
 
-static void end_line(struct showing *s)
+static void end_display_line(struct fetch_display *s)
 {
 	if (s->line_begun)
 		fprintf(stderr, "\n");
 	s->line_begun = false;
 }
 
-static int show_progress(void *arg, const struct client_progress *p)
+static int on_fetch_progress(void *arg, const struct client_progress *p)
 {
-	struct showing *s = arg;
+	struct fetch_display *s = arg;
 	uint64_t total = p->bytes && p->bytes_expected >= p->bytes ? p->bytes_expected : 0;
 	int64_t now_ms = clock_mono_ms();
 
 	if (signals_stopped())
 		return 1;
 	s->n_ticks++;
-	/* Its end, when all is done, is told however soon it comes. */
+	/* The end is always shown. */
 	if (s->shown_ms && now_ms - s->shown_ms < SHOW_MS && !(p->n_done && p->bytes))
 		return 0;
 	s->shown_ms = now_ms;
@@ -61,15 +60,15 @@ static int show_progress(void *arg, const struct client_progress *p)
 	return 0;
 }
 
-static void say(void *arg, const char *line)
+static void on_client_step(void *arg, const char *line)
 {
-	end_line(arg);
+	end_display_line(arg);
 	fprintf(stderr, "%s\n", line);
 }
 
 /* ---- the arguments ---- */
 
-static int id_of_file(const char *path, struct build_id *ret, struct err *err)
+static int file_build_id(const char *path, struct build_id *ret, struct err *err)
 {
 	AUTO(source_closep) struct source *src = NULL;
 	AUTO(elf_closep) struct elf_image *img = NULL;
@@ -78,12 +77,12 @@ static int id_of_file(const char *path, struct build_id *ret, struct err *err)
 	if (r == FILE_MISSING)
 		return err_set(
 			err, ERR_INVALID,
-			"Cannot open %s: %s: it is no build ID either, which is lower-case hexadecimal", path,
+			"Cannot open %s: %s; and it is not a build ID, which is lower-case hexadecimal", path,
 			strerror(ENOENT));
 	if (r == 0)
 		r = elf_open(src, &img, err);
 	if (r == ELF_NOT_ELF)
-		return err_set(err, ERR_INVALID, "%s: is no ELF file", path);
+		return err_set(err, ERR_INVALID, "%s: not an ELF file", path);
 	if (r == 0)
 		r = elf_build_id(img, ret, err);
 	if (r == ELF_NO_BUILD_ID)
@@ -91,14 +90,13 @@ static int id_of_file(const char *path, struct build_id *ret, struct err *err)
 	return r;
 }
 
-/* Hexadecimal digits are a build ID, whether or not there is a file of that name; what is not, names a file.
- */
-static int id_of(struct str text, struct build_id *ret, struct err *err)
+/* Hexadecimal digits are a build ID, even if there is a file of that name; any other text is the name of a file. */
+static int argument_build_id(struct str text, struct build_id *ret, struct err *err)
 {
 	AUTO(mem_freep) char *path = mem_strndup(text.p, text.size);
 
 	if (strspn(path, "0123456789abcdef") != text.size)
-		return id_of_file(path, ret, err);
+		return file_build_id(path, ret, err);
 	if (build_id_parse(ret, text))
 		return 0;
 	if (text.size % 2)
@@ -108,7 +106,7 @@ static int id_of(struct str text, struct build_id *ret, struct err *err)
 		       text.size);
 }
 
-static const struct kind {
+static const struct fetch_kind {
 	const char *name, *missing;
 } kinds[] = {
 	[CLIENT_DEBUGINFO] = { "debuginfo", NULL },
@@ -117,9 +115,9 @@ static const struct kind {
 	[CLIENT_SECTION] = { "section", "which section? A section name must be given" },
 };
 
-static int usage(const char *why)
+static int fetch_usage(const char *why)
 {
-	fprintf(stderr, "lode: debuginfod-find: %s\nlode: see: lode help debuginfod-find\n", why);
+	fprintf(stderr, "lode: debuginfod-find: %s; see: lode help debuginfod-find\n", why);
 	return EXIT_FAILED; /* as the other program */
 }
 
@@ -138,9 +136,9 @@ static int print_file(const struct client_result *r)
 	return EXIT_DONE;
 }
 
-static int answer(struct showing *s, const struct client_result *r, bool metadata)
+static int print_result(struct fetch_display *s, const struct client_result *r, bool metadata)
 {
-	end_line(s);
+	end_display_line(s);
 	if (s->verbosity && r->headers)
 		fprintf(stderr, "Headers:\n%s", r->headers);
 	if (s->verbosity && r->url)
@@ -156,24 +154,26 @@ static int answer(struct showing *s, const struct client_result *r, bool metadat
 	return EXIT_DONE;
 }
 
-static bool no_servers(void)
+static bool has_no_servers(void)
 {
 	const char *urls = getenv("DEBUGINFOD_URLS");
 
 	return !urls || !*urls;
 }
 
-/* Even if it is in the cache folder: who unsets it wants to be left alone. */
+/* Also if the file is in the cache folder: without the variable nothing is to be found. */
 static int tell_no_servers(void)
 {
 	fprintf(stderr,
-		"Server query failed: %s\nlode: debuginfod-find: DEBUGINFOD_URLS names no server: set it, to "
-		"http://127.0.0.1:8002 for a lode serve on this machine\n",
+		"Server query failed: %s\nlode: debuginfod-find: DEBUGINFOD_URLS names no server; set it, "
+		"for a lode serve "
+		"on this machine to http://127.0.0.1:8002\n",
 		strerror(ENOSYS));
 	return EXIT_FAILED;
 }
 
-static int find(struct settings *s, struct client *c, const struct client_watch *w, struct client_result *r)
+static int fetch_artifact(struct settings *s, struct client *c, const struct client_watch *w,
+			  struct client_result *r)
 {
 	struct str kind = s->paths.items[0];
 	struct client_request want = { 0 };
@@ -183,32 +183,33 @@ static int find(struct settings *s, struct client *c, const struct client_watch 
 	while (want.kind < ARRAY_SIZE(kinds) && !str_eq(kind, str_of(kinds[want.kind].name)))
 		want.kind++;
 	if (want.kind == ARRAY_SIZE(kinds))
-		return usage("the first argument is debuginfo, executable, source, section or metadata");
+		return fetch_usage(
+			"the first argument is debuginfo, executable, source, section or metadata");
 	if (kinds[want.kind].missing && s->paths.n < 3)
-		return usage(kinds[want.kind].missing);
+		return fetch_usage(kinds[want.kind].missing);
 	if (s->paths.n > 2)
 		want.name = name = mem_strndup(s->paths.items[2].p, s->paths.items[2].size);
 	if (want.kind == CLIENT_SOURCE && name[0] != '/')
-		return usage(kinds[CLIENT_SOURCE].missing);
-	/* Servers are told of before the build ID is looked at: scripts look for that. */
-	if (id_of(s->paths.items[1], &want.id, &err) < 0) {
+		return fetch_usage(kinds[CLIENT_SOURCE].missing);
+	/* With -v the servers are printed even if the build ID is wrong: scripts read them. */
+	if (argument_build_id(s->paths.items[1], &want.id, &err) < 0) {
 		tell_error("debuginfod-find", &err);
 		want.id.size = 0;
-	} else if (no_servers()) {
+	} else if (has_no_servers()) {
 		return tell_no_servers();
 	}
 	client_find(c, &want, 1, w, r);
 	return EXIT_DONE;
 }
 
-static int find_metadata(struct settings *s, struct client *c, const struct client_watch *w,
-			 struct client_result *r)
+static int fetch_metadata(struct settings *s, struct client *c, const struct client_watch *w,
+			  struct client_result *r)
 {
 	AUTO(mem_freep) char *key = NULL, *value = NULL;
 
 	if (s->paths.n != 3)
-		return usage("metadata needs a key (file, glob or buildid) and a value");
-	if (no_servers())
+		return fetch_usage("metadata needs a key (file, glob or buildid) and a value");
+	if (has_no_servers())
 		return tell_no_servers();
 	key = mem_strndup(s->paths.items[1].p, s->paths.items[1].size);
 	value = mem_strndup(s->paths.items[2].p, s->paths.items[2].size);
@@ -216,13 +217,14 @@ static int find_metadata(struct settings *s, struct client *c, const struct clie
 	return EXIT_DONE;
 }
 
-static int debuginfod_find(struct settings *s)
+static int run_debuginfod_find(struct settings *s)
 {
-	struct showing showing = { .verbosity = s->find_verbosity + (getenv("DEBUGINFOD_VERBOSE") ? 2 : 0),
-				   .line = getenv("DEBUGINFOD_PROGRESS") };
+	struct fetch_display showing = { .verbosity = s->find_verbosity +
+						      (getenv("DEBUGINFOD_VERBOSE") ? 2 : 0),
+					 .line = getenv("DEBUGINFOD_PROGRESS") };
 	struct client_watch watch = { .arg = &showing,
-				      .progress = show_progress,
-				      .say = showing.verbosity > 1 ? say : NULL };
+				      .progress = on_fetch_progress,
+				      .say = showing.verbosity > 1 ? on_client_step : NULL };
 	bool metadata = str_eq(s->paths.items[0], STR("metadata"));
 	struct client *c = client_new(NULL);
 	struct client_result r = { .fd = -1, .os = EINVAL };
@@ -230,39 +232,39 @@ static int debuginfod_find(struct settings *s)
 
 	signals_catch();
 	signal(SIGPIPE, SIG_IGN);
-	status = metadata ? find_metadata(s, c, &watch, &r) : find(s, c, &watch, &r);
+	status = metadata ? fetch_metadata(s, c, &watch, &r) : fetch_artifact(s, c, &watch, &r);
 	if (status == EXIT_DONE)
-		status = answer(&showing, &r, metadata);
+		status = print_result(&showing, &r, metadata);
 	client_result_done(&r);
 	client_free(c);
 	return status;
 }
 
-static int more_verbose(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
+static int add_find_verbosity(struct settings *s, const char *value, enum setting_rank rank, struct err *err)
 {
 	s->find_verbosity++;
 	return 0;
 }
 
-static const struct option_row rows[] = {
-	{ 'v', "verbose", NULL, "tell of progress, headers and server; twice: of every step",
-	  OPT_CALL(more_verbose) },
+static const struct option_row fetch_rows[] = {
+	{ 'v', "verbose", NULL, "print progress, headers and server; twice: every step",
+	  OPT_CALL(add_find_verbosity) },
 	{ 0 },
 };
-static const struct option_group group = { "Options", rows };
+static const struct option_group fetch_group = { "Options", fetch_rows };
 
 const struct command command_debuginfod_find = {
 	.name = "debuginfod-find",
 	.args = "debuginfo|executable|source|section|metadata ID|FILE|KEY [NAME|VALUE]",
-	.summary = "fetch one artifact from debuginfod servers, as elfutils' program of that name",
+	.summary = "fetch one artifact from debuginfod servers, as elfutils' program of that name does",
 	.examples = "  export DEBUGINFOD_URLS=https://debuginfod.elfutils.org\n"
 		    "  lode debuginfod-find debuginfo /usr/bin/ls\n"
 		    "  lode debuginfod-find source 4f3a...e1 /usr/src/coreutils/src/ls.c\n"
 		    "  lode debuginfod-find section 4f3a...e1 .debug_line\n"
 		    "  lode debuginfod-find metadata glob '/usr/bin/l*'\n",
-	.groups = { &group },
+	.groups = { &fetch_group },
 	.min_args = 2,
 	.max_args = 3,
-	.missing = "an artifact and a build ID, or a file that has one, are needed",
-	.run = debuginfod_find,
+	.missing = "which artifact, of which build ID or file?",
+	.run = run_debuginfod_find,
 };

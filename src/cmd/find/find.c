@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode find: where the debug information of a build ID, a file, a process, a core dump, the kernel, a package
- * is.
+ * lode find: find the debug files, programs, sources of a build ID, a file, a process, a core dump, the kernel,
+ * a package.
  */
 #include "cmd/find/find.h"
 
@@ -19,7 +19,7 @@ static void finder_done(struct finder *f)
 	arena_done(&f->a);
 }
 
-/* ---- what is wanted ---- */
+/* ---- searches ---- */
 
 static int add_targets(struct finder *f, const struct settings *s)
 {
@@ -54,7 +54,7 @@ static void add_wants(struct finder *f, const struct settings *s)
 {
 	const struct find_settings *o = &s->find;
 	bool debuginfo = o->debuginfo || o->all || (!o->executable && !o->sources.n && !o->sections.n);
-	size_t each = 3 + o->sources.n + o->sections.n; /* with a supplementary file (find_alt.c) */
+	size_t each = 3 + o->sources.n + o->sections.n; /* with a supplementary file (alt.c) */
 
 	f->wants = ARENA_NEW_N(&f->a, struct find_want, f->n_items * each + 1);
 	for (size_t i = 0; i < f->n_items; i++) {
@@ -71,7 +71,7 @@ static void add_wants(struct finder *f, const struct settings *s)
 	}
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 static void print_want(FILE *out, const struct find_want *w)
 {
@@ -86,7 +86,7 @@ static void print_want(FILE *out, const struct find_want *w)
 		print_text(out, str_of(w->arg));
 	}
 	if (w->alt_of) {
-		fprintf(out, ", a part of ");
+		fprintf(out, ", the supplementary file of ");
 		print_text(out, str_of(w->alt_of));
 	}
 }
@@ -124,62 +124,70 @@ static void print_why(const struct find_want *w)
 	print_trail(&w->after);
 }
 
-static void add_trail(json_t *out, const struct local_trail *t)
+static void put_step(struct json_writer *j, const char *by, bool taken, struct str said, const char *place)
+{
+	json_open_object(j, NULL);
+	json_put_text(j, "by", by);
+	json_put_bool(j, "taken", taken);
+	json_put_str(j, "said", said);
+	if (place)
+		json_put_text(j, "place", place);
+	json_close(j);
+}
+
+static void put_trail(struct json_writer *j, const struct local_trail *t)
 {
 	for (size_t i = 0; i < t->n_steps; i++) {
 		const struct local_step *step = &t->steps[i];
-		json_t *one = json_pack("{s:s, s:b, s:o}", "by", local_way_name(step->way), "taken",
-					step->verdict == LOCAL_TAKEN, "said", json_text(str_of(step->said)));
 
-		if (step->path)
-			json_object_set_new(one, "place", json_text(str_of(step->path)));
-		json_array_append_new(out, one);
+		put_step(j, local_way_name(step->way), step->verdict == LOCAL_TAKEN, str_of(step->said),
+			 step->path);
 	}
 }
 
-static json_t *steps_json(const struct find_want *w)
+static void put_steps(struct json_writer *j, const struct find_want *w)
 {
-	json_t *out = json_array();
-
-	add_trail(out, &w->trail);
+	json_open_array(j, "why");
+	put_trail(j, &w->trail);
 	for (struct str rest = buf_str(&w->steps); rest.size;) {
 		struct str line = str_cut(&rest, '\n');
 
 		if (line.size)
-			json_array_append_new(out, json_pack("{s:s, s:b, s:o}", "by", "client", "taken",
-							     false, "said", json_text(line)));
+			put_step(j, "client", false, line, NULL);
 	}
-	add_trail(out, &w->after);
-	return out;
+	put_trail(j, &w->after);
+	json_close(j);
 }
 
-static int print_json(const struct find_want *w, bool why)
+static int print_want_json(const struct find_want *w, bool why)
 {
+	struct buf text = { 0 };
+	struct json_writer j = JSON_WRITER(&text);
 	char hex[BUILD_ID_HEX_SIZE];
-	json_t *o = json_pack("{s:o, s:s, s:s}", "target", json_text(str_of(w->item->name)), "kind",
-			      client_kind_name(w->kind), "outcome",
-			      w->found    ? "found"
-			      : w->failed ? "failed"
-					  : "missing");
 
+	json_open_object(&j, NULL);
+	json_put_text(&j, "target", w->item->name);
+	json_put_text(&j, "kind", client_kind_name(w->kind));
+	json_put_text(&j, "outcome", w->found ? "found" : w->failed ? "failed" : "missing");
 	if (w->item->id.size)
-		json_object_set_new(o, "build_id", json_string(build_id_hex(&w->item->id, hex)));
+		json_put_text(&j, "build_id", build_id_hex(&w->item->id, hex));
 	if (w->arg)
-		json_object_set_new(o, "name", json_text(str_of(w->arg)));
+		json_put_text(&j, "name", w->arg);
 	if (w->alt_of)
-		json_object_set_new(o, "part_of", json_text(str_of(w->alt_of)));
+		json_put_text(&j, "part_of", w->alt_of);
 	if (w->found) {
-		json_object_set_new(o, "path", json_text(str_of(w->path)));
-		json_object_set_new(o, "from", json_text(str_of(w->from)));
+		json_put_text(&j, "path", w->path);
+		json_put_text(&j, "from", w->from);
 	} else {
-		json_object_set_new(o, "reason", json_text(str_of(w->why)));
+		json_put_text(&j, "reason", w->why);
 	}
 	if (why)
-		json_object_set_new(o, "why", steps_json(w));
-	return json_print(o);
+		put_steps(&j, w);
+	json_close(&j);
+	return json_print_end(&text);
 }
 
-/* A path is printed as it is: it is for other programs, unless it goes to a terminal, which would obey it. */
+/* A path is printed unescaped, for other programs. */
 static void print_path(const struct find_want *w, bool zero)
 {
 	if (zero) {
@@ -204,7 +212,7 @@ static int print_all(const struct finder *f, const struct settings *s)
 		if (s->find.why && !s->json)
 			print_why(w);
 		if (s->json) {
-			if (print_json(w, s->find.why) != EXIT_DONE)
+			if (print_want_json(w, s->find.why) != EXIT_DONE)
 				status = EXIT_FAILED;
 		} else if (w->found) {
 			print_path(w, s->find.zero);
@@ -215,13 +223,13 @@ static int print_all(const struct finder *f, const struct settings *s)
 			print_want(stderr, w);
 			fprintf(stderr, ": ");
 			print_text(stderr, str_of(w->why));
-			fprintf(stderr, "%s\n", s->find.why ? "" : "; --why tells all places");
+			fprintf(stderr, "%s\n", s->find.why ? "" : "; --why lists all places");
 		}
 	}
 	return status;
 }
 
-static int run(struct settings *s)
+static int run_find(struct settings *s)
 {
 	const struct find_settings *o = &s->find;
 	const struct local_options local = { .debug_directories = o->debug_file_directory,
@@ -230,15 +238,13 @@ static int run(struct settings *s)
 	int status;
 
 	if (!s->paths.n && !o->pids.n && !o->cores.n && !o->packages.n && !o->kernel && !o->kernel_release) {
-		fprintf(stderr,
-			"lode: find: which TARGET? A build ID, a file, --pid, --core, --kernel or --package\n"
-			"lode: see: lode help find\n");
-		return EXIT_USAGE;
+		return usage_error("find",
+				   "which TARGET? A build ID, a file, --pid, --core, --kernel or --package");
 	}
 	f.local = local_new(&local);
 	status = add_targets(&f, s);
 	add_wants(&f, s);
-	find_look(&f);
+	find_all(&f);
 	return print_all(&f, s) == EXIT_DONE ? status : EXIT_FAILED;
 }
 
@@ -249,42 +255,44 @@ static const struct option_row target_rows[] = {
 	{ 0, "kernel-release", "RELEASE", "an installed kernel and all its modules",
 	  OPT_TEXT(find.kernel_release) },
 	{ 0, "package", "NAME",
-	  "the ELF files of an installed Debian package, or of a package file; may be given again",
+	  "the ELF files of an installed package (deb, rpm), or of a package file; may be given again",
 	  OPT_LIST(find.packages) },
 	{ 0 },
 };
 static const struct option_group target_group = { "More targets", target_rows };
 
 static const struct option_row kind_rows[] = {
-	{ 0, "debuginfo", NULL, "debug files [what is wanted unless another is named]",
+	{ 0, "debuginfo", NULL, "find debug files [the default if no other kind is given]",
 	  OPT_ON(find.debuginfo) },
-	{ 0, "executable", NULL, "the files that were stripped", OPT_ON(find.executable) },
-	{ 0, "source", "PATH", "a source file, as the debug file names it; may be given again",
+	{ 0, "executable", NULL, "find the executables, which debug files belong to",
+	  OPT_ON(find.executable) },
+	{ 0, "source", "PATH", "find this source file, as the debug file names it; may be given again",
 	  OPT_LIST(find.sources) },
-	{ 0, "section", "NAME", "one section of it; may be given again", OPT_LIST(find.sections) },
-	{ 'a', "all", NULL, "debug files, what they share parts of (dwz), and what was stripped",
+	{ 0, "section", "NAME", "find this section; may be given again", OPT_LIST(find.sections) },
+	{ 'a', "all", NULL, "find debug files, their supplementary (dwz) files, and executables",
 	  OPT_ON(find.all) },
 	{ 0 },
 };
-static const struct option_group kind_group = { "What is wanted", kind_rows };
+static const struct option_group kind_group = { "Kinds", kind_rows };
 
 static const struct option_row place_rows[] = {
-	{ 0, "debug-file-directory", "DIRS", "as gdb's setting: separated by ':' [/usr/lib/debug]",
+	{ 0, "debug-file-directory", "DIRS", "as gdb's setting: folders separated by ':' [/usr/lib/debug]",
 	  OPT_TEXT(find.debug_file_directory) },
-	{ 0, "sysroot", "DIR", "as gdb's setting; also where --core, --kernel, --package and --source look",
+	{ 0, "sysroot", "DIR",
+	  "as gdb's setting; --core, --kernel, --package and --source look below it, too",
 	  OPT_TEXT(find.sysroot) },
 	{ 0, "server", "URL", "ask this debuginfod server; may be given again [$DEBUGINFOD_URLS]",
 	  OPT_LIST(find.servers) },
-	{ 'l', "local", NULL, "ask no server, and do not look into the cache folder", OPT_ON(find.here) },
+	{ 'l', "local", NULL, "ask no server, and do not use the cache folder", OPT_ON(find.here) },
 	{ 0 },
 };
-static const struct option_group place_group = { "Where", place_rows };
+static const struct option_group place_group = { "Places", place_rows };
 
 static const struct option_row output_rows[] = {
-	{ 'w', "why", NULL, "on stderr, every place looked at, in order, and what it said",
+	{ 'w', "why", NULL, "print on stderr every place in order, and why a file there was taken or not",
 	  OPT_ON(find.why) },
-	{ 0, "json", NULL, "for programs: one object each", OPT_ON(json) },
-	{ '0', "null", NULL, "a NUL behind each path instead of a newline", OPT_ON(find.zero) },
+	{ 0, "json", NULL, "print JSON, an object each, for programs", OPT_ON(json) },
+	{ '0', "null", NULL, "print a NUL after each path instead of a newline", OPT_ON(find.zero) },
 	{ 0 },
 };
 static const struct option_group output_group = { "Output", output_rows };
@@ -292,7 +300,7 @@ static const struct option_group output_group = { "Output", output_rows };
 const struct command find_command = {
 	.name = "find",
 	.args = "[TARGET...]",
-	.summary = "where the debug information of a build ID, file, process, core dump, kernel, package is",
+	.summary = "find debug files of a build ID, file, process, core dump, kernel, package",
 	.examples = "  lode find /usr/bin/ls\n"
 		    "  lode find --why 4f3a0c5e1f7d2b8890aa4c2d1e9b7f6055d3c1e1\n"
 		    "  lode find --core core.1234 --all\n"
@@ -302,5 +310,5 @@ const struct command find_command = {
 	.groups = { &target_group, &kind_group, &place_group, &output_group },
 	.min_args = 0,
 	.max_args = SIZE_MAX,
-	.run = run,
+	.run = run_find,
 };

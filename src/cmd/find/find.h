@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `lode find` share. Targets become items: build IDs, with the file that each came from
- * where there is one. Each item is wanted in one or more kinds; each want is looked for on this machine, and
- * what is not there on servers.
+ * What the files of `lode find` share. Targets become items: build IDs, with the file that each came from if
+ * there is one. For each item and kind there is a search (struct find_want): on this machine first, then on
+ * servers.
+ *
+ *   find.c        options, output
+ *   target.c, process.c, kernel.c, rpm.c   items
+ *   probe.c       the searches
+ *   section.c, alt.c   those for sections and supplementary files on this machine
  */
 #pragma once
 
@@ -13,13 +18,13 @@
 #define FIND_MAX_ITEMS 262144u
 
 struct find_item {
-	const char *name;      /* for people, and for gdb's rules: the path, else what it is */
-	const char *open_path; /* where the file can be read; NULL: it cannot, only its build ID is known */
+	const char *name;      /* for people, and for gdb's rules: the path, else a description */
+	const char *open_path; /* to read the file; NULL: only its build ID is known */
 	struct build_id id;    /* size 0: unknown */
-	bool named;            /* the name is as a dynamic linker had it */
+	bool named;            /* the name is the dynamic linker's */
 	bool packed;           /* the file is compressed as a whole */
-	bool optional; /* the kernel's own library in a process: hardly anybody has its debug file, and it
-			  being missing is no failure */
+	bool optional; /* it is no failure if its debug file is missing: the kernel's own library in a process,
+			  whose debug file is rarely installed */
 };
 
 struct find_want {
@@ -27,21 +32,21 @@ struct find_want {
 	enum client_kind kind;
 	const char *arg; /* of a source or a section */
 	bool found, failed;
-	bool nowhere;       /* nobody need be asked */
+	bool nowhere;       /* servers need not be asked */
 	const char *path;   /* found */
 	const char *from;   /* found: "itself", "build ID", "cache", a URL, ... */
 	const char *why;    /* not found: in one line */
 	const char *alt_of; /* a supplementary file: the debug file that names it; else NULL */
 	struct local_trail trail;
 	struct buf steps;         /* the client's, a line each */
-	struct local_trail after; /* what comes behind them */
+	struct local_trail after; /* steps after those */
 };
 
 struct finder {
 	const struct settings *s;
 	struct arena a;
 	struct local *local;
-	struct client *client;    /* made when it is needed */
+	struct client *client;    /* NULL until it is needed */
 	struct find_item **items; /* in the arena */
 	size_t n_items, room_items;
 	struct find_want *wants; /* in the arena */
@@ -53,39 +58,39 @@ struct find_item *find_add(struct finder *f, const char *name, const char *open_
 			   const struct build_id *id, struct err *err);
 /* "/sys/kernel/notes" below --sysroot. In the arena. */
 const char *find_path(struct finder *f, const char *path);
-/* The file is an ELF file: its build ID, size 0 if it has none. ELF_NOT_ELF, FILE_MISSING become 1. */
+/* The build ID of an ELF file, size 0 if it has none. 1: it is not an ELF file, or missing. */
 int find_read_id(const char *path, bool packed, struct build_id *ret, struct err *err);
-/* The whole of a file that is compressed; of any other @src as it is. Takes @src. */
+/* Decode @src if it is compressed as a whole; else *ret is @src. Takes @src. */
 int find_unpack(struct source *src, struct source **ret, struct err *err);
 
-/* Targets. Each adds items, or fails with what to do. */
+/* Targets. Each adds items; an error says what to do. */
 int find_target(struct finder *f, struct str target, struct err *err);
 int find_process(struct finder *f, const char *pid, struct err *err);
 int find_core(struct finder *f, const char *path, struct err *err);
 int find_kernel(struct finder *f, const char *release, struct err *err); /* NULL: the running one */
 /* An installed one, or a package file. */
 int find_package(struct finder *f, const char *name, struct err *err);
-/* The ELF files in a package file. 1: it is none. */
+/* The ELF files in a package file. 1: it is not a package. */
 int find_package_file(struct finder *f, const char *path, struct err *err);
 
-/* ---- find_rpm.c ---- */
+/* ---- rpm.c ---- */
 
-bool find_has_rpm(struct finder *f); /* rpm keeps a database here */
-/* The paths of all that an installed package has, a line each, and perhaps lines that are no paths.
- * FILE_MISSING: it is not installed, or rpm is not here. */
+bool find_has_rpm(struct finder *f); /* rpm has a database here */
+/* The paths of an installed package's files, a line each; other lines may be among them. FILE_MISSING: it is
+ * not installed, or rpm is not here. */
 int find_rpm_files(struct finder *f, const char *name, struct buf *ret, struct err *err);
 
-/* All wants, here and on servers. */
-void find_look(struct finder *f);
+/* Run all searches, on this machine and on servers. */
+void find_all(struct finder *f);
 void find_found(struct finder *f, struct find_want *w, const char *path, const char *from);
 int find_open_item(const struct find_item *item, struct source **ret_src, struct elf_image **ret_img,
 		   struct err *err);
 struct client *find_client(struct finder *f);
 /* ---- progress.c ---- */
 void find_show_progress(const struct client_progress *p, int64_t started_mono_ms);
-/* Of a section, of a supplementary file: on this machine. */
+/* Search this machine for a section, for a supplementary file. */
 void find_look_section(struct finder *f, struct find_want *w);
 void find_look_alt(struct finder *f, struct find_want *w);
-/* Behind the look for debug files: wants for the supplementary files that they name, with --all; else they
- * are told of. */
+/* After the searches for debug files: add searches for the supplementary files that they name with --all; else
+ * note these files in the trail. */
 void find_alts(struct finder *f);

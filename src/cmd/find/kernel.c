@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode find --kernel: the running kernel and its modules, by the notes that they show in /sys; or one that is
- * installed, by its files.
+ * lode find --kernel: the running kernel and its modules, by their notes in /sys; or an installed kernel, by
+ * its files.
  */
 #include "cmd/find/find.h"
 
@@ -20,7 +20,7 @@ static bool is_big(void)
 }
 
 /* The build ID in a file of bare notes. 1: there is no such file, or none in it. */
-static int read_notes(const char *path, struct build_id *ret)
+static int read_sys_notes(const char *path, struct build_id *ret)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	struct err err = { 0 };
@@ -30,9 +30,9 @@ static int read_notes(const char *path, struct build_id *ret)
 	return elf_notes_build_id(buf_bytes(&b), is_big(), ret) == 0 ? 0 : 1;
 }
 
-/* ---- the kernel's own file ---- */
+/* ---- vmlinux ---- */
 
-/* A vmlinux with this build ID, or any if it is unknown, where distributions put it. */
+/* The vmlinux with this build ID, or any if it is unknown, where distributions put it. */
 static const char *find_vmlinux(struct finder *f, const char *release, struct build_id *id)
 {
 	static const char *const places[] = {
@@ -43,7 +43,6 @@ static const char *find_vmlinux(struct finder *f, const char *release, struct bu
 
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		struct str form = str_of(places[i]), head = str_cut(&form, '%');
-		/* What is behind "%s". */
 		const char *path = find_path(f, arena_printf(&f->a, STR_FMT "%s" STR_FMT, STR_ARG(head),
 							     release, (int)form.size - 1, form.p + 1));
 		struct build_id found;
@@ -64,8 +63,9 @@ static int add_vmlinux(struct finder *f, const char *release, bool running, stru
 	struct build_id id = { 0 };
 	const char *path;
 
-	if (running && read_notes(find_path(f, "/sys/kernel/notes"), &id) != 0)
-		fprintf(stderr, "lode: find: %s shows no build ID\n", find_path(f, "/sys/kernel/notes"));
+	if (running && read_sys_notes(find_path(f, "/sys/kernel/notes"), &id) != 0)
+		fprintf(stderr, "lode: find: %s has no build ID; the kernel is searched by its release\n",
+			find_path(f, "/sys/kernel/notes"));
 	path = find_vmlinux(f, release, &id);
 	return find_add(f, path ? path : arena_printf(&f->a, "vmlinux %s", release), path,
 			id.size ? &id : NULL, err)
@@ -83,11 +83,11 @@ static int add_loaded(struct finder *f, const char *name, struct err *err)
 	struct build_id id;
 	int r = 0;
 
-	/* What is built in has no notes of its own. */
+	/* A module that is built in has no notes of its own. */
 	while (d && r == 0 && (e = readdir(d))) {
 		if (e->d_name[0] == '.' && (!e->d_name[1] || (e->d_name[1] == '.' && !e->d_name[2])))
 			continue;
-		if (read_notes(arena_printf(&f->a, "%s/%s", dir, e->d_name), &id) != 0)
+		if (read_sys_notes(arena_printf(&f->a, "%s/%s", dir, e->d_name), &id) != 0)
 			continue;
 		r = find_add(f, name, NULL, &id, err) ? 1 : -1;
 	}
@@ -96,7 +96,7 @@ static int add_loaded(struct finder *f, const char *name, struct err *err)
 	return r < 0 ? -1 : 0;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+static int dirent_name_cmp(const struct dirent **a, const struct dirent **b)
 {
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
@@ -109,7 +109,7 @@ static int no_dots(const struct dirent *e)
 static int add_all_loaded(struct finder *f, struct err *err)
 {
 	struct dirent **names;
-	int n = scandir(find_path(f, "/sys/module"), &names, no_dots, by_name), r = 0;
+	int n = scandir(find_path(f, "/sys/module"), &names, no_dots, dirent_name_cmp), r = 0;
 
 	if (n < 0)
 		return errno == ENOENT ? 0 : err_os(err, errno, "%s", find_path(f, "/sys/module"));
@@ -149,25 +149,16 @@ static int add_installed(struct finder *f, const char *path, struct err *err)
 	return 0;
 }
 
-/* Folders that are still to be walked, a stack of our own. */
-struct folders {
+/* A stack of folders to walk. */
+struct kernel_folders {
 	const char **paths; /* heap */
 	size_t n, room;
 };
 
-static void push(struct folders *s, const char *path)
-{
-	if (s->n == s->room) {
-		s->room = MAX(2 * s->room, (size_t)16);
-		s->paths = mem_realloc(s->paths, s->room, sizeof(*s->paths));
-	}
-	s->paths[s->n++] = path;
-}
-
-static int walk_folder(struct finder *f, const char *dir, struct folders *todo, struct err *err)
+static int walk_kernel_folder(struct finder *f, const char *dir, struct kernel_folders *todo, struct err *err)
 {
 	struct dirent **names;
-	int n = scandir(dir, &names, no_dots, by_name), r = 0;
+	int n = scandir(dir, &names, no_dots, dirent_name_cmp), r = 0;
 
 	for (int i = 0; i < n; i++) {
 		const char *path = arena_printf(&f->a, "%s/%s", dir, names[i]->d_name);
@@ -175,7 +166,7 @@ static int walk_folder(struct finder *f, const char *dir, struct folders *todo, 
 
 		/* "build" and "source" are links out of the tree. */
 		if (r == 0 && lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && todo->n < FIND_MAX_ITEMS)
-			push(todo, path);
+			VEC_PUSH(todo->paths, todo->n, todo->room) = path;
 		else if (r == 0 && is_module(str_of(names[i]->d_name)))
 			r = add_installed(f, path, err);
 		free(names[i]);
@@ -188,15 +179,15 @@ static int walk_folder(struct finder *f, const char *dir, struct folders *todo, 
 static int add_all_installed(struct finder *f, const char *release, struct err *err)
 {
 	const char *top = find_path(f, arena_printf(&f->a, "/lib/modules/%s", release));
-	struct folders todo = { 0 };
+	struct kernel_folders todo = { 0 };
 	struct stat st;
 	int r = 0;
 
 	if (stat(top, &st) < 0)
 		return err_os(err, errno, "%s", top);
-	push(&todo, top);
+	VEC_PUSH(todo.paths, todo.n, todo.room) = top;
 	while (r == 0 && todo.n)
-		r = walk_folder(f, todo.paths[--todo.n], &todo, err);
+		r = walk_kernel_folder(f, todo.paths[--todo.n], &todo, err);
 	free(todo.paths);
 	return r;
 }
@@ -208,7 +199,8 @@ int find_kernel(struct finder *f, const char *release, struct err *err)
 	if (uname(&u) < 0)
 		return err_os(err, errno, "uname");
 	if (release && (strchr(release, '/') || strchr(release, '%') || !*release))
-		return err_set(err, ERR_INVALID, "%s is no release of a kernel", release);
+		return err_set(err, ERR_INVALID, "'%s' is not a kernel release; uname -r prints one",
+			       release);
 	if (!release || strcmp(release, u.release) == 0)
 		return add_vmlinux(f, u.release, true, err) < 0 ? -1 : add_all_loaded(f, err);
 	return add_vmlinux(f, release, false, err) < 0 ? -1 : add_all_installed(f, release, err);

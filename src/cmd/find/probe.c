@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode find: looking. First on this machine, by gdb's rules; what is not there, in the cache folder and on
- * servers, all in one go over few connections.
+ * lode find: the searches. First on this machine, by gdb's rules; then, for files that are not there, in the
+ * cache folder and on servers, all at once over few connections.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "cmd/find/find.h"
 #include "elf/elf.h"
 
-#define SHOW_AFTER_MS 1000 /* a progress line for what takes longer */
+#define SHOW_AFTER_MS 1000 /* a progress line for longer searches */
 #define SHOW_EACH_MS  100
 
 void find_found(struct finder *f, struct find_want *w, const char *path, const char *from)
@@ -19,7 +19,7 @@ void find_found(struct finder *f, struct find_want *w, const char *path, const c
 	w->from = arena_strdup(&f->a, str_of(from));
 }
 
-/* ---- here ---- */
+/* ---- on this machine ---- */
 
 int find_open_item(const struct find_item *item, struct source **ret_src, struct elf_image **ret_img,
 		   struct err *err)
@@ -40,7 +40,7 @@ int find_open_item(const struct find_item *item, struct source **ret_src, struct
 	return 0;
 }
 
-static void look_debuginfo(struct finder *f, struct find_want *w)
+static void probe_debuginfo(struct finder *f, struct find_want *w)
 {
 	const struct find_item *item = w->item;
 	AUTO(source_closep) struct source *src = NULL;
@@ -60,7 +60,7 @@ static void look_debuginfo(struct finder *f, struct find_want *w)
 	local_found_done(&got);
 }
 
-static void look_executable(struct finder *f, struct find_want *w)
+static void probe_executable(struct finder *f, struct find_want *w)
 {
 	const struct find_item *item = w->item;
 	struct local_found got = { 0 };
@@ -80,35 +80,34 @@ static void look_executable(struct finder *f, struct find_want *w)
 	local_found_done(&got);
 }
 
-/* Nothing says that a source file here is the one that was compiled: it is taken by its name, as debuggers
- * do. */
-static void look_source(struct finder *f, struct find_want *w)
+/* A source file is taken by its name, as debuggers do: nothing shows that it is the one that was compiled. */
+static void probe_source(struct finder *f, struct find_want *w)
 {
 	const char *path = find_path(f, w->arg);
 
 	if (access(path, R_OK) == 0) {
 		local_trail_add(&w->trail, LOCAL_BY_ITSELF, LOCAL_TAKEN, path,
-				"it is there; whether it has changed is not known");
+				"it is there; whether it has changed since is not known");
 		find_found(f, w, path, "path");
 	} else {
 		local_trail_add(&w->trail, LOCAL_BY_ITSELF, LOCAL_ABSENT, path, "not there");
 	}
 }
 
-static void look_here(struct finder *f, struct find_want *w)
+static void probe_here(struct finder *f, struct find_want *w)
 {
 	switch (w->kind) {
 	case CLIENT_DEBUGINFO:
 		if (w->alt_of)
 			find_look_alt(f, w);
 		else
-			look_debuginfo(f, w);
+			probe_debuginfo(f, w);
 		break;
 	case CLIENT_EXECUTABLE:
-		look_executable(f, w);
+		probe_executable(f, w);
 		break;
 	case CLIENT_SOURCE:
-		look_source(f, w);
+		probe_source(f, w);
 		break;
 	case CLIENT_SECTION:
 		find_look_section(f, w);
@@ -117,21 +116,20 @@ static void look_here(struct finder *f, struct find_want *w)
 	if (!w->why)
 		w->why = w->item->id.size
 				 ? "not on this machine"
-				 : "not on this machine, and without a build ID no server can be asked";
+				 : "not on this machine; servers are asked by build ID, and it has none";
 }
 
 /* ---- on servers ---- */
 
-struct asking {
-	struct finder *f;
+struct find_progress {
 	struct find_want **wants; /* of the client's, by number */
 	int64_t started_ms, shown_ms;
 	bool terminal, shown;
 };
 
-static int show_progress(void *arg, const struct client_progress *p)
+static int on_find_progress(void *arg, const struct client_progress *p)
 {
-	struct asking *a = arg;
+	struct find_progress *a = arg;
 	int64_t now_ms = clock_mono_ms();
 
 	if (signals_stopped())
@@ -156,7 +154,7 @@ static void take_result(struct finder *f, struct find_want *w, struct client_res
 	w->why = arena_strdup(&f->a, str_of(r->err.text[0] ? r->err.text : "not found"));
 }
 
-static const char *asked_urls(struct finder *f)
+static const char *server_urls_of(struct finder *f)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
@@ -167,16 +165,17 @@ static const char *asked_urls(struct finder *f)
 
 struct client *find_client(struct finder *f)
 {
-	const struct client_options opts = { .urls = asked_urls(f) };
+	const struct client_options opts = { .urls = server_urls_of(f) };
 
 	if (!f->client)
 		f->client = client_new(&opts);
 	return f->client;
 }
 
-static void ask(struct finder *f, struct asking *a, const struct client_request *wants, size_t n)
+static void ask_servers(struct finder *f, struct find_progress *a, const struct client_request *wants,
+			size_t n)
 {
-	const struct client_watch watch = { .arg = a, .progress = show_progress };
+	const struct client_watch watch = { .arg = a, .progress = on_find_progress };
 	struct client_result *results = NEW_N(struct client_result, n);
 
 	memset(results, 0, n * sizeof(*results));
@@ -192,10 +191,10 @@ static void ask(struct finder *f, struct asking *a, const struct client_request 
 	free(results);
 }
 
-/* The wants from @first on. */
-static void look(struct finder *f, size_t first)
+/* Run the searches from @first on. */
+static void find_from(struct finder *f, size_t first)
 {
-	struct asking a = { .f = f, .started_ms = clock_mono_ms(), .terminal = isatty(STDERR_FILENO) };
+	struct find_progress a = { .started_ms = clock_mono_ms(), .terminal = isatty(STDERR_FILENO) };
 	struct client_request *wants = ARENA_NEW_N(&f->a, struct client_request, f->n_wants - first + 1);
 	size_t n = 0;
 
@@ -203,24 +202,24 @@ static void look(struct finder *f, size_t first)
 	for (size_t i = first; i < f->n_wants; i++) {
 		struct find_want *w = &f->wants[i];
 
-		look_here(f, w);
+		probe_here(f, w);
 		if (w->found || w->failed || w->nowhere || f->s->find.here || !w->item->id.size)
 			continue;
 		a.wants[n] = w;
 		wants[n++] = (struct client_request){ .kind = w->kind, .id = w->item->id, .name = w->arg };
 	}
 	if (n)
-		ask(f, &a, wants, n);
+		ask_servers(f, &a, wants, n);
 }
 
-void find_look(struct finder *f)
+void find_all(struct finder *f)
 {
 	size_t n = f->n_wants;
 
-	look(f, 0);
+	find_from(f, 0);
 	if (signals_stopped() || (!f->s->find.all && !f->s->find.why))
 		return;
 	find_alts(f);
 	if (f->n_wants > n)
-		look(f, n);
+		find_from(f, n);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode find --pid, --core: the modules of a process that runs, and of one that has ended.
+ * lode find --pid, --core: the modules of a running process, and of a core dump.
  */
 #include "cmd/find/find.h"
 
@@ -50,16 +50,15 @@ static bool parse_line(struct str line, struct mapped *ret)
 }
 
 /*
- * The file by its path, if that is still the one that was mapped; else through map_files, which only root
- * may, where it is to be had also when it was deleted or lies in another mount namespace; else by its path
- * there.
+ * The file at its path, if that is still the mapped one; else through map_files, which also has deleted files
+ * and those in other mount namespaces, but only for root; else at its path in that namespace.
  */
 static const char *readable_path(struct finder *f, const char *pid, const struct mapped *m)
 {
 	const char *path = arena_printf(&f->a, "/proc/%s/map_files/" STR_FMT, pid, STR_ARG(m->range));
 	struct stat st;
 
-	/* Some file systems (overlay, btrfs) show another device in maps: the inode has to do. */
+	/* Some file systems (overlay, btrfs) show another device in maps, so only the inode is compared. */
 	if (stat(arena_strdup(&f->a, m->path), &st) == 0 && st.st_ino == m->ino)
 		return arena_strdup(&f->a, m->path);
 	if (access(path, R_OK) == 0)
@@ -83,8 +82,8 @@ static int add_mapped(struct finder *f, const char *pid, const struct mapped *m,
 	if (!open_path) {
 		fprintf(stderr, "lode: find: ");
 		print_text(stderr, path);
-		fprintf(stderr, ": was replaced or deleted since the process mapped it, and only root may "
-				"read it from there\n");
+		fprintf(stderr, ": was replaced or deleted since the process mapped it; only root can "
+				"read the mapped file\n");
 		return find_add(f, name, NULL, NULL, err) ? 0 : -1;
 	}
 	r = find_read_id(open_path, false, &id, err);
@@ -103,7 +102,7 @@ static int add_optional(struct finder *f, const struct build_id *id, struct err 
 	return 0;
 }
 
-/* The kernel's own library has no file: its build ID is read from the process's memory. */
+/* The kernel's own library has no file: its build ID is read from the memory of the process. */
 static int add_vdso(struct finder *f, const char *pid, uint64_t start, struct err *err)
 {
 	AUTO(fd_close) int fd = open(arena_printf(&f->a, "/proc/%s/mem", pid), O_RDONLY | O_CLOEXEC);
@@ -123,8 +122,9 @@ static int add_vdso(struct finder *f, const char *pid, uint64_t start, struct er
 	return add_optional(f, &id, err);
 }
 
-/* Files with code, each once. */
-static int add_line(struct finder *f, const char *pid, struct str line, struct map *seen, struct err *err)
+/* Add files with code, each once. */
+static int add_maps_line(struct finder *f, const char *pid, struct str line, struct map *seen,
+			 struct err *err)
 {
 	struct mapped m = { 0 };
 	struct {
@@ -153,23 +153,23 @@ int find_process(struct finder *f, const char *pid, struct err *err)
 	int r;
 
 	if (!str_to_u64(str_of(pid), &number))
-		return err_set(err, ERR_INVALID, "%s is no number of a process", pid);
+		return err_set(err, ERR_INVALID, "'%s' is not the number of a process", pid);
 	r = file_read(arena_printf(&f->a, "/proc/%s/maps", pid), MAX_MAPS, &maps, err);
 	if (r < 0)
 		return -1;
 	if (r == FILE_MISSING)
 		return err_set(err, ERR_IO, "there is no process %s", pid);
 	for (struct str rest = buf_str(&maps); rest.size;)
-		if (add_line(f, pid, str_cut(&rest, '\n'), &seen, err) < 0)
+		if (add_maps_line(f, pid, str_cut(&rest, '\n'), &seen, err) < 0)
 			return -1;
 	if (f->n_items == before)
 		return err_set(err, ERR_IO,
-			       "process %s has no files mapped: it is one of the kernel's, or has ended",
+			       "process %s has no mapped files: it is a thread of the kernel, or has ended",
 			       pid);
 	return 0;
 }
 
-/* ---- a core dump ---- */
+/* ---- core dumps ---- */
 
 static int add_core_module(struct finder *f, const struct elf_core_module *m, struct err *err)
 {
@@ -184,16 +184,16 @@ static int add_core_module(struct finder *f, const struct elf_core_module *m, st
 	if (m->path.p[0] != '/')
 		return m->id.size ? add_optional(f, &m->id, err) : 0;
 	if (m->id.size) {
-		/* What lies on disk now counts only if it is what ran. */
+		/* The file on disk counts only if it is the one that ran. */
 		there = there && build_id_eq(&id, &m->id);
 		return find_add(f, name, there ? path : NULL, &m->id, err) ? 0 : -1;
 	}
 	if (!there)
-		return 0; /* most likely data; code whose head was not dumped and that is gone cannot be told
-			     from it */
+		return 0; /* most likely data; it cannot be told from code that is gone and whose head was not
+			     dumped */
 	fprintf(stderr, "lode: find: ");
 	print_text(stderr, m->path);
-	fprintf(stderr, ": its build ID is not in the dump; taken from the file that is there now\n");
+	fprintf(stderr, ": its build ID is not in the dump; that of the file on disk is used\n");
 	return find_add(f, name, path, &id, err) ? 0 : -1;
 }
 
@@ -212,13 +212,15 @@ int find_core(struct finder *f, const char *path, struct err *err)
 	r = elf_open(src, &img, err);
 	if (r)
 		return r < 0 ? err_in(err, "%s", path)
-			     : err_set(err, ERR_INVALID, "%s: is no ELF file (decompress it first?)", path);
+			     : err_set(err, ERR_INVALID,
+				       "%s: not an ELF file; a compressed core dump has to be decompressed "
+				       "first",
+				       path);
 	r = elf_core_modules(img, &f->a, &modules, &n, err);
 	if (r < 0)
 		return err_in(err, "%s", path);
 	if (r == ELF_CORE_NO_FILES)
-		return err_set(err, ERR_INVALID,
-			       "%s: it does not say which files were mapped (no NT_FILE note)", path);
+		return err_set(err, ERR_INVALID, "%s: it has no list of mapped files (NT_FILE note)", path);
 	for (size_t i = 0; i < n; i++)
 		if (add_core_module(f, &modules[i], err) < 0)
 			return -1;

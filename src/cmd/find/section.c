@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode find --section: sections of files that lie on this machine. A section has no path of its own, so it is
- * cut out into the cache folder, under the name that it would have had from a server.
+ * lode find --section: sections of files on this machine. A section has no path of its own, so it is copied
+ * into the cache folder, under the name that it would have from a server.
  */
 #include "cmd/find/find.h"
 
-/* One file that may have it. True: it is settled, whether found or not. */
-static bool cut(struct finder *f, struct find_want *w, enum local_way way, const char *path,
-		struct source *src, const struct elf_image *img)
+/* Copy the section from a file that may have it. true: the search is over, with or without success. */
+static bool cut_section(struct finder *f, struct find_want *w, enum local_way way, const char *path,
+			struct source *src, const struct elf_image *img)
 {
 	const struct client_request want = { .kind = CLIENT_SECTION, .id = w->item->id, .name = w->arg };
 	struct client_result r;
@@ -39,9 +39,9 @@ static bool cut_found(struct finder *f, struct find_want *w, enum local_kind kin
 		local_trail_add(&w->trail, got->way, LOCAL_UNREADABLE, got->path, "%s", err.text);
 		return false;
 	}
-	if (cut(f, w, got->way, got->path, got->src, img))
+	if (cut_section(f, w, got->way, got->path, got->src, img))
 		return true;
-	/* A debug file has every section of the executable at least by name. */
+	/* A debug file has the header of every section of the executable. */
 	if (kind == LOCAL_DEBUGINFO && !elf_section_find(img, w->arg)) {
 		w->nowhere = true;
 		w->why = arena_printf(&f->a, "%s has no such section", got->path);
@@ -49,8 +49,8 @@ static bool cut_found(struct finder *f, struct find_want *w, enum local_kind kin
 	return w->nowhere;
 }
 
-/* What only the stripped file has contents of: .text, .rodata, ... */
-static void by_executable(struct finder *f, struct find_want *w)
+/* Sections whose content is in the executable only: .text, .rodata, ... */
+static void cut_from_executable(struct finder *f, struct find_want *w)
 {
 	struct local_found got = { 0 };
 
@@ -70,9 +70,8 @@ void find_look_section(struct finder *f, struct find_want *w)
 	int r;
 
 	if (!item->id.size) {
-		local_trail_add(
-			&w->trail, LOCAL_BY_ITSELF, LOCAL_NOTHING, NULL,
-			"it has no build ID: the cache folder, where sections are put, has no place for it");
+		local_trail_add(&w->trail, LOCAL_BY_ITSELF, LOCAL_NOTHING, NULL,
+				"it has no build ID, by which the cache folder names sections");
 		return;
 	}
 	if (item->open_path && find_open_item(item, &src, &img, &err) == 0)
@@ -82,8 +81,8 @@ void find_look_section(struct finder *f, struct find_want *w)
 		r = local_build_id(f->local, &item->id, LOCAL_DEBUGINFO, &w->trail, &got);
 	settled = r == 0 && got.src && cut_found(f, w, LOCAL_DEBUGINFO, &got);
 	if (!settled && img)
-		cut(f, w, LOCAL_BY_ITSELF, item->open_path, src, img);
+		cut_section(f, w, LOCAL_BY_ITSELF, item->open_path, src, img);
 	else if (!settled)
-		by_executable(f, w);
+		cut_from_executable(f, w);
 	local_found_done(&got);
 }

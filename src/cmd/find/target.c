@@ -13,7 +13,7 @@
 #include "pkg/pkg.h"
 #include "scan/scan.h"
 
-#define MAX_UNPACKED MIB(512) /* of a kernel module that is compressed as a whole */
+#define MAX_UNPACKED MIB(512) /* of a compressed kernel module */
 #define MAX_LIST     MIB(64)
 #define DPKG_INFO    "/var/lib/dpkg/info"
 
@@ -23,11 +23,11 @@ struct find_item *find_add(struct finder *f, const char *name, const char *open_
 	struct find_item *item;
 
 	if (f->n_items == FIND_MAX_ITEMS) {
-		err_set(err, ERR_LIMIT, "more than %u files", FIND_MAX_ITEMS);
+		err_set(err, ERR_LIMIT, "there are more than %u files; give fewer targets", FIND_MAX_ITEMS);
 		return NULL;
 	}
 	if (f->n_items == f->room_items) {
-		size_t room = MAX(2 * f->room_items, (size_t)64);
+		size_t room = vec_room(f->room_items, f->n_items + 1);
 		struct find_item **more = ARENA_NEW_N(&f->a, struct find_item *, room);
 
 		if (f->n_items)
@@ -49,7 +49,7 @@ const char *find_path(struct finder *f, const char *path)
 	return f->s->find.sysroot ? arena_printf(&f->a, "%s%s", f->s->find.sysroot, path) : path;
 }
 
-static int keep(void *arg, struct bytes piece, struct err *err)
+static int add_unpacked(void *arg, struct bytes piece, struct err *err)
 {
 	struct buf *b = arg;
 
@@ -73,7 +73,7 @@ int find_unpack(struct source *src, struct source **ret, struct err *err)
 		return 0;
 	}
 	if (codec_stream_open(codec, stream_of_source(in, false, 0, in->size), &stream, err) < 0 ||
-	    stream_each(stream, keep, &content, err) < 0)
+	    stream_each(stream, add_unpacked, &content, err) < 0)
 		return err_in(err, "%s", codec_name(codec));
 	*ret = source_of_heap(TAKE(content.p), content.size, in->name);
 	return 0;
@@ -110,8 +110,8 @@ static int target_file(struct finder *f, const char *path, struct err *err)
 	if (access(path, F_OK) < 0)
 		return err_set(
 			err, ERR_IO,
-			"there is no such file, and it is no build ID (two hexadecimal digits for each "
-			"byte, at most %u bytes)",
+			"there is no such file, and it is not a build ID (two hexadecimal digits a byte, "
+			"at most %u bytes)",
 			BUILD_ID_MAX);
 	if (pkg_kind_by_name(path_basename(str_of(path)))) {
 		r = find_package_file(f, path, err);
@@ -120,7 +120,7 @@ static int target_file(struct finder *f, const char *path, struct err *err)
 	}
 	r = find_read_id(path, true, &id, err);
 	if (r)
-		return r < 0 ? -1 : err_set(err, ERR_INVALID, "is no ELF file and no package");
+		return r < 0 ? -1 : err_set(err, ERR_INVALID, "neither an ELF file nor a package");
 	item = find_add(f, path, path, &id, err);
 	if (!item)
 		return -1;
@@ -135,7 +135,7 @@ int find_target(struct finder *f, struct str target, struct err *err)
 	struct build_id id;
 	size_t n;
 
-	/* Hexadecimal digits are a build ID, in either case; "./abcd" is a file of such a name. */
+	/* Hexadecimal digits of either case are a build ID; a file of such a name is "./abcd". */
 	if (hex_decode(target, true, bytes, sizeof(bytes), &n) && build_id_set(&id, bytes_of(bytes, n))) {
 		char hex[BUILD_ID_HEX_SIZE];
 
@@ -146,8 +146,8 @@ int find_target(struct finder *f, struct str target, struct err *err)
 
 /* ---- packages ---- */
 
-/* dpkg's list of what the package put where. */
-static int read_list(struct finder *f, const char *name, struct buf *ret, struct err *err)
+/* dpkg's list of the package's files. */
+static int read_dpkg_list(struct finder *f, const char *name, struct buf *ret, struct err *err)
 {
 	AUTO(buf_done) struct buf arch = { 0 };
 	const char *dir = find_path(f, DPKG_INFO);
@@ -158,9 +158,8 @@ static int read_list(struct finder *f, const char *name, struct buf *ret, struct
 	if (r != FILE_MISSING)
 		return r;
 	/*
-	 * Packages that can be installed for several architectures at once have theirs in their names. dpkg
-	 * keeps the list of architectures only if there is a foreign one, so its own package is looked for in
-	 * each usual one.
+	 * The name of a package that can be installed for several architectures at once ends in its own. dpkg
+	 * keeps the list of architectures only if there is a foreign one, so all usual ones are tried, too.
 	 */
 	if (file_read(find_path(f, "/var/lib/dpkg/arch"), KIB(64), &arch, err) < 0)
 		return -1;
@@ -186,7 +185,7 @@ static int add_packaged(struct finder *f, const char *path, struct err *err)
 
 	if (lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
 		return 0;
-	/* One that cannot be read is told when it is opened again; the others are found all the same. */
+	/* An error is ignored: the search opens the file again and reports it. */
 	r = find_read_id(path, false, &id, err);
 	if (r == 0 && !find_add(f, path, path, &id, err))
 		return -1;
@@ -200,16 +199,14 @@ static int no_such_package(struct finder *f, const char *name, struct err *err)
 
 	if (!dpkg && !rpm)
 		return err_set(err, ERR_IO,
-			       "package %s: there is neither dpkg here (%s) nor a database of rpm: give the "
-			       "package's "
-			       "file, or its programs",
+			       "package %s: there is neither dpkg here (%s) nor a database of rpm; give the "
+			       "package file, or its programs",
 			       name, dir);
-	return err_set(err, ERR_IO, "there is no package %s in %s%s%s", name, dpkg ? dir : "",
-		       dpkg && rpm ? ", nor in " : "", rpm ? "what 'rpm -ql' knows" : "");
+	return err_set(err, ERR_IO, "package %s is not installed: it is not in %s%s%s", name, dpkg ? dir : "",
+		       dpkg && rpm ? ", nor in " : "", rpm ? "the database of rpm" : "");
 }
 
-/* Its files are not here, but what they are is: each build ID once, as a debug file has that of its program.
- */
+/* The files are in the package, not on disk: one item a build ID, since a debug file has that of its program. */
 int find_package_file(struct finder *f, const char *path, struct err *err)
 {
 	AUTO(source_closep) struct source *src = NULL;
@@ -238,7 +235,7 @@ int find_package_file(struct finder *f, const char *path, struct err *err)
 	}
 	pkg_map_free(map);
 	if (r == 0 && !seen.n)
-		return err_set(err, ERR_INVALID, "there is no ELF file with a build ID in it");
+		return err_set(err, ERR_INVALID, "it has no ELF file with a build ID");
 	return r;
 }
 
@@ -248,16 +245,16 @@ int find_package(struct finder *f, const char *name, struct err *err)
 	size_t before = f->n_items;
 	int r;
 
-	/* The name of a package has neither. */
+	/* Package names have no slash and no suffix of a package file. */
 	if (strchr(name, '/') || pkg_kind_by_name(str_of(name))) {
 		r = find_package_file(f, name, err);
 		return r < 0 ? err_in(err, "%s", name)
-		       : r   ? err_set(err, ERR_INVALID, "%s is no package", name)
+		       : r   ? err_set(err, ERR_INVALID, "%s: not a package", name)
 			     : 0;
 	}
 	if (!*name)
-		return err_set(err, ERR_INVALID, "%s is no name of a package", name);
-	r = read_list(f, name, &list, err);
+		return err_set(err, ERR_INVALID, "the name of a package cannot be empty");
+	r = read_dpkg_list(f, name, &list, err);
 	if (r == FILE_MISSING)
 		r = find_rpm_files(f, name, &list, err);
 	if (r < 0)
@@ -275,6 +272,6 @@ int find_package(struct finder *f, const char *name, struct err *err)
 			return -1;
 	}
 	if (f->n_items == before)
-		return err_set(err, ERR_INVALID, "there is no ELF file in package %s", name);
+		return err_set(err, ERR_INVALID, "package %s has no ELF file", name);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What there is to push: ELF files with a build ID, among the arguments and in folders, with their split
- * files, and with --sources what they were made of.
+ * The files to push: ELF files with a build ID, among the arguments and in folders, with their split files,
+ * and with --sources their source files.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -10,24 +10,24 @@
 #include <unistd.h>
 #include "cmd/push/push.h"
 
-#define PIECE     KIB(256)
+#define CHUNK     KIB(256)
 #define MAX_DEPTH 256u
 
 /* ---- hashing ---- */
 
 static int hash_fd(struct push *p, int fd, uint64_t size, uint8_t sha256[STORE_SHA256_SIZE], struct err *err)
 {
-	AUTO(mem_freep) char *piece = mem_alloc(PIECE);
+	AUTO(mem_freep) char *chunk = mem_alloc(CHUNK);
 	AUTO(sha256_freep) struct sha256 *sha = NULL;
 	int r = sha256_new(&sha, err);
 
 	for (uint64_t off = 0; r == 0 && off < size;) {
 		size_t got = 0;
 
-		r = fd_pread(fd, piece, (size_t)MIN(PIECE, size - off), off, &got, err);
+		r = fd_pread(fd, chunk, (size_t)MIN(CHUNK, size - off), off, &got, err);
 		if (r == 0 && !got)
 			r = err_set(err, ERR_CHANGED, "became shorter while it was read");
-		sha256_add(sha, bytes_of(piece, got));
+		sha256_add(sha, bytes_of(chunk, got));
 		off += got;
 		if (r == 0 && p->stop)
 			r = err_set(err, ERR_CANCELLED, "stopped");
@@ -39,7 +39,7 @@ static int hash_fd(struct push *p, int fd, uint64_t size, uint8_t sha256[STORE_S
 
 /* ---- items ---- */
 
-static bool has_room(const struct push *p, bool tar)
+static bool queue_has_room(const struct push *p, bool tar)
 {
 	unsigned waiting = p->n_state[PUSH_FOUND] + p->n_state[PUSH_ASKED] + p->n_state[PUSH_WANTED];
 
@@ -54,7 +54,7 @@ static void item_free(struct push_item *item)
 	free(item);
 }
 
-/* Takes @item. The same under the same key is sent once. */
+/* Takes @item. The same content under the same key is sent once. */
 static void add_item(struct push *p, struct push_item *item)
 {
 	struct {
@@ -67,7 +67,7 @@ static void add_item(struct push *p, struct push_item *item)
 	name.id.size = item->key.id.size;
 	memcpy(name.id.b, item->key.id.b, item->key.id.size);
 	pthread_mutex_lock(&p->lock);
-	while (!p->stop && !has_room(p, item->fd >= 0))
+	while (!p->stop && !queue_has_room(p, item->fd >= 0))
 		pthread_cond_wait(&p->changed, &p->lock);
 	if (p->stop || map_get(&p->known, bytes_of(&name, sizeof(name)))) {
 		item_free(item);
@@ -100,11 +100,11 @@ static void note_error(struct push *p, const struct err *err)
 /* ---- one file ---- */
 
 /*
- * What there is of @members goes as one object, which takes the place of one that is there already. Without
- * sources it is not to: then it counts for less.
+ * Add a tar of those @members that exist. On the server it replaces an older one; without --sources its quality
+ * is lower, so that it does not replace one with sources.
  */
-static int find_tar(struct push *p, struct push_members *members, const struct build_id *id, const char *path,
-		    struct err *err)
+static int add_tar(struct push *p, struct push_members *members, const struct build_id *id, const char *path,
+		   struct err *err)
 {
 	struct push_item *item;
 	AUTO(fd_close) int fd = -1;
@@ -130,9 +130,9 @@ static int find_tar(struct push *p, struct push_members *members, const struct b
 	return 0;
 }
 
-/* Of a file with DWARF: what is told of it in other files. */
-static int look_beside(struct push *p, struct source *src, const struct build_id *id, const char *path,
-		       const char *name, struct err *err)
+/* Add the split files, and with --sources the source files, of a file with DWARF. */
+static int add_related_files(struct push *p, struct source *src, const struct build_id *id, const char *path,
+			     const char *name, struct err *err)
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;
 	struct push_members members;
@@ -142,18 +142,17 @@ static int look_beside(struct push *p, struct source *src, const struct build_id
 		return -1;
 	push_members_init(&members);
 	if (push_split(img, path, name, &members, err) < 0 ||
-	    (p->o.sources && push_sources(img, &members, err) < 0) ||
-	    find_tar(p, &members, id, path, err) < 0)
+	    (p->o.sources && push_sources(img, &members, err) < 0) || add_tar(p, &members, id, path, err) < 0)
 		r = -1;
 	push_members_done(&members);
 	return r;
 }
 
-/* Nothing to be pushed, as @err says; a split file, which goes with its program. */
-enum { LOOK_NOTHING = 1, LOOK_SPLIT };
+/* The file is not pushed, for the reason in @err; it is a split file, which goes with its program. */
+enum { FILE_SKIPPED = 1, FILE_IS_SPLIT };
 
-static int look(struct push *p, int fd, const struct stat *st, const char *path, const char *name,
-		struct err *err)
+static int add_elf_file(struct push *p, int fd, const struct stat *st, const char *path, const char *name,
+			struct err *err)
 {
 	AUTO(source_closep)
 	struct source *src = source_of_fd(fcntl(fd, F_DUPFD_CLOEXEC, 0), (uint64_t)st->st_size, st->st_mtime,
@@ -166,20 +165,20 @@ static int look(struct push *p, int fd, const struct stat *st, const char *path,
 		return -1;
 	if (r) {
 		(void)err_set(err, ERR_INVALID, "not an ELF file");
-		return LOOK_NOTHING;
+		return FILE_SKIPPED;
 	}
 	if (!facts.build_id.size && push_is_split(src)) {
 		(void)err_set(err, ERR_INVALID,
-			      "is a split file, without a build ID: push the program, it goes with that");
-		return LOOK_SPLIT;
+			      "a split file, which has no build ID; push its program, and it is sent, too");
+		return FILE_IS_SPLIT;
 	}
 	if (!facts.build_id.size) {
-		(void)err_set(err, ERR_INVALID, "has no build ID: link it with --build-id");
-		return LOOK_NOTHING;
+		(void)err_set(err, ERR_INVALID, "no build ID; link the file with --build-id");
+		return FILE_SKIPPED;
 	}
 	if (!(facts.flags & (ELF_IS_EXECUTABLE | ELF_IS_DEBUG))) {
-		(void)err_set(err, ERR_INVALID, "neither a program or library nor a debug file");
-		return LOOK_NOTHING;
+		(void)err_set(err, ERR_INVALID, "neither a program, nor a library, nor a debug file");
+		return FILE_SKIPPED;
 	}
 	item = NEW(struct push_item);
 	item->fd = -1;
@@ -195,10 +194,10 @@ static int look(struct push *p, int fd, const struct stat *st, const char *path,
 		return -1;
 	}
 	add_item(p, item);
-	return facts.flags & ELF_HAS_DWARF ? look_beside(p, src, &facts.build_id, path, name, err) : 0;
+	return facts.flags & ELF_HAS_DWARF ? add_related_files(p, src, &facts.build_id, path, name, err) : 0;
 }
 
-static bool is_elf(int fd)
+static bool has_elf_magic(int fd)
 {
 	char magic[4];
 	size_t got = 0;
@@ -208,9 +207,8 @@ static bool is_elf(int fd)
 }
 
 /*
- * @root: of how many bytes the path of the folder is that is walked over; what is below it is the file's
- * name, as if that folder were the topmost. 0: named by the user, who then wants to know why it is not
- * pushed.
+ * @root: the length of the path of the folder that the user gave; the rest of @path is the file's name on the
+ * server. 0: the user gave the file itself, so that skipping it is an error.
  */
 static void find_file(struct push *p, const char *path, size_t root)
 {
@@ -227,13 +225,13 @@ static void find_file(struct push *p, const char *path, size_t root)
 		note_error(p, &err);
 		return;
 	}
-	if (!named && !is_elf(fd))
+	if (!named && !has_elf_magic(fd))
 		return;
-	r = look(p, fd, &st, path, name, &err);
+	r = add_elf_file(p, fd, &st, path, name, &err);
 	if (r < 0 || (r && named)) {
 		(void)err_in(&err, "%s", path);
 		note_error(p, &err);
-	} else if (r == LOOK_NOTHING) {
+	} else if (r == FILE_SKIPPED) {
 		pthread_mutex_lock(&p->lock);
 		p->n_skipped++;
 		pthread_mutex_unlock(&p->lock);
@@ -242,7 +240,7 @@ static void find_file(struct push *p, const char *path, size_t root)
 
 /* ---- folders ---- */
 
-struct folders {
+struct push_folders {
 	struct folder {
 		char *path;
 		unsigned depth;
@@ -250,16 +248,12 @@ struct folders {
 	size_t n, room;
 };
 
-static void folder_push(struct folders *f, char *path, unsigned depth)
+static void folder_push(struct push_folders *f, char *path, unsigned depth)
 {
-	if (f->n == f->room) {
-		f->room = MAX(2 * f->room, (size_t)64);
-		f->v = mem_realloc(f->v, f->room, sizeof(*f->v));
-	}
-	f->v[f->n++] = (struct folder){ path, depth };
+	VEC_PUSH(f->v, f->n, f->room) = (struct folder){ path, depth };
 }
 
-static void read_folder(struct push *p, struct folders *todo, const struct folder *at, size_t root)
+static void find_in_entries(struct push *p, struct push_folders *todo, const struct folder *at, size_t root)
 {
 	DIR *dir = opendir(at->path);
 	struct err err = { 0 };
@@ -277,7 +271,7 @@ static void read_folder(struct push *p, struct folders *todo, const struct folde
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
 			continue;
 		path = mem_printf("%s/%s", at->path, e->d_name);
-		/* Links lead to what is found by itself, or to elsewhere. */
+		/* A link is skipped: its target is in the folder, too, or outside of it. */
 		if (lstat(path, &st) < 0)
 			continue;
 		if (S_ISDIR(st.st_mode) && at->depth < MAX_DEPTH)
@@ -290,10 +284,10 @@ static void read_folder(struct push *p, struct folders *todo, const struct folde
 
 static void find_in_folder(struct push *p, const char *path)
 {
-	struct folders todo = { 0 };
+	struct push_folders todo = { 0 };
 	size_t root = strlen(path);
 
-	/* "x/" is "x", and "/" is nothing before the first slash. */
+	/* "x/" is "x"; "/" stays. */
 	while (root > 1 && path[root - 1] == '/')
 		root--;
 	folder_push(&todo, mem_strndup(path, root), 0);
@@ -301,7 +295,7 @@ static void find_in_folder(struct push *p, const char *path)
 		struct folder at = todo.v[--todo.n];
 
 		if (!p->stop)
-			read_folder(p, &todo, &at, root);
+			find_in_entries(p, &todo, &at, root);
 		free(at.path);
 	}
 	free(todo.v);

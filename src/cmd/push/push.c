@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode push: debug files, programs and sources to a server that keeps them.
+ * lode push: send debug files, programs and sources to a server that keeps them.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 /* ---- progress ---- */
 
-static void show(struct push *p, int64_t from_ms)
+static void show_push_progress(struct push *p, int64_t from_ms)
 {
 	double s = (double)(clock_mono_ms() - from_ms) / 1000.0;
 	unsigned done = p->n_state[PUSH_STORED] + p->n_state[PUSH_HERE] + p->n_state[PUSH_FAILED];
@@ -52,7 +52,7 @@ static void push_all(struct push *p, bool shown)
 		int64_t now_ms = clock_mono_ms(), next_ms = push_pump(p, now_ms);
 
 		if (shown && now_ms - shown_ms >= SHOW_EVERY_MS) {
-			show(p, from_ms);
+			show_push_progress(p, from_ms);
 			shown_ms = now_ms;
 		}
 		if (!is_done(p))
@@ -67,45 +67,60 @@ static void push_all(struct push *p, bool shown)
 
 /* ---- summary ---- */
 
-static json_t *items_json(const struct push *p)
+static void put_push_items(struct json_writer *j, const struct push *p)
 {
-	json_t *all = json_array();
-
+	json_open_array(j, "objects");
 	for (const struct push_item *item = p->first; item; item = item->next) {
 		char id[BUILD_ID_HEX_SIZE];
-		json_t *one = json_pack(
-			"{s:o, s:s, s:s, s:I, s:s, s:s}", "file", json_text(str_of(item->path)), "build_id",
-			build_id_hex(&item->key.id, id), "kind", store_kind_name(item->key.kind), "size",
-			(json_int_t)item->size, "quality", store_quality_name(item->quality), "result",
-			item->result ? item->result : "not tried");
 
+		json_open_object(j, NULL);
+		json_put_text(j, "file", item->path);
+		json_put_text(j, "build_id", build_id_hex(&item->key.id, id));
+		json_put_text(j, "kind", store_kind_name(item->key.kind));
+		json_put_uint(j, "size", item->size);
+		json_put_text(j, "quality", store_quality_name(item->quality));
+		json_put_text(j, "result", item->result ? item->result : "not tried");
 		if (item->why && (item->state == PUSH_FAILED || !item->result))
-			json_object_set_new(one, "why", json_text(str_of(item->why)));
-		json_array_append_new(all, one);
+			json_put_text(j, "why", item->why);
+		json_close(j);
 	}
-	return all;
+	json_close(j);
 }
 
-static void report(const struct push *p, int64_t took_ms, bool json)
+static void print_push_json(const struct push *p, double took_s)
+{
+	struct buf text = { 0 };
+	struct json_writer j = JSON_WRITER(&text);
+
+	json_open_object(&j, NULL);
+	json_put_uint(&j, "stored", p->n_state[PUSH_STORED]);
+	json_put_uint(&j, "already_there", p->n_state[PUSH_HERE]);
+	json_put_uint(&j, "failed", p->n_state[PUSH_FAILED]);
+	json_put_uint(&j, "unreadable", p->n_errors);
+	json_put_uint(&j, "without_build_id", p->n_skipped);
+	json_put_uint(&j, "bytes_stored", p->bytes_stored);
+	json_put_uint(&j, "bytes_sent", p->bytes_sent);
+	json_put_double(&j, "seconds", took_s);
+	put_push_items(&j, p);
+	json_close(&j);
+	json_print_end(&text);
+}
+
+static void print_push_report(const struct push *p, int64_t took_ms, bool json)
 {
 	double s = (double)MAX(took_ms, INT64_C(1)) / 1000.0;
 	char stored[32], rate[32];
 
 	if (json) {
-		json_print(json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:f, s:o}", "stored",
-				     (int)p->n_state[PUSH_STORED], "already_there",
-				     (int)p->n_state[PUSH_HERE], "failed", (int)p->n_state[PUSH_FAILED],
-				     "unreadable", (int)p->n_errors, "without_build_id", (int)p->n_skipped,
-				     "bytes_stored", (json_int_t)p->bytes_stored, "bytes_sent",
-				     (json_int_t)p->bytes_sent, "seconds", s, "objects", items_json(p)));
+		print_push_json(p, s);
 		return;
 	}
 	printf("%u stored (%s in %.1f s, %s/s), %u were there already, %u failed\n", p->n_state[PUSH_STORED],
 	       size_text(p->bytes_stored, stored), s, size_text((uint64_t)((double)p->bytes_sent / s), rate),
 	       p->n_state[PUSH_HERE], p->n_state[PUSH_FAILED]);
 	if (p->n_skipped)
-		printf("%u ELF files were passed over: they have no build ID, or are no programs, libraries "
-		       "or debug files\n",
+		printf("%u ELF files were skipped: they have no build ID, or are neither programs, libraries "
+		       "nor debug files\n",
 		       p->n_skipped);
 }
 
@@ -128,7 +143,7 @@ static int tell_failures(const struct push *p)
 		tell_error("push", &err);
 	} else if (signals_stopped()) {
 		(void)err_set(&err, ERR_CANCELLED,
-			      "stopped: %u are not there yet; the next push goes on from there", n_left);
+			      "stopped; %u files were not sent, the next push continues with them", n_left);
 		tell_error("push", &err);
 	}
 	return p->fatal || signals_stopped() || p->n_state[PUSH_FAILED] || p->n_errors || !p->n_items
@@ -161,7 +176,7 @@ static void push_done(struct push *p)
 	pthread_mutex_destroy(&p->lock);
 }
 
-static int run(const struct settings *s, struct push *p)
+static int run_uploads(const struct settings *s, struct push *p)
 {
 	const struct net_options net = { .max_per_server = p->o.parallel + 1 };
 	int64_t from_ms = clock_mono_ms();
@@ -177,7 +192,7 @@ static int run(const struct settings *s, struct push *p)
 	if (r == 0) {
 		r = pthread_create(&finder, NULL, push_find, p);
 		if (r)
-			r = err_os(&err, r, "no thread for the walk");
+			r = err_os(&err, r, "no thread for the walk over the files");
 	}
 	if (r < 0) {
 		net_free(p->net);
@@ -185,17 +200,17 @@ static int run(const struct settings *s, struct push *p)
 	}
 	push_all(p, isatty(STDERR_FILENO) && !s->verbose);
 	pthread_join(finder, NULL);
-	/* Ends what runs; behind it nobody touches the items. */
+	/* Cancels all requests; after that no other thread uses the items. */
 	net_free(p->net);
-	report(p, clock_mono_ms() - from_ms, s->json);
+	print_push_report(p, clock_mono_ms() - from_ms, s->json);
 	if (!p->n_items && !p->n_errors && !p->fatal) {
-		(void)err_set(&err, ERR_INVALID, "there is nothing to push: no ELF file with a build ID");
+		(void)err_set(&err, ERR_INVALID, "nothing to push: there is no ELF file with a build ID");
 		return tell_error("push", &err);
 	}
 	return tell_failures(p);
 }
 
-static int push(struct settings *s)
+static int run_push(struct settings *s)
 {
 	struct push p = { .paths = &s->paths };
 	struct err err = { 0 };
@@ -204,19 +219,17 @@ static int push(struct settings *s)
 	p.o.parallel = s->push.parallel ? s->push.parallel : 1;
 	p.o.retries = s->push.retries;
 	p.o.sources = s->push.sources;
-	if (target_url(s->push.to, &s->arena, &p.o.to, &err) < 0) {
-		tell_error("push", &err);
-		return EXIT_USAGE;
-	}
+	if (target_url(s->push.to, &s->arena, &p.o.to, &err) < 0)
+		return usage_error("push", "%s", err.text);
 	if (target_token(s->push.token_file, &s->arena, &p.o.token, &err) < 0)
 		return tell_error("push", &err);
 	push_init(&p);
-	status = run(s, &p);
+	status = run_uploads(s, &p);
 	push_done(&p);
 	return status;
 }
 
-static void defaults(struct settings *s)
+static void push_defaults(struct settings *s)
 {
 	s->push.parallel = PARALLEL;
 	s->push.retries = RETRIES;
@@ -225,10 +238,10 @@ static void defaults(struct settings *s)
 static const struct option_row push_rows[] = {
 	TARGET_ROWS,
 	{ 0, "sources", NULL,
-	  "also the source files that debug information names and that are on this machine",
+	  "push the source files named by debug information, too, if they are on this machine",
 	  OPT_ON(push.sources) },
 	{ 0, "parallel", "N", "uploads at once [8]", OPT_NUMBER(push.parallel) },
-	{ 0, "retries", "N", "how often one is tried again, with longer and longer pauses [8]",
+	{ 0, "retries", "N", "retries of an upload, with longer and longer pauses [8]",
 	  OPT_NUMBER(push.retries) },
 	{ 'v', "verbose", NULL, "log more", OPT_ON(verbose) },
 	{ 0 },
@@ -238,14 +251,13 @@ static const struct option_group push_group = { "Pushing", push_rows };
 const struct command command_push = {
 	.name = "push",
 	.args = "FILE|DIR... --to URL",
-	.summary = "debug files, programs and sources to a server that keeps them",
+	.summary = "send debug files, programs and sources to a server that keeps them",
 	.examples = "  lode push build/ --to http://debug.example:8002 --token-file ci.token\n"
 		    "  lode push --sources app.debug app --to http://localhost:8002\n",
 	.groups = { &push_group, &group_output },
-	.configured = false,
 	.min_args = 1,
 	.max_args = SIZE_MAX,
 	.missing = "which FILE or DIR?",
-	.defaults = defaults,
-	.run = push,
+	.defaults = push_defaults,
+	.run = run_push,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode send: profiles in any format to a server that keeps them.
+ * lode send: send profiles of any format to a server that keeps them.
  */
 #include "cmd/push/send.h"
 
@@ -11,25 +11,25 @@
 
 /* ---- one profile ---- */
 
-static void add_query(struct buf *out, const struct send_label *labels, size_t n)
+static void add_label_query(struct buf *out, struct send_labels l)
 {
 	buf_add_str(out, STR("/profiles"));
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < l.n; i++) {
 		buf_add_str(out, i ? STR("&") : STR("?"));
-		net_escape(out, labels[i].name, false);
+		net_escape(out, l.v[i].name, false);
 		buf_add_str(out, STR("="));
-		net_escape(out, labels[i].value, false);
+		net_escape(out, l.v[i].value, false);
 	}
 }
 
-static int read_answer(struct bytes body, struct send_result *ret, struct err *err)
+static int read_receipt(struct bytes body, struct send_result *ret, struct err *err)
 {
 	json_error_t ignored;
 	json_t *all = json_loadb((const char *)body.p, body.size, 0, &ignored);
 
 	if (!json_is_object(all)) {
 		json_decref(all);
-		return err_set(err, ERR_UPSTREAM, "what answers there is no lode server");
+		return err_set(err, ERR_UPSTREAM, "the server there is not a lode server");
 	}
 	ret->n_profiles = (uint64_t)json_integer_value(json_object_get(all, "profiles"));
 	ret->n_samples = (uint64_t)json_integer_value(json_object_get(all, "samples"));
@@ -39,41 +39,45 @@ static int read_answer(struct bytes body, struct send_result *ret, struct err *e
 	return 0;
 }
 
-static int refused(unsigned status, struct bytes body, struct err *err)
+static int send_refused(unsigned status, struct bytes body, struct err *err)
 {
-	AUTO(mem_freep) char *said = target_said(body);
+	AUTO(mem_freep) char *message = target_message(body);
 
 	if (status == 404 || status == 405 || status == 501)
-		return err_set(err, ERR_UPSTREAM,
-			       "that server takes no profiles: is it lode serve, of this version? (%u)",
-			       status);
-	return err_set(err, status < 500 ? ERR_INVALID : ERR_UPSTREAM, "the server says: %s (%u)", said,
-		       status);
+		return err_set(
+			err, ERR_UPSTREAM,
+			"the server does not accept profiles; is it a lode serve of this version? (%u)",
+			status);
+	return err_set(err, status < 500 ? ERR_INVALID : ERR_UPSTREAM, "the server refused it: %s (%u)",
+		       message, status);
 }
 
-int send_profile(struct target *t, struct profile *p, const struct send_label *labels, size_t n_labels,
-		 int64_t time_ms, struct send_result *ret, struct err *err)
+int send_profile(struct target *t, struct profile *p, struct send_labels labels, int64_t time_ms,
+		 struct send_result *ret, struct err *err)
 {
 	AUTO(buf_done) struct buf path = { 0 };
 	AUTO(buf_done) struct buf body = { 0 };
 	AUTO(buf_done) struct buf answer = { 0 };
+	struct target_request req = { .method = "POST", .type = "application/octet-stream" };
 	unsigned status = 0;
 
 	*ret = (struct send_result){ 0 };
 	if (!p->time_ns)
 		p->time_ns = time_ms * 1000000 - p->duration_ns;
-	add_query(&path, labels, n_labels);
-	if (profile_write_pprof(p, true, &body, err) < 0 ||
-	    target_ask(t, "POST", buf_cstr(&path), "application/octet-stream", buf_bytes(&body), &status,
-		       &answer, err) < 0)
+	add_label_query(&path, labels);
+	if (profile_write_pprof(p, true, &body, err) < 0)
+		return -1;
+	req.path = buf_cstr(&path);
+	req.body = buf_bytes(&body);
+	if (target_ask(t, &req, &status, &answer, err) < 0)
 		return -1;
 	ret->size = body.size;
 	if (status < 200 || status > 299)
-		return refused(status, buf_bytes(&answer), err);
-	return read_answer(buf_bytes(&answer), ret, err);
+		return send_refused(status, buf_bytes(&answer), err);
+	return read_receipt(buf_bytes(&answer), ret, err);
 }
 
-/* ---- what is asked ---- */
+/* ---- labels ---- */
 
 static bool is_label_name(struct str s)
 {
@@ -85,37 +89,39 @@ static bool is_label_name(struct str s)
 	return true;
 }
 
-static int read_labels(const struct settings *s, struct send_label *ret, struct err *err)
+static int parse_labels(const struct settings *s, struct send_label *ret, struct err *err)
 {
 	for (size_t i = 0; i < s->labels.n; i++) {
 		struct str value = s->labels.items[i], name = str_cut(&value, '=');
 
 		if (!value.p || !is_label_name(name))
-			return err_set(
-				err, ERR_INVALID,
-				"--label '%s': NAME=VALUE is wanted, the name of letters, digits, _ and .",
-				s->labels.items[i].p);
-		/* These the route takes for itself. */
+			return err_set(err, ERR_INVALID,
+				       "--label '%s': not NAME=VALUE; a name has letters, digits, _ and .",
+				       s->labels.items[i].p);
+		/* The route has parameters of these names. */
 		if (str_eq(name, STR("format")) || str_eq(name, STR("time")))
-			return err_set(err, ERR_INVALID, "--label '%s': a label cannot be called so",
+			return err_set(err, ERR_INVALID,
+				       "--label '%s': the server uses this name itself; choose another",
 				       s->labels.items[i].p);
 		ret[i] = (struct send_label){ name, value };
 	}
 	return 0;
 }
 
-/* ---- all ---- */
+/* ---- the command ---- */
 
 struct sending {
 	const struct settings *s;
 	struct target target;
-	struct send_label *labels;
-	json_t *list;
+	struct send_labels labels;
+	struct send_label *list;
+	struct buf json;
+	struct json_writer files; /* with --json */
 	unsigned n_sent, n_failed;
 	bool show;
 };
 
-static void show(const struct sending *x, const char *path, const char *what)
+static void show_sending(const struct sending *x, const char *path, const char *what)
 {
 	if (!x->show)
 		return;
@@ -124,8 +130,8 @@ static void show(const struct sending *x, const char *path, const char *what)
 	fflush(stderr);
 }
 
-/* When it was made, if it does not say so itself. */
-static int64_t time_of(const char *path)
+/* The time of a profile that has none itself: that of its file. */
+static int64_t profile_file_time(const char *path)
 {
 	struct stat st;
 
@@ -134,21 +140,24 @@ static int64_t time_of(const char *path)
 	return clock_wall_ms();
 }
 
-static void tell_sent(const struct sending *x, const char *path, const struct send_result *r)
+static void tell_sent(struct sending *x, const char *path, const struct send_result *r)
 {
 	char size[32];
 
 	if (x->s->json) {
-		json_array_append_new(
-			x->list, json_pack("{s:o, s:s, s:I, s:I, s:I, s:I}", "file", json_text(str_of(path)),
-					   "result", r->duplicate ? "duplicate" : "sent", "samples",
-					   (json_int_t)r->n_samples, "profiles", (json_int_t)r->n_profiles,
-					   "id", (json_int_t)r->id, "bytes", (json_int_t)r->size));
+		json_open_object(&x->files, NULL);
+		json_put_text(&x->files, "file", path);
+		json_put_text(&x->files, "result", r->duplicate ? "duplicate" : "sent");
+		json_put_uint(&x->files, "samples", r->n_samples);
+		json_put_uint(&x->files, "profiles", r->n_profiles);
+		json_put_int(&x->files, "id", r->id);
+		json_put_uint(&x->files, "bytes", r->size);
+		json_close(&x->files);
 		return;
 	}
 	print_text(stdout, str_of(path));
 	if (r->duplicate)
-		printf(": is there already\n");
+		printf(": the server has it already\n");
 	else
 		printf(": %llu samples in %llu profiles, %s sent\n", (unsigned long long)r->n_samples,
 		       (unsigned long long)r->n_profiles, size_text(r->size, size));
@@ -160,14 +169,14 @@ static int send_path(struct sending *x, const char *path, struct err *err)
 	AUTO(profile_freep) struct profile *p = NULL;
 	struct send_result result;
 
-	show(x, path, "reading");
+	show_sending(x, path, "reading");
 	if (profile_read_path(x->s, path, &p, err) < 0)
 		return -1;
 	profile_fill_build_ids(p);
 	if (profile_build_end(p, err) < 0)
 		return err_in(err, "%s", path);
-	show(x, path, "sending");
-	if (send_profile(&x->target, p, x->labels, x->s->labels.n, time_of(path), &result, err) < 0)
+	show_sending(x, path, "sending");
+	if (send_profile(&x->target, p, x->labels, profile_file_time(path), &result, err) < 0)
 		return err_in(err, "%s", path);
 	if (x->show)
 		progress_clear();
@@ -175,16 +184,34 @@ static int send_path(struct sending *x, const char *path, struct err *err)
 	return 0;
 }
 
-static void failed(struct sending *x, const char *path, const struct err *err)
+static void report_failed(struct sending *x, const char *path, const struct err *err)
 {
 	x->n_failed++;
 	if (x->show)
 		progress_clear();
 	tell_error("send", err);
-	if (x->s->json)
-		json_array_append_new(x->list,
-				      json_pack("{s:o, s:s, s:o}", "file", json_text(str_of(path)), "result",
-						"failed", "why", json_text(str_of(err->text))));
+	if (!x->s->json)
+		return;
+	json_open_object(&x->files, NULL);
+	json_put_text(&x->files, "file", path);
+	json_put_text(&x->files, "result", "failed");
+	json_put_text(&x->files, "why", err->text);
+	json_close(&x->files);
+}
+
+/* The counts come before the list, which is written first. */
+static void print_sent_json(struct sending *x)
+{
+	struct buf text = { 0 };
+	struct json_writer j = JSON_WRITER(&text);
+
+	json_close(&x->files);
+	json_open_object(&j, NULL);
+	json_put_uint(&j, "sent", x->n_sent);
+	json_put_uint(&j, "failed", x->n_failed);
+	json_put_raw(&j, "files", buf_str(&x->json));
+	json_close(&j);
+	json_print_end(&text);
 }
 
 static int send_all(struct sending *x)
@@ -202,45 +229,44 @@ static int send_all(struct sending *x)
 			x->n_sent++;
 			continue;
 		}
-		failed(x, path, &err);
-		/* Of a server that nobody reaches the rest says the same. */
+		report_failed(x, path, &err);
+		/* If the server cannot be reached, the other profiles would fail in the same way. */
 		if (err.kind == ERR_UPSTREAM && !x->target.reached)
 			break;
 	}
 	target_close(&x->target);
 	if (x->s->json)
-		json_print(json_pack("{s:i, s:i, s:O}", "sent", (int)x->n_sent, "failed", (int)x->n_failed,
-				     "files", x->list));
+		print_sent_json(x);
 	else if (x->n_sent)
-		printf("to be seen at %s/\n", x->target.url);
+		printf("look at %s/\n", x->target.url);
 	return x->n_sent == x->s->paths.n ? EXIT_DONE : EXIT_FAILED;
 }
 
 static int run_send(struct settings *s)
 {
-	struct sending x = { .s = s, .show = isatty(STDERR_FILENO), .list = json_array() };
+	struct sending x = { .s = s, .show = isatty(STDERR_FILENO) };
 	struct err err = { 0 };
 	int status;
 
 	x.target.stopped = signals_stopped;
-	x.labels = NEW_N(struct send_label, s->labels.n + 1);
-	if (target_url(s->push.to, &s->arena, &x.target.url, &err) < 0 ||
-	    read_labels(s, x.labels, &err) < 0) {
-		tell_error("send", &err);
-		status = EXIT_USAGE;
-	} else if (target_token(s->push.token_file, &s->arena, &x.target.token, &err) < 0) {
+	x.files = JSON_WRITER(&x.json);
+	json_open_array(&x.files, NULL);
+	x.list = NEW_N(struct send_label, s->labels.n + 1);
+	x.labels = (struct send_labels){ x.list, s->labels.n };
+	if (target_url(s->push.to, &s->arena, &x.target.url, &err) < 0 || parse_labels(s, x.list, &err) < 0)
+		status = usage_error("send", "%s", err.text);
+	else if (target_token(s->push.token_file, &s->arena, &x.target.token, &err) < 0)
 		status = tell_error("send", &err);
-	} else {
+	else
 		status = send_all(&x);
-	}
-	json_decref(x.list);
-	free(x.labels);
+	buf_done(&x.json);
+	free(x.list);
 	return status;
 }
 
 static const struct option_row send_rows[] = {
 	TARGET_ROWS,
-	{ 0, "label", "NAME=VALUE", "by which the profiles are found: service=web; may be given again",
+	{ 0, "label", "NAME=VALUE", "a label to find the profiles by, as service=web; may be given again",
 	  OPT_LIST(labels) },
 	{ 0, "input-format", "FORMAT", PROFILE_INPUT_HELP, OPT_TEXT(profile.input_format) },
 	{ 0 },
@@ -250,7 +276,7 @@ static const struct option_group send_group = { "Sending", send_rows };
 const struct command command_send = {
 	.name = "send",
 	.args = "PROFILE... --to URL",
-	.summary = "profiles of any format to a server that keeps and names them",
+	.summary = "send profiles of any format to a server that keeps them and names their functions",
 	.examples =
 		"  perf record -g ./app; lode send perf.data --to http://localhost:8002 --label service=app\n"
 		"  curl -s host:6060/debug/pprof/heap | lode send - --to http://localhost:8002\n",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiles to a server that keeps them.
+ * Sending a profile to a server that keeps it.
  */
 #pragma once
 
@@ -11,13 +11,17 @@ struct send_label {
 	struct str name, value;
 };
 
-/* What came of one. */
+/* The server's receipt. */
 struct send_result {
 	uint64_t n_samples, n_profiles, size; /* as the server counts them; bytes that were sent */
 	bool duplicate;
 	int64_t id; /* 0: none */
 };
 
-/* As pprof; what has no time gets @time_ms. What the server says no to is ERR_INVALID with what it said. */
-int send_profile(struct target *t, struct profile *p, const struct send_label *labels, size_t n_labels,
-		 int64_t time_ms, struct send_result *ret, struct err *err);
+struct send_labels {
+	const struct send_label *v;
+	size_t n;
+};
+/* Send @p as pprof; a profile without a time gets @time_ms. A refusal is ERR_INVALID with the server's message. */
+int send_profile(struct target *t, struct profile *p, struct send_labels labels, int64_t time_ms,
+		 struct send_result *ret, struct err *err);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The split (.dwo, .dwp) files of a program or a debug file. They have no build ID of their own: they go into
- * the tar of its sources, under the paths at which a server that makes a symbol table looks for them.
+ * The split (.dwo, .dwp) files of a program or a debug file. They have no build ID: they go into the tar of its
+ * sources, under the paths at which a server that makes a symbol table looks for them.
  *
- * Which files are read is what the debug information says, and that may be anybody's: nothing but split
- * debug information is taken.
+ * The debug information, which may be hostile, names the files to read: only files of split debug information
+ * are pushed.
  */
 #include "cmd/push/push.h"
 #include "companion/companion.h"
 
-struct finder {
+struct split_finder {
 	struct push_members *to;
-	struct companion_place disk; /* where they may be */
-	struct str name;             /* that the server is told */
+	struct companion_place disk; /* the folders to search */
+	struct str name;             /* on the server */
 };
 
 bool push_is_split(struct source *src)
@@ -23,40 +23,40 @@ bool push_is_split(struct source *src)
 	return elf_open(src, &img, &ignored) == 0 && elf_debug_section(img, ".debug_info.dwo");
 }
 
-static bool is_whole(struct str path)
+static bool is_absolute(struct str path)
 {
 	return path.size && path.p[0] == '/';
 }
 
-/* Where the server looks first; heap. */
-static char *place_of(const struct finder *f, struct str comp_dir, struct str name)
+/* The path at which the server looks first. Heap. */
+static char *split_place(const struct split_finder *f, struct str comp_dir, struct str name)
 {
 	struct str dir = path_dirname(f->name);
 
-	if (is_whole(name))
+	if (is_absolute(name))
 		return mem_strndup(name.p, name.size);
-	if (is_whole(comp_dir))
+	if (is_absolute(comp_dir))
 		return mem_printf(STR_FMT "/" STR_FMT, STR_ARG(comp_dir), STR_ARG(name));
 	return mem_printf("/" STR_FMT "/" STR_FMT, STR_ARG(dir), STR_ARG(path_basename(name)));
 }
 
-/* Called for every unit whose other half is not in the .dwp. */
-static int found_name(void *arg, struct str comp_dir, struct str name, uint64_t id, struct source **ret,
-		      struct err *err)
+/* Called for every unit whose split part is not in the .dwp. */
+static int on_split_unit(void *arg, struct str comp_dir, struct str name, uint64_t id, struct source **ret,
+			 struct err *err)
 {
-	const struct finder *f = arg;
+	const struct split_finder *f = arg;
 	AUTO(source_closep) struct source *src = NULL;
 	AUTO(mem_freep) char *place = NULL;
 
 	if (companion_open_dwo(&f->disk, 1, comp_dir, name, &src) != 0 || !push_is_split(src))
 		return DWARF_NO_SPLIT;
-	place = place_of(f, comp_dir, name);
+	place = split_place(f, comp_dir, name);
 	push_member_add(f->to, str_of(place), str_of(src->name), UINT64_MAX);
 	return DWARF_NO_SPLIT;
 }
 
-/* "prog.dwp", of "prog.debug" too. */
-static void add_dwp(const struct finder *f, const struct source *src)
+/* "prog.dwp", also for "prog.debug". */
+static void add_dwp(const struct split_finder *f, const struct source *src)
 {
 	struct str name = f->name, debug = STR(".debug");
 	AUTO(mem_freep) char *place = NULL;
@@ -67,13 +67,13 @@ static void add_dwp(const struct finder *f, const struct source *src)
 	push_member_add(f->to, str_of(place), str_of(src->name), UINT64_MAX);
 }
 
-/* What is damaged has no name to tell, and is no reason not to push the file. */
-static bool is_damage(const struct err *err)
+/* A damaged unit names no split file; the file is pushed all the same. */
+static bool is_unit_damage(const struct err *err)
 {
 	return err->kind == ERR_INVALID || err->kind == ERR_LIMIT;
 }
 
-static int read_units(const struct dwarf *d, struct err *err)
+static int read_split_units(const struct dwarf *d, struct err *err)
 {
 	struct dwarf_reader *r = dwarf_reader_new(d);
 	int rc = 0;
@@ -82,7 +82,7 @@ static int read_units(const struct dwarf *d, struct err *err)
 		struct err why = { 0 };
 
 		rc = dwarf_reader_unit(r, i, &why);
-		if (rc < 0 && is_damage(&why))
+		if (rc < 0 && is_unit_damage(&why))
 			rc = 0;
 		else if (rc < 0)
 			*err = why;
@@ -94,15 +94,15 @@ static int read_units(const struct dwarf *d, struct err *err)
 int push_split(const struct elf_image *img, const char *path, const char *name, struct push_members *to,
 	       struct err *err)
 {
-	struct finder f = { .to = to, .disk = companion_disk(NULL, NULL, path), .name = str_of(name) };
-	struct dwarf_split split = { .open = found_name, .arg = &f };
+	struct split_finder f = { .to = to, .disk = companion_disk(NULL, NULL, path), .name = str_of(name) };
+	struct dwarf_split split = { .open = on_split_unit, .arg = &f };
 	AUTO(source_closep) struct source *dwp_src = NULL;
 	AUTO(elf_closep) struct elf_image *dwp = NULL;
 	AUTO(dwarf_closep) struct dwarf *d = NULL;
 	struct err ignored = { 0 };
 	int r;
 
-	/* Units of both generations that have another half have their addresses there. */
+	/* Split units of both generations have their addresses there. */
 	if (!elf_debug_section(img, ".debug_addr"))
 		return 0;
 	if (companion_open_dwp(&f.disk, 1, &dwp_src) == 0 && push_is_split(dwp_src) &&
@@ -112,8 +112,8 @@ int push_split(const struct elf_image *img, const char *path, const char *name, 
 	}
 	r = dwarf_open(img, NULL, NULL, &d, err);
 	if (r)
-		return r < 0 && !is_damage(err) ? -1 : 0;
-	/* A .dwp that cannot be read is as none. */
+		return r < 0 && !is_unit_damage(err) ? -1 : 0;
+	/* A .dwp that cannot be read counts as missing. */
 	(void)dwarf_open_split(d, &split, &ignored);
-	return read_units(d, err);
+	return read_split_units(d, err);
 }

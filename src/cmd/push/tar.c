@@ -11,7 +11,7 @@
 #define BLOCK     512
 #define MAX_NAMES 200000u
 #define MAX_FILE  MIB(256)
-#define PIECE     KIB(64)
+#define CHUNK     KIB(64)
 
 void push_members_init(struct push_members *m)
 {
@@ -31,16 +31,13 @@ void push_member_add(struct push_members *m, struct str place, struct str file, 
 
 	if (m->n == MAX_NAMES)
 		return;
-	if (m->n == m->room) {
-		m->room = MAX(2 * m->room, (size_t)256);
-		m->v = mem_realloc(m->v, m->room, sizeof(*m->v));
-	}
 	place.size = path_canonical(place, clean);
 	place.p = clean;
-	m->v[m->n++] = (struct push_member){ arena_str(&m->arena, place), arena_str(&m->arena, file), max };
+	VEC_PUSH(m->v, m->n, m->room) = (struct push_member){ arena_str(&m->arena, place),
+							      arena_str(&m->arena, file), max };
 }
 
-static int by_place(const void *a, const void *b)
+static int member_place_cmp(const void *a, const void *b)
 {
 	const struct push_member *x = a, *y = b;
 
@@ -49,7 +46,7 @@ static int by_place(const void *a, const void *b)
 
 static int add_source(void *arg, struct str name)
 {
-	/* A relative one could be anywhere, and clients ask by whole paths. */
+	/* A relative path could be anywhere, and clients ask for absolute ones. */
 	if (name.size && name.p[0] == '/')
 		push_member_add(arg, name, name, MAX_FILE);
 	return 0;
@@ -71,7 +68,7 @@ static void put_octal(char *field, size_t size, uint64_t v)
 		field[i] = (char)('0' + (v & 7));
 }
 
-/* Split files may be larger than octal digits can tell: then as GNU tar does, in binary behind a set bit. */
+/* The size of a large split file does not fit into octal digits: it is binary after a set bit, as in GNU tar. */
 static void put_size(char *field, uint64_t v)
 {
 	if (v < UINT64_C(1) << 33) {
@@ -109,7 +106,7 @@ static void put_header(struct buf *out, struct str name, char type, uint64_t siz
 	buf_add(out, h, sizeof(h));
 }
 
-static void pad(struct buf *out)
+static void put_padding(struct buf *out)
 {
 	static const char zeros[BLOCK];
 
@@ -131,17 +128,17 @@ static void put_pax_path(struct buf *out, struct str name)
 	buf_add_char(&record, '\n');
 	put_header(out, STR("pax"), 'x', record.size, 0);
 	buf_add(out, record.p, record.size);
-	pad(out);
+	put_padding(out);
 }
 
 /* ---- content ---- */
 
-struct tar {
+struct tar_file {
 	int fd;
 	uint64_t size;
 };
 
-static int put(struct tar *t, const void *p, size_t n, struct err *err)
+static int tar_write(struct tar_file *t, const void *p, size_t n, struct err *err)
 {
 	if (fd_pwrite(t->fd, p, n, t->size, err) < 0)
 		return err_in(err, "tar of sources");
@@ -149,26 +146,26 @@ static int put(struct tar *t, const void *p, size_t n, struct err *err)
 	return 0;
 }
 
-static int copy(struct tar *t, int fd, uint64_t size, struct err *err)
+static int tar_copy(struct tar_file *t, int fd, uint64_t size, struct err *err)
 {
-	AUTO(mem_freep) char *piece = mem_alloc(PIECE);
+	AUTO(mem_freep) char *chunk = mem_alloc(CHUNK);
 
 	for (uint64_t off = 0; off < size;) {
-		size_t n = (size_t)MIN(PIECE, size - off), got = 0;
+		size_t n = (size_t)MIN(CHUNK, size - off), got = 0;
 
-		if (fd_pread(fd, piece, n, off, &got, err) < 0)
+		if (fd_pread(fd, chunk, n, off, &got, err) < 0)
 			return -1;
-		/* It has become shorter: the rest is zeros, as its header is written already. */
-		memset(piece + got, 0, n - got);
-		if (put(t, piece, n, err) < 0)
+		/* The file became shorter after its header was written: the rest is zeros. */
+		memset(chunk + got, 0, n - got);
+		if (tar_write(t, chunk, n, err) < 0)
 			return -1;
 		off += n;
 	}
 	return 0;
 }
 
-/* 0, or 1: it is not here, or nothing that could be pushed. */
-static int add_file(struct tar *t, const struct push_member *m, struct err *err)
+/* 1: the file is not here, or too large. */
+static int tar_add_file(struct tar_file *t, const struct push_member *m, struct err *err)
 {
 	AUTO(mem_freep) char *z = mem_strndup(m->file.p, m->file.size);
 	struct str name = { m->place.p + 1, m->place.size - 1 };
@@ -181,42 +178,42 @@ static int add_file(struct tar *t, const struct push_member *m, struct err *err)
 	if (name.size > 100)
 		put_pax_path(&head, name);
 	put_header(&head, name, '0', (uint64_t)st.st_size, st.st_mtime);
-	if (put(t, head.p, head.size, err) < 0 || copy(t, fd, (uint64_t)st.st_size, err) < 0)
+	if (tar_write(t, head.p, head.size, err) < 0 || tar_copy(t, fd, (uint64_t)st.st_size, err) < 0)
 		return -1;
 	if (t->size % BLOCK) {
 		static const char zeros[BLOCK];
 
-		return put(t, zeros, BLOCK - t->size % BLOCK, err);
+		return tar_write(t, zeros, BLOCK - t->size % BLOCK, err);
 	}
 	return 0;
 }
 
-static int write_tar(struct push_members *m, struct tar *t, size_t *ret_n, struct err *err)
+static int write_tar(struct push_members *m, struct tar_file *t, size_t *ret_n, struct err *err)
 {
 	static const char end[2 * BLOCK];
 	size_t n = 0;
 
 	if (m->n)
-		qsort(m->v, m->n, sizeof(*m->v), by_place);
+		qsort(m->v, m->n, sizeof(*m->v), member_place_cmp);
 	for (size_t i = 0; i < m->n; i++) {
 		int r;
 
-		/* Units may share their other file. */
+		/* Units may share a split file. */
 		if (i && str_eq(m->v[i].place, m->v[i - 1].place))
 			continue;
-		r = add_file(t, &m->v[i], err);
+		r = tar_add_file(t, &m->v[i], err);
 		if (r < 0)
 			return err_in(err, STR_FMT, STR_ARG(m->v[i].file));
 		n += r == 0;
 	}
 	*ret_n = n;
-	return put(t, end, sizeof(end), err);
+	return tar_write(t, end, sizeof(end), err);
 }
 
 int push_tar(struct push_members *m, int *ret_fd, uint64_t *ret_size, size_t *ret_n, struct err *err)
 {
 	AUTO(fd_close) int fd = -1;
-	struct tar t = { -1, 0 };
+	struct tar_file t = { -1, 0 };
 
 	if (file_unnamed(file_temp_dir(), &fd, err) < 0)
 		return -1;

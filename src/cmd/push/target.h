@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server that a command sends things to: its URL, the token, and requests one after another.
+ * The server that a command sends files to: its URL, the token, and requests one after another.
  */
 #pragma once
 
@@ -8,37 +8,40 @@
 #include "net/net.h"
 
 /* Rows of options; both set push.*. */
-#define TARGET_ROWS                                                                                        \
-	{ 0, "to", "URL", "the server, as http://host:8002", OPT_TEXT(push.to) },                          \
-	{                                                                                                  \
-		0, "token-file", "FILE", "a file that holds the token, from lode token add [$LODE_TOKEN]", \
-			OPT_TEXT(push.token_file)                                                          \
+#define TARGET_ROWS                                                                                         \
+	{ 0, "to", "URL", "the server, as http://host:8002", OPT_TEXT(push.to) },                           \
+	{                                                                                                   \
+		0, "token-file", "FILE", "a file with the token that lode token add printed [$LODE_TOKEN]", \
+			OPT_TEXT(push.token_file)                                                           \
 	}
 
-/* Of --to, without the slash at the end; in the arena. A failure is a mistake of the user's. */
+/* Check the URL of --to. *ret is in the arena, without a slash at the end. A failure is a mistake of the user's. */
 int target_url(const char *text, struct arena *a, const char **ret, struct err *err);
-/* Out of the file (NULL: $LODE_TOKEN); NULL: there is none. */
+/* Read the token from the file @path (NULL: $LODE_TOKEN). *ret NULL: there is none. */
 int target_token(const char *path, struct arena *a, const char **ret, struct err *err);
 
-/* What an answer says to people: its first line, or the "error" of a JSON object; without what a terminal
- * would obey. Heap. */
-char *target_said(struct bytes body);
-/* This status comes again however often one asks. */
+/* The message in an answer's body: its first line, or the "error" of a JSON object; printable. Heap. */
+char *target_message(struct bytes body);
+/* A retry would get the same status. */
 bool target_is_final(unsigned status);
 
 /* Belongs to one thread. */
 struct target {
 	const char *url, *token; /* borrowed */
 	struct net *net;
-	bool reached;          /* it has answered before */
-	bool (*stopped)(void); /* NULL, or: asked while it waits; true ends that with ERR_CANCELLED */
+	bool reached;          /* it has answered a request */
+	bool (*stopped)(void); /* NULL, or called during waits; true ends them with ERR_CANCELLED */
 };
 int target_open(struct target *t, struct err *err); /* url, token, stopped are set */
 void target_close(struct target *t);                /* zeroed is fine */
+struct target_request {
+	const char *method, *path; /* the path begins with a slash */
+	const char *type;          /* of the body; NULL: no body */
+	struct bytes body;
+};
 /*
- * One request; @path begins with a slash, @type is the body's (NULL: no body). What may pass is tried again
- * with pauses, if the server has answered before. 0: *ret_status, and the body is appended to @ret_body.
- * ERR_UPSTREAM: there is no answer.
+ * Send a request and wait for the answer. A failure that may pass is retried after pauses, if the server has
+ * answered before. 0: *ret_status, and *ret_body is the body. ERR_UPSTREAM: there is no answer.
  */
-int target_ask(struct target *t, const char *method, const char *path, const char *type, struct bytes body,
-	       unsigned *ret_status, struct buf *ret_body, struct err *err);
+int target_ask(struct target *t, const struct target_request *req, unsigned *ret_status, struct buf *ret_body,
+	       struct err *err);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking what is wanted, and sending it: in parts, so that what is wrong is known soon and a cut costs
- * little; several at once.
+ * Asking which files the server wants, and sending them: in parts, so that an error is known early and a lost
+ * connection costs little; several files at once.
  *
- * Whatever goes wrong on the way, the item is asked about again after a pause: the server says whether it has
- * it by now, and else from where on. What the server says no to for good (token, size, content) is not tried
- * again.
+ * After any failure the server is asked about the item again after a pause: it answers whether it has the item
+ * by now, and else from which offset on it wants it. A final refusal (token, size, content) is not retried.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -47,8 +46,8 @@ static void fail_item(struct push_item *item, char *why)
 	end_item(item, PUSH_FAILED, "failed");
 }
 
-/* Again after a pause; or not, after so many. Takes @why. */
-static void again(struct push_item *item, char *why, int64_t retry_after_s)
+/* Ask about the item again after a pause; after too many failures, give up. Takes @why. */
+static void retry_item(struct push_item *item, char *why, int64_t retry_after_s)
 {
 	struct push *p = item->push;
 	int64_t pause_ms = (int64_t)PAUSE_MS << MIN(item->n_failures, 10u);
@@ -83,115 +82,122 @@ static const char *const *headers_of(struct push *p, char **auth, const char **l
 
 /* ---- asking ---- */
 
-struct asking {
+struct push_query {
 	struct push *p;
 	struct push_item **items;
 	size_t n;
 	struct buf text;
-	struct bytes body; /* the text */
+	struct json_writer json; /* into the text */
+	struct bytes body;       /* the text */
 };
 
-static void asking_free(struct asking *k)
+static void query_free(struct push_query *k)
 {
 	buf_done(&k->text);
 	free(k->items);
 	free(k);
 }
 
-static void answer_one(struct push_item *item, const json_t *one)
+static void apply_answer(struct push_item *item, const json_t *one)
 {
 	const char *why = json_string_value(json_object_get(one, "why"));
 	json_int_t off = json_integer_value(json_object_get(one, "offset"));
 
 	if (!json_is_true(json_object_get(one, "want"))) {
 		if (why && strcmp(why, "too large") == 0)
-			fail_item(item, mem_strdup("larger than the server takes (its --max-push)"));
+			fail_item(item, mem_strdup("larger than the server accepts (its --max-push)"));
 		else
 			end_item(item, PUSH_HERE, why && strcmp(why, "better") == 0 ? "better" : "same");
 		return;
 	}
 	if (json_is_true(json_object_get(one, "busy"))) {
-		again(item, mem_strdup("another connection uploads it"), 1);
+		retry_item(item, mem_strdup("another client is uploading it"), 1);
 		return;
 	}
 	item->off = off > 0 && (uint64_t)off < item->size ? (uint64_t)off : 0;
 	push_set_state(item, PUSH_WANTED);
 }
 
-static void answered(struct asking *k, const struct net_call_answer *a)
+static void query_answered(struct push_query *k, const struct net_call_answer *a)
 {
 	json_error_t err;
 	json_t *all = json_loadb((const char *)a->body.p, a->body.size, 0, &err);
 	const json_t *list = json_object_get(all, "objects");
 
 	if (a->status != 200 || json_array_size(list) != k->n) {
-		char *line = target_said(a->body);
+		char *line = target_message(a->body);
 
 		if (a->status == 404 || a->status == 405 || a->status == 501)
-			set_fatal(k->p, mem_strdup("that server takes no pushes: is it lode serve, and not "
-						   "run with --no-store?"));
+			set_fatal(k->p, mem_strdup("the server does not accept pushes; is it a lode serve "
+						   "without --no-store?"));
 		else if (target_is_final(a->status))
 			set_fatal(k->p, mem_printf("%s (%u)", line, a->status));
 		else if (a->status == 200)
-			set_fatal(k->p, mem_strdup("what answers there is no lode server"));
+			set_fatal(k->p, mem_strdup("the server there is not a lode server"));
 		else
 			for (size_t i = 0; i < k->n; i++)
-				again(k->items[i], mem_printf("%s (%u)", line, a->status), a->retry_after_s);
+				retry_item(k->items[i], mem_printf("%s (%u)", line, a->status),
+					   a->retry_after_s);
 		free(line);
 	} else {
 		for (size_t i = 0; i < k->n; i++)
-			answer_one(k->items[i], json_array_get(list, i));
+			apply_answer(k->items[i], json_array_get(list, i));
 	}
 	json_decref(all);
 }
 
-static void asked(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
-		  const struct err *err)
+static void on_query_answer(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
+			    const struct err *err)
 {
-	struct asking *k = arg;
+	struct push_query *k = arg;
 	struct push *p = k->p;
 
 	pthread_mutex_lock(&p->lock);
 	p->n_asking--;
 	if (outcome == 0)
-		answered(k, a);
+		query_answered(k, a);
 	else
 		for (size_t i = 0; i < k->n; i++)
-			again(k->items[i], mem_strdup(err->text), 0);
+			retry_item(k->items[i], mem_strdup(err->text), 0);
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
-	asking_free(k);
+	query_free(k);
 }
 
-static void add_question(struct asking *k, struct push_item *item)
+static void add_question(struct push_query *k, struct push_item *item)
 {
 	char id[BUILD_ID_HEX_SIZE], sum[2 * STORE_SHA256_SIZE + 1];
 
-	buf_printf(&k->text,
-		   "%s{\"id\":\"%s\",\"kind\":\"%s\",\"size\":%llu,\"sha256\":\"%s\",\"quality\":\"%s\"}",
-		   k->n ? "," : "", build_id_hex(&item->key.id, id), store_kind_name(item->key.kind),
-		   (unsigned long long)item->size, hex_encode(bytes_of(item->sha256, STORE_SHA256_SIZE), sum),
-		   store_quality_name(item->quality));
+	json_open_object(&k->json, NULL);
+	json_put_text(&k->json, "id", build_id_hex(&item->key.id, id));
+	json_put_text(&k->json, "kind", store_kind_name(item->key.kind));
+	json_put_uint(&k->json, "size", item->size);
+	json_put_text(&k->json, "sha256", hex_encode(bytes_of(item->sha256, STORE_SHA256_SIZE), sum));
+	json_put_text(&k->json, "quality", store_quality_name(item->quality));
+	json_close(&k->json);
 	k->items[k->n++] = item;
 	push_set_state(item, PUSH_ASKED);
 }
 
-static void ask(struct push *p, int64_t now_ms)
+static void ask_server(struct push *p, int64_t now_ms)
 {
 	AUTO(mem_freep) char *url = mem_printf("%s/push/want", p->o.to);
 	AUTO(mem_freep) char *auth = NULL;
-	struct asking *k = NEW(struct asking);
+	struct push_query *k = NEW(struct push_query);
 	const char *headers[4] = { "Content-Type: application/json" };
 	size_t n = 1;
 
 	k->p = p;
 	k->items = NEW_N(struct push_item *, ASK_AT_ONCE);
-	buf_printf(&k->text, "{\"objects\":[");
+	k->json.out = &k->text;
+	json_open_object(&k->json, NULL);
+	json_open_array(&k->json, "objects");
 	for (struct push_item *item = p->open; item && k->n < ASK_AT_ONCE && k->text.size < ASK_MAX;
 	     item = item->next)
 		if (item->state == PUSH_FOUND && item->next_ms <= now_ms)
 			add_question(k, item);
-	buf_printf(&k->text, "]}");
+	json_close(&k->json);
+	json_close(&k->json);
 	k->body = buf_bytes(&k->text);
 	headers_of(p, &auth, headers, &n);
 	p->n_asking++;
@@ -204,13 +210,13 @@ static void ask(struct push *p, int64_t now_ms)
 						   .silent_ms = SILENT_MS,
 						   .body = &k->body,
 						   .arg = k,
-						   .done = asked },
+						   .done = on_query_answer },
 		       NULL);
 }
 
 /* ---- sending ---- */
 
-static int read_part(void *arg, void *buf, size_t n, size_t *ret_got, struct err *err)
+static int read_upload(void *arg, void *buf, size_t n, size_t *ret_got, struct err *err)
 {
 	struct push_item *item = arg;
 	struct push *p = item->push;
@@ -225,7 +231,7 @@ static int read_part(void *arg, void *buf, size_t n, size_t *ret_got, struct err
 	return 0;
 }
 
-static bool header_of(struct str headers, const char *name, struct str *ret)
+static bool find_header(struct str headers, const char *name, struct str *ret)
 {
 	while (headers.size) {
 		struct str line = str_cut(&headers, '\n'), key = str_cut(&line, ':');
@@ -252,15 +258,16 @@ static void part_answered(struct push_item *item, const struct net_call_answer *
 		return;
 	case 200:
 		end_item(item, PUSH_HERE,
-			 header_of(a->headers, "X-LODE-RESULT", &text) && str_eq(text, STR("kept")) ? "better"
-												    : "same");
+			 find_header(a->headers, "X-LODE-RESULT", &text) && str_eq(text, STR("kept"))
+				 ? "better"
+				 : "same");
 		return;
 	case 202:
 	case 409:
-		if (header_of(a->headers, "X-LODE-OFFSET", &text) && str_to_u64(text, &off) &&
+		if (find_header(a->headers, "X-LODE-OFFSET", &text) && str_to_u64(text, &off) &&
 		    off < item->size) {
 			if (a->status == 409) {
-				again(item, mem_strdup("the server had another place in mind"), 0);
+				retry_item(item, mem_strdup("the server expected another offset"), 0);
 				return;
 			}
 			item->n_failures = 0;
@@ -270,18 +277,18 @@ static void part_answered(struct push_item *item, const struct net_call_answer *
 		}
 		break;
 	}
-	line = target_said(a->body);
+	line = target_message(a->body);
 	if (a->status == 401 || a->status == 403)
 		set_fatal(p, mem_printf("%s (%u)", line, a->status));
 	if (target_is_final(a->status))
 		fail_item(item, mem_printf("%s (%u)", line, a->status));
 	else
-		again(item, mem_printf("%s (%u)", line, a->status), a->retry_after_s);
+		retry_item(item, mem_printf("%s (%u)", line, a->status), a->retry_after_s);
 	free(line);
 }
 
-static void sent(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
-		 const struct err *err)
+static void on_part_sent(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
+			 const struct err *err)
 {
 	struct push_item *item = arg;
 	struct push *p = item->push;
@@ -294,14 +301,14 @@ static void sent(void *arg, struct net_call *c, int outcome, const struct net_ca
 	if (outcome == 0)
 		part_answered(item, a);
 	else if (err->kind == ERR_INVALID || err->kind == ERR_IO)
-		fail_item(item, mem_printf("changed or cannot be read while it was sent: %s", err->text));
+		fail_item(item, mem_printf("changed or became unreadable while it was sent: %s", err->text));
 	else
-		again(item, mem_strdup(err->text), 0);
+		retry_item(item, mem_strdup(err->text), 0);
 	pthread_cond_broadcast(&p->changed);
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* Between our looking at it and now it may have become another file. */
+/* The file may have been replaced since it was hashed. */
 static int open_part(struct push_item *item, struct err *err)
 {
 	struct stat st;
@@ -315,7 +322,7 @@ static int open_part(struct push_item *item, struct err *err)
 	if (r == 0 && (uint64_t)st.st_size == item->size)
 		return 0;
 	fd_close(&item->sending_fd);
-	return r < 0 ? -1 : err_set(err, ERR_CHANGED, "changed since it was looked at: push again");
+	return r < 0 ? -1 : err_set(err, ERR_CHANGED, "changed since it was hashed; push it again");
 }
 
 static void send_part(struct push *p, struct push_item *item)
@@ -362,14 +369,14 @@ static void send_part(struct push *p, struct push_item *item)
 						   .headers = headers,
 						   .n_headers = n,
 						   .silent_ms = SILENT_MS,
-						   .read = read_part,
+						   .read = read_upload,
 						   .body_size = item->part_size,
 						   .arg = item,
-						   .done = sent },
+						   .done = on_part_sent },
 		       NULL);
 }
 
-/* ---- */
+/* ---- the pump ---- */
 
 int64_t push_pump(struct push *p, int64_t now_ms)
 {
@@ -390,8 +397,8 @@ int64_t push_pump(struct push *p, int64_t now_ms)
 		else if (item->state == PUSH_WANTED && p->n_sending < p->o.parallel)
 			send_part(p, item);
 	}
-	/* What is found while one question is on its way goes into the next. */
+	/* Items found while a query is under way go into the next one. */
 	if (questions && !p->n_asking)
-		ask(p, now_ms);
+		ask_server(p, now_ms);
 	return next_ms;
 }

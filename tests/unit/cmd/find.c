@@ -69,7 +69,7 @@ static void hexadecimal_digits_are_a_build_id(void **state)
 	assert_string_equal(x->f.items[1]->name, "abcd01");
 	assert_null(x->f.items[1]->open_path);
 	/* What is none is a file, if there is one. */
-	assert_fails(find_target(&x->f, STR("abc"), &err), ERR_IO, "two hexadecimal digits for each byte");
+	assert_fails(find_target(&x->f, STR("abc"), &err), ERR_IO, "two hexadecimal digits a byte");
 	assert_fails(find_target(&x->f, (struct str){ longest, sizeof(longest) - 1 }, &err), ERR_IO,
 		     "at most 64 bytes");
 	assert_fails(find_target(&x->f, STR(""), &err), ERR_IO, "there is no such file");
@@ -89,15 +89,15 @@ static void files_are_elf_files_packed_or_not(void **state)
 	assert_string_equal(build_id_hex(&x->f.items[0]->id, hex), ID_A);
 	test_file_write(in_dir(x, "text"), "text", 4);
 	assert_fails(find_target(&x->f, str_of(in_dir(x, "text")), &err), ERR_INVALID,
-		     "no ELF file and no package");
+		     "neither an ELF file nor a package");
 	test_file_write(in_dir(x, "empty"), "", 0);
-	assert_fails(find_target(&x->f, str_of(in_dir(x, "empty")), &err), ERR_INVALID, "no ELF file");
+	assert_fails(find_target(&x->f, str_of(in_dir(x, "empty")), &err), ERR_INVALID, "neither an ELF file");
 	test_file_write(in_dir(x, "bad.gz"), "\x1f\x8b\x08\0\0\0\0\0\0\0nonsense", 18);
 	assert_true(find_target(&x->f, str_of(in_dir(x, "bad.gz")), &err) < 0);
 	assert_true(find_target(&x->f, str_of(x->dir), &err) < 0);
 	/* A package by its name alone is none. */
 	test_file_write(in_dir(x, "x.deb"), "text", 4);
-	assert_fails(find_target(&x->f, str_of(in_dir(x, "x.deb")), &err), ERR_INVALID, "no package");
+	assert_fails(find_target(&x->f, str_of(in_dir(x, "x.deb")), &err), ERR_INVALID, "nor a package");
 	assert_int_equal(x->f.n_items, 1);
 }
 
@@ -139,9 +139,9 @@ static void an_installed_package_is_read_from_dpkgs_list(void **state)
 	assert_int_equal(x->f.n_items, 2);
 	assert_string_equal(x->f.items[1]->name, in_dir(x, "usr/bin/x"));
 	test_file_write(in_dir(x, "var/lib/dpkg/info/none.list"), "/usr/bin/script\n", 16);
-	assert_fails(find_package(&x->f, "none", &err), ERR_INVALID, "there is no ELF file in package none");
-	assert_fails(find_package(&x->f, "three", &err), ERR_IO, "there is no package three in");
-	assert_fails(find_package(&x->f, "", &err), ERR_INVALID, "no name of a package");
+	assert_fails(find_package(&x->f, "none", &err), ERR_INVALID, "package none has no ELF file");
+	assert_fails(find_package(&x->f, "three", &err), ERR_IO, "package three is not installed: it is not in");
+	assert_fails(find_package(&x->f, "", &err), ERR_INVALID, "the name of a package cannot be empty");
 	assert_fails(find_package(&x->f, "../../etc/passwd", &err), ERR_IO, "../../etc/passwd");
 }
 
@@ -165,9 +165,9 @@ static void this_process_has_itself_mapped(void **state)
 			assert_string_not_equal(x->f.items[i]->name, x->f.items[k]->name);
 	}
 	assert_true(found);
-	assert_fails(find_process(&x->f, "x", &err), ERR_INVALID, "no number of a process");
-	assert_fails(find_process(&x->f, "-1", &err), ERR_INVALID, "no number of a process");
-	assert_fails(find_process(&x->f, "../1", &err), ERR_INVALID, "no number of a process");
+	assert_fails(find_process(&x->f, "x", &err), ERR_INVALID, "is not the number of a process");
+	assert_fails(find_process(&x->f, "-1", &err), ERR_INVALID, "is not the number of a process");
+	assert_fails(find_process(&x->f, "../1", &err), ERR_INVALID, "is not the number of a process");
 	assert_fails(find_process(&x->f, "99999999999", &err), ERR_IO, "there is no process");
 }
 
@@ -189,8 +189,8 @@ static void a_kernel_has_its_file_and_its_modules(void **state)
 	assert_string_equal(x->f.items[0]->open_path, in_dir(x, "boot/vmlinux-1.0"));
 	assert_true(x->f.items[1]->packed);
 	assert_fails(find_kernel(&x->f, "2.0", &err), ERR_IO, "lib/modules/2.0");
-	assert_fails(find_kernel(&x->f, "../..", &err), ERR_INVALID, "no release of a kernel");
-	assert_fails(find_kernel(&x->f, "%s%s", &err), ERR_INVALID, "no release of a kernel");
+	assert_fails(find_kernel(&x->f, "../..", &err), ERR_INVALID, "is not a kernel release");
+	assert_fails(find_kernel(&x->f, "%s%s", &err), ERR_INVALID, "is not a kernel release");
 }
 
 static void what_is_no_core_dump_is_told(void **state)
@@ -201,7 +201,7 @@ static void what_is_no_core_dump_is_told(void **state)
 	assert_fails(find_core(&x->f, in_dir(x, "none"), &err), ERR_IO, "there is no such file");
 	assert_fails(find_core(&x->f, write_program(x, "x"), &err), ERR_INVALID, "not a core dump");
 	test_file_write(in_dir(x, "text"), "text", 4);
-	assert_fails(find_core(&x->f, in_dir(x, "text"), &err), ERR_INVALID, "is no ELF file");
+	assert_fails(find_core(&x->f, in_dir(x, "text"), &err), ERR_INVALID, "not an ELF file");
 }
 
 /* ---- progress ---- */
