@@ -29,7 +29,7 @@ struct http_request {
 	const char *url; /* path as it came, still escaped, without the query */
 };
 
-struct http_handler {
+struct http_receiver {
 	void *arg;
 	/*
 	 * On an HTTP thread; called again after each http_resume() that comes before a reply was sent. *@ctx
@@ -59,7 +59,7 @@ struct http_options {
 	unsigned max_connections, max_connections_per_ip; /* per ip 0: no limit */
 	unsigned idle_timeout_s;
 	const char *tls_cert, *tls_key; /* PEM files; NULL: plain */
-	struct http_handler handler;
+	struct http_receiver receiver;
 };
 
 /* Have libmicrohttpd: before anything else of this, replies too. Again is nothing. */

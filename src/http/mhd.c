@@ -33,7 +33,7 @@ struct daemon {
 };
 
 struct http {
-	struct http_handler handler;
+	struct http_receiver receiver;
 	unsigned max_connections;
 	atomic_uint n_connections;
 	atomic_bool quiet; /* nobody is let in any more */
@@ -84,7 +84,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 				  const char *version, const char *upload, size_t *upload_size,
 				  void **con_cls)
 {
-	struct http_handler *handler = &((struct daemon *)arg)->http->handler;
+	struct http_receiver *to = &((struct daemon *)arg)->http->receiver;
 	struct http_request req = { (struct http_conn *)c, method, url };
 	enum http_result result;
 	bool first = !*con_cls;
@@ -96,19 +96,19 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 			return MHD_YES;
 		/* A body may take as long as it likes, as long as it is not silent. */
 		slow_asked(slow_of(c));
-		first = handler->begin(handler->arg, &req, &ctx);
+		first = to->begin(to->arg, &req, &ctx);
 		*con_cls = ctx ? ctx : &no_ctx;
 		if (first || (ctx && has_small_body(c)))
 			return MHD_YES;
 	}
 	if (*upload_size) {
 		slow_fed(((struct daemon *)arg)->http->slow, slow_of(c));
-		*upload_size -= ctx ? handler->body(handler->arg, &req, ctx, bytes_of(upload, *upload_size))
+		*upload_size -= ctx ? to->body(to->arg, &req, ctx, bytes_of(upload, *upload_size))
 				    : *upload_size;
 		return MHD_YES;
 	}
 	slow_asked(slow_of(c));
-	result = handler->request(handler->arg, &req, &ctx);
+	result = to->request(to->arg, &req, &ctx);
 	*con_cls = ctx ? ctx : &no_ctx;
 	return result == HTTP_CUT ? MHD_NO : MHD_YES;
 }
@@ -119,8 +119,8 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **con_cls,
 	struct daemon *d = arg;
 
 	if (*con_cls && *con_cls != &no_ctx)
-		d->http->handler.done(d->http->handler.arg, (struct http_conn *)c, *con_cls,
-				      why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+		d->http->receiver.done(d->http->receiver.arg, (struct http_conn *)c, *con_cls,
+				       why == MHD_REQUEST_TERMINATED_COMPLETED_OK);
 	*con_cls = NULL;
 	slow_answered(slow_of(c));
 }
@@ -225,7 +225,7 @@ int http_start(const struct http_options *opts, struct http **ret, struct err *e
 	struct http *h = NEW(struct http);
 	int r = 0;
 
-	h->handler = opts->handler;
+	h->receiver = opts->receiver;
 	h->max_connections = opts->max_connections;
 	r = slow_new((int64_t)opts->idle_timeout_s * 1000 * SLOW_FACTOR, &h->slow, err);
 	if (r == 0 && opts->tls_cert)

@@ -2,7 +2,9 @@
 /*
  * The server's beginning and end.
  */
+#include "server/artifact/artifact.h"
 #include "server/push/push.h"
+#include "server/status/status.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -19,7 +21,6 @@
 #define IDLE_S          60u
 #define DEADLINE_MS     120000
 #define METADATA_MS     5000
-#define NOTHING_HERE    "not found: no such build ID here\n"
 
 static const char *copied(struct server *s, const char *text)
 {
@@ -62,29 +63,52 @@ static void set_options(struct server *s, const struct server_options *opts)
 	atomic_init(&s->is_ready, opts->scan == NULL);
 }
 
-static struct made made_text(struct server *s, unsigned status, struct str text)
+/* The wait thread's: whatever has to be done now and then. */
+static bool on_tick(struct server *s)
 {
-	return (struct made){ status, text.size, reply_text(s, status, text) };
+	struct scan_progress p;
+
+	push_tick(s->push);
+	if (atomic_load(&s->is_ready))
+		return false;
+	scan_progress(s->opts.scan, &p);
+	atomic_store(&s->is_ready, p.ready);
+	return !p.ready;
 }
 
-static void make_replies(struct server *s)
+static int start_service(struct server *s, struct err *err)
 {
-	s->made.unknown = made_text(s, 404, STR(NOTHING_HERE));
-	s->made.ok = made_text(s, 200, STR("ok\n"));
-	s->made.not_up = made_text(s, 503, STR("the first scan still runs\n"));
-	s->made.busy = made_text(s, 503, STR("busy\n"));
-	s->made.too_many = made_text(s, 429, STR("too many requests from your address\n"));
-	s->made.method = made_text(s, 405, STR("only GET and HEAD\n"));
-	s->made.options = (struct made){ 204, 0, http_reply_copy("", 0) };
-	if (s->opts.cors) {
-		http_reply_header(s->made.options.reply, "Allow", "GET, HEAD, POST, OPTIONS");
-		http_reply_header(s->made.options.reply, "Access-Control-Allow-Origin", "*");
-		http_reply_header(s->made.options.reply, "Access-Control-Allow-Methods",
-				  "GET, HEAD, POST, OPTIONS");
-		http_reply_header(s->made.options.reply, "Access-Control-Allow-Headers",
-				  "cache-control, content-type, range, x-debuginfod-maxsize");
-		http_reply_header(s->made.options.reply, "Access-Control-Max-Age", "86400");
-	}
+	const struct server_options *o = &s->opts;
+	const struct http_service_options opts = {
+		.server = s,
+		.routes = server_routes,
+		.types = server_types,
+		.other_type = TYPE_OTHER,
+		.internal_types = 1u << TYPE_METRICS | 1u << TYPE_HEALTH | 1u << TYPE_STATUS |
+				  1u << TYPE_PAGE,
+		.results = server_results,
+		.workers = s->workers,
+		.writers = s->writers,
+		.hot = artifact_hot,
+		.tick = on_tick,
+		.rate_per_ip = o->rate_per_ip,
+		.max_queued = o->max_queued,
+		.request_deadline_ms = o->request_deadline_ms,
+		.tokens_path = o->tokens_path,
+		.require_read_token = o->require_read_token,
+		.cors = o->cors,
+		.access_log = o->access_log,
+		.cors_headers = "cache-control, content-type, range, x-debuginfod-maxsize",
+		.cors_expose =
+			"X-DEBUGINFOD-SIZE, X-DEBUGINFOD-FILE, X-DEBUGINFOD-ARCHIVE, Content-Range, ETag",
+	};
+
+	if (http_service_new(&opts, &s->http_service, err) < 0)
+		return -1;
+	s->unknown = reply_canned(s->http_service, 404, "not found: no such build ID here\n");
+	s->ok = reply_canned(s->http_service, 200, "ok\n");
+	s->not_up = reply_canned(s->http_service, 503, "the first scan is not finished\n");
+	return 0;
 }
 
 /* A cache that cannot be had is told and done without. */
@@ -107,7 +131,7 @@ static int start_http(struct server *s, const struct server_options *opts, struc
 		.idle_timeout_s = s->opts.idle_timeout_s,
 		.tls_cert = opts->tls_cert,
 		.tls_key = opts->tls_key,
-		.handler = { s, request_handle, request_begin, request_body, request_done },
+		.receiver = http_service_receiver(s->http_service),
 	};
 
 	if (!!opts->tls_cert != !!opts->tls_key)
@@ -125,27 +149,23 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 	s = NEW(struct server);
 	s->started_mono_ms = clock_mono_ms();
 	arena_init(&s->arena);
-	wait_init(&s->wait);
 	pthread_mutex_init(&s->index_lock, NULL);
 	pthread_mutex_init(&s->counted.lock, NULL);
+	pthread_mutex_init(&s->artifacts.lock, NULL);
+	pthread_cond_init(&s->artifacts.gone, NULL);
 	set_options(s, opts);
 	s->flights = flight_new();
 	s->hot = hot_new();
 	s->workers = pool_new("lode-work", s->opts.workers, WORKERS_QUEUE);
-	if (s->opts.rate_per_ip)
-		s->limit = limit_new(s->opts.rate_per_ip);
-	if (s->opts.access_log)
-		s->access = access_new(STDERR_FILENO);
-	if (s->opts.store || s->opts.profiles || s->opts.require_read_token) {
+	if (s->opts.store) {
 		s->writers = pool_new("lode-write", WRITERS, WORKERS_QUEUE);
 		s->push = push_new(s);
 	}
-	make_replies(s);
-	r = page_new(s, &s->page, err);
-	if (r == 0) {
+	r = start_service(s, err);
+	if (r == 0)
+		r = page_new(s, &s->page, err);
+	if (r == 0)
 		open_cache(s);
-		r = wait_start(&s->wait, err);
-	}
 	/* Last: from here on requests come. */
 	if (r == 0)
 		r = start_http(s, opts, err);
@@ -167,7 +187,7 @@ static void let_replies_end(struct server *s, int64_t grace_ms)
 {
 	int64_t end_ms = clock_mono_ms() + grace_ms;
 
-	while (clock_mono_ms() < end_ms && atomic_load(&s->n_open) > 0)
+	while (clock_mono_ms() < end_ms && atomic_load(&s->http_service->n_open) > 0)
 		usleep(10000);
 }
 
@@ -183,11 +203,14 @@ void server_stop(struct server *s, int64_t grace_ms)
 	tables_stop(s->opts.tables);
 	if (s->http)
 		let_replies_end(s, grace_ms);
-	/* First nobody may be suspended, then connections can be closed, then nobody asks for artifacts any
-	 * more. */
-	wait_stop(&s->wait);
+	/*
+	 * First no request may be suspended any more, then connections can be closed, then no request needs an
+	 * artifact.
+	 */
+	if (s->http_service)
+		wait_stop(s->http_service);
 	http_stop(s->http);
-	wait_artifacts_gone(&s->wait);
+	artifacts_wait_gone(s);
 	pool_free(s->workers);
 	pool_free(s->writers);
 	push_free(s->push);
@@ -195,14 +218,15 @@ void server_stop(struct server *s, int64_t grace_ms)
 	hot_free(s->hot);
 	flight_free(s->flights);
 	page_free(s->page);
-	access_free(s->access);
-	limit_free(s->limit);
-	for (struct made *m = (struct made *)&s->made; m < (struct made *)(&s->made + 1); m++)
-		http_reply_unref(m->reply);
+	http_reply_unref(s->unknown.reply);
+	http_reply_unref(s->ok.reply);
+	http_reply_unref(s->not_up.reply);
+	http_service_free(s->http_service);
 	index_close(s->index);
 	pthread_mutex_destroy(&s->index_lock);
 	pthread_mutex_destroy(&s->counted.lock);
-	wait_done(&s->wait);
+	pthread_mutex_destroy(&s->artifacts.lock);
+	pthread_cond_destroy(&s->artifacts.gone);
 	arena_done(&s->arena);
 	free(s);
 }

@@ -63,6 +63,21 @@ def test_requests_that_nobody_should_send(serve):
     for method in (b"POST", b"PUT", b"DELETE", b"PATCH", b"TRACE", b"CONNECT", b"OPTIONS", b"BREW", b"get", b"HEADS"):
         reply = raw(s, method + b" /healthz HTTP/1.1\r\n" + END)
         assert status_of(reply) == 405 and b"\r\nAllow: GET, HEAD\r\n" in reply, method
+    for method in (b"GET", b"POST", b"PUT", b"DELETE", b"OPTIONS", b"BREW"):
+        reply = raw(s, method + b" /nothing HTTP/1.1\r\nContent-Length: 1000000000\r\n" + END if method != b"GET" else b"GET /nothing HTTP/1.1\r\n" + END)
+        assert status_of(reply) == 404 and b"\r\nAllow:" not in reply, method
+    allowed = {
+        b"BREW /buildid/00/section/x": b"GET, HEAD, DELETE",
+        b"POST /buildid/00/debuginfo": b"GET, HEAD, PUT, DELETE",
+        b"GET /buildid/00/sources": b"PUT, DELETE",
+        b"PUT /buildid/00/symbolize": b"GET, HEAD, POST",
+        b"GET http://x/symbolize": b"POST",
+        b"GET /profiles": b"POST",
+        b"POST /api/types": b"GET, HEAD",
+    }
+    for request, methods in allowed.items():
+        reply = raw(s, request + b" HTTP/1.1\r\n" + END)
+        assert status_of(reply) == 405 and b"\r\nAllow: " + methods + b"\r\n" in reply, request
     pipelined = raw(s, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" * 50 + b"HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n" + b"GET /readyz HTTP/1.1\r\n" + END)
     assert len(re.findall(rb"HTTP/1\.1 200 OK", pipelined)) == 52 and pipelined.endswith(b"\r\n\r\nok\n")
     healthy(s)
@@ -201,7 +216,7 @@ def test_the_access_log_is_a_line_a_request(serve, elf, pool):
     mark = len(s.log_path.read_text())
     url = f"/buildid/{build_id}/debuginfo"
     evil = "a b\tc\u00e9 UA:x GET / 200 \"'<>"
-    asked = [("GET", url, 200), ("HEAD", url, 200), ("GET", "/none%0a%20x", 404), ("GET", "/healthz", 200), ("BREW", "/x", 405),
+    asked = [("GET", url, 200), ("HEAD", url, 200), ("GET", "/none%0a%20x", 404), ("GET", "/healthz", 200), ("BREW", "/x", 404), ("BREW", "/metrics", 405),
              ("GET", "/buildid/zz/debuginfo", 400), ("GET", f"/buildid/{build_id}/source/none", 404), ("GET", "/metadata?key=x", 400)]
     for method, path, want in asked:
         assert s.get(path, method, headers={"User-Agent": evil.encode(), "X-Forwarded-For": "192.0.2.1, 192.0.2.2"}).status == want

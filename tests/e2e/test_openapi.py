@@ -97,8 +97,7 @@ def test_it_is_served(s):
 
 
 def test_every_path_is_the_servers_and_none_is_missing(s):
-    ours = {(method, re.sub(r"\{[^}]*\}", "*", path)) for path, method, _ in operations()}
-    assert ours == routes_of(s)
+    assert {(method, path) for path, method, _ in operations()} == routes_of(s)
 
 
 def test_every_parameter_is_the_servers_and_none_is_missing(s):

@@ -130,6 +130,19 @@ def test_the_better_one_stays(server, elf, tmp_path):
     sound(s)
 
 
+def test_a_target_may_have_a_scheme_and_a_host(server, elf):
+    s = server()
+    path = f"/buildid/{elf.id}/debuginfo"
+    assert put(s, "http://example.com" + path, elf.debug)[0] == 201
+    assert fetch(s, path)[0] == 200
+    status, _, text = put(s, "HTTPS://example.com:99/push/want", b'{"objects": []}', method="POST")
+    assert status == 200 and json.loads(text) == {"objects": []}
+    assert put(s, "http://example.com" + path, b"", method="DELETE")[0] == 200
+    # An unknown path is refused before any of its body is read.
+    assert put(s, "/elsewhere", b"x", {"Content-Length": "1000000000"})[0] == 404
+    healthy(s)
+
+
 def test_sizes(server, elf):
     s = server(["--max-push", "20000"])
     path = f"/buildid/{elf.id}/debuginfo"
@@ -144,7 +157,7 @@ def test_sizes(server, elf):
     assert put(s, "/buildid/abc/debuginfo", b"x")[0] == 400
     assert put(s, f"/buildid/{elf.id}/section/x", b"x")[0] == 405
     assert put(s, f"/buildid/{elf.id}/debuginfo/x", b"x")[0] == 404
-    assert put(s, "/elsewhere", b"x")[0] == 405
+    assert put(s, "/elsewhere", b"x")[0] == 404
     assert want(s, one(elf.id, bytes(20001))) == [{"want": False, "why": "too large"}]
     for body in (b"", b"{", b"[]", b'{"objects": 5}', b'{"objects": [{}]}', b'{"objects": [{"id": "xx"}]}'):
         assert put(s, "/push/want", body, method="POST")[0] == 400

@@ -168,7 +168,8 @@ def test_get_has_json_and_text(built, service):
     assert service.get(f"/buildid/{built.id}/symbolize").status == 400
     assert service.get(f"/buildid/{built.id}/symbolize?addr=zz").status == 400
     assert service.get(f"/buildid/{built.id}/symbolize?addr=1&kind=runtime").status == 400
-    assert service.get("/symbolize").status == 400
+    post_only = service.get("/symbolize")
+    assert post_only.status == 405 and post_only.headers["Allow"] == "POST"
 
 
 def test_names_in_the_degree_that_is_wanted(built, service):

@@ -7,14 +7,14 @@
  * a file of the cache that all follow while it grows. What no file takes goes through a ring: then one asker
  * follows, and the others get flights of their own.
  */
-#include "server/internal.h"
+#include "server/artifact/artifact.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-static void key_of(const struct resolve_request *what, struct buf *ret)
+static void artifact_key(const struct resolve_request *what, struct buf *ret)
 {
 	buf_add_char(ret, (char)what->kind);
 	/* One that comes back to us by way of other servers must not wait for itself. */
@@ -24,38 +24,56 @@ static void key_of(const struct resolve_request *what, struct buf *ret)
 	buf_add_str(ret, what->arg);
 }
 
+static void artifact_count(struct server *s, int n)
+{
+	pthread_mutex_lock(&s->artifacts.lock);
+	s->artifacts.n += (unsigned)n;
+	if (!s->artifacts.n)
+		pthread_cond_broadcast(&s->artifacts.gone);
+	pthread_mutex_unlock(&s->artifacts.lock);
+}
+
+void artifacts_wait_gone(struct server *s)
+{
+	pthread_mutex_lock(&s->artifacts.lock);
+	while (s->artifacts.n)
+		pthread_cond_wait(&s->artifacts.gone, &s->artifacts.lock);
+	pthread_mutex_unlock(&s->artifacts.lock);
+}
+
 struct making {
-	struct request *req;
+	struct server *s;
+	const struct resolve_request *what;
 	struct bytes key;
 	bool solo;
 };
 
 /* One reference is the maker's, the other the table's. */
-static void *make(void *arg)
+static void *artifact_make(void *arg)
 {
 	const struct making *m = arg;
 	struct artifact *a = NEW(struct artifact);
 	uint8_t *key = mem_alloc(m->key.size);
 
 	memcpy(key, m->key.p, m->key.size);
-	a->s = m->req->s;
+	a->s = m->s;
 	a->key = bytes_of(key, m->key.size);
 	arena_init(&a->arena);
-	a->what = m->req->route.resolve;
+	a->what = *m->what;
 	a->what.arg = arena_str(&a->arena, a->what.arg);
 	a->what.forwarded_for = arena_str(&a->arena, a->what.forwarded_for);
 	a->what.via = arena_str(&a->arena, a->what.via);
 	a->what.user_agent = arena_str(&a->arena, a->what.user_agent);
 	a->solo = m->solo;
 	a->landed = m->solo;
-	a->spool_fd = -1;
+	a->buffer_fd = -1;
 	atomic_init(&a->refs, m->solo ? 1u : 2u);
 	pthread_mutex_init(&a->lock, NULL);
-	wait_artifact_count(&a->s->wait, 1);
+	artifact_count(a->s, 1);
 	return a;
 }
 
-static void take(void *obj)
+static void artifact_ref(void *obj)
 {
 	atomic_fetch_add_explicit(&((struct artifact *)obj)->refs, 1, memory_order_relaxed);
 }
@@ -66,11 +84,11 @@ void artifact_unref(struct artifact *a)
 
 	if (atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	assert(!a->askers && a->landed && !a->waker);
+	assert(!a->waiters && a->landed && !a->waker);
 	source_close(a->source);
 	cache_drop(s->cache, a->file);
-	if (a->spool_fd >= 0)
-		close(a->spool_fd);
+	if (a->buffer_fd >= 0)
+		close(a->buffer_fd);
 	if (a->ring)
 		atomic_fetch_sub(&s->ring_bytes, a->ring_size);
 	free(a->ring);
@@ -81,7 +99,7 @@ void artifact_unref(struct artifact *a)
 	pthread_mutex_destroy(&a->lock);
 	free((void *)a->key.p);
 	free(a);
-	wait_artifact_count(&s->wait, -1);
+	artifact_count(s, -1);
 }
 
 /* Whoever asks from now on starts anew. */
@@ -108,7 +126,7 @@ void artifact_kick(struct artifact *a)
 		return;
 	}
 	a->queued = true;
-	take(a);
+	artifact_ref(a);
 	/* The pool has room for all connections' artifacts, and is there as long as one of them. */
 	if (pool_submit(a->s->workers, POOL_NORMAL, artifact_step, a) != 0)
 		abort();
@@ -116,23 +134,25 @@ void artifact_kick(struct artifact *a)
 
 void artifact_wake_all(struct artifact *a)
 {
-	for (struct request *req = a->askers; req; req = req->asker_next)
-		wait_wake(req);
+	for (struct artifact_waiter *w = a->waiters; w; w = w->next)
+		wait_wake(w->req);
 }
 
 /* ---- asking ---- */
 
-bool artifact_ask(struct request *req, bool solo)
+bool artifact_ask(struct artifact_waiter *w, bool solo)
 {
 	AUTO(buf_done) struct buf key = { 0 };
-	struct making m = { req, { 0 }, solo };
+	struct server *s = w->req->s;
+	struct making m = { s, &w->what, { 0 }, solo };
 	bool leader = true, suspended = false;
 	struct artifact *a;
 
-	key_of(&req->route.resolve, &key);
+	artifact_key(&w->what, &key);
 	m.key = buf_bytes(&key);
 	for (;;) {
-		a = solo ? make(&m) : flight_join(req->s->flights, m.key, make, &m, take, &leader);
+		a = solo ? artifact_make(&m)
+			 : flight_join(s->flights, m.key, artifact_make, &m, artifact_ref, &leader);
 		pthread_mutex_lock(&a->lock);
 		if (!a->given_up)
 			break;
@@ -140,35 +160,35 @@ bool artifact_ask(struct request *req, bool solo)
 		pthread_mutex_unlock(&a->lock);
 		artifact_unref(a);
 	}
-	req->artifact = a;
-	req->asker_prev = NULL;
-	req->asker_next = a->askers;
-	if (a->askers)
-		a->askers->asker_prev = req;
-	a->askers = req;
-	a->n_askers++;
-	a->body_wanted |= !req->head;
+	w->artifact = a;
+	w->prev = NULL;
+	w->next = a->waiters;
+	if (a->waiters)
+		a->waiters->prev = w;
+	a->waiters = w;
+	a->n_waiters++;
+	a->body_wanted |= !w->req->head;
 	if (a->state == ARTIFACT_RESOLVING)
-		suspended = wait_suspend(req);
+		suspended = wait_suspend(w->req);
 	if (leader)
 		artifact_kick(a);
 	pthread_mutex_unlock(&a->lock);
 	return suspended;
 }
 
-void artifact_leave(struct request *req)
+void artifact_leave(struct artifact_waiter *w)
 {
-	struct artifact *a = req->artifact;
+	struct artifact *a = w->artifact;
 
 	if (!a)
 		return;
 	pthread_mutex_lock(&a->lock);
-	*(req->asker_prev ? &req->asker_prev->asker_next : &a->askers) = req->asker_next;
-	if (req->asker_next)
-		req->asker_next->asker_prev = req->asker_prev;
-	req->artifact = NULL;
-	/* Nobody wants it any more: a step ends it. */
-	if (--a->n_askers == 0 && a->state != ARTIFACT_WHOLE && a->state != ARTIFACT_FAILED)
+	*(w->prev ? &w->prev->next : &a->waiters) = w->next;
+	if (w->next)
+		w->next->prev = w->prev;
+	w->artifact = NULL;
+	/* No request is left for it: a step ends it. */
+	if (--a->n_waiters == 0 && a->state != ARTIFACT_WHOLE && a->state != ARTIFACT_FAILED)
 		artifact_kick(a);
 	pthread_mutex_unlock(&a->lock);
 	artifact_unref(a);
@@ -178,12 +198,12 @@ void artifact_leave(struct request *req)
 
 static bool holds_all(const struct artifact *a)
 {
-	return a->spool == SPOOL_FILE || (a->spool == SPOOL_RING && !a->solo);
+	return a->buffer == BUFFER_FILE || (a->buffer == BUFFER_RING && !a->solo);
 }
 
-enum artifact_attached artifact_attach(struct request *req, uint64_t off, uint64_t size)
+enum artifact_attached artifact_attach(struct artifact_waiter *w, uint64_t off, uint64_t size)
 {
-	struct artifact *a = req->artifact;
+	struct artifact *a = w->artifact;
 	enum artifact_attached result = ATTACHED;
 
 	pthread_mutex_lock(&a->lock);
@@ -192,16 +212,16 @@ enum artifact_attached artifact_attach(struct request *req, uint64_t off, uint64
 			a->from = 0;
 			a->to = a->content.size;
 		}
-	} else if (a->solo && !a->owner) {
-		a->owner = req;
+	} else if (a->solo && !a->reader) {
+		a->reader = w;
 		a->from = a->start = a->have = off;
 		a->to = off + size;
 	} else {
-		result = a->solo ? ATTACH_SOLO : a->spool == SPOOL_NONE ? ATTACH_ANEW : ATTACH_SOLO;
+		result = a->solo ? ATTACH_SOLO : a->buffer == BUFFER_NONE ? ATTACH_ANEW : ATTACH_SOLO;
 	}
 	if (result == ATTACHED) {
-		req->body_off = off;
-		req->streaming = true;
+		w->body_off = off;
+		w->streaming = true;
 		if (a->state == ARTIFACT_KNOWN) {
 			a->state = ARTIFACT_FLOWING;
 			artifact_kick(a);
@@ -223,33 +243,33 @@ static size_t ring_read(struct artifact *a, uint64_t at, char *buf, size_t n)
 
 ssize_t artifact_read(void *arg, uint64_t pos, char *buf, size_t max)
 {
-	struct request *req = arg;
-	struct artifact *a = req->artifact;
-	uint64_t at = req->body_off + pos;
+	struct artifact_waiter *w = arg;
+	struct artifact *a = w->artifact;
+	uint64_t at = w->body_off + pos;
 	ssize_t n = HTTP_STREAM_CUT;
 	bool from_file = false;
 
 	pthread_mutex_lock(&a->lock);
 	if (a->have > at) {
 		n = (ssize_t)MIN((uint64_t)max, a->have - at);
-		from_file = a->spool == SPOOL_FILE;
+		from_file = a->buffer == BUFFER_FILE;
 		if (!from_file)
 			n = (ssize_t)ring_read(a, at, buf, (size_t)n);
-		if (a->owner == req) {
+		if (a->reader == w) {
 			a->start = at + (uint64_t)n;
 			if (a->stalled && a->have - a->start <= a->ring_size / 2) {
 				a->stalled = false;
 				artifact_kick(a);
 			}
 		}
-	} else if (a->state == ARTIFACT_FLOWING && req->fate == FATE_NONE) {
-		req->wait_at = at;
-		if (wait_suspend(req))
+	} else if (a->state == ARTIFACT_FLOWING && w->req->fate == FATE_NONE) {
+		w->wait_at = at;
+		if (wait_suspend(w->req))
 			n = 0;
 	}
 	pthread_mutex_unlock(&a->lock);
 	if (from_file)
-		n = pread(a->spool_fd, buf, (size_t)n, (off_t)at);
+		n = pread(a->buffer_fd, buf, (size_t)n, (off_t)at);
 	/* The end of the file where bytes were promised is no end. */
 	return n > 0 || !from_file ? n : HTTP_STREAM_CUT;
 }

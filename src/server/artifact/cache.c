@@ -10,7 +10,7 @@
  * A file is reserved in the budget before its first byte is written. It is found as soon as it is whole; a
  * thread syncs it and gives it its name. Which were used last is kept across restarts in the files' mtime.
  */
-#include "server/internal.h"
+#include "server/artifact/artifact.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -37,7 +37,7 @@ struct entry {
 	struct entry *newer, *older; /* while it has its own name */
 };
 
-struct cache_spool {
+struct cache_file {
 	int fd;
 	uint64_t size;
 	char tmp[32];
@@ -142,15 +142,15 @@ static void evict_files(struct cache *c, struct entry *out)
 
 /* ---- into the cache ---- */
 
-int cache_begin(struct cache *c, uint64_t size, struct cache_spool **ret, int *ret_fd, struct err *err)
+int cache_begin(struct cache *c, uint64_t size, struct cache_file **ret, int *ret_fd, struct err *err)
 {
-	struct cache_spool *sp;
+	struct cache_file *sp;
 	struct entry *out;
 	bool fits;
 
 	if (size > c->max_bytes / MAX_PART)
 		return CACHE_NO_ROOM;
-	sp = NEW(struct cache_spool);
+	sp = NEW(struct cache_file);
 	sp->size = size;
 	pthread_mutex_lock(&c->lock);
 	out = evict(c, size);
@@ -187,7 +187,7 @@ static void unreserve(struct cache *c, uint64_t size)
 	pthread_mutex_unlock(&c->lock);
 }
 
-void cache_drop(struct cache *c, struct cache_spool *sp)
+void cache_drop(struct cache *c, struct cache_file *sp)
 {
 	if (!sp)
 		return;
@@ -199,7 +199,7 @@ void cache_drop(struct cache *c, struct cache_spool *sp)
 	free(sp);
 }
 
-void cache_keep(struct cache *c, struct cache_spool *sp, const struct resolve_request *what, uint64_t tag)
+void cache_keep(struct cache *c, struct cache_file *sp, const struct resolve_request *what, uint64_t tag)
 {
 	char name[NAME_SIZE];
 	struct bytes key;
@@ -235,7 +235,7 @@ static void mark_used(int fd)
 }
 
 /* It is found already; make it durable. */
-static void keep(struct cache *c, struct cache_spool *sp)
+static void keep(struct cache *c, struct cache_file *sp)
 {
 	struct entry *e = sp->entry;
 	bool ok;

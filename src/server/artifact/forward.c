@@ -4,7 +4,7 @@
  * And whether they are asked at all: not when the request has been here before (our name is in its Via), nor
  * when it came through too many servers.
  */
-#include "server/internal.h"
+#include "server/artifact/artifact.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -58,9 +58,8 @@ static struct str passed_on(struct request *req, const char *value, const char *
 	return str_of(text);
 }
 
-void forward_set(struct request *req)
+void forward_set(struct request *req, struct resolve_request *what)
 {
-	struct resolve_request *what = &req->route.resolve;
 	const struct server_options *o = &req->s->opts;
 	const char *forwarded = http_header(req->conn, "X-Forwarded-For"),
 		   *via = http_header(req->conn, "Via"), *agent = http_header(req->conn, "User-Agent");

@@ -6,7 +6,7 @@
  * An entry is good only under the resolver's epoch in which it was found. What lies in a plain file is good
  * for a moment only: nobody tells when such a file changes.
  */
-#include "server/internal.h"
+#include "server/artifact/artifact.h"
 
 #include <stdlib.h>
 

@@ -1,103 +1,114 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /metadata?key=file|glob|buildid&value=...: what is known of a path or a build ID, as JSON.
+ * /metadata?key=file|glob|buildid&value=...: which build IDs have a path, or which paths a build ID has, as JSON.
  *
  *   { "results": [ { "type", "buildid", "file", "archive" } ], "complete": true, "next": "CURSOR" }
  *
- * `limit` and `cursor` are ours: a page of results and where the next one begins. Without `limit` there is
- * one page, of all up to a bound. What other servers know stands behind the last page.
+ * `limit` and `cursor` are ours: a page of results, and where the next one begins. Without `limit` there is
+ * one page, of all up to a bound. Results of other servers come after those of the last page.
  */
 #include "server/artifact/metadata.h"
 
 #define MAX_RESULTS 50000u
 
-struct collecting {
-	json_t *results;
-	bool hide_archive;
-};
-
-static int add_result(void *arg, const struct index_metadata *m)
+static int add_result(void *arg, const struct index_metadata *found)
 {
-	struct collecting *c = arg;
+	struct metadata *m = arg;
 	char hex[BUILD_ID_HEX_SIZE];
-	json_t *one = json_object();
-	struct str archive = c->hide_archive ? path_basename(m->archive) : m->archive;
+	struct str archive = m->req->s->opts.hide_archive ? path_basename(found->archive) : found->archive;
 
-	json_object_set_new(one, "type", json_string(m->debuginfo ? "debuginfo" : "executable"));
-	json_object_set_new(one, "buildid", json_string(build_id_hex(&m->build_id, hex)));
-	json_object_set_new(one, "file", json_lossy(m->file));
+	json_open_object(&m->json, NULL);
+	json_put_text(&m->json, "type", found->debuginfo ? "debuginfo" : "executable");
+	json_put_text(&m->json, "buildid", build_id_hex(&found->build_id, hex));
+	json_put_str(&m->json, "file", found->file);
 	if (archive.size)
-		json_object_set_new(one, "archive", json_lossy(archive));
-	json_array_append_new(c->results, one);
+		json_put_str(&m->json, "archive", archive);
+	json_close(&m->json);
+	m->n_results++;
 	return 0;
 }
 
-static void reply_with(struct request *req, json_t *results, struct str next, bool complete)
+static void metadata_reply(struct metadata *m, struct str next)
 {
-	json_t *all = json_object();
-
-	json_object_set(all, "results", results);
-	json_object_set_new(all, "complete", json_boolean(complete));
+	json_close(&m->json);
+	json_put_bool(&m->json, "complete", m->complete);
 	if (next.size)
-		json_object_set_new(all, "next", json_lossy(next));
-	json_reply(req, all);
+		json_put_str(&m->json, "next", next);
+	json_close(&m->json);
+	request_reply_body(m->req, 200, &m->out, "application/json", true);
 }
 
-static void reply_all(struct request *req, json_t *results, bool complete)
+static enum http_next reply_relayed(struct metadata *m)
 {
-	reply_with(req, results, (struct str){ 0 }, complete);
+	metadata_reply(m, STR(""));
+	return HTTP_REPLY;
 }
 
-static void query(struct request *req, struct str key, struct str value, struct str cursor, uint64_t limit)
+static int query_parse(struct request *req, struct metadata *m)
 {
-	struct collecting c = { json_array(), req->s->opts.hide_archive };
-	const struct index_metadata_query q = {
-		.key = key,
-		.value = value,
-		.cursor = cursor,
-		.max = (size_t)limit,
-		.deadline_mono_ms = clock_mono_ms() + req->s->opts.metadata_max_ms,
-		.fn = add_result,
-		.arg = &c,
-	};
+	struct str limit;
+
+	if (request_arg(req, "key", &m->key) < 0 || request_arg(req, "value", &m->value) < 0 ||
+	    request_arg(req, "cursor", &m->cursor) < 0 || request_arg(req, "limit", &limit) < 0)
+		return -1;
+	if (!str_eq(m->key, STR("file")) && !str_eq(m->key, STR("glob")) && !str_eq(m->key, STR("buildid")))
+		request_refuse(req, 400, "key must be file, glob or buildid");
+	else if (!m->value.size)
+		request_refuse(req, 400, "no value");
+	else if (limit.size && (!str_to_u64(limit, &m->limit) || !m->limit))
+		request_refuse(req, 400, "limit must be a number above 0");
+	m->limit = MIN(m->limit, (uint64_t)MAX_RESULTS);
+	return req->reply ? -1 : 0;
+}
+
+static enum http_next metadata_run(struct request *req)
+{
+	struct metadata *m = ARENA_NEW(&req->arena, struct metadata);
 	struct index_metadata_page page = { .complete = true };
+	struct index_metadata_query q = { .fn = add_result, .arg = m };
+	enum http_next next = HTTP_REPLY;
 	struct err err = { 0 };
-	int r = resolve_metadata(req->s->resolver, &q, &page, &err);
+	int r;
 
-	if (r == 0 && !page.next.size &&
-	    metadata_relay(req, key, value, c.results, page.complete, MAX_RESULTS, reply_all)) {
-		/* it goes on there */
-	} else if (r == 0) {
-		reply_with(req, c.results, buf_str(&page.next), page.complete && !page.next.size);
+	m->req = req;
+	m->limit = MAX_RESULTS;
+	req->own = m;
+	if (query_parse(req, m) < 0)
+		return HTTP_REPLY;
+	m->json.out = &m->out;
+	m->json.escape_slash = true;
+	json_open_object(&m->json, NULL);
+	json_open_array(&m->json, "results");
+	q.key = m->key;
+	q.value = m->value;
+	q.cursor = m->cursor;
+	q.max = (size_t)m->limit;
+	q.deadline_mono_ms = clock_mono_ms() + req->s->opts.metadata_max_ms;
+	r = resolve_metadata(req->s->resolver, &q, &page, &err);
+	if (r == 0) {
+		m->complete = page.complete && !page.next.size;
+		if (!page.next.size)
+			next = metadata_relay_start(m, MAX_RESULTS, reply_relayed);
+		if (next == HTTP_REPLY)
+			metadata_reply(m, buf_str(&page.next));
 	} else if (err.kind == ERR_INVALID) {
-		json_refuse(req, 400, arena_printf(&req->arena, "%s\n", err.text));
+		request_refuse(req, 400, err.text);
 	} else {
 		log_warn("http", "metadata: %s", err.text);
-		json_refuse(req, reply_status_of(&err), "metadata cannot be had now\n");
+		request_refuse(req, reply_status_of(&err), "metadata cannot be read now");
 	}
-	json_decref(c.results);
 	buf_done(&page.next);
+	return next;
 }
 
-void metadata_job(struct request *req)
+static void metadata_done(struct request *req)
 {
-	struct str key, value, cursor, limit_text;
-	uint64_t limit = MAX_RESULTS;
+	struct metadata *m = req->own;
 
-	if (json_arg(req, "key", &key) < 0 || json_arg(req, "value", &value) < 0 ||
-	    json_arg(req, "cursor", &cursor) < 0 || json_arg(req, "limit", &limit_text) < 0)
+	if (!m)
 		return;
-	if (!str_eq(key, STR("file")) && !str_eq(key, STR("glob")) && !str_eq(key, STR("buildid"))) {
-		json_refuse(req, 400, "key must be file, glob or buildid\n");
-		return;
-	}
-	if (!value.size) {
-		json_refuse(req, 400, "no value\n");
-		return;
-	}
-	if (limit_text.size && (!str_to_u64(limit_text, &limit) || !limit)) {
-		json_refuse(req, 400, "limit must be a number above 0\n");
-		return;
-	}
-	query(req, key, value, cursor, MIN(limit, (uint64_t)MAX_RESULTS));
+	buf_done(&m->out);
+	metadata_relay_free(m->relay);
 }
+
+const struct http_handler metadata_get = { .run = metadata_run, .done = metadata_done };

@@ -1,15 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What metadata.c and metadata_relay.c ask of each other.
+ * One GET /metadata, and its relay to other servers.
  */
 #pragma once
 
-#include "server/json.h"
+#include "base/json.h"
+#include "server/artifact/artifact.h"
+
+struct metadata_relay;
+
+/* In the request's arena. */
+struct metadata {
+	struct request *req;
+	struct str key, value, cursor;
+	uint64_t limit;
+	struct buf out; /* the reply: an object with "results", which is open until the end */
+	struct json_writer json;
+	size_t n_results;
+	bool complete; /* so far */
+	struct resolve_request forward;
+	struct metadata_relay *relay; /* NULL: none */
+};
 
 /*
- * Ask the other servers for the same. false: there are none, or they are not to be asked: reply. true: @over
- * will be called on a worker, to reply, with @results and theirs, and whether these and @complete are; @req
- * is not to be touched any more.
+ * Ask the other servers for the same, if there are any. HTTP_REPLY: none is to be asked. HTTP_WAITS: @over will be
+ * called on a worker with their results added; @m may be gone already.
  */
-bool metadata_relay(struct request *req, struct str key, struct str value, json_t *results, bool complete,
-		    size_t max_results, void (*over)(struct request *req, json_t *results, bool complete));
+enum http_next metadata_relay_start(struct metadata *m, size_t max_results,
+				    enum http_next (*over)(struct metadata *m));
+void metadata_relay_free(struct metadata_relay *r); /* takes NULL */

@@ -1,99 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /metadata of other servers: asked all at once when our own results are complete, theirs put behind ours.
- * "complete" stays true only if every one of them answered and says so of its own.
+ * /metadata of other servers: all are asked at once when our own results are complete; theirs are added after
+ * ours. "complete" stays true only if every server answered and says so of its own results.
  *
- * No worker waits meanwhile: the request stays suspended, the last answer queues what is left to do.
+ * No worker waits meanwhile: the request stays suspended, and the last answer queues the rest of the work.
  */
-#include "server/artifact/metadata.h"
-
+#include <jansson.h>
 #include <stdlib.h>
+#include "server/artifact/metadata.h"
 
 #define MAX_ANSWER MIB(32)
 #define CONNECT_MS 1500
 
-struct relay {
-	struct request *req;
-	void (*over)(struct request *req, json_t *results, bool complete);
-	json_t *results; /* ours; theirs are added at the end */
-	bool complete;   /* they are */
+struct metadata_relay {
+	struct metadata *m;
+	enum http_next (*over)(struct metadata *m);
 	size_t max_results;
 	size_t n;
 	struct relay_part {
-		struct relay *r;
+		struct metadata_relay *relay;
 		struct buf body;
 		bool ok;
 	} * parts;
 	atomic_size_t n_left;
 };
 
-/* A result of another server: only what is known, and only text. NULL: it is none. */
-static json_t *result_of(const json_t *theirs)
+/* A result of another server: the known names, and only text. false: it is none. */
+static bool add_theirs(struct metadata *m, const json_t *theirs, size_t max_results)
 {
 	static const char *const names[] = { "type", "buildid", "file", "archive" };
-	json_t *one = json_object();
+	struct str values[ARRAY_SIZE(names)] = { { 0 } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		json_t *value = json_object_get(theirs, names[i]);
+		const json_t *value = json_object_get(theirs, names[i]);
 
 		if (json_is_string(value))
-			json_object_set(one, names[i], value);
+			values[i] = (struct str){ json_string_value(value), json_string_length(value) };
 	}
-	if (json_object_get(one, "type") && json_object_get(one, "buildid") && json_object_get(one, "file"))
-		return one;
-	json_decref(one);
-	return NULL;
+	if (!values[0].p || !values[1].p || !values[2].p || m->n_results >= max_results)
+		return false;
+	json_open_object(&m->json, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (values[i].p)
+			json_put_str(&m->json, names[i], values[i]);
+	json_close(&m->json);
+	m->n_results++;
+	return true;
 }
 
-/* true: it is an answer, and complete. */
-static bool merge(struct relay *r, const struct relay_part *part)
+static void add_answer(struct metadata_relay *r, const struct relay_part *part)
 {
 	json_t *all = part->ok ? json_loadb((const char *)part->body.p, part->body.size, 0, NULL) : NULL;
 	const json_t *theirs = json_object_get(all, "results"), *value;
-	bool complete = json_is_true(json_object_get(all, "complete"));
+	bool complete = json_is_array(theirs) && json_is_true(json_object_get(all, "complete"));
 	size_t i;
 
-	if (!json_is_array(theirs))
-		complete = false;
-	json_array_foreach(theirs, i, value)
-	{
-		json_t *one = result_of(value);
-
-		if (json_array_size(r->results) >= r->max_results)
-			complete = false;
-		else if (one)
-			json_array_append(r->results, one);
-		complete &= one != NULL;
-		json_decref(one);
-	}
+	json_array_foreach(theirs, i, value) complete &= add_theirs(r->m, value, r->max_results);
 	json_decref(all);
-	return complete;
+	r->m->complete &= complete;
 }
 
 /* On a worker again. */
-static void finish(void *arg)
+static enum http_next relay_end(struct request *req)
 {
-	struct relay *r = arg;
-	struct request *req = r->req;
-	bool complete = r->complete;
+	struct metadata *m = req->own;
+	struct metadata_relay *r = m->relay;
 
-	for (size_t i = 0; i < r->n; i++) {
-		complete &= merge(r, &r->parts[i]);
-		buf_done(&r->parts[i].body);
-	}
-	r->over(req, r->results, complete);
-	json_decref(r->results);
-	free(r->parts);
-	free(r);
-	wait_job_done(req);
+	for (size_t i = 0; i < r->n; i++)
+		add_answer(r, &r->parts[i]);
+	return r->over(m);
 }
 
-static void one_less(struct relay *r)
+static void one_less(struct metadata_relay *r)
 {
-	/* The pool has room for all that may be suspended. */
-	if (atomic_fetch_sub(&r->n_left, 1) == 1 &&
-	    pool_submit(r->req->s->workers, POOL_NORMAL, finish, r) != 0)
-		abort();
+	if (atomic_fetch_sub(&r->n_left, 1) == 1)
+		request_continue(r->m->req, relay_end);
 }
 
 static void on_answer(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
@@ -104,13 +85,14 @@ static void on_answer(void *arg, struct net_call *c, int outcome, const struct n
 	part->ok = outcome == 0 && a->status == 200;
 	if (part->ok)
 		buf_add(&part->body, a->body.p, a->body.size);
-	one_less(part->r);
+	one_less(part->relay);
 }
 
-static void ask(struct relay *r, size_t which, struct str key, struct str value)
+static void relay_ask(struct metadata_relay *r, size_t which)
 {
-	struct request *req = r->req;
-	const struct resolve_request *what = &req->route.resolve;
+	const struct metadata *m = r->m;
+	struct request *req = m->req;
+	const struct resolve_request *what = &m->forward;
 	const char *server = req->s->opts.upstreams[which], *headers[3];
 	AUTO(buf_done) struct buf url = { 0 };
 	struct net_call_request call = {
@@ -125,9 +107,9 @@ static void ask(struct relay *r, size_t which, struct str key, struct str value)
 	};
 
 	buf_printf(&url, "%s/metadata?key=", server);
-	net_escape(&url, key, false);
+	net_escape(&url, m->key, false);
 	buf_add_str(&url, STR("&value="));
-	net_escape(&url, value, false);
+	net_escape(&url, m->value, false);
 	call.url = buf_cstr(&url);
 	headers[call.n_headers++] = arena_printf(&req->arena, "X-Forwarded-For: " STR_FMT,
 						 STR_ARG(what->forwarded_for));
@@ -138,33 +120,40 @@ static void ask(struct relay *r, size_t which, struct str key, struct str value)
 	net_call_start(req->s->opts.net, &call, NULL);
 }
 
-bool metadata_relay(struct request *req, struct str key, struct str value, json_t *results, bool complete,
-		    size_t max_results, void (*over)(struct request *req, json_t *results, bool complete))
+enum http_next metadata_relay_start(struct metadata *m, size_t max_results,
+				    enum http_next (*over)(struct metadata *m))
 {
-	const struct server_options *o = &req->s->opts;
-	struct relay *r;
+	const struct server_options *o = &m->req->s->opts;
+	struct metadata_relay *r;
 
 	if (!o->net || !o->n_upstreams)
-		return false;
-	forward_set(req);
-	if (req->route.resolve.not_further)
-		return false;
-	r = NEW(struct relay);
-	r->req = req;
+		return HTTP_REPLY;
+	forward_set(m->req, &m->forward);
+	if (m->forward.not_further)
+		return HTTP_REPLY;
+	r = m->relay = NEW(struct metadata_relay);
+	r->m = m;
 	r->over = over;
-	r->results = json_incref(results);
-	r->complete = complete;
 	r->max_results = max_results;
 	r->n = o->n_upstreams;
 	r->parts = NEW_N(struct relay_part, r->n);
 	memset(r->parts, 0, r->n * sizeof(*r->parts));
 	/* One more, so that none of them is the last before all are asked. */
 	atomic_init(&r->n_left, r->n + 1);
-	*req->goes_on = true;
 	for (size_t i = 0; i < r->n; i++) {
-		r->parts[i].r = r;
-		ask(r, i, key, value);
+		r->parts[i].relay = r;
+		relay_ask(r, i);
 	}
 	one_less(r);
-	return true;
+	return HTTP_WAITS;
+}
+
+void metadata_relay_free(struct metadata_relay *r)
+{
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->n; i++)
+		buf_done(&r->parts[i].body);
+	free(r->parts);
+	free(r);
 }

@@ -2,7 +2,7 @@
 /*
  * A content that can be sent at once, with its replies made: shared by all who send it.
  */
-#include "server/internal.h"
+#include "server/artifact/artifact.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

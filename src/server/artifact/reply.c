@@ -2,12 +2,10 @@
 /*
  * Replies: their headers, and which status an error becomes.
  */
-#include "server/internal.h"
+#include "server/artifact/artifact.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /*
  * A reply's headers share a connection's little memory with the request's, and a reply whose headers do not
@@ -18,26 +16,15 @@
 /* The bytes of a build ID never change: who has them need never ask again. */
 #define CACHE_FOREVER "public, max-age=31536000, immutable"
 
-static void common_headers(struct server *s, struct http_reply *r)
-{
-	http_reply_header(r, "X-Content-Type-Options", "nosniff");
-	if (s->opts.cors) {
-		http_reply_header(r, "Access-Control-Allow-Origin", "*");
-		http_reply_header(
-			r, "Access-Control-Expose-Headers",
-			"X-DEBUGINFOD-SIZE, X-DEBUGINFOD-FILE, X-DEBUGINFOD-ARCHIVE, Content-Range, ETag");
-	}
-}
-
-static void validator_headers(struct server *s, struct http_reply *r, const struct content *c)
+static void validator_headers(const struct server *s, struct http_reply *r, const struct content *c)
 {
 	http_reply_header(r, "Cache-Control", CACHE_FOREVER);
 	http_reply_header(r, "ETag", c->etag);
 	http_reply_header(r, "Last-Modified", c->modified);
-	common_headers(s, r);
+	reply_common_headers(s->http_service, r);
 }
 
-void reply_content_headers(struct server *s, struct http_reply *r, const struct content *c)
+void reply_content_headers(const struct server *s, struct http_reply *r, const struct content *c)
 {
 	char size[24];
 
@@ -63,35 +50,7 @@ void reply_range_headers(struct http_reply *r, const struct verdict *v, const st
 	http_reply_header(r, "Content-Range", range);
 }
 
-struct http_reply *reply_text(struct server *s, unsigned status, struct str text)
-{
-	struct http_reply *r = http_reply_copy(text.p, text.size);
-
-	http_reply_header(r, "Content-Type", "text/plain; charset=utf-8");
-	http_reply_header(r, "Cache-Control", "no-store");
-	if (status == 503 || status == 429)
-		http_reply_header(r, "Retry-After", SERVER_RETRY_S);
-	if (status == 405)
-		http_reply_header(r, "Allow", s->opts.cors ? "GET, HEAD, POST, OPTIONS" : "GET, HEAD");
-	common_headers(s, r);
-	return r;
-}
-
-struct http_reply *reply_body(struct server *s, struct buf *body, const char *type, bool no_store)
-{
-	/* The reply frees it; an empty buffer has nothing to free. */
-	struct http_reply *r = body->p ? http_reply_mem(body->p, body->size, free, body->p)
-				       : http_reply_copy("", 0);
-
-	*body = (struct buf){ 0 };
-	http_reply_header(r, "Content-Type", type);
-	if (no_store)
-		http_reply_header(r, "Cache-Control", "no-store");
-	common_headers(s, r);
-	return r;
-}
-
-struct http_reply *reply_of_verdict(struct server *s, const struct verdict *v, const struct content *c)
+struct http_reply *reply_of_verdict(const struct server *s, const struct verdict *v, const struct content *c)
 {
 	struct http_reply *r;
 	char text[120];
@@ -106,14 +65,14 @@ struct http_reply *reply_of_verdict(struct server *s, const struct verdict *v, c
 		snprintf(text, sizeof(text),
 			 "too large: it has %llu bytes, more than X-DEBUGINFOD-MAXSIZE allows\n",
 			 (unsigned long long)c->size);
-		r = reply_text(s, 406, str_of(text));
+		r = reply_text(s->http_service, 406, str_of(text));
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)c->size);
 		http_reply_header(r, "X-DEBUGINFOD-SIZE", text);
 		return r;
 	case 416:
 		snprintf(text, sizeof(text), "the range lies outside: it has %llu bytes\n",
 			 (unsigned long long)c->size);
-		r = reply_text(s, 416, str_of(text));
+		r = reply_text(s->http_service, 416, str_of(text));
 		snprintf(text, sizeof(text), "bytes */%llu", (unsigned long long)c->size);
 		http_reply_header(r, "Content-Range", text);
 		return r;
@@ -134,7 +93,7 @@ struct conditions reply_conditions(struct http_conn *conn, bool head)
 	};
 }
 
-static struct http_reply *part_of(struct server *s, struct ready *r, const struct verdict *v)
+static struct http_reply *ready_part(const struct server *s, struct ready *r, const struct verdict *v)
 {
 	struct http_reply *part;
 
@@ -152,31 +111,29 @@ static struct http_reply *part_of(struct server *s, struct ready *r, const struc
 	return part;
 }
 
-enum http_result reply_ready(struct server *s, struct http_conn *conn, bool head, struct ready *r,
-			     unsigned *ret_status, uint64_t *ret_bytes)
+void reply_ready(struct server *s, struct http_conn *conn, bool head, struct ready *r, struct http_sent *sent)
 {
 	struct conditions c = reply_conditions(conn, head);
 	struct verdict v = cond_judge(&c, &r->content);
 	struct http_reply *own = NULL;
-	enum http_result result;
 
-	*ret_bytes = head ? 0 : v.size;
-	*ret_status = v.status;
+	sent->bytes = head ? 0 : v.size;
+	sent->status = v.status;
 	if (v.status == 200) {
-		result = http_send(conn, 200, r->whole);
+		sent->outcome = http_send(conn, 200, r->whole);
 	} else if (v.status == 304) {
-		result = http_send(conn, 304, r->unmodified);
+		sent->outcome = http_send(conn, 304, r->unmodified);
 	} else {
-		own = v.status == 206 ? part_of(s, r, &v) : reply_of_verdict(s, &v, &r->content);
+		own = v.status == 206 ? ready_part(s, r, &v) : reply_of_verdict(s, &v, &r->content);
 		if (!own) {
-			*ret_status = 503;
-			*ret_bytes = 0;
-			return http_send(conn, 503, s->made.busy.reply);
+			sent->status = 503;
+			sent->bytes = 0;
+			sent->outcome = http_send(conn, 503, s->http_service->busy.reply);
+			return;
 		}
-		result = http_send(conn, v.status, own);
+		sent->outcome = http_send(conn, v.status, own);
 		http_reply_unref(own);
 	}
-	return result;
 }
 
 unsigned reply_status_of(const struct err *err)
@@ -191,29 +148,4 @@ unsigned reply_status_of(const struct err *err)
 	default:
 		return 500;
 	}
-}
-
-struct str reply_hide_paths(struct arena *a, struct str text)
-{
-	char *out = arena_alloc(a, text.size + 1);
-	size_t n = 0, word = 0; /* where the word in the output begins */
-	bool absolute = false;
-
-	for (size_t i = 0; i < text.size; i++) {
-		char c = text.p[i];
-		bool begins = n == word;
-
-		if (c == '/' && begins)
-			absolute = true;
-		if (c == '/' && absolute) {
-			n = word;
-			continue;
-		}
-		out[n++] = c;
-		if (isspace((unsigned char)c) || strchr(":,;()\"'", c)) {
-			word = n;
-			absolute = false;
-		}
-	}
-	return (struct str){ out, n };
 }

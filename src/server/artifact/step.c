@@ -4,12 +4,14 @@
  * it waits in the queue behind the others, so that a large one takes turns with small ones; when a ring is
  * full it leaves, and its reader's next read brings it back: a slow client holds a ring, never a worker.
  */
-#include "server/internal.h"
+#include "server/artifact/artifact.h"
+#include "server/status/status.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include "base/waker.h"
 
 #define SLICE_MS    20 /* then somebody else has a turn, if there is one */
 #define RING_SIZE   MIB(1)
@@ -83,7 +85,7 @@ static bool abandoned(struct artifact *a)
 	bool none;
 
 	pthread_mutex_lock(&a->lock);
-	none = !a->n_askers;
+	none = !a->n_waiters;
 	pthread_mutex_unlock(&a->lock);
 	if (!none)
 		return false;
@@ -91,7 +93,7 @@ static bool abandoned(struct artifact *a)
 	/* Somebody may have come just before that. Who has found it in the table but is not in the list yet
 	 * will see that it was given up, and ask anew. */
 	pthread_mutex_lock(&a->lock);
-	none = !a->n_askers;
+	none = !a->n_waiters;
 	a->given_up = none;
 	pthread_mutex_unlock(&a->lock);
 	return none;
@@ -194,7 +196,7 @@ static int take_small(struct artifact *a)
 /* What costs work to make is kept, however small. After the reply: it is no part of it. */
 static void keep_small(struct artifact *a)
 {
-	struct cache_spool *sp;
+	struct cache_file *sp;
 	int fd;
 
 	if (!a->s->cache || cache_begin(a->s->cache, a->content.size, &sp, &fd, NULL) != 0)
@@ -213,7 +215,7 @@ static bool take_cached(struct artifact *a)
 
 	if (!a->s->cache || cache_find(a->s->cache, &a->what, a->tag, a->content.size, &fd) != 0)
 		return false;
-	if (a->content.size > SERVER_SMALL) {
+	if (a->content.size > ARTIFACT_SMALL) {
 		ready_in_file(a, TAKE_FD(fd), 0, NULL);
 	} else {
 		mem = mem_alloc(size ? size : 1);
@@ -226,21 +228,21 @@ static bool take_cached(struct artifact *a)
 }
 
 /* What comes from another server lies in a file already, and more of it all the time: that is followed. */
-static bool follow_spool(struct artifact *a)
+static bool follow_file(struct artifact *a)
 {
 	uint64_t off;
 	int fd;
 
 	if (!source_raw_fd(a->source, &fd, &off) || off || (fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
 		return false;
-	a->spool = SPOOL_FILE;
-	a->spool_fd = fd;
+	a->buffer = BUFFER_FILE;
+	a->buffer_fd = fd;
 	a->follows = true;
 	return true;
 }
 
 /* Where its bytes go while it is decoded. A flight that holds them for nobody in common ends here. */
-static void choose_spool(struct artifact *a)
+static void choose_buffer(struct artifact *a)
 {
 	struct err err = { 0 };
 	bool wanted;
@@ -250,26 +252,26 @@ static void choose_spool(struct artifact *a)
 	wanted = a->body_wanted;
 	pthread_mutex_unlock(&a->lock);
 	if (a->solo)
-		a->spool = SPOOL_RING;
+		a->buffer = BUFFER_RING;
 	if (a->solo || !wanted) {
 		artifact_land(a);
 		return;
 	}
-	if (a->arrived && follow_spool(a))
+	if (a->arrived && follow_file(a))
 		return;
-	r = a->s->cache ? cache_begin(a->s->cache, a->content.size, &a->file, &a->spool_fd, &err)
+	r = a->s->cache ? cache_begin(a->s->cache, a->content.size, &a->file, &a->buffer_fd, &err)
 			: CACHE_NO_ROOM;
 	if (r < 0)
 		log_warn("cache", "%s", err.text);
 	if (r == 0) {
-		a->spool = SPOOL_FILE;
+		a->buffer = BUFFER_FILE;
 		/* The cache closes its own when it is through with it, we ours. */
-		a->spool_fd = fcntl(a->spool_fd, F_DUPFD_CLOEXEC, 0);
-		if (a->spool_fd >= 0)
+		a->buffer_fd = fcntl(a->buffer_fd, F_DUPFD_CLOEXEC, 0);
+		if (a->buffer_fd >= 0)
 			return;
 		cache_drop(a->s->cache, TAKE(a->file));
 	}
-	a->spool = SPOOL_RING;
+	a->buffer = BUFFER_RING;
 	if (a->content.size > RING_SIZE) {
 		a->solo = true;
 		artifact_land(a);
@@ -302,10 +304,9 @@ static void say_why(struct artifact *a, const struct resolve_why *why)
 	for (size_t i = 0; i < text.size; i++)
 		if (text.p[i] < 0x20 || text.p[i] == 0x7f)
 			text.p[i] = '?';
-	buf_add_char(&text, '\n');
 	a->why = arena_str(&a->arena, buf_str(&text));
 	if (a->s->opts.hide_archive)
-		a->why = reply_hide_paths(&a->arena, a->why);
+		a->why = server_hide_paths(&a->arena, a->why);
 }
 
 static void found(struct artifact *a, struct resolve_answer *answer)
@@ -316,13 +317,13 @@ static void found(struct artifact *a, struct resolve_answer *answer)
 	log_debug("http", "serving %s " STR_FMT, answer->archive.size ? "archive" : "file",
 		  STR_ARG(answer->archive.size ? answer->archive : answer->file));
 	a->result = result_name(answer);
-	if (answer->plain && a->content.size > SERVER_SMALL && take_plain(a)) {
+	if (answer->plain && a->content.size > ARTIFACT_SMALL && take_plain(a)) {
 		/* by its descriptor */
-	} else if ((!answer->plain || a->content.size > SERVER_SMALL) && take_cached(a)) {
+	} else if ((!answer->plain || a->content.size > ARTIFACT_SMALL) && take_cached(a)) {
 		a->result = "archive fdcache";
-	} else if (a->content.size <= SERVER_SMALL) {
+	} else if (a->content.size <= ARTIFACT_SMALL) {
 		if (take_small(a) < 0) {
-			metrics_decoded(0, true);
+			metrics_artifact_decoded(0, true);
 			fail(a, -1);
 			return;
 		}
@@ -330,15 +331,15 @@ static void found(struct artifact *a, struct resolve_answer *answer)
 			/* Nobody tells when it changes: look again after a moment. */
 			a->ready->plain.st_nlink = 1;
 		} else {
-			metrics_decoded(a->content.size, false);
+			metrics_artifact_decoded(a->content.size, false);
 		}
 	} else {
-		choose_spool(a);
+		choose_buffer(a);
 		publish(a, ARTIFACT_KNOWN);
 		return;
 	}
 	a->ready->result = a->result;
-	a->ready->type = (enum request_type)a->what.kind;
+	a->ready->type = a->what.kind;
 	stop_decoding(a);
 	/* First: who has seen this answer and asks again must not join what is of an older epoch by then. */
 	artifact_land(a);
@@ -394,7 +395,7 @@ static ssize_t decode_piece(struct artifact *a, size_t n)
 	uint8_t *to = a->piece;
 	size_t got;
 
-	if (a->spool == SPOOL_RING && a->read_pos >= a->from) {
+	if (a->buffer == BUFFER_RING && a->read_pos >= a->from) {
 		size_t place = (size_t)((a->read_pos - a->from) % a->ring_size);
 
 		to = a->ring + place;
@@ -405,7 +406,7 @@ static ssize_t decode_piece(struct artifact *a, size_t n)
 	if (!got)
 		return err_set(&a->err, ERR_INVALID, "ends at %llu, %llu bytes were announced",
 			       (unsigned long long)a->read_pos, (unsigned long long)a->content.size);
-	if (a->spool == SPOOL_FILE && fd_pwrite(a->spool_fd, to, got, a->read_pos, &a->err) < 0)
+	if (a->buffer == BUFFER_FILE && fd_pwrite(a->buffer_fd, to, got, a->read_pos, &a->err) < 0)
 		return err_in(&a->err, "cache");
 	return (ssize_t)got;
 }
@@ -413,9 +414,9 @@ static ssize_t decode_piece(struct artifact *a, size_t n)
 /* Under the lock. */
 static void wake_followers(struct artifact *a)
 {
-	for (struct request *req = a->askers; req; req = req->asker_next)
-		if (!req->streaming || req->wait_at < a->have)
-			wait_wake(req);
+	for (struct artifact_waiter *w = a->waiters; w; w = w->next)
+		if (!w->streaming || w->wait_at < a->have)
+			wait_wake(w->req);
 }
 
 /* So many bytes more are there. */
@@ -433,13 +434,13 @@ static void pass_on(struct artifact *a, uint64_t n)
 /* Room for the next piece; 0: the ring is full and its reader will kick. */
 static size_t room(struct artifact *a)
 {
-	size_t n = a->have == a->from ? FIRST_PIECE : SERVER_PIECE;
+	size_t n = a->have == a->from ? FIRST_PIECE : ARTIFACT_CHUNK;
 	uint64_t left = a->to - a->read_pos;
 
 	/* Without random access all before it has to go by first. */
 	if (a->read_pos < a->from)
 		return (size_t)MIN((uint64_t)n, a->from - a->read_pos);
-	if (a->spool == SPOOL_RING && a->owner) {
+	if (a->buffer == BUFFER_RING && a->reader) {
 		pthread_mutex_lock(&a->lock);
 		left = MIN(left, a->ring_size - (a->have - a->start));
 		a->stalled = left == 0;
@@ -451,7 +452,7 @@ static size_t room(struct artifact *a)
 static void whole(struct artifact *a)
 {
 	stop_decoding(a);
-	metrics_decoded(a->to - a->from, false);
+	metrics_artifact_decoded(a->to - a->from, false);
 	if (a->file)
 		cache_keep(a->s->cache, TAKE(a->file), &a->what, a->tag);
 	publish(a, ARTIFACT_WHOLE);
@@ -464,7 +465,7 @@ static void broken(struct artifact *a)
 
 	log_warn("http", "%s of %s: %s: the replies are cut", resolve_kind_name(a->what.kind),
 		 build_id_hex(&a->what.id, hex), a->err.text);
-	metrics_decoded(0, true);
+	metrics_artifact_decoded(0, true);
 	fail(a, -1);
 }
 
@@ -498,10 +499,10 @@ static bool decode_step(struct artifact *a)
 	int64_t end_ms = clock_mono_ms() + SLICE_MS;
 
 	if (!a->piece) {
-		a->piece = mem_alloc(SERVER_PIECE);
+		a->piece = mem_alloc(ARTIFACT_CHUNK);
 		a->read_pos = a->sequential_only ? 0 : a->from;
 	}
-	if (a->spool == SPOOL_RING && !ring_make(a)) {
+	if (a->buffer == BUFFER_RING && !ring_make(a)) {
 		broken(a);
 		return false;
 	}

@@ -23,7 +23,7 @@ int api_arg_add(struct api *a, struct str name, struct str value, struct err *er
 	arg = &a->args[a->n_args];
 	arg->name.p = n;
 	arg->value.p = v;
-	if (!route_unescape(name, n, &arg->name.size) || !route_unescape(value, v, &arg->value.size))
+	if (!http_unescape(name, n, &arg->name.size) || !http_unescape(value, v, &arg->value.size))
 		return err_set(err, ERR_INVALID, "a parameter has a broken %%-escape, or a NUL");
 	if (arg->value.size > API_MAX_VALUE || arg->name.size > API_MAX_VALUE)
 		return err_set(err, ERR_INVALID, "a parameter has more than %u bytes", API_MAX_VALUE);

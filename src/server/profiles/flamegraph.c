@@ -2,7 +2,6 @@
 /*
  * A flame graph in columns: what is repeated is written once, and what is too small to be seen is left out.
  */
-#include "server/json.h"
 #include "server/profiles/profiles.h"
 
 #include <errno.h>
@@ -162,7 +161,7 @@ static int number_all(struct graph *g, struct err *err)
 
 /* ---- writing ---- */
 
-static void write_strings(struct buf *b, const struct graph *g)
+static void write_strings(struct json_writer *w, const struct graph *g)
 {
 	/* Texts are known by frames. */
 	AUTO(mem_freep) struct str *texts = calloc(g->n_strings + 1, sizeof(*texts));
@@ -177,12 +176,10 @@ static void write_strings(struct buf *b, const struct graph *g)
 		texts[g->strings[f.binary_string] - 1] = f.binary;
 		texts[g->strings[f.build_id_string] - 1] = f.build_id;
 	}
-	api_add_key(b, "strings");
-	for (uint32_t i = 0; i < g->n_strings; i++) {
-		buf_add_char(b, i ? ',' : '[');
-		json_add_string(b, texts[i]);
-	}
-	buf_add_char(b, ']');
+	json_open_array(w, "strings");
+	for (uint32_t i = 0; i < g->n_strings; i++)
+		json_put_str(w, NULL, texts[i]);
+	json_close(w);
 }
 
 enum frame_column {
@@ -195,52 +192,48 @@ enum frame_column {
 	N_FRAME_COLUMNS
 };
 
-static void write_frame_cell(struct buf *b, const struct graph *g, enum frame_column column,
+static void write_frame_cell(struct json_writer *w, const struct graph *g, enum frame_column column,
 			     const struct profile_frame *f)
 {
 	switch (column) {
 	case FRAME_NAME:
-		api_add_int(b, g->strings[f->name_string] - 1);
+		json_put_int(w, NULL, g->strings[f->name_string] - 1);
 		break;
 	case FRAME_FILE:
-		api_add_int(b, g->strings[f->file_string] - 1);
+		json_put_int(w, NULL, g->strings[f->file_string] - 1);
 		break;
 	case FRAME_LINE:
-		api_add_int(b, f->line);
+		json_put_int(w, NULL, f->line);
 		break;
 	case FRAME_BINARY:
-		api_add_int(b, g->strings[f->binary_string] - 1);
+		json_put_int(w, NULL, g->strings[f->binary_string] - 1);
 		break;
 	case FRAME_BUILD_ID:
-		api_add_int(b, g->strings[f->build_id_string] - 1);
+		json_put_int(w, NULL, g->strings[f->build_id_string] - 1);
 		break;
 	default:
 		if (f->is_address)
-			buf_printf(b, "\"0x%llx\"", (unsigned long long)f->address);
+			json_put_printf(w, NULL, "0x%llx", (unsigned long long)f->address);
 		else
-			buf_add_str(b, STR("\"\""));
+			json_put_text(w, NULL, "");
 	}
 }
 
-static void write_frames(struct buf *b, const struct graph *g)
+static void write_frames(struct json_writer *w, const struct graph *g)
 {
 	static const char *const names[] = { "name", "file", "line", "binary", "build_id", "address" };
 	struct profile_frame f;
 
-	api_add_key(b, "frames");
-	buf_add_char(b, '{');
+	json_open_object(w, "frames");
 	for (unsigned c = 0; c < N_FRAME_COLUMNS; c++) {
-		api_add_key(b, names[c]);
-		buf_add_char(b, '[');
+		json_open_array(w, names[c]);
 		for (uint32_t i = 0; i < g->n_frames; i++) {
-			if (i)
-				buf_add_char(b, ',');
 			profile_tree_frame(g->t, g->frame_order[i], &f);
-			write_frame_cell(b, g, c, &f);
+			write_frame_cell(w, g, c, &f);
 		}
-		buf_add_char(b, ']');
+		json_close(w);
 	}
-	buf_add_char(b, '}');
+	json_close(w);
 }
 
 enum node_column {
@@ -277,26 +270,21 @@ static int64_t node_cell(const struct graph *g, enum node_column column, uint32_
 	}
 }
 
-static void write_nodes(struct buf *b, const struct graph *g, bool compares)
+static void write_nodes(struct json_writer *w, const struct graph *g, bool compares)
 {
 	static const char *const names[] = { "parent",    "frame",      "self",   "total",
 					     "base_self", "base_total", "inlined" };
 
-	api_add_key(b, "nodes");
-	buf_add_char(b, '{');
+	json_open_object(w, "nodes");
 	for (unsigned c = 0; c < N_NODE_COLUMNS; c++) {
 		bool empty = !compares && (c == NODE_BASE_SELF || c == NODE_BASE_TOTAL);
 
-		api_add_key(b, names[c]);
-		buf_add_char(b, '[');
-		for (uint32_t i = 0; !empty && i < g->n; i++) {
-			if (i)
-				buf_add_char(b, ',');
-			api_add_int(b, node_cell(g, c, g->order[i]));
-		}
-		buf_add_char(b, ']');
+		json_open_array(w, names[c]);
+		for (uint32_t i = 0; !empty && i < g->n; i++)
+			json_put_int(w, NULL, node_cell(g, c, g->order[i]));
+		json_close(w);
 	}
-	buf_add_char(b, '}');
+	json_close(w);
 }
 
 int api_flamegraph(struct api *a, struct err *err)
@@ -304,7 +292,7 @@ int api_flamegraph(struct api *a, struct err *err)
 	AUTO(api_merged_done) struct api_merged m = { 0 };
 	AUTO(profile_tree_freep) struct profile_tree *t = NULL;
 	AUTO(graph_done) struct graph g = { 0 };
-	struct buf *b = &a->out;
+	struct json_writer *w = &a->json;
 	double share;
 	int r;
 
@@ -317,12 +305,13 @@ int api_flamegraph(struct api *a, struct err *err)
 	g.least = choose_least(t, share);
 	if (number_all(&g, err) < 0)
 		return -1;
-	buf_add_char(b, '{');
-	api_add_head(b, &m, t);
-	write_strings(b, &g);
-	write_frames(b, &g);
-	write_nodes(b, &g, m.compares);
-	api_add_int_of(b, "left_out", (int64_t)profile_tree_n(t) - g.n);
-	buf_add_str(b, STR("}\n"));
+	json_open_object(w, NULL);
+	api_put_head(a, &m, t);
+	write_strings(w, &g);
+	write_frames(w, &g);
+	write_nodes(w, &g, m.compares);
+	json_put_int(w, "left_out", (int64_t)profile_tree_n(t) - g.n);
+	json_close(w);
+	buf_add_char(&a->out, '\n');
 	return 0;
 }

@@ -3,7 +3,6 @@
  * The lines of a source file, or of one function, with what each of them takes. Of a view, focus and ignore
  * choose the samples; what else there is to say of how frames are shown changes nothing about lines.
  */
-#include "server/json.h"
 #include "server/profiles/profiles.h"
 
 #include <stdlib.h>
@@ -174,28 +173,25 @@ static int by_line(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void write_build_ids(struct buf *b, const struct lines *l)
+static void write_build_ids(struct json_writer *w, const struct lines *l)
 {
 	const struct profile *p = l->p;
 	struct map seen = { 0 };
 
-	api_add_key(b, "build_ids");
-	buf_add_char(b, '[');
+	json_open_array(w, "build_ids");
 	for (uint32_t i = 0; i < p->mappings.n; i++) {
 		struct str id = profile_str(p, p->mappings.p[i].build_id);
 
 		if (!l->of_mappings[i] || !id.size || map_get(&seen, bytes_of(id.p, id.size)))
 			continue;
-		if (seen.n)
-			buf_add_char(b, ',');
-		map_put(&seen, bytes_of(id.p, id.size), b);
-		json_add_string(b, id);
+		map_put(&seen, bytes_of(id.p, id.size), w);
+		json_put_str(w, NULL, id);
 	}
-	buf_add_char(b, ']');
+	json_close(w);
 	map_done(&seen);
 }
 
-static void write_lines(struct buf *b, struct lines *l, const struct api_merged *m)
+static void write_lines(struct json_writer *w, struct lines *l, const struct api_merged *m)
 {
 	const struct profile *p = l->p;
 	struct str type = p->types.n ? profile_str(p, p->types.p[0].type) : STR(""),
@@ -203,25 +199,24 @@ static void write_lines(struct buf *b, struct lines *l, const struct api_merged 
 
 	if (l->list.n)
 		qsort(l->list.p, l->list.n, sizeof(*l->list.p), by_line);
-	buf_add_char(b, '{');
-	api_add_str_of(b, "type", type);
-	api_add_str_of(b, "unit", unit);
-	api_add_int_of(b, "total", p->types.n ? profile_total(p, 0) : 0);
-	api_add_str_of(b, "file", l->file.size ? l->file : l->one_file);
-	api_add_str_of(b, "function", l->function);
-	write_build_ids(b, l);
-	api_add_key(b, "lines");
-	buf_add_char(b, '[');
+	json_open_object(w, NULL);
+	json_put_str(w, "type", type);
+	json_put_str(w, "unit", unit);
+	json_put_int(w, "total", p->types.n ? profile_total(p, 0) : 0);
+	json_put_str(w, "file", l->file.size ? l->file : l->one_file);
+	json_put_str(w, "function", l->function);
+	write_build_ids(w, l);
+	json_open_array(w, "lines");
 	for (uint32_t i = 0; i < l->list.n; i++) {
-		buf_add_str(b, i ? STR(",{") : STR("{"));
-		api_add_int_of(b, "line", l->list.p[i].line);
-		api_add_int_of(b, "flat", l->list.p[i].flat);
-		api_add_int_of(b, "cum", l->list.p[i].cum);
-		buf_add_char(b, '}');
+		json_open_object(w, NULL);
+		json_put_int(w, "line", l->list.p[i].line);
+		json_put_int(w, "flat", l->list.p[i].flat);
+		json_put_int(w, "cum", l->list.p[i].cum);
+		json_close(w);
 	}
-	buf_add_char(b, ']');
-	api_add_int_of(b, "pending", (int64_t)m->n_pending);
-	buf_add_str(b, STR("}\n"));
+	json_close(w);
+	json_put_int(w, "pending", (int64_t)m->n_pending);
+	json_close(w);
 }
 
 int api_lines(struct api *a, struct err *err)
@@ -246,6 +241,7 @@ int api_lines(struct api *a, struct err *err)
 	number_all(&l);
 	for (uint32_t i = 0; l.p->types.n && i < l.p->n_samples; i++)
 		add_sample(&l, i);
-	write_lines(&a->out, &l, &m);
+	write_lines(&a->json, &l, &m);
+	buf_add_char(&a->out, '\n');
 	return 0;
 }

@@ -2,7 +2,6 @@
 /*
  * What there is: types, labels and their values, series over time, profiles one by one.
  */
-#include "server/json.h"
 #include "server/profiles/profiles.h"
 
 #include <stdlib.h>
@@ -13,17 +12,15 @@
 
 static void write_list(struct api *a, const char *name, struct profilestore_list *l)
 {
-	struct buf *b = &a->out;
+	struct json_writer *w = &a->json;
 
-	buf_add_char(b, '{');
-	api_add_key(b, name);
-	buf_add_char(b, '[');
-	for (size_t i = 0; i < l->n; i++) {
-		if (i)
-			buf_add_char(b, ',');
-		json_add_string(b, l->v[i]);
-	}
-	buf_add_str(b, STR("]}\n"));
+	json_open_object(w, NULL);
+	json_open_array(w, name);
+	for (size_t i = 0; i < l->n; i++)
+		json_put_str(w, NULL, l->v[i]);
+	json_close(w);
+	json_close(w);
+	buf_add_char(&a->out, '\n');
 	free(l);
 }
 
@@ -62,21 +59,20 @@ int api_label_values(struct api *a, struct err *err)
 
 /* ---- series ---- */
 
-static void write_series(struct buf *b, const struct profilestore_series_list *l,
+static void write_series(struct api *a, const struct profilestore_series_list *l,
 			 const struct profilestore_series *x)
 {
-	buf_add_char(b, '{');
-	api_add_labels(b, x->labels, x->n_labels);
-	api_add_int_of(b, "total", x->total);
-	api_add_int_of(b, "profiles", (int64_t)x->n_profiles);
-	api_add_key(b, "points");
-	buf_add_char(b, '[');
-	for (size_t i = 0; i < l->n_points; i++) {
-		if (i)
-			buf_add_char(b, ',');
-		api_add_int(b, x->points[i]);
-	}
-	buf_add_str(b, STR("]}"));
+	struct json_writer *w = &a->json;
+
+	json_open_object(w, NULL);
+	api_put_labels(a, x->labels, x->n_labels);
+	json_put_int(w, "total", x->total);
+	json_put_uint(w, "profiles", x->n_profiles);
+	json_open_array(w, "points");
+	for (size_t i = 0; i < l->n_points; i++)
+		json_put_int(w, NULL, x->points[i]);
+	json_close(w);
+	json_close(w);
 }
 
 static int series_options(struct api *a, struct str by[MAX_BY], struct profilestore_series_options *ret,
@@ -110,26 +106,23 @@ int api_series(struct api *a, struct err *err)
 	struct profilestore_series_list *l;
 	struct profilestore_range r;
 	struct str by[MAX_BY];
-	struct buf *b = &a->out;
+	struct json_writer *w = &a->json;
 
 	if (api_range(a, false, &r, err) < 0 || series_options(a, by, &o, err) < 0 ||
 	    profilestore_series(a->store, &r, &o, &l, err) < 0)
 		return -1;
-	buf_add_char(b, '{');
-	api_add_str_of(b, "type", l->type);
-	api_add_str_of(b, "unit", l->unit);
-	api_add_int_of(b, "from", l->from_ms);
-	api_add_int_of(b, "step", l->step_ms);
-	api_add_key(b, "series");
-	buf_add_char(b, '[');
-	for (size_t i = 0; i < l->n; i++) {
-		if (i)
-			buf_add_char(b, ',');
-		write_series(b, l, &l->v[i]);
-	}
-	buf_add_char(b, ']');
-	api_add_int_of(b, "left_out", (int64_t)l->n_left_out);
-	buf_add_str(b, STR("}\n"));
+	json_open_object(w, NULL);
+	json_put_str(w, "type", l->type);
+	json_put_str(w, "unit", l->unit);
+	json_put_int(w, "from", l->from_ms);
+	json_put_int(w, "step", l->step_ms);
+	json_open_array(w, "series");
+	for (size_t i = 0; i < l->n; i++)
+		write_series(a, l, &l->v[i]);
+	json_close(w);
+	json_put_uint(w, "left_out", l->n_left_out);
+	json_close(w);
+	buf_add_char(&a->out, '\n');
 	free(l);
 	return 0;
 }
@@ -140,26 +133,29 @@ int api_profiles(struct api *a, struct err *err)
 {
 	struct profilestore_entries *l;
 	struct profilestore_range r;
-	struct buf *b = &a->out;
+	struct json_writer *w = &a->json;
 	uint64_t limit;
 
 	if (api_range(a, false, &r, err) < 0 || api_number(a, "limit", 100, MAX_ENTRIES, &limit, err) < 0 ||
 	    profilestore_profiles(a->store, &r, (uint32_t)limit, &l, err) < 0)
 		return -1;
-	buf_add_str(b, STR("{\"profiles\":["));
+	json_open_object(w, NULL);
+	json_open_array(w, "profiles");
 	for (size_t i = 0; i < l->n; i++) {
 		const struct profilestore_entry *e = &l->v[i];
 
-		buf_add_str(b, i ? STR(",{") : STR("{"));
-		api_add_int_of(b, "id", e->id);
-		api_add_int_of(b, "time", e->time_ms);
-		api_add_int_of(b, "duration", e->duration_ms);
-		api_add_int_of(b, "total", e->total);
-		api_add_int_of(b, "samples", (int64_t)e->n_samples);
-		api_add_labels(b, e->labels, e->n_labels);
-		buf_add_char(b, '}');
+		json_open_object(w, NULL);
+		json_put_int(w, "id", e->id);
+		json_put_int(w, "time", e->time_ms);
+		json_put_int(w, "duration", e->duration_ms);
+		json_put_int(w, "total", e->total);
+		json_put_uint(w, "samples", e->n_samples);
+		api_put_labels(a, e->labels, e->n_labels);
+		json_close(w);
 	}
-	buf_add_str(b, STR("]}\n"));
+	json_close(w);
+	json_close(w);
+	buf_add_char(&a->out, '\n');
 	free(l);
 	return 0;
 }

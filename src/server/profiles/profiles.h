@@ -2,22 +2,23 @@
 /*
  * Profiles over HTTP: what its files share. docs/profiles.md and openapi.json have the paths.
  *
- *   profiles.c            the table of paths; a request from its headers to its reply
- *   profiles_args.c       parameters
- *   profiles_write.c      JSON, written without making objects of it
- *   profiles_lists.c      types, labels, series, profiles
- *   profiles_view.c       what is asked for, merged, as a tree of calls; waiting for names
- *   profiles_flamegraph.c, profiles_top.c, profiles_lines.c, profiles_download.c   looked at
- *   profiles_binaries.c   whose addresses have names, and why not
- *   profiles_take.c       what comes in, given to the store
- *   profiles_parca.c, profiles_pyroscope.c, profiles_forms.c   the same as others send it
+ *   profiles.c     handlers: a request from its headers to its reply
+ *   args.c         parameters
+ *   write.c        JSON that several answers have
+ *   lists.c        types, labels, series, profiles
+ *   view.c         the profiles of a query, merged, as a tree of calls; waiting for names
+ *   flamegraph.c, top.c, lines.c, download.c   views of it
+ *   binaries.c     which binaries have names, and why others have none
+ *   take.c         profiles that come in, given to the store
+ *   parca.c, pyroscope.c, forms.c   the same as other clients send them
  *
- * Bodies are taken by post.c; all else happens on workers.
+ * All is done on workers.
  */
 #pragma once
 
 #include "profile/tree.h"
 #include "profilestore/profilestore.h"
+#include "base/json.h"
 #include "server/internal.h"
 
 #define API_MAX_ARGS        128u
@@ -33,26 +34,25 @@
 
 struct api;
 
-/* What a route returns beside 0 (a->out is the answer) and -1 (err says why not). */
+/* What api_route.run() returns beside 0 (a->out is the answer) and -1 (err says why not). */
 enum {
 	API_GOES_ON = 1, /* api_end() will be called */
 	API_SLEEPS = 2,  /* run again in req->sleep_ms */
 };
 
+/* `arg` of a row of the table of routes. */
 struct api_route {
-	const char *method; /* GET or POST */
-	const char *path;   /* a star is one part of it, in a->star */
-	const char *args;   /* names of the parameters, with blanks between; "*": any */
+	const char *args; /* names of the parameters, with blanks between; "*": any */
 	int (*run)(struct api *a, struct err *err);
 };
-extern const struct api_route api_routes[]; /* ended by one without a method */
 
 struct api {
 	struct request *req; /* NULL: for fuzzing */
 	struct arena *arena;
 	struct profilestore *store;
 	const struct api_route *route;
-	struct str star;
+	bool post;       /* else GET */
+	struct str star; /* the variable part of the path */
 	struct api_arg {
 		struct str name, value;
 	} * args;
@@ -61,9 +61,10 @@ struct api {
 	struct bytes body;
 	/* What is answered. */
 	struct buf out;
-	unsigned status;      /* 0: 200 */
-	const char *type;     /* NULL: JSON */
-	const char *filename; /* NULL: it is no download */
+	struct json_writer json; /* into it */
+	unsigned status;         /* 0: 200 */
+	const char *type;        /* NULL: JSON */
+	const char *filename;    /* NULL: it is no download */
 	/* Of who waits for names. */
 	int64_t wait_until_ms; /* monotonic; 0: not known yet */
 	uint64_t n_unnamed;    /* when it was looked at last */
@@ -72,22 +73,20 @@ struct api {
 	struct take *take; /* NULL: it brings no profiles. Its own guard */
 };
 
-/* ---- for request.c ---- */
+/* ---- handlers ---- */
 
-/* Is this one with another method than GET for us? Then @ctx is its request; true: its body is wanted. */
-bool api_begin(struct server *s, const struct http_request *hr, void **ctx);
-void api_job(struct request *req); /* GET */
-void api_done(struct request *req);
+/* The row's `arg`: the api_route. */
+extern const struct http_handler profiles_get, profiles_post;
+extern const struct http_handler profiles_other; /* other paths below /api/: refused, with those there are */
+extern const struct http_body profiles_body;
 
 /* ---- replies ---- */
 
-/* {"error": @text} */
-void api_refuse(struct request *req, unsigned status, const char *text);
 /* Of API_GOES_ON: the reply is made of a->out, or of @err; the request may be gone when this returns. From
  * any thread. */
 void api_end(struct api *a, const struct err *err);
 
-/* ---- profiles_args.c ---- */
+/* ---- args.c ---- */
 
 /* Of a query, as it came. ERR_INVALID: a broken escape. */
 int api_arg_add(struct api *a, struct str name, struct str value, struct err *err);
@@ -110,16 +109,11 @@ int api_range(struct api *a, bool base, struct profilestore_range *ret, struct e
 bool api_compares(const struct api *a);
 int api_view(const struct api *a, struct profile_view *ret, struct err *err);
 
-/* ---- profiles_write.c ---- */
+/* ---- write.c ---- */
 
-void api_add_int(struct buf *b, int64_t v);
-/* "name":, with a comma before it unless it is an object's first. */
-void api_add_key(struct buf *b, const char *name);
-void api_add_int_of(struct buf *b, const char *name, int64_t v);
-void api_add_str_of(struct buf *b, const char *name, struct str s);
-void api_add_labels(struct buf *b, const struct profilestore_label *labels, size_t n); /* "labels":{...} */
+void api_put_labels(struct api *a, const struct profilestore_label *labels, size_t n); /* "labels":{...} */
 
-/* ---- profiles_view.c ---- */
+/* ---- view.c ---- */
 
 struct api_merged {
 	struct profilestore_merged side[PROFILE_COLUMNS];
@@ -134,7 +128,7 @@ int api_tree(struct api *a, const struct api_merged *m, struct profile_tree **re
 /* One after the other; the outcomes are api_merge()'s. */
 int api_merge_tree(struct api *a, struct api_merged *ret, struct profile_tree **ret_tree, struct err *err);
 /* "type":...,"unit":...,"total":...,"base_total":...,"pending":{...} */
-void api_add_head(struct buf *b, const struct api_merged *m, const struct profile_tree *t);
+void api_put_head(struct api *a, const struct api_merged *m, const struct profile_tree *t);
 
 /* ---- routes ---- */
 
@@ -155,7 +149,7 @@ int api_post_profiles(struct api *a, struct err *err);
 int api_post_parca(struct api *a, struct err *err);
 int api_post_pyroscope(struct api *a, struct err *err);
 
-/* ---- profiles_take.c ---- */
+/* ---- take.c ---- */
 
 /* A profile of these bytes; compressed or not. */
 int take_read(struct bytes in, struct str format, struct profile **ret, struct err *err);

@@ -6,7 +6,6 @@
  * it the last one.
  */
 #include "profile/input.h"
-#include "server/post.h"
 #include "server/profiles/profiles.h"
 
 #include <stdlib.h>
@@ -164,7 +163,7 @@ int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct pr
 	struct take *t = take_of(a);
 
 	/* What was read is not needed any more, and others may want the room. */
-	post_drop_body(a->req);
+	body_drop(a->req);
 	pthread_mutex_lock(&t->lock);
 	t->answer = answer;
 	if (r < 0) {
@@ -180,13 +179,15 @@ int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct pr
 
 static void answer_profiles(struct api *a, const struct profilestore_receipt *r)
 {
-	struct buf *b = &a->out;
+	struct json_writer *w = &a->json;
 
-	buf_add_char(b, '{');
-	api_add_int_of(b, "profiles", r->n_profiles);
-	api_add_int_of(b, "samples", (int64_t)r->n_samples);
-	api_add_int_of(b, "id", r->first_id);
-	buf_add_str(b, r->duplicate ? STR(",\"duplicate\":true}\n") : STR(",\"duplicate\":false}\n"));
+	json_open_object(w, NULL);
+	json_put_int(w, "profiles", r->n_profiles);
+	json_put_uint(w, "samples", r->n_samples);
+	json_put_int(w, "id", r->first_id);
+	json_put_bool(w, "duplicate", r->duplicate);
+	json_close(w);
+	buf_add_char(&a->out, '\n');
 }
 
 static bool is_option(struct str name)

@@ -3,7 +3,6 @@
  * Tables: frames by what they take themselves, or with what they call; who calls one of them, and whom it
  * calls.
  */
-#include "server/json.h"
 #include "server/profiles/profiles.h"
 
 #include <stdlib.h>
@@ -11,40 +10,36 @@
 #define USUAL_ROWS 1000
 #define MAX_ROWS   1000000
 
-static void write_row(struct buf *b, const struct profile_tree *t, const struct profile_top *top)
+static void write_row(struct json_writer *w, const char *key, const struct profile_tree *t,
+		      const struct profile_top *top)
 {
 	struct profile_frame f;
 
 	profile_tree_frame(t, top->frame, &f);
-	buf_add_char(b, '{');
-	api_add_str_of(b, "name", f.name);
-	api_add_str_of(b, "file", f.file);
-	api_add_int_of(b, "line", f.line);
-	api_add_str_of(b, "binary", f.binary);
-	api_add_str_of(b, "build_id", f.build_id);
-	api_add_key(b, "address");
+	json_open_object(w, key);
+	json_put_str(w, "name", f.name);
+	json_put_str(w, "file", f.file);
+	json_put_int(w, "line", f.line);
+	json_put_str(w, "binary", f.binary);
+	json_put_str(w, "build_id", f.build_id);
 	if (f.is_address)
-		buf_printf(b, "\"0x%llx\"", (unsigned long long)f.address);
+		json_put_printf(w, "address", "0x%llx", (unsigned long long)f.address);
 	else
-		buf_add_str(b, STR("\"\""));
-	api_add_int_of(b, "flat", top->flat[0]);
-	api_add_int_of(b, "cum", top->cum[0]);
-	api_add_int_of(b, "base_flat", top->flat[1]);
-	api_add_int_of(b, "base_cum", top->cum[1]);
-	buf_add_char(b, '}');
+		json_put_text(w, "address", "");
+	json_put_int(w, "flat", top->flat[0]);
+	json_put_int(w, "cum", top->cum[0]);
+	json_put_int(w, "base_flat", top->flat[1]);
+	json_put_int(w, "base_cum", top->cum[1]);
+	json_close(w);
 }
 
-static void write_rows(struct buf *b, const struct profile_tree *t, const char *name,
+static void write_rows(struct json_writer *w, const struct profile_tree *t, const char *name,
 		       const struct profile_top *rows, size_t n)
 {
-	api_add_key(b, name);
-	buf_add_char(b, '[');
-	for (size_t i = 0; i < n; i++) {
-		if (i)
-			buf_add_char(b, ',');
-		write_row(b, t, &rows[i]);
-	}
-	buf_add_char(b, ']');
+	json_open_array(w, name);
+	for (size_t i = 0; i < n; i++)
+		write_row(w, NULL, t, &rows[i]);
+	json_close(w);
 }
 
 int api_top(struct api *a, struct err *err)
@@ -54,7 +49,7 @@ int api_top(struct api *a, struct err *err)
 	AUTO(mem_freep) struct profile_top *rows = NULL;
 	struct str sort = api_text(a, "sort");
 	bool by_cum = str_eq(sort, STR("cum"));
-	struct buf *b = &a->out;
+	struct json_writer *w = &a->json;
 	uint64_t limit;
 	uint32_t n;
 	int r;
@@ -68,11 +63,12 @@ int api_top(struct api *a, struct err *err)
 		return r;
 	rows = profile_tree_top(t, by_cum, &n);
 	limit = MIN(limit, (uint64_t)n);
-	buf_add_char(b, '{');
-	api_add_head(b, &m, t);
-	write_rows(b, t, "rows", rows, limit);
-	api_add_int_of(b, "left_out", (int64_t)(n - limit));
-	buf_add_str(b, STR("}\n"));
+	json_open_object(w, NULL);
+	api_put_head(a, &m, t);
+	write_rows(w, t, "rows", rows, limit);
+	json_put_int(w, "left_out", (int64_t)(n - limit));
+	json_close(w);
+	buf_add_char(&a->out, '\n');
 	return 0;
 }
 
@@ -96,14 +92,13 @@ static void write_around(struct api *a, const struct profile_tree *t, const stru
 	AUTO(mem_freep) struct profile_top *callers = NULL;
 	AUTO(mem_freep) struct profile_top *callees = NULL;
 	uint32_t n_callers, n_callees;
-	struct buf *b = &a->out;
+	struct json_writer *w = &a->json;
 
 	callers = profile_tree_callers(t, at->frame, &n_callers);
 	callees = profile_tree_callees(t, at->frame, &n_callees);
-	api_add_key(b, "function");
-	write_row(b, t, at);
-	write_rows(b, t, "callers", callers, MIN(limit, (uint64_t)n_callers));
-	write_rows(b, t, "callees", callees, MIN(limit, (uint64_t)n_callees));
+	write_row(w, "function", t, at);
+	write_rows(w, t, "callers", callers, MIN(limit, (uint64_t)n_callers));
+	write_rows(w, t, "callees", callees, MIN(limit, (uint64_t)n_callees));
 }
 
 int api_callers(struct api *a, struct err *err)
@@ -131,9 +126,10 @@ int api_callers(struct api *a, struct err *err)
 		return err_set(err, ERR_INVALID, "there is no function '" STR_FMT "' in that",
 			       (int)MIN(name.size, (size_t)200), name.p);
 	}
-	buf_add_char(&a->out, '{');
-	api_add_head(&a->out, &m, t);
+	json_open_object(&a->json, NULL);
+	api_put_head(a, &m, t);
 	write_around(a, t, at, limit);
-	buf_add_str(&a->out, STR("}\n"));
+	json_close(&a->json);
+	buf_add_char(&a->out, '\n');
 	return 0;
 }

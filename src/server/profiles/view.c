@@ -3,7 +3,6 @@
  * What is asked for, as one profile, or two that are compared, and as a tree of calls; waiting for names that
  * are on their way.
  */
-#include "server/json.h"
 #include "server/profiles/profiles.h"
 
 #define POLL_MS  150
@@ -125,22 +124,23 @@ int api_merge_tree(struct api *a, struct api_merged *ret, struct profile_tree **
 	return r ? r : api_tree(a, ret, ret_tree, err);
 }
 
-void api_add_head(struct buf *b, const struct api_merged *m, const struct profile_tree *t)
+void api_put_head(struct api *a, const struct api_merged *m, const struct profile_tree *t)
 {
+	struct json_writer *w = &a->json;
 	struct profile_node root;
 
 	profile_tree_node(t, 0, &root);
-	api_add_str_of(b, "type", profile_tree_type(t));
-	api_add_str_of(b, "unit", profile_tree_unit(t));
-	api_add_int_of(b, "total", root.total[0]);
+	json_put_str(w, "type", profile_tree_type(t));
+	json_put_str(w, "unit", profile_tree_unit(t));
+	json_put_int(w, "total", root.total[0]);
 	if (m->compares)
-		api_add_int_of(b, "base_total", root.total[1]);
+		json_put_int(w, "base_total", root.total[1]);
 	else
-		buf_add_str(b, STR(",\"base_total\":null"));
-	api_add_int_of(b, "profiles", (int64_t)(m->side[0].n_profiles + m->side[1].n_profiles));
-	api_add_int_of(b, "samples", (int64_t)(m->side[0].n_samples + m->side[1].n_samples));
-	buf_add_str(b, STR(",\"pending\":{"));
-	api_add_int_of(b, "locations", (int64_t)m->n_pending);
-	api_add_int_of(b, "retry_ms", m->n_pending ? RETRY_MS : m->n_waiting ? LATER_MS : 0);
-	buf_add_char(b, '}');
+		json_put_null(w, "base_total");
+	json_put_uint(w, "profiles", m->side[0].n_profiles + m->side[1].n_profiles);
+	json_put_uint(w, "samples", m->side[0].n_samples + m->side[1].n_samples);
+	json_open_object(w, "pending");
+	json_put_uint(w, "locations", m->n_pending);
+	json_put_int(w, "retry_ms", m->n_pending ? RETRY_MS : m->n_waiting ? LATER_MS : 0);
+	json_close(w);
 }

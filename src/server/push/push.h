@@ -2,11 +2,12 @@
 /*
  * Pushing, on the server's side: what its files ask of each other.
  *
- *   push.c          requests: paths, who may, sizes, replies
- *   push_upload.c   one PUT's body: from its HTTP thread to a worker, with back pressure
- *   push_session.c  uploads that were cut, and wait for their next part
- *   push_check.c    is it what it says it is?
- *   push_want.c     POST /push/want: which of many are wanted
+ *   push.c          PUT and DELETE: sizes, sessions
+ *   upload.c   one PUT's body: from its HTTP thread to a worker, with back pressure
+ *   session.c  uploads that were cut, and wait for their next part
+ *   check.c    is it what it says it is?
+ *   reply.c         replies with their headers
+ *   want.c     POST /push/want: which of many are wanted
  *
  * An upload has two buffers: the HTTP thread fills one while a worker empties the other into the store. When
  * both are full the connection is suspended, and TCP holds the client back.
@@ -14,46 +15,35 @@
 #pragma once
 
 #include "server/internal.h"
-#include "http/token.h"
+#include "store/store.h"
 
-#define PUSH_BUFFER       KIB(256) /* each of the two */
-#define PUSH_MAX_UPLOADS  64u      /* bodies that come in at once */
-#define PUSH_MAX_SIZE     (UINT64_C(16) << 30)
-#define PUSH_WANT_MAX     MIB(8) /* of a want list's body */
-#define PUSH_WANT_ENTRIES 20000u
-#define PUSH_MAX_FILE     4096u /* of the name that is noted */
+#define PUSH_BUFFER            KIB(256) /* each of the two */
+#define PUSH_MAX_UPLOADS       64u      /* bodies that come in at once */
+#define PUSH_MAX_SIZE          (UINT64_C(16) << 30)
+#define PUSH_WANT_MAX          MIB(8) /* of a want list's body */
+#define PUSH_WANT_MAX_TOGETHER MIB(256)
+#define PUSH_WANT_ENTRIES      20000u
+#define PUSH_MAX_FILE          4096u /* of the name that is noted */
 
 struct session;
 struct sessions;
 struct upload;
 
 struct push {
-	struct server *s;
-	struct tokens *tokens;
 	struct sessions *sessions;
 	atomic_uint n_uploads;
 };
 struct push *push_new(struct server *s);
-void push_free(struct push *p); /* behind all uploads; takes NULL */
+void push_free(struct push *p); /* after all uploads; takes NULL */
 void push_tick(struct push *p); /* now and then; takes NULL */
 
-/* Who may: 0 and the token's name, or the status with a line for its body. Without any tokens all but reading
- * is this machine's own. */
-unsigned push_authorize(struct push *p, struct http_conn *conn, enum token_scope scope,
-			char name[TOKEN_MAX_NAME], const char **ret_text);
-/* The other side is this machine itself, and no proxy on it. */
-bool push_is_here(struct http_conn *conn);
-/* Of GETs, where reading needs a token. 0, or the status with a line for its body. */
-unsigned push_may_read(struct push *p, struct http_conn *conn, const char **ret_text);
+/* ---- handlers; the `kind` of the first two: enum store_kind ---- */
 
-/* ---- what a request with another method than GET and HEAD is for; see http.h ---- */
+extern const struct http_handler push_put, push_remove, push_want;
+extern const struct http_body push_want_body;
+bool push_exists(const struct server *s); /* there is a store */
 
-bool push_begin(struct server *s, const struct http_request *hr, void **ctx);
-size_t push_body(struct request *req, struct bytes piece);
-enum http_result push_request(struct request *req); /* all is in, or was refused */
-void push_done(struct request *req);                /* the connection has gone, or the reply */
-
-/* A request's part of it. */
+/* An upload, or an entry of a want list. */
 struct push_request {
 	struct store_key key;
 	bool has_sha256;
@@ -62,23 +52,24 @@ struct push_request {
 	struct store_meta meta;
 	char token[TOKEN_MAX_NAME];
 	struct upload *upload; /* of a PUT */
-	struct buf body;       /* of a want list */
-	bool refused;
 };
 
-/* The reply is made, for request_handle() to send. @result: X-LODE-RESULT, or NULL. @text without newline. */
+/* ---- reply.c ---- */
+
+/* Make the reply, unless there is one. @result: X-LODE-RESULT, or NULL. @text without newline. */
 void push_reply(struct request *req, unsigned status, const char *result, const char *text);
+/* With X-LODE-OFFSET. */
 void push_reply_offset(struct request *req, unsigned status, const char *result, uint64_t off,
 		       const char *text);
 
-/* ---- push_upload.c ---- */
+/* ---- upload.c ---- */
 
 struct upload *upload_new(struct request *req, struct session *session);
 size_t upload_body(struct upload *up, struct bytes piece);
 bool upload_finish(struct upload *up); /* all is in: a worker makes the reply. false: the server stops */
 void upload_gone(struct upload *up);   /* takes the request's hold */
 
-/* ---- push_session.c ---- */
+/* ---- session.c ---- */
 
 /* Belongs to whoever has checked it out. */
 struct session {
@@ -112,16 +103,15 @@ void session_reset(struct sessions *t, struct session *s); /* from the start aga
  */
 int session_open(struct sessions *t, struct session *s, uint64_t size, struct err *err);
 
-/* ---- push_check.c ---- */
+/* ---- check.c ---- */
 
 /* 0 and the quality; else ERR_INVALID with a sentence for who pushed it. */
 int push_check(const struct push_request *pr, struct source *src, enum store_quality *ret, struct err *err);
 /* By the first bytes alone: can it still become that? */
 int push_check_head(const struct push_request *pr, struct bytes head, struct err *err);
 
-/* ---- push_want.c ---- */
+/* ---- want.c ---- */
 
-void want_job(struct request *req);
 /* For fuzzing: what a want list asks. fn is called for each; ERR_INVALID for what is none. */
 int want_parse(struct bytes body,
 	       int (*fn)(void *arg, const struct push_request *pr, enum store_quality quality), void *arg,

@@ -52,7 +52,7 @@ struct upload *upload_new(struct request *req, struct session *session)
 	up->s = req->s;
 	up->req = req;
 	arena_init(&up->arena);
-	up->pr = *req->push;
+	up->pr = *(const struct push_request *)req->own;
 	copy_meta(up);
 	up->session = session;
 	atomic_init(&up->refs, 1);
@@ -230,7 +230,7 @@ static void work(void *arg)
 		/* There is room again; it may go on meanwhile. */
 		if (up->suspended && !up->last) {
 			up->suspended = false;
-			wait_job_done(up->req);
+			wait_end_work(up->req);
 		}
 		pthread_mutex_unlock(&up->lock);
 		write_piece(up, bytes_of(up->drain, up->n_drain));
@@ -246,7 +246,7 @@ static void work(void *arg)
 	pthread_mutex_unlock(&up->lock);
 	if (resume) {
 		finish(up);
-		wait_job_done(req);
+		wait_end_work(req);
 	}
 	unref(up);
 }
@@ -281,7 +281,7 @@ size_t upload_body(struct upload *up, struct bytes piece)
 	 * the client, or when the connection is resumed. Where that was the last of the body, nothing comes.
 	 */
 	if (n < piece.size) {
-		up->suspended = wait_job(up->req);
+		up->suspended = wait_begin_work(up->req);
 		if (!up->suspended) {
 			up->outcome = err_set(&up->err, ERR_CANCELLED, "the server stops");
 			up->failed = true;
@@ -297,7 +297,7 @@ bool upload_finish(struct upload *up)
 	bool ok;
 
 	pthread_mutex_lock(&up->lock);
-	ok = wait_job(up->req);
+	ok = wait_begin_work(up->req);
 	if (ok) {
 		up->last = true;
 		up->suspended = true;

@@ -5,10 +5,10 @@
  *   {"objects": [{"id": "...", "kind": "debuginfo", "size": 5, "sha256": "...", "quality": "dwarf"}, ...]}
  *   {"objects": [{"want": true, "offset": 0}, {"want": false, "why": "same"}, ...]}, in the same order
  */
-#include "server/json.h"
-#include "server/push/push.h"
-
+#include <jansson.h>
 #include <stdio.h>
+#include "base/json.h"
+#include "server/push/push.h"
 
 static struct str text_of(const json_t *one, const char *name)
 {
@@ -88,76 +88,88 @@ int want_parse(struct bytes body,
 	return r;
 }
 
-struct wanted {
+/* ---- the reply ---- */
+
+struct want_reply {
 	struct request *req;
 	struct arena arena;
-	json_t *list;
+	struct buf out;
+	struct json_writer json;
 };
 
-static json_t *not_wanted(const char *why)
+static void reply_unwanted(struct want_reply *r, const char *why)
 {
-	json_t *j = json_object();
-
-	json_object_set_new(j, "want", json_false());
-	json_object_set_new(j, "why", json_string(why));
-	return j;
+	json_open_object(&r->json, NULL);
+	json_put_bool(&r->json, "want", false);
+	json_put_text(&r->json, "why", why);
+	json_close(&r->json);
 }
 
-static json_t *wanted(uint64_t off, bool busy)
+static void reply_wanted(struct want_reply *r, uint64_t off, bool busy)
 {
-	json_t *j = json_object();
-
-	json_object_set_new(j, "want", json_true());
-	json_object_set_new(j, "offset", json_number(off));
+	json_open_object(&r->json, NULL);
+	json_put_bool(&r->json, "want", true);
+	json_put_uint(&r->json, "offset", off);
 	if (busy)
-		json_object_set_new(j, "busy", json_true());
-	return j;
+		json_put_bool(&r->json, "busy", true);
+	json_close(&r->json);
 }
 
-static int look(void *arg, const struct push_request *asked, enum store_quality quality)
+static int entry_look_up(void *arg, const struct push_request *asked, enum store_quality quality)
 {
-	struct wanted *w = arg;
+	struct want_reply *w = arg;
 	struct server *s = w->req->s;
 	struct push_request pr = *asked;
 	struct store_meta there = { 0 };
 	uint64_t off = 0;
 	bool busy = false;
 	struct err err;
-	json_t *j;
 
-	memcpy(pr.token, w->req->push->token, sizeof(pr.token));
+	memcpy(pr.token, w->req->token, sizeof(pr.token));
 	arena_reset(&w->arena);
 	if (pr.total > s->opts.max_push) {
-		j = not_wanted("too large");
+		reply_unwanted(w, "too large");
 	} else if (store_find(s->opts.store, &pr.key, &w->arena, &there, &err) == 0 &&
 		   memcmp(there.sha256, pr.sha256, sizeof(pr.sha256)) == 0 && there.origin == STORE_PUSHED) {
-		j = not_wanted("same");
+		reply_unwanted(w, "same");
 	} else if (there.created && there.quality > quality) {
-		j = not_wanted("better");
+		reply_unwanted(w, "better");
 	} else {
 		session_peek(s->push->sessions, &pr, &off, &busy);
-		j = wanted(off, busy);
+		reply_wanted(w, off, busy);
 	}
-	json_array_append_new(w->list, j);
 	return 0;
 }
 
-void want_job(struct request *req)
+static enum http_next want_run(struct request *req)
 {
-	struct wanted w = { .req = req, .list = json_array() };
+	struct want_reply w = { .req = req, .json = { .escape_slash = true } };
 	struct err err = { 0 };
-	int r;
 
+	w.json.out = &w.out;
+	json_open_object(&w.json, NULL);
+	json_open_array(&w.json, "objects");
 	arena_init(&w.arena);
-	r = want_parse(buf_bytes(&req->push->body), look, &w, &err);
-	arena_done(&w.arena);
-	if (r < 0) {
+	if (want_parse(buf_bytes(&req->body), entry_look_up, &w, &err) == 0) {
+		json_close(&w.json);
+		json_close(&w.json);
+		request_reply_body(req, 200, &w.out, "application/json", true);
+	} else {
 		char text[ERR_TEXT_SIZE + 32];
 
 		snprintf(text, sizeof(text), "the want list: %s", err.text);
 		push_reply(req, err.kind == ERR_LIMIT ? 413 : 400, NULL, text);
-		json_decref(w.list);
-		return;
+		buf_done(&w.out);
 	}
-	json_reply(req, json_pack("{s:o}", "objects", w.list));
+	arena_done(&w.arena);
+	return HTTP_REPLY;
 }
+
+const struct http_handler push_want = { .exists = push_exists, .run = want_run };
+const struct http_body push_want_body = {
+	.slot = BODY_WANT,
+	.max = PUSH_WANT_MAX,
+	.max_together = PUSH_WANT_MAX_TOGETHER,
+	.too_long = "the want list is longer than 8 MiB: send several",
+	.needs_length = true,
+};

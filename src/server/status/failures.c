@@ -8,25 +8,27 @@
  * `match` keeps those that have the text in their path or reason, whatever its case. A page may have fewer
  * than `limit`, or none, and a next one: it also ends after so many rows were looked at.
  */
-#include "server/json.h"
-
 #include <ctype.h>
+#include "base/json.h"
+#include "server/status/status.h"
 
 #define DEFAULT_LIMIT 100u
 #define MAX_LIMIT     1000u
 #define AT_ONCE       256u
 #define MAX_LOOKED_AT 20000u
 
-struct page_of {
+struct failures {
 	struct request *req;
 	struct str match;
 	size_t limit;
 	int64_t at; /* the id of the last file that was looked at */
 	size_t n_looked_at;
-	json_t *list;
+	struct buf out;
+	struct json_writer json;
+	size_t n;
 };
 
-static bool is_in(struct str text, struct str part)
+static bool text_has(struct str text, struct str part)
 {
 	for (size_t i = 0; i + part.size <= text.size; i++) {
 		size_t n = 0;
@@ -41,34 +43,36 @@ static bool is_in(struct str text, struct str part)
 }
 
 /* What is hidden is not searched either, else one could guess it piece by piece. */
-static void add(struct page_of *p, const struct index_file *f, struct arena *a)
+static void failures_add(struct failures *p, const struct index_file *f, struct arena *a)
 {
 	bool hide = p->req->s->opts.hide_archive;
 	struct str path = hide ? path_basename(f->path) : f->path;
-	struct str reason = hide ? reply_hide_paths(a, f->reason) : f->reason;
-	json_t *one;
+	struct str reason = hide ? server_hide_paths(a, f->reason) : f->reason;
+	struct json_writer *w;
 
-	if (!is_in(path, p->match) && !is_in(reason, p->match))
+	if (!text_has(path, p->match) && !text_has(reason, p->match))
 		return;
-	one = json_object();
-	json_object_set_new(one, "path", json_lossy(path));
-	json_object_set_new(one, "reason", json_lossy(reason));
-	json_object_set_new(one, "kind", json_string(err_kind_name(f->reason_kind)));
-	json_object_set_new(one, "package", json_boolean(f->kind == INDEX_PACKAGE));
-	json_object_set_new(one, "tries", json_number(f->tries));
-	json_object_set_new(one, "next_try", json_integer(f->next_try_s));
+	w = &p->json;
+	json_open_object(w, NULL);
+	json_put_str(w, "path", path);
+	json_put_str(w, "reason", reason);
+	json_put_text(w, "kind", err_kind_name(f->reason_kind));
+	json_put_bool(w, "package", f->kind == INDEX_PACKAGE);
+	json_put_uint(w, "tries", f->tries);
+	json_put_int(w, "next_try", f->next_try_s);
 	/* The browser's clock is another. */
 	if (f->next_try_s)
-		json_object_set_new(one, "next_try_in", json_integer(f->next_try_s - clock_wall_s()));
-	json_array_append_new(p->list, one);
+		json_put_int(w, "next_try_in", f->next_try_s - clock_wall_s());
+	json_close(w);
+	p->n++;
 }
 
-static bool is_full(const struct page_of *p)
+static bool failures_full(const struct failures *p)
 {
-	return json_array_size(p->list) >= p->limit || p->n_looked_at >= MAX_LOOKED_AT;
+	return p->n >= p->limit || p->n_looked_at >= MAX_LOOKED_AT;
 }
 
-static int fill(struct page_of *p, struct index *ix, bool *ret_more, struct err *err)
+static int failures_fill(struct failures *p, struct index *ix, bool *ret_more, struct err *err)
 {
 	for (;;) {
 		AUTO(arena_done) struct arena a = { 0 };
@@ -79,11 +83,11 @@ static int fill(struct page_of *p, struct index *ix, bool *ret_more, struct err 
 		if (index_list(ix, 0, INDEX_FAILED, p->at, AT_ONCE, &a, &files, &n, err) < 0)
 			return -1;
 		for (size_t i = 0; i < n; i++) {
-			if (is_full(p)) {
+			if (failures_full(p)) {
 				*ret_more = true;
 				return 0;
 			}
-			add(p, &files[i], &a);
+			failures_add(p, &files[i], &a);
 			p->at = files[i].id;
 			p->n_looked_at++;
 		}
@@ -94,20 +98,20 @@ static int fill(struct page_of *p, struct index *ix, bool *ret_more, struct err 
 	}
 }
 
-static int parse(struct page_of *p)
+static int failures_parse(struct failures *p)
 {
 	struct str limit, cursor;
 	uint64_t n = DEFAULT_LIMIT, after = 0;
 
-	if (json_arg(p->req, "match", &p->match) < 0 || json_arg(p->req, "limit", &limit) < 0 ||
-	    json_arg(p->req, "cursor", &cursor) < 0)
+	if (request_arg(p->req, "match", &p->match) < 0 || request_arg(p->req, "limit", &limit) < 0 ||
+	    request_arg(p->req, "cursor", &cursor) < 0)
 		return -1;
 	if (limit.size && (!str_to_u64(limit, &n) || !n)) {
-		json_refuse(p->req, 400, "limit must be a number above 0\n");
+		request_refuse(p->req, 400, "limit must be a number above 0");
 		return -1;
 	}
 	if (cursor.size && (!str_to_u64(cursor, &after) || after > INT64_MAX)) {
-		json_refuse(p->req, 400, "not a cursor of this server\n");
+		request_refuse(p->req, 400, "not a cursor of this server");
 		return -1;
 	}
 	p->limit = (size_t)MIN(n, (uint64_t)MAX_LIMIT);
@@ -115,7 +119,7 @@ static int parse(struct page_of *p)
 	return 0;
 }
 
-static int list(struct page_of *p, bool *ret_more, struct err *err)
+static int failures_list(struct failures *p, bool *ret_more, struct err *err)
 {
 	static const struct index_options read_only = { .read_only = true };
 	struct index *ix;
@@ -126,31 +130,34 @@ static int list(struct page_of *p, bool *ret_more, struct err *err)
 	/* A connection of its own: nobody waits for it, and it waits for nobody. */
 	if (index_open(p->req->s->opts.index_path, &read_only, &ix, err) < 0)
 		return -1;
-	r = fill(p, ix, ret_more, err);
+	r = failures_fill(p, ix, ret_more, err);
 	index_close(ix);
 	return r;
 }
 
-void failures_job(struct request *req)
+static enum http_next failures_run(struct request *req)
 {
-	struct page_of p = { .req = req };
+	struct failures p = { .req = req, .json = { .escape_slash = true } };
 	struct err err = { 0 };
 	bool more = false;
-	json_t *all;
 
-	if (parse(&p) < 0)
-		return;
-	p.list = json_array();
-	if (list(&p, &more, &err) < 0) {
+	if (failures_parse(&p) < 0)
+		return HTTP_REPLY;
+	p.json.out = &p.out;
+	json_open_object(&p.json, NULL);
+	json_open_array(&p.json, "failures");
+	if (failures_list(&p, &more, &err) < 0) {
 		log_warn("server", "failures: %s", err.text);
-		json_refuse(req, 503, "the index cannot be read now\n");
-		json_decref(p.list);
-		return;
+		request_refuse(req, 503, "the index cannot be read now");
+		buf_done(&p.out);
+		return HTTP_REPLY;
 	}
-	all = json_object();
-	json_object_set_new(all, "failures", p.list);
+	json_close(&p.json);
 	if (more)
-		json_object_set_new(all, "next",
-				    json_lossy(str_of(arena_printf(&req->arena, "%lld", (long long)p.at))));
-	json_reply(req, all);
+		json_put_printf(&p.json, "next", "%lld", (long long)p.at);
+	json_close(&p.json);
+	request_reply_body(req, 200, &p.out, "application/json", true);
+	return HTTP_REPLY;
 }
+
+const struct http_handler failures_get = { .run = failures_run };

@@ -7,50 +7,11 @@
  * for the value, so that `ready` must stand in one line only, without HELP and TYPE, and in no other name or
  * text. Ours are called lode_* and are written as Prometheus wants them.
  */
+#include "base/metrics.h"
+#include "server/artifact/artifact.h"
 #include "server/push/push.h"
+#include "server/status/status.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-static const unsigned codes[] = { 200, 201, 202, 204, 206, 302, 304, 400, 401, 403, 404, 405, 406,
-				  409, 411, 413, 414, 416, 422, 429, 499, 500, 502, 503, 507, 0 };
-static const char *const types[N_TYPES] = {
-	[RESOLVE_DEBUGINFO] = "debuginfo",
-	[RESOLVE_EXECUTABLE] = "executable",
-	[RESOLVE_SOURCE] = "source",
-	[RESOLVE_SECTION] = "section",
-	[TYPE_METADATA] = "metadata",
-	[TYPE_METRICS] = "metrics",
-	[TYPE_HEALTH] = "health",
-	[TYPE_STATUS] = "status",
-	[TYPE_PAGE] = "page",
-	[TYPE_PUSH] = "push",
-	[TYPE_SYMBOLIZE] = "symbolize",
-	[TYPE_INGEST] = "ingest",
-	[TYPE_VIEW] = "view",
-	[TYPE_OTHER] = "other",
-};
-static const char *const results[] = { "file",         ".rpm archive", ".deb archive", ".ddeb archive",
-				       ".ipk archive", "archive",      "made",         "archive fdcache",
-				       "upstream",     "store",        "error" };
-#define N_CODES   ARRAY_SIZE(codes)
-#define N_RESULTS ARRAY_SIZE(results)
-
-/* Counters of one thread's requests would be summed up for reading; these few atomic additions do not show
- * beside a system call. */
-static struct {
-	_Atomic uint64_t n, bytes, us;
-} responses[N_TYPES][N_CODES];
-static _Atomic uint64_t requests[N_TYPES], result_counts[N_RESULTS];
-static _Atomic int64_t open_requests[N_TYPES];
-
-static const double seconds[] = { 0.0001, 0.001, 0.01, 0.1, 0.3, 1, 3, 10, 30, 100, 0 };
-static const struct metric_family duration = { "lode_http_duration_seconds",
-					       "From a request's headers to the end of its reply.",
-					       METRIC_HISTOGRAM, "", seconds };
-static const struct metric_family refused = { "lode_http_refused_total",
-					      "Requests that met a limit, by which.", METRIC_COUNTER, "limit",
-					      NULL };
 static const struct metric_family connections = { "lode_http_connections", "Open connections.", METRIC_GAUGE,
 						  "", NULL };
 static const struct metric_family waiting = { "lode_http_waiting",
@@ -144,95 +105,7 @@ static const struct metric_family profiles_queue = {
 	METRIC_GAUGE, "what", NULL
 };
 
-void metrics_begin(enum request_type type)
-{
-	atomic_fetch_add_explicit(&requests[type], 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&open_requests[type], 1, memory_order_relaxed);
-}
-
-static unsigned code_index(unsigned status)
-{
-	unsigned i = 0;
-
-	while (i < N_CODES - 1 && codes[i] != status)
-		i++;
-	return i;
-}
-
-static unsigned result_index(const char *result)
-{
-	unsigned i = 0;
-
-	/* All are literals of our own; most are the very same. */
-	while (i < N_RESULTS - 1 && results[i] != result && strcmp(results[i], result) != 0)
-		i++;
-	return i;
-}
-
-void metrics_end(enum request_type type, unsigned status, const char *result, uint64_t bytes, int64_t ns)
-{
-	unsigned code = code_index(status);
-	static struct metric *_Atomic duration_series;
-	struct metric *d = atomic_load_explicit(&duration_series, memory_order_acquire);
-
-	if (!d) {
-		d = metric_get(&duration);
-		atomic_store_explicit(&duration_series, d, memory_order_release);
-	}
-	atomic_fetch_sub_explicit(&open_requests[type], 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&responses[type][code].n, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&responses[type][code].bytes, bytes, memory_order_relaxed);
-	atomic_fetch_add_explicit(&responses[type][code].us, (uint64_t)ns / 1000, memory_order_relaxed);
-	atomic_fetch_add_explicit(&result_counts[result_index(result)], 1, memory_order_relaxed);
-	metric_observe(d, (double)ns / 1e9);
-}
-
-const char *const metrics_outcome_names[N_OUTCOMES] = {
-	[OUTCOME_SERVED] = "served",         [OUTCOME_UNCHANGED] = "unchanged", [OUTCOME_MISSING] = "missing",
-	[OUTCOME_REFUSED] = "refused",       [OUTCOME_BUSY] = "busy",           [OUTCOME_FAILED] = "failed",
-	[OUTCOME_BROKEN_OFF] = "broken_off",
-};
-
-static enum metrics_outcome outcome_of(unsigned status)
-{
-	switch (status) {
-	case 304:
-		return OUTCOME_UNCHANGED;
-	case 404:
-		return OUTCOME_MISSING;
-	case 429:
-	case 503:
-		return OUTCOME_BUSY;
-	case 499:
-		return OUTCOME_BROKEN_OFF;
-	case 0: /* none of those that we know */
-		return OUTCOME_FAILED;
-	default:
-		return status < 400 ? OUTCOME_SERVED : status < 500 ? OUTCOME_REFUSED : OUTCOME_FAILED;
-	}
-}
-
-void metrics_outcomes(struct metrics_outcomes *ret)
-{
-	*ret = (struct metrics_outcomes){ 0 };
-	for (unsigned type = 0; type < N_TYPES; type++) {
-		if (type == TYPE_METRICS || type == TYPE_HEALTH || type == TYPE_STATUS || type == TYPE_PAGE)
-			continue;
-		for (unsigned code = 0; code < N_CODES; code++) {
-			ret->n[outcome_of(codes[code])] += atomic_load_explicit(&responses[type][code].n,
-										memory_order_relaxed);
-			ret->bytes += atomic_load_explicit(&responses[type][code].bytes,
-							   memory_order_relaxed);
-		}
-	}
-}
-
-void metrics_refused(const char *reason)
-{
-	metric_count(&refused, reason);
-}
-
-void metrics_decoded(uint64_t bytes, bool failed)
+void metrics_artifact_decoded(uint64_t bytes, bool failed)
 {
 	metric_count(&decoded, failed ? "failed" : "whole");
 	metric_add(metric_get(&decoded_bytes), (int64_t)bytes);
@@ -313,7 +186,8 @@ static void collect_profiles(struct server *s)
 	metric_set(metric_get(&profiles_stacks), (int64_t)st.n_stacks);
 	metric_set(metric_get(&profiles_bytes, "disk"), (int64_t)st.data_size);
 	metric_set(metric_get(&profiles_bytes, "memory"), (int64_t)st.metadata_size);
-	metric_set(metric_get(&profiles_queue, "bodies"), (int64_t)atomic_load(&s->api_bytes));
+	metric_set(metric_get(&profiles_queue, "bodies"),
+		   (int64_t)atomic_load(&s->http_service->body_bytes[BODY_PROFILES]));
 	metric_set(metric_get(&profiles_queue, "profiles"), (int64_t)atomic_load(&s->take_bytes));
 }
 
@@ -323,7 +197,7 @@ static void collect(void *arg)
 	struct cache_stats c = { 0 };
 
 	metric_set(metric_get(&connections), http_connections(s->http));
-	metric_set(metric_get(&waiting), wait_count(&s->wait));
+	metric_set(metric_get(&waiting), wait_count(s->http_service));
 	metric_set(metric_get(&worker_queue), (int64_t)pool_queued(s->workers));
 	metric_set(metric_get(&workers_at_work), (int64_t)pool_busy(s->workers));
 	if (s->opts.upstream)
@@ -345,73 +219,37 @@ static void collect(void *arg)
 	metric_set(metric_get(&cache_ops, "evict"), (int64_t)c.n_evicted);
 }
 
-static unsigned long long value(const _Atomic uint64_t *v)
-{
-	return atomic_load_explicit(v, memory_order_relaxed);
-}
-
-static void write_responses(struct buf *out)
-{
-	static const char *const units[] = { "transfer_bytes", "duration_milliseconds",
-					     "after_you_milliseconds" };
-
-	for (unsigned unit = 0; unit < ARRAY_SIZE(units); unit++)
-		for (unsigned type = 0; type < N_TYPES; type++)
-			for (unsigned code = 0; code < N_CODES; code++) {
-				unsigned long long n = value(&responses[type][code].n), sum;
-
-				if (!n)
-					continue;
-				/* Nobody waits for another's request here. */
-				sum = unit == 0   ? value(&responses[type][code].bytes)
-				      : unit == 1 ? value(&responses[type][code].us) / 1000
-						  : 0;
-				buf_printf(out, "http_responses_%s_count{code=\"%u\",type=\"%s\"} %llu\n",
-					   units[unit], codes[code], types[type], n);
-				buf_printf(out, "http_responses_%s_sum{code=\"%u\",type=\"%s\"} %llu\n",
-					   units[unit], codes[code], types[type], sum);
-			}
-}
-
 static void write_customary(struct server *s, struct buf *out)
 {
+	const struct counters *c = s->http_service->counters;
 	long long artifacts = 0;
 
 	buf_printf(out, "ready %d\n", atomic_load(&s->is_ready));
-	for (unsigned type = 0; type < N_TYPES; type++)
-		if (value(&requests[type]))
-			buf_printf(out, "http_requests_total{type=\"%s\"} %llu\n", types[type],
-				   value(&requests[type]));
-	for (unsigned i = 0; i < N_RESULTS; i++)
-		if (value(&result_counts[i]))
-			buf_printf(out, "http_responses_total{result=\"%s\"} %llu\n", results[i],
-				   value(&result_counts[i]));
-	write_responses(out);
+	counters_write(c, out);
 	for (unsigned type = 0; type < RESOLVE_N_KINDS; type++)
-		artifacts += atomic_load_explicit(&open_requests[type], memory_order_relaxed);
+		artifacts += counters_open(c, type);
 	buf_printf(out, "thread_busy{role=\"http-buildid\"} %lld\n", artifacts);
 	buf_printf(out, "thread_busy{role=\"http-metadata\"} %lld\n",
-		   (long long)atomic_load(&open_requests[TYPE_METADATA]));
+		   (long long)counters_open(c, TYPE_METADATA));
 	buf_printf(out, "thread_busy{role=\"http-metrics\"} %lld\n",
-		   (long long)atomic_load(&open_requests[TYPE_METRICS]));
+		   (long long)counters_open(c, TYPE_METRICS));
 }
 
-void metrics_job(struct request *req)
+static enum http_next metrics_run(struct request *req)
 {
 	struct buf out = { 0 };
 
 	metrics_write(&out);
 	write_customary(req->s, &out);
-	req->bytes = out.size;
-	req->status = 200;
-	req->result = "made";
-	req->reply = reply_body(req->s, &out, "text/plain; version=0.0.4; charset=utf-8", true);
+	request_reply_body(req, 200, &out, "text/plain; version=0.0.4; charset=utf-8", true);
+	return HTTP_REPLY;
 }
 
-int metrics_start(struct server *s)
+const struct http_handler metrics_get = { .run = metrics_run };
+
+void metrics_start(struct server *s)
 {
 	metrics_on_collect(collect, s);
-	return 0;
 }
 
 void metrics_stop(struct server *s)

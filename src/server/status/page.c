@@ -2,11 +2,11 @@
 /*
  * The page: the files of web/, built in or out of a folder, as ready-made replies.
  */
-#include "server/internal.h"
+#include "server/status/status.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include "server/status/page.h"
+#include "server/status/page_files.h"
 
 #define MAX_FILES     96u
 #define MAX_FILE_SIZE MIB(4)
@@ -20,7 +20,7 @@
 struct page {
 	struct {
 		const char *name; /* "" is "/" */
-		struct made made;
+		struct http_canned canned;
 	} files[MAX_FILES];
 	size_t n;
 };
@@ -49,7 +49,7 @@ static void add(struct page *p, const char *name, unsigned status, size_t size, 
 	if (p->n == MAX_FILES)
 		abort();
 	p->files[p->n].name = name;
-	p->files[p->n++].made = (struct made){ status, size, reply };
+	p->files[p->n++].canned = (struct http_canned){ status, size, reply };
 }
 
 static void headers(struct http_reply *r, const char *type)
@@ -126,14 +126,29 @@ int page_new(struct server *s, struct page **ret, struct err *err)
 void page_free(struct page *p)
 {
 	for (size_t i = 0; p && i < p->n; i++)
-		http_reply_unref(p->files[i].made.reply);
+		http_reply_unref(p->files[i].canned.reply);
 	free(p);
 }
 
-const struct made *page_find(struct page *p, struct str file)
+static const struct http_canned *page_find(const struct page *p, struct str file)
 {
 	for (size_t i = 0; i < p->n; i++)
 		if (str_eq(file, str_of(p->files[i].name)))
-			return &p->files[i].made;
+			return &p->files[i].canned;
 	return NULL;
 }
+
+/* "/" has no part; that of "/web/FILE" begins with its slash. */
+static const struct http_canned *page_canned(struct server *s, const struct http_match *m)
+{
+	struct str file = m->parts[0];
+
+	return page_find(s->page, file.size ? (struct str){ file.p + 1, file.size - 1 } : STR(""));
+}
+
+static void page_begin(struct request *req)
+{
+	request_refuse(req, 404, "no such path");
+}
+
+const struct http_handler page_get = { .canned = page_canned, .begin = page_begin };

@@ -3,8 +3,10 @@
  * /api/status: the figures that the page shows, as JSON: the index, how far the scan is, requests, the cache,
  * other servers, the store. What failed is in failures.c.
  */
-#include "server/json.h"
+#include "base/json.h"
+#include "server/artifact/artifact.h"
 #include "server/push/push.h"
+#include "server/status/status.h"
 
 /*
  * Counting walks over the whole index, and whoever looks at the page asks every few seconds. So counting gets
@@ -15,33 +17,33 @@
 
 #define LATEST_PUSHES 8
 
-static json_t *scan_figures(struct scan *scan)
+static void scan_figures(struct json_writer *j, struct scan *scan)
 {
 	struct scan_progress p;
-	json_t *j = json_object();
 	int64_t now_ms = clock_mono_ms();
 
 	scan_progress(scan, &p);
-	json_object_set_new(j, "passive", json_boolean(p.passive));
-	json_object_set_new(j, "walking", json_boolean(p.walking));
-	json_object_set_new(j, "grooming", json_boolean(p.grooming));
-	json_object_set_new(j, "ready", json_boolean(p.ready));
-	json_object_set_new(j, "idle", json_boolean(scan_wait_idle(scan, 0)));
-	json_object_set_new(j, "seen", json_number(p.n_seen));
-	json_object_set_new(j, "files_done", json_number(p.n_files_done));
-	json_object_set_new(j, "packages", json_number(p.n_packages));
-	json_object_set_new(j, "packages_headers", json_number(p.n_packages_headers));
-	json_object_set_new(j, "packages_deep", json_number(p.n_packages_deep));
-	json_object_set_new(j, "bytes_total", json_number(p.bytes_total));
-	json_object_set_new(j, "bytes_done", json_number(p.bytes_done));
-	json_object_set_new(j, "failed", json_number(p.n_failed));
-	json_object_set_new(j, "elapsed_ms", json_integer(now_ms - p.started_mono_ms));
+	json_open_object(j, "scan");
+	json_put_bool(j, "passive", p.passive);
+	json_put_bool(j, "walking", p.walking);
+	json_put_bool(j, "grooming", p.grooming);
+	json_put_bool(j, "ready", p.ready);
+	json_put_bool(j, "idle", scan_wait_idle(scan, 0));
+	json_put_uint(j, "seen", p.n_seen);
+	json_put_uint(j, "files_done", p.n_files_done);
+	json_put_uint(j, "packages", p.n_packages);
+	json_put_uint(j, "packages_headers", p.n_packages_headers);
+	json_put_uint(j, "packages_deep", p.n_packages_deep);
+	json_put_uint(j, "bytes_total", p.bytes_total);
+	json_put_uint(j, "bytes_done", p.bytes_done);
+	json_put_uint(j, "failed", p.n_failed);
+	json_put_int(j, "elapsed_ms", now_ms - p.started_mono_ms);
 	/* Ages instead of times: the browser's clock is another. */
 	if (p.walked_mono_ms)
-		json_object_set_new(j, "walked_ms_ago", json_integer(now_ms - p.walked_mono_ms));
+		json_put_int(j, "walked_ms_ago", now_ms - p.walked_mono_ms);
 	if (p.worked_mono_ms)
-		json_object_set_new(j, "worked_ms_ago", json_integer(now_ms - p.worked_mono_ms));
-	return j;
+		json_put_int(j, "worked_ms_ago", now_ms - p.worked_mono_ms);
+	json_close(j);
 }
 
 /* One connection for all who ask. Who comes while another counts takes what was counted before. */
@@ -81,11 +83,10 @@ static bool is_fresh(struct server *s)
 	return fresh;
 }
 
-static json_t *index_figures(struct server *s)
+static void index_figures(struct json_writer *j, struct server *s)
 {
 	struct index_stats st;
 	bool known;
-	json_t *j;
 
 	if (!is_fresh(s))
 		count(s);
@@ -93,211 +94,222 @@ static json_t *index_figures(struct server *s)
 	known = s->counted.known;
 	st = s->counted.stats;
 	pthread_mutex_unlock(&s->counted.lock);
-	if (!known)
-		return json_null();
-	j = json_object();
-	json_object_set_new(j, "files", json_number(st.n_files));
-	json_object_set_new(j, "packages", json_number(st.n_packages));
-	json_object_set_new(j, "header_only", json_number(st.n_header_only));
-	json_object_set_new(j, "scanned", json_number(st.n_scanned));
-	json_object_set_new(j, "failed", json_number(st.n_failed));
-	json_object_set_new(j, "build_ids", json_number(st.n_build_ids));
-	json_object_set_new(j, "executables", json_number(st.n_executables));
-	json_object_set_new(j, "debug_files", json_number(st.n_debug));
-	json_object_set_new(j, "package_bytes", json_number(st.package_bytes));
-	json_object_set_new(j, "map_bytes", json_number(st.map_bytes));
-	json_object_set_new(j, "points_bytes", json_number(st.points_bytes));
-	json_object_set_new(j, "db_bytes", json_number(st.db_bytes));
-	return j;
+	if (!known) {
+		json_put_null(j, "index");
+		return;
+	}
+	json_open_object(j, "index");
+	json_put_uint(j, "files", st.n_files);
+	json_put_uint(j, "packages", st.n_packages);
+	json_put_uint(j, "header_only", st.n_header_only);
+	json_put_uint(j, "scanned", st.n_scanned);
+	json_put_uint(j, "failed", st.n_failed);
+	json_put_uint(j, "build_ids", st.n_build_ids);
+	json_put_uint(j, "executables", st.n_executables);
+	json_put_uint(j, "debug_files", st.n_debug);
+	json_put_uint(j, "package_bytes", st.package_bytes);
+	json_put_uint(j, "map_bytes", st.map_bytes);
+	json_put_uint(j, "points_bytes", st.points_bytes);
+	json_put_uint(j, "db_bytes", st.db_bytes);
+	json_close(j);
 }
 
-static json_t *request_figures(struct server *s)
+static void request_figures(struct json_writer *j, struct server *s)
 {
-	struct metrics_outcomes o;
-	json_t *j = json_object();
+	struct http_outcomes o;
 
-	metrics_outcomes(&o);
+	http_outcomes(s->http_service, &o);
+	json_open_object(j, "requests");
 	for (unsigned i = 0; i < N_OUTCOMES; i++)
-		json_object_set_new(j, metrics_outcome_names[i], json_number(o.n[i]));
-	json_object_set_new(j, "bytes", json_number(o.bytes));
-	json_object_set_new(j, "waiting", json_number(wait_count(&s->wait)));
-	json_object_set_new(j, "workers", json_number(s->opts.workers));
-	json_object_set_new(j, "workers_at_work", json_number(pool_busy(s->workers)));
-	return j;
+		json_put_uint(j, http_outcome_names[i], o.n[i]);
+	json_put_uint(j, "bytes", o.bytes);
+	json_put_uint(j, "waiting", wait_count(s->http_service));
+	json_put_uint(j, "workers", s->opts.workers);
+	json_put_uint(j, "workers_at_work", pool_busy(s->workers));
+	json_close(j);
 }
 
-static json_t *cache_figures(struct cache *cache)
+static void cache_figures(struct json_writer *j, struct cache *cache)
 {
 	struct cache_stats c;
-	json_t *j = json_object();
 
 	cache_stats(cache, &c);
-	json_object_set_new(j, "bytes", json_number(c.bytes));
-	json_object_set_new(j, "max_bytes", json_number(c.max_bytes));
-	json_object_set_new(j, "files", json_number(c.n_files));
-	json_object_set_new(j, "hits", json_number(c.n_hits));
-	json_object_set_new(j, "misses", json_number(c.n_misses));
-	json_object_set_new(j, "evicted", json_number(c.n_evicted));
-	return j;
+	json_open_object(j, "cache");
+	json_put_uint(j, "bytes", c.bytes);
+	json_put_uint(j, "max_bytes", c.max_bytes);
+	json_put_uint(j, "files", c.n_files);
+	json_put_uint(j, "hits", c.n_hits);
+	json_put_uint(j, "misses", c.n_misses);
+	json_put_uint(j, "evicted", c.n_evicted);
+	json_close(j);
 }
 
-static json_t *upstream_figure(const struct net_server_state *s, struct arena *a)
+static void upstream_figure(struct json_writer *one, const struct net_server_state *s, struct arena *a)
 {
-	json_t *one = json_object();
-
-	json_object_set_new(one, "url", json_lossy(net_url_shown(str_of(s->url), a)));
-	json_object_set_new(one, "open", json_boolean(s->open));
+	json_open_object(one, NULL);
+	json_put_str(one, "url", net_url_shown(str_of(s->url), a));
+	json_put_bool(one, "open", s->open);
 	if (s->open)
-		json_object_set_new(one, "again_s", json_integer(s->again_s));
-	json_object_set_new(one, "slow", json_boolean(s->slow));
-	json_object_set_new(one, "failures_in_a_row", json_number(s->n_failures));
+		json_put_int(one, "again_s", s->again_s);
+	json_put_bool(one, "slow", s->slow);
+	json_put_uint(one, "failures_in_a_row", s->n_failures);
 	if (*s->message)
-		json_object_set_new(one, "said", json_lossy(str_of(s->message)));
-	json_object_set_new(one, "asked", json_number(s->n_asked));
-	json_object_set_new(one, "found", json_number(s->n_found));
-	json_object_set_new(one, "missing", json_number(s->n_missing));
-	json_object_set_new(one, "failed", json_number(s->n_failed));
-	json_object_set_new(one, "bytes", json_number(s->n_bytes));
-	return one;
+		json_put_str(one, "said", str_of(s->message));
+	json_put_uint(one, "asked", s->n_asked);
+	json_put_uint(one, "found", s->n_found);
+	json_put_uint(one, "missing", s->n_missing);
+	json_put_uint(one, "failed", s->n_failed);
+	json_put_uint(one, "bytes", s->n_bytes);
+	json_close(one);
 }
 
 struct seeking {
+	struct json_writer *json;
 	const char *url;
 	struct arena *arena;
-	json_t *found;
+	bool found;
 };
 
-static void seek(void *arg, const struct net_server_state *s)
+static void seek_server(void *arg, const struct net_server_state *s)
 {
 	struct seeking *k = arg;
 
-	if (!k->found && strcmp(s->url, k->url) == 0)
-		k->found = upstream_figure(s, k->arena);
+	if (k->found || strcmp(s->url, k->url) != 0)
+		return;
+	upstream_figure(k->json, s, k->arena);
+	k->found = true;
 }
 
-/* Those that are to be asked, in their order, also before they were. */
-static json_t *upstream_servers(struct server *s, struct arena *a)
+/* Servers that are to be asked, in their order, also before they were. */
+static void upstream_servers(struct json_writer *j, struct server *s, struct arena *a)
 {
-	json_t *all = json_array();
-
+	json_open_array(j, "servers");
 	for (size_t i = 0; i < s->opts.n_upstreams; i++) {
 		const struct net_server_state none = { .url = s->opts.upstreams[i], .message = "" };
-		struct seeking k = { .url = none.url, .arena = a };
+		struct seeking k = { .json = j, .url = none.url, .arena = a };
 
-		net_each_server(s->opts.net, seek, &k);
-		json_array_append_new(all, k.found ? k.found : upstream_figure(&none, a));
+		net_each_server(s->opts.net, seek_server, &k);
+		if (!k.found)
+			upstream_figure(j, &none, a);
 	}
-	return all;
+	json_close(j);
 }
 
-static json_t *upstream_figures(struct server *s, struct arena *a)
+static void upstream_figures(struct json_writer *j, struct server *s, struct arena *a)
 {
 	struct resolve_upstream_stats st;
-	json_t *j = json_object();
 
 	resolve_upstream_stats(s->opts.upstream, &st);
-	json_object_set_new(j, "asked", json_number(st.n_asked));
-	json_object_set_new(j, "found", json_number(st.n_found));
-	json_object_set_new(j, "missing", json_number(st.n_missing));
-	json_object_set_new(j, "failed", json_number(st.n_failed));
-	json_object_set_new(j, "remembered", json_number(st.n_remembered));
-	json_object_set_new(j, "stored", json_number(st.n_stored));
-	json_object_set_new(j, "not_stored", json_number(st.n_not_stored));
-	json_object_set_new(j, "bytes", json_number(st.bytes));
-	json_object_set_new(j, "servers", upstream_servers(s, a));
-	return j;
+	json_open_object(j, "upstream");
+	json_put_uint(j, "asked", st.n_asked);
+	json_put_uint(j, "found", st.n_found);
+	json_put_uint(j, "missing", st.n_missing);
+	json_put_uint(j, "failed", st.n_failed);
+	json_put_uint(j, "remembered", st.n_remembered);
+	json_put_uint(j, "stored", st.n_stored);
+	json_put_uint(j, "not_stored", st.n_not_stored);
+	json_put_uint(j, "bytes", st.bytes);
+	upstream_servers(j, s, a);
+	json_close(j);
 }
 
-static json_t *pushed_figure(const struct store_known *k)
+static void pushed_figure(struct json_writer *one, const struct store_known *k)
 {
 	char hex[BUILD_ID_HEX_SIZE];
-	json_t *one = json_object();
 
-	json_object_set_new(one, "build_id", json_string(build_id_hex(&k->key.id, hex)));
-	json_object_set_new(one, "kind", json_string(store_kind_name(k->key.kind)));
-	json_object_set_new(one, "quality", json_string(store_quality_name(k->quality)));
-	json_object_set_new(one, "file", json_lossy(k->file));
-	json_object_set_new(one, "from", json_lossy(k->from));
-	json_object_set_new(one, "size", json_number(k->size));
-	json_object_set_new(one, "ms_ago", json_integer(MAX(clock_wall_s() - k->created, INT64_C(0)) * 1000));
-	return one;
+	json_open_object(one, NULL);
+	json_put_text(one, "build_id", build_id_hex(&k->key.id, hex));
+	json_put_text(one, "kind", store_kind_name(k->key.kind));
+	json_put_text(one, "quality", store_quality_name(k->quality));
+	json_put_str(one, "file", k->file);
+	json_put_str(one, "from", k->from);
+	json_put_uint(one, "size", k->size);
+	json_put_int(one, "ms_ago", MAX(clock_wall_s() - k->created, INT64_C(0)) * 1000);
+	json_close(one);
 }
 
-static json_t *store_json(struct server *s, struct arena *a)
+static void store_json(struct json_writer *j, struct server *s, struct arena *a)
 {
 	struct store_known *latest;
 	struct store_figures f;
-	json_t *j = json_object(), *list = json_array();
 	size_t n;
 
 	store_figures(s->opts.store, &f);
-	json_object_set_new(j, "counted", json_boolean(f.all && f.used_known));
-	json_object_set_new(j, "bytes", json_number(f.used));
-	json_object_set_new(j, "quota", json_number(f.quota));
-	json_object_set_new(
-		j, "to_compress",
-		json_pack("{s:I, s:I}", "objects", (json_int_t)f.n_waiting, "bytes", (json_int_t)f.waiting));
+	json_open_object(j, "store");
+	json_put_bool(j, "counted", f.all && f.used_known);
+	json_put_uint(j, "bytes", f.used);
+	json_put_uint(j, "quota", f.quota);
+	json_open_object(j, "to_compress");
+	json_put_uint(j, "objects", f.n_waiting);
+	json_put_uint(j, "bytes", f.waiting);
+	json_close(j);
 	for (unsigned i = 0; i < STORE_N_ORIGINS; i++) {
-		json_t *one = json_object();
-
-		json_object_set_new(one, "objects", json_number(f.n[i]));
-		json_object_set_new(one, "bytes", json_number(f.bytes[i]));
-		json_object_set_new(j, store_origin_name((enum store_origin)i), one);
+		json_open_object(j, store_origin_name((enum store_origin)i));
+		json_put_uint(j, "objects", f.n[i]);
+		json_put_uint(j, "bytes", f.bytes[i]);
+		json_close(j);
 	}
 	store_latest(s->opts.store, STORE_PUSHED, LATEST_PUSHES, a, &latest, &n);
+	json_open_array(j, "latest");
 	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, pushed_figure(&latest[i]));
-	json_object_set_new(j, "latest", list);
-	json_object_set_new(j, "uploads", json_number(atomic_load(&s->push->n_uploads)));
-	return j;
+		pushed_figure(j, &latest[i]);
+	json_close(j);
+	json_put_uint(j, "uploads", atomic_load(&s->push->n_uploads));
+	json_close(j);
 }
 
-static json_t *profile_figures(struct profilestore *profiles)
+static void profile_figures(struct json_writer *j, struct profilestore *profiles)
 {
 	struct profilestore_stats st;
-	json_t *j = json_object();
 
 	profilestore_stats(profiles, &st);
-	json_object_set_new(j, "profiles", json_number(st.n_profiles));
-	json_object_set_new(j, "samples", json_number(st.n_samples));
-	json_object_set_new(j, "series", json_number(st.n_series));
-	json_object_set_new(j, "locations", json_number(st.n_locations));
-	json_object_set_new(j, "unnamed", json_number(st.n_unnamed));
-	json_object_set_new(j, "stacks", json_number(st.n_stacks));
-	json_object_set_new(j, "functions", json_number(st.n_functions));
-	json_object_set_new(j, "binaries", json_number(st.n_binaries));
-	json_object_set_new(j, "bytes", json_number(st.data_size));
-	json_object_set_new(j, "memory", json_number(st.metadata_size));
-	json_object_set_new(j, "added", json_number(st.n_added));
-	json_object_set_new(j, "duplicates", json_number(st.n_duplicates));
-	json_object_set_new(j, "refused", json_number(st.n_refused));
-	json_object_set_new(j, "expired", json_number(st.n_expired));
-	json_object_set_new(j, "oldest", json_integer(st.oldest_ms));
-	json_object_set_new(j, "latest", json_integer(st.latest_ms));
-	return j;
+	json_open_object(j, "profiles");
+	json_put_uint(j, "profiles", st.n_profiles);
+	json_put_uint(j, "samples", st.n_samples);
+	json_put_uint(j, "series", st.n_series);
+	json_put_uint(j, "locations", st.n_locations);
+	json_put_uint(j, "unnamed", st.n_unnamed);
+	json_put_uint(j, "stacks", st.n_stacks);
+	json_put_uint(j, "functions", st.n_functions);
+	json_put_uint(j, "binaries", st.n_binaries);
+	json_put_uint(j, "bytes", st.data_size);
+	json_put_uint(j, "memory", st.metadata_size);
+	json_put_uint(j, "added", st.n_added);
+	json_put_uint(j, "duplicates", st.n_duplicates);
+	json_put_uint(j, "refused", st.n_refused);
+	json_put_uint(j, "expired", st.n_expired);
+	json_put_int(j, "oldest", st.oldest_ms);
+	json_put_int(j, "latest", st.latest_ms);
+	json_close(j);
 }
 
-void status_job(struct request *req)
+static enum http_next status_run(struct request *req)
 {
 	struct server *s = req->s;
-	json_t *all = json_object();
+	struct buf out = { 0 };
+	struct json_writer json = { .out = &out, .escape_slash = true }, *j = &json;
 
-	json_object_set_new(all, "version", json_string(LODE_VERSION));
-	json_object_set_new(all, "uptime_ms", json_integer(clock_mono_ms() - s->started_mono_ms));
-	json_object_set_new(all, "ready", json_boolean(atomic_load(&s->is_ready)));
-	json_object_set_new(all, "connections", json_number(http_connections(s->http)));
-	json_object_set_new(all, "requests", request_figures(s));
+	json_open_object(j, NULL);
+	json_put_text(j, "version", LODE_VERSION);
+	json_put_int(j, "uptime_ms", clock_mono_ms() - s->started_mono_ms);
+	json_put_bool(j, "ready", atomic_load(&s->is_ready));
+	json_put_uint(j, "connections", http_connections(s->http));
+	request_figures(j, s);
 	if (s->opts.scan)
-		json_object_set_new(all, "scan", scan_figures(s->opts.scan));
+		scan_figures(j, s->opts.scan);
 	if (s->opts.index_path)
-		json_object_set_new(all, "index", index_figures(s));
+		index_figures(j, s);
 	if (s->opts.upstream)
-		json_object_set_new(all, "upstream", upstream_figures(s, &req->arena));
+		upstream_figures(j, s, &req->arena);
 	if (s->opts.store)
-		json_object_set_new(all, "store", store_json(s, &req->arena));
+		store_json(j, s, &req->arena);
 	if (s->opts.profiles)
-		json_object_set_new(all, "profiles", profile_figures(s->opts.profiles));
+		profile_figures(j, s->opts.profiles);
 	if (s->cache)
-		json_object_set_new(all, "cache", cache_figures(s->cache));
-	json_reply(req, all);
+		cache_figures(j, s->cache);
+	json_close(j);
+	request_reply_body(req, 200, &out, "application/json", true);
+	return HTTP_REPLY;
 }
+
+const struct http_handler status_get = { .run = status_run };

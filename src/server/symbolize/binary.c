@@ -70,7 +70,7 @@ static int parse_module(struct ask *a, struct cursor *c, size_t i, size_t *room,
 	return cursor_ok(c) ? 0 : cursor_err(c, "the request", err);
 }
 
-static int parse(struct ask *a, struct err *err)
+static int binary_parse(struct ask *a, struct err *err)
 {
 	struct cursor c = cursor_of(a->body);
 	struct bytes magic = cursor_bytes(&c, 4);
@@ -186,7 +186,7 @@ static struct binary *binary_of(struct ask *a)
 	return b;
 }
 
-static void answer(void *arg, size_t i, const struct tables_answer *ans)
+static void binary_answer(void *arg, size_t i, const struct tables_answer *ans)
 {
 	struct ask *a = arg;
 	struct binary *b = binary_of(a);
@@ -213,7 +213,7 @@ static void add_pool(struct pool_of *p, struct buf *out)
 	map_done(&p->map);
 }
 
-static const char *finish(struct ask *a)
+static const char *binary_finish(struct ask *a)
 {
 	struct binary *b = binary_of(a);
 	struct buf *out = &a->out;
@@ -241,4 +241,4 @@ static const char *finish(struct ask *a)
 	return "application/x-lode-symbolize";
 }
 
-const struct ask_form ask_binary = { parse, answer, finish };
+const struct ask_form ask_binary = { binary_parse, binary_answer, binary_finish };

@@ -231,14 +231,14 @@ static int parse_get(struct ask *a, struct err *err)
 	struct str kind, section, is_return, demangle, timeout, discriminators;
 	uint64_t seconds = 0;
 
-	if (json_arg(a->req, "kind", &kind) < 0 || json_arg(a->req, "section", &section) < 0 ||
-	    json_arg(a->req, "return", &is_return) < 0 || json_arg(a->req, "demangle", &demangle) < 0 ||
-	    json_arg(a->req, "timeout", &timeout) < 0 ||
-	    json_arg(a->req, "discriminators", &discriminators) < 0)
+	if (request_arg(a->req, "kind", &kind) < 0 || request_arg(a->req, "section", &section) < 0 ||
+	    request_arg(a->req, "return", &is_return) < 0 || request_arg(a->req, "demangle", &demangle) < 0 ||
+	    request_arg(a->req, "timeout", &timeout) < 0 ||
+	    request_arg(a->req, "discriminators", &discriminators) < 0)
 		return err_set(err, ERR_INVALID, "a broken %%-escape");
 	f->text = accept && strstr(accept, "text/plain") && !strstr(accept, "json");
 	a->n_ids = 1;
-	a->ids = &a->req->route.resolve.id;
+	a->ids = &a->path_id;
 	f->first_map = ARENA_NEW_N(a->arena, size_t, 2);
 	a->queries = ARENA_NEW_N(a->arena, struct tables_query, GET_ADDRS);
 	if (kind.size && parse_kind(kind, &l.usual.kind, err) < 0)
@@ -265,53 +265,49 @@ static int parse_get(struct ask *a, struct err *err)
 
 /* ---- the reply ---- */
 
-static void add_number(struct buf *b, const char *name, uint64_t n)
+static void put_number(struct json_writer *w, const char *name, uint64_t n)
 {
 	if (n)
-		buf_printf(b, ",\"%s\":%llu", name, (unsigned long long)n);
+		json_put_uint(w, name, n);
 }
 
-static void add_frame(struct ask *a, const struct symtab_frame *f, struct buf *b)
+static void put_frame(struct ask *a, const struct symtab_frame *f, struct json_writer *w)
 {
-	buf_add_str(b, STR("{\"function\":"));
-	ask_add_name(a, f, b);
-	if (f->linkage.size && a->demangling != FRAME_DEMANGLE_NONE && !str_eq(f->linkage, f->name)) {
-		buf_add_str(b, STR(",\"linkage\":"));
-		json_add_string(b, f->linkage);
-	}
-	if (f->file.size) {
-		buf_add_str(b, STR(",\"file\":"));
-		ask_add_path(f, b);
-	}
-	add_number(b, "line", f->line);
-	add_number(b, "column", f->column);
+	json_open_object(w, NULL);
+	ask_put_name(a, f, w);
+	if (f->linkage.size && a->demangling != FRAME_DEMANGLE_NONE && !str_eq(f->linkage, f->name))
+		json_put_str(w, "linkage", f->linkage);
+	if (f->file.size)
+		ask_put_path(f, w);
+	put_number(w, "line", f->line);
+	put_number(w, "column", f->column);
 	if (a->discriminators)
-		add_number(b, "discriminator", f->discriminator);
-	add_number(b, "start_line", f->start_line);
+		put_number(w, "discriminator", f->discriminator);
+	put_number(w, "start_line", f->start_line);
 	if (f->inlined)
-		buf_add_str(b, STR(",\"inlined\":true"));
-	buf_printf(b, ",\"from\":\"%s\"}", symtab_origin_name(f->origin));
+		json_put_bool(w, "inlined", true);
+	json_put_text(w, "from", symtab_origin_name(f->origin));
+	json_close(w);
 }
 
 static void answer_json(struct ask *a, size_t i, const struct tables_answer *ans)
 {
-	struct buf *b = &a->parts;
+	struct json_writer w = { .out = &a->parts };
 	bool full = ask_is_full(a);
 
-	buf_printf(b, "{\"address\":\"0x%llx\",\"status\":\"%s\"", (unsigned long long)a->queries[i].addr,
-		   full ? "reply-too-long" : frame_reason_name(ans->reason));
+	json_open_object(&w, NULL);
+	json_put_printf(&w, "address", "0x%llx", (unsigned long long)a->queries[i].addr);
+	json_put_text(&w, "status", full ? "reply-too-long" : frame_reason_name(ans->reason));
 	if (ans->addr && ans->addr != a->queries[i].addr)
-		buf_printf(b, ",\"vaddr\":\"0x%llx\"", (unsigned long long)ans->addr);
+		json_put_printf(&w, "vaddr", "0x%llx", (unsigned long long)ans->addr);
 	if (ans->frames && !full) {
-		buf_printf(b, ",\"offset\":%lld,\"frames\":[", (long long)(ans->addr - ans->frames->start));
-		for (size_t k = 0; k < ans->frames->n; k++) {
-			if (k)
-				buf_add_char(b, ',');
-			add_frame(a, &ans->frames->list[k], b);
-		}
-		buf_add_char(b, ']');
+		json_put_int(&w, "offset", (int64_t)(ans->addr - ans->frames->start));
+		json_open_array(&w, "frames");
+		for (size_t k = 0; k < ans->frames->n; k++)
+			put_frame(a, &ans->frames->list[k], &w);
+		json_close(&w);
 	}
-	buf_add_char(b, '}');
+	json_close(&w);
 }
 
 static void answer_text(struct ask *a, size_t i, const struct tables_answer *ans)
@@ -347,7 +343,7 @@ static void answer_text(struct ask *a, size_t i, const struct tables_answer *ans
 	}
 }
 
-static void answer(void *arg, size_t i, const struct tables_answer *ans)
+static void json_answer(void *arg, size_t i, const struct tables_answer *ans)
 {
 	struct ask *a = arg;
 	const struct form_json *f = a->own;
@@ -357,16 +353,7 @@ static void answer(void *arg, size_t i, const struct tables_answer *ans)
 	ask_part_end(a, i);
 }
 
-static void add_parts(struct ask *a, char between)
-{
-	for (size_t i = 0; i < a->n; i++) {
-		if (i && between)
-			buf_add_char(&a->out, between);
-		ask_add_part(a, i);
-	}
-}
-
-static void add_module(struct ask *a, size_t i)
+static void put_module(struct ask *a, size_t i, struct json_writer *w)
 {
 	static const struct {
 		uint32_t flag;
@@ -375,53 +362,57 @@ static void add_module(struct ask *a, size_t i)
 		      { SYMTAB_HAS_SYMBOLS, "symbols" },     { SYMTAB_HAS_GO, "go" },
 		      { SYMTAB_ALT_MISSING, "alt-missing" }, { SYMTAB_SPLIT_MISSING, "split-missing" },
 		      { SYMTAB_RELOCATABLE, "relocatable" }, { SYMTAB_PARTIAL, "partial" } };
-	struct buf *b = &a->out;
 	char hex[BUILD_ID_HEX_SIZE];
 	struct tables_module m;
-	size_t n = 0;
 
 	tables_request_module(a->hold, i, &m);
-	buf_printf(b, "%s{\"id\":\"%s\",\"status\":\"%s\"", i ? "," : "", build_id_hex(&a->ids[i], hex),
-		   frame_reason_name(m.reason));
+	json_open_object(w, NULL);
+	json_put_text(w, "id", build_id_hex(&a->ids[i], hex));
+	json_put_text(w, "status", frame_reason_name(m.reason));
 	if (m.reason != FRAME_FOUND) {
-		AUTO(buf_done) struct buf why = { 0 };
+		const char *reason = frame_reason_text(m.reason);
 
-		buf_add_str(&why, str_of(frame_reason_text(m.reason)));
-		/* Where files lie is nobody's business there. */
+		/* With hide_archive, paths of files are not said. */
 		if (m.why[0] && !a->req->s->opts.hide_archive)
-			buf_printf(&why, ": %s", m.why);
-		buf_add_str(b, STR(",\"why\":"));
-		json_add_string(b, buf_str(&why));
+			json_put_printf(w, "why", "%s: %s", reason, m.why);
+		else
+			json_put_text(w, "why", reason);
 	}
 	if (m.info) {
-		buf_add_str(b, STR(",\"has\":["));
+		json_open_array(w, "has");
 		for (size_t k = 0; k < ARRAY_SIZE(flags); k++)
 			if (m.info->flags & flags[k].flag)
-				buf_printf(b, "%s\"%s\"", n++ ? "," : "", flags[k].name);
-		buf_add_char(b, ']');
+				json_put_text(w, NULL, flags[k].name);
+		json_close(w);
 	}
-	buf_add_char(b, '}');
+	json_close(w);
 }
 
-static const char *finish(struct ask *a)
+static const char *json_finish(struct ask *a)
 {
+	struct json_writer w = { .out = &a->out };
 	const struct form_json *f = a->own;
 
 	if (f->text) {
-		add_parts(a, 0);
+		for (size_t i = 0; i < a->n; i++)
+			buf_add_str(&a->out, ask_part(a, i));
 		return "text/plain; charset=utf-8";
 	}
-	buf_add_str(&a->out, STR("{\"modules\":["));
+	json_open_object(&w, NULL);
+	json_open_array(&w, "modules");
 	for (size_t i = 0; i < a->n_ids; i++)
-		add_module(a, i);
-	buf_add_str(&a->out, STR("],\"addresses\":["));
-	add_parts(a, ',');
-	buf_add_char(&a->out, ']');
+		put_module(a, i, &w);
+	json_close(&w);
+	json_open_array(&w, "addresses");
+	for (size_t i = 0; i < a->n; i++)
+		json_put_raw(&w, NULL, ask_part(a, i));
+	json_close(&w);
 	if (a->passes)
-		buf_printf(&a->out, ",\"retry_ms\":%d", FRAME_RETRY_MS);
-	buf_add_str(&a->out, STR("}\n"));
+		json_put_int(&w, "retry_ms", FRAME_RETRY_MS);
+	json_close(&w);
+	buf_add_char(&a->out, '\n');
 	return "application/json";
 }
 
-const struct ask_form ask_json = { parse_post, answer, finish };
-const struct ask_form ask_get = { parse_get, answer, finish };
+const struct ask_form ask_json = { parse_post, json_answer, json_finish };
+const struct ask_form ask_get = { parse_get, json_answer, json_finish };

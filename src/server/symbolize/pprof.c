@@ -6,7 +6,7 @@
  */
 #include "server/symbolize/symbolize.h"
 
-static int parse(struct ask *a, struct err *err)
+static int pprof_parse(struct ask *a, struct err *err)
 {
 	struct str body = { (const char *)a->body.p, a->body.size }, id = STR("");
 	size_t n = 1;
@@ -18,8 +18,8 @@ static int parse(struct ask *a, struct err *err)
 	a->n_ids = 1;
 	a->ids = ARENA_NEW(a->arena, struct build_id);
 	if (a->req)
-		a->ids[0] = a->req->route.resolve.id;
-	if (a->req && !a->ids[0].size && json_arg(a->req, "buildid", &id) < 0)
+		a->ids[0] = a->path_id;
+	if (a->req && !a->ids[0].size && request_arg(a->req, "buildid", &id) < 0)
 		return err_set(err, ERR_INVALID, "a broken %%-escape");
 	if (id.size && !build_id_parse(&a->ids[0], id))
 		return err_set(err, ERR_INVALID, "'buildid' is no build ID");
@@ -39,7 +39,7 @@ static int parse(struct ask *a, struct err *err)
 	return 0;
 }
 
-static void answer(void *arg, size_t i, const struct tables_answer *ans)
+static void pprof_answer(void *arg, size_t i, const struct tables_answer *ans)
 {
 	struct ask *a = arg;
 	size_t before;
@@ -57,11 +57,11 @@ static void answer(void *arg, size_t i, const struct tables_answer *ans)
 	ask_part_end(a, i);
 }
 
-static const char *finish(struct ask *a)
+static const char *pprof_finish(struct ask *a)
 {
 	for (size_t i = 0; i < a->n; i++)
-		ask_add_part(a, i);
+		buf_add_str(&a->out, ask_part(a, i));
 	return "text/plain; charset=utf-8";
 }
 
-const struct ask_form ask_pprof = { parse, answer, finish };
+const struct ask_form ask_pprof = { pprof_parse, pprof_answer, pprof_finish };

@@ -2,17 +2,20 @@
 /*
  * Addresses to frames over HTTP: what its files share.
  *
- *   symbolize.c         a request from its headers to its reply, whatever its form
- *   symbolize_json.c    POST /symbolize, GET /buildid/ID/symbolize
- *   symbolize_binary.c  the compact form of the first
- *   symbolize_v5.c      POST /symbolicate/v5, Mozilla's
- *   symbolize_pprof.c   /symbolz, pprof's
+ *   symbolize.c  handlers: a request is parsed, its tables are requested, it is answered
+ *   ask.c        what the forms share
+ *   json.c       POST /symbolize, GET /buildid/ID/symbolize
+ *   binary.c     the compact form of the first
+ *   v5.c         POST /symbolicate/v5, Mozilla's
+ *   pprof.c      /symbolz, pprof's
  *
  * A worker reads what is asked, takes a hold of the tables, and leaves; when they are there, or the deadline
  * is over, a worker writes the reply. Nobody waits meanwhile.
  */
 #pragma once
 
+#include "base/json.h"
+#include "server/internal.h"
 #include "server/json.h"
 #include "tables/tables.h"
 
@@ -43,7 +46,8 @@ struct ask {
 	struct request *req; /* NULL: for fuzzing */
 	struct arena *arena;
 	const struct ask_form *form;
-	struct bytes body; /* borrowed */
+	struct build_id path_id; /* in the path; empty: none */
+	struct bytes body;       /* borrowed */
 	/* What is asked; in the arena. */
 	struct build_id *ids;
 	struct tables_query *queries;
@@ -63,30 +67,30 @@ struct ask {
 	struct buf out;
 };
 
-/* ---- for request.c ---- */
+/* ---- handlers ---- */
 
-/* Is this one for us? Then @ctx is its request, and its body is wanted. */
-bool ask_begin(struct server *s, const struct http_request *hr, void **ctx);
-void ask_done(struct request *req);
-/* GET. */
-void ask_get_job(struct request *req);
+/* The row's `arg`: the ask_form; NULL: ask_json or ask_binary, by the Content-Type. */
+extern const struct http_handler symbolize_post;
+extern const struct http_handler symbolize_get;       /* /buildid/ID/symbolize */
+extern const struct http_handler symbolize_pprof_get; /* /symbolz */
+extern const struct http_body symbolize_body;
 
 /* ---- for the forms ---- */
 
 /* Begin and end what is written of answer @i. */
 void ask_part_begin(struct ask *a, size_t i);
 void ask_part_end(struct ask *a, size_t i);
-void ask_add_part(struct ask *a, size_t i); /* to a->out */
-bool ask_is_full(const struct ask *a);      /* the reply would get too long */
+struct str ask_part(const struct ask *a, size_t i); /* what was written */
+bool ask_is_full(const struct ask *a);              /* the reply would get too long */
 
 /* The body as JSON. What would take much more memory than it has bytes is ERR_LIMIT. NULL: err says why. */
 json_t *ask_load_json(const struct ask *a, struct err *err);
 /* JSON: numbers of 64 bits also as text, "0x10" or "16". */
 bool ask_number(const json_t *j, uint64_t *ret);
 bool ask_number_text(struct str s, bool hex, uint64_t *ret);
-/* Strings with their quotes, as json_add_string() has them. */
-void ask_add_name(struct ask *a, const struct symtab_frame *f, struct buf *b);
-void ask_add_path(const struct symtab_frame *f, struct buf *b);
+/* "function":NAME and "file":PATH */
+void ask_put_name(const struct ask *a, const struct symtab_frame *f, struct json_writer *w);
+void ask_put_path(const struct symtab_frame *f, struct json_writer *w);
 
 /* The build IDs that begin with these bytes: the one there is, else 0 and nothing. */
 bool ask_complete_id(struct server *s, struct bytes prefix, struct build_id *ret);

@@ -14,15 +14,15 @@
 
 #define MAX_JOBS 64u
 
-struct job {
+struct v5_job {
 	size_t first_module, n_modules; /* in a->ids */
 	size_t n_stacks;
 	size_t first_stack; /* in v5->stack_ends */
 };
 
 struct v5 {
-	struct job *jobs;
-	size_t n_jobs;
+	struct v5_job *jobs;
+	size_t n_jobs, n_stacks;
 	bool single;                   /* one job, without the list */
 	size_t *stack_ends;            /* of each stack: the query behind its last */
 	struct str *names, *debug_ids; /* of the modules */
@@ -74,8 +74,8 @@ static const json_t *job_at(const json_t *all, size_t i)
 }
 
 /* So that all arrays are made once, and not before the limits were looked at. */
-static int count(struct ask *a, struct v5 *v, const json_t *all, size_t *ret_stacks, size_t *ret_frames,
-		 struct err *err)
+static int v5_count(struct ask *a, struct v5 *v, const json_t *all, size_t *ret_stacks, size_t *ret_frames,
+		    struct err *err)
 {
 	const json_t *job, *stack;
 	size_t k;
@@ -100,7 +100,7 @@ static int count(struct ask *a, struct v5 *v, const json_t *all, size_t *ret_sta
 	return 0;
 }
 
-static int parse_stack(struct ask *a, struct v5 *v, const struct job *job, const json_t *stack,
+static int parse_stack(struct ask *a, struct v5 *v, const struct v5_job *job, const json_t *stack,
 		       struct err *err)
 {
 	const json_t *frame;
@@ -129,10 +129,10 @@ static int parse_job(struct ask *a, struct v5 *v, size_t i, const json_t *j, siz
 		     struct err *err)
 {
 	const json_t *map = json_object_get(j, "memoryMap"), *stacks = json_object_get(j, "stacks"), *one;
-	struct job *job = &v->jobs[i];
+	struct v5_job *job = &v->jobs[i];
 	size_t k;
 
-	*job = (struct job){ *n_ids, json_array_size(map), json_array_size(stacks), *n_stacks };
+	*job = (struct v5_job){ *n_ids, json_array_size(map), json_array_size(stacks), *n_stacks };
 	json_array_foreach(map, k, one)
 	{
 		struct str name = text_at(one, 0), id = text_at(one, 1);
@@ -158,9 +158,9 @@ static int parse_all(struct ask *a, struct v5 *v, const json_t *all, struct err 
 
 	if (!json_is_object(all))
 		return err_set(err, ERR_INVALID, "no object with 'jobs'");
-	if (count(a, v, all, &n_stacks, &n_frames, err) < 0)
+	if (v5_count(a, v, all, &n_stacks, &n_frames, err) < 0)
 		return -1;
-	v->jobs = ARENA_NEW_N(a->arena, struct job, v->n_jobs + 1);
+	v->jobs = ARENA_NEW_N(a->arena, struct v5_job, v->n_jobs + 1);
 	v->stack_ends = ARENA_NEW_N(a->arena, size_t, n_stacks + 1);
 	v->names = ARENA_NEW_N(a->arena, struct str, a->n_ids + 1);
 	v->debug_ids = ARENA_NEW_N(a->arena, struct str, a->n_ids + 1);
@@ -168,6 +168,7 @@ static int parse_all(struct ask *a, struct v5 *v, const json_t *all, struct err 
 	v->guessed = ARENA_NEW_N(a->arena, bool, a->n_ids + 1);
 	a->ids = ARENA_NEW_N(a->arena, struct build_id, a->n_ids + 1);
 	a->queries = ARENA_NEW_N(a->arena, struct tables_query, n_frames + 1);
+	v->n_stacks = n_stacks;
 	n_stacks = 0;
 	for (size_t i = 0; i < v->n_jobs; i++)
 		if (parse_job(a, v, i, job_at(all, i), &n_ids, &n_stacks, err) < 0)
@@ -180,7 +181,7 @@ static int parse_all(struct ask *a, struct v5 *v, const json_t *all, struct err 
 	return 0;
 }
 
-static int parse(struct ask *a, struct err *err)
+static int v5_parse(struct ask *a, struct err *err)
 {
 	json_t *all = ask_load_json(a, err);
 	int r;
@@ -195,56 +196,75 @@ static int parse(struct ask *a, struct err *err)
 
 /* ---- the reply ---- */
 
-static void add_place(const struct symtab_frame *f, struct buf *b)
+static void put_place(const struct symtab_frame *f, struct json_writer *w)
 {
-	if (f->file.size) {
-		buf_add_str(b, STR(",\"file\":"));
-		ask_add_path(f, b);
-	}
+	if (f->file.size)
+		ask_put_path(f, w);
 	if (f->line)
-		buf_printf(b, ",\"line\":%u", f->line);
+		json_put_uint(w, "line", f->line);
 }
 
-/* All but the number of the frame, which is not known before all of them are here. */
-static void answer(void *arg, size_t i, const struct tables_answer *ans)
+/* The number of the query @i in its stack. */
+static size_t frame_number(const struct v5 *v, size_t i)
+{
+	size_t lo = 0, hi = v->n_stacks;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (v->stack_ends[mid] > i)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return i - (lo ? v->stack_ends[lo - 1] : 0);
+}
+
+static void put_functions(struct ask *a, uint64_t addr, const struct symtab_frames *frames,
+			  struct json_writer *w)
+{
+	const struct symtab_frame *outer = &frames->list[frames->n - 1];
+
+	ask_put_name(a, outer, w);
+	json_put_printf(w, "function_offset", "0x%llx", (unsigned long long)(addr - frames->start));
+	json_put_printf(w, "function_size", "0x%llx", (unsigned long long)(frames->end - frames->start));
+	put_place(outer, w);
+	if (frames->n < 2)
+		return;
+	json_open_array(w, "inlines");
+	for (size_t k = 0; k + 1 < frames->n; k++) {
+		json_open_object(w, NULL);
+		ask_put_name(a, &frames->list[k], w);
+		put_place(&frames->list[k], w);
+		json_close(w);
+	}
+	json_close(w);
+}
+
+static void v5_answer(void *arg, size_t i, const struct tables_answer *ans)
 {
 	struct ask *a = arg;
 	const struct v5 *v = a->own;
 	const struct tables_query *q = &a->queries[i];
-	const struct symtab_frames *frames = ask_is_full(a) ? NULL : ans->frames;
-	struct buf *b = &a->parts;
+	struct json_writer w = { .out = &a->parts };
+	bool full = ask_is_full(a);
 
 	ask_part_begin(a, i);
-	buf_add_str(b, STR(",\"module\":"));
-	json_add_string(b, q->module < a->n_ids ? v->names[q->module] : STR("<unknown>"));
-	buf_printf(b, ",\"module_offset\":\"0x%llx\"", (unsigned long long)q->addr);
-	if (frames) {
-		const struct symtab_frame *outer = &frames->list[frames->n - 1];
-
-		buf_add_str(b, STR(",\"function\":"));
-		ask_add_name(a, outer, b);
-		buf_printf(b, ",\"function_offset\":\"0x%llx\"",
-			   (unsigned long long)(ans->addr - frames->start));
-		buf_printf(b, ",\"function_size\":\"0x%llx\"",
-			   (unsigned long long)(frames->end - frames->start));
-		add_place(outer, b);
-		for (size_t k = 0; k + 1 < frames->n; k++) {
-			buf_add_str(b, k ? STR(",{\"function\":") : STR(",\"inlines\":[{\"function\":"));
-			ask_add_name(a, &frames->list[k], b);
-			add_place(&frames->list[k], b);
-			buf_add_char(b, '}');
-		}
-		if (frames->n > 1)
-			buf_add_char(b, ']');
-	}
+	json_open_object(&w, NULL);
+	json_put_uint(&w, "frame", frame_number(v, i));
+	json_put_str(&w, "module", q->module < a->n_ids ? v->names[q->module] : STR("<unknown>"));
+	json_put_printf(&w, "module_offset", "0x%llx", (unsigned long long)q->addr);
+	if (ans->frames && !full)
+		put_functions(a, ans->addr, ans->frames, &w);
+	json_close(&w);
 	ask_part_end(a, i);
 }
 
-static void add_modules(struct ask *a, const struct job *job, struct buf *b)
+static void put_modules(struct ask *a, const struct v5_job *job, struct json_writer *w)
 {
 	const struct v5 *v = a->own;
 
-	buf_add_str(b, STR(",\"found_modules\":{"));
+	json_open_object(w, "found_modules");
 	for (size_t k = 0; k < job->n_modules; k++) {
 		size_t i = job->first_module + k;
 		AUTO(buf_done) struct buf key = { 0 };
@@ -254,38 +274,34 @@ static void add_modules(struct ask *a, const struct job *job, struct buf *b)
 		buf_add_str(&key, v->names[i]);
 		buf_add_char(&key, '/');
 		buf_add_str(&key, v->debug_ids[i]);
-		if (k)
-			buf_add_char(b, ',');
-		json_add_string(b, buf_str(&key));
+		json_key(w, buf_str(&key));
 		/* null: it was not looked for. */
-		buf_add_str(b, !v->used[i]               ? STR(":null")
-			       : m.reason == FRAME_FOUND ? STR(":true")
-							 : STR(":false"));
+		if (v->used[i])
+			json_put_bool(w, NULL, m.reason == FRAME_FOUND);
+		else
+			json_put_null(w, NULL);
 	}
-	buf_add_char(b, '}');
+	json_close(w);
 }
 
-static void add_job(struct ask *a, size_t i)
+static void put_job(struct ask *a, size_t i, struct json_writer *w)
 {
 	const struct v5 *v = a->own;
-	const struct job *job = &v->jobs[i];
-	struct buf *b = &a->out;
+	const struct v5_job *job = &v->jobs[i];
 
-	buf_add_str(b, STR("{\"stacks\":["));
+	json_open_object(w, NULL);
+	json_open_array(w, "stacks");
 	for (size_t k = 0; k < job->n_stacks; k++) {
 		size_t stack = job->first_stack + k, from = stack ? v->stack_ends[stack - 1] : 0;
 
-		buf_add_str(b, k ? STR(",[") : STR("["));
-		for (size_t q = from; q < v->stack_ends[stack]; q++) {
-			buf_printf(b, "%s{\"frame\":%zu", q > from ? "," : "", q - from);
-			ask_add_part(a, q);
-			buf_add_char(b, '}');
-		}
-		buf_add_char(b, ']');
+		json_open_array(w, NULL);
+		for (size_t q = from; q < v->stack_ends[stack]; q++)
+			json_put_raw(w, NULL, ask_part(a, q));
+		json_close(w);
 	}
-	buf_add_char(b, ']');
-	add_modules(a, job, b);
-	buf_add_char(b, '}');
+	json_close(w);
+	put_modules(a, job, w);
+	json_close(w);
 }
 
 /* What was waited for has been scanned by now: it was asked for by half its name, and is to be asked anew. */
@@ -299,23 +315,23 @@ static void look_at_guesses(struct ask *a)
 			a->passes = true;
 }
 
-static const char *finish(struct ask *a)
+static const char *v5_finish(struct ask *a)
 {
+	struct json_writer w = { .out = &a->out };
 	const struct v5 *v = a->own;
 
 	look_at_guesses(a);
 	if (v->single) {
-		add_job(a, 0);
+		put_job(a, 0, &w);
 		return "application/json";
 	}
-	buf_add_str(&a->out, STR("{\"results\":["));
-	for (size_t i = 0; i < v->n_jobs; i++) {
-		if (i)
-			buf_add_char(&a->out, ',');
-		add_job(a, i);
-	}
-	buf_add_str(&a->out, STR("]}"));
+	json_open_object(&w, NULL);
+	json_open_array(&w, "results");
+	for (size_t i = 0; i < v->n_jobs; i++)
+		put_job(a, i, &w);
+	json_close(&w);
+	json_close(&w);
 	return "application/json";
 }
 
-const struct ask_form ask_v5 = { parse, answer, finish };
+const struct ask_form ask_v5 = { v5_parse, v5_answer, v5_finish };

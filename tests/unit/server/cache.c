@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include "server/internal.h"
+#include "server/artifact/artifact.h"
 
 static char dir[TEST_PATH_SIZE];
 static struct err err;
@@ -42,7 +42,7 @@ static void put(struct cache *c, unsigned n, size_t size)
 {
 	AUTO(mem_freep) uint8_t *p = mem_alloc(size + 1);
 	struct resolve_request w = what(n);
-	struct cache_spool *sp;
+	struct cache_file *sp;
 	int fd;
 
 	test_fill(p, size, n);
@@ -158,7 +158,7 @@ static void the_least_used_goes_first(void **state)
 static void half_of_the_budget_is_the_most_for_one(void **state)
 {
 	struct cache *c = opened(10000);
-	struct cache_spool *a, *b;
+	struct cache_file *a, *b;
 	struct cache_stats st;
 	int fd;
 
@@ -168,7 +168,7 @@ static void half_of_the_budget_is_the_most_for_one(void **state)
 	cache_drop(c, b);
 	assert_int_equal(cache_begin(c, 5000, &b, &fd, &err), 0);
 	/* What is on its way cannot be thrown out. */
-	assert_int_equal(cache_begin(c, 1, &(struct cache_spool *){ NULL }, &fd, &err), CACHE_NO_ROOM);
+	assert_int_equal(cache_begin(c, 1, &(struct cache_file *){ NULL }, &fd, &err), CACHE_NO_ROOM);
 	cache_drop(c, a);
 	cache_drop(c, b);
 	cache_drop(c, NULL);
@@ -182,7 +182,7 @@ static void a_full_disk_is_no_room(void **state)
 {
 	struct cache *c = opened(MIB(10));
 	struct rlimit old, small;
-	struct cache_spool *sp;
+	struct cache_file *sp;
 	struct cache_stats st;
 	int fd;
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Suspended requests. Whoever has something for one wakes it; the thread here wakes those whose time is over
- * or whose client has hung up (libmicrohttpd does not look at a suspended connection). A request is resumed
- * by whoever clears its `suspended` under the lock, so exactly once.
+ * Suspended requests. A thread that has something for a request wakes it; the thread here wakes requests whose
+ * deadline is over or whose client has hung up (libmicrohttpd does not look at a suspended connection). The
+ * thread that clears `suspended` under the lock resumes the request, so it is resumed exactly once.
  *
- * It is also the server's clock: uploads that wait for their next part grow too old here.
+ * The thread is also the server's clock: it calls the service's tick().
  */
+#include "http/request.h"
+
 #include "base/condition.h"
-#include "server/internal.h"
-#include "server/push/push.h"
 
 #define TICK_MS      50
 #define IDLE_TICK_MS 60000 /* when nobody waits */
 #define LOOKS_A_TICK 512   /* connections asked whether they still live; they take turns */
 
-static void list_add(struct wait_list *w, struct request *req)
+static void wait_list_add(struct wait_list *w, struct request *req)
 {
 	req->wait_prev = NULL;
 	req->wait_next = w->first;
@@ -25,7 +25,7 @@ static void list_add(struct wait_list *w, struct request *req)
 	w->n++;
 }
 
-static void list_del(struct wait_list *w, struct request *req)
+static void wait_list_del(struct wait_list *w, struct request *req)
 {
 	*(req->wait_prev ? &req->wait_prev->wait_next : &w->first) = req->wait_next;
 	if (req->wait_next)
@@ -36,7 +36,7 @@ static void list_del(struct wait_list *w, struct request *req)
 
 bool wait_suspend(struct request *req)
 {
-	struct wait_list *w = &req->s->wait;
+	struct wait_list *w = &req->service->wait;
 	bool ok;
 
 	pthread_mutex_lock(&w->lock);
@@ -45,7 +45,7 @@ bool wait_suspend(struct request *req)
 		req->suspended = true;
 		if (!w->n)
 			pthread_cond_broadcast(&w->changed);
-		list_add(w, req);
+		wait_list_add(w, req);
 		http_suspend(req->conn);
 	}
 	pthread_mutex_unlock(&w->lock);
@@ -53,91 +53,76 @@ bool wait_suspend(struct request *req)
 }
 
 /* Under the lock: true when it is the caller's to resume. */
-static bool take(struct wait_list *w, struct request *req)
+static bool wait_take(struct wait_list *w, struct request *req)
 {
 	if (!req->suspended)
 		return false;
 	req->suspended = false;
 	if (req->listed)
-		list_del(w, req);
+		wait_list_del(w, req);
 	return true;
 }
 
 void wait_wake(struct request *req)
 {
-	struct wait_list *w = &req->s->wait;
+	struct wait_list *w = &req->service->wait;
 	bool mine;
 
 	pthread_mutex_lock(&w->lock);
-	mine = take(w, req);
+	mine = wait_take(w, req);
 	pthread_mutex_unlock(&w->lock);
 	if (mine)
 		http_resume(req->conn);
 }
 
-bool wait_job(struct request *req)
+bool wait_begin_work(struct request *req)
 {
-	struct wait_list *w = &req->s->wait;
+	struct wait_list *w = &req->service->wait;
 	bool ok;
 
 	pthread_mutex_lock(&w->lock);
 	ok = !w->stopping;
 	if (ok) {
 		req->suspended = true;
-		w->n_jobs++;
+		w->n_working++;
 		http_suspend(req->conn);
 	}
 	pthread_mutex_unlock(&w->lock);
 	return ok;
 }
 
-void wait_job_done(struct request *req)
+void wait_end_work(struct request *req)
 {
-	struct wait_list *w = &req->s->wait;
+	struct wait_list *w = &req->service->wait;
 	struct http_conn *conn = req->conn;
 
 	pthread_mutex_lock(&w->lock);
 	req->suspended = false;
 	/* Before the count goes down: then nobody is suspended any more. */
 	http_resume(conn);
-	w->n_jobs--;
+	w->n_working--;
 	/* Only who stops waits for that: an upload is resumed some times a MB. */
 	if (w->stopping)
 		pthread_cond_broadcast(&w->changed);
 	pthread_mutex_unlock(&w->lock);
 }
 
-unsigned wait_count(struct wait_list *w)
+unsigned wait_count(struct http_service *sv)
 {
+	struct wait_list *w = &sv->wait;
 	unsigned n;
 
 	pthread_mutex_lock(&w->lock);
-	n = w->n + w->n_jobs;
+	n = w->n + w->n_working;
 	pthread_mutex_unlock(&w->lock);
 	return n;
-}
-
-void wait_artifact_count(struct wait_list *w, int n)
-{
-	pthread_mutex_lock(&w->lock);
-	w->n_artifacts += (unsigned)n;
-	pthread_cond_broadcast(&w->changed);
-	pthread_mutex_unlock(&w->lock);
-}
-
-void wait_artifacts_gone(struct wait_list *w)
-{
-	pthread_mutex_lock(&w->lock);
-	while (w->n_artifacts)
-		pthread_cond_wait(&w->changed, &w->lock);
-	pthread_mutex_unlock(&w->lock);
 }
 
 /*
  * One round over the list, under the lock. Those to be woken leave it and are chained through wait_next: they
  * are still suspended for libmicrohttpd, so they stay where they are until they are resumed.
  */
-static struct request *tick(struct wait_list *w, int64_t now_ms, unsigned *turn)
+static struct request *wait_round(struct wait_list *w, int64_t now_ms, unsigned *turn)
 {
 	struct request *woken = NULL;
 	unsigned i = 0, n = w->n;
@@ -154,7 +139,7 @@ static struct request *tick(struct wait_list *w, int64_t now_ms, unsigned *turn)
 			req->fate = FATE_GONE;
 		else
 			continue;
-		take(w, req);
+		wait_take(w, req);
 		req->wait_next = woken;
 		woken = req;
 	}
@@ -162,10 +147,10 @@ static struct request *tick(struct wait_list *w, int64_t now_ms, unsigned *turn)
 	return woken;
 }
 
-static void *run(void *arg)
+static void *wait_run(void *arg)
 {
-	struct wait_list *w = arg;
-	struct server *s = CONTAINER_OF(w, struct server, wait);
+	struct http_service *sv = arg;
+	struct wait_list *w = &sv->wait;
 	unsigned turn = 0;
 	bool last;
 
@@ -173,32 +158,22 @@ static void *run(void *arg)
 	pthread_mutex_lock(&w->lock);
 	do {
 		struct request *woken;
+		bool soon;
 
 		last = w->stopping;
-		woken = tick(w, clock_mono_ms(), &turn);
+		woken = wait_round(w, clock_mono_ms(), &turn);
 		pthread_mutex_unlock(&w->lock);
 		while (woken) {
 			struct request *next = woken->wait_next;
 
-			/* From here on it may be gone. */
+			/* It may be gone after this. */
 			http_resume(woken->conn);
 			woken = next;
 		}
-		push_tick(s->push);
-		if (s->opts.scan && !atomic_load(&s->is_ready)) {
-			struct scan_progress p;
-
-			scan_progress(s->opts.scan, &p);
-			atomic_store(&s->is_ready, p.ready);
-		}
+		soon = sv->opts.tick && sv->opts.tick(sv->opts.server);
 		pthread_mutex_lock(&w->lock);
-		if (w->stopping)
-			continue;
-		if (!w->n && (!s->opts.scan || atomic_load(&s->is_ready))) {
-			condition_wait(&w->changed, &w->lock, IDLE_TICK_MS);
-			continue;
-		}
-		condition_wait(&w->changed, &w->lock, TICK_MS);
+		if (!w->stopping)
+			condition_wait(&w->changed, &w->lock, w->n || soon ? TICK_MS : IDLE_TICK_MS);
 	} while (!last);
 	pthread_mutex_unlock(&w->lock);
 	return NULL;
@@ -210,9 +185,10 @@ void wait_init(struct wait_list *w)
 	condition_init(&w->changed);
 }
 
-int wait_start(struct wait_list *w, struct err *err)
+int wait_start(struct http_service *sv, struct err *err)
 {
-	int r = pthread_create(&w->thread, NULL, run, w);
+	struct wait_list *w = &sv->wait;
+	int r = pthread_create(&w->thread, NULL, wait_run, sv);
 
 	if (r)
 		return err_os(err, r, "no thread for waiting requests");
@@ -220,8 +196,10 @@ int wait_start(struct wait_list *w, struct err *err)
 	return 0;
 }
 
-void wait_stop(struct wait_list *w)
+void wait_stop(struct http_service *sv)
 {
+	struct wait_list *w = &sv->wait;
+
 	pthread_mutex_lock(&w->lock);
 	w->stopping = true;
 	pthread_cond_broadcast(&w->changed);
@@ -230,7 +208,7 @@ void wait_stop(struct wait_list *w)
 		pthread_join(w->thread, NULL);
 	w->running = false;
 	pthread_mutex_lock(&w->lock);
-	while (w->n_jobs)
+	while (w->n_working)
 		pthread_cond_wait(&w->changed, &w->lock);
 	pthread_mutex_unlock(&w->lock);
 }

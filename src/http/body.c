@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bodies that are collected in memory, up to a limit for each and a limit for all of the same slot.
+ *
+ * A body that its headers announce as too long is refused before it is read. One that turns out to be too long
+ * is dropped at once, and the rest of it is read and ignored.
+ */
+#include "http/request.h"
+
+#define TOO_MANY "too many bodies are under way here: send it again"
+
+void body_begin(struct request *req)
+{
+	const char *length = http_header(req->conn, "Content-Length");
+	const struct http_body *b = req->route->body;
+	uint64_t size = 0;
+	bool known = length && str_to_u64(str_trim(str_of(length)), &size);
+
+	if (b->needs_length && !known)
+		request_refuse(req, 411, "a Content-Length is needed");
+	else if (known && size > b->max)
+		request_refuse(req, 413, b->too_long);
+}
+
+size_t body_add(struct request *req, struct bytes chunk)
+{
+	const struct http_body *b = req->route->body;
+	atomic_size_t *together = &req->service->body_bytes[b->slot];
+
+	if (req->body_refused)
+		return chunk.size;
+	if (chunk.size > b->max - req->body.size) {
+		req->body_refused = 413;
+	} else if (atomic_fetch_add(together, chunk.size) + chunk.size > b->max_together) {
+		atomic_fetch_sub(together, chunk.size);
+		req->body_refused = 503;
+	} else {
+		req->body_counted += chunk.size;
+		buf_add(&req->body, chunk.p, chunk.size);
+		return chunk.size;
+	}
+	body_drop(req);
+	return chunk.size;
+}
+
+void body_end(struct request *req)
+{
+	if (req->body_refused)
+		request_refuse(req, req->body_refused,
+			       req->body_refused == 413 ? req->route->body->too_long : TOO_MANY);
+}
+
+void body_drop(struct request *req)
+{
+	buf_done(&req->body);
+	req->body = (struct buf){ 0 };
+	if (req->body_counted)
+		atomic_fetch_sub(&req->service->body_bytes[req->route->body->slot], req->body_counted);
+	req->body_counted = 0;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Replies and refusals that any resource may make.
+ */
+#include <stdlib.h>
+#include "base/json.h"
+#include "http/request.h"
+
+#define ARG_MAX_SIZE 4096u /* bytes of a parameter, decoded */
+#define CORS_METHODS "GET, HEAD, POST, OPTIONS"
+
+void reply_common_headers(const struct http_service *sv, struct http_reply *r)
+{
+	http_reply_header(r, "X-Content-Type-Options", "nosniff");
+	if (sv->opts.cors) {
+		http_reply_header(r, "Access-Control-Allow-Origin", "*");
+		http_reply_header(r, "Access-Control-Expose-Headers", sv->opts.cors_expose);
+	}
+}
+
+static void allow_header(const struct http_service *sv, struct http_reply *r, unsigned allow)
+{
+	AUTO(buf_done) struct buf methods = { 0 };
+
+	http_methods_print(allow, sv->opts.cors, &methods);
+	http_reply_header(r, "Allow", buf_cstr(&methods));
+}
+
+static void refusal_headers(struct http_reply *r, unsigned status)
+{
+	if (status == 503 || status == 429)
+		http_reply_header(r, "Retry-After", HTTP_RETRY_AFTER_S);
+	if (status == 401)
+		http_reply_header(r, "WWW-Authenticate", "Bearer realm=\"lode\"");
+}
+
+struct http_reply *reply_text(const struct http_service *sv, unsigned status, struct str text)
+{
+	struct http_reply *r = http_reply_copy(text.p, text.size);
+
+	http_reply_header(r, "Content-Type", "text/plain; charset=utf-8");
+	http_reply_header(r, "Cache-Control", "no-store");
+	refusal_headers(r, status);
+	reply_common_headers(sv, r);
+	return r;
+}
+
+struct http_canned reply_canned(const struct http_service *sv, unsigned status, const char *text)
+{
+	return (struct http_canned){ status, strlen(text), reply_text(sv, status, str_of(text)) };
+}
+
+struct http_reply *reply_body(const struct http_service *sv, struct buf *body, const char *type,
+			      bool no_store)
+{
+	/* The reply frees it; an empty buffer has nothing to free. */
+	struct http_reply *r = body->p ? http_reply_mem(body->p, body->size, free, body->p)
+				       : http_reply_copy("", 0);
+
+	*body = (struct buf){ 0 };
+	http_reply_header(r, "Content-Type", type);
+	if (no_store)
+		http_reply_header(r, "Cache-Control", "no-store");
+	reply_common_headers(sv, r);
+	return r;
+}
+
+static struct http_reply *refusal_json(const struct http_service *sv, unsigned status, const char *text,
+				       size_t *ret_size)
+{
+	struct buf b = { 0 };
+	struct json_writer w = { .out = &b };
+	struct http_reply *r;
+
+	json_open_object(&w, NULL);
+	json_put_text(&w, "error", text);
+	json_close(&w);
+	buf_add_char(&b, '\n');
+	*ret_size = b.size;
+	r = reply_body(sv, &b, "application/json", true);
+	refusal_headers(r, status);
+	return r;
+}
+
+struct http_reply *reply_refusal(const struct http_service *sv, const struct http_route *route,
+				 unsigned status, unsigned allow, const char *text, size_t *ret_size)
+{
+	AUTO(buf_done) struct buf line = { 0 };
+	struct http_reply *r;
+
+	if (status == 405) {
+		buf_add_str(&line, STR("this path takes "));
+		http_methods_print(allow, false, &line);
+	} else {
+		buf_add_str(&line, str_of(text));
+	}
+	if (route && (route->flags & HTTP_JSON)) {
+		r = refusal_json(sv, status, buf_cstr(&line), ret_size);
+	} else {
+		buf_add_char(&line, '\n');
+		*ret_size = line.size;
+		r = reply_text(sv, status, buf_str(&line));
+	}
+	if (status == 405)
+		allow_header(sv, r, allow);
+	return r;
+}
+
+/* Other sites' pages may use @CORS_METHODS only, so that none can make a browser change anything by PUT. */
+struct http_reply *reply_options(const struct http_service *sv, unsigned allow)
+{
+	struct http_reply *r = http_reply_copy("", 0);
+
+	allow_header(sv, r, allow);
+	http_reply_header(r, "Access-Control-Allow-Origin", "*");
+	http_reply_header(r, "Access-Control-Allow-Methods", CORS_METHODS);
+	http_reply_header(r, "Access-Control-Allow-Headers", sv->opts.cors_headers);
+	http_reply_header(r, "Access-Control-Max-Age", "86400");
+	return r;
+}
+
+/* ---- of a request ---- */
+
+void request_refuse(struct request *req, unsigned status, const char *text)
+{
+	size_t size;
+
+	req->reply = reply_refusal(req->service, req->route, status, 0, text, &size);
+	req->status = status;
+	req->bytes = size;
+	req->result = "error";
+}
+
+void request_reply_text(struct request *req, unsigned status, const char *text)
+{
+	AUTO(mem_freep) char *line = mem_printf("%s\n", text);
+
+	req->reply = reply_text(req->service, status, str_of(line));
+	req->status = status;
+	req->bytes = strlen(line);
+	req->result = status < 400 ? "made" : "error";
+}
+
+void request_reply_body(struct request *req, unsigned status, struct buf *body, const char *type,
+			bool no_store)
+{
+	req->bytes = body->size;
+	req->reply = reply_body(req->service, body, type, no_store);
+	req->status = status;
+	req->result = "made";
+}
+
+int request_arg(struct request *req, const char *name, struct str *ret)
+{
+	const char *raw = http_arg(req->conn, name);
+	char *room;
+
+	*ret = (struct str){ "", 0 };
+	if (!raw)
+		return 0;
+	room = arena_alloc(&req->arena, strlen(raw) + 1);
+	ret->p = room;
+	if (strlen(raw) <= ARG_MAX_SIZE * 3 && http_unescape(str_of(raw), room, &ret->size) &&
+	    ret->size <= ARG_MAX_SIZE)
+		return 0;
+	request_refuse(req, 400, "a parameter has a broken %-escape, or is too long");
+	return -1;
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One request, from its headers to its reply.
+ *
+ * What is answered at once (hot and canned replies, refusals of a GET) is answered on the HTTP thread and needs
+ * no struct request. All else gets one, and is suspended while workers have it.
+ */
+#include "http/request.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include "http/access.h"
+#include "http/limit.h"
+
+#define TOO_MANY "too many requests from your address"
+
+/* A request before it has anything of its own. */
+struct opening {
+	struct http_service *sv;
+	const struct http_request *hr;
+	bool head, limited;
+	int64_t started_ns;
+	char token[TOKEN_MAX_NAME];
+	struct http_match m;
+	char room[HTTP_TARGET_MAX + 1]; /* of its views */
+};
+
+static void opening_init(struct opening *o, struct http_service *sv, const struct http_request *hr)
+{
+	o->sv = sv;
+	o->hr = hr;
+	o->head = strcmp(hr->method, "HEAD") == 0;
+	o->started_ns = clock_mono_ns();
+	o->limited = sv->limit && !limit_take(sv->limit, http_peer(hr->conn), clock_mono_ms());
+	o->token[0] = '\0';
+}
+
+static unsigned opening_type(const struct opening *o)
+{
+	return o->m.route ? o->m.route->type : o->sv->opts.other_type;
+}
+
+static bool is_open_to_readers(struct opening *o)
+{
+	const char *text;
+
+	return !o->sv->opts.require_read_token ||
+	       !http_authorize(o->sv, o->hr->conn, TOKEN_READ, o->token, &text);
+}
+
+/* May it be answered at all? 0, or the status and text of the refusal. */
+static unsigned opening_judge(struct opening *o, const char **ret_text)
+{
+	const struct http_route *r = o->m.route;
+	/* Without a token it is not said which paths there are. */
+	enum token_scope scope = r && !o->m.status ? r->scope : TOKEN_READ;
+	unsigned status = 0;
+
+	if (o->limited) {
+		counters_refused("rate");
+		*ret_text = TOO_MANY;
+		return 429;
+	}
+	if (scope && (scope != TOKEN_READ || o->sv->opts.require_read_token))
+		status = http_authorize(o->sv, o->hr->conn, scope, o->token, ret_text);
+	if (status)
+		return status;
+	switch (o->m.status) {
+	case 0:
+		break;
+	case 400:
+		*ret_text = "the path has a broken %-escape";
+		return 400;
+	case 414:
+		*ret_text = "the path is too long";
+		return 414;
+	default:
+		*ret_text = "no such path"; /* that of a 405 is reply_refusal()'s */
+		return o->m.status;
+	}
+	if ((r->flags & HTTP_SAME_SITE) && http_is_other_site(o->hr->conn)) {
+		*ret_text = "pages of other sites may not do this without a token";
+		return 403;
+	}
+	return 0;
+}
+
+static bool queue_is_full(struct http_service *sv)
+{
+	if (wait_count(sv) < sv->opts.max_queued)
+		return false;
+	counters_refused("queue");
+	return true;
+}
+
+/* ---- answered at once ---- */
+
+static enum http_result account(const struct opening *o, const struct http_sent *sent)
+{
+	int64_t ns = clock_mono_ns() - o->started_ns;
+
+	counters_end(o->sv->counters, sent, ns);
+	if (o->sv->access)
+		access_line(o->sv->access, o->hr->conn, o->hr->method, o->hr->url, sent->status, sent->bytes,
+			    ns, true);
+	return sent->outcome;
+}
+
+static enum http_result send_canned(const struct opening *o, const struct http_canned *c)
+{
+	const struct http_sent sent = {
+		.type = opening_type(o),
+		.status = c->status,
+		.bytes = o->head ? 0 : c->size,
+		.result = c->status < 400 ? "made" : "error",
+		.outcome = http_send(o->hr->conn, c->status, c->reply),
+	};
+
+	return account(o, &sent);
+}
+
+static enum http_result send_refusal(const struct opening *o, unsigned status, const char *text)
+{
+	bool is_text = !o->m.route || !(o->m.route->flags & HTTP_JSON);
+	struct http_canned c = { .status = status };
+	enum http_result sent;
+
+	/* A server that is busy refuses fast. */
+	if (is_text && (status == 429 || status == 503))
+		return send_canned(o, status == 429 ? &o->sv->too_many : &o->sv->busy);
+	c.reply = reply_refusal(o->sv, o->m.route, status, o->m.allow, text, &c.size);
+	sent = send_canned(o, &c);
+	http_reply_unref(c.reply);
+	return sent;
+}
+
+/* ---- a request of its own ---- */
+
+static struct request *request_new(const struct opening *o)
+{
+	struct request *req = NEW(struct request);
+
+	atomic_fetch_add(&o->sv->n_open, 1);
+	req->service = o->sv;
+	req->s = o->sv->opts.server;
+	req->conn = o->hr->conn;
+	req->type = opening_type(o);
+	req->method = o->hr->method;
+	req->url = o->hr->url;
+	req->head = o->head;
+	req->started_ns = o->started_ns;
+	req->deadline_ms = clock_mono_ms() + o->sv->opts.request_deadline_ms;
+	arena_init(&req->arena);
+	memcpy(req->token, o->token, sizeof(req->token));
+	if (o->m.status)
+		return req;
+	req->route = o->m.route;
+	req->path = arena_str(&req->arena, o->m.path);
+	for (size_t i = 0; i < HTTP_PARTS_MAX; i++)
+		req->parts[i] = arena_str(&req->arena, o->m.parts[i]);
+	req->step = req->route->handler->run;
+	return req;
+}
+
+/* It was sent already, and is only there to be logged at its end. */
+static struct request *request_of_sent(struct opening *o, const struct http_sent *sent)
+{
+	struct request *req;
+
+	o->m = (struct http_match){ .status = sent->status };
+	req = request_new(o);
+	req->type = sent->type;
+	req->status = sent->status;
+	req->bytes = sent->bytes;
+	req->result = sent->result;
+	return req;
+}
+
+enum http_next request_send(struct request *req, unsigned status, struct http_reply *reply, uint64_t bytes,
+			    const char *result)
+{
+	req->status = status;
+	req->bytes = bytes;
+	req->result = result;
+	return http_send(req->conn, status, reply) == HTTP_SENT ? HTTP_ENDED : HTTP_CLOSES;
+}
+
+static enum http_result send_reply(struct request *req)
+{
+	if (req->head)
+		req->bytes = 0;
+	return http_send(req->conn, req->status, req->reply);
+}
+
+static enum http_result send_stopped(struct request *req)
+{
+	request_refuse(req, 503, "the server stops; ask again");
+	return send_reply(req);
+}
+
+static void run_step(void *arg)
+{
+	struct request *req = arg;
+	enum http_next next = req->step(req);
+
+	/* It may be gone. */
+	if (next == HTTP_WAITS)
+		return;
+	req->next = next;
+	wait_end_work(req);
+}
+
+void request_continue(struct request *req, enum http_next (*step)(struct request *req))
+{
+	const struct http_service_options *o = &req->service->opts;
+	enum http_pool pool = req->route->pool;
+
+	req->step = step;
+	if (pool_submit(pool == HTTP_ON_WRITER ? o->writers : o->workers,
+			pool == HTTP_ON_WORKER_NOW ? POOL_URGENT : POOL_NORMAL, run_step, req) != 0)
+		abort(); /* the pools have room for all that may be suspended */
+}
+
+/* Its handler has run on this HTTP thread. */
+static enum http_result after_run(struct request *req, enum http_next next)
+{
+	switch (next) {
+	case HTTP_REPLY:
+		return send_reply(req);
+	case HTTP_WAITS:
+	case HTTP_SLEEPS:
+		return HTTP_SUSPENDED;
+	case HTTP_ENDED:
+		return HTTP_SENT;
+	case HTTP_CLOSES:
+		break;
+	}
+	return HTTP_CUT;
+}
+
+static enum http_result request_run(struct request *req)
+{
+	if (req->route->pool == HTTP_ON_THREAD)
+		return after_run(req, req->route->handler->run(req));
+	if (!wait_begin_work(req))
+		return send_stopped(req);
+	request_continue(req, req->route->handler->run);
+	return HTTP_SUSPENDED;
+}
+
+/* It was resumed. */
+static enum http_result request_resumed(struct request *req)
+{
+	if (req->reply)
+		return send_reply(req);
+	if (req->route->pool == HTTP_ON_THREAD)
+		return request_run(req);
+	switch (req->fate) {
+	case FATE_NONE:
+		assert(req->next == HTTP_SLEEPS);
+		req->deadline_ms = clock_mono_ms() + req->sleep_ms;
+		return wait_suspend(req) ? HTTP_SUSPENDED : send_stopped(req);
+	case FATE_EXPIRED: /* it has slept */
+		req->fate = FATE_NONE;
+		return request_run(req);
+	case FATE_GONE:
+		req->status = 499;
+		return HTTP_CUT;
+	case FATE_STOPPED:
+		break;
+	}
+	return send_stopped(req);
+}
+
+static void request_begin(struct request *req)
+{
+	const struct http_handler *h = req->route->handler;
+
+	/* A handler that takes the body itself has a limit of its own. */
+	if (!h->body && queue_is_full(req->service))
+		request_refuse(req, 503, "busy");
+	if (!req->reply && req->route->body)
+		body_begin(req);
+	if (!req->reply && h->begin)
+		h->begin(req);
+}
+
+/* ---- the transport's calls ---- */
+
+static enum http_result open_get(struct http_service *sv, const struct http_request *hr, void **ctx)
+{
+	struct opening o;
+	const struct http_canned *canned;
+	const char *text = "";
+	struct http_sent hot = { 0 };
+	struct request *req;
+	unsigned status;
+
+	opening_init(&o, sv, hr);
+	if (sv->opts.hot && !o.limited && is_open_to_readers(&o) &&
+	    sv->opts.hot(sv->opts.server, hr, o.head, &hot)) {
+		counters_begin(sv->counters, hot.type);
+		if (!hot.streams)
+			return account(&o, &hot);
+		*ctx = request_of_sent(&o, &hot);
+		return hot.outcome;
+	}
+	http_match(sv->opts.routes, sv->opts.server, hr->method, str_of(hr->url), o.room, &o.m);
+	counters_begin(sv->counters, opening_type(&o));
+	status = opening_judge(&o, &text);
+	if (status)
+		return send_refusal(&o, status, text);
+	canned = o.m.route->handler->canned ? o.m.route->handler->canned(sv->opts.server, &o.m) : NULL;
+	if (canned)
+		return send_canned(&o, canned);
+	if (queue_is_full(sv))
+		return send_refusal(&o, 503, "busy");
+	*ctx = req = request_new(&o);
+	if (o.m.route->handler->begin)
+		o.m.route->handler->begin(req);
+	if (req->reply)
+		return send_reply(req);
+	req->started = true;
+	return request_run(req);
+}
+
+/* Of another method: as soon as its headers are in. true: its body is wanted. */
+static bool on_begin(void *arg, const struct http_request *hr, void **ctx)
+{
+	struct http_service *sv = arg;
+	struct opening o;
+	struct request *req;
+	const char *text = "";
+	unsigned status;
+
+	opening_init(&o, sv, hr);
+	http_match(sv->opts.routes, sv->opts.server, hr->method, str_of(hr->url), o.room, &o.m);
+	counters_begin(sv->counters, opening_type(&o));
+	status = opening_judge(&o, &text);
+	*ctx = req = request_new(&o);
+	if (status == 405 && sv->opts.cors && strcmp(hr->method, "OPTIONS") == 0) {
+		req->reply = reply_options(sv, o.m.allow);
+		req->status = 204;
+		req->result = "made";
+	} else if (status) {
+		req->reply = reply_refusal(sv, o.m.route, status, o.m.allow, text, &req->bytes);
+		req->status = status;
+	} else {
+		request_begin(req);
+	}
+	return !req->reply;
+}
+
+static size_t on_body(void *arg, const struct http_request *hr, void *ctx, struct bytes chunk)
+{
+	struct request *req = ctx;
+
+	if (req->reply)
+		return chunk.size;
+	if (req->route->handler->body)
+		return req->route->handler->body(req, chunk);
+	return req->route->body ? body_add(req, chunk) : chunk.size;
+}
+
+static enum http_result on_request(void *arg, const struct http_request *hr, void **ctx)
+{
+	struct request *req = *ctx;
+
+	if (!req)
+		return open_get(arg, hr, ctx);
+	if (req->started)
+		return request_resumed(req);
+	req->started = true;
+	if (!req->reply && req->route->body)
+		body_end(req);
+	return req->reply ? send_reply(req) : request_run(req);
+}
+
+static void on_done(void *arg, struct http_conn *c, void *ctx, bool complete)
+{
+	struct request *req = ctx;
+	struct http_service *sv = req->service;
+	int64_t ns = clock_mono_ns() - req->started_ns;
+	struct http_sent sent;
+
+	if (req->route && req->route->handler->done)
+		req->route->handler->done(req);
+	body_drop(req);
+	/* 499: it was broken off before there was a reply. */
+	sent = (struct http_sent){ .type = req->type,
+				   .status = req->status ? req->status : 499,
+				   .bytes = req->bytes,
+				   .result = req->result ? req->result : "error" };
+	counters_end(sv->counters, &sent, ns);
+	if (sv->access)
+		access_line(sv->access, c, req->method, req->url, sent.status, sent.bytes, ns, complete);
+	http_reply_unref(req->reply);
+	arena_done(&req->arena);
+	free(req);
+	atomic_fetch_sub(&sv->n_open, 1);
+}
+
+struct http_receiver http_service_receiver(struct http_service *sv)
+{
+	return (struct http_receiver){ sv, on_request, on_begin, on_body, on_done };
+}

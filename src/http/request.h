@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a request, whatever it asks for.
+ *
+ *   request.c    from its headers to its reply, in these steps: match the row, rate limit, token, size of the
+ *                body, body, run, reply, access log and metrics
+ *   route.c      the row of a method and a target
+ *   access.c, counters.c, limit.c, token.c, authorize.c    what these steps consist of
+ *   body.c       bodies that are collected in memory
+ *   wait.c       suspended requests: what resumes them, and when
+ *   reply.c      replies and refusals
+ *   service.c    what all requests of a server share
+ *   http.h       the transport: connections, suspension, replies. No file but mhd.c and mhd_reply.c sees
+ *                libmicrohttpd
+ *
+ * What requests ask for is above this module, in the rows of a table (route.h): here no resource has a name.
+ * Order of locks: a resource's, then wait.c's, then those inside base and libmicrohttpd.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include "base/pool.h"
+#include "http/http.h"
+#include "http/route.h"
+
+#define HTTP_RETRY_AFTER_S "5"
+#define HTTP_TYPES_MAX     24u
+
+struct access_log;
+struct counters;
+struct limit;
+struct server; /* the resources': this module only passes it on */
+struct tokens;
+
+/* ---- what all requests of a server share ---- */
+
+/* A reply that is the same for all requests. */
+struct http_canned {
+	unsigned status;
+	size_t size; /* of its body */
+	struct http_reply *reply;
+};
+
+/* How a request that needs no struct request was answered. */
+struct http_sent {
+	unsigned type, status;
+	uint64_t bytes;
+	const char *result;
+	bool streams; /* the reply takes a while: it is logged when it is out */
+	enum http_result outcome;
+};
+
+struct http_service_options {
+	struct server *server;           /* borrowed; for the callbacks */
+	const struct http_route *routes; /* ends with a row without a pattern */
+	const char *const *types;        /* names of rows' types in the metrics; NULL after the last */
+	unsigned other_type;             /* of requests without a row */
+	uint64_t internal_types;         /* bit i: type i is no client's; left out of http_outcomes() */
+	const char *const *results;      /* names of results in the metrics; "error" is the last, then NULL */
+	struct pool *workers, *writers;  /* borrowed. Each has room for all requests that may be open */
+	/*
+	 * Answer a GET or HEAD at once if its URL, as it was sent, is known to have an answer in memory. It is
+	 * called before the target is decoded, after rate limit and token. false: nothing was sent.
+	 */
+	bool (*hot)(struct server *s, const struct http_request *hr, bool head, struct http_sent *ret);
+	/* Called every now and then on the thread of wait.c. true: call it again soon. */
+	bool (*tick)(struct server *s);
+	unsigned rate_per_ip;        /* requests per second; 0: no limit */
+	unsigned max_queued;         /* requests that are suspended; over it 503 */
+	int64_t request_deadline_ms; /* of a suspended request */
+	const char *tokens_path;     /* NULL: there are no tokens */
+	bool require_read_token, cors, access_log;
+	const char *cors_headers,
+		*cors_expose; /* names of headers that other sites' pages may send, and see */
+};
+
+struct wait_list {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* under the lock */
+	struct request *first;
+	unsigned n, n_working;
+	bool stopping; /* no request may be suspended any more */
+	/* */
+	pthread_t thread;
+	bool running;
+};
+
+struct http_service {
+	struct http_service_options opts;
+	struct wait_list wait;
+	struct limit *limit;       /* NULL: none */
+	struct access_log *access; /* NULL: none */
+	struct tokens *tokens;
+	struct counters *counters;
+	atomic_uint n_open; /* struct requests */
+	atomic_size_t body_bytes[HTTP_BODY_SLOTS];
+	struct http_canned busy, too_many;
+};
+
+/* http_load() comes first: replies are made here. */
+int http_service_new(const struct http_service_options *opts, struct http_service **ret, struct err *err);
+void http_service_free(struct http_service *sv); /* after http_stop(); takes NULL */
+/* For http_start(). */
+struct http_receiver http_service_receiver(struct http_service *sv);
+
+/* ---- a request ---- */
+
+/* Why a suspended request was resumed, unless by wait_wake(). */
+enum request_fate { FATE_NONE, FATE_EXPIRED, FATE_GONE, FATE_STOPPED };
+
+/* Belongs to its HTTP thread; while a worker has it, to that one. */
+struct request {
+	struct http_service *service;
+	struct server *s;
+	struct http_conn *conn;
+	const struct http_route *route; /* NULL: it is refused */
+	unsigned type;
+	const char *method, *url; /* as sent; valid until the request ends */
+	bool head;
+	int64_t started_ns;
+	struct arena arena;
+	struct str path, parts[HTTP_PARTS_MAX]; /* as in http_match; in the arena */
+	char token[TOKEN_MAX_NAME];             /* whose token it has; "loopback"; empty: none was needed */
+	struct buf body;                        /* collected by body.c */
+	void *own;                              /* the handler's; zero at begin() */
+
+	/* under wait.c's lock */
+	bool suspended, listed;
+	enum request_fate fate;
+	int64_t deadline_ms; /* INT64_MAX: none */
+	struct request *wait_prev, *wait_next;
+
+	/* The reply; and what of it is logged. */
+	struct http_reply *reply;
+	unsigned status;
+	uint64_t bytes;
+	const char *result;
+	int64_t sleep_ms; /* with HTTP_SLEEPS */
+
+	/* request.c's and body.c's */
+	enum http_next (*step)(struct request *req);
+	enum http_next next;
+	bool started;          /* run() was called */
+	unsigned body_refused; /* the status: the body is dropped */
+	size_t body_counted;   /* bytes of it in service->body_bytes */
+};
+
+/* ---- request.c ---- */
+
+/*
+ * For a request that waits (HTTP_WAITS on a worker): have @step run on a thread of its row's pool, from any
+ * thread, once. It returns what run() may return. The request may be gone when this returns.
+ */
+void request_continue(struct request *req, enum http_next (*step)(struct request *req));
+/* On its HTTP thread: send @reply, which stays the caller's. */
+enum http_next request_send(struct request *req, unsigned status, struct http_reply *reply, uint64_t bytes,
+			    const char *result);
+
+/* ---- wait.c ---- */
+
+/* @tick: of the service's options. */
+int wait_start(struct http_service *sv, struct err *err);
+/* Resume all requests, for good. Then wait until workers are done with theirs; the thread ends. */
+void wait_stop(struct http_service *sv);
+void wait_init(struct wait_list *w);
+void wait_done(struct wait_list *w);
+/*
+ * Suspend, until wait_wake(), the deadline, or the client hangs up. Called on the request's HTTP thread, under
+ * the lock of what it waits for. false: the server stops, nothing was done.
+ */
+bool wait_suspend(struct request *req);
+/* Resume if it is suspended. Under the lock of what it waits for, so that it cannot go away meanwhile. */
+void wait_wake(struct request *req);
+/* Suspend for a worker: only wait_end_work() resumes it. false: the server stops, nothing was done. */
+bool wait_begin_work(struct request *req);
+void wait_end_work(struct request *req); /* @req may be gone when this returns */
+unsigned wait_count(struct http_service *sv);
+
+/* ---- body.c ---- */
+
+/* Refuses by the headers: sizes. */
+void body_begin(struct request *req);
+size_t body_add(struct request *req, struct bytes chunk);
+/* All of it is in: refuses what was too much. */
+void body_end(struct request *req);
+/* The body has been read: free its memory, which counts no more. */
+void body_drop(struct request *req);
+
+/* ---- authorize.c ---- */
+
+/*
+ * 0 and whose token it is, or the status with the text of the refusal. Without any tokens, only this machine
+ * may do more than read.
+ */
+unsigned http_authorize(struct http_service *sv, struct http_conn *conn, enum token_scope scope,
+			char name[TOKEN_MAX_NAME], const char **ret_text);
+/* The client is on this machine, and is no proxy. */
+bool http_is_loopback(struct http_conn *conn);
+/* A browser sends it for a page of another site, without a token. */
+bool http_is_other_site(struct http_conn *conn);
+
+/* ---- reply.c ---- */
+
+/* Headers that all replies have. */
+void reply_common_headers(const struct http_service *sv, struct http_reply *r);
+/* One line of text; @text ends in a newline. */
+struct http_reply *reply_text(const struct http_service *sv, unsigned status, struct str text);
+struct http_canned reply_canned(const struct http_service *sv, unsigned status, const char *text);
+/* Takes the buffer's content. */
+struct http_reply *reply_body(const struct http_service *sv, struct buf *body, const char *type,
+			      bool no_store);
+/* @text without a newline, in the form of @route (NULL: text). *ret_size: of the body. */
+struct http_reply *reply_refusal(const struct http_service *sv, const struct http_route *route,
+				 unsigned status, unsigned allow, const char *text, size_t *ret_size);
+/* Of OPTIONS. */
+struct http_reply *reply_options(const struct http_service *sv, unsigned allow);
+
+/* Make the reply: a refusal in the form of the request's row. @text without a newline. */
+void request_refuse(struct request *req, unsigned status, const char *text);
+/* Make the reply: one line of text. @text without a newline. */
+void request_reply_text(struct request *req, unsigned status, const char *text);
+/* Make the reply; takes the buffer's content. */
+void request_reply_body(struct request *req, unsigned status, struct buf *body, const char *type,
+			bool no_store);
+/*
+ * A parameter of the query, decoded, in the request's arena; empty when it is not there. -1: the request was
+ * refused.
+ */
+int request_arg(struct request *req, const char *name, struct str *ret);
+
+/* ---- counters.c ---- */
+
+struct counters *counters_new(const char *const *types, const char *const *results);
+void counters_free(struct counters *c); /* takes NULL */
+void counters_begin(struct counters *c, unsigned type);
+void counters_end(struct counters *c, const struct http_sent *sent, int64_t ns);
+void counters_refused(const char *limit); /* a request met this limit */
+/* Requests of @type that are open. */
+int64_t counters_open(const struct counters *c, unsigned type);
+/* http_requests_total and the like, as Prometheus reads them. */
+void counters_write(const struct counters *c, struct buf *out);
+
+/* How clients' requests ended. */
+enum http_outcome {
+	OUTCOME_SERVED,
+	OUTCOME_UNCHANGED,  /* 304 */
+	OUTCOME_MISSING,    /* 404 */
+	OUTCOME_REFUSED,    /* the request is wrong */
+	OUTCOME_BUSY,       /* a limit, or it took too long: ask again */
+	OUTCOME_FAILED,     /* our fault, or the disk's */
+	OUTCOME_BROKEN_OFF, /* the client hung up before there was an answer */
+	N_OUTCOMES,
+};
+extern const char *const http_outcome_names[N_OUTCOMES];
+struct http_outcomes {
+	uint64_t n[N_OUTCOMES], bytes;
+};
+void http_outcomes(const struct http_service *sv, struct http_outcomes *ret);

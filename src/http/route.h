@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Routes: the rows of a table, and the one that a method and a target belong to. Pure functions, safe on any
+ * bytes; nothing is allocated.
+ */
+#pragma once
+
+#include "base/base.h"
+#include "http/token.h"
+
+#define HTTP_TARGET_MAX 8192u /* bytes of a target's path, escaped; more is 414 */
+#define HTTP_PARTS_MAX  2u    /* {…} in a pattern */
+
+struct http_canned;
+struct http_match;
+struct request;
+struct server;
+
+/* Methods, as bits of `struct http_match.allow`. */
+enum http_method {
+	HTTP_GET = 1 << 0, /* and HEAD */
+	HTTP_POST = 1 << 1,
+	HTTP_PUT = 1 << 2,
+	HTTP_DELETE = 1 << 3,
+};
+
+/* The threads that a handler's run() is called on. */
+enum http_pool {
+	HTTP_ON_THREAD,     /* the HTTP thread: run() must not block */
+	HTTP_ON_WORKER,     /* a worker */
+	HTTP_ON_WORKER_NOW, /* a worker, before other requests that are queued for one */
+	HTTP_ON_WRITER,     /* a thread that may wait for the disk */
+};
+
+/* What run() returns. */
+enum http_next {
+	HTTP_REPLY, /* req->reply is made: send it */
+	HTTP_WAITS, /* the request stays suspended. On an HTTP thread: run() was suspended by wait_suspend() or
+		     * wait_begin_work() and is called again after it is resumed. Else: request_continue() or
+		     * wait_end_work() is called by another thread; @req may be gone already */
+	HTTP_SLEEPS, /* not on an HTTP thread: call run() again after req->sleep_ms */
+	HTTP_ENDED,  /* on an HTTP thread only: request_send() was called */
+	HTTP_CLOSES, /* on an HTTP thread only: close the connection without a reply */
+};
+
+/*
+ * What a resource does with its requests. Functions that are NULL are left out. All but run() are called on
+ * an HTTP thread and must not block.
+ */
+struct http_handler {
+	/* false: answer as if the table had no such row. */
+	bool (*exists)(const struct server *s);
+	/* GET: a reply that is made already, or NULL. No struct request exists yet. */
+	const struct http_canned *(*canned)(struct server *s, const struct http_match *m);
+	/* The request is allowed and its headers are in. May refuse it: request_refuse(). */
+	void (*begin)(struct request *req);
+	/*
+	 * The next chunk of the body. Returns the number of bytes taken. Less than all: it has suspended the
+	 * request, and gets the others after that is resumed. NULL: the row's `body` says how the body is
+	 * collected; without that one it is read and dropped.
+	 */
+	size_t (*body)(struct request *req, struct bytes chunk);
+	/* The whole body is in. */
+	enum http_next (*run)(struct request *req);
+	/* The reply is out, or the connection is closed. */
+	void (*done)(struct request *req);
+};
+
+/* How a body is collected in memory. */
+struct http_body {
+	unsigned slot;        /* of the sum; below HTTP_BODY_SLOTS */
+	size_t max;           /* bytes of one body */
+	size_t max_together;  /* of all bodies of this slot that are in memory */
+	const char *too_long; /* text of the 413 */
+	bool needs_length;    /* 411 without a Content-Length */
+};
+#define HTTP_BODY_SLOTS 4u
+
+enum {
+	HTTP_JSON = 1 << 0,          /* refusals are {"error": ...}, not text */
+	HTTP_LOOSE_SLASHES = 1 << 1, /* several slashes count as one, a last one as none */
+	HTTP_SAME_SITE = 1 << 2,     /* refused to pages of other sites, unless they have a token */
+};
+
+struct http_route {
+	/* 0: for paths of this form that no other row has, whatever the method: begin() refuses them. */
+	unsigned method;
+	/*
+	 * "/a/{b}/c": {b} is one segment, which is not empty. "/a/{b...}": all that follows, with its slash.
+	 */
+	const char *pattern;
+	enum token_scope scope; /* 0: everyone. TOKEN_READ: everyone, unless reading needs a token */
+	enum http_pool pool;
+	unsigned type;                /* in the metrics: index into the names of the types */
+	unsigned flags;               /* HTTP_JSON... */
+	const struct http_body *body; /* NULL: none is collected */
+	const struct http_handler *handler;
+	unsigned kind;   /* the handler's own */
+	const void *arg; /* the handler's own */
+};
+
+struct http_match {
+	const struct http_route
+		*route;  /* the row. With a status that is not 0: the first that has the path, or NULL */
+	unsigned status; /* 0; 400, 404, 405, 414 */
+	unsigned allow;  /* methods of this path: HTTP_GET... */
+	struct str path; /* decoded, with a NUL after it */
+	struct str parts[HTTP_PARTS_MAX]; /* of each {…} of the pattern */
+};
+
+/*
+ * Decode @target and find its row in @table, which ends with a row without a pattern. Views in @ret point into
+ * @room, which has HTTP_TARGET_MAX + 1 bytes. A scheme and an authority before the path are passed over.
+ * @s: for exists(); NULL: all rows are there.
+ */
+void http_match(const struct http_route *table, const struct server *s, const char *method, struct str target,
+		char *room, struct http_match *ret);
+/* "GET, HEAD, PUT" */
+void http_methods_print(unsigned methods, bool options, struct buf *out);
+
+/*
+ * Decode %XX in @s into @out, which has room for s.size bytes; no NUL is added. false: a broken escape, or a
+ * NUL byte.
+ */
+bool http_unescape(struct str s, char *out, size_t *ret_size);

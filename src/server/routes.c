@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of routes: everything that can be asked over HTTP is a row. docs/protocol.md has a line for each, and
+ * docs/openapi.json a path for each of the API of profiles; tests/unit/server/routes.c compares them.
+ */
+#include "server/artifact/artifact.h"
+#include "server/profiles/profiles.h"
+#include "server/push/push.h"
+#include "server/status/status.h"
+#include "server/symbolize/symbolize.h"
+
+#define READ  TOKEN_READ
+#define PUSH  TOKEN_PUSH
+#define ADMIN TOKEN_ADMIN
+#define OPEN  0 /* needs no token */
+
+/* GET of what a build ID has. */
+#define ARTIFACT(path, what)                                                                     \
+	{                                                                                        \
+		HTTP_GET, "/buildid/{id}/" path, READ, HTTP_ON_THREAD, what, HTTP_LOOSE_SLASHES, \
+			.handler = &artifact_get, .kind = what                                   \
+	}
+
+#define UPLOAD(path, what)                                                                            \
+	{                                                                                             \
+		HTTP_PUT, "/buildid/{id}/" path, PUSH, HTTP_ON_THREAD, TYPE_PUSH, HTTP_LOOSE_SLASHES, \
+			.handler = &push_put, .kind = what                                            \
+	}
+
+#define REMOVAL(path, what)                                                                               \
+	{                                                                                                 \
+		HTTP_DELETE, "/buildid/{id}/" path, ADMIN, HTTP_ON_WRITER, TYPE_PUSH, HTTP_LOOSE_SLASHES, \
+			.handler = &push_remove, .kind = what                                             \
+	}
+
+#define SYMBOLIZE(path, flags, form)                                                           \
+	{                                                                                      \
+		HTTP_POST, path, READ, HTTP_ON_WORKER, TYPE_SYMBOLIZE, flags, &symbolize_body, \
+			&symbolize_post, .arg = form                                           \
+	}
+
+#define PPROF(path, flags)                                                                                   \
+	{                                                                                                    \
+		HTTP_GET, path, READ, HTTP_ON_WORKER, TYPE_SYMBOLIZE, flags, .handler = &symbolize_pprof_get \
+	}
+
+/* A view of profiles; @args: names of its parameters. */
+#define VIEW_OF(path, args, run)                                                                             \
+	{                                                                                                    \
+		HTTP_GET, path, READ, HTTP_ON_WORKER, TYPE_VIEW, HTTP_JSON, .handler = &profiles_get,        \
+									    .arg = &(const struct api_route) \
+		{                                                                                            \
+			args, run                                                                            \
+		}                                                                                            \
+	}
+
+#define CHANGE(path, args, run)                                                                 \
+	{                                                                                       \
+		HTTP_POST, path, PUSH, HTTP_ON_WORKER, TYPE_INGEST, HTTP_JSON | HTTP_SAME_SITE, \
+			&profiles_body, &profiles_post, .arg = &(const struct api_route)        \
+		{                                                                               \
+			args, run                                                               \
+		}                                                                               \
+	}
+
+#define RANGE "query from to profile"
+#define VIEW                                                                                           \
+	RANGE " base base_from base_to base_profile normalise by label focus ignore hide show invert " \
+	      "no_inlines wait"
+
+const struct http_route server_routes[] = {
+	ARTIFACT("debuginfo", RESOLVE_DEBUGINFO),
+	ARTIFACT("executable", RESOLVE_EXECUTABLE),
+	ARTIFACT("source/{path...}", RESOLVE_SOURCE),
+	ARTIFACT("section/{name...}", RESOLVE_SECTION),
+	{ HTTP_GET, "/metadata", READ, HTTP_ON_WORKER, TYPE_METADATA, .handler = &metadata_get },
+
+	UPLOAD("debuginfo", STORE_DEBUGINFO),
+	UPLOAD("executable", STORE_EXECUTABLE),
+	UPLOAD("sources", STORE_SOURCES),
+	REMOVAL("debuginfo", STORE_DEBUGINFO),
+	REMOVAL("executable", STORE_EXECUTABLE),
+	REMOVAL("sources", STORE_SOURCES),
+	REMOVAL("source/{path...}", STORE_SOURCE),
+	REMOVAL("section/{name...}", STORE_SECTION),
+	REMOVAL("symtab", STORE_SYMTAB),
+	{ HTTP_POST, "/push/want", PUSH, HTTP_ON_WRITER, TYPE_PUSH, 0, &push_want_body, &push_want },
+
+	{ HTTP_GET, "/buildid/{id}/symbolize", READ, HTTP_ON_WORKER, TYPE_SYMBOLIZE, HTTP_LOOSE_SLASHES,
+	  .handler = &symbolize_get },
+	PPROF("/buildid/{id}/symbolz", HTTP_LOOSE_SLASHES),
+	PPROF("/buildid/{id}/pprof/symbol", HTTP_LOOSE_SLASHES),
+	PPROF("/symbolz", 0),
+	PPROF("/pprof/symbol", 0),
+	SYMBOLIZE("/symbolize", 0, NULL),
+	SYMBOLIZE("/buildid/{id}/symbolize", HTTP_LOOSE_SLASHES, NULL),
+	SYMBOLIZE("/symbolicate/v5", 0, &ask_v5),
+	SYMBOLIZE("/symbolz", 0, &ask_pprof),
+	SYMBOLIZE("/pprof/symbol", 0, &ask_pprof),
+	SYMBOLIZE("/buildid/{id}/symbolz", HTTP_LOOSE_SLASHES, &ask_pprof),
+	SYMBOLIZE("/buildid/{id}/pprof/symbol", HTTP_LOOSE_SLASHES, &ask_pprof),
+
+	CHANGE("/profiles", "*", api_post_profiles),
+	CHANGE("/api/profiles/writeraw", "", api_post_parca),
+	CHANGE("/profilestore/writeraw", "", api_post_parca),
+	CHANGE("/ingest", "*", api_post_pyroscope),
+	VIEW_OF("/api/types", RANGE, api_types),
+	VIEW_OF("/api/labels", RANGE, api_labels),
+	VIEW_OF("/api/labels/{name}/values", RANGE, api_label_values),
+	VIEW_OF("/api/series", RANGE " step by one limit", api_series),
+	VIEW_OF("/api/profiles", RANGE " limit", api_profiles),
+	VIEW_OF("/api/flamegraph", VIEW " min_share", api_flamegraph),
+	VIEW_OF("/api/top", VIEW " sort limit", api_top),
+	VIEW_OF("/api/callers", VIEW " function binary limit", api_callers),
+	VIEW_OF("/api/lines", VIEW " file function", api_lines),
+	VIEW_OF("/api/download", VIEW " format", api_download),
+	VIEW_OF("/api/binaries", RANGE " limit", api_binaries),
+	CHANGE("/api/binaries/{build_id}/retry", "", api_retry),
+	VIEW_OF("/api/openapi.json", "", api_openapi),
+
+	{ HTTP_GET, "/metrics", READ, HTTP_ON_WORKER_NOW, TYPE_METRICS, .handler = &metrics_get },
+	{ HTTP_GET, "/healthz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &health_get },
+	{ HTTP_GET, "/readyz", OPEN, HTTP_ON_THREAD, TYPE_HEALTH, .handler = &ready_get },
+	{ HTTP_GET, "/api/status", READ, HTTP_ON_WORKER_NOW, TYPE_STATUS, .handler = &status_get },
+	{ HTTP_GET, "/api/failures", READ, HTTP_ON_WORKER, TYPE_STATUS, .handler = &failures_get },
+	{ HTTP_GET, "/", READ, HTTP_ON_THREAD, TYPE_PAGE, .handler = &page_get },
+	{ HTTP_GET, "/web/{file...}", READ, HTTP_ON_THREAD, TYPE_PAGE, .handler = &page_get },
+
+	/* All other paths below these are refused with the paths there are. */
+	{ 0, "/buildid/{rest...}", READ, HTTP_ON_THREAD, TYPE_OTHER, .handler = &artifact_other },
+	{ 0, "/api/{rest...}", READ, HTTP_ON_THREAD, TYPE_VIEW, HTTP_JSON, .handler = &profiles_other },
+	{ 0 },
+};
+
+const char *const server_types[N_TYPES + 1] = {
+	[RESOLVE_DEBUGINFO] = "debuginfo",
+	[RESOLVE_EXECUTABLE] = "executable",
+	[RESOLVE_SOURCE] = "source",
+	[RESOLVE_SECTION] = "section",
+	[TYPE_METADATA] = "metadata",
+	[TYPE_METRICS] = "metrics",
+	[TYPE_HEALTH] = "health",
+	[TYPE_STATUS] = "status",
+	[TYPE_PAGE] = "page",
+	[TYPE_PUSH] = "push",
+	[TYPE_SYMBOLIZE] = "symbolize",
+	[TYPE_INGEST] = "ingest",
+	[TYPE_VIEW] = "view",
+	[TYPE_OTHER] = "other",
+};
+
+/* The labels that elfutils' server has, and "store". */
+const char *const server_results[] = { "file",         ".rpm archive", ".deb archive", ".ddeb archive",
+				       ".ipk archive", "archive",      "made",         "archive fdcache",
+				       "upstream",     "store",        "error",        NULL };

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /healthz and /readyz: they say nothing of what is here, and need no token.
+ */
+#include "server/status/status.h"
+
+static const struct http_canned *health_canned(struct server *s, const struct http_match *m)
+{
+	return &s->ok;
+}
+
+static const struct http_canned *ready_canned(struct server *s, const struct http_match *m)
+{
+	return atomic_load(&s->is_ready) ? &s->ok : &s->not_up;
+}
+
+const struct http_handler health_get = { .canned = health_canned };
+const struct http_handler ready_get = { .canned = ready_canned };

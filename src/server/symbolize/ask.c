@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the forms of symbolizing share: parts of the reply, numbers, names, shortened build IDs.
+ */
+#include <stdlib.h>
+#include "server/symbolize/symbolize.h"
+
+/* ---- parts of the reply ---- */
+
+bool ask_is_full(const struct ask *a)
+{
+	return a->parts.size > ASK_MAX_REPLY;
+}
+
+void ask_part_begin(struct ask *a, size_t i)
+{
+	a->at[i].off = a->parts.size;
+}
+
+void ask_part_end(struct ask *a, size_t i)
+{
+	a->at[i].size = a->parts.size - a->at[i].off;
+}
+
+struct str ask_part(const struct ask *a, size_t i)
+{
+	return (struct str){ (const char *)a->parts.p + a->at[i].off, a->at[i].size };
+}
+
+/* ---- which build ID begins like this? ---- */
+
+struct only_one {
+	struct build_id id;
+	size_t n;
+};
+
+static int take_object(void *arg, const struct store_object *o)
+{
+	struct only_one *one = arg;
+
+	if (!one->n || !build_id_eq(&one->id, &o->key.id))
+		one->n++;
+	one->id = o->key.id;
+	return 0;
+}
+
+bool ask_complete_id(struct server *s, struct bytes prefix, struct build_id *ret)
+{
+	static const struct index_options read_only = { .read_only = true };
+	AUTO(buf_done) struct buf next = { 0 };
+	struct only_one one = { 0 };
+	char hex[BUILD_ID_HEX_SIZE];
+	struct err ignored = { 0 };
+	int r = INDEX_MISSING;
+
+	if (s->opts.index_path) {
+		pthread_mutex_lock(&s->index_lock);
+		if (!s->index && index_open(s->opts.index_path, &read_only, &s->index, &ignored) < 0)
+			s->index = NULL;
+		if (s->index)
+			r = index_complete(s->index, prefix, ret, &ignored);
+		pthread_mutex_unlock(&s->index_lock);
+	}
+	if (r == 0)
+		return true;
+	if (!s->opts.store || store_list(s->opts.store, str_of(hex_encode(prefix, hex)), STR(""), 16,
+					 take_object, &one, &next, &ignored) < 0)
+		return false;
+	*ret = one.id;
+	return one.n == 1;
+}
+
+/* ---- writing JSON ---- */
+
+void ask_put_name(const struct ask *a, const struct symtab_frame *f, struct json_writer *w)
+{
+	AUTO(buf_done) struct buf name = { 0 };
+
+	frame_name(f, a->demangling, &name);
+	json_put_str(w, "function", buf_str(&name));
+}
+
+void ask_put_path(const struct symtab_frame *f, struct json_writer *w)
+{
+	AUTO(buf_done) struct buf path = { 0 };
+
+	symtab_path(f->dir, f->file, &path);
+	json_put_str(w, "file", buf_str(&path));
+}
+
+/* ---- reading ---- */
+
+json_t *ask_load_json(const struct ask *a, struct err *err)
+{
+	return json_load_bytes(a->body, ASK_MAX_LISTS, ASK_MAX_VALUES, err);
+}
+
+bool ask_number_text(struct str s, bool hex, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	s = str_trim(s);
+	if (str_starts(s, STR("0x")) || str_starts(s, STR("0X"))) {
+		hex = true;
+		s = (struct str){ s.p + 2, s.size - 2 };
+	}
+	if (!hex)
+		return str_to_u64(s, ret);
+	if (!s.size || s.size > 16)
+		return false;
+	for (size_t i = 0; i < s.size; i++) {
+		unsigned c = (unsigned char)s.p[i], d = 16;
+
+		if (c - '0' < 10)
+			d = c - '0';
+		else if ((c | 32) - 'a' < 6)
+			d = (c | 32) - 'a' + 10;
+		if (d == 16)
+			return false;
+		v = v << 4 | d;
+	}
+	*ret = v;
+	return true;
+}
+
+bool ask_number(const json_t *j, uint64_t *ret)
+{
+	if (json_is_integer(j)) {
+		*ret = (uint64_t)json_integer_value(j);
+		return json_integer_value(j) >= 0;
+	}
+	return json_is_string(j) &&
+	       ask_number_text((struct str){ json_string_value(j), json_string_length(j) }, false, ret);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a method and a target to a row, over a table of the test's own. */
+#include "test.h"
+
+#include "http/route.h"
+
+static bool hidden;
+
+static bool is_there(const struct server *s)
+{
+	return !hidden;
+}
+
+static const struct http_handler any = { 0 }, optional = { .exists = is_there };
+
+enum { LIST, ONE, PUT_ONE, TREE, LOOSE, LOOSE_TREE, OPTIONAL, OTHERS };
+
+static const struct http_route table[] = {
+	{ HTTP_GET, "/list", .handler = &any, .kind = LIST },
+	{ HTTP_GET, "/list/{name}/end", .handler = &any, .kind = ONE },
+	{ HTTP_PUT, "/list/{name}/end", .handler = &any, .kind = PUT_ONE },
+	{ HTTP_GET, "/tree/{path...}", .handler = &any, .kind = TREE },
+	{ HTTP_GET, "/loose/{id}/end", .flags = HTTP_LOOSE_SLASHES, .handler = &any, .kind = LOOSE },
+	{ HTTP_GET, "/loose/{id}/tree/{path...}", .flags = HTTP_LOOSE_SLASHES, .handler = &any,
+	  .kind = LOOSE_TREE },
+	{ HTTP_POST, "/list", .handler = &optional, .kind = OPTIONAL },
+	{ 0, "/loose/{rest...}", .handler = &any, .kind = OTHERS },
+	{ 0 },
+};
+
+static char room[HTTP_TARGET_MAX + 1];
+
+static struct http_match match(const char *method, const char *target)
+{
+	struct http_match m;
+
+	http_match(table, (const struct server *)&hidden, method, str_of(target), room, &m);
+	return m;
+}
+
+static void a_target_leads_to_its_row(void **state)
+{
+	static const struct {
+		const char *target;
+		unsigned kind;
+		const char *parts[2];
+	} cases[] = {
+		{ "/list", LIST, { "", "" } },
+		{ "//list", LIST, { "", "" } },
+		{ "/%6cist", LIST, { "", "" } },
+		{ "http://host/list", LIST, { "", "" } },
+		{ "HTTPS://[::1]:8002//list", LIST, { "", "" } },
+		{ "/list/a/end", ONE, { "a", "" } },
+		{ "/list%2fa%2fend", ONE, { "a", "" } },
+		{ "/tree/", TREE, { "/", "" } },
+		{ "/tree//x", TREE, { "//x", "" } },
+		{ "/loose/7/end", LOOSE, { "7", "" } },
+		{ "/loose//7///end//", LOOSE, { "7", "" } },
+		{ "/loose/7/tree", LOOSE_TREE, { "7", "" } },
+		{ "/loose/7/tree//a/b", LOOSE_TREE, { "7", "//a/b" } },
+		{ "/loose/7/ending", OTHERS, { "/7/ending", "" } },
+		{ "/loose/", OTHERS, { "/", "" } },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct http_match m = match("GET", cases[i].target);
+
+		if (m.status || m.route->kind != cases[i].kind)
+			fail_msg("%s: %u", cases[i].target, m.status);
+		assert_str(m.parts[0], cases[i].parts[0]);
+		assert_str(m.parts[1], cases[i].parts[1]);
+	}
+}
+
+static void paths_without_a_row_are_not_found(void **state)
+{
+	static const char *const targets[] = { "",
+					       "x",
+					       "/",
+					       "/list/",
+					       "/list//end",
+					       "/list/a/b/end",
+					       "/tree",
+					       "/loose",
+					       "ftp://host/list",
+					       "http%3A//host/list" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(targets); i++) {
+		assert_int_equal(match("GET", targets[i]).status, 404);
+		assert_int_equal(match("BREW", targets[i]).status, 404);
+	}
+}
+
+static void another_method_is_refused_with_those_of_the_path(void **state)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	struct http_match m = match("DELETE", "/list/a/end");
+
+	assert_int_equal(m.status, 405);
+	assert_int_equal(m.allow, HTTP_GET | HTTP_PUT);
+	http_methods_print(m.allow, true, &b);
+	assert_string_equal(buf_cstr(&b), "GET, HEAD, PUT, OPTIONS");
+	assert_int_equal(match("get", "/list").status, 405);
+	assert_int_equal(match("HEAD", "/list").route->kind, LIST);
+	assert_int_equal(match("PUT", "/list/a/end").route->kind, PUT_ONE);
+	/* The row of all other paths takes no part in that. */
+	assert_int_equal(match("PUT", "/loose/7/end").status, 405);
+	assert_int_equal(match("PUT", "/loose/7/x").route->kind, OTHERS);
+}
+
+static void a_row_that_is_switched_off_is_none(void **state)
+{
+	assert_int_equal(match("POST", "/list").route->kind, OPTIONAL);
+	hidden = true;
+	assert_int_equal(match("POST", "/list").status, 405);
+	assert_int_equal(match("POST", "/list").allow, HTTP_GET);
+	hidden = false;
+}
+
+static void broken_escapes_and_long_targets_are_refused(void **state)
+{
+	static char longest[HTTP_TARGET_MAX + 2];
+
+	assert_int_equal(match("GET", "/list%").status, 400);
+	assert_int_equal(match("GET", "/list%4").status, 400);
+	assert_int_equal(match("GET", "/list%4g").status, 400);
+	assert_int_equal(match("GET", "/list%-1").status, 400);
+	assert_int_equal(match("PUT", "/a%00b").status, 400);
+	memset(longest, 'x', HTTP_TARGET_MAX);
+	memcpy(longest, "/tree/", 6);
+	assert_int_equal(match("GET", longest).status, 0);
+	longest[HTTP_TARGET_MAX] = 'x';
+	assert_int_equal(match("GET", longest).status, 414);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_target_leads_to_its_row),
+		cmocka_unit_test(paths_without_a_row_are_not_found),
+		cmocka_unit_test(another_method_is_refused_with_those_of_the_path),
+		cmocka_unit_test(a_row_that_is_switched_off_is_none),
+		cmocka_unit_test(broken_escapes_and_long_targets_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
