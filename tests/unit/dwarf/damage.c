@@ -78,7 +78,7 @@ static void a_header_that_ends_past_its_table(void **state)
 	}
 }
 
-static void behind_a_lying_length_the_units_tell_where_to_go_on(void **state)
+static void after_a_wrong_length_the_next_unit_gives_the_next_table(void **state)
 {
 	static const uint32_t lengths[] = { 0xfffffff0, 0xfffffffe, 0x7fffffff };
 
@@ -95,7 +95,7 @@ static void behind_a_lying_length_the_units_tell_where_to_go_on(void **state)
 		}
 }
 
-static void damaged_units_are_passed_over(void **state)
+static void damaged_units_are_skipped(void **state)
 {
 	static const struct {
 		uint64_t at;
@@ -149,7 +149,7 @@ static void expect_lists(const char *p, size_t size, const char *reason)
 }
 #define EXPECT_LISTS(literal, reason) expect_lists("" literal "", sizeof(literal) - 1, (reason))
 
-static void lists_that_lie(void **state)
+static void lists_with_wrong_counts(void **state)
 {
 	EXPECT_LISTS("", "ends early");
 	EXPECT_LISTS("\1", "ends early");
@@ -345,7 +345,7 @@ static void only_what_is_needed_is_read(void **state)
 	in.src = NULL;
 }
 
-static void names_that_are_many_times_their_bytes_are_a_limit(void **state)
+static void joined_names_far_larger_than_the_file_are_a_limit(void **state)
 {
 	AUTO(mem_freep) struct dwarf_writer_file *files = NEW_N(struct dwarf_writer_file, 40001);
 	AUTO(mem_freep) char *dir = mem_alloc(DWARF_MAX_NAME);
@@ -366,7 +366,7 @@ static void names_that_are_many_times_their_bytes_are_a_limit(void **state)
 	assert_int_equal(in.err.kind, ERR_LIMIT);
 }
 
-static void abbreviations_that_are_searched_too_long_are_given_up(void **state)
+static void abbreviations_that_are_searched_too_often_are_damage(void **state)
 {
 	static const uint8_t code[] = { 0xe1, 0xd4, 0x03 }; /* 60001 */
 	AUTO(input_done) struct input in = { 0 };
@@ -432,7 +432,7 @@ static void a_failed_read_is_a_failure(void **state)
 	}
 }
 
-static void damage_in_a_compressed_section_keeps_what_came_before(void **state)
+static void damage_in_a_compressed_section_keeps_earlier_names(void **state)
 {
 	AUTO(input_done) struct input in = { 0 };
 	const struct elf_section *line;
@@ -488,9 +488,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_table_of_an_unknown_version),
 		cmocka_unit_test(a_header_that_ends_past_its_table),
-		cmocka_unit_test(behind_a_lying_length_the_units_tell_where_to_go_on),
-		cmocka_unit_test(damaged_units_are_passed_over),
-		cmocka_unit_test(lists_that_lie),
+		cmocka_unit_test(after_a_wrong_length_the_next_unit_gives_the_next_table),
+		cmocka_unit_test(damaged_units_are_skipped),
+		cmocka_unit_test(lists_with_wrong_counts),
 		cmocka_unit_test(an_indirect_form_is_followed_once),
 		cmocka_unit_test(old_tables_that_are_cut),
 		cmocka_unit_test(sections_cut_at_any_byte_and_any_byte_damaged),
@@ -498,10 +498,10 @@ int main(void)
 		cmocka_unit_test(a_string_at_the_very_end_without_its_nul),
 		cmocka_unit_test(large_string_sections),
 		cmocka_unit_test(only_what_is_needed_is_read),
-		cmocka_unit_test(names_that_are_many_times_their_bytes_are_a_limit),
-		cmocka_unit_test(abbreviations_that_are_searched_too_long_are_given_up),
+		cmocka_unit_test(joined_names_far_larger_than_the_file_are_a_limit),
+		cmocka_unit_test(abbreviations_that_are_searched_too_often_are_damage),
 		cmocka_unit_test(a_failed_read_is_a_failure),
-		cmocka_unit_test(damage_in_a_compressed_section_keeps_what_came_before),
+		cmocka_unit_test(damage_in_a_compressed_section_keeps_earlier_names),
 		cmocka_unit_test(a_section_that_ends_past_the_file_is_an_error),
 		cmocka_unit_test(relocations_that_point_outside_change_nothing),
 	};

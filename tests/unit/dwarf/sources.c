@@ -135,7 +135,7 @@ static void compressed_sections(void **state)
 			}
 }
 
-static void split_units_and_what_stays_behind_of_them(void **state)
+static void split_units_and_their_skeletons(void **state)
 {
 	/* A skeleton, with its comp_dir by an index whose base comes later; and the .dwo with the table of
 	 * type units. */
@@ -159,7 +159,7 @@ static void split_units_and_what_stays_behind_of_them(void **state)
 	assert_sources(&dwo, NULL, names);
 }
 
-static void type_units_are_passed_over_and_partial_ones_read(void **state)
+static void type_units_are_skipped_and_partial_ones_read(void **state)
 {
 	AUTO(input_done) struct input in = { 0 };
 	struct dwarf_writer_table table = { .version = 3, .dirs = dirs_v4, .files = files };
@@ -207,7 +207,7 @@ static void units_of_any_shape(void **state)
 	}
 }
 
-static void entries_with_all_that_may_be_in_them(void **state)
+static void entries_with_every_kind_of_content(void **state)
 {
 	for (int form = DWARF_WRITER_STRING; form <= DWARF_WRITER_STRX4; form++) {
 		AUTO(input_done) struct input in = { 0 };
@@ -221,7 +221,7 @@ static void entries_with_all_that_may_be_in_them(void **state)
 	}
 }
 
-static void the_primary_file_of_old_versions_is_told_even_if_its_table_does_not(void **state)
+static void before_dwarf_5_the_primary_file_is_the_units_name(void **state)
 {
 	AUTO(input_done) struct input in = { 0 };
 	const struct dwarf_writer_table table = { .version = 4 };
@@ -253,7 +253,7 @@ static void names_that_stay_relative_are_kept(void **state)
 	assert_sources(&old, NULL, "a.c\ninc/a.h\nc.h\n");
 }
 
-static void a_name_that_comes_to_nothing_is_none(void **state)
+static void a_name_that_cancels_itself_out_is_dropped(void **state)
 {
 	static const char *const dirs[] = { "sub", NULL };
 	static const struct dwarf_writer_file some[] = {
@@ -267,7 +267,7 @@ static void a_name_that_comes_to_nothing_is_none(void **state)
 	assert_sources(&in, NULL, "sub/a.c\n");
 }
 
-static void a_table_without_a_directory_of_its_own_takes_the_units(void **state)
+static void a_table_without_a_directory_uses_the_units(void **state)
 {
 	static const char *const empty[] = { "", "sub", NULL };
 	static const struct dwarf_writer_file some[] = { { "a.c", 0 }, { NULL, 0 } };
@@ -286,7 +286,7 @@ static void a_table_without_a_directory_of_its_own_takes_the_units(void **state)
 	}
 }
 
-static void names_of_windows_stay_what_they_are(void **state)
+static void names_of_windows_stay_unchanged(void **state)
 {
 	static const char *const dirs[] = { "C:\\work", "D:/inc", NULL };
 	static const struct dwarf_writer_file some[] = { { "C:\\work\\a.c", 0 }, { "x.h", 1 }, { NULL, 0 } };
@@ -325,7 +325,7 @@ static void several_tables_one_of_each_kind_in_one_file(void **state)
 	assert_sources(&in, NULL, names);
 }
 
-static void padding_between_tables_is_passed_over(void **state)
+static void padding_between_tables_is_skipped(void **state)
 {
 	AUTO(input_done) struct input in = { 0 };
 
@@ -385,7 +385,7 @@ static int stop_positive(void *arg, struct str name)
 	return 1;
 }
 
-static void the_callback_ends_it(void **state)
+static void the_callback_ends_the_walk(void **state)
 {
 	for (unsigned version = 4; version <= 5; version++) {
 		AUTO(input_done) struct input in = { 0 };
@@ -402,7 +402,7 @@ static void the_callback_ends_it(void **state)
 	}
 }
 
-static void as_a_set(void **state)
+static void a_set_has_exactly_the_names(void **state)
 {
 	AUTO(input_done) struct input in = { 0 };
 	struct dwarf_sources *s = NULL;
@@ -463,22 +463,22 @@ int main(void)
 		cmocka_unit_test(relocations_of_every_target),
 		cmocka_unit_test(relocations_of_a_linked_file_are_not_applied_again),
 		cmocka_unit_test(compressed_sections),
-		cmocka_unit_test(split_units_and_what_stays_behind_of_them),
-		cmocka_unit_test(type_units_are_passed_over_and_partial_ones_read),
+		cmocka_unit_test(split_units_and_their_skeletons),
+		cmocka_unit_test(type_units_are_skipped_and_partial_ones_read),
 		cmocka_unit_test(units_of_any_shape),
-		cmocka_unit_test(entries_with_all_that_may_be_in_them),
-		cmocka_unit_test(the_primary_file_of_old_versions_is_told_even_if_its_table_does_not),
+		cmocka_unit_test(entries_with_every_kind_of_content),
+		cmocka_unit_test(before_dwarf_5_the_primary_file_is_the_units_name),
 		cmocka_unit_test(names_that_stay_relative_are_kept),
-		cmocka_unit_test(a_name_that_comes_to_nothing_is_none),
-		cmocka_unit_test(a_table_without_a_directory_of_its_own_takes_the_units),
-		cmocka_unit_test(names_of_windows_stay_what_they_are),
+		cmocka_unit_test(a_name_that_cancels_itself_out_is_dropped),
+		cmocka_unit_test(a_table_without_a_directory_uses_the_units),
+		cmocka_unit_test(names_of_windows_stay_unchanged),
 		cmocka_unit_test(pseudo_files_are_dropped),
 		cmocka_unit_test(several_tables_one_of_each_kind_in_one_file),
-		cmocka_unit_test(padding_between_tables_is_passed_over),
+		cmocka_unit_test(padding_between_tables_is_skipped),
 		cmocka_unit_test(strings_of_the_supplementary_file),
 		cmocka_unit_test(files_without_line_tables),
-		cmocka_unit_test(the_callback_ends_it),
-		cmocka_unit_test(as_a_set),
+		cmocka_unit_test(the_callback_ends_the_walk),
+		cmocka_unit_test(a_set_has_exactly_the_names),
 		cmocka_unit_test(a_set_of_many_and_of_none),
 	};
 

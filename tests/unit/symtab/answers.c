@@ -64,7 +64,7 @@ static void add_frame(struct buf *out, size_t i, const struct symtab_frame *f)
 		buf_printf(out, " (discriminator %u)", f->discriminator);
 }
 
-/* What is told as numbers must be the same. */
+/* The answer by numbers must be the same. */
 static void check_numbers(struct answers *a, uint64_t addr, const char *text)
 {
 	struct symtab_finder *f = symtab_finder_new(a->t);
@@ -76,7 +76,7 @@ static void check_numbers(struct answers *a, uint64_t addr, const char *text)
 	for (size_t i = 0; i < numbers.n; i++) {
 		struct symtab_frame frame;
 
-		/* By one who has not been there. */
+		/* With a finder that has no position. */
 		assert_done(symtab_frame_of(f, &numbers.list[i], &frame, &err));
 		add_frame(&got, i, &frame);
 	}
@@ -124,6 +124,47 @@ uint64_t add_lines(struct answers *a)
 	code_sequence_end(&a->w, 0x1100);
 	code_lines_end(&a->w);
 	return at;
+}
+
+static uint64_t add_subprogram(struct answers *a, bool children, const char *name, uint64_t lo, uint64_t size)
+{
+	return code_die(&a->w, T_SUBPROGRAM, children, A_NAME, F_STRING, S(name), A_LOW, F_ADDR, lo, A_HIGH,
+			F_DATA4, size, 0u);
+}
+
+uint64_t add_function(struct answers *a, const char *name, uint64_t lo, uint64_t size)
+{
+	return add_subprogram(a, false, name, lo, size);
+}
+
+uint64_t begin_function(struct answers *a, const char *name, uint64_t lo, uint64_t size)
+{
+	return add_subprogram(a, true, name, lo, size);
+}
+
+uint64_t add_abstract(struct answers *a, const char *name)
+{
+	return code_die(&a->w, T_SUBPROGRAM, false, A_NAME, F_STRING, S(name), A_INLINE, F_DATA1, U(1), 0u);
+}
+
+uint64_t add_inlined(struct answers *a, uint64_t origin, uint64_t lo, uint64_t size)
+{
+	return code_die(&a->w, T_INLINED, false, A_ORIGIN, F_REF4, origin, A_LOW, F_ADDR, lo, A_HIGH, F_DATA4,
+			size, 0u);
+}
+
+uint64_t begin_inlined(struct answers *a, uint64_t origin, uint64_t lo, uint64_t size)
+{
+	return code_die(&a->w, T_INLINED, true, A_ORIGIN, F_REF4, origin, A_LOW, F_ADDR, lo, A_HIGH, F_DATA4,
+			size, 0u);
+}
+
+void add_unit(struct answers *a, uint64_t lines, const char *name, uint64_t lo, uint64_t size)
+{
+	code_unit_c(&a->w, lines);
+	add_function(a, name, lo, size);
+	code_up(&a->w);
+	code_unit_end(&a->w);
 }
 
 void add_plain(struct answers *a)

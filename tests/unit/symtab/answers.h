@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file being made, its table, and what the table says.
+ * A file being written, its table, and the answers of the table.
  */
 #pragma once
 
@@ -19,21 +19,37 @@ struct answers {
 	struct symtab_finder *f;
 	struct symtab_stats stats;
 	struct buf text;
-	const struct dwarf_split *split; /* before answers_open() */
-	bool discriminators;             /* likewise: wanted */
-	const char *temp_dir;            /* likewise: with three threads */
+	/* To be set before answers_open(). */
+	const struct dwarf_split *split;
+	bool discriminators;
+	const char *temp_dir; /* used by the build with three threads */
 };
 
 void answers_init(struct answers *a, enum elf_writer_target target, uint16_t type);
 void answers_done(struct answers *a);
-/* Finish the file, make the table with one thread and with three (they must be the same), hold it against
- * DWARF, open it. */
+/* Finish the file, build the table with one thread and with three (which must give the same bytes), compare it
+ * with the DWARF, open it. */
 void answers_open(struct answers *a);
-/* "f at /src/a.c:3 (discriminator 2) in g at /src/a.c:9", "-" for none. */
+/* The frames of an address: "f at /src/a.c:3 (discriminator 2) in g at /src/a.c:9", "-" for none. */
 const char *answer(struct answers *a, uint64_t addr);
 void assert_answer(struct answers *a, uint64_t addr, const char *want);
 
-/* A unit of one function f, [0x1000, 0x1100), with lines: 0x1000 line 10, 0x1010 line 11. */
-void add_plain(struct answers *a);
-/* Lines of files a.c and b.h: [0x1000, 0x1100) line 10 and so on, one line each 16 bytes. */
+/* ---- DIEs ---- */
+
+/* A function [lo, lo + size) without children. All these return the DIE's offset, for references. */
+uint64_t add_function(struct answers *a, const char *name, uint64_t lo, uint64_t size);
+/* A function whose children follow; code_up() ends it. */
+uint64_t begin_function(struct answers *a, const char *name, uint64_t lo, uint64_t size);
+/* A function that only exists inlined: the origin of calls. */
+uint64_t add_abstract(struct answers *a, const char *name);
+/* A call inlined at [lo, lo + size), without children or with children that follow. */
+uint64_t add_inlined(struct answers *a, uint64_t origin, uint64_t lo, uint64_t size);
+uint64_t begin_inlined(struct answers *a, uint64_t origin, uint64_t lo, uint64_t size);
+/* A unit of C with the line table at @lines and one function. */
+void add_unit(struct answers *a, uint64_t lines, const char *name, uint64_t lo, uint64_t size);
+
+/* A line table with files a.c and b.h: from 0x1000 on, a line for each 16 bytes, up to 0x1100; the first is line
+ * 10. Returns its offset. */
 uint64_t add_lines(struct answers *a);
+/* A unit of one function f, [0x1000, 0x1100), declared in line 9, with these lines. */
+void add_plain(struct answers *a);

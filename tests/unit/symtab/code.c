@@ -32,7 +32,7 @@ static void every_version_target_and_offset_size(void **state)
 
 /* Calls within calls, a call whose file is the caller's by default, one whose block has no range of its own.
  */
-static void inlined_calls_and_where_they_stand(void **state)
+static void inlined_calls_have_their_callers_and_places(void **state)
 {
 	for (unsigned version = 4; version <= 5; version++) {
 		AUTO(answers_done) struct answers a;
@@ -43,10 +43,8 @@ static void inlined_calls_and_where_they_stand(void **state)
 		code_unit_c(&a.w, add_lines(&a));
 		g = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_INLINE, F_DATA1, U(1),
 			     A_DECL_LINE, F_DATA1, U(40), 0u);
-		h = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("h"), A_INLINE, F_DATA1, U(1),
-			     0u);
-		code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-			 F_DATA4, U(0x100), 0u);
+		h = add_abstract(&a, "h");
+		begin_function(&a, "f", 0x1000, 0x100);
 		code_die(&a.w, T_BLOCK, true, 0u);
 		code_die(&a.w, T_CALL_SITE, true, 0u);
 		code_die(&a.w, T_INLINED, true, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, U(0x1010), A_HIGH,
@@ -87,8 +85,7 @@ static void a_call_without_a_place_is_in_its_callers_file(void **state)
 		     A_INLINE, F_DATA1, U(1), 0u);
 	code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_DECL_FILE, F_DATA1, U(1), A_LOW,
 		 F_ADDR, U(0x1000), A_HIGH, F_DATA4, U(0x100), 0u);
-	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, U(0x1010), A_HIGH, F_DATA4,
-		 U(0x10), 0u);
+	add_inlined(&a, g, 0x1010, 0x10);
 	code_up(&a.w);
 	code_up(&a.w);
 	code_unit_end(&a.w);
@@ -97,25 +94,21 @@ static void a_call_without_a_place_is_in_its_callers_file(void **state)
 	assert_answer(&a, 0x1010, "g at /src/b.h:5 in f at /src/a.c:0");
 }
 
-static void a_child_over_its_parent_keeps_the_deepest(void **state)
+static void a_child_past_its_parent_is_still_the_innermost(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	uint64_t g, h;
 
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	code_unit_c(&a.w, add_lines(&a));
-	g = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_INLINE, F_DATA1, U(1), 0u);
-	h = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("h"), A_INLINE, F_DATA1, U(1), 0u);
-	code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-		 F_DATA4, U(0x40), 0u);
-	code_die(&a.w, T_INLINED, true, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, U(0x1010), A_HIGH, F_DATA4,
-		 U(0x10), 0u);
-	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, h, A_LOW, F_ADDR, U(0x1018), A_HIGH, F_DATA4,
-		 U(0x100), 0u);
+	g = add_abstract(&a, "g");
+	h = add_abstract(&a, "h");
+	begin_function(&a, "f", 0x1000, 0x40);
+	begin_inlined(&a, g, 0x1010, 0x10);
+	add_inlined(&a, h, 0x1018, 0x100);
 	code_up(&a.w);
 	/* A sibling over the one before it: the later one. */
-	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, U(0x1028), A_HIGH, F_DATA4, U(8),
-		 0u);
+	add_inlined(&a, g, 0x1028, 8);
 	code_up(&a.w);
 	code_up(&a.w);
 	code_unit_end(&a.w);
@@ -129,19 +122,16 @@ static void a_child_over_its_parent_keeps_the_deepest(void **state)
 }
 
 /* Each begins before the one that is told before it, and is over it as far as it goes. */
-static void many_calls_over_one_another_in_any_order(void **state)
+static void many_overlapping_calls_in_any_order(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	uint64_t callees[2];
 
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	code_unit_c(&a.w, add_lines(&a));
-	callees[0] = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_INLINE, F_DATA1, U(1),
-			      0u);
-	callees[1] = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("h"), A_INLINE, F_DATA1, U(1),
-			      0u);
-	code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-		 F_DATA4, U(0x100), 0u);
+	callees[0] = add_abstract(&a, "g");
+	callees[1] = add_abstract(&a, "h");
+	begin_function(&a, "f", 0x1000, 0x100);
 	for (uint64_t i = 0; i < 100; i++) {
 		uint64_t lo = 0x1000 + 99 - i, hi = 0x1100 - i;
 
@@ -163,18 +153,16 @@ static void many_calls_over_one_another_in_any_order(void **state)
 	}
 }
 
-static void an_inlined_call_of_no_size_is_none(void **state)
+static void an_inlined_call_of_no_size_is_ignored(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	uint64_t g;
 
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	code_unit_c(&a.w, add_lines(&a));
-	g = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_INLINE, F_DATA1, U(1), 0u);
-	code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-		 F_DATA4, U(0x40), 0u);
-	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, U(0x1010), A_HIGH, F_DATA4, U(0),
-		 0u);
+	g = add_abstract(&a, "g");
+	begin_function(&a, "f", 0x1000, 0x40);
+	add_inlined(&a, g, 0x1010, 0);
 	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, g, A_ENTRY, F_ADDR, U(0x1010), 0u);
 	code_up(&a.w);
 	code_up(&a.w);
@@ -270,7 +258,7 @@ static void high_pc_of_any_form(void **state)
 	}
 }
 
-static void dead_code_is_nowhere(void **state)
+static void dead_code_has_no_address(void **state)
 {
 	static const uint64_t lows[] = { 0, 1, UINT64_MAX, UINT64_MAX - 1, 0x3000 };
 	AUTO(answers_done) struct answers a;
@@ -280,8 +268,7 @@ static void dead_code_is_nowhere(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(lows); i++)
 		code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("dead"), A_LOW, F_ADDR, lows[i],
 			 A_HIGH, F_DATA8, U(0x2000), 0u);
-	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-		 F_DATA4, U(0x20), 0u);
+	add_function(&a, "f", 0x1000, 0x20);
 	code_up(&a.w);
 	code_unit_end(&a.w);
 	answers_open(&a);
@@ -392,17 +379,15 @@ static void code_of_one_function_in_two_places(void **state)
 	assert_answer(&a, 0x1080, "f at /src/a.c:18");
 }
 
-static void functions_at_one_address_are_always_the_same_one(void **state)
+static void of_functions_at_one_address_always_the_same_is_visible(void **state)
 {
 	AUTO(answers_done) struct answers a;
 
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	add_plain(&a);
 	code_unit_c(&a.w, 0);
-	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("folded"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-		 F_DATA4, U(0x100), 0u);
-	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("within"), A_LOW, F_ADDR, U(0x1040), A_HIGH,
-		 F_DATA4, U(0x10), 0u);
+	add_function(&a, "folded", 0x1000, 0x100);
+	add_function(&a, "within", 0x1040, 0x10);
 	code_up(&a.w);
 	code_unit_end(&a.w);
 	answers_open(&a);
@@ -412,7 +397,7 @@ static void functions_at_one_address_are_always_the_same_one(void **state)
 	assert_answer(&a, 0x10ff, "f at /src/a.c:25");
 }
 
-static void a_missing_supplementary_file_is_told(void **state)
+static void a_missing_supplementary_file_is_reported(void **state)
 {
 	AUTO(answers_done) struct answers a;
 
@@ -444,15 +429,14 @@ static void a_missing_split_file_leaves_lines_and_symbols(void **state)
 }
 
 /* The rest of the file is used, and what is not is listed. */
-static void damage_in_one_unit_costs_that_unit(void **state)
+static void damage_in_one_unit_loses_only_that_unit(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	uint64_t bad;
 
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	bad = code_unit_c(&a.w, UINT32_MAX);
-	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("before"), A_LOW, F_ADDR, U(0x1200), A_HIGH,
-		 F_DATA4, U(0x10), 0u);
+	add_function(&a, "before", 0x1200, 0x10);
 	buf_add_uleb(&a.w.info, 9999); /* an abbreviation that is not there */
 	code_unit_end(&a.w);
 	add_plain(&a);
@@ -466,14 +450,13 @@ static void damage_in_one_unit_costs_that_unit(void **state)
 	(void)bad;
 }
 
-static void a_deep_tree_is_given_up(void **state)
+static void a_unit_of_too_deep_dies_is_skipped(void **state)
 {
 	AUTO(answers_done) struct answers a;
 
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	code_unit_c(&a.w, add_lines(&a));
-	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-		 F_DATA4, U(0x10), 0u);
+	add_function(&a, "f", 0x1000, 0x10);
 	for (unsigned i = 0; i < DWARF_MAX_DEPTH + 10; i++)
 		code_die(&a.w, T_BLOCK, true, 0u);
 	code_unit_end(&a.w);
@@ -517,15 +500,12 @@ static void a_large_function_answers_as_one(void **state)
 	code_sequence_end(&a.w, end + 8); /* 8 bytes of padding */
 	code_lines_end(&a.w);
 	code_unit_c(&a.w, lines);
-	g = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_INLINE, F_DATA1, U(1), 0u);
-	code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, base, A_HIGH, F_DATA4,
-		 U(8 * N), 0u);
+	g = add_abstract(&a, "g");
+	begin_function(&a, "f", base, 8 * N);
 	for (unsigned i = 0; i < N; i += 4)
-		code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, g, A_LOW, F_ADDR, base + 8 * i, A_HIGH,
-			 F_DATA4, U(8), 0u);
+		add_inlined(&a, g, base + 8 * i, 8);
 	code_up(&a.w);
-	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("over"), A_LOW, F_ADDR, over, A_HIGH, F_DATA4,
-		 U(8), 0u);
+	add_function(&a, "over", over, 8);
 	code_up(&a.w);
 	code_unit_end(&a.w);
 	answers_open(&a);
@@ -550,25 +530,25 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_version_target_and_offset_size),
-		cmocka_unit_test(inlined_calls_and_where_they_stand),
+		cmocka_unit_test(inlined_calls_have_their_callers_and_places),
 		cmocka_unit_test(a_call_without_a_place_is_in_its_callers_file),
-		cmocka_unit_test(a_child_over_its_parent_keeps_the_deepest),
-		cmocka_unit_test(many_calls_over_one_another_in_any_order),
-		cmocka_unit_test(an_inlined_call_of_no_size_is_none),
+		cmocka_unit_test(a_child_past_its_parent_is_still_the_innermost),
+		cmocka_unit_test(many_overlapping_calls_in_any_order),
+		cmocka_unit_test(an_inlined_call_of_no_size_is_ignored),
 		cmocka_unit_test(ranges_of_version_4),
 		cmocka_unit_test(ranges_of_version_5),
 		cmocka_unit_test(high_pc_of_any_form),
-		cmocka_unit_test(dead_code_is_nowhere),
+		cmocka_unit_test(dead_code_has_no_address),
 		cmocka_unit_test(abbreviations_in_any_order_and_without_an_end),
 		cmocka_unit_test(names_through_origin_and_specification_of_another_unit),
 		cmocka_unit_test(origins_in_a_circle_end),
 		cmocka_unit_test(names_without_linkage_name_are_qualified_by_scopes),
 		cmocka_unit_test(code_of_one_function_in_two_places),
-		cmocka_unit_test(functions_at_one_address_are_always_the_same_one),
-		cmocka_unit_test(a_missing_supplementary_file_is_told),
+		cmocka_unit_test(of_functions_at_one_address_always_the_same_is_visible),
+		cmocka_unit_test(a_missing_supplementary_file_is_reported),
 		cmocka_unit_test(a_missing_split_file_leaves_lines_and_symbols),
-		cmocka_unit_test(damage_in_one_unit_costs_that_unit),
-		cmocka_unit_test(a_deep_tree_is_given_up),
+		cmocka_unit_test(damage_in_one_unit_loses_only_that_unit),
+		cmocka_unit_test(a_unit_of_too_deep_dies_is_skipped),
 		cmocka_unit_test(a_large_function_answers_as_one),
 	};
 

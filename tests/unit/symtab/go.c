@@ -323,7 +323,7 @@ static void calls_before_go_1_16(void **state)
 }
 
 /* In a position-independent program the begin of the text is written by a relocation. */
-static void where_the_text_is_not_told(void **state)
+static void a_header_without_the_start_of_text_uses_the_section(void **state)
 {
 	check(ELF_WRITER_X86_64, 0xfffffff1, false);
 }
@@ -344,8 +344,10 @@ static void a_damaged_table_is_listed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_layout_of_gos_table), cmocka_unit_test(calls_that_were_inlined),
-		cmocka_unit_test(calls_before_go_1_16),      cmocka_unit_test(where_the_text_is_not_told),
+		cmocka_unit_test(every_layout_of_gos_table),
+		cmocka_unit_test(calls_that_were_inlined),
+		cmocka_unit_test(calls_before_go_1_16),
+		cmocka_unit_test(a_header_without_the_start_of_text_uses_the_section),
 		cmocka_unit_test(a_damaged_table_is_listed),
 	};
 

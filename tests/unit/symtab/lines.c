@@ -15,11 +15,7 @@ static void open_with(struct answers *a, void (*add)(struct code_writer *w))
 
 	add(&a->w);
 	code_lines_end(&a->w);
-	code_unit_c(&a->w, lines);
-	code_die(&a->w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-		 F_DATA4, U(0x100), 0u);
-	code_up(&a->w);
-	code_unit_end(&a->w);
+	add_unit(a, lines, "f", 0x1000, 0x100);
 	answers_open(a);
 }
 
@@ -119,7 +115,7 @@ static void add_unknown(struct code_writer *w)
 	code_sequence_end(w, 0x1020);
 }
 
-static void what_is_not_known_is_passed_over(void **state)
+static void unknown_opcodes_are_skipped(void **state)
 {
 	AUTO(answers_done) struct answers a;
 
@@ -149,7 +145,7 @@ static void add_discriminators(struct code_writer *w)
 	code_sequence_end(w, 0x1038);
 }
 
-static void discriminators_are_told_to_who_wants_them(void **state)
+static void discriminators_are_in_a_table_built_with_them(void **state)
 {
 	AUTO(answers_done) struct answers a, without;
 	struct symtab_frames frames;
@@ -196,8 +192,7 @@ static void calls_have_discriminators_of_their_own(void **state)
 	code_unit_c(&a.w, lines);
 	inner = code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("inner"), A_DECL_FILE, F_DATA1, U(2),
 			 A_DECL_LINE, F_DATA1, U(4), 0u);
-	code_die(&a.w, T_SUBPROGRAM, true, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-		 F_DATA4, U(0x40), 0u);
+	begin_function(&a, "f", 0x1000, 0x40);
 	code_die(&a.w, T_INLINED, false, A_ORIGIN, F_REF4, inner, A_LOW, F_ADDR, U(0x1010), A_HIGH, F_DATA4,
 		 U(0x10), A_CALL_FILE, F_DATA1, U(1), A_CALL_LINE, F_DATA1, U(10), A_GNU_DISCRIMINATOR,
 		 F_UDATA, U(70000), 0u);
@@ -221,7 +216,7 @@ static void add_cut(struct code_writer *w)
 	buf_add(&w->line, "\x02\xff\xff", 3);
 }
 
-static void what_comes_before_a_cut_is_used(void **state)
+static void rows_before_a_cut_are_used(void **state)
 {
 	AUTO(answers_done) struct answers a;
 
@@ -232,7 +227,7 @@ static void what_comes_before_a_cut_is_used(void **state)
 	assert_int_equal(symtab_info(a.t)->n_skipped, 1);
 }
 
-static void a_line_range_of_zero_divides_nothing(void **state)
+static void a_line_range_of_zero_is_not_divided_by(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	uint64_t lines;
@@ -240,11 +235,7 @@ static void a_line_range_of_zero_divides_nothing(void **state)
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	lines = add_lines(&a);
 	a.w.line.p[lines + 14] = 0;
-	code_unit_c(&a.w, lines);
-	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-		 F_DATA4, U(0x100), 0u);
-	code_up(&a.w);
-	code_unit_end(&a.w);
+	add_unit(&a, lines, "f", 0x1000, 0x100);
 	answers_open(&a);
 	assert_answer(&a, 0x1000, "f");
 	assert_int_equal(symtab_info(a.t)->n_skipped, 1);
@@ -274,7 +265,7 @@ static const char *const thunk_files[] = { "a.c", "a.c", NULL };
 
 /* C++'s thunks: no function of DWARF's, and no row of their own where the line is that of the function
  * before. */
-static void code_behind_a_function_has_its_symbols_name_and_the_last_line(void **state)
+static void code_after_a_function_has_its_symbols_name_and_the_last_line(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	uint64_t lines;
@@ -287,11 +278,7 @@ static void code_behind_a_function_has_its_symbols_name_and_the_last_line(void *
 	code_row(&a.w, 0x1008, 1, 11);
 	code_sequence_end(&a.w, 0x1100);
 	code_lines_end(&a.w);
-	code_unit_c(&a.w, lines);
-	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-		 F_DATA4, U(0x38), 0u);
-	code_up(&a.w);
-	code_unit_end(&a.w);
+	add_unit(&a, lines, "f", 0x1000, 0x38);
 	answers_open(&a);
 	assert_answer(&a, 0x1037, "f at /src/a.c:11");
 	assert_answer(&a, 0x1038, " at /src/a.c:11");
@@ -303,17 +290,15 @@ static void code_behind_a_function_has_its_symbols_name_and_the_last_line(void *
 	assert_answer(&a, 0x1100, "-");
 }
 
-static void padding_between_functions_is_nobodys(void **state)
+static void padding_between_functions_has_no_function(void **state)
 {
 	AUTO(answers_done) struct answers a;
 
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	code_symbol(&a.w, "f", STT_FUNC, STB_GLOBAL, 0x1000, 0x18);
 	code_unit_c(&a.w, add_lines(&a));
-	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-		 F_DATA4, U(0x18), 0u);
-	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_LOW, F_ADDR, U(0x1020), A_HIGH,
-		 F_DATA4, U(0xe0), 0u);
+	add_function(&a, "f", 0x1000, 0x18);
+	add_function(&a, "g", 0x1020, 0xe0);
 	code_up(&a.w);
 	code_unit_end(&a.w);
 	answers_open(&a);
@@ -332,11 +317,7 @@ static void two_units_share_one_table(void **state)
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	lines = add_lines(&a);
 	for (unsigned i = 0; i < 2; i++) {
-		code_unit_c(&a.w, lines);
-		code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S(i ? "g" : "f"), A_LOW, F_ADDR,
-			 U(0x1000 + 0x80 * i), A_HIGH, F_DATA4, U(0x80), 0u);
-		code_up(&a.w);
-		code_unit_end(&a.w);
+		add_unit(&a, lines, i ? "g" : "f", 0x1000 + 0x80 * i, 0x80);
 	}
 	answers_open(&a);
 	assert_answer(&a, 0x1000, "f at /src/a.c:10");
@@ -344,7 +325,7 @@ static void two_units_share_one_table(void **state)
 }
 
 /* Which thread has which unit must not matter to what is told of the table. */
-static void damage_of_a_shared_table_is_told_once(void **state)
+static void damage_of_a_shared_table_is_reported_once(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	uint64_t lines;
@@ -353,11 +334,7 @@ static void damage_of_a_shared_table_is_told_once(void **state)
 	lines = add_lines(&a);
 	a.w.line.p[lines + 14] = 0;
 	for (unsigned i = 0; i < 6; i++) {
-		code_unit_c(&a.w, lines);
-		code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR,
-			 U(0x1000 + 16 * i), A_HIGH, F_DATA4, U(16), 0u);
-		code_up(&a.w);
-		code_unit_end(&a.w);
+		add_unit(&a, lines, "f", 0x1000 + 16 * i, 16);
 	}
 	answers_open(&a);
 	assert_int_equal(symtab_info(a.t)->n_skipped, 1);
@@ -386,7 +363,7 @@ static void assert_column(struct answers *a, uint64_t addr, uint32_t line, uint1
 }
 
 /* Units with columns and units without stand in one table; those without take no room for them. */
-static void columns_are_there_where_a_unit_has_some(void **state)
+static void only_units_with_columns_take_room_for_them(void **state)
 {
 	size_t sizes[2];
 
@@ -399,11 +376,7 @@ static void columns_are_there_where_a_unit_has_some(void **state)
 
 			add_columns(&a.w, 0x1000 + 16 * i, i == 1 || k ? 7 : 0);
 			code_lines_end(&a.w);
-			code_unit_c(&a.w, lines);
-			code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR,
-				 U(0x1000 + 16 * i), A_HIGH, F_DATA4, U(16), 0u);
-			code_up(&a.w);
-			code_unit_end(&a.w);
+			add_unit(&a, lines, "f", 0x1000 + 16 * i, 16);
 		}
 		answers_open(&a);
 		for (unsigned i = 0; i < 12; i++)
@@ -419,17 +392,17 @@ int main(void)
 		cmocka_unit_test(of_rows_at_one_address_the_last_counts),
 		cmocka_unit_test(sequences_in_any_order),
 		cmocka_unit_test(instructions_of_four_bytes),
-		cmocka_unit_test(what_is_not_known_is_passed_over),
-		cmocka_unit_test(discriminators_are_told_to_who_wants_them),
+		cmocka_unit_test(unknown_opcodes_are_skipped),
+		cmocka_unit_test(discriminators_are_in_a_table_built_with_them),
 		cmocka_unit_test(calls_have_discriminators_of_their_own),
-		cmocka_unit_test(what_comes_before_a_cut_is_used),
-		cmocka_unit_test(a_line_range_of_zero_divides_nothing),
+		cmocka_unit_test(rows_before_a_cut_are_used),
+		cmocka_unit_test(a_line_range_of_zero_is_not_divided_by),
 		cmocka_unit_test(lines_without_a_function_have_the_symbols_name),
-		cmocka_unit_test(code_behind_a_function_has_its_symbols_name_and_the_last_line),
-		cmocka_unit_test(padding_between_functions_is_nobodys),
+		cmocka_unit_test(code_after_a_function_has_its_symbols_name_and_the_last_line),
+		cmocka_unit_test(padding_between_functions_has_no_function),
 		cmocka_unit_test(two_units_share_one_table),
-		cmocka_unit_test(damage_of_a_shared_table_is_told_once),
-		cmocka_unit_test(columns_are_there_where_a_unit_has_some),
+		cmocka_unit_test(damage_of_a_shared_table_is_reported_once),
+		cmocka_unit_test(only_units_with_columns_take_room_for_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

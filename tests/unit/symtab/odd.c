@@ -6,12 +6,6 @@
 
 #include "answers.h"
 
-static void add_function(struct answers *a, const char *name, uint64_t lo, uint64_t size)
-{
-	code_die(&a->w, T_SUBPROGRAM, false, A_NAME, F_STRING, S(name), A_LOW, F_ADDR, lo, A_HIGH, F_DATA4,
-		 size, 0u);
-}
-
 static void type_units_have_no_code(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -27,10 +21,7 @@ static void type_units_have_no_code(void **state)
 	code_up(&a.w);
 	code_unit_end(&a.w);
 	a.w.unit_type = 0;
-	code_unit_c(&a.w, lines);
-	add_function(&a, "f", 0x1010, 0x10);
-	code_up(&a.w);
-	code_unit_end(&a.w);
+	add_unit(&a, lines, "f", 0x1010, 0x10);
 	answers_open(&a);
 	assert_answer(&a, 0x1010, "f at /src/a.c:11");
 	assert_answer(&a, 0x1000, " at /src/a.c:10");
@@ -44,10 +35,7 @@ static void units_that_share_their_abbreviations(void **state)
 	size_t start;
 
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
-	code_unit_c(&a.w, add_lines(&a));
-	add_function(&a, "f", 0x1000, 0x10);
-	code_up(&a.w);
-	code_unit_end(&a.w);
+	add_unit(&a, add_lines(&a), "f", 0x1000, 0x10);
 	buf_add_str(&copy, buf_str(&a.w.info));
 	for (unsigned i = 1; i < 4; i++) {
 		uint8_t *p;
@@ -66,7 +54,7 @@ static void units_that_share_their_abbreviations(void **state)
 }
 
 /* More bytes than are gathered before they are passed over. */
-static void a_die_of_very_many_attributes_is_passed_over(void **state)
+static void a_die_of_very_many_attributes_is_skipped(void **state)
 {
 	AUTO(answers_done) struct answers a;
 
@@ -80,8 +68,7 @@ static void a_die_of_very_many_attributes_is_passed_over(void **state)
 		buf_add_u64(&a.w.info, i);
 	}
 	buf_add(&a.w.abbrev, "\0", 2);
-	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-		 F_DATA4, U(0x20), 0u);
+	add_function(&a, "f", 0x1000, 0x20);
 	code_up(&a.w);
 	code_unit_end(&a.w);
 	answers_open(&a);
@@ -89,7 +76,7 @@ static void a_die_of_very_many_attributes_is_passed_over(void **state)
 }
 
 /* Types and call sites say where to go on behind them; one that says it wrong is gone through. */
-static void what_has_no_code_in_it_is_jumped_over(void **state)
+static void dies_without_code_are_skipped_by_their_siblings(void **state)
 {
 	enum { RIGHT, BACK, INTO_ITSELF, PAST_THE_END, N_WAYS };
 	static const unsigned tags[] = { T_STRUCT, T_CALL_SITE };
@@ -136,10 +123,7 @@ static void code_at_address_0(void **state)
 	code_row(&a.w, 0x10, 1, 11);
 	code_sequence_end(&a.w, 0x20);
 	code_lines_end(&a.w);
-	code_unit_c(&a.w, lines);
-	add_function(&a, "reset", 0, 0x20);
-	code_up(&a.w);
-	code_unit_end(&a.w);
+	add_unit(&a, lines, "reset", 0, 0x20);
 	answers_open(&a);
 	assert_answer(&a, 0, "reset at /src/a.c:10");
 	assert_answer(&a, 0x1f, "reset at /src/a.c:11");
@@ -165,7 +149,7 @@ static void put_set(struct answers *a, struct buf *b, uint64_t unit, uint64_t lo
 	elf_writer_put(w, b, 0, 8);
 }
 
-static void wrong_hints_of_where_units_are(void **state)
+static void wrong_aranges_do_not_change_the_answer(void **state)
 {
 	/* The right one; the other unit; one that covers everything; none at all. */
 	for (int kind = 0; kind < 4; kind++) {
@@ -181,10 +165,7 @@ static void wrong_hints_of_where_units_are(void **state)
 		lines = add_lines(&a);
 		for (unsigned i = 0; i < 2; i++) {
 			units[i] = a.w.info.size;
-			code_unit_c(&a.w, lines);
-			add_function(&a, i ? "g" : "f", 0x1000 + 0x80 * i, 0x80);
-			code_up(&a.w);
-			code_unit_end(&a.w);
+			add_unit(&a, lines, i ? "g" : "f", 0x1000 + 0x80 * i, 0x80);
 		}
 		put_set(&a, &aranges, units[kind == 1], kind == 2 ? 0 : 0x1000,
 			kind == 2 ? UINT64_MAX : 0x80);
@@ -212,10 +193,7 @@ static void wrong_hints_of_where_units_are(void **state)
 static void open_lines(struct answers *a, uint64_t lines)
 {
 	code_lines_end(&a->w);
-	code_unit_c(&a->w, lines);
-	add_function(a, "f", 0x1000, 0x100);
-	code_up(&a->w);
-	code_unit_end(&a->w);
+	add_unit(a, lines, "f", 0x1000, 0x100);
 	answers_open(a);
 }
 
@@ -410,10 +388,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(type_units_have_no_code),
 		cmocka_unit_test(units_that_share_their_abbreviations),
-		cmocka_unit_test(a_die_of_very_many_attributes_is_passed_over),
-		cmocka_unit_test(what_has_no_code_in_it_is_jumped_over),
+		cmocka_unit_test(a_die_of_very_many_attributes_is_skipped),
+		cmocka_unit_test(dies_without_code_are_skipped_by_their_siblings),
 		cmocka_unit_test(code_at_address_0),
-		cmocka_unit_test(wrong_hints_of_where_units_are),
+		cmocka_unit_test(wrong_aranges_do_not_change_the_answer),
 		cmocka_unit_test(tables_with_fewer_and_more_opcodes),
 		cmocka_unit_test(instructions_in_bundles),
 		cmocka_unit_test(files_that_the_program_defines),

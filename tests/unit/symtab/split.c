@@ -173,7 +173,7 @@ static void assert_split_answers(struct answers *a, const char *name)
 	assert_int_equal(symtab_info(a->t)->flags & (SYMTAB_SPLIT_MISSING | SYMTAB_PARTIAL), 0);
 }
 
-static void functions_of_a_dwo_beside(void **state)
+static void functions_of_a_dwo_file(void **state)
 {
 	static const enum elf_writer_target targets[] = { ELF_WRITER_X86_64, ELF_WRITER_S390X };
 
@@ -223,7 +223,7 @@ static void functions_of_a_dwp(void **state)
 	}
 }
 
-static void what_is_not_in_the_dwp_is_looked_for_beside(void **state)
+static void a_unit_missing_in_the_dwp_is_read_from_its_dwo(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	AUTO(files_done) struct files f = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -257,7 +257,7 @@ static void assert_missing(struct answers *a, const char *why)
 }
 
 /* The skeleton's lines and the symbols are left. */
-static void a_dwo_that_is_not_there_or_of_another_build(void **state)
+static void a_missing_dwo_or_one_of_another_build_is_reported(void **state)
 {
 	for (int kind = 0; kind < 4; kind++)
 		for (unsigned version = 4; version <= 5; version++) {
@@ -392,7 +392,7 @@ static void many_skeletons_of_one_large_unit_exhaust_the_budget(void **state)
 }
 
 /* clang's skeletons may have the inlined calls too: they are for those who have no .dwo. */
-static void functions_of_the_skeleton_itself(void **state)
+static void functions_of_the_skeleton_hold_without_a_dwo(void **state)
 {
 	for (int there = 0; there < 2; there++) {
 		AUTO(answers_done) struct answers a;
@@ -422,7 +422,7 @@ static void functions_of_the_skeleton_itself(void **state)
 	}
 }
 
-static void a_damaged_dwp_is_as_good_as_none(void **state)
+static void a_damaged_dwp_is_ignored(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	AUTO(files_done) struct files f = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -447,15 +447,15 @@ static void a_damaged_dwp_is_as_good_as_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(functions_of_a_dwo_beside),
+		cmocka_unit_test(functions_of_a_dwo_file),
 		cmocka_unit_test(functions_of_a_dwp),
-		cmocka_unit_test(what_is_not_in_the_dwp_is_looked_for_beside),
-		cmocka_unit_test(a_dwo_that_is_not_there_or_of_another_build),
+		cmocka_unit_test(a_unit_missing_in_the_dwp_is_read_from_its_dwo),
+		cmocka_unit_test(a_missing_dwo_or_one_of_another_build_is_reported),
 		cmocka_unit_test(units_that_share_a_dwo),
 		cmocka_unit_test(skeletons_that_name_one_dwo_open_it_once),
 		cmocka_unit_test(many_skeletons_of_one_large_unit_exhaust_the_budget),
-		cmocka_unit_test(functions_of_the_skeleton_itself),
-		cmocka_unit_test(a_damaged_dwp_is_as_good_as_none),
+		cmocka_unit_test(functions_of_the_skeleton_hold_without_a_dwo),
+		cmocka_unit_test(a_damaged_dwp_is_ignored),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,7 @@ static void check(const struct str *list, size_t n)
 	assert_int_equal(block_string(&s, &b, (uint32_t)n + 1).size, 0);
 }
 
-static void what_is_written_is_read(void **state)
+static void strings_that_are_written_are_read_back(void **state)
 {
 	char room[100][16];
 	struct str list[100];
@@ -46,7 +46,7 @@ static void what_is_written_is_read(void **state)
 	check(list, 100);
 }
 
-static void long_ones_that_share_more_than_a_byte_can_tell(void **state)
+static void long_strings_share_at_most_255_bytes(void **state)
 {
 	AUTO(mem_freep) char *a = mem_alloc(2000), *b = mem_alloc(2000);
 	struct str list[3];
@@ -61,7 +61,7 @@ static void long_ones_that_share_more_than_a_byte_can_tell(void **state)
 }
 
 /* Names of a program, in several packs: they take less room than their own bytes. */
-static void many_that_are_alike_are_packed(void **state)
+static void similar_strings_are_compressed(void **state)
 {
 	enum { N = 5 * STRINGS_PACK + 3 };
 	AUTO(arena_done) struct arena room = { 0 };
@@ -83,7 +83,7 @@ static void many_that_are_alike_are_packed(void **state)
 }
 
 /* Bytes that LZ4 makes nothing of, and a name that is too long to be packed. */
-static void what_cannot_be_packed_is_kept(void **state)
+static void incompressible_strings_are_stored_as_they_are(void **state)
 {
 	AUTO(arena_done) struct arena room = { 0 };
 	AUTO(mem_freep) char *longest = mem_alloc(MIB(2));
@@ -145,7 +145,7 @@ static void damage(const struct str *list, uint32_t n, unsigned step)
 }
 
 /* Each byte made another one, and each cut: what is read lies in what is there, or is empty. */
-static void damaged_ones_are_empty_or_short(void **state)
+static void damaged_strings_are_empty_or_short(void **state)
 {
 	static const struct str list[] = { { "abc", 3 }, { "abcdef", 6 }, { "abd", 3 }, { "b", 1 } };
 	AUTO(arena_done) struct arena room = { 0 };
@@ -158,7 +158,7 @@ static void damaged_ones_are_empty_or_short(void **state)
 }
 
 /* A pack that says that it is much larger than LZ4 can make of its bytes. */
-static void a_pack_that_lies_is_empty(void **state)
+static void a_pack_with_a_wrong_size_is_empty(void **state)
 {
 	AUTO(block_strings_done) struct block_strings s = { 0 };
 	AUTO(buf_done) struct buf bad = { 0 };
@@ -180,12 +180,12 @@ static void a_pack_that_lies_is_empty(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_written_is_read),
-		cmocka_unit_test(long_ones_that_share_more_than_a_byte_can_tell),
-		cmocka_unit_test(many_that_are_alike_are_packed),
-		cmocka_unit_test(what_cannot_be_packed_is_kept),
-		cmocka_unit_test(a_pack_that_lies_is_empty),
-		cmocka_unit_test(damaged_ones_are_empty_or_short),
+		cmocka_unit_test(strings_that_are_written_are_read_back),
+		cmocka_unit_test(long_strings_share_at_most_255_bytes),
+		cmocka_unit_test(similar_strings_are_compressed),
+		cmocka_unit_test(incompressible_strings_are_stored_as_they_are),
+		cmocka_unit_test(a_pack_with_a_wrong_size_is_empty),
+		cmocka_unit_test(damaged_strings_are_empty_or_short),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 #include "answers.h"
 
 /* A label without a size goes on to the next symbol, but not over one that has a size. */
-static void symbols_without_a_size(void **state)
+static void a_symbol_without_a_size_extends_to_the_next(void **state)
 {
 	AUTO(answers_done) struct answers a;
 
@@ -23,7 +23,7 @@ static void symbols_without_a_size(void **state)
 }
 
 /* A mark of a section's begin is shorter, and hides nothing. */
-static void a_size_counts_more_than_a_shorter_name(void **state)
+static void a_symbol_with_a_size_beats_a_shorter_name(void **state)
 {
 	AUTO(answers_done) struct answers a;
 
@@ -37,7 +37,7 @@ static void a_size_counts_more_than_a_shorter_name(void **state)
 	assert_answer(&a, 0x1020, "_sinit");
 }
 
-static void of_aliases_the_best_is_taken(void **state)
+static void of_aliases_a_global_function_with_a_short_name_is_chosen(void **state)
 {
 	AUTO(answers_done) struct answers a;
 
@@ -52,7 +52,7 @@ static void of_aliases_the_best_is_taken(void **state)
 	assert_answer(&a, 0x1000, "f");
 }
 
-static void noise_is_no_name(void **state)
+static void mapping_symbols_and_labels_are_no_names(void **state)
 {
 	AUTO(answers_done) struct answers a;
 
@@ -74,7 +74,7 @@ static void noise_is_no_name(void **state)
 }
 
 /* What its first ABI puts in front of a function's code: f itself is a descriptor, elsewhere. */
-static void the_dot_of_powerpc_is_not_of_the_name(void **state)
+static void the_dot_before_powerpc_functions_is_dropped(void **state)
 {
 	static const struct {
 		enum elf_writer_target target;
@@ -92,7 +92,7 @@ static void the_dot_of_powerpc_is_not_of_the_name(void **state)
 }
 
 /* Sections of a relocatable file all begin at 0: they are laid out one behind the other. */
-static void sections_of_a_relocatable_file_have_places_of_their_own(void **state)
+static void sections_of_a_relocatable_file_get_their_own_addresses(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	const struct symtab_info *info;
@@ -113,7 +113,7 @@ static void sections_of_a_relocatable_file_have_places_of_their_own(void **state
 	assert_answer(&a, 0x30, "-");
 }
 
-static void a_file_without_anything_is_an_outcome(void **state)
+static void a_file_without_code_gives_symtab_nothing(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	struct symtab_options o = { 0 };
@@ -129,13 +129,13 @@ static void a_file_without_anything_is_an_outcome(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(symbols_without_a_size),
-		cmocka_unit_test(a_size_counts_more_than_a_shorter_name),
-		cmocka_unit_test(of_aliases_the_best_is_taken),
-		cmocka_unit_test(noise_is_no_name),
-		cmocka_unit_test(the_dot_of_powerpc_is_not_of_the_name),
-		cmocka_unit_test(sections_of_a_relocatable_file_have_places_of_their_own),
-		cmocka_unit_test(a_file_without_anything_is_an_outcome),
+		cmocka_unit_test(a_symbol_without_a_size_extends_to_the_next),
+		cmocka_unit_test(a_symbol_with_a_size_beats_a_shorter_name),
+		cmocka_unit_test(of_aliases_a_global_function_with_a_short_name_is_chosen),
+		cmocka_unit_test(mapping_symbols_and_labels_are_no_names),
+		cmocka_unit_test(the_dot_before_powerpc_functions_is_dropped),
+		cmocka_unit_test(sections_of_a_relocatable_file_get_their_own_addresses),
+		cmocka_unit_test(a_file_without_code_gives_symtab_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,7 +7,7 @@
 #include "answers.h"
 #include "fault_source.h"
 
-static void one_answer_takes_two_reads(void **state)
+static void a_first_answer_takes_two_reads(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	struct source *src;
@@ -34,7 +34,7 @@ static void one_answer_takes_two_reads(void **state)
 	symtab_close(t);
 }
 
-static void one_that_is_cancelled_is_not_made(void **state)
+static void a_cancelled_build_fails_with_err_cancelled(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	AUTO(buf_done) struct buf out = { 0 };
@@ -130,7 +130,7 @@ static void another_version_and_a_cut_table_are_refused(void **state)
 		     ERR_INVALID, "not a symbol table");
 }
 
-static void going_through_all_of_it(void **state)
+static void symtab_next_visits_all_code(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	struct symtab_frames frames;
@@ -183,7 +183,7 @@ static const char *random_name(char name[64], uint64_t i)
  * Names of which nothing can be packed are in a block as they are, and a block that is read from a source is
  * where the last one was: who comes back to a block asks for other names of it than before.
  */
-static void names_that_are_not_packed_outlive_their_block(void **state)
+static void uncompressed_names_outlive_their_block(void **state)
 {
 	AUTO(answers_done) struct answers a;
 	AUTO(symtab_closep) struct symtab *t = NULL;
@@ -211,7 +211,7 @@ static void names_that_are_not_packed_outlive_their_block(void **state)
 }
 
 /* One that has another one over each fourth byte of it: of its rows it has as many again, and no more. */
-static void a_function_in_thousands_of_pieces_is_bounded(void **state)
+static void a_function_cut_by_thousands_of_others_is_bounded(void **state)
 {
 	static const char *const files[] = { "a.c", NULL };
 	enum { N = 200000 };
@@ -229,11 +229,9 @@ static void a_function_in_thousands_of_pieces_is_bounded(void **state)
 	code_sequence_end(&a.w, 0x1000 + N);
 	code_lines_end(&a.w);
 	code_unit_c(&a.w, lines);
-	code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("f"), A_LOW, F_ADDR, U(0x1000), A_HIGH,
-		 F_DATA4, U(N), 0u);
+	add_function(&a, "f", 0x1000, N);
 	for (unsigned i = 1; i < N; i += 4)
-		code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("g"), A_LOW, F_ADDR, U(0x1000 + i),
-			 A_HIGH, F_DATA4, U(1), 0u);
+		add_function(&a, "g", 0x1000 + i, 1);
 	code_up(&a.w);
 	code_unit_end(&a.w);
 	code_writer_finish(&a.w, &a.file);
@@ -250,15 +248,15 @@ static void a_function_in_thousands_of_pieces_is_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(one_answer_takes_two_reads),
-		cmocka_unit_test(one_that_is_cancelled_is_not_made),
+		cmocka_unit_test(a_first_answer_takes_two_reads),
+		cmocka_unit_test(a_cancelled_build_fails_with_err_cancelled),
 		cmocka_unit_test(failed_reads_are_failures),
 		cmocka_unit_test(every_damaged_byte_is_noticed_or_harmless),
 		cmocka_unit_test(another_version_and_a_cut_table_are_refused),
-		cmocka_unit_test(going_through_all_of_it),
+		cmocka_unit_test(symtab_next_visits_all_code),
 		cmocka_unit_test(many_blocks),
-		cmocka_unit_test(names_that_are_not_packed_outlive_their_block),
-		cmocka_unit_test(a_function_in_thousands_of_pieces_is_bounded),
+		cmocka_unit_test(uncompressed_names_outlive_their_block),
+		cmocka_unit_test(a_function_cut_by_thousands_of_others_is_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
