@@ -123,15 +123,16 @@ struct put {
 	uint64_t size; /* end of what was written */
 	bool moved;    /* it is in the spare folder now */
 };
+
 /* Where files are put. */
 struct put_folders {
 	struct folder *folder;
-	struct folder
-		*spare; /* for files that @folder cannot take, opened when needed; NULL: there is none */
+	/* For files that @folder cannot take; opened when needed. NULL: there is none. */
+	struct folder *spare;
 };
 /*
- * Create a file of @to. @dir_name: the build ID, or "metadata". @expected: its size, 0: unknown; without room for
- * that many bytes it fails here, before they are fetched.
+ * Create a file of @to. @dir_name: the build ID, or "metadata". @expected: its size, 0: unknown; without room
+ * for that many bytes it fails here, before they are fetched.
  */
 int put_begin(struct put *p, struct put_folders to, const char *dir_name, const char *name, uint64_t expected,
 	      struct err *err);

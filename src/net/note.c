@@ -29,14 +29,14 @@ static char *note_text(struct arena *a, const char *message)
 	return text;
 }
 
-void note_add(struct notes *n, const struct net_note *message)
+void note_add(struct notes *n, const struct net_note *given)
 {
-	struct str shown = net_url_shown(str_of(message->server), &n->arena);
-	struct net_note note = *message;
+	struct str shown = net_url_shown(str_of(given->server), &n->arena);
+	struct net_note note = *given;
 	size_t i = 0;
 
 	note.server = shown.p;
-	note.message = note_text(&n->arena, message->message);
+	note.message = note_text(&n->arena, given->message);
 	note.missing = note.status == 404 || note.status == 410;
 	if (note.again_s > 0)
 		note.message = arena_printf(&n->arena, "%s; will be asked again in %lld s", note.message,

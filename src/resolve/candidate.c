@@ -12,19 +12,19 @@
 static int candidate_open_member(struct work *w, const struct index_hit *h, struct resolve_answer *ret)
 {
 	const struct pkg_entry *e;
-	struct pin held;
+	struct pin pin;
 	struct mapped *m;
-	int r = mapped_get(w, &h->file, &m, &held);
+	int r = mapped_get(w, &h->file, &m, &pin);
 
 	if (r)
 		return r;
 	e = pkg_map_by_number(m->map, h->artifact.member);
 	if (!e) {
-		pin_release(&held);
+		pin_release(&pin);
 		work_note(w, h->file.path, "its map has no member %u", h->artifact.member);
 		return NOT_THIS;
 	}
-	return package_open(w, &h->file, m, &held, e, ret);
+	return package_open(w, &h->file, m, &pin, e, ret);
 }
 
 int candidate_open(struct work *w, const struct index_hit *h, struct resolve_answer *ret)
@@ -51,7 +51,7 @@ int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t f
 	const struct pkg_entry *e;
 	struct err why = { 0 };
 	struct pkg_map *map;
-	struct pin held;
+	struct pin pin;
 	struct mapped *m;
 	uint32_t number;
 	int r = w->r->partial(w->r->scan, h->file.id, &h->artifact.build_id, flags, &map, &number, &points,
@@ -61,13 +61,13 @@ int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t f
 		return work_failed(w, h->file.path, &why);
 	if (r)
 		return LATER;
-	m = mapped_of(&h->file, map, &points, &held);
+	m = mapped_of(&h->file, map, &points, &pin);
 	e = pkg_map_by_number(map, number);
 	if (!e) {
-		pin_release(&held);
+		pin_release(&pin);
 		return LATER;
 	}
-	return package_open(w, &h->file, m, &held, e, ret);
+	return package_open(w, &h->file, m, &pin, e, ret);
 }
 
 /* ---- checking ---- */

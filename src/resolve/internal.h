@@ -142,7 +142,7 @@ void pin_release(struct pin *h); /* and zero it */
 
 /* @inner (taken), and an object to be released with it (taken). The first PINNED_HEAD bytes are cached when
  * they are read: a decoder that has read the head of a member need not start again for its beginning. */
-struct source *pinned_source_new(struct source *inner, struct pin *held);
+struct source *pinned_source_new(struct source *inner, struct pin *pin);
 /* The head, read now if it is not cached yet; shorter than PINNED_HEAD where the source is. Valid until
  * close. */
 int pinned_source_head(struct source *s, struct bytes *ret, struct err *err);
@@ -169,8 +169,8 @@ bool mapped_points(struct work *w, const struct index_file *f, struct mapping *r
 /* ---- plain.c, package.c: one candidate's bytes. NOT_THIS (noted) ---- */
 
 int plain_open(struct work *w, const struct index_hit *h, struct resolve_answer *ret);
-/* @held keeps @m alive; taken. */
-int package_open(struct work *w, const struct index_file *f, const struct mapped *m, struct pin *held,
+/* @pin keeps @m alive; taken. */
+int package_open(struct work *w, const struct index_file *f, const struct mapped *m, struct pin *pin,
 		 const struct pkg_entry *e, struct resolve_answer *ret);
 /* The first section of @e with this name; NULL: none. */
 const struct elf_place *package_section(const struct pkg_entry *e, struct str name);

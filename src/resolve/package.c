@@ -75,7 +75,7 @@ static uint64_t read_end(struct work *w)
 	return p ? p->off + p->size : 0;
 }
 
-int package_open(struct work *w, const struct index_file *f, const struct mapped *m, struct pin *held,
+int package_open(struct work *w, const struct index_file *f, const struct mapped *m, struct pin *pin,
 		 const struct pkg_entry *e, struct resolve_answer *ret)
 {
 	struct codec_source_options opts = {
@@ -98,7 +98,7 @@ int package_open(struct work *w, const struct index_file *f, const struct mapped
 	if (r == 0 && pkg_entry_open(m->map, e, src, &opts, &member, &why) < 0)
 		r = work_failed(w, f->path, &why);
 	if (r) {
-		pin_release(held);
+		pin_release(pin);
 		return r;
 	}
 	ans.file = str_of(arena_printf(w->a, "/" STR_FMT, STR_ARG(e->path)));
@@ -108,7 +108,7 @@ int package_open(struct work *w, const struct index_file *f, const struct mapped
 	ans.sequential_only = e->off == PKG_NO_OFF ||
 			      (m->map->payload.codec != CODEC_NONE && !m->points.size);
 	/* After the last use of the map, since closing the source may free it. */
-	ans.source = pinned_source_new(member, held);
+	ans.source = pinned_source_new(member, pin);
 	*ret = ans;
 	return 0;
 }

@@ -9,7 +9,7 @@
 struct pinned_source {
 	struct source base;
 	struct source *inner;
-	struct pin held;
+	struct pin pin;
 	uint8_t *head; /* NULL: not read yet */
 	size_t n_head;
 };
@@ -33,7 +33,7 @@ static void pinned_close(struct source *base)
 
 	/* @inner may read by the pinned object, so it is closed first. */
 	source_close(s->inner);
-	pin_release(&s->held);
+	pin_release(&s->pin);
 	free(s->head);
 	source_fini(base);
 	free(s);
@@ -49,7 +49,7 @@ static const uint8_t *pinned_raw_mem(struct source *base)
 	return source_raw_mem(CONTAINER_OF(base, struct pinned_source, base)->inner);
 }
 
-static const struct source_ops held_ops = { pinned_read, pinned_close, pinned_raw_fd, pinned_raw_mem };
+static const struct source_ops pinned_ops = { pinned_read, pinned_close, pinned_raw_fd, pinned_raw_mem };
 
 void pin_release(struct pin *h)
 {
@@ -58,14 +58,14 @@ void pin_release(struct pin *h)
 	*h = (struct pin){ 0 };
 }
 
-struct source *pinned_source_new(struct source *inner, struct pin *held)
+struct source *pinned_source_new(struct source *inner, struct pin *pin)
 {
 	struct pinned_source *s = NEW(struct pinned_source);
 
-	source_init(&s->base, &held_ops, inner->size, inner->mtime, inner->name);
+	source_init(&s->base, &pinned_ops, inner->size, inner->mtime, inner->name);
 	s->inner = inner;
-	s->held = *held;
-	*held = (struct pin){ 0 };
+	s->pin = *pin;
+	*pin = (struct pin){ 0 };
 	return &s->base;
 }
 

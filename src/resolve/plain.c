@@ -40,7 +40,7 @@ static int plain_open_inner(struct work *w, const struct index_file *f, struct s
 			    struct resolve_answer *ret)
 {
 	struct codec_source_options opts = { .size = f->inner_size, .cache = w->r->spans };
-	struct pin held = { 0 };
+	struct pin pin = { 0 };
 	struct source *decoded;
 	struct err why = { 0 };
 
@@ -52,16 +52,16 @@ static int plain_open_inner(struct work *w, const struct index_file *f, struct s
 			struct mapping *m = NEW(struct mapping);
 
 			*m = points;
-			held = (struct pin){ release_mapping, NULL, m };
+			pin = (struct pin){ release_mapping, NULL, m };
 			opts.points = m->bytes;
 		}
 	}
 	ret->sequential_only = !opts.points.size;
 	if (codec_source_open(f->inner, raw, &opts, &decoded, &why) < 0) {
-		pin_release(&held);
+		pin_release(&pin);
 		return work_failed(w, f->path, &why);
 	}
-	ret->source = pinned_source_new(decoded, &held);
+	ret->source = pinned_source_new(decoded, &pin);
 	ret->source->mtime = ret->mtime;
 	return 0;
 }

@@ -79,9 +79,9 @@ static int source_try_package(struct work *w, const struct index_file *f, struct
 			      struct resolve_answer *ret)
 {
 	const struct pkg_entry *e;
-	struct pin held;
+	struct pin pin;
 	struct mapped *m;
-	int r = mapped_get(w, f, &m, &held);
+	int r = mapped_get(w, f, &m, &pin);
 
 	if (r)
 		return r;
@@ -89,10 +89,10 @@ static int source_try_package(struct work *w, const struct index_file *f, struct
 	if (!e) {
 		/* Its directory has a hash with the same low bits, or it has other files in that
 		 * directory. */
-		pin_release(&held);
+		pin_release(&pin);
 		return NOT_THIS;
 	}
-	return package_open(w, f, m, &held, e, ret);
+	return package_open(w, f, m, &pin, e, ret);
 }
 
 static int source_in_packages(struct work *w, const struct source_paths *p, struct str home,
