@@ -98,7 +98,7 @@ void find_item_is_done(struct item *it)
 
 /* ---- the call ---- */
 
-bool find_open(struct find *f, struct client *c, const struct client_watch *watch)
+void find_open(struct find *f, struct client *c, const struct client_watch *watch)
 {
 	*f = (struct find){ .client = c, .watch = watch };
 	client_env_read(&f->env, c->urls, watch);
@@ -115,7 +115,6 @@ bool find_open(struct find *f, struct client *c, const struct client_watch *watc
 	/* Even when the folder itself is writable: the subfolder of a build ID may be another user's, or the
 	 * folder was full before. */
 	(void)!folder_open_spare(&f->spare, f->folder.read_only);
-	return true;
 }
 
 void find_close(struct find *f)

@@ -250,5 +250,5 @@ void item_start(struct item *it);
 void item_done(struct item *it);
 /* To be called once for each item, with its outcome in result (find.c). */
 void find_item_is_done(struct item *it);
-bool find_open(struct find *f, struct client *c, const struct client_watch *watch);
+void find_open(struct find *f, struct client *c, const struct client_watch *watch);
 void find_close(struct find *f);

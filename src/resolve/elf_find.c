@@ -164,7 +164,6 @@ static int find_round(struct work *w, const struct build_id *id, enum which whic
 		[WHICH_BOTH] = ELF_IS_DEBUG | ELF_IS_EXECUTABLE,
 		[WHICH_DEBUG_ON_DISK] = ELF_IS_DEBUG,
 	};
-	char hex[BUILD_ID_HEX_SIZE];
 	struct index_hit *hits;
 	struct hit_search s;
 	size_t n;
@@ -173,7 +172,7 @@ static int find_round(struct work *w, const struct build_id *id, enum which whic
 	if (r < 0)
 		return r;
 	if (r) {
-		work_note(w, STR("index"), "no file or package here has build ID %s", build_id_hex(id, hex));
+		work_note_absent(w, id);
 		return NOT_THIS;
 	}
 	if (which == WHICH_DEBUG_ON_DISK)
@@ -211,11 +210,5 @@ int elf_find(struct work *w, const struct build_id *id, enum which which, struct
 	}
 	if (r != NOT_THIS)
 		return r;
-	/* A file that is here but cannot be read is a failure, not a miss. */
-	if (w->failed.kind != ERR_NONE) {
-		if (err)
-			*err = w->failed;
-		return -1;
-	}
-	return RESOLVE_MISSING;
+	return work_missing(w, err);
 }

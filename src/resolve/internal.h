@@ -116,6 +116,9 @@ enum { NOT_THIS = 100, LATER = 101 };
 /* It is here but cannot be read: add a step, and keep the failure in case nothing else is found. Returns
  * NOT_THIS. */
 int work_failed(struct work *w, struct str place, const struct err *why);
+/* The end of a search: RESOLVE_MISSING, or the failure of a file that is here but cannot be read. */
+int work_missing(struct work *w, struct err *err);
+void work_note_absent(struct work *w, const struct build_id *id); /* a step: the index does not have @id */
 #define work_note(w, place, ...) resolve_why_add((w)->why, (place), __VA_ARGS__)
 
 struct str answer_place(struct work *w, const struct resolve_answer *ans); /* the name for a step */
@@ -158,7 +161,7 @@ struct mapped {
 	bool points_lost;    /* the index has a size for the points, but they are missing */
 };
 struct lru *mapped_lru(size_t max_weight);
-/* The map of @f, valid until *ret_held is released. NOT_THIS (noted): it is gone, or cannot be read. */
+/* The map of @f, valid until *ret_pin is released. NOT_THIS (noted): it is gone, or cannot be read. */
 int mapped_get(struct work *w, const struct index_file *f, struct mapped **ret, struct pin *ret_pin);
 /* The same from parts, both taken; not shared with other requests. */
 struct mapped *mapped_of(const struct index_file *f, struct pkg_map *map, struct buf *points,

@@ -56,18 +56,22 @@ enum resolve_reason resolve_reason_of(const struct err *err)
 
 bool resolve_unknown(struct resolver *r, const struct resolve_request *req)
 {
-	return r->ops->unknown(r, req);
+	return r->ops->unknown && r->ops->unknown(r, req);
 }
 
 int resolve_metadata(struct resolver *r, const struct index_metadata_query *q,
 		     struct index_metadata_page *ret, struct err *err)
 {
-	return r->ops->metadata(r, q, ret, err);
+	if (r->ops->metadata)
+		return r->ops->metadata(r, q, ret, err);
+	ret->next.size = 0;
+	ret->complete = true;
+	return 0;
 }
 
 uint64_t resolve_epoch(struct resolver *r)
 {
-	return r->ops->epoch(r);
+	return r->ops->epoch ? r->ops->epoch(r) : 0;
 }
 
 bool resolve_unfinished(struct resolver *r)

@@ -101,12 +101,12 @@ struct resolver_ops {
 	/* See resolve(). */
 	int (*resolve)(struct resolver *r, const struct resolve_request *req, struct resolve_wake wake,
 		       struct resolve_answer *ret, struct resolve_why *why, struct err *err);
-	/* See resolve_unknown(). */
+	/* See resolve_unknown(). NULL: never. */
 	bool (*unknown)(struct resolver *r, const struct resolve_request *req);
-	/* See resolve_metadata(). */
+	/* See resolve_metadata(). NULL: it has none. */
 	int (*metadata)(struct resolver *r, const struct index_metadata_query *q,
 			struct index_metadata_page *ret, struct err *err);
-	/* See resolve_epoch(). */
+	/* See resolve_epoch(). NULL: what was found does not change. */
 	uint64_t (*epoch)(struct resolver *r);
 	void (*close)(struct resolver *r);
 	/* See resolve_unfinished(). NULL: never. */

@@ -230,12 +230,6 @@ static int store_resolve(struct resolver *base, const struct resolve_request *re
 	return finders[req->kind](&k, ret, err);
 }
 
-/* Only the disk has the answer. */
-static bool store_unknown(struct resolver *base, const struct resolve_request *req)
-{
-	return false;
-}
-
 static int store_find_metadata(struct resolver *base, const struct index_metadata_query *q,
 			       struct index_metadata_page *ret, struct err *err)
 {
@@ -257,8 +251,12 @@ static void store_resolver_close(struct resolver *base)
 
 struct resolver *resolve_store_new(struct store *st)
 {
-	static const struct resolver_ops ops = { store_resolve, store_unknown, store_find_metadata,
-						 store_epoch, store_resolver_close };
+	static const struct resolver_ops ops = {
+		.resolve = store_resolve,
+		.metadata = store_find_metadata,
+		.epoch = store_epoch,
+		.close = store_resolver_close,
+	};
 	struct resolver_store *r = NEW(struct resolver_store);
 
 	r->resolver.ops = &ops;

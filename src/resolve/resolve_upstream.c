@@ -54,25 +54,6 @@ static int upstream_resolve(struct resolver *base, const struct resolve_request 
 	return remote_find(u, req, wake, ret, why, err);
 }
 
-static bool upstream_unknown(struct resolver *base, const struct resolve_request *req)
-{
-	return false;
-}
-
-static int upstream_metadata(struct resolver *base, const struct index_metadata_query *q,
-			     struct index_metadata_page *ret, struct err *err)
-{
-	ret->next.size = 0;
-	ret->complete = true;
-	return 0;
-}
-
-/* Files of other servers may change, but not those that were fetched. */
-static uint64_t upstream_epoch(struct resolver *base)
-{
-	return 0;
-}
-
 static void upstream_close(struct resolver *base)
 {
 	struct resolver_upstream *u = upstream_of(base);
@@ -95,9 +76,6 @@ static void upstream_close(struct resolver *base)
 
 static const struct resolver_ops ops = {
 	.resolve = upstream_resolve,
-	.unknown = upstream_unknown,
-	.metadata = upstream_metadata,
-	.epoch = upstream_epoch,
 	.close = upstream_close,
 };
 

@@ -215,7 +215,6 @@ static const struct index_file *debug_home_of(const struct index_hit *hits, size
 int source_find(struct work *w, struct resolve_answer *ret, struct err *err)
 {
 	const struct index_file *home;
-	char hex[BUILD_ID_HEX_SIZE];
 	struct index_hit *hits;
 	struct source_paths p;
 	size_t n;
@@ -229,8 +228,7 @@ int source_find(struct work *w, struct resolve_answer *ret, struct err *err)
 	if (r < 0)
 		return r;
 	if (r) {
-		work_note(w, STR("index"), "no file or package here has build ID %s",
-			  build_id_hex(&w->req->id, hex));
+		work_note_absent(w, &w->req->id);
 		return RESOLVE_MISSING;
 	}
 	home = debug_home_of(hits, n);
@@ -245,10 +243,5 @@ int source_find(struct work *w, struct resolve_answer *ret, struct err *err)
 	}
 	if (r != NOT_THIS)
 		return r;
-	if (w->failed.kind != ERR_NONE) {
-		if (err)
-			*err = w->failed;
-		return -1;
-	}
-	return RESOLVE_MISSING;
+	return work_missing(w, err);
 }

@@ -26,3 +26,19 @@ void answer_drop(struct resolve_answer *ans)
 	source_close(ans->source);
 	ans->source = NULL;
 }
+
+int work_missing(struct work *w, struct err *err)
+{
+	if (w->failed.kind == ERR_NONE)
+		return RESOLVE_MISSING;
+	if (err)
+		*err = w->failed;
+	return -1;
+}
+
+void work_note_absent(struct work *w, const struct build_id *id)
+{
+	char hex[BUILD_ID_HEX_SIZE];
+
+	work_note(w, STR("index"), "no file or package here has build ID %s", build_id_hex(id, hex));
+}
