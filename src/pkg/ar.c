@@ -3,8 +3,8 @@
  * ar, the outer format of Debian packages: "!<arch>\n", then per member 60 bytes of text and the content,
  * padded to even.
  *
- * Names are those of dpkg (padded with blanks), of GNU (ended by "/", long ones in a table "//") and of BSD
- * (long ones as "#1/N" in front of the content).
+ * Names are in dpkg's form (padded with blanks), in GNU's (ended by "/", long ones in a table "//") or in
+ * BSD's (long ones as "#1/N", at the start of the content).
  */
 #include "pkg/internal.h"
 
@@ -22,13 +22,13 @@ void ar_init(struct ar *ar, struct source *src, struct arena *a)
 	*ar = (struct ar){ .src = src, .a = a, .pos = AR_MAGIC.size };
 }
 
-static struct str field(const char *p, size_t n)
+static struct str ar_field(const char *p, size_t n)
 {
 	return str_trim((struct str){ p, n });
 }
 
 /* "/123": the name at 123 in the table, up to "/\n" (GNU) or a NUL (others). */
-static int long_name(const struct ar *ar, uint64_t at, struct str *ret, struct err *err)
+static int ar_long_name(const struct ar *ar, uint64_t at, struct str *ret, struct err *err)
 {
 	struct str rest;
 
@@ -41,7 +41,7 @@ static int long_name(const struct ar *ar, uint64_t at, struct str *ret, struct e
 	return 0;
 }
 
-static int resolve_name(struct ar *ar, struct str name, struct ar_member *m, struct err *err)
+static int ar_resolve_name(struct ar *ar, struct str name, struct ar_member *m, struct err *err)
 {
 	struct bytes text;
 	uint64_t n;
@@ -57,8 +57,8 @@ static int resolve_name(struct ar *ar, struct str name, struct ar_member *m, str
 		return 0;
 	}
 	if (name.size > 1 && name.p[0] == '/' && str_to_u64((struct str){ name.p + 1, name.size - 1 }, &n))
-		return long_name(ar, n, &m->name, err);
-	/* "/" and "//" are names by themselves. */
+		return ar_long_name(ar, n, &m->name, err);
+	/* "/" and "//" are complete names. */
 	if (name.size > 1 && str_ends(name, STR("/")) && !str_eq(name, STR("//")))
 		name.size--;
 	m->name = arena_str(ar->a, name);
@@ -81,7 +81,7 @@ int ar_next(struct ar *ar, struct ar_member *ret, struct err *err)
 		if (h[58] != '`' || h[59] != '\n')
 			return err_set(err, ERR_INVALID, "no ar member header at %llu",
 				       (unsigned long long)ar->pos);
-		if (!str_to_u64(field(h + 48, 10), &size))
+		if (!str_to_u64(ar_field(h + 48, 10), &size))
 			return err_set(err, ERR_INVALID, "the ar member at %llu has no proper size",
 				       (unsigned long long)header_off);
 		m.off = ar->pos + HEADER_SIZE;
@@ -93,7 +93,7 @@ int ar_next(struct ar *ar, struct ar_member *ret, struct err *err)
 				(unsigned long long)header_off, (unsigned long long)size,
 				(unsigned long long)(ar->src->size - m.off));
 		ar->pos = m.off + size + (size & 1);
-		if (resolve_name(ar, field(h, 16), &m, err) < 0)
+		if (ar_resolve_name(ar, ar_field(h, 16), &m, err) < 0)
 			return err_in(err, "the ar member at %llu", (unsigned long long)header_off);
 		if (!str_eq(m.name, STR("//")))
 			break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an Arch package says of itself in its member .PKGINFO: lines "key = value", "#" begins a comment.
+ * The description of an Arch package in its member .PKGINFO: lines "key = value", "#" begins a comment.
  */
 #include "pkg/internal.h"
 

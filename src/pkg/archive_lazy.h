@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libarchive's functions as other.c uses them, loaded with the first archive of a kind that is left to it:
- * libarchive brings libxml2 and the tables of ICU with it.
+ * The functions of libarchive that other.c calls, loaded with the first archive that needs them: libarchive
+ * brings libxml2 and the tables of ICU with it.
  */
 #pragma once
 

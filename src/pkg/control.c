@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Debian's control file (deb-control(5)): "Field: value", with continuation lines that begin with a blank.
- * Only the first paragraph speaks of the package. Build-Ids is what a package of detached debug information
- * says it holds.
+ * Only the first paragraph describes the package. Build-Ids lists the files in a package of detached debug
+ * information.
  */
 #include "pkg/internal.h"
 
 #include <strings.h>
 
-static bool name_is(struct str name, const char *want)
+static bool field_name_is(struct str name, const char *want)
 {
 	return name.size == strlen(want) && strncasecmp(name.p, want, name.size) == 0;
 }
 
-static bool next_word(struct str *s, struct str *ret)
+static bool control_next_word(struct str *s, struct str *ret)
 {
 	size_t i = 0, n = 0;
 
@@ -28,44 +28,44 @@ static bool next_word(struct str *s, struct str *ret)
 	return true;
 }
 
-/* Words that are no build IDs are passed over: they name nothing that could be asked for. */
+/* Words that are no build IDs are skipped. */
 static void add_build_ids(struct str value, struct arena *a, struct pkg_info *ret)
 {
 	struct str rest = value, word;
 	struct build_id id;
 	size_t n = 0;
 
-	while (next_word(&rest, &word))
+	while (control_next_word(&rest, &word))
 		n++;
 	if (!n || ret->n_build_ids)
 		return;
 	ret->build_ids = ARENA_NEW_N(a, struct build_id, n);
-	for (rest = value; next_word(&rest, &word);)
+	for (rest = value; control_next_word(&rest, &word);)
 		if (build_id_parse(&id, word))
 			ret->build_ids[ret->n_build_ids++] = id;
 }
 
-static void take_field(struct str name, struct str value, struct arena *a, struct pkg_info *ret)
+static void control_take_field(struct str name, struct str value, struct arena *a, struct pkg_info *ret)
 {
 	struct str word;
 
-	if (name_is(name, "Package")) {
+	if (field_name_is(name, "Package")) {
 		ret->name = arena_str(a, value);
-	} else if (name_is(name, "Version")) {
+	} else if (field_name_is(name, "Version")) {
 		ret->version = arena_str(a, value);
-	} else if (name_is(name, "Architecture")) {
+	} else if (field_name_is(name, "Architecture")) {
 		ret->arch = arena_str(a, value);
-	} else if (name_is(name, "Source")) {
+	} else if (field_name_is(name, "Source")) {
 		/* "name (version)" where the versions differ */
-		if (next_word(&value, &word))
+		if (control_next_word(&value, &word))
 			ret->source_name = arena_str(a, word);
-	} else if (name_is(name, "Build-Ids")) {
+	} else if (field_name_is(name, "Build-Ids")) {
 		add_build_ids(value, a, ret);
 	}
 }
 
-/* One field from *rest: its line and the continuation lines behind it. false: the paragraph's end. */
-static bool next_field(struct str *rest, struct str *ret_name, struct str *ret_value)
+/* Take one field from *rest: its line and the continuation lines after it. false: the paragraph's end. */
+static bool control_next_field(struct str *rest, struct str *ret_name, struct str *ret_value)
 {
 	struct str line = str_cut(rest, '\n');
 	const char *start = line.p, *end = line.p + line.size;
@@ -86,9 +86,9 @@ void control_parse(struct str text, struct arena *a, struct pkg_info *ret)
 {
 	struct str name, value;
 
-	/* Empty lines in front are allowed. */
+	/* Empty lines at the start are allowed. */
 	while (text.size && strchr("\r\n", text.p[0]))
 		text = (struct str){ text.p + 1, text.size - 1 };
-	while (text.size && next_field(&text, &name, &value))
-		take_field(name, value, a, ret);
+	while (text.size && control_next_field(&text, &name, &value))
+		control_take_field(name, value, a, ret);
 }

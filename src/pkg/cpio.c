@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cpio: newc ("070701") and crc ("070702") with hexadecimal text, odc ("070707") with octal text, the old
- * binary format in both byte orders; and rpm's stripped headers ("07070X"), which give a file's number in the
- * rpm header and nothing else.
+ * binary format in both byte orders; and rpm's stripped headers ("07070X"), which have only a file's index in
+ * the rpm header.
  *
- * The names of a hard-linked file share its inode number; newc stores the content with the last of them. Here
- * the name that carries the content always comes first, as a file, and then the others, as hard links to it.
+ * The names of a hard-linked file share its inode number; newc stores the content with the last of them. The
+ * reader returns the name that carries the content first, as a file, and then the others, as hard links to
+ * it.
  */
 #include "pkg/internal.h"
 
 #include <stdlib.h>
 
 #define TRAILER STR("TRAILER!!!")
-/* Names that wait for their content, all together; more is ERR_LIMIT. */
+/* Limit of names that wait for their content, all together; more is ERR_LIMIT. */
 #define WAITING_MAX MIB(64)
 
-struct waiting {
-	struct waiting *next;
+struct waiting_name {
+	struct waiting_name *next;
 	uint32_t mode;
 	int64_t mtime;
-	struct str name; /* behind the struct */
+	struct str name; /* stored after the struct */
 };
 
 /* The names of one inode. */
-struct group {
-	struct group *next;
+struct inode_group {
+	struct inode_group *next;
 	bool has_content;
 	struct str content_name; /* on the heap */
-	struct waiting *first, **last;
+	struct waiting_name *first, **last;
 };
 
 struct cpio_reader {
@@ -36,14 +37,14 @@ struct cpio_reader {
 	unsigned pad;
 	bool at_trailer;
 	struct buf name, link;
-	struct map groups;          /* by device and inode */
-	struct group *list, **tail; /* the same in order */
-	struct group *emit;         /* its waiting names are told now */
-	struct waiting *told;       /* the one that was told last: freed by the next call */
+	struct map groups;                /* by device and inode */
+	struct inode_group *list, **tail; /* the same in order */
+	struct inode_group *emit;         /* its waiting names are returned now */
+	struct waiting_name *told;        /* the one returned last: freed by the next call */
 	size_t waiting_size;
 };
 
-struct head {
+struct cpio_head {
 	uint64_t dev, ino, n_links, size, name_size;
 	uint32_t mode;
 	int64_t mtime;
@@ -66,7 +67,7 @@ static bool is_text(const uint8_t *p, const char *last)
 bool cpio_detect(struct bytes head)
 {
 	if (head.size >= HEAD_BINARY && is_binary(head.p)) {
-		/* Two bytes are little proof: the name must be one too, and ended where it says. */
+		/* Two bytes are little proof: there must also be a name that ends where the header says. */
 		bool big = head.p[0] == 0x71;
 		struct cursor c = cursor_at(head, big, 0);
 		uint16_t name_size;
@@ -80,38 +81,29 @@ bool cpio_detect(struct bytes head)
 	return head.size >= HEAD_STRIPPED && is_text(head.p, "127X");
 }
 
-/* 16: none. */
-static unsigned digit(uint8_t c)
-{
-	if (c >= '0' && c <= '9')
-		return c - (unsigned)'0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - (unsigned)'a' + 10 : 16;
-}
-
 static bool parse_digits(const uint8_t *p, size_t n, unsigned shift, uint64_t *ret)
 {
 	uint64_t v = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		unsigned d = digit(p[i]);
+		int d = hex_digit((char)p[i], true);
 
-		if (d >> shift)
+		if (d < 0 || d >> shift)
 			return false;
-		v = v << shift | d;
+		v = v << shift | (unsigned)d;
 	}
 	*ret = v;
 	return true;
 }
 
-static bool parse_newc(const uint8_t *p, struct head *h)
+static bool parse_newc(const uint8_t *p, struct cpio_head *h)
 {
 	uint64_t f[13];
 
 	for (size_t i = 0; i < ARRAY_SIZE(f); i++)
 		if (!parse_digits(p + 6 + 8 * i, 8, 4, &f[i]))
 			return false;
-	*h = (struct head){
+	*h = (struct cpio_head){
 		.ino = f[0],
 		.mode = (uint32_t)f[1],
 		.n_links = f[4],
@@ -125,7 +117,7 @@ static bool parse_newc(const uint8_t *p, struct head *h)
 	return true;
 }
 
-static bool parse_odc(const uint8_t *p, struct head *h)
+static bool parse_odc(const uint8_t *p, struct cpio_head *h)
 {
 	static const uint8_t sizes[] = { 6, 6, 6, 6, 6, 6, 6, 11, 6, 11 };
 	uint64_t f[ARRAY_SIZE(sizes)];
@@ -136,7 +128,7 @@ static bool parse_odc(const uint8_t *p, struct head *h)
 			return false;
 		p += sizes[i];
 	}
-	*h = (struct head){
+	*h = (struct cpio_head){
 		.dev = f[0],
 		.ino = f[1],
 		.mode = (uint32_t)f[2],
@@ -150,15 +142,15 @@ static bool parse_odc(const uint8_t *p, struct head *h)
 	return true;
 }
 
-/* 16-bit words; 32-bit values are two of them, the upper one first, whatever the byte order. */
-static void parse_binary(const uint8_t *p, struct head *h)
+/* 16-bit words; 32-bit values are two of them, the upper one first, in either byte order. */
+static void parse_binary(const uint8_t *p, struct cpio_head *h)
 {
 	struct cursor c = cursor_at(bytes_of(p, HEAD_BINARY), p[0] == 0x71, 0);
 	uint32_t w[13];
 
 	for (size_t i = 0; i < ARRAY_SIZE(w); i++)
 		w[i] = cursor_u16(&c);
-	*h = (struct head){
+	*h = (struct cpio_head){
 		.dev = w[1],
 		.ino = w[2],
 		.mode = w[3],
@@ -171,27 +163,27 @@ static void parse_binary(const uint8_t *p, struct head *h)
 	};
 }
 
-static unsigned padding(uint64_t n, unsigned align)
+static unsigned pad_size(uint64_t n, unsigned align)
 {
 	return (unsigned)(-n & (align - 1));
 }
 
-static int read_name(struct cpio_reader *c, const struct head *h, struct err *err)
+static int cpio_read_name(struct cpio_reader *c, const struct cpio_head *h, struct err *err)
 {
-	struct feed *f = &c->r.feed;
+	struct buffered_reader *f = &c->r.in;
 	size_t n = (size_t)h->name_size;
 
 	if (h->name_size == 0 || h->name_size > PKG_MAX_NAME)
 		return err_set(err, ERR_INVALID, "a name of %llu bytes", (unsigned long long)h->name_size);
 	c->name.size = 0;
-	if (feed_read(f, buf_reserve(&c->name, n), n, "a member's name", err) < 0)
+	if (buffered_read(f, buf_reserve(&c->name, n), n, "a member's name", err) < 0)
 		return -1;
 	c->name.size = n;
-	return feed_skip(f, padding(h->header_size + h->name_size, h->align), "a member's name", err);
+	return buffered_skip(f, pad_size(h->header_size + h->name_size, h->align), "a member's name", err);
 }
 
-/* rpm's stripped header: everything is in the rpm's header. */
-static int read_stripped(struct cpio_reader *c, const uint8_t *p, struct head *h, struct err *err)
+/* rpm's stripped header: the attributes are in the rpm's header. */
+static int read_stripped(struct cpio_reader *c, const uint8_t *p, struct cpio_head *h, struct err *err)
 {
 	const struct pkg_info *info = c->r.info;
 	const struct pkg_header_file *file;
@@ -203,7 +195,7 @@ static int read_stripped(struct cpio_reader *c, const uint8_t *p, struct head *h
 		return err_set(err, ERR_INVALID, "file number %llu, but the package's header has %zu",
 			       (unsigned long long)i, info->n_files);
 	file = &info->files[i];
-	*h = (struct head){
+	*h = (struct cpio_head){
 		.ino = file->content,
 		.mode = file->mode,
 		.n_links = file->n_links,
@@ -214,18 +206,18 @@ static int read_stripped(struct cpio_reader *c, const uint8_t *p, struct head *h
 	};
 	c->name.size = 0;
 	buf_add_str(&c->name, file->path);
-	return feed_skip(&c->r.feed, padding(HEAD_STRIPPED, 4), "a member's header", err);
+	return buffered_skip(&c->r.in, pad_size(HEAD_STRIPPED, 4), "a member's header", err);
 }
 
-static int read_head(struct cpio_reader *c, struct head *ret, struct err *err)
+static int cpio_read_head(struct cpio_reader *c, struct cpio_head *ret, struct err *err)
 {
-	struct feed *f = &c->r.feed;
+	struct buffered_reader *f = &c->r.in;
 	struct bytes magic;
 	const uint8_t *p;
 	unsigned size;
 	bool ok = true;
 
-	if (feed_peek(f, MAGIC_SIZE, &magic, err) < 0)
+	if (buffered_peek(f, MAGIC_SIZE, &magic, err) < 0)
 		return -1;
 	if (magic.size < MAGIC_SIZE)
 		return err_set(err, ERR_INVALID, "cpio ends without its trailer");
@@ -239,7 +231,7 @@ static int read_head(struct cpio_reader *c, struct head *ret, struct err *err)
 		size = HEAD_STRIPPED;
 	else
 		return err_set(err, ERR_INVALID, "no cpio header");
-	if (feed_block(f, size, "a cpio header", &p, err) < 0)
+	if (buffered_block(f, size, "a cpio header", &p, err) < 0)
 		return -1;
 	if (size == HEAD_STRIPPED)
 		return read_stripped(c, p, ret, err);
@@ -249,18 +241,18 @@ static int read_head(struct cpio_reader *c, struct head *ret, struct err *err)
 		ok = size == HEAD_ODC ? parse_odc(p, ret) : parse_newc(p, ret);
 	if (!ok)
 		return err_set(err, ERR_INVALID, "not a number in the header");
-	return read_name(c, ret, err);
+	return cpio_read_name(c, ret, err);
 }
 
-static struct group *group_of(struct cpio_reader *c, const struct head *h)
+static struct inode_group *inode_group(struct cpio_reader *c, const struct cpio_head *h)
 {
 	uint64_t id[2] = { h->dev, h->ino };
 	struct bytes key = bytes_of(id, sizeof(id));
-	struct group *g = map_get(&c->groups, key);
+	struct inode_group *g = map_get(&c->groups, key);
 
 	if (g)
 		return g;
-	g = NEW(struct group);
+	g = NEW(struct inode_group);
 	g->last = &g->first;
 	map_put(&c->groups, key, g);
 	if (!c->tail)
@@ -270,7 +262,7 @@ static struct group *group_of(struct cpio_reader *c, const struct head *h)
 	return g;
 }
 
-static int hold(struct cpio_reader *c, size_t size, struct err *err)
+static int waiting_account(struct cpio_reader *c, size_t size, struct err *err)
 {
 	c->waiting_size += size;
 	if (c->waiting_size > WAITING_MAX)
@@ -278,15 +270,17 @@ static int hold(struct cpio_reader *c, size_t size, struct err *err)
 	return 0;
 }
 
-static int wait_for_content(struct cpio_reader *c, struct group *g, const struct head *h, struct str name,
-			    struct err *err)
+static int wait_for_content(struct cpio_reader *c, struct inode_group *g, const struct cpio_head *h,
+			    struct str name, struct err *err)
 {
-	struct waiting *w;
+	struct waiting_name *w;
 
-	if (hold(c, sizeof(*w) + sizeof(*g) + name.size, err) < 0)
+	if (waiting_account(c, sizeof(*w) + sizeof(*g) + name.size, err) < 0)
 		return -1;
 	w = mem_alloc(sizeof(*w) + name.size);
-	*w = (struct waiting){ .mode = h->mode, .mtime = h->mtime, .name = { (char *)(w + 1), name.size } };
+	*w = (struct waiting_name){ .mode = h->mode,
+				    .mtime = h->mtime,
+				    .name = { (char *)(w + 1), name.size } };
 	if (name.size)
 		memcpy(w + 1, name.p, name.size);
 	*g->last = w;
@@ -294,8 +288,8 @@ static int wait_for_content(struct cpio_reader *c, struct group *g, const struct
 	return 0;
 }
 
-static void tell_link(const struct group *g, uint32_t mode, int64_t mtime, struct str name,
-		      struct raw_member *ret)
+static void link_member(const struct inode_group *g, uint32_t mode, int64_t mtime, struct str name,
+			struct raw_member *ret)
 {
 	*ret = (struct raw_member){
 		.name = name,
@@ -307,12 +301,12 @@ static void tell_link(const struct group *g, uint32_t mode, int64_t mtime, struc
 	};
 }
 
-/* The names that waited for the content that has been told; false: none any more. */
-static bool next_waiting(struct cpio_reader *c, struct raw_member *ret)
+/* The next of the names that waited for the content that was just returned; false: none is left. */
+static bool waiting_next(struct cpio_reader *c, struct raw_member *ret)
 {
 	free(TAKE(c->told));
 	while (c->emit && !c->emit->first)
-		/* At the end of the archive all groups are gone through, else only this one. */
+		/* At the end of the archive go through all groups, else only this one. */
 		c->emit = c->at_trailer ? c->emit->next : NULL;
 	if (!c->emit)
 		return false;
@@ -320,25 +314,26 @@ static bool next_waiting(struct cpio_reader *c, struct raw_member *ret)
 	c->emit->first = c->told->next;
 	if (!c->emit->first)
 		c->emit->last = &c->emit->first;
-	tell_link(c->emit, c->told->mode, c->told->mtime, c->told->name, ret);
+	link_member(c->emit, c->told->mode, c->told->mtime, c->told->name, ret);
 	c->waiting_size -= MIN(c->waiting_size, sizeof(*c->told) + c->told->name.size);
 	return true;
 }
 
-/* A regular file of several names. 0: told in @ret; 1: it waits. */
-static int linked_file(struct cpio_reader *c, const struct head *h, struct raw_member *m, struct err *err)
+/* A regular file with several names. 0: returned in @ret; 1: it waits. */
+static int linked_file(struct cpio_reader *c, const struct cpio_head *h, struct raw_member *m,
+		       struct err *err)
 {
-	struct group *g = group_of(c, h);
+	struct inode_group *g = inode_group(c, h);
 
 	if (h->size == 0 && g->has_content) {
-		tell_link(g, h->mode, h->mtime, m->name, m);
+		link_member(g, h->mode, h->mtime, m->name, m);
 		return 0;
 	}
 	if (h->size == 0)
 		return wait_for_content(c, g, h, m->name, err) < 0 ? -1 : 1;
 	/* odc stores the content with each name: then each is a file of its own. */
 	if (!g->has_content) {
-		if (hold(c, sizeof(*g) + m->name.size, err) < 0)
+		if (waiting_account(c, sizeof(*g) + m->name.size, err) < 0)
 			return -1;
 		g->content_name = (struct str){ mem_strndup(m->name.size ? m->name.p : "", m->name.size),
 						m->name.size };
@@ -353,7 +348,8 @@ static int read_symlink(struct cpio_reader *c, struct raw_member *m, struct err 
 	if (c->left > PKG_MAX_NAME)
 		return err_set(err, ERR_LIMIT, "a link of %llu bytes", (unsigned long long)c->left);
 	c->link.size = 0;
-	if (feed_read(&c->r.feed, buf_reserve(&c->link, (size_t)c->left), (size_t)c->left, "a link", err) < 0)
+	if (buffered_read(&c->r.in, buf_reserve(&c->link, (size_t)c->left), (size_t)c->left, "a link", err) <
+	    0)
 		return -1;
 	c->link.size = (size_t)c->left;
 	c->left = 0;
@@ -361,12 +357,12 @@ static int read_symlink(struct cpio_reader *c, struct raw_member *m, struct err 
 	return 0;
 }
 
-/* 0: told; 1: it waits; PKG_END. */
-static int read_member(struct cpio_reader *c, struct raw_member *m, struct err *err)
+/* 0: returned; 1: it waits; PKG_END. */
+static int cpio_read_member(struct cpio_reader *c, struct raw_member *m, struct err *err)
 {
-	struct head h;
+	struct cpio_head h;
 
-	if (read_head(c, &h, err) < 0)
+	if (cpio_read_head(c, &h, err) < 0)
 		return -1;
 	*m = (struct raw_member){
 		.name = str_until_nul(buf_str(&c->name)),
@@ -378,13 +374,13 @@ static int read_member(struct cpio_reader *c, struct raw_member *m, struct err *
 	if (h.header_size != HEAD_STRIPPED && str_eq(m->name, TRAILER))
 		return PKG_END;
 	c->left = h.size;
-	c->pad = padding(h.size, h.align);
+	c->pad = pad_size(h.size, h.align);
 	switch (h.mode & S_IFMT) {
 	case S_IFREG:
 		m->type = PKG_FILE;
 		m->size = h.size;
 		if (h.size)
-			m->off = c->r.feed.off;
+			m->off = c->r.in.off;
 		return h.n_links > 1 ? linked_file(c, &h, m, err) : 0;
 	case S_IFDIR:
 		m->type = PKG_DIR;
@@ -403,20 +399,20 @@ static int cpio_next(struct pkg_reader *r, struct raw_member *ret, struct err *e
 	uint64_t at;
 	int res;
 
-	if (feed_skip(&r->feed, c->left, "the content of a member", err) < 0 ||
-	    feed_skip(&r->feed, c->pad, "the padding of a member", err) < 0)
+	if (buffered_skip(&r->in, c->left, "the content of a member", err) < 0 ||
+	    buffered_skip(&r->in, c->pad, "the padding of a member", err) < 0)
 		return -1;
 	c->left = c->pad = 0;
 	do {
-		if (next_waiting(c, ret))
+		if (waiting_next(c, ret))
 			return 0;
 		if (c->at_trailer)
 			return PKG_END;
-		at = r->feed.off;
-		res = read_member(c, ret, err);
+		at = r->in.off;
+		res = cpio_read_member(c, ret, err);
 		if (res < 0)
 			return err_in(err, "cpio header at %llu", (unsigned long long)at);
-		if (res == 1 && feed_skip(&r->feed, c->pad, "the padding of a member", err) < 0)
+		if (res == 1 && buffered_skip(&r->in, c->pad, "the padding of a member", err) < 0)
 			return -1;
 		if (res == PKG_END) {
 			/* Names whose content never came are empty files. */
@@ -435,7 +431,7 @@ static int cpio_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
 	*ret = (struct bytes){ 0 };
 	if (c->left == 0)
 		return 0;
-	if (feed_chunk(&r->feed, c->left, ret, err) < 0)
+	if (buffered_chunk(&r->in, c->left, ret, err) < 0)
 		return -1;
 	if (!ret->size)
 		return err_set(err, ERR_INVALID, "cpio ends %llu bytes before the end of a member's content",
@@ -449,11 +445,11 @@ static void cpio_close(struct pkg_reader *r)
 	struct cpio_reader *c = (struct cpio_reader *)r;
 
 	while (c->list) {
-		struct group *g = c->list;
+		struct inode_group *g = c->list;
 
 		c->list = g->next;
 		while (g->first) {
-			struct waiting *w = g->first;
+			struct waiting_name *w = g->first;
 
 			g->first = w->next;
 			free(w);

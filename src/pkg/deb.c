@@ -5,9 +5,9 @@
  */
 #include "pkg/internal.h"
 
-/* A control file is some KiB; that of a package of many build IDs some hundred. */
+/* A control file has some KiB; that of a package of many build IDs some hundred. */
 #define CONTROL_MAX MIB(16)
-/* What is looked at of an .ipk's outer tar until its control archive has been seen. */
+/* Limit of the bytes of an .ipk's outer tar before its control archive. */
 #define NESTED_MAX MIB(64)
 
 int deb_member_codec(struct str name, struct str stem, enum codec_kind *ret, struct err *err)
@@ -30,7 +30,7 @@ int deb_member_codec(struct str name, struct str stem, enum codec_kind *ret, str
 	return 0;
 }
 
-/* The decoded control.tar up to the control file, which stands near its start. */
+/* Read the decoded control.tar up to the control file, which is near its start. */
 static int read_control_tar(struct stream *tar, struct arena *a, struct pkg_info *ret, struct err *err)
 {
 	static const struct pkg_info info = { .payload.format = PKG_FORMAT_TAR };
@@ -41,8 +41,8 @@ static int read_control_tar(struct stream *tar, struct arena *a, struct pkg_info
 
 	if (pkg_reader_open(&info, tar, NULL, &r, err) < 0)
 		return -1;
-	r->feed.limit = PKG_MAX_HEADER;
-	feed_sip(&r->feed);
+	r->in.limit = PKG_MAX_HEADER;
+	buffered_small_steps(&r->in);
 	while ((res = pkg_reader_next(r, &m, err)) == 0) {
 		if (m.type != PKG_FILE || !str_eq(m.path, STR("control")))
 			continue;
@@ -71,7 +71,7 @@ static int read_control(struct stream *raw, enum codec_kind codec, struct arena 
 	return read_control_tar(tar, a, ret, err);
 }
 
-/* deb(5): "2.0"; readers go on at any minor version, and stop at another major one. */
+/* deb(5): "2.0"; readers accept any minor version, and refuse another major one. */
 static int check_version(struct bytes text, struct err *err)
 {
 	struct str s = { (const char *)text.p, text.size }, line = str_cut(&s, '\n');
@@ -102,7 +102,7 @@ int deb_open(struct source *src, struct arena *a, struct pkg_info *ret, struct e
 	    check_version(version, err) < 0)
 		return -1;
 	while ((r = ar_next(&ar, &m, err)) == 0) {
-		/* Members whose names are not known are passed over, as those that begin with "_" must be. */
+		/* Members with unknown names are skipped, as those that begin with "_" must be. */
 		r = deb_member_codec(m.name, STR("control.tar"), &codec, err);
 		if (r == 0 && !has_control) {
 			if (read_control(stream_of_source(src, false, m.off, m.size), codec, a, &info, err) <
@@ -133,7 +133,7 @@ int deb_read_nested(struct pkg_reader *outer, struct arena *a, struct pkg_info *
 	struct pkg_member m;
 	int res;
 
-	outer->feed.limit = NESTED_MAX;
+	outer->in.limit = NESTED_MAX;
 	while ((res = pkg_reader_next(outer, &m, err)) == 0) {
 		if (m.type != PKG_FILE)
 			continue;

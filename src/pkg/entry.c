@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A member of a mapped package as a source: package -> its payload -> decoded -> the member -> what is inside
- * of a .ko.xz. Each step takes the one before it.
+ * A member of a mapped package as a source: package -> payload -> decoded payload -> member -> content of a
+ * .ko.xz. Each step takes the source of the step before.
  */
 #include "pkg/internal.h"
 
-/* A read-only member of no bytes. */
+/* A source without bytes, for an empty member. Takes @src. */
 static struct source *empty_source(struct source *src)
 {
 	struct source *ret = source_of_mem((struct bytes){ 0 }, src->name);
@@ -15,8 +15,8 @@ static struct source *empty_source(struct source *src)
 }
 
 /* Takes @src. */
-static int open_decoded(const struct pkg_map *m, const struct pkg_entry *e, struct source *src,
-			const struct codec_source_options *opts, struct source **ret, struct err *err)
+static int entry_open_decoded(const struct pkg_map *m, const struct pkg_entry *e, struct source *src,
+			      const struct codec_source_options *opts, struct source **ret, struct err *err)
 {
 	const struct pkg_payload *p = &m->payload;
 	struct codec_source_options o = *opts;
@@ -25,7 +25,8 @@ static int open_decoded(const struct pkg_map *m, const struct pkg_entry *e, stru
 	if (source_open_part(src, true, range_of(p->off, p->size), NULL, &payload, err) < 0)
 		return -1;
 	if (p->codec == CODEC_NONE) {
-		/* Nothing to decode: the bytes themselves, so that they can be sent from the file. */
+		/* The bytes are not compressed: return the range itself, so that it can be sent from the
+		 * file. */
 		*ret = payload;
 		return 0;
 	}
@@ -35,20 +36,20 @@ static int open_decoded(const struct pkg_map *m, const struct pkg_entry *e, stru
 }
 
 /* Takes @member. */
-static int open_inner(const struct pkg_entry *e, struct source *member,
-		      const struct codec_source_options *opts, struct source **ret, struct err *err)
+static int entry_open_inner(const struct pkg_entry *e, struct source *member,
+			    const struct codec_source_options *opts, struct source **ret, struct err *err)
 {
 	struct codec_source_options o = { .size = e->inner_size, .cache = opts->cache };
 	uint64_t id[2] = { opts->cache_id, e->number };
 
-	/* Another content than the payload's: a name of its own in the cache. */
+	/* Another content than the payload's needs another ID in the cache. */
 	o.cache_id = hash64(id, sizeof(id), 0);
 	return codec_source_open(e->inner, member, &o, ret, err);
 }
 
 /* Takes @src. */
-static int open_member(const struct pkg_map *m, const struct pkg_entry *e, struct source *src,
-		       const struct codec_source_options *opts, struct source **ret, struct err *err)
+static int entry_open_member(const struct pkg_map *m, const struct pkg_entry *e, struct source *src,
+			     const struct codec_source_options *opts, struct source **ret, struct err *err)
 {
 	struct pkg_info info = { .kind = m->kind, .payload = m->payload };
 	struct source *decoded;
@@ -58,8 +59,8 @@ static int open_member(const struct pkg_map *m, const struct pkg_entry *e, struc
 		return 0;
 	}
 	if (e->off == PKG_NO_OFF)
-		return pkg_member_open_slow(src, true, &info, e->number, e->size, ret, err);
-	if (open_decoded(m, e, src, opts, &decoded, err) < 0)
+		return pkg_member_open_slow(src, &info, e->number, e->size, ret, err);
+	if (entry_open_decoded(m, e, src, opts, &decoded, err) < 0)
 		return -1;
 	return source_open_part(decoded, true, range_of(e->off, e->size), NULL, ret, err);
 }
@@ -69,7 +70,7 @@ int pkg_entry_open(const struct pkg_map *m, const struct pkg_entry *e, struct so
 {
 	struct source *member;
 	char *name = mem_printf("%s: " STR_FMT, src->name ? src->name : "", STR_ARG(e->path));
-	int r = open_member(m, e, src, opts, &member, err);
+	int r = entry_open_member(m, e, src, opts, &member, err);
 
 	if (r == 0) {
 		mem_freep(&member->name);
@@ -77,7 +78,7 @@ int pkg_entry_open(const struct pkg_map *m, const struct pkg_entry *e, struct so
 		if (e->inner == CODEC_NONE)
 			*ret = member;
 		else
-			r = open_inner(e, member, opts, ret, err);
+			r = entry_open_inner(e, member, opts, ret, err);
 		if (r == 0)
 			(*ret)->mtime = e->mtime;
 		return r < 0 ? err_in(err, STR_FMT, STR_ARG(e->path)) : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A package's identity: is it still the file that was mapped? Head and tail are where packages of the same
- * size differ: headers and checksums in front, the archive's end behind.
+ * A package's identity: whether it is still the file that was mapped. Packages of the same size differ in
+ * head and tail: headers and checksums at the start, the archive's end at the end.
  */
 #include "pkg/internal.h"
 

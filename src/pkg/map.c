@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a package map. The facts of all members are stored column by column, each as the difference from
- * what would be expected, and the columns are compressed together. Build IDs stay as they are: nothing
- * compresses them.
+ * Writing a package map. The facts of all members are stored column by column, each as the difference from a
+ * prediction, and the columns are compressed together. Build IDs are stored as they are: they do not
+ * compress.
  */
+#include "base/vec.h"
 #include "pkg/map_format.h"
 
 #include <assert.h>
 #include <endian.h>
 #include <stdlib.h>
 
-struct link {
+struct map_link {
 	struct str path, target;
 };
 
@@ -19,13 +20,13 @@ struct pkg_map_builder {
 	struct pkg_info info; /* only its names and payload; in the arena */
 	struct pkg_identity identity;
 	uint64_t decoded_size;
-	struct pkg_entry *entries; /* in the order in which they came */
+	struct pkg_entry *entries; /* in the order of pkg_map_add() */
 	size_t n_entries, room_entries, n_sections;
-	struct link *links;
+	struct map_link *links;
 	size_t n_links, room_links;
 };
 
-/* One combination of what ELF members are; most packages have few. */
+/* A combination of ELF facts; most packages have few. */
 struct elf_kind {
 	uint32_t flags;
 	uint16_t type, machine;
@@ -33,12 +34,12 @@ struct elf_kind {
 };
 #define MAX_ELF_KINDS 255
 
-struct writer {
+struct map_writer {
 	const struct pkg_map_builder *b;
 	struct buf cols[N_COLUMNS];
 	const struct pkg_entry **by_path, **by_number;
-	struct link *links;       /* by path */
-	struct map entry_of_path; /* to the rank in by_path + 1 */
+	struct map_link *links;   /* by path */
+	struct map entry_of_path; /* value: the rank in by_path + 1 */
 	struct map_pair pairs[MAP_MAX_PAIRS];
 	size_t n_pairs;
 	struct buf ids;
@@ -82,22 +83,17 @@ static void add_places(struct pkg_map_builder *b, struct pkg_entry *e)
 
 void pkg_map_add(struct pkg_map_builder *b, const struct pkg_entry *e)
 {
-	if (b->n_entries == b->room_entries) {
-		b->room_entries = b->room_entries ? 2 * b->room_entries : 64;
-		b->entries = mem_realloc(b->entries, b->room_entries, sizeof(*b->entries));
-	}
-	b->entries[b->n_entries] = *e;
-	b->entries[b->n_entries].path = arena_str(&b->arena, e->path);
-	add_places(b, &b->entries[b->n_entries++]);
+	struct pkg_entry *copy = &VEC_PUSH(b->entries, b->n_entries, b->room_entries);
+
+	*copy = *e;
+	copy->path = arena_str(&b->arena, e->path);
+	add_places(b, copy);
 }
 
 void pkg_map_add_link(struct pkg_map_builder *b, struct str path, struct str target)
 {
-	if (b->n_links == b->room_links) {
-		b->room_links = b->room_links ? 2 * b->room_links : 64;
-		b->links = mem_realloc(b->links, b->room_links, sizeof(*b->links));
-	}
-	b->links[b->n_links++] = (struct link){ arena_str(&b->arena, path), arena_str(&b->arena, target) };
+	VEC_PUSH(b->links, b->n_links, b->room_links) = (struct map_link){ arena_str(&b->arena, path),
+									   arena_str(&b->arena, target) };
 }
 
 void pkg_map_set_decoded_size(struct pkg_map_builder *b, uint64_t size)
@@ -117,7 +113,7 @@ void pkg_map_builder_free(struct pkg_map_builder *b)
 
 /* ---- order ---- */
 
-/* Of two members of the same path the later one counts; it comes last. */
+/* Of two members with the same path the later one counts; it comes last. */
 static int by_path_cmp(const void *a, const void *b)
 {
 	const struct pkg_entry *x = *(const struct pkg_entry *const *)a,
@@ -137,10 +133,10 @@ static int by_number_cmp(const void *a, const void *b)
 
 static int link_cmp(const void *a, const void *b)
 {
-	return str_cmp(((const struct link *)a)->path, ((const struct link *)b)->path);
+	return str_cmp(((const struct map_link *)a)->path, ((const struct map_link *)b)->path);
 }
 
-static void put_in_order(struct writer *w)
+static void put_in_order(struct map_writer *w)
 {
 	const struct pkg_map_builder *b = w->b;
 
@@ -153,7 +149,7 @@ static void put_in_order(struct writer *w)
 	for (size_t i = 0; i < b->n_entries; i++)
 		map_put(&w->entry_of_path, bytes_of(w->by_path[i]->path.p, w->by_path[i]->path.size),
 			(void *)(uintptr_t)(i + 1));
-	w->links = NEW_N(struct link, b->n_links);
+	w->links = NEW_N(struct map_link, b->n_links);
 	for (size_t i = 0; i < b->n_links; i++)
 		w->links[i] = b->links[i];
 	qsort(w->links, b->n_links, sizeof(*w->links), link_cmp);
@@ -161,8 +157,8 @@ static void put_in_order(struct writer *w)
 
 /* ---- paths ---- */
 
-/* The pair that makes @path out of @id, made if need be; 0: none. */
-static size_t pair_of(struct writer *w, struct str path, const struct build_id *id)
+/* The pair that makes @path from @id, added if new; 0: none. */
+static size_t pair_of(struct map_writer *w, struct str path, const struct build_id *id)
 {
 	static const struct str dir = { ".build-id/", 10 };
 	AUTO(buf_done) struct buf text = { 0 };
@@ -192,7 +188,7 @@ static size_t pair_of(struct writer *w, struct str path, const struct build_id *
 	return w->n_pairs;
 }
 
-static void put_path(struct writer *w, struct str path, const struct build_id *id)
+static void map_put_path(struct map_writer *w, struct str path, const struct build_id *id)
 {
 	size_t pair = id ? pair_of(w, path, id) : 0, shared = 0;
 	struct str last = buf_str(&w->last_path);
@@ -210,7 +206,7 @@ static void put_path(struct writer *w, struct str path, const struct build_id *i
 	buf_add_str(&w->last_path, path);
 }
 
-static void put_link(struct writer *w, const struct link *l, uint64_t *last_entry)
+static void put_link(struct map_writer *w, const struct map_link *l, uint64_t *last_entry)
 {
 	AUTO(buf_done) struct buf resolved = { 0 }, text = { 0 };
 	enum map_link_form form = str_starts(l->target, STR("/")) ? LINK_ABSOLUTE : LINK_RELATIVE;
@@ -228,18 +224,18 @@ static void put_link(struct writer *w, const struct link *l, uint64_t *last_entr
 		buf_add_uleb(&w->cols[COL_LINK_FORMS], form);
 		buf_add_uleb(&w->cols[COL_LINK_ENTRIES], zigzag((int64_t)(rank - 1 - *last_entry)));
 		*last_entry = rank - 1;
-		put_path(w, l->path, e->is_elf ? &e->elf.build_id : NULL);
+		map_put_path(w, l->path, e->is_elf ? &e->elf.build_id : NULL);
 		return;
 	}
 	buf_add_uleb(&w->cols[COL_LINK_FORMS], LINK_TEXT);
 	buf_add_uleb(&w->cols[COL_LINK_SIZES], l->target.size);
 	buf_add_str(&w->cols[COL_LINK_BYTES], l->target);
-	put_path(w, l->path, NULL);
+	map_put_path(w, l->path, NULL);
 }
 
 /* ---- entries, in the order of the archive ---- */
 
-static void put_sections(struct writer *w, const struct pkg_entry *e)
+static void put_sections(struct map_writer *w, const struct pkg_entry *e)
 {
 	struct buf *col = &w->cols[COL_SECTIONS];
 	uint64_t expected = 0;
@@ -259,7 +255,7 @@ static void put_sections(struct writer *w, const struct pkg_entry *e)
 	}
 }
 
-static void put_elf(struct writer *w, struct elf_kind *kinds, size_t *n_kinds, const struct pkg_entry *e)
+static void put_elf(struct map_writer *w, struct elf_kind *kinds, size_t *n_kinds, const struct pkg_entry *e)
 {
 	struct elf_kind k = { e->elf.flags, e->elf.type, e->elf.machine, e->elf.build_id.size };
 	struct buf *col = &w->cols[COL_ELF];
@@ -274,8 +270,8 @@ static void put_elf(struct writer *w, struct elf_kind *kinds, size_t *n_kinds, c
 		i++;
 	buf_add_uleb(col, i + 1);
 	if (i == *n_kinds) {
-		/* The first one tells what the number means; when there are too many, so does each of the
-		 * last's. */
+		/* The first use of an index is followed by its meaning; when there are too many kinds, so is
+		 * each use of the last index. */
 		if (*n_kinds < MAX_ELF_KINDS)
 			kinds[(*n_kinds)++] = k;
 		buf_add_uleb(col, k.flags);
@@ -287,7 +283,7 @@ static void put_elf(struct writer *w, struct elf_kind *kinds, size_t *n_kinds, c
 	put_sections(w, e);
 }
 
-static void put_place(struct writer *w, const struct pkg_entry *e, uint64_t *expected)
+static void put_place(struct map_writer *w, const struct pkg_entry *e, uint64_t *expected)
 {
 	struct buf *col = &w->cols[COL_PLACES];
 
@@ -299,7 +295,7 @@ static void put_place(struct writer *w, const struct pkg_entry *e, uint64_t *exp
 	*expected = map_place_behind(w->b->info.payload.format, e->off, e->size);
 }
 
-static void put_entries(struct writer *w)
+static void put_entries(struct map_writer *w)
 {
 	struct elf_kind kinds[MAX_ELF_KINDS];
 	size_t n_kinds = 0;
@@ -323,8 +319,8 @@ static void put_entries(struct writer *w)
 	}
 }
 
-/* Which place in the archive's order each entry has, in the order of paths. */
-static void put_ranks(struct writer *w)
+/* The rank in the archive's order of each entry, in the order of paths. */
+static void put_ranks(struct map_writer *w)
 {
 	uint32_t *rank_of = NEW_N(uint32_t, w->b->n_entries);
 	uint64_t expected = 0;
@@ -342,14 +338,14 @@ static void put_ranks(struct writer *w)
 
 /* ---- the whole ---- */
 
-static void put_text(struct writer *w, struct str s)
+static void meta_put_text(struct map_writer *w, struct str s)
 {
 	buf_add_uleb(&w->cols[COL_META], s.size);
 	buf_add_str(&w->cols[COL_META], s);
 	w->strings_size += s.size;
 }
 
-static void put_meta(struct writer *w)
+static void put_meta(struct map_writer *w)
 {
 	const struct pkg_map_builder *b = w->b;
 	struct buf *col = &w->cols[COL_META];
@@ -364,10 +360,10 @@ static void put_meta(struct writer *w)
 	buf_add_uleb(col, b->info.payload.off);
 	buf_add_uleb(col, b->info.payload.size);
 	buf_add_uleb(col, b->decoded_size);
-	put_text(w, b->info.name);
-	put_text(w, b->info.version);
-	put_text(w, b->info.arch);
-	put_text(w, b->info.source_name);
+	meta_put_text(w, b->info.name);
+	meta_put_text(w, b->info.version);
+	meta_put_text(w, b->info.arch);
+	meta_put_text(w, b->info.source_name);
 	buf_add_uleb(col, b->n_entries);
 	buf_add_uleb(col, b->n_links);
 	buf_add_uleb(col, b->n_sections);
@@ -381,7 +377,7 @@ static void put_meta(struct writer *w)
 	buf_add_uleb(col, w->strings_size);
 }
 
-static void put_whole(struct writer *w, struct buf *ret)
+static void map_put_whole(struct map_writer *w, struct buf *ret)
 {
 	AUTO(buf_done) struct buf all = { 0 }, packed = { 0 }, hashed = { 0 };
 
@@ -403,18 +399,19 @@ static void put_whole(struct writer *w, struct buf *ret)
 
 void pkg_map_encode(const struct pkg_map_builder *b, struct buf *ret)
 {
-	struct writer w = { .b = b };
+	struct map_writer w = { .b = b };
 	uint64_t last_entry = 0;
 
 	put_in_order(&w);
 	for (size_t i = 0; i < b->n_entries; i++)
-		put_path(&w, w.by_path[i]->path, w.by_path[i]->is_elf ? &w.by_path[i]->elf.build_id : NULL);
+		map_put_path(&w, w.by_path[i]->path,
+			     w.by_path[i]->is_elf ? &w.by_path[i]->elf.build_id : NULL);
 	for (size_t i = 0; i < b->n_links; i++)
 		put_link(&w, &w.links[i], &last_entry);
 	put_entries(&w);
 	put_ranks(&w);
 	put_meta(&w);
-	put_whole(&w, ret);
+	map_put_whole(&w, ret);
 	for (int i = 0; i < N_COLUMNS; i++)
 		buf_done(&w.cols[i]);
 	buf_done(&w.ids);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding a member by its path, through the package's symbolic links, as a file system with only this package
- * in it would.
+ * Finding a member by its path, through the package's symbolic links, as in a file system that holds only
+ * this package.
  */
 #include "pkg/map_format.h"
 
@@ -9,7 +9,7 @@
 
 static const struct pkg_entry *find_entry(const struct pkg_map *m, struct str path)
 {
-	/* The last one that is not greater: of several the archive's last. */
+	/* The last one that is not greater: among equal paths the last in the archive. */
 	uint32_t low = (uint32_t)SEARCH(0, m->n_entries, i, str_cmp(m->entries[i].path, path) <= 0);
 	return low && str_eq(m->entries[low - 1].path, path) ? &m->entries[low - 1] : NULL;
 }
@@ -20,7 +20,7 @@ static const struct pkg_link *find_link(const struct pkg_map *m, struct str path
 	return low && str_eq(m->links[low - 1].path, path) ? &m->links[low - 1] : NULL;
 }
 
-/* The first component on the way that is a link. What stands before it is none, so ".." in its target is its
+/* The first component of @path that is a link. No component before it is a link, so ".." in its target is its
  * parent. */
 static const struct pkg_link *first_link(const struct pkg_map *m, struct str path)
 {
@@ -57,7 +57,7 @@ const struct pkg_entry *pkg_map_find(const struct pkg_map *m, struct str path)
 		buf_add_str(&now, buf_str(&rest));
 		if (now.size > PKG_MAX_NAME)
 			return NULL;
-		/* A link to the root leaves a slash in front. */
+		/* A link to the root leaves a leading slash. */
 		path = buf_str(&now);
 		while (path.size && path.p[0] == '/')
 			path = (struct str){ path.p + 1, path.size - 1 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The package map as it is stored: what its writer (map.c) and its reader (map_read.c) share.
+ * The stored form of the package map, for its writer (map.c) and its reader (map_read.c).
  * docs/formats/package-map.md describes it.
  */
 #pragma once
@@ -12,14 +12,14 @@
 #define MAP_VERSION     2u
 #define MAP_HEADER_SIZE 28u
 #define MAP_HASH_AT     8u
-#define MAP_HASH_FROM   16u /* the hash is of everything from here on */
+#define MAP_HASH_FROM   16u /* the hash covers everything from here on */
 #define MAP_POINTS_AT   24u
 
-/* Limits of what is read. What pkg_reader lets through fits: names and members have limits there. */
+/* Limits of the reader. Everything that pkg_reader accepts fits: it limits names and members. */
 #define MAP_MAX_COLUMNS  (2 * PKG_MAX_NAMES)
 #define MAP_MAX_STRINGS  (2 * PKG_MAX_NAMES)
 #define MAP_MAX_PAIRS    16u
-#define MAP_MAX_SECTIONS 65536u /* of all entries together; a writer leaves the others' out */
+#define MAP_MAX_SECTIONS 65536u /* of all entries together; the writer leaves out those of further entries */
 
 /* The columns, in the order in which they are stored. */
 enum map_column {
@@ -52,12 +52,12 @@ enum map_link_form {
 	LINK_ABSOLUTE, /* to an entry, "/" and its path */
 };
 
-/* What stands before and behind the build ID in a path such as "usr/lib/debug/.build-id/ab/cdef.debug". */
+/* The text before and after the build ID in a path such as "usr/lib/debug/.build-id/ab/cdef.debug". */
 struct map_pair {
 	struct str before, after;
 };
 
-/* Where the content of the member behind one that lies at @off probably lies. */
+/* The predicted offset of the content of the member after one at @off. */
 static inline uint64_t map_place_behind(enum pkg_format format, uint64_t off, uint64_t size)
 {
 	uint64_t align = format == PKG_FORMAT_CPIO ? 4 : 512;
@@ -65,11 +65,11 @@ static inline uint64_t map_place_behind(enum pkg_format format, uint64_t off, ui
 	return (off + size + align - 1) & ~(align - 1);
 }
 
-/* The target of a link at @path that leads to @entry, in the given form, appended to @out. */
+/* The target of a link at @path to @entry, in the given form, appended to @out. */
 void map_target_text(enum map_link_form form, struct str path, struct str entry, struct buf *out);
 /* "<before>ab/cdef<after>", appended to @out. */
 void map_path_of_id(const struct map_pair *pair, const struct build_id *id, struct buf *out);
-/* Where a link at @path leads, as a canonical path without leading slash, into @out. */
+/* The target of a link at @path, as a canonical path without leading slash, into @out. */
 void map_resolve(struct str path, struct str target, struct buf *out);
 
 /* map_pack.c: the columns, compressed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A package map's columns through zstd: at once and whole, as their size is known.
+ * Compressing a package map's columns with zstd, in one call, since their size is known.
  */
 #include "pkg/map_format.h"
 
@@ -15,7 +15,7 @@ void map_pack(struct bytes in, struct buf *out)
 
 	n = ZSTD_compress(buf_reserve(out, room), room, in.p, in.size, LEVEL);
 	if (ZSTD_isError(n)) {
-		/* It has room for everything, so this is memory. Stored blocks need none. */
+		/* There is room for the result, so the failure is a lack of memory. Level 1 needs less. */
 		n = ZSTD_compress(buf_reserve(out, room), room, in.p, in.size, 1);
 	}
 	out->size += ZSTD_isError(n) ? 0 : n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paths that a package map does not store because they follow from others: of a link to an entry, and of a
- * file named by its build ID.
+ * Paths that a package map does not store because they follow from others: those of links to entries, and
+ * those of files named by build ID.
  */
 #include "pkg/map_format.h"
 
@@ -53,7 +53,7 @@ void map_resolve(struct str path, struct str target, struct buf *out)
 		buf_add_char(&whole, '/');
 	}
 	buf_add_str(&whole, target);
-	/* One that is too long leads nowhere. */
+	/* A path that is too long leads nowhere. */
 	if (member_path(buf_str(&whole), out, &unsafe, NULL) < 0)
 		out->size = 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading a package map. A blob comes from our own database, which may be damaged, so nothing in it is
- * believed: each column is a cursor of its own, and numbers meet their limits before memory is taken by them.
+ * Reading a package map. A blob comes from the database, which may be damaged, so nothing in it is trusted:
+ * each column has its own cursor, and numbers are checked against limits before memory is allocated by them.
  */
 #include "pkg/map_format.h"
 
@@ -15,14 +15,14 @@ struct map_own {
 	uint8_t *points;
 };
 
-struct kind {
+struct map_elf_kind {
 	uint32_t flags;
 	uint16_t type, machine;
 	uint8_t id_size;
 };
 #define MAX_KINDS 255
 
-struct reader {
+struct map_reader {
 	struct map_own *o;
 	uint8_t *columns;
 	struct cursor cols[N_COLUMNS];
@@ -33,18 +33,18 @@ struct reader {
 		*in_order; /* entries in the archive's order, before they are put in the order of paths */
 	size_t strings_size, strings_used, n_places, places_used;
 	struct str last_path;
-	struct kind kinds[MAX_KINDS];
+	struct map_elf_kind kinds[MAX_KINDS];
 	size_t n_kinds;
 };
 
-static int damaged(const char *what, struct err *err)
+static int map_damaged(const char *what, struct err *err)
 {
 	return err_set(err, ERR_INVALID, "package map: %s", what);
 }
 
-/* ---- strings: one chunk of memory for all, of the size that the map says ---- */
+/* ---- strings: one block of memory for all, of the size in the map ---- */
 
-static bool add_bytes(struct reader *r, const void *p, size_t n)
+static bool strings_add(struct map_reader *r, const void *p, size_t n)
 {
 	if (n > r->strings_size - r->strings_used)
 		return false;
@@ -54,30 +54,30 @@ static bool add_bytes(struct reader *r, const void *p, size_t n)
 	return true;
 }
 
-static bool take_text(struct reader *r, struct cursor *c, uint64_t size, struct str *ret)
+static bool strings_take(struct map_reader *r, struct cursor *c, uint64_t size, struct str *ret)
 {
 	struct bytes b = cursor_bytes(c, size);
 
 	*ret = (struct str){ r->o->strings + r->strings_used, b.size };
-	return cursor_ok(c) && add_bytes(r, b.p, b.size);
+	return cursor_ok(c) && strings_add(r, b.p, b.size);
 }
 
-/* Into a buffer of its own, as paths that are made are short. */
-static bool take_buf(struct reader *r, const struct buf *b, struct str *ret)
+/* Copy a path that was made in a buffer. */
+static bool strings_take_buf(struct map_reader *r, const struct buf *b, struct str *ret)
 {
 	*ret = (struct str){ r->o->strings + r->strings_used, b->size };
-	return add_bytes(r, b->p, b->size);
+	return strings_add(r, b->p, b->size);
 }
 
 /* ---- the blob and its columns ---- */
 
-/* They end the blob, behind the build IDs. */
-static int take_points(struct reader *r, size_t size, struct err *err)
+/* The points are at the end of the blob, after the build IDs. */
+static int take_points(struct map_reader *r, size_t size, struct err *err)
 {
 	struct bytes ids = bytes_of(r->ids.p, cursor_left(&r->ids));
 
 	if (size > MIN(PKG_MAX_POINTS, ids.size))
-		return damaged("resume points that are not there", err);
+		return map_damaged("resume points that are not there", err);
 	ids.size -= size;
 	r->ids = cursor_of(ids);
 	r->o->points = mem_alloc(MAX(size, (size_t)1));
@@ -87,7 +87,7 @@ static int take_points(struct reader *r, size_t size, struct err *err)
 	return 0;
 }
 
-static int open_columns(struct reader *r, struct bytes blob, struct err *err)
+static int open_columns(struct map_reader *r, struct bytes blob, struct err *err)
 {
 	struct cursor c = cursor_of(blob);
 	uint32_t magic = cursor_u32(&c), version = cursor_u32(&c), columns_size, packed_size, points_size;
@@ -98,14 +98,14 @@ static int open_columns(struct reader *r, struct bytes blob, struct err *err)
 	packed_size = cursor_u32(&c);
 	points_size = cursor_u32(&c);
 	if (!cursor_ok(&c) || magic != MAP_MAGIC)
-		return damaged("it is none", err);
+		return map_damaged("it is none", err);
 	if (version != MAP_VERSION)
 		return err_set(err, ERR_INVALID, "package map: version %u is not known", version);
 	if (hash != hash64(blob.p + MAP_HASH_FROM, blob.size - MAP_HASH_FROM, 0))
-		return damaged("its hash is wrong", err);
+		return map_damaged("its hash is wrong", err);
 	packed = cursor_bytes(&c, packed_size);
 	if (!cursor_ok(&c))
-		return damaged("it ends early", err);
+		return map_damaged("it ends early", err);
 	r->ids = cursor_of(bytes_of(c.p, cursor_left(&c)));
 	if (take_points(r, points_size, err) < 0)
 		return -1;
@@ -122,18 +122,18 @@ static int open_columns(struct reader *r, struct bytes blob, struct err *err)
 		sizes[i] = cursor_uleb(&c);
 	for (int i = 0; i < N_COLUMNS; i++)
 		r->cols[i] = cursor_sub(&c, sizes[i]);
-	return cursor_ok(&c) ? 0 : damaged("its columns end early", err);
+	return cursor_ok(&c) ? 0 : map_damaged("its columns end early", err);
 }
 
 /* ---- meta ---- */
 
-static int read_pairs(struct reader *r, struct err *err)
+static int map_read_pairs(struct map_reader *r, struct err *err)
 {
 	struct cursor *c = &r->cols[COL_META];
 	uint64_t n = cursor_uleb(c);
 
 	if (n > MAP_MAX_PAIRS)
-		return damaged("too many pairs", err);
+		return map_damaged("too many pairs", err);
 	for (r->n_pairs = 0; r->n_pairs < n; r->n_pairs++) {
 		struct map_pair *p = &r->pairs[r->n_pairs];
 		struct bytes before = cursor_bytes(c, cursor_uleb(c)),
@@ -145,7 +145,7 @@ static int read_pairs(struct reader *r, struct err *err)
 	return 0;
 }
 
-static int read_meta(struct reader *r, struct err *err)
+static int map_read_meta(struct map_reader *r, struct err *err)
 {
 	struct cursor *c = &r->cols[COL_META];
 	struct pkg_map *m = &r->o->m;
@@ -168,20 +168,20 @@ static int read_meta(struct reader *r, struct err *err)
 	n_entries = cursor_uleb(c);
 	n_links = cursor_uleb(c);
 	n_places = cursor_uleb(c);
-	if (read_pairs(r, err) < 0)
+	if (map_read_pairs(r, err) < 0)
 		return -1;
 	strings_size = cursor_uleb(c);
 	if (!cursor_ok(c))
-		return damaged("its first column ends early", err);
+		return map_damaged("its first column ends early", err);
 	if (kind == 0 || kind >= PKG_N_KINDS || codec >= CODEC_N_KINDS || format > PKG_FORMAT_NESTED)
-		return damaged("a kind that is not known", err);
+		return map_damaged("a kind that is not known", err);
 	if (add_overflows(m->payload.off, m->payload.size, &end) || end > m->identity.size)
-		return damaged("its payload is past the package's end", err);
-	/* Each path takes a byte of its column at least. */
+		return map_damaged("its payload is past the package's end", err);
+	/* Each path takes at least a byte of its column. */
 	if (n_entries > PKG_MAX_MEMBERS || n_links > PKG_MAX_MEMBERS ||
 	    n_entries + n_links > cursor_left(&r->cols[COL_PATH_CODES]) || n_places > MAP_MAX_SECTIONS ||
 	    strings_size > MAP_MAX_STRINGS)
-		return damaged("more members than it has room for", err);
+		return map_damaged("more members than it has room for", err);
 	m->kind = (enum pkg_kind)kind;
 	m->payload.codec = (enum codec_kind)codec;
 	m->payload.format = (enum pkg_format)format;
@@ -202,32 +202,32 @@ static int read_meta(struct reader *r, struct err *err)
 		    n_links * sizeof(*m->links) + n_places * sizeof(*r->o->places) + m->points.size;
 	for (int i = 0; i < 4; i++) {
 		*texts[i] = (struct str){ r->o->strings + r->strings_used, names[i].size };
-		if (!add_bytes(r, names[i].p, names[i].size))
-			return damaged("its strings are longer than it says", err);
+		if (!strings_add(r, names[i].p, names[i].size))
+			return map_damaged("its strings are longer than it says", err);
 	}
 	return 0;
 }
 
 /* ---- entries ---- */
 
-static int read_sections(struct reader *r, struct pkg_entry *e, struct err *err)
+static int map_read_sections(struct map_reader *r, struct pkg_entry *e, struct err *err)
 {
 	struct cursor *c = &r->cols[COL_SECTIONS];
 	uint64_t n = cursor_uleb(c), expected = 0;
 	struct elf_place *v = r->o->places + r->places_used;
 
 	if (n > r->n_places - r->places_used)
-		return damaged("more sections than it says", err);
+		return map_damaged("more sections than it says", err);
 	for (uint64_t i = 0; i < n; i++) {
-		if (!take_text(r, &r->cols[COL_SECTION_NAMES], cursor_uleb(c), &v[i].name))
-			return damaged("a section's name ends early", err);
+		if (!strings_take(r, &r->cols[COL_SECTION_NAMES], cursor_uleb(c), &v[i].name))
+			return map_damaged("a section's name ends early", err);
 		v[i].off = 0;
 		v[i].size = cursor_uleb(c);
 		if (!v[i].size)
 			continue;
 		v[i].off = expected + (uint64_t)unzigzag(cursor_uleb(c));
 		if (v[i].off > e->size || v[i].size > e->size - v[i].off)
-			return damaged("a section that is past its member's end", err);
+			return map_damaged("a section that is past its member's end", err);
 		expected = v[i].off + v[i].size;
 	}
 	r->places_used += (size_t)n;
@@ -236,17 +236,17 @@ static int read_sections(struct reader *r, struct pkg_entry *e, struct err *err)
 	return 0;
 }
 
-static int read_elf(struct reader *r, struct pkg_entry *e, struct err *err)
+static int map_read_elf(struct map_reader *r, struct pkg_entry *e, struct err *err)
 {
 	struct cursor *c = &r->cols[COL_ELF];
 	uint64_t i = cursor_uleb(c);
-	struct kind k;
+	struct map_elf_kind k;
 	struct bytes id;
 
 	if (i == 0)
 		return 0;
 	if (--i > r->n_kinds)
-		return damaged("a combination of ELF facts that is not known", err);
+		return map_damaged("a combination of ELF facts that is not known", err);
 	if (i < r->n_kinds) {
 		k = r->kinds[i];
 	} else {
@@ -264,12 +264,12 @@ static int read_elf(struct reader *r, struct pkg_entry *e, struct err *err)
 	if (k.id_size) {
 		id = cursor_bytes(&r->ids, k.id_size);
 		if (!cursor_ok(&r->ids) || !build_id_set(&e->elf.build_id, id))
-			return damaged("a build ID that is not there", err);
+			return map_damaged("a build ID that is not there", err);
 	}
-	return read_sections(r, e, err);
+	return map_read_sections(r, e, err);
 }
 
-static int read_entries(struct reader *r, struct err *err)
+static int map_read_entries(struct map_reader *r, struct err *err)
 {
 	struct pkg_map *m = &r->o->m;
 	struct cursor *cols = r->cols;
@@ -285,7 +285,7 @@ static int read_entries(struct reader *r, struct err *err)
 		place = cursor_uleb(&cols[COL_PLACES]);
 		inner = cursor_uleb(&cols[COL_INNER]);
 		if (number >= UINT32_MAX || e.size > INT64_MAX || inner >= CODEC_N_KINDS)
-			return damaged("a number that is too large", err);
+			return map_damaged("a number that is too large", err);
 		e.number = (uint32_t)number;
 		e.mode = (uint32_t)mode;
 		e.mtime = (int64_t)mtime;
@@ -296,22 +296,22 @@ static int read_entries(struct reader *r, struct err *err)
 		if (place) {
 			e.off = expected + (uint64_t)unzigzag(place - 1);
 			if (e.off > m->decoded_size || e.size > m->decoded_size - e.off)
-				return damaged("a member that is past the payload's end", err);
+				return map_damaged("a member that is past the payload's end", err);
 			expected = map_place_behind(m->payload.format, e.off, e.size);
 		}
-		if (read_elf(r, &e, err) < 0)
+		if (map_read_elf(r, &e, err) < 0)
 			return -1;
 		r->in_order[i] = e;
 	}
 	for (int i = COL_NUMBERS; i <= COL_SECTION_NAMES; i++)
 		if (!cursor_ok(&cols[i]))
-			return damaged("a column of members ends early", err);
+			return map_damaged("a column of members ends early", err);
 	return 0;
 }
 
 /* ---- paths ---- */
 
-static int read_path(struct reader *r, const struct build_id *id, struct str *ret, struct err *err)
+static int map_read_path(struct map_reader *r, const struct build_id *id, struct str *ret, struct err *err)
 {
 	uint64_t code = cursor_uleb(&r->cols[COL_PATH_CODES]), shared, size;
 	AUTO(buf_done) struct buf made = { 0 };
@@ -319,26 +319,28 @@ static int read_path(struct reader *r, const struct build_id *id, struct str *re
 
 	if (code) {
 		if (code > r->n_pairs || !id || id->size < 2)
-			return damaged("a path by build ID that cannot be", err);
+			return map_damaged("a path by build ID that cannot be", err);
 		map_path_of_id(&r->pairs[code - 1], id, &made);
 		if (made.size > PKG_MAX_NAME)
-			return damaged("a path that cannot be", err);
-		return take_buf(r, &made, ret) ? 0 : damaged("its strings are longer than it says", err);
+			return map_damaged("a path that cannot be", err);
+		return strings_take_buf(r, &made, ret)
+			       ? 0
+			       : map_damaged("its strings are longer than it says", err);
 	}
 	shared = cursor_uleb(&r->cols[COL_PATH_SHARED]);
 	size = cursor_uleb(&r->cols[COL_PATH_SIZES]);
 	if (shared > r->last_path.size || size > PKG_MAX_NAME || shared + size > PKG_MAX_NAME)
-		return damaged("a path that cannot be", err);
+		return map_damaged("a path that cannot be", err);
 	*ret = (struct str){ r->o->strings + r->strings_used, (size_t)(shared + size) };
-	if (!add_bytes(r, r->last_path.p, (size_t)shared) ||
-	    !take_text(r, &r->cols[COL_PATH_BYTES], size, &rest))
-		return damaged("its strings are longer than it says", err);
+	if (!strings_add(r, r->last_path.p, (size_t)shared) ||
+	    !strings_take(r, &r->cols[COL_PATH_BYTES], size, &rest))
+		return map_damaged("its strings are longer than it says", err);
 	r->last_path = *ret;
 	return 0;
 }
 
-/* Entries from the archive's order into that of their paths, by rank; each rank once. */
-static int read_entry_paths(struct reader *r, struct err *err)
+/* Move the entries from the archive's order to that of their paths, by rank; each rank occurs once. */
+static int map_read_entry_paths(struct map_reader *r, struct err *err)
 {
 	struct pkg_map *m = &r->o->m;
 	uint64_t rank = 0;
@@ -348,19 +350,19 @@ static int read_entry_paths(struct reader *r, struct err *err)
 		rank += (uint64_t)unzigzag(cursor_uleb(&r->cols[COL_RANKS]));
 		if (!cursor_ok(&r->cols[COL_RANKS]) || rank >= m->n_entries ||
 		    r->o->by_number[rank] != UINT32_MAX)
-			return damaged("its order cannot be", err);
+			return map_damaged("its order cannot be", err);
 		r->o->by_number[rank] = i;
 		m->entries[i] = r->in_order[rank];
 		rank++;
-		if (read_path(r, &m->entries[i].elf.build_id, &m->entries[i].path, err) < 0)
+		if (map_read_path(r, &m->entries[i].elf.build_id, &m->entries[i].path, err) < 0)
 			return -1;
 		if (i && str_cmp(m->entries[i - 1].path, m->entries[i].path) > 0)
-			return damaged("its paths are out of order", err);
+			return map_damaged("its paths are out of order", err);
 	}
 	return 0;
 }
 
-static int read_links(struct reader *r, struct err *err)
+static int map_read_links(struct map_reader *r, struct err *err)
 {
 	struct pkg_map *m = &r->o->m;
 	AUTO(buf_done) struct buf text = { 0 };
@@ -372,42 +374,42 @@ static int read_links(struct reader *r, struct err *err)
 
 		form = cursor_uleb(&r->cols[COL_LINK_FORMS]);
 		if (form > LINK_ABSOLUTE)
-			return damaged("a link that cannot be", err);
+			return map_damaged("a link that cannot be", err);
 		if (form != LINK_TEXT) {
 			entry += (uint64_t)unzigzag(cursor_uleb(&r->cols[COL_LINK_ENTRIES]));
 			if (entry >= m->n_entries)
-				return damaged("a link to a member that is not there", err);
+				return map_damaged("a link to a member that is not there", err);
 			e = &m->entries[entry];
 		}
-		if (read_path(r, e ? &e->elf.build_id : NULL, &l->path, err) < 0)
+		if (map_read_path(r, e ? &e->elf.build_id : NULL, &l->path, err) < 0)
 			return -1;
 		if (i && str_cmp(m->links[i - 1].path, l->path) > 0)
-			return damaged("its links are out of order", err);
+			return map_damaged("its links are out of order", err);
 		if (e) {
 			text.size = 0;
 			map_target_text((enum map_link_form)form, l->path, e->path, &text);
-			if (!take_buf(r, &text, &l->target))
-				return damaged("its strings are longer than it says", err);
+			if (!strings_take_buf(r, &text, &l->target))
+				return map_damaged("its strings are longer than it says", err);
 			continue;
 		}
 		size = cursor_uleb(&r->cols[COL_LINK_SIZES]);
-		if (size > PKG_MAX_NAME || !take_text(r, &r->cols[COL_LINK_BYTES], size, &l->target))
-			return damaged("a link's target ends early", err);
+		if (size > PKG_MAX_NAME || !strings_take(r, &r->cols[COL_LINK_BYTES], size, &l->target))
+			return map_damaged("a link's target ends early", err);
 	}
 	return 0;
 }
 
 int pkg_map_decode(struct bytes blob, struct pkg_map **ret, struct err *err)
 {
-	struct reader *r = NEW(struct reader);
+	struct map_reader *r = NEW(struct map_reader);
 	int res = -1;
 
 	r->o = NEW(struct map_own);
-	if (open_columns(r, blob, err) == 0 && read_meta(r, err) == 0 && read_entries(r, err) == 0 &&
-	    read_entry_paths(r, err) == 0 && read_links(r, err) == 0)
+	if (open_columns(r, blob, err) == 0 && map_read_meta(r, err) == 0 && map_read_entries(r, err) == 0 &&
+	    map_read_entry_paths(r, err) == 0 && map_read_links(r, err) == 0)
 		res = r->strings_used == r->strings_size
 			      ? 0
-			      : damaged("its strings are shorter than it says", err);
+			      : map_damaged("its strings are shorter than it says", err);
 	if (res == 0)
 		*ret = &TAKE(r->o)->m;
 	if (r->o)
@@ -433,7 +435,7 @@ void pkg_map_free(struct pkg_map *m)
 	free(o);
 }
 
-/* By number, the first of several that share it. */
+/* Of several entries with that number, the first. */
 const struct pkg_entry *pkg_map_by_number(const struct pkg_map *m, uint32_t number)
 {
 	const struct map_own *o = (const struct map_own *)m;

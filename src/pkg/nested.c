@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The second form of an .ipk: a (gzipped) tar that holds debian-binary, control.tar.* and data.tar.*. The
- * members are those of the data.tar inside. As it is compressed within a compressed file, there is no random
+ * members are those of the inner data.tar. It is compressed within a compressed file, so there is no random
  * access.
  */
 #include "pkg/internal.h"
@@ -15,7 +15,7 @@ struct nested_reader {
 	struct stream *data; /* the decoded data.tar */
 };
 
-static int open_inner(struct nested_reader *n, struct err *err)
+static int nested_open_inner(struct nested_reader *n, struct err *err)
 {
 	struct pkg_member m;
 	enum codec_kind codec;
@@ -24,9 +24,9 @@ static int open_inner(struct nested_reader *n, struct err *err)
 	n->outer_info = *n->r.info;
 	n->outer_info.payload.format = PKG_FORMAT_TAR;
 	n->inner_info = n->outer_info;
-	if (pkg_reader_open(&n->outer_info, n->r.feed.s, NULL, &n->outer, err) < 0)
+	if (pkg_reader_open(&n->outer_info, n->r.in.s, NULL, &n->outer, err) < 0)
 		return -1;
-	n->r.feed.s = NULL; /* from now on the outer reader's */
+	n->r.in.s = NULL; /* the outer reader uses it from now on */
 	while ((r = pkg_reader_next(n->outer, &m, err)) == 0) {
 		if (m.type != PKG_FILE)
 			continue;
@@ -48,13 +48,13 @@ static int nested_next(struct pkg_reader *r, struct raw_member *ret, struct err 
 	struct pkg_member m;
 	int res;
 
-	if (!n->inner && open_inner(n, err) < 0)
+	if (!n->inner && nested_open_inner(n, err) < 0)
 		return -1;
 	res = pkg_reader_next(n->inner, &m, err);
 	if (res < 0)
 		return err_in(err, "data.tar");
 	if (res == PKG_END) {
-		/* The outer archive's proper end, and the stream's with it. */
+		/* Read to the outer archive's proper end, which also ends the stream. */
 		while ((res = pkg_reader_next(n->outer, &m, err)) == 0)
 			;
 		return res;

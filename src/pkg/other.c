@@ -4,8 +4,8 @@
  * libarchive over a source.
  *
  * Its filters that run helper programs (lrzip, lzop, grzip) are left out, as is mtree, which names files
- * outside of the archive. Names come as UTF-8 where the archive knows Unicode, else as the bytes that are
- * there: libarchive converts to the thread's locale.
+ * outside of the archive. Names come as UTF-8 if the archive knows Unicode, else as the stored bytes:
+ * libarchive converts to the thread's locale.
  */
 #include "pkg/internal.h"
 
@@ -21,7 +21,7 @@ struct other_reader {
 	struct archive *archive;
 	struct source *src;
 	uint64_t src_off;
-	struct err src_err; /* what the source said while libarchive asked it */
+	struct err src_err; /* failure of the source during a call of libarchive */
 	locale_t utf8;
 	struct buf link;
 	uint64_t size, pos; /* of the current member's content */
@@ -74,8 +74,8 @@ static la_int64_t on_seek(struct archive *a, void *arg, la_int64_t off, int when
 	return to;
 }
 
-/* What libarchive says about its failure; where the source failed, that. */
-static int told(struct other_reader *o, struct err *err)
+/* Returns libarchive's failure; if the source failed, that failure. */
+static int archive_failure(struct other_reader *o, struct err *err)
 {
 	const char *text = archive_error_string(o->archive);
 
@@ -89,7 +89,7 @@ static int told(struct other_reader *o, struct err *err)
 	return err_set(err, ERR_INVALID, "%s", text ? text : "damaged archive");
 }
 
-/* PKG_NOT_A_PACKAGE */
+/* Outcome PKG_NOT_A_PACKAGE. */
 static int open_archive(struct other_reader *o, struct err *err)
 {
 	struct archive *a = o->archive = archive_read_new();
@@ -120,10 +120,10 @@ static int open_archive(struct other_reader *o, struct err *err)
 	archive_read_set_read_callback(a, on_read);
 	archive_read_set_skip_callback(a, on_skip);
 	archive_read_set_seek_callback(a, on_seek);
-	/* It looks at the first bytes here, and its failure says that they mean nothing to it. */
+	/* libarchive reads the first bytes here, and fails if it does not recognise them. */
 	if (archive_read_open1(a) < ARCHIVE_WARN && !o->src_err.kind && archive_errno(a) != ENOMEM)
 		return PKG_NOT_A_PACKAGE;
-	return o->src_err.kind || archive_errno(a) == ENOMEM ? told(o, err) : 0;
+	return o->src_err.kind || archive_errno(a) == ENOMEM ? archive_failure(o, err) : 0;
 }
 
 static int next_header(struct other_reader *o, struct archive_entry **ret, struct err *err)
@@ -133,24 +133,23 @@ static int next_header(struct other_reader *o, struct archive_entry **ret, struc
 	do
 		r = archive_read_next_header(o->archive, ret);
 	while (r == ARCHIVE_RETRY);
-	/* It may take a failed read for an end, or for another format. */
+	/* libarchive may take a failed read for an end, or for another format. */
 	if (o->src_err.kind)
-		return told(o, err);
+		return archive_failure(o, err);
 	if (r == ARCHIVE_EOF)
 		return PKG_END;
-	/* A warning is about a name or an attribute: the member is there. */
-	return r < ARCHIVE_WARN ? told(o, err) : 0;
+	/* A warning is about a name or an attribute: the member is usable. */
+	return r < ARCHIVE_WARN ? archive_failure(o, err) : 0;
 }
 
-static enum pkg_type type_of(struct archive_entry *e)
+static enum pkg_type entry_type(struct archive_entry *e)
 {
 	if (archive_entry_hardlink(e))
 		return PKG_HARDLINK;
 	switch (archive_entry_filetype(e)) {
 	case AE_IFREG:
 	case 0:
-		/* Without a size there is no telling what its source would be; encrypted, nothing can be told
-		 * at all. */
+		/* Without a size it cannot be a source; if it is encrypted, it cannot be read at all. */
 		return archive_entry_size_is_set(e) && archive_entry_size(e) >= 0 &&
 				       !archive_entry_is_data_encrypted(e)
 			       ? PKG_FILE
@@ -175,7 +174,7 @@ static int other_next_member(struct other_reader *o, struct raw_member *ret, str
 		return r;
 	*ret = (struct raw_member){
 		.name = str_of(archive_entry_pathname(e)),
-		.type = type_of(e),
+		.type = entry_type(e),
 		.mode = archive_entry_mode(e),
 		.mtime = archive_entry_mtime(e),
 		.off = PKG_NO_OFF,
@@ -213,11 +212,12 @@ static int fetch_block(struct other_reader *o, struct err *err)
 		r = archive_read_data_block(o->archive, &p, &n, &off);
 	while (r == ARCHIVE_RETRY || (r >= ARCHIVE_WARN && r != ARCHIVE_EOF && n == 0));
 	if (o->src_err.kind)
-		return told(o, err);
+		return archive_failure(o, err);
 	if (r < ARCHIVE_WARN) {
-		/* One member's content cannot be had (a method that is not supported); the others may. */
+		/* The content of one member is not readable (an unsupported method); that of others may
+		 * be. */
 		o->r.only_member_failed = r == ARCHIVE_FAILED;
-		return told(o, err);
+		return archive_failure(o, err);
 	}
 	if (r == ARCHIVE_EOF) {
 		o->content_ended = true;
@@ -238,7 +238,7 @@ static int other_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
 
 	if (!o->block.size && !o->content_ended && fetch_block(o, err) < 0)
 		return -1;
-	/* What lies between blocks, or behind the last one, is a hole. */
+	/* Bytes between blocks, or after the last one, are a hole. */
 	hole = (o->content_ended ? o->size : o->block_off) - o->pos;
 	if (hole) {
 		if (o->size > PKG_MAX_SPARSE)
@@ -276,7 +276,7 @@ int other_reader_new(struct source *src, struct pkg_reader **ret, struct err *er
 	o = NEW(struct other_reader);
 	o->r.ops = &other_ops;
 	o->src = src;
-	/* Without it (0) the thread's own locale stays. */
+	/* If it is 0, the thread's own locale stays. */
 	o->utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 	old = uselocale(o->utf8);
 	r = open_archive(o, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Members' paths: what an archive writes in front of and into a name, and what is left of it.
+ * Members' paths: from the name in an archive to the canonical path.
  */
 #include "pkg/internal.h"
 
@@ -26,7 +26,7 @@ int member_path(struct str raw, struct buf *out, bool *ret_unsafe, struct err *e
 		if (!part.size || str_eq(part, STR(".")))
 			continue;
 		if (str_eq(part, STR(".."))) {
-			/* Up one, but never above the start. */
+			/* Up one directory, but never above the start. */
 			*ret_unsafe = true;
 			while (out->size && out->p[out->size - 1] != '/')
 				out->size--;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pkg_open(): which kind a package is, by its bytes; by its name only where there are no bytes to tell.
+ * pkg_open(): the kind of a package, by its bytes; by its name only where the bytes prove nothing.
  */
 #include "pkg/internal.h"
 
-/* What is decoded of a tar in search of what it says of itself; Arch's .MTREE may stand before .PKGINFO. */
+/* Limits of decoding a tar in search of its description; Arch's .MTREE may precede .PKGINFO. */
 #define SELF_MAX         MIB(16)
 #define SELF_MAX_MEMBERS 8
 #define PKGINFO_MAX      MIB(1)
@@ -59,15 +59,15 @@ enum pkg_kind pkg_kind_by_name(struct str name)
 }
 
 /*
- * What a tar says of itself in its first members. That it is cut or damaged behind its first header is not
- * told here but by who reads it all.
+ * Read the description in a tar's first members. Damage after the first header is not reported here but by
+ * the reader of the whole tar.
  */
 static int read_self(struct pkg_reader *r, struct arena *a, struct pkg_info *ret, struct err *err)
 {
 	AUTO(buf_done) struct buf text = { 0 };
 	struct pkg_member m;
 
-	r->feed.limit = SELF_MAX;
+	r->in.limit = SELF_MAX;
 	for (int i = 0; i < SELF_MAX_MEMBERS; i++) {
 		if (pkg_reader_next(r, &m, NULL) != 0)
 			return 0;
@@ -81,7 +81,7 @@ static int read_self(struct pkg_reader *r, struct arena *a, struct pkg_info *ret
 				arch_parse(buf_str(&text), a, ret);
 			return 0;
 		}
-		/* Arch puts files about the package first, by names with a dot. */
+		/* Arch puts files about the package first, with names that start with a dot. */
 		if (m.path.size && m.path.p[0] != '.')
 			return 0;
 	}
@@ -96,7 +96,7 @@ static bool all_zero(struct bytes b)
 	return true;
 }
 
-/* The payload is the whole file, perhaps compressed: is it a tar or a cpio? */
+/* The payload is the whole file, perhaps compressed: check whether it is a tar or a cpio. */
 static int open_whole(struct source *src, enum codec_kind codec, struct str name_hint, struct arena *a,
 		      struct pkg_info *ret, struct err *err)
 {
@@ -110,8 +110,8 @@ static int open_whole(struct source *src, enum codec_kind codec, struct str name
 		return -1;
 	if (pkg_reader_open(&info, payload, NULL, &r, err) < 0)
 		return -1;
-	feed_sip(&r->feed);
-	res = feed_peek(&r->feed, HEAD_SIZE, &head, err);
+	buffered_small_steps(&r->in);
+	res = buffered_peek(&r->in, HEAD_SIZE, &head, err);
 	if (res == 0) {
 		res = PKG_NOT_A_PACKAGE;
 		if (cpio_detect(head)) {
@@ -123,7 +123,7 @@ static int open_whole(struct source *src, enum codec_kind codec, struct str name
 			res = read_self(r, a, &info, err);
 		} else if (head.size == HEAD_SIZE && all_zero(head) &&
 			   pkg_kind_by_name(name_hint) == PKG_TAR) {
-			/* An empty tar has nothing but its end. */
+			/* An empty tar consists of its end only. */
 			info.kind = PKG_TAR;
 			res = 0;
 		}
@@ -154,8 +154,8 @@ int pkg_open(struct source *src, struct str name_hint, struct arena *a, struct p
 		return r;
 	codec = codec_detect(head);
 	r = open_whole(src, codec, name_hint, a, ret, &why);
-	/* A damaged package is told; something damaged that did not claim to be one (.lzma is only guessed)
-	 * is none. */
+	/* Damage is an error if the name claims a package; else the file is no package (.lzma is only
+	 * guessed). */
 	if (r < 0 && (why.kind != ERR_INVALID || by_name)) {
 		if (err)
 			*err = why;
@@ -164,6 +164,6 @@ int pkg_open(struct source *src, struct str name_hint, struct arena *a, struct p
 	if (r == 0)
 		return 0;
 	r = other_open(src, ret, err);
-	/* Without members there is little proof: zeros alone are an empty tar. */
+	/* An archive without members is little proof: zeros alone are an empty tar. */
 	return r == PKG_END ? (by_name == PKG_OTHER ? 0 : PKG_NOT_A_PACKAGE) : r;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pkg: packages and archives: what they say of themselves, their members, and the package map that finds a
- * member again.
+ * pkg: packages and archives: their descriptions, their members, and the package map that finds a member
+ * again.
  *
  * Kinds: .deb .ddeb .ipk (ar: debian-binary, control.tar*, data.tar*; an .ipk may be a gzipped tar of the
  * same), .rpm (v3, v4, v6; cpio or, in v6 and large packages, the stripped cpio with file indices "07070X"),
  * .tar and .cpio in any compression (Arch's .pkg.tar.* are tars), and every other archive that libarchive
  * reads (zip, 7z, iso, ...).
  *
- * Reading a package is: pkg_open() reads the outer headers; pkg_reader_*() goes over the members of the
+ * Reading a package is: pkg_open() reads the outer headers; pkg_reader_*() iterates over the members of the
  * decoded payload, which the caller provides as a stream (so that the same pass can collect resume points,
  * codec.h). No helper programs are run.
  */
@@ -45,21 +45,21 @@ struct pkg_payload {
 		PKG_FORMAT_CPIO,
 		PKG_FORMAT_OTHER,
 		PKG_FORMAT_NESTED, /* an .ipk's second form: a tar that holds data.tar.*; its members are
-				      read, without random access */
+				      read without random access */
 	} format;
 };
 
-/* What a package says of itself. All strings and arrays live in the arena that was given to pkg_open(). */
+/* The description in a package. All strings and arrays are in the arena that was given to pkg_open(). */
 struct pkg_info {
 	enum pkg_kind kind;
-	struct str name, version, arch, source_name; /* empty: not said */
+	struct str name, version, arch, source_name; /* empty: unknown */
 	struct pkg_payload payload;
-	struct bytes payload_sha256; /* of the payload as it lies in the file, as the header has it (rpm);
-					empty: not said. Not checked here */
-	/* deb control's Build-Ids; rpm's .build-id links and provides. May be none. */
+	struct bytes payload_sha256; /* of the payload as stored, according to the header (rpm); empty:
+				        unknown. Not verified here */
+	/* From deb control's Build-Ids, or rpm's .build-id links and provides. May be empty. */
 	struct build_id *build_ids;
 	size_t n_build_ids;
-	bool has_file_list; /* rpm: the names, modes, sizes are known from the header (pkg_header_files) */
+	bool has_file_list; /* rpm: names, modes, sizes are known from the header (pkg_header_file) */
 	struct pkg_header_file *files;
 	size_t n_files;
 };
@@ -69,19 +69,19 @@ struct pkg_header_file {
 	uint64_t size;
 	int64_t mtime;
 	uint32_t mode;
-	uint32_t content; /* number of the file that carries the content in the payload: another one for a
+	uint32_t content; /* index of the file that carries the content in the payload: another one for a
 			     hard link */
 	uint32_t n_links; /* names of its inode in this list; 0: not in the payload (a "ghost") */
 };
 
 /*
- * Read what stands before the payload. PKG_NOT_A_PACKAGE when it is none of these kinds. @name_hint is the
+ * Read the headers before the payload. PKG_NOT_A_PACKAGE when it is none of these kinds. @name_hint is the
  * file's name (".tar" has no magic in old formats, ".lzma" none at all). Reads little: some KiB of a deb, the
  * header of an rpm.
  */
 int pkg_open(struct source *src, struct str name_hint, struct arena *a, struct pkg_info *ret,
 	     struct err *err);
-/* By the file name's ending alone: is it worth a look? 0: no. */
+/* By the file name's ending alone; 0: no known kind, not worth opening. */
 enum pkg_kind pkg_kind_by_name(struct str name);
 
 /* ---- members ---- */
@@ -98,46 +98,48 @@ struct pkg_member {
 	uint32_t mode;
 	uint64_t size;
 	int64_t mtime;
-	uint64_t off; /* of its content in the decoded payload, or PKG_NO_OFF (other archives, sparse members,
-			 empty) */
-	bool unsafe;  /* the name as written held "..": path is what is left of it. Never served by that path
-		       */
+	uint64_t off; /* offset of its content in the decoded payload, or PKG_NO_OFF (other archives,
+		         sparse members, empty) */
+	bool unsafe;  /* the original name contained "..", which `path` no longer does. Never served by
+		         that path */
 	bool sparse;  /* size is the expanded size; the content is delivered expanded */
 };
 
 struct pkg_reader;
 /*
  * Read members from @payload, the decoded payload (borrowed until close). For PKG_OTHER @payload is NULL and
- * @src, the package itself, is read through libarchive instead; @src is borrowed and else unused. @info must
- * outlive the reader (rpm's stripped cpio takes names and sizes from the header).
+ * @src, the package itself, is read through libarchive instead; @src is borrowed and otherwise unused. @info
+ * must outlive the reader (rpm's stripped cpio takes names and sizes from the header).
  */
 int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct source *src,
 		    struct pkg_reader **ret, struct err *err);
-/* The next member; content of the last one that was not read is passed over. PKG_END at the archive's proper
- * end; a cut one is an error. */
+/* The next member; unread content of the last one is skipped. PKG_END at the archive's proper end; a cut
+ * archive is an error. */
 int pkg_reader_next(struct pkg_reader *r, struct pkg_member *ret, struct err *err);
 /*
  * The next chunk of the current member's content, without copying; empty at its end; valid until the next
- * call. A failure is the whole reader's, bar this: a member of PKG_OTHER whose compression is not supported;
- * then pkg_reader_next() goes on.
+ * call. After a failure the reader is unusable, with one exception: a member of PKG_OTHER whose compression
+ * is not supported; then pkg_reader_next() continues.
  */
 int pkg_reader_data(struct pkg_reader *r, struct bytes *ret, struct err *err);
 void pkg_reader_close(struct pkg_reader *r); /* takes NULL */
 
-/* A member of a PKG_OTHER archive (or a sparse one) by its number, as a source that reads from the start
- * again where it must go back. */
-int pkg_member_open_slow(struct source *src, bool takes, const struct pkg_info *info, uint32_t number,
-			 uint64_t size, struct source **ret, struct err *err);
+/*
+ * The content of member @number of a PKG_OTHER archive (or of a sparse member), as a source. A read before the
+ * current position starts again at the archive's start. Takes @src, also on failure.
+ */
+int pkg_member_open_slow(struct source *src, const struct pkg_info *info, uint32_t number, uint64_t size,
+			 struct source **ret, struct err *err);
 
 /* ---- the package map (docs/formats/package-map.md) ---- */
 
 /*
- * One compact blob per package: identity, payload, members with their places, ELF facts. Made by a builder
+ * One compact blob per package: identity, payload, members with their offsets, ELF facts. A builder makes it
  * during the deep pass, in the order of the payload. Encoded it is compressed and checksummed; decoded it is
  * read-only and can be shared by threads.
  */
 
-/* The bytes that tell that a package is still the one that was mapped: size, mtime and a digest of head and
+/* Identifies a package: if these are the same, it is still the one that was mapped. The digest is of head and
  * tail (64 KiB each). */
 struct pkg_identity {
 	uint64_t size;
@@ -146,7 +148,7 @@ struct pkg_identity {
 	uint64_t digest;
 };
 int pkg_identity_read(struct source *src, const struct stat *st, struct pkg_identity *ret, struct err *err);
-/* Size and digest are the same (mtime and inode may differ: a copy is as good). */
+/* Whether size and digest are equal (mtime and inode may differ: a copy is accepted). */
 bool pkg_identity_same(const struct pkg_identity *a, const struct pkg_identity *b);
 
 struct pkg_entry { /* a regular file (or hard link to one) in the map */
@@ -155,27 +157,26 @@ struct pkg_entry { /* a regular file (or hard link to one) in the map */
 	uint32_t mode;
 	uint64_t size, off; /* PKG_NO_OFF as in pkg_member */
 	int64_t mtime;
-	enum codec_kind inner; /* .ko.xz and the like: what is inside is compressed once more; `elf` speaks of
-				  the decoded file */
-	uint64_t inner_size;   /* decoded size then */
+	enum codec_kind inner; /* .ko.xz and the like: the codec of the member itself; `elf` describes the
+			          decoded file */
+	uint64_t inner_size;   /* decoded size, if there is one */
 	bool is_elf;
 	struct elf_facts elf;
-	/* Of a large ELF file, where its sections lie in it (elf_probe_places()), so that one of them is read
-	 * without its tables. */
+	/* Of a large ELF file, the ranges of its sections (elf_probe_places()), so that a section can be read
+	 * without the tables. */
 	const struct elf_place *places;
-	uint32_t n_places; /* 0: not kept */
+	uint32_t n_places; /* 0: not stored */
 };
 
 struct pkg_map_builder;
 struct pkg_map_builder *pkg_map_builder_new(const struct pkg_info *info, const struct pkg_identity *id);
-/* @e's strings and places are copied. Symbolic links are added by pkg_map_add_link (they are how .build-id
- * trees name files). */
+/* @e's strings and places are copied. Symbolic links are added by pkg_map_add_link (.build-id trees name
+ * files by them). */
 void pkg_map_add(struct pkg_map_builder *b, const struct pkg_entry *e);
 void pkg_map_add_link(struct pkg_map_builder *b, struct str path, struct str target);
 void pkg_map_set_decoded_size(struct pkg_map_builder *b, uint64_t size);
 void pkg_map_encode(const struct pkg_map_builder *b, struct buf *ret);
-/* Resume points that are few enough, PKG_MAX_POINTS at most, to lie in the map itself. @blob is what
- * pkg_map_encode() made. */
+/* Append resume points to the map in @blob, which pkg_map_encode() made; at most PKG_MAX_POINTS. */
 void pkg_map_attach_points(struct buf *blob, struct bytes points);
 void pkg_map_builder_free(struct pkg_map_builder *b);
 
@@ -191,10 +192,10 @@ struct pkg_map {
 		struct str path, target;
 	} * links; /* sorted by path */
 	uint32_t n_links;
-	struct bytes points; /* empty: they lie elsewhere, or there are none */
+	struct bytes points; /* empty: stored elsewhere, or there are none */
 	size_t weight;       /* bytes of memory */
 };
-/* Of @blob nothing is kept. A damaged or newer one is ERR_INVALID: map the package again. */
+/* Keeps no reference to @blob. A damaged or newer one is ERR_INVALID: map the package again. */
 int pkg_map_decode(struct bytes blob, struct pkg_map **ret, struct err *err);
 void pkg_map_free(struct pkg_map *m);
 /* By canonical path without leading slash, following the map's links (at most 16). NULL: none. */
@@ -203,8 +204,8 @@ const struct pkg_entry *pkg_map_by_number(const struct pkg_map *m, uint32_t numb
 
 /*
  * A member's bytes as a source, over the package @src (taken, also on failure): payload part -> codec source
- * -> member part -> inner codec. @points as for codec_source_open(), borrowed until close; likewise the rest
- * of @opts. Its size is filled in here, and its read_end is an offset in the member; 0: its end.
+ * -> member part -> inner codec. @opts as for codec_source_open(), borrowed until close; its size is set
+ * here, and its read_end is an offset in the member; 0: its end.
  */
 int pkg_entry_open(const struct pkg_map *m, const struct pkg_entry *e, struct source *src,
 		   const struct codec_source_options *opts, struct source **ret, struct err *err);

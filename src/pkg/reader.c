@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pkg_reader: what all archive formats have in common: members with canonical paths, limits on their number
- * and names, a failure that stays, and an end that is only told after the whole payload was seen.
+ * pkg_reader: the part common to all archive formats: canonical paths of members, limits on their number and
+ * names, a persistent failure, and an end that is reported only after the whole payload was read.
  */
 #include "pkg/internal.h"
 
@@ -34,7 +34,7 @@ int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct 
 	}
 	assert(r);
 	r->info = info;
-	feed_init(&r->feed, payload);
+	buffered_init(&r->in, payload);
 	*ret = r;
 	return 0;
 }
@@ -83,7 +83,7 @@ static int take_names(struct pkg_reader *r, const struct raw_member *raw, struct
 	return 0;
 }
 
-static int next_member(struct pkg_reader *r, struct pkg_member *ret, struct err *err)
+static int reader_next_member(struct pkg_reader *r, struct pkg_member *ret, struct err *err)
 {
 	struct raw_member raw = { 0 };
 	int res;
@@ -92,9 +92,8 @@ static int next_member(struct pkg_reader *r, struct pkg_member *ret, struct err 
 	if (res < 0)
 		return res;
 	if (res == PKG_END) {
-		/* What is behind the archive's end (padding) is read too: a compressed payload has its checks
-		 * there. */
-		if (r->feed.s && feed_drain(&r->feed, err) < 0)
+		/* Read the padding after the archive's end too: a compressed payload has its checks there. */
+		if (r->in.s && buffered_drain(&r->in, err) < 0)
 			return err_in(err, "behind the end of the archive");
 		r->ended = true;
 		return PKG_END;
@@ -113,8 +112,8 @@ static int next_member(struct pkg_reader *r, struct pkg_member *ret, struct err 
 	return take_names(r, &raw, ret, err);
 }
 
-/* A reader that has failed stands at no member's place: it says the same again. */
-static int failed(struct pkg_reader *r, struct err *why, struct err *err)
+/* A reader that has failed is at no member: it returns the same failure again. */
+static int reader_failed(struct pkg_reader *r, struct err *why, struct err *err)
 {
 	if (why)
 		r->failed = *why;
@@ -129,11 +128,11 @@ int pkg_reader_next(struct pkg_reader *r, struct pkg_member *ret, struct err *er
 	int res;
 
 	if (r->failed.kind)
-		return failed(r, NULL, err);
+		return reader_failed(r, NULL, err);
 	if (r->ended)
 		return PKG_END;
-	res = next_member(r, ret, &why);
-	return res < 0 ? failed(r, &why, err) : res;
+	res = reader_next_member(r, ret, &why);
+	return res < 0 ? reader_failed(r, &why, err) : res;
 }
 
 int pkg_reader_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
@@ -141,8 +140,8 @@ int pkg_reader_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
 	struct err why = { 0 };
 
 	if (r->failed.kind)
-		return failed(r, NULL, err);
-	/* What a directory's or a device's header says to follow is no content. */
+		return reader_failed(r, NULL, err);
+	/* Bytes after a directory's or a device's header are no content. */
 	if (!r->is_file) {
 		*ret = (struct bytes){ 0 };
 		return 0;
@@ -150,7 +149,7 @@ int pkg_reader_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
 	if (r->ops->data(r, ret, &why) == 0)
 		return 0;
 	if (!r->only_member_failed)
-		return failed(r, &why, err);
+		return reader_failed(r, &why, err);
 	r->only_member_failed = false;
 	if (err)
 		*err = why;
@@ -177,7 +176,7 @@ void pkg_reader_close(struct pkg_reader *r)
 	if (!r)
 		return;
 	r->ops->close(r);
-	feed_done(&r->feed);
+	buffered_done(&r->in);
 	buf_done(&r->path);
 	buf_done(&r->link);
 	free(r);
@@ -188,7 +187,7 @@ void pkg_reader_close(struct pkg_reader *r)
 struct member_stream {
 	struct stream s;
 	struct pkg_reader *r;
-	struct bytes left; /* of the chunk that the reader lent */
+	struct bytes left; /* unread part of the chunk that the reader lent */
 };
 
 static int member_stream_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)

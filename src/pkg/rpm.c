@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rpm packages of format v3, v4 and v6: a lead of 96 bytes that matters no more, the signature header (padded
- * to 8), the header, the payload up to the end of the file. What compresses the payload its own first bytes
- * say, before the header does: a payload may be repacked without a change of the (signed) header.
+ * rpm packages of format v3, v4 and v6: a lead of 96 bytes that is obsolete, the signature header (padded to
+ * 8), the header, the payload up to the end of the file. The payload's first bytes determine its codec, not
+ * the header: a payload may be repacked without a change of the (signed) header.
  */
 #include "pkg/internal.h"
 
 #define LEAD_SIZE     96
 #define SIGNATURE_MAX MIB(64)
-#define DIGEST_SHA256 8 /* OpenPGP's number of it (RFC 9580, section 9.5) */
+#define DIGEST_SHA256 8 /* OpenPGP's number of SHA-256 (RFC 9580, section 9.5) */
 #define SHA256_SIZE   32
 
 enum {
@@ -41,8 +41,8 @@ bool rpm_detect(struct bytes head)
 	return head.size >= sizeof(magic) && memcmp(head.p, magic, sizeof(magic)) == 0;
 }
 
-static int read_headers(struct source *src, struct arena *a, struct rpm_header *ret_sig,
-			struct rpm_header *ret, struct err *err)
+static int rpm_read_headers(struct source *src, struct arena *a, struct rpm_header *ret_sig,
+			    struct rpm_header *ret, struct err *err)
 {
 	uint8_t lead[LEAD_SIZE];
 
@@ -58,7 +58,7 @@ static int read_headers(struct source *src, struct arena *a, struct rpm_header *
 	return 0;
 }
 
-/* "name-version-release", what stands before the last two dashes. */
+/* "name-version-release": the part before the last two dashes. */
 static struct str name_of_nevr(struct str s)
 {
 	for (int dashes = 0; s.size; s.size--)
@@ -67,7 +67,7 @@ static struct str name_of_nevr(struct str s)
 	return s;
 }
 
-static int read_names(const struct rpm_header *h, struct arena *a, struct pkg_info *ret, struct err *err)
+static int rpm_read_names(const struct rpm_header *h, struct arena *a, struct pkg_info *ret, struct err *err)
 {
 	struct str version, release, source;
 	struct rpm_ints epoch;
@@ -104,7 +104,7 @@ static int first_int(const struct rpm_header *h, uint32_t tag, uint64_t *ret, st
 	return 0;
 }
 
-/* How large the payload is said to be; 0: nothing is said. */
+/* The payload's size according to the headers; 0: unknown. */
 static int said_size(const struct rpm_header *sig, const struct rpm_header *h, enum codec_kind codec,
 		     uint64_t *ret, struct err *err)
 {
@@ -114,7 +114,7 @@ static int said_size(const struct rpm_header *sig, const struct rpm_header *h, e
 		return -1;
 	if (*ret)
 		return 0;
-	/* The signature's size is that of header and payload. */
+	/* The signature's size covers header and payload. */
 	if (first_int(sig, SIG_LONGSIZE, &n, err) < 0 || (!n && first_int(sig, SIG_SIZE, &n, err) < 0))
 		return -1;
 	*ret = n > header_size ? n - header_size : 0;
@@ -131,7 +131,7 @@ static int find_payload(struct source *src, const struct rpm_header *sig, const 
 	if (rpm_header_text(h, TAG_PAYLOADFORMAT, &format, err) < 0 ||
 	    rpm_header_text(h, TAG_PAYLOADCOMPRESSOR, &compressor, err) < 0)
 		return -1;
-	/* Others are delta packages, and formats that never went into use. */
+	/* Others are delta packages, and formats that never came into use. */
 	if (format.size && !str_eq(format, STR("cpio")))
 		return err_set(err, ERR_INVALID, "a payload of format \"%.*s\"",
 			       (int)MIN(format.size, (size_t)32), format.p);
@@ -139,7 +139,7 @@ static int find_payload(struct source *src, const struct rpm_header *sig, const 
 	if (codec_detect_at(src, h->end, SOURCE_SEQUENTIAL, &codec, err) < 0)
 		return -1;
 	named = codec_by_name(compressor);
-	/* .lzma is no more than a guess, unless the header says so. */
+	/* .lzma is no more than a guess, unless the header confirms it. */
 	if (codec == CODEC_LZMA || codec == CODEC_NONE)
 		codec = named == CODEC_LZMA ? CODEC_LZMA : CODEC_NONE;
 	if (said_size(sig, h, codec, &said, err) < 0)
@@ -152,7 +152,7 @@ static int find_payload(struct source *src, const struct rpm_header *sig, const 
 	return 0;
 }
 
-/* Another kind of digest, or what is none, is passed over: then the payload is not vouched for. */
+/* A digest of another kind, or a malformed one, is ignored: then the payload has no digest. */
 static int read_digest(const struct rpm_header *h, struct arena *a, struct bytes *ret, struct err *err)
 {
 	uint8_t digest[SHA256_SIZE];
@@ -173,9 +173,9 @@ int rpm_open(struct source *src, struct arena *a, struct pkg_info *ret, struct e
 	struct pkg_info info = { .kind = PKG_RPM };
 	struct rpm_header sig, header;
 
-	if (read_headers(src, a, &sig, &header, err) < 0)
+	if (rpm_read_headers(src, a, &sig, &header, err) < 0)
 		return -1;
-	if (read_names(&header, a, &info, err) < 0 || rpm_files_read(&header, a, &info, err) < 0 ||
+	if (rpm_read_names(&header, a, &info, err) < 0 || rpm_files_read(&header, a, &info, err) < 0 ||
 	    find_payload(src, &sig, &header, &info.payload, err) < 0 ||
 	    read_digest(&header, a, &info.payload_sha256, err) < 0)
 		return err_in(err, "header");

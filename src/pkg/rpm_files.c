@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file list of an rpm's header: names either whole (OLDFILENAMES) or as directory and base name, and per
- * file its attributes; the groups of hard links; and the build IDs that the list and the provides name.
+ * The file list of an rpm's header: names, either complete (OLDFILENAMES) or as directory and base name, and
+ * the attributes of each file; the groups of hard links; and the build IDs in the list and in the provides.
  */
 #include "pkg/internal.h"
 
@@ -33,7 +33,7 @@ struct file_list {
 	uint32_t n;
 };
 
-/* One number per file, or none at all. */
+/* One number per file, or none. */
 static int file_ints(const struct file_list *l, uint32_t tag, struct rpm_ints *ret, struct err *err)
 {
 	if (rpm_header_ints(l->h, tag, ret, err) < 0)
@@ -57,7 +57,7 @@ static int read_dirs(const struct file_list *l, struct str **ret, uint32_t *ret_
 	return 0;
 }
 
-/* @names are base names where there are directories. All paths go into one chunk of memory. */
+/* @names are base names if there are directories (@split). All paths go into one block of memory. */
 static int read_paths(struct file_list *l, struct rpm_texts *names, bool split, struct err *err)
 {
 	AUTO(buf_done) struct buf all = { 0 }, path = { 0 }, whole = { 0 };
@@ -124,7 +124,7 @@ static int read_attributes(struct file_list *l, struct err *err)
 		f->size = sizes.n ? rpm_int(&sizes, i) : 0;
 		f->mode = modes.n ? (uint32_t)rpm_int(&modes, i) : S_IFREG;
 		f->mtime = mtimes.n ? (int64_t)rpm_int(&mtimes, i) : 0;
-		/* Bytes of the header, which live as long as the list. */
+		/* Bytes of the header, which lives as long as the list. */
 		if (links.n && rpm_text_next(&links, &f->link, err) < 0)
 			return -1;
 	}
@@ -195,7 +195,7 @@ bool build_id_of_path(struct str path, struct build_id *ret)
 	if (!rest.p)
 		return false;
 	first = str_cut(&rest, '/');
-	/* "cdef", "cdef.debug"; "cdef.1.debug" where two files have the same ID. */
+	/* "cdef", "cdef.debug"; "cdef.1.debug" if two files have the same ID. */
 	last = str_cut(&rest, '.');
 	if (first.size != 2 || last.size < 2 || last.size + 2 >= sizeof(hex))
 		return false;
@@ -231,7 +231,7 @@ static int build_id_cmp(const void *a, const void *b)
 	return r ? r : (int)x->size - (int)y->size;
 }
 
-/* The same ID is named by its links in two trees, and by the provides. */
+/* Sort and remove duplicates: an ID is named by its links in two trees, and by the provides. */
 static void take_unique(struct buf *ids, struct arena *a, struct pkg_info *ret)
 {
 	size_t n = ids->size / sizeof(struct build_id);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The header structure of rpm (its "Package Header format"): magic, number of tags, size of the data; per tag
- * 16 bytes of number, type, offset, count; the data. Big endian. A tag's data are looked at, and checked,
- * when they are asked for.
+ * 16 bytes of number, type, offset, count; the data. Big endian. The data of a tag are checked when they are
+ * read.
  */
 #include "pkg/internal.h"
 
@@ -46,11 +46,11 @@ int rpm_header_read(struct source *src, uint64_t off, size_t max, struct arena *
 	return 0;
 }
 
-struct entry {
+struct rpm_tag {
 	uint32_t type, off, n;
 };
 
-static bool find(const struct rpm_header *h, uint32_t tag, struct entry *ret)
+static bool rpm_tag_find(const struct rpm_header *h, uint32_t tag, struct rpm_tag *ret)
 {
 	struct cursor c = cursor_at(h->index, true, 0);
 
@@ -68,11 +68,11 @@ static bool find(const struct rpm_header *h, uint32_t tag, struct entry *ret)
 
 int rpm_header_ints(const struct rpm_header *h, uint32_t tag, struct rpm_ints *ret, struct err *err)
 {
-	struct entry e;
+	struct rpm_tag e;
 	unsigned width;
 
 	*ret = (struct rpm_ints){ 0 };
-	if (!find(h, tag, &e))
+	if (!rpm_tag_find(h, tag, &e))
 		return 0;
 	width = e.type == INT8 ? 1 : e.type == INT16 ? 2 : e.type == INT32 ? 4 : e.type == INT64 ? 8 : 0;
 	if (!width)
@@ -96,14 +96,14 @@ uint64_t rpm_int(const struct rpm_ints *v, uint32_t i)
 
 int rpm_header_texts(const struct rpm_header *h, uint32_t tag, struct rpm_texts *ret, struct err *err)
 {
-	struct entry e;
+	struct rpm_tag e;
 
 	*ret = (struct rpm_texts){ 0 };
-	if (!find(h, tag, &e))
+	if (!rpm_tag_find(h, tag, &e))
 		return 0;
 	if (e.type != STRING && e.type != STRING_ARRAY && e.type != I18N_STRING)
 		return err_set(err, ERR_INVALID, "tag %u has type %u, not a string's", tag, e.type);
-	/* Each has at least its NUL. */
+	/* Each string has at least its NUL. */
 	if (e.off > h->data.size || e.n > h->data.size - e.off)
 		return err_set(err, ERR_INVALID, "tag %u: %u strings at %u are past the header's data", tag,
 			       e.n, e.off);

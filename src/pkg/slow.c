@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A member without a place in the decoded payload (another archive, a sparse file, a package within a
- * package), as a source: read by a pkg_reader from the archive's start; a read further back starts again.
+ * A member without an offset in the decoded payload (another archive, a sparse file, a package within a
+ * package), as a source: a pkg_reader reads it from the archive's start; a read at a lower offset starts
+ * again.
  */
 #include "pkg/internal.h"
 
@@ -11,18 +12,17 @@
 
 struct slow_source {
 	struct source s;
-	struct source *pkg;
-	bool owns;
+	struct source *pkg; /* owned */
 	struct arena arena; /* of info */
 	struct pkg_info info;
 	uint32_t number;
-	struct pkg_reader *reader; /* NULL: not begun */
+	struct pkg_reader *reader; /* NULL: not started */
 	struct stream *payload;
-	struct bytes left; /* lent by the reader, at pos */
+	struct bytes left; /* unread bytes that the reader lent, at pos */
 	uint64_t pos;
 };
 
-static void rewind_it(struct slow_source *s)
+static void slow_rewind(struct slow_source *s)
 {
 	pkg_reader_close(TAKE(s->reader));
 	stream_close(TAKE(s->payload));
@@ -30,11 +30,11 @@ static void rewind_it(struct slow_source *s)
 	s->pos = 0;
 }
 
-static int begin(struct slow_source *s, struct err *err)
+static int slow_begin(struct slow_source *s, struct err *err)
 {
 	const struct pkg_payload *p = &s->info.payload;
 
-	rewind_it(s);
+	slow_rewind(s);
 	if (p->format != PKG_FORMAT_OTHER &&
 	    codec_stream_open(p->codec, stream_of_source(s->pkg, false, p->off, p->size), &s->payload, err) <
 		    0)
@@ -42,24 +42,24 @@ static int begin(struct slow_source *s, struct err *err)
 	return pkg_reader_open(&s->info, s->payload, s->pkg, &s->reader, err);
 }
 
-static int next_of(struct slow_source *s, uint32_t number, struct pkg_member *ret, struct err *err)
+static int slow_next(struct slow_source *s, uint32_t number, struct pkg_member *ret, struct err *err)
 {
 	int r = pkg_reader_next(s->reader, ret, err);
 
 	return r == PKG_END ? err_set(err, ERR_CHANGED, "the archive has no member %u any more", number) : r;
 }
 
-/* The number of the last file of this path before @before: what a hard link means. */
+/* The target of a hard link: the number of the last file with this path before @before. */
 static int find_target(struct slow_source *s, struct str path, uint32_t before, uint32_t *ret,
 		       struct err *err)
 {
 	struct pkg_member m;
 	bool found = false;
 
-	if (begin(s, err) < 0)
+	if (slow_begin(s, err) < 0)
 		return -1;
 	for (uint32_t i = 0; i < before; i++) {
-		if (next_of(s, i, &m, err) < 0)
+		if (slow_next(s, i, &m, err) < 0)
 			return -1;
 		if (str_eq(m.path, path) && (m.type == PKG_FILE || m.type == PKG_HARDLINK)) {
 			*ret = i;
@@ -70,17 +70,17 @@ static int find_target(struct slow_source *s, struct str path, uint32_t before, 
 		     : err_set(err, ERR_INVALID, "a hard link to something that does not stand before it");
 }
 
-/* From the archive's start to the content of the member. */
+/* Read from the archive's start up to the content of the member. */
 static int go_to_member(struct slow_source *s, struct err *err)
 {
 	AUTO(buf_done) struct buf target = { 0 };
 	struct pkg_member m = { 0 };
 
 	for (int links = 0; links <= MAX_HARD_LINKS; links++) {
-		if (begin(s, err) < 0)
+		if (slow_begin(s, err) < 0)
 			return -1;
 		for (uint32_t i = 0; i <= s->number; i++)
-			if (next_of(s, s->number, &m, err) < 0)
+			if (slow_next(s, s->number, &m, err) < 0)
 				return -1;
 		if (m.type == PKG_FILE) {
 			if (m.size != s->s.size)
@@ -108,12 +108,12 @@ static int slow_read(struct source *src, uint64_t off, void *buf, size_t n, enum
 		return 0;
 	}
 	if ((!s->reader || off < s->pos) && go_to_member(s, err) < 0) {
-		rewind_it(s);
+		slow_rewind(s);
 		return -1;
 	}
 	for (;;) {
 		if (!s->left.size && pkg_reader_data(s->reader, &s->left, err) < 0) {
-			rewind_it(s);
+			slow_rewind(s);
 			return -1;
 		}
 		if (!s->left.size)
@@ -138,9 +138,8 @@ static void slow_close(struct source *src)
 {
 	struct slow_source *s = (struct slow_source *)src;
 
-	rewind_it(s);
-	if (s->owns)
-		source_close(s->pkg);
+	slow_rewind(s);
+	source_close(s->pkg);
 	arena_done(&s->arena);
 	source_fini(src);
 	free(s);
@@ -148,18 +147,17 @@ static void slow_close(struct source *src)
 
 static const struct source_ops slow_ops = { .read = slow_read, .close = slow_close };
 
-int pkg_member_open_slow(struct source *src, bool takes, const struct pkg_info *info, uint32_t number,
-			 uint64_t size, struct source **ret, struct err *err)
+int pkg_member_open_slow(struct source *src, const struct pkg_info *info, uint32_t number, uint64_t size,
+			 struct source **ret, struct err *err)
 {
 	struct slow_source *s = NEW(struct slow_source);
 
 	source_init(&s->s, &slow_ops, size, src->mtime, src->name);
 	arena_init(&s->arena);
 	s->pkg = src;
-	s->owns = takes;
 	s->number = number;
 	s->info = (struct pkg_info){ .kind = info->kind, .payload = info->payload };
-	/* A stripped cpio is read with the header's list of files; the caller's may go away. */
+	/* A stripped cpio needs the header's list of files; the caller's list may be freed. */
 	if (info->kind == PKG_RPM && rpm_open(src, &s->arena, &s->info, err) < 0) {
 		source_close(&s->s);
 		return -1;

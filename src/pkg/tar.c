@@ -2,9 +2,9 @@
 /*
  * tar: v7, ustar, pax, and GNU's with its long names, base-256 numbers and sparse files.
  *
- * Headers of 512 bytes, each followed by content padded to 512. Extended headers stand in front of the header
- * they speak of. The end is a block of zeros; like GNU tar, a payload that ends at a header's place without
- * one is taken as whole.
+ * Headers of 512 bytes, each followed by content padded to 512. Extended headers precede the header that they
+ * describe. A block of zeros is the end; like GNU tar, the reader accepts a payload that ends where a header
+ * would start without one.
  */
 #include "pkg/internal.h"
 
@@ -14,7 +14,7 @@
 /* One pax header: names and times are small, attributes (xattr, ACL) may be some 100 KiB. */
 #define PAX_MAX MIB(4)
 
-/* Offsets of the header's fields (POSIX ustar; GNU's own names for what lies in its `prefix`). */
+/* Offsets of the header's fields (POSIX ustar; GNU's own names for its use of `prefix`). */
 enum {
 	NAME = 0,
 	MODE = 100,
@@ -38,12 +38,12 @@ enum dialect { V7, USTAR, GNU };
 struct tar_reader {
 	struct pkg_reader r;
 	uint64_t left; /* stored content of this member, not delivered yet */
-	uint64_t pad;  /* behind it */
+	uint64_t pad;  /* padding after it */
 	bool sparse_now;
 	bool has_long_name, has_long_link;
-	bool pax_member;       /* an extended header of its own stands in front of this member */
-	uint8_t header[BLOCK]; /* this member's: what is read behind it takes the lent block away, and its
-				  link lies here */
+	bool pax_member;       /* an extended header precedes this member */
+	uint8_t header[BLOCK]; /* a copy of this member's header: later reads invalidate the lent block,
+			          and the link name is in it */
 	struct buf name, long_name, long_link, body;
 	struct pax global, local;
 	struct sparse sparse;
@@ -72,7 +72,7 @@ static bool parse_number(const uint8_t *p, size_t n, int64_t *ret)
 	if (p[0] & 0x80) {
 		uint8_t sign = p[0] & 0x40 ? 0xff : 0;
 
-		/* What does not fit 64 bits must be sign. */
+		/* Bytes beyond 64 bits must be sign. */
 		for (i = 0; i + 8 < n; i++)
 			if (i == 0 ? (p[0] | 0x80) != (sign | 0x80) : p[i] != sign)
 				return false;
@@ -98,7 +98,8 @@ static bool parse_number(const uint8_t *p, size_t n, int64_t *ret)
 	return true;
 }
 
-/* The sum of all bytes, eight at a time: four sums of 16 bits, which 64 times two bytes do not fill. */
+/* The sum of all bytes, eight at a time, in four sums of 16 bits. They cannot overflow: each adds two bytes
+ * 64 times. */
 static unsigned sum_of_block(const uint8_t *h)
 {
 	const uint64_t even = UINT64_C(0x00ff00ff00ff00ff);
@@ -123,7 +124,7 @@ static bool checksum_fits(const uint8_t *h)
 		sum -= h[i];
 	if (want == sum)
 		return true;
-	/* Old writers summed up signed chars. */
+	/* Old writers summed signed chars. */
 	for (int i = 0; i < BLOCK; i++)
 		if (h[i] & 0x80 && (i < CHECKSUM || i >= CHECKSUM + 8))
 			sum -= 256;
@@ -151,13 +152,13 @@ static int body_into(struct tar_reader *t, uint64_t size, size_t max, struct buf
 	if (size > max)
 		return err_set(err, ERR_LIMIT, "%s of %llu bytes", what, (unsigned long long)size);
 	out->size = 0;
-	if (feed_read(&t->r.feed, buf_reserve(out, (size_t)size), (size_t)size, what, err) < 0)
+	if (buffered_read(&t->r.in, buf_reserve(out, (size_t)size), (size_t)size, what, err) < 0)
 		return -1;
 	out->size = (size_t)size;
-	return feed_skip(&t->r.feed, -size & (BLOCK - 1), what, err);
+	return buffered_skip(&t->r.in, -size & (BLOCK - 1), what, err);
 }
 
-/* An extended header: 0 when it was one, 1 when @h is a member's own header. */
+/* Read an extended header: 0 when it was one, 1 when @h is a member's own header. */
 static int take_extension(struct tar_reader *t, uint8_t type, uint64_t size, struct err *err)
 {
 	struct sparse none = { 0 };
@@ -179,7 +180,7 @@ static int take_extension(struct tar_reader *t, uint8_t type, uint64_t size, str
 	case 'g':
 		if (body_into(t, size, PAX_MAX, &t->body, "a global pax header", err) < 0)
 			return -1;
-		/* No file is sparse by a global header: its map goes nowhere. */
+		/* A global header makes no file sparse: its map is discarded. */
 		r = pax_parse(&t->global, &none, buf_bytes(&t->body), err);
 		sparse_done(&none);
 		return r;
@@ -218,8 +219,8 @@ static void choose_names(struct tar_reader *t, const uint8_t *h, struct raw_memb
 }
 
 /*
- * A hard link's header may give the size of the file without storing it again. POSIX pax archives may store
- * it; in ustar only a look at what follows tells.
+ * A hard link's header may state the size of the file without storing it again. POSIX pax archives may store
+ * it; in ustar only the next block shows it.
  */
 static int hardlink_has_content(struct tar_reader *t, const uint8_t *h, bool *ret, struct err *err)
 {
@@ -228,7 +229,7 @@ static int hardlink_has_content(struct tar_reader *t, const uint8_t *h, bool *re
 	*ret = t->pax_member;
 	if (*ret || dialect_of(h) != USTAR)
 		return 0;
-	if (feed_peek(&t->r.feed, BLOCK, &next, err) < 0)
+	if (buffered_peek(&t->r.in, BLOCK, &next, err) < 0)
 		return -1;
 	*ret = next.size == BLOCK && !is_zero_block(next.p) && !checksum_fits(next.p);
 	return 0;
@@ -254,7 +255,7 @@ static int read_old_sparse_map(struct tar_reader *t, const uint8_t *h, uint64_t 
 		}
 		if (!extended)
 			break;
-		int r = feed_block(&t->r.feed, BLOCK, "sparse map", &p, err);
+		int r = buffered_block(&t->r.in, BLOCK, "sparse map", &p, err);
 		if (r != 0)
 			return r < 0 ? r : err_set(err, ERR_INVALID, "sparse map ends early");
 		n = EXT_N_PARTS;
@@ -264,7 +265,7 @@ static int read_old_sparse_map(struct tar_reader *t, const uint8_t *h, uint64_t 
 	return 0;
 }
 
-/* The next decimal line of a 1.0 map, which lies in the content's first blocks. */
+/* Reads the decimal lines of a 1.0 map, which is in the content's first blocks. */
 struct map_lines {
 	struct tar_reader *t;
 	const uint8_t *block;
@@ -280,7 +281,7 @@ static int next_line_number(struct map_lines *l, uint64_t *ret, struct err *err)
 		if (!l->block || l->i == BLOCK) {
 			if (l->t->left < BLOCK)
 				return err_set(err, ERR_INVALID, "sparse map is longer than the member");
-			int r = feed_block(&l->t->r.feed, BLOCK, "sparse map", &l->block, err);
+			int r = buffered_block(&l->t->r.in, BLOCK, "sparse map", &l->block, err);
 			if (r != 0)
 				return r < 0 ? r : err_set(err, ERR_INVALID, "sparse map ends early");
 			l->t->left -= BLOCK;
@@ -339,9 +340,9 @@ static int set_up_sparse(struct tar_reader *t, const uint8_t *h, struct raw_memb
 	}
 	if (sparse_begin(&t->sparse, real_size, t->left, err) < 0)
 		return -1;
-	m->off = real_size ? t->r.feed.off : PKG_NO_OFF;
+	m->off = real_size ? t->r.in.off : PKG_NO_OFF;
 	m->size = real_size;
-	/* Everything is there: no different from any other file. More may be stored than it has. */
+	/* Everything is stored: the same as any other file. More may be stored than the file has. */
 	if (t->sparse.stored == real_size) {
 		t->pad += t->left - real_size;
 		t->left = real_size;
@@ -352,7 +353,7 @@ static int set_up_sparse(struct tar_reader *t, const uint8_t *h, struct raw_memb
 	return 0;
 }
 
-/* What the header's letter makes of it; bodies are stored for some only. */
+/* Set the type by the header's letter, and whether content follows. */
 static int set_type(struct tar_reader *t, const uint8_t *h, struct raw_member *m, struct err *err)
 {
 	bool has_content = false;
@@ -395,7 +396,7 @@ static int set_type(struct tar_reader *t, const uint8_t *h, struct raw_member *m
 		m->type = PKG_SPECIAL;
 		has_content = true;
 		break;
-	default: /* '0', NUL, '7', 'S', and as POSIX wants, whatever is not known */
+	default: /* '0', NUL, '7', 'S', and as POSIX demands, every unknown letter */
 		m->type = PKG_FILE;
 		has_content = true;
 		/* v7 had no letter for directories. */
@@ -408,8 +409,8 @@ static int set_type(struct tar_reader *t, const uint8_t *h, struct raw_member *m
 	return 0;
 }
 
-static int read_member(struct tar_reader *t, const uint8_t *block, uint64_t size, struct raw_member *m,
-		       struct err *err)
+static int tar_read_member(struct tar_reader *t, const uint8_t *block, uint64_t size, struct raw_member *m,
+			   struct err *err)
 {
 	struct pax *l = &t->local, *g = &t->global;
 	const uint8_t *h = memcpy(t->header, block, BLOCK);
@@ -430,7 +431,7 @@ static int read_member(struct tar_reader *t, const uint8_t *block, uint64_t size
 	if (set_type(t, h, m, err) < 0)
 		return -1;
 	t->pad = -t->left & (BLOCK - 1);
-	m->off = m->type == PKG_FILE && m->size ? t->r.feed.off : PKG_NO_OFF;
+	m->off = m->type == PKG_FILE && m->size ? t->r.in.off : PKG_NO_OFF;
 	if (m->type == PKG_FILE && set_up_sparse(t, h, m, err) < 0)
 		return -1;
 	return 0;
@@ -444,19 +445,19 @@ static int tar_next(struct pkg_reader *r, struct raw_member *ret, struct err *er
 	int64_t size;
 	int res;
 
-	if (feed_skip(&r->feed, t->left, "the content of a member", err) < 0 ||
-	    feed_skip(&r->feed, t->pad, "the padding of a member", err) < 0)
+	if (buffered_skip(&r->in, t->left, "the content of a member", err) < 0 ||
+	    buffered_skip(&r->in, t->pad, "the padding of a member", err) < 0)
 		return -1;
 	t->left = t->pad = 0;
 	t->sparse_now = t->pax_member = t->has_long_name = t->has_long_link = false;
 	pax_reset(&t->local);
 	sparse_reset(&t->sparse);
 	for (;;) {
-		at = r->feed.off;
-		res = feed_block(&r->feed, BLOCK, "a tar header", &h, err);
+		at = r->in.off;
+		res = buffered_block(&r->in, BLOCK, "a tar header", &h, err);
 		if (res < 0)
 			return res;
-		if (res == FEED_END || is_zero_block(h)) {
+		if (res == BUFFERED_END || is_zero_block(h)) {
 			if (t->pax_member || t->has_long_name || t->has_long_link)
 				return err_set(err, ERR_INVALID,
 					       "tar ends behind an extended header, at %llu",
@@ -472,7 +473,7 @@ static int tar_next(struct pkg_reader *r, struct raw_member *ret, struct err *er
 				       (unsigned long long)at);
 		res = take_extension(t, h[TYPE], (uint64_t)size, err);
 		if (res == 1)
-			res = read_member(t, h, (uint64_t)size, ret, err);
+			res = tar_read_member(t, h, (uint64_t)size, ret, err);
 		else if (res == 0)
 			continue;
 		return res < 0 ? err_in(err, "tar header at %llu", (unsigned long long)at) : 0;
@@ -494,7 +495,7 @@ static int tar_data(struct pkg_reader *r, struct bytes *ret, struct err *err)
 	if (hole) {
 		*ret = bytes_of(zeros, (size_t)MIN(n, (uint64_t)sizeof(zeros)));
 	} else {
-		if (feed_chunk(&r->feed, n, ret, err) < 0)
+		if (buffered_chunk(&r->in, n, ret, err) < 0)
 			return -1;
 		if (!ret->size)
 			return err_set(err, ERR_INVALID,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pax extended headers (POSIX pax, "pax Extended Header"): records "LENGTH key=value\n", where LENGTH counts
- * the whole record. Keys that say nothing about name, place, size or time are passed over.
+ * the whole record. Keys other than those for name, link, size, time and sparse maps are ignored.
  */
 #include "pkg/internal.h"
 
@@ -60,8 +60,8 @@ static int take_time(struct str value, bool *has, int64_t *out, struct err *err)
 	return 0;
 }
 
-/* GNU tar's sparse formats 0.0 (offset and numbytes, repeated), 0.1 (map) and 1.0 (the map lies in front of
- * the content). */
+/* GNU tar's sparse formats 0.0 (offset and numbytes, repeated), 0.1 (map) and 1.0 (the map precedes the
+ * content). */
 static int take_sparse(struct pax *p, struct sparse *map, struct str key, struct str value, struct err *err)
 {
 	bool has = false;
@@ -116,7 +116,7 @@ int pax_parse(struct pax *p, struct sparse *map, struct bytes body, struct err *
 {
 	struct str rest = { (const char *)body.p, body.size };
 
-	/* Some writers fill up with zeros. */
+	/* Some writers pad with zeros. */
 	while (rest.size && rest.p[0]) {
 		struct str record = rest, length_text = str_cut(&record, ' '), key;
 		uint64_t length;

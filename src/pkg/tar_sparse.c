@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The map of a sparse tar member: which parts of the expanded file are stored. All of GNU tar's formats come
- * down to this.
+ * The map of a sparse tar member: the stored parts of the expanded file. All of GNU tar's formats are
+ * converted to it.
  */
+#include "base/vec.h"
 #include "pkg/internal.h"
 
 #include <stdlib.h>
@@ -30,7 +31,7 @@ int sparse_add(struct sparse *m, uint64_t off, uint64_t size, struct err *err)
 		return err_set(err, ERR_INVALID,
 			       "sparse map: the part at %llu begins before the last one's end",
 			       (unsigned long long)off);
-	/* An empty part only says where the file ends. */
+	/* An empty part only marks the file's end. */
 	if (!size)
 		return 0;
 	if (last && off == last->off + last->size) {
@@ -40,11 +41,7 @@ int sparse_add(struct sparse *m, uint64_t off, uint64_t size, struct err *err)
 	}
 	if (m->n >= SPARSE_MAX_PARTS)
 		return err_set(err, ERR_LIMIT, "sparse map: more than %u parts", SPARSE_MAX_PARTS);
-	if (m->n == m->room) {
-		m->room = m->room ? 2 * m->room : 32;
-		m->parts = mem_realloc(m->parts, m->room, sizeof(*m->parts));
-	}
-	m->parts[m->n++] = (struct sparse_part){ off, size };
+	VEC_PUSH(m->parts, m->n, m->room) = (struct sparse_part){ off, size };
 	m->stored += size;
 	return 0;
 }

@@ -221,8 +221,8 @@ static void other_archives_through_libarchive(void **state)
 		assert_int_equal(big->content.size, 100000);
 		/* One of its members as a source. */
 		number = (size_t)(big - l.list);
-		assert_done(pkg_member_open_slow(source_of_mem(buf_bytes(&out), "x"), true, &info,
-						 (uint32_t)number, 100000, &member, &err));
+		assert_done(pkg_member_open_slow(source_of_mem(buf_bytes(&out), "x"), &info, (uint32_t)number,
+						 100000, &member, &err));
 		for (int round = 0; round < 2; round++) {
 			char chunk[10];
 
