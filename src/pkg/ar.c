@@ -33,7 +33,8 @@ static int ar_long_name(const struct ar *ar, uint64_t at, struct str *ret, struc
 	struct str rest;
 
 	if (at >= ar->long_names.size)
-		return err_set(err, ERR_INVALID, "its name is past the table of long names");
+		return err_set(err, ERR_INVALID,
+			       "the offset of its name is outside of the table of long names");
 	rest = (struct str){ ar->long_names.p + at, ar->long_names.size - (size_t)at };
 	*ret = str_until_nul(str_cut(&rest, '\n'));
 	if (str_ends(*ret, STR("/")))
@@ -82,7 +83,7 @@ int ar_next(struct ar *ar, struct ar_member *ret, struct err *err)
 			return err_set(err, ERR_INVALID, "no ar member header at %llu",
 				       (unsigned long long)ar->pos);
 		if (!str_to_u64(ar_field(h + 48, 10), &size))
-			return err_set(err, ERR_INVALID, "the ar member at %llu has no proper size",
+			return err_set(err, ERR_INVALID, "the ar member at %llu has an invalid size",
 				       (unsigned long long)header_off);
 		m.off = ar->pos + HEADER_SIZE;
 		m.size = size;

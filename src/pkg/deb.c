@@ -23,7 +23,7 @@ int deb_member_codec(struct str name, struct str stem, enum codec_kind *ret, str
 			return DEB_OTHER_NAME;
 		kind = codec_by_name((struct str){ suffix.p + 1, suffix.size - 1 });
 		if (kind == CODEC_NONE)
-			return err_set(err, ERR_INVALID, "a compression that is not known: \"" STR_FMT "\"",
+			return err_set(err, ERR_INVALID, "unknown compression: \"" STR_FMT "\"",
 				       STR_ARG(name));
 	}
 	*ret = kind;
@@ -53,7 +53,7 @@ static int read_control_tar(struct stream *tar, struct arena *a, struct pkg_info
 	}
 	pkg_reader_close(r);
 	if (res == PKG_END)
-		return err_set(err, ERR_INVALID, "no control file in it");
+		return err_set(err, ERR_INVALID, "no control file in control.tar");
 	if (res < 0)
 		return res;
 	control_parse(buf_str(&text), a, ret);
@@ -77,7 +77,7 @@ static int check_version(struct bytes text, struct err *err)
 	struct str s = { (const char *)text.p, text.size }, line = str_cut(&s, '\n');
 
 	if (!str_starts(line, STR("2.")))
-		return err_set(err, ERR_INVALID, "debian-binary: format \"%.*s\" is not known",
+		return err_set(err, ERR_INVALID, "debian-binary: format \"%.*s\" is not supported",
 			       (int)MIN(line.size, (size_t)16), line.p);
 	return 0;
 }

@@ -77,7 +77,7 @@ static int take_points(struct map_reader *r, size_t size, struct err *err)
 	struct bytes ids = bytes_of(r->ids.p, cursor_left(&r->ids));
 
 	if (size > MIN(PKG_MAX_POINTS, ids.size))
-		return map_damaged("resume points that are not there", err);
+		return map_damaged("resume points are missing", err);
 	ids.size -= size;
 	r->ids = cursor_of(ids);
 	r->o->points = mem_alloc(MAX(size, (size_t)1));
@@ -98,11 +98,11 @@ static int open_columns(struct map_reader *r, struct bytes blob, struct err *err
 	packed_size = cursor_u32(&c);
 	points_size = cursor_u32(&c);
 	if (!cursor_ok(&c) || magic != MAP_MAGIC)
-		return map_damaged("it is none", err);
+		return map_damaged("not a package map", err);
 	if (version != MAP_VERSION)
-		return err_set(err, ERR_INVALID, "package map: version %u is not known", version);
+		return err_set(err, ERR_INVALID, "package map: version %u is not supported", version);
 	if (hash != hash64(blob.p + MAP_HASH_FROM, blob.size - MAP_HASH_FROM, 0))
-		return map_damaged("its hash is wrong", err);
+		return map_damaged("wrong hash", err);
 	packed = cursor_bytes(&c, packed_size);
 	if (!cursor_ok(&c))
 		return map_damaged("it ends early", err);
@@ -122,7 +122,7 @@ static int open_columns(struct map_reader *r, struct bytes blob, struct err *err
 		sizes[i] = cursor_uleb(&c);
 	for (int i = 0; i < N_COLUMNS; i++)
 		r->cols[i] = cursor_sub(&c, sizes[i]);
-	return cursor_ok(&c) ? 0 : map_damaged("its columns end early", err);
+	return cursor_ok(&c) ? 0 : map_damaged("the columns end early", err);
 }
 
 /* ---- meta ---- */
@@ -172,16 +172,16 @@ static int map_read_meta(struct map_reader *r, struct err *err)
 		return -1;
 	strings_size = cursor_uleb(c);
 	if (!cursor_ok(c))
-		return map_damaged("its first column ends early", err);
+		return map_damaged("the first column ends early", err);
 	if (kind == 0 || kind >= PKG_N_KINDS || codec >= CODEC_N_KINDS || format > PKG_FORMAT_NESTED)
-		return map_damaged("a kind that is not known", err);
+		return map_damaged("unknown kind", err);
 	if (add_overflows(m->payload.off, m->payload.size, &end) || end > m->identity.size)
-		return map_damaged("its payload is past the package's end", err);
+		return map_damaged("the payload is past the package's end", err);
 	/* Each path takes at least a byte of its column. */
 	if (n_entries > PKG_MAX_MEMBERS || n_links > PKG_MAX_MEMBERS ||
 	    n_entries + n_links > cursor_left(&r->cols[COL_PATH_CODES]) || n_places > MAP_MAX_SECTIONS ||
 	    strings_size > MAP_MAX_STRINGS)
-		return map_damaged("more members than it has room for", err);
+		return map_damaged("more members than the columns hold", err);
 	m->kind = (enum pkg_kind)kind;
 	m->payload.codec = (enum codec_kind)codec;
 	m->payload.format = (enum pkg_format)format;
@@ -203,7 +203,7 @@ static int map_read_meta(struct map_reader *r, struct err *err)
 	for (int i = 0; i < 4; i++) {
 		*texts[i] = (struct str){ r->o->strings + r->strings_used, names[i].size };
 		if (!strings_add(r, names[i].p, names[i].size))
-			return map_damaged("its strings are longer than it says", err);
+			return map_damaged("strings are longer than stated", err);
 	}
 	return 0;
 }
@@ -217,7 +217,7 @@ static int map_read_sections(struct map_reader *r, struct pkg_entry *e, struct e
 	struct elf_place *v = r->o->places + r->places_used;
 
 	if (n > r->n_places - r->places_used)
-		return map_damaged("more sections than it says", err);
+		return map_damaged("more sections than stated", err);
 	for (uint64_t i = 0; i < n; i++) {
 		if (!strings_take(r, &r->cols[COL_SECTION_NAMES], cursor_uleb(c), &v[i].name))
 			return map_damaged("a section's name ends early", err);
@@ -227,7 +227,7 @@ static int map_read_sections(struct map_reader *r, struct pkg_entry *e, struct e
 			continue;
 		v[i].off = expected + (uint64_t)unzigzag(cursor_uleb(c));
 		if (v[i].off > e->size || v[i].size > e->size - v[i].off)
-			return map_damaged("a section that is past its member's end", err);
+			return map_damaged("a section is past its member's end", err);
 		expected = v[i].off + v[i].size;
 	}
 	r->places_used += (size_t)n;
@@ -246,7 +246,7 @@ static int map_read_elf(struct map_reader *r, struct pkg_entry *e, struct err *e
 	if (i == 0)
 		return 0;
 	if (--i > r->n_kinds)
-		return map_damaged("a combination of ELF facts that is not known", err);
+		return map_damaged("unknown combination of ELF facts", err);
 	if (i < r->n_kinds) {
 		k = r->kinds[i];
 	} else {
@@ -264,7 +264,7 @@ static int map_read_elf(struct map_reader *r, struct pkg_entry *e, struct err *e
 	if (k.id_size) {
 		id = cursor_bytes(&r->ids, k.id_size);
 		if (!cursor_ok(&r->ids) || !build_id_set(&e->elf.build_id, id))
-			return map_damaged("a build ID that is not there", err);
+			return map_damaged("a build ID is missing", err);
 	}
 	return map_read_sections(r, e, err);
 }
@@ -285,7 +285,7 @@ static int map_read_entries(struct map_reader *r, struct err *err)
 		place = cursor_uleb(&cols[COL_PLACES]);
 		inner = cursor_uleb(&cols[COL_INNER]);
 		if (number >= UINT32_MAX || e.size > INT64_MAX || inner >= CODEC_N_KINDS)
-			return map_damaged("a number that is too large", err);
+			return map_damaged("a number is too large", err);
 		e.number = (uint32_t)number;
 		e.mode = (uint32_t)mode;
 		e.mtime = (int64_t)mtime;
@@ -296,7 +296,7 @@ static int map_read_entries(struct map_reader *r, struct err *err)
 		if (place) {
 			e.off = expected + (uint64_t)unzigzag(place - 1);
 			if (e.off > m->decoded_size || e.size > m->decoded_size - e.off)
-				return map_damaged("a member that is past the payload's end", err);
+				return map_damaged("a member is past the payload's end", err);
 			expected = map_place_behind(m->payload.format, e.off, e.size);
 		}
 		if (map_read_elf(r, &e, err) < 0)
@@ -319,22 +319,21 @@ static int map_read_path(struct map_reader *r, const struct build_id *id, struct
 
 	if (code) {
 		if (code > r->n_pairs || !id || id->size < 2)
-			return map_damaged("a path by build ID that cannot be", err);
+			return map_damaged("invalid path by build ID", err);
 		map_path_of_id(&r->pairs[code - 1], id, &made);
 		if (made.size > PKG_MAX_NAME)
-			return map_damaged("a path that cannot be", err);
-		return strings_take_buf(r, &made, ret)
-			       ? 0
-			       : map_damaged("its strings are longer than it says", err);
+			return map_damaged("invalid path", err);
+		return strings_take_buf(r, &made, ret) ? 0
+						       : map_damaged("strings are longer than stated", err);
 	}
 	shared = cursor_uleb(&r->cols[COL_PATH_SHARED]);
 	size = cursor_uleb(&r->cols[COL_PATH_SIZES]);
 	if (shared > r->last_path.size || size > PKG_MAX_NAME || shared + size > PKG_MAX_NAME)
-		return map_damaged("a path that cannot be", err);
+		return map_damaged("invalid path", err);
 	*ret = (struct str){ r->o->strings + r->strings_used, (size_t)(shared + size) };
 	if (!strings_add(r, r->last_path.p, (size_t)shared) ||
 	    !strings_take(r, &r->cols[COL_PATH_BYTES], size, &rest))
-		return map_damaged("its strings are longer than it says", err);
+		return map_damaged("strings are longer than stated", err);
 	r->last_path = *ret;
 	return 0;
 }
@@ -350,14 +349,14 @@ static int map_read_entry_paths(struct map_reader *r, struct err *err)
 		rank += (uint64_t)unzigzag(cursor_uleb(&r->cols[COL_RANKS]));
 		if (!cursor_ok(&r->cols[COL_RANKS]) || rank >= m->n_entries ||
 		    r->o->by_number[rank] != UINT32_MAX)
-			return map_damaged("its order cannot be", err);
+			return map_damaged("invalid order of entries", err);
 		r->o->by_number[rank] = i;
 		m->entries[i] = r->in_order[rank];
 		rank++;
 		if (map_read_path(r, &m->entries[i].elf.build_id, &m->entries[i].path, err) < 0)
 			return -1;
 		if (i && str_cmp(m->entries[i - 1].path, m->entries[i].path) > 0)
-			return map_damaged("its paths are out of order", err);
+			return map_damaged("the paths are out of order", err);
 	}
 	return 0;
 }
@@ -374,22 +373,22 @@ static int map_read_links(struct map_reader *r, struct err *err)
 
 		form = cursor_uleb(&r->cols[COL_LINK_FORMS]);
 		if (form > LINK_ABSOLUTE)
-			return map_damaged("a link that cannot be", err);
+			return map_damaged("invalid link", err);
 		if (form != LINK_TEXT) {
 			entry += (uint64_t)unzigzag(cursor_uleb(&r->cols[COL_LINK_ENTRIES]));
 			if (entry >= m->n_entries)
-				return map_damaged("a link to a member that is not there", err);
+				return map_damaged("a link to a missing member", err);
 			e = &m->entries[entry];
 		}
 		if (map_read_path(r, e ? &e->elf.build_id : NULL, &l->path, err) < 0)
 			return -1;
 		if (i && str_cmp(m->links[i - 1].path, l->path) > 0)
-			return map_damaged("its links are out of order", err);
+			return map_damaged("the links are out of order", err);
 		if (e) {
 			text.size = 0;
 			map_target_text((enum map_link_form)form, l->path, e->path, &text);
 			if (!strings_take_buf(r, &text, &l->target))
-				return map_damaged("its strings are longer than it says", err);
+				return map_damaged("strings are longer than stated", err);
 			continue;
 		}
 		size = cursor_uleb(&r->cols[COL_LINK_SIZES]);
@@ -409,7 +408,7 @@ int pkg_map_decode(struct bytes blob, struct pkg_map **ret, struct err *err)
 	    map_read_entry_paths(r, err) == 0 && map_read_links(r, err) == 0)
 		res = r->strings_used == r->strings_size
 			      ? 0
-			      : map_damaged("its strings are shorter than it says", err);
+			      : map_damaged("strings are shorter than stated", err);
 	if (res == 0)
 		*ret = &TAKE(r->o)->m;
 	if (r->o)

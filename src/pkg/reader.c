@@ -27,7 +27,7 @@ int pkg_reader_open(const struct pkg_info *info, struct stream *payload, struct 
 	case PKG_FORMAT_OTHER:
 		res = other_reader_new(src, &r, err);
 		if (res == PKG_NOT_A_PACKAGE)
-			return err_set(err, ERR_CHANGED, "no archive any more");
+			return err_set(err, ERR_CHANGED, "the file is no longer an archive");
 		if (res < 0)
 			return res;
 		break;
@@ -94,7 +94,7 @@ static int reader_next_member(struct pkg_reader *r, struct pkg_member *ret, stru
 	if (res == PKG_END) {
 		/* Read the padding after the archive's end too: a compressed payload has its checks there. */
 		if (r->in.s && buffered_drain(&r->in, err) < 0)
-			return err_in(err, "behind the end of the archive");
+			return err_in(err, "after the end of the archive");
 		r->ended = true;
 		return PKG_END;
 	}

@@ -49,7 +49,7 @@ static int rpm_read_headers(struct source *src, struct arena *a, struct rpm_head
 	if (source_read_full(src, 0, lead, sizeof(lead), SOURCE_SEQUENTIAL, err) < 0)
 		return err_in(err, "lead");
 	if (lead[LEAD_SIGNATURE] != 0 || lead[LEAD_SIGNATURE + 1] != 5)
-		return err_set(err, ERR_INVALID, "lead: signature type %u is not known",
+		return err_set(err, ERR_INVALID, "lead: signature type %u is not supported",
 			       lead[LEAD_SIGNATURE] << 8 | lead[LEAD_SIGNATURE + 1]);
 	if (rpm_header_read(src, LEAD_SIZE, SIGNATURE_MAX, a, ret_sig, err) < 0)
 		return err_in(err, "signature");
@@ -133,7 +133,7 @@ static int find_payload(struct source *src, const struct rpm_header *sig, const 
 		return -1;
 	/* Others are delta packages, and formats that never came into use. */
 	if (format.size && !str_eq(format, STR("cpio")))
-		return err_set(err, ERR_INVALID, "a payload of format \"%.*s\"",
+		return err_set(err, ERR_INVALID, "unsupported payload format \"%.*s\"",
 			       (int)MIN(format.size, (size_t)32), format.p);
 	size = src->size - h->end;
 	if (codec_detect_at(src, h->end, SOURCE_SEQUENTIAL, &codec, err) < 0)

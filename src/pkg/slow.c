@@ -46,7 +46,7 @@ static int slow_next(struct slow_source *s, uint32_t number, struct pkg_member *
 {
 	int r = pkg_reader_next(s->reader, ret, err);
 
-	return r == PKG_END ? err_set(err, ERR_CHANGED, "the archive has no member %u any more", number) : r;
+	return r == PKG_END ? err_set(err, ERR_CHANGED, "the archive no longer has a member %u", number) : r;
 }
 
 /* The target of a hard link: the number of the last file with this path before @before. */
@@ -66,8 +66,7 @@ static int find_target(struct slow_source *s, struct str path, uint32_t before, 
 			found = true;
 		}
 	}
-	return found ? 0
-		     : err_set(err, ERR_INVALID, "a hard link to something that does not stand before it");
+	return found ? 0 : err_set(err, ERR_INVALID, "the target of a hard link is not before it");
 }
 
 /* Read from the archive's start up to the content of the member. */
@@ -89,13 +88,13 @@ static int go_to_member(struct slow_source *s, struct err *err)
 			return 0;
 		}
 		if (m.type != PKG_HARDLINK)
-			return err_set(err, ERR_CHANGED, "member %u is no file", s->number);
+			return err_set(err, ERR_CHANGED, "member %u is not a file", s->number);
 		target.size = 0;
 		buf_add_str(&target, m.link);
 		if (find_target(s, buf_str(&target), s->number, &s->number, err) < 0)
 			return -1;
 	}
-	return err_set(err, ERR_LIMIT, "a chain of hard links");
+	return err_set(err, ERR_LIMIT, "hard links: more than 4 in a chain");
 }
 
 static int slow_read(struct source *src, uint64_t off, void *buf, size_t n, enum source_hint hint,

@@ -244,7 +244,7 @@ static int read_old_sparse_map(struct tar_reader *t, const uint8_t *h, uint64_t 
 	int n = 4;
 
 	if (!parse_number(h + GNU_REAL_SIZE, 12, &real_size) || real_size < 0)
-		return err_set(err, ERR_INVALID, "sparse header without a proper size");
+		return err_set(err, ERR_INVALID, "sparse header with an invalid size");
 	for (;;) {
 		for (int i = 0; i < n && p[24 * i]; i++) {
 			if (!parse_number(p + 24 * i, 12, &off) ||
@@ -328,7 +328,7 @@ static int set_up_sparse(struct tar_reader *t, const uint8_t *h, struct raw_memb
 		if (read_old_sparse_map(t, h, &real_size, err) < 0)
 			return -1;
 	} else if (t->local.sparse_major > 1 || (t->local.sparse_major == 1 && t->local.sparse_minor > 0)) {
-		return err_set(err, ERR_INVALID, "sparse format %llu.%llu is not known",
+		return err_set(err, ERR_INVALID, "sparse format %llu.%llu is not supported",
 			       (unsigned long long)t->local.sparse_major,
 			       (unsigned long long)t->local.sparse_minor);
 	} else if (!t->local.has_sparse_size) {
@@ -459,8 +459,7 @@ static int tar_next(struct pkg_reader *r, struct raw_member *ret, struct err *er
 			return res;
 		if (res == BUFFERED_END || is_zero_block(h)) {
 			if (t->pax_member || t->has_long_name || t->has_long_link)
-				return err_set(err, ERR_INVALID,
-					       "tar ends behind an extended header, at %llu",
+				return err_set(err, ERR_INVALID, "tar ends after an extended header, at %llu",
 					       (unsigned long long)at);
 			return PKG_END;
 		}
@@ -469,7 +468,7 @@ static int tar_next(struct pkg_reader *r, struct raw_member *ret, struct err *er
 				       (unsigned long long)at);
 		if (!parse_number(h + SIZE, 12, &size) || size < 0)
 			return err_set(err, ERR_INVALID,
-				       "tar header at %llu: its size is not a number or negative",
+				       "tar header at %llu: its size is negative or not a number",
 				       (unsigned long long)at);
 		res = take_extension(t, h[TYPE], (uint64_t)size, err);
 		if (res == 1)

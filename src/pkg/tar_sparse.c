@@ -68,7 +68,8 @@ int sparse_begin(struct sparse *m, uint64_t real_size, uint64_t stored, struct e
 	if (real_size > PKG_MAX_SPARSE)
 		return err_set(err, ERR_LIMIT, "sparse member of %llu bytes", (unsigned long long)real_size);
 	if (last && last->off + last->size > real_size)
-		return err_set(err, ERR_INVALID, "sparse map: goes to %llu in a file of %llu bytes",
+		return err_set(err, ERR_INVALID,
+			       "sparse map: ends at %llu, after the end of a file of %llu bytes",
 			       (unsigned long long)(last->off + last->size), (unsigned long long)real_size);
 	if (m->stored > stored)
 		return err_set(err, ERR_INVALID, "sparse map: names %llu bytes, but %llu are stored",

@@ -242,7 +242,7 @@ static void a_package_that_changed(void **state)
 	pw_deb(&out, &(struct pw_deb){ .files = &file, .n_files = 1, .nested = true });
 	assert_done(listing_of_package(&l, buf_bytes(&out), "a.ipk", &info, &err));
 	assert_done(pkg_member_open_slow(source_of_mem(buf_bytes(&out), "p"), &info, 1, 6, &s, &err));
-	assert_fails(source_read_full(s, 0, got, 6, SOURCE_RANDOM, &err), ERR_CHANGED, "no member 1");
+	assert_fails(source_read_full(s, 0, got, 6, SOURCE_RANDOM, &err), ERR_CHANGED, "no longer has a member 1");
 	source_close(s);
 	assert_done(pkg_member_open_slow(source_of_mem(buf_bytes(&out), "p"), &info, 0, 7, &s, &err));
 	assert_fails(source_read_full(s, 0, got, 6, SOURCE_RANDOM, &err), ERR_CHANGED, "6 bytes, not 7");

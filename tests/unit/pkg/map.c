@@ -383,7 +383,7 @@ static void a_damaged_map_is_told(void **state)
 		blob.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 	blob.p[4]++;
-	assert_fails(pkg_map_decode(buf_bytes(&blob), &m, &err), ERR_INVALID, "version 3 is not known");
+	assert_fails(pkg_map_decode(buf_bytes(&blob), &m, &err), ERR_INVALID, "version 3 is not supported");
 }
 
 /* The hash is no defence: what it covers may be wrong in itself. */

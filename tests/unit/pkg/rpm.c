@@ -234,7 +234,7 @@ static void tags_that_lie(void **state)
 	lies[n++].text = "2 link targets for 1 files";
 	/* PAYLOADFORMAT, PAYLOADSIZE */
 	pw_tag_text(&lies[n].t, 1124, "drpm");
-	lies[n++].text = "a payload of format \"drpm\"";
+	lies[n++].text = "unsupported payload format \"drpm\"";
 	pw_tag_u64(&lies[n].t, 5113, (uint64_t[]){ UINT64_C(1) << 40 }, 1);
 	lies[n++].text = "but the file ends after 0 of them";
 	for (size_t i = 0; i < n; i++) {
@@ -268,7 +268,7 @@ static void headers_that_promise_more_than_the_file(void **state)
 	rpm.p[96 + 16] = 0;
 	assert_fails(open_rpm(&rpm, &a, &info, &err), ERR_INVALID, "header: no header at 112");
 	rpm.p[79] = 0;
-	assert_fails(open_rpm(&rpm, &a, &info, &err), ERR_INVALID, "lead: signature type 0 is not known");
+	assert_fails(open_rpm(&rpm, &a, &info, &err), ERR_INVALID, "lead: signature type 0 is not supported");
 }
 
 /* One long directory for many names: more text than there is memory for, out of a header of megabytes. */
