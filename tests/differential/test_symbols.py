@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers against llvm-symbolizer and eu-addr2line, for programs of every DWARF version and compiler."""
+"""Compare answers with llvm-symbolizer and eu-addr2line, for programs of every DWARF version and compiler."""
 
 import json
 import os
@@ -85,7 +85,7 @@ def addresses(path):
 
 
 def chains(text):
-    """[(name without what a compiler adds to it, path, line)]"""
+    """[(name without the suffix that a compiler adds, path, line)]"""
     ret = []
     for block in text.strip("\n").split("\n\n"):
         lines = block.strip("\n").split("\n")
@@ -98,13 +98,13 @@ def chains(text):
 
 
 def eu_lines(path, text):
-    """What eu-addr2line says of the innermost frames."""
+    """The innermost frames by eu-addr2line."""
     return [(os.path.normpath(m[1]), int(m[2])) for m in
             re.finditer(r"^(.*?):(\d+)(?::\d+)?(?: \(.*\))?$", run("eu-addr2line", "-A", "-e", path, text=text), re.M)]
 
 
 @pytest.mark.parametrize("compiler,flags", KINDS, ids=lambda x: str(x).replace(" ", ""))
-def test_as_the_others_say(compiler, flags, tmp_path):
+def test_lines_and_chains_are_those_of_llvm_and_elfutils(compiler, flags, tmp_path):
     source = tmp_path / ("a.cc" if compiler.endswith("+") else "a.c")
     source.write_text(CC if compiler.endswith("+") else C)
     program = tmp_path / "program"
@@ -163,7 +163,7 @@ def test_discriminators_are_those_of_llvm(flags, tmp_path):
     def frames(out):
         places = (json.loads(line)["Symbol"] for line in out.splitlines())
         keys = ("FunctionName", "Line", "Column", "Discriminator")
-        # of what is not known llvm-symbolizer says one empty frame
+        # for an unknown address llvm-symbolizer prints one empty frame
         return [[tuple(f[k] for k in keys) for f in chain if f["FunctionName"]] for chain in places]
 
     options = ("-e", program, "--output-style", "json")
@@ -172,7 +172,7 @@ def test_discriminators_are_those_of_llvm(flags, tmp_path):
     found = [f[3] for chain in theirs for f in chain]
     callers = [f[3] for chain in theirs for f in chain[1:]]
     assert any(found) and any(callers)
-    # They are not there unless they are asked for.
+    # Discriminators are absent unless they are asked for.
     assert not any(f[3] for chain in frames(run(LODE, "symbolize", *options, text=text)) for f in chain)
     table = tmp_path / "table"
     run(LODE, "symtab", "build", "--discriminators", "-o", table, program)
@@ -183,7 +183,7 @@ def test_discriminators_are_those_of_llvm(flags, tmp_path):
     assert without.returncode == 1 and "without discriminators" in without.stderr
 
 
-def test_addr2line_says_the_same(tmp_path):
+def test_addr2line_prints_the_same_as_binutils(tmp_path):
     source = tmp_path / "a.c"
     source.write_text(C)
     program = tmp_path / "program"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The source names of a debug file. The input is its debug sections: a byte for the target, a byte of flags,
- * then for each of the sections below its size (2 bytes, little endian) and its bytes, and what is left is
- * one more. The target puts them into an ELF file, as they are and compressed: the names must be the same,
- * canonical, each told once, and all in the set.
+ * then for each of the sections below its size (2 bytes, little endian) and its bytes; the remaining bytes
+ * are the last section. They are put into an ELF file, as they are and compressed: the names must be the
+ * same, canonical, reported once each, and all in the set.
  */
 #include "elf_writer.h"
 #include "fault_source.h"
@@ -79,7 +79,7 @@ static void file_make(const struct parts *p, bool compressed, struct buf *ret)
 	elf_writer_done(&w);
 }
 
-/* The supplementary file: strings and nothing else. */
+/* The supplementary file, which has only strings. */
 static void alt_make(const struct parts *p, struct buf *ret)
 {
 	struct elf_writer w;
@@ -91,7 +91,7 @@ static void alt_make(const struct parts *p, struct buf *ret)
 }
 
 struct found {
-	struct buf names; /* each with a NUL behind */
+	struct buf names; /* each followed by a NUL */
 	size_t n;
 	struct dwarf_sources_note note;
 };
@@ -148,7 +148,7 @@ static void check_file(struct bytes file, const struct elf_image *alt, bool whol
 	}
 	FUZZ_CHECK(elf_open(src, &img, &err) == 0 && img->sections_err.kind == ERR_NONE);
 	r = dwarf_sources_each(img, alt, take, ret, &ret->note, &err);
-	/* Damage within is noted; what small sections hold meets no limit. */
+	/* Damage in units is noted; small sections meet no limit. */
 	FUZZ_CHECK(r == 0);
 	FUZZ_CHECK((ret->note.n_units_skipped == 0) == (ret->note.reason[0] == '\0'));
 	if (whole) {

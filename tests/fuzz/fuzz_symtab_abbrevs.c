@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Abbreviations: the input is the number of bytes of DIEs (2 bytes, little endian), these, and .debug_abbrev.
- * Two units have the same DIEs and the table at 0 and at 1.
+ * Abbreviations: the input is the size of the DIEs (2 bytes, little endian), the DIEs, and .debug_abbrev. Two
+ * units have the same DIEs, one with the table at 0 and one with that at 1.
  */
 #include "symtab_check.h"
 
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (dies.size)
 			buf_add(&w.info, dies.p, dies.size);
 		code_unit_end(&w);
-		buf_add_char(&w.abbrev, 0); /* the next unit's table is one further on */
+		buf_add_char(&w.abbrev, 0); /* the next unit's table starts one byte later */
 	}
 	w.abbrev.size = 0;
 	rest_add(&w.abbrev, &c);

@@ -2,10 +2,7 @@
 /*
  * Tables of damaged DWARF: units, abbreviations, ranges, line programs, relocations, symbols, Go's table. The
  * input is a byte for the target, a byte of flags, then for each of the sections below its size (2 bytes,
- * little endian) and its bytes.
- *
- * Whatever is made must be a table that opens, the same with several threads, whose answers cover what they
- * say they cover, and which verify finds to be what DWARF says.
+ * little endian) and its bytes. symtab_check.h says what must hold of the table.
  */
 #include "symtab_check.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names from anybody: what comes out has its limit, and what is no mangled name comes out as it is.
+ * Any names: the output is limited, and a name that is not mangled stays unchanged.
  */
 #include "fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of whole ELF files, byte for byte as they come: what fuzz_symtab_build does not write, such as
- * .gnu_debugdata, segments without sections, .dynsym and PLTs.
+ * Tables of whole ELF files: the input is the file. This reaches the parts that fuzz_symtab_build does not
+ * write, such as .gnu_debugdata, segments without sections, .dynsym and PLTs.
  */
 #include "symtab_check.h"
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Go's own table with its trees of calls. The input is a byte for the target, then the table, the data that
- * describes the module and the trees: of each its size (2 bytes, little endian) and its bytes, which lie at
- * 0x20000, 0x40000 and 0x30000.
- *
- * What is made must be a table whose answers cover what they say they cover.
+ * describes the module, and the trees: for each its size (2 bytes, little endian) and its bytes, which are at
+ * 0x20000, 0x40000 and 0x30000. All addresses of an answer's range must have that answer.
  */
 #include "symtab_check.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Line tables: the input is .debug_line. Two units have the table at its begin, one has the table at 16. Rows
- * have their discriminators: half of the time, as all of them take the longer way then.
+ * Line tables: the input is .debug_line. Two units have the table at 0, one has the table at 16. Half of the
+ * inputs are read with discriminators, since all rows are then made by other code.
  */
 #include "symtab_check.h"
 

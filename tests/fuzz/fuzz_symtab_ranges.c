@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Range lists: the input is the size of .debug_addr (a byte), that section, and .debug_ranges or
- * .debug_rnglists. Functions have lists at several offsets, one within the other, and by index.
+ * .debug_rnglists. Functions have overlapping lists at several offsets, and lists by index.
  */
 #include "symtab_check.h"
 

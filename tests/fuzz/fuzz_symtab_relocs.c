@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Relocations: the input is those of .debug_info, after the second byte of which bit 3 says whether they are
- * REL or RELA. The symbols are those of two functions.
+ * Relocations: the input is those of .debug_info. Bit 3 of the second byte says whether they are REL or RELA.
+ * The symbols are of two functions.
  */
 #include "symtab_check.h"
 
@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	code_unit_end(&w);
 	at = elf_writer_section(&w.elf, rel ? ".rel.debug_info" : ".rela.debug_info",
 				rel ? SHT_REL : SHT_RELA, 0, buf_bytes(&relocs));
-	/* .text is 2, .debug_info 3, .debug_abbrev 4, .debug_str 5, then the symbols. */
+	/* Sections: .text is 2, .debug_info 3, .debug_abbrev 4, .debug_str 5, then the symbols. */
 	elf_writer_at(&w.elf, at)->info = 3;
 	elf_writer_at(&w.elf, at)->link = 6;
 	check_file(&w);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Split DWARF: a file of skeletons, and a .dwp, or a .dwo that all of them get. The input is a byte of flags,
- * then for each of the sections below its size (2 bytes, little endian) and its bytes.
- *
- * The table must be the same with several threads, and verify must find it to be what DWARF says.
+ * Split DWARF: a file of skeletons, and a .dwp, or a .dwo that all skeletons get. The input is a byte of
+ * flags, then for each of the sections below its size (2 bytes, little endian) and its bytes. The table must
+ * be the same with several threads, and verify must find no difference from the DWARF.
  */
 #include "symtab_check.h"
 

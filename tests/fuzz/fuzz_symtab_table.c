@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables made by nobody: the input is a table whose check sums are made right, so that what is behind them is
+ * Hand-made tables: the input is a table. Its checksums are corrected, so that the checks after them are
  * reached.
  */
 #include "fuzz.h"
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		if (symtab_find(f, addr, &frames, &err) == 0)
 			FUZZ_CHECK(frames.n >= 1 && frames.lo <= addr && addr < frames.hi);
-		/* Numbers that were given, and any others. */
+		/* Numbers that the table returned, and any others. */
 		if (symtab_find_numbers(f, addr, &numbers, &err) == 0) {
 			any = numbers.list[addr % numbers.n];
 			symtab_frame_of(f, &any, &frame, &err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Units and their DIEs: the input is .debug_info, of which the first unit has a sound header. The
- * abbreviations are sound, and there is one for each kind of DIE that is looked at.
+ * Units and their DIEs: the input is .debug_info, whose first unit has a valid header. The abbreviations are
+ * valid, with one for each kind of DIE that is read.
  */
 #include "symtab_check.h"
 
@@ -13,12 +13,12 @@ static const uint8_t abbrevs[] = {
 	3,  0x1d, 1, 0x31, 0x13, 0x11, 0x01, 0x12, 0x0b, 0x58, 0x0b, 0x59, 0x0f, 0, 0, /* call */
 	4,  0x0b, 1, 0,    0,                                                          /* block */
 	5,  0x39, 1, 0x03, 0x08, 0,    0,                                              /* namespace */
-	6,  0x13, 1, 0x03, 0x08, 0x01, 0x0f, 0,    0,             /* type: name, a sibling that is none */
+	6,  0x13, 1, 0x03, 0x08, 0x01, 0x0f, 0,    0,             /* type: name, a wrong sibling */
 	7,  0x2e, 0, 0x31, 0x13, 0x11, 0x01, 0x12, 0x0d, 0,    0, /* function by origin, sleb length */
-	8,  0x2e, 0, 0x47, 0x10, 0x03, 0x0e, 0,    0,             /* function by a reference elsewhere */
-	9,  0x04, 1, 0x01, 0x13, 0,    0,                         /* enumeration, with a sibling */
-	10, 0x34, 0, 0x02, 0x18, 0x03, 0x16, 0,    0,             /* variable: expression, indirect */
-	11, 0x1d, 0, 0x31, 0x13, 0x55, 0x06, 0,    0,             /* call with a list */
+	8,  0x2e, 0, 0x47, 0x10, 0x03, 0x0e, 0,    0, /* function by a reference to another unit */
+	9,  0x04, 1, 0x01, 0x13, 0,    0,             /* enumeration, with a sibling */
+	10, 0x34, 0, 0x02, 0x18, 0x03, 0x16, 0,    0, /* variable: expression, indirect */
+	11, 0x1d, 0, 0x31, 0x13, 0x55, 0x06, 0,    0, /* call with a list */
 	0,
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What holds of every table that is made, whatever it is made of: the same with several threads, it opens,
- * its answers cover what they say they cover, and verify finds it to be what DWARF says.
+ * Checks that hold for every table, whatever its input: it is the same with several threads, it opens, all
+ * addresses of an answer's range have that answer, and verify finds no difference from the DWARF.
  */
 #pragma once
 
@@ -53,7 +53,7 @@ static inline bool check_image(const struct elf_image *img, const struct symtab_
 	return true;
 }
 
-/* The same of a file's bytes. */
+/* The same for the bytes of a file. */
 static inline bool check_bytes(struct bytes file, const struct symtab_options *o)
 {
 	AUTO(source_closep) struct source *src = source_of_mem(file, "x");
@@ -64,7 +64,7 @@ static inline bool check_bytes(struct bytes file, const struct symtab_options *o
 	return check_image(img, o);
 }
 
-/* Finish the file and make its table. */
+/* Finish the file, then build and check its table. */
 static inline void check_file(struct code_writer *w)
 {
 	AUTO(buf_done) struct buf file = { 0 };
@@ -74,7 +74,7 @@ static inline void check_file(struct code_writer *w)
 	check_bytes(buf_bytes(&file), &o);
 }
 
-/* The first bytes say which target, version and size of offsets. */
+/* The first bytes choose target, version and size of offsets. */
 static inline void writer_of(struct code_writer *w, struct cursor *c, uint16_t type)
 {
 	enum elf_writer_target target = cursor_u8(c) % ELF_WRITER_N_TARGETS;

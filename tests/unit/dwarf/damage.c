@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Damaged and hostile input: what is damaged is passed over and noted, the rest is read, and it ends.
+ * Damaged and hostile input: damaged parts are skipped and noted, the rest is read, in bounded time.
  */
 #include "test.h"
 
@@ -35,7 +35,7 @@ static void set(struct buf *b, uint64_t at, uint64_t v, unsigned size)
 		b->p[at + i] = (uint8_t)(v >> 8 * i);
 }
 
-/* One was passed over, for @reason, and the names are @want. */
+/* Check that one unit was skipped for @reason, and that the names are @want. */
 static void expect_skipped(struct input *in, const char *reason, const char *want)
 {
 	if (input_sources(in, NULL))
@@ -124,11 +124,11 @@ static void damaged_units_are_skipped(void **state)
 		assert_true(in.note.n_units_skipped > 0);
 		if (!strstr(in.note.reason, cases[i].reason))
 			fail_msg("\"%s\" is not \"%s\"", in.note.reason, cases[i].reason);
-		assert_str(buf_str(&in.names), "one.c\n"); /* nobody says where it is */
+		assert_str(buf_str(&in.names), "one.c\n"); /* no unit has its offset */
 	}
 }
 
-/* A table of version 5 whose lists are these bytes. */
+/* Add a table of version 5 whose lists are these bytes. */
 static void expect_lists(const char *p, size_t size, const char *reason)
 {
 	static const char start[] = "\5\0\10\0\0\0\0\0\1\1\1\xfb\16\1";
@@ -195,7 +195,7 @@ static void old_tables_that_are_cut(void **state)
 
 		input_init(&whole, ELF_WRITER_X86_64, ET_DYN);
 		add(&whole, version, DWARF_WRITER_STRING, two);
-		/* header_length one less each time: the lists end early in all places. */
+		/* header_length is one less each time, so that the lists end early at every place. */
 		for (uint64_t n = whole.dwarf.line.p[6]; n-- > 0;) {
 			AUTO(input_done) struct input in = { 0 };
 
@@ -230,8 +230,7 @@ static void sections_cut_at_any_byte_and_any_byte_damaged(void **state)
 
 				for (uint64_t n = 0; n < size; n++) {
 					sections[i].size = n;
-					/* Relocation or symbol tables may be damaged in a way that is an
-					 * error. */
+					/* Damage of relocation or symbol tables may be an error. */
 					input_sources(&in, NULL);
 				}
 				sections[i].size = size;
@@ -278,11 +277,11 @@ static void a_string_at_the_very_end_without_its_nul(void **state)
 
 	input_init(&in, ELF_WRITER_X86_64, ET_DYN);
 	add(&in, 5, DWARF_WRITER_LINE_STRP, one);
-	in.dwarf.line_str.size -= 7; /* "one.c" and its NULs: what is written last is the unit's comp_dir */
+	in.dwarf.line_str.size -= 7; /* "one.c" and its NULs: the last string is the unit's comp_dir */
 	assert_int_equal(input_sources(&in, NULL), 0);
 }
 
-/* Strings in a section that is too large to be read as a whole. */
+/* A section of strings that is too large to be read as a whole. */
 static void large_string_sections(void **state)
 {
 	for (int form = DWARF_WRITER_STRP; form <= DWARF_WRITER_STRX; form++)
@@ -292,7 +291,7 @@ static void large_string_sections(void **state)
 			struct buf *str = form == DWARF_WRITER_LINE_STRP ? &in.dwarf.line_str : &in.dwarf.str;
 
 			input_init(&in, ELF_WRITER_X86_64, ET_DYN);
-			/* So that windows end within names, at each of their bytes. */
+			/* Windows end within names, at each of their bytes. */
 			memset(buf_reserve(str, MIB(3)), 'x', MIB(3));
 			str->size = MIB(2) - 40 + at;
 			str->p[str->size - 1] = '\0';
@@ -338,7 +337,7 @@ static void only_what_is_needed_is_read(void **state)
 	assert_int_equal(elf_open(in.src, &in.img, &in.err), 0);
 	assert_sources(&in, NULL, "/work/one.c\n");
 	assert_true(fault_bytes(in.src) <
-		    MIB(5)); /* of 20: each program and each unit's DIEs are passed over */
+		    MIB(5)); /* of 20: the programs and the units' other DIEs are not read */
 	elf_close(in.img);
 	source_close(in.src);
 	in.img = NULL;
@@ -381,12 +380,12 @@ static void abbreviations_that_are_searched_too_often_are_damage(void **state)
 							.n_abbrevs_before = i ? 0 : 60000 };
 		uint64_t at = dwarf_writer_unit(&in.dwarf, &unit);
 
-		/* All use the first table, by turns the first in it and the last. */
+		/* All use the first table, in turn its first abbreviation and its last. */
 		set(&in.dwarf.info, at + 6, 0, 4);
 		if (i % 2)
 			set(&in.dwarf.info, at + 11, 2, 1);
 	}
-	/* The last is made to be number 1, in three bytes, and the first number 2. */
+	/* Give the last one the number 1, in three bytes, and the first the number 2. */
 	p = memmem(in.dwarf.abbrev.p, in.dwarf.abbrev.size, code, sizeof(code));
 	assert_non_null(p);
 	memcpy(p, "\x81\x80", 3);

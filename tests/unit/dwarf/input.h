@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file being made, and what is read out of it.
+ * A file being written, and the names read from it.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ struct input {
 	struct buf file;
 	struct source *src;
 	struct elf_image *img;
-	/* What input_sources() found. */
+	/* Results of input_sources(). */
 	struct buf names; /* each with a newline, in order */
 	struct dwarf_sources_note note;
 	struct err err;
@@ -22,7 +22,7 @@ struct input {
 void input_init(struct input *in, enum elf_writer_target target, uint16_t type);
 void input_open(struct input *in); /* finish the file, open it */
 void input_done(struct input *in);
-/* Opens if it is not open. The result of dwarf_sources_each(). */
+/* Open the file if it is not open. Returns the result of dwarf_sources_each(). */
 int input_sources(struct input *in, const struct elf_image *alt);
-/* The names are these, one a line. */
+/* Check that the names are these, one a line. */
 void assert_sources(struct input *in, const struct elf_image *alt, const char *want);

@@ -15,7 +15,7 @@ static const char names[] = "/work/src/main.c\n"
 			    "/work/other/x/deep/part.h\n"
 			    "/abs.c\n";
 
-/* A unit and its table, with the names above. */
+/* Add a unit and its table, with the names above. */
 static void add_usual(struct input *in, unsigned version, bool dwarf64, enum dwarf_writer_form form)
 {
 	const struct dwarf_writer_table table = {
@@ -59,7 +59,7 @@ static void every_form_of_a_string(void **state)
 			for (int dwarf64 = 0; dwarf64 < 2; dwarf64++) {
 				AUTO(input_done) struct input in = { 0 };
 
-				/* Indexed strings of DWARF 4 are GNU's and have no header in front. */
+				/* Indexed strings of DWARF 4 are GNU's and have no header. */
 				if (version == 4 && form >= DWARF_WRITER_STRX)
 					continue;
 				input_init(&in, ELF_WRITER_S390X, ET_DYN);
@@ -95,7 +95,7 @@ static void relocations_of_a_linked_file_are_not_applied_again(void **state)
 {
 	AUTO(input_done) struct input in = { 0 };
 
-	/* A kernel linked with --emit-relocs keeps them; what they would write here is nonsense. */
+	/* A kernel linked with --emit-relocs keeps them; applied, they would write nonsense. */
 	input_init(&in, ELF_WRITER_X86_64, ET_EXEC);
 	add_usual(&in, 5, false, DWARF_WRITER_LINE_STRP);
 	in.elf.type = ET_EXEC;
@@ -195,7 +195,7 @@ static void units_of_any_shape(void **state)
 				.name = "main.c",
 				.stmt_list = dwarf_writer_table(&in.dwarf, &table),
 				.n_abbrevs_before = i * 200,
-				/* Far beyond what is read of a unit at first. */
+				/* Far more than the bytes of a unit that are read at first. */
 				.padding = i * 20000,
 				.children = i * 100000,
 			};
@@ -247,7 +247,7 @@ static void names_that_stay_relative_are_kept(void **state)
 	dwarf_writer_table(&in.dwarf, &table);
 	assert_sources(&in, NULL, "build/dir/a.c\nbuild/inc/a.h\nbuild/dir/c.h\n");
 
-	/* Of a table that no unit knows. */
+	/* A table that no unit refers to. */
 	input_init(&old, ELF_WRITER_X86_64, ET_DYN);
 	dwarf_writer_table(&old.dwarf, &old_table);
 	assert_sources(&old, NULL, "a.c\ninc/a.h\nc.h\n");
@@ -349,12 +349,12 @@ static void strings_of_the_supplementary_file(void **state)
 			add_usual(&in, version, false, forms[i]);
 			input_init(&sup, ELF_WRITER_X86_64, ET_EXEC);
 			buf_add(&sup.dwarf.str, in.dwarf.sup_str.p, in.dwarf.sup_str.size);
-			/* As another file's .debug_str, without our own first string. */
+			/* Used as another file's .debug_str, without our own first string. */
 			memmove(sup.dwarf.str.p, sup.dwarf.str.p + 6, sup.dwarf.str.size -= 6);
 			input_open(&sup);
 			assert_sources(&in, sup.img, names);
 			assert_false(in.note.alt_missing);
-			/* Without it: what else is known, and word of what is not. */
+			/* Without it: the other names, and a note that some are missing. */
 			assert_int_equal(input_sources(&in, NULL), 0);
 			assert_true(in.note.alt_missing);
 			assert_int_equal(in.note.n_units_skipped, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Units, functions and inlined calls, each with one of the things that symbolizers have got wrong.
+ * Units, functions and inlined calls, each with a trap that other symbolizers fell into.
  */
 #include "test.h"
 
@@ -30,8 +30,7 @@ static void every_version_target_and_offset_size(void **state)
 			}
 }
 
-/* Calls within calls, a call whose file is the caller's by default, one whose block has no range of its own.
- */
+/* Nested calls, a call whose file is the caller's by default, one in a block without a range of its own. */
 static void inlined_calls_have_their_callers_and_places(void **state)
 {
 	for (unsigned version = 4; version <= 5; version++) {
@@ -65,7 +64,7 @@ static void inlined_calls_have_their_callers_and_places(void **state)
 	}
 }
 
-/* As GCC 3 and 4 tell calls: neither file nor line. The code that is called is of another file. */
+/* Calls as GCC 3 and 4 write them: without file and line. The called code is of another file. */
 static void a_call_without_a_place_is_in_its_callers_file(void **state)
 {
 	static const char *const files[] = { "a.c", "b.h", NULL };
@@ -107,7 +106,7 @@ static void a_child_past_its_parent_is_still_the_innermost(void **state)
 	begin_inlined(&a, g, 0x1010, 0x10);
 	add_inlined(&a, h, 0x1018, 0x100);
 	code_up(&a.w);
-	/* A sibling over the one before it: the later one. */
+	/* Siblings overlap: the later one is visible. */
 	add_inlined(&a, g, 0x1028, 8);
 	code_up(&a.w);
 	code_up(&a.w);
@@ -117,11 +116,11 @@ static void a_child_past_its_parent_is_still_the_innermost(void **state)
 	assert_answer(&a, 0x1020, "h at /src/a.c:12 in g at /src/a.c:0 in f at /src/a.c:0");
 	assert_answer(&a, 0x1028, "g at /src/a.c:12 in f at /src/a.c:0");
 	assert_answer(&a, 0x103f, "h at /src/a.c:13 in g at /src/a.c:0 in f at /src/a.c:0");
-	/* Beyond the function it is nobody's: only the line is known. */
+	/* After the function only the line is known. */
 	assert_answer(&a, 0x1040, " at /src/a.c:14");
 }
 
-/* Each begins before the one that is told before it, and is over it as far as it goes. */
+/* Each call starts before the DIE before it, and hides the part of it that they share. */
 static void many_overlapping_calls_in_any_order(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -171,8 +170,7 @@ static void an_inlined_call_of_no_size_is_ignored(void **state)
 	assert_answer(&a, 0x1010, "f at /src/a.c:11");
 }
 
-/* Ranges of DWARF 4 with a base selection, an empty one, one that goes back, one of code that the linker
- * threw away. */
+/* Ranges of DWARF 4: a base selection, an empty one, one whose end is before its start, one of dead code. */
 static void ranges_of_version_4(void **state)
 {
 	static const uint64_t list[] = { 0x1000, 0x1010, UINT64_MAX, 0x1000, 0x40,       0x60,
@@ -196,7 +194,8 @@ static void ranges_of_version_4(void **state)
 	assert_answer(&a, 0, "-");
 }
 
-/* All kinds of DWARF 5's lists, by .debug_addr and by index; the bases stand behind what needs them. */
+/* All kinds of DWARF 5's lists, by .debug_addr and by index; the bases come after the attributes that need
+ * them. */
 static void ranges_of_version_5(void **state)
 {
 	static const uint64_t addrs[] = { 0x1000, 0x1010, 0x1080, UINT64_MAX };
@@ -343,7 +342,7 @@ static void names_without_linkage_name_are_qualified_by_scopes(void **state)
 	code_unit_begin(&a.w);
 	code_die(&a.w, T_COMPILE, true, A_NAME, F_STRING, S("a.cc"), A_COMP_DIR, F_STRING, S("/src"),
 		 A_LANGUAGE, F_DATA1, U(4), A_STMT_LIST, F_SEC_OFFSET, add_lines(&a), 0u);
-	/* The definition stands before the declaration. */
+	/* The definition comes before the declaration. */
 	at = a.w.info.size;
 	code_die(&a.w, T_SUBPROGRAM, false, A_SPECIFICATION, F_REF4, U(0), A_LOW, F_ADDR, U(0x1000), A_HIGH,
 		 F_DATA4, U(0x20), 0u);
@@ -374,7 +373,7 @@ static void code_of_one_function_in_two_places(void **state)
 	code_up(&a.w);
 	code_unit_end(&a.w);
 	answers_open(&a);
-	/* What the symbol says is the linkage name. */
+	/* The symbol gives the linkage name. */
 	assert_answer(&a, 0x1000, "f.cold at /src/a.c:10");
 	assert_answer(&a, 0x1080, "f at /src/a.c:18");
 }
@@ -428,7 +427,7 @@ static void a_missing_split_file_leaves_lines_and_symbols(void **state)
 	assert_true(symtab_info(a.t)->flags & SYMTAB_SPLIT_MISSING);
 }
 
-/* The rest of the file is used, and what is not is listed. */
+/* The rest of the file is used, and the skipped unit is listed. */
 static void damage_in_one_unit_loses_only_that_unit(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -437,7 +436,7 @@ static void damage_in_one_unit_loses_only_that_unit(void **state)
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	bad = code_unit_c(&a.w, UINT32_MAX);
 	add_function(&a, "before", 0x1200, 0x10);
-	buf_add_uleb(&a.w.info, 9999); /* an abbreviation that is not there */
+	buf_add_uleb(&a.w.info, 9999); /* a missing abbreviation */
 	code_unit_end(&a.w);
 	add_plain(&a);
 	answers_open(&a);
@@ -465,7 +464,7 @@ static void a_unit_of_too_deep_dies_is_skipped(void **state)
 	assert_int_equal(symtab_info(a.t)->n_skipped, 1);
 }
 
-/* Of a function that is in the table in several parts: where it is, and one of its rows. */
+/* Check that a function in several parts is reported as one, and check one of its rows. */
 static void assert_part(struct answers *a, uint64_t addr, uint64_t start, uint64_t end)
 {
 	struct symtab_frames f;
@@ -479,8 +478,8 @@ static void assert_part(struct answers *a, uint64_t addr, uint64_t start, uint64
 }
 
 /*
- * A function that has thousands of calls inlined is written in parts, which nobody sees: also where another
- * function lies over the middle of it, and padding follows.
+ * A function with thousands of inlined calls is stored in parts, but answers show one function: also where
+ * another function overlaps its middle, and padding follows.
  */
 static void a_large_function_answers_as_one(void **state)
 {
@@ -509,7 +508,7 @@ static void a_large_function_answers_as_one(void **state)
 	code_up(&a.w);
 	code_unit_end(&a.w);
 	answers_open(&a);
-	/* In turns from both ends: parts are come to in any order. */
+	/* From both ends in turn, so that parts are read in any order. */
 	for (unsigned k = 0; k < N; k++) {
 		unsigned i = k % 2 ? k : N - 1 - k + N % 2, line = 10 + i * 37 % 1000;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files as they come: relocated or not, compressed, with a supplementary file, without sections.
+ * Kinds of files: relocated or not, compressed, with a supplementary file, without sections.
  */
 #include "test.h"
 
@@ -22,7 +22,7 @@ static void relocations_of_a_linked_file_are_not_applied_again(void **state)
 		elf_writer_put(&a.w.elf, &rela, 0x666, 8);
 	}
 	at = elf_writer_section(&a.w.elf, ".rela.debug_info", SHT_RELA, 0, buf_bytes(&rela));
-	elf_writer_at(&a.w.elf, at)->info = 3; /* .text is 2 */
+	elf_writer_at(&a.w.elf, at)->info = 3; /* section 2 is .text */
 	answers_open(&a);
 	assert_answer(&a, 0x1000, "f at /src/a.c:10");
 }
@@ -44,8 +44,8 @@ static void relocations_of_every_machine(void **state)
 		enum elf_writer_target target;
 		uint32_t address, word;
 		bool rel;
-		uint16_t machine; /* another than the target's */
-		unsigned type_at; /* in the bits of r_info */
+		uint16_t machine; /* not the target's */
+		unsigned type_at; /* split into the bits of r_info */
 	} machines[] = {
 		{ ELF_WRITER_X86_64, 1, 10, false },
 		{ ELF_WRITER_I386, 1, 1, true },
@@ -76,9 +76,9 @@ static void relocations_of_every_machine(void **state)
 			a.w.elf.machine = machines[i].machine;
 		a.w.text = 0;
 		code_unit_begin(&a.w);
-		abbrev = 6; /* behind length and version */
+		abbrev = 6; /* after length and version */
 		code_die(&a.w, T_COMPILE, true, A_LANGUAGE, F_DATA1, U(0x1d), 0u);
-		/* With REL what is added stands there already. */
+		/* With REL the addend is in the section already. */
 		low = code_die(&a.w, T_SUBPROGRAM, false, A_LOW, F_ADDR, U(rel ? 0x10 : 0x777), A_HIGH,
 			       F_DATA4, U(0x20), A_NAME, F_STRING, S("f"), 0u) +
 		      1;
@@ -97,7 +97,7 @@ static void relocations_of_every_machine(void **state)
 	}
 }
 
-/* Without them strings are others, so nothing is told. */
+/* Without relocations the strings would be others, so there is no answer. */
 static void relocations_of_an_unknown_machine_are_refused(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -119,7 +119,7 @@ static void relocations_of_an_unknown_machine_are_refused(void **state)
 	assert_non_null(strstr(err.text, "relocations of machine 75 are not known"));
 }
 
-/* RISC-V's linker may make code shorter, so lengths are differences, also in LEB128. */
+/* RISC-V's linker may shorten code, so lengths are differences of symbols, also in LEB128. */
 static void differences_that_riscv_writes(void **state)
 {
 	static const struct {
@@ -176,7 +176,7 @@ static void compressed_debug_sections(void **state)
 		}
 }
 
-/* Unpacked into a file; where there cannot be one, into memory. */
+/* Decompressed into a file, or into memory if there can be no file. */
 static void large_compressed_sections(void **state)
 {
 	static const char *const places[] = { "/tmp", "/nowhere/at/all" };
@@ -230,7 +230,7 @@ static void offsets_of_4_and_8_bytes_in_one_file(void **state)
 	assert_answer(&a, 0x1030, "long at /src/a.c:13");
 }
 
-/* ---- symbols from elsewhere ---- */
+/* ---- symbols of other tables ---- */
 
 static void mini_debug_information_adds_to_dynamic_symbols(void **state)
 {
@@ -253,8 +253,8 @@ static void mini_debug_information_adds_to_dynamic_symbols(void **state)
 }
 
 /*
- * The outer file has more sections of code than the relocatable file within has sections: section indices of
- * the one must not be used for the other. The inner symbols are damage, the outer ones are kept.
+ * The outer file has more sections of code than the relocatable file in .gnu_debugdata has sections: section
+ * indices of one must not be used for the other. The inner symbols are damage, the outer ones are kept.
  */
 static void a_relocatable_file_as_mini_debug_information_is_refused(void **state)
 {
@@ -281,7 +281,7 @@ static void a_relocatable_file_as_mini_debug_information_is_refused(void **state
 	assert_true(symtab_info(a.t)->flags & SYMTAB_PARTIAL);
 }
 
-/* Its code is that of its segments, which have no section index. */
+/* Its code is in segments, which have no section index. */
 static void a_relocatable_file_without_sections_has_no_table(void **state)
 {
 	AUTO(elf_writer_done) struct elf_writer w = { 0 };
@@ -305,7 +305,7 @@ static void a_relocatable_file_without_sections_has_no_table(void **state)
 	assert_int_equal(symtab_build(img, &o, &table, &st, &err), SYMTAB_NOTHING);
 }
 
-/* Of a dynamic symbol without a size nothing but its address is known. */
+/* A dynamic symbol without a size covers only its address. */
 static void a_dynamic_symbol_without_a_size_is_one_address(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -384,7 +384,7 @@ static void dynamic_symbols_without_sections(void **state)
 	}
 }
 
-/* 64-bit PowerPC of old: a function's symbol is the address of its descriptor. */
+/* The first ABI of 64-bit PowerPC: a function's symbol is the address of its descriptor. */
 static void symbols_that_name_descriptors(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -408,7 +408,7 @@ static void symbols_that_name_descriptors(void **state)
 	assert_answer(&a, 0x1040, "two");
 }
 
-/* Calls by way of the linkage table: the entry is called as what it jumps to. */
+/* An entry of the linkage table has the name of its target. */
 static void entries_of_the_linkage_table(void **state)
 {
 	static const char code[] =

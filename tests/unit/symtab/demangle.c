@@ -32,7 +32,7 @@ static void names_of_every_language(void **state)
 	check("", "", "");
 }
 
-/* Each substitution is twice the one before: a name of 1 kB is more text than there is memory. */
+/* Each substitution doubles the one before: a name of 1 kB expands to more text than there is memory. */
 static void names_that_grow_without_end_stay_as_they_are(void **state)
 {
 	AUTO(buf_done) struct buf name = { 0 }, out = { 0 };

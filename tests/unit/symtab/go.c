@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Go's own table in each of its layouts: two functions, the second one with code of another file in it.
+ * Go's own table in each of its layouts: two functions, the second with code of another file.
  */
 #include "test.h"
 
@@ -12,7 +12,7 @@ struct made {
 	unsigned ptr;
 	bool calls;                                /* the second function has a tree of calls */
 	enum { GO_1_9, GO_1_12, GO_1_14 } version; /* of calls before 1.16 */
-	size_t names;                              /* where they begin */
+	size_t names;                              /* the address of the first */
 };
 
 static const enum elf_writer_target targets[] = { ELF_WRITER_X86_64, ELF_WRITER_S390X, ELF_WRITER_I386 };
@@ -44,7 +44,7 @@ static uint64_t add_steps(struct made *m, const char *steps)
 	return at;
 }
 
-/* A function's description; offsets are those that the layout wants. */
+/* A function's description, with the offsets of the layout. */
 static void add_func(struct made *m, bool small, uint64_t pc, uint64_t name, uint64_t files, uint64_t lines,
 		     uint64_t unit)
 {
@@ -56,15 +56,15 @@ static void add_func(struct made *m, bool small, uint64_t pc, uint64_t name, uin
 	put(m, lines, 4);
 	put(m, 0, 4);
 	put(m, unit, 4);
-	put(m, 9, 4); /* the line of its begin, from 1.20 on */
+	put(m, 9, 4); /* the line of its start, from 1.20 on */
 	put(m, 0, 8);
 }
 
-/* None for 16 bytes, call 0, call 1 in it, none. */
+/* No call for 16 bytes, call 0, call 1 within it, no call. */
 static const char call_steps[] = "\x00\x10\x02\x10\x02\x10\x03\x10";
 
-/* What is behind a function's fixed part: its programs, of which the third is that of calls, and its data, of
- * which the fourth is their tree. */
+/* The variable part of a function: its programs, of which the third is for calls, and its data, of which the
+ * fourth is their tree. */
 static void add_calls(struct made *m, uint32_t magic, uint64_t steps, uint64_t tree)
 {
 	bool small = magic != 0xfffffffa;
@@ -79,14 +79,14 @@ static void add_calls(struct made *m, uint32_t magic, uint64_t steps, uint64_t t
 	put(m, small ? tree : TREES + tree, small ? 4 : m->ptr);
 }
 
-/* A module's description, of which the table and the begin of all trees matter; and the trees. */
+/* A module's description, of which the table's address and the start of all trees are read; and the trees. */
 static void add_module(struct made *m, uint32_t magic)
 {
 	struct elf_writer *w = &m->a->w.elf;
 	AUTO(buf_done) struct buf module = { 0 }, trees = { 0 };
 	unsigned word = magic == 0xfffffff0 ? 38 : 40, at;
 
-	/* Something that looks like one at first. */
+	/* A decoy: it starts like a module's description. */
 	elf_writer_put(w, &module, TABLE, m->ptr);
 	for (unsigned i = 0; i <= word; i++)
 		elf_writer_put(w, &module,
@@ -157,7 +157,7 @@ static void make_new(struct made *m, uint32_t magic, uint64_t text)
 	add_func(m, small, 0, 0, 0, 0, 1);
 	add_func(m, small, 0x40, 10, f, l, 1);
 	if (m->calls) {
-		/* Instead of no programs and no data. */
+		/* Replace the zero numbers of programs and data. */
 		m->b.size -= magic == 0xfffffff1 ? 8 : 12;
 		set(m, m->b.size - (magic == 0xfffffff1 ? 12 : 8), 3, 4);
 		add_calls(m, magic, c, 8);
@@ -170,8 +170,8 @@ static void make_new(struct made *m, uint32_t magic, uint64_t text)
 }
 
 /*
- * The same before Go 1.16: calls are of the second program and the third datum, from Go 1.14 on of the third
- * and the fifth; up to Go 1.11 they have caller, file and line themselves. @names: "leaf", "deep".
+ * The same before Go 1.16: calls use the second program and the third datum, from Go 1.14 on the third and
+ * the fifth; up to Go 1.11 they have caller, file and line themselves. @names: "leaf", "deep".
  */
 static void add_old_calls(struct made *m, uint64_t steps, uint64_t names)
 {
@@ -180,7 +180,7 @@ static void add_old_calls(struct made *m, uint64_t steps, uint64_t names)
 	AUTO(buf_done) struct buf b = { 0 };
 	unsigned n_programs = m->version == GO_1_14 ? 3 : 2, n_data = m->version == GO_1_14 ? 5 : 3, at;
 
-	/* What is behind the number of programs, which other layouts have. */
+	/* Fields after the number of programs that only other layouts have. */
 	m->b.size -= 16;
 	set(m, m->b.size - 4, n_programs, 4);
 	if (m->version == GO_1_9)
@@ -191,7 +191,7 @@ static void add_old_calls(struct made *m, uint64_t steps, uint64_t names)
 		put(m, steps, 4);
 	while (m->b.size % m->ptr)
 		buf_add_char(&m->b, 0);
-	/* All others lead to something that is no tree. */
+	/* All others point to bytes that are no tree. */
 	for (unsigned i = 0; i + 1 < n_data; i++)
 		put(m, TREES, m->ptr);
 	put(m, TREES + 8, m->ptr);
@@ -204,7 +204,7 @@ static void add_old_calls(struct made *m, uint64_t steps, uint64_t names)
 			elf_writer_put(w, &b, i ? 0 : UINT16_MAX, 2);
 			buf_add(&b, "\x02", 2);
 		}
-		elf_writer_put(w, &b, i, 4); /* the file; from 1.12 on the call's place tells more */
+		elf_writer_put(w, &b, i, 4); /* the file; from 1.12 on it comes with the call's instruction */
 		elf_writer_put(w, &b, i ? 20 : 10, 4);
 		elf_writer_put(w, &b, names + i * 5, 4);
 		if (m->version != GO_1_9)
@@ -322,7 +322,7 @@ static void calls_before_go_1_16(void **state)
 			check_calls(targets[k], 0xfffffffb, version);
 }
 
-/* In a position-independent program the begin of the text is written by a relocation. */
+/* In a position-independent program a relocation writes the start of the text. */
 static void a_header_without_the_start_of_text_uses_the_section(void **state)
 {
 	check(ELF_WRITER_X86_64, 0xfffffff1, false);

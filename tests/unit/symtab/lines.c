@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Line programs, each with one of the things that symbolizers have got wrong.
+ * Line programs, each with a trap that other symbolizers fell into.
  */
 #include "test.h"
 
@@ -8,7 +8,7 @@
 
 static const char *const files[] = { "a.c", "b.h", NULL };
 
-/* One function over all of the code, and what add() writes of lines. */
+/* One function for all of the code, and the lines that add() writes. */
 static void open_with(struct answers *a, void (*add)(struct code_writer *w))
 {
 	uint64_t lines = code_lines_begin(&a->w, files);
@@ -39,7 +39,7 @@ static void of_rows_at_one_address_the_last_counts(void **state)
 	/* Line 0 is no line of the file. */
 	assert_answer(&a, 0x1008, "f at /src/a.c:0");
 	assert_answer(&a, 0x1010, "f at /src/b.h:9");
-	/* What is behind a sequence's end has no line. */
+	/* Code after a sequence's end has no line. */
 	assert_answer(&a, 0x1020, "f");
 }
 
@@ -50,13 +50,13 @@ static void add_unsorted(struct code_writer *w)
 	code_row(w, 0x1000, 1, 1);
 	code_row(w, 0x1010, 1, 2);
 	code_sequence_end(w, 0x1020);
-	/* Back within a sequence. */
+	/* The address falls within a sequence. */
 	code_row(w, 0x1040, 1, 40);
 	code_row(w, 0x1050, 1, 50);
 	code_address(w, 0x1030);
 	code_row(w, 0x1030, 1, 30);
 	code_sequence_end(w, 0x1038);
-	/* Dead ones. */
+	/* Dead sequences. */
 	code_address(w, 0);
 	code_row(w, 0x10, 1, 1000);
 	code_sequence_end(w, 0x2000);
@@ -108,8 +108,8 @@ static void instructions_of_four_bytes(void **state)
 static void add_unknown(struct code_writer *w)
 {
 	code_row(w, 0x1000, 1, 1);
-	buf_add(&w->line, "\0\x05\x80xxxx", 7); /* an extended opcode of nobody's */
-	code_discriminator(w, 7);               /* not wanted */
+	buf_add(&w->line, "\0\x05\x80xxxx", 7); /* an unknown extended opcode */
+	code_discriminator(w, 7);               /* ignored */
 	code_row(w, 0x1008, 77, 2);             /* no such file */
 	code_row(w, 0x1010, 1, 3);
 	code_sequence_end(w, 0x1020);
@@ -131,17 +131,17 @@ static void add_discriminators(struct code_writer *w)
 	code_row(w, 0x1000, 1, 1);
 	code_discriminator(w, 3);
 	code_row(w, 0x1008, 1, 1);
-	code_row(w, 0x1010, 1, 1); /* it was of the row before alone */
+	code_row(w, 0x1010, 1, 1); /* it applied to the row before only */
 	code_discriminator(w, 3);
 	code_row(w, 0x1018, 1, 1);
 	code_discriminator(w, 3);
-	code_row(w, 0x1020, 1, 1); /* the same once more */
+	code_row(w, 0x1020, 1, 1); /* the same again */
 	code_discriminator(w, UINT32_MAX);
 	code_row(w, 0x1028, 2, 5);
 	code_discriminator(w, 8);
 	code_row(w, 0x1030, 2, 6);
 	code_discriminator(w, 9);
-	code_row(w, 0x1030, 2, 6); /* of rows at one address the last counts */
+	code_row(w, 0x1030, 2, 6); /* the last of several rows at one address counts */
 	code_sequence_end(w, 0x1038);
 }
 
@@ -172,7 +172,7 @@ static void discriminators_are_in_a_table_built_with_them(void **state)
 	assert_int_equal(frames.hi, 0x1028);
 }
 
-/* Of a call in the middle of f, and of what is inlined into it: of its rows and of its place. */
+/* Check a call in the middle of f: the discriminator of its rows and that of its place. */
 static void calls_have_discriminators_of_their_own(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -241,7 +241,7 @@ static void a_line_range_of_zero_is_not_divided_by(void **state)
 	assert_int_equal(symtab_info(a.t)->n_skipped, 1);
 }
 
-/* GCC's wrappers of identical code, assembler: lines and a symbol, and no function in DWARF. */
+/* GCC's wrappers of identical code, and assembler, have lines and a symbol but no function in DWARF. */
 static void lines_without_a_function_have_the_symbols_name(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -263,7 +263,7 @@ static void lines_without_a_function_have_the_symbols_name(void **state)
 
 static const char *const thunk_files[] = { "a.c", "a.c", NULL };
 
-/* C++'s thunks: no function of DWARF's, and no row of their own where the line is that of the function
+/* C++'s thunks have no function in DWARF, and no row of their own if their line is that of the function
  * before. */
 static void code_after_a_function_has_its_symbols_name_and_the_last_line(void **state)
 {
@@ -324,7 +324,7 @@ static void two_units_share_one_table(void **state)
 	assert_answer(&a, 0x1080, "g at /src/a.c:18");
 }
 
-/* Which thread has which unit must not matter to what is told of the table. */
+/* The report must not depend on which thread reads which unit. */
 static void damage_of_a_shared_table_is_reported_once(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -362,7 +362,7 @@ static void assert_column(struct answers *a, uint64_t addr, uint32_t line, uint1
 	assert_int_equal(frames.list[0].column, column);
 }
 
-/* Units with columns and units without stand in one table; those without take no room for them. */
+/* One table has units with columns and units without; the latter take no room for columns. */
 static void only_units_with_columns_take_room_for_them(void **state)
 {
 	size_t sizes[2];

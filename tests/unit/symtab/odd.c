@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Units and tables that are right but unusual, and hints that are wrong.
+ * Units and tables that are valid but unusual, and wrong hints.
  */
 #include "test.h"
 
@@ -27,7 +27,7 @@ static void type_units_have_no_code(void **state)
 	assert_answer(&a, 0x1000, " at /src/a.c:10");
 }
 
-/* clang and LTO: one table of abbreviations for many units. */
+/* clang and LTO write one table of abbreviations for many units. */
 static void units_that_share_their_abbreviations(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -53,7 +53,7 @@ static void units_that_share_their_abbreviations(void **state)
 	assert_answer(&a, 0x1030, "i at /src/a.c:13");
 }
 
-/* More bytes than are gathered before they are passed over. */
+/* More bytes to skip than one instruction of a program can. */
 static void a_die_of_very_many_attributes_is_skipped(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -61,7 +61,7 @@ static void a_die_of_very_many_attributes_is_skipped(void **state)
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	code_unit_c(&a.w, add_lines(&a));
 	code_die(&a.w, T_BLOCK, false, A_LOW, F_ADDR, U(0x1000), 0u);
-	a.w.abbrev.size -= 2; /* the mark of its end */
+	a.w.abbrev.size -= 2; /* its end mark */
 	for (unsigned i = 0; i < 1000; i++) {
 		buf_add_uleb(&a.w.abbrev, 0x3000 + i);
 		buf_add_uleb(&a.w.abbrev, F_DATA8);
@@ -75,7 +75,7 @@ static void a_die_of_very_many_attributes_is_skipped(void **state)
 	assert_answer(&a, 0x1010, "f at /src/a.c:11");
 }
 
-/* Types and call sites say where to go on behind them; one that says it wrong is gone through. */
+/* Types and call sites have DW_AT_sibling; with a wrong one their children are read. */
 static void dies_without_code_are_skipped_by_their_siblings(void **state)
 {
 	enum { RIGHT, BACK, INTO_ITSELF, PAST_THE_END, N_WAYS };
@@ -100,7 +100,7 @@ static void dies_without_code_are_skipped_by_their_siblings(void **state)
 		to = htole32(to);
 		memcpy(a.w.info.p + die + 2, &to, 4);
 		if (way == RIGHT)
-			a.w.info.p[child] = 0x7f; /* no such abbreviation */
+			a.w.info.p[child] = 0x7f; /* a missing abbreviation */
 		add_function(&a, "f", 0x1000, 0x10);
 		code_up(&a.w);
 		code_unit_end(&a.w);
@@ -109,7 +109,7 @@ static void dies_without_code_are_skipped_by_their_siblings(void **state)
 	}
 }
 
-/* Firmware begins at 0, where elsewhere a linker's dead code is. */
+/* Firmware starts at address 0, which in other files marks dead code. */
 static void code_at_address_0(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -151,7 +151,7 @@ static void put_set(struct answers *a, struct buf *b, uint64_t unit, uint64_t lo
 
 static void wrong_aranges_do_not_change_the_answer(void **state)
 {
-	/* The right one; the other unit; one that covers everything; none at all. */
+	/* The right hint; the other unit; one that covers everything; none. */
 	for (int kind = 0; kind < 4; kind++) {
 		AUTO(answers_done) struct answers a;
 		AUTO(buf_done) struct buf aranges = { 0 }, table = { 0 };
@@ -174,7 +174,7 @@ static void wrong_aranges_do_not_change_the_answer(void **state)
 		answers_open(&a);
 		assert_answer(&a, 0x1000, "f at /src/a.c:10");
 		assert_answer(&a, 0x1080, "g at /src/a.c:18");
-		/* Where the hint is followed. */
+		/* Build a table that follows the hint. */
 		assert_done(symtab_build(a.img, &o, &table, &stats, &err));
 		symtab_finder_free(a.f);
 		symtab_close(a.t);
@@ -210,10 +210,10 @@ static void tables_with_fewer_and_more_opcodes(void **state)
 		lines = code_lines_begin(&a.w, files);
 		code_row(&a.w, 0x1000, 1, 5);
 		if (base == 10)
-			/* What is set_prologue_end elsewhere is a row: the address as it is, line - 5 + 0. */
+			/* The opcode of set_prologue_end makes a row here: the same address, line - 5 + 0. */
 			buf_add(&a.w.line, "\x02\x10\x0a", 3);
 		else
-			/* Nobody's: three numbers. */
+			/* An unknown opcode with three numbers. */
 			buf_add(&a.w.line, "\x0f\x80\x01\x02\x03\x02\x10\x03\x7b\x01", 10);
 		a.w.addr_now = 0x1010;
 		a.w.line_now = 0;
@@ -226,7 +226,7 @@ static void tables_with_fewer_and_more_opcodes(void **state)
 	}
 }
 
-/* Bundles of instructions: an advance counts instructions, an address bundles. */
+/* An advance counts instructions, an address counts bundles. */
 static void instructions_in_bundles(void **state)
 {
 	static const char *const files[] = { "a.c", NULL };
@@ -238,9 +238,10 @@ static void instructions_in_bundles(void **state)
 	a.w.max_ops = 3;
 	lines = code_lines_begin(&a.w, files);
 	code_row(&a.w, 0x1000, 1, 1);
-	buf_add(&a.w.line, "\x02\x04\x03\x01\x01", 5); /* 4 on: the second of the next bundle; line 2 */
-	buf_add(&a.w.line, "\x02\x02\x03\x01\x01", 5); /* 2 on: the first of the one behind */
-	buf_add(&a.w.line, "\x02\x03\0\x01\x01", 5);   /* 3 on, the end */
+	buf_add(&a.w.line, "\x02\x04\x03\x01\x01",
+		5); /* advance by 4: the second of the next bundle; line 2 */
+	buf_add(&a.w.line, "\x02\x02\x03\x01\x01", 5); /* advance by 2: the first of the bundle after it */
+	buf_add(&a.w.line, "\x02\x03\0\x01\x01", 5);   /* advance by 3, the end */
 	a.w.addr_now = 0;
 	open_lines(&a, lines);
 	assert_answer(&a, 0x100f, "f at /src/a.c:1");
@@ -286,7 +287,7 @@ static void addresses_of_another_size_and_steps_around_the_end(void **state)
 	code_sequence_end(&a.w, 0x1050);
 	open_lines(&a, lines);
 	assert_answer(&a, 0x1000, "f at /src/a.c:5");
-	/* How far the row before the step back goes is not known; what follows it belongs to what is dead. */
+	/* The end of the row before the step back is not known; the code after it is dead. */
 	assert_answer(&a, 0x1010, "f");
 	assert_answer(&a, 0x1040, "f");
 }
@@ -326,8 +327,7 @@ static void versions_are_no_part_of_a_name(void **state)
 	assert_answer(&a, 0x1020, "@");
 }
 
-/* The linker's resolver and what it resolves to are two functions. Kernels have room in front of functions.
- */
+/* The linker's resolver and its target are two functions. Kernels reserve bytes before functions. */
 static void resolvers_and_prefixes_are_functions_of_their_own(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -344,7 +344,7 @@ static void resolvers_and_prefixes_are_functions_of_their_own(void **state)
 	assert_answer(&a, 0x1030, "f");
 }
 
-/* RISC-V's say which instruction set, and may have any letters behind. */
+/* RISC-V's marks name the instruction set, and may be followed by any letters. */
 static void marks_of_instruction_sets_are_no_names(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -360,7 +360,7 @@ static void marks_of_instruction_sets_are_no_names(void **state)
 	assert_answer(&a, 0x1030, "f");
 }
 
-/* Clones that a compiler makes have a suffix that DWARF does not tell: both are kept. */
+/* The compiler's clones have a suffix that DWARF does not have: both names are kept. */
 static void clones_have_both_names(void **state)
 {
 	static const char *const suffixes[] = { ".isra.0", ".constprop.1", ".part.2", ".lto_priv.0" };

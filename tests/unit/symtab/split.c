@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Split DWARF: skeletons here, functions in .dwo files or in a .dwp.
+ * Split DWARF: skeletons in the file, functions in .dwo files or in a .dwp.
  */
 #include "test.h"
 
@@ -12,7 +12,7 @@
 
 enum { SKELETON = 4, SPLIT_COMPILE = 5 };
 
-/* The files that can be opened, and what was asked for. */
+/* The files that open_dwo() has, and its last arguments. */
 struct files {
 	struct {
 		const char *name;
@@ -129,7 +129,7 @@ static void split_init(struct code_writer *w, enum elf_writer_target target, uns
 		elf_writer_put(&w->elf, &w->rnglists, 1, 4);
 		elf_writer_put(&w->elf, &w->rnglists, 4, 4);
 		buf_add(&w->rnglists, "\x04\x00\x40\x03\x02\x20\x00",
-			7); /* from the unit's begin; startx_length */
+			7); /* from the unit's start; startx_length */
 	}
 	code_unit_begin(w);
 	if (version >= 5)
@@ -148,7 +148,7 @@ static void split_init(struct code_writer *w, enum elf_writer_target target, uns
 	code_unit_end(w);
 }
 
-/* The list of a split unit of version 4 is in the other file, behind what another unit has there. */
+/* The list of a split unit of version 4 is in the file with the skeletons, after the lists of another unit. */
 static void add_ranges(struct code_writer *w)
 {
 	static const uint64_t list[] = { 0x666, 0x667, 0, 0x40, 0x80, 0xa0, 0, 0 };
@@ -209,7 +209,7 @@ static void functions_of_a_dwp(void **state)
 		add_addresses(&a.w);
 		add_ranges(&a.w);
 		add_skeleton(&a, "a.dwo", ID, add_lines(&a));
-		/* Ids that meet in one slot. */
+		/* Ids with the same slot. */
 		split_init(&dwos[0], ELF_WRITER_X86_64, version, ID + 0x100, "not_this");
 		split_init(&dwos[1], ELF_WRITER_X86_64, version, ID + 0x200, "nor_this");
 		split_init(&dwos[2], ELF_WRITER_X86_64, version, ID, "f");
@@ -256,7 +256,7 @@ static void assert_missing(struct answers *a, const char *why)
 		fail_msg(STR_FMT " does not say %s", STR_ARG(info->skipped[0]), why);
 }
 
-/* The skeleton's lines and the symbols are left. */
+/* The skeleton's lines and the symbols remain. */
 static void a_missing_dwo_or_one_of_another_build_is_reported(void **state)
 {
 	for (int kind = 0; kind < 4; kind++)
@@ -286,7 +286,7 @@ static void a_missing_dwo_or_one_of_another_build_is_reported(void **state)
 		}
 }
 
-/* Whole programs compiled as one have many units in one file. */
+/* A program compiled as a whole has many units in one file. */
 static void units_that_share_a_dwo(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -304,7 +304,7 @@ static void units_that_share_a_dwo(void **state)
 	dwo.dwo = true;
 	dwo.unit_type = SPLIT_COMPILE;
 	for (unsigned i = 0; i < 3; i++) {
-		/* In another order than here. */
+		/* In another order than the skeletons. */
 		add_skeleton(&a, "all.dwo", 100 + (i + 1) % 3, lines);
 		dwo.dwo_id = 100 + i;
 		code_unit_begin(&dwo);
@@ -322,7 +322,7 @@ static void units_that_share_a_dwo(void **state)
 	assert_answer(&a, 0x1080, "three at /src/a.c:18");
 }
 
-/* In the order of their units, so that the file at hand is the right one each time. */
+/* The skeletons are in the order of their units, so the open file is the right one each time. */
 static void skeletons_that_name_one_dwo_open_it_once(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -391,7 +391,7 @@ static void many_skeletons_of_one_large_unit_exhaust_the_budget(void **state)
 	assert_true(stats.n_skipped > 0);
 }
 
-/* clang's skeletons may have the inlined calls too: they are for those who have no .dwo. */
+/* clang's skeletons may have the inlined calls, too, for users without the .dwo. */
 static void functions_of_the_skeleton_hold_without_a_dwo(void **state)
 {
 	for (int there = 0; there < 2; there++) {
@@ -407,7 +407,7 @@ static void functions_of_the_skeleton_hold_without_a_dwo(void **state)
 			 S("/src"), A_GNU_DWO_ID, F_DATA8, U(ID), A_LOW, F_ADDR, U(0x1000), A_STMT_LIST,
 			 F_SEC_OFFSET, add_lines(&a), A_GNU_ADDR_BASE, F_SEC_OFFSET, U(0), A_GNU_RANGES_BASE,
 			 F_SEC_OFFSET, U(16), 0u);
-		/* Its own lists are told by their offsets, without the base. */
+		/* Its own lists have absolute offsets, without the base. */
 		code_die(&a.w, T_SUBPROGRAM, false, A_NAME, F_STRING, S("short"), A_RANGES, F_SEC_OFFSET,
 			 U(16), 0u);
 		code_up(&a.w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A block's strings, written and read.
+ * Writing and reading a block's strings.
  */
 #include "test.h"
 
@@ -60,7 +60,7 @@ static void long_strings_share_at_most_255_bytes(void **state)
 	check(list, 3);
 }
 
-/* Names of a program, in several packs: they take less room than their own bytes. */
+/* Names of a program, in several packs: they are stored in less than their own size. */
 static void similar_strings_are_compressed(void **state)
 {
 	enum { N = 5 * STRINGS_PACK + 3 };
@@ -82,7 +82,7 @@ static void similar_strings_are_compressed(void **state)
 	assert_true(out.size < bytes / 4);
 }
 
-/* Bytes that LZ4 makes nothing of, and a name that is too long to be packed. */
+/* Bytes that LZ4 cannot compress, and a name that is too long to be compressed. */
 static void incompressible_strings_are_stored_as_they_are(void **state)
 {
 	AUTO(arena_done) struct arena room = { 0 };
@@ -104,7 +104,7 @@ static void incompressible_strings_are_stored_as_they_are(void **state)
 	check(list, ARRAY_SIZE(list));
 }
 
-/* All are asked for, and each is within what is there or what it can stand for. */
+/* Read all strings; each is no longer than the bytes there can expand to. */
 static void read_damaged(const struct buf *bad, uint32_t n)
 {
 	AUTO(block_strings_done) struct block_strings s = { 0 };
@@ -115,7 +115,7 @@ static void read_damaged(const struct buf *bad, uint32_t n)
 		struct str one = block_string(&s, &b, i);
 
 		assert_true(one.size <= bad->size * 255 + 255 * n);
-		/* A sanitizer sees whether it is there. */
+		/* A sanitizer notices a read out of bounds. */
 		assert_true(hash64(one.p, one.size, 0) | 1);
 	}
 }
@@ -144,7 +144,7 @@ static void damage(const struct str *list, uint32_t n, unsigned step)
 	}
 }
 
-/* Each byte made another one, and each cut: what is read lies in what is there, or is empty. */
+/* Change each byte, and cut at each: the strings read are within the bytes, or empty. */
 static void damaged_strings_are_empty_or_short(void **state)
 {
 	static const struct str list[] = { { "abc", 3 }, { "abcdef", 6 }, { "abd", 3 }, { "b", 1 } };
@@ -157,7 +157,7 @@ static void damaged_strings_are_empty_or_short(void **state)
 	damage(many, ARRAY_SIZE(many), 51);
 }
 
-/* A pack that says that it is much larger than LZ4 can make of its bytes. */
+/* A pack whose size is much larger than LZ4 can expand its bytes to. */
 static void a_pack_with_a_wrong_size_is_empty(void **state)
 {
 	AUTO(block_strings_done) struct block_strings s = { 0 };

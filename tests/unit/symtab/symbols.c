@@ -3,7 +3,7 @@
 
 #include "answers.h"
 
-/* A label without a size goes on to the next symbol, but not over one that has a size. */
+/* A label without a size extends to the next symbol, but not over one with a size. */
 static void a_symbol_without_a_size_extends_to_the_next(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -22,7 +22,7 @@ static void a_symbol_without_a_size_extends_to_the_next(void **state)
 	assert_answer(&a, 0x2000, "-");
 }
 
-/* A mark of a section's begin is shorter, and hides nothing. */
+/* The mark of a section's start has a shorter name, but no size. */
 static void a_symbol_with_a_size_beats_a_shorter_name(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -73,7 +73,7 @@ static void mapping_symbols_and_labels_are_no_names(void **state)
 	assert_answer(&a, 0x1058, "-");
 }
 
-/* What its first ABI puts in front of a function's code: f itself is a descriptor, elsewhere. */
+/* The first ABI's name of a function's code is .f; f is a descriptor in another section. */
 static void the_dot_before_powerpc_functions_is_dropped(void **state)
 {
 	static const struct {
@@ -91,7 +91,7 @@ static void the_dot_before_powerpc_functions_is_dropped(void **state)
 	}
 }
 
-/* Sections of a relocatable file all begin at 0: they are laid out one behind the other. */
+/* All sections of a relocatable file start at 0: they are laid out one after another. */
 static void sections_of_a_relocatable_file_get_their_own_addresses(void **state)
 {
 	AUTO(answers_done) struct answers a;

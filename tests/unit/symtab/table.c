@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table itself: over a source, damaged, of another version.
+ * Tables over a source, damaged, of another version.
  */
 #include "test.h"
 
@@ -27,7 +27,7 @@ static void a_first_answer_takes_two_reads(void **state)
 	assert_int_equal(frames.list[0].line, 11);
 	assert_int_equal(frames.list[0].start_line, 9);
 	assert_int_equal(fault_reads(src), 2);
-	/* Outside of any code there is nothing to be read. */
+	/* An address outside of any code needs no read. */
 	assert_int_equal(symtab_find(f, 0x10, &frames, &err), SYMTAB_NONE);
 	assert_int_equal(fault_reads(src), 2);
 	symtab_finder_free(f);
@@ -73,7 +73,7 @@ static void failed_reads_are_failures(void **state)
 			assert_done(symtab_open(src, false, &t, &err));
 			f = symtab_finder_new(t);
 			assert_fails(symtab_find(f, 0x1010, &frames, &err), ERR_IO, "injected");
-			/* The next try is a new one. */
+			/* The next try reads again. */
 			assert_done(symtab_find(f, 0x1010, &frames, &err));
 			symtab_finder_free(f);
 		}
@@ -89,7 +89,7 @@ static void every_damaged_byte_is_noticed_or_harmless(void **state)
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	add_plain(&a);
 	answers_open(&a);
-	/* Behind the blocks is padding. */
+	/* Padding follows the blocks. */
 	for (size_t i = 0; i + 32 < a.table.size; i++) {
 		struct symtab_frames frames;
 		struct symtab *t = NULL;
@@ -148,7 +148,7 @@ static void symtab_next_visits_all_code(void **state)
 	assert_int_equal(at, 0x1f10);
 }
 
-/* Many functions: several blocks, each asked for in both directions. */
+/* Many functions in several blocks, looked up in both directions. */
 static void many_blocks(void **state)
 {
 	AUTO(answers_done) struct answers a;
@@ -180,8 +180,8 @@ static const char *random_name(char name[64], uint64_t i)
 }
 
 /*
- * Names of which nothing can be packed are in a block as they are, and a block that is read from a source is
- * where the last one was: who comes back to a block asks for other names of it than before.
+ * Incompressible names are stored in a block as they are, and a block read from a source overwrites the one
+ * before it. So a look-up that comes back to a block asks for other names than the first time.
  */
 static void uncompressed_names_outlive_their_block(void **state)
 {
@@ -201,7 +201,7 @@ static void uncompressed_names_outlive_their_block(void **state)
 	assert_true(symtab_info(a.t)->n_blocks >= 2);
 	assert_done(symtab_open(source_of_mem(buf_bytes(&a.table), "t"), true, &t, &err));
 	f = symtab_finder_new(t);
-	/* The last block, which is a small one, then the others, and again. */
+	/* The last block, which is small, then the others, and again. */
 	for (unsigned round = 0; round < 5; round++)
 		for (unsigned i = n - 1 - round * 7; i > 1000; i -= 1000) {
 			assert_int_equal(symtab_find(f, 0x1000 + i * 16, &frames, &err), 0);
@@ -210,7 +210,7 @@ static void uncompressed_names_outlive_their_block(void **state)
 	symtab_finder_free(f);
 }
 
-/* One that has another one over each fourth byte of it: of its rows it has as many again, and no more. */
+/* Another function covers each fourth byte of it: copies of its rows are limited to as many again. */
 static void a_function_cut_by_thousands_of_others_is_bounded(void **state)
 {
 	static const char *const files[] = { "a.c", NULL };
