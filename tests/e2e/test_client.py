@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client beside elfutils': the same cache folder both ways, the same library interface, debuginfod-find by its name."""
+"""The client and elfutils' client: one cache folder for both, the same library interface, debuginfod-find under its name."""
 
 import ctypes
 import os
@@ -20,7 +20,7 @@ BUILD = pathlib.Path(LODE).parent
 LIBRARY = pathlib.Path(os.environ.get("LODE_LIBDEBUGINFOD", str(BUILD / "lib" / "libdebuginfod.so.1")))
 DEAD = "http://127.0.0.1:1"
 
-# Else the system's would be tried.
+# Otherwise the system's would be used.
 assert LIBRARY.exists(), f"{LIBRARY} is not built"
 
 
@@ -104,7 +104,7 @@ def test_verbose_tells_of_headers_and_url(packaged, program, cache):
     (["debuginfo", "abc"], "even number of digits"),
     (["debuginfo", "ab" * 65], "at most 128 digits"),
     (["debuginfo", "ABCD"], "lower-case hexadecimal"),
-    (["debuginfo", "/etc/passwd"], "no ELF file"),
+    (["debuginfo", "/etc/passwd"], "not an ELF file"),
     (["source", "abcd", "relative.c"], "absolute"),
     (["source", "abcd"], "absolute"),
     (["section", "abcd"], "section name"),
@@ -112,7 +112,7 @@ def test_verbose_tells_of_headers_and_url(packaged, program, cache):
     (["metadata", "glob"], "a key"),
     (["debuginfo", "abcd"], "No such file or directory"),
 ])
-def test_what_is_wrong_is_told(packaged, cache, args, text):
+def test_bad_arguments_get_a_message(packaged, cache, args, text):
     r = ours(environment(cache, packaged.url), *args)
     assert r.returncode == 1 and r.stdout == ""
     assert text in r.stderr
@@ -171,7 +171,7 @@ def test_a_full_folder_has_a_spare_one(serve, tmp_path, cache):
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else")
-def test_a_folder_of_somebody_else_has_a_spare_one(packaged, program, tmp_path):
+def test_another_users_folder_has_a_spare_one(packaged, program, tmp_path):
     top = pathlib.Path(tempfile.mkdtemp(prefix="lode-client-"))
     try:
         top.chmod(0o755)
@@ -190,7 +190,7 @@ def test_a_folder_of_somebody_else_has_a_spare_one(packaged, program, tmp_path):
             r = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, cwd="/")
             assert r.returncode == 0, r.stderr
             assert r.stdout == f"{tmp}/debuginfod_client-65534/{program.build_id}/debuginfo\n"
-        assert "Downloaded" not in r.stderr  # the second time it is there
+        assert "Downloaded" not in r.stderr  # the second time it is cached
         assert list(cache.iterdir()) == []
     finally:
         shutil.rmtree(top)
@@ -203,7 +203,7 @@ WANTED = [("debuginfo", None), ("executable", None), ("source", "source"), ("sec
 
 @pytest.mark.parametrize("kind, name", WANTED)
 @pytest.mark.parametrize("first, second", [(ours, theirs), (theirs, ours)], ids=["ours-theirs", "theirs-ours"])
-def test_what_one_client_fetched_the_other_finds(packaged, program, cache, kind, name, first, second):
+def test_a_file_fetched_by_one_client_is_found_by_the_other(packaged, program, cache, kind, name, first, second):
     args = [kind, program.build_id, *([program.source_path if name == "source" else name] if name else [])]
     r = first(environment(cache, packaged.url), *args)
     assert r.returncode == 0, r.stderr
@@ -217,7 +217,7 @@ def test_what_one_client_fetched_the_other_finds(packaged, program, cache, kind,
 
 @pytest.mark.parametrize("first, second", [(ours, theirs), (theirs, ours)], ids=["ours-theirs", "theirs-ours"])
 @pytest.mark.parametrize("kind", ["debuginfo", "source"])
-def test_what_is_nowhere_is_known_to_both(packaged, cache, kind, first, second):
+def test_a_negative_entry_is_valid_for_both(packaged, cache, kind, first, second):
     args = [kind, "abcd", *(["/none.c"] if kind == "source" else [])]
     asked = rf'lode_http_requests_total{{.*type="{kind}".*}}'
     assert first(environment(cache, packaged.url), *args).returncode == 1
@@ -367,7 +367,7 @@ def test_a_child_of_fork_has_connections_of_its_own(library, packaged, program, 
 
 @pytest.fixture
 def alone(program, tmp_path):
-    """The stripped program, and nothing else of it on this machine."""
+    """The stripped program, without its debug file or source on this machine."""
     d = tmp_path / "alone"
     d.mkdir()
     shutil.copy(program.binary, d / "hello")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lode find and lode debuginfod-find against servers, folders, variables and arguments that are no good: a message that names the cause,
-nothing wrong is kept, nothing is remembered as absent, and it ends in time."""
+"""lode find and lode debuginfod-find with bad servers, folders, variables and arguments: the message names the cause, no wrong file
+is kept, no negative entry is made, and the command ends in time."""
 
 import http.client
 import os
@@ -36,11 +36,11 @@ class Client:
         return self.run(command, urls, *(["debuginfo"] if command == "debuginfod-find" else []), build_id, env=env, **kw)
 
     def forget_servers(self):
-        """As if it were a minute later: one that failed is passed over for a while."""
+        """Forget the servers that failed, which are passed over for a while."""
         (self.cache / "lode_servers").unlink(missing_ok=True)
 
     def kept(self, build_id):
-        """What is left of it in the folder: an answer, a note of absence, a part."""
+        """Its files in the folder: an answer, a negative entry, a part."""
         return sorted(p.name for p in (self.cache / build_id).glob("*"))
 
 
@@ -58,7 +58,7 @@ def one(elf):
 
 
 def failed(client, r, build_id, *says):
-    """A message that names the cause, on one line; and neither a file nor a note."""
+    """A message that names the cause, on one line; and neither a file nor a negative entry."""
     assert r.returncode == 1 and r.stdout == "", r.stderr
     for s in says:
         assert s in r.stderr, (s, r.stderr)
@@ -67,7 +67,7 @@ def failed(client, r, build_id, *says):
     assert client.kept(build_id) == []
 
 
-# ---- what servers send ----
+# ---- replies of servers ----
 
 LIES = {
     "html": ["HTML"],
@@ -90,7 +90,7 @@ LIES = {
 
 @pytest.mark.parametrize("fault", LIES)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_sent_is_no_good(client, one, faulty, command, fault):
+def test_a_bad_reply_fails_and_nothing_is_kept(client, one, faulty, command, fault):
     build_id, path, content = one
     s = faulty({path: content}, lambda p, n: fault)
     t = time.monotonic()
@@ -101,7 +101,7 @@ def test_what_is_sent_is_no_good(client, one, faulty, command, fault):
     assert any(word in r.stderr for says in LIES[fault] for word in says.split("|")), r.stderr
     if before < 200 << 10:  # of all children so far; in kB
         assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 200 << 10
-    # It is not taken for absent: the next time it is asked, and found.
+    # It does not count as absent: the next call asks, and finds it.
     s.how = lambda p, n: None
     client.forget_servers()
     r = client.ask(command, s.url, build_id)
@@ -113,13 +113,13 @@ def test_what_is_sent_is_no_good(client, one, faulty, command, fault):
 def test_a_byte_now_and_then_has_an_end(client, one, faulty, command):
     build_id, path, content = one
     s = faulty({path: content}, lambda p, n: "drip 0.2")
-    # By the deadline of the whole...
+    # Ended by the deadline of the whole...
     t = time.monotonic()
     r = client.ask(command, s.url, build_id, env={"DEBUGINFOD_MAXTIME": "2"})
     assert 1.5 < time.monotonic() - t < 30
     failed(client, r, build_id, "not done in time")
     client.forget_servers()
-    # ... and by the one for silence.
+    # ... and by the limit on silence.
     r = client.ask(command, s.url, build_id, env={"DEBUGINFOD_TIMEOUT": "1"})
     failed(client, r, build_id, "less than 1 kB a second")
 
@@ -180,12 +180,12 @@ def tls_server(pki, one, faulty):
     ("other", True, "127.0.0.1", "the host name in its certificate"),
 ])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_certificate_that_is_no_good(client, one, pki, tls_server, command, name, trusted, cause, step):
+def test_a_bad_certificate(client, one, pki, tls_server, command, name, trusted, cause, step):
     build_id, path, content = one
     s = tls_server(name)
     env = {"SSL_CERT_FILE": str(pki / "ca.pem")} if trusted else {}
     failed(client, client.ask(command, s.url, build_id, env=env), build_id, s.url, "TLS", cause, step)
-    assert s.heads == []  # nothing was said to it
+    assert s.heads == []  # it received no request
 
 
 def test_a_certificate_that_is_trusted(client, one, pki, tls_server):
@@ -195,21 +195,21 @@ def test_a_certificate_that_is_trusted(client, one, pki, tls_server):
     assert r.returncode == 0 and pathlib.Path(r.stdout.strip()).read_bytes() == content, r.stderr
 
 
-def test_another_server_is_asked_when_a_certificate_is_no_good(client, one, tls_server, faulty):
+def test_another_server_is_asked_after_a_bad_certificate(client, one, tls_server, faulty):
     build_id, path, content = one
     good = faulty({path: content})
     r = client.ask("find", f"{tls_server('self').url} {good.url}", build_id)
     assert r.returncode == 0 and pathlib.Path(r.stdout.strip()).read_bytes() == content, r.stderr
 
 
-def test_no_tls_where_it_was_asked_for(client, one, faulty):
+def test_https_to_a_server_without_tls(client, one, faulty):
     build_id, path, content = one
     s = faulty({path: content})
     failed(client, client.ask("find", s.url.replace("http:", "https:"), build_id, env={"DEBUGINFOD_TIMEOUT": "2"}), build_id, "no connection")
 
 
 def test_a_redirect_away_from_tls_is_followed_and_checked(client, one, pki, tls_server, faulty):
-    """Build IDs are checked whoever sends: that it came in the clear is no harm to what is kept."""
+    """Build IDs are checked for every server: a transfer in the clear does no harm to the cache."""
     build_id, path, content = one
     plain = faulty({path: content})
     s = tls_server("good", lambda p, n: f"redirect {plain.url}{path}")
@@ -230,7 +230,7 @@ def test_a_proxy_is_asked_by_the_environment(client, one, faulty):
     assert [h.split("\r\n")[0] for h in proxy.heads] == [f"GET {NOWHERE}{path} HTTP/1.1"]
 
 
-def test_no_proxy_is_asked_for_those_that_are_named(client, one, faulty):
+def test_no_proxy_is_used_for_named_hosts(client, one, faulty):
     build_id, path, content = one
     proxy, direct = faulty({}), faulty({path: content})
     for no_proxy in ("127.0.0.1", "localhost,127.0.0.1", "*"):
@@ -250,13 +250,13 @@ def test_a_proxy_for_https_is_asked_to_connect(client, one, faulty, command):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_proxy_that_is_not_there_or_says_no(client, one, faulty, command):
+def test_a_dead_or_refusing_proxy(client, one, faulty, command):
     build_id, path, content = one
     port = free_port()
     r = client.ask(command, NOWHERE, build_id, env={"http_proxy": f"http://127.0.0.1:{port}"})
     failed(client, r, build_id, f"no connection to the proxy 127.0.0.1:{port}: Connection refused")
     client.forget_servers()
-    # A proxy's page is not what was asked for, and its "no" is no miss.
+    # A proxy's page is not the file, and its refusal is not a miss.
     proxy = faulty({path: content}, lambda p, n: "html")
     failed(client, client.ask(command, NOWHERE, build_id, env={"http_proxy": proxy.url}), build_id, "HTML")
 
@@ -279,7 +279,7 @@ def test_a_build_id_in_upper_case_is_the_same(client, one, faulty):
     s = faulty({path: content})
     r = client.ask("find", s.url, build_id.upper())
     assert r.returncode == 0 and r.stdout.strip() == str(client.cache / build_id / "debuginfo")
-    # The reference's program takes upper case for a file's name.
+    # elfutils' program takes upper case for a file name.
     r = client.ask("debuginfod-find", s.url, build_id.upper())
     assert r.returncode == 1 and "No such file" in r.stderr
 
@@ -306,11 +306,11 @@ def test_source_paths_stay_in_the_folder(client, faulty, name):
     path = pathlib.Path(r.stdout.strip())
     assert path.parent == client.cache / build_id and path.resolve() == path and path.name.startswith("source-")
     assert path.read_bytes() == b"what was sent\n"
-    # The dots are part of the name: servers look for it as the debug file has it.
+    # The dots are part of the name: servers look it up as the debug file has it.
     assert asked == [f"/buildid/{build_id}/source{name}"]
 
 
-def test_a_name_that_is_too_long_is_told(client, faulty):
+def test_a_name_that_is_too_long_is_reported(client, faulty):
     s = faulty({})
     r = client.run("debuginfod-find", s.url, "source", new_id("long"), "/" + "x" * 5000)
     assert r.returncode == 1 and "4096" in r.stderr and s.heads == []
@@ -328,14 +328,14 @@ def test_a_name_that_is_too_long_is_told(client, faulty):
     ("http://" + "x" * 20000, "http"),
     ("ima:enforcing", "DEBUGINFOD_URLS"),
 ])
-def test_nonsense_in_debuginfod_urls(client, command, urls, says):
+def test_invalid_tokens_in_debuginfod_urls(client, command, urls, says):
     build_id = new_id("nonsense")
     r = client.ask(command, urls, build_id)
     failed(client, r, build_id, says)
     assert "\x1b" not in r.stderr and len(r.stderr) < 10000
 
 
-def test_nonsense_beside_a_server(client, one, faulty):
+def test_invalid_tokens_beside_a_server(client, one, faulty):
     build_id, path, content = one
     s = faulty({path: content})
     urls = f"  ima:ignore ftp://x :// {s.url}// {s.url} \t http://"
@@ -344,15 +344,15 @@ def test_nonsense_beside_a_server(client, one, faulty):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_signatures_that_are_wanted_are_not_passed_over(client, command, one, faulty):
-    """We check none: a server behind ima:enforcing is not asked, and that is said."""
+def test_enforced_signatures_are_not_ignored(client, command, one, faulty):
+    """Signatures are not checked: a server after ima:enforcing is not asked, and the message says so."""
     build_id, path, content = one
     s = faulty({path: content})
     for policy in ("ima:enforcing", "ima:enforce"):
         r = client.ask(command, f"{policy} {s.url}", build_id, env={"DEBUGINFOD_IMA_CERT_PATH": "/etc/keys/ima"})
         failed(client, r, build_id, "ima:enf", *(["signatures of its files cannot be checked"] if policy == "ima:enforcing" else []))
     assert s.heads == []
-    # The one that may be asked is, and what it says of the other is told to who wants to know.
+    # The other server is asked; the one left out is reported in verbose output.
     other = faulty({path: content})
     r = client.ask(command, f"ima:enforcing {s.url} ima:ignore {other.url}", build_id, env={"DEBUGINFOD_VERBOSE": "1"})
     assert r.returncode == 0 and s.heads == [] and len(other.heads) == 1, r.stderr
@@ -363,7 +363,7 @@ def test_signatures_that_are_wanted_are_not_passed_over(client, command, one, fa
 @pytest.mark.parametrize("variable, value", [("DEBUGINFOD_TIMEOUT", "x"), ("DEBUGINFOD_TIMEOUT", "-1"), ("DEBUGINFOD_MAXTIME", "9" * 40), ("DEBUGINFOD_MAXSIZE", "1M?"),
                                              ("DEBUGINFOD_RETRY_LIMIT", "-5"), ("DEBUGINFOD_HEADERS_FILE", "/no/such/file"),
                                              ("DEBUGINFOD_HEADERS_FILE", "/"), ("TMPDIR", "relative"), ("HOME", "")])
-def test_nonsense_in_other_variables_is_passed_over(client, one, faulty, variable, value):
+def test_invalid_values_of_other_variables_are_ignored(client, one, faulty, variable, value):
     build_id, path, content = one
     s = faulty({path: content})
     r = client.ask("find", s.url, build_id, env={variable: value})
@@ -392,7 +392,7 @@ def test_foreign_files_in_the_folder_are_left_alone(client, one, faulty):
 
 
 def test_foreign_kinds_of_files_in_the_place_of_an_entry(client, one, faulty):
-    """A directory, a fifo, a link to nowhere: it does not hang, and the path that is given holds what was asked for."""
+    """A directory, a fifo, a link to nowhere: the command does not hang, and the printed path is the requested file."""
     build_id, path, content = one
     s = faulty({path: content})
     place = client.cache / build_id / "debuginfo"
@@ -425,7 +425,7 @@ def test_a_folder_that_is_a_file(client, one, faulty):
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root can be somebody else, whom modes stop")
 @pytest.mark.parametrize("spare", [True, False])
 def test_a_read_only_folder(one, faulty, spare):
-    """Without a spare folder either, the message says which one could not be written to, and why."""
+    """Without a spare folder either, the message names the folder that could not be written to, and why."""
     build_id, path, content = one
     s = faulty({path: content})
     top = pathlib.Path(tempfile.mkdtemp(prefix="lode-client-"))
@@ -465,7 +465,7 @@ def test_a_read_only_folder(one, faulty, spare):
 # ---- dead and alive ----
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_server_that_is_not_there_is_no_miss(client, one, command):
+def test_an_unreachable_server_is_no_miss(client, one, command):
     build_id = one[0]
     failed(client, client.ask(command, f"http://127.0.0.1:{free_port()}", build_id), build_id, "refused")
     dead = Dead()
@@ -485,8 +485,8 @@ def test_only_all_misses_are_a_miss(client, one, faulty):
     assert r.returncode == 1 and client.kept(build_id) == ["debuginfo"] and (client.cache / build_id / "debuginfo").stat().st_size == 0
 
 
-def test_retries_of_who_refuses_are_for_those_who_ask_for_them(client, one):
-    """Unset, one that refuses is not asked again: it would cost those who have a dead server in their list. Set, it is, as elfutils does."""
+def test_refused_connections_are_retried_only_on_request(client, one):
+    """Unset, a server that refuses connections is not retried: that would delay users with a dead server in their list. Set, it is, as in elfutils."""
     url, build_id = f"http://127.0.0.1:{free_port()}", one[0]
     for limit, retries in ((None, 0), ("0", 0), ("3", 3)):
         client.env.pop("DEBUGINFOD_RETRY_LIMIT")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is not here, asked of other servers: that it comes whole, is kept, and what becomes of servers that lie, stall, fail and loop."""
+"""Requests passed on to other servers: files arrive complete and are stored; servers that lie, stall, fail and loop."""
 
 import http.client
 import json
@@ -15,7 +15,7 @@ from faulty import Dead
 from making import elf, new_id
 
 WAIT = 60
-NOTHING = "/proc/self/fdinfo" # a folder that has none of what is looked for; without a path it would be all of this machine
+NOTHING = "/proc/self/fdinfo" # a folder without any file to be found; without a path the server would scan this machine
 
 
 def through(serve, *urls, args=()):
@@ -31,7 +31,7 @@ def status(s):
     return json.loads(s.get("/api/status").body)["upstream"]
 
 
-def test_it_comes_whole_and_is_kept(serve, faulty, elf, path):
+def test_a_file_arrives_complete_and_is_stored(serve, faulty, elf, path):
     up = faulty({path: elf.debug}, headers=["X-DEBUGINFOD-FILE: x.debug", "X-DEBUGINFOD-ARCHIVE: /pool/x.deb", "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT"])
     s = through(serve, up.url)
     first = s.get(path)
@@ -48,11 +48,11 @@ def test_it_comes_whole_and_is_kept(serve, faulty, elf, path):
     assert len(up.requests()) == 1
     assert s.metric(r'lode_upstream_fetches\{outcome="found"\}') == 1
     assert s.metric(rf'lode_upstream_requests\{{server="{up.url}",outcome="found"\}}') == 1
-    # It is known by its name, too.
+    # It is found by its name, too.
     for query in (f"key=buildid&value={elf.id}", "key=file&value=/x.debug", "key=glob&value=/*.debug"):
         r = json.loads(s.get(f"/metadata?{query}").body)["results"]
         assert r == [{"type": "debuginfo", "buildid": elf.id, "file": "/x.debug", "archive": "/pool/x.deb"}], query
-    # And after a restart.
+    # Also after a restart.
     asked = len(up.requests("/buildid/"))
     s.stop()
     again = serve([NOTHING], data=s.data, args=["--debuginfod-upstream-servers", up.url]).ready()
@@ -77,26 +77,26 @@ FAULTS = ["503 Retry-After: 100\r\n", "429 Retry-After: 100\r\n", "500", "404", 
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_whatever_the_first_does_the_second_is_enough(serve, faulty, elf, path, fault):
+def test_a_second_server_makes_up_for_a_bad_first(serve, faulty, elf, path, fault):
     bad = faulty({path: elf.debug, "other": elf.of(elf.debug, new_id("other"))}, how=lambda p, n: fault)
     good = faulty({path: elf.debug})
     s = through(serve, bad.url, good.url)
     r = s.get(path)
-    # What goes on for ever after it was believed cannot be taken back.
+    # An endless body that passed its first check cannot be taken back.
     assert r.status == 200 and r.body == elf.debug, (fault, r.status, r.body[:200])
     assert len(bad.requests()) >= 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["503", "html", "cut 5000", "bomb", "loop", "shorter 100", "other", "endless"])
-def test_what_one_server_alone_does_wrong_is_told_and_not_kept(serve, faulty, elf, path, fault):
+def test_the_fault_of_a_lone_server_is_reported_and_nothing_kept(serve, faulty, elf, path, fault):
     bad = faulty({path: elf.debug, "other": elf.of(elf.debug, new_id("other"))}, how=lambda p, n: fault)
     s = through(serve, bad.url)
     try:
         r = s.get(path)
-        # By Range it may be had in pieces; that is as good.
+        # By Range it may come in parts; that is as good.
         assert r.body == elf.debug if fault.startswith("cut") else r.status == 502 and bad.url in r.body.decode(), (r.status, r.body)
-        assert r.status == 200 or "other servers could not tell" in r.body.decode()
+        assert r.status == 200 or "other servers failed" in r.body.decode()
     except http.client.IncompleteRead:
         assert fault.startswith("cut")
     if not fault.startswith("cut"):
@@ -115,7 +115,7 @@ def test_a_file_of_another_build_id_is_never_given_out(serve, faulty, elf):
     assert status(s)["stored"] == 0
 
 
-def test_a_miss_tells_of_every_server_and_is_remembered(serve, faulty):
+def test_a_miss_lists_every_server_and_is_cached(serve, faulty):
     a, b = faulty({}), faulty({})
     s = through(serve, a.url, b.url)
     for _ in range(3):
@@ -159,7 +159,7 @@ def test_a_restart_does_not_ask_the_dead_again(serve, faulty, elf, path, how):
     s.proc.wait(30)
     line = next(x for x in (s.data / "servers").read_text().splitlines() if x.startswith(dead.url)).split(" ", 2)
     assert int(line[1]) > time.time() - WAIT
-    # However long this machine takes for a restart. And whatever else is in that file, it does no harm.
+    # However long this machine takes for a restart. Other contents of that file do no harm.
     (s.data / "servers").write_bytes(f"{line[0]} {int(time.time()) + 300} {line[2]}\n".encode() + b"nonsense\n\0\xff\n" +
                                      good.url.encode() + b" 99999999999999 0 0 closed for ever\n")
     s = serve([NOTHING], data=s.data, args=args).ready()
@@ -184,7 +184,7 @@ def test_two_servers_that_name_each_other_answer(serve, elf):
         assert r.status == 200 and json.loads(r.body)["complete"] is True
 
 
-def test_who_asks_is_told_and_hops_are_counted(serve, faulty, elf, path):
+def test_the_client_is_forwarded_and_hops_are_counted(serve, faulty, elf, path):
     up = faulty({path: elf.debug})
     s = through(serve, up.url, args=["--forwarded-ttl-limit", "2"])
     r = s.get(path, headers={"X-Forwarded-For": "10.0.0.1, 10.0.0.2"})
@@ -216,7 +216,7 @@ def test_sources_and_sections(serve, faulty, elf):
     assert all(h.split(" ")[1].startswith("/buildid/") for h in up.requests())
 
 
-def test_metadata_of_others_stands_behind_ours(serve, faulty):
+def test_metadata_of_others_follow_ours(serve, faulty):
     key = "/metadata?key=glob&value=%2Fusr%2Flib%2F%2A"
     theirs = {"results": [{"type": "debuginfo", "buildid": "aa" * 20, "file": "/usr/lib/x", "archive": "y.deb", "evil": {"a": [1]}}], "complete": True}
     a, b = faulty({key: json.dumps(theirs).encode()}), faulty({key: b"<html>"})
@@ -237,7 +237,7 @@ def test_the_environment_names_servers(serve, faulty, elf, path, command, tmp_pa
     s = serve([NOTHING] if command == "serve" else [], command=command, data=tmp_path / "d.sqlite", args=args, extra={"DEBUGINFOD_URLS": f"nonsense://x {up.url}"})
     s.ready()
     if command == "serve":
-        # The tests' own --no-upstream is stronger than the environment.
+        # The tests' own --no-upstream overrides the environment.
         assert s.get(path).status == 404
     else:
         assert s.get(path).body == elf.debug
