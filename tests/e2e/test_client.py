@@ -26,7 +26,7 @@ assert LIBRARY.exists(), f"{LIBRARY} is not built"
 
 @pytest.fixture
 def packaged(serve, program, tmp_path):
-    """The program's debug file and source are in a package only."""
+    """A service whose package is the only place of the program's debug file and source."""
     pool = tmp_path / "pool"
     pool.mkdir()
     make_deb(tree_of(program, tmp_path / "root"), pool / "hello-dbgsym.deb", "zstd", [program.build_id])
@@ -47,7 +47,7 @@ def environment(cache, url, **more):
 
 @pytest.fixture
 def by_name(tmp_path):
-    """A folder with debuginfod-find that is lode."""
+    """A folder in which debuginfod-find is lode."""
     d = tmp_path / "bin"
     d.mkdir()
     (d / "debuginfod-find").symlink_to(LODE)

@@ -52,7 +52,7 @@ def client(tmp_path):
 
 @pytest.fixture
 def one(elf):
-    """A build ID, its path on servers, its file."""
+    """(build ID, path on servers, content of the file)."""
     build_id = new_id("hostile client")
     return build_id, f"/buildid/{build_id}/debuginfo", elf.of(elf.large, build_id)
 
@@ -99,7 +99,7 @@ def test_a_bad_reply_fails_and_nothing_is_kept(client, one, faulty, command, fau
     assert time.monotonic() - t < 60
     failed(client, r, build_id)
     assert any(word in r.stderr for says in LIES[fault] for word in says.split("|")), r.stderr
-    if before < 200 << 10:  # of all children so far; in kB
+    if before < 200 << 10:  # peak of all children so far, in kB
         assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 200 << 10
     # It does not count as absent: the next call asks, and finds it.
     s.how = lambda p, n: None
@@ -367,7 +367,7 @@ def test_invalid_values_of_other_variables_are_ignored(client, one, faulty, vari
     build_id, path, content = one
     s = faulty({path: content})
     r = client.ask("find", s.url, build_id, env={variable: value})
-    if (variable, value) == ("DEBUGINFOD_MAXSIZE", "1M?"):  # a number, as far as it is one
+    if (variable, value) == ("DEBUGINFOD_MAXSIZE", "1M?"):  # its leading digits are a number
         assert r.returncode == 1 and "DEBUGINFOD_MAXSIZE" in r.stderr
     else:
         assert r.returncode == 0 and pathlib.Path(r.stdout.strip()).read_bytes() == content, r.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that people use, unmodified, against lode: debuginfod-find, gdb, curl."""
+"""Unmodified clients with lode as their server: debuginfod-find, gdb, curl."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ from conftest import make_deb, tree_of
 
 @pytest.fixture
 def packaged(serve, program, tmp_path):
-    """The program's debug file and source are in a package only."""
+    """A service whose package is the only place of the program's debug file and source."""
     pool = tmp_path / "pool"
     pool.mkdir()
     make_deb(tree_of(program, tmp_path / "root"), pool / "hello-dbgsym.deb", "zstd", [program.build_id])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands, by hand."""
+"""Commands from the command line."""
 
 import json
 import pathlib
@@ -96,7 +96,7 @@ def test_a_path_without_a_kind_is_ignored_with_a_warning(serve, tmp_path):
 
 
 def test_every_trap_has_tests_that_exist():
-    """docs/traps.md: all 41, and each names tests of the file that it says."""
+    """docs/traps.md has all 41 traps, and the tests that each names exist in that file."""
     tests = {}
     for path in (ROOT / "tests" / "unit").rglob("*.c"):
         for name in re.findall(r"cmocka_unit_test\w*\((\w+)", path.read_text()):

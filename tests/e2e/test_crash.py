@@ -37,7 +37,7 @@ def test_kill_minus_nine(serve, tmp_path):
         s.stop(signal.SIGKILL)
         for db in data.glob("index.sqlite"):
             assert sqlite3.connect(db).execute("PRAGMA integrity_check").fetchone()[0] == "ok", n
-        # what is touched comes again as a change
+        # a touched file is scanned again
         os.utime(pool / f"hello{n % 6}.deb")
     s = serve([pool], data=data).scanned()
     for p in programs:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lode demo: a program without names is profiled, and what is pushed behind it names all of its functions."""
+"""lode demo: profiles of a stripped program are sent first; then pushed debug information names all of its functions."""
 
 import gzip
 import io
@@ -18,7 +18,7 @@ from profiling import Answerer, Taker, fields
 
 
 class Server(Taker):
-    """Keeps what it is sent; says that it has profiles if `types` is set."""
+    """Records requests; reports that it has profiles if `types` is set."""
 
     def __init__(self):
         super().__init__(Handler)
@@ -68,12 +68,12 @@ def test_what_is_sent(server, demo, tmp_path):
     labels = [labels for _, labels, _ in server.posted]
     assert {l["service"] for l in labels} == {"demo-shop"} and {l["thread"] for l in labels} <= {"web-1", "web-2", "indexer"}
 
-    # Spread over the time, none ahead of it.
+    # The profiles are spread over the time range, and none is in the future.
     bodies = [gzip.decompress(body) for _, _, body in server.posted]
     times = sorted({dict(fields(b))[9] // 10 ** 9 for b in bodies})
     assert times[-1] <= time.time() and times[-1] - times[0] in (120, 240, 360), times
 
-    # Addresses and nothing else, of a file that is told by its build ID.
+    # Addresses without names, in a file that is identified by its build ID.
     (debug,) = [path for path in server.put if path.endswith("/debuginfo")]
     id_ = debug.split("/")[2]
     for b in bodies:
@@ -83,7 +83,7 @@ def test_what_is_sent(server, demo, tmp_path):
     assert build_id(tmp_path / "shop.debug") == id_
     assert not list(tmp_path.glob("lode-demo-*"))
 
-    # What was pushed names it.
+    # The pushed debug information names the functions.
     names = []
     for n, (_, _, body) in enumerate(server.posted):
         (tmp_path / f"{n}.pb.gz").write_bytes(body)
@@ -99,7 +99,7 @@ def test_what_is_sent(server, demo, tmp_path):
     r = demo("--by", "line", "-o", "lines.folded", *names, command="symbolize")
     assert re.search(r"/usr/src/lode-demo/shop\.c:\d+", (tmp_path / "lines.folded").read_text())
 
-    # With its sources.
+    # The sources are there.
     (sources,) = [body for path, body in server.put.items() if path == f"/buildid/{id_}/sources"]
     with tarfile.open(fileobj=io.BytesIO(sources)) as tar:
         assert "usr/src/lode-demo/shop.c" in tar.getnames()
@@ -107,7 +107,7 @@ def test_what_is_sent(server, demo, tmp_path):
 
 @pytest.mark.slow
 def test_named_by_a_server(serve, demo, tmp_path):
-    """Nothing that names it lies anywhere but in what was pushed after the profiles."""
+    """The only source of names is the debug information that is pushed after the profiles."""
     (tmp_path / "empty").mkdir()
     s = serve([tmp_path / "empty"], args=["--symbolize-interval", "1"]).ready()
     r = demo("--to", s.url, "--slices", 4, "--slice-ms", 400)
@@ -121,12 +121,12 @@ def test_named_by_a_server(serve, demo, tmp_path):
     by_line = json.loads(s.get(f"/api/flamegraph?query={query}&by=line").body)
     assert any(line > 0 and by_line["strings"][f] == "/usr/src/lode-demo/shop.c"
                for f, line in zip(by_line["frames"]["file"], by_line["frames"]["line"]))
-    # In the order in which they are called, the inlined ones told.
+    # In calling order, with inlined calls marked.
     parent, frame, inlined = (graph["nodes"][k] for k in ("parent", "frame", "inlined"))
     name_of = [graph["strings"][names[f]] if f >= 0 else "" for f in frame]
     assert any(name_of[i] == "match_words" and inlined[i] and name_of[parent[i]] == "score_item" for i in range(len(frame)))
     assert s.get("/buildid/" + r.stdout.split("build ID ")[1].split(")")[0] + "/source/usr/src/lode-demo/shop.c").status == 200
-    # A second time there is nothing to do.
+    # The second run does nothing.
     assert "profiles already" in demo("--to", s.url, "--if-empty").stdout
 
 

@@ -28,7 +28,7 @@ int main(void) { puts("ready"); fflush(stdout); for (;;) pause(); }
 
 
 class Finder:
-    """lode find with a cache folder of its own, and no server unless one is given."""
+    """lode find with its own cache folder, and without servers unless given."""
 
     def __init__(self, home):
         self.cache = home / "cache"
@@ -56,7 +56,7 @@ def find(tmp_path):
 
 @pytest.fixture
 def server(serve, program, tmp_path):
-    """A service that has the program, out of a package."""
+    """A service with a package of the program."""
     pool = tmp_path / "pool"
     pool.mkdir()
     make_deb(tree_of(program, tmp_path / "root"), pool / "hello.deb")
@@ -156,7 +156,7 @@ def test_local_asks_nobody(find, server, program):
 
 @pytest.fixture
 def process(tmp_path):
-    """A program that waits, stripped, with a debug file in a tree by its build ID."""
+    """A stripped program that waits, and a tree with its debug file by build ID."""
     work = tmp_path / "process"
     work.mkdir()
     (work / "waiting.c").write_text(WAITING)
@@ -199,7 +199,7 @@ def test_a_core_dump(find, process, tmp_path):
     core = tmp_path / f"core.{process.pid}"
     if not core.exists():
         pytest.skip("gcore cannot dump here")
-    # What lies at the path now is not what ran.
+    # The file at the path is no longer the one that runs.
     process.binary.unlink()
     shutil.copy("/usr/bin/true", process.binary)
     _, found = find.json("--local", "--debug-file-directory", process.tree, "--all", "--core", core)
@@ -209,7 +209,7 @@ def test_a_core_dump(find, process, tmp_path):
     libc, = {f["target"] for f in found if "libc.so" in f["target"]}
     assert by_target(found)[libc]["build_id"] == build_id(libc)
     assert by_target(found)[libc]["path"] == libc
-    # Cut anywhere: an answer, or a message.
+    # A core file that is cut anywhere gives an answer or a message.
     data = core.read_bytes()
     for n in (10, 100, 1000, 5000, len(data) // 2):
         (tmp_path / "cut").write_bytes(data[:n])
@@ -247,7 +247,7 @@ def test_a_package_that_rpm_has_installed(find, program, tmp_path, folder):
     _, found = find.json("--local", "--sysroot", root, "--package", "hello")
     assert {f["build_id"] for f in found} == {program.build_id}
     assert f"{root}/usr/bin/{program.name}" in {f["target"] for f in found}
-    # One that is not installed; and no database is made where there is none.
+    # A package that is not installed. rpm must not create a database.
     r = find("--local", "--sysroot", root, "--package", "hallo")
     assert r.returncode == 1 and "package hallo is not installed" in r.stderr and "rpm" in r.stderr
     r = find("--local", "--sysroot", root, "--package=--eval")
@@ -299,7 +299,7 @@ def test_an_installed_kernel_with_compressed_modules(find, program, tmp_path):
 
 
 def test_it_stops_when_told(find, tmp_path):
-    """A server that does not answer: an interrupt ends it at once."""
+    """A server does not answer, and an interrupt ends the command at once."""
     import socket
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -327,7 +327,7 @@ def test_a_section_is_cut_out_of_what_is_here(find, program, tmp_path):
     assert line.parent == text.parent == find.cache / program.build_id
     assert line.read_bytes() == objcopy_section(program.debug, ".debug_line", tmp_path / "line")
     assert text.read_bytes() == objcopy_section(program.binary, ".text", tmp_path / "text")
-    # From now on it is there for other clients, too.
+    # Other clients find it in the cache folder too.
     again = subprocess.run([LODE, "debuginfod-find", "section", program.build_id, ".debug_line"], capture_output=True, text=True,
                            env=find.env | {"DEBUGINFOD_URLS": "http://127.0.0.1:1"}, timeout=60)
     assert again.stdout == f"{line}\n", again.stderr
@@ -358,7 +358,7 @@ def test_a_section_of_a_file_without_build_id_has_no_place(find, tmp_path):
 
 @pytest.fixture
 def shared(tmp_path):
-    """Two programs whose debug files share a third (dwz -m): their tree, the shared file."""
+    """Two programs whose debug files share a supplementary file (dwz -m): (tree, shared file)."""
     tree, programs = tmp_path / "shared", [Program(tmp_path / f"s{i}", f"sharing{i}") for i in range(2)]
     files = [debug_tree(p, tree) for p in programs]
     dwz = tree / ".dwz/common.debug"
@@ -374,7 +374,7 @@ def test_the_file_that_debug_files_share_comes_with_all(find, shared):
     ids = [p.build_id for p in programs]
     r = find("--local", "--debug-file-directory", tree, *ids)
     assert (r.returncode, r.stdout.split()) == (0, [*map(str, files)]), r.stderr
-    # Once, though both name it.
+    # It is printed once, although both name it.
     status, found = find.json("--local", "--debug-file-directory", tree, "--all", *ids)
     assert [f["path"] for f in found if f["outcome"] == "found"] == [*map(str, files), str(dwz)]
     assert found[-1]["part_of"] == str(files[0]) and found[-1]["build_id"] == build_id(dwz)
@@ -386,7 +386,7 @@ def test_the_file_that_debug_files_share_comes_from_a_server(find, serve, shared
     tree, programs, files, dwz = shared
     shared_id, content = build_id(dwz), dwz.read_bytes()
     s = serve([tree]).scanned()
-    dwz.rename(tree / "elsewhere.debug")  # not where the link says, but the server has it
+    dwz.rename(tree / "elsewhere.debug")  # not at the link's path, but the server has it
     s.wait(lambda: s.get(f"/buildid/{shared_id}/debuginfo").status == 200, "the shared file")
     (tmp_path / "here").mkdir()
     status, found = find.json("--server", s.url, "--debug-file-directory", tmp_path / "here", "--all", programs[0].build_id)
@@ -434,7 +434,7 @@ def make_deb_of_nothing(tmp_path):
 
 
 def on_terminal(argv, env, columns=100):
-    """What a command writes to a terminal of that width on its stderr, and its stdout."""
+    """Run a command whose stderr is a terminal of that width. Returns its output on the terminal, and its stdout."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=slave, env=env)
@@ -456,7 +456,7 @@ def on_terminal(argv, env, columns=100):
 
 @pytest.fixture
 def slow_server(elf, faulty):
-    """Gives three files in pieces, for some two seconds each."""
+    """A server that sends three files slowly, about two seconds each."""
     ids = [new_id("slow", i) for i in range(3)]
     files = {f"/buildid/{i}/debuginfo": elf.of(elf.large, i) for i in ids}
     return faulty(files, lambda path, n: f"slow {len(elf.large) // 40}"), ids
@@ -470,8 +470,8 @@ def test_progress_on_a_terminal(find, slow_server):
     lines = [x for x in shown.split("\r\x1b[K") if x]
     assert lines and all(len(x) < 100 for x in lines), shown
     assert any(re.match(r"\[#+ *\] \d of 3, [\d.]+ MB of 9\.\d MB, [\d.]+ .B/s, \d+ s left$", x) for x in lines), lines
-    assert shown.endswith("\r\x1b[K")  # nothing stays behind
-    # A narrow one is not broken into lines.
+    assert shown.endswith("\r\x1b[K")  # the status line is erased
+    # On a narrow terminal the status stays on one line.
     for p in find.cache.rglob("debuginfo"):
         p.unlink()
     _, _, shown = on_terminal([LODE, "find", "--server", server.url, ids[0]], find.env, columns=30)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damage and malice in what is served: packages, ELF files, the disk. Whatever comes in, no full answer is wrong, the reason is told, and the
-service goes on."""
+"""Damaged and malicious packages, ELF files and disks: no complete answer is wrong, the reason is reported, and the service
+continues."""
 
 import contextlib
 import gzip
@@ -58,7 +58,7 @@ def test_packages_cut_anywhere(serve, elf, pool, tmp_path):
 
 @pytest.mark.parametrize("args", [[], ["--header-only"]])
 def test_bits_flipped_in_packages(serve, elf, pool, args):
-    """Asked for at once: some are answered out of the running pass, which learns only at a block's end that it is damaged."""
+    """Requests during the deep pass: some are answered from the running pass, which detects damage only at the end of a block."""
     rng = random.Random(2)
     truth = {}
     for suffix in PACKERS:
@@ -83,7 +83,7 @@ def test_bits_flipped_in_packages(serve, elf, pool, args):
 
 @pytest.mark.parametrize("payload", ["w3.zstdio", "w3.lzdio"])
 def test_bits_flipped_where_the_compression_has_no_sums(serve, elf, pool, tmp_path, payload):
-    """rpm's zstd has no check sums, and lzma never has; the header has a digest."""
+    """zstd in rpms has no checksums, and lzma has none at all; only the rpm header has a digest."""
     root = tmp_path / "root"
     (root / "usr/lib/debug").mkdir(parents=True)
     (root / "usr/lib/debug/x.debug").write_bytes(elf.large)
@@ -103,7 +103,7 @@ def test_bits_flipped_where_the_compression_has_no_sums(serve, elf, pool, tmp_pa
 
 @pytest.mark.parametrize("suffix", ["xz", "zst", "gz", "none"])
 def test_damage_behind_the_scan(serve, elf, pool, suffix):
-    """The package is what it was by size, time and inode, but a bit of it has turned."""
+    """The package has the same size, time and inode as at the scan, but one bit differs."""
     build_id = new_id("later", suffix)
     truth = elf.of(elf.large, build_id)
     path = pool / "x.tar"
@@ -122,12 +122,12 @@ def test_damage_behind_the_scan(serve, elf, pool, suffix):
     os.utime(path, ns=(st.st_atime_ns, st.st_mtime_ns))
     url = f"/buildid/{build_id}/debuginfo"
     if suffix == "none":
-        # Nothing says what the bytes of a plain archive were: as with a plain file, what lies there is served.
+        # An uncompressed archive has no checksums: its current bytes are served, as with a plain file.
         assert fetch(s, url)[0] == 200
     else:
         assert fetch_right(s, url, truth) == "cut"
         assert "replies are cut" in s.log_path.read_text()
-        # What lies before the damage is as good as it was.
+        # The bytes before the damage are still served.
         status, body, _ = fetch(s, url, {"Range": "bytes=0-99999"})
         assert status == 206 and body == truth[:100000]
     healthy(s)
@@ -158,7 +158,7 @@ def test_packages_change_while_they_are_read(serve, elf, pool, change):
                 got += piece
     head, _, body = got.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200") and truth.startswith(body)
-    # A file that has lost its name is still there for who has it open.
+    # A deleted file can still be read through an open descriptor.
     assert (len(body) == len(truth)) == (change != "truncate")
     assert fetch_right(s, f"/buildid/{build_id}/debuginfo", truth) in (404, 500, 503)
     s.proc.send_signal(signal.SIGUSR1)
@@ -178,7 +178,8 @@ def zero_frames(pack, size, unit=64 << 20):
 
 @pytest.mark.slow
 def test_bombs(serve, elf, pool):
-    """10 GB of zeros in a member, a file that says it has 10 TB, a module that unpacks to more than any: bounded memory, and the rest is served."""
+    """10 GB of zeros in a member, a member with a stated size of 10 TB, a module that decompresses beyond the limit: memory is bounded, and other
+    files are served."""
     good = new_id("bomb", "good")
     head = tarfile.TarInfo("./usr/lib/zeros")
     head.size = 10 << 30
@@ -186,7 +187,7 @@ def test_bombs(serve, elf, pool):
     head.size = 256 << 20
     (pool / "xz.deb").write_bytes(deb(lzma.compress(head.tobuf(tarfile.GNU_FORMAT)) +
                                       zero_frames(lambda d: lzma.compress(d, preset=0), 256 << 20) + lzma.compress(bytes(1024)), "xz"))
-    # What is said to follow does not.
+    # The stated content is missing.
     head.size = 10 << 40
     (pool / "lies.tar").write_bytes(head.tobuf(tarfile.GNU_FORMAT) + bytes(10240))
     sparse = tarfile.TarInfo("./usr/lib/sparse")
@@ -214,7 +215,7 @@ def test_bombs(serve, elf, pool):
 
 
 def test_names_and_links(serve, elf, pool, tmp_path):
-    """Names that lead elsewhere are not taken; all others are bytes, and are served as what they are."""
+    """Names that escape the package are refused; all other names are bytes, and are served unchanged."""
     source = b"int main;\n"
     names = {
         "up": b"../../../../etc/up", "middle": b"./usr/../../../etc/middle", "absolute": b"/usr/lib/absolute", "bytes": b"./usr/lib/\xff\xc3(\x80",
@@ -228,7 +229,7 @@ def test_names_and_links(serve, elf, pool, tmp_path):
                 ("./src/h1", tarfile.LNKTYPE, "./src/h2"), ("./src/h2", tarfile.LNKTYPE, "./src/h1")]
     for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
         (pool / f"names{form}.deb").write_bytes(deb(PACKERS["gz"](tar_of(members, form)), "gz", ids.values()))
-    # On disk: links in a circle, and a folder that is in itself.
+    # On disk: a circle of links, and a folder that contains itself.
     (pool / "d").mkdir()
     (pool / "d/loop").symlink_to("..")
     (pool / "one").symlink_to("two")
@@ -253,7 +254,7 @@ def test_names_and_links(serve, elf, pool, tmp_path):
 
 
 def test_a_request_does_not_tell_which_files_exist(serve, tmp_path):
-    """Sources lie on disk, and any path can be asked for: that a file is there must not show unless it is served."""
+    """Sources are on disk, and any path can be requested: a reply must not reveal that a file exists unless it is served."""
     p = Program(tmp_path / "p", source_dir=str(tmp_path / "p"))
     (tmp_path / "p/other.c").write_text("other")
     s = serve([tmp_path / "p"]).scanned()
@@ -270,7 +271,7 @@ def patched(data, off, form, *values):
 
 
 def test_elf_files_that_lie(serve, elf, tmp_path):
-    """Tables that are gigantic, overlap each other or lie outside of the file; also behind the scan."""
+    """Section tables that are huge, overlap, or are outside of the file; also after the scan."""
     d = tmp_path / "elf"
     d.mkdir()
     shoff, = struct.unpack_from("<Q", elf.debug, 0x28)
@@ -279,7 +280,7 @@ def test_elf_files_that_lie(serve, elf, tmp_path):
         "shoff": (0x28, "<Q", 1 << 62), "shoff-end": (0x28, "<Q", len(elf.debug) - 1), "shnum": (0x3c, "<H", 0xfffe), "names": (0x3e, "<H", 0xfff0),
         "shentsize": (0x3a, "<H", 1), "phoff": (0x20, "<Q", 1 << 63), "phnum": (0x38, "<H", 0xfffe), "phentsize": (0x36, "<H", 3),
         "type": (0x10, "<H", 0xffff), "huge": (shoff + 0x20, "<Q", 1 << 40),
-        # Every section is all of the file, or more than that.
+        # Every section covers the whole file, or more.
         **{f"size{i}": (shoff + 64 * i + 0x20, "<Q", 1 << 63) for i in range(1, shnum)},
         **{f"all{i}": (shoff + 64 * i + 0x18, "<QQ", 0, len(elf.debug)) for i in range(1, shnum)},
         **{f"packed{i}": (shoff + 64 * i + 0x8, "<Q", 0x800) for i in range(1, shnum)},
@@ -289,7 +290,7 @@ def test_elf_files_that_lie(serve, elf, tmp_path):
         build_id = new_id("lie", what)
         files[build_id] = patched(elf.of(elf.debug, build_id), off, form, *values)
         (d / what).write_bytes(files[build_id])
-    # Extended numbering: a number of sections that no file has.
+    # Extended numbering with an impossible number of sections.
     build_id = new_id("lie", "extended")
     files[build_id] = patched(patched(elf.of(elf.debug, build_id), 0x3c, "<H", 0), shoff + 0x20, "<Q", 1 << 60)
     (d / "extended").write_bytes(files[build_id])
@@ -303,14 +304,14 @@ def test_elf_files_that_lie(serve, elf, tmp_path):
             status, body, whole = fetch(s, f"/buildid/{build_id}/section/{section}")
             assert whole and (status in (404, 500) or (status == 200 and body in content)), (section, status)
         assert fetch(s, f"/buildid/{build_id}/source/etc/passwd")[0] in (404, 500)
-    # Half a TB of hole is a file like any other, to whoever wants it.
+    # A sparse file of half a TB is served like any other.
     assert s.get(f"/buildid/{new_id('lie', 'sparse')}/debuginfo", "HEAD").headers["Content-Length"] == str(1 << 40)
     told(s, "head")
     told(s, "shoff")
     healthy(s)
 
 
-# ---- the disk, and what lies there ----
+# ---- the disk and the data directory ----
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
 def test_a_full_disk(serve, elf, pool, tmp_path):
@@ -349,11 +350,11 @@ def test_a_full_disk(serve, elf, pool, tmp_path):
 
 
 def test_files_may_not_grow(serve, elf, pool, tmp_path):
-    """A limit on file sizes instead of a full disk: it comes with a signal, by which nobody may die."""
+    """A limit on file sizes (in place of a full disk) raises a signal, which must not kill the service."""
     first, second = new_id("fsize", 1), new_id("fsize", 2)
     (pool / "first.deb").write_bytes(debug_deb("xz", first, elf.of(elf.large, first)))
     s = serve([pool], args=["--cache-size", "1G"]).scanned()
-    # Of the log too, so that it fails; what is there can still be asked for.
+    # Writing the log fails too; indexed files are still served.
     subprocess.run(["prlimit", "--pid", str(s.proc.pid), "--fsize=1024:"], check=True)
     (pool / "second.deb").write_bytes(debug_deb("gz", second, elf.of(elf.large, second)))
     s.proc.send_signal(signal.SIGUSR1)
@@ -368,7 +369,7 @@ def test_files_may_not_grow(serve, elf, pool, tmp_path):
 
 
 def test_a_database_that_is_none_of_ours(elf, tmp_path):
-    """Of a newer version, of another program, nonsense: said, exit status 1, and not a byte of it changed."""
+    """A data file of a newer version, of another program, or garbage: a message, exit status 1, and the file is unchanged."""
     def runs(data):
         before = (data / "index.sqlite").read_bytes()
         for command in (["serve", "--no-upstream", "--listen", "127.0.0.1:0"], ["scan"], ["stat"]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients may do to the service over HTTP, and what its options promise of it."""
+"""Difficult clients over HTTP, and the limits that options set."""
 
 import contextlib
 import http.client
@@ -57,7 +57,7 @@ def test_requests_that_nobody_should_send(serve):
     }
     for request, want in cases.items():
         assert status_of(raw(s, request)) == want, request[:80]
-    # What follows a body that two headers bound differently is none of the connection's requests.
+    # Bytes after a body with two contradictory lengths must not be read as a request.
     smuggled = raw(s, b"GET /healthz HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n" + END + b"0\r\n\r\nGET /metrics HTTP/1.1\r\n" + END)
     assert b"lode_" not in smuggled
     for method in (b"POST", b"PUT", b"DELETE", b"PATCH", b"TRACE", b"CONNECT", b"OPTIONS", b"BREW", b"get", b"HEADS"):
@@ -104,7 +104,7 @@ def test_slow_and_broken_clients(serve, elf, pool):
     build_id = new_id("slow")
     (pool / "x.deb").write_bytes(debug_deb("xz", build_id, elf.of(elf.large, build_id)))
     s = serve([pool], args=["--idle-timeout", "1"]).scanned()
-    # A header's bytes, now and then: no silence, and no request either.
+    # A header that arrives byte by byte: not silent, but never complete.
     began = time.monotonic()
     with socket.create_connection(("127.0.0.1", s.port), timeout=10) as k, contextlib.suppress(ConnectionError):
         k.sendall(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
@@ -115,7 +115,7 @@ def test_slow_and_broken_clients(serve, elf, pool):
                 if not k.recv(1):
                     break
     assert 1 < time.monotonic() - began < 8
-    # Those who go away in the midst of it.
+    # Clients that disconnect in the middle of a reply.
     for cut in range(0, 60, 3):
         with socket.create_connection(("127.0.0.1", s.port)) as k:
             k.sendall(f"GET /buildid/{build_id}/debuginfo HTTP/1.1\r\nHost: x\r\n\r\n".encode()[:cut])
@@ -124,7 +124,7 @@ def test_slow_and_broken_clients(serve, elf, pool):
             k.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             k.sendall(f"GET /buildid/{build_id}/debuginfo HTTP/1.1\r\nHost: x\r\n\r\n".encode())
             k.recv(1000)
-    # One that does not read, and is silent.
+    # A client that neither reads nor sends.
     with socket.create_connection(("127.0.0.1", s.port)) as k:
         k.sendall(f"GET /buildid/{build_id}/debuginfo HTTP/1.1\r\nHost: x\r\n\r\n".encode() * 100)
         assert fetch_right(s, f"/buildid/{build_id}/debuginfo", elf.of(elf.large, build_id)) == 200
@@ -154,7 +154,7 @@ def test_limits(serve):
     s.wait(lambda: s.get("/healthz").status == 200, "those that went to make room")
 
 
-# ---- what the options promise ----
+# ---- options ----
 
 def test_archive_paths_can_be_hidden(serve, elf, pool):
     build_id, bad = new_id("hide"), new_id("hide", "bad")
@@ -190,11 +190,11 @@ def test_tls(serve, elf, pool, tmp_path):
         finally:
             c.close()
     s.wait(lambda: get("/readyz")[0] == 200, "ready")
-    # It answers before it has told where.
+    # The service may answer before it has printed its address.
     s.wait(lambda: f"https://127.0.0.1:{s.port}" in s.log_path.read_text(), "told where it listens")
     for _ in range(3):
         assert get(f"/buildid/{build_id}/debuginfo") == (200, truth)
-    # Plain HTTP, nonsense and silence at its port.
+    # Plain HTTP, garbage and silence on the TLS port.
     for data in (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01" + bytes(100), b""):
         with socket.create_connection(("127.0.0.1", s.port), timeout=5) as k:
             k.sendall(data)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""liblode: the example is built and run as a stranger would, and threads share a table."""
+"""liblode: the example is built and run as in its documentation, and threads share a table."""
 
 import os
 import pathlib

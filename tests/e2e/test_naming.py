@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles of stripped programs come in as addresses; names are filled in behind, as soon as there are any. llvm-symbolizer tells what is right."""
+"""Profiles of stripped programs arrive as addresses and are named later, as soon as debug information is there. llvm-symbolizer is the oracle."""
 
 import gzip
 import os
@@ -17,7 +17,7 @@ from pushing import put
 from test_symbolize import Built, plain
 
 BASE = 0x55d0c0de0000
-# Nothing of this is by looking again and again.
+# These tests must pass without the interval: events trigger the naming.
 RARELY = ["--symbolize-interval", "3600", "--rescan", "3600"]
 
 
@@ -27,7 +27,7 @@ def built(tmp_path_factory):
 
 
 class Sent:
-    """A profile as perf has it: the code's mapping, and a sample of a value of its own at each address."""
+    """A profile as from perf: the mapping of the code, and a sample at each address, each with a different value."""
 
     def __init__(self, built, addrs, name="/usr/bin/shop", identity=None, time_ms=None):
         off, vaddr, size = code_segment(built.full)
@@ -99,7 +99,7 @@ def sample(built, n, seed=5):
 
 
 def unnamed(s, built):
-    """What comes in of an unknown program stays bare, and says why and what would help."""
+    """Addresses of an unknown program stay unnamed, with the reason and advice."""
     sent = Sent(built, sample(built, 200))
     send(s, sent.body, service="shop")
     b = wait_state(s, built.id, "failed")
@@ -107,19 +107,19 @@ def unnamed(s, built):
     assert b["text"] and "lode push" in b["help"] and b["tries"] == 1 and b["next_try"] > b["last_try"] > 0
     assert b["value"] == sum(range(1, len(sent.addrs) + 1))
     assert all(chain == [] for chain in now(s).values())
-    # Nobody waits for what has failed.
+    # A query does not wait for failed addresses.
     assert ask(s, "top", query="{}", from_="now-1h", to="now+1h")["pending"] == {"locations": 0, "retry_ms": 5000}
     return sent
 
 
 def test_a_push_names_what_came_before(s, built):
-    """By the debug file alone: of the program itself nothing is known."""
+    """Named by the debug file alone, without the program."""
     sent = unnamed(s, built)
     assert put(s, f"/buildid/{built.id}/debuginfo", built.debug.read_bytes())[0] == 201
     b = wait_state(s, built.id, "named")
     assert (b["named"], b["locations"], b["reason"], b["help"]) == (len(sent.addrs), len(sent.addrs), "", "")
     check(s, sent)
-    # What is known by now has its names when it comes.
+    # A later profile gets its names at once.
     more = Sent(built, sample(built, 300, 6), time_ms=int(time.time() * 1000) + 5)
     send(s, more.body, service="more")
     s.wait(lambda: binary(s, built.id)["named"] == binary(s, built.id)["locations"], "names", 30)
@@ -225,10 +225,10 @@ def test_killed_in_the_middle_nothing_is_lost_and_nothing_named_twice(serve, bui
         s.wait(lambda: binary(s, b.id)["next_try"] == 0, "all of it to be looked up", 30)
     for n, one in enumerate(sent):
         got = now(s, query=f'{{service="s{n}"}}')
-        # All that was acknowledged is there,
+        # All acknowledged profiles are there,
         assert sorted(got) == list(range(1, len(one.addrs) + 1))
         want = one.built.oracle(one.addrs[::40], "--no-demangle")
-        # and called what it is called.
+        # with the right names.
         for i, chain in enumerate(want):
             assert got[40 * i + 1] == chain, hex(one.addrs[40 * i])
     s.stop()
@@ -258,7 +258,7 @@ def test_what_another_server_does_not_have_is_asked_for_rarely(serve, faulty, bu
     b = wait_state(s, built.id, "failed")
     assert b["reason"] == "upstream-404" and 590000 < b["next_try"] - b["last_try"] <= 600000
     assert len(up.requests(f"/buildid/{built.id}/debuginfo")) == 1
-    # But at once when somebody wants it.
+    # But at once on request.
     up.files[f"/buildid/{built.id}/debuginfo"] = built.debug.read_bytes()
     assert call(s, "POST", f"/api/binaries/{built.id}/retry")[0] == 202
     wait_state(s, built.id, "named")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/openapi.json is what the server does: every path, every parameter, every answer, both ways."""
+"""docs/openapi.json agrees with the server: all paths, parameters and answers, in both directions."""
 
 import base64
 import json
@@ -65,7 +65,7 @@ def check(op, status, data, headers):
 
 
 def routes_of(s):
-    """What the server itself says that there is."""
+    """The routes that the server lists in its 404."""
     text = json.loads(call(s, "GET", "/api/none")[1])["error"]
     return set(re.findall(r"(GET|POST) (/\S+)", text))
 
@@ -129,13 +129,13 @@ def test_answers_are_as_described(s):
             if p["in"] != "query":
                 continue
             name = p["name"]
-            # Each by itself; whatever comes of it is one of the answers that are described.
+            # Each parameter alone: the answer is one of those in the document.
             status, data, headers = call(s, "GET", f"{url}?{query(**{**base, name: example(name, path)})}")
             check(op, status, data, headers)
             assert status in (200, 404), (path, name, status, data)
             for value in p["schema"].get("enum", []):
                 status, data, headers = call(s, "GET", f"{url}?{query(**{**base, name: value})}")
-                # What is a function's name is no file's.
+                # The example is the name of a function, and not of a frame in another grouping.
                 assert status == 200 or (path, status) == ("/api/callers", 404), (path, name, value, data)
                 check(op, status, data, headers)
             status, data, headers = call(s, "GET", f"{url}?{query(**{**base, name: chr(1) + '('})}")

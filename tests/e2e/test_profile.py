@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lode profile, and lode symbolize of profiles: formats in and out, names, what stays without one; against Go's pprof where it is."""
+"""lode profile, and lode symbolize with profiles: formats in and out, named and unnamed frames; compared with Go's pprof if installed."""
 
 import gzip
 import json
@@ -47,7 +47,7 @@ def run(tmp_path):
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """A program without symbols, its debug file beside it, and where its functions are."""
+    """A stripped program, its debug file beside it, and the addresses of its functions."""
     d = tmp_path_factory.mktemp("profile")
     (d / "p.c").write_text(SOURCE)
     subprocess.run(["gcc", "-g", "-O1", "-fno-omit-frame-pointer", "-Wl,--build-id", "-o", "p", "p.c"], cwd=d, check=True)
@@ -85,7 +85,7 @@ def pprof(binary, identity, addresses, start, named=()):
 
 
 def go_pprof(*args):
-    """pprof, or what $LODE_TEST_PPROF names (as "go tool pprof": that is built when it is first used, which takes a minute)."""
+    """pprof, or the command in $LODE_TEST_PPROF (such as "go tool pprof", which is built on first use and takes a minute)."""
     command = os.environ.get("LODE_TEST_PPROF", "").split() or [shutil.which("pprof")]
     if not command[0]:
         pytest.skip("no pprof")

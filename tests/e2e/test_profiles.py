@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles that are sent, and what they come to: every way in, every view, against lode profile and Go's pprof on the same files."""
+"""Sent profiles: every input form and every view, compared with lode profile and Go's pprof on the same files."""
 
 import base64
 import gzip
@@ -57,7 +57,7 @@ def test_what_is_sent_is_there_at_once(s):
     assert folded(ask(s, "flamegraph", query=SAMPLES))["main;emit"] == 4
     one = ask(s, "flamegraph", profile=receipt["id"])
     assert one["total"] in (7, 650)
-    # Children are in the order of their size.
+    # Children are sorted by size.
     names = [g["strings"][n] for n in g["frames"]["name"]]
     assert [names[f] for f in g["nodes"]["frame"][1:]] == ["main", "parse", "lex", "parse", "emit"]
 
@@ -270,7 +270,7 @@ def test_of_large_graphs_the_small_nodes_stay(s):
     small = ask(s, "flamegraph", min_share=0.00001)
     assert min(small["nodes"]["total"]) >= small["total"] * 0.00001 - 1
     assert ask(s, "flamegraph", min_share=0)["left_out"] == 0
-    # What is asked for again has not changed.
+    # The same request again is 304.
     _, _, headers = call(s, "GET", "/api/types")
     tag = headers["ETag"]
     for known in (tag, f'"x", {tag}', tag.removeprefix("W/"), "*"):
@@ -356,7 +356,7 @@ def test_names_come_later_and_who_waits_gets_them(serve, program, tmp_path):
     assert r["file"].endswith("p.c") and r["build_ids"] == [build_id(d / "p")] and r["lines"][0]["flat"] == 1000
 
 
-# ---- who may, and how much ----
+# ---- access and limits ----
 
 def test_who_may_send(serve, tmp_path):
     (tmp_path / "empty").mkdir()
@@ -364,7 +364,7 @@ def test_who_may_send(serve, tmp_path):
     s = serve([tmp_path / "empty"], args=["--tokens", tokens]).ready()
     body = b"a;b 1\n"
     assert call(s, "POST", "/profiles", body)[0] == 200
-    # What comes through a proxy on this machine comes from elsewhere; so do pages of other sites.
+    # Requests through a proxy on this machine, and from pages of other sites, do not count as local.
     assert "token" in refused(s, "POST", "/profiles", body, {"X-Forwarded-For": "192.0.2.1"}, 403)
     assert "other sites" in refused(s, "POST", "/profiles", body, {"Origin": "http://elsewhere.example"}, 403)
     assert call(s, "POST", "/profiles", b"a;b 2\n", {"Origin": s.url, "Host": f"127.0.0.1:{s.port}"})[0] == 200

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What should not be sent or asked: each is refused with a sentence, and what was there before stays. kill -9: what was acknowledged is there."""
+"""Bad profiles and queries: each is refused with a sentence, and stored profiles stay. After kill -9, acknowledged profiles are there."""
 
 import base64
 import gzip
@@ -37,7 +37,7 @@ def test_damaged_profiles(s):
     packed = gzip.compress(whole)
     bad = [b"", b"\x1f\x8b", packed[:-9], packed[:20], packed[:30] + b"xx" + packed[32:], b"\0" * 100, b"PERFILE2" + b"\0" * 100, b"<html></html>",
            whole[:-3], os.urandom(64), b"a b c\n"]
-    # Indices out of range, locations and functions that are not there, lengths that lie.
+    # Indexes out of range, missing locations and functions, wrong lengths.
     bad += [whole + message(2, message(1, varint(99)) + message(2, varint(1))),
             whole + message(4, number(1, 50) + number(2, 9)),
             whole + message(4, number(1, 51) + message(4, number(1, 77))),
@@ -59,11 +59,11 @@ def test_damaged_profiles(s):
 
 @pytest.mark.slow
 def test_bodies_that_are_too_large(s):
-    # Refused by the headers, before any of it is sent.
+    # Refused by its headers, before any of the body is sent.
     reply = raw(s, b"POST /profiles HTTP/1.1\r\nHost: x\r\nContent-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n")
     assert reply.startswith(b"HTTP/1.1 413") and b'{"error":"the body has more than 64 MiB' in reply
     before = peak_mib(s)
-    # One that does not say how much it is, and one that is much larger than it looks.
+    # A body without a length, and one that decompresses to much more.
     with socket.create_connection(("127.0.0.1", s.port), timeout=60) as k:
         k.sendall(b"POST /profiles HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         try:
@@ -196,7 +196,7 @@ def test_forms_that_are_none(s):
     refused(s, "POST", "/ingest?name=x", part + b"x\r\n--XyZ--", {"Content-Type": "multipart/form-data"}, 400)
     for args in ("", "name=", "name={a=b}", "name=x{a=b", "name=x{a}", "name=x{1=2}", "name=x&format=jfr", "name=x&from=2&until=1"):
         refused(s, "POST", f"/ingest?{args}", b"a;b 1\n", status=400)
-    # What went wrong for one series went wrong for the request, but the first may have been taken before.
+    # One bad series fails the request, but an earlier series may have been stored.
     assert ask(s, "top", from_="now-1h")["total"] in (0, 1)
 
 
@@ -218,7 +218,7 @@ def test_a_disk_that_is_full(serve, tmp_path):
                 break
             taken += 300
         assert text and taken, "the disk never got full"
-        # What was acknowledged is there, also for the next process.
+        # Acknowledged profiles are there, also in the next process.
         assert ask(s, "series", one=1)["series"][0]["total"] == taken
         assert s.stop(signal.SIGKILL)
         s = serve([tmp_path / "empty"], data=s.data, args=["--profiles", small / "profiles"]).ready()
@@ -230,7 +230,7 @@ def test_a_disk_that_is_full(serve, tmp_path):
 
 @pytest.mark.slow
 def test_kill_minus_nine(serve, tmp_path):
-    """LODE_KILLS=100 for the long run. What was acknowledged is there, and is not there twice where it is sent again."""
+    """LODE_KILLS=100 for the long run. Acknowledged profiles are there, and not twice if they are sent again."""
     (tmp_path / "empty").mkdir()
     data, acknowledged, lock = tmp_path / "data", {}, threading.Lock()
     rng, unsure, count = random.Random(11), [], [0]
@@ -267,7 +267,7 @@ def test_kill_minus_nine(serve, tmp_path):
             t.join()
         s.stop()
     s = serve([tmp_path / "empty"], data=data).ready()
-    # What was not acknowledged may be there or not; sent again it is there once.
+    # A profile that was not acknowledged may be there or not; sent again, it is there once.
     for n in set(unsure) - set(acknowledged):
         body = f"main;f{n % 50};g{n} {n}\nmain;h{n % 7} 1\n"
         send(s, body.encode(), n=str(n % 10), time=str(1795000000000 + n))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol over real files, as a client sees it."""
+"""The protocol with real files, from a client's side."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pushing: what is kept was checked and is whole, whatever happens on the way; what is refused is refused with a sentence."""
+"""Pushing: stored objects are checked and complete, whatever happens on the way; a refusal has a sentence."""
 
 import concurrent.futures
 import http.client
@@ -20,7 +20,7 @@ from making import elf, fetch, healthy, new_id, tar_of
 from pushing import bearer, listed, lode, one, put, server, sha, sound, token, want
 
 
-# ---- what is taken, what is refused ----
+# ---- accepted and refused objects ----
 
 def test_what_is_pushed_is_served_and_who_did_is_known(server, elf):
     s = server()
@@ -97,7 +97,7 @@ def test_metadata_know_what_was_pushed(server, elf, tmp_path):
         s.stop()
         s = server(data=s.data)
         s.wait(lambda: json.loads(s.get("/metadata?key=file&value=/x").body)["complete"], "the store to be counted")
-    # Another process' doing is seen at once where it takes something away.
+    # A removal by another process takes effect at once.
     lode("store", "rm", f"{elf.id}/debuginfo", "--data", s.data)
     assert metadata(s, "buildid", elf.id) == [program] and metadata(s, "glob", "/app*") == []
 
@@ -164,7 +164,7 @@ def test_sizes(server, elf):
     healthy(s)
 
 
-# ---- who may ----
+# ---- access ----
 
 def test_tokens(server, elf):
     s = server()
@@ -217,7 +217,7 @@ def test_reading_may_need_a_token(server, elf):
     assert s.get("/metrics").status == 401
 
 
-# ---- at once, cut, killed ----
+# ---- parallel, cut and killed uploads ----
 
 def test_many_push_the_same_at_once(server, elf):
     s = server()
@@ -232,7 +232,7 @@ def test_many_push_the_same_at_once(server, elf):
 
 
 def send_part(s, path, content, first, last, cut=None, headers=None):
-    """The part [first, last] of it; with @cut only so many bytes of it come, and then the connection ends."""
+    """Send the part [first, last]; with @cut, only that many bytes of it, then close the connection."""
     part = content[first:last + 1]
     head = {"X-LODE-SHA256": sha(content), "Content-Range": f"bytes {first}-{last}/{len(content)}", **(headers or {})}
     if cut is None:
@@ -252,7 +252,7 @@ def test_an_upload_goes_on_where_it_was_cut(server, elf):
         if cuts < 5:
             send_part(s, path, elf.large, off, n - 1, cut=min(rng.randrange(300_000, 500_000), n - off - 1))
             cuts += 1
-            # What was sent has 256 KiB at least; it may not even have been looked at yet.
+            # At least 256 KiB were sent; the server may not have read them yet.
             s.wait(lambda: want(s, asked)[0].get("offset", 0) > off, "the cut to be noticed")
             off = want(s, asked)[0]["offset"]
             assert fetch(s, path)[0] == 404
@@ -279,7 +279,7 @@ def test_an_upload_outlives_the_server(server, elf, how):
     off = want(s, asked)[0]["offset"]
     assert 0 < off <= before and (how == signal.SIGKILL or off + (256 << 10) > before), (off, before)
     assert fetch(s, path)[0] == 404
-    # It is this one's alone: not of who sends other bytes, nor of who sends them under another name.
+    # The upload belongs to these bytes and this build ID: other bytes, or the same bytes under another ID, start over.
     assert want(s, one(elf.id, elf.large[:-1]))[0]["offset"] == 0
     assert want(s, one(new_id("other"), elf.large))[0]["offset"] == 0
     status, headers, _ = send_part(s, path, elf.large, off + 1, n - 1)
@@ -323,7 +323,7 @@ def test_who_falls_silent_in_a_body_is_let_go(server, elf):
         k = socket.create_connection(("127.0.0.1", s.port), timeout=60)
         k.sendall(head.replace(sha(elf.large).encode(), sha(sent).encode()) + sent)
         silent.append(k)
-    # More of them than there may be uploads at once: that is a 503 for others, and not for long.
+    # More than the limit of parallel uploads: others get 503 for a moment.
     for i in range(70):
         k = socket.create_connection(("127.0.0.1", s.port), timeout=60)
         k.sendall(head.replace(sha(elf.large).encode(), sha(b"%d" % i).encode()) + elf.large[:100])
@@ -336,7 +336,7 @@ def test_who_falls_silent_in_a_body_is_let_go(server, elf):
             pass
         k.close()
     s.wait(lambda: s.metric("lode_uploads") == 0, "all of them to be gone")
-    # What had come waits for the rest; and somebody slow, who says something now and then, is waited for.
+    # The received part waits for the rest, and a slow client that sends now and then is not cut.
     left = {"id": elf.id, "kind": "debuginfo", "size": n, "sha256": sha(elf.large[:2_000_000]), "quality": "dwarf"}
     assert 2_000_000 - (256 << 10) <= want(s, left)[0]["offset"] <= 2_000_000
     with socket.create_connection(("127.0.0.1", s.port), timeout=60) as k:
@@ -362,7 +362,7 @@ def test_parts(server, elf):
     assert (status, headers["X-LODE-OFFSET"]) == (409, "500000")
     assert send_part(s, path, elf.large, 500_000, n - 1)[0] == 201
     assert fetch(s, path) == (200, elf.large, True)
-    # Of other bytes than were announced nothing is kept.
+    # If the bytes differ from the announced hash, none are kept.
     other = elf.of(elf.large, new_id("lies"))
     lie = {"X-LODE-SHA256": sha(elf.large)}
     status, _, text = put(s, f"/buildid/{new_id('lies')}/debuginfo", other, lie)
@@ -410,7 +410,7 @@ def test_killed_at_any_time_nothing_half_is_there(server, elf, tmp_path):
     sound(s)
 
 
-# ---- room ----
+# ---- quota ----
 
 @pytest.mark.slow
 def test_a_quota(server, elf):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lode push: what is found, sent, gone on with after cuts and kills, and what it tells of it."""
+"""lode push: finding and sending files, resuming after cuts and kills, and its messages."""
 
 import json
 import random
@@ -18,7 +18,7 @@ from pushing import lode, server, sound, token
 
 @pytest.fixture
 def tree(tmp_path, elf):
-    """A build folder: programs, debug files, a large one, and what is none of these."""
+    """A build folder with programs, debug files, a large one, and other files."""
     root = tmp_path / "build"
     (root / "sub").mkdir(parents=True)
     made = {}
@@ -52,7 +52,7 @@ def test_lode_push(server, tree):
 
 
 def test_no_upload_is_left_hanging(server, elf, tmp_path):
-    """The server gathers 256 KiB at a time: a file may end anywhere behind that, and all of it may be there before that is written."""
+    """The server gathers 256 KiB at a time: a file may end anywhere after a multiple of that, and may be complete before the last part is written."""
     s = server(["--idle-timeout", "600"])
     root = tmp_path / "many"
     root.mkdir()
@@ -95,7 +95,7 @@ def test_lode_push_of_sources(server, tmp_path):
 
 
 class Cutter(threading.Thread):
-    """Between client and server: lets so many bytes of each connection through, then cuts it; a list, then no more cuts."""
+    """A proxy that cuts each connection after a number of bytes from a list; after the last one it cuts no more."""
 
     def __init__(self, port, budgets):
         super().__init__(daemon=True)
@@ -203,4 +203,4 @@ def test_memory_stays_small(server, tmp_path, elf):
         (root / f"{i}.debug").write_bytes(elf.of(big, new_id("big", i)))
     r = json.loads(lode("push", root, "--to", s.url, "--json").stdout)
     assert r["stored"] == 4
-    assert peak_mib(s) < 128  # with sanitizers in mind; bench/push.py measures it
+    assert peak_mib(s) < 128  # generous, for builds with sanitizers; bench/push.py measures it

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lode send: what a server gets of profiles of several formats; what it says no to; perf.data."""
+"""lode send: the profiles that a server receives from several formats; refused profiles; perf.data."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ MAPS = "MAPPED_LIBRARIES:\n{:x}-{:x} r-xp {:08x} 00:00 1 {}\n"
 
 
 class Server(Taker):
-    """Takes profiles, or answers what `answers` has in store."""
+    """Accepts profiles, or sends the next of `answers`."""
 
     def __init__(self):
         super().__init__(Handler)
@@ -142,7 +142,7 @@ def test_perf_data_needs_perf(server, send, tmp_path):
     for args, kw in ((["perf.data"], {}), (["-"], {"input": b"PERFILE2" + bytes(96)})):
         r = send(*args, "--to", server.url, extra={"PATH": str(tmp_path / "bin")}, **kw)
         assert r.returncode == 1 and b"there is no perf here" in r.stderr, r
-    # One that says what it cannot do.
+    # A perf that cannot read the file, and says so.
     (tmp_path / "bin" / "perf").write_text("#!/bin/sh\necho incompatible file format >&2\nexit 255\n")
     (tmp_path / "bin" / "perf").chmod(0o755)
     r = send("perf.data", "--to", server.url, extra={"PATH": f"{tmp_path}/bin:/bin:/usr/bin"})
@@ -150,7 +150,7 @@ def test_perf_data_needs_perf(server, send, tmp_path):
 
 
 def test_perf_data(server, send, tmp_path):
-    """As perf would print it; build IDs from its own list."""
+    """A perf that prints a recorded script; build IDs come from its own list."""
     (tmp_path / "perf.data").write_bytes(b"PERFILE2" + bytes(96))
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "perf").write_text(

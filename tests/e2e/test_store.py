@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store of a server that runs: what is pushed is compressed in the background, within a quota, and whatever ends it in the middle."""
+"""The store of a running server: pushed objects are compressed in the background, within a quota, also if the server is killed meanwhile."""
 
 import json
 import os
@@ -20,13 +20,13 @@ def forms(s):
 
 
 def settled(s):
-    """Nothing waits to be compressed; what was raw has been collected."""
+    """Wait until everything is compressed and the raw contents are deleted."""
     s.wait(lambda: not any(later for _, later in forms(s).values()), "all to be compressed")
 
 
 @pytest.fixture(scope="module")
 def texts(elf, tmp_path_factory):
-    """Debug files of 4 MB that become half as large."""
+    """Debug files of 4 MB that compress to half."""
     work = tmp_path_factory.mktemp("texts")
     (work / "text").write_text(random.Random(1).randbytes(2_000_000).hex())
     (work / "x.debug").write_bytes(elf.debug)
@@ -50,7 +50,7 @@ def test_it_is_compressed_when_there_is_time_and_nobody_sees_that(server, texts)
     assert after.body == content and after.headers["ETag"] == before.headers["ETag"]
     assert s.get(path, headers={"Range": "bytes=1000000-1000099"}).body == content[1000000:1000100]
     assert put(s, path, content)[1]["X-LODE-RESULT"] == "same"
-    # The raw one goes by itself, and the figures say so.
+    # The raw content is deleted automatically, and the status shows it.
     s.wait(lambda: re.search(r"^lode_store_bytes (\d+)", s.get("/metrics").body.decode(), re.M).group(1) == str(then["stored_size"]),
            "the raw content to be collected")
     assert "lode_store_to_compress_bytes 0\n" in s.get("/metrics").body.decode()
@@ -76,7 +76,7 @@ def test_ended_while_it_compresses_nothing_is_lost(server, texts, tmp_path, how)
             assert fetch(s, f"/buildid/{build_id}/debuginfo") == (200, content, True)
         if not any(later for _, later in forms(s).values()):
             break
-        # It begins a second after the start.
+        # Compression begins a second after the start.
         s.wait(lambda: os.listdir(data / "store/tmp") or not any(later for _, later in forms(s).values()), "it to go on")
     settled(s)
     for build_id, content in files.items():
@@ -88,7 +88,7 @@ def test_ended_while_it_compresses_nothing_is_lost(server, texts, tmp_path, how)
 
 @pytest.mark.slow
 def test_a_quota_holds_what_it_holds_compressed(server, texts):
-    """Where there is no room for what comes as it comes, it is compressed at once; and never is there more than the quota for long."""
+    """If there is no room for raw objects, they are compressed while they arrive; the store exceeds the quota only for a moment."""
     s = server(["--store-quota", "12000000", "--store-keep-pushed"])
     files = dict(texts("quota", i) for i in range(5))
     for build_id, content in files.items():

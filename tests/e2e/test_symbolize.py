@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Addresses to frames over HTTP, by a server that has nothing but a package; llvm-symbolizer tells what is right."""
+"""Addresses to frames over HTTP, from a server with a package only; llvm-symbolizer is the oracle."""
 
 import http.client
 import json
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 
 
 def plain(name):
-    """Without the suffix of a clone, which demanglers write each in a way of its own, and without the scope where no linkage name has one."""
+    """The name without a clone's suffix, which demanglers write differently, and without the scope if the linkage name has none."""
     return re.sub(r"^shop::twice$", "twice", re.sub(r" (\[clone )?\(?\.cold[\])]", "", name))
 
 
@@ -96,13 +96,13 @@ class Built:
         return pool
 
     def discriminators(self, addrs):
-        """Of each address those of its frames, as the command tells them."""
+        """The frames of each address, as the command prints them."""
         out = lode("symbolize", "-e", self.full, "--local", "--discriminators", "--output-style", "json", *map(hex, addrs),
                    env={"LODE_SYMTAB_CACHE": ""})
         return [[f["Discriminator"] for f in a["Symbol"]] for a in json.loads(out.stdout)]
 
     def oracle(self, addrs, *more):
-        """Of each address its chain: (function, file, line), the innermost first."""
+        """The chain of each address: (function, file, line), innermost first."""
         out = subprocess.run(["llvm-symbolizer", "-e", str(self.full), "--output-style=JSON", "-i", *more], capture_output=True, text=True, check=True,
                              input="".join(f"{a:#x}\n" for a in addrs)).stdout
         chains = []
@@ -230,7 +230,7 @@ def test_what_is_not_scanned_yet_is_pending_not_unknown(built, serve, tmp_path):
     pool.mkdir()
     (root / "usr/lib/debug/a").write_bytes(os.urandom(8 << 20))
     shutil.copy(built.debug, root / "usr/lib/debug/z/shop.debug")
-    # Nothing in its header says what is in it.
+    # Its header does not list its build IDs.
     make_deb(root, pool / "shop-dbg.deb", "xz")
     body = json.dumps({"modules": [{"id": built.id}], "addresses": [[0, built.code[0]]], "timeout": 0})
     v5 = json.dumps({"memoryMap": [["shop", debug_id(built.id)]], "stacks": [[[0, built.code[0]]]]})
@@ -245,7 +245,7 @@ def test_what_is_not_scanned_yet_is_pending_not_unknown(built, serve, tmp_path):
         r = json.loads(said)
         assert r["addresses"][0]["status"] == ("pending" if status == 202 else "found")
     s.stop()
-    # Who waits needs to ask once.
+    # A request that waits needs no second one.
     s = serve([pool], args=["--scan-threads", "1"])
     s.wait(lambda: s.get("/healthz").status == 200, "healthy")
     r = ask(s, {"modules": [{"id": built.id}, {"id": "00" * 20}], "addresses": [[0, built.code[0]], [1, 1]], "timeout": 60})
@@ -293,14 +293,14 @@ def test_discriminators_where_the_tables_have_them(built, serve, tmp_path):
     asked = {**request, "discriminators": True}
     binary = binary_request([(bytes.fromhex(built.id), addrs)], flags=16)
     addr, numbers = next((a, d) for a, d in zip(addrs, want) if any(d))
-    # Without them nobody is told zeros.
+    # Without discriminators, replies have none, not zeros.
     s = serve([built.dir / "pool"], data=tmp_path / "data").scanned()
     ask(s, request)
     for status, body, _ in (post(s, "/symbolize", json.dumps(asked)), post(s, "/symbolize", binary, "application/x-lode-symbolize")):
         assert status == 400 and b"--discriminators" in body
     assert s.get(f"/buildid/{built.id}/symbolize?addr={addr:x}&discriminators=1").status == 400
     s.stop()
-    # The table that is kept has none: it is made again.
+    # The stored table has none, so it is built again.
     s = serve([built.dir / "pool"], data=tmp_path / "data", args=["--discriminators"]).scanned()
     assert [discriminators_of(a) for a in ask(s, asked)["addresses"]] == want
     assert s.metric(r'lode_symbolize_tables\{outcome="made"\}') == 1
@@ -312,7 +312,7 @@ def test_discriminators_where_the_tables_have_them(built, serve, tmp_path):
     text = s.get(path, headers={"Accept": "text/plain"}).body.decode()
     assert [int(n) for n in re.findall(r"\(discriminator (\d+)\)", text)] == [n for n in numbers if n]
     s.stop()
-    # What has more than is wanted is good.
+    # A table with discriminators serves requests without.
     s = serve([built.dir / "pool"], data=tmp_path / "data").scanned()
     ask(s, request)
     assert s.metric(r'lode_symbolize_tables\{outcome="stored"\}') == 1
@@ -374,7 +374,7 @@ def test_bad_requests_are_refused_with_a_reason(built, service):
         type_ = "application/json" if isinstance(body, str) else "application/x-lode-symbolize"
         assert post(service, "/symbolize", body, type_)[0] == 413
     assert post(service, "/symbolize", b"[" + b"[]," * 3000000 + b"1]")[0] == 413
-    # Refused by its headers; the connection may be gone before all of it is out.
+    # Refused by its headers; the connection may be closed before the whole body is sent.
     assert service.metric("lode_http_connections") is not None
     assert service.get("/healthz").status == 200
 
@@ -388,7 +388,7 @@ def test_two_hundred_thousand_addresses_at_once(built, service):
 
 
 def test_the_names_of_a_supplementary_file(built, serve, tmp_path):
-    """dwz -m moves what two debug files have in common into a third one."""
+    """dwz -m moves the common parts of two debug files into a third file."""
     other = Built(tmp_path / "other", ["-DOTHER"])
     pool = tmp_path / "pool"
     pool.mkdir()
@@ -422,7 +422,7 @@ def build_split(build):
 
 @pytest.mark.parametrize("how", ("a .dwo", "a .dwp", "a .dwp of a program alone", "a .dwo in a tree that was moved"))
 def test_split_files_that_were_pushed(how, serve, tmp_path):
-    """lode push of a build tree that is gone when somebody asks."""
+    """lode push of a build tree that is deleted before the request."""
     build, empty = tmp_path / "build", tmp_path / "empty"
     empty.mkdir()
     id_ = build_split(build)
@@ -445,7 +445,7 @@ def test_split_files_that_were_pushed(how, serve, tmp_path):
     r = ask(s, {"modules": [{"id": id_}], "addresses": [[0, x] for x in code], "demangle": "none"})
     assert "split-missing" not in r["modules"][0]["has"]
     assert [chain_of(x) for x in r["addresses"]] == want
-    assert s.get(f"/buildid/{id_}/source{tmp_path}/build/shop.cc").status == 404  # nobody said --sources
+    assert s.get(f"/buildid/{id_}/source{tmp_path}/build/shop.cc").status == 404  # pushed without --sources
 
 
 def test_split_files_go_with_sources_and_do_not_replace_them(serve, tmp_path):
@@ -461,13 +461,13 @@ def test_split_files_go_with_sources_and_do_not_replace_them(serve, tmp_path):
     assert s.get(f"/buildid/{id_}/source{dwo}").body == dwo.read_bytes()
     alone = lode("push", dwo, "--to", s.url, ok=False)
     assert alone.returncode == 1 and "push the program" in alone.stderr
-    # What a file says is its other half need not be one.
+    # The file at a skeleton's path need not be its other half.
     dwo.write_text("a secret")
     assert [o["kind"] for o in json.loads(lode("push", build / "shop", "--to", s.url, "--json").stdout)["objects"]] == ["executable"]
 
 
 def test_inlined_calls_of_split_files(serve, tmp_path):
-    """Of .dwo files where the compiler wrote them, of a .dwp beside, of one in the package; and of none."""
+    """With .dwo files where the compiler wrote them, with a .dwp beside the program, with one in the package; and without any."""
     build = tmp_path / "build"
     id_ = build_split(build)
     split = Built.__new__(Built)

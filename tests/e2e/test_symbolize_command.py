@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lode symbolize: by build ID, of a process, of the kernel, in crash text; and what it keeps."""
+"""lode symbolize: by build ID, of a process, of the kernel, in crash text; and its cache."""
 
 import os
 import pathlib
@@ -89,7 +89,7 @@ def test_by_build_id_from_a_server_with_packages(built, serve, run, tmp_path):  
     chains = [[(n, *p.rsplit(":", 2)[:2]) for n, p in zip(c.splitlines()[::2], c.splitlines()[1::2])] for c in out.split("\n\n") if c]
     want = [[(f, p or "??", str(l)) for f, p, l in c] for c in built.oracle(addrs, "--no-demangle")]
     assert [[(re.sub("^shop::", "", n), p, l) for n, p, l in c] for c in chains] == want
-    # From now on it is in the cache folder.
+    # It is in the cache folder now.
     s.stop()
     assert run("--build-id", built.id, "--output-style", "llvm", "--no-demangle", *map(hex, addrs)) == out
     assert "not" in run("--build-id", "00" * 20, "--local", "0x1", status=1)
@@ -103,7 +103,7 @@ def test_addresses_of_a_process(run, tmp_path):
         addr = p.stdout.readline().strip()
         out = run("--pid", p.pid, addr)
         assert re.search(r"^  outer  \S*crash\.c:%d" % line_of("outer(char"), out, re.M) or "  inner  " in out
-        # How far on in the function that is, though addresses in the file are others.
+        # The offset in the function is right, although file addresses differ.
         assert int(re.match(r"0x[0-9a-f]+  \+(0x[0-9a-f]+)$", out.splitlines()[0])[1], 16) < 0x1000
         assert "outer" in run("--pid", p.pid, text=addr + "\n")
         run("--pid", p.pid, "0x1", status=1)
@@ -120,7 +120,7 @@ def test_sanitizer_stacks_get_functions_and_lines(run, tmp_path):
     assert re.search(r"^    #0 0x\w+ in inner \S*crash\.c:%d" % line_of("the bad line"), out, re.M), out
     assert re.search(r"^    #0 0x\w+ in outer \S*crash\.c:%d" % line_of("inner(p, n);"), out, re.M), out
     assert re.search(r"^    #1 0x\w+ in main \S*crash\.c:%d" % line_of("outer(malloc"), out, re.M), out
-    # All else is as it was.
+    # The rest of the text is unchanged.
     keep = [l for l in r.stderr.splitlines() if not l.lstrip().startswith("#")]
     assert [l for l in out.splitlines() if not l.lstrip().startswith("#")] == keep
 
@@ -169,12 +169,12 @@ def test_call_traces_of_linux(run, tmp_path):
     out = run("--text", "-e", exe, text=text)
     assert len(re.findall(r"^        (?:inner|outer)  \S*crash\.c:\d+", out, re.M)) >= 2, out
     assert [l for l in out.splitlines() if not l.startswith("        ")] == text.splitlines()
-    # Another version of the function is not taken for this one.
+    # A function of another version is not used.
     assert out.endswith(text.splitlines()[-1] + "\n")
 
 
 def test_call_traces_of_another_kernel_by_its_build_ids(run, serve, tmp_path):
-    """As kernels print them that are built with CONFIG_STACKTRACE_BUILD_ID."""
+    """Call traces of kernels with CONFIG_STACKTRACE_BUILD_ID."""
     exe = program(tmp_path, "-no-pie")
     size = int(re.search(r"\w+ (\w+) T outer", subprocess.run(["nm", "-S", str(exe)], capture_output=True, text=True).stdout).group(1), 16)
     (tmp_path / "files").mkdir()
@@ -187,7 +187,7 @@ def test_call_traces_of_another_kernel_by_its_build_ids(run, serve, tmp_path):
     out = run("--server", s.url, text=f"{head} {build_id(exe)}\n{place}\n{in_module}\n")
     assert out.splitlines()[1] == place and re.search(frame, "\n".join(out.splitlines()[2:3]), re.M), out
     assert len(re.findall(frame, out, re.M)) >= 2, out
-    # Of a kernel that nobody has nothing is made up, and nothing of the running one is told.
+    # For an unavailable kernel, no names are invented, and none of the running kernel are used.
     text = f"{head}\n{place}\n[    1.0]  vfs_read+0x1/0x30c\n[    1.0]  outer+0x1/{size:#x} [crash]\n"
     assert run("--server", s.url, text=text) == text
     assert run("--kernel-release", "../../etc", "--local", text=text) == text
@@ -316,7 +316,7 @@ def test_tables_are_kept_for_the_second_call(run, tmp_path):
     (kept,) = folder.glob("*.symtab")
     assert kept.name.startswith(build_id(exe))
     assert run("-e", exe, main) == first
-    # One that is damaged is not used, and made anew.
+    # A damaged table is not used, and built again.
     kept.write_bytes(b"x" * 100)
     assert run("-e", exe, text=main + "\n") == first
     assert kept.stat().st_size > 100
@@ -348,7 +348,7 @@ def test_wrong_use_is_told(run, tmp_path):
 
 
 def test_a_prelinked_object_and_its_debug_file(run, tmp_path):
-    """Prelinking moves an object; its debug file, made before that, stays where it was."""
+    """Prelinking moves an object; its debug file was made before that and keeps the old addresses."""
     exe = program(tmp_path, "-fPIE", "-pie")
     (tmp_path / "bin").mkdir()
     moved, debug = tmp_path / "bin" / "crash", tmp_path / "bin" / "crash.debug"
@@ -386,7 +386,7 @@ def test_one_frame_of_each_address(run, tmp_path):
 
 @pytest.mark.parametrize("style", [["gnu"], ["llvm"], ["llvm", "--no-inlines"], ["gnu", "--pretty-print"]])
 def test_addresses_of_one_row_have_one_answer(built, run, style):  # noqa: F811
-    """Answers without their addresses are held once a row, those with them are not: they say the same."""
+    """Answers without addresses are cached per row, those with addresses are not: both have the same text."""
     text = "".join(f"{a:#x}\n" for a in built.code[::-1] + built.code + [1, 0, 1]) + "none\n"
     with_addresses = run("-e", built.full, "--local", "--output-style", *style, "--addresses", text=text)
     assert len(set(re.findall(r"^0x\w+", with_addresses, re.M))) > len(built.code)
@@ -395,7 +395,7 @@ def test_addresses_of_one_row_have_one_answer(built, run, style):  # noqa: F811
 
 @pytest.mark.parametrize("style, end", [("llvm", b"\n\n"), ("json", b"\n")])
 def test_answers_together_are_those_of_each_alone(built, run, style, end):  # noqa: F811
-    """Together they have frames and names in common; of whoever waits for each answer, none."""
+    """In a batch, addresses share frames and names; one by one, they share none. The output is the same."""
     code = built.code[::-1] + built.code[:100] + [1]
     together = run("-e", built.full, "--local", "--output-style", style, text="".join(f"{a:#x}\n" for a in code))
     p = subprocess.Popen([LODE, "symbolize", "-e", built.full, "--local", "--output-style", style], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -439,7 +439,7 @@ def test_gos_escapes_are_undone_but_in_the_styles_of_others(run, tmp_path):
     (tmp_path / "go.c").write_text("int go(int n) { return n + 1; }\nint main(int n, char **v) { return n; }\n")
     program = tmp_path / "go"
     subprocess.run(["gcc", "-O1", "-o", str(program), str(tmp_path / "go.c")], check=True)
-    # The assembler has no such names.
+    # The assembler does not accept such names.
     subprocess.run(["objcopy", "--redefine-sym", "go=gopkg.in/yaml%2ev2.f", str(program)], check=True)
     out = subprocess.run(["nm", str(program)], capture_output=True, text=True, check=True).stdout
     addr = next(l.split()[0] for l in out.splitlines() if l.endswith("yaml%2ev2.f"))

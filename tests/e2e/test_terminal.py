@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A person at a terminal: lode serve shows a status to read, and as its last line where to look."""
+"""lode serve at a terminal: it shows a readable status, and its last line says where to look."""
 
 import os
 import pty
