@@ -217,9 +217,8 @@ void request_continue(struct request *req, enum http_next (*step)(struct request
 	enum http_pool pool = req->route->pool;
 
 	req->step = step;
-	if (pool_submit(pool == HTTP_ON_WRITER ? o->writers : o->workers,
-			pool == HTTP_ON_WORKER_NOW ? POOL_URGENT : POOL_NORMAL, run_step, req) != 0)
-		abort(); /* the pools have room for all that may be suspended */
+	pool_queue(pool == HTTP_ON_WRITER ? o->writers : o->workers,
+		   pool == HTTP_ON_WORKER_NOW ? POOL_URGENT : POOL_NORMAL, &req->slot, run_step, req);
 }
 
 /* Its handler has run on this HTTP thread. */

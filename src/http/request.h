@@ -58,7 +58,7 @@ struct http_service_options {
 	unsigned other_type;             /* of requests without a row */
 	uint64_t internal_types;         /* bit i: type i is no client's; left out of http_outcomes() */
 	const char *const *results;      /* names of results in the metrics; "error" is the last, then NULL */
-	struct pool *workers, *writers;  /* borrowed. Each has room for all requests that may be open */
+	struct pool *workers, *writers;  /* borrowed. Writers: for rows of HTTP_ON_WRITER, else NULL */
 	/*
 	 * Answer a GET or HEAD at once if its URL, as it was sent, is known to have an answer in memory. It is
 	 * called before the target is decoded, after rate limit and token. false: nothing was sent.
@@ -140,6 +140,7 @@ struct request {
 	int64_t sleep_ms; /* with HTTP_SLEEPS */
 
 	/* request.c's and body.c's */
+	struct pool_slot slot;
 	enum http_next (*step)(struct request *req);
 	enum http_next next;
 	bool started;          /* run() was called */

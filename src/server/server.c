@@ -11,9 +11,7 @@
 #include <unistd.h>
 
 /* What is pushed: its threads wait for the disk most of the time. */
-#define WRITERS 8u
-/* What is queued is bounded before: by max_queued, and by the connections that stream. */
-#define WORKERS_QUEUE   (1u << 20)
+#define WRITERS         8u
 #define FILES_RESERVED  256   /* for all but connections */
 #define CONNECTIONS_MAX 8192u /* without being told */
 #define CONNECTIONS_MIN 64u
@@ -156,9 +154,9 @@ int server_start(const struct server_options *opts, struct server **ret, struct 
 	set_options(s, opts);
 	s->flights = flight_new();
 	s->hot = hot_new();
-	s->workers = pool_new("lode-work", s->opts.workers, WORKERS_QUEUE);
+	s->workers = pool_new("lode-work", s->opts.workers, 1);
 	if (s->opts.store) {
-		s->writers = pool_new("lode-write", WRITERS, WORKERS_QUEUE);
+		s->writers = pool_new("lode-write", WRITERS, 1);
 		s->push = push_new(s);
 	}
 	r = start_service(s, err);

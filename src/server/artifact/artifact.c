@@ -48,6 +48,11 @@ struct making {
 	bool solo;
 };
 
+static void artifact_ref(void *obj)
+{
+	atomic_fetch_add_explicit(&((struct artifact *)obj)->refs, 1, memory_order_relaxed);
+}
+
 /* One reference is the maker's, the other the table's. */
 static void *artifact_make(void *arg)
 {
@@ -68,23 +73,25 @@ static void *artifact_make(void *arg)
 	a->landed = m->solo;
 	a->buffer_fd = -1;
 	atomic_init(&a->refs, m->solo ? 1u : 2u);
+	a->task = (struct task){ .pool = a->s->workers,
+				 .step = artifact_step,
+				 .ref = artifact_ref,
+				 .unref = artifact_unref,
+				 .arg = a };
 	pthread_mutex_init(&a->lock, NULL);
 	artifact_count(a->s, 1);
 	return a;
 }
 
-static void artifact_ref(void *obj)
+void artifact_unref(void *arg)
 {
-	atomic_fetch_add_explicit(&((struct artifact *)obj)->refs, 1, memory_order_relaxed);
-}
-
-void artifact_unref(struct artifact *a)
-{
+	struct artifact *a = arg;
 	struct server *s = a->s;
 
 	if (atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	assert(!a->waiters && a->landed && !a->waker);
+	assert(!a->waiters && a->landed);
+	task_done(&a->task);
 	source_close(a->source);
 	cache_drop(s->cache, a->file);
 	if (a->buffer_fd >= 0)
@@ -115,21 +122,6 @@ void artifact_land(struct artifact *a)
 		return;
 	flight_land(a->s->flights, a->key);
 	artifact_unref(a);
-}
-
-/* ---- steps ---- */
-
-void artifact_kick(struct artifact *a)
-{
-	if (a->queued) {
-		a->again = true;
-		return;
-	}
-	a->queued = true;
-	artifact_ref(a);
-	/* The pool has room for all connections' artifacts, and is there as long as one of them. */
-	if (pool_submit(a->s->workers, POOL_NORMAL, artifact_step, a) != 0)
-		abort();
 }
 
 void artifact_wake_all(struct artifact *a)
@@ -171,7 +163,7 @@ bool artifact_ask(struct artifact_waiter *w, bool solo)
 	if (a->state == ARTIFACT_RESOLVING)
 		suspended = wait_suspend(w->req);
 	if (leader)
-		artifact_kick(a);
+		task_kick(&a->task);
 	pthread_mutex_unlock(&a->lock);
 	return suspended;
 }
@@ -189,7 +181,7 @@ void artifact_leave(struct artifact_waiter *w)
 	w->artifact = NULL;
 	/* No request is left for it: a step ends it. */
 	if (--a->n_waiters == 0 && a->state != ARTIFACT_WHOLE && a->state != ARTIFACT_FAILED)
-		artifact_kick(a);
+		task_kick(&a->task);
 	pthread_mutex_unlock(&a->lock);
 	artifact_unref(a);
 }
@@ -224,7 +216,7 @@ enum artifact_attached artifact_attach(struct artifact_waiter *w, uint64_t off, 
 		w->streaming = true;
 		if (a->state == ARTIFACT_KNOWN) {
 			a->state = ARTIFACT_FLOWING;
-			artifact_kick(a);
+			task_kick(&a->task);
 		}
 	}
 	pthread_mutex_unlock(&a->lock);
@@ -259,7 +251,7 @@ ssize_t artifact_read(void *arg, uint64_t pos, char *buf, size_t max)
 			a->start = at + (uint64_t)n;
 			if (a->stalled && a->have - a->start <= a->ring_size / 2) {
 				a->stalled = false;
-				artifact_kick(a);
+				task_kick(&a->task);
 			}
 		}
 	} else if (a->state == ARTIFACT_FLOWING && w->req->fate == FATE_NONE) {

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <sys/stat.h>
+#include "base/task.h"
 #include "http/cond.h"
 #include "http/request.h"
 #include "resolve/resolve.h"
@@ -77,13 +78,13 @@ struct artifact {
 	struct resolve_request what; /* its arg in the arena */
 	bool solo;                   /* for one request, never in the table */
 	atomic_uint refs;
+	struct task task; /* its steps; kicked under the lock or not */
 	pthread_mutex_t lock;
 	/* under the lock */
 	enum artifact_state state;
-	bool landed;        /* not in the table any more */
-	bool queued, again; /* a step is queued or runs; and was kicked once more meanwhile */
-	bool given_up;      /* its last request has left it: the next one starts anew */
-	bool body_wanted;   /* a request wants more than headers */
+	bool landed;      /* not in the table any more */
+	bool given_up;    /* its last request has left it: the next one starts anew */
+	bool body_wanted; /* a request wants more than headers */
 	struct artifact_waiter *waiters;
 	unsigned n_waiters;
 	uint64_t have;                  /* bytes [from, have) were made */
@@ -112,8 +113,7 @@ struct artifact {
 	uint64_t read_pos, tag;
 	uint8_t *piece;
 	struct cache_file *file;
-	bool follows;        /* the source itself fills the buffer */
-	struct waker *waker; /* given to the source that it waits for; waker.h's own */
+	bool follows; /* the source itself fills the buffer */
 };
 
 /*
@@ -133,14 +133,12 @@ enum artifact_attached artifact_attach(struct artifact_waiter *w, uint64_t off, 
 /* For http_reply_stream(); @arg is the waiter. */
 ssize_t artifact_read(void *arg, uint64_t pos, char *buf, size_t max);
 
-/* ---- artifact.c, for step.c ---- */
+/* ---- for step.c ---- */
 
-void artifact_kick(struct artifact *a);     /* under its lock: have a step run */
 void artifact_wake_all(struct artifact *a); /* under its lock */
-void artifact_land(struct artifact *a);     /* not under its lock */
-void artifact_unref(struct artifact *a);
-void artifact_step(void *arg);
-void artifact_waker_drop(struct artifact *a);
+void artifact_land(struct artifact *a);     /* not under its lock: requests from now on start anew */
+void artifact_unref(void *a);
+enum task_result artifact_step(void *arg);
 
 /* ---- ready.c ---- */
 

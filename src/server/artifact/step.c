@@ -11,46 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include "base/waker.h"
 
 #define SLICE_MS    20 /* then somebody else has a turn, if there is one */
 #define RING_SIZE   MIB(1)
 #define RINGS_MAX   MIB(256) /* of all rings together */
 #define FIRST_PIECE KIB(64)  /* so that the first byte goes out early */
-
-/* ---- being woken by the resolver ---- */
-
-/* Under the lock of wakers to its end: behind artifact_waker_drop() nothing of the server is touched from
- * here.
- */
-static void wake(void *arg)
-{
-	struct artifact *a = arg;
-
-	pthread_mutex_lock(&a->lock);
-	artifact_kick(a);
-	pthread_mutex_unlock(&a->lock);
-	artifact_unref(a);
-}
-
-/* For whoever makes it wait. It holds the artifact until it has fired or is dropped. */
-static struct waker *waker_of(struct artifact *a)
-{
-	atomic_fetch_add(&a->refs, 1);
-	return waker_new(&a->waker, wake, a);
-}
-
-static void waker_return(struct artifact *a, struct waker *w)
-{
-	waker_free(&a->waker, w);
-	artifact_unref(a);
-}
-
-void artifact_waker_drop(struct artifact *a)
-{
-	if (waker_drop(&a->waker))
-		artifact_unref(a);
-}
 
 /* ---- ends ---- */
 
@@ -61,7 +26,7 @@ static void stop_decoding(struct artifact *a)
 	free(TAKE(a->piece));
 }
 
-static void publish(struct artifact *a, enum artifact_state state)
+static void artifact_publish(struct artifact *a, enum artifact_state state)
 {
 	pthread_mutex_lock(&a->lock);
 	a->state = state;
@@ -69,18 +34,18 @@ static void publish(struct artifact *a, enum artifact_state state)
 	pthread_mutex_unlock(&a->lock);
 }
 
-static void fail(struct artifact *a, int outcome)
+static void artifact_fail(struct artifact *a, int outcome)
 {
 	stop_decoding(a);
 	cache_drop(a->s->cache, TAKE(a->file));
 	a->outcome = outcome;
 	/* First: who has seen this failure and asks again gets a new try. */
 	artifact_land(a);
-	publish(a, ARTIFACT_FAILED);
+	artifact_publish(a, ARTIFACT_FAILED);
 }
 
 /* true: nobody is there, and nobody will be. */
-static bool abandoned(struct artifact *a)
+static bool artifact_abandoned(struct artifact *a)
 {
 	bool none;
 
@@ -101,7 +66,7 @@ static bool abandoned(struct artifact *a)
 
 /* ---- resolving ---- */
 
-static void describe(struct artifact *a, const struct resolve_answer *answer)
+static void content_describe(struct artifact *a, const struct resolve_answer *answer)
 {
 	struct content *c = &a->content;
 	struct str file = answer->file, archive = answer->archive;
@@ -309,10 +274,10 @@ static void say_why(struct artifact *a, const struct resolve_why *why)
 		a->why = server_hide_paths(&a->arena, a->why);
 }
 
-static void found(struct artifact *a, struct resolve_answer *answer)
+static void artifact_found(struct artifact *a, struct resolve_answer *answer)
 {
 	a->source = answer->source;
-	describe(a, answer);
+	content_describe(a, answer);
 	/* In the words of elfutils' server, which scripts look for. */
 	log_debug("http", "serving %s " STR_FMT, answer->archive.size ? "archive" : "file",
 		  STR_ARG(answer->archive.size ? answer->archive : answer->file));
@@ -324,7 +289,7 @@ static void found(struct artifact *a, struct resolve_answer *answer)
 	} else if (a->content.size <= ARTIFACT_SMALL) {
 		if (take_small(a) < 0) {
 			metrics_artifact_decoded(0, true);
-			fail(a, -1);
+			artifact_fail(a, -1);
 			return;
 		}
 		if (answer->plain) {
@@ -335,7 +300,7 @@ static void found(struct artifact *a, struct resolve_answer *answer)
 		}
 	} else {
 		choose_buffer(a);
-		publish(a, ARTIFACT_KNOWN);
+		artifact_publish(a, ARTIFACT_KNOWN);
 		return;
 	}
 	a->ready->result = a->result;
@@ -343,7 +308,7 @@ static void found(struct artifact *a, struct resolve_answer *answer)
 	stop_decoding(a);
 	/* First: who has seen this answer and asks again must not join what is of an older epoch by then. */
 	artifact_land(a);
-	publish(a, ARTIFACT_WHOLE);
+	artifact_publish(a, ARTIFACT_WHOLE);
 	if (!answer->plain && !a->ready->cached)
 		keep_small(a);
 }
@@ -352,23 +317,24 @@ static void resolve_step(struct artifact *a)
 {
 	struct resolve_answer answer = { 0 };
 	struct resolve_why why;
-	struct waker *w;
+	struct task_waker *w;
 	int r;
 
 	resolve_why_init(&why, &a->arena);
 	a->epoch = resolve_epoch(a->s->resolver);
-	w = waker_of(a);
-	r = resolve(a->s->resolver, &a->what, (struct resolve_wake){ waker_fire, w }, &answer, &why, &a->err);
+	w = task_waker_new(&a->task);
+	r = resolve(a->s->resolver, &a->what, (struct resolve_wake){ task_waker_fire, w }, &answer, &why,
+		    &a->err);
 	if (r == RESOLVE_WAIT)
 		return;
-	waker_return(a, w);
+	task_waker_return(&a->task, w);
 	if (r == 0) {
-		found(a, &answer);
+		artifact_found(a, &answer);
 		return;
 	}
 	if (r > 0)
 		say_why(a, &why);
-	fail(a, r > 0 ? r : -1);
+	artifact_fail(a, r > 0 ? r : -1);
 }
 
 /* ---- decoding ---- */
@@ -455,7 +421,7 @@ static void whole(struct artifact *a)
 	metrics_artifact_decoded(a->to - a->from, false);
 	if (a->file)
 		cache_keep(a->s->cache, TAKE(a->file), &a->what, a->tag);
-	publish(a, ARTIFACT_WHOLE);
+	artifact_publish(a, ARTIFACT_WHOLE);
 	artifact_land(a);
 }
 
@@ -466,7 +432,7 @@ static void broken(struct artifact *a)
 	log_warn("http", "%s of %s: %s: the replies are cut", resolve_kind_name(a->what.kind),
 		 build_id_hex(&a->what.id, hex), a->err.text);
 	metrics_artifact_decoded(0, true);
-	fail(a, -1);
+	artifact_fail(a, -1);
 }
 
 /*
@@ -475,20 +441,20 @@ static void broken(struct artifact *a)
  */
 static uint64_t arrived(struct artifact *a, bool *ret_broken)
 {
-	struct waker *w;
+	struct task_waker *w;
 	uint64_t have;
 	int r;
 
 	*ret_broken = false;
 	if (!a->arrived)
 		return UINT64_MAX;
-	if (waker_waits(&a->waker))
+	if (task_waits(&a->task))
 		return 0;
-	w = waker_of(a);
-	r = a->arrived(a->source, a->read_pos, waker_fire, w, &have, &a->err);
+	w = task_waker_new(&a->task);
+	r = a->arrived(a->source, a->read_pos, task_waker_fire, w, &have, &a->err);
 	if (r == RESOLVE_WAIT)
 		return 0;
-	waker_return(a, w);
+	task_waker_return(&a->task, w);
 	*ret_broken = r < 0 || have <= a->read_pos;
 	return *ret_broken ? 0 : have - a->read_pos;
 }
@@ -533,30 +499,23 @@ static bool decode_step(struct artifact *a)
 	return false;
 }
 
-void artifact_step(void *arg)
+enum task_result artifact_step(void *arg)
 {
 	struct artifact *a = arg;
 	enum artifact_state state;
-	bool more = false;
 
 	pthread_mutex_lock(&a->lock);
 	state = a->state;
-	a->again = false;
 	pthread_mutex_unlock(&a->lock);
-	if (state != ARTIFACT_WHOLE && state != ARTIFACT_FAILED) {
-		if (abandoned(a)) {
-			artifact_waker_drop(a);
-			fail(a, -1);
-		} else if (state == ARTIFACT_RESOLVING && !waker_waits(&a->waker)) {
-			resolve_step(a);
-		} else if (state == ARTIFACT_FLOWING) {
-			more = decode_step(a);
-		}
+	if (state == ARTIFACT_WHOLE || state == ARTIFACT_FAILED)
+		return TASK_DONE;
+	if (artifact_abandoned(a)) {
+		task_waker_drop(&a->task);
+		artifact_fail(a, -1);
+	} else if (state == ARTIFACT_RESOLVING && !task_waits(&a->task)) {
+		resolve_step(a);
+	} else if (state == ARTIFACT_FLOWING && decode_step(a)) {
+		task_kick(&a->task);
 	}
-	pthread_mutex_lock(&a->lock);
-	a->queued = false;
-	if (more || a->again)
-		artifact_kick(a);
-	pthread_mutex_unlock(&a->lock);
-	artifact_unref(a);
+	return TASK_DONE;
 }

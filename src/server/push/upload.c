@@ -19,7 +19,8 @@ struct upload {
 	struct request *req; /* the HTTP thread's; the worker's while it is suspended */
 	struct arena arena;
 	struct push_request pr; /* its strings in the arena: the connection may go while a worker writes */
-	atomic_uint refs;       /* the request's, and the worker's while there is one */
+	struct pool_slot slot;
+	atomic_uint refs; /* the request's, and the worker's while there is one */
 	pthread_mutex_t lock;
 	/* under the lock */
 	uint8_t *fill, *drain;
@@ -211,7 +212,7 @@ static void finish(struct upload *up)
 	let_go(up);
 }
 
-static void work(void *arg)
+static void upload_work(void *arg)
 {
 	struct upload *up = arg;
 	struct request *req;
@@ -256,8 +257,7 @@ static void start_work(struct upload *up)
 {
 	up->working = true;
 	atomic_fetch_add(&up->refs, 1);
-	if (pool_submit(up->s->writers, POOL_NORMAL, work, up) != 0)
-		abort(); /* the pool has room for all connections */
+	pool_queue(up->s->writers, POOL_NORMAL, &up->slot, upload_work, up);
 }
 
 /* ---- on the HTTP thread ---- */
