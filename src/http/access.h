@@ -8,7 +8,7 @@
 
 struct access_log;
 
-struct access_log *access_new(int fd); /* NULL: no thread */
+struct access_log *access_new(int fd);  /* NULL: no thread */
 void access_free(struct access_log *l); /* takes NULL */
 /* @complete: the whole reply went out. */
 void access_line(struct access_log *l, struct http_conn *conn, const char *method, const char *url,

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a request, with resources of the test's own: no server is linked. */
+#include "test.h"
+
+#include <unistd.h>
+#include "http/request.h"
+#include "http_client.h"
+
+#define DROPS_MAX 100u
+
+struct server {
+	struct http *http;
+	struct http_service *service;
+	struct pool *workers;
+	struct http_canned canned;
+	atomic_uint n_run, n_done, n_ticks;
+	bool hot;
+};
+
+static struct server server;
+static const char *url;
+
+/* ---- resources ---- */
+
+static enum http_next echo_run(struct request *req)
+{
+	struct buf b = { 0 };
+
+	buf_printf(&b, STR_FMT " by %s: ", STR_ARG(req->parts[0]), req->token);
+	buf_add(&b, req->body.p, req->body.size);
+	request_reply_body(req, 200, &b, "text/plain", true);
+	return HTTP_REPLY;
+}
+
+static enum http_next sleep_run(struct request *req)
+{
+	if (atomic_fetch_add(&req->s->n_run, 1) < 2) {
+		req->sleep_ms = 1;
+		return HTTP_SLEEPS;
+	}
+	request_reply_text(req, 200, "slept");
+	return HTTP_REPLY;
+}
+
+static enum http_next continued(struct request *req)
+{
+	request_reply_text(req, 201, "continued");
+	return HTTP_REPLY;
+}
+
+static void *another_thread(void *arg)
+{
+	request_continue(arg, continued);
+	return NULL;
+}
+
+static enum http_next continue_run(struct request *req)
+{
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, another_thread, req), 0);
+	pthread_detach(thread);
+	return HTTP_WAITS;
+}
+
+/* On the HTTP thread: waits for its deadline. */
+static enum http_next wait_run(struct request *req)
+{
+	if (req->fate == FATE_NONE && wait_suspend(req))
+		return HTTP_WAITS;
+	request_refuse(req, 503, req->fate == FATE_EXPIRED ? "expired" : "stopped");
+	return HTTP_REPLY;
+}
+
+/* Counts the bytes of the body as they come, and takes at most DROPS_MAX. */
+static void drops_begin(struct request *req)
+{
+	req->own = ARENA_NEW(&req->arena, size_t);
+	if (http_header(req->conn, "X-Refuse"))
+		request_refuse(req, 422, "as you like");
+}
+
+static size_t drops_body(struct request *req, struct bytes chunk)
+{
+	*(size_t *)req->own += chunk.size;
+	return chunk.size;
+}
+
+static enum http_next drops_run(struct request *req)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%zu", *(size_t *)req->own);
+	request_reply_text(req, 200, text);
+	return HTTP_REPLY;
+}
+
+static void count_done(struct request *req)
+{
+	atomic_fetch_add(&req->s->n_done, 1);
+}
+
+static const struct http_canned *canned(struct server *s, const struct http_match *m)
+{
+	return &s->canned;
+}
+
+static void other_begin(struct request *req)
+{
+	request_refuse(req, 404, "there is /api/echo");
+}
+
+static const struct http_handler echo = { .run = echo_run, .done = count_done },
+				 sleeps = { .run = sleep_run }, continues = { .run = continue_run },
+				 waits = { .run = wait_run }, fixed = { .canned = canned },
+				 other = { .begin = other_begin },
+				 drops = { .begin = drops_begin,
+					   .body = drops_body,
+					   .run = drops_run,
+					   .done = count_done };
+
+static const struct http_body small = {
+	.max = DROPS_MAX, .max_together = 2 * DROPS_MAX, .too_long = "more than 100", .needs_length = true
+};
+
+static const struct http_route routes[] = {
+	{ HTTP_GET, "/fixed", 0, HTTP_ON_THREAD, 0, .handler = &fixed },
+	{ HTTP_GET, "/echo/{name}", TOKEN_READ, HTTP_ON_WORKER, 0, .handler = &echo },
+	{ HTTP_POST, "/echo/{name}", TOKEN_PUSH, HTTP_ON_WORKER, 0, 0, &small, &echo },
+	{ HTTP_POST, "/api/echo/{name}", TOKEN_READ, HTTP_ON_WORKER, 0, HTTP_JSON | HTTP_SAME_SITE, &small,
+	  &echo },
+	{ HTTP_GET, "/sleeps", TOKEN_READ, HTTP_ON_WORKER_NOW, 0, .handler = &sleeps },
+	{ HTTP_GET, "/continues", TOKEN_READ, HTTP_ON_WORKER, 0, .handler = &continues },
+	{ HTTP_GET, "/waits", TOKEN_READ, HTTP_ON_THREAD, 0, .handler = &waits },
+	{ HTTP_PUT, "/drops", TOKEN_READ, HTTP_ON_THREAD, 0, .handler = &drops },
+	{ 0, "/api/{rest...}", TOKEN_READ, HTTP_ON_THREAD, 1, HTTP_JSON, .handler = &other },
+	{ 0 },
+};
+
+static bool hot_reply(struct server *s, const struct http_request *hr, bool head, struct http_sent *ret)
+{
+	if (!s->hot || strcmp(hr->url, "/echo/hot") != 0)
+		return false;
+	*ret = (struct http_sent){ .status = 200,
+				   .result = "made",
+				   .outcome = http_send(hr->conn, 200, s->canned.reply) };
+	return true;
+}
+
+static bool on_tick(struct server *s)
+{
+	return atomic_fetch_add(&s->n_ticks, 1) < 3;
+}
+
+/* ---- a server ---- */
+
+static int setup_with(void (*change)(struct http_service_options *o))
+{
+	static const char *const types[] = { "things", "other", NULL }, *const results[] = { "made", "error",
+											     NULL };
+	static const struct str listen[] = { STR("127.0.0.1:0") };
+	struct http_options http = {
+		.listen = listen, .n_listen = 1, .threads = 1, .max_connections = 64, .idle_timeout_s = 60
+	};
+	struct http_service_options o = { .server = &server,
+					  .routes = routes,
+					  .types = types,
+					  .other_type = 1,
+					  .results = results,
+					  .hot = hot_reply,
+					  .tick = on_tick,
+					  .max_queued = 8,
+					  .request_deadline_ms = 100 };
+	struct err err = { 0 };
+
+	memset(&server, 0, sizeof(server));
+	log_set_level(LOG_ERROR);
+	assert_done(http_load(&err));
+	o.workers = server.workers = pool_new("test", 2, 1);
+	if (change)
+		change(&o);
+	assert_done(http_service_new(&o, &server.service, &err));
+	server.canned = reply_canned(server.service, 200, "canned\n");
+	http.receiver = http_service_receiver(server.service);
+	assert_done(http_start(&http, &server.http, &err));
+	url = http_urls(server.http)[0];
+	return 0;
+}
+
+static int setup(void **state)
+{
+	return setup_with(NULL);
+}
+
+static int teardown(void **state)
+{
+	wait_stop(server.service);
+	http_stop(server.http);
+	assert_int_equal(atomic_load(&server.service->n_open), 0);
+	for (unsigned i = 0; i < HTTP_BODY_SLOTS; i++)
+		assert_int_equal(atomic_load(&server.service->body_bytes[i]), 0);
+	pool_free(server.workers);
+	http_reply_unref(server.canned.reply);
+	http_service_free(server.service);
+	return 0;
+}
+
+static struct http_answer ask_with_body(const char *method, const char *path, const char *headers,
+					const char *body)
+{
+	AUTO(mem_freep) char *all = mem_printf("%sContent-Length: %zu\r\n", headers, strlen(body));
+	struct http_answer a;
+	struct http_client c;
+
+	http_client_open(&c, url);
+	http_client_ask(&c, method, path, all);
+	http_client_send(&c, body);
+	a = http_client_answer(&c, false);
+	http_client_close(&c);
+	return a;
+}
+
+/* The reply has this status and body. */
+static void check(struct http_answer a, int status, const char *body)
+{
+	assert_int_equal(a.status, status);
+	assert_string_equal(buf_cstr(&a.body), body);
+	http_answer_done(&a);
+}
+
+/* ---- tests ---- */
+
+static void a_request_goes_to_its_row(void **state)
+{
+	struct http_answer a;
+
+	check(http_fetch(url, "GET", "/fixed", NULL), 200, "canned\n");
+	check(http_fetch(url, "GET", "http://host/echo/x%2Dy", NULL), 200, "x-y by : ");
+	check(ask_with_body("POST", "/echo/x", "", "hello"), 200, "x by loopback: hello");
+	check(ask_with_body("POST", "http://host/echo/x", "", "hello"), 200, "x by loopback: hello");
+	a = http_fetch(url, "GET", "/nothing", NULL);
+	check(a, 404, "no such path\n");
+	check(ask_with_body("POST", "/nothing", "", "x"), 404, "no such path\n");
+	check(ask_with_body("PUT", "/api/nothing", "", "x"), 404, "{\"error\":\"there is /api/echo\"}\n");
+}
+
+static void another_method_is_405_with_those_of_the_path(void **state)
+{
+	struct http_answer a = http_fetch(url, "DELETE", "/echo/x", NULL);
+
+	assert_string_equal(http_answer_header(&a, "Allow"), "GET, HEAD, POST");
+	check(a, 405, "this path takes GET, HEAD, POST\n");
+	a = http_fetch(url, "GET", "/api/echo/x", NULL);
+	assert_string_equal(http_answer_header(&a, "Allow"), "POST");
+	check(a, 405, "{\"error\":\"this path takes POST\"}\n");
+}
+
+static void bodies_have_limits(void **state)
+{
+	char long_one[2 * DROPS_MAX];
+
+	memset(long_one, 'x', sizeof(long_one) - 1);
+	long_one[sizeof(long_one) - 1] = '\0';
+	check(ask_with_body("POST", "/echo/x", "", long_one), 413, "more than 100\n");
+	check(ask_with_body("POST", "/api/echo/x", "", long_one), 413, "{\"error\":\"more than 100\"}\n");
+	check(http_fetch(url, "POST", "/echo/x", "Transfer-Encoding: chunked\r\n"), 411,
+	      "a Content-Length is needed\n");
+	/* A handler that takes the body itself has no limit here. */
+	check(ask_with_body("PUT", "/drops", "", long_one), 200, "199\n");
+	check(ask_with_body("PUT", "/drops", "X-Refuse: 1\r\n", long_one), 422, "as you like\n");
+}
+
+static void runs_on_workers_sleep_and_go_on(void **state)
+{
+	check(http_fetch(url, "GET", "/sleeps", NULL), 200, "slept\n");
+	assert_int_equal(atomic_load(&server.n_run), 3);
+	check(http_fetch(url, "GET", "/continues", NULL), 201, "continued\n");
+	check(http_fetch(url, "GET", "/waits", NULL), 503, "expired\n");
+	assert_true(atomic_load(&server.n_ticks) > 0);
+}
+
+static void head_has_no_body(void **state)
+{
+	struct http_client c;
+	struct http_answer a;
+
+	http_client_open(&c, url);
+	http_client_ask(&c, "HEAD", "/echo/x", NULL);
+	a = http_client_answer(&c, true);
+	assert_int_equal(a.status, 200);
+	assert_int_equal(a.length, strlen("x by : "));
+	http_answer_done(&a);
+	http_client_close(&c);
+}
+
+static void other_sites_are_refused_without_a_token(void **state)
+{
+	struct http_answer a;
+
+	check(ask_with_body("POST", "/api/echo/x", "Host: a\r\nOrigin: http://b\r\n", ""), 403,
+	      "{\"error\":\"pages of other sites may not do this without a token\"}\n");
+	/* What a proxy on this machine passes on is not this machine's. */
+	a = ask_with_body("POST", "/echo/x", "X-Forwarded-For: 192.0.2.1\r\n", "x");
+	assert_int_equal(a.status, 403);
+	http_answer_done(&a);
+}
+
+static void need_read_token(struct http_service_options *o)
+{
+	o->require_read_token = true;
+}
+
+static int setup_tokens(void **state)
+{
+	return setup_with(need_read_token);
+}
+
+static void without_a_token_no_path_is_told_from_another(void **state)
+{
+	struct http_answer a;
+
+	server.hot = true;
+	check(http_fetch(url, "GET", "/fixed", NULL), 200, "canned\n");
+	a = http_fetch(url, "GET", "/echo/hot", NULL);
+	assert_int_equal(a.status, 401);
+	assert_string_equal(http_answer_header(&a, "WWW-Authenticate"), "Bearer realm=\"lode\"");
+	http_answer_done(&a);
+	a = http_fetch(url, "GET", "/nothing", NULL);
+	assert_int_equal(a.status, 401);
+	http_answer_done(&a);
+	a = ask_with_body("POST", "/nothing", "", "x");
+	assert_int_equal(a.status, 401);
+	http_answer_done(&a);
+}
+
+static void little_is_enough(struct http_service_options *o)
+{
+	o->rate_per_ip = 1;
+}
+
+static int setup_limit(void **state)
+{
+	return setup_with(little_is_enough);
+}
+
+static void the_rate_limit_is_before_all_else(void **state)
+{
+	struct http_answer a;
+
+	server.hot = true;
+	for (int i = 0; i < 10; i++)
+		check(http_fetch(url, "GET", "/echo/hot", NULL), 200, "canned\n");
+	a = http_fetch(url, "GET", "/echo/hot", NULL);
+	assert_string_equal(http_answer_header(&a, "Retry-After"), "5");
+	check(a, 429, "too many requests from your address\n");
+	check(ask_with_body("POST", "/api/echo/x", "", "x"), 429,
+	      "{\"error\":\"too many requests from your address\"}\n");
+	check(http_fetch(url, "GET", "/nothing", NULL), 429, "too many requests from your address\n");
+}
+
+static void allow_other_sites(struct http_service_options *o)
+{
+	o->cors = true;
+	o->cors_headers = "range";
+	o->cors_expose = "ETag";
+}
+
+static int setup_cors(void **state)
+{
+	return setup_with(allow_other_sites);
+}
+
+static void options_has_the_methods_of_the_path(void **state)
+{
+	struct http_answer a = http_fetch(url, "OPTIONS", "/drops", NULL);
+
+	assert_string_equal(http_answer_header(&a, "Allow"), "PUT, OPTIONS");
+	/* But a page of another site may not make a browser send one. */
+	assert_string_equal(http_answer_header(&a, "Access-Control-Allow-Methods"),
+			    "GET, HEAD, POST, OPTIONS");
+	check(a, 204, "");
+	check(http_fetch(url, "OPTIONS", "/nothing", NULL), 404, "no such path\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(a_request_goes_to_its_row, setup, teardown),
+		cmocka_unit_test_setup_teardown(another_method_is_405_with_those_of_the_path, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(bodies_have_limits, setup, teardown),
+		cmocka_unit_test_setup_teardown(runs_on_workers_sleep_and_go_on, setup, teardown),
+		cmocka_unit_test_setup_teardown(head_has_no_body, setup, teardown),
+		cmocka_unit_test_setup_teardown(other_sites_are_refused_without_a_token, setup, teardown),
+		cmocka_unit_test_setup_teardown(without_a_token_no_path_is_told_from_another, setup_tokens,
+						teardown),
+		cmocka_unit_test_setup_teardown(the_rate_limit_is_before_all_else, setup_limit, teardown),
+		cmocka_unit_test_setup_teardown(options_has_the_methods_of_the_path, setup_cors, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
