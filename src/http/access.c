@@ -40,14 +40,14 @@ struct access_log {
 
 /* Printable ASCII without blanks goes through, all else becomes "_": a line has the same number of words
  * whatever a client sends. */
-static char *add_word(char *p, const char *end, const char *s, size_t max)
+static char *line_add_word(char *p, const char *end, const char *s, size_t max)
 {
 	for (size_t i = 0; s && s[i] && i < max && p < end; i++)
 		*p++ = s[i] > 0x20 && s[i] < 0x7f ? s[i] : '_';
 	return p;
 }
 
-static char *add_peer(char *p, const char *end, const struct sockaddr *addr)
+static char *line_add_peer(char *p, const char *end, const struct sockaddr *addr)
 {
 	char text[INET6_ADDRSTRLEN] = "-";
 	unsigned port = 0;
@@ -68,24 +68,23 @@ static char *add_peer(char *p, const char *end, const struct sockaddr *addr)
 	return p + snprintf(p, (size_t)(end - p), strchr(text, ':') ? "[%s]:%u" : "%s:%u", text, port);
 }
 
-void access_line(struct access_log *l, struct http_conn *conn, const char *method, const char *url,
-		 unsigned status, uint64_t bytes, int64_t ns, bool complete)
+void access_line(struct access_log *l, const struct access_entry *e)
 {
 	char line[LINE_SIZE], *p = line, *end = line + sizeof(line) - 80;
 	int64_t now_ms = clock_wall_ms();
 	size_t n, before;
 
-	p = add_peer(p, end, http_peer(conn));
+	p = line_add_peer(p, end, http_peer(e->conn));
 	p = stpcpy(p, " UA:");
-	p = add_word(p, end, http_header(conn, "User-Agent"), MAX_FIELD);
+	p = line_add_word(p, end, http_header(e->conn, "User-Agent"), MAX_FIELD);
 	p = stpcpy(p, " XFF:");
-	p = add_word(p, end, http_header(conn, "X-Forwarded-For"), MAX_FIELD);
+	p = line_add_word(p, end, http_header(e->conn, "X-Forwarded-For"), MAX_FIELD);
 	*p++ = ' ';
-	p = add_word(p, end, method, 16);
+	p = line_add_word(p, end, e->method, 16);
 	*p++ = ' ';
-	p = add_word(p, end, url, MAX_PATH);
-	p += sprintf(p, " %u %llu %lldms%s\n", status, (unsigned long long)bytes, (long long)(ns / 1000000),
-		     complete ? "" : " cut");
+	p = line_add_word(p, end, e->url, MAX_PATH);
+	p += sprintf(p, " %u %llu %lldms%s\n", e->status, (unsigned long long)e->bytes,
+		     (long long)(e->ns / 1000000), e->complete ? "" : " cut");
 	n = (size_t)(p - line);
 
 	pthread_mutex_lock(&l->lock);
@@ -112,7 +111,7 @@ void access_line(struct access_log *l, struct http_conn *conn, const char *metho
 	pthread_mutex_unlock(&l->lock);
 }
 
-static void *run(void *arg)
+static void *access_run(void *arg)
 {
 	struct access_log *l = arg;
 	struct buf out = { 0 };
@@ -155,7 +154,7 @@ struct access_log *access_new(int fd)
 	l->fd = fd;
 	pthread_mutex_init(&l->lock, NULL);
 	condition_init(&l->wake);
-	if (pthread_create(&l->thread, NULL, run, l) != 0) {
+	if (pthread_create(&l->thread, NULL, access_run, l) != 0) {
 		free(l);
 		return NULL;
 	}

@@ -10,6 +10,12 @@ struct access_log;
 
 struct access_log *access_new(int fd);  /* NULL: no thread */
 void access_free(struct access_log *l); /* takes NULL */
-/* @complete: the whole reply went out. */
-void access_line(struct access_log *l, struct http_conn *conn, const char *method, const char *url,
-		 unsigned status, uint64_t bytes, int64_t ns, bool complete);
+struct access_entry {
+	struct http_conn *conn; /* for peer and headers */
+	const char *method, *url;
+	unsigned status;
+	uint64_t bytes;
+	int64_t ns;
+	bool complete; /* the whole reply was sent */
+};
+void access_line(struct access_log *l, const struct access_entry *e);

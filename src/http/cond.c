@@ -28,7 +28,7 @@ char *http_date(int64_t wall_s, char out[HTTP_DATE_SIZE])
 }
 
 /* @n digits at @p. */
-static bool digits(const char *p, unsigned n, int *ret)
+static bool date_digits(const char *p, unsigned n, int *ret)
 {
 	int v = 0;
 
@@ -54,9 +54,9 @@ bool http_date_parse(struct str s, int64_t *ret)
 	for (month = 0; month < 12; month++)
 		if (memcmp(s.p + 8, months[month], 3) == 0)
 			break;
-	if (month == 12 || !digits(s.p + 5, 2, &tm.tm_mday) || !digits(s.p + 12, 4, &tm.tm_year) ||
-	    !digits(s.p + 17, 2, &tm.tm_hour) || !digits(s.p + 20, 2, &tm.tm_min) ||
-	    !digits(s.p + 23, 2, &tm.tm_sec))
+	if (month == 12 || !date_digits(s.p + 5, 2, &tm.tm_mday) || !date_digits(s.p + 12, 4, &tm.tm_year) ||
+	    !date_digits(s.p + 17, 2, &tm.tm_hour) || !date_digits(s.p + 20, 2, &tm.tm_min) ||
+	    !date_digits(s.p + 23, 2, &tm.tm_sec))
 		return false;
 	tm.tm_year -= 1900;
 	tm.tm_mon = (int)month;
@@ -71,7 +71,7 @@ bool http_date_parse(struct str s, int64_t *ret)
 }
 
 /* Without the "W/" of a weak one. */
-static struct str opaque(struct str etag)
+static struct str etag_opaque(struct str etag)
 {
 	return str_starts(etag, STR("W/")) ? (struct str){ etag.p + 2, etag.size - 2 } : etag;
 }
@@ -81,7 +81,7 @@ bool cond_etag_in_list(struct str list, struct str etag)
 	while (list.p) {
 		struct str one = str_trim(str_cut(&list, ','));
 
-		if (str_eq(one, STR("*")) || str_eq(opaque(one), opaque(etag)))
+		if (str_eq(one, STR("*")) || str_eq(etag_opaque(one), etag_opaque(etag)))
 			return true;
 	}
 	return false;

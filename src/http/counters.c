@@ -127,7 +127,7 @@ static enum http_outcome outcome_of(unsigned status)
 	}
 }
 
-static unsigned long long value_of(const _Atomic uint64_t *v)
+static unsigned long long counter_value(const _Atomic uint64_t *v)
 {
 	return atomic_load_explicit(v, memory_order_relaxed);
 }
@@ -141,8 +141,8 @@ void http_outcomes(const struct http_service *sv, struct http_outcomes *ret)
 		if (sv->opts.internal_types >> type & 1)
 			continue;
 		for (unsigned code = 0; code < N_CODES; code++) {
-			ret->n[outcome_of(codes[code])] += value_of(&c->responses[type][code].n);
-			ret->bytes += value_of(&c->responses[type][code].bytes);
+			ret->n[outcome_of(codes[code])] += counter_value(&c->responses[type][code].n);
+			ret->bytes += counter_value(&c->responses[type][code].bytes);
 		}
 	}
 }
@@ -155,13 +155,13 @@ static void write_responses(const struct counters *c, struct buf *out)
 	for (unsigned unit = 0; unit < ARRAY_SIZE(units); unit++)
 		for (unsigned type = 0; type < c->n_types; type++)
 			for (unsigned code = 0; code < N_CODES; code++) {
-				unsigned long long n = value_of(&c->responses[type][code].n), sum;
+				unsigned long long n = counter_value(&c->responses[type][code].n), sum;
 
 				if (!n)
 					continue;
 				/* "after_you": here no request waits for that of another client. */
-				sum = unit == 0   ? value_of(&c->responses[type][code].bytes)
-				      : unit == 1 ? value_of(&c->responses[type][code].us) / 1000
+				sum = unit == 0   ? counter_value(&c->responses[type][code].bytes)
+				      : unit == 1 ? counter_value(&c->responses[type][code].us) / 1000
 						  : 0;
 				buf_printf(out, "http_responses_%s_count{code=\"%u\",type=\"%s\"} %llu\n",
 					   units[unit], codes[code], c->types[type], n);
@@ -173,12 +173,12 @@ static void write_responses(const struct counters *c, struct buf *out)
 void counters_write(const struct counters *c, struct buf *out)
 {
 	for (unsigned type = 0; type < c->n_types; type++)
-		if (value_of(&c->requests[type]))
+		if (counter_value(&c->requests[type]))
 			buf_printf(out, "http_requests_total{type=\"%s\"} %llu\n", c->types[type],
-				   value_of(&c->requests[type]));
+				   counter_value(&c->requests[type]));
 	for (unsigned i = 0; i < c->n_results; i++)
-		if (value_of(&c->by_result[i]))
+		if (counter_value(&c->by_result[i]))
 			buf_printf(out, "http_responses_total{result=\"%s\"} %llu\n", c->results[i],
-				   value_of(&c->by_result[i]));
+				   counter_value(&c->by_result[i]));
 	write_responses(c, out);
 }

@@ -50,7 +50,7 @@ void limit_free(struct limit *l)
 	free(l);
 }
 
-static uint64_t key_of(const struct limit *l, const struct sockaddr *addr)
+static uint64_t address_key(const struct limit *l, const struct sockaddr *addr)
 {
 	const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)addr;
 
@@ -66,7 +66,7 @@ static uint64_t key_of(const struct limit *l, const struct sockaddr *addr)
 bool limit_take(struct limit *l, const struct sockaddr *addr, int64_t now_ms)
 {
 	int64_t full = (int64_t)l->rate * BURST * 1000;
-	uint64_t key = key_of(l, addr);
+	uint64_t key = address_key(l, addr);
 	unsigned i = (unsigned)(key % SLOTS);
 	struct slot *slot = &l->slots[i];
 	bool ok;

@@ -18,7 +18,7 @@
 #define ANY_PORT_TRIES 16 /* until a free port is free in both families */
 #define HOST_MAX       255
 
-static int split(struct str where, char host[HOST_MAX + 1], char port[8], struct err *err)
+static int listen_split(struct str where, char host[HOST_MAX + 1], char port[8], struct err *err)
 {
 	struct str h = where, p = { 0 };
 	uint64_t number;
@@ -87,7 +87,7 @@ static void set_port(struct sockaddr *addr, unsigned port)
 		((struct sockaddr_in *)addr)->sin_port = htons((uint16_t)port);
 }
 
-static void name_of(const struct sockaddr *addr, int fd, struct listen_socket *ret)
+static void listen_name(const struct sockaddr *addr, int fd, struct listen_socket *ret)
 {
 	char text[INET6_ADDRSTRLEN] = "";
 	bool six = addr->sa_family == AF_INET6;
@@ -105,8 +105,8 @@ struct wanted {
 	socklen_t size;
 };
 
-static int lookup(struct str where, const char *host, const char *port, struct wanted *list, size_t *n,
-		  struct err *err)
+static int listen_lookup(struct str where, const char *host, const char *port, struct wanted *list, size_t *n,
+			 struct err *err)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV },
 			*found;
@@ -164,7 +164,7 @@ static int open_list(struct wanted *list, size_t n_list, struct listen_socket *r
 				close(ret[--*n].fd);
 			return r;
 		}
-		name_of(addr, fd, &ret[(*n)++]);
+		listen_name(addr, fd, &ret[(*n)++]);
 	}
 	return *n > n_before ? 0 : failed;
 }
@@ -176,14 +176,14 @@ static int open_all_addresses(unsigned port, struct listen_socket *ret, size_t *
 	int fd, r = open_one((struct sockaddr *)&six, sizeof(six), false, &fd);
 
 	if (r == 0) {
-		name_of((struct sockaddr *)&six, fd, &ret[(*n)++]);
+		listen_name((struct sockaddr *)&six, fd, &ret[(*n)++]);
 		return 0;
 	}
 	if (r != EAFNOSUPPORT && r != EADDRNOTAVAIL)
 		return r;
 	r = open_one((struct sockaddr *)&four, sizeof(four), false, &fd);
 	if (r == 0)
-		name_of((struct sockaddr *)&four, fd, &ret[(*n)++]);
+		listen_name((struct sockaddr *)&four, fd, &ret[(*n)++]);
 	return r;
 }
 
@@ -198,12 +198,12 @@ int listen_open(struct str where, struct listen_socket *ret, size_t *n, struct e
 	if (*n >= LISTEN_MAX)
 		return err_set(err, ERR_LIMIT, "listen on " STR_FMT ": more than %u addresses",
 			       STR_ARG(where), LISTEN_MAX);
-	if (split(where, host, port, err) < 0)
+	if (listen_split(where, host, port, err) < 0)
 		return -1;
 	if (!host[0]) {
 		r = open_all_addresses((unsigned)strtoul(port, NULL, 10), ret, n);
 	} else {
-		if (lookup(where, host, port, list, &n_list, err) < 0)
+		if (listen_lookup(where, host, port, list, &n_list, err) < 0)
 			return -1;
 		r = open_list(list, n_list, ret, n);
 		for (int i = 0; r == EADDRINUSE && strcmp(port, "0") == 0 && i < ANY_PORT_TRIES; i++)

@@ -49,7 +49,7 @@ struct mhd_functions mhd_functions;
 /* Stands in for a request's ctx while the handler has none of its own. */
 static char no_ctx;
 
-__attribute__((format(printf, 2, 0))) static void quiet(void *arg, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void log_quietly(void *arg, const char *fmt, va_list ap)
 {
 	/* Of clients that break off or send nonsense; nothing that whoever runs the server could act on. */
 	char text[256];
@@ -80,9 +80,9 @@ static bool has_small_body(struct MHD_Connection *c)
  * the first of these calls closes the connection, so requests are looked at in the last; one with a body that
  * nobody wants is answered by the first.
  */
-static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url, const char *method,
-				  const char *version, const char *upload, size_t *upload_size,
-				  void **con_cls)
+static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const char *url,
+				      const char *method, const char *version, const char *upload,
+				      size_t *upload_size, void **con_cls)
 {
 	struct http_receiver *to = &((struct daemon *)arg)->http->receiver;
 	struct http_request req = { (struct http_conn *)c, method, url };
@@ -113,8 +113,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 	return result == HTTP_CUT ? MHD_NO : MHD_YES;
 }
 
-static void on_completed(void *arg, struct MHD_Connection *c, void **con_cls,
-			 enum MHD_RequestTerminationCode why)
+static void mhd_on_completed(void *arg, struct MHD_Connection *c, void **con_cls,
+			     enum MHD_RequestTerminationCode why)
 {
 	struct daemon *d = arg;
 
@@ -126,7 +126,7 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **con_cls,
 }
 
 /* The limit is for all daemons together; libmicrohttpd's own is one daemon's. */
-static enum MHD_Result on_accept(void *arg, const struct sockaddr *addr, socklen_t size)
+static enum MHD_Result mhd_on_accept(void *arg, const struct sockaddr *addr, socklen_t size)
 {
 	struct http *h = ((struct daemon *)arg)->http;
 
@@ -136,8 +136,8 @@ static enum MHD_Result on_accept(void *arg, const struct sockaddr *addr, socklen
 												  : MHD_NO;
 }
 
-static void on_connection(void *arg, struct MHD_Connection *c, void **ctx,
-			  enum MHD_ConnectionNotificationCode what)
+static void mhd_on_connection(void *arg, struct MHD_Connection *c, void **ctx,
+			      enum MHD_ConnectionNotificationCode what)
 {
 	struct daemon *d = arg;
 	int fd;
@@ -192,15 +192,17 @@ static int start_daemon(struct http *h, const struct http_options *opts, const s
 	d->http = h;
 	errno = 0;
 	d->mhd = MHD_start_daemon(
-		flags, 0, on_accept, d, on_request, d, /* the logger comes first, else it is not in use yet */
-		MHD_OPTION_EXTERNAL_LOGGER, quiet, NULL, MHD_OPTION_LISTEN_SOCKET, ls->fd,
-		MHD_OPTION_NOTIFY_COMPLETED, on_completed, d, MHD_OPTION_NOTIFY_CONNECTION, on_connection, d,
-		MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT, opts->max_connections + opts->threads,
-		MHD_OPTION_PER_IP_CONNECTION_LIMIT, opts->max_connections_per_ip,
-		MHD_OPTION_CONNECTION_TIMEOUT, opts->idle_timeout_s, MHD_OPTION_THREAD_STACK_SIZE,
-		(size_t)THREAD_STACK, MHD_OPTION_ARRAY, opts->threads > 1 ? pool : pool + 1, MHD_OPTION_ARRAY,
-		opts->tls_cert ? tls : tls + 2, MHD_OPTION_END);
+		flags, 0, mhd_on_accept, d, mhd_on_request,
+		d, /* the logger comes first, else it is not in use yet */
+		MHD_OPTION_EXTERNAL_LOGGER, log_quietly, NULL, MHD_OPTION_LISTEN_SOCKET, ls->fd,
+		MHD_OPTION_NOTIFY_COMPLETED, mhd_on_completed, d, MHD_OPTION_NOTIFY_CONNECTION,
+		mhd_on_connection, d, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_LIMIT,
+		opts->max_connections + opts->threads, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+		opts->max_connections_per_ip, MHD_OPTION_CONNECTION_TIMEOUT, opts->idle_timeout_s,
+		MHD_OPTION_THREAD_STACK_SIZE, (size_t)THREAD_STACK, MHD_OPTION_ARRAY,
+		opts->threads > 1 ? pool : pool + 1, MHD_OPTION_ARRAY, opts->tls_cert ? tls : tls + 2,
+		MHD_OPTION_END);
 	if (!d->mhd)
 		return err_set(err, opts->tls_cert ? ERR_INVALID : ERR_LIMIT,
 			       "the HTTP threads of %s did not start%s", ls->url_host,
@@ -284,22 +286,22 @@ void http_stop(struct http *h)
 
 /* ---- a connection ---- */
 
-static struct MHD_Connection *mhd(struct http_conn *c)
+static struct MHD_Connection *mhd_of(struct http_conn *c)
 {
 	return (struct MHD_Connection *)c;
 }
 
 const char *http_header(struct http_conn *c, const char *name)
 {
-	return MHD_lookup_connection_value(mhd(c), MHD_HEADER_KIND, name);
+	return MHD_lookup_connection_value(mhd_of(c), MHD_HEADER_KIND, name);
 }
 
 const char *http_arg(struct http_conn *c, const char *name)
 {
 	const char *value = NULL;
 
-	if (MHD_lookup_connection_value_n(mhd(c), MHD_GET_ARGUMENT_KIND, name, strlen(name), &value, NULL) !=
-	    MHD_YES)
+	if (MHD_lookup_connection_value_n(mhd_of(c), MHD_GET_ARGUMENT_KIND, name, strlen(name), &value,
+					  NULL) != MHD_YES)
 		return NULL;
 	return value ? value : "";
 }
@@ -310,7 +312,7 @@ struct args {
 	void *arg;
 };
 
-static enum MHD_Result one_arg(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+static enum MHD_Result mhd_one_arg(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
 	struct args *a = arg;
 
@@ -323,7 +325,7 @@ void http_args(struct http_conn *c, const char *name, void (*fn)(void *arg, cons
 {
 	struct args a = { name, fn, arg };
 
-	MHD_get_connection_values(mhd(c), MHD_GET_ARGUMENT_KIND, one_arg, &a);
+	MHD_get_connection_values(mhd_of(c), MHD_GET_ARGUMENT_KIND, mhd_one_arg, &a);
 }
 
 struct all_args {
@@ -331,7 +333,7 @@ struct all_args {
 	void *arg;
 };
 
-static enum MHD_Result any_arg(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+static enum MHD_Result mhd_any_arg(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
 	struct all_args *a = arg;
 
@@ -343,34 +345,34 @@ void http_all_args(struct http_conn *c, void (*fn)(void *arg, const char *name, 
 {
 	struct all_args a = { fn, arg };
 
-	MHD_get_connection_values(mhd(c), MHD_GET_ARGUMENT_KIND, any_arg, &a);
+	MHD_get_connection_values(mhd_of(c), MHD_GET_ARGUMENT_KIND, mhd_any_arg, &a);
 }
 
 const struct sockaddr *http_peer(struct http_conn *c)
 {
-	return MHD_get_connection_info(mhd(c), MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
+	return MHD_get_connection_info(mhd_of(c), MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
 }
 
 void http_suspend(struct http_conn *c)
 {
-	MHD_suspend_connection(mhd(c));
+	MHD_suspend_connection(mhd_of(c));
 }
 
 void http_resume(struct http_conn *c)
 {
-	MHD_resume_connection(mhd(c));
+	MHD_resume_connection(mhd_of(c));
 }
 
 bool http_gone(struct http_conn *c)
 {
 	struct pollfd p = { .events = POLLRDHUP };
 
-	p.fd = MHD_get_connection_info(mhd(c), MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+	p.fd = MHD_get_connection_info(mhd_of(c), MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 enum http_result http_send(struct http_conn *c, unsigned status, struct http_reply *reply)
 {
-	return MHD_queue_response(mhd(c), status, (struct MHD_Response *)reply) == MHD_YES ? HTTP_SENT
-											   : HTTP_CUT;
+	return MHD_queue_response(mhd_of(c), status, (struct MHD_Response *)reply) == MHD_YES ? HTTP_SENT
+											      : HTTP_CUT;
 }

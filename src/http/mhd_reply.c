@@ -16,31 +16,31 @@ struct stream_reply {
 };
 
 /* NULL only for wrong arguments or when memory is out. */
-static struct http_reply *made(struct MHD_Response *r)
+static struct http_reply *reply_checked(struct MHD_Response *r)
 {
 	if (!r)
 		abort();
 	return (struct http_reply *)r;
 }
 
-static void nothing(void *arg)
+static void free_nothing(void *arg)
 {
 }
 
 struct http_reply *http_reply_mem(const void *p, size_t size, void (*free_fn)(void *arg), void *arg)
 {
-	return made(MHD_create_response_from_buffer_with_free_callback_cls(size, (void *)p,
-									   free_fn ? free_fn : nothing, arg));
+	return reply_checked(MHD_create_response_from_buffer_with_free_callback_cls(
+		size, (void *)p, free_fn ? free_fn : free_nothing, arg));
 }
 
 struct http_reply *http_reply_copy(const void *p, size_t size)
 {
-	return made(MHD_create_response_from_buffer(size, (void *)p, MHD_RESPMEM_MUST_COPY));
+	return reply_checked(MHD_create_response_from_buffer(size, (void *)p, MHD_RESPMEM_MUST_COPY));
 }
 
 struct http_reply *http_reply_fd(int fd, uint64_t off, uint64_t size)
 {
-	return made(MHD_create_response_from_fd_at_offset64(size, fd, off));
+	return reply_checked(MHD_create_response_from_fd_at_offset64(size, fd, off));
 }
 
 static ssize_t stream_read(void *arg, uint64_t pos, char *buf, size_t max)
@@ -60,7 +60,8 @@ struct http_reply *http_reply_stream(uint64_t size,
 
 	s->read = read;
 	s->arg = arg;
-	return made(MHD_create_response_from_callback(size, block ? block : 1, stream_read, s, free));
+	return reply_checked(
+		MHD_create_response_from_callback(size, block ? block : 1, stream_read, s, free));
 }
 
 void http_reply_header(struct http_reply *r, const char *name, const char *value)

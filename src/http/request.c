@@ -96,14 +96,14 @@ static bool queue_is_full(struct http_service *sv)
 
 /* ---- answered at once ---- */
 
-static enum http_result account(const struct opening *o, const struct http_sent *sent)
+static enum http_result request_account(const struct opening *o, const struct http_sent *sent)
 {
 	int64_t ns = clock_mono_ns() - o->started_ns;
 
 	counters_end(o->sv->counters, sent, ns);
 	if (o->sv->access)
-		access_line(o->sv->access, o->hr->conn, o->hr->method, o->hr->url, sent->status, sent->bytes,
-			    ns, true);
+		access_line(o->sv->access, &(struct access_entry){ o->hr->conn, o->hr->method, o->hr->url,
+								   sent->status, sent->bytes, ns, true });
 	return sent->outcome;
 }
 
@@ -117,7 +117,7 @@ static enum http_result send_canned(const struct opening *o, const struct http_c
 		.outcome = http_send(o->hr->conn, c->status, c->reply),
 	};
 
-	return account(o, &sent);
+	return request_account(o, &sent);
 }
 
 static enum http_result send_refusal(const struct opening *o, unsigned status, const char *text)
@@ -199,7 +199,7 @@ static enum http_result send_stopped(struct request *req)
 	return send_reply(req);
 }
 
-static void run_step(void *arg)
+static void request_step(void *arg)
 {
 	struct request *req = arg;
 	enum http_next next = req->step(req);
@@ -218,7 +218,7 @@ void request_continue(struct request *req, enum http_next (*step)(struct request
 
 	req->step = step;
 	pool_queue(pool == HTTP_ON_WRITER ? o->writers : o->workers,
-		   pool == HTTP_ON_WORKER_NOW ? POOL_URGENT : POOL_NORMAL, &req->slot, run_step, req);
+		   pool == HTTP_ON_WORKER_NOW ? POOL_URGENT : POOL_NORMAL, &req->slot, request_step, req);
 }
 
 /* Its handler has run on this HTTP thread. */
@@ -301,7 +301,7 @@ static enum http_result open_get(struct http_service *sv, const struct http_requ
 	    sv->opts.hot(sv->opts.server, hr, o.head, &hot)) {
 		counters_begin(sv->counters, hot.type);
 		if (!hot.streams)
-			return account(&o, &hot);
+			return request_account(&o, &hot);
 		*ctx = request_of_sent(&o, &hot);
 		return hot.outcome;
 	}
@@ -325,7 +325,7 @@ static enum http_result open_get(struct http_service *sv, const struct http_requ
 }
 
 /* Of another method: as soon as its headers are in. true: its body is wanted. */
-static bool on_begin(void *arg, const struct http_request *hr, void **ctx)
+static bool receive_begin(void *arg, const struct http_request *hr, void **ctx)
 {
 	struct http_service *sv = arg;
 	struct opening o;
@@ -351,7 +351,7 @@ static bool on_begin(void *arg, const struct http_request *hr, void **ctx)
 	return !req->reply;
 }
 
-static size_t on_body(void *arg, const struct http_request *hr, void *ctx, struct bytes chunk)
+static size_t receive_body(void *arg, const struct http_request *hr, void *ctx, struct bytes chunk)
 {
 	struct request *req = ctx;
 
@@ -362,7 +362,7 @@ static size_t on_body(void *arg, const struct http_request *hr, void *ctx, struc
 	return req->route->body ? body_add(req, chunk) : chunk.size;
 }
 
-static enum http_result on_request(void *arg, const struct http_request *hr, void **ctx)
+static enum http_result receive_request(void *arg, const struct http_request *hr, void **ctx)
 {
 	struct request *req = *ctx;
 
@@ -376,7 +376,7 @@ static enum http_result on_request(void *arg, const struct http_request *hr, voi
 	return req->reply ? send_reply(req) : request_run(req);
 }
 
-static void on_done(void *arg, struct http_conn *c, void *ctx, bool complete)
+static void receive_done(void *arg, struct http_conn *c, void *ctx, bool complete)
 {
 	struct request *req = ctx;
 	struct http_service *sv = req->service;
@@ -393,7 +393,8 @@ static void on_done(void *arg, struct http_conn *c, void *ctx, bool complete)
 				   .result = req->result ? req->result : "error" };
 	counters_end(sv->counters, &sent, ns);
 	if (sv->access)
-		access_line(sv->access, c, req->method, req->url, sent.status, sent.bytes, ns, complete);
+		access_line(sv->access, &(struct access_entry){ c, req->method, req->url, sent.status,
+								sent.bytes, ns, complete });
 	http_reply_unref(req->reply);
 	arena_done(&req->arena);
 	free(req);
@@ -402,5 +403,5 @@ static void on_done(void *arg, struct http_conn *c, void *ctx, bool complete)
 
 struct http_receiver http_service_receiver(struct http_service *sv)
 {
-	return (struct http_receiver){ sv, on_request, on_begin, on_body, on_done };
+	return (struct http_receiver){ sv, receive_request, receive_begin, receive_body, receive_done };
 }

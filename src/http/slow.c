@@ -58,7 +58,7 @@ static bool look_at_body(struct slow_conn *c, int64_t now_ms)
 }
 
 /* Under the lock, so that no descriptor is closed and given to somebody else meanwhile. */
-static void look(struct slow *s)
+static void slow_check(struct slow *s)
 {
 	int64_t now_ms = clock_mono_ms(), before_ms = now_ms - s->max_ms;
 	bool feeding = false;
@@ -76,7 +76,7 @@ static void look(struct slow *s)
 	atomic_store(&s->feeding, feeding);
 }
 
-static void *run(void *arg)
+static void *slow_run(void *arg)
 {
 	struct slow *s = arg;
 	int64_t look_ms = MIN(MAX(s->max_ms / LOOKS, LOOK_MIN), LOOK_MAX);
@@ -87,7 +87,7 @@ static void *run(void *arg)
 		int64_t wait_ms = atomic_load(&s->feeding) ? MIN(look_ms, FED_MS) : look_ms;
 
 		condition_wait(&s->stop, &s->lock, wait_ms);
-		look(s);
+		slow_check(s);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -101,7 +101,7 @@ int slow_new(int64_t max_ms, struct slow **ret, struct err *err)
 	s->max_ms = max_ms;
 	pthread_mutex_init(&s->lock, NULL);
 	condition_init(&s->stop);
-	r = pthread_create(&s->thread, NULL, run, s);
+	r = pthread_create(&s->thread, NULL, slow_run, s);
 	if (r) {
 		free(s);
 		return err_os(err, r, "no thread for slow connections");

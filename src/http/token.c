@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include "base/vec.h"
 #include "store/sha256.h"
 
 #define FILE_MAX      MIB(4)
@@ -64,7 +65,7 @@ void token_scopes_print(unsigned scopes, struct buf *out)
 	}
 }
 
-static bool has_scope(unsigned scopes, enum token_scope scope)
+static bool scopes_include(unsigned scopes, enum token_scope scope)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(scopes_table); i++)
 		if ((scopes & scopes_table[i].scope) && (scopes_table[i].implies & scope))
@@ -96,7 +97,7 @@ int token_make(struct str name, unsigned scopes, struct token *ret, char secret[
 
 /* ---- the file ---- */
 
-static int read_line(struct str line, struct token *ret, struct err *err)
+static int token_read_line(struct str line, struct token *ret, struct err *err)
 {
 	struct str name = str_cut(&line, ' '), scopes = str_cut(&line, ' '), created = str_cut(&line, ' ');
 	struct token t = { 0 };
@@ -117,7 +118,7 @@ int tokens_read(const char *path, struct token **ret, size_t *ret_n, struct err 
 	AUTO(buf_done) struct buf b = { 0 };
 	AUTO(mem_freep) struct token *list = NULL;
 	struct str text;
-	size_t n = 0;
+	size_t n = 0, room = 0;
 	int r = file_read(path, FILE_MAX, &b, err);
 
 	if (r)
@@ -130,8 +131,7 @@ int tokens_read(const char *path, struct token **ret, size_t *ret_n, struct err 
 			continue;
 		if (n == TOKENS_MAX)
 			return err_set(err, ERR_LIMIT, "%s: more than %u tokens", path, TOKENS_MAX);
-		list = mem_realloc(list, n + 1, sizeof(*list));
-		if (read_line(s, &list[n++], err) < 0)
+		if (token_read_line(s, &VEC_PUSH(list, n, room), err) < 0)
 			return err_in(err, "%s: line %zu", path, line);
 	}
 	*ret = TAKE(list);
@@ -168,7 +168,7 @@ struct tokens {
 };
 
 /* Under the lock. It is small, and mostly only looked at. */
-static void look(struct tokens *t)
+static void tokens_refresh(struct tokens *t)
 {
 	int64_t now_ms = clock_mono_ms();
 	struct err err = { 0 };
@@ -217,14 +217,14 @@ bool tokens_any(struct tokens *t)
 	bool any;
 
 	pthread_mutex_lock(&t->lock);
-	look(t);
+	tokens_refresh(t);
 	any = t->n || t->unreadable;
 	pthread_mutex_unlock(&t->lock);
 	return any;
 }
 
 /* In the same time wherever the two differ. */
-static bool hash_eq(const uint8_t a[TOKEN_HASH_SIZE], const uint8_t b[TOKEN_HASH_SIZE])
+static bool token_hash_eq(const uint8_t a[TOKEN_HASH_SIZE], const uint8_t b[TOKEN_HASH_SIZE])
 {
 	volatile uint8_t differ = 0;
 
@@ -240,11 +240,11 @@ int tokens_check(struct tokens *t, struct str secret, enum token_scope scope, ch
 
 	token_hash(secret, hash);
 	pthread_mutex_lock(&t->lock);
-	look(t);
+	tokens_refresh(t);
 	for (size_t i = 0; i < t->n; i++) {
-		if (!hash_eq(hash, t->list[i].hash))
+		if (!token_hash_eq(hash, t->list[i].hash))
 			continue;
-		r = has_scope(t->list[i].scopes, scope) ? 0 : TOKEN_NOT_ALLOWED;
+		r = scopes_include(t->list[i].scopes, scope) ? 0 : TOKEN_NOT_ALLOWED;
 		memcpy(ret_name, t->list[i].name, TOKEN_MAX_NAME);
 		break;
 	}

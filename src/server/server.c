@@ -20,7 +20,7 @@
 #define DEADLINE_MS     120000
 #define METADATA_MS     5000
 
-static const char *copied(struct server *s, const char *text)
+static const char *option_copy(struct server *s, const char *text)
 {
 	return text ? arena_strdup(&s->arena, str_of(text)) : NULL;
 }
@@ -42,11 +42,11 @@ static void set_options(struct server *s, const struct server_options *opts)
 	struct server_options *o = &s->opts;
 
 	*o = *opts;
-	o->index_path = copied(s, opts->index_path);
-	o->cache_dir = copied(s, opts->cache_dir);
-	o->home_redirect = copied(s, opts->home_redirect);
-	o->home_html = copied(s, opts->home_html);
-	o->web_dir = copied(s, opts->web_dir);
+	o->index_path = option_copy(s, opts->index_path);
+	o->cache_dir = option_copy(s, opts->cache_dir);
+	o->home_redirect = option_copy(s, opts->home_redirect);
+	o->home_html = option_copy(s, opts->home_html);
+	o->web_dir = option_copy(s, opts->web_dir);
 	o->workers = opts->workers ? opts->workers : MAX(pool_cpus(), 2u);
 	o->http_threads = opts->http_threads ? opts->http_threads : pool_cpus();
 	o->max_connections = opts->max_connections ? opts->max_connections : connections_of_rlimit();
@@ -54,7 +54,7 @@ static void set_options(struct server *s, const struct server_options *opts)
 	o->max_queued = opts->max_queued ? opts->max_queued : QUEUED_MAX;
 	o->request_deadline_ms = opts->request_deadline_ms ? opts->request_deadline_ms : DEADLINE_MS;
 	o->metadata_max_ms = opts->metadata_max_ms ? opts->metadata_max_ms : METADATA_MS;
-	o->tokens_path = copied(s, opts->tokens_path);
+	o->tokens_path = option_copy(s, opts->tokens_path);
 	o->max_push = opts->max_push ? opts->max_push : PUSH_MAX_SIZE;
 	s->resolver = opts->resolver;
 	forward_make_id(s->id);

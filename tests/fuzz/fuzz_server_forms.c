@@ -42,7 +42,7 @@ static int parca(struct bytes in, struct err *err)
 	int r;
 
 	arena_init(&arena);
-	r = form_parca(in, &arena, on_profile, &n, err);
+	r = form_parca(in, &arena, (struct form_sink){ on_profile, &n }, err);
 	FUZZ_CHECK(r < 0 || n);
 	arena_done(&arena);
 	return r;

@@ -21,6 +21,7 @@
 #include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/vec.h"
 
 #define NAME_SIZE   256u
 #define MAX_FILES   1000000u
@@ -29,19 +30,19 @@
 #define KEEP_QUEUE  4096u
 #define LOCK_NAME   ".lock"
 
-struct entry {
+struct cache_entry {
 	char *name;
 	char *tmp; /* its name for now; NULL: has its own */
 	uint64_t size;
-	int64_t used_ns;             /* only while the folder is read */
-	struct entry *newer, *older; /* while it has its own name */
+	int64_t used_ns;                   /* only while the folder is read */
+	struct cache_entry *newer, *older; /* while it has its own name */
 };
 
 struct cache_file {
 	int fd;
 	uint64_t size;
 	char tmp[32];
-	struct entry *entry; /* once kept */
+	struct cache_entry *entry; /* once kept */
 };
 
 struct cache {
@@ -54,13 +55,13 @@ struct cache {
 	pthread_mutex_t lock;
 	/* under the lock */
 	struct map map; /* name -> entry */
-	struct entry *newest, *oldest;
+	struct cache_entry *newest, *oldest;
 	uint64_t bytes; /* of all files, those on their way too */
 	uint64_t seq;
 	uint64_t n_hits, n_misses, n_evicted;
 };
 
-static void name_of(const struct resolve_request *what, uint64_t tag, char out[NAME_SIZE])
+static void cache_name(const struct resolve_request *what, uint64_t tag, char out[NAME_SIZE])
 {
 	char hex[BUILD_ID_HEX_SIZE];
 
@@ -88,7 +89,7 @@ static bool name_is_ours(struct str name)
 	return false;
 }
 
-static void list_add(struct cache *c, struct entry *e)
+static void cache_list_add(struct cache *c, struct cache_entry *e)
 {
 	e->newer = NULL;
 	e->older = c->newest;
@@ -96,13 +97,13 @@ static void list_add(struct cache *c, struct entry *e)
 	c->newest = e;
 }
 
-static void list_del(struct cache *c, struct entry *e)
+static void cache_list_del(struct cache *c, struct cache_entry *e)
 {
 	*(e->newer ? &e->newer->older : &c->newest) = e->older;
 	*(e->older ? &e->older->newer : &c->oldest) = e->newer;
 }
 
-static void entry_free(struct entry *e)
+static void cache_entry_free(struct cache_entry *e)
 {
 	free(e->name);
 	free(e->tmp);
@@ -111,14 +112,14 @@ static void entry_free(struct entry *e)
 
 /* Under the lock: take the least used out, until @size more bytes fit. They are chained through `older`, for
  * evict_files(). */
-static struct entry *evict(struct cache *c, uint64_t size)
+static struct cache_entry *cache_evict(struct cache *c, uint64_t size)
 {
-	struct entry *out = NULL;
+	struct cache_entry *out = NULL;
 
 	while (c->oldest && c->bytes + size > c->max_bytes) {
-		struct entry *e = c->oldest;
+		struct cache_entry *e = c->oldest;
 
-		list_del(c, e);
+		cache_list_del(c, e);
 		map_del(&c->map, bytes_of(e->name, strlen(e->name)));
 		c->bytes -= e->size;
 		c->n_evicted++;
@@ -129,13 +130,13 @@ static struct entry *evict(struct cache *c, uint64_t size)
 }
 
 /* Not under the lock: giving back many blocks takes a while. Who has the file open reads on. */
-static void evict_files(struct cache *c, struct entry *out)
+static void cache_evict_files(struct cache *c, struct cache_entry *out)
 {
 	while (out) {
-		struct entry *next = out->older;
+		struct cache_entry *next = out->older;
 
 		unlinkat(c->dir_fd, out->name, 0);
-		entry_free(out);
+		cache_entry_free(out);
 		out = next;
 	}
 }
@@ -145,7 +146,7 @@ static void evict_files(struct cache *c, struct entry *out)
 int cache_begin(struct cache *c, uint64_t size, struct cache_file **ret, int *ret_fd, struct err *err)
 {
 	struct cache_file *sp;
-	struct entry *out;
+	struct cache_entry *out;
 	bool fits;
 
 	if (size > c->max_bytes / MAX_PART)
@@ -153,13 +154,13 @@ int cache_begin(struct cache *c, uint64_t size, struct cache_file **ret, int *re
 	sp = NEW(struct cache_file);
 	sp->size = size;
 	pthread_mutex_lock(&c->lock);
-	out = evict(c, size);
+	out = cache_evict(c, size);
 	fits = c->bytes + size <= c->max_bytes && c->map.n < MAX_FILES;
 	if (fits)
 		c->bytes += size;
 	snprintf(sp->tmp, sizeof(sp->tmp), "tmp-%llu", (unsigned long long)c->seq++);
 	pthread_mutex_unlock(&c->lock);
-	evict_files(c, out);
+	cache_evict_files(c, out);
 	if (!fits) {
 		free(sp);
 		return CACHE_NO_ROOM;
@@ -180,7 +181,7 @@ int cache_begin(struct cache *c, uint64_t size, struct cache_file **ret, int *re
 	return 0;
 }
 
-static void unreserve(struct cache *c, uint64_t size)
+static void cache_unreserve(struct cache *c, uint64_t size)
 {
 	pthread_mutex_lock(&c->lock);
 	c->bytes -= size;
@@ -195,7 +196,7 @@ void cache_drop(struct cache *c, struct cache_file *sp)
 		unlinkat(c->dir_fd, sp->tmp, 0);
 		close(sp->fd);
 	}
-	unreserve(c, sp->size);
+	cache_unreserve(c, sp->size);
 	free(sp);
 }
 
@@ -205,12 +206,12 @@ void cache_keep(struct cache *c, struct cache_file *sp, const struct resolve_req
 	struct bytes key;
 	bool is_new;
 
-	name_of(what, tag, name);
+	cache_name(what, tag, name);
 	key = bytes_of(name, strlen(name));
 	pthread_mutex_lock(&c->lock);
 	is_new = !map_get(&c->map, key);
 	if (is_new) {
-		sp->entry = NEW(struct entry);
+		sp->entry = NEW(struct cache_entry);
 		sp->entry->name = mem_strdup(name);
 		sp->entry->tmp = mem_strdup(sp->tmp);
 		sp->entry->size = sp->size;
@@ -225,7 +226,7 @@ void cache_keep(struct cache *c, struct cache_file *sp, const struct resolve_req
 }
 
 /* With the full clock: the kernel's own is coarse, and many files are used within one of its ticks. */
-static void mark_used(int fd)
+static void file_mark_used(int fd)
 {
 	struct timespec now[2];
 
@@ -235,12 +236,12 @@ static void mark_used(int fd)
 }
 
 /* It is found already; make it durable. */
-static void keep(struct cache *c, struct cache_file *sp)
+static void cache_make_durable(struct cache *c, struct cache_file *sp)
 {
-	struct entry *e = sp->entry;
+	struct cache_entry *e = sp->entry;
 	bool ok;
 
-	mark_used(sp->fd);
+	file_mark_used(sp->fd);
 	ok = fdatasync(sp->fd) == 0 && renameat(c->dir_fd, sp->tmp, c->dir_fd, e->name) == 0;
 
 	if (!ok) {
@@ -251,31 +252,31 @@ static void keep(struct cache *c, struct cache_file *sp)
 	free(e->tmp);
 	e->tmp = NULL;
 	if (ok) {
-		list_add(c, e);
+		cache_list_add(c, e);
 	} else {
 		map_del(&c->map, bytes_of(e->name, strlen(e->name)));
 		c->bytes -= e->size;
-		entry_free(e);
+		cache_entry_free(e);
 	}
 	pthread_mutex_unlock(&c->lock);
 	close(sp->fd);
 	free(sp);
 }
 
-static void *run(void *arg)
+static void *cache_run(void *arg)
 {
 	struct cache *c = arg;
 	void *sp;
 
 	pthread_setname_np(pthread_self(), "lode-cache");
 	while (queue_pop(c->keeps, -1, &sp) == 0)
-		keep(c, sp);
+		cache_make_durable(c, sp);
 	return NULL;
 }
 
 /* ---- out of it ---- */
 
-static int open_either(struct cache *c, const char *tmp, const char *name)
+static int cache_open_file(struct cache *c, const char *tmp, const char *name)
 {
 	int fd = tmp[0] ? openat(c->dir_fd, tmp, O_RDONLY | O_CLOEXEC) : -1;
 
@@ -283,17 +284,17 @@ static int open_either(struct cache *c, const char *tmp, const char *name)
 	return fd >= 0 ? fd : openat(c->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-static void forget(struct cache *c, const char *name)
+static void cache_forget(struct cache *c, const char *name)
 {
-	struct entry *e;
+	struct cache_entry *e;
 
 	pthread_mutex_lock(&c->lock);
 	e = map_get(&c->map, bytes_of(name, strlen(name)));
 	if (e && !e->tmp) {
-		list_del(c, e);
+		cache_list_del(c, e);
 		map_del(&c->map, bytes_of(name, strlen(name)));
 		c->bytes -= e->size;
-		entry_free(e);
+		cache_entry_free(e);
 		unlinkat(c->dir_fd, name, 0);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -303,28 +304,28 @@ int cache_find(struct cache *c, const struct resolve_request *what, uint64_t tag
 {
 	char name[NAME_SIZE], tmp[32] = "";
 	AUTO(fd_close) int fd = -1;
-	struct entry *e;
+	struct cache_entry *e;
 	struct stat st;
 
-	name_of(what, tag, name);
+	cache_name(what, tag, name);
 	pthread_mutex_lock(&c->lock);
 	e = map_get(&c->map, bytes_of(name, strlen(name)));
 	if (e && e->tmp) {
 		snprintf(tmp, sizeof(tmp), "%s", e->tmp);
 	} else if (e) {
-		list_del(c, e);
-		list_add(c, e);
+		cache_list_del(c, e);
+		cache_list_add(c, e);
 	}
 	*(e ? &c->n_hits : &c->n_misses) += 1;
 	pthread_mutex_unlock(&c->lock);
 	if (!e)
 		return CACHE_MISSING;
-	fd = open_either(c, tmp, name);
+	fd = cache_open_file(c, tmp, name);
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size != size) {
-		forget(c, name);
+		cache_forget(c, name);
 		return CACHE_MISSING;
 	}
-	mark_used(fd);
+	file_mark_used(fd);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
@@ -338,17 +339,17 @@ void cache_stats(struct cache *c, struct cache_stats *ret)
 
 /* ---- opening ---- */
 
-static int by_use(const void *a, const void *b)
+static int entry_by_use(const void *a, const void *b)
 {
-	const struct entry *x = *(struct entry *const *)a, *y = *(struct entry *const *)b;
+	const struct cache_entry *x = *(struct cache_entry *const *)a, *y = *(struct cache_entry *const *)b;
 
 	return x->used_ns < y->used_ns ? -1 : x->used_ns > y->used_ns;
 }
 
-static int read_folder(struct cache *c, struct err *err)
+static int cache_read_folder(struct cache *c, struct err *err)
 {
 	int fd = openat(c->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	AUTO(mem_freep) struct entry **list = NULL;
+	AUTO(mem_freep) struct cache_entry **list = NULL;
 	size_t n = 0, room = 0;
 	struct dirent *d;
 	DIR *dir;
@@ -361,6 +362,7 @@ static int read_folder(struct cache *c, struct err *err)
 		return err_os(err, e, "cache %s", c->dir);
 	}
 	while ((d = readdir(dir)) && n < MAX_FILES) {
+		struct cache_entry *e;
 		struct stat st;
 
 		if (strncmp(d->d_name, "tmp-", 4) == 0)
@@ -368,28 +370,24 @@ static int read_folder(struct cache *c, struct err *err)
 		if (!name_is_ours(str_of(d->d_name)) ||
 		    fstatat(c->dir_fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
 			continue;
-		if (n == room) {
-			room = room ? 2 * room : 64;
-			list = mem_realloc(list, room, sizeof(*list));
-		}
-		list[n] = NEW(struct entry);
-		list[n]->name = mem_strdup(d->d_name);
-		list[n]->size = (uint64_t)st.st_size;
-		list[n]->used_ns = st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec;
-		n++;
+		e = NEW(struct cache_entry);
+		e->name = mem_strdup(d->d_name);
+		e->size = (uint64_t)st.st_size;
+		e->used_ns = st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec;
+		VEC_PUSH(list, n, room) = e;
 	}
 	closedir(dir);
 	if (n)
-		qsort(list, n, sizeof(*list), by_use);
+		qsort(list, n, sizeof(*list), entry_by_use);
 	for (size_t i = 0; i < n; i++) {
 		map_put(&c->map, bytes_of(list[i]->name, strlen(list[i]->name)), list[i]);
-		list_add(c, list[i]);
+		cache_list_add(c, list[i]);
 		c->bytes += list[i]->size;
 	}
 	return 0;
 }
 
-static void set_budget(struct cache *c, uint64_t max_bytes)
+static void cache_set_budget(struct cache *c, uint64_t max_bytes)
 {
 	struct statvfs vfs;
 
@@ -414,11 +412,11 @@ int cache_open(const char *dir, uint64_t max_bytes, struct cache **ret, struct e
 	if (r == 0 && flock(c->lock_fd, LOCK_EX | LOCK_NB) < 0)
 		r = err_set(err, ERR_LIMIT, "cache %s: another process uses it", dir);
 	if (r == 0)
-		r = read_folder(c, err);
+		r = cache_read_folder(c, err);
 	if (r == 0) {
-		set_budget(c, max_bytes);
-		evict_files(c, evict(c, 0));
-		r = pthread_create(&c->thread, NULL, run, c);
+		cache_set_budget(c, max_bytes);
+		cache_evict_files(c, cache_evict(c, 0));
+		r = pthread_create(&c->thread, NULL, cache_run, c);
 		c->running = r == 0;
 		if (r)
 			r = err_os(err, r, "cache %s: no thread", dir);
@@ -433,7 +431,7 @@ int cache_open(const char *dir, uint64_t max_bytes, struct cache **ret, struct e
 
 void cache_close(struct cache *c)
 {
-	struct entry *e;
+	struct cache_entry *e;
 
 	if (!c)
 		return;
@@ -442,8 +440,8 @@ void cache_close(struct cache *c)
 		pthread_join(c->thread, NULL);
 	queue_free(c->keeps);
 	while ((e = c->newest)) {
-		list_del(c, e);
-		entry_free(e);
+		cache_list_del(c, e);
+		cache_entry_free(e);
 	}
 	map_done(&c->map);
 	if (c->dir_fd >= 0)

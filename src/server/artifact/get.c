@@ -40,7 +40,7 @@ unsigned artifact_of_path(const struct http_route *route, const struct str *part
 	return 0;
 }
 
-static const struct http_canned *get_canned(struct server *s, const struct http_match *m)
+static const struct http_canned *artifact_canned(struct server *s, const struct http_match *m)
 {
 	struct resolve_request what;
 	const char *text;
@@ -50,7 +50,7 @@ static const struct http_canned *get_canned(struct server *s, const struct http_
 	return &s->unknown;
 }
 
-static void get_begin(struct request *req)
+static void artifact_begin(struct request *req)
 {
 	struct artifact_waiter *w = ARENA_NEW(&req->arena, struct artifact_waiter);
 	const char *text;
@@ -64,7 +64,7 @@ static void get_begin(struct request *req)
 		forward_set(req, &w->what);
 }
 
-static void get_done(struct request *req)
+static void artifact_done(struct request *req)
 {
 	if (req->own)
 		artifact_leave(req->own);
@@ -72,15 +72,15 @@ static void get_done(struct request *req)
 
 /* ---- sending ---- */
 
-static enum http_next refuse(struct request *req, unsigned status, const char *text)
+static enum http_next get_refuse(struct request *req, unsigned status, const char *text)
 {
 	request_refuse(req, status, text);
 	return HTTP_REPLY;
 }
 
 /* Takes @reply. */
-static enum http_next send_own(struct request *req, unsigned status, struct http_reply *reply, uint64_t bytes,
-			       const char *result)
+static enum http_next send_reply_once(struct request *req, unsigned status, struct http_reply *reply,
+				      uint64_t bytes, const char *result)
 {
 	enum http_next next = request_send(req, status, reply, bytes, result);
 
@@ -95,10 +95,10 @@ static enum http_next send_failure(struct request *req, const struct artifact *a
 	struct str text;
 
 	if (a->outcome == RESOLVE_MISSING)
-		return refuse(req, 404, a->why.p);
+		return get_refuse(req, 404, a->why.p);
 	if (a->outcome == RESOLVE_BUSY) {
 		counters_refused("resolver");
-		return refuse(req, 503, "busy: too many requests wait for packages to be scanned");
+		return get_refuse(req, 503, "busy: too many requests wait for packages to be scanned");
 	}
 	status = reply_status_of(&a->err);
 	if (status == 502)
@@ -113,7 +113,7 @@ static enum http_next send_failure(struct request *req, const struct artifact *a
 	text = str_of(arena_printf(&req->arena, "%s: %s", prefix, a->err.text));
 	if (req->s->opts.hide_archive)
 		text = server_hide_paths(&req->arena, text);
-	return refuse(req, status, text.p);
+	return get_refuse(req, status, text.p);
 }
 
 static enum http_next send_ready(struct request *req, struct ready *r, uint64_t epoch)
@@ -138,7 +138,7 @@ static enum http_next send_flowing(struct request *req)
 	struct http_reply *reply = reply_of_verdict(req->s, &v, &a->content);
 
 	if (reply)
-		return send_own(req, v.status, reply, 0, v.status < 400 ? a->result : "error");
+		return send_reply_once(req, v.status, reply, 0, v.status < 400 ? a->result : "error");
 	if (!req->head) {
 		enum artifact_attached attached = artifact_attach(w, v.off, v.size);
 
@@ -153,7 +153,7 @@ static enum http_next send_flowing(struct request *req)
 	reply = http_reply_stream(v.size, artifact_read, w);
 	reply_content_headers(req->s, reply, &a->content);
 	reply_range_headers(reply, &v, &a->content);
-	return send_own(req, v.status, reply, req->head ? 0 : v.size, a->result);
+	return send_reply_once(req, v.status, reply, req->head ? 0 : v.size, a->result);
 }
 
 /* It was resumed, and nothing is known of the artifact. */
@@ -165,9 +165,9 @@ static enum http_next send_nothing(struct request *req)
 		return HTTP_CLOSES;
 	case FATE_EXPIRED:
 		counters_refused("deadline");
-		return refuse(req, 503, "it takes longer than a client waits; ask again");
+		return get_refuse(req, 503, "it takes longer than a client waits; ask again");
 	default:
-		return refuse(req, 503, "the server stops; ask again");
+		return get_refuse(req, 503, "the server stops; ask again");
 	}
 }
 
@@ -203,7 +203,7 @@ static bool wants_range(struct http_conn *conn)
 	return range && strcmp(range, "bytes=0-") != 0;
 }
 
-static enum http_next get_run(struct request *req)
+static enum http_next artifact_run(struct request *req)
 {
 	struct artifact_waiter *w = req->own;
 
@@ -213,10 +213,10 @@ static enum http_next get_run(struct request *req)
 }
 
 const struct http_handler artifact_get = {
-	.canned = get_canned,
-	.begin = get_begin,
-	.run = get_run,
-	.done = get_done,
+	.canned = artifact_canned,
+	.begin = artifact_begin,
+	.run = artifact_run,
+	.done = artifact_done,
 };
 
 /* ---- answered at once ---- */
@@ -238,7 +238,7 @@ bool artifact_hot(struct server *s, const struct http_request *hr, bool head, st
 
 /* ---- other paths ---- */
 
-static void other_begin(struct request *req)
+static void artifact_other_begin(struct request *req)
 {
 	struct str rest = req->parts[0], id, kind;
 
@@ -259,4 +259,4 @@ static void other_begin(struct request *req)
 			       "section/NAME or symbolize");
 }
 
-const struct http_handler artifact_other = { .begin = other_begin };
+const struct http_handler artifact_other = { .begin = artifact_other_begin };

@@ -26,7 +26,7 @@ struct hot_entry {
 	int64_t until_ms; /* 0: no end */
 };
 
-static void entry_free(void *p)
+static void hot_entry_free(void *p)
 {
 	struct hot_entry *e = p;
 
@@ -39,7 +39,7 @@ struct hot *hot_new(void)
 	struct hot *h = NEW(struct hot);
 
 	for (unsigned i = 0; i < SHARDS; i++)
-		h->shards[i] = lru_new(SHARD_WEIGHT, entry_free);
+		h->shards[i] = lru_new(SHARD_WEIGHT, hot_entry_free);
 	return h;
 }
 

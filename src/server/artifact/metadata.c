@@ -11,7 +11,7 @@
 
 #define MAX_RESULTS 50000u
 
-static int add_result(void *arg, const struct index_metadata *found)
+static int metadata_add_result(void *arg, const struct index_metadata *found)
 {
 	struct metadata *m = arg;
 	char hex[BUILD_ID_HEX_SIZE];
@@ -44,7 +44,7 @@ static enum http_next reply_relayed(struct metadata *m)
 	return HTTP_REPLY;
 }
 
-static int query_parse(struct request *req, struct metadata *m)
+static int metadata_parse(struct request *req, struct metadata *m)
 {
 	struct str limit;
 
@@ -61,11 +61,11 @@ static int query_parse(struct request *req, struct metadata *m)
 	return req->reply ? -1 : 0;
 }
 
-static enum http_next metadata_run(struct request *req)
+static enum http_next metadata_get_run(struct request *req)
 {
 	struct metadata *m = ARENA_NEW(&req->arena, struct metadata);
 	struct index_metadata_page page = { .complete = true };
-	struct index_metadata_query q = { .fn = add_result, .arg = m };
+	struct index_metadata_query q = { .fn = metadata_add_result, .arg = m };
 	enum http_next next = HTTP_REPLY;
 	struct err err = { 0 };
 	int r;
@@ -73,7 +73,7 @@ static enum http_next metadata_run(struct request *req)
 	m->req = req;
 	m->limit = MAX_RESULTS;
 	req->own = m;
-	if (query_parse(req, m) < 0)
+	if (metadata_parse(req, m) < 0)
 		return HTTP_REPLY;
 	m->json.out = &m->out;
 	m->json.escape_slash = true;
@@ -111,4 +111,4 @@ static void metadata_done(struct request *req)
 	metadata_relay_free(m->relay);
 }
 
-const struct http_handler metadata_get = { .run = metadata_run, .done = metadata_done };
+const struct http_handler metadata_get = { .run = metadata_get_run, .done = metadata_done };

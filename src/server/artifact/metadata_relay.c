@@ -26,7 +26,7 @@ struct metadata_relay {
 };
 
 /* A result of another server: the known names, and only text. false: it is none. */
-static bool add_theirs(struct metadata *m, const json_t *theirs, size_t max_results)
+static bool relay_add_result(struct metadata *m, const json_t *theirs, size_t max_results)
 {
 	static const char *const names[] = { "type", "buildid", "file", "archive" };
 	struct str values[ARRAY_SIZE(names)] = { { 0 } };
@@ -48,14 +48,14 @@ static bool add_theirs(struct metadata *m, const json_t *theirs, size_t max_resu
 	return true;
 }
 
-static void add_answer(struct metadata_relay *r, const struct relay_part *part)
+static void relay_add_answer(struct metadata_relay *r, const struct relay_part *part)
 {
 	json_t *all = part->ok ? json_loadb((const char *)part->body.p, part->body.size, 0, NULL) : NULL;
 	const json_t *theirs = json_object_get(all, "results"), *value;
 	bool complete = json_is_array(theirs) && json_is_true(json_object_get(all, "complete"));
 	size_t i;
 
-	json_array_foreach(theirs, i, value) complete &= add_theirs(r->m, value, r->max_results);
+	json_array_foreach(theirs, i, value) complete &= relay_add_result(r->m, value, r->max_results);
 	json_decref(all);
 	r->m->complete &= complete;
 }
@@ -67,25 +67,25 @@ static enum http_next relay_end(struct request *req)
 	struct metadata_relay *r = m->relay;
 
 	for (size_t i = 0; i < r->n; i++)
-		add_answer(r, &r->parts[i]);
+		relay_add_answer(r, &r->parts[i]);
 	return r->over(m);
 }
 
-static void one_less(struct metadata_relay *r)
+static void relay_one_less(struct metadata_relay *r)
 {
 	if (atomic_fetch_sub(&r->n_left, 1) == 1)
 		request_continue(r->m->req, relay_end);
 }
 
-static void on_answer(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
-		      const struct err *err)
+static void relay_on_answer(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
+			    const struct err *err)
 {
 	struct relay_part *part = arg;
 
 	part->ok = outcome == 0 && a->status == 200;
 	if (part->ok)
 		buf_add(&part->body, a->body.p, a->body.size);
-	one_less(part->relay);
+	relay_one_less(part->relay);
 }
 
 static void relay_ask(struct metadata_relay *r, size_t which)
@@ -103,7 +103,7 @@ static void relay_ask(struct metadata_relay *r, size_t which)
 		.breaker = true,
 		.server = server,
 		.arg = &r->parts[which],
-		.done = on_answer,
+		.done = relay_on_answer,
 	};
 
 	buf_printf(&url, "%s/metadata?key=", server);
@@ -144,7 +144,7 @@ enum http_next metadata_relay_start(struct metadata *m, size_t max_results,
 		r->parts[i].relay = r;
 		relay_ask(r, i);
 	}
-	one_less(r);
+	relay_one_less(r);
 	return HTTP_WAITS;
 }
 

@@ -15,7 +15,7 @@ void content_done(struct content *c)
 	c->file = c->archive = NULL;
 }
 
-static struct ready *made(struct server *s, struct content *content, struct http_reply *whole)
+static struct ready *ready_new(struct server *s, struct content *content, struct http_reply *whole)
 {
 	struct ready *r = NEW(struct ready);
 	struct verdict unmodified = { 304, 0, 0 };
@@ -32,7 +32,7 @@ static struct ready *made(struct server *s, struct content *content, struct http
 
 struct ready *ready_of_mem(struct server *s, struct content *content, void *mem)
 {
-	struct ready *r = made(s, content, http_reply_mem(mem, (size_t)content->size, free, mem));
+	struct ready *r = ready_new(s, content, http_reply_mem(mem, (size_t)content->size, free, mem));
 
 	r->mem = mem;
 	return r;
@@ -43,7 +43,8 @@ struct ready *ready_of_fd(struct server *s, struct content *content, int fd, uin
 {
 	/* The reply closes its descriptor when the last who sends it is through, which may be after this is
 	 * gone. */
-	struct ready *r = made(s, content, http_reply_fd(fcntl(fd, F_DUPFD_CLOEXEC, 0), off, content->size));
+	struct ready *r = ready_new(s, content,
+				    http_reply_fd(fcntl(fd, F_DUPFD_CLOEXEC, 0), off, content->size));
 
 	r->fd = fd;
 	r->fd_off = off;

@@ -243,7 +243,7 @@ static void choose_buffer(struct artifact *a)
 	}
 }
 
-static void say_why(struct artifact *a, const struct resolve_why *why)
+static void set_why(struct artifact *a, const struct resolve_why *why)
 {
 	AUTO(buf_done) struct buf text = { 0 };
 	bool disk_told = false;
@@ -333,7 +333,7 @@ static void resolve_step(struct artifact *a)
 		return;
 	}
 	if (r > 0)
-		say_why(a, &why);
+		set_why(a, &why);
 	artifact_fail(a, r > 0 ? r : -1);
 }
 
@@ -356,7 +356,7 @@ static bool ring_make(struct artifact *a)
 }
 
 /* Decode up to @n bytes at read_pos to where they belong. Returns how many, or -1. */
-static ssize_t decode_piece(struct artifact *a, size_t n)
+static ssize_t decode_chunk(struct artifact *a, size_t n)
 {
 	uint8_t *to = a->piece;
 	size_t got;
@@ -386,7 +386,7 @@ static void wake_followers(struct artifact *a)
 }
 
 /* So many bytes more are there. */
-static void pass_on(struct artifact *a, uint64_t n)
+static void chunk_publish(struct artifact *a, uint64_t n)
 {
 	a->read_pos += n;
 	if (a->read_pos <= a->from)
@@ -398,7 +398,7 @@ static void pass_on(struct artifact *a, uint64_t n)
 }
 
 /* Room for the next piece; 0: the ring is full and its reader will kick. */
-static size_t room(struct artifact *a)
+static size_t chunk_room(struct artifact *a)
 {
 	size_t n = a->have == a->from ? FIRST_PIECE : ARTIFACT_CHUNK;
 	uint64_t left = a->to - a->read_pos;
@@ -415,7 +415,7 @@ static size_t room(struct artifact *a)
 	return (size_t)MIN(left, (uint64_t)n);
 }
 
-static void whole(struct artifact *a)
+static void artifact_complete(struct artifact *a)
 {
 	stop_decoding(a);
 	metrics_artifact_decoded(a->to - a->from, false);
@@ -425,7 +425,7 @@ static void whole(struct artifact *a)
 	artifact_land(a);
 }
 
-static void broken(struct artifact *a)
+static void artifact_break(struct artifact *a)
 {
 	char hex[BUILD_ID_HEX_SIZE];
 
@@ -439,7 +439,7 @@ static void broken(struct artifact *a)
  * How many bytes can be read at read_pos. 0: not one yet, the artifact will be woken; or, and *ret_broken,
  * there will be no more.
  */
-static uint64_t arrived(struct artifact *a, bool *ret_broken)
+static uint64_t bytes_arrived(struct artifact *a, bool *ret_broken)
 {
 	struct task_waker *w;
 	uint64_t have;
@@ -469,33 +469,33 @@ static bool decode_step(struct artifact *a)
 		a->read_pos = a->sequential_only ? 0 : a->from;
 	}
 	if (a->buffer == BUFFER_RING && !ring_make(a)) {
-		broken(a);
+		artifact_break(a);
 		return false;
 	}
 	while (a->read_pos < a->to) {
-		size_t n = room(a);
+		size_t n = chunk_room(a);
 		bool gone = false;
-		uint64_t there = n ? arrived(a, &gone) : 0;
+		uint64_t there = n ? bytes_arrived(a, &gone) : 0;
 		ssize_t got;
 
 		if (gone)
-			broken(a);
+			artifact_break(a);
 		if (!there)
 			return false;
 		if (a->follows) {
-			pass_on(a, MIN(there, a->to - a->read_pos));
+			chunk_publish(a, MIN(there, a->to - a->read_pos));
 			continue;
 		}
-		got = decode_piece(a, (size_t)MIN((uint64_t)n, there));
+		got = decode_chunk(a, (size_t)MIN((uint64_t)n, there));
 		if (got < 0) {
-			broken(a);
+			artifact_break(a);
 			return false;
 		}
-		pass_on(a, (uint64_t)got);
+		chunk_publish(a, (uint64_t)got);
 		if (clock_mono_ms() >= end_ms && a->read_pos < a->to)
 			return true;
 	}
-	whole(a);
+	artifact_complete(a);
 	return false;
 }
 

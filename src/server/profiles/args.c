@@ -33,7 +33,7 @@ int api_arg_add(struct api *a, struct str name, struct str value, struct err *er
 	return 0;
 }
 
-static bool is_among(struct str name, const char *words)
+static bool name_is_among(struct str name, const char *words)
 {
 	struct str rest = str_of(words);
 
@@ -50,7 +50,7 @@ int api_args_check(const struct api *a, struct err *err)
 	for (size_t i = 0; known[0] != '*' && i < a->n_args; i++) {
 		struct str name = a->args[i].name;
 
-		if (!is_among(name, known))
+		if (!name_is_among(name, known))
 			return err_set(err, ERR_INVALID, "there is no parameter '" STR_FMT "' here%s%s",
 				       (int)MIN(name.size, (size_t)64), name.p, *known ? ", but: " : "",
 				       known);
@@ -173,7 +173,7 @@ int api_duration(const struct api *a, const char *name, int64_t usual_ms, int64_
 }
 
 /* Exactly @n digits, and what stands behind them (0: nothing has to). */
-static bool field(struct str *s, size_t n, const char *behind, int64_t max, int64_t *ret)
+static bool time_field(struct str *s, size_t n, const char *behind, int64_t max, int64_t *ret)
 {
 	int64_t v = 0;
 
@@ -214,9 +214,9 @@ static bool parse_date(struct str s, int64_t *ret)
 	int64_t y, mo, d, h, mi, sec, ms = 0, off_h = 0, off_mi = 0, scale = 100;
 	char sign;
 
-	if (!field(&s, 4, "-", 9999, &y) || !field(&s, 2, "-", 12, &mo) || !field(&s, 2, "Tt ", 31, &d) ||
-	    !field(&s, 2, ":", 23, &h) || !field(&s, 2, ":", 59, &mi) || !field(&s, 2, NULL, 60, &sec) ||
-	    !days_fit(y, mo, d))
+	if (!time_field(&s, 4, "-", 9999, &y) || !time_field(&s, 2, "-", 12, &mo) ||
+	    !time_field(&s, 2, "Tt ", 31, &d) || !time_field(&s, 2, ":", 23, &h) ||
+	    !time_field(&s, 2, ":", 59, &mi) || !time_field(&s, 2, NULL, 60, &sec) || !days_fit(y, mo, d))
 		return false;
 	if (s.size > 1 && s.p[0] == '.' && is_digit(s.p[1]))
 		for (s.p++, s.size--; s.size && is_digit(*s.p); s.p++, s.size--, scale /= 10)
@@ -227,7 +227,7 @@ static bool parse_date(struct str s, int64_t *ret)
 	s.p++;
 	s.size--;
 	if (sign == '+' || sign == '-') {
-		if (!field(&s, 2, ":", 23, &off_h) || !field(&s, 2, NULL, 59, &off_mi))
+		if (!time_field(&s, 2, ":", 23, &off_h) || !time_field(&s, 2, NULL, 59, &off_mi))
 			return false;
 	} else if (sign != 'Z' && sign != 'z') {
 		return false;

@@ -10,7 +10,7 @@
 #define USUAL_BINARIES 1000u
 #define MAX_BINARIES   100000u
 
-static const char *state_of(const struct profilestore_binary *b)
+static const char *binary_state(const struct profilestore_binary *b)
 {
 	if (b->n_named == b->n_locations)
 		return "named";
@@ -29,7 +29,7 @@ static const char *state_of(const struct profilestore_binary *b)
 	return b->n_named ? "partly" : "failed";
 }
 
-static struct str shown(struct api *a, struct str text)
+static struct str text_shown(struct api *a, struct str text)
 {
 	return a->req->s->opts.hide_archive ? server_hide_paths(a->arena, text) : text;
 }
@@ -46,12 +46,12 @@ static void write_binary(struct api *a, const struct profilestore_binary *b)
 	json_put_int(w, "value", b->value);
 	json_put_int(w, "locations", b->n_locations);
 	json_put_int(w, "named", b->n_named);
-	json_put_str(w, "state", str_of(state_of(b)));
+	json_put_str(w, "state", str_of(binary_state(b)));
 	json_put_str(w, "reason", is_reason ? str_of(frame_reason_name(reason)) : STR(""));
 	json_put_str(w, "text", is_reason ? str_of(frame_reason_text(reason)) : STR(""));
-	json_put_str(w, "why", shown(a, b->why));
+	json_put_str(w, "why", text_shown(a, b->why));
 	json_put_str(w, "help", is_reason ? str_of(frame_reason_help(reason)) : STR(""));
-	json_put_str(w, "origin", shown(a, b->origin));
+	json_put_str(w, "origin", text_shown(a, b->origin));
 	json_put_int(w, "tries", b->n_tries);
 	json_put_int(w, "last_try", b->last_try_ms);
 	json_put_int(w, "next_try", b->state == NAMING_WANTED ? b->next_try_ms : 0);

@@ -6,7 +6,7 @@
 #include "server/profiles/openapi.h"
 #include "server/profiles/profiles.h"
 
-static int write_pprof(struct api *a, const struct api_merged *m, struct err *err)
+static int download_pprof(struct api *a, const struct api_merged *m, struct err *err)
 {
 	AUTO(profile_freep) struct profile *diff = NULL;
 	bool normalise;
@@ -49,7 +49,7 @@ int api_download(struct api *a, struct err *err)
 		return r;
 	/* Filters are of the tree: whoever has the profile has filters of his own. */
 	if (!formats[i].write)
-		r = write_pprof(a, &m, err);
+		r = download_pprof(a, &m, err);
 	else if ((r = api_tree(a, &m, &t, err)) == 0)
 		formats[i].write(t, &o, &a->out);
 	if (r < 0)

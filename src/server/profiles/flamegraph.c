@@ -28,7 +28,7 @@ static void graph_done(struct graph *g)
 	free(g->string_order);
 }
 
-static uint64_t size_of(const struct profile_node *n)
+static uint64_t node_size(const struct profile_node *n)
 {
 	uint64_t most = 0;
 
@@ -55,7 +55,7 @@ static uint64_t least_of(const struct profile_tree *t, uint32_t max)
 		unsigned log, rest;
 
 		profile_tree_node(t, i, &node);
-		size = size_of(&node);
+		size = node_size(&node);
 		log = size ? 63 - (unsigned)__builtin_clzll(size) : 0;
 		rest = log >= 4 ? (unsigned)(size >> (log - 4)) & 15 : (unsigned)(size << (4 - log)) & 15;
 		counts[log * 16 + rest]++;
@@ -73,7 +73,7 @@ static uint64_t least_of(const struct profile_tree *t, uint32_t max)
 	return 0;
 }
 
-static int min_share(const struct api *a, double *ret, struct err *err)
+static int parse_min_share(const struct api *a, double *ret, struct err *err)
 {
 	const char *s = api_cstr(a, "min_share");
 	char *end;
@@ -96,13 +96,13 @@ static uint64_t choose_least(const struct profile_tree *t, double share)
 	if (share < 0)
 		return least_of(t, API_USUAL_NODES);
 	profile_tree_node(t, 0, &root);
-	least = (uint64_t)ceil(share * (double)size_of(&root));
+	least = (uint64_t)ceil(share * (double)node_size(&root));
 	return MAX(least, least_of(t, API_MAX_NODES));
 }
 
 /* ---- numbering ---- */
 
-static void add_string(struct graph *g, uint32_t s)
+static void graph_add_string(struct graph *g, uint32_t s)
 {
 	if (g->strings[s])
 		return;
@@ -110,7 +110,7 @@ static void add_string(struct graph *g, uint32_t s)
 	g->strings[s] = g->n_strings;
 }
 
-static void add_frame(struct graph *g, uint32_t frame)
+static void graph_add_frame(struct graph *g, uint32_t frame)
 {
 	struct profile_frame f;
 
@@ -119,30 +119,30 @@ static void add_frame(struct graph *g, uint32_t frame)
 	g->frame_order[g->n_frames++] = frame;
 	g->frames[frame] = g->n_frames;
 	profile_tree_frame(g->t, frame, &f);
-	add_string(g, f.name_string);
-	add_string(g, f.file_string);
-	add_string(g, f.binary_string);
-	add_string(g, f.build_id_string);
+	graph_add_string(g, f.name_string);
+	graph_add_string(g, f.file_string);
+	graph_add_string(g, f.binary_string);
+	graph_add_string(g, f.build_id_string);
 }
 
-static int enter(void *arg, uint32_t node, unsigned depth)
+static int graph_enter(void *arg, uint32_t node, unsigned depth)
 {
 	struct graph *g = arg;
 	struct profile_node n;
 
 	profile_tree_node(g->t, node, &n);
-	if (node && size_of(&n) < g->least)
+	if (node && node_size(&n) < g->least)
 		return 1;
 	g->place[node] = g->n;
 	g->order[g->n++] = node;
 	if (node)
-		add_frame(g, n.frame);
+		graph_add_frame(g, n.frame);
 	return 0;
 }
 
-static int number_all(struct graph *g, struct err *err)
+static int graph_number(struct graph *g, struct err *err)
 {
-	const struct profile_walk walk = { enter, NULL, g };
+	const struct profile_walk walk = { graph_enter, NULL, g };
 	size_t n = profile_tree_n(g->t), n_frames = profile_tree_n_frames(g->t),
 	       n_strings = profile_tree_n_strings(g->t);
 
@@ -154,7 +154,7 @@ static int number_all(struct graph *g, struct err *err)
 	g->string_order = calloc(n_strings + 1, sizeof(*g->string_order));
 	if (!g->order || !g->place || !g->frames || !g->frame_order || !g->strings || !g->string_order)
 		return err_set(err, ERR_LIMIT, "no memory for a graph of %zu nodes", n);
-	add_string(g, 0);
+	graph_add_string(g, 0);
 	profile_tree_walk(g->t, &walk);
 	return 0;
 }
@@ -296,14 +296,14 @@ int api_flamegraph(struct api *a, struct err *err)
 	double share;
 	int r;
 
-	if (min_share(a, &share, err) < 0)
+	if (parse_min_share(a, &share, err) < 0)
 		return -1;
 	r = api_merge_tree(a, &m, &t, err);
 	if (r)
 		return r;
 	g.t = t;
 	g.least = choose_least(t, share);
-	if (number_all(&g, err) < 0)
+	if (graph_number(&g, err) < 0)
 		return -1;
 	json_open_object(w, NULL);
 	api_put_head(a, &m, t);

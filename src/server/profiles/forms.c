@@ -13,8 +13,8 @@
 
 /* ---- app{a=b} ---- */
 
-static int add_label(struct profilestore_label *labels, size_t *n, struct str name, struct str value,
-		     struct err *err)
+static int form_add_label(struct profilestore_label *labels, size_t *n, struct str name, struct str value,
+			  struct err *err)
 {
 	if (*n == PROFILESTORE_MAX_LABELS)
 		return err_set(err, ERR_LIMIT, "'name' has more than %u labels", PROFILESTORE_MAX_LABELS);
@@ -30,7 +30,7 @@ int form_app(struct str name, struct profilestore_label labels[PROFILESTORE_MAX_
 
 	if (!app.size)
 		return err_set(err, ERR_INVALID, "'name' has to be the name of what was profiled");
-	if (add_label(labels, &n, FORM_APP_LABEL, app, err) < 0)
+	if (form_add_label(labels, &n, FORM_APP_LABEL, app, err) < 0)
 		return -1;
 	if (name.p) {
 		name = str_trim(name);
@@ -45,7 +45,7 @@ int form_app(struct str name, struct profilestore_label labels[PROFILESTORE_MAX_
 			continue;
 		if (!value.p)
 			return err_set(err, ERR_INVALID, "'name' has a label without a value");
-		if (add_label(labels, &n, key, str_trim(value), err) < 0)
+		if (form_add_label(labels, &n, key, str_trim(value), err) < 0)
 			return -1;
 	}
 	*ret_n = n;
@@ -62,7 +62,7 @@ bool form_is_multipart(struct str content_type)
 }
 
 /* The value of @name in "...; name=value; name=\"value\""; p NULL: there is none. */
-static struct str parameter(struct str header, struct str name)
+static struct str header_parameter(struct str header, struct str name)
 {
 	while (header.p) {
 		struct str value = str_trim(str_cut(&header, ';')), key = str_trim(str_cut(&value, '='));
@@ -77,7 +77,7 @@ static struct str parameter(struct str header, struct str name)
 	return (struct str){ 0 };
 }
 
-static struct str header_of(struct str headers, struct str name)
+static struct str header_value(struct str headers, struct str name)
 {
 	while (headers.p) {
 		struct str line = str_cut(&headers, '\n'), key = str_trim(str_cut(&line, ':'));
@@ -89,7 +89,7 @@ static struct str header_of(struct str headers, struct str name)
 }
 
 /* Cut @rest behind the next @mark: what is before it. p NULL: it does not come. */
-static struct bytes cut_at(struct bytes *rest, struct str mark)
+static struct bytes bytes_cut_at(struct bytes *rest, struct str mark)
 {
 	const uint8_t *at = rest->size ? memmem(rest->p, rest->size, mark.p, mark.size) : NULL;
 	struct bytes before = { rest->p, at ? (size_t)(at - rest->p) : 0 };
@@ -100,18 +100,18 @@ static struct bytes cut_at(struct bytes *rest, struct str mark)
 	return before;
 }
 
-static int read_part(struct bytes *rest, struct str mark, struct form_part *ret, struct err *err)
+static int form_read_part(struct bytes *rest, struct str mark, struct form_part *ret, struct err *err)
 {
-	struct bytes headers = cut_at(rest, STR("\r\n\r\n")), data;
+	struct bytes headers = bytes_cut_at(rest, STR("\r\n\r\n")), data;
 	struct str disposition, text = { (const char *)headers.p, headers.size };
 
 	if (!headers.p || headers.size > MAX_HEADERS)
 		return err_set(err, ERR_INVALID, "its headers do not end");
-	disposition = header_of(text, STR("Content-Disposition"));
-	ret->name = parameter(disposition, STR("name"));
+	disposition = header_value(text, STR("Content-Disposition"));
+	ret->name = header_parameter(disposition, STR("name"));
 	if (!ret->name.p)
 		return err_set(err, ERR_INVALID, "it has no name");
-	data = cut_at(rest, mark);
+	data = bytes_cut_at(rest, mark);
 	if (!data.p)
 		return err_set(err, ERR_INVALID, "it does not end");
 	ret->data = data;
@@ -121,7 +121,7 @@ static int read_part(struct bytes *rest, struct str mark, struct form_part *ret,
 int form_multipart(struct str content_type, struct bytes body, struct form_part parts[FORM_MAX_PARTS],
 		   size_t *ret_n, struct err *err)
 {
-	struct str boundary = parameter(content_type, STR("boundary"));
+	struct str boundary = header_parameter(content_type, STR("boundary"));
 	char room[MAX_BOUNDARY + 4];
 	struct str mark = { room, boundary.size + 4 };
 	struct bytes rest = body;
@@ -132,12 +132,12 @@ int form_multipart(struct str content_type, struct bytes body, struct form_part 
 	memcpy(room, "\r\n--", 4);
 	memcpy(room + 4, boundary.p, boundary.size);
 	/* Nothing need stand before the first, not even the end of a line. */
-	if (!cut_at(&rest, (struct str){ mark.p + 2, mark.size - 2 }).p && !rest.size)
+	if (!bytes_cut_at(&rest, (struct str){ mark.p + 2, mark.size - 2 }).p && !rest.size)
 		return err_set(err, ERR_INVALID, "the form is empty");
 	while (rest.size < 2 || memcmp(rest.p, "--", 2) != 0) {
 		if (n == FORM_MAX_PARTS)
 			return err_set(err, ERR_LIMIT, "the form has more than %u parts", FORM_MAX_PARTS);
-		if (read_part(&rest, mark, &parts[n], err) < 0)
+		if (form_read_part(&rest, mark, &parts[n], err) < 0)
 			return err_in(err, "the form's part %zu", n);
 		n++;
 	}
@@ -179,7 +179,7 @@ bool form_unix_ms(struct str s, int64_t *ret)
 
 /* ---- what the types are called ---- */
 
-static void zero_type(struct profile *p, uint32_t type)
+static void profile_zero_type(struct profile *p, uint32_t type)
 {
 	for (uint32_t i = 0; i < p->n_samples; i++)
 		p->values[(size_t)i * p->types.n + type] = 0;
@@ -202,7 +202,7 @@ int form_type_config(struct bytes json, struct profile *p, struct err *err)
 			     *unit = json_object_get(one, "units");
 
 		if (!one)
-			zero_type(p, i);
+			profile_zero_type(p, i);
 		if (json_is_string(name) && json_string_length(name))
 			p->types.p[i].type = profile_add_string(
 				p, (struct str){ json_string_value(name), json_string_length(name) });

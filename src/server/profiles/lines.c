@@ -6,6 +6,7 @@
 #include "server/profiles/profiles.h"
 
 #include <stdlib.h>
+#include "base/vec.h"
 
 struct line {
 	int64_t line, flat, cum;
@@ -38,7 +39,7 @@ static void lines_done(struct lines *l)
 	pattern_free(l->ignore);
 }
 
-static bool is_asked_for(struct lines *l, const struct profile_line *line)
+static bool line_is_selected(struct lines *l, const struct profile_line *line)
 {
 	const struct profile_function *f = &l->p->functions.p[line->function];
 	struct str name = profile_str(l->p, f->name ? f->name : f->system_name),
@@ -54,23 +55,19 @@ static bool is_asked_for(struct lines *l, const struct profile_line *line)
 	return str_eq(file, l->one_file);
 }
 
-static uint32_t number_of(struct lines *l, int64_t line)
+static uint32_t line_number_of(struct lines *l, int64_t line)
 {
 	struct bytes key = bytes_of(&line, sizeof(line));
 	void *known = map_get(&l->by_number, key);
 
 	if (known)
 		return (uint32_t)(uintptr_t)known;
-	if (l->list.n == l->list.room) {
-		l->list.room = l->list.room ? l->list.room * 2 : 64;
-		l->list.p = mem_realloc(l->list.p, l->list.room, sizeof(*l->list.p));
-	}
-	l->list.p[l->list.n++] = (struct line){ .line = line };
+	VEC_PUSH(l->list.p, l->list.n, l->list.room) = (struct line){ .line = line };
 	map_put(&l->by_number, key, (void *)(uintptr_t)l->list.n);
 	return l->list.n;
 }
 
-static void number_all(struct lines *l)
+static void lines_number(struct lines *l)
 {
 	const struct profile *p = l->p;
 
@@ -80,16 +77,16 @@ static void number_all(struct lines *l)
 		for (uint32_t k = 0; k < loc->n_lines; k++) {
 			const struct profile_line *line = &p->lines.p[loc->first_line + k];
 
-			if (!is_asked_for(l, line))
+			if (!line_is_selected(l, line))
 				continue;
-			l->of_lines[loc->first_line + k] = number_of(l, line->line);
+			l->of_lines[loc->first_line + k] = line_number_of(l, line->line);
 			if (loc->mapping != PROFILE_NONE)
 				l->of_mappings[loc->mapping] = true;
 		}
 	}
 }
 
-static bool found(const struct lines *l, const struct pattern *p, const struct profile_location *loc)
+static bool pattern_found(const struct lines *l, const struct pattern *p, const struct profile_location *loc)
 {
 	if (!p)
 		return false;
@@ -107,7 +104,7 @@ static bool found(const struct lines *l, const struct pattern *p, const struct p
 	return false;
 }
 
-static int match_all(struct api *a, struct lines *l, struct err *err)
+static int lines_match(struct api *a, struct lines *l, struct err *err)
 {
 	struct str focus = api_text(a, "focus"), ignore = api_text(a, "ignore");
 
@@ -121,12 +118,12 @@ static int match_all(struct api *a, struct lines *l, struct err *err)
 	if (!l->matches)
 		return err_set(err, ERR_LIMIT, "no memory for %u locations", l->p->locations.n);
 	for (uint32_t i = 0; i < l->p->locations.n; i++)
-		l->matches[i] = (found(l, l->focus, &l->p->locations.p[i]) ? MATCHES_FOCUS : 0) |
-				(found(l, l->ignore, &l->p->locations.p[i]) ? MATCHES_IGNORE : 0);
+		l->matches[i] = (pattern_found(l, l->focus, &l->p->locations.p[i]) ? MATCHES_FOCUS : 0) |
+				(pattern_found(l, l->ignore, &l->p->locations.p[i]) ? MATCHES_IGNORE : 0);
 	return 0;
 }
 
-static bool is_wanted(const struct lines *l, uint32_t stack)
+static bool stack_is_wanted(const struct lines *l, uint32_t stack)
 {
 	uint8_t all = 0;
 
@@ -138,14 +135,14 @@ static bool is_wanted(const struct lines *l, uint32_t stack)
 }
 
 /* Each line once a sample, however often it is in the stack. */
-static void add_sample(struct lines *l, uint32_t sample)
+static void lines_add_sample(struct lines *l, uint32_t sample)
 {
 	const struct profile *p = l->p;
 	int64_t v = profile_value(p, sample, 0);
 	uint32_t stack = p->sample_stack[sample];
 	bool leaf = true;
 
-	if (!is_wanted(l, stack))
+	if (!stack_is_wanted(l, stack))
 		return;
 	for (uint32_t s = stack; s; s = p->stacks.p[s].parent) {
 		const struct profile_location *loc = &p->locations.p[p->stacks.p[s].location];
@@ -166,7 +163,7 @@ static void add_sample(struct lines *l, uint32_t sample)
 	}
 }
 
-static int by_line(const void *a, const void *b)
+static int line_by_number(const void *a, const void *b)
 {
 	int64_t x = ((const struct line *)a)->line, y = ((const struct line *)b)->line;
 
@@ -198,7 +195,7 @@ static void write_lines(struct json_writer *w, struct lines *l, const struct api
 		   unit = p->types.n ? profile_str(p, p->types.p[0].unit) : STR("");
 
 	if (l->list.n)
-		qsort(l->list.p, l->list.n, sizeof(*l->list.p), by_line);
+		qsort(l->list.p, l->list.n, sizeof(*l->list.p), line_by_number);
 	json_open_object(w, NULL);
 	json_put_str(w, "type", type);
 	json_put_str(w, "unit", unit);
@@ -236,11 +233,11 @@ int api_lines(struct api *a, struct err *err)
 	l.of_mappings = calloc((size_t)l.p->mappings.n + 1, sizeof(*l.of_mappings));
 	if (!l.of_lines || !l.of_mappings)
 		return err_set(err, ERR_LIMIT, "no memory for %u lines", l.p->lines.n);
-	if (match_all(a, &l, err) < 0)
+	if (lines_match(a, &l, err) < 0)
 		return -1;
-	number_all(&l);
+	lines_number(&l);
 	for (uint32_t i = 0; l.p->types.n && i < l.p->n_samples; i++)
-		add_sample(&l, i);
+		lines_add_sample(&l, i);
 	write_lines(&a->json, &l, &m);
 	buf_add_char(&a->out, '\n');
 	return 0;

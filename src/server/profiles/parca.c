@@ -9,20 +9,20 @@
 #define MAX_LISTS  100000u
 #define MAX_VALUES 400000u
 
-static struct str text_of(const json_t *j)
+static struct str parca_text(const json_t *j)
 {
 	return json_is_string(j) ? (struct str){ json_string_value(j), json_string_length(j) } : STR("");
 }
 
 /* Protobuf's JSON has names both ways. */
-static const json_t *field(const json_t *j, const char *name, const char *camel)
+static const json_t *json_field(const json_t *j, const char *name, const char *camel)
 {
 	const json_t *v = json_object_get(j, name);
 
 	return v ? v : json_object_get(j, camel);
 }
 
-static int sextet(char c)
+static int base64_sextet(char c)
 {
 	if (c >= 'A' && c <= 'Z')
 		return c - 'A';
@@ -44,7 +44,7 @@ bool form_base64(struct str s, struct buf *out)
 	if (s.size % 4 == 1)
 		return false;
 	for (size_t i = 0; i < s.size; i++) {
-		int v = sextet(s.p[i]);
+		int v = base64_sextet(s.p[i]);
 
 		if (v < 0)
 			return false;
@@ -58,7 +58,7 @@ bool form_base64(struct str s, struct buf *out)
 	return true;
 }
 
-static int labels_of(const json_t *series, struct arena *a, struct form_profile *f, struct err *err)
+static int parca_labels(const json_t *series, struct arena *a, struct form_profile *f, struct err *err)
 {
 	const json_t *list = json_object_get(json_object_get(series, "labels"), "labels"), *one;
 	struct profilestore_label *labels;
@@ -75,16 +75,14 @@ static int labels_of(const json_t *series, struct arena *a, struct form_profile 
 
 		if (!json_is_string(name) || (value && !json_is_string(value)))
 			return err_set(err, ERR_INVALID, "label %zu has no text 'name' and 'value'", i);
-		labels[i] = (struct profilestore_label){ text_of(name), text_of(value) };
+		labels[i] = (struct profilestore_label){ parca_text(name), parca_text(value) };
 	}
 	f->labels = labels;
 	f->n_labels = json_array_size(list);
 	return 0;
 }
 
-static int each_sample(const json_t *series, struct form_profile *f,
-		       int (*fn)(void *arg, const struct form_profile *f, struct err *err), void *arg,
-		       struct err *err)
+static int each_sample(const json_t *series, struct form_profile *f, struct form_sink sink, struct err *err)
 {
 	const json_t *list = json_object_get(series, "samples"), *one;
 	AUTO(buf_done) struct buf raw = { 0 };
@@ -94,21 +92,19 @@ static int each_sample(const json_t *series, struct form_profile *f,
 		return err_set(err, ERR_INVALID, "no list 'samples'");
 	json_array_foreach(list, i, one)
 	{
-		const json_t *text = field(one, "raw_profile", "rawProfile");
+		const json_t *text = json_field(one, "raw_profile", "rawProfile");
 
 		raw.size = 0;
-		if (!json_is_string(text) || !form_base64(text_of(text), &raw))
+		if (!json_is_string(text) || !form_base64(parca_text(text), &raw))
 			return err_set(err, ERR_INVALID, "sample %zu has no 'raw_profile' in base64", i);
 		f->raw = buf_bytes(&raw);
-		if (fn(arg, f, err) < 0)
+		if (sink.fn(sink.arg, f, err) < 0)
 			return err_in(err, "sample %zu", i);
 	}
 	return 0;
 }
 
-static int each_series(const json_t *all, struct arena *a,
-		       int (*fn)(void *arg, const struct form_profile *f, struct err *err), void *arg,
-		       struct err *err)
+static int each_series(const json_t *all, struct arena *a, struct form_sink sink, struct err *err)
 {
 	struct form_profile f = { .normalized = json_is_true(json_object_get(all, "normalized")) };
 	const json_t *list = json_object_get(all, "series"), *one;
@@ -118,22 +114,20 @@ static int each_series(const json_t *all, struct arena *a,
 		return err_set(err, ERR_INVALID, "no list 'series'");
 	json_array_foreach(list, i, one)
 	{
-		if (labels_of(one, a, &f, err) < 0 || each_sample(one, &f, fn, arg, err) < 0)
+		if (parca_labels(one, a, &f, err) < 0 || each_sample(one, &f, sink, err) < 0)
 			return err_in(err, "series %zu", i);
 	}
 	return 0;
 }
 
-int form_parca(struct bytes body, struct arena *a,
-	       int (*fn)(void *arg, const struct form_profile *f, struct err *err), void *arg,
-	       struct err *err)
+int form_parca(struct bytes body, struct arena *a, struct form_sink sink, struct err *err)
 {
 	json_t *all = json_load_bytes(body, MAX_LISTS, MAX_VALUES, err);
 	int r;
 
 	if (!all)
 		return -1;
-	r = each_series(all, a, fn, arg, err);
+	r = each_series(all, a, sink, err);
 	json_decref(all);
 	return r;
 }
@@ -148,7 +142,7 @@ static bool has_name(const struct form_profile *f)
 	return false;
 }
 
-static int take_one(void *arg, const struct form_profile *f, struct err *err)
+static int parca_take_one(void *arg, const struct form_profile *f, struct err *err)
 {
 	AUTO(profile_freep) struct profile *p = NULL;
 	struct api *a = arg;
@@ -163,14 +157,14 @@ static int take_one(void *arg, const struct form_profile *f, struct err *err)
 	return take_profile(a, TAKE(p), f->labels, f->n_labels, err);
 }
 
-static void answer(struct api *a, const struct profilestore_receipt *r)
+static void parca_answer(struct api *a, const struct profilestore_receipt *r)
 {
 	buf_add_str(&a->out, STR("{}\n"));
 }
 
 int api_post_parca(struct api *a, struct err *err)
 {
-	int r = form_parca(a->body, a->arena, take_one, a, err);
+	int r = form_parca(a->body, a->arena, (struct form_sink){ parca_take_one, a }, err);
 
-	return take_end(a, r, answer, err);
+	return take_end(a, r, parca_answer, err);
 }

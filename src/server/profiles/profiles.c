@@ -43,7 +43,7 @@ static void reply_error(struct api *a, const struct err *err)
 }
 
 /* "q=0", "q=0.00" */
-static bool is_zero(struct str q)
+static bool quality_is_zero(struct str q)
 {
 	if (!str_starts(q, STR("q=0")))
 		return false;
@@ -54,7 +54,7 @@ static bool is_zero(struct str q)
 }
 
 /* Is this coding taken? "gzip;q=0" says that it is not. */
-static bool accepts(struct http_conn *conn, struct str coding)
+static bool coding_accepted(struct http_conn *conn, struct str coding)
 {
 	const char *header = http_header(conn, "Accept-Encoding");
 	struct str rest = str_of(header ? header : "");
@@ -64,13 +64,13 @@ static bool accepts(struct http_conn *conn, struct str coding)
 		struct str q = str_trim(params.p ? params : STR(""));
 
 		if (str_eq(name, coding))
-			return !is_zero(q);
+			return !quality_is_zero(q);
 	}
 	return false;
 }
 
 /* Over the loopback it would take longer than to send it as it is. */
-static const char *compress(struct api *a)
+static const char *compress_out(struct api *a)
 {
 	struct http_conn *conn = a->req->conn;
 	struct buf packed = { 0 };
@@ -78,9 +78,10 @@ static const char *compress(struct api *a)
 
 	if (a->out.size < COMPRESS_FROM || a->filename || http_is_loopback(conn))
 		return NULL;
-	if (accepts(conn, STR("zstd")) && codec_pack_zstd(buf_bytes(&a->out), ZSTD_LEVEL, &packed, NULL) == 0)
+	if (coding_accepted(conn, STR("zstd")) &&
+	    codec_pack_zstd(buf_bytes(&a->out), ZSTD_LEVEL, &packed, NULL) == 0)
 		coding = "zstd";
-	else if (accepts(conn, STR("gzip")) &&
+	else if (coding_accepted(conn, STR("gzip")) &&
 		 codec_pack_gzip(buf_bytes(&a->out), GZIP_LEVEL, &packed, NULL) == 0)
 		coding = "gzip";
 	if (!coding) {
@@ -109,7 +110,7 @@ static void reply_out(struct api *a)
 
 		request_reply_body(req, 304, &none, type, false);
 	} else {
-		coding = get ? compress(a) : NULL;
+		coding = get ? compress_out(a) : NULL;
 		request_reply_body(req, a->status ? a->status : 200, &a->out, type, !get);
 	}
 	if (get) {
@@ -172,7 +173,7 @@ struct adding {
 	struct err err;
 };
 
-static void add_arg(void *arg, const char *name, const char *value)
+static void api_add_arg(void *arg, const char *name, const char *value)
 {
 	struct adding *add = arg;
 
@@ -197,7 +198,7 @@ static void api_begin(struct request *req)
 			       "no profiles are kept here: lode serve was started with --no-profiles");
 		return;
 	}
-	http_all_args(req->conn, add_arg, &add);
+	http_all_args(req->conn, api_add_arg, &add);
 	if (add.r == 0)
 		add.r = api_args_check(a, &add.err);
 	if (add.r < 0)
@@ -216,7 +217,7 @@ static void api_done(struct request *req)
 	buf_done(&a->out);
 }
 
-static void other_begin(struct request *req)
+static void api_other_begin(struct request *req)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
@@ -229,7 +230,7 @@ static void other_begin(struct request *req)
 
 const struct http_handler profiles_get = { .begin = api_begin, .run = api_run, .done = api_done };
 const struct http_handler profiles_post = { .begin = api_begin, .run = api_run, .done = api_done };
-const struct http_handler profiles_other = { .begin = other_begin };
+const struct http_handler profiles_other = { .begin = api_other_begin };
 const struct http_body profiles_body = {
 	.slot = BODY_PROFILES,
 	.max = API_MAX_BODY,

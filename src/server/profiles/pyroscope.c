@@ -6,7 +6,7 @@
 #include "server/profiles/profiles.h"
 #include "server/profiles/forms.h"
 
-static const struct form_part *part_of(const struct form_part *parts, size_t n, struct str name)
+static const struct form_part *form_part_named(const struct form_part *parts, size_t n, struct str name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (str_eq(parts[i].name, name))
@@ -14,7 +14,7 @@ static const struct form_part *part_of(const struct form_part *parts, size_t n, 
 	return NULL;
 }
 
-static int read_form(struct api *a, struct str type, struct profile **ret, struct err *err)
+static int pyroscope_read_form(struct api *a, struct str type, struct profile **ret, struct err *err)
 {
 	AUTO(profile_freep) struct profile *p = NULL;
 	struct form_part parts[FORM_MAX_PARTS];
@@ -23,11 +23,11 @@ static int read_form(struct api *a, struct str type, struct profile **ret, struc
 
 	if (form_multipart(type, a->body, parts, &n, err) < 0)
 		return -1;
-	profile = part_of(parts, n, STR("profile"));
-	config = part_of(parts, n, STR("sample_type_config"));
+	profile = form_part_named(parts, n, STR("profile"));
+	config = form_part_named(parts, n, STR("sample_type_config"));
 	if (!profile)
 		return err_set(err, ERR_INVALID, "the form has no part 'profile'");
-	if (part_of(parts, n, STR("jfr")))
+	if (form_part_named(parts, n, STR("jfr")))
 		return err_set(err, ERR_INVALID, "Java's flight recordings are not read here");
 	if (take_read(profile->data, STR("pprof"), &p, err) < 0 ||
 	    (config && form_type_config(config->data, p, err) < 0))
@@ -36,14 +36,14 @@ static int read_form(struct api *a, struct str type, struct profile **ret, struc
 	return 0;
 }
 
-static int read_any(struct api *a, struct profile **ret, struct err *err)
+static int pyroscope_read(struct api *a, struct profile **ret, struct err *err)
 {
 	const char *header = http_header(a->req->conn, "Content-Type");
 	struct str format = api_text(a, "format"), type = str_of(header ? header : "");
 	AUTO(buf_done) struct buf folded = { 0 };
 
 	if (form_is_multipart(type))
-		return read_form(a, type, ret, err);
+		return pyroscope_read_form(a, type, ret, err);
 	if (str_eq(format, STR("pprof")))
 		return take_read(a->body, STR("pprof"), ret, err);
 	if (!format.size || str_eq(format, STR("folded")) || str_eq(format, STR("groups")))
@@ -71,26 +71,26 @@ static int set_times(struct api *a, struct profile *p, struct err *err)
 	return 0;
 }
 
-static int take_body(struct api *a, struct err *err)
+static int pyroscope_take(struct api *a, struct err *err)
 {
 	struct profilestore_label labels[PROFILESTORE_MAX_LABELS];
 	AUTO(profile_freep) struct profile *p = NULL;
 	size_t n;
 
-	if (form_app(api_text(a, "name"), labels, &n, err) < 0 || read_any(a, &p, err) < 0 ||
+	if (form_app(api_text(a, "name"), labels, &n, err) < 0 || pyroscope_read(a, &p, err) < 0 ||
 	    set_times(a, p, err) < 0)
 		return -1;
 	return take_profile(a, TAKE(p), labels, n, err);
 }
 
-static void answer(struct api *a, const struct profilestore_receipt *r)
+static void pyroscope_answer(struct api *a, const struct profilestore_receipt *r)
 {
 	buf_add_str(&a->out, STR("{}\n"));
 }
 
 int api_post_pyroscope(struct api *a, struct err *err)
 {
-	int r = take_body(a, err);
+	int r = pyroscope_take(a, err);
 
-	return take_end(a, r, answer, err);
+	return take_end(a, r, pyroscope_answer, err);
 }

@@ -9,6 +9,7 @@
 #include "server/profiles/profiles.h"
 
 #include <stdlib.h>
+#include "base/vec.h"
 
 #define MAX_MEMORY ((uint64_t)512 << 20) /* of one profile */
 #define TOO_MANY   "too many profiles wait to be written here: send it again"
@@ -16,7 +17,7 @@
 struct take {
 	struct api *a;
 	struct profile **profiles;
-	size_t n;
+	size_t n, room;
 	size_t counted; /* their memory, in the server's sum */
 	pthread_mutex_t lock;
 	/* under the lock */
@@ -66,7 +67,7 @@ int take_read(struct bytes in, struct str format, struct profile **ret, struct e
 
 /* ---- giving ---- */
 
-static void finish(struct take *t)
+static void take_finish(struct take *t)
 {
 	struct api *a = t->a;
 
@@ -79,7 +80,7 @@ static void finish(struct take *t)
 }
 
 /* One less is open; whoever is last ends the request, and then it is gone. */
-static void release(struct take *t)
+static void take_release(struct take *t)
 {
 	bool last;
 
@@ -87,10 +88,10 @@ static void release(struct take *t)
 	last = --t->n_open == 0;
 	pthread_mutex_unlock(&t->lock);
 	if (last)
-		finish(t);
+		take_finish(t);
 }
 
-static void on_done(void *arg, const struct profilestore_receipt *r, const struct err *err)
+static void take_stored(void *arg, const struct profilestore_receipt *r, const struct err *err)
 {
 	struct take *t = arg;
 
@@ -110,11 +111,11 @@ static void on_done(void *arg, const struct profilestore_receipt *r, const struc
 			t->sum.first_id = r->first_id;
 	}
 	pthread_mutex_unlock(&t->lock);
-	release(t);
+	take_release(t);
 }
 
-static int give(struct take *t, const struct profile *p, const struct profilestore_label *labels,
-		size_t n_labels, struct err *err)
+static int take_give(struct take *t, const struct profile *p, const struct profilestore_label *labels,
+		     size_t n_labels, struct err *err)
 {
 	struct api *a = t->a;
 
@@ -127,7 +128,7 @@ static int give(struct take *t, const struct profile *p, const struct profilesto
 	pthread_mutex_lock(&t->lock);
 	t->n_open++;
 	pthread_mutex_unlock(&t->lock);
-	if (profilestore_add(a->store, p, labels, n_labels, on_done, t, err) == 0)
+	if (profilestore_add(a->store, p, labels, n_labels, take_stored, t, err) == 0)
 		return 0;
 	pthread_mutex_lock(&t->lock);
 	t->n_open--;
@@ -136,7 +137,7 @@ static int give(struct take *t, const struct profile *p, const struct profilesto
 }
 
 /* The one that becomes a part of the type, and so is not among those that the store sees. */
-static int check_name(const struct profilestore_label *labels, size_t n, struct err *err)
+static int take_check_name(const struct profilestore_label *labels, size_t n, struct err *err)
 {
 	size_t found = 0;
 
@@ -150,11 +151,10 @@ int take_profile(struct api *a, struct profile *p, const struct profilestore_lab
 {
 	struct take *t = take_of(a);
 
-	t->profiles = mem_realloc(t->profiles, t->n + 1, sizeof(struct profile *));
-	t->profiles[t->n++] = p;
-	if (check_name(labels, n_labels, err) < 0)
+	VEC_PUSH(t->profiles, t->n, t->room) = p;
+	if (take_check_name(labels, n_labels, err) < 0)
 		return -1;
-	return give(t, p, labels, n_labels, err);
+	return take_give(t, p, labels, n_labels, err);
 }
 
 int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct profilestore_receipt *r),
@@ -171,7 +171,7 @@ int take_end(struct api *a, int r, void (*answer)(struct api *a, const struct pr
 		t->err = *err;
 	}
 	pthread_mutex_unlock(&t->lock);
-	release(t);
+	take_release(t);
 	return API_GOES_ON;
 }
 
@@ -195,7 +195,7 @@ static bool is_option(struct str name)
 	return str_eq(name, STR("format")) || str_eq(name, STR("time"));
 }
 
-static int set_time(struct api *a, struct profile *p, struct err *err)
+static int profiles_set_time(struct api *a, struct profile *p, struct err *err)
 {
 	int64_t ms;
 
@@ -208,7 +208,7 @@ static int set_time(struct api *a, struct profile *p, struct err *err)
 	return 0;
 }
 
-static int take_body(struct api *a, struct err *err)
+static int profiles_take_body(struct api *a, struct err *err)
 {
 	AUTO(profile_freep) struct profile *p = NULL;
 	struct profilestore_label *labels = ARENA_NEW_N(a->arena, struct profilestore_label, a->n_args + 1);
@@ -217,14 +217,14 @@ static int take_body(struct api *a, struct err *err)
 	for (size_t i = 0; i < a->n_args; i++)
 		if (!is_option(a->args[i].name))
 			labels[n++] = (struct profilestore_label){ a->args[i].name, a->args[i].value };
-	if (take_read(a->body, api_text(a, "format"), &p, err) < 0 || set_time(a, p, err) < 0)
+	if (take_read(a->body, api_text(a, "format"), &p, err) < 0 || profiles_set_time(a, p, err) < 0)
 		return -1;
 	return take_profile(a, TAKE(p), labels, n, err);
 }
 
 int api_post_profiles(struct api *a, struct err *err)
 {
-	int r = take_body(a, err);
+	int r = profiles_take_body(a, err);
 
 	return take_end(a, r, answer_profiles, err);
 }

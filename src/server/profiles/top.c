@@ -73,8 +73,8 @@ int api_top(struct api *a, struct err *err)
 }
 
 /* The one of this name that takes most; NULL: there is none. */
-static const struct profile_top *find(const struct profile_tree *t, const struct profile_top *rows,
-				      uint32_t n, struct str name, struct str binary)
+static const struct profile_top *find_function(const struct profile_tree *t, const struct profile_top *rows,
+					       uint32_t n, struct str name, struct str binary)
 {
 	struct profile_frame f;
 
@@ -120,7 +120,7 @@ int api_callers(struct api *a, struct err *err)
 	if (r)
 		return r;
 	rows = profile_tree_top(t, true, &n);
-	at = find(t, rows, n, name, api_text(a, "binary"));
+	at = find_function(t, rows, n, name, api_text(a, "binary"));
 	if (!at) {
 		a->status = 404;
 		return err_set(err, ERR_INVALID, "there is no function '" STR_FMT "' in that",

@@ -80,7 +80,7 @@ bool push_range_parse(struct str s, uint64_t *ret_off, uint64_t *ret_size, uint6
 	return true;
 }
 
-static bool read_sizes(struct request *req)
+static bool put_read_sizes(struct request *req)
 {
 	const char *length = http_header(req->conn, "Content-Length"),
 		   *range = http_header(req->conn, "Content-Range");
@@ -109,7 +109,7 @@ static bool read_sizes(struct request *req)
 	return true;
 }
 
-static bool read_sha256(struct request *req)
+static bool put_read_sha256(struct request *req)
 {
 	const char *hex = http_header(req->conn, "X-LODE-SHA256");
 	struct push_request *pr = req->own;
@@ -129,7 +129,7 @@ static bool read_sha256(struct request *req)
 					    "X-LODE-SHA256 is no SHA-256: 64 hexadecimal digits are wanted");
 }
 
-static void read_meta(struct request *req)
+static void put_read_meta(struct request *req)
 {
 	const char *file = http_header(req->conn, "X-LODE-FILE"),
 		   *mtime = http_header(req->conn, "X-LODE-MTIME");
@@ -157,7 +157,7 @@ static void read_meta(struct request *req)
 }
 
 /* The same bytes again, or poorer ones than are here: then the body is not wanted at all. */
-static bool is_here(struct request *req)
+static bool put_is_here(struct request *req)
 {
 	struct push_request *pr = req->own;
 	struct store_meta there;
@@ -171,7 +171,7 @@ static bool is_here(struct request *req)
 	return true;
 }
 
-static bool take_session(struct request *req)
+static bool put_take_session(struct request *req)
 {
 	struct push *p = req->s->push;
 	struct push_request *pr = req->own;
@@ -201,10 +201,10 @@ static bool take_session(struct request *req)
 
 static void put_begin(struct request *req)
 {
-	if (push_request_new(req) && read_sizes(req) && read_sha256(req)) {
-		read_meta(req);
-		if (!is_here(req))
-			(void)take_session(req);
+	if (push_request_new(req) && put_read_sizes(req) && put_read_sha256(req)) {
+		put_read_meta(req);
+		if (!put_is_here(req))
+			(void)put_take_session(req);
 	}
 }
 

@@ -34,13 +34,13 @@ static void session_free(struct sessions *t, struct session *s)
 	free(s);
 }
 
-static struct bytes key_of(const struct session *s)
+static struct bytes session_key(const struct session *s)
 {
 	return bytes_of(s->name, strlen(s->name));
 }
 
 /* Under the lock. */
-static void unpark(struct sessions *t, struct session *s)
+static void session_unqueue(struct sessions *t, struct session *s)
 {
 	*(s->prev ? &s->prev->next : &t->parked) = s->next;
 	*(s->next ? &s->next->prev : &t->oldest) = s->prev;
@@ -51,7 +51,7 @@ static void unpark(struct sessions *t, struct session *s)
 }
 
 /* Under the lock: the youngest. */
-static void park(struct sessions *t, struct session *s, int64_t now_ms)
+static void session_queue(struct sessions *t, struct session *s, int64_t now_ms)
 {
 	s->parked_ms = MAX(now_ms, INT64_C(1));
 	s->prev = NULL;
@@ -63,15 +63,15 @@ static void park(struct sessions *t, struct session *s, int64_t now_ms)
 }
 
 /* Under the lock: one that has waited too long, to be freed outside of it; NULL: none. */
-static struct session *expired(struct sessions *t)
+static struct session *session_expired(struct sessions *t)
 {
 	struct session *s = t->oldest;
 
 	if (!s || (t->n_parked <= MAX_PARKED && (t->parked_bytes <= t->max_bytes || t->n_parked == 1) &&
 		   clock_mono_ms() - s->parked_ms < PARKED_MS))
 		return NULL;
-	unpark(t, s);
-	map_del(&t->by_name, key_of(s));
+	session_unqueue(t, s);
+	map_del(&t->by_name, session_key(s));
 	return s;
 }
 
@@ -81,7 +81,7 @@ void sessions_expire(struct sessions *t)
 
 	do {
 		pthread_mutex_lock(&t->lock);
-		s = expired(t);
+		s = session_expired(t);
 		pthread_mutex_unlock(&t->lock);
 		if (s)
 			session_free(t, s);
@@ -90,14 +90,14 @@ void sessions_expire(struct sessions *t)
 
 /* ---- the last process' ---- */
 
-struct found {
+struct found_sessions {
 	struct sessions *t;
 	struct session *all; /* by `next` */
 };
 
-static int find(void *arg, const struct store_partial *p)
+static int session_find(void *arg, const struct store_partial *p)
 {
-	struct found *f = arg;
+	struct found_sessions *f = arg;
 	struct session *s = NEW(struct session);
 
 	s->name = mem_strndup(p->name.p, p->name.size);
@@ -110,7 +110,7 @@ static int find(void *arg, const struct store_partial *p)
 	return 0;
 }
 
-static struct session *take_oldest(struct session **all)
+static struct session *found_take_oldest(struct session **all)
 {
 	struct session **oldest = all, *s;
 
@@ -122,19 +122,19 @@ static struct session *take_oldest(struct session **all)
 	return s;
 }
 
-static void find_all(struct sessions *t)
+static void sessions_find(struct sessions *t)
 {
-	struct found f = { .t = t };
+	struct found_sessions f = { .t = t };
 	struct err err = { 0 };
 
-	if (store_partials(t->store, find, &f, &err) < 0)
+	if (store_partials(t->store, session_find, &f, &err) < 0)
 		log_warn("store", "uploads that were cut: %s", err.text);
 	while (f.all) {
-		struct session *s = take_oldest(&f.all);
+		struct session *s = found_take_oldest(&f.all);
 
 		pthread_mutex_lock(&t->lock);
-		map_put(&t->by_name, key_of(s), s);
-		park(t, s, s->parked_ms);
+		map_put(&t->by_name, session_key(s), s);
+		session_queue(t, s, s->parked_ms);
 		pthread_mutex_unlock(&t->lock);
 	}
 	sessions_expire(t);
@@ -151,7 +151,7 @@ struct sessions *sessions_new(struct store *store, uint64_t max_bytes)
 	t->max_bytes = f.quota ? MIN(max_bytes, f.quota / QUOTA_PART) : max_bytes;
 	pthread_mutex_init(&t->lock, NULL);
 	if (store)
-		find_all(t);
+		sessions_find(t);
 	return t;
 }
 
@@ -161,7 +161,7 @@ void sessions_free(struct sessions *t)
 	while (t->oldest) {
 		struct session *s = t->oldest;
 
-		unpark(t, s);
+		session_unqueue(t, s);
 		store_put_leave(TAKE(s->put));
 		s->left = 0;
 		session_free(t, s);
@@ -171,7 +171,7 @@ void sessions_free(struct sessions *t)
 	free(t);
 }
 
-static char *name_of(const struct push_request *pr)
+static char *session_name(const struct push_request *pr)
 {
 	char id[BUILD_ID_HEX_SIZE], sum[2 * STORE_SHA256_SIZE + 1];
 
@@ -182,7 +182,7 @@ static char *name_of(const struct push_request *pr)
 
 struct session *session_take(struct sessions *t, const struct push_request *pr)
 {
-	AUTO(mem_freep) char *name = pr->has_sha256 ? name_of(pr) : NULL;
+	AUTO(mem_freep) char *name = pr->has_sha256 ? session_name(pr) : NULL;
 	struct session *s;
 
 	sessions_expire(t);
@@ -194,9 +194,9 @@ struct session *session_take(struct sessions *t, const struct push_request *pr)
 		s = NEW(struct session);
 		s->name = TAKE(name);
 		s->named = true;
-		map_put(&t->by_name, key_of(s), s);
+		map_put(&t->by_name, session_key(s), s);
 	} else if (s->parked_ms) {
-		unpark(t, s);
+		session_unqueue(t, s);
 	} else {
 		/* The whole at once anybody may send; of the same bytes it does not matter whose come first.
 		 */
@@ -213,7 +213,7 @@ uint64_t session_offset(const struct session *s)
 
 bool session_peek(struct sessions *t, const struct push_request *pr, uint64_t *ret_off, bool *ret_busy)
 {
-	AUTO(mem_freep) char *name = name_of(pr);
+	AUTO(mem_freep) char *name = session_name(pr);
 	struct session *s;
 
 	pthread_mutex_lock(&t->lock);
@@ -233,7 +233,7 @@ void session_park(struct sessions *t, struct session *s)
 		return;
 	}
 	pthread_mutex_lock(&t->lock);
-	park(t, s, clock_mono_ms());
+	session_queue(t, s, clock_mono_ms());
 	pthread_mutex_unlock(&t->lock);
 	sessions_expire(t);
 }
@@ -242,7 +242,7 @@ void session_drop(struct sessions *t, struct session *s)
 {
 	if (s->named) {
 		pthread_mutex_lock(&t->lock);
-		map_del(&t->by_name, key_of(s));
+		map_del(&t->by_name, session_key(s));
 		pthread_mutex_unlock(&t->lock);
 	}
 	session_free(t, s);

@@ -36,7 +36,7 @@ struct upload {
 	int outcome; /* STORE_FULL, UPLOAD_ELSEWHERE, or negative */
 };
 
-static void copy_meta(struct upload *up)
+static void upload_copy_meta(struct upload *up)
 {
 	struct store_meta *m = &up->pr.meta;
 
@@ -54,7 +54,7 @@ struct upload *upload_new(struct request *req, struct session *session)
 	up->req = req;
 	arena_init(&up->arena);
 	up->pr = *(const struct push_request *)req->own;
-	copy_meta(up);
+	upload_copy_meta(up);
 	up->session = session;
 	atomic_init(&up->refs, 1);
 	pthread_mutex_init(&up->lock, NULL);
@@ -65,7 +65,7 @@ struct upload *upload_new(struct request *req, struct session *session)
 }
 
 /* What has arrived waits for the next connection, or is of no use. */
-static void let_go(struct upload *up)
+static void upload_release_session(struct upload *up)
 {
 	struct session *session = TAKE(up->session);
 
@@ -75,11 +75,11 @@ static void let_go(struct upload *up)
 		session_park(up->s->push->sessions, session);
 }
 
-static void unref(struct upload *up)
+static void upload_unref(struct upload *up)
 {
 	if (atomic_fetch_sub(&up->refs, 1) != 1)
 		return;
-	let_go(up);
+	upload_release_session(up);
 	atomic_fetch_sub(&up->s->push->n_uploads, 1);
 	pthread_mutex_destroy(&up->lock);
 	free(up->fill);
@@ -90,7 +90,7 @@ static void unref(struct upload *up)
 
 /* ---- on a worker ---- */
 
-static int begin(struct upload *up, struct bytes b)
+static int upload_begin(struct upload *up, struct bytes b)
 {
 	const struct push_request *pr = &up->pr;
 	int r;
@@ -103,13 +103,13 @@ static int begin(struct upload *up, struct bytes b)
 	return r == 0 && session_offset(up->session) != pr->off ? UPLOAD_ELSEWHERE : r;
 }
 
-static void write_piece(struct upload *up, struct bytes b)
+static void upload_write(struct upload *up, struct bytes b)
 {
 	int r;
 
 	if (up->failed || !b.size)
 		return;
-	r = begin(up, b);
+	r = upload_begin(up, b);
 	if (r == 0)
 		r = store_put_write(up->session->put, b, &up->err);
 	if (r == 0)
@@ -120,12 +120,12 @@ static void write_piece(struct upload *up, struct bytes b)
 	pthread_mutex_unlock(&up->lock);
 }
 
-static void reply_offset(struct upload *up)
+static void upload_reply_offset(struct upload *up)
 {
 	uint64_t off = session_offset(up->session);
 
 	/* Before the reply: who has it may send the next part on another connection. */
-	let_go(up);
+	upload_release_session(up);
 	if (up->failed)
 		push_reply_offset(
 			up->req, 409, "offset", off,
@@ -134,7 +134,7 @@ static void reply_offset(struct upload *up)
 		push_reply_offset(up->req, 202, "partial", off, "go on from X-LODE-OFFSET");
 }
 
-static void reply_failure(struct upload *up)
+static void upload_reply_failure(struct upload *up)
 {
 	char text[ERR_TEXT_SIZE + 200];
 
@@ -160,7 +160,7 @@ static void reply_failure(struct upload *up)
 }
 
 /* All of it is there: look at it, and keep it. */
-static void commit(struct upload *up)
+static void upload_commit(struct upload *up)
 {
 	struct push_request *pr = &up->pr;
 	struct store_put *put = up->session->put;
@@ -181,7 +181,7 @@ static void commit(struct upload *up)
 	}
 	if (up->outcome < 0) {
 		up->failed = true;
-		reply_failure(up);
+		upload_reply_failure(up);
 		return;
 	}
 	up->session->put = NULL;
@@ -189,7 +189,7 @@ static void commit(struct upload *up)
 	up->failed = true; /* the session is over */
 	if (r < 0 || r == STORE_FULL) {
 		up->outcome = r;
-		reply_failure(up);
+		upload_reply_failure(up);
 	} else if (r == STORE_SAME) {
 		push_reply(up->req, 200, "same", "the same bytes are here already");
 	} else if (r == STORE_KEPT) {
@@ -199,17 +199,17 @@ static void commit(struct upload *up)
 	}
 }
 
-static void finish(struct upload *up)
+static void upload_reply(struct upload *up)
 {
 	if (up->failed && up->outcome == UPLOAD_ELSEWHERE)
-		reply_offset(up);
+		upload_reply_offset(up);
 	else if (up->failed)
-		reply_failure(up);
+		upload_reply_failure(up);
 	else if (session_offset(up->session) == up->pr.total)
-		commit(up);
+		upload_commit(up);
 	else
-		reply_offset(up);
-	let_go(up);
+		upload_reply_offset(up);
+	upload_release_session(up);
 }
 
 static void upload_work(void *arg)
@@ -234,7 +234,7 @@ static void upload_work(void *arg)
 			wait_end_work(up->req);
 		}
 		pthread_mutex_unlock(&up->lock);
-		write_piece(up, bytes_of(up->drain, up->n_drain));
+		upload_write(up, bytes_of(up->drain, up->n_drain));
 		pthread_mutex_lock(&up->lock);
 		up->n_drain = 0;
 	}
@@ -246,14 +246,14 @@ static void upload_work(void *arg)
 	}
 	pthread_mutex_unlock(&up->lock);
 	if (resume) {
-		finish(up);
+		upload_reply(up);
 		wait_end_work(req);
 	}
-	unref(up);
+	upload_unref(up);
 }
 
 /* Under the lock. */
-static void start_work(struct upload *up)
+static void upload_start_work(struct upload *up)
 {
 	up->working = true;
 	atomic_fetch_add(&up->refs, 1);
@@ -275,7 +275,7 @@ size_t upload_body(struct upload *up, struct bytes piece)
 	memcpy(up->fill + up->n_fill, piece.p, n);
 	up->n_fill += n;
 	if (up->n_fill == PUSH_BUFFER && !up->working)
-		start_work(up);
+		upload_start_work(up);
 	/*
 	 * Not only when nothing fits: libmicrohttpd shows what is left of a piece again when more comes from
 	 * the client, or when the connection is resumed. Where that was the last of the body, nothing comes.
@@ -302,7 +302,7 @@ bool upload_finish(struct upload *up)
 		up->last = true;
 		up->suspended = true;
 		if (!up->working)
-			start_work(up);
+			upload_start_work(up);
 	}
 	pthread_mutex_unlock(&up->lock);
 	return ok;
@@ -313,5 +313,5 @@ void upload_gone(struct upload *up)
 	pthread_mutex_lock(&up->lock);
 	up->gone = true;
 	pthread_mutex_unlock(&up->lock);
-	unref(up);
+	upload_unref(up);
 }

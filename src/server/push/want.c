@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "server/push/push.h"
 
-static struct str text_of(const json_t *one, const char *name)
+static struct str entry_text(const json_t *one, const char *name)
 {
 	const json_t *j = json_object_get(one, name);
 
@@ -35,19 +35,19 @@ static int entry_parse(const json_t *one, struct push_request *ret, enum store_q
 		       struct err *err)
 {
 	const json_t *size = json_object_get(one, "size");
-	struct str sha256 = text_of(one, "sha256");
+	struct str sha256 = entry_text(one, "sha256");
 	struct push_request pr = { 0 };
 	size_t n;
 
-	if (!build_id_parse(&pr.key.id, text_of(one, "id")))
+	if (!build_id_parse(&pr.key.id, entry_text(one, "id")))
 		return err_set(err, ERR_INVALID, "'id' is no build ID");
-	if (!store_kind_parse(text_of(one, "kind"), &pr.key.kind))
+	if (!store_kind_parse(entry_text(one, "kind"), &pr.key.kind))
 		return err_set(err, ERR_INVALID, "'kind' is none of debuginfo, executable, sources");
 	if (!json_is_integer(size) || json_integer_value(size) < 0)
 		return err_set(err, ERR_INVALID, "'size' is no number");
 	if (!hex_decode(sha256, false, pr.sha256, sizeof(pr.sha256), &n) || n != sizeof(pr.sha256))
 		return err_set(err, ERR_INVALID, "'sha256' is no SHA-256");
-	if (!quality_parse(text_of(one, "quality"), ret_quality))
+	if (!quality_parse(entry_text(one, "quality"), ret_quality))
 		return err_set(err, ERR_INVALID, "'quality' is none of dwarf, symtab, stripped");
 	pr.has_sha256 = true;
 	pr.total = (uint64_t)json_integer_value(size);

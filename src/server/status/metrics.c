@@ -111,7 +111,7 @@ void metrics_artifact_decoded(uint64_t bytes, bool failed)
 	metric_add(metric_get(&decoded_bytes), (int64_t)bytes);
 }
 
-static void collect_server(void *arg, const struct net_server_state *s)
+static void collect_upstream_server(void *arg, const struct net_server_state *s)
 {
 	struct arena a;
 	const char *url;
@@ -165,7 +165,7 @@ static void collect_upstream(struct server *s)
 	metric_set(metric_get(&upstream_stored, "stored"), (int64_t)st.n_stored);
 	metric_set(metric_get(&upstream_stored, "not_stored"), (int64_t)st.n_not_stored);
 	metric_set(metric_get(&upstream_bytes), (int64_t)st.bytes);
-	net_each_server(s->opts.net, collect_server, NULL);
+	net_each_server(s->opts.net, collect_upstream_server, NULL);
 }
 
 static void collect_profiles(struct server *s)
@@ -191,7 +191,7 @@ static void collect_profiles(struct server *s)
 	metric_set(metric_get(&profiles_queue, "profiles"), (int64_t)atomic_load(&s->take_bytes));
 }
 
-static void collect(void *arg)
+static void collect_all(void *arg)
 {
 	struct server *s = arg;
 	struct cache_stats c = { 0 };
@@ -249,10 +249,10 @@ const struct http_handler metrics_get = { .run = metrics_run };
 
 void metrics_start(struct server *s)
 {
-	metrics_on_collect(collect, s);
+	metrics_on_collect(collect_all, s);
 }
 
 void metrics_stop(struct server *s)
 {
-	metrics_off_collect(collect, s);
+	metrics_off_collect(collect_all, s);
 }

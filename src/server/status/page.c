@@ -25,7 +25,7 @@ struct page {
 	size_t n;
 };
 
-static const char *type_of(const char *name)
+static const char *page_type(const char *name)
 {
 	static const struct {
 		struct str suffix;
@@ -44,7 +44,7 @@ static const char *type_of(const char *name)
 }
 
 /* Takes @reply. */
-static void add(struct page *p, const char *name, unsigned status, size_t size, struct http_reply *reply)
+static void page_add(struct page *p, const char *name, unsigned status, size_t size, struct http_reply *reply)
 {
 	if (p->n == MAX_FILES)
 		abort();
@@ -52,7 +52,7 @@ static void add(struct page *p, const char *name, unsigned status, size_t size, 
 	p->files[p->n++].canned = (struct http_canned){ status, size, reply };
 }
 
-static void headers(struct http_reply *r, const char *type)
+static void page_headers(struct http_reply *r, const char *type)
 {
 	http_reply_header(r, "Content-Type", type);
 	http_reply_header(r, "Cache-Control", "no-cache");
@@ -60,7 +60,8 @@ static void headers(struct http_reply *r, const char *type)
 	http_reply_header(r, "Referrer-Policy", "no-referrer");
 }
 
-static int add_from_disk(struct page *p, const char *name, const char *path, bool policy, struct err *err)
+static int page_add_from_disk(struct page *p, const char *name, const char *path, bool policy,
+			      struct err *err)
 {
 	struct buf b = { 0 };
 	struct http_reply *reply;
@@ -70,16 +71,16 @@ static int add_from_disk(struct page *p, const char *name, const char *path, boo
 		r = err_os(err, ENOENT, "%s", path);
 	if (r == 0) {
 		reply = http_reply_copy(b.p ? (const void *)b.p : "", b.size);
-		headers(reply, type_of(path));
+		page_headers(reply, page_type(path));
 		if (policy)
 			http_reply_header(reply, "Content-Security-Policy", POLICY);
-		add(p, name, 200, b.size, reply);
+		page_add(p, name, 200, b.size, reply);
 	}
 	buf_done(&b);
 	return r;
 }
 
-static int add_files(struct server *s, struct page *p, struct err *err)
+static int page_add_files(struct server *s, struct page *p, struct err *err)
 {
 	for (const struct embedded *f = page_files; f->name; f++) {
 		const char *name = strcmp(f->name, "index.html") == 0 ? "" : f->name;
@@ -88,14 +89,14 @@ static int add_files(struct server *s, struct page *p, struct err *err)
 		if (s->opts.web_dir) {
 			AUTO(mem_freep) char *path = mem_printf("%s/%s", s->opts.web_dir, f->name);
 
-			if (add_from_disk(p, name, path, true, err) < 0)
+			if (page_add_from_disk(p, name, path, true, err) < 0)
 				return -1;
 			continue;
 		}
 		reply = http_reply_mem(f->data.p, f->data.size, NULL, NULL);
-		headers(reply, type_of(f->name));
+		page_headers(reply, page_type(f->name));
 		http_reply_header(reply, "Content-Security-Policy", POLICY);
-		add(p, name, 200, f->data.size, reply);
+		page_add(p, name, 200, f->data.size, reply);
 	}
 	return 0;
 }
@@ -111,11 +112,11 @@ int page_new(struct server *s, struct page **ret, struct err *err)
 		struct http_reply *r = http_reply_copy("", 0);
 
 		http_reply_header(r, "Location", s->opts.home_redirect);
-		add(p, "", 302, 0, r);
-	} else if (s->opts.home_html && add_from_disk(p, "", s->opts.home_html, false, &missing) < 0) {
+		page_add(p, "", 302, 0, r);
+	} else if (s->opts.home_html && page_add_from_disk(p, "", s->opts.home_html, false, &missing) < 0) {
 		log_warn("server", "%s", missing.text);
 	}
-	if (add_files(s, p, err) < 0) {
+	if (page_add_files(s, p, err) < 0) {
 		page_free(p);
 		return -1;
 	}

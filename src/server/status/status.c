@@ -47,7 +47,7 @@ static void scan_figures(struct json_writer *j, struct scan *scan)
 }
 
 /* One connection for all who ask. Who comes while another counts takes what was counted before. */
-static void count(struct server *s)
+static void index_count(struct server *s)
 {
 	static const struct index_options read_only = { .read_only = true };
 	int64_t from_ms = clock_mono_ms();
@@ -72,7 +72,7 @@ static void count(struct server *s)
 	pthread_mutex_unlock(&s->counted.lock);
 }
 
-static bool is_fresh(struct server *s)
+static bool count_is_fresh(struct server *s)
 {
 	bool fresh;
 
@@ -88,8 +88,8 @@ static void index_figures(struct json_writer *j, struct server *s)
 	struct index_stats st;
 	bool known;
 
-	if (!is_fresh(s))
-		count(s);
+	if (!count_is_fresh(s))
+		index_count(s);
 	pthread_mutex_lock(&s->counted.lock);
 	known = s->counted.known;
 	st = s->counted.stats;

@@ -23,14 +23,14 @@ enum {
 };
 
 /* Things with numbers, each once. */
-struct pool_of {
+struct numbered {
 	struct map map; /* bytes -> number + 1 */
 	struct buf all;
 	size_t n;
 };
 
 struct binary {
-	struct pool_of strings, frames, chains;
+	struct numbered strings, frames, chains;
 	uint64_t *chain_of; /* of each query: number + 1; 0: none */
 	uint8_t *reasons;
 	struct buf key;
@@ -39,8 +39,8 @@ struct binary {
 	size_t last_module;
 };
 
-static int parse_module(struct ask *a, struct cursor *c, size_t i, size_t *room,
-			const struct tables_query *usual, struct err *err)
+static int binary_parse_module(struct ask *a, struct cursor *c, size_t i, size_t *room,
+			       const struct tables_query *usual, struct err *err)
 {
 	struct bytes id = cursor_bytes(c, cursor_u8(c));
 	uint64_t n = cursor_uleb(c), addr = 0;
@@ -97,7 +97,7 @@ static int binary_parse(struct ask *a, struct err *err)
 	a->timeout_ms = (int64_t)MIN(timeout, UINT64_C(3600000));
 	a->ids = ARENA_NEW_N(a->arena, struct build_id, n + 1);
 	for (uint64_t i = 0; i < n; i++) {
-		if (parse_module(a, &c, (size_t)i, &room, &usual, err) < 0)
+		if (binary_parse_module(a, &c, (size_t)i, &room, &usual, err) < 0)
 			return err_in(err, "module %llu", (unsigned long long)i);
 		a->n_ids++;
 	}
@@ -109,7 +109,7 @@ static int binary_parse(struct ask *a, struct err *err)
 /* ---- the reply ---- */
 
 /* The number of these bytes; *ret_new: they are new, and to be written behind `all`. */
-static uint64_t number_of(struct pool_of *p, struct bytes key, bool *ret_new)
+static uint64_t numbered_add(struct numbered *p, struct bytes key, bool *ret_new)
 {
 	void *there = map_get(&p->map, key);
 
@@ -120,10 +120,10 @@ static uint64_t number_of(struct pool_of *p, struct bytes key, bool *ret_new)
 	return p->n++;
 }
 
-static uint64_t string_of(struct binary *b, struct str s)
+static uint64_t binary_string(struct binary *b, struct str s)
 {
 	bool is_new;
-	uint64_t n = number_of(&b->strings, bytes_of(s.p ? s.p : "", s.size), &is_new);
+	uint64_t n = numbered_add(&b->strings, bytes_of(s.p ? s.p : "", s.size), &is_new);
 
 	if (is_new) {
 		buf_add_uleb(&b->strings.all, s.size);
@@ -132,7 +132,7 @@ static uint64_t string_of(struct binary *b, struct str s)
 	return n;
 }
 
-static uint64_t frame_of(struct ask *a, struct binary *b, const struct symtab_frame *f)
+static uint64_t ask_frame_number(struct ask *a, struct binary *b, const struct symtab_frame *f)
 {
 	AUTO(buf_done) struct buf name = { 0 }, path = { 0 };
 	uint64_t name_id, path_id, n;
@@ -141,8 +141,8 @@ static uint64_t frame_of(struct ask *a, struct binary *b, const struct symtab_fr
 	frame_name(f, a->demangling, &name);
 	if (f->file.size)
 		symtab_path(f->dir, f->file, &path);
-	name_id = string_of(b, buf_str(&name));
-	path_id = string_of(b, buf_str(&path));
+	name_id = binary_string(b, buf_str(&name));
+	path_id = binary_string(b, buf_str(&path));
 	b->key.size = 0;
 	buf_add_uleb(&b->key, name_id);
 	buf_add_uleb(&b->key, path_id);
@@ -152,13 +152,13 @@ static uint64_t frame_of(struct ask *a, struct binary *b, const struct symtab_fr
 	buf_add_char(&b->key, (char)(f->origin << 1 | f->inlined));
 	if (a->discriminators)
 		buf_add_uleb(&b->key, f->discriminator);
-	n = number_of(&b->frames, buf_bytes(&b->key), &is_new);
+	n = numbered_add(&b->frames, buf_bytes(&b->key), &is_new);
 	if (is_new)
 		buf_add(&b->frames.all, b->key.p, b->key.size);
 	return n;
 }
 
-static uint64_t chain_of(struct ask *a, struct binary *b, const struct symtab_frames *frames)
+static uint64_t binary_chain(struct ask *a, struct binary *b, const struct symtab_frames *frames)
 {
 	AUTO(buf_done) struct buf chain = { 0 };
 	bool is_new;
@@ -166,8 +166,8 @@ static uint64_t chain_of(struct ask *a, struct binary *b, const struct symtab_fr
 
 	buf_add_uleb(&chain, frames->n);
 	for (size_t i = 0; i < frames->n; i++)
-		buf_add_uleb(&chain, frame_of(a, b, &frames->list[i]));
-	n = number_of(&b->chains, buf_bytes(&chain), &is_new);
+		buf_add_uleb(&chain, ask_frame_number(a, b, &frames->list[i]));
+	n = numbered_add(&b->chains, buf_bytes(&chain), &is_new);
 	if (is_new)
 		buf_add(&b->chains.all, chain.p, chain.size);
 	return n;
@@ -182,7 +182,7 @@ static struct binary *binary_of(struct ask *a)
 	b = a->own = ARENA_NEW(a->arena, struct binary);
 	b->chain_of = ARENA_NEW_N(a->arena, uint64_t, a->n + 1);
 	b->reasons = ARENA_NEW_N(a->arena, uint8_t, a->n + 1);
-	string_of(b, STR(""));
+	binary_string(b, STR(""));
 	return b;
 }
 
@@ -197,7 +197,7 @@ static void binary_answer(void *arg, size_t i, const struct tables_answer *ans)
 	if (!ans->frames || full)
 		return;
 	if (q->module != b->last_module || ans->frames->lo != b->lo || ans->frames->hi != b->hi || !b->last) {
-		b->last = chain_of(a, b, ans->frames) + 1;
+		b->last = binary_chain(a, b, ans->frames) + 1;
 		b->last_module = q->module;
 		b->lo = ans->frames->lo;
 		b->hi = ans->frames->hi;
@@ -205,7 +205,7 @@ static void binary_answer(void *arg, size_t i, const struct tables_answer *ans)
 	b->chain_of[i] = b->last;
 }
 
-static void add_pool(struct pool_of *p, struct buf *out)
+static void numbered_write(struct numbered *p, struct buf *out)
 {
 	buf_add_uleb(out, p->n);
 	buf_add(out, p->all.p, p->all.size);
@@ -220,9 +220,9 @@ static const char *binary_finish(struct ask *a)
 
 	buf_add_str(out, SAID);
 	buf_add_uleb(out, a->passes ? FRAME_RETRY_MS : 0);
-	add_pool(&b->strings, out);
-	add_pool(&b->frames, out);
-	add_pool(&b->chains, out);
+	numbered_write(&b->strings, out);
+	numbered_write(&b->frames, out);
+	numbered_write(&b->chains, out);
 	buf_done(&b->key);
 	buf_add_uleb(out, a->n_ids);
 	for (size_t i = 0; i < a->n_ids; i++) {

@@ -15,7 +15,7 @@ struct form_json {
 	bool text;       /* GET: not JSON */
 };
 
-static struct str text_of(const json_t *j)
+static struct str json_text(const json_t *j)
 {
 	return json_is_string(j) ? (struct str){ json_string_value(j), json_string_length(j) } : STR("");
 }
@@ -38,7 +38,7 @@ static int parse_kind(struct str s, enum frame_address_kind *ret, struct err *er
 static int parse_mapping(struct ask *a, const json_t *j, struct frame_mapping *ret, struct err *err)
 {
 	const json_t *end = json_object_get(j, "end"), *offset = json_object_get(j, "offset");
-	struct str symbol = text_of(json_object_get(j, "symbol"));
+	struct str symbol = json_text(json_object_get(j, "symbol"));
 
 	*ret = (struct frame_mapping){ 0 };
 	if (!ask_number(json_object_get(j, "start"), &ret->start) || (end && !ask_number(end, &ret->limit)) ||
@@ -50,10 +50,10 @@ static int parse_mapping(struct ask *a, const json_t *j, struct frame_mapping *r
 	return 0;
 }
 
-static int parse_module(struct ask *a, struct form_json *f, const json_t *j, size_t i, struct err *err)
+static int json_parse_module(struct ask *a, struct form_json *f, const json_t *j, size_t i, struct err *err)
 {
 	const json_t *maps = json_object_get(j, "mappings"), *one;
-	struct str id = text_of(json_object_get(j, "id"));
+	struct str id = json_text(json_object_get(j, "id"));
 	size_t k;
 
 	if (id.size && !build_id_parse(&a->ids[i], id))
@@ -79,14 +79,14 @@ static int parse_modules(struct ask *a, struct form_json *f, const json_t *list,
 	a->ids = ARENA_NEW_N(a->arena, struct build_id, a->n_ids + 1);
 	f->maps = ARENA_NEW_N(a->arena, struct frame_mapping, n_maps + 1);
 	f->first_map = ARENA_NEW_N(a->arena, size_t, a->n_ids + 1);
-	json_array_foreach(list, i,
-			   one) if (parse_module(a, f, one, i, err) < 0) return err_in(err, "module %zu", i);
+	json_array_foreach(list, i, one) if (json_parse_module(a, f, one, i, err) <
+					     0) return err_in(err, "module %zu", i);
 	f->first_map[a->n_ids] = f->n_maps;
 	return 0;
 }
 
 /* The module that has a mapping of this address. */
-static size_t module_at(const struct ask *a, const struct form_json *f, uint64_t addr)
+static size_t mapping_module(const struct ask *a, const struct form_json *f, uint64_t addr)
 {
 	for (size_t i = 0; i < a->n_ids; i++)
 		for (size_t k = f->first_map[i]; k < f->first_map[i + 1]; k++)
@@ -111,14 +111,14 @@ static int parse_address(struct ask *a, struct form_json *f, const json_t *j,
 		kind = json_object_get(j, "kind");
 		is_return = json_object_get(j, "return");
 		section = json_object_get(j, "section");
-		if (kind && parse_kind(text_of(kind), &ret->kind, err) < 0)
+		if (kind && parse_kind(json_text(kind), &ret->kind, err) < 0)
 			return -1;
 		if (is_return)
 			ret->is_return = json_is_true(is_return);
 		if (section) {
-			if (text_of(section).size > ASK_MAX_STRING)
+			if (json_text(section).size > ASK_MAX_STRING)
 				return err_set(err, ERR_LIMIT, "a name is too long");
-			ret->section = arena_str(a->arena, text_of(section));
+			ret->section = arena_str(a->arena, json_text(section));
 			ret->kind = FRAME_SECTION;
 		}
 	}
@@ -129,7 +129,7 @@ static int parse_address(struct ask *a, struct form_json *f, const json_t *j,
 			return err_set(err, ERR_INVALID, "there is no such module");
 		ret->module = (size_t)n;
 	} else if (ret->kind == FRAME_RUNTIME) {
-		ret->module = module_at(a, f, ret->addr);
+		ret->module = mapping_module(a, f, ret->addr);
 	}
 	if (ret->module < a->n_ids) {
 		ret->maps = f->maps + f->first_map[ret->module];
@@ -148,7 +148,7 @@ static int parse_addresses(struct ask *a, struct form_json *f, const json_t *all
 		return err_set(err, ERR_INVALID, "no list 'addresses'");
 	if (json_array_size(list) > ASK_MAX_ADDRS)
 		return err_set(err, ERR_LIMIT, "more than %u addresses: ask in several", ASK_MAX_ADDRS);
-	if (kind && parse_kind(text_of(kind), &usual.kind, err) < 0)
+	if (kind && parse_kind(json_text(kind), &usual.kind, err) < 0)
 		return -1;
 	a->n = json_array_size(list);
 	a->queries = ARENA_NEW_N(a->arena, struct tables_query, a->n + 1);
@@ -186,7 +186,7 @@ static int parse_post(struct ask *a, struct err *err)
 	if (r == 0)
 		r = parse_addresses(a, f, all, err);
 	if (r == 0)
-		r = parse_manner(a, text_of(json_object_get(all, "demangle")),
+		r = parse_manner(a, json_text(json_object_get(all, "demangle")),
 				 json_is_number(timeout) ? json_number_value(timeout) : -1, err);
 	json_decref(all);
 	return r;
@@ -265,13 +265,13 @@ static int parse_get(struct ask *a, struct err *err)
 
 /* ---- the reply ---- */
 
-static void put_number(struct json_writer *w, const char *name, uint64_t n)
+static void ask_put_number(struct json_writer *w, const char *name, uint64_t n)
 {
 	if (n)
 		json_put_uint(w, name, n);
 }
 
-static void put_frame(struct ask *a, const struct symtab_frame *f, struct json_writer *w)
+static void ask_put_frame(struct ask *a, const struct symtab_frame *f, struct json_writer *w)
 {
 	json_open_object(w, NULL);
 	ask_put_name(a, f, w);
@@ -279,11 +279,11 @@ static void put_frame(struct ask *a, const struct symtab_frame *f, struct json_w
 		json_put_str(w, "linkage", f->linkage);
 	if (f->file.size)
 		ask_put_path(f, w);
-	put_number(w, "line", f->line);
-	put_number(w, "column", f->column);
+	ask_put_number(w, "line", f->line);
+	ask_put_number(w, "column", f->column);
 	if (a->discriminators)
-		put_number(w, "discriminator", f->discriminator);
-	put_number(w, "start_line", f->start_line);
+		ask_put_number(w, "discriminator", f->discriminator);
+	ask_put_number(w, "start_line", f->start_line);
 	if (f->inlined)
 		json_put_bool(w, "inlined", true);
 	json_put_text(w, "from", symtab_origin_name(f->origin));
@@ -304,7 +304,7 @@ static void answer_json(struct ask *a, size_t i, const struct tables_answer *ans
 		json_put_int(&w, "offset", (int64_t)(ans->addr - ans->frames->start));
 		json_open_array(&w, "frames");
 		for (size_t k = 0; k < ans->frames->n; k++)
-			put_frame(a, &ans->frames->list[k], &w);
+			ask_put_frame(a, &ans->frames->list[k], &w);
 		json_close(&w);
 	}
 	json_close(&w);
@@ -353,7 +353,7 @@ static void json_answer(void *arg, size_t i, const struct tables_answer *ans)
 	ask_part_end(a, i);
 }
 
-static void put_module(struct ask *a, size_t i, struct json_writer *w)
+static void ask_put_module(struct ask *a, size_t i, struct json_writer *w)
 {
 	static const struct {
 		uint32_t flag;
@@ -401,7 +401,7 @@ static const char *json_finish(struct ask *a)
 	json_open_object(&w, NULL);
 	json_open_array(&w, "modules");
 	for (size_t i = 0; i < a->n_ids; i++)
-		put_module(a, i, &w);
+		ask_put_module(a, i, &w);
 	json_close(&w);
 	json_open_array(&w, "addresses");
 	for (size_t i = 0; i < a->n; i++)

@@ -28,7 +28,7 @@ static enum http_next ask_refuse(struct ask *a, unsigned status, const char *tex
 
 /* ---- on workers ---- */
 
-static void on_answer(void *arg, size_t i, const struct tables_answer *ans)
+static void ask_on_answer(void *arg, size_t i, const struct tables_answer *ans)
 {
 	struct ask *a = arg;
 
@@ -36,11 +36,11 @@ static void on_answer(void *arg, size_t i, const struct tables_answer *ans)
 	a->form->answer(a, i, ans);
 }
 
-static enum http_next answer_all(struct ask *a)
+static enum http_next ask_answer_all(struct ask *a)
 {
 	a->at = NEW_N(struct ask_part, a->n + 1);
 	memset(a->at, 0, (a->n + 1) * sizeof(*a->at));
-	tables_find_all(a->hold, a->queries, a->n, on_answer, a);
+	tables_find_all(a->hold, a->queries, a->n, ask_on_answer, a);
 	for (size_t i = 0; i < a->n_ids; i++) {
 		struct tables_module m;
 
@@ -52,11 +52,11 @@ static enum http_next answer_all(struct ask *a)
 
 static enum http_next ask_answer(struct request *req)
 {
-	return answer_all(req->own);
+	return ask_answer_all(req->own);
 }
 
 /* Tables are there, or the deadline is over. From any thread. */
-static void on_ready(void *arg)
+static void ask_on_ready(void *arg)
 {
 	request_continue(arg, ask_answer);
 }
@@ -69,9 +69,10 @@ static enum http_next ask_start(struct ask *a)
 
 	/* With TABLES_WAITS the request may be answered, and gone, before this returns. */
 	if (tables_request_new(req->s->opts.tables, a->ids, a->n_ids, a->hold_flags | TABLES_UNSCANNED,
-			       (struct tables_wait){ deadline_ms, on_ready, req }, &a->hold) == TABLES_WAITS)
+			       (struct tables_wait){ deadline_ms, ask_on_ready, req },
+			       &a->hold) == TABLES_WAITS)
 		return HTTP_WAITS;
-	return answer_all(a);
+	return ask_answer_all(a);
 }
 
 static enum http_next ask_run(struct request *req)
@@ -111,7 +112,7 @@ static void ask_begin_with(struct request *req, const struct ask_form *form)
 		request_refuse(req, 400, server_bad_build_id(req->parts[0]));
 }
 
-static void post_begin(struct request *req)
+static void ask_post_begin(struct request *req)
 {
 	const char *type = http_header(req->conn, "Content-Type");
 	bool binary = type && strncasecmp(type, "application/x-lode-symbolize", 28) == 0;
@@ -119,7 +120,7 @@ static void post_begin(struct request *req)
 	ask_begin_with(req, req->route->arg ? req->route->arg : binary ? &ask_binary : &ask_json);
 }
 
-static void get_begin(struct request *req)
+static void ask_get_begin(struct request *req)
 {
 	ask_begin_with(req, &ask_get);
 }
@@ -137,15 +138,17 @@ static void ask_done(struct request *req)
 }
 
 /* pprof asks first whether there are symbols at all. */
-static enum http_next pprof_run(struct request *req)
+static enum http_next ask_pprof_run(struct request *req)
 {
 	request_reply_text(req, 200, "num_symbols: 1");
 	return HTTP_REPLY;
 }
 
-const struct http_handler symbolize_post = { .begin = post_begin, .run = ask_run, .done = ask_done };
-const struct http_handler symbolize_get = { .begin = get_begin, .run = ask_run, .done = ask_done };
-const struct http_handler symbolize_pprof_get = { .begin = get_begin, .run = pprof_run, .done = ask_done };
+const struct http_handler symbolize_post = { .begin = ask_post_begin, .run = ask_run, .done = ask_done };
+const struct http_handler symbolize_get = { .begin = ask_get_begin, .run = ask_run, .done = ask_done };
+const struct http_handler symbolize_pprof_get = { .begin = ask_get_begin,
+						  .run = ask_pprof_run,
+						  .done = ask_done };
 const struct http_body symbolize_body = {
 	.slot = BODY_SYMBOLIZE,
 	.max = ASK_MAX_BODY,

@@ -45,7 +45,7 @@ static bool bytes_of_debug_id(struct str s, uint8_t out[16])
 }
 
 /* true: by what is known here. */
-static bool set_id(struct ask *a, struct str debug_id, struct build_id *ret)
+static bool v5_set_id(struct ask *a, struct str debug_id, struct build_id *ret)
 {
 	uint8_t b[16];
 
@@ -57,7 +57,7 @@ static bool set_id(struct ask *a, struct str debug_id, struct build_id *ret)
 	return false;
 }
 
-static struct str text_at(const json_t *list, size_t i)
+static struct str json_text_at(const json_t *list, size_t i)
 {
 	const json_t *j = json_array_get(list, i);
 
@@ -66,7 +66,7 @@ static struct str text_at(const json_t *list, size_t i)
 
 /* ---- what is asked ---- */
 
-static const json_t *job_at(const json_t *all, size_t i)
+static const json_t *v5_job_at(const json_t *all, size_t i)
 {
 	const json_t *jobs = json_object_get(all, "jobs");
 
@@ -80,7 +80,7 @@ static int v5_count(struct ask *a, struct v5 *v, const json_t *all, size_t *ret_
 	const json_t *job, *stack;
 	size_t k;
 
-	for (size_t i = 0; (job = job_at(all, i)); i++) {
+	for (size_t i = 0; (job = v5_job_at(all, i)); i++) {
 		const json_t *map = json_object_get(job, "memoryMap"),
 			     *stacks = json_object_get(job, "stacks");
 
@@ -100,8 +100,8 @@ static int v5_count(struct ask *a, struct v5 *v, const json_t *all, size_t *ret_
 	return 0;
 }
 
-static int parse_stack(struct ask *a, struct v5 *v, const struct v5_job *job, const json_t *stack,
-		       struct err *err)
+static int v5_parse_stack(struct ask *a, struct v5 *v, const struct v5_job *job, const json_t *stack,
+			  struct err *err)
 {
 	const json_t *frame;
 	size_t k;
@@ -125,9 +125,10 @@ static int parse_stack(struct ask *a, struct v5 *v, const struct v5_job *job, co
 	return 0;
 }
 
-static int parse_job(struct ask *a, struct v5 *v, size_t i, const json_t *j, size_t *n_ids, size_t *n_stacks,
-		     struct err *err)
+static int v5_parse_job(struct ask *a, size_t i, const json_t *j, size_t *n_ids, size_t *n_stacks,
+			struct err *err)
 {
+	struct v5 *v = a->own;
 	const json_t *map = json_object_get(j, "memoryMap"), *stacks = json_object_get(j, "stacks"), *one;
 	struct v5_job *job = &v->jobs[i];
 	size_t k;
@@ -135,7 +136,7 @@ static int parse_job(struct ask *a, struct v5 *v, size_t i, const json_t *j, siz
 	*job = (struct v5_job){ *n_ids, json_array_size(map), json_array_size(stacks), *n_stacks };
 	json_array_foreach(map, k, one)
 	{
-		struct str name = text_at(one, 0), id = text_at(one, 1);
+		struct str name = json_text_at(one, 0), id = json_text_at(one, 1);
 
 		if (json_array_size(one) < 2 || name.size > ASK_MAX_STRING || id.size > 128)
 			return err_set(err, ERR_INVALID, "module %zu: wanted is [name, debug ID]", k);
@@ -145,14 +146,14 @@ static int parse_job(struct ask *a, struct v5 *v, size_t i, const json_t *j, siz
 	}
 	json_array_foreach(stacks, k, one)
 	{
-		if (parse_stack(a, v, job, one, err) < 0)
+		if (v5_parse_stack(a, v, job, one, err) < 0)
 			return err_in(err, "stack %zu", k);
 		v->stack_ends[(*n_stacks)++] = a->n;
 	}
 	return 0;
 }
 
-static int parse_all(struct ask *a, struct v5 *v, const json_t *all, struct err *err)
+static int v5_parse_all(struct ask *a, struct v5 *v, const json_t *all, struct err *err)
 {
 	size_t n_stacks = 0, n_frames = 0, n_ids = 0;
 
@@ -171,12 +172,12 @@ static int parse_all(struct ask *a, struct v5 *v, const json_t *all, struct err 
 	v->n_stacks = n_stacks;
 	n_stacks = 0;
 	for (size_t i = 0; i < v->n_jobs; i++)
-		if (parse_job(a, v, i, job_at(all, i), &n_ids, &n_stacks, err) < 0)
+		if (v5_parse_job(a, i, v5_job_at(all, i), &n_ids, &n_stacks, err) < 0)
 			return err_in(err, "job %zu", i);
 	/* Modules that no frame is in are not looked for: whole processes are sent. */
 	for (size_t i = 0; i < a->n_ids; i++)
 		if (v->used[i])
-			v->guessed[i] = !set_id(a, v->debug_ids[i], &a->ids[i]);
+			v->guessed[i] = !v5_set_id(a, v->debug_ids[i], &a->ids[i]);
 	a->hold_flags = TABLES_LAYOUTS;
 	return 0;
 }
@@ -189,14 +190,14 @@ static int v5_parse(struct ask *a, struct err *err)
 	if (!all)
 		return -1;
 	a->own = ARENA_NEW(a->arena, struct v5);
-	r = parse_all(a, a->own, all, err);
+	r = v5_parse_all(a, a->own, all, err);
 	json_decref(all);
 	return r;
 }
 
 /* ---- the reply ---- */
 
-static void put_place(const struct symtab_frame *f, struct json_writer *w)
+static void v5_put_place(const struct symtab_frame *f, struct json_writer *w)
 {
 	if (f->file.size)
 		ask_put_path(f, w);
@@ -220,22 +221,22 @@ static size_t frame_number(const struct v5 *v, size_t i)
 	return i - (lo ? v->stack_ends[lo - 1] : 0);
 }
 
-static void put_functions(struct ask *a, uint64_t addr, const struct symtab_frames *frames,
-			  struct json_writer *w)
+static void v5_put_functions(struct ask *a, uint64_t addr, const struct symtab_frames *frames,
+			     struct json_writer *w)
 {
 	const struct symtab_frame *outer = &frames->list[frames->n - 1];
 
 	ask_put_name(a, outer, w);
 	json_put_printf(w, "function_offset", "0x%llx", (unsigned long long)(addr - frames->start));
 	json_put_printf(w, "function_size", "0x%llx", (unsigned long long)(frames->end - frames->start));
-	put_place(outer, w);
+	v5_put_place(outer, w);
 	if (frames->n < 2)
 		return;
 	json_open_array(w, "inlines");
 	for (size_t k = 0; k + 1 < frames->n; k++) {
 		json_open_object(w, NULL);
 		ask_put_name(a, &frames->list[k], w);
-		put_place(&frames->list[k], w);
+		v5_put_place(&frames->list[k], w);
 		json_close(w);
 	}
 	json_close(w);
@@ -255,12 +256,12 @@ static void v5_answer(void *arg, size_t i, const struct tables_answer *ans)
 	json_put_str(&w, "module", q->module < a->n_ids ? v->names[q->module] : STR("<unknown>"));
 	json_put_printf(&w, "module_offset", "0x%llx", (unsigned long long)q->addr);
 	if (ans->frames && !full)
-		put_functions(a, ans->addr, ans->frames, &w);
+		v5_put_functions(a, ans->addr, ans->frames, &w);
 	json_close(&w);
 	ask_part_end(a, i);
 }
 
-static void put_modules(struct ask *a, const struct v5_job *job, struct json_writer *w)
+static void v5_put_modules(struct ask *a, const struct v5_job *job, struct json_writer *w)
 {
 	const struct v5 *v = a->own;
 
@@ -284,7 +285,7 @@ static void put_modules(struct ask *a, const struct v5_job *job, struct json_wri
 	json_close(w);
 }
 
-static void put_job(struct ask *a, size_t i, struct json_writer *w)
+static void v5_put_job(struct ask *a, size_t i, struct json_writer *w)
 {
 	const struct v5 *v = a->own;
 	const struct v5_job *job = &v->jobs[i];
@@ -300,7 +301,7 @@ static void put_job(struct ask *a, size_t i, struct json_writer *w)
 		json_close(w);
 	}
 	json_close(w);
-	put_modules(a, job, w);
+	v5_put_modules(a, job, w);
 	json_close(w);
 }
 
@@ -311,7 +312,7 @@ static void look_at_guesses(struct ask *a)
 	struct build_id ignored;
 
 	for (size_t i = 0; i < a->n_ids && a->req; i++)
-		if (v->guessed[i] && set_id(a, v->debug_ids[i], &ignored))
+		if (v->guessed[i] && v5_set_id(a, v->debug_ids[i], &ignored))
 			a->passes = true;
 }
 
@@ -322,13 +323,13 @@ static const char *v5_finish(struct ask *a)
 
 	look_at_guesses(a);
 	if (v->single) {
-		put_job(a, 0, &w);
+		v5_put_job(a, 0, &w);
 		return "application/json";
 	}
 	json_open_object(&w, NULL);
 	json_open_array(&w, "results");
 	for (size_t i = 0; i < v->n_jobs; i++)
-		put_job(a, i, &w);
+		v5_put_job(a, i, &w);
 	json_close(&w);
 	json_close(&w);
 	return "application/json";
