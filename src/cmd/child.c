@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PIECE MIB(1)
+#define CHUNK MIB(1)
 
-static int wait_for(int fd, int64_t until_ms, int64_t patience_ms, struct err *err)
+static int wait_readable(int fd, int64_t until_ms, int64_t patience_ms, struct err *err)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
@@ -22,7 +22,7 @@ static int wait_for(int fd, int64_t until_ms, int64_t patience_ms, struct err *e
 		int64_t left_ms = until_ms - clock_mono_ms();
 
 		if (left_ms <= 0)
-			return err_set(err, ERR_IO, "no answer for %d s", (int)(patience_ms / 1000));
+			return err_set(err, ERR_IO, "it did not end within %d s", (int)(patience_ms / 1000));
 		if (poll(&p, 1, (int)MIN(left_ms, (int64_t)INT32_MAX)) < 0 && errno != EINTR)
 			return err_os(err, errno, "poll");
 	}
@@ -34,14 +34,14 @@ int child_read(int fd, size_t max, int64_t patience_ms, struct buf *ret, struct 
 	int64_t until_ms = clock_mono_ms() + patience_ms;
 
 	for (;;) {
-		uint8_t *to = buf_try_reserve(ret, PIECE);
+		uint8_t *to = buf_try_reserve(ret, CHUNK);
 		ssize_t n;
 
 		if (!to || ret->size > max)
 			return CHILD_TOO_MUCH;
-		if (patience_ms && wait_for(fd, until_ms, patience_ms, err) < 0)
+		if (patience_ms && wait_readable(fd, until_ms, patience_ms, err) < 0)
 			return -1;
-		n = read(fd, to, PIECE);
+		n = read(fd, to, CHUNK);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -52,14 +52,14 @@ int child_read(int fd, size_t max, int64_t patience_ms, struct buf *ret, struct 
 	}
 }
 
-static int start(const struct child *c, int out, pid_t *ret, struct err *err)
+static int child_start(const struct child *c, int out, pid_t *ret, struct err *err)
 {
 	posix_spawn_file_actions_t actions;
 	posix_spawnattr_t attr;
 	sigset_t usual;
 	int r;
 
-	/* We may have chosen to ignore it. */
+	/* lode may ignore SIGPIPE; the program must not inherit that. */
 	sigemptyset(&usual);
 	sigaddset(&usual, SIGPIPE);
 	posix_spawnattr_init(&attr);
@@ -89,10 +89,10 @@ int child_run(const struct child *c, struct buf *ret, int *ret_status, struct er
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_os(err, errno, "no pipe");
+		return err_os(err, errno, "no pipe can be made");
 	in = fds[0];
 	out = fds[1];
-	r = start(c, out, &pid, err);
+	r = child_start(c, out, &pid, err);
 	if (r)
 		return r;
 	fd_close(&out);

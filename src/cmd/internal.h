@@ -8,7 +8,6 @@
  */
 #pragma once
 
-#include <jansson.h>
 #include <stdio.h>
 #include "base/json.h"
 #include "cmd/cmd.h"
@@ -215,10 +214,6 @@ void print_text(FILE *out, struct str s);
 #define JSON_WRITER(text) ((struct json_writer){ .out = (text), .indent = 2 })
 /* Print @text and a newline to stdout, and free it. Returns EXIT_DONE, or EXIT_FAILED if it cannot be written. */
 int json_print_end(struct buf *text);
-/* Any bytes as a JSON string: bytes that are not UTF-8 become \xNN. */
-json_t *json_text(struct str s);
-/* Print @j and a newline to stdout. Takes @j. Returns EXIT_DONE, or EXIT_FAILED if it cannot be written. */
-int json_print(json_t *j);
 /* "1.2 MB" */
 const char *size_text(uint64_t size, char out[32]);
 

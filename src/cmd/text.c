@@ -56,31 +56,6 @@ int json_print_end(struct buf *text)
 	return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
-json_t *json_text(struct str s)
-{
-	AUTO(buf_done) struct buf b = { 0 };
-	json_t *j = json_stringn(s.size ? s.p : "", s.size);
-
-	if (j)
-		return j;
-	for (size_t i = 0; i < s.size; i++) {
-		if ((unsigned char)s.p[i] < 0x80)
-			buf_add_char(&b, s.p[i]);
-		else
-			buf_printf(&b, "\\x%02x", (unsigned char)s.p[i]);
-	}
-	return json_stringn((const char *)b.p, b.size);
-}
-
-int json_print(json_t *j)
-{
-	int r = json_dumpf(j, stdout, JSON_INDENT(2));
-
-	json_decref(j);
-	putchar('\n');
-	return r == 0 && fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
-}
-
 const char *size_text(uint64_t size, char out[32])
 {
 	static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };

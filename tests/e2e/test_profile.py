@@ -107,7 +107,7 @@ def test_a_profile_gets_names_and_inlined_calls(program, run, tmp_path):
                                               [start + symbols["inner"], start + symbols["main"] + 8, start + 0xFF000], start))
     r = run("symbolize", tmp_path / "in.pb.gz", "-o", tmp_path / "out.pb.gz")
     assert r.returncode == 0, r.stderr
-    assert "2 addresses named, 0 were named before, 1 have no name" in r.stderr
+    assert "2 addresses named, 0 had names before, 1 have no name" in r.stderr
     assert re.search(rf"1  {d}/stripped: .+", r.stderr)
     r = run("profile", tmp_path / "out.pb.gz", "-o", "-", "--output-format", "folded")
     assert re.search(r"^work;inner 1000$", r.stdout, re.M), r.stdout
@@ -122,7 +122,7 @@ def test_what_is_named_stays(program, run, tmp_path):
     (tmp_path / "in.pb.gz").write_bytes(pprof(d / "stripped", build_id(d / "p"), [start + symbols["inner"]] * 2, start, named=(0,)))
     r = run("symbolize", tmp_path / "in.pb.gz", "--output-format", "folded")
     assert "by hand 1000\n" in r.stdout and "work;inner 2000\n" in r.stdout
-    assert "1 addresses named, 1 were named before, 0 have no name\n" in r.stderr
+    assert "1 addresses named, 1 had names before, 0 have no name\n" in r.stderr
     r = run("symbolize", "-q", tmp_path / "in.pb.gz")
     assert r.stderr == "" and "flat" in r.stdout
 
@@ -194,11 +194,11 @@ def test_profiles_are_merged_and_compared(run, tmp_path):
 
 
 @pytest.mark.parametrize("args, status, said", [
-    (["--output-format", "gif"], 2, "not 'gif'"),
-    (["-o", "x.gif"], 2, "of which format?"),
-    (["--by", "colour"], 2, "not 'colour'"),
+    (["--output-format", "gif"], 2, "'gif' is not pprof"),
+    (["-o", "x.gif"], 2, "the name has no known suffix"),
+    (["--by", "colour"], 2, "'colour' is not function"),
     (["--focus", "("], 1, "focus: '('"),
-    (["--sample-type", "heap"], 1, "there are samples"),
+    (["--sample-type", "heap"], 1, "the types are samples"),
     (["/nowhere/at/all"], 1, "there is no such file"),
 ])
 def test_mistakes_are_told(run, args, status, said):

@@ -141,7 +141,7 @@ def test_perf_data_needs_perf(server, send, tmp_path):
     (tmp_path / "bin").mkdir()
     for args, kw in ((["perf.data"], {}), (["-"], {"input": b"PERFILE2" + bytes(96)})):
         r = send(*args, "--to", server.url, extra={"PATH": str(tmp_path / "bin")}, **kw)
-        assert r.returncode == 1 and b"there is no perf here" in r.stderr, r
+        assert r.returncode == 1 and b"perf is not installed here" in r.stderr, r
     # A perf that cannot read the file, and says so.
     (tmp_path / "bin" / "perf").write_text("#!/bin/sh\necho incompatible file format >&2\nexit 255\n")
     (tmp_path / "bin" / "perf").chmod(0o755)

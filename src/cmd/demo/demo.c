@@ -7,6 +7,7 @@
 #include "cmd/demo/demo.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode inspect: an ELF file.
+ * lode inspect: the facts about an ELF file.
  */
 #include "cmd/inspect/inspect.h"
 
-void inspect_elf_facts(json_t *out, const struct elf_facts *f)
+void inspect_elf_facts(struct json_writer *out, const struct elf_facts *f)
 {
-	AUTO(buf_done) struct buf what = { 0 };
+	AUTO(buf_done) struct buf text = { 0 };
 
-	elf_facts_print(f, &what);
-	inspect_put_text(out, "elf", buf_str(&what));
+	elf_facts_print(f, &text);
+	inspect_put_text(out, "elf", buf_str(&text));
 	if (f->build_id.size)
-		json_object_set_new(out, "build_id", inspect_build_id(&f->build_id));
+		inspect_put_build_id(out, "build_id", &f->build_id);
 }
 
-/* A link that is there and cannot be read is told, in its place. */
-static void put_unreadable(json_t *out, const char *key, const struct err *err)
+/* The error of a link that is there and cannot be read. */
+static void put_link_error(struct json_writer *out, const char *key, const struct err *err)
 {
-	json_object_set_new(out, key, json_pack("{s:o}", "error", json_text(str_of(err->text))));
+	json_open_object(out, key);
+	json_put_text(out, "error", err->text);
+	json_close(out);
 }
 
-static void put_links(json_t *out, const struct elf_image *img)
+static void put_links(struct json_writer *out, const struct elf_image *img)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct build_id alt_id;
 	struct err err = { 0 };
-	char crc_text[16];
 	struct str name;
 	uint32_t crc;
 	int r;
@@ -35,48 +36,43 @@ static void put_links(json_t *out, const struct elf_image *img)
 		inspect_put_text(out, "go_build_id", name);
 	r = elf_debug_link(img, &a, &name, &crc, &err);
 	if (r == 0) {
-		snprintf(crc_text, sizeof(crc_text), "%08x", crc);
-		json_object_set_new(out, "debug_link",
-				    json_pack("{s:o, s:s}", "name", json_text(name), "crc", crc_text));
+		json_open_object(out, "debug_link");
+		json_put_str(out, "name", name);
+		json_put_printf(out, "crc", "%08x", crc);
+		json_close(out);
 	} else if (r < 0) {
-		put_unreadable(out, "debug_link", &err);
+		put_link_error(out, "debug_link", &err);
 	}
 	r = elf_alt_link(img, &a, &name, &alt_id, &err);
-	if (r == 0)
-		json_object_set_new(out, "alt_link",
-				    json_pack("{s:o, s:o}", "path", json_text(name), "build_id",
-					      inspect_build_id(&alt_id)));
-	else if (r < 0)
-		put_unreadable(out, "alt_link", &err);
+	if (r == 0) {
+		json_open_object(out, "alt_link");
+		json_put_str(out, "path", name);
+		inspect_put_build_id(out, "build_id", &alt_id);
+		json_close(out);
+	} else if (r < 0) {
+		put_link_error(out, "alt_link", &err);
+	}
 }
 
-static json_t *section(const struct elf_image *img, const struct elf_section *sec)
+static void put_section(struct json_writer *out, const struct elf_image *img, const struct elf_section *sec)
 {
-	/* Addresses go over what a JSON integer holds for most readers. */
-	char addr[32], flags[32];
 	uint64_t content;
-	json_t *one;
 
-	snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)sec->addr);
-	snprintf(flags, sizeof(flags), "0x%llx", (unsigned long long)sec->flags);
-	one = json_pack("{s:I, s:o, s:I, s:s, s:s, s:I, s:I}", "index", (json_int_t)sec->index, "name",
-			json_text(sec->name), "type", (json_int_t)sec->type, "flags", flags, "addr", addr,
-			"off", (json_int_t)sec->off, "size", (json_int_t)sec->size);
+	json_open_object(out, NULL);
+	json_put_uint(out, "index", sec->index);
+	json_put_str(out, "name", sec->name);
+	json_put_uint(out, "type", sec->type);
+	/* Addresses are larger than the JSON integers of most readers. */
+	json_put_printf(out, "flags", "0x%llx", (unsigned long long)sec->flags);
+	json_put_printf(out, "addr", "0x%llx", (unsigned long long)sec->addr);
+	inspect_put_size(out, "off", sec->off);
+	inspect_put_size(out, "size", sec->size);
 	if (elf_section_content_size(img, sec, &content, NULL) == 0 && content != sec->size)
-		inspect_put_size(one, "content_size", content);
-	return one;
+		inspect_put_size(out, "content_size", content);
+	json_close(out);
 }
 
-static json_t *sections(const struct elf_image *img)
-{
-	json_t *list = json_array();
-
-	for (uint32_t i = 1; i < img->n_sections; i++)
-		json_array_append_new(list, section(img, &img->sections[i]));
-	return list;
-}
-
-int inspect_elf(const struct settings *s, struct source *src, json_t *out, struct err *err)
+int inspect_elf(const struct settings *s, struct source *src, struct json_writer *out, struct err *err)
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;
 	struct elf_facts facts;
@@ -84,14 +80,18 @@ int inspect_elf(const struct settings *s, struct source *src, json_t *out, struc
 
 	if (r != 0)
 		return r;
-	json_object_set_new(out, "kind", json_string("elf"));
+	json_put_text(out, "kind", "elf");
 	inspect_elf_facts(out, &facts);
 	if (elf_open(src, &img, err) < 0)
 		return -1;
 	put_links(out, img);
 	if (img->sections_err.kind != ERR_NONE)
-		json_object_set_new(out, "sections_error", json_text(str_of(img->sections_err.text)));
-	if (s->sections)
-		json_object_set_new(out, "sections", sections(img));
+		json_put_text(out, "sections_error", img->sections_err.text);
+	if (!s->sections)
+		return 0;
+	json_open_array(out, "sections");
+	for (uint32_t i = 1; i < img->n_sections; i++)
+		put_section(out, img, &img->sections[i]);
+	json_close(out);
 	return 0;
 }

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode inspect: what a file or a package is.
+ * lode inspect: the facts about files: ELF files and packages.
  */
 #include "cmd/inspect/inspect.h"
 
-#define MAX_DECODED MIB(1024) /* of a compressed ELF file, which is looked at in memory */
+#define MAX_DECODED MIB(1024) /* of a compressed ELF file, which is decoded in memory */
 
-json_t *inspect_build_id(const struct build_id *id)
+void inspect_put_build_id(struct json_writer *out, const char *key, const struct build_id *id)
 {
-	char out[BUILD_ID_HEX_SIZE];
+	char hex[BUILD_ID_HEX_SIZE];
 
-	return json_string(build_id_hex(id, out));
+	json_put_text(out, key, build_id_hex(id, hex));
 }
 
-void inspect_put_text(json_t *o, const char *key, struct str value)
+void inspect_put_text(struct json_writer *out, const char *key, struct str value)
 {
 	if (value.size)
-		json_object_set_new(o, key, json_text(value));
+		json_put_str(out, key, value);
 }
 
-void inspect_put_size(json_t *o, const char *key, uint64_t value)
+void inspect_put_size(struct json_writer *out, const char *key, uint64_t value)
 {
-	json_object_set_new(o, key, json_integer((json_int_t)value));
+	json_put_int(out, key, (int64_t)value);
 }
 
-static int keep(void *arg, struct bytes piece, struct err *err)
+static int add_decoded(void *arg, struct bytes piece, struct err *err)
 {
 	struct buf *b = arg;
 	uint8_t *to;
@@ -40,7 +40,8 @@ static int keep(void *arg, struct bytes piece, struct err *err)
 }
 
 /* An ELF file compressed by itself, such as a kernel's module.ko.xz. ELF_NOT_ELF. */
-static int inspect_compressed(const struct settings *s, struct source *src, json_t *out, struct err *err)
+static int inspect_compressed(const struct settings *s, struct source *src, struct json_writer *out,
+			      struct err *err)
 {
 	AUTO(stream_closep) struct stream *stream = NULL;
 	AUTO(source_closep) struct source *decoded = NULL;
@@ -53,18 +54,18 @@ static int inspect_compressed(const struct settings *s, struct source *src, json
 	if (codec == CODEC_NONE)
 		return ELF_NOT_ELF;
 	if (codec_stream_open(codec, stream_of_source(src, false, 0, src->size), &stream, err) < 0 ||
-	    stream_each(stream, keep, &content, err) < 0)
+	    stream_each(stream, add_decoded, &content, err) < 0)
 		return err_in(err, "%s", codec_name(codec));
 	decoded = source_of_mem(buf_bytes(&content), src->name);
 	r = inspect_elf(s, decoded, out, err);
 	if (r == 0) {
-		json_object_set_new(out, "codec", json_string(codec_name(codec)));
+		json_put_text(out, "codec", codec_name(codec));
 		inspect_put_size(out, "decoded_size", content.size);
 	}
 	return r;
 }
 
-static int inspect_file(const struct settings *s, const char *path, json_t *out, struct err *err)
+static int inspect_file(const struct settings *s, const char *path, struct json_writer *out, struct err *err)
 {
 	AUTO(source_closep) struct source *src = NULL;
 	int r = source_open_file(path, &src, err);
@@ -73,7 +74,8 @@ static int inspect_file(const struct settings *s, const char *path, json_t *out,
 		return err_set(err, ERR_IO, "there is no such file");
 	if (r < 0)
 		return r;
-	json_object_set_new(out, "path", json_text(str_of(path)));
+	json_open_object(out, NULL);
+	json_put_text(out, "path", path);
 	inspect_put_size(out, "size", src->size);
 	r = inspect_elf(s, src, out, err);
 	if (r == ELF_NOT_ELF)
@@ -81,19 +83,27 @@ static int inspect_file(const struct settings *s, const char *path, json_t *out,
 	if (r == PKG_NOT_A_PACKAGE)
 		r = inspect_compressed(s, src, out, err);
 	if (r == ELF_NOT_ELF)
-		return err_set(err, ERR_INVALID, "is neither an ELF file nor a package");
+		return err_set(err, ERR_INVALID, "neither an ELF file nor a package");
+	if (r == 0)
+		json_close(out);
 	return r;
 }
 
-static int show(const struct settings *s, const char *path, json_t *out)
+static int print_facts(const struct settings *s, const char *path, struct buf *text)
 {
+	json_error_t ignored;
+	json_t *all;
+	size_t n_ids = 1;
+
 	if (s->json)
-		return json_print(json_incref(out));
-	if (!s->ids) {
-		inspect_print(out);
-		return EXIT_DONE;
-	}
-	if (inspect_print_ids(out))
+		return json_print_end(text);
+	all = json_loadb((const char *)text->p, text->size, 0, &ignored);
+	if (!s->ids)
+		inspect_print(all);
+	else
+		n_ids = inspect_print_ids(all);
+	json_decref(all);
+	if (n_ids)
 		return EXIT_DONE;
 	fprintf(stderr, "lode: inspect: ");
 	print_text(stderr, str_of(path));
@@ -101,49 +111,48 @@ static int show(const struct settings *s, const char *path, json_t *out)
 	return EXIT_FAILED;
 }
 
-static int inspect(struct settings *s)
+static int run_inspect(struct settings *s)
 {
 	int status = EXIT_DONE;
 
 	for (size_t i = 0; i < s->paths.n; i++) {
 		const char *path = s->paths.items[i].p;
-		json_t *out = json_object();
+		AUTO(buf_done) struct buf text = { 0 };
+		struct json_writer out = JSON_WRITER(&text);
 		struct err err = { 0 };
 
-		if (inspect_file(s, path, out, &err) < 0) {
+		if (inspect_file(s, path, &out, &err) < 0) {
 			err_in(&err, "%s", path);
 			status = tell_error("inspect", &err);
-		} else if (show(s, path, out) != EXIT_DONE) {
+		} else if (print_facts(s, path, &text) != EXIT_DONE) {
 			status = EXIT_FAILED;
 		}
-		json_decref(out);
 		if (!s->json && !s->ids && i + 1 < s->paths.n)
 			putchar('\n');
 	}
 	return status;
 }
 
-static const struct option_row rows[] = {
-	{ 0, "sections", NULL, "an ELF file's sections", OPT_ON(sections) },
-	{ 0, "members", NULL, "a package's files, and its resume points: decodes all of it",
-	  OPT_ON(members) },
-	{ 0, "build-id", NULL, "build IDs alone, one a line", OPT_ON(ids) },
-	{ 0, "json", NULL, "for programs: one object a FILE", OPT_ON(json) },
+static const struct option_row inspect_rows[] = {
+	{ 0, "sections", NULL, "print the sections of an ELF file", OPT_ON(sections) },
+	{ 0, "members", NULL, "decode a package and print its files and resume points", OPT_ON(members) },
+	{ 0, "build-id", NULL, "print build IDs alone, one a line", OPT_ON(ids) },
+	{ 0, "json", NULL, "print JSON, an object a FILE, for programs", OPT_ON(json) },
 	{ 0 },
 };
-static const struct option_group group = { "What is shown", rows };
+static const struct option_group inspect_group = { "Output", inspect_rows };
 
 const struct command command_inspect = {
 	.name = "inspect",
 	.args = "FILE...",
-	.summary = "what a file or a package is: build IDs, links, sections, members, resume points",
+	.summary = "print the facts about a file or package: build IDs, links, sections, members",
 	.examples = "  lode inspect /usr/bin/ls\n"
 		    "  lode inspect --build-id /usr/bin/ls\n"
 		    "  lode inspect --sections /usr/lib/debug/.build-id/ab/cdef.debug\n"
 		    "  lode inspect --members --json libc6-dbg_2.36-9_amd64.deb\n",
-	.groups = { &group },
+	.groups = { &inspect_group },
 	.min_args = 1,
 	.max_args = SIZE_MAX,
 	.missing = "which FILE?",
-	.run = inspect,
+	.run = run_inspect,
 };

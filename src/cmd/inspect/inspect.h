@@ -1,30 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode inspect, between its files: what is found out about a file is collected as one JSON object
- * (inspect_elf.c, inspect_package.c), which is then printed as it is or for people (inspect_print.c).
+ * What the files of `lode inspect` share. The facts about a file are written as one JSON object (elf.c,
+ * package.c), which is printed as it is, or read again and printed for people (print.c).
+ *
+ * split.c is lode split, which needs none of this.
  */
 #pragma once
 
+#include <jansson.h>
+#include "base/json.h"
 #include "cmd/internal.h"
 #include "codec/codec.h"
 #include "elf/elf.h"
 #include "pkg/pkg.h"
 #include "scan/scan.h"
 
-/* Add to @out what the ELF file @src is. ELF_NOT_ELF. */
-int inspect_elf(const struct settings *s, struct source *src, json_t *out, struct err *err);
-/* Kind and build ID, as elf.h tells them. */
-void inspect_elf_facts(json_t *out, const struct elf_facts *f);
-/* Add to @out what the package @src, at @path, is. PKG_NOT_A_PACKAGE. */
-int inspect_package(const struct settings *s, const char *path, struct source *src, json_t *out,
+/* Add the facts about the ELF file @src to the open object of @out. ELF_NOT_ELF: nothing was added. */
+int inspect_elf(const struct settings *s, struct source *src, struct json_writer *out, struct err *err);
+/* Add kind and build ID. */
+void inspect_elf_facts(struct json_writer *out, const struct elf_facts *f);
+/* Add the facts about the package @src, at @path. PKG_NOT_A_PACKAGE: nothing was added. */
+int inspect_package(const struct settings *s, const char *path, struct source *src, struct json_writer *out,
 		    struct err *err);
 
-json_t *inspect_build_id(const struct build_id *id);
-void inspect_put_text(json_t *o, const char *key, struct str value); /* unless it is empty */
-void inspect_put_size(json_t *o, const char *key, uint64_t value);
+void inspect_put_build_id(struct json_writer *out, const char *key, const struct build_id *id);
+void inspect_put_text(struct json_writer *out, const char *key, struct str value); /* unless it is empty */
+/* A number of 64 bits as a signed one, which all readers take. */
+void inspect_put_size(struct json_writer *out, const char *key, uint64_t value);
 
-/* All of it, for people. */
+/* Print the whole object for people. */
 void inspect_print(const json_t *all);
-/* The build IDs alone, one a line: of the file, or of the members (else of the headers) of a package. Returns
- * how many. */
+/* Print the build IDs alone, one a line: of the file, or of the members (else of the header) of a package.
+ * Returns their number. */
 size_t inspect_print_ids(const json_t *all);

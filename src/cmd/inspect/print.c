@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode inspect for people: the collected object as lines and tables. Names come from files: they are printed
- * with care.
+ * lode inspect for people: the object of facts as lines and tables. Names come from files, so they are printed
+ * escaped.
  */
 #include <elf.h>
 #include "cmd/inspect/inspect.h"
 
 #define LABEL 16
 
-static struct str text_of(const json_t *o, const char *key)
+static struct str member_text(const json_t *o, const char *key)
 {
 	const json_t *v = json_object_get(o, key);
 
 	return (struct str){ json_string_value(v), json_string_length(v) };
 }
 
-static long long number_of(const json_t *o, const char *key)
+static long long member_number(const json_t *o, const char *key)
 {
 	return json_integer_value(json_object_get(o, key));
 }
@@ -86,33 +86,33 @@ static const char *section_type(long long type)
 
 static void print_section(const json_t *sec)
 {
-	const char *type = section_type(number_of(sec, "type"));
+	const char *type = section_type(member_number(sec, "type"));
 	char other[32];
 
-	snprintf(other, sizeof(other), "0x%llx", number_of(sec, "type"));
-	printf("  %4lld  %-10s  %18s  %10lld  %10lld  ", number_of(sec, "index"), type ? type : other,
-	       json_string_value(json_object_get(sec, "addr")), number_of(sec, "off"),
-	       number_of(sec, "size"));
-	print_text(stdout, text_of(sec, "name"));
+	snprintf(other, sizeof(other), "0x%llx", member_number(sec, "type"));
+	printf("  %4lld  %-10s  %18s  %10lld  %10lld  ", member_number(sec, "index"), type ? type : other,
+	       json_string_value(json_object_get(sec, "addr")), member_number(sec, "off"),
+	       member_number(sec, "size"));
+	print_text(stdout, member_text(sec, "name"));
 	if (json_object_get(sec, "content_size"))
-		printf("  (%lld decompressed)", number_of(sec, "content_size"));
+		printf("  (%lld decompressed)", member_number(sec, "content_size"));
 	putchar('\n');
 }
 
 static void print_member(const json_t *m)
 {
-	printf("  %s  %11lld  ", json_string_value(json_object_get(m, "mode")), number_of(m, "size"));
-	print_text(stdout, text_of(m, "path"));
+	printf("  %s  %11lld  ", json_string_value(json_object_get(m, "mode")), member_number(m, "size"));
+	print_text(stdout, member_text(m, "path"));
 	if (json_object_get(m, "codec"))
 		printf("  (%s, %lld decoded)", json_string_value(json_object_get(m, "codec")),
-		       number_of(m, "decoded_size"));
+		       member_number(m, "decoded_size"));
 	putchar('\n');
 	if (json_object_get(m, "elf")) {
 		printf("                     ");
-		print_text(stdout, text_of(m, "elf"));
+		print_text(stdout, member_text(m, "elf"));
 		if (json_object_get(m, "build_id")) {
 			printf("  ");
-			print_text(stdout, text_of(m, "build_id"));
+			print_text(stdout, member_text(m, "build_id"));
 		}
 		putchar('\n');
 	}
@@ -121,9 +121,9 @@ static void print_member(const json_t *m)
 static void print_link(const json_t *l)
 {
 	printf("  ");
-	print_text(stdout, text_of(l, "path"));
+	print_text(stdout, member_text(l, "path"));
 	printf(" -> ");
-	print_text(stdout, text_of(l, "target"));
+	print_text(stdout, member_text(l, "target"));
 	putchar('\n');
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The addresses of a profile named, each mapping by the file that is found for it: at its path, by gdb's
- * rules, in the cache folder, on servers. What stayed without a name is told, with the reason.
+ * Names for the addresses of a profile, from the file that is found for each mapping: at its path, by gdb's
+ * rules, in the cache folder, on servers. Addresses that stay without a name are reported, with the reason.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,9 +10,9 @@
 #include "profile/name.h"
 
 #define SHOW_EVERY_MS 200
-#define TELL_MAX      10u /* files */
+#define REPORT_MAX    10u /* files */
 
-struct naming {
+struct local_naming {
 	struct lookup_options places;
 	struct lookup_file file;
 	struct frame_layout layout;
@@ -22,9 +22,9 @@ struct naming {
 	int64_t shown_ms;
 };
 
-static enum frame_reason begin(void *arg, const struct profile_module *m, const char **ret_why)
+static enum frame_reason naming_begin_file(void *arg, const struct profile_module *m, const char **ret_why)
 {
-	struct naming *n = arg;
+	struct local_naming *n = arg;
 	const char *path = NULL;
 
 	free(n->path);
@@ -41,10 +41,10 @@ static enum frame_reason begin(void *arg, const struct profile_module *m, const 
 	return FRAME_FOUND;
 }
 
-static enum frame_reason ask(void *arg, const struct profile_module *m, uint64_t addr,
-			     struct symtab_frames *ret)
+static enum frame_reason naming_ask(void *arg, const struct profile_module *m, uint64_t addr,
+				    struct symtab_frames *ret)
 {
-	struct naming *n = arg;
+	struct local_naming *n = arg;
 	struct err err = { 0 };
 	uint64_t vaddr = 0;
 	enum frame_reason r = frame_translate(&n->layout, FRAME_RUNTIME, m->maps, m->n_maps, addr, &vaddr);
@@ -61,17 +61,17 @@ static enum frame_reason ask(void *arg, const struct profile_module *m, uint64_t
 	}
 }
 
-static void end(void *arg)
+static void naming_end_file(void *arg)
 {
-	struct naming *n = arg;
+	struct local_naming *n = arg;
 
 	lookup_cache_later(&n->file);
 	lookup_file_done(&n->file);
 }
 
-static int progress(void *arg, uint32_t n_done, uint32_t n_all)
+static int show_naming_progress(void *arg, uint32_t n_done, uint32_t n_all)
 {
-	struct naming *n = arg;
+	struct local_naming *n = arg;
 	int64_t now_ms = clock_mono_ms();
 
 	if (signals_stopped())
@@ -84,7 +84,7 @@ static int progress(void *arg, uint32_t n_done, uint32_t n_all)
 	return 0;
 }
 
-static void tell_one(const struct profile_named *m)
+static void report_file(const struct profile_named *m)
 {
 	const char *why = frame_reason_text(m->reason);
 
@@ -95,7 +95,7 @@ static void tell_one(const struct profile_named *m)
 	fputc('\n', stderr);
 }
 
-static void tell(const struct profile_named *list, size_t n)
+static void report_names(const struct profile_named *list, size_t n)
 {
 	uint64_t n_new = 0, n_unnamed = 0, n_named = 0;
 	size_t bad = 0;
@@ -106,28 +106,30 @@ static void tell(const struct profile_named *list, size_t n)
 		n_unnamed += list[i].n_unnamed;
 		bad += list[i].n_unnamed != 0;
 	}
-	fprintf(stderr, "lode: %llu addresses named, %llu were named before, %llu have no name%s\n",
+	fprintf(stderr, "lode: %llu addresses named, %llu had names before, %llu have no name%s\n",
 		(unsigned long long)n_new, (unsigned long long)n_named, (unsigned long long)n_unnamed,
 		n_unnamed ? ":" : "");
-	for (size_t i = 0; i < n && i < TELL_MAX && list[i].n_unnamed; i++)
-		tell_one(&list[i]);
-	if (bad > TELL_MAX)
-		fprintf(stderr, "            and %zu other files\n", bad - TELL_MAX);
+	for (size_t i = 0; i < n && i < REPORT_MAX && list[i].n_unnamed; i++)
+		report_file(&list[i]);
+	if (bad > REPORT_MAX)
+		fprintf(stderr, "            and %zu other files\n", bad - REPORT_MAX);
 }
 
 int profile_name_here(struct profile *p, struct settings *s, struct err *err)
 {
-	struct naming n = { .places = lookup_options_of(s), .show = isatty(STDERR_FILENO) };
-	struct profile_namer namer = {
-		.begin = begin, .ask = ask, .end = end, .progress = progress, .arg = &n
-	};
+	struct local_naming n = { .places = lookup_options_of(s), .show = isatty(STDERR_FILENO) };
+	struct profile_namer namer = { .begin = naming_begin_file,
+				       .ask = naming_ask,
+				       .end = naming_end_file,
+				       .progress = show_naming_progress,
+				       .arg = &n };
 	struct profile_named *list = NULL;
 	size_t n_list = 0;
 	int r;
 
 	namer.demangling = s->symbols.no_demangle ? FRAME_DEMANGLE_NONE : FRAME_DEMANGLE_TEMPLATES;
 	if (s->profile.names && !frame_demangling_parse(str_of(s->profile.names), &namer.demangling))
-		return err_set(err, ERR_INVALID, "--names: full, templates or simple, not '%s'",
+		return err_set(err, ERR_INVALID, "--names: '%s' is not full, templates or simple",
 			       s->profile.names);
 	signals_catch();
 	r = profile_name(p, &namer, &list, &n_list, err);
@@ -136,7 +138,7 @@ int profile_name_here(struct profile *p, struct settings *s, struct err *err)
 	lookup_file_done(&n.file);
 	free(n.path);
 	if (r == 0 && !s->profile.quiet)
-		tell(list, n_list);
+		report_names(list, n_list);
 	free(list);
 	return r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode profile: profiles in one format in, merged, compared, filtered, and in another one out. lode symbolize
- * of a profile is the same with names.
+ * lode profile: read profiles, merge, compare and filter them, write them in another format. lode symbolize of a
+ * profile does the same and adds names.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static const struct {
 	[OUTPUT_TOP] = { "top", { ".txt" } },
 };
 
-/* ---- what is asked ---- */
+/* ---- options ---- */
 
 bool profile_wanted(const struct settings *s)
 {
@@ -54,7 +54,7 @@ static int output_kind(const struct settings *s, enum output_kind *ret, struct e
 		}
 	if (name.p)
 		return err_set(err, ERR_INVALID,
-			       "--output-format: pprof, folded, speedscope, svg, html or top, not '%s'",
+			       "--output-format: '%s' is not pprof, folded, speedscope, svg, html or top",
 			       name.p);
 	*ret = OUTPUT_TOP;
 	if (is_stdout(s))
@@ -66,8 +66,8 @@ static int output_kind(const struct settings *s, enum output_kind *ret, struct e
 				return 0;
 			}
 	return err_set(err, ERR_INVALID,
-		       "%s: of which format? End it in .pb.gz, .folded, .json, .svg, .html or .txt, or say "
-		       "--output-format",
+		       "%s: the name has no known suffix; end it in .pb.gz, .folded, .json, .svg, .html or "
+		       ".txt, or give --output-format",
 		       path.p);
 }
 
@@ -83,7 +83,7 @@ static int view_of(const struct settings *s, struct profile_view *ret, struct er
 		.no_inlines = s->symbols.no_inlines,
 	};
 	if (s->profile.by && !profile_group_parse(str_of(s->profile.by), &ret->by))
-		return err_set(err, ERR_INVALID, "--by: function, file, binary, line or address, not '%s'",
+		return err_set(err, ERR_INVALID, "--by: '%s' is not function, file, binary, line or address",
 			       s->profile.by);
 	return 0;
 }
@@ -99,7 +99,7 @@ static int merge_one(const struct settings *s, const char *path, struct profile 
 	return profile_merge(to, p, 1, err) < 0 ? err_in(err, "%s", path) : 0;
 }
 
-static int read_all(const struct settings *s, struct profile **ret, struct err *err)
+static int read_and_merge(const struct settings *s, struct profile **ret, struct err *err)
 {
 	AUTO(profile_freep) struct profile *all = NULL;
 
@@ -117,7 +117,7 @@ static int read_all(const struct settings *s, struct profile **ret, struct err *
 
 /* ---- writing ---- */
 
-static int type_of(const struct profile *p, const char *name, uint32_t *ret, struct err *err)
+static int find_type(const struct profile *p, const char *name, uint32_t *ret, struct err *err)
 {
 	AUTO(buf_done) struct buf known = { 0 };
 
@@ -128,7 +128,7 @@ static int type_of(const struct profile *p, const char *name, uint32_t *ret, str
 		buf_add_str(&known, i ? STR(", ") : STR(""));
 		buf_add_str(&known, profile_str(p, p->types.p[i].type));
 	}
-	return err_set(err, ERR_INVALID, "there is no sample type '%s': there are %s", name ? name : "",
+	return err_set(err, ERR_INVALID, "no sample type '%s'; the types are %s", name ? name : "",
 		       buf_cstr(&known));
 }
 
@@ -141,10 +141,10 @@ static int make_tree(const struct settings *s, const struct profile *p, const st
 	double scale = 1;
 
 	if (view_of(s, &view, err) < 0 || profile_tree_new(&view, NULL, &t, err) < 0 ||
-	    type_of(p, s->profile.type, &type, err) < 0 || profile_tree_add(t, p, type, 0, 1, err) < 0)
+	    find_type(p, s->profile.type, &type, err) < 0 || profile_tree_add(t, p, type, 0, 1, err) < 0)
 		return -1;
 	if (base) {
-		if (type_of(base, s->profile.type, &of_base, err) < 0)
+		if (find_type(base, s->profile.type, &of_base, err) < 0)
 			return err_in(err, "%s", s->profile.base);
 		if (s->profile.normalise && profile_total(base, of_base))
 			scale = (double)profile_total(p, type) / (double)profile_total(base, of_base);
@@ -186,8 +186,8 @@ static int write_tree(const struct settings *s, enum output_kind kind, const str
 	return 0;
 }
 
-static int write_pprof(const struct settings *s, const struct profile *p, const struct profile *base,
-		       struct buf *out, struct err *err)
+static int write_pprof_output(const struct settings *s, const struct profile *p, const struct profile *base,
+			      struct buf *out, struct err *err)
 {
 	bool gzip = !s->profile.output || !str_ends(str_of(s->profile.output), STR(".pb"));
 	AUTO(profile_freep) struct profile *diff = NULL;
@@ -199,11 +199,11 @@ static int write_pprof(const struct settings *s, const struct profile *p, const 
 	return profile_write_pprof(diff, gzip, out, err);
 }
 
-static int write_out(const struct settings *s, enum output_kind kind, const struct profile *p,
-		     const struct profile *base, struct err *err)
+static int write_output(const struct settings *s, enum output_kind kind, const struct profile *p,
+			const struct profile *base, struct err *err)
 {
 	AUTO(buf_done) struct buf out = { 0 };
-	int r = kind == OUTPUT_PPROF ? write_pprof(s, p, base, &out, err)
+	int r = kind == OUTPUT_PPROF ? write_pprof_output(s, p, base, &out, err)
 				     : write_tree(s, kind, p, base, &out, err);
 
 	if (r < 0)
@@ -213,7 +213,7 @@ static int write_out(const struct settings *s, enum output_kind kind, const stru
 	return file_write_named(s->profile.output, out.p, out.size, 0666, err);
 }
 
-/* ---- all ---- */
+/* ---- the command ---- */
 
 int profile_run(struct settings *s, bool name)
 {
@@ -225,73 +225,70 @@ int profile_run(struct settings *s, bool name)
 	struct err err = { 0 };
 
 	if (output_kind(s, &kind, &err) < 0 || view_of(s, &view, &err) < 0) {
-		tell_error(command, &err);
-		return EXIT_USAGE;
+		return usage_error(command, "%s", err.text);
 	}
 	if (!s->paths.n && isatty(STDIN_FILENO)) {
-		fprintf(stderr, "lode: %s: which profile?\nlode: see: lode help %s\n", command, command);
-		return EXIT_USAGE;
+		return usage_error(command, "which PROFILE?");
 	}
 	if (kind == OUTPUT_PPROF && is_stdout(s) && isatty(STDOUT_FILENO)) {
-		fprintf(stderr, "lode: %s: pprof is no text: -o FILE\n", command);
-		return EXIT_USAGE;
+		return usage_error(command, "pprof is a binary format; give -o FILE, or redirect the output");
 	}
-	if (read_all(s, &p, &err) < 0 ||
+	if (read_and_merge(s, &p, &err) < 0 ||
 	    (s->profile.base && profile_read_path(s, s->profile.base, &base, &err) < 0))
 		return tell_error(command, &err);
 	if (name && (profile_name_here(p, s, &err) < 0 || (base && profile_name_here(base, s, &err) < 0)))
 		return tell_error(command, &err);
-	if (write_out(s, kind, p, base, &err) < 0)
+	if (write_output(s, kind, p, base, &err) < 0)
 		return tell_error(command, &err);
 	return EXIT_DONE;
 }
 
-static int profile(struct settings *s)
+static int run_profile(struct settings *s)
 {
 	return profile_run(s, false);
 }
 
 static const struct option_row file_rows[] = {
 	{ 'o', "output", "FILE",
-	  "of a profile: write it there, in the format of its suffix; '-': standard output",
+	  "write the profile to FILE, in the format of its suffix; '-': standard output",
 	  OPT_TEXT(profile.output) },
 	{ 0, "output-format", "FORMAT",
 	  "pprof, folded, speedscope, svg, html, top [by the suffix; without a file top]",
 	  OPT_TEXT(profile.output_format) },
 	{ 0, "input-format", "FORMAT", PROFILE_INPUT_HELP, OPT_TEXT(profile.input_format) },
 	{ 0, "names", "HOW",
-	  "that are looked up: full, templates (without parameters), simple (without both) [templates]",
+	  "names to add: full, templates (no parameters), simple (no template arguments, either) [templates]",
 	  OPT_TEXT(profile.names) },
-	{ 'q', "quiet", NULL, "do not tell what has no name", OPT_ON(profile.quiet) },
+	{ 'q', "quiet", NULL, "do not report addresses without a name", OPT_ON(profile.quiet) },
 	{ 0 },
 };
 const struct option_group group_profile_files = { "Profiles", file_rows };
 
 static const struct option_row view_rows[] = {
-	{ 0, "sample-type", "TYPE", "which values [the profile's default, else its last]",
+	{ 0, "sample-type", "TYPE", "the values to use [the profile's default, else its last]",
 	  OPT_TEXT(profile.type) },
-	{ 0, "base", "FILE", "compare with this profile: pprof gets the difference, the others both",
+	{ 0, "base", "FILE",
+	  "compare with this profile; pprof output has the difference, other formats have both",
 	  OPT_TEXT(profile.base) },
 	{ 0, "normalize", NULL, "scale the base to the same total", OPT_ON(profile.normalise) },
-	{ 0, "by", "WHAT",
-	  "frames are functions, files, binaries, lines or addresses: function, file, ... [function]",
+	{ 0, "by", "WHAT", "frames are: function, file, binary, line or address [function]",
 	  OPT_TEXT(profile.by) },
-	{ 0, "label", "KEY", "the values of this label are the outermost frames", OPT_TEXT(profile.label) },
+	{ 0, "label", "KEY", "make the values of this label the outermost frames", OPT_TEXT(profile.label) },
 	{ 0, "focus", "REGEX", "only samples with a frame whose function, file or binary matches",
 	  OPT_TEXT(profile.focus) },
-	{ 0, "ignore", "REGEX", "no samples with such a frame", OPT_TEXT(profile.ignore) },
-	{ 0, "hide", "REGEX", "leave such frames out", OPT_TEXT(profile.hide) },
-	{ 0, "show", "REGEX", "leave all other frames out", OPT_TEXT(profile.show) },
-	{ 0, "invert", NULL, "callees are roots", OPT_ON(profile.invert) },
-	{ 0, "cum", NULL, "top: in the order of what functions and their callees take", OPT_ON(profile.cum) },
-	{ 0, "rows", "N", "top: so many [40]", OPT_NUMBER(profile.rows) },
-	{ 0, "title", "TEXT", "of flame graphs", OPT_TEXT(profile.title) },
+	{ 0, "ignore", "REGEX", "no samples with a frame that matches", OPT_TEXT(profile.ignore) },
+	{ 0, "hide", "REGEX", "leave out frames that match", OPT_TEXT(profile.hide) },
+	{ 0, "show", "REGEX", "leave out all other frames", OPT_TEXT(profile.show) },
+	{ 0, "invert", NULL, "start the tree at the callees", OPT_ON(profile.invert) },
+	{ 0, "cum", NULL, "top: sort by the values of functions with their callees", OPT_ON(profile.cum) },
+	{ 0, "rows", "N", "top: the number of rows [40]", OPT_NUMBER(profile.rows) },
+	{ 0, "title", "TEXT", "the title of flame graphs", OPT_TEXT(profile.title) },
 	{ 0 },
 };
-const struct option_group group_profile_view = { "What of profiles is shown", view_rows };
+const struct option_group group_profile_view = { "View of profiles", view_rows };
 
 static const struct option_row inline_rows[] = {
-	{ 0, "no-inlines", NULL, "only functions that are there by themselves", OPT_ON(symbols.no_inlines) },
+	{ 0, "no-inlines", NULL, "leave out inlined calls", OPT_ON(symbols.no_inlines) },
 	{ 0 },
 };
 static const struct option_group inline_group = { "Frames", inline_rows };
@@ -299,12 +296,12 @@ static const struct option_group inline_group = { "Frames", inline_rows };
 const struct command command_profile = {
 	.name = "profile",
 	.args = "[PROFILE...]",
-	.summary = "profiles merged, compared, filtered; as a table, a flame graph, or in another format",
+	.summary = "merge, compare, filter profiles; print a table, a flame graph, or another format",
 	.examples = "  lode profile cpu.pb.gz\n"
 		    "  lode profile --focus parse -o flame.html monday.pb.gz tuesday.pb.gz\n"
 		    "  lode profile --base before.pb.gz --normalize -o diff.svg after.pb.gz\n"
 		    "  perf script | lode profile -o cpu.folded\n",
 	.groups = { &group_profile_files, &group_profile_view, &inline_group },
 	.max_args = SIZE_MAX,
-	.run = profile,
+	.run = run_profile,
 };

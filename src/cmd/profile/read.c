@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile that a command is given: a file or standard input, in any format that profile_read() knows, or
- * perf's own, which perf has to read.
+ * The profile that a command reads: a file or standard input, in any format of profile_read(), or perf.data,
+ * which perf has to read.
  */
 #include <unistd.h>
 #include "cmd/child.h"
@@ -9,12 +9,12 @@
 #include "elf/elf.h"
 #include "profile/input.h"
 
-static int read_input(struct buf *b, struct err *err)
+static int read_profile_input(struct buf *b, struct err *err)
 {
 	int r = child_read(STDIN_FILENO, PROFILE_MAX_SIZE, 0, b, err);
 
 	if (r == CHILD_TOO_MUCH)
-		return err_set(err, ERR_LIMIT, "is larger than the limit of %llu MiB",
+		return err_set(err, ERR_LIMIT, "the profile is larger than the limit of %llu MiB",
 			       (unsigned long long)(PROFILE_MAX_SIZE >> 20));
 	return r;
 }
@@ -31,7 +31,8 @@ static bool is_perf_data(const char *path)
 	       profile_is_perf_data(bytes_of(head, got));
 }
 
-static int read_file(const char *path, enum profile_format format, struct profile **ret, struct err *err)
+static int read_profile_file(const char *path, enum profile_format format, struct profile **ret,
+			     struct err *err)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 	bool is_input = strcmp(path, "-") == 0;
@@ -39,7 +40,7 @@ static int read_file(const char *path, enum profile_format format, struct profil
 
 	if (!is_input && is_perf_data(path))
 		return perf_script_read(path, ret, err);
-	r = is_input ? read_input(&b, err) : file_read(path, PROFILE_MAX_SIZE, &b, err);
+	r = is_input ? read_profile_input(&b, err) : file_read(path, PROFILE_MAX_SIZE, &b, err);
 	if (r == FILE_MISSING)
 		return err_set(err, ERR_IO, "there is no such file");
 	if (r < 0)
@@ -55,16 +56,16 @@ int profile_read_path(const struct settings *s, const char *path, struct profile
 
 	if (s->profile.input_format && !profile_format_parse(str_of(s->profile.input_format), &format))
 		return err_set(err, ERR_INVALID,
-			       "--input-format: auto, pprof, perf, folded, legacy or cpu, not '%s'",
+			       "--input-format: '%s' is not auto, pprof, perf, folded, legacy or cpu",
 			       s->profile.input_format);
-	if (read_file(path, format, ret, err) < 0)
+	if (read_profile_file(path, format, ret, err) < 0)
 		return err_in(err, "%s", strcmp(path, "-") == 0 ? "standard input" : path);
 	return 0;
 }
 
 /* ---- build IDs ---- */
 
-static bool build_id_of(const char *path, uint64_t size, struct build_id *ret)
+static bool mapped_file_build_id(const char *path, uint64_t size, struct build_id *ret)
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;
 	struct source *src = NULL;
@@ -93,8 +94,8 @@ void profile_fill_build_ids(struct profile *p)
 		    memchr(file.p, '\0', file.size))
 			continue;
 		path = mem_strndup(file.p, file.size);
-		/* A file that has no such offset is not the one that was mapped. */
-		if (build_id_of(path, m->offset, &id))
+		/* A file that is shorter than the mapping is another file. */
+		if (mapped_file_build_id(path, m->offset, &id))
 			m->build_id = profile_add_string(p, str_of(build_id_hex(&id, hex)));
 	}
 }

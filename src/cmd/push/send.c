@@ -5,6 +5,7 @@
 #include "cmd/push/send.h"
 
 #include <ctype.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include "cmd/profile/profile.h"

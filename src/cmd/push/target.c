@@ -5,6 +5,7 @@
 #include "cmd/push/target.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -3,6 +3,7 @@
  * The files whose last scan failed, with the reason, from the index: `lode scan` prints them at its end, `lode
  * stat` at any time.
  */
+#include <stdlib.h>
 #include "cmd/service/service.h"
 
 #define PAGE 1000
@@ -20,15 +21,18 @@ static bool is_selected(const struct failures_query *q, struct str path)
 	return q->n_roots == 0;
 }
 
-static json_t *failure_json(const struct index_file *f)
+static void failure_add(struct failures *ret, const struct index_file *f)
 {
-	return json_pack("{s:o, s:o, s:s, s:I, s:I}", "path", json_text(f->path), "reason",
-			 json_text(f->reason), "kind", err_kind_name(f->reason_kind), "tries",
-			 (json_int_t)f->tries, "next_try", (json_int_t)f->next_try_s);
+	VEC_PUSH(ret->v, ret->n_listed,
+		 ret->room) = (struct failure){ .path = arena_str(&ret->arena, f->path),
+						.reason = arena_str(&ret->arena, f->reason),
+						.kind = f->reason_kind,
+						.tries = (int64_t)f->tries,
+						.next_try_s = f->next_try_s };
 }
 
-static int collect_kind(struct index *ix, enum index_kind kind, const struct failures_query *q, json_t *list,
-			uint64_t *n, struct err *err)
+static int collect_kind(struct index *ix, enum index_kind kind, const struct failures_query *q,
+			struct failures *ret, struct err *err)
 {
 	int64_t after = 0;
 
@@ -46,25 +50,43 @@ static int collect_kind(struct index *ix, enum index_kind kind, const struct fai
 			after = files[i].id;
 			if (!is_selected(q, files[i].path))
 				continue;
-			if (json_array_size(list) < q->max)
-				json_array_append_new(list, failure_json(&files[i]));
-			(*n)++;
+			if (ret->n_listed < q->max)
+				failure_add(ret, &files[i]);
+			ret->n++;
 		}
 	}
 }
 
-int failures_collect(struct index *ix, const struct failures_query *q, json_t **ret, uint64_t *ret_n,
-		     struct err *err)
+int failures_collect(struct index *ix, const struct failures_query *q, struct failures *ret, struct err *err)
 {
-	json_t *list = json_array();
-	uint64_t n = 0;
-
-	if (collect_kind(ix, INDEX_PACKAGE, q, list, &n, err) < 0 ||
-	    collect_kind(ix, INDEX_PLAIN, q, list, &n, err) < 0) {
-		json_decref(list);
+	*ret = (struct failures){ 0 };
+	arena_init(&ret->arena);
+	if (collect_kind(ix, INDEX_PACKAGE, q, ret, err) < 0 ||
+	    collect_kind(ix, INDEX_PLAIN, q, ret, err) < 0) {
+		failures_done(ret);
 		return -1;
 	}
-	*ret = list;
-	*ret_n = n;
 	return 0;
+}
+
+void failures_done(struct failures *f)
+{
+	free(f->v);
+	arena_done(&f->arena);
+	*f = (struct failures){ 0 };
+}
+
+void failures_put(struct json_writer *out, const struct failures *f)
+{
+	json_open_array(out, "failures");
+	for (size_t i = 0; i < f->n_listed; i++) {
+		json_open_object(out, NULL);
+		json_put_str(out, "path", f->v[i].path);
+		json_put_str(out, "reason", f->v[i].reason);
+		json_put_text(out, "kind", err_kind_name(f->v[i].kind));
+		json_put_int(out, "tries", f->v[i].tries);
+		json_put_int(out, "next_try", f->v[i].next_try_s);
+		json_close(out);
+	}
+	json_close(out);
 }

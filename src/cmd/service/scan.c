@@ -50,38 +50,42 @@ static int scan_to_end(const struct scan_options *o, bool show, struct scan_prog
 	return 0;
 }
 
-static int print_scan_json(const struct scan_progress *p, double took_s, uint64_t n_failed, json_t *failures)
+static void print_scan_json(const struct scan_progress *p, double took_s, const struct failures *f)
 {
-	return json_print(json_pack("{s:I, s:I, s:I, s:I, s:f, s:I, s:O}", "files_seen",
-				    (json_int_t)p->n_seen, "packages", (json_int_t)p->n_packages,
-				    "packages_decoded", (json_int_t)p->n_packages_deep, "bytes",
-				    (json_int_t)p->bytes_done, "seconds", took_s, "failed",
-				    (json_int_t)n_failed, "failures", failures));
+	struct buf text = { 0 };
+	struct json_writer j = JSON_WRITER(&text);
+
+	json_open_object(&j, NULL);
+	json_put_uint(&j, "files_seen", p->n_seen);
+	json_put_uint(&j, "packages", p->n_packages);
+	json_put_uint(&j, "packages_decoded", p->n_packages_deep);
+	json_put_uint(&j, "bytes", p->bytes_done);
+	json_put_double(&j, "seconds", took_s);
+	json_put_uint(&j, "failed", f->n);
+	failures_put(&j, f);
+	json_close(&j);
+	json_print_end(&text);
 }
 
-static void print_scan_text(const struct scan_progress *p, double took_s, uint64_t n_failed,
-			    const json_t *failures)
+static void print_scan_text(const struct scan_progress *p, double took_s, const struct failures *f)
 {
 	char size[32], rate[32];
-	json_t *one;
-	size_t i;
 
 	printf("%llu files seen, %llu packages, %s in %.1f s (%s/s), %llu failed\n",
 	       (unsigned long long)p->n_seen, (unsigned long long)p->n_packages,
 	       size_text(p->bytes_done, size), took_s,
 	       size_text(took_s > 0 ? (uint64_t)((double)p->bytes_done / took_s) : 0, rate),
-	       (unsigned long long)n_failed);
-	json_array_foreach(failures, i, one)
-	{
+	       (unsigned long long)f->n);
+	for (size_t i = 0; i < f->n_listed; i++) {
 		struct err why = { 0 };
 
-		err_set(&why, ERR_INVALID, "%s: %s", json_string_value(json_object_get(one, "path")),
-			json_string_value(json_object_get(one, "reason")));
+		(void)err_set(&why, ERR_INVALID, STR_FMT ": " STR_FMT, STR_ARG(f->v[i].path),
+			      STR_ARG(f->v[i].reason));
 		tell_error("scan", &why);
 	}
-	if (n_failed > json_array_size(failures))
+	if (f->n > f->n_listed)
 		fprintf(stderr, "lode: scan: %llu more files failed; lode stat lists them all\n",
-			(unsigned long long)(n_failed - json_array_size(failures)));
+			(unsigned long long)(f->n - f->n_listed));
 }
 
 static int report_scanned(const struct settings *s, const char *index_path, const struct scan_progress *p,
@@ -89,24 +93,22 @@ static int report_scanned(const struct settings *s, const char *index_path, cons
 {
 	const struct index_options opts = { .read_only = true };
 	const struct failures_query q = { s->paths.items, s->paths.n, s->json ? SIZE_MAX : SHOW_FAILURES };
+	AUTO(failures_done) struct failures f = { 0 };
 	struct err err = { 0 };
 	struct index *ix;
-	json_t *failures;
-	uint64_t n_failed;
 	int r;
 
 	if (index_open(index_path, &opts, &ix, &err) < 0)
 		return tell_error("scan", &err);
-	r = failures_collect(ix, &q, &failures, &n_failed, &err);
+	r = failures_collect(ix, &q, &f, &err);
 	index_close(ix);
 	if (r < 0)
 		return tell_error("scan", &err);
 	if (s->json)
-		print_scan_json(p, took_s, n_failed, failures);
+		print_scan_json(p, took_s, &f);
 	else
-		print_scan_text(p, took_s, n_failed, failures);
-	json_decref(failures);
-	return n_failed ? EXIT_FAILED : EXIT_DONE;
+		print_scan_text(p, took_s, &f);
+	return f.n ? EXIT_FAILED : EXIT_DONE;
 }
 
 static int scan_into(struct settings *s, const char *data)

@@ -92,12 +92,21 @@ struct failures_query {
 	size_t n_roots;
 	size_t max; /* that are listed; all are counted */
 };
-/*
- * The files of the index whose last scan failed, by the ids of their paths: an array of {path, reason, kind,
- * tries, next_try}, the caller's. *ret_n counts all that match.
- */
-int failures_collect(struct index *ix, const struct failures_query *q, json_t **ret, uint64_t *ret_n,
-		     struct err *err);
+struct failures {
+	struct failure {
+		struct str path, reason; /* in the arena */
+		enum err_kind kind;
+		int64_t tries, next_try_s; /* wall time; 0: when the file changes */
+	} * v;
+	size_t n_listed, room;
+	uint64_t n; /* all that match */
+	struct arena arena;
+};
+/* The files of the index whose last scan failed, by the ids of their paths. */
+int failures_collect(struct index *ix, const struct failures_query *q, struct failures *ret, struct err *err);
+void failures_done(struct failures *f); /* takes the zeroed */
+/* Add the array "failures" to the open object of @out. */
+void failures_put(struct json_writer *out, const struct failures *f);
 
 /* ---- progress.c ---- */
 

@@ -32,28 +32,25 @@ static void print_room(uint64_t left)
 	printf("\n");
 }
 
-static void print_failure(const json_t *one)
+static void print_failure(const struct failure *f)
 {
-	time_t next = (time_t)json_integer_value(json_object_get(one, "next_try"));
+	time_t next = (time_t)f->next_try_s;
 	char when[64] = "when the file changes";
 	struct tm tm;
 
 	if (next && localtime_r(&next, &tm))
 		strftime(when, sizeof(when), "at %Y-%m-%d %H:%M:%S", &tm);
 	printf("  ");
-	print_text(stdout, str_of(json_string_value(json_object_get(one, "path"))));
+	print_text(stdout, f->path);
 	printf("\n    ");
-	print_text(stdout, str_of(json_string_value(json_object_get(one, "reason"))));
-	printf("\n    tried %lld times; the next try is %s\n",
-	       (long long)json_integer_value(json_object_get(one, "tries")), when);
+	print_text(stdout, f->reason);
+	printf("\n    tried %lld times; the next try is %s\n", (long long)f->tries, when);
 }
 
 static void print_stat_text(const char *data, const struct index_stats *st, uint64_t left,
-			    const json_t *failures)
+			    const struct failures *failures)
 {
 	char a[32], b[32];
-	json_t *one;
-	size_t i;
 
 	printf("state          ");
 	print_text(stdout, str_of(data));
@@ -73,23 +70,36 @@ static void print_stat_text(const char *data, const struct index_stats *st, uint
 		       100.0 * (double)st->points_bytes / (double)st->package_bytes);
 	printf("\n");
 	print_room(left);
-	printf("failures       %zu\n", json_array_size(failures));
-	json_array_foreach(failures, i, one) print_failure(one);
+	printf("failures       %llu\n", (unsigned long long)failures->n);
+	for (size_t i = 0; i < failures->n_listed; i++)
+		print_failure(&failures->v[i]);
 }
 
-static int print_stat_json(const char *data, const struct index_stats *st, uint64_t left, json_t *failures)
+static int print_stat_json(const char *data, const struct index_stats *st, uint64_t left,
+			   const struct failures *failures)
 {
-	return json_print(json_pack(
-		"{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:O}", "data",
-		json_text(str_of(data)), "files", (json_int_t)st->n_files, "packages",
-		(json_int_t)st->n_packages, "packages_scanned", (json_int_t)st->n_scanned,
-		"packages_header_only", (json_int_t)st->n_header_only, "failed", (json_int_t)st->n_failed,
-		"build_ids", (json_int_t)st->n_build_ids, "executables", (json_int_t)st->n_executables,
-		"debug_files", (json_int_t)st->n_debug, "package_bytes", (json_int_t)st->package_bytes,
-		"index_bytes", (json_int_t)st->db_bytes, "map_bytes", (json_int_t)st->map_bytes,
-		"points_bytes", (json_int_t)st->points_bytes, "free_bytes",
-		left == UINT64_MAX ? (json_int_t)-1 : (json_int_t)left, "disk_full", left < DISK_FULL,
-		"failures", failures));
+	struct buf text = { 0 };
+	struct json_writer j = JSON_WRITER(&text);
+
+	json_open_object(&j, NULL);
+	json_put_text(&j, "data", data);
+	json_put_uint(&j, "files", st->n_files);
+	json_put_uint(&j, "packages", st->n_packages);
+	json_put_uint(&j, "packages_scanned", st->n_scanned);
+	json_put_uint(&j, "packages_header_only", st->n_header_only);
+	json_put_uint(&j, "failed", st->n_failed);
+	json_put_uint(&j, "build_ids", st->n_build_ids);
+	json_put_uint(&j, "executables", st->n_executables);
+	json_put_uint(&j, "debug_files", st->n_debug);
+	json_put_uint(&j, "package_bytes", st->package_bytes);
+	json_put_uint(&j, "index_bytes", st->db_bytes);
+	json_put_uint(&j, "map_bytes", st->map_bytes);
+	json_put_uint(&j, "points_bytes", st->points_bytes);
+	json_put_int(&j, "free_bytes", left == UINT64_MAX ? -1 : (int64_t)left);
+	json_put_bool(&j, "disk_full", left < DISK_FULL);
+	failures_put(&j, failures);
+	json_close(&j);
+	return json_print_end(&text);
 }
 
 static int stat_data(const struct settings *s, const char *data)
@@ -99,9 +109,9 @@ static int stat_data(const struct settings *s, const char *data)
 	const struct failures_query all = { .max = SIZE_MAX };
 	struct index_stats st = { 0 };
 	struct index *ix = NULL;
-	json_t *failures = NULL;
+	AUTO(failures_done) struct failures failures = { 0 };
 	struct err err = { 0 };
-	uint64_t n_failures, left = room_left(data);
+	uint64_t left = room_left(data);
 	int r, status = EXIT_DONE;
 
 	if (access(path, F_OK) != 0) {
@@ -113,15 +123,14 @@ static int stat_data(const struct settings *s, const char *data)
 	if (r == 0)
 		r = index_stats(ix, &st, &err);
 	if (r == 0)
-		r = failures_collect(ix, &all, &failures, &n_failures, &err);
+		r = failures_collect(ix, &all, &failures, &err);
 	index_close(ix);
 	if (r < 0)
 		return tell_error("stat", &err);
 	if (s->json)
-		status = print_stat_json(data, &st, left, failures);
+		status = print_stat_json(data, &st, left, &failures);
 	else
-		print_stat_text(data, &st, left, failures);
-	json_decref(failures);
+		print_stat_text(data, &st, left, &failures);
 	return status;
 }
 

@@ -16,19 +16,28 @@ static const char *hex_of(const uint8_t sha256[STORE_SHA256_SIZE], char out[2 * 
 	return hex_encode(bytes_of(sha256, STORE_SHA256_SIZE), out);
 }
 
-static json_t *object_json(const struct store_object *o, struct arena *a)
+static void put_object(struct json_writer *j, const struct store_object *o, struct arena *a)
 {
 	char hex[2 * STORE_SHA256_SIZE + 1];
 	const struct store_meta *m = &o->meta;
 
-	return json_pack("{s:o, s:s, s:I, s:I, s:s, s:b, s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "key",
-			 json_text(store_key_text(&o->key, a)), "sha256", hex_of(m->sha256, hex), "size",
-			 (json_int_t)m->size, "stored_size", (json_int_t)m->stored_size, "form",
-			 m->raw ? "raw" : "zstd", "to_compress", m->later, "origin",
-			 store_origin_name(m->origin), "quality", store_quality_name(m->quality), "created",
-			 (json_int_t)m->created, "last_used", (json_int_t)m->last_used, "mtime",
-			 (json_int_t)m->mtime, "from", json_text(m->from), "address", json_text(m->address),
-			 "file", json_text(m->file), "archive", json_text(m->archive));
+	json_open_object(j, NULL);
+	json_put_str(j, "key", store_key_text(&o->key, a));
+	json_put_text(j, "sha256", hex_of(m->sha256, hex));
+	json_put_uint(j, "size", m->size);
+	json_put_uint(j, "stored_size", m->stored_size);
+	json_put_text(j, "form", m->raw ? "raw" : "zstd");
+	json_put_bool(j, "to_compress", m->later);
+	json_put_text(j, "origin", store_origin_name(m->origin));
+	json_put_text(j, "quality", store_quality_name(m->quality));
+	json_put_int(j, "created", m->created);
+	json_put_int(j, "last_used", m->last_used);
+	json_put_int(j, "mtime", m->mtime);
+	json_put_str(j, "from", m->from);
+	json_put_str(j, "address", m->address);
+	json_put_str(j, "file", m->file);
+	json_put_str(j, "archive", m->archive);
+	json_close(j);
 }
 
 static void object_print(const struct store_object *o, struct arena *a)
@@ -85,7 +94,7 @@ static void end_store_progress(const struct store_progress *p)
 /* ---- ls ---- */
 
 struct store_listing {
-	json_t *all; /* NULL: text is printed */
+	struct json_writer *all; /* NULL: text is printed */
 	struct arena arena;
 	uint64_t n, size, n_later, later;
 };
@@ -100,7 +109,7 @@ static int list_object(void *arg, const struct store_object *o)
 	l->n_later += o->meta.later;
 	l->later += o->meta.later ? o->meta.size : 0;
 	if (l->all)
-		json_array_append_new(l->all, object_json(o, &l->arena));
+		put_object(l->all, o, &l->arena);
 	else
 		object_print(o, &l->arena);
 	return signals_stopped() ? 1 : 0;
@@ -109,23 +118,25 @@ static int list_object(void *arg, const struct store_object *o)
 static int store_ls(const struct settings *s, struct store *st)
 {
 	struct str prefix = s->paths.n > 1 ? s->paths.items[1] : STR("");
-	struct store_listing l = { .all = s->json ? json_array() : NULL };
+	AUTO(buf_done) struct buf text = { 0 };
+	struct json_writer j = JSON_WRITER(&text);
+	struct store_listing l = { .all = s->json ? &j : NULL };
 	AUTO(buf_done) struct buf next = { 0 };
 	struct err err = { 0 };
 	char size[32];
 	int r;
 
 	arena_init(&l.arena);
+	json_open_array(&j, NULL);
 	do
 		r = store_list(st, prefix, buf_str(&next), PAGE, list_object, &l, &next, &err);
 	while (r == 0 && next.size);
 	arena_done(&l.arena);
-	if (r < 0) {
-		json_decref(l.all);
+	if (r < 0)
 		return tell_error("store", &err);
-	}
+	json_close(&j);
 	if (s->json)
-		return json_print(l.all);
+		return json_print_end(&text);
 	if (isatty(STDOUT_FILENO))
 		printf("%llu objects, %s unpacked\n", (unsigned long long)l.n, size_text(l.size, size));
 	if (isatty(STDOUT_FILENO) && l.n_later)
@@ -139,9 +150,13 @@ static int store_ls(const struct settings *s, struct store *st)
 
 static int store_rm(const struct settings *s, struct store *st)
 {
-	json_t *removed = json_array();
+	AUTO(buf_done) struct buf json = { 0 };
+	struct json_writer j = JSON_WRITER(&json);
+	size_t n_removed = 0;
 	int status = EXIT_DONE;
 
+	json_open_object(&j, NULL);
+	json_open_array(&j, "removed");
 	for (size_t i = 1; i < s->paths.n; i++) {
 		struct str text = s->paths.items[i];
 		struct store_key key;
@@ -158,21 +173,39 @@ static int store_rm(const struct settings *s, struct store *st)
 			r = err_set(&err, ERR_INVALID, STR_FMT ": not in the store", STR_ARG(text));
 		if (r < 0)
 			status = tell_error("store", &err);
-		else
-			json_array_append_new(removed, json_text(text));
+		if (r)
+			continue;
+		json_put_str(&j, NULL, text);
+		n_removed++;
 	}
+	json_close(&j);
+	json_close(&j);
 	if (s->json) {
-		int printed = json_print(json_pack("{s:o}", "removed", removed));
+		int printed = json_print_end(&json);
 
 		return status != EXIT_DONE ? status : printed;
 	}
-	if (json_array_size(removed))
-		printf("%zu removed; lode store gc frees their disk space\n", json_array_size(removed));
-	json_decref(removed);
+	if (n_removed)
+		printf("%zu removed; lode store gc frees their disk space\n", n_removed);
 	return status;
 }
 
 /* ---- gc ---- */
+
+static int print_collected_json(const struct store_gc_result *gc, const struct store_evict_result *evicted)
+{
+	struct buf text = { 0 };
+	struct json_writer j = JSON_WRITER(&text);
+
+	json_open_object(&j, NULL);
+	json_put_uint(&j, "contents_removed", gc->n_contents);
+	json_put_uint(&j, "bytes_removed", gc->bytes);
+	json_put_uint(&j, "temporary_removed", gc->n_temporary);
+	json_put_uint(&j, "objects_evicted", evicted->n_objects);
+	json_put_uint(&j, "bytes_evicted", evicted->bytes);
+	json_close(&j);
+	return json_print_end(&text);
+}
 
 static int store_collect(const struct settings *s, struct store *st)
 {
@@ -189,11 +222,7 @@ static int store_collect(const struct settings *s, struct store *st)
 	if (r < 0)
 		return tell_error("store", &err);
 	if (s->json)
-		return json_print(json_pack("{s:I, s:I, s:I, s:I, s:I}", "contents_removed",
-					    (json_int_t)gc.n_contents, "bytes_removed", (json_int_t)gc.bytes,
-					    "temporary_removed", (json_int_t)gc.n_temporary,
-					    "objects_evicted", (json_int_t)evicted.n_objects, "bytes_evicted",
-					    (json_int_t)evicted.bytes));
+		return print_collected_json(&gc, &evicted);
 	printf("removed: %llu contents without a reference, %s; %llu left-over files\n",
 	       (unsigned long long)gc.n_contents, size_text(gc.bytes, size),
 	       (unsigned long long)gc.n_temporary);
@@ -206,8 +235,8 @@ static int store_collect(const struct settings *s, struct store *st)
 /* ---- verify ---- */
 
 struct verdicts {
-	json_t *list;
 	const struct store_progress *p;
+	struct json_writer *bad; /* an open array */
 };
 
 static void note_bad(void *arg, struct str what, const struct err *why)
@@ -220,45 +249,63 @@ static void note_bad(void *arg, struct str what, const struct err *why)
 	fprintf(stderr, ": ");
 	print_text(stderr, str_of(why->text));
 	fputc('\n', stderr);
-	json_array_append_new(v->list, json_pack("{s:o, s:o}", "what", json_text(what), "why",
-						 json_text(str_of(why->text))));
+	json_open_object(v->bad, NULL);
+	json_put_str(v->bad, "what", what);
+	json_put_text(v->bad, "why", why->text);
+	json_close(v->bad);
+}
+
+static int print_verified_json(const struct store_verify_result *v, struct str bad)
+{
+	struct buf text = { 0 };
+	struct json_writer j = JSON_WRITER(&text);
+
+	json_open_object(&j, NULL);
+	json_put_uint(&j, "objects", v->n_objects);
+	json_put_uint(&j, "contents", v->n_contents);
+	json_put_uint(&j, "bytes", v->bytes);
+	json_put_uint(&j, "removed", v->n_removed);
+	json_put_raw(&j, "bad", bad);
+	json_close(&j);
+	return json_print_end(&text);
+}
+
+static void print_verified_text(const struct store_verify_result *v)
+{
+	char size[32];
+
+	printf("%llu objects, %llu contents, %s: %llu bad, %llu removed\n", (unsigned long long)v->n_objects,
+	       (unsigned long long)v->n_contents, size_text(v->bytes, size), (unsigned long long)v->n_bad,
+	       (unsigned long long)v->n_removed);
+	if (v->n_bad > v->n_removed)
+		printf("--remove removes the bad ones, so that they can be fetched or pushed again\n");
 }
 
 static int store_check(const struct settings *s, struct store *st)
 {
 	struct store_progress p = { .show = isatty(STDERR_FILENO) };
-	struct verdicts bad = { json_array(), &p };
+	AUTO(buf_done) struct buf list = { 0 };
+	struct json_writer j = JSON_WRITER(&list);
+	struct verdicts verdicts = { &p, &j };
 	struct store_verify_result v = { 0 };
+	int r, printed = EXIT_DONE;
 	struct err err = { 0 };
-	char size[32];
-	int r = store_verify(st, service_settings(s)->store.remove, note_bad, &bad, show_store_progress, &p,
-			     &v, &err),
-	    printed = EXIT_DONE;
 
+	json_open_array(&j, NULL);
+	r = store_verify(st, service_settings(s)->store.remove, note_bad, &verdicts, show_store_progress, &p,
+			 &v, &err);
 	end_store_progress(&p);
-	if (r < 0) {
-		json_decref(bad.list);
+	if (r < 0)
 		return tell_error("store", &err);
-	}
-	if (s->json) {
-		printed = json_print(json_pack("{s:I, s:I, s:I, s:I, s:o}", "objects",
-					       (json_int_t)v.n_objects, "contents", (json_int_t)v.n_contents,
-					       "bytes", (json_int_t)v.bytes, "removed",
-					       (json_int_t)v.n_removed, "bad", bad.list));
-	} else {
-		printf("%llu objects, %llu contents, %s: %llu bad, %llu removed\n",
-		       (unsigned long long)v.n_objects, (unsigned long long)v.n_contents,
-		       size_text(v.bytes, size), (unsigned long long)v.n_bad,
-		       (unsigned long long)v.n_removed);
-		if (v.n_bad > v.n_removed)
-			printf("--remove removes the bad ones, so that they can be fetched or pushed "
-			       "again\n");
-		json_decref(bad.list);
-	}
+	json_close(&j);
+	if (s->json)
+		printed = print_verified_json(&v, buf_str(&list));
+	else
+		print_verified_text(&v);
 	return v.n_bad ? EXIT_FAILED : printed;
 }
 
-/* ---- */
+/* ---- the command ---- */
 
 static const struct {
 	const char *name;

@@ -25,6 +25,8 @@ static int token_add(const struct settings *s, const char *path, struct token_li
 	const char *scope = service_settings(s)->scope;
 	struct str name = s->paths.items[1];
 	AUTO(buf_done) struct buf text = { 0 };
+	struct buf json = { 0 };
+	struct json_writer j = JSON_WRITER(&json);
 	char secret[TOKEN_SECRET_SIZE];
 	struct token *t;
 	unsigned scopes;
@@ -50,12 +52,17 @@ static int token_add(const struct settings *s, const char *path, struct token_li
 	if (token_make(name, scopes, t, secret, err) < 0 || tokens_write(path, l->v, l->n, err) < 0)
 		return -1;
 	token_scopes_print(scopes, &text);
-	if (s->json)
-		return json_print(json_pack("{s:s, s:s, s:s}", "name", t->name, "scope", buf_cstr(&text),
-					    "token", secret)) == EXIT_DONE
+	if (s->json) {
+		json_open_object(&j, NULL);
+		json_put_text(&j, "name", t->name);
+		json_put_text(&j, "scope", buf_cstr(&text));
+		json_put_text(&j, "token", secret);
+		json_close(&j);
+		return json_print_end(&json) == EXIT_DONE
 			       ? 0
 			       : err_set(err, ERR_IO,
 					 "could not be printed; remove the token and add it again");
+	}
 	printf("%s\n", secret);
 	fprintf(stderr,
 		"lode: token: '%s' may %s. The token is printed only now: write it to a file for lode push "
@@ -66,8 +73,10 @@ static int token_add(const struct settings *s, const char *path, struct token_li
 
 static int token_ls(const struct settings *s, const char *path, struct token_list *l, struct err *err)
 {
-	json_t *all = json_array();
+	AUTO(buf_done) struct buf json = { 0 };
+	struct json_writer j = JSON_WRITER(&json);
 
+	json_open_array(&j, NULL);
 	for (size_t i = 0; i < l->n; i++) {
 		AUTO(buf_done) struct buf scopes = { 0 };
 		time_t when = (time_t)l->v[i].created;
@@ -77,17 +86,19 @@ static int token_ls(const struct settings *s, const char *path, struct token_lis
 		token_scopes_print(l->v[i].scopes, &scopes);
 		if (localtime_r(&when, &tm))
 			strftime(date, sizeof(date), "%Y-%m-%d %H:%M", &tm);
-		if (s->json)
-			json_array_append_new(all, json_pack("{s:s, s:s, s:I}", "name", l->v[i].name, "scope",
-							     buf_cstr(&scopes), "created",
-							     (json_int_t)l->v[i].created));
-		else
+		if (s->json) {
+			json_open_object(&j, NULL);
+			json_put_text(&j, "name", l->v[i].name);
+			json_put_text(&j, "scope", buf_cstr(&scopes));
+			json_put_int(&j, "created", l->v[i].created);
+			json_close(&j);
+		} else {
 			printf("%-30s %-12s %s\n", l->v[i].name, buf_cstr(&scopes), date);
+		}
 	}
+	json_close(&j);
 	if (s->json)
-		json_print(all);
-	else
-		json_decref(all);
+		json_print_end(&json);
 	return 0;
 }
 

@@ -91,7 +91,8 @@ static void files_are_elf_files_packed_or_not(void **state)
 	assert_fails(find_target(&x->f, str_of(in_dir(x, "text")), &err), ERR_INVALID,
 		     "neither an ELF file nor a package");
 	test_file_write(in_dir(x, "empty"), "", 0);
-	assert_fails(find_target(&x->f, str_of(in_dir(x, "empty")), &err), ERR_INVALID, "neither an ELF file");
+	assert_fails(find_target(&x->f, str_of(in_dir(x, "empty")), &err), ERR_INVALID,
+		     "neither an ELF file");
 	test_file_write(in_dir(x, "bad.gz"), "\x1f\x8b\x08\0\0\0\0\0\0\0nonsense", 18);
 	assert_true(find_target(&x->f, str_of(in_dir(x, "bad.gz")), &err) < 0);
 	assert_true(find_target(&x->f, str_of(x->dir), &err) < 0);
@@ -140,7 +141,8 @@ static void an_installed_package_is_read_from_dpkgs_list(void **state)
 	assert_string_equal(x->f.items[1]->name, in_dir(x, "usr/bin/x"));
 	test_file_write(in_dir(x, "var/lib/dpkg/info/none.list"), "/usr/bin/script\n", 16);
 	assert_fails(find_package(&x->f, "none", &err), ERR_INVALID, "package none has no ELF file");
-	assert_fails(find_package(&x->f, "three", &err), ERR_IO, "package three is not installed: it is not in");
+	assert_fails(find_package(&x->f, "three", &err), ERR_IO,
+		     "package three is not installed: it is not in");
 	assert_fails(find_package(&x->f, "", &err), ERR_INVALID, "the name of a package cannot be empty");
 	assert_fails(find_package(&x->f, "../../etc/passwd", &err), ERR_IO, "../../etc/passwd");
 }

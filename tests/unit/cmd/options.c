@@ -132,7 +132,8 @@ static void mistakes_are_named(void **state)
 		     "is more than 4294967295");
 	assert_fails(read_line(&command_serve, "--cache-size 1X"), ERR_INVALID, "is not a size");
 	assert_fails(read_line(&command_serve, "--cache-size 99999999999T"), ERR_INVALID, "is not a size");
-	assert_fails(read_line(&command_serve, "--archive-path maybe"), ERR_INVALID, "is neither full nor hide");
+	assert_fails(read_line(&command_serve, "--archive-path maybe"), ERR_INVALID,
+		     "is neither full nor hide");
 	assert_fails(read_line(&command_debuginfod, "-p 65536"), ERR_INVALID, "not a port");
 	assert_fails(read_line(&command_debuginfod, "-Z =cat"), ERR_INVALID,
 		     "needs the ending of a file name");
