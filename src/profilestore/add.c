@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile taken in: checked in the thread of who brings it; interned and written, as one row for each type
- * and set of labels, by the writer.
+ * Adding a profile: it is checked in the caller's thread, then interned and written by the writer, as one row
+ * for each type and set of labels.
  */
 #include "profilestore/add.h"
 
@@ -11,7 +11,7 @@
 /* A row to be written. */
 struct row {
 	struct series *series;
-	size_t off, size; /* of its samples, in the buffer of them */
+	size_t off, size; /* of its samples in struct rows' buffer */
 	int64_t total;
 	uint64_t n_samples, digest;
 };
@@ -104,7 +104,7 @@ static int make_rows(struct profilestore *s, struct add *a, const uint32_t *stac
 
 /* ---- writing ---- */
 
-/* DB_ROW: it is. Only a profile with a time of its own can come again. */
+/* DB_ROW: it is. Only a profile with a time of its own can be recognized. */
 static int profile_is_there(struct db *db, const struct add *a, const struct row *row, struct err *err)
 {
 	struct db_stmt *st;
@@ -142,7 +142,7 @@ static int insert_profile(struct profilestore *s, const struct add *a, const str
 	return db_step(st, err);
 }
 
-/* Sums that it would have to be in are made again. */
+/* Rollups that would have to contain it are made again. */
 static int drop_rollups(struct profilestore *s, struct series *x, int64_t time_ms, struct err *err)
 {
 	series_groom_from(x, time_ms);
@@ -213,7 +213,7 @@ static int add_apply(struct profilestore *s, struct job *j, struct err *err)
 	struct rows rows = { 0 };
 	int r;
 
-	/* All that can be refused is refused before the first row is written. */
+	/* Everything that can be refused is refused before the first row is written. */
 	stacks = add_stacks(s, a->p, err);
 	r = stacks && make_rows(s, a, stacks, &rows, err) == 0 ? 0 : JOB_REFUSED;
 	if (r == 0)
@@ -268,7 +268,7 @@ static int check_time(const struct profilestore *s, struct add *a, struct err *e
 	return 0;
 }
 
-/* A job without its done(); NULL: it is refused. */
+/* A job without its done(); NULL: the profile is refused. */
 static struct add *add_new(struct profilestore *s, const struct profile *p,
 			   const struct profilestore_label *labels, size_t n_labels, struct err *err)
 {

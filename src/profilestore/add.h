@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile on its way in: what can be made of it before it is the writer's turn, and what cannot.
+ * A profile that is being added: the part of the work that is done before the writer's turn, and the checks.
  */
 #pragma once
 
@@ -23,14 +23,18 @@ struct add {
 	uint32_t n_groups;
 	uint32_t *group_of; /* of each set of labels of the profile */
 	struct profilestore_receipt receipt;
-	/* of profilestore_add() */
+	/* the callback of profilestore_add() */
 	void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err);
 	void *arg;
 };
 
-/* add_labels.c: the groups of @a, of the labels that came with it and those of its samples. */
+/*
+ * add_labels.c: make the groups of @a, from the labels that came with the profile and those of its samples.
+ */
 int add_labels(struct add *a, const struct profilestore_label *labels, size_t n, struct err *err);
 
-/* add_stacks.c: the number of each stack in @m, by its number in @a's profile; only of those that have a
- * value. NULL: see @err. */
+/*
+ * add_stacks.c: the number of each stack in the metadata store, by its number in the profile; only of stacks
+ * with a value. NULL: @err.
+ */
 uint32_t *add_stacks(struct profilestore *s, const struct profile *p, struct err *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Labels of a profile that comes in: those that it was sent with are checked; those of its samples were made
- * by a program that knows nothing of us, and are made to fit.
+ * Labels of a profile that is being added. Those that it was sent with are checked; those of its samples come
+ * from a program that does not know our rules, and are made to fit.
  */
 #include <stdlib.h>
 #include "profilestore/add.h"
@@ -14,7 +14,7 @@ static int by_label_name(const void *a, const void *b)
 		       ((const struct profilestore_label *)b)->name);
 }
 
-/* A label without a value is none. __name__ is not kept as a label. */
+/* A label without a value is dropped. __name__ is not stored as a label. */
 static int take_given(struct add *a, const struct profilestore_label *labels, size_t n, struct add_group *ret,
 		      struct err *err)
 {
@@ -68,7 +68,7 @@ static struct str fitting_name(struct add *a, const struct add_group *given, str
 	return has_label(given, ret) ? (struct str){ t, ret.size + sizeof(EXPORTED) - 1 } : ret;
 }
 
-/* Cut between characters; what is no text becomes question marks. */
+/* Cut between characters; bytes that are not UTF-8 become question marks. */
 static struct str fitting_value(struct add *a, struct str s)
 {
 	size_t size = MIN(s.size, (size_t)PROFILESTORE_MAX_LABEL_VALUE);
@@ -129,7 +129,7 @@ static bool has_text(const struct profile *p, uint32_t set)
 	return false;
 }
 
-/* Sets that differ only in numbers are one group. Group 0 is that of samples without labels. */
+/* Sets that differ only in numeric labels are one group. Group 0 is that of samples without labels. */
 static int find_groups(struct add *a, struct map *known, struct err *err)
 {
 	const struct profile *p = a->p;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stacks of a profile that comes in, interned: mappings become binaries, addresses those of their files,
- * and each location, function and stack the one that is known already, or a new one.
+ * Interning the stacks of a profile: mappings become binaries, addresses those of their files, and each
+ * location, function and stack gets the number of an equal entry, or a new one.
  *
- * What a mapping tells is where the file lay in memory. From that the place in the file follows, which is the
- * same in every process; the address in the ELF file follows only by the program headers, which nobody needs
- * to have by now.
+ * A mapping tells where the file was in memory. From that the place in the file follows, which is the same in
+ * every process; the address in the ELF file follows only with the program headers, which may not be known
+ * yet.
  */
 #include <stdlib.h>
 #include "profile/name.h"
@@ -14,10 +14,10 @@
 #define UPPER_HALF ((uint64_t)1 << 63)
 #define KERNEL     "[kernel.kallsyms]"
 
-/* What becomes of the addresses of a mapping. */
+/* Where the addresses of a mapping belong. */
 struct location_place {
 	bool known;
-	uint32_t part, runtime_part; /* the second for those that are not in it */
+	uint32_t part, runtime_part; /* the second is for addresses outside of the mapping */
 	uint64_t start, limit, add;
 };
 
@@ -25,8 +25,9 @@ struct interning {
 	struct meta *meta;
 	struct profilestore *s;
 	const struct profile *p;
-	uint32_t *strings, *functions, *locations, *stacks; /* numbers, of what is wanted */
-	struct location_place *places;                      /* of mappings; the last is for none */
+	uint32_t *strings, *functions, *locations, *stacks; /* numbers; only of entries in use */
+	/* of mappings; the last is for locations without a mapping */
+	struct location_place *places;
 	struct meta_line *lines;
 	size_t room_lines;
 	bool failed;
@@ -45,7 +46,7 @@ static uint32_t check_numbers(struct interning *x, uint32_t i)
 
 /* ---- mappings ---- */
 
-/* A vDSO is an image like others. What else is called so has no file. */
+/* A vDSO is an image like others; other names in brackets are not files. */
 static bool is_pseudo_file(struct str f)
 {
 	return !str_starts(f, STR("[vdso")) && !str_starts(f, STR("linux-vdso")) && profile_is_no_file(f);
@@ -59,14 +60,14 @@ static enum meta_kind mapping_kind(const struct profile_mapping *m, struct str f
 		return str_ends(file, STR("]_stext"))                              ? META_STEXT
 		       : str_ends(file, STR("]_text")) || (upper && build_id.size) ? META_TEXT
 										   : META_RUNTIME;
-	/* A kernel's module is relocated as a whole; vmlinux begins with _text. */
+	/* A kernel module is relocated as a whole; vmlinux begins with _text. */
 	if (upper && file.size && file.p[0] == '[')
 		return build_id.size ? META_SECTION : META_RUNTIME;
 	if (upper)
 		return str_ends(file, STR(".ko")) ? META_SECTION : build_id.size ? META_TEXT : META_RUNTIME;
 	if (!build_id.size && is_pseudo_file(file))
 		return META_RUNTIME;
-	/* Whoever has no mapping to tell of has moved them already. */
+	/* A mapping of everything: the profiler has translated the addresses already. */
 	if (!m->start && !m->offset)
 		return META_VADDR;
 	return META_OFFSET;
@@ -143,15 +144,14 @@ static const struct location_place *location_place(struct interning *x, uint32_t
 /*
  * ---- tables ----
  *
- * A look into a hash table is two or three steps that wait for memory each. So it is done for a block of
- * entries at once: all of them are hashed and their memory is asked for, and only then the first is looked
- * up.
+ * A look-up in a hash table waits for memory two or three times. So entries are looked up in blocks: all are
+ * hashed and their memory is prefetched, and only then the first is looked up.
  */
 
 #define BLOCK  32u
-#define WANTED 1u /* instead of a number + 1, until it is known */
+#define WANTED 1u /* marks an entry in use, in place of its number + 1 */
 
-/* The next entries that are wanted, from *at on; returns how many. */
+/* The next entries in use, from *at on; returns how many. */
 static unsigned next_block(const uint32_t *wanted, uint32_t n, uint32_t *at, uint32_t ret[BLOCK])
 {
 	unsigned k = 0;
@@ -202,7 +202,7 @@ static void find_functions(struct interning *x)
 	}
 }
 
-/* The lines of one, at @ret; true: they are only names. */
+/* The lines of a location, into @ret. true: they have function names only. */
 static bool intern_lines(const struct interning *x, const struct profile_location *l, uint16_t n,
 			 struct meta_line *ret)
 {
@@ -245,7 +245,7 @@ static void find_location(struct interning *x, uint32_t i, const struct meta_loc
 		names_added(x->s, meta_part_at(x->meta, l->part)->binary);
 }
 
-/* Room for the lines of a block: all of them behind each other. */
+/* Reserve room for the lines of a block, one after the other. */
 static void room_for_lines(struct interning *x, const uint32_t *block, unsigned n)
 {
 	size_t want = 1;
@@ -287,7 +287,7 @@ static void find_locations(struct interning *x)
 
 /* ---- stacks ---- */
 
-/* The stacks that are wanted, by depth: those of one depth do not wait for each other. */
+/* The stacks in use, by depth: those of one depth do not depend on each other. */
 static uint32_t *by_depth(const struct interning *x, uint32_t *ret_n)
 {
 	const struct profile *p = x->p;
@@ -320,7 +320,7 @@ static uint32_t *by_depth(const struct interning *x, uint32_t *ret_n)
 	return depth;
 }
 
-/* Of one depth may be fewer than a block. */
+/* A depth may have fewer than a block. */
 static bool find_stacks(struct interning *x)
 {
 	uint64_t hashes[BLOCK];
@@ -333,7 +333,7 @@ static bool find_stacks(struct interning *x)
 		for (n = 0; n < BLOCK && from + n < n_all; n++) {
 			const struct profile_stack *st = &x->p->stacks.p[order[from + n]];
 
-			/* Its caller is in this block, and not known yet. */
+			/* Its caller is in this block, and has no number yet. */
 			if (st->parent && x->stacks[st->parent] == UINT32_MAX)
 				break;
 			hashes[n] = meta_hash_stack(x->meta, x->stacks[st->parent],
@@ -351,7 +351,10 @@ static bool find_stacks(struct interning *x)
 	return true;
 }
 
-/* What leads to a sample with a value. Callers come before callees: one pass down marks all of them. */
+/*
+ * Mark everything that leads to a sample with a value. Callers come before callees: one pass down marks them
+ * all.
+ */
 static void mark_in_use(struct interning *x)
 {
 	const struct profile *p = x->p;

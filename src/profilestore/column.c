@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Columns: making place.
- */
+/* Columns: allocating chunks. */
 #include "profilestore/column.h"
 
 #include <stdlib.h>
@@ -23,7 +21,10 @@ void *column_next(struct column *c)
 
 	if (i >= COLUMN_MAX_ENTRIES)
 		return NULL;
-	/* Fresh memory of this size comes from the system, zeroed, and takes none until it is written to. */
+	/*
+	 * Fresh memory of this size comes zeroed from the system, which provides pages only as they are
+	 * written.
+	 */
 	if (!*chunk)
 		*chunk = calloc((size_t)1 << bit, c->entry_size);
 	return *chunk ? column_at(c, i) : NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A column: an array that only grows, by one thread, and is read by many without a lock.
+ * A column: an array that only grows, written by one thread, and read by many without a lock.
  *
- * Entries lie in chunks, each twice as large as the one before, that never move. The count is published
- * behind the entry: who has seen a count, or a number out of an entry that was there, may read all entries
- * below it. Memory of the last chunk that was not written to yet is only address space.
+ * Entries are in chunks, each twice as large as the one before, that never move. The count is published after
+ * the entry: a reader that has seen a count, or a number in an entry that was there, may read all entries
+ * below it. Memory of the last chunk that has not been written to is only address space.
  */
 #pragma once
 
@@ -22,8 +22,9 @@ struct column {
 };
 
 void column_done(struct column *c);
-/* Place for the entry number c->n, zeroed, to be filled before column_publish(). NULL: no memory, or too
- * many. */
+/*
+ * Room for the entry number c->n, zeroed, to be filled before column_publish(). NULL: no memory, or too many.
+ */
 void *column_next(struct column *c);
 
 static inline uint32_t column_n(const struct column *c)

@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include "profilestore/internal.h"
 
-#define STEP_SERIES 16u /* looked at in one step */
+#define STEP_SERIES 16u /* series groomed in one step */
 
 static int groom_series(struct profilestore *s, bool *ret_more, struct err *err)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What profilestore's own files share.
+ * Shared by the files of profilestore.
  *
- * column.h, meta.h   the metadata store in memory: read by all, written by the writer's thread
- * segment.c          the same on disk: rows that are appended
- * series.c           which series there are
- * samples.c          a list of stacks and values as bytes; sums of many
- * add.c              a profile taken apart
- * writer.c           the one thread that writes: takes what waits, commits once
- * load.c             what is on disk read back
- * read.c             connections for who asks; what lies in a range, by rollups and profile by profile
- * query.c, merge.c   what is asked
- * rollup.c, retain.c housekeeping
- * names.c            names for locations
+ *   column.h, meta.h   the metadata store in memory: read by all, written by the writer's thread
+ *   segment.c          the metadata store on disk: rows that are appended
+ *   series.c           the series
+ *   samples.c          a list of stacks and values as bytes; sums of many
+ *   add.c              a profile taken apart
+ *   writer.c           the one thread that writes: takes all waiting jobs, commits once
+ *   load.c             reading it all back
+ *   read.c             connections of readers; a range, by rollups and profile by profile
+ *   query.c, merge.c   queries
+ *   rollup.c, retain.c housekeeping
+ *   names.c            names for locations
  */
 #pragma once
 
@@ -23,12 +23,12 @@
 /* ---- series ---- */
 
 #define ROLLUP_LEVELS 4
-/* How long a rollup of each level is; each a multiple of the one before. */
+/* The duration of a rollup of each level; each a multiple of the one before. */
 extern const int64_t rollup_ms[ROLLUP_LEVELS];
 
 enum { SERIES_NAME, SERIES_TYPE, SERIES_UNIT, SERIES_PERIOD_TYPE, SERIES_PERIOD_UNIT, SERIES_N_TEXTS };
 
-/* Never freed while the store is open. All but the atomic fields never change. */
+/* Never freed while the store is open. Only the atomic fields change. */
 struct series {
 	uint32_t id;
 	bool delta;
@@ -37,34 +37,40 @@ struct series {
 	size_t n_labels;
 	struct profilestore_label *labels; /* by name */
 	struct bytes key;
-	_Atomic int64_t first_ms, last_ms; /* of its profiles: not later, not earlier. None: first > last */
-	_Atomic int64_t rolled_ms;         /* rollups of it may be there before this */
-	_Atomic int64_t groom_ms;          /* there may be rollups to be made from here on */
+	_Atomic int64_t first_ms, last_ms; /* of its profiles: bounds, not exact. None: first > last */
+	_Atomic int64_t rolled_ms;         /* its rollups are before this */
+	_Atomic int64_t groom_ms;          /* rollups may be due from here on */
 };
 
 /* The key of a series: its texts, and its labels by name, each a uleb size and bytes. */
 void series_key(struct buf *out, const struct str texts[SERIES_N_TEXTS], bool delta,
 		const struct profilestore_label *labels, size_t n);
-struct series *series_of_key(struct bytes key, uint32_t id, struct err *err); /* NULL: it is damaged */
+struct series *series_of_key(struct bytes key, uint32_t id, struct err *err); /* NULL: the key is damaged */
 void series_free(struct series *x);
 struct series *series_of_id(const struct profilestore *s, uint32_t id); /* NULL: none */
-/* Those that @r is about: next from *it, NULL: no more. The range is of first_ms to last_ms. */
+/*
+ * The series that match @r: the next one from *it on, NULL: no more. The range is compared with first_ms and
+ * last_ms.
+ */
 struct series *series_next(const struct profilestore *s, const struct profilestore_range *r, uint32_t *it);
-/* All of them, which are of one type: values can be added up; else ERR_INVALID. *ret is heap. */
+/*
+ * All series that match @r. They must be of one type, so that values can be added up; else ERR_INVALID. *ret
+ * is heap.
+ */
 int series_list(const struct profilestore *s, const struct profilestore_range *r, struct series ***ret,
 		size_t *ret_n, struct err *err);
-/* There may be sums to be made from @ms on, if not from earlier on. */
+/* Rollups may be due from @ms on, if not from earlier on. */
 void series_groom_from(struct series *x, int64_t ms);
 struct str series_label(const struct series *x, struct str name); /* empty: none */
-/* The one of this key, or a new one; NULL: see @err. The writer's. */
+/* The series of this key, or a new one; NULL: @err. Of the writer's thread. */
 struct series *series_get(struct profilestore *s, struct bytes key, struct err *err);
 void series_put(struct profilestore *s, struct series *x, struct series **at);
 int series_write(struct profilestore *s, struct err *err);
 void series_commit(struct profilestore *s, bool done);
 
 int label_check(struct profilestore_label l, struct err *err);
-bool label_name_char(char c); /* within a name */
-/* The number of bytes of the character at the beginning of @s; 0: it is none, or one that controls. */
+bool label_name_char(char c); /* after the first character */
+/* The size of the character at the beginning of @s in bytes; 0: not UTF-8, or a control character. */
 size_t label_char_size(struct str s);
 
 /* ---- samples ---- */
@@ -73,10 +79,10 @@ struct sample {
 	uint32_t stack;
 	int64_t value;
 };
-/* @v by rising stack, none twice, none 0. */
+/* @v by rising stack, each once, no value 0. */
 void samples_write(const struct sample *v, size_t n, struct buf *out);
 
-/* Values by number of stack, and what they are the sum of. */
+/* Values by number of stack, and what was added up. */
 struct sums {
 	const struct meta *meta;
 	uint32_t n; /* stacks that there is room for */
@@ -95,7 +101,7 @@ static inline bool sums_has(const struct sums *x, uint32_t stack)
 	return x->seen[stack / 64] >> stack % 64 & 1;
 }
 
-/* What a row of samples goes by; it is a checksum, too. */
+/* The identity of a row of samples; it is a checksum, too. */
 uint64_t samples_digest(uint32_t series, int64_t time_ms, int64_t duration_ms, struct bytes samples);
 
 /* ---- segments: the metadata store on disk ---- */
@@ -108,24 +114,24 @@ enum segment_kind {
 	SEGMENT_PARTS,
 	SEGMENT_LOCATIONS,
 	SEGMENT_STACKS,
-	SEGMENT_NAMES, /* what came of looking locations up, the last one counts */
+	SEGMENT_NAMES, /* the names of locations that were looked up; the last entry of a location counts */
 	SEGMENT_N_KINDS
 };
 struct segments {
 	uint32_t saved[SEGMENT_N_KINDS];   /* entries that are on disk */
-	uint32_t written[SEGMENT_N_KINDS]; /* and those that are with this transaction */
+	uint32_t written[SEGMENT_N_KINDS]; /* entries on disk with this transaction */
 	struct buf names;                  /* entries of SEGMENT_NAMES, to be written */
 	uint32_t n_names;
 };
-/* To be on disk with this transaction; the location itself is the caller's to change, once it is. */
+/* Write it with this transaction. The caller changes the location itself after the commit. */
 void segment_add_names(struct segments *g, uint32_t location, struct meta_names n, uint64_t elf_addr);
 int segments_write(struct profilestore *s, struct err *err);
 void segments_commit(struct segments *g, bool done);
-/* Appends what is in it to @m. What does not fit to what is there already is ERR_INVALID. */
+/* Append the entries of a row to @m. ERR_INVALID: they do not fit to the ones that are there. */
 int segment_read(struct meta *m, enum segment_kind kind, uint32_t n, struct bytes data, struct err *err);
-/* All of them, in the order in which they build on each other. */
+/* Load all segments, in the order in which they refer to each other. */
 int segments_load(struct profilestore *s, struct db *db, struct err *err);
-/* Some small ones made one. *ret_more: there are others. */
+/* Join a few small segments. *ret_more: there are more. */
 int segments_groom(struct profilestore *s, bool *ret_more, struct err *err);
 
 /* ---- the writer ---- */
@@ -135,20 +141,22 @@ struct job {
 	struct job *next;
 	/*
 	 * In the writer's thread, within a transaction. JOB_REFUSED: nothing was written, @err says why not.
-	 * An error: the transaction is rolled back, with all that others did in it.
+	 * An error: the transaction is rolled back, with the other jobs in it.
 	 */
 	int (*apply)(struct profilestore *s, struct job *j, struct err *err);
-	/* In the writer's thread, behind the commit: @err NULL, it is on disk. The job is not touched any
-	 * more. */
+	/*
+	 * In the writer's thread, after the commit; @err NULL: it is on disk. The job is not touched
+	 * afterwards.
+	 */
 	void (*done)(struct profilestore *s, struct job *j, const struct err *err);
 	struct err err;
 	bool refused;
 };
 int profilestore_writer_start(struct profilestore *s, struct err *err);
-void profilestore_writer_stop(struct profilestore *s); /* does what is waiting */
-/* Waits for room. */
+void profilestore_writer_stop(struct profilestore *s); /* runs the waiting jobs */
+/* Waits for room in the queue. */
 void profilestore_writer_submit(struct profilestore *s, struct job *j);
-/* Submits it and waits: 0 and error as told to done(), which may be NULL. */
+/* Submit it and wait: the result that done() gets, which may be NULL. */
 int profilestore_writer_run(struct profilestore *s, struct job *j, struct err *err);
 
 /* ---- reading ---- */
@@ -156,12 +164,12 @@ int profilestore_writer_run(struct profilestore *s, struct job *j, struct err *e
 struct db *reader_take(struct profilestore *s, struct err *err); /* NULL: failed */
 void reader_give(struct profilestore *s, struct db *db);
 
-/* All profiles of the range and its series, added up in @sums. */
+/* Add up all profiles of a range and its series in @sums. */
 struct range_options {
 	int64_t deadline_mono_ms; /* 0: none */
 	/*
-	 * Called once for each value of @label (empty: once for all), in order: @sums is of those that have
-	 * it, and @x is one of them. It has to clear @sums. NULL: they stay.
+	 * Called once for each value of @label (empty: once for all), in order: @sums is of the series that
+	 * have it, and @x is one of them. It has to clear @sums. NULL: the sums stay.
 	 */
 	int (*part)(void *arg, const struct series *x, struct sums *sums, struct err *err);
 	struct str label;
@@ -173,11 +181,11 @@ int range_sums(struct profilestore *s, const struct profilestore_range *r, const
 int series_sums(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms, unsigned below,
 		int64_t deadline_mono_ms, struct sums *sums, struct err *err);
 
-/* Totals of one series, added to points: what they are, without what they are made of. */
+/* Totals of one series, added to points: only values, no stacks. */
 struct point_scale {
-	int64_t from_ms, step_ms; /* where the first one begins; not later than what is asked for */
+	int64_t from_ms, step_ms; /* the start of the first point; not later than the range's */
 	int64_t *points;
-	size_t n; /* up to where what is asked for ends */
+	size_t n; /* up to the end of the range */
 };
 int series_points(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms,
 		  const struct point_scale *scale, int64_t *ret_total, uint64_t *ret_n_profiles,
@@ -195,14 +203,14 @@ struct names; /* names.c's own */
 
 struct profilestore {
 	struct meta meta;
-	struct column series; /* struct series *; the writer adds to it */
+	struct column series; /* struct series *; the writer appends */
 	char *dir, *path;
 	int64_t max_age_ms;
 	uint64_t max_size;
 	uint32_t max_series;
 	int64_t (*now_ms)(void);
 
-	/* the writer's */
+	/* of the writer's thread */
 	struct db *db;
 	struct map series_by_key;
 	struct segments segments;
@@ -215,9 +223,9 @@ struct profilestore {
 	size_t n_readers;
 
 	pthread_mutex_t groom_lock; /* one grooms at a time */
-	uint32_t groom_series;      /* whose turn it is, under the lock */
+	uint32_t groom_series;      /* the next series to groom, under the lock */
 
-	_Atomic uint64_t n_profiles, n_samples;                       /* that are there */
+	_Atomic uint64_t n_profiles, n_samples;                       /* stored now */
 	_Atomic uint64_t n_added, n_duplicates, n_refused, n_expired; /* since it was opened */
 	struct names *names;
 };
@@ -226,13 +234,19 @@ int profilestore_load(struct profilestore *s, struct err *err);
 extern const struct db_migration profilestore_migrations[];
 extern const unsigned profilestore_n_migrations;
 
-/* names.c: what is kept of binaries. names_load() comes behind the segments. */
+/* names.c: the state of naming. names_open() comes after the segments. */
 int names_open(struct profilestore *s, struct db *db, struct err *err);
 void names_close(struct profilestore *s);
-/* A location that wants a name was added, in the writer's thread; and it is on disk. */
+/*
+ * names_added(): in the writer's thread, a location was added that wants a name; names_committed(): it is on
+ * disk.
+ */
 void names_added(struct profilestore *s, uint32_t binary);
 void names_committed(struct profilestore *s);
-/* Will it get a name? What failed is tried again later, or when something new comes. */
+/*
+ * Whether a location may get a name: soon, or later, since a failure is tried again later, or when a file
+ * turns up.
+ */
 enum names_hope { NAMES_NONE, NAMES_SOON, NAMES_LATER };
 enum names_hope names_hope(struct profilestore *s, uint32_t location);
-uint64_t names_n_unnamed(struct profilestore *s); /* locations that have none */
+uint64_t names_n_unnamed(struct profilestore *s); /* locations without a name */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What is on disk read back into memory: the metadata store, series, counters. Profiles stay where they are.
- */
+/* Reading the store back into memory: the metadata store, series, counters. Profiles stay on disk. */
 #include "profilestore/internal.h"
 
 static int load_counters(struct profilestore *s, struct err *err)
@@ -24,7 +22,7 @@ static int load_counters(struct profilestore *s, struct err *err)
 	return 0;
 }
 
-/* The first column of the first row, if there is any. */
+/* The first column of the first row, if there is one. */
 static int read_number_setting(struct db *db, const char *sql, int64_t series, int64_t level, int64_t *ret,
 			       struct err *err)
 {
@@ -43,7 +41,10 @@ static int read_number_setting(struct db *db, const char *sql, int64_t series, i
 	return r;
 }
 
-/* From when to when there are profiles and sums of it: two looks into an index, however many there are. */
+/*
+ * The times of a series' first and last profiles and rollups: two look-ups in an index, however many there
+ * are.
+ */
 static int load_times(struct profilestore *s, struct series *x, struct err *err)
 {
 	int64_t first = INT64_MAX, last = INT64_MIN, rolled = INT64_MIN;
@@ -105,8 +106,8 @@ static int load_series(struct profilestore *s, struct err *err)
 }
 
 /*
- * Series of which nothing is left are forgotten: their labels may never come again. If nothing at all is
- * left, so is what stacks were made of: there are no numbers any more that mean any of it.
+ * A series without profiles is forgotten: its labels may never come again. If no profile is left at all, the
+ * metadata store is cleared too, since no number refers to it any more.
  */
 static int forget_loaded(struct profilestore *s, struct err *err)
 {
@@ -124,7 +125,7 @@ int profilestore_load(struct profilestore *s, struct err *err)
 {
 	uint64_t limit = s->meta.max_memory;
 
-	/* What was within the limit then is to be read, whatever the limit is now. */
+	/* Metadata that was within the limit when it was written is read, whatever the limit is now. */
 	s->meta.max_memory = UINT64_MAX;
 	if (forget_loaded(s, err) < 0 || load_counters(s, err) < 0 || segments_load(s, s->db, err) < 0 ||
 	    load_series(s, err) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lies in a range as one profile: values are summed up by number of stack, and what the stacks with a
- * value lead to is copied out of the metadata store into a profile of its own.
+ * A range as one profile: values are added up by number of stack, and what the stacks with a value refer to
+ * is copied out of the metadata store.
  */
 #include "profilestore/internal.h"
 
@@ -22,16 +22,16 @@ struct store_merge {
 	struct profile_line *lines;
 	uint32_t room_lines;
 	bool no_memory;
-	uint32_t none; /* what is written to without memory */
+	uint32_t none; /* written to when there is no memory */
 
-	const struct series *first; /* NULL: nothing so far */
+	const struct series *first; /* NULL: none so far */
 	uint64_t n_profiles, n_samples, n_pending, n_waiting;
 	int64_t duration_ms, period, first_ms;
 };
 
 /*
- * The number of entry @i. Tables grow while we read: what is found in one of them may lead to entries of
- * another that were not there when we began.
+ * The new number of entry @i. Tables grow meanwhile: an entry found in one of them may refer to entries of
+ * another that were not there at the start.
  */
 static uint32_t *merged_number(struct store_merge *m, struct new_numbers *x, uint32_t i,
 			       const struct column *c)
@@ -81,7 +81,7 @@ static uint32_t merged_function(struct store_merge *m, uint32_t i)
 
 /*
  * The mapping says what addresses count from: one that begins at 0 has those of the ELF file; one that begins
- * in memory where it does in the file has the file's own.
+ * in memory where it does in the file has file offsets.
  */
 static uint32_t merged_mapping(struct store_merge *m, const struct meta_part *part, bool elf_addr)
 {
@@ -154,13 +154,16 @@ static uint32_t merged_location(struct store_merge *m, uint32_t i)
 
 /* ---- stacks and samples ---- */
 
-/* Callers come before callees, so one pass down marks all that is wanted, and one up copies it. */
+/*
+ * Callers come before callees, so one pass down marks the stacks that are needed, and one pass up copies
+ * them.
+ */
 static void copy_stacks(struct store_merge *m, struct sums *sums)
 {
 	uint64_t *wanted = sums->seen;
 
 	for (size_t w = sums->n / 64 + 1; w-- > 0;)
-		/* A caller may be in the same word: it is looked at anew each time. */
+		/* A caller may be in the same word, so it is read again each time. */
 		for (uint64_t below = ~(uint64_t)0; wanted[w] & below;) {
 			unsigned bit = 63 - (unsigned)__builtin_clzll(wanted[w] & below);
 			uint32_t parent = meta_stack_at(m->meta, (uint32_t)(w * 64 + bit))->parent;

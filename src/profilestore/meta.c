@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Interning: each string, function, binary, location and stack is there once, and found by one look into a
- * hash table. Hashes are seeded, so that no input can choose its collisions. All of this is the writer's
- * thread's alone; what it adds can be read by others at once.
+ * Interning: each string, function, binary, location and stack is stored once, and found by one look-up in a
+ * hash table. Hashes are seeded, so that no input can choose its collisions. All of this runs in the writer's
+ * thread; readers see new entries at once.
  */
 #include "profilestore/meta.h"
 
@@ -47,7 +47,7 @@ static bool intern_reserve(struct meta *m, struct hash_index *h,
 	       HASH_INDEX_GROW(h, room, i, hash_of(m, i));
 }
 
-/* The new entry of @c is complete: everybody may see it, and it is found from now on. */
+/* Publish the new entry of @c to readers, and add it to the hash table. */
 static uint32_t intern_put(struct hash_index *h, uint32_t at, struct column *c)
 {
 	uint32_t i = column_publish(c);
@@ -243,8 +243,8 @@ uint32_t meta_part(struct meta *m, const struct meta_part *p)
 /* ---- locations ---- */
 
 /*
- * A location is its binary, its address and the lines that it came with: not the part of the binary, since
- * two mappings of different sizes may hold the same code.
+ * A location is identified by its binary, its address and the lines that it came with; not by the part of the
+ * binary, since two mappings of different sizes may hold the same code.
  */
 static uint64_t hash_begin(const struct meta *m, const struct meta_location *l)
 {
@@ -259,7 +259,7 @@ static uint64_t hash_line(uint64_t h, const struct meta_line *l)
 	return hash_mix(h ^ l->function, (uint64_t)(uint32_t)l->line << 32 | (uint32_t)l->column);
 }
 
-/* Lines that are in the table already are not given. */
+/* The given lines; if none are given they are in the table already. */
 static const struct meta_line *line_of(const struct meta *m, const struct meta_location *l,
 				       const struct meta_line *lines, uint32_t k)
 {
@@ -371,7 +371,7 @@ uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location)
 
 /* ---- asking for memory ---- */
 
-/* What is in the slot may be another one: then it was of no use. */
+/* The slot may belong to another entry: then the prefetch was of no use. */
 #define FETCH(h, column, hashes, n)                                                          \
 	({                                                                                   \
 		for (size_t k_ = 0; (h)->mask && k_ < (n); k_++)                             \
@@ -435,8 +435,10 @@ void meta_init(struct meta *m, uint64_t max_memory)
 	m->parts.entry_size = sizeof(struct meta_part);
 	m->locations.entry_size = sizeof(struct meta_location);
 	m->stacks.entry_size = sizeof(struct meta_stack);
-	/* Those that have number 0; of the columns' first chunks there is always memory, or none for
-	 * anything. */
+	/*
+	 * The entries with number 0. Allocating the first chunks of the columns cannot fail, or nothing
+	 * works.
+	 */
 	*(struct str *)column_next(&m->strings) = STR("");
 	column_publish(&m->strings);
 	column_next(&m->stacks);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metadata store in memory: what stacks are made of, each thing once.
+ * The metadata store in memory: what stacks refer to, each thing once.
  *
- * All tables are columns: the writer's thread adds to them, everybody reads. Nothing in them changes, but for
- * the names of a location, which are replaced in one step.
+ * All tables are columns: the writer's thread appends to them, all threads read. Entries do not change,
+ * except for the names of a location, which are replaced in one step.
  */
 #pragma once
 
@@ -12,12 +12,12 @@
 #include "profilestore/column.h"
 #include "frame/frame.h"
 
-#define META_FAILED UINT32_MAX /* no number: the limit of memory was met */
+#define META_FAILED UINT32_MAX /* no number: the limit of memory was reached */
 
 /* Number 0 is the empty one. */
 struct meta_function {
 	uint32_t name, system_name, file;
-	int32_t start_line; /* 0: not known, or more than fits */
+	int32_t start_line; /* 0: not known, or too large */
 };
 
 struct meta_line {
@@ -26,29 +26,30 @@ struct meta_line {
 };
 
 /*
- * What a mapping of a profile was: known by its build ID, without one by its file. Number 0 is for what is
- * in none; so is number 0 of the parts.
+ * A mapping of a profile: known by its build ID, without one by its file. Number 0 is for locations without a
+ * mapping; so is number 0 of the parts.
  */
 struct meta_binary {
-	uint32_t file, build_id;        /* strings; the first name that it was seen by; lower case */
+	/* strings; the first name that it was seen with; the build ID in lower case */
+	uint32_t file, build_id;
 	_Atomic uint32_t last_location; /* + 1; the others follow by `next` */
 	_Atomic uint32_t n_locations;
-	_Atomic uint32_t n_bare; /* of them: with LOCATION_BARE */
-	_Atomic uint32_t state;  /* names.c's own: number + 1 of what it knows, or 0 */
+	_Atomic uint32_t n_bare; /* of them: those with LOCATION_BARE */
+	_Atomic uint32_t state;  /* used by names.c: number + 1 of its struct named_binary, or 0 */
 };
 
-/* What a number in `addr` of a location counts from. */
+/* What an address of a location counts from. */
 enum meta_kind {
 	META_OFFSET,  /* bytes of the file */
 	META_VADDR,   /* as in the ELF file */
-	META_TEXT,    /* a kernel: from _text on */
-	META_STEXT,   /* from _stext on */
-	META_SECTION, /* a kernel's module: from where its code begins */
-	META_RUNTIME, /* as it was in the process: no file is known for it */
+	META_TEXT,    /* a kernel's, relative to _text */
+	META_STEXT,   /* relative to _stext */
+	META_SECTION, /* a kernel module's, relative to the start of its code */
+	META_RUNTIME, /* as it was in the process: its file is not known */
 	META_N_KINDS
 };
 
-/* A part of a binary as it was mapped. What differs only in size is one. */
+/* A part of a binary as it was mapped. Parts that differ only in size are one. */
 struct meta_part {
 	uint32_t binary;
 	uint8_t kind;
@@ -57,7 +58,8 @@ struct meta_part {
 
 enum {
 	LOCATION_FOLDED = 1 << 0,
-	LOCATION_BARE = 1 << 1, /* it came without lines, or with names alone: it may get better ones */
+	/* it came without lines, or with function names only: it may get better ones */
+	LOCATION_BARE = 1 << 1,
 };
 struct meta_location {
 	uint64_t addr;
@@ -65,28 +67,30 @@ struct meta_location {
 	uint32_t first_line; /* the lines it came with, innermost first */
 	uint16_t n_lines;
 	uint16_t flags;
-	uint32_t next;             /* the one before it in the same binary, + 1 */
-	_Atomic uint64_t names;    /* see struct meta_names; 0: was not looked up */
+	uint32_t next;             /* the location before it in the same binary, + 1 */
+	_Atomic uint64_t names;    /* see struct meta_names; 0: not looked up */
 	_Atomic uint64_t elf_addr; /* 0: not known */
 };
 
-/* What came of looking a location up, in one word. */
+/* The result of looking a location up, in one word. */
 struct meta_names {
 	uint32_t first_line;
 	uint16_t n_lines; /* 0: none */
 	uint8_t reason;   /* enum frame_reason */
-	uint8_t table;    /* names.c's own: which of its binary's tables it was looked up in, never 0 */
+	/* of the table of its binary that it was looked up in (names_internal.h); never 0 */
+	uint8_t generation;
 };
 static inline uint64_t meta_names_word(struct meta_names n)
 {
-	return (uint64_t)n.first_line << 32 | (uint64_t)n.n_lines << 16 | (uint64_t)n.reason << 8 | n.table;
+	return (uint64_t)n.first_line << 32 | (uint64_t)n.n_lines << 16 | (uint64_t)n.reason << 8 |
+	       n.generation;
 }
 static inline struct meta_names meta_names_of(uint64_t w)
 {
 	return (struct meta_names){ (uint32_t)(w >> 32), (uint16_t)(w >> 16), (uint8_t)(w >> 8), (uint8_t)w };
 }
 
-/* Of a line, a column: 0 is what is not known, or more than fits. */
+/* Of a line or column: 0 is not known, or too large. */
 static inline int32_t meta_line_number(int64_t v)
 {
 	return v == (int32_t)v ? (int32_t)v : 0;
@@ -106,10 +110,10 @@ struct meta {
 	struct column parts;     /* struct meta_part */
 	struct column locations; /* struct meta_location */
 	struct column stacks;    /* struct meta_stack */
-	_Atomic uint64_t memory; /* bytes of all this */
+	_Atomic uint64_t memory; /* bytes of all tables */
 	uint64_t max_memory;
 
-	/* the writer's */
+	/* of the writer's thread */
 	uint64_t seed;
 	struct hash_index by_string, by_function, by_binary, by_part, by_location, by_stack;
 	struct meta_string_chunk *chunk;
@@ -119,7 +123,7 @@ struct meta {
 void meta_init(struct meta *m, uint64_t max_memory);
 void meta_done(struct meta *m);
 
-/* Each finds what is equal, or adds it: its number, or META_FAILED. */
+/* Each finds the equal entry, or appends it: its number, or META_FAILED. */
 uint32_t meta_string(struct meta *m, struct str s);
 uint32_t meta_function(struct meta *m, const struct meta_function *f);
 uint32_t meta_binary(struct meta *m, struct str file, struct str build_id);
@@ -127,12 +131,12 @@ uint32_t meta_part(struct meta *m, const struct meta_part *p);
 /* @lines NULL: they are at l->first_line already. */
 uint32_t meta_location(struct meta *m, const struct meta_location *l, const struct meta_line *lines);
 uint32_t meta_stack(struct meta *m, uint32_t parent, uint32_t location);
-/* @n lines, whether there are such or not; the number of the first. */
+/* Append @n lines, without a search; the number of the first. */
 uint32_t meta_lines(struct meta *m, const struct meta_line *lines, size_t n);
 
 /*
- * Whoever looks for many asks for the memory of some at once, and then looks for each: hashes, of tens of
- * them, and a fetch that costs nothing where it is of no use.
+ * For looking up many: hash a few dozen, prefetch the memory of all of them, then look up each. A prefetch
+ * that is of no use costs nothing.
  */
 uint64_t meta_hash_string(const struct meta *m, struct str s);
 uint64_t meta_hash_function(const struct meta *m, const struct meta_function *f);

@@ -1,52 +1,71 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What names.c and names_write.c share.
+ * Shared by names.c and the files beside it.
  */
 #pragma once
 
 #include <pthread.h>
 #include "profilestore/internal.h"
 
-#define BINARIES_MS     30000 /* for adding up what was spent in each */
+#define BINARIES_MS     30000 /* for adding up the values of each binary */
 #define NAMES_MAX_LINES 4096u /* of a location */
 
-/* What is known of naming a binary that has had locations to be named. Never freed while the store is open.
+/*
+ * Naming of one binary that has, or had, locations without names. Never freed while the store is open.
  */
-struct tracked {
+struct named_binary {
 	uint32_t binary;
 	/* changed under the lock, read without it */
 	_Atomic int state; /* enum naming_state */
-	/* number of the table that it is named by; a location with another one is wanted */
-	_Atomic uint8_t table;
+	/*
+	 * Of the table that the binary is named by: 1 to 255, then 1 again. A location whose last look-up has
+	 * another generation (meta_names.generation) is wanted.
+	 */
+	_Atomic uint8_t generation;
 	_Atomic int64_t next_try_ms;
-	/* changed under the lock, while nobody else names; NULL: empty */
+	/* changed under the lock, while no names are being written; NULL: empty */
 	char *why, *origin, *named_by;
 	/* under the lock */
 	uint32_t reason, n_tries;
 	int64_t last_try_ms;
-	bool unsaved;          /* named_by and table are not on disk yet */
+	bool unsaved;          /* named_by and generation are not on disk yet */
 	uint32_t n_wakes;      /* since the store was opened */
-	uint32_t n_bare_named; /* of its bare locations, have a name all the same */
-	uint32_t seen;         /* the location, + 1, up to which `wanted` was filled */
-	uint32_t *wanted;      /* locations; those before `first` were looked up */
-	size_t first, n_wanted, room;
+	uint32_t n_bare_named; /* of its bare locations: those that have a name by now */
+	struct wanted_locations {
+		uint32_t *list; /* some may have been looked up since; those before `first` were */
+		size_t first, n, room;
+		uint32_t seen; /* the location, + 1, up to which `list` was filled */
+	} wanted;
 };
 
 struct names {
-	struct column tracked; /* struct tracked *; added to under the lock */
+	struct column tracked; /* struct named_binary *; added to under the lock */
 	pthread_mutex_t lock;
 	/* under the lock */
-	struct map by_key; /* build ID or file -> struct tracked */
+	struct map by_key; /* build ID or file -> struct named_binary */
 	void (*fn)(void *arg);
 	void *arg;
-	/* the writer's */
+	/* of the writer's thread */
 	uint32_t *added; /* binaries with locations that are not in their lists yet */
 	size_t n_added, added_room;
 };
 
-/* NULL: nothing is to be named in it. */
-struct tracked *names_of(const struct profilestore *s, uint32_t binary);
-/* Both under the lock. */
-void names_tried(struct tracked *t, const struct profilestore_tried *tried, int64_t now_ms);
-/* What was looked up is taken from the list's beginning: those are asked for first. */
-void names_shorten(struct profilestore *s, struct tracked *t);
+/* ---- names.c ---- */
+
+/* NULL: it has no locations to be named. */
+struct named_binary *names_binary(const struct profilestore *s, uint32_t binary);
+/* Note the outcome of a try. Under the lock. */
+void names_tried(struct named_binary *t, const struct profilestore_tried *tried, int64_t now_ms);
+
+/* ---- names_wanted.c: all but the first two under the lock ---- */
+
+/* The names that a location got after it came in. */
+struct meta_names location_names(const struct meta_location *l);
+bool location_is_wanted(const struct profilestore *s, const struct named_binary *t, uint32_t location);
+uint32_t wanted_count(const struct named_binary *t);
+/* Add the locations that came in since the last call. */
+void wanted_add_new(struct profilestore *s, struct named_binary *t);
+/* The generation has changed: look at all locations again. */
+void wanted_add_all(struct profilestore *s, struct named_binary *t);
+/* Drop locations that were looked up from the beginning of the list: these are asked for first. */
+void wanted_shorten(struct profilestore *s, struct named_binary *t);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Names, and what came of tries, on their way to disk and then into the locations: one job of the writer.
- */
+/* Names and outcomes on their way to disk and then into the locations: one job of the writer. */
 #include "profilestore/names_internal.h"
 
 struct naming_job {
@@ -10,7 +8,7 @@ struct naming_job {
 	size_t n;
 	const struct profilestore_tried *tried;
 	size_t n_tried;
-	uint64_t *words; /* of each name, struct meta_names */
+	uint64_t *words; /* struct meta_names of each name */
 };
 
 /* ---- lines ---- */
@@ -27,7 +25,7 @@ static bool intern_line(struct meta *m, const struct profilestore_name_line *l, 
 	return ret->function != META_FAILED;
 }
 
-/* Looked up in another table it is mostly called the same. */
+/* Another table mostly gives the same names. */
 static bool same_lines(const struct meta *m, struct meta_names n, const struct meta_line *lines,
 		       size_t n_lines)
 {
@@ -43,14 +41,14 @@ static bool same_lines(const struct meta *m, struct meta_names n, const struct m
 	return true;
 }
 
-static int intern_text(struct meta *m, const struct profilestore_name *name, struct meta_names *ret,
-		       struct err *err)
+static int intern_name_lines(struct meta *m, const struct profilestore_name *name, struct meta_names *ret,
+			     struct err *err)
 {
 	struct meta_line lines[NAMES_MAX_LINES];
 	uint32_t n = MIN(name->n_lines, NAMES_MAX_LINES), first;
 
 	ret->reason = (uint8_t)name->reason;
-	/* A name that it has it keeps. */
+	/* A location keeps the name that it has. */
 	if (!n)
 		return 0;
 	for (uint32_t i = 0; i < n; i++)
@@ -66,15 +64,15 @@ static int intern_text(struct meta *m, const struct profilestore_name *name, str
 	return 0;
 }
 
-static struct tracked *tracked_of(struct profilestore *s, uint32_t location)
+static struct named_binary *tracked_of(struct profilestore *s, uint32_t location)
 {
-	return names_of(s, meta_binary_of(&s->meta, meta_location_at(&s->meta, location)));
+	return names_binary(s, meta_binary_of(&s->meta, meta_location_at(&s->meta, location)));
 }
 
 /* ---- rows ---- */
 
-/* As it will be. Strings are the try's, or what does not change while it is written. */
-static struct profilestore_tried binary_row_of(struct profilestore *s, const struct tracked *t,
+/* The new row. Strings are owned by the try, or do not change while it is written. */
+static struct profilestore_tried binary_row_of(struct profilestore *s, const struct named_binary *t,
 					       const struct profilestore_tried *tried, int64_t *ret_last_ms)
 {
 	struct profilestore_tried row = { .binary = t->binary, .origin = str_of(t->origin) };
@@ -96,7 +94,7 @@ static struct profilestore_tried binary_row_of(struct profilestore *s, const str
 	return row;
 }
 
-static int write_binary_row(struct profilestore *s, const struct tracked *t,
+static int write_binary_row(struct profilestore *s, const struct named_binary *t,
 			    const struct profilestore_tried *tried, struct err *err)
 {
 	int64_t last_ms;
@@ -112,7 +110,7 @@ static int write_binary_row(struct profilestore *s, const struct tracked *t,
 	db_bind_bytes(st, 4, bytes_of(row.why.p, row.why.size));
 	db_bind_bytes(st, 5, bytes_of(row.origin.p, row.origin.size));
 	db_bind_bytes(st, 6, bytes_of(t->named_by, str_of(t->named_by).size));
-	db_bind_i64(st, 7, t->table);
+	db_bind_i64(st, 7, t->generation);
 	db_bind_i64(st, 8, row.n_tries);
 	db_bind_i64(st, 9, last_ms);
 	db_bind_i64(st, 10, row.next_try_ms);
@@ -121,19 +119,19 @@ static int write_binary_row(struct profilestore *s, const struct tracked *t,
 
 static int write_binary_rows(struct profilestore *s, const struct naming_job *j, struct err *err)
 {
-	const struct tracked *last = NULL;
+	const struct named_binary *last = NULL;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < j->n; i++) {
-		const struct tracked *t = tracked_of(s, j->names[i].location);
+		const struct named_binary *t = tracked_of(s, j->names[i].location);
 
-		/* Names without the table that they are of would be looked up again, and no more. */
+		/* Names without the generation of their table would only be looked up again. */
 		if (t != last && t->unsaved)
 			r = write_binary_row(s, t, NULL, err);
 		last = t;
 	}
 	for (size_t i = 0; r == 0 && i < j->n_tried; i++) {
-		const struct tracked *t = names_of(s, j->tried[i].binary);
+		const struct named_binary *t = names_binary(s, j->tried[i].binary);
 
 		if (t)
 			r = write_binary_row(s, t, &j->tried[i], err);
@@ -151,9 +149,9 @@ static int names_apply(struct profilestore *s, struct job *job, struct err *err)
 		const struct meta_location *l = meta_location_at(&s->meta, j->names[i].location);
 		struct meta_names n = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed));
 
-		if (intern_text(&s->meta, &j->names[i], &n, err) < 0)
+		if (intern_name_lines(&s->meta, &j->names[i], &n, err) < 0)
 			return JOB_REFUSED;
-		n.table = tracked_of(s, j->names[i].location)->table;
+		n.generation = tracked_of(s, j->names[i].location)->generation;
 		j->words[i] = meta_names_word(n);
 	}
 	for (size_t i = 0; i < j->n; i++)
@@ -167,7 +165,7 @@ static void publish_names(struct profilestore *s, const struct profilestore_name
 	struct meta_location *l = meta_location_at(&s->meta, name->location);
 	struct meta_names was = meta_names_of(atomic_load_explicit(&l->names, memory_order_relaxed)),
 			  is = meta_names_of(word);
-	struct tracked *t = tracked_of(s, name->location);
+	struct named_binary *t = tracked_of(s, name->location);
 
 	t->n_bare_named += !l->n_lines && !was.n_lines && is.n_lines;
 	t->unsaved = false;
@@ -178,7 +176,7 @@ static void publish_names(struct profilestore *s, const struct profilestore_name
 static void names_written(struct profilestore *s, struct job *job, const struct err *err)
 {
 	struct naming_job *j = CONTAINER_OF(job, struct naming_job, job);
-	struct tracked *last = NULL;
+	struct named_binary *last = NULL;
 
 	if (err)
 		return;
@@ -186,13 +184,13 @@ static void names_written(struct profilestore *s, struct job *job, const struct 
 	for (size_t i = 0; i < j->n; i++) {
 		publish_names(s, &j->names[i], j->words[i]);
 		if (last && last != tracked_of(s, j->names[i].location))
-			names_shorten(s, last);
+			wanted_shorten(s, last);
 		last = tracked_of(s, j->names[i].location);
 	}
 	if (last)
-		names_shorten(s, last);
+		wanted_shorten(s, last);
 	for (size_t i = 0; i < j->n_tried; i++) {
-		struct tracked *t = names_of(s, j->tried[i].binary);
+		struct named_binary *t = names_binary(s, j->tried[i].binary);
 
 		if (!t)
 			continue;

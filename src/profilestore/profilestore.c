@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A profile store opened and closed, and what it has to say of itself.
- */
+/* Opening and closing a profile store, and its statistics. */
 #include "profilestore/internal.h"
 
 #include <pthread.h>
@@ -67,7 +65,7 @@ void profilestore_close(struct profilestore *s)
 	free(s);
 }
 
-/* The database and what belongs to it. */
+/* The database and its companions. */
 static uint64_t size_on_disk(const struct profilestore *s)
 {
 	static const char *const behind[] = { "", "-wal", "-shm" };

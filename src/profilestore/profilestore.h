@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profilestore: the profiles that came in, kept, and asked for again.
+ * profilestore: profiles that came in, stored and queried.
  *
- * A profile is taken apart at the door. What its stacks are made of (strings, functions, mappings, locations,
- * stacks as a trie) is interned once for all profiles: the *metadata store*, in SQLite through `db`, and in
- * memory. What is left is, for each *series* (a profile type and a set of labels), a row with a time and a
- * list of stacks and values. A mapping is a binary here, known by its build ID, and an address is that of the
- * ELF file, so that the same code is the same location whichever process ran it.
+ * A profile is taken apart when it comes in. What its stacks refer to (strings, functions, mappings,
+ * locations, stacks as a trie) is interned once for all profiles: the *metadata store*, in SQLite through
+ * `db`, and in memory. The rest is, for each *series* (a profile type and a set of labels), a row with a time
+ * and a list of stacks and values. A mapping is stored as a binary, known by its build ID, and an address as
+ * that of the ELF file, so that the same code is the same location in every process.
  *
- * To merge profiles is to add up values by stack in one array; whole hours of a series are added up
+ * Profiles are merged by adding up values by stack in one array; whole hours of a series are added up
  * beforehand (*rollups*).
  *
- * A location has names from the profile it came with, or gets them later (`naming`): that changes the
- * location, and so every profile.
+ * A location has names from its profile, or gets them later (`naming`): that changes the location, and so
+ * every profile.
  *
- *   profilestore.h  opening, taking in, asking
+ *   profilestore.h  opening, adding, queries
  *   selector.h      the language of selectors
- *   names.h         locations that have no names, and giving them
+ *   names.h         names for locations that came in without
  *
- * A profile store may be used by many threads. Nobody who asks waits for who adds, nor the other way.
+ * Many threads may use a profile store. Readers do not wait for writers, nor writers for readers.
  */
 #pragma once
 
@@ -28,15 +28,15 @@
 struct profilestore;
 
 struct profilestore_options {
-	const char *dir;         /* is made; "profiles.db" and what else is needed */
-	int64_t max_age_ms;      /* profiles are kept for so long. 0: for ever */
-	uint64_t max_size;       /* bytes of profiles; the oldest go first. 0: no limit */
+	const char *dir;         /* created if need be; has "profiles.db" and its companions */
+	int64_t max_age_ms;      /* how long profiles are kept. 0: for ever */
+	uint64_t max_size;       /* bytes of profiles; the oldest are deleted first. 0: no limit */
 	uint32_t max_series;     /* 0: 100 000 */
-	uint64_t max_metadata;   /* bytes of memory of what is interned; more is ERR_LIMIT. 0: 1 GiB */
+	uint64_t max_metadata;   /* bytes of memory for the metadata store; more is ERR_LIMIT. 0: 1 GiB */
 	int64_t (*now_ms)(void); /* wall clock; NULL: the real one. For tests */
 };
 int profilestore_open(const struct profilestore_options *o, struct profilestore **ret, struct err *err);
-/* What was given to profilestore_add() is done before. Takes NULL. */
+/* Profiles given to profilestore_add() are written before. Takes NULL. */
 void profilestore_close(struct profilestore *s);
 
 /* ---- taking in ---- */
@@ -45,7 +45,7 @@ void profilestore_close(struct profilestore *s);
 #define PROFILESTORE_MAX_LABEL_NAME  256u  /* [a-zA-Z_][a-zA-Z0-9_.]* */
 #define PROFILESTORE_MAX_LABEL_VALUE 4096u /* UTF-8 without control characters */
 #define PROFILESTORE_MAX_LABEL_SETS  1000u /* of the samples of one profile */
-/* A profile from later than this from now is ERR_INVALID. */
+/* A profile whose time is further in the future is ERR_INVALID. */
 #define PROFILESTORE_MAX_AHEAD_MS (10 * 60 * 1000)
 
 struct profilestore_label {
@@ -53,27 +53,27 @@ struct profilestore_label {
 };
 
 struct profilestore_receipt {
-	uint32_t n_profiles; /* one a sample type and set of labels; those without any value are not kept */
+	/* one for each sample type and set of labels; those without any value are not stored */
+	uint32_t n_profiles;
 	uint64_t n_samples;
-	bool duplicate;   /* the same profile is there already: nothing was added, and all is well */
+	bool duplicate;   /* the same profile is stored already: nothing was added, which is not an error */
 	int64_t first_id; /* of its profiles; 0: none */
 };
 
 /*
- * Take in @p with @labels. Its types become series "NAME:TYPE:UNIT:PERIODTYPE:PERIODUNIT[:delta]" (":delta":
- * it has a duration); NAME is the label __name__, or "profile". Labels of its samples that are text become
- * labels too ("exported_" before them where there is one of the same name), numbers are left out. Addresses
+ * Add @p with @labels. Its types become series "NAME:TYPE:UNIT:PERIODTYPE:PERIODUNIT[:delta]" (":delta": it
+ * has a duration); NAME is the label __name__, or "profile". Text labels of its samples become labels too
+ * (with "exported_" before the name if there is one of the same name); numeric labels are left out. Addresses
  * become those of the ELF file as far as the mapping tells (see mapping_offset in names.h).
  *
- * Labels that are no labels, a time that is far ahead: ERR_INVALID; too many: ERR_LIMIT; both at once. Else
- * 0, and @done is called once, from another thread: err NULL says that it is on disk. @p must stay until
- * then; it is not changed.
+ * Bad labels, or a time that is far ahead: ERR_INVALID; too many: ERR_LIMIT; both at once. Else 0, and @done
+ * is called once, from another thread: err NULL, it is on disk. @p must stay until then; it is not changed.
  */
 int profilestore_add(struct profilestore *s, const struct profile *p, const struct profilestore_label *labels,
 		     size_t n_labels,
 		     void (*done)(void *arg, const struct profilestore_receipt *r, const struct err *err),
 		     void *arg, struct err *err);
-/* The same, waiting for it. */
+/* The same, waiting for the result. */
 int profilestore_add_wait(struct profilestore *s, const struct profile *p,
 			  const struct profilestore_label *labels, size_t n_labels,
 			  struct profilestore_receipt *ret, struct err *err);
@@ -82,9 +82,9 @@ int profilestore_add_wait(struct profilestore *s, const struct profile *p,
 
 /* Times are milliseconds since 1970, from inclusive, to exclusive. */
 struct profilestore_range {
-	const struct selector *sel; /* of a type; NULL is all types where that makes sense */
+	const struct selector *sel; /* matches series of a type; NULL: all types, where that makes sense */
 	int64_t from_ms, to_ms;
-	int64_t profile_id; /* not 0: this one profile, whatever the others say */
+	int64_t profile_id; /* not 0: this one profile, whatever the other fields say */
 };
 
 /* Lists are on the heap in one piece: free() them. Sorted, without repetition. */
@@ -100,14 +100,14 @@ int profilestore_label_values(struct profilestore *s, const struct profilestore_
 			      struct profilestore_list **ret, struct err *err);
 
 /*
- * Sums over time, each of one set of values of the labels @by (n_by 0: each series by itself). All are of one
- * type: where the range has several it is ERR_INVALID.
+ * Sums over time, each of one set of values of the labels @by (n_by 0: each series by itself). All must be of
+ * one type: a range with several is ERR_INVALID.
  */
 struct profilestore_series_options {
-	int64_t step_ms;      /* of a point; 0: so that there are about 200 */
+	int64_t step_ms;      /* of a point; 0: such that there are about 200 */
 	const struct str *by; /* names of labels */
 	size_t n_by;
-	bool one;       /* all in one */
+	bool one;       /* add up all series */
 	uint32_t limit; /* series, the largest first; 0: 100 */
 };
 struct profilestore_series {
@@ -121,7 +121,7 @@ struct profilestore_series_list {
 	int64_t from_ms, step_ms;
 	size_t n_points, n, n_left_out;
 	struct profilestore_series *v;
-	struct str type, unit; /* as long as the store; empty: there are none */
+	struct str type, unit; /* valid as long as the store; empty: no series */
 };
 int profilestore_series(struct profilestore *s, const struct profilestore_range *r,
 			const struct profilestore_series_options *o, struct profilestore_series_list **ret,
@@ -142,15 +142,16 @@ int profilestore_profiles(struct profilestore *s, const struct profilestore_rang
 			  struct profilestore_entries **ret, struct err *err);
 
 /*
- * All profiles of the range in one, with one sample type; its samples have the label @label (empty: none) if
- * their series has it. What names there are by now is in it, nothing is waited for. Nothing there: an empty
- * profile. It belongs to who asks. More than @limits take: ERR_LIMIT.
+ * All profiles of the range merged into one, with one sample type; its samples have the label @label (empty:
+ * none) if their series has it. It has the names that are stored by now; nothing is waited for. An empty
+ * range: an empty profile. The caller owns it. More than @limits: ERR_LIMIT.
  */
 struct profilestore_merged {
 	struct profile *profile; /* profile_free() it */
 	uint64_t n_profiles, n_samples;
-	uint64_t n_pending; /* locations of it that may get names within seconds */
-	uint64_t n_waiting; /* ... that failed, and may get some when something new comes, or much later */
+	uint64_t n_pending; /* its locations that may get names within seconds */
+	/* its locations that failed, and may get names when a file turns up, or much later */
+	uint64_t n_waiting;
 };
 int profilestore_merge(struct profilestore *s, const struct profilestore_range *r, struct str label,
 		       const struct profile_limits *limits, int64_t deadline_mono_ms,
@@ -158,8 +159,10 @@ int profilestore_merge(struct profilestore *s, const struct profilestore_range *
 
 /* ---- housekeeping ---- */
 
-/* One step of compaction, rollups and retention; *ret_more: there is more to do. For a thread of low
- * priority. */
+/*
+ * One step of compaction, rollups and retention; *ret_more: there is more to do. For a thread of low
+ * priority.
+ */
 int profilestore_groom(struct profilestore *s, bool *ret_more, struct err *err);
 
 struct profilestore_stats {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Series over time, and lists of profiles.
- */
+/* Series over time, and lists of profiles. */
 #include "profilestore/internal.h"
 
 #include <stdlib.h>
@@ -12,12 +10,12 @@
 
 /* ---- series over time ---- */
 
-/* Steps that people know, and of which the longer ones are multiples of what there are sums of. */
+/* Round steps; the longer ones are multiples of rollups. */
 static const int64_t steps_ms[] = { 1000,     2000,     5000,     10000,    15000,     30000,    60000,
 				    120000,   300000,   600000,   1200000,  1800000,   3600000,  7200000,
 				    10800000, 21600000, 43200000, 86400000, 172800000, 604800000 };
 
-/* Times that the asked for can mean: what there is at all. */
+/* Clip the range to the times that the series have. */
 static void clip_range(const struct profilestore_range *r, struct series *const *list, size_t n,
 		       int64_t *from_ms, int64_t *to_ms)
 {
@@ -62,7 +60,7 @@ static void labels_by(struct arena *a, const struct series *x, const struct prof
 	if (o->one)
 		return;
 	if (!o->n_by) {
-		/* Those of the series live as long as the store. */
+		/* Labels live as long as the store. */
 		g->labels = x->labels;
 		g->n_labels = x->n_labels;
 		return;
@@ -124,7 +122,7 @@ static struct str add_key_text(char **p, struct str s)
 	return ret;
 }
 
-/* All in one piece: series, points, labels, texts. */
+/* In one piece: series, points, labels, texts. */
 static struct profilestore_series_list *group_list(const struct groups *gs, size_t n)
 {
 	size_t n_labels = 0, size = sizeof(struct profilestore_series_list);
@@ -302,7 +300,7 @@ static int take_latest_series(struct profilestore *s, struct db *db, const struc
 	while ((x = series_next(s, r, &it))) {
 		struct db_stmt *st;
 
-		/* What is later than all of a series leaves nothing of it. */
+		/* Profiles later than all of this series fill the list already. */
 		if (l->n == limit && l->v[limit - 1].e.time_ms > atomic_load(&x->last_ms))
 			continue;
 		if (db_prepare(db, latest_sql, &st, err) < 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lies in a range. Who asks has a connection of his own, and so a picture of the database that no writer
+ * Reading a range. Each reader has a database connection of its own, and so a snapshot that no writer
  * disturbs or waits for.
  *
- * Of each series the largest sums that lie in the range are taken, then smaller ones for what is left on both
- * sides and between, and single profiles for the rest. A sum that is not there is no error: it was not made
- * yet.
+ * Of each series the largest rollups within the range are taken, then smaller ones for the parts that remain
+ * before, after and between them, and single profiles for the rest. A missing rollup is not an error: it has
+ * not been made yet.
  */
 #include "profilestore/internal.h"
 
@@ -26,7 +26,7 @@ struct db *reader_take(struct profilestore *s, struct err *err)
 	pthread_mutex_unlock(&s->readers_lock);
 	if (!db && db_open(s->path, &(struct db_options){ .read_only = true }, &db, err) < 0)
 		return NULL;
-	/* Of all that is read until reader_give() the same state is seen. */
+	/* All reads until reader_give() see the same snapshot. */
 	if (db_exec(db, "BEGIN", err) < 0) {
 		db_close(db);
 		return NULL;
@@ -51,15 +51,15 @@ void reader_give(struct profilestore *s, struct db *db)
 
 /* ---- pieces ---- */
 
-/* What is done with each row of a range; sums come as such, with level >= 0. */
+/* What is done with each row of a range; a rollup has level >= 0. */
 struct visit {
 	struct db *db;
 	const struct series *x;
-	unsigned below; /* only sums of levels less than this */
+	unsigned below; /* only rollups of levels below this */
 	int64_t deadline_ms;
-	bool data;              /* the rows, not only what is in the index */
-	int64_t from_ms, to_ms; /* what is asked for; visit_row() sets it */
-	/* Of a sum: whether it is wanted as a whole. NULL: always. */
+	bool data;              /* read the samples too, not only the columns in the index */
+	int64_t from_ms, to_ms; /* of the current row's range; visit_row() sets it */
+	/* Of a rollup: whether it can be used as a whole. NULL: always. */
 	bool (*fits)(struct visit *v, int64_t start_ms, int64_t size_ms);
 	int (*row)(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err);
 	void *arg;
@@ -141,7 +141,7 @@ static int any_rows(const struct visit *v, int64_t from_ms, int64_t to_ms, struc
 	return r;
 }
 
-/* 1: the sum is taken. If it reaches beyond what is asked for nothing lies there. */
+/* 1: the rollup is taken. If it reaches beyond the range there are no profiles there. */
 static int group_takes(struct visit *v, int64_t start_ms, int64_t size_ms, struct err *err)
 {
 	int64_t end_ms = start_ms + size_ms;
@@ -155,7 +155,7 @@ static int group_takes(struct visit *v, int64_t start_ms, int64_t size_ms, struc
 	return r < 0 ? -1 : r == 0;
 }
 
-/* What is between two sums of a level is asked of the level below: the list of it. */
+/* The time between two rollups of a level is read from the level below: a list of such gaps. */
 struct gap {
 	int64_t from_ms, to_ms;
 };
@@ -181,7 +181,7 @@ static int visit_level(struct visit *v, int level, struct gap in, struct gaps *o
 	struct db_stmt *st;
 	int r;
 
-	/* Only those that lie in it as a whole. */
+	/* Only rollups that are in the gap as a whole. */
 	if (first % size)
 		first += size - first % size;
 	end = in.to_ms - in.to_ms % size;
@@ -225,9 +225,9 @@ static int visit_row(struct visit *v, int64_t from_ms, int64_t to_ms, struct err
 	int r = 0;
 
 	/*
-	 * Outside of these there is nothing, so that the range may as well be that of all sums of it. But
-	 * they are not of the picture that is read: what lies in that beside what is asked for is left out,
-	 * and so are sums of it.
+	 * There are no profiles before or after these, so the range may be widened to whole rollups. But they
+	 * are newer than the snapshot: rows of the snapshot outside of the range are skipped, and so are
+	 * rollups that contain them.
 	 */
 	int64_t first = atomic_load(&v->x->first_ms), last = atomic_load(&v->x->last_ms);
 
@@ -381,7 +381,7 @@ struct points {
 	uint64_t n_profiles;
 };
 
-/* All of it in one point that there is. */
+/* All of it is in one point. */
 static bool in_one_point(struct visit *v, int64_t start_ms, int64_t size_ms)
 {
 	const struct point_scale *p = &((const struct points *)v->arg)->scale;

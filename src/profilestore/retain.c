@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Retention: profiles that are too old go, and the oldest of all as long as there are too many bytes; by
- * whole hours, and a bounded number of rows in a step, so that whoever adds does not wait long.
+ * Retention: profiles that are too old are deleted, and the oldest while there are too many bytes; by whole
+ * hours, and a bounded number of rows in a step, so that writers do not wait long.
  */
 #include "profilestore/internal.h"
 
@@ -13,7 +13,7 @@ struct expiry {
 	struct series *x;
 	int64_t before_ms;
 	uint64_t n;
-	int64_t first_ms; /* of what is left; INT64_MAX: nothing */
+	int64_t first_ms; /* of the oldest row that remains; INT64_MAX: none */
 };
 
 static int count_gone(struct profilestore *s, const struct expiry *e, uint64_t *ret_n, uint64_t *ret_samples,
@@ -54,7 +54,7 @@ static int run_deletion(struct profilestore *s, const char *sql, const struct ex
 	return db_step(st, err);
 }
 
-/* Sums of anything that goes, go first: also those that reach over its end. */
+/* Rollups of deleted profiles are deleted first: also those that reach beyond the end. */
 static const char drop_rollups_sql[] =
 	"DELETE FROM rollup WHERE series = ?1 AND level IN (0, 1, 2, 3) AND start_ms < ?2";
 static const char drop_profiles_sql[] = "DELETE FROM profile WHERE id IN (SELECT id FROM profile WHERE "
@@ -103,12 +103,12 @@ static int expire_old(struct profilestore *s, struct series *x, int64_t before_m
 	if (profilestore_writer_run(s, &e.job, err) < 0)
 		return -1;
 	atomic_fetch_add(&s->n_expired, e.n);
-	/* Sums that reach over what is gone are made again of what is left. */
+	/* Rollups that reach beyond the deleted profiles are made again from the rest. */
 	series_groom_from(x, before_ms);
 	return 0;
 }
 
-/* Of the series, or of all, what is oldest. */
+/* The series with the oldest row. */
 static struct series *oldest_rows(struct profilestore *s)
 {
 	struct series *found = NULL;
@@ -138,8 +138,8 @@ static int read_setting(struct db *db, const char *sql, int64_t *ret, struct err
 }
 
 /*
- * Pages that are in use, but for the metadata store, which does not get smaller when profiles go. Those that
- * are free are used for what comes next, and given back bit by bit.
+ * Pages in use, except for the metadata store, which does not shrink when profiles are deleted. Free pages
+ * are reused, and given back bit by bit.
  */
 static int used_size(struct profilestore *s, uint64_t *ret, struct err *err)
 {

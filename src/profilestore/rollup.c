@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums made beforehand: of each series and five minutes, hour, six hours and day that are over, one row.
- * Shorter ones are made first, and the longer ones out of them.
+ * Rollups: of each series one row for each past five minutes, hour, six hours and day. Shorter ones are made
+ * first, and the longer ones from them.
  *
- * The sum is made by who grooms, out of a picture of the database; the writer takes it only if the profiles
- * are still as many: one that came late has thrown it away before it was there.
+ * The grooming thread makes the sum from a snapshot of the database; the writer accepts it only if the number
+ * of profiles has not changed: one that came late has invalidated the sum.
  */
 #include "profilestore/internal.h"
 
-#define GRACE_MS  30000 /* behind its end: profiles are sent when they are over */
+#define GRACE_MS  30000 /* after the end of the time: profiles are sent after they end */
 #define STEP_ROWS 64    /* of one step */
-#define LEAST     2     /* profiles that are worth a sum */
+#define LEAST     2     /* profiles that are worth a rollup */
 
 struct rollup {
 	struct job job;
@@ -29,10 +29,8 @@ static int count_rollup(struct db *db, uint32_t series, int64_t from_ms, int64_t
 	struct db_stmt *st;
 	int r;
 
-	if (db_prepare(
-		    db,
-		    "SELECT count(*) FROM profile WHERE series = ? AND time_ms >= ? AND time_ms < ?",
-		    &st, err) < 0)
+	if (db_prepare(db, "SELECT count(*) FROM profile WHERE series = ? AND time_ms >= ? AND time_ms < ?",
+		       &st, err) < 0)
 		return -1;
 	db_bind_i64(st, 1, series);
 	db_bind_i64(st, 2, from_ms);
@@ -95,7 +93,7 @@ static const char missing_sql[] = "SELECT time_ms / ?1, count(*) FROM profile WH
 				  "?6 AND "
 				  "start_ms = time_ms / ?1 * ?1) ORDER BY 1 LIMIT ?7";
 
-/* Starts of sums that could be there and are not: of [from, to), as many as there is room for. */
+/* The starts of rollups in [from, to) that are due and missing, as many as there is room for. */
 static int missing_rollups(struct db *db, const struct series *x, int level, int64_t from_ms, int64_t to_ms,
 			   int64_t ret[STEP_ROWS], size_t *ret_n, struct err *err)
 {
@@ -164,7 +162,7 @@ int rollup_groom(struct profilestore *s, struct series *x, struct sums *sums, bo
 	from = MAX(from, first);
 	if (first > atomic_load(&x->last_ms) || from > to - to % rollup_ms[0])
 		return 0;
-	/* A profile that comes from here on moves it back, if it is for before. */
+	/* A profile that comes from here on moves it back, if its time is before. */
 	atomic_store(&x->groom_ms, to - to % rollup_ms[0]);
 	for (int level = 0; level < ROLLUP_LEVELS && !*ret_more; level++)
 		if (make_level(s, x, level, from, to, sums, ret_more, err) < 0) {

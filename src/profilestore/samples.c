@@ -3,8 +3,8 @@
  * Lists of stacks and values, as bytes; and sums of many of them.
  *
  * uleb n, uleb unit (the greatest number that all values are a multiple of), then for each the difference to
- * the stack before it (uleb), and the value in units (uleb, zigzag). A value of a typical profile is then
- * one byte, whatever it counts.
+ * the stack before it (uleb), and the value in units (uleb, zigzag). A value of a typical profile is then one
+ * byte, whatever it counts.
  */
 #include "profilestore/internal.h"
 
@@ -66,7 +66,9 @@ uint64_t samples_digest(uint32_t series, int64_t time_ms, int64_t duration_ms, s
 
 static int samples_room_for(struct sums *x, uint32_t n, struct err *err)
 {
-	/* Stacks that come while we read shall not make us copy. What is not touched takes no memory. */
+	/*
+	 * Room for stacks that are added while we read, so as not to copy. Untouched memory takes no pages.
+	 */
 	uint32_t room = n + n / 8 + 65536;
 	int64_t *values = calloc(room, sizeof(*values));
 	uint64_t *seen = calloc(room / 64 + 1, sizeof(*seen));
@@ -117,7 +119,7 @@ static int samples_damaged(struct err *err)
 	return err_set(err, ERR_INVALID, "samples are damaged");
 }
 
-/* There are rows of more stacks than there were when we began, perhaps: none of more than there are now. */
+/* Rows may have more stacks than there were at the start, but none more than there are now. */
 static int more_stacks(struct sums *x, uint64_t stack, struct err *err)
 {
 	uint32_t n = column_n(&x->meta->stacks);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables, and how they came to be: each entry brings an older database one step further. An entry that
- * was released is never changed. docs/formats/profilestore.md describes what they hold.
+ * The tables, and their versions: each entry upgrades an older database by one version. An entry that was
+ * released is never changed. docs/formats/profilestore.md describes the content.
  */
 #include "profilestore/internal.h"
 
 /*
- * The indexes have the totals, so that sums over time need not touch the rows. What is in `data` comes last:
- * a long one goes over into pages of its own, which are not read where only the columns before it are asked
- * for.
+ * The indexes have the totals, so that sums over time need not read the rows. `data` is the last column: a
+ * long value is on overflow pages, which are not read if only the columns before it are needed.
  */
 static const char first[] = "CREATE TABLE segment ("
 			    "  id INTEGER PRIMARY KEY," /* kind << 40 | number of its first entry */
@@ -54,7 +53,7 @@ static const char first[] = "CREATE TABLE segment ("
 			    "  n_samples INTEGER NOT NULL"
 			    ") STRICT;"
 			    "INSERT INTO counter VALUES (1, 1, 0, 0);"
-			    /* What is known of naming a binary. */
+			    /* The state of naming a binary. */
 			    "CREATE TABLE naming ("
 			    "  binary INTEGER PRIMARY KEY,"
 			    "  state INTEGER NOT NULL,"

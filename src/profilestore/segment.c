@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The metadata store on disk: of each table rows of entries [first, first + n), packed as varints, appended
- * with each transaction that brought new ones, and made fewer in the background.
+ * The metadata store on disk: for each table rows of entries [first, first + n), packed as varints, appended
+ * with each transaction that brought new ones, and joined in the background.
  *
- * What is read is checked as if anybody had written it: numbers refer to what was read before.
+ * The file is not trusted: every number must refer to an entry that was read before.
  */
 #include "profilestore/internal.h"
 
@@ -11,8 +11,8 @@
 #include "base/leb.h"
 
 #define ID_BITS    40
-#define GROOM_SIZE MIB(1) /* segments are made to be of about this size */
-#define GROOM_ROWS 64     /* as soon as there are so many small ones */
+#define GROOM_SIZE MIB(1) /* segments are joined up to about this size */
+#define GROOM_ROWS 64     /* when there are so many small ones */
 
 static struct column *segment_column(struct meta *m, enum segment_kind kind)
 {
@@ -137,7 +137,7 @@ int segments_write(struct profilestore *s, struct err *err)
 		uint32_t n = column_n(segment_column(&s->meta, k));
 
 		g->written[k] = n;
-		/* A row for each few megabytes: a profile may bring all that there ever will be. */
+		/* A row for each few megabytes: the first profile may bring nearly everything. */
 		for (uint32_t i = g->saved[k], from = i; i < n; i++) {
 			write_entry(&s->meta, k, i, &b);
 			if (i + 1 < n && b.size < GROOM_SIZE)
@@ -172,7 +172,7 @@ static int segment_damaged(const char *what, struct err *err)
 	return err_set(err, ERR_INVALID, "a list of %s is damaged", what);
 }
 
-/* What was added is the entry that it should be: not one that was there. */
+/* The entry has the number that it should have: it was new, not equal to an earlier one. */
 static bool segment_is_next(uint32_t got, uint32_t was)
 {
 	return got == was;
@@ -263,7 +263,7 @@ static bool segment_read_names(struct meta *m, struct cursor *c)
 	struct meta_location *l;
 
 	if (!cursor_ok(c) || location >= column_n(&m->locations) || n.first_line > n_lines ||
-	    n.n_lines > n_lines - n.first_line || !n.table || n.reason >= FRAME_N_REASONS)
+	    n.n_lines > n_lines - n.first_line || !n.generation || n.reason >= FRAME_N_REASONS)
 		return false;
 	l = meta_location_at(m, (uint32_t)location);
 	atomic_store_explicit(&l->elf_addr, elf_addr, memory_order_relaxed);
@@ -299,7 +299,7 @@ int segments_load(struct profilestore *s, struct db *db, struct err *err)
 	struct db_stmt *st;
 	int r;
 
-	/* Of some tables the number 0 is there from the beginning. */
+	/* Some tables have the number 0 from the start. */
 	for (enum segment_kind k = SEGMENT_STRINGS; k < SEGMENT_NAMES; k++)
 		s->segments.saved[k] = column_n(segment_column(&s->meta, k));
 	if (db_prepare(db, "SELECT id, n, digest, data FROM segment ORDER BY id", &st, err) < 0)
@@ -335,7 +335,7 @@ struct joining {
 	bool any;
 };
 
-/* The first run of small rows of one kind, behind each other. */
+/* The first run of adjacent small rows of one kind. */
 static int find_small(struct db *db, struct joining *x, struct err *err)
 {
 	int64_t size = 0, n = 0;

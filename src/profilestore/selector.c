@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Selectors, read once from left to right: a type, then matchers in braces.
- */
+/* Selectors, parsed once from left to right: a type, then matchers in braces. */
 #include "profilestore/profilestore.h"
 
 #include <stdlib.h>
@@ -42,7 +40,7 @@ static void skip_selector_blanks(struct selector_reader *r)
 		r->p++;
 }
 
-/* One character, with blanks before it. */
+/* Accept one character, after blanks. */
 static bool accept_text(struct selector_reader *r, char c)
 {
 	skip_selector_blanks(r);
@@ -62,7 +60,7 @@ static bool in_name(char c)
 	return begins_name(c) || (c >= '0' && c <= '9') || c == '.';
 }
 
-/* Types have colons, and whatever programs call their values. */
+/* Types have colons, and any other characters that programs use for their values. */
 static bool in_type(char c)
 {
 	return in_name(c) || c == ':' || c == '-' || c == '/' || (unsigned char)c >= 0x80;
@@ -109,7 +107,7 @@ static size_t add_utf8(char *out, uint32_t c)
 	return 4;
 }
 
-/* @n digits of @base bits; false: there are none such. */
+/* @n digits of @base bits; false: they are not there. */
 static bool read_digits(struct selector_reader *r, unsigned n, unsigned bits, uint32_t *ret)
 {
 	uint32_t v = 0;
@@ -125,7 +123,7 @@ static bool read_digits(struct selector_reader *r, unsigned n, unsigned bits, ui
 	return true;
 }
 
-/* Behind the backslash. */
+/* After the backslash. */
 static int read_escape(struct selector_reader *r, char quote, char *out, size_t *n, struct err *err)
 {
 	static const char letters[] = "abfnrtv\\", meanings[] = "\a\b\f\n\r\t\v\\";
@@ -170,7 +168,7 @@ static int read_quoted(struct selector_reader *r, struct arena *a, struct str *r
 	if (r->p == r->end || !strchr("\"'`", *r->p) || !*r->p)
 		return selector_expected(r, err, "a string in quotes");
 	quote = *r->p++;
-	/* What is decoded is never longer. */
+	/* Decoded text is never longer. */
 	out = arena_alloc(a, (size_t)(r->end - r->p) + 1);
 	while (r->p < r->end && *r->p != quote) {
 		char c = *r->p++;
@@ -241,7 +239,7 @@ static int read_matchers(struct selector_reader *r, struct selector *s, struct e
 {
 	if (!accept_text(r, '{'))
 		return 0;
-	/* As in PromQL, a comma may stand behind the last one. */
+	/* As in PromQL, a comma may follow the last matcher. */
 	while (!accept_text(r, '}')) {
 		if (read_matcher(r, s, err) < 0)
 			return -1;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Selectors: which series are meant. The syntax is that of PromQL's instant vector selectors on a profile
- * type:
+ * Selectors: which series a query is about. The syntax is that of PromQL's instant vector selectors, on a
+ * profile type:
  *
- *	profile:cpu:nanoseconds:cpu:nanoseconds:delta{service="web", host=~"a.*", job!="x", unit!~"y|z"}
+ * 	profile:cpu:nanoseconds:cpu:nanoseconds:delta{service="web", host=~"a.*", job!="x", unit!~"y|z"}
  *
  * The type may be left out, the braces too. Strings are in "", '' or ``, with Go's escapes in the first two.
- * Regular expressions are POSIX extended and match the whole value; a label that is not there has the empty
- * value. No recursion, and nothing is looked at twice: safe on any text.
+ * Regular expressions are POSIX extended and match the whole value; a missing label has the empty value. The
+ * parser does not recurse and does not go back: it is safe on any text.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 
 struct selector;
 
-/* ERR_INVALID says at which character and what was expected. */
+/* ERR_INVALID: the text has the character and what was expected. */
 int selector_parse(struct str text, struct selector **ret, struct err *err);
 void selector_free(struct selector *s); /* takes NULL */
 void selector_freep(struct selector **s);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Series: a type and a set of labels. All of them are in memory; which ones a selector means is asked of
- * each.
- */
+/* Series: a type and a set of labels. All are in memory; a selector is matched against each. */
 #include "profilestore/internal.h"
 
 #include <stdlib.h>
@@ -81,7 +78,7 @@ static struct str read_series_text(struct cursor *c)
 	return (struct str){ (const char *)b.p, b.size };
 }
 
-/* The texts point into the key, which is the series' own. */
+/* The texts point into the key, which the series owns. */
 static bool read_series_key(struct series *x)
 {
 	struct cursor c = cursor_of(x->key);

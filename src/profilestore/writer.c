@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer: one thread that does all that changes the store. It takes what waits, does it in one
- * transaction, commits, which syncs, and then tells everybody: one sync for as many as came while the last
- * one was under way.
+ * The writer: the one thread that changes the store. It takes all waiting jobs, applies them in one
+ * transaction, commits, which syncs, and then completes each: one sync for all jobs that came during the last
+ * one.
  */
 #include "profilestore/internal.h"
 
@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define MAX_WAITING 256u /* jobs; who brings more waits */
+#define MAX_WAITING 256u /* jobs; a thread that brings more waits */
 
 struct store_writer {
 	pthread_t thread;
@@ -54,7 +54,7 @@ static int apply_all(struct profilestore *s, struct job *jobs, struct err *err)
 	return series_write(s, err) < 0 || segments_write(s, err) < 0 || write_counters(s, err) < 0 ? -1 : 0;
 }
 
-/* What is in memory of a transaction that failed stays there, and comes with the next one. */
+/* Entries in memory of a transaction that failed stay there, and are written with the next one. */
 static void writer_run(struct profilestore *s, struct job *jobs)
 {
 	uint64_t n_profiles = atomic_load(&s->n_profiles), n_samples = atomic_load(&s->n_samples);

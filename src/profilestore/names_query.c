@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the state of naming: the binaries that are due, the binaries of a range, wanted locations. */
+#include "profilestore/names_internal.h"
+
+#include <stdlib.h>
+
+#define SOON_MS INT64_C(5000)
+
+enum names_hope names_hope(struct profilestore *s, uint32_t location)
+{
+	const struct meta_location *l = meta_location_at(&s->meta, location);
+	const struct named_binary *t;
+
+	if (!(l->flags & LOCATION_BARE))
+		return NAMES_NONE;
+	t = names_binary(s, meta_binary_of(&s->meta, l));
+	/* Not tracked yet: it came in just now. */
+	if (!t)
+		return NAMES_SOON;
+	if (atomic_load(&t->state) != NAMING_WANTED || !location_is_wanted(s, t, location))
+		return NAMES_NONE;
+	return t->next_try_ms <= s->now_ms() + SOON_MS ? NAMES_SOON : NAMES_LATER;
+}
+
+uint64_t names_n_unnamed(struct profilestore *s)
+{
+	uint64_t n = 0;
+
+	pthread_mutex_lock(&s->names->lock);
+	for (uint32_t i = 0; i < column_n(&s->names->tracked); i++) {
+		const struct named_binary *t = *(struct named_binary **)column_at(&s->names->tracked, i);
+		const struct meta_binary *b = meta_binary_at(&s->meta, t->binary);
+
+		n += atomic_load_explicit(&b->n_bare, memory_order_relaxed) - t->n_bare_named;
+	}
+	pthread_mutex_unlock(&s->names->lock);
+	return n;
+}
+
+/* Under the lock. Strings are owned by the store or by @t. */
+static void describe_binary(struct profilestore *s, uint32_t binary, const struct named_binary *t,
+			    struct profilestore_binary *ret)
+{
+	const struct meta_binary *b = meta_binary_at(&s->meta, binary);
+	uint32_t n = atomic_load_explicit(&b->n_locations, memory_order_relaxed),
+		 n_bare = atomic_load_explicit(&b->n_bare, memory_order_relaxed);
+
+	*ret = (struct profilestore_binary){ .id = binary,
+					     .file = meta_str(&s->meta, b->file),
+					     .build_id = meta_str(&s->meta, b->build_id),
+					     .n_locations = n,
+					     .n_named = n - n_bare };
+	if (!t)
+		return;
+	/* More locations may have come in since the last count. */
+	ret->n_named += MIN(t->n_bare_named, n_bare);
+	ret->n_wanted = wanted_count(t);
+	ret->state = t->state;
+	ret->reason = t->reason;
+	ret->why = str_of(t->why);
+	ret->origin = str_of(t->origin);
+	ret->n_tries = t->n_tries;
+	ret->n_wakes = t->n_wakes;
+	ret->last_try_ms = t->last_try_ms;
+	ret->next_try_ms = t->next_try_ms;
+}
+
+static char *copy_text(char *to, struct str *text)
+{
+	if (text->size)
+		memcpy(to, text->p, text->size);
+	text->p = to;
+	return to + text->size;
+}
+
+/* The list and its texts in one allocation. */
+static struct profilestore_binaries *pack_binaries(const struct profilestore_binary *v, size_t n,
+						   int64_t total)
+{
+	struct profilestore_binaries *ret;
+	size_t size = sizeof(*ret) + n * sizeof(*v);
+	char *text;
+
+	for (size_t i = 0; i < n; i++)
+		size += v[i].file.size + v[i].build_id.size + v[i].why.size + v[i].origin.size;
+	ret = mem_alloc(size);
+	*ret = (struct profilestore_binaries){ n, total, (struct profilestore_binary *)(ret + 1) };
+	text = (char *)(ret->v + n);
+	for (size_t i = 0; i < n; i++) {
+		ret->v[i] = v[i];
+		text = copy_text(text, &ret->v[i].file);
+		text = copy_text(text, &ret->v[i].build_id);
+		text = copy_text(text, &ret->v[i].why);
+		text = copy_text(text, &ret->v[i].origin);
+	}
+	return ret;
+}
+
+static int by_most_wanted(const void *a, const void *b)
+{
+	const struct profilestore_binary *x = a, *y = b;
+
+	if (x->n_wanted != y->n_wanted)
+		return x->n_wanted > y->n_wanted ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+int profilestore_wanted(struct profilestore *s, int64_t now_ms, uint32_t limit,
+			struct profilestore_binaries **ret, int64_t *ret_next_ms, struct err *err)
+{
+	AUTO(mem_freep) struct profilestore_binary *list = NULL;
+	struct names *n = s->names;
+	size_t n_list = 0;
+
+	*ret_next_ms = INT64_MAX;
+	pthread_mutex_lock(&n->lock);
+	list = NEW_N(struct profilestore_binary, (size_t)column_n(&n->tracked) + 1);
+	for (uint32_t i = 0; i < column_n(&n->tracked); i++) {
+		struct named_binary *t = *(struct named_binary **)column_at(&n->tracked, i);
+
+		if (t->state != NAMING_WANTED)
+			continue;
+		if (t->next_try_ms > now_ms) {
+			*ret_next_ms = MIN(*ret_next_ms, t->next_try_ms);
+			continue;
+		}
+		describe_binary(s, t->binary, t, &list[n_list++]);
+	}
+	qsort(list, n_list, sizeof(*list), by_most_wanted);
+	*ret = pack_binaries(list, MIN(n_list, (size_t)limit), 0);
+	pthread_mutex_unlock(&n->lock);
+	return 0;
+}
+
+/*
+ * Add up the values of each binary, and note those that were seen at all. Callers have smaller numbers than
+ * callees.
+ */
+static void add_up_binaries(struct profilestore *s, struct sums *x, int64_t *values, bool *seen)
+{
+	for (uint32_t i = x->n; i-- > 1;) {
+		const struct meta_stack *st;
+		uint32_t binary;
+
+		if (!sums_has(x, i))
+			continue;
+		st = meta_stack_at(&s->meta, i);
+		binary = meta_binary_of(&s->meta, meta_location_at(&s->meta, st->location));
+		x->seen[st->parent / 64] |= UINT64_C(1) << st->parent % 64;
+		values[binary] = add_saturating(values[binary], x->values[i]);
+		seen[binary] = true;
+	}
+}
+
+static int by_value_spent(const void *a, const void *b)
+{
+	const struct profilestore_binary *x = a, *y = b;
+
+	if (x->value != y->value)
+		return x->value > y->value ? -1 : 1;
+	return by_most_wanted(a, b);
+}
+
+int profilestore_binaries(struct profilestore *s, const struct profilestore_range *r,
+			  struct profilestore_binaries **ret, struct err *err)
+{
+	AUTO(mem_freep) struct profilestore_binary *list = NULL;
+	AUTO(mem_freep) int64_t *values = NULL;
+	AUTO(mem_freep) bool *seen = NULL;
+	const struct range_options o = { .deadline_mono_ms = clock_mono_ms() + BINARIES_MS };
+	AUTO(sums_done) struct sums x = { 0 };
+	uint32_t n_all;
+	size_t n = 0;
+
+	if (r && (sums_init(&x, &s->meta, err) < 0 || range_sums(s, r, &o, &x, err) < 0))
+		return -1;
+	n_all = column_n(&s->meta.binaries);
+	list = NEW_N(struct profilestore_binary, (size_t)n_all + 1);
+	values = mem_zalloc(((size_t)n_all + 1) * sizeof(*values));
+	seen = mem_zalloc((size_t)n_all + 1);
+	if (r)
+		add_up_binaries(s, &x, values, seen);
+	pthread_mutex_lock(&s->names->lock);
+	for (uint32_t i = 0; i < n_all; i++) {
+		if (r ? !seen[i] : !atomic_load(&meta_binary_at(&s->meta, i)->n_locations))
+			continue;
+		describe_binary(s, i, names_binary(s, i), &list[n]);
+		list[n++].value = values[i];
+	}
+	qsort(list, n, sizeof(*list), by_value_spent);
+	*ret = pack_binaries(list, n, x.total);
+	pthread_mutex_unlock(&s->names->lock);
+	return 0;
+}
+
+static void describe_location(const struct profilestore *s, uint32_t location,
+			      struct profilestore_unnamed *ret)
+{
+	static const struct {
+		enum frame_address_kind kind;
+		struct str symbol;
+	} kinds[META_N_KINDS] = {
+		[META_OFFSET] = { FRAME_OFFSET, { 0 } },
+		[META_VADDR] = { FRAME_VADDR, { 0 } },
+		[META_TEXT] = { FRAME_RUNTIME, STR("_text") },
+		[META_STEXT] = { FRAME_RUNTIME, STR("_stext") },
+		[META_SECTION] = { FRAME_SECTION, { 0 } },
+		[META_RUNTIME] = { FRAME_RUNTIME, { 0 } },
+	};
+	const struct meta_location *l = meta_location_at(&s->meta, location);
+	const struct meta_part *p = meta_part_at(&s->meta, l->part);
+
+	*ret = (struct profilestore_unnamed){ .location = location,
+					      .kind = (uint8_t)kinds[p->kind].kind,
+					      .symbol = kinds[p->kind].symbol,
+					      .addr = l->addr,
+					      .mapping_offset = p->offset };
+}
+
+size_t profilestore_unnamed(struct profilestore *s, uint32_t binary, struct profilestore_unnamed *ret,
+			    size_t room)
+{
+	struct named_binary *t = names_binary(s, binary);
+	size_t n = 0;
+
+	if (!t)
+		return 0;
+	pthread_mutex_lock(&s->names->lock);
+	for (size_t i = t->wanted.first; i < t->wanted.n && n < room; i++)
+		if (location_is_wanted(s, t, t->wanted.list[i]))
+			describe_location(s, t->wanted.list[i], &ret[n++]);
+	pthread_mutex_unlock(&s->names->lock);
+	return n;
+}
