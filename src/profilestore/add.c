@@ -3,6 +3,7 @@
  * Adding a profile: it is checked in the caller's thread, then interned and written by the writer, as one row
  * for each type and set of labels.
  */
+#include "base/vec.h"
 #include "profilestore/add.h"
 
 #include <stdlib.h>
@@ -70,11 +71,7 @@ static int rows_of_group(struct profilestore *s, struct add *a, const struct sor
 			return -1;
 		samples_write(rows->samples, row.n_samples, &rows->data);
 		row.size = rows->data.size - row.off;
-		if (rows->n == rows->room) {
-			rows->room = rows->room ? rows->room * 2 : 8;
-			rows->v = mem_realloc(rows->v, rows->room, sizeof(*rows->v));
-		}
-		rows->v[rows->n++] = row;
+		VEC_PUSH(rows->v, rows->n, rows->room) = row;
 	}
 	return 0;
 }
@@ -260,7 +257,7 @@ static int check_time(const struct profilestore *s, struct add *a, struct err *e
 		return err_set(err, ERR_INVALID, "is from before 1970");
 	if (a->time_ms > now_ms + PROFILESTORE_MAX_AHEAD_MS)
 		return err_set(err, ERR_INVALID,
-			       "is from %lld s ahead of now: are the clocks right? %d s may be",
+			       "is %lld s in the future, the limit is %d s: check the clocks",
 			       (long long)((a->time_ms - now_ms) / 1000), PROFILESTORE_MAX_AHEAD_MS / 1000);
 	if (s->max_age_ms && a->time_ms < now_ms - s->max_age_ms)
 		return err_set(err, ERR_INVALID, "is %lld s old, and profiles are kept for %lld s",

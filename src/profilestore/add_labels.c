@@ -21,7 +21,7 @@ static int take_given(struct add *a, const struct profilestore_label *labels, si
 	size_t n_kept = 0;
 
 	if (n > PROFILESTORE_MAX_LABELS)
-		return err_set(err, ERR_LIMIT, "has %zu labels; %u may be", n, PROFILESTORE_MAX_LABELS);
+		return err_set(err, ERR_LIMIT, "has %zu labels, the limit is %u", n, PROFILESTORE_MAX_LABELS);
 	ret->labels = ARENA_NEW_N(&a->arena, struct profilestore_label, n + 1);
 	for (size_t i = 0; i < n; i++) {
 		if (label_check(labels[i], err) < 0)
@@ -38,7 +38,7 @@ static int take_given(struct add *a, const struct profilestore_label *labels, si
 	qsort(ret->labels, n_kept, sizeof(*ret->labels), by_label_name);
 	for (size_t i = 1; i < n_kept; i++)
 		if (str_eq(ret->labels[i - 1].name, ret->labels[i].name))
-			return err_set(err, ERR_INVALID, "the label " STR_FMT " is there twice",
+			return err_set(err, ERR_INVALID, "the label " STR_FMT " occurs twice",
 				       STR_ARG(ret->labels[i].name));
 	ret->n_labels = n_kept;
 	return 0;

@@ -82,7 +82,7 @@ struct sample {
 /* @v by rising stack, each once, no value 0. */
 void samples_write(const struct sample *v, size_t n, struct buf *out);
 
-/* Values by number of stack, and what was added up. */
+/* Values by number of stack, and the totals of the rows that were added. */
 struct sums {
 	const struct meta *meta;
 	uint32_t n; /* stacks that there is room for */
@@ -177,19 +177,26 @@ struct range_options {
 };
 int range_sums(struct profilestore *s, const struct profilestore_range *r, const struct range_options *o,
 	       struct sums *sums, struct err *err);
-/* Of one series, from inclusive, to exclusive. @below: only rollups of lower levels than this. */
-int series_sums(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms, unsigned below,
-		int64_t deadline_mono_ms, struct sums *sums, struct err *err);
+/* The profiles of one series: from inclusive, to exclusive. */
+struct series_read {
+	struct db *db;
+	const struct series *x;
+	int64_t from_ms, to_ms;
+	unsigned below;           /* use only rollups of lower levels than this */
+	int64_t deadline_mono_ms; /* 0: none */
+};
+int series_sums(const struct series_read *q, struct sums *sums, struct err *err);
 
-/* Totals of one series, added to points: only values, no stacks. */
-struct point_scale {
+/* Totals over time: only values, no stacks. */
+struct series_points {
 	int64_t from_ms, step_ms; /* the start of the first point; not later than the range's */
 	int64_t *points;
 	size_t n; /* up to the end of the range */
+	/* sums of all */
+	int64_t total;
+	uint64_t n_profiles;
 };
-int series_points(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms,
-		  const struct point_scale *scale, int64_t *ret_total, uint64_t *ret_n_profiles,
-		  struct err *err);
+int series_add_points(const struct series_read *q, struct series_points *p, struct err *err);
 
 /* ---- housekeeping ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A range as one profile: values are added up by number of stack, and what the stacks with a value refer to
- * is copied out of the metadata store.
+ * A range as one profile: values are added up by number of stack, and the entries of the metadata store that
+ * stacks with a value refer to are copied.
  */
 #include "profilestore/internal.h"
 

@@ -28,10 +28,8 @@ static bool meta_take_memory(struct meta *m, uint64_t size)
 
 int meta_err_limit(const struct meta *m, struct err *err)
 {
-	return err_set(
-		err, ERR_LIMIT,
-		"what is known of binaries, functions and stacks takes the %llu MiB of memory that it may",
-		(unsigned long long)(m->max_memory >> 20));
+	return err_set(err, ERR_LIMIT, "the metadata store has reached its limit of %llu MiB of memory",
+		       (unsigned long long)(m->max_memory >> 20));
 }
 
 /* ---- hash tables ---- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Series over time, and lists of profiles. */
+#include "base/vec.h"
 #include "profilestore/internal.h"
 
 #include <stdlib.h>
@@ -87,11 +88,7 @@ static struct value_group *group_of_series(struct groups *gs, const struct serie
 		return at;
 	at = ARENA_NEW(&gs->arena, struct value_group);
 	*at = g;
-	if (gs->n == gs->room) {
-		gs->room = gs->room ? gs->room * 2 : 64;
-		gs->v = mem_realloc(gs->v, gs->room, sizeof(struct value_group *));
-	}
-	gs->v[gs->n++] = at;
+	VEC_PUSH(gs->v, gs->n, gs->room) = at;
 	map_put(&gs->by_key, bytes_of(gs->key.p, gs->key.size), at);
 	return at;
 }
@@ -157,21 +154,20 @@ static struct profilestore_series_list *group_list(const struct groups *gs, size
 	return l;
 }
 
-static int add_series(struct groups *gs, struct db *db, const struct series *x,
-		      const struct profilestore_series_options *o, int64_t from_ms, int64_t to_ms,
-		      struct point_scale *scale, struct err *err)
+static int add_series(struct groups *gs, const struct series_read *q,
+		      const struct profilestore_series_options *o, struct series_points *scale,
+		      struct err *err)
 {
-	struct value_group *g = group_of_series(gs, x, o);
-	uint64_t n_profiles;
-	int64_t total;
+	struct value_group *g = group_of_series(gs, q->x, o);
+	struct series_points p = *scale;
 
 	if (!g->points)
 		g->points = ARENA_NEW_N(&gs->arena, int64_t, gs->n_points);
-	scale->points = g->points;
-	if (series_points(db, x, from_ms, to_ms, scale, &total, &n_profiles, err) < 0)
+	p.points = g->points;
+	if (series_add_points(q, &p, err) < 0)
 		return -1;
-	g->total = add_saturating(g->total, total);
-	g->n_profiles += n_profiles;
+	g->total = add_saturating(g->total, p.total);
+	g->n_profiles += p.n_profiles;
 	return 0;
 }
 
@@ -180,7 +176,7 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 			struct err *err)
 {
 	struct groups gs = { 0 };
-	struct point_scale scale = { 0 };
+	struct series_points scale = { 0 };
 	AUTO(mem_freep) struct series **list = NULL;
 	int64_t from_ms, to_ms;
 	struct db *db;
@@ -196,14 +192,15 @@ int profilestore_series(struct profilestore *s, const struct profilestore_range 
 	scale.n = gs.n_points;
 	if (gs.n_points > MAX_POINTS)
 		return err_set(err, ERR_LIMIT,
-			       "%zu points; %u may be asked for: take a longer step, or a shorter time",
+			       "%zu points, the limit is %u: use a longer step or a shorter range",
 			       gs.n_points, MAX_POINTS);
 	db = reader_take(s, err);
 	if (!db)
 		return -1;
 	arena_init(&gs.arena);
 	for (size_t i = 0; res == 0 && gs.n_points && i < n; i++)
-		res = add_series(&gs, db, list[i], o, from_ms, to_ms, &scale, err);
+		res = add_series(&gs, &(struct series_read){ db, list[i], from_ms, to_ms, ROLLUP_LEVELS, 0 },
+				 o, &scale, err);
 	reader_give(s, db);
 	if (res == 0) {
 		if (gs.n)
@@ -259,16 +256,12 @@ static int take_rows(struct latest *l, struct db_stmt *st, const struct series *
 	int r;
 
 	while ((r = db_step(st, err)) == DB_ROW) {
-		if (l->n == l->room) {
-			l->room = l->room ? l->room * 2 : 64;
-			l->v = mem_realloc(l->v, l->room, sizeof(*l->v));
-		}
-		l->v[l->n++] = (struct chosen_row){ { .id = db_i64(st, 0),
-						      .time_ms = db_i64(st, 1),
-						      .duration_ms = db_i64(st, 2),
-						      .total = db_i64(st, 3),
-						      .n_samples = (uint64_t)db_i64(st, 4) },
-						    x ? x : NULL };
+		VEC_PUSH(l->v, l->n, l->room) = (struct chosen_row){ { .id = db_i64(st, 0),
+								       .time_ms = db_i64(st, 1),
+								       .duration_ms = db_i64(st, 2),
+								       .total = db_i64(st, 3),
+								       .n_samples = (uint64_t)db_i64(st, 4) },
+								     x ? x : NULL };
 	}
 	return r;
 }

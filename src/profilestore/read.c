@@ -7,6 +7,7 @@
  * before, after and between them, and single profiles for the rest. A missing rollup is not an error: it has
  * not been made yet.
  */
+#include "base/vec.h"
 #include "profilestore/internal.h"
 
 #include <pthread.h>
@@ -51,14 +52,10 @@ void reader_give(struct profilestore *s, struct db *db)
 
 /* ---- pieces ---- */
 
-/* What is done with each row of a range; a rollup has level >= 0. */
+/* A walk over the rows of a range; a rollup has level >= 0. */
 struct visit {
-	struct db *db;
-	const struct series *x;
-	unsigned below; /* only rollups of levels below this */
-	int64_t deadline_ms;
-	bool data;              /* read the samples too, not only the columns in the index */
-	int64_t from_ms, to_ms; /* of the current row's range; visit_row() sets it */
+	const struct series_read *q;
+	bool data; /* read the samples too, not only the columns in the index */
 	/* Of a rollup: whether it can be used as a whole. NULL: always. */
 	bool (*fits)(struct visit *v, int64_t start_ms, int64_t size_ms);
 	int (*row)(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err);
@@ -95,8 +92,8 @@ enum { COL_TOTALS_N = 2 };
 
 static int deadline_passed(const struct visit *v, struct err *err)
 {
-	if (v->deadline_ms && clock_mono_ms() > v->deadline_ms)
-		return err_set(err, ERR_CANCELLED, "took too long");
+	if (v->q->deadline_mono_ms && clock_mono_ms() > v->q->deadline_mono_ms)
+		return err_set(err, ERR_CANCELLED, "the query took too long");
 	return 0;
 }
 
@@ -107,9 +104,9 @@ static int visit_profiles(struct visit *v, int64_t from_ms, int64_t to_ms, struc
 
 	if (from_ms >= to_ms)
 		return 0;
-	if (db_prepare(v->db, v->data ? profiles_sql : profile_totals_sql, &st, err) < 0)
+	if (db_prepare(v->q->db, v->data ? profiles_sql : profile_totals_sql, &st, err) < 0)
 		return -1;
-	db_bind_i64(st, 1, v->x->id);
+	db_bind_i64(st, 1, v->q->x->id);
 	db_bind_i64(st, 2, from_ms);
 	db_bind_i64(st, 3, to_ms);
 	while ((r = db_step(st, err)) == DB_ROW) {
@@ -131,9 +128,9 @@ static int any_rows(const struct visit *v, int64_t from_ms, int64_t to_ms, struc
 
 	if (from_ms >= to_ms)
 		return 0;
-	if (db_prepare(v->db, any_sql, &st, err) < 0)
+	if (db_prepare(v->q->db, any_sql, &st, err) < 0)
 		return -1;
-	db_bind_i64(st, 1, v->x->id);
+	db_bind_i64(st, 1, v->q->x->id);
 	db_bind_i64(st, 2, from_ms);
 	db_bind_i64(st, 3, to_ms);
 	r = db_step(st, err);
@@ -149,9 +146,9 @@ static int group_takes(struct visit *v, int64_t start_ms, int64_t size_ms, struc
 
 	if (v->fits && !v->fits(v, start_ms, size_ms))
 		return 0;
-	r = any_rows(v, start_ms, MIN(v->from_ms, end_ms), err);
+	r = any_rows(v, start_ms, MIN(v->q->from_ms, end_ms), err);
 	if (r == 0)
-		r = any_rows(v, MAX(v->to_ms, start_ms), end_ms, err);
+		r = any_rows(v, MAX(v->q->to_ms, start_ms), end_ms, err);
 	return r < 0 ? -1 : r == 0;
 }
 
@@ -168,11 +165,7 @@ static void add_gap(struct gaps *g, int64_t from_ms, int64_t to_ms)
 {
 	if (from_ms >= to_ms)
 		return;
-	if (g->n == g->room) {
-		g->room = g->room ? g->room * 2 : 16;
-		g->v = mem_realloc(g->v, g->room, sizeof(*g->v));
-	}
-	g->v[g->n++] = (struct gap){ from_ms, to_ms };
+	VEC_PUSH(g->v, g->n, g->room) = (struct gap){ from_ms, to_ms };
 }
 
 static int visit_level(struct visit *v, int level, struct gap in, struct gaps *out, struct err *err)
@@ -189,9 +182,9 @@ static int visit_level(struct visit *v, int level, struct gap in, struct gaps *o
 		add_gap(out, in.from_ms, in.to_ms);
 		return 0;
 	}
-	if (db_prepare(v->db, v->data ? rollups_sql : rollup_totals_sql, &st, err) < 0)
+	if (db_prepare(v->q->db, v->data ? rollups_sql : rollup_totals_sql, &st, err) < 0)
 		return -1;
-	db_bind_i64(st, 1, v->x->id);
+	db_bind_i64(st, 1, v->q->x->id);
 	db_bind_i64(st, 2, level);
 	db_bind_i64(st, 3, first);
 	db_bind_i64(st, 4, end);
@@ -219,9 +212,10 @@ static int visit_level(struct visit *v, int level, struct gap in, struct gaps *o
 	return r;
 }
 
-static int visit_row(struct visit *v, int64_t from_ms, int64_t to_ms, struct err *err)
+static int visit_range(struct visit *v, struct err *err)
 {
 	struct gaps in = { 0 }, out = { 0 };
+	int64_t from_ms = v->q->from_ms, to_ms = v->q->to_ms;
 	int r = 0;
 
 	/*
@@ -229,18 +223,16 @@ static int visit_row(struct visit *v, int64_t from_ms, int64_t to_ms, struct err
 	 * are newer than the snapshot: rows of the snapshot outside of the range are skipped, and so are
 	 * rollups that contain them.
 	 */
-	int64_t first = atomic_load(&v->x->first_ms), last = atomic_load(&v->x->last_ms);
+	int64_t first = atomic_load(&v->q->x->first_ms), last = atomic_load(&v->q->x->last_ms);
 
 	if (first > last)
 		return 0;
-	v->from_ms = from_ms;
-	v->to_ms = to_ms;
 	if (from_ms <= first)
 		from_ms = first - first % LONGEST_MS;
 	if (to_ms > last)
 		to_ms = last - last % LONGEST_MS + LONGEST_MS;
 	add_gap(&in, from_ms, to_ms);
-	for (int level = (int)v->below - 1; r == 0 && level >= 0; level--) {
+	for (int level = (int)v->q->below - 1; r == 0 && level >= 0; level--) {
 		struct gaps swap = in;
 
 		out.n = 0;
@@ -250,7 +242,8 @@ static int visit_row(struct visit *v, int64_t from_ms, int64_t to_ms, struct err
 		out = swap;
 	}
 	for (size_t i = 0; r == 0 && i < in.n; i++)
-		r = visit_profiles(v, MAX(in.v[i].from_ms, v->from_ms), MIN(in.v[i].to_ms, v->to_ms), err);
+		r = visit_profiles(v, MAX(in.v[i].from_ms, v->q->from_ms), MIN(in.v[i].to_ms, v->q->to_ms),
+				   err);
 	free(in.v);
 	free(out.v);
 	return r;
@@ -280,23 +273,16 @@ static int query_add_row(struct sums *sums, struct db_stmt *st, bool rollup, str
 static int sum_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err)
 {
 	if (query_add_row(v->arg, st, level >= 0, err) < 0)
-		return err_in(err, "%s of series %u at %lld", level < 0 ? "profile" : "sums", v->x->id,
+		return err_in(err, "%s of series %u at %lld", level < 0 ? "profile" : "rollup", v->q->x->id,
 			      (long long)time_ms);
 	return 0;
 }
 
-int series_sums(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms, unsigned below,
-		int64_t deadline_mono_ms, struct sums *sums, struct err *err)
+int series_sums(const struct series_read *q, struct sums *sums, struct err *err)
 {
-	struct visit v = { .db = db,
-			   .x = x,
-			   .below = below,
-			   .deadline_ms = deadline_mono_ms,
-			   .data = true,
-			   .row = sum_row,
-			   .arg = sums };
+	struct visit v = { .q = q, .data = true, .row = sum_row, .arg = sums };
 
-	return visit_row(&v, from_ms, to_ms, err);
+	return visit_range(&v, err);
 }
 
 static const char profile_sql[] = "SELECT time_ms, total, duration_ms, period, n_samples, digest, series, "
@@ -334,8 +320,10 @@ static int sum_series(struct db *db, const struct profilestore_range *r, const s
 		      struct series **list, size_t n, struct sums *sums, struct err *err)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (series_sums(db, list[i], r->from_ms, r->to_ms, ROLLUP_LEVELS, o->deadline_mono_ms, sums,
-				err) < 0)
+		const struct series_read q = { db,       list[i],       r->from_ms,
+					       r->to_ms, ROLLUP_LEVELS, o->deadline_mono_ms };
+
+		if (series_sums(&q, sums, err) < 0)
 			return -1;
 		if (!o->part || (i + 1 < n && by_stack_value(&list[i], &list[i + 1], (void *)&o->label) == 0))
 			continue;
@@ -375,16 +363,10 @@ int range_sums(struct profilestore *s, const struct profilestore_range *r, const
 
 /* ---- points ---- */
 
-struct points {
-	struct point_scale scale;
-	int64_t total;
-	uint64_t n_profiles;
-};
-
 /* All of it is in one point. */
 static bool in_one_point(struct visit *v, int64_t start_ms, int64_t size_ms)
 {
-	const struct point_scale *p = &((const struct points *)v->arg)->scale;
+	const struct series_points *p = v->arg;
 	int64_t point = (start_ms - p->from_ms) / p->step_ms;
 
 	return start_ms >= p->from_ms && (uint64_t)point < p->n &&
@@ -393,9 +375,8 @@ static bool in_one_point(struct visit *v, int64_t start_ms, int64_t size_ms)
 
 static int point_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int level, struct err *err)
 {
-	struct points *p = v->arg;
-	int64_t *at = &p->scale.points[(time_ms - p->scale.from_ms) / p->scale.step_ms],
-		total = db_i64(st, COL_TOTAL);
+	struct series_points *p = v->arg;
+	int64_t *at = &p->points[(time_ms - p->from_ms) / p->step_ms], total = db_i64(st, COL_TOTAL);
 
 	(void)err;
 	*at = add_saturating(*at, total);
@@ -404,18 +385,9 @@ static int point_row(struct visit *v, struct db_stmt *st, int64_t time_ms, int l
 	return 0;
 }
 
-int series_points(struct db *db, const struct series *x, int64_t from_ms, int64_t to_ms,
-		  const struct point_scale *scale, int64_t *ret_total, uint64_t *ret_n_profiles,
-		  struct err *err)
+int series_add_points(const struct series_read *q, struct series_points *p, struct err *err)
 {
-	struct points p = { *scale, 0, 0 };
-	struct visit v = {
-		.db = db, .x = x, .below = ROLLUP_LEVELS, .fits = in_one_point, .row = point_row, .arg = &p
-	};
+	struct visit v = { .q = q, .fits = in_one_point, .row = point_row, .arg = p };
 
-	if (visit_row(&v, from_ms, to_ms, err) < 0)
-		return -1;
-	*ret_total = p.total;
-	*ret_n_profiles = p.n_profiles;
-	return 0;
+	return visit_range(&v, err);
 }

@@ -84,7 +84,7 @@ static int rollup_apply(struct profilestore *s, struct job *j, struct err *err)
 	return 0;
 }
 
-/* ---- what is to be made ---- */
+/* ---- missing rollups ---- */
 
 static const char missing_sql[] = "SELECT time_ms / ?1, count(*) FROM profile WHERE series = ?2 AND "
 				  "time_ms >= ?3 AND time_ms < ?4 "
@@ -93,11 +93,18 @@ static const char missing_sql[] = "SELECT time_ms / ?1, count(*) FROM profile WH
 				  "?6 AND "
 				  "start_ms = time_ms / ?1 * ?1) ORDER BY 1 LIMIT ?7";
 
-/* The starts of rollups in [from, to) that are due and missing, as many as there is room for. */
-static int missing_rollups(struct db *db, const struct series *x, int level, int64_t from_ms, int64_t to_ms,
-			   int64_t ret[STEP_ROWS], size_t *ret_n, struct err *err)
+/* The rollups of one level in [from, to). */
+struct rollup_range {
+	struct series *x;
+	int level;
+	int64_t from_ms, to_ms;
+};
+
+/* The starts of rollups that are due and missing, as many as there is room for. */
+static int missing_rollups(struct db *db, const struct rollup_range *g, int64_t ret[STEP_ROWS], size_t *ret_n,
+			   struct err *err)
 {
-	int64_t size = rollup_ms[level];
+	int64_t size = rollup_ms[g->level];
 	struct db_stmt *st;
 	size_t n = 0;
 	int r;
@@ -105,11 +112,11 @@ static int missing_rollups(struct db *db, const struct series *x, int level, int
 	if (db_prepare(db, missing_sql, &st, err) < 0)
 		return -1;
 	db_bind_i64(st, 1, size);
-	db_bind_i64(st, 2, x->id);
-	db_bind_i64(st, 3, from_ms - from_ms % size);
-	db_bind_i64(st, 4, to_ms - to_ms % size);
+	db_bind_i64(st, 2, g->x->id);
+	db_bind_i64(st, 3, g->from_ms - g->from_ms % size);
+	db_bind_i64(st, 4, g->to_ms - g->to_ms % size);
 	db_bind_i64(st, 5, LEAST);
-	db_bind_i64(st, 6, level);
+	db_bind_i64(st, 6, g->level);
 	db_bind_i64(st, 7, STEP_ROWS);
 	while ((r = db_step(st, err)) == DB_ROW)
 		ret[n++] = db_i64(st, 0) * size;
@@ -117,14 +124,18 @@ static int missing_rollups(struct db *db, const struct series *x, int level, int
 	return r;
 }
 
-static int make_rollup(struct profilestore *s, struct db *db, struct series *x, int level, int64_t start_ms,
-		       struct sums *sums, struct err *err)
+/* The rollup of @q's range, which is one of @level. */
+static int make_rollup(struct profilestore *s, const struct series_read *q, int level, struct sums *sums,
+		       struct err *err)
 {
-	struct rollup u = { .job = { .apply = rollup_apply }, .x = x, .level = level, .start_ms = start_ms };
+	struct rollup u = { .job = { .apply = rollup_apply },
+			    .x = series_of_id(s, q->x->id),
+			    .level = level,
+			    .start_ms = q->from_ms };
 	int r;
 
 	sums_clear(sums);
-	if (series_sums(db, x, start_ms, start_ms + rollup_ms[level], (unsigned)level, 0, sums, err) < 0)
+	if (series_sums(q, sums, err) < 0)
 		return -1;
 	u.n_profiles = sums->n_profiles;
 	u.n_samples = sums->n_samples;
@@ -138,16 +149,23 @@ static int make_rollup(struct profilestore *s, struct db *db, struct series *x, 
 	return r;
 }
 
-static int make_level(struct profilestore *s, struct series *x, int level, int64_t from_ms, int64_t to_ms,
-		      struct sums *sums, bool *ret_more, struct err *err)
+static int make_level(struct profilestore *s, const struct rollup_range *g, struct sums *sums, bool *ret_more,
+		      struct err *err)
 {
 	struct db *db = reader_take(s, err);
 	int64_t starts[STEP_ROWS];
 	size_t n = 0;
-	int r = db ? missing_rollups(db, x, level, from_ms, to_ms, starts, &n, err) : -1;
+	int r = db ? missing_rollups(db, g, starts, &n, err) : -1;
 
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = make_rollup(s, db, x, level, starts[i], sums, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct series_read q = { .db = db,
+					       .x = g->x,
+					       .from_ms = starts[i],
+					       .to_ms = starts[i] + rollup_ms[g->level],
+					       .below = (unsigned)g->level };
+
+		r = make_rollup(s, &q, g->level, sums, err);
+	}
 	reader_give(s, db);
 	*ret_more = n == STEP_ROWS;
 	return r;
@@ -165,7 +183,7 @@ int rollup_groom(struct profilestore *s, struct series *x, struct sums *sums, bo
 	/* A profile that comes from here on moves it back, if its time is before. */
 	atomic_store(&x->groom_ms, to - to % rollup_ms[0]);
 	for (int level = 0; level < ROLLUP_LEVELS && !*ret_more; level++)
-		if (make_level(s, x, level, from, to, sums, ret_more, err) < 0) {
+		if (make_level(s, &(struct rollup_range){ x, level, from, to }, sums, ret_more, err) < 0) {
 			series_groom_from(x, from);
 			return -1;
 		}

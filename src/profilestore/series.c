@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Series: a type and a set of labels. All are in memory; a selector is matched against each. */
+#include "base/vec.h"
 #include "profilestore/internal.h"
 
 #include <stdlib.h>
@@ -30,20 +31,20 @@ int label_check(struct profilestore_label l, struct err *err)
 			       PROFILESTORE_MAX_LABEL_NAME, l.name.size);
 	for (size_t i = 0; i < l.name.size; i++)
 		if (!label_name_char(l.name.p[i]) || (!i && (l.name.p[i] == '.' || l.name.p[i] <= '9')))
-			return err_set(
-				err, ERR_INVALID,
-				"'%.*s' is no name of a label: these are of letters, digits, '_' and '.', "
-				"and do not begin with a digit",
-				(int)MIN(l.name.size, (size_t)80), l.name.p);
+			return err_set(err, ERR_INVALID,
+				       "'%.*s' is not a label name, which has letters, digits, '_' and '.', "
+				       "and does not begin with a digit",
+				       (int)MIN(l.name.size, (size_t)80), l.name.p);
 	if (l.value.size > PROFILESTORE_MAX_LABEL_VALUE)
-		return err_set(err, ERR_LIMIT, "the value of the label " STR_FMT " has %zu bytes; %u may be",
+		return err_set(err, ERR_LIMIT,
+			       "the value of the label " STR_FMT " has %zu bytes, the limit is %u",
 			       STR_ARG(l.name), l.value.size, PROFILESTORE_MAX_LABEL_VALUE);
 	for (size_t i = 0, n; i < l.value.size; i += n) {
 		n = label_char_size((struct str){ l.value.p + i, l.value.size - i });
 		if (!n)
 			return err_set(err, ERR_INVALID,
 				       "the value of the label " STR_FMT
-				       " is no UTF-8 text, or has control characters (byte %zu)",
+				       " is not UTF-8 text, or has control characters (byte %zu)",
 				       STR_ARG(l.name), i);
 	}
 	return 0;
@@ -197,7 +198,7 @@ static int same_series_type(const struct series *a, const struct series *b, stru
 		return 0;
 	return err_set(err, ERR_INVALID,
 		       "profiles of different types cannot be added up: " STR_FMT " and " STR_FMT
-		       "; begin the selector with one of them",
+		       "; put one of them at the start of the selector",
 		       STR_ARG(a->type), STR_ARG(b->type));
 }
 
@@ -212,11 +213,7 @@ int series_list(const struct profilestore *s, const struct profilestore_range *r
 	while ((x = series_next(s, r, &it))) {
 		if (n && same_series_type(list[0], x, err) < 0)
 			return -1;
-		if (n == room) {
-			room = room ? room * 2 : 64;
-			list = mem_realloc(list, room, sizeof(struct series *));
-		}
-		list[n++] = x;
+		VEC_PUSH(list, n, room) = x;
 	}
 	*ret = TAKE(list);
 	*ret_n = n;
@@ -258,11 +255,10 @@ struct series *series_get(struct profilestore *s, struct bytes key, struct err *
 	if (x)
 		return x;
 	if (column_n(&s->series) >= s->max_series) {
-		(void)err_set(
-			err, ERR_LIMIT,
-			"there are %u series, as many as may be: is there a label with a new value for each "
-			"profile?",
-			s->max_series);
+		(void)err_set(err, ERR_LIMIT,
+			      "there are %u series, the limit: is there a label with a new value for each "
+			      "profile?",
+			      s->max_series);
 		return NULL;
 	}
 	at = column_next(&s->series);
@@ -285,7 +281,7 @@ void series_put(struct profilestore *s, struct series *x, struct series **at)
 	column_publish(&s->series);
 }
 
-/* ---- what there is ---- */
+/* ---- lists ---- */
 
 struct found_series {
 	struct map known;

@@ -128,7 +128,7 @@ int profilestore_writer_start(struct profilestore *s, struct err *err)
 		return 0;
 	s->writer = NULL;
 	free(w);
-	return err_os(err, code, "starting the thread that writes profiles");
+	return err_os(err, code, "cannot start the thread that writes profiles");
 }
 
 void profilestore_writer_stop(struct profilestore *s)

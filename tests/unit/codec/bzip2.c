@@ -65,7 +65,7 @@ static void nothing_and_small(void **state)
 	assert_int_equal(n, 1);
 }
 
-static void damage_is_told(void **state)
+static void a_damaged_database_is_an_error(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
 	struct err err = { 0 };
@@ -89,7 +89,7 @@ int main(void)
 		cmocka_unit_test(streams_and_padding_are_one_content),
 		cmocka_unit_test(magics_that_are_none),
 		cmocka_unit_test(nothing_and_small),
-		cmocka_unit_test(damage_is_told),
+		cmocka_unit_test(a_damaged_database_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -117,7 +117,7 @@ static void a_landmark_gets_a_point_nearby(void **state)
 		     &(struct codec_source_options){ .points = buf_bytes(&points) }, 50);
 }
 
-static void damage_is_told(void **state)
+static void a_damaged_database_is_an_error(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
 	struct err err = { 0 };
@@ -147,7 +147,7 @@ int main(void)
 		cmocka_unit_test(small_members_need_no_windows),
 		cmocka_unit_test(small_ones_have_only_sums),
 		cmocka_unit_test(a_landmark_gets_a_point_nearby),
-		cmocka_unit_test(damage_is_told),
+		cmocka_unit_test(a_damaged_database_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

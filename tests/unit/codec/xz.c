@@ -61,7 +61,7 @@ static void one_block_and_nothing(void **state)
 	assert_int_equal(n, 0);
 }
 
-static void damage_is_told(void **state)
+static void a_damaged_database_is_an_error(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
 	struct err err = { 0 };
@@ -143,7 +143,7 @@ int main(void)
 		cmocka_unit_test(small_blocks_are_joined),
 		cmocka_unit_test(streams_with_padding_are_one_content),
 		cmocka_unit_test(one_block_and_nothing),
-		cmocka_unit_test(damage_is_told),
+		cmocka_unit_test(a_damaged_database_is_an_error),
 		cmocka_unit_test(a_file_that_lost_its_end_is_read_as_far_as_it_goes),
 		cmocka_unit_test(an_absurd_dictionary_is_a_limit),
 		cmocka_unit_test(lzma_alone_reads_from_the_start),

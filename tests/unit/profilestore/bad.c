@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What is refused, and what is told of a database that is damaged.
- */
+/* Profiles that are refused, and errors of a damaged database. */
 #include <fcntl.h>
 #include "stored.h"
 
@@ -13,18 +11,18 @@ static int add(struct stored *t, const struct profile *p, const struct profilest
 	return profilestore_add_wait(t->s, p, l, n, &r, err);
 }
 
-static void labels_that_are_none_are_refused(void **state)
+static void bad_labels_are_refused(void **state)
 {
 	static const struct {
 		struct profilestore_label l;
 		const char *why;
 	} bad[] = {
 		{ { STR(""), STR("x") }, "1 to 256 characters" },
-		{ { STR("9a"), STR("x") }, "'9a' is no name" },
-		{ { STR("a-b"), STR("x") }, "'a-b' is no name" },
-		{ { STR("a"), STR("\xff") }, "no UTF-8" },
+		{ { STR("9a"), STR("x") }, "'9a' is not a label name" },
+		{ { STR("a-b"), STR("x") }, "'a-b' is not a label name" },
+		{ { STR("a"), STR("\xff") }, "not UTF-8" },
 		{ { STR("a"), STR("b\nc") }, "byte 1" },
-		{ { STR("a"), STR("\xed\xa0\x80") }, "no UTF-8" },
+		{ { STR("a"), STR("\xed\xa0\x80") }, "not UTF-8" },
 	};
 	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
 	const struct profilestore_label twice[] = { { STR("a"), STR("1") }, { STR("a"), STR("2") } };
@@ -40,7 +38,7 @@ static void labels_that_are_none_are_refused(void **state)
 	assert_fails(add(&t, p, twice, 2, &err), ERR_INVALID, "twice");
 	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
 		many[i] = (struct profilestore_label){ STR("x"), STR("y") };
-	assert_fails(add(&t, p, many, ARRAY_SIZE(many), &err), ERR_LIMIT, "65 labels; 64 may be");
+	assert_fails(add(&t, p, many, ARRAY_SIZE(many), &err), ERR_LIMIT, "65 labels, the limit is 64");
 	memset(long_value, 'x', sizeof(long_value));
 	many[0].value = (struct str){ long_value, sizeof(long_value) };
 	assert_fails(add(&t, p, many, 1, &err), ERR_LIMIT, "4097 bytes");
@@ -50,14 +48,14 @@ static void labels_that_are_none_are_refused(void **state)
 	stored_done(&t);
 }
 
-static void times_that_cannot_be_are_refused(void **state)
+static void impossible_times_are_refused(void **state)
 {
 	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS + PROFILESTORE_MAX_AHEAD_MS + 1000);
 	struct stored t = { .o.max_age_ms = HOUR };
 	struct err err = { 0 };
 
 	stored_open(&t);
-	assert_fails(add(&t, p, NULL, 0, &err), ERR_INVALID, "are the clocks right?");
+	assert_fails(add(&t, p, NULL, 0, &err), ERR_INVALID, "check the clocks");
 	p->time_ns = (NOW_MS - 2 * HOUR) * 1000000;
 	assert_fails(add(&t, p, NULL, 0, &err), ERR_INVALID, "7200 s old, and profiles are kept for 3600 s");
 	p->time_ns = -1;
@@ -218,7 +216,7 @@ static void spoil(const struct stored *t, const char *sql)
 	db_close(db);
 }
 
-static void damage_is_told(void **state)
+static void a_damaged_database_is_an_error(void **state)
 {
 	static const struct {
 		const char *sql, *why;
@@ -247,7 +245,7 @@ static void damage_is_told(void **state)
 	}
 }
 
-static void damaged_samples_are_told(void **state)
+static void damaged_samples_are_an_error(void **state)
 {
 	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
 	struct profilestore_range r = stored_range(CPU, 0, INT64_MAX);
@@ -264,7 +262,7 @@ static void damaged_samples_are_told(void **state)
 	stored_done(&t);
 }
 
-static void a_full_disk_is_told_and_the_store_goes_on(void **state)
+static void a_full_disk_is_an_error_and_the_store_goes_on(void **state)
 {
 	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
 	const struct profile_maker large = { 2, 2, 5000, 5000, 20, false };
@@ -280,14 +278,14 @@ static void a_full_disk_is_told_and_the_store_goes_on(void **state)
 	stored_add(&t, p, "a");
 	profilestore_stats(t.s, &st);
 	n_profiles = st.n_profiles;
-	/* Nothing is under way, so the connection is nobody's. */
+	/* No read is under way, so the connection is free. */
 	assert_done(db_exec(t.s->db, "PRAGMA max_page_count = 1", &err));
 	for (int i = 0; i < 3; i++)
 		assert_fails(add(&t, q, NULL, 0, &err), ERR_IO, "full");
 	profilestore_stats(t.s, &st);
 	assert_int_equal(st.n_profiles, n_profiles);
 	assert_done(db_exec(t.s->db, "PRAGMA max_page_count = 1000000", &err));
-	/* What it had brought into memory comes to disk with the next one. */
+	/* The entries that it had added in memory are written with the next one. */
 	assert_done(add(&t, q, NULL, 0, &err));
 	for (int turn = 0; turn < 2; turn++) {
 		m = stored_merge(&t, CPU, 0, INT64_MAX);
@@ -298,7 +296,7 @@ static void a_full_disk_is_told_and_the_store_goes_on(void **state)
 	stored_done(&t);
 }
 
-static void no_database_is_told(void **state)
+static void a_file_that_is_no_database_is_an_error(void **state)
 {
 	struct stored t = { 0 };
 	struct err err = { 0 };
@@ -334,17 +332,17 @@ static void types_that_differ_are_not_added_up(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(labels_that_are_none_are_refused),
-		cmocka_unit_test(times_that_cannot_be_are_refused),
+		cmocka_unit_test(bad_labels_are_refused),
+		cmocka_unit_test(impossible_times_are_refused),
 		cmocka_unit_test(duplicates_are_taken_once),
 		cmocka_unit_test(without_a_time_it_is_now),
 		cmocka_unit_test(too_many_series_are_refused),
 		cmocka_unit_test(too_much_metadata_is_refused_and_the_store_goes_on),
 		cmocka_unit_test(labels_of_samples_become_series),
-		cmocka_unit_test(damage_is_told),
-		cmocka_unit_test(damaged_samples_are_told),
-		cmocka_unit_test(a_full_disk_is_told_and_the_store_goes_on),
-		cmocka_unit_test(no_database_is_told),
+		cmocka_unit_test(a_damaged_database_is_an_error),
+		cmocka_unit_test(damaged_samples_are_an_error),
+		cmocka_unit_test(a_full_disk_is_an_error_and_the_store_goes_on),
+		cmocka_unit_test(a_file_that_is_no_database_is_an_error),
 		cmocka_unit_test(types_that_differ_are_not_added_up),
 	};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process that adds is killed, again and again: what it was told of is there, once, and the store opens.
+ * A process that adds is killed, again and again: every acknowledged profile is stored, once, and the store
+ * opens.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -8,7 +9,7 @@
 
 #define TURNS 25
 
-/* Adds profiles and tells the number of each that is acknowledged; never ends. */
+/* Add profiles and write the number of each that is acknowledged; never ends. */
 static _Noreturn void child(struct stored *t, int fd, int64_t first)
 {
 	AUTO(profile_freep) struct profile *p = stored_profile(1, NOW_MS);
@@ -48,10 +49,10 @@ static void check(struct stored *t, const int64_t *acknowledged, size_t n, uint6
 	assert_done(profilestore_profiles(t->s, &r, 1000000, &e, &err));
 	*n_there = 0;
 	for (size_t i = 0; i < e->n; i++) {
-		/* Seconds before NOW_MS are its number; later first, so they rise. */
+		/* The number is the seconds before NOW_MS; later ones first, so they rise. */
 		int64_t number = (NOW_MS - e->v[i].time_ms) / 1000;
 
-		/* One profile is many: of each set of labels of its samples. */
+		/* One profile is stored as several: one for each set of labels of its samples. */
 		if (i)
 			assert_true(e->v[i].time_ms <= e->v[i - 1].time_ms);
 		*n_there += !i || e->v[i].time_ms != e->v[i - 1].time_ms;
@@ -68,7 +69,7 @@ static void check(struct stored *t, const int64_t *acknowledged, size_t n, uint6
 	stored_range_done(&r);
 }
 
-static void what_was_acknowledged_is_there(void **state)
+static void acknowledged_profiles_are_stored(void **state)
 {
 	struct stored t = { 0 };
 	int64_t *acknowledged = NULL, next = 1, number;
@@ -87,7 +88,7 @@ static void what_was_acknowledged_is_there(void **state)
 		if (!pid)
 			child(&t, fds[1], next);
 		close(fds[1]);
-		/* It is killed behind some acknowledgement, at any place of what follows. */
+		/* Kill it after some acknowledgement, at any point of the work that follows. */
 		for (uint64_t left = profile_maker_next(&seed) % 12 + 1; left; left--) {
 			if (read(fds[0], &number, sizeof(number)) != sizeof(number))
 				break;
@@ -109,7 +110,7 @@ static void what_was_acknowledged_is_there(void **state)
 		close(fds[0]);
 		assert_int_equal(waitpid(pid, &status, 0), pid);
 		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-		/* The one after the last may be there too: it is not sent again. */
+		/* The one after the last may be stored too: it is not sent again. */
 		next += 2;
 		stored_again(&t);
 		check(&t, acknowledged, n, &n_there);
@@ -123,7 +124,7 @@ static void what_was_acknowledged_is_there(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_acknowledged_is_there),
+		cmocka_unit_test(acknowledged_profiles_are_stored),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,7 @@
 
 #define N 6
 
-/* The merge of all, made by profile's own. */
+/* The merge of all, by the module profile. */
 static char *merged_text(struct profile *const *list, size_t n, uint32_t type)
 {
 	AUTO(profile_freep) struct profile *to = profile_new(NULL);
@@ -22,7 +22,7 @@ static void assert_text(const struct profile *p, const char *want)
 	assert_string_equal(text, want);
 }
 
-static void what_was_added_is_what_profiles_merge_to(void **state)
+static void added_profiles_merge_as_in_memory(void **state)
 {
 	for (int turn = 0; turn < 3; turn++) {
 		struct stored t = { 0 };
@@ -66,7 +66,7 @@ static void what_was_added_is_what_profiles_merge_to(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_was_added_is_what_profiles_merge_to),
+		cmocka_unit_test(added_profiles_merge_as_in_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

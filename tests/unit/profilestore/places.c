@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Where addresses are: the same code is the same location, whichever process it ran in, and says what its
- * address counts from.
- */
+/* Locations: the same code is the same location, in every process, and says what its address counts from. */
 #include "stored.h"
 
 static int64_t next_time = NOW_MS - HOUR;
@@ -61,7 +58,7 @@ static void the_same_code_is_one_location(void **state)
 	/* Another mapping, the same byte of the file. */
 	add(&t, whole, "/usr/bin/x", "00ffAA", 0x660000002345);
 	assert_place(&t, 1, META_OFFSET, 0x2345, "/usr/bin/x");
-	/* Without build ID it is known by its path. */
+	/* Without a build ID it is known by its path. */
 	add(&t, low, "/usr/bin/x", "", 0x550000002345);
 	assert_place(&t, 2, META_OFFSET, 0x2345, "/usr/bin/x");
 	add(&t, low, "/usr/bin/y", "", 0x550000002345);
@@ -72,7 +69,7 @@ static void the_same_code_is_one_location(void **state)
 	stored_done(&t);
 }
 
-static void what_an_address_counts_from_is_told(void **state)
+static void a_location_says_what_its_address_counts_from(void **state)
 {
 	const struct profile_mapping none = { 0 }, normal = { 0, UINT64_MAX, 0 };
 	const struct profile_mapping low = { 0x550000001000, 0x550000009000, 0x1000 };
@@ -89,14 +86,14 @@ static void what_an_address_counts_from_is_told(void **state)
 	assert_place(&t, 3, META_STEXT, 0x1234, "[kernel.kallsyms]");
 	add(&t, module, "[xfs]", "cc", 0xffffffffc0000123);
 	assert_place(&t, 4, META_SECTION, 0x123, "[xfs]");
-	/* What is no file, lies outside of its mapping, or in none, is where it was. */
+	/* An address of a mapping without a file, outside of its mapping, or in none, stays as it was. */
 	add(&t, low, "//anon", "", 0x550000002345);
 	assert_place(&t, 5, META_RUNTIME, 0x550000002345, "//anon");
 	add(&t, low, "/usr/bin/x", "aa", 0x10);
 	assert_place(&t, 6, META_RUNTIME, 0x10, "/usr/bin/x");
 	add(&t, none, "", "", 0x4711);
 	assert_place(&t, 7, META_RUNTIME, 0x4711, "");
-	/* A mapping that ends before it begins goes on for ever. */
+	/* A mapping that ends before it begins has no end. */
 	add(&t, (struct profile_mapping){ 0x5000, 0x10, 0x2000 }, "/usr/bin/z", "dd", 0x5010);
 	assert_place(&t, 8, META_OFFSET, 0x2010, "/usr/bin/z");
 	stored_done(&t);
@@ -106,7 +103,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_same_code_is_one_location),
-		cmocka_unit_test(what_an_address_counts_from_is_told),
+		cmocka_unit_test(a_location_says_what_its_address_counts_from),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever range is asked for, whatever sums were made or thrown away: what comes out is the sum of the
- * profiles that lie in it.
+ * For any range, and any rollups that were made or invalidated, the result is the sum of the profiles in the
+ * range.
  */
 #include "stored.h"
 
@@ -126,7 +126,7 @@ static int64_t some_time(uint64_t *seed, int64_t from_ms)
 {
 	int64_t t = from_ms + (int64_t)(profile_maker_next(seed) % (uint64_t)(NOW_MS - from_ms));
 
-	/* Ends are often those of a sum. */
+	/* Ends are often those of a rollup. */
 	switch (profile_maker_next(seed) % 4) {
 	case 0:
 		return t - t % HOUR;
@@ -164,7 +164,7 @@ static void check(struct stored *t, const struct one *v, size_t n, uint64_t *see
 	}
 }
 
-/* Two thirds lie close together, so that there is something to sum up. */
+/* Two thirds are close together, so that rollups are worth it. */
 static void draw(struct one *v, size_t n, uint64_t *seed)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -174,7 +174,7 @@ static void draw(struct one *v, size_t n, uint64_t *seed)
 				     : some_time(seed, NOW_MS - 3 * DAY);
 		for (size_t k = 0; k < FRAMES; k++)
 			v[i].values[k] = (int64_t)(profile_maker_next(seed) % 1000) * (k % 2 ? -10 : 1000);
-		/* None is a profile of nothing, or the same as another. */
+		/* No profile is empty, or the same as another. */
 		v[i].values[0] = (int64_t)i + 1;
 	}
 }
@@ -193,7 +193,7 @@ static void a_range_is_the_sum_of_its_profiles(void **state)
 		check(&t, v, PROFILES / 2, &s);
 		stored_groom(&t);
 		check(&t, v, PROFILES / 2, &s);
-		/* Late ones, into what was summed up. */
+		/* Late ones, into existing rollups. */
 		for (size_t i = PROFILES / 2; i < PROFILES * 3 / 4; i++)
 			add(&t, &v[i]);
 		check(&t, v, PROFILES * 3 / 4, &s);
@@ -208,7 +208,7 @@ static void a_range_is_the_sum_of_its_profiles(void **state)
 	}
 }
 
-static void sums_are_made_and_made_again(void **state)
+static void rollups_are_made_and_made_again(void **state)
 {
 	struct one v[30] = { 0 };
 	struct stored t = { 0 };
@@ -245,10 +245,10 @@ static void sums_are_made_and_made_again(void **state)
 }
 
 /*
- * Where a series begins and ends is known of another moment than what is read: profiles that are going are
- * there still, and old ones may have come. Sums of them are there, too.
+ * The times of the first and last profile of a series are newer than the snapshot: deleted profiles are still
+ * in it, and old ones may have come. It has rollups of them, too.
  */
-static void what_is_known_of_a_series_may_be_of_another_moment(void **state)
+static void times_of_a_series_may_be_newer_than_the_snapshot(void **state)
 {
 	const int64_t day = NOW_MS - NOW_MS % DAY - DAY;
 	struct one v[40] = { 0 };
@@ -281,7 +281,7 @@ static void what_is_known_of_a_series_may_be_of_another_moment(void **state)
 }
 
 /* Names of perf's events have colons in them. */
-static void series_say_what_they_are_of(void **state)
+static void a_series_has_its_type_and_unit(void **state)
 {
 	AUTO(profile_freep) struct profile *p = profile_new(NULL);
 	const struct profilestore_range all = { NULL, 0, INT64_MAX, 0 };
@@ -311,9 +311,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_range_is_the_sum_of_its_profiles),
-		cmocka_unit_test(sums_are_made_and_made_again),
-		cmocka_unit_test(what_is_known_of_a_series_may_be_of_another_moment),
-		cmocka_unit_test(series_say_what_they_are_of),
+		cmocka_unit_test(rollups_are_made_and_made_again),
+		cmocka_unit_test(times_of_a_series_may_be_newer_than_the_snapshot),
+		cmocka_unit_test(a_series_has_its_type_and_unit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@ static void check(struct stored *t, const struct profile *p, uint64_t n)
 	assert_int_equal(st.n_profiles, 2 * n);
 }
 
-static void what_is_too_old_goes(void **state)
+static void old_profiles_are_deleted(void **state)
 {
 	struct stored t = { .o.max_age_ms = 20 * HOUR };
 	struct profilestore_stats st;
@@ -42,7 +42,7 @@ static void what_is_too_old_goes(void **state)
 	stored_now_ms = NOW_MS + 14 * HOUR;
 	stored_groom(&t);
 	profilestore_stats(t.s, &st);
-	/* Whole hours: of what is older than that, some may stay. */
+	/* Whole hours: some older profiles may stay. */
 	assert_true(st.oldest_ms >= stored_now_ms - 21 * HOUR && st.oldest_ms <= stored_now_ms - 19 * HOUR);
 	assert_int_equal(st.n_expired, 2 * 2 * HOURS - st.n_profiles);
 	check(&t, p, st.n_profiles / 2);
@@ -56,7 +56,7 @@ static void what_is_too_old_goes(void **state)
 	assert_int_equal(st.n_series, 0);
 	assert_int_equal(st.n_locations, 0);
 	assert_int_equal(st.n_stacks, 0);
-	/* It can be begun anew. */
+	/* The store can be filled again. */
 	p->time_ns = stored_now_ms * 1000000;
 	assert_int_equal(stored_add(&t, p, "web").n_profiles, 2);
 	check(&t, p, 1);
@@ -92,7 +92,7 @@ static void the_oldest_go_when_there_are_too_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_too_old_goes),
+		cmocka_unit_test(old_profiles_are_deleted),
 		cmocka_unit_test(the_oldest_go_when_there_are_too_many),
 	};
 

@@ -50,7 +50,7 @@ static void a_label_that_is_not_there_is_empty(void **state)
 	assert_false(matches("{none!=\"\"}"));
 }
 
-static void strings_are_gos(void **state)
+static void strings_have_the_escapes_of_go(void **state)
 {
 	assert_true(matches("{job=\"say \\\"hi\\\"\\n\\u00e4\"}"));
 	assert_true(matches("{job='say \"hi\"\\x0a\\303\\244'}"));
@@ -114,7 +114,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(types_and_labels),
 		cmocka_unit_test(a_label_that_is_not_there_is_empty),
-		cmocka_unit_test(strings_are_gos),
+		cmocka_unit_test(strings_have_the_escapes_of_go),
 		cmocka_unit_test(a_bad_selector_is_refused_with_its_place),
 		cmocka_unit_test(limits),
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of profilestore share: a store in a fresh folder with a clock that stands still, and what
- * a profile says in an order of its own.
+ * Shared by the tests of profilestore: a store in a fresh folder with a clock that stands still, and the text
+ * of a profile in an order of its own.
  */
 #pragma once
 
@@ -35,6 +35,8 @@ void stored_range_done(struct profilestore_range *r);
 struct profilestore_merged stored_merge(struct stored *t, const char *selector, int64_t from_ms,
 					int64_t to_ms);
 
-/* Stacks and their sums, one a line, sorted: of one type, without labels. Addresses are those in the file. */
+/*
+ * Stacks and their sums, one per line, sorted: of one type, without labels. Addresses are those in the file.
+ */
 char *stored_text(const struct profile *p, uint32_t type);
 void stored_groom(struct stored *t); /* until there is no more to do */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many who add, many who ask, one who grooms: at the end all is there, and until then nobody saw half of a
- * profile.
+ * Several writers, readers and a grooming thread: at the end everything is stored, and until then no reader
+ * saw a part of a profile.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -41,7 +41,7 @@ static void *adding(void *arg)
 	const struct profilestore_label l = { STR("service"), STR("web") };
 	struct err err = { 0 };
 
-	/* Tables are shared: nobody changes them. */
+	/* Tables are shared: no thread changes them. */
 	for (unsigned i = 0; i < EACH; i++) {
 		copies[i] = *x->list[a->number];
 		copies[i].time_ns = (NOW_MS - (int64_t)(a->number * EACH + i) * 20000) * 1000000;
@@ -93,7 +93,7 @@ static void *grooming(void *arg)
 	return NULL;
 }
 
-static void nobody_waits_and_nothing_is_lost(void **state)
+static void readers_do_not_wait_and_nothing_is_lost(void **state)
 {
 	struct shared x = { 0 };
 	pthread_t adders[ADDERS], readers[READERS], groomer;
@@ -134,7 +134,7 @@ static void nobody_waits_and_nothing_is_lost(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nobody_waits_and_nothing_is_lost),
+		cmocka_unit_test(readers_do_not_wait_and_nothing_is_lost),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
