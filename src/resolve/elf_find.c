@@ -73,7 +73,7 @@ static bool hit_is_current(struct work *w, const struct index_hit *h)
 static int wait_for_package(struct work *w, const struct index_hit *h, uint32_t flags,
 			    struct resolve_answer *ret, struct err *err)
 {
-	struct ticket *t = ticket_new(w->wake.fn, w->wake.arg);
+	struct ticket *t = ticket_new(w->wake);
 	int r = w->r->want(w->r->scan, h->file.id, &h->artifact.build_id, flags, ticket_fire, t, err);
 
 	if (r) {

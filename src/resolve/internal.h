@@ -255,7 +255,7 @@ int store_metadata(struct store *st, const struct index_metadata_query *q, struc
 /* A callee that may wake cannot be told to forget a callback, but the ticket that it was given can be
  * cancelled. ticket_cancel() returns true when @wake was not called and never will be. */
 struct ticket;
-struct ticket *ticket_new(void (*wake)(void *arg), void *arg);
+struct ticket *ticket_new(struct resolve_wake wake);
 void ticket_fire(void *ticket);       /* by the callee: once, and gives up its reference */
 bool ticket_cancel(struct ticket *t); /* by the caller: once, and gives up its reference */
 void ticket_leave(struct ticket *t);  /* by the caller, without cancelling */
@@ -350,7 +350,7 @@ int remote_find(struct resolver_upstream *c, const struct resolve_request *req, 
 struct remote *remote_ref(struct remote *m);
 void remote_unref(struct remote *m);
 /* wake is called when the byte at @off is there, or never will be. Under the lock. */
-void remote_await(struct remote *m, uint64_t off, void (*wake)(void *arg), void *arg);
+void remote_await(struct remote *m, uint64_t off, struct resolve_wake wake);
 /* How many bytes may be given out; under the lock. The last byte is held back until all are checked, so that
  * a wrong file is never a complete reply. */
 uint64_t remote_visible(const struct remote *m);

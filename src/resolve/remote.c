@@ -69,11 +69,11 @@ static void remote_land(struct remote *m)
 
 /* ---- waiting ---- */
 
-void remote_await(struct remote *m, uint64_t off, void (*wake)(void *arg), void *arg)
+void remote_await(struct remote *m, uint64_t off, struct resolve_wake wake)
 {
 	struct remote_waiter *w = NEW(struct remote_waiter);
 
-	w->ticket = ticket_new(wake, arg);
+	w->ticket = ticket_new(wake);
 	w->off = off;
 	w->next = m->waiters;
 	m->waiters = w;
@@ -503,7 +503,7 @@ int remote_find(struct resolver_upstream *c, const struct resolve_request *req, 
 		 * miss. */
 		again = m->given_up || m->state == REMOTE_OVER;
 		if (!again && m->state == REMOTE_ASKING) {
-			remote_await(m, 0, wake.fn, wake.arg);
+			remote_await(m, 0, wake);
 			r = RESOLVE_WAIT;
 		} else if (!again) {
 			remote_answer(m, why->arena, ret);

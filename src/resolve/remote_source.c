@@ -74,7 +74,7 @@ int remote_arrived(struct source *s, uint64_t off, void (*wake)(void *arg), void
 	} else if (off < remote_visible(m) || m->state == REMOTE_WHOLE) {
 		*ret_have = remote_visible(m);
 	} else {
-		remote_await(m, off, wake, arg);
+		remote_await(m, off, (struct resolve_wake){ wake, arg });
 		r = RESOLVE_WAIT;
 	}
 	pthread_mutex_unlock(&m->lock);

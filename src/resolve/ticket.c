@@ -10,18 +10,16 @@
 enum { ARMED, FIRED, CANCELLED };
 
 struct ticket {
-	void (*wake)(void *arg);
-	void *arg;
+	struct resolve_wake wake;
 	_Atomic int state;
 	_Atomic int n_refs; /* one of the waiter, one of the waker */
 };
 
-struct ticket *ticket_new(void (*wake)(void *arg), void *arg)
+struct ticket *ticket_new(struct resolve_wake wake)
 {
 	struct ticket *t = NEW(struct ticket);
 
 	t->wake = wake;
-	t->arg = arg;
 	atomic_init(&t->state, ARMED);
 	atomic_init(&t->n_refs, 2);
 	return t;
@@ -39,7 +37,7 @@ void ticket_fire(void *ticket)
 	int armed = ARMED;
 
 	if (atomic_compare_exchange_strong(&t->state, &armed, FIRED))
-		t->wake(t->arg);
+		t->wake.fn(t->wake.arg);
 	ticket_leave(t);
 }
 
