@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * db: one small seam over an SQL database, today SQLite.
+ * db: a seam over an SQL database, today SQLite.
  *
- * A connection belongs to one thread. Statements are prepared once per connection and kept. All text goes in
- * and out by binding, never by pasting. Errors name the statement's first words and SQLite's message. A
- * database that is locked is waited for (busy time-out), then ERR_IO.
+ * A connection belongs to one thread. Statements are prepared once per connection and kept. Values go in and
+ * out by binding, never by pasting. Errors name the statement's first words and SQLite's message. A locked
+ * database is waited for (busy time-out), then the error is ERR_IO.
  */
 #pragma once
 
@@ -23,27 +23,27 @@ struct db_options {
 	bool read_only;
 	bool create;
 	int busy_timeout_ms; /* 0: 10 000 */
-	/* A commit is on disk when it returns; without, it may be lost with the power, though nothing is
-	 * damaged by that. */
+	/* A commit is on disk when it returns. Otherwise it may be lost with the power, but the file is never
+	 * damaged. */
 	bool sync;
-	unsigned page_size; /* of a file that is made now; 0: SQLite's own */
+	unsigned page_size; /* of a file that is created; 0: SQLite's default */
 };
 
 /*
- * @path: a file, or ":memory:NAME" for one that all connections of this process with that NAME share while
- * one is open. WAL, synchronous=NORMAL (FULL with `sync`), foreign keys on. A file that is not a database, or
- * is damaged, is ERR_INVALID.
+ * @path: a file, or ":memory:NAME" for a database shared by all connections of this process with that NAME
+ * while one is open. WAL, synchronous=NORMAL (FULL with `sync`), foreign keys on. A file that is not a
+ * database, or is damaged, is ERR_INVALID.
  */
 int db_open(const char *path, const struct db_options *opts, struct db **ret, struct err *err);
 void db_close(struct db *db); /* takes NULL */
 
 /*
- * Bring the schema up: PRAGMA user_version counts the migrations that were done. A database of a newer
- * version than @n is ERR_INVALID "made by a newer lode (schema N, this one knows M)": nothing is touched.
+ * Apply missing migrations: PRAGMA user_version counts those applied. A database of a version newer than @n
+ * is ERR_INVALID "made by a newer lode (schema N, this one knows M)" and is not touched.
  */
 int db_migrate(struct db *db, const struct db_migration *migrations, unsigned n, struct err *err);
 
-int db_exec(struct db *db, const char *sql, struct err *err); /* no results wanted */
+int db_exec(struct db *db, const char *sql, struct err *err); /* without results */
 
 /* The statement of this text, reset and ready to bind; belongs to the connection. The same text gives the
  * same statement. */
@@ -52,11 +52,10 @@ void db_bind_i64(struct db_stmt *s, int at, int64_t v);        /* at: from 1 */
 void db_bind_str(struct db_stmt *s, int at, struct str v);     /* copied */
 void db_bind_bytes(struct db_stmt *s, int at, struct bytes v); /* copied */
 void db_bind_null(struct db_stmt *s, int at);
-int db_step(struct db_stmt *s,
-	    struct err *err);               /* DB_ROW, DB_DONE or an error; a bind that failed is told here */
-void db_reset(struct db_stmt *s);           /* end the read early: an open row keeps a snapshot alive */
-int64_t db_i64(struct db_stmt *s, int col); /* col: from 0 */
-struct str db_str(struct db_stmt *s, int col); /* valid until the next step or reset */
+int db_step(struct db_stmt *s, struct err *err); /* DB_ROW, DB_DONE or an error; also reports a failed bind */
+void db_reset(struct db_stmt *s);                /* end the read early: an open row keeps a snapshot alive */
+int64_t db_i64(struct db_stmt *s, int col);      /* col: from 0 */
+struct str db_str(struct db_stmt *s, int col);   /* valid until the next step or reset */
 struct bytes db_bytes(struct db_stmt *s, int col);
 bool db_is_null(struct db_stmt *s, int col);
 int64_t db_last_id(struct db *db);
@@ -65,13 +64,13 @@ int64_t db_changes(struct db *db);
 int db_begin(struct db *db, struct err *err); /* IMMEDIATE */
 int db_commit(struct db *db, struct err *err);
 void db_rollback(struct db *db);
-/* A query that runs longer than this is cut off with ERR_CANCELLED; 0: no limit. Until changed. */
+/* Cut off queries that run past this time with ERR_CANCELLED; 0: no limit. Until changed. */
 void db_set_deadline(struct db *db, int64_t mono_ms);
 
 /*
- * A picture of the state that the database is in: two that are equal were taken with no commit between them,
- * by whichever process. Costs no call of the system, and any thread may take it while the connection is open.
- * false: there is none to be had (in memory, not WAL).
+ * A mark of the database's last commit: two equal marks were taken with no commit between them, by any
+ * process. Taking one costs no system call, and any thread may do it while the connection is open. false: not
+ * available (in memory, not WAL).
  */
 struct db_mark {
 	uint32_t w[12];

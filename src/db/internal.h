@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What db's own files share: the connection, and how SQLite's failures are told.
+ * Shared by db's own files: the connection, and errors from SQLite.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 struct db {
 	sqlite3 *sq;
-	char *path;            /* as it was given, for messages */
+	char *path;            /* as given by the caller, for messages */
 	struct map statements; /* by text; owned */
 	int64_t deadline_ms;   /* monotonic; 0: none */
 	bool read_only;
@@ -18,7 +18,7 @@ struct db {
 
 void db_find_wal_index(struct db *db);
 
-/* What the connection says of @code, behind the first words of @sql (NULL: none). Returns -1. */
+/* Set @err to the connection's message for @code, after the first words of @sql (NULL: none). Returns -1. */
 int db_fail(struct db *db, int code, const char *sql, struct err *err);
 #define db_fail(...)                        \
 	({                                  \
@@ -28,5 +28,5 @@ int db_fail(struct db *db, int code, const char *sql, struct err *err);
 
 void db_stmt_free(struct db_stmt *s);
 
-/* The first column of the first row of a PRAGMA or count; @sql is one of ours. */
+/* The first column of the first row of a PRAGMA or count; @sql is a constant of ours. */
 int db_get_i64(struct db *db, const char *sql, int64_t *ret, struct err *err);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bringing a schema up to date, one migration after the other, each in a transaction of its own with the
- * number that says it was done. A file of another program is left alone: PRAGMA application_id says whose it
- * is.
+ * Bringing a schema up to date, one migration after the other, each in a transaction that also sets the
+ * version number. A file of another program is left alone: PRAGMA application_id identifies it.
  */
 #include "db/internal.h"
 
@@ -11,7 +10,7 @@
 #define APPLICATION_ID  1819239525 /* "lode" */
 #define SET_APPLICATION "PRAGMA application_id = 1819239525"
 
-static int look(struct db *db, int64_t *ret_version, struct err *err)
+static int schema_version(struct db *db, int64_t *ret_version, struct err *err)
 {
 	int64_t application, n_tables;
 
@@ -38,18 +37,18 @@ static int migrate_one(struct db *db, const struct db_migration *m, unsigned to,
 	return r ? r : db_exec(db, set, err);
 }
 
-static int migrate(struct db *db, const struct db_migration *migrations, unsigned n, struct err *err)
+static int schema_migrate(struct db *db, const struct db_migration *migrations, unsigned n, struct err *err)
 {
 	int64_t version;
 
 	for (;;) {
-		if (look(db, &version, err) < 0)
+		if (schema_version(db, &version, err) < 0)
 			return -1;
 		if (version < 0 || version > n)
 			return err_set(err, ERR_INVALID,
 				       "made by a newer lode (schema %lld, this one knows %u)",
 				       (long long)version, n);
-		/* Ours, whatever somebody has made of it meanwhile. */
+		/* The file is ours: set WAL mode again, in case another program has changed it. */
 		if (version == n)
 			return db->read_only ? 0 : db_exec(db, "PRAGMA journal_mode = WAL", err);
 		if (db->read_only)
@@ -59,8 +58,8 @@ static int migrate(struct db *db, const struct db_migration *migrations, unsigne
 				       (long long)version, n);
 		if (db_begin(db, err) < 0)
 			return -1;
-		/* Another process may have done it while we waited for the lock. */
-		if (look(db, &version, err) < 0 ||
+		/* Another process may have done it during the wait for the lock. */
+		if (schema_version(db, &version, err) < 0 ||
 		    (version >= 0 && version < n &&
 		     migrate_one(db, &migrations[version], (unsigned)version + 1, err) < 0)) {
 			db_rollback(db);
@@ -73,9 +72,9 @@ static int migrate(struct db *db, const struct db_migration *migrations, unsigne
 
 int db_migrate(struct db *db, const struct db_migration *migrations, unsigned n, struct err *err)
 {
-	if (migrate(db, migrations, n, err) < 0)
+	if (schema_migrate(db, migrations, n, err) < 0)
 		return err_in(err, "database %s", db->path);
-	/* It was empty until now. */
+	/* The database was empty until now. */
 	db_find_wal_index(db);
 	return 0;
 }

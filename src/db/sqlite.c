@@ -2,8 +2,8 @@
 /*
  * Statements and transactions over SQLite.
  *
- * A statement is prepared once per connection and found again by its text. What fails while values are bound
- * is kept and told by the next step, so that callers bind a row without asking after each value.
+ * A statement is prepared once per connection and found again by its text. A failed bind is reported by the
+ * next step, so that callers need not check each value.
  */
 #include "db/internal.h"
 
@@ -22,14 +22,14 @@ struct db_stmt {
 
 #undef db_fail
 
-static enum err_kind kind_of(int code)
+static enum err_kind sqlite_err_kind(int code)
 {
 	switch (code & 0xff) {
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
 	case SQLITE_FORMAT:
 	case SQLITE_SCHEMA:
-	case SQLITE_ERROR: /* a table that should be there is not */
+	case SQLITE_ERROR: /* e.g. a missing table */
 		return ERR_INVALID;
 	case SQLITE_NOMEM:
 	case SQLITE_TOOBIG:
@@ -53,7 +53,7 @@ static enum err_kind kind_of(int code)
 
 int db_fail(struct db *db, int code, const char *sql, struct err *err)
 {
-	enum err_kind kind = kind_of(code);
+	enum err_kind kind = sqlite_err_kind(code);
 	int os = db->sq && kind == ERR_IO ? sqlite3_system_errno(db->sq) : 0;
 	const char *said = db->sq && sqlite3_extended_errcode(db->sq) == code ? sqlite3_errmsg(db->sq)
 									      : sqlite3_errstr(code);
@@ -135,7 +135,7 @@ void db_stmt_free(struct db_stmt *s)
 	free(s);
 }
 
-static void bound(struct db_stmt *s, int code)
+static void bind_note(struct db_stmt *s, int code)
 {
 	assert(code != SQLITE_RANGE && code != SQLITE_MISUSE);
 	if (s->bind_code == SQLITE_OK)
@@ -144,23 +144,24 @@ static void bound(struct db_stmt *s, int code)
 
 void db_bind_i64(struct db_stmt *s, int at, int64_t v)
 {
-	bound(s, sqlite3_bind_int64(s->st, at, v));
+	bind_note(s, sqlite3_bind_int64(s->st, at, v));
 }
 
 void db_bind_str(struct db_stmt *s, int at, struct str v)
 {
-	bound(s, sqlite3_bind_text64(s->st, at, v.p ? v.p : "", v.size, SQLITE_TRANSIENT, SQLITE_UTF8));
+	bind_note(s, sqlite3_bind_text64(s->st, at, v.p ? v.p : "", v.size, SQLITE_TRANSIENT, SQLITE_UTF8));
 }
 
 void db_bind_bytes(struct db_stmt *s, int at, struct bytes v)
 {
 	/* A NULL pointer would bind NULL, not the empty blob. */
-	bound(s, sqlite3_bind_blob64(s->st, at, v.p ? v.p : (const uint8_t *)"", v.size, SQLITE_TRANSIENT));
+	bind_note(s,
+		  sqlite3_bind_blob64(s->st, at, v.p ? v.p : (const uint8_t *)"", v.size, SQLITE_TRANSIENT));
 }
 
 void db_bind_null(struct db_stmt *s, int at)
 {
-	bound(s, sqlite3_bind_null(s->st, at));
+	bind_note(s, sqlite3_bind_null(s->st, at));
 }
 
 int db_step(struct db_stmt *s, struct err *err)
@@ -172,7 +173,7 @@ int db_step(struct db_stmt *s, struct err *err)
 	if (code == SQLITE_ROW)
 		return DB_ROW;
 	if (code == SQLITE_DONE) {
-		/* Else the read transaction would live on until somebody else resets it. */
+		/* Otherwise the read transaction would stay open until the next reset. */
 		sqlite3_reset(s->st);
 		return DB_DONE;
 	}
@@ -195,7 +196,7 @@ int64_t db_i64(struct db_stmt *s, int col)
 
 struct str db_str(struct db_stmt *s, int col)
 {
-	/* The size is asked for behind the text, which may convert. */
+	/* The size must be read after the text, which may convert. */
 	const char *p = (const char *)sqlite3_column_text(s->st, col);
 
 	return (struct str){ p, p ? (size_t)sqlite3_column_bytes(s->st, col) : 0 };
@@ -225,7 +226,7 @@ int64_t db_changes(struct db *db)
 
 /* ---- transactions ---- */
 
-static int run(struct db *db, const char *sql, struct err *err)
+static int statement_run(struct db *db, const char *sql, struct err *err)
 {
 	struct db_stmt *s;
 
@@ -236,16 +237,17 @@ static int run(struct db *db, const char *sql, struct err *err)
 
 int db_begin(struct db *db, struct err *err)
 {
-	/* Takes the write lock now: one that turns from reading to writing later cannot wait for it, only
-	 * fail. */
-	return run(db, "BEGIN IMMEDIATE", err);
+	/* Take the write lock now: a transaction that changes from reading to writing later cannot wait for
+	 * it, only fail. */
+	return statement_run(db, "BEGIN IMMEDIATE", err);
 }
 
 int db_commit(struct db *db, struct err *err)
 {
-	if (run(db, "COMMIT", err) == 0)
+	if (statement_run(db, "COMMIT", err) == 0)
 		return 0;
-	/* A full disk may have ended it already; a busy one leaves it open. Either way it is over. */
+	/* A full disk may have ended the transaction, a busy database leaves it open. In both cases it has
+	 * failed. */
 	db_rollback(db);
 	return -1;
 }
@@ -253,7 +255,7 @@ int db_commit(struct db *db, struct err *err)
 void db_rollback(struct db *db)
 {
 	if (!sqlite3_get_autocommit(db->sq))
-		(void)run(db, "ROLLBACK", NULL);
+		(void)statement_run(db, "ROLLBACK", NULL);
 }
 
 void db_set_deadline(struct db *db, int64_t mono_ms)

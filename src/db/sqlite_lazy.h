@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SQLite's functions as db uses them, loaded with the first database: most commands never open one, and it
- * costs each start 0.7 ms.
+ * The functions of SQLite that db calls, loaded with the first database: most commands open none, and loading
+ * takes 0.7 ms.
  */
 #pragma once
 

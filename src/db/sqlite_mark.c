@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mark of the last commit: the header of the WAL index, which all processes that have the database open
- * share in memory. Every commit changes it before it is through (https://sqlite.org/walformat.html,
- * section 2.1).
+ * The mark of the last commit: the header of the WAL index, shared memory of all processes that have the
+ * database open. Every commit changes it before it returns (https://sqlite.org/walformat.html, section 2.1).
  *
- * It is asked for through SQLite's own file object. To open the -shm file ourselves would be a trap: closing
- * it again would drop the locks that this process' connections have on it.
+ * It is reached through SQLite's own file object. Opening the -shm file directly would be a mistake: closing
+ * it would release the locks that this process' connections have on it.
  */
 #include "db/internal.h"
 
@@ -13,8 +12,8 @@
 #define IS_INIT          3     /* word 3: byte 0 is isInit in memory */
 
 /*
- * The first question reads the database, and that is what has SQLite open its WAL; not of an empty one,
- * though its mode is said to be "wal" already.
+ * The first query reads the database, which makes SQLite open its WAL. It does not if the database is empty,
+ * although journal_mode is "wal" already.
  */
 static bool has_wal_open(struct db *db)
 {
@@ -39,13 +38,13 @@ void db_find_wal_index(struct db *db)
 	void volatile *region = NULL;
 	sqlite3_file *file = NULL;
 
-	/* A connection that has no WAL open would never unmap what it maps here. */
+	/* Without an open WAL the connection would never unmap this mapping. */
 	if (db->wal_index || !has_wal_open(db))
 		return;
 	if (sqlite3_file_control(db->sq, "main", SQLITE_FCNTL_FILE_POINTER, &file) != SQLITE_OK || !file ||
 	    !file->pMethods || file->pMethods->iVersion < 2 || !file->pMethods->xShmMap)
 		return;
-	/* Not extended: it is there, or this is not a WAL database. */
+	/* The file is not extended: the WAL index exists, or this is not a WAL database. */
 	if (file->pMethods->xShmMap(file, 0, WAL_INDEX_REGION, 0, &region) == SQLITE_OK)
 		db->wal_index = (const uint32_t *)(uintptr_t)region;
 }
@@ -58,7 +57,7 @@ bool db_mark(const struct db *db, struct db_mark *ret)
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(ret->w); i++)
 		ret->w[i] = __atomic_load_n(&db->wal_index[i], __ATOMIC_ACQUIRE);
-	/* Not yet, while somebody recovers it. */
+	/* 0 while a process recovers the WAL. */
 	is_init = (const uint8_t *)&ret->w[IS_INIT];
 	return is_init[0] != 0;
 }

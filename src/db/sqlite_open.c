@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening and closing a connection, with the settings that every one of them has.
+ * Opening and closing a connection, with the settings common to all.
  *
- * The file may have been written by anyone who can write our data folder, and may be damaged: SQLite is told
- * to believe nothing of it (no functions out of the schema, cells checked, no mapping, which would turn an
- * I/O error into SIGBUS).
+ * The file may have been written by anyone who can write our data folder, and may be damaged: SQLite is set
+ * to trust nothing in it (no functions in the schema, cells checked, no mapping, which would turn an I/O
+ * error into SIGBUS).
  */
 #include "db/internal.h"
 
@@ -12,13 +12,13 @@
 #include <stdlib.h>
 
 #define BUSY_TIMEOUT_MS 10000
-#define PROGRESS_STEPS  1000 /* virtual machine instructions between two looks at the clock: some 20 us */
+#define PROGRESS_STEPS  1000 /* virtual machine instructions between two checks of the clock: some 20 us */
 #define JOURNAL_SIZE    "67108864"
 #define MEMORY_PREFIX   ":memory:"
 
 struct sqlite_functions sqlite_functions;
 
-static int load(struct err *err)
+static int sqlite_load(struct err *err)
 {
 	static const char *const names[] = { SQLITE_FUNCTIONS(LAZY_NAME) };
 	static struct lazy lib = LAZY_INIT;
@@ -27,7 +27,7 @@ static int load(struct err *err)
 			 err);
 }
 
-/* The memory one is SQLite's "memdb": what its older shared cache locks, no busy time-out waits for. */
+/* In memory SQLite's "memdb" is used: the busy time-out does not wait for locks of the older shared cache. */
 static char *memory_uri(const char *name)
 {
 	struct buf uri = { 0 };
@@ -47,8 +47,8 @@ static int on_progress(void *arg)
 	return db->deadline_ms && clock_mono_ms() > db->deadline_ms;
 }
 
-/* A file that nobody has written into yet. */
-static int is_new(struct db *db, bool *ret, struct err *err)
+/* Nothing was written into the file yet. */
+static int file_is_new(struct db *db, bool *ret, struct err *err)
 {
 	static const char *const zero_in_new[] = { "PRAGMA application_id", "PRAGMA user_version",
 						   "SELECT count(*) FROM sqlite_schema" };
@@ -63,7 +63,7 @@ static int is_new(struct db *db, bool *ret, struct err *err)
 	return 0;
 }
 
-static int set_up(struct db *db, const struct db_options *opts, bool memory, struct err *err)
+static int connection_set_up(struct db *db, const struct db_options *opts, bool memory, struct err *err)
 {
 	bool fresh;
 
@@ -86,14 +86,14 @@ static int set_up(struct db *db, const struct db_options *opts, bool memory, str
 	if (opts->sync && db_exec(db, "PRAGMA synchronous = FULL", err) < 0)
 		return -1;
 	if (opts->read_only)
-		/* Nothing was read yet: let a file that is no database be told here. */
+		/* Nothing was read yet: this query reports a file that is not a database. */
 		return db_exec(db, "PRAGMA user_version", err);
 	/*
-	 * Both are kept in the file, and to set them writes into it: not into one that is another program's,
-	 * or a newer version's, which only its schema tells (migrate.c). The first has to come before the
-	 * first table anyway.
+	 * Page size, auto_vacuum and journal mode are stored in the file, so setting them writes into it.
+	 * This must not happen to a file of another program or of a newer version, which only the schema
+	 * shows (migrate.c). The first two have to be set before the first table anyway.
 	 */
-	if (is_new(db, &fresh, err) < 0)
+	if (file_is_new(db, &fresh, err) < 0)
 		return -1;
 	if (!fresh)
 		return 0;
@@ -116,11 +116,11 @@ int db_open(const char *path, const struct db_options *opts, struct db **ret, st
 	int flags = SQLITE_OPEN_NOMUTEX, code;
 	struct db *db;
 
-	if (load(err) < 0)
+	if (sqlite_load(err) < 0)
 		return -1;
 	db = NEW(struct db);
 
-	/* Nobody but this process has a memory one: who comes first makes it. */
+	/* Only this process has the memory database: the first connection creates it. */
 	if (opts->read_only && !memory)
 		flags |= SQLITE_OPEN_READONLY;
 	else
@@ -132,7 +132,7 @@ int db_open(const char *path, const struct db_options *opts, struct db **ret, st
 	code = sqlite3_open_v2(uri ? uri : path, &db->sq, flags, NULL);
 	if (code != SQLITE_OK)
 		db_fail(db, code, NULL, err);
-	else if (set_up(db, opts, memory, err) == 0) {
+	else if (connection_set_up(db, opts, memory, err) == 0) {
 		db_find_wal_index(db);
 		*ret = db;
 		return 0;
@@ -149,7 +149,7 @@ void db_close(struct db *db)
 	if (!db)
 		return;
 	map_each (&db->statements, it, &key, &s) {
-		/* Ends whatever it was reading, too. */
+		/* This also ends a read that is under way. */
 		db_stmt_free(s);
 	}
 	map_done(&db->statements);

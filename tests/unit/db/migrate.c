@@ -63,7 +63,7 @@ static void each_migration_is_done_once(void **state)
 	assert_done(db_migrate(db, two, 1, &err));
 	assert_int_equal(ask(db, "SELECT x FROM a"), 7);
 	db_close(db);
-	/* A later program adds to what is there. */
+	/* A later version adds to the existing schema. */
 	for (int i = 0; i < 2; i++) {
 		db = open_it(*state);
 		assert_done(db_migrate(db, two, 2, &err));
@@ -89,7 +89,7 @@ static void a_newer_schema_is_left_alone(void **state)
 		     "made by a newer lode (schema 2, this one knows 1)");
 	assert_int_equal(ask(db, "SELECT y FROM b"), 8);
 	db_close(db);
-	/* Not a byte of it has changed. */
+	/* The file is unchanged. */
 	assert_done(file_read(f->path, MIB(1), &behind, &err));
 	assert_true(bytes_eq(buf_bytes(&before), buf_bytes(&behind)));
 }

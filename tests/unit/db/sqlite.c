@@ -110,7 +110,7 @@ static void a_statement_that_fails_says_which_and_why(void **state)
 	assert_done(db_prepare(db, "INSERT INTO t VALUES (?)", &s, &err));
 	db_bind_i64(s, 1, 1);
 	assert_fails(db_step(s, &err), ERR_INTERNAL, "UNIQUE");
-	/* And can be used again. */
+	/* The statement can be used again. */
 	db_bind_i64(s, 1, 2);
 	assert_int_equal(db_step(s, &err), DB_DONE);
 	db_close(db);
@@ -353,7 +353,7 @@ static void a_writer_that_is_killed_leaves_whole_transactions(void **state)
 			}
 		}
 		close(pipes[1]);
-		/* It dies somewhere in the next ones. */
+		/* The process is killed during one of the next transactions. */
 		for (int k = 0; k < 10 + 3 * i; k++) {
 			assert_int_equal(read(pipes[0], &one, 1), 1);
 			said++;
@@ -398,7 +398,7 @@ static void the_mark_changes_with_every_commit(void **state)
 	assert_done(db_commit(w, &err));
 	assert_true(db_mark(r, &after));
 	assert_memory_not_equal(&before, &after, sizeof(before));
-	/* Also when it is another process that does it. */
+	/* The same if another process commits. */
 	child = fork();
 	if (child == 0) {
 		struct db *other;
