@@ -47,22 +47,20 @@ int candidate_open(struct work *w, const struct index_hit *h, struct resolve_ans
 int candidate_open_partial(struct work *w, const struct index_hit *h, uint32_t flags,
 			   struct resolve_answer *ret)
 {
-	AUTO(buf_done) struct buf points = { 0 };
+	const struct scan_wanted what = { h->file.id, &h->artifact.build_id, flags };
+	struct scan_partial p;
 	const struct pkg_entry *e;
 	struct err why = { 0 };
-	struct pkg_map *map;
 	struct pin pin;
 	struct mapped *m;
-	uint32_t number;
-	int r = w->r->partial(w->r->scan, h->file.id, &h->artifact.build_id, flags, &map, &number, &points,
-			      &why);
+	int r = w->r->partial(w->r->scan, &what, &p, &why);
 
 	if (r < 0)
 		return work_failed(w, h->file.path, &why);
 	if (r)
 		return LATER;
-	m = mapped_of(&h->file, map, &points, &pin);
-	e = pkg_map_by_number(map, number);
+	m = mapped_of(&h->file, p.map, &p.points, &pin);
+	e = pkg_map_by_number(p.map, p.number);
 	if (!e) {
 		pin_release(&pin);
 		return LATER;

@@ -74,7 +74,8 @@ static int wait_for_package(struct work *w, const struct index_hit *h, uint32_t 
 			    struct resolve_answer *ret, struct err *err)
 {
 	struct ticket *t = ticket_new(w->wake);
-	int r = w->r->want(w->r->scan, h->file.id, &h->artifact.build_id, flags, ticket_fire, t, err);
+	const struct scan_wanted what = { h->file.id, &h->artifact.build_id, flags };
+	int r = w->r->want(w->r->scan, &what, ticket_fire, t);
 
 	if (r) {
 		ticket_unused(t);

@@ -71,11 +71,10 @@ struct resolver_index {
 	/* fixed */
 	char *points_dir;  /* may be NULL */
 	struct scan *scan; /* may be NULL */
-	int (*want)(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
-		    void (*wake)(void *arg), void *arg, struct err *err); /* scan_want(), except in tests */
-	int (*partial)(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
-		       struct pkg_map **ret_map, uint32_t *ret_number, struct buf *ret_points,
-		       struct err *err); /* scan_partial() */
+	/* scan_want() and scan_partial(), except in tests */
+	int (*want)(struct scan *s, const struct scan_wanted *what, void (*wake)(void *arg), void *arg);
+	int (*partial)(struct scan *s, const struct scan_wanted *what, struct scan_partial *ret,
+		       struct err *err);
 	struct pool *helpers;
 	bool source_any;
 	bool in_memory;

@@ -529,19 +529,19 @@ static int pass(struct deep *d, struct str name, unsigned threads, struct err *e
 	return 0;
 }
 
-int deep_pass(struct source *src, const struct stat *st, struct str name, unsigned threads,
-	      const struct deep_tap *tap, struct deep_result *ret, struct err *err)
+int deep_pass(const struct deep_input *in, const struct deep_tap *tap, struct deep_result *ret,
+	      struct err *err)
 {
-	struct deep d = { .src = src, .tap = tap, .out = ret, .probe = elf_probe_new() };
+	struct deep d = { .src = in->src, .tap = tap, .out = ret, .probe = elf_probe_new() };
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
 	arena_init(&ret->arena);
 	arena_init(&d.info_arena);
 	arena_init(&d.names);
-	r = pkg_identity_read(src, st, &ret->identity, err);
+	r = pkg_identity_read(in->src, in->st, &ret->identity, err);
 	if (r == 0)
-		r = pass(&d, name, threads, err);
+		r = pass(&d, in->name, in->threads, err);
 	deep_done(&d);
 	if (r < 0)
 		deep_result_done(ret);

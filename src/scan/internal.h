@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scan's own: what its files ask of each other.
+ * Declarations shared by the files of scan.
  *
- *   walk.c     finds candidates          -> looks queue
- *   look.c     classifies one candidate  -> writer queue      (looking threads)
- *   deep.c     one package's deep pass: a function from a source to facts and blobs
- *   job.c      which package is next; who waits for it        (deep threads)
- *   writer.c   all changes of the index, in batches           (one thread)
- *   watch.c    inotify                                        (one thread)
- *   groom.c    what is gone                                   (one thread)
- *   scan.c     puts them together
+ *   scan.c      threads, beginning and end; calls all others
+ *   walk.c      finds candidates             -> candidates queue  (walking thread)
+ *   watch.c     inotify: changed paths       -> the walking thread
+ *   probe.c     classifies one candidate     -> writer queue      (probing threads)
+ *   job*.c      deep passes (job.h)          -> writer queue      (deep threads)
+ *   deep.c      one package's deep pass: a function from a source to facts and blobs
+ *   groom.c     finds files that are gone    -> writer queue      (grooming thread)
+ *   writer.c    all changes of the index, in batches              (writer thread)
+ *   state.c     what the threads hand to one another
+ *   change.c    one change of the index
+ *   ignored.c   files without anything to index
+ *   stats.c     metrics
  */
 #pragma once
 
@@ -18,36 +22,36 @@
 #include <stdatomic.h>
 #include "scan/scan.h"
 
-#define SCAN_MAX_INNER MIB(512) /* a compressed kernel module, decoded, while it is classified */
-/* Resume points up to here lie in the package map, not in a file of their own. */
+#define SCAN_MAX_INNER MIB(512) /* size of a decoded kernel module, while it is classified */
+/* Resume points up to this size are kept in the package map, not in a file of their own. */
 #define SCAN_INLINE_POINTS KIB(16)
-#define SCAN_LANDMARK_SIZE MIB(8) /* members from here on get a resume point of their own */
+#define SCAN_LANDMARK_SIZE MIB(8) /* members from this size on get a resume point of their own */
 #define SCAN_MAX_WAITERS   4096u
-#define SCAN_BATCH         512u /* changes a transaction */
+#define SCAN_BATCH         512u /* changes in a transaction */
 #define SCAN_RETRY_FIRST_S 60
 #define SCAN_RETRY_LAST_S  86400
-/* Files that hold nothing, remembered so that they are not opened again. */
-#define SCAN_MAX_NOTHING (4u << 20)
+#define SCAN_MAX_IGNORED   (4u << 20) /* files in memory; 20 bytes each */
+#define SCAN_MAX_DIRTY     65536u     /* changed paths; with more the roots are walked */
 
 /* ---- deep.c ---- */
 
-/* What a deep pass tells while it runs; called on its thread. */
+/* The callbacks of a deep pass, on its thread. */
 struct deep_tap {
 	void *arg;
-	/* More was read: @done compressed bytes. Non-zero: stop, ERR_CANCELLED. */
+	/* @done compressed bytes were read. Non-zero: stop, ERR_CANCELLED. */
 	int (*progress)(void *arg, uint64_t done);
-	/* 0: nobody waits. Else how many ever did: `seen` is called for each ELF file, and after a change for
-	 * all that went by */
+	/* 0: no waiters. Else the number of waiters there ever were: `seen` is called for each ELF file, and, after
+	 * this number has changed, for all files that have gone by. */
 	unsigned (*wanted)(void *arg);
-	/* An ELF file has gone by, whole. true: make a snapshot (`partial`) now. */
-	bool (*seen)(void *arg, const struct elf_facts *what);
-	/* The map and the points so far; both to be copied or taken (zeroed). */
+	/* An ELF file has gone by completely. true: make a snapshot (`partial`) now. */
+	bool (*seen)(void *arg, const struct elf_facts *facts);
+	/* The map and the points so far; the callee copies them or takes them (and zeroes them). */
 	void (*partial)(void *arg, struct buf *map, struct buf *points);
 };
 
 struct deep_result {
 	struct pkg_identity identity;
-	struct buf map, points; /* points: empty where there are none */
+	struct buf map, points; /* points: empty if there are none */
 	struct index_artifact *artifacts;
 	size_t n_artifacts;
 	uint64_t *dirs;
@@ -56,22 +60,25 @@ struct deep_result {
 };
 void deep_result_done(struct deep_result *r);
 
-/*
- * The deep pass over @src (borrowed), whose file name is @name. @threads: helper threads that the codec may
- * start. No index, no files: all that it makes is in @ret.
- */
-int deep_pass(struct source *src, const struct stat *st, struct str name, unsigned threads,
-	      const struct deep_tap *tap, struct deep_result *ret, struct err *err);
+struct deep_input {
+	struct source *src; /* borrowed */
+	const struct stat *st;
+	struct str name;  /* of the package's file */
+	unsigned threads; /* helper threads that the codec may start */
+};
+/* The deep pass. It uses no index and writes no files: its whole output is *ret. @tap may be NULL. */
+int deep_pass(const struct deep_input *in, const struct deep_tap *tap, struct deep_result *ret,
+	      struct err *err);
 
-/* ---- writer.c ---- */
+/* ---- change.c ---- */
 
 enum change_kind { CHANGE_PUT, CHANGE_FAIL, CHANGE_MAP, CHANGE_TOUCH, CHANGE_DEL, CHANGE_TIDY, CHANGE_FENCE };
 
-/* One change of the index. Owned by the queue once pushed; `done` is called on the writer's thread after its
+/* One change of the index. Once pushed it belongs to the queue; `done` is called on the writer's thread after the
  * commit. */
 struct change {
 	enum change_kind kind;
-	struct arena arena; /* of all that it points to */
+	struct arena arena; /* of all memory that it points to */
 	struct index_file file;
 	struct index_artifact *artifacts;
 	size_t n_artifacts;
@@ -79,48 +86,50 @@ struct change {
 	struct err why;           /* CHANGE_FAIL */
 	int64_t next_try_s;
 	bool fail_after_put; /* CHANGE_FAIL of a file that is not in the index yet: put it first */
-	bool only_if_same;   /* CHANGE_PUT: only if the row is still the one that `file` was taken from */
+	bool only_if_same;   /* CHANGE_PUT: only if the row still has the generation of `file` */
 	bool all;            /* CHANGE_TIDY */
 	void (*done)(void *arg, bool ok);
 	void *arg;
 };
 struct change *change_new(enum change_kind kind);
+void change_set_file(struct change *c, const struct index_file *f); /* copies it */
 void change_free(struct change *c);
+/* When a file that has failed @tries times is tried again, from @now_s. */
+int64_t retry_at(int64_t now_s, uint32_t tries);
 
-struct writer;
-int writer_start(const struct scan_options *opts, struct writer **ret, struct err *err);
-void writer_push(struct writer *w, struct change *c); /* takes; waits for room */
-void writer_fence(struct writer *w);    /* returns when all that was pushed before is committed */
-unsigned writer_lost(struct writer *w); /* changes that could not be stored since the last call */
-void writer_stop(struct writer *w);     /* commits what is queued; takes NULL */
-/* Last of all connections: only one that may write puts the WAL away when nobody else has the database open.
- * Takes NULL. */
-void writer_free(struct writer *w);
+/* ---- writer.c ---- */
 
-/* ---- look.c ---- */
+struct scan_writer;
+int writer_start(const struct scan_options *opts, struct scan_writer **ret, struct err *err);
+void writer_push(struct scan_writer *w, struct change *c); /* takes; waits for room */
+void writer_fence(struct scan_writer *w);    /* returns when all changes pushed before are committed */
+unsigned writer_lost(struct scan_writer *w); /* changes that could not be stored since the last call */
+void writer_stop(struct scan_writer *w);     /* commits the queued changes; takes NULL */
+/* After all other connections: only a connection that may write removes the WAL, when it is the last one. Takes
+ * NULL. */
+void writer_free(struct scan_writer *w);
 
-/* One candidate, as the walk saw it. */
-struct look {
+/* ---- probe.c ---- */
+
+/* One file, as the walk found it. */
+struct candidate {
 	char *path;
 	struct stat st;
-	int64_t old; /* its row as it was, 0: none */
+	int64_t old; /* its row in the index, 0: none */
 	uint64_t old_generation;
 	uint64_t old_points_size;
-	bool by_name;   /* package by its suffix */
-	uint32_t tries; /* of a failed one that is tried again */
+	bool by_name;   /* a package by its suffix */
+	uint32_t tries; /* of a failed file that is tried again */
 };
-void look_free(struct look *l);
-/* Classify and read headers; pushes a change, or finds that it holds nothing (false). */
-bool look_run(struct scan *s, const struct look *l);
-
-/* When a thing that failed @tries times is tried again, from @now_s. */
-int64_t retry_at(int64_t now_s, uint32_t tries);
+/* Classify the file and read headers. true: a change was pushed, or the file may be read later. false: there is
+ * nothing to index in it. */
+bool probe_run(struct scan *s, const struct candidate *c);
 
 /* ---- digest.c ---- */
 
-/* ERR_INVALID: @info has a digest of the payload, and it is another. @told: between two pieces; its failure
- * ends it. */
-int digest_check(const struct pkg_info *info, struct source *src, int (*told)(void *arg, struct err *err),
+/* ERR_INVALID: @info has a digest of the payload, and the payload has another. @tick is called between two chunks;
+ * its failure ends the check. */
+int digest_check(const struct pkg_info *info, struct source *src, int (*tick)(void *arg, struct err *err),
 		 void *arg, struct err *err);
 
 /* ---- job.c ---- */
@@ -128,27 +137,23 @@ int digest_check(const struct pkg_info *info, struct source *src, int (*told)(vo
 struct jobs;
 struct jobs *jobs_new(struct scan *s);
 int jobs_start(struct jobs *j, unsigned n_threads, struct err *err);
-void jobs_stop(struct jobs *j);       /* joins the threads; results already made are still the writer's */
-void jobs_free(struct jobs *j);       /* after the writer has stopped: it ends jobs */
-void jobs_kick(struct jobs *j);       /* the index may have something due */
-bool jobs_idle(struct jobs *j);       /* nothing runs and the last look found nothing due */
+void jobs_stop(struct jobs *j);       /* joins the threads; finished results stay with the writer */
+void jobs_free(struct jobs *j);       /* after the writer has stopped, which ends jobs */
+void jobs_kick(struct jobs *j);       /* packages may be due in the index */
+bool jobs_idle(struct jobs *j);       /* no job runs, and none was due at the last check */
 bool jobs_unfinished(struct jobs *j); /* a pass runs, or one that may begin by itself is due */
-int jobs_want(struct jobs *j, int64_t file, const struct build_id *id, uint32_t flags,
-	      void (*wake)(void *arg), void *arg, struct err *err);
-int jobs_partial(struct jobs *j, int64_t file, const struct build_id *id, uint32_t flags,
-		 struct pkg_map **ret_map, uint32_t *ret_number, struct buf *ret_points, struct err *err);
+int jobs_want(struct jobs *j, const struct scan_wanted *what, void (*wake)(void *arg), void *arg);
+int jobs_partial(struct jobs *j, const struct scan_wanted *what, struct scan_partial *ret, struct err *err);
 size_t jobs_pending(struct jobs *j);
 void jobs_progress(struct jobs *j, struct scan_progress *p);
 
 /* ---- walk.c ---- */
 
-/* Walk a root (or any path below one). Candidates that are new or changed go to the looking threads. @depth:
- * of @path below its root. */
+/* Walk a root, or a path below one. New and changed files become candidates. @depth: of @path below its root. */
 void walk_path(struct scan *s, const char *path, unsigned depth);
-/* Is this one for us, by name and options? */
+/* Do name and options allow this file? */
 bool walk_admits(struct scan *s, const char *path, bool groom);
-/* One path that is known to have changed: look at it if it is a file, walk it if it is a folder, drop it if
- * it is gone. */
+/* Follow a change of @path: probe a file, walk a folder, delete the row of a file that is gone. */
 void walk_changed(struct scan *s, const char *path);
 
 /* ---- groom.c ---- */
@@ -157,26 +162,26 @@ void *groom_main(void *scan); /* the grooming thread */
 /* ---- stats.c ---- */
 enum scan_role { SCAN_ROLE_SCAN, SCAN_ROLE_WALK, SCAN_ROLE_GROOM };
 void stats_busy(enum scan_role role, bool on); /* a piece of work begins, or ends */
-void stats_committed(const struct change *c);  /* after its commit */
+void stats_committed(const struct change *c);  /* after the commit */
 void stats_groomed(bool stale);
-void stats_collect(void *scan); /* for metrics_on_collect() */
+void stats_set(size_t n_pending, bool is_idle); /* before metrics are written */
 
 /* ---- watch.c ---- */
 struct watch;
-struct watch *watch_new(struct scan *s); /* NULL: no inotify here; the intervals do it */
+struct watch *watch_new(struct scan *s); /* NULL: no inotify; the walks at intervals find changes */
 void watch_dir(struct watch *w, const char *path);
 void watch_stop(struct watch *w);
 
-/* ---- nothing.c ---- */
+/* ---- ignored.c ---- */
 
-/* Files that were opened and hold nothing for us, by path, size, mtime and inode. */
-struct nothing;
-struct nothing *nothing_new(void);
-void nothing_free(struct nothing *n);
-bool nothing_has(struct nothing *n, const char *path, const struct stat *st);
-void nothing_add(struct nothing *n, const char *path, const struct stat *st);
+/* Files that were opened and hold nothing to index, by path, size, mtime and inode. */
+struct ignored_files;
+struct ignored_files *ignored_new(void);
+void ignored_free(struct ignored_files *g);
+bool ignored_has(struct ignored_files *g, const char *path, const struct stat *st);
+void ignored_add(struct ignored_files *g, const char *path, const struct stat *st);
 
-/* ---- scan.c ---- */
+/* ---- state.c ---- */
 
 struct scan {
 	struct scan_options opts; /* strings owned by `arena` */
@@ -184,31 +189,33 @@ struct scan {
 	regex_t include, exclude;
 	bool has_include, has_exclude;
 
-	struct writer *writer;
-	struct queue *looks;
+	struct scan_writer *writer;
+	struct queue *candidates;
 	struct jobs *jobs;
 	struct watch *watch;
-	struct nothing *nothing;
+	struct ignored_files *ignored;
 	struct index *walk_index, *groom_index; /* the connections of these two threads */
 
-	pthread_t walk_thread, groom_thread, *look_threads;
-	unsigned n_look_threads;
+	pthread_t walk_thread, groom_thread, *probe_threads;
+	unsigned n_probe_threads;
 	bool walk_running, groom_running;
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	atomic_bool stopping;
-	bool want_walk, want_groom;    /* lock */
-	bool following;                /* lock: what inotify told is being looked at */
-	char **dirty;                  /* lock: paths that inotify told of */
-	size_t n_dirty;                /* lock */
-	struct scan_progress progress; /* lock */
-	size_t n_looking;              /* lock: pushed and not yet through */
-	bool unsettled;                /* lock: candidates were found that the deep passes were not told of */
+	/* under lock */
+	bool want_walk, want_groom;
+	bool following; /* changes reported by inotify are being probed */
+	char **dirty;   /* paths reported by inotify */
+	size_t n_dirty, room_dirty;
+	struct scan_progress progress;
+	size_t n_probing; /* candidates that were pushed and are not yet probed */
+	bool unsettled;   /* candidates were found since the deep passes were last kicked */
 };
-#define SCAN_MAX_DIRTY 65536u
-/* inotify saw this path change (copied). Too many: a whole walk instead. NULL: events were lost. */
-void scan_dirty(struct scan *s, const char *path);
-/* Hand a candidate to the looking threads; takes it. */
-void scan_look(struct scan *s, struct look *l);
+void candidate_free(struct candidate *c);
+/* Hand a candidate to the probing threads; takes it. */
+void scan_add_candidate(struct scan *s, struct candidate *c);
+/* inotify reported a change of @path (copied). NULL: events were lost; then, or if there are too many, the roots are
+ * walked. */
+void scan_path_changed(struct scan *s, const char *path);
 void scan_count_failed(struct scan *s);

@@ -11,6 +11,7 @@ int scan_one(const char *path, unsigned threads, struct pkg_map **ret_map, struc
 	AUTO(fd_close) int fd = -1;
 	AUTO(source_closep) struct source *src = NULL;
 	struct deep_result deep;
+	struct deep_input in;
 	struct stat st;
 	int r;
 
@@ -20,7 +21,8 @@ int scan_one(const char *path, unsigned threads, struct pkg_map **ret_map, struc
 	if (r < 0)
 		return r;
 	src = source_of_fd(TAKE_FD(fd), (uint64_t)st.st_size, st.st_mtim.tv_sec, path);
-	if (deep_pass(src, &st, path_basename(str_of(path)), threads, NULL, &deep, err) < 0)
+	in = (struct deep_input){ src, &st, path_basename(str_of(path)), threads };
+	if (deep_pass(&in, NULL, &deep, err) < 0)
 		return -1;
 	r = pkg_map_decode(buf_bytes(&deep.map), ret_map, err);
 	if (r == 0) {

@@ -10,79 +10,35 @@
 #include "base/condition.h"
 #include "scan/internal.h"
 
-#define LOOKS_QUEUED 1024u
-#define LOST_MS      300000 /* after changes that could not be stored (a full disk), before the next walk */
-#define QUIET_MS     300    /* after the last inotify event, before its paths are looked at */
-
-/* ---- what the other files tell ---- */
-
-void scan_look(struct scan *s, struct look *l)
-{
-	uint64_t size = (uint64_t)l->st.st_size;
-	bool package = l->by_name;
-
-	pthread_mutex_lock(&s->lock);
-	s->n_looking++;
-	s->unsettled = true;
-	if (package) {
-		s->progress.n_packages++;
-		s->progress.bytes_total += size;
-	}
-	pthread_mutex_unlock(&s->lock);
-	if (queue_push(s->looks, l) != 0) {
-		look_free(l);
-		pthread_mutex_lock(&s->lock);
-		s->n_looking--;
-		pthread_mutex_unlock(&s->lock);
-	}
-}
-
-void scan_count_failed(struct scan *s)
-{
-	pthread_mutex_lock(&s->lock);
-	s->progress.n_failed++;
-	pthread_mutex_unlock(&s->lock);
-}
-
-void scan_dirty(struct scan *s, const char *path)
-{
-	pthread_mutex_lock(&s->lock);
-	if (!path || s->n_dirty >= SCAN_MAX_DIRTY) {
-		/* Among what we do not hear of may be that something is gone. */
-		s->want_walk = s->want_groom = true;
-	} else if (!s->n_dirty || strcmp(s->dirty[s->n_dirty - 1], path) != 0) {
-		s->dirty = mem_realloc(s->dirty, s->n_dirty + 1, sizeof(*s->dirty));
-		s->dirty[s->n_dirty++] = mem_strdup(path);
-	}
-	pthread_cond_broadcast(&s->changed);
-	pthread_mutex_unlock(&s->lock);
-}
+#define CANDIDATES_QUEUED 1024u
+#define LOST_MS           300000 /* after changes that could not be stored (a full disk), before the next walk */
+#define QUIET_MS          300    /* after the last inotify event, before its paths are looked at */
 
 /* ---- looking threads ---- */
 
-static void *look_main(void *arg)
+static void *probe_main(void *arg)
 {
 	struct scan *s = arg;
 	void *item;
 
 	pthread_setname_np(pthread_self(), "scan");
-	while (queue_pop(s->looks, -1, &item) == 0) {
-		struct look *l = item;
+	while (queue_pop(s->candidates, -1, &item) == 0) {
+		struct candidate *l = item;
 
 		stats_busy(SCAN_ROLE_SCAN, true);
-		if (!atomic_load(&s->stopping) && !look_run(s, l) && !l->by_name)
-			nothing_add(s->nothing, l->path, &l->st);
+		if (!atomic_load(&s->stopping) && !probe_run(s, l) && !l->by_name)
+			ignored_add(s->ignored, l->path, &l->st);
 		stats_busy(SCAN_ROLE_SCAN, false);
 		pthread_mutex_lock(&s->lock);
-		s->n_looking--;
+		s->n_probing--;
 		s->progress.n_files_done++;
 		s->progress.worked_mono_ms = clock_mono_ms();
 		if (l->by_name)
 			s->progress.n_packages_headers++;
-		if (!s->n_looking)
+		if (!s->n_probing)
 			pthread_cond_broadcast(&s->changed);
 		pthread_mutex_unlock(&s->lock);
-		look_free(l);
+		candidate_free(l);
 	}
 	return NULL;
 }
@@ -93,7 +49,7 @@ static void *look_main(void *arg)
 static void settle(struct scan *s)
 {
 	pthread_mutex_lock(&s->lock);
-	while (s->n_looking && !atomic_load(&s->stopping))
+	while (s->n_probing && !atomic_load(&s->stopping))
 		condition_wait(&s->changed, &s->lock, 200);
 	pthread_mutex_unlock(&s->lock);
 	writer_fence(s->writer);
@@ -137,10 +93,9 @@ static void follow_changes(struct scan *s)
 		if (s->n_dirty == before || atomic_load(&s->stopping))
 			break;
 	}
-	dirty = s->dirty;
+	dirty = TAKE(s->dirty);
 	n = s->n_dirty;
-	s->dirty = NULL;
-	s->n_dirty = 0;
+	s->n_dirty = s->room_dirty = 0;
 	s->following = true;
 	pthread_mutex_unlock(&s->lock);
 	for (size_t i = 0; i < n; i++) {
@@ -194,7 +149,19 @@ static void *walk_main(void *arg)
 	return NULL;
 }
 
-/* ---- making and ending ---- */
+/* ---- beginning and ending ---- */
+
+/* For metrics_on_collect(). */
+static void scan_collect(void *arg)
+{
+	struct scan *s = arg;
+	size_t n_pending;
+
+	pthread_mutex_lock(&s->lock);
+	n_pending = s->n_probing + s->n_dirty;
+	pthread_mutex_unlock(&s->lock);
+	stats_set(n_pending + jobs_pending(s->jobs), scan_wait_idle(s, 0));
+}
 
 static int compile(regex_t *re, const char *text, bool *ret_has, const char *what, struct err *err)
 {
@@ -240,12 +207,12 @@ int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err
 		s->opts.threads = pool_cpus();
 	pthread_mutex_init(&s->lock, NULL);
 	condition_init(&s->changed);
-	s->nothing = nothing_new();
-	s->looks = queue_new(LOOKS_QUEUED);
+	s->ignored = ignored_new();
+	s->candidates = queue_new(CANDIDATES_QUEUED);
 	s->jobs = jobs_new(s);
 	s->progress.started_mono_ms = clock_mono_ms();
 	s->progress.passive = opts->passive;
-	metrics_on_collect(stats_collect, s);
+	metrics_on_collect(scan_collect, s);
 	if (compile(&s->include, opts->include_regex, &s->has_include, "include", err) < 0 ||
 	    compile(&s->exclude, opts->exclude_regex, &s->has_exclude, "exclude", err) < 0) {
 		scan_free(s);
@@ -301,12 +268,12 @@ int scan_start(struct scan *s, struct err *err)
 		s->watch = watch_new(s);
 	if (jobs_start(s->jobs, s->opts.threads, err) < 0)
 		return -1;
-	s->look_threads = NEW_N(pthread_t, s->opts.threads);
-	for (; s->n_look_threads < s->opts.threads; s->n_look_threads++)
-		if (pthread_create(&s->look_threads[s->n_look_threads], NULL, look_main, s) != 0)
+	s->probe_threads = NEW_N(pthread_t, s->opts.threads);
+	for (; s->n_probe_threads < s->opts.threads; s->n_probe_threads++)
+		if (pthread_create(&s->probe_threads[s->n_probe_threads], NULL, probe_main, s) != 0)
 			break;
 	s->groom_running = pthread_create(&s->groom_thread, NULL, groom_main, s) == 0;
-	s->walk_running = s->n_look_threads && pthread_create(&s->walk_thread, NULL, walk_main, s) == 0;
+	s->walk_running = s->n_probe_threads && pthread_create(&s->walk_thread, NULL, walk_main, s) == 0;
 	if (!s->walk_running || !s->groom_running)
 		return err_set(err, ERR_LIMIT, "no threads to scan with");
 	return 0;
@@ -318,7 +285,7 @@ void scan_free(struct scan *s)
 
 	if (!s)
 		return;
-	metrics_off_collect(stats_collect, s);
+	metrics_off_collect(scan_collect, s);
 	atomic_store(&s->stopping, true);
 	pthread_mutex_lock(&s->lock);
 	pthread_cond_broadcast(&s->changed);
@@ -329,23 +296,23 @@ void scan_free(struct scan *s)
 	watch_stop(s->watch);
 	if (s->groom_running)
 		pthread_join(s->groom_thread, NULL);
-	queue_close(s->looks);
-	for (unsigned i = 0; i < s->n_look_threads; i++)
-		pthread_join(s->look_threads[i], NULL);
-	while (queue_try_pop(s->looks, &item) == 0)
-		look_free(item);
+	queue_close(s->candidates);
+	for (unsigned i = 0; i < s->n_probe_threads; i++)
+		pthread_join(s->probe_threads[i], NULL);
+	while (queue_try_pop(s->candidates, &item) == 0)
+		candidate_free(item);
 	jobs_stop(s->jobs);
 	writer_stop(s->writer);
 	jobs_free(s->jobs);
 	index_close(s->walk_index);
 	index_close(s->groom_index);
 	writer_free(s->writer);
-	queue_free(s->looks);
-	nothing_free(s->nothing);
+	queue_free(s->candidates);
+	ignored_free(s->ignored);
 	for (size_t i = 0; i < s->n_dirty; i++)
 		free(s->dirty[i]);
 	free(s->dirty);
-	free(s->look_threads);
+	free(s->probe_threads);
 	if (s->has_include)
 		regfree(&s->include);
 	if (s->has_exclude)
@@ -357,22 +324,6 @@ void scan_free(struct scan *s)
 }
 
 /* ---- asking ---- */
-
-void scan_rescan(struct scan *s)
-{
-	pthread_mutex_lock(&s->lock);
-	s->want_walk = true;
-	pthread_cond_broadcast(&s->changed);
-	pthread_mutex_unlock(&s->lock);
-}
-
-void scan_groom(struct scan *s)
-{
-	pthread_mutex_lock(&s->lock);
-	s->want_groom = true;
-	pthread_cond_broadcast(&s->changed);
-	pthread_mutex_unlock(&s->lock);
-}
 
 void scan_progress(struct scan *s, struct scan_progress *ret)
 {
@@ -391,7 +342,7 @@ bool scan_wait_idle(struct scan *s, int64_t timeout_ms)
 
 		pthread_mutex_lock(&s->lock);
 		idle = s->progress.ready && !s->progress.walking && !s->progress.grooming && !s->want_walk &&
-		       !s->want_groom && !s->n_dirty && !s->following && !s->n_looking;
+		       !s->want_groom && !s->n_dirty && !s->following && !s->n_probing;
 		if (!idle && timeout_ms)
 			condition_wait(&s->changed, &s->lock, 50);
 		pthread_mutex_unlock(&s->lock);
@@ -417,14 +368,12 @@ bool scan_unfinished(struct scan *s)
 	return unfinished || jobs_unfinished(s->jobs);
 }
 
-int scan_want(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
-	      void (*wake)(void *arg), void *arg, struct err *err)
+int scan_want(struct scan *s, const struct scan_wanted *what, void (*wake)(void *arg), void *arg)
 {
-	return jobs_want(s->jobs, file, id, flags, wake, arg, err);
+	return jobs_want(s->jobs, what, wake, arg);
 }
 
-int scan_partial(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
-		 struct pkg_map **ret_map, uint32_t *ret_number, struct buf *ret_points, struct err *err)
+int scan_partial(struct scan *s, const struct scan_wanted *what, struct scan_partial *ret, struct err *err)
 {
-	return jobs_partial(s->jobs, file, id, flags, ret_map, ret_number, ret_points, err);
+	return jobs_partial(s->jobs, what, ret, err);
 }

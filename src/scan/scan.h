@@ -81,31 +81,37 @@ bool scan_wait_idle(struct scan *s, int64_t timeout_ms);
  */
 bool scan_unfinished(struct scan *s);
 
+/* An ELF file in a package. */
+struct scan_wanted {
+	int64_t file; /* the package's row in the index */
+	const struct build_id *id;
+	uint32_t flags; /* ELF_IS_*: any of these */
+};
 /*
- * A request needs this package looked into now. Its deep pass starts before all others (or is joined if it
- * runs), and @wake(arg) is called once, from a scanning thread, as soon as a file with @id and one of @flags
- * (ELF_IS_*) has gone by in it or the pass has ended, either way; then ask the index, or scan_partial(),
- * again. SCAN_BUSY: too many wait already.
+ * A request waits for @what. The deep pass of its package begins before all others, unless it runs already.
+ * @wake(arg) is called once, from a scanning thread, when the file has gone by or the pass has ended; the
+ * caller then asks the index, or scan_partial(), again. SCAN_BUSY: too many waiters.
  */
 enum { SCAN_BUSY = 1 };
-int scan_want(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
-	      void (*wake)(void *arg), void *arg, struct err *err);
+int scan_want(struct scan *s, const struct scan_wanted *what, void (*wake)(void *arg), void *arg);
 /*
- * While the deep pass of @file runs: the entry that has @id and one of @flags if it has gone by, with the map
- * so far and the points so far, for pkg_entry_open(). SCAN_NOT_YET: it has not gone by, or nothing runs. Both
- * results are the caller's to free.
+ * While the deep pass runs: the map and the points so far, for pkg_entry_open(), and the number of the entry of
+ * @what, if it has gone by. SCAN_NOT_YET: it has not, or no pass runs. The caller frees map and points.
  */
 enum { SCAN_NOT_YET = 2 };
-int scan_partial(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
-		 struct pkg_map **ret_map, uint32_t *ret_number, struct buf *ret_points, struct err *err);
+struct scan_partial {
+	struct pkg_map *map;
+	uint32_t number;
+	struct buf points;
+};
+int scan_partial(struct scan *s, const struct scan_wanted *what, struct scan_partial *ret, struct err *err);
 
-/* Path of a file's resume points. */
+/* The path of the file with a package's resume points. */
 void scan_points_path(const char *points_dir, const struct index_file *f, struct buf *ret);
 
 /*
  * The deep pass of one package by itself, without any index: its map and its resume points (empty: none),
- * both the caller's to free.
- * @threads: helper threads it may start.
+ * which the caller frees. @threads: helper threads that it may start.
  */
 int scan_one(const char *path, unsigned threads, struct pkg_map **ret_map, struct buf *ret_points,
 	     struct err *err);

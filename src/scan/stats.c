@@ -101,17 +101,10 @@ void stats_groomed(bool stale)
 	metric_count(&groomed, stale ? "stale" : "fresh");
 }
 
-void stats_collect(void *arg)
+void stats_set(size_t n_pending, bool is_idle)
 {
-	struct scan *s = arg;
-	size_t pending;
-
-	pthread_mutex_lock(&s->lock);
-	pending = s->n_looking + s->n_dirty;
-	pthread_mutex_unlock(&s->lock);
-	pending += jobs_pending(s->jobs);
-	metric_set(metric_get(&work_pending, "scan"), (int64_t)pending);
-	metric_set(metric_get(&idle), scan_wait_idle(s, 0));
+	metric_set(metric_get(&work_pending, "scan"), (int64_t)n_pending);
+	metric_set(metric_get(&idle), is_idle);
 	for (unsigned role = 0; role < ARRAY_SIZE(role_names); role++) {
 		metric_add(metric_get(&busy, role_names[role]), 0);
 		metric_add(metric_get(&work_total, role_names[role]), 0);

@@ -36,7 +36,7 @@ static int64_t mtime_ns(const struct stat *st)
 }
 
 /* Is there anything to do about this file? */
-static bool is_known(struct scan *s, struct look *l)
+static bool is_known(struct scan *s, struct candidate *l)
 {
 	const struct stat *st = &l->st;
 	const char *path = l->path;
@@ -52,7 +52,7 @@ static bool is_known(struct scan *s, struct look *l)
 		return true; /* we cannot tell: the next walk will */
 	}
 	if (r == INDEX_MISSING)
-		return nothing_has(s->nothing, path, st);
+		return ignored_has(s->ignored, path, st);
 	l->old = f.id;
 	l->old_generation = f.generation;
 	l->old_points_size = f.points_size;
@@ -68,7 +68,7 @@ static bool is_known(struct scan *s, struct look *l)
 static void candidate(struct scan *s, const char *path, const struct stat *st)
 {
 	bool package = has_suffix(s, path_basename(str_of(path)));
-	struct look *l;
+	struct candidate *l;
 
 	if (!package && !s->opts.files)
 		return;
@@ -77,14 +77,14 @@ static void candidate(struct scan *s, const char *path, const struct stat *st)
 	pthread_mutex_lock(&s->lock);
 	s->progress.n_seen++;
 	pthread_mutex_unlock(&s->lock);
-	l = NEW(struct look);
+	l = NEW(struct candidate);
 	l->path = mem_strdup(path);
 	l->st = *st;
 	l->by_name = package;
 	if (is_known(s, l))
-		look_free(l);
+		candidate_free(l);
 	else
-		scan_look(s, l);
+		scan_add_candidate(s, l);
 }
 
 static int by_name(const FTSENT **a, const FTSENT **b)

@@ -49,7 +49,7 @@ static void event(struct watch *w, const struct inotify_event *e)
 	const char *dir;
 
 	if (e->mask & IN_Q_OVERFLOW) {
-		scan_dirty(w->scan, NULL);
+		scan_path_changed(w->scan, NULL);
 		return;
 	}
 	pthread_mutex_lock(&w->lock);
@@ -68,7 +68,7 @@ static void event(struct watch *w, const struct inotify_event *e)
 	if ((e->mask & IN_ISDIR) && (e->mask & (IN_MOVED_FROM | IN_DELETE)))
 		scan_groom(w->scan); /* all that was below it is gone */
 	else
-		scan_dirty(w->scan, path);
+		scan_path_changed(w->scan, path);
 }
 
 static void *watch_main(void *arg)

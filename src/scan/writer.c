@@ -14,7 +14,7 @@
 
 #define QUEUE_SIZE 2048u
 
-struct writer {
+struct scan_writer {
 	struct index *index;
 	struct queue *queue;
 	char *points_dir;
@@ -26,35 +26,8 @@ struct writer {
 	atomic_uint n_lost;
 };
 
-struct change *change_new(enum change_kind kind)
-{
-	struct change *c = NEW(struct change);
-
-	c->kind = kind;
-	arena_init(&c->arena);
-	return c;
-}
-
-void change_free(struct change *c)
-{
-	if (!c)
-		return;
-	if (c->deep) {
-		deep_result_done(c->deep);
-		free(c->deep);
-	}
-	arena_done(&c->arena);
-	free(c);
-}
-
-void scan_points_path(const char *points_dir, const struct index_file *f, struct buf *ret)
-{
-	buf_printf(ret, "%s/%lld.%016llx", points_dir, (long long)f->id, (unsigned long long)f->generation);
-	buf_cstr(ret);
-}
-
 /* Is the file still the one that the result was made from? Another walk may have replaced it meanwhile. */
-static bool still_that(struct writer *w, const struct index_file *f)
+static bool still_that(struct scan_writer *w, const struct index_file *f)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct index_file now;
@@ -65,7 +38,7 @@ static bool still_that(struct writer *w, const struct index_file *f)
 }
 
 /* The row that names these goes in this transaction: until it is through they are still needed. */
-static void points_forget(struct writer *w, const struct index_file *f)
+static void points_forget(struct scan_writer *w, const struct index_file *f)
 {
 	AUTO(buf_done) struct buf path = { 0 };
 
@@ -75,7 +48,7 @@ static void points_forget(struct writer *w, const struct index_file *f)
 	buf_add(&w->old_points, buf_cstr(&path), strlen(buf_cstr(&path)) + 1);
 }
 
-static void points_remove_old(struct writer *w)
+static void points_remove_old(struct scan_writer *w)
 {
 	const char *p = (const char *)w->old_points.p;
 
@@ -84,7 +57,7 @@ static void points_remove_old(struct writer *w)
 	w->old_points.size = 0;
 }
 
-static int apply_map(struct writer *w, struct change *c, struct err *err)
+static int apply_map(struct scan_writer *w, struct change *c, struct err *err)
 {
 	AUTO(buf_done) struct buf path = { 0 };
 	size_t points_size = c->deep->points.size;
@@ -107,7 +80,7 @@ static int apply_map(struct writer *w, struct change *c, struct err *err)
 }
 
 /* A path's old content is gone: so are its resume points. */
-static void forget_points_of(struct writer *w, struct str path)
+static void forget_points_of(struct scan_writer *w, struct str path)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct index_file old;
@@ -118,7 +91,7 @@ static void forget_points_of(struct writer *w, struct str path)
 		points_forget(w, &old);
 }
 
-static int apply(struct writer *w, struct change *c, struct err *err)
+static int apply(struct scan_writer *w, struct change *c, struct err *err)
 {
 	switch (c->kind) {
 	case CHANGE_PUT:
@@ -155,7 +128,7 @@ static int apply(struct writer *w, struct change *c, struct err *err)
 }
 
 /* What can be found from now on. */
-static void tell(struct writer *w, const struct change *c)
+static void tell(struct scan_writer *w, const struct change *c)
 {
 	bool plain = c->kind == CHANGE_PUT && c->file.kind == INDEX_PLAIN;
 	const struct index_artifact *list = c->kind == CHANGE_MAP ? c->deep->artifacts : c->artifacts;
@@ -165,7 +138,7 @@ static void tell(struct writer *w, const struct change *c)
 		w->indexed(w->indexed_arg, &list[i].build_id, plain ? c->file.path : STR(""));
 }
 
-static void finish(struct writer *w, struct change **list, size_t n, bool ok)
+static void finish(struct scan_writer *w, struct change **list, size_t n, bool ok)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (ok) {
@@ -178,7 +151,7 @@ static void finish(struct writer *w, struct change **list, size_t n, bool ok)
 	}
 }
 
-static void undo(struct writer *w)
+static void undo(struct scan_writer *w)
 {
 	index_rollback(w->index);
 	w->old_points.size = 0;
@@ -186,7 +159,7 @@ static void undo(struct writer *w)
 
 /* One transaction. NOT_BEGUN: not even that could be begun, trying its parts is no use. */
 enum { NOT_BEGUN = -2 };
-static int store(struct writer *w, struct change **list, size_t n, struct err *err)
+static int store(struct scan_writer *w, struct change **list, size_t n, struct err *err)
 {
 	if (index_begin(w->index, err) < 0)
 		return NOT_BEGUN;
@@ -205,7 +178,7 @@ static int store(struct writer *w, struct change **list, size_t n, struct err *e
 }
 
 /* A map that cannot be stored is a failure like any other: one that can be seen, and is tried again later. */
-static bool store_failure(struct writer *w, struct change *c, const struct err *why)
+static bool store_failure(struct scan_writer *w, struct change *c, const struct err *why)
 {
 	struct err ignored;
 
@@ -218,7 +191,7 @@ static bool store_failure(struct writer *w, struct change *c, const struct err *
 	return store(w, &c, 1, &ignored) == 0;
 }
 
-static void store_all(struct writer *w, struct change **list, size_t n)
+static void store_all(struct scan_writer *w, struct change **list, size_t n)
 {
 	struct err err = { 0 };
 	size_t n_lost = 0;
@@ -252,7 +225,7 @@ static void store_all(struct writer *w, struct change **list, size_t n)
 }
 
 /* What is queued, up to a batch. A tidy-up runs by itself, outside of any transaction. */
-static void batch(struct writer *w, struct change *first)
+static void batch(struct scan_writer *w, struct change *first)
 {
 	struct change *list[SCAN_BATCH], *tidy = NULL;
 	size_t n = 0;
@@ -281,7 +254,7 @@ static void batch(struct writer *w, struct change *first)
 
 static void *writer_main(void *arg)
 {
-	struct writer *w = arg;
+	struct scan_writer *w = arg;
 	void *item;
 
 	pthread_setname_np(pthread_self(), "index-writer");
@@ -290,9 +263,9 @@ static void *writer_main(void *arg)
 	return NULL;
 }
 
-int writer_start(const struct scan_options *o, struct writer **ret, struct err *err)
+int writer_start(const struct scan_options *o, struct scan_writer **ret, struct err *err)
 {
-	struct writer *w = NEW(struct writer);
+	struct scan_writer *w = NEW(struct scan_writer);
 	struct index_options opts = { 0 };
 
 	if (index_open(o->index_path, &opts, &w->index, err) < 0) {
@@ -315,7 +288,7 @@ int writer_start(const struct scan_options *o, struct writer **ret, struct err *
 	return 0;
 }
 
-void writer_push(struct writer *w, struct change *c)
+void writer_push(struct scan_writer *w, struct change *c)
 {
 	if (queue_push(w->queue, c) != 0) {
 		if (c->done)
@@ -324,7 +297,7 @@ void writer_push(struct writer *w, struct change *c)
 	}
 }
 
-unsigned writer_lost(struct writer *w)
+unsigned writer_lost(struct scan_writer *w)
 {
 	return atomic_exchange(&w->n_lost, 0);
 }
@@ -345,7 +318,7 @@ static void fence_done(void *arg, bool ok)
 	pthread_mutex_unlock(&f->lock);
 }
 
-void writer_fence(struct writer *w)
+void writer_fence(struct scan_writer *w)
 {
 	struct fence f = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false };
 	struct change *c = change_new(CHANGE_FENCE);
@@ -361,7 +334,7 @@ void writer_fence(struct writer *w)
 	pthread_cond_destroy(&f.passed);
 }
 
-void writer_stop(struct writer *w)
+void writer_stop(struct scan_writer *w)
 {
 	if (!w)
 		return;
@@ -369,7 +342,7 @@ void writer_stop(struct writer *w)
 	pthread_join(w->thread, NULL);
 }
 
-void writer_free(struct writer *w)
+void writer_free(struct scan_writer *w)
 {
 	if (!w)
 		return;

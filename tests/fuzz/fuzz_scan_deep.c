@@ -112,10 +112,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct deep_tap tap = { &w, on_progress, on_wanted, on_seen, on_partial };
 	struct source *src = source_of_mem(w.package, "x.tar");
 	struct stat st = { .st_size = (off_t)size };
+	const struct deep_input in = { src, &st, STR("x.tar"), 0 };
 	struct deep_result r;
 	struct err err = { 0 };
 
-	if (deep_pass(src, &st, STR("x.tar"), 0, &tap, &r, &err) == 0) {
+	if (deep_pass(&in, &tap, &r, &err) == 0) {
 		check(&r);
 		open_all(w.package, buf_bytes(&r.map), buf_bytes(&r.points));
 		deep_result_done(&r);

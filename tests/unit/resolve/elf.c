@@ -331,8 +331,7 @@ static struct {
 	int64_t file;
 } fake;
 
-static int fake_want(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
-		     void (*wake)(void *arg), void *arg, struct err *err)
+static int fake_want(struct scan *s, const struct scan_wanted *what, void (*wake)(void *arg), void *arg)
 {
 	fake.n_wants++;
 	if (fake.busy)
@@ -340,14 +339,13 @@ static int fake_want(struct scan *s, int64_t file, const struct build_id *id, ui
 	fake.wake = wake;
 	fake.arg = arg;
 	if (fake.scan_ends)
-		fixture_set_map(fake.h, file, fake.name);
+		fixture_set_map(fake.h, what->file, fake.name);
 	if (fake.wake_at_once)
 		wake(arg);
 	return 0;
 }
 
-static int fake_partial(struct scan *s, int64_t file, const struct build_id *id, uint32_t flags,
-			struct pkg_map **ret_map, uint32_t *ret_number, struct buf *ret_points,
+static int fake_partial(struct scan *s, const struct scan_wanted *what, struct scan_partial *ret,
 			struct err *err)
 {
 	struct buf map = { 0 };
@@ -356,14 +354,15 @@ static int fake_partial(struct scan *s, int64_t file, const struct build_id *id,
 	size_t n, n_dirs;
 	int r = SCAN_NOT_YET;
 
+	*ret = (struct scan_partial){ 0 };
 	fake.n_partials++;
 	if (!fake.has_partial || fake.fail_partials-- > 0)
 		return r;
-	fixture_map(fake.h, fake.name, &map, ret_points, &list, &n, &dirs, &n_dirs);
+	fixture_map(fake.h, fake.name, &map, &ret->points, &list, &n, &dirs, &n_dirs);
 	for (size_t i = 0; i < n && r == SCAN_NOT_YET; i++)
-		if (build_id_eq(&list[i].build_id, id) && list[i].flags & flags) {
-			*ret_number = list[i].member;
-			r = pkg_map_decode(buf_bytes(&map), ret_map, err);
+		if (build_id_eq(&list[i].build_id, what->id) && list[i].flags & what->flags) {
+			ret->number = list[i].member;
+			r = pkg_map_decode(buf_bytes(&map), &ret->map, err);
 		}
 	buf_done(&map);
 	return r;

@@ -20,7 +20,9 @@ static int pass_source(struct source *src, const char *name, const struct deep_t
 {
 	struct stat st = { .st_size = (off_t)src->size, .st_ino = 7, .st_mtim.tv_sec = 1000 };
 
-	return deep_pass(src, &st, str_of(name), 0, tap, ret, err);
+	const struct deep_input in = { src, &st, str_of(name), 0 };
+
+	return deep_pass(&in, tap, ret, err);
 }
 
 static int pass_bytes(struct bytes package, const char *name, const struct deep_tap *tap,

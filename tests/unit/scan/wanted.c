@@ -44,10 +44,8 @@ static void what_is_wanted_is_scanned_and_each_is_woken_once(void **state)
 	struct house *h = *state;
 	struct waker has = WAKER, has_not = WAKER, gone = WAKER, later = WAKER;
 	struct build_id id = sample_id(&h->s, 1), other = { .size = 20 };
-	struct pkg_map *m;
 	struct err err = { 0 };
 	struct index_file f;
-	uint32_t number;
 	int64_t from_ms;
 
 	h->opts.header_only = true;
@@ -57,16 +55,21 @@ static void what_is_wanted_is_scanned_and_each_is_woken_once(void **state)
 	assert_int_equal(f.state, INDEX_HEADER);
 	assert_int_equal(house_n_hits(h, &id), 1);
 	{
-		AUTO(buf_done) struct buf points = { 0 };
+		struct scan_partial p;
 
-		assert_int_equal(scan_partial(h->scan, f.id, &id, ANY_KIND, &m, &number, &points, &err),
-				 SCAN_NOT_YET);
+		assert_int_equal(
+			scan_partial(h->scan, &(struct scan_wanted){ f.id, &id, ANY_KIND }, &p, &err),
+			SCAN_NOT_YET);
 	}
 	from_ms = clock_mono_ms();
 	for (unsigned i = 0; i < 20; i++) {
-		assert_int_equal(scan_want(h->scan, f.id, &id, ANY_KIND, wake, &has, &err), 0);
-		assert_int_equal(scan_want(h->scan, f.id, &other, ANY_KIND, wake, &has_not, &err), 0);
-		assert_int_equal(scan_want(h->scan, 424242, &id, ANY_KIND, wake, &gone, &err), 0);
+		assert_int_equal(scan_want(h->scan, &(struct scan_wanted){ f.id, &id, ANY_KIND }, wake, &has),
+				 0);
+		assert_int_equal(
+			scan_want(h->scan, &(struct scan_wanted){ f.id, &other, ANY_KIND }, wake, &has_not),
+			0);
+		assert_int_equal(
+			scan_want(h->scan, &(struct scan_wanted){ 424242, &id, ANY_KIND }, wake, &gone), 0);
 	}
 	wait_for(&has, 20);
 	wait_for(&has_not, 20);
@@ -77,7 +80,7 @@ static void what_is_wanted_is_scanned_and_each_is_woken_once(void **state)
 	assert_int_equal(house_row_of(h, "a.deb").state, INDEX_SCANNED);
 	f = house_row_of(h, "a.deb");
 	/* It is through: there is nothing more to do, and nothing is done again. */
-	assert_int_equal(scan_want(h->scan, f.id, &id, ANY_KIND, wake, &later, &err), 0);
+	assert_int_equal(scan_want(h->scan, &(struct scan_wanted){ f.id, &id, ANY_KIND }, wake, &later), 0);
 	wait_for(&later, 1);
 	house_settle(h);
 	assert_int_equal(house_row_of(h, "a.deb").scanned_s, f.scanned_s);
@@ -106,31 +109,31 @@ static void what_a_waiter_is_woken_for_can_be_read(void **state)
 		house_put_package(h, arena_printf(&h->a, "%u.tar.gz", i), SAMPLE_TAR, CODEC_GZIP);
 	house_run(h);
 	for (unsigned i = 0; i < 8; i++) {
-		AUTO(buf_done) struct buf points = { 0 };
 		struct index_file f = house_row_of(h, arena_printf(&h->a, "%u.tar.gz", i));
+		struct scan_partial p = { 0 };
 		struct waker w = WAKER;
-		struct pkg_map *m;
-		uint32_t number;
 		int r;
 
-		assert_int_equal(scan_want(h->scan, f.id, &id, ANY_KIND, wake, &w, &err), 0);
+		assert_int_equal(scan_want(h->scan, &(struct scan_wanted){ f.id, &id, ANY_KIND }, wake, &w),
+				 0);
 		wait_for(&w, 1);
-		r = scan_partial(h->scan, f.id, &id, ANY_KIND, &m, &number, &points, &err);
+		r = scan_partial(h->scan, &(struct scan_wanted){ f.id, &id, ANY_KIND }, &p, &err);
 		assert_true(r >= 0);
 		if (r == 0) {
-			const struct pkg_entry *e = pkg_map_by_number(m, number);
-			struct codec_source_options opts = { .points = buf_bytes(&points) };
+			const struct pkg_entry *e = pkg_map_by_number(p.map, p.number);
+			struct codec_source_options opts = { .points = buf_bytes(&p.points) };
 			AUTO(source_closep) struct source *member = NULL;
 			struct source *src;
 			AUTO(mem_freep) uint8_t *got = mem_alloc(h->s.files[1].content.size);
 
 			assert_non_null(e);
 			assert_int_equal(source_open_file(arena_strdup(&h->a, f.path), &src, &err), 0);
-			assert_done(pkg_entry_open(m, e, src, &opts, &member, &err));
+			assert_done(pkg_entry_open(p.map, e, src, &opts, &member, &err));
 			assert_int_equal(member->size, h->s.files[1].content.size);
 			assert_done(source_read_full(member, 0, got, member->size, SOURCE_SEQUENTIAL, &err));
 			assert_memory_equal(got, h->s.files[1].content.p, member->size);
-			pkg_map_free(m);
+			pkg_map_free(p.map);
+			buf_done(&p.points);
 		} else {
 			assert_int_equal(house_row_of(h, arena_printf(&h->a, "%u.tar.gz", i)).state,
 					 INDEX_SCANNED);
@@ -144,7 +147,6 @@ static void those_who_still_wait_at_the_end_are_woken(void **state)
 	struct house *h = *state;
 	struct waker w = WAKER;
 	struct build_id id = { .size = 20 };
-	struct err err = { 0 };
 	unsigned n = 0;
 
 	h->opts.header_only = true;
@@ -154,7 +156,7 @@ static void those_who_still_wait_at_the_end_are_woken(void **state)
 	for (unsigned i = 0; i < 20; i++) {
 		struct index_file f = house_row_of(h, arena_printf(&h->a, "%u.deb", i));
 
-		n += scan_want(h->scan, f.id, &id, ANY_KIND, wake, &w, &err) == 0;
+		n += scan_want(h->scan, &(struct scan_wanted){ f.id, &id, ANY_KIND }, wake, &w) == 0;
 	}
 	house_stop(h);
 	assert_int_equal(n, 20);
@@ -195,7 +197,6 @@ static void who_only_looks_on_scans_nothing(void **state)
 	struct house *h = *state;
 	struct waker w = WAKER;
 	struct build_id id = { .size = 20 };
-	struct err err = { 0 };
 
 	house_put_program(h, "p", PROGRAM_A);
 	house_run(h);
@@ -205,7 +206,7 @@ static void who_only_looks_on_scans_nothing(void **state)
 	house_run(h);
 	assert_int_equal(house_n_hits_of(h, PROGRAM_A), 1);
 	assert_int_equal(house_n_hits_of(h, PROGRAM_B), 0);
-	assert_int_equal(scan_want(h->scan, 1, &id, ANY_KIND, wake, &w, &err), SCAN_BUSY);
+	assert_int_equal(scan_want(h->scan, &(struct scan_wanted){ 1, &id, ANY_KIND }, wake, &w), SCAN_BUSY);
 	assert_int_equal(w.n, 0);
 	assert_false(scan_unfinished(h->scan));
 }

@@ -9,24 +9,8 @@
 
 #define MIN_FILE_SIZE 52 /* an ELF header of 32 bits */
 
-void look_free(struct look *l)
-{
-	if (!l)
-		return;
-	free(l->path);
-	free(l);
-}
-
-int64_t retry_at(int64_t now_s, uint32_t tries)
-{
-	int64_t wait_s = SCAN_RETRY_FIRST_S;
-
-	for (uint32_t i = 0; i < tries && wait_s < SCAN_RETRY_LAST_S; i++)
-		wait_s *= 2;
-	return now_s + MIN(wait_s, (int64_t)SCAN_RETRY_LAST_S);
-}
-
-static void describe(struct change *c, const struct look *l, enum index_kind kind, enum index_state state)
+static void probe_describe(struct change *c, const struct candidate *l, enum index_kind kind,
+			   enum index_state state)
 {
 	c->file.path = arena_str(&c->arena, str_of(l->path));
 	c->file.kind = kind;
@@ -39,11 +23,12 @@ static void describe(struct change *c, const struct look *l, enum index_kind kin
 	c->file.scanned_s = clock_wall_s();
 }
 
-static void failed(struct scan *s, const struct look *l, enum index_kind kind, const struct err *why)
+static void probe_failed(struct scan *s, const struct candidate *l, enum index_kind kind,
+			 const struct err *why)
 {
 	struct change *c = change_new(CHANGE_FAIL);
 
-	describe(c, l, kind, INDEX_FAILED);
+	probe_describe(c, l, kind, INDEX_FAILED);
 	c->fail_after_put = true;
 	c->why = *why;
 	c->next_try_s = retry_at(clock_wall_s(), l->tries);
@@ -53,7 +38,7 @@ static void failed(struct scan *s, const struct look *l, enum index_kind kind, c
 }
 
 /* The header pass. */
-static bool look_package(struct scan *s, const struct look *l, struct source *src)
+static bool probe_package(struct scan *s, const struct candidate *l, struct source *src)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct pkg_info info = { 0 };
@@ -66,11 +51,11 @@ static bool look_package(struct scan *s, const struct look *l, struct source *sr
 	if (r == PKG_NOT_A_PACKAGE)
 		err_set(&err, ERR_INVALID, "is no package or archive, though its name says so");
 	if (r != 0) {
-		failed(s, l, INDEX_PACKAGE, &err);
+		probe_failed(s, l, INDEX_PACKAGE, &err);
 		return true;
 	}
 	c = change_new(CHANGE_PUT);
-	describe(c, l, INDEX_PACKAGE, INDEX_HEADER);
+	probe_describe(c, l, INDEX_PACKAGE, INDEX_HEADER);
 	c->artifacts = ARENA_NEW_N(&c->arena, struct index_artifact, info.n_build_ids + 1);
 	for (size_t i = 0; i < info.n_build_ids; i++)
 		c->artifacts[c->n_artifacts++] = (struct index_artifact){
@@ -81,7 +66,7 @@ static bool look_package(struct scan *s, const struct look *l, struct source *sr
 	return true;
 }
 
-static enum codec_kind module_codec(const char *path)
+static enum codec_kind probe_module_codec(const char *path)
 {
 	struct str p = str_of(path);
 
@@ -94,8 +79,8 @@ static enum codec_kind module_codec(const char *path)
 	return CODEC_NONE;
 }
 
-static int read_facts(const struct look *l, struct source *src, enum codec_kind inner,
-		      struct elf_facts *facts, uint64_t *ret_inner_size, struct err *err)
+static int probe_read_facts(const struct candidate *l, struct source *src, enum codec_kind inner,
+			    struct elf_facts *facts, uint64_t *ret_inner_size, struct err *err)
 {
 	AUTO(buf_done) struct buf raw = { 0 };
 	AUTO(buf_done) struct buf module = { 0 };
@@ -117,24 +102,24 @@ static int read_facts(const struct look *l, struct source *src, enum codec_kind 
 	return elf_facts_read(mem, facts, err);
 }
 
-static bool look_file(struct scan *s, const struct look *l, struct source *src)
+static bool probe_file(struct scan *s, const struct candidate *l, struct source *src)
 {
-	enum codec_kind inner = module_codec(l->path);
+	enum codec_kind inner = probe_module_codec(l->path);
 	struct elf_facts facts = { 0 };
 	struct err err = { 0 };
 	uint64_t inner_size;
 	struct change *c;
 	int r;
 
-	r = read_facts(l, src, inner, &facts, &inner_size, &err);
+	r = probe_read_facts(l, src, inner, &facts, &inner_size, &err);
 	if (r < 0) {
-		failed(s, l, INDEX_PLAIN, &err);
+		probe_failed(s, l, INDEX_PLAIN, &err);
 		return true;
 	}
 	if (r == ELF_NOT_ELF || !facts.build_id.size || !(facts.flags & (ELF_IS_EXECUTABLE | ELF_IS_DEBUG)))
 		return false;
 	c = change_new(CHANGE_PUT);
-	describe(c, l, INDEX_PLAIN, INDEX_SCANNED);
+	probe_describe(c, l, INDEX_PLAIN, INDEX_SCANNED);
 	c->file.inner = inner;
 	c->file.inner_size = inner_size;
 	c->artifacts = ARENA_NEW(&c->arena, struct index_artifact);
@@ -149,7 +134,7 @@ static bool look_file(struct scan *s, const struct look *l, struct source *src)
 }
 
 /* What was known of it, when it held something, is no longer so. */
-static void forget_old(struct scan *s, const struct look *l)
+static void probe_forget(struct scan *s, const struct candidate *l)
 {
 	struct change *c;
 
@@ -163,7 +148,7 @@ static void forget_old(struct scan *s, const struct look *l)
 	writer_push(s->writer, c);
 }
 
-static bool look(struct scan *s, const struct look *l)
+static bool probe_open(struct scan *s, const struct candidate *l)
 {
 	AUTO(source_closep) struct source *src = NULL;
 	struct err err = { 0 };
@@ -179,19 +164,19 @@ static bool look(struct scan *s, const struct look *l)
 		 */
 		if (err.os == EACCES && !l->by_name)
 			return true;
-		failed(s, l, l->by_name ? INDEX_PACKAGE : INDEX_PLAIN, &err);
+		probe_failed(s, l, l->by_name ? INDEX_PACKAGE : INDEX_PLAIN, &err);
 		return true;
 	}
 	if (!l->by_name)
-		return look_file(s, l, src);
-	return look_package(s, l, src);
+		return probe_file(s, l, src);
+	return probe_package(s, l, src);
 }
 
-bool look_run(struct scan *s, const struct look *l)
+bool probe_run(struct scan *s, const struct candidate *l)
 {
-	bool holds = look(s, l);
+	bool holds = probe_open(s, l);
 
 	if (!holds)
-		forget_old(s, l);
+		probe_forget(s, l);
 	return holds;
 }

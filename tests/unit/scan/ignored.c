@@ -13,75 +13,75 @@ static struct stat stat_of(unsigned i)
 
 static void a_changed_file_is_another_one(void **state)
 {
-	struct nothing *n = nothing_new();
+	struct ignored_files *n = ignored_new();
 	struct stat st = stat_of(1), other;
 
-	assert_false(nothing_has(n, "/a", &st));
-	nothing_add(n, "/a", &st);
-	nothing_add(n, "/a", &st);
-	assert_true(nothing_has(n, "/a", &st));
-	assert_false(nothing_has(n, "/b", &st));
-	assert_false(nothing_has(n, "/a/", &st));
+	assert_false(ignored_has(n, "/a", &st));
+	ignored_add(n, "/a", &st);
+	ignored_add(n, "/a", &st);
+	assert_true(ignored_has(n, "/a", &st));
+	assert_false(ignored_has(n, "/b", &st));
+	assert_false(ignored_has(n, "/a/", &st));
 	other = st;
 	other.st_size++;
-	assert_false(nothing_has(n, "/a", &other));
+	assert_false(ignored_has(n, "/a", &other));
 	other = st;
 	other.st_mtim.tv_nsec++;
-	assert_false(nothing_has(n, "/a", &other));
+	assert_false(ignored_has(n, "/a", &other));
 	other = st;
 	other.st_ino++;
-	assert_false(nothing_has(n, "/a", &other));
+	assert_false(ignored_has(n, "/a", &other));
 	other = st;
 	other.st_dev++;
-	assert_false(nothing_has(n, "/a", &other));
-	nothing_free(n);
-	nothing_free(NULL);
+	assert_false(ignored_has(n, "/a", &other));
+	ignored_free(n);
+	ignored_free(NULL);
 }
 
 static void many_are_kept(void **state)
 {
-	struct nothing *n = nothing_new();
+	struct ignored_files *n = ignored_new();
 	char path[32];
 
 	for (unsigned i = 0; i < 100000; i++) {
 		struct stat st = stat_of(i);
 
 		snprintf(path, sizeof(path), "/d/%u", i);
-		nothing_add(n, path, &st);
+		ignored_add(n, path, &st);
 	}
 	for (unsigned i = 0; i < 200000; i++) {
 		struct stat st = stat_of(i);
 
 		snprintf(path, sizeof(path), "/d/%u", i);
-		assert_int_equal(nothing_has(n, path, &st), i < 100000);
+		assert_int_equal(ignored_has(n, path, &st), i < 100000);
 	}
-	nothing_free(n);
+	ignored_free(n);
 }
 
 static void *adds(void *arg)
 {
-	struct nothing *n = arg;
+	struct ignored_files *n = arg;
 	struct stat st = stat_of(0);
 	char path[32];
 
 	for (unsigned i = 0; i < 5000; i++) {
 		snprintf(path, sizeof(path), "/t/%u", i);
-		nothing_add(n, path, &st);
-		assert_true(nothing_has(n, path, &st));
+		ignored_add(n, path, &st);
+		assert_true(ignored_has(n, path, &st));
 	}
 	return NULL;
 }
 
 static void many_threads_may_add(void **state)
 {
-	struct nothing *n = nothing_new();
+	struct ignored_files *n = ignored_new();
 	pthread_t threads[4];
 
 	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, adds, n), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(threads); i++)
 		pthread_join(threads[i], NULL);
-	nothing_free(n);
+	ignored_free(n);
 }
 
 int main(void)

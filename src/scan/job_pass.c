@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One job: the deep pass over its package, the waiters that are woken meanwhile, and the result.
+ */
+#include "scan/job.h"
+
+#include <stdlib.h>
+
+/* How long no job begins by itself after the index could not store a result (a full disk). */
+#define NOT_STORED_MS 60000
+
+struct job_pass {
+	struct jobs *jobs;
+	struct scan_job *job;
+};
+
+/* ---- callbacks of the deep pass ---- */
+
+static int tap_progress(void *arg, uint64_t done)
+{
+	struct job_pass *r = arg;
+
+	__atomic_store_n(&r->job->done, done, __ATOMIC_RELAXED);
+	return atomic_load_explicit(&r->jobs->scan->stopping, memory_order_relaxed);
+}
+
+static unsigned tap_wanted(void *arg)
+{
+	struct job_pass *r = arg;
+
+	return __atomic_load_n(&r->job->n_wants, __ATOMIC_RELAXED);
+}
+
+static bool tap_seen(void *arg, const struct elf_facts *what)
+{
+	struct job_pass *r = arg;
+	bool any = false;
+
+	pthread_mutex_lock(&r->jobs->lock);
+	for (struct scan_waiter *w = r->job->waiters; w; w = w->next) {
+		if (job_is_wanted(what, &w->id, w->flags)) {
+			w->passed = true;
+			any = true;
+		}
+	}
+	pthread_mutex_unlock(&r->jobs->lock);
+	return any;
+}
+
+static void tap_partial(void *arg, struct buf *map, struct buf *points)
+{
+	struct job_pass *r = arg;
+	struct scan_waiter **at, *passed = NULL;
+
+	pthread_mutex_lock(&r->jobs->lock);
+	buf_done(&r->job->map);
+	buf_done(&r->job->points);
+	r->job->map = *map;
+	r->job->points = *points;
+	memset(map, 0, sizeof(*map));
+	memset(points, 0, sizeof(*points));
+	for (at = &r->job->waiters; *at;) {
+		struct scan_waiter *w = *at;
+
+		if (w->passed) {
+			*at = w->next;
+			w->next = passed;
+			passed = w;
+			r->jobs->n_waiters--;
+		} else {
+			at = &w->next;
+		}
+	}
+	pthread_mutex_unlock(&r->jobs->lock);
+	job_wake_all(passed);
+}
+
+/* ---- the pass and its result ---- */
+
+static void job_stored(void *arg, bool ok)
+{
+	struct job_pass *r = arg;
+
+	if (!ok) {
+		/* The package is still due. Beginning again at once would decode it in a loop for as long as
+		 * the disk is full. */
+		pthread_mutex_lock(&r->jobs->lock);
+		r->jobs->not_before_ms = clock_mono_ms() + NOT_STORED_MS;
+		pthread_mutex_unlock(&r->jobs->lock);
+	}
+	job_remove(r->jobs, r->job);
+	free(r);
+}
+
+static int pass_run(struct job_pass *r, const struct index_file *f, struct deep_result *ret, struct err *err)
+{
+	AUTO(fd_close) int fd = -1;
+	AUTO(source_closep) struct source *src = NULL;
+	AUTO(mem_freep) char *path = mem_strndup(f->path.p, f->path.size);
+	struct stat st, now;
+	struct deep_input in;
+	int status;
+	struct deep_tap tap = { r, tap_progress, tap_wanted, tap_seen, tap_partial };
+
+	status = file_open(path, &fd, &st, err);
+	if (status == FILE_MISSING)
+		return err_set(err, ERR_CHANGED, "the file has vanished");
+	if (status < 0)
+		return -1;
+	src = source_of_fd(TAKE_FD(fd), (uint64_t)st.st_size, st.st_mtim.tv_sec, path);
+	in = (struct deep_input){ src, &st, path_basename(f->path), r->job->large ? pool_cpus() : 0 };
+	if (deep_pass(&in, &tap, ret, err) < 0)
+		return -1;
+	if (stat(path, &now) != 0 || now.st_size != st.st_size || now.st_mtim.tv_sec != st.st_mtim.tv_sec ||
+	    now.st_mtim.tv_nsec != st.st_mtim.tv_nsec || now.st_ino != st.st_ino) {
+		deep_result_done(ret);
+		return err_set(err, ERR_CHANGED, "the file changed while it was read");
+	}
+	return 0;
+}
+
+void job_run(struct jobs *j, struct scan_job *job, const struct index_file *f)
+{
+	struct job_pass *r = NEW(struct job_pass);
+	struct deep_result *deep = NEW(struct deep_result);
+	struct change *c;
+	struct err err = { 0 };
+	int64_t from_ms = clock_mono_ms();
+	int status;
+
+	r->jobs = j;
+	r->job = job;
+	status = pass_run(r, f, deep, &err);
+	if (status < 0 && err.kind == ERR_CANCELLED) {
+		free(deep);
+		job_remove(j, job);
+		free(r);
+		return;
+	}
+	if (status < 0) {
+		free(deep);
+		log_warn("scan", STR_FMT ": %s", STR_ARG(f->path), err.text);
+		scan_count_failed(j->scan);
+		c = change_new(CHANGE_FAIL);
+		c->why = err;
+		c->next_try_s = retry_at(clock_wall_s(), f->tries);
+	} else {
+		log_info("scan", STR_FMT ": %zu build IDs, %zu KiB map, %zu KiB resume points, %.1f s",
+			 STR_ARG(f->path), deep->n_artifacts, deep->map.size >> 10, deep->points.size >> 10,
+			 (double)(clock_mono_ms() - from_ms) / 1000.0);
+		c = change_new(CHANGE_MAP);
+		c->deep = deep;
+	}
+	change_set_file(c, f);
+	c->done = job_stored;
+	c->arg = r;
+	writer_push(j->scan->writer, c);
+}

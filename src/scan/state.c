@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The part of the scan's state that its threads hand to one another: candidates, changed paths, wishes to walk
+ * or groom, counts.
+ */
+#include <stdlib.h>
+#include "scan/internal.h"
+
+void candidate_free(struct candidate *c)
+{
+	if (!c)
+		return;
+	free(c->path);
+	free(c);
+}
+
+void scan_add_candidate(struct scan *s, struct candidate *c)
+{
+	uint64_t size = (uint64_t)c->st.st_size;
+	bool package = c->by_name;
+
+	pthread_mutex_lock(&s->lock);
+	s->n_probing++;
+	s->unsettled = true;
+	if (package) {
+		s->progress.n_packages++;
+		s->progress.bytes_total += size;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (queue_push(s->candidates, c) != 0) {
+		candidate_free(c);
+		pthread_mutex_lock(&s->lock);
+		s->n_probing--;
+		pthread_mutex_unlock(&s->lock);
+	}
+}
+
+void scan_count_failed(struct scan *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->progress.n_failed++;
+	pthread_mutex_unlock(&s->lock);
+}
+
+void scan_path_changed(struct scan *s, const char *path)
+{
+	pthread_mutex_lock(&s->lock);
+	if (!path || s->n_dirty >= SCAN_MAX_DIRTY) {
+		/* A lost event may have been the removal of a file. */
+		s->want_walk = s->want_groom = true;
+	} else if (!s->n_dirty || strcmp(s->dirty[s->n_dirty - 1], path) != 0) {
+		VEC_PUSH(s->dirty, s->n_dirty, s->room_dirty) = mem_strdup(path);
+	}
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void scan_rescan(struct scan *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->want_walk = true;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
+
+void scan_groom(struct scan *s)
+{
+	pthread_mutex_lock(&s->lock);
+	s->want_groom = true;
+	pthread_cond_broadcast(&s->changed);
+	pthread_mutex_unlock(&s->lock);
+}
