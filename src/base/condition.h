@@ -19,5 +19,6 @@ bool condition_wait(pthread_cond_t *c, pthread_mutex_t *lock, int64_t ms);
 /* Takes @lock, which guards *@stop: wait until *@stop, at most @ms. Returns *@stop. */
 bool condition_pause(pthread_cond_t *c, pthread_mutex_t *lock, const bool *stop, int64_t ms);
 
-/* @ms from now, for pthread_cond_timedwait(), where a wait goes on after a signal meant for another thread. */
+/* @ms from now, for pthread_cond_timedwait(), where a wait goes on after a signal meant for another
+ * thread. */
 struct timespec condition_deadline(int64_t ms);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hash table of indices: it finds an element of an array that the owner has, which compares the elements. Open
- * addressing, linear probing. The owner decides about room, and so about memory:
+ * A hash table of indices: it finds an element of an array that the owner has, which compares the elements.
+ * Open addressing, linear probing. The owner decides about room, and so about memory:
  *
  *	if (hash_index_is_full(t) && !HASH_INDEX_GROW(t, room, i, hash_of(&list[i])))
  *		return FAILED;
@@ -63,8 +63,8 @@ static inline void hash_index_add(struct hash_index *t, uint64_t hash, uint32_t 
 	hash_index_put(t, at, i);
 }
 
-/* Give @t @room slots, a power of two that leaves a third free. @hash is an expression of the index @i. false: no
- * memory, and nothing has changed. */
+/* Give @t @room slots, a power of two that leaves a third free. @hash is an expression of the index @i.
+ * false: no memory, and nothing has changed. */
 #define HASH_INDEX_GROW(t, room, i, hash)                                              \
 	({                                                                             \
 		struct hash_index *grow_t_ = (t);                                      \
@@ -81,8 +81,8 @@ static inline void hash_index_add(struct hash_index *t, uint64_t hash, uint32_t 
 		grow_done_;                                                            \
 	})
 
-/* true: @i is an index in the table for which @equal holds. false: @at is the free slot for it. @at and @i are
- * variables, uint32_t; @t has slots. */
+/* true: @i is an index in the table for which @equal holds. false: @at is the free slot for it. @at and @i
+ * are variables, uint32_t; @t has slots. */
 #define HASH_INDEX_FIND(t, hash, at, i, equal)                                                       \
 	({                                                                                           \
 		bool find_found_ = false;                                                            \

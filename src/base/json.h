@@ -11,15 +11,16 @@
  *	json_close(&w);                          ]
  *	json_close(&w);                        }
  *
- * Every value takes the key that it has in its object: a constant of the program, which needs no escape, or NULL for
- * an element of an array, for the outermost value, and for the value after json_key(). The writer adds commas and line ends. A wrong nesting is a mistake of
- * the caller and ends the process.
+ * Every value takes the key that it has in its object: a constant of the program, which needs no escape, or
+ * NULL for an element of an array, for the outermost value, and for the value after json_key(). The writer
+ * adds commas and line ends. A wrong nesting is a mistake of the caller and ends the process.
  *
- * The writer only appends: its state is in the struct, so that a caller may take the bytes out of the buffer, or
- * add bytes of its own (white space, a finished value), between any two calls. A value may also be written
+ * The writer only appends: its state is in the struct, so that a caller may take the bytes out of the buffer,
+ * or add bytes of its own (white space, a finished value), between any two calls. A value may also be written
  * alone into another buffer, by another writer, and become part of this one with json_put_raw().
  *
- * Text may be any bytes. The result is UTF-8: bytes that are no UTF-8 become U+FFFD, as str_utf8_next() has it.
+ * Text may be any bytes. The result is UTF-8: bytes that are no UTF-8 become U+FFFD, as str_utf8_next() has
+ * it.
  */
 #pragma once
 

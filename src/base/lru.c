@@ -60,7 +60,8 @@ static void lru_list_del(struct lru *l, struct lru_ref *h)
 	*(h->older ? &h->older->newer : &l->oldest) = h->newer;
 }
 
-/* Under the lock: give back one reference. Without references @h goes to *dead, to be freed after unlocking. */
+/* Under the lock: give back one reference. Without references @h goes to *dead, to be freed after
+ * unlocking. */
 static void ref_put(struct lru *l, struct lru_ref *h, struct lru_ref **dead)
 {
 	if (--h->n_refs)

@@ -35,7 +35,8 @@ int64_t metric_value(const struct metric *m);        /* counter, gauge */
  * "debuginfo"). */
 #define metric_count(family, ...) metric_add(metric_get((family), ##__VA_ARGS__), 1)
 
-/* Append all metrics, sorted by name. Callbacks registered by metrics_on_collect() run first, to set gauges. */
+/* Append all metrics, sorted by name. Callbacks registered by metrics_on_collect() run first, to set
+ * gauges. */
 void metrics_write(struct buf *out);
 void metrics_on_collect(void (*fn)(void *arg), void *arg);
 /* After it returns the callback does not run in any thread. Must not be called from a callback. */

@@ -30,12 +30,13 @@ struct pool_slot {
 struct pool *pool_new(const char *name, unsigned n_threads, size_t max_queued);
 /*
  * Run fn(arg) on a worker. This cannot fail: the queue is as long as there are objects with a slot. The pool
- * must not be closed, and @slot not be in its queue; it is free again when fn begins, which may end the object.
+ * must not be closed, and @slot not be in its queue; it is free again when fn begins, which may end the
+ * object.
  */
 void pool_queue(struct pool *p, enum pool_class cls, struct pool_slot *slot, void (*fn)(void *arg),
 		void *arg);
-/* The same where there is no slot, for work that may be refused. 0, POOL_FULL (@max_queued are in the queue: nothing
- * was added) or POOL_CLOSED. */
+/* The same where there is no slot, for work that may be refused. 0, POOL_FULL (@max_queued are in the queue:
+ * nothing was added) or POOL_CLOSED. */
 int pool_submit(struct pool *p, enum pool_class cls, void (*fn)(void *arg), void *arg);
 /* Close it to new work, run what is queued, end the threads, free. */
 void pool_free(struct pool *p);

@@ -2,12 +2,12 @@
 /*
  * A task: work on one object that is done in steps on a pool, one step at a time.
  *
- * Whoever has something new for the object kicks its task, from any thread and under any lock. A kick queues a
- * step; while one is queued there is nothing more to do, and while one runs another follows it. So no
- * kick is lost, and no step runs beside another of the same task.
+ * Whoever has something new for the object kicks its task, from any thread and under any lock. A kick queues
+ * a step; while one is queued there is nothing more to do, and while one runs another follows it. So no kick
+ * is lost, and no step runs beside another of the same task.
  *
- * A step that has to wait for someone else gives a waker away and returns. The waker kicks the task when it is fired,
- * once. It may be fired long after the object has ended: then it does nothing.
+ * A step that has to wait for someone else gives a waker away and returns. The waker kicks the task when it
+ * is fired, once. It may be fired long after the object has ended: then it does nothing.
  *
  *	static enum task_result step(void *arg)
  *	{
@@ -42,8 +42,8 @@ struct task {
 	/* Fixed, the owner's to set. */
 	struct pool *pool; /* outlives the task */
 	enum task_result (*step)(void *arg);
-	/* The object's references, or NULL. The task has one from a kick until its step is done, and one for a waker
-	 * that may still be fired. */
+	/* The object's references, or NULL. The task has one from a kick until its step is done, and one for
+	 * a waker that may still be fired. */
 	void (*ref)(void *arg);
 	void (*unref)(void *arg);
 	void *arg;

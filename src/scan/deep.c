@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The deep pass: a package's payload is decoded once, from front to back. Members stream by: each is probed
- * for what it is as an ELF file, nothing is written anywhere, and the codec collects resume points as it
- * goes. What comes out is the package map, the points, and the rows that the index needs.
+ * as an ELF file, nothing is written anywhere, and the codec collects resume points on the way. The results
+ * are the package map, the points, and the rows for the index.
  *
- * A member whose tables lie where the probe did not keep bytes is looked at again at the end, by random
- * access through the points that were just made.
+ * If the tables of a member are in bytes that the probe did not keep, the member is read again at the end, by
+ * random access through the new points.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 #include "scan/internal.h"
 
 #define MAX_AGAIN      100000u
-#define MAX_AGAIN_SLOW 16u /* where each is a decoding from the start */
-#define SNAPSHOT_SHARE 4   /* between two snapshots, this many times what the last one took */
+#define MAX_AGAIN_SLOW 16u /* where each costs decoding from the start */
+#define SNAPSHOT_SHARE 4   /* the pause between two snapshots, in multiples of the time for the last one */
 
 struct deep {
 	struct source *src;
@@ -31,17 +31,17 @@ struct deep {
 	size_t n_entries, room_entries;
 	struct arena names;
 	struct map by_path; /* path -> entry number + 1, for hard links */
-	struct hard_link {
+	struct deep_hard_link {
 		struct str path, target;
 		uint32_t number;
 	} * hard_links;
 	size_t n_hard_links, room_hard_links;
-	uint32_t *again; /* numbers of members that the probe could not tell, rising */
+	uint32_t *again; /* numbers of members that the probe could not classify, rising */
 	size_t n_again, room_again;
 	bool snapshot_due;
 	int64_t snapshot_end_ns, snapshot_took_ns;
-	size_t n_told;  /* entries that `seen` was asked about */
-	unsigned wants; /* the last answer of `wanted` */
+	size_t n_seen;  /* entries for which `seen` was called */
+	unsigned wants; /* the last result of `wanted` */
 	uint32_t number;
 };
 
@@ -66,7 +66,7 @@ void deep_result_done(struct deep_result *r)
 	arena_done(&r->arena);
 }
 
-static int told(struct deep *d, struct err *err)
+static int deep_progress(struct deep *d, struct err *err)
 {
 	uint64_t done = d->scan ? codec_scan_stream(d->scan)->off : 0;
 
@@ -75,21 +75,21 @@ static int told(struct deep *d, struct err *err)
 	return 0;
 }
 
-static int told_by_digest(void *arg, struct err *err)
+static int deep_digest_progress(void *arg, struct err *err)
 {
-	return told(arg, err);
+	return deep_progress(arg, err);
 }
 
-/* ---- who waits ---- */
+/* ---- waiters ---- */
 
-static void add_all(struct deep *d, struct pkg_map_builder *b)
+static void deep_add_all(struct deep *d, struct pkg_map_builder *b)
 {
 	for (size_t i = 0; i < d->n_entries; i++)
 		pkg_map_add(b, &d->entries[i]);
 }
 
-/* A request waits for something that has just gone by: give it the map and the points as they stand. */
-static void snapshot(struct deep *d)
+/* A request waits for a member that has just gone by: give it the map and the points so far. */
+static void deep_snapshot(struct deep *d)
 {
 	struct pkg_map_builder *b = pkg_map_builder_new(&d->info, &d->out->identity);
 	AUTO(buf_done) struct buf map = { 0 };
@@ -98,37 +98,37 @@ static void snapshot(struct deep *d)
 	bool complete;
 	struct err ignored;
 
-	add_all(d, b);
-	/* As far as we got: a source over it must not promise more. */
+	deep_add_all(d, b);
+	/* The size decoded so far: a source over the map must not promise more. */
 	pkg_map_set_decoded_size(b, codec_scan_stream(d->scan)->off);
 	pkg_map_encode(b, &map);
 	pkg_map_builder_free(b);
-	/* Without points the asker decodes from the start, once. */
+	/* Without points the request decodes from the start, once. */
 	(void)codec_scan_points(d->scan, &points, &complete, &why, &ignored);
 	d->tap->partial(d->tap->arg, &map, &points);
 }
 
 /*
- * One holds all that went by: where thousands of files of a large package are asked for at once, one for each
- * would take longer than the pass. The first is made at once, others when they are due.
+ * One snapshot holds all members so far. Where thousands of files of a large package are requested at once, a
+ * snapshot for each would take longer than the pass. The first is made at once, others when they are due.
  */
-static void snapshot_now_and_then(struct deep *d)
+static void deep_snapshot_due(struct deep *d)
 {
 	int64_t now_ns = clock_mono_ns();
 
 	if (now_ns - d->snapshot_end_ns < SNAPSHOT_SHARE * d->snapshot_took_ns)
 		return;
 	d->snapshot_due = false;
-	snapshot(d);
+	deep_snapshot(d);
 	d->snapshot_end_ns = clock_mono_ns();
 	d->snapshot_took_ns = d->snapshot_end_ns - now_ns;
 }
 
 /*
- * What the package's own check sums do not vouch for yet is nobody's: were it damaged, its reply would be out
- * before that is known.
+ * Members that the package's check sums do not cover yet are not served: if they were damaged, the reply
+ * would be out before that is known.
  */
-static void tell_waiters(struct deep *d)
+static void deep_notify_waiters(struct deep *d)
 {
 	unsigned wants = d->tap && d->scan ? d->tap->wanted(d->tap->arg) : 0;
 	uint64_t checked;
@@ -136,13 +136,13 @@ static void tell_waiters(struct deep *d)
 	if (!wants)
 		return;
 	if (wants != d->wants) {
-		/* Somebody new: what he waits for may have gone by long ago. */
+		/* There is a new waiter, whose file may have gone by long ago. */
 		d->wants = wants;
-		d->n_told = 0;
+		d->n_seen = 0;
 	}
 	checked = codec_scan_checked(d->scan);
-	for (; d->n_told < d->n_entries; d->n_told++) {
-		const struct pkg_entry *e = &d->entries[d->n_told];
+	for (; d->n_seen < d->n_entries; d->n_seen++) {
+		const struct pkg_entry *e = &d->entries[d->n_seen];
 
 		if (e->off != PKG_NO_OFF && e->off + e->size > checked)
 			break;
@@ -152,12 +152,12 @@ static void tell_waiters(struct deep *d)
 			d->snapshot_due = true;
 	}
 	if (d->snapshot_due)
-		snapshot_now_and_then(d);
+		deep_snapshot_due(d);
 }
 
 /* ---- one member ---- */
 
-static enum codec_kind inner_codec(struct str path)
+static enum codec_kind deep_inner_codec(struct str path)
 {
 	if (str_ends(path, STR(".ko.xz")))
 		return CODEC_XZ;
@@ -168,7 +168,7 @@ static enum codec_kind inner_codec(struct str path)
 	return CODEC_NONE;
 }
 
-static struct pkg_entry *entry_new(struct deep *d)
+static struct pkg_entry *deep_entry_new(struct deep *d)
 {
 	if (d->n_entries == d->room_entries) {
 		d->room_entries = d->room_entries ? 2 * d->room_entries : 256;
@@ -179,11 +179,10 @@ static struct pkg_entry *entry_new(struct deep *d)
 }
 
 /*
- * The next piece of the current member. One of an archive that libarchive reads may be compressed in a way
- * that it does not know: that is the end of this member, not of the package (of the reader it is if the next
- * member fails, too).
+ * The next chunk of the current member. A member of an archive that libarchive reads may be compressed by an
+ * unknown method: this ends the member, not the package (it ends the archive if the next member fails, too).
  */
-static int next_piece(struct deep *d, struct bytes *ret, struct err *err)
+static int member_next_chunk(struct deep *d, struct bytes *ret, struct err *err)
 {
 	if (pkg_reader_data(d->reader, ret, err) == 0)
 		return 0;
@@ -191,27 +190,27 @@ static int next_piece(struct deep *d, struct bytes *ret, struct err *err)
 	return d->info.kind == PKG_OTHER ? 0 : -1;
 }
 
-/* The current member goes by, piece by piece (a stop or a new waiter is noticed in a 600 MB one too). */
-static int probe_plain(struct deep *d, struct err *err)
+/* Probe the current member chunk by chunk (a stop or a new waiter is noticed in a 600 MB member too). */
+static int member_probe_plain(struct deep *d, struct err *err)
 {
 	for (;;) {
 		struct bytes piece;
 
-		if (next_piece(d, &piece, err) < 0)
+		if (member_next_chunk(d, &piece, err) < 0)
 			return -1;
 		if (!piece.size)
 			return 0;
 		if (elf_probe_wants(d->probe))
 			elf_probe_feed(d->probe, piece);
-		if (told(d, err) < 0)
+		if (deep_progress(d, err) < 0)
 			return -1;
-		tell_waiters(d);
+		deep_notify_waiters(d);
 	}
 }
 
-/* A compressed module: gather it (small), decode it into the probe. A damaged one is no ELF file; the scan
- * goes on. */
-static int probe_inner(struct deep *d, struct pkg_entry *e, bool *ret_is_elf, struct err *err)
+/* A compressed module: gather it (it is small), decode it into the probe. A damaged one is no ELF file; the
+ * scan goes on. */
+static int member_probe_inner(struct deep *d, struct pkg_entry *e, bool *ret_is_elf, struct err *err)
 {
 	AUTO(buf_done) struct buf raw = { 0 };
 	AUTO(buf_done) struct buf module = { 0 };
@@ -222,7 +221,7 @@ static int probe_inner(struct deep *d, struct pkg_entry *e, bool *ret_is_elf, st
 	for (;;) {
 		struct bytes piece;
 
-		if (next_piece(d, &piece, err) < 0 || told(d, err) < 0)
+		if (member_next_chunk(d, &piece, err) < 0 || deep_progress(d, err) < 0)
 			return -1;
 		if (!piece.size)
 			break;
@@ -242,7 +241,7 @@ static int probe_inner(struct deep *d, struct pkg_entry *e, bool *ret_is_elf, st
 	return 0;
 }
 
-static void again_add(struct deep *d, uint32_t number)
+static void deep_again_add(struct deep *d, uint32_t number)
 {
 	if (d->n_again == MAX_AGAIN)
 		return;
@@ -253,7 +252,7 @@ static void again_add(struct deep *d, uint32_t number)
 	d->again[d->n_again++] = number;
 }
 
-static int regular(struct deep *d, const struct pkg_member *m, struct err *err)
+static int deep_regular(struct deep *d, const struct pkg_member *m, struct err *err)
 {
 	struct pkg_entry e = {
 		.path = arena_str(&d->names, m->path),
@@ -268,9 +267,9 @@ static int regular(struct deep *d, const struct pkg_member *m, struct err *err)
 	if (d->scan && m->size >= SCAN_LANDMARK_SIZE && m->off != PKG_NO_OFF)
 		codec_scan_landmark(d->scan, m->off);
 
-	e.inner = inner_codec(e.path);
+	e.inner = deep_inner_codec(e.path);
 	if (e.inner != CODEC_NONE) {
-		if (probe_inner(d, &e, &e.is_elf, err) < 0)
+		if (member_probe_inner(d, &e, &e.is_elf, err) < 0)
 			return -1;
 		if (!e.is_elf)
 			e.inner = CODEC_NONE;
@@ -278,25 +277,24 @@ static int regular(struct deep *d, const struct pkg_member *m, struct err *err)
 		struct err elf_err = { 0 };
 
 		elf_probe_start(d->probe, m->size);
-		if (probe_plain(d, err) < 0)
+		if (member_probe_plain(d, err) < 0)
 			return -1;
 		r = elf_probe_finish(d->probe, &e.elf, &elf_err);
-		/* One that is ELF by its magic but broken is served as a file by its path, not by any build
-		 * ID. */
+		/* A file with ELF magic that is broken is served by its path, not by any build ID. */
 		e.is_elf = r == 0;
 		if (e.is_elf && m->size >= SCAN_LANDMARK_SIZE)
 			e.n_places = (uint32_t)elf_probe_places(d->probe, &d->names, &e.places);
 		if (r == ELF_PROBE_AGAIN && !m->unsafe)
-			again_add(d, d->number);
+			deep_again_add(d, d->number);
 	}
 	if (!m->unsafe) {
-		*entry_new(d) = e;
+		*deep_entry_new(d) = e;
 		map_put(&d->by_path, bytes_of(e.path.p, e.path.size), (void *)d->n_entries);
 	}
 	return 0;
 }
 
-static void hard_link(struct deep *d, const struct pkg_member *m)
+static void deep_hard_link(struct deep *d, const struct pkg_member *m)
 {
 	if (m->unsafe)
 		return;
@@ -304,14 +302,14 @@ static void hard_link(struct deep *d, const struct pkg_member *m)
 		d->room_hard_links = d->room_hard_links ? 2 * d->room_hard_links : 16;
 		d->hard_links = mem_realloc(d->hard_links, d->room_hard_links, sizeof(*d->hard_links));
 	}
-	d->hard_links[d->n_hard_links++] = (struct hard_link){
+	d->hard_links[d->n_hard_links++] = (struct deep_hard_link){
 		.path = arena_str(&d->names, m->path),
 		.target = arena_str(&d->names, m->link),
 		.number = d->number,
 	};
 }
 
-static int members(struct deep *d, struct err *err)
+static int deep_members(struct deep *d, struct err *err)
 {
 	for (;; d->number++) {
 		struct pkg_member m;
@@ -325,11 +323,11 @@ static int members(struct deep *d, struct err *err)
 			return err_set(err, ERR_LIMIT, "more than %u members", PKG_MAX_MEMBERS);
 		switch (m.type) {
 		case PKG_FILE:
-			if (regular(d, &m, err) < 0)
+			if (deep_regular(d, &m, err) < 0)
 				return err_in(err, "member " STR_FMT, STR_ARG(m.path));
 			break;
 		case PKG_HARDLINK:
-			hard_link(d, &m);
+			deep_hard_link(d, &m);
 			break;
 		case PKG_SYMLINK:
 			if (!m.unsafe)
@@ -339,24 +337,24 @@ static int members(struct deep *d, struct err *err)
 		case PKG_SPECIAL:
 			break;
 		}
-		if (told(d, err) < 0)
+		if (deep_progress(d, err) < 0)
 			return -1;
-		tell_waiters(d);
+		deep_notify_waiters(d);
 	}
 }
 
 /* ---- the end ---- */
 
-/* A hard link is its target under another name. The target may come behind it (cpio), or be a link itself,
- * so: until nothing changes. */
-static void settle_hard_links(struct deep *d)
+/* A hard link is its target under another name. The target may come later (cpio) or be a link itself, so this
+ * repeats until nothing changes. */
+static void deep_resolve_links(struct deep *d)
 {
 	bool again = true;
 
 	for (unsigned round = 0; again && round < 4; round++) {
 		again = false;
 		for (size_t i = 0; i < d->n_hard_links; i++) {
-			struct hard_link *l = &d->hard_links[i];
+			struct deep_hard_link *l = &d->hard_links[i];
 			size_t at = (size_t)map_get(&d->by_path, bytes_of(l->target.p, l->target.size));
 
 			if (!l->path.p)
@@ -366,7 +364,7 @@ static void settle_hard_links(struct deep *d)
 				continue;
 			}
 
-			struct pkg_entry *e = entry_new(d);
+			struct pkg_entry *e = deep_entry_new(d);
 
 			*e = d->entries[at - 1];
 			e->path = l->path;
@@ -377,8 +375,8 @@ static void settle_hard_links(struct deep *d)
 	}
 }
 
-/* What the probe could not tell: read those members by random access, now that there are points. */
-static int look_again(struct deep *d, struct err *err)
+/* Read the members that the probe could not classify by random access, now that there are points. */
+static int deep_probe_again(struct deep *d, struct err *err)
 {
 	AUTO(buf_done) struct buf blob = { 0 };
 	struct pkg_map *map = NULL;
@@ -388,7 +386,7 @@ static int look_again(struct deep *d, struct err *err)
 		return 0;
 	struct pkg_map_builder *b = pkg_map_builder_new(&d->info, &d->out->identity);
 
-	add_all(d, b);
+	deep_add_all(d, b);
 	pkg_map_set_decoded_size(b, d->scan ? codec_scan_stream(d->scan)->off : 0);
 	pkg_map_encode(b, &blob);
 	pkg_map_builder_free(b);
@@ -396,8 +394,8 @@ static int look_again(struct deep *d, struct err *err)
 	if (r < 0)
 		return -1;
 
-	/* Without random access the payload is decoded from its start for each: a package full of them would
-	 * keep us for days. */
+	/* Without random access each of these decodes the payload from its start: a package full of them
+	 * would take days. */
 	size_t at = 0, max = d->n_again;
 
 	if (!d->scan || (d->info.payload.codec != CODEC_NONE && !d->out->points.size))
@@ -435,7 +433,7 @@ static int look_again(struct deep *d, struct err *err)
 			e->is_elf = elf_facts_read(member, &e->elf, &elf_err) == 0;
 			source_close(member);
 		}
-		r = told(d, err);
+		r = deep_progress(d, err);
 		if (r < 0)
 			break;
 	}
@@ -443,14 +441,14 @@ static int look_again(struct deep *d, struct err *err)
 	return r;
 }
 
-static int cmp_u64(const void *a, const void *b)
+static int dirs_compare(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
 	return x < y ? -1 : x > y;
 }
 
-static void collect(struct deep *d)
+static void deep_collect(struct deep *d)
 {
 	struct deep_result *out = d->out;
 	size_t n = 0;
@@ -471,14 +469,14 @@ static void collect(struct deep *d)
 			.member = e->number,
 		};
 	}
-	qsort(out->dirs, d->n_entries, sizeof(*out->dirs), cmp_u64);
+	qsort(out->dirs, d->n_entries, sizeof(*out->dirs), dirs_compare);
 	for (size_t i = 0; i < d->n_entries; i++)
 		if (!i || out->dirs[i] != out->dirs[i - 1])
 			out->dirs[n++] = out->dirs[i];
 	out->n_dirs = n;
 }
 
-static int pass(struct deep *d, struct str name, unsigned threads, struct err *err)
+static int deep_decode(struct deep *d, struct str name, unsigned threads, struct err *err)
 {
 	struct codec_scan_options opts = { .threads = threads };
 	const char *why = NULL;
@@ -487,10 +485,10 @@ static int pass(struct deep *d, struct str name, unsigned threads, struct err *e
 
 	r = pkg_open(d->src, name, &d->info_arena, &d->info, err);
 	if (r == PKG_NOT_A_PACKAGE)
-		return err_set(err, ERR_INVALID, "no package or archive of a known kind");
+		return err_set(err, ERR_INVALID, "not a package or archive of a known kind");
 	if (r < 0)
 		return -1;
-	if (digest_check(&d->info, d->src, told_by_digest, d, err) < 0)
+	if (digest_check(&d->info, d->src, deep_digest_progress, d, err) < 0)
 		return -1;
 	d->builder = pkg_map_builder_new(&d->info, &d->out->identity);
 	if (d->info.kind != PKG_OTHER &&
@@ -500,32 +498,32 @@ static int pass(struct deep *d, struct str name, unsigned threads, struct err *e
 	if (pkg_reader_open(&d->info, d->scan ? codec_scan_stream(d->scan) : NULL, d->src, &d->reader, err) <
 	    0)
 		return -1;
-	if (members(d, err) < 0)
+	if (deep_members(d, err) < 0)
 		return -1;
 	if (d->scan) {
-		/* Behind the archive's end there is padding; the codec's own checks come with its end. */
+		/* Padding follows the archive's end; the codec checks its sums at its own end. */
 		struct bytes piece;
 
 		do {
 			if (stream_next(codec_scan_stream(d->scan), MIB(1), &piece, err) < 0 ||
-			    told(d, err) < 0)
-				return err_in(err, "behind the last member");
+			    deep_progress(d, err) < 0)
+				return err_in(err, "after the last member");
 		} while (piece.size);
-		tell_waiters(d);
+		deep_notify_waiters(d);
 		if (d->snapshot_due)
-			snapshot(d);
+			deep_snapshot(d);
 		r = codec_scan_points(d->scan, &d->out->points, &complete, &why, err);
 		if (r < 0)
 			return -1;
 	}
-	if (look_again(d, err) < 0)
+	if (deep_probe_again(d, err) < 0)
 		return -1;
-	/* Behind that: a link takes over what its target turned out to be. */
-	settle_hard_links(d);
-	add_all(d, d->builder);
+	/* After that: a link takes over the facts of its target. */
+	deep_resolve_links(d);
+	deep_add_all(d, d->builder);
 	pkg_map_set_decoded_size(d->builder, d->scan ? codec_scan_stream(d->scan)->off : 0);
 	pkg_map_encode(d->builder, &d->out->map);
-	collect(d);
+	deep_collect(d);
 	return 0;
 }
 
@@ -541,7 +539,7 @@ int deep_pass(const struct deep_input *in, const struct deep_tap *tap, struct de
 	arena_init(&d.names);
 	r = pkg_identity_read(in->src, in->st, &ret->identity, err);
 	if (r == 0)
-		r = pass(&d, in->name, in->threads, err);
+		r = deep_decode(&d, in->name, in->threads, err);
 	deep_done(&d);
 	if (r < 0)
 		deep_result_done(ret);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Grooming: what is in the index but no longer there goes. It reads the index a page at a time and hands
- * deletions to the writer like any other change, so that no request and no scan waits for it. Runs on a
- * thread of its own.
+ * Grooming: deletes the rows of files that are gone. It reads the index page by page and hands deletions to
+ * the writer like any other change, so that no request and no scan waits for it. Runs on a thread of its own.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +14,7 @@
 #define PAGE         1000u
 #define ORPHAN_AGE_S 600
 
-static bool is_gone(struct scan *s, const char *path)
+static bool file_is_gone(struct scan *s, const char *path)
 {
 	struct stat st;
 
@@ -23,12 +22,11 @@ static bool is_gone(struct scan *s, const char *path)
 		return true;
 	if (stat(path, &st) == 0)
 		return !S_ISREG(st.st_mode);
-	/* A server that is away (ESTALE, EIO) or a folder that may not be read says nothing about the file.
-	 */
+	/* An unreachable server (ESTALE, EIO) or an unreadable folder says nothing about the file. */
 	return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
 }
 
-static void drop(struct scan *s, const struct index_file *f)
+static void groom_delete(struct scan *s, const struct index_file *f)
 {
 	struct change *c = change_new(CHANGE_DEL);
 
@@ -39,11 +37,11 @@ static void drop(struct scan *s, const struct index_file *f)
 }
 
 /*
- * Resume points that a row speaks of and that are not there (removed by hand, or only the index was
- * restored): what the package holds is known, but each read decodes it from the start. It is mapped again,
- * and stays findable meanwhile.
+ * Is the file missing that the row names for its resume points (removed by hand, or only the index was
+ * restored)? The package is still found, but each read decodes it from the start. So it gets a new deep pass,
+ * and is found meanwhile.
  */
-static bool has_lost_points(struct scan *s, const struct index_file *f)
+static bool points_are_lost(struct scan *s, const struct index_file *f)
 {
 	AUTO(buf_done) struct buf path = { 0 };
 	struct stat st;
@@ -56,7 +54,7 @@ static bool has_lost_points(struct scan *s, const struct index_file *f)
 	return errno == ENOENT;
 }
 
-static void map_again(struct scan *s, struct index *ix, const struct index_file *f)
+static void groom_map_again(struct scan *s, struct index *ix, const struct index_file *f)
 {
 	struct change *c = change_new(CHANGE_PUT);
 	struct err err = { 0 };
@@ -75,12 +73,12 @@ static void map_again(struct scan *s, struct index *ix, const struct index_file 
 		c->artifacts[i].flags = 0;
 		c->artifacts[i].member = INDEX_NO_MEMBER;
 	}
-	log_warn("groom", STR_FMT ": its resume points are gone: it is scanned again", STR_ARG(f->path));
+	log_warn("groom", STR_FMT ": its resume points are missing: scanning it again", STR_ARG(f->path));
 	writer_push(s->writer, c);
 }
 
-/* Is this file in the folder of the resume points without use? */
-static bool is_orphan(struct index *ix, const char *name)
+/* Is this file in the folder of the resume points unused? */
+static bool points_are_orphaned(struct index *ix, const char *name)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct index_file f;
@@ -89,7 +87,7 @@ static bool is_orphan(struct index *ix, const char *name)
 	long long id;
 	int r;
 
-	/* Of a write that a crash has ended. */
+	/* Left by a write that a crash ended. */
 	if (strncmp(name, FILE_TEMP_PREFIX, strlen(FILE_TEMP_PREFIX)) == 0)
 		return true;
 	if (sscanf(name, "%lld.%llx", &id, &generation) != 2)
@@ -101,9 +99,9 @@ static bool is_orphan(struct index *ix, const char *name)
 	return r == INDEX_MISSING || f.generation != generation || !f.points_size;
 }
 
-/* Left in the folder of the resume points by a crash between a file and its row, or before it had its name.
- */
-static void orphans(struct scan *s, struct index *ix)
+/* Remove files that a crash left in the folder of the resume points, between a file and its row or before its
+ * rename. */
+static void groom_orphans(struct scan *s, struct index *ix)
 {
 	DIR *dir;
 	struct dirent *e;
@@ -113,9 +111,9 @@ static void orphans(struct scan *s, struct index *ix)
 	while (!atomic_load(&s->stopping) && (e = readdir(dir)) != NULL) {
 		struct stat st;
 
-		if (!is_orphan(ix, e->d_name))
+		if (!points_are_orphaned(ix, e->d_name))
 			continue;
-		/* The writer makes the file first, then the row: leave it time. */
+		/* The writer creates the file first, then the row: it may still be doing so. */
 		if (fstatat(dirfd(dir), e->d_name, &st, 0) != 0 ||
 		    clock_wall_s() - st.st_mtim.tv_sec < ORPHAN_AGE_S)
 			continue;
@@ -124,7 +122,7 @@ static void orphans(struct scan *s, struct index *ix)
 	closedir(dir);
 }
 
-static void groom(struct scan *s, struct index *ix)
+static void groom_run(struct scan *s, struct index *ix)
 {
 	int64_t after = 0;
 	struct change *tidy;
@@ -145,19 +143,19 @@ static void groom(struct scan *s, struct index *ix)
 			break;
 		for (size_t i = 0; i < n && !atomic_load(&s->stopping); i++) {
 			after = files[i].id;
-			bool gone = is_gone(s, arena_strdup(&a, files[i].path));
+			bool gone = file_is_gone(s, arena_strdup(&a, files[i].path));
 
 			stats_groomed(gone);
 			if (!gone) {
-				if (has_lost_points(s, &files[i]))
-					map_again(s, ix, &files[i]);
+				if (points_are_lost(s, &files[i]))
+					groom_map_again(s, ix, &files[i]);
 				continue;
 			}
-			drop(s, &files[i]);
+			groom_delete(s, &files[i]);
 			n_gone++;
 		}
 	}
-	orphans(s, ix);
+	groom_orphans(s, ix);
 	tidy = change_new(CHANGE_TIDY);
 	tidy->all = s->opts.tidy_all;
 	writer_push(s->writer, tidy);
@@ -183,7 +181,7 @@ void *groom_main(void *arg)
 		s->progress.grooming = true;
 		pthread_mutex_unlock(&s->lock);
 		stats_busy(SCAN_ROLE_GROOM, true);
-		groom(s, s->groom_index);
+		groom_run(s, s->groom_index);
 		stats_busy(SCAN_ROLE_GROOM, false);
 		pthread_mutex_lock(&s->lock);
 		s->progress.grooming = false;

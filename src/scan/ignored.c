@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files without anything to index: most of a tree. They have no row in the index; a 64-bit fingerprint of each is
- * kept in memory, so that the next walk does not open them again. The next process opens them once.
+ * Files without anything to index: most of a tree. They have no row in the index; a 64-bit fingerprint of
+ * each is kept in memory, so that the next walk does not open them again. The next process opens them once.
  */
 #include <stdlib.h>
 #include "base/hash_index.h"

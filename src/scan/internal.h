@@ -10,7 +10,7 @@
  *   deep.c      one package's deep pass: a function from a source to facts and blobs
  *   groom.c     finds files that are gone    -> writer queue      (grooming thread)
  *   writer.c    all changes of the index, in batches              (writer thread)
- *   state.c     what the threads hand to one another
+ *   state.c     state shared by the threads
  *   change.c    one change of the index
  *   ignored.c   files without anything to index
  *   stats.c     metrics
@@ -40,8 +40,8 @@ struct deep_tap {
 	void *arg;
 	/* @done compressed bytes were read. Non-zero: stop, ERR_CANCELLED. */
 	int (*progress)(void *arg, uint64_t done);
-	/* 0: no waiters. Else the number of waiters there ever were: `seen` is called for each ELF file, and, after
-	 * this number has changed, for all files that have gone by. */
+	/* 0: no waiters. Else the number of waiters there ever were: `seen` is called for each ELF file, and,
+	 * after this number has changed, for all files that have gone by. */
 	unsigned (*wanted)(void *arg);
 	/* An ELF file has gone by completely. true: make a snapshot (`partial`) now. */
 	bool (*seen)(void *arg, const struct elf_facts *facts);
@@ -74,8 +74,8 @@ int deep_pass(const struct deep_input *in, const struct deep_tap *tap, struct de
 
 enum change_kind { CHANGE_PUT, CHANGE_FAIL, CHANGE_MAP, CHANGE_TOUCH, CHANGE_DEL, CHANGE_TIDY, CHANGE_FENCE };
 
-/* One change of the index. Once pushed it belongs to the queue; `done` is called on the writer's thread after the
- * commit. */
+/* One change of the index. Once pushed it belongs to the queue; `done` is called on the writer's thread after
+ * the commit. */
 struct change {
 	enum change_kind kind;
 	struct arena arena; /* of all memory that it points to */
@@ -105,8 +105,8 @@ void writer_push(struct scan_writer *w, struct change *c); /* takes; waits for r
 void writer_fence(struct scan_writer *w);    /* returns when all changes pushed before are committed */
 unsigned writer_lost(struct scan_writer *w); /* changes that could not be stored since the last call */
 void writer_stop(struct scan_writer *w);     /* commits the queued changes; takes NULL */
-/* After all other connections: only a connection that may write removes the WAL, when it is the last one. Takes
- * NULL. */
+/* After all other connections: only a connection that may write removes the WAL, when it is the last one.
+ * Takes NULL. */
 void writer_free(struct scan_writer *w);
 
 /* ---- probe.c ---- */
@@ -121,14 +121,14 @@ struct candidate {
 	bool by_name;   /* a package by its suffix */
 	uint32_t tries; /* of a failed file that is tried again */
 };
-/* Classify the file and read headers. true: a change was pushed, or the file may be read later. false: there is
- * nothing to index in it. */
+/* Classify the file and read headers. true: a change was pushed, or the file may be read later. false: there
+ * is nothing to index in it. */
 bool probe_run(struct scan *s, const struct candidate *c);
 
 /* ---- digest.c ---- */
 
-/* ERR_INVALID: @info has a digest of the payload, and the payload has another. @tick is called between two chunks;
- * its failure ends the check. */
+/* ERR_INVALID: @info has a digest of the payload, and the payload has another. @tick is called between two
+ * chunks; its failure ends the check. */
 int digest_check(const struct pkg_info *info, struct source *src, int (*tick)(void *arg, struct err *err),
 		 void *arg, struct err *err);
 
@@ -149,7 +149,8 @@ void jobs_progress(struct jobs *j, struct scan_progress *p);
 
 /* ---- walk.c ---- */
 
-/* Walk a root, or a path below one. New and changed files become candidates. @depth: of @path below its root. */
+/* Walk a root, or a path below one. New and changed files become candidates. @depth: of @path below its
+ * root. */
 void walk_path(struct scan *s, const char *path, unsigned depth);
 /* Do name and options allow this file? */
 bool walk_admits(struct scan *s, const char *path, bool groom);
@@ -215,7 +216,7 @@ struct scan {
 void candidate_free(struct candidate *c);
 /* Hand a candidate to the probing threads; takes it. */
 void scan_add_candidate(struct scan *s, struct candidate *c);
-/* inotify reported a change of @path (copied). NULL: events were lost; then, or if there are too many, the roots are
- * walked. */
+/* inotify reported a change of @path (copied). NULL: events were lost; then, or if there are too many, the
+ * roots are walked. */
 void scan_path_changed(struct scan *s, const char *path);
 void scan_count_failed(struct scan *s);

@@ -15,7 +15,8 @@
 
 /* ---- choosing ---- */
 
-/* Is there something to do for this row? A wish may come for one that another pass has just ended. */
+/* Is there a deep pass to do for this row? A request may come for a package that another pass has just
+ * finished. */
 static bool package_is_due(const struct index_file *f)
 {
 	if (f->kind != INDEX_PACKAGE || f->state == INDEX_SCANNED)
@@ -24,9 +25,9 @@ static bool package_is_due(const struct index_file *f)
 }
 
 /*
- * Make @job this thread's, and read its row: behind the marking, so that what an earlier pass has stored is
- * seen and nothing is decoded twice. NULL: there is nothing to do; it is ended, whoever waits asks the index
- * again. Called and returns under the lock, which it lets go.
+ * Give @job to this thread, and read its row. The row is read after the job is marked as running, so that the
+ * result of an earlier pass is seen and nothing is decoded twice. NULL: there is nothing to do; the job is
+ * ended, and its waiters ask the index again. Called and returns under the lock, which it releases meanwhile.
  */
 static struct scan_job *job_claim(struct jobs *j, struct index *ix, struct scan_job *job, struct arena *a,
 				  struct index_file *ret)
@@ -63,8 +64,8 @@ static struct scan_job *job_first_wanted(struct jobs *j)
 	return NULL;
 }
 
-/* Of what the index says is due, the first that may begin now, added to the list; NULL: none. Lock as above.
- */
+/* Add a job for the first package that is due in the index and may begin now; NULL: none. The lock as
+ * above. */
 static struct scan_job *job_first_due(struct jobs *j, struct index *ix, struct arena *a)
 {
 	for (size_t max = DUE_AT_ONCE;; max *= 8) {
@@ -76,7 +77,7 @@ static struct scan_job *job_first_due(struct jobs *j, struct index *ix, struct a
 		pthread_mutex_unlock(&j->lock);
 		r = index_due(ix, clock_wall_s(), max, a, &due, &n, &err);
 		if (r < 0)
-			log_error("scan", "what is due: %s", err.text);
+			log_error("scan", "packages that are due: %s", err.text);
 		pthread_mutex_lock(&j->lock);
 		if (r < 0 || j->stopping)
 			return NULL;
@@ -91,15 +92,16 @@ static struct scan_job *job_first_due(struct jobs *j, struct index *ix, struct a
 				job->large = j->large_running = true;
 			return job;
 		}
-		/* All of these run, or are large while another large one does: there may be others behind. */
+		/* All of these run already, or are large while another large one runs: the index may list
+		 * others after them. */
 		if (n < max || max >= DUE_AT_MOST)
 			return NULL;
 	}
 }
 
 /*
- * The next job, marked as running, with its row: first what somebody waits for, then what the index says is
- * due. NULL: nothing now. Called and returns under the lock, which it lets go while it asks the index.
+ * The next job, marked as running, with its row: first the requested ones, then those due in the index. NULL:
+ * none now. Called and returns under the lock, which it releases while it reads the index.
  */
 static struct scan_job *job_choose(struct jobs *j, struct index *ix, struct arena *a, struct index_file *ret)
 {
@@ -116,12 +118,13 @@ static struct scan_job *job_choose(struct jobs *j, struct index *ix, struct aren
 	}
 	job = job_first_due(j, ix, a);
 	if (!job) {
-		/* Unless it was told anew while the lock was let go, also if that is looked at by another. */
+		/* Unless jobs_changed() was called while the lock was released, even if another thread
+		 * handles that. */
 		j->due = j->due && (j->maybe_due || j->n_choosing > 1);
 		return NULL;
 	}
-	/* There may be more: for the threads that found `maybe_due` false meanwhile and went to sleep, too.
-	 */
+	/* More packages may be due: wake the threads that found `maybe_due` false meanwhile and went to
+	 * sleep. */
 	j->maybe_due = true;
 	pthread_cond_broadcast(&j->kick);
 	return job_claim(j, ix, job, a, ret);
@@ -154,10 +157,10 @@ static void *job_main(void *arg)
 			pthread_mutex_lock(&j->lock);
 			continue;
 		}
-		/* job_choose() lets the lock go: whoever came meanwhile has kicked nobody awake. */
+		/* job_choose() releases the lock: a change meanwhile woke no thread. */
 		if (j->stopping || j->maybe_due || job_first_wanted(j))
 			continue;
-		/* A failed one's time may have come; asking is cheap. */
+		/* The time of a failed package may have come; the check is cheap. */
 		if (!condition_wait(&j->kick, &j->lock, IDLE_LOOK_MS))
 			j->maybe_due = true;
 	}
@@ -187,7 +190,7 @@ int jobs_start(struct jobs *j, unsigned n_threads, struct err *err)
 	       pthread_create(&j->threads[j->n_started].id, NULL, job_main, &j->threads[j->n_started]) == 0)
 		j->n_started++;
 	pthread_mutex_unlock(&j->lock);
-	return j->n_started ? 0 : err_set(err, ERR_LIMIT, "no thread for deep passes");
+	return j->n_started ? 0 : err_set(err, ERR_LIMIT, "cannot start a thread for deep passes");
 }
 
 void jobs_stop(struct jobs *j)

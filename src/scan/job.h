@@ -6,9 +6,10 @@
  *   job_pass.c  one job: the deep pass, its progress, its result
  *   job.c       choosing the next job; the threads
  *
- * The index is the queue: index_due() lists the packages that are due, so nothing is lost at a crash. The list here
- * has only the jobs that run and those that a request waits for, which go first. A waiter is woken once:
- * when the file that it waits for has gone by in the running pass, or when the result of the pass is committed.
+ * The index is the queue: index_due() lists the packages that are due, so nothing is lost at a crash. The
+ * list here has only the jobs that run and those that a request waits for, which go first. A waiter is woken
+ * once: when the file that it waits for has gone by in the running pass, or when the result of the pass is
+ * committed.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The deep pass of one package by itself, without an index: for those who look at a package by hand.
+ * The deep pass of one package by itself, without an index: for commands that inspect a package.
  */
 #include <stdlib.h>
 #include "scan/internal.h"

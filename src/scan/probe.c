@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A look at one candidate: the header pass of a package, or the facts of an ELF file. Runs on the looking
- * threads; what it finds becomes one change for the writer.
+ * Probing one candidate: the header pass of a package, or the facts of an ELF file. Runs on the probing
+ * threads; the result is one change for the writer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static bool probe_package(struct scan *s, const struct candidate *l, struct sour
 	arena_init(&a);
 	r = pkg_open(src, path_basename(str_of(l->path)), &a, &info, &err);
 	if (r == PKG_NOT_A_PACKAGE)
-		err_set(&err, ERR_INVALID, "is no package or archive, though its name says so");
+		err_set(&err, ERR_INVALID, "not a package or archive, although its name ends like one");
 	if (r != 0) {
 		probe_failed(s, l, INDEX_PACKAGE, &err);
 		return true;
@@ -133,7 +133,7 @@ static bool probe_file(struct scan *s, const struct candidate *l, struct source 
 	return true;
 }
 
-/* What was known of it, when it held something, is no longer so. */
+/* Delete the old row: the file held something before, and no longer does. */
 static void probe_forget(struct scan *s, const struct candidate *l)
 {
 	struct change *c;
@@ -158,10 +158,10 @@ static bool probe_open(struct scan *s, const struct candidate *l)
 		return false;
 	r = source_open_file(l->path, &src, &err);
 	if (r == FILE_MISSING)
-		return true; /* gone since the walk saw it: no fact about it is worth keeping */
+		return true; /* it has vanished since the walk: nothing to keep */
 	if (r < 0) {
-		/* Not ours to read, which a change of its mode alone can end: worth no row, but another try.
-		 */
+		/* We may not read it, which only a change of its mode can end: it gets no row, and another
+		 * try. */
 		if (err.os == EACCES && !l->by_name)
 			return true;
 		probe_failed(s, l, l->by_name ? INDEX_PACKAGE : INDEX_PLAIN, &err);

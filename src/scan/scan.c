@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scan as a whole: its threads, when they walk and groom, how far they are.
+ * The scan as a whole: its threads, when they walk and groom, and progress.
  *
- * One walking thread (walks, follows inotify), one that grooms, some looking threads (headers and ELF facts),
- * some deep threads (job.c), one writer. Candidates flow from left to right through bounded queues;
- * everything stops when `stopping` is set.
+ * There is one walking thread (walks, follows inotify), one grooming thread, some probing threads (package
+ * headers and ELF facts), some deep threads (job.c), and one writer. Candidates flow from one to the next
+ * through bounded queues; everything stops when `stopping` is set.
  */
 #include <stdlib.h>
 #include "base/condition.h"
 #include "scan/internal.h"
 
 #define CANDIDATES_QUEUED 1024u
-#define LOST_MS           300000 /* after changes that could not be stored (a full disk), before the next walk */
-#define QUIET_MS          300    /* after the last inotify event, before its paths are looked at */
+#define LOST_MS \
+	300000       /* pause after changes that could not be stored (a full disk), before the
+				    next walk */
+#define QUIET_MS 300 /* pause after the last inotify event, before its paths are probed */
 
-/* ---- looking threads ---- */
+/* ---- probing threads ---- */
 
 static void *probe_main(void *arg)
 {
@@ -45,8 +47,8 @@ static void *probe_main(void *arg)
 
 /* ---- the walking thread ---- */
 
-/* All candidates are looked at, and what was found is committed. */
-static void settle(struct scan *s)
+/* Wait until all candidates are probed and the changes are committed. */
+static void scan_settle(struct scan *s)
 {
 	pthread_mutex_lock(&s->lock);
 	while (s->n_probing && !atomic_load(&s->stopping))
@@ -59,13 +61,13 @@ static void settle(struct scan *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
-static void walk_all(struct scan *s, bool first)
+static void walk_roots(struct scan *s, bool first)
 {
 	int64_t from_ms = clock_mono_ms();
 
 	for (size_t i = 0; i < s->opts.n_roots; i++)
 		walk_path(s, s->opts.roots[i].p, 0);
-	settle(s);
+	scan_settle(s);
 	pthread_mutex_lock(&s->lock);
 	s->progress.walking = false;
 	s->progress.walked_mono_ms = clock_mono_ms();
@@ -74,14 +76,14 @@ static void walk_all(struct scan *s, bool first)
 			 (double)(clock_mono_ms() - from_ms) / 1000.0, (unsigned long long)s->progress.n_seen,
 			 (unsigned long long)s->progress.n_packages);
 	s->progress.ready = true;
-	/* What vanished while we were not running is groomed once, behind the first walk. */
+	/* Files that vanished while no service ran are groomed once, after the first walk. */
 	s->want_groom |= first;
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* What inotify told, once it has been quiet for a moment. */
-static void follow_changes(struct scan *s)
+/* Handle the changes that inotify reported, after a moment without new ones. */
+static void walk_follow_changes(struct scan *s)
 {
 	char **dirty;
 	size_t n, before;
@@ -104,7 +106,7 @@ static void follow_changes(struct scan *s)
 		free(dirty[i]);
 	}
 	free(dirty);
-	settle(s);
+	scan_settle(s);
 	pthread_mutex_lock(&s->lock);
 	s->following = false;
 	pthread_mutex_unlock(&s->lock);
@@ -122,13 +124,13 @@ static void *walk_main(void *arg)
 		int64_t now_ms = clock_mono_ms();
 
 		if (s->want_walk || now_ms >= next_walk_ms) {
-			/* At once: in between, scan_wait_idle() would see neither. */
+			/* Both under one lock: in between, scan_wait_idle() would see neither. */
 			s->want_walk = false;
 			s->progress.walking = true;
 			s->progress.n_seen = s->progress.n_files_done = 0;
 			pthread_mutex_unlock(&s->lock);
 			stats_busy(SCAN_ROLE_WALK, true);
-			walk_all(s, first);
+			walk_roots(s, first);
 			stats_busy(SCAN_ROLE_WALK, false);
 			pthread_mutex_lock(&s->lock);
 			next_walk_ms = s->opts.rescan_s ? clock_mono_ms() + s->opts.rescan_s * 1000
@@ -136,12 +138,12 @@ static void *walk_main(void *arg)
 			first = false;
 		} else if (s->n_dirty) {
 			pthread_mutex_unlock(&s->lock);
-			follow_changes(s);
+			walk_follow_changes(s);
 			pthread_mutex_lock(&s->lock);
 		} else {
 			condition_wait(&s->changed, &s->lock, MIN(next_walk_ms - now_ms, INT64_C(60000)));
 		}
-		/* What could not be stored is found again by a walk, perhaps long before its time. */
+		/* A walk finds the changes again that could not be stored, perhaps long before its time. */
 		if (writer_lost(s->writer))
 			next_walk_ms = MIN(next_walk_ms, clock_mono_ms() + LOST_MS);
 	}
@@ -163,7 +165,7 @@ static void scan_collect(void *arg)
 	stats_set(n_pending + jobs_pending(s->jobs), scan_wait_idle(s, 0));
 }
 
-static int compile(regex_t *re, const char *text, bool *ret_has, const char *what, struct err *err)
+static int regex_compile(regex_t *re, const char *text, bool *ret_has, const char *what, struct err *err)
 {
 	char why[128];
 	int r;
@@ -179,12 +181,12 @@ static int compile(regex_t *re, const char *text, bool *ret_has, const char *wha
 	return 0;
 }
 
-static const char *keep(struct scan *s, const char *text)
+static const char *scan_copy_text(struct scan *s, const char *text)
 {
 	return text ? arena_strdup(&s->arena, str_of(text)) : NULL;
 }
 
-static const struct str *keep_list(struct scan *s, const struct str *list, size_t n)
+static const struct str *scan_copy_list(struct scan *s, const struct str *list, size_t n)
 {
 	struct str *ret = ARENA_NEW_N(&s->arena, struct str, n + 1);
 
@@ -199,10 +201,10 @@ int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err
 
 	arena_init(&s->arena);
 	s->opts = *opts;
-	s->opts.index_path = keep(s, opts->index_path);
-	s->opts.points_dir = keep(s, opts->points_dir);
-	s->opts.roots = keep_list(s, opts->roots, opts->n_roots);
-	s->opts.package_suffixes = keep_list(s, opts->package_suffixes, opts->n_package_suffixes);
+	s->opts.index_path = scan_copy_text(s, opts->index_path);
+	s->opts.points_dir = scan_copy_text(s, opts->points_dir);
+	s->opts.roots = scan_copy_list(s, opts->roots, opts->n_roots);
+	s->opts.package_suffixes = scan_copy_list(s, opts->package_suffixes, opts->n_package_suffixes);
 	if (!s->opts.threads)
 		s->opts.threads = pool_cpus();
 	pthread_mutex_init(&s->lock, NULL);
@@ -213,8 +215,8 @@ int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err
 	s->progress.started_mono_ms = clock_mono_ms();
 	s->progress.passive = opts->passive;
 	metrics_on_collect(scan_collect, s);
-	if (compile(&s->include, opts->include_regex, &s->has_include, "include", err) < 0 ||
-	    compile(&s->exclude, opts->exclude_regex, &s->has_exclude, "exclude", err) < 0) {
+	if (regex_compile(&s->include, opts->include_regex, &s->has_include, "include", err) < 0 ||
+	    regex_compile(&s->exclude, opts->exclude_regex, &s->has_exclude, "exclude", err) < 0) {
 		scan_free(s);
 		return -1;
 	}
@@ -222,8 +224,8 @@ int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err
 	return 0;
 }
 
-/* Packages that an earlier run left undone count in this one's progress. */
-static void count_due(struct scan *s)
+/* Count the packages that an earlier run left undone in this one's progress. */
+static void scan_count_due(struct scan *s)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct index_file *files;
@@ -251,7 +253,7 @@ int scan_start(struct scan *s, struct err *err)
 	struct index_options read_only = { .read_only = true };
 
 	if (s->opts.passive) {
-		/* Somebody else scans; we only look on. */
+		/* Another process scans; this one only reads. */
 		if (index_open(s->opts.index_path, &read_only, &s->walk_index, err) < 0)
 			return -1;
 		s->progress.ready = true;
@@ -263,7 +265,7 @@ int scan_start(struct scan *s, struct err *err)
 	    index_open(s->opts.index_path, &read_only, &s->walk_index, err) < 0 ||
 	    index_open(s->opts.index_path, &read_only, &s->groom_index, err) < 0)
 		return -1;
-	count_due(s);
+	scan_count_due(s);
 	if (s->opts.watch)
 		s->watch = watch_new(s);
 	if (jobs_start(s->jobs, s->opts.threads, err) < 0)
@@ -275,7 +277,7 @@ int scan_start(struct scan *s, struct err *err)
 	s->groom_running = pthread_create(&s->groom_thread, NULL, groom_main, s) == 0;
 	s->walk_running = s->n_probe_threads && pthread_create(&s->walk_thread, NULL, walk_main, s) == 0;
 	if (!s->walk_running || !s->groom_running)
-		return err_set(err, ERR_LIMIT, "no threads to scan with");
+		return err_set(err, ERR_LIMIT, "cannot start the threads of the scan");
 	return 0;
 }
 
@@ -292,7 +294,7 @@ void scan_free(struct scan *s)
 	pthread_mutex_unlock(&s->lock);
 	if (s->walk_running)
 		pthread_join(s->walk_thread, NULL);
-	/* Behind the walk, which adds to it. */
+	/* After the walk, which adds watches. */
 	watch_stop(s->watch);
 	if (s->groom_running)
 		pthread_join(s->groom_thread, NULL);
@@ -323,7 +325,7 @@ void scan_free(struct scan *s)
 	free(s);
 }
 
-/* ---- asking ---- */
+/* ---- progress and requests ---- */
 
 void scan_progress(struct scan *s, struct scan_progress *ret)
 {

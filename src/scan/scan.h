@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scan: keeps the index true: walks the roots, classifies, reads packages' headers at once and their content
- * once, notices what changed or went away, and tries again what failed.
+ * scan: keeps the index up to date. It walks the roots, classifies files, reads the headers of packages at
+ * once and their content once, notices changes and removals, and retries failures.
  *
- *   walk         finds files that are new or changed (size, mtime, inode), by interval, by inotify, on demand
- *   header pass  reads what a package says of itself: its build IDs are findable at once
- *   deep pass    decodes the payload once, streaming, without temporary files: the package map and the resume
- * points groom        stats what is in the index, drops what is gone; never blocks a request
+ *   walk         finds new and changed files (size, mtime, inode), at intervals, by inotify, on request
+ *   header pass  reads the build IDs in a package's headers: they can be found at once
+ *   deep pass    decodes the payload once, streaming, without temporary files: package map and resume points
+ *   groom        checks that the files in the index exist, deletes rows of others; never blocks a request
  *
- * One writer thread owns the index's writing connection; scanning threads hand their results to it, it
+ * One writer thread owns the index's writing connection. The other threads hand it their results, which it
  * commits in batches.
  */
 #pragma once
@@ -19,9 +19,9 @@ struct scan;
 
 struct scan_options {
 	const char *index_path;
-	const char *points_dir;   /* resume points that are many: one file a package, "<file id>.<generation
-				     hex>" */
-	size_t max_inline_points; /* bytes of those that lie in the package map itself; 0: 16 KiB */
+	const char *points_dir;   /* for large sets of resume points: one file a package, "<file
+				     id>.<generation hex>" */
+	size_t max_inline_points; /* of a set that is kept in the package map itself; 0: 16 KiB */
 	const struct str *roots;  /* files or directories */
 	size_t n_roots;
 	bool files; /* ELF files (-F) */
@@ -30,28 +30,28 @@ struct scan_options {
 	size_t n_package_suffixes;
 	bool packages;
 	const char *include_regex, *exclude_regex; /* POSIX ERE over the real path; NULL: none */
-	bool regex_groom;                          /* also while grooming */
+	bool regex_groom;                          /* the regexes also apply to grooming */
 	bool follow_links;                         /* and cross devices */
 	unsigned max_depth;                        /* 0: none */
 	unsigned threads;                          /* 0: as many as CPUs */
 	int64_t rescan_s, groom_s;                 /* 0: only at the start */
 	bool watch;                                /* inotify */
-	bool header_only;                          /* no deep pass unless asked for */
+	bool header_only;                          /* deep passes only on request */
 	bool tidy_all;                             /* -G */
 	bool passive;                              /* read only: no scanning at all */
 	/*
-	 * NULL, or: a file or package that has this build ID can be found by now; it may have been there
-	 * before. @path: of a plain file; empty: in a package. From the writer's thread, after its commit: it
-	 * must be quick.
+	 * May be NULL. Called on the writer's thread after its commit, and must be quick: a file or package
+	 * with this build ID can be found now, perhaps could before. @path: of a plain file; empty: in a
+	 * package.
 	 */
 	void (*indexed)(void *arg, const struct build_id *id, struct str path);
 	void *indexed_arg;
 };
 
 int scan_new(const struct scan_options *opts, struct scan **ret, struct err *err);
-/* Start the threads. The index is there (created, migrated) when this returns. */
+/* Start the threads. After this the index exists (created, migrated). */
 int scan_start(struct scan *s, struct err *err);
-/* Stop: running deep passes are cancelled between two pieces; what was committed stays. Then free. Takes
+/* Stop: running deep passes are cancelled between two chunks; committed changes stay. Then free. Takes
  * NULL. */
 void scan_free(struct scan *s);
 
@@ -59,25 +59,25 @@ void scan_rescan(struct scan *s); /* USR1: walk now */
 void scan_groom(struct scan *s);  /* USR2 */
 
 struct scan_progress {
-	bool passive;        /* as the option: all else is as it was at the start */
-	bool walking, ready; /* ready: the first walk and its header pass are through */
+	bool passive;        /* the option: then all other fields stay as at the start */
+	bool walking, ready; /* ready: the first walk and its header passes are done */
 	bool grooming;
-	uint64_t n_seen, n_files_done; /* this walk */
+	uint64_t n_seen, n_files_done; /* of this walk */
 	uint64_t n_packages, n_packages_headers,
-		n_packages_deep; /* this walk: found, header pass done, deep pass done (or not needed) */
-	uint64_t bytes_total, bytes_done; /* of packages to be scanned deep, compressed */
+		n_packages_deep; /* of this walk: found, header pass done, deep pass done (or not needed) */
+	uint64_t bytes_total, bytes_done; /* compressed, of packages with a deep pass */
 	uint64_t n_failed;
 	int64_t started_mono_ms;
-	int64_t walked_mono_ms; /* the end of the last whole walk; 0: none yet */
-	int64_t worked_mono_ms; /* when the last file or package was through; 0: none was */
+	int64_t walked_mono_ms; /* the end of the last complete walk; 0: none yet */
+	int64_t worked_mono_ms; /* when the last file or package was done; 0: none */
 };
 void scan_progress(struct scan *s, struct scan_progress *ret);
-/* Wait until everything that the walks have found is scanned, or @timeout_ms (negative: for ever) is over:
- * true when done. */
+/* Wait until all files found by the walks are scanned, at most @timeout_ms (negative: for ever). true: they
+ * are. */
 bool scan_wait_idle(struct scan *s, int64_t timeout_ms);
 /*
- * Something that was found is not in the index yet with all that it holds: a build ID that is not there may
- * be in it. What waits for its next try, or for somebody who wants it (header_only), does not count. Quick.
+ * Something that was found is not completely in the index yet: a build ID that is missing there may be in it.
+ * Packages that wait for their next try, or for a request (header_only), do not count. Quick.
  */
 bool scan_unfinished(struct scan *s);
 
@@ -95,8 +95,8 @@ struct scan_wanted {
 enum { SCAN_BUSY = 1 };
 int scan_want(struct scan *s, const struct scan_wanted *what, void (*wake)(void *arg), void *arg);
 /*
- * While the deep pass runs: the map and the points so far, for pkg_entry_open(), and the number of the entry of
- * @what, if it has gone by. SCAN_NOT_YET: it has not, or no pass runs. The caller frees map and points.
+ * While the deep pass runs: the map and the points so far, for pkg_entry_open(), and the number of the entry
+ * of @what, if it has gone by. SCAN_NOT_YET: it has not, or no pass runs. The caller frees map and points.
  */
 enum { SCAN_NOT_YET = 2 };
 struct scan_partial {

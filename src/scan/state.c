@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the scan's state that its threads hand to one another: candidates, changed paths, wishes to walk
- * or groom, counts.
+ * State shared by the threads of the scan: candidates, changed paths, requests to walk or groom, counts.
  */
 #include <stdlib.h>
 #include "scan/internal.h"

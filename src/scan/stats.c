@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the scan counts for /metrics. The first families carry the names that dashboards and scripts made for
- * elfutils' debuginfod poll; docs/protocol.md tells what each means here.
+ * The scan's metrics. The first families have the names that dashboards and scripts for elfutils' debuginfod
+ * poll; docs/protocol.md says what each means here.
  */
 #include "scan/internal.h"
 
 static const struct metric_family work_total = { "thread_work_total",
-						 "Pieces of work done, by the role of the thread.",
+						 "Work items done, by the role of the thread.",
 						 METRIC_COUNTER, "role", NULL };
-static const struct metric_family work_pending = { "thread_work_pending",
-						   "Pieces of work that wait, by role.", METRIC_GAUGE, "role",
-						   NULL };
-static const struct metric_family busy = { "thread_busy", "Threads at work, by role.", METRIC_GAUGE, "role",
+static const struct metric_family work_pending = { "thread_work_pending", "Work items queued, by role.",
+						   METRIC_GAUGE, "role", NULL };
+static const struct metric_family busy = { "thread_busy", "Busy threads, by role.", METRIC_GAUGE, "role",
 					   NULL };
-static const struct metric_family scanned_files = { "scanned_files_total",
-						    "Files looked at, by what they are.", METRIC_COUNTER,
-						    "source", NULL };
-static const struct metric_family scanned_bytes = { "scanned_bytes_total", "Their sizes.", METRIC_COUNTER,
+static const struct metric_family scanned_files = { "scanned_files_total", "Files scanned, by kind.",
+						    METRIC_COUNTER, "source", NULL };
+static const struct metric_family scanned_bytes = { "scanned_bytes_total",
+						    "Bytes of the files scanned, by kind.", METRIC_COUNTER,
 						    "source", NULL };
 static const struct metric_family found_debug = { "found_debuginfo_total", "Debug files found.",
 						  METRIC_COUNTER, "source", NULL };
@@ -28,7 +27,7 @@ static const struct metric_family errors = {
 	"lode_scan_failures_total", "Files and packages that could not be scanned, each try counted.",
 	METRIC_COUNTER, "", NULL
 };
-static const struct metric_family idle = { "lode_scan_idle", "1: everything that was found is scanned.",
+static const struct metric_family idle = { "lode_scan_idle", "1: all files that were found are scanned.",
 					   METRIC_GAUGE, "", NULL };
 
 static const char *const role_names[] = {
@@ -42,8 +41,8 @@ void stats_busy(enum scan_role role, bool on)
 		metric_count(&work_total, role_names[role]);
 }
 
-/* The reference's words: "file", ".deb archive". @source comes from file names: only the endings that we
- * know, and "other archive". */
+/* elfutils' words: "file", ".deb archive". @source comes from file names, so only known endings are used, and
+ * "other archive". */
 static const char *source_name(const struct change *c)
 {
 	static const struct {
@@ -77,7 +76,7 @@ void stats_committed(const struct change *c)
 		metric_count(&errors);
 		break;
 	case CHANGE_PUT:
-		/* A package counts when its content was read. */
+		/* A package counts after its deep pass. */
 		if (c->file.kind == INDEX_PACKAGE)
 			break;
 		__attribute__((fallthrough));

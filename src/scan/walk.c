@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walk: over the roots, physically (or through links, with -L), comparing each file with what the index
- * knows of it. What is new or changed is handed to the looking threads. Runs on the walking thread only.
+ * The walk: over the roots, physically (or through links, with -L), comparing each file with its row in the
+ * index. New and changed files are handed to the probing threads. Runs on the walking thread only.
  */
 #include <errno.h>
 #include <fts.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include "scan/internal.h"
 
-static bool has_suffix(const struct scan *s, struct str name)
+static bool walk_is_package(const struct scan *s, struct str name)
 {
 	if (!s->opts.packages)
 		return false;
@@ -30,13 +30,13 @@ bool walk_admits(struct scan *s, const char *path, bool groom)
 	return !s->has_include || regexec(&s->include, path, 0, NULL, 0) == 0;
 }
 
-static int64_t mtime_ns(const struct stat *st)
+static int64_t stat_mtime_ns(const struct stat *st)
 {
 	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 }
 
-/* Is there anything to do about this file? */
-static bool is_known(struct scan *s, struct candidate *l)
+/* Does the index say all about this file, so that it need not be probed? */
+static bool walk_is_known(struct scan *s, struct candidate *l)
 {
 	const struct stat *st = &l->st;
 	const char *path = l->path;
@@ -49,25 +49,25 @@ static bool is_known(struct scan *s, struct candidate *l)
 	r = index_file_by_path(s->walk_index, str_of(path), &a, &f, &err);
 	if (r < 0) {
 		log_error("scan", "%s: %s", path, err.text);
-		return true; /* we cannot tell: the next walk will */
+		return true; /* unknown: the next walk will try again */
 	}
 	if (r == INDEX_MISSING)
 		return ignored_has(s->ignored, path, st);
 	l->old = f.id;
 	l->old_generation = f.generation;
 	l->old_points_size = f.points_size;
-	if (f.size != (uint64_t)st->st_size || f.mtime_ns != mtime_ns(st) || f.inode != st->st_ino)
+	if (f.size != (uint64_t)st->st_size || f.mtime_ns != stat_mtime_ns(st) || f.inode != st->st_ino)
 		return false;
 	if (f.state != INDEX_FAILED)
 		return true;
 	l->tries = f.tries;
-	/* A failed package is tried again by the jobs, where there are any; anything else by a new look. */
+	/* The deep jobs, if any, try a failed package again; another file is probed again. */
 	return (l->by_name && !s->opts.header_only) || f.next_try_s == 0 || f.next_try_s > clock_wall_s();
 }
 
-static void candidate(struct scan *s, const char *path, const struct stat *st)
+static void walk_candidate(struct scan *s, const char *path, const struct stat *st)
 {
-	bool package = has_suffix(s, path_basename(str_of(path)));
+	bool package = walk_is_package(s, path_basename(str_of(path)));
 	struct candidate *l;
 
 	if (!package && !s->opts.files)
@@ -81,13 +81,13 @@ static void candidate(struct scan *s, const char *path, const struct stat *st)
 	l->path = mem_strdup(path);
 	l->st = *st;
 	l->by_name = package;
-	if (is_known(s, l))
+	if (walk_is_known(s, l))
 		candidate_free(l);
 	else
 		scan_add_candidate(s, l);
 }
 
-static int by_name(const FTSENT **a, const FTSENT **b)
+static int fts_by_name(const FTSENT **a, const FTSENT **b)
 {
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
@@ -100,13 +100,12 @@ void walk_path(struct scan *s, const char *path, unsigned depth)
 	FTSENT *e;
 	FTS *fts;
 
-	/* The roots themselves may be links; what is below them is named by the real path, as the regexes
-	 * expect. */
+	/* The roots themselves may be links. Files below them have the real path, as the regexes expect. */
 	if (!realpath(path, real)) {
 		log_warn("scan", "%s: %s", path, strerror(errno));
 		return;
 	}
-	fts = fts_open(roots, flags | FTS_NOCHDIR, by_name);
+	fts = fts_open(roots, flags | FTS_NOCHDIR, fts_by_name);
 	if (!fts) {
 		log_error("scan", "%s: %s", path, strerror(errno));
 		return;
@@ -114,7 +113,7 @@ void walk_path(struct scan *s, const char *path, unsigned depth)
 	while (!atomic_load(&s->stopping) && (e = fts_read(fts)) != NULL) {
 		switch (e->fts_info) {
 		case FTS_D:
-			/* What is in it is one deeper. */
+			/* Entries of this folder are one level deeper. */
 			if (s->opts.max_depth && depth + (unsigned)e->fts_level >= s->opts.max_depth) {
 				fts_set(fts, e, FTS_SKIP);
 				break;
@@ -123,7 +122,7 @@ void walk_path(struct scan *s, const char *path, unsigned depth)
 				watch_dir(s->watch, e->fts_path);
 			break;
 		case FTS_F:
-			candidate(s, e->fts_path, e->fts_statp);
+			walk_candidate(s, e->fts_path, e->fts_statp);
 			break;
 		case FTS_DNR:
 		case FTS_ERR:
@@ -131,7 +130,7 @@ void walk_path(struct scan *s, const char *path, unsigned depth)
 			log_warn("scan", "%s: %s", e->fts_path, strerror(e->fts_errno));
 			break;
 		case FTS_DC:
-			log_debug("scan", "%s: a folder that holds itself", e->fts_path);
+			log_debug("scan", "%s: a folder within itself", e->fts_path);
 			break;
 		default:
 			break;
@@ -140,7 +139,7 @@ void walk_path(struct scan *s, const char *path, unsigned depth)
 	fts_close(fts);
 }
 
-static void drop(struct scan *s, const char *path)
+static void walk_delete(struct scan *s, const char *path)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct index_file f;
@@ -157,8 +156,8 @@ static void drop(struct scan *s, const char *path)
 	writer_push(s->writer, c);
 }
 
-/* How many folders below its root @path lies. */
-static unsigned depth_of(const struct scan *s, const char *path)
+/* The number of folders between @path and its root. */
+static unsigned walk_depth(const struct scan *s, const char *path)
 {
 	unsigned ret = 0;
 
@@ -184,15 +183,15 @@ void walk_changed(struct scan *s, const char *path)
 	struct stat st;
 
 	if (lstat(path, &st) != 0) {
-		/* A folder that may not be read says nothing about the file. */
+		/* An unreadable folder says nothing about the file. */
 		if (errno == ENOENT || errno == ENOTDIR)
-			drop(s, path);
+			walk_delete(s, path);
 		return;
 	}
 	if (S_ISDIR(st.st_mode))
-		walk_path(s, path, s->opts.max_depth ? depth_of(s, path) : 0);
+		walk_path(s, path, s->opts.max_depth ? walk_depth(s, path) : 0);
 	else if (S_ISREG(st.st_mode))
-		candidate(s, path, &st);
+		walk_candidate(s, path, &st);
 	else if (S_ISLNK(st.st_mode) && s->opts.follow_links && stat(path, &st) == 0 && S_ISREG(st.st_mode))
-		candidate(s, path, &st);
+		walk_candidate(s, path, &st);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inotify: which paths below the roots changed. Events are gathered until it has been quiet for a moment (a
- * package manager writes many files), then handed to the walking thread. Where there is no inotify, no watch
- * left or an overflow, the walks by interval do the work, and the first such time is logged.
+ * inotify: the paths below the roots that changed. They go to the walking thread, which waits for a moment
+ * without new ones (a package manager writes many files). Without inotify, or when watches are exhausted or
+ * events overflow, the walks at intervals find changes; the first such time is logged.
  */
 #include <errno.h>
 #include <poll.h>
@@ -22,7 +22,7 @@ struct watch {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	struct map dirs; /* lock: watch descriptor -> path (heap) */
-	bool full;       /* lock: no more watches, said so */
+	bool full;       /* lock: no more watches, logged */
 };
 
 void watch_dir(struct watch *w, const char *path)
@@ -36,14 +36,13 @@ void watch_dir(struct watch *w, const char *path)
 		w->full = true;
 		log_warn("scan",
 			 "no inotify watches left (fs.inotify.max_user_watches) at %s: changes there are "
-			 "noticed by "
-			 "the next walk only",
+			 "found by the next walk",
 			 path);
 	}
 	pthread_mutex_unlock(&w->lock);
 }
 
-static void event(struct watch *w, const struct inotify_event *e)
+static void watch_event(struct watch *w, const struct inotify_event *e)
 {
 	AUTO(mem_freep) char *path = NULL;
 	const char *dir;
@@ -62,11 +61,11 @@ static void event(struct watch *w, const struct inotify_event *e)
 	if (dir)
 		path = e->len ? mem_printf("%s/%s", dir, e->name) : mem_strdup(dir);
 	pthread_mutex_unlock(&w->lock);
-	/* A new file is looked at when it is closed; a new folder at once. */
+	/* A new file is probed when it is closed, a new folder at once. */
 	if (!path || ((e->mask & IN_CREATE) && !(e->mask & IN_ISDIR)))
 		return;
 	if ((e->mask & IN_ISDIR) && (e->mask & (IN_MOVED_FROM | IN_DELETE)))
-		scan_groom(w->scan); /* all that was below it is gone */
+		scan_groom(w->scan); /* all files below it are gone */
 	else
 		scan_path_changed(w->scan, path);
 }
@@ -89,7 +88,7 @@ static void *watch_main(void *arg)
 		for (char *p = buf; n > 0 && p < buf + n;) {
 			const struct inotify_event *e = (const struct inotify_event *)p;
 
-			event(w, e);
+			watch_event(w, e);
 			p += sizeof(*e) + e->len;
 		}
 	}
@@ -105,7 +104,7 @@ struct watch *watch_new(struct scan *s)
 	w->stop_fd = eventfd(0, EFD_CLOEXEC);
 	if (w->fd >= 0 && w->stop_fd >= 0 && pthread_create(&w->thread, NULL, watch_main, w) == 0)
 		return w;
-	log_warn("scan", "no inotify (%s): changes are noticed by the walks only", strerror(errno));
+	log_warn("scan", "no inotify (%s): changes are found by the walks only", strerror(errno));
 	fd_close(&w->fd);
 	fd_close(&w->stop_fd);
 	pthread_mutex_destroy(&w->lock);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer: the one thread that changes the index. Changes come by a bounded queue and are committed in
- * batches, so that a walk over a hundred thousand files is not a hundred thousand transactions. Who wants to
- * know is told after the commit.
+ * The writer: the one thread that changes the index. Changes come through a bounded queue and are committed
+ * in batches, so that a walk over a hundred thousand files is not a hundred thousand transactions. Callbacks
+ * run after the commit.
  *
- * A batch that fails is rolled back, and its changes are tried one by one, so that one that cannot be stored
- * takes no other with it. What is lost (disk full) its owners are told: the walk or the job that made a
- * change makes it again, later. Nothing is half there.
+ * A batch that fails is rolled back and its changes are tried one by one, so that one that cannot be stored
+ * does not take others with it. The callback of a lost change (disk full) gets ok = false: the walk or the
+ * job that made it makes it again later. No change is stored in part.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,12 +22,12 @@ struct scan_writer {
 	void (*indexed)(void *arg, const struct build_id *id, struct str path);
 	void *indexed_arg;
 	pthread_t thread;
-	struct buf old_points; /* files, each with its NUL, to be removed once the transaction is through */
+	struct buf old_points; /* files, each with its NUL, to be removed after the transaction */
 	atomic_uint n_lost;
 };
 
-/* Is the file still the one that the result was made from? Another walk may have replaced it meanwhile. */
-static bool still_that(struct scan_writer *w, const struct index_file *f)
+/* Is the row still of the file that the result was made from? Another walk may have replaced it meanwhile. */
+static bool row_is_current(struct scan_writer *w, const struct index_file *f)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct index_file now;
@@ -37,7 +37,7 @@ static bool still_that(struct scan_writer *w, const struct index_file *f)
 	return index_file_by_id(w->index, f->id, &a, &now, &ignored) == 0 && now.generation == f->generation;
 }
 
-/* The row that names these goes in this transaction: until it is through they are still needed. */
+/* The row of these points is deleted in this transaction: until it is committed they are still needed. */
 static void points_forget(struct scan_writer *w, const struct index_file *f)
 {
 	AUTO(buf_done) struct buf path = { 0 };
@@ -57,12 +57,12 @@ static void points_remove_old(struct scan_writer *w)
 	w->old_points.size = 0;
 }
 
-static int apply_map(struct scan_writer *w, struct change *c, struct err *err)
+static int change_apply_map(struct scan_writer *w, struct change *c, struct err *err)
 {
 	AUTO(buf_done) struct buf path = { 0 };
 	size_t points_size = c->deep->points.size;
 
-	if (!still_that(w, &c->file))
+	if (!row_is_current(w, &c->file))
 		return 0;
 	if (points_size && points_size <= w->max_inline_points) {
 		pkg_map_attach_points(&c->deep->map, buf_bytes(&c->deep->points));
@@ -79,8 +79,8 @@ static int apply_map(struct scan_writer *w, struct change *c, struct err *err)
 			     c->deep->n_artifacts, c->deep->dirs, c->deep->n_dirs, err);
 }
 
-/* A path's old content is gone: so are its resume points. */
-static void forget_points_of(struct scan_writer *w, struct str path)
+/* The old content of @path is gone, and with it its resume points. */
+static void points_forget_path(struct scan_writer *w, struct str path)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	struct index_file old;
@@ -91,32 +91,32 @@ static void forget_points_of(struct scan_writer *w, struct str path)
 		points_forget(w, &old);
 }
 
-static int apply(struct scan_writer *w, struct change *c, struct err *err)
+static int change_apply(struct scan_writer *w, struct change *c, struct err *err)
 {
 	switch (c->kind) {
 	case CHANGE_PUT:
-		if (c->only_if_same && !still_that(w, &c->file))
+		if (c->only_if_same && !row_is_current(w, &c->file))
 			return 0;
-		forget_points_of(w, c->file.path);
+		points_forget_path(w, c->file.path);
 		if (index_put(w->index, &c->file, err) < 0)
 			return -1;
 		return index_add_artifacts(w->index, c->file.id, c->artifacts, c->n_artifacts, err);
 	case CHANGE_FAIL:
 		if (c->fail_after_put) {
-			forget_points_of(w, c->file.path);
+			points_forget_path(w, c->file.path);
 			if (index_put(w->index, &c->file, err) < 0)
 				return -1;
-		} else if (!still_that(w, &c->file)) {
+		} else if (!row_is_current(w, &c->file)) {
 			return 0;
 		}
 		return index_fail(w->index, c->file.id, &c->why, c->next_try_s, err);
 	case CHANGE_MAP:
-		return apply_map(w, c, err);
+		return change_apply_map(w, c, err);
 	case CHANGE_TOUCH:
 		return index_touch(w->index, c->file.id, c->file.mtime_ns, c->file.inode, c->file.dev, err);
 	case CHANGE_DEL:
-		/* It may be there again, as something else, since it was found to be gone. */
-		if (!still_that(w, &c->file))
+		/* Since it was found to be gone the path may have got another file. */
+		if (!row_is_current(w, &c->file))
 			return 0;
 		points_forget(w, &c->file);
 		return index_del(w->index, c->file.id, err);
@@ -127,8 +127,8 @@ static int apply(struct scan_writer *w, struct change *c, struct err *err)
 	return 0;
 }
 
-/* What can be found from now on. */
-static void tell(struct scan_writer *w, const struct change *c)
+/* Report each build ID that can be found from now on. */
+static void writer_report(struct scan_writer *w, const struct change *c)
 {
 	bool plain = c->kind == CHANGE_PUT && c->file.kind == INDEX_PLAIN;
 	const struct index_artifact *list = c->kind == CHANGE_MAP ? c->deep->artifacts : c->artifacts;
@@ -138,12 +138,12 @@ static void tell(struct scan_writer *w, const struct change *c)
 		w->indexed(w->indexed_arg, &list[i].build_id, plain ? c->file.path : STR(""));
 }
 
-static void finish(struct scan_writer *w, struct change **list, size_t n, bool ok)
+static void change_finish(struct scan_writer *w, struct change **list, size_t n, bool ok)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (ok) {
 			stats_committed(list[i]);
-			tell(w, list[i]);
+			writer_report(w, list[i]);
 		}
 		if (list[i]->done)
 			list[i]->done(list[i]->arg, ok);
@@ -151,34 +151,34 @@ static void finish(struct scan_writer *w, struct change **list, size_t n, bool o
 	}
 }
 
-static void undo(struct scan_writer *w)
+static void writer_rollback(struct scan_writer *w)
 {
 	index_rollback(w->index);
 	w->old_points.size = 0;
 }
 
-/* One transaction. NOT_BEGUN: not even that could be begun, trying its parts is no use. */
+/* One transaction. NOT_BEGUN: it could not begin, so its changes one by one could not either. */
 enum { NOT_BEGUN = -2 };
-static int store(struct scan_writer *w, struct change **list, size_t n, struct err *err)
+static int changes_commit(struct scan_writer *w, struct change **list, size_t n, struct err *err)
 {
 	if (index_begin(w->index, err) < 0)
 		return NOT_BEGUN;
 	for (size_t i = 0; i < n; i++) {
-		if (apply(w, list[i], err) < 0) {
-			undo(w);
+		if (change_apply(w, list[i], err) < 0) {
+			writer_rollback(w);
 			return err_in(err, STR_FMT, STR_ARG(list[i]->file.path));
 		}
 	}
 	if (index_commit(w->index, err) < 0) {
-		undo(w);
+		writer_rollback(w);
 		return -1;
 	}
 	points_remove_old(w);
 	return 0;
 }
 
-/* A map that cannot be stored is a failure like any other: one that can be seen, and is tried again later. */
-static bool store_failure(struct scan_writer *w, struct change *c, const struct err *why)
+/* A map that cannot be stored is a failure like any other: it is visible, and tried again later. */
+static bool change_store_failure(struct scan_writer *w, struct change *c, const struct err *why)
 {
 	struct err ignored;
 
@@ -188,17 +188,17 @@ static bool store_failure(struct scan_writer *w, struct change *c, const struct 
 	c->fail_after_put = false;
 	c->why = *why;
 	c->next_try_s = retry_at(clock_wall_s(), c->file.tries);
-	return store(w, &c, 1, &ignored) == 0;
+	return changes_commit(w, &c, 1, &ignored) == 0;
 }
 
-static void store_all(struct scan_writer *w, struct change **list, size_t n)
+static void changes_store(struct scan_writer *w, struct change **list, size_t n)
 {
 	struct err err = { 0 };
 	size_t n_lost = 0;
-	int r = store(w, list, n, &err);
+	int r = changes_commit(w, list, n, &err);
 
 	if (r == 0) {
-		finish(w, list, n, true);
+		change_finish(w, list, n, true);
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -207,15 +207,15 @@ static void store_all(struct scan_writer *w, struct change **list, size_t n)
 		if (r != NOT_BEGUN) {
 			struct err why = { 0 };
 
-			r = n > 1 ? store(w, &list[i], 1, &why) : -1;
+			r = n > 1 ? changes_commit(w, &list[i], 1, &why) : -1;
 			if (n == 1)
 				why = err;
-			ok = r == 0 || (r != NOT_BEGUN && store_failure(w, list[i], &why));
+			ok = r == 0 || (r != NOT_BEGUN && change_store_failure(w, list[i], &why));
 			if (r < 0)
 				err = why;
 		}
 		n_lost += !ok && list[i]->kind != CHANGE_FENCE;
-		finish(w, &list[i], 1, ok);
+		change_finish(w, &list[i], 1, ok);
 	}
 	if (n_lost)
 		log_error("index", "%zu of %zu changes were not stored: %s", n_lost, n, err.text);
@@ -224,8 +224,8 @@ static void store_all(struct scan_writer *w, struct change **list, size_t n)
 	atomic_fetch_add(&w->n_lost, (unsigned)n_lost);
 }
 
-/* What is queued, up to a batch. A tidy-up runs by itself, outside of any transaction. */
-static void batch(struct scan_writer *w, struct change *first)
+/* Store the queued changes, up to a batch. A tidy-up runs by itself, outside of any transaction. */
+static void batch_store(struct scan_writer *w, struct change *first)
 {
 	struct change *list[SCAN_BATCH], *tidy = NULL;
 	size_t n = 0;
@@ -241,14 +241,14 @@ static void batch(struct scan_writer *w, struct change *first)
 		list[n++] = c;
 	} while (n < SCAN_BATCH && queue_try_pop(w->queue, &item) == 0);
 	if (n)
-		store_all(w, list, n);
+		changes_store(w, list, n);
 	if (tidy) {
 		struct err err = { 0 };
 		bool ok = index_tidy(w->index, tidy->all, &err) == 0;
 
 		if (!ok)
 			log_warn("index", "tidying up: %s", err.text);
-		finish(w, &tidy, 1, ok);
+		change_finish(w, &tidy, 1, ok);
 	}
 }
 
@@ -259,7 +259,7 @@ static void *writer_main(void *arg)
 
 	pthread_setname_np(pthread_self(), "index-writer");
 	while (queue_pop(w->queue, -1, &item) == 0)
-		batch(w, item);
+		batch_store(w, item);
 	return NULL;
 }
 
@@ -282,7 +282,7 @@ int writer_start(const struct scan_options *o, struct scan_writer **ret, struct 
 		index_close(w->index);
 		free(w->points_dir);
 		free(w);
-		return err_set(err, ERR_LIMIT, "no thread for the index writer");
+		return err_set(err, ERR_LIMIT, "cannot start the thread of the index writer");
 	}
 	*ret = w;
 	return 0;

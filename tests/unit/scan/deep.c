@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The deep pass: what comes out of it finds every member again and gives its bytes, whatever the package is.
+ * The deep pass: its results find every member again and give its bytes, for each kind of package.
  */
 #include "sample.h"
 
@@ -112,11 +112,11 @@ static void every_kind_and_codec_gives_every_member(void **state)
 	sample_done(&s);
 }
 
-/* ---- those who watch ---- */
+/* ---- waiters ---- */
 
 struct watcher {
-	unsigned n_asked, cancel_at; /* progress(); 0: never */
-	unsigned from;               /* wanted() says 1 from this call on; 0: never */
+	unsigned n_asked, cancel_at; /* calls of progress(); 0: never */
+	unsigned from;               /* wanted() returns 1 from this call on; 0: never */
 	unsigned n_wanted, n_seen, n_partial;
 	struct build_id id;
 	struct buf map, points;
@@ -194,8 +194,8 @@ static void a_stop_anywhere_is_a_clean_end(void **state)
 	sample_done(&s);
 }
 
-/* Somebody who comes at any time gets what has gone by, and can read it. */
-static void what_has_gone_by_can_be_read_while_the_pass_runs(void **state)
+/* A waiter that comes at any time gets the members that have gone by, and can read them. */
+static void a_member_that_has_gone_by_can_be_read_during_the_pass(void **state)
 {
 	static const enum sample_kind packages[] = { SAMPLE_DEB, SAMPLE_RPM, SAMPLE_TAR };
 	struct sample s;
@@ -232,7 +232,7 @@ static void what_has_gone_by_can_be_read_while_the_pass_runs(void **state)
 	sample_done(&s);
 }
 
-/* Of a member that has gone by: its bytes, or an error where they are read. */
+/* A member that has gone by has its bytes, or an error where they are read. */
 static void expect_no_other(const struct sample *s, size_t file, const struct watcher *w,
 			    struct bytes package)
 {
@@ -254,8 +254,8 @@ static void expect_no_other(const struct sample *s, size_t file, const struct wa
 	pkg_map_free(m);
 }
 
-/* Whoever waits gets nothing of what the check sums do not vouch for, though it has gone by. */
-static void damage_goes_by_unseen_by_those_who_wait(void **state)
+/* A waiter gets no bytes that the check sums do not cover yet, although they have gone by. */
+static void waiters_get_no_damaged_members(void **state)
 {
 	static const enum codec_kind checked[] = { CODEC_GZIP, CODEC_XZ, CODEC_BZIP2 };
 	struct sample s;
@@ -296,8 +296,8 @@ static void sha256_hex(struct bytes b, char *ret)
 	hex_encode(bytes_of(digest, sizeof(digest)), ret);
 }
 
-/* What the codec does not vouch for the header's digest does. */
-static void the_digest_in_the_header_is_held_against_the_payload(void **state)
+/* If the compression has no check sums, the header's digest is checked. */
+static void the_payload_is_checked_against_the_digest_in_the_header(void **state)
 {
 	static const enum codec_kind unchecked[] = { CODEC_ZSTD, CODEC_LZMA, CODEC_NONE };
 	struct sample s;
@@ -327,7 +327,7 @@ static void the_digest_in_the_header_is_held_against_the_payload(void **state)
 		package.p[package.size - info.payload.size / 2] ^= 1;
 		assert_fails(pass_bytes(buf_bytes(&package), "a.rpm", NULL, &r, &err), ERR_INVALID,
 			     "SHA-256");
-		/* One of a kind that we do not know says nothing. */
+		/* A digest of an unknown kind is ignored. */
 		rpm.digest_kind = 1;
 		hex[5] ^= 1;
 		pw_rpm(&other, &rpm);
@@ -337,7 +337,7 @@ static void the_digest_in_the_header_is_held_against_the_payload(void **state)
 	sample_done(&s);
 }
 
-static void nobody_who_waits_costs_nothing(void **state)
+static void no_waiters_cost_nothing(void **state)
 {
 	AUTO(buf_done) struct buf package = { 0 };
 	struct watcher w = { .id.size = 20 }, other = { .from = 1, .id.size = 20 };
@@ -351,7 +351,7 @@ static void nobody_who_waits_costs_nothing(void **state)
 	assert_done(pass_bytes(buf_bytes(&package), "a.rpm", &tap, &r, &err));
 	deep_result_done(&r);
 	assert_int_equal(w.n_seen + w.n_partial, 0);
-	/* Who waits for something else is asked once for each file, and gets no snapshot. */
+	/* A waiter for something else is called once for each file, and gets no snapshot. */
 	assert_done(pass_bytes(buf_bytes(&package), "a.rpm", &other_tap, &r, &err));
 	deep_result_done(&r);
 	assert_true(other.n_seen > 0 && other.n_seen < s.n);
@@ -368,7 +368,7 @@ static void one_of_many_blocks_is_read_by_its_points(void **state)
 	struct err err = { 0 };
 	struct sample s;
 
-	/* What is small has no points. */
+	/* A small package has no points. */
 	memset(buf_reserve(&zeros, MIB(20)), 0, MIB(20));
 	zeros.size = MIB(20);
 	pw_tar(&tar, PW_GNU, &(struct pw_file){ .path = "usr/bin/zeros", .content = buf_bytes(&zeros) }, 1);
@@ -389,7 +389,7 @@ static void one_of_many_blocks_is_read_by_its_points(void **state)
 	sample_done(&s);
 }
 
-/* ---- what is wrong ---- */
+/* ---- damage ---- */
 
 static void a_cut_package_is_an_error(void **state)
 {
@@ -439,7 +439,7 @@ static void a_read_that_fails_is_an_error_wherever_it_is(void **state)
 				break;
 			}
 			if (status == 0) {
-				/* The second look at a single file failed: that is one file less. */
+				/* Reading one file again failed: one file less. */
 				deep_result_done(&r);
 			} else {
 				assert_int_equal(err.kind, ERR_IO);
@@ -451,14 +451,14 @@ static void a_read_that_fails_is_an_error_wherever_it_is(void **state)
 	sample_done(&s);
 }
 
-static void what_is_no_package_says_so(void **state)
+static void a_file_that_is_no_package_is_an_error(void **state)
 {
 	struct deep_result r;
 	struct err err = { 0 };
 
 	assert_fails(pass_bytes(bytes_of("just a line of text\n", 20), "a.deb", NULL, &r, &err), ERR_INVALID,
-		     "no package");
-	assert_fails(pass_bytes((struct bytes){ 0 }, "a.rpm", NULL, &r, &err), ERR_INVALID, "no package");
+		     "not a package");
+	assert_fails(pass_bytes((struct bytes){ 0 }, "a.rpm", NULL, &r, &err), ERR_INVALID, "not a package");
 }
 
 static void unsafe_names_are_not_served_and_hide_nothing(void **state)
@@ -470,7 +470,7 @@ static void unsafe_names_are_not_served_and_hide_nothing(void **state)
 	struct sample s;
 
 	sample_init(&s, 8, 2000);
-	/* Both must be looked at a second time. */
+	/* Both have to be read a second time. */
 	struct pw_file list[] = {
 		{ .path = "../../etc/evil", .content = buf_bytes(&s.files[8].content) },
 		{ .path = "usr/lib/good", .content = buf_bytes(&s.files[8].content) },
@@ -539,7 +539,7 @@ static void other_archives_are_read_member_by_member(void **state)
 	sample_done(&s);
 }
 
-/* The first member of a zip is said to be compressed by a method that nobody knows. */
+/* The first member of the zip claims an unknown compression method. */
 static void a_member_that_cannot_be_unpacked_leaves_the_others(void **state)
 {
 	AUTO(buf_done) struct buf package = { 0 };
@@ -573,7 +573,7 @@ static void a_member_that_cannot_be_unpacked_leaves_the_others(void **state)
 	sample_done(&s);
 }
 
-/* ---- by hand ---- */
+/* ---- one package by hand ---- */
 
 static void one_package_by_its_path(void **state)
 {
@@ -603,14 +603,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_kind_and_codec_gives_every_member),
 		cmocka_unit_test(a_stop_anywhere_is_a_clean_end),
-		cmocka_unit_test(what_has_gone_by_can_be_read_while_the_pass_runs),
-		cmocka_unit_test(damage_goes_by_unseen_by_those_who_wait),
-		cmocka_unit_test(the_digest_in_the_header_is_held_against_the_payload),
-		cmocka_unit_test(nobody_who_waits_costs_nothing),
+		cmocka_unit_test(a_member_that_has_gone_by_can_be_read_during_the_pass),
+		cmocka_unit_test(waiters_get_no_damaged_members),
+		cmocka_unit_test(the_payload_is_checked_against_the_digest_in_the_header),
+		cmocka_unit_test(no_waiters_cost_nothing),
 		cmocka_unit_test(one_of_many_blocks_is_read_by_its_points),
 		cmocka_unit_test(a_cut_package_is_an_error),
 		cmocka_unit_test(a_read_that_fails_is_an_error_wherever_it_is),
-		cmocka_unit_test(what_is_no_package_says_so),
+		cmocka_unit_test(a_file_that_is_no_package_is_an_error),
 		cmocka_unit_test(unsafe_names_are_not_served_and_hide_nothing),
 		cmocka_unit_test(other_archives_are_read_member_by_member),
 		cmocka_unit_test(a_member_that_cannot_be_unpacked_leaves_the_others),

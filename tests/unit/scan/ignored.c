@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What holds nothing is known again, as long as it is the same.
+ * A file without anything to index is remembered as long as it does not change.
  */
 #include "test.h"
 
@@ -11,7 +11,7 @@ static struct stat stat_of(unsigned i)
 	return (struct stat){ .st_size = (off_t)(i % 7), .st_ino = i, .st_mtim = { 1000, 5 }, .st_dev = 3 };
 }
 
-static void a_changed_file_is_another_one(void **state)
+static void a_changed_file_is_not_ignored(void **state)
 {
 	struct ignored_files *n = ignored_new();
 	struct stat st = stat_of(1), other;
@@ -87,7 +87,7 @@ static void many_threads_may_add(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_changed_file_is_another_one),
+		cmocka_unit_test(a_changed_file_is_not_ignored),
 		cmocka_unit_test(many_are_kept),
 		cmocka_unit_test(many_threads_may_add),
 	};

@@ -22,7 +22,8 @@ static void module(struct sample *s, const char *path, unsigned salt, enum codec
 	pw_compress(&f->stored, codec, 0, buf_bytes(&f->content));
 }
 
-/* Its section table is so far behind its names that what streams by is not kept: it must be read again. */
+/* The section table is so far after the names that the probe does not keep it: the member must be read
+ * again. */
 static void far_tables(struct sample *s, const char *path, unsigned salt)
 {
 	struct sample_file *f = add(s, path, salt);
@@ -108,7 +109,7 @@ struct build_id sample_id(const struct sample *s, size_t file)
 	return id;
 }
 
-/* In a cpio hard links share an inode, and the content goes with the last. */
+/* In a cpio hard links share an inode, and the content is stored with the last one. */
 static void as_cpio(const struct sample *s, struct pw_file *list)
 {
 	memcpy(list, s->list, s->n * sizeof(*list));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who wants something now: its package is scanned first, and each is woken, once, whatever comes of it.
+ * Requests during a scan: their package is scanned first, and each waiter is woken once, whatever the
+ * outcome.
  */
-#include "house.h"
+#include "fixture.h"
 
 #define ANY_KIND UINT32_MAX
 
@@ -39,9 +40,9 @@ static void wait_for(struct waker *w, unsigned n)
 		PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0 \
 	}
 
-static void what_is_wanted_is_scanned_and_each_is_woken_once(void **state)
+static void a_requested_package_is_scanned_and_each_waiter_woken_once(void **state)
 {
-	struct house *h = *state;
+	struct scan_fixture *h = *state;
 	struct waker has = WAKER, has_not = WAKER, gone = WAKER, later = WAKER;
 	struct build_id id = sample_id(&h->s, 1), other = { .size = 20 };
 	struct err err = { 0 };
@@ -49,11 +50,11 @@ static void what_is_wanted_is_scanned_and_each_is_woken_once(void **state)
 	int64_t from_ms;
 
 	h->opts.header_only = true;
-	house_put_package(h, "a.deb", SAMPLE_DEB, CODEC_XZ);
-	house_run(h);
-	f = house_row_of(h, "a.deb");
+	fixture_put_package(h, "a.deb", SAMPLE_DEB, CODEC_XZ);
+	fixture_run(h);
+	f = fixture_row_of(h, "a.deb");
 	assert_int_equal(f.state, INDEX_HEADER);
-	assert_int_equal(house_n_hits(h, &id), 1);
+	assert_int_equal(fixture_n_hits(h, &id), 1);
 	{
 		struct scan_partial p;
 
@@ -74,42 +75,42 @@ static void what_is_wanted_is_scanned_and_each_is_woken_once(void **state)
 	wait_for(&has, 20);
 	wait_for(&has_not, 20);
 	wait_for(&gone, 20);
-	/* Nobody slept over it. */
+	/* No thread slept meanwhile. */
 	assert_true(clock_mono_ms() - from_ms < 4000);
-	house_settle(h);
-	assert_int_equal(house_row_of(h, "a.deb").state, INDEX_SCANNED);
-	f = house_row_of(h, "a.deb");
-	/* It is through: there is nothing more to do, and nothing is done again. */
+	fixture_settle(h);
+	assert_int_equal(fixture_row_of(h, "a.deb").state, INDEX_SCANNED);
+	f = fixture_row_of(h, "a.deb");
+	/* The pass is done: nothing is left to do, and nothing is done again. */
 	assert_int_equal(scan_want(h->scan, &(struct scan_wanted){ f.id, &id, ANY_KIND }, wake, &later), 0);
 	wait_for(&later, 1);
-	house_settle(h);
-	assert_int_equal(house_row_of(h, "a.deb").scanned_s, f.scanned_s);
+	fixture_settle(h);
+	assert_int_equal(fixture_row_of(h, "a.deb").scanned_s, f.scanned_s);
 	{
 		struct scan_progress p;
 
 		scan_progress(h->scan, &p);
 		assert_int_equal(p.n_packages_deep, 1);
 	}
-	house_stop(h);
+	fixture_stop(h);
 	assert_int_equal(has.n, 20);
 	assert_int_equal(has_not.n, 20);
 	assert_int_equal(gone.n, 20);
 	assert_int_equal(later.n, 1);
 }
 
-/* Woken in the midst of a pass: what it waited for is there, in the one place or the other. */
-static void what_a_waiter_is_woken_for_can_be_read(void **state)
+/* A waiter is woken in the middle of a pass: the file can be read from the snapshot or from the index. */
+static void a_waiter_is_woken_when_its_file_can_be_read(void **state)
 {
-	struct house *h = *state;
+	struct scan_fixture *h = *state;
 	struct build_id id = sample_id(&h->s, 1);
 	struct err err = { 0 };
 
 	h->opts.header_only = true;
 	for (unsigned i = 0; i < 8; i++)
-		house_put_package(h, arena_printf(&h->a, "%u.tar.gz", i), SAMPLE_TAR, CODEC_GZIP);
-	house_run(h);
+		fixture_put_package(h, arena_printf(&h->a, "%u.tar.gz", i), SAMPLE_TAR, CODEC_GZIP);
+	fixture_run(h);
 	for (unsigned i = 0; i < 8; i++) {
-		struct index_file f = house_row_of(h, arena_printf(&h->a, "%u.tar.gz", i));
+		struct index_file f = fixture_row_of(h, arena_printf(&h->a, "%u.tar.gz", i));
 		struct scan_partial p = { 0 };
 		struct waker w = WAKER;
 		int r;
@@ -135,77 +136,77 @@ static void what_a_waiter_is_woken_for_can_be_read(void **state)
 			pkg_map_free(p.map);
 			buf_done(&p.points);
 		} else {
-			assert_int_equal(house_row_of(h, arena_printf(&h->a, "%u.tar.gz", i)).state,
+			assert_int_equal(fixture_row_of(h, arena_printf(&h->a, "%u.tar.gz", i)).state,
 					 INDEX_SCANNED);
 		}
 		assert_int_equal(w.n, 1);
 	}
 }
 
-static void those_who_still_wait_at_the_end_are_woken(void **state)
+static void waiters_are_woken_at_the_end(void **state)
 {
-	struct house *h = *state;
+	struct scan_fixture *h = *state;
 	struct waker w = WAKER;
 	struct build_id id = { .size = 20 };
 	unsigned n = 0;
 
 	h->opts.header_only = true;
 	for (unsigned i = 0; i < 20; i++)
-		house_put_package(h, arena_printf(&h->a, "%u.deb", i), SAMPLE_DEB, CODEC_XZ);
-	house_run(h);
+		fixture_put_package(h, arena_printf(&h->a, "%u.deb", i), SAMPLE_DEB, CODEC_XZ);
+	fixture_run(h);
 	for (unsigned i = 0; i < 20; i++) {
-		struct index_file f = house_row_of(h, arena_printf(&h->a, "%u.deb", i));
+		struct index_file f = fixture_row_of(h, arena_printf(&h->a, "%u.deb", i));
 
 		n += scan_want(h->scan, &(struct scan_wanted){ f.id, &id, ANY_KIND }, wake, &w) == 0;
 	}
-	house_stop(h);
+	fixture_stop(h);
 	assert_int_equal(n, 20);
 	assert_int_equal(w.n, n);
 }
 
-/* A build ID that is not in the index may be in what is not scanned yet; and nobody waits for what never is.
- */
-static void it_is_unfinished_until_all_that_was_found_is_scanned(void **state)
+/* A build ID that is not in the index may be in a package that is not scanned yet. A package that will never
+ * be scanned does not count. */
+static void a_scan_is_unfinished_until_all_found_files_are_scanned(void **state)
 {
-	struct house *h = *state;
+	struct scan_fixture *h = *state;
 	struct build_id id = sample_id(&h->s, 1);
 	bool unfinished;
 
-	house_put_package(h, "a.tar.gz", SAMPLE_TAR, CODEC_GZIP);
-	house_begin(h);
+	fixture_put_package(h, "a.tar.gz", SAMPLE_TAR, CODEC_GZIP);
+	fixture_begin(h);
 	do
 		unfinished = scan_unfinished(h->scan);
-	while (!house_n_hits(h, &id) && unfinished);
-	assert_int_equal(house_n_hits(h, &id), 1);
-	house_settle(h);
+	while (!fixture_n_hits(h, &id) && unfinished);
+	assert_int_equal(fixture_n_hits(h, &id), 1);
+	fixture_settle(h);
 	assert_false(scan_unfinished(h->scan));
-	house_put_package(h, "b.tar.gz", SAMPLE_TAR, CODEC_GZIP);
+	fixture_put_package(h, "b.tar.gz", SAMPLE_TAR, CODEC_GZIP);
 	scan_rescan(h->scan);
-	house_settle(h);
-	assert_int_equal(house_n_hits(h, &id), 2);
+	fixture_settle(h);
+	assert_int_equal(fixture_n_hits(h, &id), 2);
 	assert_false(scan_unfinished(h->scan));
-	house_stop(h);
+	fixture_stop(h);
 	h->opts.header_only = true;
-	house_put_package(h, "c.tar.gz", SAMPLE_TAR, CODEC_GZIP);
-	house_run(h);
-	assert_int_equal(house_row_of(h, "c.tar.gz").state, INDEX_HEADER);
+	fixture_put_package(h, "c.tar.gz", SAMPLE_TAR, CODEC_GZIP);
+	fixture_run(h);
+	assert_int_equal(fixture_row_of(h, "c.tar.gz").state, INDEX_HEADER);
 	assert_false(scan_unfinished(h->scan));
 }
 
-static void who_only_looks_on_scans_nothing(void **state)
+static void a_passive_scan_scans_nothing(void **state)
 {
-	struct house *h = *state;
+	struct scan_fixture *h = *state;
 	struct waker w = WAKER;
 	struct build_id id = { .size = 20 };
 
-	house_put_program(h, "p", PROGRAM_A);
-	house_run(h);
-	house_stop(h);
-	house_put_program(h, "q", PROGRAM_B);
+	fixture_put_program(h, "p", PROGRAM_A);
+	fixture_run(h);
+	fixture_stop(h);
+	fixture_put_program(h, "q", PROGRAM_B);
 	h->opts.passive = true;
-	house_run(h);
-	assert_int_equal(house_n_hits_of(h, PROGRAM_A), 1);
-	assert_int_equal(house_n_hits_of(h, PROGRAM_B), 0);
+	fixture_run(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 1);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_B), 0);
 	assert_int_equal(scan_want(h->scan, &(struct scan_wanted){ 1, &id, ANY_KIND }, wake, &w), SCAN_BUSY);
 	assert_int_equal(w.n, 0);
 	assert_false(scan_unfinished(h->scan));
@@ -214,11 +215,11 @@ static void who_only_looks_on_scans_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		test_in_house(what_is_wanted_is_scanned_and_each_is_woken_once),
-		test_in_house(what_a_waiter_is_woken_for_can_be_read),
-		test_in_house(those_who_still_wait_at_the_end_are_woken),
-		test_in_house(it_is_unfinished_until_all_that_was_found_is_scanned),
-		test_in_house(who_only_looks_on_scans_nothing),
+		test_in_fixture(a_requested_package_is_scanned_and_each_waiter_woken_once),
+		test_in_fixture(a_waiter_is_woken_when_its_file_can_be_read),
+		test_in_fixture(waiters_are_woken_at_the_end),
+		test_in_fixture(a_scan_is_unfinished_until_all_found_files_are_scanned),
+		test_in_fixture(a_passive_scan_scans_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which files a scan looks at: by regexes, by depth, through links, by suffix.
+ * Selection of files: by regexes, by depth, through links, by suffix.
  */
-#include "house.h"
+#include "fixture.h"
 
-static void regexes_say_which(void **state)
+static void regexes_select_files(void **state)
 {
-	struct house *h = *state;
+	struct scan_fixture *h = *state;
 
-	house_put_program(h, "yes-a", PROGRAM_A);
-	house_put_program(h, "yes-but", PROGRAM_A);
-	house_put_program(h, "no-a", PROGRAM_A);
+	fixture_put_program(h, "yes-a", PROGRAM_A);
+	fixture_put_program(h, "yes-but", PROGRAM_A);
+	fixture_put_program(h, "no-a", PROGRAM_A);
 	h->opts.include_regex = "/yes-[^/]*$";
 	h->opts.exclude_regex = "but$";
-	house_run(h);
-	assert_true(house_has(h, "yes-a"));
-	assert_false(house_has(h, "yes-but"));
-	assert_false(house_has(h, "no-a"));
-	/* While grooming they count only if asked. */
-	house_stop(h);
+	fixture_run(h);
+	assert_true(fixture_has(h, "yes-a"));
+	assert_false(fixture_has(h, "yes-but"));
+	assert_false(fixture_has(h, "no-a"));
+	/* While grooming the regexes apply only on request. */
+	fixture_stop(h);
 	h->opts.include_regex = "nothing-at-all";
-	house_run(h);
-	assert_true(house_has(h, "yes-a"));
-	house_stop(h);
+	fixture_run(h);
+	assert_true(fixture_has(h, "yes-a"));
+	fixture_stop(h);
 	h->opts.regex_groom = true;
-	house_run(h);
-	assert_false(house_has(h, "yes-a"));
+	fixture_run(h);
+	assert_false(fixture_has(h, "yes-a"));
 }
 
-static void a_regex_that_is_none_is_an_error(void **state)
+static void an_invalid_regex_is_an_error(void **state)
 {
-	struct house *h = *state;
+	struct scan_fixture *h = *state;
 	struct scan *s;
 	struct err err = { 0 };
 
@@ -39,75 +39,75 @@ static void a_regex_that_is_none_is_an_error(void **state)
 	assert_fails(scan_new(&h->opts, &s, &err), ERR_INVALID, "exclude regex '('");
 }
 
-static void no_deeper_than_asked(void **state)
+static void max_depth_limits_the_walk(void **state)
 {
-	struct house *h = *state;
+	struct scan_fixture *h = *state;
 	struct err err = { 0 };
 
-	assert_done(dir_make(house_path(h, "1/2/3"), 0755, &err));
-	house_put_program(h, "p", PROGRAM_A);
-	house_put_program(h, "1/p", PROGRAM_A);
-	house_put_program(h, "1/2/p", PROGRAM_A);
-	house_put_program(h, "1/2/3/p", PROGRAM_A);
+	assert_done(dir_make(fixture_path(h, "1/2/3"), 0755, &err));
+	fixture_put_program(h, "p", PROGRAM_A);
+	fixture_put_program(h, "1/p", PROGRAM_A);
+	fixture_put_program(h, "1/2/p", PROGRAM_A);
+	fixture_put_program(h, "1/2/3/p", PROGRAM_A);
 	h->opts.max_depth = 2;
-	house_run(h);
-	assert_true(house_has(h, "p"));
-	assert_true(house_has(h, "1/p"));
-	assert_false(house_has(h, "1/2/p"));
-	assert_false(house_has(h, "1/2/3/p"));
-	house_stop(h);
+	fixture_run(h);
+	assert_true(fixture_has(h, "p"));
+	assert_true(fixture_has(h, "1/p"));
+	assert_false(fixture_has(h, "1/2/p"));
+	assert_false(fixture_has(h, "1/2/3/p"));
+	fixture_stop(h);
 	h->opts.max_depth = 0;
-	house_run(h);
-	assert_true(house_has(h, "1/2/3/p"));
+	fixture_run(h);
+	assert_true(fixture_has(h, "1/2/3/p"));
 }
 
-static void links_are_followed_only_if_asked(void **state)
+static void links_are_followed_only_on_request(void **state)
 {
-	struct house *h = *state;
+	struct scan_fixture *h = *state;
 	char *aside = arena_printf(&h->a, "%s/aside", h->dir);
 	struct err err = { 0 };
 
 	assert_done(dir_make(aside, 0755, &err));
-	house_put_program(h, "../aside/p", PROGRAM_A);
-	assert_int_equal(symlink(aside, house_path(h, "link")), 0);
-	assert_int_equal(symlink("../aside/p", house_path(h, "p")), 0);
-	assert_int_equal(symlink("nowhere", house_path(h, "dangling")), 0);
-	assert_int_equal(symlink("..", house_path(h, "loop")), 0);
-	house_run(h);
-	assert_int_equal(house_n_hits_of(h, PROGRAM_A), 0);
-	house_stop(h);
+	fixture_put_program(h, "../aside/p", PROGRAM_A);
+	assert_int_equal(symlink(aside, fixture_path(h, "link")), 0);
+	assert_int_equal(symlink("../aside/p", fixture_path(h, "p")), 0);
+	assert_int_equal(symlink("nowhere", fixture_path(h, "dangling")), 0);
+	assert_int_equal(symlink("..", fixture_path(h, "loop")), 0);
+	fixture_run(h);
+	assert_int_equal(fixture_n_hits_of(h, PROGRAM_A), 0);
+	fixture_stop(h);
 	h->opts.follow_links = true;
 	h->opts.max_depth = 6;
-	house_run(h);
-	assert_true(house_has(h, "p"));
-	assert_true(house_has(h, "link/p"));
+	fixture_run(h);
+	assert_true(fixture_has(h, "p"));
+	assert_true(fixture_has(h, "link/p"));
 }
 
-static void suffixes_say_what_is_a_package(void **state)
+static void suffixes_select_packages(void **state)
 {
-	struct house *h = *state;
+	struct scan_fixture *h = *state;
 	static const struct str suffixes[] = { STR(".pkg") };
 
 	h->opts.package_suffixes = suffixes;
 	h->opts.n_package_suffixes = 1;
 	h->opts.files = false;
-	house_put_package(h, "a.pkg", SAMPLE_DEB, CODEC_XZ);
-	house_put_package(h, "a.deb", SAMPLE_DEB, CODEC_XZ);
-	house_put_program(h, "p", PROGRAM_A);
-	house_run(h);
-	assert_int_equal(house_row_of(h, "a.pkg").state, INDEX_SCANNED);
-	assert_false(house_has(h, "a.deb"));
-	assert_false(house_has(h, "p"));
+	fixture_put_package(h, "a.pkg", SAMPLE_DEB, CODEC_XZ);
+	fixture_put_package(h, "a.deb", SAMPLE_DEB, CODEC_XZ);
+	fixture_put_program(h, "p", PROGRAM_A);
+	fixture_run(h);
+	assert_int_equal(fixture_row_of(h, "a.pkg").state, INDEX_SCANNED);
+	assert_false(fixture_has(h, "a.deb"));
+	assert_false(fixture_has(h, "p"));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		test_in_house(regexes_say_which),
-		test_in_house(a_regex_that_is_none_is_an_error),
-		test_in_house(no_deeper_than_asked),
-		test_in_house(links_are_followed_only_if_asked),
-		test_in_house(suffixes_say_what_is_a_package),
+		test_in_fixture(regexes_select_files),
+		test_in_fixture(an_invalid_regex_is_an_error),
+		test_in_fixture(max_depth_limits_the_walk),
+		test_in_fixture(links_are_followed_only_on_request),
+		test_in_fixture(suffixes_select_packages),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

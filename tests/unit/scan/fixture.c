@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "house.h"
+#include "fixture.h"
 
 #include "elf_writer.h"
 
-char *house_path(struct house *h, const char *name)
+char *fixture_path(struct scan_fixture *h, const char *name)
 {
 	return arena_printf(&h->a, "%s/%s", h->root, name);
 }
 
-int house_set_up(void **state)
+int fixture_set_up(void **state)
 {
-	struct house *h = NEW(struct house);
+	struct scan_fixture *h = NEW(struct scan_fixture);
 	struct err err = { 0 };
 
 	test_dir_make(h->dir);
@@ -35,7 +35,7 @@ int house_set_up(void **state)
 	return 0;
 }
 
-void house_stop(struct house *h)
+void fixture_stop(struct scan_fixture *h)
 {
 	index_close(h->ix);
 	h->ix = NULL;
@@ -43,11 +43,11 @@ void house_stop(struct house *h)
 	h->scan = NULL;
 }
 
-int house_tear_down(void **state)
+int fixture_tear_down(void **state)
 {
-	struct house *h = *state;
+	struct scan_fixture *h = *state;
 
-	house_stop(h);
+	fixture_stop(h);
 	sample_done(&h->s);
 	arena_done(&h->a);
 	test_dir_remove(h->dir);
@@ -55,7 +55,7 @@ int house_tear_down(void **state)
 	return 0;
 }
 
-void house_begin(struct house *h)
+void fixture_begin(struct scan_fixture *h)
 {
 	struct index_options opts = { .read_only = true };
 	struct err err = { 0 };
@@ -65,34 +65,35 @@ void house_begin(struct house *h)
 	assert_done(index_open(h->index, &opts, &h->ix, &err));
 }
 
-void house_settle(struct house *h)
+void fixture_settle(struct scan_fixture *h)
 {
 	assert_true(scan_wait_idle(h->scan, LONG_MS));
 }
 
-void house_run(struct house *h)
+void fixture_run(struct scan_fixture *h)
 {
-	house_begin(h);
-	house_settle(h);
+	fixture_begin(h);
+	fixture_settle(h);
 }
 
-void house_put_program(struct house *h, const char *name, const char *id)
+void fixture_put_program(struct scan_fixture *h, const char *name, const char *id)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
 	elf_writer_program(&b, ET_DYN, id, 1000);
-	test_file_write(house_path(h, name), b.p, b.size);
+	test_file_write(fixture_path(h, name), b.p, b.size);
 }
 
-void house_put_package(struct house *h, const char *name, enum sample_kind kind, enum codec_kind codec)
+void fixture_put_package(struct scan_fixture *h, const char *name, enum sample_kind kind,
+			 enum codec_kind codec)
 {
 	AUTO(buf_done) struct buf b = { 0 };
 
 	sample_package(&h->s, kind, codec, &b);
-	test_file_write(house_path(h, name), b.p, b.size);
+	test_file_write(fixture_path(h, name), b.p, b.size);
 }
 
-size_t house_n_hits(struct house *h, const struct build_id *id)
+size_t fixture_n_hits(struct scan_fixture *h, const struct build_id *id)
 {
 	struct index_hit *hits;
 	struct err err = { 0 };
@@ -103,35 +104,35 @@ size_t house_n_hits(struct house *h, const struct build_id *id)
 	return r == 0 ? n : 0;
 }
 
-size_t house_n_hits_of(struct house *h, const char *id)
+size_t fixture_n_hits_of(struct scan_fixture *h, const char *id)
 {
 	struct build_id b;
 
 	assert_true(build_id_parse(&b, str_of(id)));
-	return house_n_hits(h, &b);
+	return fixture_n_hits(h, &b);
 }
 
-bool house_row(struct house *h, const char *name, struct index_file *ret)
+bool fixture_row(struct scan_fixture *h, const char *name, struct index_file *ret)
 {
 	struct err err = { 0 };
-	int r = index_file_by_path(h->ix, str_of(house_path(h, name)), &h->a, ret, &err);
+	int r = index_file_by_path(h->ix, str_of(fixture_path(h, name)), &h->a, ret, &err);
 
 	assert_true(r >= 0);
 	return r == 0;
 }
 
-struct index_file house_row_of(struct house *h, const char *name)
+struct index_file fixture_row_of(struct scan_fixture *h, const char *name)
 {
 	struct index_file f;
 
-	if (!house_row(h, name, &f))
+	if (!fixture_row(h, name, &f))
 		fail_msg("%s is not in the index", name);
 	return f;
 }
 
-bool house_has(struct house *h, const char *name)
+bool fixture_has(struct scan_fixture *h, const char *name)
 {
 	struct index_file f;
 
-	return house_row(h, name, &f);
+	return fixture_row(h, name, &f);
 }
