@@ -52,8 +52,7 @@ static bool aranges_set_read(struct aranges_query *w, struct cursor *all)
 	}
 	unit = found ? dwarf_unit_at(w->d, info) : SIZE_MAX;
 	if (unit != SIZE_MAX) {
-		VEC_GROW(w->units, w->n_units, w->room);
-		w->units[w->n_units++] = unit;
+		VEC_PUSH(w->units, w->n_units, w->room) = unit;
 	}
 	return cursor_ok(all);
 }

@@ -40,7 +40,8 @@ enum dwarf_data_way { DWARF_WHOLE, DWARF_CHUNKS };
 int dwarf_data_open(struct dwarf_data *s, const struct dwarf *d, const char *name, enum dwarf_data_way way,
 		    struct err *err);
 void dwarf_data_close(struct dwarf_data *s);
-/* Read [off, off + n), which must be within the section; in memory or into @room, followed by DWARF_PAD bytes. */
+/* Read [off, off + n), which must be within the section. The result is in memory or in @room, and is followed by
+ * DWARF_PAD bytes. */
 int dwarf_data_chunk(const struct dwarf_data *s, uint64_t off, size_t n, struct buf *room,
 		     const uint8_t **ret, struct err *err);
 bool dwarf_data_threads(const struct dwarf_data *s); /* several threads may read chunks at once */
@@ -283,7 +284,7 @@ static inline const struct dwarf_decl *dwarf_table_find(const struct dwarf_table
 	return lo < t->n_decls && t->decls[lo].code == code ? &t->decls[lo] : NULL;
 }
 
-/* How a value of @form is read and what it means; false: the form is not a number. */
+/* How a value of @form is read (DWARF_READ_*), and its meaning (DWARF_IS_*); false: the form is not a number. */
 bool dwarf_form_plan(uint64_t form, const struct dwarf_format *f, uint8_t *ret_read, uint8_t *ret_is);
 
 /* ---- units ---- */
@@ -391,7 +392,7 @@ void dwarf_tables_forget(struct dwarf_tables *t, const struct dwarf *file); /* b
 int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct err *err);
 int dwarf_cu_root(struct dwarf_cu *cu, struct dwarf_table *t, const uint8_t *p, size_t size, struct err *err);
 
-/* A DIE: its unit, the unit's table, its bytes and what follows in the unit. */
+/* A DIE: its unit, the unit's table, and the bytes from its start on. */
 struct dwarf_die {
 	const struct dwarf_cu *cu;
 	const struct dwarf_table *table;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A set of 64-bit hashes: an open-addressing table whose slots are the hashes themselves. So it has no use for
- * base's `struct numbers`, whose slots are numbers of entries elsewhere.
+ * A set of 64-bit hashes: an open-addressing table whose slots are the hashes themselves. base's hash_index
+ * does not fit: its slots are indices of elements in another array.
  */
 #include "dwarf/internal.h"
 

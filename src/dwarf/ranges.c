@@ -32,8 +32,7 @@ void dwarf_reader_span(struct dwarf_reader *r, uint64_t lo, uint64_t hi, uint32_
 		r->spans[r->n_spans - 1].hi = hi;
 		return;
 	}
-	VEC_GROW(r->spans, r->n_spans, r->room_spans);
-	r->spans[r->n_spans++] = (struct dwarf_span){ lo, hi, node };
+	VEC_PUSH(r->spans, r->n_spans, r->room_spans) = (struct dwarf_span){ lo, hi, node };
 }
 
 static int ranges_v4(struct dwarf_reader *r, uint64_t off, uint32_t node, struct err *err)

@@ -61,11 +61,7 @@ static void machine_row_add(struct line_machine *m, const struct dwarf_row *one)
 
 	VEC_GROW(r->rows, r->n_rows, r->room_rows);
 	if (r->with_discriminators) {
-		if (r->room_discriminators < r->room_rows) {
-			r->room_discriminators = r->room_rows;
-			r->discriminators = mem_realloc(r->discriminators, r->room_discriminators,
-							sizeof(*r->discriminators));
-		}
+		VEC_GROW(r->discriminators, r->n_rows, r->room_discriminators);
 		r->discriminators[r->n_rows] = m->discriminator;
 	}
 	r->rows[r->n_rows++] = *one;
@@ -200,8 +196,7 @@ static const uint8_t *extended_run(struct line_machine *m, const uint8_t *p, con
 		/* An entry as in the header, of versions before 5. */
 		if (m->r->line_header.format.version >= 5 || m->r->n_files >= DWARF_MAX_FILES)
 			break;
-		VEC_GROW(m->r->file_offs, m->r->n_files, m->r->room_files);
-		m->r->file_offs[m->r->n_files++] = (uint32_t)(p - m->r->files.p);
+		VEC_PUSH(m->r->file_offs, m->r->n_files, m->r->room_files) = (uint32_t)(p - m->r->files.p);
 		break;
 	case DW_LNE_set_discriminator:
 		m->discriminator = (uint32_t)MIN(leb_u(&p, next), (uint64_t)UINT32_MAX);
@@ -384,8 +379,7 @@ static int files_index(struct dwarf_reader *r, struct err *err)
 		rc = dwarf_line_file_skip(h, err);
 		if (rc)
 			return rc < 0 ? -1 : 0;
-		VEC_GROW(r->file_offs, r->n_files, r->room_files);
-		r->file_offs[r->n_files++] = (uint32_t)(at - r->files.p);
+		VEC_PUSH(r->file_offs, r->n_files, r->room_files) = (uint32_t)(at - r->files.p);
 	}
 }
 

@@ -11,7 +11,7 @@ enum { AT_NAME = 0x03, AT_STMT_LIST = 0x10, AT_COMP_DIR = 0x1b, AT_STR_OFFSETS_B
 enum { UT_TYPE = 2, UT_SKELETON = 4, UT_SPLIT_COMPILE = 5, UT_SPLIT_TYPE = 6 };
 
 #define ROOT_SIZE     512    /* bytes of a unit that are read at first */
-#define ROOT_SIZE_MAX MIB(1) /* a root DIE larger than this is damaged */
+#define ROOT_SIZE_MAX MIB(1) /* a larger root DIE counts as damage */
 #define UNITS_MAX     (8u << 20)
 
 struct units_reader {

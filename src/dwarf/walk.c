@@ -93,12 +93,11 @@ static int frame_push(struct dwarf_reader *r, const struct walk_state *outside, 
 	if (r->depth >= DWARF_MAX_DEPTH)
 		return err_set(err, ERR_LIMIT, "DIEs within one another, more than the %u allowed",
 			       DWARF_MAX_DEPTH);
-	VEC_GROW(r->stack, r->depth, r->room_stack);
-	r->stack[r->depth++] = (struct dwarf_frame){ .node = outside->node,
-						     .scope = outside->scope,
-						     .function = outside->function,
-						     .ends_function = ends_function,
-						     .scope_off = scope_off };
+	VEC_PUSH(r->stack, r->depth, r->room_stack) = (struct dwarf_frame){ .node = outside->node,
+									    .scope = outside->scope,
+									    .function = outside->function,
+									    .ends_function = ends_function,
+									    .scope_off = scope_off };
 	return 0;
 }
 
@@ -115,8 +114,7 @@ static int node_add(struct dwarf_reader *r, const struct dwarf_values *vs, uint6
 
 	if (r->n_nodes >= DWARF_MAX_NODES)
 		return err_set(err, ERR_LIMIT, "more than the %u inlined calls allowed", DWARF_MAX_NODES);
-	VEC_GROW(r->nodes, r->n_nodes, r->room_nodes);
-	n = &r->nodes[r->n_nodes++];
+	n = &VEC_PUSH(r->nodes, r->n_nodes, r->room_nodes);
 	*n = (struct dwarf_node){
 		.die = die,
 		.parent = parent,

@@ -74,8 +74,7 @@ void batch_skip(struct batch *b, size_t unit, const struct err *why)
 		b->n_skipped++;
 		return;
 	}
-	VEC_GROW(b->skipped, b->n_skipped, b->room_skipped);
-	b->skipped[b->n_skipped++] = (struct skipped){
+	VEC_PUSH(b->skipped, b->n_skipped, b->room_skipped) = (struct skipped){
 		unit, mem_printf(".debug_info: unit at %llu: %s",
 				 (unsigned long long)dwarf_unit_off(b->dwarf, unit), why->text)
 	};

@@ -32,7 +32,7 @@ struct called_function {
 };
 
 #define SHARE_ALL   256u
-#define SHARE_LEAST ((size_t)SHARE_ALL / 16) /* those of the next block may be of another kind */
+#define SHARE_LEAST ((size_t)SHARE_ALL / 16) /* the next block may have strings of another kind */
 
 struct block_writer {
 	struct intern *in;
@@ -509,8 +509,7 @@ static int block_write(struct block_writer *w, struct err *err)
 		return block_too_large(err);
 	at.size = (uint32_t)(out->size - at.off);
 	at.check = (uint32_t)hash64(out->p + at.off, at.size, 0);
-	VEC_GROW(w->index, w->n_blocks, w->room_blocks);
-	w->index[w->n_blocks++] = at;
+	VEC_PUSH(w->index, w->n_blocks, w->room_blocks) = at;
 	w->n_ranges = w->weight = w->n_bytes = 0;
 	w->strings_at.n = w->files_at.n = w->functions_at.n = 0;
 	w->stamp++;
@@ -525,8 +524,7 @@ int block_writer_add(struct block_writer *w, const struct visible_range *p, stru
 	if (!w->n_ranges)
 		w->first = p->start;
 	block_add_range(w, p);
-	VEC_GROW(w->list, w->n_ranges, w->room_ranges);
-	w->list[w->n_ranges++] = *p;
+	VEC_PUSH(w->list, w->n_ranges, w->room_ranges) = *p;
 	w->last = p->end + (p->rows ? p->tail : 0);
 	return 0;
 }

@@ -19,8 +19,7 @@
 
 static void chunk_add(struct build *b, size_t first, size_t end)
 {
-	VEC_GROW(b->chunks, b->n_chunks, b->room_chunks);
-	b->chunks[b->n_chunks++] = (struct unit_chunk){ first, end };
+	VEC_PUSH(b->chunks, b->n_chunks, b->room_chunks) = (struct unit_chunk){ first, end };
 }
 
 static void chunks_cut(struct build *b)

@@ -15,8 +15,8 @@ static void candidate_add(struct build *b, uint64_t start, uint64_t end, uint32_
 		return;
 	VEC_GROW(b->candidates, b->n_candidates, b->room_candidates);
 	b->candidates[b->n_candidates] = what;
-	VEC_GROW(b->spans, b->n_spans, b->room_spans);
-	b->spans[b->n_spans++] = (struct span){ start, end, rank, (uint32_t)b->n_candidates++ };
+	VEC_PUSH(b->spans, b->n_spans, b->room_spans) = (struct span){ start, end, rank,
+								       (uint32_t)b->n_candidates++ };
 }
 
 /*

@@ -139,7 +139,7 @@ static struct block_function entry_function(const struct symtab_finder *f, uint3
 					.line = f->decl_line };
 }
 
-/* The file of a place's rows. */
+/* The file of an entry's rows. */
 static uint32_t entry_file(const struct symtab_finder *f, uint32_t entry)
 {
 	const struct read_entry *p = &f->rows.entries[entry];
@@ -307,15 +307,16 @@ static int finder_seek(struct symtab_finder *f, uint32_t off, struct err *err)
 
 /* ---- frames ---- */
 
-/* What a frame says besides its function. */
-struct frame_place {
+/* The rest of a frame, besides its function. */
+struct frame_position {
 	uint32_t file, line;
 	uint64_t column; /* column_with() */
 	bool inlined;
 	uint8_t origin;
 };
 
-static void number_add(struct symtab_finder *f, const struct block_function *fn, const struct frame_place *at)
+static void number_add(struct symtab_finder *f, const struct block_function *fn,
+		       const struct frame_position *at)
 {
 	VEC_GROW(f->numbers, f->n_frames, f->room_numbers);
 	f->numbers[f->n_frames++] = (struct symtab_number){ .function = number_make(f, fn->number),
@@ -327,7 +328,8 @@ static void number_add(struct symtab_finder *f, const struct block_function *fn,
 							    .origin = at->origin };
 }
 
-static void frame_add(struct symtab_finder *f, const struct block_function *fn, const struct frame_place *at)
+static void frame_add(struct symtab_finder *f, const struct block_function *fn,
+		      const struct frame_position *at)
 {
 	struct symtab_frame *frame;
 
@@ -335,8 +337,7 @@ static void frame_add(struct symtab_finder *f, const struct block_function *fn, 
 		number_add(f, fn, at);
 		return;
 	}
-	VEC_GROW(f->frames, f->n_frames, f->room_frames);
-	frame = &f->frames[f->n_frames++];
+	frame = &VEC_PUSH(f->frames, f->n_frames, f->room_frames);
 	*frame = (struct symtab_frame){
 		.name = finder_string(f, fn->name),
 		.linkage = fn->linkage ? finder_string(f, fn->linkage) : (struct str){ 0 },
@@ -358,7 +359,7 @@ static void frame_add(struct symtab_finder *f, const struct block_function *fn, 
 
 static void frames_make(struct symtab_finder *f)
 {
-	struct frame_place place = { .origin = f->origin };
+	struct frame_position place = { .origin = f->origin };
 	struct block_function fn;
 	uint32_t at = 0;
 
@@ -439,10 +440,10 @@ static int answer_tail(struct symtab_finder *f, struct symtab_frames *ret, struc
 	f->n_frames = 0;
 	call = entry_call(f->rows.entries, f->rows.at.entry);
 	frame_add(f, &none,
-		  &(struct frame_place){ .file = entry_file(f, f->rows.at.entry),
-					 .line = entry_function(f, call).line + f->rows.at.line,
-					 .column = f->rows.at.column,
-					 .origin = SYMTAB_LINES });
+		  &(struct frame_position){ .file = entry_file(f, f->rows.at.entry),
+					    .line = entry_function(f, call).line + f->rows.at.line,
+					    .column = f->rows.at.column,
+					    .origin = SYMTAB_LINES });
 	ret->list = f->frames;
 	ret->n = f->n_frames;
 	ret->lo = ret->start = f->end;
@@ -572,11 +573,11 @@ int symtab_frame_of(struct symtab_finder *f, const struct symtab_number *number,
 		fn = block_function(f, at);
 	}
 	frame_add(f, &fn,
-		  &(struct frame_place){ .file = block ? (uint32_t)number->file : 0,
-					 .line = number->line,
-					 .column = (uint64_t)number->discriminator << 16 | number->column,
-					 .inlined = number->inlined,
-					 .origin = number->origin });
+		  &(struct frame_position){ .file = block ? (uint32_t)number->file : 0,
+					    .line = number->line,
+					    .column = (uint64_t)number->discriminator << 16 | number->column,
+					    .inlined = number->inlined,
+					    .origin = number->origin });
 	*ret = f->frames[0];
 	return 0;
 }

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #define DATA_MAX  MIB(1024)
-#define CALL_COST 16u        /* of what a table of a size may cost */
+#define CALL_COST 16u        /* a call's part of the row budget, besides its name */
 #define CALLS_MAX (1u << 16) /* of one function */
 
 /* PCDATA_InlTreeIndex and FUNCDATA_InlTree, among a function's programs and data. */

@@ -5,9 +5,10 @@
  * Hashes have a random seed, which the author of a crafted input cannot know. Ids follow the order of first
  * use, so the output does not depend on the seed.
  *
- * These tables keep their keys or hashes in the slots, unlike base's `struct numbers`, whose slots are numbers
- * of entries elsewhere: a kernel looks up millions of names here, and each probe that touches another cache
- * line costs more than the hash. id_map is cleared for each unit by moving `before`, without touching slots.
+ * These tables keep their keys or hashes in the slots, unlike base's `struct hash_index`, whose slots are
+ * indices of elements in another array: a kernel needs millions of look-ups here, and a probe that touches
+ * another cache line costs more than hashing. id_map is cleared for each unit by moving `before`, without
+ * touching its slots.
  */
 #include "symtab/intern.h"
 
@@ -149,12 +150,9 @@ void intern_init(struct intern *in)
 		in->seed = (uint64_t)clock_mono_ns();
 	in->by_files.seed = in->seed;
 	/* Id 0 of each. */
-	VEC_GROW(in->strings, in->n_strings, in->room_strings);
-	in->strings[in->n_strings++] = STR("");
-	VEC_GROW(in->files, in->n_files, in->room_files);
-	in->files[in->n_files++] = (struct file_id){ 0 };
-	VEC_GROW(in->functions, in->n_functions, in->room_functions);
-	in->functions[in->n_functions++] = (struct function_id){ 0 };
+	VEC_PUSH(in->strings, in->n_strings, in->room_strings) = STR("");
+	VEC_PUSH(in->files, in->n_files, in->room_files) = (struct file_id){ 0 };
+	VEC_PUSH(in->functions, in->n_functions, in->room_functions) = (struct function_id){ 0 };
 }
 
 void intern_done(struct intern *in)

@@ -85,8 +85,8 @@ uint32_t batch_name(struct batch *b, uint64_t die, bool in_alt)
 	die = MIN(die, (uint64_t)DWARF_MAX_SECTION - 1);
 	name = id_map_at(&w->refs, (uint32_t)die * 2 + in_alt);
 	if (name > w->n_names) {
-		VEC_GROW(w->names, w->n_names, w->room_names);
-		w->names[w->n_names++] = (struct name_ref){ .die = die, .in_alt = in_alt };
+		VEC_PUSH(w->names, w->n_names, w->room_names) = (struct name_ref){ .die = die,
+										   .in_alt = in_alt };
 	}
 	return name;
 }

@@ -112,8 +112,8 @@ size_t overlaps_resolve(struct span *in, size_t n, struct span **ret)
 		if (n_out && out[n_out - 1].what == h.list[0]->what && out[n_out - 1].end == at) {
 			out[n_out - 1].end = to;
 		} else {
-			VEC_GROW(out, n_out, room);
-			out[n_out++] = (struct span){ at, to, h.list[0]->rank, h.list[0]->what };
+			VEC_PUSH(out, n_out, room) = (struct span){ at, to, h.list[0]->rank,
+								    h.list[0]->what };
 		}
 		at = to;
 	}

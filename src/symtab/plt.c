@@ -67,8 +67,7 @@ static int plt_read_slots(struct plt_reader *p, struct err *err)
 			cursor_skip(&c, 8);
 			if (!one.symbol)
 				continue;
-			VEC_GROW(p->slots, p->n_slots, p->room_slots);
-			p->slots[p->n_slots++] = one;
+			VEC_PUSH(p->slots, p->n_slots, p->room_slots) = one;
 		}
 	}
 	if (p->n_slots)
@@ -125,8 +124,7 @@ static void plt_add(struct plt_reader *p, uint64_t slot, uint64_t addr, unsigned
 
 	if (!name.size || p->s->n >= SYMTAB_MAX_SYMBOLS)
 		return;
-	VEC_GROW(p->s->list, p->s->n, p->s->room);
-	p->s->list[p->s->n++] = (struct symbol){
+	VEC_PUSH(p->s->list, p->s->n, p->s->room) = (struct symbol){
 		.start = addr,
 		.end = addr + size,
 		.name = str_of(arena_printf(&p->s->arena, STR_FMT "@plt", STR_ARG(name))),

@@ -488,8 +488,7 @@ int function_make(struct batch *b, const struct dwarf_function *f, struct err *e
 	for (size_t i = 0; i < f->n_spans; i++) {
 		if (f->spans[i].node)
 			continue;
-		VEC_GROW(w->own, n_own, w->room_own);
-		w->own[n_own++] = f->spans[i];
+		VEC_PUSH(w->own, n_own, w->room_own) = f->spans[i];
 	}
 	SORT(w->own, n_own, span_by_start);
 	range_nodes(b, f->n_nodes);

@@ -13,7 +13,7 @@
 #include "base/sort.h"
 
 #define TABLE_MAX MIB(1024)
-#define MINI_MAX  MIB(256) /* .gnu_debugdata unpacked */
+#define MINI_MAX  MIB(256) /* .gnu_debugdata decompressed */
 
 struct symbols_reader {
 	struct symbols *s;
@@ -122,8 +122,7 @@ static int symbol_read(struct symbols_reader *r, struct cursor *c, struct bytes 
 	sym.rank = symbol_rank(type, info >> 4, sym.name);
 	if (r->s->n >= SYMTAB_MAX_SYMBOLS)
 		return err_set(err, ERR_LIMIT, "more than the %u symbols allowed", SYMTAB_MAX_SYMBOLS);
-	VEC_GROW(r->s->list, r->s->n, r->s->room);
-	r->s->list[r->s->n++] = sym;
+	VEC_PUSH(r->s->list, r->s->n, r->s->room) = sym;
 	return 0;
 }
 

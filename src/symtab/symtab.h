@@ -143,7 +143,8 @@ enum { SYMTAB_NONE = 1 };
 /* SYMTAB_NONE: the table has no code at @addr. Views are valid until the next call. ERR_INVALID: a damaged
  * block. */
 int symtab_find(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err);
-/* The frames of @addr or, if it has none, of the next address that has. SYMTAB_NONE: there is no such address. */
+/* The frames of @addr or, if it has none, of the next address that has. SYMTAB_NONE: no address from @addr on
+ * has any. */
 int symtab_next(struct symtab_finder *f, uint64_t addr, struct symtab_frames *ret, struct err *err);
 
 /*

@@ -36,8 +36,7 @@ static int verify_keep_all(void *arg, const struct dwarf_function *f, struct err
 
 	for (size_t i = 0; i < f->n_spans; i++)
 		if (!f->spans[i].node) {
-			VEC_GROW(v->all, v->n_all, v->room_all);
-			v->all[v->n_all++] = f->spans[i];
+			VEC_PUSH(v->all, v->n_all, v->room_all) = f->spans[i];
 		}
 	return 0;
 }
@@ -50,12 +49,10 @@ static int verify_keep(void *arg, const struct dwarf_function *f, struct err *er
 	v->functions[v->n_functions++] = (struct verified_function){ v->n_nodes, f->n_nodes, v->n_spans,
 								     f->n_spans };
 	for (size_t i = 0; i < f->n_nodes; i++) {
-		VEC_GROW(v->nodes, v->n_nodes, v->room_nodes);
-		v->nodes[v->n_nodes++] = f->nodes[i];
+		VEC_PUSH(v->nodes, v->n_nodes, v->room_nodes) = f->nodes[i];
 	}
 	for (size_t i = 0; i < f->n_spans; i++) {
-		VEC_GROW(v->spans, v->n_spans, v->room_spans);
-		v->spans[v->n_spans++] = f->spans[i];
+		VEC_PUSH(v->spans, v->n_spans, v->room_spans) = f->spans[i];
 	}
 	return 0;
 }
