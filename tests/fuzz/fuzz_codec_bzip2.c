@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bzip2: the search for blocks in any bytes, and spans with any payload: a byte with the payload's size (0:
- * scan), the payload, the bytes. Each span that a scan names gives the bytes that the scan gave.
+ * bzip2: the search for blocks in any bytes, and spans with any payload. Input: a byte with the payload's
+ * size (0: scan), the payload, the bytes. Each span of a scan must decode to the bytes that the scan
+ * returned.
  */
 #include "fuzz.h"
 
@@ -32,7 +33,7 @@ static void try_span(struct source *raw, struct bytes payload)
 	d->ops->span_close(d);
 }
 
-/* The points so far must hold also when the scan ended in an error behind them. */
+/* The points so far must be right even if the scan ended in an error after them. */
 static void check_points(struct source *raw, struct codec_scan *s, struct bytes plain)
 {
 	AUTO(buf_done) struct buf points = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A gzip span with any payload over any bytes: a byte with the payload's size, the payload, the bytes.
+ * A gzip span with any payload over any bytes. Input: a byte with the payload's size, the payload, the bytes.
  */
 #include "fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resume points that were made up, whose checksum fits: two bytes of size, that many of compressed content,
- * and the points. Reads through them give bytes or errors.
+ * Arbitrary resume points with a right checksum. Input: two bytes of size, that many bytes of compressed
+ * content, and the points. Reads through them return bytes or errors.
  */
 #include "fuzz.h"
 
@@ -22,7 +22,7 @@ static void put64(uint8_t *p, uint64_t v)
 		p[i] = (uint8_t)(v >> (8 * i));
 }
 
-/* Size and checksum as they should be. */
+/* Correct size and checksum. */
 static void mend(uint8_t *p, size_t size)
 {
 	uint64_t end = HEADER_SIZE + (uint64_t)get32(p + 12) + (uint64_t)get32(p + 24) * 4;
@@ -62,7 +62,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (codec_points_info(o.points, &info, &err) < 0)
 		return 0;
 	FUZZ_CHECK(info.n_spans > 0 && info.max_span <= info.decoded_size && info.size == o.points.size);
-	/* What a long way through a bomb takes is not the question here. */
+	/* The time that a decompression bomb takes is not tested here. */
 	if (info.max_span > SPAN_MAX)
 		return 0;
 	o.size = info.decoded_size;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as each kind of compressed content: the first byte says which. What a stream decodes a scan must
- * decode too, and a source with the points of that scan must give the same bytes at any place.
+ * Any bytes as each kind of compressed content; the first byte selects it. A scan must decode the same bytes
+ * as a stream, and a source with the points of that scan must return the same bytes at any offset.
  */
 #include "fuzz.h"
 
 #include "codec/codec.h"
 
-/* Enough for several chunks and spans; what decodes to more is not looked at further. */
+/* Enough for several chunks and spans; larger contents are cut here. */
 #define OUT_MAX MIB(1)
 
-/* Up to OUT_MAX bytes, by turns read and lent. 0 at the end, 1 when there is more, -1 on an error. */
+/* Up to OUT_MAX bytes, alternately read and lent. 0 at the end, 1 when there is more, -1 on an error. */
 static int drain(struct stream *s, struct buf *out)
 {
 	struct err err = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The block index of an xz file, which lies about its blocks or does not: the spans follow each other, and
- * what is decoded by them is what the stream gives.
+ * The block index of an xz file, true or false: the spans follow each other, and they decode to the bytes of
+ * the stream.
  */
 #include "fuzz.h"
 
@@ -22,7 +22,7 @@ static void check_spans(const struct codec_spans *spans, uint64_t size)
 	}
 }
 
-/* The first bytes of both ways. */
+/* The first bytes, decoded both ways. */
 static void compare(struct source *raw, struct codec_scan *scan)
 {
 	struct stream *plain;
@@ -36,7 +36,8 @@ static void compare(struct source *raw, struct codec_scan *scan)
 
 		if (stream_read(plain, a, sizeof(a), &n_a, &err) < 0)
 			break;
-		/* The scan may tell later, at its block's end, but never ends short or gives other bytes. */
+		/* The scan may report an error later, at its block's end, but never ends short or returns
+		 * other bytes. */
 		if (!n_a)
 			FUZZ_CHECK(stream_read(codec_scan_stream(scan), b, 1, &n_b, &scan_err) == 0 &&
 				   n_b == 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files in zstd's seekable format that were made up: the table's own frame is mended, so that what it says is
- * looked at. Reads give bytes or errors.
+ * Arbitrary files in zstd's seekable format: the table's frame is corrected, so that the reader parses its
+ * entries. Reads return bytes or errors.
  */
 #include "fuzz.h"
 
@@ -16,7 +16,7 @@ static void put32(uint8_t *p, uint32_t v)
 		p[i] = (uint8_t)(v >> (8 * i));
 }
 
-/* A footer, and a header in front of the table that it tells of. */
+/* A footer, and the header before its table. */
 static void mend(uint8_t *p, size_t size)
 {
 	uint32_t n = p[size - FOOTER] | (uint32_t)p[size - FOOTER + 1] << 8;
@@ -36,7 +36,7 @@ static int add_size(void *arg, struct bytes b, struct err *err)
 	return 0;
 }
 
-/* What a writer has left that was killed, or a disk that lost power. */
+/* The file of a writer that was killed, or of a disk that lost power. */
 static void resume(const uint8_t *data, size_t size)
 {
 	AUTO(source_closep) struct source *raw = source_of_mem(bytes_of(data, size), "fuzz");

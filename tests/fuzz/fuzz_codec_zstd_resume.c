@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The input is what the maker of valid frames draws its choices from. Whatever frames come of it: libzstd
- * must take them, points at every boundary must be found, and each span must decode to its bytes with poison
- * in the history that its point left out.
+ * The input makes the choices of the generator of valid frames. For all of its frames: libzstd must accept
+ * them, points at every boundary must be found, and each span must decode to its bytes with poison in the
+ * history that its point left out.
  */
 #include "fuzz.h"
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes through the scan of zstd, with points wherever one can be. What it has decoded must come out of a
- * source with its points too: the same bytes or an error, even where the frames are such that the marker and
- * libzstd do not agree on them.
+ * Any bytes through the scan of zstd, with points wherever possible. A source with its points must return the
+ * scan's bytes or an error, even if the marker and libzstd disagree on the frames.
  *
- * The first four bytes choose the spacing, the size of reads, and where the points are asked for.
+ * The first four bytes choose the spacing, the size of reads, and when the points are requested.
  */
 #include "fuzz.h"
 
@@ -13,8 +12,8 @@
 #define DECODED_MAX MIB(1)
 #define PARAMS      4
 
-/* What the scan decodes, up to a failure or the limit; the points at @ask, if it gets there, else at the end.
- */
+/* The bytes that the scan decodes, up to a failure or the limit; the points at @ask, if it gets there, else
+ * at the end. */
 static void scan(struct source *raw, const uint8_t *param, struct buf *plain, struct buf *points)
 {
 	struct codec_scan_options opts = { .spacing = 1 + param[0] * 16u,
@@ -59,7 +58,7 @@ static void reads(struct bytes packed, struct bytes plain, struct bytes points)
 	FUZZ_CHECK(info.n_spans > 0);
 	opts.size = info.decoded_size;
 	FUZZ_CHECK(codec_source_open(CODEC_ZSTD, source_of_mem(packed, "packed"), &opts, &s, &err) == 0);
-	/* From behind, so that each span is started at its point. */
+	/* Backwards, so that each span is started at its point. */
 	for (uint64_t at = MIN(info.decoded_size, plain.size); at > 0;) {
 		uint64_t n = MIN(at, sizeof(buf));
 		size_t got;

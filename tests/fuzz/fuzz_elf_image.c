@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An ELF file, all that can be asked of it, over a source that lends its memory and over one that must be
- * read: both say the same, and what lies in the file is given as it lies there.
+ * An ELF file and all queries on it, over a source that lends its memory and over one that must be read: both
+ * return the same, and views of the file are the file's bytes.
  */
 #include "fault_source.h"
 #include "fuzz.h"
@@ -9,8 +9,8 @@
 #include <string.h>
 #include "elf/elf.h"
 
-#define MAX_SECTIONS 300u     /* looked into; the rest is only counted */
-#define MAX_CONTENT  KIB(256) /* of one section, as decompressed */
+#define MAX_SECTIONS 300u     /* entries that are inspected; the rest is only counted */
+#define MAX_CONTENT  KIB(256) /* of one section, decompressed */
 
 struct file {
 	struct bytes bytes;
@@ -35,7 +35,7 @@ static void check_failure(int r, const struct err *err)
 	FUZZ_CHECK(r >= 0 || (err->kind == ERR_INVALID || err->kind == ERR_LIMIT));
 }
 
-/* By chunks, as the whole was read. */
+/* In chunks, compared with the whole read. */
 static void check_stream(struct file *f, const struct elf_section *sec, int want_r, struct bytes want)
 {
 	struct stream *s;

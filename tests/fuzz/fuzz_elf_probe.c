@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An ELF file that streams by: whatever the chunks it comes in, the answer is the same, and where it is an
- * answer it is that of the file.
+ * An ELF file that streams by: the outcome does not depend on the chunks, and if there is one it is that of
+ * the file.
  *
- * What lies far from what makes the difference between a stream and a file, so the input tells of gaps: a
- * byte with their number, for each its place (2 bytes) and size (3 bytes), then the file without them.
+ * Distant ranges make the difference between a stream and a file, so the input describes gaps: a byte with
+ * their number, for each its offset (2 bytes) and size (3 bytes), then the file without them.
  */
 #include "fuzz.h"
 
@@ -39,7 +39,7 @@ static void expand(struct cursor *c, struct buf *ret)
 		buf_add(ret, file.p + from, file.size - from);
 }
 
-/* Feed up to @fed bytes of @file, said to be all of it, in chunks of which the last is the rest. */
+/* Feed up to @fed bytes of @file, declared as all of it, in chunks of which the last is the rest. */
 static int probe(struct elf_probe *p, struct bytes file, size_t fed, size_t chunk, struct elf_facts *ret,
 		 struct err *err)
 {
@@ -54,7 +54,7 @@ static int probe(struct elf_probe *p, struct bytes file, size_t fed, size_t chun
 		elf_probe_feed(p, bytes_of(copy, n));
 		free(copy);
 		at += n;
-		/* Bytes behind are of no use to it: some are told all the same. */
+		/* Later bytes are of no use to it: feed some all the same. */
 		if (!elf_probe_wants(p) && at > KIB(16) && chunk < KIB(4))
 			break;
 	}
@@ -99,7 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		expect_same(r, &all, &err_all, r2, &other, &err);
 		source_close(src);
 	}
-	/* One that ends early has no other answer than the whole has. */
+	/* A stream that ends early has the same outcome as the whole, or none. */
 	r2 = probe(p, file, file.size / 2, SIZE_MAX, &other, &err);
 	FUZZ_CHECK(r2 == ELF_PROBE_AGAIN || r2 == r || (r2 == ELF_NOT_ELF && !(file.size / 2)));
 	elf_probe_free(p);

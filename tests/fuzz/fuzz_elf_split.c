@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splitting whatever claims to be an ELF file: it is refused, or both files that come out are sound, and hold
- * what they should.
+ * Splitting any ELF file: it is refused, or both resulting files are sound and hold the expected sections.
  */
 #include "fuzz.h"
 
@@ -10,14 +9,14 @@
 #include <unistd.h>
 #include "elf/split.h"
 
-#define MAX_SIZE KIB(256) /* a header can ask for large sections, but not for ones that are not there */
+#define MAX_SIZE KIB(256) /* a header can ask for large sections, but not for ones past the end of the file */
 
 static void check_failure(int r, const struct err *err)
 {
 	FUZZ_CHECK(r >= 0 || err->kind == ERR_INVALID || err->kind == ERR_LIMIT);
 }
 
-/* What was written, opened again. */
+/* Open the written file again. */
 static struct elf_image *reopen(int fd, struct source **ret_src)
 {
 	struct err err = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ar: members lie within the file and behind each other, whatever the headers say.
+ * ar: members are within the file and in order, for any headers.
  */
 #include "fuzz.h"
 
@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			FUZZ_CHECK(m.off <= size && m.size <= size - m.off);
 			FUZZ_CHECK(m.off >= last + 60);
 			last = m.off;
-			/* The name is all there. */
+			/* The whole name is readable. */
 			(void)hash64(m.name.p, m.name.size, 0);
 		}
 		FUZZ_CHECK(r == AR_END || err.kind != ERR_NONE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cpio, read at once and in chunks of the size that the first byte says: the same members, the same end.
- * For rpm's stripped headers there is a list of some files.
+ * A cpio, read at once and in chunks of the size in the first byte: the same members, the same end. rpm's
+ * stripped headers get a list of some files.
  */
 #include "fuzz.h"
 #include "pkg_walk.h"

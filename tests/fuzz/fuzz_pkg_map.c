@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A package map. The input is what is inside of one: two bytes that say how many of the last bytes are build
- * IDs, one byte for the resume points behind them, then the columns and these. The target packs them and puts
- * a right hash in front, which no mutation would find. What is decoded must be in order, be found, and be the
- * same again after another turn.
+ * A package map. The input is its unpacked content: two bytes with the number of trailing bytes that are
+ * build IDs, one byte for the resume points after them, then the columns and these. The target packs them and
+ * prepends a right hash, which no mutation would find. A decoded map must be in order, be searchable, and be
+ * the same after another round trip.
  */
 #include "fuzz.h"
 
@@ -11,7 +11,7 @@
 
 #include <zstd.h>
 
-#define N_NUMBERS 3 /* bytes in front of the input */
+#define N_NUMBERS 3 /* bytes before the input */
 
 static void make_blob(const uint8_t *data, size_t size, struct buf *ret)
 {
@@ -33,8 +33,8 @@ static void make_blob(const uint8_t *data, size_t size, struct buf *ret)
 	buf_add(ret, hashed.p, hashed.size);
 }
 
-/* A map of our own, taken apart and made again by make_blob(): else this target knows another format than the
- * reader, and all that it makes is thrown away unread. */
+/* A map of ours, taken apart and rebuilt by make_blob(): if that fails, the target and the reader disagree on
+ * the format, and all inputs would be rejected unread. */
 static void check_format(void)
 {
 	AUTO(buf_done) struct buf blob = { 0 }, input = { 0 }, made = { 0 };
@@ -92,7 +92,7 @@ static int number_cmp(const void *a, const void *b)
 	return *x < *y ? -1 : *x > *y;
 }
 
-/* What is found under its number is the same; of several members that share one, any may come first. */
+/* The entry found by its number is the same; of several members that share one, any may come first. */
 static void check_same(const struct pkg_map *m, const struct pkg_map *other)
 {
 	uint32_t *numbers = NEW_N(uint32_t, m->n_entries + 1);
@@ -163,7 +163,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	} else {
 		FUZZ_CHECK(err.kind == ERR_INVALID || err.kind == ERR_LIMIT);
 	}
-	/* As it came, too: the way in. */
+	/* Also as it came: the outer format. */
 	if (pkg_map_decode(bytes_of(data, size), &m, &err) == 0)
 		pkg_map_free(m);
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An rpm: its headers, and the members of its payload where that is not compressed (what is, is codec's).
+ * An rpm: its headers, and the members of its payload if that is not compressed (else it is codec's).
  */
 #include "fuzz.h"
 #include "pkg_walk.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tar, read at once and in chunks of the size that the first byte says: the same members, the same end. If
- * that byte is odd, every block gets a right checksum first, which no mutation would find.
+ * A tar, read at once and in chunks of the size in the first byte: the same members, the same end. If that
+ * byte is odd, every block gets a right checksum first, which no mutation would find.
  */
 #include "fuzz.h"
 #include "pkg_walk.h"

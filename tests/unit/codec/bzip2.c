@@ -14,7 +14,7 @@ static void every_level_and_content(void **state)
 			content_add(&plain, (enum content)kind, (size_t)level * 200000 + 1, (uint64_t)level);
 			packed_bzip2(&packed, buf_bytes(&plain), level);
 			n = check_all_ways(CODEC_BZIP2, buf_bytes(&packed), buf_bytes(&plain), &fine);
-			/* Runs are coded before blocks are cut. */
+			/* bzip2 encodes runs before it cuts blocks. */
 			assert_in_range(n, kind == CONTENT_ZEROS ? 1 : 2, 3);
 		}
 	}
@@ -37,8 +37,7 @@ static void streams_and_padding_are_one_content(void **state)
 	check_all_ways(CODEC_BZIP2, buf_bytes(&packed), buf_bytes(&plain), &some);
 }
 
-/* Each block has thousands of magic numbers among its data, which a search for them finds and which are none.
- */
+/* Each block contains thousands of magic numbers in its data, which are not block starts. */
 static void magics_that_are_none(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };

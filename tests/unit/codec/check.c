@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What must hold for each codec and each content.
+ * Checks that apply to each codec and each content.
  */
 #include "check.h"
 
-/* cmocka's own compares byte by byte, which takes longer than the decoding. */
+/* cmocka's own function compares byte by byte, which takes longer than the decoding. */
 #define assert_same(a, b, n)                                \
 	({                                                  \
 		if (memcmp((a), (b), (n)) != 0)             \
@@ -22,8 +22,9 @@ static struct stream *stream_of(struct bytes b)
 }
 
 /*
- * Reads and views of random sizes. 0 when it ended, and then it was @plain; or the error. What came before it
- * must be right too, unless @late: most formats' checks stand behind what they are for.
+ * Reads and views of random sizes. 0 at the end, and then the content was @plain; or the error. The bytes
+ * before an error must be right too, unless @late: the checks of most formats are stored after the bytes that
+ * they cover.
  */
 static int drain(struct stream *s, struct bytes plain, bool late, uint64_t seed, struct err *err)
 {
@@ -133,7 +134,7 @@ void check_source(enum codec_kind kind, struct bytes packed, struct bytes plain,
 	source_close(s);
 }
 
-/* Stop half-way: the points so far serve what was delivered. */
+/* Stop half-way: the points so far must serve the delivered bytes. */
 static void check_partial(enum codec_kind kind, struct bytes packed, struct bytes plain,
 			  const struct codec_scan_options *opts, uint64_t seed)
 {
@@ -244,7 +245,7 @@ void check_truncated(enum codec_kind kind, struct bytes packed, struct bytes pla
 	uint64_t seed = 11;
 
 	for (unsigned i = 0; i < n; i++) {
-		/* All of the first and last bytes, some between. */
+		/* All of the first and last bytes, and some in between. */
 		size_t cut = i < n / 3       ? i
 			     : i < n / 3 * 2 ? packed.size - 1 - (i - n / 3)
 					     : rnd(&seed) % packed.size;
@@ -347,7 +348,7 @@ void check_faults(enum codec_kind kind, struct bytes packed, struct bytes plain,
 		through = fault_reads(raw) <= at;
 		if (!through) {
 			assert_true(r < 0 && err.kind == ERR_IO);
-			/* The next one goes well. */
+			/* The next attempt succeeds. */
 			r = source_read_full(s, from, out, n, SOURCE_RANDOM, &err);
 		}
 		assert_done(r);

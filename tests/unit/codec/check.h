@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What must hold for each codec and each content: every way to read gives the same bytes.
+ * Checks for each codec and each content: every way to read returns the same bytes.
  */
 #pragma once
 
@@ -9,10 +9,10 @@
 #include "packed.h"
 #include "test.h"
 
-/* Points of a scan with these options, whose bytes must be @plain. */
+/* The points of a scan with these options, whose bytes must be @plain. */
 void check_scan(enum codec_kind kind, struct bytes packed, struct bytes plain,
 		const struct codec_scan_options *opts, struct buf *ret_points);
-/* @n_reads at random places with random hints, now and then many in a row. */
+/* @n_reads at random offsets with random hints, sometimes many sequential ones. */
 void check_reads(struct source *s, struct bytes plain, unsigned n_reads, uint64_t seed);
 /* A source over @packed; @opts without size. */
 struct source *open_packed(enum codec_kind kind, struct bytes packed, struct bytes plain,
@@ -24,7 +24,7 @@ void check_source(enum codec_kind kind, struct bytes packed, struct bytes plain,
  * number of spans. */
 unsigned check_all_ways(enum codec_kind kind, struct bytes packed, struct bytes plain,
 			const struct codec_scan_options *opts);
-/* Like check_all_ways(), but with bytes of @packed cut or turned: errors or the right bytes. */
+/* Like check_all_ways(), but with bytes of @packed cut or flipped: errors or the right bytes. */
 void check_truncated(enum codec_kind kind, struct bytes packed, struct bytes plain, unsigned n);
 void check_flipped(enum codec_kind kind, struct bytes packed, struct bytes plain,
 		   const struct codec_scan_options *opts, unsigned n);

@@ -16,7 +16,7 @@ static void every_level_and_content(void **state)
 			content_add(&plain, (enum content)kind, 900001, i);
 			packed_gzip(&packed, buf_bytes(&plain), levels[i], 0);
 			n = check_all_ways(CODEC_GZIP, buf_bytes(&packed), buf_bytes(&plain), &fine);
-			/* Zeros are a few deflate blocks only. */
+			/* Zeros make only a few deflate blocks. */
 			assert_true(n >= (kind == CONTENT_ZEROS ? 1 : 2));
 		}
 	}
@@ -50,7 +50,7 @@ static void members_and_padding_are_one_content(void **state)
 	check_truncated(CODEC_GZIP, bytes_of(packed.p, packed.size - 4), buf_bytes(&plain), 0);
 }
 
-/* The points of a long file begin where members do, when these are small. */
+/* The points of a long file are at members' starts, if the members are small. */
 static void small_members_need_no_windows(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 }, points = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The seekable format: written, read at any place, and damaged. */
+/* The seekable format: written, read at any offset, and damaged. */
 #include "test.h"
 
 #include "codec/codec.h"
@@ -84,7 +84,7 @@ static void damage_is_noticed_wherever_it_is(void **state)
 
 		packed.p[i] ^= 0x10;
 		if (codec_frames_open(source_of_mem(buf_bytes(&packed), "x"), &s, &err) == 0) {
-			/* A bit of a frame header may say the same in another way. */
+			/* A flipped bit of a frame header may be another encoding of the same header. */
 			if (s->size == n && source_read_full(s, 0, got, n, SOURCE_SEQUENTIAL, &err) == 0)
 				assert_memory_equal(got, p, n);
 			source_close(s);

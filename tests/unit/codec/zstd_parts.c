@@ -111,7 +111,7 @@ static void repcodes_chain(void **state)
 	assert_int_equal(r.r[0], 30);
 	assert_int_equal(r.r[1], 7);
 	assert_int_equal(r.r[2], 7);
-	/* Twice: less 6, where it is the third that was moved to the front. */
+	/* Applied twice: minus 6, and the third repcode was moved to the front. */
 	assert_true(zstd_rep_chain(&swapped, &swapped, &less));
 	assert_true(zstd_rep_chain(&known, &less, &r));
 	assert_int_equal(r.r[0], 7);

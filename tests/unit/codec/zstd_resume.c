@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resume points of zstd: a point wherever one can be, over frames of all sorts, and each span decoded from
- * its point alone. What a point leaves out of the history is filled with bytes that would show.
+ * Resume points of zstd: a point at every possible boundary, over frames of all kinds, and each span decoded
+ * from its point alone. History bytes that a point leaves out are filled with bytes that would show in the
+ * result.
  *
- * With a number as argument the test does so many times more.
+ * With a number as argument the test runs that many times more.
  */
 #include "test.h"
 
@@ -22,10 +23,10 @@ struct given {
 	uint64_t spacing;
 	unsigned threads;
 	struct zstd_span_options span;
-	size_t chunk; /* what is read at once; 0: as it comes */
+	size_t chunk; /* bytes read at once; 0: as lent */
 };
 
-/* One span from its point: false if it is not what it should be. */
+/* Decode one span from its point: false if the bytes are wrong. */
 static bool span_is(struct source *raw, const struct codec_span *span, const struct zstd_span_options *opts,
 		    const uint8_t *want)
 {
@@ -73,7 +74,7 @@ static struct codec_scan *scan_open(struct source *raw, uint64_t spacing, unsign
 	return s;
 }
 
-/* All of it, compared with @plain. */
+/* Read all of the scan, compared with @plain. */
 static void scan_read(struct codec_scan *s, struct bytes plain, size_t chunk)
 {
 	struct err err = { 0 };
@@ -133,7 +134,7 @@ static void check(struct bytes packed, struct bytes plain, const struct given *g
 	source_close(raw);
 }
 
-/* Frames by libzstd with any parameters. */
+/* Frames made by libzstd with random parameters. */
 static void encoded(struct zstd_gen_rng *r, size_t max, struct buf *packed, struct buf *plain)
 {
 	unsigned n = zstd_gen_one_in(r, 3) ? 1 + zstd_gen_below(r, 6) : 1;
@@ -178,12 +179,11 @@ static void points_everywhere_encoded(void **state)
 
 /* ---- which boundaries have no point ---- */
 
-/* Of one boundary: what the block behind it says of the tables in effect. */
+/* For one boundary: the use of the current tables by the block after it. */
 struct seen {
 	uint64_t in;
 	bool rle;   /* one of them is RLE */
-	bool empty; /* the block in front of it, or this one, decodes to nothing: no span can start or end
-		       here */
+	bool empty; /* the block before it, or this one, decodes to nothing: no span can start or end here */
 	struct zstd_entropy entropy;
 };
 
@@ -315,7 +315,7 @@ static void points_everywhere_exotic(void **state)
 	assert_true(counts.resumed > 500);
 }
 
-/* What only a point far behind tells: blocks that name all their offsets by repcodes. */
+/* Repcodes that only a distant block determines: blocks that name all their offsets by repcodes. */
 static void repcodes_from_far_back(void **state)
 {
 	AUTO(buf_done) struct buf packed = { 0 };
@@ -325,7 +325,7 @@ static void repcodes_from_far_back(void **state)
 	struct counts counts = { 0 };
 	struct zstd_gen_rng r = { 3 };
 
-	/* The same noise again and again, with a few bytes changed: always the same offset. */
+	/* The same noise repeatedly, with a few bytes changed: always the same offset. */
 	test_fill(buf_reserve(&plain, MIB(3)), KIB(100), 1);
 	for (size_t i = KIB(100); i < MIB(3); i++)
 		plain.p[i] = (uint8_t)(plain.p[i - KIB(100)] + zstd_gen_one_in(&r, 500));
@@ -337,7 +337,7 @@ static void repcodes_from_far_back(void **state)
 	assert_int_equal(counts.resumed, 2 * 4);
 }
 
-/* If history alone did as well, the test of everything else would prove nothing. */
+/* If history alone were enough, the test of the rest would prove nothing. */
 static void history_alone_is_not_enough(void **state)
 {
 	AUTO(buf_done) struct buf packed = { 0 };

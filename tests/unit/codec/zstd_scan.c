@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scan of zstd as its callers see it: what it refuses and how it says so, where points come to be, and
- * what it does when it does not understand what libzstd decodes.
+ * The public behaviour of the zstd scan: refused input and the messages, where points are, and frames that
+ * libzstd decodes but the marker does not understand.
  */
 #include "check.h"
 
@@ -9,7 +9,7 @@
 #include "codec/zstd.h"
 #include "zstd_gen.h"
 
-/* Points so dense that small contents have many. */
+/* Points so close together that small contents have many. */
 static const struct codec_scan_options dense = { .spacing = KIB(64),
 						 .min_size = 1,
 						 .budget_percent = 1u << 30 };
@@ -55,7 +55,7 @@ static void reads_that_fail(void **state)
 	check_faults(CODEC_ZSTD, buf_bytes(&packed), buf_bytes(&plain), &dense);
 }
 
-/* ---- what is refused ---- */
+/* ---- refused input ---- */
 
 static int scan_all(struct bytes packed, struct err *err)
 {
@@ -189,7 +189,7 @@ static void small_frames_share_a_span(void **state)
 		zstd_gen_text(&r, 5000, &plain);
 		encode(&packed, bytes_of(plain.p + at, 5000), 1, 0, 0);
 	}
-	/* As the seekable format ends: a table in a skippable frame. */
+	/* Like the end of the seekable format: a table in a skippable frame. */
 	zstd_gen_skippable(&r, &packed);
 	assert_true(check_all_ways(CODEC_ZSTD, buf_bytes(&packed), buf_bytes(&plain), &dense) <= 16);
 
@@ -239,7 +239,7 @@ static void landmarks_get_points(void **state)
 		do {
 			assert_done(stream_next(codec_scan_stream(s), 1000, &b, &err));
 			at += b.size;
-			/* When it is in the last chunk, or, for the third, well ahead of it. */
+			/* Report it when it is in the last chunk, or, for the third, well ahead of it. */
 			while (next < ARRAY_SIZE(marks) && at > marks[next] - (next == 2 ? 50000 : 0))
 				codec_scan_landmark(s, marks[next++]);
 		} while (b.size);
@@ -293,9 +293,9 @@ static void points_keep_to_their_budget(void **state)
 /* ---- doubts ---- */
 
 /*
- * A frame of 1500 bytes of noise and the first 600 of them again, in blocks of 700. With @small its window is
- * then made 1024 bytes behind the encoder's back: libzstd takes the offset of 1500, since its buffer has the
- * bytes; the marker does not.
+ * A frame of 1500 bytes of noise and the first 600 of them again, in blocks of 700. With @small the frame
+ * header is changed afterwards, to a window of 1024 bytes: libzstd accepts the offset of 1500, since its
+ * buffer has the bytes; the marker does not.
  */
 static void doubtful_frame(struct buf *packed, struct buf *plain, bool small, uint64_t seed)
 {

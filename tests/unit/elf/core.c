@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Core dumps: the list of mapped files, and what was dumped of them.
+ * Core dumps: the list of mapped files, and the dumped parts of them.
  */
 #include "test.h"
 
@@ -9,7 +9,7 @@
 
 static const uint8_t id_a[20] = "aaaaaaaaaaaaaaaaaaa", id_b[20] = "bbbbbbbbbbbbbbbbbbb";
 
-/* A core dump that is being made. */
+/* A core dump under construction. */
 struct dump {
 	struct elf_writer w;
 	struct buf notes, rows, names, bytes;
@@ -37,7 +37,7 @@ static void dump_done(struct dump *d)
 	arena_done(&d->arena);
 }
 
-/* A row of the list of files. @off is in pages. */
+/* Add a row to the list of files. @off is in pages. */
 static void map_file(struct dump *d, const char *path, uint64_t start, uint64_t off)
 {
 	unsigned word = elf_writer_word(&d->w);
@@ -123,7 +123,7 @@ static void modules_have_the_build_ids_that_were_dumped(void **state)
 
 		dump_init(&d, target);
 		map_file(&d, "/usr/bin/a", 0x10000, 0);
-		map_file(&d, "/usr/bin/a", 0x11000, 1); /* another part of it */
+		map_file(&d, "/usr/bin/a", 0x11000, 1); /* another part of the file */
 		map_file(&d, "/usr/lib/b.so", 0x20000, 0);
 		map_file(&d, "/usr/lib/c.so", 0x30000, 0);
 		map_file(&d, "/usr/share/data", 0x40000, 0);
@@ -184,13 +184,14 @@ static void a_list_that_lies_is_told(void **state)
 		enum err_kind kind;
 		const char *text;
 	} cases[] = {
-		{ 3, false, ERR_INVALID, "list of mapped files" }, /* one more than there are */
+		{ 3, false, ERR_INVALID, "list of mapped files" }, /* one more than the list has */
 		{ ELF_CORE_MAX_FILES, false, ERR_INVALID, "list of mapped files" },
 		{ ELF_CORE_MAX_FILES + 1, false, ERR_LIMIT, "65537 mapped files" },
 		{ UINT64_MAX, false, ERR_LIMIT, "mapped files" },
 		{ UINT64_MAX / 24 + 2, false, ERR_LIMIT,
-		  "mapped files" },                               /* times the size of a row it is small */
-		{ 2, true, ERR_INVALID, "list of mapped files" }, /* a name without its end */
+		  "mapped files" },                               /* small only when multiplied by the size
+								     of a row */
+		{ 2, true, ERR_INVALID, "list of mapped files" }, /* a name without its NUL */
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -209,7 +210,7 @@ static void a_list_that_lies_is_told(void **state)
 	}
 }
 
-/* As the kernel, or a disk that was full, leaves them: the list is there, the memory is not. */
+/* As the kernel, or a full disk, leaves dumps: the list is there, the memory is not. */
 static void a_dump_that_is_cut_has_its_list(void **state)
 {
 	AUTO(dump_done) struct dump d = { 0 };
@@ -235,8 +236,8 @@ static void a_dump_that_is_cut_has_its_list(void **state)
 	}
 }
 
-/* A segment says that it has more than there is in the file, or lies behind its end: the module was not
- * dumped, or in part. */
+/* A segment claims more bytes than the file has, or starts past its end: the module was not dumped, or only
+ * in part. */
 static void memory_that_is_not_in_the_file_was_not_dumped(void **state)
 {
 	AUTO(dump_done) struct dump d = { 0 };
@@ -267,7 +268,7 @@ static void memory_that_is_not_in_the_file_was_not_dumped(void **state)
 	assert_int_equal(n, 3);
 	assert_false(m[0].dumped);
 	assert_false(m[1].dumped);
-	assert_true(m[2].dumped && m[2].is_elf); /* the dump itself lies there */
+	assert_true(m[2].dumped && m[2].is_elf); /* the offset is the dump's own header */
 }
 
 int main(void)

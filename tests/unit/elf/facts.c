@@ -6,7 +6,7 @@
 
 static const uint8_t id20[20] = "abcdefghijklmnopqrs";
 
-/* Takes what was written, reads its facts. */
+/* Finishes the file and reads its facts. */
 static struct elf_facts facts_of(struct elf_writer *w)
 {
 	AUTO(buf_done) struct buf file = { 0 };

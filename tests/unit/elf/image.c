@@ -259,7 +259,7 @@ static void a_section_table_that_lies_leaves_the_segments(void **state)
 	}
 }
 
-/* The end of a file that was never written: after a crash, of a transfer that made room first. */
+/* A file whose end was never written: after a crash, or of a transfer that allocated the file first. */
 static void a_section_table_of_zeros_is_none(void **state)
 {
 	AUTO(elf_writer_done) struct elf_writer w = { 0 };
@@ -328,7 +328,7 @@ static void a_program_header_table_that_lies_is_an_error(void **state)
 		src = source_of_mem(buf_bytes(&file), "x");
 		assert_fails(elf_open(src, &img, &err), ERR_INVALID, cases[i].text);
 	}
-	/* The number is in a section 0 that is not there; or it is over the limit. */
+	/* The number is in a section 0 that is not in the file; or it is over the limit. */
 	set(&good, E_PHNUM, 2, PN_XNUM);
 	set(&good, (size_t)w.shoff + SH_INFO, 4, UINT32_MAX);
 	{
@@ -375,7 +375,7 @@ static void names_outside_of_the_names_are_none(void **state)
 
 	make_usual(&w, ELF_WRITER_X86_64, &file);
 	set(&file, (size_t)w.shoff + 2 * 64 + SH_NAME, 4, UINT32_MAX);
-	set(&file, (size_t)w.shoff + 3 * 64 + SH_NAME, 4, 2); /* within another one */
+	set(&file, (size_t)w.shoff + 3 * 64 + SH_NAME, 4, 2); /* within another name */
 	/* The last name without its NUL. */
 	set(&file, (size_t)w.shoff + 4 * 64 + SH_SIZE, 8, elf_writer_at(&w, 4)->size - 1);
 	src = source_of_mem(buf_bytes(&file), "x");
@@ -419,7 +419,7 @@ static void gigantic_names_are_a_limit(void **state)
 	make_usual(&w, ELF_WRITER_X86_64, &file);
 	set(&file, (size_t)w.shoff + 4 * 64 + SH_OFFSET, 8, 0);
 	set(&file, (size_t)w.shoff + 4 * 64 + SH_SIZE, 8, ELF_MAX_NAMES_SIZE + 1);
-	/* A file that is large enough, of which only the little is ever asked for. */
+	/* A large file of which only a few bytes are requested. */
 	mem = source_sparse_new(MIB(100), "x");
 	source_sparse_add(mem, 0, file.p, file.size);
 	source_sparse_add(mem, file.size, (const uint8_t[KIB(4)]){ 0 }, KIB(4));
@@ -448,7 +448,7 @@ static void a_file_without_sections(void **state)
 	assert_done(elf_build_id(img, &id, &err));
 }
 
-/* Everything that can be asked of an image; nothing may crash, whatever comes out. */
+/* Call every function of an image; nothing may crash, whatever the result. */
 static void ask_everything(struct source *src)
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;
@@ -489,7 +489,7 @@ static void truncated_at_any_byte(void **state)
 		elf_writer_debug_sup(&w, false, "x.dwz", bytes_of(id20, 20));
 		elf_writer_finish(&w, &file);
 		for (size_t n = 0; n < file.size; n++) {
-			/* On the heap with nothing behind it, so that one byte too far is noticed. */
+			/* On the heap without slack, so that an overread by one byte is noticed. */
 			uint8_t *cut = malloc(n ? n : 1);
 			AUTO(source_closep) struct source *src = source_of_heap(cut, n, "x");
 			struct elf_facts f = { 0 };
@@ -540,7 +540,7 @@ static void a_read_error_is_never_taken_for_a_property_of_the_file(void **state)
 	int r;
 
 	elf_writer_init(&w, ELF_WRITER_X86_64, ET_DYN);
-	/* Far apart, so that each takes its own read. */
+	/* Far apart, so that each needs its own read. */
 	elf_writer_section(&w, ".text", SHT_PROGBITS, SHF_ALLOC, bytes_of("", 0));
 	{
 		AUTO(mem_freep) char *much = mem_zalloc(20000);

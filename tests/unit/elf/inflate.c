@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both decoders of zlib's format say the same of good and of damaged content, cut into chunks at random, and
- * touch nothing beside the chunks: these end where memory ends.
+ * Both decoders of zlib's format return the same for good and for damaged content, cut into random chunks,
+ * and touch no byte outside of the chunks: these end where mapped memory ends.
  */
 #include "test.h"
 
@@ -12,7 +12,7 @@
 
 #define CONTENT_MAX KIB(300)
 #define CHUNK_MAX   KIB(64)
-#define FAST        CONTENT_MAX /* as large as this: ISA-L, if it is there */
+#define FAST        CONTENT_MAX /* from this size on ISA-L is used, if it is installed */
 #define SLOW        1000
 
 static uint64_t rnd(void)

@@ -35,7 +35,7 @@ static void input_done(struct input *f)
 	elf_writer_done(&f->w);
 }
 
-/* Opens, and the build ID is the first @want bytes of id64; 0: there is none. */
+/* The file opens, and its build ID is the first @want bytes of id64; 0: there is none. */
 static void expect_id(struct input *f, size_t want)
 {
 	struct build_id id = { 0 };
@@ -152,7 +152,7 @@ static void notes_with_8_byte_alignment(void **state)
 	unsigned at;
 
 	input_init(&f, ELF_WRITER_X86_64, ET_DYN);
-	/* Sizes that 4 would pad otherwise than 8 does. */
+	/* Sizes that are padded differently for 4 and for 8. */
 	elf_writer_note(&f.w, &b, 8, 5, "GNU", bytes_of("\2\0\0\xc0\4\0\0\0\3\0\0\0", 12));
 	elf_writer_note(&f.w, &b, 8, 77, "longer name", bytes_of("12345", 5));
 	elf_writer_note(&f.w, &b, 8, 3, "GNU", bytes_of(id64, 20));

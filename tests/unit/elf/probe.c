@@ -6,7 +6,7 @@
 
 static const uint8_t id20[20] = "abcdefghijklmnopqrs";
 
-/* Send @file through @p in chunks of @chunk bytes, as far as it wants them. */
+/* Feed @file to @p in chunks of @chunk bytes, as long as it wants more. */
 static int probe(struct elf_probe *p, struct bytes file, size_t chunk, struct elf_facts *ret, size_t *ret_fed,
 		 struct err *err)
 {
@@ -14,7 +14,7 @@ static int probe(struct elf_probe *p, struct bytes file, size_t chunk, struct el
 
 	elf_probe_start(p, file.size);
 	while (at < file.size && elf_probe_wants(p)) {
-		/* A copy without room behind it: a byte too far is noticed. */
+		/* A copy without slack: an overread by one byte is noticed. */
 		size_t n = MIN(chunk, file.size - at);
 		AUTO(mem_freep) uint8_t *copy = mem_alloc(n);
 
@@ -27,7 +27,7 @@ static int probe(struct elf_probe *p, struct bytes file, size_t chunk, struct el
 	return elf_probe_finish(p, ret, err);
 }
 
-/* The places of its sections are what the image says; none where its table is unsound. */
+/* The places of its sections are those of the image; none if its table is unsound. */
 static void expect_places(struct elf_probe *p, struct source *src)
 {
 	AUTO(elf_closep) struct elf_image *img = NULL;
@@ -126,7 +126,7 @@ static void a_section_table_at_the_front(void **state)
 	AUTO(elf_writer_done) struct elf_writer w = { 0 };
 	AUTO(buf_done) struct buf file = { 0 };
 
-	/* The names come after the table that says where they are, and much lies in between and behind. */
+	/* The names come after the table that has their offset, with many bytes in between and after. */
 	elf_writer_init(&w, ELF_WRITER_X86_64, ET_EXEC);
 	w.tables_first = true;
 	w.gap = 300000;
@@ -140,7 +140,7 @@ static void a_section_table_at_the_front(void **state)
 		size_t fed;
 
 		assert_int_equal(probe(p, buf_bytes(&file), 1000, &f, &fed, &err), 0);
-		assert_true(fed < 202000); /* what is behind the names is not wanted */
+		assert_true(fed < 202000); /* bytes after the names are not wanted */
 	}
 	elf_probe_free(p);
 }
@@ -212,8 +212,8 @@ static void extended_numbering_and_many_segments(void **state)
 	elf_writer_section(&w, ".data", SHT_PROGBITS, SHF_ALLOC, bytes_of(much, 100000));
 	elf_writer_finish(&w, &file);
 	{
-		/* With the number of segments in section 0 the places of notes are not known while they pass.
-		 */
+		/* With the number of segments in section 0 the offsets of notes are unknown while they
+		 * pass. */
 		AUTO(source_closep) struct source *src = source_of_mem(buf_bytes(&file), "x");
 		struct elf_facts want, got;
 		struct err err = { 0 };
@@ -256,9 +256,9 @@ static void a_stream_shorter_than_was_said(void **state)
 	elf_probe_start(p, file.size);
 	elf_probe_feed(p, bytes_of(file.p, 2000));
 	assert_int_equal(elf_probe_finish(p, &f, &err), ELF_PROBE_AGAIN);
-	/* And it can be used again. */
+	/* It can be reused. */
 	expect_same(p, &file);
-	/* More than was said is not looked at. */
+	/* Bytes after the stated size are ignored. */
 	elf_probe_start(p, file.size);
 	elf_probe_feed(p, buf_bytes(&file));
 	elf_probe_feed(p, buf_bytes(&file));
@@ -275,7 +275,7 @@ static void it_keeps_little(void **state)
 	struct elf_facts f;
 	struct err err = { 0 };
 
-	/* Every segment says that another MiB is notes. */
+	/* Every segment claims that another MiB is notes. */
 	elf_writer_init(&w, ELF_WRITER_X86_64, ET_EXEC);
 	for (uint64_t i = 0; i < 60; i++) {
 		struct elf_writer_segment *seg = elf_writer_segment_at(

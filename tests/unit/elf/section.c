@@ -9,12 +9,12 @@
 
 static const struct {
 	uint32_t kind;
-	const char *name; /* as it is called in the file */
+	const char *name; /* its name in the file */
 } packings[] = { { ELFCOMPRESS_ZLIB, ".debug_info" },
 		 { ELFCOMPRESS_ZSTD, ".debug_info" },
 		 { 0, ".zdebug_info" } };
 
-/* Compressible, but not all the same. */
+/* Compressible, but not uniform. */
 static uint8_t *make_content(size_t n)
 {
 	uint8_t *p = mem_alloc(n);
@@ -30,7 +30,7 @@ static void make_packed(enum elf_writer_target target, uint32_t kind, struct byt
 {
 	elf_writer_init(w, target, ET_DYN);
 	elf_writer_section(w, ".comment", SHT_PROGBITS, 0,
-			   bytes_of("x", 1)); /* so that the next is at an odd place */
+			   bytes_of("x", 1)); /* so that the next one is at an odd offset */
 	elf_writer_compressed(w, ".debug_info", kind, content);
 	elf_writer_finish(w, out);
 }
@@ -65,7 +65,7 @@ static void compressed_sections_of_every_kind_and_target(void **state)
 			assert_int_equal(size, CONTENT_SIZE);
 			assert_done(elf_section_read(img, sec, CONTENT_SIZE, &a, &got, &err));
 			assert_true(bytes_eq(got, want));
-			/* The raw bytes are those in the file, header and all. */
+			/* The raw bytes are those in the file, including the header. */
 			assert_done(elf_section_range(img, sec, &off, &size, &err));
 			assert_int_equal(off, elf_writer_at(&w, 2)->off);
 			assert_int_equal(size, elf_writer_at(&w, 2)->data.size);
@@ -107,7 +107,7 @@ static void a_section_as_a_stream(void **state)
 	}
 }
 
-/* Where the compression header says how large the content is. */
+/* The offset of the content's size in the compression header. */
 static size_t size_field(const struct elf_writer *w, uint32_t kind)
 {
 	return (size_t)w->sections[2].off + (kind && w->is64 ? 8 : 4);
@@ -151,7 +151,7 @@ static void a_size_that_lies_is_an_error(void **state)
 			set_size(&file, &w, packings[k].kind, 1);
 			assert_fails(elf_section_read(img, sec, MIB(1), &a, &got, &err), ERR_INVALID,
 				     "longer than");
-			/* Nothing at all, says the header; what is there says otherwise. */
+			/* The header claims an empty content, but there are bytes. */
 			set_size(&file, &w, packings[k].kind, 0);
 			assert_fails(elf_section_read(img, sec, MIB(1), &a, &got, &err), ERR_INVALID,
 				     "longer than the 0");
@@ -176,10 +176,9 @@ static void damage_in_compressed_content_is_noticed(void **state)
 {
 	AUTO(mem_freep) uint8_t *content = mem_alloc(5000);
 
-	/* Incompressible, so that one bit turned is one byte wrong: Adler-32 overlooks some of larger damage.
-	 */
+	/* Incompressible, so that one flipped bit is one wrong byte: Adler-32 misses some larger damage. */
 	test_fill(content, 5000, 1);
-	/* zstd frames made by one call carry no check sum: only zlib's is looked at. */
+	/* zstd frames made by one call have no checksum: only zlib's is tested. */
 	for (size_t k = 0; k < ARRAY_SIZE(packings); k++) {
 		AUTO(elf_writer_done) struct elf_writer w = { 0 };
 		AUTO(buf_done) struct buf file = { 0 };
@@ -202,7 +201,7 @@ static void damage_in_compressed_content_is_noticed(void **state)
 
 			file.p[i] ^= 0x10;
 			r = elf_section_read(img, sec, 5000, &a, &got, &err);
-			/* Deflate pads its last byte with bits that say nothing. */
+			/* Deflate pads its last byte with meaningless bits. */
 			if (r == 0 && packings[k].kind != ELFCOMPRESS_ZSTD)
 				assert_true(bytes_eq(got, bytes_of(content, 5000)));
 			file.p[i] ^= 0x10;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splitting: what is refused, what both files hold, symbols and relocations, packing, and what fails on the
- * way. What compilers make is held against binutils in tests/differential/test_split.py.
+ * Splitting: refused files, the content of both files, symbols and relocations, compression, and failures.
+ * Compilers' output is compared with binutils in tests/differential/test_split.py.
  */
 #include "test.h"
 
@@ -16,7 +16,7 @@ static const uint8_t id20[20] = "0123456789abcdefghi";
 static const char debug_text[] =
 	"debug debug debug debug debug debug debug debug debug debug debug debug debug debug debug";
 
-/* A file that is split, and the two that come out. */
+/* A file to split, and the two results. */
 struct split {
 	struct elf_writer w;
 	struct buf bytes;
@@ -126,7 +126,7 @@ static struct bytes content(const struct elf_image *img, const char *name, struc
 	return ret;
 }
 
-/* ---- what is refused ---- */
+/* ---- refused files ---- */
 
 static void refused(struct split *s, const char *text)
 {
@@ -176,14 +176,14 @@ static void what_has_nothing_to_split_is_no_failure(void **state)
 	elf_writer_program(&s.bytes, ET_DYN, "abcd", 1000);
 	open_input(&s);
 	assert_int_equal(check(&s, &err), ELF_NOTHING_TO_SPLIT);
-	/* A debug file is something else: there is nothing that would be left. */
+	/* A debug file is refused: nothing would be left. */
 	arena_init(&debug.arena);
 	elf_writer_debug_file(&debug.bytes, ET_DYN, "abcd", 1000);
 	open_input(&debug);
 	assert_fails(check(&debug, &err), ERR_INVALID, "a debug file, without a program");
 }
 
-/* ---- what is behind the end ---- */
+/* ---- bytes after the end ---- */
 
 static void add_signature(struct buf *b, uint32_t said, size_t n)
 {
@@ -225,7 +225,8 @@ static void padding_is_dropped_and_anything_else_is_refused(void **state)
 			buf_add_char(&s.bytes, cases[i].what);
 		open_input(&s);
 		if (cases[i].fails)
-			assert_fails(check(&s, &err), ERR_INVALID, "bytes after the end of the ELF file would be lost");
+			assert_fails(check(&s, &err), ERR_INVALID,
+				     "bytes after the end of the ELF file would be lost");
 		else
 			make_both(&s, ELF_SPLIT_AS_THEY_ARE);
 	}
@@ -257,7 +258,8 @@ static void a_signed_module_loses_its_signature_and_is_told_from_others(void **s
 		add_signature(&s.bytes, cases[i].said, cases[i].n);
 		open_input(&s);
 		if (cases[i].fails) {
-			assert_fails(check(&s, &err), ERR_INVALID, "bytes after the end of the ELF file would be lost");
+			assert_fails(check(&s, &err), ERR_INVALID,
+				     "bytes after the end of the ELF file would be lost");
 			continue;
 		}
 		assert_done(elf_split_check(s.img, &is_signed, &err));
@@ -297,8 +299,8 @@ static void both_files_have_what_is_theirs(void **state)
 					     bytes_of(debug_text, sizeof(debug_text))));
 			assert_done(elf_build_id(s.debug, &id, &err));
 			assert_true(bytes_eq(build_id_bytes(&id), bytes_of(id20, 20)));
-			/* The stripped one: no debug sections, a link with the debug file's CRC, all else as
-			 * it was. */
+			/* The stripped file: no debug sections, a link with the debug file's CRC, all else as
+			 * before. */
 			assert_null(elf_section_find(s.out, ".debug_info"));
 			assert_null(elf_section_find(s.out, ".debug_line"));
 			assert_true(bytes_eq(content(s.out, ".text", &s.arena), bytes_of("code code", 9)));
@@ -315,8 +317,7 @@ static void both_files_have_what_is_theirs(void **state)
 			if (type != ET_REL)
 				assert_int_equal(elf_section_find(s.out, ".text")->off,
 						 elf_section_find(s.img, ".text")->off);
-			/* It is done: it has nothing more to split, and the debug file is none that could be.
-			 */
+			/* The stripped file has nothing more to split, and the debug file is refused. */
 			assert_int_equal(elf_split_check(s.out, &(bool){ false }, &err),
 					 ELF_NOTHING_TO_SPLIT);
 			assert_fails(elf_split_check(s.debug, &(bool){ false }, &err), ERR_INVALID,
@@ -329,7 +330,7 @@ static void packed_sections_say_the_same(void **state)
 	static const enum elf_split_packing packings[] = { ELF_SPLIT_AS_THEY_ARE, ELF_SPLIT_UNPACKED,
 							   ELF_SPLIT_ZLIB, ELF_SPLIT_ZSTD };
 	static const uint32_t kinds[] = { UINT32_MAX, 0, ELFCOMPRESS_ZLIB,
-					  ELFCOMPRESS_ZSTD }; /* how it lies in the original */
+					  ELFCOMPRESS_ZSTD }; /* compression in the original */
 	AUTO(buf_done) struct buf text = { 0 };
 
 	for (unsigned i = 0; i < 1000; i++)
@@ -359,7 +360,7 @@ static void packed_sections_say_the_same(void **state)
 				assert_done(elf_section_read(s.debug, sec, MIB(1), &s.arena, &got, &err));
 				assert_true(bytes_eq(got, buf_bytes(&text)));
 			}
-			/* A byte would become larger. */
+			/* A content of one byte would become larger. */
 			assert_false(elf_section_find(s.debug, ".debug_line")->flags & SHF_COMPRESSED);
 		}
 }
@@ -465,7 +466,7 @@ static void symbols_that_only_debuggers_want_go(void **state)
 	}
 }
 
-/* ---- failing ---- */
+/* ---- failures ---- */
 
 static void every_read_that_fails_is_told(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sources of every kind: each must give the same bytes for the same ranges, and an error for what it cannot
- * give.
+ * Sources of every kind: each must return the same bytes for the same ranges, and an error for a range that
+ * it cannot read.
  */
 #include "fault_source.h"
 #include "test.h"
@@ -26,7 +26,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Every kind of source must give the same bytes for the same ranges. */
+/* Every kind of source must return the same bytes for the same ranges. */
 static void check_reads(struct source *s, const uint8_t *want, size_t size)
 {
 	AUTO(arena_done) struct arena a = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache of blocks: the bytes are the same, the reads are fewer.
+ * The cache of blocks: the bytes are the same, with fewer reads.
  */
 #include "fault_source.h"
 #include "test.h"
@@ -23,7 +23,7 @@ static void read_at(struct source *s, uint64_t off, size_t n, enum source_hint h
 	free(out);
 }
 
-/* Without descriptor and memory, so that all reads are seen. */
+/* A source without descriptor and memory, so that all reads are counted. */
 static struct source *counted(void)
 {
 	return fault_source_new(source_of_mem(bytes_of(data, sizeof(data)), "m"), true);
@@ -61,7 +61,7 @@ static void many_small_reads_become_few_large_ones(void **state)
 	for (uint64_t off = 0; off < 4 * 4096; off += 16)
 		read_at(s, off, 16, SOURCE_RANDOM);
 	assert_int_equal(fault_reads(parent), 4);
-	/* Hopping between four blocks, too. */
+	/* Also when reads alternate between four blocks. */
 	for (uint64_t i = 0; i < 1000; i++)
 		read_at(s, i % 4 * 4096 + i, 16, SOURCE_RANDOM);
 	assert_int_equal(fault_reads(parent), 4);
@@ -90,7 +90,7 @@ static void large_reads_go_past_it(void **state)
 	read_at(s, 5, 50000, SOURCE_RANDOM);
 	assert_int_equal(fault_reads(parent), 3);
 	assert_int_equal(fault_sequential(parent), 1);
-	read_at(s, 200, 10, SOURCE_RANDOM); /* and threw nothing out */
+	read_at(s, 200, 10, SOURCE_RANDOM); /* and evicted no block */
 	assert_int_equal(fault_reads(parent), 3);
 }
 

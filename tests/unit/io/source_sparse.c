@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sparse source: what was added, in any order, is there; all else is a miss.
+ * The sparse source: ranges that were added, in any order, are present; all other bytes are a miss.
  */
 #include "test.h"
 
@@ -64,7 +64,7 @@ static void only_what_was_added_is_there(void **state)
 	assert_lacks(s, 120, 100);
 	assert_lacks(s, 350, 1);
 	assert_lacks(s, 999, 1);
-	assert_has(s, 120, 5); /* a hit says nothing about the last miss */
+	assert_has(s, 120, 5); /* a hit does not change the last miss */
 	assert_true(source_sparse_missed(s, &off, &n));
 	assert_int_equal(off, 999);
 }

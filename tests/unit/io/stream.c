@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams: read, lent or skipped, the bytes come once and in order.
+ * Streams: read, lent or skipped, each byte is delivered once and in order.
  */
 #include "fault_source.h"
 #include "test.h"
@@ -13,7 +13,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* A stream with nothing but the read op, which gives at most 1000 bytes at once. */
+/* A stream with only the read op, which returns at most 1000 bytes at once. */
 struct plain {
 	struct stream base;
 	size_t at, size;
@@ -60,7 +60,7 @@ static struct stream *over_reads(uint64_t off, uint64_t size)
 				true, off, size);
 }
 
-/* Reads, views and skips at random, against the bytes that they must give. Takes the stream. */
+/* Reads, views and skips at random, compared with the expected bytes. Takes the stream. */
 static void check_stream(struct stream *s, const uint8_t *want, size_t size, uint64_t seed)
 {
 	static uint8_t out[400000];
@@ -208,7 +208,7 @@ static void failures_come_through(void **state)
 	fault_fail_at(src, 0);
 	assert_fails(stream_read_full(s, out, sizeof(out), &err), ERR_IO, "injected");
 	assert_int_equal(s->off, 0);
-	/* The failed ones have moved nothing. */
+	/* The failed calls have consumed nothing. */
 	assert_done(stream_read_full(s, out, sizeof(out), &err));
 	assert_memory_equal(out, data, sizeof(out));
 

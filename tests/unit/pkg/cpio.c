@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpio in all its formats: members, hard links, and the ways in which it may be broken.
+ * cpio in all its formats: members, hard links, and damage.
  */
 #include "listing.h"
 
@@ -46,7 +46,7 @@ static void every_format_tells_the_same(void **state)
 	}
 }
 
-/* The content comes with the last name; it is told first, and the others behind it. */
+/* The content comes with the last name; that is returned first, and the others after it. */
 static void hard_links_follow_their_content(void **state)
 {
 	struct pw_file files[] = {
@@ -75,7 +75,7 @@ static void hard_links_follow_their_content(void **state)
 		assert_str(l.list[2].m.link, "c");
 		assert_str(l.list[3].m.path, "b");
 		assert_str(l.list[3].m.link, "c");
-		/* Of an inode without any content, every name is an empty file. */
+		/* If no name of an inode has content, every name is an empty file. */
 		assert_str(l.list[4].m.path, "empty1");
 		assert_int_equal(l.list[4].m.type, PKG_FILE);
 		assert_str(l.list[5].m.path, "empty2");
@@ -166,7 +166,7 @@ static void stripped_headers(void **state)
 		assert_places(&l, buf_bytes(&cpio));
 		listing_done(&l);
 	}
-	/* A number that the header does not know. */
+	/* An index that the header does not have. */
 	struct err err = { 0 };
 	struct listing l;
 
@@ -176,7 +176,7 @@ static void stripped_headers(void **state)
 	listing_done(&l);
 }
 
-/* More than 4 GiB: only the header is looked at. */
+/* More than 4 GiB: only the header is read. */
 static void large_files(void **state)
 {
 	struct pkg_header_file list[] = {
@@ -222,7 +222,7 @@ static void cut_anywhere(void **state)
 	}
 }
 
-/* The bytes behind a directory's header are passed over, not told as content. */
+/* The bytes after a directory's header are skipped, not returned as content. */
 static void a_directory_with_a_size(void **state)
 {
 	struct pw_file files[] = { { .path = "d", .content = bytes_of("abc", 3) }, { .path = "f" } };
@@ -263,7 +263,7 @@ static void headers_that_lie(void **state)
 	assert_fails(fails(&cpio, &err), ERR_INVALID, "no cpio header");
 }
 
-/* Names of inodes that never get content are held, but not without end. */
+/* Names of inodes that never get content are stored, up to a limit. */
 static void hard_links_that_wait_are_bounded(void **state)
 {
 	AUTO(mem_freep) char *name = mem_alloc(60001);

@@ -76,7 +76,7 @@ static void build_ids_of_the_control_file(void **state)
 	assert_false(info.has_file_list);
 }
 
-/* Only the first paragraph speaks of the package; field names in any case; CR at line ends. */
+/* Only the first paragraph describes the package; field names in any case; CR at line ends. */
 static void control_files_as_people_write_them(void **state)
 {
 	static const char text[] =
@@ -102,7 +102,7 @@ static void control_files_as_people_write_them(void **state)
 	assert_int_equal(info.payload.size, tar.size);
 }
 
-/* The control file is found behind others, its archive is not read to its end. */
+/* The control file is found after others, and its archive is not read to its end. */
 static void long_member_names_of_gnu_and_bsd(void **state)
 {
 	struct pw_file file = { .path = "control", .content = bytes_of("Package: x\n", 11) };
@@ -150,8 +150,7 @@ static void what_is_wrong_is_told(void **state)
 	pw_ar_begin(&deb);
 	pw_ar_member(&deb, "debian-binary", bytes_of("2.0\n", 4));
 	pw_ar_member(&deb, "control.tar.pc", bytes_of("x", 1));
-	assert_fails(open_deb(&deb, &a, &info, &err), ERR_INVALID,
-		     "unknown compression: \"control.tar.pc\"");
+	assert_fails(open_deb(&deb, &a, &info, &err), ERR_INVALID, "unknown compression: \"control.tar.pc\"");
 	deb.size = 0;
 	pw_ar_begin(&deb);
 	pw_ar_member(&deb, "debian-binary", bytes_of("2.0\n", 4));
@@ -194,7 +193,7 @@ static void long_names_that_lie(void **state)
 	}
 }
 
-/* A control archive that unpacks to more than its limit is left. */
+/* A control archive that unpacks to more than its limit is refused. */
 static void a_control_archive_that_is_a_bomb(void **state)
 {
 	AUTO(arena_done) struct arena a = { 0 };
@@ -212,7 +211,7 @@ static void a_control_archive_that_is_a_bomb(void **state)
 	pw_ar_member(&deb, "debian-binary", bytes_of("2.0\n", 4));
 	pw_ar_member(&deb, "control.tar.zst", buf_bytes(&packed));
 	assert_fails(open_deb(&deb, &a, &info, &err), ERR_LIMIT, "control file: 20971520 bytes");
-	/* Something else in front of it, of a size that would be passed over for ever. */
+	/* Another member before it, of a size that would take forever to skip. */
 	tar.size = packed.size = deb.size = 0;
 	pw_tar_header(&tar, PW_GNU, "md5sums", '0', UINT64_C(1) << 32);
 	pw_tar_header(&tar, PW_GNU, "control", '0', 0);
@@ -237,7 +236,7 @@ static void cut_anywhere(void **state)
 			size_t whole;
 
 			pw_deb(&out, &deb);
-			/* The padding behind the last member is not missed by anybody. */
+			/* The padding after the last member may be missing. */
 			whole = out.size - (out.p[out.size - 1] == '\n');
 			for (out.size = 0; out.size < whole; out.size++) {
 				struct err err = { 0 };

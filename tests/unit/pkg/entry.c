@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Members of mapped packages as sources: whatever the package is, the bytes are those that the reader gave.
+ * Members of mapped packages as sources: for every kind of package, the bytes are those of the reader.
  */
 #include "listing.h"
 
@@ -8,7 +8,7 @@ static const enum codec_kind kinds[] = {
 	CODEC_NONE, CODEC_GZIP, CODEC_XZ, CODEC_LZMA, CODEC_ZSTD, CODEC_BZIP2
 };
 
-/* As the deep pass makes it, hard links with their own number and their target's place. */
+/* As the deep pass makes it, hard links with their own number and their target's offset. */
 static struct pkg_map *map_of(const struct pkg_info *info, const struct listing *l, uint64_t size)
 {
 	struct pkg_map_builder *b = pkg_map_builder_new(info, &(struct pkg_identity){ .size = UINT32_MAX });
@@ -203,7 +203,7 @@ static void what_is_inside_of_a_member(void **state)
 	}
 }
 
-/* Nothing to decode: the bytes lie in the package's own file. */
+/* No codec: the bytes are in the package's own file. */
 static void uncompressed_members_lie_in_the_file(void **state)
 {
 	size_t n, size = 0;
@@ -228,7 +228,7 @@ static void uncompressed_members_lie_in_the_file(void **state)
 	listing_done(&l);
 }
 
-/* The package is another one now: it is told, and no wrong byte given. */
+/* The package was replaced: an error is returned, and no wrong byte. */
 static void a_package_that_changed(void **state)
 {
 	struct pw_file file = { .path = "a", .content = bytes_of("abcdef", 6) };
@@ -242,7 +242,8 @@ static void a_package_that_changed(void **state)
 	pw_deb(&out, &(struct pw_deb){ .files = &file, .n_files = 1, .nested = true });
 	assert_done(listing_of_package(&l, buf_bytes(&out), "a.ipk", &info, &err));
 	assert_done(pkg_member_open_slow(source_of_mem(buf_bytes(&out), "p"), &info, 1, 6, &s, &err));
-	assert_fails(source_read_full(s, 0, got, 6, SOURCE_RANDOM, &err), ERR_CHANGED, "no longer has a member 1");
+	assert_fails(source_read_full(s, 0, got, 6, SOURCE_RANDOM, &err), ERR_CHANGED,
+		     "no longer has a member 1");
 	source_close(s);
 	assert_done(pkg_member_open_slow(source_of_mem(buf_bytes(&out), "p"), &info, 0, 7, &s, &err));
 	assert_fails(source_read_full(s, 0, got, 6, SOURCE_RANDOM, &err), ERR_CHANGED, "6 bytes, not 7");

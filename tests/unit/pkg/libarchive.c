@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A second opinion: archives that libarchive writes, in every format that it has, read by both; and archives
- * of ours read by it.
+ * Comparison with libarchive: archives that it writes, in every format that it has, read by both; and
+ * archives of ours read by it.
  */
 #include "listing.h"
 
@@ -31,7 +31,7 @@ static const struct {
 	{ "pwb", archive_write_set_format_cpio_pwb, PKG_FORMAT_CPIO, false },
 };
 
-/* pwb is the same as bin to readers; but its mode bits differ, so it is not compared. */
+/* Readers treat pwb like bin; but its mode bits differ, so it is not compared. */
 #define N_FORMATS (ARRAY_SIZE(formats) - 1)
 
 static struct archive_entry *entry(const char *path, mode_t mode, size_t size)
@@ -82,7 +82,7 @@ static void write_archive(struct buf *out, size_t format, bool with_sparse)
 	assert_true(archive_write_header(ar, e) >= ARCHIVE_WARN);
 	archive_entry_free(e);
 	for (int i = 0; i < 2 && !short_names; i++) {
-		/* ustar cannot hold the longer one. */
+		/* ustar cannot hold the longer name. */
 		if (i && formats[format].set == archive_write_set_format_ustar)
 			break;
 		e = entry(i ? long_path : deep_path, S_IFREG | 0600, 10);
@@ -111,7 +111,7 @@ static void write_archive(struct buf *out, size_t format, bool with_sparse)
 	archive_write_free(ar);
 }
 
-/* ---- what libarchive reads ---- */
+/* ---- archives that libarchive reads ---- */
 
 static struct archive *open_theirs(struct bytes b)
 {
@@ -203,8 +203,7 @@ static void what_we_write(void **state)
 	}
 }
 
-/* Flipped bits: both fail or both go on; neither may crash. What we then say of the first members is what it
- * says. */
+/* Flipped bits: both fail or both succeed; neither may crash. The first members are then equal. */
 static void what_is_damaged(void **state)
 {
 	for (size_t f = 0; f < N_FORMATS; f++) {

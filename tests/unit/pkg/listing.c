@@ -10,7 +10,7 @@ struct chunk_stream {
 	struct stream s;
 	struct bytes left;
 	size_t chunk;
-	uint8_t *lent; /* a copy, so that whoever uses an old chunk is seen by the sanitizer */
+	uint8_t *lent; /* a copy, so that the sanitizer notices a use of an old chunk */
 };
 
 static int chunks_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
@@ -91,7 +91,7 @@ static int read_all(struct listing *l, const struct pkg_info *info, struct strea
 	while ((res = pkg_reader_next(r, &m, err)) == 0)
 		if ((res = add(l, r, &m, err)) < 0)
 			break;
-	/* What it has said stays. */
+	/* A failed reader returns the same failure again. */
 	again = pkg_reader_next(r, &m, NULL);
 	assert_int_equal(again, res);
 	pkg_reader_close(r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The package map: what goes in comes out, it is small, it is searched through links, and no damage gets past
- * it.
+ * The package map: it decodes to what was added, it is small, it is searched through links, and all damage is
+ * noticed.
  */
 #include "listing.h"
 
@@ -136,7 +136,7 @@ static void what_goes_in_comes_out(void **state)
 		for (uint32_t i = 1; i < m->n_entries; i++)
 			assert_true(str_cmp(m->entries[i - 1].path, m->entries[i].path) <= 0);
 		assert_entry(pkg_map_find(m, STR("usr/bin/z")), &entries[0]);
-		/* Of the same path, the archive's last one. */
+		/* Of members with the same path, the archive's last one. */
 		assert_entry(pkg_map_find(m, STR("usr/bin/a")), &entries[2]);
 		assert_entry(pkg_map_by_number(m, 4), &entries[1]);
 		assert_entry(pkg_map_find(m, STR("\xff\x01 odd")), &entries[3]);
@@ -196,7 +196,7 @@ static void points_lie_behind_it(void **state)
 	assert_fails(pkg_map_decode(buf_bytes(&blob), &m, &err), ERR_INVALID, "hash");
 }
 
-/* Those of some, and then of none: a package of huge tables does not fill the database. */
+/* Sections of some entries are stored, then of none: a package of huge tables does not fill the database. */
 static void sections_have_a_limit(void **state)
 {
 	struct pkg_info info = info_of(PKG_FORMAT_TAR);
@@ -304,7 +304,7 @@ static void at_most_sixteen_links(void **state)
 	pkg_map_free(m);
 }
 
-/* The members of a kernel's debug package: modules in a deep tree, and a link for each by its build ID. */
+/* The members of a kernel's debug package: modules in a deep tree, and for each a link by its build ID. */
 static void build_tree(struct pkg_map_builder *b, size_t n)
 {
 	char path[200], hex[BUILD_ID_HEX_SIZE], target[200];
@@ -347,7 +347,7 @@ static void what_follows_from_build_ids_is_not_stored(void **state)
 	build_tree(b, N);
 	pkg_map_encode(b, &blob);
 	pkg_map_builder_free(b);
-	/* 20 are the build ID itself, some 2.5 the size, 2 the link; the paths are regular. */
+	/* 20 bytes are the build ID itself, some 2.5 the size, 2 the link; the paths are regular. */
 	assert_in_range(blob.size, N * 20, N * 29);
 	assert_done(pkg_map_decode(buf_bytes(&blob), &m, &err));
 	assert_int_equal(m->n_entries, N);
@@ -386,7 +386,7 @@ static void a_damaged_map_is_told(void **state)
 	assert_fails(pkg_map_decode(buf_bytes(&blob), &m, &err), ERR_INVALID, "version 3 is not supported");
 }
 
-/* The hash is no defence: what it covers may be wrong in itself. */
+/* A right hash is no defence: the content may be wrong in itself. */
 static void damage_under_a_right_hash(void **state)
 {
 	struct pkg_info info = info_of(PKG_FORMAT_TAR);
@@ -434,7 +434,7 @@ static void identity_is_size_head_and_tail(void **state)
 		assert_int_equal(a.mtime_ns, 5000000006);
 		assert_int_equal(a.inode, 7);
 		assert_done(pkg_identity_read(s, NULL, &b, &err));
-		/* A copy is as good. */
+		/* A copy of the file is accepted. */
 		assert_true(pkg_identity_same(&a, &b));
 		if (n) {
 			bytes[n - 1] ^= 1;

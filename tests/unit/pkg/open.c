@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pkg_open(): what is a package, of which kind, and what is none.
+ * pkg_open(): which files are packages, of which kind, and which are not.
  */
 #include "fault_source.h"
 #include "listing.h"
@@ -48,7 +48,7 @@ static void kinds_by_name(void **state)
 	assert_string_equal(pkg_kind_name(PKG_OTHER), "other");
 }
 
-/* By what it is, whatever its name. */
+/* Detected by content, whatever its name. */
 static void tars_and_cpios_in_any_compression(void **state)
 {
 	size_t n;
@@ -128,7 +128,7 @@ static void what_is_no_package(void **state)
 	assert_int_equal(open_named(bytes_of(noise, 100000), "zeros", &a, &info, &err), PKG_NOT_A_PACKAGE);
 	test_fill(noise, 100000, 1);
 	assert_int_equal(open_named(bytes_of(noise, 100000), "a.deb", &a, &info, &err), PKG_NOT_A_PACKAGE);
-	/* Compressed, it is none either. */
+	/* Compressed, it is no package either. */
 	for (size_t i = 1; i < ARRAY_SIZE(kinds); i++) {
 		packed.size = 0;
 		pw_compress(&packed, kinds[i], 0, bytes_of(noise, 100000));
@@ -150,7 +150,7 @@ static la_ssize_t on_write(struct archive *ar, void *arg, const void *p, size_t 
 	return (la_ssize_t)n;
 }
 
-/* By libarchive: files of two sizes, a link, a directory, names beyond ASCII. */
+/* Written by libarchive: files of two sizes, a link, a directory, names beyond ASCII. */
 static void write_other(struct buf *out, int (*set_format)(struct archive *),
 			int (*add_filter)(struct archive *))
 {
@@ -242,14 +242,14 @@ static void other_archives_that_are_cut(void **state)
 		struct err err = { 0 };
 		struct listing l;
 
-		/* zip's end is at its end: without it, libarchive reads on from the start as far as it gets.
-		 */
+		/* zip's directory is at its end: without it, libarchive reads from the start as far as it
+		 * gets. */
 		(void)listing_of_package(&l, buf_bytes(&out), "x.zip", NULL, &err);
 		listing_done(&l);
 	}
 }
 
-/* What libarchive knows beside mtree, which names files of this machine. */
+/* All formats of libarchive but mtree, which names files of this machine. */
 static void an_mtree_is_none(void **state)
 {
 	static const char text[] = "#mtree\n/etc/passwd type=file contents=/etc/passwd\n";
@@ -262,7 +262,7 @@ static void an_mtree_is_none(void **state)
 			 PKG_NOT_A_PACKAGE);
 }
 
-/* Open it and read all that is in it. */
+/* Open it and read all of it. */
 static int read_package(struct source *src, const char *name, struct err *err)
 {
 	AUTO(arena_done) struct arena a = { 0 };
@@ -294,7 +294,7 @@ static int read_package(struct source *src, const char *name, struct err *err)
 	return res == PKG_END ? 0 : res;
 }
 
-/* The system's failure is not the package's: whichever read fails, that is what is told. */
+/* A failing read is not the package's fault: whichever read fails, that failure is returned. */
 static void read_errors_are_told_as_such(void **state)
 {
 	size_t n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rpm packages: formats 3, 4 and 6, what their headers say, and headers that lie.
+ * rpm packages: formats 3, 4 and 6, their headers, and wrong headers.
  */
 #include "listing.h"
 
@@ -126,7 +126,7 @@ static void build_ids_of_links_and_provides(void **state)
 	assert_string_equal(build_id_hex(&info.build_ids[2], hex), "aabbcc");
 }
 
-/* The payload may have been compressed anew without a change of the header. */
+/* The payload may have been recompressed without a change of the header. */
 static void the_payload_says_what_compresses_it(void **state)
 {
 	struct pw_file file = { .path = "a", .content = bytes_of("abc", 3) };
@@ -158,7 +158,7 @@ static void a_package_without_files(void **state)
 	listing_done(&l);
 }
 
-/* What follows the payload, as its signature knows its size, is none of it. */
+/* Bytes after the payload, by the size in the signature, are not part of it. */
 static void the_signature_knows_the_size(void **state)
 {
 	struct pw_file file = { .path = "a", .content = bytes_of("abc", 3) };
@@ -178,9 +178,9 @@ static void the_signature_knows_the_size(void **state)
 	assert_fails(open_rpm(&out, &a, &info, &err), ERR_INVALID, "but the file ends after");
 }
 
-/* ---- headers that lie ---- */
+/* ---- wrong headers ---- */
 
-/* A package of this header and no payload. */
+/* A package with this header and no payload. */
 static void rpm_of(struct buf *out, struct pw_tags *tags)
 {
 	struct pw_tags sig = { 0 };
@@ -201,7 +201,7 @@ static void tags_that_lie(void **state)
 	size_t n = 0;
 	struct err err = { 0 };
 
-	/* NAME: past the data, of another type, without an end */
+	/* NAME: past the data, of another type, without a NUL */
 	pw_tag_raw(&lies[n].t, 1000, 6, 100, 1);
 	lies[n++].text = "tag 1000: 1 strings at 100 are past the header's data";
 	pw_tag_u32(&lies[n].t, 1000, zero, 1);
@@ -209,7 +209,7 @@ static void tags_that_lie(void **state)
 	pw_tag_text(&lies[n].t, 1000, "abc");
 	lies[n].t.data.size--;
 	lies[n++].text = "a string of the header ends early";
-	/* EPOCH: more values than there are data; a text */
+	/* EPOCH: more values than data; a text */
 	pw_tag_raw(&lies[n].t, 1003, 4, 0, 0x40000001);
 	lies[n++].text = "tag 1003: 1073741825 values at 0 are past the header's data";
 	pw_tag_text(&lies[n].t, 1003, "1");
@@ -218,7 +218,7 @@ static void tags_that_lie(void **state)
 	pw_tag_texts(&lies[n].t, 1027, one, 1);
 	lies[n].t.index.p[13] = 0x10;
 	lies[n++].text = "tag 1027: ";
-	/* Names without directories; in directories that are not there; of another number. */
+	/* Names without directories; in missing directories; a different number of them. */
 	pw_tag_texts(&lies[n].t, 1117, one, 1);
 	lies[n++].text = "base names without directories";
 	pw_tag_texts(&lies[n].t, 1117, one, 1);
@@ -271,7 +271,7 @@ static void headers_that_promise_more_than_the_file(void **state)
 	assert_fails(open_rpm(&rpm, &a, &info, &err), ERR_INVALID, "lead: signature type 0 is not supported");
 }
 
-/* One long directory for many names: more text than there is memory for, out of a header of megabytes. */
+/* One long directory for many names: more text than memory, from a header of megabytes. */
 static void names_that_multiply(void **state)
 {
 	enum { N = 20000 };
@@ -323,7 +323,7 @@ static void cut_anywhere(void **state)
 	}
 }
 
-/* Whatever a bit says, the answer comes, and is an error or a package. */
+/* For every flipped bit the result is an error or a package. */
 static void flipped_bits(void **state)
 {
 	size_t n;

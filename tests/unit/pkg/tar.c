@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tar: every dialect, and what archives in the wild do.
+ * tar: every dialect, and the quirks of real archives.
  */
 #include "listing.h"
 
 static const size_t chunks[] = { 0, 1, 7, 511, 512, 513, 4096 };
 
-/* As it would be in chunks of every size: the same. */
+/* Chunks of every size give the same result. */
 static void read_tar(struct listing *ret, const struct buf *tar)
 {
 	struct err err = { 0 };
@@ -112,7 +112,7 @@ static void names_are_made_canonical(void **state)
 		assert_str(l.list[i].m.path, names[i].path);
 		assert_int_equal(l.list[i].m.unsafe, names[i].unsafe);
 	}
-	/* The root directory is nothing to worry about. */
+	/* The root directory has an empty path. */
 	assert_int_equal(l.list[8].m.type, PKG_DIR);
 	assert_false(l.list[8].m.unsafe);
 	listing_done(&l);
@@ -169,7 +169,7 @@ static void pax_says_more_than_the_header(void **state)
 	AUTO(buf_done) struct buf tar = { 0 }, records = { 0 };
 	struct listing l;
 
-	/* Global values hold until they are taken back; a member's own come first. */
+	/* Global values hold until they are cancelled; a member's own take precedence. */
 	pw_pax_record(&records, "mtime", "1234567890.999999999");
 	pw_pax_record(&records, "comment", "0123456789012345678901234567890123456789");
 	pw_tar_pax(&tar, 'g', buf_bytes(&records));
@@ -328,7 +328,7 @@ static void where_a_tar_ends(void **state)
 	}
 	/* tar.size is now one block too short: in the last member's content. */
 	assert_fails(fails(&tar, &err), ERR_INVALID, "ends");
-	/* Nothing at all is an empty archive; zeros, and then whatever. */
+	/* An empty payload is an empty archive; after zeros anything may follow. */
 	tar.size = 0;
 	read_tar(&l, &tar);
 	listing_done(&l);
@@ -339,7 +339,7 @@ static void where_a_tar_ends(void **state)
 	listing_done(&l);
 }
 
-/* Every cut is an error, bar those between members. */
+/* Every cut is an error, except those between members. */
 static void cut_anywhere(void **state)
 {
 	char long_name[151];
@@ -393,7 +393,7 @@ static void limits(void **state)
 		pw_tar(&tar, d, &(struct pw_file){ .path = name }, 1);
 		assert_fails(fails(&tar, &err), ERR_LIMIT, "bytes");
 	}
-	/* Headers that promise more than anything. */
+	/* Headers that claim enormous sizes. */
 	tar.size = 0;
 	pw_tar_header(&tar, PW_PAX, "x", 'x', UINT64_C(1) << 40);
 	assert_fails(fails(&tar, &err), ERR_LIMIT, "pax header");
@@ -403,7 +403,7 @@ static void limits(void **state)
 	tar.size = 0;
 	pw_tar_header(&tar, PW_GNU, "x", '0', UINT64_MAX >> 1);
 	assert_fails(fails(&tar, &err), ERR_INVALID, "ends");
-	/* The same said by pax. */
+	/* The same claimed by pax. */
 	AUTO(buf_done) struct buf records = { 0 };
 	pw_pax_record(&records, "size", "18446744073709551615");
 	tar.size = 0;
@@ -443,7 +443,7 @@ static const struct stream_ops endless_ops = { .read = endless_read,
 					       .next = endless_next,
 					       .close = endless_close };
 
-/* Members, and names, without end meet their limits, in little memory. */
+/* Endless members and names reach their limits, in little memory. */
 static void members_without_end(void **state)
 {
 	AUTO(buf_done) struct buf tar = { 0 };
@@ -466,7 +466,7 @@ static void members_without_end(void **state)
 	pkg_reader_close(r);
 }
 
-/* A name in a pax record may hold a NUL, which no path can. */
+/* A name in a pax record may contain a NUL, which no path can. */
 static void names_end_at_a_nul(void **state)
 {
 	AUTO(buf_done) struct buf tar = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sparse tar members in all of GNU tar's formats: delivered expanded, without memory for the holes; and maps
- * that lie.
+ * Sparse tar members in all of GNU tar's formats: delivered expanded, without memory for the holes; and wrong
+ * maps.
  */
 #include "listing.h"
 
@@ -21,7 +21,7 @@ static void octal(struct buf *tar, size_t at, uint64_t v)
 	memcpy(tar->p + at, text, 12);
 }
 
-/* The header itself has room for four; the others follow in blocks of 21. */
+/* The header itself has room for four parts; the others follow in blocks of 21. */
 static void old_gnu(struct buf *tar, const struct part *p, size_t n, uint64_t real_size, struct bytes content)
 {
 	size_t at = pw_tar_header(tar, PW_GNU, "sparse", 'S', content.size);
@@ -180,7 +180,7 @@ static void many_parts(void **state)
 	}
 }
 
-/* A file without holes can be read in place, however it is written down. */
+/* A file without holes can be read in place, in every encoding. */
 static void without_holes_it_has_a_place(void **state)
 {
 	static const struct part whole[] = { { 0, 4 }, { 4, 4 } };
@@ -233,7 +233,7 @@ static void nothing_at_all(void **state)
 	}
 }
 
-/* What is stored behind the last part belongs to nothing. */
+/* Stored bytes after the last part belong to no file. */
 static void more_is_stored_than_the_map_names(void **state)
 {
 	static const struct part whole[] = { { 0, 3 } };
@@ -285,7 +285,7 @@ static void maps_that_lie(void **state)
 		}
 }
 
-/* A hole of gigabytes costs nothing when nobody reads it, and no memory when somebody does. */
+/* A hole of gigabytes costs nothing if it is skipped, and no memory if it is read. */
 static void a_huge_hole_is_passed_over(void **state)
 {
 	static const struct part end[] = { { (UINT64_C(8) << 30) - 8, 8 } };
