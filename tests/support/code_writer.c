@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes files with DWARF of code for tests.
+ * Writes files with DWARF of code for tests.
  */
 #include "code_writer.h"
 
@@ -77,7 +77,7 @@ static void length_end(struct code_writer *w, struct buf *b, size_t start)
 
 uint64_t code_lines_begin(struct code_writer *w, const char *const *files)
 {
-	/* Those from 13 on are nobody's. */
+	/* Opcodes from 13 on are unassigned. */
 	static const uint8_t lengths[] = { 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1, 1, 2, 3, 4 };
 	struct buf *b = &w->line;
 	uint64_t at = b->size;
@@ -205,7 +205,7 @@ uint64_t code_unit_begin(struct code_writer *w)
 	if (w->version >= 5 && (w->unit_type == 4 || w->unit_type == 5))
 		put(w, b, w->dwo_id, 8);
 	if (w->version >= 5 && (w->unit_type == 2 || w->unit_type == 6)) {
-		put(w, b, 0x1122334455667788, 8); /* signature, and where the type is */
+		put(w, b, 0x1122334455667788, 8); /* signature, and the offset of the type */
 		put(w, b, 0, offset_size(w));
 	}
 	return w->unit;
@@ -404,7 +404,7 @@ void code_writer_finish(struct code_writer *w, struct buf *out)
 
 /* ---- .dwp ---- */
 
-/* The columns, in an order that is not that of their numbers. */
+/* The columns, in an order other than that of their numbers. */
 static struct buf *column(struct code_writer *w, unsigned what)
 {
 	return what == 6 ? &w->str_offsets : what == 1 ? &w->info : what == 3 ? &w->abbrev : &w->rnglists;
@@ -451,7 +451,7 @@ static void add_index(struct code_writer *all, struct code_writer *const *units,
 	elf_writer_section(&all->elf, ".debug_cu_index", SHT_PROGBITS, 0, buf_bytes(&b));
 }
 
-/* Strings are not shared here: what indexes them is moved on. */
+/* Strings are not shared here: their indexes are moved. */
 static void add_str_offsets(struct code_writer *all, const struct code_writer *w)
 {
 	size_t header = w->version >= 5 ? 8 : 0;

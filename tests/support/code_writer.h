@@ -90,7 +90,7 @@ struct code_writer {
 	struct buf info, abbrev, line, str, str_offsets, ranges, rnglists, addr, symbols, names;
 	unsigned version;
 	bool dwarf64;
-	uint64_t n_abbrevs, abbrev_step; /* codes go up by this; 1 */
+	uint64_t n_abbrevs, abbrev_step; /* codes increase by this; 1 */
 	size_t unit, unit_start, table, table_start;
 	uint64_t addr_now;
 	int64_t line_now;
@@ -100,12 +100,13 @@ struct code_writer {
 	unsigned unit_type;
 	uint64_t dwo_id;
 	unsigned opcode_base, max_ops; /* of line tables; 13, 1 */
-	uint32_t compress;             /* ELFCOMPRESS_*; UINT32_MAX: as .zdebug_*; 0: not */
+	uint32_t compress;             /* compression of debug sections: ELFCOMPRESS_*; UINT32_MAX: as
+				          .zdebug_*; 0: none */
 	uint32_t section_type;         /* of debug sections; SHT_PROGBITS */
 	bool dynamic;                  /* symbols are those of .dynsym */
 	bool dwo;                      /* sections are called .dwo, and there is no code */
 	bool no_terminator;            /* abbreviation tables have no end mark */
-	uint64_t text, text_size;      /* 0x1000, 0x1000; before finish */
+	uint64_t text, text_size;      /* 0x1000, 0x1000; may be set before finish */
 };
 
 void code_writer_init(struct code_writer *w, enum elf_writer_target target, uint16_t type);
@@ -131,5 +132,5 @@ void code_symbol(struct code_writer *w, const char *name, unsigned type, unsigne
 		 uint64_t size);
 void code_writer_finish(struct code_writer *w, struct buf *out);
 
-/* A .dwp of split units, each of a writer of its own whose dwo_id is set. @version of the index: 2 or 5. */
+/* A .dwp of split units, each from its own writer, with dwo_id set. @version of the index: 2 or 5. */
 void code_writer_dwp(struct code_writer *const *units, size_t n, unsigned version, struct buf *out);

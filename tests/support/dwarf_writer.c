@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes debug sections for tests.
+ * Writes debug sections for tests.
  */
 #include "dwarf_writer.h"
 
@@ -13,7 +13,7 @@ static const char *const section_names[N_SECTIONS] = {
 	".debug_line", ".debug_info", ".debug_abbrev", ".debug_str", ".debug_line_str", ".debug_str_offsets"
 };
 
-/* The relocation that writes 4 or 8 bytes, and whether the addend stands there (REL) or in the entry. */
+/* The relocation that writes 4 or 8 bytes, and whether the addend is in the section (REL) or in the entry. */
 static const struct {
 	uint16_t machine, type4, type8;
 	bool rel;
@@ -34,7 +34,7 @@ static struct buf *section_buf(struct dwarf_writer *d, unsigned section)
 void dwarf_writer_init(struct dwarf_writer *d, struct elf_writer *elf)
 {
 	*d = (struct dwarf_writer){ .elf = elf, .relocate = elf->type == ET_REL };
-	/* So that offset 0 is no name that anybody wants. */
+	/* So that offset 0 is not the name of any entry. */
 	buf_add(&d->str, "wrong", 6);
 	buf_add(&d->line_str, "wrong too", 10);
 	buf_add(&d->sup_str, "wrong as well", 14);
@@ -61,7 +61,7 @@ static bool is_rel(const struct dwarf_writer *d)
 	return false;
 }
 
-/* An offset into @target, written into @section: as it is, or by a relocation. */
+/* An offset into @target, written into @section: directly, or by a relocation. */
 static void put_offset(struct dwarf_writer *d, unsigned section, unsigned target, uint64_t v, unsigned size)
 {
 	struct buf *b = section_buf(d, section);
@@ -76,7 +76,7 @@ static void put_offset(struct dwarf_writer *d, unsigned section, unsigned target
 	}
 	d->relocs[d->n_relocs++] = (struct dwarf_writer_reloc){ section, b->size, size, target,
 								v - d->symbol_value };
-	/* With RELA what stands there does not matter, and is made to be wrong. */
+	/* With RELA the bytes in the section do not matter, and are wrong on purpose. */
 	put(d, b, is_rel(d) ? v - d->symbol_value : 1, size);
 }
 
@@ -88,7 +88,7 @@ static uint64_t add_string(struct buf *b, const char *s)
 	return off;
 }
 
-/* The index of a string in .debug_str_offsets, of which there is one part with a header of 8 or 16 bytes. */
+/* The index of a string in .debug_str_offsets, which has one part with a header of 8 or 16 bytes. */
 static uint64_t add_indexed(struct dwarf_writer *d, const char *s, unsigned offset_size)
 {
 	uint64_t header = offset_size == 8 ? 16 : 8;
@@ -139,7 +139,7 @@ static uint64_t form_number(enum dwarf_writer_form form)
 	return numbers[form];
 }
 
-/* unit_length, to be filled in when the end is known. */
+/* unit_length, set when the end is known. */
 static size_t begin(struct dwarf_writer *d, struct buf *b, bool dwarf64)
 {
 	if (dwarf64)
@@ -270,7 +270,7 @@ static bool is_indexed(enum dwarf_writer_form form)
 	return form >= DWARF_WRITER_STRX && form <= DWARF_WRITER_STRX4;
 }
 
-/* The abbreviation table of one unit: others first, if wanted, then the root's. */
+/* The abbreviation table of one unit: further entries first, if requested, then the root's. */
 static void put_abbrevs(struct dwarf_writer *d, const struct dwarf_writer_unit *u)
 {
 	struct buf *b = &d->abbrev;
@@ -281,7 +281,7 @@ static void put_abbrevs(struct dwarf_writer *d, const struct dwarf_writer_unit *
 		buf_add_uleb(b, 0x34);
 		buf_add_char(b, 0);
 		put_attr(b, 0x03, 0x08);
-		put_attr(b, 0x3b, 0x21); /* implicit_const: its value stands here */
+		put_attr(b, 0x3b, 0x21); /* implicit_const: its value is stored here */
 		buf_add_char(b, 0x7f);
 		put_attr(b, 0, 0);
 	}
@@ -289,7 +289,7 @@ static void put_abbrevs(struct dwarf_writer *d, const struct dwarf_writer_unit *
 	buf_add_uleb(b, 0x11);
 	buf_add_char(b, 1);
 	if (u->padding)
-		put_attr(b, 0x2000, 0x09); /* some vendor's, a block */
+		put_attr(b, 0x2000, 0x09); /* of an unknown vendor, a block */
 	put_attr(b, 0x13, 0x21);           /* language, implicit_const */
 	buf_add_char(b, 12);
 	if (base && !u->base_last)

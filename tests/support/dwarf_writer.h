@@ -13,7 +13,7 @@
 
 #include "elf_writer.h"
 
-/* How a string is written. */
+/* The form of a string. */
 enum dwarf_writer_form {
 	DWARF_WRITER_STRING, /* in place */
 	DWARF_WRITER_STRP,
@@ -24,7 +24,7 @@ enum dwarf_writer_form {
 	DWARF_WRITER_STRX3,
 	DWARF_WRITER_STRX4,
 	DWARF_WRITER_STRP_SUP,     /* the string's offset in `sup_str` */
-	DWARF_WRITER_GNU_STRP_ALT, /* likewise */
+	DWARF_WRITER_GNU_STRP_ALT, /* the same */
 };
 
 struct dwarf_writer_file {
@@ -38,8 +38,9 @@ struct dwarf_writer_table {
 	enum dwarf_writer_form form;           /* version 5; else in place */
 	const char *const *dirs;               /* up to NULL; version 5: [0] is comp_dir */
 	const struct dwarf_writer_file *files; /* up to a NULL name */
-	bool rich; /* version 5: with time, size, MD5 and an entry kind of a vendor's, each in another form */
-	unsigned program; /* bytes of line program behind the header */
+	bool rich;        /* version 5: with time, size, MD5 and a vendor-specific entry kind, each in another
+		      form */
+	unsigned program; /* bytes of line program after the header */
 };
 
 struct dwarf_writer_unit {
@@ -49,10 +50,10 @@ struct dwarf_writer_unit {
 	unsigned type;               /* DW_UT_*; 0: compile */
 	const char *comp_dir, *name; /* NULL: no such attribute */
 	uint64_t stmt_list;          /* UINT64_MAX: no such attribute */
-	bool base_last;              /* DW_AT_str_offsets_base behind the attributes that need it */
+	bool base_last;              /* DW_AT_str_offsets_base after the attributes that need it */
 	unsigned n_abbrevs_before;   /* in its table, before its own */
-	unsigned padding;            /* bytes of a block attribute in front of the others */
-	unsigned children;           /* bytes of DIEs behind the root, that nobody looks at */
+	unsigned padding;            /* bytes of a block attribute before the others */
+	unsigned children;           /* bytes of DIEs after the root, which readers ignore */
 };
 
 struct dwarf_writer_reloc {
@@ -66,7 +67,7 @@ struct dwarf_writer {
 	struct elf_writer *elf; /* borrowed */
 	struct buf line, info, abbrev, str, line_str, str_offsets, sup_str;
 	bool relocate;         /* offsets are written as relocations; set when the file is ET_REL */
-	uint64_t symbol_value; /* of the section symbols; the addends make up for it */
+	uint64_t symbol_value; /* of the section symbols; the addends compensate for it */
 	uint32_t compress;     /* ELFCOMPRESS_*: all sections; UINT32_MAX: as .zdebug_* */
 	bool dwo;              /* sections are called .dwo */
 	struct dwarf_writer_reloc *relocs;
@@ -75,7 +76,7 @@ struct dwarf_writer {
 
 void dwarf_writer_init(struct dwarf_writer *d, struct elf_writer *elf);
 void dwarf_writer_done(struct dwarf_writer *d);
-/* Their offsets in the section. */
+/* Return the offset in the section. */
 uint64_t dwarf_writer_table(struct dwarf_writer *d, const struct dwarf_writer_table *t);
 uint64_t dwarf_writer_unit(struct dwarf_writer *d, const struct dwarf_writer_unit *u);
 void dwarf_writer_finish(struct dwarf_writer *d);

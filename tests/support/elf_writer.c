@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes ELF files for tests. Layout: header, program headers, sections in their order, section names, section
- * headers.
+ * Writes ELF files for tests. Layout: header, program headers, sections in their order, section names,
+ * section headers.
  */
 #include "elf_writer.h"
 
@@ -292,7 +292,7 @@ static void put_section(const struct elf_writer *w, size_t i, uint32_t name, str
 	put_word(w, out, sec.entsize);
 }
 
-/* The names, each once; where each begins. The last section is made to hold them. */
+/* The names, each once, with their offsets. The last section holds them. */
 static uint32_t *make_names(struct elf_writer *w)
 {
 	uint32_t *at = mem_zalloc((w->n_sections + 1) * sizeof(*at));
@@ -351,9 +351,9 @@ void elf_writer_finish(struct elf_writer *w, struct buf *out)
 		buf_add_str(out, buf_str(&table));
 }
 
-/* ---- ready-made ones ---- */
+/* ---- complete files ---- */
 
-/* Compressible as code is: words out of a small set that the seed chooses. */
+/* Compressible like code: words from a small set that the seed chooses. */
 static void filler(struct buf *b, size_t size, uint64_t seed)
 {
 	for (size_t i = 0; i < size; i += 8) {

@@ -37,14 +37,14 @@ struct elf_writer_section {
 	struct buf data;
 	uint32_t type, link, info;
 	uint64_t flags, addr, align, entsize;
-	uint64_t size; /* what the header says; the data's unless changed (or of NOBITS) */
-	uint64_t off;  /* where finish() put it; a value set before is a lie that is kept */
+	uint64_t size; /* size in the header; the data's unless changed (or of NOBITS) */
+	uint64_t off;  /* set by finish(); a value set before is kept, even a wrong one */
 	bool off_set;
 };
 
 struct elf_writer_segment {
 	uint32_t type, flags;
-	unsigned section; /* covers this one; 0: as the numbers below say */
+	unsigned section; /* covers this section; 0: the range is given by the numbers below */
 	uint64_t off, vaddr, filesz, memsz, align;
 };
 
@@ -59,10 +59,10 @@ struct elf_writer {
 	struct elf_writer_segment *segments;
 	size_t n_sections, room_sections, n_segments, room_segments;
 	bool no_sections;  /* leave out the section table */
-	bool tables_first; /* the section table behind the program headers, as Go's linker has it */
+	bool tables_first; /* the section table after the program headers, as Go's linker places it */
 	bool extended;     /* numbers in section 0 even if they are small */
-	uint64_t gap;      /* bytes between the section names and the section table, as lld has it */
-	/* What finish() did, for tests that damage it. */
+	uint64_t gap;      /* bytes between the section names and the section table, as lld places it */
+	/* Results of finish(), for tests that damage the file. */
 	uint64_t shoff, phoff;
 	unsigned names_index;
 };
@@ -70,7 +70,7 @@ struct elf_writer {
 void elf_writer_init(struct elf_writer *w, enum elf_writer_target target, uint16_t type);
 void elf_writer_done(struct elf_writer *w);
 
-/* A section with a copy of these bytes; its index. elf_writer_at() is good until the next one is added. */
+/* A section with a copy of these bytes; its index. elf_writer_at() is valid until the next one is added. */
 unsigned elf_writer_section(struct elf_writer *w, const char *name, uint32_t type, uint64_t flags,
 			    struct bytes data);
 unsigned elf_writer_nobits(struct elf_writer *w, const char *name, uint64_t flags, uint64_t size);
@@ -79,7 +79,7 @@ struct elf_writer_section *elf_writer_at(struct elf_writer *w, unsigned index);
  * ".debug_*" all the same). */
 unsigned elf_writer_compressed(struct elf_writer *w, const char *name, uint32_t kind, struct bytes data);
 
-/* Append a note to @b as it lies in a section with this alignment (4 or 8). */
+/* Append a note to @b in its stored form for a section with this alignment (4 or 8). */
 void elf_writer_note(const struct elf_writer *w, struct buf *b, unsigned align, uint32_t type,
 		     const char *owner, struct bytes desc);
 /* ".note.gnu.build-id", with a PT_NOTE segment unless the type is ET_REL. */
@@ -103,9 +103,8 @@ static inline unsigned elf_writer_word(const struct elf_writer *w)
 /* The file. */
 void elf_writer_finish(struct elf_writer *w, struct buf *out);
 
-/* A program (or, with ET_REL, a kernel module) of about @size bytes whose content follows from its ID. @id is
+/* A program (or, with ET_REL, a kernel module) of about @size bytes whose content depends on its ID. @id is
  * hex. */
 void elf_writer_program(struct buf *out, uint16_t type, const char *id, size_t size);
-/* The debug file that belongs to it: its sections without contents, and debug sections of about @size bytes.
- */
+/* The debug file of that program: its sections without contents, and debug sections of about @size bytes. */
 void elf_writer_debug_file(struct buf *out, uint16_t type, const char *id, size_t size);

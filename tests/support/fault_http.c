@@ -45,7 +45,7 @@ static void die(const char *what)
 	abort();
 }
 
-/* false: the server is stopped, or the client has hung up. */
+/* false: the server is stopped, or the client has closed the connection. */
 static bool wait_ms(struct conn *c, int ms)
 {
 	struct pollfd p[2] = { { c->s->stop[0], POLLIN, 0 }, { c->fd, POLLRDHUP, 0 } };
@@ -210,7 +210,7 @@ static bool answer(struct conn *c, const char *head, const struct fault_rule *r)
 	       send_body(c, r, to > from ? r->body.p + from : NULL, (size_t)(to - from));
 }
 
-/* true: the connection is good for another request. */
+/* true: the connection can serve another request. */
 static bool one_request(struct conn *c, struct buf *in)
 {
 	static const char long_header[] = "X-Long: 0123456789012345678901234567890123456789\r\n";
@@ -407,11 +407,11 @@ const char *fault_http_head(struct fault_http *s, unsigned i)
 	return head;
 }
 
-/* ---- machines that are not there ---- */
+/* ---- unreachable machines ---- */
 
 /*
- * A queue of connections to be accepted that is full: the kernel then drops what comes to it without a word,
- * on the loopback as elsewhere.
+ * A listening socket whose queue is full: the kernel then drops new connections silently, also on the
+ * loopback.
  */
 void fault_dead_drops(struct fault_dead *d, char *url)
 {

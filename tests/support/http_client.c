@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TIMEOUT_S 30 /* a server that does not answer fails the test, it does not hang it */
+#define TIMEOUT_S 30 /* fail instead of hanging if a server does not answer */
 
 static void die(const char *what)
 {
@@ -54,7 +54,7 @@ void http_client_send(struct http_client *c, const char *text)
 		ssize_t r = send(c->fd, text, n, MSG_NOSIGNAL);
 
 		if (r < 0)
-			return; /* the server has closed; reading will show it */
+			return; /* the server has closed; reading will report it */
 		text += r;
 		n -= (size_t)r;
 	}

@@ -27,10 +27,11 @@ static uint64_t next_random(uint64_t *state)
 
 static void add_text(struct buf *b, size_t end, uint64_t *state)
 {
-	static const char *const words[] = { "struct ", "return ",   "static ", "const ",    "buffer",
-					     "_size",   "->next",    " = ",     ";\n\t",     "if (",
-					     ") {\n",   "uint64_t ", "offset",  "/* why */", "index",
-					     "0x7f",    "err",       "&& " };
+	static const char *const words[] = {
+		"struct ", "return ", "static ", "const ", "buffer",    "_size",  "->next",
+		" = ",     ";\n\t",   "if (",    ") {\n",  "uint64_t ", "offset", "/* for the message */",
+		"index",   "0x7f",    "err",     "&& "
+	};
 
 	while (b->size < end) {
 		uint64_t r = next_random(state);
@@ -196,7 +197,7 @@ static void put_bits(struct bits *b, uint64_t v, unsigned n)
 
 /*
  * Fourteen bytes are in use, which makes sixteen symbols, all coded with four bits: nibble 15 is the block's
- * end, and any other nibble may stand anywhere. So whatever number has no nibble 15 can be written as it is.
+ * end, and any other nibble may stand anywhere. So every number without nibble 15 can be written as it is.
  */
 static void put_block(struct bits *b, uint32_t crc, uint64_t seed)
 {
@@ -206,7 +207,7 @@ static void put_block(struct bits *b, uint32_t crc, uint64_t seed)
 	put_bits(b, magics[0], 48);
 	put_bits(b, crc, 32);
 	put_bits(b, 0, 1);                /* not randomised */
-	put_bits(b, 1, 24);               /* where the sorted rotations start; libbz2 takes any */
+	put_bits(b, 1, 24);               /* start of the sorted rotations; libbz2 accepts any */
 	put_bits(b, 1 << (15 - 6), 16);   /* bytes 0x60 to 0x6f: */
 	put_bits(b, 0x7ffe, 16);          /* 'a' to 'n' */
 	put_bits(b, 2, 3);                /* tables */
@@ -222,7 +223,7 @@ static void put_block(struct bits *b, uint32_t crc, uint64_t seed)
 		uint64_t r = next_random(&seed), v = magics[r & 1];
 		unsigned before = r >> 8 & 3, nibbles = 13;
 
-		/* At each of the four bits within a nibble, with something harmless around. */
+		/* At each of the four bits within a nibble, with harmless data around it. */
 		v = v << (4 - before) | (UINT64_C(2) << 48 << (4 - before));
 		v &= (UINT64_C(1) << 52) - 1;
 		for (unsigned k = nibbles; k-- > 0;) {
@@ -246,7 +247,7 @@ static uint32_t bzip2_crc(struct bytes b)
 	return ~crc;
 }
 
-/* The bytes that a block gives, whatever its CRC. */
+/* The decoded bytes of a block, whatever its CRC. */
 static void block_content(uint64_t seed, struct buf *plain)
 {
 	AUTO(buf_done) struct buf packed = { 0 };

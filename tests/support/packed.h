@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compressed content for tests, made with the libraries themselves. Each call appends: two in a row make two
+ * Compressed content for tests, made with the libraries themselves. Each call appends: two calls make two
  * members or streams.
  */
 #pragma once
@@ -10,7 +10,7 @@
 enum content {
 	CONTENT_TEXT,   /* words: compresses well, many matches */
 	CONTENT_RANDOM, /* does not compress */
-	CONTENT_MIXED,  /* both in turn, with runs of zeros and copies from far back */
+	CONTENT_MIXED,  /* both alternately, with runs of zeros and copies from far back */
 	CONTENT_ZEROS,
 	CONTENT_N
 };

@@ -15,7 +15,7 @@
 		}                                                                                 \
 	} while (0)
 
-/* What is looked at of each member, and of all; the rest is passed over. */
+/* Bytes that are read of each member, and of all; the rest is skipped. */
 #define MEMBER_BYTES MIB(1)
 #define MAX_MEMBERS  20000
 
@@ -25,7 +25,7 @@ struct chunks {
 	struct stream s;
 	struct bytes left;
 	size_t chunk;
-	uint8_t *lent; /* its own memory each time, so that the sanitizer sees who reads an old chunk */
+	uint8_t *lent; /* new memory each time, so that the sanitizer notices a read of an old chunk */
 };
 
 static int chunks_next(struct stream *s, size_t max, struct bytes *ret, struct err *err)
@@ -96,7 +96,7 @@ static void add(struct pkg_walk *w, const void *p, size_t n)
 	w->sum = hash64(p, n, w->sum);
 }
 
-/* Content byte by byte into the sum, as chunks are not the same in every walk. */
+/* Add content to the sum byte by byte, since chunks differ between walks. */
 static int walk_content(struct pkg_reader *r, const struct pkg_member *m, struct pkg_walk *w)
 {
 	struct hash64_state h;

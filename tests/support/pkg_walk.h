@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Walking over any archive for fuzz targets: every member and some of its content, with what must hold for
- * each; the sum of it all is for comparison with another walk.
+ * Walking over any archive for fuzz targets: every member and some of its content, with the invariants of
+ * each; the sum is for comparison with another walk.
  */
 #pragma once
 
@@ -18,5 +18,5 @@ struct pkg_walk {
 void pkg_walk_bytes(const struct pkg_info *info, struct bytes payload, size_t chunk, struct pkg_walk *ret);
 void pkg_walk_stream(const struct pkg_info *info, struct stream *payload, struct source *src,
 		     struct pkg_walk *ret);
-/* What pkg_open() has said. */
+/* The result of pkg_open(). */
 void pkg_walk_info(const struct pkg_info *info, uint64_t src_size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tar, cpio, ar and deb, written plainly.
+ * Simple writers of tar, cpio, ar and deb.
  */
 #include "pkg_writer.h"
 

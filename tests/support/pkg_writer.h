@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packages made in memory: tar and cpio of every dialect, deb, ipk and rpm, with any compression. What cannot
- * be made by the upper functions (headers that lie, sparse files) is put together with the lower ones.
- * Everything is appended to @out.
+ * Packages made in memory: tar and cpio of every dialect, deb, ipk and rpm, with any compression. The upper
+ * functions make valid packages; the lower ones are for the rest (wrong headers, sparse files). Everything is
+ * appended to @out.
  */
 #pragma once
 
@@ -15,17 +15,18 @@ struct pw_file {
 	int64_t mtime;
 	struct bytes content; /* of a regular file */
 	const char *link;     /* target of a symbolic link; in a tar, with a regular mode, of a hard link */
-	uint32_t inode; /* cpio, rpm: hard links have the same; 0: its own. The content goes with the last */
+	uint32_t inode;       /* cpio, rpm: equal for hard links; 0: its own. The last of them carries the
+			   content */
 };
 
-/* ---- compression: gzip, xz, lzma, zstd, bzip2 and none; @level 0: the customary one ---- */
+/* ---- compression: gzip, xz, lzma, zstd, bzip2 and none; @level 0: the usual one ---- */
 void pw_compress(struct buf *out, enum codec_kind kind, int level, struct bytes in);
 
 /* ---- tar ---- */
 enum pw_tar { PW_V7, PW_USTAR, PW_GNU, PW_PAX };
 void pw_tar(struct buf *out, enum pw_tar dialect, const struct pw_file *files,
 	    size_t n_files); /* with its end */
-/* One header: @name is cut to what fits; pw_tar_sum() after a change of its bytes. Returns its offset in
+/* One header: @name is cut to fit; call pw_tar_sum() after a change of its bytes. Returns its offset in
  * @out. */
 size_t pw_tar_header(struct buf *out, enum pw_tar dialect, const char *name, char type, uint64_t size);
 void pw_tar_sum(struct buf *out, size_t header);
@@ -64,15 +65,15 @@ struct pw_rpm {
 	int level;
 	const struct pw_file *files;
 	size_t n_files;
-	const char *const *build_ids; /* hex, as "debuginfo(build-id)" provides */
+	const char *const *build_ids; /* hex, for the provides "debuginfo(build-id)" */
 	size_t n_build_ids;
 	struct bytes payload;       /* not empty: the cpio, instead of one of files */
-	const char *payload_digest; /* hex, of what pw_rpm() puts behind the header; NULL: none */
+	const char *payload_digest; /* hex, of the bytes that pw_rpm() puts after the header; NULL: none */
 	uint32_t digest_kind;       /* 8: SHA-256 */
 };
 void pw_rpm(struct buf *out, const struct pw_rpm *r);
 
-/* A tag store, for headers that lie. */
+/* A tag store, for wrong headers. */
 struct pw_tags {
 	struct buf index, data;
 	uint32_t n;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rpm, written plainly: lead, signature, header, payload.
+ * A simple writer of rpm: lead, signature, header, payload.
  */
 #include "pkg_writer.h"
 
@@ -100,7 +100,7 @@ static void file_names(struct pw_tags *t, const struct pw_rpm *r)
 	uint32_t *indexes = NEW_N(uint32_t, n);
 	char **made = NEW_N(char *, n);
 
-	/* Names begin with a slash in the header. One directory entry per file: the format does not mind. */
+	/* Names begin with a slash in the header. One directory entry per file: the format allows it. */
 	for (size_t i = 0; i < n; i++) {
 		const char *path = r->files[i].path, *slash = strrchr(path, '/');
 

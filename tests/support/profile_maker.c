@@ -21,7 +21,7 @@ static uint32_t text(struct profile *p, const char *what, uint64_t n)
 	return profile_add_string(p, str_of(s));
 }
 
-/* Whatever the seed is, place @n of the world is in the same function of the same file. */
+/* For every seed, place @n of the world is in the same function of the same file. */
 static uint32_t make_location(struct profile *p, const struct profile_maker *m, uint64_t n)
 {
 	uint64_t w = m->world + n * 77, mapping = n % 5;
@@ -104,7 +104,7 @@ struct profile *profile_make(const struct profile_maker *m)
 	return p;
 }
 
-/* ---- what it says, whatever order it has it in ---- */
+/* ---- a profile as text, in a canonical order ---- */
 
 void profile_lines_text(const struct profile *p, const struct profile_location *l, struct buf *b)
 {

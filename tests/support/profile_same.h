@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Are two profiles the same, entry for entry? Strings are compared as texts, so that their numbers may
+ * Whether two profiles are equal, entry for entry. Strings are compared as texts, so that their numbers may
  * differ.
  */
 #pragma once
@@ -9,5 +9,5 @@
 
 #define PROFILE_WHAT_SIZE 64
 
-/* @what says where the first difference is. */
+/* @what names the first difference. */
 bool profile_same(const struct profile *a, const struct profile *b, char what[PROFILE_WHAT_SIZE]);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every unit test includes: cmocka with the headers that it wants before it, and a few checks of our
- * own.
+ * Included by every unit test: cmocka with the headers that it requires before it, and a few checks.
  */
 #pragma once
 
@@ -25,7 +24,7 @@
 			fail_msg("%s returned %d: %s", #call, assert_r_, err.text); \
 	})
 
-/* @call fails, and `err` is of @want_kind with @part in its text. */
+/* @call fails, with an `err` of @want_kind and @part in its text. */
 #define assert_fails(call, want_kind, part)                                                          \
 	({                                                                                           \
 		err.kind = ERR_NONE;                                                                 \
@@ -43,11 +42,10 @@
 			fail_msg("%s is \"" STR_FMT "\", not \"%s\"", #s, STR_ARG(assert_s_), (want)); \
 	})
 
-/* A fresh empty folder; test_dir_remove() takes it away with all that is in it. @path has room for
- * TEST_PATH_SIZE. */
+/* A new empty folder; test_dir_remove() removes it with its content. @path has room for TEST_PATH_SIZE. */
 #define TEST_PATH_SIZE 512
 char *test_dir_make(char *path);
 void test_dir_remove(const char *path);
 void test_file_write(const char *path, const void *p, size_t n);
-/* Bytes that look random and are the same each time. */
+/* Bytes that look random and are the same in each run. */
 void test_fill(void *p, size_t n, uint64_t seed);

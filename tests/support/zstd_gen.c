@@ -37,7 +37,7 @@ void zstd_gen_text(struct zstd_gen_rng *r, size_t n, struct buf *ret)
 		uint8_t *p = buf_reserve(ret, len);
 
 		unsigned what = zstd_gen_below(r, 8);
-		/* Distances of all orders of magnitude; what is copied may overlap its copy. */
+		/* Distances of all orders of magnitude; a copy may overlap its source. */
 		size_t far = MIN(done, (size_t)1 << zstd_gen_below(r, 25));
 
 		if (what >= 3 && far) {
@@ -84,7 +84,7 @@ static void set(ZSTD_CCtx *c, ZSTD_cParameter param, int value)
 {
 	size_t e = ZSTD_CCtx_setParameter(c, param, value);
 
-	/* A library without threads knows no workers. */
+	/* A library without threads rejects workers. */
 	assert(!ZSTD_isError(e) || param == ZSTD_c_nbWorkers);
 	(void)e;
 }

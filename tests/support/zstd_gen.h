@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes zstd content with what it decodes to.
+ * Generates zstd content and its decoded bytes.
  *
  * zstd_gen_text() and zstd_gen_encode() let libzstd encode, with parameters that its command does not offer.
  * zstd_gen_exotic() makes valid frames that no encoder makes: every kind of table next to every other one,
- * tables that are repeated much later, RLE tables that live on, literals without their tree, blocks of
- * nothing.
+ * tables that are repeated much later, RLE tables that live on, literals without their tree, empty blocks.
  */
 #pragma once
 
@@ -13,7 +12,7 @@
 
 struct zstd_gen_rng {
 	uint64_t state;
-	struct bytes tape; /* drawn from first: two bytes a number */
+	struct bytes tape; /* consumed first: two bytes a number */
 };
 uint32_t zstd_gen_below(struct zstd_gen_rng *r, uint32_t n); /* 0 to n - 1; n > 0 */
 bool zstd_gen_one_in(struct zstd_gen_rng *r, uint32_t n);
@@ -28,7 +27,7 @@ struct zstd_gen_params {
 	int literals;     /* 0: the library's choice, 1: always compressed, 2: never */
 	int workers;
 	bool checksum, pledged, long_distance;
-	size_t chunk;          /* bytes a call; 0: all at once */
+	size_t chunk;          /* bytes per call; 0: all at once */
 	unsigned flush_one_in; /* chunks; 0: never */
 };
 struct zstd_gen_params zstd_gen_params(struct zstd_gen_rng *r); /* any */
@@ -36,5 +35,5 @@ struct zstd_gen_params zstd_gen_params(struct zstd_gen_rng *r); /* any */
 void zstd_gen_encode(const struct zstd_gen_params *p, struct bytes plain, struct buf *ret);
 void zstd_gen_skippable(struct zstd_gen_rng *r, struct buf *ret);
 
-/* Append one frame, and what it decodes to. */
+/* Append one frame, and its decoded bytes. */
 void zstd_gen_exotic(struct zstd_gen_rng *r, struct buf *ret, struct buf *ret_plain);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Valid frames (RFC 8878) that no encoder makes. Everything is drawn at random: for each block its kind, for
- * each table its mode, then sequences out of what the tables can say, executed at once to know what they
- * decode to; at last the bits are written.
+ * Valid frames (RFC 8878) that no encoder makes. All choices are random: for each block its kind, for each
+ * table its mode, then sequences that the tables can express, executed at once to get the decoded bytes;
+ * finally the bits are written.
  *
- * The tables that decode are those of the code under test: whether frames are right is for libzstd to say.
+ * The decoding tables are those of the code under test: libzstd decides whether the frames are right.
  */
 #include "zstd_gen.h"
 
@@ -34,7 +34,7 @@ static void put(struct bits *b, uint64_t v, unsigned n)
 	}
 }
 
-/* Streams that are read backwards end with a one. */
+/* Streams that are read backwards end with a 1 bit. */
 static void put_end(struct bits *b)
 {
 	put(b, 1, 1);
@@ -189,7 +189,7 @@ static uint8_t draw_literal(struct frame *f, enum literals kind, uint8_t rle)
 
 /* ---- tables ---- */
 
-/* 4.1.1, the other way round. */
+/* The inverse of 4.1.1. */
 static void put_counts(const struct zstd_counts *c, struct zstd_table *t)
 {
 	struct bits b = { 0 };
@@ -233,8 +233,8 @@ static void make_fse(struct frame *f, enum zstd_table_id id, struct zstd_table *
 	struct zstd_counts c = { .log = 5 + zstd_gen_below(f->r, log_max[id] - 4) };
 	unsigned n = 2 + zstd_gen_below(f->r, 8), left = 1u << c.log, last = 0;
 
-	/* Some symbols with little each; the largest symbol takes what is left, so that nothing but zeros may
-	 * follow it. */
+	/* Some symbols with few states each; the largest symbol takes the rest, so that only zeros may follow
+	 * it. */
 	for (unsigned i = 0; i < n; i++) {
 		unsigned s = zstd_gen_below(f->r, symbols[id] - 1),
 			 give = 1 + zstd_gen_below(f->r, MAX(left / 4, 1));
@@ -287,8 +287,7 @@ static void draw_state(struct frame *f, struct seq *q, enum zstd_table_id id, ui
 	q->extra[id] = zstd_gen_below(f->r, MIN(extra_max, 1u << q->s[id].extra));
 }
 
-/* The offset that @q says, if it may reach back @limit bytes at most; 0 if it says none. Sets the repcodes.
- */
+/* The offset that @q expresses, if it is at most @limit; else 0. Sets the repcodes. */
 static uint32_t take_offset(uint32_t rep[3], const struct seq *q, bool no_literals, uint64_t limit)
 {
 	uint32_t v = q->s[ZSTD_OF].base + q->extra[ZSTD_OF], of, n;
@@ -461,7 +460,7 @@ static void compressed_block(struct frame *f, bool last)
 		bool four = lits.size > 900 || (lits.size > 64 && zstd_gen_one_in(f->r, 2));
 
 		fits = huf_literals(&f->tree, kind == COMPRESSED, four, buf_bytes(&lits), &body);
-		/* The tree is then in no block, and nobody may use it. */
+		/* The tree is then in no block, and no block may use it. */
 		if (!fits && kind == COMPRESSED)
 			f->tree.is = false;
 		/* A tree that was in effect before would still be, but it is overwritten here. */
@@ -481,7 +480,7 @@ static void compressed_block(struct frame *f, bool last)
 		put_sequences(f, n, &body);
 		assert(body.size > seq_at);
 	} else if (want) {
-		/* No sequence came to be: the tables were not sent. */
+		/* No sequence was possible: the tables were not sent. */
 		memcpy(f->table, table, sizeof(table));
 	}
 	if (fits && f->plain->size > start && body.size > 2 && body.size < f->block_max) {
@@ -489,7 +488,7 @@ static void compressed_block(struct frame *f, bool last)
 		buf_add(f->out, body.p, body.size);
 		return;
 	}
-	/* As it cannot be said so, the same bytes plainly. */
+	/* If the block cannot be expressed so, store the same bytes raw. */
 	memcpy(f->table, table, sizeof(table));
 	memcpy(f->rep, rep, sizeof(rep));
 	if (kind == COMPRESSED)
@@ -526,7 +525,7 @@ void zstd_gen_exotic(struct zstd_gen_rng *r, struct buf *ret, struct buf *ret_pl
 	unsigned n = 1 + zstd_gen_below(r, BLOCKS_MAX);
 	uint8_t window = (uint8_t)zstd_gen_below(r, 70);
 
-	buf_reserve(ret_plain, 1); /* so that it has a place, even if nothing comes to be there */
+	buf_reserve(ret_plain, 1); /* so that it has an address, even if it stays empty */
 	f->r = r;
 	f->out = ret;
 	f->plain = ret_plain;
