@@ -38,7 +38,7 @@ static void streams_and_padding_are_one_content(void **state)
 }
 
 /* Each block contains thousands of magic numbers in its data, which are not block starts. */
-static void magics_that_are_none(void **state)
+static void magics_within_blocks_are_ignored(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
 	unsigned n;
@@ -50,7 +50,7 @@ static void magics_that_are_none(void **state)
 	check_truncated(CODEC_BZIP2, buf_bytes(&packed), buf_bytes(&plain), 20);
 }
 
-static void nothing_and_small(void **state)
+static void empty_and_small_contents(void **state)
 {
 	AUTO(buf_done) struct buf packed = { 0 }, empty = { 0 };
 	unsigned n;
@@ -64,7 +64,7 @@ static void nothing_and_small(void **state)
 	assert_int_equal(n, 1);
 }
 
-static void a_damaged_database_is_an_error(void **state)
+static void damage_is_reported(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
 	struct err err = { 0 };
@@ -86,9 +86,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_level_and_content),
 		cmocka_unit_test(streams_and_padding_are_one_content),
-		cmocka_unit_test(magics_that_are_none),
-		cmocka_unit_test(nothing_and_small),
-		cmocka_unit_test(a_damaged_database_is_an_error),
+		cmocka_unit_test(magics_within_blocks_are_ignored),
+		cmocka_unit_test(empty_and_small_contents),
+		cmocka_unit_test(damage_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

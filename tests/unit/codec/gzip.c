@@ -69,7 +69,7 @@ static void small_members_need_no_windows(void **state)
 	assert_true(info.size < 1000);
 }
 
-static void small_ones_have_only_sums(void **state)
+static void small_contents_have_only_sums(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 }, empty = { 0 };
 	unsigned n;
@@ -117,7 +117,7 @@ static void a_landmark_gets_a_point_nearby(void **state)
 		     &(struct codec_source_options){ .points = buf_bytes(&points) }, 50);
 }
 
-static void a_damaged_database_is_an_error(void **state)
+static void damage_is_reported(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
 	struct err err = { 0 };
@@ -145,9 +145,9 @@ int main(void)
 		cmocka_unit_test(blocks_at_every_bit),
 		cmocka_unit_test(members_and_padding_are_one_content),
 		cmocka_unit_test(small_members_need_no_windows),
-		cmocka_unit_test(small_ones_have_only_sums),
+		cmocka_unit_test(small_contents_have_only_sums),
 		cmocka_unit_test(a_landmark_gets_a_point_nearby),
-		cmocka_unit_test(a_damaged_database_is_an_error),
+		cmocka_unit_test(damage_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,7 +47,7 @@ static void streams_with_padding_are_one_content(void **state)
 	check_all_ways(CODEC_XZ, buf_bytes(&packed), buf_bytes(&plain), &defaults);
 }
 
-static void one_block_and_nothing(void **state)
+static void one_block_and_no_block(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 }, empty = { 0 };
 	unsigned n;
@@ -61,7 +61,7 @@ static void one_block_and_nothing(void **state)
 	assert_int_equal(n, 0);
 }
 
-static void a_damaged_database_is_an_error(void **state)
+static void damage_is_reported(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
 	struct err err = { 0 };
@@ -78,7 +78,7 @@ static void a_damaged_database_is_an_error(void **state)
 		     "no header where one should be");
 }
 
-static void a_file_that_lost_its_end_is_read_as_far_as_it_goes(void **state)
+static void a_cut_file_is_read_up_to_its_end(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
 	AUTO(source_closep) struct source *raw = NULL;
@@ -142,9 +142,9 @@ int main(void)
 		cmocka_unit_test(blocks_of_all_kinds),
 		cmocka_unit_test(small_blocks_are_joined),
 		cmocka_unit_test(streams_with_padding_are_one_content),
-		cmocka_unit_test(one_block_and_nothing),
-		cmocka_unit_test(a_damaged_database_is_an_error),
-		cmocka_unit_test(a_file_that_lost_its_end_is_read_as_far_as_it_goes),
+		cmocka_unit_test(one_block_and_no_block),
+		cmocka_unit_test(damage_is_reported),
+		cmocka_unit_test(a_cut_file_is_read_up_to_its_end),
 		cmocka_unit_test(an_absurd_dictionary_is_a_limit),
 		cmocka_unit_test(lzma_alone_reads_from_the_start),
 	};

@@ -36,7 +36,7 @@ static uint8_t *make(size_t n)
 	return p;
 }
 
-static void what_is_written_is_read_at_any_place(void **state)
+static void written_frames_are_read_at_any_offset(void **state)
 {
 	static const size_t sizes[] = { 0,
 					1,
@@ -71,7 +71,7 @@ static void what_is_written_is_read_at_any_place(void **state)
 	}
 }
 
-static void damage_is_noticed_wherever_it_is(void **state)
+static void damage_is_noticed_at_every_offset(void **state)
 {
 	const size_t n = 2 * CODEC_FRAME_SIZE + 5;
 	AUTO(mem_freep) uint8_t *p = make(n), *got = mem_alloc(n);
@@ -99,7 +99,7 @@ static void damage_is_noticed_wherever_it_is(void **state)
 	}
 }
 
-static void a_full_disk_ends_it(void **state)
+static void a_full_disk_ends_writing(void **state)
 {
 	AUTO(mem_freep) uint8_t *p = make(2 * CODEC_FRAME_SIZE);
 	struct codec_frames *f = codec_frames_new(1, to_nowhere, NULL);
@@ -110,7 +110,7 @@ static void a_full_disk_ends_it(void **state)
 	codec_frames_free(f);
 }
 
-static void it_is_gone_on_with_behind_the_last_whole_frame(void **state)
+static void writing_resumes_after_the_last_whole_frame(void **state)
 {
 	const size_t n = 3 * CODEC_FRAME_SIZE + 777;
 	AUTO(mem_freep) uint8_t *p = make(n), *got = mem_alloc(n);
@@ -142,7 +142,7 @@ static void it_is_gone_on_with_behind_the_last_whole_frame(void **state)
 	assert_int_equal(n_ends, 4);
 }
 
-static void of_what_is_damaged_it_is_gone_on_with_before(void **state)
+static void writing_resumes_before_a_damaged_frame(void **state)
 {
 	const size_t n = 3 * CODEC_FRAME_SIZE;
 	AUTO(mem_freep) uint8_t *p = make(n);
@@ -168,11 +168,11 @@ static void of_what_is_damaged_it_is_gone_on_with_before(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_written_is_read_at_any_place),
-		cmocka_unit_test(damage_is_noticed_wherever_it_is),
-		cmocka_unit_test(a_full_disk_ends_it),
-		cmocka_unit_test(it_is_gone_on_with_behind_the_last_whole_frame),
-		cmocka_unit_test(of_what_is_damaged_it_is_gone_on_with_before),
+		cmocka_unit_test(written_frames_are_read_at_any_offset),
+		cmocka_unit_test(damage_is_noticed_at_every_offset),
+		cmocka_unit_test(a_full_disk_ends_writing),
+		cmocka_unit_test(writing_resumes_after_the_last_whole_frame),
+		cmocka_unit_test(writing_resumes_before_a_damaged_frame),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,7 +84,7 @@ static void frame_headers_of_all_forms(void **state)
 	}
 }
 
-static void what_starts_here(void **state)
+static void kinds_of_frames_by_their_first_bytes(void **state)
 {
 	assert_int_equal(zstd_what(bytes_of("\x28\xb5\x2f\xfd", 4)), ZSTD_WHAT_FRAME);
 	assert_int_equal(zstd_what(bytes_of("\x5f\x2a\x4d\x18", 4)), ZSTD_WHAT_SKIPPABLE);
@@ -224,7 +224,7 @@ int main(void)
 		cmocka_unit_test(predefined_tables_are_those_of_the_standard),
 		cmocka_unit_test(windows_round_up),
 		cmocka_unit_test(frame_headers_of_all_forms),
-		cmocka_unit_test(what_starts_here),
+		cmocka_unit_test(kinds_of_frames_by_their_first_bytes),
 		cmocka_unit_test(repcodes_chain),
 		cmocka_unit_test(payloads_keep_what_is_marked),
 		cmocka_unit_test(broken_payloads_are_refused),

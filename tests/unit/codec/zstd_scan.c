@@ -108,7 +108,7 @@ static void truncation_says_where(void **state)
 	}
 }
 
-static void what_is_no_zstd(void **state)
+static void other_bytes_are_refused(void **state)
 {
 	static const uint8_t dict_id[] = { 0x28, 0xb5, 0x2f, 0xfd, 0x01, 0x58, 77, 1, 0, 0 };
 	static const uint8_t huge[] = { 0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 1, 0, 0 };
@@ -144,7 +144,7 @@ static void what_is_no_zstd(void **state)
 	assert_fails(stream_all(b, &err), ERR_INVALID, "");
 }
 
-static void bits_that_turned(void **state)
+static void flipped_bits_never_crash(void **state)
 {
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
 	struct zstd_gen_rng r = { 8 };
@@ -320,7 +320,7 @@ static void doubts_cost_points_only(void **state)
 	assert_int_equal(check_all_ways(CODEC_ZSTD, buf_bytes(&packed), buf_bytes(&plain), &opts), 30 + 20);
 }
 
-static void points_too_near_for_a_doubt(void **state)
+static void a_doubt_after_close_points_costs_only_the_open_one(void **state)
 {
 	struct codec_scan_options opts = { .spacing = 600, .min_size = 1, .budget_percent = 1u << 30 };
 	AUTO(buf_done) struct buf plain = { 0 }, packed = { 0 };
@@ -349,14 +349,14 @@ int main(void)
 		cmocka_unit_test(every_way_to_read),
 		cmocka_unit_test(reads_that_fail),
 		cmocka_unit_test(truncation_says_where),
-		cmocka_unit_test(what_is_no_zstd),
-		cmocka_unit_test(bits_that_turned),
+		cmocka_unit_test(other_bytes_are_refused),
+		cmocka_unit_test(flipped_bits_never_crash),
 		cmocka_unit_test(small_frames_share_a_span),
 		cmocka_unit_test(landmarks_get_points),
 		cmocka_unit_test(small_contents_have_no_points),
 		cmocka_unit_test(points_keep_to_their_budget),
 		cmocka_unit_test(doubts_cost_points_only),
-		cmocka_unit_test(points_too_near_for_a_doubt),
+		cmocka_unit_test(a_doubt_after_close_points_costs_only_the_open_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -155,7 +155,7 @@ static void modules_have_the_build_ids_that_were_dumped(void **state)
 	}
 }
 
-static void what_is_no_dump_or_has_no_list_is_told(void **state)
+static void other_files_and_dumps_without_a_list(void **state)
 {
 	AUTO(dump_done) struct dump empty = { 0 };
 	AUTO(buf_done) struct buf b = { 0 };
@@ -176,7 +176,7 @@ static void what_is_no_dump_or_has_no_list_is_told(void **state)
 	assert_int_equal(modules(&empty, &m, &n, &err), ELF_CORE_NO_FILES);
 }
 
-static void a_list_that_lies_is_told(void **state)
+static void a_damaged_list_is_an_error(void **state)
 {
 	static const struct {
 		uint64_t n;
@@ -275,8 +275,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(modules_have_the_build_ids_that_were_dumped),
-		cmocka_unit_test(what_is_no_dump_or_has_no_list_is_told),
-		cmocka_unit_test(a_list_that_lies_is_told),
+		cmocka_unit_test(other_files_and_dumps_without_a_list),
+		cmocka_unit_test(a_damaged_list_is_an_error),
 		cmocka_unit_test(a_dump_that_is_cut_has_its_list),
 		cmocka_unit_test(memory_that_is_not_in_the_file_was_not_dumped),
 	};

@@ -202,7 +202,7 @@ static void a_program_without_section_headers(void **state)
 	assert_int_equal(facts_of(&w).flags, ELF_IS_EXECUTABLE);
 }
 
-static void a_cut_file_is_what_its_segments_prove(void **state)
+static void a_cut_file_is_classified_by_its_segments(void **state)
 {
 	static const struct {
 		bool code, debug;
@@ -235,7 +235,7 @@ static void a_cut_file_is_what_its_segments_prove(void **state)
 	}
 }
 
-static void in_words(void **state)
+static void facts_are_printed_in_words(void **state)
 {
 	static const struct {
 		struct elf_facts f;
@@ -276,8 +276,8 @@ int main(void)
 		cmocka_unit_test(core_dumps),
 		cmocka_unit_test(a_cut_core_dump_is_a_core_dump),
 		cmocka_unit_test(a_program_without_section_headers),
-		cmocka_unit_test(a_cut_file_is_what_its_segments_prove),
-		cmocka_unit_test(in_words),
+		cmocka_unit_test(a_cut_file_is_classified_by_its_segments),
+		cmocka_unit_test(facts_are_printed_in_words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

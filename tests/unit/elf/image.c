@@ -84,7 +84,7 @@ static void a_usual_file_takes_two_reads(void **state)
 	assert_true(fault_bytes(src) < 10000);
 }
 
-static void what_is_not_elf(void **state)
+static void other_files_are_not_elf(void **state)
 {
 	static const char *const files[] = { "", "\x7f",
 					     "\x7f"
@@ -213,7 +213,7 @@ enum {
 };
 enum { SH_NAME = 0, SH_TYPE = 4, SH_OFFSET = 24, SH_SIZE = 32, SH_LINK = 40, SH_INFO = 44 };
 
-static void a_section_table_that_lies_leaves_the_segments(void **state)
+static void a_bad_section_table_leaves_the_segments(void **state)
 {
 	static const struct {
 		size_t at;
@@ -260,7 +260,7 @@ static void a_section_table_that_lies_leaves_the_segments(void **state)
 }
 
 /* A file whose end was never written: after a crash, or of a transfer that allocated the file first. */
-static void a_section_table_of_zeros_is_none(void **state)
+static void a_section_table_of_zeros_is_damaged(void **state)
 {
 	AUTO(elf_writer_done) struct elf_writer w = { 0 };
 	AUTO(buf_done) struct buf file = { 0 };
@@ -279,7 +279,7 @@ static void a_section_table_of_zeros_is_none(void **state)
 	assert_non_null(strstr(img->sections_err.text, "which is empty"));
 }
 
-static void a_number_of_sections_that_lies_in_section_zero(void **state)
+static void a_wrong_number_of_sections_in_section_zero(void **state)
 {
 	static const uint64_t numbers[] = { 6, ELF_MAX_SECTIONS + 1, UINT32_MAX, UINT64_MAX,
 					    (uint64_t)1 << 32 };
@@ -300,7 +300,7 @@ static void a_number_of_sections_that_lies_in_section_zero(void **state)
 	}
 }
 
-static void a_program_header_table_that_lies_is_an_error(void **state)
+static void a_bad_program_header_table_is_an_error(void **state)
 {
 	static const struct {
 		size_t at;
@@ -365,7 +365,7 @@ static void larger_table_entries_are_stepped_over(void **state)
 	assert_non_null(elf_section_find(img, ".bss"));
 }
 
-static void names_outside_of_the_names_are_none(void **state)
+static void name_offsets_outside_of_the_table_give_no_name(void **state)
 {
 	AUTO(elf_writer_done) struct elf_writer w = { 0 };
 	AUTO(buf_done) struct buf file = { 0 };
@@ -571,17 +571,17 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(header_and_tables_of_every_target),
 		cmocka_unit_test(a_usual_file_takes_two_reads),
-		cmocka_unit_test(what_is_not_elf),
+		cmocka_unit_test(other_files_are_not_elf),
 		cmocka_unit_test(damaged_idents),
 		cmocka_unit_test(extended_numbering),
 		cmocka_unit_test(more_sections_than_the_header_can_count),
 		cmocka_unit_test(more_segments_than_the_header_can_count),
-		cmocka_unit_test(a_section_table_that_lies_leaves_the_segments),
-		cmocka_unit_test(a_section_table_of_zeros_is_none),
-		cmocka_unit_test(a_number_of_sections_that_lies_in_section_zero),
-		cmocka_unit_test(a_program_header_table_that_lies_is_an_error),
+		cmocka_unit_test(a_bad_section_table_leaves_the_segments),
+		cmocka_unit_test(a_section_table_of_zeros_is_damaged),
+		cmocka_unit_test(a_wrong_number_of_sections_in_section_zero),
+		cmocka_unit_test(a_bad_program_header_table_is_an_error),
 		cmocka_unit_test(larger_table_entries_are_stepped_over),
-		cmocka_unit_test(names_outside_of_the_names_are_none),
+		cmocka_unit_test(name_offsets_outside_of_the_table_give_no_name),
 		cmocka_unit_test(names_that_overlap_without_end_are_refused),
 		cmocka_unit_test(gigantic_names_are_a_limit),
 		cmocka_unit_test(a_file_without_sections),

@@ -96,7 +96,7 @@ static void damage(uint8_t *p, size_t *n)
 		*n = 1 + rnd() % *n;
 }
 
-static void both_decoders_say_the_same(void **state)
+static void both_decoders_return_the_same(void **state)
 {
 	uint8_t *in_end = fenced(), *out_end = fenced();
 	AUTO(mem_freep)
@@ -131,7 +131,7 @@ static void both_decoders_say_the_same(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(both_decoders_say_the_same),
+		cmocka_unit_test(both_decoders_return_the_same),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,7 @@ static void debug_link_of_every_target(void **state)
 		}
 }
 
-static void links_that_are_not_there(void **state)
+static void missing_links(void **state)
 {
 	AUTO(input_done) struct input f = { 0 };
 	struct build_id id;
@@ -179,7 +179,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(debug_link_of_every_target),
-		cmocka_unit_test(links_that_are_not_there),
+		cmocka_unit_test(missing_links),
 		cmocka_unit_test(damaged_debug_links),
 		cmocka_unit_test(a_link_section_that_is_too_large_is_a_limit),
 		cmocka_unit_test(alt_link),

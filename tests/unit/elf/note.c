@@ -237,7 +237,7 @@ static int count(void *arg, const struct elf_note *note)
 	return 0;
 }
 
-static void what_is_read_of_notes_is_bounded(void **state)
+static void reading_of_notes_is_bounded(void **state)
 {
 	AUTO(input_done) struct input f = { 0 };
 	AUTO(buf_done) struct buf b = { 0 };
@@ -327,7 +327,7 @@ int main(void)
 		cmocka_unit_test(a_damaged_note_ends_its_own_section_only),
 		cmocka_unit_test(notes_that_are_not_in_the_file_are_passed_over),
 		cmocka_unit_test(notes_that_run_past_the_file_are_read_up_to_its_end),
-		cmocka_unit_test(what_is_read_of_notes_is_bounded),
+		cmocka_unit_test(reading_of_notes_is_bounded),
 		cmocka_unit_test(every_note_in_order),
 		cmocka_unit_test(go_build_ids),
 	};

@@ -95,7 +95,7 @@ static void programs_debug_files_and_modules(void **state)
 	elf_probe_free(p);
 }
 
-static void what_is_not_elf_is_known_at_once(void **state)
+static void other_files_are_refused_after_four_bytes(void **state)
 {
 	static const char *const files[] = { "#!/bin/sh\necho\n",
 					     "\x7f"
@@ -145,7 +145,7 @@ static void a_section_table_at_the_front(void **state)
 	elf_probe_free(p);
 }
 
-static void names_that_do_not_lie_right_before_the_table(void **state)
+static void names_far_before_the_table(void **state)
 {
 	struct elf_probe *p = elf_probe_new();
 	AUTO(elf_writer_done) struct elf_writer w = { 0 };
@@ -159,7 +159,7 @@ static void names_that_do_not_lie_right_before_the_table(void **state)
 	elf_probe_free(p);
 }
 
-static void what_has_passed_unseen_must_be_read_again(void **state)
+static void ranges_that_passed_unseen_need_another_read(void **state)
 {
 	struct elf_probe *p = elf_probe_new();
 	AUTO(mem_freep) char *much = mem_zalloc(20000);
@@ -245,7 +245,7 @@ static void damaged_and_cut_files_fail_as_the_file_does(void **state)
 	elf_probe_free(p);
 }
 
-static void a_stream_shorter_than_was_said(void **state)
+static void a_stream_shorter_than_its_stated_size(void **state)
 {
 	struct elf_probe *p = elf_probe_new();
 	AUTO(buf_done) struct buf file = { 0 };
@@ -267,7 +267,7 @@ static void a_stream_shorter_than_was_said(void **state)
 	elf_probe_free(NULL);
 }
 
-static void it_keeps_little(void **state)
+static void the_probe_keeps_few_bytes(void **state)
 {
 	struct elf_probe *p = elf_probe_new();
 	AUTO(elf_writer_done) struct elf_writer w = { 0 };
@@ -296,15 +296,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(programs_debug_files_and_modules),
-		cmocka_unit_test(what_is_not_elf_is_known_at_once),
+		cmocka_unit_test(other_files_are_refused_after_four_bytes),
 		cmocka_unit_test(a_section_table_at_the_front),
-		cmocka_unit_test(names_that_do_not_lie_right_before_the_table),
-		cmocka_unit_test(what_has_passed_unseen_must_be_read_again),
+		cmocka_unit_test(names_far_before_the_table),
+		cmocka_unit_test(ranges_that_passed_unseen_need_another_read),
 		cmocka_unit_test(notes_far_from_the_head),
 		cmocka_unit_test(extended_numbering_and_many_segments),
 		cmocka_unit_test(damaged_and_cut_files_fail_as_the_file_does),
-		cmocka_unit_test(a_stream_shorter_than_was_said),
-		cmocka_unit_test(it_keeps_little),
+		cmocka_unit_test(a_stream_shorter_than_its_stated_size),
+		cmocka_unit_test(the_probe_keeps_few_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,7 +122,7 @@ static void set_size(struct buf *file, const struct elf_writer *w, uint32_t kind
 		p[i] = (uint8_t)(v >> 8 * (kind && !w->big ? i : n - 1 - i));
 }
 
-static void a_size_that_lies_is_an_error(void **state)
+static void a_wrong_size_in_the_header_is_an_error(void **state)
 {
 	AUTO(mem_freep) uint8_t *content = make_content(CONTENT_SIZE);
 
@@ -372,7 +372,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(compressed_sections_of_every_kind_and_target),
 		cmocka_unit_test(a_section_as_a_stream),
-		cmocka_unit_test(a_size_that_lies_is_an_error),
+		cmocka_unit_test(a_wrong_size_in_the_header_is_an_error),
 		cmocka_unit_test(damage_in_compressed_content_is_noticed),
 		cmocka_unit_test(cut_compressed_content),
 		cmocka_unit_test(unknown_compression),

@@ -138,7 +138,7 @@ static void refused(struct split *s, const char *text)
 	*s = (struct split){ 0 };
 }
 
-static void what_cannot_be_split_is_refused_with_the_reason(void **state)
+static void unsplittable_files_are_refused_with_the_reason(void **state)
 {
 	struct split s = { 0 };
 	struct elf_writer_section *sec;
@@ -167,7 +167,7 @@ static void what_cannot_be_split_is_refused_with_the_reason(void **state)
 	refused(&s, "ends past the file");
 }
 
-static void what_has_nothing_to_split_is_no_failure(void **state)
+static void nothing_to_split_is_an_outcome(void **state)
 {
 	AUTO(split_done) struct split s = { 0 }, debug = { 0 };
 	struct err err = { 0 };
@@ -232,7 +232,7 @@ static void padding_is_dropped_and_anything_else_is_refused(void **state)
 	}
 }
 
-static void a_signed_module_loses_its_signature_and_is_told_from_others(void **state)
+static void a_signed_module_is_reported_and_loses_its_signature(void **state)
 {
 	static const struct {
 		uint16_t type;
@@ -271,7 +271,7 @@ static void a_signed_module_loses_its_signature_and_is_told_from_others(void **s
 
 /* ---- both files ---- */
 
-static void both_files_have_what_is_theirs(void **state)
+static void both_files_have_their_sections(void **state)
 {
 	for (enum elf_writer_target target = 0; target < ELF_WRITER_N_TARGETS; target++)
 		for (uint16_t type = ET_REL; type <= ET_DYN; type++) {
@@ -325,7 +325,7 @@ static void both_files_have_what_is_theirs(void **state)
 		}
 }
 
-static void packed_sections_say_the_same(void **state)
+static void compressed_sections_decode_to_the_same(void **state)
 {
 	static const enum elf_split_packing packings[] = { ELF_SPLIT_AS_THEY_ARE, ELF_SPLIT_UNPACKED,
 							   ELF_SPLIT_ZLIB, ELF_SPLIT_ZSTD };
@@ -438,7 +438,7 @@ static bool has_symbol(const struct elf_image *img, struct arena *a, const char 
 	return false;
 }
 
-static void symbols_that_only_debuggers_want_go(void **state)
+static void symbols_for_debuggers_are_removed(void **state)
 {
 	static const struct symbol list[] = {
 		{ "x.c", STT_FILE, STB_LOCAL, NULL, false },
@@ -468,7 +468,7 @@ static void symbols_that_only_debuggers_want_go(void **state)
 
 /* ---- failures ---- */
 
-static void every_read_that_fails_is_told(void **state)
+static void every_failed_read_is_reported(void **state)
 {
 	AUTO(split_done) struct split s = { 0 };
 	bool whole = false;
@@ -495,7 +495,7 @@ static void every_read_that_fails_is_told(void **state)
 	}
 }
 
-static void a_disk_that_is_full_is_told(void **state)
+static void a_full_disk_is_reported(void **state)
 {
 	AUTO(split_done) struct split s = { 0 };
 	AUTO(fd_close) int full = open("/dev/full", O_RDWR | O_CLOEXEC);
@@ -516,15 +516,15 @@ static void a_disk_that_is_full_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_cannot_be_split_is_refused_with_the_reason),
-		cmocka_unit_test(what_has_nothing_to_split_is_no_failure),
+		cmocka_unit_test(unsplittable_files_are_refused_with_the_reason),
+		cmocka_unit_test(nothing_to_split_is_an_outcome),
 		cmocka_unit_test(padding_is_dropped_and_anything_else_is_refused),
-		cmocka_unit_test(a_signed_module_loses_its_signature_and_is_told_from_others),
-		cmocka_unit_test(both_files_have_what_is_theirs),
-		cmocka_unit_test(packed_sections_say_the_same),
-		cmocka_unit_test(symbols_that_only_debuggers_want_go),
-		cmocka_unit_test(every_read_that_fails_is_told),
-		cmocka_unit_test(a_disk_that_is_full_is_told),
+		cmocka_unit_test(a_signed_module_is_reported_and_loses_its_signature),
+		cmocka_unit_test(both_files_have_their_sections),
+		cmocka_unit_test(compressed_sections_decode_to_the_same),
+		cmocka_unit_test(symbols_for_debuggers_are_removed),
+		cmocka_unit_test(every_failed_read_is_reported),
+		cmocka_unit_test(a_full_disk_is_reported),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

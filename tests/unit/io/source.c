@@ -64,7 +64,7 @@ static void check_reads(struct source *s, const uint8_t *want, size_t size)
 	assert_fails(source_read_arena(s, range_of(5, UINT64_MAX), 10, &a, &b, &err), ERR_INVALID, "ends at");
 }
 
-static void a_file(void **state)
+static void files_read_back(void **state)
 {
 	AUTO(source_closep) struct source *s = NULL;
 	struct err err = { 0 };
@@ -81,7 +81,7 @@ static void a_file(void **state)
 	check_reads(s, data, sizeof(data));
 }
 
-static void what_is_no_file_is_not_opened(void **state)
+static void only_regular_files_are_opened(void **state)
 {
 	struct source *s = NULL;
 	struct err err = { 0 };
@@ -92,7 +92,7 @@ static void what_is_no_file_is_not_opened(void **state)
 	source_close(NULL);
 }
 
-static void a_file_that_shrinks_is_another_file(void **state)
+static void a_file_that_shrinks_is_changed(void **state)
 {
 	AUTO(source_closep) struct source *s = NULL;
 	struct err err = { 0 };
@@ -117,7 +117,7 @@ static void a_failing_descriptor_is_an_io_error(void **state)
 		     "read at 0: Bad file descriptor");
 }
 
-static void memory(void **state)
+static void memory_reads_back(void **state)
 {
 	AUTO(source_closep) struct source *s = source_of_mem(bytes_of(data, sizeof(data)), "m");
 	AUTO(source_closep) struct source *empty = source_of_mem((struct bytes){ 0 }, NULL);
@@ -174,7 +174,7 @@ static void a_part_of_memory_is_memory(void **state)
 	check_reads(part, data + 10, 90);
 }
 
-static void a_part_lies_within_its_parent(void **state)
+static void a_part_past_its_parent_is_invalid(void **state)
 {
 	struct source *part = NULL;
 	struct err err = { 0 };
@@ -214,7 +214,7 @@ static void short_reads_are_put_together(void **state)
 	check_reads(part, data + 1, 3000);
 }
 
-static void faults_come_where_they_were_ordered(void **state)
+static void faults_occur_at_the_chosen_reads(void **state)
 {
 	AUTO(source_closep)
 	struct source *s = fault_source_new(source_of_mem(bytes_of(data, sizeof(data)), "m"), true);
@@ -249,7 +249,7 @@ static int read_nothing(struct source *s, uint64_t off, void *buf, size_t n, enu
 	return 0;
 }
 
-static void a_source_that_gives_nothing_does_not_hang_us(void **state)
+static void a_source_that_returns_nothing_is_an_error(void **state)
 {
 	static const struct source_ops ops = { .read = read_nothing };
 	struct err err = { 0 };
@@ -275,19 +275,19 @@ static void more_than_memory_is_a_limit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_file, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_is_no_file_is_not_opened, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_file_that_shrinks_is_another_file, setup, teardown),
+		cmocka_unit_test_setup_teardown(files_read_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(only_regular_files_are_opened, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_file_that_shrinks_is_changed, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_failing_descriptor_is_an_io_error, setup, teardown),
-		cmocka_unit_test_setup_teardown(memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(memory_reads_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_part_of_a_part_lends_what_its_parent_lends, setup,
 						teardown),
 		cmocka_unit_test(a_part_of_memory_is_memory),
-		cmocka_unit_test(a_part_lies_within_its_parent),
+		cmocka_unit_test(a_part_past_its_parent_is_invalid),
 		cmocka_unit_test(short_reads_are_put_together),
-		cmocka_unit_test(faults_come_where_they_were_ordered),
+		cmocka_unit_test(faults_occur_at_the_chosen_reads),
 		cmocka_unit_test(more_than_memory_is_a_limit),
-		cmocka_unit_test(a_source_that_gives_nothing_does_not_hang_us),
+		cmocka_unit_test(a_source_that_returns_nothing_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

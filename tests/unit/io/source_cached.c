@@ -67,7 +67,7 @@ static void many_small_reads_become_few_large_ones(void **state)
 	assert_int_equal(fault_reads(parent), 4);
 }
 
-static void the_block_not_used_for_longest_goes(void **state)
+static void the_least_recently_used_block_is_evicted(void **state)
 {
 	struct source *parent = counted();
 	AUTO(source_closep) struct source *s = source_cached(parent, true, 1024, 3);
@@ -80,7 +80,7 @@ static void the_block_not_used_for_longest_goes(void **state)
 	}
 }
 
-static void large_reads_go_past_it(void **state)
+static void large_reads_bypass_the_cache(void **state)
 {
 	struct source *parent = counted();
 	AUTO(source_closep) struct source *s = source_cached(parent, true, 1024, 4);
@@ -94,7 +94,7 @@ static void large_reads_go_past_it(void **state)
 	assert_int_equal(fault_reads(parent), 3);
 }
 
-static void a_failed_read_is_not_kept(void **state)
+static void a_failed_read_is_not_cached(void **state)
 {
 	struct source *parent = counted();
 	AUTO(source_closep) struct source *s = source_cached(parent, true, 1024, 1);
@@ -111,7 +111,7 @@ static void a_failed_read_is_not_kept(void **state)
 	read_at(s, 100, 10, SOURCE_RANDOM);
 }
 
-static void what_the_parent_lends_is_lent(void **state)
+static void descriptor_and_memory_of_the_parent_are_lent(void **state)
 {
 	AUTO(source_closep) struct source *parent = source_of_mem(bytes_of(data, sizeof(data)), "m");
 	AUTO(source_closep) struct source *s = source_cached(parent, false, 1024, 2);
@@ -123,7 +123,7 @@ static void what_the_parent_lends_is_lent(void **state)
 	read_at(s, 99000, 1000, SOURCE_RANDOM);
 }
 
-static void a_block_that_there_is_no_memory_for_is_a_limit(void **state)
+static void a_block_without_memory_is_a_limit(void **state)
 {
 	AUTO(source_closep) struct source *parent = source_sparse_new(1ull << 62, "huge");
 	AUTO(source_closep) struct source *s = source_cached(parent, false, (size_t)1 << 61, 1);
@@ -138,11 +138,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_same_bytes_for_any_blocks),
 		cmocka_unit_test(many_small_reads_become_few_large_ones),
-		cmocka_unit_test(the_block_not_used_for_longest_goes),
-		cmocka_unit_test(large_reads_go_past_it),
-		cmocka_unit_test(a_failed_read_is_not_kept),
-		cmocka_unit_test(a_block_that_there_is_no_memory_for_is_a_limit),
-		cmocka_unit_test(what_the_parent_lends_is_lent),
+		cmocka_unit_test(the_least_recently_used_block_is_evicted),
+		cmocka_unit_test(large_reads_bypass_the_cache),
+		cmocka_unit_test(a_failed_read_is_not_cached),
+		cmocka_unit_test(a_block_without_memory_is_a_limit),
+		cmocka_unit_test(descriptor_and_memory_of_the_parent_are_lent),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

@@ -42,7 +42,7 @@ static void assert_lacks(struct source *s, uint64_t off, size_t n)
 	assert_int_equal(missed_n, n);
 }
 
-static void only_what_was_added_is_there(void **state)
+static void only_added_ranges_can_be_read(void **state)
 {
 	AUTO(source_closep) struct source *s = source_sparse_new(SIZE, "sparse");
 	uint64_t off, n;
@@ -69,7 +69,7 @@ static void only_what_was_added_is_there(void **state)
 	assert_int_equal(off, 999);
 }
 
-static void ranges_that_touch_are_one(void **state)
+static void touching_ranges_are_joined(void **state)
 {
 	AUTO(source_closep) struct source *s = source_sparse_new(SIZE, "sparse");
 
@@ -85,7 +85,7 @@ static void ranges_that_touch_are_one(void **state)
 	assert_int_equal(source_sparse_held(s), SIZE);
 }
 
-static void the_end_of_the_file_is_as_in_any_source(void **state)
+static void reads_at_the_end_are_short(void **state)
 {
 	AUTO(source_closep) struct source *s = source_sparse_new(SIZE, "sparse");
 	struct err err = { 0 };
@@ -132,7 +132,7 @@ static void any_order_and_overlap(void **state)
 	}
 }
 
-static void what_comes_later_wins(void **state)
+static void later_bytes_overwrite_earlier_ones(void **state)
 {
 	AUTO(source_closep) struct source *s = source_sparse_new(10, "sparse");
 	struct err err = { 0 };
@@ -152,11 +152,11 @@ static void what_comes_later_wins(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_what_was_added_is_there),
-		cmocka_unit_test(ranges_that_touch_are_one),
-		cmocka_unit_test(the_end_of_the_file_is_as_in_any_source),
+		cmocka_unit_test(only_added_ranges_can_be_read),
+		cmocka_unit_test(touching_ranges_are_joined),
+		cmocka_unit_test(reads_at_the_end_are_short),
 		cmocka_unit_test(any_order_and_overlap),
-		cmocka_unit_test(what_comes_later_wins),
+		cmocka_unit_test(later_bytes_overwrite_earlier_ones),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

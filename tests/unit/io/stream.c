@@ -191,7 +191,7 @@ static void a_source_that_ends_before_the_range_is_damaged(void **state)
 	}
 }
 
-static void failures_come_through(void **state)
+static void failures_are_returned(void **state)
 {
 	struct source *src = fault_source_new(source_of_mem(bytes_of(data, sizeof(data)), "m"), true);
 	AUTO(stream_closep) struct stream *s = stream_of_source(src, true, 0, sizeof(data));
@@ -229,7 +229,7 @@ static int compare_chunk(void *arg, struct bytes chunk, struct err *err)
 	return sum->at >= sum->stop_at ? 42 : 0;
 }
 
-static void each_goes_through_all_of_it(void **state)
+static void stream_each_passes_every_chunk(void **state)
 {
 	AUTO(stream_closep) struct stream *a = plain_new(sizeof(data), SIZE_MAX);
 	AUTO(stream_closep) struct stream *b = over_memory(0, sizeof(data));
@@ -261,8 +261,8 @@ int main(void)
 		cmocka_unit_test(a_source_is_read_in_large_chunks_in_order),
 		cmocka_unit_test(skipping_reads_nothing),
 		cmocka_unit_test(a_source_that_ends_before_the_range_is_damaged),
-		cmocka_unit_test(failures_come_through),
-		cmocka_unit_test(each_goes_through_all_of_it),
+		cmocka_unit_test(failures_are_returned),
+		cmocka_unit_test(stream_each_passes_every_chunk),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

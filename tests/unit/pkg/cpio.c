@@ -29,7 +29,7 @@ static int fails(const struct buf *cpio, struct err *err)
 	return r;
 }
 
-static void every_format_tells_the_same(void **state)
+static void every_format_lists_the_same(void **state)
 {
 	size_t n;
 	const struct pw_file *files = sample_files(&n);
@@ -238,7 +238,7 @@ static void a_directory_with_a_size(void **state)
 	listing_done(&l);
 }
 
-static void headers_that_lie(void **state)
+static void wrong_headers_are_errors(void **state)
 {
 	AUTO(buf_done) struct buf cpio = { 0 };
 	struct pw_file file = { .path = "a", .content = bytes_of("abc", 3) };
@@ -285,14 +285,14 @@ static void hard_links_that_wait_are_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_format_tells_the_same),
+		cmocka_unit_test(every_format_lists_the_same),
 		cmocka_unit_test(hard_links_follow_their_content),
 		cmocka_unit_test(content_may_come_more_than_once_or_first),
 		cmocka_unit_test(stripped_headers),
 		cmocka_unit_test(large_files),
 		cmocka_unit_test(cut_anywhere),
 		cmocka_unit_test(a_directory_with_a_size),
-		cmocka_unit_test(headers_that_lie),
+		cmocka_unit_test(wrong_headers_are_errors),
 		cmocka_unit_test(hard_links_that_wait_are_bounded),
 	};
 

@@ -127,7 +127,7 @@ static void long_member_names_of_gnu_and_bsd(void **state)
 	assert_memory_equal(deb.p + info.payload.off, tar.p, tar.size);
 }
 
-static void what_is_wrong_is_told(void **state)
+static void errors_name_the_problem(void **state)
 {
 	AUTO(arena_done) struct arena a = { 0 };
 	AUTO(buf_done) struct buf deb = { 0 }, good = { 0 };
@@ -168,7 +168,7 @@ static void what_is_wrong_is_told(void **state)
 	assert_fails(open_deb(&deb, &a, &info, &err), ERR_INVALID, "no ar member header at 8");
 }
 
-static void long_names_that_lie(void **state)
+static void wrong_long_names_are_errors(void **state)
 {
 	static const struct {
 		const char *name, *text;
@@ -258,8 +258,8 @@ int main(void)
 		cmocka_unit_test(build_ids_of_the_control_file),
 		cmocka_unit_test(control_files_as_people_write_them),
 		cmocka_unit_test(long_member_names_of_gnu_and_bsd),
-		cmocka_unit_test(what_is_wrong_is_told),
-		cmocka_unit_test(long_names_that_lie),
+		cmocka_unit_test(errors_name_the_problem),
+		cmocka_unit_test(wrong_long_names_are_errors),
 		cmocka_unit_test(a_control_archive_that_is_a_bomb),
 		cmocka_unit_test(cut_anywhere),
 	};

@@ -177,7 +177,7 @@ static void sparse_members(void **state)
 }
 
 /* A module that is compressed within the package: its source is the module. */
-static void what_is_inside_of_a_member(void **state)
+static void a_compressed_member_is_decoded(void **state)
 {
 	AUTO(mem_freep) uint8_t *module = mem_alloc(50000);
 
@@ -204,7 +204,7 @@ static void what_is_inside_of_a_member(void **state)
 }
 
 /* No codec: the bytes are in the package's own file. */
-static void uncompressed_members_lie_in_the_file(void **state)
+static void uncompressed_members_are_ranges_of_the_file(void **state)
 {
 	size_t n, size = 0;
 	const struct pw_file *files = sample_files(&n);
@@ -229,7 +229,7 @@ static void uncompressed_members_lie_in_the_file(void **state)
 }
 
 /* The package was replaced: an error is returned, and no wrong byte. */
-static void a_package_that_changed(void **state)
+static void a_changed_package_is_an_error(void **state)
 {
 	struct pw_file file = { .path = "a", .content = bytes_of("abcdef", 6) };
 	AUTO(buf_done) struct buf out = { 0 };
@@ -256,9 +256,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(members_of_every_package),
 		cmocka_unit_test(sparse_members),
-		cmocka_unit_test(what_is_inside_of_a_member),
-		cmocka_unit_test(uncompressed_members_lie_in_the_file),
-		cmocka_unit_test(a_package_that_changed),
+		cmocka_unit_test(a_compressed_member_is_decoded),
+		cmocka_unit_test(uncompressed_members_are_ranges_of_the_file),
+		cmocka_unit_test(a_changed_package_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,7 +176,7 @@ static void compare(struct bytes b, enum pkg_format format)
 	archive_read_free(ar);
 }
 
-static void what_libarchive_writes(void **state)
+static void archives_by_libarchive(void **state)
 {
 	for (size_t f = 0; f < N_FORMATS; f++)
 		for (int sparse = 0; sparse <= formats[f].keeps_sparse; sparse++) {
@@ -187,7 +187,7 @@ static void what_libarchive_writes(void **state)
 		}
 }
 
-static void what_we_write(void **state)
+static void archives_by_our_writer(void **state)
 {
 	size_t n;
 	const struct pw_file *files = sample_files(&n);
@@ -204,7 +204,7 @@ static void what_we_write(void **state)
 }
 
 /* Flipped bits: both fail or both succeed; neither may crash. The first members are then equal. */
-static void what_is_damaged(void **state)
+static void damaged_archives(void **state)
 {
 	for (size_t f = 0; f < N_FORMATS; f++) {
 		AUTO(buf_done) struct buf out = { 0 };
@@ -227,9 +227,9 @@ static void what_is_damaged(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_libarchive_writes),
-		cmocka_unit_test(what_we_write),
-		cmocka_unit_test(what_is_damaged),
+		cmocka_unit_test(archives_by_libarchive),
+		cmocka_unit_test(archives_by_our_writer),
+		cmocka_unit_test(damaged_archives),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

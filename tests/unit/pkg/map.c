@@ -64,7 +64,7 @@ static void assert_entry(const struct pkg_entry *got, const struct pkg_entry *wa
 	}
 }
 
-static void what_goes_in_comes_out(void **state)
+static void a_map_decodes_to_its_entries(void **state)
 {
 	static const struct elf_place places[] = {
 		{ STR(".text"), 64, 13 }, { STR(".bss"), 0, 0 },    { STR(".text"), 76, 1 },
@@ -167,7 +167,7 @@ static void an_empty_map(void **state)
 	pkg_map_builder_free(NULL);
 }
 
-static void points_lie_behind_it(void **state)
+static void attached_points_are_read_back(void **state)
 {
 	struct pkg_info info = info_of(PKG_FORMAT_TAR);
 	struct pkg_map_builder *b = pkg_map_builder_new(&info, &identity);
@@ -335,7 +335,7 @@ static void build_tree(struct pkg_map_builder *b, size_t n)
 	pkg_map_set_decoded_size(b, off);
 }
 
-static void what_follows_from_build_ids_is_not_stored(void **state)
+static void paths_by_build_id_are_not_stored(void **state)
 {
 	enum { N = 4000 };
 	struct pkg_info info = info_of(PKG_FORMAT_TAR);
@@ -364,7 +364,7 @@ static void what_follows_from_build_ids_is_not_stored(void **state)
 	pkg_map_free(m);
 }
 
-static void a_damaged_map_is_told(void **state)
+static void a_damaged_map_is_an_error(void **state)
 {
 	struct pkg_info info = info_of(PKG_FORMAT_TAR);
 	struct pkg_map_builder *b = pkg_map_builder_new(&info, &identity);
@@ -453,14 +453,14 @@ static void identity_is_size_head_and_tail(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_goes_in_comes_out),
+		cmocka_unit_test(a_map_decodes_to_its_entries),
 		cmocka_unit_test(an_empty_map),
-		cmocka_unit_test(points_lie_behind_it),
+		cmocka_unit_test(attached_points_are_read_back),
 		cmocka_unit_test(sections_have_a_limit),
 		cmocka_unit_test(links_are_followed),
 		cmocka_unit_test(at_most_sixteen_links),
-		cmocka_unit_test(what_follows_from_build_ids_is_not_stored),
-		cmocka_unit_test(a_damaged_map_is_told),
+		cmocka_unit_test(paths_by_build_id_are_not_stored),
+		cmocka_unit_test(a_damaged_map_is_an_error),
 		cmocka_unit_test(damage_under_a_right_hash),
 		cmocka_unit_test(identity_is_size_head_and_tail),
 	};

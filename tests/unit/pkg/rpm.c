@@ -127,7 +127,7 @@ static void build_ids_of_links_and_provides(void **state)
 }
 
 /* The payload may have been recompressed without a change of the header. */
-static void the_payload_says_what_compresses_it(void **state)
+static void the_payload_determines_its_codec(void **state)
 {
 	struct pw_file file = { .path = "a", .content = bytes_of("abc", 3) };
 	AUTO(buf_done) struct buf out = { 0 }, cpio = { 0 }, packed = { 0 };
@@ -190,7 +190,7 @@ static void rpm_of(struct buf *out, struct pw_tags *tags)
 	pw_rpm_header(out, tags);
 }
 
-static void tags_that_lie(void **state)
+static void wrong_tags_are_errors(void **state)
 {
 	static const char *const one[] = { "a" }, *const two[] = { "a", "b" };
 	static const uint32_t zero[] = { 0 }, nine[] = { 9 };
@@ -348,10 +348,10 @@ int main(void)
 		cmocka_unit_test(every_format_and_compression),
 		cmocka_unit_test(hard_links),
 		cmocka_unit_test(build_ids_of_links_and_provides),
-		cmocka_unit_test(the_payload_says_what_compresses_it),
+		cmocka_unit_test(the_payload_determines_its_codec),
 		cmocka_unit_test(a_package_without_files),
 		cmocka_unit_test(the_signature_knows_the_size),
-		cmocka_unit_test(tags_that_lie),
+		cmocka_unit_test(wrong_tags_are_errors),
 		cmocka_unit_test(headers_that_promise_more_than_the_file),
 		cmocka_unit_test(names_that_multiply),
 		cmocka_unit_test(cut_anywhere),

@@ -30,7 +30,7 @@ static int fails(const struct buf *tar, struct err *err)
 	return r;
 }
 
-static void every_dialect_tells_the_same(void **state)
+static void every_dialect_lists_the_same(void **state)
 {
 	size_t n;
 	const struct pw_file *files = sample_files(&n);
@@ -164,7 +164,7 @@ static void a_hard_links_size_may_mean_content_or_not(void **state)
 	}
 }
 
-static void pax_says_more_than_the_header(void **state)
+static void pax_overrides_the_header(void **state)
 {
 	AUTO(buf_done) struct buf tar = { 0 }, records = { 0 };
 	struct listing l;
@@ -202,7 +202,7 @@ static void pax_says_more_than_the_header(void **state)
 	listing_done(&l);
 }
 
-static void pax_records_that_lie(void **state)
+static void wrong_pax_records_are_errors(void **state)
 {
 	static const char *const lies[] = {
 		"99 path=x\n",      "7 path=\n",     "3 x",        "x path=y\n",
@@ -289,7 +289,7 @@ static void v7_names_directories_by_a_slash(void **state)
 	listing_done(&l);
 }
 
-static void letters_that_are_no_files(void **state)
+static void types_that_are_not_files(void **state)
 {
 	AUTO(buf_done) struct buf tar = { 0 };
 	struct listing l;
@@ -311,7 +311,7 @@ static void letters_that_are_no_files(void **state)
 	listing_done(&l);
 }
 
-static void where_a_tar_ends(void **state)
+static void ends_of_a_tar(void **state)
 {
 	AUTO(buf_done) struct buf tar = { 0 };
 	struct err err = { 0 };
@@ -373,7 +373,7 @@ static void cut_anywhere(void **state)
 	}
 }
 
-static void limits(void **state)
+static void claimed_sizes_meet_their_limits(void **state)
 {
 	AUTO(buf_done) struct buf tar = { 0 };
 	AUTO(mem_freep) char *name = mem_alloc(PKG_MAX_NAME + 2);
@@ -483,20 +483,20 @@ static void names_end_at_a_nul(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_dialect_tells_the_same),
+		cmocka_unit_test(every_dialect_lists_the_same),
 		cmocka_unit_test(long_names_and_links),
 		cmocka_unit_test(names_are_made_canonical),
 		cmocka_unit_test(hard_links_are_canonical_too),
 		cmocka_unit_test(a_hard_links_size_may_mean_content_or_not),
-		cmocka_unit_test(pax_says_more_than_the_header),
-		cmocka_unit_test(pax_records_that_lie),
+		cmocka_unit_test(pax_overrides_the_header),
+		cmocka_unit_test(wrong_pax_records_are_errors),
 		cmocka_unit_test(numbers_beyond_octal),
 		cmocka_unit_test(old_checksums_of_signed_chars),
 		cmocka_unit_test(v7_names_directories_by_a_slash),
-		cmocka_unit_test(letters_that_are_no_files),
-		cmocka_unit_test(where_a_tar_ends),
+		cmocka_unit_test(types_that_are_not_files),
+		cmocka_unit_test(ends_of_a_tar),
 		cmocka_unit_test(cut_anywhere),
-		cmocka_unit_test(limits),
+		cmocka_unit_test(claimed_sizes_meet_their_limits),
 		cmocka_unit_test(members_without_end),
 		cmocka_unit_test(names_end_at_a_nul),
 	};

@@ -181,7 +181,7 @@ static void many_parts(void **state)
 }
 
 /* A file without holes can be read in place, in every encoding. */
-static void without_holes_it_has_a_place(void **state)
+static void a_file_without_holes_has_an_offset(void **state)
 {
 	static const struct part whole[] = { { 0, 4 }, { 4, 4 } };
 
@@ -200,7 +200,7 @@ static void without_holes_it_has_a_place(void **state)
 	}
 }
 
-static void all_hole(void **state)
+static void a_file_that_is_one_hole(void **state)
 {
 	for (size_t f = 0; f < ARRAY_SIZE(formats); f++) {
 		static const struct part end[] = { { 50, 0 } };
@@ -216,7 +216,7 @@ static void all_hole(void **state)
 	}
 }
 
-static void nothing_at_all(void **state)
+static void an_empty_sparse_file(void **state)
 {
 	for (size_t f = 0; f < ARRAY_SIZE(formats); f++) {
 		static const struct part end[] = { { 0, 0 } };
@@ -234,7 +234,7 @@ static void nothing_at_all(void **state)
 }
 
 /* Stored bytes after the last part belong to no file. */
-static void more_is_stored_than_the_map_names(void **state)
+static void more_bytes_stored_than_the_map_covers(void **state)
 {
 	static const struct part whole[] = { { 0, 3 } };
 
@@ -253,7 +253,7 @@ static void more_is_stored_than_the_map_names(void **state)
 	}
 }
 
-static void maps_that_lie(void **state)
+static void wrong_maps_are_errors(void **state)
 {
 	static const struct {
 		struct part p[2];
@@ -286,7 +286,7 @@ static void maps_that_lie(void **state)
 }
 
 /* A hole of gigabytes costs nothing if it is skipped, and no memory if it is read. */
-static void a_huge_hole_is_passed_over(void **state)
+static void a_huge_hole_is_skipped(void **state)
 {
 	static const struct part end[] = { { (UINT64_C(8) << 30) - 8, 8 } };
 	AUTO(buf_done) struct buf tar = { 0 };
@@ -311,7 +311,7 @@ static void a_huge_hole_is_passed_over(void **state)
 	pkg_reader_close(r);
 }
 
-static void maps_of_1_0_that_do_not_end(void **state)
+static void endless_maps_of_1_0(void **state)
 {
 	static const char *const bodies[] = {
 		"", "1", "1\n2", "x\n", "999999999\n", "1\n1111111111111111111111111111\n1\n", "2\n1\n1\n"
@@ -335,7 +335,7 @@ static void maps_of_1_0_that_do_not_end(void **state)
 	}
 }
 
-static void formats_that_are_not_known(void **state)
+static void unknown_sparse_formats(void **state)
 {
 	AUTO(buf_done) struct buf tar = { 0 }, r = { 0 };
 	struct err err = { 0 };
@@ -354,14 +354,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_format_is_expanded),
 		cmocka_unit_test(many_parts),
-		cmocka_unit_test(without_holes_it_has_a_place),
-		cmocka_unit_test(all_hole),
-		cmocka_unit_test(nothing_at_all),
-		cmocka_unit_test(more_is_stored_than_the_map_names),
-		cmocka_unit_test(maps_that_lie),
-		cmocka_unit_test(a_huge_hole_is_passed_over),
-		cmocka_unit_test(maps_of_1_0_that_do_not_end),
-		cmocka_unit_test(formats_that_are_not_known),
+		cmocka_unit_test(a_file_without_holes_has_an_offset),
+		cmocka_unit_test(a_file_that_is_one_hole),
+		cmocka_unit_test(an_empty_sparse_file),
+		cmocka_unit_test(more_bytes_stored_than_the_map_covers),
+		cmocka_unit_test(wrong_maps_are_errors),
+		cmocka_unit_test(a_huge_hole_is_skipped),
+		cmocka_unit_test(endless_maps_of_1_0),
+		cmocka_unit_test(unknown_sparse_formats),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
