@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Running a program, and reading what it prints.
+ * Running a program, and reading its output.
  */
 #include "cmd/child.h"
 

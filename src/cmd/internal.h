@@ -187,7 +187,7 @@ struct option_use {
 const struct option_row *option_useless(const struct settings *s, const struct option_use *uses,
 					unsigned mode);
 
-/* ---- options.c, config.c: what the user sets ---- */
+/* ---- options.c, config.c: the command line, the file, the environment ---- */
 
 /*
  * Read the file (--config, $LODE_CONFIG, else /etc/lode/lode.conf if it is there), then the environment, then

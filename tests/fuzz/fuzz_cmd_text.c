@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Crash text: whatever it says, what comes out is its lines or frames, and no file is opened but by a path in
- * it.
+ * Crash text: for any input, the output has its lines or their frames, and only files named in it are opened.
  */
 #include "fuzz.h"
 

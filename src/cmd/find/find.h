@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `lode find` share. Targets become items: build IDs, with the file that each came from if
+ * Shared by the files of `lode find`. Targets become items: build IDs, with the file that each came from if
  * there is one. For each item and kind there is a search (struct find_want): on this machine first, then on
  * servers.
  *

@@ -6,8 +6,8 @@
 #include "cmd/find/find.h"
 
 /* Copy the section from a file that may have it. true: the search is over, with or without success. */
-static bool cut_section(struct finder *f, struct find_want *w, enum local_way way, const char *path,
-			struct source *src, const struct elf_image *img)
+static bool cut_local_section(struct finder *f, struct find_want *w, enum local_way way, const char *path,
+			      struct source *src, const struct elf_image *img)
 {
 	const struct client_request want = { .kind = CLIENT_SECTION, .id = w->item->id, .name = w->arg };
 	struct client_result r;
@@ -39,7 +39,7 @@ static bool cut_found(struct finder *f, struct find_want *w, enum local_kind kin
 		local_trail_add(&w->trail, got->way, LOCAL_UNREADABLE, got->path, "%s", err.text);
 		return false;
 	}
-	if (cut_section(f, w, got->way, got->path, got->src, img))
+	if (cut_local_section(f, w, got->way, got->path, got->src, img))
 		return true;
 	/* A debug file has the header of every section of the executable. */
 	if (kind == LOCAL_DEBUGINFO && !elf_section_find(img, w->arg)) {
@@ -81,7 +81,7 @@ void find_look_section(struct finder *f, struct find_want *w)
 		r = local_build_id(f->local, &item->id, LOCAL_DEBUGINFO, &w->trail, &got);
 	settled = r == 0 && got.src && cut_found(f, w, LOCAL_DEBUGINFO, &got);
 	if (!settled && img)
-		cut_section(f, w, LOCAL_BY_ITSELF, item->open_path, src, img);
+		cut_local_section(f, w, LOCAL_BY_ITSELF, item->open_path, src, img);
 	else if (!settled)
 		cut_from_executable(f, w);
 	local_found_done(&got);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `lode inspect` share. The facts about a file are written as one JSON object (elf.c,
+ * Shared by the files of `lode inspect`. The facts about a file are written as one JSON object (elf.c,
  * package.c), which is printed as it is, or read again and printed for people (print.c).
  *
  * split.c is lode split, which needs none of this.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `lode profile`, of `lode symbolize PROFILE` and of `lode send` share.
+ * Shared by the files of `lode profile`, of `lode symbolize PROFILE` and of `lode send`.
  *
  *   profile.c       options, reading, output
  *   name.c          names, from the files that are found for a profile's mappings

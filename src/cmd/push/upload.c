@@ -119,7 +119,7 @@ static void apply_answer(struct push_item *item, const json_t *one)
 	push_set_state(item, PUSH_WANTED);
 }
 
-static void query_answered(struct push_query *k, const struct net_call_answer *a)
+static void apply_query_answer(struct push_query *k, const struct net_call_answer *a)
 {
 	json_error_t err;
 	json_t *all = json_loadb((const char *)a->body.p, a->body.size, 0, &err);
@@ -156,7 +156,7 @@ static void on_query_answer(void *arg, struct net_call *c, int outcome, const st
 	pthread_mutex_lock(&p->lock);
 	p->n_asking--;
 	if (outcome == 0)
-		query_answered(k, a);
+		apply_query_answer(k, a);
 	else
 		for (size_t i = 0; i < k->n; i++)
 			retry_item(k->items[i], mem_strdup(err->text), 0);
@@ -165,7 +165,7 @@ static void on_query_answer(void *arg, struct net_call *c, int outcome, const st
 	query_free(k);
 }
 
-static void add_question(struct push_query *k, struct push_item *item)
+static void add_query_item(struct push_query *k, struct push_item *item)
 {
 	char id[BUILD_ID_HEX_SIZE], sum[2 * STORE_SHA256_SIZE + 1];
 
@@ -196,7 +196,7 @@ static void ask_server(struct push *p, int64_t now_ms)
 	for (struct push_item *item = p->open; item && k->n < ASK_AT_ONCE && k->text.size < ASK_MAX;
 	     item = item->next)
 		if (item->state == PUSH_FOUND && item->next_ms <= now_ms)
-			add_question(k, item);
+			add_query_item(k, item);
 	json_close(&k->json);
 	json_close(&k->json);
 	k->body = buf_bytes(&k->text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The status of the service on a terminal: what it listens on, the progress of the first scan, then one line
+ * The status of the service on a terminal: its addresses, the progress of the first scan, then one line
  * for a notable event, and always, as the last line, where to look. Where stderr is no terminal, or with -v,
  * there is no console and the log is written line by line as ever.
  *
@@ -18,7 +18,7 @@ struct console *console_new(bool verbose);
 /* Ends the line at the bottom; the log goes to stderr again. */
 void console_free(struct console *c);
 
-/* What the console reads, all borrowed; each may be NULL. */
+/* The sources of events, all borrowed; each may be NULL. */
 struct console_sources {
 	struct scan *scan; /* not NULL */
 	struct net *net;

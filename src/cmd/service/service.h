@@ -18,8 +18,8 @@
 #include "cmd/internal.h"
 #include "server/server.h"
 
-/* What the options of these commands set, in settings.own. One struct for all, since one configuration file
- * serves all. */
+/* The settings of these commands, in settings.own. One struct for all, since one configuration file serves
+ * all. */
 struct service_settings {
 	struct setting_list listen;
 	struct setting_list suffixes; /* of package files */

@@ -18,7 +18,7 @@
 #define THREADS_MAX 16u
 #define PER_THREAD  2048u  /* addresses, at least: starting a thread costs as much as some hundred answers */
 #define RANGES      8u     /* a worker, so that all workers end at about the same time */
-#define AHEAD       8u     /* answers prefetched: they lie anywhere in memory */
+#define AHEAD       8u     /* answers prefetched: they are scattered in memory */
 #define TOGETHER    256u   /* answers joined at once */
 #define OUT_SIZE    MIB(1) /* of joined answers, which are then written before all are joined */
 #define TEXTS_MAX   MIB(512)

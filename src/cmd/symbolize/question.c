@@ -4,7 +4,7 @@
  */
 #include "cmd/symbolize/question.h"
 
-#define AHEAD    8u     /* questions prefetched: they lie anywhere in memory */
+#define AHEAD    8u     /* questions prefetched: they are scattered in memory */
 #define LATE_MAX MIB(4) /* of names that answerer_late() keeps */
 
 /* The answer for the addresses [lo, hi). */

@@ -123,8 +123,8 @@ static void put_path(struct json_writer *j, const char *key, const struct settin
 	json_put_str(j, key, buf_str(&b));
 }
 
-static void put_frame(struct json_writer *j, struct symbolize_writer *w, const struct symtab_frames *frames,
-		      const struct symtab_frame *f)
+static void put_json_frame(struct json_writer *j, struct symbolize_writer *w,
+			   const struct symtab_frames *frames, const struct symtab_frame *f)
 {
 	json_open_object(j, NULL);
 	json_put_uint(j, "Column", f->column);
@@ -151,7 +151,7 @@ static void head_json(struct symbolize_writer *w, uint64_t addr, const struct sy
 	json_put_str(&j, "ModuleName", w->module);
 	json_open_array(&j, "Symbol");
 	for (size_t i = 0; frames && i < frames->n; i++)
-		put_frame(&j, w, frames, &frames->list[i]);
+		put_json_frame(&j, w, frames, &frames->list[i]);
 	json_close(&j);
 	json_close(&j);
 	buf_add_char(out, '\n');

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of `lode symbolize` share. Each calls only files further down.
+ * Shared by the files of `lode symbolize`. Each calls only files further down.
  *
  *   symbolize.c        options
  *   text.c, linux.c, go.c   crash text, copied with its frames filled in; see text.h

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files that read crash text share.
+ * Shared by the files that read crash text.
  *
  *   text.c    all lines; those of sanitizers, glibc, perf
  *   linux.c   call traces of Linux

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many questions answered together: the text is the same for any number of threads, and that of each alone.
+ * Many questions at once: the output is the same for any number of threads, and the same as for single
+ * questions.
  */
 #include "test.h"
 
@@ -14,8 +15,8 @@
 #define FUNCTION    0x40u
 #define N_QUESTIONS 9000u /* enough for four threads */
 
-/* Functions with g in them, which has h in it; some lie under names that are to be demangled. */
-static void make(struct answers *a)
+/* Functions with an inlined g, with an inlined h in it; two of three have mangled names. */
+static void make_functions(struct answers *a)
 {
 	static const char *const files[] = { "a.c", "b.h", NULL };
 	uint64_t lines, g, h;
@@ -50,8 +51,8 @@ static void make(struct answers *a)
 	answers_open(a);
 }
 
-/* Here and there, beside all code, and what is no address. */
-static void ask(struct question *list, size_t n)
+/* Addresses all over the code and beside it, and texts that are not addresses. */
+static void make_questions(struct question *list, size_t n)
 {
 	uint32_t random[N_QUESTIONS];
 
@@ -63,18 +64,18 @@ static void ask(struct question *list, size_t n)
 	}
 }
 
-struct talk {
+struct pool_fixture {
 	struct settings s;
 	const struct symbolize_style *style;
 	struct lookup_file file;
-	size_t limit; /* 0: as much as is usual */
+	size_t limit; /* of the texts; 0: the usual one */
 	struct err err;
 };
 
-static struct talk talk(struct answers *a, const char *style, unsigned threads)
+static struct pool_fixture pool_fixture(struct answers *a, const char *style, unsigned threads)
 {
-	struct talk t = { .style = symbolize_style_find(str_of(style)),
-			  .file = { .table = a->t, .finder = a->f } };
+	struct pool_fixture t = { .style = symbolize_style_find(str_of(style)),
+				  .file = { .table = a->t, .finder = a->f } };
 
 	assert_non_null(t.style);
 	t.s.symbols.functions = t.s.symbols.inlines = true;
@@ -83,8 +84,8 @@ static struct talk talk(struct answers *a, const char *style, unsigned threads)
 	return t;
 }
 
-/* With @fd as standard output. @at_once: how many questions come together. */
-static int answer_to(int fd, struct talk *t, struct question *list, size_t n, size_t at_once,
+/* Answer with @fd as standard output, @at_once questions in a call. */
+static int answer_to(int fd, struct pool_fixture *t, struct question *list, size_t n, size_t at_once,
 		     struct answer_sums *ret)
 {
 	const struct answer_source from = { &t->s, t->style, &t->file, NULL, STR("x") };
@@ -104,9 +105,9 @@ static int answer_to(int fd, struct talk *t, struct question *list, size_t n, si
 	return r;
 }
 
-/* What is written of @list, @at_once together. */
-static int told_of(struct talk *t, struct question *list, size_t n, size_t at_once, struct buf *out,
-		   struct answer_sums *ret)
+/* The output for @list, @at_once questions in a call. */
+static int output_of(struct pool_fixture *t, struct question *list, size_t n, size_t at_once, struct buf *out,
+		     struct answer_sums *ret)
 {
 	int fd = memfd_create("out", MFD_CLOEXEC), r;
 	off_t size;
@@ -125,20 +126,20 @@ static void text_of(struct answers *a, const char *style, unsigned threads, size
 		    size_t at_once, struct buf *out, struct answer_sums *ret)
 {
 	AUTO(mem_freep) struct question *list = NEW_N(struct question, n);
-	struct talk t = talk(a, style, threads);
+	struct pool_fixture t = pool_fixture(a, style, threads);
 
 	t.limit = limit;
-	ask(list, n);
-	if (told_of(&t, list, n, at_once, out, ret) < 0)
+	make_questions(list, n);
+	if (output_of(&t, list, n, at_once, out, ret) < 0)
 		fail_msg("%s", t.err.text);
 }
 
-static void any_number_of_threads_says_the_same(void **state)
+static void output_is_the_same_for_any_number_of_threads(void **state)
 {
 	static const char *const styles[] = { "lode", "gnu", "llvm", "json" };
 	AUTO(answers_done) struct answers a;
 
-	make(&a);
+	make_functions(&a);
 	for (size_t i = 0; i < ARRAY_SIZE(styles); i++) {
 		AUTO(buf_done) struct buf one = { 0 }, more = { 0 }, alone = { 0 };
 		struct answer_sums want, got;
@@ -150,7 +151,7 @@ static void any_number_of_threads_says_the_same(void **state)
 			assert_true(bytes_eq(buf_bytes(&one), buf_bytes(&more)));
 			assert_true(got.n == want.n && got.n_missing == want.n_missing);
 		}
-		/* In several lots, too. */
+		/* Also in several calls. */
 		text_of(&a, styles[i], 3, 0, N_QUESTIONS, 5000, &more, &got);
 		assert_true(bytes_eq(buf_bytes(&one), buf_bytes(&more)));
 		text_of(&a, styles[i], 1, 0, 500, 500, &more, &got);
@@ -160,8 +161,8 @@ static void any_number_of_threads_says_the_same(void **state)
 	}
 }
 
-/* A table's strings are where they are until another block's are read; then others may be there. */
-static void other_strings_at_the_same_place_are_others(void **state)
+/* The finder may reuse the memory of a block's strings for those of another block. */
+static void reused_string_memory_is_noticed(void **state)
 {
 	char text[] = "_Z1av.c";
 	struct symtab_frame f = { .linkage = { text, 5 }, .file = { text + 4, 3 }, .line = 1 };
@@ -189,7 +190,7 @@ static void answers_beyond_the_limit_are_made_late(void **state)
 	static const char *const styles[] = { "lode", "llvm" };
 	AUTO(answers_done) struct answers a;
 
-	make(&a);
+	make_functions(&a);
 	for (size_t i = 0; i < ARRAY_SIZE(styles); i++) {
 		AUTO(buf_done) struct buf all = { 0 }, few = { 0 };
 		struct answer_sums want, got;
@@ -203,26 +204,26 @@ static void answers_beyond_the_limit_are_made_late(void **state)
 	}
 }
 
-static void what_cannot_be_written_is_told(void **state)
+static void a_failed_write_is_returned(void **state)
 {
 	AUTO(answers_done) struct answers a;
 
-	make(&a);
+	make_functions(&a);
 	for (unsigned threads = 1; threads <= 4; threads += 3) {
 		AUTO(mem_freep) struct question *list = NEW_N(struct question, N_QUESTIONS);
-		struct talk t = talk(&a, "llvm", threads);
+		struct pool_fixture t = pool_fixture(&a, "llvm", threads);
 		int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
 		struct answer_sums sums;
 
 		assert_true(full >= 0);
-		ask(list, N_QUESTIONS);
+		make_questions(list, N_QUESTIONS);
 		assert_true(answer_to(full, &t, list, N_QUESTIONS, N_QUESTIONS, &sums) < 0);
 		assert_true(t.err.kind == ERR_IO && strstr(t.err.text, "No space left"));
 		close(full);
 	}
 }
 
-/* So many functions that the table has several blocks; see docs/formats/symtab.md. */
+/* Enough functions for several blocks in the table; see docs/formats/symtab.md. */
 #define N_SYMBOLS 20000u
 
 static void make_blocks(struct answers *a)
@@ -247,7 +248,7 @@ static uint64_t number(const struct buf *table, size_t at)
 	return le64toh(v);
 }
 
-/* Damage a block. Returns where its addresses begin. */
+/* Damage a block. Returns its first address. */
 static uint64_t damage(struct buf *table, size_t block)
 {
 	size_t row = (size_t)(number(table, 40) >> 32) + 32 * block;
@@ -256,10 +257,10 @@ static uint64_t damage(struct buf *table, size_t block)
 	return number(table, row);
 }
 
-/* Of two errors the one that was asked for first is told, and before it all that was asked before. */
-static void what_is_damaged_is_told(void **state)
+/* Of two errors the one of the earlier question is returned, after the answers to all questions before it. */
+static void the_first_error_in_the_order_of_questions_is_returned(void **state)
 {
-	/* Where addresses of blocks 1 and 2 are asked first. */
+	/* The first questions for addresses of blocks 1 and 2. */
 	static const size_t places[][2] = { { 3001, 3002 }, { 3001, 8000 }, { 8000, 3001 },
 					    { 0, 8999 },    { 8448, 8447 }, { 512, 511 } };
 	static const size_t limits[] = { 0, 20000, 1 };
@@ -276,13 +277,13 @@ static void what_is_damaged_is_told(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(places) * ARRAY_SIZE(limits) * 3; i++) {
 		const size_t *at = places[i % ARRAY_SIZE(places)];
 		size_t first = MIN(at[0], at[1]);
-		struct talk t = talk(&a, "llvm", 1 << i / ARRAY_SIZE(places) % 3);
+		struct pool_fixture t = pool_fixture(&a, "llvm", 1 << i / ARRAY_SIZE(places) % 3);
 		struct answer_sums sums;
 		struct err err = { 0 };
 
 		for (size_t k = 0; k < N_QUESTIONS; k++)
 			list[k] = (struct question){ .addr = 0x1000 + k * 7919 % n_good };
-		assert_int_equal(told_of(&t, list, first, N_QUESTIONS, &want, &sums), 0);
+		assert_int_equal(output_of(&t, list, first, N_QUESTIONS, &want, &sums), 0);
 		for (size_t k = 0; k < N_QUESTIONS; k++)
 			list[k] = (struct question){ .addr = 0x1000 + k * 7919 % n_good };
 		for (size_t j = 0; j < 2; j++)
@@ -291,7 +292,7 @@ static void what_is_damaged_is_told(void **state)
 		t.limit = limits[i / ARRAY_SIZE(places) / 3];
 		assert_done(symtab_open_mem(buf_bytes(&table), &t.file.table, &err));
 		t.file.finder = symtab_finder_new(t.file.table);
-		assert_true(told_of(&t, list, N_QUESTIONS, N_QUESTIONS, &got, &sums) < 0);
+		assert_true(output_of(&t, list, N_QUESTIONS, N_QUESTIONS, &got, &sums) < 0);
 		assert_int_equal(t.err.kind, ERR_INVALID);
 		assert_string_equal(t.err.text, at[0] < at[1] ? "block 1 is damaged" : "block 2 is damaged");
 		assert_true(bytes_eq(buf_bytes(&want), buf_bytes(&got)));
@@ -303,11 +304,11 @@ static void what_is_damaged_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(any_number_of_threads_says_the_same),
-		cmocka_unit_test(other_strings_at_the_same_place_are_others),
+		cmocka_unit_test(output_is_the_same_for_any_number_of_threads),
+		cmocka_unit_test(reused_string_memory_is_noticed),
 		cmocka_unit_test(answers_beyond_the_limit_are_made_late),
-		cmocka_unit_test(what_cannot_be_written_is_told),
-		cmocka_unit_test(what_is_damaged_is_told),
+		cmocka_unit_test(a_failed_write_is_returned),
+		cmocka_unit_test(the_first_error_in_the_order_of_questions_is_returned),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

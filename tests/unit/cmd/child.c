@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that are run for what they print.
+ * Programs run_script for their output: child_run(), and its callers for perf and rpm.
  */
 #include "test.h"
 
@@ -13,8 +13,8 @@
 
 #define USUAL_PATH "/usr/bin:/bin"
 
-static int run(const char *script, size_t max, int64_t patience_ms, int said, struct buf *ret,
-	       int *ret_status, struct err *err)
+static int run_script(const char *script, size_t max, int64_t patience_ms, int said, struct buf *ret,
+		      int *ret_status, struct err *err)
 {
 	const char *const argv[] = { "sh", "-c", script, NULL };
 
@@ -23,22 +23,23 @@ static int run(const char *script, size_t max, int64_t patience_ms, int said, st
 		ret_status, err);
 }
 
-static void what_it_prints_is_read_to_the_end(void **state)
+static void the_output_is_read_to_its_end(void **state)
 {
 	AUTO(buf_done) struct buf out = { 0 };
 	struct err err = { 0 };
 	int status;
 
-	assert_int_equal(run("echo one; echo lost >&2; read x || echo two", 100, 0, -1, &out, &status, &err),
-			 0);
+	assert_int_equal(
+		run_script("echo one; echo lost >&2; read x || echo two", 100, 0, -1, &out, &status, &err),
+		0);
 	assert_true(str_eq(buf_str(&out), STR("one\ntwo\n")));
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	out.size = 0;
-	assert_int_equal(run("head -c 3000000 /dev/zero", 3000000, 30000, -1, &out, &status, &err), 0);
+	assert_int_equal(run_script("head -c 3000000 /dev/zero", 3000000, 30000, -1, &out, &status, &err), 0);
 	assert_int_equal(out.size, 3000000);
 }
 
-static void its_end_and_its_stderr_are_told(void **state)
+static void exit_status_and_stderr_are_returned(void **state)
 {
 	AUTO(fd_close) int said = memfd_create("test", MFD_CLOEXEC);
 	AUTO(buf_done) struct buf out = { 0 };
@@ -46,14 +47,14 @@ static void its_end_and_its_stderr_are_told(void **state)
 	char text[16] = { 0 };
 	int status;
 
-	assert_int_equal(run("echo why >&2; exit 3", 100, 0, said, &out, &status, &err), 0);
+	assert_int_equal(run_script("echo why >&2; exit 3", 100, 0, said, &out, &status, &err), 0);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 3);
 	assert_int_equal(out.size, 0);
 	assert_int_equal(pread(said, text, sizeof(text) - 1, 0), 4);
 	assert_string_equal(text, "why\n");
 }
 
-static void one_that_is_not_there_is_missing(void **state)
+static void an_unknown_program_is_missing(void **state)
 {
 	const char *const argv[] = { "lode-no-such-program", NULL };
 	AUTO(buf_done) struct buf out = { 0 };
@@ -65,24 +66,24 @@ static void one_that_is_not_there_is_missing(void **state)
 		FILE_MISSING);
 }
 
-static void one_that_does_not_end_is_killed(void **state)
+static void a_program_that_does_not_end_is_killed(void **state)
 {
 	AUTO(buf_done) struct buf out = { 0 };
 	struct err err = { 0 };
 	int status = 0;
 
-	assert_int_equal(run("while :; do echo more; done", 10000, 0, -1, &out, &status, &err),
+	assert_int_equal(run_script("while :; do echo more; done", 10000, 0, -1, &out, &status, &err),
 			 CHILD_TOO_MUCH);
 	assert_true(WIFSIGNALED(status));
 	out.size = 0;
 	status = 0;
-	assert_true(run("exec sleep 600", 100, 1, -1, &out, &status, &err) < 0);
+	assert_true(run_script("exec sleep 600", 100, 1, -1, &out, &status, &err) < 0);
 	assert_int_equal(err.kind, ERR_IO);
 	assert_string_equal(err.text, "sh: it did not end within 0 s");
 	assert_true(WIFSIGNALED(status));
 }
 
-/* ---- who runs some ---- */
+/* ---- callers ---- */
 
 static void make_program(const char *dir, const char *name, const char *text)
 {
@@ -94,7 +95,7 @@ static void make_program(const char *dir, const char *name, const char *text)
 	assert_int_equal(setenv("PATH", list, 1), 0);
 }
 
-static void perf_reads_its_own_files(void **state)
+static void perf_data_is_read_by_perf(void **state)
 {
 	AUTO(profile_freep) struct profile *p = NULL;
 	char dir[TEST_PATH_SIZE];
@@ -123,7 +124,7 @@ static void perf_reads_its_own_files(void **state)
 	test_dir_remove(dir);
 }
 
-static void rpm_tells_what_it_has_installed(void **state)
+static void rpm_lists_the_files_of_a_package(void **state)
 {
 	AUTO(buf_done) struct buf out = { 0 };
 	AUTO(mem_freep) char *folder = NULL;
@@ -158,12 +159,12 @@ static void rpm_tells_what_it_has_installed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_it_prints_is_read_to_the_end),
-		cmocka_unit_test(its_end_and_its_stderr_are_told),
-		cmocka_unit_test(one_that_is_not_there_is_missing),
-		cmocka_unit_test(one_that_does_not_end_is_killed),
-		cmocka_unit_test(perf_reads_its_own_files),
-		cmocka_unit_test(rpm_tells_what_it_has_installed),
+		cmocka_unit_test(the_output_is_read_to_its_end),
+		cmocka_unit_test(exit_status_and_stderr_are_returned),
+		cmocka_unit_test(an_unknown_program_is_missing),
+		cmocka_unit_test(a_program_that_does_not_end_is_killed),
+		cmocka_unit_test(perf_data_is_read_by_perf),
+		cmocka_unit_test(rpm_lists_the_files_of_a_package),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

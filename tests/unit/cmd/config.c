@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration file and the environment, and which of them wins.
+ * The configuration file, the environment, and their priorities.
  */
 #include "test.h"
 #include "cmd/service/service.h"
@@ -60,7 +60,7 @@ static void a_file_sets_options_by_their_long_names(void **state)
 	assert_string_equal(own->scan.exclude_regex, "a=b");
 }
 
-static void what_comes_later_wins(void **state)
+static void the_command_line_wins_over_environment_and_file(void **state)
 {
 	put("rescan = 1\nlisten = a:1\nlisten = b:2\ncors = yes\nno-watch = yes\n");
 	setenv("LODE_RESCAN", "2", 1);
@@ -103,7 +103,7 @@ static void a_file_that_was_named_must_be_there(void **state)
 		     "/nonexistent/conf: there is no such file");
 }
 
-static void mistakes_are_told_with_their_line(void **state)
+static void mistakes_are_reported_with_their_line(void **state)
 {
 	put("rescan = 1\nno-such = 1\n");
 	assert_fails(read_with(NULL, NULL), ERR_INVALID, "conf:2: there is no option 'no-such'");
@@ -118,7 +118,7 @@ static void mistakes_are_told_with_their_line(void **state)
 	assert_fails(read_with(NULL, NULL), ERR_INVALID, "$LODE_RESCAN: 'soon' is not a number");
 }
 
-static void an_option_of_another_command_is_passed_over(void **state)
+static void an_option_of_another_command_is_ignored(void **state)
 {
 	char *argv[] = { (char *)"stat", NULL };
 
@@ -140,14 +140,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_file_sets_options_by_their_long_names, setup, teardown),
-		cmocka_unit_test_setup_teardown(what_comes_later_wins, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_command_line_wins_over_environment_and_file, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_list_of_the_command_line_replaces_the_others, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(the_file_of_the_command_line_is_read_instead, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_file_that_was_named_must_be_there, setup, teardown),
-		cmocka_unit_test_setup_teardown(mistakes_are_told_with_their_line, setup, teardown),
-		cmocka_unit_test_setup_teardown(an_option_of_another_command_is_passed_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(mistakes_are_reported_with_their_line, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_option_of_another_command_is_ignored, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_drop_in_reads_neither, setup, teardown),
 	};
 

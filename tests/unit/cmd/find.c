@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lode find: what targets become items, and how a search is shown.
+ * lode find: the items of targets, and the line of progress.
  */
 #include "test.h"
 
@@ -68,7 +68,7 @@ static void hexadecimal_digits_are_a_build_id(void **state)
 	assert_string_equal(build_id_hex(&x->f.items[1]->id, hex), "abcd01");
 	assert_string_equal(x->f.items[1]->name, "abcd01");
 	assert_null(x->f.items[1]->open_path);
-	/* What is none is a file, if there is one. */
+	/* A text that is not a build ID is the path of a file. */
 	assert_fails(find_target(&x->f, STR("abc"), &err), ERR_IO, "two hexadecimal digits a byte");
 	assert_fails(find_target(&x->f, (struct str){ longest, sizeof(longest) - 1 }, &err), ERR_IO,
 		     "at most 64 bytes");
@@ -96,7 +96,7 @@ static void files_are_elf_files_packed_or_not(void **state)
 	test_file_write(in_dir(x, "bad.gz"), "\x1f\x8b\x08\0\0\0\0\0\0\0nonsense", 18);
 	assert_true(find_target(&x->f, str_of(in_dir(x, "bad.gz")), &err) < 0);
 	assert_true(find_target(&x->f, str_of(x->dir), &err) < 0);
-	/* A package by its name alone is none. */
+	/* The suffix alone does not make a package. */
 	test_file_write(in_dir(x, "x.deb"), "text", 4);
 	assert_fails(find_target(&x->f, str_of(in_dir(x, "x.deb")), &err), ERR_INVALID, "nor a package");
 	assert_int_equal(x->f.n_items, 1);
@@ -149,7 +149,7 @@ static void an_installed_package_is_read_from_dpkgs_list(void **state)
 
 /* ---- processes, kernels ---- */
 
-static void this_process_has_itself_mapped(void **state)
+static void a_process_has_its_program_mapped(void **state)
 {
 	struct fixture *x = *state;
 	struct err err = { 0 };
@@ -173,7 +173,7 @@ static void this_process_has_itself_mapped(void **state)
 	assert_fails(find_process(&x->f, "99999999999", &err), ERR_IO, "there is no process");
 }
 
-static void a_kernel_has_its_file_and_its_modules(void **state)
+static void a_kernel_gives_vmlinux_and_its_modules(void **state)
 {
 	struct fixture *x = *state;
 	struct err err = { 0 };
@@ -195,7 +195,7 @@ static void a_kernel_has_its_file_and_its_modules(void **state)
 	assert_fails(find_kernel(&x->f, "%s%s", &err), ERR_INVALID, "is not a kernel release");
 }
 
-static void what_is_no_core_dump_is_told(void **state)
+static void a_file_that_is_not_a_core_dump_is_an_error(void **state)
 {
 	struct fixture *x = *state;
 	struct err err = { 0 };
@@ -236,14 +236,14 @@ static void time_left_is_by_bytes_or_by_files(void **state)
 	clock_test_freeze(1000000);
 	assert_string_equal(shown(x, &p, 10000),
 			    "\r\033[K[#####               ] 1 of 4, 5.0 MB of 20.0 MB, 500 kB/s, 30 s left");
-	/* Where sizes are not known, by the files that are done. */
+	/* Without all sizes, by the files that are done. */
 	p.n_unsized = 1;
 	assert_string_equal(
 		shown(x, &p, 10000),
 		"\r\033[K[#####               ] 1 of 4, 5.0 MB of at least 20.0 MB, 500 kB/s, 30 s left");
 	p = (struct client_progress){ .n = 4, .n_unsized = 4 };
 	assert_string_equal(shown(x, &p, 10000), "\r\033[K[                    ] 0 of 4, 0 B");
-	/* All that was said has come, and more. */
+	/* More bytes have arrived than were announced. */
 	p = (struct client_progress){ .n = 2, .n_done = 1, .bytes = 300, .bytes_expected = 200 };
 	assert_string_equal(shown(x, &p, 1000),
 			    "\r\033[K[####################] 1 of 2, 300 B, 300 B/s, 1 not found");
@@ -261,9 +261,9 @@ int main(void)
 		WITH(files_are_elf_files_packed_or_not),
 		WITH(items_have_a_limit),
 		WITH(an_installed_package_is_read_from_dpkgs_list),
-		WITH(this_process_has_itself_mapped),
-		WITH(a_kernel_has_its_file_and_its_modules),
-		WITH(what_is_no_core_dump_is_told),
+		WITH(a_process_has_its_program_mapped),
+		WITH(a_kernel_gives_vmlinux_and_its_modules),
+		WITH(a_file_that_is_not_a_core_dump_is_an_error),
 		WITH(time_left_is_by_bytes_or_by_files),
 	};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line: what options set, and what is said of those that are wrong.
+ * The command line: the fields that options set, and the errors of wrong options.
  */
 #include "test.h"
 #include "cmd/service/service.h"
@@ -25,7 +25,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Words in one string, parted by blanks. */
+/* Words in one string, separated by blanks. */
 static int read_line(const struct command *cmd, const char *line)
 {
 	char *argv[64] = { (char *)"lode" }, *copy = mem_strdup(line), *save = NULL;
@@ -38,7 +38,7 @@ static int read_line(const struct command *cmd, const char *line)
 	return r;
 }
 
-static void every_kind_of_value_lands_in_its_field(void **state)
+static void every_kind_of_value_sets_its_field(void **state)
 {
 	command_serve.defaults(&s);
 	assert_done(read_line(
@@ -59,13 +59,13 @@ static void every_kind_of_value_lands_in_its_field(void **state)
 	assert_str(s.paths.items[1], "/y");
 }
 
-static void zero_is_no_limit_of_time(void **state)
+static void zero_seconds_is_no_limit(void **state)
 {
 	assert_done(read_line(&command_serve, "--deadline 0"));
 	assert_true(own->server.request_deadline_ms > INT64_C(365) * 86400 * 1000);
 }
 
-static void options_may_stand_behind_arguments_and_end_at_two_dashes(void **state)
+static void options_may_follow_arguments_and_end_at_two_dashes(void **state)
 {
 	assert_done(read_line(&command_serve, "/x --cors -- --cors"));
 	assert_true(own->server.cors);
@@ -96,7 +96,7 @@ static void an_optional_value_may_be_missing(void **state)
 	assert_int_equal(own->server.http_threads, 5);
 	assert_done(read_line(&command_debuginfod, "--connection-pool=1"));
 	assert_int_equal(own->server.http_threads, 2);
-	/* What stands apart from it is an argument. */
+	/* A word of its own is an argument. */
 	assert_done(read_line(&command_debuginfod, "-C 7"));
 	assert_int_equal(own->server.http_threads, 2);
 	assert_str(s.paths.items[0], "7");
@@ -109,7 +109,7 @@ static void long_options_may_be_shortened(void **state)
 	assert_int_equal(own->server.cache_max_bytes, 3 << 20);
 }
 
-static void help_is_asked_for_by_h_unless_that_is_an_option(void **state)
+static void h_prints_help_unless_it_is_an_option(void **state)
 {
 	assert_int_equal(read_line(&command_serve, "-h"), OPTIONS_HELP);
 	assert_int_equal(read_line(&command_serve, "--cors --help --no-such"), OPTIONS_HELP);
@@ -151,15 +151,14 @@ static void a_list_has_a_limit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(every_kind_of_value_lands_in_its_field, setup, teardown),
-		cmocka_unit_test_setup_teardown(zero_is_no_limit_of_time, setup, teardown),
-		cmocka_unit_test_setup_teardown(options_may_stand_behind_arguments_and_end_at_two_dashes,
-						setup, teardown),
+		cmocka_unit_test_setup_teardown(every_kind_of_value_sets_its_field, setup, teardown),
+		cmocka_unit_test_setup_teardown(zero_seconds_is_no_limit, setup, teardown),
+		cmocka_unit_test_setup_teardown(options_may_follow_arguments_and_end_at_two_dashes, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(short_options_are_bundled, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_optional_value_may_be_missing, setup, teardown),
 		cmocka_unit_test_setup_teardown(long_options_may_be_shortened, setup, teardown),
-		cmocka_unit_test_setup_teardown(help_is_asked_for_by_h_unless_that_is_an_option, setup,
-						teardown),
+		cmocka_unit_test_setup_teardown(h_prints_help_unless_it_is_an_option, setup, teardown),
 		cmocka_unit_test_setup_teardown(mistakes_are_named, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_list_has_a_limit, setup, teardown),
 	};
