@@ -53,7 +53,7 @@ static int dirs_read_v2(struct cursor *c, struct arena *a, struct dwarf_line_hea
 	struct str s;
 
 	if (n > DIRS_MAX)
-		return err_set(err, ERR_INVALID, "%zu directories", n);
+		return err_set(err, ERR_INVALID, "%zu directories are more than allowed", n);
 	h->dirs = ARENA_NEW_N(a, struct dwarf_value, n + 1);
 	h->n_dirs = 1;
 	while ((s = cursor_cstr(c)).size)
@@ -133,7 +133,8 @@ static int dirs_read_v5(struct cursor *c, struct arena *a, struct dwarf_line_hea
 	if (formats_read(c, h->file_formats, &n, &count, err) < 0)
 		return -1;
 	if (count > DIRS_MAX)
-		return err_set(err, ERR_INVALID, "%llu directories", (unsigned long long)count);
+		return err_set(err, ERR_INVALID, "%llu directories are more than allowed",
+			       (unsigned long long)count);
 	h->dirs = ARENA_NEW_N(a, struct dwarf_value, (size_t)count);
 	for (; h->n_dirs < count; h->n_dirs++) {
 		if (line_entry_read(c, h->file_formats, n, &h->format, &dir, err) < 0)
@@ -211,7 +212,8 @@ static int header_start_parse(struct cursor *c, const struct dwarf_line_place *p
 		return err_set(err, ERR_INVALID, "header of %llu bytes ends past the table",
 			       (unsigned long long)length);
 	if (length > HEADER_MAX)
-		return err_set(err, ERR_INVALID, "header of %llu bytes", (unsigned long long)length);
+		return err_set(err, ERR_INVALID, "header of %llu bytes is larger than allowed",
+			       (unsigned long long)length);
 	*ret = f;
 	*ret_size = cursor_off(c) + length - place->header_off;
 	return 0;

@@ -161,7 +161,7 @@ int dwarf_open_split(struct dwarf *d, const struct dwarf_split *split, struct er
 	if (!split->dwp)
 		return 0;
 	if (split->dwp->h.big != d->big)
-		return err_set(err, ERR_INVALID, "is of the other byte order");
+		return err_set(err, ERR_INVALID, "has the other byte order");
 	return dwarf_open_one_split(split->dwp, d->temp_dir, &d->dwp, err);
 }
 

@@ -409,7 +409,7 @@ static int table_compile(struct dwarf_reader *r, struct dwarf_table *t, const st
 
 	skips_make(&text.skips, &t->format);
 	if (cu->abbrev_off >= s->size)
-		return err_set(err, ERR_INVALID, "abbreviations at %llu of %llu bytes",
+		return err_set(err, ERR_INVALID, "no abbreviations at %llu: the section has %llu bytes",
 			       (unsigned long long)cu->abbrev_off, (unsigned long long)s->size);
 	text.start = text.p = s->p + cu->abbrev_off;
 	text.end = s->p + s->size;

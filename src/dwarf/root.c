@@ -13,10 +13,10 @@ int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct e
 	uint64_t length;
 
 	if (!dwarf_length_read(&c, &length, &cu->format.offset_size))
-		return err_set(err, ERR_INVALID, "unit header");
+		return err_set(err, ERR_INVALID, "damaged unit header");
 	cu->format.version = cursor_u16(&c);
 	if (cursor_ok(&c) && (cu->format.version < 2 || cu->format.version > 5))
-		return err_set(err, ERR_INVALID, "unit of the unknown version %u", cu->format.version);
+		return err_set(err, ERR_INVALID, "unit of unknown version %u", cu->format.version);
 	cu->type = 0;
 	cu->dwo_id = 0;
 	cu->part = (struct dwarf_part){ 0 };
@@ -40,7 +40,7 @@ int dwarf_cu_header(struct dwarf_cu *cu, const uint8_t *p, size_t size, struct e
 		return err_set(err, ERR_INVALID, "unit with addresses of %u bytes", cu->format.addr_size);
 	if (cu->file->index.n_slots && dwarf_index_at(&cu->file->index, cu->off, &cu->part) &&
 	    add_overflows(cu->abbrev_off, cu->part.abbrev, &cu->abbrev_off))
-		return err_set(err, ERR_INVALID, "abbreviations at an offset of no section");
+		return err_set(err, ERR_INVALID, "abbreviations at an offset past any section");
 	cu->die = cursor_off(&c);
 	return 0;
 }
@@ -75,7 +75,7 @@ int dwarf_die_each(const struct dwarf_die *die, dwarf_attr_fn *fn, void *arg, co
 		if (a.form == FORM_INDIRECT) {
 			a.form = cursor_uleb(&c);
 			if (a.form == FORM_INDIRECT || a.form == FORM_IMPLICIT_CONST)
-				return err_set(err, ERR_INVALID, "indirect form %llu",
+				return err_set(err, ERR_INVALID, "form %llu must not be indirect",
 					       (unsigned long long)a.form);
 		}
 		if (!dwarf_form_read(&c, a.form, implicit, &die->cu->format, &a.value))

@@ -173,8 +173,8 @@ int dwarf_section_str(struct dwarf_section *s, uint64_t off, struct str *ret, st
 	size_t n = 256;
 
 	if (off >= s->size)
-		return err_set(err, ERR_INVALID, "string at %llu of %llu bytes", (unsigned long long)off,
-			       (unsigned long long)s->size);
+		return err_set(err, ERR_INVALID, "no string at %llu: the section has %llu bytes",
+			       (unsigned long long)off, (unsigned long long)s->size);
 	for (;;) {
 		struct bytes b;
 		const uint8_t *nul;

@@ -109,7 +109,8 @@ static int source_join(struct arena *a, struct str dir, struct str s, struct str
 		return 0;
 	}
 	if (dir.size + 1 + s.size > DWARF_MAX_NAME)
-		return err_set(err, ERR_INVALID, "name of %zu bytes", dir.size + 1 + s.size);
+		return err_set(err, ERR_INVALID, "name of %zu bytes is longer than allowed",
+			       dir.size + 1 + s.size);
 	p = arena_alloc(a, dir.size + 1 + s.size);
 	memcpy(p, dir.p, dir.size);
 	p[dir.size] = '/';
@@ -128,7 +129,8 @@ static int source_report(struct sources_reader *r, struct str dir, struct str na
 	if (!name.size || source_is_pseudo(name))
 		return 0;
 	if (dir.size + 1 + name.size > DWARF_MAX_NAME)
-		return err_set(err, ERR_INVALID, "name of %zu bytes", dir.size + 1 + name.size);
+		return err_set(err, ERR_INVALID, "name of %zu bytes is longer than allowed",
+			       dir.size + 1 + name.size);
 	r->name_bytes += dir.size + 1 + name.size;
 	if (r->name_bytes > NAMES_MAX_TOTAL)
 		return err_set(err, ERR_LIMIT, "names of more than %zu bytes together", NAMES_MAX_TOTAL);
@@ -245,8 +247,8 @@ static int source_report_file(struct sources_reader *r, const struct dwarf_line_
 	int rc;
 
 	if (f->dir >= n_dirs)
-		return err_set(err, ERR_INVALID, "file in directory %llu of %zu", (unsigned long long)f->dir,
-			       n_dirs);
+		return err_set(err, ERR_INVALID, "file in directory %llu; there are %zu",
+			       (unsigned long long)f->dir, n_dirs);
 	if (r->entries.n >= ENTRIES_MAX)
 		dwarf_hashes_clear(&r->entries);
 	if (!dwarf_hashes_add(&r->entries, key_mix(r, dirs[f->dir].key, value_key(r, &f->name))))

@@ -174,7 +174,7 @@ static int dwo_open(struct dwarf_reader *r, struct str name, struct err *err)
 	if (rc < 0)
 		return -1;
 	if (o->img->h.big != r->d->big)
-		return err_set(err, ERR_INVALID, "is of the other byte order");
+		return err_set(err, ERR_INVALID, "has the other byte order");
 	if (dwarf_open_one_split(o->img, r->d->temp_dir, &o->d, err) < 0)
 		return -1;
 	o->d->passes = true;

@@ -64,7 +64,8 @@ int dwarf_string(struct dwarf_strings *s, const struct dwarf_value *v, const str
 		return 0;
 	case DWARF_STRING:
 		if (v->bytes.size >= DWARF_MAX_NAME)
-			return err_set(err, ERR_INVALID, "string of %zu bytes", v->bytes.size);
+			return err_set(err, ERR_INVALID, "string of %zu bytes is longer than allowed",
+				       v->bytes.size);
 		*ret = (struct str){ (const char *)v->bytes.p, v->bytes.size };
 		return 0;
 	case DWARF_STRP:
@@ -89,5 +90,5 @@ int dwarf_string(struct dwarf_strings *s, const struct dwarf_value *v, const str
 	case DWARF_BLOCK:
 		break;
 	}
-	return err_set(err, ERR_INVALID, "a name is not a string");
+	return err_set(err, ERR_INVALID, "the form of a name is not a string");
 }

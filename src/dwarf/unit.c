@@ -37,7 +37,7 @@ static int unit_header_read(struct cursor *c, uint8_t offset_size, struct unit_h
 
 	h.format.version = cursor_u16(c);
 	if (cursor_ok(c) && (h.format.version < 2 || h.format.version > 5))
-		return err_set(err, ERR_INVALID, "unit of the unknown version %u", h.format.version);
+		return err_set(err, ERR_INVALID, "unit of unknown version %u", h.format.version);
 	if (h.format.version >= 5) {
 		h.type = cursor_u8(c);
 		h.format.addr_size = cursor_u8(c);

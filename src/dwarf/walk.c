@@ -91,8 +91,7 @@ static int frame_push(struct dwarf_reader *r, const struct walk_state *outside, 
 		      uint64_t scope_off, struct err *err)
 {
 	if (r->depth >= DWARF_MAX_DEPTH)
-		return err_set(err, ERR_LIMIT, "DIEs within one another, more than the %u allowed",
-			       DWARF_MAX_DEPTH);
+		return err_set(err, ERR_LIMIT, "more than the %u nested DIEs allowed", DWARF_MAX_DEPTH);
 	VEC_PUSH(r->stack, r->depth, r->room_stack) = (struct dwarf_frame){ .node = outside->node,
 									    .scope = outside->scope,
 									    .function = outside->function,

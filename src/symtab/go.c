@@ -76,7 +76,7 @@ static int go_head_read(struct go *g, uint64_t text, struct err *err)
 	if (g->n_funcs > FUNCS_MAX || g->n_funcs > g->table.size / 8 || g->names > g->table.size ||
 	    g->units > g->table.size || g->files > g->table.size || g->programs > g->table.size ||
 	    g->funcs > g->table.size)
-		return err_set(err, ERR_INVALID, "header");
+		return err_set(err, ERR_INVALID, "damaged header");
 	return 0;
 }
 

@@ -132,7 +132,7 @@ int build_head(struct build *b, struct buf *out, uint64_t *ret_skipped, struct e
 	index_at = out->size;
 	head_put32(out, 44, index_at);
 	if (index_at + (uint64_t)n * INDEX_SIZE > SYMTAB_MAX_HEAD)
-		return err_set(err, ERR_LIMIT, "%zu blocks are too many", n);
+		return err_set(err, ERR_LIMIT, "a head cannot list %zu blocks", n);
 	head_put32(out, 12, index_at + n * INDEX_SIZE);
 	for (size_t i = 0; i < n; i++) {
 		buf_add_u64(out, index[i].first);

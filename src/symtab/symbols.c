@@ -144,7 +144,7 @@ static int symbol_table_read(struct symbols_reader *r, const struct elf_section 
 	int rc;
 
 	if (!sec->link || sec->link >= r->img->n_sections)
-		return err_set(err, ERR_INVALID, "symbols without names");
+		return err_set(err, ERR_INVALID, "a symbol table without names");
 	rc = elf_section_read(r->img, sec, TABLE_MAX, &r->s->arena, &table, err);
 	if (rc == 0)
 		rc = elf_section_read(r->img, &r->img->sections[sec->link], TABLE_MAX, &r->s->arena, &names,

@@ -314,7 +314,7 @@ static int verify_id(const struct symtab *t, const struct elf_image *img, struct
 		return 0;
 	if (id.size != symtab_info(t)->build_id.size ||
 	    memcmp(id.b, symtab_info(t)->build_id.b, id.size) != 0)
-		return err_set(err, ERR_INVALID, "the table is of another build ID");
+		return err_set(err, ERR_INVALID, "the table has another build ID than the file");
 	return 0;
 }
 

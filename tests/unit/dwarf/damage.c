@@ -169,7 +169,7 @@ static void lists_with_wrong_counts(void **state)
 	EXPECT_LISTS("\0\0\1\1\10\7a\0", "7 entries");
 	EXPECT_LISTS("\0\0\1\1\10\2a\0b", "ends early");
 	EXPECT_LISTS("\0\0\1\1\13\2ab", "not a string"); /* data1 */
-	EXPECT_LISTS("\0\0\2\1\10\2\13\1a\0\5", "directory 5 of 1");
+	EXPECT_LISTS("\0\0\2\1\10\2\13\1a\0\5", "directory 5; there are 1");
 	EXPECT_LISTS("\1\1\16\1\xff\xff\xff\0\0\0", "string at 16777215");
 }
 

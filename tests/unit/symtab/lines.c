@@ -316,9 +316,8 @@ static void two_units_share_one_table(void **state)
 
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	lines = add_lines(&a);
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 2; i++)
 		add_unit(&a, lines, i ? "g" : "f", 0x1000 + 0x80 * i, 0x80);
-	}
 	answers_open(&a);
 	assert_answer(&a, 0x1000, "f at /src/a.c:10");
 	assert_answer(&a, 0x1080, "g at /src/a.c:18");
@@ -333,9 +332,8 @@ static void damage_of_a_shared_table_is_reported_once(void **state)
 	answers_init(&a, ELF_WRITER_X86_64, ET_DYN);
 	lines = add_lines(&a);
 	a.w.line.p[lines + 14] = 0;
-	for (unsigned i = 0; i < 6; i++) {
+	for (unsigned i = 0; i < 6; i++)
 		add_unit(&a, lines, "f", 0x1000 + 16 * i, 16);
-	}
 	answers_open(&a);
 	assert_int_equal(symtab_info(a.t)->n_skipped, 1);
 }
