@@ -222,7 +222,7 @@ static bool pass_is_late(const struct clean_pass *p)
 }
 
 /* Goes on until the end of the bucket in which the time is up. */
-static void pass_run(struct clean_pass *p, int root)
+static void clean_pass_run(struct clean_pass *p, int root)
 {
 	AUTO(id_names_free) struct id_names names = { 0 };
 
@@ -305,7 +305,7 @@ static void pass_step(const struct folder *f, int state_fd, int root, bool due, 
 			pass_begin(&p.state, usual_age);
 	}
 	if (p.state.next != NEXT_IDLE) {
-		pass_run(&p, root);
+		clean_pass_run(&p, root);
 		if (p.state.next == NEXT_IDLE)
 			pass_end(&p.state, max_bytes);
 	} else if (!added) {

@@ -87,8 +87,8 @@ static bool metadata_add_answer(struct metadata_call *m, struct bytes body)
 	return good;
 }
 
-static void query_answered(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
-			   const struct err *err)
+static void server_query_answered(void *arg, struct net_call *c, int outcome, const struct net_call_answer *a,
+				  const struct err *err)
 {
 	struct server_query *q = arg;
 	struct metadata_call *m = q->all;
@@ -134,7 +134,7 @@ static void query_start(struct metadata_call *m, struct net *net, size_t i)
 			       .breaker = true,
 			       .server = q->server,
 			       .arg = q,
-			       .done = query_answered,
+			       .done = server_query_answered,
 		       },
 		       &q->call);
 }

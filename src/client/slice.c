@@ -77,8 +77,8 @@ static int section_copy(struct source *src, struct byte_range range, struct put 
 	return 0;
 }
 
-static int cut_section(const struct slice_file *file, struct byte_range range, struct put_folders to,
-		       const struct client_request *request, struct cache_hit *ret, struct err *err)
+static int slice_cut(const struct slice_file *file, struct byte_range range, struct put_folders to,
+		     const struct client_request *request, struct cache_hit *ret, struct err *err)
 {
 	AUTO(put_done) struct put p = { .fd = -1 };
 	AUTO(entry_done) struct cache_entry e = { 0 };
@@ -114,7 +114,7 @@ enum slice slice_of(struct put_folders to, const struct client_request *w, const
 			w->name);
 		return SLICE_UNKNOWN;
 	}
-	return cut_section(file, range, to, w, ret, err) == 0 ? SLICE_FOUND : SLICE_UNKNOWN;
+	return slice_cut(file, range, to, w, ret, err) == 0 ? SLICE_FOUND : SLICE_UNKNOWN;
 }
 
 enum slice slice(struct put_folders to, const struct client_request *w, struct cache_hit *ret,
@@ -137,7 +137,7 @@ enum slice slice(struct put_folders to, const struct client_request *w, struct c
 		place = section_find_place(whole.img, w->name, &range);
 		file = (struct slice_file){ whole.src, whole.img, fd_mtime(whole.hit.fd) };
 		if (place == PLACE_FOUND)
-			r = cut_section(&file, range, to, w, ret, err);
+			r = slice_cut(&file, range, to, w, ret, err);
 		whole_done(&whole);
 		if (r == 0)
 			return SLICE_FOUND;
