@@ -87,7 +87,7 @@ static int run_help(struct settings *s)
 	if (!about) {
 		fprintf(stderr, "lode: help: there is no command '");
 		print_text(stderr, s->paths.items[0]);
-		fprintf(stderr, "'; the commands are: lode help\n");
+		fprintf(stderr, "'; lode help lists the commands\n");
 		return EXIT_USAGE;
 	}
 	help_print(about, stdout);

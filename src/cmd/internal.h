@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What commands share: the rows of commands and options, the settings that options set, output.
+ * Shared by all commands: the rows of commands and options, the settings that options set, output.
  *
  * A command is a `struct command` in a file of its own and a row in table.c. Its options are groups of rows;
  * each row names the field of the settings that its value goes to. The command line, the configuration file,

@@ -70,7 +70,7 @@ static int option_error(const struct command *cmd, const struct command_line *l,
 		return err_set(err, ERR_INVALID, "--%s takes no value", row->name);
 	if (optopt > KEY_HELP)
 		return err_set(err, ERR_INVALID, "there is no option -%c", optopt);
-	return err_set(err, ERR_INVALID, "there is no option %s, or several options begin so", word);
+	return err_set(err, ERR_INVALID, "there is no option %s, or several options begin with it", word);
 }
 
 static int command_line_read(const struct command *cmd, int argc, char **argv, struct command_line *l,

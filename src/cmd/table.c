@@ -93,7 +93,7 @@ int cmd_run(int argc, char **argv)
 	if (!cmd) {
 		fprintf(stderr, "lode: there is no command '");
 		print_text(stderr, first);
-		fprintf(stderr, "'; the commands are: lode help\n");
+		fprintf(stderr, "'; lode help lists the commands\n");
 		return EXIT_USAGE;
 	}
 	return command_run(cmd, argc - 1, argv + 1);

@@ -104,7 +104,7 @@ def test_the_first_scan_and_where_to_look(terminal, tmp_path):
     lines = s.screen.shown()
     assert lines[0] == f"lode: listening at {s.url}/"
     assert lines[1] == f"lode: for gdb, perf and others: export DEBUGINFOD_URLS={s.url}"
-    assert re.fullmatch(r"lode: the first scan is finished: 10 files in [0-9.]+ s, of these 10 packages \([0-9.]+ kB\)", lines[2]), lines
+    assert re.fullmatch(r"lode: the first scan is finished: 10 packages \([0-9.]+ kB\) in [0-9.]+ s", lines[2]), lines
     assert lines[3] == f"lode: look at {s.url}/ (Ctrl-C stops the service)" and len(lines) == 4, lines
     # No line a package or a request; with them gone the last line is still where to look.
     assert s.get("/healthz").status == 200 and s.get("/buildid/00/debuginfo").status in (400, 404)
@@ -115,7 +115,7 @@ def test_the_first_scan_and_where_to_look(terminal, tmp_path):
 
 def test_progress_has_packages_rate_and_time_left(terminal, tmp_path):
     s = terminal([packages(tmp_path / "debs", 300)], args=["--scan-threads", "1"])
-    s.sees(r"^lode: the first scan is finished: 300 files")
+    s.sees(r"^lode: the first scan is finished: 300 packages")
     assert re.search(r"\[#* *\] \d+ of 300 packages, [0-9.]+ k?M?B of [0-9.]+ [kM]B", s.screen.raw), s.screen.raw[:2000]
     s.sees(r"^lode: look at ")
     assert len(s.screen.shown()) == 4, s.screen.shown()

@@ -114,9 +114,15 @@ static void show_where(struct console *c)
 	set_bottom(c, &line);
 }
 
+static void add_count(struct buf *text, uint64_t n, const char *what)
+{
+	buf_printf(text, "%llu %s%s", (unsigned long long)n, what, n == 1 ? "" : "s");
+}
+
 static void report_scan(struct console *c, const struct scan_progress *p)
 {
 	double took_s = (double)(clock_mono_ms() - p->started_mono_ms) / 1000.0;
+	uint64_t n_files = p->n_seen - MIN(p->n_packages, p->n_seen);
 	AUTO(buf_done) struct buf text = { 0 };
 	char size[32];
 
@@ -125,11 +131,14 @@ static void report_scan(struct console *c, const struct scan_progress *p)
 	} else if (!p->n_packages && !p->n_files_done) {
 		buf_printf(&text, "the first scan is finished: it found no ELF file and no package");
 	} else {
-		buf_printf(&text, "the first scan is finished: %llu files in %.1f s",
-			   (unsigned long long)p->n_seen, took_s);
-		if (p->n_packages)
-			buf_printf(&text, ", of these %llu packages (%s)", (unsigned long long)p->n_packages,
-				   size_text(p->bytes_total, size));
+		buf_printf(&text, "the first scan is finished: ");
+		if (p->n_packages) {
+			add_count(&text, p->n_packages, "package");
+			buf_printf(&text, " (%s)%s", size_text(p->bytes_total, size), n_files ? " and " : "");
+		}
+		if (n_files)
+			add_count(&text, n_files, p->n_packages ? "other file" : "file");
+		buf_printf(&text, " in %.1f s", took_s);
 		if (p->n_failed)
 			buf_printf(&text, "; %llu failed, lode stat lists them",
 				   (unsigned long long)p->n_failed);

@@ -27,7 +27,7 @@ static const struct option_row scanning_rows[] = {
 	  SERVICE_LIST(suffixes) },
 	{ 0, "include", "REGEX", "only paths that match (POSIX extended, anywhere in the real path)",
 	  SERVICE_TEXT(scan.include_regex) },
-	{ 0, "exclude", "REGEX", "no paths that match; stronger than --include",
+	{ 0, "exclude", "REGEX", "no paths that match; wins over --include",
 	  SERVICE_TEXT(scan.exclude_regex) },
 	{ 0, "follow-links", NULL, "follow symbolic links, and cross file systems",
 	  SERVICE_ON(scan.follow_links) },

@@ -29,7 +29,7 @@ static const struct option_row http_rows[] = {
 	  SERVICE_TEXT(server.home_redirect) },
 	{ 0, "home-html", "FILE", "show this file at /, instead of the page",
 	  SERVICE_TEXT(server.home_html) },
-	{ 0, "web-dir", "DIR", "read the page's files from DIR; the default are the built-in ones",
+	{ 0, "web-dir", "DIR", "read the page's files from DIR; instead of the built-in ones",
 	  SERVICE_TEXT(server.web_dir) },
 	{ 0, "no-access-log", NULL, "do not log requests", SERVICE_OFF(server.access_log) },
 	{ 0, "http-threads", "N", "threads that talk HTTP [CPUs]", SERVICE_NUMBER(server.http_threads) },
