@@ -373,10 +373,9 @@ static int compile_decl(struct dwarf_table *t, struct table_text *text, uint64_t
 	op_emit(&w, DWARF_OP_END);
 	t->programs.size = (size_t)(w.p - t->programs.p);
 	text->p = p;
-	VEC_GROW(t->decls, t->n_decls, t->room_decls);
 	if (code != t->n_decls + 1)
 		t->dense = false;
-	t->decls[t->n_decls++] = decl;
+	VEC_PUSH(t->decls, t->n_decls, t->room_decls) = decl;
 	return 0;
 }
 

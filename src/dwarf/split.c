@@ -64,7 +64,7 @@ void dwarf_reader_split_done(struct dwarf_reader *r)
 	r->dwo = NULL;
 }
 
-/* True the first time since the budget was set. @seed tells files from units. */
+/* True the first time since the budget was set. @seed differs for files and units. */
 static bool seen_first(struct dwarf_dwo *o, const void *p, size_t size, uint64_t seed)
 {
 	return dwarf_hashes_add(&o->seen, hash64(p, size, o->seed + seed));

@@ -3,12 +3,9 @@
  * Units (section 7.5.1): only the header and the root DIE of each are read, for the directory of the
  * compilation, which line tables before DWARF 5 do not have.
  */
-#include "dwarf/internal.h"
+#include "dwarf/code.h"
 
 #include <stdlib.h>
-
-enum { AT_NAME = 0x03, AT_STMT_LIST = 0x10, AT_COMP_DIR = 0x1b, AT_STR_OFFSETS_BASE = 0x72 };
-enum { UT_TYPE = 2, UT_SKELETON = 4, UT_SPLIT_COMPILE = 5, UT_SPLIT_TYPE = 6 };
 
 #define ROOT_SIZE     512    /* bytes of a unit that are read at first */
 #define ROOT_SIZE_MAX MIB(1) /* a larger root DIE counts as damage */
@@ -42,7 +39,7 @@ static int unit_header_read(struct cursor *c, uint8_t offset_size, struct unit_h
 		h.type = cursor_u8(c);
 		h.format.addr_size = cursor_u8(c);
 		h.abbrev_off = cursor_uint(c, offset_size);
-		if (h.type == UT_SKELETON || h.type == UT_SPLIT_COMPILE)
+		if (h.type == DW_UT_skeleton || h.type == DW_UT_split_compile)
 			cursor_u64(c); /* dwo_id */
 	} else {
 		h.abbrev_off = cursor_uint(c, offset_size);
@@ -74,13 +71,13 @@ static int unit_root_read(struct units_reader *r, struct cursor *c, const struct
 				       (unsigned long long)attrs[i].form);
 		if (!cursor_ok(c))
 			return cursor_err(c, "root DIE", err);
-		if (attrs[i].name == AT_STMT_LIST)
+		if (attrs[i].name == DW_AT_stmt_list)
 			root.stmt_list = v;
-		else if (attrs[i].name == AT_COMP_DIR)
+		else if (attrs[i].name == DW_AT_comp_dir)
 			root.comp_dir = v;
-		else if (attrs[i].name == AT_NAME)
+		else if (attrs[i].name == DW_AT_name)
 			root.name = v;
-		else if (attrs[i].name == AT_STR_OFFSETS_BASE)
+		else if (attrs[i].name == DW_AT_str_offsets_base)
 			root.str_offsets_base = v;
 	}
 	*ret = root;
@@ -136,7 +133,7 @@ static int unit_read(struct units_reader *r, uint64_t off, uint64_t end, uint8_t
 		c = cursor_at(b, r->info.img->h.big, off);
 		if (unit_header_read(&c, offset_size, &h, err) < 0)
 			return -1;
-		if (h.type == UT_TYPE || h.type == UT_SPLIT_TYPE)
+		if (h.type == DW_UT_type || h.type == DW_UT_split_type)
 			return 0;
 		if (unit_root_read(r, &c, &h, &root, err) == 0)
 			break;

@@ -99,11 +99,9 @@ static size_t ranges_taken(struct batch *b)
 	struct unit_work *w = b->work;
 	size_t n = 0;
 
-	for (size_t i = w->first_range; i < b->n_ranges; i++) {
-		VEC_GROW(w->keys, n, w->room_keys);
-		w->keys[n] = (struct sort_key){ b->ranges[i].start, n };
-		n++;
-	}
+	for (size_t i = w->first_range; i < b->n_ranges; i++)
+		VEC_PUSH(w->keys, n, w->room_keys) = (struct sort_key){ b->ranges[i].start,
+									i - w->first_range };
 	sort_keys(w->keys, n);
 	return n;
 }

@@ -464,7 +464,7 @@ static int block_too_large(struct err *err)
 		       (size_t)SYMTAB_MAX_BLOCK / 2);
 }
 
-static int block_write(struct block_writer *w, struct err *err)
+int block_writer_finish(struct block_writer *w, struct err *err)
 {
 	struct block_index at = { .first = w->first, .last = w->last, .off = w->out->size };
 	struct buf *out = w->out;
@@ -519,7 +519,7 @@ static int block_write(struct block_writer *w, struct err *err)
 int block_writer_add(struct block_writer *w, const struct visible_range *p, struct err *err)
 {
 	if (w->n_ranges && (p->end - w->first > UINT32_MAX || w->weight > BLOCK_TARGET) &&
-	    block_write(w, err) < 0)
+	    block_writer_finish(w, err) < 0)
 		return -1;
 	if (!w->n_ranges)
 		w->first = p->start;
@@ -527,9 +527,4 @@ int block_writer_add(struct block_writer *w, const struct visible_range *p, stru
 	VEC_PUSH(w->list, w->n_ranges, w->room_ranges) = *p;
 	w->last = p->end + (p->rows ? p->tail : 0);
 	return 0;
-}
-
-int block_writer_finish(struct block_writer *w, struct err *err)
-{
-	return block_write(w, err);
 }

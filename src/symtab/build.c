@@ -422,8 +422,8 @@ static size_t dwarf_spans(const struct build *b, struct span **ret)
 
 			if (p->origin != SYMTAB_DWARF)
 				continue;
-			VEC_GROW(list, n, room);
-			list[n++] = (struct span){ .start = p->start, .end = p->start + p->size };
+			VEC_PUSH(list, n, room) = (struct span){ .start = p->start,
+								 .end = p->start + p->size };
 		}
 	return overlaps_resolve(list, n, ret);
 }

@@ -173,7 +173,7 @@ struct visible_range {
 /* Blocks are appended to @out. */
 struct block_writer *block_writer_new(struct intern *in, struct buf *out, bool columns);
 int block_writer_add(struct block_writer *w, const struct visible_range *p, struct err *err);
-int block_writer_finish(struct block_writer *w, struct err *err);
+int block_writer_finish(struct block_writer *w, struct err *err); /* writes the last block */
 size_t block_writer_index(const struct block_writer *w, const struct block_index **ret);
 void block_writer_free(struct block_writer *w);
 

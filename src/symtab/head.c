@@ -73,10 +73,8 @@ static uint64_t head_add_reasons(struct build *b, struct buf *out)
 		const struct batch *one = b->batches[k];
 
 		total += one->n_skipped;
-		for (size_t i = 0; i < MIN(one->n_skipped, (size_t)REASONS_MAX); i++) {
-			VEC_GROW(all, n, room);
-			all[n++] = one->skipped[i];
-		}
+		for (size_t i = 0; i < MIN(one->n_skipped, (size_t)REASONS_MAX); i++)
+			VEC_PUSH(all, n, room) = one->skipped[i];
 	}
 	if (n)
 		qsort(all, n, sizeof(*all), skipped_by_unit);

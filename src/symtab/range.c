@@ -463,8 +463,7 @@ static struct function_calls function_calls(struct unit_work *w, const struct dw
 	for (size_t i = 0; i < f->n_spans; i++) {
 		if (!f->spans[i].node)
 			continue;
-		VEC_GROW(w->keys, n, w->room_keys);
-		w->keys[n++] = (struct sort_key){ f->spans[i].lo, i };
+		VEC_PUSH(w->keys, n, w->room_keys) = (struct sort_key){ f->spans[i].lo, i };
 	}
 	sort_keys(w->keys, n);
 	return (struct function_calls){ f->spans, w->keys, .n = n };
