@@ -103,18 +103,18 @@ static int results_by_name(struct store_query *q, bool (*match)(void *arg, struc
 			   struct err *err)
 {
 	AUTO(buf_done) struct buf before = { 0 };
-	size_t n = NAMES_AT_ONCE;
+	struct store_names names = { .n = NAMES_AT_ONCE };
 
 	buf_add_str(&before, after);
-	while (n == NAMES_AT_ONCE) {
-		struct store_known *list;
+	while (names.n == NAMES_AT_ONCE) {
+		const struct store_names_query query = { match, &q->value, buf_str(&before), NAMES_AT_ONCE };
 
 		arena_reset(&q->arena);
-		if (store_names(q->st, match, &q->value, buf_str(&before), NAMES_AT_ONCE, &q->arena, &list,
-				&n, &q->page->complete, err) < 0)
+		if (store_names(q->st, &query, &q->arena, &names, err) < 0)
 			return -1;
-		for (size_t i = 0; i < n; i++) {
-			int r = query_is_late(q) ? PAGE_FULL : give_record(q, &list[i].key, err);
+		q->page->complete = names.all;
+		for (size_t i = 0; i < names.n; i++) {
+			int r = query_is_late(q) ? PAGE_FULL : give_record(q, &names.list[i].key, err);
 
 			if (r == PAGE_FULL)
 				page_end(q, buf_str(&before));
@@ -122,7 +122,7 @@ static int results_by_name(struct store_query *q, bool (*match)(void *arg, struc
 				return r;
 			q->skip = q->n_of_record = 0;
 			before.size = 0;
-			buf_add_str(&before, list[i].name);
+			buf_add_str(&before, names.list[i].name);
 		}
 	}
 	return 0;

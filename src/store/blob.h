@@ -28,51 +28,54 @@ struct blob_stamp {
 /*
  * Where a content is gathered until its name is known: a local file, whatever the blobs lie in. It goes with
  * the process that made it, at the latest when another one sweeps; but one that has a name and a note stays
- * for SPOOL_KEEP_S, for who goes on with it.
+ * for STAGING_KEEP_S, for who goes on with it.
  */
-struct spool {
+struct staging {
 	int fd;
 	uint64_t size;
-	char *path;      /* spool_dir.c's; NULL: it has none */
+	char *path;      /* staging_dir.c's; NULL: it has none */
 	char *note_path; /* of its note; NULL: it cannot have one */
 	bool has_hash;   /* of what was left in it: as noted */
 	uint64_t hash;
 };
-#define SPOOL_KEEP_S   7200
-#define SPOOL_MAX_NAME 1024u
+#define STAGING_KEEP_S   7200
+#define STAGING_MAX_NAME 1024u
 
-/* What is noted of a spool that has a name. */
-struct spool_note {
-	struct str name;  /* whose it is: any text of up to SPOOL_MAX_NAME bytes, without line feeds */
-	uint64_t size;    /* of the spool: what comes behind was not noted */
+/* What is noted of a staging that has a name. */
+struct staging_note {
+	struct str name;  /* whose it is: any text of up to STAGING_MAX_NAME bytes, without line feeds */
+	uint64_t size;    /* of the staging: what comes behind was not noted */
 	uint64_t content; /* bytes that went into that */
 	uint64_t all;     /* ... of so many */
 	bool has_hash;
-	uint64_t hash;  /* hash64 of the spool's bytes, seed 0: of those that do not tell by themselves that
+	uint64_t hash;  /* hash64 of the staging's bytes, seed 0: of those that do not tell by themselves that
 			   they are whole */
 	int64_t time_s; /* wall time of the note; given back */
 };
+
+typedef int blob_list_fn(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err);
 
 struct blobs;
 struct blobs_ops {
 	/*
 	 * With a @name (else empty): the one that was left under it, with its bytes, or a new one. One name
-	 * is one writer's: another gets a spool that has none. Implementations that keep nothing give such to
+	 * is one writer's: another gets a staging that has none. Implementations that keep nothing give such to
 	 * all.
 	 */
-	int (*spool)(struct blobs *b, struct str name, struct spool *ret, struct err *err);
-	void (*spool_done)(struct blobs *b, struct spool *s,
-			   bool keep); /* takes the zeroed with fd -1. @keep it, if it has a note */
+	int (*staging)(struct blobs *b, struct str name, struct staging *ret, struct err *err);
+	void (*staging_done)(struct blobs *b, struct staging *s,
+			     bool keep); /* takes the zeroed with fd -1. @keep it, if it has a note */
 	/* Note how far it is. Not durable: who goes on must see for himself that the bytes are right. */
-	int (*spool_note)(struct blobs *b, struct spool *s, const struct spool_note *note, struct err *err);
-	/* The notes of all spools, also of those that are being written. */
-	int (*notes)(struct blobs *b, int (*fn)(void *arg, const struct spool_note *note), void *arg,
+	int (*staging_note)(struct blobs *b, struct staging *s, const struct staging_note *note,
+			    struct err *err);
+	/* The notes of all stagings, also of those that are being written. */
+	int (*notes)(struct blobs *b, int (*fn)(void *arg, const struct staging_note *note), void *arg,
 		     struct err *err);
 	/*
-	 * The spool's content under @name, durable when this returns. If one of that size is there it stays,
-	 * and is as good as put now. The spool stays the caller's, and may be put again.
+	 * The staging's content under @name, durable when this returns. If one of that size is there it stays,
+	 * and is as good as put now. The staging stays the caller's, and may be put again.
 	 */
-	int (*put_spool)(struct blobs *b, const char *name, struct spool *s, struct err *err);
+	int (*put_staged)(struct blobs *b, const char *name, struct staging *s, struct err *err);
 	/* The same with bytes at hand, in place of what was there: if that is still @expect (else
 	 * BLOB_CHANGED). */
 	int (*put)(struct blobs *b, const char *name, struct bytes content, const struct blob_stamp *expect,
@@ -96,12 +99,11 @@ struct blobs_ops {
 	 * (may be empty). What comes or goes meanwhile is told or not. fn's non-zero return ends it and is
 	 * returned.
 	 */
-	int (*list)(struct blobs *b, struct str prefix, struct str after,
-		    int (*fn)(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err),
-		    void *arg, struct err *err);
-	/* Bytes in all spools that are no blobs yet. */
-	int (*spooled)(struct blobs *b, uint64_t *ret_bytes, struct err *err);
-	/* Remove the spools of processes that are gone. */
+	int (*list)(struct blobs *b, struct str prefix, struct str after, blob_list_fn *fn, void *arg,
+		    struct err *err);
+	/* Bytes in all stagings that are no blobs yet. */
+	int (*staged)(struct blobs *b, uint64_t *ret_bytes, struct err *err);
+	/* Remove the stagings of processes that are gone. */
 	int (*sweep)(struct blobs *b, uint64_t *ret_n, struct err *err);
 	void (*close)(struct blobs *b);
 };
@@ -113,18 +115,18 @@ struct blobs {
 int blobs_open_dir(const char *dir, bool create, struct blobs **ret, struct err *err);
 struct blobs *blobs_open_memory(void);
 
-/* ---- spool_dir.c: spools in the folder tmp/ of the store at @dir ---- */
+/* ---- staging_dir.c: stagings in the folder tmp/ of the store at @dir ---- */
 
-int spool_dir_open(const char *dir, struct str name, struct spool *ret, struct err *err);
-void spool_dir_done(struct spool *s, bool keep);
-int spool_dir_note(struct spool *s, const struct spool_note *note, struct err *err);
-int spool_dir_notes(const char *dir, int (*fn)(void *arg, const struct spool_note *note), void *arg,
-		    struct err *err);
-int spool_dir_spooled(const char *dir, uint64_t *ret_bytes, struct err *err);
-int spool_dir_sweep(const char *dir, uint64_t *ret_n, struct err *err);
+int staging_dir_open(const char *dir, struct str name, struct staging *ret, struct err *err);
+void staging_dir_done(struct staging *s, bool keep);
+int staging_dir_note(struct staging *s, const struct staging_note *note, struct err *err);
+int staging_dir_notes(const char *dir, int (*fn)(void *arg, const struct staging_note *note), void *arg,
+		      struct err *err);
+int staging_dir_staged(const char *dir, uint64_t *ret_bytes, struct err *err);
+int staging_dir_sweep(const char *dir, uint64_t *ret_n, struct err *err);
 
-/* ---- spool.c ---- */
+/* ---- staging.c ---- */
 
-int spool_write(struct spool *s, struct bytes b, struct err *err);
+int staging_write(struct staging *s, struct bytes b, struct err *err);
 /* Of what is in it now. */
-int spool_source(const struct spool *s, const char *name, struct source **ret, struct err *err);
+int staging_source(const struct staging *s, const char *name, struct source **ret, struct err *err);

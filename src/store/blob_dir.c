@@ -2,7 +2,7 @@
 /*
  * Blobs as files of a folder.
  *
- * What is gathered lies in tmp/ (spool_dir.c). It becomes a blob by a link or a rename, when it is synced;
+ * What is gathered lies in tmp/ (staging_dir.c). It becomes a blob by a link or a rename, when it is synced;
  * then the folder is. Changes of names are made under a lock of the whole folder, held for as long as a
  * system call or two: so a condition and what depends on it are one.
  */
@@ -86,37 +86,38 @@ static int set_time(int fd, const char *path, struct err *err)
 	return 0;
 }
 
-/* ---- spools: spool_dir.c ---- */
+/* ---- stagings: staging_dir.c ---- */
 
-static int dir_spool(struct blobs *b, struct str name, struct spool *ret, struct err *err)
+static int dir_staging(struct blobs *b, struct str name, struct staging *ret, struct err *err)
 {
-	return spool_dir_open(dir_of(b)->path, name, ret, err);
+	return staging_dir_open(dir_of(b)->path, name, ret, err);
 }
 
-static void dir_spool_done(struct blobs *b, struct spool *s, bool keep)
+static void dir_staging_done(struct blobs *b, struct staging *s, bool keep)
 {
-	spool_dir_done(s, keep);
+	staging_dir_done(s, keep);
 }
 
-static int dir_spool_note(struct blobs *b, struct spool *s, const struct spool_note *note, struct err *err)
+static int dir_staging_note(struct blobs *b, struct staging *s, const struct staging_note *note,
+			    struct err *err)
 {
-	return spool_dir_note(s, note, err);
+	return staging_dir_note(s, note, err);
 }
 
-static int dir_notes(struct blobs *b, int (*fn)(void *arg, const struct spool_note *note), void *arg,
+static int dir_notes(struct blobs *b, int (*fn)(void *arg, const struct staging_note *note), void *arg,
 		     struct err *err)
 {
-	return spool_dir_notes(dir_of(b)->path, fn, arg, err);
+	return staging_dir_notes(dir_of(b)->path, fn, arg, err);
 }
 
-static int dir_spooled(struct blobs *b, uint64_t *ret_bytes, struct err *err)
+static int dir_staged(struct blobs *b, uint64_t *ret_bytes, struct err *err)
 {
-	return spool_dir_spooled(dir_of(b)->path, ret_bytes, err);
+	return staging_dir_staged(dir_of(b)->path, ret_bytes, err);
 }
 
 static int dir_sweep(struct blobs *b, uint64_t *ret_n, struct err *err)
 {
-	return spool_dir_sweep(dir_of(b)->path, ret_n, err);
+	return staging_dir_sweep(dir_of(b)->path, ret_n, err);
 }
 
 /* ---- putting ---- */
@@ -142,7 +143,7 @@ static int sync_parent(const char *path, struct err *err)
 }
 
 /* Under the lock. */
-static int place_spool(struct spool *s, const char *path, struct err *err)
+static int place_staging(struct staging *s, const char *path, struct err *err)
 {
 	struct blob_stamp there;
 	int r = look(path, &there, err);
@@ -165,7 +166,7 @@ static int place_spool(struct spool *s, const char *path, struct err *err)
 	return 0;
 }
 
-static int dir_put_spool(struct blobs *b, const char *name, struct spool *s, struct err *err)
+static int dir_put_staged(struct blobs *b, const char *name, struct staging *s, struct err *err)
 {
 	struct dir *d = dir_of(b);
 	AUTO(mem_freep) char *path = path_of(d, name);
@@ -178,7 +179,7 @@ static int dir_put_spool(struct blobs *b, const char *name, struct spool *s, str
 	if (make_parent(path, err) < 0)
 		return -1;
 	lock(d);
-	r = place_spool(s, path, err);
+	r = place_staging(s, path, err);
 	unlock(d);
 	return r == 0 ? sync_parent(path, err) : -1;
 }
@@ -197,12 +198,12 @@ static int replace(const char *temp, const char *path, const struct blob_stamp *
 	return 0;
 }
 
-static int put_temp(struct dir *d, struct spool *s, const char *path, struct bytes content,
+static int put_temp(struct dir *d, struct staging *s, const char *path, struct bytes content,
 		    const struct blob_stamp *expect, struct err *err)
 {
 	int r;
 
-	if (spool_write(s, content, err) < 0 || set_time(s->fd, path, err) != 0)
+	if (staging_write(s, content, err) < 0 || set_time(s->fd, path, err) != 0)
 		return -1;
 	if (fsync(s->fd) < 0)
 		return err_os(err, errno, "sync");
@@ -222,13 +223,13 @@ static int dir_put(struct blobs *b, const char *name, struct bytes content, cons
 {
 	struct dir *d = dir_of(b);
 	AUTO(mem_freep) char *path = path_of(d, name);
-	struct spool s = { .fd = -1 };
+	struct staging s = { .fd = -1 };
 	int r;
 
-	if (dir_spool(b, STR(""), &s, err) < 0)
+	if (dir_staging(b, STR(""), &s, err) < 0)
 		return -1;
 	r = put_temp(d, &s, path, content, expect, err);
-	dir_spool_done(b, &s, false);
+	dir_staging_done(b, &s, false);
 	return r < 0 ? err_in(err, "%s", name) : r;
 }
 
@@ -373,7 +374,7 @@ static int read_names(const char *path, struct names *ret, struct err *err)
 struct listing {
 	const struct dir *dir;
 	struct str prefix, after;
-	int (*fn)(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err);
+	blob_list_fn *fn;
 	void *arg;
 };
 
@@ -415,9 +416,8 @@ static int list_folder(const struct listing *l, const char *folder, struct err *
 	return 0;
 }
 
-static int dir_list(struct blobs *b, struct str prefix, struct str after,
-		    int (*fn)(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err),
-		    void *arg, struct err *err)
+static int dir_list(struct blobs *b, struct str prefix, struct str after, blob_list_fn *fn, void *arg,
+		    struct err *err)
 {
 	struct listing l = { dir_of(b), prefix, after, fn, arg };
 	struct str rest = prefix, top = str_cut(&rest, '/');
@@ -450,11 +450,11 @@ static void dir_close(struct blobs *b)
 }
 
 static const struct blobs_ops dir_ops = {
-	.spool = dir_spool,
-	.spool_done = dir_spool_done,
-	.spool_note = dir_spool_note,
+	.staging = dir_staging,
+	.staging_done = dir_staging_done,
+	.staging_note = dir_staging_note,
 	.notes = dir_notes,
-	.put_spool = dir_put_spool,
+	.put_staged = dir_put_staged,
 	.put = dir_put,
 	.settle = dir_settle,
 	.open = dir_open,
@@ -463,7 +463,7 @@ static const struct blobs_ops dir_ops = {
 	.touch = dir_touch,
 	.remove = dir_remove,
 	.list = dir_list,
-	.spooled = dir_spooled,
+	.staged = dir_staged,
 	.sweep = dir_sweep,
 	.close = dir_close,
 };

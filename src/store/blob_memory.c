@@ -71,34 +71,35 @@ static void set(struct memory *m, const char *name, struct buf *content)
 	stamp_now(m, b);
 }
 
-static int memory_spool(struct blobs *b, struct str name, struct spool *ret, struct err *err)
+static int memory_staging(struct blobs *b, struct str name, struct staging *ret, struct err *err)
 {
-	int fd = memfd_create("spool", MFD_CLOEXEC);
+	int fd = memfd_create("staging", MFD_CLOEXEC);
 
 	if (fd < 0)
 		return err_os(err, errno, "memfd");
-	*ret = (struct spool){ .fd = fd };
+	*ret = (struct staging){ .fd = fd };
 	return 0;
 }
 
-static void memory_spool_done(struct blobs *b, struct spool *s, bool keep)
+static void memory_staging_done(struct blobs *b, struct staging *s, bool keep)
 {
 	fd_close(&s->fd);
 }
 
 /* What is in memory goes with the process. */
-static int memory_spool_note(struct blobs *b, struct spool *s, const struct spool_note *note, struct err *err)
+static int memory_staging_note(struct blobs *b, struct staging *s, const struct staging_note *note,
+			       struct err *err)
 {
 	return 0;
 }
 
-static int memory_notes(struct blobs *b, int (*fn)(void *arg, const struct spool_note *note), void *arg,
+static int memory_notes(struct blobs *b, int (*fn)(void *arg, const struct staging_note *note), void *arg,
 			struct err *err)
 {
 	return 0;
 }
 
-static int memory_put_spool(struct blobs *base, const char *name, struct spool *s, struct err *err)
+static int memory_put_staged(struct blobs *base, const char *name, struct staging *s, struct err *err)
 {
 	struct memory *m = memory_of(base);
 	AUTO(buf_done) struct buf content = { 0 };
@@ -233,10 +234,8 @@ static int memory_remove(struct blobs *base, const char *name, int64_t not_after
 	return r;
 }
 
-static int memory_list(struct blobs *base, struct str prefix, struct str after,
-		       int (*fn)(void *arg, const char *name, const struct blob_stamp *stamp,
-				 struct err *err),
-		       void *arg, struct err *err)
+static int memory_list(struct blobs *base, struct str prefix, struct str after, blob_list_fn *fn, void *arg,
+		       struct err *err)
 {
 	struct memory *m = memory_of(base);
 	AUTO(mem_freep) char *last = mem_strndup(after.size ? after.p : "", after.size);
@@ -267,7 +266,7 @@ static int memory_list(struct blobs *base, struct str prefix, struct str after,
 	return r;
 }
 
-static int memory_spooled(struct blobs *b, uint64_t *ret_bytes, struct err *err)
+static int memory_staged(struct blobs *b, uint64_t *ret_bytes, struct err *err)
 {
 	*ret_bytes = 0;
 	return 0;
@@ -291,11 +290,11 @@ static void memory_close(struct blobs *base)
 }
 
 static const struct blobs_ops memory_ops = {
-	.spool = memory_spool,
-	.spool_done = memory_spool_done,
-	.spool_note = memory_spool_note,
+	.staging = memory_staging,
+	.staging_done = memory_staging_done,
+	.staging_note = memory_staging_note,
 	.notes = memory_notes,
-	.put_spool = memory_put_spool,
+	.put_staged = memory_put_staged,
 	.put = memory_put,
 	.settle = memory_settle,
 	.open = memory_open,
@@ -304,7 +303,7 @@ static const struct blobs_ops memory_ops = {
 	.touch = memory_touch,
 	.remove = memory_remove,
 	.list = memory_list,
-	.spooled = memory_spooled,
+	.staged = memory_staged,
 	.sweep = memory_sweep,
 	.close = memory_close,
 };

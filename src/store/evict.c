@@ -13,7 +13,7 @@
 
 static int by_worth(const void *a, const void *b)
 {
-	const struct census_record *x = a, *y = b;
+	const struct refs_record *x = a, *y = b;
 	bool px = x->origin == STORE_PUSHED, py = y->origin == STORE_PUSHED;
 
 	if (px != py)
@@ -21,10 +21,10 @@ static int by_worth(const void *a, const void *b)
 	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
 }
 
-static int drop_content(struct store *st, struct census *c, struct census_content *content,
+static int drop_content(struct store *st, struct refs *c, struct refs_content *content,
 			struct store_evict_result *result, struct err *err)
 {
-	int r = census_remove(st, c, content, err);
+	int r = refs_remove(st, c, content, err);
 
 	if (r != 0)
 		return r < 0 ? -1 : 0;
@@ -34,12 +34,12 @@ static int drop_content(struct store *st, struct census *c, struct census_conten
 	return 0;
 }
 
-static bool is_over(const struct census *c, uint64_t target)
+static bool is_over(const struct refs *c, uint64_t target)
 {
-	return c->bytes + c->spooled > target;
+	return c->bytes + c->staged > target;
 }
 
-static int evict(struct store *st, struct census *c, uint64_t target, struct store_evict_result *result,
+static int evict(struct store *st, struct refs *c, uint64_t target, struct store_evict_result *result,
 		 struct err *err)
 {
 	struct blobs *b = st->blobs;
@@ -52,8 +52,8 @@ static int evict(struct store *st, struct census *c, uint64_t target, struct sto
 	if (c->n_records)
 		qsort(c->records, c->n_records, sizeof(*c->records), by_worth);
 	for (size_t i = 0; i < c->n_records && is_over(c, target); i++) {
-		const struct census_record *record = &c->records[i];
-		struct census_content *content = &c->contents[record->content];
+		const struct refs_record *record = &c->records[i];
+		struct refs_content *content = &c->contents[record->content];
 
 		if (st->opts.keep_pushed && record->origin == STORE_PUSHED)
 			break;
@@ -66,7 +66,7 @@ static int evict(struct store *st, struct census *c, uint64_t target, struct sto
 		if (r == BLOB_YOUNGER)
 			continue;
 		atomic_fetch_add(&st->generation, 1);
-		catalogue_del(st->catalogue, record->name);
+		object_list_del(st->objects, record->name);
 		result->n_objects++;
 		if (--content->n_records == 0 && content->there &&
 		    drop_content(st, c, content, result, err) < 0)
@@ -78,13 +78,13 @@ static int evict(struct store *st, struct census *c, uint64_t target, struct sto
 int store_evict(struct store *st, uint64_t target, struct store_evict_result *ret, struct err *err)
 {
 	struct store_evict_result result = { 0 };
-	struct census c;
+	struct refs c;
 	int r;
 
-	if (census_take(st, &c, NULL, NULL, err) < 0)
+	if (refs_count(st, &c, NULL, NULL, err) < 0)
 		return -1;
 	r = evict(st, &c, target, &result, err);
-	census_done(&c);
+	refs_done(&c);
 	if (r < 0)
 		return err_in(err, "store");
 	*ret = result;
@@ -128,6 +128,6 @@ int store_make_room(struct store *st, uint64_t more, struct err *err)
 			r = STORE_FULL;
 	}
 	if (st->maintain && store_is_crowded(st))
-		maintain_wake(st->maintain, false);
+		store_wake(st, false);
 	return r;
 }

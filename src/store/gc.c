@@ -5,13 +5,13 @@
  */
 #include "store/internal.h"
 
-static int collect(struct store *st, struct census *c, store_progress_fn *progress, void *arg,
+static int collect(struct store *st, struct refs *c, store_progress_fn *progress, void *arg,
 		   struct store_gc_result *ret, struct err *err)
 {
 	uint64_t done = 0;
 
 	for (size_t i = 0; i < c->n_contents; i++) {
-		const struct census_content *content = &c->contents[i];
+		const struct refs_content *content = &c->contents[i];
 		int r;
 
 		if (progress && progress(arg, i, c->n_contents, done, c->bytes) != 0)
@@ -19,7 +19,7 @@ static int collect(struct store *st, struct census *c, store_progress_fn *progre
 		done += content->stored_size;
 		if (!content->there || content->n_records)
 			continue;
-		r = census_remove(st, c, content, err);
+		r = refs_remove(st, c, content, err);
 		if (r < 0)
 			return -1;
 		if (r == 0) {
@@ -35,16 +35,16 @@ int store_gc(struct store *st, store_progress_fn *progress, void *arg, struct st
 	     struct err *err)
 {
 	struct store_gc_result result = { 0 };
-	struct census c;
+	struct refs c;
 	int r;
 
-	/* First: then the census counts what is left. */
+	/* First: then the refs counts what is left. */
 	if (st->blobs->ops->sweep(st->blobs, &result.n_temporary, err) < 0)
 		return err_in(err, "store");
-	if (census_take(st, &c, NULL, NULL, err) < 0)
+	if (refs_count(st, &c, NULL, NULL, err) < 0)
 		return -1;
 	r = collect(st, &c, progress, arg, &result, err);
-	census_done(&c);
+	refs_done(&c);
 	if (r < 0)
 		return err_in(err, "store");
 	*ret = result;

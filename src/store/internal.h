@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store's own: what its files ask of each other.
+ * Declarations shared by the files of store.
  *
- *   key.c         kinds and keys: texts, and the names of records
- *   record.c      what a record says, as text
- *   blob.h        the seam: named bytes, whole or not at all; blob_memory.c, blob_dir.c
- *   store.c       opening, finding, reading
+ *   store.c       opening and closing; lists and figures
  *   put.c         writing
  *   list.c        listing, removal
- *   catalogue.c   what all records say, in memory
- *   census.c      all records and contents, and who names what
- *   gc.c          contents that no record names
+ *   maintain.c    the maintenance thread of a server
+ *   verify.c      checking all contents
  *   evict.c       making room
- *   verify.c      computing it all again
- *   maintain.c    the thread that keeps house in a server
- *   pack.c        the thread that compresses what was kept as it came
+ *   gc.c          removing contents that no record names
+ *   refs.c        the reference count: all records and contents
+ *   pack.c        the thread that compresses contents that were kept raw at first
+ *   object_list.c all records, in memory
+ *   object.c      finding and reading
+ *   record.c      a record as text
+ *   key.c         kinds and keys: texts, and the names of records
+ *   blob.h        the seam: named bytes, whole or not at all; blob_memory.c, blob_dir.c
+ *   staging*.c    files in which contents are gathered
  */
 #pragma once
 
@@ -48,7 +50,7 @@ void store_record_write(const struct store_key *key, const struct store_meta *me
 int store_record_read(struct bytes b, struct arena *a, struct store_key *ret_key, struct store_meta *ret,
 		      struct err *err);
 
-/* ---- store.c ---- */
+/* ---- object.c ---- */
 
 struct store {
 	struct blobs *blobs;
@@ -56,10 +58,14 @@ struct store {
 	int64_t settle_ns;
 	_Atomic int64_t usage; /* see store_usage(); negative: not known yet */
 	_Atomic uint64_t generation;
-	pthread_mutex_t room;        /* one makes room at a time */
+	pthread_mutex_t room; /* held by the one thread that makes room */
+	/* work for the maintenance thread */
+	pthread_mutex_t work_lock;
+	pthread_cond_t work_changed;
+	bool stop, crowded, garbage; /* under work_lock */
 	struct maintain *maintain;   /* NULL: none */
 	struct pack *pack;           /* NULL: none */
-	struct catalogue *catalogue; /* NULL: none */
+	struct object_list *objects; /* NULL: none */
 };
 
 /*
@@ -69,68 +75,80 @@ struct store {
  */
 #define STORE_SETTLE_NS INT64_C(2000000000)
 
-/* The record of that name. BLOB_MISSING. Strings in @a. */
-int store_record_get(struct store *st, const char *name, struct arena *a, struct store_key *ret_key,
-		     struct store_meta *ret, struct blob_stamp *ret_stamp, struct err *err);
-/* Is what the record names there, and as long as it says? */
+struct store_record {
+	struct store_key key;
+	struct store_meta meta;
+	struct blob_stamp stamp;
+};
+/* Read the record of that name. BLOB_MISSING. Strings in @a. */
+int store_record_get(struct store *st, const char *name, struct arena *a, struct store_record *ret,
+		     struct err *err);
+/* Does the content of @meta exist, with the size noted there? */
 int store_content_there(struct store *st, const struct store_meta *meta, bool *ret, struct err *err);
 static inline int64_t store_now_ns(void)
 {
 	return clock_wall_ms() * 1000000;
 }
 void store_usage_add(struct store *st, int64_t n);
+/* Wake the maintenance thread, if there is one: the store is crowded or, with @garbage, something was removed. */
+void store_wake(struct store *st, bool garbage);
 
-/* ---- census.c ---- */
+/* ---- refs.c ---- */
 
-struct census_record {
+struct refs_record {
 	char *name; /* in the arena */
 	uint32_t content;
 	uint8_t origin;
 	bool gone;
 	int64_t time_ns;
 };
-struct census_content {
+struct refs_content {
 	uint8_t sha256[STORE_SHA256_SIZE];
-	uint64_t stored_size; /* 0 and !there: a record names it, that is all */
+	uint64_t stored_size; /* 0 and !there: a record names it, and it does not exist */
 	uint32_t n_records;
 	bool raw, there;
 };
 /*
- * All that was there from the beginning of the walk on, and some of what came meanwhile. A content that no
- * record named although it was put before @from_ns - settle_ns is garbage: remove it if it is not younger.
+ * The reference count: all records and contents that existed when the walk began, and some that were added
+ * meanwhile. A content without a record, and last put or touched before @from_ns - settle_ns, is garbage: remove
+ * it unless it is younger by now.
  */
-struct census {
+struct refs {
 	struct arena arena;
 	int64_t from_ns;
-	struct census_record *records;
-	struct census_content *contents;
+	struct refs_record *records;
+	struct refs_content *contents;
 	size_t n_records, n_contents, room_records, room_contents;
 	uint64_t bytes, content_size;
-	uint64_t spooled; /* bytes of what is being written, or was cut */
+	uint64_t staged; /* bytes in staging files, also of uploads that were cut */
 	uint64_t by_origin[STORE_N_ORIGINS];
 	struct map by_name; /* of contents: index + 1 */
 	uint64_t n_bad;     /* records that cannot be read */
 };
-/* @bad may be NULL: told of records that cannot be read. */
-int census_take(struct store *st, struct census *ret,
-		void (*bad)(void *arg, struct str what, const struct err *why), void *arg, struct err *err);
-void census_done(struct census *c);
+/* @bad may be NULL; it is called for records that cannot be read. */
+int refs_count(struct store *st, struct refs *ret, store_bad_fn *bad, void *arg, struct err *err);
+void refs_done(struct refs *c);
 /* Remove a content that no record names any more. 0, or BLOB_MISSING, BLOB_YOUNGER. */
-int census_remove(struct store *st, const struct census *c, const struct census_content *content,
-		  struct err *err);
+int refs_remove(struct store *st, const struct refs *c, const struct refs_content *content, struct err *err);
 
-/* ---- catalogue.c: all take NULL ---- */
+/* ---- object_list.c: all take NULL ---- */
 
-struct catalogue *catalogue_new(void);
-void catalogue_free(struct catalogue *c);
-/* The record of that name is this one. */
-void catalogue_put(struct catalogue *c, const char *name, const struct store_key *key,
-		   const struct store_meta *meta);
-void catalogue_del(struct catalogue *c, const char *name);
-/* A walk begins, and puts all records; at its end those that it has not met, and that were not put meanwhile,
- * go. */
-uint64_t catalogue_walk(struct catalogue *c);
-void catalogue_walked(struct catalogue *c, uint64_t walk);
+struct object_list *object_list_new(void);
+void object_list_free(struct object_list *c);
+/* Add or replace the record of that name. */
+void object_list_put(struct object_list *c, const char *name, const struct store_key *key,
+		     const struct store_meta *meta);
+void object_list_del(struct object_list *c, const char *name);
+/* A walk begins, and puts all records. At its end records are dropped that were put neither by it nor
+ * meanwhile. */
+uint64_t object_list_walk(struct object_list *c);
+void object_list_walked(struct object_list *c, uint64_t walk);
+bool object_list_is_complete(struct object_list *c); /* a walk has ended */
+void object_list_names(struct object_list *c, const struct store_names_query *q, struct arena *a,
+		       struct store_names *ret);
+void object_list_latest(struct object_list *c, enum store_origin origin, size_t max, struct arena *a,
+			struct store_known **ret, size_t *ret_n);
+void object_list_figures(struct object_list *c, struct store_figures *ret);
 
 /* ---- evict.c ---- */
 
@@ -144,25 +162,22 @@ bool store_is_crowded(struct store *st); /* it is time to make room ahead */
 
 struct maintain *maintain_start(struct store *st);
 void maintain_stop(struct maintain *m); /* takes NULL */
-/* It is crowded; or, with @garbage, something was removed. Takes NULL. */
-void maintain_wake(struct maintain *m, bool garbage);
 
 /* ---- pack.c ---- */
 
-/* The thread runs from start to stop. It and maintain.c's tell each other of their work: neither goes while
- * the other runs. */
+/* The thread runs from start to stop. */
 struct pack *pack_new(struct store *st);
 void pack_start(struct pack *p);
 void pack_stop(struct pack *p); /* takes NULL */
 void pack_free(struct pack *p); /* takes NULL */
-/* The record of that name wants it. Takes NULL. */
+/* The content of the record of that name is to be compressed. Takes NULL. */
 void pack_add(struct pack *p, const char *name, uint64_t size);
 void pack_figures(struct pack *p, uint64_t *ret_n, uint64_t *ret_bytes); /* takes NULL */
 /*
- * Compress what the record of that name has, and let it name that. *ret_freed: so many bytes have become
- * garbage, unless something else names them.
- * @stopped (may be NULL) is asked now and then: true ends the work with ERR_CANCELLED.
+ * Compress the content of the record of that name, and make the record name the result. *ret_freed: bytes that
+ * have become garbage, unless another record names them.
+ * @stopped (may be NULL) is called at intervals: true ends the work with ERR_CANCELLED.
  */
-enum { PACK_NOTHING = 1 }; /* there is no such record, or it does not want it */
+enum { PACK_NOTHING = 1 }; /* the record does not exist, or need not be compressed */
 int pack_record(struct store *st, const char *name, bool (*stopped)(void *arg), void *arg,
 		uint64_t *ret_freed, struct err *err);

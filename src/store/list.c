@@ -6,10 +6,10 @@
  */
 #include "store/internal.h"
 
-struct listing {
+struct object_walk {
 	struct store *st;
 	size_t left;
-	int (*fn)(void *arg, const struct store_object *o);
+	store_object_fn *fn;
 	void *arg;
 	struct arena arena;
 	struct buf *next;
@@ -17,11 +17,11 @@ struct listing {
 
 enum { LIST_ENOUGH = 1000000 };
 
-static int tell(void *arg, const char *name, const struct blob_stamp *listed, struct err *err)
+static int object_report(void *arg, const char *name, const struct blob_stamp *listed, struct err *err)
 {
-	struct listing *l = arg;
+	struct object_walk *l = arg;
+	struct store_record record;
 	struct store_object o;
-	struct blob_stamp stamp;
 
 	if (!l->left)
 		return LIST_ENOUGH;
@@ -29,30 +29,31 @@ static int tell(void *arg, const char *name, const struct blob_stamp *listed, st
 	l->next->size = 0;
 	buf_add_str(l->next, str_of(name));
 	/* One that is damaged is for verify; one that has gone is none. */
-	if (store_record_get(l->st, name, &l->arena, &o.key, &o.meta, &stamp, NULL) != 0)
+	if (store_record_get(l->st, name, &l->arena, &record, NULL) != 0)
 		return 0;
+	o = (struct store_object){ record.key, record.meta };
 	l->left--;
 	return l->fn(l->arg, &o);
 }
 
-int store_list(struct store *st, struct str prefix, struct str cursor, size_t max,
-	       int (*fn)(void *arg, const struct store_object *o), void *arg, struct buf *ret_next,
-	       struct err *err)
+int store_list(struct store *st, const struct store_range *range, store_object_fn *fn, void *arg,
+	       struct buf *ret_next, struct err *err)
 {
-	struct listing l = { .st = st, .left = max, .fn = fn, .arg = arg, .next = ret_next };
+	struct object_walk l = { .st = st, .left = range->max, .fn = fn, .arg = arg, .next = ret_next };
+	struct str prefix = range->prefix;
 	AUTO(buf_done) struct buf names = { 0 };
 	AUTO(buf_done) struct buf after = { 0 };
 	int r;
 
 	/* The caller may give us what we have given him. */
-	buf_add_str(&after, cursor);
+	buf_add_str(&after, range->cursor);
 	ret_next->size = 0;
 	buf_add_str(&names, STORE_KEYS);
 	if (prefix.size > 1)
 		buf_printf(&names, "%.2s/", prefix.p);
 	buf_add_str(&names, prefix);
 	arena_init(&l.arena);
-	r = st->blobs->ops->list(st->blobs, buf_str(&names), buf_str(&after), tell, &l, err);
+	r = st->blobs->ops->list(st->blobs, buf_str(&names), buf_str(&after), object_report, &l, err);
 	arena_done(&l.arena);
 	if (r == LIST_ENOUGH)
 		return 0;
@@ -71,10 +72,10 @@ int store_remove(struct store *st, const struct store_key *key, struct err *err)
 	if (r < 0)
 		return err_in(err, "store");
 	if (r >= 0)
-		catalogue_del(st->catalogue, buf_cstr(&name));
+		object_list_del(st->objects, buf_cstr(&name));
 	if (r == 0) {
 		atomic_fetch_add(&st->generation, 1);
-		maintain_wake(st->maintain, true);
+		store_wake(st, true);
 	}
 	return r ? STORE_MISSING : 0;
 }

@@ -15,19 +15,15 @@ struct maintain {
 	struct store *st;
 	pthread_t thread;
 	bool running;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	/* under the lock */
-	bool stop, crowded, garbage;
 };
 
 static bool is_stopped(struct maintain *m)
 {
 	bool stop;
 
-	pthread_mutex_lock(&m->lock);
-	stop = m->stop;
-	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_lock(&m->st->work_lock);
+	stop = m->st->stop;
+	pthread_mutex_unlock(&m->st->work_lock);
 	return stop;
 }
 
@@ -78,18 +74,18 @@ static bool wait_until(struct maintain *m, int64_t until_ms, bool *ret_garbage)
 {
 	bool stop;
 
-	pthread_mutex_lock(&m->lock);
-	while (!m->stop && !m->crowded && !m->garbage) {
+	pthread_mutex_lock(&m->st->work_lock);
+	while (!m->st->stop && !m->st->crowded && !m->st->garbage) {
 		int64_t left_ms = until_ms - clock_mono_ms();
 
 		if (left_ms <= 0)
 			break;
-		condition_wait(&m->changed, &m->lock, MIN(left_ms, INT64_C(60000)) + 1000);
+		condition_wait(&m->st->work_changed, &m->st->work_lock, MIN(left_ms, INT64_C(60000)) + 1000);
 	}
-	*ret_garbage = m->garbage;
-	m->crowded = m->garbage = false;
-	stop = m->stop;
-	pthread_mutex_unlock(&m->lock);
+	*ret_garbage = m->st->garbage;
+	m->st->crowded = m->st->garbage = false;
+	stop = m->st->stop;
+	pthread_mutex_unlock(&m->st->work_lock);
 	return stop;
 }
 
@@ -126,34 +122,19 @@ struct maintain *maintain_start(struct store *st)
 	struct maintain *m = NEW(struct maintain);
 
 	m->st = st;
-	pthread_mutex_init(&m->lock, NULL);
-	condition_init(&m->changed);
 	m->running = pthread_create(&m->thread, NULL, run, m) == 0;
 	return m;
-}
-
-void maintain_wake(struct maintain *m, bool garbage)
-{
-	if (!m)
-		return;
-	pthread_mutex_lock(&m->lock);
-	m->garbage |= garbage;
-	m->crowded |= !garbage;
-	pthread_cond_signal(&m->changed);
-	pthread_mutex_unlock(&m->lock);
 }
 
 void maintain_stop(struct maintain *m)
 {
 	if (!m)
 		return;
-	pthread_mutex_lock(&m->lock);
-	m->stop = true;
-	pthread_cond_signal(&m->changed);
-	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_lock(&m->st->work_lock);
+	m->st->stop = true;
+	pthread_cond_signal(&m->st->work_changed);
+	pthread_mutex_unlock(&m->st->work_lock);
 	if (m->running)
 		pthread_join(m->thread, NULL);
-	pthread_cond_destroy(&m->changed);
-	pthread_mutex_destroy(&m->lock);
 	free(m);
 }

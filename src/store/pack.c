@@ -27,39 +27,37 @@ enum { PACK_HARDLY = 100 };
 
 /* ---- one record ---- */
 
-struct job {
+struct pack_job {
 	struct store *st;
 	const char *name; /* of the record */
 	struct arena arena;
-	struct store_key key;
-	struct store_meta meta;
-	struct blob_stamp stamp;
+	struct store_record record;
 	char packed[STORE_CONTENT_NAME_SIZE];
 	uint64_t packed_size;
-	struct spool spool; /* of what was compressed; fd -1: none */
+	struct staging staging; /* of what was compressed; fd -1: none */
 	bool (*stopped)(void *arg);
 	void *arg;
 };
 
-static void job_done(struct job *j)
+static void job_done(struct pack_job *j)
 {
-	store_usage_add(j->st, -(int64_t)j->spool.size);
-	j->st->blobs->ops->spool_done(j->st->blobs, &j->spool, false);
+	store_usage_add(j->st, -(int64_t)j->staging.size);
+	j->st->blobs->ops->staging_done(j->st->blobs, &j->staging, false);
 	arena_done(&j->arena);
 }
 
-static int to_spool(void *arg, struct bytes b, struct err *err)
+static int to_staging(void *arg, struct bytes b, struct err *err)
 {
-	struct job *j = arg;
+	struct pack_job *j = arg;
 
 	store_usage_add(j->st, (int64_t)b.size);
-	return spool_write(&j->spool, b, err);
+	return staging_write(&j->staging, b, err);
 }
 
 /* ERR_INVALID: it is damaged. */
-static int compress(struct job *j, struct source *raw, struct err *err)
+static int compress(struct pack_job *j, struct source *raw, struct err *err)
 {
-	struct codec_frames *frames = codec_frames_new(j->st->opts.level, to_spool, j);
+	struct codec_frames *frames = codec_frames_new(j->st->opts.level, to_staging, j);
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(PIECE);
 	AUTO(sha256_freep) struct sha256 *sha = NULL;
 	uint8_t sum[STORE_SHA256_SIZE];
@@ -85,7 +83,7 @@ static int compress(struct job *j, struct source *raw, struct err *err)
 	if (r < 0)
 		return -1;
 	sha256_end(sha, sum);
-	return memcmp(sum, j->meta.sha256, sizeof(sum)) == 0
+	return memcmp(sum, j->record.meta.sha256, sizeof(sum)) == 0
 		       ? 0
 		       : err_set(err, ERR_INVALID, "its SHA-256 is another: 'lode store verify --remove'");
 }
@@ -97,7 +95,7 @@ static bool is_worth_it(uint64_t packed, uint64_t raw)
 }
 
 /* The compressed content, on disk. PACK_HARDLY: it is not worth it. BLOB_MISSING: the raw one has gone. */
-static int put_compressed(struct job *j, struct err *err)
+static int put_compressed(struct pack_job *j, struct err *err)
 {
 	struct blobs *b = j->st->blobs;
 	char raw_name[STORE_CONTENT_NAME_SIZE];
@@ -113,15 +111,15 @@ static int put_compressed(struct job *j, struct err *err)
 		j->packed_size = there.size;
 	if (r <= 0)
 		return r;
-	r = b->ops->open(b, store_content_name(j->meta.sha256, true, raw_name), &raw, err);
+	r = b->ops->open(b, store_content_name(j->record.meta.sha256, true, raw_name), &raw, err);
 	if (r)
 		return r;
-	if (b->ops->spool(b, STR(""), &j->spool, err) < 0 || compress(j, raw, err) < 0)
+	if (b->ops->staging(b, STR(""), &j->staging, err) < 0 || compress(j, raw, err) < 0)
 		return -1;
-	j->packed_size = j->spool.size;
-	if (!is_worth_it(j->packed_size, j->meta.size))
+	j->packed_size = j->staging.size;
+	if (!is_worth_it(j->packed_size, j->record.meta.size))
 		return PACK_HARDLY;
-	r = b->ops->put_spool(b, j->packed, &j->spool, err);
+	r = b->ops->put_staged(b, j->packed, &j->staging, err);
 	if (r == 0)
 		store_usage_add(j->st, (int64_t)j->packed_size);
 	/* Syncing may have taken long. */
@@ -129,22 +127,23 @@ static int put_compressed(struct job *j, struct err *err)
 }
 
 /* As in a commit: nobody may have taken it for garbage before the record was there. */
-static int touch_again(struct job *j, struct err *err)
+static int touch_again(struct pack_job *j, struct err *err)
 {
 	struct blobs *b = j->st->blobs;
 	int r = b->ops->touch(b, j->packed, err);
 
 	if (r != BLOB_MISSING)
 		return r;
-	return j->spool.fd >= 0 ? b->ops->put_spool(b, j->packed, &j->spool, err) : put_compressed(j, err);
+	return j->staging.fd >= 0 ? b->ops->put_staged(b, j->packed, &j->staging, err)
+				  : put_compressed(j, err);
 }
 
 /* BLOB_CHANGED, BLOB_MISSING. */
-static int replace(struct job *j, uint64_t *ret_freed, struct err *err)
+static int replace(struct pack_job *j, uint64_t *ret_freed, struct err *err)
 {
 	AUTO(buf_done) struct buf record = { 0 };
 	struct blobs *b = j->st->blobs;
-	struct store_meta meta = j->meta;
+	struct store_meta meta = j->record.meta;
 	int64_t from_ns;
 	bool worth;
 	int r;
@@ -160,14 +159,14 @@ static int replace(struct job *j, uint64_t *ret_freed, struct err *err)
 		meta.raw = false;
 		meta.stored_size = j->packed_size;
 	}
-	store_record_write(&j->key, &meta, &record);
-	r = b->ops->put(b, j->name, buf_bytes(&record), &j->stamp, err);
+	store_record_write(&j->record.key, &meta, &record);
+	r = b->ops->put(b, j->name, buf_bytes(&record), &j->record.stamp, err);
 	if (r)
 		return r;
-	catalogue_put(j->st->catalogue, j->name, &j->key, &meta);
+	object_list_put(j->st->objects, j->name, &j->record.key, &meta);
 	if (!worth)
 		return 0;
-	*ret_freed = j->meta.stored_size;
+	*ret_freed = j->record.meta.stored_size;
 	return store_now_ns() - from_ns < j->st->settle_ns / 2 ? 0 : touch_again(j, err);
 }
 
@@ -179,12 +178,14 @@ int pack_record(struct store *st, const char *name, bool (*stopped)(void *arg), 
 	*ret_freed = 0;
 	for (unsigned i = 0; i < PACK_TRIES && r > 0 && r != PACK_NOTHING; i++) {
 		AUTO(job_done)
-		struct job j = { .st = st, .name = name, .spool.fd = -1, .stopped = stopped, .arg = arg };
+		struct pack_job j = {
+			.st = st, .name = name, .staging.fd = -1, .stopped = stopped, .arg = arg
+		};
 
 		arena_init(&j.arena);
-		r = store_record_get(st, name, &j.arena, &j.key, &j.meta, &j.stamp, err);
+		r = store_record_get(st, name, &j.arena, &j.record, err);
 		if (r == 0)
-			r = j.meta.later ? replace(&j, ret_freed, err) : PACK_NOTHING;
+			r = j.record.meta.later ? replace(&j, ret_freed, err) : PACK_NOTHING;
 		else if (r == BLOB_MISSING)
 			r = PACK_NOTHING;
 	}
@@ -193,8 +194,8 @@ int pack_record(struct store *st, const char *name, bool (*stopped)(void *arg), 
 
 /* ---- the thread ---- */
 
-struct waiting {
-	struct waiting *next;
+struct pack_entry {
+	struct pack_entry *next;
 	uint64_t size;
 	bool again; /* its record was replaced while it was at work */
 	char name[];
@@ -208,8 +209,8 @@ struct pack {
 	pthread_cond_t changed;
 	/* under the lock */
 	bool stop;
-	struct map by_name; /* of struct waiting, also the one that is at work */
-	struct waiting *first, **last;
+	struct map by_name; /* of struct pack_entry, also the one that is at work */
+	struct pack_entry *first, **last;
 	uint64_t n, bytes;
 	int64_t first_ms, last_ms; /* when it began to wait, and when the last one came */
 	/* the thread's */
@@ -229,7 +230,7 @@ static bool is_stopped(void *arg)
 }
 
 /* Under the lock: the next one, when it is time. NULL: the end. */
-static struct waiting *next(struct pack *p, int64_t not_before_ms)
+static struct pack_entry *next(struct pack *p, int64_t not_before_ms)
 {
 	while (!p->stop) {
 		int64_t now_ms = clock_mono_ms(), at_ms;
@@ -247,7 +248,7 @@ static struct waiting *next(struct pack *p, int64_t not_before_ms)
 }
 
 /* Under the lock: @w, the first, is over, or is put behind the others. */
-static void done(struct pack *p, struct waiting *w, bool again)
+static void done(struct pack *p, struct pack_entry *w, bool again)
 {
 	p->first = w->next;
 	if (!p->first)
@@ -287,7 +288,7 @@ static void *run(void *arg)
 {
 	struct pack *p = arg;
 	int64_t not_before_ms = 0;
-	struct waiting *w;
+	struct pack_entry *w;
 
 	pthread_setname_np(pthread_self(), "lode-pack");
 	/* Of Linux' threads each has its own. */
@@ -305,7 +306,7 @@ static void *run(void *arg)
 		enough = p->freed >= FREED_AT_ONCE || (!p->first && p->freed);
 		if (enough) {
 			p->freed = 0;
-			maintain_wake(p->st->maintain, true);
+			store_wake(p->st, true);
 		}
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -315,7 +316,7 @@ static void *run(void *arg)
 void pack_add(struct pack *p, const char *name, uint64_t size)
 {
 	size_t n = strlen(name);
-	struct waiting *w;
+	struct pack_entry *w;
 
 	if (!p)
 		return;
@@ -325,7 +326,7 @@ void pack_add(struct pack *p, const char *name, uint64_t size)
 		w->again = true;
 	} else {
 		w = mem_alloc(sizeof(*w) + n + 1);
-		*w = (struct waiting){ .size = size };
+		*w = (struct pack_entry){ .size = size };
 		memcpy(w->name, name, n + 1);
 		map_put(&p->by_name, bytes_of(name, n), w);
 		p->last_ms = clock_mono_ms();

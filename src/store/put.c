@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing an object: its bytes are hashed, compressed and gathered in a spool as they come; the commit names
+ * Writing an object: its bytes are hashed, compressed and gathered in a staging as they come; the commit names
  * the content by its hash, and then writes the record. So a record never names what is not there, and what
  * has no record is garbage.
  *
@@ -30,20 +30,20 @@ struct partials {
 struct store_put {
 	struct store *st;
 	struct store_put_options opts;
-	struct spool spool;
+	struct staging staging;
 	struct codec_frames *frames; /* NULL: raw */
 	struct sha256 *sha;
 	bool later;                 /* raw for now */
 	struct hash64_state hashed; /* of what is raw and has a name */
 	uint64_t size;
 	uint64_t saved;
-	uint64_t counted; /* of the spool, in what the store takes */
+	uint64_t counted; /* of the staging, in what the store takes */
 	uint64_t looked;  /* how much there was when it was seen that it may go on */
 	uint8_t sha256[STORE_SHA256_SIZE];
 	bool ended;
 };
 
-static_assert(STORE_PARTIAL_S == SPOOL_KEEP_S && STORE_MAX_PARTIAL == SPOOL_MAX_NAME, "the seam's own");
+static_assert(STORE_PARTIAL_S == STAGING_KEEP_S && STORE_MAX_PARTIAL == STAGING_MAX_NAME, "the seam's own");
 
 static void count(struct store_put *p, uint64_t size)
 {
@@ -51,11 +51,11 @@ static void count(struct store_put *p, uint64_t size)
 	p->counted = size;
 }
 
-static int to_spool(void *arg, struct bytes b, struct err *err)
+static int to_staging(void *arg, struct bytes b, struct err *err)
 {
 	struct store_put *p = arg;
 
-	return spool_write(&p->spool, b, err);
+	return staging_write(&p->staging, b, err);
 }
 
 /* ---- what outlives the process ---- */
@@ -73,7 +73,7 @@ static int resume_frames(struct store_put *p, uint64_t *ret_good, struct err *er
 {
 	AUTO(source_closep) struct source *raw = NULL;
 
-	if (spool_source(&p->spool, "upload", &raw, err) < 0)
+	if (staging_source(&p->staging, "upload", &raw, err) < 0)
 		return -1;
 	return codec_frames_resume(p->frames, raw, hash_piece, p, ret_good, err);
 }
@@ -83,10 +83,10 @@ static int resume_raw(struct store_put *p, uint64_t *ret_good, struct err *err)
 {
 	AUTO(mem_freep) uint8_t *piece = mem_alloc(RESUME_PIECE);
 
-	while (p->size < p->spool.size) {
-		size_t got, n = (size_t)MIN((uint64_t)RESUME_PIECE, p->spool.size - p->size);
+	while (p->size < p->staging.size) {
+		size_t got, n = (size_t)MIN((uint64_t)RESUME_PIECE, p->staging.size - p->size);
 
-		if (fd_pread(p->spool.fd, piece, n, p->size, &got, err) < 0)
+		if (fd_pread(p->staging.fd, piece, n, p->size, &got, err) < 0)
 			return -1;
 		if (!got)
 			break;
@@ -94,7 +94,7 @@ static int resume_raw(struct store_put *p, uint64_t *ret_good, struct err *err)
 		hash_piece(p, bytes_of(piece, got), NULL);
 	}
 	*ret_good = p->size;
-	if (p->size == p->spool.size && hash64_end(&p->hashed) == p->spool.hash)
+	if (p->size == p->staging.size && hash64_end(&p->hashed) == p->staging.hash)
 		return 0;
 	sha256_free(TAKE(p->sha));
 	hash64_init(&p->hashed, 0);
@@ -107,16 +107,16 @@ static int resume(struct store_put *p, struct err *err)
 {
 	uint64_t good = 0;
 
-	if (!p->spool.size)
+	if (!p->staging.size)
 		return 0;
-	p->counted = p->spool.size;
+	p->counted = p->staging.size;
 	if ((p->frames ? resume_frames(p, &good, err) : resume_raw(p, &good, err)) < 0)
 		return -1;
 	if (p->size > p->opts.size)
 		return err_set(err, ERR_INVALID, "what was left of it is longer than all of it");
-	if (ftruncate(p->spool.fd, (off_t)good) < 0)
+	if (ftruncate(p->staging.fd, (off_t)good) < 0)
 		return err_os(err, errno, "truncate");
-	p->spool.size = good;
+	p->staging.size = good;
 	p->saved = p->size;
 	count(p, good);
 	return 0;
@@ -125,9 +125,9 @@ static int resume(struct store_put *p, struct err *err)
 /* That it cannot be noted is no reason not to go on. */
 static void save(struct store_put *p)
 {
-	const struct spool_note note = {
+	const struct staging_note note = {
 		.name = p->opts.name,
-		.size = p->spool.size,
+		.size = p->staging.size,
 		.content = p->frames ? p->size - p->size % CODEC_FRAME_SIZE : p->size,
 		.all = p->opts.size,
 		.has_hash = !p->frames,
@@ -136,10 +136,10 @@ static void save(struct store_put *p)
 	};
 
 	p->saved = p->size;
-	p->st->blobs->ops->spool_note(p->st->blobs, &p->spool, &note, NULL);
+	p->st->blobs->ops->staging_note(p->st->blobs, &p->staging, &note, NULL);
 }
 
-static int each_note(void *arg, const struct spool_note *note)
+static int each_note(void *arg, const struct staging_note *note)
 {
 	struct store_partial p = { note->name, note->content, note->all, note->time_s };
 	struct partials *each = arg;
@@ -158,12 +158,12 @@ int store_partials(struct store *st, int (*fn)(void *arg, const struct store_par
 
 void store_forget_partial(struct store *st, struct str name)
 {
-	struct spool s = { .fd = -1 };
+	struct staging s = { .fd = -1 };
 
-	if (st->blobs->ops->spool(st->blobs, name, &s, NULL) != 0)
+	if (st->blobs->ops->staging(st->blobs, name, &s, NULL) != 0)
 		return;
 	store_usage_add(st, -(int64_t)s.size);
-	st->blobs->ops->spool_done(st->blobs, &s, false);
+	st->blobs->ops->staging_done(st->blobs, &s, false);
 }
 
 /* ---- writing ---- */
@@ -175,11 +175,11 @@ static bool may_wait(struct store_put *p)
 	struct statvfs fs;
 
 	/* What was left by another process is gone on with in its form. */
-	if (p->spool.size)
-		return p->spool.has_hash;
+	if (p->staging.size)
+		return p->staging.has_hash;
 	if (!p->opts.later || size > MAX_LATER)
 		return false;
-	return store_has_room(p->st, size + size / 2) && fstatvfs(p->spool.fd, &fs) == 0 &&
+	return store_has_room(p->st, size + size / 2) && fstatvfs(p->staging.fd, &fs) == 0 &&
 	       (uint64_t)fs.f_bavail * fs.f_frsize / 4 > size;
 }
 
@@ -199,15 +199,15 @@ int store_put_begin(struct store *st, const struct store_put_options *opts, stru
 	p->opts = *opts;
 	p->opts.name = (struct str){ mem_strndup(opts->name.p ? opts->name.p : "", opts->name.size),
 				     opts->name.size };
-	p->spool.fd = -1;
+	p->staging.fd = -1;
 	if (sha256_new(&p->sha, err) < 0 ||
-	    st->blobs->ops->spool(st->blobs, opts->name, &p->spool, err) < 0) {
+	    st->blobs->ops->staging(st->blobs, opts->name, &p->staging, err) < 0) {
 		store_put_abort(p);
 		return err_in(err, "store");
 	}
 	p->later = may_wait(p);
 	if (!opts->raw && !p->later)
-		p->frames = codec_frames_new(st->opts.level, to_spool, p);
+		p->frames = codec_frames_new(st->opts.level, to_staging, p);
 	hash64_init(&p->hashed, 0);
 	if (resume(p, err) < 0) {
 		store_put_abort(p);
@@ -226,9 +226,9 @@ int store_put_write(struct store_put *p, struct bytes b, struct err *err)
 	p->size += b.size;
 	if (p->later && p->opts.name.size)
 		hash64_feed(&p->hashed, b.p, b.size);
-	if ((p->frames ? codec_frames_write(p->frames, b, err) : spool_write(&p->spool, b, err)) < 0)
+	if ((p->frames ? codec_frames_write(p->frames, b, err) : staging_write(&p->staging, b, err)) < 0)
 		return err_in(err, "store");
-	count(p, p->spool.size);
+	count(p, p->staging.size);
 	if (p->opts.name.size && p->size - p->saved >= STORE_SAVE_EVERY)
 		save(p);
 	if (p->size - p->looked < STORE_SAVE_EVERY)
@@ -264,7 +264,7 @@ int store_put_end(struct store_put *p, struct source **ret, uint8_t ret_sha256[S
 	if (end(p, err) < 0)
 		return -1;
 	if (ret) {
-		if (spool_source(&p->spool, "upload", &s, err) < 0)
+		if (staging_source(&p->staging, "upload", &s, err) < 0)
 			return -1;
 		if (p->frames && codec_frames_open(s, &s, err) < 0)
 			return err_in(err, "store");
@@ -281,7 +281,7 @@ static void put_free(struct store_put *p, bool keep)
 		count(p, 0);
 	codec_frames_free(p->frames);
 	sha256_free(p->sha);
-	p->st->blobs->ops->spool_done(p->st->blobs, &p->spool, keep);
+	p->st->blobs->ops->staging_done(p->st->blobs, &p->staging, keep);
 	free((void *)p->opts.name.p);
 	free(p);
 }
@@ -296,7 +296,7 @@ void store_put_leave(struct store_put *p)
 {
 	bool keep = p && p->opts.name.size && !p->ended && p->size >= CODEC_FRAME_SIZE;
 
-	if (keep && fdatasync(p->spool.fd) == 0)
+	if (keep && fdatasync(p->staging.fd) == 0)
 		save(p);
 	if (p)
 		put_free(p, keep);
@@ -353,8 +353,8 @@ static int put_content(const struct commit *c, struct err *err)
 	struct blobs *b = c->st->blobs;
 	char name[STORE_CONTENT_NAME_SIZE];
 
-	return b->ops->put_spool(b, store_content_name(c->meta->sha256, c->meta->raw, name), &c->put->spool,
-				 err);
+	return b->ops->put_staged(b, store_content_name(c->meta->sha256, c->meta->raw, name),
+				  &c->put->staging, err);
 }
 
 static int touch_content(const struct commit *c, struct err *err)
@@ -391,36 +391,34 @@ static int commit(struct commit *c, bool *ret_replaced, struct err *err)
 	bool same = false, counted = false;
 
 	for (unsigned i = 0; i < COMMIT_TRIES; i++) {
-		struct blob_stamp stamp = { 0 };
-		struct store_meta old = { 0 };
-		struct store_key key;
+		struct store_record old = { 0 };
 		struct err why = { 0 };
 		bool there = false;
 		int r, outcome;
 
-		r = store_record_get(c->st, (const char *)c->name.p, &c->arena, &key, &old, &stamp, &why);
+		r = store_record_get(c->st, (const char *)c->name.p, &c->arena, &old, &why);
 		if (r < 0 && why.kind != ERR_INVALID) {
 			*err = why;
 			return -1;
 		}
 		/* A record that is damaged is as good as none: this one takes its place. */
 		if (r == 0) {
-			if (store_content_there(c->st, &old, &there, err) < 0)
+			if (store_content_there(c->st, &old.meta, &there, err) < 0)
 				return -1;
-			outcome = there ? judge(c, &old) : 0;
-			r = outcome ? settle(c, &old, err) : BLOB_MISSING;
+			outcome = there ? judge(c, &old.meta) : 0;
+			r = outcome ? settle(c, &old.meta, err) : BLOB_MISSING;
 			if (r <= 0)
 				return r < 0 ? -1 : outcome;
-			same = there && memcmp(old.sha256, c->meta->sha256, STORE_SHA256_SIZE) == 0;
+			same = there && memcmp(old.meta.sha256, c->meta->sha256, STORE_SHA256_SIZE) == 0;
 		}
-		r = put_both(c, &stamp, &counted, err);
+		r = put_both(c, &old.stamp, &counted, err);
 		if (r == 0)
-			catalogue_put(c->st->catalogue, (const char *)c->name.p, c->key, c->meta);
+			object_list_put(c->st->objects, (const char *)c->name.p, c->key, c->meta);
 		if (r == 0 && c->meta->later)
 			pack_add(c->st->pack, (const char *)c->name.p, c->meta->stored_size);
 		if (r == 0 && there && !same) {
 			atomic_fetch_add(&c->st->generation, 1);
-			maintain_wake(c->st->maintain, true);
+			store_wake(c->st, true);
 		}
 		*ret_replaced = there;
 		if (r != BLOB_CHANGED)
@@ -444,7 +442,7 @@ int store_put_commit(struct store_put *p, const struct store_key *key, const str
 	}
 	memcpy(full.sha256, p->sha256, STORE_SHA256_SIZE);
 	full.size = p->size;
-	full.stored_size = p->spool.size;
+	full.stored_size = p->staging.size;
 	full.raw = !p->frames;
 	full.later = p->later;
 	full.created = clock_wall_s();

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening a store, finding objects, reading them.
- *
- * An object is two blobs: its record, by its key, and its content, by the SHA-256. Whoever has read the one
- * may find that the other was removed meanwhile: then there may be a new record already, which is read once
- * more.
+ * Opening and closing a store; its list of objects, and its figures.
  */
 #include "store/internal.h"
 
 #include <stdlib.h>
-
-#define READ_TRIES 3
+#include "base/condition.h"
 
 static struct store *store_new(struct blobs *blobs, const struct store_options *opts)
 {
@@ -23,8 +18,10 @@ static struct store *store_new(struct blobs *blobs, const struct store_options *
 		st->opts.level = STORE_LEVEL;
 	atomic_init(&st->usage, -1);
 	pthread_mutex_init(&st->room, NULL);
-	if (opts->catalogue)
-		st->catalogue = catalogue_new();
+	pthread_mutex_init(&st->work_lock, NULL);
+	condition_init(&st->work_changed);
+	if (opts->object_list)
+		st->objects = object_list_new();
 	if (opts->maintain) {
 		st->pack = pack_new(st);
 		st->maintain = maintain_start(st);
@@ -55,145 +52,55 @@ void store_close(struct store *st)
 	pack_stop(st->pack);
 	maintain_stop(st->maintain);
 	pack_free(st->pack);
-	catalogue_free(st->catalogue);
+	object_list_free(st->objects);
+	pthread_cond_destroy(&st->work_changed);
+	pthread_mutex_destroy(&st->work_lock);
 	pthread_mutex_destroy(&st->room);
 	st->blobs->ops->close(st->blobs);
 	free(st);
 }
 
-/* ---- what is shared ---- */
+/* ---- the object list ---- */
 
-void store_usage_add(struct store *st, int64_t n)
+/* Without a maintenance thread the first query walks. */
+static int object_list_fill(struct store *st, struct err *err)
 {
-	int64_t was = atomic_load(&st->usage);
+	struct refs refs;
 
-	/* Before the first count there is nothing to add to: the count sees it. */
-	while (was >= 0 && !atomic_compare_exchange_weak(&st->usage, &was, MAX(was + n, (int64_t)0)))
-		;
-}
-
-bool store_usage(struct store *st, uint64_t *ret_bytes)
-{
-	int64_t n = atomic_load(&st->usage);
-
-	if (n < 0)
-		return false;
-	*ret_bytes = (uint64_t)n;
-	return true;
-}
-
-uint64_t store_generation(struct store *st)
-{
-	return atomic_load(&st->generation);
-}
-
-int store_record_get(struct store *st, const char *name, struct arena *a, struct store_key *ret_key,
-		     struct store_meta *ret, struct blob_stamp *ret_stamp, struct err *err)
-{
-	AUTO(buf_done) struct buf b = { 0 };
-	AUTO(buf_done) struct buf own = { 0 };
-	int r = st->blobs->ops->get(st->blobs, name, STORE_MAX_RECORD, &b, ret_stamp, err);
-
-	if (r)
-		return r;
-	if (store_record_read(buf_bytes(&b), a, ret_key, ret, err) < 0)
-		return err_in(err, "%s", name);
-	store_record_name(ret_key, &own);
-	if (!str_eq(buf_str(&own), str_of(name)))
-		return err_set(err, ERR_INVALID, "%s: the record of something else: " STR_FMT, name,
-			       STR_ARG(buf_str(&own)));
-	ret->last_used = ret_stamp->time_ns / 1000000000;
-	return 0;
-}
-
-int store_content_there(struct store *st, const struct store_meta *meta, bool *ret, struct err *err)
-{
-	char name[STORE_CONTENT_NAME_SIZE];
-	struct blob_stamp stamp = { 0 };
-	int r = st->blobs->ops->stat(st->blobs, store_content_name(meta->sha256, meta->raw, name), &stamp,
-				     err);
-
-	if (r < 0)
-		return -1;
-	*ret = r == 0 && stamp.size == meta->stored_size;
-	return 0;
-}
-
-/* ---- finding ---- */
-
-int store_find(struct store *st, const struct store_key *key, struct arena *a, struct store_meta *ret,
-	       struct err *err)
-{
-	AUTO(buf_done) struct buf name = { 0 };
-	struct blob_stamp stamp;
-	struct store_meta meta;
-	struct store_key own;
-	bool there = false;
-	int r;
-
-	store_record_name(key, &name);
-	r = store_record_get(st, buf_cstr(&name), a, &own, &meta, &stamp, err);
-	if (r)
-		return r < 0 ? err_in(err, "store") : STORE_MISSING;
-	if (store_content_there(st, &meta, &there, err) < 0)
-		return err_in(err, "store");
-	if (!there)
-		return STORE_MISSING;
-	*ret = meta;
-	return 0;
-}
-
-static int open_content(struct store *st, const struct store_meta *meta, struct source **ret, struct err *err)
-{
-	char name[STORE_CONTENT_NAME_SIZE];
-	struct source *s = NULL;
-	int r = st->blobs->ops->open(st->blobs, store_content_name(meta->sha256, meta->raw, name), &s, err);
-
-	if (r)
-		return r;
-	if (!meta->raw && codec_frames_open(s, &s, err) < 0)
-		return err_in(err, "%s", name);
-	if (s->size != meta->size) {
-		(void)err_set(err, ERR_INVALID, "%s: has %llu bytes, the record says %llu", name,
-			      (unsigned long long)s->size, (unsigned long long)meta->size);
-		source_close(s);
-		return -1;
-	}
-	s->mtime = meta->mtime;
-	*ret = s;
-	return 0;
-}
-
-/* For eviction. That it cannot be noted (a store that may only be read) is no reason not to give it out. */
-static void note_use(struct store *st, const char *name, const struct blob_stamp *stamp)
-{
-	if (store_now_ns() - stamp->time_ns >= STORE_USED_EVERY_S * INT64_C(1000000000))
-		st->blobs->ops->touch(st->blobs, name, NULL);
-}
-
-int store_open_object(struct store *st, const struct store_key *key, struct arena *a,
-		      struct store_meta *ret_meta, struct source **ret, struct err *err)
-{
-	AUTO(buf_done) struct buf name = { 0 };
-
-	store_record_name(key, &name);
-	for (unsigned i = 0; i < READ_TRIES; i++) {
-		struct blob_stamp stamp;
-		struct store_meta meta;
-		struct store_key own;
-		int r = store_record_get(st, buf_cstr(&name), a, &own, &meta, &stamp, err);
-
-		if (r)
-			return r < 0 ? err_in(err, "store") : STORE_MISSING;
-		r = open_content(st, &meta, ret, err);
-		if (r < 0)
-			return err_in(err, "store");
-		if (r == BLOB_MISSING)
-			continue;
-		note_use(st, buf_cstr(&name), &stamp);
-		if (ret_meta)
-			*ret_meta = meta;
+	if (st->maintain || object_list_is_complete(st->objects))
 		return 0;
-	}
-	return STORE_MISSING;
+	if (refs_count(st, &refs, NULL, NULL, err) < 0)
+		return -1;
+	refs_done(&refs);
+	return 0;
+}
+
+int store_names(struct store *st, const struct store_names_query *q, struct arena *a, struct store_names *ret,
+		struct err *err)
+{
+	*ret = (struct store_names){ 0 };
+	if (!st->objects)
+		return 0;
+	if (object_list_fill(st, err) < 0)
+		return -1;
+	object_list_names(st->objects, q, a, ret);
+	return 0;
+}
+
+void store_latest(struct store *st, enum store_origin origin, size_t max, struct arena *a,
+		  struct store_known **ret, size_t *ret_n)
+{
+	*ret_n = 0;
+	if (st->objects)
+		object_list_latest(st->objects, origin, max, a, ret, ret_n);
+}
+
+void store_figures(struct store *st, struct store_figures *ret)
+{
+	*ret = (struct store_figures){ .all = false };
+	if (st->objects)
+		object_list_figures(st->objects, ret);
+	pack_figures(st->pack, &ret->n_waiting, &ret->waiting);
+	ret->used_known = store_usage(st, &ret->used);
+	ret->quota = st->opts.quota;
 }

@@ -95,12 +95,12 @@ struct store_options {
 	uint64_t quota; /* bytes that contents, and what has arrived of others, may take together; 0: no limit
 			 */
 	bool keep_pushed; /* never evict what was pushed: rather STORE_FULL */
-	bool maintain;  /* threads of its own evict, collect garbage once a day, and compress what was put for
+	bool maintain; /* threads of its own evict, collect garbage once a day, and compress what was put for
 			   later: for servers */
-	bool catalogue; /* what is in it is known by heart, for store_names(), store_latest(),
+	bool object_list; /* what is in it is known by heart, for store_names(), store_latest(),
 			   store_figures(): about 200 bytes an object */
-	bool create;    /* make it if it is not there; else that is an error */
-	int level;      /* of zstd; 0: STORE_LEVEL */
+	bool create;      /* make it if it is not there; else that is an error */
+	int level;        /* of zstd; 0: STORE_LEVEL */
 	/*
 	 * NULL, or: an object was committed whose bytes were not there before; @replaced: others were. In the
 	 * thread that commits, before that returns: it must be quick.
@@ -211,9 +211,9 @@ void store_forget_partial(struct store *st, struct str name);
 int store_put_bytes(struct store *st, const struct store_key *key, const struct store_meta *meta, bool raw,
 		    struct bytes b, enum store_policy policy, struct err *err);
 
-/* ---- the catalogue ---- */
+/* ---- the object_list ---- */
 
-/* With store_options.catalogue; else it is empty. It is made by the first walk over all records, and follows
+/* With store_options.object_list; else it is empty. It is made by the first walk over all records, and follows
  * what this process does; what others did meanwhile, it learns by the next one. */
 struct store_known {
 	struct str name;      /* what it is sorted by, for a cursor */
@@ -224,14 +224,20 @@ struct store_known {
 	uint64_t size;
 	struct str file, archive, from;
 };
-/*
- * Debug files and programs whose `file` @match likes (called under a lock: it looks at the text and does
- * nothing else), behind the name @after, up to
- * @max in the order of their names. They may be gone meanwhile. Strings in @a. *ret_all false: not all
- * objects are known yet.
- */
-int store_names(struct store *st, bool (*match)(void *arg, struct str file), void *arg, struct str after,
-		size_t max, struct arena *a, struct store_known **ret, size_t *ret_n, bool *ret_all,
+/* Debug files and programs, in the order of their names. They may have been removed meanwhile. Strings in @a. */
+struct store_names_query {
+	/* does the object's `file` match? Called under a lock: it must look at the text and do nothing else */
+	bool (*match)(void *arg, struct str file);
+	void *arg;
+	struct str after; /* a name: objects after it */
+	size_t max;
+};
+struct store_names {
+	struct store_known *list;
+	size_t n;
+	bool all; /* all objects of the store were known */
+};
+int store_names(struct store *st, const struct store_names_query *q, struct arena *a, struct store_names *ret,
 		struct err *err);
 /* Those that came last by that origin, the last first. */
 void store_latest(struct store *st, enum store_origin origin, size_t max, struct arena *a,
@@ -243,7 +249,7 @@ struct store_figures {
 	uint64_t used, quota;        /* store_usage(); 0: no limit */
 	uint64_t n_waiting, waiting; /* objects that are to be compressed yet, and their bytes */
 };
-/* The latter half also without a catalogue. */
+/* The latter half also without a object_list. */
 void store_figures(struct store *st, struct store_figures *ret);
 
 /* ---- keeping house ---- */
@@ -258,9 +264,13 @@ struct store_object {
  * it and is returned; views are good for the call. *ret_next is empty at the end. A record that cannot be
  * read is passed over; `lode store verify` names it.
  */
-int store_list(struct store *st, struct str prefix, struct str cursor, size_t max,
-	       int (*fn)(void *arg, const struct store_object *o), void *arg, struct buf *ret_next,
-	       struct err *err);
+typedef int store_object_fn(void *arg, const struct store_object *o);
+struct store_range {
+	struct str prefix, cursor;
+	size_t max;
+};
+int store_list(struct store *st, const struct store_range *range, store_object_fn *fn, void *arg,
+	       struct buf *ret_next, struct err *err);
 /* STORE_MISSING. Room comes back with the next store_gc(). */
 int store_remove(struct store *st, const struct store_key *key, struct err *err);
 
@@ -307,6 +317,13 @@ struct store_verify_result {
  * Read everything and compute it again. @bad is told of each object (or record: key empty) that cannot be
  * given out as it was taken, with its reason. With @remove their records go, so that they can be had again.
  */
-int store_verify(struct store *st, bool remove,
-		 void (*bad)(void *arg, struct str what, const struct err *why), void *arg_bad,
-		 store_progress_fn *progress, void *arg, struct store_verify_result *ret, struct err *err);
+typedef void store_bad_fn(void *arg, struct str what, const struct err *why);
+struct store_verify_options {
+	bool remove;
+	store_bad_fn *bad; /* may be NULL, as progress */
+	void *arg_bad;
+	store_progress_fn *progress;
+	void *arg;
+};
+int store_verify(struct store *st, const struct store_verify_options *o, struct store_verify_result *ret,
+		 struct err *err);

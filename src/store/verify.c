@@ -13,30 +13,20 @@
 
 struct verify {
 	struct store *st;
-	struct census c;
-	void (*bad)(void *arg, struct str what, const struct err *why);
-	void *arg_bad;
-	store_progress_fn *progress;
-	void *arg;
+	struct refs c;
+	const struct store_verify_options *o;
 	uint8_t *piece; /* PIECE */
 	uint64_t done;
 	struct store_verify_result result;
 };
-
-static void tell(struct verify *v, const char *what, const struct err *why)
-{
-	v->result.n_bad++;
-	if (v->bad)
-		v->bad(v->arg_bad, str_of(what), why);
-}
 
 static void bad_record(void *arg, struct str what, const struct err *why)
 {
 	struct verify *v = arg;
 
 	v->result.n_bad++;
-	if (v->bad)
-		v->bad(v->arg_bad, what, why);
+	if (v->o->bad)
+		v->o->bad(v->o->arg_bad, what, why);
 }
 
 static int hash_source(struct verify *v, struct source *s, uint8_t sha256[STORE_SHA256_SIZE], struct err *err)
@@ -50,8 +40,9 @@ static int hash_source(struct verify *v, struct source *s, uint8_t sha256[STORE_
 		r = source_read(s, off, v->piece, PIECE, SOURCE_SEQUENTIAL, &got, err);
 		sha256_add(sha, bytes_of(v->piece, got));
 		off += got;
-		if (r == 0 && v->progress &&
-		    v->progress(v->arg, v->result.n_contents, v->c.n_contents, v->done, v->c.bytes) != 0)
+		if (r == 0 && v->o->progress &&
+		    v->o->progress(v->o->arg, v->result.n_contents, v->c.n_contents, v->done, v->c.bytes) !=
+			    0)
 			r = err_set(err, ERR_CANCELLED, "stopped");
 	}
 	if (r == 0)
@@ -61,7 +52,7 @@ static int hash_source(struct verify *v, struct source *s, uint8_t sha256[STORE_
 }
 
 /* 0, BLOB_MISSING, or what is wrong with it. */
-static int check_content(struct verify *v, const struct census_content *content, const char *name,
+static int check_content(struct verify *v, const struct refs_content *content, const char *name,
 			 struct err *err)
 {
 	struct blobs *b = v->st->blobs;
@@ -86,18 +77,18 @@ static int check_content(struct verify *v, const struct census_content *content,
 }
 
 /* All that name content @at: told, and removed if that is wanted. */
-static int condemn(struct verify *v, size_t at, bool remove, const struct err *why, struct err *err)
+static int condemn(struct verify *v, size_t at, const struct err *why, struct err *err)
 {
 	struct blobs *b = v->st->blobs;
 
 	for (size_t i = 0; i < v->c.n_records; i++) {
-		const struct census_record *record = &v->c.records[i];
+		const struct refs_record *record = &v->c.records[i];
 		int r;
 
 		if (record->content != at)
 			continue;
-		tell(v, record->name, why);
-		if (!remove)
+		bad_record(v, str_of(record->name), why);
+		if (!v->o->remove)
 			continue;
 		r = b->ops->remove(b, record->name, record->time_ns, err);
 		if (r < 0)
@@ -107,9 +98,9 @@ static int condemn(struct verify *v, size_t at, bool remove, const struct err *w
 	return 0;
 }
 
-static int check_one(struct verify *v, size_t i, bool remove, struct err *err)
+static int check_one(struct verify *v, size_t i, struct err *err)
 {
-	const struct census_content *content = &v->c.contents[i];
+	const struct refs_content *content = &v->c.contents[i];
 	struct blobs *b = v->st->blobs;
 	char name[STORE_CONTENT_NAME_SIZE];
 	struct err why = { 0 };
@@ -132,34 +123,33 @@ static int check_one(struct verify *v, size_t i, bool remove, struct err *err)
 		(void)err_in(&why, "%s", name);
 	}
 	if (!content->n_records)
-		tell(v, name, &why);
-	if (condemn(v, i, remove, &why, err) < 0)
+		bad_record(v, str_of(name), &why);
+	if (condemn(v, i, &why, err) < 0)
 		return -1;
 	/* Now, and not with the garbage: it must not be taken for the same when it is pushed again. */
-	if (remove && content->there && b->ops->remove(b, name, v->c.from_ns, err) < 0)
+	if (v->o->remove && content->there && b->ops->remove(b, name, v->c.from_ns, err) < 0)
 		return -1;
 	return 0;
 }
 
-int store_verify(struct store *st, bool remove,
-		 void (*bad)(void *arg, struct str what, const struct err *why), void *arg_bad,
-		 store_progress_fn *progress, void *arg, struct store_verify_result *ret, struct err *err)
+int store_verify(struct store *st, const struct store_verify_options *o, struct store_verify_result *ret,
+		 struct err *err)
 {
-	struct verify v = { st, .bad = bad, .arg_bad = arg_bad, .progress = progress, .arg = arg };
+	struct verify v = { .st = st, .o = o };
 	int r = 0;
 
-	if (census_take(st, &v.c, bad_record, &v, err) < 0)
+	if (refs_count(st, &v.c, bad_record, &v, err) < 0)
 		return -1;
 	v.piece = mem_alloc(PIECE);
 	for (size_t i = 0; i < v.c.n_contents && r == 0; i++) {
-		r = check_one(&v, i, remove, err);
+		r = check_one(&v, i, err);
 		v.result.n_contents++;
 		v.done += v.c.contents[i].stored_size;
 	}
 	v.result.n_objects = v.c.n_records;
 	v.result.bytes = v.done;
 	free(v.piece);
-	census_done(&v.c);
+	refs_done(&v.c);
 	if (r < 0)
 		return err_in(err, "store");
 	*ret = v.result;

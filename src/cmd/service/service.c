@@ -190,7 +190,7 @@ static int open_store(struct service *v, const struct settings *s, const char *d
 					    .keep_pushed = o->keep_pushed,
 					    .create = true,
 					    .maintain = true,
-					    .catalogue = true,
+					    .object_list = true,
 					    .committed = on_committed,
 					    .committed_arg = v };
 

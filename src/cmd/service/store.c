@@ -129,7 +129,8 @@ static int store_ls(const struct settings *s, struct store *st)
 	arena_init(&l.arena);
 	json_open_array(&j, NULL);
 	do
-		r = store_list(st, prefix, buf_str(&next), PAGE, list_object, &l, &next, &err);
+		r = store_list(st, &(struct store_range){ prefix, buf_str(&next), PAGE }, list_object, &l,
+			       &next, &err);
 	while (r == 0 && next.size);
 	arena_done(&l.arena);
 	if (r < 0)
@@ -292,7 +293,9 @@ static int store_check(const struct settings *s, struct store *st)
 	struct err err = { 0 };
 
 	json_open_array(&j, NULL);
-	r = store_verify(st, service_settings(s)->store.remove, note_bad, &verdicts, show_store_progress, &p,
+	r = store_verify(st,
+			 &(struct store_verify_options){ service_settings(s)->store.remove, note_bad,
+							 &verdicts, show_store_progress, &p },
 			 &v, &err);
 	end_store_progress(&p);
 	if (r < 0)

@@ -48,6 +48,7 @@ bool ask_complete_id(struct server *s, struct bytes prefix, struct build_id *ret
 {
 	static const struct index_options read_only = { .read_only = true };
 	AUTO(buf_done) struct buf next = { 0 };
+	struct store_range range = { .max = 16 };
 	struct only_one one = { 0 };
 	char hex[BUILD_ID_HEX_SIZE];
 	struct err ignored = { 0 };
@@ -63,8 +64,8 @@ bool ask_complete_id(struct server *s, struct bytes prefix, struct build_id *ret
 	}
 	if (r == 0)
 		return true;
-	if (!s->opts.store || store_list(s->opts.store, str_of(hex_encode(prefix, hex)), STR(""), 16,
-					 take_object, &one, &next, &ignored) < 0)
+	range.prefix = str_of(hex_encode(prefix, hex));
+	if (!s->opts.store || store_list(s->opts.store, &range, take_object, &one, &next, &ignored) < 0)
 		return false;
 	*ret = one.id;
 	return one.n == 1;

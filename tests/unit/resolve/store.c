@@ -223,7 +223,7 @@ static void paths_and_build_ids_are_known(void **state)
 
 	resolve_close(f->r);
 	store_close(f->st);
-	f->st = store_open_memory(&(struct store_options){ .catalogue = true });
+	f->st = store_open_memory(&(struct store_options){ .object_list = true });
 	f->r = resolve_store_new(f->st);
 	put_named(f, "ab01", STORE_EXECUTABLE, STORE_DWARF, "app", "");
 	put_named(f, "ab02", STORE_EXECUTABLE, STORE_STRIPPED, "/usr/bin/app", "");

@@ -22,7 +22,7 @@ static int set_up(void **state)
 
 	fixture_init(&f);
 	snprintf(store_dir, sizeof(store_dir), "%s/store", f.dir);
-	assert_done(store_open(store_dir, &(struct store_options){ .create = true, .catalogue = true }, &st,
+	assert_done(store_open(store_dir, &(struct store_options){ .create = true, .object_list = true }, &st,
 			       &err));
 	from_store = resolve_store_new(st);
 	f.opts.resolver = from_store;

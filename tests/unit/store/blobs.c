@@ -62,19 +62,19 @@ static void check(struct blobs *b, const char *name, const char *want)
 	assert_string_equal(got, want);
 }
 
-static void put_spool(struct blobs *b, const char *name, const char *text)
+static void put_staged(struct blobs *b, const char *name, const char *text)
 {
-	struct spool s = { .fd = -1 };
+	struct staging s = { .fd = -1 };
 	struct err err = { 0 };
 
-	assert_done(b->ops->spool(b, STR(""), &s, &err));
+	assert_done(b->ops->staging(b, STR(""), &s, &err));
 	for (const char *p = text; *p; p++)
-		assert_done(spool_write(&s, bytes_of(p, 1), &err));
-	assert_done(b->ops->put_spool(b, name, &s, &err));
-	assert_done(b->ops->put_spool(b, name, &s, &err));
+		assert_done(staging_write(&s, bytes_of(p, 1), &err));
+	assert_done(b->ops->put_staged(b, name, &s, &err));
+	assert_done(b->ops->put_staged(b, name, &s, &err));
 	assert_done(b->ops->remove(b, name, INT64_MAX, &err));
-	assert_done(b->ops->put_spool(b, name, &s, &err));
-	b->ops->spool_done(b, &s, false);
+	assert_done(b->ops->put_staged(b, name, &s, &err));
+	b->ops->staging_done(b, &s, false);
 }
 
 static void what_is_put_is_read(void **state)
@@ -85,7 +85,7 @@ static void what_is_put_is_read(void **state)
 
 	put(b, "keys/00/a", "one");
 	check(b, "keys/00/a", "one");
-	put_spool(b, "data/00/b", "two");
+	put_staged(b, "data/00/b", "two");
 	check(b, "data/00/b", "two");
 	assert_done(b->ops->settle(b, "data/00/b", &err));
 	assert_int_equal(b->ops->open(b, "keys/00/b", &s, &err), BLOB_MISSING);
@@ -129,7 +129,7 @@ static void what_was_touched_is_not_removed_as_old(void **state)
 	assert_done(b->ops->touch(b, "data/00/a", &err));
 	assert_int_equal(b->ops->remove(b, "data/00/a", before_ns, &err), BLOB_YOUNGER);
 	clock_test_advance(5000);
-	put_spool(b, "data/00/b", "two");
+	put_staged(b, "data/00/b", "two");
 	assert_int_equal(b->ops->remove(b, "data/00/b", before_ns + 5000000000, &err), BLOB_YOUNGER);
 	assert_done(b->ops->remove(b, "data/00/b", before_ns + 10000000000, &err));
 	assert_done(b->ops->remove(b, "data/00/a", before_ns + 5000000000, &err));
@@ -180,24 +180,24 @@ static void the_list_is_in_order_and_goes_on_behind_a_name(void **state)
 	assert_int_equal(got.size, 0);
 }
 
-static void spools_of_the_living_are_not_swept(void **state)
+static void stagings_of_the_living_are_not_swept(void **state)
 {
 	struct fixture *f = *state;
 	struct blobs *b = f->b, *other;
-	struct spool s = { .fd = -1 };
+	struct staging s = { .fd = -1 };
 	char path[TEST_PATH_SIZE + 32];
 	struct err err = { 0 };
 	uint64_t n = 0;
 
 	assert_done(blobs_open_dir(f->dir, false, &other, &err));
-	assert_done(b->ops->spool(b, STR(""), &s, &err));
-	assert_done(spool_write(&s, bytes_of("abc", 3), &err));
+	assert_done(b->ops->staging(b, STR(""), &s, &err));
+	assert_done(staging_write(&s, bytes_of("abc", 3), &err));
 	snprintf(path, sizeof(path), "%s/tmp/dead", f->dir);
 	test_file_write(path, "x", 1);
 	assert_done(other->ops->sweep(other, &n, &err));
 	assert_int_equal(n, 1);
-	assert_done(b->ops->put_spool(b, "data/00/a", &s, &err));
-	b->ops->spool_done(b, &s, false);
+	assert_done(b->ops->put_staged(b, "data/00/a", &s, &err));
+	b->ops->staging_done(b, &s, false);
 	check(b, "data/00/a", "abc");
 	assert_done(other->ops->sweep(other, &n, &err));
 	assert_int_equal(n, 0);
@@ -234,7 +234,7 @@ int main(void)
 		BOTH(what_was_touched_is_not_removed_as_old),
 		BOTH(what_is_removed_can_be_read_on),
 		BOTH(the_list_is_in_order_and_goes_on_behind_a_name),
-		cmocka_unit_test_setup_teardown(spools_of_the_living_are_not_swept, set_up_dir, tear_down),
+		cmocka_unit_test_setup_teardown(stagings_of_the_living_are_not_swept, set_up_dir, tear_down),
 		cmocka_unit_test_setup_teardown(a_folder_with_something_else_in_it_is_no_store, set_up_dir,
 						tear_down),
 	};

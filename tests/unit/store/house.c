@@ -188,7 +188,8 @@ static void damage_is_found_and_removed(void **state)
 	put(f, "a2/debuginfo", STORE_PUSHED, 1);
 	put(f, "a3/debuginfo", STORE_PUSHED, 3);
 	put(f, "a4/debuginfo", STORE_PUSHED, 4);
-	assert_done(store_verify(f->st, false, note_bad, &bad, NULL, NULL, &v, &err));
+	assert_done(store_verify(f->st, &(struct store_verify_options){ false, note_bad, &bad, NULL, NULL },
+				 &v, &err));
 	assert_int_equal(v.n_bad, 0);
 	assert_int_equal(v.n_objects, 4);
 	assert_int_equal(v.bytes, 3000);
@@ -202,17 +203,20 @@ static void damage_is_found_and_removed(void **state)
 	unlink(path);
 	snprintf(path, sizeof(path), "%s/keys/a4/a4.debuginfo", f->dir);
 	test_file_write(path, "lode object 1\n", 14);
-	assert_done(store_verify(f->st, false, note_bad, &bad, NULL, NULL, &v, &err));
+	assert_done(store_verify(f->st, &(struct store_verify_options){ false, note_bad, &bad, NULL, NULL },
+				 &v, &err));
 	assert_int_equal(v.n_bad, 4);
 	assert_int_equal(v.n_removed, 0);
 	assert_str(buf_str(&bad),
 		   "keys/a4/a4.debuginfo keys/a1/a1.debuginfo keys/a2/a2.debuginfo keys/a3/a3.debuginfo ");
-	assert_done(store_verify(f->st, true, note_bad, &bad, NULL, NULL, &v, &err));
+	assert_done(store_verify(f->st, &(struct store_verify_options){ true, note_bad, &bad, NULL, NULL },
+				 &v, &err));
 	assert_int_equal(v.n_removed, 3);
 	/* And what is good can come again. */
 	assert_int_equal(put(f, "a1/debuginfo", STORE_PUSHED, 1), 0);
 	assert_int_equal(put(f, "a4/debuginfo", STORE_PUSHED, 4), 0);
-	assert_done(store_verify(f->st, false, note_bad, &bad, NULL, NULL, &v, &err));
+	assert_done(store_verify(f->st, &(struct store_verify_options){ false, note_bad, &bad, NULL, NULL },
+				 &v, &err));
 	assert_int_equal(v.n_bad, 0);
 }
 

@@ -214,17 +214,20 @@ static void the_list_goes_by_pages(void **state)
 	put(f, "ab01/debuginfo", STORE_PUSHED, STORE_DWARF, "3");
 	put(f, "ab02/debuginfo", STORE_PUSHED, STORE_DWARF, "4");
 	do {
-		assert_done(store_list(f->st, STR(""), buf_str(&next), 3, gather, &got, &next, &err));
+		assert_done(store_list(f->st, &(struct store_range){ STR(""), buf_str(&next), 3 }, gather,
+				       &got, &next, &err));
 		pages++;
 	} while (next.size);
 	assert_int_equal(pages, 2);
 	assert_str(buf_str(&got), "ab01/debuginfo ab01/executable ab02/debuginfo cd01/debuginfo ");
 	got.size = 0;
-	assert_done(store_list(f->st, STR("ab01"), STR(""), 10, gather, &got, &next, &err));
+	assert_done(store_list(f->st, &(struct store_range){ STR("ab01"), STR(""), 10 }, gather, &got, &next,
+			       &err));
 	assert_str(buf_str(&got), "ab01/debuginfo ab01/executable ");
 	assert_int_equal(next.size, 0);
 	got.size = 0;
-	assert_done(store_list(f->st, STR("a"), STR(""), 1, gather, &got, &next, &err));
+	assert_done(
+		store_list(f->st, &(struct store_range){ STR("a"), STR(""), 1 }, gather, &got, &next, &err));
 	assert_str(buf_str(&got), "ab01/debuginfo ");
 	assert_true(next.size > 0);
 }

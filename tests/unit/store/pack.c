@@ -277,7 +277,7 @@ static void a_server_does_it_by_itself_also_after_a_restart(void **state)
 
 	clock_test_thaw();
 	put(f, "ab/debuginfo", true, false, 1);
-	reopen(f, &(struct store_options){ .maintain = true, .catalogue = true });
+	reopen(f, &(struct store_options){ .maintain = true, .object_list = true });
 	put(f, "cd/debuginfo", true, false, 2);
 	for (unsigned i = 0; i < 3000 && !(is_packed(f, "ab/debuginfo") && is_packed(f, "cd/debuginfo")); i++)
 		usleep(10000);

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-int spool_write(struct spool *s, struct bytes b, struct err *err)
+int staging_write(struct staging *s, struct bytes b, struct err *err)
 {
 	if (fd_pwrite(s->fd, b.p, b.size, s->size, err) < 0)
 		return -1;
@@ -15,7 +15,7 @@ int spool_write(struct spool *s, struct bytes b, struct err *err)
 	return 0;
 }
 
-int spool_source(const struct spool *s, const char *name, struct source **ret, struct err *err)
+int staging_source(const struct staging *s, const char *name, struct source **ret, struct err *err)
 {
 	int fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
 

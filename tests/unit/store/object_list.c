@@ -8,8 +8,8 @@ static struct store *open_it(struct fixture *f)
 	struct store *st = NULL;
 	struct err err = { 0 };
 
-	assert_done(
-		store_open(f->dir, &(struct store_options){ .create = true, .catalogue = true }, &st, &err));
+	assert_done(store_open(f->dir, &(struct store_options){ .create = true, .object_list = true }, &st,
+			       &err));
 	return st;
 }
 
@@ -19,7 +19,7 @@ static int set_up_known(void **state)
 
 	set_up_frozen(state);
 	f = *state;
-	reopen(f, &(struct store_options){ .catalogue = true });
+	reopen(f, &(struct store_options){ .object_list = true });
 	return 0;
 }
 
@@ -47,16 +47,17 @@ static bool any(void *arg, struct str file)
 static const char *names(struct fixture *f, const char *after, size_t max, bool *ret_all)
 {
 	struct buf b = { 0 };
-	struct store_known *list;
+	const struct store_names_query query = { any, NULL, str_of(after), max };
+	struct store_names found;
 	struct err err = { 0 };
 	const char *text;
-	bool all;
-	size_t n;
 
-	assert_done(store_names(f->st, any, NULL, str_of(after), max, &f->arena, &list, &n,
-				ret_all ? ret_all : &all, &err));
-	for (size_t i = 0; i < n; i++)
-		buf_printf(&b, STR_FMT "=" STR_FMT " ", STR_ARG(list[i].name), STR_ARG(list[i].file));
+	assert_done(store_names(f->st, &query, &f->arena, &found, &err));
+	if (ret_all)
+		*ret_all = found.all;
+	for (size_t i = 0; i < found.n; i++)
+		buf_printf(&b, STR_FMT "=" STR_FMT " ", STR_ARG(found.list[i].name),
+			   STR_ARG(found.list[i].file));
 	text = arena_strdup(&f->arena, buf_str(&b));
 	buf_done(&b);
 	return text;

@@ -13,7 +13,7 @@
 
 static_assert(offsetof(struct build_id, b) == 1, "a build ID is its size and so many bytes");
 
-struct entry {
+struct list_entry {
 	uint64_t met; /* the walk that was the last one when it was put */
 	uint64_t stored_size, size;
 	int64_t created;
@@ -23,7 +23,7 @@ struct entry {
 	char text[]; /* file, archive, from */
 };
 
-struct catalogue {
+struct object_list {
 	pthread_mutex_t lock;
 	/* under the lock */
 	struct map by_name; /* of entries */
@@ -31,15 +31,15 @@ struct catalogue {
 	struct store_figures figures;
 };
 
-struct catalogue *catalogue_new(void)
+struct object_list *object_list_new(void)
 {
-	struct catalogue *c = NEW(struct catalogue);
+	struct object_list *c = NEW(struct object_list);
 
 	pthread_mutex_init(&c->lock, NULL);
 	return c;
 }
 
-void catalogue_free(struct catalogue *c)
+void object_list_free(struct object_list *c)
 {
 	struct bytes key;
 	void *e;
@@ -53,29 +53,30 @@ void catalogue_free(struct catalogue *c)
 	free(c);
 }
 
-static uint16_t short_size(struct str s)
+static uint16_t entry_text_size(struct str s)
 {
 	return (uint16_t)MIN(s.size, (size_t)UINT16_MAX);
 }
 
-static char *add_text(char *at, struct str s, uint16_t n)
+static char *entry_add_text(char *at, struct str s, uint16_t n)
 {
 	if (n)
 		memcpy(at, s.p, n);
 	return at + n;
 }
 
-static struct entry *entry_new(const struct store_key *key, const struct store_meta *meta)
+static struct list_entry *list_entry_new(const struct store_key *key, const struct store_meta *meta)
 {
 	/* Sources and sections are counted, not looked for. */
 	bool named = key->kind == STORE_DEBUGINFO || key->kind == STORE_EXECUTABLE;
-	uint16_t file = named ? short_size(meta->file) : 0, archive = named ? short_size(meta->archive) : 0;
-	uint16_t from = named ? short_size(meta->from) : 0;
+	uint16_t file = named ? entry_text_size(meta->file) : 0,
+		 archive = named ? entry_text_size(meta->archive) : 0;
+	uint16_t from = named ? entry_text_size(meta->from) : 0;
 	size_t id = named ? 1u + key->id.size : 0;
-	struct entry *e = mem_alloc(sizeof(*e) + file + archive + from + id);
+	struct list_entry *e = mem_alloc(sizeof(*e) + file + archive + from + id);
 	char *at = e->text;
 
-	*e = (struct entry){
+	*e = (struct list_entry){
 		.stored_size = meta->stored_size,
 		.size = meta->size,
 		.created = meta->created,
@@ -86,9 +87,9 @@ static struct entry *entry_new(const struct store_key *key, const struct store_m
 		.n_archive = archive,
 		.n_from = from,
 	};
-	at = add_text(at, meta->file, file);
-	at = add_text(at, meta->archive, archive);
-	at = add_text(at, meta->from, from);
+	at = entry_add_text(at, meta->file, file);
+	at = entry_add_text(at, meta->archive, archive);
+	at = entry_add_text(at, meta->from, from);
 	if (id) {
 		memcpy(at, &key->id, id);
 		e->id = at;
@@ -97,47 +98,47 @@ static struct entry *entry_new(const struct store_key *key, const struct store_m
 }
 
 /* Under the lock. */
-static void count(struct catalogue *c, const struct entry *e, int sign)
+static void list_count(struct object_list *c, const struct list_entry *e, int sign)
 {
 	c->figures.n[e->origin] += (uint64_t)(int64_t)sign;
 	c->figures.bytes[e->origin] += sign < 0 ? -e->stored_size : e->stored_size;
 }
 
 /* Under the lock. Takes @e, which may be NULL. */
-static void drop(struct catalogue *c, struct entry *e)
+static void list_drop(struct object_list *c, struct list_entry *e)
 {
 	if (e)
-		count(c, e, -1);
+		list_count(c, e, -1);
 	free(e);
 }
 
-void catalogue_put(struct catalogue *c, const char *name, const struct store_key *key,
-		   const struct store_meta *meta)
+void object_list_put(struct object_list *c, const char *name, const struct store_key *key,
+		     const struct store_meta *meta)
 {
-	struct entry *e;
+	struct list_entry *e;
 
 	if (!c)
 		return;
-	e = entry_new(key, meta);
+	e = list_entry_new(key, meta);
 	pthread_mutex_lock(&c->lock);
 	e->met = c->walks;
-	drop(c, map_put(&c->by_name, bytes_of(name, strlen(name)), e));
-	count(c, e, 1);
+	list_drop(c, map_put(&c->by_name, bytes_of(name, strlen(name)), e));
+	list_count(c, e, 1);
 	pthread_mutex_unlock(&c->lock);
 }
 
-void catalogue_del(struct catalogue *c, const char *name)
+void object_list_del(struct object_list *c, const char *name)
 {
 	if (!c)
 		return;
 	pthread_mutex_lock(&c->lock);
-	drop(c, map_del(&c->by_name, bytes_of(name, strlen(name))));
+	list_drop(c, map_del(&c->by_name, bytes_of(name, strlen(name))));
 	pthread_mutex_unlock(&c->lock);
 }
 
 /* ---- walks ---- */
 
-uint64_t catalogue_walk(struct catalogue *c)
+uint64_t object_list_walk(struct object_list *c)
 {
 	uint64_t walk;
 
@@ -149,7 +150,7 @@ uint64_t catalogue_walk(struct catalogue *c)
 	return walk;
 }
 
-static char **names_before(struct catalogue *c, uint64_t walk, size_t *ret_n)
+static char **list_names_before(struct object_list *c, uint64_t walk, size_t *ret_n)
 {
 	char **names = NEW_N(char *, c->by_name.n + 1);
 	struct bytes key;
@@ -157,13 +158,13 @@ static char **names_before(struct catalogue *c, uint64_t walk, size_t *ret_n)
 	void *e;
 
 	map_each (&c->by_name, it, &key, &e)
-		if (((struct entry *)e)->met < walk)
+		if (((struct list_entry *)e)->met < walk)
 			names[n++] = mem_strndup((const char *)key.p, key.size);
 	*ret_n = n;
 	return names;
 }
 
-void catalogue_walked(struct catalogue *c, uint64_t walk)
+void object_list_walked(struct object_list *c, uint64_t walk)
 {
 	char **names;
 	size_t n;
@@ -171,9 +172,9 @@ void catalogue_walked(struct catalogue *c, uint64_t walk)
 	if (!c)
 		return;
 	pthread_mutex_lock(&c->lock);
-	names = names_before(c, walk, &n);
+	names = list_names_before(c, walk, &n);
 	for (size_t i = 0; i < n; i++) {
-		drop(c, map_del(&c->by_name, bytes_of(names[i], strlen(names[i]))));
+		list_drop(c, map_del(&c->by_name, bytes_of(names[i], strlen(names[i]))));
 		free(names[i]);
 	}
 	c->figures.all = true;
@@ -183,21 +184,21 @@ void catalogue_walked(struct catalogue *c, uint64_t walk)
 
 /* ---- looking ---- */
 
-struct found {
+struct list_match {
 	struct str name; /* the map's key */
-	const struct entry *e;
+	const struct list_entry *e;
 };
 
-static int by_name(const void *a, const void *b)
+static int match_by_name(const void *a, const void *b)
 {
-	const struct found *x = a, *y = b;
+	const struct list_match *x = a, *y = b;
 
 	return str_cmp(x->name, y->name);
 }
 
-static int by_age(const void *a, const void *b)
+static int match_by_age(const void *a, const void *b)
 {
-	const struct found *x = a, *y = b;
+	const struct list_match *x = a, *y = b;
 
 	if (x->e->created != y->e->created)
 		return x->e->created > y->e->created ? -1 : 1;
@@ -205,13 +206,12 @@ static int by_age(const void *a, const void *b)
 }
 
 /* Under the lock: copies of the first @max of them. */
-static void copy_out(const struct found *list, size_t n, size_t max, struct arena *a,
-		     struct store_known **ret, size_t *ret_n)
+static void match_copy(const struct list_match *list, size_t n, struct arena *a, struct store_known **ret,
+		       size_t *ret_n)
 {
-	n = MIN(n, max);
 	*ret = ARENA_NEW_N(a, struct store_known, n + 1);
 	for (size_t i = 0; i < n; i++) {
-		const struct entry *e = list[i].e;
+		const struct list_entry *e = list[i].e;
 		const char *file = e->text, *archive = file + e->n_file, *from = archive + e->n_archive;
 		struct store_known *k = &(*ret)[i];
 
@@ -231,83 +231,59 @@ static void copy_out(const struct found *list, size_t n, size_t max, struct aren
 	*ret_n = n;
 }
 
-/* A store without a thread of its own has nobody who walks. */
-static int know(struct store *st, struct err *err)
+bool object_list_is_complete(struct object_list *c)
 {
-	struct census census;
 	bool all;
 
-	pthread_mutex_lock(&st->catalogue->lock);
-	all = st->catalogue->figures.all;
-	pthread_mutex_unlock(&st->catalogue->lock);
-	if (all || st->maintain)
-		return 0;
-	if (census_take(st, &census, NULL, NULL, err) < 0)
-		return -1;
-	census_done(&census);
-	return 0;
+	pthread_mutex_lock(&c->lock);
+	all = c->figures.all;
+	pthread_mutex_unlock(&c->lock);
+	return all;
 }
 
-int store_names(struct store *st, bool (*match)(void *arg, struct str file), void *arg, struct str after,
-		size_t max, struct arena *a, struct store_known **ret, size_t *ret_n, bool *ret_all,
-		struct err *err)
+void object_list_names(struct object_list *c, const struct store_names_query *q, struct arena *a,
+		       struct store_names *ret)
 {
-	struct catalogue *c = st->catalogue;
-	struct found *list = NULL;
+	struct list_match *list = NULL;
 	size_t n = 0, room = 0;
 	struct bytes key;
 	void *value;
 
-	*ret_n = 0;
-	*ret_all = false;
-	if (!c)
-		return 0;
-	if (know(st, err) < 0)
-		return -1;
 	pthread_mutex_lock(&c->lock);
 	map_each (&c->by_name, it, &key, &value) {
-		const struct entry *e = value;
+		const struct list_entry *e = value;
 		struct str name = { (const char *)key.p, key.size };
 
-		if (!e->id || str_cmp(name, after) <= 0 || !match(arg, (struct str){ e->text, e->n_file }))
-			continue;
-		if (n == room) {
-			room = MAX(2 * room, (size_t)64);
-			list = mem_realloc(list, room, sizeof(*list));
-		}
-		list[n++] = (struct found){ name, e };
+		if (e->id && str_cmp(name, q->after) > 0 &&
+		    q->match(q->arg, (struct str){ e->text, e->n_file }))
+			VEC_PUSH(list, n, room) = (struct list_match){ name, e };
 	}
 	if (n)
-		qsort(list, n, sizeof(*list), by_name);
-	copy_out(list, n, max, a, ret, ret_n);
-	*ret_all = c->figures.all;
+		qsort(list, n, sizeof(*list), match_by_name);
+	match_copy(list, MIN(n, q->max), a, &ret->list, &ret->n);
+	ret->all = c->figures.all;
 	pthread_mutex_unlock(&c->lock);
 	free(list);
-	return 0;
 }
 
-void store_latest(struct store *st, enum store_origin origin, size_t max, struct arena *a,
-		  struct store_known **ret, size_t *ret_n)
+void object_list_latest(struct object_list *c, enum store_origin origin, size_t max, struct arena *a,
+			struct store_known **ret, size_t *ret_n)
 {
-	struct catalogue *c = st->catalogue;
-	struct found *list;
+	struct list_match *list;
 	struct bytes key;
 	size_t n = 0;
 	void *value;
 
-	*ret_n = 0;
-	if (!c)
-		return;
-	list = NEW_N(struct found, max + 1);
+	list = NEW_N(struct list_match, max + 1);
 	pthread_mutex_lock(&c->lock);
 	map_each (&c->by_name, it, &key, &value) {
-		struct found f = { { (const char *)key.p, key.size }, value };
+		struct list_match f = { { (const char *)key.p, key.size }, value };
 		size_t at = n;
 
 		if (!f.e->id || f.e->origin != origin)
 			continue;
 		/* Kept in order: who is behind the last one is not wanted. */
-		while (at > 0 && by_age(&f, &list[at - 1]) < 0)
+		while (at > 0 && match_by_age(&f, &list[at - 1]) < 0)
 			at--;
 		if (at == max)
 			continue;
@@ -315,22 +291,14 @@ void store_latest(struct store *st, enum store_origin origin, size_t max, struct
 		list[at] = f;
 		n = MIN(n + 1, max);
 	}
-	copy_out(list, n, max, a, ret, ret_n);
+	match_copy(list, MIN(n, max), a, ret, ret_n);
 	pthread_mutex_unlock(&c->lock);
 	free(list);
 }
 
-void store_figures(struct store *st, struct store_figures *ret)
+void object_list_figures(struct object_list *c, struct store_figures *ret)
 {
-	struct catalogue *c = st->catalogue;
-
-	*ret = (struct store_figures){ .all = false };
-	if (c) {
-		pthread_mutex_lock(&c->lock);
-		*ret = c->figures;
-		pthread_mutex_unlock(&c->lock);
-	}
-	pack_figures(st->pack, &ret->n_waiting, &ret->waiting);
-	ret->used_known = store_usage(st, &ret->used);
-	ret->quota = st->opts.quota;
+	pthread_mutex_lock(&c->lock);
+	*ret = c->figures;
+	pthread_mutex_unlock(&c->lock);
 }

@@ -4,7 +4,7 @@
  * locked was left by a process that is gone, and is swept away.
  *
  * But one that has a name, part-HASH, and beside it its note, note-HASH, which says how much of it is good to
- * go on with, stays for a while. Nobody but the holder of the spool's lock writes the note, in place, by one
+ * go on with, stays for a while. Nobody but the holder of the staging's lock writes the note, in place, by one
  * call: who is killed has done it or not. It is not synced: after a crash of the machine it may be torn, and
  * then its sum says so, or tell of bytes that are not there, and who goes on looks at them anyway.
  */
@@ -30,7 +30,7 @@
 
 /* ---- notes ---- */
 
-static void note_write(const struct spool_note *n, struct buf *ret)
+static void note_write(const struct staging_note *n, struct buf *ret)
 {
 	buf_printf(ret, FIRST_LINE "name: " STR_FMT "\n", STR_ARG(n->name));
 	buf_printf(ret, "size: %llu\ncontent: %llu\nall: %llu\n", (unsigned long long)n->size,
@@ -73,10 +73,10 @@ static bool line_hash(struct str *s, struct str name, uint64_t *ret)
 }
 
 /* Views into @b. false: it is no whole and sound note. */
-static bool note_read(struct bytes b, struct spool_note *ret)
+static bool note_read(struct bytes b, struct staging_note *ret)
 {
 	struct str s = { (const char *)b.p, b.size }, first;
-	struct spool_note n = { 0 };
+	struct staging_note n = { 0 };
 	uint64_t time_s, sum;
 
 	if (b.size < SUM_LINE)
@@ -93,16 +93,16 @@ static bool note_read(struct bytes b, struct spool_note *ret)
 		return false;
 	n.time_s = (int64_t)time_s;
 	*ret = n;
-	return n.name.size <= SPOOL_MAX_NAME && n.content <= n.all;
+	return n.name.size <= STAGING_MAX_NAME && n.content <= n.all;
 }
 
 /* Into @b. false: there is none that is sound. */
-static bool note_get(const char *path, struct buf *b, struct spool_note *ret)
+static bool note_get(const char *path, struct buf *b, struct staging_note *ret)
 {
 	return file_read(path, NOTE_MAX, b, NULL) == 0 && note_read(buf_bytes(b), ret);
 }
 
-int spool_dir_note(struct spool *s, const struct spool_note *note, struct err *err)
+int staging_dir_note(struct staging *s, const struct staging_note *note, struct err *err)
 {
 	AUTO(buf_done) struct buf text = { 0 };
 	AUTO(fd_close) int fd = -1;
@@ -118,8 +118,8 @@ int spool_dir_note(struct spool *s, const struct spool_note *note, struct err *e
 	return ftruncate(fd, (off_t)text.size) < 0 ? err_os(err, errno, "%s: truncate", s->note_path) : 0;
 }
 
-int spool_dir_notes(const char *dir, int (*fn)(void *arg, const struct spool_note *note), void *arg,
-		    struct err *err)
+int staging_dir_notes(const char *dir, int (*fn)(void *arg, const struct staging_note *note), void *arg,
+		      struct err *err)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/tmp", dir);
 	DIR *d = opendir(path);
@@ -131,7 +131,7 @@ int spool_dir_notes(const char *dir, int (*fn)(void *arg, const struct spool_not
 	while (r == 0 && (e = readdir(d))) {
 		AUTO(mem_freep) char *note_path = mem_printf("%s/%s", path, e->d_name);
 		AUTO(buf_done) struct buf b = { 0 };
-		struct spool_note note;
+		struct staging_note note;
 
 		if (str_starts(str_of(e->d_name), STR(NOTE)) && note_get(note_path, &b, &note))
 			r = fn(arg, &note);
@@ -150,7 +150,7 @@ static bool is_ours(int fd)
 	return flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 && st.st_nlink;
 }
 
-static int open_new(const char *dir, struct spool *ret, struct err *err)
+static int open_new(const char *dir, struct staging *ret, struct err *err)
 {
 	for (unsigned i = 0; i < NAME_TRIES; i++) {
 		AUTO(mem_freep) char *path = NULL;
@@ -166,17 +166,17 @@ static int open_new(const char *dir, struct spool *ret, struct err *err)
 			return err_os(err, errno, "%s: create", path);
 		if (!is_ours(fd))
 			continue;
-		*ret = (struct spool){ .fd = TAKE_FD(fd), .path = TAKE(path) };
+		*ret = (struct staging){ .fd = TAKE_FD(fd), .path = TAKE(path) };
 		return 0;
 	}
 	return err_set(err, ERR_IO, "%s/tmp: new files are taken away", dir);
 }
 
 /* So much of it as its note tells; without one, nothing. */
-static int cut_to_note(struct spool *s, struct str name, struct err *err)
+static int cut_to_note(struct staging *s, struct str name, struct err *err)
 {
 	AUTO(buf_done) struct buf b = { 0 };
-	struct spool_note note = { 0 };
+	struct staging_note note = { 0 };
 	struct stat st;
 
 	if (fstat(s->fd, &st) < 0)
@@ -193,9 +193,9 @@ static int cut_to_note(struct spool *s, struct str name, struct err *err)
 }
 
 /* Another one has it: *ret is not set. */
-static int open_named(const char *dir, struct str name, struct spool *ret, struct err *err)
+static int open_named(const char *dir, struct str name, struct staging *ret, struct err *err)
 {
-	struct spool s = { .fd = -1 };
+	struct staging s = { .fd = -1 };
 	char hash[33];
 	int r = 0;
 
@@ -220,11 +220,11 @@ static int open_named(const char *dir, struct str name, struct spool *ret, struc
 	return r;
 }
 
-int spool_dir_open(const char *dir, struct str name, struct spool *ret, struct err *err)
+int staging_dir_open(const char *dir, struct str name, struct staging *ret, struct err *err)
 {
-	struct spool s = { .fd = -1 };
+	struct staging s = { .fd = -1 };
 
-	if (name.size && name.size <= SPOOL_MAX_NAME && open_named(dir, name, &s, err) < 0)
+	if (name.size && name.size <= STAGING_MAX_NAME && open_named(dir, name, &s, err) < 0)
 		return -1;
 	if (s.fd < 0)
 		return open_new(dir, ret, err);
@@ -232,7 +232,7 @@ int spool_dir_open(const char *dir, struct str name, struct spool *ret, struct e
 	return 0;
 }
 
-void spool_dir_done(struct spool *s, bool keep)
+void staging_dir_done(struct staging *s, bool keep)
 {
 	if (!keep || !s->note_path) {
 		if (s->note_path)
@@ -247,7 +247,7 @@ void spool_dir_done(struct spool *s, bool keep)
 
 /* ---- what is there ---- */
 
-int spool_dir_spooled(const char *dir, uint64_t *ret_bytes, struct err *err)
+int staging_dir_staged(const char *dir, uint64_t *ret_bytes, struct err *err)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/tmp", dir);
 	DIR *d = opendir(path);
@@ -274,15 +274,15 @@ static bool may_stay(const char *dir, const char *name)
 {
 	AUTO(mem_freep) char *path = NULL;
 	AUTO(buf_done) struct buf b = { 0 };
-	struct spool_note note;
+	struct staging_note note;
 
 	if (!str_starts(str_of(name), STR(PART)))
 		return false;
 	path = mem_printf("%s/tmp/" NOTE "%s", dir, name + sizeof(PART) - 1);
-	return note_get(path, &b, &note) && note.time_s + SPOOL_KEEP_S > clock_wall_s();
+	return note_get(path, &b, &note) && note.time_s + STAGING_KEEP_S > clock_wall_s();
 }
 
-/* A note is worth as much as its spool. */
+/* A note is worth as much as its staging. */
 static bool note_left_over(int dir_fd, const char *name)
 {
 	AUTO(mem_freep) char *part = mem_printf(PART "%s", name + sizeof(NOTE) - 1);
@@ -304,7 +304,7 @@ static bool is_left_over(const char *dir, int dir_fd, const char *name)
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(dir_fd, name, 0) == 0;
 }
 
-int spool_dir_sweep(const char *dir, uint64_t *ret_n, struct err *err)
+int staging_dir_sweep(const char *dir, uint64_t *ret_n, struct err *err)
 {
 	AUTO(mem_freep) char *path = mem_printf("%s/tmp", dir);
 	DIR *d = opendir(path);

@@ -6,17 +6,17 @@
 
 #include <stdlib.h>
 
-struct walk {
+struct refs_walk {
 	struct store *st;
-	struct census *c;
+	struct refs *c;
 	struct arena record; /* of the one at hand */
-	void (*bad)(void *arg, struct str what, const struct err *why);
+	store_bad_fn *bad;
 	void *arg;
 };
 
-static uint32_t content_of(struct census *c, const uint8_t sha256[STORE_SHA256_SIZE], bool raw)
+static uint32_t refs_content_at(struct refs *c, const uint8_t sha256[STORE_SHA256_SIZE], bool raw)
 {
-	struct census_content *content;
+	struct refs_content *content;
 	uint8_t key[STORE_SHA256_SIZE + 1];
 	uintptr_t at;
 
@@ -25,29 +25,25 @@ static uint32_t content_of(struct census *c, const uint8_t sha256[STORE_SHA256_S
 	at = (uintptr_t)map_get(&c->by_name, bytes_of(key, sizeof(key)));
 	if (at)
 		return (uint32_t)(at - 1);
-	if (c->n_contents == c->room_contents) {
-		c->room_contents = MAX(2 * c->room_contents, (size_t)64);
-		c->contents = mem_realloc(c->contents, c->room_contents, sizeof(*c->contents));
-	}
+	VEC_GROW(c->contents, c->n_contents, c->room_contents);
 	content = &c->contents[c->n_contents];
-	*content = (struct census_content){ .raw = raw };
+	*content = (struct refs_content){ .raw = raw };
 	memcpy(content->sha256, sha256, STORE_SHA256_SIZE);
 	map_put(&c->by_name, bytes_of(key, sizeof(key)), (void *)(uintptr_t)(c->n_contents + 1));
 	return (uint32_t)c->n_contents++;
 }
 
-static int add_record(void *arg, const char *name, const struct blob_stamp *listed, struct err *err)
+static int refs_add_record(void *arg, const char *name, const struct blob_stamp *listed, struct err *err)
 {
-	struct walk *w = arg;
-	struct census *c = w->c;
-	struct blob_stamp stamp;
-	struct store_meta meta;
-	struct store_key key;
+	struct refs_walk *w = arg;
+	struct refs *c = w->c;
+	struct store_record record;
+	const struct store_meta *meta = &record.meta;
 	struct err why = { 0 };
 	int r;
 
 	arena_reset(&w->record);
-	r = store_record_get(w->st, name, &w->record, &key, &meta, &stamp, &why);
+	r = store_record_get(w->st, name, &w->record, &record, &why);
 	if (r == BLOB_MISSING)
 		return 0;
 	if (r < 0) {
@@ -56,27 +52,24 @@ static int add_record(void *arg, const char *name, const struct blob_stamp *list
 			w->bad(w->arg, str_of(name), &why);
 		return 0;
 	}
-	if (c->n_records == c->room_records) {
-		c->room_records = MAX(2 * c->room_records, (size_t)64);
-		c->records = mem_realloc(c->records, c->room_records, sizeof(*c->records));
-	}
-	c->records[c->n_records] = (struct census_record){
+	VEC_GROW(c->records, c->n_records, c->room_records);
+	c->records[c->n_records] = (struct refs_record){
 		.name = arena_strdup(&c->arena, str_of(name)),
-		.content = content_of(c, meta.sha256, meta.raw),
-		.origin = (uint8_t)meta.origin,
-		.time_ns = stamp.time_ns,
+		.content = refs_content_at(c, meta->sha256, meta->raw),
+		.origin = (uint8_t)meta->origin,
+		.time_ns = record.stamp.time_ns,
 	};
 	c->contents[c->records[c->n_records++].content].n_records++;
-	catalogue_put(w->st->catalogue, name, &key, &meta);
-	if (meta.later)
-		pack_add(w->st->pack, name, meta.stored_size);
-	c->content_size += meta.size;
-	c->by_origin[meta.origin]++;
+	object_list_put(w->st->objects, name, &record.key, meta);
+	if (meta->later)
+		pack_add(w->st->pack, name, meta->stored_size);
+	c->content_size += meta->size;
+	c->by_origin[meta->origin]++;
 	return 0;
 }
 
 /* What else lies among the contents is not ours to judge. */
-static bool parse_content(const char *name, uint8_t sha256[STORE_SHA256_SIZE], bool *ret_raw)
+static bool content_name_parse(const char *name, uint8_t sha256[STORE_SHA256_SIZE], bool *ret_raw)
 {
 	char own[STORE_CONTENT_NAME_SIZE];
 	size_t n;
@@ -89,17 +82,17 @@ static bool parse_content(const char *name, uint8_t sha256[STORE_SHA256_SIZE], b
 	return strcmp(store_content_name(sha256, *ret_raw, own), name) == 0;
 }
 
-static int add_content(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err)
+static int refs_add_content(void *arg, const char *name, const struct blob_stamp *stamp, struct err *err)
 {
-	struct walk *w = arg;
-	struct census_content *content;
+	struct refs_walk *w = arg;
+	struct refs_content *content;
 	uint8_t sha256[STORE_SHA256_SIZE];
 	uint32_t at;
 	bool raw;
 
-	if (!parse_content(name, sha256, &raw))
+	if (!content_name_parse(name, sha256, &raw))
 		return 0;
-	at = content_of(w->c, sha256, raw); /* which may move them */
+	at = refs_content_at(w->c, sha256, raw); /* which may move them */
 	content = &w->c->contents[at];
 	content->there = true;
 	content->stored_size = stamp->size;
@@ -107,43 +100,41 @@ static int add_content(void *arg, const char *name, const struct blob_stamp *sta
 	return 0;
 }
 
-void census_done(struct census *c)
+void refs_done(struct refs *c)
 {
 	arena_done(&c->arena);
 	free(c->records);
 	free(c->contents);
 	map_done(&c->by_name);
-	*c = (struct census){ 0 };
+	*c = (struct refs){ 0 };
 }
 
-int census_take(struct store *st, struct census *ret,
-		void (*bad)(void *arg, struct str what, const struct err *why), void *arg, struct err *err)
+int refs_count(struct store *st, struct refs *ret, store_bad_fn *bad, void *arg, struct err *err)
 {
 	struct blobs *b = st->blobs;
-	struct walk w = { st, ret, .bad = bad, .arg = arg };
-	uint64_t walk = catalogue_walk(st->catalogue);
+	struct refs_walk w = { st, ret, .bad = bad, .arg = arg };
+	uint64_t walk = object_list_walk(st->objects);
 	int r;
 
-	*ret = (struct census){ .from_ns = store_now_ns() };
+	*ret = (struct refs){ .from_ns = store_now_ns() };
 	arena_init(&ret->arena);
 	arena_init(&w.record);
-	r = b->ops->list(b, STORE_KEYS, STR(""), add_record, &w, err);
+	r = b->ops->list(b, STORE_KEYS, STR(""), refs_add_record, &w, err);
 	if (r == 0)
-		r = b->ops->list(b, STORE_DATA, STR(""), add_content, &w, err);
+		r = b->ops->list(b, STORE_DATA, STR(""), refs_add_content, &w, err);
 	if (r == 0)
-		r = b->ops->spooled(b, &ret->spooled, err);
+		r = b->ops->staged(b, &ret->staged, err);
 	arena_done(&w.record);
 	if (r < 0) {
-		census_done(ret);
+		refs_done(ret);
 		return err_in(err, "store");
 	}
-	catalogue_walked(st->catalogue, walk);
-	atomic_store(&st->usage, (int64_t)(ret->bytes + ret->spooled));
+	object_list_walked(st->objects, walk);
+	atomic_store(&st->usage, (int64_t)(ret->bytes + ret->staged));
 	return 0;
 }
 
-int census_remove(struct store *st, const struct census *c, const struct census_content *content,
-		  struct err *err)
+int refs_remove(struct store *st, const struct refs *c, const struct refs_content *content, struct err *err)
 {
 	char name[STORE_CONTENT_NAME_SIZE];
 	int r = st->blobs->ops->remove(st->blobs, store_content_name(content->sha256, content->raw, name),
@@ -156,9 +147,9 @@ int census_remove(struct store *st, const struct census *c, const struct census_
 
 int store_stats(struct store *st, struct store_stats *ret, struct err *err)
 {
-	struct census c;
+	struct refs c;
 
-	if (census_take(st, &c, NULL, NULL, err) < 0)
+	if (refs_count(st, &c, NULL, NULL, err) < 0)
 		return -1;
 	*ret = (struct store_stats){ .n_objects = c.n_records,
 				     .bytes = c.bytes,
@@ -166,6 +157,6 @@ int store_stats(struct store *st, struct store_stats *ret, struct err *err)
 	memcpy(ret->by_origin, c.by_origin, sizeof(ret->by_origin));
 	for (size_t i = 0; i < c.n_contents; i++)
 		ret->n_contents += c.contents[i].there;
-	census_done(&c);
+	refs_done(&c);
 	return 0;
 }

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finding objects and reading them.
+ *
+ * An object is two blobs: its record, by its key, and its content, by the SHA-256. A reader of the one may find that
+ * the other was removed meanwhile: then there may be a new record already, which is read once more.
+ */
+#include "store/internal.h"
+
+#define READ_TRIES 3
+
+/* ---- state and records, for the other files ---- */
+
+void store_usage_add(struct store *st, int64_t n)
+{
+	int64_t was = atomic_load(&st->usage);
+
+	/* Before the first count there is nothing to add to: the count sees it. */
+	while (was >= 0 && !atomic_compare_exchange_weak(&st->usage, &was, MAX(was + n, (int64_t)0)))
+		;
+}
+
+bool store_usage(struct store *st, uint64_t *ret_bytes)
+{
+	int64_t n = atomic_load(&st->usage);
+
+	if (n < 0)
+		return false;
+	*ret_bytes = (uint64_t)n;
+	return true;
+}
+
+uint64_t store_generation(struct store *st)
+{
+	return atomic_load(&st->generation);
+}
+
+void store_wake(struct store *st, bool garbage)
+{
+	pthread_mutex_lock(&st->work_lock);
+	st->garbage |= garbage;
+	st->crowded |= !garbage;
+	pthread_cond_signal(&st->work_changed);
+	pthread_mutex_unlock(&st->work_lock);
+}
+
+int store_record_get(struct store *st, const char *name, struct arena *a, struct store_record *ret,
+		     struct err *err)
+{
+	AUTO(buf_done) struct buf b = { 0 };
+	AUTO(buf_done) struct buf own = { 0 };
+	int r = st->blobs->ops->get(st->blobs, name, STORE_MAX_RECORD, &b, &ret->stamp, err);
+
+	if (r)
+		return r;
+	if (store_record_read(buf_bytes(&b), a, &ret->key, &ret->meta, err) < 0)
+		return err_in(err, "%s", name);
+	store_record_name(&ret->key, &own);
+	if (!str_eq(buf_str(&own), str_of(name)))
+		return err_set(err, ERR_INVALID, "%s: holds the record of " STR_FMT, name,
+			       STR_ARG(buf_str(&own)));
+	ret->meta.last_used = ret->stamp.time_ns / 1000000000;
+	return 0;
+}
+
+int store_content_there(struct store *st, const struct store_meta *meta, bool *ret, struct err *err)
+{
+	char name[STORE_CONTENT_NAME_SIZE];
+	struct blob_stamp stamp = { 0 };
+	int r = st->blobs->ops->stat(st->blobs, store_content_name(meta->sha256, meta->raw, name), &stamp,
+				     err);
+
+	if (r < 0)
+		return -1;
+	*ret = r == 0 && stamp.size == meta->stored_size;
+	return 0;
+}
+
+/* ---- finding ---- */
+
+int store_find(struct store *st, const struct store_key *key, struct arena *a, struct store_meta *ret,
+	       struct err *err)
+{
+	AUTO(buf_done) struct buf name = { 0 };
+	struct store_record record;
+	bool there = false;
+	int r;
+
+	store_record_name(key, &name);
+	r = store_record_get(st, buf_cstr(&name), a, &record, err);
+	if (r)
+		return r < 0 ? err_in(err, "store") : STORE_MISSING;
+	if (store_content_there(st, &record.meta, &there, err) < 0)
+		return err_in(err, "store");
+	if (!there)
+		return STORE_MISSING;
+	*ret = record.meta;
+	return 0;
+}
+
+static int content_open(struct store *st, const struct store_meta *meta, struct source **ret, struct err *err)
+{
+	char name[STORE_CONTENT_NAME_SIZE];
+	struct source *s = NULL;
+	int r = st->blobs->ops->open(st->blobs, store_content_name(meta->sha256, meta->raw, name), &s, err);
+
+	if (r)
+		return r;
+	if (!meta->raw && codec_frames_open(s, &s, err) < 0)
+		return err_in(err, "%s", name);
+	if (s->size != meta->size) {
+		(void)err_set(err, ERR_INVALID, "%s: has %llu bytes, the record says %llu", name,
+			      (unsigned long long)s->size, (unsigned long long)meta->size);
+		source_close(s);
+		return -1;
+	}
+	s->mtime = meta->mtime;
+	*ret = s;
+	return 0;
+}
+
+/* For eviction. That it cannot be noted (a store that may only be read) is no reason not to give it out. */
+static void record_note_use(struct store *st, const char *name, const struct blob_stamp *stamp)
+{
+	if (store_now_ns() - stamp->time_ns >= STORE_USED_EVERY_S * INT64_C(1000000000))
+		st->blobs->ops->touch(st->blobs, name, NULL);
+}
+
+int store_open_object(struct store *st, const struct store_key *key, struct arena *a,
+		      struct store_meta *ret_meta, struct source **ret, struct err *err)
+{
+	AUTO(buf_done) struct buf name = { 0 };
+
+	store_record_name(key, &name);
+	for (unsigned i = 0; i < READ_TRIES; i++) {
+		struct store_record record;
+		int r = store_record_get(st, buf_cstr(&name), a, &record, err);
+
+		if (r)
+			return r < 0 ? err_in(err, "store") : STORE_MISSING;
+		r = content_open(st, &record.meta, ret, err);
+		if (r < 0)
+			return err_in(err, "store");
+		if (r == BLOB_MISSING)
+			continue;
+		record_note_use(st, buf_cstr(&name), &record.stamp);
+		if (ret_meta)
+			*ret_meta = record.meta;
+		return 0;
+	}
+	return STORE_MISSING;
+}
