@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The access log: one line a request, in the order that scripts made for elfutils' server look for:
+ * The access log: one line per request, in the order that scripts for elfutils' server look for:
  *
- *   2026-11-21T07:29:00.123Z info  http: 127.0.0.1:50212 UA:curl/7.88 XFF: GET /buildid/.../debuginfo 200
- * 12345 3ms
+ *   2026-11-21T07:29:00.123Z info  http: 127.0.0.1:50212 UA:curl/7.88 XFF: GET /buildid/.../debuginfo 200 12345 3ms
  *
- * Lines are gathered and written together, by a thread of its own, so that a request never waits for whoever
- * reads the log. When that one is slower than the requests for long, lines are dropped and counted.
+ * A thread of its own writes the gathered lines, so that a request never waits for the reader of the log.
+ * While that reader is slower than the requests for long, lines are dropped and counted.
  */
 #include "http/access.h"
 
@@ -38,8 +37,10 @@ struct access_log {
 	int64_t second_s;
 };
 
-/* Printable ASCII without blanks goes through, all else becomes "_": a line has the same number of words
- * whatever a client sends. */
+/*
+ * Printable ASCII without blanks passes, all other bytes become "_": a line has the same number of words
+ * for any header.
+ */
 static char *line_add_word(char *p, const char *end, const char *s, size_t max)
 {
 	for (size_t i = 0; s && s[i] && i < max && p < end; i++)
@@ -56,7 +57,7 @@ static char *line_add_peer(char *p, const char *end, const struct sockaddr *addr
 		const struct sockaddr_in *in = (const struct sockaddr_in *)addr;
 		const uint8_t *b = (const uint8_t *)&in->sin_addr;
 
-		/* By far the most frequent; inet_ntop() goes through printf. */
+		/* The most frequent case; inet_ntop() uses printf. */
 		snprintf(text, sizeof(text), "%u.%u.%u.%u", b[0], b[1], b[2], b[3]);
 		port = ntohs(in->sin_port);
 	} else if (addr && addr->sa_family == AF_INET6) {
@@ -130,7 +131,7 @@ static void *access_run(void *arg)
 		stop = l->stop;
 		out.size = 0;
 		empty = l->pending;
-		l->pending = out; /* the two take turns */
+		l->pending = out; /* the two buffers take turns */
 		out = empty;
 		n_dropped = l->n_dropped;
 		l->n_dropped = 0;
@@ -139,8 +140,7 @@ static void *access_run(void *arg)
 		if (out.size)
 			fd_write(l->fd, out.p, out.size, NULL);
 		if (n_dropped)
-			log_warn("http",
-				 "%llu lines of the access log were lost: whoever reads it is too slow",
+			log_warn("http", "%llu lines of the access log were dropped: its reader is too slow",
 				 (unsigned long long)n_dropped);
 	}
 	buf_done(&out);

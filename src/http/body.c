@@ -7,7 +7,7 @@
  */
 #include "http/request.h"
 
-#define TOO_MANY "too many bodies are under way here: send it again"
+#define TOO_MANY "the server receives too many bodies at once; send it again later"
 
 void body_begin(struct request *req)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conditional and range requests. What is malformed is taken as if it were not there, as RFC 9110 wants it.
+ * Conditional and range requests. A malformed header is ignored, as RFC 9110 requires.
  */
 #include "http/cond.h"
 
@@ -11,7 +11,7 @@ static const char days[7][4] = { "Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"
 static const char months[12][4] = { "Jan", "Feb", "Mar", "Apr", "May", "Jun",
 				    "Jul", "Aug", "Sep", "Oct", "Nov", "Dec" };
 
-/* strftime() would speak the locale's language. */
+/* Not strftime(): its names depend on the locale. */
 char *http_date(int64_t wall_s, char out[HTTP_DATE_SIZE])
 {
 	time_t t = (time_t)wall_s;
@@ -62,7 +62,7 @@ bool http_date_parse(struct str s, int64_t *ret)
 	tm.tm_mon = (int)month;
 	read = tm;
 	t = timegm(&tm);
-	/* It makes the 1st of March of a 30th of February, and hours of 61 minutes longer. */
+	/* timegm() accepts a 30th of February and minute 61, and moves the date on. */
 	if (tm.tm_mday != read.tm_mday || tm.tm_hour != read.tm_hour || tm.tm_min != read.tm_min ||
 	    tm.tm_sec != read.tm_sec)
 		return false;
@@ -70,7 +70,7 @@ bool http_date_parse(struct str s, int64_t *ret)
 	return true;
 }
 
-/* Without the "W/" of a weak one. */
+/* Without the "W/" of a weak tag. */
 static struct str etag_opaque(struct str etag)
 {
 	return str_starts(etag, STR("W/")) ? (struct str){ etag.p + 2, etag.size - 2 } : etag;
@@ -97,7 +97,7 @@ static bool not_modified(const struct conditions *c, const struct content *conte
 	       http_date_parse(str_trim(str_of(c->if_modified_since)), &since) && content->mtime <= since;
 }
 
-/* A part is wanted only if the whole is still this; strong comparison. */
+/* The range applies only to the same content; strong comparison. */
 static bool if_range_holds(const char *if_range, const struct content *content)
 {
 	struct str s = str_trim(str_of(if_range));
@@ -108,7 +108,10 @@ static bool if_range_holds(const char *if_range, const struct content *content)
 
 enum range { RANGE_NONE, RANGE_ONE, RANGE_OUTSIDE };
 
-/* Several ranges at once are answered with the whole, which a server may do; no debugger asks for them. */
+/*
+ * Several ranges at once are answered with the whole content, which RFC 9110 allows; no debugger sends
+ * them.
+ */
 static enum range range_parse(struct str s, uint64_t size, uint64_t *ret_off, uint64_t *ret_size)
 {
 	uint64_t first = 0, last = 0;
@@ -147,7 +150,7 @@ struct verdict cond_judge(const struct conditions *c, const struct content *cont
 	struct verdict v = { 200, 0, content->size };
 	uint64_t max;
 
-	/* 0 means no limit to elfutils' client, which then sends nothing. */
+	/* elfutils' client sends no header for no limit; 0 means the same. */
 	if (c->max_size && str_to_u64(str_trim(str_of(c->max_size)), &max) && max && content->size > max)
 		return (struct verdict){ 406, 0, 0 };
 	if (not_modified(c, content))

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rate limit: a token bucket for each address, in a table of fixed size. Two addresses that fall into the
- * same slot evict each other: the newcomer starts with a full bucket, so a full table errs on the side of
- * letting through. Of an IPv6 address the network (/64) counts, as whoever has one address there has all of
- * them.
+ * The rate limit: a token bucket for each address, in a table of fixed size. Two addresses in the same slot
+ * evict each other, and the newer one starts with a full bucket: a full table lets too much through, never
+ * too little. Of an IPv6 address only the network (/64) counts, since one client has all addresses of it.
  */
 #include "http/limit.h"
 
@@ -14,7 +13,7 @@
 
 #define SLOTS  16384u
 #define SHARDS 64u
-#define BURST  10 /* seconds' worth */
+#define BURST  10 /* seconds of the rate */
 
 struct slot {
 	uint64_t key;
@@ -24,7 +23,7 @@ struct slot {
 
 struct limit {
 	unsigned rate;
-	uint64_t seed; /* so that nobody can choose whom he collides with */
+	uint64_t seed; /* so that no client can choose its slot */
 	pthread_mutex_t locks[SHARDS];
 	struct slot slots[SLOTS]; /* each under the lock of its number % SHARDS */
 };
@@ -74,7 +73,7 @@ bool limit_take(struct limit *l, const struct sockaddr *addr, int64_t now_ms)
 	pthread_mutex_lock(&l->locks[i % SHARDS]);
 	if (slot->key != key || !slot->at_ms)
 		*slot = (struct slot){ key, full, now_ms };
-	/* More than it takes to fill up would only overflow. */
+	/* The longest useful time fills the bucket; a longer one could overflow. */
 	slot->millitokens += MIN(now_ms - slot->at_ms, (int64_t)BURST * 1000) * l->rate;
 	slot->millitokens = MIN(slot->millitokens, full);
 	slot->at_ms = now_ms;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listening sockets. They are opened here and not by libmicrohttpd, so that an address in use is told by its
- * name, and so that one option can mean both families.
+ * Listening sockets. They are opened here and not by libmicrohttpd, so that an error names the address in
+ * use, and so that one option can mean both address families.
  */
 #include "http/listen.h"
 
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define BACKLOG        1024
-#define ANY_PORT_TRIES 16 /* until a free port is free in both families */
+#define ANY_PORT_TRIES 16 /* tries to find a port that is free in both families */
 #define HOST_MAX       255
 
 static int listen_split(struct str where, char host[HOST_MAX + 1], char port[8], struct err *err)
@@ -31,16 +31,16 @@ static int listen_split(struct str where, char host[HOST_MAX + 1], char port[8],
 		}
 	if (h.size && h.p[0] == '[') {
 		if (h.p[h.size - 1] != ']')
-			return err_set(err, ERR_INVALID, "listen on " STR_FMT ": no ] behind the address",
+			return err_set(err, ERR_INVALID, "listen on " STR_FMT ": no ] after the address",
 				       STR_ARG(where));
 		h = (struct str){ h.p + 1, h.size - 2 };
 	} else if (h.size && memchr(h.p, ':', h.size)) {
 		return err_set(err, ERR_INVALID,
-			       "listen on " STR_FMT ": an IPv6 address goes in brackets, [::1]:8002",
+			       "listen on " STR_FMT ": an IPv6 address needs brackets: [::1]:8002",
 			       STR_ARG(where));
 	}
 	if (!str_to_u64(p, &number) || number > UINT16_MAX)
-		return err_set(err, ERR_INVALID, "listen on " STR_FMT ": wanted is ADDRESS:PORT",
+		return err_set(err, ERR_INVALID, "listen on " STR_FMT ": it must have the form ADDRESS:PORT",
 			       STR_ARG(where));
 	if (h.size > HOST_MAX)
 		return err_set(err, ERR_INVALID, "listen on " STR_FMT ": the name is too long",
@@ -112,7 +112,7 @@ static int listen_lookup(struct str where, const char *host, const char *port, s
 			*found;
 	int r;
 
-	/* Both, whatever the resolver's files say of the name. */
+	/* Both families, whatever /etc/hosts says. */
 	if (strcmp(host, "localhost") == 0) {
 		struct sockaddr_in *v4 = (struct sockaddr_in *)&list[0].addr;
 		struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&list[1].addr;
@@ -140,8 +140,10 @@ static int listen_lookup(struct str where, const char *host, const char *port, s
 	return 0;
 }
 
-/* Open all of @list that this machine has; 0 or an errno. With port 0 the first one's is taken for the
- * others. */
+/*
+ * Open all of @list that this machine has; 0 or an errno. Port 0 is chosen once, for the first, and used
+ * for all.
+ */
 static int open_list(struct wanted *list, size_t n_list, struct listen_socket *ret, size_t *n)
 {
 	size_t n_before = *n;

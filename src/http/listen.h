@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Listening sockets out of "ADDR:PORT".
+ * Listening sockets for "ADDR:PORT".
  */
 #pragma once
 
@@ -14,8 +14,8 @@ struct listen_socket {
 };
 
 /*
- * Open what "ADDR:PORT" names; "localhost" and a host name may give several. ":PORT" is one socket for all
- * addresses of both families. A port of 0 is any free one, the same for both families. Adds to @ret, which
+ * Open the sockets for "ADDR:PORT". "localhost" and a host name may have several; ":PORT" is one socket for
+ * all addresses of both families. Port 0 is any free port, the same for both families. Adds to @ret, which
  * has room for LISTEN_MAX.
  */
 int listen_open(struct str where, struct listen_socket *ret, size_t *n, struct err *err);

@@ -17,13 +17,13 @@
 #include "http/slow.h"
 
 /*
- * All that libmicrohttpd keeps of a connection: the request's line and headers, and the reply's headers. It
- * is cleared after every request and all of it is touched, so it is what an idle connection costs.
+ * Memory that libmicrohttpd has for a connection: the request line, the headers, and the headers of the
+ * reply. It clears all of it after each request, so an idle connection costs as much.
  */
 #define CONNECTION_MEMORY KIB(10)
 #define THREAD_STACK      KIB(256)
 #define PEM_MAX           MIB(1)
-/* A connection may be silent for the idle time-out, and then a request has as long again to come whole. */
+/* A connection may be idle for the idle time-out; then the whole request must arrive within as long again. */
 #define SLOW_FACTOR 2
 #define SMALL_BODY  KIB(64)
 
@@ -36,7 +36,7 @@ struct http {
 	struct http_receiver receiver;
 	unsigned max_connections;
 	atomic_uint n_connections;
-	atomic_bool quiet; /* nobody is let in any more */
+	atomic_bool quiet; /* new connections are closed */
 	struct slow *slow;
 	struct daemon daemons[LISTEN_MAX];
 	size_t n_daemons;
@@ -46,12 +46,12 @@ struct http {
 
 struct mhd_functions mhd_functions;
 
-/* Stands in for a request's ctx while the handler has none of its own. */
+/* A request's ctx while the receiver has not set one. */
 static char no_ctx;
 
 __attribute__((format(printf, 2, 0))) static void log_quietly(void *arg, const char *fmt, va_list ap)
 {
-	/* Of clients that break off or send nonsense; nothing that whoever runs the server could act on. */
+	/* About clients that hang up or send nonsense: nothing that the administrator could mend. */
 	char text[256];
 
 	if (log_level() < LOG_DEBUG)
@@ -65,7 +65,9 @@ static struct slow_conn *slow_of(struct MHD_Connection *c)
 	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
 
-/* To be read though nobody wants it: a connection that is closed with bytes unread may take the reply along.
+/*
+ * Such a body is read although it is dropped: if a connection is closed with unread bytes, the reply may be
+ * lost.
  */
 static bool has_small_body(struct MHD_Connection *c)
 {
@@ -76,9 +78,9 @@ static bool has_small_body(struct MHD_Connection *c)
 }
 
 /*
- * libmicrohttpd calls this when the headers are in, for each piece of a body, and when all is in. A reply to
- * the first of these calls closes the connection, so requests are looked at in the last; one with a body that
- * nobody wants is answered by the first.
+ * libmicrohttpd calls this when the headers are in, for each chunk of a body, and when all of it is in. A
+ * reply in the first call closes the connection, so GET and HEAD are answered in the last; a request whose
+ * body is not wanted is answered in the first.
  */
 static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const char *url,
 				      const char *method, const char *version, const char *upload,
@@ -94,7 +96,7 @@ static enum MHD_Result mhd_on_request(void *arg, struct MHD_Connection *c, const
 		*con_cls = &no_ctx;
 		if (strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0)
 			return MHD_YES;
-		/* A body may take as long as it likes, as long as it is not silent. */
+		/* There is no limit to the time of a body, as long as bytes keep coming. */
 		slow_asked(slow_of(c));
 		first = to->begin(to->arg, &req, &ctx);
 		*con_cls = ctx ? ctx : &no_ctx;
@@ -125,7 +127,7 @@ static void mhd_on_completed(void *arg, struct MHD_Connection *c, void **con_cls
 	slow_answered(slow_of(c));
 }
 
-/* The limit is for all daemons together; libmicrohttpd's own is one daemon's. */
+/* The limit is for all daemons together; that of libmicrohttpd is for one daemon. */
 static enum MHD_Result mhd_on_accept(void *arg, const struct sockaddr *addr, socklen_t size)
 {
 	struct http *h = ((struct daemon *)arg)->http;
@@ -146,7 +148,7 @@ static void mhd_on_connection(void *arg, struct MHD_Connection *c, void **ctx,
 		fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
 		*ctx = slow_add(d->http->slow, fd);
 	} else {
-		/* Its socket is still open: libmicrohttpd closes it behind this. */
+		/* Its socket is still open: libmicrohttpd closes it after this call. */
 		slow_del(d->http->slow, *ctx);
 		*ctx = NULL;
 	}
@@ -154,7 +156,7 @@ static void mhd_on_connection(void *arg, struct MHD_Connection *c, void **ctx,
 				  memory_order_relaxed);
 }
 
-/* Paths and arguments are decoded in one place, route.c, and not here. */
+/* route.c decodes paths, and request.h arguments; libmicrohttpd does not. */
 static size_t keep_escapes(void *arg, struct MHD_Connection *c, char *s)
 {
 	return strlen(s);
@@ -193,7 +195,7 @@ static int start_daemon(struct http *h, const struct http_options *opts, const s
 	errno = 0;
 	d->mhd = MHD_start_daemon(
 		flags, 0, mhd_on_accept, d, mhd_on_request,
-		d, /* the logger comes first, else it is not in use yet */
+		d, /* the logger must be the first option to be in use for errors of the others */
 		MHD_OPTION_EXTERNAL_LOGGER, log_quietly, NULL, MHD_OPTION_LISTEN_SOCKET, ls->fd,
 		MHD_OPTION_NOTIFY_COMPLETED, mhd_on_completed, d, MHD_OPTION_NOTIFY_CONNECTION,
 		mhd_on_connection, d, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
@@ -206,7 +208,8 @@ static int start_daemon(struct http *h, const struct http_options *opts, const s
 	if (!d->mhd)
 		return err_set(err, opts->tls_cert ? ERR_INVALID : ERR_LIMIT,
 			       "the HTTP threads of %s did not start%s", ls->url_host,
-			       opts->tls_cert ? ": certificate or key are no good, or no resources" : "");
+			       opts->tls_cert ? ": certificate or key are not valid, or resources are short"
+					      : "");
 	h->urls[h->n_daemons++] = mem_printf("%s://%s", opts->tls_cert ? "https" : "http", ls->url_host);
 	return 0;
 }
@@ -259,8 +262,8 @@ unsigned http_connections(struct http *h)
 }
 
 /*
- * Not by MHD_quiesce_daemon(): a thread that sees the mark takes the socket out of its epoll set at the same
- * moment as the caller does, and libmicrohttpd (0.9.75) ends the process when the second of them fails.
+ * Not MHD_quiesce_daemon(): the caller and an HTTP thread then both remove the socket from the epoll set,
+ * and libmicrohttpd (0.9.75) ends the process when the second of them fails.
  */
 void http_quiesce(struct http *h)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libmicrohttpd's functions as http.c and http_reply.c use them, loaded when a server starts: with GnuTLS and
- * all that it brings they cost each start of the program 3 ms, whatever it is for.
+ * The functions of libmicrohttpd that mhd.c and mhd_reply.c use, loaded when a server starts: with GnuTLS
+ * and its libraries they would cost every command 3 ms at its start.
  */
 #pragma once
 
@@ -30,7 +30,7 @@ struct mhd_functions {
 };
 extern struct mhd_functions mhd_functions;
 
-/* Behind http_load(). */
+/* After http_load(). */
 
 #define MHD_add_response_header         mhd_functions.MHD_add_response_header
 #define MHD_create_response_from_buffer mhd_functions.MHD_create_response_from_buffer

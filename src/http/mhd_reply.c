@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replies, as libmicrohttpd keeps them.
+ * Replies, over those of libmicrohttpd.
  */
 #include "http/http.h"
 
 #include <stdlib.h>
 #include "http/mhd_lazy.h"
 
-/* What a stream's read may fill at once; each reply that streams holds one such buffer. */
+/* The buffer that a stream reads into; each reply that streams has one. */
 #define STREAM_BLOCK KIB(64)
 
 struct stream_reply {
@@ -15,7 +15,7 @@ struct stream_reply {
 	void *arg;
 };
 
-/* NULL only for wrong arguments or when memory is out. */
+/* libmicrohttpd returns NULL for wrong arguments, or without memory. */
 static struct http_reply *reply_checked(struct MHD_Response *r)
 {
 	if (!r)
@@ -71,7 +71,7 @@ void http_reply_header(struct http_reply *r, const char *name, const char *value
 	for (char *p = clean; *p; p++)
 		if ((unsigned char)*p < 0x20 || *p == 0x7f)
 			*p = '?';
-	/* An empty value is refused, and says nothing anyway. */
+	/* libmicrohttpd refuses an empty value. */
 	if (*clean)
 		MHD_add_response_header((struct MHD_Response *)r, name, clean);
 }

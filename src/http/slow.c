@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread looks over all connections now and then. It only shuts a socket down; closing is for whoever owns
- * it, who finds it at its end.
+ * A thread checks all connections at intervals. It only shuts a slow socket down; the owner then sees the
+ * end of the connection and closes it.
  */
 #include "http/slow.h"
 
@@ -12,16 +12,16 @@
 #include <sys/socket.h>
 #include "base/condition.h"
 
-#define LOOKS     8    /* within max_ms */
+#define LOOKS     8    /* checks within max_ms */
 #define LOOK_MIN  50   /* ms */
 #define LOOK_MAX  5000 /* ms */
 #define ANSWERING INT64_MAX
-#define FED_MS    500 /* without a piece, before it is asked whether it is there */
+#define FED_MS    500 /* without a chunk of the body, until the peer is checked */
 
 struct slow_conn {
 	int fd;
-	_Atomic int64_t since_ms; /* when it began to be slow; ANSWERING */
-	_Atomic int64_t fed_ms;   /* of the last piece of its body; 0: none comes */
+	_Atomic int64_t since_ms; /* start of the time that counts; or ANSWERING */
+	_Atomic int64_t fed_ms;   /* time of the last chunk of its body; 0: no body */
 	struct slow_conn *prev, *next;
 };
 
@@ -34,7 +34,7 @@ struct slow {
 	struct slow_conn *first;
 	bool stopping;
 	/* */
-	atomic_bool feeding; /* there was a body lately: look more often */
+	atomic_bool feeding; /* a body came lately: check more often */
 };
 
 static bool has_hung_up(int fd)
@@ -44,7 +44,7 @@ static bool has_hung_up(int fd)
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* Under the lock. true: a body comes. */
+/* Under the lock. true: it receives a body. */
 static bool look_at_body(struct slow_conn *c, int64_t now_ms)
 {
 	int64_t fed_ms = atomic_load_explicit(&c->fed_ms, memory_order_relaxed);
@@ -57,7 +57,7 @@ static bool look_at_body(struct slow_conn *c, int64_t now_ms)
 	return true;
 }
 
-/* Under the lock, so that no descriptor is closed and given to somebody else meanwhile. */
+/* Under the lock, so that no descriptor is closed and reused meanwhile. */
 static void slow_check(struct slow *s)
 {
 	int64_t now_ms = clock_mono_ms(), before_ms = now_ms - s->max_ms;
@@ -69,7 +69,7 @@ static void slow_check(struct slow *s)
 		feeding |= look_at_body(c, now_ms);
 		if (since_ms == ANSWERING || since_ms > before_ms)
 			continue;
-		/* Once; unless it has just asked, and then the end of that answer starts it anew. */
+		/* Once. If a whole request has just arrived, the end of its answer starts the time anew. */
 		if (atomic_compare_exchange_strong(&c->since_ms, &since_ms, ANSWERING))
 			shutdown(c->fd, SHUT_RDWR);
 	}

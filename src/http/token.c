@@ -167,7 +167,7 @@ struct tokens {
 	struct stat st;
 };
 
-/* Under the lock. It is small, and mostly only looked at. */
+/* Under the lock. Reads the file again if it has changed. */
 static void tokens_refresh(struct tokens *t)
 {
 	int64_t now_ms = clock_mono_ms();
@@ -187,7 +187,7 @@ static void tokens_refresh(struct tokens *t)
 	t->st = st;
 	t->unreadable = tokens_read(t->path, &list, &n, &err) < 0;
 	if (t->unreadable)
-		log_error("server", "tokens: %s: nobody is let in until that is mended", err.text);
+		log_error("server", "tokens: %s: no token is accepted until the file is corrected", err.text);
 	free(t->list);
 	t->list = list;
 	t->n = n;
@@ -223,7 +223,7 @@ bool tokens_any(struct tokens *t)
 	return any;
 }
 
-/* In the same time wherever the two differ. */
+/* Takes the same time wherever the two differ. */
 static bool token_hash_eq(const uint8_t a[TOKEN_HASH_SIZE], const uint8_t b[TOKEN_HASH_SIZE])
 {
 	volatile uint8_t differ = 0;

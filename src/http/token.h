@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bearer tokens: who may read, push, remove.
+ * Bearer tokens: the right to read, push and remove.
  *
- * A small file of lines "name scopes created sha256", mode 0600, one a token: it is read whole by every
- * request's thread (from memory, looked at again when it changes), written by `lode token` alone, aside and
- * renamed. A token itself is 256 random bits and is shown once; the file has its SHA-256, which needs no salt
- * and no slow hash against guessing, as a password would.
+ * A small file of lines "name scopes created sha256", mode 0600, one token per line. A server keeps it in
+ * memory and reads it again when it changes; only `lode token` writes it, to another file that it renames.
+ * A token is 256 random bits and is shown once. The file has its SHA-256: unlike a password, it needs no
+ * salt and no slow hash against guessing.
  */
 #pragma once
 
@@ -34,21 +34,23 @@ bool token_name_ok(struct str name);
 bool token_scopes_parse(struct str s, unsigned *ret);
 void token_scopes_print(unsigned scopes, struct buf *out);
 void token_hash(struct str secret, uint8_t ret[TOKEN_HASH_SIZE]);
-/* A new secret and its token. */
+/* Make a new secret and its token. */
 int token_make(struct str name, unsigned scopes, struct token *ret, char secret[TOKEN_SECRET_SIZE],
 	       struct err *err);
 
-/* All of the file, on the heap; FILE_MISSING. A line that is none is ERR_INVALID. */
+/* The whole file, on the heap. FILE_MISSING. A malformed line is ERR_INVALID. */
 int tokens_read(const char *path, struct token **ret, size_t *ret_n, struct err *err);
 int tokens_write(const char *path, const struct token *list, size_t n, struct err *err);
 
-/* For a server: the file at @path, whenever it comes, changes or goes; NULL: there are no tokens. Safe for
- * many threads. */
+/*
+ * For a server: the file at @path, also when it appears, changes or is removed later; NULL: no tokens. Safe
+ * for many threads.
+ */
 struct tokens;
 struct tokens *tokens_new(const char *path);
 void tokens_free(struct tokens *t); /* takes NULL */
-/* Is there any? A file that cannot be read counts as one with tokens that nobody has. */
+/* Is there any token? A file that cannot be read counts as one with tokens that no client has. */
 bool tokens_any(struct tokens *t);
 enum { TOKEN_UNKNOWN = 1, TOKEN_NOT_ALLOWED = 2 };
-/* 0 and the name of the token @secret, if it has @scope. */
+/* 0 and the name of the token with this secret, if it has @scope. */
 int tokens_check(struct tokens *t, struct str secret, enum token_scope scope, char ret_name[TOKEN_MAX_NAME]);

@@ -11,8 +11,8 @@
 #include "base/condition.h"
 
 #define TICK_MS      50
-#define IDLE_TICK_MS 60000 /* when nobody waits */
-#define LOOKS_A_TICK 512   /* connections asked whether they still live; they take turns */
+#define IDLE_TICK_MS 60000 /* when no request is suspended */
+#define LOOKS_A_TICK 512   /* connections checked for a hang-up per tick; they take turns */
 
 static void wait_list_add(struct wait_list *w, struct request *req)
 {
@@ -52,7 +52,7 @@ bool wait_suspend(struct request *req)
 	return ok;
 }
 
-/* Under the lock: true when it is the caller's to resume. */
+/* Under the lock. true: the caller has to resume it. */
 static bool wait_take(struct wait_list *w, struct request *req)
 {
 	if (!req->suspended)
@@ -98,10 +98,10 @@ void wait_end_work(struct request *req)
 
 	pthread_mutex_lock(&w->lock);
 	req->suspended = false;
-	/* Before the count goes down: then nobody is suspended any more. */
+	/* First, so that no request is suspended when the count is 0. */
 	http_resume(conn);
 	w->n_working--;
-	/* Only who stops waits for that: an upload is resumed some times a MB. */
+	/* Only wait_stop() waits for that, and an upload is resumed several times per MB. */
 	if (w->stopping)
 		pthread_cond_broadcast(&w->changed);
 	pthread_mutex_unlock(&w->lock);
@@ -119,8 +119,8 @@ unsigned wait_count(struct http_service *sv)
 }
 
 /*
- * One round over the list, under the lock. Those to be woken leave it and are chained through wait_next: they
- * are still suspended for libmicrohttpd, so they stay where they are until they are resumed.
+ * One round over the list, under the lock. Requests to be resumed leave it and are chained through
+ * wait_next: until they are resumed, nothing else touches them.
  */
 static struct request *wait_round(struct wait_list *w, int64_t now_ms, unsigned *turn)
 {

@@ -17,12 +17,12 @@ json_t *json_load_bytes(struct bytes body, size_t max_lists, size_t max_values, 
 	}
 	if (n_lists > max_lists || n_values > max_values) {
 		(void)err_set(err, ERR_LIMIT,
-			      "more than %zu lists and objects, or %zu values: ask in several", max_lists,
-			      max_values);
+			      "more than %zu lists and objects, or %zu values: send several requests",
+			      max_lists, max_values);
 		return NULL;
 	}
 	all = json_loadb((const char *)body.p, body.size, JSON_REJECT_DUPLICATES, &why);
 	if (!all)
-		(void)err_set(err, ERR_INVALID, "no JSON: line %d: %s", why.line, why.text);
+		(void)err_set(err, ERR_INVALID, "not JSON: line %d: %s", why.line, why.text);
 	return all;
 }

@@ -115,7 +115,7 @@ static void open_cache(struct server *s)
 	struct err err = { 0 };
 
 	if (s->opts.cache_dir && cache_open(s->opts.cache_dir, s->opts.cache_max_bytes, &s->cache, &err) < 0)
-		log_warn("server", "%s: going on without", err.text);
+		log_warn("server", "%s: the server runs without it", err.text);
 }
 
 static int start_http(struct server *s, const struct server_options *opts, struct err *err)
@@ -133,7 +133,7 @@ static int start_http(struct server *s, const struct server_options *opts, struc
 	};
 
 	if (!!opts->tls_cert != !!opts->tls_key)
-		return err_set(err, ERR_INVALID, "TLS needs both, a certificate and its key");
+		return err_set(err, ERR_INVALID, "TLS needs both a certificate and its key");
 	return http_start(&http, &s->http, err);
 }
 

@@ -245,7 +245,7 @@ static void cache_make_durable(struct cache *c, struct cache_file *sp)
 	ok = fdatasync(sp->fd) == 0 && renameat(c->dir_fd, sp->tmp, c->dir_fd, e->name) == 0;
 
 	if (!ok) {
-		log_warn("cache", "%s/%s: %s: not kept", c->dir, e->name, strerror(errno));
+		log_warn("cache", "%s/%s: %s: the file is not cached", c->dir, e->name, strerror(errno));
 		unlinkat(c->dir_fd, sp->tmp, 0);
 	}
 	pthread_mutex_lock(&c->lock);

@@ -69,11 +69,11 @@ void forward_set(struct request *req, struct resolve_request *what)
 		return;
 	what->n_hops = MAX(count_hops(forwarded ? forwarded : ""), count_hops(via ? via : ""));
 	if (via && strstr(via, req->s->id))
-		what->not_further = "not asked: this request came from here, by way of other servers";
+		what->not_further = "not asked: the request came from this server, through other servers";
 	else if (what->n_hops >= o->forwarded_ttl_limit)
 		what->not_further = "not asked: X-Forwarded-For: the request came through too many servers";
 	else if ((forwarded && strlen(forwarded) > MAX_HEADER) || (via && strlen(via) > MAX_HEADER))
-		what->not_further = "not asked: the headers of forwarding are too long";
+		what->not_further = "not asked: X-Forwarded-For or Via is too long";
 	if (what->not_further)
 		return;
 	what->forwarded_for = passed_on(req, forwarded, peer_text(http_peer(req->conn), peer));

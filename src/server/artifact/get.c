@@ -165,7 +165,7 @@ static enum http_next send_nothing(struct request *req)
 		return HTTP_CLOSES;
 	case FATE_EXPIRED:
 		counters_refused("deadline");
-		return get_refuse(req, 503, "it takes longer than a client waits; ask again");
+		return get_refuse(req, 503, "the package is still being read; ask again");
 	default:
 		return get_refuse(req, 503, "the server stops; ask again");
 	}

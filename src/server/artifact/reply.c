@@ -63,14 +63,14 @@ struct http_reply *reply_of_verdict(const struct server *s, const struct verdict
 	case 406:
 		log_debug("http", "File too large: %llu bytes", (unsigned long long)c->size);
 		snprintf(text, sizeof(text),
-			 "too large: it has %llu bytes, more than X-DEBUGINFOD-MAXSIZE allows\n",
+			 "too large: the file has %llu bytes, more than X-DEBUGINFOD-MAXSIZE allows\n",
 			 (unsigned long long)c->size);
 		r = reply_text(s->http_service, 406, str_of(text));
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)c->size);
 		http_reply_header(r, "X-DEBUGINFOD-SIZE", text);
 		return r;
 	case 416:
-		snprintf(text, sizeof(text), "the range lies outside: it has %llu bytes\n",
+		snprintf(text, sizeof(text), "the range is outside: the file has %llu bytes\n",
 			 (unsigned long long)c->size);
 		r = reply_text(s->http_service, 416, str_of(text));
 		snprintf(text, sizeof(text), "bytes */%llu", (unsigned long long)c->size);

@@ -258,7 +258,7 @@ static void set_why(struct artifact *a, const struct resolve_why *why)
 		if (step->disk) {
 			disk_told = true;
 			buf_add_str(&text,
-				    STR("disk: no such file, or none that the debug information names"));
+				    STR("disk: no such file, or the debug information does not name it"));
 			continue;
 		}
 		buf_add_str(&text, step->place);
@@ -370,7 +370,7 @@ static ssize_t decode_chunk(struct artifact *a, size_t n)
 	if (source_read(a->source, a->read_pos, to, n, SOURCE_SEQUENTIAL, &got, &a->err) < 0)
 		return -1;
 	if (!got)
-		return err_set(&a->err, ERR_INVALID, "ends at %llu, %llu bytes were announced",
+		return err_set(&a->err, ERR_INVALID, "it ends at byte %llu of %llu",
 			       (unsigned long long)a->read_pos, (unsigned long long)a->content.size);
 	if (a->buffer == BUFFER_FILE && fd_pwrite(a->buffer_fd, to, got, a->read_pos, &a->err) < 0)
 		return err_in(&a->err, "cache");

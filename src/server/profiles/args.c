@@ -51,13 +51,12 @@ int api_args_check(const struct api *a, struct err *err)
 		struct str name = a->args[i].name;
 
 		if (!name_is_among(name, known))
-			return err_set(err, ERR_INVALID, "there is no parameter '" STR_FMT "' here%s%s",
+			return err_set(err, ERR_INVALID, "this path has no parameter '" STR_FMT "'%s%s",
 				       (int)MIN(name.size, (size_t)64), name.p, *known ? ", but: " : "",
 				       known);
 		for (size_t k = 0; k < i; k++)
 			if (str_eq(a->args[k].name, name))
-				return err_set(err, ERR_INVALID, "'" STR_FMT "' is given twice",
-					       STR_ARG(name));
+				return err_set(err, ERR_INVALID, "'" STR_FMT "' occurs twice", STR_ARG(name));
 	}
 	return 0;
 }
@@ -86,7 +85,7 @@ int api_number(const struct api *a, const char *name, uint64_t usual, uint64_t m
 	uint64_t v = usual;
 
 	if (s.size && (!str_to_u64(s, &v) || v > max))
-		return err_set(err, ERR_INVALID, "'%s' has to be a number up to %llu", name,
+		return err_set(err, ERR_INVALID, "'%s' must be a number up to %llu", name,
 			       (unsigned long long)max);
 	*ret = v;
 	return 0;
@@ -106,7 +105,7 @@ int api_flag(const struct api *a, const char *name, bool *ret, struct err *err)
 				*ret = yes;
 				return 0;
 			}
-	return err_set(err, ERR_INVALID, "'%s' has to be 1 or 0", name);
+	return err_set(err, ERR_INVALID, "'%s' must be 1 or 0", name);
 }
 
 /* ---- times ---- */
@@ -165,9 +164,8 @@ int api_duration(const struct api *a, const char *name, int64_t usual_ms, int64_
 	int64_t v = usual_ms;
 
 	if (s.size && (!api_duration_parse(s, &v) || v > max_ms))
-		return err_set(err, ERR_INVALID,
-			       "'%s' has to be a time such as 500ms, 2s, 1h30m, up to %lld s", name,
-			       (long long)(max_ms / 1000));
+		return err_set(err, ERR_INVALID, "'%s' must be a time such as 500ms, 2s, 1h30m, up to %lld s",
+			       name, (long long)(max_ms / 1000));
 	*ret = v;
 	return 0;
 }
@@ -272,10 +270,10 @@ int api_time(const struct api *a, const char *name, int64_t usual_ms, int64_t *r
 
 	*ret = usual_ms;
 	if (s.size && !api_time_parse(s, a->now_ms, ret))
-		return err_set(err, ERR_INVALID,
-			       "'%s' has to be a time: milliseconds since 1970, 2026-11-21T07:29:00Z, now or "
-			       "now-15m",
-			       name);
+		return err_set(
+			err, ERR_INVALID,
+			"'%s' must be a time: milliseconds since 1970, 2026-11-21T07:29:00Z, now or now-15m",
+			name);
 	return 0;
 }
 
@@ -313,7 +311,7 @@ int api_range(struct api *a, bool base, struct profilestore_range *ret, struct e
 	if (api_number(a, profile, 0, INT64_MAX, &id, err) < 0)
 		return -1;
 	if (api_text(a, profile).size && !id)
-		return err_set(err, ERR_INVALID, "'%s' has to be the number of a profile", profile);
+		return err_set(err, ERR_INVALID, "'%s' must be the number of a profile", profile);
 	if (r.from_ms > r.to_ms)
 		return err_set(err, ERR_INVALID,
 			       base ? "'base_from' is later than 'base_to'" : "'from' is later than 'to'");
@@ -335,7 +333,7 @@ int api_view(const struct api *a, struct profile_view *ret, struct err *err)
 	};
 
 	if (by.size && !profile_group_parse(by, &v.by))
-		return err_set(err, ERR_INVALID, "'by' is none of function, file, binary, line, address");
+		return err_set(err, ERR_INVALID, "'by' must be one of function, file, binary, line, address");
 	if (api_flag(a, "invert", &v.invert, err) < 0 || api_flag(a, "no_inlines", &v.no_inlines, err) < 0)
 		return -1;
 	*ret = v;

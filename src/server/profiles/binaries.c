@@ -96,7 +96,7 @@ int api_retry(struct api *a, struct err *err)
 	if (!n) {
 		a->status = 404;
 		return err_set(err, ERR_INVALID, "%s",
-			       naming ? "nothing that wants names has this build ID"
+			       naming ? "no binary with unnamed addresses has this build ID"
 				      : "addresses are not named here: lode serve was started with "
 					"--symbolize-interval 0");
 	}

@@ -43,7 +43,8 @@ int api_download(struct api *a, struct err *err)
 	while (format.size && i < ARRAY_SIZE(formats) && !str_eq(format, str_of(formats[i].name)))
 		i++;
 	if (i == ARRAY_SIZE(formats))
-		return err_set(err, ERR_INVALID, "'format' is none of pprof, folded, svg, html, speedscope");
+		return err_set(err, ERR_INVALID,
+			       "'format' must be one of pprof, folded, svg, html, speedscope");
 	r = api_merge(a, &m, err);
 	if (r)
 		return r;

@@ -84,7 +84,7 @@ static int parse_min_share(const struct api *a, double *ret, struct err *err)
 	errno = 0;
 	*ret = strtod(s, &end);
 	if (*end || errno || !isfinite(*ret) || *ret < 0 || *ret > 1)
-		return err_set(err, ERR_INVALID, "'min_share' has to be a number from 0 to 1");
+		return err_set(err, ERR_INVALID, "'min_share' must be a number from 0 to 1");
 	return 0;
 }
 

@@ -29,7 +29,7 @@ int form_app(struct str name, struct profilestore_label labels[PROFILESTORE_MAX_
 	size_t n = 0;
 
 	if (!app.size)
-		return err_set(err, ERR_INVALID, "'name' has to be the name of what was profiled");
+		return err_set(err, ERR_INVALID, "'name' must be the name of the profiled program");
 	if (form_add_label(labels, &n, FORM_APP_LABEL, app, err) < 0)
 		return -1;
 	if (name.p) {
@@ -106,14 +106,14 @@ static int form_read_part(struct bytes *rest, struct str mark, struct form_part 
 	struct str disposition, text = { (const char *)headers.p, headers.size };
 
 	if (!headers.p || headers.size > MAX_HEADERS)
-		return err_set(err, ERR_INVALID, "its headers do not end");
+		return err_set(err, ERR_INVALID, "the end of its headers is missing");
 	disposition = header_value(text, STR("Content-Disposition"));
 	ret->name = header_parameter(disposition, STR("name"));
 	if (!ret->name.p)
 		return err_set(err, ERR_INVALID, "it has no name");
 	data = bytes_cut_at(rest, mark);
 	if (!data.p)
-		return err_set(err, ERR_INVALID, "it does not end");
+		return err_set(err, ERR_INVALID, "its end is missing");
 	ret->data = data;
 	return 0;
 }
@@ -193,7 +193,7 @@ int form_type_config(struct bytes json, struct profile *p, struct err *err)
 		return err_in(err, "sample_type_config");
 	if (!json_is_object(all)) {
 		json_decref(all);
-		return err_set(err, ERR_INVALID, "sample_type_config is no object");
+		return err_set(err, ERR_INVALID, "sample_type_config is not an object");
 	}
 	for (uint32_t i = 0; i < p->types.n; i++) {
 		struct str type = profile_str(p, p->types.p[i].type);

@@ -224,7 +224,7 @@ int api_lines(struct api *a, struct err *err)
 	int r;
 
 	if (!l.file.size && !l.function.size)
-		return err_set(err, ERR_INVALID, "of which 'file' or 'function'?");
+		return err_set(err, ERR_INVALID, "a 'file' or a 'function' is needed");
 	r = api_merge(a, &m, err);
 	if (r)
 		return r;

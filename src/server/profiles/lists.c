@@ -85,9 +85,9 @@ static int series_options(struct api *a, struct str by[MAX_BY], struct profilest
 	/* A number alone is milliseconds. */
 	if (step.size && !api_duration_parse(step, &o.step_ms) &&
 	    (!str_to_u64(step, (uint64_t *)&o.step_ms) || o.step_ms < 0))
-		return err_set(err, ERR_INVALID, "'step' has to be a time such as 15s, 1h, or milliseconds");
+		return err_set(err, ERR_INVALID, "'step' must be a time such as 15s, 1h, or milliseconds");
 	if (step.size && !o.step_ms)
-		return err_set(err, ERR_INVALID, "'step' has to be more than nothing");
+		return err_set(err, ERR_INVALID, "'step' must be more than 0");
 	if (api_flag(a, "one", &o.one, err) < 0 || api_number(a, "limit", 100, MAX_SERIES, &limit, err) < 0)
 		return -1;
 	o.limit = (uint32_t)limit;

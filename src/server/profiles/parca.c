@@ -74,7 +74,7 @@ static int parca_labels(const json_t *series, struct arena *a, struct form_profi
 		const json_t *name = json_object_get(one, "name"), *value = json_object_get(one, "value");
 
 		if (!json_is_string(name) || (value && !json_is_string(value)))
-			return err_set(err, ERR_INVALID, "label %zu has no text 'name' and 'value'", i);
+			return err_set(err, ERR_INVALID, "label %zu: 'name' and 'value' must be text", i);
 		labels[i] = (struct profilestore_label){ parca_text(name), parca_text(value) };
 	}
 	f->labels = labels;
@@ -148,7 +148,8 @@ static int parca_take_one(void *arg, const struct form_profile *f, struct err *e
 	struct api *a = arg;
 
 	if (!has_name(f))
-		return err_set(err, ERR_INVALID, "the label __name__ is missing: what is it a profile of?");
+		return err_set(err, ERR_INVALID,
+			       "the label __name__ is missing: it names the type of the profile");
 	if (take_read(f->raw, STR("pprof"), &p, err) < 0)
 		return -1;
 	/* Its addresses are those of the ELF files already, whatever its mappings say. */

@@ -195,7 +195,7 @@ static void api_begin(struct request *req)
 	req->own = a;
 	if (!a->store && a->route->run != api_openapi) {
 		request_refuse(req, 404,
-			       "no profiles are kept here: lode serve was started with --no-profiles");
+			       "this server stores no profiles: lode serve was started with --no-profiles");
 		return;
 	}
 	http_all_args(req->conn, api_add_arg, &add);

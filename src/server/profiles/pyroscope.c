@@ -28,7 +28,7 @@ static int pyroscope_read_form(struct api *a, struct str type, struct profile **
 	if (!profile)
 		return err_set(err, ERR_INVALID, "the form has no part 'profile'");
 	if (form_part_named(parts, n, STR("jfr")))
-		return err_set(err, ERR_INVALID, "Java's flight recordings are not read here");
+		return err_set(err, ERR_INVALID, "Java flight recordings are not supported");
 	if (take_read(profile->data, STR("pprof"), &p, err) < 0 ||
 	    (config && form_type_config(config->data, p, err) < 0))
 		return -1;
@@ -49,7 +49,7 @@ static int pyroscope_read(struct api *a, struct profile **ret, struct err *err)
 	if (!format.size || str_eq(format, STR("folded")) || str_eq(format, STR("groups")))
 		return take_read(a->body, STR("folded"), ret, err);
 	if (!str_eq(format, STR("lines")))
-		return err_set(err, ERR_INVALID, "'format' is none of pprof, folded, groups, lines");
+		return err_set(err, ERR_INVALID, "'format' must be one of pprof, folded, groups, lines");
 	form_lines(a->body, &folded);
 	return take_read(buf_bytes(&folded), STR("folded"), ret, err);
 }
@@ -61,7 +61,7 @@ static int set_times(struct api *a, struct profile *p, struct err *err)
 	int64_t from_ms = 0, until_ms = 0;
 
 	if ((from.size && !form_unix_ms(from, &from_ms)) || (until.size && !form_unix_ms(until, &until_ms)))
-		return err_set(err, ERR_INVALID, "'from' and 'until' have to be seconds since 1970");
+		return err_set(err, ERR_INVALID, "'from' and 'until' must be seconds since 1970");
 	if (from.size && until.size && from_ms > until_ms)
 		return err_set(err, ERR_INVALID, "'from' is later than 'until'");
 	if (!p->time_ns && from_ms < INT64_MAX / 1000000)

@@ -12,7 +12,7 @@
 #include "base/vec.h"
 
 #define MAX_MEMORY ((uint64_t)512 << 20) /* of one profile */
-#define TOO_MANY   "too many profiles wait to be written here: send it again"
+#define TOO_MANY   "too many profiles wait to be written; send it again later"
 
 struct take {
 	struct api *a;
@@ -59,7 +59,7 @@ int take_read(struct bytes in, struct str format, struct profile **ret, struct e
 	enum profile_format f = PROFILE_FORMAT_AUTO;
 
 	if (format.size && !profile_format_parse(format, &f))
-		return err_set(err, ERR_INVALID, "'format' is none of those that profiles are read in");
+		return err_set(err, ERR_INVALID, "'format' is not a known format of profiles");
 	if (!in.size)
 		return err_set(err, ERR_INVALID, "the profile is empty");
 	return profile_read(in, f, &limits, ret, err) < 0 ? err_in(err, "the profile") : 0;
@@ -143,7 +143,7 @@ static int take_check_name(const struct profilestore_label *labels, size_t n, st
 
 	for (size_t i = 0; i < n; i++)
 		found += str_eq(labels[i].name, STR("__name__"));
-	return found > 1 ? err_set(err, ERR_INVALID, "the label __name__ is there twice") : 0;
+	return found > 1 ? err_set(err, ERR_INVALID, "the label __name__ occurs twice") : 0;
 }
 
 int take_profile(struct api *a, struct profile *p, const struct profilestore_label *labels, size_t n_labels,

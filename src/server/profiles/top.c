@@ -55,7 +55,7 @@ int api_top(struct api *a, struct err *err)
 	int r;
 
 	if (sort.size && !by_cum && !str_eq(sort, STR("flat")))
-		return err_set(err, ERR_INVALID, "'sort' is neither flat nor cum");
+		return err_set(err, ERR_INVALID, "'sort' must be flat or cum");
 	if (api_number(a, "limit", USUAL_ROWS, MAX_ROWS, &limit, err) < 0)
 		return -1;
 	r = api_merge_tree(a, &m, &t, err);
@@ -113,7 +113,7 @@ int api_callers(struct api *a, struct err *err)
 	int r;
 
 	if (!name.size)
-		return err_set(err, ERR_INVALID, "of which 'function'?");
+		return err_set(err, ERR_INVALID, "a 'function' is needed");
 	if (api_number(a, "limit", USUAL_ROWS, MAX_ROWS, &limit, err) < 0)
 		return -1;
 	r = api_merge_tree(a, &m, &t, err);
@@ -123,7 +123,7 @@ int api_callers(struct api *a, struct err *err)
 	at = find_function(t, rows, n, name, api_text(a, "binary"));
 	if (!at) {
 		a->status = 404;
-		return err_set(err, ERR_INVALID, "there is no function '" STR_FMT "' in that",
+		return err_set(err, ERR_INVALID, "there is no function '" STR_FMT "' in these profiles",
 			       (int)MIN(name.size, (size_t)200), name.p);
 	}
 	json_open_object(&a->json, NULL);

@@ -25,14 +25,13 @@ static int check_elf(const struct push_request *pr, struct source *src, enum sto
 	if (r)
 		return err_set(err, ERR_INVALID, "not an ELF file");
 	if (!facts.build_id.size)
-		return err_set(
-			err, ERR_INVALID,
-			"an ELF file without a build ID: link with --build-id, and push what comes of it");
+		return err_set(err, ERR_INVALID,
+			       "an ELF file without a build ID: link it with --build-id, then push it");
 	if (!build_id_eq(&facts.build_id, &pr->key.id))
-		return err_set(err, ERR_INVALID, "its build ID is %s, not %s: push it under its own",
+		return err_set(err, ERR_INVALID, "its build ID is %s, not %s: push it under its own build ID",
 			       build_id_hex(&facts.build_id, got), build_id_hex(&pr->key.id, want));
 	if (pr->key.kind == STORE_EXECUTABLE && !(facts.flags & ELF_IS_EXECUTABLE))
-		return err_set(err, ERR_INVALID, "no program and no library%s",
+		return err_set(err, ERR_INVALID, "not a program or library%s",
 			       facts.flags & ELF_IS_DEBUG ? ", but a debug file: push it as debuginfo" : "");
 	if (pr->key.kind == STORE_DEBUGINFO &&
 	    !(facts.flags & (ELF_IS_DEBUG | ELF_HAS_DWARF | ELF_HAS_SYMTAB)))
@@ -45,12 +44,13 @@ static int check_elf(const struct push_request *pr, struct source *src, enum sto
 static int check_member(const struct pkg_member *m, struct err *err)
 {
 	if (m->unsafe)
-		return err_set(err, ERR_INVALID, "a member's name holds '..': '%.*s' is what is left of it",
+		return err_set(err, ERR_INVALID, "the name of a member contains '..': '%.*s' without it",
 			       (int)MIN(m->path.size, (size_t)200), m->path.p);
 	if (m->type != PKG_FILE && m->type != PKG_DIR && m->type != PKG_HARDLINK)
-		return err_set(err, ERR_INVALID,
-			       "member '%.*s' is a link or a special file: only files and folders are taken",
-			       (int)MIN(m->path.size, (size_t)200), m->path.p);
+		return err_set(
+			err, ERR_INVALID,
+			"member '%.*s' is a link or a special file: only files and folders are accepted",
+			(int)MIN(m->path.size, (size_t)200), m->path.p);
 	if (m->sparse)
 		return err_set(err, ERR_INVALID, "member '%.*s' is sparse",
 			       (int)MIN(m->path.size, (size_t)200), m->path.p);
@@ -77,7 +77,7 @@ static int check_tar(struct source *src, struct err *err)
 	stream_close(payload);
 	if (r < 0)
 		return err_in(err, "tar of sources");
-	return n ? 0 : err_set(err, ERR_INVALID, "tar of sources: there is no file in it");
+	return n ? 0 : err_set(err, ERR_INVALID, "tar of sources: it contains no file");
 }
 
 int push_check(const struct push_request *pr, struct source *src, enum store_quality *ret, struct err *err)

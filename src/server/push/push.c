@@ -88,21 +88,20 @@ static bool put_read_sizes(struct request *req)
 	uint64_t max = req->s->opts.max_push, size;
 
 	if (!length || !str_to_u64(str_trim(str_of(length)), &size))
-		return push_refuse(req, 411,
-				   "how long is it? A Content-Length is wanted: send a file, not a pipe");
+		return push_refuse(req, 411, "a Content-Length is needed: send a file, not a pipe");
 	if (range && !push_range_parse(str_trim(str_of(range)), &pr->off, &pr->size, &pr->total))
-		return push_refuse(req, 400, "a Content-Range is wanted of the form 'bytes FIRST-LAST/SIZE'");
+		return push_refuse(req, 400, "Content-Range must have the form 'bytes FIRST-LAST/SIZE'");
 	if (range && pr->size != size)
-		return push_refuse(req, 400, "Content-Range and Content-Length do not fit each other");
+		return push_refuse(req, 400, "Content-Range and Content-Length have different sizes");
 	if (!range)
 		pr->size = pr->total = size;
 	if (!pr->total)
-		return push_refuse(req, 422, "it is empty");
+		return push_refuse(req, 422, "the body is empty");
 	if (pr->total > max) {
 		char text[160];
 
 		snprintf(text, sizeof(text),
-			 "it has %llu bytes, and %llu are the limit here (--max-push of the server)",
+			 "the file has %llu bytes, more than the %llu that --max-push of the server allows",
 			 (unsigned long long)pr->total, (unsigned long long)max);
 		return push_refuse(req, 413, text);
 	}
@@ -119,14 +118,12 @@ static bool put_read_sha256(struct request *req)
 		if (pr->size != pr->total)
 			return push_refuse(
 				req, 400,
-				"a part needs X-LODE-SHA256, of the whole: which upload does it belong to?");
+				"a part of an upload needs X-LODE-SHA256, the SHA-256 of the whole file");
 		return true;
 	}
 	pr->has_sha256 = hex_decode(str_trim(str_of(hex)), true, pr->sha256, sizeof(pr->sha256), &n) &&
 			 n == sizeof(pr->sha256);
-	return pr->has_sha256 ? true
-			      : push_refuse(req, 400,
-					    "X-LODE-SHA256 is no SHA-256: 64 hexadecimal digits are wanted");
+	return pr->has_sha256 ? true : push_refuse(req, 400, "X-LODE-SHA256 must be 64 hexadecimal digits");
 }
 
 static void put_read_meta(struct request *req)
@@ -167,7 +164,7 @@ static bool put_is_here(struct request *req)
 		return false;
 	if (memcmp(there.sha256, pr->sha256, sizeof(pr->sha256)) != 0 || there.origin != STORE_PUSHED)
 		return false;
-	push_reply(req, 200, "same", "the same bytes are here already");
+	push_reply(req, 200, "same", "the server has the same bytes already");
 	return true;
 }
 
@@ -179,11 +176,11 @@ static bool put_take_session(struct request *req)
 	uint64_t off;
 
 	if (atomic_load(&p->n_uploads) >= PUSH_MAX_UPLOADS)
-		return push_refuse(req, 503, "too many upload at once; push again in a while");
+		return push_refuse(req, 503, "too many uploads at once; push again later");
 	session = session_take(p->sessions, pr);
 	if (!session) {
 		push_reply(req, 409, "busy",
-			   "another connection uploads this very file just now; ask again in a while");
+			   "another connection is uploading the same file; ask again later");
 		return false;
 	}
 	off = session_offset(session);
@@ -191,7 +188,7 @@ static bool put_take_session(struct request *req)
 		session_reset(p->sessions, session);
 	else if (pr->off != off) {
 		push_reply_offset(req, 409, "offset", off,
-				  "that is not where this upload has got to: go on from X-LODE-OFFSET");
+				  "the upload continues at another offset: go on from X-LODE-OFFSET");
 		session_park(p->sessions, session);
 		return false;
 	}
@@ -263,10 +260,11 @@ static enum http_next remove_run(struct request *req)
 
 	if (r < 0) {
 		log_warn("http", "%s: %s", req->url, err.text);
-		push_reply(req, 500, NULL, "it could not be removed; the server's log says why");
+		push_reply(req, 500, NULL,
+			   "the object could not be removed; the server's log has the reason");
 	} else if (r) {
 		push_reply(req, 404, NULL,
-			   "not in the store; what packages and files have cannot be removed");
+			   "not in the store; contents of packages and plain files cannot be removed");
 	} else {
 		log_info("http", "%s: removed by %s", req->url, pr->token);
 		push_reply(req, 200, "removed", "removed");

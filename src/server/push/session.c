@@ -128,7 +128,7 @@ static void sessions_find(struct sessions *t)
 	struct err err = { 0 };
 
 	if (store_partials(t->store, session_find, &f, &err) < 0)
-		log_warn("store", "uploads that were cut: %s", err.text);
+		log_warn("store", "interrupted uploads: %s", err.text);
 	while (f.all) {
 		struct session *s = found_take_oldest(&f.all);
 

@@ -129,7 +129,7 @@ static void upload_reply_offset(struct upload *up)
 	if (up->failed)
 		push_reply_offset(
 			up->req, 409, "offset", off,
-			"not all that was sent before has outlived a crash: go on from X-LODE-OFFSET");
+			"a part of the earlier bytes was lost in a crash: go on from X-LODE-OFFSET");
 	else
 		push_reply_offset(up->req, 202, "partial", off, "go on from X-LODE-OFFSET");
 }
@@ -140,23 +140,23 @@ static void upload_reply_failure(struct upload *up)
 
 	if (up->outcome == STORE_FULL) {
 		push_reply(up->req, 507, NULL,
-			   "the store is full: its quota is used up; ask whoever runs the server for more "
-			   "(--store-quota)");
+			   "the store has used up its quota; ask the administrator of the server to raise "
+			   "--store-quota");
 		return;
 	}
 	if (up->err.kind == ERR_INVALID) {
-		snprintf(text, sizeof(text), "this is not what it should be: %s", up->err.text);
+		snprintf(text, sizeof(text), "the file was refused: %s", up->err.text);
 		push_reply(up->req, 422, NULL, text);
 		return;
 	}
 	log_warn("http", "%s: %s", up->req->url, up->err.text);
 	if (up->err.os == ENOSPC || up->err.os == EDQUOT || up->err.os == EFBIG) {
 		push_reply(up->req, 507, NULL,
-			   "no room on the server's disk: nothing was kept; push again when there is");
+			   "the server's disk is full; nothing was stored; push again when it has room");
 		return;
 	}
 	push_reply(up->req, up->err.kind == ERR_LIMIT ? 503 : 500, NULL,
-		   "the server could not keep it, its log says why; push again later");
+		   "the server could not store the file; its log has the reason; push again later");
 }
 
 /* All of it is there: look at it, and keep it. */
@@ -172,9 +172,8 @@ static void upload_commit(struct upload *up)
 	if (up->outcome == 0) {
 		if (pr->has_sha256 && memcmp(sha256, pr->sha256, sizeof(sha256)) != 0)
 			up->outcome = err_set(&up->err, ERR_INVALID,
-					      "the bytes that arrived have another SHA-256 than was "
-					      "announced: did the file "
-					      "change? Push it again");
+					      "the received bytes have another SHA-256 than X-LODE-SHA256: "
+					      "if the file has changed, push it again");
 		else
 			up->outcome = push_check(pr, src, &pr->meta.quality, &up->err);
 		source_close(src);
@@ -191,9 +190,9 @@ static void upload_commit(struct upload *up)
 		up->outcome = r;
 		upload_reply_failure(up);
 	} else if (r == STORE_SAME) {
-		push_reply(up->req, 200, "same", "the same bytes are here already");
+		push_reply(up->req, 200, "same", "the server has the same bytes already");
 	} else if (r == STORE_KEPT) {
-		push_reply(up->req, 200, "kept", "a better one is here already, and was kept");
+		push_reply(up->req, 200, "kept", "the server has a better file already, and kept it");
 	} else {
 		push_reply(up->req, 201, "stored", "stored");
 	}

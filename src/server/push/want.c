@@ -40,15 +40,15 @@ static int entry_parse(const json_t *one, struct push_request *ret, enum store_q
 	size_t n;
 
 	if (!build_id_parse(&pr.key.id, entry_text(one, "id")))
-		return err_set(err, ERR_INVALID, "'id' is no build ID");
+		return err_set(err, ERR_INVALID, "'id' is not a build ID");
 	if (!store_kind_parse(entry_text(one, "kind"), &pr.key.kind))
-		return err_set(err, ERR_INVALID, "'kind' is none of debuginfo, executable, sources");
+		return err_set(err, ERR_INVALID, "'kind' must be one of debuginfo, executable, sources");
 	if (!json_is_integer(size) || json_integer_value(size) < 0)
-		return err_set(err, ERR_INVALID, "'size' is no number");
+		return err_set(err, ERR_INVALID, "'size' is not a number");
 	if (!hex_decode(sha256, false, pr.sha256, sizeof(pr.sha256), &n) || n != sizeof(pr.sha256))
-		return err_set(err, ERR_INVALID, "'sha256' is no SHA-256");
+		return err_set(err, ERR_INVALID, "'sha256' is not a SHA-256");
 	if (!quality_parse(entry_text(one, "quality"), ret_quality))
-		return err_set(err, ERR_INVALID, "'quality' is none of dwarf, symtab, stripped");
+		return err_set(err, ERR_INVALID, "'quality' must be one of dwarf, symtab, stripped");
 	pr.has_sha256 = true;
 	pr.total = (uint64_t)json_integer_value(size);
 	*ret = pr;
@@ -65,12 +65,12 @@ int want_parse(struct bytes body,
 	size_t i;
 
 	if (!all)
-		return err_set(err, ERR_INVALID, "no JSON: line %d: %s", why.line, why.text);
+		return err_set(err, ERR_INVALID, "not JSON: line %d: %s", why.line, why.text);
 	list = json_object_get(all, "objects");
 	if (!json_is_array(list))
 		r = err_set(err, ERR_INVALID, "no list 'objects'");
 	else if (json_array_size(list) > PUSH_WANT_ENTRIES)
-		r = err_set(err, ERR_LIMIT, "more than %u objects: ask in several", PUSH_WANT_ENTRIES);
+		r = err_set(err, ERR_LIMIT, "more than %u objects: send several lists", PUSH_WANT_ENTRIES);
 	json_array_foreach(list, i, one)
 	{
 		enum store_quality quality;

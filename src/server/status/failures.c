@@ -111,7 +111,7 @@ static int failures_parse(struct failures *p)
 		return -1;
 	}
 	if (cursor.size && (!str_to_u64(cursor, &after) || after > INT64_MAX)) {
-		request_refuse(p->req, 400, "not a cursor of this server");
+		request_refuse(p->req, 400, "cursor is not one of this server");
 		return -1;
 	}
 	p->limit = (size_t)MIN(n, (uint64_t)MAX_LIMIT);

@@ -19,90 +19,94 @@ static const struct metric_family waiting = { "lode_http_waiting",
 					      "", NULL };
 static const struct metric_family worker_queue = { "lode_worker_queue", "Tasks that wait for a worker.",
 						   METRIC_GAUGE, "", NULL };
-static const struct metric_family workers_at_work = { "lode_workers_at_work", "Workers that have a task.",
+static const struct metric_family workers_at_work = { "lode_workers_at_work", "Workers that run a task.",
 						      METRIC_GAUGE, "", NULL };
 static const struct metric_family decoded = { "lode_artifacts_decoded_total",
-					      "Artifacts read out of where they lie, by how it went.",
-					      METRIC_COUNTER, "outcome", NULL };
-static const struct metric_family decoded_bytes = { "lode_artifacts_decoded_bytes_total", "Their sizes.",
-						    METRIC_COUNTER, "", NULL };
+					      "Artifacts decoded from packages, by outcome.", METRIC_COUNTER,
+					      "outcome", NULL };
+static const struct metric_family decoded_bytes = { "lode_artifacts_decoded_bytes_total",
+						    "Bytes of decoded artifacts.", METRIC_COUNTER, "", NULL };
 static const struct metric_family cache_bytes = { "lode_cache_bytes",
-						  "Disk that the cache of artifacts takes.", METRIC_GAUGE, "",
-						  NULL };
-static const struct metric_family cache_max = { "lode_cache_max_bytes", "Disk that it may take.",
+						  "Bytes of disk that the artifact cache uses.", METRIC_GAUGE,
+						  "", NULL };
+static const struct metric_family cache_max = { "lode_cache_max_bytes",
+						"Bytes of disk that the artifact cache may use.",
 						METRIC_GAUGE, "", NULL };
-static const struct metric_family cache_files = { "lode_cache_files", "Artifacts in it.", METRIC_GAUGE, "",
-						  NULL };
+static const struct metric_family cache_files = { "lode_cache_files", "Artifacts in the cache.", METRIC_GAUGE,
+						  "", NULL };
 static const struct metric_family store_bytes = { "lode_store_bytes",
-						  "Disk that the store's contents and uploads take.",
+						  "Bytes of disk that the store and unfinished uploads use.",
 						  METRIC_GAUGE, "", NULL };
-static const struct metric_family store_to_compress = { "lode_store_to_compress_bytes",
-							"What was pushed and is to be compressed yet.",
-							METRIC_GAUGE, "", NULL };
-static const struct metric_family uploads = { "lode_uploads", "Bodies that are coming in.", METRIC_GAUGE, "",
+static const struct metric_family store_to_compress = {
+	"lode_store_to_compress_bytes", "Bytes of pushed objects that are not compressed yet.", METRIC_GAUGE,
+	"", NULL
+};
+static const struct metric_family uploads = { "lode_uploads", "Uploads in progress.", METRIC_GAUGE, "",
 					      NULL };
 static const struct metric_family cache_ops = { "lode_cache_operations",
-						"What was found in it, not found, and thrown out.",
+						"Lookups and evictions of the artifact cache, by operation.",
 						METRIC_GAUGE, "operation", NULL };
 
 static const struct metric_family upstream_fetches = { "lode_upstream_fetches",
-						       "What other servers were asked for, by how it went.",
+						       "Fetches from other servers, by outcome.",
 						       METRIC_GAUGE, "outcome", NULL };
-static const struct metric_family upstream_remembered = {
-	"lode_upstream_remembered", "Requests answered by what was asked in vain before.", METRIC_GAUGE, "",
-	NULL
+static const struct metric_family upstream_remembered = { "lode_upstream_remembered",
+							  "Requests answered from the miss cache.",
+							  METRIC_GAUGE, "", NULL };
+static const struct metric_family upstream_stored = {
+	"lode_upstream_stored", "Fetched files that were stored or not stored, by outcome.", METRIC_GAUGE,
+	"outcome", NULL
 };
-static const struct metric_family upstream_stored = { "lode_upstream_stored",
-						      "What of it went into the store, and what did not.",
-						      METRIC_GAUGE, "outcome", NULL };
 static const struct metric_family upstream_bytes = { "lode_upstream_bytes",
-						     "Sizes of what other servers had.", METRIC_GAUGE, "",
-						     NULL };
-static const struct metric_family upstream_open = { "lode_upstream_breaker_open",
-						    "1: this server is passed over for a while.",
-						    METRIC_GAUGE, "server", NULL };
+						     "Bytes of files fetched from other servers.",
+						     METRIC_GAUGE, "", NULL };
+static const struct metric_family upstream_open = {
+	"lode_upstream_breaker_open", "1: the breaker of this server is open, it is not asked for a while.",
+	METRIC_GAUGE, "server", NULL
+};
 static const struct metric_family upstream_asked = { "lode_upstream_requests",
-						     "Requests to this server, by how they went.",
-						     METRIC_GAUGE, "server,outcome", NULL };
+						     "Requests to this server, by outcome.", METRIC_GAUGE,
+						     "server,outcome", NULL };
 
 static const struct metric_family symbolize_tables = {
-	"lode_symbolize_tables", "Symbol tables that were wanted and not mapped, by how they were had.",
+	"lode_symbolize_tables", "Symbol tables that were not mapped when they were needed, by origin.",
 	METRIC_GAUGE, "outcome", NULL
 };
 static const struct metric_family symbolize_wanted = {
-	"lode_symbolize_wanted", "Symbol tables that requests needed: mapped yet, or not.", METRIC_GAUGE,
-	"outcome", NULL
+	"lode_symbolize_wanted", "Symbol tables that requests needed: hit, it was mapped; miss, it was not.",
+	METRIC_GAUGE, "outcome", NULL
 };
 static const struct metric_family symbolize_bytes = { "lode_symbolize_bytes",
-						      "Symbol tables that are mapped.", METRIC_GAUGE, "",
+						      "Bytes of mapped symbol tables.", METRIC_GAUGE, "",
 						      NULL };
 static const struct metric_family symbolize_flights = { "lode_symbolize_flights",
-							"Symbol tables that are being made or waited for.",
+							"Symbol tables that are being built or waited for.",
 							METRIC_GAUGE, "", NULL };
 
-static const struct metric_family profiles_taken = { "lode_profiles_total",
-						     "Profiles that came in, by what became of them.",
+static const struct metric_family profiles_taken = { "lode_profiles_total", "Received profiles, by outcome.",
 						     METRIC_GAUGE, "outcome", NULL };
-static const struct metric_family profiles_kept = { "lode_profiles", "Profiles that are kept.", METRIC_GAUGE,
-						    "", NULL };
-static const struct metric_family profiles_samples = { "lode_profiles_samples", "Samples in them.",
+static const struct metric_family profiles_kept = { "lode_profiles", "Stored profiles.", METRIC_GAUGE, "",
+						    NULL };
+static const struct metric_family profiles_samples = { "lode_profiles_samples", "Samples of stored profiles.",
 						       METRIC_GAUGE, "", NULL };
 static const struct metric_family profiles_series = { "lode_profiles_series",
-						      "Profile types and sets of labels that were seen.",
+						      "Series: a type of profiles and a set of labels.",
 						      METRIC_GAUGE, "", NULL };
 static const struct metric_family profiles_locations = {
-	"lode_profiles_locations", "Places in binaries that profiles have, named or still without a name.",
+	"lode_profiles_locations", "Addresses of binaries in profiles, with and without a name.",
 	METRIC_GAUGE, "names", NULL
 };
-static const struct metric_family profiles_stacks = { "lode_profiles_stacks", "Stacks that were seen.",
-						      METRIC_GAUGE, "", NULL };
+static const struct metric_family profiles_stacks = { "lode_profiles_stacks",
+						      "Distinct stacks of stored profiles.", METRIC_GAUGE, "",
+						      NULL };
 static const struct metric_family profiles_bytes = {
-	"lode_profiles_bytes", "What profiles take on disk, and what is known of them in memory.",
+	"lode_profiles_bytes", "Bytes of stored profiles on disk, and of their tables in memory.",
 	METRIC_GAUGE, "where", NULL
 };
 static const struct metric_family profiles_queue = {
-	"lode_profiles_queue_bytes", "Bodies that come in, and profiles that wait to be written.",
-	METRIC_GAUGE, "what", NULL
+	"lode_profiles_queue_bytes",
+	"Bytes of bodies that are being received, and of profiles that wait to be written.", METRIC_GAUGE,
+	"what", NULL
 };
 
 void metrics_artifact_decoded(uint64_t bytes, bool failed)

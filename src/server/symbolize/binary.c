@@ -49,9 +49,10 @@ static int binary_parse_module(struct ask *a, struct cursor *c, size_t i, size_t
 		return err_set(err, ERR_INVALID, "the build ID is too long");
 	/* Each takes a byte at least. */
 	if (n > cursor_left(c))
-		return err_set(err, ERR_INVALID, "it ends before its addresses");
+		return err_set(err, ERR_INVALID, "the body ends before its addresses");
 	if (n > ASK_MAX_ADDRS - a->n)
-		return err_set(err, ERR_LIMIT, "more than %u addresses: ask in several", ASK_MAX_ADDRS);
+		return err_set(err, ERR_LIMIT, "more than %u addresses: send several requests",
+			       ASK_MAX_ADDRS);
 	while (*room < a->n + n) {
 		size_t more = MAX(*room * 2, (size_t)4096);
 		struct tables_query *q = ARENA_NEW_N(a->arena, struct tables_query, more);
@@ -86,9 +87,9 @@ static int binary_parse(struct ask *a, struct err *err)
 	if (!cursor_ok(&c))
 		return cursor_err(&c, "the request", err);
 	if (flags & ~(uint64_t)FLAGS_KNOWN)
-		return err_set(err, ERR_INVALID, "flags that are not known here");
+		return err_set(err, ERR_INVALID, "unknown flags");
 	if (n > ASK_MAX_IDS)
-		return err_set(err, ERR_LIMIT, "more than %u modules: ask in several", ASK_MAX_IDS);
+		return err_set(err, ERR_LIMIT, "more than %u modules: send several requests", ASK_MAX_IDS);
 	usual.is_return = flags & FLAG_RETURN;
 	usual.kind = flags & FLAG_OFFSETS ? FRAME_OFFSET : FRAME_VADDR;
 	a->hold_flags = flags & FLAG_OFFSETS ? TABLES_LAYOUTS : 0;
@@ -102,7 +103,7 @@ static int binary_parse(struct ask *a, struct err *err)
 		a->n_ids++;
 	}
 	if (cursor_left(&c))
-		return err_set(err, ERR_INVALID, "there is something behind its end");
+		return err_set(err, ERR_INVALID, "there are bytes after its end");
 	return 0;
 }
 

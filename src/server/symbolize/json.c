@@ -32,7 +32,7 @@ static int parse_kind(struct str s, enum frame_address_kind *ret, struct err *er
 			*ret = (enum frame_address_kind)i;
 			return 0;
 		}
-	return err_set(err, ERR_INVALID, "'kind' is none of vaddr, offset, runtime, section, relative");
+	return err_set(err, ERR_INVALID, "'kind' must be one of vaddr, offset, runtime, section, relative");
 }
 
 static int parse_mapping(struct ask *a, const json_t *j, struct frame_mapping *ret, struct err *err)
@@ -43,7 +43,7 @@ static int parse_mapping(struct ask *a, const json_t *j, struct frame_mapping *r
 	*ret = (struct frame_mapping){ 0 };
 	if (!ask_number(json_object_get(j, "start"), &ret->start) || (end && !ask_number(end, &ret->limit)) ||
 	    (offset && !ask_number(offset, &ret->offset)))
-		return err_set(err, ERR_INVALID, "a mapping has numbers 'start', 'end', 'offset'");
+		return err_set(err, ERR_INVALID, "a mapping needs numbers 'start', 'end', 'offset'");
 	if (symbol.size > ASK_MAX_STRING)
 		return err_set(err, ERR_LIMIT, "a name is too long");
 	ret->symbol = arena_str(a->arena, symbol);
@@ -57,7 +57,7 @@ static int json_parse_module(struct ask *a, struct form_json *f, const json_t *j
 	size_t k;
 
 	if (id.size && !build_id_parse(&a->ids[i], id))
-		return err_set(err, ERR_INVALID, "'id' is no build ID");
+		return err_set(err, ERR_INVALID, "'id' is not a build ID");
 	f->first_map[i] = f->n_maps;
 	json_array_foreach(maps, k, one) if (parse_mapping(a, one, &f->maps[f->n_maps++], err) < 0) return -1;
 	return 0;
@@ -71,10 +71,10 @@ static int parse_modules(struct ask *a, struct form_json *f, const json_t *list,
 	if (!json_is_array(list))
 		return err_set(err, ERR_INVALID, "no list 'modules'");
 	if (json_array_size(list) > ASK_MAX_IDS)
-		return err_set(err, ERR_LIMIT, "more than %u modules: ask in several", ASK_MAX_IDS);
+		return err_set(err, ERR_LIMIT, "more than %u modules: send several requests", ASK_MAX_IDS);
 	json_array_foreach(list, i, one) n_maps += json_array_size(json_object_get(one, "mappings"));
 	if (n_maps > ASK_MAX_MAPS)
-		return err_set(err, ERR_LIMIT, "more than %u mappings: ask in several", ASK_MAX_MAPS);
+		return err_set(err, ERR_LIMIT, "more than %u mappings: send several requests", ASK_MAX_MAPS);
 	a->n_ids = json_array_size(list);
 	a->ids = ARENA_NEW_N(a->arena, struct build_id, a->n_ids + 1);
 	f->maps = ARENA_NEW_N(a->arena, struct frame_mapping, n_maps + 1);
@@ -123,7 +123,7 @@ static int parse_address(struct ask *a, struct form_json *f, const json_t *j,
 		}
 	}
 	if (!ask_number(addr, &ret->addr))
-		return err_set(err, ERR_INVALID, "is no address: a number, or text such as \"0x10\"");
+		return err_set(err, ERR_INVALID, "is not an address: a number, or text such as \"0x10\"");
 	if (module && !json_is_null(module)) {
 		if (!ask_number(module, &n) || n >= a->n_ids)
 			return err_set(err, ERR_INVALID, "there is no such module");
@@ -147,7 +147,8 @@ static int parse_addresses(struct ask *a, struct form_json *f, const json_t *all
 	if (!json_is_array(list))
 		return err_set(err, ERR_INVALID, "no list 'addresses'");
 	if (json_array_size(list) > ASK_MAX_ADDRS)
-		return err_set(err, ERR_LIMIT, "more than %u addresses: ask in several", ASK_MAX_ADDRS);
+		return err_set(err, ERR_LIMIT, "more than %u addresses: send several requests",
+			       ASK_MAX_ADDRS);
 	if (kind && parse_kind(json_text(kind), &usual.kind, err) < 0)
 		return -1;
 	a->n = json_array_size(list);
@@ -165,7 +166,7 @@ static int parse_addresses(struct ask *a, struct form_json *f, const json_t *all
 static int parse_manner(struct ask *a, struct str demangle, double timeout_s, struct err *err)
 {
 	if (demangle.size && !frame_demangling_parse(demangle, &a->demangling))
-		return err_set(err, ERR_INVALID, "'demangle' is none of full, templates, simple, none");
+		return err_set(err, ERR_INVALID, "'demangle' must be one of full, templates, simple, none");
 	if (timeout_s >= 0)
 		a->timeout_ms = timeout_s > 3600 ? 3600000 : (int64_t)(timeout_s * 1000);
 	return 0;
@@ -215,7 +216,7 @@ static void add_addresses(void *arg, const char *value)
 			l->r = err_set(l->err, ERR_LIMIT, "too many addresses: POST /symbolize takes more");
 		/* As tools print them: hexadecimal, with or without 0x. */
 		else if (!ask_number_text(one, true, &q.addr))
-			l->r = err_set(l->err, ERR_INVALID, "'addr' is no hexadecimal number");
+			l->r = err_set(l->err, ERR_INVALID, "'addr' is not a hexadecimal number");
 		else
 			a->queries[a->n++] = q;
 	}
@@ -254,7 +255,7 @@ static int parse_get(struct ask *a, struct err *err)
 	if (l.usual.kind != FRAME_VADDR && l.usual.kind != FRAME_SECTION)
 		a->hold_flags = TABLES_LAYOUTS;
 	if (timeout.size && !str_to_u64(timeout, &seconds))
-		return err_set(err, ERR_INVALID, "'timeout' is no number of seconds");
+		return err_set(err, ERR_INVALID, "'timeout' is not a number of seconds");
 	http_args(a->req->conn, "addr", add_addresses, &l);
 	if (l.r < 0)
 		return -1;

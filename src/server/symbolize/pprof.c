@@ -14,7 +14,8 @@ static int pprof_parse(struct ask *a, struct err *err)
 	for (size_t i = 0; i < body.size; i++)
 		n += body.p[i] == '+';
 	if (n > ASK_MAX_ADDRS)
-		return err_set(err, ERR_LIMIT, "more than %u addresses: ask in several", ASK_MAX_ADDRS);
+		return err_set(err, ERR_LIMIT, "more than %u addresses: send several requests",
+			       ASK_MAX_ADDRS);
 	a->n_ids = 1;
 	a->ids = ARENA_NEW(a->arena, struct build_id);
 	if (a->req)
@@ -22,9 +23,9 @@ static int pprof_parse(struct ask *a, struct err *err)
 	if (a->req && !a->ids[0].size && request_arg(a->req, "buildid", &id) < 0)
 		return err_set(err, ERR_INVALID, "a broken %%-escape");
 	if (id.size && !build_id_parse(&a->ids[0], id))
-		return err_set(err, ERR_INVALID, "'buildid' is no build ID");
+		return err_set(err, ERR_INVALID, "'buildid' is not a build ID");
 	if (a->req && !a->ids[0].size)
-		return err_set(err, ERR_INVALID, "of which file? /buildid/ID/symbolz or ?buildid=ID");
+		return err_set(err, ERR_INVALID, "a build ID is needed: /buildid/ID/symbolz or ?buildid=ID");
 	a->queries = ARENA_NEW_N(a->arena, struct tables_query, n);
 	a->demangling = FRAME_DEMANGLE_NONE; /* pprof does it, to the degree that it was told */
 	for (struct str rest = body; rest.size;) {
@@ -33,7 +34,7 @@ static int pprof_parse(struct ask *a, struct err *err)
 		if (!one.size)
 			continue;
 		if (!ask_number_text(one, true, &a->queries[a->n].addr))
-			return err_set(err, ERR_INVALID, "addresses are of the form 0x1+0x2");
+			return err_set(err, ERR_INVALID, "addresses must have the form 0x1+0x2");
 		a->n++;
 	}
 	return 0;

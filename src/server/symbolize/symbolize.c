@@ -91,7 +91,7 @@ static enum http_next ask_run(struct request *req)
 	if (a->discriminators && !tables_has_discriminators(req->s->opts.tables))
 		return ask_refuse(
 			a, 400,
-			"the tables here are made without discriminators: lode serve --discriminators");
+			"this server builds its tables without discriminators: lode serve --discriminators");
 	return ask_start(a);
 }
 
@@ -107,7 +107,7 @@ static void ask_begin_with(struct request *req, const struct ask_form *form)
 	a->timeout_ms = ASK_TIMEOUT_MS;
 	req->own = a;
 	if (!req->s->opts.tables)
-		request_refuse(req, 404, "addresses are not translated here");
+		request_refuse(req, 404, "this server does not symbolize addresses");
 	else if (req->parts[0].size && !build_id_parse(&a->path_id, req->parts[0]))
 		request_refuse(req, 400, server_bad_build_id(req->parts[0]));
 }
@@ -153,5 +153,5 @@ const struct http_body symbolize_body = {
 	.slot = BODY_SYMBOLIZE,
 	.max = ASK_MAX_BODY,
 	.max_together = ASK_MAX_BODIES,
-	.too_long = "it has more than 16 MiB: ask in several",
+	.too_long = "the body has more than 16 MiB: send several requests",
 };

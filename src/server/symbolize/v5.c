@@ -93,8 +93,8 @@ static int v5_count(struct ask *a, struct v5 *v, const json_t *all, size_t *ret_
 		if (v->n_jobs > MAX_JOBS || a->n_ids > ASK_MAX_IDS || *ret_frames > ASK_MAX_ADDRS ||
 		    *ret_stacks > ASK_MAX_ADDRS)
 			return err_set(err, ERR_LIMIT,
-				       "more than %u jobs, %u modules or %u frames: ask in several", MAX_JOBS,
-				       ASK_MAX_IDS, ASK_MAX_ADDRS);
+				       "more than %u jobs, %u modules or %u frames: send several requests",
+				       MAX_JOBS, ASK_MAX_IDS, ASK_MAX_ADDRS);
 	}
 	v->single = !json_is_array(json_object_get(all, "jobs"));
 	return 0;
@@ -116,7 +116,7 @@ static int v5_parse_stack(struct ask *a, struct v5 *v, const struct v5_job *job,
 		    json_integer_value(module) >= (json_int_t)job->n_modules)
 			return err_set(err, ERR_INVALID, "frame %zu: there is no such module", k);
 		if (!ask_number(json_array_get(frame, 1), &q->addr))
-			return err_set(err, ERR_INVALID, "frame %zu: is no offset", k);
+			return err_set(err, ERR_INVALID, "frame %zu: is not an offset", k);
 		if (json_integer_value(module) < 0)
 			continue;
 		q->module = job->first_module + (size_t)json_integer_value(module);
@@ -139,7 +139,7 @@ static int v5_parse_job(struct ask *a, size_t i, const json_t *j, size_t *n_ids,
 		struct str name = json_text_at(one, 0), id = json_text_at(one, 1);
 
 		if (json_array_size(one) < 2 || name.size > ASK_MAX_STRING || id.size > 128)
-			return err_set(err, ERR_INVALID, "module %zu: wanted is [name, debug ID]", k);
+			return err_set(err, ERR_INVALID, "module %zu: it must be [name, debug ID]", k);
 		v->names[*n_ids] = arena_str(a->arena, name);
 		v->debug_ids[*n_ids] = arena_str(a->arena, id);
 		++*n_ids;
@@ -158,7 +158,7 @@ static int v5_parse_all(struct ask *a, struct v5 *v, const json_t *all, struct e
 	size_t n_stacks = 0, n_frames = 0, n_ids = 0;
 
 	if (!json_is_object(all))
-		return err_set(err, ERR_INVALID, "no object with 'jobs'");
+		return err_set(err, ERR_INVALID, "not an object with 'jobs'");
 	if (v5_count(a, v, all, &n_stacks, &n_frames, err) < 0)
 		return -1;
 	v->jobs = ARENA_NEW_N(a->arena, struct v5_job, v->n_jobs + 1);

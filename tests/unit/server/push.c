@@ -393,7 +393,7 @@ static void a_list_of_wants_is_read(void **state)
 		"\", \"quality\": \"symtab\"}, {\"id\": \"ab02\", \"kind\": \"sources\", \"size\": 6, "
 		"\"sha256\": \"" SUM "\"}]}";
 	static const char *const bad[][2] = {
-		{ "", "no JSON" },
+		{ "", "not JSON" },
 		{ "{\"objects\": 5}", "no list" },
 		{ "{\"objects\": [5]}", "object 0" },
 		{ "{\"objects\": [{\"id\": \"xx\"}]}", "'id'" },
@@ -405,7 +405,7 @@ static void a_list_of_wants_is_read(void **state)
 		{ "{\"objects\": [{\"id\": \"ab01\", \"kind\": \"debuginfo\", \"size\": 1, \"sha256\": \"" SUM
 		  "\", \"quality\": \"fine\"}]}",
 		  "'quality'" },
-		{ "{\"objects\": [], \"objects\": []}", "no JSON" },
+		{ "{\"objects\": [], \"objects\": []}", "not JSON" },
 	};
 	AUTO(buf_done) struct buf got = { 0 }, many = { 0 };
 	struct err err = { 0 };
@@ -419,7 +419,7 @@ static void a_list_of_wants_is_read(void **state)
 	for (unsigned i = 0; i < PUSH_WANT_ENTRIES; i++)
 		buf_printf(&many, ",5");
 	buf_printf(&many, "]}");
-	assert_fails(want_parse(buf_bytes(&many), gather, &got, &err), ERR_LIMIT, "ask in several");
+	assert_fails(want_parse(buf_bytes(&many), gather, &got, &err), ERR_LIMIT, "send several");
 }
 
 static void ranges_are_exact(void **state)

@@ -96,7 +96,7 @@ static void nobody_waits_for_ever(void **state)
 
 	assert_int_equal(a.status, 503);
 	assert_header(&a, "Retry-After", "5");
-	assert_non_null(strstr(buf_cstr(&a.body), "takes longer"));
+	assert_non_null(strstr(buf_cstr(&a.body), "still being read"));
 	http_answer_done(&a);
 	/* The late wake finds nobody, and the next one who asks gets it. */
 	assert_int_equal(script_wake(stage_script), 1);
